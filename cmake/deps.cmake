@@ -1,0 +1,9 @@
+# Everything comes from Debian's packages; see PACKAGES in the Makefile.
+include(GoogleTest)
+find_package(GTest CONFIG REQUIRED)
+find_package(fmt CONFIG REQUIRED)
+find_package(nlohmann_json CONFIG REQUIRED)
+find_package(CLI11 CONFIG REQUIRED)
+find_package(rapidcheck CONFIG REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(fuse3 REQUIRED IMPORTED_TARGET fuse3)

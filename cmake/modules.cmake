@@ -1,0 +1,24 @@
+# cgpu_add_library(NAME sources...): one static library per folder, alias cgpu::NAME.
+# Link its dependencies with target_link_libraries(cgpu_NAME PUBLIC cgpu::...).
+function(cgpu_add_library name)
+  add_library(cgpu_${name} STATIC ${ARGN})
+  add_library(cgpu::${name} ALIAS cgpu_${name})
+  target_include_directories(cgpu_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
+  target_link_libraries(cgpu_${name} PUBLIC cgpu::options)
+endfunction()
+
+# cgpu_add_unit_test(NAME module sources...): GoogleTest cases of one module, label "unit".
+function(cgpu_add_unit_test name module)
+  add_executable(${name} ${ARGN})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/unit)
+  target_link_libraries(${name} PRIVATE cgpu::${module} GTest::gmock GTest::gtest_main)
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS unit TIMEOUT 300)
+endfunction()
+
+# Statically linked programs need nothing from the machine or container they run on. A sanitizer's
+# runtime cannot be linked statically, so sanitized builds are dynamic.
+function(cgpu_link_statically target)
+  if(NOT CGPU_SANITIZE AND NOT CGPU_FUZZ)
+    target_link_options(${target} PRIVATE -static)
+  endif()
+endfunction()

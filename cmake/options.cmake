@@ -1,0 +1,32 @@
+# Build options and the one INTERFACE target, cgpu::options, that carries every compile flag.
+option(CGPU_WARNINGS_AS_ERRORS "Treat compiler warnings as errors (continuous integration)" OFF)
+set(CGPU_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize= (address,undefined or thread)")
+option(CGPU_FUZZ "Build the fuzz targets with libFuzzer (clang only)" OFF)
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+add_library(cgpu_options INTERFACE)
+add_library(cgpu::options ALIAS cgpu_options)
+target_compile_definitions(cgpu_options INTERFACE _GNU_SOURCE _GLIBCXX_ASSERTIONS)
+target_compile_options(cgpu_options INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Wold-style-cast
+  -fstack-protector-strong -fstack-clash-protection -fcf-protection)
+if(CMAKE_BUILD_TYPE STREQUAL "RelWithDebInfo" AND NOT CGPU_SANITIZE)
+  target_compile_definitions(cgpu_options INTERFACE _FORTIFY_SOURCE=3)
+endif()
+target_link_options(cgpu_options INTERFACE -Wl,-z,relro,-z,now)
+if(CGPU_WARNINGS_AS_ERRORS)
+  target_compile_options(cgpu_options INTERFACE -Werror)
+endif()
+if(CGPU_SANITIZE)
+  target_compile_options(cgpu_options INTERFACE -fsanitize=${CGPU_SANITIZE}
+    -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(cgpu_options INTERFACE -fsanitize=${CGPU_SANITIZE})
+endif()
+if(CGPU_FUZZ)
+  target_compile_options(cgpu_options INTERFACE -fsanitize=fuzzer-no-link,address,undefined)
+  target_link_options(cgpu_options INTERFACE -fsanitize=address,undefined)
+endif()

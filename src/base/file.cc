@@ -1,0 +1,94 @@
+#include "base/file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace cgpu {
+namespace {
+
+Code CodeOf(int sys_errno) {
+  switch (sys_errno) {
+    case ENOENT:
+    case ENOTDIR:
+      return Code::kNotFound;
+    case EACCES:
+    case EPERM:
+      return Code::kPermission;
+    default:
+      return Code::kUnavailable;
+  }
+}
+
+}  // namespace
+
+Result<UniqueFd> OpenFile(const std::string& path, int flags, unsigned mode) {
+  UniqueFd fd(open(path.c_str(), flags | O_CLOEXEC, mode));
+  if (!fd.valid()) {
+    return ErrnoError(CodeOf(errno), errno, "cannot open " + path);
+  }
+  return fd;
+}
+
+Result<std::string> ReadFile(const std::string& path, std::size_t limit) {
+  auto fd = OpenFile(path, O_RDONLY);
+  if (!fd.ok()) {
+    return fd.error();
+  }
+  std::string content;
+  char buffer[4096];
+  while (true) {
+    const ssize_t n = read(fd->get(), buffer, sizeof(buffer));
+    if (n == 0) {
+      return content;
+    }
+    if (n < 0) {
+      if (errno == EINTR) {
+        continue;
+      }
+      return ErrnoError(CodeOf(errno), errno, "cannot read " + path);
+    }
+    content.append(buffer, static_cast<std::size_t>(n));
+    if (content.size() > limit) {
+      return Error{Code::kExhausted, 0, path + " is longer than expected", {}};
+    }
+  }
+}
+
+Result<> WriteFile(const std::string& path, std::string_view content, unsigned mode) {
+  auto fd = OpenFile(path, O_WRONLY | O_CREAT | O_TRUNC, mode);
+  if (!fd.ok()) {
+    return fd.error();
+  }
+  return WriteAll(fd->get(), content);
+}
+
+Result<> WriteAll(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = write(fd, bytes.data(), bytes.size());
+    if (n < 0) {
+      if (errno == EINTR) {
+        continue;
+      }
+      return ErrnoError(CodeOf(errno), errno, "cannot write");
+    }
+    bytes.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return {};
+}
+
+Result<> MakeDirectories(const std::string& path, unsigned mode) {
+  for (std::size_t end = path.find('/', 1); ; end = path.find('/', end + 1)) {
+    const std::string prefix = path.substr(0, end);
+    if (!prefix.empty() && mkdir(prefix.c_str(), mode) != 0 && errno != EEXIST) {
+      return ErrnoError(CodeOf(errno), errno, "cannot create directory " + prefix);
+    }
+    if (end == std::string::npos) {
+      return {};
+    }
+  }
+}
+
+}  // namespace cgpu

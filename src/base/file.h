@@ -1,0 +1,32 @@
+// Whole-file reads and writes for small files (/proc, configuration, tests). All opens are
+// O_CLOEXEC. Errors carry the path.
+#ifndef CGPU_BASE_FILE_H_
+#define CGPU_BASE_FILE_H_
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "base/fd.h"
+#include "base/result.h"
+
+namespace cgpu {
+
+[[nodiscard]] Result<UniqueFd> OpenFile(const std::string& path, int flags, unsigned mode = 0);
+
+// Reads to the end of the file; kExhausted if it is longer than `limit` bytes.
+[[nodiscard]] Result<std::string> ReadFile(const std::string& path, std::size_t limit = 1 << 20);
+
+// Replaces the file's content (creates it with `mode`).
+[[nodiscard]] Result<> WriteFile(const std::string& path, std::string_view content,
+                                 unsigned mode = 0644);
+
+// Writes everything or fails; retries EINTR and short writes. For blocking descriptors.
+[[nodiscard]] Result<> WriteAll(int fd, std::string_view bytes);
+
+// mkdir -p with `mode` for each directory it creates.
+[[nodiscard]] Result<> MakeDirectories(const std::string& path, unsigned mode = 0755);
+
+}  // namespace cgpu
+
+#endif  // CGPU_BASE_FILE_H_

@@ -1,0 +1,105 @@
+// Result<T>: a value or an Error. The one way functions of this project report failure.
+//
+// An Error has a code to branch on, the errno it came from (0 if none), a sentence that says what
+// happened, and a hint that says what to do next (may be empty). Programs print both; see
+// FormatError(). Ignoring a Result does not compile clean.
+//
+// Depends on the standard library alone, because the shim does. No exception leaves this header.
+#ifndef CGPU_BASE_RESULT_H_
+#define CGPU_BASE_RESULT_H_
+
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+namespace cgpu {
+
+enum class Code {
+  kInvalid,      // the request itself is wrong: the user must change it
+  kNotFound,     // the thing named does not exist
+  kPermission,   // the caller may not do this
+  kExhausted,    // a limit or a card is full
+  kConflict,     // clashes with something that exists or is in progress
+  kUnavailable,  // the other side is gone or not there yet; trying again may help
+  kUnsupported,  // this kernel, driver or card cannot do it
+  kInternal,     // our fault
+};
+
+struct Error {
+  Code code = Code::kInternal;
+  int sys_errno = 0;
+  std::string what;
+  std::string hint;
+};
+
+// "WHAT: strerror" with `sys_errno` kept.
+[[nodiscard]] Error ErrnoError(Code code, int sys_errno, std::string what);
+
+// The text a user sees: "error: WHAT" and, when there is one, "\nhint: HINT". No trailing newline.
+[[nodiscard]] std::string FormatError(const Error& error);
+
+template <class T = void>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT(google-explicit-constructor): `return value;`
+  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT(google-explicit-constructor): `return error;`
+
+  [[nodiscard]] bool ok() const { return state_.index() == 0; }
+  explicit operator bool() const { return ok(); }
+
+  // Access to the side that is not there is a programming error and aborts.
+  [[nodiscard]] T& value() & { return *Require(std::get_if<0>(&state_)); }
+  [[nodiscard]] const T& value() const& { return *Require(std::get_if<0>(&state_)); }
+  [[nodiscard]] T&& value() && { return std::move(*Require(std::get_if<0>(&state_))); }
+  [[nodiscard]] const Error& error() const { return *Require(std::get_if<1>(&state_)); }
+  T& operator*() & { return value(); }
+  const T& operator*() const& { return value(); }
+  T&& operator*() && { return std::move(*this).value(); }
+  T* operator->() { return &value(); }
+  const T* operator->() const { return &value(); }
+
+ private:
+  template <class P>
+  static P* Require(P* pointer) {
+    if (pointer == nullptr) {
+      std::abort();
+    }
+    return pointer;
+  }
+
+  std::variant<T, Error> state_;
+};
+
+template <>
+class [[nodiscard]] Result<void> {
+ public:
+  Result() = default;
+  Result(Error error) : failed_(true), error_(std::move(error)) {}  // NOLINT(google-explicit-constructor): `return error;`
+
+  [[nodiscard]] bool ok() const { return !failed_; }
+  explicit operator bool() const { return ok(); }
+  [[nodiscard]] const Error& error() const {
+    if (!failed_) {
+      std::abort();
+    }
+    return error_;
+  }
+
+ private:
+  bool failed_ = false;
+  Error error_;
+};
+
+}  // namespace cgpu
+
+// Returns the error of a Result<> expression to the caller, if it is one.
+#define CGPU_TRY(expression)                        \
+  do {                                              \
+    if (auto cgpu_try_result = (expression); !cgpu_try_result.ok()) { \
+      return cgpu_try_result.error();               \
+    }                                               \
+  } while (false)
+
+#endif  // CGPU_BASE_RESULT_H_
