@@ -1,0 +1,22 @@
+// The subcommands of `cgpu`. Each AddX() registers one with the parser, and its callback writes the
+// status `cgpu` exits with into `status`, which must outlive the parse.
+#ifndef CGPU_APPS_CGPU_COMMANDS_H_
+#define CGPU_APPS_CGPU_COMMANDS_H_
+
+#include "base/result.h"
+
+namespace CLI {
+class App;
+}
+
+namespace cgpu {
+
+// What `cgpu` exits with when the failure is its own and not that of a command it runs.
+inline constexpr int kOwnError = 125;
+
+// Prints FormatError(error) on stderr and returns kOwnError: `status = Fail(result.error());`
+int Fail(const Error& error);
+
+}  // namespace cgpu
+
+#endif  // CGPU_APPS_CGPU_COMMANDS_H_
