@@ -1,0 +1,45 @@
+// The files through which a process finds its GPUs, as a mount tree of its own: /dev,
+// /proc/driver/nvidia and /sys/bus/pci with nothing of NVIDIA's in them but what is given here.
+#ifndef CGPU_KERNEL_MOUNT_TREE_H_
+#define CGPU_KERNEL_MOUNT_TREE_H_
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace cgpu {
+
+struct DeviceFile {
+  std::string name;    // in /dev: "nvidiactl", "nvidia0"
+  std::string source;  // the device node; with via_folder, the folder that holds a file `name`
+  // The folder is bound to /dev/.nvidia/<its last component> and /dev/<name> is a link into it, so
+  // that every open is a lookup in the folder's own file system.
+  bool via_folder = false;
+};
+
+struct GpuTree {
+  std::vector<DeviceFile> devices;
+  std::string proc_source;        // a tree shaped like /proc/driver/nvidia; empty: leave /proc
+  std::string pci_source;         // a tree shaped like /sys/bus/pci; empty: leave /sys
+  std::vector<std::string> bdfs;  // only these are shown of both: "0000:01:00.0"
+  std::vector<std::string> hide;  // folders to cover with an empty read-only tmpfs; may not exist
+};
+
+// To be called by a process with one thread in a fresh private mount namespace (see namespaces.h),
+// with CAP_SYS_ADMIN in its user namespace and /proc already the one it is to have.
+//
+// * /dev becomes a tmpfs that holds what it held, as binds and links, without any nvidia*, dri or
+//   other character device of an NVIDIA driver, plus `devices`.
+// * /proc/driver/nvidia becomes a read-only copy of version, params and gpus/<bdf>/* of
+//   proc_source; /sys/bus/pci one of devices/<bdf> of pci_source. Where the machine has no such
+//   folder, the folder above it is mirrored to make room for it.
+//
+// A working directory or descriptor in one of the covered folders still sees what is underneath:
+// the caller must change to its working directory again. On error the tree is half made: leave the
+// namespace.
+[[nodiscard]] Result<> MountGpuTree(const GpuTree& tree);
+
+}  // namespace cgpu
+
+#endif  // CGPU_KERNEL_MOUNT_TREE_H_

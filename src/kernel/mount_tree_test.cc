@@ -1,0 +1,285 @@
+#include "kernel/mount_tree.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <set>
+#include <string>
+
+#include "base/fd.h"
+#include "base/file.h"
+#include "kernel/namespaces.h"
+
+namespace cgpu {
+namespace {
+
+constexpr int kSkip = 77;
+constexpr uid_t kSomeUser = 47110;
+
+// Runs `body` in a child process inside namespaces of its own; `body` returns what is wrong, or
+// nothing. `uid` 0 stays who we are.
+struct Outcome {
+  int status = 0;
+  std::string message;
+};
+
+Outcome InNamespaces(uid_t uid, const std::function<std::string()>& body) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) {
+    return {1, "pipe"};
+  }
+  UniqueFd from(ends[0]);
+  UniqueFd to(ends[1]);
+  const pid_t child = fork();
+  if (child == 0) {
+    if (uid != 0 && (setgroups(0, nullptr) != 0 || setgid(uid) != 0 || setuid(uid) != 0)) {
+      _exit(kSkip);
+    }
+    if (const auto entered = EnterPrivateNamespaces(); !entered.ok()) {
+      (void)WriteAll(to.get(), entered.error().what);
+      _exit(entered.error().code == Code::kPermission ? kSkip : 1);
+    }
+    umask(077);  // must not matter
+    const std::string wrong = body();
+    (void)WriteAll(to.get(), wrong);
+    _exit(wrong.empty() ? 0 : 1);
+  }
+  to.reset();
+  Outcome outcome;
+  char buffer[512];
+  for (ssize_t n; (n = read(from.get(), buffer, sizeof(buffer))) > 0;) {
+    outcome.message.append(buffer, static_cast<std::size_t>(n));
+  }
+  waitpid(child, &outcome.status, 0);
+  outcome.status = WIFEXITED(outcome.status) ? WEXITSTATUS(outcome.status) : 1;
+  return outcome;
+}
+
+std::set<std::string> List(const std::string& folder) {
+  std::set<std::string> names;
+  if (DIR* dir = opendir(folder.c_str()); dir != nullptr) {
+    while (const dirent* entry = readdir(dir)) {
+      names.insert(entry->d_name);
+    }
+    closedir(dir);
+  }
+  names.erase(".");
+  names.erase("..");
+  return names;
+}
+
+std::string Read(const std::string& path) {
+  auto content = ReadFile(path);
+  return content.ok() ? *content : "(" + content.error().what + ")";
+}
+
+// A node's files in a temporary folder: two cards, both device files in folders of their own.
+class MountTreeTest : public testing::TestWithParam<uid_t> {
+ protected:
+  void SetUp() override {
+    if (GetParam() != 0 && geteuid() != 0) {
+      GTEST_SKIP() << "only root can become another user";
+    }
+    char pattern[] = "/tmp/cgpu-mount-XXXXXX";
+    ASSERT_NE(mkdtemp(pattern), nullptr);
+    root_ = pattern;
+    ASSERT_EQ(chmod(pattern, 0755), 0);
+    for (const char* minor : {"0", "1"}) {
+      const std::string bdf = std::string("0000:0") + minor + ":00.0";
+      Put("dev/gpu" + std::string(minor) + "/nvidia" + minor, std::string("card ") + minor);
+      Put("proc/gpus/" + bdf + "/information", "information of " + bdf);
+      Put("pci/devices/" + bdf + "/vendor", "0x10de\n");
+      Put("pci/devices/" + bdf + "/class", "0x030200\n");
+    }
+    Put("dev/ctl/nvidiactl", "control");
+    Put("proc/version", "NVRM version: test\n");
+    Put("secret/file", "secret");
+  }
+
+  void TearDown() override { std::filesystem::remove_all(root_); }
+
+  void Put(const std::string& path, const std::string& content) {
+    const std::string whole = root_ + "/" + path;
+    ASSERT_TRUE(MakeDirectories(whole.substr(0, whole.rfind('/'))).ok());
+    ASSERT_TRUE(WriteFile(whole, content).ok());
+  }
+
+  // The slice with card 1 alone.
+  GpuTree Slice() const {
+    GpuTree tree;
+    tree.devices = {{"nvidiactl", root_ + "/dev/ctl", true},
+                    {"nvidia1", root_ + "/dev/gpu1", true},
+                    {"nvidia-test", "/dev/null", false}};
+    tree.proc_source = root_ + "/proc";
+    tree.pci_source = root_ + "/pci";
+    tree.bdfs = {"0000:01:00.0"};
+    tree.hide = {root_ + "/secret", root_ + "/not-there"};
+    return tree;
+  }
+
+  void Check(const std::function<std::string()>& body) {
+    const Outcome outcome = InNamespaces(GetParam(), [&]() -> std::string {
+      if (const auto mounted = MountGpuTree(Slice()); !mounted.ok()) {
+        return FormatError(mounted.error());
+      }
+      return body();
+    });
+    if (outcome.status == kSkip) {
+      GTEST_SKIP() << "no namespaces here: " << outcome.message;
+    }
+    EXPECT_EQ(outcome.status, 0) << outcome.message;
+    EXPECT_EQ(outcome.message, "");
+  }
+
+  std::string root_;
+};
+
+TEST_P(MountTreeTest, DevHoldsTheGivenFilesAndNoOthersOfNvidia) {
+  Check([&]() -> std::string {
+    std::set<std::string> found;
+    for (const std::string& name : List("/dev")) {
+      if (name.starts_with("nvidia") || name == "dri") {
+        found.insert(name);
+      }
+    }
+    if (found != std::set<std::string>{"nvidia-test", "nvidia1", "nvidiactl"}) {
+      return "/dev has " + std::to_string(found.size()) + " files of NVIDIA's";
+    }
+    if (List("/dev/.nvidia") != std::set<std::string>{"ctl", "gpu1"}) {
+      return "/dev/.nvidia is wrong";
+    }
+    struct stat st{};
+    if (stat("/dev/nvidia-test", &st) != 0 || st.st_rdev != makedev(1, 3)) {
+      return "the device node is not bound";
+    }
+    return Read("/dev/nvidia1") == "card 1" && Read("/dev/nvidiactl") == "control"
+               ? ""
+               : "the files' content is wrong";
+  });
+}
+
+TEST_P(MountTreeTest, TheRestOfDevIsStillThereAndWorks) {
+  std::set<std::string> before = List("/dev");
+  std::erase_if(before, [](const std::string& name) {
+    return name.starts_with("nvidia") || name == "dri" || name == ".nvidia";
+  });
+  Check([&]() -> std::string {
+    const std::set<std::string> after = List("/dev");
+    for (const std::string& name : before) {
+      if (!after.contains(name)) {
+        return name + " is missing";
+      }
+    }
+    const UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
+    char byte = 1;
+    const UniqueFd zero(open("/dev/zero", O_RDONLY | O_CLOEXEC));
+    if (write(null.get(), "x", 1) != 1 || read(zero.get(), &byte, 1) != 1 || byte != 0) {
+      return "/dev/null or /dev/zero do not work";
+    }
+    // A path of a pipe is a link through /dev/fd and /proc.
+    return access("/dev/fd/0", F_OK) == 0 || !before.contains("fd") ? "" : "/dev/fd is broken";
+  });
+}
+
+TEST_P(MountTreeTest, ProcAndPciShowOnlyTheGivenCards) {
+  Check([&]() -> std::string {
+    if (Read("/proc/driver/nvidia/version") != "NVRM version: test\n") {
+      return Read("/proc/driver/nvidia/version");
+    }
+    const std::set<std::string> only{"0000:01:00.0"};
+    if (List("/proc/driver/nvidia/gpus") != only || List("/sys/bus/pci/devices") != only) {
+      return "other cards are shown";
+    }
+    if (Read("/proc/driver/nvidia/gpus/0000:01:00.0/information") !=
+        "information of 0000:01:00.0") {
+      return "information is wrong";
+    }
+    if (Read("/sys/bus/pci/devices/0000:01:00.0/vendor") != "0x10de\n") {
+      return "vendor is wrong";
+    }
+    struct statvfs fs{};
+    return statvfs("/sys/bus/pci", &fs) == 0 && (fs.f_flag & ST_RDONLY) != 0 ? "" : "writable";
+  });
+}
+
+TEST_P(MountTreeTest, HiddenFoldersAreEmptyAndReadOnly) {
+  Check([&]() -> std::string {
+    if (!List(root_ + "/secret").empty()) {
+      return "the folder is not hidden";
+    }
+    const UniqueFd fd(open((root_ + "/secret/new").c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    return fd.valid() ? "the cover is writable" : "";
+  });
+}
+
+TEST_P(MountTreeTest, AStrictUmaskLocksNobodyOut) {
+  Check([&]() -> std::string {
+    struct stat st{};
+    if (stat("/dev/.nvidia", &st) != 0 || (st.st_mode & 0777) != 0755) {
+      return "/dev/.nvidia is not for everyone";
+    }
+    return "";
+  });
+}
+
+TEST_P(MountTreeTest, NothingOutsideChanges) {
+  const std::set<std::string> dev = List("/dev");
+  const std::set<std::string> bus = List("/sys/bus");
+  const std::string mounts = Read("/proc/self/mountinfo");
+  Check([] { return std::string(); });
+  EXPECT_EQ(List("/dev"), dev);
+  EXPECT_EQ(List("/sys/bus"), bus);
+  EXPECT_EQ(Read("/proc/self/mountinfo"), mounts);
+}
+
+TEST_P(MountTreeTest, AMissingSourceIsNamed) {
+  const Outcome outcome = InNamespaces(GetParam(), [&]() -> std::string {
+    GpuTree tree = Slice();
+    tree.devices[1].source = root_ + "/dev/gpu7";
+    const auto mounted = MountGpuTree(tree);
+    return !mounted.ok() && mounted.error().what.find("/dev/gpu7") != std::string::npos
+               ? ""
+               : "the missing folder went unnoticed";
+  });
+  if (outcome.status == kSkip) {
+    GTEST_SKIP() << "no namespaces here: " << outcome.message;
+  }
+  EXPECT_EQ(outcome.message, "");
+}
+
+// /sys/bus/pci is made to vanish under a mirrored /sys/bus, as on a machine without PCI.
+TEST_P(MountTreeTest, WorksWhereTheMachineHasNoPciBus) {
+  const Outcome outcome = InNamespaces(GetParam(), [&]() -> std::string {
+    GpuTree first;
+    first.hide = {"/sys/bus"};
+    if (const auto hidden = MountGpuTree(first); !hidden.ok()) {
+      return FormatError(hidden.error());
+    }
+    if (const auto mounted = MountGpuTree(Slice()); !mounted.ok()) {
+      return FormatError(mounted.error());
+    }
+    return Read("/sys/bus/pci/devices/0000:01:00.0/class") == "0x030200\n" ? "" : "class is wrong";
+  });
+  if (outcome.status == kSkip) {
+    GTEST_SKIP() << "no namespaces here: " << outcome.message;
+  }
+  EXPECT_EQ(outcome.message, "");
+}
+
+INSTANTIATE_TEST_SUITE_P(AsRootAndAsUser, MountTreeTest, testing::Values(0, kSomeUser),
+                         [](const testing::TestParamInfo<uid_t>& param) {
+                           return param.param == 0 ? "AsCaller" : "AsOrdinaryUser";
+                         });
+
+}  // namespace
+}  // namespace cgpu

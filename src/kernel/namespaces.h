@@ -1,0 +1,23 @@
+// Entering the namespaces that hold a command apart from the machine it runs on.
+#ifndef CGPU_KERNEL_NAMESPACES_H_
+#define CGPU_KERNEL_NAMESPACES_H_
+
+#include "base/result.h"
+
+namespace cgpu {
+
+// Moves the calling process, which must have one thread, into a mount namespace of its own whose
+// mounts neither come from nor go to the machine (MS_REC|MS_PRIVATE). A process that is not root
+// enters a user namespace first, in which its uid and gid map to themselves and in which it has
+// every capability until it drops them or executes a program.
+//
+// `extra_flags` are further CLONE_NEW* flags to unshare in the same step (CLONE_NEWPID: as ever,
+// only children are in the new pid namespace).
+//
+// kPermission when the kernel or a policy of the machine refuses; kUnsupported when it has no such
+// namespaces.
+[[nodiscard]] Result<> EnterPrivateNamespaces(int extra_flags = 0);
+
+}  // namespace cgpu
+
+#endif  // CGPU_KERNEL_NAMESPACES_H_
