@@ -1,0 +1,281 @@
+// The ledger: what one container holds on the cards it was granted.
+//
+// It is a tree of the container's RM objects per client, with blocks of card memory hanging on
+// them. A block is charged to the container once, from before the driver is asked for it until its
+// last holder is gone: an object in any client, a file it was exported to, or a call in flight that
+// is about to add a holder.
+//
+// Every creation takes three steps, so that calls may run in the driver side by side and the sum
+// still never passes a limit or a bound:
+//   1. Reserve...()  before the call: takes the bytes, the handle, the channel id; pins the source
+//                    of a copy, so that a free that overtakes the call cannot lose its bytes.
+//   2. the driver executes.
+//   3. Add...() or Export() on success; Cancel() otherwise. If step 3 fails, the reservation still
+//      holds what it held: free the new object in the driver first, then Cancel().
+// Take references (ClientRef, ObjectRef) before the call and give them back after it: they carry a
+// serial number, so what was freed and made again meanwhile under the same handle is left alone.
+//
+// Bytes are what the driver takes, rounded by the caller as the driver rounds. Cards are numbered
+// as in the grant. Keys of files and processes are the caller's own and never 0.
+// A failed operation changes nothing, except that a refusal for memory is counted (Denied).
+// Thread-compatible: the caller holds one lock around every call. Destroying a Reservation needs no
+// lock. Cost: O(log n), except for the lists and usages, which read every row, and for frees, which
+// touch what they free. A row costs about 150 bytes.
+#ifndef CGPU_LEDGER_LEDGER_H_
+#define CGPU_LEDGER_LEDGER_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "ledger/books.h"
+
+namespace cgpu::ledger {
+
+using Card = std::uint32_t;
+using Handle = std::uint32_t;
+using FileKey = std::uint64_t;
+using ProcessKey = std::uint64_t;
+
+// Most of each that may exist at once in the container. `handles` counts objects, without clients.
+struct Bounds {
+  std::uint32_t clients = 0;
+  std::uint32_t handles = 0;
+  std::uint32_t channel_groups = 0;
+  std::uint32_t channels = 0;
+};
+
+enum class Kind : std::uint8_t {
+  kOther,         // holds no card memory
+  kMemory,        // vidmem: reported per process as the driver reports it
+  kChannelGroup,  // bounded; its bytes are the driver's own (context buffers)
+  kChannel,       // bounded; likewise
+};
+
+struct ClientRef {
+  Handle handle = 0;
+  std::uint64_t serial = 0;
+  friend bool operator==(const ClientRef&, const ClientRef&) = default;
+};
+
+// `serial` 0 in an argument stands for whatever lies under `handle` now.
+struct ObjectRef {
+  Handle handle = 0;
+  std::uint64_t serial = 0;
+  friend bool operator==(const ObjectRef&, const ObjectRef&) = default;
+};
+
+// What a call in flight holds. Move-only; empty after Add...(), Export() or Cancel(). A full one
+// that is destroyed gives back what it holds at the ledger's next Reserve...(), whichever thread
+// destroys it and even after the ledger.
+class Reservation {
+ public:
+  Reservation() = default;
+  Reservation(Reservation&& other) noexcept;
+  Reservation& operator=(Reservation&& other) noexcept;
+  Reservation(const Reservation&) = delete;
+  Reservation& operator=(const Reservation&) = delete;
+  ~Reservation();
+
+  [[nodiscard]] bool empty() const { return id_ == 0; }
+
+ private:
+  friend class Ledger;
+  struct Dropped {
+    std::mutex mutex;
+    std::vector<std::uint64_t> ids;
+  };
+  Reservation(std::shared_ptr<Dropped> dropped, std::uint64_t id)
+      : dropped_(std::move(dropped)), id_(id) {}
+
+  std::shared_ptr<Dropped> dropped_;
+  std::uint64_t id_ = 0;
+};
+
+struct NewObject {
+  ObjectRef parent;  // the client itself: its own handle
+  Handle handle = 0;
+  std::uint32_t cls = 0;
+  std::optional<Card> card;        // set on objects that choose one (devices); others inherit
+  std::uint64_t actual_bytes = 0;  // what the driver says it took
+};
+
+struct ObjectInfo {
+  ObjectRef ref;
+  Handle parent = 0;  // the client: itself
+  std::uint32_t cls = 0;
+  Kind kind = Kind::kOther;
+  std::optional<Card> card;
+  std::uint64_t bytes = 0;    // of its block, whoever pays
+  std::uint32_t holders = 0;  // of its block: objects and exports; 0 without a block
+};
+
+struct ClientInfo {
+  ClientRef ref;
+  FileKey file = 0;
+  ProcessKey owner = 0;
+};
+
+// Card memory by who pays, after the driver's rule (NVIDIA/open-gpu-kernel-modules 550.163.01
+// src/nvidia/src/kernel/gpu/gpu_rmapi.c, _gpuCollectMemInfo): a block with one holder is private;
+// otherwise its owner has it as shared_owned and every other object as shared_duped. When the owner
+// is freed the next holder owns (src/nvidia/src/kernel/mem_mgr/mem.c, memDestruct). Unlike the
+// driver's, an exporting file never owns while an object holds the block.
+struct Usage {
+  std::uint64_t private_bytes = 0;
+  std::uint64_t shared_owned_bytes = 0;
+  std::uint64_t shared_duped_bytes = 0;  // paid by others
+  std::uint64_t context_bytes = 0;       // channel groups and channels paid for
+  // What of Used() this process or client pays for.
+  [[nodiscard]] std::uint64_t Paid() const {
+    return private_bytes + shared_owned_bytes + context_bytes;
+  }
+  friend bool operator==(const Usage&, const Usage&) = default;
+};
+
+struct Counts {
+  std::uint32_t clients = 0;
+  std::uint32_t handles = 0;
+  std::uint32_t channel_groups = 0;
+  std::uint32_t channels = 0;
+  friend bool operator==(const Counts&, const Counts&) = default;
+};
+
+enum class LimitResult { kSet, kBelowUse };
+
+class Ledger {
+ public:
+  // `limits`: bytes, one per granted card (at most 32767 cards).
+  Ledger(std::vector<std::uint64_t> limits, Bounds bounds);
+  ~Ledger();
+  Ledger(const Ledger&) = delete;
+  Ledger& operator=(const Ledger&) = delete;
+
+  // --- Before the call. kExhausted: over the card's limit (counted) or a bound (not counted).
+  [[nodiscard]] Result<Reservation> ReserveClient();
+  // For a new object. kNotFound: no such card.
+  [[nodiscard]] Result<Reservation> Reserve(Kind kind, Card card = 0, std::uint64_t bytes = 0);
+  // For a duplicate of `source`, anywhere in the container. kNotFound: no such object; kInvalid: it
+  // is a client.
+  [[nodiscard]] Result<Reservation> ReserveDup(ClientRef client, ObjectRef source);
+  // For an import of what `file` holds at `index`. kNotFound: nothing, or not of this container.
+  [[nodiscard]] Result<Reservation> ReserveImport(FileKey file, std::uint32_t index = 0);
+  // For an export of `source`; errors as ReserveDup.
+  [[nodiscard]] Result<Reservation> ReserveExport(ClientRef client, ObjectRef source);
+  void Cancel(Reservation& reservation);
+
+  // --- After it. A reservation of another kind, or an empty one: kInternal.
+  // A client that already has this handle is gone in the driver, and is freed here first.
+  [[nodiscard]] Result<ClientRef> AddClient(Reservation& reservation, Handle handle, FileKey file,
+                                            ProcessKey owner);
+  // kNotFound: client or parent is gone (and with it the object, in the driver). kConflict: the
+  // handle is taken; as the driver has just accepted it, what is here is stale: Free() it, repeat.
+  // kExhausted: the driver took more than was reserved and that passes the limit (counted).
+  // kInternal: bytes were reserved on a card that the object does not lie on.
+  [[nodiscard]] Result<ObjectRef> AddObject(Reservation& reservation, ClientRef client,
+                                            const NewObject& object);
+  // The duplicate or import that was reserved; errors as AddObject. Its card is its parent's if
+  // that has one, else its source's; its bytes stay where they are.
+  [[nodiscard]] Result<ObjectRef> AddCopy(Reservation& reservation, ClientRef client,
+                                          ObjectRef parent, Handle handle);
+  // What was exported lives until `file` closes or the place is used again (the driver replaces).
+  [[nodiscard]] Result<> Export(Reservation& reservation, FileKey file, std::uint32_t index = 0);
+  void Unexport(FileKey file, std::uint32_t index);
+
+  // `dependant` is freed when `on` is (a channel with its group's context share, and so on).
+  [[nodiscard]] Result<> AddDependency(ClientRef client, Handle dependant, Handle on);
+
+  // Frees the object, everything below it and their dependants; the client itself frees the client.
+  // kNotFound: gone already, or the serial is another.
+  [[nodiscard]] Result<> Free(ClientRef client, ObjectRef object);
+  // False: gone already.
+  bool RemoveClient(ClientRef client);
+  // The last close of `file`: its clients and its exports go.
+  void CloseFile(FileKey file);
+
+  // Takes effect at once. Below use, everything stays and growth stops.
+  [[nodiscard]] Result<LimitResult> SetLimit(Card card, std::uint64_t bytes);
+
+  // --- Questions.
+  [[nodiscard]] std::optional<ClientInfo> FindClient(Handle handle) const;
+  [[nodiscard]] bool Owns(Handle client) const { return clients_.contains(client); }
+  [[nodiscard]] std::vector<ClientInfo> Clients() const;
+  [[nodiscard]] std::optional<ObjectInfo> Find(ClientRef client, Handle object) const;
+  [[nodiscard]] std::optional<Card> CardOf(ClientRef client, Handle object) const;
+  // All objects of a client with the client itself, by handle.
+  [[nodiscard]] std::vector<ObjectInfo> Objects(ClientRef client) const;
+
+  // For a card that does not exist all figures are 0.
+  [[nodiscard]] std::uint64_t Used(Card card) const { return At(card).used; }
+  [[nodiscard]] std::uint64_t Reserved(Card card) const { return At(card).reserved; }
+  [[nodiscard]] std::uint64_t Peak(Card card) const { return At(card).peak; }
+  [[nodiscard]] std::uint64_t Limit(Card card) const { return At(card).limit; }
+  [[nodiscard]] std::uint64_t Denied(Card card) const { return At(card).denied; }
+  [[nodiscard]] Card cards() const { return static_cast<Card>(cards_.size()); }
+  // What exists, without reservations.
+  [[nodiscard]] Counts Count() const { return counts_; }
+  // Used(card) is the sum of Paid() over all processes plus what only exports hold or calls pin.
+  [[nodiscard]] std::map<ProcessKey, Usage> UsageByProcess(Card card) const;
+  [[nodiscard]] Usage UsageOfClient(ClientRef client, Card card) const;
+
+ private:
+  using Block = internal::Block;
+  using Object = internal::Object;
+  using Client = internal::Client;
+  using Pending = internal::Pending;
+  using Shared = internal::Shared;
+  struct CardState {
+    std::uint64_t limit = 0;
+    std::uint64_t used = 0;
+    std::uint64_t reserved = 0;
+    std::uint64_t peak = 0;
+    std::uint64_t denied = 0;
+  };
+
+  [[nodiscard]] const CardState& At(Card card) const;
+  [[nodiscard]] const Client* Get(ClientRef ref) const;
+  [[nodiscard]] Client* Get(ClientRef ref);
+  static const Object* Get(const Client& client, ObjectRef ref);
+  static Object* Get(Client& client, ObjectRef ref);
+  static ObjectInfo Describe(const Object& object);
+  static void AddUsage(const Object& object, Card card, Usage& usage);
+
+  Pending* Get(const Reservation& reservation, Pending::What what);
+  Result<Reservation> ReserveShared(Pending::What what, const Shared& source);
+  Result<Shared> SourceOf(ClientRef client, ObjectRef source) const;
+  Reservation Hold(const Pending& pending);
+  void Release(std::map<std::uint64_t, Pending>::iterator pending);
+  void Settle(Reservation& reservation);
+  void CollectDropped();
+
+  Result<Object*> Insert(ClientRef client, ObjectRef parent, Handle handle,
+                         std::optional<Card> card);
+  void Hold(Object& object, Block& block, Object* after);
+  void DropIfUnheld(Block& block);
+  void LeaveBlock(Object& object);
+  void Detach(Client& client, Object& object, std::vector<Object*>& doomed);
+  void FreeTree(Client& client, Object& object);
+  void FreeClient(std::map<Handle, Client>::iterator client);
+
+  std::vector<CardState> cards_;
+  Bounds bounds_;
+  Counts counts_;
+  Counts pending_counts_;
+  std::uint64_t next_serial_ = 1;
+  std::map<Handle, Client> clients_;
+  std::set<std::pair<FileKey, Handle>> clients_by_file_;
+  std::map<std::uint64_t, Block> blocks_;
+  std::map<std::pair<FileKey, std::uint32_t>, Shared> exports_;
+  std::map<std::uint64_t, Pending> pending_;
+  std::shared_ptr<Reservation::Dropped> dropped_;
+};
+
+}  // namespace cgpu::ledger
+
+#endif  // CGPU_LEDGER_LEDGER_H_
