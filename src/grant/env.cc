@@ -1,0 +1,194 @@
+#include "grant/env.h"
+
+#include <utility>
+
+namespace cgpu {
+namespace {
+
+constexpr std::uint64_t kMaxParts = std::uint64_t{1} << 32;
+constexpr std::uint64_t kMaxWeight = 100;
+
+using Environment = std::map<std::string, std::string>;
+
+const std::string* Find(const Environment& environment, const std::string& name) {
+  const auto it = environment.find(name);
+  return it == environment.end() ? nullptr : &it->second;
+}
+
+Error Naming(const std::string& name, Error error) {
+  error.what = name + ": " + error.what;
+  return error;
+}
+
+// A yes or no as cGPU writes it.
+Result<bool> Flag(const Environment& environment, const std::string& name) {
+  const std::string* text = Find(environment, name);
+  if (text == nullptr || *text == "0" || *text == "false" || text->empty()) {
+    return false;
+  }
+  if (*text == "1" || *text == "true") {
+    return true;
+  }
+  return Error{Code::kInvalid, 0, name + " is neither true nor false",
+               "set it to 1 or 0, or leave it out"};
+}
+
+Result<std::optional<std::uint64_t>> Number(const Environment& environment, const std::string& name,
+                                            std::uint64_t low, std::uint64_t high) {
+  const std::string* text = Find(environment, name);
+  if (text == nullptr) {
+    return std::optional<std::uint64_t>();
+  }
+  auto number = ParseNumber(*text, name, low, high);
+  if (!number.ok()) {
+    return number.error();
+  }
+  return std::optional(*number);
+}
+
+// ALIYUN_COM_GPU_MEM_CONTAINER of ALIYUN_COM_GPU_MEM_DEV parts. The unit variable beside them does
+// not matter to a ratio.
+Result<> AddFraction(const Environment& environment, ResourceRequest& resources) {
+  auto part = Number(environment, "ALIYUN_COM_GPU_MEM_CONTAINER", 1, kMaxParts);
+  if (!part.ok()) {
+    return part.error();
+  }
+  if (!part->has_value()) {
+    return {};
+  }
+  auto whole = Number(environment, "ALIYUN_COM_GPU_MEM_DEV", 1, kMaxParts);
+  if (!whole.ok()) {
+    return whole.error();
+  }
+  if (!whole->has_value()) {
+    return Error{Code::kInvalid, 0,
+                 "ALIYUN_COM_GPU_MEM_CONTAINER is set without ALIYUN_COM_GPU_MEM_DEV",
+                 "set ALIYUN_COM_GPU_MEM_DEV to the memory of the whole card"};
+  }
+  if (**part > **whole) {
+    return Error{Code::kInvalid, 0,
+                 "ALIYUN_COM_GPU_MEM_CONTAINER=" + std::to_string(**part) +
+                     " is more than ALIYUN_COM_GPU_MEM_DEV=" + std::to_string(**whole),
+                 "a container cannot have more than the card"};
+  }
+  resources.memory.push_back({MemoryRequest::Kind::kFraction, **part, **whole});
+  return {};
+}
+
+Result<> AddMemory(const Environment& environment, ResourceRequest& resources) {
+  CGPU_TRY(AddFraction(environment, resources));
+  if (const std::string* text = Find(environment, "CGPU_MEM")) {
+    auto size = ParseSize(*text);
+    if (!size.ok()) {
+      return Naming("CGPU_MEM", size.error());
+    }
+    resources.memory.push_back(*size);
+  }
+  return {};
+}
+
+Result<> AddCards(const Environment& environment, ResourceRequest& resources) {
+  for (const char* name : {"ALIYUN_COM_GPU_VISIBLE_DEVICES", "CGPU_DEVICES"}) {
+    if (const std::string* text = Find(environment, name)) {
+      auto cards = ParseDeviceList(*text);
+      if (!cards.ok()) {
+        return Naming(name, cards.error());
+      }
+      resources.gpus.push_back(std::move(*cards));
+    }
+  }
+  return {};
+}
+
+Result<> AddCompute(const Environment& environment, EnvRequest& request) {
+  auto percent = Number(environment, "CGPU_COMPUTE", 1, 100);
+  if (!percent.ok()) {
+    return percent.error();
+  }
+  auto most = Number(environment, "CGPU_COMPUTE_MAX", 1, 100);
+  if (!most.ok()) {
+    return most.error();
+  }
+  if (percent->has_value() && most->has_value() && **most < **percent) {
+    return Error{Code::kInvalid, 0, "CGPU_COMPUTE_MAX is less than CGPU_COMPUTE",
+                 "CGPU_COMPUTE is guaranteed, CGPU_COMPUTE_MAX the most it may use"};
+  }
+  request.compute_percent = *percent;
+  request.compute_max_percent = *most;
+  return {};
+}
+
+Result<> AddWeight(const Environment& environment, EnvRequest& request) {
+  auto theirs = Number(environment, "ALIYUN_COM_GPU_SCHD_WEIGHT", 1, kMaxWeight);
+  if (!theirs.ok()) {
+    return theirs.error();
+  }
+  auto ours = Number(environment, "CGPU_WEIGHT", 1, kMaxWeight);
+  if (!ours.ok()) {
+    return ours.error();
+  }
+  if (theirs->has_value() && ours->has_value() && **theirs != **ours) {
+    return Error{Code::kConflict, 0, "ALIYUN_COM_GPU_SCHD_WEIGHT and CGPU_WEIGHT differ",
+                 "set one of them"};
+  }
+  request.weight = ours->has_value() ? *ours : *theirs;
+  return {};
+}
+
+Result<> AddPriority(const Environment& environment, EnvRequest& request) {
+  auto theirs = Flag(environment, "ALIYUN_COM_GPU_HIGH_PRIO");
+  if (!theirs.ok()) {
+    return theirs.error();
+  }
+  request.high_priority = *theirs;
+  const std::string* ours = Find(environment, "CGPU_PRIORITY");
+  if (ours == nullptr) {
+    return {};
+  }
+  if (*ours != "high" && *ours != "normal") {
+    return Error{Code::kInvalid, 0, "CGPU_PRIORITY is neither high nor normal", {}};
+  }
+  if (Find(environment, "ALIYUN_COM_GPU_HIGH_PRIO") != nullptr && *theirs != (*ours == "high")) {
+    return Error{Code::kConflict, 0, "ALIYUN_COM_GPU_HIGH_PRIO and CGPU_PRIORITY differ",
+                 "set one of them"};
+  }
+  request.high_priority = *ours == "high";
+  return {};
+}
+
+// Alibaba Cloud's rule: without _MEM_CONTAINER, its other names mean nothing.
+bool IsManaged(const Environment& environment) {
+  for (const char* name : {"ALIYUN_COM_GPU_MEM_CONTAINER", "CGPU_MEM", "CGPU_DEVICES",
+                           "CGPU_COMPUTE", "CGPU_COMPUTE_MAX", "CGPU_WEIGHT", "CGPU_PRIORITY"}) {
+    if (Find(environment, name) != nullptr) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<EnvRequest> EnvGrant(const std::map<std::string, std::string>& environment) {
+  EnvRequest request;
+  auto disabled = Flag(environment, "CGPU_DISABLE");
+  if (!disabled.ok()) {
+    return disabled.error();
+  }
+  if (*disabled) {
+    request.mode = EnvRequest::Mode::kDisabled;
+    return request;
+  }
+  if (!IsManaged(environment)) {
+    return request;
+  }
+  request.mode = EnvRequest::Mode::kManaged;
+  CGPU_TRY(AddMemory(environment, request.resources));
+  CGPU_TRY(AddCards(environment, request.resources));
+  CGPU_TRY(AddCompute(environment, request));
+  CGPU_TRY(AddWeight(environment, request));
+  CGPU_TRY(AddPriority(environment, request));
+  return request;
+}
+
+}  // namespace cgpu

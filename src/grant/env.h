@@ -1,0 +1,45 @@
+// The grant that a container's environment asks for (Docker without an orchestrator). Two families
+// of names are accepted, Alibaba Cloud's cGPU names and this project's own:
+//
+//   ALIYUN_COM_GPU_MEM_CONTAINER, _MEM_DEV   parts of each card: CONTAINER of DEV
+//   ALIYUN_COM_GPU_VISIBLE_DEVICES           "0,2" or UUIDs
+//   ALIYUN_COM_GPU_SCHD_WEIGHT, _HIGH_PRIO
+//   CGPU_MEM=4096MiB  CGPU_DEVICES=0,2  CGPU_COMPUTE=30  CGPU_COMPUTE_MAX=60  CGPU_WEIGHT=2
+//   CGPU_PRIORITY=high|normal
+//   CGPU_DISABLE=true|1                      no isolation for this container
+//
+// Pure; every error names the variable.
+#ifndef CGPU_GRANT_ENV_H_
+#define CGPU_GRANT_ENV_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "grant/request.h"
+
+namespace cgpu {
+
+struct EnvRequest {
+  // What kind of container this is.
+  enum class Mode {
+    kUnmanaged,  // asks for nothing of ours: a plain NVIDIA container
+    kDisabled,   // CGPU_DISABLE: asks to be left alone
+    kManaged,
+  };
+  Mode mode = Mode::kUnmanaged;
+  ResourceRequest resources;  // both families' memory and cards, which MakeGrant() compares
+  std::optional<std::uint64_t> compute_percent;      // 1 to 100
+  std::optional<std::uint64_t> compute_max_percent;  // compute_percent to 100
+  std::optional<std::uint64_t> weight;               // 1 to 100
+  bool high_priority = false;
+};
+
+// kInvalid for a value that is wrong in itself, kConflict where the two families disagree.
+[[nodiscard]] Result<EnvRequest> EnvGrant(const std::map<std::string, std::string>& environment);
+
+}  // namespace cgpu
+
+#endif  // CGPU_GRANT_ENV_H_

@@ -1,0 +1,109 @@
+#include "grant/env.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "grant/grant.h"
+
+namespace cgpu {
+namespace {
+
+using testing::HasSubstr;
+using Environment = std::map<std::string, std::string>;
+using Mode = EnvRequest::Mode;
+
+TEST(EnvGrant, PlainContainersAreLeftAlone) {
+  EXPECT_EQ((*EnvGrant({})).mode, Mode::kUnmanaged);
+  EXPECT_EQ((*EnvGrant({{"PATH", "/bin"}, {"ALIYUN_COM_GPU_MEM_DEV", "15"}})).mode,
+            Mode::kUnmanaged);
+  EXPECT_EQ((*EnvGrant({{"CGPU_DISABLE", "true"}, {"CGPU_MEM", "junk"}})).mode, Mode::kDisabled);
+  EXPECT_EQ((*EnvGrant({{"CGPU_DISABLE", "1"}})).mode, Mode::kDisabled);
+  EXPECT_EQ((*EnvGrant({{"CGPU_DISABLE", "0"}, {"CGPU_MEM", "1G"}})).mode, Mode::kManaged);
+}
+
+TEST(EnvGrant, TakesAlibabaCloudsNames) {
+  const auto request = EnvGrant({{"ALIYUN_COM_GPU_MEM_CONTAINER", "4"},
+                                 {"ALIYUN_COM_GPU_MEM_DEV", "15"},
+                                 {"ALIYUN_COM_GPU_MEM_UNIT", "GiB"},
+                                 {"ALIYUN_COM_GPU_VISIBLE_DEVICES", "0,1"},
+                                 {"ALIYUN_COM_GPU_SCHD_WEIGHT", "3"},
+                                 {"ALIYUN_COM_GPU_HIGH_PRIO", "1"}});
+  ASSERT_TRUE(request.ok());
+  EXPECT_EQ(request.value().mode, Mode::kManaged);
+  ASSERT_EQ(request.value().resources.memory.size(), 1U);
+  Card card;
+  card.memory_bytes = std::uint64_t{16160} << 20;
+  EXPECT_EQ(*LimitOnCard(request.value().resources.memory[0], card, 2), std::uint64_t{4309} << 20);
+  EXPECT_THAT(request.value().resources.gpus[0].devices, testing::ElementsAre("0", "1"));
+  EXPECT_EQ(request.value().weight, 3U);
+  EXPECT_TRUE(request.value().high_priority);
+}
+
+TEST(EnvGrant, TakesItsOwnNames) {
+  const auto request = EnvGrant({{"CGPU_MEM", "4096MiB"},
+                                 {"CGPU_DEVICES", "GPU-8a56"},
+                                 {"CGPU_COMPUTE", "30"},
+                                 {"CGPU_COMPUTE_MAX", "60"},
+                                 {"CGPU_WEIGHT", "2"},
+                                 {"CGPU_PRIORITY", "high"}});
+  ASSERT_TRUE(request.ok());
+  EXPECT_EQ(request.value().resources.memory[0].value, 4096U);
+  EXPECT_THAT(request.value().resources.gpus[0].devices, testing::ElementsAre("GPU-8a56"));
+  EXPECT_EQ(request.value().compute_percent, 30U);
+  EXPECT_EQ(request.value().compute_max_percent, 60U);
+  EXPECT_EQ(request.value().weight, 2U);
+  EXPECT_TRUE(request.value().high_priority);
+}
+
+TEST(EnvGrant, KeepsBothFamiliesSoThatTheyCanBeCompared) {
+  const auto request = EnvGrant({{"ALIYUN_COM_GPU_MEM_CONTAINER", "4"},
+                                 {"ALIYUN_COM_GPU_MEM_DEV", "15"},
+                                 {"CGPU_MEM", "5000"},
+                                 {"ALIYUN_COM_GPU_SCHD_WEIGHT", "2"},
+                                 {"CGPU_WEIGHT", "2"}});
+  ASSERT_TRUE(request.ok());
+  Card card;
+  card.memory_bytes = std::uint64_t{16160} << 20;
+  EXPECT_EQ(MakeGrant(request.value().resources, {card}, {0}).error().code, Code::kConflict);
+}
+
+TEST(EnvGrant, RefusesWrongValuesAndNamesTheVariable) {
+  struct Case {
+    Environment environment;
+    const char* says;
+  };
+  const Case cases[] = {
+      {{{"ALIYUN_COM_GPU_MEM_CONTAINER", "16"}, {"ALIYUN_COM_GPU_MEM_DEV", "15"}},
+       "ALIYUN_COM_GPU_MEM_CONTAINER=16 is more than ALIYUN_COM_GPU_MEM_DEV=15"},
+      {{{"ALIYUN_COM_GPU_MEM_CONTAINER", "4"}}, "without ALIYUN_COM_GPU_MEM_DEV"},
+      {{{"ALIYUN_COM_GPU_MEM_CONTAINER", "0"}, {"ALIYUN_COM_GPU_MEM_DEV", "15"}}, "is zero"},
+      {{{"ALIYUN_COM_GPU_MEM_CONTAINER", "-4"}, {"ALIYUN_COM_GPU_MEM_DEV", "15"}}, "is negative"},
+      {{{"ALIYUN_COM_GPU_MEM_CONTAINER", "1.5"}, {"ALIYUN_COM_GPU_MEM_DEV", "15"}}, "fraction"},
+      {{{"ALIYUN_COM_GPU_MEM_CONTAINER", "4"}, {"ALIYUN_COM_GPU_MEM_DEV", "x"}},
+       "ALIYUN_COM_GPU_MEM_DEV \"x\" is not a number"},
+      {{{"ALIYUN_COM_GPU_MEM_CONTAINER", "4"}, {"ALIYUN_COM_GPU_MEM_DEV", "99999999999"}},
+       "out of range"},
+      {{{"CGPU_MEM", "4GB"}}, "CGPU_MEM: "},
+      {{{"CGPU_DEVICES", "0,,1"}}, "CGPU_DEVICES: "},
+      {{{"CGPU_COMPUTE", "101"}}, "CGPU_COMPUTE \"101\" is out of range"},
+      {{{"CGPU_COMPUTE", "60"}, {"CGPU_COMPUTE_MAX", "30"}}, "less than CGPU_COMPUTE"},
+      {{{"CGPU_WEIGHT", "101"}}, "CGPU_WEIGHT"},
+      {{{"CGPU_MEM", "1G"}, {"CGPU_WEIGHT", "2"}, {"ALIYUN_COM_GPU_SCHD_WEIGHT", "3"}},
+       "ALIYUN_COM_GPU_SCHD_WEIGHT and CGPU_WEIGHT differ"},
+      {{{"CGPU_PRIORITY", "urgent"}}, "neither high nor normal"},
+      {{{"CGPU_PRIORITY", "normal"}, {"ALIYUN_COM_GPU_HIGH_PRIO", "1"}}, "differ"},
+      {{{"CGPU_MEM", "1G"}, {"ALIYUN_COM_GPU_HIGH_PRIO", "maybe"}}, "neither true nor false"},
+      {{{"CGPU_DISABLE", "yes please"}}, "CGPU_DISABLE"},
+  };
+  for (const Case& c : cases) {
+    const auto request = EnvGrant(c.environment);
+    ASSERT_FALSE(request.ok()) << c.says;
+    EXPECT_THAT(request.error().what, HasSubstr(c.says));
+  }
+}
+
+}  // namespace
+}  // namespace cgpu

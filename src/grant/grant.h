@@ -1,0 +1,66 @@
+// What a container may use: a set of cards and, per card, bytes of memory. Pure: parsed requests
+// (request.h) and the node's cards in, a Grant or a sentence that says why not out.
+//
+// The arithmetic is the contract's: a card has floor(MiB / 1024) units, and what a container sees
+// of it is floor(physical MiB * its units / the card's units) MiB.
+#ifndef CGPU_GRANT_GRANT_H_
+#define CGPU_GRANT_GRANT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "grant/request.h"
+
+namespace cgpu {
+
+// One physical card of the node.
+struct Card {
+  std::string uuid;          // "GPU-8-4-4-4-12 hex digits"
+  unsigned index = 0;        // in the node's enumeration: what a user calls it
+  unsigned minor = 0;        // of /dev/nvidia<minor>
+  std::string bdf;           // "0000:01:00.0"
+  std::uint32_t gpu_id = 0;  // the driver's, from NV0000_CTRL_CMD_GPU_GET_PROBED_IDS
+  std::string model;
+  std::uint64_t memory_bytes = 0;
+};
+
+struct CardGrant {
+  Card card;
+  std::uint64_t limit_bytes = 0;
+};
+
+// In this order the cards count from 0 inside the container.
+struct Grant {
+  std::vector<CardGrant> cards;
+};
+
+// floor(MiB / 1024): the units a card offers.
+[[nodiscard]] std::uint64_t UnitsOf(const Card& card);
+
+// What `request` comes to on `card`, as one of `card_count` cards of the grant. kInvalid when units
+// do not divide evenly over the cards; kExhausted when it is more than the card has, or nothing.
+[[nodiscard]] Result<std::uint64_t> LimitOnCard(const MemoryRequest& request, const Card& card,
+                                                std::size_t card_count);
+
+// The cards that `request` names, in its order. For a count, the first ones. kNotFound for an
+// unknown or missing card, kInvalid for one named twice or ambiguously.
+[[nodiscard]] Result<std::vector<Card>> SelectCards(const GpuRequest& request,
+                                                    const std::vector<Card>& cards);
+
+// kExhausted, and what is free, unless `wanted` bytes fit beside `granted` bytes on the card.
+[[nodiscard]] Result<> FitsOnCard(const Card& card, std::uint64_t granted, std::uint64_t wanted);
+
+// The whole decision. `granted` says for each of `cards` (same order) how many bytes running
+// containers hold already. A count takes the first cards with room; every other choice is the
+// user's own. Two requests of a kind (the two families of environment names) must come to the same
+// cards and bytes, else kConflict.
+[[nodiscard]] Result<Grant> MakeGrant(const ResourceRequest& request,
+                                      const std::vector<Card>& cards,
+                                      const std::vector<std::uint64_t>& granted);
+
+}  // namespace cgpu
+
+#endif  // CGPU_GRANT_GRANT_H_
