@@ -86,7 +86,8 @@ Result<> Ledger::Free(ClientRef client, ObjectRef object) {
 }
 
 // Goes down children and dependants without recursion. Each link is cut before it is followed, so
-// that circles of dependants end; an object goes when it has no link left.
+// that circles of dependants end; an object goes when it has no link left. (The reverse link of a
+// dependant goes with the dependant, in Erase.)
 void Ledger::FreeTree(Client& client, Object& object) {
   std::vector<Object*> doomed;
   const auto doom = [&doomed](Object& next) {
@@ -106,7 +107,6 @@ void Ledger::FreeTree(Client& client, Object& object) {
     if (edge != client.dependants.end() && edge->first == current.handle) {
       const Handle dependant = edge->second;
       client.dependants.erase(edge);
-      client.dependencies.erase({dependant, current.handle});
       doom(client.objects.at(dependant));
       continue;
     }

@@ -157,7 +157,7 @@ void Ledger::CountPending(const Pending& pending, bool add) {
   }
   change(pending_counts_.handles);
   if (std::uint32_t* counter = CounterOf(pending_counts_, KindOf(pending.kind));
-      counter != nullptr && pending.what == Pending::What::kObject) {
+      counter != nullptr) {
     change(*counter);
   }
 }

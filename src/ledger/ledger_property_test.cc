@@ -1,0 +1,499 @@
+// Random histories of one container, played to the ledger and to a naive model of it. After every
+// step both must answer every question alike, and what must always hold is checked.
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "ledger/ledger.h"
+#include "ledger/model.h"
+
+namespace cgpu::ledger {
+namespace {
+
+using Flight = Model::Flight;
+
+constexpr std::array<std::uint64_t, 2> kLimits{1000, 300};
+constexpr Bounds kBounds{.clients = 3, .handles = 24, .channel_groups = 3, .channels = 3};
+
+// Names come from small sets so that they collide.
+struct Step {
+  std::uint8_t what = 0;
+  std::array<std::uint8_t, 4> pick{};
+  std::uint16_t bytes = 0;
+};
+
+class Player {
+ public:
+  void Play(const Step& step) {
+    using Move = void (Player::*)(const Step&);
+    // More ways to grow than to shrink, so that histories get somewhere.
+    constexpr std::array<Move, 45> kMoves{
+        &Player::BeginClient, &Player::BeginObject, &Player::BeginObject, &Player::BeginObject,
+        &Player::BeginObject, &Player::BeginObject, &Player::BeginObject, &Player::BeginDup,
+        &Player::BeginDup,    &Player::BeginDup,    &Player::BeginExport, &Player::BeginImport,
+        &Player::Finish,      &Player::Finish,      &Player::Finish,      &Player::Finish,
+        &Player::Finish,      &Player::Finish,      &Player::Finish,      &Player::Finish,
+        &Player::Finish,      &Player::Finish,      &Player::Finish,      &Player::Finish,
+        &Player::Finish,      &Player::Finish,      &Player::Finish,      &Player::Finish,
+        &Player::Cancel,      &Player::Drop,        &Player::Free,        &Player::Free,
+        &Player::Free,        &Player::Free,        &Player::Depend,      &Player::Depend,
+        &Player::Depend,      &Player::Depend,      &Player::Depend,      &Player::Depend,
+        &Player::Depend,      &Player::Depend,      &Player::Close,       &Player::Remove,
+        &Player::Limit};
+    (this->*kMoves.at(step.what % kMoves.size()))(step);
+    Compare();
+  }
+
+  // Whatever happened: when all files are closed and no call is in flight, nothing is left.
+  void End() {
+    for (auto& [id, reservation] : tokens_) {
+      ledger_.Cancel(reservation);
+    }
+    for (FileKey file = 1; file <= 4; ++file) {
+      ledger_.CloseFile(file);
+    }
+    RC_ASSERT(ledger_.Count() == Counts{});
+    for (Card card = 0; card < ledger_.cards(); ++card) {
+      RC_ASSERT(ledger_.Used(card) == 0U);
+      RC_ASSERT(ledger_.Reserved(card) == 0U);
+    }
+  }
+
+ private:
+  static Handle ClientName(const Step& step, std::size_t i) { return 1000U + step.pick.at(i) % 3; }
+  static Handle ObjectName(const Step& step, std::size_t i) { return 1U + step.pick.at(i) / 4 % 8; }
+  static FileKey FileName(const Step& step, std::size_t i) { return 1U + step.pick.at(i) % 4; }
+  // An object's place: mostly another object, sometimes the client itself.
+  static Handle ParentName(const Step& step, std::size_t i) {
+    return step.pick.at(i) % 4 == 0 ? ClientName(step, 0) : ObjectName(step, i);
+  }
+
+  template <class T>
+  static void Expect(const Result<T>& got, std::optional<Code> expected) {
+    RC_ASSERT(got.ok() == !expected.has_value());
+    if (expected) {
+      RC_ASSERT(got.error().code == *expected);
+    }
+  }
+
+  void Keep(Result<Reservation> got, std::optional<Code> expected, const Flight& flight) {
+    Expect(got, expected);
+    if (got.ok()) {
+      model_.flights.emplace(next_id_, flight);
+      tokens_.emplace(next_id_, std::move(*got));
+      ++next_id_;
+    }
+  }
+
+  std::optional<Code> Bound(Kind kind) const {
+    const Counts now = model_.Count();
+    const Counts flying = model_.InFlight();
+    const bool full =
+        now.handles + flying.handles >= kBounds.handles ||
+        (kind == Kind::kChannelGroup &&
+         now.channel_groups + flying.channel_groups >= kBounds.channel_groups) ||
+        (kind == Kind::kChannel && now.channels + flying.channels >= kBounds.channels);
+    return full ? std::optional(Code::kExhausted) : std::nullopt;
+  }
+
+  void BeginClient(const Step& /*step*/) {
+    const bool full = model_.Count().clients + model_.InFlight().clients >= kBounds.clients;
+    Keep(ledger_.ReserveClient(), full ? std::optional(Code::kExhausted) : std::nullopt,
+         {.what = Flight::What::kClient, .source = {}});
+  }
+
+  void BeginObject(const Step& step) {
+    const Kind kind =
+        std::array{Kind::kOther, Kind::kMemory, Kind::kMemory, Kind::kChannelGroup, Kind::kChannel}
+            .at(step.pick[0] % 5);
+    const Card card = step.pick[1] % 3;
+    const std::uint64_t bytes = kind == Kind::kOther ? 0 : step.bytes % 400;
+    std::optional<Code> expected = Bound(kind);
+    if (card >= kLimits.size()) {
+      expected = Code::kNotFound;
+    } else if (!expected && bytes != 0 &&
+               model_.Used(card) + model_.Reserved(card) + bytes > model_.limits[card]) {
+      ++model_.denied[card];
+      expected = Code::kExhausted;
+    }
+    Keep(ledger_.Reserve(kind, card, bytes), expected,
+         {.kind = kind, .card = card, .bytes = bytes, .source = {}});
+  }
+
+  std::pair<std::optional<Code>, Model::Copy> Source(Handle client, Handle object) const {
+    const Model::Row* row = model_.Find(client, object);
+    if (row == nullptr) {
+      return {Code::kNotFound, {}};
+    }
+    if (row->handle == row->client) {
+      return {Code::kInvalid, {}};
+    }
+    return {Bound(Kind::kOther), {row->card, row->kind, row->block}};
+  }
+
+  void BeginDup(const Step& step) {
+    const Handle client = ClientName(step, 0);
+    const Handle object = ParentName(step, 1);
+    const auto [expected, copy] = Source(client, object);
+    Keep(ledger_.ReserveDup({client}, {object}), expected,
+         {.what = Flight::What::kCopy, .source = copy});
+  }
+
+  void BeginExport(const Step& step) {
+    const Handle client = ClientName(step, 0);
+    const Handle object = ParentName(step, 1);
+    const auto [expected, copy] = Source(client, object);
+    Keep(ledger_.ReserveExport({client}, {object}), expected,
+         {.what = Flight::What::kExport, .source = copy});
+  }
+
+  void BeginImport(const Step& step) {
+    const FileKey file = FileName(step, 0);
+    const std::uint32_t index = step.pick[1] % 2;
+    std::optional<Code> expected = Code::kNotFound;
+    Model::Copy copy;
+    for (const Model::ExportRow& row : model_.exports) {
+      if (row.file == file && row.index == index) {
+        expected = Bound(Kind::kOther);
+        copy = row.what;
+      }
+    }
+    Keep(ledger_.ReserveImport(file, index), expected,
+         {.what = Flight::What::kCopy, .source = copy});
+  }
+
+  void Finish(const Step& step) {
+    if (tokens_.empty()) {
+      return;
+    }
+    auto token = tokens_.begin();
+    std::advance(token, step.pick[3] % tokens_.size());
+    const Flight flight = model_.flights.at(token->first);
+    bool done = false;
+    switch (flight.what) {
+      case Flight::What::kClient:
+        done = FinishClient(step, token->second);
+        break;
+      case Flight::What::kObject:
+        done = FinishObject(step, token->second, flight);
+        break;
+      case Flight::What::kCopy:
+        done = FinishCopy(step, token->second, flight);
+        break;
+      case Flight::What::kExport: {
+        Expect(ledger_.Export(token->second, FileName(step, 0), step.pick[1] % 2), std::nullopt);
+        model_.Unexport(FileName(step, 0), step.pick[1] % 2);
+        model_.exports.push_back({FileName(step, 0), step.pick[1] % 2U, flight.source});
+        done = true;
+        break;
+      }
+    }
+    RC_ASSERT(token->second.empty() == done);
+    if (done) {
+      model_.flights.erase(token->first);
+      tokens_.erase(token);
+    }
+  }
+
+  bool FinishClient(const Step& step, Reservation& token) {
+    const Handle handle = ClientName(step, 0);
+    const FileKey file = FileName(step, 1);
+    const ProcessKey owner = 1U + step.pick[2] % 3;
+    if (model_.clients.contains(handle)) {
+      model_.Free(handle, handle);
+    }
+    const Result<ClientRef> added = ledger_.AddClient(token, handle, file, owner);
+    Expect(added, std::nullopt);
+    model_.clients[handle] = {file, owner, ++model_.clock};
+    model_.rows.push_back({.client = handle,
+                           .handle = handle,
+                           .parent = handle,
+                           .card = {},
+                           .block = {},
+                           .age = model_.clock});
+    refs_[handle] = *added;
+    return true;
+  }
+
+  std::optional<Code> NoPlace(Handle client, Handle parent, Handle handle) const {
+    if (!model_.clients.contains(client) || model_.Find(client, parent) == nullptr) {
+      return Code::kNotFound;
+    }
+    return model_.Find(client, handle) != nullptr ? std::optional(Code::kConflict) : std::nullopt;
+  }
+
+  bool FinishObject(const Step& step, Reservation& token, const Flight& flight) {
+    const Handle client = ClientName(step, 0);
+    const Handle parent = ParentName(step, 1);
+    // Mostly the driver takes what was expected, sometimes less or more.
+    const bool more = step.bytes % 8 == 1;
+    const std::uint64_t actual =
+        step.bytes % 8 == 0 ? flight.bytes / 2 : flight.bytes + (more ? step.bytes % 64 : 0);
+    NewObject object{
+        .parent = {parent}, .handle = ObjectName(step, 2), .card = {}, .actual_bytes = actual};
+    if (step.pick[3] % 4 == 0) {
+      object.card = step.pick[3] / 4 % 2;
+    }
+    std::optional<Code> expected = NoPlace(client, parent, object.handle);
+    std::optional<Card> card;
+    if (!expected) {
+      card = object.card ? object.card : model_.Find(client, parent)->card;
+      const bool charged = actual != 0 || flight.bytes != 0;
+      const Card charge = card.value_or(flight.card);
+      if (charged && charge != flight.card) {
+        expected = Code::kInternal;
+      } else if (actual > flight.bytes &&
+                 model_.Used(charge) + model_.Reserved(charge) + actual - flight.bytes >
+                     model_.limits[charge]) {
+        ++model_.denied[charge];
+        expected = Code::kExhausted;
+      }
+    }
+    Expect(ledger_.AddObject(token, {client}, object), expected);
+    if (expected) {
+      return false;
+    }
+    Model::Row row{.client = client,
+                   .handle = object.handle,
+                   .parent = parent,
+                   .card = card,
+                   .kind = flight.kind,
+                   .block = {},
+                   .age = ++model_.clock};
+    if (flight.kind != Kind::kOther || actual != 0) {
+      row.block = static_cast<int>(model_.blocks.size());
+      model_.blocks.push_back({card.value_or(flight.card), actual, flight.kind});
+    }
+    model_.rows.push_back(row);
+    return true;
+  }
+
+  bool FinishCopy(const Step& step, Reservation& token, const Flight& flight) {
+    const Handle client = ClientName(step, 0);
+    const Handle parent = ParentName(step, 1);
+    const Handle handle = ObjectName(step, 2);
+    const std::optional<Code> expected = NoPlace(client, parent, handle);
+    Expect(ledger_.AddCopy(token, {client}, {parent}, handle), expected);
+    if (expected) {
+      return false;
+    }
+    const std::optional<Card> own = model_.Find(client, parent)->card;
+    model_.rows.push_back({.client = client,
+                           .handle = handle,
+                           .parent = parent,
+                           .card = own ? own : flight.source.card,
+                           .kind = flight.source.kind,
+                           .block = flight.source.block,
+                           .age = ++model_.clock});
+    return true;
+  }
+
+  void Cancel(const Step& step) {
+    if (tokens_.empty()) {
+      return;
+    }
+    auto token = tokens_.begin();
+    std::advance(token, step.pick[0] % tokens_.size());
+    ledger_.Cancel(token->second);
+    model_.flights.erase(token->first);
+    tokens_.erase(token);
+  }
+
+  // A token that is only destroyed comes back at the next Reserve.
+  void Drop(const Step& step) {
+    if (tokens_.empty()) {
+      return;
+    }
+    auto token = tokens_.begin();
+    std::advance(token, step.pick[0] % tokens_.size());
+    model_.flights.erase(token->first);
+    tokens_.erase(token);
+    Result<Reservation> next = ledger_.Reserve(Kind::kOther);
+    if (next.ok()) {
+      ledger_.Cancel(*next);
+    }
+  }
+
+  void Free(const Step& step) {
+    const Handle client = ClientName(step, 0);
+    const Handle object = step.pick[1] % 16 == 0 ? client : ObjectName(step, 2);
+    const bool exists = model_.Find(client, object) != nullptr;
+    Expect(ledger_.Free({client}, {object}),
+           exists ? std::nullopt : std::optional(Code::kNotFound));
+    if (exists) {
+      model_.Free(client, object);
+    }
+  }
+
+  void Close(const Step& step) {
+    if (step.pick[1] % 3 == 0) {
+      model_.Unexport(FileName(step, 0), step.pick[2] % 2);
+      ledger_.Unexport(FileName(step, 0), step.pick[2] % 2);
+      return;
+    }
+    model_.CloseFile(FileName(step, 0));
+    ledger_.CloseFile(FileName(step, 0));
+  }
+
+  // By a reference that may be stale.
+  void Remove(const Step& step) {
+    const Handle handle = ClientName(step, 0);
+    const auto ref = refs_.find(handle);
+    if (ref == refs_.end()) {
+      return;
+    }
+    const ClientRef asked =
+        step.pick[1] % 2 == 0 ? ref->second : ClientRef{handle, ref->second.serial + 1};
+    const bool exists = model_.clients.contains(handle) && asked == ref->second;
+    RC_ASSERT(ledger_.RemoveClient(asked) == exists);
+    if (exists) {
+      model_.Free(handle, handle);
+    }
+  }
+
+  void Limit(const Step& step) {
+    const Card card = step.pick[0] % 3;
+    const Result<LimitResult> set = ledger_.SetLimit(card, step.bytes % 1200);
+    Expect(set, card < kLimits.size() ? std::nullopt : std::optional(Code::kNotFound));
+    if (set.ok()) {
+      model_.limits[card] = step.bytes % 1200;
+      const bool below = model_.Used(card) + model_.Reserved(card) > model_.limits[card];
+      RC_ASSERT(*set == (below ? LimitResult::kBelowUse : LimitResult::kSet));
+      lowered_.at(card) |= below;
+    }
+  }
+
+  void Depend(const Step& step) {
+    const Handle client = ClientName(step, 0);
+    const Handle dependant = ParentName(step, 1);
+    const Handle on = ParentName(step, 2);
+    std::optional<Code> expected;
+    if (model_.Find(client, dependant) == nullptr || model_.Find(client, on) == nullptr) {
+      expected = Code::kNotFound;
+    } else if (dependant == on || dependant == client) {
+      expected = Code::kInvalid;
+    }
+    Expect(ledger_.AddDependency({client}, dependant, on), expected);
+    if (!expected) {
+      model_.edges.push_back({client, dependant, on});
+    }
+  }
+
+  void Compare() {
+    RC_ASSERT(ledger_.Count() == model_.Count());
+    for (Card card = 0; card < kLimits.size(); ++card) {
+      const std::uint64_t used = model_.Used(card);
+      model_.peak[card] = std::max(model_.peak[card], used);
+      RC_ASSERT(ledger_.Used(card) == used);
+      RC_ASSERT(ledger_.Reserved(card) == model_.Reserved(card));
+      RC_ASSERT(ledger_.Peak(card) == model_.peak[card]);
+      RC_ASSERT(ledger_.Denied(card) == model_.denied[card]);
+      RC_ASSERT(ledger_.Limit(card) == model_.limits[card]);
+      const bool within = used + model_.Reserved(card) <= model_.limits[card];
+      lowered_.at(card) &= !within;
+      RC_ASSERT(within || lowered_.at(card));
+      const std::map<ProcessKey, Usage> usage = ledger_.UsageByProcess(card);
+      RC_ASSERT(usage == model_.UsageByProcess(card));
+      CompareClients(card, usage);
+    }
+    CompareObjects();
+  }
+
+  void CompareClients(Card card, const std::map<ProcessKey, Usage>& usage) {
+    std::uint64_t by_process = 0;
+    for (const auto& [process, row] : usage) {
+      by_process += row.Paid();
+    }
+    std::uint64_t by_client = 0;
+    for (const ClientInfo& client : ledger_.Clients()) {
+      by_client += ledger_.UsageOfClient(client.ref, card).Paid();
+    }
+    RC_ASSERT(by_client == by_process);
+    RC_ASSERT(by_process <= ledger_.Used(card));
+  }
+
+  void CompareObjects() {
+    RC_ASSERT(ledger_.Clients().size() == model_.clients.size());
+    std::size_t rows = 0;
+    for (const ClientInfo& client : ledger_.Clients()) {
+      const Model::ClientRow& expected = model_.clients.at(client.ref.handle);
+      RC_ASSERT(client.file == expected.file);
+      RC_ASSERT(client.owner == expected.owner);
+      for (const ObjectInfo& object : ledger_.Objects(client.ref)) {
+        ++rows;
+        const Model::Row* row = model_.Find(client.ref.handle, object.ref.handle);
+        RC_ASSERT(row != nullptr);
+        RC_ASSERT(object.parent == row->parent);
+        RC_ASSERT(object.kind == row->kind);
+        RC_ASSERT(object.card == row->card);
+        RC_ASSERT(object.holders == (row->block ? model_.Holders(*row->block) : 0U));
+      }
+    }
+    RC_ASSERT(rows == model_.rows.size());
+  }
+
+  Ledger ledger_{{kLimits.begin(), kLimits.end()}, kBounds};
+  Model model_{{kLimits.begin(), kLimits.end()}, kBounds};
+  std::map<std::uint64_t, Reservation> tokens_;
+  std::uint64_t next_id_ = 1;
+  std::map<Handle, ClientRef> refs_;
+  std::array<bool, 2> lowered_{};
+};
+
+}  // namespace
+}  // namespace cgpu::ledger
+
+namespace rc {
+
+template <>
+struct Arbitrary<cgpu::ledger::Step> {
+  static Gen<cgpu::ledger::Step> arbitrary() {
+    using cgpu::ledger::Step;
+    // The full range at any size: small numbers here are no simpler than large ones.
+    const auto byte = gen::inRange<std::uint8_t>(0, 255);
+    return gen::build<Step>(
+        gen::set(&Step::what, byte),
+        gen::set(&Step::pick, gen::container<std::array<std::uint8_t, 4>>(byte)),
+        gen::set(&Step::bytes, gen::inRange<std::uint16_t>(0, 4096)));
+  }
+};
+
+}  // namespace rc
+
+namespace cgpu::ledger {
+namespace {
+
+void PrintTo(const Step& step, std::ostream* out) {
+  *out << static_cast<int>(step.what) % 45 << '/' << static_cast<int>(step.pick[0]) << ','
+       << static_cast<int>(step.pick[1]) << ',' << static_cast<int>(step.pick[2]) << ','
+       << static_cast<int>(step.pick[3]) << '/' << step.bytes;
+}
+
+[[maybe_unused]] void showValue(const Step& step, std::ostream& out) {
+  PrintTo(step, &out);
+}
+
+TEST(LedgerPropertyTest, AgreesWithTheModelInEveryHistory) {
+  const bool held = rc::check("ledger == model", [] {
+    const auto histories = *rc::gen::container<std::array<std::vector<Step>, 20>>(
+        rc::gen::scale(8.0, rc::gen::arbitrary<std::vector<Step>>()));
+    for (const std::vector<Step>& history : histories) {
+      Player player;
+      for (const Step& step : history) {
+        player.Play(step);
+      }
+      player.End();
+    }
+  });
+  EXPECT_TRUE(held) << "the smallest history that breaks it is printed above";
+}
+
+}  // namespace
+}  // namespace cgpu::ledger
