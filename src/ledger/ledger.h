@@ -43,7 +43,8 @@ using Handle = std::uint32_t;
 using FileKey = std::uint64_t;
 using ProcessKey = std::uint64_t;
 
-// Most of each that may exist at once in the container. `handles` counts objects, without clients.
+// Most of each that may exist at once in the container. `handles` counts objects (without clients)
+// and exports, which the driver keeps as objects of its own.
 struct Bounds {
   std::uint32_t clients = 0;
   std::uint32_t handles = 0;
@@ -230,6 +231,7 @@ class Ledger {
   using Client = internal::Client;
   using Pending = internal::Pending;
   using Shared = internal::Shared;
+  using Exports = std::map<std::pair<FileKey, std::uint32_t>, Shared>;
   struct CardState {
     std::uint64_t limit = 0;
     std::uint64_t used = 0;
@@ -246,20 +248,30 @@ class Ledger {
   static ObjectInfo Describe(const Object& object);
   static void AddUsage(const Object& object, Card card, Usage& usage);
 
-  Pending* Get(const Reservation& reservation, Pending::What what);
+  [[nodiscard]] const Pending* Get(const Reservation& reservation, Pending::What what) const;
+  Result<> CheckBounds(Kind kind);
   Result<Reservation> ReserveShared(Pending::What what, const Shared& source);
   Result<Shared> SourceOf(ClientRef client, ObjectRef source) const;
   Reservation Hold(const Pending& pending);
-  void Release(std::map<std::uint64_t, Pending>::iterator pending);
-  void Settle(Reservation& reservation);
+  void Release(std::uint64_t id);
+  void CountPending(const Pending& pending, bool add);
   void CollectDropped();
 
-  Result<Object*> Insert(ClientRef client, ObjectRef parent, Handle handle,
-                         std::optional<Card> card);
-  void Hold(Object& object, Block& block, Object* after);
-  void DropIfUnheld(Block& block);
+  // Where a new object goes, checked before anything changes.
+  struct Place {
+    Client* client = nullptr;
+    Object* parent = nullptr;
+    std::int16_t card = -1;
+  };
+  Result<Place> FindPlace(ClientRef client, ObjectRef parent, Handle handle);
+  Object& Insert(const Place& place, Handle handle, std::uint32_t cls, std::uint8_t kind);
+  Block& NewBlock(Kind kind, Card card, std::uint64_t bytes);
+  static void JoinBlock(Object& object, Block& block);
   void LeaveBlock(Object& object);
-  void Detach(Client& client, Object& object, std::vector<Object*>& doomed);
+  void DropIfUnheld(Block& block);
+  Exports::iterator DropExport(Exports::iterator entry);
+  static void UnlinkFromParent(Object& object);
+  void Erase(Client& client, Object& object);
   void FreeTree(Client& client, Object& object);
   void FreeClient(std::map<Handle, Client>::iterator client);
 
@@ -271,7 +283,7 @@ class Ledger {
   std::map<Handle, Client> clients_;
   std::set<std::pair<FileKey, Handle>> clients_by_file_;
   std::map<std::uint64_t, Block> blocks_;
-  std::map<std::pair<FileKey, std::uint32_t>, Shared> exports_;
+  Exports exports_;
   std::map<std::uint64_t, Pending> pending_;
   std::shared_ptr<Reservation::Dropped> dropped_;
 };

@@ -1,0 +1,187 @@
+// Blocks and their holders, frees, closes.
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "ledger/helpers.h"
+#include "ledger/ledger.h"
+
+namespace cgpu::ledger {
+
+// --- Blocks
+
+Ledger::Block& Ledger::NewBlock(Kind kind, Card card, std::uint64_t bytes) {
+  const std::uint64_t id = next_serial_++;
+  Block& block = blocks_[id];
+  block.id = id;
+  block.bytes = bytes;
+  block.card = static_cast<std::uint16_t>(card);
+  block.kind = static_cast<std::uint8_t>(kind);
+  CardState& state = cards_[card];
+  state.used += bytes;
+  state.peak = std::max(state.peak, state.used);
+  if (std::uint32_t* counter = CounterOf(counts_, kind); counter != nullptr) {
+    ++*counter;
+  }
+  return block;
+}
+
+// The new holder goes to the end of the circle, which is just before the owner.
+void Ledger::JoinBlock(Object& object, Block& block) {
+  object.block = &block;
+  ++block.objects;
+  if (block.owner == nullptr) {
+    block.owner = &object;
+    object.previous_holder = object.next_holder = &object;
+    return;
+  }
+  object.next_holder = block.owner;
+  object.previous_holder = block.owner->previous_holder;
+  object.previous_holder->next_holder = &object;
+  block.owner->previous_holder = &object;
+}
+
+void Ledger::LeaveBlock(Object& object) {
+  Block* block = std::exchange(object.block, nullptr);
+  if (block == nullptr) {
+    return;
+  }
+  --block->objects;
+  if (block->owner == &object) {
+    block->owner = object.next_holder == &object ? nullptr : object.next_holder;
+  }
+  object.previous_holder->next_holder = object.next_holder;
+  object.next_holder->previous_holder = object.previous_holder;
+  DropIfUnheld(*block);
+}
+
+void Ledger::DropIfUnheld(Block& block) {
+  if (block.objects != 0 || block.exports != 0 || block.pins != 0) {
+    return;
+  }
+  cards_[block.card].used -= block.bytes;
+  if (std::uint32_t* counter = CounterOf(counts_, KindOf(block.kind)); counter != nullptr) {
+    --*counter;
+  }
+  blocks_.erase(block.id);
+}
+
+// --- Freeing
+
+Result<> Ledger::Free(ClientRef client, ObjectRef object) {
+  const auto owner = clients_.find(client.handle);
+  if (owner == clients_.end() || Get(client) == nullptr) {
+    return Gone("client", client.handle);
+  }
+  Object* found = Get(owner->second, object);
+  if (found == nullptr) {
+    return Gone("object", object.handle);
+  }
+  if (found->parent == nullptr) {
+    FreeClient(owner);
+  } else {
+    FreeTree(owner->second, *found);
+  }
+  return {};
+}
+
+// Goes down children and dependants without recursion. Each link is cut before it is followed, so
+// that circles of dependants end; an object goes when it has no link left.
+void Ledger::FreeTree(Client& client, Object& object) {
+  std::vector<Object*> doomed;
+  const auto doom = [&doomed](Object& next) {
+    if (!std::exchange(next.dying, true)) {
+      doomed.push_back(&next);
+    }
+  };
+  doom(object);
+  while (!doomed.empty()) {
+    Object& current = *doomed.back();
+    if (Object* child = current.first_child; child != nullptr) {
+      UnlinkFromParent(*child);
+      doom(*child);
+      continue;
+    }
+    const auto edge = client.dependants.lower_bound({current.handle, 0});
+    if (edge != client.dependants.end() && edge->first == current.handle) {
+      const Handle dependant = edge->second;
+      client.dependants.erase(edge);
+      client.dependencies.erase({dependant, current.handle});
+      doom(client.objects.at(dependant));
+      continue;
+    }
+    doomed.pop_back();
+    Erase(client, current);
+  }
+}
+
+void Ledger::UnlinkFromParent(Object& object) {
+  if (object.parent == nullptr) {
+    return;
+  }
+  if (object.previous_sibling != nullptr) {
+    object.previous_sibling->next_sibling = object.next_sibling;
+  } else {
+    object.parent->first_child = object.next_sibling;
+  }
+  if (object.next_sibling != nullptr) {
+    object.next_sibling->previous_sibling = object.previous_sibling;
+  }
+  object.parent = object.previous_sibling = object.next_sibling = nullptr;
+}
+
+void Ledger::Erase(Client& client, Object& object) {
+  UnlinkFromParent(object);
+  const Handle handle = object.handle;
+  auto edge = client.dependencies.lower_bound({handle, 0});
+  while (edge != client.dependencies.end() && edge->first == handle) {
+    client.dependants.erase({edge->second, handle});
+    edge = client.dependencies.erase(edge);
+  }
+  LeaveBlock(object);
+  client.objects.erase(handle);
+  --counts_.handles;
+}
+
+void Ledger::FreeClient(std::map<Handle, Client>::iterator client) {
+  for (auto& [handle, object] : client->second.objects) {
+    LeaveBlock(object);
+  }
+  counts_.handles -= static_cast<std::uint32_t>(client->second.objects.size()) - 1;
+  --counts_.clients;
+  clients_by_file_.erase({client->second.file, client->first});
+  clients_.erase(client);
+}
+
+bool Ledger::RemoveClient(ClientRef client) {
+  if (Get(client) == nullptr) {
+    return false;
+  }
+  FreeClient(clients_.find(client.handle));
+  return true;
+}
+
+void Ledger::CloseFile(FileKey file) {
+  auto client = clients_by_file_.lower_bound({file, 0});
+  while (client != clients_by_file_.end() && client->first == file) {
+    const Handle handle = client->second;
+    FreeClient(clients_.find(handle));
+    client = clients_by_file_.lower_bound({file, handle});
+  }
+  auto entry = exports_.lower_bound({file, 0});
+  while (entry != exports_.end() && entry->first.first == file) {
+    entry = DropExport(entry);
+  }
+}
+
+Result<LimitResult> Ledger::SetLimit(Card card, std::uint64_t bytes) {
+  if (card >= cards_.size()) {
+    return Error{Code::kNotFound, 0, "there is no card " + std::to_string(card) + " in the grant",
+                 ""};
+  }
+  cards_[card].limit = bytes;
+  return bytes < cards_[card].used + cards_[card].reserved ? LimitResult::kBelowUse
+                                                           : LimitResult::kSet;
+}
+
+}  // namespace cgpu::ledger

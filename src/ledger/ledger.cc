@@ -1,0 +1,378 @@
+// Reserving and adding. Freeing is in free.cc, questions in query.cc.
+#include "ledger/ledger.h"
+
+#include <string>
+
+#include "ledger/helpers.h"
+
+namespace cgpu::ledger {
+namespace {
+
+Error BoundReached(const char* what, std::uint32_t bound) {
+  return {Code::kExhausted, 0,
+          "the grant's bound of " + std::to_string(bound) + " " + what + " is reached", ""};
+}
+
+Error Internal(std::string what) {
+  return {Code::kInternal, 0, std::move(what), ""};
+}
+
+std::uint64_t Room(std::uint64_t limit, std::uint64_t taken) {
+  return limit > taken ? limit - taken : 0;
+}
+
+}  // namespace
+
+// --- Reservation
+
+Reservation::Reservation(Reservation&& other) noexcept
+    : dropped_(std::move(other.dropped_)), id_(std::exchange(other.id_, 0)) {}
+
+Reservation& Reservation::operator=(Reservation&& other) noexcept {
+  std::swap(dropped_, other.dropped_);
+  std::swap(id_, other.id_);
+  return *this;
+}
+
+Reservation::~Reservation() {
+  if (id_ != 0) {
+    const std::scoped_lock lock(dropped_->mutex);
+    dropped_->ids.push_back(id_);
+  }
+}
+
+// --- Reserving
+
+Ledger::Ledger(std::vector<std::uint64_t> limits, Bounds bounds)
+    : bounds_(bounds), dropped_(std::make_shared<Reservation::Dropped>()) {
+  cards_.reserve(limits.size());
+  for (const std::uint64_t limit : limits) {
+    cards_.push_back({.limit = limit});
+  }
+}
+
+Ledger::~Ledger() = default;
+
+Result<Reservation> Ledger::ReserveClient() {
+  CollectDropped();
+  if (counts_.clients + pending_counts_.clients >= bounds_.clients) {
+    return BoundReached("clients", bounds_.clients);
+  }
+  return Hold({.what = Pending::What::kClient, .source = {}});
+}
+
+Result<Reservation> Ledger::Reserve(Kind kind, Card card, std::uint64_t bytes) {
+  CollectDropped();
+  if (card >= cards_.size()) {
+    return Error{Code::kNotFound, 0, "there is no card " + std::to_string(card) + " in the grant",
+                 ""};
+  }
+  CGPU_TRY(CheckBounds(kind));
+  CardState& state = cards_[card];
+  const std::uint64_t room = Room(state.limit, state.used + state.reserved);
+  if (bytes > room) {
+    ++state.denied;
+    return Error{Code::kExhausted, 0,
+                 "card " + std::to_string(card) + ": " + std::to_string(bytes) +
+                     " bytes asked for, " + std::to_string(room) + " of " +
+                     std::to_string(state.limit) + " left",
+                 ""};
+  }
+  state.reserved += bytes;
+  return Hold({.what = Pending::What::kObject,
+               .kind = static_cast<std::uint8_t>(kind),
+               .card = static_cast<std::uint16_t>(card),
+               .bytes = bytes,
+               .source = {}});
+}
+
+Result<> Ledger::CheckBounds(Kind kind) {
+  if (counts_.handles + pending_counts_.handles >= bounds_.handles) {
+    return BoundReached("objects", bounds_.handles);
+  }
+  if (const std::uint32_t* live = CounterOf(counts_, kind); live != nullptr) {
+    const bool group = kind == Kind::kChannelGroup;
+    const std::uint32_t bound = group ? bounds_.channel_groups : bounds_.channels;
+    if (*live + *CounterOf(pending_counts_, kind) >= bound) {
+      return BoundReached(group ? "channel groups" : "channels", bound);
+    }
+  }
+  return {};
+}
+
+Result<Ledger::Shared> Ledger::SourceOf(ClientRef client, ObjectRef source) const {
+  const Client* owner = Get(client);
+  if (owner == nullptr) {
+    return Gone("client", client.handle);
+  }
+  const Object* object = Get(*owner, source);
+  if (object == nullptr) {
+    return Gone("object", source.handle);
+  }
+  if (object->parent == nullptr) {
+    return Error{Code::kInvalid, 0, "a client cannot be duplicated or exported", ""};
+  }
+  return Shared{object->block, object->cls, object->card, object->kind};
+}
+
+Result<Reservation> Ledger::ReserveShared(Pending::What what, const Shared& source) {
+  CollectDropped();
+  CGPU_TRY(CheckBounds(Kind::kOther));
+  if (source.block != nullptr) {
+    ++source.block->pins;
+  }
+  return Hold({.what = what, .source = source});
+}
+
+Result<Reservation> Ledger::ReserveDup(ClientRef client, ObjectRef source) {
+  Result<Shared> shared = SourceOf(client, source);
+  return shared.ok() ? ReserveShared(Pending::What::kCopy, *shared) : shared.error();
+}
+
+Result<Reservation> Ledger::ReserveExport(ClientRef client, ObjectRef source) {
+  Result<Shared> shared = SourceOf(client, source);
+  return shared.ok() ? ReserveShared(Pending::What::kExport, *shared) : shared.error();
+}
+
+Result<Reservation> Ledger::ReserveImport(FileKey file, std::uint32_t index) {
+  const auto entry = exports_.find({file, index});
+  if (entry == exports_.end()) {
+    return Error{Code::kNotFound, 0, "the file holds no object that this container exported", ""};
+  }
+  return ReserveShared(Pending::What::kCopy, entry->second);
+}
+
+Reservation Ledger::Hold(const Pending& pending) {
+  const std::uint64_t id = next_serial_++;
+  pending_.emplace(id, pending);
+  CountPending(pending, true);
+  return {dropped_, id};
+}
+
+void Ledger::CountPending(const Pending& pending, bool add) {
+  const auto change = [add](std::uint32_t& counter) { add ? ++counter : --counter; };
+  if (pending.what == Pending::What::kClient) {
+    change(pending_counts_.clients);
+    return;
+  }
+  change(pending_counts_.handles);
+  if (std::uint32_t* counter = CounterOf(pending_counts_, KindOf(pending.kind));
+      counter != nullptr && pending.what == Pending::What::kObject) {
+    change(*counter);
+  }
+}
+
+void Ledger::Release(std::uint64_t id) {
+  const auto found = pending_.find(id);
+  if (found == pending_.end()) {
+    return;
+  }
+  const Pending pending = found->second;
+  pending_.erase(found);
+  CountPending(pending, false);
+  if (pending.what == Pending::What::kObject) {
+    cards_[pending.card].reserved -= pending.bytes;
+  }
+  if (pending.source.block != nullptr) {
+    --pending.source.block->pins;
+    DropIfUnheld(*pending.source.block);
+  }
+}
+
+void Ledger::Cancel(Reservation& reservation) {
+  if (!reservation.empty() && reservation.dropped_ == dropped_) {
+    Release(std::exchange(reservation.id_, 0));
+  }
+}
+
+void Ledger::CollectDropped() {
+  std::vector<std::uint64_t> ids;
+  {
+    const std::scoped_lock lock(dropped_->mutex);
+    ids.swap(dropped_->ids);
+  }
+  for (const std::uint64_t id : ids) {
+    Release(id);
+  }
+}
+
+// --- Adding
+
+const Ledger::Pending* Ledger::Get(const Reservation& reservation, Pending::What what) const {
+  if (reservation.dropped_ != dropped_) {
+    return nullptr;
+  }
+  const auto found = pending_.find(reservation.id_);
+  return found != pending_.end() && found->second.what == what ? &found->second : nullptr;
+}
+
+Result<ClientRef> Ledger::AddClient(Reservation& reservation, Handle handle, FileKey file,
+                                    ProcessKey owner) {
+  if (Get(reservation, Pending::What::kClient) == nullptr) {
+    return Internal("a client was added without a reservation for it");
+  }
+  if (const auto older = clients_.find(handle); older != clients_.end()) {
+    FreeClient(older);
+  }
+  Cancel(reservation);
+  Client& client = clients_[handle];
+  client.serial = next_serial_++;
+  client.file = file;
+  client.owner = owner;
+  Object& root = client.objects[handle];
+  root.serial = client.serial;
+  root.handle = handle;
+  clients_by_file_.emplace(file, handle);
+  ++counts_.clients;
+  return ClientRef{handle, client.serial};
+}
+
+Result<Ledger::Place> Ledger::FindPlace(ClientRef client, ObjectRef parent, Handle handle) {
+  Place place;
+  place.client = Get(client);
+  if (place.client == nullptr) {
+    return Gone("client", client.handle);
+  }
+  place.parent = Get(*place.client, parent);
+  if (place.parent == nullptr) {
+    return Gone("parent", parent.handle);
+  }
+  if (place.client->objects.contains(handle)) {
+    return Error{Code::kConflict, 0, "handle " + std::to_string(handle) + " is taken", ""};
+  }
+  place.card = place.parent->card;
+  return place;
+}
+
+Ledger::Object& Ledger::Insert(const Place& place, Handle handle, std::uint32_t cls,
+                               std::uint8_t kind) {
+  Object& object = place.client->objects[handle];
+  object.serial = next_serial_++;
+  object.handle = handle;
+  object.cls = cls;
+  object.kind = kind;
+  object.card = place.card;
+  object.parent = place.parent;
+  object.next_sibling = place.parent->first_child;
+  if (object.next_sibling != nullptr) {
+    object.next_sibling->previous_sibling = &object;
+  }
+  place.parent->first_child = &object;
+  ++counts_.handles;
+  return object;
+}
+
+Result<ObjectRef> Ledger::AddObject(Reservation& reservation, ClientRef client,
+                                    const NewObject& object) {
+  const Pending* pending = Get(reservation, Pending::What::kObject);
+  if (pending == nullptr) {
+    return Internal("an object was added without a reservation for it");
+  }
+  Result<Place> place = FindPlace(client, object.parent, object.handle);
+  if (!place.ok()) {
+    return place.error();
+  }
+  if (object.card) {
+    if (*object.card >= cards_.size()) {
+      return Internal("an object was added on a card that is not in the grant");
+    }
+    place->card = static_cast<std::int16_t>(*object.card);
+  }
+  const std::uint64_t reserved = pending->bytes;
+  const std::uint64_t actual = object.actual_bytes;
+  const bool charged = reserved != 0 || actual != 0;
+  if (charged && place->card >= 0 && place->card != static_cast<int>(pending->card)) {
+    return Internal("an object was charged to a card that it does not lie on");
+  }
+  const Card card = place->card >= 0 ? static_cast<Card>(place->card) : pending->card;
+  CardState& state = cards_[card];
+  if (actual > reserved && actual - reserved > Room(state.limit, state.used + state.reserved)) {
+    ++state.denied;
+    return Error{Code::kExhausted, 0,
+                 "the driver took " + std::to_string(actual) + " bytes where " +
+                     std::to_string(reserved) + " were expected, over the limit",
+                 ""};
+  }
+  const Kind kind = KindOf(pending->kind);
+  Cancel(reservation);
+  Object& added = Insert(*place, object.handle, object.cls, static_cast<std::uint8_t>(kind));
+  if (charged || kind != Kind::kOther) {
+    JoinBlock(added, NewBlock(kind, card, actual));
+  }
+  return ObjectRef{added.handle, added.serial};
+}
+
+Result<ObjectRef> Ledger::AddCopy(Reservation& reservation, ClientRef client, ObjectRef parent,
+                                  Handle handle) {
+  const Pending* pending = Get(reservation, Pending::What::kCopy);
+  if (pending == nullptr) {
+    return Internal("a copy was added without a reservation for it");
+  }
+  Result<Place> place = FindPlace(client, parent, handle);
+  if (!place.ok()) {
+    return place.error();
+  }
+  const Shared source = pending->source;
+  if (place->card < 0) {
+    place->card = source.card;
+  }
+  Object& added = Insert(*place, handle, source.cls, source.kind);
+  if (source.block != nullptr) {
+    JoinBlock(added, *source.block);
+  }
+  Cancel(reservation);
+  return ObjectRef{added.handle, added.serial};
+}
+
+Result<> Ledger::Export(Reservation& reservation, FileKey file, std::uint32_t index) {
+  const Pending* pending = Get(reservation, Pending::What::kExport);
+  if (pending == nullptr) {
+    return Internal("an object was exported without a reservation for it");
+  }
+  const Shared source = pending->source;
+  Unexport(file, index);
+  exports_.emplace(std::pair(file, index), source);
+  ++counts_.handles;
+  if (source.block != nullptr) {
+    ++source.block->exports;
+  }
+  Cancel(reservation);
+  return {};
+}
+
+void Ledger::Unexport(FileKey file, std::uint32_t index) {
+  if (const auto entry = exports_.find({file, index}); entry != exports_.end()) {
+    DropExport(entry);
+  }
+}
+
+Ledger::Exports::iterator Ledger::DropExport(Exports::iterator entry) {
+  Block* block = entry->second.block;
+  const auto next = exports_.erase(entry);
+  --counts_.handles;
+  if (block != nullptr) {
+    --block->exports;
+    DropIfUnheld(*block);
+  }
+  return next;
+}
+
+Result<> Ledger::AddDependency(ClientRef client, Handle dependant, Handle on) {
+  Client* owner = Get(client);
+  if (owner == nullptr) {
+    return Gone("client", client.handle);
+  }
+  for (const Handle handle : {dependant, on}) {
+    if (!owner->objects.contains(handle)) {
+      return Gone("object", handle);
+    }
+  }
+  if (dependant == on || dependant == client.handle) {
+    return Error{Code::kInvalid, 0, "an object cannot depend on itself, nor a client on one", ""};
+  }
+  owner->dependants.emplace(on, dependant);
+  owner->dependencies.emplace(dependant, on);
+  return {};
+}
+
+}  // namespace cgpu::ledger

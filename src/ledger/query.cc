@@ -1,0 +1,135 @@
+// What the ledger answers.
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "ledger/helpers.h"
+#include "ledger/ledger.h"
+
+namespace cgpu::ledger {
+
+const Ledger::CardState& Ledger::At(Card card) const {
+  static constexpr CardState kNone;
+  return card < cards_.size() ? cards_[card] : kNone;
+}
+
+const Ledger::Client* Ledger::Get(ClientRef ref) const {
+  const auto found = clients_.find(ref.handle);
+  if (found == clients_.end() || (ref.serial != 0 && found->second.serial != ref.serial)) {
+    return nullptr;
+  }
+  return &found->second;
+}
+
+const Ledger::Object* Ledger::Get(const Client& client, ObjectRef ref) {
+  const auto found = client.objects.find(ref.handle);
+  if (found == client.objects.end() || (ref.serial != 0 && found->second.serial != ref.serial)) {
+    return nullptr;
+  }
+  return &found->second;
+}
+
+Ledger::Client* Ledger::Get(ClientRef ref) {
+  return const_cast<Client*>(std::as_const(*this).Get(ref));
+}
+
+Ledger::Object* Ledger::Get(Client& client, ObjectRef ref) {
+  return const_cast<Object*>(Get(std::as_const(client), ref));
+}
+
+std::optional<ClientInfo> Ledger::FindClient(Handle handle) const {
+  const auto found = clients_.find(handle);
+  if (found == clients_.end()) {
+    return std::nullopt;
+  }
+  const Client& client = found->second;
+  return ClientInfo{{handle, client.serial}, client.file, client.owner};
+}
+
+std::vector<ClientInfo> Ledger::Clients() const {
+  std::vector<ClientInfo> all;
+  all.reserve(clients_.size());
+  for (const auto& [handle, client] : clients_) {
+    all.push_back({{handle, client.serial}, client.file, client.owner});
+  }
+  return all;
+}
+
+ObjectInfo Ledger::Describe(const Object& object) {
+  ObjectInfo info;
+  info.ref = {object.handle, object.serial};
+  info.parent = object.parent != nullptr ? object.parent->handle : object.handle;
+  info.cls = object.cls;
+  info.kind = KindOf(object.kind);
+  if (object.card >= 0) {
+    info.card = static_cast<Card>(object.card);
+  }
+  if (object.block != nullptr) {
+    info.bytes = object.block->bytes;
+    info.holders = object.block->objects + object.block->exports;
+  }
+  return info;
+}
+
+std::optional<ObjectInfo> Ledger::Find(ClientRef client, Handle object) const {
+  const Client* owner = Get(client);
+  const Object* found = owner != nullptr ? Get(*owner, {object, 0}) : nullptr;
+  return found != nullptr ? std::optional(Describe(*found)) : std::nullopt;
+}
+
+std::optional<Card> Ledger::CardOf(ClientRef client, Handle object) const {
+  const std::optional<ObjectInfo> info = Find(client, object);
+  return info ? info->card : std::nullopt;
+}
+
+std::vector<ObjectInfo> Ledger::Objects(ClientRef client) const {
+  std::vector<ObjectInfo> all;
+  if (const Client* owner = Get(client); owner != nullptr) {
+    all.reserve(owner->objects.size());
+    for (const auto& [handle, object] : owner->objects) {
+      all.push_back(Describe(object));
+    }
+  }
+  return all;
+}
+
+void Ledger::AddUsage(const Object& object, Card card, Usage& usage) {
+  const Block* block = object.block;
+  if (block == nullptr || block->card != card) {
+    return;
+  }
+  const bool owned = block->owner == &object;
+  if (KindOf(block->kind) != Kind::kMemory) {
+    usage.context_bytes += owned ? block->bytes : 0;
+  } else if (block->objects + block->exports == 1) {
+    usage.private_bytes += block->bytes;
+  } else if (owned) {
+    usage.shared_owned_bytes += block->bytes;
+  } else {
+    usage.shared_duped_bytes += block->bytes;
+  }
+}
+
+std::map<ProcessKey, Usage> Ledger::UsageByProcess(Card card) const {
+  std::map<ProcessKey, Usage> usages;
+  for (const auto& [handle, client] : clients_) {
+    Usage& usage = usages[client.owner];
+    for (const auto& [object_handle, object] : client.objects) {
+      AddUsage(object, card, usage);
+    }
+  }
+  return usages;
+}
+
+Usage Ledger::UsageOfClient(ClientRef client, Card card) const {
+  Usage usage;
+  if (const Client* owner = Get(client); owner != nullptr) {
+    for (const auto& [handle, object] : owner->objects) {
+      AddUsage(object, card, usage);
+    }
+  }
+  return usage;
+}
+
+}  // namespace cgpu::ledger
