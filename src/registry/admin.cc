@@ -1,0 +1,164 @@
+#include "registry/admin.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "registry/text.h"
+
+namespace cgpu {
+namespace {
+
+constexpr std::size_t kMaxCards = 256;
+constexpr std::uint64_t kMaxU32 = std::numeric_limits<std::uint32_t>::max();
+constexpr std::uint64_t kMaxU64 = std::numeric_limits<std::uint64_t>::max();
+
+Error Bad(const char* what) {
+  return Error{Code::kInvalid, 0, what, {}};
+}
+
+bool ToUnsigned(const std::string& word, unsigned& value) {
+  std::uint64_t wide = 0;
+  if (!ToNumber(word, 10, kMaxU32, wide)) {
+    return false;
+  }
+  value = static_cast<unsigned>(wide);
+  return true;
+}
+
+bool DecodeCard(const Words& line, CardStatus& card) {
+  if (line.size() != 8) {
+    return false;
+  }
+  card.uuid = line[1];
+  return ToUnsigned(line[2], card.index) && ToUnsigned(line[3], card.host_index) &&
+         ToNumber(line[4], 10, kMaxU64, card.limit_bytes) &&
+         ToNumber(line[5], 10, kMaxU64, card.used_bytes) &&
+         ToNumber(line[6], 10, kMaxU64, card.peak_bytes) &&
+         ToNumber(line[7], 10, kMaxU64, card.denied);
+}
+
+bool DecodeScalar(const Words& line, ContainerStatus& status) {
+  if (line.size() != 2) {
+    return false;
+  }
+  const std::string& key = line[0];
+  const std::string& value = line[1];
+  if (key == "id") {
+    status.id = value;
+    return IsId(value);
+  }
+  if (key == "name") {
+    status.name = value;
+    return IsName(value);
+  }
+  if (key == "pid") {
+    return ToUnsigned(value, status.pid);
+  }
+  if (key == "user") {
+    return ToUnsigned(value, status.user);
+  }
+  if (key == "state") {
+    status.state = value;
+    return IsName(value);
+  }
+  return key == "since" && ToNumber(value, 10, kMaxU64, status.since);
+}
+
+// A sentence in one line, whatever was in it.
+std::string OneLine(std::string text) {
+  std::replace_if(text.begin(), text.end(), [](char c) { return c >= 0 && c < ' '; }, ' ');
+  return text.substr(0, kMaxLine / 2);
+}
+
+}  // namespace
+
+std::string EncodeRequest(const AdminRequest& request) {
+  if (request.kind == AdminRequest::Kind::kPs) {
+    return JoinLine({"ps"});
+  }
+  return JoinLine({"set", request.uuid, std::to_string(request.bytes)});
+}
+
+Result<AdminRequest> DecodeRequest(std::string_view line) {
+  const auto lines = SplitLines(line);
+  if (!lines.ok()) {
+    return lines.error();
+  }
+  if (lines.value().size() != 1) {
+    return Bad("expected one request line");
+  }
+  const Words& words = lines.value()[0];
+  AdminRequest request;
+  if (words[0] == "ps" && words.size() == 1) {
+    return request;
+  }
+  if (words[0] == "set" && words.size() == 3 && ToNumber(words[2], 10, kMaxU64, request.bytes)) {
+    request.kind = AdminRequest::Kind::kSet;
+    request.uuid = words[1];
+    return request;
+  }
+  return Bad("unknown request; known are: ps, set UUID BYTES");
+}
+
+std::string EncodeStatus(const ContainerStatus& status) {
+  std::string text;
+  text += JoinLine({"id", status.id});
+  text += JoinLine({"name", status.name});
+  text += JoinLine({"pid", std::to_string(status.pid)});
+  text += JoinLine({"user", std::to_string(status.user)});
+  text += JoinLine({"state", status.state});
+  text += JoinLine({"since", std::to_string(status.since)});
+  for (const CardStatus& card : status.cards) {
+    text +=
+        JoinLine({"card", card.uuid, std::to_string(card.index), std::to_string(card.host_index),
+                  std::to_string(card.limit_bytes), std::to_string(card.used_bytes),
+                  std::to_string(card.peak_bytes), std::to_string(card.denied)});
+  }
+  return text + ".\n";
+}
+
+Result<ContainerStatus> DecodeStatus(std::string_view text) {
+  if (!text.ends_with("\n.\n")) {
+    return Bad("the container's answer is cut off");
+  }
+  const auto lines = SplitLines(text.substr(0, text.size() - 2));
+  if (!lines.ok()) {
+    return lines.error();
+  }
+  ContainerStatus status;
+  std::set<std::string> seen;
+  for (const Words& line : lines.value()) {
+    const bool good = line[0] == "card" ? status.cards.size() < kMaxCards &&
+                                              DecodeCard(line, status.cards.emplace_back())
+                                        : seen.insert(line[0]).second && DecodeScalar(line, status);
+    if (!good) {
+      return Bad("the container's answer has a bad line");
+    }
+  }
+  for (const char* key : {"id", "name", "pid", "user", "state", "since"}) {
+    if (!seen.contains(key)) {
+      return Bad("the container's answer is incomplete");
+    }
+  }
+  return status;
+}
+
+std::string EncodeOutcome(const Result<>& outcome) {
+  return outcome.ok() ? "ok\n" : "error " + OneLine(outcome.error().what) + "\n";
+}
+
+Result<> DecodeOutcome(std::string_view text) {
+  if (text == "ok\n") {
+    return {};
+  }
+  constexpr std::string_view kError = "error ";
+  if (text.starts_with(kError) && text.ends_with('\n') && text.size() <= kMaxLine) {
+    text.remove_prefix(kError.size());
+    text.remove_suffix(1);
+    return Error{Code::kConflict, 0, OneLine(std::string(text)), {}};
+  }
+  return Error{Code::kUnavailable, 0, "the container gave no answer", "it may have just ended"};
+}
+
+}  // namespace cgpu

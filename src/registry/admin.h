@@ -1,0 +1,59 @@
+// The admin socket of a shim, <registry>/<id>.sock: one request line in, reply lines out, end of
+// stream. Requests:
+//   ps               -> the container's state, EncodeStatus()
+//   set UUID BYTES   -> "ok" or "error SENTENCE"; UUID "*" is every card of the grant
+//
+// Pure; decoding is bounded and trusts neither side.
+#ifndef CGPU_REGISTRY_ADMIN_H_
+#define CGPU_REGISTRY_ADMIN_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace cgpu {
+
+struct CardStatus {
+  std::string uuid;
+  unsigned index = 0;  // inside the container
+  unsigned host_index = 0;
+  std::uint64_t limit_bytes = 0;
+  std::uint64_t used_bytes = 0;
+  std::uint64_t peak_bytes = 0;
+  std::uint64_t denied = 0;  // allocations refused at the limit
+};
+
+struct ContainerStatus {
+  std::string id;
+  std::string name;
+  unsigned pid = 0;         // its first process, see EncodeListener()
+  unsigned user = 0;        // uid
+  std::string state;        // one word: "running"
+  std::uint64_t since = 0;  // seconds of Unix time
+  std::vector<CardStatus> cards;
+};
+
+struct AdminRequest {
+  enum class Kind { kPs, kSet };
+  Kind kind = Kind::kPs;
+  std::string uuid;  // kSet; "*" for all
+  std::uint64_t bytes = 0;
+};
+
+[[nodiscard]] std::string EncodeRequest(const AdminRequest& request);
+[[nodiscard]] Result<AdminRequest> DecodeRequest(std::string_view line);
+
+// The reply to "ps"; its last line is ".", so that a cut-off reply is noticed.
+[[nodiscard]] std::string EncodeStatus(const ContainerStatus& status);
+[[nodiscard]] Result<ContainerStatus> DecodeStatus(std::string_view text);
+
+// "ok\n" and "error SENTENCE\n". Decoding an error gives it back as kConflict with the sentence.
+[[nodiscard]] std::string EncodeOutcome(const Result<>& outcome);
+[[nodiscard]] Result<> DecodeOutcome(std::string_view text);
+
+}  // namespace cgpu
+
+#endif  // CGPU_REGISTRY_ADMIN_H_

@@ -1,0 +1,75 @@
+#include "registry/admin.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "registry/text.h"
+
+namespace cgpu {
+namespace {
+
+ContainerStatus Example() {
+  ContainerStatus status;
+  status.id = "3f2a00bc11de";
+  status.name = "train-1";
+  status.pid = 4711;
+  status.user = 1000;
+  status.state = "running";
+  status.since = 1790000000;
+  status.cards = {{"GPU-8a56", 0, 1, 100, 50, 60, 3}, {"GPU-9b67", 1, 0, 100, 0, 0, 0}};
+  return status;
+}
+
+TEST(Admin, StatusIsTheSameAfterEncodingAndDecoding) {
+  const auto decoded = DecodeStatus(EncodeStatus(Example()));
+  ASSERT_TRUE(decoded.ok()) << decoded.error().what;
+  EXPECT_EQ(EncodeStatus(decoded.value()), EncodeStatus(Example()));
+  EXPECT_EQ(decoded.value().cards[0].host_index, 1U);
+  EXPECT_EQ(decoded.value().cards[0].denied, 3U);
+  EXPECT_EQ(decoded.value().pid, 4711U);
+}
+
+TEST(Admin, EveryCutOffStatusIsNoticed) {
+  const std::string text = EncodeStatus(Example());
+  for (std::size_t n = 0; n < text.size(); ++n) {
+    EXPECT_FALSE(DecodeStatus(text.substr(0, n)).ok()) << n;
+  }
+}
+
+TEST(Admin, RefusesBadStatus) {
+  const std::string good = EncodeStatus(Example());
+  const std::string body = good.substr(0, good.size() - 2);
+  for (const char* bad : {"card GPU-1 0 0 1 1 1", "card GPU-1 0 0 1 1 1 x", "id 3f2a00bc11de",
+                          "weather fine", "card GPU-1 0 0 1 1 1 99999999999999999999"}) {
+    EXPECT_FALSE(DecodeStatus(body + bad + "\n.\n").ok()) << bad;
+  }
+}
+
+TEST(Admin, RequestsAreTheSameAfterEncodingAndDecoding) {
+  EXPECT_EQ((*DecodeRequest(EncodeRequest({}))).kind, AdminRequest::Kind::kPs);
+  const auto set = DecodeRequest(EncodeRequest({AdminRequest::Kind::kSet, "*", 1 << 20}));
+  ASSERT_TRUE(set.ok());
+  EXPECT_EQ(set.value().kind, AdminRequest::Kind::kSet);
+  EXPECT_EQ(set.value().uuid, "*");
+  EXPECT_EQ(set.value().bytes, std::uint64_t{1} << 20);
+  for (const char* bad : {"", "ps x", "set", "set *", "set * -1", "set * 1 2", "kill", "ps\nps",
+                          "set * 18446744073709551616"}) {
+    EXPECT_FALSE(DecodeRequest(bad).ok()) << bad;
+  }
+}
+
+TEST(Admin, OutcomesCarryTheSentence) {
+  EXPECT_TRUE(DecodeOutcome(EncodeOutcome({})).ok());
+  const auto failed =
+      DecodeOutcome(EncodeOutcome(Error{Code::kInvalid, 0, "no such card:\nGPU-1", {}}));
+  ASSERT_FALSE(failed.ok());
+  EXPECT_EQ(failed.error().what, "no such card: GPU-1");
+  EXPECT_EQ(DecodeOutcome("").error().code, Code::kUnavailable);
+  EXPECT_FALSE(DecodeOutcome("ok").ok());
+  EXPECT_FALSE(DecodeOutcome("error " + std::string(100'000, 'x') + "\n").ok());
+}
+
+}  // namespace
+}  // namespace cgpu

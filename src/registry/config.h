@@ -1,0 +1,67 @@
+// What a launcher tells a shim at its start, and its text form.
+//
+// The launcher starts cgpu-shim with fd 3, a SOCK_SEQPACKET socket to itself, and fd 4, a listening
+// AF_UNIX SOCK_STREAM socket (registry/admin.h). Then, one message each:
+//   launcher  the configuration, EncodeConfig()
+//   shim      "ready" or "error SENTENCE"
+//   launcher  EncodeListener(), with the seccomp listener as its one SCM_RIGHTS descriptor
+//   shim      "ok" or "error SENTENCE"
+// Only then does the container's command run. When the launcher goes away the shim serves on until
+// the listener hangs up.
+//
+// Pure; decoding is bounded and refuses what it does not know.
+#ifndef CGPU_REGISTRY_CONFIG_H_
+#define CGPU_REGISTRY_CONFIG_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "grant/grant.h"
+
+namespace cgpu {
+
+inline constexpr int kShimControlFd = 3;
+inline constexpr int kShimAdminFd = 4;
+
+// One device file of the node, granted or not. A real one is known by its device number; a
+// simulated one by the file system it lies in and a pattern of its inode number.
+struct NodeFile {
+  enum class Kind { kCtl, kUvm, kGpu };
+  Kind kind = Kind::kCtl;
+  unsigned minor = 0;
+  bool granted = false;
+  std::string path;
+  bool simulated = false;
+  unsigned dev_major = 0;  // st_rdev of a real file, st_dev of a simulated one
+  unsigned dev_minor = 0;
+  std::uint64_t ino_mask = 0;
+  std::uint64_t ino_value = 0;
+};
+
+struct ShimConfig {
+  std::string id;  // 12 hex digits
+  std::string name;
+  unsigned user = 0;          // uid of whoever started the container
+  std::uint64_t since = 0;    // seconds of Unix time
+  bool pid_namespace = true;  // the container has one of its own
+  std::string driver;         // "550.163.01"
+  std::vector<NodeFile> files;
+  std::vector<std::string> watches;  // to watch for the last close of a device file
+  std::vector<CardGrant> cards;      // in grant order; Card::model is not carried
+  bool killable = true;              // the listener has SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
+};
+
+[[nodiscard]] std::string EncodeConfig(const ShimConfig& config);
+[[nodiscard]] Result<ShimConfig> DecodeConfig(std::string_view text);
+
+// The message that carries the listener. `pid` is the container's first process as the launcher's
+// pid namespace numbers it, or 0 when it is not known.
+[[nodiscard]] std::string EncodeListener(unsigned pid);
+[[nodiscard]] Result<unsigned> DecodeListener(std::string_view text);
+
+}  // namespace cgpu
+
+#endif  // CGPU_REGISTRY_CONFIG_H_

@@ -1,0 +1,260 @@
+#include "registry/registry.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <tuple>
+#include <utility>
+
+#include "base/file.h"
+#include "registry/text.h"
+
+namespace cgpu {
+namespace {
+
+constexpr int kBacklog = 64;
+constexpr time_t kAnswerSeconds = 5;
+
+// The user's own runtime folder, if it is what it should be (XDG Base Directory Specification).
+std::string RuntimeFolder() {
+  const char* const path = secure_getenv("XDG_RUNTIME_DIR");
+  struct stat st{};
+  if (path != nullptr && path[0] == '/' && stat(path, &st) == 0 && S_ISDIR(st.st_mode) &&
+      st.st_uid == geteuid()) {
+    return path;
+  }
+  return {};
+}
+
+std::string OwnFolder() {
+  if (geteuid() == 0) {
+    return "/run/cgpu";
+  }
+  const std::string runtime = RuntimeFolder();
+  return runtime.empty() ? "/tmp/cgpu-" + std::to_string(geteuid()) : runtime + "/cgpu";
+}
+
+// Others must not have been able to put anything into the folder.
+Result<> CheckFolder(const std::string& folder) {
+  struct stat st{};
+  if (lstat(folder.c_str(), &st) != 0) {
+    return ErrnoError(Code::kUnavailable, errno, "cannot look at " + folder);
+  }
+  if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 022) != 0) {
+    return Error{Code::kPermission, 0,
+                 folder + " is not a folder that only the user " + std::to_string(geteuid()) +
+                     " can write to",
+                 "remove it, or make it that user's with mode 0700"};
+  }
+  return {};
+}
+
+Result<sockaddr_un> AddressOf(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) {
+    return Error{Code::kUnsupported, 0, path + " is too long for a socket",
+                 "set XDG_RUNTIME_DIR to a shorter path"};
+  }
+  std::memcpy(address.sun_path, path.data(), path.size());
+  return address;
+}
+
+// Connects without waiting. kNotFound when nobody holds the listening end.
+Result<UniqueFd> Connect(const std::string& path) {
+  const auto address = AddressOf(path);
+  if (!address.ok()) {
+    return address.error();
+  }
+  UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd.valid()) {
+    return ErrnoError(Code::kUnavailable, errno, "cannot make a socket");
+  }
+  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address.value()), sizeof(sockaddr_un)) !=
+      0) {
+    const bool gone = errno == ECONNREFUSED || errno == ENOENT;
+    return ErrnoError(gone ? Code::kNotFound : Code::kUnavailable, errno,
+                      "cannot connect to " + path);
+  }
+  return fd;
+}
+
+// A full backlog is a sign of life too.
+bool Lives(const std::string& socket_path) {
+  const auto connection = Connect(socket_path);
+  return connection.ok() || connection.error().code != Code::kNotFound;
+}
+
+Result<std::string> ReadAnswer(int fd, const std::string& id) {
+  std::string answer;
+  char buffer[4096];
+  while (true) {
+    const ssize_t n = read(fd, buffer, sizeof(buffer));
+    if (n == 0) {
+      return answer;
+    }
+    if (n < 0 && errno == EINTR) {
+      continue;
+    }
+    if (n < 0 || answer.size() > kMaxMessage) {
+      return Error{Code::kUnavailable, n < 0 ? errno : 0, "container " + id + " gives no answer",
+                   "its cgpu-shim may be stopped"};
+    }
+    answer.append(buffer, static_cast<std::size_t>(n));
+  }
+}
+
+std::vector<std::string> IdsIn(const std::string& folder) {
+  constexpr std::string_view kSuffix = ".sock";
+  std::vector<std::string> ids;
+  const std::unique_ptr<DIR, int (*)(DIR*)> dir(opendir(folder.c_str()), closedir);
+  if (dir == nullptr) {
+    return ids;
+  }
+  while (const dirent* entry = readdir(dir.get())) {  // NOLINT(concurrency-mt-unsafe): own DIR
+    const std::string_view name = entry->d_name;
+    if (name.ends_with(kSuffix) && IsId(name.substr(0, name.size() - kSuffix.size()))) {
+      ids.emplace_back(name.substr(0, name.size() - kSuffix.size()));
+    }
+  }
+  return ids;
+}
+
+}  // namespace
+
+RegistryLock::~RegistryLock() {
+  if (fd_.valid()) {
+    flock(fd_.get(), LOCK_UN);  // closing is not enough while a forked child has a copy
+  }
+}
+
+Result<Registry> Registry::Open() {
+  return OpenAt(OwnFolder());
+}
+
+Result<Registry> Registry::OpenAt(std::string folder) {
+  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
+    return ErrnoError(Code::kPermission, errno, "cannot make " + folder);
+  }
+  CGPU_TRY(CheckFolder(folder));
+  return Registry(std::move(folder));
+}
+
+std::string Registry::PathOf(std::string_view id, std::string_view suffix) const {
+  return std::string(folder_).append("/").append(id).append(suffix);
+}
+
+Result<RegistryLock> Registry::Lock() const {
+  auto fd = OpenFile(folder_ + "/lock", O_RDWR | O_CREAT, 0600);
+  if (!fd.ok()) {
+    return fd.error();
+  }
+  while (flock(fd->get(), LOCK_EX) != 0) {
+    if (errno != EINTR) {
+      return ErrnoError(Code::kUnavailable, errno, "cannot lock " + folder_ + "/lock");
+    }
+  }
+  return RegistryLock(std::move(*fd));
+}
+
+Result<std::vector<Reservation>> Registry::List(const RegistryLock& lock) const {
+  std::vector<Reservation> live;
+  for (const std::string& id : IdsIn(folder_)) {
+    if (!Lives(PathOf(id, ".sock"))) {
+      RemoveIfDead(lock, id);
+      continue;
+    }
+    const auto text = ReadFile(PathOf(id, ".grant"), kMaxMessage);
+    auto reservation = text.ok() ? DecodeReservation(*text) : Result<Reservation>(text.error());
+    if (!reservation.ok()) {
+      // Its share of the cards is unknown, so nothing can be granted safely beside it.
+      Error error = reservation.error();
+      error.what =
+          "container " + id + " lives, but what it was granted cannot be read: " + error.what;
+      error.hint = "end it, then remove " + PathOf(id, ".sock");
+      return error;
+    }
+    live.push_back(std::move(*reservation));
+  }
+  std::sort(live.begin(), live.end(), [](const Reservation& a, const Reservation& b) {
+    return std::tie(a.since, a.id) < std::tie(b.since, b.id);
+  });
+  return live;
+}
+
+Result<UniqueFd> Registry::Add(const RegistryLock& lock, const Reservation& reservation) const {
+  const std::string path = PathOf(reservation.id, ".sock");
+  const auto address = AddressOf(path);
+  if (!address.ok()) {
+    return address.error();
+  }
+  UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  // Connecting needs write permission, so only the folder's owner can ask. The folder's own mode
+  // keeps others out while the socket has not got its mode yet.
+  if (!fd.valid() ||
+      bind(fd.get(), reinterpret_cast<const sockaddr*>(&address.value()), sizeof(sockaddr_un)) !=
+          0 ||
+      chmod(path.c_str(), 0600) != 0 || listen(fd.get(), kBacklog) != 0) {
+    return ErrnoError(Code::kUnavailable, errno, "cannot make the socket " + path);
+  }
+  if (const auto updated = Update(lock, reservation); !updated.ok()) {
+    unlink(path.c_str());
+    return updated.error();
+  }
+  return fd;
+}
+
+Result<> Registry::Update(const RegistryLock& /*lock*/, const Reservation& reservation) const {
+  const std::string path = PathOf(reservation.id, ".grant");
+  const std::string part = path + ".new";
+  CGPU_TRY(WriteFile(part, EncodeReservation(reservation), 0600));
+  if (rename(part.c_str(), path.c_str()) != 0) {
+    return ErrnoError(Code::kUnavailable, errno, "cannot write " + path);
+  }
+  return {};
+}
+
+void Registry::RemoveIfDead(const RegistryLock& /*lock*/, const std::string& id) const {
+  if (!Lives(PathOf(id, ".sock"))) {
+    unlink(PathOf(id, ".grant").c_str());
+    unlink(PathOf(id, ".grant.new").c_str());
+    unlink(PathOf(id, ".sock").c_str());
+  }
+}
+
+Result<std::string> Registry::Ask(const std::string& id, const AdminRequest& request) const {
+  auto fd = Connect(PathOf(id, ".sock"));
+  if (!fd.ok()) {
+    Error error = fd.error();
+    if (error.code == Code::kNotFound) {
+      error.what = "container " + id + " has ended";
+    }
+    return error;
+  }
+  const timeval timeout{kAnswerSeconds, 0};
+  if (fcntl(fd->get(), F_SETFL, 0) != 0 ||
+      setsockopt(fd->get(), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)) != 0) {
+    return ErrnoError(Code::kInternal, errno, "cannot set up a socket");
+  }
+  const std::string line = EncodeRequest(request);
+  if (send(fd->get(), line.data(), line.size(), MSG_NOSIGNAL) !=
+          static_cast<ssize_t>(line.size()) ||
+      shutdown(fd->get(), SHUT_WR) != 0) {
+    return Error{Code::kNotFound, errno, "container " + id + " has ended", {}};
+  }
+  return ReadAnswer(fd->get(), id);
+}
+
+}  // namespace cgpu

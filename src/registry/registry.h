@@ -1,0 +1,75 @@
+// The folder in which the containers of this machine (root's, or one user's) are known to each
+// other, until a node daemon exists: /run/cgpu for root, $XDG_RUNTIME_DIR/cgpu or else
+// /tmp/cgpu-UID for a user. It holds
+//   lock        taken (flock) by whoever adds a container or changes a grant
+//   <id>.sock   the admin socket; its shim holds the listening end, so a container lives exactly as
+//               long as connecting is not refused
+//   <id>.grant  what it holds of the node (reservation.h)
+// Leftovers of containers that ended are removed under the lock.
+#ifndef CGPU_REGISTRY_REGISTRY_H_
+#define CGPU_REGISTRY_REGISTRY_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/result.h"
+#include "registry/admin.h"
+#include "registry/reservation.h"
+
+namespace cgpu {
+
+// Holds the registry's lock from construction to destruction, whatever was forked in between.
+class RegistryLock {
+ public:
+  explicit RegistryLock(UniqueFd fd) : fd_(std::move(fd)) {}
+  RegistryLock(RegistryLock&&) = default;
+  RegistryLock& operator=(RegistryLock&&) = delete;
+  ~RegistryLock();
+
+ private:
+  UniqueFd fd_;
+};
+
+class Registry {
+ public:
+  // The caller's registry; makes the folder (0700) where it is missing. kPermission when somebody
+  // else owns it or can write to it.
+  [[nodiscard]] static Result<Registry> Open();
+  // The same for a folder of the caller's choice.
+  [[nodiscard]] static Result<Registry> OpenAt(std::string folder);
+
+  [[nodiscard]] const std::string& folder() const { return folder_; }
+
+  // Waits for the lock.
+  [[nodiscard]] Result<RegistryLock> Lock() const;
+
+  // The containers that live, oldest first; removes what is left of others.
+  [[nodiscard]] Result<std::vector<Reservation>> List(const RegistryLock& lock) const;
+
+  // Announces a container: the listening admin socket for its shim. It lives as long as any process
+  // holds that descriptor.
+  [[nodiscard]] Result<UniqueFd> Add(const RegistryLock& lock,
+                                     const Reservation& reservation) const;
+
+  // Replaces what it holds.
+  [[nodiscard]] Result<> Update(const RegistryLock& lock, const Reservation& reservation) const;
+
+  // Removes its files, if it does not live any more.
+  void RemoveIfDead(const RegistryLock& lock, const std::string& id) const;
+
+  // One request to the shim of `id`, and its whole answer. kNotFound when the container has ended,
+  // kUnavailable when its shim gives no answer within seconds.
+  [[nodiscard]] Result<std::string> Ask(const std::string& id, const AdminRequest& request) const;
+
+ private:
+  explicit Registry(std::string folder) : folder_(std::move(folder)) {}
+  [[nodiscard]] std::string PathOf(std::string_view id, std::string_view suffix) const;
+
+  std::string folder_;
+};
+
+}  // namespace cgpu
+
+#endif  // CGPU_REGISTRY_REGISTRY_H_

@@ -1,0 +1,184 @@
+#include "registry/registry.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/file.h"
+
+namespace cgpu {
+namespace {
+
+using testing::HasSubstr;
+
+Reservation Example(const std::string& id, const std::string& name, std::uint64_t bytes = 100) {
+  Reservation reservation;
+  reservation.id = id;
+  reservation.name = name;
+  reservation.user = 1000;
+  reservation.shim_uid = 2'000'000'001;
+  reservation.since = 1790000000;
+  CardGrant grant;
+  grant.card.uuid = "GPU-1";
+  grant.card.index = 1;
+  grant.card.model = "Tesla V100-SXM2-16GB 100%";
+  grant.card.memory_bytes = 1000;
+  grant.limit_bytes = bytes;
+  reservation.cards = {grant};
+  return reservation;
+}
+
+TEST(Reservation, IsTheSameAfterEncodingAndDecoding) {
+  const std::string text = EncodeReservation(Example("3f2a00bc11de", "a"));
+  const auto decoded = DecodeReservation(text);
+  ASSERT_TRUE(decoded.ok()) << decoded.error().what;
+  EXPECT_EQ(EncodeReservation(decoded.value()), text);
+  EXPECT_EQ(decoded.value().cards[0].card.model, "Tesla V100-SXM2-16GB 100%");
+  EXPECT_EQ(decoded.value().shim_uid, 2'000'000'001U);
+  for (std::size_t n = 0; n < text.size(); ++n) {
+    EXPECT_FALSE(DecodeReservation(text.substr(0, n)).ok()) << n;
+  }
+  const std::string body = text.substr(0, text.size() - 2);
+  EXPECT_TRUE(DecodeReservation(body + ".\n").ok());
+  EXPECT_FALSE(DecodeReservation(body + "more 1\n.\n").ok());
+  EXPECT_FALSE(DecodeReservation(body + "name b\n.\n").ok());
+}
+
+TEST(Reservation, SumsPerCardWithoutTheExcepted) {
+  const std::vector<Reservation> live{Example("000000000001", "a", 100),
+                                      Example("000000000002", "b", 50)};
+  Card mine;
+  mine.uuid = "GPU-1";
+  Card other;
+  other.uuid = "GPU-2";
+  EXPECT_THAT(GrantedBytes({other, mine}, live), testing::ElementsAre(0, 150));
+  EXPECT_THAT(GrantedBytes({other, mine}, live, "000000000001"), testing::ElementsAre(0, 50));
+}
+
+TEST(Reservation, IsFoundByNameIdOrUniquePrefix) {
+  const std::vector<Reservation> live{Example("aa0000000001", "first"),
+                                      Example("ab0000000002", "aa"),
+                                      Example("cd0000000003", "third")};
+  EXPECT_EQ(*FindReservation("first", live), 0U);
+  EXPECT_EQ(*FindReservation("ab0000000002", live), 1U);
+  EXPECT_EQ(*FindReservation("c", live), 2U);
+  EXPECT_EQ(*FindReservation("aa", live), 1U);  // a name goes before a prefix
+  EXPECT_EQ(FindReservation("a", live).error().code, Code::kInvalid);
+  EXPECT_EQ(FindReservation("x", live).error().code, Code::kNotFound);
+  EXPECT_EQ(FindReservation("", live).error().code, Code::kNotFound);
+}
+
+class RegistryTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    char pattern[] = "/tmp/cgpu-registry-XXXXXX";
+    ASSERT_NE(mkdtemp(pattern), nullptr);
+    folder_ = pattern;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  Registry Open() const { return *Registry::OpenAt(folder_); }
+
+  std::string folder_;
+};
+
+TEST_F(RegistryTest, AContainerLivesAsLongAsItsSocketIsHeld) {
+  const Registry registry = Open();
+  const auto lock = registry.Lock();
+  ASSERT_TRUE(lock.ok());
+  auto first = registry.Add(lock.value(), Example("000000000001", "a"));
+  auto second = registry.Add(lock.value(), Example("000000000002", "b"));
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_EQ((*registry.List(lock.value())).size(), 2U);
+  first->reset();
+  const auto live = registry.List(lock.value());
+  ASSERT_EQ(live.value().size(), 1U);
+  EXPECT_EQ(live.value()[0].name, "b");
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/000000000001.sock"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/000000000001.grant"));
+  registry.RemoveIfDead(lock.value(), "000000000002");
+  EXPECT_TRUE(std::filesystem::exists(folder_ + "/000000000002.sock"));
+}
+
+TEST_F(RegistryTest, AFullBacklogIsALivingContainer) {
+  const Registry registry = Open();
+  const auto lock = registry.Lock();
+  const auto held = registry.Add(lock.value(), Example("000000000001", "a"));
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_EQ((*registry.List(lock.value())).size(), 1U) << i;
+  }
+}
+
+TEST_F(RegistryTest, UpdateReplacesTheGrant) {
+  const Registry registry = Open();
+  const auto lock = registry.Lock();
+  const auto held = registry.Add(lock.value(), Example("000000000001", "a", 100));
+  ASSERT_TRUE(registry.Update(lock.value(), Example("000000000001", "a", 70)).ok());
+  EXPECT_EQ((*registry.List(lock.value()))[0].cards[0].limit_bytes, 70U);
+}
+
+TEST_F(RegistryTest, AnUnreadableGrantOfALivingContainerStopsNewOnes) {
+  const Registry registry = Open();
+  const auto lock = registry.Lock();
+  const auto held = registry.Add(lock.value(), Example("000000000001", "a"));
+  ASSERT_TRUE(WriteFile(folder_ + "/000000000001.grant", "junk\n").ok());
+  const auto live = registry.List(lock.value());
+  ASSERT_FALSE(live.ok());
+  EXPECT_THAT(live.error().what, HasSubstr("000000000001"));
+}
+
+TEST_F(RegistryTest, TheLockIsHeldUntilItsEnd) {
+  const Registry registry = Open();
+  const auto is_locked = [&] {
+    const UniqueFd fd(open((folder_ + "/lock").c_str(), O_RDWR | O_CLOEXEC));
+    return flock(fd.get(), LOCK_EX | LOCK_NB) != 0;
+  };
+  {
+    const auto lock = registry.Lock();
+    ASSERT_TRUE(lock.ok());
+    EXPECT_TRUE(is_locked());
+  }
+  EXPECT_FALSE(is_locked());
+}
+
+TEST_F(RegistryTest, AskCarriesTheAnswer) {
+  const Registry registry = Open();
+  const auto lock = registry.Lock();
+  auto listener = registry.Add(lock.value(), Example("000000000001", "a"));
+  std::thread shim([&] {
+    const UniqueFd peer(accept4(listener->get(), nullptr, nullptr, SOCK_CLOEXEC));
+    char buffer[64];
+    const ssize_t n = read(peer.get(), buffer, sizeof(buffer));
+    const std::string request(buffer, static_cast<std::size_t>(n));
+    (void)WriteAll(peer.get(), request == "set * 5\n" ? "ok\n" : "error what?\n");
+  });
+  const auto answer = registry.Ask("000000000001", {AdminRequest::Kind::kSet, "*", 5});
+  shim.join();
+  ASSERT_TRUE(answer.ok());
+  EXPECT_EQ(answer.value(), "ok\n");
+  listener->reset();
+  EXPECT_EQ(registry.Ask("000000000001", {}).error().code, Code::kNotFound);
+  EXPECT_EQ(registry.Ask("000000000009", {}).error().code, Code::kNotFound);
+}
+
+TEST_F(RegistryTest, RefusesAFolderThatOthersCanWriteTo) {
+  ASSERT_EQ(chmod(folder_.c_str(), 0777), 0);
+  const auto open = Registry::OpenAt(folder_);
+  ASSERT_FALSE(open.ok());
+  EXPECT_EQ(open.error().code, Code::kPermission);
+  ASSERT_EQ(chmod(folder_.c_str(), 0700), 0);
+  ASSERT_EQ(symlink(folder_.c_str(), (folder_ + "/link").c_str()), 0);
+  EXPECT_FALSE(Registry::OpenAt(folder_ + "/link").ok());
+}
+
+}  // namespace
+}  // namespace cgpu

@@ -1,0 +1,141 @@
+#include "registry/reservation.h"
+
+#include <limits>
+#include <set>
+
+#include "registry/text.h"
+
+namespace cgpu {
+namespace {
+
+constexpr std::size_t kMaxCards = 256;
+constexpr std::uint64_t kMaxU32 = std::numeric_limits<std::uint32_t>::max();
+constexpr std::uint64_t kMaxU64 = std::numeric_limits<std::uint64_t>::max();
+
+bool ToUnsigned(const std::string& word, unsigned& value) {
+  std::uint64_t wide = 0;
+  if (!ToNumber(word, 10, kMaxU32, wide)) {
+    return false;
+  }
+  value = static_cast<unsigned>(wide);
+  return true;
+}
+
+bool DecodeCard(const Words& line, CardGrant& grant) {
+  if (line.size() != 6 || line[1].empty() || !ToUnsigned(line[2], grant.card.index) ||
+      !ToNumber(line[3], 10, kMaxU64, grant.card.memory_bytes) ||
+      !ToNumber(line[4], 10, kMaxU64, grant.limit_bytes)) {
+    return false;
+  }
+  grant.card.uuid = line[1];
+  grant.card.model = line[5];
+  return true;
+}
+
+bool DecodeScalar(const Words& line, Reservation& reservation) {
+  if (line.size() != 2) {
+    return false;
+  }
+  const std::string& key = line[0];
+  const std::string& value = line[1];
+  if (key == "id") {
+    reservation.id = value;
+    return IsId(value);
+  }
+  if (key == "name") {
+    reservation.name = value;
+    return IsName(value);
+  }
+  if (key == "user") {
+    return ToUnsigned(value, reservation.user);
+  }
+  if (key == "shim-uid") {
+    return ToUnsigned(value, reservation.shim_uid);
+  }
+  return key == "since" && ToNumber(value, 10, kMaxU64, reservation.since);
+}
+
+}  // namespace
+
+std::string EncodeReservation(const Reservation& reservation) {
+  std::string text;
+  text += JoinLine({"id", reservation.id});
+  text += JoinLine({"name", reservation.name});
+  text += JoinLine({"user", std::to_string(reservation.user)});
+  text += JoinLine({"shim-uid", std::to_string(reservation.shim_uid)});
+  text += JoinLine({"since", std::to_string(reservation.since)});
+  for (const CardGrant& grant : reservation.cards) {
+    text += JoinLine({"card", grant.card.uuid, std::to_string(grant.card.index),
+                      std::to_string(grant.card.memory_bytes), std::to_string(grant.limit_bytes),
+                      grant.card.model.empty() ? "-" : grant.card.model});
+  }
+  return text + ".\n";
+}
+
+Result<Reservation> DecodeReservation(std::string_view text) {
+  if (!text.ends_with("\n.\n")) {
+    return Error{Code::kInvalid, 0, "a grant's file is cut off", {}};
+  }
+  const auto lines = SplitLines(text.substr(0, text.size() - 2));
+  if (!lines.ok()) {
+    return lines.error();
+  }
+  Reservation reservation;
+  std::set<std::string> seen;
+  for (const Words& line : lines.value()) {
+    const bool good = line[0] == "card"
+                          ? reservation.cards.size() < kMaxCards &&
+                                DecodeCard(line, reservation.cards.emplace_back())
+                          : seen.insert(line[0]).second && DecodeScalar(line, reservation);
+    if (!good) {
+      return Error{Code::kInvalid, 0, "a grant's file has a bad line: " + JoinLine(line), {}};
+    }
+  }
+  if (seen.size() != 5 || reservation.cards.empty()) {
+    return Error{Code::kInvalid, 0, "a grant's file is incomplete", {}};
+  }
+  return reservation;
+}
+
+std::vector<std::uint64_t> GrantedBytes(const std::vector<Card>& cards,
+                                        const std::vector<Reservation>& live,
+                                        std::string_view except) {
+  std::vector<std::uint64_t> granted(cards.size());
+  for (const Reservation& reservation : live) {
+    for (const CardGrant& grant : reservation.cards) {
+      for (std::size_t i = 0; i < cards.size(); ++i) {
+        if (cards[i].uuid == grant.card.uuid && reservation.id != except) {
+          granted[i] += grant.limit_bytes;
+        }
+      }
+    }
+  }
+  return granted;
+}
+
+Result<std::size_t> FindReservation(std::string_view reference,
+                                    const std::vector<Reservation>& live) {
+  std::vector<std::size_t> found;
+  for (std::size_t i = 0; i < live.size(); ++i) {
+    if (live[i].name == reference || live[i].id == reference) {
+      return i;
+    }
+    if (!reference.empty() && live[i].id.starts_with(reference)) {
+      found.push_back(i);
+    }
+  }
+  const std::string name(reference);
+  if (found.empty()) {
+    return Error{Code::kNotFound, 0, "no container \"" + name + "\" is running",
+                 "it may have ended; `cgpu ps` lists those that run"};
+  }
+  if (found.size() > 1) {
+    return Error{Code::kInvalid, 0,
+                 "\"" + name + "\" is ambiguous: " + std::to_string(found.size()) +
+                     " containers' ids begin with it",
+                 "give more of the id, or the name"};
+  }
+  return found[0];
+}
+
+}  // namespace cgpu
