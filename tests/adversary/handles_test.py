@@ -1,6 +1,6 @@
 """Attacks with what belongs to others, and with files that hold exported objects (handles.cc)."""
 from attack import LIMIT, NEIGHBOUR, argv, neighbour, twice
-from cgpu_test import MIB, Node, check, containers, main
+from cgpu_test import MIB, Node, check, main
 
 SIZE = 512  # MiB of the victim's memory
 OK = "0x0"
@@ -141,7 +141,7 @@ def parked():
             first, more = course(node, process)
             check(first == SIZE, "the slice gave %d MiB" % first)
             check(node.used() <= (LIMIT + NEIGHBOUR) * MIB, "%d bytes are in use" % node.used())
-            check(_mine(SIZE + more), "cgpu ps does not count the parked memory: %s" % containers())
+            check(_mine(node, SIZE + more), "cgpu ps does not count the parked memory: %s" % node.containers())
             process.say("close")
             process.expect("^holding$")
             node.wait_used(NEIGHBOUR * MIB, "after the socket was closed")
@@ -149,19 +149,19 @@ def parked():
             check(process.end() == 0, "the attack failed")
 
 
-def _mine(mib):
+def _mine(node, mib):
     return any(gpu["limit_bytes"] == LIMIT * MIB and gpu["used_bytes"] >= mib * MIB
-               for container in containers() for gpu in container["gpus"])
+               for container in node.containers() for gpu in container["gpus"])
 
 
 def _wait_counted(node):
     """Until cgpu's own books are empty too."""
     for _ in range(1000):
         if not any(gpu["limit_bytes"] == LIMIT * MIB and gpu["used_bytes"] > 0
-                   for container in containers() for gpu in container["gpus"]):
+                   for container in node.containers() for gpu in container["gpus"]):
             return
         node.sync()
-    check(False, "cgpu ps still counts closed memory: %s" % containers())
+    check(False, "cgpu ps still counts closed memory: %s" % node.containers())
 
 
 main({"foreign": foreign, "import": imported, "import-reopened": import_reopened,

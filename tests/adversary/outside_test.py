@@ -5,7 +5,7 @@ import pwd
 import subprocess
 
 from attack import LIMIT, NEIGHBOUR, argv, neighbour, within
-from cgpu_test import CGPU, MIB, Node, Process, check, containers, main, skip
+from cgpu_test import CGPU, MIB, Node, Process, check, main, skip
 
 
 def nodes():
@@ -45,8 +45,8 @@ def _attach(**options):
         check(process.said("^read by process_vm_readv"), "without cgpu nothing was read")
         process.end()
         with neighbour(node) as other:
-            first = containers()[0]["pid"]
-            targets = [target, str(other.popen.pid), str(first), str(_shim_of(first)), "1"]
+            first = node.containers()[0]["pid"]
+            targets = [target, str(other.popen.pid), str(first), str(_shim(node)), "1"]
             process = node.run(argv("attach", *targets), flags=("--gpus", "1"), name="with cgpu",
                                **options)
             process.expect("^holding$")
@@ -57,18 +57,9 @@ def _attach(**options):
     check(memory.value == int(target.split(":")[2], 16), "our memory was changed")
 
 
-def _shim_of(_pid):
-    """Some shim's number, as the machine has it."""
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                with open("/proc/%s/comm" % name, encoding="utf-8") as file:
-                    if file.read().strip() == "cgpu-shim":
-                        return int(name)
-            except OSError:
-                continue
-    check(False, "there is no shim")
-    return 0
+def _shim(node):
+    """The number of a slice's shim, as the machine has it: to the driver it is the caller."""
+    return max(node.books()["clients"], key=lambda client: client["bytes"])["pid"]
 
 
 def attach():
@@ -82,7 +73,7 @@ def shim_dump():
     what can be said is that the kernel refuses the shim's files to everybody but a privileged
     root."""
     with Node() as node, neighbour(node):
-        shim = _shim_of(0)
+        shim = _shim(node)
         for drop in ("setpriv --reuid 65534 --clear-groups --inh-caps=-all",
                      "setpriv --bounding-set=-all --inh-caps=-all"):
             for path in ("mem", "environ", "maps", "fd"):
@@ -116,7 +107,7 @@ def fuse():
     it, for its owner nor for anybody else."""
     count = 50
 
-    def course(process):
+    def course(process, node):
         opened = process.expect("^(hanging file open|unsupported: .*)$").group(1)
         if opened.startswith("unsupported"):
             skip(opened)
@@ -124,7 +115,7 @@ def fuse():
         process.expect(r"^as target: ENOTTY %d other 0$" % count)
         process.expect(r"^as argument: refused %d$" % (3 * count))
         process.expect(r"^afterwards 128 MiB$")
-        check(containers(), "cgpu ps does not answer")
+        check(node.containers(), "cgpu ps does not answer")
         process.expect("^holding$")
 
     within(["fuse", count], course=course)

@@ -4,7 +4,7 @@ import random
 import signal
 
 from attack import LIMIT, NEIGHBOUR, argv, neighbour, nothing, twice, within, without
-from cgpu_test import MIB, Failure, Node, check, containers, main
+from cgpu_test import MIB, Failure, Node, check, main
 
 USABLE = LIMIT * 9 // 10
 
@@ -103,13 +103,13 @@ def kill():
                                    name="churn %d" % turn)
                 process.expect("churning")
                 _some_moment(dice)
-                victim = [c["pid"] for c in containers() if c["name"] == "churn"]
-                check(len(victim) == 1, "cgpu ps shows %s" % containers())
+                victim = [c["pid"] for c in node.containers() if c["name"] == "churn"]
+                check(len(victim) == 1, "cgpu ps shows %s" % node.containers())
                 os.kill(victim[0], signal.SIGKILL)
                 status = process.end()
                 check(status == 128 + signal.SIGKILL, "the killed container ended with %d" % status)
                 node.wait_used(NEIGHBOUR * MIB, "after kill %d" % turn)
-                check([c["name"] for c in containers() if c["name"] == "churn"] == [],
+                check([c["name"] for c in node.containers() if c["name"] == "churn"] == [],
                       "cgpu ps still shows what was killed")
         node.wait_used(0, "after the neighbour's end")
 

@@ -224,6 +224,12 @@ class Node:
             check(time.monotonic() < until,
                   "%s: %d MiB are in use, not %d" % (sentence, used // MIB, wanted // MIB))
 
+    def containers(self):
+        """What `cgpu ps` knows of containers on this node: other tests have theirs."""
+        uuids = {gpu["uuid"] for gpu in self.info()["gpus"]}
+        return [container for container in json.loads(command(CGPU, "ps", "--json"))
+                if any(gpu["uuid"] in uuids for gpu in container["gpus"])]
+
     def exec(self, argv, name=None, **options):
         """A program on the node without cgpu."""
         return Process([CGPU, "sim", "exec", "--name", self.name, "--"] + argv, name or argv[1],
@@ -233,11 +239,6 @@ class Node:
         """A program on the node in a slice of cgpu's."""
         return Process([CGPU, "run", "--node", self.name, "--mem", mem, *flags, "--"] + argv,
                        name or argv[1], **options)
-
-
-def containers(**options):
-    """What `cgpu ps` knows."""
-    return json.loads(command(CGPU, "ps", "--json", **options))
 
 
 class Peak:

@@ -51,7 +51,7 @@ def nothing(_node, _process):
     pass
 
 
-def hold(process):
+def hold(process, _node):
     """The usual course of an attack: it holds what it got until its stdin is closed."""
     process.expect("^holding$")
 
@@ -59,7 +59,7 @@ def hold(process):
 def without(words, judge, course=hold, gpus="v100-16g:1"):
     with Node(gpus) as node:
         process = node.exec(argv(*words), name="without cgpu")
-        course(process)
+        course(process, node)
         judge(node, process)
         process.end()
         node.wait_used(0, "after the attack without cgpu")
@@ -71,7 +71,7 @@ def within(words, judge=nothing, course=hold, gpus="v100-16g:1", mem="%dMiB" % L
     with Node(gpus) as node:
         with neighbour(node), Peak(node) as peak:
             process = node.run(argv(*words), mem=mem, flags=flags, name="with cgpu")
-            course(process)
+            course(process, node)
             used = node.used()
             check(used <= (limit + NEIGHBOUR) * MIB,
                   "%d bytes are in use: more than both slices" % used)
