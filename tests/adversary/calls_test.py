@@ -116,5 +116,5 @@ def _entry(name):
 
 
 main({"raw": raw, "xfer": xfer, "types": types, "upper": upper, "heap": heap, "small": small,
-      "aligned": aligned, "long": long, "system": system, "functions": range_, "groups": groups, "i386": i386,
-      "x32": x32})
+      "aligned": aligned, "long": long, "system": system, "functions": range_, "groups": groups,
+      "i386": i386, "x32": x32})
