@@ -14,6 +14,13 @@
 
 namespace cgpu::boundary {
 
+namespace {
+
+// Which of the tenant's files a client lies on is not kept: that it is gone the driver says itself.
+constexpr ledger::FileKey kClientsFile = 1;
+
+}  // namespace
+
 std::optional<Undo> Boundary::Account(Call& call, Decision& decision, int error,
                                       const std::map<ledger::ProcessKey, std::uint32_t>& pids) {
   const auto status = StatusOf(call);
@@ -78,7 +85,7 @@ std::optional<Undo> Boundary::AccountAlloc(Call& call, Decision& decision) {
   const auto head = Load<rm::NVOS21_PARAMETERS>(call.image);
   if (IsClientClass(call.command)) {
     const auto added =
-        ledger_.AddClient(decision.reservation, head.hObjectNew, call.file.key, call.process);
+        ledger_.AddClient(decision.reservation, head.hObjectNew, kClientsFile, call.process);
     return added.ok() ? std::nullopt : std::optional(Undo{head.hObjectNew, head.hObjectNew});
   }
   const bool vidmem = FindClassRule(call.command)->effect == ClassEffect::kVidmem;
@@ -140,7 +147,7 @@ Decision Boundary::DecideTransfer(Call& call, Decision decision, const ControlRu
     return Answer(call, rm::NV_ERR_INVALID_ARGUMENT, "export or import through a foreign file");
   }
   const Bytes& params = call.nested[0].bytes;
-  const ledger::FileKey file = call.fd->file->key;
+  const ledger::FileKey file = call.fd->mark;
   Result<ledger::Reservation> reservation = ledger::Reservation();
   if (rule.effect == ControlEffect::kExport) {
     const auto request = Load<rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS>(params);
@@ -176,7 +183,7 @@ std::optional<Undo> Boundary::AccountControl(
       return std::nullopt;
     case ControlEffect::kExport:
       // Fails only if the source is gone, and then so is what was exported.
-      if (!ledger_.Export(decision.reservation, call.fd->file->key).ok()) {
+      if (!ledger_.Export(decision.reservation, call.fd->mark).ok()) {
         ledger_.Cancel(decision.reservation);
       }
       return std::nullopt;
