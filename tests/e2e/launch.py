@@ -194,5 +194,8 @@ def main():
     if reason is not None:
         print("skipped:", reason)
         sys.exit(SKIPPED)
+    def too_long(*_):
+        raise TimeoutError("the tests hang")
+    signal.signal(signal.SIGALRM, too_long)  # an exception, so that what was begun is cleaned up
     signal.alarm(TIMEOUT * 4)
     unittest.main(module="__main__")

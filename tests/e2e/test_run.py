@@ -3,6 +3,7 @@ namespaces, privileges. As root and as an ordinary user."""
 
 import os
 import pty
+import select
 import signal
 import subprocess
 import unittest
@@ -195,6 +196,8 @@ class Terminal(launch.LaunchTest):
         def read_until(text):
             nonlocal seen
             while text not in seen:
+                self.assertTrue(select.select([master], [], [], launch.TIMEOUT)[0],
+                                f"no {text!r} comes; the terminal showed {seen!r}")
                 try:
                     part = os.read(master, 4096)
                 except OSError:
@@ -268,11 +271,14 @@ class Terminal(launch.LaunchTest):
 
     def test_a_shell_inside_has_job_control(self):
         def drive(write, read_until):
-            write(b"PS1=; sleep 1000\n")
+            # The quotation marks tell what is printed from the terminal's echo of what is typed.
+            write(b"PS1=; sh -c 'echo u\"\"p; read x; echo go\"\"t $x'\n")
+            read_until(b"up")
             write(b"\x1a")
             read_until(b"Stopped")
-            write(b"kill %1; wait; echo still; exit 7\n")
-            read_until(b"still")
+            write(b"fg\nhello\n")
+            read_until(b"got hello")
+            write(b"exit 7\n")
             read_until(b"ended with 7")
         self.on_terminal(["bash", "--norc", "-i"], drive)
 
