@@ -1,6 +1,6 @@
-// The ioctl interface of the simulated driver: decodes a call, lets the model answer it, and encodes
-// the answer. Thread-safe; the model is behind one lock, as RM is behind its API lock, and the lock
-// is never held while a caller's memory is touched.
+// The ioctl interface of the simulated driver: decodes a call, lets the model answer it, and
+// encodes the answer. Thread-safe; the model is behind one lock, as RM is behind its API lock, and
+// the lock is never held while a caller's memory is touched.
 #ifndef CGPU_SIM_DRIVER_DRIVER_H_
 #define CGPU_SIM_DRIVER_DRIVER_H_
 
@@ -22,8 +22,8 @@ namespace cgpu::sim {
 // An ioctl whose parameters have been read, on its way through Execute() and Finish().
 struct Call {
   FileId file = 0;
-  rm::NvU8 nr = 0;           // of the inner call where NV_ESC_IOCTL_XFER_CMD wrapped it
-  rm::NvP64 address = 0;     // where `bytes` came from and go back to
+  rm::NvU8 nr = 0;        // of the inner call where NV_ESC_IOCTL_XFER_CMD wrapped it
+  rm::NvP64 address = 0;  // where `bytes` came from and go back to
   std::vector<std::byte> bytes;
   // What the parameters of RM_ALLOC, RM_CONTROL and their like point to.
   struct Second {
@@ -32,13 +32,13 @@ struct Call {
     bool write_back = false;
   };
   Second params;
-  Second embedded;             // what `params` point to in turn
-  rm::NvU32 control = 0;       // of RM_CONTROL
-  rm::NvU32 cls = 0;           // of RM_ALLOC
+  Second embedded;               // what `params` point to in turn
+  rm::NvU32 control = 0;         // of RM_CONTROL
+  rm::NvU32 cls = 0;             // of RM_ALLOC
   NvStatus copy_in = rm::NV_OK;  // a second level that could not be read
   bool null_params = false;
-  bool done = false;           // answered by Prepare() already
-  int error = 0;               // errno of the ioctl, 0 for answered
+  bool done = false;            // answered by Prepare() already
+  int error = 0;                // errno of the ioctl, 0 for answered
   NvStatus status = rm::NV_OK;  // in-band, for the books of refused calls
 };
 
@@ -55,6 +55,9 @@ class Driver {
   void Execute(Call& call, Caller& caller);
   // Returns the errno of the ioctl, 0 when it was answered.
   [[nodiscard]] int Finish(Call& call, Caller& caller);
+
+  // An ioctl of /dev/nvidia-uvm, whole. Returns its errno.
+  [[nodiscard]] int UvmIoctl(rm::NvU32 request, rm::NvP64 argument, Caller& caller);
 
   // Answers `call` as a fault wants it instead of executing it.
   void FailWithStatus(Call& call, NvStatus status);

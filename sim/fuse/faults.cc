@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "rm/nv_escape.h"
+
 namespace cgpu::sim {
 namespace {
 
@@ -11,8 +13,7 @@ constexpr std::chrono::milliseconds kKilledPoll{10};
 
 bool Applies(const FaultRule& rule, const Call& call) {
   return (!rule.escape || *rule.escape == call.nr) &&
-         (!rule.control ||
-          (call.nr == rm::NV_ESC_RM_CONTROL && *rule.control == call.control)) &&
+         (!rule.control || (call.nr == rm::NV_ESC_RM_CONTROL && *rule.control == call.control)) &&
          (!rule.cls || (call.nr == rm::NV_ESC_RM_ALLOC && *rule.cls == call.cls));
 }
 
@@ -56,11 +57,11 @@ std::optional<FaultRule> Faults::Match(const Call& call) {
 
 void Faults::Park(std::uint64_t ticket, const FaultRule& rule) {
   const std::lock_guard lock(mutex_);
-  const auto wait = rule.effect == FaultRule::Effect::kDelay
-                        ? std::min<std::chrono::milliseconds>(
-                              std::chrono::milliseconds(rule.value), kMaxHold)
-                        : std::chrono::milliseconds(kMaxHold);
-  waiting_[ticket] = Waiting{Clock::now() + wait};
+  const auto wait =
+      rule.effect == FaultRule::Effect::kDelay
+          ? std::min<std::chrono::milliseconds>(std::chrono::milliseconds(rule.value), kMaxHold)
+          : std::chrono::milliseconds(kMaxHold);
+  waiting_[ticket] = Waiting{Clock::now() + wait, interrupted_early_.erase(ticket) != 0};
   changed_.notify_all();
 }
 
@@ -69,15 +70,21 @@ void Faults::Interrupted(std::uint64_t ticket) {
   if (const auto found = waiting_.find(ticket); found != waiting_.end()) {
     found->second.interrupted = true;
     changed_.notify_all();
+  } else {
+    interrupted_early_.insert(ticket);
   }
+}
+
+void Faults::Forget(std::uint64_t ticket) {
+  const std::lock_guard lock(mutex_);
+  interrupted_early_.erase(ticket);
 }
 
 std::size_t Faults::Release() {
   std::vector<std::uint64_t> tickets;
   {
     const std::lock_guard lock(mutex_);
-    std::erase_if(rules_,
-                  [](const FaultRule& r) { return r.effect == FaultRule::Effect::kHold; });
+    std::erase_if(rules_, [](const FaultRule& r) { return r.effect == FaultRule::Effect::kHold; });
     for (const auto& [ticket, waiting] : waiting_) {
       tickets.push_back(ticket);
     }

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -52,7 +53,10 @@ class Faults {
   // Makes the call with this ticket wait as `rule` says.
   void Park(std::uint64_t ticket, const FaultRule& rule);
   // FUSE says that a signal arrived for the caller. If it is not a fatal one the call waits on.
+  // May come before the call is parked.
   void Interrupted(std::uint64_t ticket);
+  // No more is heard of this ticket.
+  void Forget(std::uint64_t ticket);
   // Drops the hold rules and lets every waiting call go on; returns how many.
   std::size_t Release();
   // Waits until `count` calls are held (delayed ones count too). False at the deadline.
@@ -81,6 +85,7 @@ class Faults {
   // Protected by mutex_:
   std::vector<FaultRule> rules_;
   std::map<std::uint64_t, Waiting> waiting_;
+  std::set<std::uint64_t> interrupted_early_;
   bool stop_ = false;
 
   std::thread thread_;  // last: runs while the rest lives

@@ -40,13 +40,12 @@ void Workers::Spawn() {
 }
 
 // One thread less is waiting for requests; makes up for it.
-bool Workers::TakenFrom() {
+void Workers::TakenFrom() {
   const std::lock_guard lock(mutex_);
   --idle_;
   if (idle_ == 0 && total_ < kMaxThreads) {
     Spawn();
   }
-  return true;
 }
 
 bool Workers::MayRest() {
@@ -77,6 +76,7 @@ void Workers::Run(Slot* slot) {
     }
     TakenFrom();
     fuse_session_process_buf(session_, &buffer);
+    slot->opcode = 0;
     ++slot->cycle;
     if (!MayRest()) {
       std::free(buffer.mem);
@@ -90,8 +90,7 @@ void Workers::Run(Slot* slot) {
 
 bool Workers::AsleepInRead(pid_t tid) {
   // "NUMBER ARGUMENTS..." of the system call it sleeps in, or "running".
-  const Result<std::string> text =
-      ReadFile("/proc/self/task/" + std::to_string(tid) + "/syscall");
+  const Result<std::string> text = ReadFile("/proc/self/task/" + std::to_string(tid) + "/syscall");
   return text.ok() && text.value().starts_with("0 ");
 }
 

@@ -28,8 +28,8 @@ class Workers {
   // Returns when every RELEASE that had been taken off the queue by any thread before this call has
   // been processed. To be called by a thread that is not processing one.
   //
-  // A thread that is asleep in read(2) on /dev/fuse has taken nothing; one that is running there may
-  // have, and is asked again. Threads busy with anything but a RELEASE are not waited for.
+  // A thread that is asleep in read(2) on /dev/fuse has taken nothing; one that is running there
+  // may have, and is asked again. Threads busy with anything but a RELEASE are not waited for.
   void SettleReleases();
 
  private:
@@ -46,7 +46,7 @@ class Workers {
 
   void Spawn();
   void Run(Slot* slot);
-  [[nodiscard]] bool TakenFrom();
+  void TakenFrom();
   [[nodiscard]] bool MayRest();
   [[nodiscard]] static bool AsleepInRead(pid_t tid);
 

@@ -27,6 +27,7 @@ int Fail(const Error& error);
 void AddPs(CLI::App& app, int& status);
 void AddRun(CLI::App& app, int& status);
 void AddSet(CLI::App& app, int& status);
+void AddSim(CLI::App& app, int& status);
 void AddSmi(CLI::App& app, int& status);
 
 }  // namespace cgpu

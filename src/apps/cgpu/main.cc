@@ -45,6 +45,7 @@ int Main(int argc, char** argv) {
   AddRun(app, status);
   AddPs(app, status);
   AddSet(app, status);
+  AddSim(app, status);
   AddSmi(app, status);
   const std::string first = argc > 1 ? argv[1] : "";
   if (!first.empty() && first[0] != '-' && !Has(app, first)) {
