@@ -80,7 +80,7 @@ Result<> WriteAll(int fd, std::string_view bytes) {
 }
 
 Result<> MakeDirectories(const std::string& path, unsigned mode) {
-  for (std::size_t end = path.find('/', 1); ; end = path.find('/', end + 1)) {
+  for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
     const std::string prefix = path.substr(0, end);
     if (!prefix.empty() && mkdir(prefix.c_str(), mode) != 0 && errno != EEXIST) {
       return ErrnoError(CodeOf(errno), errno, "cannot create directory " + prefix);

@@ -43,8 +43,11 @@ struct Error {
 template <class T = void>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT(google-explicit-constructor): `return value;`
-  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT(google-explicit-constructor): `return error;`
+  // Implicit, for `return value;` and `return error;`.
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}
 
   [[nodiscard]] bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }
@@ -76,7 +79,8 @@ template <>
 class [[nodiscard]] Result<void> {
  public:
   Result() = default;
-  Result(Error error) : failed_(true), error_(std::move(error)) {}  // NOLINT(google-explicit-constructor): `return error;`
+  // NOLINTNEXTLINE(google-explicit-constructor): `return error;`
+  Result(Error error) : failed_(true), error_(std::move(error)) {}
 
   [[nodiscard]] bool ok() const { return !failed_; }
   explicit operator bool() const { return ok(); }
@@ -95,11 +99,11 @@ class [[nodiscard]] Result<void> {
 }  // namespace cgpu
 
 // Returns the error of a Result<> expression to the caller, if it is one.
-#define CGPU_TRY(expression)                        \
-  do {                                              \
+#define CGPU_TRY(expression)                                          \
+  do {                                                                \
     if (auto cgpu_try_result = (expression); !cgpu_try_result.ok()) { \
-      return cgpu_try_result.error();               \
-    }                                               \
+      return cgpu_try_result.error();                                 \
+    }                                                                 \
   } while (false)
 
 #endif  // CGPU_BASE_RESULT_H_

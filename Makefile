@@ -1,0 +1,89 @@
+# What a newcomer and the continuous integration call. Everything else is CMake: see CMakePresets.json.
+#
+#   make demo        the main job on a simulated node (installs what it needs, builds)
+#   make test        everything that is checked at each change
+#   make soak        the same randomised tests and fuzzers for long: SECONDS_EACH=600
+#   make bench-NAME  one benchmark, e.g. bench-trap-latency
+#   make lint        formatting and clang-tidy alone
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := build
+MAKEFLAGS += --no-print-directory
+
+JOBS ?= $(shell nproc)
+WARNINGS_AS_ERRORS ?= ON
+SECONDS_EACH ?= 600
+FUZZ_SECONDS ?= 15
+
+# To build and run; and to check. All from Debian 12.
+PACKAGES := g++ cmake ninja-build pkg-config python3 fuse3 libfuse3-dev libfmt-dev \
+  nlohmann-json3-dev libcli11-dev libgtest-dev libgmock-dev librapidcheck-dev
+CHECK_PACKAGES := clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev util-linux
+
+ifneq ($(shell command -v ccache),)
+export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
+endif
+
+.PHONY: build demo test soak lint deps check-deps clean
+.PHONY: build-asan build-tsan build-fuzz test-asan test-tsan fuzz
+
+deps:
+	@tools/install_packages.sh $(PACKAGES)
+
+check-deps:
+	@tools/install_packages.sh $(PACKAGES) $(CHECK_PACKAGES)
+
+# $(call build_preset,PRESET): configures once; ninja configures again when CMake's files change.
+define build_preset
+	@test -f build/$(filter-out release,$(1))/build.ninja || \
+	  cmake --preset $(1) -DCGPU_WARNINGS_AS_ERRORS=$(WARNINGS_AS_ERRORS)
+	@cmake --build --preset $(1) --parallel $(JOBS)
+endef
+
+build: deps
+	$(call build_preset,release)
+
+demo: build
+	@tests/demo.sh
+
+# The last lines are those of ctest on what ships; whatever fails before them stops the run.
+test: check-deps
+	$(call build_preset,release)
+	@$(MAKE) lint fuzz test-asan test-tsan
+	@ctest --preset release --parallel $(JOBS)
+
+lint:
+	@tools/check_format.sh
+	@tools/tidy.py --build build --jobs $(JOBS)
+
+build-asan:
+	$(call build_preset,asan)
+
+# ThreadSanitizer's runtime needs addresses laid out as usual; some kernels randomise too much.
+build-tsan:
+	@test -f build/tsan/build.ninja || \
+	  cmake --preset tsan -DCGPU_WARNINGS_AS_ERRORS=$(WARNINGS_AS_ERRORS)
+	@tools/fixed_addresses.sh cmake --build --preset tsan --parallel $(JOBS)
+
+build-fuzz:
+	$(call build_preset,fuzz)
+
+test-asan: build-asan
+	@ctest --test-dir build/asan -L unit --output-on-failure --parallel $(JOBS)
+
+test-tsan: build-tsan
+	@tools/fixed_addresses.sh \
+	  ctest --test-dir build/tsan -L unit --output-on-failure --parallel $(JOBS)
+
+fuzz: build-fuzz
+	@tools/fuzz.sh build/fuzz $(FUZZ_SECONDS)
+
+soak: check-deps build-asan build-fuzz
+	$(call build_preset,release)
+	@tools/soak.sh $(SECONDS_EACH)
+
+bench-%: build
+	@test -x bench/$*.sh && exec bench/$*.sh || exec build/bench/bench-$*
+
+clean:
+	@rm -rf build
