@@ -3,9 +3,11 @@
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <string>
 
 #include "base/file.h"
@@ -54,20 +56,34 @@ Result<> MapToSelf(uid_t uid, gid_t gid) {
 
 }  // namespace
 
-Result<> EnterPrivateNamespaces(int extra_flags) {
-  const uid_t uid = geteuid();
-  const gid_t gid = getegid();
-  const bool user = uid != 0;
-  if (unshare(CLONE_NEWNS | extra_flags | (user ? CLONE_NEWUSER : 0)) != 0) {
+Result<pid_t> ForkIntoNamespaces(int extra_flags) {
+  const bool user = geteuid() != 0;
+  const unsigned long flags =
+      static_cast<unsigned long>(CLONE_NEWNS | extra_flags | (user ? CLONE_NEWUSER : 0) | SIGCHLD);
+  const auto pid = static_cast<pid_t>(syscall(SYS_clone, flags, nullptr, nullptr, nullptr, 0UL));
+  if (pid < 0) {
     return CannotUnshare(errno, user);
   }
-  if (user) {
+  return pid;
+}
+
+Result<> SetUpNamespaces(uid_t uid, gid_t gid) {
+  if (uid != 0) {
     CGPU_TRY(MapToSelf(uid, gid));
   }
   if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) {
     return ErrnoError(Code::kPermission, errno, "cannot make the mounts private");
   }
   return {};
+}
+
+Result<> EnterPrivateNamespaces(int extra_flags) {
+  const uid_t uid = geteuid();
+  const gid_t gid = getegid();
+  if (unshare(CLONE_NEWNS | extra_flags | (uid != 0 ? CLONE_NEWUSER : 0)) != 0) {
+    return CannotUnshare(errno, uid != 0);
+  }
+  return SetUpNamespaces(uid, gid);
 }
 
 }  // namespace cgpu

@@ -2,9 +2,18 @@
 #ifndef CGPU_KERNEL_NAMESPACES_H_
 #define CGPU_KERNEL_NAMESPACES_H_
 
+#include <sys/types.h>
+
 #include "base/result.h"
 
 namespace cgpu {
+
+// fork() into a private mount namespace, plus a user namespace when the caller is not root, plus
+// what `extra_flags` (CLONE_NEW*) say; with CLONE_NEWPID the child is process 1. Returns 0 in the
+// child, which must call SetUpNamespaces() with the parent's ids before anything else. Errors as
+// EnterPrivateNamespaces().
+[[nodiscard]] Result<pid_t> ForkIntoNamespaces(int extra_flags);
+[[nodiscard]] Result<> SetUpNamespaces(uid_t uid, gid_t gid);
 
 // Moves the calling process, which must have one thread, into a mount namespace of its own whose
 // mounts neither come from nor go to the machine (MS_REC|MS_PRIVATE). A process that is not root

@@ -3,6 +3,9 @@
 #ifndef CGPU_APPS_CGPU_COMMANDS_H_
 #define CGPU_APPS_CGPU_COMMANDS_H_
 
+#include <string>
+#include <vector>
+
 #include "base/result.h"
 
 namespace CLI {
@@ -16,6 +19,12 @@ inline constexpr int kOwnError = 125;
 
 // Prints FormatError(error) on stderr and returns kOwnError: `status = Fail(result.error());`
 int Fail(const Error& error);
+
+// The words after the first "--" of a command line that runs another program (`cgpu run`,
+// `cgpu sim exec`). They are taken away before the parser, which would interpret some of them.
+[[nodiscard]] const std::vector<std::string>& WordsAfterDashes();
+
+void AddRun(CLI::App& app, int& status);
 
 }  // namespace cgpu
 

@@ -2,6 +2,8 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "apps/cgpu/commands.h"
 #include "base/result.h"
@@ -9,14 +11,33 @@
 namespace cgpu {
 namespace {
 
+std::vector<std::string>& MutableWordsAfterDashes() {
+  static std::vector<std::string> words;
+  return words;
+}
+
+// How many of the arguments are cgpu's own; the rest is kept for WordsAfterDashes().
+int TakeWordsAfterDashes(int argc, char** argv) {
+  const std::string_view command = argc > 1 ? argv[1] : "";
+  const bool exec = command == "sim" && argc > 2 && std::string_view(argv[2]) == "exec";
+  for (int i = 2; (command == "run" || exec) && i < argc; ++i) {
+    if (std::string_view(argv[i]) == "--") {
+      MutableWordsAfterDashes().assign(argv + i + 1, argv + argc);
+      return i;
+    }
+  }
+  return argc;
+}
+
 int Main(int argc, char** argv) {
   CLI::App app("cgpu: share NVIDIA GPUs between containers, each held to what it was given",
                "cgpu");
   app.set_version_flag("--version", "cgpu " CGPU_VERSION);
   app.require_subcommand(1);
   int status = 0;
+  AddRun(app, status);
   try {
-    app.parse(argc, argv);
+    app.parse(TakeWordsAfterDashes(argc, argv), argv);
   } catch (const CLI::Success& request) {  // --help, --version
     return app.exit(request);
   } catch (const CLI::ParseError& error) {
@@ -30,6 +51,10 @@ int Main(int argc, char** argv) {
 }
 
 }  // namespace
+
+const std::vector<std::string>& WordsAfterDashes() {
+  return MutableWordsAfterDashes();
+}
 
 int Fail(const Error& error) {
   std::fprintf(stderr, "%s\n", FormatError(error).c_str());

@@ -1,0 +1,85 @@
+// cgpu run: a command with its slice of each granted card.
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "apps/cgpu/commands.h"
+#include "launcher/run.h"
+
+namespace cgpu {
+namespace {
+
+struct Flags {
+  std::string gpus;
+  std::string memory;
+  std::string units;
+  RunOptions options;
+};
+
+// The request that the flags spell out; absent flags ask for nothing.
+Result<> Parse(const CLI::App& command, Flags& flags) {
+  const auto given = [&](const char* name) { return command.count(name) > 0; };
+  ResourceRequest& request = flags.options.request;
+  if (given("--gpus")) {
+    auto gpus = ParseGpus(flags.gpus);
+    if (!gpus.ok()) {
+      return gpus.error();
+    }
+    request.gpus.push_back(std::move(*gpus));
+  }
+  if (given("--mem") && given("--units")) {
+    return Error{Code::kInvalid, 0, "--mem and --units are both given",
+                 "--mem is memory per card, --units a total over the cards: give one"};
+  }
+  if (given("--mem") || given("--units")) {
+    auto memory = given("--mem") ? ParseSize(flags.memory) : ParseUnits(flags.units);
+    if (!memory.ok()) {
+      return memory.error();
+    }
+    request.memory.push_back(*memory);
+  }
+  if (given("--name") && flags.options.name.empty()) {
+    return Error{Code::kInvalid, 0, "the container's name is empty", "leave --name out for one"};
+  }
+  if (given("--node") && flags.options.node.empty()) {
+    return Error{Code::kInvalid, 0, "the node's name is empty", "leave --node out to have one"};
+  }
+  const std::vector<std::string> rest = command.remaining();
+  if (!rest.empty() && (rest.front().starts_with('-') || !WordsAfterDashes().empty())) {
+    return Error{Code::kInvalid, 0, "\"" + rest.front() + "\" is not an option of cgpu run",
+                 "see `cgpu run --help`; the command comes after --"};
+  }
+  flags.options.command = rest.empty() ? WordsAfterDashes() : rest;
+  if (flags.options.command.empty()) {
+    return Error{Code::kInvalid, 0, "there is no command to run", "cgpu run [OPTIONS] -- CMD..."};
+  }
+  return {};
+}
+
+}  // namespace
+
+void AddRun(CLI::App& app, int& status) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* const command = app.add_subcommand("run", "Run a command with a slice of GPUs");
+  command->add_option("--gpus", flags->gpus,
+                      "Cards: a number, all, device=0,2 or device=UUID (default: all)");
+  command->add_option("--mem", flags->memory,
+                      "Memory per card: 4096MiB, 4GiB, 4G, 25% (default: the whole card)");
+  command->add_option("--units", flags->units, "Memory in units of 1 GiB, in total over the cards");
+  command->add_option("--name", flags->options.name, "The container's name");
+  command->add_option("--node", flags->options.node, "A simulated node instead of the driver");
+  command->footer("CMD...  the command and its arguments, after --");
+  command->prefix_command();
+  command->callback([flags, command, &status] {
+    if (const auto parsed = Parse(*command, *flags); !parsed.ok()) {
+      status = Fail(parsed.error());
+      return;
+    }
+    const auto ended = RunContainer(flags->options);
+    status = ended.ok() ? ended.value() : Fail(ended.error());
+  });
+}
+
+}  // namespace cgpu

@@ -1,0 +1,44 @@
+// The seccomp filter every tenant runs under: which system calls reach the shim.
+//
+// The driver looks at an ioctl's number and size only, never at its type byte or direction bits
+// (NVIDIA/open-gpu-kernel-modules kernel-open/nvidia/nv.c uses _IOC_NR and _IOC_SIZE), and refuses
+// numbers without a size; nvidia-uvm compares whole numbers whose type byte is zero (uvm.c). So
+// every ioctl with a size field or a zero type byte is handed to the shim, whatever file it is on;
+// the rest (terminals, sockets) passes without a detour. i386 and x32 system calls kill the
+// process: their arguments cannot be judged the same way. io_uring_setup is refused, as container
+// engines' default profiles do: registered files would be invisible to the ledger's clean-up.
+#ifndef CGPU_KERNEL_FILTER_H_
+#define CGPU_KERNEL_FILTER_H_
+
+#include <linux/filter.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/result.h"
+
+namespace cgpu::kernel {
+
+struct FilterOptions {
+  // A signal that the tenant handles does not interrupt a call that the shim has received, so none
+  // is executed twice (Linux 5.19). Off only to test the path for runtimes that cannot set it.
+  bool killable_wait = true;
+};
+
+// True if an ioctl with this request number is handed to the shim. The filter's own rule, for
+// decisions and tests.
+[[nodiscard]] constexpr bool IsTrapped(std::uint32_t request) {
+  return (request & 0x3fff0000U) != 0 || (request & 0xff00U) == 0;
+}
+
+[[nodiscard]] std::vector<sock_filter> BuildGpuFilter();
+
+// Installs the filter on the calling thread and returns the listener (O_CLOEXEC). Needs
+// no_new_privs or CAP_SYS_ADMIN in the thread's user namespace. kConflict: the thread already runs
+// under a filter with a listener (cgpu inside cgpu). kUnsupported: the kernel is too old.
+[[nodiscard]] Result<UniqueFd> InstallGpuFilter(const FilterOptions& options);
+
+}  // namespace cgpu::kernel
+
+#endif  // CGPU_KERNEL_FILTER_H_

@@ -1,0 +1,93 @@
+#include "kernel/filter.h"
+
+#include <gtest/gtest.h>
+#include <linux/audit.h>
+#include <linux/seccomp.h>
+#include <sys/syscall.h>
+
+#include <cerrno>
+#include <cstring>
+#include <random>
+
+namespace cgpu::kernel {
+namespace {
+
+// Classic BPF as the kernel runs it, for the instructions the filter uses.
+std::uint32_t Judge(const std::vector<sock_filter>& program, const seccomp_data& data) {
+  std::uint32_t accumulator = 0;
+  for (std::size_t pc = 0; pc < program.size(); ++pc) {
+    const sock_filter& i = program[pc];
+    switch (i.code) {
+      case BPF_LD | BPF_W | BPF_ABS:
+        std::memcpy(&accumulator, reinterpret_cast<const char*>(&data) + i.k, 4);
+        break;
+      case BPF_JMP | BPF_JEQ | BPF_K:
+        pc += accumulator == i.k ? i.jt : i.jf;
+        break;
+      case BPF_JMP | BPF_JGE | BPF_K:
+        pc += accumulator >= i.k ? i.jt : i.jf;
+        break;
+      case BPF_JMP | BPF_JSET | BPF_K:
+        pc += (accumulator & i.k) != 0 ? i.jt : i.jf;
+        break;
+      case BPF_RET | BPF_K:
+        return i.k;
+      default:
+        ADD_FAILURE() << "unexpected instruction " << i.code;
+        return 0;
+    }
+  }
+  ADD_FAILURE() << "fell off the program";
+  return 0;
+}
+
+seccomp_data Ioctl(std::uint64_t request) {
+  seccomp_data data{};
+  data.arch = AUDIT_ARCH_X86_64;
+  data.nr = SYS_ioctl;
+  data.args[1] = request;
+  return data;
+}
+
+TEST(Filter, TrapsWhatTheDriverMightAccept) {
+  const auto program = BuildGpuFilter();
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 200000; ++i) {
+    const std::uint64_t request = random();
+    const auto low = static_cast<std::uint32_t>(request);
+    EXPECT_EQ(Judge(program, Ioctl(request)),
+              IsTrapped(low) ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ALLOW);
+  }
+  for (std::uint32_t type = 0; type < 256; ++type) {
+    for (std::uint32_t direction = 0; direction < 4; ++direction) {
+      const std::uint32_t alloc = direction << 30 | 0x30U << 16 | type << 8 | 0x2b;
+      EXPECT_EQ(Judge(program, Ioctl(0xdeadbeef00000000ULL | alloc)), SECCOMP_RET_USER_NOTIF);
+    }
+  }
+  EXPECT_EQ(Judge(program, Ioctl(0x30000001)), SECCOMP_RET_USER_NOTIF);  // UVM_INITIALIZE
+  EXPECT_EQ(Judge(program, Ioctl(33)), SECCOMP_RET_USER_NOTIF);          // UVM_MAP_EXTERNAL_ALLOCATION
+  EXPECT_EQ(Judge(program, Ioctl(0x5401)), SECCOMP_RET_ALLOW);           // TCGETS
+  EXPECT_EQ(Judge(program, Ioctl(0x8901)), SECCOMP_RET_ALLOW);           // FIOSETOWN
+}
+
+TEST(Filter, KillsOtherEntriesAndRefusesIoUring) {
+  const auto program = BuildGpuFilter();
+  seccomp_data data = Ioctl(0xc030462b);
+  data.arch = AUDIT_ARCH_I386;
+  data.nr = 54;
+  EXPECT_EQ(Judge(program, data), SECCOMP_RET_KILL_PROCESS);
+  data.arch = AUDIT_ARCH_X86_64;
+  data.nr = static_cast<int>(0x40000000U + 514);
+  EXPECT_EQ(Judge(program, data), SECCOMP_RET_KILL_PROCESS);
+  data.nr = static_cast<int>(0x40000000U);
+  EXPECT_EQ(Judge(program, data), SECCOMP_RET_KILL_PROCESS);
+  data.nr = SYS_io_uring_setup;
+  EXPECT_EQ(Judge(program, data), SECCOMP_RET_ERRNO | EPERM);
+  for (const int nr : {SYS_read, SYS_mmap, SYS_close, SYS_execve, SYS_clone3}) {
+    data.nr = nr;
+    EXPECT_EQ(Judge(program, data), SECCOMP_RET_ALLOW);
+  }
+}
+
+}  // namespace
+}  // namespace cgpu::kernel

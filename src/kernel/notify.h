@@ -1,0 +1,53 @@
+// The seccomp listener: receives the tenants' trapped calls and answers them. Every method may be
+// called from any thread; several threads may block in Receive() at once.
+#ifndef CGPU_KERNEL_NOTIFY_H_
+#define CGPU_KERNEL_NOTIFY_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+
+#include "base/fd.h"
+#include "base/result.h"
+
+namespace cgpu::kernel {
+
+struct Notification {
+  std::uint64_t id = 0;
+  pid_t tid = 0;  // the calling thread, in our pid namespace. A name only: see process.h
+  std::uint32_t arch = 0;
+  int nr = 0;
+  std::uint64_t ip = 0;
+  std::uint64_t args[6] = {};
+};
+
+class NotifyListener {
+ public:
+  // Takes the listener. Checks that the kernel's structures are not larger than ours.
+  [[nodiscard]] static Result<NotifyListener> Make(UniqueFd fd);
+
+  // Blocks for the next call. kUnavailable with ENOENT: the caller died meanwhile, or nobody is
+  // left under the filter (poll() tells the two apart); try again or stop.
+  [[nodiscard]] Result<Notification> Receive() const;
+
+  // True while the caller still waits in exactly this call. Ask after opening anything by number.
+  [[nodiscard]] bool Valid(std::uint64_t id) const;
+
+  // Ends the call with `value`, or with -1 and `error` if that is not 0. False: the caller is gone
+  // or was interrupted; the call had its effect all the same.
+  [[nodiscard]] bool Answer(std::uint64_t id, std::int64_t value, int error) const;
+
+  // Lets the kernel execute the call as the tenant issued it. Only for calls that are harmless
+  // with any content on any file: memory and descriptors may have changed since.
+  [[nodiscard]] bool Continue(std::uint64_t id) const;
+
+  [[nodiscard]] int fd() const { return fd_.get(); }
+
+ private:
+  explicit NotifyListener(UniqueFd fd) : fd_(std::move(fd)) {}
+  UniqueFd fd_;
+};
+
+}  // namespace cgpu::kernel
+
+#endif  // CGPU_KERNEL_NOTIFY_H_

@@ -1,0 +1,76 @@
+#include <linux/seccomp.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "kernel/notify.h"
+
+#ifndef SECCOMP_IOCTL_NOTIF_SET_FLAGS  // Linux 6.6; newer than Debian 12's headers
+#define SECCOMP_IOCTL_NOTIF_SET_FLAGS SECCOMP_IOW(4, __u64)
+#endif
+#ifndef SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP
+#define SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP (1UL << 0)
+#endif
+
+namespace cgpu::kernel {
+
+Result<NotifyListener> NotifyListener::Make(UniqueFd fd) {
+  seccomp_notif_sizes sizes{};
+  if (syscall(SYS_seccomp, SECCOMP_GET_NOTIF_SIZES, 0, &sizes) != 0) {
+    return ErrnoError(Code::kUnsupported, errno, "this kernel has no seccomp user notification");
+  }
+  if (sizes.seccomp_notif > sizeof(seccomp_notif) ||
+      sizes.seccomp_notif_resp > sizeof(seccomp_notif_resp)) {
+    return Error{Code::kUnsupported, 0, "this kernel's seccomp notifications are larger than known",
+                 "use a newer cgpu"};
+  }
+  // The caller and the shim take turns, so they are best served by one core. Older kernels do not
+  // know the flag: then it is only slower.
+  (void)ioctl(fd.get(), SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
+  return NotifyListener(std::move(fd));
+}
+
+Result<Notification> NotifyListener::Receive() const {
+  seccomp_notif raw;
+  while (true) {
+    std::memset(&raw, 0, sizeof(raw));
+    if (ioctl(fd_.get(), SECCOMP_IOCTL_NOTIF_RECV, &raw) == 0) {
+      break;
+    }
+    if (errno != EINTR) {
+      return Error{Code::kUnavailable, errno, "no notification", {}};
+    }
+  }
+  Notification n;
+  n.id = raw.id;
+  n.tid = static_cast<pid_t>(raw.pid);
+  n.arch = raw.data.arch;
+  n.nr = raw.data.nr;
+  n.ip = raw.data.instruction_pointer;
+  std::memcpy(n.args, raw.data.args, sizeof(n.args));
+  return n;
+}
+
+bool NotifyListener::Valid(std::uint64_t id) const {
+  return ioctl(fd_.get(), SECCOMP_IOCTL_NOTIF_ID_VALID, &id) == 0;
+}
+
+bool NotifyListener::Answer(std::uint64_t id, std::int64_t value, int error) const {
+  seccomp_notif_resp reply{};
+  reply.id = id;
+  reply.val = error != 0 ? 0 : value;
+  reply.error = -error;
+  return ioctl(fd_.get(), SECCOMP_IOCTL_NOTIF_SEND, &reply) == 0;
+}
+
+bool NotifyListener::Continue(std::uint64_t id) const {
+  seccomp_notif_resp reply{};
+  reply.id = id;
+  reply.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
+  return ioctl(fd_.get(), SECCOMP_IOCTL_NOTIF_SEND, &reply) == 0;
+}
+
+}  // namespace cgpu::kernel

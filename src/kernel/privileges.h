@@ -1,0 +1,33 @@
+// Giving up privileges, for a process with one thread.
+#ifndef CGPU_KERNEL_PRIVILEGES_H_
+#define CGPU_KERNEL_PRIVILEGES_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+
+#include "base/result.h"
+
+namespace cgpu {
+
+// A set of capabilities: bit n is capability n of <linux/capability.h>.
+using CapabilityMask = std::uint64_t;
+
+[[nodiscard]] constexpr CapabilityMask CapabilityBit(int capability) {
+  return CapabilityMask{1} << capability;
+}
+inline constexpr CapabilityMask kAllCapabilities = ~CapabilityMask{0};
+
+// Removes `drop` from the bounding, permitted, effective, inheritable and ambient sets, for good.
+// Needs CAP_SETPCAP while there is anything in the bounding set to remove.
+[[nodiscard]] Result<> DropCapabilities(CapabilityMask drop);
+
+// Becomes uid = gid = `id` (not 0) with no other groups, whose every capability set, ambient
+// included, is exactly `keep` and stays so over exec; sets no_new_privs. Must be root.
+[[nodiscard]] Result<> BecomeUser(uid_t id, CapabilityMask keep);
+
+[[nodiscard]] Result<> SetNoNewPrivileges();
+
+}  // namespace cgpu
+
+#endif  // CGPU_KERNEL_PRIVILEGES_H_

@@ -1,0 +1,99 @@
+// The tenants' processes as pinned kernel objects. A pid number is only a name that the kernel may
+// give to another process at any moment; a pidfd and an open /proc/PID/mem keep meaning the process
+// they were opened for, and fail once it is gone. So: find the caller by the number in the
+// notification, then ask NotifyListener::Valid(), and from there use only what this header returns.
+//
+// Why a cached entry may be trusted: it holds a pidfd of the *thread*. As long as that thread lives
+// its number belongs to nobody else, so a notification with that number came from it; once it is
+// dead every use of the pidfd fails with ESRCH and the entry is dropped. The memory descriptor
+// belongs to the address space at the time it was opened; exec replaces that, and reads then return
+// nothing, which makes the caller look the process up again.
+#ifndef CGPU_KERNEL_PROCESS_H_
+#define CGPU_KERNEL_PROCESS_H_
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/result.h"
+
+namespace cgpu::kernel {
+
+// One process of the tenant. Immutable after construction, so safe to share between threads.
+struct Process {
+  pid_t tgid = 0;            // for messages and lookups that are verified by `pidfd`
+  pid_t ns_pid = 0;          // its number in the pid namespace one below ours: the container's
+  std::uint64_t serial = 0;  // unique in this shim: never given to another process
+  UniqueFd pidfd;
+  UniqueFd mem;  // /proc/TGID/mem
+};
+
+struct Caller {
+  pid_t tid = 0;
+  UniqueFd thread_pidfd;  // invalid on kernels without PIDFD_THREAD (before 6.9)
+  std::shared_ptr<const Process> process;
+  bool own_file_table = false;  // only meaningful without thread_pidfd: see TakeFd()
+
+  // Bytes transferred, or -1 with errno EFAULT or another; 0 means that the address space is gone.
+  [[nodiscard]] ssize_t Read(std::uint64_t address, void* into, std::size_t size) const;
+  [[nodiscard]] ssize_t Write(std::uint64_t address, const void* from, std::size_t size) const;
+
+  // A duplicate of the thread's descriptor `fd`. ESRCH: the thread is gone. EBADF: no such
+  // descriptor, or the thread has a table of its own and this kernel cannot look into it.
+  [[nodiscard]] Result<UniqueFd> TakeFd(int fd) const;
+
+  // False once the process (the thread, where the kernel can tell) has exited.
+  [[nodiscard]] bool Alive() const;
+};
+
+// What a file is, asked in a way that a hostile file system cannot hang.
+struct FileIdentity {
+  std::uint64_t dev = 0;   // makedev form
+  std::uint64_t rdev = 0;  // of a device file, else 0
+  std::uint64_t ino = 0;
+  bool char_device = false;
+};
+[[nodiscard]] Result<FileIdentity> Identify(int fd);
+
+// Finds callers, caching them. Thread-safe.
+class CallerTable {
+ public:
+  // `proc_fd`: an open /proc of the pid namespace that notifications are numbered in.
+  explicit CallerTable(UniqueFd proc_fd);
+
+  // The caller with thread id `tid`. Must be followed by NotifyListener::Valid(). With `fresh` the
+  // cached entry is dropped first: after ESRCH or an empty read.
+  [[nodiscard]] Result<std::shared_ptr<const Caller>> Find(pid_t tid, bool fresh = false);
+
+  // An epoll descriptor that becomes readable when a known process exits; then call DropDead().
+  [[nodiscard]] int exit_events() const { return epoll_.get(); }
+
+  [[nodiscard]] int proc_fd() const { return proc_.get(); }
+
+  // Forgets processes and threads that have exited. Returns the serials of the processes.
+  std::vector<std::uint64_t> DropDead();
+
+  // Processes known and alive, in order of serial.
+  [[nodiscard]] std::vector<std::shared_ptr<const Process>> Processes() const;
+
+ private:
+  Result<std::shared_ptr<const Process>> FindProcess(pid_t tgid, pid_t ns_pid, bool fresh);
+
+  const UniqueFd proc_;
+  UniqueFd epoll_;
+  mutable std::mutex mutex_;  // guards the rest
+  std::map<pid_t, std::shared_ptr<const Caller>> threads_;
+  std::map<pid_t, std::shared_ptr<const Process>> processes_;
+  std::uint64_t next_serial_ = 1;
+  std::size_t sweep_at_ = 64;
+};
+
+}  // namespace cgpu::kernel
+
+#endif  // CGPU_KERNEL_PROCESS_H_

@@ -1,0 +1,179 @@
+#include "launcher/init.h"
+
+#include <linux/capability.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <utility>
+
+#include "base/fd.h"
+#include "base/file.h"
+#include "kernel/filter.h"
+#include "kernel/messages.h"
+#include "kernel/namespaces.h"
+#include "kernel/privileges.h"
+#include "launcher/descriptors.h"
+#include "registry/text.h"
+
+namespace cgpu {
+namespace {
+
+constexpr int kOwnFailure = 125;
+
+// What root's containers do without: what reaches other processes, mounts, raw devices and the
+// kernel itself (SYS_BOOT loads one), files by handle past the mount tree, and what the compute
+// limits stand on.
+constexpr CapabilityMask kDroppedFromRoot =
+    CapabilityBit(CAP_SYS_PTRACE) | CapabilityBit(CAP_SYS_ADMIN) | CapabilityBit(CAP_SYS_MODULE) |
+    CapabilityBit(CAP_SYS_RAWIO) | CapabilityBit(CAP_MKNOD) | CapabilityBit(CAP_BPF) |
+    CapabilityBit(CAP_PERFMON) | CapabilityBit(CAP_SYS_NICE) | CapabilityBit(CAP_SYS_BOOT) |
+    CapabilityBit(CAP_DAC_READ_SEARCH) | CapabilityBit(CAP_CHECKPOINT_RESTORE);
+
+[[noreturn]] void Fail(int control, const Error& error) {
+  const std::string code = std::to_string(static_cast<int>(error.code));
+  (void)SendMessage(control, JoinLine({"error", code, error.what, error.hint}));
+  _exit(kOwnFailure);
+}
+
+Result<> MountProc() {
+  if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) != 0) {
+    Error error = ErrnoError(Code::kPermission, errno, "cannot mount the container's /proc");
+    error.hint = "inside another container parts of /proc are covered: run cgpu on the host";
+    return error;
+  }
+  return {};
+}
+
+Result<> MakeWorld(const InitOptions& options) {
+  CGPU_TRY(SetUpNamespaces(options.uid, options.gid));
+  prctl(PR_SET_DUMPABLE, 0);
+  prctl(PR_SET_NAME, "cgpu-init");
+  CGPU_TRY(MountProc());
+  CGPU_TRY(MountGpuTree(options.tree));
+  // The working directory may have been covered; the path leads to the cover.
+  if (chdir(options.working_directory.c_str()) != 0) {
+    return ErrnoError(Code::kUnavailable, errno,
+                      "cannot change to the directory " + options.working_directory);
+  }
+  return {};
+}
+
+// From here on this process and its children run under the filter, and have only the capabilities
+// that a container may have.
+Result<> ShutIn(const InitOptions& options, int control) {
+  if (options.uid != 0) {
+    CGPU_TRY(SetNoNewPrivileges());
+  }
+  auto listener = kernel::InstallGpuFilter({});
+  if (!listener.ok()) {
+    return listener.error();
+  }
+  CGPU_TRY(SendMessage(control, "listener", listener->get()));
+  listener->reset();
+  return DropCapabilities(options.uid == 0 ? kDroppedFromRoot : kAllCapabilities);
+}
+
+// The command's process, once `go` has a byte; its end means that nobody wants it any more.
+[[noreturn]] void RunCommand(const InitOptions& options, UniqueFd go) {
+  char byte = 0;
+  if (read(go.get(), &byte, 1) != 1) {
+    _exit(kOwnFailure);
+  }
+  go.reset();
+  RestoreSignals(options.signals);
+  std::vector<char*> argv;
+  for (const std::string& word : options.command) {
+    argv.push_back(const_cast<char*>(word.c_str()));  // execvp's old signature
+  }
+  argv.push_back(nullptr);
+  execvp(argv[0], argv.data());
+  const int status = errno == ENOENT ? kCommandNotFound : kCannotExecute;
+  const Error error =
+      ErrnoError(Code::kNotFound, errno, "cannot run \"" + options.command[0] + "\"");
+  (void)WriteAll(STDERR_FILENO, FormatError(error) + "\n");
+  _exit(status);
+}
+
+struct Command {
+  pid_t pid = 0;
+  UniqueFd go;
+};
+
+Result<Command> ForkCommand(const InitOptions& options, int control) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) {
+    return ErrnoError(Code::kUnavailable, errno, "cannot make a pipe");
+  }
+  UniqueFd from(ends[0]);
+  Command command{0, UniqueFd(ends[1])};
+  command.pid = fork();
+  if (command.pid < 0) {
+    return ErrnoError(Code::kExhausted, errno, "cannot start a process");
+  }
+  if (command.pid == 0) {
+    command.go.reset();
+    close(control);
+    RunCommand(options, std::move(from));
+  }
+  const UniqueFd pidfd(static_cast<int>(syscall(SYS_pidfd_open, command.pid, 0)));
+  CGPU_TRY(SendMessage(control, "pid", pidfd.get()));
+  return command;
+}
+
+int StatusOf(int wait_status) {
+  return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+}
+
+// Reaps all that end, until it was the command. Signals sent to this process are the command's.
+[[noreturn]] void ReapUntilDone(pid_t command) {
+  sigset_t all;
+  sigfillset(&all);
+  sigprocmask(SIG_BLOCK, &all, nullptr);
+  while (true) {
+    int status = 0;
+    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+      if (pid == command) {
+        _exit(StatusOf(status));  // everything else in the pid namespace ends with it
+      }
+    }
+    siginfo_t info{};
+    const int signal = sigwaitinfo(&all, &info);
+    if (signal > 0 && signal != SIGCHLD && info.si_code != SI_KERNEL) {
+      kill(command, signal);
+    }
+  }
+}
+
+}  // namespace
+
+void RunInit(const InitOptions& options, int control) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  std::vector<int> keep = options.inherited;
+  keep.push_back(control);
+  CloseAllBut(std::move(keep));
+  if (const auto made = MakeWorld(options); !made.ok()) {
+    Fail(control, made.error());
+  }
+  if (const auto shut = ShutIn(options, control); !shut.ok()) {
+    Fail(control, shut.error());
+  }
+  auto command = ForkCommand(options, control);
+  if (!command.ok()) {
+    Fail(control, command.error());
+  }
+  // A launcher that died before the death signal was set is noticed here.
+  const auto go = ReceiveMessage(control, -1);
+  if (!go.ok() || go.value().text != "go" || write(command->go.get(), "", 1) != 1) {
+    _exit(kOwnFailure);
+  }
+  const pid_t pid = command->pid;
+  CloseAllBut({});
+  ReapUntilDone(pid);
+}
+
+}  // namespace cgpu

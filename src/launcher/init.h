@@ -1,0 +1,40 @@
+// Process 1 of a container. It makes the container's world around itself, starts the command in it,
+// and then only reaps until the command ends.
+#ifndef CGPU_LAUNCHER_INIT_H_
+#define CGPU_LAUNCHER_INIT_H_
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "kernel/mount_tree.h"
+#include "launcher/signals.h"
+
+namespace cgpu {
+
+struct InitOptions {
+  GpuTree tree;
+  std::vector<std::string> command;  // at least one word
+  std::string working_directory;
+  std::vector<int> inherited;  // descriptors for the command
+  SignalState signals;         // for the command
+  uid_t uid = 0;               // of the launcher, in its own namespaces
+  gid_t gid = 0;
+};
+
+// Exit statuses of the command's process when the command does not run, as env(1) has them.
+inline constexpr int kCannotExecute = 126;
+inline constexpr int kCommandNotFound = 127;
+
+// To be called in a child from ForkIntoNamespaces(CLONE_NEWPID); never returns. Talks over the
+// message socket `control`, with the launcher at its other end:
+//   init      "listener" and the seccomp listener, then "pid" and a pidfd of the waiting command;
+//             or "error CODE WHAT HINT" at any point, and exits
+//   launcher  "go": the command runs
+// Exits with the command's status, or 128 + n when signal n ended it. Dies with the launcher.
+[[noreturn]] void RunInit(const InitOptions& options, int control);
+
+}  // namespace cgpu
+
+#endif  // CGPU_LAUNCHER_INIT_H_

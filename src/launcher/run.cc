@@ -1,0 +1,269 @@
+#include "launcher/run.h"
+
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "launcher/container.h"
+#include "launcher/descriptors.h"
+#include "launcher/machine.h"
+#include "launcher/node.h"
+#include "launcher/shim_process.h"
+#include "registry/registry.h"
+#include "registry/text.h"
+
+namespace cgpu {
+namespace {
+
+// How long the end of a shim is waited for after its container's. It has gigabytes to free.
+constexpr int kShimEndMs = 30'000;
+
+struct Random {
+  std::string id;  // 12 hex digits
+  unsigned number = 0;
+};
+
+Result<Random> Draw() {
+  unsigned char bytes[6 + sizeof(unsigned)];
+  if (getrandom(bytes, sizeof(bytes), 0) != static_cast<ssize_t>(sizeof(bytes))) {
+    return ErrnoError(Code::kInternal, errno, "cannot draw random numbers");
+  }
+  Random random;
+  for (int i = 0; i < 6; ++i) {
+    random.id += "0123456789abcdef"[bytes[i] >> 4];
+    random.id += "0123456789abcdef"[bytes[i] & 15];
+  }
+  std::memcpy(&random.number, bytes + 6, sizeof(random.number));
+  return random;
+}
+
+// "train.py-3f2a": the command's last component, as far as a name may have it, and some of the id.
+std::string MadeUpName(const std::string& command, const std::string& id) {
+  std::string name = command.substr(command.rfind('/') + 1).substr(0, 48);
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return !IsName(std::string("a") + c); }, '-');
+  name += "-" + id.substr(0, 4);
+  return IsName(name) ? name : "c" + name;
+}
+
+struct Reserved {
+  Reservation reservation;
+  Grant grant;
+  UniqueFd admin;
+};
+
+Result<> CheckName(const std::string& name, const std::vector<Reservation>& live) {
+  if (!IsName(name)) {
+    return Error{Code::kInvalid, 0, "\"" + name + "\" cannot be a container's name",
+                 "use up to 64 letters, digits, and - . _ after the first"};
+  }
+  for (const Reservation& other : live) {
+    if (other.name == name) {
+      return Error{Code::kConflict, 0,
+                   "the name \"" + name + "\" is in use by container " + other.id,
+                   "choose another, or end that one"};
+    }
+  }
+  return {};
+}
+
+// Decides what the container gets and takes it, in one step as others see it.
+Result<Reserved> Reserve(const Registry& registry, const Node& node, const RunOptions& options) {
+  const auto random = Draw();
+  if (!random.ok()) {
+    return random.error();
+  }
+  const auto lock = registry.Lock();
+  if (!lock.ok()) {
+    return lock.error();
+  }
+  const auto live = registry.List(lock.value());
+  if (!live.ok()) {
+    return live.error();
+  }
+  auto grant = MakeGrant(options.request, node.cards, GrantedBytes(node.cards, live.value()));
+  if (!grant.ok()) {
+    return grant.error();
+  }
+  Reserved reserved;
+  reserved.grant = std::move(*grant);
+  reserved.reservation.id = random.value().id;
+  reserved.reservation.name =
+      options.name.empty() ? MadeUpName(options.command[0], random.value().id) : options.name;
+  CGPU_TRY(CheckName(reserved.reservation.name, live.value()));
+  reserved.reservation.user = getuid();
+  reserved.reservation.shim_uid =
+      geteuid() == 0 ? PickShimUid(live.value(), random.value().number) : geteuid();
+  reserved.reservation.since = static_cast<std::uint64_t>(std::time(nullptr));
+  reserved.reservation.cards = reserved.grant.cards;
+  auto admin = registry.Add(lock.value(), reserved.reservation);
+  if (!admin.ok()) {
+    return admin.error();
+  }
+  reserved.admin = std::move(*admin);
+  return reserved;
+}
+
+// The container's files are removed when it is over, however it ends.
+class Cleanup {
+ public:
+  Cleanup(const Registry& registry, std::string id) : registry_(registry), id_(std::move(id)) {}
+  Cleanup(const Cleanup&) = delete;
+  Cleanup& operator=(const Cleanup&) = delete;
+  ~Cleanup() {
+    if (const auto lock = registry_.Lock(); lock.ok()) {
+      registry_.RemoveIfDead(lock.value(), id_);
+    }
+  }
+
+ private:
+  const Registry& registry_;
+  std::string id_;
+};
+
+ShimConfig ConfigFor(const Reservation& reservation, const Node& node, const Grant& grant) {
+  ShimConfig config;
+  config.id = reservation.id;
+  config.name = reservation.name;
+  config.user = reservation.user;
+  config.since = reservation.since;
+  Describe(node, grant, config);
+  return config;
+}
+
+// What a container must not reach: other nodes' files, and admin sockets, whoever's.
+std::vector<std::string> HiddenFolders(const Registry& registry) {
+  std::vector<std::string> hidden{kSimulatedNodes, "/run/cgpu", registry.folder()};
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/run/user", ignored)) {
+    hidden.push_back(entry.path().string() + "/cgpu");
+  }
+  for (const auto& entry : std::filesystem::directory_iterator("/tmp", ignored)) {
+    const std::string name = entry.path().filename().string();
+    std::uint64_t uid = 0;
+    if (name.starts_with("cgpu-") && ToNumber(std::string_view(name).substr(5), 10, ~0U, uid)) {
+      hidden.push_back(entry.path().string());
+    }
+  }
+  return hidden;
+}
+
+Result<std::string> WorkingDirectory() {
+  std::error_code error;
+  const auto path = std::filesystem::current_path(error);
+  if (error) {
+    return ErrnoError(Code::kUnavailable, error.value(), "the working directory has no path");
+  }
+  return path.string();
+}
+
+Result<InitOptions> InitOptionsFor(const RunOptions& options, const Registry& registry,
+                                   const Node& node, const Grant& grant) {
+  auto directory = WorkingDirectory();
+  if (!directory.ok()) {
+    return directory.error();
+  }
+  InitOptions init;
+  init.tree = TreeFor(node, grant, HiddenFolders(registry));
+  init.command = options.command;
+  init.working_directory = *directory;
+  init.uid = geteuid();
+  init.gid = getegid();
+  return init;
+}
+
+// Everything about the calling process that a container needs to know or that changes for it.
+struct Caller {
+  std::vector<int> inherited;
+  SignalState signals;
+  UniqueFd signal_fd;
+};
+
+Result<Caller> PrepareCaller(std::vector<int> inherited) {
+  Caller caller;
+  caller.inherited = std::move(inherited);
+  const auto signals = BlockSignals();
+  if (!signals.ok()) {
+    return signals.error();
+  }
+  caller.signals = signals.value();
+  auto fd = OpenSignals();
+  if (!fd.ok()) {
+    return fd.error();
+  }
+  caller.signal_fd = std::move(*fd);
+  return caller;
+}
+
+// From process 1 to the end of it, under a shim that is ready.
+Result<int> RunUnder(ShimProcess& shim, const InitOptions& init, const Caller& caller) {
+  auto container = Container::Start(init);
+  if (!container.ok()) {
+    return container.error();
+  }
+  CGPU_TRY(shim.Attach(container->TakeListener(), container->command_pid()));
+  CGPU_TRY(container->Go());
+  ReleaseInherited(caller.inherited);
+  return container->Wait(caller.signal_fd.get(), shim);
+}
+
+Result<int> RunReserved(Reserved& reserved, const Registry& registry, const Node& node,
+                        const RunOptions& options, const Caller& caller) {
+  const Cleanup cleanup(registry, reserved.reservation.id);
+  auto init = InitOptionsFor(options, registry, node, reserved.grant);
+  if (!init.ok()) {
+    return init.error();
+  }
+  init->inherited = caller.inherited;
+  init->signals = caller.signals;
+  auto shim = ShimProcess::Start(ConfigFor(reserved.reservation, node, reserved.grant),
+                                 std::move(reserved.admin), reserved.reservation.shim_uid);
+  if (!shim.ok()) {
+    return shim.error();
+  }
+  auto status = RunUnder(*shim, *init, caller);
+  // Until then its memory and its grant are not free for the next.
+  (void)shim->WaitForEnd(kShimEndMs);
+  return status;
+}
+
+}  // namespace
+
+Result<int> RunContainer(const RunOptions& options) {
+  auto inherited = TakeInheritedDescriptors();
+  if (!inherited.ok()) {
+    return inherited.error();
+  }
+  CGPU_TRY(CheckMachine());
+  const auto node = FindNode(options.node);
+  if (!node.ok()) {
+    return node.error();
+  }
+  if (options.node.empty() && !node.value().name.empty()) {
+    std::fprintf(stderr, "cgpu: no NVIDIA driver was found; using the simulated node \"%s\"\n",
+                 node.value().name.c_str());
+  }
+  const auto registry = Registry::Open();
+  if (!registry.ok()) {
+    return registry.error();
+  }
+  const auto caller = PrepareCaller(std::move(*inherited));
+  if (!caller.ok()) {
+    return caller.error();
+  }
+  auto reserved = Reserve(registry.value(), node.value(), options);
+  if (!reserved.ok()) {
+    return reserved.error();
+  }
+  return RunReserved(*reserved, registry.value(), node.value(), options, caller.value());
+}
+
+}  // namespace cgpu

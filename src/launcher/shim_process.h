@@ -1,0 +1,55 @@
+// Starting the shim of a container: out of reach of the terminal, the job and the container, with
+// no more privilege than it needs.
+#ifndef CGPU_LAUNCHER_SHIM_PROCESS_H_
+#define CGPU_LAUNCHER_SHIM_PROCESS_H_
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/result.h"
+#include "registry/config.h"
+#include "registry/reservation.h"
+
+namespace cgpu {
+
+// Shims started by root run under uids of their own, one per container, from this range: above what
+// shadow-utils and systemd hand out (1879048192 to 2147483647 is unused in systemd's "Users,
+// Groups, UIDs and GIDs on systemd Systems"), so that a shim shares its uid with nobody.
+inline constexpr uid_t kShimUidFirst = 2'000'000'000;
+inline constexpr uid_t kShimUidCount = 65'536;
+
+// A uid of the range that none of `live` has; the search begins at a place made from `random`.
+[[nodiscard]] uid_t PickShimUid(const std::vector<Reservation>& live, unsigned random);
+
+class ShimProcess {
+ public:
+  // Starts cgpu-shim in a session of its own and as nobody's child, hands it `admin` (the listening
+  // admin socket), and waits until it has taken `config`. As root it runs under `uid` with
+  // CAP_SYS_PTRACE alone; else as the caller. kUnavailable or what the shim itself said.
+  [[nodiscard]] static Result<ShimProcess> Start(const ShimConfig& config, UniqueFd admin,
+                                                 uid_t uid);
+
+  // Hands over the seccomp listener; the container's first process is `pid`.
+  [[nodiscard]] Result<> Attach(UniqueFd listener, pid_t pid);
+
+  // Readable (end of stream) once the shim has ended.
+  [[nodiscard]] int control() const { return control_.get(); }
+
+  // Says that nothing more will come, and waits at most `timeout_ms` for its end.
+  [[nodiscard]] bool WaitForEnd(int timeout_ms);
+
+ private:
+  explicit ShimProcess(UniqueFd control) : control_(std::move(control)) {}
+
+  UniqueFd control_;
+};
+
+// Where a program of this project lies: beside the running one, or in the folder CGPU_LIBEXEC.
+[[nodiscard]] Result<std::string> ProgramPath(const std::string& name);
+
+}  // namespace cgpu
+
+#endif  // CGPU_LAUNCHER_SHIM_PROCESS_H_

@@ -1,0 +1,34 @@
+#include "rm/context_buffers.h"
+
+#include <limits>
+
+#include "rm/vidmem.h"
+
+namespace cgpu::rm {
+namespace {
+
+constexpr NvU64 kMax = std::numeric_limits<NvU64>::max();
+
+NvU64 RoundUp(NvU64 value, NvU64 power_of_two) {
+  return value > kMax - (power_of_two - 1) ? kMax
+                                           : (value + power_of_two - 1) & ~(power_of_two - 1);
+}
+
+NvU64 Add(NvU64 x, NvU64 y) {
+  return x > kMax - y ? kMax : x + y;
+}
+
+}  // namespace
+
+NvU64 ContextGroupBytes(const ContextBufferSizes& sizes, NvU32 max_subcontexts) {
+  NvU64 total = 0;
+  for (const NvU64 size : sizes) {
+    total = Add(total, RoundUp(size, kPage4K));
+  }
+  if (sizes[0] != 0) {
+    total = Add(total, NvU64{max_subcontexts} * kPage4K);
+  }
+  return RoundUp(total, kVidmemGranularity);
+}
+
+}  // namespace cgpu::rm

@@ -1,0 +1,93 @@
+// Which ioctls the driver accepts: one row per escape number, and the whole numbers of nvidia-uvm.
+//
+// Pure data and look-ups; thread-safe.
+#ifndef CGPU_RM_ESCAPE_TABLE_H_
+#define CGPU_RM_ESCAPE_TABLE_H_
+
+#include <span>
+#include <string_view>
+
+#include "rm/abi.h"
+#include "rm/nv_escape.h"
+
+namespace cgpu::rm {
+
+// Which parameter sizes reach a handler. Other sizes get EINVAL from the driver.
+struct SizeRule {
+  enum class Kind : NvU8 {
+    kNever,     // the branch has no such escape
+    kExact,     // a
+    kEither,    // a or b
+    kMultiple,  // n * a, n > 0
+    kAtLeast,   // a and more
+    kAny,
+  };
+  Kind kind = Kind::kNever;
+  NvU32 a = 0;
+  NvU32 b = 0;
+
+  [[nodiscard]] constexpr bool Accepts(NvU32 size) const {
+    switch (kind) {
+      case Kind::kExact:
+        return size == a;
+      case Kind::kEither:
+        return size == a || size == b;
+      case Kind::kMultiple:
+        return size != 0 && size % a == 0;
+      case Kind::kAtLeast:
+        return size >= a;
+      case Kind::kAny:
+        return true;
+      case Kind::kNever:
+        break;
+    }
+    return false;
+  }
+};
+
+// The files that take it; on the others the driver answers EINVAL.
+enum class EscapeFiles : NvU8 { kCtl, kCard, kBoth };
+
+struct EscapeRow {
+  NvU8 nr;
+  std::string_view name;
+  std::string_view source;  // where the driver handles it
+  EscapeFiles files;
+  SizeRule on_550;
+  SizeRule on_580;
+
+  [[nodiscard]] constexpr const SizeRule& Rule(Branch branch) const {
+    return branch == Branch::k550 ? on_550 : on_580;
+  }
+};
+
+// In ascending order of nr. Only escapes that some supported driver handles.
+[[nodiscard]] std::span<const EscapeRow> EscapeRows();
+[[nodiscard]] const EscapeRow* FindEscape(NvU8 nr);
+// Does this driver handle (nr, size)? For NV_ESC_IOCTL_XFER_CMD, ask again for the inner command,
+// with the size in its parameters; an XFER inside an XFER is never handled.
+[[nodiscard]] bool EscapeAcceptsSize(const Abi& abi, NvU8 nr, NvU32 size);
+
+struct UvmRow {
+  NvU32 request;
+  std::string_view name;
+  bool on_550;
+  bool on_580;
+};
+
+// The numbers nvidia-uvm and nvidia-uvm-tools route (kernel-open/nvidia-uvm/uvm.c, uvm_tools.c).
+[[nodiscard]] std::span<const UvmRow> UvmRows();
+[[nodiscard]] const UvmRow* FindUvm(NvU32 request);
+// Built-in tests of nvidia-uvm, reachable when the module was loaded with uvm_enable_builtin_tests
+// (kernel-open/nvidia-uvm/uvm_test_ioctl.h: UVM_TEST_IOCTL_BASE).
+inline constexpr NvU32 kUvmTestFirst = 200;
+inline constexpr NvU32 kUvmTestLast = 311;
+
+// Does any supported driver handle an ioctl with this request number on any of its files? The
+// answer depends on the low 32 bits alone, as the kernel's does; type and direction bits are
+// ignored for RM escapes. Conservative: it says true where only one branch does.
+[[nodiscard]] bool AnyDriverAccepts(NvU32 request);
+
+}  // namespace cgpu::rm
+
+#endif  // CGPU_RM_ESCAPE_TABLE_H_

@@ -1,0 +1,134 @@
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "rm/class_table.h"
+#include "rm/control_table.h"
+#include "rm/escape_table.h"
+#include "rm/fb_info.h"
+#include "rm/nv_status.h"
+#include "rm/nv_structs.h"
+
+namespace cgpu::rm {
+namespace {
+
+const Abi& kOn550 = GetAbi(Branch::k550);
+const Abi& kOn580 = GetAbi(Branch::k580);
+
+TEST(Escapes, EachIsFoundByItsNumberAndOnlyThose) {
+  std::set<unsigned> known;
+  for (const EscapeRow& row : EscapeRows()) {
+    EXPECT_EQ(FindEscape(row.nr), &row) << row.name;
+    EXPECT_FALSE(row.source.empty()) << row.name;
+    known.insert(row.nr);
+  }
+  EXPECT_EQ(known.size(), EscapeRows().size());
+  for (unsigned nr = 0; nr < 256; ++nr) {
+    EXPECT_EQ(FindEscape(static_cast<NvU8>(nr)) != nullptr, known.contains(nr)) << nr;
+  }
+}
+
+TEST(Escapes, SizesByBranch) {
+  EXPECT_TRUE(EscapeAcceptsSize(kOn550, NV_ESC_RM_ALLOC, 32));
+  EXPECT_TRUE(EscapeAcceptsSize(kOn550, NV_ESC_RM_ALLOC, 48));
+  EXPECT_FALSE(EscapeAcceptsSize(kOn550, NV_ESC_RM_ALLOC, 40));
+  EXPECT_TRUE(EscapeAcceptsSize(kOn550, NV_ESC_RM_MAP_MEMORY_DMA, 56));
+  EXPECT_FALSE(EscapeAcceptsSize(kOn550, NV_ESC_RM_MAP_MEMORY_DMA, 64));
+  EXPECT_TRUE(EscapeAcceptsSize(kOn580, NV_ESC_RM_MAP_MEMORY_DMA, 64));
+  EXPECT_FALSE(EscapeAcceptsSize(kOn580, NV_ESC_RM_MAP_MEMORY_DMA, 56));
+  EXPECT_TRUE(EscapeAcceptsSize(kOn550, NV_ESC_CARD_INFO, 72 * 32));
+  EXPECT_TRUE(EscapeAcceptsSize(kOn550, NV_ESC_CARD_INFO, 1));
+  EXPECT_TRUE(EscapeAcceptsSize(kOn550, NV_ESC_ATTACH_GPUS_TO_FD, 12));
+  EXPECT_FALSE(EscapeAcceptsSize(kOn550, NV_ESC_ATTACH_GPUS_TO_FD, 0));
+  EXPECT_FALSE(EscapeAcceptsSize(kOn550, NV_ESC_ATTACH_GPUS_TO_FD, 6));
+  EXPECT_TRUE(EscapeAcceptsSize(kOn550, NV_ESC_WAIT_OPEN_COMPLETE, 0));
+  EXPECT_FALSE(EscapeAcceptsSize(kOn580, NV_ESC_WAIT_OPEN_COMPLETE, 0));
+  EXPECT_FALSE(EscapeAcceptsSize(kOn550, 0x01, 16));
+}
+
+TEST(AnyDriverAccepts, IgnoresTypeAndDirection) {
+  for (NvU32 direction = 0; direction < 4; ++direction) {
+    for (NvU32 type = 0; type < 256; ++type) {
+      const NvU32 request = (direction << 30) | (48U << 16) | (type << 8) | NV_ESC_RM_ALLOC;
+      EXPECT_TRUE(AnyDriverAccepts(request)) << std::hex << request;
+    }
+  }
+  EXPECT_TRUE(AnyDriverAccepts(0xC030472B));
+}
+
+TEST(AnyDriverAccepts, TakesTheSizesOfEveryBranch) {
+  EXPECT_TRUE(AnyDriverAccepts(EscapeRequest(NV_ESC_RM_MAP_MEMORY_DMA, 56)));
+  EXPECT_TRUE(AnyDriverAccepts(EscapeRequest(NV_ESC_RM_MAP_MEMORY_DMA, 64)));
+  EXPECT_FALSE(AnyDriverAccepts(EscapeRequest(NV_ESC_RM_MAP_MEMORY_DMA, 60)));
+  EXPECT_FALSE(AnyDriverAccepts(EscapeRequest(NV_ESC_RM_ALLOC, 31)));
+}
+
+TEST(AnyDriverAccepts, LeavesOtherPeoplesNumbersAlone) {
+  constexpr NvU32 kTcgets = 0x5401;
+  constexpr NvU32 kFibmap = 1;
+  constexpr NvU32 kFigetbsz = 2;
+  constexpr NvU32 kFionread = 0x541B;
+  constexpr NvU32 kTiocgptn = 0x80045430;
+  for (const NvU32 request : {kTcgets, kFibmap, kFigetbsz, kFionread, kTiocgptn}) {
+    EXPECT_FALSE(AnyDriverAccepts(request)) << std::hex << request;
+  }
+}
+
+TEST(AnyDriverAccepts, KnowsTheWholeNumbersOfUvm) {
+  for (const UvmRow& row : UvmRows()) {
+    EXPECT_TRUE(AnyDriverAccepts(row.request)) << row.name;
+    EXPECT_EQ(FindUvm(row.request), &row);
+  }
+  EXPECT_TRUE(AnyDriverAccepts(UVM_INITIALIZE));
+  EXPECT_TRUE(AnyDriverAccepts(kUvmTestFirst));
+  EXPECT_EQ(FindUvm(32), nullptr);
+  EXPECT_FALSE(FindUvm(80)->on_550);
+}
+
+TEST(Controls, SizesByBranch) {
+  EXPECT_EQ(ControlSize(kOn550, NV2080_CTRL_CMD_FB_GET_INFO_V2), 444U);
+  EXPECT_EQ(ControlSize(kOn580, NV2080_CTRL_CMD_FB_GET_INFO_V2), 1028U);
+  EXPECT_EQ(ControlSize(kOn550, NVA06C_CTRL_CMD_GPFIFO_SCHEDULE), 2U);
+  EXPECT_EQ(ControlSize(kOn580, NVA06C_CTRL_CMD_GPFIFO_SCHEDULE), 3U);
+  EXPECT_EQ(ControlSize(kOn550, 0x20801238), 0U);
+  EXPECT_EQ(FindControl(0), nullptr);
+  EXPECT_TRUE(FindControl(NV2080_CTRL_CMD_FB_GET_INFO)->embedded_pointers);
+  for (const ControlRow& row : ControlRows()) {
+    EXPECT_EQ(FindControl(row.cmd), &row) << row.name;
+    EXPECT_NE(row.size_550, 0U) << row.name;
+  }
+}
+
+TEST(Classes, ParametersByBranch) {
+  EXPECT_EQ(ClassParamSize(kOn550, NV01_MEMORY_LOCAL_USER), 128U);
+  EXPECT_EQ(ClassParamSize(kOn550, NV01_ROOT), 4U);
+  EXPECT_EQ(ClassParamSize(kOn550, VOLTA_CHANNEL_GPFIFO_A), 360U);
+  EXPECT_EQ(ClassParamSize(kOn580, TURING_CHANNEL_GPFIFO_A), 368U);
+  EXPECT_EQ(ClassParamSize(kOn550, 0xDEAD), 0U);
+  EXPECT_EQ(FindClass(NV01_DEVICE_0)->params, ClassParams::kOptional);
+  EXPECT_EQ(FindClass(KEPLER_CHANNEL_GROUP_A)->params, ClassParams::kRequired);
+  EXPECT_TRUE(IsChannelClass(AMPERE_CHANNEL_GPFIFO_A));
+  EXPECT_FALSE(IsChannelClass(KEPLER_CHANNEL_GROUP_A));
+  for (const ClassRow& row : ClassRows()) {
+    EXPECT_EQ(FindClass(row.number), &row) << row.name;
+    EXPECT_EQ(row.size_550 == 0, row.params == ClassParams::kNone) << row.name;
+  }
+}
+
+TEST(Names, OfStatusesAndFbInfo) {
+  EXPECT_STREQ(StatusName(NV_ERR_NO_MEMORY), "NV_ERR_NO_MEMORY");
+  EXPECT_EQ(NV_ERR_NO_MEMORY, 0x51U);
+  EXPECT_EQ(NV_ERR_NOT_SUPPORTED, 0x56U);
+  EXPECT_EQ(StatusName(0xABCDEF), nullptr);
+  EXPECT_STREQ(FbInfoIndexName(NV2080_CTRL_FB_INFO_INDEX_HEAP_FREE), "HEAP_FREE");
+  EXPECT_EQ(FbInfoIndexName(0x7F), nullptr);
+}
+
+TEST(BitFields, ReadAndWrite) {
+  EXPECT_EQ(NVOS32_ATTR_LOCATION.Mask(), 0x06000000U);
+  EXPECT_EQ(NVOS32_ATTR_LOCATION.Get(0x02000000), NVOS32_ATTR_LOCATION_PCI);
+  EXPECT_EQ(NVOS32_ATTR_COHERENCY.Set(0xFFFFFFFF, 0), 0x1FFFFFFFU);
+}
+
+}  // namespace
+}  // namespace cgpu::rm

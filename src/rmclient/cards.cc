@@ -1,0 +1,284 @@
+#include "rmclient/cards.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <tuple>
+#include <utility>
+
+#include "base/file.h"
+#include "rm/context_buffers.h"
+#include "rm/control_table.h"
+#include "rm/fb_info.h"
+#include "rm/nv_alloc.h"
+#include "rm/nv_classes.h"
+#include "rm/nv_controls.h"
+#include "rm/nv_ctrl.h"
+#include "rm/nv_escape.h"
+
+namespace cgpu::rmclient {
+namespace {
+
+constexpr std::size_t kMaxCards = rm::NV0000_CTRL_GPU_MAX_ATTACHED_GPUS;
+using CardInfos = std::array<rm::nv_ioctl_card_info_t, kMaxCards>;
+
+template <std::size_t N>
+std::string BoundedText(const rm::NvU8 (&bytes)[N]) {
+  return {reinterpret_cast<const char*>(bytes), strnlen(reinterpret_cast<const char*>(bytes), N)};
+}
+
+Result<CardInfos> ReadCardInfos(const Client& client) {
+  CardInfos infos = {};
+  const int error = Escape(client.fd(), rm::NV_ESC_CARD_INFO, infos.data(), sizeof(infos));
+  if (error != 0) {
+    return ErrnoError(Code::kUnavailable, error, "asking the NVIDIA driver for its cards");
+  }
+  return infos;
+}
+
+// The card's file, or an invalid fd when this process may not have that card.
+Result<UniqueFd> OpenCardFile(const Client& client, unsigned minor) {
+  Result<UniqueFd> file = OpenFile(client.paths().card(minor), O_RDWR);
+  if (file.ok()) {
+    const int error = RegisterFd(file->get(), client.fd());
+    if (error != 0) {
+      return ErrnoError(Code::kUnavailable, error, "registering " + client.paths().card(minor));
+    }
+    return file;
+  }
+  switch (file.error().sys_errno) {
+    case ENOENT:
+    case ENODEV:
+    case ENXIO:
+    case EACCES:
+    case EPERM:
+      return UniqueFd();
+    default:
+      return file.error();
+  }
+}
+
+Result<> AskIdentity(Client& client, Card& card) {
+  rm::NV0000_CTRL_GPU_GET_ID_INFO_V2_PARAMS id = {};
+  id.gpuId = card.gpu_id;
+  Outcome outcome =
+      client.Control(client.handle(), rm::NV0000_CTRL_CMD_GPU_GET_ID_INFO_V2, &id, sizeof(id));
+  if (!outcome.ok()) {
+    return CallError(outcome, "asking for card " + card.bdf);
+  }
+  card.device_instance = id.deviceInstance;
+  card.subdevice_instance = id.subDeviceInstance;
+
+  rm::NV0000_CTRL_GPU_GET_UUID_FROM_GPU_ID_PARAMS uuid = {};
+  uuid.gpuId = card.gpu_id;
+  uuid.flags = rm::kUuidFormatAscii;
+  outcome = client.Control(client.handle(), rm::NV0000_CTRL_CMD_GPU_GET_UUID_FROM_GPU_ID, &uuid,
+                           sizeof(uuid));
+  if (!outcome.ok()) {
+    return CallError(outcome, "asking for the UUID of card " + card.bdf);
+  }
+  card.uuid = BoundedText(uuid.gpuUuid);
+  return {};
+}
+
+Result<> AllocDevice(Client& client, Card& card) {
+  rm::NV0080_ALLOC_PARAMETERS device = {};
+  device.deviceId = card.device_instance;
+  Outcome outcome =
+      client.Alloc(client.handle(), &card.device, rm::NV01_DEVICE_0, &device, sizeof(device));
+  if (!outcome.ok()) {
+    return CallError(outcome, "opening card " + card.bdf);
+  }
+  rm::NV2080_ALLOC_PARAMETERS subdevice = {};
+  subdevice.subDeviceId = card.subdevice_instance;
+  outcome = client.Alloc(card.device, &card.subdevice, rm::NV20_SUBDEVICE_0, &subdevice,
+                         sizeof(subdevice));
+  if (!outcome.ok()) {
+    return CallError(outcome, "opening card " + card.bdf);
+  }
+  rm::NV2080_CTRL_GPU_GET_NAME_STRING_PARAMS name = {};
+  name.gpuNameStringFlags = rm::NV2080_CTRL_GPU_GET_NAME_STRING_FLAGS_TYPE_ASCII;
+  outcome =
+      client.Control(card.subdevice, rm::NV2080_CTRL_CMD_GPU_GET_NAME_STRING, &name, sizeof(name));
+  if (!outcome.ok()) {
+    return CallError(outcome, "asking for the name of card " + card.bdf);
+  }
+  card.name = BoundedText(name.gpuNameString.ascii);
+  return {};
+}
+
+std::string BusAddress(const rm::nv_pci_info_t& pci) {
+  std::array<char, 24> text;
+  std::snprintf(text.data(), text.size(), "%04x:%02x:%02x.%x", pci.domain, pci.bus, pci.slot,
+                pci.function & 0xFU);
+  return text.data();
+}
+
+}  // namespace
+
+Result<std::vector<Card>> OpenCards(Client& client) {
+  Result<CardInfos> infos = ReadCardInfos(client);
+  if (!infos.ok()) {
+    return infos.error();
+  }
+  std::sort(infos->begin(), infos->end(), [](const auto& x, const auto& y) {
+    return std::make_tuple(x.valid == 0, x.pci_info.domain, x.pci_info.bus, x.pci_info.slot) <
+           std::make_tuple(y.valid == 0, y.pci_info.domain, y.pci_info.bus, y.pci_info.slot);
+  });
+  std::vector<Card> cards;
+  for (const rm::nv_ioctl_card_info_t& info : *infos) {
+    if (info.valid == 0) {
+      break;
+    }
+    Result<UniqueFd> file = OpenCardFile(client, info.minor_number);
+    if (!file.ok()) {
+      return file.error();
+    }
+    if (!file->valid()) {
+      continue;
+    }
+    Card card;
+    card.index = static_cast<unsigned>(cards.size());
+    card.gpu_id = info.gpu_id;
+    card.minor = info.minor_number;
+    card.bdf = BusAddress(info.pci_info);
+    card.file = std::move(*file);
+    CGPU_TRY(AskIdentity(client, card));
+    CGPU_TRY(AllocDevice(client, card));
+    cards.push_back(std::move(card));
+  }
+  return cards;
+}
+
+Result<std::vector<rm::NvU32>> ReadFbInfos(Client& client, const Card& card,
+                                           const std::vector<rm::NvU32>& indices) {
+  // The list is fixed in length, and its length differs between branches; the head is the same.
+  rm::NV2080_CTRL_FB_GET_INFO_V2_PARAMS_V580 params = {};
+  if (indices.size() > client.abi().fb_info_v2_count) {
+    return Error{Code::kInvalid, 0, "too many FB info indices at once", {}};
+  }
+  params.fbInfoListSize = static_cast<rm::NvU32>(indices.size());
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    params.fbInfoList[i].index = indices[i];
+  }
+  const Outcome outcome = client.Control(card.subdevice, rm::NV2080_CTRL_CMD_FB_GET_INFO_V2,
+                                         &params, client.abi().fb_info_v2_size);
+  if (!outcome.ok()) {
+    return CallError(outcome, "asking for the memory of card " + card.bdf);
+  }
+  std::vector<rm::NvU32> values;
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    values.push_back(params.fbInfoList[i].data);
+  }
+  return values;
+}
+
+Result<FbInfo> ReadFbInfo(Client& client, const Card& card) {
+  Result<std::vector<rm::NvU32>> kib =
+      ReadFbInfos(client, card,
+                  {rm::NV2080_CTRL_FB_INFO_INDEX_HEAP_SIZE, rm::NV2080_CTRL_FB_INFO_INDEX_HEAP_FREE,
+                   rm::NV2080_CTRL_FB_INFO_INDEX_TOTAL_RAM_SIZE});
+  if (!kib.ok()) {
+    return kib.error();
+  }
+  return FbInfo{std::uint64_t{(*kib)[0]} << 10, std::uint64_t{(*kib)[1]} << 10,
+                std::uint64_t{(*kib)[2]} << 10};
+}
+
+Result<std::vector<ProcessUse>> ReadProcesses(Client& client, const Card& card) {
+  auto pids = std::make_unique<rm::NV2080_CTRL_GPU_GET_PIDS_PARAMS>();
+  pids->idType = rm::NV2080_CTRL_GPU_GET_PIDS_ID_TYPE_CLASS;
+  pids->id = rm::NV20_SUBDEVICE_0;
+  Outcome outcome =
+      client.Control(card.subdevice, rm::NV2080_CTRL_CMD_GPU_GET_PIDS, pids.get(), sizeof(*pids));
+  if (!outcome.ok()) {
+    return CallError(outcome, "asking for the processes on card " + card.bdf);
+  }
+  const std::size_t count = std::min<std::size_t>(pids->pidTblCount, std::size(pids->pidTbl));
+  std::vector<ProcessUse> processes;
+  auto infos = std::make_unique<rm::NV2080_CTRL_GPU_GET_PID_INFO_PARAMS>();
+  for (std::size_t first = 0; first < count;) {
+    const std::size_t batch = std::min(count - first, std::size(infos->pidInfoList));
+    *infos = {};
+    infos->pidInfoListCount = static_cast<rm::NvU32>(batch);
+    for (std::size_t i = 0; i < batch; ++i) {
+      infos->pidInfoList[i].pid = pids->pidTbl[first + i];
+      infos->pidInfoList[i].index = rm::NV2080_CTRL_GPU_PID_INFO_INDEX_VIDEO_MEMORY_USAGE;
+    }
+    outcome = client.Control(card.subdevice, rm::NV2080_CTRL_CMD_GPU_GET_PID_INFO, infos.get(),
+                             sizeof(*infos));
+    if (!outcome.ok()) {
+      return CallError(outcome, "asking for the processes on card " + card.bdf);
+    }
+    for (std::size_t i = 0; i < batch; ++i) {
+      const rm::NV2080_CTRL_GPU_PID_INFO& info = infos->pidInfoList[i];
+      if (info.result == rm::NV_OK) {
+        const auto& use = info.data.vidMemUsage;
+        processes.push_back({info.pid, use.memPrivate + use.memSharedOwned + use.memSharedDuped});
+      }
+    }
+    first += batch;
+  }
+  std::sort(processes.begin(), processes.end(),
+            [](const ProcessUse& x, const ProcessUse& y) { return x.pid < y.pid; });
+  return processes;
+}
+
+Result<std::uint64_t> ReadContextGroupBytes(Client& client, const Card& card) {
+  rm::ContextBufferSizes sizes = {};
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    rm::NV2080_CTRL_GR_GET_ENGINE_CONTEXT_PROPERTIES_PARAMS params = {};
+    params.engineId = rm::kGroupContextBuffers[i];
+    const Outcome outcome =
+        client.Control(card.subdevice, rm::NV2080_CTRL_CMD_GR_GET_ENGINE_CONTEXT_PROPERTIES,
+                       &params, sizeof(params));
+    if (outcome == Outcome{0, rm::NV_ERR_NOT_SUPPORTED}) {
+      continue;  // the card has no such buffer
+    }
+    if (!outcome.ok()) {
+      return CallError(outcome, "asking for the context buffers of card " + card.bdf);
+    }
+    sizes[i] = params.size;
+  }
+  // The list is first and the same on both branches; what follows it is not asked for.
+  rm::NV2080_CTRL_GR_GET_INFO_V2_PARAMS_V580 info = {};
+  info.grInfoListSize = 1;
+  info.grInfoList[0].index = rm::NV2080_CTRL_GR_INFO_INDEX_MAX_SUBCONTEXT_COUNT;
+  const Outcome outcome = client.Control(card.subdevice, rm::NV2080_CTRL_CMD_GR_GET_INFO_V2, &info,
+                                         client.abi().gr_info_v2_size);
+  if (!outcome.ok()) {
+    return CallError(outcome, "asking for the context buffers of card " + card.bdf);
+  }
+  return rm::ContextGroupBytes(sizes, info.grInfoList[0].data);
+}
+
+Outcome AllocVidmem(Client& client, const Card& card, rm::VidmemRequest* request,
+                    rm::NvHandle* handle) {
+  rm::NV_MEMORY_ALLOCATION_PARAMS params = {};
+  params.owner = client.handle();
+  params.type = rm::NVOS32_TYPE_IMAGE;
+  params.size = request->size;
+  params.attr = request->attr;
+  params.attr2 = request->attr2;
+  params.flags = request->flags;
+  params.alignment = request->alignment;
+  const Outcome outcome =
+      client.Alloc(card.device, handle, rm::NV01_MEMORY_LOCAL_USER, &params, sizeof(params));
+  if (outcome.ok()) {
+    request->size = params.size;
+  }
+  return outcome;
+}
+
+Outcome AllocChannelGroup(Client& client, const Card& card, rm::NvHandle* handle) {
+  rm::NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS params = {};
+  params.engineType = rm::NV2080_ENGINE_TYPE_GRAPHICS;
+  return client.Alloc(card.device, handle, rm::KEPLER_CHANNEL_GROUP_A, &params, sizeof(params));
+}
+
+}  // namespace cgpu::rmclient

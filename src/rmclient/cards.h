@@ -1,0 +1,94 @@
+// The cards a client can see, and what can be asked of and allocated on each.
+#ifndef CGPU_RMCLIENT_CARDS_H_
+#define CGPU_RMCLIENT_CARDS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/result.h"
+#include "rm/vidmem.h"
+#include "rmclient/client.h"
+
+namespace cgpu::rmclient {
+
+// One card, opened: its device file stays open (the driver demands it), and `device` and
+// `subdevice` are objects of the client it was opened by.
+struct Card {
+  unsigned index = 0;  // in order of bus address, from 0
+  rm::NvU32 gpu_id = 0;
+  unsigned minor = 0;  // /dev/nvidia<minor>
+  rm::NvU32 device_instance = 0;
+  rm::NvU32 subdevice_instance = 0;
+  std::string uuid;  // "GPU-..."
+  std::string name;  // "Tesla V100-SXM2-16GB"
+  std::string bdf;   // "0000:00:04.0"
+  UniqueFd file;
+  rm::NvHandle device = 0;
+  rm::NvHandle subdevice = 0;
+};
+
+// Every card whose file exists and may be opened, in order of bus address. Others are left out.
+[[nodiscard]] Result<std::vector<Card>> OpenCards(Client& client);
+
+struct FbInfo {
+  std::uint64_t total = 0;  // bytes that can be allocated on an idle card (HEAP_SIZE)
+  std::uint64_t free = 0;   // HEAP_FREE
+  std::uint64_t ram = 0;    // bytes of memory on the card (TOTAL_RAM_SIZE)
+
+  [[nodiscard]] std::uint64_t used() const { return total > free ? total - free : 0; }
+};
+[[nodiscard]] Result<FbInfo> ReadFbInfo(Client& client, const Card& card);
+
+// Several FB info indices at once, values as the driver gives them (KiB).
+[[nodiscard]] Result<std::vector<rm::NvU32>> ReadFbInfos(Client& client, const Card& card,
+                                                         const std::vector<rm::NvU32>& indices);
+
+struct ProcessUse {
+  std::uint32_t pid = 0;
+  std::uint64_t bytes = 0;  // memory its objects take on the card
+};
+// The processes the driver shows to this client; those that end meanwhile are left out.
+[[nodiscard]] Result<std::vector<ProcessUse>> ReadProcesses(Client& client, const Card& card);
+
+// What one channel group takes on this card: rm/context_buffers.h.
+[[nodiscard]] Result<std::uint64_t> ReadContextGroupBytes(Client& client, const Card& card);
+
+// Allocates memory on the card (class NV01_MEMORY_LOCAL_USER, child of the device). On success
+// request.size is what the driver says it gave.
+[[nodiscard]] Outcome AllocVidmem(Client& client, const Card& card, rm::VidmemRequest* request,
+                                  rm::NvHandle* handle);
+
+// A channel group on the graphics/compute engine (child of the device).
+[[nodiscard]] Outcome AllocChannelGroup(Client& client, const Card& card, rm::NvHandle* handle);
+
+// Memory of the card mapped into this process; unmapped and released on destruction. `client` must
+// outlive it.
+class Mapping {
+ public:
+  // The first `length` bytes of a memory object. A multiple of the page size.
+  [[nodiscard]] static Result<Mapping> Make(const Client& client, const Card& card,
+                                            rm::NvHandle memory, std::size_t length);
+  Mapping(Mapping&& other) noexcept;
+  Mapping& operator=(Mapping&&) = delete;
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  ~Mapping();
+
+  [[nodiscard]] volatile unsigned char* data() const { return static_cast<unsigned char*>(data_); }
+  [[nodiscard]] std::size_t size() const { return size_; }
+
+ private:
+  Mapping() = default;
+
+  const Client* client_ = nullptr;
+  UniqueFd file_;
+  void* data_ = nullptr;
+  std::size_t size_ = 0;
+  rm::NVOS34_PARAMETERS unmap_ = {};
+};
+
+}  // namespace cgpu::rmclient
+
+#endif  // CGPU_RMCLIENT_CARDS_H_

@@ -1,0 +1,61 @@
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "base/file.h"
+#include "rmclient/cards.h"
+
+namespace cgpu::rmclient {
+
+Result<Mapping> Mapping::Make(const Client& client, const Card& card, rm::NvHandle memory,
+                              std::size_t length) {
+  // The driver remembers one mapping per open file, so each gets a file of its own.
+  Result<UniqueFd> file = OpenFile(client.paths().card(card.minor), O_RDWR);
+  if (!file.ok()) {
+    return file.error();
+  }
+  rm::nv_ioctl_nvos33_parameters_with_fd call = {};
+  call.params.hClient = client.handle();
+  call.params.hDevice = card.device;
+  call.params.hMemory = memory;
+  call.params.length = length;
+  call.fd = file->get();
+  const Outcome outcome = MapMemory(client.fd(), &call);
+  if (!outcome.ok()) {
+    return CallError(outcome, "mapping memory of card " + card.bdf);
+  }
+  Mapping mapping;
+  mapping.client_ = &client;
+  mapping.unmap_.hClient = client.handle();
+  mapping.unmap_.hDevice = card.device;
+  mapping.unmap_.hMemory = memory;
+  mapping.unmap_.pLinearAddress = call.params.pLinearAddress;
+  void* data = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, file->get(), 0);
+  if (data == MAP_FAILED) {
+    return ErrnoError(Code::kInternal, errno, "mapping memory of card " + card.bdf);
+  }
+  mapping.data_ = data;
+  mapping.size_ = length;
+  mapping.file_ = std::move(*file);
+  return mapping;
+}
+
+Mapping::Mapping(Mapping&& other) noexcept
+    : client_(std::exchange(other.client_, nullptr)),
+      file_(std::move(other.file_)),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(other.size_),
+      unmap_(other.unmap_) {}
+
+Mapping::~Mapping() {
+  if (data_ != nullptr) {
+    munmap(data_, size_);
+  }
+  if (client_ != nullptr) {
+    static_cast<void>(UnmapMemory(client_->fd(), &unmap_));
+  }
+}
+
+}  // namespace cgpu::rmclient
