@@ -1,9 +1,8 @@
 # What a newcomer and the continuous integration call. Everything else is CMake: see CMakePresets.json.
 #
-#   make demo        the main job on a simulated node (installs what it needs, builds)
-#   make test        everything that is checked at each change
+#   make test        what is checked at each change (installs what it needs, builds)
 #   make soak        the same randomised tests and fuzzers for long: SECONDS_EACH=600
-#   make bench-NAME  one benchmark, e.g. bench-trap-latency
+#   make bench-NAME  one benchmark, e.g. bench-untrapped
 #   make lint        formatting and clang-tidy alone
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -24,7 +23,7 @@ ifneq ($(shell command -v ccache),)
 export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
 endif
 
-.PHONY: build demo test soak lint deps check-deps clean
+.PHONY: build test soak lint deps check-deps clean
 .PHONY: build-asan build-tsan build-fuzz test-asan test-tsan fuzz
 
 deps:
@@ -43,13 +42,9 @@ endef
 build: deps
 	$(call build_preset,release)
 
-demo: build
-	@tests/demo.sh
-
-# The last lines are those of ctest on what ships; whatever fails before them stops the run.
-test: check-deps
+# The last lines are those of ctest.
+test: deps
 	$(call build_preset,release)
-	@$(MAKE) lint fuzz test-asan test-tsan
 	@ctest --preset release --parallel $(JOBS)
 
 lint:
@@ -83,7 +78,7 @@ soak: check-deps build-asan build-fuzz
 	@tools/soak.sh $(SECONDS_EACH)
 
 bench-%: build
-	@test -x bench/$*.sh && exec bench/$*.sh || exec build/bench/bench-$*
+	@build/bin/bench-$(subst -,_,$*)
 
 clean:
 	@rm -rf build

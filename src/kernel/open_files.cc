@@ -33,7 +33,8 @@ std::string ReadSmall(int at, const std::string& path) {
   std::string text;
   char buffer[4096];
   ssize_t n = 0;
-  while (fd.valid() && text.size() < (1U << 20) && (n = read(fd.get(), buffer, sizeof(buffer))) > 0) {
+  while (fd.valid() && text.size() < (1U << 20) &&
+         (n = read(fd.get(), buffer, sizeof(buffer))) > 0) {
     text.append(buffer, static_cast<std::size_t>(n));
   }
   return text;
@@ -43,7 +44,8 @@ template <class Visit>
 void ForEachNumber(int at, const std::string& path, Visit visit) {
   const Dir dir = OpenDirAt(at, path);
   // readdir is safe on a stream that no other thread uses.
-  while (const dirent* entry = dir ? readdir(dir.get()) : nullptr) {  // NOLINT(concurrency-mt-unsafe)
+  while (const dirent* entry =
+             dir ? readdir(dir.get()) : nullptr) {  // NOLINT(concurrency-mt-unsafe)
     if (std::isdigit(static_cast<unsigned char>(entry->d_name[0])) != 0) {
       visit(path + "/" + entry->d_name);
     }
@@ -57,7 +59,7 @@ struct Search {
   bool in_flight = false;
 
   void Fd(const std::string& thread, const std::string& fd_path) {
-    struct statx info {};
+    struct statx info{};
     if (statx(proc, fd_path.c_str(), AT_STATX_DONT_SYNC, STATX_TYPE | STATX_INO, &info) != 0) {
       return;
     }

@@ -80,7 +80,7 @@ bool Caller::Alive() const {
 }
 
 Result<FileIdentity> Identify(int fd) {
-  struct statx info {};
+  struct statx info{};
   // DONT_SYNC: a FUSE server that does not answer must not hang us.
   if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_INO, &info) != 0) {
     return ErrnoError(Code::kUnavailable, errno, "cannot identify a file");

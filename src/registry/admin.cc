@@ -74,8 +74,15 @@ std::string OneLine(std::string text) {
 }  // namespace
 
 std::string EncodeRequest(const AdminRequest& request) {
-  if (request.kind == AdminRequest::Kind::kPs) {
-    return JoinLine({"ps"});
+  switch (request.kind) {
+    case AdminRequest::Kind::kPs:
+      return JoinLine({"ps"});
+    case AdminRequest::Kind::kRefused:
+      return JoinLine({"refused"});
+    case AdminRequest::Kind::kTrace:
+      return JoinLine({"trace"});
+    case AdminRequest::Kind::kSet:
+      break;
   }
   return JoinLine({"set", request.uuid, std::to_string(request.bytes)});
 }
@@ -93,12 +100,20 @@ Result<AdminRequest> DecodeRequest(std::string_view line) {
   if (words[0] == "ps" && words.size() == 1) {
     return request;
   }
+  if (words[0] == "refused" && words.size() == 1) {
+    request.kind = AdminRequest::Kind::kRefused;
+    return request;
+  }
+  if (words[0] == "trace" && words.size() == 1) {
+    request.kind = AdminRequest::Kind::kTrace;
+    return request;
+  }
   if (words[0] == "set" && words.size() == 3 && ToNumber(words[2], 10, kMaxU64, request.bytes)) {
     request.kind = AdminRequest::Kind::kSet;
     request.uuid = words[1];
     return request;
   }
-  return Bad("unknown request; known are: ps, set UUID BYTES");
+  return Bad("unknown request; known are: ps, set UUID BYTES, refused, trace");
 }
 
 std::string EncodeStatus(const ContainerStatus& status) {

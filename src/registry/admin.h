@@ -2,6 +2,8 @@
 // stream. Requests:
 //   ps               -> the container's state, EncodeStatus()
 //   set UUID BYTES   -> "ok" or "error SENTENCE"; UUID "*" is every card of the grant
+//   refused          -> "COUNT WHAT" lines: calls refused at the boundary; then "."
+//   trace            -> nanoseconds the driver took, a line per call since the last time; then "."
 //
 // Pure; decoding is bounded and trusts neither side.
 #ifndef CGPU_REGISTRY_ADMIN_H_
@@ -37,7 +39,7 @@ struct ContainerStatus {
 };
 
 struct AdminRequest {
-  enum class Kind { kPs, kSet };
+  enum class Kind { kPs, kSet, kRefused, kTrace };
   Kind kind = Kind::kPs;
   std::string uuid;  // kSet; "*" for all
   std::uint64_t bytes = 0;

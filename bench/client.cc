@@ -1,0 +1,143 @@
+// What the benchmarks run inside a slice. Makes a client, a device and a subdevice, says "ready",
+// and then, for each line of its input:
+//   calls N    issues N memory queries, writes N 32-bit durations in nanoseconds
+//   objects N  allocates N objects, writes "done\n"
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "rm/nv_alloc.h"
+#include "rm/nv_classes.h"
+#include "rm/nv_controls.h"
+#include "rm/nv_ctrl.h"
+#include "rm/nv_escape.h"
+#include "rm/nv_status.h"
+#include "rm/nv_structs.h"
+
+namespace cgpu {
+namespace {
+
+constexpr std::uint32_t kDevice = 0x10;
+constexpr std::uint32_t kSubdevice = 0x11;
+constexpr std::uint32_t kFirstObject = 0x1000;
+
+[[noreturn]] void Die(const char* what) {
+  (void)std::fprintf(stderr, "bench-client: %s failed\n", what);
+  std::exit(1);
+}
+
+class Client {
+ public:
+  Client() : fd_(open("/dev/nvidiactl", O_RDWR | O_CLOEXEC)) {
+    client_ = Alloc(0, 0, rm::NV01_ROOT, nullptr);
+    // The driver wants the card's file open in the process.
+    card_fd_ = open("/dev/nvidia0", O_RDWR | O_CLOEXEC);
+    rm::NV0080_ALLOC_PARAMETERS device{};
+    Alloc(client_, kDevice, rm::NV01_DEVICE_0, &device);
+    rm::NV2080_ALLOC_PARAMETERS subdevice{};
+    Alloc(kDevice, kSubdevice, rm::NV20_SUBDEVICE_0, &subdevice);
+  }
+
+  std::uint32_t Alloc(std::uint32_t parent, std::uint32_t handle, std::uint32_t cls, void* params) {
+    rm::NVOS21_PARAMETERS alloc{};
+    alloc.hRoot = client_;
+    alloc.hObjectParent = parent;
+    alloc.hObjectNew = handle;
+    alloc.hClass = cls;
+    alloc.pAllocParms = std::bit_cast<std::uint64_t>(params);
+    if (ioctl(fd_, _IOWR('F', rm::NV_ESC_RM_ALLOC, rm::NVOS21_PARAMETERS), &alloc) != 0 ||
+        alloc.status != rm::NV_OK) {
+      Die("an allocation");
+    }
+    return alloc.hObjectNew;
+  }
+
+  void Query() {
+    rm::NV2080_CTRL_FB_GET_INFO_V2_PARAMS_V550 info{};
+    info.fbInfoListSize = 1;
+    info.fbInfoList[0].index = 0x16;  // HEAP_FREE
+    rm::NVOS54_PARAMETERS control{};
+    control.hClient = client_;
+    control.hObject = kSubdevice;
+    control.cmd = rm::NV2080_CTRL_CMD_FB_GET_INFO_V2;
+    control.params = std::bit_cast<std::uint64_t>(&info);
+    control.paramsSize = sizeof(info);
+    if (ioctl(fd_, _IOWR('F', rm::NV_ESC_RM_CONTROL, rm::NVOS54_PARAMETERS), &control) != 0 ||
+        control.status != rm::NV_OK) {
+      Die("a query");
+    }
+  }
+
+  void AllocSmall(std::uint32_t handle) {
+    rm::NV_MEMORY_ALLOCATION_PARAMS params{};
+    params.size = 64 * 1024;
+    params.attr = rm::NVOS32_ATTR_PAGE_SIZE.Set(0, rm::NVOS32_ATTR_PAGE_SIZE_BIG);
+    Alloc(kDevice, handle, rm::NV01_MEMORY_LOCAL_USER, &params);
+  }
+
+ private:
+  int fd_;
+  int card_fd_ = -1;
+  std::uint32_t client_ = 0;
+};
+
+std::uint64_t NowNs() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U +
+         static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+void Write(const void* bytes, std::size_t size) {
+  if (write(1, bytes, size) != static_cast<ssize_t>(size)) {
+    Die("writing");
+  }
+}
+
+int Main() {
+  Client client;
+  Write("ready\n", 6);
+  char line[64];
+  while (std::fgets(line, sizeof(line), stdin) != nullptr) {
+    const char* number = std::strchr(line, ' ');
+    const std::uint32_t count =
+        number != nullptr ? static_cast<std::uint32_t>(std::strtoul(number, nullptr, 10)) : 0;
+    if (std::strncmp(line, "calls", 5) == 0) {
+      std::vector<std::uint32_t> durations(count);
+      for (std::uint32_t& duration : durations) {
+        const std::uint64_t start = NowNs();
+        client.Query();
+        duration = static_cast<std::uint32_t>(NowNs() - start);
+      }
+      const auto* bytes = static_cast<const char*>(static_cast<const void*>(durations.data()));
+      for (std::size_t at = 0; at < count * sizeof(std::uint32_t);) {
+        const ssize_t n = write(1, bytes + at, count * sizeof(std::uint32_t) - at);
+        if (n <= 0) {
+          Die("writing");
+        }
+        at += static_cast<std::size_t>(n);
+      }
+    } else {
+      for (std::uint32_t i = 0; i < count; ++i) {
+        client.AllocSmall(kFirstObject + i);
+      }
+      Write("done\n", 5);
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace cgpu
+
+int main() {
+  return cgpu::Main();
+}

@@ -1,0 +1,195 @@
+// What the ledger learns from a call the driver has executed.
+#include <algorithm>
+#include <utility>
+
+#include "boundary/boundary.h"
+#include "boundary/policy.h"
+#include "rm/nv_alloc.h"
+#include "rm/nv_classes.h"
+#include "rm/nv_controls.h"
+#include "rm/nv_ctrl.h"
+#include "rm/nv_escape.h"
+#include "rm/nv_status.h"
+#include "rm/nv_structs.h"
+
+namespace cgpu::boundary {
+
+std::optional<Undo> Boundary::Account(Call& call, Decision& decision, int error,
+                                      const std::map<ledger::ProcessKey, std::uint32_t>& pids) {
+  const auto status = StatusOf(call);
+  if (error != 0 || (status && *status != rm::NV_OK)) {
+    ledger_.Cancel(decision.reservation);
+    return std::nullopt;
+  }
+  switch (call.nr) {
+    case rm::NV_ESC_RM_ALLOC:
+      return AccountAlloc(call, decision);
+    case rm::NV_ESC_RM_DUP_OBJECT:
+      return AccountDup(call, decision);
+    case rm::NV_ESC_RM_FREE:
+      AccountFree(decision);
+      return std::nullopt;
+    case rm::NV_ESC_RM_VID_HEAP_CONTROL:
+      return AccountVidHeap(call, decision);
+    case rm::NV_ESC_RM_CONTROL:
+      return AccountControl(call, decision, pids);
+    case rm::NV_ESC_CARD_INFO:
+      RewriteCardInfo(call);
+      return std::nullopt;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<Undo> Boundary::AccountNew(Call& call, Decision& decision, std::uint32_t handle,
+                                         std::uint32_t cls, std::uint64_t bytes) {
+  ledger::NewObject object;
+  object.parent = decision.object;
+  object.handle = handle;
+  object.cls = cls;
+  // What was reserved is what the driver takes; the size it reports can be smaller, never larger.
+  object.actual_bytes = std::max(bytes, decision.bytes);
+  if (const ClassRule* rule = FindClassRule(cls);
+      rule != nullptr && rule->effect == ClassEffect::kDevice) {
+    object.card = decision.card;
+  }
+  auto added = ledger_.AddObject(decision.reservation, decision.client, object);
+  if (!added.ok() && added.error().code == Code::kConflict) {
+    // The driver has just accepted this handle, so what the ledger has under it is gone.
+    if (ledger_.Free(decision.client, {handle, 0}).ok()) {
+      added = ledger_.AddObject(decision.reservation, decision.client, object);
+    }
+  }
+  if (added.ok()) {
+    return std::nullopt;
+  }
+  // Of a client or parent that is gone the object is gone too; freeing it then fails harmlessly.
+  SetStatus(call, rm::NV_ERR_NO_MEMORY);
+  return Undo{decision.client.handle, handle};
+}
+
+void Boundary::Undone(Call& call, Decision& decision) {
+  CountRefused("memory beyond the reservation");
+  SetStatus(call, rm::NV_ERR_NO_MEMORY);
+  ledger_.Cancel(decision.reservation);
+}
+
+std::optional<Undo> Boundary::AccountAlloc(Call& call, Decision& decision) {
+  const auto head = Load<rm::NVOS21_PARAMETERS>(call.image);
+  if (IsClientClass(call.command)) {
+    const auto added =
+        ledger_.AddClient(decision.reservation, head.hObjectNew, call.file.key, call.process);
+    return added.ok() ? std::nullopt : std::optional(Undo{head.hObjectNew, head.hObjectNew});
+  }
+  const bool vidmem = FindClassRule(call.command)->effect == ClassEffect::kVidmem;
+  const std::uint64_t bytes =
+      vidmem ? Load<rm::NV_MEMORY_ALLOCATION_PARAMS>(call.nested[0].bytes).size : 0;
+  return AccountNew(call, decision, head.hObjectNew, head.hClass, bytes);
+}
+
+std::optional<Undo> Boundary::AccountDup(Call& call, Decision& decision) {
+  const auto dup = Load<rm::NVOS55_PARAMETERS>(call.image);
+  auto added = ledger_.AddCopy(decision.reservation, decision.client, decision.object, dup.hObject);
+  if (!added.ok() && added.error().code == Code::kConflict &&
+      ledger_.Free(decision.client, {dup.hObject, 0}).ok()) {
+    added = ledger_.AddCopy(decision.reservation, decision.client, decision.object, dup.hObject);
+  }
+  return added.ok() ? std::nullopt : std::optional(Undo{decision.client.handle, dup.hObject});
+}
+
+void Boundary::AccountFree(Decision& decision) {
+  // Not known to the ledger, or gone with its parent meanwhile: nothing to give back.
+  (void)ledger_.Free(decision.client, decision.object).ok();
+}
+
+std::optional<Undo> Boundary::AccountVidHeap(Call& call, Decision& decision) {
+  auto head = Load<rm::NVOS32_PARAMETERS>(call.image);
+  switch (head.function) {
+    case rm::NVOS32_FUNCTION_ALLOC_SIZE: {
+      const auto& alloc = head.data.AllocSize;
+      const bool vidmem =
+          (alloc.flags & rm::NVOS32_ALLOC_FLAGS_VIRTUAL) == 0 &&
+          rm::NVOS32_ATTR_LOCATION.Get(alloc.attr) == rm::NVOS32_ATTR_LOCATION_VIDMEM;
+      const auto undo = AccountNew(call, decision, alloc.hMemory,
+                                   vidmem ? rm::NV01_MEMORY_LOCAL_USER : rm::NV01_MEMORY_SYSTEM,
+                                   vidmem ? alloc.size : 0);
+      if (undo) {
+        return undo;
+      }
+      break;
+    }
+    case rm::NVOS32_FUNCTION_FREE:
+      AccountFree(decision);
+      break;
+    default:
+      break;
+  }
+  // Every function reports the heap's size and what is free of it.
+  if (decision.card) {
+    head = Load<rm::NVOS32_PARAMETERS>(call.image);
+    const std::uint64_t limit = ledger_.Limit(*decision.card);
+    head.total = limit;
+    head.free = limit - std::min(limit, ledger_.Used(*decision.card));
+    Store(call.image, head);
+  }
+  return std::nullopt;
+}
+
+Decision Boundary::DecideTransfer(Call& call, Decision decision, const ControlRule& rule) {
+  if (!call.fd || !call.fd->file || call.fd->file->kind != FileKind::kControl) {
+    return Answer(call, rm::NV_ERR_INVALID_ARGUMENT, "export or import through a foreign file");
+  }
+  const Bytes& params = call.nested[0].bytes;
+  const ledger::FileKey file = call.fd->file->key;
+  Result<ledger::Reservation> reservation = ledger::Reservation();
+  if (rule.effect == ControlEffect::kExport) {
+    const auto request = Load<rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS>(params);
+    const auto object = ledger_.Find(decision.client, request.object.data.rmObject.hObject);
+    if (request.object.type != rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TYPE_RM || !object) {
+      return Answer(call, rm::NV_ERR_INVALID_OBJECT, "export of an unknown object");
+    }
+    reservation = ledger_.ReserveExport(decision.client, object->ref);
+  } else if (rule.effect == ControlEffect::kImport) {
+    const auto request = Load<rm::NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS>(params);
+    const auto parent = ledger_.Find(decision.client, request.object.data.rmObject.hParent);
+    if (!parent) {
+      return Answer(call, rm::NV_ERR_INVALID_OBJECT_PARENT, "import below an unknown object");
+    }
+    decision.object = parent->ref;
+    reservation = ledger_.ReserveImport(file);
+  } else {
+    return decision;
+  }
+  if (!reservation.ok()) {
+    return Answer(call, rm::NV_ERR_INVALID_OBJECT, "export or import the ledger does not know");
+  }
+  decision.reservation = std::move(*reservation);
+  return decision;
+}
+
+std::optional<Undo> Boundary::AccountControl(
+    Call& call, Decision& decision, const std::map<ledger::ProcessKey, std::uint32_t>& pids) {
+  const ControlRule* rule = FindControlRule(call.command);
+  switch (rule->effect) {
+    case ControlEffect::kView:
+      RewriteControl(call, decision, pids);
+      return std::nullopt;
+    case ControlEffect::kExport:
+      // Fails only if the source is gone, and then so is what was exported.
+      if (!ledger_.Export(decision.reservation, call.fd->file->key).ok()) {
+        ledger_.Cancel(decision.reservation);
+      }
+      return std::nullopt;
+    case ControlEffect::kImport: {
+      const auto request =
+          Load<rm::NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS>(call.nested[0].bytes);
+      const std::uint32_t handle = request.object.data.rmObject.hObject;
+      auto added = ledger_.AddCopy(decision.reservation, decision.client, decision.object, handle);
+      return added.ok() ? std::nullopt : std::optional(Undo{decision.client.handle, handle});
+    }
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace cgpu::boundary

@@ -1,0 +1,428 @@
+#include "boundary/boundary.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <iterator>
+
+#include "boundary/policy.h"
+#include "rm/class_table.h"
+#include "rm/control_table.h"
+#include "rm/nv_alloc.h"
+#include "rm/nv_classes.h"
+#include "rm/nv_controls.h"
+#include "rm/nv_ctrl.h"
+#include "rm/nv_escape.h"
+#include "rm/nv_status.h"
+#include "rm/nv_structs.h"
+#include "rm/vidmem.h"
+
+namespace cgpu::boundary {
+namespace {
+
+std::string Hex(const char* what, std::uint32_t value) {
+  char text[64];
+  (void)std::snprintf(text, sizeof(text), "%s 0x%x", what, value);
+  return text;
+}
+
+std::string EscapeName(std::uint32_t nr) {
+  const rm::EscapeRow* row = rm::FindEscape(static_cast<std::uint8_t>(nr));
+  return row != nullptr ? std::string(row->name) : Hex("escape", nr);
+}
+
+std::string ControlName(std::uint32_t command) {
+  const rm::ControlRow* row = rm::FindControl(command);
+  return row != nullptr ? std::string(row->name) : Hex("control", command);
+}
+
+std::string ClassName(std::uint32_t cls) {
+  const rm::ClassRow* row = rm::FindClass(cls);
+  return row != nullptr ? std::string(row->name) : Hex("class", cls);
+}
+
+// Where the in-band status of an escape lies in its image.
+std::optional<std::size_t> StatusOffset(const Call& call) {
+  switch (call.nr) {
+    case rm::NV_ESC_RM_ALLOC:
+      return call.image.size() == sizeof(rm::NVOS64_PARAMETERS)
+                 ? offsetof(rm::NVOS64_PARAMETERS, status)
+                 : offsetof(rm::NVOS21_PARAMETERS, status);
+    case rm::NV_ESC_RM_FREE:
+      return offsetof(rm::NVOS00_PARAMETERS, status);
+    case rm::NV_ESC_RM_CONTROL:
+      return offsetof(rm::NVOS54_PARAMETERS, status);
+    case rm::NV_ESC_RM_DUP_OBJECT:
+      return offsetof(rm::NVOS55_PARAMETERS, status);
+    case rm::NV_ESC_RM_SHARE:
+      return offsetof(rm::NVOS57_PARAMETERS, status);
+    case rm::NV_ESC_RM_VID_HEAP_CONTROL:
+      return offsetof(rm::NVOS32_PARAMETERS, status);
+    case rm::NV_ESC_RM_MAP_MEMORY:
+      return offsetof(rm::NVOS33_PARAMETERS, status);
+    case rm::NV_ESC_RM_UNMAP_MEMORY:
+      return offsetof(rm::NVOS34_PARAMETERS, status);
+    case rm::NV_ESC_RM_UPDATE_DEVICE_MAPPING_INFO:
+      return offsetof(rm::NVOS56_PARAMETERS, status);
+    case rm::NV_ESC_ALLOC_OS_EVENT:
+      return offsetof(rm::nv_ioctl_alloc_os_event_t, Status);
+    case rm::NV_ESC_FREE_OS_EVENT:
+      return offsetof(rm::nv_ioctl_free_os_event_t, Status);
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+std::optional<std::uint32_t> StatusOf(const Call& call) {
+  const auto at = StatusOffset(call);
+  return at ? std::optional(Load<std::uint32_t>(call.image, *at)) : std::nullopt;
+}
+
+void SetStatus(Call& call, std::uint32_t status) {
+  if (const auto at = StatusOffset(call)) {
+    Store(call.image, status, *at);
+  }
+}
+
+Boundary::Boundary(const rm::Abi& abi, std::vector<CardIds> cards, ledger::Ledger& ledger)
+    : abi_(abi), cards_(std::move(cards)), ledger_(ledger) {}
+
+std::optional<ledger::Card> Boundary::CardOfGpuId(std::uint32_t gpu_id) const {
+  const auto found = std::find_if(cards_.begin(), cards_.end(),
+                                  [&](const CardIds& card) { return card.gpu_id == gpu_id; });
+  return found == cards_.end() ? std::nullopt
+                               : std::optional(static_cast<ledger::Card>(found - cards_.begin()));
+}
+
+std::optional<ledger::Card> Boundary::CardOfInstance(std::uint32_t instance) const {
+  const auto found = std::find_if(cards_.begin(), cards_.end(), [&](const CardIds& card) {
+    return card.device_instance == instance;
+  });
+  return found == cards_.end() ? std::nullopt
+                               : std::optional(static_cast<ledger::Card>(found - cards_.begin()));
+}
+
+Needs Boundary::NeedsOf(const Call& call) const {
+  Needs needs;
+  if (call.client == 0) {
+    return needs;
+  }
+  if (call.ChangesState()) {
+    needs.clients.push_back(call.client);
+    if (call.source_client != 0 && call.source_client != call.client) {
+      needs.clients.push_back(call.source_client);
+    }
+  }
+  if (const auto client = ledger_.FindClient(call.client)) {
+    needs.card = ledger_.CardOf(client->ref, call.object);
+  }
+  return needs;
+}
+
+Decision Boundary::Answer(Call& call, std::uint32_t status, const std::string& what) {
+  CountRefused(what);
+  SetStatus(call, status);
+  Decision decision;
+  decision.action = Decision::Action::kAnswer;
+  return decision;
+}
+
+Decision Boundary::Fail(int error, const std::string& what) {
+  CountRefused(what);
+  Decision decision;
+  decision.error = error;
+  return decision;
+}
+
+Decision Boundary::Decide(Call& call) {
+  Decision decision;
+  decision.action = Decision::Action::kExecute;
+  switch (call.nr) {
+    case rm::NV_ESC_CHECK_VERSION_STR:
+    case rm::NV_ESC_SYS_PARAMS:
+    case rm::NV_ESC_WAIT_OPEN_COMPLETE:
+    case rm::NV_ESC_STATUS_CODE:
+    case rm::NV_ESC_CARD_INFO:
+      return decision;
+    case rm::NV_ESC_ATTACH_GPUS_TO_FD:
+      return DecideAttachFd(call);
+    case rm::NV_ESC_REGISTER_FD:
+      return DecideRegisterFd(call);
+    case rm::NV_ESC_RM_ALLOC:
+      if (IsClientClass(call.command)) {
+        return DecideClient(call);
+      }
+      break;
+    default:
+      break;
+  }
+  // Everything else acts for a client, and only for one of this container's.
+  const auto client = ledger_.FindClient(call.client);
+  if (!client) {
+    return Answer(call, rm::NV_ERR_INVALID_CLIENT, EscapeName(call.nr) + " on a foreign client");
+  }
+  decision.client = client->ref;
+  switch (call.nr) {
+    case rm::NV_ESC_RM_ALLOC:
+      return DecideAlloc(call, std::move(decision));
+    case rm::NV_ESC_RM_CONTROL:
+      return DecideControl(call, std::move(decision));
+    case rm::NV_ESC_RM_VID_HEAP_CONTROL:
+      return DecideVidHeap(call, std::move(decision));
+    case rm::NV_ESC_RM_DUP_OBJECT:
+      return DecideDup(call, std::move(decision));
+    case rm::NV_ESC_RM_FREE:
+      if (const auto object = ledger_.Find(client->ref, call.object)) {
+        decision.object = object->ref;
+      }
+      return decision;
+    case rm::NV_ESC_RM_MAP_MEMORY:
+      if (!call.fd || !call.fd->file || !call.fd->file->granted) {
+        return Answer(call, rm::NV_ERR_INVALID_ARGUMENT, "MAP_MEMORY onto a foreign file");
+      }
+      return decision;
+    case rm::NV_ESC_RM_SHARE:
+    case rm::NV_ESC_RM_UNMAP_MEMORY:
+    case rm::NV_ESC_RM_UPDATE_DEVICE_MAPPING_INFO:
+    case rm::NV_ESC_ALLOC_OS_EVENT:
+    case rm::NV_ESC_FREE_OS_EVENT:
+      return decision;
+    default:
+      return Fail(EINVAL, EscapeName(call.nr));
+  }
+}
+
+Decision Boundary::DecideClient(Call& call) {
+  Decision decision;
+  auto reservation = ledger_.ReserveClient();
+  if (!reservation.ok()) {
+    return Answer(call, rm::NV_ERR_INSUFFICIENT_RESOURCES, "clients over the bound");
+  }
+  decision.action = Decision::Action::kExecute;
+  decision.reservation = std::move(*reservation);
+  return decision;
+}
+
+Decision Boundary::Reserve(Call& call, Decision decision, ledger::Kind kind, std::uint64_t bytes) {
+  decision.card = ledger_.CardOf(decision.client, call.object);
+  if (bytes > 0 && !decision.card) {
+    return Answer(call, rm::NV_ERR_INVALID_OBJECT_PARENT, "card memory below no card");
+  }
+  const ledger::Card card = decision.card.value_or(0);
+  auto reservation = ledger_.Reserve(kind, card, bytes);
+  if (!reservation.ok()) {
+    const bool memory =
+        bytes > 0 &&
+        bytes > ledger_.Limit(card) -
+                    std::min(ledger_.Limit(card), ledger_.Used(card) + ledger_.Reserved(card));
+    Decision refusal =
+        Answer(call, memory ? rm::NV_ERR_NO_MEMORY : rm::NV_ERR_INSUFFICIENT_RESOURCES,
+               memory ? "memory over the limit" : "objects over a bound");
+    refusal.over_limit = memory;
+    return refusal;
+  }
+  decision.reservation = std::move(*reservation);
+  decision.bytes = bytes;
+  return decision;
+}
+
+Decision Boundary::DecideAlloc(Call& call, Decision decision) {
+  const auto parent = ledger_.Find(decision.client, call.object);
+  if (!parent) {
+    return Answer(call, rm::NV_ERR_INVALID_OBJECT_PARENT, "RM_ALLOC below an unknown object");
+  }
+  decision.object = parent->ref;
+  const ClassRule* rule = FindClassRule(call.command);
+  if (rule == nullptr) {
+    return Answer(call, rm::NV_ERR_INVALID_CLASS, ClassName(call.command));
+  }
+  const Bytes* params = call.pointers[0].target < 0 ? nullptr : &call.nested[0].bytes;
+  switch (rule->effect) {
+    case ClassEffect::kPlain:
+      return Reserve(call, std::move(decision), ledger::Kind::kOther, 0);
+    case ClassEffect::kDevice: {
+      const auto device = params != nullptr ? Load<rm::NV0080_ALLOC_PARAMETERS>(*params)
+                                            : rm::NV0080_ALLOC_PARAMETERS{};
+      const auto card = CardOfInstance(device.deviceId);
+      if (!card) {
+        return Answer(call, rm::NV_ERR_INSUFFICIENT_PERMISSIONS, "a device of another card");
+      }
+      decision = Reserve(call, std::move(decision), ledger::Kind::kOther, 0);
+      decision.card = card;
+      return decision;
+    }
+    case ClassEffect::kVidmem: {
+      if (params == nullptr) {
+        return Answer(call, rm::NV_ERR_INVALID_ARGUMENT, "memory without parameters");
+      }
+      const auto memory = Load<rm::NV_MEMORY_ALLOCATION_PARAMS>(*params);
+      return Reserve(call, std::move(decision), ledger::Kind::kMemory,
+                     rm::RoundVidmem(
+                         {memory.size, memory.attr, memory.attr2, memory.flags, memory.alignment}));
+    }
+    case ClassEffect::kChannelGroup:
+    case ClassEffect::kChannel: {
+      const auto card = ledger_.CardOf(decision.client, call.object);
+      const bool group = rule->effect == ClassEffect::kChannelGroup;
+      // A channel outside of a group gets a group of its own from the driver.
+      const auto in_group = FindClassRule(parent->cls);
+      const bool pays =
+          group || in_group == nullptr || in_group->effect != ClassEffect::kChannelGroup;
+      const std::uint64_t bytes = pays && card ? cards_[*card].context_bytes : 0;
+      return Reserve(call, std::move(decision),
+                     group ? ledger::Kind::kChannelGroup : ledger::Kind::kChannel, bytes);
+    }
+  }
+  return Fail(EINVAL, ClassName(call.command));
+}
+
+Decision Boundary::DecideDup(Call& call, Decision decision) {
+  const auto dup = Load<rm::NVOS55_PARAMETERS>(call.image);
+  const auto source = ledger_.FindClient(dup.hClientSrc);
+  if (!source) {
+    return Answer(call, rm::NV_ERR_INVALID_CLIENT, "RM_DUP_OBJECT of a foreign client");
+  }
+  const auto parent = ledger_.Find(decision.client, dup.hParent);
+  const auto object = ledger_.Find(source->ref, dup.hObjectSrc);
+  if (!parent || !object) {
+    return Answer(call, rm::NV_ERR_INVALID_OBJECT, "RM_DUP_OBJECT of an unknown object");
+  }
+  decision.object = parent->ref;
+  auto reservation = ledger_.ReserveDup(source->ref, object->ref);
+  if (!reservation.ok()) {
+    return Answer(call, rm::NV_ERR_INSUFFICIENT_RESOURCES, "objects over a bound");
+  }
+  decision.reservation = std::move(*reservation);
+  return decision;
+}
+
+Decision Boundary::DecideVidHeap(Call& call, Decision decision) {
+  const auto head = Load<rm::NVOS32_PARAMETERS>(call.image);
+  const auto parent = ledger_.Find(decision.client, head.hObjectParent);
+  if (!parent) {
+    return Answer(call, rm::NV_ERR_INVALID_OBJECT_PARENT, "VID_HEAP_CONTROL on an unknown object");
+  }
+  decision.object = parent->ref;
+  decision.card = parent->card;
+  switch (head.function) {
+    case rm::NVOS32_FUNCTION_ALLOC_SIZE: {
+      const auto& alloc = head.data.AllocSize;
+      const bool vidmem =
+          (alloc.flags & rm::NVOS32_ALLOC_FLAGS_VIRTUAL) == 0 &&
+          rm::NVOS32_ATTR_LOCATION.Get(alloc.attr) == rm::NVOS32_ATTR_LOCATION_VIDMEM;
+      return Reserve(
+          call, std::move(decision), vidmem ? ledger::Kind::kMemory : ledger::Kind::kOther,
+          vidmem
+              ? rm::RoundVidmem({alloc.size, alloc.attr, alloc.attr2, alloc.flags, alloc.alignment})
+              : 0);
+    }
+    case rm::NVOS32_FUNCTION_FREE: {
+      if (const auto object = ledger_.Find(decision.client, head.data.Free.hMemory)) {
+        decision.object = object->ref;
+      }
+      return decision;
+    }
+    case rm::NVOS32_FUNCTION_INFO:
+      return decision;
+    default:
+      return Answer(call, rm::NV_ERR_NOT_SUPPORTED,
+                    Hex("VID_HEAP_CONTROL function", head.function));
+  }
+}
+
+Decision Boundary::DecideAttachFd(Call& call) {
+  for (std::size_t at = 0; at + sizeof(std::uint32_t) <= call.image.size();
+       at += sizeof(std::uint32_t)) {
+    const auto gpu_id = Load<std::uint32_t>(call.image, at);
+    if (gpu_id != 0 && !CardOfGpuId(gpu_id)) {
+      return Fail(EINVAL, "ATTACH_GPUS_TO_FD of another card");
+    }
+  }
+  Decision decision;
+  decision.action = Decision::Action::kExecute;
+  return decision;
+}
+
+Decision Boundary::DecideRegisterFd(Call& call) {
+  if (!call.fd->file || call.fd->file->kind != FileKind::kControl) {
+    return Fail(EINVAL, "REGISTER_FD of a foreign file");
+  }
+  Decision decision;
+  decision.action = Decision::Action::kExecute;
+  return decision;
+}
+
+// A list of card ids that ends at the first invalid one; the whole node is turned into the granted
+// cards.
+Decision Boundary::DecideGpuIdList(Call& call, Decision decision, const ControlRule& rule) {
+  Bytes& params = call.nested[0].bytes;
+  const auto id = [&](std::size_t i) {
+    return Load<std::uint32_t>(params, rule.argument + i * sizeof(std::uint32_t));
+  };
+  constexpr std::size_t kSlots = rm::NV0000_CTRL_GPU_MAX_ATTACHED_GPUS;
+  if (id(0) == rm::NV0000_CTRL_GPU_ATTACH_ALL_PROBED_IDS) {
+    for (std::size_t i = 0; i < kSlots; ++i) {
+      const std::uint32_t value =
+          i < cards_.size() ? cards_[i].gpu_id : rm::NV0000_CTRL_GPU_INVALID_ID;
+      Store(params, value, rule.argument + i * sizeof(std::uint32_t));
+    }
+    return decision;
+  }
+  for (std::size_t i = 0; i < kSlots && id(i) != rm::NV0000_CTRL_GPU_INVALID_ID; ++i) {
+    if (!CardOfGpuId(id(i))) {
+      return Answer(call, rm::NV_ERR_INVALID_ARGUMENT,
+                    ControlName(call.command) + " of another card");
+    }
+  }
+  return decision;
+}
+
+Decision Boundary::DecideControl(Call& call, Decision decision) {
+  const ControlRule* rule = FindControlRule(call.command);
+  if (rule == nullptr) {
+    return Answer(call, rm::NV_ERR_NOT_SUPPORTED, ControlName(call.command));
+  }
+  const auto head = Load<rm::NVOS54_PARAMETERS>(call.image);
+  if (head.paramsSize != rm::ControlSize(abi_, call.command) || call.nested.empty()) {
+    return Answer(call, rm::NV_ERR_INVALID_PARAM_STRUCT, ControlName(call.command) + " (size)");
+  }
+  decision.card = ledger_.CardOf(decision.client, call.object);
+  const Bytes& params = call.nested[0].bytes;
+  const auto own_gpu = [&](std::size_t at) {
+    return CardOfGpuId(Load<std::uint32_t>(params, at)).has_value();
+  };
+  switch (rule->effect) {
+    case ControlEffect::kPass:
+    case ControlEffect::kView:
+      return decision;
+    case ControlEffect::kSwallow: {
+      SetStatus(call, rm::NV_OK);
+      Decision answered;
+      answered.action = Decision::Action::kAnswer;
+      return answered;
+    }
+    case ControlEffect::kGpuId:
+      if (!own_gpu(rule->argument)) {
+        return Answer(call, rm::NV_ERR_INVALID_ARGUMENT,
+                      ControlName(call.command) + " of another card");
+      }
+      return decision;
+    case ControlEffect::kGpuIdList:
+      return DecideGpuIdList(call, std::move(decision), *rule);
+    case ControlEffect::kClient:
+      if (!ledger_.Owns(Load<std::uint32_t>(params, rule->argument))) {
+        return Answer(call, rm::NV_ERR_INVALID_CLIENT,
+                      ControlName(call.command) + " of a foreign client");
+      }
+      return decision;
+    case ControlEffect::kExport:
+    case ControlEffect::kImport:
+    case ControlEffect::kExportInfo:
+      return DecideTransfer(call, std::move(decision), *rule);
+  }
+  return Answer(call, rm::NV_ERR_NOT_SUPPORTED, ControlName(call.command));
+}
+
+}  // namespace cgpu::boundary

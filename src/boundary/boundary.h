@@ -1,0 +1,146 @@
+// The boundary: what becomes of a decoded call, as a pure function of the ledger, the grant and the
+// call; what the ledger learns from its outcome; and what the tenant gets to see of the results.
+//
+// One Boundary per container. Thread-compatible: the caller holds one lock around every method, the
+// same that guards the ledger. The driver is asked in between, without the lock:
+//
+//   Decide()  ->  execute, unless the decision is an answer already  ->  Account()
+//
+// Calls that change state must not run side by side on one client (see Needs()), so that the ledger
+// sees them in the order the driver did.
+#ifndef CGPU_BOUNDARY_BOUNDARY_H_
+#define CGPU_BOUNDARY_BOUNDARY_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "boundary/call.h"
+#include "boundary/policy.h"
+#include "ledger/ledger.h"
+#include "rm/abi.h"
+
+namespace cgpu::boundary {
+
+// A granted card as the driver numbers it.
+struct CardIds {
+  std::uint32_t minor = 0;
+  std::uint32_t gpu_id = 0;
+  std::uint32_t device_instance = 0;
+  std::uint64_t context_bytes = 0;  // what the driver takes for a channel group
+};
+
+struct Decision {
+  enum class Action {
+    kExecute,
+    kAnswer,  // the call's image holds the answer: copy out, return 0
+    kFail,    // nothing is copied out, `error` is the errno
+  };
+  Action action = Action::kFail;
+  int error = 0;
+  // Set when memory was refused: worth another try after a look at what has been closed meanwhile.
+  bool over_limit = false;
+  // For Account().
+  ledger::Reservation reservation;
+  ledger::ClientRef client;
+  ledger::ObjectRef object;  // the parent of an allocation or copy; what is freed
+  std::uint64_t bytes = 0;   // reserved for it
+  std::optional<ledger::Card> card;
+};
+
+// An object the driver must free again before the call is answered: it took more than may be had.
+struct Undo {
+  std::uint32_t client = 0;
+  std::uint32_t object = 0;
+};
+
+// What a call must have for itself while it is in the driver.
+struct Needs {
+  std::vector<std::uint32_t> clients;  // state of these changes
+  std::optional<ledger::Card> card;
+};
+
+class Boundary {
+ public:
+  // `cards` in the order of the grant, which is the ledger's; `abi` and `ledger` outlive this.
+  Boundary(const rm::Abi& abi, std::vector<CardIds> cards, ledger::Ledger& ledger);
+
+  [[nodiscard]] Needs NeedsOf(const Call& call) const;
+
+  [[nodiscard]] Decision Decide(Call& call);
+
+  // After execution: `error` is the ioctl's errno or 0. `pids`: the numbers that the container's
+  // processes have inside it, by process key. Rewrites the results in `call`. With a returned Undo
+  // the reservation is kept until Undone().
+  [[nodiscard]] std::optional<Undo> Account(
+      Call& call, Decision& decision, int error,
+      const std::map<ledger::ProcessKey, std::uint32_t>& pids);
+  void Undone(Call& call, Decision& decision);
+
+  void SetContextBytes(ledger::Card card, std::uint64_t bytes) {
+    cards_[card].context_bytes = bytes;
+  }
+  [[nodiscard]] const std::vector<CardIds>& cards() const { return cards_; }
+
+  // Calls refused since the start, by the vendor's name of the command or its number.
+  [[nodiscard]] const std::map<std::string, std::uint64_t>& refused() const { return refused_; }
+  void CountRefused(const std::string& what) { ++refused_[what]; }
+
+ private:
+  [[nodiscard]] std::optional<ledger::Card> CardOfGpuId(std::uint32_t gpu_id) const;
+  [[nodiscard]] std::optional<ledger::Card> CardOfInstance(std::uint32_t instance) const;
+
+  Decision Answer(Call& call, std::uint32_t status, const std::string& what);
+  Decision Fail(int error, const std::string& what);
+  Decision DecideAlloc(Call& call, Decision decision);
+  Decision DecideClient(Call& call);
+  Decision DecideControl(Call& call, Decision decision);
+  Decision DecideGpuIdList(Call& call, Decision decision, const ControlRule& rule);
+  Decision DecideTransfer(Call& call, Decision decision, const ControlRule& rule);
+  Decision DecideVidHeap(Call& call, Decision decision);
+  Decision DecideDup(Call& call, Decision decision);
+  Decision DecideAttachFd(Call& call);
+  Decision DecideRegisterFd(Call& call);
+  Decision Reserve(Call& call, Decision decision, ledger::Kind kind, std::uint64_t bytes);
+
+  std::optional<Undo> AccountNew(Call& call, Decision& decision, std::uint32_t handle,
+                                 std::uint32_t cls, std::uint64_t bytes);
+  std::optional<Undo> AccountAlloc(Call& call, Decision& decision);
+  std::optional<Undo> AccountVidHeap(Call& call, Decision& decision);
+  std::optional<Undo> AccountDup(Call& call, Decision& decision);
+  void AccountFree(Decision& decision);
+  std::optional<Undo> AccountControl(Call& call, Decision& decision,
+                                     const std::map<ledger::ProcessKey, std::uint32_t>& pids);
+
+  // view.cc: the results as this container may see them.
+  void RewriteCardInfo(Call& call) const;
+  void RewriteControl(Call& call, const Decision& decision,
+                      const std::map<ledger::ProcessKey, std::uint32_t>& pids);
+  void RewriteFbInfo(Bytes& bytes, std::size_t at, std::size_t count, ledger::Card card) const;
+  void RewritePids(Bytes& bytes, ledger::Card card,
+                   const std::map<ledger::ProcessKey, std::uint32_t>& pids) const;
+  void RewritePidInfo(Bytes& bytes, ledger::Card card,
+                      const std::map<ledger::ProcessKey, std::uint32_t>& pids) const;
+  void FilterGpuIds(Bytes& bytes) const;
+  void FilterProbedIds(Bytes& bytes) const;
+  void FilterActiveDevices(Bytes& bytes) const;
+  void RewriteRegions(Bytes& bytes, ledger::Card card) const;
+  void HideUuidInfo(Call& call) const;
+  [[nodiscard]] std::vector<std::uint32_t> PidsOnCard(
+      ledger::Card card, const std::map<ledger::ProcessKey, std::uint32_t>& pids) const;
+
+  const rm::Abi& abi_;
+  std::vector<CardIds> cards_;
+  ledger::Ledger& ledger_;
+  std::map<std::string, std::uint64_t> refused_;
+};
+
+// The in-band status of a call's image, whatever its escape; escapes without one: none.
+[[nodiscard]] std::optional<std::uint32_t> StatusOf(const Call& call);
+void SetStatus(Call& call, std::uint32_t status);
+
+}  // namespace cgpu::boundary
+
+#endif  // CGPU_BOUNDARY_BOUNDARY_H_

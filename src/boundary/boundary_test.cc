@@ -1,0 +1,320 @@
+#include "boundary/boundary.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+#include "rm/nv_alloc.h"
+#include "rm/nv_classes.h"
+#include "rm/nv_controls.h"
+#include "rm/nv_ctrl.h"
+#include "rm/nv_escape.h"
+#include "rm/nv_status.h"
+#include "rm/nv_structs.h"
+
+namespace cgpu::boundary {
+namespace {
+
+constexpr std::uint64_t kMib = 1024 * 1024;
+constexpr std::uint32_t kClient = 0xc1d00001;
+constexpr std::uint32_t kDevice = 0x10;
+constexpr std::uint32_t kSubdevice = 0x11;
+
+// The test's own memory plays the tenant's; addresses outside of what was lent cannot be read.
+class FakeMemory final : public TenantMemory {
+ public:
+  template <class T>
+  std::uint64_t Lend(T& value) {
+    lent_.push_back({std::bit_cast<std::uint64_t>(&value), sizeof(T)});
+    return lent_.back().first;
+  }
+  bool Read(std::uint64_t address, void* into, std::size_t size) override {
+    for (const auto& [start, length] : lent_) {
+      if (address >= start && address + size <= start + length) {
+        std::memcpy(into, std::bit_cast<const void*>(address), size);
+        return true;
+      }
+    }
+    return false;
+  }
+
+ private:
+  std::vector<std::pair<std::uint64_t, std::size_t>> lent_;
+};
+
+class BoundaryTest : public testing::Test {
+ protected:
+  BoundaryTest()
+      : abi_(rm::GetAbi(rm::Branch::k550)),
+        ledger_({1024 * kMib, 512 * kMib}, {8, 1000, 8, 16}),
+        boundary_(abi_, {{0, 0x100, 0, 64 * kMib}, {3, 0x400, 3, 64 * kMib}}, ledger_) {}
+
+  template <class T>
+  int Copy(std::uint32_t nr, T& params, Call& call) {
+    memory_.Lend(params);
+    return Decode(abi_, rm::EscapeRequest(static_cast<rm::NvU8>(nr), sizeof(T)),
+                  std::bit_cast<std::uint64_t>(&params), memory_, call);
+  }
+
+  // A driver that says yes: sets status NV_OK, and for clients a handle.
+  std::optional<Undo> Execute(Call& call, Decision& decision) {
+    EXPECT_EQ(decision.action, Decision::Action::kExecute);
+    SetStatus(call, rm::NV_OK);
+    return boundary_.Account(call, decision, 0, pids_);
+  }
+
+  std::uint32_t Alloc(std::uint32_t parent, std::uint32_t handle, std::uint32_t cls,
+                      std::uint64_t params = 0, std::uint32_t client = kClient) {
+    rm::NVOS21_PARAMETERS alloc{};
+    alloc.hRoot = client;
+    alloc.hObjectParent = parent;
+    alloc.hObjectNew = handle;
+    alloc.hClass = cls;
+    alloc.pAllocParms = params;
+    Call call;
+    call.process = 1;
+    EXPECT_EQ(Copy(rm::NV_ESC_RM_ALLOC, alloc, call), 0);
+    Decision decision = boundary_.Decide(call);
+    if (decision.action == Decision::Action::kExecute) {
+      EXPECT_FALSE(Execute(call, decision).has_value());
+    }
+    return StatusOf(call).value();
+  }
+
+  void MakeSubdevice() {
+    ASSERT_EQ(Alloc(0, kClient, rm::NV01_ROOT, 0, 0), rm::NV_OK);
+    rm::NV0080_ALLOC_PARAMETERS device{};
+    ASSERT_EQ(Alloc(kClient, kDevice, rm::NV01_DEVICE_0, memory_.Lend(device)), rm::NV_OK);
+    rm::NV2080_ALLOC_PARAMETERS subdevice{};
+    ASSERT_EQ(Alloc(kDevice, kSubdevice, rm::NV20_SUBDEVICE_0, memory_.Lend(subdevice)), rm::NV_OK);
+  }
+
+  std::uint32_t AllocMemory(std::uint32_t handle, std::uint64_t size) {
+    rm::NV_MEMORY_ALLOCATION_PARAMS params{};
+    params.size = size;
+    return Alloc(kDevice, handle, rm::NV01_MEMORY_LOCAL_USER, memory_.Lend(params));
+  }
+
+  template <class T>
+  Call Control(std::uint32_t object, std::uint32_t command, T& params, Decision& decision) {
+    rm::NVOS54_PARAMETERS control{};
+    control.hClient = kClient;
+    control.hObject = object;
+    control.cmd = command;
+    control.params = memory_.Lend(params);
+    control.paramsSize = sizeof(T);
+    Call call;
+    EXPECT_EQ(Copy(rm::NV_ESC_RM_CONTROL, control, call), 0);
+    decision = boundary_.Decide(call);
+    return call;
+  }
+
+  const rm::Abi& abi_;
+  FakeMemory memory_;
+  ledger::Ledger ledger_;
+  Boundary boundary_;
+  std::map<ledger::ProcessKey, std::uint32_t> pids_{{1, 17}};
+};
+
+TEST_F(BoundaryTest, ChargesMemoryUpToTheLimitAndGivesItBack) {
+  MakeSubdevice();
+  EXPECT_EQ(AllocMemory(0x20, 1000 * kMib), rm::NV_OK);
+  EXPECT_EQ(ledger_.Used(0), 1000 * kMib);
+  EXPECT_EQ(AllocMemory(0x21, 26 * kMib), rm::NV_ERR_NO_MEMORY);
+  EXPECT_EQ(ledger_.Denied(0), 1U);
+  EXPECT_EQ(AllocMemory(0x22, 24 * kMib), rm::NV_OK);
+  EXPECT_EQ(ledger_.Used(0), 1024 * kMib);
+  rm::NVOS00_PARAMETERS free{kClient, kDevice, 0x20, 0};
+  Call call;
+  ASSERT_EQ(Copy(rm::NV_ESC_RM_FREE, free, call), 0);
+  Decision decision = boundary_.Decide(call);
+  (void)Execute(call, decision);
+  EXPECT_EQ(ledger_.Used(0), 24 * kMib);
+  EXPECT_EQ(ledger_.Used(1), 0U);
+}
+
+TEST_F(BoundaryTest, ADriverErrorChargesNothing) {
+  MakeSubdevice();
+  rm::NV_MEMORY_ALLOCATION_PARAMS params{};
+  params.size = kMib;
+  rm::NVOS21_PARAMETERS alloc{};
+  alloc.hRoot = kClient;
+  alloc.hObjectParent = kDevice;
+  alloc.hObjectNew = 0x20;
+  alloc.hClass = rm::NV01_MEMORY_LOCAL_USER;
+  alloc.pAllocParms = memory_.Lend(params);
+  Call call;
+  ASSERT_EQ(Copy(rm::NV_ESC_RM_ALLOC, alloc, call), 0);
+  Decision decision = boundary_.Decide(call);
+  SetStatus(call, rm::NV_ERR_INVALID_ARGUMENT);
+  EXPECT_FALSE(boundary_.Account(call, decision, 0, pids_).has_value());
+  EXPECT_EQ(ledger_.Used(0) + ledger_.Reserved(0), 0U);
+}
+
+TEST_F(BoundaryTest, MoreThanReservedIsTakenBack) {
+  MakeSubdevice();
+  rm::NV_MEMORY_ALLOCATION_PARAMS params{};
+  params.size = 1024 * kMib;
+  rm::NVOS21_PARAMETERS alloc{};
+  alloc.hRoot = kClient;
+  alloc.hObjectParent = kDevice;
+  alloc.hObjectNew = 0x20;
+  alloc.hClass = rm::NV01_MEMORY_LOCAL_USER;
+  alloc.pAllocParms = memory_.Lend(params);
+  Call call;
+  ASSERT_EQ(Copy(rm::NV_ESC_RM_ALLOC, alloc, call), 0);
+  Decision decision = boundary_.Decide(call);
+  SetStatus(call, rm::NV_OK);
+  params.size = 1026 * kMib;  // the driver rounded otherwise
+  Store(call.nested[0].bytes, params);
+  const auto undo = boundary_.Account(call, decision, 0, pids_);
+  ASSERT_TRUE(undo.has_value());
+  EXPECT_EQ(undo->object, 0x20U);
+  boundary_.Undone(call, decision);
+  EXPECT_EQ(StatusOf(call), rm::NV_ERR_NO_MEMORY);
+  EXPECT_EQ(ledger_.Used(0) + ledger_.Reserved(0), 0U);
+}
+
+TEST_F(BoundaryTest, RefusesOtherCardsForeignClientsAndUnknownThings) {
+  MakeSubdevice();
+  rm::NV0080_ALLOC_PARAMETERS other{};
+  other.deviceId = 1;  // exists on the node, is not granted
+  EXPECT_EQ(Alloc(kClient, 0x30, rm::NV01_DEVICE_0, memory_.Lend(other)),
+            rm::NV_ERR_INSUFFICIENT_PERMISSIONS);
+  EXPECT_EQ(Alloc(0xc1d00002, 0x30, rm::NV01_DEVICE_0, 0, 0xc1d00002), rm::NV_ERR_INVALID_CLIENT);
+  EXPECT_EQ(Alloc(kDevice, 0x30, rm::RM_USER_SHARED_DATA), rm::NV_ERR_INVALID_CLASS);
+  EXPECT_EQ(Alloc(kDevice, 0x30, rm::NV01_MEMORY_LOCAL_PHYSICAL), rm::NV_ERR_INVALID_CLASS);
+  rm::NVOS55_PARAMETERS dup{kClient, kDevice, 0x31, 0xc1d00002, 0x20, 0, 0};
+  Call call;
+  ASSERT_EQ(Copy(rm::NV_ESC_RM_DUP_OBJECT, dup, call), 0);
+  EXPECT_EQ(boundary_.Decide(call).action, Decision::Action::kAnswer);
+  EXPECT_EQ(StatusOf(call), rm::NV_ERR_INVALID_CLIENT);
+  rm::NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS disable{};
+  Decision decision;
+  call = Control(kSubdevice, 0x2080110b, disable, decision);
+  EXPECT_EQ(decision.action, Decision::Action::kAnswer);
+  EXPECT_EQ(StatusOf(call), rm::NV_ERR_NOT_SUPPORTED);
+  EXPECT_FALSE(boundary_.refused().empty());
+}
+
+TEST_F(BoundaryTest, AClientClassBehindAnyFileIsBounded) {
+  for (std::uint32_t i = 0; i < 8; ++i) {
+    EXPECT_EQ(Alloc(0, kClient + i, rm::NV01_ROOT, 0, 0), rm::NV_OK);
+  }
+  EXPECT_EQ(Alloc(0, kClient + 8, rm::NV01_ROOT, 0, 0), rm::NV_ERR_INSUFFICIENT_RESOURCES);
+}
+
+TEST_F(BoundaryTest, ChargesAContextPerChannelGroup) {
+  MakeSubdevice();
+  rm::NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS group{};
+  EXPECT_EQ(Alloc(kDevice, 0x40, rm::KEPLER_CHANNEL_GROUP_A, memory_.Lend(group)), rm::NV_OK);
+  EXPECT_EQ(ledger_.Used(0), 64 * kMib);
+  EXPECT_EQ(AllocMemory(0x20, 961 * kMib), rm::NV_ERR_NO_MEMORY);
+  EXPECT_EQ(AllocMemory(0x20, 960 * kMib), rm::NV_OK);
+}
+
+TEST_F(BoundaryTest, ShowsTheSlice) {
+  MakeSubdevice();
+  ASSERT_EQ(AllocMemory(0x20, 100 * kMib), rm::NV_OK);
+  rm::NV2080_CTRL_FB_GET_INFO_V2_PARAMS_V550 info{};
+  info.fbInfoListSize = 3;
+  info.fbInfoList[0].index = 0x08;
+  info.fbInfoList[1].index = 0x16;
+  info.fbInfoList[2].index = 0x0b;  // bus width: passes
+  info.fbInfoList[2].data = 4096;
+  Decision decision;
+  Call call = Control(kSubdevice, rm::NV2080_CTRL_CMD_FB_GET_INFO_V2, info, decision);
+  (void)Execute(call, decision);
+  const auto seen = Load<rm::NV2080_CTRL_FB_GET_INFO_V2_PARAMS_V550>(call.nested[0].bytes);
+  EXPECT_EQ(seen.fbInfoList[0].data, 1024U * 1024);
+  EXPECT_EQ(seen.fbInfoList[1].data, 924U * 1024);
+  EXPECT_EQ(seen.fbInfoList[2].data, 4096U);
+}
+
+TEST_F(BoundaryTest, ShowsOnlyGrantedCards) {
+  MakeSubdevice();
+  rm::NV0000_CTRL_GPU_GET_ATTACHED_IDS_PARAMS ids{};
+  std::fill(std::begin(ids.gpuIds), std::end(ids.gpuIds), rm::NV0000_CTRL_GPU_INVALID_ID);
+  ids.gpuIds[0] = 0x100;
+  ids.gpuIds[1] = 0x200;
+  ids.gpuIds[2] = 0x300;
+  ids.gpuIds[3] = 0x400;
+  Decision decision;
+  Call call = Control(kClient, rm::NV0000_CTRL_CMD_GPU_GET_ATTACHED_IDS, ids, decision);
+  (void)Execute(call, decision);
+  const auto seen = Load<rm::NV0000_CTRL_GPU_GET_ATTACHED_IDS_PARAMS>(call.nested[0].bytes);
+  EXPECT_EQ(seen.gpuIds[0], 0x100U);
+  EXPECT_EQ(seen.gpuIds[1], 0x400U);
+  EXPECT_EQ(seen.gpuIds[2], rm::NV0000_CTRL_GPU_INVALID_ID);
+  rm::NV0000_CTRL_GPU_GET_ID_INFO_V2_PARAMS info{};
+  info.gpuId = 0x200;
+  call = Control(kClient, rm::NV0000_CTRL_CMD_GPU_GET_ID_INFO_V2, info, decision);
+  EXPECT_EQ(decision.action, Decision::Action::kAnswer);
+  EXPECT_EQ(StatusOf(call), rm::NV_ERR_INVALID_ARGUMENT);
+}
+
+TEST_F(BoundaryTest, ShowsTheContainersProcessesByItsOwnNumbers) {
+  MakeSubdevice();
+  ASSERT_EQ(AllocMemory(0x20, 100 * kMib), rm::NV_OK);
+  rm::NV2080_CTRL_GPU_GET_PIDS_PARAMS pids{};
+  pids.pidTblCount = 2;
+  pids.pidTbl[0] = 4711;  // the shim and a neighbour, as the driver sees them
+  pids.pidTbl[1] = 4712;
+  Decision decision;
+  Call call = Control(kSubdevice, rm::NV2080_CTRL_CMD_GPU_GET_PIDS, pids, decision);
+  (void)Execute(call, decision);
+  const auto seen = Load<rm::NV2080_CTRL_GPU_GET_PIDS_PARAMS>(call.nested[0].bytes);
+  EXPECT_EQ(seen.pidTblCount, 1U);
+  EXPECT_EQ(seen.pidTbl[0], 17U);
+  EXPECT_EQ(seen.pidTbl[1], 0U);
+  rm::NV2080_CTRL_GPU_GET_PID_INFO_PARAMS info{};
+  info.pidInfoListCount = 1;
+  info.pidInfoList[0].pid = 17;
+  call = Control(kSubdevice, rm::NV2080_CTRL_CMD_GPU_GET_PID_INFO, info, decision);
+  (void)Execute(call, decision);
+  const auto usage = Load<rm::NV2080_CTRL_GPU_GET_PID_INFO_PARAMS>(call.nested[0].bytes);
+  EXPECT_EQ(usage.pidInfoList[0].data.vidMemUsage.memPrivate, 100 * kMib);
+}
+
+TEST_F(BoundaryTest, TheTenantsPointersNeverReachTheDriver) {
+  rm::NVOS64_PARAMETERS alloc{};
+  alloc.hClass = rm::NV01_ROOT;
+  alloc.pAllocParms = 0xdead0000;       // no parameters in our table: must become null
+  alloc.pRightsRequested = 0xdead1000;  // unreadable
+  Call call;
+  EXPECT_EQ(Copy(rm::NV_ESC_RM_ALLOC, alloc, call), EFAULT);
+  rm::NVOS54_PARAMETERS control{};
+  control.cmd = rm::NV2080_CTRL_CMD_FB_GET_INFO_V2;
+  control.params = 0xdead0000;
+  control.paramsSize = 12;  // not the size of that control: nothing is read
+  Call other;
+  ASSERT_EQ(Copy(rm::NV_ESC_RM_CONTROL, control, other), 0);
+  PointInside(other, -1);
+  EXPECT_EQ(Load<rm::NVOS54_PARAMETERS>(other.image).params, 0U);
+  PointBack(other);
+  EXPECT_EQ(Load<rm::NVOS54_PARAMETERS>(other.image).params, 0xdead0000U);
+}
+
+TEST_F(BoundaryTest, AWrappedCallIsTheInnerCall) {
+  rm::NVOS21_PARAMETERS alloc{};
+  alloc.hClass = rm::NV01_ROOT;
+  memory_.Lend(alloc);
+  rm::nv_ioctl_xfer_t xfer{rm::NV_ESC_RM_ALLOC, sizeof(alloc),
+                           std::bit_cast<std::uint64_t>(&alloc)};
+  Call call;
+  ASSERT_EQ(Copy(rm::NV_ESC_IOCTL_XFER_CMD, xfer, call), 0);
+  EXPECT_EQ(call.nr, rm::NV_ESC_RM_ALLOC);
+  EXPECT_EQ(call.address, std::bit_cast<std::uint64_t>(&alloc));
+  for (const std::uint32_t size : {0U, 31U, 33U, 20000U, 0xffffffffU}) {
+    rm::nv_ioctl_xfer_t bad{rm::NV_ESC_RM_ALLOC, size, std::bit_cast<std::uint64_t>(&alloc)};
+    Call none;
+    EXPECT_EQ(Copy(rm::NV_ESC_IOCTL_XFER_CMD, bad, none), EINVAL) << size;
+  }
+  rm::nv_ioctl_xfer_t nested{rm::NV_ESC_IOCTL_XFER_CMD, sizeof(xfer),
+                             std::bit_cast<std::uint64_t>(&xfer)};
+  Call none;
+  EXPECT_EQ(Copy(rm::NV_ESC_IOCTL_XFER_CMD, nested, none), EINVAL);
+}
+
+}  // namespace
+}  // namespace cgpu::boundary

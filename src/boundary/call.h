@@ -1,0 +1,115 @@
+// A tenant's ioctl as the shim holds it: everything the driver will read, copied once into memory
+// of ours. From here on the tenant can no longer change what was decided about.
+//
+// Plain data, no I/O. Addresses are the tenant's and are only ever used to copy results back.
+#ifndef CGPU_BOUNDARY_CALL_H_
+#define CGPU_BOUNDARY_CALL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rm/abi.h"
+#include "rm/escape_table.h"
+
+namespace cgpu::boundary {
+
+using Bytes = std::vector<std::byte>;
+
+// Loads and stores a vendor structure at the start of a byte string. The caller has checked sizes.
+template <class T>
+[[nodiscard]] T Load(const Bytes& bytes, std::size_t offset = 0) {
+  T value{};
+  std::memcpy(&value, bytes.data() + offset, sizeof(T));
+  return value;
+}
+template <class T>
+void Store(Bytes& bytes, const T& value, std::size_t offset = 0) {
+  std::memcpy(bytes.data() + offset, &value, sizeof(T));
+}
+
+// Reads the tenant's memory. Returns false if any byte cannot be read.
+class TenantMemory {
+ public:
+  virtual ~TenantMemory() = default;
+  [[nodiscard]] virtual bool Read(std::uint64_t address, void* into, std::size_t size) = 0;
+};
+
+enum class FileKind { kControl, kUvm, kCard };
+
+// A GPU file as the shim recognised it.
+struct File {
+  FileKind kind = FileKind::kControl;
+  std::uint32_t minor = 0;
+  bool granted = false;   // the container may use it
+  std::uint64_t key = 0;  // tells open files apart; 0 where that cannot be told
+};
+
+// A block of memory that a pointer inside the parameters leads to.
+struct Nested {
+  std::uint64_t address = 0;  // in the tenant
+  Bytes bytes;
+  bool copy_out = true;
+};
+
+// A pointer inside the parameters. While the driver executes the call in the shim it must lead to
+// our copy or be null: the driver would read and write the shim's own memory at a tenant's address.
+struct Pointer {
+  int holder = -1;           // it lies in the image (-1) or in nested[holder] ...
+  std::size_t at = 0;        // ... at this offset
+  std::uint64_t tenant = 0;  // the tenant's value
+  int target = -1;           // nested[target], or -1: null for the driver
+};
+
+// A descriptor number inside the parameters.
+struct FdArgument {
+  int holder = -1;
+  std::size_t at = 0;
+  std::int32_t number = -1;
+  std::optional<File> file;  // filled in by the shim; empty: not open, or no GPU file of ours
+};
+
+struct Call {
+  std::uint32_t nr = 0;       // the escape number; of an XFER, the wrapped one
+  std::uint64_t address = 0;  // of the parameters in the tenant
+  Bytes image;
+  std::vector<Nested> nested;
+  std::vector<Pointer> pointers;
+  std::optional<FdArgument> fd;
+  File file;  // the file the call is made on
+
+  // Of the typed request, where the escape has them (0 otherwise).
+  std::uint32_t client = 0;
+  std::uint32_t object = 0;         // the object acted on; for allocations the parent
+  std::uint32_t source_client = 0;  // DUP_OBJECT
+  std::uint32_t command = 0;        // RM_CONTROL command, RM_ALLOC class, VID_HEAP function
+
+  // The caller's process, for the ledger.
+  std::uint64_t process = 0;
+
+  // True for calls that change what exists: they are ordered per client and never executed twice.
+  [[nodiscard]] bool ChangesState() const;
+  // True for calls that only give back: they get a thread even when all others are taken.
+  [[nodiscard]] bool Releases() const;
+};
+
+// Copies a call out of the tenant. `request` and `address` are the ioctl's arguments. Returns 0 or
+// the errno that the driver itself would give (EINVAL: no such command or size; EFAULT).
+[[nodiscard]] int Decode(const rm::Abi& abi, std::uint32_t request, std::uint64_t address,
+                         TenantMemory& memory, Call& call);
+
+// Makes every pointer lead into our copies (or nowhere) and the descriptor number be `local_fd`,
+// for execution; and puts the tenant's values back, for copying out.
+void PointInside(Call& call, int local_fd);
+void PointBack(Call& call);
+
+// Bounds on what one call may make us copy.
+inline constexpr std::size_t kMaxImage = 16 * 1024;         // NV_ABSOLUTE_MAX_IOCTL_SIZE
+inline constexpr std::size_t kMaxParameters = 1024 * 1024;  // RMAPI_PARAM_COPY_MAX_PARAMS_SIZE
+
+}  // namespace cgpu::boundary
+
+#endif  // CGPU_BOUNDARY_CALL_H_

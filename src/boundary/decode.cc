@@ -1,0 +1,277 @@
+// Copying in: one function per escape that has more to it than a flat structure. Every byte is read
+// once; sizes come from the tables, never from the tenant alone.
+#include <bit>
+#include <cerrno>
+
+#include "boundary/call.h"
+#include "rm/class_table.h"
+#include "rm/control_table.h"
+#include "rm/nv_controls.h"
+#include "rm/nv_ctrl.h"
+#include "rm/nv_escape.h"
+#include "rm/nv_structs.h"
+
+namespace cgpu::boundary {
+namespace {
+
+// Notes the pointer at `at` in `holder` and copies the `size` bytes it leads to. With size 0 the
+// driver gets a null pointer.
+int ReadNested(TenantMemory& memory, Call& call, std::size_t size, int holder, std::size_t at,
+               bool copy_out = true) {
+  Pointer pointer;
+  pointer.holder = holder;
+  pointer.at = at;
+  const auto owner = static_cast<std::size_t>(holder);
+  pointer.tenant = Load<std::uint64_t>(holder < 0 ? call.image : call.nested[owner].bytes, at);
+  if (pointer.tenant != 0 && size != 0) {
+    if (size > kMaxParameters) {
+      return EINVAL;
+    }
+    Nested nested;
+    nested.address = pointer.tenant;
+    nested.copy_out = copy_out;
+    nested.bytes.resize(size);
+    if (!memory.Read(nested.address, nested.bytes.data(), size)) {
+      return EFAULT;
+    }
+    pointer.target = static_cast<int>(call.nested.size());
+    call.nested.push_back(std::move(nested));
+  }
+  call.pointers.push_back(pointer);
+  return 0;
+}
+
+int DecodeAlloc(const rm::Abi& abi, TenantMemory& memory, Call& call) {
+  // NVOS21 and NVOS64 agree up to pAllocParms; NVOS64 alone has pRightsRequested.
+  const auto head = Load<rm::NVOS21_PARAMETERS>(call.image);
+  call.client = head.hRoot;
+  call.object = head.hObjectParent;
+  call.command = head.hClass;
+  if (const int error = ReadNested(memory, call, rm::ClassParamSize(abi, head.hClass), -1,
+                                   offsetof(rm::NVOS21_PARAMETERS, pAllocParms));
+      error != 0 || call.image.size() != sizeof(rm::NVOS64_PARAMETERS)) {
+    return error;
+  }
+  constexpr std::size_t kAccessMaskSize =
+      4;  // RS_ACCESS_MASK, src/common/sdk/nvidia/inc/rs_access.h
+  return ReadNested(memory, call, kAccessMaskSize, -1,
+                    offsetof(rm::NVOS64_PARAMETERS, pRightsRequested), /*copy_out=*/false);
+}
+
+// Pointers inside control parameters, for the few controls that have them.
+int DecodeEmbedded(TenantMemory& memory, Call& call) {
+  if (call.command == rm::NV2080_CTRL_CMD_FB_GET_INFO) {
+    const auto params = Load<rm::NV2080_CTRL_FB_GET_INFO_PARAMS>(call.nested[0].bytes);
+    return ReadNested(memory, call, params.fbInfoListSize * sizeof(rm::NV2080_CTRL_FB_INFO), 0,
+                      offsetof(rm::NV2080_CTRL_FB_GET_INFO_PARAMS, fbInfoList));
+  }
+  if (call.command == rm::NV0000_CTRL_CMD_GPU_GET_ID_INFO) {
+    // The driver no longer writes through it; it gets none.
+    return ReadNested(memory, call, 0, 0, offsetof(rm::NV0000_CTRL_GPU_GET_ID_INFO_PARAMS, szName));
+  }
+  return 0;
+}
+
+void DecodeControlFd(Call& call) {
+  const auto at = [&](std::size_t offset) {
+    FdArgument argument;
+    argument.holder = 0;
+    argument.at = offset;
+    argument.number = Load<std::int32_t>(call.nested[0].bytes, offset);
+    call.fd = argument;
+  };
+  switch (call.command) {
+    case rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD:
+      at(offsetof(rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS, fd));
+      break;
+    case rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD:
+      at(offsetof(rm::NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS, fd));
+      break;
+    case rm::NV0000_CTRL_CMD_OS_UNIX_GET_EXPORT_OBJECT_INFO:
+      at(offsetof(rm::NV0000_CTRL_OS_UNIX_GET_EXPORT_OBJECT_INFO_PARAMS, fd));
+      break;
+    case rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD:
+      at(offsetof(rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS, fd));
+      break;
+    case rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD:
+      at(offsetof(rm::NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS, fd));
+      break;
+    default:
+      break;
+  }
+}
+
+int DecodeControl(const rm::Abi& abi, TenantMemory& memory, Call& call) {
+  const auto head = Load<rm::NVOS54_PARAMETERS>(call.image);
+  call.client = head.hClient;
+  call.object = head.hObject;
+  call.command = head.cmd;
+  const std::size_t known = rm::ControlSize(abi, head.cmd);
+  // Other sizes are refused by Decide() with the driver's status, without reading anything.
+  const std::size_t size = head.paramsSize == known ? known : 0;
+  if (const int error = ReadNested(memory, call, size, -1, offsetof(rm::NVOS54_PARAMETERS, params));
+      error != 0 || call.nested.empty()) {
+    return error;
+  }
+  DecodeControlFd(call);
+  return DecodeEmbedded(memory, call);
+}
+
+void DecodeVidHeap(Call& call) {
+  const auto head = Load<rm::NVOS32_PARAMETERS>(call.image);
+  call.client = head.hRoot;
+  call.object = head.hObjectParent;
+  call.command = head.function;
+}
+
+void TakeFdArgument(Call& call, std::size_t at) {
+  FdArgument argument;
+  argument.at = at;
+  argument.number = Load<std::int32_t>(call.image, at);
+  call.fd = argument;
+}
+
+void DecodeDup(Call& call) {
+  const auto dup = Load<rm::NVOS55_PARAMETERS>(call.image);
+  call.client = dup.hClient;
+  call.object = dup.hParent;
+  call.source_client = dup.hClientSrc;
+}
+
+// The first field of every structure that is not listed in DecodeBody is the client.
+int DecodeBody(const rm::Abi& abi, TenantMemory& memory, Call& call) {
+  switch (call.nr) {
+    case rm::NV_ESC_RM_ALLOC:
+      return DecodeAlloc(abi, memory, call);
+    case rm::NV_ESC_RM_CONTROL:
+      return DecodeControl(abi, memory, call);
+    case rm::NV_ESC_RM_VID_HEAP_CONTROL:
+      DecodeVidHeap(call);
+      return 0;
+    case rm::NV_ESC_RM_DUP_OBJECT:
+      DecodeDup(call);
+      return 0;
+    case rm::NV_ESC_RM_FREE: {
+      const auto free = Load<rm::NVOS00_PARAMETERS>(call.image);
+      call.client = free.hRoot;
+      call.object = free.hObjectOld;
+      return 0;
+    }
+    case rm::NV_ESC_RM_MAP_MEMORY:
+      call.client = Load<std::uint32_t>(call.image);
+      call.object = Load<rm::NVOS33_PARAMETERS>(call.image).hDevice;
+      TakeFdArgument(call, offsetof(rm::nv_ioctl_nvos33_parameters_with_fd, fd));
+      return 0;
+    case rm::NV_ESC_REGISTER_FD:
+      TakeFdArgument(call, 0);
+      return 0;
+    case rm::NV_ESC_RM_SHARE:
+    case rm::NV_ESC_RM_UNMAP_MEMORY:
+    case rm::NV_ESC_RM_UPDATE_DEVICE_MAPPING_INFO:
+    case rm::NV_ESC_ALLOC_OS_EVENT:
+    case rm::NV_ESC_FREE_OS_EVENT:
+      call.client = Load<std::uint32_t>(call.image);
+      return 0;
+    case rm::NV_ESC_CARD_INFO:
+    case rm::NV_ESC_ATTACH_GPUS_TO_FD:
+    case rm::NV_ESC_CHECK_VERSION_STR:
+    case rm::NV_ESC_SYS_PARAMS:
+    case rm::NV_ESC_WAIT_OPEN_COMPLETE:
+    case rm::NV_ESC_STATUS_CODE:
+      return 0;
+    default:
+      return EINVAL;
+  }
+}
+
+}  // namespace
+
+void PointInside(Call& call, int local_fd) {
+  const auto holder = [&](int index) -> Bytes& {
+    return index < 0 ? call.image : call.nested[static_cast<std::size_t>(index)].bytes;
+  };
+  for (const Pointer& pointer : call.pointers) {
+    const void* target = pointer.target < 0
+                             ? nullptr
+                             : call.nested[static_cast<std::size_t>(pointer.target)].bytes.data();
+    Store(holder(pointer.holder), std::bit_cast<std::uint64_t>(target), pointer.at);
+  }
+  if (call.fd) {
+    Store(holder(call.fd->holder), std::int32_t{local_fd}, call.fd->at);
+  }
+}
+
+void PointBack(Call& call) {
+  const auto holder = [&](int index) -> Bytes& {
+    return index < 0 ? call.image : call.nested[static_cast<std::size_t>(index)].bytes;
+  };
+  for (const Pointer& pointer : call.pointers) {
+    Store(holder(pointer.holder), pointer.tenant, pointer.at);
+  }
+  if (call.fd) {
+    Store(holder(call.fd->holder), call.fd->number, call.fd->at);
+  }
+}
+
+bool Call::ChangesState() const {
+  switch (nr) {
+    case rm::NV_ESC_RM_ALLOC:
+    case rm::NV_ESC_RM_FREE:
+    case rm::NV_ESC_RM_DUP_OBJECT:
+    case rm::NV_ESC_RM_MAP_MEMORY:
+    case rm::NV_ESC_RM_UNMAP_MEMORY:
+    case rm::NV_ESC_RM_VID_HEAP_CONTROL:
+    case rm::NV_ESC_ALLOC_OS_EVENT:
+    case rm::NV_ESC_FREE_OS_EVENT:
+      return true;
+    case rm::NV_ESC_RM_CONTROL:
+      switch (command) {
+        case rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD:
+        case rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD:
+        case rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD:
+        case rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD:
+          return true;
+        default:
+          return false;
+      }
+    default:
+      return false;
+  }
+}
+
+bool Call::Releases() const {
+  return nr == rm::NV_ESC_RM_FREE || nr == rm::NV_ESC_RM_UNMAP_MEMORY ||
+         (nr == rm::NV_ESC_RM_VID_HEAP_CONTROL && command == rm::NVOS32_FUNCTION_FREE);
+}
+
+int Decode(const rm::Abi& abi, std::uint32_t request, std::uint64_t address, TenantMemory& memory,
+           Call& call) {
+  call.nr = rm::EscapeNr(request);
+  std::uint32_t size = rm::EscapeSize(request);
+  call.address = address;
+  if (call.nr == rm::NV_ESC_IOCTL_XFER_CMD) {
+    if (size != sizeof(rm::nv_ioctl_xfer_t)) {
+      return EINVAL;
+    }
+    rm::nv_ioctl_xfer_t xfer{};
+    if (!memory.Read(address, &xfer, sizeof(xfer))) {
+      return EFAULT;
+    }
+    call.nr = xfer.cmd;
+    size = xfer.size;
+    call.address = xfer.ptr;
+    if (size > kMaxImage || xfer.cmd > 0xffU || call.nr == rm::NV_ESC_IOCTL_XFER_CMD) {
+      return EINVAL;
+    }
+  }
+  if (!rm::EscapeAcceptsSize(abi, static_cast<std::uint8_t>(call.nr), size)) {
+    return EINVAL;
+  }
+  call.image.resize(size);
+  if (!memory.Read(call.address, call.image.data(), size)) {
+    return EFAULT;
+  }
+  return DecodeBody(abi, memory, call);
+}
+
+}  // namespace cgpu::boundary

@@ -1,0 +1,51 @@
+// The allow-list: which classes and controls a tenant may use, and what is special about each.
+// What is not listed is refused with the driver's own status.
+#ifndef CGPU_BOUNDARY_POLICY_H_
+#define CGPU_BOUNDARY_POLICY_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace cgpu::boundary {
+
+enum class ClassEffect {
+  kPlain,         // takes no card memory
+  kDevice,        // chooses a card: only a granted one
+  kVidmem,        // card memory by its parameters
+  kChannelGroup,  // a context: the driver's own buffers are charged, the number is bounded
+  kChannel,       // bounded; outside of a group it makes a context of its own
+};
+
+struct ClassRule {
+  std::uint32_t number;
+  ClassEffect effect;
+};
+
+enum class ControlEffect {
+  kPass,        // harmless: executed as it is
+  kView,        // executed, then its results are rewritten for this container (view.cc)
+  kSwallow,     // answered with success, not executed
+  kGpuId,       // names a card by its id at `argument`: only a granted one
+  kGpuIdList,   // names a list of cards at `argument`
+  kClient,      // names a client at `argument`: only one of the container's
+  kExport,      // an object to a file
+  kImport,      // an object from a file
+  kExportInfo,  // asks about an exported object
+};
+
+struct ControlRule {
+  std::uint32_t command;
+  ControlEffect effect;
+  std::size_t argument = 0;  // offset of the checked field in the parameters
+};
+
+// Null: not allowed.
+[[nodiscard]] const ClassRule* FindClassRule(std::uint32_t cls);
+[[nodiscard]] const ControlRule* FindControlRule(std::uint32_t command);
+
+// NV01_ROOT and its kin: allocations that make a client.
+[[nodiscard]] bool IsClientClass(std::uint32_t cls);
+
+}  // namespace cgpu::boundary
+
+#endif  // CGPU_BOUNDARY_POLICY_H_

@@ -1,0 +1,251 @@
+// The driver's answers as this container may see them: its slice, its cards, its processes.
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <set>
+
+#include "boundary/boundary.h"
+#include "rm/fb_info.h"
+#include "rm/nv_classes.h"
+#include "rm/nv_controls.h"
+#include "rm/nv_ctrl.h"
+#include "rm/nv_status.h"
+#include "rm/nv_structs.h"
+
+namespace cgpu::boundary {
+namespace {
+
+constexpr std::uint32_t ToKib(std::uint64_t bytes) {
+  return static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(bytes / 1024, std::numeric_limits<std::uint32_t>::max()));
+}
+
+}  // namespace
+
+void Boundary::RewriteFbInfo(Bytes& bytes, std::size_t at, std::size_t count,
+                             ledger::Card card) const {
+  const std::uint64_t limit = ledger_.Limit(card);
+  const std::uint32_t total = ToKib(limit);
+  const std::uint32_t free = ToKib(limit - std::min(limit, ledger_.Used(card)));
+  for (std::size_t i = 0; i < count; ++i, at += sizeof(rm::NV2080_CTRL_FB_INFO)) {
+    auto entry = Load<rm::NV2080_CTRL_FB_INFO>(bytes, at);
+    switch (entry.index) {
+      case rm::NV2080_CTRL_FB_INFO_INDEX_RAM_SIZE:
+      case rm::NV2080_CTRL_FB_INFO_INDEX_TOTAL_RAM_SIZE:
+      case rm::NV2080_CTRL_FB_INFO_INDEX_HEAP_SIZE:
+      case rm::NV2080_CTRL_FB_INFO_INDEX_USABLE_RAM_SIZE:
+        entry.data = total;
+        break;
+      case rm::NV2080_CTRL_FB_INFO_INDEX_HEAP_FREE:
+        entry.data = free;
+        break;
+      case rm::NV2080_CTRL_FB_INFO_INDEX_MAPPABLE_HEAP_SIZE:
+        entry.data = std::min(entry.data, total);
+        break;
+      case rm::NV2080_CTRL_FB_INFO_INDEX_LARGEST_FREE_REGION_SIZE_KB:
+        entry.data = std::min(entry.data, free);
+        break;
+      // Where the heap's room lies on the card tells what neighbours hold.
+      case rm::NV2080_CTRL_FB_INFO_INDEX_HEAP_START:
+      case rm::NV2080_CTRL_FB_INFO_INDEX_LARGEST_FREE_REGION_BASE_KB:
+      case rm::NV2080_CTRL_FB_INFO_INDEX_PROTECTED_MEM_SIZE_TOTAL_KB:
+      case rm::NV2080_CTRL_FB_INFO_INDEX_PROTECTED_MEM_SIZE_FREE_KB:
+        entry.data = 0;
+        break;
+      default:
+        break;
+    }
+    Store(bytes, entry, at);
+  }
+}
+
+std::vector<std::uint32_t> Boundary::PidsOnCard(
+    ledger::Card card, const std::map<ledger::ProcessKey, std::uint32_t>& pids) const {
+  std::set<std::uint32_t> found;
+  for (const ledger::ClientInfo& client : ledger_.Clients()) {
+    const auto pid = pids.find(client.owner);
+    if (pid == pids.end()) {
+      continue;
+    }
+    for (const ledger::ObjectInfo& object : ledger_.Objects(client.ref)) {
+      if (object.card == card) {
+        found.insert(pid->second);
+        break;
+      }
+    }
+  }
+  return {found.begin(), found.end()};
+}
+
+void Boundary::RewritePids(Bytes& bytes, ledger::Card card,
+                           const std::map<ledger::ProcessKey, std::uint32_t>& pids) const {
+  auto params = Load<rm::NV2080_CTRL_GPU_GET_PIDS_PARAMS>(bytes);
+  const auto list = PidsOnCard(card, pids);
+  params.pidTblCount = static_cast<std::uint32_t>(std::min(list.size(), std::size(params.pidTbl)));
+  std::fill(std::begin(params.pidTbl), std::end(params.pidTbl), 0U);
+  std::copy_n(list.begin(), params.pidTblCount, std::begin(params.pidTbl));
+  Store(bytes, params);
+}
+
+void Boundary::RewritePidInfo(Bytes& bytes, ledger::Card card,
+                              const std::map<ledger::ProcessKey, std::uint32_t>& pids) const {
+  auto params = Load<rm::NV2080_CTRL_GPU_GET_PID_INFO_PARAMS>(bytes);
+  const auto usage = ledger_.UsageByProcess(card);
+  const std::size_t count =
+      std::min<std::size_t>(params.pidInfoListCount, std::size(params.pidInfoList));
+  for (std::size_t i = 0; i < count; ++i) {
+    auto& entry = params.pidInfoList[i];
+    auto& memory = entry.data.vidMemUsage;
+    memory = {};
+    for (const auto& [process, pid] : pids) {
+      if (const auto used = usage.find(process); pid == entry.pid && used != usage.end()) {
+        memory.memPrivate += used->second.private_bytes + used->second.context_bytes;
+        memory.memSharedOwned += used->second.shared_owned_bytes;
+        memory.memSharedDuped += used->second.shared_duped_bytes;
+      }
+    }
+  }
+  Store(bytes, params);
+}
+
+// Keeps the granted ids of a list that ends at the first invalid one, at the start of `bytes`.
+void Boundary::FilterGpuIds(Bytes& bytes) const {
+  auto list = Load<rm::NV0000_CTRL_GPU_GET_ATTACHED_IDS_PARAMS>(bytes);
+  auto* const end = std::remove_if(std::begin(list.gpuIds), std::end(list.gpuIds),
+                                   [&](std::uint32_t id) { return !CardOfGpuId(id); });
+  std::fill(end, std::end(list.gpuIds), rm::NV0000_CTRL_GPU_INVALID_ID);
+  Store(bytes, list);
+}
+
+// Probed ids, then the excluded ones and (from 580) a word of flags per probed id.
+void Boundary::FilterProbedIds(Bytes& bytes) const {
+  constexpr std::size_t kSlots = rm::NV0000_CTRL_GPU_MAX_ATTACHED_GPUS;
+  constexpr std::size_t kWord = sizeof(std::uint32_t);
+  const Bytes before = bytes;
+  const bool has_flags = bytes.size() >= 3 * kSlots * kWord;
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < kSlots; ++i) {
+    const auto id = Load<std::uint32_t>(before, i * kWord);
+    if (CardOfGpuId(id)) {
+      Store(bytes, id, kept * kWord);
+      if (has_flags) {
+        Store(bytes, Load<std::uint32_t>(before, (2 * kSlots + i) * kWord),
+              (2 * kSlots + kept) * kWord);
+      }
+      ++kept;
+    }
+  }
+  for (std::size_t i = 0; i < kSlots; ++i) {
+    if (i >= kept) {
+      Store(bytes, rm::NV0000_CTRL_GPU_INVALID_ID, i * kWord);
+      if (has_flags) {
+        Store(bytes, std::uint32_t{0}, (2 * kSlots + i) * kWord);
+      }
+    }
+    Store(bytes, rm::NV0000_CTRL_GPU_INVALID_ID, (kSlots + i) * kWord);
+  }
+}
+
+void Boundary::FilterActiveDevices(Bytes& bytes) const {
+  auto list = Load<rm::NV0000_CTRL_GPU_GET_ACTIVE_DEVICE_IDS_PARAMS>(bytes);
+  auto* const last =
+      std::begin(list.devices) + std::min<std::size_t>(list.numDevices, std::size(list.devices));
+  auto* const end = std::remove_if(
+      std::begin(list.devices), last,
+      [&](const rm::NV0000_CTRL_GPU_ACTIVE_DEVICE& device) { return !CardOfGpuId(device.gpuId); });
+  std::fill(end, std::end(list.devices), rm::NV0000_CTRL_GPU_ACTIVE_DEVICE{});
+  list.numDevices = static_cast<std::uint32_t>(end - std::begin(list.devices));
+  Store(bytes, list);
+}
+
+// One region, as large as the slice; where it lies on the card is nobody's business.
+void Boundary::RewriteRegions(Bytes& bytes, ledger::Card card) const {
+  constexpr std::size_t kFirst =
+      offsetof(rm::NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS_V550, fbRegion);
+  if (bytes.size() < kFirst + abi_.fb_region_stride || Load<std::uint32_t>(bytes) == 0) {
+    return;
+  }
+  auto region = Load<rm::NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO_V550>(bytes, kFirst);
+  const std::uint64_t limit = ledger_.Limit(card);
+  region.base = 0;
+  region.limit = limit == 0 ? 0 : limit - 1;
+  region.reserved = 0;
+  std::fill(bytes.begin() + static_cast<std::ptrdiff_t>(kFirst + abi_.fb_region_stride),
+            bytes.end(), std::byte{0});
+  Store(bytes, region, kFirst);
+  Store(bytes, std::uint32_t{1});
+}
+
+// The card was found by its uuid: one that is not granted does not exist.
+void Boundary::HideUuidInfo(Call& call) const {
+  auto info = Load<rm::NV0000_CTRL_GPU_GET_UUID_INFO_PARAMS>(call.nested[0].bytes);
+  if (CardOfGpuId(info.gpuId)) {
+    return;
+  }
+  info.gpuId = 0;
+  info.deviceInstance = 0;
+  info.subdeviceInstance = 0;
+  Store(call.nested[0].bytes, info);
+  SetStatus(call, rm::NV_ERR_OBJECT_NOT_FOUND);
+}
+
+void Boundary::RewriteCardInfo(Call& call) const {
+  constexpr std::size_t kEntry = sizeof(rm::nv_ioctl_card_info_t);
+  Bytes kept;
+  for (std::size_t at = 0; at + kEntry <= call.image.size(); at += kEntry) {
+    const auto card = Load<rm::nv_ioctl_card_info_t>(call.image, at);
+    if (card.valid != 0 && CardOfGpuId(card.gpu_id)) {
+      kept.insert(kept.end(), call.image.begin() + static_cast<std::ptrdiff_t>(at),
+                  call.image.begin() + static_cast<std::ptrdiff_t>(at + kEntry));
+    }
+  }
+  kept.resize(call.image.size());
+  call.image = std::move(kept);
+}
+
+void Boundary::RewriteControl(Call& call, const Decision& decision,
+                              const std::map<ledger::ProcessKey, std::uint32_t>& pids) {
+  Bytes& params = call.nested[0].bytes;
+  const ledger::Card card = decision.card.value_or(0);
+  switch (call.command) {
+    case rm::NV2080_CTRL_CMD_FB_GET_INFO:
+      if (call.nested.size() > 1) {
+        Bytes& list = call.nested[1].bytes;
+        RewriteFbInfo(list, 0, list.size() / sizeof(rm::NV2080_CTRL_FB_INFO), card);
+      }
+      break;
+    case rm::NV2080_CTRL_CMD_FB_GET_INFO_V2: {
+      // {count, list}: the list's capacity differs by version, its place does not.
+      const std::size_t room =
+          (params.size() - sizeof(std::uint32_t)) / sizeof(rm::NV2080_CTRL_FB_INFO);
+      RewriteFbInfo(params, sizeof(std::uint32_t),
+                    std::min<std::size_t>(Load<std::uint32_t>(params), room), card);
+      break;
+    }
+    case rm::NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO:
+      RewriteRegions(params, card);
+      break;
+    case rm::NV2080_CTRL_CMD_GPU_GET_PIDS:
+      RewritePids(params, card, pids);
+      break;
+    case rm::NV2080_CTRL_CMD_GPU_GET_PID_INFO:
+      RewritePidInfo(params, card, pids);
+      break;
+    case rm::NV0000_CTRL_CMD_GPU_GET_ATTACHED_IDS:
+      FilterGpuIds(params);
+      break;
+    case rm::NV0000_CTRL_CMD_GPU_GET_PROBED_IDS:
+      FilterProbedIds(params);
+      break;
+    case rm::NV0000_CTRL_CMD_GPU_GET_ACTIVE_DEVICE_IDS:
+      FilterActiveDevices(params);
+      break;
+    case rm::NV0000_CTRL_CMD_GPU_GET_UUID_INFO:
+      HideUuidInfo(call);
+      break;
+    default:
+      break;
+  }
+}
+
+}  // namespace cgpu::boundary

@@ -1,0 +1,84 @@
+#include "shim/admission.h"
+
+#include <gtest/gtest.h>
+
+namespace cgpu::shim {
+namespace {
+
+struct Item {
+  int name = 0;
+  Claim claim;
+};
+
+std::unique_ptr<Item> Make(int name, std::vector<std::uint64_t> exclusive, int card = -1,
+                           bool releases = false) {
+  return std::make_unique<Item>(Item{name, {std::move(exclusive), card, releases}});
+}
+
+TEST(Admission, KeepsCallsOfOneClientInOrder) {
+  Admission<Item> admission(1);
+  auto first = admission.Start(Make(1, {7}));
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(admission.Start(Make(2, {7})), nullptr);
+  EXPECT_EQ(admission.Start(Make(3, {7})), nullptr);
+  EXPECT_NE(admission.Start(Make(4, {8})), nullptr);
+  auto ready = admission.Finish(first->claim);
+  ASSERT_EQ(ready.size(), 1U);
+  EXPECT_EQ(ready[0]->name, 2);
+  ready = admission.Finish(ready[0]->claim);
+  ASSERT_EQ(ready.size(), 1U);
+  EXPECT_EQ(ready[0]->name, 3);
+  EXPECT_EQ(admission.parked(), 0U);
+}
+
+TEST(Admission, NobodyOvertakesAParkedCallOfItsClient) {
+  Admission<Item> admission(1);
+  auto a = admission.Start(Make(1, {7}));
+  EXPECT_EQ(admission.Start(Make(2, {7, 8})), nullptr);
+  EXPECT_EQ(admission.Start(Make(3, {8})), nullptr) << "8 is free, but call 2 came first";
+  auto ready = admission.Finish(a->claim);
+  ASSERT_EQ(ready.size(), 1U);
+  EXPECT_EQ(ready[0]->name, 2);
+  ready = admission.Finish(ready[0]->claim);
+  ASSERT_EQ(ready.size(), 1U);
+  EXPECT_EQ(ready[0]->name, 3);
+}
+
+TEST(Admission, LimitsTheCallsOnACardButNotTheOnesThatGiveBack) {
+  Admission<Item> admission(2);
+  std::vector<std::unique_ptr<Item>> running;
+  for (int i = 0; i < Admission<Item>::kPerCard; ++i) {
+    running.push_back(admission.Start(Make(i, {}, 0)));
+    ASSERT_NE(running.back(), nullptr);
+  }
+  EXPECT_EQ(admission.Start(Make(10, {}, 0)), nullptr);
+  EXPECT_NE(admission.Start(Make(11, {}, 1)), nullptr) << "the other card is idle";
+  EXPECT_NE(admission.Start(Make(12, {5}, 0, true)), nullptr);
+  const auto ready = admission.Finish(running[0]->claim);
+  ASSERT_EQ(ready.size(), 1U);
+  EXPECT_EQ(ready[0]->name, 10);
+}
+
+TEST(Admission, HeldCallsRunWhenAThreadIsThere) {
+  Admission<Item> admission(1);
+  auto running = admission.Start(Make(1, {}));
+  EXPECT_EQ(admission.Start(Make(2, {}), /*hold=*/true), nullptr);
+  const auto ready = admission.Finish(running->claim);
+  ASSERT_EQ(ready.size(), 1U);
+  EXPECT_EQ(ready[0]->name, 2);
+}
+
+TEST(Admission, PurgesWhatIsGone) {
+  Admission<Item> admission(1);
+  auto running = admission.Start(Make(1, {7}));
+  EXPECT_EQ(admission.Start(Make(2, {7})), nullptr);
+  EXPECT_EQ(admission.Start(Make(3, {7})), nullptr);
+  const auto gone = admission.Purge([](const Item& item) { return item.name == 2; });
+  ASSERT_EQ(gone.size(), 1U);
+  const auto ready = admission.Finish(running->claim);
+  ASSERT_EQ(ready.size(), 1U);
+  EXPECT_EQ(ready[0]->name, 3);
+}
+
+}  // namespace
+}  // namespace cgpu::shim

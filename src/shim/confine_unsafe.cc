@@ -1,0 +1,144 @@
+#include <linux/audit.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "shim/confine.h"
+
+namespace cgpu::shim {
+namespace {
+
+// What the shim and its C library use after start, by purpose.
+constexpr auto kAllowed = std::to_array<int>({
+    // notifications, the driver, the tenants' files and memory
+    SYS_ioctl,
+    SYS_pidfd_open,
+    SYS_pidfd_getfd,
+    SYS_kcmp,
+    SYS_pread64,
+    SYS_pwrite64,
+    SYS_statx,
+    SYS_openat,
+    SYS_read,
+    SYS_write,
+    SYS_close,
+    SYS_readlinkat,
+    SYS_getdents64,
+    SYS_newfstatat,
+    SYS_lseek,
+    SYS_fcntl,
+    // waiting
+    SYS_poll,
+    SYS_ppoll,
+    SYS_epoll_create1,
+    SYS_epoll_ctl,
+    SYS_epoll_wait,
+    SYS_epoll_pwait,
+    SYS_timerfd_settime,
+    SYS_futex,
+    SYS_clock_gettime,
+    SYS_clock_nanosleep,
+    SYS_restart_syscall,
+    // the admin socket
+    SYS_accept4,
+    SYS_sendto,
+    SYS_recvfrom,
+    SYS_sendmsg,
+    SYS_recvmsg,
+    SYS_setsockopt,
+    // threads and memory
+    SYS_clone,
+    SYS_clone3,
+    SYS_set_robust_list,
+    SYS_rseq,
+    SYS_mmap,
+    SYS_munmap,
+    SYS_mprotect,
+    SYS_madvise,
+    SYS_mremap,
+    SYS_brk,
+    SYS_sched_yield,
+    SYS_sched_getaffinity,
+    SYS_gettid,
+    SYS_getpid,
+    SYS_getrandom,
+    SYS_rt_sigprocmask,
+    SYS_rt_sigaction,
+    SYS_rt_sigreturn,
+    SYS_sigaltstack,
+    SYS_tgkill,
+    SYS_prlimit64,
+    SYS_prctl,
+    SYS_exit,
+    SYS_exit_group,
+});
+
+Error Wrong(const char* what) {
+  return Error{Code::kPermission, 0, std::string("the shim was started with ") + what,
+               "start it through `cgpu run`"};
+}
+
+}  // namespace
+
+Result<> CheckPrivileges(unsigned user) {
+  if (prctl(PR_SET_DUMPABLE, 0) != 0 || prctl(PR_GET_DUMPABLE) != 0) {
+    return Wrong("a memory that others may read");
+  }
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
+    return ErrnoError(Code::kPermission, errno, "cannot give up gaining privileges");
+  }
+  if (user != 0) {
+    return {};
+  }
+  if (getuid() == 0 || geteuid() == 0) {
+    return Wrong("uid 0");
+  }
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  std::array<__user_cap_data_struct, 2> sets{};
+  if (syscall(SYS_capget, &header, sets.data()) != 0) {
+    return ErrnoError(Code::kInternal, errno, "cannot read the shim's capabilities");
+  }
+  const std::uint32_t only = 1U << CAP_SYS_PTRACE;
+  if (sets[0].permitted != only || sets[0].effective != only || sets[1].permitted != 0 ||
+      sets[1].effective != 0) {
+    return Wrong("other capabilities than CAP_SYS_PTRACE");
+  }
+  for (int cap = 0; cap <= CAP_LAST_CAP; ++cap) {
+    const bool bounded = prctl(PR_CAPBSET_READ, cap) == 1;
+    const bool ambient = prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, cap, 0, 0) == 1;
+    if (bounded != (cap == CAP_SYS_PTRACE) || ambient != (cap == CAP_SYS_PTRACE)) {
+      return Wrong("other capabilities than CAP_SYS_PTRACE within reach");
+    }
+  }
+  return {};
+}
+
+Result<> ConfineSystemCalls() {
+  std::vector<sock_filter> program = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, arch)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+  };
+  for (const int nr : kAllowed) {
+    program.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<std::uint32_t>(nr), 0, 1));
+    program.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+  }
+  program.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS));
+  sock_fprog filter{static_cast<unsigned short>(program.size()), program.data()};
+  if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter) != 0) {
+    return ErrnoError(Code::kUnsupported, errno, "cannot confine the shim");
+  }
+  return {};
+}
+
+}  // namespace cgpu::shim

@@ -1,0 +1,65 @@
+// The shim's own small RM client: questions that must not depend on anything of the tenant's.
+//
+// It has a control file and an RM client of its own, and keeps one open file per card while tenants
+// have clients: the driver lets a process use a card only if that process itself holds an open file
+// of it (osIsGpuAccessible, src/nvidia/arch/nvalloc/unix/src/os.c). Thread-safe.
+#ifndef CGPU_SHIM_DRIVER_H_
+#define CGPU_SHIM_DRIVER_H_
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/result.h"
+#include "rm/abi.h"
+
+namespace cgpu::shim {
+
+class Driver {
+ public:
+  // `card_paths`: the card files in the order of the grant.
+  static Result<std::unique_ptr<Driver>> Open(const rm::Abi& abi, const std::string& control_path,
+                                              std::vector<std::string> card_paths);
+
+  // The driver's number of a card, for NV01_DEVICE_0.
+  [[nodiscard]] Result<std::uint32_t> DeviceInstance(std::uint32_t gpu_id) const;
+
+  // False only if the driver says that this client does not exist.
+  [[nodiscard]] bool ClientExists(std::uint32_t client) const;
+
+  // Opens the card's file if it is not open. The first time the card is opened, also asks what the
+  // driver takes for a channel group's context.
+  [[nodiscard]] Result<> OpenCard(std::size_t card, std::uint32_t device_instance);
+  [[nodiscard]] std::uint64_t ContextBytes(std::size_t card) const;
+  // The cards' files, to be closed by the caller outside of its locks.
+  [[nodiscard]] std::vector<UniqueFd> TakeCardFiles();
+
+ private:
+  struct Card {
+    std::string path;
+    UniqueFd file;
+    bool asked = false;
+    std::uint64_t context_bytes = 0;
+  };
+  explicit Driver(const rm::Abi& abi) : abi_(abi) {}
+  Result<std::uint32_t> Alloc(std::uint32_t parent, std::uint32_t handle, std::uint32_t cls,
+                              void* params) const;
+  Result<std::uint32_t> Control(std::uint32_t object, std::uint32_t command, void* params,
+                                std::uint32_t size) const;
+  void Free(std::uint32_t object) const;
+  Result<std::uint64_t> QueryContextBytes() const;
+  Result<std::uint64_t> AskContextBytes(std::uint32_t device_instance) const;
+
+  const rm::Abi& abi_;
+  UniqueFd control_;
+  std::uint32_t client_ = 0;
+  mutable std::mutex mutex_;  // guards cards_
+  std::vector<Card> cards_;
+};
+
+}  // namespace cgpu::shim
+
+#endif  // CGPU_SHIM_DRIVER_H_

@@ -1,0 +1,211 @@
+#include <fcntl.h>
+#include <sys/ioctl.h>
+
+#include <bit>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "base/file.h"
+#include "rm/context_buffers.h"
+#include "rm/control_table.h"
+#include "rm/nv_alloc.h"
+#include "rm/nv_classes.h"
+#include "rm/nv_controls.h"
+#include "rm/nv_ctrl.h"
+#include "rm/nv_escape.h"
+#include "rm/nv_status.h"
+#include "rm/nv_structs.h"
+#include "shim/driver.h"
+
+namespace cgpu::shim {
+namespace {
+
+// Handles of our own client; any numbers will do.
+constexpr std::uint32_t kDevice = 0xc0de0001;
+constexpr std::uint32_t kSubdevice = 0xc0de0002;
+
+template <class T>
+int Call(int fd, std::uint32_t nr, T& params) {
+  return ioctl(fd, _IOWR('F', nr, T), &params) == 0 ? 0 : errno;
+}
+
+Error Refused(const char* what, int error, std::uint32_t status) {
+  char text[160];
+  (void)std::snprintf(text, sizeof(text), "the driver refused %s (status 0x%x)", what, status);
+  return Error{Code::kUnavailable, error, text, {}};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Driver>> Driver::Open(const rm::Abi& abi, const std::string& control_path,
+                                             std::vector<std::string> card_paths) {
+  std::unique_ptr<Driver> driver(new Driver(abi));
+  auto control = OpenFile(control_path, O_RDWR);
+  if (!control.ok()) {
+    return control.error();
+  }
+  driver->control_ = std::move(*control);
+  for (std::string& path : card_paths) {
+    driver->cards_.push_back(Card{std::move(path), {}, false, 0});
+  }
+  rm::NVOS21_PARAMETERS root{};
+  root.hClass = rm::NV01_ROOT_CLIENT;
+  const int error = Call(driver->control_.get(), rm::NV_ESC_RM_ALLOC, root);
+  if (error != 0 || root.status != rm::NV_OK) {
+    return Refused("a client", error, root.status);
+  }
+  driver->client_ = root.hObjectNew;
+  return driver;
+}
+
+Result<std::uint32_t> Driver::Alloc(std::uint32_t parent, std::uint32_t handle, std::uint32_t cls,
+                                    void* params) const {
+  rm::NVOS21_PARAMETERS alloc{};
+  alloc.hRoot = client_;
+  alloc.hObjectParent = parent;
+  alloc.hObjectNew = handle;
+  alloc.hClass = cls;
+  alloc.pAllocParms = std::bit_cast<std::uint64_t>(params);
+  const int error = Call(control_.get(), rm::NV_ESC_RM_ALLOC, alloc);
+  if (error != 0 || alloc.status != rm::NV_OK) {
+    return Refused("an object", error, alloc.status);
+  }
+  return alloc.hObjectNew;
+}
+
+Result<std::uint32_t> Driver::Control(std::uint32_t object, std::uint32_t command, void* params,
+                                      std::uint32_t size) const {
+  rm::NVOS54_PARAMETERS control{};
+  control.hClient = client_;
+  control.hObject = object;
+  control.cmd = command;
+  control.params = std::bit_cast<std::uint64_t>(params);
+  control.paramsSize = size;
+  const int error = Call(control_.get(), rm::NV_ESC_RM_CONTROL, control);
+  if (error != 0) {
+    return Refused("a question", error, control.status);
+  }
+  return control.status;
+}
+
+void Driver::Free(std::uint32_t object) const {
+  rm::NVOS00_PARAMETERS free{};
+  free.hRoot = client_;
+  free.hObjectParent = client_;
+  free.hObjectOld = object;
+  (void)Call(control_.get(), rm::NV_ESC_RM_FREE, free);
+}
+
+Result<std::uint32_t> Driver::DeviceInstance(std::uint32_t gpu_id) const {
+  rm::NV0000_CTRL_GPU_GET_ID_INFO_V2_PARAMS info{};
+  info.gpuId = gpu_id;
+  auto status = Control(client_, rm::NV0000_CTRL_CMD_GPU_GET_ID_INFO_V2, &info, sizeof(info));
+  if (!status.ok()) {
+    return status.error();
+  }
+  if (*status != rm::NV_OK) {
+    return Refused("a card's number", 0, *status);
+  }
+  return info.deviceInstance;
+}
+
+bool Driver::ClientExists(std::uint32_t client) const {
+  rm::NV0000_CTRL_CLIENT_GET_ACCESS_RIGHTS_PARAMS params{};
+  params.hClient = client;
+  params.hObject = client;
+  const auto status =
+      Control(client_, rm::NV0000_CTRL_CMD_CLIENT_GET_ACCESS_RIGHTS, &params, sizeof(params));
+  return !status.ok() ||
+         (*status != rm::NV_ERR_INVALID_CLIENT && *status != rm::NV_ERR_INVALID_OBJECT_HANDLE);
+}
+
+// What one channel group takes, from the sizes of its buffers. Asked on our own subdevice.
+Result<std::uint64_t> Driver::QueryContextBytes() const {
+  rm::ContextBufferSizes sizes{};
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    rm::NV2080_CTRL_GR_GET_ENGINE_CONTEXT_PROPERTIES_PARAMS params{};
+    params.engineId = rm::kGroupContextBuffers[i];
+    const auto status = Control(kSubdevice, rm::NV2080_CTRL_CMD_GR_GET_ENGINE_CONTEXT_PROPERTIES,
+                                &params, sizeof(params));
+    if (!status.ok()) {
+      return status.error();
+    }
+    if (*status == rm::NV_OK) {
+      sizes[i] = params.size;
+    } else if (*status != rm::NV_ERR_NOT_SUPPORTED) {
+      return Refused("the size of a context", 0, *status);
+    }
+  }
+  // {count, list}; the list's capacity differs by version, its place does not.
+  std::vector<std::byte> info(rm::ControlSize(abi_, rm::NV2080_CTRL_CMD_GR_GET_INFO_V2));
+  const std::uint32_t question[2] = {1, rm::NV2080_CTRL_GR_INFO_INDEX_MAX_SUBCONTEXT_COUNT};
+  std::memcpy(info.data(), question, sizeof(question));
+  const auto status = Control(kSubdevice, rm::NV2080_CTRL_CMD_GR_GET_INFO_V2, info.data(),
+                              static_cast<std::uint32_t>(info.size()));
+  if (!status.ok()) {
+    return status.error();
+  }
+  std::uint32_t subcontexts = 0;
+  if (*status == rm::NV_OK) {
+    std::memcpy(&subcontexts, info.data() + sizeof(question), sizeof(subcontexts));
+  }
+  return rm::ContextGroupBytes(sizes, subcontexts);
+}
+
+Result<std::uint64_t> Driver::AskContextBytes(std::uint32_t device_instance) const {
+  rm::NV0080_ALLOC_PARAMETERS device{};
+  device.deviceId = device_instance;
+  if (auto made = Alloc(client_, kDevice, rm::NV01_DEVICE_0, &device); !made.ok()) {
+    return made.error();
+  }
+  rm::NV2080_ALLOC_PARAMETERS subdevice{};
+  Result<std::uint64_t> bytes = std::uint64_t{0};
+  if (auto made = Alloc(kDevice, kSubdevice, rm::NV20_SUBDEVICE_0, &subdevice); !made.ok()) {
+    bytes = made.error();
+  } else {
+    bytes = QueryContextBytes();
+  }
+  Free(kDevice);
+  return bytes;
+}
+
+Result<> Driver::OpenCard(std::size_t card, std::uint32_t device_instance) {
+  const std::lock_guard lock(mutex_);
+  Card& entry = cards_[card];
+  if (entry.file.valid()) {
+    return {};
+  }
+  auto file = OpenFile(entry.path, O_RDWR);
+  if (!file.ok()) {
+    return file.error();
+  }
+  entry.file = std::move(*file);
+  if (!entry.asked) {
+    auto bytes = AskContextBytes(device_instance);
+    if (!bytes.ok()) {
+      return bytes.error();
+    }
+    entry.context_bytes = *bytes;
+    entry.asked = true;
+  }
+  return {};
+}
+
+std::uint64_t Driver::ContextBytes(std::size_t card) const {
+  const std::lock_guard lock(mutex_);
+  return cards_[card].context_bytes;
+}
+
+std::vector<UniqueFd> Driver::TakeCardFiles() {
+  const std::lock_guard lock(mutex_);
+  std::vector<UniqueFd> files;
+  for (Card& card : cards_) {
+    if (card.file.valid()) {
+      files.push_back(std::move(card.file));
+    }
+  }
+  return files;
+}
+
+}  // namespace cgpu::shim

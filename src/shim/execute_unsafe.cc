@@ -1,0 +1,50 @@
+// The only place where a tenant's call enters the driver.
+#include <sys/ioctl.h>
+#include <time.h>
+
+#include <cerrno>
+
+#include "rm/nv_escape.h"
+#include "rm/nv_structs.h"
+#include "shim/server.h"
+
+namespace cgpu::shim {
+namespace {
+
+constexpr std::size_t kMaxTrace = 1 << 16;
+
+std::uint64_t NowNs() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U +
+         static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+}  // namespace
+
+int Server::Execute(Pending& pending) {
+  boundary::Call& call = pending.call;
+  boundary::PointInside(call, pending.argument.get());
+  const auto request = _IOC(_IOC_READ | _IOC_WRITE, 'F', call.nr, call.image.size());
+  const bool traced = tracing_.load(std::memory_order_relaxed);
+  const std::uint64_t start = traced ? NowNs() : 0;
+  const int error = ioctl(pending.file.get(), request, call.image.data()) < 0 ? errno : 0;
+  if (traced) {
+    const std::lock_guard lock(trace_mutex_);
+    if (trace_.size() < kMaxTrace) {
+      trace_.push_back(static_cast<std::uint32_t>(NowNs() - start));
+    }
+  }
+  boundary::PointBack(call);
+  return error;
+}
+
+void Server::FreeInDriver(const Pending& pending, const boundary::Undo& undo) {
+  rm::NVOS00_PARAMETERS free{};
+  free.hRoot = undo.client;
+  free.hObjectParent = undo.client;
+  free.hObjectOld = undo.object;
+  (void)ioctl(pending.file.get(), _IOWR('F', rm::NV_ESC_RM_FREE, rm::NVOS00_PARAMETERS), &free);
+}
+
+}  // namespace cgpu::shim

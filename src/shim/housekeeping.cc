@@ -1,0 +1,162 @@
+#include "shim/housekeeping.h"
+
+#include <poll.h>
+#include <sys/inotify.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+#include "base/file.h"
+#include "registry/admin.h"
+
+namespace cgpu::shim {
+namespace {
+
+// When to look after an exit or a close, in milliseconds from the one before: the last close is
+// reported before the driver has acted on it, and the driver takes its time.
+constexpr std::array<long, 9> kRounds = {1, 4, 10, 20, 40, 80, 160, 320, 640};
+
+constexpr std::size_t kMaxRequest = 4096;
+
+}  // namespace
+
+Result<Housekeeping> Housekeeping::Make(Server& server, UniqueFd admin, unsigned first_pid) {
+  UniqueFd inotify(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+  UniqueFd timer(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  if (!inotify.valid() || !timer.valid()) {
+    return ErrnoError(Code::kUnavailable, errno, "cannot watch for closes");
+  }
+  for (const std::string& path : server.config().watches) {
+    if (inotify_add_watch(inotify.get(), path.c_str(), IN_CLOSE) < 0) {
+      return ErrnoError(Code::kUnavailable, errno, "cannot watch " + path);
+    }
+  }
+  return Housekeeping(server, std::move(admin), std::move(inotify), std::move(timer), first_pid);
+}
+
+// Starts the rounds anew.
+void Housekeeping::Schedule() {
+  round_ = 0;
+  itimerspec when{};
+  when.it_value.tv_nsec = kRounds[0] * 1'000'000;
+  (void)timerfd_settime(timer_.get(), 0, &when, nullptr);
+}
+
+void Housekeeping::Round() {
+  std::uint64_t ticks = 0;
+  (void)!read(timer_.get(), &ticks, sizeof(ticks));
+  if (server_.Reconcile()) {
+    round_ = 0;
+  }
+  ++round_;
+  if (ended_ && (!server_.Holding() || round_ >= kRounds.size())) {
+    done_ = true;
+    return;
+  }
+  if (round_ < kRounds.size() && server_.Holding()) {
+    itimerspec when{};
+    when.it_value.tv_nsec = kRounds[round_] * 1'000'000;
+    (void)timerfd_settime(timer_.get(), 0, &when, nullptr);
+  }
+}
+
+void Housekeeping::DrainInotify() const {
+  alignas(inotify_event) char buffer[4096];
+  while (read(inotify_.get(), buffer, sizeof(buffer)) > 0) {
+  }
+}
+
+void Housekeeping::Run() {
+  enum { kListener, kExits, kInotify, kTimer, kAdmin, kCount };
+  std::array<pollfd, kCount> polled{};
+  polled[kListener] = {server_.listener_fd(), 0, 0};  // POLLHUP alone
+  polled[kExits] = {server_.exit_events(), POLLIN, 0};
+  polled[kInotify] = {inotify_.get(), POLLIN, 0};
+  polled[kTimer] = {timer_.get(), POLLIN, 0};
+  polled[kAdmin] = {admin_.get(), POLLIN, 0};
+  while (!done_) {
+    if (poll(polled.data(), polled.size(), -1) < 0) {
+      continue;  // EINTR
+    }
+    if ((polled[kListener].revents & (POLLHUP | POLLERR)) != 0) {
+      ended_ = true;
+      polled[kListener].fd = -1;
+      server_.DropDead();
+      Schedule();
+    }
+    if (polled[kExits].revents != 0) {
+      server_.DropDead();
+      Schedule();
+    }
+    if (polled[kInotify].revents != 0) {
+      DrainInotify();
+      Schedule();
+    }
+    if (polled[kTimer].revents != 0) {
+      Round();
+    }
+    if ((polled[kAdmin].revents & POLLIN) != 0) {
+      ServeAdmin();
+    }
+  }
+}
+
+void Housekeeping::ServeAdmin() const {
+  const UniqueFd connection(accept4(admin_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (!connection.valid()) {
+    return;
+  }
+  // The socket's folder and mode decide who gets here. A silent peer must not hold us up.
+  const timeval patience{1, 0};
+  (void)setsockopt(connection.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+  (void)setsockopt(connection.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+  std::string line;
+  char c = 0;
+  while (line.size() < kMaxRequest && read(connection.get(), &c, 1) == 1 && c != '\n') {
+    line.push_back(c);
+  }
+  std::string reply = Reply(line);
+  while (!reply.empty()) {
+    const ssize_t n = send(connection.get(), reply.data(), reply.size(), MSG_NOSIGNAL);
+    if (n <= 0) {
+      return;
+    }
+    reply.erase(0, static_cast<std::size_t>(n));
+  }
+}
+
+std::string Housekeeping::Reply(const std::string& line) const {
+  const auto request = DecodeRequest(line);
+  if (!request.ok()) {
+    return EncodeOutcome(request.error());
+  }
+  switch (request->kind) {
+    case AdminRequest::Kind::kPs: {
+      ContainerStatus status = server_.Status();
+      status.pid = first_pid_;
+      return EncodeStatus(status);
+    }
+    case AdminRequest::Kind::kSet:
+      return EncodeOutcome(server_.SetLimit(request->uuid, request->bytes));
+    case AdminRequest::Kind::kTrace: {
+      std::string text;
+      for (const std::uint32_t ns : server_.TakeTrace()) {
+        text += std::to_string(ns) + "\n";
+      }
+      return text + ".\n";
+    }
+    case AdminRequest::Kind::kRefused: {
+      std::string text;
+      for (const auto& [what, count] : server_.Refused()) {
+        text += std::to_string(count) + " " + what + "\n";
+      }
+      return text + ".\n";
+    }
+  }
+  return EncodeOutcome(Error{Code::kInvalid, 0, "unknown request", {}});
+}
+
+}  // namespace cgpu::shim

@@ -1,0 +1,62 @@
+// Answers an interrupted call from its record instead of executing it twice.
+//
+// Where the kernel or runtime cannot wait killably, a signal makes the tenant's thread leave a call
+// that the shim is executing, and restart it. The driver has then already done the work. The
+// restarted call has the same instruction pointer and arguments, and its parameters are either
+// what they were (the results were not delivered) or exactly what we wrote (the results were
+// written but the wake-up was lost). In both cases the record's results are the answer.
+//
+// Cost: a thread that repeats a call with parameters it left exactly as we wrote them gets the
+// same results again. That happens only without killable waits.
+//
+// Pure; not thread-safe.
+#ifndef CGPU_SHIM_REPLAY_H_
+#define CGPU_SHIM_REPLAY_H_
+
+#include <sys/types.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+namespace cgpu::shim {
+
+struct ReplayKey {
+  std::uint64_t process = 0;  // serial
+  pid_t tid = 0;
+  std::uint64_t ip = 0;
+  std::array<std::uint64_t, 3> args{};
+  friend bool operator==(const ReplayKey&, const ReplayKey&) = default;
+};
+
+// A call's memory: the parameters, then each nested block.
+using Image = std::vector<std::vector<std::byte>>;
+
+struct ReplayRecord {
+  ReplayKey key;
+  Image input;
+  Image output;
+  int error = 0;
+};
+
+class ReplayLog {
+ public:
+  // The record that answers this call, or null: then the call is new. Valid until the next Add().
+  [[nodiscard]] const ReplayRecord* Find(const ReplayKey& key, const Image& now) const;
+
+  // Keeps the record as the last of its thread's call at that place.
+  void Add(ReplayRecord record);
+
+  // Forgets the threads of a process that has exited.
+  void DropProcess(std::uint64_t process);
+
+ private:
+  static constexpr std::size_t kPerThread = 8;  // calls nested in signal handlers
+  std::map<pid_t, std::vector<ReplayRecord>> threads_;
+};
+
+}  // namespace cgpu::shim
+
+#endif  // CGPU_SHIM_REPLAY_H_

@@ -1,0 +1,452 @@
+#include "shim/server.h"
+
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <condition_variable>
+#include <deque>
+#include <thread>
+
+#include "rm/nv_classes.h"
+#include "rm/nv_controls.h"
+#include "rm/nv_ctrl.h"
+#include "rm/nv_escape.h"
+#include "rm/nv_status.h"
+
+namespace cgpu::shim {
+namespace {
+
+using boundary::Decision;
+using kernel::Notification;
+
+constexpr std::uint64_t kThreadKey = std::uint64_t{1} << 32;  // above every client handle
+
+// The tenant's memory through its pinned process. Remembers whether the address space was gone.
+class CallerMemory final : public boundary::TenantMemory {
+ public:
+  explicit CallerMemory(const kernel::Caller& caller) : caller_(caller) {}
+
+  bool Read(std::uint64_t address, void* into, std::size_t size) override {
+    const ssize_t n = caller_.Read(address, into, size);
+    gone_ = gone_ || n == 0;
+    return n == static_cast<ssize_t>(size);
+  }
+  [[nodiscard]] bool gone() const { return gone_; }
+
+ private:
+  const kernel::Caller& caller_;
+  bool gone_ = false;
+};
+
+Image ImageOf(const boundary::Call& call) {
+  Image image;
+  image.push_back(call.image);
+  for (const boundary::Nested& nested : call.nested) {
+    image.push_back(nested.bytes);
+  }
+  return image;
+}
+
+boundary::FileKind KindOf(NodeFile::Kind kind) {
+  switch (kind) {
+    case NodeFile::Kind::kCtl:
+      return boundary::FileKind::kControl;
+    case NodeFile::Kind::kUvm:
+      return boundary::FileKind::kUvm;
+    case NodeFile::Kind::kGpu:
+      break;
+  }
+  return boundary::FileKind::kCard;
+}
+
+void RunDetached(void* (*entry)(void*), void* argument) {
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_attr_setstacksize(&attributes, 256 * 1024);
+  pthread_t thread{};
+  // On failure the call in `argument` waits for the next thread that becomes free; nothing is lost
+  // but time. Creation fails only when the machine has no room for a stack.
+  if (pthread_create(&thread, &attributes, entry, argument) != 0) {
+    entry(argument);
+  }
+  pthread_attr_destroy(&attributes);
+}
+
+}  // namespace
+
+// Closes files that are not a GPU's: their file system may never answer.
+class Server::Reaper {
+ public:
+  void Add(UniqueFd file) {
+    const std::lock_guard lock(mutex_);
+    files_.push_back(std::move(file));
+    added_.notify_one();
+  }
+  void Loop() {
+    while (true) {
+      std::unique_lock lock(mutex_);
+      added_.wait(lock, [&] { return !files_.empty(); });
+      const UniqueFd file = std::move(files_.front());
+      files_.pop_front();
+      lock.unlock();
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable added_;
+  std::deque<UniqueFd> files_;
+};
+
+Server::Server(ShimConfig config, const rm::Abi& abi, std::unique_ptr<Driver> driver,
+               std::vector<boundary::CardIds> cards, UniqueFd proc)
+    : config_(std::move(config)),
+      abi_(abi),
+      driver_(std::move(driver)),
+      callers_(std::move(proc)),
+      admission_(config_.cards.size()),
+      ledger_(
+          [&] {
+            std::vector<std::uint64_t> limits;
+            for (const CardGrant& card : config_.cards) {
+              limits.push_back(card.limit_bytes);
+            }
+            return limits;
+          }(),
+          kBounds),
+      boundary_(abi, std::move(cards), ledger_),
+      reaper_(std::make_shared<Reaper>()) {}
+
+void Server::Start(kernel::NotifyListener listener) {
+  listener_.emplace(std::move(listener));
+  std::thread([reaper = reaper_] { reaper->Loop(); }).detach();
+  StartWorker(nullptr);
+  StartWorker(nullptr);
+}
+
+void Server::StartWorker(std::unique_ptr<Pending> first) {
+  struct Start {
+    Server* server;
+    std::unique_ptr<Pending> first;
+  };
+  ++workers_;
+  RunDetached(
+      [](void* argument) -> void* {
+        const std::unique_ptr<Start> start(static_cast<Start*>(argument));
+        start->server->Work(std::move(start->first));
+        return nullptr;
+      },
+      new Start{this, std::move(first)});
+}
+
+void Server::KeepOneWaiting() {
+  if (waiting_.load() == 0 && workers_.load() < kMaxWorkers) {
+    StartWorker(nullptr);
+  }
+}
+
+void Server::Work(std::unique_ptr<Pending> first) {
+  if (first) {
+    Run(std::move(first));
+  }
+  while (true) {
+    if (++waiting_ > kIdleWorkers && workers_.load() > kIdleWorkers) {
+      --waiting_;
+      break;
+    }
+    const auto notification = listener_->Receive();
+    --waiting_;
+    if (!notification.ok()) {
+      continue;  // the caller died; when all have, housekeeping ends the process
+    }
+    KeepOneWaiting();
+    if (auto pending = Prepare(*notification)) {
+      // The last threads are kept for calls that give back.
+      const bool last = workers_.load() >= kMaxWorkers && waiting_.load() < kReserved;
+      Admit(std::move(pending), last);
+    }
+  }
+  --workers_;
+}
+
+std::optional<boundary::File> Server::Recognise(int fd) {
+  const auto identity = kernel::Identify(fd);
+  if (!identity.ok()) {
+    return std::nullopt;
+  }
+  for (const NodeFile& file : config_.files) {
+    const std::uint64_t device = makedev(file.dev_major, file.dev_minor);
+    const bool match = file.simulated ? identity->dev == device &&
+                                            (identity->ino & file.ino_mask) == file.ino_value
+                                      : identity->char_device && identity->rdev == device;
+    if (match) {
+      return boundary::File{KindOf(file.kind), file.minor, file.granted,
+                            file.simulated ? identity->ino : 0};
+    }
+  }
+  return std::nullopt;
+}
+
+void Server::Discard(UniqueFd file) {
+  if (file.valid()) {
+    reaper_->Add(std::move(file));
+  }
+}
+
+// Sees a notification as far as a decoded call that waits for admission; null: it was answered, or
+// its caller is gone.
+std::unique_ptr<Pending> Server::Prepare(const Notification& notification) {
+  const auto request = static_cast<std::uint32_t>(notification.args[1]);
+  if (notification.nr != SYS_ioctl || !rm::AnyDriverAccepts(request)) {
+    // By the registers alone: no GPU file of any supported driver does anything for this number.
+    (void)listener_->Continue(notification.id);
+    return nullptr;
+  }
+  bool again = false;
+  auto pending = CopyIn(notification, false, &again);
+  return again ? CopyIn(notification, true, nullptr) : std::move(pending);
+}
+
+// `again`: set when what is cached of the caller turned out to be out of date.
+std::unique_ptr<Pending> Server::CopyIn(const Notification& notification, bool fresh, bool* again) {
+  const auto answer = [&](int error) {
+    // Without this check the error could be for a thread that is gone and its number given away.
+    if (listener_->Valid(notification.id)) {
+      (void)listener_->Answer(notification.id, 0, error);
+    }
+    return nullptr;
+  };
+  auto caller = callers_.Find(notification.tid, fresh);
+  if (!caller.ok()) {
+    return answer(EIO);
+  }
+  auto file = (*caller)->TakeFd(static_cast<int>(notification.args[0]));
+  if (!file.ok()) {
+    if (file.error().sys_errno == ESRCH && again != nullptr) {
+      *again = true;
+      return nullptr;
+    }
+    return answer(file.error().sys_errno == EMFILE ? EIO : EBADF);
+  }
+  const auto known = Recognise(file->get());
+  if (!known) {
+    Discard(std::move(*file));
+    const std::lock_guard lock(state_mutex_);
+    boundary_.CountRefused("a GPU command on another file");
+    return answer(ENOTTY);
+  }
+  auto pending = std::make_unique<Pending>();
+  pending->notification = notification;
+  pending->caller = *caller;
+  pending->file = std::move(*file);
+  pending->call.file = *known;
+  pending->call.process = (*caller)->process->serial;
+  if (!known->granted || known->kind == boundary::FileKind::kUvm) {
+    const std::lock_guard lock(state_mutex_);
+    boundary_.CountRefused(known->granted ? "a UVM command" : "a file of another card");
+    return answer(known->granted ? EINVAL : EPERM);
+  }
+  CallerMemory memory(**caller);
+  const int error = boundary::Decode(abi_, static_cast<std::uint32_t>(notification.args[1]),
+                                     notification.args[2], memory, pending->call);
+  if (memory.gone() && again != nullptr) {
+    *again = true;
+    return nullptr;
+  }
+  if (error != 0) {
+    return answer(error);
+  }
+  TakeArgument(*pending);
+  // Everything above was found by a number. If the caller still waits, it was the caller's.
+  return listener_->Valid(notification.id) ? std::move(pending) : nullptr;
+}
+
+// The file behind a descriptor number inside the parameters.
+bool Server::TakeArgument(Pending& pending) {
+  if (!pending.call.fd) {
+    return true;
+  }
+  auto file = pending.caller->TakeFd(pending.call.fd->number);
+  if (!file.ok()) {
+    return false;
+  }
+  pending.call.fd->file = Recognise(file->get());
+  if (!pending.call.fd->file) {
+    Discard(std::move(*file));
+    return false;
+  }
+  pending.argument = std::move(*file);
+  return true;
+}
+
+void Server::Admit(std::unique_ptr<Pending> pending, bool hold) {
+  boundary::Needs needs;
+  {
+    const std::lock_guard lock(state_mutex_);
+    needs = boundary_.NeedsOf(pending->call);
+  }
+  pending->claim.exclusive.assign(needs.clients.begin(), needs.clients.end());
+  if (!config_.killable && pending->call.ChangesState()) {
+    // A restarted call waits for the one it repeats.
+    pending->claim.exclusive.push_back(kThreadKey |
+                                       static_cast<std::uint32_t>(pending->notification.tid));
+  }
+  pending->claim.card = needs.card ? static_cast<int>(*needs.card) : -1;
+  pending->claim.releases = pending->call.Releases();
+  hold = hold && !pending->claim.releases;
+  pending->waited = true;  // what Start() keeps is looked at again when it gets its turn
+  if (auto ready = admission_.Start(std::move(pending), hold)) {
+    ready->waited = false;
+    Run(std::move(ready));
+  }
+}
+
+void Server::Finish(const Claim& claim) {
+  for (auto& ready : admission_.Finish(claim)) {
+    // Each on a thread of its own, so that none waits for another's driver call.
+    StartWorker(std::move(ready));
+  }
+}
+
+void Server::Run(std::unique_ptr<Pending> pending) {
+  const Notification notification = pending->notification;
+  const Claim claim = pending->claim;
+  bool copy_out = false;
+  int error = 0;
+  bool alive = !pending->waited || listener_->Valid(notification.id);
+  if (alive && pending->waited && !config_.killable) {
+    // Its parameters may be what an earlier execution of the same call wrote meanwhile.
+    auto renewed = CopyIn(notification, false, nullptr);
+    if (renewed && (renewed->call.client != pending->call.client ||
+                    renewed->call.source_client != pending->call.source_client)) {
+      Finish(claim);
+      Admit(std::move(renewed), false);  // another call now: it needs other clients
+      return;
+    }
+    alive = renewed != nullptr;
+    if (alive) {
+      pending = std::move(renewed);
+    }
+  }
+  if (alive) {
+    error = SeeThrough(*pending, &copy_out);
+  }
+  Finish(claim);
+  if (!alive) {
+    return;
+  }
+  if (copy_out && !CopyOut(*pending)) {
+    error = EFAULT;
+  }
+  (void)listener_->Answer(notification.id, 0, error);
+}
+
+bool Server::Replayed(Pending& pending, ReplayKey& key, Image& input) {
+  const Notification& n = pending.notification;
+  key = {pending.call.process, n.tid, n.ip, {n.args[0], n.args[1], n.args[2]}};
+  input = ImageOf(pending.call);
+  const std::lock_guard lock(replay_mutex_);
+  const ReplayRecord* record = replay_.Find(key, input);
+  if (record == nullptr || record->error != 0) {
+    return false;
+  }
+  pending.call.image = record->output[0];
+  for (std::size_t i = 0; i < pending.call.nested.size(); ++i) {
+    pending.call.nested[i].bytes = record->output[i + 1];
+  }
+  return true;
+}
+
+// Decides, executes and accounts. Returns the errno for the tenant.
+int Server::SeeThrough(Pending& pending, bool* copy_out) {
+  ReplayKey key;
+  Image input;
+  const bool recorded = !config_.killable && pending.call.ChangesState();
+  if (recorded && Replayed(pending, key, input)) {
+    *copy_out = true;
+    return 0;
+  }
+  const auto decide = [&] {
+    const std::lock_guard lock(state_mutex_);
+    return boundary_.Decide(pending.call);
+  };
+  Decision decision = decide();
+  if (decision.over_limit && Reconcile()) {
+    decision = decide();
+  }
+  int error = decision.error;
+  if (decision.action == Decision::Action::kExecute) {
+    if (const auto ready = PrepareDevice(pending.call, decision); !ready.ok()) {
+      const std::lock_guard lock(state_mutex_);
+      ledger_.Cancel(decision.reservation);
+      return EIO;
+    }
+    error = Execute(pending);
+    std::map<ledger::ProcessKey, std::uint32_t> pids;
+    if (pending.call.command == rm::NV2080_CTRL_CMD_GPU_GET_PIDS ||
+        pending.call.command == rm::NV2080_CTRL_CMD_GPU_GET_PID_INFO) {
+      pids = ContainerPids();
+    }
+    std::optional<boundary::Undo> undo;
+    {
+      const std::lock_guard lock(state_mutex_);
+      undo = boundary_.Account(pending.call, decision, error, pids);
+      if (error == 0 && pending.call.command == rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD &&
+          boundary::StatusOf(pending.call) == rm::NV_OK) {
+        exports_.insert(pending.call.fd->file->key);
+      }
+    }
+    if (undo) {
+      FreeInDriver(pending, *undo);
+      const std::lock_guard lock(state_mutex_);
+      boundary_.Undone(pending.call, decision);
+    }
+  }
+  *copy_out = error == 0 && decision.action != Decision::Action::kFail;
+  if (recorded) {
+    const std::lock_guard lock(replay_mutex_);
+    replay_.Add({key, std::move(input), ImageOf(pending.call), error});
+  }
+  return error;
+}
+
+Result<> Server::PrepareDevice(const boundary::Call& call, const Decision& decision) {
+  if (call.nr != rm::NV_ESC_RM_ALLOC || call.command != rm::NV01_DEVICE_0 || !decision.card) {
+    return {};
+  }
+  std::uint32_t instance = 0;
+  {
+    const std::lock_guard lock(state_mutex_);
+    instance = boundary_.cards()[*decision.card].device_instance;
+  }
+  CGPU_TRY(driver_->OpenCard(*decision.card, instance));
+  const std::lock_guard lock(state_mutex_);
+  boundary_.SetContextBytes(*decision.card, driver_->ContextBytes(*decision.card));
+  return {};
+}
+
+bool Server::CopyOut(const Pending& pending) {
+  const auto write = [&](std::uint64_t address, const boundary::Bytes& bytes) {
+    return bytes.empty() || pending.caller->Write(address, bytes.data(), bytes.size()) ==
+                                static_cast<ssize_t>(bytes.size());
+  };
+  bool ok = true;
+  for (const boundary::Nested& nested : pending.call.nested) {
+    ok = ok && (!nested.copy_out || write(nested.address, nested.bytes));
+  }
+  return ok && write(pending.call.address, pending.call.image);
+}
+
+std::map<ledger::ProcessKey, std::uint32_t> Server::ContainerPids() const {
+  std::map<ledger::ProcessKey, std::uint32_t> pids;
+  for (const auto& process : callers_.Processes()) {
+    pids[process->serial] = static_cast<std::uint32_t>(process->ns_pid);
+  }
+  return pids;
+}
+
+}  // namespace cgpu::shim

@@ -1,0 +1,137 @@
+// The shim's heart: receives a container's trapped calls and sees each one through.
+//
+//   receive -> whose file is it -> copy in -> still waiting? -> decide -> execute -> account
+//           -> copy out -> answer
+//
+// Threads: any number of workers wait for calls; the one that gets a call sees it through itself,
+// and another is started when none is left waiting (up to kMaxWorkers, of which the last kReserved
+// take only calls that give back). Calls that must wait for others are parked without a thread
+// (admission.h). Descriptors of files that are not a GPU's are closed by a thread of their own,
+// since that can hang. Housekeeping (housekeeping.h) runs beside them.
+//
+// Locks: state_mutex_ guards the boundary and the ledger; it is never held while the driver is
+// asked, nor together with another lock except replay_mutex_ (taken alone).
+#ifndef CGPU_SHIM_SERVER_H_
+#define CGPU_SHIM_SERVER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/result.h"
+#include "boundary/boundary.h"
+#include "kernel/notify.h"
+#include "kernel/process.h"
+#include "ledger/ledger.h"
+#include "registry/admin.h"
+#include "registry/config.h"
+#include "rm/abi.h"
+#include "shim/admission.h"
+#include "shim/driver.h"
+#include "shim/replay.h"
+
+namespace cgpu::shim {
+
+// A call on its way through.
+struct Pending {
+  kernel::Notification notification;
+  std::shared_ptr<const kernel::Caller> caller;
+  UniqueFd file;      // the tenant's, taken for this call
+  UniqueFd argument;  // of a descriptor inside the parameters
+  boundary::Call call;
+  Claim claim;
+  bool waited = false;  // was parked: check that its caller still waits
+};
+
+class Server {
+ public:
+  static constexpr int kMaxWorkers = 256;
+  static constexpr int kReserved = 2;
+  static constexpr int kIdleWorkers = 3;  // more waiting ones than this end themselves
+  // Per container. Channel ids are a pool of about two thousand per runlist that all containers of
+  // a card share (NVIDIA/open-gpu-kernel-modules, kernel_fifo_ga100.c).
+  static constexpr ledger::Bounds kBounds = {1024, 262144, 256, 512};
+
+  Server(ShimConfig config, const rm::Abi& abi, std::unique_ptr<Driver> driver,
+         std::vector<boundary::CardIds> cards, UniqueFd proc);
+
+  // Starts serving. Call once.
+  void Start(kernel::NotifyListener listener);
+
+  // --- For housekeeping, from any thread.
+  [[nodiscard]] int listener_fd() const { return listener_->fd(); }
+  [[nodiscard]] int exit_events() const { return callers_.exit_events(); }
+  // Forgets exited processes and drops parked calls whose callers are gone.
+  void DropDead();
+  // Asks the driver which clients still exist and takes the others off the ledger. True: something
+  // went. Cheap when nothing is held.
+  bool Reconcile();
+  // True while the ledger holds anything.
+  [[nodiscard]] bool Holding();
+  // `uuid` "*": every card of the grant. Takes effect at once; below use, growth stops.
+  [[nodiscard]] Result<> SetLimit(const std::string& uuid, std::uint64_t bytes);
+  // All but `pid`, which the server does not know.
+  [[nodiscard]] ContainerStatus Status();
+  [[nodiscard]] std::map<std::string, std::uint64_t> Refused();
+  [[nodiscard]] const ShimConfig& config() const { return config_; }
+
+  // For the latency benchmark: how long the driver took for each executed call since the last time
+  // this was asked, in nanoseconds and in order. The first question starts the recording.
+  [[nodiscard]] std::vector<std::uint32_t> TakeTrace();
+
+ private:
+  void Work(std::unique_ptr<Pending> first);
+  void StartWorker(std::unique_ptr<Pending> first);
+  void KeepOneWaiting();
+  std::unique_ptr<Pending> Prepare(const kernel::Notification& notification);
+  std::unique_ptr<Pending> CopyIn(const kernel::Notification& notification, bool fresh,
+                                  bool* again);
+  bool TakeArgument(Pending& pending);
+  [[nodiscard]] std::optional<boundary::File> Recognise(int fd);
+  void Admit(std::unique_ptr<Pending> pending, bool hold);
+  void Run(std::unique_ptr<Pending> pending);
+  bool Replayed(Pending& pending, ReplayKey& key, Image& input);
+  int SeeThrough(Pending& pending, bool* copy_out);
+  int Execute(Pending& pending);
+  bool ReconcileExports();
+  void FreeInDriver(const Pending& pending, const boundary::Undo& undo);
+  Result<> PrepareDevice(const boundary::Call& call, const boundary::Decision& decision);
+  bool CopyOut(const Pending& pending);
+  void Finish(const Claim& claim);
+  std::map<ledger::ProcessKey, std::uint32_t> ContainerPids() const;
+  void Discard(UniqueFd file);
+
+  const ShimConfig config_;
+  const rm::Abi& abi_;
+  const std::unique_ptr<Driver> driver_;
+  std::optional<kernel::NotifyListener> listener_;
+  kernel::CallerTable callers_;
+  Admission<Pending> admission_;
+
+  std::mutex state_mutex_;  // guards ledger_, boundary_, exports_
+  ledger::Ledger ledger_;
+  boundary::Boundary boundary_;
+  std::set<std::uint64_t> exports_;  // keys of files that hold exported objects
+
+  std::mutex replay_mutex_;  // guards replay_
+  ReplayLog replay_;
+
+  std::mutex trace_mutex_;  // guards trace_
+  std::vector<std::uint32_t> trace_;
+  std::atomic<bool> tracing_{false};
+
+  std::atomic<int> workers_{0};
+  std::atomic<int> waiting_{0};
+  class Reaper;
+  std::shared_ptr<Reaper> reaper_;
+};
+
+}  // namespace cgpu::shim
+
+#endif  // CGPU_SHIM_SERVER_H_

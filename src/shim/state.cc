@@ -1,0 +1,124 @@
+// The parts of the server that housekeeping asks for.
+#include <sys/sysmacros.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "kernel/open_files.h"
+#include "shim/server.h"
+
+namespace cgpu::shim {
+
+void Server::DropDead() {
+  for (const std::uint64_t process : callers_.DropDead()) {
+    const std::lock_guard lock(replay_mutex_);
+    replay_.DropProcess(process);
+  }
+  // Parked calls hold their files open; of a caller that is gone nothing may be held.
+  (void)admission_.Purge(
+      [&](const Pending& pending) { return !listener_->Valid(pending.notification.id); });
+}
+
+bool Server::Reconcile() {
+  std::vector<ledger::ClientInfo> clients;
+  {
+    const std::lock_guard lock(state_mutex_);
+    clients = ledger_.Clients();
+  }
+  bool changed = false;
+  for (const ledger::ClientInfo& client : clients) {
+    if (driver_->ClientExists(client.ref.handle)) {
+      continue;
+    }
+    const std::lock_guard lock(state_mutex_);
+    changed = ledger_.RemoveClient(client.ref) || changed;
+  }
+  changed = ReconcileExports() || changed;
+  std::vector<UniqueFd> closing;  // after the lock: the last close of a card can take long
+  const std::lock_guard lock(state_mutex_);
+  if (ledger_.Count().clients == 0) {
+    closing = driver_->TakeCardFiles();
+  }
+  return changed;
+}
+
+// An exported object lives until its file's last close, which nothing reports: look who holds it.
+// Where open files cannot be told apart (key 0) the charge stays until the container ends.
+bool Server::ReconcileExports() {
+  std::set<std::uint64_t> exports;
+  {
+    const std::lock_guard lock(state_mutex_);
+    exports = exports_;
+  }
+  exports.erase(0);
+  const auto control = std::find_if(config_.files.begin(), config_.files.end(),
+                                    [](const auto& f) { return f.kind == NodeFile::Kind::kCtl; });
+  if (exports.empty() || control == config_.files.end()) {
+    return false;
+  }
+  const std::uint64_t dev = makedev(control->dev_major, control->dev_minor);
+  const auto closed = kernel::ClosedInodes(callers_.proc_fd(), dev, exports);
+  const std::lock_guard lock(state_mutex_);
+  for (const std::uint64_t file : closed) {
+    exports_.erase(file);
+    ledger_.CloseFile(file);
+  }
+  return !closed.empty();
+}
+
+bool Server::Holding() {
+  const std::lock_guard lock(state_mutex_);
+  return ledger_.Count().clients > 0 || !exports_.empty();
+}
+
+Result<> Server::SetLimit(const std::string& uuid, std::uint64_t bytes) {
+  const std::lock_guard lock(state_mutex_);
+  bool found = false;
+  for (std::size_t i = 0; i < config_.cards.size(); ++i) {
+    if (uuid == "*" || uuid == config_.cards[i].card.uuid) {
+      found = true;
+      if (const auto set = ledger_.SetLimit(static_cast<ledger::Card>(i), bytes); !set.ok()) {
+        return set.error();
+      }
+    }
+  }
+  if (!found) {
+    return Error{Code::kNotFound, 0, "the container has no card " + uuid, {}};
+  }
+  return {};
+}
+
+ContainerStatus Server::Status() {
+  ContainerStatus status;
+  status.id = config_.id;
+  status.name = config_.name;
+  status.user = config_.user;
+  status.state = "running";
+  status.since = config_.since;
+  const std::lock_guard lock(state_mutex_);
+  for (unsigned i = 0; i < config_.cards.size(); ++i) {
+    CardStatus card;
+    card.uuid = config_.cards[i].card.uuid;
+    card.index = i;
+    card.host_index = config_.cards[i].card.index;
+    card.limit_bytes = ledger_.Limit(i);
+    card.used_bytes = ledger_.Used(i);
+    card.peak_bytes = ledger_.Peak(i);
+    card.denied = ledger_.Denied(i);
+    status.cards.push_back(std::move(card));
+  }
+  return status;
+}
+
+std::map<std::string, std::uint64_t> Server::Refused() {
+  const std::lock_guard lock(state_mutex_);
+  return boundary_.refused();
+}
+
+std::vector<std::uint32_t> Server::TakeTrace() {
+  tracing_.store(true, std::memory_order_relaxed);
+  const std::lock_guard lock(trace_mutex_);
+  return std::exchange(trace_, {});
+}
+
+}  // namespace cgpu::shim
