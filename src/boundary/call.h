@@ -45,7 +45,7 @@ struct File {
   FileKind kind = FileKind::kControl;
   std::uint32_t minor = 0;
   bool granted = false;   // the container may use it
-  std::uint64_t key = 0;  // tells open files apart; 0 where that cannot be told
+  std::uint64_t key = 1;  // tells open files apart, where that can be told; never 0
 };
 
 // A block of memory that a pointer inside the parameters leads to.

@@ -27,8 +27,11 @@ class NotifyListener {
   [[nodiscard]] static Result<NotifyListener> Make(UniqueFd fd);
 
   // Blocks for the next call. kUnavailable with ENOENT: the caller died meanwhile, or nobody is
-  // left under the filter (poll() tells the two apart); try again or stop.
+  // left under the filter (see Ended()).
   [[nodiscard]] Result<Notification> Receive() const;
+
+  // True once nobody is left under the filter.
+  [[nodiscard]] bool Ended() const;
 
   // True while the caller still waits in exactly this call. Ask after opening anything by number.
   [[nodiscard]] bool Valid(std::uint64_t id) const;

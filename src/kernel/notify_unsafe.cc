@@ -1,4 +1,5 @@
 #include <linux/seccomp.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -52,6 +53,11 @@ Result<Notification> NotifyListener::Receive() const {
   n.ip = raw.data.instruction_pointer;
   std::memcpy(n.args, raw.data.args, sizeof(n.args));
   return n;
+}
+
+bool NotifyListener::Ended() const {
+  pollfd query{fd_.get(), 0, 0};
+  return poll(&query, 1, 0) > 0 && (query.revents & POLLHUP) != 0;
 }
 
 bool NotifyListener::Valid(std::uint64_t id) const {

@@ -2,6 +2,7 @@
 #ifndef CGPU_KERNEL_PRIVILEGES_H_
 #define CGPU_KERNEL_PRIVILEGES_H_
 
+#include <linux/capability.h>
 #include <sys/types.h>
 
 #include <cstdint>
@@ -17,6 +18,13 @@ using CapabilityMask = std::uint64_t;
   return CapabilityMask{1} << capability;
 }
 inline constexpr CapabilityMask kAllCapabilities = ~CapabilityMask{0};
+
+// What a shim that root started holds, in every set. CAP_SYS_PTRACE: tenants' descriptors and
+// memory. CAP_DAC_OVERRIDE: /proc/PID/mem and /proc/PID/fd of another uid are files of mode 0600,
+// and the kernel asks for file permission before it asks about tracing. It adds nothing for whoever
+// takes a shim over: CAP_SYS_PTRACE reaches every process of the host, root's included.
+inline constexpr CapabilityMask kShimCapabilities =
+    CapabilityBit(CAP_SYS_PTRACE) | CapabilityBit(CAP_DAC_OVERRIDE);
 
 // Removes `drop` from the bounding, permitted, effective, inheritable and ambient sets, for good.
 // Needs CAP_SETPCAP while there is anything in the bounding set to remove.

@@ -17,6 +17,7 @@
 #include "kernel/messages.h"
 #include "kernel/namespaces.h"
 #include "kernel/privileges.h"
+#include "launcher/command.h"
 #include "launcher/descriptors.h"
 #include "registry/text.h"
 
@@ -86,17 +87,7 @@ Result<> ShutIn(const InitOptions& options, int control) {
   }
   go.reset();
   RestoreSignals(options.signals);
-  std::vector<char*> argv;
-  for (const std::string& word : options.command) {
-    argv.push_back(const_cast<char*>(word.c_str()));  // execvp's old signature
-  }
-  argv.push_back(nullptr);
-  execvp(argv[0], argv.data());
-  const int status = errno == ENOENT ? kCommandNotFound : kCannotExecute;
-  const Error error =
-      ErrnoError(Code::kNotFound, errno, "cannot run \"" + options.command[0] + "\"");
-  (void)WriteAll(STDERR_FILENO, FormatError(error) + "\n");
-  _exit(status);
+  BecomeCommand(options.command);
 }
 
 struct Command {

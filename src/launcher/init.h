@@ -23,10 +23,6 @@ struct InitOptions {
   gid_t gid = 0;
 };
 
-// Exit statuses of the command's process when the command does not run, as env(1) has them.
-inline constexpr int kCannotExecute = 126;
-inline constexpr int kCommandNotFound = 127;
-
 // To be called in a child from ForkIntoNamespaces(CLONE_NEWPID); never returns. Talks over the
 // message socket `control`, with the launcher at its other end:
 //   init      "listener" and the seccomp listener, then "pid" and a pidfd of the waiting command;

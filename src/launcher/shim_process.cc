@@ -1,7 +1,6 @@
 #include "launcher/shim_process.h"
 
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -91,7 +90,7 @@ void ResetSignals() {
     FailStart("cannot change to /");
   }
   if (geteuid() == 0) {
-    const auto became = BecomeUser(start.uid, CapabilityBit(CAP_SYS_PTRACE));
+    const auto became = BecomeUser(start.uid, kShimCapabilities);
     if (!became.ok()) {
       FailStart(became.error().what);
     }

@@ -28,7 +28,7 @@ class ShimProcess {
  public:
   // Starts cgpu-shim in a session of its own and as nobody's child, hands it `admin` (the listening
   // admin socket), and waits until it has taken `config`. As root it runs under `uid` with
-  // CAP_SYS_PTRACE alone; else as the caller. kUnavailable or what the shim itself said.
+  // kShimCapabilities; else as the caller. kUnavailable or what the shim itself said.
   [[nodiscard]] static Result<ShimProcess> Start(const ShimConfig& config, UniqueFd admin,
                                                  uid_t uid);
 

@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
@@ -12,6 +13,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernel/privileges.h"
 #include "shim/confine.h"
 
 namespace cgpu::shim {
@@ -27,7 +29,6 @@ constexpr auto kAllowed = std::to_array<int>({
     SYS_pread64,
     SYS_pwrite64,
     SYS_statx,
-    SYS_openat,
     SYS_read,
     SYS_write,
     SYS_close,
@@ -107,16 +108,18 @@ Result<> CheckPrivileges(unsigned user) {
   if (syscall(SYS_capget, &header, sets.data()) != 0) {
     return ErrnoError(Code::kInternal, errno, "cannot read the shim's capabilities");
   }
-  const std::uint32_t only = 1U << CAP_SYS_PTRACE;
-  if (sets[0].permitted != only || sets[0].effective != only || sets[1].permitted != 0 ||
+  static_assert(kShimCapabilities >> 32 == 0);
+  const auto wanted = static_cast<std::uint32_t>(kShimCapabilities);
+  if (sets[0].permitted != wanted || sets[0].effective != wanted || sets[1].permitted != 0 ||
       sets[1].effective != 0) {
-    return Wrong("other capabilities than CAP_SYS_PTRACE");
+    return Wrong("other capabilities than it needs");
   }
   for (int cap = 0; cap <= CAP_LAST_CAP; ++cap) {
     const bool bounded = prctl(PR_CAPBSET_READ, cap) == 1;
     const bool ambient = prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, cap, 0, 0) == 1;
-    if (bounded != (cap == CAP_SYS_PTRACE) || ambient != (cap == CAP_SYS_PTRACE)) {
-      return Wrong("other capabilities than CAP_SYS_PTRACE within reach");
+    const bool wanted_here = (kShimCapabilities & CapabilityBit(cap)) != 0;
+    if (bounded != wanted_here || ambient != wanted_here) {
+      return Wrong("other capabilities than it needs within reach");
     }
   }
   return {};
@@ -128,6 +131,12 @@ Result<> ConfineSystemCalls() {
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      // Files are opened, never made or emptied. The flags are an int: its register's low half.
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 4),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[2])),
+      BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_CREAT | O_TRUNC, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
   for (const int nr : kAllowed) {
     program.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<std::uint32_t>(nr), 0, 1));

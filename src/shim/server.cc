@@ -161,7 +161,10 @@ void Server::Work(std::unique_ptr<Pending> first) {
     const auto notification = listener_->Receive();
     --waiting_;
     if (!notification.ok()) {
-      continue;  // the caller died; when all have, housekeeping ends the process
+      if (listener_->Ended()) {
+        break;  // housekeeping ends the process
+      }
+      continue;  // the caller died
     }
     KeepOneWaiting();
     if (auto pending = Prepare(*notification)) {
@@ -185,7 +188,7 @@ std::optional<boundary::File> Server::Recognise(int fd) {
                                       : identity->char_device && identity->rdev == device;
     if (match) {
       return boundary::File{KindOf(file.kind), file.minor, file.granted,
-                            file.simulated ? identity->ino : 0};
+                            file.simulated ? identity->ino : kAnyFile};
     }
   }
   return std::nullopt;

@@ -54,6 +54,8 @@ class Server {
   static constexpr int kMaxWorkers = 256;
   static constexpr int kReserved = 2;
   static constexpr int kIdleWorkers = 3;  // more waiting ones than this end themselves
+  // The key of open files that cannot be told apart (ledger keys are never 0).
+  static constexpr std::uint64_t kAnyFile = 1;
   // Per container. Channel ids are a pool of about two thousand per runlist that all containers of
   // a card share (NVIDIA/open-gpu-kernel-modules, kernel_fifo_ga100.c).
   static constexpr ledger::Bounds kBounds = {1024, 262144, 256, 512};

@@ -43,14 +43,14 @@ bool Server::Reconcile() {
 }
 
 // An exported object lives until its file's last close, which nothing reports: look who holds it.
-// Where open files cannot be told apart (key 0) the charge stays until the container ends.
+// Where open files cannot be told apart (kAnyFile) the charge stays until the container ends.
 bool Server::ReconcileExports() {
   std::set<std::uint64_t> exports;
   {
     const std::lock_guard lock(state_mutex_);
     exports = exports_;
   }
-  exports.erase(0);
+  exports.erase(kAnyFile);
   const auto control = std::find_if(config_.files.begin(), config_.files.end(),
                                     [](const auto& f) { return f.kind == NodeFile::Kind::kCtl; });
   if (exports.empty() || control == config_.files.end()) {

@@ -25,6 +25,8 @@ int Fail(const Error& error);
 [[nodiscard]] const std::vector<std::string>& WordsAfterDashes();
 
 void AddRun(CLI::App& app, int& status);
+void AddSim(CLI::App& app, int& status);
+void AddSmi(CLI::App& app, int& status);
 
 }  // namespace cgpu
 

@@ -36,6 +36,8 @@ int Main(int argc, char** argv) {
   app.require_subcommand(1);
   int status = 0;
   AddRun(app, status);
+  AddSim(app, status);
+  AddSmi(app, status);
   try {
     app.parse(TakeWordsAfterDashes(argc, argv), argv);
   } catch (const CLI::Success& request) {  // --help, --version

@@ -1,0 +1,75 @@
+// RM_CONTROL: which object a command is for, who may issue it, and what answers it.
+#ifndef CGPU_SIM_DRIVER_CONTROL_H_
+#define CGPU_SIM_DRIVER_CONTROL_H_
+
+#include <span>
+#include <string_view>
+
+#include "rm/abi.h"
+#include "rm/nv_ctrl.h"
+#include "sim/driver/bytes.h"
+#include "sim/driver/caller.h"
+#include "sim/model/driver_model.h"
+
+namespace cgpu::sim {
+
+// What a handler works on. Handlers run under the driver's lock.
+struct ControlCall {
+  DriverModel& model;
+  rm::DriverVersion version;
+  FileId file;
+  Client& client;
+  Object& object;
+  Caller& caller;
+  rm::NvU32 cmd;
+  std::span<std::byte> params;    // as many bytes as the command's table says
+  std::span<std::byte> embedded;  // what the row's embedded pointer led to
+
+  [[nodiscard]] const Card& GetCard() const {
+    return model.Cards()[static_cast<std::size_t>(object.card)];
+  }
+  template <class T>
+  [[nodiscard]] T Get() const {
+    return Load<T>(params);
+  }
+  template <class T>
+  void Put(const T& value) const {
+    Store(params, value);
+  }
+};
+
+using ControlHandler = NvStatus (*)(ControlCall& call);
+
+enum class Privilege { kAny, kAdmin, kNice };
+
+// One pointer in the parameters: `count` elements of `stride` bytes at the address in `pointer`.
+struct EmbeddedPointer {
+  unsigned pointer_offset;
+  unsigned count_offset;
+  unsigned stride;    // 0: the row has no pointer
+  unsigned max_count;
+};
+
+struct ControlEntry {
+  rm::NvU32 cmd;
+  ObjectKind target;
+  ControlHandler handler;
+  Privilege privilege = Privilege::kAny;
+  EmbeddedPointer embedded{};
+};
+
+// Each module's rows; nullptr from FindControlEntry() means NV_ERR_NOT_SUPPORTED.
+[[nodiscard]] std::span<const ControlEntry> SystemControls();
+[[nodiscard]] std::span<const ControlEntry> ExportControls();
+[[nodiscard]] std::span<const ControlEntry> DeviceControls();
+[[nodiscard]] std::span<const ControlEntry> MemoryControls();
+[[nodiscard]] std::span<const ControlEntry> ChannelControls();
+[[nodiscard]] const ControlEntry* FindControlEntry(rm::NvU32 cmd);
+
+// The UUID of `card` as flags ask for it, into `out`; returns the bytes written, 0 when they do not
+// fit.
+[[nodiscard]] rm::NvU32 PutUuid(const Card& card, rm::NvU32 flags, std::span<rm::NvU8> out);
+
+}  // namespace cgpu::sim
+
+#endif  // CGPU_SIM_DRIVER_CONTROL_H_

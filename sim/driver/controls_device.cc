@@ -1,0 +1,264 @@
+// Controls on devices and subdevices: identity, processes, engine facts.
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "rm/nv_classes.h"
+#include "rm/nv_controls.h"
+#include "sim/driver/control.h"
+#include "sim/model/context_buffers.h"
+
+namespace cgpu::sim {
+namespace {
+
+constexpr rm::NvU32 kPciVendorNvidia = 0x10DE;
+constexpr rm::NvU32 kMaxGrInfos = 64;
+constexpr rm::NvU32 kMaxClasses = 1024;
+
+std::vector<rm::NvU32> ClassList(const Card& card) {
+  return {rm::NV01_MEMORY_LOCAL_USER,    rm::NV01_MEMORY_SYSTEM,     rm::FERMI_VASPACE_A,
+          rm::NV01_MEMORY_VIRTUAL,       rm::KEPLER_CHANNEL_GROUP_A, rm::FERMI_CONTEXT_SHARE_A,
+          card.model->channel_class,     card.model->compute_class,  card.model->copy_class,
+          card.model->usermode_class};
+}
+
+// device_ctrl.c deviceCtrlCmdGpuGetClasslist_IMPL(): a count of 0 asks for the count.
+NvStatus GetClasslist(ControlCall& call) {
+  auto params = call.Get<rm::NV0080_CTRL_GPU_GET_CLASSLIST_PARAMS>();
+  const std::vector<rm::NvU32> classes = ClassList(call.GetCard());
+  if (params.numClasses != 0 && params.classList != 0) {
+    if (params.numClasses < classes.size()) {
+      return rm::NV_ERR_INVALID_ARGUMENT;
+    }
+    std::memcpy(call.embedded.data(), classes.data(), classes.size() * sizeof(rm::NvU32));
+  }
+  params.numClasses = static_cast<rm::NvU32>(classes.size());
+  call.Put(params);
+  return rm::NV_OK;
+}
+
+NvStatus GetClasslistV2(ControlCall& call) {
+  rm::NV0080_CTRL_GPU_GET_CLASSLIST_V2_PARAMS_V580 params{};
+  const std::vector<rm::NvU32> classes = ClassList(call.GetCard());
+  params.numClasses = static_cast<rm::NvU32>(classes.size());
+  std::copy(classes.begin(), classes.end(), params.classList);
+  call.Put(params);
+  return rm::NV_OK;
+}
+
+NvStatus GetNumSubdevices(ControlCall& call) {
+  call.Put(rm::NV0080_CTRL_GPU_GET_NUM_SUBDEVICES_PARAMS{1});
+  return rm::NV_OK;
+}
+
+NvStatus GetNameString(ControlCall& call) {
+  auto params = call.Get<rm::NV2080_CTRL_GPU_GET_NAME_STRING_PARAMS>();
+  const std::string_view name = call.GetCard().model->name;
+  params.gpuNameString = {};
+  switch (params.gpuNameStringFlags) {
+    case rm::NV2080_CTRL_GPU_GET_NAME_STRING_FLAGS_TYPE_ASCII:
+      std::copy(name.begin(), name.end(), params.gpuNameString.ascii);
+      break;
+    case rm::NV2080_CTRL_GPU_GET_NAME_STRING_FLAGS_TYPE_UNICODE:
+      std::copy(name.begin(), name.end(), params.gpuNameString.unicode);
+      break;
+    default:
+      return rm::NV_ERR_INVALID_ARGUMENT;
+  }
+  call.Put(params);
+  return rm::NV_OK;
+}
+
+NvStatus GetShortNameString(ControlCall& call) {
+  rm::NV2080_CTRL_GPU_GET_SHORT_NAME_STRING_PARAMS params{};
+  const std::string_view key = call.GetCard().model->key;
+  std::copy(key.begin(), key.end(), params.gpuShortNameString);
+  call.Put(params);
+  return rm::NV_OK;
+}
+
+NvStatus GetGidInfo(ControlCall& call) {
+  auto params = call.Get<rm::NV2080_CTRL_GPU_GET_GID_INFO_PARAMS>();
+  params.length = PutUuid(call.GetCard(), params.flags, params.data);
+  call.Put(params);
+  return rm::NV_OK;
+}
+
+// subdevice_ctrl_gpu_kernel.c subdeviceCtrlCmdGpuGetPids_IMPL(): pids as the caller's namespace has
+// them; processes it does not have are left out (gpu_rmapi.c _gpuConvertPid()).
+NvStatus GetPids(ControlCall& call) {
+  auto params = call.Get<rm::NV2080_CTRL_GPU_GET_PIDS_PARAMS>();
+  if (params.idType > rm::NV2080_CTRL_GPU_GET_PIDS_ID_TYPE_VGPU_GUEST) {
+    return rm::NV_ERR_INVALID_ARGUMENT;
+  }
+  params.pidTblCount = 0;
+  if (params.idType == rm::NV2080_CTRL_GPU_GET_PIDS_ID_TYPE_CLASS) {
+    for (const std::uint32_t tgid : call.model.ProcessesOn(call.object.card, params.id)) {
+      const auto seen = call.caller.PidAsSeen(tgid);
+      if (seen && params.pidTblCount < rm::NV2080_CTRL_GPU_GET_PIDS_MAX_COUNT) {
+        params.pidTbl[params.pidTblCount++] = *seen;
+      }
+    }
+  }
+  call.Put(params);
+  return rm::NV_OK;
+}
+
+// subdeviceCtrlCmdGpuGetPidInfo_IMPL(). The driver compares the number asked for with the pid in the
+// initial namespace: unlike GET_PIDS it does not translate, so neither does this.
+NvStatus GetPidInfo(ControlCall& call) {
+  auto params = call.Get<rm::NV2080_CTRL_GPU_GET_PID_INFO_PARAMS>();
+  if (params.pidInfoListCount == 0 ||
+      params.pidInfoListCount > rm::NV2080_CTRL_GPU_PID_INFO_MAX_COUNT) {
+    return rm::NV_ERR_INVALID_ARGUMENT;
+  }
+  for (rm::NvU32 i = 0; i < params.pidInfoListCount; ++i) {
+    rm::NV2080_CTRL_GPU_PID_INFO& info = params.pidInfoList[i];
+    info.smcSubscription = {0xFFFFFFFF, 0xFFFFFFFF};
+    if (info.index != rm::NV2080_CTRL_GPU_PID_INFO_INDEX_VIDEO_MEMORY_USAGE) {
+      info.result = rm::NV_ERR_INVALID_ARGUMENT;
+      continue;
+    }
+    const MemoryUse use = call.model.UseOf(info.pid, call.object.card);
+    info.data = {};
+    info.data.vidMemUsage.memPrivate = use.memory_private;
+    info.data.vidMemUsage.memSharedOwned = use.shared_owned;
+    info.data.vidMemUsage.memSharedDuped = use.shared_duped;
+    info.result = info.pid == 0 ? rm::NV_ERR_INVALID_ARGUMENT : rm::NV_OK;
+  }
+  call.Put(params);
+  return rm::NV_OK;
+}
+
+NvStatus GetPciInfo(ControlCall& call) {
+  const CardModel& model = *call.GetCard().model;
+  rm::NV2080_CTRL_BUS_GET_PCI_INFO_PARAMS params{};
+  params.pciDeviceId = rm::NvU32{model.pci_device} << 16 | kPciVendorNvidia;
+  params.pciSubSystemId = model.pci_subsystem;
+  params.pciRevisionId = 0xA1;
+  params.pciExtDeviceId = model.pci_device;
+  call.Put(params);
+  return rm::NV_OK;
+}
+
+NvStatus GetArchInfo(ControlCall& call) {
+  const CardModel& model = *call.GetCard().model;
+  rm::NV2080_CTRL_MC_GET_ARCH_INFO_PARAMS params{};
+  params.architecture = model.architecture;
+  params.implementation = model.implementation;
+  params.revision = 0xA1;
+  call.Put(params);
+  return rm::NV_OK;
+}
+
+rm::NvU32 GrInfo(const Card& card, rm::NvU32 index) {
+  return index == rm::NV2080_CTRL_GR_INFO_INDEX_MAX_SUBCONTEXT_COUNT
+             ? MaxSubcontexts(*card.model)
+             : 0;
+}
+
+NvStatus GrGetInfo(ControlCall& call) {
+  const auto params = call.Get<rm::NV2080_CTRL_GR_GET_INFO_PARAMS>();
+  if (params.grInfoListSize == 0 || call.embedded.empty()) {
+    return rm::NV_ERR_INVALID_ARGUMENT;
+  }
+  for (rm::NvU32 i = 0; i < params.grInfoListSize; ++i) {
+    const auto place = call.embedded.subspan(i * sizeof(rm::NV2080_CTRL_GR_INFO));
+    auto info = Load<rm::NV2080_CTRL_GR_INFO>(place);
+    info.data = GrInfo(call.GetCard(), info.index);
+    Store(place, info);
+  }
+  return rm::NV_OK;
+}
+
+NvStatus GrGetInfoV2(ControlCall& call) {
+  const auto count = Load<rm::NvU32>(call.params);
+  const std::size_t room =
+      (call.params.size() - sizeof(rm::NvU32) - sizeof(rm::NV2080_CTRL_GR_ROUTE_INFO)) /
+      sizeof(rm::NV2080_CTRL_GR_INFO);
+  if (count == 0 || count > room) {
+    return rm::NV_ERR_INVALID_ARGUMENT;
+  }
+  for (rm::NvU32 i = 0; i < count; ++i) {
+    const auto place =
+        call.params.subspan(sizeof(rm::NvU32) + i * sizeof(rm::NV2080_CTRL_GR_INFO));
+    auto info = Load<rm::NV2080_CTRL_GR_INFO>(place);
+    info.data = GrInfo(call.GetCard(), info.index);
+    Store(place, info);
+  }
+  return rm::NV_OK;
+}
+
+// kernel_graphics.c subdeviceCtrlCmdKGrGetEngineContextProperties_IMPL().
+NvStatus GrGetEngineContextProperties(ControlCall& call) {
+  auto params = call.Get<rm::NV2080_CTRL_GR_GET_ENGINE_CONTEXT_PROPERTIES_PARAMS>();
+  constexpr rm::NvU32 kEngineIdMask = 0x1F;  // bits 4:0
+  constexpr rm::NvU32 kEngineIdCount = 0x1A;
+  const rm::NvU32 engine = params.engineId & kEngineIdMask;
+  if (engine >= kEngineIdCount) {
+    return rm::NV_ERR_INVALID_ARGUMENT;
+  }
+  const auto size = ContextBufferSize(*call.GetCard().model, engine);
+  if (!size) {
+    return rm::NV_ERR_NOT_SUPPORTED;
+  }
+  constexpr rm::NvU32 kAlignment = 4096;
+  const bool populated = params.bInfoPopulated != 0;
+  params.size = populated ? std::max(params.size, *size) : *size;
+  params.alignment = populated ? std::max(params.alignment, kAlignment) : kAlignment;
+  params.bInfoPopulated = 1;
+  call.Put(params);
+  return rm::NV_OK;
+}
+
+// kernel_graphics.c: for a channel or group that has its context.
+NvStatus GrGetCtxBufferSize(ControlCall& call) {
+  auto params = call.Get<rm::NV2080_CTRL_GR_GET_CTX_BUFFER_SIZE_PARAMS>();
+  const Object* object = DriverModel::FindObject(call.client, params.hChannel);
+  if (object == nullptr ||
+      (object->kind != ObjectKind::kChannelGroup && object->kind != ObjectKind::kChannel)) {
+    return rm::NV_ERR_INVALID_CHANNEL;
+  }
+  const Object* holder =
+      object->group != nullptr ? object : DriverModel::FindObject(call.client, object->parent);
+  params.totalBufferSize = holder->group->charge.Bytes();
+  call.Put(params);
+  return rm::NV_OK;
+}
+
+constexpr EmbeddedPointer kClassListPointer{
+    offsetof(rm::NV0080_CTRL_GPU_GET_CLASSLIST_PARAMS, classList),
+    offsetof(rm::NV0080_CTRL_GPU_GET_CLASSLIST_PARAMS, numClasses), sizeof(rm::NvU32),
+    kMaxClasses};
+constexpr EmbeddedPointer kGrInfoList{
+    offsetof(rm::NV2080_CTRL_GR_GET_INFO_PARAMS, grInfoList),
+    offsetof(rm::NV2080_CTRL_GR_GET_INFO_PARAMS, grInfoListSize),
+    sizeof(rm::NV2080_CTRL_GR_INFO), kMaxGrInfos};
+constexpr ObjectKind kDevice = ObjectKind::kDevice;
+constexpr ObjectKind kSubdevice = ObjectKind::kSubdevice;
+constexpr Privilege kAny = Privilege::kAny;
+constexpr ControlEntry kEntries[] = {
+    {rm::NV0080_CTRL_CMD_GPU_GET_CLASSLIST, kDevice, GetClasslist, kAny, kClassListPointer},
+    {rm::NV0080_CTRL_CMD_GPU_GET_CLASSLIST_V2, kDevice, GetClasslistV2},
+    {rm::NV0080_CTRL_CMD_GPU_GET_NUM_SUBDEVICES, kDevice, GetNumSubdevices},
+    {rm::NV2080_CTRL_CMD_GPU_GET_NAME_STRING, kSubdevice, GetNameString},
+    {rm::NV2080_CTRL_CMD_GPU_GET_SHORT_NAME_STRING, kSubdevice, GetShortNameString},
+    {rm::NV2080_CTRL_CMD_GPU_GET_GID_INFO, kSubdevice, GetGidInfo},
+    {rm::NV2080_CTRL_CMD_GPU_GET_PIDS, kSubdevice, GetPids},
+    {rm::NV2080_CTRL_CMD_GPU_GET_PID_INFO, kSubdevice, GetPidInfo},
+    {rm::NV2080_CTRL_CMD_BUS_GET_PCI_INFO, kSubdevice, GetPciInfo},
+    {rm::NV2080_CTRL_CMD_MC_GET_ARCH_INFO, kSubdevice, GetArchInfo},
+    {rm::NV2080_CTRL_CMD_GR_GET_INFO, kSubdevice, GrGetInfo, kAny, kGrInfoList},
+    {rm::NV2080_CTRL_CMD_GR_GET_INFO_V2, kSubdevice, GrGetInfoV2},
+    {rm::NV2080_CTRL_CMD_GR_GET_ENGINE_CONTEXT_PROPERTIES, kSubdevice,
+     GrGetEngineContextProperties},
+    {rm::NV2080_CTRL_CMD_GR_GET_CTX_BUFFER_SIZE, kSubdevice, GrGetCtxBufferSize},
+};
+
+}  // namespace
+
+std::span<const ControlEntry> DeviceControls() {
+  return kEntries;
+}
+
+}  // namespace cgpu::sim

@@ -1,0 +1,111 @@
+// Controls that show a card's memory: kern_mem_sys_ctrl.c and mem_mgr_ctrl.c of the driver.
+#include <algorithm>
+#include <cstddef>
+
+#include "rm/fb_info.h"
+#include "rm/nv_controls.h"
+#include "sim/driver/control.h"
+
+namespace cgpu::sim {
+namespace {
+
+constexpr rm::NvU64 kKiB = 1024;
+
+rm::NvU32 ToKiB(rm::NvU64 bytes) {
+  return static_cast<rm::NvU32>(bytes / kKiB);
+}
+
+// _kmemsysGetFbInfos(). An index it does not know is answered with 0.
+rm::NvU32 FbInfo(const ControlCall& call, rm::NvU32 index) {
+  const CardMemory& memory = call.model.Memory(call.object.card);
+  switch (index) {
+    case rm::NV2080_CTRL_FB_INFO_INDEX_RAM_SIZE:
+    case rm::NV2080_CTRL_FB_INFO_INDEX_TOTAL_RAM_SIZE:
+    case rm::NV2080_CTRL_FB_INFO_INDEX_HEAP_SIZE:
+    case rm::NV2080_CTRL_FB_INFO_INDEX_USABLE_RAM_SIZE:
+    case rm::NV2080_CTRL_FB_INFO_INDEX_MAPPABLE_HEAP_SIZE:
+      return ToKiB(memory.Total());
+    case rm::NV2080_CTRL_FB_INFO_INDEX_HEAP_FREE:
+    case rm::NV2080_CTRL_FB_INFO_INDEX_LARGEST_FREE_REGION_SIZE_KB:
+      return ToKiB(memory.Free());
+    case rm::NV2080_CTRL_FB_INFO_INDEX_LARGEST_FREE_REGION_BASE_KB:
+      return ToKiB(memory.Used());
+    case rm::NV2080_CTRL_FB_INFO_INDEX_BAR1_SIZE:
+    case rm::NV2080_CTRL_FB_INFO_INDEX_BAR1_AVAIL_SIZE:
+    case rm::NV2080_CTRL_FB_INFO_INDEX_BAR1_MAX_CONTIGUOUS_AVAIL_SIZE:
+      return ToKiB(call.GetCard().model->bar1_mib * kMiB);
+    case rm::NV2080_CTRL_FB_INFO_INDEX_BANK_COUNT:
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+// rmapi_deprecated_control.c V2_CONVERTER of FB_GET_INFO: the list is elsewhere in memory.
+NvStatus FbGetInfo(ControlCall& call) {
+  const auto params = call.Get<rm::NV2080_CTRL_FB_GET_INFO_PARAMS>();
+  if (params.fbInfoListSize == 0 || call.embedded.empty()) {
+    return rm::NV_ERR_INVALID_ARGUMENT;
+  }
+  for (rm::NvU32 i = 0; i < params.fbInfoListSize; ++i) {
+    const auto place = call.embedded.subspan(i * sizeof(rm::NV2080_CTRL_FB_INFO));
+    auto info = Load<rm::NV2080_CTRL_FB_INFO>(place);
+    info.data = FbInfo(call, info.index);
+    Store(place, info);
+  }
+  return rm::NV_OK;
+}
+
+// subdeviceCtrlCmdFbGetInfoV2_IMPL().
+NvStatus FbGetInfoV2(ControlCall& call) {
+  const auto count = Load<rm::NvU32>(call.params);
+  if (count == 0 || count > call.model.DriverAbi().fb_info_v2_count) {
+    return rm::NV_ERR_INVALID_ARGUMENT;
+  }
+  constexpr std::size_t kList = offsetof(rm::NV2080_CTRL_FB_GET_INFO_V2_PARAMS_V550, fbInfoList);
+  for (rm::NvU32 i = 0; i < count; ++i) {
+    const auto place = call.params.subspan(kList + i * sizeof(rm::NV2080_CTRL_FB_INFO));
+    auto info = Load<rm::NV2080_CTRL_FB_INFO>(place);
+    info.data = FbInfo(call, info.index);
+    Store(place, info);
+  }
+  return rm::NV_OK;
+}
+
+// subdeviceCtrlCmdFbGetFBRegionInfo_IMPL(): one region, the whole card.
+template <class T>
+NvStatus OneRegion(ControlCall& call) {
+  T params{};
+  params.numFBRegions = 1;
+  params.fbRegion[0].base = 0;
+  params.fbRegion[0].limit = call.model.Memory(call.object.card).Total() - 1;
+  params.fbRegion[0].performance = 100;
+  params.fbRegion[0].supportCompressed = 1;
+  params.fbRegion[0].supportISO = 1;
+  call.Put(params);
+  return rm::NV_OK;
+}
+
+NvStatus FbGetRegionInfo(ControlCall& call) {
+  return call.model.DriverAbi().branch == rm::Branch::k550
+             ? OneRegion<rm::NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS_V550>(call)
+             : OneRegion<rm::NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS_V580>(call);
+}
+
+constexpr EmbeddedPointer kFbInfoList{offsetof(rm::NV2080_CTRL_FB_GET_INFO_PARAMS, fbInfoList),
+                                      offsetof(rm::NV2080_CTRL_FB_GET_INFO_PARAMS, fbInfoListSize),
+                                      sizeof(rm::NV2080_CTRL_FB_INFO), 128};
+constexpr ObjectKind kOn = ObjectKind::kSubdevice;
+constexpr ControlEntry kEntries[] = {
+    {rm::NV2080_CTRL_CMD_FB_GET_INFO, kOn, FbGetInfo, Privilege::kAny, kFbInfoList},
+    {rm::NV2080_CTRL_CMD_FB_GET_INFO_V2, kOn, FbGetInfoV2},
+    {rm::NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO, kOn, FbGetRegionInfo},
+};
+
+}  // namespace
+
+std::span<const ControlEntry> MemoryControls() {
+  return kEntries;
+}
+
+}  // namespace cgpu::sim

@@ -1,0 +1,209 @@
+#include "sim/driver/driver.h"
+
+#include <cerrno>
+#include <cstdio>
+
+#include "rm/class_table.h"
+#include "rm/control_table.h"
+#include "rm/escape_table.h"
+#include "sim/driver/bytes.h"
+#include "sim/driver/control.h"
+#include "sim/driver/escapes.h"
+
+namespace cgpu::sim {
+namespace {
+
+// RMAPI_PARAM_COPY_MAX_PARAMS_SIZE in src/nvidia/inc/kernel/rmapi/param_copy.h.
+constexpr rm::NvU32 kMaxParams = 1U << 20;
+
+bool ReadBytes(Caller& caller, rm::NvP64 address, std::size_t size,
+               std::vector<std::byte>* bytes) {
+  bytes->resize(size);
+  return size == 0 || caller.Read(address, *bytes);
+}
+
+std::string Hex(rm::NvU32 value) {
+  char text[16];
+  std::snprintf(text, sizeof(text), "0x%x", value);
+  return text;
+}
+
+}  // namespace
+
+Driver::Driver(std::vector<Card> cards, rm::DriverVersion version, const rm::Abi& abi)
+    : version_(version), abi_(abi), model_(std::move(cards), abi) {}
+
+FileId Driver::Open(FileKind kind, unsigned minor) {
+  const std::lock_guard lock(mutex_);
+  return model_.Open(kind, minor);
+}
+
+void Driver::Close(FileId file) {
+  const std::lock_guard lock(mutex_);
+  model_.Close(file);
+}
+
+// kernel-open/nvidia/nv.c nvidia_ioctl(): number and size alone decide, XFER is unwrapped once.
+Call Driver::Prepare(FileId file, rm::NvU32 request, rm::NvP64 argument, Caller& caller) {
+  Call call;
+  call.file = file;
+  call.nr = rm::EscapeNr(request);
+  call.address = argument;
+  rm::NvU32 size = rm::EscapeSize(request);
+  if (call.nr == rm::NV_ESC_IOCTL_XFER_CMD) {
+    std::vector<std::byte> outer;
+    if (size != sizeof(rm::nv_ioctl_xfer_t)) {
+      FailWithErrno(call, EINVAL);
+      return call;
+    }
+    if (!ReadBytes(caller, argument, size, &outer)) {
+      FailWithErrno(call, EFAULT);
+      return call;
+    }
+    const auto xfer = Load<rm::nv_ioctl_xfer_t>(outer);
+    // The driver compares the whole 32 bits of cmd: one with more than a number is unknown to it.
+    if (xfer.size > rm::NV_ABSOLUTE_MAX_IOCTL_SIZE || xfer.cmd > 0xFF ||
+        xfer.cmd == rm::NV_ESC_IOCTL_XFER_CMD) {
+      FailWithErrno(call, EINVAL);
+      return call;
+    }
+    call.nr = static_cast<rm::NvU8>(xfer.cmd);
+    call.address = xfer.ptr;
+    size = xfer.size;
+  }
+  if (!ReadBytes(caller, call.address, size, &call.bytes)) {
+    FailWithErrno(call, EFAULT);
+    return call;
+  }
+  if (!rm::EscapeAcceptsSize(abi_, call.nr, size)) {
+    FailWithErrno(call, EINVAL);
+    return call;
+  }
+  ReadSecondLevel(call, caller);
+  return call;
+}
+
+void Driver::ReadSecondLevel(Call& call, Caller& caller) {
+  if (call.nr == rm::NV_ESC_RM_ALLOC) {
+    ReadAlloc(call, caller);
+  } else if (call.nr == rm::NV_ESC_RM_CONTROL) {
+    ReadControl(call, caller);
+  }
+}
+
+// alloc_free.c serverAllocApiCopyIn(): the class's table gives the size.
+void Driver::ReadAlloc(Call& call, Caller& caller) {
+  const auto api = Load<rm::NVOS21_PARAMETERS>(call.bytes);
+  call.cls = api.hClass;
+  call.params.address = api.pAllocParms;
+  const rm::ClassRow* row = rm::FindClass(api.hClass);
+  if (row == nullptr) {
+    return;
+  }
+  const rm::NvU32 size = row->Size(abi_.branch);
+  if (row->params == rm::ClassParams::kNone || size == 0) {
+    return;
+  }
+  if (api.pAllocParms == 0) {
+    call.null_params = row->params == rm::ClassParams::kRequired;
+    return;
+  }
+  if (!ReadBytes(caller, api.pAllocParms, size, &call.params.bytes)) {
+    call.copy_in = rm::NV_ERR_INVALID_ADDRESS;
+  }
+}
+
+// control.c _rmapiRmControl() and serverControlApiCopyIn(); embedded_param_copy.c.
+void Driver::ReadControl(Call& call, Caller& caller) {
+  const auto api = Load<rm::NVOS54_PARAMETERS>(call.bytes);
+  call.control = api.cmd;
+  call.params.address = api.params;
+  const rm::ControlRow* row = rm::FindControl(api.cmd);
+  const rm::NvU32 expected = row == nullptr ? 0 : row->Size(abi_.branch);
+  const bool wrong_size = expected != 0 && api.paramsSize != expected;
+  if ((api.params == 0) != (api.paramsSize == 0) || wrong_size || api.paramsSize > kMaxParams) {
+    call.copy_in = rm::NV_ERR_INVALID_ARGUMENT;
+    return;
+  }
+  if (!ReadBytes(caller, api.params, api.paramsSize, &call.params.bytes)) {
+    call.copy_in = rm::NV_ERR_INVALID_ADDRESS;
+    return;
+  }
+  const ControlEntry* entry = FindControlEntry(api.cmd);
+  if (entry == nullptr || entry->embedded.stride == 0) {
+    return;
+  }
+  const std::span<const std::byte> params = call.params.bytes;
+  const auto count = Load<rm::NvU32>(params.subspan(entry->embedded.count_offset));
+  call.embedded.address = Load<rm::NvP64>(params.subspan(entry->embedded.pointer_offset));
+  if (count > entry->embedded.max_count) {
+    call.copy_in = rm::NV_ERR_INVALID_ARGUMENT;
+  } else if (call.embedded.address != 0 &&
+             !ReadBytes(caller, call.embedded.address,
+                        std::size_t{count} * entry->embedded.stride, &call.embedded.bytes)) {
+    call.copy_in = rm::NV_ERR_INVALID_ADDRESS;
+  }
+}
+
+void Driver::Execute(Call& call, Caller& caller) {
+  if (!call.done) {
+    call.done = true;
+    Escapes(*this, call, caller).Run();
+  }
+  if (call.error != 0 || call.status != rm::NV_OK) {
+    const std::lock_guard lock(mutex_);
+    ++refused_[CallName(call)];
+  }
+}
+
+int Driver::Finish(Call& call, Caller& caller) {
+  for (Call::Second* second : {&call.embedded, &call.params}) {
+    if (second->write_back && !second->bytes.empty() &&
+        !caller.Write(second->address, second->bytes)) {
+      Escapes::PutStatus(call, rm::NV_ERR_INVALID_ADDRESS);
+    }
+  }
+  // nv.c copies the parameters out whatever the outcome, unless it could not read them.
+  if (call.error != EFAULT && !call.bytes.empty() && !caller.Write(call.address, call.bytes)) {
+    call.error = EFAULT;
+  }
+  return call.error;
+}
+
+void Driver::FailWithStatus(Call& call, NvStatus status) {
+  call.done = true;
+  Escapes::PutStatus(call, status);
+}
+
+void Driver::FailWithErrno(Call& call, int error) {
+  call.done = true;
+  call.error = error;
+}
+
+std::optional<MapContext> Driver::MapContextOf(FileId file) {
+  const std::lock_guard lock(mutex_);
+  const OpenFile* open = model_.FindFile(file);
+  return open == nullptr ? std::nullopt : open->map;
+}
+
+Books Driver::GetBooks(std::map<std::string, std::uint64_t>* refused) {
+  const std::lock_guard lock(mutex_);
+  *refused = refused_;
+  return model_.GetBooks();
+}
+
+std::string Driver::CallName(const Call& call) {
+  const rm::EscapeRow* row = rm::FindEscape(call.nr);
+  const std::string escape =
+      row == nullptr ? "ioctl " + Hex(call.nr) : std::string(row->name);
+  if (call.nr == rm::NV_ESC_RM_CONTROL && call.control != 0) {
+    const rm::ControlRow* control = rm::FindControl(call.control);
+    return control == nullptr ? escape + " " + Hex(call.control) : std::string(control->name);
+  }
+  if (call.nr == rm::NV_ESC_RM_ALLOC && !call.bytes.empty()) {
+    return escape + " " + Hex(call.cls);
+  }
+  return escape;
+}
+
+}  // namespace cgpu::sim

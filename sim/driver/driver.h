@@ -1,0 +1,97 @@
+// The ioctl interface of the simulated driver: decodes a call, lets the model answer it, and
+// encodes the answer. Thread-safe; the model is behind one lock, as RM is behind its API lock, and
+// the lock is never held while a caller's memory is touched.
+#ifndef CGPU_SIM_DRIVER_DRIVER_H_
+#define CGPU_SIM_DRIVER_DRIVER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rm/abi.h"
+#include "rm/nv_structs.h"
+#include "sim/driver/caller.h"
+#include "sim/model/driver_model.h"
+
+namespace cgpu::sim {
+
+// An ioctl whose parameters have been read, on its way through Execute() and Finish().
+struct Call {
+  FileId file = 0;
+  rm::NvU8 nr = 0;        // of the inner call where NV_ESC_IOCTL_XFER_CMD wrapped it
+  rm::NvP64 address = 0;  // where `bytes` came from and go back to
+  std::vector<std::byte> bytes;
+  // What the parameters of RM_ALLOC, RM_CONTROL and their like point to.
+  struct Second {
+    rm::NvP64 address = 0;
+    std::vector<std::byte> bytes;
+    bool write_back = false;
+  };
+  Second params;
+  Second embedded;               // what `params` point to in turn
+  rm::NvU32 control = 0;         // of RM_CONTROL
+  rm::NvU32 cls = 0;             // of RM_ALLOC
+  NvStatus copy_in = rm::NV_OK;  // a second level that could not be read
+  bool null_params = false;
+  bool done = false;            // answered by Prepare() already
+  int error = 0;                // errno of the ioctl, 0 for answered
+  NvStatus status = rm::NV_OK;  // in-band, for the books of refused calls
+};
+
+class Driver {
+ public:
+  Driver(std::vector<Card> cards, rm::DriverVersion version, const rm::Abi& abi);
+
+  FileId Open(FileKind kind, unsigned minor);
+  void Close(FileId file);
+
+  // The three parts of an ioctl. Prepare() and Finish() touch the caller's memory; Execute() does
+  // not. Between the parts the call may wait as long as it likes.
+  [[nodiscard]] Call Prepare(FileId file, rm::NvU32 request, rm::NvP64 argument, Caller& caller);
+  void Execute(Call& call, Caller& caller);
+  // Returns the errno of the ioctl, 0 when it was answered.
+  [[nodiscard]] int Finish(Call& call, Caller& caller);
+
+  // An ioctl of /dev/nvidia-uvm, whole. Returns its errno.
+  [[nodiscard]] int UvmIoctl(rm::NvU32 request, rm::NvP64 argument, Caller& caller);
+
+  // Answers `call` as a fault wants it instead of executing it.
+  void FailWithStatus(Call& call, NvStatus status);
+  void FailWithErrno(Call& call, int error);
+
+  // Copy of what an mmap of `file` leads to; nullopt when nothing was mapped through it.
+  [[nodiscard]] std::optional<MapContext> MapContextOf(FileId file);
+
+  // One consistent look at everything. `refused` counts calls that were not answered with success,
+  // by CallName().
+  [[nodiscard]] Books GetBooks(std::map<std::string, std::uint64_t>* refused);
+  [[nodiscard]] const std::vector<Card>& Cards() const { return model_.Cards(); }
+  [[nodiscard]] std::string VersionText() const { return rm::ToString(version_); }
+
+  // "NV_ESC_RM_ALLOC 0x40", "NV2080_CTRL_CMD_FB_GET_INFO_V2", "NV_ESC_CARD_INFO".
+  [[nodiscard]] static std::string CallName(const Call& call);
+
+ private:
+  friend class Escapes;
+
+  void ReadSecondLevel(Call& call, Caller& caller);
+  void ReadControl(Call& call, Caller& caller);
+  void ReadAlloc(Call& call, Caller& caller);
+
+  const rm::DriverVersion version_;
+  const rm::Abi& abi_;
+
+  std::mutex mutex_;
+  // Protected by mutex_:
+  DriverModel model_;
+  rm::NvU64 memblock_size_ = 0;  // NV_ESC_SYS_PARAMS, settable once
+  std::map<std::string, std::uint64_t> refused_;
+};
+
+}  // namespace cgpu::sim
+
+#endif  // CGPU_SIM_DRIVER_DRIVER_H_

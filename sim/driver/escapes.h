@@ -1,0 +1,55 @@
+// The handlers of single escapes.
+#ifndef CGPU_SIM_DRIVER_ESCAPES_H_
+#define CGPU_SIM_DRIVER_ESCAPES_H_
+
+#include "sim/driver/driver.h"
+
+namespace cgpu::sim {
+
+// Executes one prepared call. Lives for that call.
+class Escapes {
+ public:
+  Escapes(Driver& driver, Call& call, Caller& caller)
+      : driver_(driver), call_(call), caller_(caller) {}
+
+  void Run();
+
+  // Writes `status` where the call's structure has it. A call without such a field keeps its errno.
+  static void PutStatus(Call& call, NvStatus status);
+
+ private:
+  // Return the errno; 0 with PutStatus() done.
+  [[nodiscard]] int CardInfo();
+  [[nodiscard]] int AttachGpus();
+  [[nodiscard]] int CheckVersion();
+  [[nodiscard]] int SysParams();
+  [[nodiscard]] int StatusCode();
+  [[nodiscard]] int WaitOpenComplete();
+  [[nodiscard]] int RegisterFd();
+  [[nodiscard]] int OsEvent();
+  [[nodiscard]] int Alloc();
+  [[nodiscard]] int Free();
+  [[nodiscard]] int Control();
+  [[nodiscard]] int VidHeapControl();
+  [[nodiscard]] int Dup();
+  [[nodiscard]] int Share();
+  [[nodiscard]] int MapMemory();
+  [[nodiscard]] int UnmapMemory();
+  [[nodiscard]] int UpdateMapping();
+
+  [[nodiscard]] NvStatus AllocRoot(rm::NvHandle* handle, rm::NvHandle wanted);
+  [[nodiscard]] NvStatus RunControl(const rm::NVOS54_PARAMETERS& api);
+  [[nodiscard]] NvStatus VidHeapAlloc(rm::NVOS32_PARAMETERS& api);
+  [[nodiscard]] NvStatus VidHeapInfo(rm::NVOS32_PARAMETERS& api);
+  // What RM_ALLOC of `cls` asks of the caller; nothing costs anything unless the class needs it.
+  [[nodiscard]] CallerView ViewForAlloc(rm::NvU32 cls);
+  [[nodiscard]] CallerView ViewForMapping();
+
+  Driver& driver_;
+  Call& call_;
+  Caller& caller_;
+};
+
+}  // namespace cgpu::sim
+
+#endif  // CGPU_SIM_DRIVER_ESCAPES_H_

@@ -1,0 +1,174 @@
+#define FUSE_USE_VERSION 314
+#include "sim/fuse/server.h"
+
+#include <fcntl.h>
+#include <fuse_lowlevel.h>
+#include <linux/fuse.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/fd.h"
+#include "sim/fuse/ops.h"
+#include "sim/fuse/pages.h"
+
+namespace cgpu::sim {
+
+FuseServer::FuseServer(Driver& driver, std::string mount_point)
+    : driver_(driver),
+      mount_point_(std::move(mount_point)),
+      tree_(driver.Cards(), driver.VersionText()),
+      faults_([this](std::uint64_t ticket) { Resume(ticket); },
+              [this](std::uint64_t ticket) { return IsKilled(ticket); }) {}
+
+FuseServer::~FuseServer() {
+  if (session_ != nullptr) {
+    fuse_session_unmount(session_);
+    fuse_session_destroy(session_);
+  }
+}
+
+Result<> FuseServer::Start() {
+  char program[] = "cgpu-sim";
+  char option[] = "-o";
+  char values[] = "allow_other,fsname=cgpu-sim,subtype=cgpu-sim";
+  char* argv[] = {program, option, values};
+  fuse_args args = FUSE_ARGS_INIT(3, argv);
+  session_ = fuse_session_new(&args, &FuseOps::Table(), sizeof(FuseOps::Table()), this);
+  if (session_ == nullptr) {
+    return Error{Code::kInternal, 0, "libfuse refused the simulated node's options", ""};
+  }
+  if (fuse_session_mount(session_, mount_point_.c_str()) != 0) {
+    return ErrnoError(Code::kUnavailable, errno, "mounting a FUSE file system on " + mount_point_);
+  }
+  workers_ = std::make_unique<Workers>(session_);
+  workers_->Start();
+  struct statx info{};
+  if (statx(AT_FDCWD, mount_point_.c_str(), AT_STATX_DONT_SYNC, STATX_INO, &info) != 0) {
+    return ErrnoError(Code::kInternal, errno, "looking at " + mount_point_);
+  }
+  node_ = NodeIdentity::Of(makedev(info.stx_dev_major, info.stx_dev_minor));
+  return {};
+}
+
+void FuseServer::Unmount() {
+  (void)umount2(mount_point_.c_str(), MNT_DETACH);
+}
+
+void FuseServer::Reply(fuse_req* request, int error) {
+  if (error != 0) {
+    fuse_reply_err(request, error);
+  } else {
+    fuse_reply_ioctl(request, 0, nullptr, 0);
+  }
+}
+
+void FuseServer::Ioctl(fuse_req* request, FileKind kind, FileId file, std::uint32_t number,
+                       std::uint64_t argument, pid_t tid) {
+  if (tid == 0) {
+    fuse_reply_err(request, EIO);  // a task that this pid namespace has no number for
+    return;
+  }
+  auto caller = std::make_unique<ProcCaller>(tid, node_, open_files_);
+  if (kind == FileKind::kUvm) {
+    Reply(request, driver_.UvmIoctl(number, argument, *caller));
+    return;
+  }
+  Call call = driver_.Prepare(file, number, argument, *caller);
+  if (const auto rule = faults_.Match(call)) {
+    switch (rule->effect) {
+      case FaultRule::Effect::kStatus:
+        driver_.FailWithStatus(call, rule->value);
+        break;
+      case FaultRule::Effect::kErrno:
+        driver_.FailWithErrno(call, static_cast<int>(rule->value));
+        break;
+      case FaultRule::Effect::kDelay:
+      case FaultRule::Effect::kHold:
+        Park(request, std::move(call), std::move(caller), *rule);
+        return;
+    }
+  }
+  driver_.Execute(call, *caller);
+  Reply(request, driver_.Finish(call, *caller));
+}
+
+void FuseServer::Park(fuse_req* request, Call call, std::unique_ptr<ProcCaller> caller,
+                      const FaultRule& rule) {
+  const std::uint64_t ticket = next_ticket_++;
+  {
+    const std::lock_guard lock(parked_mutex_);
+    parked_[ticket] = Parked{request, std::move(call), std::move(caller)};
+  }
+  // In this order: once parked, the call may be answered and `request` gone.
+  FuseOps::WatchInterrupt(request, ticket);
+  faults_.Park(ticket, rule);
+}
+
+bool FuseServer::IsKilled(std::uint64_t ticket) {
+  const std::lock_guard lock(parked_mutex_);
+  const auto found = parked_.find(ticket);
+  return found != parked_.end() && found->second.caller->IsKilled();
+}
+
+void FuseServer::Resume(std::uint64_t ticket) {
+  Parked parked;
+  {
+    const std::lock_guard lock(parked_mutex_);
+    auto node = parked_.extract(ticket);
+    if (node.empty()) {
+      return;
+    }
+    parked = std::move(node.mapped());
+  }
+  FuseOps::UnwatchInterrupt(parked.request);
+  faults_.Forget(ticket);
+  driver_.Execute(parked.call, *parked.caller);
+  Reply(parked.request, driver_.Finish(parked.call, *parked.caller));
+}
+
+void FuseServer::BarrierReleased(Ino barrier) {
+  const std::lock_guard lock(barrier_mutex_);
+  barriers_.erase(barrier);
+  barrier_changed_.notify_all();
+}
+
+Result<> FuseServer::Sync(std::chrono::milliseconds timeout) {
+  UniqueFd file(open((mount_point_ + "/" + FuseOps::kBarrierName).c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat info{};
+  if (!file.valid() || fstat(file.get(), &info) != 0) {
+    return ErrnoError(Code::kUnavailable, errno, "opening a file of the node's own mount");
+  }
+  const Ino barrier = info.st_ino;
+  std::unique_lock lock(barrier_mutex_);
+  barriers_.insert(barrier);
+  lock.unlock();
+  file.reset();
+  lock.lock();
+  if (!barrier_changed_.wait_for(lock, timeout, [&] { return !barriers_.contains(barrier); })) {
+    return Error{Code::kUnavailable, 0,
+                 "files that were closed have not all been released in " +
+                     std::to_string(timeout.count()) + " ms",
+                 "the machine may be very busy; try again"};
+  }
+  lock.unlock();
+  workers_->SettleReleases();
+  return {};
+}
+
+std::shared_ptr<Pages> FuseServer::PagesOf(Block& block) {
+  const std::lock_guard lock(pages_mutex_);
+  if (block.pages == nullptr) {
+    auto pages = MemfdPages::Create(block.length);
+    if (pages.ok()) {
+      block.pages = std::move(pages).value();
+    }
+  }
+  return block.pages;
+}
+
+}  // namespace cgpu::sim

@@ -1,0 +1,93 @@
+// The FUSE file system of a node: turns the kernel's requests into calls of the simulated driver.
+#ifndef CGPU_SIM_FUSE_SERVER_H_
+#define CGPU_SIM_FUSE_SERVER_H_
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "base/result.h"
+#include "sim/driver/driver.h"
+#include "sim/fuse/faults.h"
+#include "sim/fuse/open_files.h"
+#include "sim/fuse/proc_caller.h"
+#include "sim/fuse/tree.h"
+#include "sim/fuse/workers.h"
+
+struct fuse_req;
+struct fuse_session;
+
+namespace cgpu::sim {
+
+// Thread-safe. Once started it lives until the process ends.
+class FuseServer {
+ public:
+  // `driver` outlives the server.
+  FuseServer(Driver& driver, std::string mount_point);
+  ~FuseServer();
+  FuseServer(const FuseServer&) = delete;
+  FuseServer& operator=(const FuseServer&) = delete;
+
+  // Mounts and serves on threads of its own.
+  [[nodiscard]] Result<> Start();
+  // Takes the mount away; open files answer ENODEV from when the process ends.
+  void Unmount();
+
+  [[nodiscard]] const Tree& GetTree() const { return tree_; }
+  [[nodiscard]] Faults& GetFaults() { return faults_; }
+
+  // Returns when every file of the node whose last reference was gone before the call has been
+  // released in the driver. RELEASE requests are queued by the kernel in order: a file of our own
+  // is opened and closed, and when its RELEASE arrives all earlier ones have been taken off the
+  // queue; then the threads that took them are waited for. kUnavailable at the deadline.
+  [[nodiscard]] Result<> Sync(std::chrono::milliseconds timeout);
+
+ private:
+  friend struct FuseOps;
+  struct Parked {
+    fuse_req* request = nullptr;
+    Call call;
+    std::unique_ptr<ProcCaller> caller;
+  };
+
+  void Ioctl(fuse_req* request, FileKind kind, FileId file, std::uint32_t number,
+             std::uint64_t argument, pid_t tid);
+  static void Reply(fuse_req* request, int error);
+  void Park(fuse_req* request, Call call, std::unique_ptr<ProcCaller> caller,
+            const FaultRule& rule);
+  void Resume(std::uint64_t ticket);
+  [[nodiscard]] bool IsKilled(std::uint64_t ticket);
+  void BarrierReleased(Ino barrier);
+  [[nodiscard]] std::shared_ptr<Pages> PagesOf(Block& block);
+
+  Driver& driver_;
+  const std::string mount_point_;
+  const Tree tree_;
+  NodeIdentity node_;  // constant after Start()
+  OpenFiles open_files_;
+  std::atomic<std::uint64_t> serial_{1};
+  std::atomic<std::uint64_t> next_ticket_{1};
+  fuse_session* session_ = nullptr;
+  std::unique_ptr<Workers> workers_;
+
+  std::mutex pages_mutex_;  // protects Block::pages
+
+  std::mutex parked_mutex_;
+  std::map<std::uint64_t, Parked> parked_;  // protected by parked_mutex_
+
+  std::mutex barrier_mutex_;
+  std::condition_variable barrier_changed_;
+  std::set<Ino> barriers_;  // waited for; protected by barrier_mutex_
+
+  Faults faults_;  // last: its thread uses the rest
+};
+
+}  // namespace cgpu::sim
+
+#endif  // CGPU_SIM_FUSE_SERVER_H_

@@ -1,0 +1,128 @@
+// cgpu-sim: the server of one simulated node. Started by `cgpu sim start`, which holds the node's
+// lock on descriptor 3 and waits on descriptor 4 for one line: {"result":{}} or {"error":{...}}.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <string>
+#include <thread>
+
+#include "base/file.h"
+#include "rm/abi.h"
+#include "sim/driver/driver.h"
+#include "sim/fuse/server.h"
+#include "sim/node/control_server.h"
+#include "sim/node/wire.h"
+
+namespace cgpu::sim {
+namespace {
+
+constexpr int kLockFd = 3;
+constexpr int kReadyFd = 4;
+
+int FailStart(const Error& error) {
+  std::fprintf(stderr, "%s\n", FormatError(error).c_str());
+  (void)WriteAll(kReadyFd, ErrorReply(error) + "\n");
+  return 1;
+}
+
+// "550" stands for the release of that branch whose layouts are known best.
+Result<rm::DriverVersion> FindVersion(const std::string& text) {
+  for (const rm::Branch branch : {rm::Branch::k550, rm::Branch::k580}) {
+    if (rm::GetAbi(branch).name == text) {
+      return rm::GetAbi(branch).reference;
+    }
+  }
+  const auto version = rm::ParseDriverVersion(text);
+  if (!version || rm::FindAbi(*version) == nullptr) {
+    return rm::UnsupportedDriver(text);
+  }
+  return *version;
+}
+
+// A termination signal ends the node as `cgpu sim stop` does.
+void StopOnSignal(ControlServer& control) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::thread([&control, signals] {
+    int number = 0;
+    sigwait(&signals, &number);
+    control.Stop();
+  }).detach();
+}
+
+void RaiseFileLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    limit.rlim_cur = limit.rlim_max;  // a descriptor per memory object that was mapped
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+  }
+}
+
+int Serve(const std::string& name, const std::string& gpus, const std::string& driver_text) {
+  const Result<NodeDir> dir = NodeDir::Of(name);
+  if (!dir.ok()) {
+    return FailStart(dir.error());
+  }
+  Result<std::vector<Card>> cards = ParseCards(gpus, name);
+  if (!cards.ok()) {
+    return FailStart(cards.error());
+  }
+  const Result<rm::DriverVersion> version = FindVersion(driver_text);
+  if (!version.ok()) {
+    return FailStart(version.error());
+  }
+  // None of these is destroyed: the process ends in ControlServer::Stop().
+  auto* driver = new Driver(std::move(cards).value(), *version, *rm::FindAbi(*version));
+  auto* files = new FuseServer(*driver, dir->Mount());
+  auto* control = new ControlServer(*driver, *files, *dir);
+  StopOnSignal(*control);
+  Result<> done = files->Start();
+  if (done.ok()) {
+    done = WriteFile(dir->Description(), DescribeNode(*driver, *files, *dir), 0644);
+  }
+  if (done.ok()) {
+    done = control->Listen();
+  }
+  if (!done.ok()) {
+    files->Unmount();
+    return FailStart(done.error());
+  }
+  (void)WriteAll(kReadyFd, ResultReply("{}") + "\n");
+  close(kReadyFd);
+  control->Run();
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app("The server of one simulated NVIDIA node. Started by `cgpu sim start`.", "cgpu-sim");
+  std::string name;
+  std::string gpus;
+  std::string driver;
+  app.add_option("--name", name)->required();
+  app.add_option("--gpus", gpus)->required();
+  app.add_option("--driver", driver)->required();
+  CLI11_PARSE(app, argc, argv);
+  if (fcntl(kLockFd, F_SETFD, FD_CLOEXEC) != 0 || fcntl(kReadyFd, F_SETFD, FD_CLOEXEC) != 0) {
+    std::fprintf(stderr, "cgpu-sim is started by `cgpu sim start`\n");
+    return 1;
+  }
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGHUP, SIG_IGN);
+  umask(0022);
+  RaiseFileLimit();
+  return Serve(name, gpus, driver);
+}
+
+}  // namespace
+}  // namespace cgpu::sim
+
+int main(int argc, char** argv) {
+  return cgpu::sim::Main(argc, argv);
+}

@@ -1,0 +1,58 @@
+// The cards of a simulated node: models with published figures, and the text that chooses them.
+#ifndef CGPU_SIM_MODEL_CARD_H_
+#define CGPU_SIM_MODEL_CARD_H_
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "rm/nv_types.h"
+
+namespace cgpu::sim {
+
+inline constexpr rm::NvU64 kMiB = rm::NvU64{1} << 20;
+// NV_MAX_DEVICES in NVIDIA/open-gpu-kernel-modules src/nvidia/kernel/inc/nvlimits.h.
+inline constexpr unsigned kMaxCards = 32;
+
+struct CardModel {
+  std::string_view key;   // what --gpus calls it
+  std::string_view name;  // what the driver answers to NAME_STRING
+  rm::NvU64 memory_mib;   // total as nvidia-smi prints it for this card
+  rm::NvU16 pci_device;
+  rm::NvU32 pci_subsystem;
+  rm::NvU32 architecture;  // NV2080_CTRL_MC_ARCH_INFO_ARCHITECTURE_*
+  rm::NvU32 implementation;
+  rm::NvU64 bar1_mib;
+  rm::NvU32 channel_class;
+  rm::NvU32 compute_class;
+  rm::NvU32 copy_class;
+  rm::NvU32 usermode_class;
+};
+
+[[nodiscard]] std::span<const CardModel> CardModels();
+
+struct Card {
+  unsigned index = 0;  // enumeration order and deviceId of NV01_DEVICE_0
+  unsigned minor = 0;
+  rm::NvU32 gpu_id = 0;
+  unsigned pci_bus = 0;  // domain 0, slot 0, function 0
+  std::array<rm::NvU8, 16> uuid{};
+  const CardModel* model = nullptr;
+  rm::NvU64 memory_bytes = 0;
+
+  [[nodiscard]] std::string Bdf() const;       // "0000:01:00.0"
+  [[nodiscard]] std::string UuidText() const;  // "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"
+};
+
+// Builds the cards of `spec`, MODEL[@NMiB][:COUNT][,...]. UUIDs depend on the node's name and the
+// card's index alone, so a node started again has the same ones. kInvalid says what is wrong and
+// lists the known models.
+[[nodiscard]] Result<std::vector<Card>> ParseCards(std::string_view spec, std::string_view node);
+
+}  // namespace cgpu::sim
+
+#endif  // CGPU_SIM_MODEL_CARD_H_

@@ -1,0 +1,26 @@
+// The context buffers that a simulated card charges per channel group.
+//
+// THE FIGURES ARE THE SIMULATION'S. No card was measured: they are of a size that makes the buffers
+// count in tests, and they are consistent: what a client is told when it asks is what it is charged.
+#ifndef CGPU_SIM_MODEL_CONTEXT_BUFFERS_H_
+#define CGPU_SIM_MODEL_CONTEXT_BUFFERS_H_
+
+#include <optional>
+
+#include "rm/nv_types.h"
+#include "sim/model/card.h"
+
+namespace cgpu::sim {
+
+// What NV2080_CTRL_CMD_GR_GET_ENGINE_CONTEXT_PROPERTIES answers for an engine id; nullopt:
+// NV_ERR_NOT_SUPPORTED.
+[[nodiscard]] std::optional<rm::NvU32> ContextBufferSize(const CardModel& model,
+                                                         rm::NvU32 engine_id);
+// What NV2080_CTRL_GR_INFO_INDEX_MAX_SUBCONTEXT_COUNT answers.
+[[nodiscard]] rm::NvU32 MaxSubcontexts(const CardModel& model);
+// What a channel group on the graphics/compute engine takes of the card.
+[[nodiscard]] rm::NvU64 ContextGroupBytesOf(const CardModel& model);
+
+}  // namespace cgpu::sim
+
+#endif  // CGPU_SIM_MODEL_CONTEXT_BUFFERS_H_

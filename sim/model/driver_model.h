@@ -1,0 +1,205 @@
+// The driver's object model: open files, clients, objects, memory and who may share what. Pure: it
+// knows no process, no kernel and no time; what it must know of a caller is passed in. Every answer
+// is the status the driver gives, by the sources named in docs/simulated-driver.md.
+//
+// Thread-compatible: the caller serialises, as the driver's own API lock does.
+#ifndef CGPU_SIM_MODEL_DRIVER_MODEL_H_
+#define CGPU_SIM_MODEL_DRIVER_MODEL_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rm/abi.h"
+#include "rm/nv_alloc.h"
+#include "rm/nv_status.h"
+#include "rm/nv_structs.h"
+#include "sim/model/card.h"
+#include "sim/model/memory.h"
+#include "sim/model/object.h"
+
+namespace cgpu::sim {
+
+using rm::NvStatus;
+
+// What the driver asks of the executing task while it works.
+struct CallerView {
+  std::uint32_t tgid = 0;
+  bool admin = false;  // CAP_SYS_ADMIN in the initial user namespace
+  // Minors of the card files open in the caller's own descriptor table (osIsGpuAccessible()).
+  std::set<unsigned> open_minors;
+};
+
+struct AllocRequest {
+  rm::NvHandle client = 0;
+  rm::NvHandle parent = 0;
+  rm::NvHandle handle = 0;  // in and out; 0 in: the driver picks one
+  rm::NvU32 cls = 0;
+  // The class's parameters, in and out: as many bytes as its table says, or none.
+  std::span<std::byte> params;
+};
+
+struct DupRequest {
+  rm::NvHandle client = 0;
+  rm::NvHandle parent = 0;
+  rm::NvHandle handle = 0;  // in and out
+  rm::NvHandle client_src = 0;
+  rm::NvHandle object_src = 0;
+};
+
+struct MapRequest {
+  rm::NvHandle client = 0;
+  rm::NvHandle device = 0;
+  rm::NvHandle memory = 0;
+  rm::NvU64 offset = 0;
+  rm::NvU64 length = 0;
+  rm::NvU32 flags = 0;
+  rm::NvU64 linear_address = 0;  // out
+  FileId target = 0;             // the file that the mmap will be of; 0: not one of this driver's
+};
+
+struct MemoryUse {  // of one process on one card, as _gpuCollectMemInfo() sums it
+  rm::NvU64 memory_private = 0;
+  rm::NvU64 shared_owned = 0;
+  rm::NvU64 shared_duped = 0;
+};
+
+struct ClientBooks {
+  rm::NvHandle handle = 0;
+  std::uint32_t pid = 0;
+  std::size_t files = 0;
+  std::size_t objects = 0;
+  rm::NvU64 bytes = 0;
+};
+struct GroupBooks {
+  rm::NvHandle client = 0;
+  rm::NvHandle handle = 0;
+  std::uint32_t pid = 0;
+};
+struct CardBooks {
+  rm::NvU64 used_bytes = 0;
+  std::vector<GroupBooks> groups;
+};
+struct Books {
+  std::vector<CardBooks> cards;
+  std::vector<ClientBooks> clients;
+};
+
+class DriverModel {
+ public:
+  DriverModel(std::vector<Card> cards, const rm::Abi& abi);
+
+  [[nodiscard]] const std::vector<Card>& Cards() const { return cards_; }
+  [[nodiscard]] const CardMemory& Memory(int card) const {
+    return *memory_[static_cast<std::size_t>(card)];
+  }
+  [[nodiscard]] const rm::Abi& DriverAbi() const { return abi_; }
+
+  // Open files. Close frees what hung on the file, unless a registered card file still holds it.
+  FileId Open(FileKind kind, unsigned minor);
+  void Close(FileId file);
+  [[nodiscard]] OpenFile* FindFile(FileId file);
+  // `ctl` is 0 for a descriptor that is not an open control file.
+  [[nodiscard]] NvStatus RegisterFd(FileId file, FileId ctl);
+  // The file whose clients a call on `file` may use.
+  [[nodiscard]] FileId ClientFile(FileId file) const;
+
+  // Objects. `file` is the one the call came through.
+  [[nodiscard]] NvStatus AllocClient(FileId file, const Identity& identity, rm::NvHandle* handle);
+  [[nodiscard]] NvStatus Alloc(FileId file, const CallerView& caller, AllocRequest& request);
+  [[nodiscard]] NvStatus Free(FileId file, rm::NvHandle client, rm::NvHandle object);
+  [[nodiscard]] NvStatus Dup(FileId file, DupRequest& request);
+  [[nodiscard]] NvStatus Share(FileId file, rm::NvHandle client, rm::NvHandle object,
+                               const rm::RS_SHARE_POLICY& policy);
+  // Does `object` of `source` let `target` duplicate it?
+  [[nodiscard]] bool MayDup(const Client& source, const Object& object,
+                            const Client& target) const;
+  // The client when it exists and may be used through `file`. `missing` is what the call answers
+  // when it does not exist: the driver's entry points differ.
+  [[nodiscard]] NvStatus UseClient(FileId file, rm::NvHandle handle, NvStatus missing,
+                                   Client** client);
+  [[nodiscard]] Client* FindClient(rm::NvHandle handle);
+  [[nodiscard]] static Object* FindObject(Client& client, rm::NvHandle handle);
+
+  // OS events.
+  [[nodiscard]] NvStatus AllocOsEvent(FileId file, rm::NvHandle client, rm::NvU32 fd);
+  [[nodiscard]] NvStatus FreeOsEvent(rm::NvHandle client, rm::NvU32 fd);
+
+  // CPU mappings.
+  [[nodiscard]] NvStatus MapMemory(FileId file, const CallerView& caller, MapRequest& request);
+  [[nodiscard]] NvStatus UnmapMemory(FileId file, const CallerView& caller, rm::NvHandle client,
+                                     rm::NvHandle device, rm::NvHandle memory,
+                                     rm::NvU64 linear_address);
+  [[nodiscard]] NvStatus UpdateMapping(const CallerView& caller, rm::NvHandle client,
+                                       rm::NvHandle memory, rm::NvU64 from, rm::NvU64 to);
+
+  // Export and import by file. `target` is the control file named by the descriptor, or 0.
+  [[nodiscard]] NvStatus PrepareExport(Client& client, rm::NvHandle device, FileId target,
+                                       unsigned slots, std::span<const rm::NvU8> metadata);
+  [[nodiscard]] NvStatus Export(Client& client, FileId target, unsigned index,
+                                std::span<const rm::NvHandle> objects);
+  [[nodiscard]] NvStatus ExportOne(Client& client, rm::NvHandle device, rm::NvHandle object,
+                                   FileId target);
+  [[nodiscard]] NvStatus Import(Client& client, rm::NvHandle parent, FileId target, unsigned index,
+                                rm::NvHandle* handle, ObjectKind* kind, bool* on_card);
+
+  // Queries.
+  [[nodiscard]] MemoryUse UseOf(std::uint32_t tgid, int card) const;
+  // Processes with a client that has a device of `card` and, unless 0, an object of `cls`.
+  [[nodiscard]] std::vector<std::uint32_t> ProcessesOn(int card, rm::NvU32 cls) const;
+  [[nodiscard]] Books GetBooks() const;
+  [[nodiscard]] rm::NvU64 GroupBytes(int card) const;
+
+ private:
+  struct Parent {
+    Object* object = nullptr;
+    int card = -1;
+  };
+
+  [[nodiscard]] NvStatus AssignHandle(Client& client, rm::NvHandle* handle);
+  [[nodiscard]] NvStatus Construct(Client& client, const CallerView& caller, AllocRequest& request,
+                                   Object& object);
+  [[nodiscard]] NvStatus ConstructDevice(const CallerView& caller, AllocRequest& request,
+                                         Object& object);
+  [[nodiscard]] NvStatus ConstructMemory(AllocRequest& request, Object& object);
+  [[nodiscard]] NvStatus ConstructSystemMemory(rm::NV_MEMORY_ALLOCATION_PARAMS& params,
+                                               Object& object);
+  [[nodiscard]] NvStatus ConstructGroup(const AllocRequest& request, Object& object);
+  [[nodiscard]] NvStatus ConstructChannel(Client& client, const AllocRequest& request,
+                                          Object& object);
+  [[nodiscard]] NvStatus ConstructEvent(Client& client, const AllocRequest& request,
+                                        Object& object);
+  [[nodiscard]] std::shared_ptr<Group> MakeGroup(int card, bool graphics);
+  void Link(Client& client, Object object);
+  void FreeTree(Client& client, rm::NvHandle handle);
+  void FreeClient(rm::NvHandle handle);
+  void DropFile(FileId file);
+  [[nodiscard]] static bool PolicyMatches(const rm::RS_SHARE_POLICY& policy, const Client& source,
+                                          const Client& target);
+  [[nodiscard]] NvStatus AttachCopy(Client& client, rm::NvHandle parent, Object copy,
+                                    rm::NvHandle* handle);
+  [[nodiscard]] NvStatus CheckMapContext(Client& client, rm::NvHandle device,
+                                         const Object& memory) const;
+  [[nodiscard]] NvStatus AddMapContext(const MapRequest& request, const Object& memory);
+  [[nodiscard]] NvStatus MakeExported(Client& client, rm::NvHandle object, Exported* exported);
+
+  const std::vector<Card> cards_;
+  const rm::Abi& abi_;
+  std::vector<std::unique_ptr<CardMemory>> memory_;  // before everything that holds a charge
+  std::map<FileId, OpenFile> files_;
+  std::map<rm::NvHandle, Client> clients_;
+  std::map<std::pair<rm::NvHandle, rm::NvU32>, FileId> os_events_;  // client, fd number
+  FileId next_file_ = 1;
+  std::uint32_t next_client_ = 0;
+  rm::NvU64 next_block_ = 1;
+  rm::NvU64 next_linear_address_;
+};
+
+}  // namespace cgpu::sim
+
+#endif  // CGPU_SIM_MODEL_DRIVER_MODEL_H_

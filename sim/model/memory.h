@@ -1,0 +1,95 @@
+// The memory of one simulated card and what is taken from it.
+#ifndef CGPU_SIM_MODEL_MEMORY_H_
+#define CGPU_SIM_MODEL_MEMORY_H_
+
+#include <memory>
+#include <utility>
+
+#include "rm/nv_types.h"
+
+namespace cgpu::sim {
+
+// Counts the bytes of one card. Thread-compatible.
+class CardMemory {
+ public:
+  explicit CardMemory(rm::NvU64 total) : total_(total) {}
+  CardMemory(const CardMemory&) = delete;
+  CardMemory& operator=(const CardMemory&) = delete;
+
+  // Changes nothing and returns false when `bytes` are more than what is free.
+  [[nodiscard]] bool Take(rm::NvU64 bytes) {
+    if (bytes > Free()) {
+      return false;
+    }
+    used_ += bytes;
+    return true;
+  }
+  void Return(rm::NvU64 bytes) { used_ -= bytes; }
+
+  [[nodiscard]] rm::NvU64 Total() const { return total_; }
+  [[nodiscard]] rm::NvU64 Used() const { return used_; }
+  [[nodiscard]] rm::NvU64 Free() const { return total_ - used_; }
+
+ private:
+  const rm::NvU64 total_;
+  rm::NvU64 used_ = 0;
+};
+
+// Bytes of a card that are returned when the last reference goes. Empty for system memory.
+class Charge {
+ public:
+  Charge() = default;
+  // `memory` must outlive the charge; the bytes are taken already.
+  Charge(CardMemory& memory, rm::NvU64 bytes) : memory_(&memory), bytes_(bytes) {}
+  Charge(Charge&& other) noexcept : memory_(other.memory_), bytes_(other.bytes_) {
+    other.memory_ = nullptr;
+  }
+  Charge& operator=(Charge&&) = delete;
+  Charge(const Charge&) = delete;
+  Charge& operator=(const Charge&) = delete;
+  ~Charge() {
+    if (memory_ != nullptr) {
+      memory_->Return(bytes_);
+    }
+  }
+
+  [[nodiscard]] rm::NvU64 Bytes() const { return memory_ == nullptr ? 0 : bytes_; }
+
+ private:
+  CardMemory* memory_ = nullptr;
+  rm::NvU64 bytes_ = 0;
+};
+
+// The bytes of a block, for whoever keeps them. The model only says when they go.
+class Pages {
+ public:
+  Pages() = default;
+  Pages(const Pages&) = delete;
+  Pages& operator=(const Pages&) = delete;
+  virtual ~Pages() = default;
+};
+
+// One piece of memory, shared by every object that was duplicated from the first and by exports: the
+// driver's memory descriptor. It goes with its last holder.
+struct Block {
+  Block(rm::NvU64 block_id, int on_card, rm::NvU64 block_length, Charge block_charge)
+      : id(block_id), card(on_card), length(block_length), charge(std::move(block_charge)) {}
+
+  const rm::NvU64 id;      // names its pages
+  const int card;          // index, or -1 for system memory
+  const rm::NvU64 length;  // what the driver says its size is
+  const Charge charge;
+  std::shared_ptr<Pages> pages;  // made when first touched
+};
+
+// A channel group and its context buffers on the card, shared like a block.
+struct Group {
+  Group(int on_card, Charge group_charge) : card(on_card), charge(std::move(group_charge)) {}
+
+  const int card;
+  const Charge charge;
+};
+
+}  // namespace cgpu::sim
+
+#endif  // CGPU_SIM_MODEL_MEMORY_H_

@@ -1,0 +1,116 @@
+// What the driver keeps: open files, clients, and the tree of objects below each client.
+#ifndef CGPU_SIM_MODEL_OBJECT_H_
+#define CGPU_SIM_MODEL_OBJECT_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "rm/nv_structs.h"
+#include "sim/model/memory.h"
+
+namespace cgpu::sim {
+
+// An open file description (the kernel's struct file), never reused.
+using FileId = std::uint64_t;
+
+enum class FileKind : std::uint8_t { kCtl = 1, kUvm = 2, kGpu = 3 };
+
+// The driver's internal classes, as far as they matter here.
+enum class ObjectKind {
+  kClient,
+  kDevice,
+  kSubdevice,
+  kMemory,         // on the card or in system memory
+  kVirtualMemory,  // a range of GPU addresses
+  kVaSpace,
+  kChannelGroup,
+  kContextShare,
+  kChannel,
+  kEngine,  // compute, copy
+  kUserMode,
+  kEvent,
+  kContextDma,
+};
+
+// A CPU mapping that MAP_MEMORY made.
+struct Mapping {
+  rm::NvU64 linear_address = 0;
+  std::uint32_t tgid = 0;
+};
+
+struct Object {
+  rm::NvHandle handle = 0;
+  rm::NvHandle parent = 0;
+  rm::NvU32 cls = 0;
+  ObjectKind kind = ObjectKind::kClient;
+  int card = -1;                         // of the device above it
+  std::set<rm::NvHandle> children;
+  std::set<rm::NvHandle> dependants;     // freed with it though not below it
+  std::set<rm::NvHandle> depends_on;
+  std::shared_ptr<Block> block;          // kMemory
+  bool owns_block = false;               // it was allocated, not duplicated
+  std::shared_ptr<Group> group;          // kChannelGroup; kChannel without a group above it
+  std::vector<Mapping> mappings;
+  // Set by RM_SHARE; while empty, the default holds: the same process may duplicate.
+  std::optional<std::vector<rm::RS_SHARE_POLICY>> share;
+  std::uint64_t timeslice_us = 0;        // kChannelGroup
+  bool scheduled = false;
+};
+
+// The process that made a client, as recorded then.
+struct Identity {
+  std::uint32_t tgid = 0;  // in the node's pid namespace
+  std::uint32_t euid = 0;
+};
+
+struct Client {
+  rm::NvHandle handle = 0;
+  FileId file = 0;
+  Identity identity;
+  std::uint32_t next_generated = 0;
+  std::map<rm::NvHandle, Object> objects;  // the client itself among them
+};
+
+// What the pages of an mmap of a file are. It does not keep the memory: a mapping of freed memory
+// leads nowhere.
+struct MapContext {
+  std::weak_ptr<Block> block;
+  rm::NvU64 offset = 0;
+  rm::NvU64 length = 0;
+  bool writable = true;
+};
+
+struct Exported {
+  std::shared_ptr<Block> block;
+  std::shared_ptr<Group> group;
+  rm::NvU32 cls = 0;
+  ObjectKind kind = ObjectKind::kMemory;
+  int card = -1;
+};
+
+// What OS_UNIX_EXPORT_OBJECT(S)_TO_FD made of a control file.
+struct ExportTable {
+  rm::NvU32 device_instance = 0;
+  std::vector<std::optional<Exported>> slots;
+  std::vector<rm::NvU8> metadata;
+};
+
+struct OpenFile {
+  FileKind kind = FileKind::kCtl;
+  unsigned minor = 0;
+  FileId ctl = 0;  // REGISTER_FD
+  std::set<FileId> registered;  // card files that name this one
+  bool closed = false;          // kept because a registered file holds it
+  std::set<rm::NvHandle> clients;
+  std::vector<rm::NvU32> attached_gpus;
+  std::optional<MapContext> map;
+  std::optional<ExportTable> exports;
+};
+
+}  // namespace cgpu::sim
+
+#endif  // CGPU_SIM_MODEL_OBJECT_H_

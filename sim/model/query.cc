@@ -1,0 +1,93 @@
+// What the driver and its books tell about processes and memory.
+#include <algorithm>
+
+#include "rm/nv_classes.h"
+#include "sim/model/driver_model.h"
+
+namespace cgpu::sim {
+
+// gpu_rmapi.c _gpuCollectMemInfo().
+MemoryUse DriverModel::UseOf(std::uint32_t tgid, int card) const {
+  MemoryUse use;
+  for (const auto& [handle, client] : clients_) {
+    if (client.identity.tgid != tgid) {
+      continue;
+    }
+    for (const auto& [object_handle, object] : client.objects) {
+      if (object.block == nullptr || object.block->card != card) {
+        continue;
+      }
+      if (object.block.use_count() == 1) {
+        use.memory_private += object.block->length;
+      } else if (object.owns_block) {
+        use.shared_owned += object.block->length;
+      } else {
+        use.shared_duped += object.block->length;
+      }
+    }
+  }
+  return use;
+}
+
+// gpu_rmapi.c gpuGetProcWithObject().
+std::vector<std::uint32_t> DriverModel::ProcessesOn(int card, rm::NvU32 cls) const {
+  std::vector<std::uint32_t> pids;
+  for (const auto& [handle, client] : clients_) {
+    const auto on_card = [card](const auto& entry) {
+      return entry.second.kind == ObjectKind::kSubdevice && entry.second.card == card;
+    };
+    const auto of_class = [card, cls](const auto& entry) {
+      return entry.second.kind == ObjectKind::kEngine && entry.second.cls == cls &&
+             entry.second.card == card;
+    };
+    const bool listed = cls == rm::NV20_SUBDEVICE_0
+                            ? std::any_of(client.objects.begin(), client.objects.end(), on_card)
+                            : std::any_of(client.objects.begin(), client.objects.end(), of_class);
+    const std::uint32_t tgid = client.identity.tgid;
+    if (listed && std::find(pids.begin(), pids.end(), tgid) == pids.end()) {
+      pids.push_back(tgid);
+    }
+  }
+  return pids;
+}
+
+Books DriverModel::GetBooks() const {
+  Books books;
+  books.cards.resize(cards_.size());
+  for (std::size_t i = 0; i < cards_.size(); ++i) {
+    books.cards[i].used_bytes = memory_[i]->Used();
+  }
+  // A block counts for the client that allocated it; when that object is gone, for the first holder.
+  std::map<const Block*, rm::NvHandle> holder;
+  for (const auto& [handle, client] : clients_) {
+    for (const auto& [object_handle, object] : client.objects) {
+      if (object.block != nullptr) {
+        if (object.owns_block) {
+          holder[object.block.get()] = handle;
+        } else {
+          holder.try_emplace(object.block.get(), handle);
+        }
+      }
+      if (object.kind == ObjectKind::kChannelGroup) {
+        books.cards[static_cast<std::size_t>(object.card)].groups.push_back(
+            GroupBooks{handle, object_handle, client.identity.tgid});
+      }
+    }
+  }
+  std::map<rm::NvHandle, rm::NvU64> bytes;
+  for (const auto& [block, owner] : holder) {
+    bytes[owner] += block->charge.Bytes();
+  }
+  for (const auto& [handle, client] : clients_) {
+    ClientBooks entry;
+    entry.handle = handle;
+    entry.pid = client.identity.tgid;
+    entry.files = 1 + files_.at(client.file).registered.size();
+    entry.objects = client.objects.size();
+    entry.bytes = bytes[handle];
+    books.clients.push_back(entry);
+  }
+  return books;
+}
+
+}  // namespace cgpu::sim

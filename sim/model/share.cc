@@ -1,0 +1,315 @@
+// RM_DUP_OBJECT, RM_SHARE, and export and import by file.
+#include <algorithm>
+
+#include "rm/nv_classes.h"
+#include "sim/model/driver_model.h"
+
+namespace cgpu::sim {
+namespace {
+
+// The classes whose resCanCopy() is true.
+bool CanCopy(ObjectKind kind) {
+  switch (kind) {
+    case ObjectKind::kMemory:
+    case ObjectKind::kVirtualMemory:
+    case ObjectKind::kVaSpace:
+    case ObjectKind::kChannelGroup:
+    case ObjectKind::kContextShare:
+    case ObjectKind::kUserMode:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool GivesDup(const rm::RS_SHARE_POLICY& policy) {
+  return (policy.accessMask.limbs[0] >> rm::RS_ACCESS_DUP_OBJECT & 1U) != 0;
+}
+
+constexpr rm::NvU16 kShareTypeMax = rm::RS_SHARE_TYPE_FM_CLIENT + 1;
+// From src/common/sdk/nvidia/inc/ctrl/ctrl0000/ctrl0000unix.h:
+constexpr std::size_t kMaxExportObjects = 512;
+
+}  // namespace
+
+// client_resource.c cliresShareCallback() and rs_resource.c resShareCallback().
+bool DriverModel::PolicyMatches(const rm::RS_SHARE_POLICY& policy, const Client& source,
+                                const Client& target) {
+  switch (policy.type) {
+    case rm::RS_SHARE_TYPE_ALL:
+      return true;
+    case rm::RS_SHARE_TYPE_OS_SECURITY_TOKEN:
+      // os.c osValidateClientTokens(): either is enough.
+      return source.identity.euid == target.identity.euid ||
+             source.identity.tgid == target.identity.tgid;
+    case rm::RS_SHARE_TYPE_CLIENT:
+      return policy.target == target.handle;
+    case rm::RS_SHARE_TYPE_PID:
+      return source.identity.tgid == target.identity.tgid;
+    case rm::RS_SHARE_TYPE_SMC_PARTITION:
+    case rm::RS_SHARE_TYPE_GPU:
+      return (policy.action & rm::RS_SHARE_ACTION_FLAG_REQUIRE) != 0;
+    default:
+      return false;
+  }
+}
+
+// rs_client.c clientCopyResource(): the nearest list of policies up the tree counts.
+bool DriverModel::MayDup(const Client& source, const Object& object, const Client& target) const {
+  if (source.handle == target.handle) {
+    return true;
+  }
+  const Object* at = &object;
+  while (!at->share && at->kind != ObjectKind::kClient) {
+    at = &source.objects.at(at->parent);
+  }
+  if (!at->share) {
+    return source.identity.tgid == target.identity.tgid;  // serverInitGlobalSharePolicies()
+  }
+  bool allowed = false;
+  for (const rm::RS_SHARE_POLICY& policy : *at->share) {
+    if (!GivesDup(policy)) {
+      continue;
+    }
+    const bool matches = PolicyMatches(policy, source, target);
+    const bool required = (policy.action & rm::RS_SHARE_ACTION_FLAG_REQUIRE) != 0;
+    if (required && !matches) {
+      return false;
+    }
+    allowed = allowed || (!required && matches);
+  }
+  return allowed;
+}
+
+// rs_server.c serverCopyResource().
+NvStatus DriverModel::Dup(FileId file, DupRequest& request) {
+  Client* source = FindClient(request.client_src);
+  Client* target = FindClient(request.client);
+  if (source == nullptr || target == nullptr) {
+    return rm::NV_ERR_INVALID_OBJECT_HANDLE;
+  }
+  NvStatus status = UseClient(file, request.client, rm::NV_ERR_INVALID_OBJECT_HANDLE, &target);
+  if (status != rm::NV_OK) {
+    return status;
+  }
+  const Object* object = FindObject(*source, request.object_src);
+  if (object == nullptr) {
+    return rm::NV_ERR_OBJECT_NOT_FOUND;
+  }
+  if (!CanCopy(object->kind)) {
+    return rm::NV_ERR_INVALID_ARGUMENT;
+  }
+  if (FindObject(*target, request.parent) == nullptr) {
+    return rm::NV_ERR_OBJECT_NOT_FOUND;
+  }
+  if (!MayDup(*source, *object, *target)) {
+    return rm::NV_ERR_INSUFFICIENT_PERMISSIONS;
+  }
+  Object copy;
+  copy.cls = object->cls;
+  copy.kind = object->kind;
+  copy.card = object->card;
+  copy.block = object->block;
+  copy.group = object->group;
+  const bool under_subdevice =
+      source->objects.at(object->parent).kind == ObjectKind::kSubdevice;
+  const bool to_subdevice =
+      target->objects.at(request.parent).kind == ObjectKind::kSubdevice;
+  if (object->kind == ObjectKind::kMemory && under_subdevice != to_subdevice) {
+    return rm::NV_ERR_INVALID_OBJECT_PARENT;  // mem.c memCopyConstruct()
+  }
+  return AttachCopy(*target, request.parent, std::move(copy), &request.handle);
+}
+
+NvStatus DriverModel::AttachCopy(Client& client, rm::NvHandle parent, Object copy,
+                                 rm::NvHandle* handle) {
+  const Object* above = FindObject(client, parent);
+  if (above == nullptr) {
+    return rm::NV_ERR_OBJECT_NOT_FOUND;
+  }
+  const bool fits = copy.kind == ObjectKind::kContextShare
+                        ? above->kind == ObjectKind::kChannelGroup
+                        : above->kind == ObjectKind::kDevice ||
+                              above->kind == ObjectKind::kSubdevice;
+  if (!fits) {
+    return rm::NV_ERR_INVALID_OBJECT_PARENT;
+  }
+  const NvStatus status = AssignHandle(client, handle);
+  if (status != rm::NV_OK) {
+    return status;
+  }
+  copy.handle = *handle;
+  copy.parent = parent;
+  Link(client, std::move(copy));
+  return rm::NV_OK;
+}
+
+// rs_client.c clientShareResource().
+NvStatus DriverModel::Share(FileId file, rm::NvHandle handle, rm::NvHandle object_handle,
+                            const rm::RS_SHARE_POLICY& policy) {
+  if (policy.type >= kShareTypeMax) {
+    return rm::NV_ERR_INVALID_ARGUMENT;
+  }
+  Client* client = nullptr;
+  const NvStatus status = UseClient(file, handle, rm::NV_ERR_INVALID_OBJECT_HANDLE, &client);
+  if (status != rm::NV_OK) {
+    return status;
+  }
+  if (policy.type == rm::RS_SHARE_TYPE_CLIENT && FindClient(policy.target) == nullptr) {
+    return rm::NV_ERR_INVALID_OBJECT_HANDLE;
+  }
+  Object* object = FindObject(*client, object_handle);
+  if (object == nullptr) {
+    return rm::NV_ERR_OBJECT_NOT_FOUND;
+  }
+  const bool compose = (policy.action & rm::RS_SHARE_ACTION_FLAG_COMPOSE) != 0;
+  if (!object->share) {
+    object->share.emplace();
+    if (compose) {
+      const Object* at = object;
+      while (at->kind != ObjectKind::kClient && (at == object || !at->share)) {
+        at = &client->objects.at(at->parent);
+      }
+      if (at != object && at->share) {
+        object->share = at->share;
+      } else {
+        rm::RS_SHARE_POLICY same_process{};
+        same_process.accessMask.limbs[0] = 1U << rm::RS_ACCESS_DUP_OBJECT;
+        same_process.type = rm::RS_SHARE_TYPE_PID;
+        object->share->push_back(same_process);
+      }
+    }
+  }
+  if (!compose) {
+    object->share->clear();
+  }
+  if ((policy.action & rm::RS_SHARE_ACTION_FLAG_REVOKE) != 0) {
+    std::erase_if(*object->share, [&policy](const rm::RS_SHARE_POLICY& p) {
+      return p.type == policy.type &&
+             (p.type != rm::RS_SHARE_TYPE_CLIENT || p.target == policy.target);
+    });
+  } else {
+    object->share->push_back(policy);
+  }
+  return rm::NV_OK;
+}
+
+// rmobjexportimport.c RmExportObject(): a duplicate that belongs to a client of the driver's own.
+// Being made by the kernel it asks no share policy.
+NvStatus DriverModel::MakeExported(Client& client, rm::NvHandle handle, Exported* exported) {
+  const Object* object = FindObject(client, handle);
+  if (object == nullptr) {
+    return rm::NV_ERR_OBJECT_NOT_FOUND;
+  }
+  if (!CanCopy(object->kind)) {
+    return rm::NV_ERR_INVALID_ARGUMENT;
+  }
+  exported->block = object->block;
+  exported->group = object->group;
+  exported->cls = object->cls;
+  exported->kind = object->kind;
+  exported->card = object->card;
+  return rm::NV_OK;
+}
+
+// os.c _initializeExportObjectFd().
+NvStatus DriverModel::PrepareExport(Client& client, rm::NvHandle device, FileId target,
+                                    unsigned slots, std::span<const rm::NvU8> metadata) {
+  OpenFile* file = FindFile(target);
+  if (file == nullptr || file->kind != FileKind::kCtl) {
+    return rm::NV_ERR_INVALID_PARAMETER;
+  }
+  if (file->exports) {
+    return rm::NV_ERR_STATE_IN_USE;
+  }
+  ExportTable table;
+  table.device_instance = kMaxCards;
+  if (device != 0) {
+    const Object* object = FindObject(client, device);
+    if (object == nullptr) {
+      return rm::NV_ERR_OBJECT_NOT_FOUND;
+    }
+    if (object->kind != ObjectKind::kDevice) {
+      return rm::NV_ERR_INVALID_PARAMETER;
+    }
+    table.device_instance = static_cast<rm::NvU32>(object->card);
+  }
+  table.slots.resize(slots);
+  table.metadata.assign(metadata.begin(), metadata.end());
+  file->exports = std::move(table);
+  return rm::NV_OK;
+}
+
+// os.c cliresCtrlCmdOsUnixExportObjectToFd().
+NvStatus DriverModel::ExportOne(Client& client, rm::NvHandle device, rm::NvHandle object,
+                                FileId target) {
+  Exported exported;
+  NvStatus status = MakeExported(client, object, &exported);
+  if (status != rm::NV_OK) {
+    return status;
+  }
+  status = PrepareExport(client, device, target, 1, {});
+  if (status == rm::NV_OK) {
+    files_.at(target).exports->slots[0] = std::move(exported);
+  }
+  return status;
+}
+
+// os.c cliresCtrlCmdOsUnixExportObjectsToFd(), after the file was prepared.
+NvStatus DriverModel::Export(Client& client, FileId target, unsigned index,
+                             std::span<const rm::NvHandle> objects) {
+  OpenFile* file = FindFile(target);
+  if (file == nullptr || !file->exports || objects.size() > kMaxExportObjects) {
+    return rm::NV_ERR_INVALID_PARAMETER;
+  }
+  ExportTable& table = *file->exports;
+  if (index + objects.size() > table.slots.size()) {
+    return rm::NV_ERR_OUT_OF_RANGE;
+  }
+  std::vector<std::optional<Exported>> made(objects.size());
+  for (std::size_t i = 0; i < objects.size(); ++i) {
+    if (objects[i] == 0) {
+      continue;
+    }
+    Exported exported;
+    const NvStatus status = MakeExported(client, objects[i], &exported);
+    if (status != rm::NV_OK) {
+      return status;
+    }
+    if (static_cast<rm::NvU32>(exported.card) != table.device_instance) {
+      return rm::NV_ERR_INVALID_PARAMETER;
+    }
+    made[i] = std::move(exported);
+  }
+  std::move(made.begin(), made.end(), table.slots.begin() + index);
+  return rm::NV_OK;
+}
+
+// rmobjexportimport.c RmImportObject(). A slot with nothing in it is kind kClient and no handle.
+NvStatus DriverModel::Import(Client& client, rm::NvHandle parent, FileId target, unsigned index,
+                             rm::NvHandle* handle, ObjectKind* kind, bool* on_card) {
+  OpenFile* file = FindFile(target);
+  if (file == nullptr || !file->exports) {
+    return rm::NV_ERR_INVALID_PARAMETER;
+  }
+  const ExportTable& table = *file->exports;
+  if (index >= table.slots.size()) {
+    return rm::NV_ERR_OUT_OF_RANGE;
+  }
+  if (!table.slots[index]) {
+    *kind = ObjectKind::kClient;
+    return rm::NV_OK;
+  }
+  const Exported& exported = *table.slots[index];
+  *kind = exported.kind;
+  *on_card = exported.block != nullptr && exported.block->card >= 0;
+  Object copy;
+  copy.cls = exported.cls;
+  copy.kind = exported.kind;
+  copy.card = exported.card;
+  copy.block = exported.block;
+  copy.group = exported.group;
+  return AttachCopy(client, parent, std::move(copy), handle);
+}
+
+}  // namespace cgpu::sim

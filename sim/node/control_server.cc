@@ -1,0 +1,297 @@
+#include "sim/node/control_server.h"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+
+#include "base/file.h"
+#include "rm/control_table.h"
+#include "rm/escape_table.h"
+#include "sim/node/wire.h"
+
+namespace cgpu::sim {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::chrono::milliseconds kSyncTimeout{30000};
+constexpr std::chrono::milliseconds kDefaultWait{30000};
+
+std::optional<std::uint32_t> ParseNumber(std::string_view text) {
+  const bool hex = text.starts_with("0x") || text.starts_with("0X");
+  if (hex) {
+    text.remove_prefix(2);
+  }
+  std::uint32_t value = 0;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), value, hex ? 16 : 10);
+  if (error != std::errc() || end != text.data() + text.size() || text.empty()) {
+    return std::nullopt;
+  }
+  return value;
+}
+
+Error Invalid(const std::string& what, const std::string& hint) {
+  return Error{Code::kInvalid, 0, what, hint};
+}
+
+Result<rm::NvU8> FindEscapeNumber(const std::string& text) {
+  if (const auto number = ParseNumber(text); number && *number <= 0xFF) {
+    return static_cast<rm::NvU8>(*number);
+  }
+  for (const rm::EscapeRow& row : rm::EscapeRows()) {
+    if (row.name == text || row.name == "NV_ESC_" + text || row.name == "NV_ESC_RM_" + text) {
+      return row.nr;
+    }
+  }
+  return Invalid("--escape: there is no escape '" + text + "'",
+                 "give its number or the vendor's name, as in NV_ESC_RM_ALLOC or 0x2b");
+}
+
+Result<rm::NvU32> FindControlNumber(const std::string& text) {
+  if (const auto number = ParseNumber(text)) {
+    return *number;
+  }
+  for (const rm::ControlRow& row : rm::ControlRows()) {
+    if (row.name == text) {
+      return row.cmd;
+    }
+  }
+  return Invalid("--control: there is no control '" + text + "'",
+                 "give its number or the vendor's name, as in NV2080_CTRL_CMD_FB_GET_INFO_V2");
+}
+
+Result<FaultRule> ParseFault(const json& request) {
+  FaultRule rule;
+  if (const std::string text = request.value("escape", std::string()); !text.empty()) {
+    const auto nr = FindEscapeNumber(text);
+    if (!nr.ok()) {
+      return nr.error();
+    }
+    rule.escape = *nr;
+  }
+  if (const std::string text = request.value("control", std::string()); !text.empty()) {
+    const auto cmd = FindControlNumber(text);
+    if (!cmd.ok()) {
+      return cmd.error();
+    }
+    rule.control = *cmd;
+  }
+  if (const std::string text = request.value("class", std::string()); !text.empty()) {
+    const auto cls = ParseNumber(text);
+    if (!cls) {
+      return Invalid("--class: '" + text + "' is not a number", "as in 0x40");
+    }
+    rule.cls = *cls;
+  }
+  rule.value = request.value("value", 0U);
+  rule.count = request.value("count", std::uint64_t{1});
+  const std::string effect = request.value("effect", std::string());
+  if (effect == "delay") {
+    rule.effect = FaultRule::Effect::kDelay;
+  } else if (effect == "status") {
+    rule.effect = FaultRule::Effect::kStatus;
+  } else if (effect == "errno") {
+    rule.effect = FaultRule::Effect::kErrno;
+  } else if (effect == "hold") {
+    rule.effect = FaultRule::Effect::kHold;
+  } else {
+    return Invalid("a fault needs an effect", "--delay-ms, --status, --errno or --hold");
+  }
+  if (rule.count == 0) {
+    return Invalid("--count must be at least 1", "");
+  }
+  return rule;
+}
+
+}  // namespace
+
+std::string DescribeNode(const Driver& driver, const FuseServer& files, const NodeDir& dir) {
+  json node = {{"name", dir.Name()},   {"server_pid", getpid()}, {"driver", driver.VersionText()},
+               {"mount", dir.Mount()}, {"files", json::array()}, {"gpus", json::array()}};
+  static constexpr const char* kKinds[] = {"", "ctl", "uvm", "gpu"};
+  for (const Tree::DeviceFileInfo& file : files.GetTree().Devices()) {
+    char mask[24];
+    char value[24];
+    std::snprintf(mask, sizeof(mask), "%016lx", kDeviceInoMask);
+    std::snprintf(value, sizeof(value), "%016lx",
+                  DeviceIno(file.device.kind, file.device.minor, 0));
+    const std::string folder = dir.Mount() + "/" + file.folder;
+    node["files"].push_back({{"name", file.name},
+                             {"kind", kKinds[static_cast<unsigned>(file.device.kind)]},
+                             {"minor", file.device.minor},
+                             {"dir", folder},
+                             {"path", folder + "/" + file.name},
+                             {"ino_mask", mask},
+                             {"ino_value", value}});
+  }
+  for (const Card& card : driver.Cards()) {
+    node["gpus"].push_back({{"index", card.index},
+                            {"uuid", card.UuidText()},
+                            {"bdf", card.Bdf()},
+                            {"minor", card.minor},
+                            {"gpu_id", card.gpu_id},
+                            {"model", card.model->key},
+                            {"name", card.model->name},
+                            {"memory_bytes", card.memory_bytes}});
+  }
+  return node.dump(2) + "\n";
+}
+
+Result<> ControlServer::Listen() {
+  const std::string path = dir_.ControlSocket();
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) {
+    return Error{Code::kInvalid, 0, path + " is too long for a socket", "choose a shorter name"};
+  }
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  socket_ = UniqueFd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const mode_t before = umask(0177);  // root alone
+  const bool bound =
+      socket_.valid() &&
+      bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+  const int error = errno;
+  umask(before);
+  if (!bound || listen(socket_.get(), 64) != 0) {
+    return ErrnoError(Code::kInternal, bound ? errno : error, "listening on " + path);
+  }
+  return {};
+}
+
+void ControlServer::Run() {
+  while (true) {
+    UniqueFd connection(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!connection.valid()) {
+      if (errno == EINTR || errno == ECONNABORTED) {
+        continue;
+      }
+      std::perror("cgpu-sim: accepting on the control socket");
+      std::exit(1);
+    }
+    std::thread([this, fd = std::move(connection)] { Serve(fd); }).detach();
+  }
+}
+
+void ControlServer::Serve(const UniqueFd& connection) {
+  while (true) {
+    const Result<std::string> line = ReadLine(connection.get());
+    if (!line.ok() || !WriteAll(connection.get(), Answer(line.value()) + "\n").ok()) {
+      return;
+    }
+    if (line.value().find("\"stop\"") != std::string::npos) {
+      Stop();
+    }
+  }
+}
+
+void ControlServer::Stop() {
+  files_.Unmount();
+  const Result<> removed = dir_.Remove();
+  if (!removed.ok()) {
+    std::fprintf(stderr, "%s\n", FormatError(removed.error()).c_str());
+  }
+  // Threads may wait for callers' memory: nothing but the end of the process ends them.
+  _exit(removed.ok() ? 0 : 1);
+}
+
+std::string ControlServer::Answer(const std::string& line) {
+  const json request = json::parse(line, nullptr, false);
+  if (!request.is_object()) {
+    return ErrorReply(Invalid("the request is not a JSON object", ""));
+  }
+  const std::string command = request.value("command", std::string());
+  if (command == "ping" || command == "stop") {
+    return ResultReply("{}");
+  }
+  if (command == "books") {
+    return BooksReply();
+  }
+  if (command == "sync") {
+    const Result<> done = files_.Sync(kSyncTimeout);
+    return done.ok() ? ResultReply("{}") : ErrorReply(done.error());
+  }
+  if (command == "fault") {
+    return AddFault(line);
+  }
+  if (command == "clear") {
+    files_.GetFaults().Clear();
+    return ResultReply("{}");
+  }
+  if (command == "release") {
+    return ResultReply(json{{"released", files_.GetFaults().Release()}}.dump());
+  }
+  if (command == "wait") {
+    const std::chrono::milliseconds timeout(
+        request.value("timeout_ms", static_cast<std::int64_t>(kDefaultWait.count())));
+    const auto count = request.value("count", std::size_t{1});
+    if (files_.GetFaults().WaitHeld(count, timeout)) {
+      return ResultReply("{}");
+    }
+    return ErrorReply(Error{Code::kUnavailable, 0,
+                            std::to_string(files_.GetFaults().Held()) + " of " +
+                                std::to_string(count) + " calls are held after " +
+                                std::to_string(timeout.count()) + " ms",
+                            ""});
+  }
+  return ErrorReply(Invalid("unknown command '" + command + "'", ""));
+}
+
+std::string ControlServer::AddFault(const std::string& line) {
+  const Result<FaultRule> rule = ParseFault(json::parse(line));
+  if (!rule.ok()) {
+    return ErrorReply(rule.error());
+  }
+  files_.GetFaults().Add(*rule);
+  return ResultReply("{}");
+}
+
+std::string ControlServer::BooksReply() {
+  std::map<std::string, std::uint64_t> refused;
+  const Books books = driver_.GetBooks(&refused);
+  json reply = {{"driver", driver_.VersionText()},
+                {"gpus", json::array()},
+                {"clients", json::array()},
+                {"refused", json::object()}};
+  for (const Card& card : driver_.Cards()) {
+    const CardBooks& of_card = books.cards[card.index];
+    json groups = json::array();
+    for (const GroupBooks& group : of_card.groups) {
+      groups.push_back({{"client", group.client},
+                        {"handle", group.handle},
+                        {"pid", group.pid},
+                        {"gpu_time_ns", 0},
+                        {"switches", 0}});
+    }
+    reply["gpus"].push_back({{"index", card.index},
+                             {"uuid", card.UuidText()},
+                             {"model", card.model->key},
+                             {"memory_bytes", card.memory_bytes},
+                             {"used_bytes", of_card.used_bytes},
+                             {"groups", std::move(groups)}});
+  }
+  for (const ClientBooks& client : books.clients) {
+    reply["clients"].push_back({{"handle", client.handle},
+                                {"pid", client.pid},
+                                {"files", client.files},
+                                {"objects", client.objects},
+                                {"bytes", client.bytes}});
+  }
+  for (const auto& [name, count] : refused) {
+    reply["refused"][name] = count;
+  }
+  return ResultReply(reply.dump());
+}
+
+}  // namespace cgpu::sim

@@ -1,0 +1,46 @@
+// The control socket of a node's server: books, sync, faults, stop.
+#ifndef CGPU_SIM_NODE_CONTROL_SERVER_H_
+#define CGPU_SIM_NODE_CONTROL_SERVER_H_
+
+#include <string>
+
+#include "base/fd.h"
+#include "base/result.h"
+#include "sim/driver/driver.h"
+#include "sim/fuse/server.h"
+#include "sim/node/node_dir.h"
+
+namespace cgpu::sim {
+
+// Answers each connection on a thread of its own. Lives until the process ends.
+class ControlServer {
+ public:
+  ControlServer(Driver& driver, FuseServer& files, const NodeDir& dir)
+      : driver_(driver), files_(files), dir_(dir) {}
+
+  [[nodiscard]] Result<> Listen();
+  // Serves for ever.
+  [[noreturn]] void Run();
+  // Takes the node away and ends the process.
+  [[noreturn]] void Stop();
+
+ private:
+  void Serve(const UniqueFd& connection);
+  // The reply's line.
+  [[nodiscard]] std::string Answer(const std::string& line);
+  [[nodiscard]] std::string BooksReply();
+  [[nodiscard]] std::string AddFault(const std::string& line);
+
+  Driver& driver_;
+  FuseServer& files_;
+  const NodeDir dir_;
+  UniqueFd socket_;
+};
+
+// The node's description, as node.json holds it.
+[[nodiscard]] std::string DescribeNode(const Driver& driver, const FuseServer& files,
+                                       const NodeDir& dir);
+
+}  // namespace cgpu::sim
+
+#endif  // CGPU_SIM_NODE_CONTROL_SERVER_H_

@@ -1,0 +1,164 @@
+#include "sim/node/lifecycle.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "base/file.h"
+#include "sim/node/control_client.h"
+#include "sim/node/wire.h"
+
+namespace cgpu::sim {
+namespace {
+
+constexpr int kStopTimeoutMs = 10000;
+
+// In the forked child: becomes the server. Only async-signal-safe calls.
+[[noreturn]] void BecomeServer(const char* path, char* const* argv, int lock, int ready, int log) {
+  setsid();
+  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  dup2(null, STDIN_FILENO);
+  dup2(null, STDOUT_FILENO);
+  dup2(log, STDERR_FILENO);
+  // The two numbers cgpu-sim expects; both sources are above them.
+  dup2(lock, 3);
+  dup2(ready, 4);
+  if (chdir("/") != 0) {
+    _exit(126);
+  }
+  execv(path, argv);
+  _exit(127);
+}
+
+Result<UniqueFd> Above(UniqueFd fd, int lowest) {
+  UniqueFd moved(fcntl(fd.get(), F_DUPFD_CLOEXEC, lowest));
+  if (!moved.valid()) {
+    return ErrnoError(Code::kInternal, errno, "duplicating a descriptor");
+  }
+  return moved;
+}
+
+Result<> AwaitReady(int ready, const NodeDir& dir) {
+  const Result<std::string> line = ReadLine(ready);
+  if (!line.ok()) {
+    return Error{Code::kInternal, 0, "the simulated node's server ended before it was ready",
+                 "see " + dir.Log()};
+  }
+  const nlohmann::json reply = nlohmann::json::parse(line.value(), nullptr, false);
+  if (reply.is_object() && reply.contains("error")) {
+    const nlohmann::json& error = reply["error"];
+    return Error{static_cast<Code>(error.value("code", 0)), error.value("errno", 0),
+                 error.value("what", std::string()), error.value("hint", std::string())};
+  }
+  return {};
+}
+
+Result<> Launch(const NodeDir& dir, const StartOptions& options, UniqueFd lock) {
+  constexpr int kLowest = 10;
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) {
+    return ErrnoError(Code::kInternal, errno, "making a pipe");
+  }
+  UniqueFd ready(ends[0]);
+  Result<UniqueFd> ready_write = Above(UniqueFd(ends[1]), kLowest);
+  Result<UniqueFd> lock_high = Above(std::move(lock), kLowest);
+  Result<UniqueFd> log = OpenFile(dir.Log(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+  for (const auto* fd : {&ready_write, &lock_high, &log}) {
+    if (!fd->ok()) {
+      return fd->error();
+    }
+  }
+  std::vector<std::string> words = {options.server, "--name",   dir.Name(),    "--gpus",
+                                    options.gpus,   "--driver", options.driver};
+  std::vector<char*> argv;
+  for (std::string& word : words) {
+    argv.push_back(word.data());
+  }
+  argv.push_back(nullptr);
+  const pid_t pid = fork();
+  if (pid < 0) {
+    return ErrnoError(Code::kUnavailable, errno, "starting " + options.server);
+  }
+  if (pid == 0) {
+    BecomeServer(options.server.c_str(), argv.data(), lock_high->get(), ready_write->get(),
+                 log->get());
+  }
+  ready_write->reset();
+  lock_high->reset();
+  const Result<> started = AwaitReady(ready.get(), dir);
+  if (!started.ok()) {
+    (void)waitpid(pid, nullptr, 0);
+  }
+  return started;
+}
+
+// Waits for the process to end; kills it when it takes too long.
+void AwaitEnd(pid_t pid) {
+  const UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  if (!process.valid()) {
+    return;
+  }
+  pollfd end{process.get(), POLLIN, 0};
+  if (poll(&end, 1, kStopTimeoutMs) == 0) {
+    (void)syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0);
+    (void)poll(&end, 1, kStopTimeoutMs);
+  }
+}
+
+}  // namespace
+
+Result<> StartNode(const NodeDir& dir, const StartOptions& options) {
+  if (geteuid() != 0) {
+    return Error{Code::kPermission, EPERM, "only root can start a simulated node",
+                 "it mounts a file system for every user; run this with sudo"};
+  }
+  if (access(options.server.c_str(), X_OK) != 0) {
+    return Error{Code::kNotFound, errno, "the program " + options.server + " cannot be run",
+                 "build it, or set CGPU_LIBEXEC to the folder that holds cgpu-sim"};
+  }
+  Result<UniqueFd> lock = dir.MakeAndLock();
+  if (!lock.ok()) {
+    return lock.error();
+  }
+  CGPU_TRY(dir.Remove());
+  // The folder is made anew, and with it the lock.
+  lock = dir.MakeAndLock();
+  if (!lock.ok()) {
+    return lock.error();
+  }
+  CGPU_TRY(MakeDirectories(dir.Mount(), 0755));
+  const Result<> launched = Launch(dir, options, std::move(lock).value());
+  if (!launched.ok()) {
+    if (const Result<UniqueFd> again = dir.Lock(); again.ok()) {
+      (void)dir.Remove();
+    }
+  }
+  return launched;
+}
+
+Result<> StopNode(const NodeDir& dir) {
+  Result<ControlClient> client = ControlClient::Connect(dir);
+  if (client.ok()) {
+    (void)client->Ask(R"({"command":"stop"})");
+    AwaitEnd(client->ServerPid());
+  } else if (client.error().code == Code::kNotFound || client.error().code == Code::kPermission) {
+    return client.error();
+  }
+  // The server takes its folder away itself; what is left is a dead one's.
+  const Result<UniqueFd> lock = dir.Lock();
+  if (!lock.ok()) {
+    return lock.error().code == Code::kNotFound ? Result<>() : Result<>(lock.error());
+  }
+  return dir.Remove();
+}
+
+}  // namespace cgpu::sim

@@ -1,0 +1,28 @@
+// Starting and stopping nodes, from outside their server.
+#ifndef CGPU_SIM_NODE_LIFECYCLE_H_
+#define CGPU_SIM_NODE_LIFECYCLE_H_
+
+#include <string>
+
+#include "base/result.h"
+#include "sim/node/node_dir.h"
+
+namespace cgpu::sim {
+
+struct StartOptions {
+  std::string gpus;    // as ParseCards() takes it
+  std::string driver;  // "550", "580" or a full version
+  std::string server;  // path of the program cgpu-sim
+};
+
+// Starts a node's server in the background and returns when it answers. Needs root. What an earlier
+// server that was killed left behind is cleared first.
+[[nodiscard]] Result<> StartNode(const NodeDir& dir, const StartOptions& options);
+
+// Ends a node's server and takes away its mount and folder, also when the server was killed or does
+// not answer.
+[[nodiscard]] Result<> StopNode(const NodeDir& dir);
+
+}  // namespace cgpu::sim
+
+#endif  // CGPU_SIM_NODE_LIFECYCLE_H_

@@ -1,0 +1,191 @@
+// cgpu sim: simulated nodes, for machines without a GPU and for tests.
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "apps/cgpu/commands.h"
+#include "launcher/command.h"
+#include "launcher/node.h"
+#include "launcher/plain.h"
+#include "launcher/shim_process.h"
+#include "sim/node/control_client.h"
+#include "sim/node/lifecycle.h"
+
+namespace cgpu {
+namespace {
+
+using nlohmann::json;
+
+struct SimFlags {
+  std::string name = kDefaultNode;
+  std::string gpus;
+  std::string driver = "550";
+  bool as_json = false;
+  json fault = json::object();
+  std::size_t held = 1;
+};
+
+Result<> Start(const SimFlags& flags) {
+  const auto dir = sim::NodeDir::Of(flags.name);
+  if (!dir.ok()) {
+    return dir.error();
+  }
+  auto server = ProgramPath("cgpu-sim");
+  if (!server.ok()) {
+    return server.error();
+  }
+  return sim::StartNode(*dir, {flags.gpus, flags.driver, *server});
+}
+
+Result<> Stop(const SimFlags& flags) {
+  const auto dir = sim::NodeDir::Of(flags.name);
+  return dir.ok() ? sim::StopNode(*dir) : Result<>(dir.error());
+}
+
+Result<json> Ask(const SimFlags& flags, const json& request) {
+  const auto dir = sim::NodeDir::Of(flags.name);
+  if (!dir.ok()) {
+    return dir.error();
+  }
+  auto client = sim::ControlClient::Connect(*dir);
+  if (!client.ok()) {
+    return client.error();
+  }
+  const auto reply = client->Ask(request.dump());
+  if (!reply.ok()) {
+    return reply.error();
+  }
+  return json::parse(*reply);
+}
+
+Result<> Tell(const SimFlags& flags, const json& request) {
+  const auto reply = Ask(flags, request);
+  return reply.ok() ? Result<>() : Result<>(reply.error());
+}
+
+void PrintBooks(const json& books) {
+  std::printf("driver %s\n", books.value("driver", std::string()).c_str());
+  for (const json& gpu : books["gpus"]) {
+    std::printf("GPU %d  %s  %s  %.1f of %.1f MiB in use, %zu channel groups\n",
+                gpu["index"].get<int>(), gpu["model"].get<std::string>().c_str(),
+                gpu["uuid"].get<std::string>().c_str(), gpu["used_bytes"].get<double>() / (1 << 20),
+                gpu["memory_bytes"].get<double>() / (1 << 20), gpu["groups"].size());
+  }
+  for (const json& client : books["clients"]) {
+    std::printf("client 0x%08x  pid %d  files %d  objects %d  %.1f MiB\n",
+                client["handle"].get<unsigned>(), client["pid"].get<int>(),
+                client["files"].get<int>(), client["objects"].get<int>(),
+                client["bytes"].get<double>() / (1 << 20));
+  }
+  for (const auto& [command, count] : books["refused"].items()) {
+    std::printf("refused %s  %s times\n", command.c_str(), count.dump().c_str());
+  }
+}
+
+Result<> Books(const SimFlags& flags) {
+  const auto books = Ask(flags, {{"command", "books"}});
+  if (!books.ok()) {
+    return books.error();
+  }
+  if (flags.as_json) {
+    std::printf("%s\n", books->dump(2).c_str());
+  } else {
+    PrintBooks(*books);
+  }
+  return {};
+}
+
+Result<> Exec(const SimFlags& flags) {
+  if (WordsAfterDashes().empty()) {
+    return Error{Code::kInvalid, 0, "there is no command to run",
+                 "cgpu sim exec [--name N] -- CMD..."};
+  }
+  CGPU_TRY(EnterPlainNode(flags.name));
+  BecomeCommand(WordsAfterDashes());
+}
+
+using Flags = std::shared_ptr<SimFlags>;
+
+CLI::App* AddVerb(CLI::App& sim, const Flags& flags, int& status, const char* verb,
+                  const char* description, std::function<Result<>(SimFlags&)> run) {
+  CLI::App* const command = sim.add_subcommand(verb, description);
+  command->add_option("--name", flags->name, "The node's name (default: default)");
+  command->callback([flags, &status, run = std::move(run)] {
+    const Result<> done = run(*flags);
+    status = done.ok() ? 0 : Fail(done.error());
+  });
+  return command;
+}
+
+// One injected fault: which calls, and what happens to them.
+void AddFault(CLI::App& sim, const Flags& flags, int& status) {
+  CLI::App* const command =
+      AddVerb(sim, flags, status, "fault", "Make calls of programs on the node slow or fail",
+              [](SimFlags& f) {
+                f.fault["command"] = "fault";
+                return Tell(f, f.fault);
+              });
+  const auto text = [&](const char* option, const char* key, const char* help) {
+    command->add_option_function<std::string>(
+        option, [flags, key](const std::string& value) { flags->fault[key] = value; }, help);
+  };
+  text("--escape", "escape", "Only this ioctl: its number or the vendor's name");
+  text("--control", "control", "Only this RM_CONTROL command: its number or the vendor's name");
+  text("--class", "class", "Only RM_ALLOC of this class: its number");
+  command->add_option_function<std::uint64_t>(
+      "--count", [flags](std::uint64_t n) { flags->fault["count"] = n; },
+      "For so many calls (default: 1)");
+  CLI::Option_group* const effects = command->add_option_group("effect");
+  const auto effect = [&](const char* option, const char* name, const char* help) {
+    effects->add_option_function<std::uint32_t>(
+        option,
+        [flags, name](std::uint32_t value) {
+          flags->fault["effect"] = name;
+          flags->fault["value"] = value;
+        },
+        help);
+  };
+  effect("--delay-ms", "delay", "Execute it after so many milliseconds");
+  effect("--status", "status", "Fail it with this NV_STATUS");
+  effect("--errno", "errno", "Fail it with this errno");
+  effects->add_flag_callback(
+      "--hold", [flags] { flags->fault["effect"] = "hold"; },
+      "Hold it until `cgpu sim release`, or until its caller is killed");
+  effects->require_option(1);
+}
+
+}  // namespace
+
+void AddSim(CLI::App& app, int& status) {
+  const auto flags = std::make_shared<SimFlags>();
+  CLI::App* const sim = app.add_subcommand("sim", "Simulated nodes, for tests and for a try");
+  sim->require_subcommand(1);
+
+  CLI::App* const start = AddVerb(*sim, flags, status, "start", "Start a node (root only)", Start);
+  start->add_option("--gpus", flags->gpus, "Its cards: v100-16g:2,t4:1,v100-16g@16130MiB:1")
+      ->required();
+  start->add_option("--driver", flags->driver, "Its driver: 550, 580 or a full version");
+  AddVerb(*sim, flags, status, "stop", "Stop a node, or clean up after one that was killed", Stop);
+  AddVerb(*sim, flags, status, "exec", "Run a command on a node without cgpu: exec -- CMD...",
+          Exec);
+  CLI::App* const books =
+      AddVerb(*sim, flags, status, "books", "What the driver has handed out, and to whom", Books);
+  books->add_flag("--json", flags->as_json, "As JSON");
+  AddVerb(*sim, flags, status, "sync", "Wait until all closed files are released",
+          [](SimFlags& f) { return Tell(f, {{"command", "sync"}}); });
+  AddFault(*sim, flags, status);
+  AddVerb(*sim, flags, status, "release", "Let all held calls go on, and drop the rules that hold",
+          [](SimFlags& f) { return Tell(f, {{"command", "release"}}); });
+  AddVerb(*sim, flags, status, "clear", "Drop all faults that have not happened yet",
+          [](SimFlags& f) { return Tell(f, {{"command", "clear"}}); });
+  CLI::App* const wait =
+      AddVerb(*sim, flags, status, "wait-held", "Wait until so many calls are held",
+              [](SimFlags& f) { return Tell(f, {{"command", "wait"}, {"count", f.held}}); });
+  wait->add_option("--count", flags->held, "How many (default: 1)");
+}
+
+}  // namespace cgpu

@@ -1,0 +1,131 @@
+// cgpu smi: what nvidia-smi shows, asked of the driver itself, inside a slice and outside.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <ctime>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "apps/cgpu/commands.h"
+#include "apps/cgpu/smi/report.h"
+#include "launcher/node.h"
+
+namespace cgpu {
+namespace {
+
+struct Flags {
+  std::string node;
+  std::string query;
+  std::string format;
+  std::string id;
+  bool list = false;
+};
+
+rmclient::DevicePaths PathsOf(const Node& node) {
+  rmclient::DevicePaths paths;
+  std::map<unsigned, std::string> cards;
+  for (const NodeDevice& device : node.devices) {
+    if (device.file.kind == NodeFile::Kind::kCtl) {
+      paths.ctl = device.file.path;
+    } else if (device.file.kind == NodeFile::Kind::kGpu) {
+      cards[device.file.minor] = device.file.path;
+    }
+  }
+  paths.card = [cards](unsigned minor) {
+    const auto card = cards.find(minor);
+    return card == cards.end() ? std::string() : card->second;
+  };
+  return paths;
+}
+
+// The files here, or with none here or a name given those of a simulated node, seen from outside.
+Result<smi::Report> GatherFor(const std::string& node_name) {
+  if (node_name.empty()) {
+    Result<smi::Report> here = smi::Gather(rmclient::DevicePaths::InFolder("/dev"));
+    if (here.ok() || here.error().code != Code::kNotFound) {
+      return here;
+    }
+  }
+  const Result<Node> node = FindNode(node_name);
+  if (!node.ok()) {
+    return node.error();
+  }
+  if (node_name.empty()) {
+    std::fprintf(stderr, "cgpu: no NVIDIA driver here; this is the simulated node \"%s\"\n",
+                 node->name.c_str());
+  }
+  return smi::Gather(PathsOf(*node));
+}
+
+// Leaves only the card `id` names by index or UUID.
+Result<> Select(smi::Report& report, const std::string& id) {
+  for (smi::Card& card : report.cards) {
+    if (id == std::to_string(card.index) || id == card.uuid) {
+      report.cards = {std::move(card)};
+      return {};
+    }
+  }
+  return Error{Code::kNotFound, 0, "No devices were found: there is no card \"" + id + "\"",
+               "`cgpu smi -L` lists them"};
+}
+
+std::string Now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local = {};
+  char text[64];
+  localtime_r(&now, &local);
+  return {text, std::strftime(text, sizeof(text), "%a %b %e %H:%M:%S %Y", &local)};
+}
+
+Result<std::string> Render(const smi::Report& report, const Flags& flags) {
+  if (flags.list) {
+    return smi::RenderList(report);
+  }
+  if (flags.query.empty()) {
+    return smi::RenderTable(report, Now(), CGPU_VERSION);
+  }
+  const Result<smi::QueryFormat> format = smi::ParseQueryFormat(flags.format);
+  if (!format.ok()) {
+    return format.error();
+  }
+  return smi::RenderQuery(report, flags.query, *format);
+}
+
+int Smi(const Flags& flags) {
+  Result<smi::Report> report = GatherFor(flags.node);
+  if (!report.ok()) {
+    return Fail(report.error());
+  }
+  if (report->cards.empty()) {
+    return Fail(Error{Code::kNotFound, 0, "No devices were found", {}});
+  }
+  if (!flags.id.empty()) {
+    if (const Result<> selected = Select(*report, flags.id); !selected.ok()) {
+      return Fail(selected.error());
+    }
+  }
+  const Result<std::string> text = Render(*report, flags);
+  if (!text.ok()) {
+    return Fail(text.error());
+  }
+  return std::fputs(text->c_str(), stdout) < 0 ? kOwnError : 0;
+}
+
+}  // namespace
+
+void AddSmi(CLI::App& app, int& status) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* command = app.add_subcommand("smi", "Show the cards, as nvidia-smi does");
+  command->add_flag("-L,--list-gpus", flags->list, "One line per card");
+  CLI::Option* query = command->add_option(
+      "--query-gpu", flags->query, "Comma-separated fields, as of nvidia-smi: memory.used, ...");
+  CLI::Option* format = command->add_option("--format", flags->format, "csv[,noheader][,nounits]");
+  query->needs(format);
+  format->needs(query);
+  command->add_option("-i,--id", flags->id, "Only this card, by index or UUID");
+  command->add_option("--node", flags->node, "A simulated node instead of the cards seen here");
+  command->callback([flags, &status] { status = Smi(*flags); });
+}
+
+}  // namespace cgpu

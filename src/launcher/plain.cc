@@ -1,0 +1,35 @@
+#include "launcher/plain.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+
+#include "kernel/mount_tree.h"
+#include "kernel/namespaces.h"
+#include "launcher/node.h"
+
+namespace cgpu {
+Result<> EnterPlainNode(const std::string& name) {
+  const auto node = FindNode(name);
+  if (!node.ok()) {
+    return node.error();
+  }
+  Grant everything;
+  for (const Card& card : node.value().cards) {
+    everything.cards.push_back({card, card.memory_bytes});
+  }
+  std::error_code no_directory;
+  const auto directory = std::filesystem::current_path(no_directory);
+  CGPU_TRY(EnterPrivateNamespaces());
+  CGPU_TRY(MountGpuTree(TreeFor(node.value(), everything, {kSimulatedNodes})));
+  // The working directory may have been covered; the path leads to the cover.
+  if (!no_directory && chdir(directory.c_str()) != 0) {
+    return ErrnoError(Code::kUnavailable, errno,
+                      "cannot change to the directory " + directory.string());
+  }
+  return {};
+}
+
+}  // namespace cgpu

@@ -1,0 +1,94 @@
+"""Running one attack twice: on a node without cgpu, where it must get what it is after (else it
+proves nothing), and in a slice, where it must not and a neighbour must not notice."""
+import contextlib
+import os
+
+from cgpu_test import MIB, TEST_BIN, Node, Peak, Process, check
+
+ADVERSARY = os.path.join(TEST_BIN, "adversary")
+LIMIT = 1024  # MiB, of the attacker's slice
+NEIGHBOUR = 512  # MiB, all of the neighbour's slice, and it uses all of it
+
+
+def argv(*words):
+    return [ADVERSARY] + [str(word) for word in words]
+
+
+@contextlib.contextmanager
+def neighbour(node, flags=("--gpus", "1")):
+    """A container beside the attacker's. It must go on afterwards as before."""
+    process = node.run(argv("neighbour", NEIGHBOUR), mem="%dMiB" % NEIGHBOUR, flags=flags,
+                       name="neighbour")
+    process.expect("holding")
+    yield process
+    process.say("go on")
+    process.expect("undisturbed")
+    status = process.end()
+    check(status == 0, "the neighbour ended with %d" % status)
+
+
+def more_than(limit):
+    """For the run without cgpu: the books say that it got more than `limit` MiB."""
+
+    def judge(node, _process):
+        used = node.used() // MIB
+        check(used > limit, "without cgpu the attack got %d MiB only: it proves nothing" % used)
+
+    return judge
+
+
+def at_least(mib):
+    """For the run with cgpu: the slice is usable all the same."""
+
+    def judge(node, _process):
+        used = node.used() // MIB - NEIGHBOUR
+        check(used >= mib, "the slice has %d MiB, not %d, in use" % (used, mib))
+
+    return judge
+
+
+def nothing(_node, _process):
+    pass
+
+
+def hold(process, _node):
+    """The usual course of an attack: it holds what it got until its stdin is closed."""
+    process.expect("^holding$")
+
+
+def without(words, judge, course=hold, gpus="v100-16g:1"):
+    with Node(gpus) as node:
+        process = node.exec(argv(*words), name="without cgpu")
+        course(process, node)
+        judge(node, process)
+        process.end()
+        node.wait_used(0, "after the attack without cgpu")
+
+
+def within(words, judge=nothing, course=hold, gpus="v100-16g:1", mem="%dMiB" % LIMIT, limit=LIMIT,
+           flags=("--gpus", "1"), status=0):
+    """With cgpu: never a byte above the limit, the neighbour goes on, everything is given back."""
+    with Node(gpus) as node:
+        with neighbour(node), Peak(node) as peak:
+            process = node.run(argv(*words), mem=mem, flags=flags, name="with cgpu")
+            course(process, node)
+            used = node.used()
+            check(used <= (limit + NEIGHBOUR) * MIB,
+                  "%d bytes are in use: more than both slices" % used)
+            judge(node, process)
+            ended = process.end()
+            check(status is None or ended == status, "the attack ended with %d" % ended)
+            node.wait_used(NEIGHBOUR * MIB, "after the attack's end")
+        check(peak.readings > 0, "the books were never read")
+        check(peak.bytes <= (limit + NEIGHBOUR) * MIB,
+              "at some time %d bytes were in use: more than both slices" % peak.bytes)
+        node.wait_used(0, "after the neighbour's end")
+
+
+def twice(words, usable=0, course=hold, wants=LIMIT):
+    without(words, more_than(wants), course)
+    within(words, at_least(usable), course)
+
+
+__all__ = ["ADVERSARY", "LIMIT", "NEIGHBOUR", "Process", "argv", "at_least", "hold", "more_than",
+           "neighbour", "nothing", "twice", "within", "without"]

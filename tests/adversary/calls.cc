@@ -1,0 +1,249 @@
+// Attacks on what the filter and the decoder look at: the request number, the wrapping, the fields
+// that say where memory comes from, and the ways into the kernel.
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "common.h"
+
+namespace cgpu::adversary {
+namespace {
+
+int Grabbed(std::uint64_t mib) {
+  Say("got %llu MiB", static_cast<unsigned long long>(mib));
+  Hold();
+  return 0;
+}
+
+int Raw(const std::vector<std::string>& args) {
+  Client client = MakeClient();
+  return Grabbed(Grab(client, Number(args, 0, 2048)));
+}
+
+int Xfer(const std::vector<std::string>& args) {
+  Client client = MakeClient(Wrapped);
+  return Grabbed(Grab(client, Number(args, 0, 2048)));
+}
+
+// Every type byte with every pair of direction bits: 1,024 requests that are all RM_ALLOC to the
+// driver, each for 4 MiB.
+int Types(const std::vector<std::string>&) {
+  Client client = MakeClient();
+  int done = 0;
+  for (std::uint32_t type = 0; type < 256; ++type) {
+    for (std::uint32_t direction = 0; direction < 4; ++direction) {
+      client.issue = [&](int fd, std::uint8_t nr, void* params, std::uint32_t size) {
+        return RawIoctl(fd, (direction << 30) | (size << 16) | (type << 8) | nr, params);
+      };
+      done += client.AllocMemory(4) == rm::NV_OK ? 1 : 0;
+    }
+  }
+  Say("allocations %d", done);
+  return Grabbed(static_cast<std::uint64_t>(done) * 4);
+}
+
+// The kernel reads the low halves of the descriptor and of the request.
+int UpperBits(const std::vector<std::string>&) {
+  Client client = MakeClient();
+  int done = 0;
+  for (int bit = 32; bit <= 64; ++bit) {
+    for (int where = 1; where < 4; ++where) {
+      const std::uint64_t junk = bit == 64 ? 0xffffffff00000000U : std::uint64_t{1} << bit;
+      client.issue = [&](int fd, std::uint8_t nr, void* params, std::uint32_t size) {
+        const std::uint64_t request = rm::EscapeRequest(nr, size);
+        const auto file = static_cast<std::uint64_t>(fd);
+        return syscall(16 /* ioctl */, (where & 1) != 0 ? file | junk : file,
+                       (where & 2) != 0 ? request | junk : request, params) < 0
+                   ? errno
+                   : 0;
+      };
+      done += client.AllocMemory(32) == rm::NV_OK ? 1 : 0;
+    }
+  }
+  Say("allocations %d", done);
+  return Grabbed(static_cast<std::uint64_t>(done) * 32);
+}
+
+// Every other door to card memory: `door` is heap (VID_HEAP_CONTROL), heap-any and heap-pci (with
+// these locations), system (class NV01_MEMORY_SYSTEM asked for card memory), range and tiled (other
+// functions), long (NVOS64), groups (channel groups and the context buffers they take).
+std::uint32_t HeapAlloc(const Client& client, std::uint32_t function, std::uint32_t location,
+                        std::uint64_t bytes) {
+  rm::NVOS32_PARAMETERS heap{};
+  heap.hRoot = client.root;
+  heap.hObjectParent = Client::kDevice;
+  heap.function = function;
+  heap.data.AllocSize.owner = client.root;
+  heap.data.AllocSize.size = bytes;
+  heap.data.AllocSize.attr = rm::NVOS32_ATTR_LOCATION.Set(0, location);
+  const int error = client.issue(client.ctl, rm::NV_ESC_RM_VID_HEAP_CONTROL, &heap, sizeof(heap));
+  return error != 0 ? kNoAnswer : heap.status;
+}
+
+std::uint32_t SystemAlloc(Client& client, std::uint64_t bytes) {
+  auto memory = MemoryParams(bytes);
+  memory.attr = rm::NVOS32_ATTR_LOCATION.Set(memory.attr, rm::NVOS32_ATTR_LOCATION_VIDMEM);
+  return client.Alloc(Client::kDevice, client.next++, rm::NV01_MEMORY_SYSTEM, &memory,
+                      sizeof(memory));
+}
+
+std::uint32_t LongAlloc(Client& client, std::uint64_t bytes) {
+  auto memory = MemoryParams(bytes);
+  rm::NVOS64_PARAMETERS alloc{};
+  alloc.hRoot = client.root;
+  alloc.hObjectParent = Client::kDevice;
+  alloc.hObjectNew = client.next++;
+  alloc.hClass = rm::NV01_MEMORY_LOCAL_USER;
+  alloc.pAllocParms = std::bit_cast<std::uint64_t>(&memory);
+  const int error = client.issue(client.ctl, rm::NV_ESC_RM_ALLOC, &alloc, sizeof(alloc));
+  return error != 0 ? kNoAnswer : alloc.status;
+}
+
+std::uint32_t GroupAlloc(Client& client) {
+  rm::NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS group{};
+  group.engineType = rm::NV2080_ENGINE_TYPE_GRAPHICS;
+  return client.Alloc(Client::kDevice, client.next++, rm::KEPLER_CHANNEL_GROUP_A, &group,
+                      sizeof(group));
+}
+
+int Doors(const std::vector<std::string>& args) {
+  const std::string door = args.empty() ? "heap" : args[0];
+  const std::uint64_t mib = Number(args, 1, 2048);
+  Client client = MakeClient();
+  std::uint64_t done = 0;
+  const std::uint64_t step = door == "groups" ? 1 : 64;
+  std::uint32_t status = rm::NV_OK;
+  while (status == rm::NV_OK && done * step < mib) {
+    if (door == "system") {
+      status = SystemAlloc(client, step * kMiB);
+    } else if (door == "long") {
+      status = LongAlloc(client, step * kMiB);
+    } else if (door == "groups") {
+      status = GroupAlloc(client);
+    } else {
+      const std::uint32_t function = door == "range" ? rm::NVOS32_FUNCTION_ALLOC_SIZE_RANGE
+                                     : door == "tiled"
+                                         ? rm::NVOS32_FUNCTION_ALLOC_TILED_PITCH_HEIGHT
+                                         : rm::NVOS32_FUNCTION_ALLOC_SIZE;
+      const std::uint32_t location = door == "heap-any"   ? rm::NVOS32_ATTR_LOCATION_ANY
+                                     : door == "heap-pci" ? rm::NVOS32_ATTR_LOCATION_PCI
+                                                          : rm::NVOS32_ATTR_LOCATION_VIDMEM;
+      status = HeapAlloc(client, function, location, step * kMiB);
+    }
+    done += status == rm::NV_OK ? 1 : 0;
+  }
+  Say("allocations %llu", static_cast<unsigned long long>(done));
+  Say("status 0x%x", status);
+  Hold();
+  return 0;
+}
+
+// --- Other ways into the kernel. A signal there ends a child of ours, so that we can tell of it.
+
+long Int80(long nr, long a, long b, long c) {
+  long result = nr;
+  asm volatile("int $0x80"
+               : "+a"(result)
+               : "b"(a), "c"(b), "d"(c)
+               : "memory", "r8", "r9", "r10", "r11");
+  return static_cast<int>(result);
+}
+
+constexpr long kI386Ioctl = 54;
+constexpr long kI386Getpid = 20;
+constexpr long kX32Bit = 0x40000000;
+constexpr long kX32Ioctl = 514;
+
+// Runs `body` in a child; what it returns, or minus the signal that killed it.
+template <class Body>
+int InChild(Body body) {
+  const pid_t pid = fork();
+  if (pid == 0) {
+    _exit(body());
+  }
+  int status = 0;
+  waitpid(pid, &status, 0);
+  return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+struct Low {  // lies below 4 GiB
+  rm::NVOS21_PARAMETERS alloc;
+  rm::NV_MEMORY_ALLOCATION_PARAMS memory;
+};
+
+// Allocates 2048 MiB on `client` by `call(fd, request, params)`; the driver's status or 255.
+template <class Call>
+int AllocBy(const Client& client, Low* low, Call call) {
+  low->memory = MemoryParams(2048 * kMiB);
+  low->alloc = {};
+  low->alloc.hRoot = client.root;
+  low->alloc.hObjectParent = Client::kDevice;
+  low->alloc.hObjectNew = 0xcafe0001;
+  low->alloc.hClass = rm::NV01_MEMORY_LOCAL_USER;
+  low->alloc.pAllocParms = std::bit_cast<std::uint64_t>(&low->memory);
+  const auto request =
+      static_cast<long>(rm::EscapeRequest(rm::NV_ESC_RM_ALLOC, sizeof(rm::NVOS21_PARAMETERS)));
+  const long error = call(client.ctl, request, std::bit_cast<long>(&low->alloc));
+  return error != 0 ? 255 : static_cast<int>(low->alloc.status & 0x7f);
+}
+
+int Entries(const std::vector<std::string>& args) {
+  const bool x32 = !args.empty() && args[0] == "x32";
+  const Client client = MakeClient();
+  void* page =
+      mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+  if (page == MAP_FAILED) {
+    Die("failed: no memory below 4 GiB");
+  }
+  auto* low = static_cast<Low*>(page);
+  // Is there such an entry at all? Where not, the kernel says ENOSYS or kills.
+  const int probe = InChild([&] {
+    return x32 ? (syscall(kX32Bit + 39 /* getpid */) == getpid() ? 0 : 1)
+               : (Int80(kI386Getpid, 0, 0, 0) == getpid() ? 0 : 1);
+  });
+  if (probe == 0) {
+    Say("entry works");
+  } else if (probe == -SIGSYS) {
+    Say("entry kills");
+  } else {
+    Say("entry missing");
+  }
+  const auto enter = [&](long nr) {
+    const int result = InChild([&] {
+      return AllocBy(client, low, [&](long fd, long request, long params) {
+        return x32 ? syscall(kX32Bit + nr, fd, request, params) : Int80(nr, fd, request, params);
+      });
+    });
+    if (result < 0) {
+      Say("killed by %d", -result);
+    } else {
+      Say("status %d", result);
+    }
+  };
+  enter(x32 ? kX32Ioctl : kI386Ioctl);
+  if (x32) {
+    enter(16);  // the number of the 64-bit call with the x32 bit
+  }
+  Hold();
+  return 0;
+}
+
+}  // namespace
+
+std::vector<Entry> CallAttacks() {
+  return {
+      {"raw", Raw, "[MIB]: allocations by bare ioctls"},
+      {"xfer", Xfer, "[MIB]: the same, each wrapped in NV_ESC_IOCTL_XFER_CMD"},
+      {"types", Types, ": all type bytes and direction bits"},
+      {"upper", UpperBits, ": junk above the 32 bits the kernel reads"},
+      {"door", Doors, "heap|heap-any|heap-pci|range|tiled|system|long|groups [MIB]"},
+      {"entry", Entries, "i386|x32: the kernel's other system call entries"},
+  };
+}
+
+}  // namespace cgpu::adversary

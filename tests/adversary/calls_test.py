@@ -1,0 +1,115 @@
+"""Attacks on what the filter and the decoder look at (calls.cc)."""
+from attack import LIMIT, hold, more_than, nothing, twice, within, without
+from cgpu_test import MIB, check, main
+
+
+def raw():
+    """Bare ioctls of a static binary. In the slice at least 99 % of the limit can be had."""
+    twice(["raw", 4096], usable=LIMIT * 99 // 100)
+
+
+def xfer():
+    twice(["xfer", 4096], usable=LIMIT * 99 // 100)
+
+
+def types():
+    """256 type bytes with 4 pairs of direction bits; the driver takes every one of them."""
+
+    def all_of_them(node, process):
+        made = process.number(r"^allocations (\d+)$")
+        check(made == 1024, "the driver took %d of 1024 requests" % made)
+        more_than(LIMIT)(node, process)
+
+    without(["types"], all_of_them)
+    within(["types"])
+
+
+def upper():
+    """The kernel takes each with junk in the upper halves, so the driver sees them."""
+
+    def all_of_them(node, process):
+        made = process.number(r"^allocations (\d+)$")
+        check(made == 99, "the driver took %d of 99 requests" % made)
+        more_than(LIMIT)(node, process)
+
+    without(["upper"], all_of_them)
+    within(["upper"])
+
+
+def _door(name):
+    twice(["door", name, 4096])
+
+
+def heap():
+    _door("heap")
+
+
+def heap_any():
+    """Anywhere means card memory first."""
+    _door("heap-any")
+
+
+def long():
+    _door("long")
+
+
+def system():
+    """NV01_MEMORY_SYSTEM that asks for card memory: the driver gives none of it, and neither side
+    may make it card memory."""
+
+    def none_of_it(node, _process):
+        check(node.used() == 0, "system memory took %d bytes of a card" % node.used())
+
+    without(["door", "system", 4096], none_of_it)
+    within(["door", "system", 4096])
+
+
+def range_():
+    """Other functions of VID_HEAP_CONTROL: refused in a slice, whatever the driver would do."""
+    for function in ("range", "tiled"):
+        without(["door", function, 4096], nothing)
+        within(["door", function, 4096])
+
+
+def groups():
+    """The context buffers of channel groups count: 20,000 groups do not fit into a card, and those
+    that a slice may have do not take it above its limit."""
+
+    def took_memory(node, process):
+        check(process.number(r"^allocations (\d+)$") > 0, "no channel group was made")
+        check(node.used() > 64 * MIB, "channel groups took %d bytes" % node.used())
+
+    without(["door", "groups", 20_000], took_memory)
+    within(["door", "groups", 20_000], mem="256MiB", limit=256)
+
+
+def i386():
+    """int 0x80 with buffers below 4 GiB: where the kernel has it, it works; in a slice it kills."""
+    _entry("i386")
+
+
+def x32():
+    """Most kernels have no x32 calls; in a slice they kill all the same."""
+    _entry("x32")
+
+
+def _entry(name):
+    def works(node, process):
+        if process.said("^entry works$") and name == "i386":
+            more_than(LIMIT)(node, process)
+        elif not process.said("^entry works$"):
+            print("this kernel has no %s entry: without cgpu nothing to show" % name)
+
+    without(["entry", name], works)
+
+    def kills(_node, process):
+        check(process.said("^entry (kills|missing)$"), "the entry works in a slice")
+        check(process.said(r"^killed by \d+$") and not process.said("^status 0$"),
+              "a call by that entry was not answered by death: %s" % process.lines)
+
+    within(["entry", name], kills, hold)
+
+
+main({"raw": raw, "xfer": xfer, "types": types, "upper": upper, "heap": heap, "heap-any": heap_any,
+      "long": long, "system": system, "functions": range_, "groups": groups, "i386": i386,
+      "x32": x32})

@@ -1,0 +1,113 @@
+// What every attack needs: raw calls into the driver, without any library in between, and a way to
+// talk with the test that runs it.
+//
+// An attack is a program that a tenant might run. It prints one fact per line on stdout; the last
+// one before it holds still is "holding", and it holds until its stdin is closed, so that the test
+// can read the driver's books meanwhile. What an attack believes to have got proves nothing: the
+// books do.
+#ifndef CGPU_TESTS_ADVERSARY_COMMON_H_
+#define CGPU_TESTS_ADVERSARY_COMMON_H_
+
+#include <cstdarg>
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "rm/nv_alloc.h"
+#include "rm/nv_classes.h"
+#include "rm/nv_escape.h"
+#include "rm/nv_status.h"
+#include "rm/nv_structs.h"
+
+namespace cgpu::adversary {
+
+inline constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+
+// Prints one line and flushes. Async-signal-safe enough for the children of threads: one write().
+void Say(const char* format, ...) __attribute__((format(printf, 1, 2)));
+// Ends the attack: something that has nothing to do with the boundary failed.
+[[noreturn]] void Die(const char* format, ...) __attribute__((format(printf, 1, 2)));
+// Says "holding" and waits until stdin is closed.
+void Hold();
+// Reads one line of stdin; false at its end.
+bool Line(std::string* line);
+// Argument `index` as a number, or `otherwise`.
+std::uint64_t Number(const std::vector<std::string>& args, std::size_t index,
+                     std::uint64_t otherwise);
+
+// ioctl(2) with all 64 bits of each argument as given. Returns 0 or the errno.
+int RawIoctl(int fd, std::uint64_t request, const void* argument);
+
+// How to issue an escape. The attacks vary this.
+using Issue = std::function<int(int fd, std::uint8_t nr, void* params, std::uint32_t size)>;
+// As the vendor's libraries do.
+int Plainly(int fd, std::uint8_t nr, void* params, std::uint32_t size);
+// Wrapped in NV_ESC_IOCTL_XFER_CMD.
+int Wrapped(int fd, std::uint8_t nr, void* params, std::uint32_t size);
+
+int OpenControl();
+// The first card that exists, or `minor`. -1 if there is none.
+int OpenCard(int minor = -1);
+
+// The in-band status of an allocation where ioctl itself failed: no driver knows it.
+inline constexpr std::uint32_t kNoAnswer = 0xffffffff;
+
+// A client with one device and subdevice, made by raw calls.
+struct Client {
+  int ctl = -1;
+  int card = -1;
+  std::uint32_t root = 0;
+  std::uint32_t next = 0xcaf10000;
+  Issue issue = Plainly;
+  static constexpr std::uint32_t kDevice = 0xcaf00001;
+  static constexpr std::uint32_t kSubdevice = 0xcaf00002;
+
+  // Returns the driver's status.
+  std::uint32_t Alloc(std::uint32_t parent, std::uint32_t handle, std::uint32_t cls, void* params,
+                      std::uint32_t size = 0) const;
+  std::uint32_t AllocDevice(std::uint32_t device_instance = 0) const;
+  // Card memory of `mib` MiB under a new handle.
+  std::uint32_t AllocMemory(std::uint64_t mib, std::uint32_t* handle = nullptr);
+  std::uint32_t Free(std::uint32_t handle) const;
+  std::uint32_t Control(std::uint32_t object, std::uint32_t command, void* params,
+                        std::uint32_t size) const;
+  std::uint32_t Dup(std::uint32_t source_client, std::uint32_t source, std::uint32_t handle) const;
+  std::uint32_t Export(std::uint32_t object, int file) const;
+  std::uint32_t Import(int file, std::uint32_t handle) const;
+};
+
+// Opens the files and makes the client. `quiet`: returns a client with root 0 when refused.
+Client MakeRoot(const Issue& issue = Plainly, bool quiet = false);
+// With device and subdevice. Dies when the driver refuses.
+Client MakeClient(const Issue& issue = Plainly);
+rm::NV_MEMORY_ALLOCATION_PARAMS MemoryParams(std::uint64_t bytes);
+
+// Allocates in steps until refused or `mib` are held; returns the MiB held.
+std::uint64_t Grab(Client& client, std::uint64_t mib, std::uint64_t step = 64);
+
+// Sends and receives one descriptor over a stream socket, with one byte of data.
+void SendFd(int socket, int fd);
+int ReceiveFd(int socket);
+// An abstract socket's name is the same in all mount namespaces of one network namespace.
+int ListenAt(const std::string& name);
+int ConnectTo(const std::string& name);
+
+using Attack = int (*)(const std::vector<std::string>& args);
+struct Entry {
+  const char* name;
+  Attack run;
+  const char* usage;
+};
+// One table per file.
+std::vector<Entry> CallAttacks();
+std::vector<Entry> RaceAttacks();
+std::vector<Entry> HandleAttacks();
+std::vector<Entry> ProcessAttacks();
+std::vector<Entry> OutsideAttacks();
+std::vector<Entry> FuseAttacks();
+
+}  // namespace cgpu::adversary
+
+#endif  // CGPU_TESTS_ADVERSARY_COMMON_H_

@@ -1,0 +1,197 @@
+// A file system of the tenant's own that answers until its file is open and then never again.
+// Whoever waits for it waits for ever.
+#include <fcntl.h>
+#include <linux/fuse.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <thread>
+
+#include "common.h"
+#include "rm/nv_controls.h"
+#include "rm/nv_ctrl.h"
+
+namespace cgpu::adversary {
+namespace {
+
+constexpr std::uint64_t kFileNode = 2;
+std::atomic<bool> g_silent{false};
+
+void Reply(int dev, std::uint64_t unique, const void* body, std::size_t size, int error = 0) {
+  std::vector<char> message(sizeof(fuse_out_header) + size);
+  fuse_out_header header{};
+  header.len = static_cast<std::uint32_t>(message.size());
+  header.error = -error;
+  header.unique = unique;
+  std::memcpy(message.data(), &header, sizeof(header));
+  if (size > 0) {
+    std::memcpy(message.data() + sizeof(header), body, size);
+  }
+  (void)!write(dev, message.data(), message.size());
+}
+
+fuse_attr Attributes(std::uint64_t node) {
+  fuse_attr attr{};
+  attr.ino = node;
+  attr.mode = node == kFileNode ? S_IFREG | 0666U : S_IFDIR | 0755U;
+  attr.nlink = 1;
+  return attr;
+}
+
+void Answer(int dev, const fuse_in_header& in, const char* body) {
+  switch (in.opcode) {
+    case FUSE_INIT: {
+      fuse_init_in init{};
+      std::memcpy(&init, body, 16);
+      fuse_init_out out{};
+      out.major = FUSE_KERNEL_VERSION;
+      out.minor = std::min<std::uint32_t>(init.minor, FUSE_KERNEL_MINOR_VERSION);
+      out.max_write = 4096;
+      Reply(dev, in.unique, &out, sizeof(out));
+      break;
+    }
+    case FUSE_LOOKUP: {
+      fuse_entry_out out{};
+      out.nodeid = kFileNode;
+      out.attr = Attributes(kFileNode);
+      Reply(dev, in.unique, &out, sizeof(out));
+      break;
+    }
+    case FUSE_GETATTR: {
+      fuse_attr_out out{};
+      out.attr = Attributes(in.nodeid);
+      Reply(dev, in.unique, &out, sizeof(out));
+      break;
+    }
+    case FUSE_OPEN:
+    case FUSE_OPENDIR: {
+      const fuse_open_out out{};
+      Reply(dev, in.unique, &out, sizeof(out));
+      break;
+    }
+    case FUSE_FORGET:
+    case FUSE_BATCH_FORGET:
+    case FUSE_INTERRUPT:
+      break;
+    default:
+      Reply(dev, in.unique, nullptr, 0, ENOSYS);
+      break;
+  }
+}
+
+void Serve(int dev) {
+  std::vector<char> buffer(64 * 1024);
+  while (true) {
+    const ssize_t size = read(dev, buffer.data(), buffer.size());
+    if (size < static_cast<ssize_t>(sizeof(fuse_in_header))) {
+      if (size < 0 && (errno == EINTR || errno == ENOENT)) {
+        continue;
+      }
+      return;
+    }
+    if (g_silent.load()) {
+      continue;
+    }
+    fuse_in_header in{};
+    std::memcpy(&in, buffer.data(), sizeof(in));
+    Answer(dev, in, buffer.data() + sizeof(in));
+  }
+}
+
+void WriteFile(const char* path, const std::string& text) {
+  const int fd = open(path, O_WRONLY | O_CLOEXEC);
+  if (fd >= 0) {
+    (void)!write(fd, text.data(), text.size());
+    close(fd);
+  }
+}
+
+// A descriptor of the hanging file. Says why and ends where there cannot be one.
+int OpenHanging() {
+  const uid_t uid = getuid();
+  const gid_t gid = getgid();
+  if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) {
+    Die("unsupported: no user namespace: %s", std::strerror(errno));
+  }
+  WriteFile("/proc/self/setgroups", "deny");
+  WriteFile("/proc/self/uid_map", std::to_string(uid) + " " + std::to_string(uid) + " 1");
+  WriteFile("/proc/self/gid_map", std::to_string(gid) + " " + std::to_string(gid) + " 1");
+  const int dev = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+  if (dev < 0) {
+    Die("unsupported: no /dev/fuse: %s", std::strerror(errno));
+  }
+  std::string folder = "/tmp/adversary-fuse-XXXXXX";
+  if (mkdtemp(folder.data()) == nullptr) {
+    Die("failed: no folder: %s", std::strerror(errno));
+  }
+  const std::string options = "fd=" + std::to_string(dev) +
+                              ",rootmode=40000,user_id=" + std::to_string(uid) +
+                              ",group_id=" + std::to_string(gid);
+  if (mount("hanging", folder.c_str(), "fuse", MS_NOSUID | MS_NODEV, options.c_str()) != 0) {
+    Die("unsupported: no FUSE mount: %s", std::strerror(errno));
+  }
+  std::thread(Serve, dev).detach();
+  const int file = open((folder + "/file").c_str(), O_RDWR | O_CLOEXEC);
+  if (file < 0) {
+    Die("failed: cannot open the file: %s", std::strerror(errno));
+  }
+  g_silent = true;
+  return file;
+}
+
+// The hanging file as the target of `count` GPU ioctls, and as a descriptor inside their
+// parameters.
+int Hanging(const std::vector<std::string>& args) {
+  const std::uint64_t count = Number(args, 0, 300);
+  Client client = MakeClient();
+  std::uint32_t object = 0;
+  if (client.AllocMemory(64, &object) != rm::NV_OK) {
+    Die("failed: no memory");
+  }
+  const int file = OpenHanging();
+  Say("hanging file open");
+  std::string line;
+  (void)Line(&line);
+  std::uint64_t not_tty = 0;
+  std::uint64_t other = 0;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    rm::NVOS21_PARAMETERS alloc{};
+    alloc.hClass = rm::NV01_ROOT_CLIENT;
+    const int error = Plainly(file, rm::NV_ESC_RM_ALLOC, &alloc, sizeof(alloc));
+    (error == ENOTTY ? not_tty : other) += 1;
+  }
+  Say("as target: ENOTTY %llu other %llu", static_cast<unsigned long long>(not_tty),
+      static_cast<unsigned long long>(other));
+  std::uint64_t refused = 0;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    rm::nv_ioctl_nvos33_parameters_with_fd map{};
+    map.params.hClient = client.root;
+    map.params.hDevice = Client::kDevice;
+    map.params.hMemory = object;
+    map.params.length = 4096;
+    map.fd = file;
+    const int error = Plainly(client.ctl, rm::NV_ESC_RM_MAP_MEMORY, &map, sizeof(map));
+    refused += error != 0 || map.params.status != rm::NV_OK ? 1 : 0;
+    refused += client.Export(object, file) != rm::NV_OK ? 1 : 0;
+    refused += client.Import(file, client.next++) != rm::NV_OK ? 1 : 0;
+  }
+  Say("as argument: refused %llu", static_cast<unsigned long long>(refused));
+  Say("afterwards %llu MiB", static_cast<unsigned long long>(Grab(client, 128)));
+  Hold();
+  _exit(0);  // the file stays open until the process is gone: closing it would hang
+}
+
+}  // namespace
+
+std::vector<Entry> FuseAttacks() {
+  return {{"fuse", Hanging, "[COUNT]: a file that never answers, as target and as argument"}};
+}
+
+}  // namespace cgpu::adversary

@@ -1,0 +1,168 @@
+"""Attacks with what belongs to others, and with files that hold exported objects (handles.cc)."""
+from attack import LIMIT, NEIGHBOUR, argv, neighbour, twice
+from cgpu_test import MIB, Node, check, main
+
+SIZE = 512  # MiB of the victim's memory
+OK = "0x0"
+
+
+def _start(node, with_cgpu, words, mem, name):
+    if with_cgpu:
+        return node.run(argv(*words), mem="%dMiB" % mem, flags=("--gpus", "1"), name=name)
+    return node.exec(argv(*words), name=name)
+
+
+def _status(process, what):
+    return process.expect(r"^%s (0x[0-9a-f]+)$" % what).group(1)
+
+
+def foreign():
+    """The victim lets everybody copy its memory; whoever is in another slice cannot even ask."""
+    for with_cgpu in (False, True):
+        with Node() as node:
+            victim = _start(node, with_cgpu, ["victim", SIZE], SIZE, "victim")
+            check(_status(victim, "shared") == OK, "the victim cannot share its memory")
+            found = victim.expect(r"^client (\d+) object (\d+)$")
+            victim.expect("^holding$")
+            attacker = _start(node, with_cgpu, ["foreign", *found.groups()], 256, "attacker")
+            attacker.expect("^holding$")
+            dup = attacker.said(r"^dup (0x[0-9a-f]+)$")[0].group(1)
+            check((dup == OK) != with_cgpu, "copying the victim's memory gave %s" % dup)
+            for what in ("free", "free-client", "control", "alloc"):
+                # These need the victim's own file; the driver itself refuses them.
+                status = attacker.said(r"^%s (0x[0-9a-f]+)$" % what)[0].group(1)
+                check(status != OK, "%s on the victim's client succeeded" % what)
+            if with_cgpu:
+                exists = attacker.said(r"^exists (0x[0-9a-f]+)$")[0].group(1)
+                check(exists != OK, "the victim's client can be asked about")
+            check(node.used() == SIZE * MIB, "the victim's memory is not what it was")
+            check(victim.end() == 0, "the victim failed")
+            check(victim.said("^undisturbed 0x0$"), "the victim was disturbed: %s" % victim.lines)
+            node.sync()
+            left = node.used() // MIB
+            check(left == (0 if with_cgpu else SIZE),
+                  "%d MiB are left of the victim's memory in the attacker's hands" % left)
+            attacker.end()
+            node.wait_used(0, "after both have ended")
+
+
+def _import(words):
+    for with_cgpu in (False, True):
+        with Node() as node:
+            name = "cgpu-%s" % node.name
+            victim = _start(node, with_cgpu, ["exporter", name, SIZE], SIZE, "victim")
+            victim.expect("^listening$")
+            attacker = _start(node, with_cgpu, ["importer", name, *words], 256, "attacker")
+            status = _status(attacker, "import")
+            attacker.expect("^holding$")
+            check((status == OK) != with_cgpu, "importing the victim's memory gave %s" % status)
+            victim.expect("^holding$")
+            victim.end()
+            node.sync()
+            left = node.used() // MIB
+            check(left <= 256 if with_cgpu else left >= SIZE,
+                  "%d MiB are left in the attacker's hands" % left)
+            attacker.end()
+            node.wait_used(0, "after both have ended")
+
+
+def imported():
+    """A neighbour's exported memory, received over a socket."""
+    _import([])
+
+
+def import_reopened():
+    """The same, when the file looks like one that the attacker exported to itself."""
+    _import(["reopen"])
+
+
+def overwrite():
+    """Many exports to one inode: every one of them is counted."""
+    twice(["overwrite", 4096])
+
+
+def shell_game():
+    """Files of exported objects that pass from hand to hand without rest: they are counted."""
+    twice(["shell-game", 4096, 100])
+
+
+def files():
+    """GPU files passed to another container: neither the sender's client nor its card is for
+    whoever receives them."""
+    for with_cgpu in (False, True):
+        with Node("v100-16g:2") as node:
+            name = "cgpu-%s" % node.name
+            if with_cgpu:
+                sender = node.run(argv("file-sender", name), mem="2048MiB",
+                                  flags=("--gpus", "device=1"), name="sender")
+            else:
+                sender = node.exec(argv("file-sender", name), name="sender")
+            client = sender.expect(r"^client (\d+)$").group(1)
+            words = ["file-receiver", name, client, 2048]
+            if with_cgpu:
+                receiver = node.run(argv(*words), mem="256MiB", flags=("--gpus", "device=0"),
+                                    name="receiver")
+            else:
+                receiver = node.exec(argv(*words), name="receiver")
+            receiver.expect("^holding$")
+            posing = receiver.number(r"^got (\d+) MiB$")
+            if with_cgpu:
+                check(posing == 0, "%d MiB were had on the sender's client" % posing)
+                check(node.used(1) == 0, "%d bytes are in use on the sender's card" % node.used(1))
+                check(node.used(0) <= 256 * MIB, "%d bytes are in use" % node.used(0))
+            else:
+                check(posing == 2048, "without cgpu only %d MiB were had" % posing)
+            sender.expect("^holding$")
+            sender.end()
+            receiver.end()
+            node.wait_used(0, "after both have ended")
+
+
+def parked():
+    """A control file in flight: its memory stays counted, and goes with the socket."""
+    def course(node, process):
+        parked_mib = int(process.expect(r"^parked (\d+) MiB$").group(1))
+        node.sync()
+        check(node.used() >= parked_mib * MIB, "the parked file's memory is gone")
+        process.say("more")
+        return parked_mib, int(process.expect(r"^more (\d+) MiB$").group(1))
+
+    with Node() as node:
+        process = node.exec(argv("parked", SIZE, 2048), name="without cgpu")
+        first, more = course(node, process)
+        check(first + more > LIMIT, "without cgpu only %d MiB: it proves nothing" % (first + more))
+        process.say("close")
+        process.expect("^holding$")
+        node.wait_used(0, "after the socket was closed")
+        process.end()
+    with Node() as node:
+        with neighbour(node):
+            process = node.run(argv("parked", SIZE, 2048), flags=("--gpus", "1"), name="with cgpu")
+            first, more = course(node, process)
+            check(first == SIZE, "the slice gave %d MiB" % first)
+            check(node.used() <= (LIMIT + NEIGHBOUR) * MIB, "%d bytes are in use" % node.used())
+            check(_mine(node, SIZE + more), "cgpu ps does not count the parked memory: %s" % node.containers())
+            process.say("close")
+            process.expect("^holding$")
+            node.wait_used(NEIGHBOUR * MIB, "after the socket was closed")
+            _wait_counted(node)
+            check(process.end() == 0, "the attack failed")
+
+
+def _mine(node, mib):
+    return any(gpu["limit_bytes"] == LIMIT * MIB and gpu["used_bytes"] >= mib * MIB
+               for container in node.containers() for gpu in container["gpus"])
+
+
+def _wait_counted(node):
+    """Until cgpu's own books are empty too."""
+    for _ in range(1000):
+        if not any(gpu["limit_bytes"] == LIMIT * MIB and gpu["used_bytes"] > 0
+                   for container in node.containers() for gpu in container["gpus"]):
+            return
+        node.sync()
+    check(False, "cgpu ps still counts closed memory: %s" % node.containers())
+
+
+main({"foreign": foreign, "import": imported, "import-reopened": import_reopened,
+      "overwrite": overwrite, "shell-game": shell_game, "files": files, "parked": parked})

@@ -1,0 +1,286 @@
+"""What tests of the whole have in common: a simulated node of their own, programs on it with and
+without cgpu, and the driver's books.
+
+A test waits for events (a line on a pipe, the end of a process, a state of the books), each with a
+deadline that is far beyond what the slowest machine needs. Nothing here measures time.
+
+Where the machine cannot run such a test it ends with status 77, which ctest shows as skipped, and
+the reason.
+"""
+import atexit
+import contextlib
+import ctypes
+import json
+import os
+import re
+import selectors
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+MIB = 1 << 20
+DEADLINE = 120.0  # seconds; for events that come at once on any machine in order
+BIN = os.environ.get("CGPU_BIN", "build/bin")
+TEST_BIN = os.environ.get("CGPU_TEST_BIN", "build/tests/bin")
+CGPU = os.path.join(BIN, "cgpu")
+
+_SYS_SECCOMP = 317
+_SECCOMP_GET_ACTION_AVAIL = 2
+_SECCOMP_RET_USER_NOTIF = 0x7FC00000
+
+
+class Failure(Exception):
+    """An assertion of a test, as a sentence."""
+
+
+def check(condition, sentence):
+    if not condition:
+        raise Failure(sentence)
+
+
+def skip(reason):
+    print("skipped: " + reason)
+    sys.stdout.flush()
+    sys.exit(77)
+
+
+def require_machine(root=True):
+    """Skips the test where the machine lacks what every node and slice needs."""
+    if root and os.geteuid() != 0:
+        skip("simulated nodes are started by root")
+    try:
+        os.close(os.open("/dev/fuse", os.O_RDWR))
+    except OSError as error:
+        skip("no FUSE on this machine: %s" % error)
+    action = ctypes.c_uint32(_SECCOMP_RET_USER_NOTIF)
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.syscall(_SYS_SECCOMP, _SECCOMP_GET_ACTION_AVAIL, 0, ctypes.byref(action)) != 0:
+        skip("no seccomp user notification on this machine")
+
+
+def command(*words, ok=True, **options):
+    """Runs a short command to its end; its stdout. Fails the test with its stderr."""
+    done = subprocess.run(list(words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          timeout=DEADLINE, check=False, **options)
+    if ok and done.returncode != 0:
+        raise Failure("`%s` ended with %d: %s" % (" ".join(words), done.returncode,
+                                                  done.stderr.strip() or done.stdout.strip()))
+    return done.stdout if ok else done
+
+
+class Process:
+    """A program that talks in lines. Always ended, also when the test fails."""
+
+    _alive = []
+
+    def __init__(self, argv, name=None, **options):
+        self.name = name or os.path.basename(argv[0])
+        self.argv = argv
+        self.lines = []
+        self._rest = b""
+        self.popen = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                      stderr=sys.stderr, start_new_session=True, **options)
+        os.set_blocking(self.popen.stdout.fileno(), False)
+        Process._alive.append(self)
+
+    def _read(self, until):
+        """More output, or False at its end. Fails at the deadline."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.popen.stdout, selectors.EVENT_READ)
+            if not selector.select(max(0.0, until - time.monotonic())):
+                raise Failure("%s says no more; it said: %s" % (self.name, self.lines[-20:]))
+        data = os.read(self.popen.stdout.fileno(), 65536)
+        if not data:
+            return False
+        *whole, self._rest = (self._rest + data).split(b"\n")
+        for line in whole:
+            self.lines.append(line.decode(errors="replace"))
+            print("  [%s] %s" % (self.name, self.lines[-1]))
+        sys.stdout.flush()
+        return True
+
+    def expect(self, pattern, timeout=DEADLINE):
+        """The next line that matches, as a match. Fails when the program ends without it."""
+        until = time.monotonic() + timeout
+        seen = getattr(self, "_seen", 0)
+        while True:
+            while seen < len(self.lines):
+                found = re.search(pattern, self.lines[seen])
+                seen += 1
+                self._seen = seen
+                if found:
+                    return found
+            if not self._read(until):
+                raise Failure("%s ended (%s) without saying %r; it said: %s" %
+                              (self.name, self.wait(), pattern, self.lines[-20:]))
+
+    def said(self, pattern):
+        """All matches in what it said so far."""
+        return [m for m in (re.search(pattern, line) for line in self.lines) if m]
+
+    def number(self, pattern):
+        """The first group of the only line that matched, as an integer."""
+        found = self.said(pattern)
+        check(len(found) == 1, "%s said %r %d times: %s" % (self.name, pattern, len(found), self.lines))
+        return int(found[0].group(1), 0)
+
+    def say(self, line):
+        self.popen.stdin.write((line + "\n").encode())
+        self.popen.stdin.flush()
+
+    def close(self):
+        with contextlib.suppress(OSError):
+            self.popen.stdin.close()
+
+    def wait(self, timeout=DEADLINE):
+        """Its exit status (as of a shell: 128 + n for a signal)."""
+        try:
+            status = self.popen.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise Failure("%s does not end" % self.name) from None
+        return 128 - status if status < 0 else status
+
+    def end(self, timeout=DEADLINE):
+        """Closes its stdin and reads to its end; its exit status."""
+        self.close()
+        until = time.monotonic() + timeout
+        while self._read(until):
+            pass
+        return self.wait(timeout)
+
+    def kill(self):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.popen.pid, signal.SIGKILL)
+        self.popen.wait()
+
+    @staticmethod
+    def end_all():
+        for process in Process._alive:
+            process.close()
+            if process.popen.poll() is None:
+                process.kill()
+        Process._alive.clear()
+
+
+class Node:
+    """A simulated node with a name of its own: `with Node("v100-16g:2") as node`."""
+
+    _count = 0
+
+    def __init__(self, gpus="v100-16g:1", driver=None):
+        Node._count += 1
+        self.name = "test-%d-%d" % (os.getpid(), Node._count)
+        self.folder = "/run/cgpu-sim/" + self.name
+        self._gpus = gpus
+        self._driver = driver
+
+    def __enter__(self):
+        words = [CGPU, "sim", "start", "--name", self.name, "--gpus", self._gpus]
+        if self._driver:
+            words += ["--driver", self._driver]
+        atexit.register(self._stop)
+        # Not command(): what it starts keeps its standard streams.
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, timeout=DEADLINE, check=False)
+        check(done.returncode == 0, "`%s` ended with %d" % (" ".join(words), done.returncode))
+        return self
+
+    def __exit__(self, *_):
+        Process.end_all()
+        self._stop()
+        atexit.unregister(self._stop)
+
+    def _stop(self):
+        subprocess.run([CGPU, "sim", "stop", "--name", self.name], stdin=subprocess.DEVNULL,
+                       timeout=DEADLINE, check=False)
+
+    def sim(self, *words):
+        return command(CGPU, "sim", words[0], "--name", self.name, *words[1:])
+
+    def info(self):
+        with open(self.folder + "/node.json", encoding="utf-8") as file:
+            return json.load(file)
+
+    def sync(self):
+        self.sim("sync")
+
+    def books(self):
+        return json.loads(self.sim("books", "--json"))
+
+    def used(self, gpu=None):
+        """Bytes in use on one card or on all, by the driver's books."""
+        gpus = self.books()["gpus"]
+        return sum(g["used_bytes"] for g in gpus if gpu is None or g["index"] == gpu)
+
+    def wait_used(self, wanted, sentence, deadline=DEADLINE):
+        """Waits until so many bytes are in use."""
+        until = time.monotonic() + deadline
+        while True:
+            self.sync()
+            used = self.used()
+            if used == wanted:
+                return
+            check(time.monotonic() < until,
+                  "%s: %d MiB are in use, not %d" % (sentence, used // MIB, wanted // MIB))
+
+    def containers(self):
+        """What `cgpu ps` knows of containers on this node: other tests have theirs."""
+        uuids = {gpu["uuid"] for gpu in self.info()["gpus"]}
+        return [container for container in json.loads(command(CGPU, "ps", "--json"))
+                if any(gpu["uuid"] in uuids for gpu in container["gpus"])]
+
+    def exec(self, argv, name=None, **options):
+        """A program on the node without cgpu."""
+        return Process([CGPU, "sim", "exec", "--name", self.name, "--"] + argv, name or argv[1],
+                       **options)
+
+    def run(self, argv, mem="1024MiB", flags=(), name=None, **options):
+        """A program on the node in a slice of cgpu's."""
+        return Process([CGPU, "run", "--node", self.name, "--mem", mem, *flags, "--"] + argv,
+                       name or argv[1], **options)
+
+
+class Peak:
+    """Reads the books again and again until its end, on a thread: the most that was in use."""
+
+    def __init__(self, node):
+        self._node = node
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._loop, daemon=True)
+        self.bytes = 0
+        self.readings = 0
+
+    def _loop(self):
+        while not self._stop.wait(0.05):  # leaves the cores to the test
+            with contextlib.suppress(Failure, ValueError, subprocess.TimeoutExpired):
+                self.bytes = max(self.bytes, self._node.used())
+                self.readings += 1
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        self._thread.join()
+
+
+def main(cases, root=True):
+    """Runs the case named on the command line. `cases`: functions by name."""
+    name = sys.argv[1] if len(sys.argv) > 1 else ""
+    if name not in cases:
+        print("cases: " + " ".join(sorted(cases)))
+        sys.exit(64)
+    require_machine(root)
+    try:
+        cases[name](*sys.argv[2:])
+    except Failure as failure:
+        print("FAILED: %s" % failure)
+        sys.stdout.flush()
+        Process.end_all()
+        sys.exit(1)
+    except (KeyError, ValueError, OSError, subprocess.SubprocessError):
+        Process.end_all()
+        raise
+    print("passed")
