@@ -89,16 +89,16 @@ Result<Reserved> Reserve(const Registry& registry, const Node& node, const RunOp
   if (!live.ok()) {
     return live.error();
   }
-  auto grant = MakeGrant(options.request, node.cards, GrantedBytes(node.cards, live.value()));
-  if (!grant.ok()) {
-    return grant.error();
-  }
   Reserved reserved;
-  reserved.grant = std::move(*grant);
   reserved.reservation.id = random.value().id;
   reserved.reservation.name =
       options.name.empty() ? MadeUpName(options.command[0], random.value().id) : options.name;
   CGPU_TRY(CheckName(reserved.reservation.name, live.value()));
+  auto grant = MakeGrant(options.request, node.cards, GrantedBytes(node.cards, live.value()));
+  if (!grant.ok()) {
+    return grant.error();
+  }
+  reserved.grant = std::move(*grant);
   reserved.reservation.user = getuid();
   reserved.reservation.shim_uid =
       geteuid() == 0 ? PickShimUid(live.value(), random.value().number) : geteuid();

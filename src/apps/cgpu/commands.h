@@ -24,7 +24,9 @@ int Fail(const Error& error);
 // `cgpu sim exec`). They are taken away before the parser, which would interpret some of them.
 [[nodiscard]] const std::vector<std::string>& WordsAfterDashes();
 
+void AddPs(CLI::App& app, int& status);
 void AddRun(CLI::App& app, int& status);
+void AddSet(CLI::App& app, int& status);
 void AddSim(CLI::App& app, int& status);
 void AddSmi(CLI::App& app, int& status);
 

@@ -1,5 +1,6 @@
 // cgpu: the command at a prompt. The work is in the cmd_*.cc files.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <string_view>
@@ -29,6 +30,12 @@ int TakeWordsAfterDashes(int argc, char** argv) {
   return argc;
 }
 
+bool Has(const CLI::App& app, const std::string& command) {
+  const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
+  return std::any_of(commands.begin(), commands.end(),
+                     [&](const CLI::App* known) { return known->get_name() == command; });
+}
+
 int Main(int argc, char** argv) {
   CLI::App app("cgpu: share NVIDIA GPUs between containers, each held to what it was given",
                "cgpu");
@@ -36,8 +43,15 @@ int Main(int argc, char** argv) {
   app.require_subcommand(1);
   int status = 0;
   AddRun(app, status);
+  AddPs(app, status);
+  AddSet(app, status);
   AddSim(app, status);
   AddSmi(app, status);
+  const std::string first = argc > 1 ? argv[1] : "";
+  if (!first.empty() && first[0] != '-' && !Has(app, first)) {
+    return Fail(
+        Error{Code::kInvalid, 0, "cgpu has no command \"" + first + "\"", "see `cgpu --help`"});
+  }
   try {
     app.parse(TakeWordsAfterDashes(argc, argv), argv);
   } catch (const CLI::Success& request) {  // --help, --version

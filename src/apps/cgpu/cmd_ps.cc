@@ -1,0 +1,151 @@
+// cgpu ps: the containers that run.
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <ctime>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "apps/cgpu/commands.h"
+#include "launcher/admin.h"
+
+namespace cgpu {
+namespace {
+
+constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
+
+// From /etc/passwd: a statically linked program has no other name service. Without a name, the uid.
+std::string UserName(unsigned uid) {
+  std::ifstream passwd("/etc/passwd");
+  for (std::string line; std::getline(passwd, line);) {
+    const std::size_t name = line.find(':');
+    const std::size_t password = name == std::string::npos ? name : line.find(':', name + 1);
+    const std::string field = ":" + std::to_string(uid) + ":";
+    if (password != std::string::npos && line.compare(password, field.size(), field) == 0) {
+      return line.substr(0, name);
+    }
+  }
+  return std::to_string(uid);
+}
+
+// RFC 3339, in UTC.
+std::string TimeText(std::uint64_t seconds) {
+  const auto time = static_cast<std::time_t>(seconds);
+  std::tm parts{};
+  char text[32];
+  gmtime_r(&time, &parts);
+  return std::string(text, std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts));
+}
+
+std::string Age(std::uint64_t since) {
+  const auto now = static_cast<std::uint64_t>(std::time(nullptr));
+  const std::uint64_t seconds = now - std::min(now, since);
+  if (seconds < 120) {
+    return fmt::format("{} seconds", seconds);
+  }
+  if (seconds < 2 * 3600) {
+    return fmt::format("{} minutes", seconds / 60);
+  }
+  if (seconds < 48 * 3600) {
+    return fmt::format("{} hours", seconds / 3600);
+  }
+  return fmt::format("{} days", seconds / (24 * 3600));
+}
+
+void PrintJson(const std::vector<ContainerStatus>& containers) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const ContainerStatus& container : containers) {
+    nlohmann::ordered_json gpus = nlohmann::ordered_json::array();
+    for (const CardStatus& card : container.cards) {
+      gpus.push_back({{"index", card.index},
+                      {"uuid", card.uuid},
+                      {"host_index", card.host_index},
+                      {"limit_bytes", card.limit_bytes},
+                      {"used_bytes", card.used_bytes},
+                      {"peak_bytes", card.peak_bytes},
+                      {"denied", card.denied}});
+    }
+    list.push_back({{"id", container.id},
+                    {"name", container.name},
+                    {"pid", container.pid},
+                    {"user", UserName(container.user)},
+                    {"state", container.state},
+                    {"since", TimeText(container.since)},
+                    {"gpus", gpus}});
+  }
+  fmt::print("{}\n", list.dump(2));
+}
+
+using Row = std::array<std::string, 9>;
+
+void PrintRows(const std::vector<Row>& rows) {
+  std::array<std::size_t, 9> widths{};
+  for (const Row& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      widths[i] = std::max(widths[i], row[i].size());
+    }
+  }
+  for (const Row& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      line += fmt::format("{:<{}}", row[i], i + 1 < row.size() ? widths[i] + 3 : 0);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    fmt::print("{}\n", line);
+  }
+}
+
+// One line per card; what is the container's own stands in its first line only.
+void PrintTable(const std::vector<ContainerStatus>& containers) {
+  std::vector<Row> rows{{"CONTAINER ID", "NAME", "USER", "PID", "STATE", "UP", "GPU",
+                         "MEMORY USED / LIMIT", "DENIED"}};
+  for (const ContainerStatus& container : containers) {
+    Row row{container.id,
+            container.name,
+            UserName(container.user),
+            container.pid == 0 ? "-" : std::to_string(container.pid),
+            container.state,
+            Age(container.since)};
+    for (const CardStatus& card : container.cards) {
+      row[6] = fmt::format("{} (host {})", card.index, card.host_index);
+      row[7] = fmt::format("{}MiB / {}MiB", card.used_bytes / kMib, card.limit_bytes / kMib);
+      row[8] = std::to_string(card.denied);
+      rows.push_back(row);
+      row = Row{};
+    }
+  }
+  PrintRows(rows);
+}
+
+int Ps(bool json) {
+  const auto registry = Registry::Open();
+  if (!registry.ok()) {
+    return Fail(registry.error());
+  }
+  const auto containers = ListContainers(registry.value());
+  if (!containers.ok()) {
+    return Fail(containers.error());
+  }
+  if (json) {
+    PrintJson(containers.value());
+  } else {
+    PrintTable(containers.value());
+  }
+  return 0;
+}
+
+}  // namespace
+
+void AddPs(CLI::App& app, int& status) {
+  auto json = std::make_shared<bool>(false);
+  CLI::App* const command = app.add_subcommand("ps", "List the containers that run");
+  command->add_flag("--json", *json, "As JSON, sizes in bytes");
+  command->callback([json, &status] { status = Ps(*json); });
+}
+
+}  // namespace cgpu

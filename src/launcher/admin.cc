@@ -1,0 +1,169 @@
+#include "launcher/admin.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "grant/grant.h"
+
+namespace cgpu {
+namespace {
+
+// What is known of a container without its shim.
+ContainerStatus StatusFrom(const Reservation& reservation) {
+  ContainerStatus status;
+  status.id = reservation.id;
+  status.name = reservation.name;
+  status.user = reservation.user;
+  status.state = kUnresponsive;
+  status.since = reservation.since;
+  for (std::size_t i = 0; i < reservation.cards.size(); ++i) {
+    const CardGrant& grant = reservation.cards[i];
+    CardStatus card;
+    card.uuid = grant.card.uuid;
+    card.index = static_cast<unsigned>(i);
+    card.host_index = grant.card.index;
+    card.limit_bytes = grant.limit_bytes;
+    status.cards.push_back(card);
+  }
+  return status;
+}
+
+Result<ContainerStatus> AskStatus(const Registry& registry, const std::string& id) {
+  const auto answer = registry.Ask(id, AdminRequest{});
+  if (!answer.ok()) {
+    return answer.error();
+  }
+  return DecodeStatus(answer.value());
+}
+
+Result<std::vector<Reservation>> Live(const Registry& registry) {
+  const auto lock = registry.Lock();
+  if (!lock.ok()) {
+    return lock.error();
+  }
+  return registry.List(lock.value());
+}
+
+// The places in the container's grant that the change is for.
+Result<std::vector<std::size_t>> ChosenCards(const Reservation& reservation,
+                                             const std::string& gpu) {
+  std::vector<Card> inside;
+  for (const CardGrant& grant : reservation.cards) {
+    inside.push_back(grant.card);
+    inside.back().index = static_cast<unsigned>(inside.size() - 1);
+  }
+  GpuRequest request;
+  if (!gpu.empty()) {
+    request.kind = GpuRequest::Kind::kDevices;
+    request.devices = {gpu};
+  }
+  const auto selected = SelectCards(request, inside);
+  if (!selected.ok()) {
+    Error error = selected.error();
+    error.hint = "--gpu counts the container's own cards from 0; see `cgpu ps`";
+    return error;
+  }
+  std::vector<std::size_t> chosen;
+  for (const Card& card : selected.value()) {
+    chosen.push_back(card.index);
+  }
+  return chosen;
+}
+
+// `reservation` with the new limits, checked against the cards and everybody's grants.
+Result<Reservation> Changed(Reservation reservation, const std::vector<std::size_t>& chosen,
+                            const MemoryRequest& memory, const std::vector<Reservation>& live) {
+  for (const std::size_t i : chosen) {
+    CardGrant& grant = reservation.cards[i];
+    const auto limit = LimitOnCard(memory, grant.card, chosen.size());
+    if (!limit.ok()) {
+      return limit.error();
+    }
+    CGPU_TRY(FitsOnCard(grant.card, GrantedBytes({grant.card}, live, reservation.id)[0], *limit));
+    grant.limit_bytes = *limit;
+  }
+  return reservation;
+}
+
+// Tells the shim, card by card. While it is told, the larger of both limits is reserved.
+Result<> Apply(const Registry& registry, const RegistryLock& lock, const Reservation& before,
+               const Reservation& after, const std::vector<std::size_t>& chosen) {
+  Reservation during = after;
+  for (const std::size_t i : chosen) {
+    during.cards[i].limit_bytes = std::max(before.cards[i].limit_bytes, after.cards[i].limit_bytes);
+  }
+  CGPU_TRY(registry.Update(lock, during));
+  Reservation done = before;
+  for (const std::size_t i : chosen) {
+    const auto answer = registry.Ask(
+        after.id, {AdminRequest::Kind::kSet, after.cards[i].card.uuid, after.cards[i].limit_bytes});
+    const Result<> outcome = answer.ok() ? DecodeOutcome(answer.value()) : answer.error();
+    if (!outcome.ok()) {
+      // Silence leaves open which limit holds, so the larger one stays reserved.
+      const bool refused = answer.ok() && outcome.error().code == Code::kConflict;
+      if (refused || outcome.error().code == Code::kNotFound) {
+        CGPU_TRY(registry.Update(lock, done));
+      }
+      return outcome.error();
+    }
+    done.cards[i].limit_bytes = after.cards[i].limit_bytes;
+  }
+  return registry.Update(lock, done);
+}
+
+}  // namespace
+
+Result<std::vector<ContainerStatus>> ListContainers(const Registry& registry) {
+  const auto live = Live(registry);
+  if (!live.ok()) {
+    return live.error();
+  }
+  std::vector<ContainerStatus> containers;
+  for (const Reservation& reservation : live.value()) {
+    auto status = AskStatus(registry, reservation.id);
+    if (status.ok()) {
+      containers.push_back(std::move(*status));
+    } else if (status.error().code != Code::kNotFound) {
+      containers.push_back(StatusFrom(reservation));
+    }
+  }
+  return containers;
+}
+
+Result<std::vector<CardStatus>> ChangeMemory(const Registry& registry, const MemoryChange& change) {
+  const auto lock = registry.Lock();
+  if (!lock.ok()) {
+    return lock.error();
+  }
+  const auto live = registry.List(lock.value());
+  if (!live.ok()) {
+    return live.error();
+  }
+  const auto found = FindReservation(change.container, live.value());
+  if (!found.ok()) {
+    return found.error();
+  }
+  const Reservation& before = live.value()[*found];
+  const auto chosen = ChosenCards(before, change.gpu);
+  if (!chosen.ok()) {
+    return chosen.error();
+  }
+  const auto after = Changed(before, chosen.value(), change.memory, live.value());
+  if (!after.ok()) {
+    return after.error();
+  }
+  CGPU_TRY(Apply(registry, lock.value(), before, after.value(), chosen.value()));
+  const auto status = AskStatus(registry, before.id);
+  std::vector<CardStatus> cards;
+  for (const std::size_t i : chosen.value()) {
+    const std::vector<CardStatus>& now =
+        status.ok() ? status.value().cards : StatusFrom(after.value()).cards;
+    if (i < now.size()) {
+      cards.push_back(now[i]);
+    }
+  }
+  return cards;
+}
+
+}  // namespace cgpu
