@@ -153,7 +153,10 @@ def main():
     print("cgpu on a simulated node: two Tesla V100 of 16 GB, NVIDIA driver 550. No GPU is involved.")
     sys.stdout.flush()
     try:
-        with Node("v100-16g:2") as node:
+        node = Node("v100-16g:2")
+        node.name = "demo-%d" % os.getpid()
+        node.folder = "/run/cgpu-sim/" + node.name
+        with node:
             story(node)
     except Failure as failure:
         sys.exit("\nNOT AS SAID: %s" % failure)
