@@ -114,6 +114,10 @@ class LaunchTest(unittest.TestCase):
         cls.node.close()
         shutil.rmtree(cls.programs)
 
+    def setUp(self):
+        # A test may end by killing cgpu; what its container held is free a little later.
+        self.eventually(lambda: not self.shims(), "a container of the test before stays")
+
     def environment(self):
         environment = {k: v for k, v in os.environ.items()
                        if not k.startswith(("CGPU_", "ALIYUN_COM_"))}

@@ -29,9 +29,14 @@ def hold(node, mib, *flags, mem="1024MiB"):
     return process
 
 
+def named(node, name):
+    """Names of containers are everybody's; other tests run at the same time."""
+    return "%s-%s" % (node.name, name)
+
+
 def gpu_of(node, name):
-    """The only card of the container `name`, as ps tells it, in MiB."""
-    (container,) = [c for c in node.containers() if c["name"] == name]
+    """The only card of the container named(node, name), as ps tells it, in MiB."""
+    (container,) = [c for c in node.containers() if c["name"] == named(node, name)]
     (gpu,) = container["gpus"]
     return {key: gpu[key + "_bytes"] // t.MIB for key in ("limit", "used", "peak")} | {
         "denied": gpu["denied"]}
@@ -39,7 +44,7 @@ def gpu_of(node, name):
 
 def ps():
     with t.Node("v100-16g:2") as node:
-        process = hold(node, 512, "--name", "job", "--gpus", "device=1")
+        process = hold(node, 512, "--name", named(node, "job"), "--gpus", "device=1")
         gpu = gpu_of(node, "job")
         t.check((gpu["limit"], gpu["denied"]) == (1024, 0), "ps says %s" % gpu)
         used = node.used(1)
@@ -51,8 +56,8 @@ def ps():
         t.check(card["uuid"] == node.info()["gpus"][1]["uuid"], "ps says %s" % card)
         t.check(container["state"] == "running", "ps says %s" % container)
         table = t.command(t.CGPU, "ps")
-        t.check(any("job" in line and "512MiB / 1024MiB" in line for line in table.splitlines()),
-                "the table: " + table)
+        lines = [line for line in table.splitlines() if named(node, "job") in line]
+        t.check(len(lines) == 1 and "512MiB / 1024MiB" in lines[0], "the table: " + table)
         process.end()
         t.check(not node.containers(), "an ended container is listed")
         node.wait_used(0, "after the container")
@@ -60,7 +65,7 @@ def ps():
 
 def limit():
     with t.Node("v100-16g:2") as node:
-        words = [t.CGPU, "run", "--node", node.name, "--name", "job", "--units", "8", "--"]
+        words = [t.CGPU, "run", "--node", node.name, "--units", "8", "--"]
         done = t.command(*words, t.CGPU, "smi", "--query-gpu=memory.total",
                          "--format=csv,noheader", ok=False)
         t.check((done.returncode, done.stderr) == (0, ""), "smi: %s" % done)
@@ -68,7 +73,7 @@ def limit():
         done = t.command(*words, RMTOOL, "alloc", "4310", ok=False)
         t.check(done.returncode == 2, "4310 MiB: %s" % done)
         t.check("out of memory" in done.stdout + done.stderr, "4310 MiB: %s" % done)
-        process = node.run([RMTOOL, "hold", "700"], mem="512MiB", flags=("--name", "greedy"))
+        process = node.run([RMTOOL, "hold", "700"], mem="512MiB")
         process.expect("out of memory")
         t.check(process.end() == 2, "the command's status is not cgpu's")
         node.wait_used(0, "after the containers")
@@ -85,7 +90,7 @@ kill $!
 def set_live():
     """Below use growth stops, and it says so; above it goes on."""
     with t.Node() as node:
-        process = node.run(["sh", "-c", GROW, RMTOOL], flags=("--name", "job"))
+        process = node.run(["sh", "-c", GROW, RMTOOL], flags=("--name", named(node, "job")))
         process.expect("holding 512 MiB")
 
         def grow(status):
@@ -93,7 +98,7 @@ def set_live():
             process.expect("status %d$" % status)
 
         grow(0)
-        done = t.command(t.CGPU, "set", "job", "--mem", "300MiB")
+        done = t.command(t.CGPU, "set", named(node, "job"), "--mem", "300MiB")
         t.check("512 MiB are in use" in done and "growth is stopped" in done, "set said " + done)
         grow(2)
         gpu = gpu_of(node, "job")
@@ -104,19 +109,19 @@ def set_live():
         done = t.command(t.CGPU, "set", id_[:8], "--mem", "50%")
         t.check("growth" not in done, "set said " + done)
         grow(0)
-        refused("set", "job", "--mem", "16161MiB", says=["16161 MiB"])
+        refused("set", named(node, "job"), "--mem", "16161MiB", says=["16161 MiB"])
         t.check(gpu_of(node, "job")["limit"] == 8080, "a refused change changed something")
         process.end()
-        refused("set", "job", "--mem", "1GiB", says=["no container", "cgpu ps"])
+        refused("set", named(node, "job"), "--mem", "1GiB", says=["no container", "cgpu ps"])
         refused("set", id_, "--mem", "1GiB", says=["no container", "cgpu ps"])
         node.wait_used(0, "after the container")
 
 
 def set_at_once():
     with t.Node() as node:
-        holders = [hold(node, 64, "--name", name) for name in ("one", "two")]
+        holders = [hold(node, 64, "--name", named(node, name)) for name in ("one", "two")]
         for _ in range(5):
-            both = [subprocess.Popen([t.CGPU, "set", name, "--mem", "10000MiB"],
+            both = [subprocess.Popen([t.CGPU, "set", named(node, name), "--mem", "10000MiB"],
                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
                     for name in ("one", "two")]
             statuses = sorted(process.wait(t.DEADLINE) for process in both)
@@ -124,7 +129,7 @@ def set_at_once():
             limits = sorted(gpu_of(node, name)["limit"] for name in ("one", "two"))
             t.check(limits == [1024, 10000], "limits are %s" % limits)
             for name in ("one", "two"):
-                t.command(t.CGPU, "set", name, "--mem", "1024MiB")
+                t.command(t.CGPU, "set", named(node, name), "--mem", "1024MiB")
         for holder in holders:
             holder.end()
 
