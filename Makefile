@@ -1,5 +1,6 @@
 # What a newcomer and the continuous integration call. Everything else is CMake: see CMakePresets.json.
 #
+#   make demo        the main job on a simulated node, step by step (installs what it needs, builds)
 #   make test        what is checked at each change (installs what it needs, builds)
 #   make soak        the same randomised tests and fuzzers for long: SECONDS_EACH=600
 #   make bench-NAME  one benchmark, e.g. bench-untrapped
@@ -23,7 +24,7 @@ ifneq ($(shell command -v ccache),)
 export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
 endif
 
-.PHONY: build test soak lint deps check-deps clean
+.PHONY: build demo test soak lint deps check-deps clean
 .PHONY: build-asan build-tsan build-fuzz test-asan test-tsan fuzz
 
 deps:
@@ -41,6 +42,9 @@ endef
 
 build: deps
 	$(call build_preset,release)
+
+demo: build
+	@tests/demo.py
 
 # The last lines are those of ctest.
 test: deps

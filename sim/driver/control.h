@@ -46,7 +46,7 @@ enum class Privilege { kAny, kAdmin, kNice };
 struct EmbeddedPointer {
   unsigned pointer_offset;
   unsigned count_offset;
-  unsigned stride;    // 0: the row has no pointer
+  unsigned stride;  // 0: the row has no pointer
   unsigned max_count;
 };
 

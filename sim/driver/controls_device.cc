@@ -16,9 +16,9 @@ constexpr rm::NvU32 kMaxGrInfos = 64;
 constexpr rm::NvU32 kMaxClasses = 1024;
 
 std::vector<rm::NvU32> ClassList(const Card& card) {
-  return {rm::NV01_MEMORY_LOCAL_USER,    rm::NV01_MEMORY_SYSTEM,     rm::FERMI_VASPACE_A,
-          rm::NV01_MEMORY_VIRTUAL,       rm::KEPLER_CHANNEL_GROUP_A, rm::FERMI_CONTEXT_SHARE_A,
-          card.model->channel_class,     card.model->compute_class,  card.model->copy_class,
+  return {rm::NV01_MEMORY_LOCAL_USER, rm::NV01_MEMORY_SYSTEM,     rm::FERMI_VASPACE_A,
+          rm::NV01_MEMORY_VIRTUAL,    rm::KEPLER_CHANNEL_GROUP_A, rm::FERMI_CONTEXT_SHARE_A,
+          card.model->channel_class,  card.model->compute_class,  card.model->copy_class,
           card.model->usermode_class};
 }
 
@@ -104,8 +104,8 @@ NvStatus GetPids(ControlCall& call) {
   return rm::NV_OK;
 }
 
-// subdeviceCtrlCmdGpuGetPidInfo_IMPL(). The driver compares the number asked for with the pid in the
-// initial namespace: unlike GET_PIDS it does not translate, so neither does this.
+// subdeviceCtrlCmdGpuGetPidInfo_IMPL(). The driver compares the number asked for with the pid in
+// the initial namespace: unlike GET_PIDS it does not translate, so neither does this.
 NvStatus GetPidInfo(ControlCall& call) {
   auto params = call.Get<rm::NV2080_CTRL_GPU_GET_PID_INFO_PARAMS>();
   if (params.pidInfoListCount == 0 ||
@@ -152,9 +152,8 @@ NvStatus GetArchInfo(ControlCall& call) {
 }
 
 rm::NvU32 GrInfo(const Card& card, rm::NvU32 index) {
-  return index == rm::NV2080_CTRL_GR_INFO_INDEX_MAX_SUBCONTEXT_COUNT
-             ? MaxSubcontexts(*card.model)
-             : 0;
+  return index == rm::NV2080_CTRL_GR_INFO_INDEX_MAX_SUBCONTEXT_COUNT ? MaxSubcontexts(*card.model)
+                                                                     : 0;
 }
 
 NvStatus GrGetInfo(ControlCall& call) {
@@ -180,8 +179,7 @@ NvStatus GrGetInfoV2(ControlCall& call) {
     return rm::NV_ERR_INVALID_ARGUMENT;
   }
   for (rm::NvU32 i = 0; i < count; ++i) {
-    const auto place =
-        call.params.subspan(sizeof(rm::NvU32) + i * sizeof(rm::NV2080_CTRL_GR_INFO));
+    const auto place = call.params.subspan(sizeof(rm::NvU32) + i * sizeof(rm::NV2080_CTRL_GR_INFO));
     auto info = Load<rm::NV2080_CTRL_GR_INFO>(place);
     info.data = GrInfo(call.GetCard(), info.index);
     Store(place, info);
@@ -228,12 +226,10 @@ NvStatus GrGetCtxBufferSize(ControlCall& call) {
 
 constexpr EmbeddedPointer kClassListPointer{
     offsetof(rm::NV0080_CTRL_GPU_GET_CLASSLIST_PARAMS, classList),
-    offsetof(rm::NV0080_CTRL_GPU_GET_CLASSLIST_PARAMS, numClasses), sizeof(rm::NvU32),
-    kMaxClasses};
-constexpr EmbeddedPointer kGrInfoList{
-    offsetof(rm::NV2080_CTRL_GR_GET_INFO_PARAMS, grInfoList),
-    offsetof(rm::NV2080_CTRL_GR_GET_INFO_PARAMS, grInfoListSize),
-    sizeof(rm::NV2080_CTRL_GR_INFO), kMaxGrInfos};
+    offsetof(rm::NV0080_CTRL_GPU_GET_CLASSLIST_PARAMS, numClasses), sizeof(rm::NvU32), kMaxClasses};
+constexpr EmbeddedPointer kGrInfoList{offsetof(rm::NV2080_CTRL_GR_GET_INFO_PARAMS, grInfoList),
+                                      offsetof(rm::NV2080_CTRL_GR_GET_INFO_PARAMS, grInfoListSize),
+                                      sizeof(rm::NV2080_CTRL_GR_INFO), kMaxGrInfos};
 constexpr ObjectKind kDevice = ObjectKind::kDevice;
 constexpr ObjectKind kSubdevice = ObjectKind::kSubdevice;
 constexpr Privilege kAny = Privilege::kAny;

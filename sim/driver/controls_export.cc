@@ -40,8 +40,8 @@ NvStatus ImportObjectFromFd(ControlCall& call) {
   auto& object = params.object.data.rmObject;
   ObjectKind kind = ObjectKind::kClient;
   bool on_card = false;
-  const NvStatus status = call.model.Import(call.client, object.hParent, target, 0,
-                                            &object.hObject, &kind, &on_card);
+  const NvStatus status =
+      call.model.Import(call.client, object.hParent, target, 0, &object.hObject, &kind, &on_card);
   call.Put(params);
   return status;
 }
@@ -58,8 +58,8 @@ NvStatus GetExportObjectInfo(ControlCall& call) {
   params.deviceInstance = table.device_instance;
   params.gpuInstanceId = 0xFFFFFFFF;
   std::fill(std::begin(params.metadata), std::end(params.metadata), rm::NvU8{0});
-  std::copy_n(table.metadata.begin(),
-              std::min(table.metadata.size(), std::size(params.metadata)), params.metadata);
+  std::copy_n(table.metadata.begin(), std::min(table.metadata.size(), std::size(params.metadata)),
+              params.metadata);
   call.Put(params);
   return rm::NV_OK;
 }
@@ -108,9 +108,8 @@ NvStatus ImportObjectsFromFd(ControlCall& call) {
   for (unsigned i = 0; i < params.numObjects; ++i) {
     ObjectKind kind = ObjectKind::kClient;
     bool on_card = false;
-    const NvStatus status = call.model.Import(call.client, params.hParent, target,
-                                              params.index + i, &params.objects[i], &kind,
-                                              &on_card);
+    const NvStatus status = call.model.Import(call.client, params.hParent, target, params.index + i,
+                                              &params.objects[i], &kind, &on_card);
     if (status != rm::NV_OK) {
       while (i-- > 0) {
         if (params.objects[i] != 0) {
@@ -121,9 +120,8 @@ NvStatus ImportObjectsFromFd(ControlCall& call) {
     }
     params.objectTypes[i] = rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_TYPE_NONE;
     if (kind == ObjectKind::kMemory) {
-      params.objectTypes[i] = on_card
-                                  ? rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_TYPE_VIDMEM
-                                  : rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_TYPE_SYSMEM;
+      params.objectTypes[i] = on_card ? rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_TYPE_VIDMEM
+                                      : rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_TYPE_SYSMEM;
     }
   }
   call.Put(params);

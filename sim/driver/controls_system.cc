@@ -110,8 +110,7 @@ NvStatus AttachIds(ControlCall& call) {
 NvStatus DetachIds(ControlCall& call) {
   const auto params = call.Get<rm::NV0000_CTRL_GPU_DETACH_IDS_PARAMS>();
   for (const rm::NvU32 id : params.gpuIds) {
-    if (id == rm::NV0000_CTRL_GPU_INVALID_ID ||
-        id == rm::NV0000_CTRL_GPU_ATTACH_ALL_PROBED_IDS) {
+    if (id == rm::NV0000_CTRL_GPU_INVALID_ID || id == rm::NV0000_CTRL_GPU_ATTACH_ALL_PROBED_IDS) {
       break;
     }
     if (CardById(call.model, id) == nullptr) {
@@ -298,8 +297,8 @@ rm::NvU32 PutUuid(const Card& card, rm::NvU32 flags, std::span<rm::NvU8> out) {
 }
 
 const ControlEntry* FindControlEntry(rm::NvU32 cmd) {
-  for (const auto entries : {SystemControls(), ExportControls(), DeviceControls(),
-                             MemoryControls(), ChannelControls()}) {
+  for (const auto entries : {SystemControls(), ExportControls(), DeviceControls(), MemoryControls(),
+                             ChannelControls()}) {
     for (const ControlEntry& entry : entries) {
       if (entry.cmd == cmd) {
         return &entry;

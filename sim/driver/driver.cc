@@ -16,8 +16,7 @@ namespace {
 // RMAPI_PARAM_COPY_MAX_PARAMS_SIZE in src/nvidia/inc/kernel/rmapi/param_copy.h.
 constexpr rm::NvU32 kMaxParams = 1U << 20;
 
-bool ReadBytes(Caller& caller, rm::NvP64 address, std::size_t size,
-               std::vector<std::byte>* bytes) {
+bool ReadBytes(Caller& caller, rm::NvP64 address, std::size_t size, std::vector<std::byte>* bytes) {
   bytes->resize(size);
   return size == 0 || caller.Read(address, *bytes);
 }
@@ -139,8 +138,8 @@ void Driver::ReadControl(Call& call, Caller& caller) {
   if (count > entry->embedded.max_count) {
     call.copy_in = rm::NV_ERR_INVALID_ARGUMENT;
   } else if (call.embedded.address != 0 &&
-             !ReadBytes(caller, call.embedded.address,
-                        std::size_t{count} * entry->embedded.stride, &call.embedded.bytes)) {
+             !ReadBytes(caller, call.embedded.address, std::size_t{count} * entry->embedded.stride,
+                        &call.embedded.bytes)) {
     call.copy_in = rm::NV_ERR_INVALID_ADDRESS;
   }
 }
@@ -194,8 +193,7 @@ Books Driver::GetBooks(std::map<std::string, std::uint64_t>* refused) {
 
 std::string Driver::CallName(const Call& call) {
   const rm::EscapeRow* row = rm::FindEscape(call.nr);
-  const std::string escape =
-      row == nullptr ? "ioctl " + Hex(call.nr) : std::string(row->name);
+  const std::string escape = row == nullptr ? "ioctl " + Hex(call.nr) : std::string(row->name);
   if (call.nr == rm::NV_ESC_RM_CONTROL && call.control != 0) {
     const rm::ControlRow* control = rm::FindControl(call.control);
     return control == nullptr ? escape + " " + Hex(call.control) : std::string(control->name);

@@ -88,8 +88,7 @@ void Escapes::Run() {
   const bool on_ctl = file->kind == FileKind::kCtl;
   // On a card's file RM_ALLOC takes events alone (escape.c).
   const bool event_on_card = call_.nr == rm::NV_ESC_RM_ALLOC &&
-                             (call_.cls == rm::NV01_EVENT ||
-                              call_.cls == rm::NV01_EVENT_OS_EVENT ||
+                             (call_.cls == rm::NV01_EVENT || call_.cls == rm::NV01_EVENT_OS_EVENT ||
                               call_.cls == rm::NV01_EVENT_KERNEL_CALLBACK ||
                               call_.cls == rm::NV01_EVENT_KERNEL_CALLBACK_EX);
   if ((row->files == rm::EscapeFiles::kCtl && !on_ctl) ||
@@ -187,8 +186,7 @@ int Escapes::Dup() {
 
 int Escapes::Share() {
   const auto api = Load<rm::NVOS57_PARAMETERS>(call_.bytes);
-  PutStatus(call_,
-            driver_.model_.Share(call_.file, api.hClient, api.hObject, api.sharePolicy));
+  PutStatus(call_, driver_.model_.Share(call_.file, api.hClient, api.hObject, api.sharePolicy));
   return 0;
 }
 
@@ -214,8 +212,8 @@ int Escapes::MapMemory() {
 
 int Escapes::UnmapMemory() {
   const auto api = Load<rm::NVOS34_PARAMETERS>(call_.bytes);
-  PutStatus(call_, driver_.model_.UnmapMemory(call_.file, ViewForMapping(), api.hClient, api.hDevice,
-                                              api.hMemory, api.pLinearAddress));
+  PutStatus(call_, driver_.model_.UnmapMemory(call_.file, ViewForMapping(), api.hClient,
+                                              api.hDevice, api.hMemory, api.pLinearAddress));
   return 0;
 }
 

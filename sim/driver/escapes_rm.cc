@@ -12,9 +12,9 @@ namespace cgpu::sim {
 namespace {
 
 // From src/common/sdk/nvidia/inc/nvos.h:
-constexpr rm::NvU32 kFlagIrqlRaised = 1;                 // NVOS54_FLAGS_IRQL_RAISED
-constexpr rm::NvU32 kFlagLockBypass = 2;                 // NVOS54_FLAGS_LOCK_BYPASS
-constexpr rm::NvU32 kFreeMemoryHandleProvided = 1;       // NVOS32_FREE_FLAGS_MEMORY_HANDLE_PROVIDED
+constexpr rm::NvU32 kFlagIrqlRaised = 1;            // NVOS54_FLAGS_IRQL_RAISED
+constexpr rm::NvU32 kFlagLockBypass = 2;            // NVOS54_FLAGS_LOCK_BYPASS
+constexpr rm::NvU32 kFreeMemoryHandleProvided = 1;  // NVOS32_FREE_FLAGS_MEMORY_HANDLE_PROVIDED
 constexpr rm::NvU32 kAllocPartitionStride = 256;
 
 // Category and index of a command, in which 0 means "nothing" for every class.
@@ -66,9 +66,8 @@ NvStatus Escapes::RunControl(const rm::NVOS54_PARAMETERS& api) {
       (entry->privilege == Privilege::kNice && !caller_.IsNice())) {
     return rm::NV_ERR_INSUFFICIENT_PERMISSIONS;
   }
-  ControlCall control{model,     driver_.version_, call_.file,         *client,
-                      *object,   caller_,          api.cmd,            call_.params.bytes,
-                      call_.embedded.bytes};
+  ControlCall control{model,   driver_.version_,   call_.file,          *client, *object, caller_,
+                      api.cmd, call_.params.bytes, call_.embedded.bytes};
   return entry->handler(control);
 }
 
@@ -167,8 +166,8 @@ NvStatus Escapes::VidHeapAlloc(rm::NVOS32_PARAMETERS& api) {
 // _nvos32FunctionInfo(): FB info of the device's (first) subdevice.
 NvStatus Escapes::VidHeapInfo(rm::NVOS32_PARAMETERS& api) {
   Client* client = nullptr;
-  const NvStatus status = driver_.model_.UseClient(call_.file, api.hRoot,
-                                                   rm::NV_ERR_INVALID_OBJECT_HANDLE, &client);
+  const NvStatus status =
+      driver_.model_.UseClient(call_.file, api.hRoot, rm::NV_ERR_INVALID_OBJECT_HANDLE, &client);
   if (status != rm::NV_OK) {
     return status;
   }

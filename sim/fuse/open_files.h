@@ -1,5 +1,5 @@
-// Which open files hang on which inode of the mount, so that a descriptor number in a caller's table
-// can be turned into the open file it stands for.
+// Which open files hang on which inode of the mount, so that a descriptor number in a caller's
+// table can be turned into the open file it stands for.
 #ifndef CGPU_SIM_FUSE_OPEN_FILES_H_
 #define CGPU_SIM_FUSE_OPEN_FILES_H_
 

@@ -17,7 +17,8 @@ Result<std::shared_ptr<MemfdPages>> MemfdPages::Create(rm::NvU64 length) {
 }
 
 std::size_t MemfdPages::Within(rm::NvU64 offset, std::size_t size) const {
-  return offset >= length_ ? 0 : static_cast<std::size_t>(std::min<rm::NvU64>(size, length_ - offset));
+  return offset >= length_ ? 0
+                           : static_cast<std::size_t>(std::min<rm::NvU64>(size, length_ - offset));
 }
 
 std::size_t MemfdPages::Read(rm::NvU64 offset, std::span<std::byte> out) const {

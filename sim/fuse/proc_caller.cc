@@ -50,8 +50,7 @@ ino_t NamespaceInode(int fd) {
 }
 
 // Is `caller`'s pid namespace the one `levels` above `target`'s?
-bool IsAncestorNamespace(const std::string& caller, const std::string& target,
-                         std::size_t levels) {
+bool IsAncestorNamespace(const std::string& caller, const std::string& target, std::size_t levels) {
   const UniqueFd wanted(open(caller.c_str(), O_RDONLY | O_CLOEXEC));
   UniqueFd at(open(target.c_str(), O_RDONLY | O_CLOEXEC));
   for (std::size_t i = 0; i < levels && at.valid(); ++i) {
@@ -75,15 +74,13 @@ NodeIdentity NodeIdentity::Of(dev_t device) {
 bool ProcCaller::Read(rm::NvP64 address, std::span<std::byte> bytes) {
   const iovec local{bytes.data(), bytes.size()};
   const iovec remote{reinterpret_cast<void*>(address), bytes.size()};
-  return process_vm_readv(tid_, &local, 1, &remote, 1, 0) ==
-         static_cast<ssize_t>(bytes.size());
+  return process_vm_readv(tid_, &local, 1, &remote, 1, 0) == static_cast<ssize_t>(bytes.size());
 }
 
 bool ProcCaller::Write(rm::NvP64 address, std::span<const std::byte> bytes) {
   const iovec local{const_cast<std::byte*>(bytes.data()), bytes.size()};
   const iovec remote{reinterpret_cast<void*>(address), bytes.size()};
-  return process_vm_writev(tid_, &local, 1, &remote, 1, 0) ==
-         static_cast<ssize_t>(bytes.size());
+  return process_vm_writev(tid_, &local, 1, &remote, 1, 0) == static_cast<ssize_t>(bytes.size());
 }
 
 std::optional<ProcCaller::Status> ProcCaller::ReadStatus(pid_t pid) {

@@ -15,8 +15,8 @@ namespace cgpu::sim {
 
 // The node's own place, which "initial namespace" and "this node's files" are measured by.
 struct NodeIdentity {
-  dev_t device = 0;      // of the mount
-  std::string user_ns;   // readlink of /proc/self/ns/user
+  dev_t device = 0;     // of the mount
+  std::string user_ns;  // readlink of /proc/self/ns/user
   std::string pid_ns;
 
   [[nodiscard]] static NodeIdentity Of(dev_t device);

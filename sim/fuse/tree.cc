@@ -40,7 +40,8 @@ std::string Information(const Card& card) {
 
 std::optional<DeviceName> DecodeDeviceIno(Ino ino) {
   const auto kind = static_cast<unsigned>(ino >> 56);
-  if (kind < static_cast<unsigned>(FileKind::kCtl) || kind > static_cast<unsigned>(FileKind::kGpu)) {
+  if (kind < static_cast<unsigned>(FileKind::kCtl) ||
+      kind > static_cast<unsigned>(FileKind::kGpu)) {
     return std::nullopt;
   }
   return DeviceName{static_cast<FileKind>(kind), static_cast<unsigned>(ino >> 40 & 0xFFFFU)};

@@ -42,9 +42,9 @@ struct TreeNode {
   std::string name;
   Ino parent = 0;
   bool directory = true;
-  std::string content;                // of a constant file
-  std::optional<DeviceName> device;   // a device file: the folder's one entry
-  std::vector<Ino> children;          // in the order of listing
+  std::string content;               // of a constant file
+  std::optional<DeviceName> device;  // a device file: the folder's one entry
+  std::vector<Ino> children;         // in the order of listing
 };
 
 class Tree {

@@ -87,9 +87,8 @@ NvStatus DriverModel::Alloc(FileId file, const CallerView& caller, AllocRequest&
 
 NvStatus DriverModel::Construct(Client& client, const CallerView& caller, AllocRequest& request,
                                 Object& object) {
-  if (object.card >= 0 &&
-      !CardHasClass(*cards_[static_cast<std::size_t>(object.card)].model, object.kind,
-                    object.cls)) {
+  if (object.card >= 0 && !CardHasClass(*cards_[static_cast<std::size_t>(object.card)].model,
+                                        object.kind, object.cls)) {
     return rm::NV_ERR_INVALID_CLASS;
   }
   switch (object.kind) {
@@ -232,8 +231,7 @@ NvStatus DriverModel::ConstructChannel(Client& client, const AllocRequest& reque
 }
 
 // event.c eventConstruct().
-NvStatus DriverModel::ConstructEvent(Client& client, const AllocRequest& request,
-                                     Object& object) {
+NvStatus DriverModel::ConstructEvent(Client& client, const AllocRequest& request, Object& object) {
   const auto params = Params<rm::NV0005_ALLOC_PARAMETERS>(request);
   if (object.cls != rm::NV01_EVENT_OS_EVENT) {
     // Kernel callbacks are for the kernel; NV01_EVENT itself is refused by eventInit().

@@ -10,8 +10,8 @@
 namespace cgpu::sim {
 namespace {
 
-// Memory: the totals of Alibaba Cloud's cGPU documentation (V100) and of nvidia-smi as published for
-// T4 and A10. PCI ids: https://pci-ids.ucw.cz. Architecture and implementation: NVIDIA/
+// Memory: the totals of Alibaba Cloud's cGPU documentation (V100) and of nvidia-smi as published
+// for T4 and A10. PCI ids: https://pci-ids.ucw.cz. Architecture and implementation: NVIDIA/
 // open-gpu-kernel-modules src/common/sdk/nvidia/inc/ctrl/ctrl2080/ctrl2080mc.h. Classes: the same
 // tree's src/nvidia/generated/g_allclasses.h (V100: the published Volta class headers).
 constexpr CardModel kModels[] = {
@@ -19,9 +19,8 @@ constexpr CardModel kModels[] = {
      rm::VOLTA_CHANNEL_GPFIFO_A, rm::VOLTA_COMPUTE_A, rm::VOLTA_DMA_COPY_A, rm::VOLTA_USERMODE_A},
     {"t4", "Tesla T4", 15360, 0x1EB8, 0x12A210DE, 0x160, 0x4, 256, rm::TURING_CHANNEL_GPFIFO_A,
      rm::TURING_COMPUTE_A, rm::TURING_DMA_COPY_A, rm::TURING_USERMODE_A},
-    {"a10", "NVIDIA A10", 23028, 0x2236, 0x148210DE, 0x170, 0x2, 32768,
-     rm::AMPERE_CHANNEL_GPFIFO_A, rm::AMPERE_COMPUTE_B, rm::AMPERE_DMA_COPY_B,
-     rm::AMPERE_USERMODE_A},
+    {"a10", "NVIDIA A10", 23028, 0x2236, 0x148210DE, 0x170, 0x2, 32768, rm::AMPERE_CHANNEL_GPFIFO_A,
+     rm::AMPERE_COMPUTE_B, rm::AMPERE_DMA_COPY_B, rm::AMPERE_USERMODE_A},
 };
 
 std::string KnownModels() {
@@ -157,8 +156,7 @@ Result<std::vector<Card>> ParseCards(std::string_view spec, std::string_view nod
       if (cards.size() == kMaxCards) {
         return BadSpec(spec, "a node has at most " + std::to_string(kMaxCards) + " cards");
       }
-      cards.push_back(
-          MakeCard(node, *part->model, part->mib, static_cast<unsigned>(cards.size())));
+      cards.push_back(MakeCard(node, *part->model, part->mib, static_cast<unsigned>(cards.size())));
     }
     if (comma == std::string_view::npos) {
       return cards;

@@ -1,7 +1,8 @@
 // The context buffers that a simulated card charges per channel group.
 //
 // THE FIGURES ARE THE SIMULATION'S. No card was measured: they are of a size that makes the buffers
-// count in tests, and they are consistent: what a client is told when it asks is what it is charged.
+// count in tests, and they are consistent: what a client is told when it asks is what it is
+// charged.
 #ifndef CGPU_SIM_MODEL_CONTEXT_BUFFERS_H_
 #define CGPU_SIM_MODEL_CONTEXT_BUFFERS_H_
 

@@ -117,8 +117,7 @@ class DriverModel {
   [[nodiscard]] NvStatus Share(FileId file, rm::NvHandle client, rm::NvHandle object,
                                const rm::RS_SHARE_POLICY& policy);
   // Does `object` of `source` let `target` duplicate it?
-  [[nodiscard]] bool MayDup(const Client& source, const Object& object,
-                            const Client& target) const;
+  [[nodiscard]] bool MayDup(const Client& source, const Object& object, const Client& target) const;
   // The client when it exists and may be used through `file`. `missing` is what the call answers
   // when it does not exist: the driver's entry points differ.
   [[nodiscard]] NvStatus UseClient(FileId file, rm::NvHandle handle, NvStatus missing,

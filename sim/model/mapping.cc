@@ -32,8 +32,7 @@ NvStatus DriverModel::CheckMapContext(Client& client, rm::NvHandle device,
   if (context == nullptr) {
     return rm::NV_ERR_OBJECT_NOT_FOUND;
   }
-  const bool fits =
-      context->kind == ObjectKind::kDevice || context->kind == ObjectKind::kSubdevice;
+  const bool fits = context->kind == ObjectKind::kDevice || context->kind == ObjectKind::kSubdevice;
   return fits ? rm::NV_OK : rm::NV_ERR_INVALID_OBJECT_PARENT;
 }
 

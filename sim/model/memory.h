@@ -69,8 +69,8 @@ class Pages {
   virtual ~Pages() = default;
 };
 
-// One piece of memory, shared by every object that was duplicated from the first and by exports: the
-// driver's memory descriptor. It goes with its last holder.
+// One piece of memory, shared by every object that was duplicated from the first and by exports:
+// the driver's memory descriptor. It goes with its last holder.
 struct Block {
   Block(rm::NvU64 block_id, int on_card, rm::NvU64 block_length, Charge block_charge)
       : id(block_id), card(on_card), length(block_length), charge(std::move(block_charge)) {}

@@ -47,17 +47,17 @@ struct Object {
   rm::NvHandle parent = 0;
   rm::NvU32 cls = 0;
   ObjectKind kind = ObjectKind::kClient;
-  int card = -1;                         // of the device above it
+  int card = -1;  // of the device above it
   std::set<rm::NvHandle> children;
-  std::set<rm::NvHandle> dependants;     // freed with it though not below it
+  std::set<rm::NvHandle> dependants;  // freed with it though not below it
   std::set<rm::NvHandle> depends_on;
-  std::shared_ptr<Block> block;          // kMemory
-  bool owns_block = false;               // it was allocated, not duplicated
-  std::shared_ptr<Group> group;          // kChannelGroup; kChannel without a group above it
+  std::shared_ptr<Block> block;  // kMemory
+  bool owns_block = false;       // it was allocated, not duplicated
+  std::shared_ptr<Group> group;  // kChannelGroup; kChannel without a group above it
   std::vector<Mapping> mappings;
   // Set by RM_SHARE; while empty, the default holds: the same process may duplicate.
   std::optional<std::vector<rm::RS_SHARE_POLICY>> share;
-  std::uint64_t timeslice_us = 0;        // kChannelGroup
+  std::uint64_t timeslice_us = 0;  // kChannelGroup
   bool scheduled = false;
 };
 
@@ -102,7 +102,7 @@ struct ExportTable {
 struct OpenFile {
   FileKind kind = FileKind::kCtl;
   unsigned minor = 0;
-  FileId ctl = 0;  // REGISTER_FD
+  FileId ctl = 0;               // REGISTER_FD
   std::set<FileId> registered;  // card files that name this one
   bool closed = false;          // kept because a registered file holds it
   std::set<rm::NvHandle> clients;

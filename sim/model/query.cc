@@ -57,7 +57,8 @@ Books DriverModel::GetBooks() const {
   for (std::size_t i = 0; i < cards_.size(); ++i) {
     books.cards[i].used_bytes = memory_[i]->Used();
   }
-  // A block counts for the client that allocated it; when that object is gone, for the first holder.
+  // A block counts for the client that allocated it; when that object is gone, for the first
+  // holder.
   std::map<const Block*, rm::NvHandle> holder;
   for (const auto& [handle, client] : clients_) {
     for (const auto& [object_handle, object] : client.objects) {

@@ -111,10 +111,8 @@ NvStatus DriverModel::Dup(FileId file, DupRequest& request) {
   copy.card = object->card;
   copy.block = object->block;
   copy.group = object->group;
-  const bool under_subdevice =
-      source->objects.at(object->parent).kind == ObjectKind::kSubdevice;
-  const bool to_subdevice =
-      target->objects.at(request.parent).kind == ObjectKind::kSubdevice;
+  const bool under_subdevice = source->objects.at(object->parent).kind == ObjectKind::kSubdevice;
+  const bool to_subdevice = target->objects.at(request.parent).kind == ObjectKind::kSubdevice;
   if (object->kind == ObjectKind::kMemory && under_subdevice != to_subdevice) {
     return rm::NV_ERR_INVALID_OBJECT_PARENT;  // mem.c memCopyConstruct()
   }
@@ -127,10 +125,10 @@ NvStatus DriverModel::AttachCopy(Client& client, rm::NvHandle parent, Object cop
   if (above == nullptr) {
     return rm::NV_ERR_OBJECT_NOT_FOUND;
   }
-  const bool fits = copy.kind == ObjectKind::kContextShare
-                        ? above->kind == ObjectKind::kChannelGroup
-                        : above->kind == ObjectKind::kDevice ||
-                              above->kind == ObjectKind::kSubdevice;
+  const bool fits =
+      copy.kind == ObjectKind::kContextShare
+          ? above->kind == ObjectKind::kChannelGroup
+          : above->kind == ObjectKind::kDevice || above->kind == ObjectKind::kSubdevice;
   if (!fits) {
     return rm::NV_ERR_INVALID_OBJECT_PARENT;
   }

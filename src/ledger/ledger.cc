@@ -43,7 +43,7 @@ Reservation::~Reservation() {
 
 // --- Reserving
 
-Ledger::Ledger(std::vector<std::uint64_t> limits, Bounds bounds)
+Ledger::Ledger(const std::vector<std::uint64_t>& limits, Bounds bounds)
     : bounds_(bounds), dropped_(std::make_shared<Reservation::Dropped>()) {
   cards_.reserve(limits.size());
   for (const std::uint64_t limit : limits) {

@@ -20,7 +20,7 @@
 // A failed operation changes nothing, except that a refusal for memory is counted (Denied).
 // Thread-compatible: the caller holds one lock around every call. Destroying a Reservation needs no
 // lock. Cost: O(log n), except for the lists and usages, which read every row, and for frees, which
-// touch what they free. A row costs about 150 bytes.
+// touch what they free. An object costs about 150 bytes, a block about 80.
 #ifndef CGPU_LEDGER_LEDGER_H_
 #define CGPU_LEDGER_LEDGER_H_
 
@@ -153,7 +153,7 @@ enum class LimitResult { kSet, kBelowUse };
 class Ledger {
  public:
   // `limits`: bytes, one per granted card (at most 32767 cards).
-  Ledger(std::vector<std::uint64_t> limits, Bounds bounds);
+  Ledger(const std::vector<std::uint64_t>& limits, Bounds bounds);
   ~Ledger();
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
@@ -218,7 +218,7 @@ class Ledger {
   [[nodiscard]] std::uint64_t Peak(Card card) const { return At(card).peak; }
   [[nodiscard]] std::uint64_t Limit(Card card) const { return At(card).limit; }
   [[nodiscard]] std::uint64_t Denied(Card card) const { return At(card).denied; }
-  [[nodiscard]] Card cards() const { return static_cast<Card>(cards_.size()); }
+  [[nodiscard]] Card Cards() const { return static_cast<Card>(cards_.size()); }
   // What exists, without reservations.
   [[nodiscard]] Counts Count() const { return counts_; }
   // Used(card) is the sum of Paid() over all processes plus what only exports hold or calls pin.
@@ -251,7 +251,7 @@ class Ledger {
   [[nodiscard]] const Pending* Get(const Reservation& reservation, Pending::What what) const;
   Result<> CheckBounds(Kind kind);
   Result<Reservation> ReserveShared(Pending::What what, const Shared& source);
-  Result<Shared> SourceOf(ClientRef client, ObjectRef source) const;
+  [[nodiscard]] Result<Shared> SourceOf(ClientRef client, ObjectRef source) const;
   Reservation Hold(const Pending& pending);
   void Release(std::uint64_t id);
   void CountPending(const Pending& pending, bool add);

@@ -60,7 +60,7 @@ class Player {
       ledger_.CloseFile(file);
     }
     RC_ASSERT(ledger_.Count() == Counts{});
-    for (Card card = 0; card < ledger_.cards(); ++card) {
+    for (Card card = 0; card < ledger_.Cards(); ++card) {
       RC_ASSERT(ledger_.Used(card) == 0U);
       RC_ASSERT(ledger_.Reserved(card) == 0U);
     }

@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""Checks what a compiler does not: which part of the tree may include which, and a few sizes.
+
+The one table of layers is in ARCHITECTURE.md, under "Layers":
+    | `module` | may include | third party |
+A module may include itself and what its row names. "third party: none" also holds for its .cc
+files; elsewhere headers of ours include the standard library, the system and <fmt/core.h> only.
+No file is longer than 600 lines, tables aside. --self-test feeds the rules broken files.
+"""
+
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+MAX_LINES = 600
+# Tables: data, a row per line, however many rows the vendor has.
+TABLES = re.compile(r"(^|/)(tables?/|[a-z0-9_]*_table[s]?\.(h|cc)$)")
+# Places that only exist on one machine or in one room. Written so that this file passes.
+FORBIDDEN = ["/" + "work/", ".." + "/shared", "/" + "farm/"]
+# Suffixes of text files in which they are looked for.
+TEXT = {".cc", ".h", ".md", ".txt", ".cmake", ".py", ".sh", ".json", ".tsv", ".yml", ""}
+
+QUOTED = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
+ANGLED = re.compile(r"^\s*#\s*include\s*<([^>]+)>")
+ROW = re.compile(r"^\|\s*`([a-z]+)`\s*\|([^|]*)\|([^|]*)\|")
+SYSTEM_FOLDERS = ("sys/", "linux/", "asm/", "arpa/", "netinet/", "net/", "bits/")
+THIRD_PARTY_PLAIN = {"fuse.h", "fuse_lowlevel.h", "seccomp.h", "rapidcheck.h"}
+
+
+def read_table(text):
+    """The rows under the heading "Layers": module -> (modules it may include, third party)."""
+    rows = {}
+    inside = False
+    for line in text.splitlines():
+        if line.startswith("#"):
+            inside = line.lstrip("# ").strip() == "Layers"
+        row = ROW.match(line) if inside else None
+        if row:
+            rows[row.group(1)] = (set(re.findall(r"`([a-z]+)`", row.group(2))),
+                                  row.group(3).strip())
+    return rows
+
+
+def module_of(path):
+    """The module a file of ours belongs to; None for those that may include anything."""
+    parts = pathlib.PurePath(path).parts
+    if parts[0] == "src" and len(parts) > 2:
+        return parts[1]
+    return "sim" if parts[0] == "sim" else None
+
+
+def is_third_party(name):
+    if name in THIRD_PARTY_PLAIN:
+        return True
+    return "/" in name and not name.startswith(SYSTEM_FOLDERS)
+
+
+def is_test(path):
+    """Files that belong to a test: they may use the test libraries, and any layer."""
+    name = pathlib.PurePath(path).name
+    parts = pathlib.PurePath(path).parts
+    return (parts[0] in ("tests", "bench") or "tests" in parts
+            or re.search(r"_test\.(cc|h)$|^model\.h$|^test_|^testing", name) is not None)
+
+
+def check_includes(path, lines, table):
+    faults = []
+    module = module_of(path)
+    if module is None or is_test(path):
+        return faults
+    if module not in table:
+        return [f"{path}: module {module} has no row in ARCHITECTURE.md"]
+    allowed, third_party = table[module]
+    for number, line in enumerate(lines, 1):
+        quoted = QUOTED.match(line)
+        if quoted and "/" in quoted.group(1):
+            included = quoted.group(1).split("/")[0]
+            if included != module and included not in allowed:
+                faults.append(f"{path}:{number}: {module} may not include {included}")
+        angled = ANGLED.match(line)
+        if angled and is_third_party(angled.group(1)):
+            if third_party == "none":
+                faults.append(f"{path}:{number}: {module} may not use <{angled.group(1)}>")
+            elif path.endswith(".h") and angled.group(1) != "fmt/core.h":
+                faults.append(f"{path}:{number}: <{angled.group(1)}> belongs in a .cc file")
+    return faults
+
+
+def check_file(path, text, table):
+    """All faults of one file; `path` is relative to the root."""
+    lines = text.splitlines()
+    faults = []
+    if path.endswith((".cc", ".h")):
+        faults += check_includes(path, lines, table)
+        if len(lines) > MAX_LINES and not TABLES.search(path):
+            faults.append(f"{path}: {len(lines)} lines; {MAX_LINES} is the most")
+    for number, line in enumerate(lines, 1):
+        for word in FORBIDDEN:
+            if word in line:
+                faults.append(f"{path}:{number}: names {word}")
+    return faults
+
+
+def check_table(table):
+    """A row may only name rows above it, so the table has no circle."""
+    faults = []
+    above = set()
+    for module, (allowed, _) in table.items():
+        for other in sorted(allowed - above):
+            faults.append(f"ARCHITECTURE.md: {module} may include {other}, which is not above it")
+        above.add(module)
+    return faults
+
+
+def our_files():
+    for path in sorted(ROOT.rglob("*")):
+        relative = path.relative_to(ROOT)
+        parts = relative.parts
+        if parts[0] in ("build", ".git", ".cache") or "__pycache__" in parts:
+            continue
+        if path.is_file() and not path.is_symlink() and path.suffix in TEXT:
+            yield str(relative), path
+
+
+def self_test():
+    table = read_table("## Layers\n| `base` | | none |\n| `rm` | `base` | none |\n"
+                       "| `apps` | `base` `rm` | .cc |\n## Else\n| `no` | | none |\n")
+    assert set(table) == {"base", "rm", "apps"}, table
+    cases = [
+        ("src/base/a.h", '#include "rm/b.h"', 1),
+        ("src/rm/a.h", '#include "base/b.h"\n#include <sys/stat.h>\n#include <vector>', 0),
+        ("src/rm/a.cc", "#include <fmt/core.h>", 1),
+        ("src/rm/a_test.cc", '#include <gtest/gtest.h>\n#include "apps/x.h"', 0),
+        ("src/apps/x/a.h", "#include <fmt/core.h>", 0),
+        ("src/apps/x/a.h", "#include <fmt/format.h>", 1),
+        ("src/apps/x/a.cc", "#include <CLI/CLI.hpp>", 0),
+        ("src/new/a.cc", "", 1),
+        ("src/rm/a.cc", "x\n" * 601, 1),
+        ("src/rm/a_table.cc", "x\n" * 601, 0),
+        ("docs/a.md", "see " + FORBIDDEN[0] + "x", 1),
+    ]
+    for path, text, faults in cases:
+        found = check_file(path, text, table)
+        assert len(found) == faults, (path, text[:40], found)
+    assert check_table({"a": (set(), ""), "b": ({"a"}, "")}) == []
+    assert len(check_table({"a": ({"b"}, ""), "b": ({"a"}, "")})) == 1
+    assert len(check_table({"a": ({"a"}, "")})) == 1
+
+
+def main():
+    if "--self-test" in sys.argv:
+        self_test()
+        return 0
+    table = read_table((ROOT / "ARCHITECTURE.md").read_text())
+    faults = check_table(table)
+    for name, path in our_files():
+        faults += check_file(name, path.read_text(errors="replace"), table)
+    for fault in faults:
+        print(fault)
+    print(f"layers: {len(table)} modules, {len(faults)} faults")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
