@@ -150,7 +150,7 @@ Result<std::uint64_t> AgreedLimit(const std::vector<MemoryRequest>& requests, co
       return Error{Code::kConflict, 0,
                    "memory is given twice and differs: " + Mib(*limit) + " and " + Mib(*other) +
                        " on " + NameOf(card),
-                   "give it once"};
+                   "set CGPU_MEM or the ALIYUN_COM_GPU_MEM_ names, not both"};
     }
   }
   return limit;
@@ -169,7 +169,8 @@ Result<std::vector<std::size_t>> AgreedCards(const std::vector<GpuRequest>& requ
     }
     if (std::set<std::size_t>(other->begin(), other->end()) !=
         std::set<std::size_t>(chosen->begin(), chosen->end())) {
-      return Error{Code::kConflict, 0, "the GPUs are given twice and differ", "give them once"};
+      return Error{Code::kConflict, 0, "the GPUs are given twice and differ",
+                   "set CGPU_DEVICES or ALIYUN_COM_GPU_VISIBLE_DEVICES, not both"};
     }
   }
   return chosen;

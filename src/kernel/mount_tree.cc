@@ -331,9 +331,13 @@ Result<> MountGpuTree(const GpuTree& tree) {
     CGPU_TRY(MountCopies("/sys/bus/pci", pci_files));
   }
   for (const std::string& folder : tree.hide) {
-    if (IsDirectory(folder)) {
-      CGPU_TRY(
-          MountTmpfs(folder, MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY, "mode=555,size=4k"));
+    if (!IsDirectory(folder)) {
+      continue;
+    }
+    const auto covered =
+        MountTmpfs(folder, MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY, "mode=555,size=4k");
+    if (!covered.ok() && IsDirectory(folder)) {  // it may have been removed meanwhile
+      return covered.error();
     }
   }
   return {};

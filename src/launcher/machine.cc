@@ -14,15 +14,12 @@ namespace {
 // What the child found out, as its exit status.
 enum Finding { kFine = 0, kNested = 10, kTooOld = 11, kRefused = 12 };
 
-Finding Try() {
-  if (!SetNoNewPrivileges().ok()) {
-    return kRefused;
-  }
-  const auto listener = kernel::InstallGpuFilter({});
-  if (listener.ok()) {
+Finding Try(FilterTrial trial) {
+  const Result<> tried = trial();
+  if (tried.ok()) {
     return kFine;
   }
-  switch (listener.error().code) {
+  switch (tried.error().code) {
     case Code::kConflict:
       return kNested;
     case Code::kUnsupported:
@@ -34,13 +31,19 @@ Finding Try() {
 
 }  // namespace
 
-Result<> CheckMachine() {
+Result<> InstallForGood() {
+  CGPU_TRY(SetNoNewPrivileges());
+  const auto listener = kernel::InstallGpuFilter({});
+  return listener.ok() ? Result<>() : Result<>(listener.error());
+}
+
+Result<> CheckMachine(FilterTrial trial) {
   const pid_t child = fork();
   if (child < 0) {
     return ErrnoError(Code::kExhausted, errno, "cannot start a process");
   }
   if (child == 0) {
-    _exit(Try());
+    _exit(Try(trial));
   }
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {

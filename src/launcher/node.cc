@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "registry/text.h"
+#include "rm/abi.h"
 
 namespace cgpu {
 namespace {
@@ -88,6 +89,15 @@ Result<> FillDeviceNumbers(Node& node) {
   return {};
 }
 
+// Of a driver that is not known nothing is, neither what its calls mean nor which are dangerous.
+Result<> CheckDriver(const std::string& text) {
+  const auto version = rm::ParseDriverVersion(text);
+  if (!version || rm::FindAbi(*version) == nullptr) {
+    return rm::UnsupportedDriver(text);
+  }
+  return {};
+}
+
 Result<Node> SimulatedNode(const std::string& name) {
   if (!IsName(name)) {
     return Error{Code::kInvalid, 0, "\"" + name + "\" cannot be a node's name",
@@ -111,6 +121,7 @@ Result<Node> SimulatedNode(const std::string& name) {
     return Error{Code::kInvalid, 0, path + " is not understood: " + exception.what(),
                  "cgpu and cgpu-sim must be of the same release"};
   }
+  CGPU_TRY(CheckDriver(node.driver));
   CGPU_TRY(FillDeviceNumbers(node));
   return node;
 }

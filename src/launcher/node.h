@@ -32,7 +32,8 @@ inline constexpr char kSimulatedNodes[] = "/run/cgpu-sim";
 inline constexpr char kDefaultNode[] = "default";
 
 // The simulated node `name`; for an empty name the machine's driver, or without one the simulated
-// node "default". Looks at the files and asks the driver; changes nothing.
+// node "default". kUnsupported for a driver of an unknown release. Looks at the files and asks the
+// driver; changes nothing.
 [[nodiscard]] Result<Node> FindNode(const std::string& name);
 
 // The mounts with only `grant`'s cards of `node`.

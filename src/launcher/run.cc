@@ -45,13 +45,24 @@ Result<Random> Draw() {
   return random;
 }
 
-// "train.py-3f2a": the command's last component, as far as a name may have it, and some of the id.
-std::string MadeUpName(const std::string& command, const std::string& id) {
-  std::string name = command.substr(command.rfind('/') + 1).substr(0, 48);
+bool IsTaken(const std::string& name, const std::vector<Reservation>& live) {
+  return std::any_of(live.begin(), live.end(),
+                     [&](const Reservation& other) { return other.name == name; });
+}
+
+// "train.py-3f2a": the command's last component, as far as a name may have it, and as much of the
+// id as makes it the only one.
+std::string MadeUpName(const std::string& command, const std::string& id,
+                       const std::vector<Reservation>& live) {
+  std::string stem = command.substr(command.rfind('/') + 1).substr(0, 48);
   std::replace_if(
-      name.begin(), name.end(), [](char c) { return !IsName(std::string("a") + c); }, '-');
-  name += "-" + id.substr(0, 4);
-  return IsName(name) ? name : "c" + name;
+      stem.begin(), stem.end(), [](char c) { return !IsName(std::string("a") + c); }, '-');
+  stem = IsName(stem) ? stem : "c" + stem;
+  std::size_t digits = 4;
+  while (digits < id.size() && IsTaken(stem + "-" + id.substr(0, digits), live)) {
+    ++digits;
+  }
+  return stem + "-" + id.substr(0, digits);
 }
 
 struct Reserved {
@@ -91,8 +102,9 @@ Result<Reserved> Reserve(const Registry& registry, const Node& node, const RunOp
   }
   Reserved reserved;
   reserved.reservation.id = random.value().id;
-  reserved.reservation.name =
-      options.name.empty() ? MadeUpName(options.command[0], random.value().id) : options.name;
+  reserved.reservation.name = options.name.empty()
+                                  ? MadeUpName(options.command[0], random.value().id, live.value())
+                                  : options.name;
   CGPU_TRY(CheckName(reserved.reservation.name, live.value()));
   auto grant = MakeGrant(options.request, node.cards, GrantedBytes(node.cards, live.value()));
   if (!grant.ok()) {

@@ -41,15 +41,16 @@ def why_not():
 
 
 class FileNode:
-    """A node of two cards in /run/cgpu-sim, until close()."""
+    """A node in /run/cgpu-sim, until close()."""
 
-    def __init__(self, cards=2):
+    def __init__(self, cards=2, driver="550.163.01"):
         self.name = "e2e-" + uuid.uuid4().hex[:8]
         self.folder = os.path.join(NODES, self.name)
         self.mount = os.path.join(self.folder, "mnt")
         files = [self._device("nvidiactl", "ctl", 255, "ctl", 1 << 56 | 255 << 40),
                  self._device("nvidia-uvm", "uvm", 0, "uvm", 2 << 56)]
         self.gpus = []
+        family = uuid.uuid4().hex[:8]  # all UUIDs begin alike
         for i in range(cards):
             files.append(
                 self._device(f"nvidia{i}", "gpu", i, f"gpu{i}", 3 << 56 | i << 40))
@@ -57,11 +58,11 @@ class FileNode:
             self._put(f"proc/driver/nvidia/gpus/{bdf}/information", f"Bus Location: {bdf}\n")
             self._put(f"sys/bus/pci/devices/{bdf}/vendor", "0x10de\n")
             self.gpus.append({
-                "index": i, "uuid": f"GPU-{uuid.uuid4()}", "bdf": bdf, "minor": i,
+                "index": i, "uuid": f"GPU-{family}{str(uuid.uuid4())[8:]}", "bdf": bdf, "minor": i,
                 "model": "Tesla V100-SXM2-16GB", "memory_bytes": CARD_MIB << 20})
-        self._put("proc/driver/nvidia/version", "NVRM version: 550.163.01\n")
+        self._put("proc/driver/nvidia/version", f"NVRM version: {driver}\n")
         with open(os.path.join(self.folder, "node.json"), "w", encoding="utf-8") as out:
-            json.dump({"name": self.name, "server_pid": os.getpid(), "driver": "550.163.01",
+            json.dump({"name": self.name, "server_pid": os.getpid(), "driver": driver,
                        "mount": self.mount, "files": files, "gpus": self.gpus}, out)
 
     def _put(self, path, content):
@@ -113,8 +114,13 @@ class LaunchTest(unittest.TestCase):
         cls.node.close()
         shutil.rmtree(cls.programs)
 
+    def setUp(self):
+        # A test may end by killing cgpu; what its container held is free a little later.
+        self.eventually(lambda: not self.shims(), "a container of the test before stays")
+
     def environment(self):
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("CGPU_")}
+        environment = {k: v for k, v in os.environ.items()
+                       if not k.startswith(("CGPU_", "ALIYUN_COM_"))}
         environment["PATH"] = "/usr/bin:/bin"
         environment["XDG_RUNTIME_DIR"] = self.runtime
         return environment
@@ -126,7 +132,8 @@ class LaunchTest(unittest.TestCase):
         options.setdefault("stderr", subprocess.PIPE)
         options.setdefault("preexec_fn", become(self.user))
         options.setdefault("cwd", "/")
-        process = subprocess.Popen([self.cgpu, *words], env=self.environment(), **options)
+        environment = self.environment() | options.pop("variables", {})
+        process = subprocess.Popen([self.cgpu, *words], env=environment, **options)
         self.addCleanup(self._end, process)
         return process
 

@@ -79,7 +79,8 @@ class Streams(launch.LaunchTest):
         self.assertIsNone(process.poll(), "it ended")
         process.stdin.write(b"line\n")
         process.stdin.close()
-        self.assertEqual(process.wait(launch.TIMEOUT), 0)
+        err = process.stderr.read()
+        self.assertEqual((process.wait(launch.TIMEOUT), err), (0, b""))
 
     def test_the_end_of_input_is_seen_by_the_writer(self):
         process = self.start_run(["sh", "-c", "exec <&-; echo closed; exec cat /dev/zero >/dev/null"],

@@ -1,5 +1,9 @@
 """Wrong input to cgpu: each case says what is wrong, exits 125, and leaves nothing behind."""
 
+import ctypes
+import errno
+import os
+import struct
 import subprocess
 import unittest
 
@@ -49,6 +53,41 @@ RUN_CASES = [
     (["--mem"], ["--mem"]),
 ]
 
+A_QUARTER = {"ALIYUN_COM_GPU_MEM_CONTAINER": "4", "ALIYUN_COM_GPU_MEM_DEV": "16"}
+
+# (environment of `cgpu run`, flags, words of stderr)
+ENVIRONMENT_CASES = [
+    ({"CGPU_MEM": "0"}, [], ["CGPU_MEM", "is zero"]),
+    ({"CGPU_MEM": "-1GiB"}, [], ["CGPU_MEM", "negative"]),
+    ({"CGPU_MEM": "lots"}, [], ["CGPU_MEM", "not a number"]),
+    ({"CGPU_MEM": "16161"}, [], ["16161 MiB asked", "16160 MiB"]),
+    ({"CGPU_DEVICES": "7"}, [], ["there is no GPU 7"]),
+    ({"CGPU_DEVICES": "0,0"}, [], ["named twice"]),
+    ({"CGPU_DEVICES": "GPU-00000000"}, [], ["no GPU with the UUID"]),
+    ({"ALIYUN_COM_GPU_MEM_CONTAINER": "17", "ALIYUN_COM_GPU_MEM_DEV": "16"}, [],
+     ["ALIYUN_COM_GPU_MEM_CONTAINER=17 is more than ALIYUN_COM_GPU_MEM_DEV=16"]),
+    ({"ALIYUN_COM_GPU_MEM_CONTAINER": "4"}, [], ["without ALIYUN_COM_GPU_MEM_DEV"]),
+    ({"ALIYUN_COM_GPU_MEM_CONTAINER": "4", "ALIYUN_COM_GPU_MEM_DEV": "0"}, [],
+     ["ALIYUN_COM_GPU_MEM_DEV", "is zero"]),
+    ({"ALIYUN_COM_GPU_MEM_CONTAINER": "x", "ALIYUN_COM_GPU_MEM_DEV": "16"}, [],
+     ["ALIYUN_COM_GPU_MEM_CONTAINER", "not a number"]),
+    (A_QUARTER | {"CGPU_MEM": "4041"}, [],
+     ["differs: 4040 MiB and 4041 MiB", "CGPU_MEM or the ALIYUN_COM_GPU_MEM_ names"]),
+    ({"CGPU_DEVICES": "0", "ALIYUN_COM_GPU_VISIBLE_DEVICES": "1"}, [],
+     ["differ", "CGPU_DEVICES or ALIYUN_COM_GPU_VISIBLE_DEVICES"]),
+    ({"CGPU_WEIGHT": "2", "ALIYUN_COM_GPU_SCHD_WEIGHT": "3"}, [], ["differ"]),
+]
+
+# (environment of `cgpu run`, flags, MiB on each card)
+ENVIRONMENT_GRANTS = [
+    ({"CGPU_MEM": "4GiB"}, [], [4096, 4096]),
+    ({"CGPU_MEM": "25%", "CGPU_DEVICES": "1"}, [], [4040]),
+    (A_QUARTER, [], [4040, 4040]),
+    (A_QUARTER | {"CGPU_MEM": "4040"}, [], [4040, 4040]),
+    (A_QUARTER, ["--mem", "1GiB"], [1024, 1024]),
+    ({"CGPU_MEM": "4GiB", "CGPU_DEVICES": "0"}, ["--gpus", "2", "--units", "8"], [4309, 4309]),
+]
+
 # (words after cgpu, words of stderr)
 CASES = [
     ([], ["subcommand"]),
@@ -67,11 +106,32 @@ CASES = [
 ]
 
 
+# The instructions of the filter below: seccomp(2) with SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
+# answers EINVAL, as Linux before 5.19 does; everything else goes on.
+BPF_LOAD, BPF_EQUAL, BPF_SET, BPF_RETURN = 0x20, 0x15, 0x45, 0x06
+SYS_SECCOMP, SECCOMP_SET_MODE_FILTER, WAIT_KILLABLE_RECV = 317, 1, 1 << 5
+RET_ALLOW, RET_ERRNO = 0x7FFF0000, 0x00050000
+
+
+def old_kernels_seccomp():
+    program = b"".join(struct.pack("=HBBI", *instruction) for instruction in (
+        (BPF_LOAD, 0, 0, 0),  # the system call
+        (BPF_EQUAL, 0, 3, SYS_SECCOMP),
+        (BPF_LOAD, 0, 0, 24),  # its second argument
+        (BPF_SET, 0, 1, WAIT_KILLABLE_RECV),
+        (BPF_RETURN, 0, 0, RET_ERRNO | errno.EINVAL),
+        (BPF_RETURN, 0, 0, RET_ALLOW)))
+    instructions = ctypes.create_string_buffer(program, len(program))
+    filter_program = struct.pack("@HP", len(program) // 8, ctypes.addressof(instructions))
+    if ctypes.CDLL(None).syscall(SYS_SECCOMP, SECCOMP_SET_MODE_FILTER, 0, filter_program) != 0:
+        raise OSError("cannot install the filter")
+
+
 class WrongInput(launch.LaunchTest):
-    def check(self, words, says):
-        status, out, err = self.call(*words)
+    def check(self, words, says, **options):
+        status, out, err = self.call(*words, **options)
         self.assertEqual((status, out), (125, ""), err)
-        self.assertTrue(err.startswith("error: "), err)
+        self.assertRegex(err, r"\Aerror: .+\nhint: .+\n\Z")  # what happened, and what to do
         for word in says:
             self.assertIn(word, err)
 
@@ -87,10 +147,52 @@ class WrongInput(launch.LaunchTest):
             with self.subTest(words=words):
                 self.check(words, says)
 
+    def test_environment(self):
+        for variables, flags, says in ENVIRONMENT_CASES:
+            with self.subTest(variables=variables, flags=flags):
+                self.check(["run", "--node", self.node.name, *flags, "--", "true"], says,
+                           variables=variables)
+        self.assertEqual(self.containers(), [])
+
+    def test_what_the_environment_asks_for(self):
+        for variables, flags, limits in ENVIRONMENT_GRANTS:
+            with self.subTest(variables=variables, flags=flags):
+                process = self.start_run(["sh", "-c", "echo up; cat"], *flags,
+                                         stdin=subprocess.PIPE, variables=variables)
+                self.assertEqual(process.stdout.readline(), b"up\n")
+                (container,) = self.containers()
+                self.assertEqual([gpu["limit_bytes"] >> 20 for gpu in container["gpus"]], limits)
+                process.stdin.close()
+                self.assertEqual(process.wait(launch.TIMEOUT), 0)
+
     def test_an_ambiguous_uuid(self):
-        # Both begin with "GPU-", and an empty prefix fits every card.
-        self.check(["run", "--node", self.node.name, "--gpus", "device=GPU-", "--", "true"],
-                   ["no GPU with the UUID"])
+        shared = self.node.gpus[0]["uuid"][:12]  # the beginning of both
+        for uuid in (shared, shared.lower()):
+            self.check(["run", "--node", self.node.name, "--gpus", f"device={uuid}", "--", "true"],
+                       ["ambiguous", "GPU 0", "GPU 1", "cgpu smi -L"])
+
+    def test_an_unknown_driver(self):
+        node = launch.FileNode(driver="999.01.02")
+        self.addCleanup(node.close)
+        self.check(["run", "--node", node.name, "--", "true"],
+                   ["999.01.02", "install a driver from 550."])
+
+    def test_no_driver(self):
+        if os.path.exists("/proc/driver/nvidia/version"):
+            self.skipTest("this machine has a driver")
+        if os.path.exists(launch.NODES + "/default"):
+            self.skipTest("a default node runs")
+        self.check(["run", "--", "true"],
+                   ["no NVIDIA driver was found", "cgpu sim start --gpus v100-16g:2"])
+
+    def test_an_old_kernel(self):
+        def old_kernel():
+            old_kernels_seccomp()
+            if self.user:
+                launch.become(self.user)()
+        self.check(["run", "--node", self.node.name, "--", "true"],
+                   ["kernel lacks seccomp user notification", "needs Linux 5.19"],
+                   preexec_fn=old_kernel)
 
     def test_run_inside_run(self):
         self.check(["run", "--node", self.node.name, "--", self.cgpu, "run", "--node",

@@ -1,11 +1,16 @@
 // cgpu run: a command with its slice of each granted card.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
+#include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "apps/cgpu/commands.h"
+#include "grant/env.h"
 #include "launcher/run.h"
 
 namespace cgpu {
@@ -17,6 +22,33 @@ struct Flags {
   std::string units;
   RunOptions options;
 };
+
+std::map<std::string, std::string> Environment() {
+  std::map<std::string, std::string> variables;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const std::size_t at = text.find('=');
+    if (at != std::string_view::npos) {
+      variables.emplace(text.substr(0, at), text.substr(at + 1));
+    }
+  }
+  return variables;
+}
+
+// What no flag says is taken from the environment, as for a container of an engine.
+Result<> FillFromEnvironment(ResourceRequest& request) {
+  const auto environment = EnvGrant(Environment());
+  if (!environment.ok()) {
+    return environment.error();
+  }
+  if (request.gpus.empty()) {
+    request.gpus = environment.value().resources.gpus;
+  }
+  if (request.memory.empty()) {
+    request.memory = environment.value().resources.memory;
+  }
+  return {};
+}
 
 // The request that the flags spell out; absent flags ask for nothing.
 Result<> Parse(const CLI::App& command, Flags& flags) {
@@ -39,6 +71,9 @@ Result<> Parse(const CLI::App& command, Flags& flags) {
       return memory.error();
     }
     request.memory.push_back(*memory);
+  }
+  if (request.gpus.empty() || request.memory.empty()) {
+    CGPU_TRY(FillFromEnvironment(request));
   }
   if (given("--name") && flags.options.name.empty()) {
     return Error{Code::kInvalid, 0, "the container's name is empty", "leave --name out for one"};
@@ -70,7 +105,11 @@ void AddRun(CLI::App& app, int& status) {
   command->add_option("--units", flags->units, "Memory in units of 1 GiB, in total over the cards");
   command->add_option("--name", flags->options.name, "The container's name");
   command->add_option("--node", flags->options.node, "A simulated node instead of the driver");
-  command->footer("CMD...  the command and its arguments, after --");
+  command->footer(
+      "CMD...  the command and its arguments, after --\n"
+      "Without --gpus or --mem and --units, CGPU_DEVICES and CGPU_MEM of the environment count, "
+      "or\n"
+      "ALIYUN_COM_GPU_VISIBLE_DEVICES and ALIYUN_COM_GPU_MEM_CONTAINER of ALIYUN_COM_GPU_MEM_DEV.");
   command->prefix_command();
   command->callback([flags, command, &status] {
     if (const auto parsed = Parse(*command, *flags); !parsed.ok()) {
