@@ -13,7 +13,9 @@ MAKEFLAGS += --no-print-directory
 JOBS ?= $(shell nproc)
 WARNINGS_AS_ERRORS ?= ON
 SECONDS_EACH ?= 600
-FUZZ_SECONDS ?= 15
+FUZZ_SECONDS ?= 20
+# Of a run that is not the last: the cases that passed are not listed.
+QUIET := grep -v -e '^ *Start ' -e ' Passed '
 
 # To build and run; and to check. All from Debian 12.
 PACKAGES := g++ cmake ninja-build pkg-config python3 fuse3 libfuse3-dev libfmt-dev \
@@ -25,7 +27,7 @@ export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
 endif
 
 .PHONY: build demo test soak lint deps check-deps clean
-.PHONY: build-asan build-tsan build-fuzz test-asan test-tsan fuzz
+.PHONY: test-asan test-tsan fuzz
 
 deps:
 	@tools/install_packages.sh $(PACKAGES)
@@ -33,52 +35,48 @@ deps:
 check-deps:
 	@tools/install_packages.sh $(PACKAGES) $(CHECK_PACKAGES)
 
-# $(call build_preset,PRESET): configures once; ninja configures again when CMake's files change.
+# $(call build_preset,PRESET,WRAPPER,TARGETS): configures once; ninja configures again when CMake's files change.
 define build_preset
 	@test -f build/$(filter-out release,$(1))/build.ninja || \
 	  cmake --preset $(1) -DCGPU_WARNINGS_AS_ERRORS=$(WARNINGS_AS_ERRORS)
-	@cmake --build --preset $(1) --parallel $(JOBS)
+	@$(2) cmake --build --preset $(1) --parallel $(JOBS) --target $(3)
 endef
 
 build: deps
-	$(call build_preset,release)
+	$(call build_preset,release,,all)
 
 demo: build
 	@tests/demo.py
 
 # The last lines are those of ctest.
-test: deps
-	$(call build_preset,release)
+test: check-deps
+	$(call build_preset,release,,all)
+	@$(MAKE) lint test-asan test-tsan fuzz
 	@ctest --preset release --parallel $(JOBS)
 
 lint:
 	@tools/check_format.sh
 	@tools/tidy.py --build build --jobs $(JOBS)
 
-build-asan:
-	$(call build_preset,asan)
+test-asan:
+	$(call build_preset,asan,,unit_tests fuzz_targets)
+	@ctest --test-dir build/asan -L 'unit|fuzz' --output-on-failure --parallel $(JOBS) | $(QUIET)
 
-# ThreadSanitizer's runtime needs addresses laid out as usual; some kernels randomise too much.
-build-tsan:
-	@test -f build/tsan/build.ninja || \
-	  cmake --preset tsan -DCGPU_WARNINGS_AS_ERRORS=$(WARNINGS_AS_ERRORS)
-	@tools/fixed_addresses.sh cmake --build --preset tsan --parallel $(JOBS)
-
-build-fuzz:
-	$(call build_preset,fuzz)
-
-test-asan: build-asan
-	@ctest --test-dir build/asan -L unit --output-on-failure --parallel $(JOBS)
-
-test-tsan: build-tsan
+# ThreadSanitizer's runtime needs addresses laid out as usual; some kernels randomise too much. Building
+# runs the tests to list their cases.
+test-tsan:
+	$(call build_preset,tsan,tools/fixed_addresses.sh,unit_tests)
 	@tools/fixed_addresses.sh \
-	  ctest --test-dir build/tsan -L unit --output-on-failure --parallel $(JOBS)
+	  ctest --test-dir build/tsan -L unit --output-on-failure --parallel $(JOBS) | $(QUIET)
 
-fuzz: build-fuzz
+fuzz:
+	$(call build_preset,fuzz,,fuzz_targets)
 	@tools/fuzz.sh build/fuzz $(FUZZ_SECONDS)
 
-soak: check-deps build-asan build-fuzz
-	$(call build_preset,release)
+soak: check-deps
+	$(call build_preset,release,,all)
+	$(call build_preset,asan,,unit_tests)
+	$(call build_preset,fuzz,,fuzz_targets)
 	@tools/soak.sh $(SECONDS_EACH)
 
 bench-%: build

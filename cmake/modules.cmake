@@ -7,9 +7,12 @@ function(cgpu_add_library name)
   target_link_libraries(cgpu_${name} PUBLIC cgpu::options)
 endfunction()
 
-# cgpu_add_unit_test(NAME module sources...): GoogleTest cases of one module, label "unit".
+# cgpu_add_unit_test(NAME module sources...): GoogleTest cases of one module, label "unit". The target
+# unit_tests builds them all and nothing else, for the sanitizers.
+add_custom_target(unit_tests)
 function(cgpu_add_unit_test name module)
   add_executable(${name} ${ARGN})
+  add_dependencies(unit_tests ${name})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/unit)
   target_link_libraries(${name} PRIVATE cgpu::${module} GTest::gmock GTest::gtest_main)
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS unit TIMEOUT 300)

@@ -2,10 +2,12 @@
 """Checks what a compiler does not: which part of the tree may include which, and a few sizes.
 
 The one table of layers is in ARCHITECTURE.md, under "Layers":
-    | `module` | may include | third party |
+    | `module` | may include | third party | what it is |
 A module may include itself and what its row names. "third party: none" also holds for its .cc
 files; elsewhere headers of ours include the standard library, the system and <fmt/core.h> only.
-No file is longer than 600 lines, tables aside. --self-test feeds the rules broken files.
+A module that is said to be *pure* includes nothing that could reach the kernel, a clock, a file or
+randomness, neither in itself nor by what it may include of base. No file is longer than 600 lines,
+tables aside. --self-test feeds the rules broken files.
 """
 
 import pathlib
@@ -23,13 +25,17 @@ TEXT = {".cc", ".h", ".md", ".txt", ".cmake", ".py", ".sh", ".json", ".tsv", ".y
 
 QUOTED = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
 ANGLED = re.compile(r"^\s*#\s*include\s*<([^>]+)>")
-ROW = re.compile(r"^\|\s*`([a-z]+)`\s*\|([^|]*)\|([^|]*)\|")
+ROW = re.compile(r"^\|\s*`([a-z]+)`\s*\|([^|]*)\|([^|]*)\|([^|]*)\|")
 SYSTEM_FOLDERS = ("sys/", "linux/", "asm/", "arpa/", "netinet/", "net/", "bits/")
+# What a pure module may not include: whatever is no part of the C++ library, and these parts of it.
+IMPURE_STANDARD = {"chrono", "condition_variable", "csignal", "ctime", "filesystem",
+                   "fstream", "future", "iostream", "random", "thread"}
+IMPURE_BASE = {"base/fd.h", "base/file.h"}
 THIRD_PARTY_PLAIN = {"fuse.h", "fuse_lowlevel.h", "seccomp.h", "rapidcheck.h"}
 
 
 def read_table(text):
-    """The rows under the heading "Layers": module -> (modules it may include, third party)."""
+    """The rows under "Layers": module -> (modules it may include, third party, pure)."""
     rows = {}
     inside = False
     for line in text.splitlines():
@@ -38,7 +44,7 @@ def read_table(text):
         row = ROW.match(line) if inside else None
         if row:
             rows[row.group(1)] = (set(re.findall(r"`([a-z]+)`", row.group(2))),
-                                  row.group(3).strip())
+                                  row.group(3).strip(), "*pure*" in row.group(4))
     return rows
 
 
@@ -56,6 +62,11 @@ def is_third_party(name):
     return "/" in name and not name.startswith(SYSTEM_FOLDERS)
 
 
+def is_impure(name):
+    """Of what stands between <>: anything but the C++ library, and what of that asks the system."""
+    return "." in name or "/" in name or name in IMPURE_STANDARD
+
+
 def is_test(path):
     """Files that belong to a test: they may use the test libraries, and any layer."""
     name = pathlib.PurePath(path).name
@@ -71,14 +82,19 @@ def check_includes(path, lines, table):
         return faults
     if module not in table:
         return [f"{path}: module {module} has no row in ARCHITECTURE.md"]
-    allowed, third_party = table[module]
+    allowed, third_party, pure = table[module]
     for number, line in enumerate(lines, 1):
         quoted = QUOTED.match(line)
         if quoted and "/" in quoted.group(1):
             included = quoted.group(1).split("/")[0]
             if included != module and included not in allowed:
                 faults.append(f"{path}:{number}: {module} may not include {included}")
+            if pure and quoted.group(1) in IMPURE_BASE:
+                faults.append(f"{path}:{number}: {module} is pure: no {quoted.group(1)}")
         angled = ANGLED.match(line)
+        if angled and pure and is_impure(angled.group(1)):
+            faults.append(f"{path}:{number}: {module} is pure: no <{angled.group(1)}>")
+            continue
         if angled and is_third_party(angled.group(1)):
             if third_party == "none":
                 faults.append(f"{path}:{number}: {module} may not use <{angled.group(1)}>")
@@ -106,7 +122,7 @@ def check_table(table):
     """A row may only name rows above it, so the table has no circle."""
     faults = []
     above = set()
-    for module, (allowed, _) in table.items():
+    for module, (allowed, _, _) in table.items():
         for other in sorted(allowed - above):
             faults.append(f"ARCHITECTURE.md: {module} may include {other}, which is not above it")
         above.add(module)
@@ -124,12 +140,16 @@ def our_files():
 
 
 def self_test():
-    table = read_table("## Layers\n| `base` | | none |\n| `rm` | `base` | none |\n"
-                       "| `apps` | `base` `rm` | .cc |\n## Else\n| `no` | | none |\n")
-    assert set(table) == {"base", "rm", "apps"}, table
+    table = read_table("## Layers\n| `base` | | none | x |\n| `rm` | `base` | none | *pure* |\n"
+                       "| `kernel` | `base` | none | x |\n"
+                       "| `apps` | `base` `rm` | .cc | x |\n## Else\n| `no` | | none | x |\n")
+    assert set(table) == {"base", "rm", "kernel", "apps"}, table
     cases = [
         ("src/base/a.h", '#include "rm/b.h"', 1),
-        ("src/rm/a.h", '#include "base/b.h"\n#include <sys/stat.h>\n#include <vector>', 0),
+        ("src/rm/a.h", '#include "base/b.h"\n#include <cerrno>\n#include <vector>', 0),
+        ("src/rm/a.h", '#include "base/fd.h"\n#include <sys/stat.h>\n#include <chrono>', 3),
+        ("src/rm/a.cc", "#include <unistd.h>\n#include <random>", 2),
+        ("src/kernel/a.cc", '#include "base/fd.h"\n#include <unistd.h>\n#include <chrono>', 0),
         ("src/rm/a.cc", "#include <fmt/core.h>", 1),
         ("src/rm/a_test.cc", '#include <gtest/gtest.h>\n#include "apps/x.h"', 0),
         ("src/apps/x/a.h", "#include <fmt/core.h>", 0),
@@ -143,9 +163,9 @@ def self_test():
     for path, text, faults in cases:
         found = check_file(path, text, table)
         assert len(found) == faults, (path, text[:40], found)
-    assert check_table({"a": (set(), ""), "b": ({"a"}, "")}) == []
-    assert len(check_table({"a": ({"b"}, ""), "b": ({"a"}, "")})) == 1
-    assert len(check_table({"a": ({"a"}, "")})) == 1
+    assert check_table({"a": (set(), "", False), "b": ({"a"}, "", False)}) == []
+    assert len(check_table({"a": ({"b"}, "", False), "b": ({"a"}, "", False)})) == 1
+    assert len(check_table({"a": ({"a"}, "", False)})) == 1
 
 
 def main():

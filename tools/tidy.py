@@ -76,15 +76,16 @@ def main():
         if ran.returncode == 0:
             stamp.touch()
             return None
-        return ran.stdout + ran.stderr
+        return f"{source.relative_to(ROOT)}\n{ran.stdout}"
 
     chosen = sources(database)
     with ThreadPoolExecutor(options.jobs) as pool:
-        complaints = [text for text in pool.map(check, chosen) if text]
-    for text in complaints:
-        print(text)
-    print(f"tidy: {len(chosen)} files, {len(complaints)} with findings")
-    return 1 if complaints else 0
+        bad = 0
+        for text in filter(None, pool.map(check, chosen)):
+            print(text, flush=True)
+            bad += 1
+    print(f"tidy: {len(chosen)} files, {bad} with findings")
+    return 1 if bad else 0
 
 
 if __name__ == "__main__":

@@ -51,9 +51,9 @@ struct EmbeddedPointer {
 };
 
 struct ControlEntry {
-  rm::NvU32 cmd;
-  ObjectKind target;
-  ControlHandler handler;
+  rm::NvU32 cmd = 0;
+  ObjectKind target{};
+  ControlHandler handler = nullptr;
   Privilege privilege = Privilege::kAny;
   EmbeddedPointer embedded{};
 };

@@ -193,7 +193,7 @@ Books Driver::GetBooks(std::map<std::string, std::uint64_t>* refused) {
 
 std::string Driver::CallName(const Call& call) {
   const rm::EscapeRow* row = rm::FindEscape(call.nr);
-  const std::string escape = row == nullptr ? "ioctl " + Hex(call.nr) : std::string(row->name);
+  std::string escape = row == nullptr ? "ioctl " + Hex(call.nr) : std::string(row->name);
   if (call.nr == rm::NV_ESC_RM_CONTROL && call.control != 0) {
     const rm::ControlRow* control = rm::FindControl(call.control);
     return control == nullptr ? escape + " " + Hex(call.control) : std::string(control->name);

@@ -1,0 +1,51 @@
+// The messages between cgpu's own processes. For every input: what is accepted is written again as
+// text that means the same.
+#include <string>
+
+#include "registry/admin.h"
+#include "registry/config.h"
+#include "tests/fuzz/input.h"
+
+using cgpu::fuzz::Require;
+
+namespace {
+
+template <class Decode, class Encode>
+void CheckRound(const std::string& text, Decode decode, Encode encode, const char* sentence) {
+  const auto first = decode(text);
+  if (!first.ok()) {
+    Require(!first.error().what.empty(), "an error has a sentence");
+    return;
+  }
+  const std::string written = encode(first.value());
+  const auto second = decode(written);
+  Require(second.ok(), sentence);
+  Require(encode(second.value()) == written, sentence);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  cgpu::fuzz::Input input(data, size);
+  const auto kind = input.Take<char>();
+  const std::string text = input.TakeRest();
+  switch (kind) {
+    case 'c':
+      CheckRound(text, cgpu::DecodeConfig, cgpu::EncodeConfig,
+                 "a configuration is written as read");
+      break;
+    case 'l':
+      CheckRound(text, cgpu::DecodeListener, cgpu::EncodeListener, "a listener is written as read");
+      break;
+    case 'r':
+      CheckRound(text, cgpu::DecodeRequest, cgpu::EncodeRequest, "a request is written as read");
+      break;
+    case 's':
+      CheckRound(text, cgpu::DecodeStatus, cgpu::EncodeStatus, "a status is written as read");
+      break;
+    default:
+      (void)cgpu::DecodeOutcome(text);
+      break;
+  }
+  return 0;
+}
