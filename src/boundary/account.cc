@@ -143,13 +143,15 @@ std::optional<Undo> Boundary::AccountVidHeap(Call& call, Decision& decision) {
 }
 
 Decision Boundary::DecideTransfer(Call& call, Decision decision, const ControlRule& rule) {
-  if (!call.fd || !call.fd->file || call.fd->file->kind != FileKind::kControl) {
+  const bool exports = rule.effect == ControlEffect::kExport;
+  if (!call.fd || !call.fd->file || call.fd->file->kind != FileKind::kControl ||
+      (exports && call.fd->mark == 0)) {
     return Answer(call, rm::NV_ERR_INVALID_ARGUMENT, "export or import through a foreign file");
   }
   const Bytes& params = call.nested[0].bytes;
   const ledger::FileKey file = call.fd->mark;
   Result<ledger::Reservation> reservation = ledger::Reservation();
-  if (rule.effect == ControlEffect::kExport) {
+  if (exports) {
     const auto request = Load<rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS>(params);
     const auto object = ledger_.Find(decision.client, request.object.data.rmObject.hObject);
     if (request.object.type != rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TYPE_RM || !object) {

@@ -41,7 +41,8 @@ def _attach(**options):
     with Node() as node:
         process = node.exec(argv("attach", target), name="without cgpu")
         process.expect("^holding$")
-        check(process.number(r"^reached (\d+)$") == 1, "without cgpu nothing was reached")
+        # More where other tests' shims run beside this one.
+        check(process.number(r"^reached (\d+)$") >= 1, "without cgpu nothing was reached")
         check(process.said("^read by process_vm_readv"), "without cgpu nothing was read")
         process.end()
         with neighbour(node) as other:
