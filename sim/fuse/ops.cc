@@ -239,7 +239,7 @@ struct FuseOps::Impl {
 };
 
 const fuse_lowlevel_ops& FuseOps::Table() {
-  static const fuse_lowlevel_ops kOps = [] {
+  static const fuse_lowlevel_ops table = [] {
     fuse_lowlevel_ops ops{};
     ops.init = &Impl::Init;
     ops.lookup = &Impl::Lookup;
@@ -254,7 +254,7 @@ const fuse_lowlevel_ops& FuseOps::Table() {
     ops.poll = &Impl::Poll;
     return ops;  // flush is left out: libfuse answers ENOSYS, and the kernel asks once
   }();
-  return kOps;
+  return table;
 }
 
 void FuseOps::WatchInterrupt(fuse_req* request, std::uint64_t ticket) {

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-struct fuse_lowlevel_ops;
+struct fuse_lowlevel_ops;  // NOLINT(readability-identifier-naming): libfuse's
 struct fuse_req;
 
 namespace cgpu::sim {

@@ -149,6 +149,7 @@ std::set<unsigned> ProcCaller::OpenMinors() {
     return minors;
   }
   const int at = dirfd(directory.get());
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): own DIR
   while (const dirent* entry = readdir(directory.get())) {
     if (entry->d_name[0] == '.') {
       continue;

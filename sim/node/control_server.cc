@@ -93,7 +93,7 @@ Result<FaultRule> ParseFault(const json& request) {
     if (!cls) {
       return Invalid("--class: '" + text + "' is not a number", "as in 0x40");
     }
-    rule.cls = *cls;
+    rule.cls = cls;
   }
   rule.value = request.value("value", 0U);
   rule.count = request.value("count", std::uint64_t{1});
@@ -178,7 +178,7 @@ void ControlServer::Run() {
         continue;
       }
       std::perror("cgpu-sim: accepting on the control socket");
-      std::exit(1);
+      std::exit(1);  // NOLINT(concurrency-mt-unsafe): the one place that ends the server so
     }
     std::thread([this, fd = std::move(connection)] { Serve(fd); }).detach();
   }

@@ -26,6 +26,9 @@ constexpr int kStopTimeoutMs = 10000;
 [[noreturn]] void BecomeServer(const char* path, char* const* argv, int lock, int ready, int log) {
   setsid();
   const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (null < 0) {
+    _exit(126);
+  }
   dup2(null, STDIN_FILENO);
   dup2(null, STDOUT_FILENO);
   dup2(log, STDERR_FILENO);
@@ -80,6 +83,7 @@ Result<> Launch(const NodeDir& dir, const StartOptions& options, UniqueFd lock) 
   std::vector<std::string> words = {options.server, "--name",   dir.Name(),    "--gpus",
                                     options.gpus,   "--driver", options.driver};
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (std::string& word : words) {
     argv.push_back(word.data());
   }

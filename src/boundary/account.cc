@@ -14,6 +14,13 @@
 
 namespace cgpu::boundary {
 
+namespace {
+
+// Which of the tenant's files a client lies on is not kept: that it is gone the driver says itself.
+constexpr ledger::FileKey kClientsFile = 1;
+
+}  // namespace
+
 std::optional<Undo> Boundary::Account(Call& call, Decision& decision, int error,
                                       const std::map<ledger::ProcessKey, std::uint32_t>& pids) {
   const auto status = StatusOf(call);
@@ -78,7 +85,7 @@ std::optional<Undo> Boundary::AccountAlloc(Call& call, Decision& decision) {
   const auto head = Load<rm::NVOS21_PARAMETERS>(call.image);
   if (IsClientClass(call.command)) {
     const auto added =
-        ledger_.AddClient(decision.reservation, head.hObjectNew, call.file.key, call.process);
+        ledger_.AddClient(decision.reservation, head.hObjectNew, kClientsFile, call.process);
     return added.ok() ? std::nullopt : std::optional(Undo{head.hObjectNew, head.hObjectNew});
   }
   const bool vidmem = FindClassRule(call.command)->effect == ClassEffect::kVidmem;
@@ -136,13 +143,15 @@ std::optional<Undo> Boundary::AccountVidHeap(Call& call, Decision& decision) {
 }
 
 Decision Boundary::DecideTransfer(Call& call, Decision decision, const ControlRule& rule) {
-  if (!call.fd || !call.fd->file || call.fd->file->kind != FileKind::kControl) {
+  const bool exports = rule.effect == ControlEffect::kExport;
+  if (!call.fd || !call.fd->file || call.fd->file->kind != FileKind::kControl ||
+      (exports && call.fd->mark == 0)) {
     return Answer(call, rm::NV_ERR_INVALID_ARGUMENT, "export or import through a foreign file");
   }
   const Bytes& params = call.nested[0].bytes;
-  const ledger::FileKey file = call.fd->file->key;
+  const ledger::FileKey file = call.fd->mark;
   Result<ledger::Reservation> reservation = ledger::Reservation();
-  if (rule.effect == ControlEffect::kExport) {
+  if (exports) {
     const auto request = Load<rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS>(params);
     const auto object = ledger_.Find(decision.client, request.object.data.rmObject.hObject);
     if (request.object.type != rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TYPE_RM || !object) {
@@ -176,7 +185,7 @@ std::optional<Undo> Boundary::AccountControl(
       return std::nullopt;
     case ControlEffect::kExport:
       // Fails only if the source is gone, and then so is what was exported.
-      if (!ledger_.Export(decision.reservation, call.fd->file->key).ok()) {
+      if (!ledger_.Export(decision.reservation, call.fd->mark).ok()) {
         ledger_.Cancel(decision.reservation);
       }
       return std::nullopt;

@@ -44,8 +44,7 @@ enum class FileKind { kControl, kUvm, kCard };
 struct File {
   FileKind kind = FileKind::kControl;
   std::uint32_t minor = 0;
-  bool granted = false;   // the container may use it
-  std::uint64_t key = 1;  // tells open files apart, where that can be told; never 0
+  bool granted = false;  // the container may use it
 };
 
 // A block of memory that a pointer inside the parameters leads to.
@@ -69,7 +68,9 @@ struct FdArgument {
   int holder = -1;
   std::size_t at = 0;
   std::int32_t number = -1;
-  std::optional<File> file;  // filled in by the shim; empty: not open, or no GPU file of ours
+  // Filled in by the shim:
+  std::optional<File> file;  // empty: not open, or no GPU file of ours
+  std::uint64_t mark = 0;    // the ledger's key for what is exported to this open file; 0: nothing
 };
 
 struct Call {

@@ -34,8 +34,8 @@ enum class ControlEffect {
 };
 
 struct ControlRule {
-  std::uint32_t command;
-  ControlEffect effect;
+  std::uint32_t command = 0;
+  ControlEffect effect{};
   std::size_t argument = 0;  // offset of the checked field in the parameters
 };
 

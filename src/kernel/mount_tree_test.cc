@@ -4,12 +4,14 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <gtest/gtest.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
@@ -166,6 +168,39 @@ TEST_P(MountTreeTest, DevHoldsTheGivenFilesAndNoOthersOfNvidia) {
                ? ""
                : "the files' content is wrong";
   });
+}
+
+// A machine's own device nodes are bound as they are. Who watches such an inode, as a shim does,
+// must learn of the closes behind the bind.
+TEST_P(MountTreeTest, ADeviceNodeKeepsItsNumberWorksAndIsWatchedThroughItsBind) {
+  const std::string node = root_ + "/nvidia7";
+  struct statvfs fs{};
+  if (mknod(node.c_str(), S_IFCHR, makedev(1, 3)) != 0 || chmod(node.c_str(), 0666) != 0 ||
+      statvfs(root_.c_str(), &fs) != 0 || (fs.f_flag & ST_NODEV) != 0) {
+    GTEST_SKIP() << "device nodes cannot be made or used here";
+  }
+  const UniqueFd watch(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+  ASSERT_GE(inotify_add_watch(watch.get(), node.c_str(), IN_CLOSE), 0);
+  const Outcome outcome = InNamespaces(GetParam(), [&]() -> std::string {
+    GpuTree tree = Slice();
+    tree.devices = {{"nvidia7", node, false}};
+    if (const auto mounted = MountGpuTree(tree); !mounted.ok()) {
+      return FormatError(mounted.error());
+    }
+    const UniqueFd fd(open("/dev/nvidia7", O_RDWR | O_CLOEXEC));
+    struct stat st{};
+    if (fstat(fd.get(), &st) != 0 || !S_ISCHR(st.st_mode) || st.st_rdev != makedev(1, 3)) {
+      return "the node's number is lost";
+    }
+    return write(fd.get(), "x", 1) == 1 ? "" : "the device does not work";
+  });
+  if (outcome.status == kSkip) {
+    GTEST_SKIP() << "no namespaces here: " << outcome.message;
+  }
+  EXPECT_EQ(outcome.message, "");
+  inotify_event event{};
+  ASSERT_EQ(read(watch.get(), &event, sizeof(event)), static_cast<ssize_t>(sizeof(event)));
+  EXPECT_EQ(event.mask & IN_CLOSE_WRITE, static_cast<std::uint32_t>(IN_CLOSE_WRITE));
 }
 
 TEST_P(MountTreeTest, TheRestOfDevIsStillThereAndWorks) {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "launcher/machine_node.h"
 #include "registry/text.h"
 #include "rm/abi.h"
 
@@ -98,7 +99,9 @@ Result<> CheckDriver(const std::string& text) {
   return {};
 }
 
-Result<Node> SimulatedNode(const std::string& name) {
+}  // namespace
+
+Result<Node> FindSimulatedNode(const std::string& name) {
   if (!IsName(name)) {
     return Error{Code::kInvalid, 0, "\"" + name + "\" cannot be a node's name",
                  "use letters, digits, and - . _ after the first"};
@@ -126,13 +129,22 @@ Result<Node> SimulatedNode(const std::string& name) {
   return node;
 }
 
-}  // namespace
-
 Result<Node> FindNode(const std::string& name) {
+  return FindNode(name, Machine());
+}
+
+Result<Node> FindNode(const std::string& name, const Machine& machine) {
   if (!name.empty()) {
-    return SimulatedNode(name);
+    return FindSimulatedNode(name);
   }
-  auto node = SimulatedNode(kDefaultNode);
+  auto own = FindMachineNode(machine);
+  if (!own.ok()) {
+    return own.error();
+  }
+  if (own->has_value()) {
+    return std::move(**own);
+  }
+  auto node = FindSimulatedNode(kDefaultNode);
   if (!node.ok() && node.error().code == Code::kNotFound) {
     Error error = node.error();
     error.what = "no NVIDIA driver was found on this machine, and " + error.what;

@@ -12,10 +12,12 @@
 
 namespace cgpu {
 
+struct Machine;  // machine_node.h
+
 struct NodeDevice {
   NodeFile file;
   std::string name;    // in /dev
-  std::string folder;  // of a simulated one: the folder that holds it alone
+  std::string folder;  // of a simulated one: the folder that holds it alone; else empty
 };
 
 struct Node {
@@ -31,15 +33,27 @@ struct Node {
 inline constexpr char kSimulatedNodes[] = "/run/cgpu-sim";
 inline constexpr char kDefaultNode[] = "default";
 
+// kNotFound when it is not running; kInvalid for what cannot be a node's name, as an empty one.
+[[nodiscard]] Result<Node> FindSimulatedNode(const std::string& name);
+
 // The simulated node `name`; for an empty name the machine's driver, or without one the simulated
-// node "default". kUnsupported for a driver of an unknown release. Looks at the files and asks the
-// driver; changes nothing.
+// node "default". A driver that is loaded but cannot be used is an error, see FindMachineNode():
+// nobody gets a simulated node for a real one unasked. kUnsupported for a driver of an unknown
+// release. Looks at the files and asks the driver; changes nothing.
 [[nodiscard]] Result<Node> FindNode(const std::string& name);
+[[nodiscard]] Result<Node> FindNode(const std::string& name, const Machine& machine);
 
 // The mounts with only `grant`'s cards of `node`.
 [[nodiscard]] GpuTree TreeFor(const Node& node, const Grant& grant, std::vector<std::string> hide);
 
 // Fills in what a shim is told of `node`: driver, files, watches and cards.
+//
+// A watch tells of closes of one inode, wherever it is bound to: of the machine's own
+// /dev/nvidiactl and of every container's that `cgpu run` makes, as those are binds of it. It tells
+// nothing of another node with the same device number, as a container runtime makes in a /dev of
+// its own (in `cgpu run` nobody has CAP_MKNOD). The shim still recognises such a file, by its
+// device number, and then learns of closes when a process of the container ends and when a call
+// would be refused for lack of memory: it asks the driver which clients are left.
 void Describe(const Node& node, const Grant& grant, ShimConfig& config);
 
 }  // namespace cgpu

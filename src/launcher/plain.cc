@@ -12,7 +12,7 @@
 
 namespace cgpu {
 Result<> EnterPlainNode(const std::string& name) {
-  const auto node = FindNode(name);
+  const auto node = FindSimulatedNode(name);
   if (!node.ok()) {
     return node.error();
   }

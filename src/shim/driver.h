@@ -30,6 +30,12 @@ class Driver {
   // False only if the driver says that this client does not exist.
   [[nodiscard]] bool ClientExists(std::uint32_t client) const;
 
+  // Makes a client of ours on `file`, an open control file of the tenant's. It is gone when the
+  // file is, and of no use on any other: so it tells this open file from all others.
+  [[nodiscard]] static Result<std::uint32_t> MarkFile(int file);
+  [[nodiscard]] static bool HasMark(int file, std::uint32_t mark);
+  static void UnmarkFile(int file, std::uint32_t mark);
+
   // Opens the card's file if it is not open. The first time the card is opened, also asks what the
   // driver takes for a channel group's context.
   [[nodiscard]] Result<> OpenCard(std::size_t card, std::uint32_t device_instance);

@@ -120,6 +120,37 @@ bool Driver::ClientExists(std::uint32_t client) const {
          (*status != rm::NV_ERR_INVALID_CLIENT && *status != rm::NV_ERR_INVALID_OBJECT_HANDLE);
 }
 
+Result<std::uint32_t> Driver::MarkFile(int file) {
+  rm::NVOS21_PARAMETERS root{};
+  root.hClass = rm::NV01_ROOT_CLIENT;
+  const int error = Call(file, rm::NV_ESC_RM_ALLOC, root);
+  if (error != 0 || root.status != rm::NV_OK) {
+    return Refused("a client", error, root.status);
+  }
+  return root.hObjectNew;
+}
+
+bool Driver::HasMark(int file, std::uint32_t mark) {
+  rm::NV0000_CTRL_CLIENT_GET_ACCESS_RIGHTS_PARAMS params{};
+  params.hClient = mark;
+  params.hObject = mark;
+  rm::NVOS54_PARAMETERS control{};
+  control.hClient = mark;
+  control.hObject = mark;
+  control.cmd = rm::NV0000_CTRL_CMD_CLIENT_GET_ACCESS_RIGHTS;
+  control.params = std::bit_cast<std::uint64_t>(&params);
+  control.paramsSize = sizeof(params);
+  return Call(file, rm::NV_ESC_RM_CONTROL, control) == 0 && control.status == rm::NV_OK;
+}
+
+void Driver::UnmarkFile(int file, std::uint32_t mark) {
+  rm::NVOS00_PARAMETERS free{};
+  free.hRoot = mark;
+  free.hObjectParent = mark;
+  free.hObjectOld = mark;
+  (void)Call(file, rm::NV_ESC_RM_FREE, free);
+}
+
 // What one channel group takes, from the sizes of its buffers. Asked on our own subdevice.
 Result<std::uint64_t> Driver::QueryContextBytes() const {
   rm::ContextBufferSizes sizes{};

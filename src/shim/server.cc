@@ -187,8 +187,7 @@ std::optional<boundary::File> Server::Recognise(int fd) {
                                             (identity->ino & file.ino_mask) == file.ino_value
                                       : identity->char_device && identity->rdev == device;
     if (match) {
-      return boundary::File{KindOf(file.kind), file.minor, file.granted,
-                            file.simulated ? identity->ino : kAnyFile};
+      return boundary::File{KindOf(file.kind), file.minor, file.granted};
     }
   }
   return std::nullopt;
@@ -377,6 +376,9 @@ int Server::SeeThrough(Pending& pending, bool* copy_out) {
     const std::lock_guard lock(state_mutex_);
     return boundary_.Decide(pending.call);
   };
+  if (!MarkTransfer(pending)) {
+    return ENOMEM;
+  }
   Decision decision = decide();
   if (decision.over_limit && Reconcile()) {
     decision = decide();
@@ -386,7 +388,7 @@ int Server::SeeThrough(Pending& pending, bool* copy_out) {
     if (const auto ready = PrepareDevice(pending.call, decision); !ready.ok()) {
       const std::lock_guard lock(state_mutex_);
       ledger_.Cancel(decision.reservation);
-      return EIO;
+      return EIO;  // an allocation: it has no mark
     }
     error = Execute(pending);
     std::map<ledger::ProcessKey, std::uint32_t> pids;
@@ -398,10 +400,6 @@ int Server::SeeThrough(Pending& pending, bool* copy_out) {
     {
       const std::lock_guard lock(state_mutex_);
       undo = boundary_.Account(pending.call, decision, error, pids);
-      if (error == 0 && pending.call.command == rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD &&
-          boundary::StatusOf(pending.call) == rm::NV_OK) {
-        exports_.insert(pending.call.fd->file->key);
-      }
     }
     if (undo) {
       FreeInDriver(pending, *undo);
@@ -409,12 +407,57 @@ int Server::SeeThrough(Pending& pending, bool* copy_out) {
       boundary_.Undone(pending.call, decision);
     }
   }
+  SettleMark(pending, error == 0 && boundary::StatusOf(pending.call) == rm::NV_OK);
   *copy_out = error == 0 && decision.action != Decision::Action::kFail;
   if (recorded) {
     const std::lock_guard lock(replay_mutex_);
     replay_.Add({key, std::move(input), ImageOf(pending.call), error});
   }
   return error;
+}
+
+// Open files have no name that we could know one by, so a file that something is exported to gets a
+// mark: an RM client of ours, which only calls made on that very file can use and which lives as
+// long as the file. Before an export the file is marked; for an import its mark is looked for.
+bool Server::MarkTransfer(Pending& pending) {
+  const boundary::Call& call = pending.call;
+  if (!pending.argument.valid() || call.fd->file->kind != boundary::FileKind::kControl) {
+    return true;
+  }
+  const int file = pending.argument.get();
+  if (call.command == rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD) {
+    const auto mark = driver_->MarkFile(file);
+    if (mark.ok()) {
+      pending.call.fd->mark = *mark;
+    }
+    return mark.ok();
+  }
+  if (call.command == rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD) {
+    std::set<std::uint32_t> marks;
+    {
+      const std::lock_guard lock(state_mutex_);
+      marks = exports_;
+    }
+    const auto found = std::find_if(marks.begin(), marks.end(), [&](std::uint32_t mark) {
+      return driver_->HasMark(file, mark);
+    });
+    pending.call.fd->mark = found == marks.end() ? 0 : *found;
+  }
+  return true;
+}
+
+void Server::SettleMark(const Pending& pending, bool exported) {
+  if (pending.call.command != rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD || !pending.call.fd ||
+      pending.call.fd->mark == 0) {
+    return;
+  }
+  const auto mark = static_cast<std::uint32_t>(pending.call.fd->mark);
+  if (!exported) {
+    driver_->UnmarkFile(pending.argument.get(), mark);
+    return;
+  }
+  const std::lock_guard lock(state_mutex_);
+  exports_.insert(mark);
 }
 
 Result<> Server::PrepareDevice(const boundary::Call& call, const Decision& decision) {

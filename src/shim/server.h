@@ -54,8 +54,6 @@ class Server {
   static constexpr int kMaxWorkers = 256;
   static constexpr int kReserved = 2;
   static constexpr int kIdleWorkers = 3;  // more waiting ones than this end themselves
-  // The key of open files that cannot be told apart (ledger keys are never 0).
-  static constexpr std::uint64_t kAnyFile = 1;
   // Per container. Channel ids are a pool of about two thousand per runlist that all containers of
   // a card share (NVIDIA/open-gpu-kernel-modules, kernel_fifo_ga100.c).
   static constexpr ledger::Bounds kBounds = {1024, 262144, 256, 512};
@@ -102,6 +100,8 @@ class Server {
   int SeeThrough(Pending& pending, bool* copy_out);
   int Execute(Pending& pending);
   bool ReconcileExports();
+  bool MarkTransfer(Pending& pending);
+  void SettleMark(const Pending& pending, bool exported);
   void FreeInDriver(const Pending& pending, const boundary::Undo& undo);
   Result<> PrepareDevice(const boundary::Call& call, const boundary::Decision& decision);
   bool CopyOut(const Pending& pending);
@@ -119,7 +119,7 @@ class Server {
   std::mutex state_mutex_;  // guards ledger_, boundary_, exports_
   ledger::Ledger ledger_;
   boundary::Boundary boundary_;
-  std::set<std::uint64_t> exports_;  // keys of files that hold exported objects
+  std::set<std::uint32_t> exports_;  // marks of the files that hold exported objects
 
   std::mutex replay_mutex_;  // guards replay_
   ReplayLog replay_;

@@ -1,10 +1,6 @@
 // The parts of the server that housekeeping asks for.
-#include <sys/sysmacros.h>
-
-#include <algorithm>
 #include <utility>
 
-#include "kernel/open_files.h"
 #include "shim/server.h"
 
 namespace cgpu::shim {
@@ -42,28 +38,23 @@ bool Server::Reconcile() {
   return changed;
 }
 
-// An exported object lives until its file's last close, which nothing reports: look who holds it.
-// Where open files cannot be told apart (kAnyFile) the charge stays until the container ends.
+// An exported object lives until its file's last close. With the file the driver frees first what
+// was exported to it and then the clients on it, our mark among them
+// (src/nvidia/arch/nvalloc/unix/src/osapi.c, rm_cleanup_file_private).
 bool Server::ReconcileExports() {
-  std::set<std::uint64_t> exports;
+  std::set<std::uint32_t> marks;
   {
     const std::lock_guard lock(state_mutex_);
-    exports = exports_;
+    marks = exports_;
   }
-  exports.erase(kAnyFile);
-  const auto control = std::find_if(config_.files.begin(), config_.files.end(),
-                                    [](const auto& f) { return f.kind == NodeFile::Kind::kCtl; });
-  if (exports.empty() || control == config_.files.end()) {
-    return false;
-  }
-  const std::uint64_t dev = makedev(control->dev_major, control->dev_minor);
-  const auto closed = kernel::ClosedInodes(callers_.proc_fd(), dev, exports);
+  std::erase_if(marks, [&](std::uint32_t mark) { return driver_->ClientExists(mark); });
   const std::lock_guard lock(state_mutex_);
-  for (const std::uint64_t file : closed) {
-    exports_.erase(file);
-    ledger_.CloseFile(file);
+  for (const std::uint32_t mark : marks) {
+    if (exports_.erase(mark) != 0) {
+      ledger_.CloseFile(mark);
+    }
   }
-  return !closed.empty();
+  return !marks.empty();
 }
 
 bool Server::Holding() {

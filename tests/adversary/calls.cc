@@ -71,7 +71,8 @@ int UpperBits(const std::vector<std::string>&) {
 
 // Every other door to card memory: `door` is heap (VID_HEAP_CONTROL), heap-any and heap-pci (with
 // these locations), system (class NV01_MEMORY_SYSTEM asked for card memory), range and tiled (other
-// functions), long (NVOS64), groups (channel groups and the context buffers they take).
+// functions), long (NVOS64), small and aligned (OddAlloc), groups (channel groups and the context
+// buffers they take). Of the last three the argument is a number of objects.
 std::uint32_t HeapAlloc(const Client& client, std::uint32_t function, std::uint32_t location,
                         std::uint64_t bytes) {
   rm::NVOS32_PARAMETERS heap{};
@@ -104,6 +105,21 @@ std::uint32_t LongAlloc(Client& client, std::uint64_t bytes) {
   return error != 0 ? kNoAnswer : alloc.status;
 }
 
+// Sizes whose cost is not what the driver writes back: 4 KiB pages take 64 KiB each, and a fixed
+// address takes all of the alignment asked for.
+std::uint32_t OddAlloc(Client& client, bool aligned) {
+  auto memory = MemoryParams(4096);
+  memory.attr = rm::NVOS32_ATTR_PAGE_SIZE.Set(memory.attr, rm::NVOS32_ATTR_PAGE_SIZE_4KB);
+  if (aligned) {
+    memory.flags =
+        rm::NVOS32_ALLOC_FLAGS_FIXED_ADDRESS_ALLOCATE | rm::NVOS32_ALLOC_FLAGS_ALIGNMENT_FORCE;
+    memory.alignment = 64 * kMiB;
+    memory.offset = client.next * memory.alignment % (8192 * kMiB);
+  }
+  return client.Alloc(Client::kDevice, client.next++, rm::NV01_MEMORY_LOCAL_USER, &memory,
+                      sizeof(memory));
+}
+
 std::uint32_t GroupAlloc(Client& client) {
   rm::NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS group{};
   group.engineType = rm::NV2080_ENGINE_TYPE_GRAPHICS;
@@ -116,7 +132,8 @@ int Doors(const std::vector<std::string>& args) {
   const std::uint64_t mib = Number(args, 1, 2048);
   Client client = MakeClient();
   std::uint64_t done = 0;
-  const std::uint64_t step = door == "groups" ? 1 : 64;
+  const bool single = door == "groups" || door == "small" || door == "aligned";
+  const std::uint64_t step = single ? 1 : 64;
   std::uint32_t status = rm::NV_OK;
   while (status == rm::NV_OK && done * step < mib) {
     if (door == "system") {
@@ -125,6 +142,8 @@ int Doors(const std::vector<std::string>& args) {
       status = LongAlloc(client, step * kMiB);
     } else if (door == "groups") {
       status = GroupAlloc(client);
+    } else if (single) {
+      status = OddAlloc(client, door == "aligned");
     } else {
       const std::uint32_t function = door == "range" ? rm::NVOS32_FUNCTION_ALLOC_SIZE_RANGE
                                      : door == "tiled"
@@ -241,7 +260,7 @@ std::vector<Entry> CallAttacks() {
       {"xfer", Xfer, "[MIB]: the same, each wrapped in NV_ESC_IOCTL_XFER_CMD"},
       {"types", Types, ": all type bytes and direction bits"},
       {"upper", UpperBits, ": junk above the 32 bits the kernel reads"},
-      {"door", Doors, "heap|heap-any|heap-pci|range|tiled|system|long|groups [MIB]"},
+      {"door", Doors, "heap|heap-any|heap-pci|range|tiled|system|long|small|aligned|groups [MIB]"},
       {"entry", Entries, "i386|x32: the kernel's other system call entries"},
   };
 }

@@ -44,9 +44,14 @@ def heap():
     _door("heap")
 
 
-def heap_any():
-    """Anywhere means card memory first."""
-    _door("heap-any")
+def small():
+    """4 KiB pages are reported as asked and take 64 KiB of the card each."""
+    twice(["door", "small", 30_000], usable=LIMIT * 99 // 100)
+
+
+def aligned():
+    """A fixed address takes all of the alignment asked for, whatever the size says."""
+    twice(["door", "aligned", 64])
 
 
 def long():
@@ -54,14 +59,14 @@ def long():
 
 
 def system():
-    """NV01_MEMORY_SYSTEM that asks for card memory: the driver gives none of it, and neither side
-    may make it card memory."""
-
+    """System memory, also such that asks for card memory or for any: the driver takes none of a
+    card for it, and neither may a slice."""
     def none_of_it(node, _process):
         check(node.used() == 0, "system memory took %d bytes of a card" % node.used())
 
-    without(["door", "system", 4096], none_of_it)
-    within(["door", "system", 4096])
+    for door in ("system", "heap-any", "heap-pci"):
+        without(["door", door, 4096], none_of_it)
+        within(["door", door, 4096])
 
 
 def range_():
@@ -110,6 +115,6 @@ def _entry(name):
     within(["entry", name], kills, hold)
 
 
-main({"raw": raw, "xfer": xfer, "types": types, "upper": upper, "heap": heap, "heap-any": heap_any,
-      "long": long, "system": system, "functions": range_, "groups": groups, "i386": i386,
-      "x32": x32})
+main({"raw": raw, "xfer": xfer, "types": types, "upper": upper, "heap": heap, "small": small,
+      "aligned": aligned, "long": long, "system": system, "functions": range_, "groups": groups,
+      "i386": i386, "x32": x32})

@@ -222,10 +222,15 @@ Client MakeRoot(const Issue& issue, bool quiet) {
 
 Client MakeClient(const Issue& issue) {
   Client client = MakeRoot(issue);
-  if (const auto status = client.AllocDevice(); status != rm::NV_OK) {
-    Die("failed: no device: status 0x%x", status);
+  // The driver's numbers of the cards are the machine's: in a slice of card 1 there is no 0.
+  std::uint32_t status = rm::NV_OK;
+  for (std::uint32_t instance = 0; instance < 4; ++instance) {
+    status = client.AllocDevice(instance);
+    if (status == rm::NV_OK) {
+      return client;
+    }
   }
-  return client;
+  Die("failed: no device: status 0x%x", status);
 }
 
 std::uint64_t Grab(Client& client, std::uint64_t mib, std::uint64_t step) {

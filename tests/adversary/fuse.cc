@@ -8,11 +8,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <bit>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
-#include <thread>
 
 #include "common.h"
 #include "rm/nv_controls.h"
@@ -22,7 +21,6 @@ namespace cgpu::adversary {
 namespace {
 
 constexpr std::uint64_t kFileNode = 2;
-std::atomic<bool> g_silent{false};
 
 void Reply(int dev, std::uint64_t unique, const void* body, std::size_t size, int error = 0) {
   std::vector<char> message(sizeof(fuse_out_header) + size);
@@ -86,7 +84,8 @@ void Answer(int dev, const fuse_in_header& in, const char* body) {
   }
 }
 
-void Serve(int dev) {
+// Returns when the file is open: from then on nobody is answered.
+void ServeUntilOpen(int dev) {
   std::vector<char> buffer(64 * 1024);
   while (true) {
     const ssize_t size = read(dev, buffer.data(), buffer.size());
@@ -96,12 +95,12 @@ void Serve(int dev) {
       }
       return;
     }
-    if (g_silent.load()) {
-      continue;
-    }
     fuse_in_header in{};
     std::memcpy(&in, buffer.data(), sizeof(in));
     Answer(dev, in, buffer.data() + sizeof(in));
+    if (in.opcode == FUSE_OPEN) {
+      return;
+    }
   }
 }
 
@@ -113,8 +112,15 @@ void WriteFile(const char* path, const std::string& text) {
   }
 }
 
-// A descriptor of the hanging file. Says why and ends where there cannot be one.
-int OpenHanging() {
+struct Hanging {
+  int file = -1;
+  // A process of its own, without the file: a server that closes its own hanging file at its end
+  // waits for itself, and nothing but an abort of the connection ends it.
+  pid_t server = -1;
+};
+
+// Says why and ends where there cannot be such a file.
+Hanging OpenHanging() {
   const uid_t uid = getuid();
   const gid_t gid = getgid();
   if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) {
@@ -137,25 +143,32 @@ int OpenHanging() {
   if (mount("hanging", folder.c_str(), "fuse", MS_NOSUID | MS_NODEV, options.c_str()) != 0) {
     Die("unsupported: no FUSE mount: %s", std::strerror(errno));
   }
-  std::thread(Serve, dev).detach();
-  const int file = open((folder + "/file").c_str(), O_RDWR | O_CLOEXEC);
-  if (file < 0) {
+  Hanging hanging;
+  hanging.server = fork();
+  if (hanging.server == 0) {
+    ServeUntilOpen(dev);
+    while (true) {
+      pause();
+    }
+  }
+  close(dev);
+  hanging.file = open((folder + "/file").c_str(), O_RDWR | O_CLOEXEC);
+  if (hanging.file < 0) {
     Die("failed: cannot open the file: %s", std::strerror(errno));
   }
-  g_silent = true;
-  return file;
+  return hanging;
 }
 
 // The hanging file as the target of `count` GPU ioctls, and as a descriptor inside their
 // parameters.
-int Hanging(const std::vector<std::string>& args) {
+int AttackByFuse(const std::vector<std::string>& args) {
   const std::uint64_t count = Number(args, 0, 300);
   Client client = MakeClient();
   std::uint32_t object = 0;
   if (client.AllocMemory(64, &object) != rm::NV_OK) {
     Die("failed: no memory");
   }
-  const int file = OpenHanging();
+  const auto [file, server] = OpenHanging();
   Say("hanging file open");
   std::string line;
   (void)Line(&line);
@@ -185,13 +198,14 @@ int Hanging(const std::vector<std::string>& args) {
   Say("as argument: refused %llu", static_cast<unsigned long long>(refused));
   Say("afterwards %llu MiB", static_cast<unsigned long long>(Grab(client, 128)));
   Hold();
-  _exit(0);  // the file stays open until the process is gone: closing it would hang
+  kill(server, SIGKILL);  // which ends the file system, and with it all waiting
+  return 0;
 }
 
 }  // namespace
 
 std::vector<Entry> FuseAttacks() {
-  return {{"fuse", Hanging, "[COUNT]: a file that never answers, as target and as argument"}};
+  return {{"fuse", AttackByFuse, "[COUNT]: a file that never answers, as target and as argument"}};
 }
 
 }  // namespace cgpu::adversary

@@ -100,12 +100,15 @@ int Reopen(int file) {
 int Importer(const std::vector<std::string>& args) {
   Client client = MakeClient();
   const int file = ReceiveFd(ConnectTo(args.at(0)));
-  int again = -1;
   if (args.size() > 1 && args[1] == "reopen") {
     std::uint32_t small = 0;
-    again = Reopen(file);
+    const int again = Reopen(file);
     const bool made = again >= 0 && client.AllocMemory(1, &small) == rm::NV_OK;
     Say("own export 0x%x", made ? client.Export(small, again) : kNoAnswer);
+    close(again);
+    for (int i = 0; i < 20; ++i) {  // the driver hears of the close some time later
+      (void)client.Import(file, client.next++);
+    }
   }
   Say("import 0x%x", client.Import(file, client.next++));
   close(file);
@@ -122,13 +125,13 @@ int Overwrite(const std::vector<std::string>& args) {
   std::uint32_t status = rm::NV_OK;
   while (held < Number(args, 0, 2048)) {
     const int file = OpenControl();
-    const int again = Reopen(file);
     std::uint32_t object = 0;
     std::uint32_t small = 0;
     status = client.AllocMemory(step, &object);
     if (status != rm::NV_OK || client.Export(object, file) != rm::NV_OK) {
       break;
     }
+    const int again = Reopen(file);
     if (client.AllocMemory(1, &small) == rm::NV_OK) {
       (void)client.Export(small, again);
     }

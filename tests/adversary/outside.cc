@@ -183,7 +183,8 @@ int Attach(const std::vector<std::string>& args) {
     const auto pid = static_cast<pid_t>(std::strtol(target.c_str(), &end, 10));
     const std::uint64_t address = *end == ':' ? std::strtoull(end + 1, &end, 0) : 0;
     const std::uint64_t secret = *end == ':' ? std::strtoull(end + 1, &end, 0) : 0;
-    if (pid != getpid() && pid != getppid()) {
+    const bool own_init = pid == 1 && getppid() == 1;  // a slice's own first process
+    if (pid != getpid() && !own_init) {
       reached += Reaches(pid, address, secret) ? 1 : 0;
     }
   }

@@ -22,7 +22,7 @@ def nodes():
             process = node.run(argv("nodes", 1, node.folder), flags=("--gpus", "device=0"),
                                name="with cgpu")
             process.expect("^holding$")
-            check(not process.said("^opened "), "another card's file could be opened")
+            check(not process.said("^opened .*nvidia1$"), "another card's file could be opened")
             check(not process.said("^(made a device node|uncovered)"), "the slice has leaks")
             check(node.used(1) == NEIGHBOUR * MIB, "the other card was used")
             check(node.used(0) <= LIMIT * MIB, "more than the slice was used")
@@ -41,7 +41,8 @@ def _attach(**options):
     with Node() as node:
         process = node.exec(argv("attach", target), name="without cgpu")
         process.expect("^holding$")
-        check(process.number(r"^reached (\d+)$") == 1, "without cgpu nothing was reached")
+        # More where other tests' shims run beside this one.
+        check(process.number(r"^reached (\d+)$") >= 1, "without cgpu nothing was reached")
         check(process.said("^read by process_vm_readv"), "without cgpu nothing was read")
         process.end()
         with neighbour(node) as other:
@@ -76,9 +77,9 @@ def shim_dump():
         shim = _shim(node)
         for drop in ("setpriv --reuid 65534 --clear-groups --inh-caps=-all",
                      "setpriv --bounding-set=-all --inh-caps=-all"):
-            for path in ("mem", "environ", "maps", "fd"):
-                done = subprocess.run(drop.split() + ["ls" if path == "fd" else "head", *(
-                    [] if path == "fd" else ["-c1"]), "/proc/%d/%s" % (shim, path)],
+            for path in ("mem", "environ", "maps", "fd/3"):  # the names in fd/ root may list
+                done = subprocess.run(drop.split() + ["readlink" if path == "fd/3" else "head", *(
+                    [] if path == "fd/3" else ["-c1"]), "/proc/%d/%s" % (shim, path)],
                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                       check=False)
                 check(done.returncode != 0, "/proc/SHIM/%s can be read by `%s`" % (path, drop))

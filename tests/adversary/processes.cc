@@ -212,7 +212,7 @@ int Again(const std::vector<std::string>& args) {
 // on.
 int Blocked(const std::vector<std::string>& args) {
   const std::uint64_t count = Number(args, 0, 300);
-  const bool control = args.size() > 1 && args[1] == "control";
+  const std::string kind = args.size() > 1 ? args[1] : "alloc";
   Client busy = MakeClient();
   Client going = MakeClient();
   if (Grab(going, 256) != 256) {
@@ -226,7 +226,10 @@ int Blocked(const std::vector<std::string>& args) {
   threads.reserve(count);
   for (std::uint64_t i = 0; i < count; ++i) {
     threads.emplace_back([&, i] {
-      if (control) {
+      if (kind == "client") {
+        rm::NV0000_CTRL_GPU_GET_ATTACHED_IDS_PARAMS ids{};
+        (void)busy.Control(busy.root, rm::NV0000_CTRL_CMD_GPU_GET_ATTACHED_IDS, &ids, sizeof(ids));
+      } else if (kind == "control") {
         rm::NV2080_CTRL_GPU_GET_NAME_STRING_PARAMS name{};
         (void)busy.Control(Client::kSubdevice, rm::NV2080_CTRL_CMD_GPU_GET_NAME_STRING, &name,
                            sizeof(name));
@@ -362,7 +365,7 @@ std::vector<Entry> ProcessAttacks() {
       {"daemon", Daemon, "[MIB]: out of session and parentage"},
       {"storm", Storm, "[COUNT]: allocations under a storm of signals"},
       {"again", Again, "[COUNT]: the same calls again and again"},
-      {"blocked", Blocked, "[THREADS [alloc|control]]: calls that the driver holds"},
+      {"blocked", Blocked, "[THREADS [alloc|control|client]]: calls that the driver holds"},
       {"pid-reuse", PidReuse, ": another process with the number of a killed caller"},
       {"churn", Churn, "[PROCESSES]: until killed"},
   };

@@ -4,7 +4,7 @@ import random
 import signal
 
 from attack import LIMIT, NEIGHBOUR, argv, neighbour, nothing, twice, within, without
-from cgpu_test import MIB, Failure, Node, check, main
+from cgpu_test import MIB, Failure, Node, check, main, skip
 
 USABLE = LIMIT * 9 // 10
 
@@ -82,6 +82,121 @@ def again():
     within(["again"], as_often)
 
 
+# Of the vendor's commands, those whose calls the tests make the driver hold.
+NAME_STRING = 0x20800110  # NV2080_CTRL_CMD_GPU_GET_NAME_STRING
+ATTACHED_IDS = 0x0201  # NV0000_CTRL_CMD_GPU_GET_ATTACHED_IDS
+LOCAL_USER = 0x40  # NV01_MEMORY_LOCAL_USER
+
+
+def _blocked(kind, rule, in_driver):
+    """300 calls that do not come back. Without cgpu all of them are in the driver; with it as many
+    as a container may have there at once. In both cases what is given back is given back."""
+    threads = 300
+
+    def course(node, process, held):
+        process.expect("^ready$")
+        node.hold(held, **rule)
+        process.say("go")
+        process.expect("^started$")
+        node.wait_held(held)
+        process.say("free")
+        process.expect(r"^freed 4 while")
+        check(node.containers() is not None, "cgpu ps does not answer")
+
+    with Node() as node:
+        process = node.exec(argv("blocked", threads, kind), name="without cgpu")
+        course(node, process, threads)
+        node.release()
+        process.say("join")
+        process.expect("^all back %d$" % threads)
+        process.end()
+        node.wait_used(0, "after the attack without cgpu")
+    with Node() as node:
+        with neighbour(node) as other:
+            process = node.run(argv("blocked", threads, kind), flags=("--gpus", "1"),
+                               name="with cgpu")
+            course(node, process, in_driver)
+            other.say("go on")
+            other.expect("^undisturbed$")
+            node.release()
+            process.say("join")
+            process.expect("^all back %d$" % threads)
+            process.expect("^holding$")
+            check(process.end() == 0, "the blocked container failed")
+            node.wait_used(NEIGHBOUR * MIB, "after the attack's end")
+
+
+def blocked_alloc():
+    """All on one client, whose calls are in order: one is in the driver, the others wait."""
+    _blocked("alloc", {"cls": LOCAL_USER}, 1)
+
+
+def blocked_control():
+    """On a card: at most four of a container are in the driver."""
+    _blocked("control", {"control": NAME_STRING}, 4)
+
+
+def blocked_client():
+    """On no card: they take the shim's threads, all but those kept for what gives back."""
+    _blocked("client", {"control": ATTACHED_IDS}, 200)
+
+
+def _outer_pid(inner, name):
+    """The number of a container's process as the machine has it."""
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        try:
+            with open("/proc/%s/status" % entry, encoding="utf-8") as file:
+                status = dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+        except OSError:
+            continue
+        numbers = status.get("NSpid", "").split()
+        if status.get("Name") == name and len(numbers) == 2 and numbers[1] == str(inner):
+            return int(entry)
+    return None
+
+
+def pid_reuse():
+    """A caller dies inside a slow call and another process of the container gets its number: what
+    the call brings must not land there. Without cgpu there is no one in between who could confuse
+    the two."""
+    last_pid = "/proc/sys/kernel/ns_last_pid"
+    if not os.path.exists(last_pid):
+        skip("this kernel does not let a test choose process numbers (%s)" % last_pid)
+    with Node() as node:
+        with neighbour(node):
+            process = node.run(argv("pid-reuse"), flags=("--gpus", "1"), name="with cgpu")
+            process.expect("^ready$")
+            node.hold(1, control=NAME_STRING)
+            process.say("go")
+            inner = int(process.expect(r"^calling (\d+)$").group(1))
+            node.wait_held(1)
+            victim = _outer_pid(inner, "adversary")
+            check(victim, "the victim's number was not found")
+            process.say("kill")
+            process.expect("^killed$")
+            for _ in range(200):
+                with open(last_pid, "w", encoding="utf-8") as file:
+                    file.write(str(victim - 1))
+                process.say("fork")
+                heir = int(process.expect(r"^forked (\d+)$").group(1))
+                if _outer_pid(heir, "adversary") == victim:
+                    break
+                process.say("discard")
+                process.expect("^discarded$")
+            else:
+                skip("process number %d could not be had again: others take it" % victim)
+            node.release()
+            node.sync()
+            node.containers()
+            process.say("check")
+            check(process.expect(r"^changed (\d+)$").group(1) == "0",
+                  "bytes of another process were changed")
+            process.expect("^holding$")
+            check(process.end() == 0, "the attack failed")
+
+
 def kill():
     """kill -9 at any moment of any work: nothing is left, neither on the card nor in the ledger."""
     seed = int.from_bytes(os.urandom(4), "little")
@@ -122,4 +237,6 @@ def _some_moment(dice):
 
 main({"filter-allow": filter_allow, "filter-trace": filter_trace,
       "filter-listener": filter_listener, "filter-errno": filter_errno, "chain": chain,
-      "daemon": daemon, "storm": storm, "again": again, "kill": kill})
+      "daemon": daemon, "storm": storm, "again": again, "kill": kill,
+      "blocked-alloc": blocked_alloc, "blocked-control": blocked_control,
+      "blocked-client": blocked_client, "pid-reuse": pid_reuse})

@@ -150,7 +150,9 @@ int FlipMemory(const std::vector<std::string>& args) {
 
 // Another file and the control file take turns under one number. `other`: null or file.
 int FlipFiles(const std::vector<std::string>& args) {
-  const std::uint64_t tries = Number(args, 1, 50'000);
+  // Many more than it takes: where the other thread has no core, most of them see one file only.
+  const std::uint64_t tries = Number(args, 1, 5'000'000);
+  constexpr std::uint64_t kEnoughRefusals = 1000;
   Client client = MakeClient();
   const int other = !args.empty() && args[0] == "file"
                         ? open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)
@@ -169,9 +171,11 @@ int FlipFiles(const std::vector<std::string>& args) {
   };
   std::uint64_t done = 0;
   std::uint64_t not_tty = 0;
-  for (std::uint64_t i = 0; i < tries && done < 100; ++i) {
+  std::uint64_t refused = 0;
+  for (std::uint64_t i = 0; i < tries && done < 100 && refused < kEnoughRefusals; ++i) {
     const std::uint32_t status = client.AllocMemory(32);
     done += status == rm::NV_OK ? 1 : 0;
+    refused += status == rm::NV_ERR_NO_MEMORY ? 1 : 0;
     not_tty += status == kNoAnswer ? 1 : 0;
   }
   stop = true;

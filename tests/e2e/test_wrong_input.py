@@ -9,6 +9,8 @@ import unittest
 
 import launch
 
+VERSION_FILES = ["/proc/driver/nvidia/version", "/sys/module/nvidia/version"]
+
 # (flags of `cgpu run`, words of stderr)
 RUN_CASES = [
     (["--mem", ""], ["is empty"]),
@@ -178,7 +180,7 @@ class WrongInput(launch.LaunchTest):
                    ["999.01.02", "install a driver from 550."])
 
     def test_no_driver(self):
-        if os.path.exists("/proc/driver/nvidia/version"):
+        if any(map(os.path.exists, VERSION_FILES)):
             self.skipTest("this machine has a driver")
         if os.path.exists(launch.NODES + "/default"):
             self.skipTest("a default node runs")
@@ -201,6 +203,49 @@ class WrongInput(launch.LaunchTest):
 
 class WrongInputAsUser(WrongInput):
     user = launch.SOME_USER
+
+
+class MachineDriver(launch.LaunchTest):
+    """A driver seems to be loaded: its version file is made in a mount namespace of the test's."""
+
+    def call_with(self, version, *words):
+        if os.path.exists("/dev/nvidiactl") or not os.path.isdir("/proc/driver"):
+            self.skipTest("this machine has a driver's files, or no /proc/driver to put them in")
+        script = ("mount -t tmpfs none /proc/driver && mkdir /proc/driver/nvidia && "
+                  "echo \"$0\" > /proc/driver/nvidia/version && exec \"$@\"")
+        line = f"NVRM version: NVIDIA UNIX x86_64 Kernel Module  {version}  Tue Jul 13 2021"
+        return subprocess.run(["unshare", "-m", "sh", "-c", script, line, self.cgpu, *words],
+                              env=self.environment(), capture_output=True, check=False, cwd="/")
+
+    def refused(self, version, words, *expected):
+        done = self.call_with(version, *words)
+        self.assertEqual(done.returncode, 125, done.stderr)
+        for text in expected:
+            self.assertIn(text.encode(), done.stderr)
+        self.assertEqual(self.containers(), [])
+        self.assertEqual(self.shims(), [])
+
+    def test_an_unknown_release_is_not_touched(self):
+        for words in (["run", "--", "true"], ["smi"]):
+            self.refused("470.57.02", words, "NVIDIA driver 470.57.02 is not one",
+                         "install a driver from 550.")
+
+    def test_a_driver_without_its_files_is_not_replaced_by_a_simulated_one(self):
+        for words in (["run", "--", "true"], ["smi"]):
+            self.refused("550.163.01", words, "NVIDIA driver 550.163.01 is loaded",
+                         "/dev/nvidiactl is not there", "run nvidia-smi once as root", "--node")
+
+    def test_a_simulated_node_is_there_by_its_name(self):
+        name = self.node.name
+        for words in (["run", "--node", name], ["sim", "exec", "--name", name]):
+            done = self.call_with("470.57.02", *words, "--", "cat", "/proc/driver/nvidia/version")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(done.stderr, b"")
+            self.assertNotIn(b"470.57.02", done.stdout)
+
+    def test_sim_exec_takes_simulated_nodes_only(self):
+        self.refused("550.163.01", ["sim", "exec", "--name", "", "--", "true"],
+                     "cannot be a node's name")
 
 
 class NoPermission(launch.LaunchTest):

@@ -88,7 +88,6 @@ cgpu::boundary::File TakeFile(Input& input) {
   file.kind = static_cast<cgpu::boundary::FileKind>(bits % 3);
   file.minor = (bits >> 2) % 5;
   file.granted = file.kind != cgpu::boundary::FileKind::kCard || file.minor == 0 || file.minor == 3;
-  file.key = 1 + (bits >> 5);
   return file;
 }
 
@@ -106,7 +105,7 @@ void RunCall(Input& input, const cgpu::rm::Abi& abi, Boundary& boundary) {
   FuzzMemory memory(input);
   Call call;
   call.file = TakeFile(input);
-  call.process = 1 + call.file.key % 2;
+  call.process = 1 + input.Take<std::uint8_t>() % 2;
   const std::uint32_t request = TakeRequest(input);
   const auto address = input.Take<std::uint16_t>() * std::uint64_t{16};
   if (cgpu::boundary::Decode(abi, request, address, memory, call) != 0) {
@@ -114,6 +113,7 @@ void RunCall(Input& input, const cgpu::rm::Abi& abi, Boundary& boundary) {
   }
   if (call.fd && input.Take<std::uint8_t>() % 2 == 0) {
     call.fd->file = TakeFile(input);
+    call.fd->mark = input.Take<std::uint8_t>() % 4;
   }
   (void)boundary.NeedsOf(call);
   Decision decision = boundary.Decide(call);

@@ -208,6 +208,20 @@ class Node:
     def books(self):
         return json.loads(self.sim("books", "--json"))
 
+    def hold(self, count, escape=None, control=None, cls=None):
+        """From now on the driver holds the next `count` calls of this kind until release()."""
+        words = ["fault", "--hold", "--count", str(count)]
+        for option, value in (("--escape", escape), ("--control", control), ("--class", cls)):
+            if value is not None:
+                words += [option, hex(value)]
+        self.sim(*words)
+
+    def wait_held(self, count):
+        self.sim("wait-held", "--count", str(count))
+
+    def release(self):
+        self.sim("release")
+
     def used(self, gpu=None):
         """Bytes in use on one card or on all, by the driver's books."""
         gpus = self.books()["gpus"]
@@ -251,11 +265,15 @@ class Peak:
         self.bytes = 0
         self.readings = 0
 
+    def _read(self):
+        with contextlib.suppress(Failure, ValueError, subprocess.TimeoutExpired):
+            self.bytes = max(self.bytes, self._node.used())
+            self.readings += 1
+
     def _loop(self):
+        self._read()
         while not self._stop.wait(0.05):  # leaves the cores to the test
-            with contextlib.suppress(Failure, ValueError, subprocess.TimeoutExpired):
-                self.bytes = max(self.bytes, self._node.used())
-                self.readings += 1
+            self._read()
 
     def __enter__(self):
         self._thread.start()

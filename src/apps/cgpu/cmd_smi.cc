@@ -39,7 +39,8 @@ rmclient::DevicePaths PathsOf(const Node& node) {
   return paths;
 }
 
-// The files here, or with none here or a name given those of a simulated node, seen from outside.
+// The files here, in a slice or out of one; with none here or a name given those of the node that
+// `cgpu run` would take, seen from outside.
 Result<smi::Report> GatherFor(const std::string& node_name) {
   if (node_name.empty()) {
     Result<smi::Report> here = smi::Gather(rmclient::DevicePaths::InFolder("/dev"));
@@ -51,7 +52,7 @@ Result<smi::Report> GatherFor(const std::string& node_name) {
   if (!node.ok()) {
     return node.error();
   }
-  if (node_name.empty()) {
+  if (node_name.empty() && !node->name.empty()) {
     std::fprintf(stderr, "cgpu: no NVIDIA driver here; this is the simulated node \"%s\"\n",
                  node->name.c_str());
   }

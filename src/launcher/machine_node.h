@@ -1,0 +1,55 @@
+// The machine's own NVIDIA driver as a node: its version, its device files and its cards.
+#ifndef CGPU_LAUNCHER_MACHINE_NODE_H_
+#define CGPU_LAUNCHER_MACHINE_NODE_H_
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "launcher/node.h"
+#include "rmclient/raw.h"
+
+namespace cgpu {
+
+// What a driver answers about itself.
+struct DriverAnswer {
+  std::string version;
+  std::vector<Card> cards;  // in order of bus address; index counts them from 0
+};
+using AskDriver = std::function<Result<DriverAnswer>(const rmclient::DevicePaths&)>;
+
+// Opens the control file and every card that this process may open, and asks. A card that it may
+// not open is left out, as are cards that are gone. kNotFound: no driver is behind the control
+// file. kPermission: it may not be opened. kUnsupported: a release src/rm does not know.
+[[nodiscard]] Result<DriverAnswer> AskThroughFiles(const rmclient::DevicePaths& paths);
+
+// Where the files lie, and who answers. Tests give another folder and other answers.
+struct Machine {
+  std::string root;  // what is put before /dev, /proc/driver/nvidia, /sys: empty for the machine
+  AskDriver ask = AskThroughFiles;
+};
+
+// The first word of a driver's version text that is a version number: of
+//   NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.163.01  Tue Apr  8 12:41:17 UTC 2025
+//   NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.163.01  Release Build  (...)
+// (/proc/driver/nvidia/version, kernel-open/nvidia/nv-procfs.c) and of the bare 550.163.01 of
+// /sys/module/nvidia/version. Empty where no word is.
+[[nodiscard]] std::string VersionIn(std::string_view text);
+
+// The machine's node; nullopt when no NVIDIA driver is loaded, that is, neither version file is
+// there. Errors mean that one is loaded but cannot be used, and say what to do:
+//   kUnsupported  its release is not known, or says nothing that is a version
+//   kUnavailable  the device files are not there or are not device files, or nobody answers
+//   kPermission   this user may not open the files
+//   kNotFound     it has no cards
+// The node's devices are nvidiactl, every nvidia<N>, granted or not, and nvidia-uvm if it exists
+// now: loaded later it stays out of containers that run already. A card's minor is its file's, not
+// its index. Asking opens the cards for a moment, which wakes them up. Changes nothing.
+[[nodiscard]] Result<std::optional<Node>> FindMachineNode(const Machine& machine = {});
+
+}  // namespace cgpu
+
+#endif  // CGPU_LAUNCHER_MACHINE_NODE_H_
