@@ -1,5 +1,5 @@
-"""What can be seen from within a slice: its own cards and processes, and nothing of the others'; and
-from outside the whole node. Cases by name, see tests/lib/cgpu_test.py."""
+"""What can be seen from within a slice: its own cards and processes, and nothing of the others';
+and from outside the whole node. Cases by name, see tests/lib/cgpu_test.py."""
 import os
 import re
 
@@ -50,7 +50,8 @@ def cards():
                     "%s is %s:\n%s" % (gpu["bdf"], "not shown" if own else "shown", seen))
             t.check(bool(re.search(r"\bnvidia%d\b" % gpu["minor"], seen)) == own,
                     "nvidia%d is %s:\n%s" % (gpu["minor"], "not shown" if own else "shown", seen))
-        t.check(re.findall(r"^GPU (\d+):", seen, re.M).count("0") >= 2, "cards count from 0:\n" + seen)
+        t.check(re.findall(r"^GPU (\d+):", seen, re.M).count("0") >= 2,
+                "cards do not count from 0:\n" + seen)
         t.check(not re.search(r"^GPU [1-9]\d*:", seen, re.M), "more than one card:\n" + seen)
         node.wait_used(0, "after the container")
 
@@ -98,25 +99,26 @@ def processes():
     with t.Node("v100-16g:1") as node, w.Workers() as workers:
         first = node.run(workers.argv("a"), flags=("--gpus", "1"), name="a")
         second = node.run(workers.argv("b"), flags=("--gpus", "1"), name="b")
-        tenants = {}
-        for _ in range(2):
-            worker = workers.accept()
-            tenants[worker.name] = [worker, workers.fork(worker, worker.name + "-child")]
+        parents = [workers.accept() for _ in (first, second)]
+        tenants = {worker.name: [worker, workers.fork(worker, worker.name + "-child")]
+                   for worker in parents}
         for family in tenants.values():
             for number, worker in enumerate(family):
                 worker.do("client", number)
                 worker.do("alloc", number, 64)
         for name, family in tenants.items():
             pids = {worker.do("pid")[0] for worker in family}
-            t.check(not pids & {worker.pid for worker in family}, "%s sees the machine's pids" % name)
+            t.check(not pids & {worker.pid for worker in family},
+                    "%s sees the machine's pids" % name)
             seen = [_view(worker, number)["pid"] for number, worker in enumerate(family)]
             t.check(all(one == pids for one in seen), "%s has %s and sees %s" % (name, pids, seen))
         machine = {worker.pid for family in tenants.values() for worker in family}
         books = {client["pid"] for client in node.books()["clients"]}
         print("the machine's: %s; the driver's callers: %s" % (machine, books))
         for family in tenants.values():
-            for worker in family:
+            for worker in reversed(family):  # the first one ends the container
                 worker.send("end")
+                worker.wait_gone()
         t.check((first.end(), second.end()) == (0, 0), "a worker failed")
         node.wait_used(0, "after the containers")
 

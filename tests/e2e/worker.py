@@ -1,8 +1,8 @@
 """Tenants that do what a test tells them (worker.cc), each over a connection of its own.
 
-A worker has clients, objects in them and files; the test names clients and files by numbers, objects
-have the driver's handles. Each command is one line, each answer another that begins with the
-driver's status:
+A worker has clients, objects in them and files; the test names clients and files by numbers,
+objects have the driver's handles. Each command is one line, each answer another that begins with
+the driver's status:
 
   client N                 a client with a device: its handle
   alloc N MIB, group N     card memory, a channel group: the handle
@@ -62,7 +62,8 @@ class Worker:
         """The driver's status and what else was answered, as integers."""
         self.send(*words)
         line = self.line()
-        t.check(line.startswith("0x"), "%s: `%s`: %s" % (self.name, " ".join(map(str, words)), line))
+        t.check(line.startswith("0x"),
+                "%s: `%s`: %s" % (self.name, " ".join(map(str, words)), line))
         status, *rest = (int(word, 0) for word in line.split())
         return status, rest
 
@@ -128,15 +129,3 @@ class Workers:
         child = self.accept(name)
         t.check(parent.line().startswith("0x0 "), "%s did not fork" % parent.name)
         return child
-
-
-def wait_counted(node, wanted, sentence):
-    """Waits until cgpu's own books of the only container on the node say so many bytes."""
-    until = time.monotonic() + t.DEADLINE
-    while True:
-        used = sum(gpu["used_bytes"] for container in node.containers() for gpu in container["gpus"])
-        if used == wanted:
-            return
-        t.check(time.monotonic() < until,
-                "%s: cgpu ps says %d bytes, not %d" % (sentence, used, wanted))
-        node.sync()
