@@ -70,8 +70,10 @@ Result<UniqueFd> InstallGpuFilter(const FilterOptions& options) {
   }
   if (error == EINVAL || error == ENOSYS) {
     return Error{Code::kUnsupported, error,
-                 "this kernel lacks seccomp user notification with killable waits",
-                 "cgpu needs Linux 5.19 or later"};
+                 options.killable_wait
+                     ? "this kernel lacks seccomp user notification with killable waits"
+                     : "this kernel lacks seccomp user notification",
+                 "cgpu needs Linux 5.10 or later"};
   }
   return ErrnoError(Code::kPermission, error, "cannot install the seccomp filter");
 }

@@ -22,7 +22,7 @@ namespace cgpu::kernel {
 
 struct FilterOptions {
   // A signal that the tenant handles does not interrupt a call that the shim has received, so none
-  // is executed twice (Linux 5.19). Off only to test the path for runtimes that cannot set it.
+  // is executed twice (Linux 5.19). Without it the shim keeps a record of the last calls instead.
   bool killable_wait = true;
 };
 

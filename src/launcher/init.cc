@@ -70,7 +70,7 @@ Result<> ShutIn(const InitOptions& options, int control) {
   if (options.uid != 0) {
     CGPU_TRY(SetNoNewPrivileges());
   }
-  auto listener = kernel::InstallGpuFilter({});
+  auto listener = kernel::InstallGpuFilter(options.filter);
   if (!listener.ok()) {
     return listener.error();
   }

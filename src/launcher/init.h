@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "kernel/filter.h"
 #include "kernel/mount_tree.h"
 #include "launcher/signals.h"
 
@@ -19,7 +20,8 @@ struct InitOptions {
   std::string working_directory;
   std::vector<int> inherited;  // descriptors for the command
   SignalState signals;         // for the command
-  uid_t uid = 0;               // of the launcher, in its own namespaces
+  kernel::FilterOptions filter;
+  uid_t uid = 0;  // of the launcher, in its own namespaces
   gid_t gid = 0;
 };
 

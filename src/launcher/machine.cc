@@ -14,8 +14,7 @@ namespace {
 // What the child found out, as its exit status.
 enum Finding { kFine = 0, kNested = 10, kTooOld = 11, kRefused = 12 };
 
-Finding Try(FilterTrial trial) {
-  const Result<> tried = trial();
+Finding Judge(const Result<>& tried) {
   if (tried.ok()) {
     return kFine;
   }
@@ -29,36 +28,49 @@ Finding Try(FilterTrial trial) {
   }
 }
 
-}  // namespace
-
-Result<> InstallForGood() {
-  CGPU_TRY(SetNoNewPrivileges());
-  const auto listener = kernel::InstallGpuFilter({});
-  return listener.ok() ? Result<>() : Result<>(listener.error());
-}
-
-Result<> CheckMachine(FilterTrial trial) {
+// Tries it in a child process, which the filter dies with.
+Result<Finding> Try(FilterTrial trial, const kernel::FilterOptions& options) {
   const pid_t child = fork();
   if (child < 0) {
     return ErrnoError(Code::kExhausted, errno, "cannot start a process");
   }
   if (child == 0) {
-    _exit(Try(trial));
+    _exit(Judge(trial(options)));
   }
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  switch (WIFEXITED(status) ? WEXITSTATUS(status) : static_cast<int>(kRefused)) {
+  return WIFEXITED(status) ? static_cast<Finding>(WEXITSTATUS(status)) : kRefused;
+}
+
+}  // namespace
+
+Result<> InstallForGood(const kernel::FilterOptions& options) {
+  CGPU_TRY(SetNoNewPrivileges());
+  const auto listener = kernel::InstallGpuFilter(options);
+  return listener.ok() ? Result<>() : Result<>(listener.error());
+}
+
+Result<kernel::FilterOptions> CheckMachine(FilterTrial trial) {
+  kernel::FilterOptions options;
+  auto finding = Try(trial, options);
+  if (finding.ok() && *finding == kTooOld) {
+    options.killable_wait = false;
+    finding = Try(trial, options);
+  }
+  if (!finding.ok()) {
+    return finding.error();
+  }
+  switch (*finding) {
     case kFine:
-      return {};
+      return options;
     case kNested:
       return Error{Code::kConflict, EBUSY,
                    "this process is inside a `cgpu run` already, and slices do not nest",
                    "run it outside, or use the GPUs that this container has"};
     case kTooOld:
-      return Error{Code::kUnsupported, 0,
-                   "this kernel lacks seccomp user notification with killable waits",
-                   "cgpu needs Linux 5.19 or later"};
+      return Error{Code::kUnsupported, 0, "this kernel lacks seccomp user notification",
+                   "cgpu needs Linux 5.10 or later"};
     default:
       return Error{Code::kPermission, 0, "this process may not install a seccomp filter",
                    "inside a container its engine forbids it: run cgpu on the host"};

@@ -3,18 +3,20 @@
 #define CGPU_LAUNCHER_MACHINE_H_
 
 #include "base/result.h"
+#include "kernel/filter.h"
 
 namespace cgpu {
 
 // Installs what every container runs under on the calling process, which is one made for this and
 // exits with the answer: kConflict under another such filter, kUnsupported where the kernel lacks
 // it.
-using FilterTrial = Result<> (*)();
-[[nodiscard]] Result<> InstallForGood();
+using FilterTrial = Result<> (*)(const kernel::FilterOptions& options);
+[[nodiscard]] Result<> InstallForGood(const kernel::FilterOptions& options);
 
-// Makes the trial in a child process. kConflict: this is inside a `cgpu run` already. kUnsupported:
-// the kernel is too old. kPermission: whatever else hinders it.
-[[nodiscard]] Result<> CheckMachine(FilterTrial trial = InstallForGood);
+// Makes the trial in a child process, a second time without killable waits where the kernel has
+// none. Returns what a container's filter can have. kConflict: this is inside a `cgpu run` already.
+// kUnsupported: the kernel is too old. kPermission: whatever else hinders it.
+[[nodiscard]] Result<kernel::FilterOptions> CheckMachine(FilterTrial trial = InstallForGood);
 
 }  // namespace cgpu
 

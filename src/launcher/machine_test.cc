@@ -11,25 +11,38 @@ namespace {
 
 using testing::HasSubstr;
 
-Result<> Fine() {
+using kernel::FilterOptions;
+
+Result<> Fine(const FilterOptions& /*options*/) {
   return {};
 }
-Result<> Nested() {
+Result<> Nested(const FilterOptions& /*options*/) {
   return Error{Code::kConflict, 0, "nested", {}};
 }
-Result<> TooOld() {
+Result<> TooOld(const FilterOptions& /*options*/) {
   return Error{Code::kUnsupported, 0, "old", {}};
 }
-Result<> Refused() {
+Result<> Refused(const FilterOptions& /*options*/) {
   return Error{Code::kPermission, 0, "refused", {}};
 }
-Result<> Killed() {
+Result<> NotKillable(const FilterOptions& options) {
+  return options.killable_wait ? TooOld(options) : Result<>();
+}
+Result<> Killed(const FilterOptions& /*options*/) {
   raise(SIGKILL);
   return {};
 }
 
 TEST(CheckMachine, AMachineThatCanIsFine) {
-  EXPECT_TRUE(CheckMachine(Fine).ok());
+  const auto checked = CheckMachine(Fine);
+  ASSERT_TRUE(checked.ok());
+  EXPECT_TRUE(checked->killable_wait);
+}
+
+TEST(CheckMachine, WithoutKillableWaitsItGoesOnWithoutThem) {
+  const auto checked = CheckMachine(NotKillable);
+  ASSERT_TRUE(checked.ok());
+  EXPECT_FALSE(checked->killable_wait);
 }
 
 TEST(CheckMachine, AnOldKernelIsNamedWithTheOneThatIsNeeded) {
@@ -37,7 +50,7 @@ TEST(CheckMachine, AnOldKernelIsNamedWithTheOneThatIsNeeded) {
   ASSERT_FALSE(checked.ok());
   EXPECT_EQ(checked.error().code, Code::kUnsupported);
   EXPECT_THAT(checked.error().what, HasSubstr("kernel lacks"));
-  EXPECT_THAT(checked.error().hint, HasSubstr("Linux 5.19"));
+  EXPECT_THAT(checked.error().hint, HasSubstr("Linux 5.10"));
 }
 
 TEST(CheckMachine, SlicesDoNotNest) {

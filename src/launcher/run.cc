@@ -15,6 +15,7 @@
 #include "launcher/container.h"
 #include "launcher/descriptors.h"
 #include "launcher/machine.h"
+#include "launcher/machine_node.h"
 #include "launcher/node.h"
 #include "launcher/shim_process.h"
 #include "registry/registry.h"
@@ -111,6 +112,9 @@ Result<Reserved> Reserve(const Registry& registry, const Node& node, const RunOp
     return grant.error();
   }
   reserved.grant = std::move(*grant);
+  if (geteuid() == 0) {
+    CGPU_TRY(CheckOpenToShims(node, reserved.grant));
+  }
   reserved.reservation.user = getuid();
   reserved.reservation.shim_uid =
       geteuid() == 0 ? PickShimUid(live.value(), random.value().number) : geteuid();
@@ -228,7 +232,8 @@ Result<int> RunUnder(ShimProcess& shim, const InitOptions& init, const Caller& c
 }
 
 Result<int> RunReserved(Reserved& reserved, const Registry& registry, const Node& node,
-                        const RunOptions& options, const Caller& caller) {
+                        const RunOptions& options, const Caller& caller,
+                        const kernel::FilterOptions& filter) {
   const Cleanup cleanup(registry, reserved.reservation.id);
   auto init = InitOptionsFor(options, registry, node, reserved.grant);
   if (!init.ok()) {
@@ -236,8 +241,10 @@ Result<int> RunReserved(Reserved& reserved, const Registry& registry, const Node
   }
   init->inherited = caller.inherited;
   init->signals = caller.signals;
-  auto shim = ShimProcess::Start(ConfigFor(reserved.reservation, node, reserved.grant),
-                                 std::move(reserved.admin), reserved.reservation.shim_uid);
+  init->filter = filter;
+  ShimConfig config = ConfigFor(reserved.reservation, node, reserved.grant);
+  config.killable = filter.killable_wait;
+  auto shim = ShimProcess::Start(config, std::move(reserved.admin), reserved.reservation.shim_uid);
   if (!shim.ok()) {
     return shim.error();
   }
@@ -254,7 +261,10 @@ Result<int> RunContainer(const RunOptions& options) {
   if (!inherited.ok()) {
     return inherited.error();
   }
-  CGPU_TRY(CheckMachine());
+  const auto filter = CheckMachine();
+  if (!filter.ok()) {
+    return filter.error();
+  }
   const auto node = FindNode(options.node);
   if (!node.ok()) {
     return node.error();
@@ -275,7 +285,7 @@ Result<int> RunContainer(const RunOptions& options) {
   if (!reserved.ok()) {
     return reserved.error();
   }
-  return RunReserved(*reserved, registry.value(), node.value(), options, caller.value());
+  return RunReserved(*reserved, registry.value(), node.value(), options, *caller, *filter);
 }
 
 }  // namespace cgpu

@@ -286,6 +286,9 @@ bool Server::TakeArgument(Pending& pending) {
 }
 
 void Server::Admit(std::unique_ptr<Pending> pending, bool hold) {
+  // A thread is in one call at a time: what is parked for it was interrupted, and holds files.
+  (void)admission_.Purge(
+      [&](const Pending& parked) { return parked.notification.tid == pending->notification.tid; });
   boundary::Needs needs;
   {
     const std::lock_guard lock(state_mutex_);
@@ -319,7 +322,9 @@ void Server::Run(std::unique_ptr<Pending> pending) {
   const Claim claim = pending->claim;
   bool copy_out = false;
   int error = 0;
-  bool alive = !pending->waited || listener_->Valid(notification.id);
+  // Without killable waits a signal can have ended the call even before its turn, and its
+  // repetition may be over.
+  bool alive = (!pending->waited && config_.killable) || listener_->Valid(notification.id);
   if (alive && pending->waited && !config_.killable) {
     // Its parameters may be what an earlier execution of the same call wrote meanwhile.
     auto renewed = CopyIn(notification, false, nullptr);
@@ -337,12 +342,23 @@ void Server::Run(std::unique_ptr<Pending> pending) {
   if (alive) {
     error = SeeThrough(*pending, &copy_out);
   }
-  Finish(claim);
+  const auto deliver = [&] {
+    if (alive && copy_out && !CopyOut(*pending)) {
+      error = EFAULT;
+    }
+  };
+  if (config_.killable) {
+    Finish(claim);  // the caller waits: the next call need not
+    deliver();
+  } else {
+    // While the claim is held no repetition is answered, so the caller has not gone on and put
+    // other parameters into this memory. A repetition gets the results from the record.
+    alive = alive && listener_->Valid(notification.id);
+    deliver();
+    Finish(claim);
+  }
   if (!alive) {
     return;
-  }
-  if (copy_out && !CopyOut(*pending)) {
-    error = EFAULT;
   }
   (void)listener_->Answer(notification.id, 0, error);
 }

@@ -66,11 +66,11 @@ def without(words, judge, course=hold, gpus="v100-16g:1"):
 
 
 def within(words, judge=nothing, course=hold, gpus="v100-16g:1", mem="%dMiB" % LIMIT, limit=LIMIT,
-           flags=("--gpus", "1"), status=0):
+           flags=("--gpus", "1"), status=0, **options):
     """With cgpu: never a byte above the limit, the neighbour goes on, everything is given back."""
     with Node(gpus) as node:
         with neighbour(node), Peak(node) as peak:
-            process = node.run(argv(*words), mem=mem, flags=flags, name="with cgpu")
+            process = node.run(argv(*words), mem=mem, flags=flags, name="with cgpu", **options)
             course(process, node)
             used = node.used()
             check(used <= (limit + NEIGHBOUR) * MIB,

@@ -171,7 +171,9 @@ int Storm(const std::vector<std::string>& args) {
                                               rm::NV01_MEMORY_LOCAL_USER, &memory, sizeof(memory));
     made += status == rm::NV_OK ? 1 : 0;
     twice += status == rm::NV_ERR_INSERT_DUPLICATE_NAME ? 1 : 0;
-    failed += status != rm::NV_OK && status != rm::NV_ERR_INSERT_DUPLICATE_NAME ? 1 : 0;
+    if (status != rm::NV_OK && status != rm::NV_ERR_INSERT_DUPLICATE_NAME && failed++ == 0) {
+      Say("first failure: 0x%x, errno %d", status, errno);
+    }
   }
   for (std::uint64_t i = 0; i < count; i += 2) {
     const std::uint32_t status = client.Free(first + static_cast<std::uint32_t>(i));

@@ -5,6 +5,7 @@ import signal
 
 from attack import LIMIT, NEIGHBOUR, argv, neighbour, nothing, twice, within, without
 from cgpu_test import MIB, Failure, Node, check, main, skip
+from old_kernel import WAIT_KILLABLE_RECV, seccomp_without
 
 USABLE = LIMIT * 9 // 10
 
@@ -50,7 +51,7 @@ def daemon():
     twice(["daemon", 4096], usable=USABLE)
 
 
-def _storm(flags=()):
+def _storm(**options):
     count = 10_000
 
     def once(node, process):
@@ -65,12 +66,18 @@ def _storm(flags=()):
               "%d objects exist, not %d" % (objects, count // 2))
 
     without(["storm", count], once)
-    within(["storm", count], once, mem="2048MiB", limit=2048, flags=("--gpus", "1", *flags))
+    within(["storm", count], once, mem="2048MiB", limit=2048, **options)
 
 
 def storm():
     """Signals without pause: each call is executed exactly once."""
     _storm()
+
+
+def storm_unkillable():
+    """The same on a kernel where a signal interrupts a call that the shim has received: the call is
+    made again, and answered from the record of the first time."""
+    _storm(preexec_fn=lambda: seccomp_without(WAIT_KILLABLE_RECV))
 
 
 def again():
@@ -80,6 +87,7 @@ def again():
 
     without(["again"], as_often)
     within(["again"], as_often)
+    within(["again"], as_often, preexec_fn=lambda: seccomp_without(WAIT_KILLABLE_RECV))
 
 
 # Of the vendor's commands, those whose calls the tests make the driver hold.
@@ -237,6 +245,7 @@ def _some_moment(dice):
 
 main({"filter-allow": filter_allow, "filter-trace": filter_trace,
       "filter-listener": filter_listener, "filter-errno": filter_errno, "chain": chain,
-      "daemon": daemon, "storm": storm, "again": again, "kill": kill,
+      "daemon": daemon, "storm": storm, "storm-unkillable": storm_unkillable, "again": again,
+      "kill": kill,
       "blocked-alloc": blocked_alloc, "blocked-control": blocked_control,
       "blocked-client": blocked_client, "pid-reuse": pid_reuse})

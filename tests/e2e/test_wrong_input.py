@@ -1,13 +1,11 @@
 """Wrong input to cgpu: each case says what is wrong, exits 125, and leaves nothing behind."""
 
-import ctypes
-import errno
 import os
-import struct
 import subprocess
 import unittest
 
 import launch
+from old_kernel import NEW_LISTENER, seccomp_without
 
 VERSION_FILES = ["/proc/driver/nvidia/version", "/sys/module/nvidia/version"]
 
@@ -108,27 +106,6 @@ CASES = [
 ]
 
 
-# The instructions of the filter below: seccomp(2) with SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
-# answers EINVAL, as Linux before 5.19 does; everything else goes on.
-BPF_LOAD, BPF_EQUAL, BPF_SET, BPF_RETURN = 0x20, 0x15, 0x45, 0x06
-SYS_SECCOMP, SECCOMP_SET_MODE_FILTER, WAIT_KILLABLE_RECV = 317, 1, 1 << 5
-RET_ALLOW, RET_ERRNO = 0x7FFF0000, 0x00050000
-
-
-def old_kernels_seccomp():
-    program = b"".join(struct.pack("=HBBI", *instruction) for instruction in (
-        (BPF_LOAD, 0, 0, 0),  # the system call
-        (BPF_EQUAL, 0, 3, SYS_SECCOMP),
-        (BPF_LOAD, 0, 0, 24),  # its second argument
-        (BPF_SET, 0, 1, WAIT_KILLABLE_RECV),
-        (BPF_RETURN, 0, 0, RET_ERRNO | errno.EINVAL),
-        (BPF_RETURN, 0, 0, RET_ALLOW)))
-    instructions = ctypes.create_string_buffer(program, len(program))
-    filter_program = struct.pack("@HP", len(program) // 8, ctypes.addressof(instructions))
-    if ctypes.CDLL(None).syscall(SYS_SECCOMP, SECCOMP_SET_MODE_FILTER, 0, filter_program) != 0:
-        raise OSError("cannot install the filter")
-
-
 class WrongInput(launch.LaunchTest):
     def check(self, words, says, **options):
         status, out, err = self.call(*words, **options)
@@ -189,11 +166,11 @@ class WrongInput(launch.LaunchTest):
 
     def test_an_old_kernel(self):
         def old_kernel():
-            old_kernels_seccomp()
+            seccomp_without(NEW_LISTENER)
             if self.user:
                 launch.become(self.user)()
         self.check(["run", "--node", self.node.name, "--", "true"],
-                   ["kernel lacks seccomp user notification", "needs Linux 5.19"],
+                   ["kernel lacks seccomp user notification", "needs Linux 5.10"],
                    preexec_fn=old_kernel)
 
     def test_run_inside_run(self):
