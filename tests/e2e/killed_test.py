@@ -1,7 +1,7 @@
-"""kill -9 of tenants at random moments, of whole containers and of the launcher: soon after the last
-close nothing is left in the driver's books nor in cgpu's. Cases by name; each takes a seed, which it
-prints. The moments are counted in what the killed one said, and how long it took until nothing was
-left is printed, not judged."""
+"""kill -9 of tenants at random moments, of whole containers and of the launcher: soon after the
+last close nothing is left in the driver's books nor in cgpu's. Cases by name; each takes a seed,
+which it prints. The moments are counted in what the killed one said, and how long it took until
+nothing was left is printed, not judged."""
 import os
 import random
 import signal
@@ -16,7 +16,7 @@ LIMIT = 64  # MiB: eight tenants of up to 16 MiB reach it now and then
 
 def _random(seed):
     seed = int(seed) if seed else random.SystemRandom().randrange(1 << 32)
-    print("seed %d: repeat with `%s %s %d`" % (seed, os.path.basename(sys.argv[0]), sys.argv[1], seed))
+    print("seed %d: repeat with `killed_test.py %s %d`" % (seed, sys.argv[1], seed))
     return random.Random(seed)
 
 
@@ -125,8 +125,8 @@ def launcher(seed=None):
 
 
 def chain(seed=None):
-    """Forks, each with the files of all before it: what a killed one had is held by the files' heirs,
-    until the last of them is killed or executes another program."""
+    """Forks, each with the files of all before it: what a killed one had is held by the files'
+    heirs, until the last of them is killed or executes another program."""
     choose = _random(seed)
     depth = 6
     times = []
