@@ -215,14 +215,15 @@ void Churn(const Args& args) {
   Say("churning");
   std::uint64_t rounds = 0;
   std::uint64_t refused = 0;
-  for (; !InputWaits(); ++rounds) {
+  do {
     const bool had = Round(adversary::Number(args, 1, 2), rounds % 2 == 0, [say](const char* what) {
       if (say) {
         Say("%s", what);
       }
     });
     refused += had ? 0 : 1;
-  }
+    ++rounds;
+  } while (!InputWaits());
   std::string line;
   (void)adversary::Line(&line);
   Say("0x0 %llu %llu", static_cast<unsigned long long>(rounds),
