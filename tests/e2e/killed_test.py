@@ -42,13 +42,18 @@ def _until(node, wanted, sentence):
                 (sentence, used, counted, wanted))
 
 
-def _churn(workers, root, name, choose):
-    tenant = workers.fork(root, name)
-    tenant.do("client", 0)
-    tenant.do("alloc", 0, HELD)
-    tenant.send("churn", choose.choice([1, 2, 6, 16]), "say")
-    t.check(tenant.line() == "churning", "no churning")
-    return tenant
+def _churn(workers, root, names, choose):
+    """Children of the root that hold some memory, then try to have more again and again."""
+    tenants = []
+    for name in names:
+        tenant = workers.fork(root, name)
+        tenant.do("client", 0)
+        tenant.do("alloc", 0, HELD)
+        tenants.append(tenant)
+    for tenant in tenants:
+        tenant.send("churn", choose.choice([1, 2, 6, 16]), "say")
+        t.check(tenant.line() == "churning", "no churning")
+    return tenants
 
 
 def _listen(tenants, choose, lines):
@@ -70,8 +75,8 @@ def processes(seed=None):
     with t.Node("v100-16g:1") as node, w.Workers() as workers:
         process, root = _start(node, workers)
         for round_ in range(12):
-            tenants = [_churn(workers, root, "t%d-%d" % (round_, i), choose)
-                       for i in range(choose.randrange(1, 9))]
+            names = ["t%d-%d" % (round_, i) for i in range(choose.randrange(1, 9))]
+            tenants = _churn(workers, root, names, choose)
             while tenants:
                 _check_used(node, len(tenants))
                 _listen(tenants, choose, choose.randrange(40))
@@ -92,7 +97,8 @@ def _containers(seed, victim, status):
         for round_ in range(8):
             with w.Workers() as workers:
                 process, root = _start(node, workers, "c%d" % round_)
-                tenants = [_churn(workers, root, "c%d-%d" % (round_, i), choose) for i in range(3)]
+                names = ["c%d-%d" % (round_, i) for i in range(3)]
+                tenants = _churn(workers, root, names, choose)
                 _listen(tenants, choose, choose.randrange(60))
                 _check_used(node, len(tenants))
                 os.kill(victim(process, root), signal.SIGKILL)
