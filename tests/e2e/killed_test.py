@@ -11,7 +11,8 @@ import time
 import cgpu_test as t
 import worker as w
 
-LIMIT = 64  # MiB: eight tenants of up to 16 MiB reach it now and then
+LIMIT = 64  # MiB: eight tenants with up to 16 MiB more reach it now and then
+HELD = 2  # MiB that each of them holds all the time
 
 
 def _random(seed):
@@ -41,11 +42,18 @@ def _until(node, wanted, sentence):
                 (sentence, used, counted, wanted))
 
 
-def _churn(workers, root, name, choose):
-    tenant = workers.fork(root, name)
-    tenant.send("churn", choose.choice([1, 2, 6, 16]), "say")
-    t.check(tenant.line() == "churning", "no churning")
-    return tenant
+def _churn(workers, root, names, choose):
+    """Children of the root that hold some memory, then try to have more again and again."""
+    tenants = []
+    for name in names:
+        tenant = workers.fork(root, name)
+        tenant.do("client", 0)
+        tenant.do("alloc", 0, HELD)
+        tenants.append(tenant)
+    for tenant in tenants:
+        tenant.send("churn", choose.choice([1, 2, 6, 16]), "say")
+        t.check(tenant.line() == "churning", "no churning")
+    return tenants
 
 
 def _listen(tenants, choose, lines):
@@ -55,20 +63,22 @@ def _listen(tenants, choose, lines):
         t.check(line in ("alloc", "dup", "export", "free", "close"), "a tenant says: " + line)
 
 
-def _was_used(peak):
-    t.check(0 < peak.bytes <= LIMIT * t.MIB, "at most %d bytes were in use" % peak.bytes)
+def _check_used(node, tenants):
+    used = node.used()
+    t.check(tenants * HELD * t.MIB <= used <= LIMIT * t.MIB, "%d bytes are in use" % used)
 
 
 def processes(seed=None):
     """Up to eight processes of a container, one after the other."""
     choose = _random(seed)
     times = []
-    with t.Node("v100-16g:1") as node, w.Workers() as workers, t.Peak(node) as peak:
+    with t.Node("v100-16g:1") as node, w.Workers() as workers:
         process, root = _start(node, workers)
         for round_ in range(12):
-            tenants = [_churn(workers, root, "t%d-%d" % (round_, i), choose)
-                       for i in range(choose.randrange(1, 9))]
+            names = ["t%d-%d" % (round_, i) for i in range(choose.randrange(1, 9))]
+            tenants = _churn(workers, root, names, choose)
             while tenants:
+                _check_used(node, len(tenants))
                 _listen(tenants, choose, choose.randrange(40))
                 tenant = tenants.pop(choose.randrange(len(tenants)))
                 tenant.kill()
@@ -76,7 +86,6 @@ def processes(seed=None):
         root.send("end")
         t.check(process.end() == 0, "the container failed")
         node.wait_used(0, "after the container")
-        _was_used(peak)
     print("back to 0 within %.0f ms" % (max(times) * 1000))
 
 
@@ -84,12 +93,14 @@ def _containers(seed, victim, status):
     """Containers with three busy tenants each; `victim` is killed and takes all with it."""
     choose = _random(seed)
     times = []
-    with t.Node("v100-16g:1") as node, t.Peak(node) as peak:
+    with t.Node("v100-16g:1") as node:
         for round_ in range(8):
             with w.Workers() as workers:
                 process, root = _start(node, workers, "c%d" % round_)
-                tenants = [_churn(workers, root, "c%d-%d" % (round_, i), choose) for i in range(3)]
+                names = ["c%d-%d" % (round_, i) for i in range(3)]
+                tenants = _churn(workers, root, names, choose)
                 _listen(tenants, choose, choose.randrange(60))
+                _check_used(node, len(tenants))
                 os.kill(victim(process, root), signal.SIGKILL)
                 ended = process.wait()
                 t.check(ended == status, "cgpu run ended with %d" % ended)
@@ -99,7 +110,6 @@ def _containers(seed, victim, status):
                 until = time.monotonic() + t.DEADLINE
                 while node.containers():
                     t.check(time.monotonic() < until, "it is still listed")
-        _was_used(peak)
         t.check(not node.books()["clients"], "clients are left: %s" % node.books()["clients"])
     print("back to 0 within %.0f ms" % (max(times) * 1000))
 
