@@ -102,7 +102,7 @@ NvStatus DriverModel::Construct(Client& client, const CallerView& caller, AllocR
     case ObjectKind::kMemory:
       return ConstructMemory(request, object);
     case ObjectKind::kChannelGroup:
-      return ConstructGroup(request, object);
+      return ConstructGroup(client, request, object);
     case ObjectKind::kChannel:
       return ConstructChannel(client, request, object);
     case ObjectKind::kContextShare: {
@@ -199,8 +199,15 @@ std::shared_ptr<Group> DriverModel::MakeGroup(int card, bool graphics) {
   return std::make_shared<Group>(card, Charge(memory, bytes));
 }
 
-NvStatus DriverModel::ConstructGroup(const AllocRequest& request, Object& object) {
+NvStatus DriverModel::ConstructGroup(Client& client, const AllocRequest& request,
+                                     Object& object) {
   const auto params = Params<rm::NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS>(request);
+  if (params.hVASpace != 0) {
+    if (FindObject(client, params.hVASpace) == nullptr) {
+      return rm::NV_ERR_OBJECT_NOT_FOUND;
+    }
+    object.depends_on.insert(params.hVASpace);  // kernel_channel_group_api.c
+  }
   // Engine type 0 stands for graphics (kernel_channel_group_api.c).
   const bool graphics = params.engineType == rm::NV2080_ENGINE_TYPE_NULL ||
                         params.engineType == rm::NV2080_ENGINE_TYPE_GRAPHICS;

@@ -168,7 +168,8 @@ class DriverModel {
   [[nodiscard]] NvStatus ConstructMemory(AllocRequest& request, Object& object);
   [[nodiscard]] NvStatus ConstructSystemMemory(rm::NV_MEMORY_ALLOCATION_PARAMS& params,
                                                Object& object);
-  [[nodiscard]] NvStatus ConstructGroup(const AllocRequest& request, Object& object);
+  [[nodiscard]] NvStatus ConstructGroup(Client& client, const AllocRequest& request,
+                                        Object& object);
   [[nodiscard]] NvStatus ConstructChannel(Client& client, const AllocRequest& request,
                                           Object& object);
   [[nodiscard]] NvStatus ConstructEvent(Client& client, const AllocRequest& request,

@@ -91,7 +91,37 @@ std::optional<Undo> Boundary::AccountAlloc(Call& call, Decision& decision) {
   const bool vidmem = FindClassRule(call.command)->effect == ClassEffect::kVidmem;
   const std::uint64_t bytes =
       vidmem ? Load<rm::NV_MEMORY_ALLOCATION_PARAMS>(call.nested[0].bytes).size : 0;
-  return AccountNew(call, decision, head.hObjectNew, head.hClass, bytes);
+  const auto undo = AccountNew(call, decision, head.hObjectNew, head.hClass, bytes);
+  if (!undo) {
+    AddDependencies(call, decision.client, head.hObjectNew);
+  }
+  return undo;
+}
+
+// What the driver frees with an object that its parameters name (refAddDependant() in
+// kernel_channel.c, kernel_ctxshare.c and kernel_channel_group_api.c).
+void Boundary::AddDependencies(const Call& call, ledger::ClientRef client, std::uint32_t handle) {
+  if (call.nested.empty()) {
+    return;
+  }
+  const Bytes& params = call.nested[0].bytes;
+  const auto depends_on = [&](std::uint32_t on) {
+    if (on != 0) {
+      (void)ledger_.AddDependency(client, handle, on).ok();  // gone by now: then so is this one
+    }
+  };
+  if (call.command == rm::FERMI_CONTEXT_SHARE_A) {
+    depends_on(Load<rm::NV_CTXSHARE_ALLOCATION_PARAMETERS>(params).hVASpace);
+    return;
+  }
+  const ClassEffect effect = FindClassRule(call.command)->effect;
+  if (effect == ClassEffect::kChannelGroup) {
+    depends_on(Load<rm::NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS>(params).hVASpace);
+  } else if (effect == ClassEffect::kChannel) {
+    const auto channel = Load<rm::NV_CHANNEL_ALLOC_PARAMS_V550>(params);
+    depends_on(channel.hVASpace);
+    depends_on(channel.hContextShare);
+  }
 }
 
 std::optional<Undo> Boundary::AccountDup(Call& call, Decision& decision) {

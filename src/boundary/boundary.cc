@@ -90,6 +90,20 @@ std::optional<std::size_t> StatusOffset(const Call& call) {
   }
 }
 
+// The class that VID_HEAP_CONTROL's ALLOC_SIZE makes (src/nvidia/interface/deprecated/
+// rmapi_deprecated_vidheapctrl.c).
+std::uint32_t VidHeapClass(std::uint32_t flags, std::uint32_t attr, std::uint32_t attr2) {
+  if ((flags & rm::NVOS32_ALLOC_FLAGS_VIRTUAL) != 0) {
+    return rm::NV50_MEMORY_VIRTUAL;
+  }
+  if (rm::NVOS32_ATTR2_USE_EGM.Get(attr2) != 0) {
+    return rm::NV_MEMORY_EXTENDED_USER;
+  }
+  return rm::NVOS32_ATTR_LOCATION.Get(attr) == rm::NVOS32_ATTR_LOCATION_VIDMEM
+             ? rm::NV01_MEMORY_LOCAL_USER
+             : rm::NV01_MEMORY_SYSTEM;
+}
+
 }  // namespace
 
 std::optional<std::uint32_t> StatusOf(const Call& call) {
@@ -123,6 +137,10 @@ std::optional<ledger::Card> Boundary::CardOfInstance(std::uint32_t instance) con
 
 Needs Boundary::NeedsOf(const Call& call) const {
   Needs needs;
+  const bool makes_client = call.nr == rm::NV_ESC_RM_ALLOC && IsClientClass(call.command);
+  if (makes_client || (call.nr == rm::NV_ESC_RM_FREE && call.object == call.client)) {
+    needs.clients.push_back(kAnyClient);  // the driver picks the handle, perhaps one just freed
+  }
   if (call.client == 0) {
     return needs;
   }
@@ -245,6 +263,26 @@ Decision Boundary::Reserve(Call& call, Decision decision, ledger::Kind kind, std
   return decision;
 }
 
+// Parameters that name other clients: the driver does not ask whose they are (device_share.c takes
+// the address space of hClientShare's device, event.c hangs an event on hParentClient's object).
+bool Boundary::OwnsClientsIn(std::uint32_t cls, const Bytes* params) const {
+  const auto mine = [this](std::uint32_t client) { return client == 0 || ledger_.Owns(client); };
+  if (params == nullptr) {
+    return true;
+  }
+  switch (cls) {
+    case rm::NV01_DEVICE_0: {
+      const auto device = Load<rm::NV0080_ALLOC_PARAMETERS>(*params);
+      return mine(device.hClientShare) && mine(device.hTargetClient);
+    }
+    case rm::NV01_EVENT:
+    case rm::NV01_EVENT_OS_EVENT:
+      return mine(Load<rm::NV0005_ALLOC_PARAMETERS>(*params).hParentClient);
+    default:
+      return true;
+  }
+}
+
 Decision Boundary::DecideAlloc(Call& call, Decision decision) {
   const auto parent = ledger_.Find(decision.client, call.object);
   if (!parent) {
@@ -256,6 +294,9 @@ Decision Boundary::DecideAlloc(Call& call, Decision decision) {
     return Answer(call, rm::NV_ERR_INVALID_CLASS, ClassName(call.command));
   }
   const Bytes* params = call.pointers[0].target < 0 ? nullptr : &call.nested[0].bytes;
+  if (!OwnsClientsIn(call.command, params)) {
+    return Answer(call, NoSuchClient(call.nr), ClassName(call.command) + " with a foreign client");
+  }
   switch (rule->effect) {
     case ClassEffect::kPlain:
       return Reserve(call, std::move(decision), ledger::Kind::kOther, 0);
@@ -326,9 +367,11 @@ Decision Boundary::DecideVidHeap(Call& call, Decision decision) {
   switch (head.function) {
     case rm::NVOS32_FUNCTION_ALLOC_SIZE: {
       const auto& alloc = head.data.AllocSize;
-      const bool vidmem =
-          (alloc.flags & rm::NVOS32_ALLOC_FLAGS_VIRTUAL) == 0 &&
-          rm::NVOS32_ATTR_LOCATION.Get(alloc.attr) == rm::NVOS32_ATTR_LOCATION_VIDMEM;
+      const std::uint32_t cls = VidHeapClass(alloc.flags, alloc.attr, alloc.attr2);
+      if (FindClassRule(cls) == nullptr) {
+        return Answer(call, rm::NV_ERR_INVALID_CLASS, "VID_HEAP_CONTROL of " + ClassName(cls));
+      }
+      const bool vidmem = cls == rm::NV01_MEMORY_LOCAL_USER;
       return Reserve(
           call, std::move(decision), vidmem ? ledger::Kind::kMemory : ledger::Kind::kOther,
           vidmem
@@ -336,9 +379,8 @@ Decision Boundary::DecideVidHeap(Call& call, Decision decision) {
               : 0);
     }
     case rm::NVOS32_FUNCTION_FREE: {
-      if (const auto object = ledger_.Find(decision.client, head.data.Free.hMemory)) {
-        decision.object = object->ref;
-      }
+      const auto object = ledger_.Find(decision.client, head.data.Free.hMemory);
+      decision.object = object ? object->ref : ledger::ObjectRef();
       return decision;
     }
     case rm::NVOS32_FUNCTION_INFO:
@@ -362,8 +404,12 @@ Decision Boundary::DecideAttachFd(Call& call) {
   return decision;
 }
 
+// Only for a card's file, as the vendor's libraries do it: the clients on a control file that was
+// registered to another would be used through either, and its mark could not be told from the
+// other's.
 Decision Boundary::DecideRegisterFd(Call& call) {
-  if (!call.fd->file || call.fd->file->kind != FileKind::kControl) {
+  if (!call.fd->file || call.fd->file->kind != FileKind::kControl ||
+      call.file.kind != FileKind::kCard) {
     return Fail(EINVAL, "REGISTER_FD of a foreign file");
   }
   Decision decision;

@@ -57,6 +57,9 @@ struct Undo {
 };
 
 // What a call must have for itself while it is in the driver.
+// Stands for every client that may come into being; no client has this handle.
+inline constexpr std::uint32_t kAnyClient = 0;
+
 struct Needs {
   std::vector<std::uint32_t> clients;  // state of these changes
   std::optional<ledger::Card> card;
@@ -94,6 +97,7 @@ class Boundary {
 
   Decision Answer(Call& call, std::uint32_t status, const std::string& what);
   Decision Fail(int error, const std::string& what);
+  [[nodiscard]] bool OwnsClientsIn(std::uint32_t cls, const Bytes* params) const;
   Decision DecideAlloc(Call& call, Decision decision);
   Decision DecideClient(Call& call);
   Decision DecideControl(Call& call, Decision decision);
@@ -105,6 +109,7 @@ class Boundary {
   Decision DecideRegisterFd(Call& call);
   Decision Reserve(Call& call, Decision decision, ledger::Kind kind, std::uint64_t bytes);
 
+  void AddDependencies(const Call& call, ledger::ClientRef client, std::uint32_t handle);
   std::optional<Undo> AccountNew(Call& call, Decision& decision, std::uint32_t handle,
                                  std::uint32_t cls, std::uint64_t bytes);
   std::optional<Undo> AccountAlloc(Call& call, Decision& decision);

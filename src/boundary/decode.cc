@@ -267,6 +267,10 @@ int Decode(const rm::Abi& abi, std::uint32_t request, std::uint64_t address, Ten
   if (!rm::EscapeAcceptsSize(abi, static_cast<std::uint8_t>(call.nr), size)) {
     return EINVAL;
   }
+  if (call.nr == rm::NV_ESC_WAIT_OPEN_COMPLETE &&
+      size != sizeof(rm::nv_ioctl_wait_open_complete_t)) {
+    return EINVAL;  // 550 would write its answer past a smaller buffer
+  }
   call.image.resize(size);
   if (!memory.Read(call.address, call.image.data(), size)) {
     return EFAULT;

@@ -35,19 +35,21 @@ std::vector<sock_filter> BuildGpuFilter() {
   constexpr std::uint32_t kReturn = BPF_RET | BPF_K;
   return {
       /* 0 */ Statement(kLoad, kArchOffset),
-      /* 1 */ Jump(kIfEqual, AUDIT_ARCH_X86_64, 0, 8),  // else kill
+      /* 1 */ Jump(kIfEqual, AUDIT_ARCH_X86_64, 0, 10),  // else kill
       /* 2 */ Statement(kLoad, kNrOffset),
       /* 3 */ Jump(kIfEqual, SYS_ioctl, 3, 0),
-      /* 4 */ Jump(kIfAtLeast, kX32Bit, 5, 0),  // kill
-      /* 5 */ Jump(kIfEqual, SYS_io_uring_setup, 6, 0),
+      /* 4 */ Jump(kIfAtLeast, kX32Bit, 7, 0),  // kill
+      /* 5 */ Jump(kIfEqual, SYS_io_uring_setup, 8, 0),
       /* 6 */ Statement(kReturn, SECCOMP_RET_ALLOW),
       /* 7 */ Statement(kLoad, kRequestOffset),
-      /* 8 */ Jump(kIfAnyBit, 0x3fff0000U, 4, 0),  // has a size: notify
-      /* 9 */ Jump(kIfAnyBit, 0x0000ff00U, 1, 3),  // has a type: allow, else notify
-      /* 10 */ Statement(kReturn, SECCOMP_RET_KILL_PROCESS),
-      /* 11 */ Statement(kReturn, SECCOMP_RET_ALLOW),
-      /* 12 */ Statement(kReturn, SECCOMP_RET_ERRNO | EPERM),
-      /* 13 */ Statement(kReturn, SECCOMP_RET_USER_NOTIF),
+      /* 8 */ Jump(kIfAnyBit, 0x3fff0000U, 6, 0),  // has a size: notify
+      /* 9 */ Jump(kIfAnyBit, 0x0000ff00U, 0, 5),  // has no type: notify
+      /* 10 */ Statement(BPF_ALU | BPF_AND | BPF_K, 0xff),
+      /* 11 */ Jump(kIfEqual, kWaitOpenComplete, 3, 1),
+      /* 12 */ Statement(kReturn, SECCOMP_RET_KILL_PROCESS),
+      /* 13 */ Statement(kReturn, SECCOMP_RET_ALLOW),
+      /* 14 */ Statement(kReturn, SECCOMP_RET_ERRNO | EPERM),
+      /* 15 */ Statement(kReturn, SECCOMP_RET_USER_NOTIF),
   };
 }
 

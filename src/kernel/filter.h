@@ -2,11 +2,13 @@
 //
 // The driver looks at an ioctl's number and size only, never at its type byte or direction bits
 // (NVIDIA/open-gpu-kernel-modules kernel-open/nvidia/nv.c uses _IOC_NR and _IOC_SIZE), and refuses
-// numbers without a size; nvidia-uvm compares whole numbers whose type byte is zero (uvm.c). So
-// every ioctl with a size field or a zero type byte is handed to the shim, whatever file it is on;
-// the rest (terminals, sockets) passes without a detour. i386 and x32 system calls kill the
-// process: their arguments cannot be judged the same way. io_uring_setup is refused, as container
-// engines' default profiles do: registered files would be invisible to the ledger's clean-up.
+// numbers without a size, but for NV_ESC_WAIT_OPEN_COMPLETE, which 550 answers without a look at
+// the size, into a buffer of that size; nvidia-uvm compares whole numbers whose type byte is zero
+// (uvm.c). So every ioctl with a size field, a zero type byte or that number is handed to the shim,
+// whatever file it is on; the rest (terminals, sockets) passes without a detour. i386 and x32
+// system calls kill the process: their arguments cannot be judged the same way. io_uring_setup is
+// refused, as container engines' default profiles do: registered files would be invisible to the
+// ledger's clean-up.
 #ifndef CGPU_KERNEL_FILTER_H_
 #define CGPU_KERNEL_FILTER_H_
 
@@ -26,10 +28,13 @@ struct FilterOptions {
   bool killable_wait = true;
 };
 
+inline constexpr std::uint32_t kWaitOpenComplete = 218;  // NV_ESC_WAIT_OPEN_COMPLETE, 0xda
+
 // True if an ioctl with this request number is handed to the shim. The filter's own rule, for
 // decisions and tests.
 [[nodiscard]] constexpr bool IsTrapped(std::uint32_t request) {
-  return (request & 0x3fff0000U) != 0 || (request & 0xff00U) == 0;
+  return (request & 0x3fff0000U) != 0 || (request & 0xff00U) == 0 ||
+         (request & 0xffU) == kWaitOpenComplete;
 }
 
 [[nodiscard]] std::vector<sock_filter> BuildGpuFilter();

@@ -21,6 +21,9 @@ std::uint32_t Judge(const std::vector<sock_filter>& program, const seccomp_data&
       case BPF_LD | BPF_W | BPF_ABS:
         std::memcpy(&accumulator, reinterpret_cast<const char*>(&data) + i.k, 4);
         break;
+      case BPF_ALU | BPF_AND | BPF_K:
+        accumulator &= i.k;
+        break;
       case BPF_JMP | BPF_JEQ | BPF_K:
         pc += accumulator == i.k ? i.jt : i.jf;
         break;
@@ -65,9 +68,10 @@ TEST(Filter, TrapsWhatTheDriverMightAccept) {
     }
   }
   EXPECT_EQ(Judge(program, Ioctl(0x30000001)), SECCOMP_RET_USER_NOTIF);  // UVM_INITIALIZE
-  EXPECT_EQ(Judge(program, Ioctl(33)), SECCOMP_RET_USER_NOTIF);  // UVM_MAP_EXTERNAL_ALLOCATION
-  EXPECT_EQ(Judge(program, Ioctl(0x5401)), SECCOMP_RET_ALLOW);   // TCGETS
-  EXPECT_EQ(Judge(program, Ioctl(0x8901)), SECCOMP_RET_ALLOW);   // FIOSETOWN
+  EXPECT_EQ(Judge(program, Ioctl(33)), SECCOMP_RET_USER_NOTIF);      // UVM_MAP_EXTERNAL_ALLOCATION
+  EXPECT_EQ(Judge(program, Ioctl(0x46da)), SECCOMP_RET_USER_NOTIF);  // NV_ESC_WAIT_OPEN_COMPLETE
+  EXPECT_EQ(Judge(program, Ioctl(0x5401)), SECCOMP_RET_ALLOW);       // TCGETS
+  EXPECT_EQ(Judge(program, Ioctl(0x8901)), SECCOMP_RET_ALLOW);       // FIOSETOWN
 }
 
 TEST(Filter, KillsOtherEntriesAndRefusesIoUring) {

@@ -31,7 +31,7 @@ struct Process {
   pid_t ns_pid = 0;          // its number in the pid namespace one below ours: the container's
   std::uint64_t serial = 0;  // unique in this shim: never given to another process
   UniqueFd pidfd;
-  UniqueFd mem;  // /proc/TGID/mem
+  UniqueFd mem;  // /proc/TID/mem of the thread that called first: its leader may have exited
 };
 
 struct Caller {
@@ -68,8 +68,8 @@ class CallerTable {
   explicit CallerTable(UniqueFd proc_fd);
 
   // The caller with thread id `tid`. Must be followed by NotifyListener::Valid(). What is cached is
-  // not looked at again: of a thread that is gone TakeFd() fails with ESRCH. With `fresh` the cached
-  // entry is dropped first: after ESRCH or an empty read.
+  // not looked at again: of a thread that is gone TakeFd() fails with ESRCH. With `fresh` the
+  // cached entry is dropped first: after ESRCH or an empty read.
   [[nodiscard]] Result<std::shared_ptr<const Caller>> Find(pid_t tid, bool fresh = false);
 
   // An epoll descriptor that becomes readable when a known process exits; then call DropDead().
@@ -84,7 +84,8 @@ class CallerTable {
   [[nodiscard]] std::vector<std::shared_ptr<const Process>> Processes() const;
 
  private:
-  Result<std::shared_ptr<const Process>> FindProcess(pid_t tgid, pid_t ns_pid, bool fresh);
+  Result<std::shared_ptr<const Process>> FindProcess(pid_t tid, pid_t tgid, pid_t ns_pid,
+                                                     bool fresh);
 
   const UniqueFd proc_;
   UniqueFd epoll_;

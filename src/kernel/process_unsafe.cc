@@ -96,7 +96,7 @@ Result<FileIdentity> Identify(int fd) {
 CallerTable::CallerTable(UniqueFd proc_fd)
     : proc_(std::move(proc_fd)), epoll_(epoll_create1(EPOLL_CLOEXEC)) {}
 
-Result<std::shared_ptr<const Process>> CallerTable::FindProcess(pid_t tgid, pid_t ns_pid,
+Result<std::shared_ptr<const Process>> CallerTable::FindProcess(pid_t tid, pid_t tgid, pid_t ns_pid,
                                                                 bool fresh) {
   std::uint64_t serial = 0;
   if (const auto found = processes_.find(tgid); found != processes_.end()) {
@@ -111,7 +111,7 @@ Result<std::shared_ptr<const Process>> CallerTable::FindProcess(pid_t tgid, pid_
   process->tgid = tgid;
   process->ns_pid = ns_pid;
   process->pidfd = PidfdOpen(tgid, 0);
-  const std::string path = std::to_string(tgid) + "/mem";
+  const std::string path = std::to_string(tid) + "/mem";
   process->mem = UniqueFd(openat(proc_.get(), path.c_str(), O_RDWR | O_CLOEXEC));
   if (!process->pidfd.valid() || !process->mem.valid()) {
     return ErrnoError(Code::kUnavailable, errno, "cannot open the calling process");
@@ -141,7 +141,7 @@ Result<std::shared_ptr<const Caller>> CallerTable::Find(pid_t tid, bool fresh) {
   if (!ReadStatus(proc_.get(), tid, &tgid, &ns_pid)) {
     return Error{Code::kUnavailable, ESRCH, "the calling thread is gone", {}};
   }
-  auto process = FindProcess(tgid, ns_pid, fresh);
+  auto process = FindProcess(tid, tgid, ns_pid, fresh);
   if (!process.ok()) {
     return process.error();
   }

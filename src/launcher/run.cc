@@ -24,8 +24,9 @@
 namespace cgpu {
 namespace {
 
-// How long the end of a shim is waited for after its container's. It has gigabytes to free.
-constexpr int kShimEndMs = 30'000;
+// How long the end of a shim is waited for after its container's. While another container keeps
+// files of this one it goes on without us.
+constexpr int kShimEndMs = 3'000;
 
 struct Random {
   std::string id;  // 12 hex digits

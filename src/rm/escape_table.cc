@@ -102,7 +102,7 @@ constexpr auto kRows = std::to_array<EscapeRow>({
     Row(CGPU_ESC(NV_ESC_SET_NUMA_STATUS), kNvC, EscapeFiles::kCard, kSetNumaStatusSize),
     {CGPU_ESC(NV_ESC_EXPORT_TO_DMABUF_FD), kNvC, EscapeFiles::kCard, Exact(2600), Exact(2608)},
     // 550 writes 8 bytes whatever the size, so a smaller one makes it write past its own buffer:
-    // nothing but 8 may reach it.
+    // boundary::Decode() lets nothing but 8 reach it.
     {CGPU_ESC(NV_ESC_WAIT_OPEN_COMPLETE),
      kNvC,
      EscapeFiles::kBoth,

@@ -211,15 +211,15 @@ Result<> Driver::OpenCard(std::size_t card, std::uint32_t device_instance) {
   if (!file.ok()) {
     return file.error();
   }
-  entry.file = std::move(*file);
   if (!entry.asked) {
-    auto bytes = AskContextBytes(device_instance);
+    auto bytes = AskContextBytes(device_instance);  // which needs the open file
     if (!bytes.ok()) {
       return bytes.error();
     }
     entry.context_bytes = *bytes;
     entry.asked = true;
   }
+  entry.file = std::move(*file);
   return {};
 }
 

@@ -52,15 +52,20 @@ void Housekeeping::Round() {
     round_ = 0;
   }
   ++round_;
-  if (ended_ && (!server_.Holding() || round_ >= kRounds.size())) {
+  const bool holding = server_.Holding();
+  if (ended_ && !holding) {
     done_ = true;
     return;
   }
-  if (round_ < kRounds.size() && server_.Holding()) {
-    itimerspec when{};
+  itimerspec when{};
+  if (round_ < kRounds.size() && holding) {
     when.it_value.tv_nsec = kRounds[round_] * 1'000'000;
-    (void)timerfd_settime(timer_.get(), 0, &when, nullptr);
+  } else if (ended_) {
+    when.it_value.tv_sec = 1;  // files of this container live on elsewhere, and so does its grant
+  } else {
+    return;
   }
+  (void)timerfd_settime(timer_.get(), 0, &when, nullptr);
 }
 
 void Housekeeping::DrainInotify() const {
@@ -137,6 +142,7 @@ std::string Housekeeping::Reply(const std::string& line) const {
     case AdminRequest::Kind::kPs: {
       ContainerStatus status = server_.Status();
       status.pid = first_pid_;
+      status.state = ended_ ? "ended" : "running";
       return EncodeStatus(status);
     }
     case AdminRequest::Kind::kSet:

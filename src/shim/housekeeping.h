@@ -19,8 +19,8 @@ class Housekeeping {
   // The inotify watches are those of the configuration.
   static Result<Housekeeping> Make(Server& server, UniqueFd admin, unsigned first_pid);
 
-  // Returns when nobody is left under the filter and the ledger is empty, or a second later: what a
-  // file in flight to another container holds is out of our reach.
+  // Returns when nobody is left under the filter and the driver holds nothing of the container any
+  // more: while another container keeps its files its memory is taken, and so stays its grant.
   void Run();
 
  private:

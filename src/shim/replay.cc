@@ -11,7 +11,8 @@ const ReplayRecord* ReplayLog::Find(const ReplayKey& key, const Image& now) cons
   }
   const auto found =
       std::find_if(thread->second.begin(), thread->second.end(), [&](const ReplayRecord& record) {
-        return record.key == key && (record.input == now || record.output == now);
+        return record.key == key &&
+               ((!record.answered && record.input == now) || record.output == now);
       });
   return found == thread->second.end() ? nullptr : &*found;
 }
@@ -25,6 +26,27 @@ void ReplayLog::Add(ReplayRecord record) {
     records.erase(records.begin());
   }
   records.push_back(std::move(record));
+}
+
+void ReplayLog::Begin(const ReplayKey& key) {
+  const auto thread = threads_.find(key.tid);
+  if (thread == threads_.end()) {
+    return;
+  }
+  std::erase_if(thread->second, [&](const ReplayRecord& record) {
+    return record.answered && !(record.key == key);
+  });
+  if (thread->second.empty()) {
+    threads_.erase(thread);
+  }
+}
+
+void ReplayLog::Answered(const ReplayKey& key) {
+  if (const auto thread = threads_.find(key.tid); thread != threads_.end()) {
+    for (ReplayRecord& record : thread->second) {
+      record.answered = record.answered || record.key == key;
+    }
+  }
 }
 
 void ReplayLog::DropProcess(std::uint64_t process) {

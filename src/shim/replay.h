@@ -4,10 +4,12 @@
 // that the shim is executing, and restart it. The driver has then already done the work. The
 // restarted call has the same instruction pointer and arguments, and its parameters are either
 // what they were (the results were not delivered) or exactly what we wrote (the results were
-// written but the wake-up was lost). In both cases the record's results are the answer.
+// written but the wake-up was lost, which the kernel does not tell). In both cases the record's
+// results are the answer. The record of a call that was answered is over with the thread's next
+// call; that of an interrupted one is kept, since a signal handler may make calls of its own.
 //
-// Cost: a thread that repeats a call with parameters it left exactly as we wrote them gets the
-// same results again. That happens only without killable waits.
+// Cost: a thread that repeats its last call, at once and with parameters exactly as we wrote them,
+// gets the same results again. That happens only without killable waits.
 //
 // Pure; not thread-safe.
 #ifndef CGPU_SHIM_REPLAY_H_
@@ -39,6 +41,7 @@ struct ReplayRecord {
   Image input;
   Image output;
   int error = 0;
+  bool answered = false;  // to the caller, as far as the kernel tells
 };
 
 class ReplayLog {
@@ -48,6 +51,11 @@ class ReplayLog {
 
   // Keeps the record as the last of its thread's call at that place.
   void Add(ReplayRecord record);
+
+  // The thread makes this call: what it made before and was answered is over.
+  void Begin(const ReplayKey& key);
+  // The call's results were delivered.
+  void Answered(const ReplayKey& key);
 
   // Forgets the threads of a process that has exited.
   void DropProcess(std::uint64_t process);

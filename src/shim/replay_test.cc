@@ -20,6 +20,21 @@ TEST(Replay, AnswersTheSameCallFromItsRecord) {
   EXPECT_EQ(log.Find(key, Bytes(3)), nullptr) << "new parameters are a new call";
 }
 
+TEST(Replay, AnAnsweredCallIsOnlyRepeatedAtOnceAndWithItsResults) {
+  ReplayLog log;
+  const ReplayKey key{1, 100, 0x4000, {3, 4, 5}};
+  const ReplayKey other{1, 100, 0x5000, {3, 4, 6}};
+  log.Add({key, Bytes(1), Bytes(2), 0});
+  log.Begin(other);
+  EXPECT_NE(log.Find(key, Bytes(1)), nullptr) << "a signal handler's call in between";
+  log.Answered(key);
+  EXPECT_EQ(log.Find(key, Bytes(1)), nullptr) << "the same parameters anew are a new call";
+  log.Begin(key);
+  EXPECT_NE(log.Find(key, Bytes(2)), nullptr) << "the wake-up was lost";
+  log.Begin(other);
+  EXPECT_EQ(log.Find(key, Bytes(2)), nullptr) << "the thread has gone on";
+}
+
 TEST(Replay, TellsThreadsPlacesAndProcessesApart) {
   ReplayLog log;
   const ReplayKey key{1, 100, 0x4000, {3, 4, 5}};

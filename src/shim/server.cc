@@ -50,6 +50,11 @@ Image ImageOf(const boundary::Call& call) {
   return image;
 }
 
+ReplayKey KeyOf(const Pending& pending) {
+  const Notification& n = pending.notification;
+  return {pending.call.process, n.tid, n.ip, {n.args[0], n.args[1], n.args[2]}};
+}
+
 boundary::FileKind KindOf(NodeFile::Kind kind) {
   switch (kind) {
     case NodeFile::Kind::kCtl:
@@ -340,32 +345,39 @@ void Server::Run(std::unique_ptr<Pending> pending) {
     }
   }
   if (alive) {
+    if (!config_.killable) {
+      const std::lock_guard lock(replay_mutex_);
+      replay_.Begin(KeyOf(*pending));
+    }
     error = SeeThrough(*pending, &copy_out);
   }
-  const auto deliver = [&] {
-    if (alive && copy_out && !CopyOut(*pending)) {
-      error = EFAULT;
-    }
-  };
   if (config_.killable) {
     Finish(claim);  // the caller waits: the next call need not
-    deliver();
-  } else {
-    // While the claim is held no repetition is answered, so the caller has not gone on and put
-    // other parameters into this memory. A repetition gets the results from the record.
-    alive = alive && listener_->Valid(notification.id);
-    deliver();
-    Finish(claim);
-  }
-  if (!alive) {
+    if (alive) {
+      Deliver(*pending, copy_out, error);
+    }
     return;
   }
-  (void)listener_->Answer(notification.id, 0, error);
+  // While the claim is held no repetition is answered, so the caller has not gone on and put other
+  // parameters into this memory. A repetition gets the results from the record.
+  if (alive && listener_->Valid(notification.id)) {
+    Deliver(*pending, copy_out, error);
+  }
+  Finish(claim);
+}
+
+void Server::Deliver(const Pending& pending, bool copy_out, int error) {
+  if (copy_out && !CopyOut(pending)) {
+    error = EFAULT;
+  }
+  if (listener_->Answer(pending.notification.id, 0, error) && !config_.killable) {
+    const std::lock_guard lock(replay_mutex_);
+    replay_.Answered(KeyOf(pending));
+  }
 }
 
 bool Server::Replayed(Pending& pending, ReplayKey& key, Image& input) {
-  const Notification& n = pending.notification;
-  key = {pending.call.process, n.tid, n.ip, {n.args[0], n.args[1], n.args[2]}};
+  key = KeyOf(pending);
   input = ImageOf(pending.call);
   const std::lock_guard lock(replay_mutex_);
   const ReplayRecord* record = replay_.Find(key, input);
@@ -394,6 +406,9 @@ int Server::SeeThrough(Pending& pending, bool* copy_out) {
   };
   if (!MarkTransfer(pending)) {
     return ENOMEM;
+  }
+  if (TakesMark(pending.call)) {
+    return EPERM;
   }
   Decision decision = decide();
   if (decision.over_limit && Reconcile()) {
@@ -442,6 +457,12 @@ bool Server::MarkTransfer(Pending& pending) {
   }
   const int file = pending.argument.get();
   if (call.command == rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD) {
+    {
+      const std::lock_guard lock(state_mutex_);
+      if (exports_.size() >= kMaxExports) {
+        return true;  // without a mark it is refused
+      }
+    }
     const auto mark = driver_->MarkFile(file);
     if (mark.ok()) {
       pending.call.fd->mark = *mark;
@@ -454,12 +475,23 @@ bool Server::MarkTransfer(Pending& pending) {
       const std::lock_guard lock(state_mutex_);
       marks = exports_;
     }
-    const auto found = std::find_if(marks.begin(), marks.end(), [&](std::uint32_t mark) {
-      return driver_->HasMark(file, mark);
-    });
-    pending.call.fd->mark = found == marks.end() ? 0 : *found;
+    // More than one would mean that a tenant has made a client with a mark's handle: then nothing
+    // is known about the file.
+    std::erase_if(marks, [&](std::uint32_t mark) { return !driver_->HasMark(file, mark); });
+    pending.call.fd->mark = marks.size() == 1 ? *marks.begin() : 0;
   }
   return true;
+}
+
+// A tenant may choose its clients' handles. With a mark's, once the mark is gone and before we have
+// seen it, an export would seem to live on.
+bool Server::TakesMark(const boundary::Call& call) {
+  if (call.nr != rm::NV_ESC_RM_ALLOC || !boundary::IsClientClass(call.command)) {
+    return false;
+  }
+  const auto head = boundary::Load<rm::NVOS21_PARAMETERS>(call.image);
+  const std::lock_guard lock(state_mutex_);
+  return exports_.contains(head.hRoot) || exports_.contains(head.hObjectNew);
 }
 
 void Server::SettleMark(const Pending& pending, bool exported) {

@@ -54,6 +54,8 @@ class Server {
   static constexpr int kMaxWorkers = 256;
   static constexpr int kReserved = 2;
   static constexpr int kIdleWorkers = 3;  // more waiting ones than this end themselves
+  // Exported objects at a time: each is a client of the driver, and each is asked about at a close.
+  static constexpr std::size_t kMaxExports = 1024;
   // Per container. Channel ids are a pool of about two thousand per runlist that all containers of
   // a card share (NVIDIA/open-gpu-kernel-modules, kernel_fifo_ga100.c).
   static constexpr ledger::Bounds kBounds = {1024, 262144, 256, 512};
@@ -76,7 +78,7 @@ class Server {
   [[nodiscard]] bool Holding();
   // `uuid` "*": every card of the grant. Takes effect at once; below use, growth stops.
   [[nodiscard]] Result<> SetLimit(const std::string& uuid, std::uint64_t bytes);
-  // All but `pid`, which the server does not know.
+  // All but `pid` and `state`, which the server does not know.
   [[nodiscard]] ContainerStatus Status();
   [[nodiscard]] std::map<std::string, std::uint64_t> Refused();
   [[nodiscard]] const ShimConfig& config() const { return config_; }
@@ -101,9 +103,11 @@ class Server {
   int Execute(Pending& pending);
   bool ReconcileExports();
   bool MarkTransfer(Pending& pending);
+  [[nodiscard]] bool TakesMark(const boundary::Call& call);
   void SettleMark(const Pending& pending, bool exported);
   void FreeInDriver(const Pending& pending, const boundary::Undo& undo);
   Result<> PrepareDevice(const boundary::Call& call, const boundary::Decision& decision);
+  void Deliver(const Pending& pending, bool copy_out, int error);
   bool CopyOut(const Pending& pending);
   void Finish(const Claim& claim);
   std::map<ledger::ProcessKey, std::uint32_t> ContainerPids() const;

@@ -84,7 +84,6 @@ ContainerStatus Server::Status() {
   status.id = config_.id;
   status.name = config_.name;
   status.user = config_.user;
-  status.state = "running";
   status.since = config_.since;
   const std::lock_guard lock(state_mutex_);
   for (unsigned i = 0; i < config_.cards.size(); ++i) {

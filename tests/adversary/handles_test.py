@@ -119,6 +119,40 @@ def files():
             node.wait_used(0, "after both have ended")
 
 
+def kept():
+    """Files with memory on them that another slice keeps when the first is over: whose memory it was
+    goes on paying for it, with its grant."""
+    with Node() as node:
+        name = "cgpu-%s" % node.name
+        sender = node.run(argv("file-sender", name, SIZE), mem="%dMiB" % SIZE,
+                          flags=("--gpus", "1", "--name", "sender-" + node.name), name="sender")
+        sender.expect("^client ")
+        keeper = node.run(argv("file-keeper", name), mem="64MiB", flags=("--gpus", "1"),
+                          name="keeper")
+        keeper.expect("^holding$")
+        sender.expect("^holding$")
+        sender.close()
+        ended = _wait_ended(node, "sender-" + node.name)
+        node.sync()
+        check(node.used() == SIZE * MIB, "the kept memory is not what it was")
+        check(ended["gpus"][0]["used_bytes"] == SIZE * MIB, "nobody is charged: %s" % ended)
+        keeper.end()
+        node.wait_used(0, "after the keeper's end")
+        check(sender.wait() == 0, "the sender failed")
+        check(not node.containers(), "a container is left: %s" % node.containers())
+
+
+def _wait_ended(node, name):
+    for _ in range(1000):
+        found = [c for c in node.containers() if c["name"] == name]
+        check(found, "the container is forgotten while the driver holds its memory")
+        if found[0]["state"] == "ended":
+            return found[0]
+        node.sync()
+    check(False, "the container does not end")
+    return None
+
+
 def parked():
     """A control file in flight: its memory stays counted, and goes with the socket."""
     def course(node, process):
@@ -166,4 +200,4 @@ def _wait_counted(node):
 
 
 main({"foreign": foreign, "import": imported, "import-reopened": import_reopened,
-      "overwrite": overwrite, "shell-game": shell_game, "files": files, "parked": parked})
+      "overwrite": overwrite, "kept": kept, "shell-game": shell_game, "files": files, "parked": parked})
