@@ -146,7 +146,7 @@ Decision Boundary::DecideTransfer(Call& call, Decision decision, const ControlRu
   const bool exports = rule.effect == ControlEffect::kExport;
   if (!call.fd || !call.fd->file || call.fd->file->kind != FileKind::kControl ||
       (exports && call.fd->mark == 0)) {
-    return Answer(call, rm::NV_ERR_INVALID_ARGUMENT, "export or import through a foreign file");
+    return Answer(call, rm::NV_ERR_INVALID_PARAMETER, "export or import through a foreign file");
   }
   const Bytes& params = call.nested[0].bytes;
   const ledger::FileKey file = call.fd->mark;
@@ -155,14 +155,14 @@ Decision Boundary::DecideTransfer(Call& call, Decision decision, const ControlRu
     const auto request = Load<rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS>(params);
     const auto object = ledger_.Find(decision.client, request.object.data.rmObject.hObject);
     if (request.object.type != rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TYPE_RM || !object) {
-      return Answer(call, rm::NV_ERR_INVALID_OBJECT, "export of an unknown object");
+      return Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, "export of an unknown object");
     }
     reservation = ledger_.ReserveExport(decision.client, object->ref);
   } else if (rule.effect == ControlEffect::kImport) {
     const auto request = Load<rm::NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS>(params);
     const auto parent = ledger_.Find(decision.client, request.object.data.rmObject.hParent);
     if (!parent) {
-      return Answer(call, rm::NV_ERR_INVALID_OBJECT_PARENT, "import below an unknown object");
+      return Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, "import below an unknown object");
     }
     decision.object = parent->ref;
     reservation = ledger_.ReserveImport(file);
@@ -170,7 +170,7 @@ Decision Boundary::DecideTransfer(Call& call, Decision decision, const ControlRu
     return decision;
   }
   if (!reservation.ok()) {
-    return Answer(call, rm::NV_ERR_INVALID_OBJECT, "export or import the ledger does not know");
+    return Answer(call, rm::NV_ERR_INVALID_PARAMETER, "export or import the ledger does not know");
   }
   decision.reservation = std::move(*reservation);
   return decision;

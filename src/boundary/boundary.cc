@@ -20,6 +20,23 @@
 namespace cgpu::boundary {
 namespace {
 
+// What the driver answers for a client that does not exist: to a container, everybody else's
+// (src/nvidia/src/libraries/resserv/src/rs_server.c and src/kernel/rmapi/control.c).
+std::uint32_t NoSuchClient(std::uint32_t nr) {
+  switch (nr) {
+    case rm::NV_ESC_RM_ALLOC:
+    case rm::NV_ESC_RM_DUP_OBJECT:
+    case rm::NV_ESC_RM_SHARE:
+    case rm::NV_ESC_RM_FREE:
+    case rm::NV_ESC_RM_MAP_MEMORY:
+    case rm::NV_ESC_RM_UNMAP_MEMORY:
+    case rm::NV_ESC_RM_VID_HEAP_CONTROL:
+      return rm::NV_ERR_INVALID_OBJECT_HANDLE;
+    default:
+      return rm::NV_ERR_INVALID_CLIENT;
+  }
+}
+
 std::string Hex(const char* what, std::uint32_t value) {
   char text[64];
   (void)std::snprintf(text, sizeof(text), "%s 0x%x", what, value);
@@ -161,7 +178,7 @@ Decision Boundary::Decide(Call& call) {
   // Everything else acts for a client, and only for one of this container's.
   const auto client = ledger_.FindClient(call.client);
   if (!client) {
-    return Answer(call, rm::NV_ERR_INVALID_CLIENT, EscapeName(call.nr) + " on a foreign client");
+    return Answer(call, NoSuchClient(call.nr), EscapeName(call.nr) + " on a foreign client");
   }
   decision.client = client->ref;
   switch (call.nr) {
@@ -231,7 +248,7 @@ Decision Boundary::Reserve(Call& call, Decision decision, ledger::Kind kind, std
 Decision Boundary::DecideAlloc(Call& call, Decision decision) {
   const auto parent = ledger_.Find(decision.client, call.object);
   if (!parent) {
-    return Answer(call, rm::NV_ERR_INVALID_OBJECT_PARENT, "RM_ALLOC below an unknown object");
+    return Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, "RM_ALLOC below an unknown object");
   }
   decision.object = parent->ref;
   const ClassRule* rule = FindClassRule(call.command);
@@ -282,12 +299,12 @@ Decision Boundary::DecideDup(Call& call, Decision decision) {
   const auto dup = Load<rm::NVOS55_PARAMETERS>(call.image);
   const auto source = ledger_.FindClient(dup.hClientSrc);
   if (!source) {
-    return Answer(call, rm::NV_ERR_INVALID_CLIENT, "RM_DUP_OBJECT of a foreign client");
+    return Answer(call, NoSuchClient(call.nr), "RM_DUP_OBJECT of a foreign client");
   }
   const auto parent = ledger_.Find(decision.client, dup.hParent);
   const auto object = ledger_.Find(source->ref, dup.hObjectSrc);
   if (!parent || !object) {
-    return Answer(call, rm::NV_ERR_INVALID_OBJECT, "RM_DUP_OBJECT of an unknown object");
+    return Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, "RM_DUP_OBJECT of an unknown object");
   }
   decision.object = parent->ref;
   auto reservation = ledger_.ReserveDup(source->ref, object->ref);
@@ -386,7 +403,7 @@ Decision Boundary::DecideControl(Call& call, Decision decision) {
   }
   const auto head = Load<rm::NVOS54_PARAMETERS>(call.image);
   if (head.paramsSize != rm::ControlSize(abi_, call.command) || call.nested.empty()) {
-    return Answer(call, rm::NV_ERR_INVALID_PARAM_STRUCT, ControlName(call.command) + " (size)");
+    return Answer(call, rm::NV_ERR_INVALID_ARGUMENT, ControlName(call.command) + " (size)");
   }
   decision.card = ledger_.CardOf(decision.client, call.object);
   const Bytes& params = call.nested[0].bytes;

@@ -181,14 +181,15 @@ TEST_F(BoundaryTest, RefusesOtherCardsForeignClientsAndUnknownThings) {
   other.deviceId = 1;  // exists on the node, is not granted
   EXPECT_EQ(Alloc(kClient, 0x30, rm::NV01_DEVICE_0, memory_.Lend(other)),
             rm::NV_ERR_INSUFFICIENT_PERMISSIONS);
-  EXPECT_EQ(Alloc(0xc1d00002, 0x30, rm::NV01_DEVICE_0, 0, 0xc1d00002), rm::NV_ERR_INVALID_CLIENT);
+  EXPECT_EQ(Alloc(0xc1d00002, 0x30, rm::NV01_DEVICE_0, 0, 0xc1d00002),
+            rm::NV_ERR_INVALID_OBJECT_HANDLE);
   EXPECT_EQ(Alloc(kDevice, 0x30, rm::RM_USER_SHARED_DATA), rm::NV_ERR_INVALID_CLASS);
   EXPECT_EQ(Alloc(kDevice, 0x30, rm::NV01_MEMORY_LOCAL_PHYSICAL), rm::NV_ERR_INVALID_CLASS);
   rm::NVOS55_PARAMETERS dup{kClient, kDevice, 0x31, 0xc1d00002, 0x20, 0, 0};
   Call call;
   ASSERT_EQ(Copy(rm::NV_ESC_RM_DUP_OBJECT, dup, call), 0);
   EXPECT_EQ(boundary_.Decide(call).action, Decision::Action::kAnswer);
-  EXPECT_EQ(StatusOf(call), rm::NV_ERR_INVALID_CLIENT);
+  EXPECT_EQ(StatusOf(call), rm::NV_ERR_INVALID_OBJECT_HANDLE);
   rm::NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS disable{};
   Decision decision;
   call = Control(kSubdevice, 0x2080110b, disable, decision);

@@ -195,7 +195,8 @@ TEST_P(MountTreeTest, ADeviceNodeKeepsItsNumberWorksAndIsWatchedThroughItsBind) 
     }
     const UniqueFd fd(open("/dev/nvidia7", O_RDWR | O_CLOEXEC));
     struct stat st{};
-    if (fstat(fd.get(), &st) != 0 || !S_ISCHR(st.st_mode) || st.st_rdev != makedev(1, 3)) {
+    if (!fd.valid() || fstat(fd.get(), &st) != 0 || !S_ISCHR(st.st_mode) ||
+        st.st_rdev != makedev(1, 3)) {
       return "the node's number is lost";
     }
     return write(fd.get(), "x", 1) == 1 ? "" : "the device does not work";

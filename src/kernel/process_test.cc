@@ -20,6 +20,7 @@ TEST(Identify, KnowsADeviceByItsNumberWhereverItLies) {
 
 TEST(Identify, KnowsOtherFilesByDeviceAndInode) {
   const UniqueFd folder(open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  ASSERT_TRUE(folder.valid());
   struct stat st{};
   ASSERT_EQ(fstat(folder.get(), &st), 0);
   const auto identity = Identify(folder.get());

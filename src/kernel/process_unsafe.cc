@@ -128,7 +128,7 @@ Result<std::shared_ptr<const Process>> CallerTable::FindProcess(pid_t tgid, pid_
 Result<std::shared_ptr<const Caller>> CallerTable::Find(pid_t tid, bool fresh) {
   const std::lock_guard lock(mutex_);
   if (const auto found = threads_.find(tid); found != threads_.end()) {
-    if (!fresh && found->second->thread_pidfd.valid() && found->second->Alive()) {
+    if (!fresh && found->second->thread_pidfd.valid()) {
       return found->second;
     }
     threads_.erase(found);

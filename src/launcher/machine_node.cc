@@ -255,4 +255,22 @@ Result<std::optional<Node>> FindMachineNode(const Machine& machine) {
   return std::optional(std::move(node));
 }
 
+Result<> CheckOpenToShims(const Node& node, const Grant& grant) {
+  constexpr mode_t kReadWrite = S_IROTH | S_IWOTH;
+  ShimConfig told;
+  Describe(node, grant, told);
+  for (const NodeFile& file : told.files) {
+    struct stat st{};
+    if (file.simulated || !file.granted || file.kind == NodeFile::Kind::kUvm ||
+        stat(file.path.c_str(), &st) != 0 || (st.st_mode & kReadWrite) == kReadWrite) {
+      continue;  // what is gone the shim names itself
+    }
+    return Error{Code::kPermission, 0,
+                 "a container's shim runs under a user of its own, which may not open " + file.path,
+                 "make it readable and writable for everyone, as the driver does by itself (module "
+                 "parameter NVreg_DeviceFileMode), or run this as a user who may open it"};
+  }
+  return {};
+}
+
 }  // namespace cgpu

@@ -50,6 +50,10 @@ struct Machine {
 // its index. Asking opens the cards for a moment, which wakes them up. Changes nothing.
 [[nodiscard]] Result<std::optional<Node>> FindMachineNode(const Machine& machine = {});
 
+// A root's shims run under users of their own, in no group: kPermission unless everyone may open
+// the control file and the files of `grant`'s cards. Simulated files are open to all.
+[[nodiscard]] Result<> CheckOpenToShims(const Node& node, const Grant& grant);
+
 }  // namespace cgpu
 
 #endif  // CGPU_LAUNCHER_MACHINE_NODE_H_

@@ -290,6 +290,25 @@ TEST_F(MachineNodeTest, FilesThatThisUserMayNotOpen) {
   EXPECT_THAT(error.hint, HasSubstr("ls -l /dev/nvidia*"));
 }
 
+TEST_F(MachineNodeTest, AShimsOwnUserMustBeAbleToOpenWhatIsGranted) {
+  CGPU_NEED(Load({0, 1}) && Device("nvidia-uvm", 510, 0, 0600));
+  const auto found = FindMachineNode(machine_);
+  ASSERT_TRUE(found.ok()) << found.error().what;
+  const Grant grant{{{(*found)->cards[1], 1 << 30}}};
+  EXPECT_TRUE(CheckOpenToShims(**found, grant).ok());
+  ASSERT_EQ(chmod((machine_.root + "/dev/nvidia0").c_str(), 0660), 0);
+  EXPECT_TRUE(CheckOpenToShims(**found, grant).ok());  // not granted
+  for (const char* name : {"nvidia1", "nvidiactl"}) {
+    const std::string path = machine_.root + "/dev/" + name;
+    ASSERT_EQ(chmod(path.c_str(), 0664), 0);
+    const auto checked = CheckOpenToShims(**found, grant);
+    ASSERT_FALSE(checked.ok()) << name;
+    EXPECT_EQ(checked.error().code, Code::kPermission);
+    EXPECT_THAT(checked.error().what, HasSubstr(path));
+    ASSERT_EQ(chmod(path.c_str(), 0666), 0);
+  }
+}
+
 TEST_F(MachineNodeTest, FindNodeTakesTheMachinesDriverAndNeverASimulatedNodeForABrokenOne) {
   Put("/proc/driver/nvidia/version", kVersion550);
   const auto broken = FindNode("", machine_);

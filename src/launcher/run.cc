@@ -15,6 +15,7 @@
 #include "launcher/container.h"
 #include "launcher/descriptors.h"
 #include "launcher/machine.h"
+#include "launcher/machine_node.h"
 #include "launcher/node.h"
 #include "launcher/shim_process.h"
 #include "registry/registry.h"
@@ -111,6 +112,9 @@ Result<Reserved> Reserve(const Registry& registry, const Node& node, const RunOp
     return grant.error();
   }
   reserved.grant = std::move(*grant);
+  if (geteuid() == 0) {
+    CGPU_TRY(CheckOpenToShims(node, reserved.grant));
+  }
   reserved.reservation.user = getuid();
   reserved.reservation.shim_uid =
       geteuid() == 0 ? PickShimUid(live.value(), random.value().number) : geteuid();

@@ -1,0 +1,362 @@
+"""What a slice must hold, in a few lines: objects hold blocks of memory, clients hold objects, open
+files hold clients and exported objects, processes and sockets hold open files. It does what a
+random sequence of operations does to that, by what Linux and the driver promise, and tells workers
+(worker.py) to do the same."""
+import random
+import time
+
+import cgpu_test as t
+import worker as w
+
+OK = 0
+NO_MEMORY = 0x51
+MAX_PROCESSES = 6
+MAX_QUEUE = 4
+
+
+class File:
+    """An open file: held by the processes that have it open, and by messages on their way."""
+
+    def __init__(self, number, kind, process):
+        self.number = number
+        self.kind = kind  # "client", "export", "map"
+        self.creator = process  # who knows the client on it; None when it has closed the file
+        self.holders = {process}
+        self.in_flight = 0
+        self.root = 0  # of a client: its handle
+        self.objects = {}  # of a client: blocks by handle
+        self.block = None  # of an export
+
+    def alive(self):
+        return bool(self.holders or self.in_flight)
+
+    def close(self, process):
+        self.holders.discard(process)
+        if self.creator is process:
+            self.creator = None
+
+    def blocks(self):
+        return set(self.objects.values()) | ({self.block} if self.block else set())
+
+
+class Block:
+    def __init__(self, size, group=False):
+        self.size = size
+        self.group = group
+
+
+class Process:
+    def __init__(self, worker):
+        self.worker = worker
+        self.name = worker.name
+        self.peers = {}  # processes at the other ends of its socketpairs
+        self.queue = {}  # files sent to it and not yet received, by peer
+
+
+class Slice:
+    """One container: a root worker and what comes of it."""
+
+    def __init__(self, node, name, limit, seed):
+        self.name = name
+        self.limit = limit
+        self.random = random.Random(seed)
+        self.files = {}
+        self.done = {}
+        self._next = 1
+        self._node = node
+        self._workers = w.Workers()
+        self.group_bytes = None
+        self.container = "%s-%s" % (node.name, name)
+        self.run = node.run(self._workers.argv(name + "0"), mem="%d" % (limit // t.MIB),
+                            flags=("--gpus", "1", "--name", self.container), name=name)
+        self.root = Process(self._workers.accept(name + "0", self.run))
+        self.processes = {self.root.name: self.root}
+
+    # What must be so.
+
+    def held(self):
+        blocks = set()
+        for file in self.files.values():
+            if file.alive():
+                blocks |= file.blocks()
+        return sum(block.size for block in blocks)
+
+    def clients(self):
+        return sum(file.alive() and file.kind == "client" for file in self.files.values())
+
+    def exports(self):
+        return sum(file.alive() and file.kind == "export" for file in self.files.values())
+
+    def counted(self):
+        """What cgpu says of it."""
+        (found,) = [c for c in self._node.containers() if c["name"] == self.container]
+        return found["gpus"][0]
+
+    # Operations. Each returns False where there is nothing that it could be done to.
+
+    def step(self):
+        operations = [(self.client, 3), (self.alloc, 10), (self.group, 2), (self.free, 5),
+                      (self.dup, 5), (self.dup_shared, 2), (self.export, 4), (self.take, 4),
+                      (self.map, 3), (self.drop, 3), (self.send, 4), (self.receive, 4),
+                      (self.fork, 3), (self.exec, 1), (self.kill, 2), (self.kill_midst, 1),
+                      (self.leave, 1)]
+        names, weights = zip(*operations)
+        for operation in self.random.choices(names, weights, k=50):
+            process = self.random.choice(sorted(self.processes.values(), key=lambda p: p.name))
+            if operation(process) is not False:
+                self.done[operation.__name__] = self.done.get(operation.__name__, 0) + 1
+                return
+
+    def _say(self, process, what):
+        print("  %s: %s" % (process.name, what))
+
+    def _pick(self, items):
+        return self.random.choice(sorted(items, key=lambda file: file.number)) if items else None
+
+    def _new(self, kind, process):
+        file = File(self._next, kind, process)
+        self.files[self._next] = file
+        self._next += 1
+        return file
+
+    def _open(self, process, kind=None):
+        return [file for file in self.files.values()
+                if process in file.holders and kind in (None, file.kind)]
+
+    def _clients(self, process):
+        """A client is its creator's, also where others hold its file."""
+        return [file for file in self._open(process, "client") if file.creator is process]
+
+    def _object(self, files, memory=True):
+        """A client with one of its objects."""
+        found = [(file, handle) for file in sorted(files, key=lambda f: f.number)
+                 for handle, block in sorted(file.objects.items()) if not (memory and block.group)]
+        return self.random.choice(found) if found else (None, 0)
+
+    def _settle(self):
+        until = time.monotonic() + t.DEADLINE
+        while self.counted()["used_bytes"] != self.held():
+            t.check(time.monotonic() < until, "cgpu ps says %s, not %d" %
+                    (self.counted(), self.held()))
+            self._node.sync()
+
+    def _check(self, process, words, status, wanted):
+        t.check(status == wanted, "%s: `%s` gave 0x%x, not 0x%x; %d of %d bytes must be held" % (
+            process.name, " ".join(map(str, words)), status, wanted, self.held(), self.limit))
+
+    def client(self, process):
+        if len(self._clients(process)) >= 4:
+            return False
+        file = self._new("client", process)
+        self._say(process, "client %d" % file.number)
+        (file.root,) = process.worker.do("client", file.number)
+        return True
+
+    def _allocate(self, process, words, size, group):
+        file = self._pick(self._clients(process))
+        if file is None:
+            return False
+        fits = self.held() + size <= self.limit
+        self._say(process, "%s on client %d: %s" % (words, file.number, fits))
+        command = [words[0], file.number, *words[1:]]
+        status, rest = process.worker.ask(*command)
+        if fits and status == NO_MEMORY:
+            # What was closed a moment ago may still be counted: not for ever.
+            self._settle()
+            status, rest = process.worker.ask(*command)
+        self._check(process, command, status, OK if fits else NO_MEMORY)
+        if fits:
+            file.objects[rest[0]] = Block(size, group)
+        return True
+
+    def alloc(self, process):
+        mib = self.random.choice([1, 2, 4, 6, 16, 32, 64, 100])
+        return self._allocate(process, ["alloc", mib], mib * t.MIB, False)
+
+    def group(self, process):
+        return self._allocate(process, ["group"], self.group_bytes, True)
+
+    def free(self, process):
+        file, handle = self._object(self._clients(process), memory=False)
+        if file is None:
+            return False
+        self._say(process, "free 0x%x of client %d" % (handle, file.number))
+        process.worker.do("free", file.number, handle)
+        del file.objects[handle]
+        return True
+
+    def _copy(self, process, source, handle):
+        target = self._pick(self._clients(process))
+        if target is None or source is None:
+            return False
+        self._say(process, "dup 0x%x of client %d to %d" % (handle, source.number, target.number))
+        (copy,) = process.worker.do("dup", target.number, source.root, handle)
+        target.objects[copy] = source.objects[handle]
+        return True
+
+    def dup(self, process):
+        return self._copy(process, *self._object(self._clients(process)))
+
+    def dup_shared(self, process):
+        """Between two processes: the owner has to allow it."""
+        others = [file for file in self.files.values()
+                  if file.kind == "client" and file.creator not in (None, process)]
+        source, handle = self._object(others)
+        if source is None or not self._clients(process):
+            return False
+        source.creator.worker.do("share", source.number, handle)
+        return self._copy(process, source, handle)
+
+    def export(self, process):
+        source, handle = self._object(self._clients(process))
+        if source is None:
+            return False
+        file = self._new("export", process)
+        self._say(process, "export 0x%x of client %d to %d" % (handle, source.number, file.number))
+        process.worker.do("export", source.number, handle, file.number)
+        file.block = source.objects[handle]
+        return True
+
+    def take(self, process):
+        """Imports."""
+        file, target = self._pick(self._open(process, "export")), self._pick(self._clients(process))
+        if file is None or target is None:
+            return False
+        self._say(process, "import %d into client %d" % (file.number, target.number))
+        (handle,) = process.worker.do("import", target.number, file.number)
+        target.objects[handle] = file.block
+        return True
+
+    def map(self, process):
+        """A mapping keeps its card file open, and no memory."""
+        source, handle = self._object(self._clients(process))
+        if source is None:
+            return False
+        file = self._new("map", process)
+        self._say(process, "map 0x%x of client %d by %d" % (handle, source.number, file.number))
+        process.worker.do("map", source.number, handle, file.number, 65536)
+        return True
+
+    def drop(self, process):
+        file = self._pick(self._open(process))
+        if file is None:
+            return False
+        self._say(process, "drop %s %d" % (file.kind, file.number))
+        process.worker.do("drop", file.number)
+        file.close(process)
+        return True
+
+    def send(self, process):
+        file = self._pick(self._open(process))
+        peers = sorted((p for p in process.peers if len(p.queue[process]) < MAX_QUEUE),
+                       key=lambda p: p.name)
+        if file is None or not peers:
+            return False
+        peer = self.random.choice(peers)
+        self._say(process, "send %s %d to %s" % (file.kind, file.number, peer.name))
+        process.worker.do("send", peer.name, file.number)
+        peer.queue[process].append(file)
+        file.in_flight += 1
+        return True
+
+    def receive(self, process):
+        peers = sorted((p for p in process.queue if process.queue[p]), key=lambda p: p.name)
+        if not peers:
+            return False
+        peer = self.random.choice(peers)
+        file = process.queue[peer].pop(0)
+        self._say(process, "receive %s %d from %s" % (file.kind, file.number, peer.name))
+        process.worker.do("recv", peer.name, file.number)
+        file.in_flight -= 1
+        file.holders.add(process)
+        return True
+
+    def fork(self, process):
+        if len(self.processes) >= MAX_PROCESSES:
+            return False
+        name = "%s%d" % (self.name, self._next)
+        self._next += 1
+        self._say(process, "fork %s" % name)
+        child = Process(self._workers.fork(process.worker, name))
+        for one, other in ((process, child), (child, process)):
+            one.peers[other] = True
+            one.queue[other] = []
+        for file in self._open(process):
+            file.holders.add(child)
+        self.processes[name] = child
+        return True
+
+    def _forget(self, process):
+        """All its files are closed."""
+        for file in self._open(process):
+            file.close(process)
+        for queue in process.queue.values():
+            for file in queue:
+                file.in_flight -= 1
+        process.queue = {}
+        for peer in process.peers:
+            peer.peers.pop(process, None)  # what it has sent can still be received
+        process.peers = {}
+
+    def _end(self, process):
+        del self.processes[process.name]
+        self._forget(process)
+
+    def exec(self, process):
+        self._say(process, "exec")
+        process.worker.send("exec")
+        t.check(process.worker.line() == "hello " + process.name, "no hello after exec")
+        self._forget(process)
+        return True
+
+    def kill(self, process):
+        if process is self.root:
+            return False
+        self._say(process, "kill -9")
+        process.worker.kill()
+        self._end(process)
+        return True
+
+    def kill_midst(self, process):
+        """kill -9 during a call of which only what dies with it can be the result."""
+        if process is self.root:
+            return False
+        own = self._pick([f for f in self._clients(process) if len(f.holders) == 1 and
+                          not f.in_flight])
+        if own is not None and self.random.random() < 0.5:
+            self._say(process, "kill -9 during an allocation on client %d" % own.number)
+            process.worker.send("alloc", own.number, 2)
+        else:
+            self._say(process, "kill -9 while clients come and go")
+            process.worker.send("churn", 2, 0)
+            t.check(process.worker.line() == "churning", "no churning")
+        process.worker.kill()
+        self._end(process)
+        return True
+
+    def leave(self, process):
+        if process is self.root:
+            return False
+        self._say(process, "end")
+        process.worker.send("end")
+        process.worker.wait_gone()
+        self._end(process)
+        return True
+
+    def measure_group(self):
+        """What a channel group takes, by the driver's books. The slice is empty."""
+        self.root.worker.do("client", 0)
+        self.root.worker.do("group", 0)
+        self.group_bytes = self.counted()["used_bytes"]
+        t.check(0 < self.group_bytes == self._node.used(), "a group takes %d" % self.group_bytes)
+        self.root.worker.do("drop", 0)
+        self._node.wait_used(0, "after the first channel group")
+
+    def kill_all(self):
+        """The container's first process is killed: everything ends."""
+        self.root.worker.kill()
+        for process in list(self.processes.values()):
+            if process is not self.root:
+                process.worker.wait_gone()
+            self._end(process)
+        t.check(self.run.end() == 137, "cgpu run ended with another status than 137")

@@ -1,0 +1,392 @@
+// A tenant that does what it is told: it connects to the test's socket, says "hello NAME", and then
+// answers every line with one line. What it did is the test's to know; it keeps only what it needs
+// to do the next thing: its clients and files, under numbers that the test gives them. See
+// worker.py for the commands.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <map>
+#include <sstream>
+
+#include "common.h"
+#include "rm/nv_controls.h"
+#include "rm/nv_ctrl.h"
+
+namespace cgpu {
+namespace {
+
+using adversary::Client;
+using adversary::Die;
+using adversary::Say;
+using Args = std::vector<std::string>;
+
+struct Map {
+  void* at = nullptr;
+  std::size_t size = 0;
+};
+
+struct Worker {
+  std::string socket;  // of the test
+  std::map<std::uint64_t, Client> clients;
+  std::map<std::uint64_t, int> files;  // exports, mapped card files, control files received
+  std::map<std::uint64_t, Map> maps;   // by the number of their file
+  std::map<std::string, int> peers;    // ends of socketpairs
+};
+
+std::uint32_t U32(const Args& args, std::size_t index) {
+  return static_cast<std::uint32_t>(adversary::Number(args, index, 0));
+}
+
+Client& ClientOf(Worker& worker, const Args& args) {
+  const auto found = worker.clients.find(adversary::Number(args, 1, 0));
+  if (found == worker.clients.end()) {
+    Die("failed: there is no client %s", args.at(1).c_str());
+  }
+  return found->second;
+}
+
+// A client with a device of the first card that it may have.
+Client MakeClient() {
+  Client client = adversary::MakeRoot();
+  std::uint32_t status = rm::NV_ERR_INVALID_ARGUMENT;
+  for (std::uint32_t instance = 0; instance < 32 && status != rm::NV_OK; ++instance) {
+    status = client.AllocDevice(instance);
+  }
+  if (status != rm::NV_OK) {
+    Die("failed: no device: status 0x%x", status);
+  }
+  return client;
+}
+
+// Standard input and output are the test's from here on.
+void Connect(const Worker& worker, const std::string& name) {
+  const int fd = adversary::ConnectTo(worker.socket);
+  if (dup2(fd, STDIN_FILENO) < 0 || dup2(fd, STDOUT_FILENO) < 0) {
+    _exit(3);
+  }
+  close(fd);
+  Say("hello %s", name.c_str());
+}
+
+void KeepFile(Worker& worker, std::uint64_t number, int fd) {
+  const auto [at, fresh] = worker.files.emplace(number, fd);
+  if (!fresh) {  // it had it already: one is enough
+    close(fd);
+  }
+}
+
+// map CLIENT OBJECT FILE BYTES: through a card file of its own, written to and read back.
+void MapObject(Worker& worker, const Args& args) {
+  const Client& client = ClientOf(worker, args);
+  const std::uint64_t number = adversary::Number(args, 3, 0);
+  const std::size_t size = adversary::Number(args, 4, 0);
+  const int file = adversary::OpenCard();
+  rm::nv_ioctl_nvos33_parameters_with_fd call{};
+  call.params.hClient = client.root;
+  call.params.hDevice = Client::kDevice;
+  call.params.hMemory = U32(args, 2);
+  call.params.length = size;
+  call.fd = file;
+  const int error = client.issue(client.ctl, rm::NV_ESC_RM_MAP_MEMORY, &call, sizeof(call));
+  if (error != 0 || call.params.status != rm::NV_OK) {
+    close(file);
+    Say("0x%x", error != 0 ? adversary::kNoAnswer : call.params.status);
+    return;
+  }
+  void* at = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (at == MAP_FAILED) {
+    Die("failed: mmap: %s", std::strerror(errno));
+  }
+  volatile auto* bytes = static_cast<volatile unsigned char*>(at);
+  bytes[size - 1] = 0x5a;
+  if (bytes[size - 1] != 0x5a) {
+    Die("failed: what was written is not there");
+  }
+  worker.maps[number] = {at, size};
+  worker.files[number] = file;
+  Say("0x0");
+}
+
+// drop FILE
+void Drop(Worker& worker, const Args& args) {
+  const std::uint64_t number = adversary::Number(args, 1, 0);
+  if (const auto map = worker.maps.find(number); map != worker.maps.end()) {
+    munmap(map->second.at, map->second.size);
+    worker.maps.erase(map);
+  }
+  if (const auto file = worker.files.find(number); file != worker.files.end()) {
+    close(file->second);
+    worker.files.erase(file);
+  }
+  if (const auto client = worker.clients.find(number); client != worker.clients.end()) {
+    close(client->second.card);
+    close(client->second.ctl);
+    worker.clients.erase(client);
+  }
+  Say("0x0");
+}
+
+// fork NAME: a child with a socketpair in between; each end is known by the other's name.
+void Fork(Worker& worker, const Args& args, std::string* own_name) {
+  int pair[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
+    Die("failed: socketpair: %s", std::strerror(errno));
+  }
+  const pid_t child = fork();
+  if (child < 0) {
+    Die("failed: fork: %s", std::strerror(errno));
+  }
+  close(pair[child == 0 ? 0 : 1]);
+  if (child == 0) {
+    for (const auto& [name, fd] : worker.peers) {
+      close(fd);
+    }
+    worker.peers = {{*own_name, pair[1]}};
+    *own_name = args.at(1);
+    Connect(worker, *own_name);
+  } else {
+    worker.peers[args.at(1)] = pair[0];
+    Say("0x0 %d", child);
+  }
+}
+
+// Becomes another program image: everything but the connection is closed by that.
+void Exec(const std::string& socket, const std::string& name) {
+  std::string program = "worker";
+  std::string path = socket;
+  std::string own = name;
+  std::string resume = "resume";
+  char* argv[] = {program.data(), path.data(), own.data(), resume.data(), nullptr};
+  char* envp[] = {nullptr};
+  execve("/proc/self/exe", argv, envp);
+  Die("failed: exec: %s", std::strerror(errno));
+}
+
+// churn MIB ROUNDS: clients with memory and copies of it come and go. ROUNDS 0: until killed.
+void Churn(const Args& args) {
+  const std::uint64_t mib = adversary::Number(args, 1, 2);
+  const std::uint64_t rounds = adversary::Number(args, 2, 0);
+  for (std::uint64_t round = 0; rounds == 0 || round < rounds; ++round) {
+    Client client = MakeClient();
+    std::uint32_t object = 0;
+    if (round == 0) {
+      Say("churning");
+    }
+    const auto status = client.AllocMemory(mib, &object);
+    const int file = adversary::OpenControl();
+    if (status == rm::NV_OK &&
+        (client.Dup(client.root, object, client.next++) != rm::NV_OK || file < 0 ||
+         client.Export(object, file) != rm::NV_OK || client.Free(object) != rm::NV_OK)) {
+      Die("failed: in round %llu", static_cast<unsigned long long>(round));
+    }
+    if (status != rm::NV_OK && status != rm::NV_ERR_NO_MEMORY) {
+      Die("failed: status 0x%x", status);
+    }
+    close(file);
+    close(client.card);
+    close(client.ctl);
+  }
+  Say("0x0");
+}
+
+// view CLIENT: everything that the driver enumerates of cards and processes, by raw controls.
+void View(const Client& client) {
+  rm::nv_ioctl_card_info_t cards[32] = {};
+  if (client.issue(client.ctl, rm::NV_ESC_CARD_INFO, cards, sizeof(cards)) != 0) {
+    Die("failed: no card info");
+  }
+  std::ostringstream text;
+  for (const auto& card : cards) {
+    if (card.valid != 0) {
+      text << " card:" << card.gpu_id << ':' << card.minor_number << ':'
+           << unsigned{card.pci_info.bus} << ':' << unsigned{card.pci_info.slot};
+    }
+  }
+  rm::NV0000_CTRL_GPU_GET_PROBED_IDS_PARAMS_V550 ids{};
+  for (const auto command :
+       {rm::NV0000_CTRL_CMD_GPU_GET_ATTACHED_IDS, rm::NV0000_CTRL_CMD_GPU_GET_PROBED_IDS}) {
+    const bool attached = command == rm::NV0000_CTRL_CMD_GPU_GET_ATTACHED_IDS;
+    const std::uint32_t size =
+        attached ? sizeof(rm::NV0000_CTRL_GPU_GET_ATTACHED_IDS_PARAMS) : sizeof(ids);
+    if (client.Control(client.root, command, &ids, size) != rm::NV_OK) {
+      Die("failed: command 0x%x", command);
+    }
+    for (const auto id : ids.gpuIds) {
+      if (id != rm::NV0000_CTRL_GPU_INVALID_ID) {
+        text << (attached ? " attached:" : " probed:") << id;
+      }
+    }
+  }
+  rm::NV2080_CTRL_GPU_GET_PIDS_PARAMS pids{};
+  pids.idType = rm::NV2080_CTRL_GPU_GET_PIDS_ID_TYPE_CLASS;
+  pids.id = rm::NV20_SUBDEVICE_0;
+  if (client.Control(Client::kSubdevice, rm::NV2080_CTRL_CMD_GPU_GET_PIDS, &pids, sizeof(pids)) !=
+      rm::NV_OK) {
+    Die("failed: no list of processes");
+  }
+  for (std::uint32_t i = 0; i < pids.pidTblCount; ++i) {
+    text << " pid:" << pids.pidTbl[i];
+  }
+  Say("0x0%s", text.str().c_str());
+}
+
+// foreign CLIENT ID: what the driver tells of a card by its id.
+void AskById(const Client& client, std::uint32_t id) {
+  rm::NV0000_CTRL_GPU_GET_UUID_FROM_GPU_ID_PARAMS uuid{};
+  uuid.gpuId = id;
+  uuid.flags = rm::kUuidFormatAscii;
+  rm::NV0000_CTRL_GPU_GET_PCI_INFO_PARAMS pci{};
+  pci.gpuId = id;
+  rm::NV0000_CTRL_GPU_GET_ID_INFO_V2_PARAMS info{};
+  info.gpuId = id;
+  Say("0x0 uuid:0x%x pci:0x%x info:0x%x",
+      client.Control(client.root, rm::NV0000_CTRL_CMD_GPU_GET_UUID_FROM_GPU_ID, &uuid,
+                     sizeof(uuid)),
+      client.Control(client.root, rm::NV0000_CTRL_CMD_GPU_GET_PCI_INFO, &pci, sizeof(pci)),
+      client.Control(client.root, rm::NV0000_CTRL_CMD_GPU_GET_ID_INFO_V2, &info, sizeof(info)));
+}
+
+std::uint32_t ShareWithAll(const Client& client, std::uint32_t object) {
+  rm::NVOS57_PARAMETERS share{};
+  share.hClient = client.root;
+  share.hObject = object;
+  share.sharePolicy.type = rm::RS_SHARE_TYPE_ALL;
+  share.sharePolicy.accessMask.limbs[0] = 1U << rm::RS_ACCESS_DUP_OBJECT;
+  const int error = client.issue(client.ctl, rm::NV_ESC_RM_SHARE, &share, sizeof(share));
+  return error != 0 ? adversary::kNoAnswer : share.status;
+}
+
+std::uint32_t AllocGroup(Client& client, std::uint32_t* handle) {
+  rm::NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS group{};
+  group.engineType = rm::NV2080_ENGINE_TYPE_GRAPHICS;
+  *handle = client.next++;
+  return client.Alloc(Client::kDevice, *handle, rm::KEPLER_CHANNEL_GROUP_A, &group, sizeof(group));
+}
+
+// The commands on one client and its objects: CLIENT is the first argument. False: not one of them.
+bool OnClient(Worker& worker, const Args& args) {
+  const std::string& verb = args.at(0);
+  const std::uint64_t number = adversary::Number(args, 3, 0);
+  if (verb == "alloc" || verb == "group" || verb == "dup" || verb == "import") {
+    Client& client = ClientOf(worker, args);
+    std::uint32_t handle = client.next;
+    std::uint32_t status = 0;
+    if (verb == "alloc") {
+      status = client.AllocMemory(adversary::Number(args, 2, 0), &handle);
+    } else if (verb == "group") {
+      status = AllocGroup(client, &handle);
+    } else if (verb == "dup") {
+      status = client.Dup(U32(args, 2), U32(args, 3), client.next++);
+    } else {
+      status = client.Import(worker.files.at(adversary::Number(args, 2, 0)), client.next++);
+    }
+    Say("0x%x %u", status, handle);
+  } else if (verb == "free") {
+    Say("0x%x", ClientOf(worker, args).Free(U32(args, 2)));
+  } else if (verb == "share") {
+    Say("0x%x", ShareWithAll(ClientOf(worker, args), U32(args, 2)));
+  } else if (verb == "export") {
+    const int file = adversary::OpenControl();
+    const auto status = ClientOf(worker, args).Export(U32(args, 2), file);
+    if (status == rm::NV_OK) {
+      worker.files[number] = file;
+    } else {
+      close(file);
+    }
+    Say("0x%x", status);
+  } else if (verb == "map") {
+    MapObject(worker, args);
+  } else if (verb == "view") {
+    View(ClientOf(worker, args));
+  } else if (verb == "foreign") {
+    AskById(ClientOf(worker, args), U32(args, 2));
+  } else {
+    return false;
+  }
+  return true;
+}
+
+int FileOf(const Worker& worker, std::uint64_t number) {
+  const auto client = worker.clients.find(number);
+  return client != worker.clients.end() ? client->second.ctl : worker.files.at(number);
+}
+
+// False: it is to end.
+bool Do(Worker& worker, const Args& args, std::string* name) {
+  const std::string& verb = args.at(0);
+  if (OnClient(worker, args)) {
+    return true;
+  }
+  if (verb == "client") {
+    const Client client = MakeClient();
+    worker.clients[adversary::Number(args, 1, 0)] = client;
+    Say("0x0 %u", client.root);
+  } else if (verb == "drop") {
+    Drop(worker, args);
+  } else if (verb == "send") {
+    adversary::SendFd(worker.peers.at(args.at(1)), FileOf(worker, adversary::Number(args, 2, 0)));
+    Say("0x0");
+  } else if (verb == "recv") {
+    const std::uint64_t number = adversary::Number(args, 2, 0);
+    const int fd = adversary::ReceiveFd(worker.peers.at(args.at(1)));
+    if (worker.clients.contains(number)) {
+      close(fd);
+    } else {
+      KeepFile(worker, number, fd);
+    }
+    Say("0x0");
+  } else if (verb == "fork") {
+    Fork(worker, args, name);
+  } else if (verb == "exec") {
+    Exec(worker.socket, *name);
+  } else if (verb == "churn") {
+    Churn(args);
+  } else if (verb == "pid") {
+    Say("0x0 %d", getpid());
+  } else if (verb == "end") {
+    return false;
+  } else {
+    Die("failed: no command %s", verb.c_str());
+  }
+  return true;
+}
+
+int Run(const Args& args) {
+  (void)signal(SIGCHLD, SIG_IGN);
+  Worker worker;
+  worker.socket = args.at(1);
+  std::string name = args.at(2);
+  if (args.size() > 3) {
+    Say("hello %s", name.c_str());
+  } else {
+    Connect(worker, name);
+  }
+  std::string line;
+  while (adversary::Line(&line)) {
+    std::istringstream words(line);
+    Args command;
+    for (std::string word; words >> word;) {
+      command.push_back(word);
+    }
+    if (!command.empty() && !Do(worker, command, &name)) {
+      break;
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace cgpu
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> args(argv, argv + argc);
+  if (args.size() < 3) {
+    cgpu::adversary::Die("usage: worker SOCKET NAME");
+  }
+  return cgpu::Run(args);
+}
