@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
 #include <utility>
 
 #include "grant/grant.h"
 
 namespace cgpu {
 namespace {
+
+// Each takes an open file.
+constexpr std::size_t kAskedAtOnce = 256;
 
 // What is known of a container without its shim.
 ContainerStatus StatusFrom(const Reservation& reservation) {
@@ -29,12 +33,38 @@ ContainerStatus StatusFrom(const Reservation& reservation) {
   return status;
 }
 
-Result<ContainerStatus> AskStatus(const Registry& registry, const std::string& id) {
-  const auto answer = registry.Ask(id, AdminRequest{});
+Result<ContainerStatus> StatusOf(const Registry& registry, const Result<UniqueFd>& request,
+                                 const std::string& id) {
+  if (!request.ok()) {
+    return request.error();
+  }
+  const auto answer = registry.Answer(request.value(), id);
   if (!answer.ok()) {
     return answer.error();
   }
   return DecodeStatus(answer.value());
+}
+
+Result<ContainerStatus> AskStatus(const Registry& registry, const std::string& id) {
+  return StatusOf(registry, registry.Request(id, AdminRequest{}), id);
+}
+
+// All are asked before the first is waited for: on a busy machine each shim takes a while until it
+// runs, and they do so side by side.
+void AppendStatuses(const Registry& registry, std::span<const Reservation> reservations,
+                    std::vector<ContainerStatus>& containers) {
+  std::vector<Result<UniqueFd>> requests;
+  for (const Reservation& reservation : reservations) {
+    requests.push_back(registry.Request(reservation.id, AdminRequest{}));
+  }
+  for (std::size_t i = 0; i < reservations.size(); ++i) {
+    auto status = StatusOf(registry, requests[i], reservations[i].id);
+    if (status.ok()) {
+      containers.push_back(std::move(*status));
+    } else if (status.error().code != Code::kNotFound) {
+      containers.push_back(StatusFrom(reservations[i]));
+    }
+  }
 }
 
 Result<std::vector<Reservation>> Live(const Registry& registry) {
@@ -120,13 +150,9 @@ Result<std::vector<ContainerStatus>> ListContainers(const Registry& registry) {
     return live.error();
   }
   std::vector<ContainerStatus> containers;
-  for (const Reservation& reservation : live.value()) {
-    auto status = AskStatus(registry, reservation.id);
-    if (status.ok()) {
-      containers.push_back(std::move(*status));
-    } else if (status.error().code != Code::kNotFound) {
-      containers.push_back(StatusFrom(reservation));
-    }
+  for (std::size_t first = 0; first < live.value().size(); first += kAskedAtOnce) {
+    const std::size_t count = std::min(kAskedAtOnce, live.value().size() - first);
+    AppendStatuses(registry, std::span(live.value()).subspan(first, count), containers);
   }
   return containers;
 }

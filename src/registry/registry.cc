@@ -234,7 +234,7 @@ void Registry::RemoveIfDead(const RegistryLock& /*lock*/, const std::string& id)
   }
 }
 
-Result<std::string> Registry::Ask(const std::string& id, const AdminRequest& request) const {
+Result<UniqueFd> Registry::Request(const std::string& id, const AdminRequest& request) const {
   auto fd = Connect(PathOf(id, ".sock"));
   if (!fd.ok()) {
     Error error = fd.error();
@@ -254,7 +254,19 @@ Result<std::string> Registry::Ask(const std::string& id, const AdminRequest& req
       shutdown(fd->get(), SHUT_WR) != 0) {
     return Error{Code::kNotFound, errno, "container " + id + " has ended", {}};
   }
-  return ReadAnswer(fd->get(), id);
+  return std::move(*fd);
+}
+
+Result<std::string> Registry::Answer(const UniqueFd& request, const std::string& id) const {
+  return ReadAnswer(request.get(), id);
+}
+
+Result<std::string> Registry::Ask(const std::string& id, const AdminRequest& request) const {
+  const auto sent = Request(id, request);
+  if (!sent.ok()) {
+    return sent.error();
+  }
+  return Answer(sent.value(), id);
 }
 
 }  // namespace cgpu

@@ -62,6 +62,10 @@ class Registry {
   // One request to the shim of `id`, and its whole answer. kNotFound when the container has ended,
   // kUnavailable when its shim gives no answer within seconds.
   [[nodiscard]] Result<std::string> Ask(const std::string& id, const AdminRequest& request) const;
+  // The same in two steps, so that many shims can be asked at once: sends the request, and waits
+  // for the answer to it. A request given up is closed.
+  [[nodiscard]] Result<UniqueFd> Request(const std::string& id, const AdminRequest& request) const;
+  [[nodiscard]] Result<std::string> Answer(const UniqueFd& request, const std::string& id) const;
 
  private:
   explicit Registry(std::string folder) : folder_(std::move(folder)) {}

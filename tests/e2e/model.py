@@ -328,7 +328,7 @@ class Slice:
             process.worker.send("alloc", own.number, 2)
         else:
             self._say(process, "kill -9 while clients come and go")
-            process.worker.send("churn", 2, 0)
+            process.worker.send("churn", 2)
             t.check(process.worker.line() == "churning", "no churning")
         process.worker.kill()
         self._end(process)

@@ -2,8 +2,9 @@
 one card, against a model of what must be held. After every batch the driver's books and cgpu's own
 say what the model says.
 
-  model_test.py random [BATCHES [SEED]]       batches of some ten operations each (200)
+  model_test.py random-550 or random-580 [BATCHES [SEED]]   batches of some ten operations (200)
 """
+import functools
 import random
 import time
 
@@ -38,10 +39,11 @@ def _compare(node, slices, peak, own):
     t.check(peak.bytes <= sum(LIMITS), "at some time %d bytes were in use" % peak.bytes)
 
 
-def run(batches="200", seed=None):
+def _run(driver, batches="200", seed=None):
     seed = int(seed) if seed else random.SystemRandom().randrange(1 << 32)
-    print("seed %d: repeat with `model_test.py random %s %d`" % (seed, batches, seed))
-    with t.Node("v100-16g:1") as node, t.Peak(node) as peak:
+    print("seed %d: repeat with `model_test.py random-%s %s %d`" %
+          (seed, driver, batches, seed))
+    with t.Node("v100-16g:1", driver) as node, t.Peak(node) as peak:
         slices = [model.Slice(node, name, limit, "%d-%s" % (seed, name))
                   for name, limit in zip("ab", LIMITS)]
         for slice_ in slices:
@@ -63,4 +65,4 @@ def run(batches="200", seed=None):
 
 
 if __name__ == "__main__":
-    t.main({"random": run})
+    t.main({"random-" + driver: functools.partial(_run, driver) for driver in ("550", "580")})

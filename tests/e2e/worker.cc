@@ -3,6 +3,7 @@
 // to do the next thing: its clients and files, under numbers that the test gives them. See
 // worker.py for the commands.
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -167,31 +168,66 @@ void Exec(const std::string& socket, const std::string& name) {
   Die("failed: exec: %s", std::strerror(errno));
 }
 
-// churn MIB ROUNDS: clients with memory and copies of it come and go. ROUNDS 0: until killed.
-void Churn(const Args& args) {
-  const std::uint64_t mib = adversary::Number(args, 1, 2);
-  const std::uint64_t rounds = adversary::Number(args, 2, 0);
-  for (std::uint64_t round = 0; rounds == 0 || round < rounds; ++round) {
-    Client client = MakeClient();
-    std::uint32_t object = 0;
-    if (round == 0) {
-      Say("churning");
+// One client with memory, a copy and an export of it, given up again by frees or by closes. Calls
+// `step` after each of the calls that change what is held. False if there was no memory; dies of
+// any other refusal.
+template <class Step>
+bool Round(std::uint64_t mib, bool by_frees, const Step& step) {
+  Client client = MakeClient();
+  std::uint32_t object = 0;
+  const std::uint32_t copy = client.next + 1;
+  const auto status = client.AllocMemory(mib, &object);
+  step("alloc");
+  const int file = adversary::OpenControl();
+  if (status == rm::NV_OK) {
+    bool done = client.Dup(client.root, object, client.next++) == rm::NV_OK;
+    step("dup");
+    done = done && client.Export(copy, file) == rm::NV_OK;
+    step("export");
+    done = done && client.Free(object) == rm::NV_OK;
+    step("free");
+    if (by_frees) {
+      done = done && client.Free(copy) == rm::NV_OK && client.Free(client.root) == rm::NV_OK;
+      step("free");
     }
-    const auto status = client.AllocMemory(mib, &object);
-    const int file = adversary::OpenControl();
-    if (status == rm::NV_OK &&
-        (client.Dup(client.root, object, client.next++) != rm::NV_OK || file < 0 ||
-         client.Export(object, file) != rm::NV_OK || client.Free(object) != rm::NV_OK)) {
-      Die("failed: in round %llu", static_cast<unsigned long long>(round));
+    if (!done) {
+      Die("failed: a call on what it holds itself");
     }
-    if (status != rm::NV_OK && status != rm::NV_ERR_NO_MEMORY) {
-      Die("failed: status 0x%x", status);
-    }
-    close(file);
-    close(client.card);
-    close(client.ctl);
+  } else if (status != rm::NV_ERR_NO_MEMORY) {
+    Die("failed: status 0x%x", status);
   }
-  Say("0x0");
+  close(file);
+  close(client.card);
+  close(client.ctl);
+  step("close");
+  return status == rm::NV_OK;
+}
+
+bool InputWaits() {
+  pollfd input{STDIN_FILENO, POLLIN, 0};
+  return poll(&input, 1, 0) != 0;
+}
+
+// churn MIB [say]: clients and memory come and go, until the next line comes. Answers how many
+// rounds that were, and in how many there was no memory.
+void Churn(const Args& args) {
+  const bool say = args.size() > 2;
+  Say("churning");
+  std::uint64_t rounds = 0;
+  std::uint64_t refused = 0;
+  do {
+    const bool had = Round(adversary::Number(args, 1, 2), rounds % 2 == 0, [say](const char* what) {
+      if (say) {
+        Say("%s", what);
+      }
+    });
+    refused += had ? 0 : 1;
+    ++rounds;
+  } while (!InputWaits());
+  std::string line;
+  (void)adversary::Line(&line);
+  Say("0x0 %llu %llu", static_cast<unsigned long long>(rounds),
+      static_cast<unsigned long long>(refused));
 }
 
 // view CLIENT: everything that the driver enumerates of cards and processes, by raw controls.

@@ -15,7 +15,9 @@ the driver's status:
   send PEER X, recv PEER X a client's or another file, over the socketpair with a parent or child
   fork NAME                a child, which connects by itself
   exec                     becomes a new image of itself, without any file
-  churn MIB ROUNDS         clients and memory come and go; says "churning" first
+  churn MIB [say]          clients and memory come and go until the next line; says "churning" first
+                           and, if it is to, a line after every step: how many rounds, how many of
+                           them without memory
   view N, foreign N ID     what the driver enumerates; what it says to a card's id
 """
 import os
