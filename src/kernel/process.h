@@ -68,8 +68,8 @@ class CallerTable {
   explicit CallerTable(UniqueFd proc_fd);
 
   // The caller with thread id `tid`. Must be followed by NotifyListener::Valid(). What is cached is
-  // not looked at again: of a thread that is gone TakeFd() fails with ESRCH. With `fresh` the cached
-  // entry is dropped first: after ESRCH or an empty read.
+  // not looked at again: of a thread that is gone TakeFd() fails with ESRCH. With `fresh` the
+  // cached entry is dropped first: after ESRCH or an empty read.
   [[nodiscard]] Result<std::shared_ptr<const Caller>> Find(pid_t tid, bool fresh = false);
 
   // An epoll descriptor that becomes readable when a known process exits; then call DropDead().
