@@ -51,12 +51,13 @@ demo: build
 # The last lines are those of ctest.
 test: check-deps
 	$(call build_preset,release,,all)
-	@tools/check_format.sh
-	@$(MAKE) test-asan fuzz
+	@$(MAKE) lint test-asan test-tsan fuzz
 	@ctest --preset release --parallel $(JOBS)
 
-lint:
+lint: check-deps
 	@tools/check_format.sh
+	@test -f build/compile_commands.json || \
+	  cmake --preset release -DCGPU_WARNINGS_AS_ERRORS=$(WARNINGS_AS_ERRORS)
 	@tools/tidy.py --build build --jobs $(JOBS)
 
 test-asan:
