@@ -59,6 +59,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", default="build", help="folder with compile_commands.json")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("files", nargs="*", help="only these; all of them if none is named")
     options = parser.parse_args()
     build = ROOT / options.build
     stamps = build / "tidy"
@@ -78,7 +79,8 @@ def main():
             return None
         return f"{source.relative_to(ROOT)}\n{ran.stdout}"
 
-    chosen = sources(database)
+    only = {pathlib.Path(name).resolve() for name in options.files}
+    chosen = [item for item in sources(database) if not only or item[0] in only]
     with ThreadPoolExecutor(options.jobs) as pool:
         bad = 0
         for text in filter(None, pool.map(check, chosen)):

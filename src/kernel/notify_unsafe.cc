@@ -35,7 +35,7 @@ Result<NotifyListener> NotifyListener::Make(UniqueFd fd) {
 }
 
 Result<Notification> NotifyListener::Receive() const {
-  seccomp_notif raw;
+  seccomp_notif raw{};
   while (true) {
     std::memset(&raw, 0, sizeof(raw));
     if (ioctl(fd_.get(), SECCOMP_IOCTL_NOTIF_RECV, &raw) == 0) {

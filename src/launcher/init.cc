@@ -124,7 +124,7 @@ int StatusOf(int wait_status) {
 [[noreturn]] void ReapUntilDone(pid_t command) {
   sigset_t all;
   sigfillset(&all);
-  sigprocmask(SIG_BLOCK, &all, nullptr);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
   while (true) {
     int status = 0;
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {

@@ -1,5 +1,6 @@
 #include "launcher/signals.h"
 
+#include <signal.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -27,8 +28,8 @@ void Stop() {
   sigemptyset(&only);
   sigaddset(&only, SIGTSTP);
   raise(SIGTSTP);
-  sigprocmask(SIG_UNBLOCK, &only, nullptr);  // stops here
-  sigprocmask(SIG_BLOCK, &only, nullptr);
+  pthread_sigmask(SIG_UNBLOCK, &only, nullptr);  // stops here
+  pthread_sigmask(SIG_BLOCK, &only, nullptr);
 }
 
 }  // namespace
@@ -38,16 +39,16 @@ Result<SignalState> BlockSignals() {
   struct sigaction standard{};
   standard.sa_handler = SIG_DFL;
   const sigset_t set = BlockedSet();
-  if (sigaction(SIGCHLD, &standard, &state.child) != 0 ||
-      sigprocmask(SIG_BLOCK, &set, &state.mask) != 0) {
+  if (sigaction(SIGCHLD, &standard, &state.child) != 0) {
     return ErrnoError(Code::kInternal, errno, "cannot block signals");
   }
+  pthread_sigmask(SIG_BLOCK, &set, &state.mask);  // fails only where its arguments are wrong
   return state;
 }
 
 void RestoreSignals(const SignalState& state) {
   sigaction(SIGCHLD, &state.child, nullptr);
-  sigprocmask(SIG_SETMASK, &state.mask, nullptr);
+  pthread_sigmask(SIG_SETMASK, &state.mask, nullptr);
 }
 
 Result<UniqueFd> OpenSignals() {

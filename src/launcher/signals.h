@@ -11,8 +11,8 @@ namespace cgpu {
 
 // What the process was started with, for the command to have again.
 struct SignalState {
-  sigset_t mask;
-  struct sigaction child;
+  sigset_t mask{};
+  struct sigaction child{};
 };
 
 // Blocks all signals but those a fault raises and those that stop a background job at its

@@ -93,7 +93,7 @@ std::optional<DriverVersion> ParseDriverVersion(std::string_view text) {
 }
 
 std::string ToString(DriverVersion version) {
-  std::array<char, 48> text;
+  std::array<char, 48> text{};
   if (version.patch == 0) {
     std::snprintf(text.data(), text.size(), "%u.%02u", version.major, version.minor);
   } else {

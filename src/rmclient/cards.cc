@@ -113,7 +113,7 @@ Result<> AllocDevice(Client& client, Card& card) {
 }
 
 std::string BusAddress(const rm::nv_pci_info_t& pci) {
-  std::array<char, 24> text;
+  std::array<char, 24> text{};
   std::snprintf(text.data(), text.size(), "%04x:%02x:%02x.%x", pci.domain, pci.bus, pci.slot,
                 pci.function & 0xFU);
   return text.data();
@@ -172,6 +172,7 @@ Result<std::vector<rm::NvU32>> ReadFbInfos(Client& client, const Card& card,
     return CallError(outcome, "asking for the memory of card " + card.bdf);
   }
   std::vector<rm::NvU32> values;
+  values.reserve(indices.size());
   for (std::size_t i = 0; i < indices.size(); ++i) {
     values.push_back(params.fbInfoList[i].data);
   }

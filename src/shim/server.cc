@@ -117,6 +117,7 @@ Server::Server(ShimConfig config, const rm::Abi& abi, std::unique_ptr<Driver> dr
       ledger_(
           [&] {
             std::vector<std::uint64_t> limits;
+            limits.reserve(config_.cards.size());
             for (const CardGrant& card : config_.cards) {
               limits.push_back(card.limit_bytes);
             }

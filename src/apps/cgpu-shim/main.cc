@@ -154,7 +154,7 @@ Result<> Serve() {
 
 int main() {
   // One heap for all threads, and stacks come and go: this process must stay small.
-  mallopt(M_ARENA_MAX, 1);
+  mallopt(M_ARENA_MAX, 1);  // NOLINT(concurrency-mt-unsafe): the only thread yet
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
     files.rlim_cur = files.rlim_max;

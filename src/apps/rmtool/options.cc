@@ -167,10 +167,10 @@ class Parser {
   }
 
   Result<> TakePage(const std::string& value) {
-    static const std::map<std::string, Page> kPages = {
+    static const std::map<std::string, Page> pages = {
         {"default", Page::kDefault}, {"4k", Page::k4K}, {"big", Page::kBig}, {"huge", Page::kHuge}};
-    const auto page = kPages.find(value);
-    if (page == kPages.end()) {
+    const auto page = pages.find(value);
+    if (page == pages.end()) {
       return Wrong("--page is default, 4k, big or huge, not \"" + value + "\"");
     }
     options_.page = page->second;

@@ -127,6 +127,7 @@ int RawIoctl(const Options& options) {
   std::vector<std::uint8_t> params(std::max<std::size_t>({options.size, options.data.size(), 1}));
   std::copy(options.data.begin(), options.data.end(), params.begin());
   const int error = Shaped(options, file->get(), options.nr, params.data(), options.size);
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): this program has one thread
   std::printf("errno %d: %s\n", error, error == 0 ? "ok" : std::strerror(error));
   for (std::size_t i = 0; i < std::min<std::size_t>(options.size, 64); ++i) {
     std::printf("%02x", params[i]);

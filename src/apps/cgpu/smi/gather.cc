@@ -21,7 +21,7 @@ std::string BusId(std::string bdf) {
 
 std::string ProgramOf(std::uint32_t pid) {
   const std::string folder = "/proc/" + std::to_string(pid);
-  std::array<char, 4096> path;
+  std::array<char, 4096> path{};
   const ssize_t length = readlink((folder + "/exe").c_str(), path.data(), path.size());
   if (length > 0) {
     return {path.data(), static_cast<std::size_t>(length)};

@@ -31,7 +31,7 @@ constexpr char kNoProcesses[] =
     "|  No running processes found                                                             |\n";
 
 __attribute__((format(printf, 2, 3))) void Append(std::string& text, const char* format, ...) {
-  std::array<char, 256> line;
+  std::array<char, 256> line{};
   va_list arguments;
   va_start(arguments, format);
   std::vsnprintf(line.data(), line.size(), format, arguments);
