@@ -7,7 +7,9 @@
 // its number belongs to nobody else, so a notification with that number came from it; once it is
 // dead every use of the pidfd fails with ESRCH and the entry is dropped. The memory descriptor
 // belongs to the address space at the time it was opened; exec replaces that, and reads then return
-// nothing, which makes the caller look the process up again.
+// nothing, which makes the caller look the process up again. Not seen: an exec by a process that
+// shared its memory with one that lives on (vfork, CLONE_VM). Its calls are then read from and
+// written to the other, a process of the same container that it could write to before.
 #ifndef CGPU_KERNEL_PROCESS_H_
 #define CGPU_KERNEL_PROCESS_H_
 

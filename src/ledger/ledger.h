@@ -185,7 +185,7 @@ class Ledger {
   // that has one, else its source's; its bytes stay where they are.
   [[nodiscard]] Result<ObjectRef> AddCopy(Reservation& reservation, ClientRef client,
                                           ObjectRef parent, Handle handle);
-  // What was exported lives until `file` closes or the place is used again (the driver replaces).
+  // What was exported lives until `file` closes or the place is used again.
   [[nodiscard]] Result<> Export(Reservation& reservation, FileKey file, std::uint32_t index = 0);
   void Unexport(FileKey file, std::uint32_t index);
 
