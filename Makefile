@@ -51,7 +51,8 @@ demo: build
 # The last lines are those of ctest.
 test: check-deps
 	$(call build_preset,release,,all)
-	@$(MAKE) lint test-asan test-tsan fuzz
+	@tools/check_format.sh
+	@$(MAKE) test-asan test-tsan fuzz
 	@ctest --preset release --parallel $(JOBS)
 
 lint: check-deps
