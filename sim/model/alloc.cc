@@ -199,8 +199,7 @@ std::shared_ptr<Group> DriverModel::MakeGroup(int card, bool graphics) {
   return std::make_shared<Group>(card, Charge(memory, bytes));
 }
 
-NvStatus DriverModel::ConstructGroup(Client& client, const AllocRequest& request,
-                                     Object& object) {
+NvStatus DriverModel::ConstructGroup(Client& client, const AllocRequest& request, Object& object) {
   const auto params = Params<rm::NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS>(request);
   if (params.hVASpace != 0) {
     if (FindObject(client, params.hVASpace) == nullptr) {
