@@ -120,26 +120,10 @@ NvStatus DetachIds(ControlCall& call) {
   return rm::NV_OK;
 }
 
-// gpu_mgr.c gpumgrGetGpuIdInfoV2().
-NvStatus IdInfoV2(ControlCall& call) {
-  auto params = call.Get<rm::NV0000_CTRL_GPU_GET_ID_INFO_V2_PARAMS>();
-  const Card* card = CardById(call.model, params.gpuId);
-  if (card == nullptr) {
-    return rm::NV_ERR_INVALID_ARGUMENT;
-  }
-  params.gpuFlags = call.model.ProcessesOn(static_cast<int>(card->index), 0x2080).empty() ? 0 : 1;
-  params.deviceInstance = card->index;
-  params.subDeviceInstance = 0;
-  params.sliStatus = 0;
-  params.boardId = card->gpu_id;
-  params.gpuInstance = card->index;
-  params.numaId = static_cast<rm::NvS32>(kNoNumaNode);
-  call.Put(params);
-  return rm::NV_OK;
-}
-
+// gpu_mgr.c gpumgrGetGpuIdInfoV2(), and the older form with a name pointer that is left alone.
+template <class Params>
 NvStatus IdInfo(ControlCall& call) {
-  auto params = call.Get<rm::NV0000_CTRL_GPU_GET_ID_INFO_PARAMS>();
+  auto params = call.Get<Params>();
   const Card* card = CardById(call.model, params.gpuId);
   if (card == nullptr) {
     return rm::NV_ERR_INVALID_ARGUMENT;
@@ -259,8 +243,9 @@ constexpr ObjectKind kOn = ObjectKind::kClient;
 constexpr ControlEntry kEntries[] = {
     {rm::NV0000_CTRL_CMD_SYSTEM_GET_BUILD_VERSION_V2, kOn, BuildVersionV2},
     {rm::NV0000_CTRL_CMD_GPU_GET_ATTACHED_IDS, kOn, AttachedIds},
-    {rm::NV0000_CTRL_CMD_GPU_GET_ID_INFO, kOn, IdInfo},
-    {rm::NV0000_CTRL_CMD_GPU_GET_ID_INFO_V2, kOn, IdInfoV2},
+    {rm::NV0000_CTRL_CMD_GPU_GET_ID_INFO, kOn, IdInfo<rm::NV0000_CTRL_GPU_GET_ID_INFO_PARAMS>},
+    {rm::NV0000_CTRL_CMD_GPU_GET_ID_INFO_V2, kOn,
+     IdInfo<rm::NV0000_CTRL_GPU_GET_ID_INFO_V2_PARAMS>},
     {rm::NV0000_CTRL_CMD_GPU_GET_PROBED_IDS, kOn, ProbedIds},
     {rm::NV0000_CTRL_CMD_GPU_ATTACH_IDS, kOn, AttachIds},
     {rm::NV0000_CTRL_CMD_GPU_DETACH_IDS, kOn, DetachIds},

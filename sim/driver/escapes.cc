@@ -12,43 +12,9 @@
 #include "sim/model/class_rules.h"
 
 namespace cgpu::sim {
-namespace {
-
-std::optional<std::size_t> StatusOffset(const Call& call) {
-  switch (call.nr) {
-    case rm::NV_ESC_RM_ALLOC:
-      return call.bytes.size() == sizeof(rm::NVOS64_PARAMETERS)
-                 ? offsetof(rm::NVOS64_PARAMETERS, status)
-                 : offsetof(rm::NVOS21_PARAMETERS, status);
-    case rm::NV_ESC_RM_FREE:
-      return offsetof(rm::NVOS00_PARAMETERS, status);
-    case rm::NV_ESC_RM_CONTROL:
-      return offsetof(rm::NVOS54_PARAMETERS, status);
-    case rm::NV_ESC_RM_VID_HEAP_CONTROL:
-      return offsetof(rm::NVOS32_PARAMETERS, status);
-    case rm::NV_ESC_RM_DUP_OBJECT:
-      return offsetof(rm::NVOS55_PARAMETERS, status);
-    case rm::NV_ESC_RM_SHARE:
-      return offsetof(rm::NVOS57_PARAMETERS, status);
-    case rm::NV_ESC_RM_MAP_MEMORY:
-      return offsetof(rm::NVOS33_PARAMETERS, status);
-    case rm::NV_ESC_RM_UNMAP_MEMORY:
-      return offsetof(rm::NVOS34_PARAMETERS, status);
-    case rm::NV_ESC_RM_UPDATE_DEVICE_MAPPING_INFO:
-      return offsetof(rm::NVOS56_PARAMETERS, status);
-    case rm::NV_ESC_ALLOC_OS_EVENT:
-    case rm::NV_ESC_FREE_OS_EVENT:
-      return offsetof(rm::nv_ioctl_alloc_os_event_t, Status);
-    default:
-      return std::nullopt;
-  }
-}
-
-}  // namespace
-
 void Escapes::PutStatus(Call& call, NvStatus status) {
   call.status = status;
-  if (const auto offset = StatusOffset(call)) {
+  if (const auto offset = rm::StatusOffset(call.nr, call.bytes.size())) {
     Store(std::span(call.bytes).subspan(*offset), status);
   }
 }

@@ -32,7 +32,7 @@ std::optional<Undo> Boundary::Account(Call& call, Decision& decision, int error,
     case rm::NV_ESC_RM_ALLOC:
       return AccountAlloc(call, decision);
     case rm::NV_ESC_RM_DUP_OBJECT:
-      return AccountDup(call, decision);
+      return AccountCopy(decision, Load<rm::NVOS55_PARAMETERS>(call.image).hObject);
     case rm::NV_ESC_RM_FREE:
       AccountFree(decision);
       return std::nullopt;
@@ -90,7 +90,7 @@ std::optional<Undo> Boundary::AccountAlloc(Call& call, Decision& decision) {
   }
   const bool vidmem = FindClassRule(call.command)->effect == ClassEffect::kVidmem;
   const std::uint64_t bytes =
-      vidmem ? Load<rm::NV_MEMORY_ALLOCATION_PARAMS>(call.nested[0].bytes).size : 0;
+      vidmem ? Load<rm::NV_MEMORY_ALLOCATION_PARAMS>(*AllocParameters(call)).size : 0;
   const auto undo = AccountNew(call, decision, head.hObjectNew, head.hClass, bytes);
   if (!undo) {
     AddDependencies(call, decision.client, head.hObjectNew);
@@ -101,37 +101,37 @@ std::optional<Undo> Boundary::AccountAlloc(Call& call, Decision& decision) {
 // What the driver frees with an object that its parameters name (refAddDependant() in
 // kernel_channel.c, kernel_ctxshare.c and kernel_channel_group_api.c).
 void Boundary::AddDependencies(const Call& call, ledger::ClientRef client, std::uint32_t handle) {
-  if (call.nested.empty()) {
+  const Bytes* params = AllocParameters(call);
+  if (params == nullptr) {
     return;
   }
-  const Bytes& params = call.nested[0].bytes;
   const auto depends_on = [&](std::uint32_t on) {
     if (on != 0) {
       (void)ledger_.AddDependency(client, handle, on).ok();  // gone by now: then so is this one
     }
   };
   if (call.command == rm::FERMI_CONTEXT_SHARE_A) {
-    depends_on(Load<rm::NV_CTXSHARE_ALLOCATION_PARAMETERS>(params).hVASpace);
+    depends_on(Load<rm::NV_CTXSHARE_ALLOCATION_PARAMETERS>(*params).hVASpace);
     return;
   }
   const ClassEffect effect = FindClassRule(call.command)->effect;
   if (effect == ClassEffect::kChannelGroup) {
-    depends_on(Load<rm::NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS>(params).hVASpace);
+    depends_on(Load<rm::NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS>(*params).hVASpace);
   } else if (effect == ClassEffect::kChannel) {
-    const auto channel = Load<rm::NV_CHANNEL_ALLOC_PARAMS_V550>(params);
+    const auto channel = Load<rm::NV_CHANNEL_ALLOC_PARAMS_V550>(*params);
     depends_on(channel.hVASpace);
     depends_on(channel.hContextShare);
   }
 }
 
-std::optional<Undo> Boundary::AccountDup(Call& call, Decision& decision) {
-  const auto dup = Load<rm::NVOS55_PARAMETERS>(call.image);
-  auto added = ledger_.AddCopy(decision.reservation, decision.client, decision.object, dup.hObject);
+// A duplicate or an import, under `handle`.
+std::optional<Undo> Boundary::AccountCopy(Decision& decision, std::uint32_t handle) {
+  auto added = ledger_.AddCopy(decision.reservation, decision.client, decision.object, handle);
   if (!added.ok() && added.error().code == Code::kConflict &&
-      ledger_.Free(decision.client, {dup.hObject, 0}).ok()) {
-    added = ledger_.AddCopy(decision.reservation, decision.client, decision.object, dup.hObject);
+      ledger_.Free(decision.client, {handle, 0}).ok()) {
+    added = ledger_.AddCopy(decision.reservation, decision.client, decision.object, handle);
   }
-  return added.ok() ? std::nullopt : std::optional(Undo{decision.client.handle, dup.hObject});
+  return added.ok() ? std::nullopt : std::optional(Undo{decision.client.handle, handle});
 }
 
 void Boundary::AccountFree(Decision& decision) {
@@ -144,12 +144,9 @@ std::optional<Undo> Boundary::AccountVidHeap(Call& call, Decision& decision) {
   switch (head.function) {
     case rm::NVOS32_FUNCTION_ALLOC_SIZE: {
       const auto& alloc = head.data.AllocSize;
-      const bool vidmem =
-          (alloc.flags & rm::NVOS32_ALLOC_FLAGS_VIRTUAL) == 0 &&
-          rm::NVOS32_ATTR_LOCATION.Get(alloc.attr) == rm::NVOS32_ATTR_LOCATION_VIDMEM;
-      const auto undo = AccountNew(call, decision, alloc.hMemory,
-                                   vidmem ? rm::NV01_MEMORY_LOCAL_USER : rm::NV01_MEMORY_SYSTEM,
-                                   vidmem ? alloc.size : 0);
+      const std::uint32_t cls = VidHeapClass(alloc.flags, alloc.attr, alloc.attr2);
+      const auto undo = AccountNew(call, decision, alloc.hMemory, cls,
+                                   cls == rm::NV01_MEMORY_LOCAL_USER ? alloc.size : 0);
       if (undo) {
         return undo;
       }
@@ -222,9 +219,7 @@ std::optional<Undo> Boundary::AccountControl(
     case ControlEffect::kImport: {
       const auto request =
           Load<rm::NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS>(call.nested[0].bytes);
-      const std::uint32_t handle = request.object.data.rmObject.hObject;
-      auto added = ledger_.AddCopy(decision.reservation, decision.client, decision.object, handle);
-      return added.ok() ? std::nullopt : std::optional(Undo{decision.client.handle, handle});
+      return AccountCopy(decision, request.object.data.rmObject.hObject);
     }
     default:
       return std::nullopt;

@@ -58,61 +58,15 @@ std::string ClassName(std::uint32_t cls) {
   return row != nullptr ? std::string(row->name) : Hex("class", cls);
 }
 
-// Where the in-band status of an escape lies in its image.
-std::optional<std::size_t> StatusOffset(const Call& call) {
-  switch (call.nr) {
-    case rm::NV_ESC_RM_ALLOC:
-      return call.image.size() == sizeof(rm::NVOS64_PARAMETERS)
-                 ? offsetof(rm::NVOS64_PARAMETERS, status)
-                 : offsetof(rm::NVOS21_PARAMETERS, status);
-    case rm::NV_ESC_RM_FREE:
-      return offsetof(rm::NVOS00_PARAMETERS, status);
-    case rm::NV_ESC_RM_CONTROL:
-      return offsetof(rm::NVOS54_PARAMETERS, status);
-    case rm::NV_ESC_RM_DUP_OBJECT:
-      return offsetof(rm::NVOS55_PARAMETERS, status);
-    case rm::NV_ESC_RM_SHARE:
-      return offsetof(rm::NVOS57_PARAMETERS, status);
-    case rm::NV_ESC_RM_VID_HEAP_CONTROL:
-      return offsetof(rm::NVOS32_PARAMETERS, status);
-    case rm::NV_ESC_RM_MAP_MEMORY:
-      return offsetof(rm::NVOS33_PARAMETERS, status);
-    case rm::NV_ESC_RM_UNMAP_MEMORY:
-      return offsetof(rm::NVOS34_PARAMETERS, status);
-    case rm::NV_ESC_RM_UPDATE_DEVICE_MAPPING_INFO:
-      return offsetof(rm::NVOS56_PARAMETERS, status);
-    case rm::NV_ESC_ALLOC_OS_EVENT:
-      return offsetof(rm::nv_ioctl_alloc_os_event_t, Status);
-    case rm::NV_ESC_FREE_OS_EVENT:
-      return offsetof(rm::nv_ioctl_free_os_event_t, Status);
-    default:
-      return std::nullopt;
-  }
-}
-
-// The class that VID_HEAP_CONTROL's ALLOC_SIZE makes (src/nvidia/interface/deprecated/
-// rmapi_deprecated_vidheapctrl.c).
-std::uint32_t VidHeapClass(std::uint32_t flags, std::uint32_t attr, std::uint32_t attr2) {
-  if ((flags & rm::NVOS32_ALLOC_FLAGS_VIRTUAL) != 0) {
-    return rm::NV50_MEMORY_VIRTUAL;
-  }
-  if (rm::NVOS32_ATTR2_USE_EGM.Get(attr2) != 0) {
-    return rm::NV_MEMORY_EXTENDED_USER;
-  }
-  return rm::NVOS32_ATTR_LOCATION.Get(attr) == rm::NVOS32_ATTR_LOCATION_VIDMEM
-             ? rm::NV01_MEMORY_LOCAL_USER
-             : rm::NV01_MEMORY_SYSTEM;
-}
-
 }  // namespace
 
 std::optional<std::uint32_t> StatusOf(const Call& call) {
-  const auto at = StatusOffset(call);
+  const auto at = rm::StatusOffset(static_cast<rm::NvU8>(call.nr), call.image.size());
   return at ? std::optional(Load<std::uint32_t>(call.image, *at)) : std::nullopt;
 }
 
 void SetStatus(Call& call, std::uint32_t status) {
-  if (const auto at = StatusOffset(call)) {
+  if (const auto at = rm::StatusOffset(static_cast<rm::NvU8>(call.nr), call.image.size())) {
     Store(call.image, status, *at);
   }
 }
@@ -293,7 +247,7 @@ Decision Boundary::DecideAlloc(Call& call, Decision decision) {
   if (rule == nullptr) {
     return Answer(call, rm::NV_ERR_INVALID_CLASS, ClassName(call.command));
   }
-  const Bytes* params = call.pointers[0].target < 0 ? nullptr : &call.nested[0].bytes;
+  const Bytes* params = AllocParameters(call);
   if (!OwnsClientsIn(call.command, params)) {
     return Answer(call, NoSuchClient(call.nr), ClassName(call.command) + " with a foreign client");
   }

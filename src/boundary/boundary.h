@@ -114,7 +114,7 @@ class Boundary {
                                  std::uint32_t cls, std::uint64_t bytes);
   std::optional<Undo> AccountAlloc(Call& call, Decision& decision);
   std::optional<Undo> AccountVidHeap(Call& call, Decision& decision);
-  std::optional<Undo> AccountDup(Call& call, Decision& decision);
+  std::optional<Undo> AccountCopy(Decision& decision, std::uint32_t handle);
   void AccountFree(Decision& decision);
   std::optional<Undo> AccountControl(Call& call, Decision& decision,
                                      const std::map<ledger::ProcessKey, std::uint32_t>& pids);

@@ -97,6 +97,9 @@ struct Call {
   [[nodiscard]] bool Releases() const;
 };
 
+// What RM_ALLOC's pAllocParms leads to, of the class's size; null where the tenant gave none.
+[[nodiscard]] const Bytes* AllocParameters(const Call& call);
+
 // Copies a call out of the tenant. `request` and `address` are the ioctl's arguments. Returns 0 or
 // the errno that the driver itself would give (EINVAL: no such command or size; EFAULT).
 [[nodiscard]] int Decode(const rm::Abi& abi, std::uint32_t request, std::uint64_t address,

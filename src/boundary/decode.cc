@@ -239,6 +239,11 @@ bool Call::ChangesState() const {
   }
 }
 
+const Bytes* AllocParameters(const Call& call) {
+  const int target = call.pointers[0].target;
+  return target < 0 ? nullptr : &call.nested[static_cast<std::size_t>(target)].bytes;
+}
+
 bool Call::Releases() const {
   return nr == rm::NV_ESC_RM_FREE || nr == rm::NV_ESC_RM_UNMAP_MEMORY ||
          (nr == rm::NV_ESC_RM_VID_HEAP_CONTROL && command == rm::NVOS32_FUNCTION_FREE);

@@ -88,4 +88,16 @@ bool IsClientClass(std::uint32_t cls) {
   return cls == rm::NV01_ROOT || cls == rm::NV01_ROOT_NON_PRIV || cls == rm::NV01_ROOT_CLIENT;
 }
 
+std::uint32_t VidHeapClass(std::uint32_t flags, std::uint32_t attr, std::uint32_t attr2) {
+  if ((flags & rm::NVOS32_ALLOC_FLAGS_VIRTUAL) != 0) {
+    return rm::NV50_MEMORY_VIRTUAL;
+  }
+  if (rm::NVOS32_ATTR2_USE_EGM.Get(attr2) != 0) {
+    return rm::NV_MEMORY_EXTENDED_USER;
+  }
+  return rm::NVOS32_ATTR_LOCATION.Get(attr) == rm::NVOS32_ATTR_LOCATION_VIDMEM
+             ? rm::NV01_MEMORY_LOCAL_USER
+             : rm::NV01_MEMORY_SYSTEM;
+}
+
 }  // namespace cgpu::boundary

@@ -46,6 +46,11 @@ struct ControlRule {
 // NV01_ROOT and its kin: allocations that make a client.
 [[nodiscard]] bool IsClientClass(std::uint32_t cls);
 
+// The class that VID_HEAP_CONTROL's ALLOC_SIZE makes (src/nvidia/interface/deprecated/
+// rmapi_deprecated_vidheapctrl.c).
+[[nodiscard]] std::uint32_t VidHeapClass(std::uint32_t flags, std::uint32_t attr,
+                                         std::uint32_t attr2);
+
 }  // namespace cgpu::boundary
 
 #endif  // CGPU_BOUNDARY_POLICY_H_

@@ -193,6 +193,36 @@ bool EscapeAcceptsSize(const Abi& abi, NvU8 nr, NvU32 size) {
   return row != nullptr && row->Rule(abi.branch).Accepts(size);
 }
 
+std::optional<std::size_t> StatusOffset(NvU8 nr, std::size_t size) {
+  switch (nr) {
+    case NV_ESC_RM_ALLOC:
+      return size == sizeof(NVOS64_PARAMETERS) ? offsetof(NVOS64_PARAMETERS, status)
+                                               : offsetof(NVOS21_PARAMETERS, status);
+    case NV_ESC_RM_FREE:
+      return offsetof(NVOS00_PARAMETERS, status);
+    case NV_ESC_RM_CONTROL:
+      return offsetof(NVOS54_PARAMETERS, status);
+    case NV_ESC_RM_DUP_OBJECT:
+      return offsetof(NVOS55_PARAMETERS, status);
+    case NV_ESC_RM_SHARE:
+      return offsetof(NVOS57_PARAMETERS, status);
+    case NV_ESC_RM_VID_HEAP_CONTROL:
+      return offsetof(NVOS32_PARAMETERS, status);
+    case NV_ESC_RM_MAP_MEMORY:
+      return offsetof(NVOS33_PARAMETERS, status);
+    case NV_ESC_RM_UNMAP_MEMORY:
+      return offsetof(NVOS34_PARAMETERS, status);
+    case NV_ESC_RM_UPDATE_DEVICE_MAPPING_INFO:
+      return offsetof(NVOS56_PARAMETERS, status);
+    case NV_ESC_ALLOC_OS_EVENT:
+      return offsetof(nv_ioctl_alloc_os_event_t, Status);
+    case NV_ESC_FREE_OS_EVENT:
+      return offsetof(nv_ioctl_free_os_event_t, Status);
+    default:
+      return std::nullopt;
+  }
+}
+
 std::span<const UvmRow> UvmRows() {
   return kUvmRows;
 }

@@ -4,6 +4,8 @@
 #ifndef CGPU_RM_ESCAPE_TABLE_H_
 #define CGPU_RM_ESCAPE_TABLE_H_
 
+#include <cstddef>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -67,6 +69,8 @@ struct EscapeRow {
 // Does this driver handle (nr, size)? For NV_ESC_IOCTL_XFER_CMD, ask again for the inner command,
 // with the size in its parameters; an XFER inside an XFER is never handled.
 [[nodiscard]] bool EscapeAcceptsSize(const Abi& abi, NvU8 nr, NvU32 size);
+// Where the in-band NV_STATUS lies in parameters of an accepted size; nullopt: they have none.
+[[nodiscard]] std::optional<std::size_t> StatusOffset(NvU8 nr, std::size_t size);
 
 struct UvmRow {
   NvU32 request;

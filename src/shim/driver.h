@@ -34,7 +34,10 @@ class Driver {
   // file is, and of no use on any other: so it tells this open file from all others.
   [[nodiscard]] static Result<std::uint32_t> MarkFile(int file);
   [[nodiscard]] static bool HasMark(int file, std::uint32_t mark);
-  static void UnmarkFile(int file, std::uint32_t mark);
+
+  // Frees a client's object, or a client (its own object), by a call on its file. Failing means
+  // that it is gone.
+  static void Free(int file, std::uint32_t client, std::uint32_t object);
 
   // Opens the card's file if it is not open. The first time the card is opened, also asks what the
   // driver takes for a channel group's context.
@@ -55,7 +58,6 @@ class Driver {
                               void* params) const;
   Result<std::uint32_t> Control(std::uint32_t object, std::uint32_t command, void* params,
                                 std::uint32_t size) const;
-  void Free(std::uint32_t object) const;
   Result<std::uint64_t> QueryContextBytes() const;
   Result<std::uint64_t> AskContextBytes(std::uint32_t device_instance) const;
 

@@ -36,6 +36,41 @@ Error Refused(const char* what, int error, std::uint32_t status) {
   return Error{Code::kUnavailable, error, text, {}};
 }
 
+Result<std::uint32_t> MakeClient(int file) {
+  rm::NVOS21_PARAMETERS root{};
+  root.hClass = rm::NV01_ROOT_CLIENT;
+  const int error = Call(file, rm::NV_ESC_RM_ALLOC, root);
+  if (error != 0 || root.status != rm::NV_OK) {
+    return Refused("a client", error, root.status);
+  }
+  return root.hObjectNew;
+}
+
+// RM_CONTROL; the driver's status.
+Result<std::uint32_t> Ask(int file, std::uint32_t client, std::uint32_t object,
+                          std::uint32_t command, void* params, std::uint32_t size) {
+  rm::NVOS54_PARAMETERS control{};
+  control.hClient = client;
+  control.hObject = object;
+  control.cmd = command;
+  control.params = std::bit_cast<std::uint64_t>(params);
+  control.paramsSize = size;
+  const int error = Call(file, rm::NV_ESC_RM_CONTROL, control);
+  if (error != 0) {
+    return Refused("a question", error, control.status);
+  }
+  return control.status;
+}
+
+// Asks about `wanted` as `client`, which must lie on `file`.
+Result<std::uint32_t> AskForClient(int file, std::uint32_t client, std::uint32_t wanted) {
+  rm::NV0000_CTRL_CLIENT_GET_ACCESS_RIGHTS_PARAMS params{};
+  params.hClient = wanted;
+  params.hObject = wanted;
+  return Ask(file, client, client, rm::NV0000_CTRL_CMD_CLIENT_GET_ACCESS_RIGHTS, &params,
+             sizeof(params));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Driver>> Driver::Open(const rm::Abi& abi, const std::string& control_path,
@@ -49,13 +84,11 @@ Result<std::unique_ptr<Driver>> Driver::Open(const rm::Abi& abi, const std::stri
   for (std::string& path : card_paths) {
     driver->cards_.push_back(Card{std::move(path), {}, false, 0});
   }
-  rm::NVOS21_PARAMETERS root{};
-  root.hClass = rm::NV01_ROOT_CLIENT;
-  const int error = Call(driver->control_.get(), rm::NV_ESC_RM_ALLOC, root);
-  if (error != 0 || root.status != rm::NV_OK) {
-    return Refused("a client", error, root.status);
+  const auto client = MakeClient(driver->control_.get());
+  if (!client.ok()) {
+    return client.error();
   }
-  driver->client_ = root.hObjectNew;
+  driver->client_ = *client;
   return driver;
 }
 
@@ -76,25 +109,7 @@ Result<std::uint32_t> Driver::Alloc(std::uint32_t parent, std::uint32_t handle, 
 
 Result<std::uint32_t> Driver::Control(std::uint32_t object, std::uint32_t command, void* params,
                                       std::uint32_t size) const {
-  rm::NVOS54_PARAMETERS control{};
-  control.hClient = client_;
-  control.hObject = object;
-  control.cmd = command;
-  control.params = std::bit_cast<std::uint64_t>(params);
-  control.paramsSize = size;
-  const int error = Call(control_.get(), rm::NV_ESC_RM_CONTROL, control);
-  if (error != 0) {
-    return Refused("a question", error, control.status);
-  }
-  return control.status;
-}
-
-void Driver::Free(std::uint32_t object) const {
-  rm::NVOS00_PARAMETERS free{};
-  free.hRoot = client_;
-  free.hObjectParent = client_;
-  free.hObjectOld = object;
-  (void)Call(control_.get(), rm::NV_ESC_RM_FREE, free);
+  return Ask(control_.get(), client_, object, command, params, size);
 }
 
 Result<std::uint32_t> Driver::DeviceInstance(std::uint32_t gpu_id) const {
@@ -111,43 +126,25 @@ Result<std::uint32_t> Driver::DeviceInstance(std::uint32_t gpu_id) const {
 }
 
 bool Driver::ClientExists(std::uint32_t client) const {
-  rm::NV0000_CTRL_CLIENT_GET_ACCESS_RIGHTS_PARAMS params{};
-  params.hClient = client;
-  params.hObject = client;
-  const auto status =
-      Control(client_, rm::NV0000_CTRL_CMD_CLIENT_GET_ACCESS_RIGHTS, &params, sizeof(params));
+  const auto status = AskForClient(control_.get(), client_, client);
   return !status.ok() ||
          (*status != rm::NV_ERR_INVALID_CLIENT && *status != rm::NV_ERR_INVALID_OBJECT_HANDLE);
 }
 
 Result<std::uint32_t> Driver::MarkFile(int file) {
-  rm::NVOS21_PARAMETERS root{};
-  root.hClass = rm::NV01_ROOT_CLIENT;
-  const int error = Call(file, rm::NV_ESC_RM_ALLOC, root);
-  if (error != 0 || root.status != rm::NV_OK) {
-    return Refused("a client", error, root.status);
-  }
-  return root.hObjectNew;
+  return MakeClient(file);
 }
 
 bool Driver::HasMark(int file, std::uint32_t mark) {
-  rm::NV0000_CTRL_CLIENT_GET_ACCESS_RIGHTS_PARAMS params{};
-  params.hClient = mark;
-  params.hObject = mark;
-  rm::NVOS54_PARAMETERS control{};
-  control.hClient = mark;
-  control.hObject = mark;
-  control.cmd = rm::NV0000_CTRL_CMD_CLIENT_GET_ACCESS_RIGHTS;
-  control.params = std::bit_cast<std::uint64_t>(&params);
-  control.paramsSize = sizeof(params);
-  return Call(file, rm::NV_ESC_RM_CONTROL, control) == 0 && control.status == rm::NV_OK;
+  const auto status = AskForClient(file, mark, mark);
+  return status.ok() && *status == rm::NV_OK;
 }
 
-void Driver::UnmarkFile(int file, std::uint32_t mark) {
+void Driver::Free(int file, std::uint32_t client, std::uint32_t object) {
   rm::NVOS00_PARAMETERS free{};
-  free.hRoot = mark;
-  free.hObjectParent = mark;
-  free.hObjectOld = mark;
+  free.hRoot = client;
+  free.hObjectParent = client;
+  free.hObjectOld = object;
   (void)Call(file, rm::NV_ESC_RM_FREE, free);
 }
 
@@ -197,7 +194,7 @@ Result<std::uint64_t> Driver::AskContextBytes(std::uint32_t device_instance) con
   } else {
     bytes = QueryContextBytes();
   }
-  Free(kDevice);
+  Free(control_.get(), client_, kDevice);
   return bytes;
 }
 

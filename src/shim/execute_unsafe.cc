@@ -4,8 +4,6 @@
 
 #include <cerrno>
 
-#include "rm/nv_escape.h"
-#include "rm/nv_structs.h"
 #include "shim/server.h"
 
 namespace cgpu::shim {
@@ -37,14 +35,6 @@ int Server::Execute(Pending& pending) {
   }
   boundary::PointBack(call);
   return error;
-}
-
-void Server::FreeInDriver(const Pending& pending, const boundary::Undo& undo) {
-  rm::NVOS00_PARAMETERS free{};
-  free.hRoot = undo.client;
-  free.hObjectParent = undo.client;
-  free.hObjectOld = undo.object;
-  (void)ioctl(pending.file.get(), _IOWR('F', rm::NV_ESC_RM_FREE, rm::NVOS00_PARAMETERS), &free);
 }
 
 }  // namespace cgpu::shim

@@ -434,7 +434,7 @@ int Server::SeeThrough(Pending& pending, bool* copy_out) {
       undo = boundary_.Account(pending.call, decision, error, pids);
     }
     if (undo) {
-      FreeInDriver(pending, *undo);
+      Driver::Free(pending.file.get(), undo->client, undo->object);
       const std::lock_guard lock(state_mutex_);
       boundary_.Undone(pending.call, decision);
     }
@@ -464,7 +464,7 @@ bool Server::MarkTransfer(Pending& pending) {
         return true;  // without a mark it is refused
       }
     }
-    const auto mark = driver_->MarkFile(file);
+    const auto mark = Driver::MarkFile(file);
     if (mark.ok()) {
       pending.call.fd->mark = *mark;
     }
@@ -478,7 +478,7 @@ bool Server::MarkTransfer(Pending& pending) {
     }
     // More than one would mean that a tenant has made a client with a mark's handle: then nothing
     // is known about the file.
-    std::erase_if(marks, [&](std::uint32_t mark) { return !driver_->HasMark(file, mark); });
+    std::erase_if(marks, [&](std::uint32_t mark) { return !Driver::HasMark(file, mark); });
     pending.call.fd->mark = marks.size() == 1 ? *marks.begin() : 0;
   }
   return true;
@@ -502,7 +502,7 @@ void Server::SettleMark(const Pending& pending, bool exported) {
   }
   const auto mark = static_cast<std::uint32_t>(pending.call.fd->mark);
   if (!exported) {
-    driver_->UnmarkFile(pending.argument.get(), mark);
+    Driver::Free(pending.argument.get(), mark, mark);
     return;
   }
   const std::lock_guard lock(state_mutex_);

@@ -105,7 +105,6 @@ class Server {
   bool MarkTransfer(Pending& pending);
   [[nodiscard]] bool TakesMark(const boundary::Call& call);
   void SettleMark(const Pending& pending, bool exported);
-  void FreeInDriver(const Pending& pending, const boundary::Undo& undo);
   Result<> PrepareDevice(const boundary::Call& call, const boundary::Decision& decision);
   void Deliver(const Pending& pending, bool copy_out, int error);
   bool CopyOut(const Pending& pending);
