@@ -15,25 +15,35 @@ MAX_QUEUE = 4
 
 
 class File:
-    """An open file: held by the processes that have it open, and by messages on their way."""
+    """An open file: held by the processes that have it open, and by messages on their way. Whoever
+    has it can use the client on it, whoever made that."""
 
     def __init__(self, number, kind, process):
         self.number = number
         self.kind = kind  # "client", "export", "map"
-        self.creator = process  # who knows the client on it; None when it has closed the file
-        self.holders = {process}
+        self.holders = {process: 1}  # with how many descriptors
         self.in_flight = 0
         self.root = 0  # of a client: its handle
         self.objects = {}  # of a client: blocks by handle
         self.block = None  # of an export
+        self._handle = 0xCAFA0000
 
     def alive(self):
         return bool(self.holders or self.in_flight)
 
+    def add(self, process, count=1):
+        self.holders[process] = self.holders.get(process, 0) + count
+
     def close(self, process):
-        self.holders.discard(process)
-        if self.creator is process:
-            self.creator = None
+        """One of its descriptors."""
+        self.holders[process] -= 1
+        if self.holders[process] == 0:
+            del self.holders[process]
+
+    def handle(self):
+        """A new one for an object."""
+        self._handle += 1
+        return self._handle
 
     def blocks(self):
         return set(self.objects.values()) | ({self.block} if self.block else set())
@@ -56,10 +66,10 @@ class Process:
 class Slice:
     """One container: a root worker and what comes of it."""
 
-    def __init__(self, node, name, limit, seed):
+    def __init__(self, node, name, limit):
         self.name = name
         self.limit = limit
-        self.random = random.Random(seed)
+        self.random = None  # of the present step
         self.files = {}
         self.done = {}
         self._next = 1
@@ -94,12 +104,13 @@ class Slice:
 
     # Operations. Each returns False where there is nothing that it could be done to.
 
-    def step(self):
+    def step(self, rng):
+        self.random = rng
         operations = [(self.client, 3), (self.alloc, 10), (self.group, 2), (self.free, 5),
                       (self.dup, 5), (self.dup_shared, 2), (self.export, 4), (self.take, 4),
-                      (self.map, 3), (self.drop, 3), (self.send, 4), (self.receive, 4),
-                      (self.fork, 3), (self.exec, 1), (self.kill, 2), (self.kill_midst, 1),
-                      (self.leave, 1)]
+                      (self.map, 3), (self.twin, 2), (self.drop, 4), (self.send, 4),
+                      (self.receive, 4), (self.fork, 3), (self.exec, 1), (self.exec_keep, 1),
+                      (self.kill, 2), (self.kill_midst, 1), (self.leave, 1)]
         names, weights = zip(*operations)
         for operation in self.random.choices(names, weights, k=50):
             process = self.random.choice(sorted(self.processes.values(), key=lambda p: p.name))
@@ -124,8 +135,7 @@ class Slice:
                 if process in file.holders and kind in (None, file.kind)]
 
     def _clients(self, process):
-        """A client is its creator's, also where others hold its file."""
-        return [file for file in self._open(process, "client") if file.creator is process]
+        return self._open(process, "client")
 
     def _object(self, files, memory=True):
         """A client with one of its objects."""
@@ -158,7 +168,7 @@ class Slice:
             return False
         fits = self.held() + size <= self.limit
         self._say(process, "%s on client %d: %s" % (words, file.number, fits))
-        command = [words[0], file.number, *words[1:]]
+        command = [words[0], file.number, *words[1:], file.handle()]
         status, rest = process.worker.ask(*command)
         if fits and status == NO_MEMORY:
             # What was closed a moment ago may still be counted: not for ever.
@@ -190,7 +200,7 @@ class Slice:
         if target is None or source is None:
             return False
         self._say(process, "dup 0x%x of client %d to %d" % (handle, source.number, target.number))
-        (copy,) = process.worker.do("dup", target.number, source.root, handle)
+        (copy,) = process.worker.do("dup", target.number, source.root, handle, target.handle())
         target.objects[copy] = source.objects[handle]
         return True
 
@@ -198,13 +208,14 @@ class Slice:
         return self._copy(process, *self._object(self._clients(process)))
 
     def dup_shared(self, process):
-        """Between two processes: the owner has to allow it."""
+        """Between two processes: somebody who can use the client has to allow it."""
         others = [file for file in self.files.values()
-                  if file.kind == "client" and file.creator not in (None, process)]
+                  if file.kind == "client" and file.holders and process not in file.holders]
         source, handle = self._object(others)
         if source is None or not self._clients(process):
             return False
-        source.creator.worker.do("share", source.number, handle)
+        owner = min(source.holders, key=lambda p: p.name)
+        owner.worker.do("share", source.number, handle)
         return self._copy(process, source, handle)
 
     def export(self, process):
@@ -223,7 +234,7 @@ class Slice:
         if file is None or target is None:
             return False
         self._say(process, "import %d into client %d" % (file.number, target.number))
-        (handle,) = process.worker.do("import", target.number, file.number)
+        (handle,) = process.worker.do("import", target.number, file.number, target.handle())
         target.objects[handle] = file.block
         return True
 
@@ -235,6 +246,16 @@ class Slice:
         file = self._new("map", process)
         self._say(process, "map 0x%x of client %d by %d" % (handle, source.number, file.number))
         process.worker.do("map", source.number, handle, file.number, 65536)
+        return True
+
+    def twin(self, process):
+        """dup(2)."""
+        file = self._pick(self._open(process))
+        if file is None or file.holders[process] >= 3:
+            return False
+        self._say(process, "twin %s %d" % (file.kind, file.number))
+        process.worker.do("twin", file.number)
+        file.add(process)
         return True
 
     def drop(self, process):
@@ -266,9 +287,9 @@ class Slice:
         peer = self.random.choice(peers)
         file = process.queue[peer].pop(0)
         self._say(process, "receive %s %d from %s" % (file.kind, file.number, peer.name))
-        process.worker.do("recv", peer.name, file.number)
+        process.worker.do("recv", peer.name, file.number, file.root)
         file.in_flight -= 1
-        file.holders.add(process)
+        file.add(process)
         return True
 
     def fork(self, process):
@@ -282,14 +303,14 @@ class Slice:
             one.peers[other] = True
             one.queue[other] = []
         for file in self._open(process):
-            file.holders.add(child)
+            file.add(child, file.holders[process])
         self.processes[name] = child
         return True
 
     def _forget(self, process):
         """All its files are closed."""
         for file in self._open(process):
-            file.close(process)
+            del file.holders[process]
         for queue in process.queue.values():
             for file in queue:
                 file.in_flight -= 1
@@ -307,6 +328,12 @@ class Slice:
         process.worker.send("exec")
         t.check(process.worker.line() == "hello " + process.name, "no hello after exec")
         self._forget(process)
+        return True
+
+    def exec_keep(self, process):
+        self._say(process, "exec with all its files")
+        process.worker.send("exec", "keep")
+        t.check(process.worker.line() == "hello " + process.name, "no hello after exec")
         return True
 
     def kill(self, process):

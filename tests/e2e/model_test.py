@@ -1,8 +1,9 @@
 """A property test through the whole path: random operations of several processes in two slices of
-one card, against a model of what must be held. After every batch the driver's books and cgpu's own
+one card, against a model of what must be held. Every few steps the driver's books and cgpu's own
 say what the model says.
 
-  model_test.py random-550 or random-580 [BATCHES [SEED]]   batches of some ten operations (200)
+  model_test.py random-550 or random-580 [STEPS [SEED]]   1500 steps, another seed each time
+  model_test.py shrink-550 or shrink-580 STEPS SEED       which steps of it must stay for it to fail
 """
 import functools
 import random
@@ -12,6 +13,7 @@ import cgpu_test as t
 import model
 
 LIMITS = (256 * t.MIB, 300 * t.MIB)
+COMPARED = 0.15  # of the steps
 
 
 def _compare(node, slices, peak, own):
@@ -39,23 +41,21 @@ def _compare(node, slices, peak, own):
     t.check(peak.bytes <= sum(LIMITS), "at some time %d bytes were in use" % peak.bytes)
 
 
-def _run(driver, batches="200", seed=None):
-    seed = int(seed) if seed else random.SystemRandom().randrange(1 << 32)
-    print("seed %d: repeat with `model_test.py random-%s %s %d`" %
-          (seed, driver, batches, seed))
+def _history(driver, seed, steps):
+    """The steps with these numbers. Each draws from chance of its own, so that what is left of a
+    history does much the same when others are left out of it."""
     with t.Node("v100-16g:1", driver) as node, t.Peak(node) as peak:
-        slices = [model.Slice(node, name, limit, "%d-%s" % (seed, name))
-                  for name, limit in zip("ab", LIMITS)]
+        slices = [model.Slice(node, name, limit) for name, limit in zip("ab", LIMITS)]
         for slice_ in slices:
             slice_.measure_group()
         own = len(node.books()["clients"])
-        choose = random.Random(seed)
-        for batch in range(int(batches)):
-            for _ in range(choose.randrange(4, 16)):
-                choose.choice(slices).step()
-            held = [slice_.held() // t.MIB for slice_ in slices]
-            print("batch %d: must be held: %s MiB" % (batch, held))
-            _compare(node, slices, peak, own)
+        for step in steps:
+            choose = random.Random("%d-%d" % (seed, step))
+            print("step %d" % step)
+            choose.choice(slices).step(choose)
+            if step == steps[-1] or choose.random() < COMPARED:
+                _compare(node, slices, peak, own)
+                print("held: %s MiB" % [slice_.held() // t.MIB for slice_ in slices])
         print("done: %s" % [slice_.done for slice_ in slices])
         for slice_ in slices:
             slice_.kill_all()
@@ -64,5 +64,40 @@ def _run(driver, batches="200", seed=None):
         t.check(not node.books()["clients"], "clients are left: %s" % node.books()["clients"])
 
 
+def _run(driver, steps="1500", seed=None):
+    seed = int(seed) if seed else random.SystemRandom().randrange(1 << 32)
+    print("seed %d: repeat with `model_test.py random-%s %s %d`, shorten with `shrink-%s`" %
+          (seed, driver, steps, seed, driver))
+    _history(driver, seed, range(int(steps)))
+
+
+def _fails(driver, seed, steps):
+    print("--- %d steps" % len(steps))
+    try:
+        _history(driver, seed, steps)
+    except t.Failure as failure:
+        print("--- fails: %s" % failure)
+        return True
+    return False
+
+
+def _shrink(driver, steps, seed):
+    """Leaves out what a failing history does not need, half of it first, then less and less."""
+    t.DEADLINE = 10.0
+    left = list(range(int(steps)))
+    size = len(left)
+    while size > 0:
+        at = 0
+        while at < len(left):
+            fewer = left[:at] + left[at + size:]
+            if fewer and _fails(driver, int(seed), fewer):
+                left = fewer
+            else:
+                at += size
+        size //= 2
+    t.check(not _fails(driver, int(seed), left), "steps %s of seed %s" % (left, seed))
+
+
 if __name__ == "__main__":
-    t.main({"random-" + driver: functools.partial(_run, driver) for driver in ("550", "580")})
+    t.main({name + "-" + driver: functools.partial(case, driver) for driver in ("550", "580")
+            for name, case in (("random", _run), ("shrink", _shrink))})

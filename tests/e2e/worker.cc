@@ -34,9 +34,10 @@ struct Map {
 struct Worker {
   std::string socket;  // of the test
   std::map<std::uint64_t, Client> clients;
-  std::map<std::uint64_t, int> files;  // exports, mapped card files, control files received
-  std::map<std::uint64_t, Map> maps;   // by the number of their file
-  std::map<std::string, int> peers;    // ends of socketpairs
+  std::map<std::uint64_t, int> files;       // exports, mapped card files, control files received
+  std::multimap<std::uint64_t, int> twins;  // further descriptors of clients' and other files
+  std::map<std::uint64_t, Map> maps;        // by the number of their file
+  std::map<std::string, int> peers;         // ends of socketpairs
 };
 
 std::uint32_t U32(const Args& args, std::size_t index) {
@@ -74,10 +75,20 @@ void Connect(const Worker& worker, const std::string& name) {
   Say("hello %s", name.c_str());
 }
 
-void KeepFile(Worker& worker, std::uint64_t number, int fd) {
-  const auto [at, fresh] = worker.files.emplace(number, fd);
-  if (!fresh) {  // it had it already: one is enough
-    close(fd);
+int FileOf(const Worker& worker, std::uint64_t number) {
+  const auto client = worker.clients.find(number);
+  return client != worker.clients.end() ? client->second.ctl : worker.files.at(number);
+}
+
+// What it has already becomes a further descriptor. With a root it is a client's file.
+void KeepFile(Worker& worker, std::uint64_t number, int fd, std::uint32_t root) {
+  if (worker.clients.contains(number) || worker.files.contains(number)) {
+    worker.twins.emplace(number, fd);
+  } else if (root != 0) {
+    worker.clients[number].ctl = fd;
+    worker.clients[number].root = root;
+  } else {
+    worker.files.emplace(number, fd);
   }
 }
 
@@ -113,9 +124,18 @@ void MapObject(Worker& worker, const Args& args) {
   Say("0x0");
 }
 
-// drop FILE
+// drop FILE: one of its descriptors. From then on another one is used.
 void Drop(Worker& worker, const Args& args) {
   const std::uint64_t number = adversary::Number(args, 1, 0);
+  if (const auto twin = worker.twins.find(number); twin != worker.twins.end()) {
+    const auto client = worker.clients.find(number);
+    int& used = client != worker.clients.end() ? client->second.ctl : worker.files.at(number);
+    close(used);
+    used = twin->second;
+    worker.twins.erase(twin);
+    Say("0x0");
+    return;
+  }
   if (const auto map = worker.maps.find(number); map != worker.maps.end()) {
     munmap(map->second.at, map->second.size);
     worker.maps.erase(map);
@@ -125,7 +145,9 @@ void Drop(Worker& worker, const Args& args) {
     worker.files.erase(file);
   }
   if (const auto client = worker.clients.find(number); client != worker.clients.end()) {
-    close(client->second.card);
+    if (client->second.card >= 0) {
+      close(client->second.card);
+    }
     close(client->second.ctl);
     worker.clients.erase(client);
   }
@@ -156,13 +178,72 @@ void Fork(Worker& worker, const Args& args, std::string* own_name) {
   }
 }
 
-// Becomes another program image: everything but the connection is closed by that.
-void Exec(const std::string& socket, const std::string& name) {
+// What one image tells the next, in words: what it has open.
+std::string Belongings(const Worker& worker) {
+  std::ostringstream text;
+  const auto keep = [&text](int fd) {
+    if (fd >= 0 && fcntl(fd, F_SETFD, 0) != 0) {
+      Die("failed: fcntl: %s", std::strerror(errno));
+    }
+    text << ' ' << fd;
+  };
+  for (const auto& [number, client] : worker.clients) {
+    text << " client " << number << ' ' << client.root;
+    keep(client.ctl);
+    keep(client.card);
+  }
+  for (const auto& [number, fd] : worker.files) {
+    text << " file " << number;
+    keep(fd);
+  }
+  for (const auto& [number, fd] : worker.twins) {
+    text << " twin " << number;
+    keep(fd);
+  }
+  for (const auto& [name, fd] : worker.peers) {
+    text << " peer " << name;
+    keep(fd);
+  }
+  return text.str();
+}
+
+void TakeOver(Worker& worker, const std::string& belongings) {
+  std::istringstream words(belongings);
+  const auto take = [&words] {
+    int fd = -1;
+    words >> fd;
+    if (fd >= 0 && fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) {
+      Die("failed: fcntl: %s", std::strerror(errno));
+    }
+    return fd;
+  };
+  for (std::string kind, name; words >> kind >> name;) {
+    if (kind == "peer") {
+      worker.peers[name] = take();
+      continue;
+    }
+    const std::uint64_t number = std::stoull(name);
+    if (kind == "client") {
+      Client& client = worker.clients[number];
+      words >> client.root;
+      client.ctl = take();
+      client.card = take();
+    } else if (kind == "file") {
+      worker.files[number] = take();
+    } else {
+      worker.twins.emplace(number, take());
+    }
+  }
+}
+
+// exec [keep]: becomes another program image. Everything but the connection is closed by that, or
+// nothing (mappings end).
+void Exec(const Worker& worker, const std::string& name, bool keep) {
   std::string program = "worker";
-  std::string path = socket;
+  std::string path = worker.socket;
   std::string own = name;
-  std::string resume = "resume";
-  char* argv[] = {program.data(), path.data(), own.data(), resume.data(), nullptr};
+  std::string belongings = keep ? Belongings(worker) : "";
+  char* argv[] = {program.data(), path.data(), own.data(), belongings.data(), nullptr};
   char* envp[] = {nullptr};
   execve("/proc/self/exe", argv, envp);
   Die("failed: exec: %s", std::strerror(errno));
@@ -310,6 +391,9 @@ bool OnClient(Worker& worker, const Args& args) {
   const std::uint64_t number = adversary::Number(args, 3, 0);
   if (verb == "alloc" || verb == "group" || verb == "dup" || verb == "import") {
     Client& client = ClientOf(worker, args);
+    // Several processes may use one client: then the test chooses the handles.
+    const std::size_t before = verb == "group" ? 2 : verb == "dup" ? 4 : 3;
+    client.next = args.size() > before ? U32(args, before) : client.next;
     std::uint32_t handle = client.next;
     std::uint32_t status = 0;
     if (verb == "alloc") {
@@ -347,11 +431,6 @@ bool OnClient(Worker& worker, const Args& args) {
   return true;
 }
 
-int FileOf(const Worker& worker, std::uint64_t number) {
-  const auto client = worker.clients.find(number);
-  return client != worker.clients.end() ? client->second.ctl : worker.files.at(number);
-}
-
 // False: it is to end.
 bool Do(Worker& worker, const Args& args, std::string* name) {
   const std::string& verb = args.at(0);
@@ -368,18 +447,17 @@ bool Do(Worker& worker, const Args& args, std::string* name) {
     adversary::SendFd(worker.peers.at(args.at(1)), FileOf(worker, adversary::Number(args, 2, 0)));
     Say("0x0");
   } else if (verb == "recv") {
-    const std::uint64_t number = adversary::Number(args, 2, 0);
-    const int fd = adversary::ReceiveFd(worker.peers.at(args.at(1)));
-    if (worker.clients.contains(number)) {
-      close(fd);
-    } else {
-      KeepFile(worker, number, fd);
-    }
+    KeepFile(worker, adversary::Number(args, 2, 0),
+             adversary::ReceiveFd(worker.peers.at(args.at(1))), U32(args, 3));
+    Say("0x0");
+  } else if (verb == "twin") {
+    const std::uint64_t number = adversary::Number(args, 1, 0);
+    worker.twins.emplace(number, fcntl(FileOf(worker, number), F_DUPFD_CLOEXEC, 0));
     Say("0x0");
   } else if (verb == "fork") {
     Fork(worker, args, name);
   } else if (verb == "exec") {
-    Exec(worker.socket, *name);
+    Exec(worker, *name, args.size() > 1);
   } else if (verb == "churn") {
     Churn(args);
   } else if (verb == "pid") {
@@ -398,6 +476,7 @@ int Run(const Args& args) {
   worker.socket = args.at(1);
   std::string name = args.at(2);
   if (args.size() > 3) {
+    TakeOver(worker, args.at(3));
     Say("hello %s", name.c_str());
   } else {
     Connect(worker, name);
