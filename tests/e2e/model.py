@@ -12,6 +12,7 @@ OK = 0
 NO_MEMORY = 0x51
 MAX_PROCESSES = 6
 MAX_QUEUE = 4
+CARD_MIB = 16160
 
 
 class File:
@@ -69,6 +70,7 @@ class Slice:
     def __init__(self, node, name, limit):
         self.name = name
         self.limit = limit
+        self.most = limit  # the highest limit ever
         self.random = None  # of the present step
         self.files = {}
         self.done = {}
@@ -110,7 +112,7 @@ class Slice:
                       (self.dup, 5), (self.dup_shared, 2), (self.export, 4), (self.take, 4),
                       (self.map, 3), (self.twin, 2), (self.drop, 4), (self.send, 4),
                       (self.receive, 4), (self.fork, 3), (self.exec, 1), (self.exec_keep, 1),
-                      (self.kill, 2), (self.kill_midst, 1), (self.leave, 1)]
+                      (self.kill, 2), (self.kill_midst, 1), (self.leave, 1), (self.set, 2)]
         names, weights = zip(*operations)
         for operation in self.random.choices(names, weights, k=50):
             process = self.random.choice(sorted(self.processes.values(), key=lambda p: p.name))
@@ -368,6 +370,28 @@ class Slice:
         process.worker.send("end")
         process.worker.wait_gone()
         self._end(process)
+        return True
+
+    def set(self, _process):
+        """cgpu set: above what is held, below it, or more than a card has. Nothing is taken away, and
+        nothing is added while more is held than the limit."""
+        self._settle()
+        held = self.held()
+        near = held // t.MIB
+        mib = max(1, self.random.choice([near, near + 1, near + 50, near - 1, near // 2, 20, 200, 300,
+                                         400, 20000]))
+        print("  %s: limit %d MiB" % (self.name, mib))
+        done = t.command(t.CGPU, "set", self.container, "--mem", "%dMiB" % mib, ok=False)
+        fits = mib <= CARD_MIB
+        t.check(done.returncode == (0 if fits else 125), "set: %s" % done)
+        if fits:
+            self.limit = mib * t.MIB
+            self.most = max(self.most, self.limit)
+            t.check(("above the new limit" in done.stdout) == (held > self.limit),
+                    "%d bytes are held; set says %s" % (held, done.stdout))
+        counted = self.counted()
+        t.check((counted["limit_bytes"], counted["used_bytes"]) == (self.limit, held),
+                "%d bytes are held; after set: %s" % (held, counted))
         return True
 
     def measure_group(self):
