@@ -108,7 +108,7 @@ class Slice:
 
     def step(self, rng):
         self.random = rng
-        operations = [(self.client, 3), (self.alloc, 10), (self.group, 2), (self.free, 5),
+        operations = [(self.client, 3), (self.alloc, 10), (self.group, 3), (self.free, 5),
                       (self.dup, 5), (self.dup_shared, 2), (self.export, 4), (self.take, 4),
                       (self.map, 3), (self.twin, 2), (self.drop, 4), (self.send, 4),
                       (self.receive, 4), (self.fork, 3), (self.exec, 1), (self.exec_keep, 1),
@@ -139,7 +139,7 @@ class Slice:
     def _clients(self, process):
         return self._open(process, "client")
 
-    def _object(self, files, memory=True):
+    def _object(self, files, memory=False):
         """A client with one of its objects."""
         found = [(file, handle) for file in sorted(files, key=lambda f: f.number)
                  for handle, block in sorted(file.objects.items()) if not (memory and block.group)]
@@ -189,7 +189,7 @@ class Slice:
         return self._allocate(process, ["group"], self.group_bytes, True)
 
     def free(self, process):
-        file, handle = self._object(self._clients(process), memory=False)
+        file, handle = self._object(self._clients(process))
         if file is None:
             return False
         self._say(process, "free 0x%x of client %d" % (handle, file.number))
@@ -242,7 +242,7 @@ class Slice:
 
     def map(self, process):
         """A mapping keeps its card file open, and no memory."""
-        source, handle = self._object(self._clients(process))
+        source, handle = self._object(self._clients(process), memory=True)
         if source is None:
             return False
         file = self._new("map", process)
