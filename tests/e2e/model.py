@@ -2,7 +2,7 @@
 files hold clients and exported objects, processes and sockets hold open files. It does what a
 random sequence of operations does to that, by what Linux and the driver promise, and tells workers
 (worker.py) to do the same."""
-import random
+import re
 import time
 
 import cgpu_test as t
@@ -12,7 +12,7 @@ OK = 0
 NO_MEMORY = 0x51
 MAX_PROCESSES = 6
 MAX_QUEUE = 4
-CARD_MIB = 16160
+CARDS_MIB = {"v100-16g": 16160, "t4": 15360}
 
 
 class File:
@@ -51,7 +51,8 @@ class File:
 
 
 class Block:
-    def __init__(self, size, group=False):
+    def __init__(self, card, size, group):
+        self.card = card
         self.size = size
         self.group = group
 
@@ -65,33 +66,37 @@ class Process:
 
 
 class Slice:
-    """One container: a root worker and what comes of it."""
+    """One container on all the node's cards (by model): a root worker and what comes of it."""
 
-    def __init__(self, node, name, limit):
+    def __init__(self, node, cards, name, limit):
         self.name = name
-        self.limit = limit
-        self.most = limit  # the highest limit ever
+        self.cards = cards
+        self.limits = [limit] * len(cards)
+        self.most = [limit] * len(cards)  # the highest limits ever
         self.random = None  # of the present step
         self.files = {}
         self.done = {}
         self._next = 1
         self._node = node
         self._workers = w.Workers()
-        self.group_bytes = None
+        self.group_bytes = [0] * len(cards)
         self.container = "%s-%s" % (node.name, name)
         self.run = node.run(self._workers.argv(name + "0"), mem="%d" % (limit // t.MIB),
-                            flags=("--gpus", "1", "--name", self.container), name=name)
+                            flags=("--gpus", str(len(cards)), "--name", self.container), name=name)
         self.root = Process(self._workers.accept(name + "0", self.run))
         self.processes = {self.root.name: self.root}
 
     # What must be so.
 
-    def held(self):
+    def held(self, card):
         blocks = set()
         for file in self.files.values():
             if file.alive():
                 blocks |= file.blocks()
-        return sum(block.size for block in blocks)
+        return sum(block.size for block in blocks if block.card == card)
+
+    def all_held(self):
+        return [self.held(card) for card in range(len(self.cards))]
 
     def clients(self):
         return sum(file.alive() and file.kind == "client" for file in self.files.values())
@@ -100,9 +105,12 @@ class Slice:
         return sum(file.alive() and file.kind == "export" for file in self.files.values())
 
     def counted(self):
-        """What cgpu says of it."""
+        """What cgpu says of it, by card."""
         (found,) = [c for c in self._node.containers() if c["name"] == self.container]
-        return found["gpus"][0]
+        return found["gpus"]
+
+    def used(self):
+        return [row["used_bytes"] for row in self.counted()]
 
     # Operations. Each returns False where there is nothing that it could be done to.
 
@@ -145,32 +153,35 @@ class Slice:
                  for handle, block in sorted(file.objects.items()) if not (memory and block.group)]
         return self.random.choice(found) if found else (None, 0)
 
+    def _card(self):
+        return self.random.randrange(len(self.cards))
+
     def _settle(self):
         until = time.monotonic() + t.DEADLINE
-        while self.counted()["used_bytes"] != self.held():
-            t.check(time.monotonic() < until, "cgpu ps says %s, not %d" %
-                    (self.counted(), self.held()))
+        while self.used() != self.all_held():
+            t.check(time.monotonic() < until, "cgpu ps says %s, not %s" %
+                    (self.counted(), self.all_held()))
             self._node.sync()
 
     def _check(self, process, words, status, wanted):
-        t.check(status == wanted, "%s: `%s` gave 0x%x, not 0x%x; %d of %d bytes must be held" % (
-            process.name, " ".join(map(str, words)), status, wanted, self.held(), self.limit))
+        t.check(status == wanted, "%s: `%s` gave 0x%x, not 0x%x; %s of %s bytes must be held" % (
+            process.name, " ".join(map(str, words)), status, wanted, self.all_held(), self.limits))
 
     def client(self, process):
         if len(self._clients(process)) >= 4:
             return False
         file = self._new("client", process)
         self._say(process, "client %d" % file.number)
-        (file.root,) = process.worker.do("client", file.number)
+        (file.root,) = process.worker.do("client", file.number, len(self.cards))
         return True
 
-    def _allocate(self, process, words, size, group):
+    def _allocate(self, process, card, words, size, group=False):
         file = self._pick(self._clients(process))
         if file is None:
             return False
-        fits = self.held() + size <= self.limit
-        self._say(process, "%s on client %d: %s" % (words, file.number, fits))
-        command = [words[0], file.number, *words[1:], file.handle()]
+        fits = self.held(card) + size <= self.limits[card]
+        self._say(process, "%s of card %d on client %d: %s" % (words, card, file.number, fits))
+        command = [words[0], file.number, *words[1:], file.handle(), card]
         status, rest = process.worker.ask(*command)
         if fits and status == NO_MEMORY:
             # What was closed a moment ago may still be counted: not for ever.
@@ -178,15 +189,16 @@ class Slice:
             status, rest = process.worker.ask(*command)
         self._check(process, command, status, OK if fits else NO_MEMORY)
         if fits:
-            file.objects[rest[0]] = Block(size, group)
+            file.objects[rest[0]] = Block(card, size, group)
         return True
 
     def alloc(self, process):
         mib = self.random.choice([1, 2, 4, 6, 16, 32, 64, 100])
-        return self._allocate(process, ["alloc", mib], mib * t.MIB, False)
+        return self._allocate(process, self._card(), ["alloc", mib], mib * t.MIB)
 
     def group(self, process):
-        return self._allocate(process, ["group"], self.group_bytes, True)
+        card = self._card()
+        return self._allocate(process, card, ["group"], self.group_bytes[card], True)
 
     def free(self, process):
         file, handle = self._object(self._clients(process))
@@ -202,8 +214,10 @@ class Slice:
         if target is None or source is None:
             return False
         self._say(process, "dup 0x%x of client %d to %d" % (handle, source.number, target.number))
-        (copy,) = process.worker.do("dup", target.number, source.root, handle, target.handle())
-        target.objects[copy] = source.objects[handle]
+        block = source.objects[handle]
+        (copy,) = process.worker.do("dup", target.number, source.root, handle, target.handle(),
+                                    block.card)
+        target.objects[copy] = block
         return True
 
     def dup(self, process):
@@ -226,8 +240,8 @@ class Slice:
             return False
         file = self._new("export", process)
         self._say(process, "export 0x%x of client %d to %d" % (handle, source.number, file.number))
-        process.worker.do("export", source.number, handle, file.number)
         file.block = source.objects[handle]
+        process.worker.do("export", source.number, handle, file.number, file.block.card)
         return True
 
     def take(self, process):
@@ -236,7 +250,8 @@ class Slice:
         if file is None or target is None:
             return False
         self._say(process, "import %d into client %d" % (file.number, target.number))
-        (handle,) = process.worker.do("import", target.number, file.number, target.handle())
+        (handle,) = process.worker.do("import", target.number, file.number, target.handle(),
+                                      file.block.card)
         target.objects[handle] = file.block
         return True
 
@@ -247,7 +262,8 @@ class Slice:
             return False
         file = self._new("map", process)
         self._say(process, "map 0x%x of client %d by %d" % (handle, source.number, file.number))
-        process.worker.do("map", source.number, handle, file.number, 65536)
+        process.worker.do("map", source.number, handle, file.number, 65536,
+                          source.objects[handle].card)
         return True
 
     def twin(self, process):
@@ -373,35 +389,42 @@ class Slice:
         return True
 
     def set(self, _process):
-        """cgpu set: above what is held, below it, or more than a card has. Nothing is taken away, and
-        nothing is added while more is held than the limit."""
+        """cgpu set: above what is held, below it, or more than a card has. Nothing is taken away,
+        and nothing is added while more is held than the limit."""
         self._settle()
-        held = self.held()
-        near = held // t.MIB
-        mib = max(1, self.random.choice([near, near + 1, near + 50, near - 1, near // 2, 20, 200, 300,
-                                         400, 20000]))
-        print("  %s: limit %d MiB" % (self.name, mib))
-        done = t.command(t.CGPU, "set", self.container, "--mem", "%dMiB" % mib, ok=False)
-        fits = mib <= CARD_MIB
+        held = self.all_held()
+        card = self._card()
+        near = held[card] // t.MIB
+        mib = max(1, self.random.choice([near, near + 1, near + 50, near - 1, near // 2,
+                                         20, 200, 300, 400, 20000]))
+        alone = len(self.cards) == 1 or self.random.random() < 0.8
+        print("  %s: limit %d MiB of card %s" % (self.name, mib, card if alone else "each"))
+        done = t.command(t.CGPU, "set", self.container, "--mem", "%dMiB" % mib,
+                         *(["--gpu", str(card)] if alone else []), ok=False)
+        changed = [card] if alone else range(len(self.cards))
+        fits = all(mib <= CARDS_MIB[self.cards[i]] for i in changed)
         t.check(done.returncode == (0 if fits else 125), "set: %s" % done)
-        if fits:
-            self.limit = mib * t.MIB
-            self.most = max(self.most, self.limit)
-            t.check(("above the new limit" in done.stdout) == (held > self.limit),
-                    "%d bytes are held; set says %s" % (held, done.stdout))
+        for i in changed if fits else []:
+            self.limits[i] = mib * t.MIB
+            self.most[i] = max(self.most[i], self.limits[i])
+            t.check(bool(re.search("GPU %d: .* above the new limit" % i, done.stdout)) ==
+                    (held[i] > self.limits[i]), "%s are held; set says %s" % (held, done.stdout))
         counted = self.counted()
-        t.check((counted["limit_bytes"], counted["used_bytes"]) == (self.limit, held),
-                "%d bytes are held; after set: %s" % (held, counted))
+        t.check([row["limit_bytes"] for row in counted] == self.limits and
+                [row["used_bytes"] for row in counted] == held,
+                "%s are held, limits %s; after set: %s" % (held, self.limits, counted))
         return True
 
     def measure_group(self):
         """What a channel group takes, by the driver's books. The slice is empty."""
-        self.root.worker.do("client", 0)
-        self.root.worker.do("group", 0)
-        self.group_bytes = self.counted()["used_bytes"]
-        t.check(0 < self.group_bytes == self._node.used(), "a group takes %d" % self.group_bytes)
-        self.root.worker.do("drop", 0)
-        self._node.wait_used(0, "after the first channel group")
+        for card in range(len(self.cards)):
+            self.root.worker.do("client", 0, len(self.cards))
+            self.root.worker.do("group", 0, 1, card)
+            self.group_bytes[card] = self.used()[card]
+            t.check(0 < self.group_bytes[card] == self._node.used(),
+                    "a group takes %s" % self.group_bytes)
+            self.root.worker.do("drop", 0)
+            self._node.wait_used(0, "after a channel group")
 
     def kill_all(self):
         """The container's first process is killed: everything ends."""

@@ -14,6 +14,7 @@
 #include <map>
 #include <sstream>
 
+#include "base/fd.h"
 #include "common.h"
 #include "rm/nv_controls.h"
 #include "rm/nv_ctrl.h"
@@ -52,15 +53,31 @@ Client& ClientOf(Worker& worker, const Args& args) {
   return found->second;
 }
 
-// A client with a device of the first card that it may have.
-Client MakeClient() {
+// The handle of a client's device of the slice's card `card`, counted from 0.
+std::uint32_t DeviceOf(std::uint64_t card) {
+  return Client::kDevice + static_cast<std::uint32_t>(card) * 0x10;
+}
+
+// A client with devices of the first `cards` cards that it may have.
+Client MakeClient(std::uint64_t cards) {
   Client client = adversary::MakeRoot();
-  std::uint32_t status = rm::NV_ERR_INVALID_ARGUMENT;
-  for (std::uint32_t instance = 0; instance < 32 && status != rm::NV_OK; ++instance) {
-    status = client.AllocDevice(instance);
+  std::uint64_t made = 0;
+  std::uint32_t status = rm::NV_OK;
+  for (std::uint32_t instance = 0; instance < 32 && made < cards; ++instance) {
+    // For as long as the device is made somebody must have the card open.
+    const UniqueFd card(adversary::OpenCard(static_cast<int>(instance)));
+    rm::NV0080_ALLOC_PARAMETERS device{};
+    device.deviceId = instance;
+    status = client.Alloc(client.root, DeviceOf(made), rm::NV01_DEVICE_0, &device, sizeof(device));
+    if (status == rm::NV_OK) {
+      rm::NV2080_ALLOC_PARAMETERS subdevice{};
+      status = client.Alloc(DeviceOf(made), DeviceOf(made) + 1, rm::NV20_SUBDEVICE_0, &subdevice,
+                            sizeof(subdevice));
+      ++made;
+    }
   }
-  if (status != rm::NV_OK) {
-    Die("failed: no device: status 0x%x", status);
+  if (made != cards || status != rm::NV_OK) {
+    Die("failed: %llu devices: status 0x%x", static_cast<unsigned long long>(made), status);
   }
   return client;
 }
@@ -92,15 +109,16 @@ void KeepFile(Worker& worker, std::uint64_t number, int fd, std::uint32_t root) 
   }
 }
 
-// map CLIENT OBJECT FILE BYTES: through a card file of its own, written to and read back.
+// map CLIENT OBJECT FILE BYTES [CARD]: through a card file of its own, written to and read back.
 void MapObject(Worker& worker, const Args& args) {
   const Client& client = ClientOf(worker, args);
   const std::uint64_t number = adversary::Number(args, 3, 0);
   const std::size_t size = adversary::Number(args, 4, 0);
-  const int file = adversary::OpenCard();
+  const int file =
+      args.size() > 5 ? adversary::OpenCard(static_cast<int>(U32(args, 5))) : adversary::OpenCard();
   rm::nv_ioctl_nvos33_parameters_with_fd call{};
   call.params.hClient = client.root;
-  call.params.hDevice = Client::kDevice;
+  call.params.hDevice = DeviceOf(adversary::Number(args, 5, 0));
   call.params.hMemory = U32(args, 2);
   call.params.length = size;
   call.fd = file;
@@ -254,7 +272,7 @@ void Exec(const Worker& worker, const std::string& name, bool keep) {
 // any other refusal.
 template <class Step>
 bool Round(std::uint64_t mib, bool by_frees, const Step& step) {
-  Client client = MakeClient();
+  Client client = MakeClient(1);
   std::uint32_t object = 0;
   const std::uint32_t copy = client.next + 1;
   const auto status = client.AllocMemory(mib, &object);
@@ -382,7 +400,8 @@ std::uint32_t AllocGroup(Client& client, std::uint32_t* handle) {
   rm::NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS group{};
   group.engineType = rm::NV2080_ENGINE_TYPE_GRAPHICS;
   *handle = client.next++;
-  return client.Alloc(Client::kDevice, *handle, rm::KEPLER_CHANNEL_GROUP_A, &group, sizeof(group));
+  return client.Alloc(client.used_device, *handle, rm::KEPLER_CHANNEL_GROUP_A, &group,
+                      sizeof(group));
 }
 
 // The commands on one client and its objects: CLIENT is the first argument. False: not one of them.
@@ -394,6 +413,7 @@ bool OnClient(Worker& worker, const Args& args) {
     // Several processes may use one client: then the test chooses the handles.
     const std::size_t before = verb == "group" ? 2 : verb == "dup" ? 4 : 3;
     client.next = args.size() > before ? U32(args, before) : client.next;
+    client.used_device = DeviceOf(adversary::Number(args, before + 1, 0));
     std::uint32_t handle = client.next;
     std::uint32_t status = 0;
     if (verb == "alloc") {
@@ -412,7 +432,9 @@ bool OnClient(Worker& worker, const Args& args) {
     Say("0x%x", ShareWithAll(ClientOf(worker, args), U32(args, 2)));
   } else if (verb == "export") {
     const int file = adversary::OpenControl();
-    const auto status = ClientOf(worker, args).Export(U32(args, 2), file);
+    Client& client = ClientOf(worker, args);
+    client.used_device = DeviceOf(adversary::Number(args, 4, 0));
+    const auto status = client.Export(U32(args, 2), file);
     if (status == rm::NV_OK) {
       worker.files[number] = file;
     } else {
@@ -438,7 +460,7 @@ bool Do(Worker& worker, const Args& args, std::string* name) {
     return true;
   }
   if (verb == "client") {
-    const Client client = MakeClient();
+    const Client client = MakeClient(adversary::Number(args, 2, 1));
     worker.clients[adversary::Number(args, 1, 0)] = client;
     Say("0x0 %u", client.root);
   } else if (verb == "drop") {
