@@ -74,6 +74,8 @@ class Slice:
         self.limits = [limit] * len(cards)
         self.most = [limit] * len(cards)  # the highest limits ever
         self.random = None  # of the present step
+        self.reserved = [0] * len(cards)  # for calls that the driver has not finished
+        self.busy = []  # files of the clients in them
         self.files = {}
         self.done = {}
         self._next = 1
@@ -114,19 +116,24 @@ class Slice:
 
     # Operations. Each returns False where there is nothing that it could be done to.
 
+    def operations(self):
+        """Each with its weight."""
+        return [(self.client, 3), (self.alloc, 10), (self.group, 3), (self.free, 5), (self.dup, 5),
+                (self.dup_shared, 2), (self.export, 4), (self.take, 4), (self.map, 3),
+                (self.twin, 2), (self.drop, 4), (self.send, 4), (self.receive, 4), (self.fork, 3),
+                (self.exec, 1), (self.exec_keep, 1), (self.kill, 2), (self.kill_midst, 1),
+                (self.leave, 1), (self.set, 2)]
+
     def step(self, rng):
         self.random = rng
-        operations = [(self.client, 3), (self.alloc, 10), (self.group, 3), (self.free, 5),
-                      (self.dup, 5), (self.dup_shared, 2), (self.export, 4), (self.take, 4),
-                      (self.map, 3), (self.twin, 2), (self.drop, 4), (self.send, 4),
-                      (self.receive, 4), (self.fork, 3), (self.exec, 1), (self.exec_keep, 1),
-                      (self.kill, 2), (self.kill_midst, 1), (self.leave, 1), (self.set, 2)]
-        names, weights = zip(*operations)
+        names, weights = zip(*self.operations())
         for operation in self.random.choices(names, weights, k=50):
-            process = self.random.choice(sorted(self.processes.values(), key=lambda p: p.name))
-            if operation(process) is not False:
+            if operation(self.random.choice(self._sorted())) is not False:
                 self.done[operation.__name__] = self.done.get(operation.__name__, 0) + 1
                 return
+
+    def _sorted(self):
+        return sorted(self.processes.values(), key=lambda p: p.name)
 
     def _say(self, process, what):
         print("  %s: %s" % (process.name, what))
@@ -145,7 +152,7 @@ class Slice:
                 if process in file.holders and kind in (None, file.kind)]
 
     def _clients(self, process):
-        return self._open(process, "client")
+        return [file for file in self._open(process, "client") if file not in self.busy]
 
     def _object(self, files, memory=False):
         """A client with one of its objects."""
@@ -179,7 +186,7 @@ class Slice:
         file = self._pick(self._clients(process))
         if file is None:
             return False
-        fits = self.held(card) + size <= self.limits[card]
+        fits = self.held(card) + self.reserved[card] + size <= self.limits[card]
         self._say(process, "%s of card %d on client %d: %s" % (words, card, file.number, fits))
         command = [words[0], file.number, *words[1:], file.handle(), card]
         status, rest = process.worker.ask(*command)

@@ -3,7 +3,8 @@ the same cards, against a model of what must be held. Every few steps the driver
 own say what the model says.
 
   model_test.py random-550 [STEPS [SEED]]     1000 steps, another seed each time; also random-580,
-                                              and on two cards cards-550 and cards-580
+                                              and on two cards cards-550 and cards-580, and
+                                              with a faulty driver faults-550 and faults-580
   model_test.py shrink-random-550 STEPS SEED  which of these steps must stay for it to fail
 """
 import functools
@@ -12,10 +13,12 @@ import time
 
 import cgpu_test as t
 import model
+import model_faults
 
 LIMITS = (256 * t.MIB, 300 * t.MIB)
 SETUPS = {"random-550": (["v100-16g"], "550"), "random-580": (["v100-16g"], "580"),
-          "cards-550": (["v100-16g", "t4"], "550"), "cards-580": (["v100-16g", "t4"], "580")}
+          "cards-550": (["v100-16g", "t4"], "550"), "cards-580": (["v100-16g", "t4"], "580"),
+          "faults-550": (["v100-16g", "t4"], "550"), "faults-580": (["v100-16g", "t4"], "580")}
 COMPARED = 0.15  # of the steps
 
 
@@ -47,15 +50,18 @@ def _compare(node, slices, peak, own):
     t.check(peak.bytes <= sum(most), "at some time %d bytes were in use" % peak.bytes)
 
 
-def _history(setup, seed, steps):
+def _history(name, seed, steps):
     """The steps with these numbers. Each draws from chance of its own, so that what is left of a
     history does much the same when others are left out of it."""
-    cards, driver = setup
+    cards, driver = SETUPS[name]
+    kind = model_faults.Slice if name.startswith("faults") else model.Slice
     with (t.Node(",".join(cards), driver) as node, t.Peak(node) as peak):
-        slices = [model.Slice(node, cards, name, limit) for name, limit in zip("ab", LIMITS)]
+        slices = [kind(node, cards, letter, limit) for letter, limit in zip("ab", LIMITS)]
         for slice_ in slices:
             slice_.measure_group()
         own = len(node.books()["clients"])
+        for slice_ in slices:
+            slice_.quiet = functools.partial(_compare, node, slices, peak, own)
         for step in steps:
             choose = random.Random("%d-%d" % (seed, step))
             print("step %d" % step)
@@ -71,24 +77,24 @@ def _history(setup, seed, steps):
         t.check(not node.books()["clients"], "clients are left: %s" % node.books()["clients"])
 
 
-def _run(name, setup, steps="1000", seed=None):
+def _run(name, steps="1000", seed=None):
     seed = int(seed) if seed else random.SystemRandom().randrange(1 << 32)
     print("seed %d: repeat with `model_test.py %s %s %d`, shorten it with `shrink-%s`" %
           (seed, name, steps, seed, name))
-    _history(setup, seed, range(int(steps)))
+    _history(name, seed, range(int(steps)))
 
 
-def _fails(setup, seed, steps):
+def _fails(name, seed, steps):
     print("--- %d steps" % len(steps))
     try:
-        _history(setup, seed, steps)
+        _history(name, seed, steps)
     except t.Failure as failure:
         print("--- fails: %s" % failure)
         return True
     return False
 
 
-def _shrink(setup, steps, seed):
+def _shrink(name, steps, seed):
     """Leaves out what a failing history does not need, half of it first, then less and less."""
     t.DEADLINE = 10.0
     left = list(range(int(steps)))
@@ -97,17 +103,17 @@ def _shrink(setup, steps, seed):
         at = 0
         while at < len(left):
             fewer = left[:at] + left[at + size:]
-            if fewer and _fails(setup, int(seed), fewer):
+            if fewer and _fails(name, int(seed), fewer):
                 left = fewer
             else:
                 at += size
         size //= 2
-    t.check(not _fails(setup, int(seed), left), "steps %s of seed %s" % (left, seed))
+    t.check(not _fails(name, int(seed), left), "steps %s of seed %s" % (left, seed))
 
 
 if __name__ == "__main__":
     CASES = {}
-    for name_, setup_ in SETUPS.items():
-        CASES[name_] = functools.partial(_run, name_, setup_)
-        CASES["shrink-" + name_] = functools.partial(_shrink, setup_)
+    for name_ in SETUPS:
+        CASES[name_] = functools.partial(_run, name_)
+        CASES["shrink-" + name_] = functools.partial(_shrink, name_)
     t.main(CASES)
