@@ -1,4 +1,5 @@
 // RM_ALLOC: what each class makes.
+#include <algorithm>
 #include <cstring>
 
 #include "rm/class_table.h"
@@ -134,6 +135,18 @@ NvStatus DriverModel::ConstructDevice(const CallerView& caller, AllocRequest& re
     return rm::NV_ERR_INSUFFICIENT_PERMISSIONS;
   }
   object.card = static_cast<int>(card.index);
+  // device_share.c deviceInitClientShare(): the address space of any client's device of this card.
+  if (params.hClientShare != 0 && params.hClientShare != request.client) {
+    const Client* share = FindClient(params.hClientShare);
+    if (share == nullptr) {
+      return rm::NV_ERR_INVALID_OBJECT_HANDLE;
+    }
+    const bool has_device =
+        std::any_of(share->objects.begin(), share->objects.end(), [&object](const auto& entry) {
+          return entry.second.kind == ObjectKind::kDevice && entry.second.card == object.card;
+        });
+    return has_device ? rm::NV_OK : rm::NV_ERR_OBJECT_NOT_FOUND;
+  }
   return rm::NV_OK;
 }
 

@@ -148,13 +148,16 @@ NvStatus DriverModel::Share(FileId file, rm::NvHandle handle, rm::NvHandle objec
   if (policy.type >= kShareTypeMax) {
     return rm::NV_ERR_INVALID_ARGUMENT;
   }
-  Client* client = nullptr;
-  const NvStatus status = UseClient(file, handle, rm::NV_ERR_INVALID_OBJECT_HANDLE, &client);
-  if (status != rm::NV_OK) {
+  Client* client = FindClient(handle);
+  if (policy.type == rm::RS_SHARE_TYPE_CLIENT) {
+    // rs_server.c _serverShareResourceAccessClient(): nobody asks whose client the owner is.
+    if (client == nullptr || FindClient(policy.target) == nullptr) {
+      return rm::NV_ERR_INVALID_OBJECT_HANDLE;
+    }
+  } else if (const NvStatus status =
+                 UseClient(file, handle, rm::NV_ERR_INVALID_OBJECT_HANDLE, &client);
+             status != rm::NV_OK) {
     return status;
-  }
-  if (policy.type == rm::RS_SHARE_TYPE_CLIENT && FindClient(policy.target) == nullptr) {
-    return rm::NV_ERR_INVALID_OBJECT_HANDLE;
   }
   Object* object = FindObject(*client, object_handle);
   if (object == nullptr) {

@@ -173,6 +173,7 @@ Decision Boundary::Decide(Call& call) {
       }
       return decision;
     case rm::NV_ESC_RM_SHARE:
+      return DecideShare(call, std::move(decision));
     case rm::NV_ESC_RM_UNMAP_MEMORY:
     case rm::NV_ESC_RM_UPDATE_DEVICE_MAPPING_INFO:
     case rm::NV_ESC_ALLOC_OS_EVENT:
@@ -307,6 +308,15 @@ Decision Boundary::DecideDup(Call& call, Decision decision) {
     return Answer(call, rm::NV_ERR_INSUFFICIENT_RESOURCES, "objects over a bound");
   }
   decision.reservation = std::move(*reservation);
+  return decision;
+}
+
+// The driver tells whether the client exists that something is shared with.
+Decision Boundary::DecideShare(Call& call, Decision decision) {
+  const rm::RS_SHARE_POLICY policy = Load<rm::NVOS57_PARAMETERS>(call.image).sharePolicy;
+  if (policy.type == rm::RS_SHARE_TYPE_CLIENT && !ledger_.Owns(policy.target)) {
+    return Answer(call, NoSuchClient(call.nr), "RM_SHARE with a foreign client");
+  }
   return decision;
 }
 

@@ -105,6 +105,7 @@ class Boundary {
   Decision DecideTransfer(Call& call, Decision decision, const ControlRule& rule);
   Decision DecideVidHeap(Call& call, Decision decision);
   Decision DecideDup(Call& call, Decision decision);
+  Decision DecideShare(Call& call, Decision decision);
   Decision DecideAttachFd(Call& call);
   Decision DecideRegisterFd(Call& call);
   Decision Reserve(Call& call, Decision decision, ledger::Kind kind, std::uint64_t bytes);

@@ -198,6 +198,23 @@ TEST_F(BoundaryTest, RefusesOtherCardsForeignClientsAndUnknownThings) {
   EXPECT_FALSE(boundary_.refused().empty());
 }
 
+TEST_F(BoundaryTest, SharesWithItsOwnClientsAlone) {
+  MakeSubdevice();
+  rm::NVOS57_PARAMETERS share{};
+  share.hClient = kClient;
+  share.hObject = kDevice;
+  share.sharePolicy.type = rm::RS_SHARE_TYPE_CLIENT;
+  share.sharePolicy.target = kClient;
+  Call own;
+  ASSERT_EQ(Copy(rm::NV_ESC_RM_SHARE, share, own), 0);
+  EXPECT_EQ(boundary_.Decide(own).action, Decision::Action::kExecute);
+  share.sharePolicy.target = 0xc1d00002;
+  Call foreign;
+  ASSERT_EQ(Copy(rm::NV_ESC_RM_SHARE, share, foreign), 0);
+  EXPECT_EQ(boundary_.Decide(foreign).action, Decision::Action::kAnswer);
+  EXPECT_EQ(StatusOf(foreign), rm::NV_ERR_INVALID_OBJECT_HANDLE);
+}
+
 TEST_F(BoundaryTest, AClientClassBehindAnyFileIsBounded) {
   for (std::uint32_t i = 0; i < 8; ++i) {
     EXPECT_EQ(Alloc(0, kClient + i, rm::NV01_ROOT, 0, 0), rm::NV_OK);

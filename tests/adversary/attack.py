@@ -51,6 +51,22 @@ def nothing(_node, _process):
     pass
 
 
+def counted(node, limit=LIMIT):
+    """Bytes that cgpu counts in the attacker's slice, told from others by its limit."""
+    return sum(gpu["used_bytes"] for container in node.containers()
+               for gpu in container["gpus"] if gpu["limit_bytes"] == limit * MIB)
+
+
+def balanced(node, _process=None):
+    """cgpu counts what the driver does: no byte less, and nothing for ever that is gone."""
+    for _ in range(1000):  # closes are seen some time after
+        node.sync()
+        ours, drivers = counted(node), node.used() - NEIGHBOUR * MIB
+        if ours == drivers:
+            return
+    check(False, "cgpu counts %d bytes, the driver %d" % (ours, drivers))
+
+
 def hold(process, _node):
     """The usual course of an attack: it holds what it got until its stdin is closed."""
     process.expect("^holding$")
@@ -90,5 +106,5 @@ def twice(words, usable=0, course=hold, wants=LIMIT):
     within(words, at_least(usable), course)
 
 
-__all__ = ["ADVERSARY", "LIMIT", "NEIGHBOUR", "Process", "argv", "at_least", "hold", "more_than",
-           "neighbour", "nothing", "twice", "within", "without"]
+__all__ = ["ADVERSARY", "LIMIT", "NEIGHBOUR", "Process", "argv", "at_least", "balanced", "counted",
+           "hold", "more_than", "neighbour", "nothing", "twice", "within", "without"]

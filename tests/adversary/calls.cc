@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <iterator>
 
 #include "common.h"
 
@@ -162,6 +163,82 @@ int Doors(const std::vector<std::string>& args) {
   return 0;
 }
 
+// What VID_HEAP_CONTROL and RM_ALLOC make of flags that contradict each other: virtual memory on
+// the card, card memory in the system's, and so on. 64 MiB each, as often as would fill a card.
+int Mixed(const std::vector<std::string>&) {
+  constexpr std::uint32_t kFlags[] = {0, rm::NVOS32_ALLOC_FLAGS_MAP_NOT_REQUIRED,
+                                      rm::NVOS32_ALLOC_FLAGS_PERSISTENT_VIDMEM,
+                                      rm::NVOS32_ALLOC_FLAGS_USE_BEGIN_END};
+  constexpr std::uint32_t kClasses[] = {0 /* VID_HEAP_CONTROL */, rm::NV01_MEMORY_LOCAL_USER,
+                                        rm::NV01_MEMORY_SYSTEM, rm::NV01_MEMORY_VIRTUAL,
+                                        rm::NV50_MEMORY_VIRTUAL};
+  constexpr std::uint64_t kBytes = 64 * kMiB;
+  Client client = MakeClient();
+  int done = 0;
+  const auto one = [&](std::uint32_t cls, std::uint32_t flags, std::uint32_t attr,
+                       std::uint32_t attr2) {
+    if (cls == 0) {
+      rm::NVOS32_PARAMETERS heap{};
+      heap.hRoot = client.root;
+      heap.hObjectParent = Client::kDevice;
+      heap.function = rm::NVOS32_FUNCTION_ALLOC_SIZE;
+      heap.data.AllocSize.size = kBytes;
+      heap.data.AllocSize.flags = flags;
+      heap.data.AllocSize.attr = attr;
+      heap.data.AllocSize.attr2 = attr2;
+      return Plainly(client.ctl, rm::NV_ESC_RM_VID_HEAP_CONTROL, &heap, sizeof(heap)) == 0 &&
+             heap.status == rm::NV_OK;
+    }
+    auto memory = MemoryParams(kBytes);
+    memory.flags = flags;
+    memory.attr = attr;
+    memory.attr2 = attr2;
+    return client.Alloc(Client::kDevice, client.next++, cls, &memory, sizeof(memory)) == rm::NV_OK;
+  };
+  for (const std::uint32_t cls : kClasses) {
+    for (std::uint32_t mix = 0; mix < 2 * 2 * 4 * std::size(kFlags); ++mix) {
+      const std::uint32_t flags = kFlags[mix / 16] | (mix % 2) * rm::NVOS32_ALLOC_FLAGS_VIRTUAL;
+      const std::uint32_t attr = rm::NVOS32_ATTR_LOCATION.Set(0, mix / 4 % 4);
+      const std::uint32_t attr2 = rm::NVOS32_ATTR2_USE_EGM.Set(0, mix / 2 % 2);
+      for (int i = 0; i < 20; ++i) {
+        done += one(cls, flags, attr, attr2) ? 1 : 0;
+      }
+    }
+  }
+  Say("allocations %d", done);
+  Hold();
+  return 0;
+}
+
+// NV_ESC_WAIT_OPEN_COMPLETE, for whose answer of 8 bytes the driver of branch 550 does not ask
+// whether there is room: in every size, plain, without direction bits and wrapped.
+int OpenComplete(const std::vector<std::string>&) {
+  const int files[] = {OpenControl(), OpenCard()};
+  for (const int file : files) {
+    for (const std::uint32_t size : {0U, 1U, 4U, 7U, 8U, 9U}) {
+      const auto issue = [&](const char* how, auto call) {
+        unsigned char buffer[16] = {};
+        const int error = call(buffer);
+        const bool ours = size == sizeof(rm::nv_ioctl_wait_open_complete_t);
+        Say("%s %s %u %s errno %d", file == files[0] ? "control" : "card", how, size,
+            ours ? "whole" : "odd", error);
+      };
+      const std::uint32_t number = rm::NV_ESC_WAIT_OPEN_COMPLETE;
+      issue("plain", [&](void* buffer) {
+        return RawIoctl(file, rm::EscapeRequest(rm::NV_ESC_WAIT_OPEN_COMPLETE, size), buffer);
+      });
+      issue("bare", [&](void* buffer) { return RawIoctl(file, size << 16 | number, buffer); });
+      issue("typed",
+            [&](void* buffer) { return RawIoctl(file, size << 16 | 'F' << 8 | number, buffer); });
+      issue("wrapped", [&](void* buffer) {
+        return Wrapped(file, rm::NV_ESC_WAIT_OPEN_COMPLETE, buffer, size);
+      });
+    }
+  }
+  Hold();
+  return 0;
+}
+
 // --- Other ways into the kernel. A signal there ends a child of ours, so that we can tell of it.
 
 long Int80(long nr, long a, long b, long c) {
@@ -261,6 +338,8 @@ std::vector<Entry> CallAttacks() {
       {"types", Types, ": all type bytes and direction bits"},
       {"upper", UpperBits, ": junk above the 32 bits the kernel reads"},
       {"door", Doors, "heap|heap-any|heap-pci|range|tiled|system|long|small|aligned|groups [MIB]"},
+      {"mixed", Mixed, ": memory with flags that contradict each other"},
+      {"open-complete", OpenComplete, ": an escape whose answer is larger than its buffer"},
       {"entry", Entries, "i386|x32: the kernel's other system call entries"},
   };
 }

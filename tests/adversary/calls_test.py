@@ -1,5 +1,7 @@
 """Attacks on what the filter and the decoder look at (calls.cc)."""
-from attack import LIMIT, hold, more_than, nothing, twice, within, without
+import errno
+
+from attack import (LIMIT, at_least, balanced, hold, more_than, nothing, twice, within, without)
 from cgpu_test import MIB, check, main
 
 
@@ -76,6 +78,36 @@ def range_():
         within(["door", function, 4096])
 
 
+def mixed():
+    """Virtual memory that is said to lie on the card, card memory in the system's and the like:
+    what takes card memory counts, and only that."""
+    def all_counted(node, process):
+        balanced(node)
+        at_least(LIMIT)(node, process)
+
+    without(["mixed"], more_than(LIMIT))
+    within(["mixed"], all_counted)
+
+
+def open_complete():
+    """An escape for whose answer the driver of branch 550 does not ask whether there is room. In a
+    slice the driver is asked with the right size alone."""
+    def answers(process, kind):
+        return [int(m.group(1)) for m in process.said(r" %s errno (\d+)$" % kind)]
+
+    def taken(_node, process):
+        check(len(answers(process, "odd")) == 40 and len(answers(process, "whole")) == 8,
+              "it said %s" % process.lines)
+        check(0 in answers(process, "odd"), "the driver refused every size: it proves nothing")
+
+    def refused(_node, process):
+        check(set(answers(process, "odd")) == {errno.EINVAL}, "it said %s" % process.lines)
+        check(set(answers(process, "whole")) == {0}, "it said %s" % process.lines)
+
+    without(["open-complete"], taken)
+    within(["open-complete"], refused)
+
+
 def groups():
     """The context buffers of channel groups count: 20,000 groups do not fit into a card, and those
     that a slice may have do not take it above its limit."""
@@ -116,5 +148,6 @@ def _entry(name):
 
 
 main({"raw": raw, "xfer": xfer, "types": types, "upper": upper, "heap": heap, "small": small,
-      "aligned": aligned, "long": long, "system": system, "functions": range_, "groups": groups,
+      "aligned": aligned, "long": long, "system": system, "functions": range_, "mixed": mixed,
+      "open-complete": open_complete, "groups": groups,
       "i386": i386, "x32": x32})

@@ -104,6 +104,7 @@ struct Entry {
 std::vector<Entry> CallAttacks();
 std::vector<Entry> RaceAttacks();
 std::vector<Entry> HandleAttacks();
+std::vector<Entry> ReferenceAttacks();
 std::vector<Entry> ProcessAttacks();
 std::vector<Entry> OutsideAttacks();
 std::vector<Entry> FuseAttacks();

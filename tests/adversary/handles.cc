@@ -25,14 +25,16 @@ std::uint32_t ShareWithAll(const Client& client, std::uint32_t object) {
   return error != 0 ? kNoAnswer : share.status;
 }
 
-// Allocates, and lets everybody copy it.
+// Allocates, and lets everybody copy it, or nobody.
 int Victim(const std::vector<std::string>& args) {
   Client client = MakeClient();
   std::uint32_t object = 0;
   if (client.AllocMemory(Number(args, 0, 512), &object) != rm::NV_OK) {
     Die("failed: no memory");
   }
-  Say("shared 0x%x", ShareWithAll(client, object));
+  if (args.size() < 2) {
+    Say("shared 0x%x", ShareWithAll(client, object));
+  }
   Say("client %u object %u", client.root, object);
   Hold();
   // Is it all still there?
@@ -323,7 +325,7 @@ int Neighbour(const std::vector<std::string>& args) {
 std::vector<Entry> HandleAttacks() {
   return {
       {"neighbour", Neighbour, "[MIB]: holds memory and goes on"},
-      {"victim", Victim, "[MIB]: memory that everybody may copy"},
+      {"victim", Victim, "[MIB [private]]: memory that everybody may copy, or nobody"},
       {"foreign", Foreign, "CLIENT OBJECT: the victim's handles on files of one's own"},
       {"exporter", Exporter, "NAME [MIB]: exports and hands the file out at an abstract socket"},
       {"importer", Importer, "NAME [reopen]: imports what comes from there"},

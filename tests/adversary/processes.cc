@@ -406,6 +406,54 @@ int Churn(const std::vector<std::string>& args) {
   }
 }
 
+// Calls without pause from several threads of two processes: half of them take up to `kept`
+// MiB and keep it, the others take and give back. They end when calls fail instead of being
+// answered.
+int Hammer(const std::vector<std::string>& args) {
+  const std::uint64_t count = Number(args, 0, 4);
+  const std::uint64_t kept = Number(args, 1, 256);
+  const bool child = fork() == 0;
+  std::atomic<std::uint64_t> held{0};
+  std::atomic<std::uint64_t> running{0};
+  const auto work = [&](std::uint64_t number) {
+    Client client = MakeClient();
+    ++running;
+    std::uint64_t failed = 0;
+    while (failed < 1000) {
+      std::uint32_t object = 0;
+      const std::uint32_t status = client.AllocMemory(32, &object);
+      failed += status == kNoAnswer ? 1 : 0;
+      if (failed > 0 && status == rm::NV_OK) {
+        Say("answered after a failure");
+      }
+      if (status != rm::NV_OK) {
+        continue;
+      }
+      if (number % 2 == 0 && held.load() < kept) {
+        held += 32;
+        continue;
+      }
+      (void)client.Dup(client.root, object, client.next++);
+      (void)client.Free(object);
+      (void)client.Free(client.next - 1);
+    }
+  };
+  std::vector<std::thread> threads;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    threads.emplace_back(work, i);
+  }
+  while (running.load() < count) {
+    sched_yield();
+  }
+  Say("hammering %s", child ? "too" : "first");
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  Say("failed %s", child ? "too" : "first");
+  Hold();
+  return 0;
+}
+
 }  // namespace
 
 std::vector<Entry> ProcessAttacks() {
@@ -418,6 +466,7 @@ std::vector<Entry> ProcessAttacks() {
       {"blocked", Blocked, "[THREADS [alloc|control|client]]: calls that the driver holds"},
       {"pid-reuse", PidReuse, ": another process with the number of a killed caller"},
       {"vfork", Vfork, ": a program executed by a process that shared its parent's memory"},
+      {"hammer", Hammer, "[THREADS [MIB]]: calls of two processes until they fail"},
       {"churn", Churn, "[PROCESSES]: until killed"},
   };
 }

@@ -4,7 +4,7 @@ import random
 import signal
 
 from attack import LIMIT, NEIGHBOUR, argv, neighbour, nothing, twice, within, without
-from cgpu_test import MIB, Failure, Node, check, main, skip
+from cgpu_test import MIB, Failure, Node, Peak, check, main, skip
 from old_kernel import WAIT_KILLABLE_RECV, seccomp_without
 
 USABLE = LIMIT * 9 // 10
@@ -247,6 +247,69 @@ def kill():
         node.wait_used(0, "after the neighbour's end")
 
 
+def _shims(node):
+    """The shims on the node: to the driver they are the callers."""
+    pids = {client["pid"] for client in node.books()["clients"]}
+    for pid in pids:
+        with open("/proc/%d/comm" % pid, encoding="utf-8") as file:
+            check(file.read() == "cgpu-shim\n", "process %d is no shim" % pid)
+    return pids
+
+
+def _shimless(node, others, held):
+    """A slice whose shim is killed, with `held` calls in the driver."""
+    process = node.run(argv("hammer"), flags=("--gpus", "1", "--name", "hammer"), name="hammer")
+    process.expect("^hammering ")
+    process.expect("^hammering ")
+    if held:
+        node.hold(held, cls=LOCAL_USER)
+        node.wait_held(held)
+    mine = _shims(node) - others
+    check(len(mine) == 1, "the attacked slice's shims are %s" % mine)
+    os.kill(mine.pop(), signal.SIGKILL)
+    if held:
+        node.release()
+    status = process.wait()  # with its stdin open: it would not end by itself
+    process.end()
+    check(status == 125, "the container without a shim ended with %d" % status)
+    check(not process.said("answered"), "a call was answered without a shim")
+    node.wait_used(NEIGHBOUR * MIB, "after the shim's end")
+    check(not [c for c in node.containers() if c["name"] == "hammer"],
+          "cgpu ps still shows a container without a shim")
+    check({client["pid"] for client in node.books()["clients"]} == others, "clients are left")
+
+
+def shim_kill():
+    """kill -9 of the shim while its container calls it from all sides: its calls fail, it is ended,
+    nothing of it is left, its neighbour goes on, and its name and memory can be had again."""
+    seed = int.from_bytes(os.urandom(4), "little")
+    print("seed %d" % seed)
+    dice = random.Random(seed)
+    with Node() as node:
+        process = node.exec(argv("hammer", 4, 2048), name="without cgpu")
+        process.expect("^hammering ")
+        process.expect("^hammering ")
+        for _ in range(1000):
+            if node.used() > LIMIT * MIB:
+                break
+        check(node.used() > LIMIT * MIB, "without cgpu the attack takes little: it proves nothing")
+        process.kill()
+        node.wait_used(0, "after the kill without cgpu")
+    with Node() as node:
+        with neighbour(node), Peak(node) as peak:
+            others = _shims(node)
+            for turn in range(6):
+                _some_moment(dice)
+                _shimless(node, others, turn % 3)
+            process = node.run(argv("raw", 4096), flags=("--gpus", "1", "--name", "hammer"),
+                               name="the next one")
+            process.expect("^holding$")
+            check(process.number(r"^got (\d+) MiB$") == LIMIT, "the slice cannot be had again")
+            check(process.end() == 0, "the next container failed")
+        check(peak.bytes <= (LIMIT + NEIGHBOUR) * MIB, "%d bytes were in use" % peak.bytes)
+        node.wait_used(0, "after the neighbour's end")
+
+
 def _some_moment(dice):
     """Not a wait for anything: only some other moment than the last time."""
     for _ in range(dice.randrange(100_000)):
@@ -256,6 +319,6 @@ def _some_moment(dice):
 main({"filter-allow": filter_allow, "filter-trace": filter_trace,
       "filter-listener": filter_listener, "filter-errno": filter_errno, "chain": chain,
       "daemon": daemon, "storm": storm, "storm-unkillable": storm_unkillable, "again": again,
-      "kill": kill,
+      "kill": kill, "shim-kill": shim_kill,
       "blocked-alloc": blocked_alloc, "blocked-control": blocked_control,
       "blocked-client": blocked_client, "pid-reuse": pid_reuse, "vfork": vfork})

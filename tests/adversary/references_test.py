@@ -1,0 +1,189 @@
+"""Attacks with what calls name: handles inside parameters, files that are registered with each
+other, objects that others depend on (references.cc)."""
+from attack import (LIMIT, NEIGHBOUR, argv, at_least, balanced, counted, more_than, within,
+                    without)
+from cgpu_test import MIB, Node, check, main
+
+OK = "0x0"
+SIZE = 512  # MiB of the victim's memory
+
+
+def _balanced_and(judge):
+    def both(node, process):
+        balanced(node)
+        judge(node, process)
+
+    return both
+
+
+def heap_free():
+    """VID_HEAP_CONTROL's FREE of unknown objects and of another client's: the driver says that all
+    went well and frees nothing, so nothing may leave the ledger either."""
+    def course(process, node):
+        process.expect("^got ")
+        accepted = process.number(r"^accepted (\d+)$")
+        check(accepted > 0, "the driver took no FREE of an unknown object: it proves nothing")
+
+    def rest(process, node):
+        process.say("on")
+        process.expect("^object 0x0$")
+        yield
+        process.say("on")
+        process.expect("^device 0x0$")
+        yield
+        process.say("on")
+        check(process.expect(r"^again (\d+) MiB$").group(1) == "512", "what was freed is not free")
+        process.expect("^client 0x0$")
+        process.expect("^holding$")
+        yield
+
+    def more(node, process):
+        more_than(LIMIT)(node, process)
+        for _ in rest(process, node):
+            pass
+
+    def all_counted(node, process):
+        check(node.used() == (LIMIT + NEIGHBOUR) * MIB, "%d bytes are in use" % node.used())
+        balanced(node)
+        for _ in rest(process, node):
+            balanced(node)
+        check(counted(node) == 0, "%d bytes are counted of what is freed" % counted(node))
+
+    without(["heap-free", 4096], more, course)
+    within(["heap-free", 4096], all_counted, course)
+
+
+def registered():
+    """A control file with an export that is registered to one with another export: what is imported
+    from the first would be taken for what lies on the second."""
+    def took_it(node, process):
+        check(process.number(r"^registered (\d+)$") > 0, "the driver registered no control file")
+        more_than(LIMIT)(node, process)
+
+    without(["registered", "ctl", 4096], took_it)
+    within(["registered", "ctl", 4096], _balanced_and(at_least(LIMIT * 3 // 4)))
+
+
+def registered_card():
+    """A card's file that is registered to a control file keeps it, and what was exported to it."""
+    def took_it(node, process):
+        check(process.number(r"^registered (\d+)$") > 0, "no card's file was registered")
+        more_than(LIMIT)(node, process)
+
+    without(["registered", "card", 4096], took_it)
+    within(["registered", "card", 4096], _balanced_and(at_least(LIMIT * 3 // 4)))
+
+
+def stale_mark():
+    """Clients with the handles of marks whose files have just been closed: the exports would be
+    counted for ever, and other files be taken for those."""
+    def course(process, node):
+        process.expect("^tries ")
+        check(process.number(r"^taken (\d+)$") > 20, "no client with a mark's handle was had")
+
+    def rest(node, process):
+        process.say("on")
+        process.expect("^holding$")
+        return process.number(r"^got (\d+) MiB$")
+
+    def more(node, process):
+        rest(node, process)
+        more_than(LIMIT)(node, process)
+
+    def all_counted(node, process):
+        balanced(node)
+        got = rest(node, process)
+        balanced(node)
+        check(LIMIT * 9 // 10 < got <= LIMIT, "%d MiB of the slice could be had" % got)
+
+    without(["stale-mark"], more, course)
+    within(["stale-mark"], all_counted, course)
+
+
+WAYS = ("event", "address-space", "target", "share-with", "share-of", "dup")
+
+
+def inside():
+    """Another container's client in every parameter that takes a client. The driver lets anybody
+    hang an event on it, use its address space and give itself the right to copy its memory; whoever
+    is in another slice learns not even that it exists."""
+    for with_cgpu in (False, True):
+        with Node() as node:
+            if with_cgpu:
+                victim = node.run(argv("victim", SIZE, "private"), mem="%dMiB" % SIZE,
+                                  flags=("--gpus", "1"), name="victim")
+            else:
+                victim = node.exec(argv("victim", SIZE, "private"), name="victim")
+            found = victim.expect(r"^client (\d+) object (\d+)$")
+            victim.expect("^holding$")
+            words = argv("inside", *found.groups())
+            attacker = (node.run(words, mem="256MiB", flags=("--gpus", "1"), name="attacker")
+                        if with_cgpu else node.exec(words, name="attacker"))
+            attacker.expect("^holding$")
+            for way in WAYS:
+                said = [attacker.said(r"^%s %s (0x[0-9a-f]+)$" % (whose, way))[0].group(1)
+                        for whose in ("victim's", "nobody's", "own")]
+                check(said[2] == OK, "%s with one's own client gave %s" % (way, said[2]))
+                check((said[0] == OK) != with_cgpu, "%s of the victim gave %s" % (way, said[0]))
+                check(not with_cgpu or said[0] == said[1],
+                      "%s tells a client that exists (%s) from one that does not (%s)" %
+                      (way, said[0], said[1]))
+            check(victim.end() == 0 and victim.said("^undisturbed 0x0$"),
+                  "the victim was disturbed")
+            node.sync()
+            left = node.used() // MIB
+            check((left < SIZE) == with_cgpu, "%d MiB are left in the attacker's hands" % left)
+            attacker.end()
+            node.wait_used(0, "after both have ended")
+
+
+def dependants():
+    """Address spaces freed before the channels and context shares on them: what goes with them
+    leaves the ledger when it leaves the card, no sooner and no later."""
+    steps = {}
+
+    def course_of(with_cgpu):
+        def course(process, node):
+            said = []
+            for _ in range(14):
+                name, status = process.expect(r"^step (.*) (0x[0-9a-f]+)$").groups()
+                check(status == OK, "%s gave %s" % (name, status))
+                if with_cgpu:
+                    balanced(node)
+                said.append((name, node.used() - (NEIGHBOUR * MIB if with_cgpu else 0)))
+                process.say("on")
+            steps[with_cgpu] = said
+            process.expect("^holding$")
+            check(process.number(r"^failed (\d+)$") == 0, "channel groups could not be had again")
+
+        return course
+
+    def goes_up_and_down(_node, _process):
+        used = [bytes for _, bytes in steps[False]]
+        check(used[0] > 0 and used[-1] == 0 and len(set(used)) >= 4,
+              "without cgpu the steps take nothing: %s" % steps[False])
+
+    without(["dependants"], goes_up_and_down, course_of(False))
+    within(["dependants"], _balanced_and(at_least(LIMIT * 9 // 10)), course_of(True))
+    check(steps[True] == steps[False], "with cgpu the driver holds %s, without it %s" %
+          (steps[True], steps[False]))
+
+
+def rights():
+    """RM_ALLOC's long form with rights and without parameters: the same answers on both sides."""
+    said = []
+
+    def remember(node, process):
+        said.append([line for line in process.lines if line.startswith("class ")])
+        check(process.number(r"^got (\d+) MiB$") == 512, "no memory could be had afterwards")
+
+    without(["rights"], remember)
+    within(["rights"], _balanced_and(remember))
+    check(len(said[0]) == 36 and any(line.endswith("status 0x0") for line in said[0]),
+          "nothing was allocated: %s" % said[0])
+    check(said[0] == said[1], "the answers differ: %s" %
+          [pair for pair in zip(*said) if pair[0] != pair[1]])
+
+
+main({"heap-free": heap_free, "registered": registered, "registered-card": registered_card,
+      "stale-mark": stale_mark, "inside": inside, "dependants": dependants, "rights": rights})
