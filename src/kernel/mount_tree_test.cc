@@ -135,9 +135,11 @@ class MountTreeTest : public testing::TestWithParam<uid_t> {
     return tree;
   }
 
-  void Check(const std::function<std::string()>& body) {
+  void Check(const std::function<std::string()>& body) { Check(Slice(), body); }
+
+  static void Check(const GpuTree& tree, const std::function<std::string()>& body) {
     const Outcome outcome = InNamespaces(GetParam(), [&]() -> std::string {
-      if (const auto mounted = MountGpuTree(Slice()); !mounted.ok()) {
+      if (const auto mounted = MountGpuTree(tree); !mounted.ok()) {
         return FormatError(mounted.error());
       }
       return body();
@@ -316,6 +318,30 @@ TEST_P(MountTreeTest, WorksWhereTheMachineHasNoPciBus) {
     GTEST_SKIP() << "no namespaces here: " << outcome.message;
   }
   EXPECT_EQ(outcome.message, "");
+}
+
+// sysfs has links in its pci folder, and the devices elsewhere.
+TEST_P(MountTreeTest, WherePciHasLinksOtherNvidiaCardsAreHiddenAndNothingElse) {
+  Put("devices/0000:01:00.0/vendor", "0x10de\n");
+  Put("devices/0000:02:00.0/vendor", "0x10de\n");
+  Put("devices/0000:03:00.0/vendor", "0x8086\n");
+  GpuTree tree = Slice();
+  tree.pci_source = root_ + "/links";
+  std::filesystem::create_directories(root_ + "/links/devices");
+  for (const char* bdf : {"0000:01:00.0", "0000:02:00.0", "0000:03:00.0"}) {
+    std::filesystem::create_symlink(std::string("../../devices/") + bdf,
+                                    root_ + "/links/devices/" + bdf);
+  }
+  Check(tree, [&]() -> std::string {
+    const std::set<std::string> whole{"vendor"};
+    if (List(root_ + "/devices/0000:01:00.0") != whole) {
+      return "the given card is hidden";
+    }
+    if (List(root_ + "/devices/0000:03:00.0") != whole) {
+      return "another maker's device is hidden";
+    }
+    return List(root_ + "/devices/0000:02:00.0").empty() ? "" : "another card is shown";
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(AsRootAndAsUser, MountTreeTest, testing::Values(0, kSomeUser),
