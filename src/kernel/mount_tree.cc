@@ -33,8 +33,10 @@ constexpr std::size_t kCopyLimit = 64 * 1024;
 // NVIDIA's registered character device; the other majors (nvidia-uvm, nvidia-caps) are dynamic.
 // NVIDIA/open-gpu-kernel-modules 550.163.01 kernel-open/common/inc/nv.h NV_MAJOR_DEVICE_NUMBER.
 constexpr unsigned kNvidiaMajor = 195;
-// A PCI device's `vendor` in sysfs.
+// A PCI device's `vendor` and the beginning of its `class` in sysfs: NVIDIA, display controller.
+// NVIDIA also makes root ports, below which are other makers' devices and cards that are given.
 constexpr std::string_view kNvidiaVendor = "0x10de\n";
+constexpr std::string_view kDisplayClass = "0x03";
 
 Result<> MakeDirectory(const std::string& path) {
   if (mkdir(path.c_str(), 0755) != 0 && errno != EEXIST) {
@@ -348,7 +350,9 @@ std::vector<std::string> OtherCards(const GpuTree& tree) {
     std::error_code gone;
     const auto device = std::filesystem::canonical(entry, gone);
     const auto vendor = ReadFile(entry + "/vendor", kCopyLimit);
-    if (!gone && vendor.ok() && *vendor == kNvidiaVendor) {
+    const auto kind = ReadFile(entry + "/class", kCopyLimit);
+    if (!gone && vendor.ok() && *vendor == kNvidiaVendor && kind.ok() &&
+        kind->starts_with(kDisplayClass)) {
       hide.push_back(device.string());
     }
   }
