@@ -105,7 +105,7 @@ Result<Reservation> Changed(Reservation reservation, const std::vector<std::size
   return reservation;
 }
 
-// Tells the shim, card by card. While it is told, the larger of both limits is reserved.
+// Tells the shim, card by card. The larger of both limits is reserved from now on.
 Result<> Apply(const Registry& registry, const RegistryLock& lock, const Reservation& before,
                const Reservation& after, const std::vector<std::size_t>& chosen) {
   Reservation during = after;
@@ -128,7 +128,20 @@ Result<> Apply(const Registry& registry, const RegistryLock& lock, const Reserva
     }
     done.cards[i].limit_bytes = after.cards[i].limit_bytes;
   }
-  return registry.Update(lock, done);
+  return {};
+}
+
+// What is held above a new limit is not free for others. It stays reserved until the limit is set
+// again; all of the old limit does while nobody says what is held.
+Reservation Settled(const Reservation& before, Reservation after,
+                    const Result<ContainerStatus>& status) {
+  for (std::size_t i = 0; i < after.cards.size(); ++i) {
+    const std::uint64_t held = status.ok() && i < status.value().cards.size()
+                                   ? status.value().cards[i].used_bytes
+                                   : before.cards[i].limit_bytes;
+    after.cards[i].limit_bytes = std::max(after.cards[i].limit_bytes, held);
+  }
+  return after;
 }
 
 }  // namespace
@@ -170,6 +183,7 @@ Result<std::vector<CardStatus>> ChangeMemory(const Registry& registry, const Mem
   }
   CGPU_TRY(Apply(registry, lock.value(), before, after.value(), chosen.value()));
   const auto status = StatusIn(registry.Ask(before.id, AdminRequest{}));
+  CGPU_TRY(registry.Update(lock.value(), Settled(before, after.value(), status)));
   std::vector<CardStatus> cards;
   for (const std::size_t i : chosen.value()) {
     const std::vector<CardStatus>& now =

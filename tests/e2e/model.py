@@ -112,8 +112,12 @@ class Slice:
 
     def counted(self):
         """What cgpu says of it, by card."""
-        (found,) = [c for c in self._node.containers() if c["name"] == self.container]
-        return found["gpus"]
+        until = time.monotonic() + t.DEADLINE
+        while True:
+            (found,) = [c for c in self._node.containers() if c["name"] == self.container]
+            if found["state"] == "running":
+                return found["gpus"]
+            t.check(time.monotonic() < until, "the shim does not answer: %s" % found)
 
     def used(self):
         return [row["used_bytes"] for row in self.counted()]

@@ -2,7 +2,7 @@
 one of all cards and one of the last alone, against a model of what must be held. Every few
 steps the driver's books and cgpu's own say what the model says.
 
-  model_test.py random-550 [STEPS [SEED]]     500 steps, another seed each time; also random-580,
+  model_test.py random-550 [STEPS [SEED]]     400 steps, another seed each time; also random-580,
                                               and on two cards cards-550 and cards-580, and
                                               with a faulty driver faults-550 and faults-580
   model_test.py shrink-random-550 STEPS SEED  which of these steps must stay for it to fail
@@ -85,7 +85,7 @@ def _history(name, seed, steps, last):
         t.check(not node.books()["clients"], "clients are left: %s" % node.books()["clients"])
 
 
-def _run(name, steps="500", seed=None):
+def _run(name, steps="400", seed=None):
     seed = int(seed) if seed else random.SystemRandom().randrange(1 << 32)
     print("seed %d: repeat with `model_test.py %s %s %d`, shorten it with `shrink-%s`" %
           (seed, name, steps, seed, name))

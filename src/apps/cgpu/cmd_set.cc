@@ -37,7 +37,8 @@ int Set(Flags& flags) {
     if (card.used_bytes > card.limit_bytes) {
       fmt::print(
           "GPU {}: {} MiB are in use, above the new limit; nothing is taken away, but growth "
-          "is stopped until use falls below it\n",
+          "is stopped until use falls below it, and other containers get what is free then "
+          "only after another `cgpu set`\n",
           card.index, (card.used_bytes + kMib - 1) / kMib);
     }
   }
