@@ -11,15 +11,19 @@
 #include <cerrno>
 #include <charconv>
 #include <climits>
+#include <filesystem>
 #include <functional>
-#include <memory>
 #include <set>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "base/fd.h"
 #include "base/file.h"
+#include "kernel/machine_devices.h"
+#include "kernel/mounts.h"
+#include "kernel/shield.h"
 
 namespace cgpu {
 namespace {
@@ -29,61 +33,10 @@ constexpr std::size_t kCopyLimit = 64 * 1024;
 // NVIDIA's registered character device; the other majors (nvidia-uvm, nvidia-caps) are dynamic.
 // NVIDIA/open-gpu-kernel-modules 550.163.01 kernel-open/common/inc/nv.h NV_MAJOR_DEVICE_NUMBER.
 constexpr unsigned kNvidiaMajor = 195;
-
-Error MountError(std::string what) {
-  const int saved = errno;
-  Error error = ErrnoError(saved == EPERM || saved == EACCES ? Code::kPermission : Code::kInternal,
-                           saved, std::move(what));
-  return error;
-}
-
-using DirPtr = std::unique_ptr<DIR, int (*)(DIR*)>;
-
-DirPtr OpenDir(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR* dir = fd < 0 ? nullptr : fdopendir(fd);
-  if (dir == nullptr && fd >= 0) {
-    close(fd);
-  }
-  return {dir, closedir};
-}
-
-// A detached copy of the mounts at `dirfd`/`name`, to be attached elsewhere with Attach().
-Result<UniqueFd> CloneMount(int dirfd, const std::string& name) {
-  UniqueFd fd(open_tree(dirfd, name.c_str(),
-                        OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | AT_SYMLINK_NOFOLLOW));
-  if (!fd.valid()) {
-    Error error = MountError("cannot bind " + name);
-    if (error.sys_errno == ENOENT) {
-      error.code = Code::kNotFound;
-    }
-    return error;
-  }
-  return fd;
-}
-
-Result<> Attach(const UniqueFd& mount_fd, const std::string& target) {
-  if (move_mount(mount_fd.get(), "", AT_FDCWD, target.c_str(), MOVE_MOUNT_F_EMPTY_PATH) != 0) {
-    return MountError("cannot mount on " + target);
-  }
-  return {};
-}
-
-Result<> MountTmpfs(const std::string& target, unsigned long flags, const char* options) {
-  if (mount("cgpu", target.c_str(), "tmpfs", flags, options) != 0) {
-    return MountError("cannot mount a tmpfs on " + target);
-  }
-  return {};
-}
-
-Result<> MakeReadOnly(const std::string& target) {
-  constexpr unsigned long kFlags =
-      MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC;
-  if (mount(nullptr, target.c_str(), nullptr, kFlags, nullptr) != 0) {
-    return MountError("cannot make " + target + " read-only");
-  }
-  return {};
-}
+// A PCI device's `vendor` and the beginning of its `class` in sysfs: NVIDIA, display controller.
+// NVIDIA also makes root ports, below which are other makers' devices and cards that are given.
+constexpr std::string_view kNvidiaVendor = "0x10de\n";
+constexpr std::string_view kDisplayClass = "0x03";
 
 Result<> MakeDirectory(const std::string& path) {
   if (mkdir(path.c_str(), 0755) != 0 && errno != EEXIST) {
@@ -110,56 +63,102 @@ class UmaskGuard {
   mode_t old_;
 };
 
-bool IsDirectory(const std::string& path) {
-  struct stat st{};
-  return stat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode);
-}
-
 std::string LinkTarget(int dirfd, const std::string& name) {
   char target[PATH_MAX];
   const ssize_t n = readlinkat(dirfd, name.c_str(), target, sizeof(target));
   return n > 0 ? std::string(target, static_cast<std::size_t>(n)) : std::string();
 }
 
-// Puts one entry of the old folder `dirfd` at `path`: links are copied, all else is bound. What
-// vanished meanwhile is left out.
-Result<> MirrorEntry(int dirfd, const std::string& name, const struct stat& st,
-                     const std::string& path) {
-  if (S_ISLNK(st.st_mode)) {
-    const std::string target = LinkTarget(dirfd, name);
-    return target.empty() ? Result<>() : MakeLink(target, path);
+// Says of an entry whether a mirror leaves it out; `path` is relative to the folder mirrored first.
+using Skip = std::function<bool(const std::string& path, const struct stat& st)>;
+
+Result<> MirrorEntries(DIR* old, const std::string& path, const std::string& under,
+                       const Skip& skip);
+
+bool IsDots(std::string_view name) {
+  return name == "." || name == "..";
+}
+
+// Whether a folder of the file system `device` holds, at any depth, what is to be left out. Other
+// file systems are not looked into.
+bool HoldsSkipped(int dirfd_of, const std::string& name, const std::string& path, dev_t device,
+                  const Skip& skip) {
+  const DirPtr dir = OpenDir(dirfd_of, name);
+  struct stat st{};
+  if (dir == nullptr || fstat(dirfd(dir.get()), &st) != 0 || st.st_dev != device) {
+    return false;
   }
-  auto clone = CloneMount(dirfd, name);
+  while (const dirent* entry = readdir(dir.get())) {  // NOLINT(concurrency-mt-unsafe): own DIR
+    const std::string below = path + "/" + entry->d_name;
+    if (IsDots(entry->d_name) ||
+        fstatat(dirfd(dir.get()), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
+      continue;
+    }
+    if (skip(below, st) || (S_ISDIR(st.st_mode) &&
+                            HoldsSkipped(dirfd(dir.get()), entry->d_name, below, device, skip))) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// What the entry `name` of the old folder `old` becomes, and where.
+struct Place {
+  int old;
+  std::string name;
+  std::string path;   // absolute
+  std::string under;  // relative, for Skip
+};
+
+// Links are copied and folders with something to leave out are made anew; all else is bound. What
+// vanished meanwhile is left out.
+Result<> MirrorEntry(const Place& place, const struct stat& st, const Skip& skip) {
+  if (S_ISLNK(st.st_mode)) {
+    const std::string target = LinkTarget(place.old, place.name);
+    return target.empty() ? Result<>() : MakeLink(target, place.path);
+  }
+  struct stat old{};
+  if (S_ISDIR(st.st_mode) && fstat(place.old, &old) == 0 &&
+      HoldsSkipped(place.old, place.name, place.under, old.st_dev, skip)) {
+    const DirPtr inner = OpenDir(place.old, place.name);
+    CGPU_TRY(MakeDirectory(place.path));
+    return inner == nullptr ? Result<>()
+                            : MirrorEntries(inner.get(), place.path, place.under + "/", skip);
+  }
+  auto clone = CloneMount(place.old, place.name);
   if (!clone.ok()) {
     return clone.error().code == Code::kNotFound ? Result<>() : clone.error();
   }
   if (S_ISDIR(st.st_mode)) {
-    CGPU_TRY(MakeDirectory(path));
+    CGPU_TRY(MakeDirectory(place.path));
   } else {
-    CGPU_TRY(WriteFile(path, ""));
+    CGPU_TRY(WriteFile(place.path, ""));
   }
-  return Attach(*clone, path);
+  return Attach(*clone, place.path);
 }
 
-using Skip = std::function<bool(const std::string& name, const struct stat& st)>;
+Result<> MirrorEntries(DIR* old, const std::string& path, const std::string& under,
+                       const Skip& skip) {
+  while (const dirent* entry = readdir(old)) {  // NOLINT(concurrency-mt-unsafe): own DIR
+    const std::string name = entry->d_name;
+    struct stat st{};
+    if (IsDots(name) || fstatat(dirfd(old), name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0 ||
+        skip(under + name, st)) {
+      continue;
+    }
+    CGPU_TRY(MirrorEntry({dirfd(old), name, path + "/" + name, under + name}, st, skip));
+  }
+  return {};
+}
 
 // Covers the folder `path` with a writable tmpfs that holds what it held, but for what is skipped.
 Result<> MirrorDirectory(const std::string& path, unsigned long flags, const Skip& skip) {
-  const DirPtr old = OpenDir(path);
+  const DirPtr old = OpenDir(AT_FDCWD, path);
   if (old == nullptr) {
     return MountError("cannot read " + path);
   }
   CGPU_TRY(MountTmpfs(path, flags, "mode=755,size=4m"));
-  while (const dirent* entry = readdir(old.get())) {  // NOLINT(concurrency-mt-unsafe): own DIR
-    const std::string name = entry->d_name;
-    struct stat st{};
-    if (name == "." || name == ".." ||
-        fstatat(dirfd(old.get()), name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0 || skip(name, st)) {
-      continue;
-    }
-    CGPU_TRY(MirrorEntry(dirfd(old.get()), name, st, std::string(path).append("/").append(name)));
-  }
-  return {};
+  return MirrorEntries(old.get(), path, "", skip);
 }
 
 // An empty writable tmpfs at `path`, which file systems like sysfs have no way to create.
@@ -232,14 +231,16 @@ Result<> AttachDevices(const std::vector<DeviceFile>& devices,
   return {};
 }
 
-Result<> MountDev(const std::vector<DeviceFile>& devices, const std::vector<UniqueFd>& clones) {
+Result<> MountDev(const GpuTree& tree, const std::vector<UniqueFd>& clones) {
   const std::set<unsigned> majors = NvidiaMajors();
+  const std::set<dev_t> terminals = OwnTerminals();
   CGPU_TRY(MirrorDirectory(
-      "/dev", MS_NOSUID | MS_NOEXEC, [&](const std::string& name, const struct stat& st) {
-        return name.starts_with("nvidia") || name == ".nvidia" || name == "dri" ||
-               (S_ISCHR(st.st_mode) && majors.contains(major(st.st_rdev)));
+      "/dev", MS_NOSUID | MS_NOEXEC, [&](const std::string& path, const struct stat& st) {
+        return path.starts_with("nvidia") || path == ".nvidia" || path == "dri" ||
+               (S_ISCHR(st.st_mode) && majors.contains(major(st.st_rdev))) ||
+               (tree.shield && IsMachineDevice(path, st, terminals));
       }));
-  return AttachDevices(devices, clones);
+  return AttachDevices(tree.devices, clones);
 }
 
 // What will be written into a tmpfs: read before the tmpfs covers where it came from.
@@ -262,7 +263,7 @@ void CopyFile(const std::string& source, const std::string& path, std::vector<Co
 // Every readable plain file of one folder. What cannot be read (write-only, root's own) is no part
 // of what a process would have seen.
 void CopyFolder(const std::string& source, const std::string& path, std::vector<CopiedFile>& out) {
-  const DirPtr dir = OpenDir(source);
+  const DirPtr dir = OpenDir(AT_FDCWD, source);
   if (dir == nullptr) {
     return;
   }
@@ -313,6 +314,51 @@ Result<> MountCopies(const std::string& root, const std::vector<CopiedFile>& fil
   return MakeReadOnly(root);
 }
 
+// The entries of `folder` whose names begin with `prefix`, as paths.
+std::vector<std::string> EntriesOf(const std::string& folder, std::string_view prefix) {
+  std::vector<std::string> paths;
+  const DirPtr dir = OpenDir(AT_FDCWD, folder);
+  while (const dirent* entry =
+             dir ? readdir(dir.get()) : nullptr) {  // NOLINT(concurrency-mt-unsafe): own DIR
+    if (!IsDots(entry->d_name) && std::string_view(entry->d_name).starts_with(prefix)) {
+      paths.push_back(folder + "/" + entry->d_name);
+    }
+  }
+  return paths;
+}
+
+// Folders that show the machine's cards beside those that are replaced whole. Where sysfs has
+// devices, the pci folder has only links to them: of NVIDIA's cards that are not given the devices
+// themselves are hidden, and with them all that other links of /sys lead to.
+std::vector<std::string> OtherCards(const GpuTree& tree) {
+  std::vector<std::string> hide;
+  if (!tree.proc_source.empty()) {
+    hide = EntriesOf("/proc/driver", "nvidia-");  // nvidia-uvm, nvidia-caps, nvidia-nvlink, ...
+  }
+  if (tree.pci_source.empty()) {
+    return hide;
+  }
+  hide.insert(hide.end(), {"/proc/bus/pci", "/sys/class/drm"});
+  for (const std::string& folder : EntriesOf("/sys/class", "nvidia")) {
+    hide.push_back(folder);
+  }
+  for (const std::string& entry : EntriesOf(tree.pci_source + "/devices", "")) {
+    if (LinkTarget(AT_FDCWD, entry).empty() ||
+        std::find(tree.bdfs.begin(), tree.bdfs.end(), LastComponent(entry)) != tree.bdfs.end()) {
+      continue;
+    }
+    std::error_code gone;
+    const auto device = std::filesystem::canonical(entry, gone);
+    const auto vendor = ReadFile(entry + "/vendor", kCopyLimit);
+    const auto kind = ReadFile(entry + "/class", kCopyLimit);
+    if (!gone && vendor.ok() && *vendor == kNvidiaVendor && kind.ok() &&
+        kind->starts_with(kDisplayClass)) {
+      hide.push_back(device.string());
+    }
+  }
+  return hide;
+}
+
 }  // namespace
 
 Result<> MountGpuTree(const GpuTree& tree) {
@@ -323,24 +369,19 @@ Result<> MountGpuTree(const GpuTree& tree) {
   }
   const std::vector<CopiedFile> proc_files = CopyProc(tree);
   const std::vector<CopiedFile> pci_files = CopyPci(tree);
-  CGPU_TRY(MountDev(tree.devices, *clones));
+  std::vector<std::string> hide = OtherCards(tree);
+  hide.insert(hide.end(), tree.hide.begin(), tree.hide.end());
+  CGPU_TRY(MountDev(tree, *clones));
   if (!tree.proc_source.empty()) {
     CGPU_TRY(MountCopies("/proc/driver/nvidia", proc_files));
   }
   if (!tree.pci_source.empty()) {
     CGPU_TRY(MountCopies("/sys/bus/pci", pci_files));
   }
-  for (const std::string& folder : tree.hide) {
-    if (!IsDirectory(folder)) {
-      continue;
-    }
-    const auto covered =
-        MountTmpfs(folder, MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY, "mode=555,size=4k");
-    if (!covered.ok() && IsDirectory(folder)) {  // it may have been removed meanwhile
-      return covered.error();
-    }
+  for (const std::string& folder : hide) {
+    CGPU_TRY(HideFolder(folder));
   }
-  return {};
+  return tree.shield ? ShieldMachine() : Result<>();
 }
 
 }  // namespace cgpu

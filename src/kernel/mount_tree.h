@@ -24,16 +24,21 @@ struct GpuTree {
   std::string pci_source;         // a tree shaped like /sys/bus/pci; empty: leave /sys
   std::vector<std::string> bdfs;  // only these are shown of both: "0000:01:00.0"
   std::vector<std::string> hide;  // folders to cover with an empty read-only tmpfs; may not exist
+  // Take away the machine's own devices (machine_devices.h) and controls (shield.h) too.
+  bool shield = false;
 };
 
 // To be called by a process with one thread in a fresh private mount namespace (see namespaces.h),
 // with CAP_SYS_ADMIN in its user namespace and /proc already the one it is to have.
 //
 // * /dev becomes a tmpfs that holds what it held, as binds and links, without any nvidia*, dri or
-//   other character device of an NVIDIA driver, plus `devices`.
+//   other character device of an NVIDIA driver, plus `devices`. Folders of it that hold something
+//   to leave out are made anew; the others are bound.
 // * /proc/driver/nvidia becomes a read-only copy of version, params and gpus/<bdf>/* of
 //   proc_source; /sys/bus/pci one of devices/<bdf> of pci_source. Where the machine has no such
 //   folder, the folder above it is mirrored to make room for it.
+// * Other places that show the machine's cards are empty: /proc/driver/nvidia-*, /proc/bus/pci,
+//   /sys/class/{drm,nvidia*} and, where pci_source has links to them, the devices themselves.
 //
 // A working directory or descriptor in one of the covered folders still sees what is underneath:
 // the caller must change to its working directory again. On error the tree is half made: leave the

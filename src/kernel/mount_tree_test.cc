@@ -17,6 +17,7 @@
 #include <functional>
 #include <set>
 #include <string>
+#include <tuple>
 
 #include "base/fd.h"
 #include "base/file.h"
@@ -135,9 +136,11 @@ class MountTreeTest : public testing::TestWithParam<uid_t> {
     return tree;
   }
 
-  void Check(const std::function<std::string()>& body) {
+  void Check(const std::function<std::string()>& body) { Check(Slice(), body); }
+
+  static void Check(const GpuTree& tree, const std::function<std::string()>& body) {
     const Outcome outcome = InNamespaces(GetParam(), [&]() -> std::string {
-      if (const auto mounted = MountGpuTree(Slice()); !mounted.ok()) {
+      if (const auto mounted = MountGpuTree(tree); !mounted.ok()) {
         return FormatError(mounted.error());
       }
       return body();
@@ -316,6 +319,37 @@ TEST_P(MountTreeTest, WorksWhereTheMachineHasNoPciBus) {
     GTEST_SKIP() << "no namespaces here: " << outcome.message;
   }
   EXPECT_EQ(outcome.message, "");
+}
+
+// sysfs has links in its pci folder, and the devices elsewhere.
+TEST_P(MountTreeTest, WherePciHasLinksOtherNvidiaCardsAreHiddenAndNothingElse) {
+  // A root port of NVIDIA's with the given card below it, another card, another maker's card.
+  const std::string port = "devices/0000:00:00.0";
+  const std::string given = port + "/0000:01:00.0";
+  const std::string other = "devices/0000:02:00.0";
+  const std::string amd = "devices/0000:03:00.0";
+  GpuTree tree = Slice();
+  tree.pci_source = root_ + "/links";
+  std::filesystem::create_directories(root_ + "/links/devices");
+  for (const auto& [device, vendor, kind] :
+       {std::tuple{port, "0x10de\n", "0x060400\n"}, std::tuple{given, "0x10de\n", "0x030200\n"},
+        std::tuple{other, "0x10de\n", "0x030200\n"}, std::tuple{amd, "0x1002\n", "0x030000\n"}}) {
+    Put(device + "/vendor", vendor);
+    Put(device + "/class", kind);
+    const std::string bdf = device.substr(device.rfind('/') + 1);
+    std::filesystem::create_symlink("../../" + device, tree.pci_source + "/devices/" + bdf);
+  }
+  Check(tree, [&]() -> std::string {
+    for (const std::string& shown : {port, given, amd}) {
+      if (!List(root_ + "/" + shown).contains("vendor")) {
+        return shown + " is hidden";
+      }
+    }
+    if (!List("/sys/bus/pci/devices").contains("0000:01:00.0")) {
+      return "the link to the given card is gone";
+    }
+    return List(root_ + "/" + other).empty() ? "" : "another card is shown";
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(AsRootAndAsUser, MountTreeTest, testing::Values(0, kSomeUser),

@@ -7,9 +7,12 @@
 // its number belongs to nobody else, so a notification with that number came from it; once it is
 // dead every use of the pidfd fails with ESRCH and the entry is dropped. The memory descriptor
 // belongs to the address space at the time it was opened; exec replaces that, and reads then return
-// nothing, which makes the caller look the process up again. Not seen: an exec by a process that
-// shared its memory with one that lives on (vfork, CLONE_VM). Its calls are then read from and
-// written to the other, a process of the same container that it could write to before.
+// nothing, which makes the caller look the process up again. That is not so while another process
+// uses the old address space: a process that shared it with its parent when first seen (vfork,
+// CLONE_VM) is therefore compared with its parent at every call, which costs others nothing. Not
+// seen: an exec after sharing memory with a process other than its parent then, or with a child
+// that lives on. Its calls are then read from and written to the other, a process of the same
+// container that it could write to before.
 #ifndef CGPU_KERNEL_PROCESS_H_
 #define CGPU_KERNEL_PROCESS_H_
 
@@ -33,6 +36,7 @@ struct Process {
   pid_t ns_pid = 0;          // its number in the pid namespace one below ours: the container's
   std::uint64_t serial = 0;  // unique in this shim: never given to another process
   UniqueFd pidfd;
+  pid_t shares_with = 0;  // its parent, if both had one address space when `mem` was opened
   UniqueFd mem;  // /proc/TID/mem of the thread that called first: its leader may have exited
 };
 
@@ -66,6 +70,13 @@ struct FileIdentity {
 // Finds callers, caching them. Thread-safe.
 class CallerTable {
  public:
+  // What /proc says of a thread.
+  struct Status {
+    pid_t tgid = 0;
+    pid_t ns_pid = 0;  // in its innermost pid namespace
+    pid_t parent = 0;
+  };
+
   // `proc_fd`: an open /proc of the pid namespace that notifications are numbered in.
   explicit CallerTable(UniqueFd proc_fd);
 
@@ -86,8 +97,7 @@ class CallerTable {
   [[nodiscard]] std::vector<std::shared_ptr<const Process>> Processes() const;
 
  private:
-  Result<std::shared_ptr<const Process>> FindProcess(pid_t tid, pid_t tgid, pid_t ns_pid,
-                                                     bool fresh);
+  Result<std::shared_ptr<const Process>> FindProcess(pid_t tid, const Status& status, bool fresh);
 
   const UniqueFd proc_;
   UniqueFd epoll_;

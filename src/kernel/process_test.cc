@@ -2,8 +2,15 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdint>
+#include <vector>
 
 #include "base/fd.h"
 
@@ -33,6 +40,61 @@ TEST(Identify, KnowsOtherFilesByDeviceAndInode) {
 
 TEST(Identify, FailsOnWhatIsNoFile) {
   EXPECT_FALSE(Identify(-1).ok());
+}
+
+// A process that has its memory in common with this one, until it is told to exec.
+struct Sharer {
+  int go[2];
+  int done[2];  // O_CLOEXEC: closes by the exec
+};
+
+int WaitAndExec(void* argument) {
+  const auto* sharer = static_cast<Sharer*>(argument);
+  char byte = 0;
+  (void)!read(sharer->go[0], &byte, 1);
+  char program[] = "/bin/cat";
+  char file[] = "/dev/zero";
+  char* const argv[] = {program, file, nullptr};
+  (void)dup2(open("/dev/null", O_WRONLY), 1);
+  execve(program, argv, nullptr);
+  _exit(1);
+}
+
+TEST(CallerTable, SeesAnExecAfterWhichItsParentKeepsTheMemory) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "a process that shares memory but is no thread confuses the sanitizer";
+#endif
+  Sharer sharer{};
+  ASSERT_EQ(pipe2(sharer.go, O_CLOEXEC), 0);
+  ASSERT_EQ(pipe2(sharer.done, O_CLOEXEC), 0);
+  std::vector<char> stack(1 << 16);
+  const pid_t child = clone(WaitAndExec, stack.data() + stack.size(), CLONE_VM | SIGCHLD, &sharer);
+  ASSERT_GT(child, 0);
+  CallerTable table(UniqueFd(open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC)));
+  const std::uint64_t canary = 0x5eed5eed5eed5eed;
+  const auto address = reinterpret_cast<std::uintptr_t>(&canary);
+  const auto before = table.Find(child);
+  ASSERT_TRUE(before.ok());
+  std::uint64_t seen = 0;
+  EXPECT_EQ((*before)->Read(address, &seen, sizeof(seen)), static_cast<ssize_t>(sizeof(seen)));
+  EXPECT_EQ(seen, canary);
+  EXPECT_EQ(table.Find(child).value(), *before) << "looked up again without need";
+
+  close(sharer.done[1]);
+  ASSERT_EQ(write(sharer.go[1], "", 1), 1);
+  char byte = 0;
+  EXPECT_EQ(read(sharer.done[0], &byte, 1), 0);  // until the exec
+  const auto after = table.Find(child);
+  ASSERT_TRUE(after.ok());
+  EXPECT_NE((*after)->Read(address, &seen, sizeof(seen)), static_cast<ssize_t>(sizeof(seen)))
+      << "read from the parent";
+  EXPECT_EQ((*after)->process->serial, (*before)->process->serial) << "it is the same process";
+  EXPECT_EQ(table.Find(child).value(), *after) << "looked up again without need";
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  close(sharer.go[0]);
+  close(sharer.go[1]);
+  close(sharer.done[0]);
 }
 
 }  // namespace

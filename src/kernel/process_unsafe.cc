@@ -28,8 +28,16 @@ bool Exited(int pidfd) {
   return poll(&query, 1, 0) > 0;
 }
 
-// Reads the thread's Tgid and its number in its innermost pid namespace.
-bool ReadStatus(int proc, pid_t tid, pid_t* tgid, pid_t* ns_pid) {
+// Whether two processes have one address space now. False where the kernel does not tell.
+bool ShareMemory(pid_t one, pid_t other) {
+  return syscall(SYS_kcmp, one, other, KCMP_VM, 0, 0) == 0;
+}
+
+bool MayHaveExeced(const Process& process) {
+  return process.shares_with != 0 && !ShareMemory(process.tgid, process.shares_with);
+}
+
+bool ReadStatus(int proc, pid_t tid, CallerTable::Status* status) {
   const std::string path = std::to_string(tid) + "/status";
   UniqueFd fd(openat(proc, path.c_str(), O_RDONLY | O_CLOEXEC));
   char text[4096];
@@ -39,18 +47,20 @@ bool ReadStatus(int proc, pid_t tid, pid_t* tgid, pid_t* ns_pid) {
   }
   text[n] = '\0';
   const char* tgid_line = std::strstr(text, "\nTgid:");
+  const char* parent_line = std::strstr(text, "\nPPid:");
   const char* ns_line = std::strstr(text, "\nNStgid:");
-  if (tgid_line == nullptr || ns_line == nullptr) {
+  if (tgid_line == nullptr || parent_line == nullptr || ns_line == nullptr) {
     return false;
   }
-  *tgid = static_cast<pid_t>(std::strtol(tgid_line + 6, nullptr, 10));
+  status->tgid = static_cast<pid_t>(std::strtol(tgid_line + 6, nullptr, 10));
+  status->parent = static_cast<pid_t>(std::strtol(parent_line + 6, nullptr, 10));
   // "NStgid: 4711 12 1": as we number it, as its container does, as namespaces within do.
   char* end = nullptr;
-  *ns_pid = static_cast<pid_t>(std::strtol(ns_line + 8, &end, 10));
+  status->ns_pid = static_cast<pid_t>(std::strtol(ns_line + 8, &end, 10));
   if (*end == '\t' || *end == ' ') {
-    *ns_pid = static_cast<pid_t>(std::strtol(end, nullptr, 10));
+    status->ns_pid = static_cast<pid_t>(std::strtol(end, nullptr, 10));
   }
-  return *tgid > 0;
+  return status->tgid > 0;
 }
 
 }  // namespace
@@ -96,21 +106,23 @@ Result<FileIdentity> Identify(int fd) {
 CallerTable::CallerTable(UniqueFd proc_fd)
     : proc_(std::move(proc_fd)), epoll_(epoll_create1(EPOLL_CLOEXEC)) {}
 
-Result<std::shared_ptr<const Process>> CallerTable::FindProcess(pid_t tid, pid_t tgid, pid_t ns_pid,
+Result<std::shared_ptr<const Process>> CallerTable::FindProcess(pid_t tid, const Status& status,
                                                                 bool fresh) {
   std::uint64_t serial = 0;
-  if (const auto found = processes_.find(tgid); found != processes_.end()) {
+  if (const auto found = processes_.find(status.tgid); found != processes_.end()) {
     if (!Exited(found->second->pidfd.get())) {
-      if (!fresh) {
+      if (!fresh && !MayHaveExeced(*found->second)) {
         return found->second;
       }
       serial = found->second->serial;  // the same process with a new address space
     }
   }
   auto process = std::make_shared<Process>();
-  process->tgid = tgid;
-  process->ns_pid = ns_pid;
-  process->pidfd = PidfdOpen(tgid, 0);
+  process->tgid = status.tgid;
+  process->ns_pid = status.ns_pid;
+  process->pidfd = PidfdOpen(status.tgid, 0);
+  // Asked before the memory is opened: an exec in between is noticed at the next call.
+  process->shares_with = ShareMemory(tid, status.parent) ? status.parent : 0;
   const std::string path = std::to_string(tid) + "/mem";
   process->mem = UniqueFd(openat(proc_.get(), path.c_str(), O_RDWR | O_CLOEXEC));
   if (!process->pidfd.valid() || !process->mem.valid()) {
@@ -119,16 +131,17 @@ Result<std::shared_ptr<const Process>> CallerTable::FindProcess(pid_t tid, pid_t
   process->serial = serial != 0 ? serial : next_serial_++;
   epoll_event event{};
   event.events = EPOLLIN;
-  event.data.u64 = static_cast<std::uint64_t>(tgid);
+  event.data.u64 = static_cast<std::uint64_t>(status.tgid);
   (void)epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, process->pidfd.get(), &event);
-  processes_[tgid] = process;
+  processes_[status.tgid] = process;
   return std::shared_ptr<const Process>(process);
 }
 
 Result<std::shared_ptr<const Caller>> CallerTable::Find(pid_t tid, bool fresh) {
   const std::lock_guard lock(mutex_);
   if (const auto found = threads_.find(tid); found != threads_.end()) {
-    if (!fresh && found->second->thread_pidfd.valid()) {
+    const Caller& known = *found->second;
+    if (!fresh && known.thread_pidfd.valid() && !MayHaveExeced(*known.process)) {
       return found->second;
     }
     threads_.erase(found);
@@ -136,19 +149,19 @@ Result<std::shared_ptr<const Caller>> CallerTable::Find(pid_t tid, bool fresh) {
   auto caller = std::make_shared<Caller>();
   caller->tid = tid;
   caller->thread_pidfd = PidfdOpen(tid, kPidfdThread);
-  pid_t tgid = 0;
-  pid_t ns_pid = 0;
-  if (!ReadStatus(proc_.get(), tid, &tgid, &ns_pid)) {
+  Status status;
+  if (!ReadStatus(proc_.get(), tid, &status)) {
     return Error{Code::kUnavailable, ESRCH, "the calling thread is gone", {}};
   }
-  auto process = FindProcess(tid, tgid, ns_pid, fresh);
+  auto process = FindProcess(tid, status, fresh);
   if (!process.ok()) {
     return process.error();
   }
   caller->process = *process;
   if (!caller->thread_pidfd.valid()) {
     // Without PIDFD_THREAD the leader's table stands for the thread's, if they are the same one.
-    caller->own_file_table = tid != tgid && syscall(SYS_kcmp, tid, tgid, KCMP_FILES, 0, 0) != 0;
+    caller->own_file_table =
+        tid != status.tgid && syscall(SYS_kcmp, tid, status.tgid, KCMP_FILES, 0, 0) != 0;
   } else {
     threads_[tid] = caller;
     if (threads_.size() >= sweep_at_) {

@@ -33,32 +33,21 @@ ContainerStatus StatusFrom(const Reservation& reservation) {
   return status;
 }
 
-Result<ContainerStatus> StatusOf(const Registry& registry, const Result<UniqueFd>& request,
-                                 const std::string& id) {
-  if (!request.ok()) {
-    return request.error();
-  }
-  const auto answer = registry.Answer(request.value(), id);
-  if (!answer.ok()) {
-    return answer.error();
-  }
-  return DecodeStatus(answer.value());
+Result<ContainerStatus> StatusIn(const Result<std::string>& answer) {
+  return answer.ok() ? DecodeStatus(*answer) : Result<ContainerStatus>(answer.error());
 }
 
-Result<ContainerStatus> AskStatus(const Registry& registry, const std::string& id) {
-  return StatusOf(registry, registry.Request(id, AdminRequest{}), id);
-}
-
-// All are asked before the first is waited for: on a busy machine each shim takes a while until it
-// runs, and they do so side by side.
+// All are asked before the first is waited for, and have one deadline: on a busy machine each shim
+// takes a while until it runs, and a stopped one holds up no more than itself.
 void AppendStatuses(const Registry& registry, std::span<const Reservation> reservations,
                     std::vector<ContainerStatus>& containers) {
-  std::vector<Result<UniqueFd>> requests;
+  std::vector<std::string> ids;
   for (const Reservation& reservation : reservations) {
-    requests.push_back(registry.Request(reservation.id, AdminRequest{}));
+    ids.push_back(reservation.id);
   }
+  const auto answers = registry.AskAll(ids, AdminRequest{});
   for (std::size_t i = 0; i < reservations.size(); ++i) {
-    auto status = StatusOf(registry, requests[i], reservations[i].id);
+    auto status = StatusIn(answers[i]);
     if (status.ok()) {
       containers.push_back(std::move(*status));
     } else if (status.error().code != Code::kNotFound) {
@@ -180,7 +169,7 @@ Result<std::vector<CardStatus>> ChangeMemory(const Registry& registry, const Mem
     return after.error();
   }
   CGPU_TRY(Apply(registry, lock.value(), before, after.value(), chosen.value()));
-  const auto status = AskStatus(registry, before.id);
+  const auto status = StatusIn(registry.Ask(before.id, AdminRequest{}));
   std::vector<CardStatus> cards;
   for (const std::size_t i : chosen.value()) {
     const std::vector<CardStatus>& now =

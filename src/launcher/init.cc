@@ -27,13 +27,17 @@ namespace {
 constexpr int kOwnFailure = 125;
 
 // What root's containers do without: what reaches other processes, mounts, raw devices and the
-// kernel itself (SYS_BOOT loads one), files by handle past the mount tree, and what the compute
-// limits stand on.
+// kernel itself (SYS_BOOT loads one), files by handle past the mount tree, what the compute limits
+// stand on, and what steers the machine rather than the command: its clock, log, accounting, audit
+// and security modules.
 constexpr CapabilityMask kDroppedFromRoot =
     CapabilityBit(CAP_SYS_PTRACE) | CapabilityBit(CAP_SYS_ADMIN) | CapabilityBit(CAP_SYS_MODULE) |
     CapabilityBit(CAP_SYS_RAWIO) | CapabilityBit(CAP_MKNOD) | CapabilityBit(CAP_BPF) |
     CapabilityBit(CAP_PERFMON) | CapabilityBit(CAP_SYS_NICE) | CapabilityBit(CAP_SYS_BOOT) |
-    CapabilityBit(CAP_DAC_READ_SEARCH) | CapabilityBit(CAP_CHECKPOINT_RESTORE);
+    CapabilityBit(CAP_DAC_READ_SEARCH) | CapabilityBit(CAP_CHECKPOINT_RESTORE) |
+    CapabilityBit(CAP_SYS_TIME) | CapabilityBit(CAP_SYSLOG) | CapabilityBit(CAP_SYS_PACCT) |
+    CapabilityBit(CAP_AUDIT_CONTROL) | CapabilityBit(CAP_MAC_ADMIN) |
+    CapabilityBit(CAP_MAC_OVERRIDE);
 
 [[noreturn]] void Fail(int control, const Error& error) {
   const std::string code = std::to_string(static_cast<int>(error.code));

@@ -190,6 +190,7 @@ Result<InitOptions> InitOptionsFor(const RunOptions& options, const Registry& re
   }
   InitOptions init;
   init.tree = TreeFor(node, grant, HiddenFolders(registry));
+  init.tree.shield = true;
   init.command = options.command;
   init.working_directory = *directory;
   init.uid = geteuid();

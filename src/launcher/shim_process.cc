@@ -23,6 +23,8 @@ namespace {
 
 // A loaded machine may take long; a shim that is broken must not hang a user for ever.
 constexpr int kAnswerMs = 60'000;
+// One that refuses its configuration ends at once.
+constexpr int kRefusedMs = 3'000;
 // The shim's descriptors, see registry/config.h: 0 to 2 are /dev/null, then these.
 constexpr int kErrorFd = kShimAdminFd + 1;
 constexpr int kProgramFd = kShimAdminFd + 2;
@@ -217,7 +219,10 @@ Result<ShimProcess> ShimProcess::Start(const ShimConfig& config, UniqueFd admin,
   admin.reset();
   ShimProcess shim(std::move(pair->first));
   CGPU_TRY(SendMessage(shim.control(), EncodeConfig(config)));
-  CGPU_TRY(Expect(shim.control(), "ready"));
+  if (auto ready = Expect(shim.control(), "ready"); !ready.ok()) {
+    (void)shim.WaitForEnd(kRefusedMs);  // until then its grant is not free
+    return ready.error();
+  }
   return shim;
 }
 

@@ -2,15 +2,16 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -25,7 +26,7 @@ namespace cgpu {
 namespace {
 
 constexpr int kBacklog = 64;
-constexpr time_t kAnswerSeconds = 5;
+constexpr std::chrono::seconds kAnswerTime{5};
 
 // The user's own runtime folder, if it is what it should be (XDG Base Directory Specification).
 std::string RuntimeFolder() {
@@ -97,23 +98,44 @@ bool Lives(const std::string& socket_path) {
   return connection.ok() || connection.error().code != Code::kNotFound;
 }
 
-Result<std::string> ReadAnswer(int fd, const std::string& id) {
-  std::string answer;
+// A request sent, and what came back so far.
+struct Asked {
+  UniqueFd fd;
+  bool waits = false;
+  Result<std::string> answer = std::string();
+};
+
+Error NoAnswer(const std::string& id, int error) {
+  return Error{Code::kUnavailable, error, "container " + id + " gives no answer",
+               "its cgpu-shim may be stopped"};
+}
+
+// Reads once from what is readable.
+void ReadSome(const std::string& id, Asked& asked) {
   char buffer[4096];
-  while (true) {
-    const ssize_t n = read(fd, buffer, sizeof(buffer));
-    if (n == 0) {
-      return answer;
+  const ssize_t n = read(asked.fd.get(), buffer, sizeof(buffer));
+  if (n > 0 && asked.answer.value().size() <= kMaxMessage) {
+    asked.answer.value().append(buffer, static_cast<std::size_t>(n));
+  } else if (n >= 0 || (errno != EINTR && errno != EAGAIN)) {
+    asked.waits = false;
+    if (n != 0) {
+      asked.answer = NoAnswer(id, n < 0 ? errno : 0);
     }
-    if (n < 0 && errno == EINTR) {
-      continue;
-    }
-    if (n < 0 || answer.size() > kMaxMessage) {
-      return Error{Code::kUnavailable, n < 0 ? errno : 0, "container " + id + " gives no answer",
-                   "its cgpu-shim may be stopped"};
-    }
-    answer.append(buffer, static_cast<std::size_t>(n));
   }
+}
+
+// Waits until one of them can be read; a poll for each. False at the deadline, or when none waits.
+bool WaitForAny(std::vector<pollfd>& events, std::chrono::steady_clock::time_point deadline) {
+  if (std::all_of(events.begin(), events.end(), [](const pollfd& e) { return e.fd < 0; })) {
+    return false;
+  }
+  int ready = 0;
+  do {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    ready = poll(events.data(), events.size(), static_cast<int>(std::max(left.count(), 0L)));
+  } while (ready < 0 && errno == EINTR);
+  return ready > 0;
 }
 
 std::vector<std::string> IdsIn(const std::string& folder) {
@@ -243,12 +265,8 @@ Result<UniqueFd> Registry::Request(const std::string& id, const AdminRequest& re
     }
     return error;
   }
-  const timeval timeout{kAnswerSeconds, 0};
-  if (fcntl(fd->get(), F_SETFL, 0) != 0 ||
-      setsockopt(fd->get(), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)) != 0) {
-    return ErrnoError(Code::kInternal, errno, "cannot set up a socket");
-  }
   const std::string line = EncodeRequest(request);
+  // A stopped shim's socket still takes one line.
   if (send(fd->get(), line.data(), line.size(), MSG_NOSIGNAL) !=
           static_cast<ssize_t>(line.size()) ||
       shutdown(fd->get(), SHUT_WR) != 0) {
@@ -257,16 +275,42 @@ Result<UniqueFd> Registry::Request(const std::string& id, const AdminRequest& re
   return std::move(*fd);
 }
 
-Result<std::string> Registry::Answer(const UniqueFd& request, const std::string& id) const {
-  return ReadAnswer(request.get(), id);
+Result<std::string> Registry::Ask(const std::string& id, const AdminRequest& request) const {
+  return AskAll({id}, request)[0];
 }
 
-Result<std::string> Registry::Ask(const std::string& id, const AdminRequest& request) const {
-  const auto sent = Request(id, request);
-  if (!sent.ok()) {
-    return sent.error();
+std::vector<Result<std::string>> Registry::AskAll(const std::vector<std::string>& ids,
+                                                  const AdminRequest& request) const {
+  std::vector<Asked> all(ids.size());
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    auto sent = Request(ids[i], request);
+    all[i].waits = sent.ok();
+    if (sent.ok()) {
+      all[i].fd = std::move(*sent);
+    } else {
+      all[i].answer = sent.error();
+    }
   }
-  return Answer(sent.value(), id);
+  const auto deadline = std::chrono::steady_clock::now() + kAnswerTime;
+  std::vector<pollfd> events(all.size());
+  const auto wait = [&] {
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      events[i] = {all[i].waits ? all[i].fd.get() : -1, POLLIN, 0};
+    }
+    return WaitForAny(events, deadline);
+  };
+  while (wait()) {
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (events[i].revents != 0) {
+        ReadSome(ids[i], all[i]);
+      }
+    }
+  }
+  std::vector<Result<std::string>> answers;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    answers.push_back(all[i].waits ? NoAnswer(ids[i], EAGAIN) : std::move(all[i].answer));
+  }
+  return answers;
 }
 
 }  // namespace cgpu

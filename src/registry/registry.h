@@ -62,13 +62,14 @@ class Registry {
   // One request to the shim of `id`, and its whole answer. kNotFound when the container has ended,
   // kUnavailable when its shim gives no answer within seconds.
   [[nodiscard]] Result<std::string> Ask(const std::string& id, const AdminRequest& request) const;
-  // The same in two steps, so that many shims can be asked at once: sends the request, and waits
-  // for the answer to it. A request given up is closed.
-  [[nodiscard]] Result<UniqueFd> Request(const std::string& id, const AdminRequest& request) const;
-  [[nodiscard]] Result<std::string> Answer(const UniqueFd& request, const std::string& id) const;
+  // The same of many shims at once, answers in the order of `ids`. They have those seconds
+  // together, however many are silent. Takes an open file for each.
+  [[nodiscard]] std::vector<Result<std::string>> AskAll(const std::vector<std::string>& ids,
+                                                        const AdminRequest& request) const;
 
  private:
   explicit Registry(std::string folder) : folder_(std::move(folder)) {}
+  [[nodiscard]] Result<UniqueFd> Request(const std::string& id, const AdminRequest& request) const;
   [[nodiscard]] std::string PathOf(std::string_view id, std::string_view suffix) const;
 
   std::string folder_;

@@ -145,7 +145,7 @@ std::uint32_t Client::AllocMemory(std::uint64_t mib, std::uint32_t* handle) {
   if (handle != nullptr) {
     *handle = mine;
   }
-  return Alloc(kDevice, mine, rm::NV01_MEMORY_LOCAL_USER, &memory, sizeof(memory));
+  return Alloc(used_device, mine, rm::NV01_MEMORY_LOCAL_USER, &memory, sizeof(memory));
 }
 
 std::uint32_t Client::Free(std::uint32_t handle) const {
@@ -185,7 +185,7 @@ std::uint32_t Client::Dup(std::uint32_t source_client, std::uint32_t source,
                           std::uint32_t handle) const {
   rm::NVOS55_PARAMETERS dup{};
   dup.hClient = root;
-  dup.hParent = kDevice;
+  dup.hParent = used_device;
   dup.hObject = handle;
   dup.hClientSrc = source_client;
   dup.hObjectSrc = source;
@@ -195,8 +195,8 @@ std::uint32_t Client::Dup(std::uint32_t source_client, std::uint32_t source,
 std::uint32_t Client::Export(std::uint32_t object, int file) const {
   rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS params{};
   params.object.type = rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TYPE_RM;
-  params.object.data.rmObject.hDevice = kDevice;
-  params.object.data.rmObject.hParent = kDevice;
+  params.object.data.rmObject.hDevice = used_device;
+  params.object.data.rmObject.hParent = used_device;
   params.object.data.rmObject.hObject = object;
   params.fd = file;
   return Control(root, rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD, &params, sizeof(params));
@@ -206,8 +206,8 @@ std::uint32_t Client::Import(int file, std::uint32_t handle) const {
   rm::NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS params{};
   params.fd = file;
   params.object.type = rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TYPE_RM;
-  params.object.data.rmObject.hDevice = kDevice;
-  params.object.data.rmObject.hParent = kDevice;
+  params.object.data.rmObject.hDevice = used_device;
+  params.object.data.rmObject.hParent = used_device;
   params.object.data.rmObject.hObject = handle;
   return Control(root, rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD, &params, sizeof(params));
 }

@@ -61,6 +61,7 @@ struct Client {
   std::uint32_t root = 0;
   std::uint32_t next = 0xcaf10000;
   Issue issue = Plainly;
+  std::uint32_t used_device = kDevice;  // what memory is made below, copied to, exported from
   static constexpr std::uint32_t kDevice = 0xcaf00001;
   static constexpr std::uint32_t kSubdevice = 0xcaf00002;
 

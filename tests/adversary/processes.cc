@@ -15,7 +15,9 @@
 #include <cerrno>
 #include <csignal>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <new>
 #include <thread>
 
 #include "common.h"
@@ -328,6 +330,52 @@ int PidReuse(const std::vector<std::string>&) {
   return 0;
 }
 
+// A process made by vfork makes a call while its memory is its parent's, and executes another
+// program, whose calls have their parameters where the parent has a canary.
+int Vfork(const std::vector<std::string>& args) {
+  void* const place = reinterpret_cast<void*>(std::uintptr_t{0x6a0000000000});
+  void* const mapped = mmap(place, kCanary, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  if (mapped != place) {
+    Die("failed: no memory at the address");
+  }
+  if (!args.empty()) {  // the other program
+    auto* client = new (place) Client(MakeClient());
+    auto* params = reinterpret_cast<rm::NV2080_CTRL_GPU_GET_NAME_STRING_PARAMS*>(client + 1);
+    const std::uint32_t status = client->Control(
+        Client::kSubdevice, rm::NV2080_CTRL_CMD_GPU_GET_NAME_STRING, params, sizeof(*params));
+    std::size_t named = 0;
+    for (std::size_t i = 0; i < sizeof(*params); ++i) {
+      named += reinterpret_cast<const char*>(params)[i] != 0 ? 1 : 0;
+    }
+    Say("status 0x%x named %zu", status, named);
+    return 0;
+  }
+  std::memset(place, 0x5a, kCanary);
+  Client client = MakeClient();
+  char program[] = "/proc/self/exe";
+  char attack[] = "vfork";
+  char other[] = "other";
+  char* const argv[] = {program, attack, other, nullptr};
+  rm::NV2080_CTRL_GPU_GET_NAME_STRING_PARAMS params{};
+  const pid_t child = vfork();
+  if (child == 0) {
+    (void)client.Control(Client::kSubdevice, rm::NV2080_CTRL_CMD_GPU_GET_NAME_STRING, &params,
+                         sizeof(params));
+    execv(program, argv);
+    _exit(1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  std::size_t changed = 0;
+  for (std::size_t i = 0; i < kCanary; ++i) {
+    changed += static_cast<unsigned char*>(place)[i] == 0x5a ? 0 : 1;
+  }
+  Say("exited %d changed %zu", status, changed);
+  Hold();
+  return 0;
+}
+
 // Allocates, copies, exports and frees without end, in several processes. Killed from outside.
 int Churn(const std::vector<std::string>& args) {
   for (std::uint64_t i = 1; i < Number(args, 0, 3); ++i) {
@@ -417,6 +465,7 @@ std::vector<Entry> ProcessAttacks() {
       {"again", Again, "[COUNT]: the same calls again and again"},
       {"blocked", Blocked, "[THREADS [alloc|control|client]]: calls that the driver holds"},
       {"pid-reuse", PidReuse, ": another process with the number of a killed caller"},
+      {"vfork", Vfork, ": a program executed by a process that shared its parent's memory"},
       {"hammer", Hammer, "[THREADS [MIB]]: calls of two processes until they fail"},
       {"churn", Churn, "[PROCESSES]: until killed"},
   };

@@ -205,6 +205,16 @@ def pid_reuse():
             check(process.end() == 0, "the attack failed")
 
 
+def vfork():
+    """A process that shared its parent's memory when it was first seen has its own after an exec."""
+    def apart(_node, process):
+        check(process.said(r"^status 0x0 named [1-9]"), "the executed program got no results")
+        check(process.said(r"^exited 0 changed 0$"), "the parent's memory was changed")
+
+    without(["vfork"], apart)
+    within(["vfork"], apart)
+
+
 def kill():
     """kill -9 at any moment of any work: nothing is left, neither on the card nor in the ledger."""
     seed = int.from_bytes(os.urandom(4), "little")
@@ -311,4 +321,4 @@ main({"filter-allow": filter_allow, "filter-trace": filter_trace,
       "daemon": daemon, "storm": storm, "storm-unkillable": storm_unkillable, "again": again,
       "kill": kill, "shim-kill": shim_kill,
       "blocked-alloc": blocked_alloc, "blocked-control": blocked_control,
-      "blocked-client": blocked_client, "pid-reuse": pid_reuse})
+      "blocked-client": blocked_client, "pid-reuse": pid_reuse, "vfork": vfork})

@@ -195,6 +195,11 @@ def status_fields(text):
     return dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line)
 
 
+def process_name(pid):
+    with open(f"/proc/{pid}/comm", encoding="utf-8") as text:
+        return text.read().strip()
+
+
 def main():
     """unittest.main(), but a skip of everything is told to ctest as one."""
     reason = why_not()

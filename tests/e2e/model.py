@@ -2,7 +2,7 @@
 files hold clients and exported objects, processes and sockets hold open files. It does what a
 random sequence of operations does to that, by what Linux and the driver promise, and tells workers
 (worker.py) to do the same."""
-import random
+import re
 import time
 
 import cgpu_test as t
@@ -12,35 +12,47 @@ OK = 0
 NO_MEMORY = 0x51
 MAX_PROCESSES = 6
 MAX_QUEUE = 4
+CARDS_MIB = {"v100-16g": 16160, "t4": 15360}
 
 
 class File:
-    """An open file: held by the processes that have it open, and by messages on their way."""
+    """An open file: held by the processes that have it open, and by messages on their way. Whoever
+    has it can use the client on it, whoever made that."""
 
     def __init__(self, number, kind, process):
         self.number = number
         self.kind = kind  # "client", "export", "map"
-        self.creator = process  # who knows the client on it; None when it has closed the file
-        self.holders = {process}
+        self.holders = {process: 1}  # with how many descriptors
         self.in_flight = 0
         self.root = 0  # of a client: its handle
         self.objects = {}  # of a client: blocks by handle
         self.block = None  # of an export
+        self._handle = 0xCAFA0000
 
     def alive(self):
         return bool(self.holders or self.in_flight)
 
+    def add(self, process, count=1):
+        self.holders[process] = self.holders.get(process, 0) + count
+
     def close(self, process):
-        self.holders.discard(process)
-        if self.creator is process:
-            self.creator = None
+        """One of its descriptors."""
+        self.holders[process] -= 1
+        if self.holders[process] == 0:
+            del self.holders[process]
+
+    def handle(self):
+        """A new one for an object."""
+        self._handle += 1
+        return self._handle
 
     def blocks(self):
         return set(self.objects.values()) | ({self.block} if self.block else set())
 
 
 class Block:
-    def __init__(self, size, group=False):
+    def __init__(self, card, size, group):
+        self.card = card
         self.size = size
         self.group = group
 
@@ -54,32 +66,39 @@ class Process:
 
 
 class Slice:
-    """One container: a root worker and what comes of it."""
+    """One container on all the node's cards (by model): a root worker and what comes of it."""
 
-    def __init__(self, node, name, limit, seed):
+    def __init__(self, node, cards, name, limit):
         self.name = name
-        self.limit = limit
-        self.random = random.Random(seed)
+        self.cards = cards
+        self.limits = [limit] * len(cards)
+        self.most = [limit] * len(cards)  # the highest limits ever
+        self.random = None  # of the present step
+        self.reserved = [0] * len(cards)  # for calls that the driver has not finished
+        self.busy = []  # files of the clients in them
         self.files = {}
         self.done = {}
         self._next = 1
         self._node = node
         self._workers = w.Workers()
-        self.group_bytes = None
+        self.group_bytes = [0] * len(cards)
         self.container = "%s-%s" % (node.name, name)
         self.run = node.run(self._workers.argv(name + "0"), mem="%d" % (limit // t.MIB),
-                            flags=("--gpus", "1", "--name", self.container), name=name)
+                            flags=("--gpus", str(len(cards)), "--name", self.container), name=name)
         self.root = Process(self._workers.accept(name + "0", self.run))
         self.processes = {self.root.name: self.root}
 
     # What must be so.
 
-    def held(self):
+    def held(self, card):
         blocks = set()
         for file in self.files.values():
             if file.alive():
                 blocks |= file.blocks()
-        return sum(block.size for block in blocks)
+        return sum(block.size for block in blocks if block.card == card)
+
+    def all_held(self):
+        return [self.held(card) for card in range(len(self.cards))]
 
     def clients(self):
         return sum(file.alive() and file.kind == "client" for file in self.files.values())
@@ -88,24 +107,33 @@ class Slice:
         return sum(file.alive() and file.kind == "export" for file in self.files.values())
 
     def counted(self):
-        """What cgpu says of it."""
+        """What cgpu says of it, by card."""
         (found,) = [c for c in self._node.containers() if c["name"] == self.container]
-        return found["gpus"][0]
+        return found["gpus"]
+
+    def used(self):
+        return [row["used_bytes"] for row in self.counted()]
 
     # Operations. Each returns False where there is nothing that it could be done to.
 
-    def step(self):
-        operations = [(self.client, 3), (self.alloc, 10), (self.group, 2), (self.free, 5),
-                      (self.dup, 5), (self.dup_shared, 2), (self.export, 4), (self.take, 4),
-                      (self.map, 3), (self.drop, 3), (self.send, 4), (self.receive, 4),
-                      (self.fork, 3), (self.exec, 1), (self.kill, 2), (self.kill_midst, 1),
-                      (self.leave, 1)]
-        names, weights = zip(*operations)
+    def operations(self):
+        """Each with its weight."""
+        return [(self.client, 3), (self.alloc, 10), (self.group, 3), (self.free, 5), (self.dup, 5),
+                (self.dup_shared, 2), (self.export, 4), (self.take, 4), (self.map, 3),
+                (self.twin, 2), (self.drop, 4), (self.send, 4), (self.receive, 4), (self.fork, 3),
+                (self.exec, 1), (self.exec_keep, 1), (self.kill, 2), (self.kill_midst, 1),
+                (self.leave, 1), (self.set, 2)]
+
+    def step(self, rng):
+        self.random = rng
+        names, weights = zip(*self.operations())
         for operation in self.random.choices(names, weights, k=50):
-            process = self.random.choice(sorted(self.processes.values(), key=lambda p: p.name))
-            if operation(process) is not False:
+            if operation(self.random.choice(self._sorted())) is not False:
                 self.done[operation.__name__] = self.done.get(operation.__name__, 0) + 1
                 return
+
+    def _sorted(self):
+        return sorted(self.processes.values(), key=lambda p: p.name)
 
     def _say(self, process, what):
         print("  %s: %s" % (process.name, what))
@@ -124,41 +152,43 @@ class Slice:
                 if process in file.holders and kind in (None, file.kind)]
 
     def _clients(self, process):
-        """A client is its creator's, also where others hold its file."""
-        return [file for file in self._open(process, "client") if file.creator is process]
+        return [file for file in self._open(process, "client") if file not in self.busy]
 
-    def _object(self, files, memory=True):
+    def _object(self, files, memory=False):
         """A client with one of its objects."""
         found = [(file, handle) for file in sorted(files, key=lambda f: f.number)
                  for handle, block in sorted(file.objects.items()) if not (memory and block.group)]
         return self.random.choice(found) if found else (None, 0)
 
+    def _card(self):
+        return self.random.randrange(len(self.cards))
+
     def _settle(self):
         until = time.monotonic() + t.DEADLINE
-        while self.counted()["used_bytes"] != self.held():
-            t.check(time.monotonic() < until, "cgpu ps says %s, not %d" %
-                    (self.counted(), self.held()))
+        while self.used() != self.all_held():
+            t.check(time.monotonic() < until, "cgpu ps says %s, not %s" %
+                    (self.counted(), self.all_held()))
             self._node.sync()
 
     def _check(self, process, words, status, wanted):
-        t.check(status == wanted, "%s: `%s` gave 0x%x, not 0x%x; %d of %d bytes must be held" % (
-            process.name, " ".join(map(str, words)), status, wanted, self.held(), self.limit))
+        t.check(status == wanted, "%s: `%s` gave 0x%x, not 0x%x; %s of %s bytes must be held" % (
+            process.name, " ".join(map(str, words)), status, wanted, self.all_held(), self.limits))
 
     def client(self, process):
         if len(self._clients(process)) >= 4:
             return False
         file = self._new("client", process)
         self._say(process, "client %d" % file.number)
-        (file.root,) = process.worker.do("client", file.number)
+        (file.root,) = process.worker.do("client", file.number, len(self.cards))
         return True
 
-    def _allocate(self, process, words, size, group):
+    def _allocate(self, process, card, words, size, group=False):
         file = self._pick(self._clients(process))
         if file is None:
             return False
-        fits = self.held() + size <= self.limit
-        self._say(process, "%s on client %d: %s" % (words, file.number, fits))
-        command = [words[0], file.number, *words[1:]]
+        fits = self.held(card) + self.reserved[card] + size <= self.limits[card]
+        self._say(process, "%s of card %d on client %d: %s" % (words, card, file.number, fits))
+        command = [words[0], file.number, *words[1:], file.handle(), card]
         status, rest = process.worker.ask(*command)
         if fits and status == NO_MEMORY:
             # What was closed a moment ago may still be counted: not for ever.
@@ -166,18 +196,19 @@ class Slice:
             status, rest = process.worker.ask(*command)
         self._check(process, command, status, OK if fits else NO_MEMORY)
         if fits:
-            file.objects[rest[0]] = Block(size, group)
+            file.objects[rest[0]] = Block(card, size, group)
         return True
 
     def alloc(self, process):
         mib = self.random.choice([1, 2, 4, 6, 16, 32, 64, 100])
-        return self._allocate(process, ["alloc", mib], mib * t.MIB, False)
+        return self._allocate(process, self._card(), ["alloc", mib], mib * t.MIB)
 
     def group(self, process):
-        return self._allocate(process, ["group"], self.group_bytes, True)
+        card = self._card()
+        return self._allocate(process, card, ["group"], self.group_bytes[card], True)
 
     def free(self, process):
-        file, handle = self._object(self._clients(process), memory=False)
+        file, handle = self._object(self._clients(process))
         if file is None:
             return False
         self._say(process, "free 0x%x of client %d" % (handle, file.number))
@@ -190,21 +221,24 @@ class Slice:
         if target is None or source is None:
             return False
         self._say(process, "dup 0x%x of client %d to %d" % (handle, source.number, target.number))
-        (copy,) = process.worker.do("dup", target.number, source.root, handle)
-        target.objects[copy] = source.objects[handle]
+        block = source.objects[handle]
+        (copy,) = process.worker.do("dup", target.number, source.root, handle, target.handle(),
+                                    block.card)
+        target.objects[copy] = block
         return True
 
     def dup(self, process):
         return self._copy(process, *self._object(self._clients(process)))
 
     def dup_shared(self, process):
-        """Between two processes: the owner has to allow it."""
+        """Between two processes: somebody who can use the client has to allow it."""
         others = [file for file in self.files.values()
-                  if file.kind == "client" and file.creator not in (None, process)]
+                  if file.kind == "client" and file.holders and process not in file.holders]
         source, handle = self._object(others)
         if source is None or not self._clients(process):
             return False
-        source.creator.worker.do("share", source.number, handle)
+        owner = min(source.holders, key=lambda p: p.name)
+        owner.worker.do("share", source.number, handle)
         return self._copy(process, source, handle)
 
     def export(self, process):
@@ -213,8 +247,8 @@ class Slice:
             return False
         file = self._new("export", process)
         self._say(process, "export 0x%x of client %d to %d" % (handle, source.number, file.number))
-        process.worker.do("export", source.number, handle, file.number)
         file.block = source.objects[handle]
+        process.worker.do("export", source.number, handle, file.number, file.block.card)
         return True
 
     def take(self, process):
@@ -223,18 +257,30 @@ class Slice:
         if file is None or target is None:
             return False
         self._say(process, "import %d into client %d" % (file.number, target.number))
-        (handle,) = process.worker.do("import", target.number, file.number)
+        (handle,) = process.worker.do("import", target.number, file.number, target.handle(),
+                                      file.block.card)
         target.objects[handle] = file.block
         return True
 
     def map(self, process):
         """A mapping keeps its card file open, and no memory."""
-        source, handle = self._object(self._clients(process))
+        source, handle = self._object(self._clients(process), memory=True)
         if source is None:
             return False
         file = self._new("map", process)
         self._say(process, "map 0x%x of client %d by %d" % (handle, source.number, file.number))
-        process.worker.do("map", source.number, handle, file.number, 65536)
+        process.worker.do("map", source.number, handle, file.number, 65536,
+                          source.objects[handle].card)
+        return True
+
+    def twin(self, process):
+        """dup(2)."""
+        file = self._pick(self._open(process))
+        if file is None or file.holders[process] >= 3:
+            return False
+        self._say(process, "twin %s %d" % (file.kind, file.number))
+        process.worker.do("twin", file.number)
+        file.add(process)
         return True
 
     def drop(self, process):
@@ -266,9 +312,9 @@ class Slice:
         peer = self.random.choice(peers)
         file = process.queue[peer].pop(0)
         self._say(process, "receive %s %d from %s" % (file.kind, file.number, peer.name))
-        process.worker.do("recv", peer.name, file.number)
+        process.worker.do("recv", peer.name, file.number, file.root)
         file.in_flight -= 1
-        file.holders.add(process)
+        file.add(process)
         return True
 
     def fork(self, process):
@@ -282,14 +328,14 @@ class Slice:
             one.peers[other] = True
             one.queue[other] = []
         for file in self._open(process):
-            file.holders.add(child)
+            file.add(child, file.holders[process])
         self.processes[name] = child
         return True
 
     def _forget(self, process):
         """All its files are closed."""
         for file in self._open(process):
-            file.close(process)
+            del file.holders[process]
         for queue in process.queue.values():
             for file in queue:
                 file.in_flight -= 1
@@ -307,6 +353,12 @@ class Slice:
         process.worker.send("exec")
         t.check(process.worker.line() == "hello " + process.name, "no hello after exec")
         self._forget(process)
+        return True
+
+    def exec_keep(self, process):
+        self._say(process, "exec with all its files")
+        process.worker.send("exec", "keep")
+        t.check(process.worker.line() == "hello " + process.name, "no hello after exec")
         return True
 
     def kill(self, process):
@@ -343,14 +395,43 @@ class Slice:
         self._end(process)
         return True
 
+    def set(self, _process):
+        """cgpu set: above what is held, below it, or more than a card has. Nothing is taken away,
+        and nothing is added while more is held than the limit."""
+        self._settle()
+        held = self.all_held()
+        card = self._card()
+        near = held[card] // t.MIB
+        mib = max(1, self.random.choice([near, near + 1, near + 50, near - 1, near // 2,
+                                         20, 200, 300, 400, 20000]))
+        alone = len(self.cards) == 1 or self.random.random() < 0.8
+        print("  %s: limit %d MiB of card %s" % (self.name, mib, card if alone else "each"))
+        done = t.command(t.CGPU, "set", self.container, "--mem", "%dMiB" % mib,
+                         *(["--gpu", str(card)] if alone else []), ok=False)
+        changed = [card] if alone else range(len(self.cards))
+        fits = all(mib <= CARDS_MIB[self.cards[i]] for i in changed)
+        t.check(done.returncode == (0 if fits else 125), "set: %s" % done)
+        for i in changed if fits else []:
+            self.limits[i] = mib * t.MIB
+            self.most[i] = max(self.most[i], self.limits[i])
+            t.check(bool(re.search("GPU %d: .* above the new limit" % i, done.stdout)) ==
+                    (held[i] > self.limits[i]), "%s are held; set says %s" % (held, done.stdout))
+        counted = self.counted()
+        t.check([row["limit_bytes"] for row in counted] == self.limits and
+                [row["used_bytes"] for row in counted] == held,
+                "%s are held, limits %s; after set: %s" % (held, self.limits, counted))
+        return True
+
     def measure_group(self):
         """What a channel group takes, by the driver's books. The slice is empty."""
-        self.root.worker.do("client", 0)
-        self.root.worker.do("group", 0)
-        self.group_bytes = self.counted()["used_bytes"]
-        t.check(0 < self.group_bytes == self._node.used(), "a group takes %d" % self.group_bytes)
-        self.root.worker.do("drop", 0)
-        self._node.wait_used(0, "after the first channel group")
+        for card in range(len(self.cards)):
+            self.root.worker.do("client", 0, len(self.cards))
+            self.root.worker.do("group", 0, 1, card)
+            self.group_bytes[card] = self.used()[card]
+            t.check(0 < self.group_bytes[card] == self._node.used(),
+                    "a group takes %s" % self.group_bytes)
+            self.root.worker.do("drop", 0)
+            self._node.wait_used(0, "after a channel group")
 
     def kill_all(self):
         """The container's first process is killed: everything ends."""

@@ -1,8 +1,11 @@
 """A property test through the whole path: random operations of several processes in two slices of
-one card, against a model of what must be held. After every batch the driver's books and cgpu's own
-say what the model says.
+the same cards, against a model of what must be held. Every few steps the driver's books and cgpu's
+own say what the model says.
 
-  model_test.py random-550 or random-580 [BATCHES [SEED]]   batches of some ten operations (200)
+  model_test.py random-550 [STEPS [SEED]]     1000 steps, another seed each time; also random-580,
+                                              and on two cards cards-550 and cards-580, and
+                                              with a faulty driver faults-550 and faults-580
+  model_test.py shrink-random-550 STEPS SEED  which of these steps must stay for it to fail
 """
 import functools
 import random
@@ -10,52 +13,62 @@ import time
 
 import cgpu_test as t
 import model
+import model_faults
 
 LIMITS = (256 * t.MIB, 300 * t.MIB)
+SETUPS = {"random-550": (["v100-16g"], "550"), "random-580": (["v100-16g"], "580"),
+          "cards-550": (["v100-16g", "t4"], "550"), "cards-580": (["v100-16g", "t4"], "580"),
+          "faults-550": (["v100-16g", "t4"], "550"), "faults-580": (["v100-16g", "t4"], "580")}
+COMPARED = 0.15  # of the steps
 
 
 def _compare(node, slices, peak, own):
     """Closes are seen a moment later than they happen: waits until all books agree. cgpu itself has
     `own` clients, and one on each file with an export, which is how it knows that file again."""
-    held = [slice_.held() for slice_ in slices]
-    t.check(all(mine <= slice_.limit for mine, slice_ in zip(held, slices)), "the model is wrong")
+    held = [slice_.all_held() for slice_ in slices]
+    sums = [sum(of_card) for of_card in zip(*held)]
+    most = [sum(of_card) for of_card in zip(*(slice_.most for slice_ in slices))]
     until = time.monotonic() + t.DEADLINE
     while True:
         node.sync()
         books = node.books()
-        used = books["gpus"][0]["used_bytes"]
-        counted = [slice_.counted() for slice_ in slices]
+        used = [gpu["used_bytes"] for gpu in books["gpus"]]
         clients = len(books["clients"]) - own
-        said = [row["used_bytes"] for row in counted]
+        counted = [slice_.counted() for slice_ in slices]
+        said = [[row["used_bytes"] for row in rows] for rows in counted]
         marks = clients - sum(slice_.clients() for slice_ in slices)
-        if (used == sum(held) and said == held and
+        if (used == sums and said == held and
                 0 <= marks <= sum(slice_.exports() for slice_ in slices)):
             break
-        t.check(used <= sum(LIMITS), "%d bytes are in use" % used)
+        t.check(all(map(int.__le__, used, most)), "%s bytes are in use" % used)
         t.check(time.monotonic() < until,
-                "must be held: %s; the driver's books: %d, with %d clients; cgpu ps: %s" %
+                "must be held: %s; the driver's books: %s, with %d clients; cgpu ps: %s" %
                 (held, used, clients, said))
-    t.check(all(row["limit_bytes"] >= row["peak_bytes"] for row in counted), "peak: %s" % counted)
-    t.check(peak.bytes <= sum(LIMITS), "at some time %d bytes were in use" % peak.bytes)
+    for slice_, rows in zip(slices, counted):
+        for row, highest in zip(rows, slice_.most):
+            t.check(row["used_bytes"] <= row["peak_bytes"] <= highest, "peak: %s" % row)
+    t.check(peak.bytes <= sum(most), "at some time %d bytes were in use" % peak.bytes)
 
 
-def _run(driver, batches="200", seed=None):
-    seed = int(seed) if seed else random.SystemRandom().randrange(1 << 32)
-    print("seed %d: repeat with `model_test.py random-%s %s %d`" %
-          (seed, driver, batches, seed))
-    with t.Node("v100-16g:1", driver) as node, t.Peak(node) as peak:
-        slices = [model.Slice(node, name, limit, "%d-%s" % (seed, name))
-                  for name, limit in zip("ab", LIMITS)]
+def _history(name, seed, steps):
+    """The steps with these numbers. Each draws from chance of its own, so that what is left of a
+    history does much the same when others are left out of it."""
+    cards, driver = SETUPS[name]
+    kind = model_faults.Slice if name.startswith("faults") else model.Slice
+    with (t.Node(",".join(cards), driver) as node, t.Peak(node) as peak):
+        slices = [kind(node, cards, letter, limit) for letter, limit in zip("ab", LIMITS)]
         for slice_ in slices:
             slice_.measure_group()
         own = len(node.books()["clients"])
-        choose = random.Random(seed)
-        for batch in range(int(batches)):
-            for _ in range(choose.randrange(4, 16)):
-                choose.choice(slices).step()
-            held = [slice_.held() // t.MIB for slice_ in slices]
-            print("batch %d: must be held: %s MiB" % (batch, held))
-            _compare(node, slices, peak, own)
+        for slice_ in slices:
+            slice_.quiet = functools.partial(_compare, node, slices, peak, own)
+        for step in steps:
+            choose = random.Random("%d-%d" % (seed, step))
+            print("step %d" % step)
+            choose.choice(slices).step(choose)
+            if step == steps[-1] or choose.random() < COMPARED:
+                _compare(node, slices, peak, own)
+                print("held: %s" % [slice_.all_held() for slice_ in slices])
         print("done: %s" % [slice_.done for slice_ in slices])
         for slice_ in slices:
             slice_.kill_all()
@@ -64,5 +77,43 @@ def _run(driver, batches="200", seed=None):
         t.check(not node.books()["clients"], "clients are left: %s" % node.books()["clients"])
 
 
+def _run(name, steps="1000", seed=None):
+    seed = int(seed) if seed else random.SystemRandom().randrange(1 << 32)
+    print("seed %d: repeat with `model_test.py %s %s %d`, shorten it with `shrink-%s`" %
+          (seed, name, steps, seed, name))
+    _history(name, seed, range(int(steps)))
+
+
+def _fails(name, seed, steps):
+    print("--- %d steps" % len(steps))
+    try:
+        _history(name, seed, steps)
+    except t.Failure as failure:
+        print("--- fails: %s" % failure)
+        return True
+    return False
+
+
+def _shrink(name, steps, seed):
+    """Leaves out what a failing history does not need, half of it first, then less and less."""
+    t.DEADLINE = 10.0
+    left = list(range(int(steps)))
+    size = len(left)
+    while size > 0:
+        at = 0
+        while at < len(left):
+            fewer = left[:at] + left[at + size:]
+            if fewer and _fails(name, int(seed), fewer):
+                left = fewer
+            else:
+                at += size
+        size //= 2
+    t.check(not _fails(name, int(seed), left), "steps %s of seed %s" % (left, seed))
+
+
 if __name__ == "__main__":
-    t.main({"random-" + driver: functools.partial(_run, driver) for driver in ("550", "580")})
+    CASES = {}
+    for name_ in SETUPS:
+        CASES[name_] = functools.partial(_run, name_)
+        CASES["shrink-" + name_] = functools.partial(_shrink, name_)
+    t.main(CASES)

@@ -1,14 +1,17 @@
 // A stand-in for cgpu-shim, for the tests of `cgpu run` itself: it speaks the launcher's protocol
 // and the admin socket, and answers every trapped call with ENOTTY. A container's name tells it how
-// to misbehave: "refuse...", "mute...", "die-early...", "die-late...".
+// to misbehave: "refuse...", "die-early...", "die-late...", and "patient...", which calls its
+// process "asked" when it is, and answers `cgpu ps` only after SIGUSR1.
 #include <fcntl.h>
 #include <linux/seccomp.h>
 #include <poll.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <string>
 #include <string_view>
 
@@ -48,6 +51,16 @@ std::string StatusText(const ShimConfig& config, unsigned pid) {
   return EncodeStatus(status);
 }
 
+const sigset_t& Usr1() {
+  static const sigset_t set = [] {
+    sigset_t one;
+    sigemptyset(&one);
+    sigaddset(&one, SIGUSR1);
+    return one;
+  }();
+  return set;
+}
+
 void AnswerAdmin(ShimConfig& config, unsigned pid) {
   const UniqueFd peer(accept4(kShimAdminFd, nullptr, nullptr, SOCK_CLOEXEC));
   char buffer[4096];
@@ -59,6 +72,11 @@ void AnswerAdmin(ShimConfig& config, unsigned pid) {
   if (!request.ok()) {
     (void)WriteAll(peer.get(), EncodeOutcome(request.error()));
   } else if (request.value().kind == AdminRequest::Kind::kPs) {
+    if (config.name.starts_with("patient")) {
+      (void)prctl(PR_SET_NAME, "asked");
+      int which = 0;
+      (void)sigwait(&Usr1(), &which);
+    }
     (void)WriteAll(peer.get(), StatusText(config, pid));
   } else {
     for (CardGrant& grant : config.cards) {
@@ -105,6 +123,9 @@ int Main() {
   if (config->name.starts_with("refuse")) {
     (void)SendMessage(kShimControlFd, "error it does not like the name");
     return 1;
+  }
+  if (config->name.starts_with("patient")) {
+    (void)sigprocmask(SIG_BLOCK, &Usr1(), nullptr);
   }
   (void)SendMessage(kShimControlFd, "ready\n");
   const auto message = ReceiveMessage(kShimControlFd, -1);

@@ -1,7 +1,9 @@
 """Grants side by side: sums, names, `cgpu ps` and `cgpu set`."""
 
+import json
 import os
 import re
+import signal
 import subprocess
 import unittest
 
@@ -190,6 +192,39 @@ class Containers(launch.LaunchTest):
 
 class ContainersAsUser(Containers):
     user = launch.SOME_USER
+
+    # With silent shims, so only in a registry that no other test asks.
+
+    def test_ps_asks_all_at_once(self):
+        processes = [self.hold("--name", "patient-%d" % i, "--mem", "1GiB") for i in range(3)]
+        ps = self.start("ps", "--json")
+        pids = self.shims()
+        self.assertEqual(len(pids), 3)
+        # None answers before all were asked.
+        self.eventually(lambda: [launch.process_name(pid) for pid in pids] == ["asked"] * 3,
+                        "not all are asked")
+        for pid in pids:
+            os.kill(pid, signal.SIGUSR1)
+        out, _ = ps.communicate(timeout=launch.TIMEOUT)
+        mine = {gpu["uuid"] for gpu in self.node.gpus}
+        found = [c for c in json.loads(out) if c["gpus"][0]["uuid"] in mine]
+        self.assertEqual([c["state"] for c in found], ["running"] * 3)
+        for process in processes:
+            self.release(process)
+
+    def test_ps_shows_stopped_shims_and_the_others(self):
+        stopped = [self.hold("--name", "stopped-%d" % i, "--mem", "1GiB") for i in range(2)]
+        pids = self.shims()
+        other = self.hold("--name", "other", "--mem", "1GiB")
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        states = {c["name"]: c["state"] for c in self.containers()}
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+        self.assertEqual(states, {"stopped-0": "unresponsive", "stopped-1": "unresponsive",
+                                  "other": "running"})
+        for process in (*stopped, other):
+            self.release(process)
 
 
 if __name__ == "__main__":

@@ -370,7 +370,9 @@ class WorldAsUser(World):
 
 class Privileges(launch.LaunchTest):
     DROPPED = {"SYS_PTRACE": 19, "SYS_ADMIN": 21, "SYS_MODULE": 16, "SYS_RAWIO": 17, "MKNOD": 27,
-               "BPF": 39, "PERFMON": 38, "SYS_NICE": 23, "SYS_BOOT": 22, "DAC_READ_SEARCH": 2}
+               "BPF": 39, "PERFMON": 38, "SYS_NICE": 23, "SYS_BOOT": 22, "DAC_READ_SEARCH": 2,
+               "SYS_TIME": 25, "SYSLOG": 34, "SYS_PACCT": 20, "AUDIT_CONTROL": 30,
+               "MAC_ADMIN": 33, "MAC_OVERRIDE": 32}
     SETS = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
 
     def test_roots_container_lacks_what_would_lead_out(self):
@@ -446,6 +448,88 @@ class PrivilegesAsUser(launch.LaunchTest):
         self.assertNotEqual(status, 0)
 
 
+# Writes to each file named as a shell would and prints what came of it, by errno.
+WRITE = r"""
+import errno, os, sys
+for path in sys.argv[1:]:
+    try:
+        fd = os.open(path, os.O_WRONLY)
+    except OSError as error:
+        print(path, errno.errorcode[error.errno])
+    else:
+        print(path, "open")
+"""
+
+# Every block device and every node of memory that a walk through /dev finds.
+NODES = r"""
+import os, stat
+MEMORY = [(1, 1), (1, 2), (1, 4), (1, 11), (10, 144)]
+for folder, folders, files in os.walk("/dev"):
+    for name in files:
+        st = os.lstat(os.path.join(folder, name))
+        number = (os.major(st.st_rdev), os.minor(st.st_rdev))
+        if stat.S_ISBLK(st.st_mode) or stat.S_ISCHR(st.st_mode) and number in MEMORY:
+            print(os.path.join(folder, name))
+"""
+
+
+class Machine(launch.LaunchTest):
+    """What of the machine itself a command finds. Root may write all of it outside, so what stops
+    it inside is not a file's mode."""
+
+    CONTROLS = ["/proc/sysrq-trigger", "/proc/sys/kernel/hostname", "/proc/sys/kernel/core_pattern",
+                "/proc/sys/vm/drop_caches", "/sys/kernel/profiling"]
+
+    def writes(self, prefix=()):
+        status, out, err = self.run_in([*prefix, launch.PYTHON, "-c", WRITE, *self.CONTROLS])
+        self.assertEqual((status, err), (0, ""))
+        return dict(line.split() for line in out.splitlines())
+
+    def outside(self):
+        """The same, outside: what there is to protect."""
+        done = subprocess.run([launch.PYTHON, "-c", WRITE, *self.CONTROLS], check=True,
+                              preexec_fn=launch.become(self.user), capture_output=True, text=True)
+        return dict(line.split() for line in done.stdout.splitlines())
+
+    def test_its_controls_cannot_be_written(self):
+        outside = self.outside()
+        if not self.user:
+            self.assertIn("open", outside.values(), "this test would pass without cgpu")
+        for path, result in self.writes().items():
+            expected = "EROFS" if outside[path] == "open" else outside[path]
+            self.assertIn(result, (expected, "EROFS"), path)
+
+    def test_its_devices_are_not_there(self):
+        found = subprocess.run([launch.PYTHON, "-c", NODES], check=True, capture_output=True)
+        self.assertNotEqual(found.stdout, b"", "this machine has nothing to find")
+        self.assertEqual(self.run_in([launch.PYTHON, "-c", NODES]), (0, "", ""))
+
+    def test_what_programs_need_is_there(self):
+        out = self.shell("echo x >/dev/null; head -c1 /dev/zero /dev/urandom >/dev/null; cat /sys/"
+                         "devices/system/cpu/online; cat /proc/sys/kernel/ostype; ls /dev/pts >/dev/null")
+        with open("/sys/devices/system/cpu/online", encoding="utf-8") as text:
+            self.assertEqual(out, text.read() + "Linux\n")
+
+    def test_a_user_namespace_of_its_own_does_not_give_it_back(self):
+        own = ["unshare", "-Urmpfn"]
+        if subprocess.run([*own, "true"], preexec_fn=launch.become(launch.SOME_USER),
+                          check=False, capture_output=True).returncode != 0:
+            self.skipTest("no user namespaces here")
+        self.assertEqual(self.run_in([*own, "true"])[0], 0)
+        for script in ("umount /proc/sys", "umount -l /sys", "umount -l /dev", "umount -l /proc",
+                       "mount -o remount,bind,rw /proc/sys", "mount -o remount,bind,rw /sys",
+                       "mount -o remount,bind,rw /proc/sysrq-trigger", "mount --bind /proc /mnt",
+                       "mount --bind /sys /mnt", "mount --bind /dev /mnt", "mount -t proc x /mnt",
+                       "mount -t sysfs x /mnt"):
+            with self.subTest(script=script):
+                self.assertNotEqual(self.run_in([*own, "sh", "-c", script])[0], 0)
+        self.assertNotIn("open", self.writes(own).values())
+
+
+class MachineAsUser(Machine):
+    user = launch.SOME_USER
+
+
 class BrokenShim(launch.LaunchTest):
     def test_is_reported_and_nothing_stays(self):
         for name, command, says in (
@@ -461,8 +545,8 @@ class BrokenShim(launch.LaunchTest):
                 self.assertEqual(status, 125)
                 self.assertIn(says, err)
                 self.assertTrue(err.startswith("error: "), err)
+                self.eventually(lambda: not self.shims(), "the shim stays")
                 self.assertEqual(self.containers(), [])
-                self.assertEqual(self.shims(), [])
 
     def test_a_missing_shim_is_named(self):
         environment = dict(self.environment(), CGPU_LIBEXEC="/no/such/folder")

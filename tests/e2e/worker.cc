@@ -14,6 +14,7 @@
 #include <map>
 #include <sstream>
 
+#include "base/fd.h"
 #include "common.h"
 #include "rm/nv_controls.h"
 #include "rm/nv_ctrl.h"
@@ -34,9 +35,10 @@ struct Map {
 struct Worker {
   std::string socket;  // of the test
   std::map<std::uint64_t, Client> clients;
-  std::map<std::uint64_t, int> files;  // exports, mapped card files, control files received
-  std::map<std::uint64_t, Map> maps;   // by the number of their file
-  std::map<std::string, int> peers;    // ends of socketpairs
+  std::map<std::uint64_t, int> files;       // exports, mapped card files, control files received
+  std::multimap<std::uint64_t, int> twins;  // further descriptors of clients' and other files
+  std::map<std::uint64_t, Map> maps;        // by the number of their file
+  std::map<std::string, int> peers;         // ends of socketpairs
 };
 
 std::uint32_t U32(const Args& args, std::size_t index) {
@@ -51,15 +53,31 @@ Client& ClientOf(Worker& worker, const Args& args) {
   return found->second;
 }
 
-// A client with a device of the first card that it may have.
-Client MakeClient() {
+// The handle of a client's device of the slice's card `card`, counted from 0.
+std::uint32_t DeviceOf(std::uint64_t card) {
+  return Client::kDevice + static_cast<std::uint32_t>(card) * 0x10;
+}
+
+// A client with devices of the first `cards` cards that it may have.
+Client MakeClient(std::uint64_t cards) {
   Client client = adversary::MakeRoot();
-  std::uint32_t status = rm::NV_ERR_INVALID_ARGUMENT;
-  for (std::uint32_t instance = 0; instance < 32 && status != rm::NV_OK; ++instance) {
-    status = client.AllocDevice(instance);
+  std::uint64_t made = 0;
+  std::uint32_t status = rm::NV_OK;
+  for (std::uint32_t instance = 0; instance < 32 && made < cards; ++instance) {
+    // For as long as the device is made somebody must have the card open.
+    const UniqueFd card(adversary::OpenCard(static_cast<int>(instance)));
+    rm::NV0080_ALLOC_PARAMETERS device{};
+    device.deviceId = instance;
+    status = client.Alloc(client.root, DeviceOf(made), rm::NV01_DEVICE_0, &device, sizeof(device));
+    if (status == rm::NV_OK) {
+      rm::NV2080_ALLOC_PARAMETERS subdevice{};
+      status = client.Alloc(DeviceOf(made), DeviceOf(made) + 1, rm::NV20_SUBDEVICE_0, &subdevice,
+                            sizeof(subdevice));
+      ++made;
+    }
   }
-  if (status != rm::NV_OK) {
-    Die("failed: no device: status 0x%x", status);
+  if (made != cards || status != rm::NV_OK) {
+    Die("failed: %llu devices: status 0x%x", static_cast<unsigned long long>(made), status);
   }
   return client;
 }
@@ -74,22 +92,33 @@ void Connect(const Worker& worker, const std::string& name) {
   Say("hello %s", name.c_str());
 }
 
-void KeepFile(Worker& worker, std::uint64_t number, int fd) {
-  const auto [at, fresh] = worker.files.emplace(number, fd);
-  if (!fresh) {  // it had it already: one is enough
-    close(fd);
+int FileOf(const Worker& worker, std::uint64_t number) {
+  const auto client = worker.clients.find(number);
+  return client != worker.clients.end() ? client->second.ctl : worker.files.at(number);
+}
+
+// What it has already becomes a further descriptor. With a root it is a client's file.
+void KeepFile(Worker& worker, std::uint64_t number, int fd, std::uint32_t root) {
+  if (worker.clients.contains(number) || worker.files.contains(number)) {
+    worker.twins.emplace(number, fd);
+  } else if (root != 0) {
+    worker.clients[number].ctl = fd;
+    worker.clients[number].root = root;
+  } else {
+    worker.files.emplace(number, fd);
   }
 }
 
-// map CLIENT OBJECT FILE BYTES: through a card file of its own, written to and read back.
+// map CLIENT OBJECT FILE BYTES [CARD]: through a card file of its own, written to and read back.
 void MapObject(Worker& worker, const Args& args) {
   const Client& client = ClientOf(worker, args);
   const std::uint64_t number = adversary::Number(args, 3, 0);
   const std::size_t size = adversary::Number(args, 4, 0);
-  const int file = adversary::OpenCard();
+  const int file =
+      args.size() > 5 ? adversary::OpenCard(static_cast<int>(U32(args, 5))) : adversary::OpenCard();
   rm::nv_ioctl_nvos33_parameters_with_fd call{};
   call.params.hClient = client.root;
-  call.params.hDevice = Client::kDevice;
+  call.params.hDevice = DeviceOf(adversary::Number(args, 5, 0));
   call.params.hMemory = U32(args, 2);
   call.params.length = size;
   call.fd = file;
@@ -113,9 +142,18 @@ void MapObject(Worker& worker, const Args& args) {
   Say("0x0");
 }
 
-// drop FILE
+// drop FILE: one of its descriptors. From then on another one is used.
 void Drop(Worker& worker, const Args& args) {
   const std::uint64_t number = adversary::Number(args, 1, 0);
+  if (const auto twin = worker.twins.find(number); twin != worker.twins.end()) {
+    const auto client = worker.clients.find(number);
+    int& used = client != worker.clients.end() ? client->second.ctl : worker.files.at(number);
+    close(used);
+    used = twin->second;
+    worker.twins.erase(twin);
+    Say("0x0");
+    return;
+  }
   if (const auto map = worker.maps.find(number); map != worker.maps.end()) {
     munmap(map->second.at, map->second.size);
     worker.maps.erase(map);
@@ -125,7 +163,9 @@ void Drop(Worker& worker, const Args& args) {
     worker.files.erase(file);
   }
   if (const auto client = worker.clients.find(number); client != worker.clients.end()) {
-    close(client->second.card);
+    if (client->second.card >= 0) {
+      close(client->second.card);
+    }
     close(client->second.ctl);
     worker.clients.erase(client);
   }
@@ -156,13 +196,72 @@ void Fork(Worker& worker, const Args& args, std::string* own_name) {
   }
 }
 
-// Becomes another program image: everything but the connection is closed by that.
-void Exec(const std::string& socket, const std::string& name) {
+// What one image tells the next, in words: what it has open.
+std::string Belongings(const Worker& worker) {
+  std::ostringstream text;
+  const auto keep = [&text](int fd) {
+    if (fd >= 0 && fcntl(fd, F_SETFD, 0) != 0) {
+      Die("failed: fcntl: %s", std::strerror(errno));
+    }
+    text << ' ' << fd;
+  };
+  for (const auto& [number, client] : worker.clients) {
+    text << " client " << number << ' ' << client.root;
+    keep(client.ctl);
+    keep(client.card);
+  }
+  for (const auto& [number, fd] : worker.files) {
+    text << " file " << number;
+    keep(fd);
+  }
+  for (const auto& [number, fd] : worker.twins) {
+    text << " twin " << number;
+    keep(fd);
+  }
+  for (const auto& [name, fd] : worker.peers) {
+    text << " peer " << name;
+    keep(fd);
+  }
+  return text.str();
+}
+
+void TakeOver(Worker& worker, const std::string& belongings) {
+  std::istringstream words(belongings);
+  const auto take = [&words] {
+    int fd = -1;
+    words >> fd;
+    if (fd >= 0 && fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) {
+      Die("failed: fcntl: %s", std::strerror(errno));
+    }
+    return fd;
+  };
+  for (std::string kind, name; words >> kind >> name;) {
+    if (kind == "peer") {
+      worker.peers[name] = take();
+      continue;
+    }
+    const std::uint64_t number = std::stoull(name);
+    if (kind == "client") {
+      Client& client = worker.clients[number];
+      words >> client.root;
+      client.ctl = take();
+      client.card = take();
+    } else if (kind == "file") {
+      worker.files[number] = take();
+    } else {
+      worker.twins.emplace(number, take());
+    }
+  }
+}
+
+// exec [keep]: becomes another program image. Everything but the connection is closed by that, or
+// nothing (mappings end).
+void Exec(const Worker& worker, const std::string& name, bool keep) {
   std::string program = "worker";
-  std::string path = socket;
+  std::string path = worker.socket;
   std::string own = name;
-  std::string resume = "resume";
-  char* argv[] = {program.data(), path.data(), own.data(), resume.data(), nullptr};
+  std::string belongings = keep ? Belongings(worker) : "";
+  char* argv[] = {program.data(), path.data(), own.data(), belongings.data(), nullptr};
   char* envp[] = {nullptr};
   execve("/proc/self/exe", argv, envp);
   Die("failed: exec: %s", std::strerror(errno));
@@ -173,7 +272,7 @@ void Exec(const std::string& socket, const std::string& name) {
 // any other refusal.
 template <class Step>
 bool Round(std::uint64_t mib, bool by_frees, const Step& step) {
-  Client client = MakeClient();
+  Client client = MakeClient(1);
   std::uint32_t object = 0;
   const std::uint32_t copy = client.next + 1;
   const auto status = client.AllocMemory(mib, &object);
@@ -301,7 +400,8 @@ std::uint32_t AllocGroup(Client& client, std::uint32_t* handle) {
   rm::NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS group{};
   group.engineType = rm::NV2080_ENGINE_TYPE_GRAPHICS;
   *handle = client.next++;
-  return client.Alloc(Client::kDevice, *handle, rm::KEPLER_CHANNEL_GROUP_A, &group, sizeof(group));
+  return client.Alloc(client.used_device, *handle, rm::KEPLER_CHANNEL_GROUP_A, &group,
+                      sizeof(group));
 }
 
 // The commands on one client and its objects: CLIENT is the first argument. False: not one of them.
@@ -310,6 +410,10 @@ bool OnClient(Worker& worker, const Args& args) {
   const std::uint64_t number = adversary::Number(args, 3, 0);
   if (verb == "alloc" || verb == "group" || verb == "dup" || verb == "import") {
     Client& client = ClientOf(worker, args);
+    // Several processes may use one client: then the test chooses the handles.
+    const std::size_t before = verb == "group" ? 2 : verb == "dup" ? 4 : 3;
+    client.next = args.size() > before ? U32(args, before) : client.next;
+    client.used_device = DeviceOf(adversary::Number(args, before + 1, 0));
     std::uint32_t handle = client.next;
     std::uint32_t status = 0;
     if (verb == "alloc") {
@@ -328,7 +432,9 @@ bool OnClient(Worker& worker, const Args& args) {
     Say("0x%x", ShareWithAll(ClientOf(worker, args), U32(args, 2)));
   } else if (verb == "export") {
     const int file = adversary::OpenControl();
-    const auto status = ClientOf(worker, args).Export(U32(args, 2), file);
+    Client& client = ClientOf(worker, args);
+    client.used_device = DeviceOf(adversary::Number(args, 4, 0));
+    const auto status = client.Export(U32(args, 2), file);
     if (status == rm::NV_OK) {
       worker.files[number] = file;
     } else {
@@ -347,11 +453,6 @@ bool OnClient(Worker& worker, const Args& args) {
   return true;
 }
 
-int FileOf(const Worker& worker, std::uint64_t number) {
-  const auto client = worker.clients.find(number);
-  return client != worker.clients.end() ? client->second.ctl : worker.files.at(number);
-}
-
 // False: it is to end.
 bool Do(Worker& worker, const Args& args, std::string* name) {
   const std::string& verb = args.at(0);
@@ -359,7 +460,7 @@ bool Do(Worker& worker, const Args& args, std::string* name) {
     return true;
   }
   if (verb == "client") {
-    const Client client = MakeClient();
+    const Client client = MakeClient(adversary::Number(args, 2, 1));
     worker.clients[adversary::Number(args, 1, 0)] = client;
     Say("0x0 %u", client.root);
   } else if (verb == "drop") {
@@ -368,18 +469,17 @@ bool Do(Worker& worker, const Args& args, std::string* name) {
     adversary::SendFd(worker.peers.at(args.at(1)), FileOf(worker, adversary::Number(args, 2, 0)));
     Say("0x0");
   } else if (verb == "recv") {
-    const std::uint64_t number = adversary::Number(args, 2, 0);
-    const int fd = adversary::ReceiveFd(worker.peers.at(args.at(1)));
-    if (worker.clients.contains(number)) {
-      close(fd);
-    } else {
-      KeepFile(worker, number, fd);
-    }
+    KeepFile(worker, adversary::Number(args, 2, 0),
+             adversary::ReceiveFd(worker.peers.at(args.at(1))), U32(args, 3));
+    Say("0x0");
+  } else if (verb == "twin") {
+    const std::uint64_t number = adversary::Number(args, 1, 0);
+    worker.twins.emplace(number, fcntl(FileOf(worker, number), F_DUPFD_CLOEXEC, 0));
     Say("0x0");
   } else if (verb == "fork") {
     Fork(worker, args, name);
   } else if (verb == "exec") {
-    Exec(worker.socket, *name);
+    Exec(worker, *name, args.size() > 1);
   } else if (verb == "churn") {
     Churn(args);
   } else if (verb == "pid") {
@@ -398,6 +498,7 @@ int Run(const Args& args) {
   worker.socket = args.at(1);
   std::string name = args.at(2);
   if (args.size() > 3) {
+    TakeOver(worker, args.at(3));
     Say("hello %s", name.c_str());
   } else {
     Connect(worker, name);

@@ -4,17 +4,20 @@ A worker has clients, objects in them and files; the test names clients and file
 objects have the driver's handles. Each command is one line, each answer another that begins with
 the driver's status:
 
-  client N                 a client with a device: its handle
-  alloc N MIB, group N     card memory, a channel group: the handle
+  client N [CARDS]         a client with devices of so many cards (1): its handle
+  alloc N MIB [H [CARD]]   card memory: the handle, which may be chosen; the card, counted from 0
+  group N [H [CARD]]       a channel group: the handle
   free N H, share N H      share: everybody may copy it
-  dup N CLIENT H           a copy of another client's object (both handles): the handle
-  export N H F             to a new file F
-  import N F               of file F: the handle
-  map N H F BYTES          through a new card file F, written and read
-  drop X                   closes client or file X
-  send PEER X, recv PEER X a client's or another file, over the socketpair with a parent or child
+  dup N CLIENT H [NEW [CARD]]  a copy of another client's object (both handles): the handle
+  export N H F [CARD]      to a new file F
+  import N F [H [CARD]]    of file F: the handle
+  map N H F BYTES [CARD]   through a new card file F, written and read
+  twin X                   a further descriptor of a client's or another file
+  drop X                   closes one descriptor of client or file X
+  send PEER X              a client's or another file, over the socketpair with a parent or child
+  recv PEER X [CLIENT]     the same; with the handle of the client on it
   fork NAME                a child, which connects by itself
-  exec                     becomes a new image of itself, without any file
+  exec [keep]              becomes a new image of itself, without any file or with all
   churn MIB [say]          clients and memory come and go until the next line; says "churning" first
                            and, if it is to, a line after every step: how many rounds, how many of
                            them without memory

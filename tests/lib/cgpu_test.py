@@ -208,13 +208,21 @@ class Node:
     def books(self):
         return json.loads(self.sim("books", "--json"))
 
-    def hold(self, count, escape=None, control=None, cls=None):
-        """From now on the driver holds the next `count` calls of this kind until release()."""
-        words = ["fault", "--hold", "--count", str(count)]
+    def fault(self, *effect, count=1, escape=None, control=None, cls=None):
+        """What happens to the next `count` calls of this kind: ("--status", 0x51) and so on."""
+        words = ["fault", *map(str, effect), "--count", str(count)]
         for option, value in (("--escape", escape), ("--control", control), ("--class", cls)):
             if value is not None:
                 words += [option, hex(value)]
         self.sim(*words)
+
+    def hold(self, count, **calls):
+        """From now on the driver holds the next `count` calls of this kind until release()."""
+        self.fault("--hold", count=count, **calls)
+
+    def clear(self):
+        """No more faults but for calls that are held."""
+        self.sim("clear")
 
     def wait_held(self, count):
         self.sim("wait-held", "--count", str(count))

@@ -1,0 +1,167 @@
+#include "kernel/mounts.h"
+
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <string_view>
+#include <utility>
+
+#include "base/file.h"
+
+namespace cgpu {
+namespace {
+
+// A machine with ten thousand mounts has some megabytes of them.
+constexpr std::size_t kMountsLimit = 256 << 20;
+
+// The next word of a line; empty at its end.
+std::string_view TakeWord(std::string_view& line) {
+  const std::size_t end = std::min(line.find(' '), line.size());
+  const std::string_view word = line.substr(0, end);
+  line.remove_prefix(std::min(end + 1, line.size()));
+  return word;
+}
+
+// Space, tab, newline and backslash stand as \\ooo.
+std::string Unescape(std::string_view word) {
+  std::string text;
+  for (std::size_t i = 0; i < word.size(); ++i) {
+    unsigned value = 0;
+    if (word[i] == '\\' && i + 4 <= word.size() &&
+        std::from_chars(word.data() + i + 1, word.data() + i + 4, value, 8).ptr ==
+            word.data() + i + 4) {
+      text += static_cast<char>(value);
+      i += 3;
+    } else {
+      text += word[i];
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+Error MountError(std::string what) {
+  const int saved = errno;
+  Error error = ErrnoError(saved == EPERM || saved == EACCES ? Code::kPermission : Code::kInternal,
+                           saved, std::move(what));
+  return error;
+}
+
+DirPtr OpenDir(int dirfd, const std::string& name) {
+  const int fd = openat(dirfd, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR* dir = fd < 0 ? nullptr : fdopendir(fd);
+  if (dir == nullptr && fd >= 0) {
+    close(fd);
+  }
+  return {dir, closedir};
+}
+
+Result<UniqueFd> CloneMount(int dirfd, const std::string& name) {
+  UniqueFd fd(open_tree(dirfd, name.c_str(),
+                        OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | AT_SYMLINK_NOFOLLOW));
+  if (!fd.valid()) {
+    Error error = MountError("cannot bind " + name);
+    if (error.sys_errno == ENOENT) {
+      error.code = Code::kNotFound;
+    }
+    return error;
+  }
+  return fd;
+}
+
+Result<> Attach(const UniqueFd& mount_fd, const std::string& target) {
+  if (move_mount(mount_fd.get(), "", AT_FDCWD, target.c_str(), MOVE_MOUNT_F_EMPTY_PATH) != 0) {
+    return MountError("cannot mount on " + target);
+  }
+  return {};
+}
+
+Result<> MountTmpfs(const std::string& target, unsigned long flags, const char* options) {
+  if (mount("cgpu", target.c_str(), "tmpfs", flags, options) != 0) {
+    return MountError("cannot mount a tmpfs on " + target);
+  }
+  return {};
+}
+
+Result<> MakeReadOnly(const std::string& target) {
+  struct statvfs fs{};
+  if (statvfs(target.c_str(), &fs) != 0) {
+    return MountError("cannot ask about " + target);
+  }
+  // A remount replaces the flags. In a user namespace those of inherited mounts are locked, and a
+  // remount without them is refused; of access times nothing said means that nothing changes.
+  unsigned long flags = MS_REMOUNT | MS_BIND | MS_RDONLY;
+  flags |= (fs.f_flag & ST_NOSUID) != 0 ? MS_NOSUID : 0;
+  flags |= (fs.f_flag & ST_NODEV) != 0 ? MS_NODEV : 0;
+  flags |= (fs.f_flag & ST_NOEXEC) != 0 ? MS_NOEXEC : 0;
+  if (mount(nullptr, target.c_str(), nullptr, flags, nullptr) != 0) {
+    return MountError("cannot make " + target + " read-only");
+  }
+  return {};
+}
+
+bool IsDirectory(const std::string& path) {
+  struct stat st{};
+  return stat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+Result<> HideFolder(const std::string& folder) {
+  if (!IsDirectory(folder)) {
+    return {};
+  }
+  auto covered =
+      MountTmpfs(folder, MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY, "mode=555,size=4k");
+  // It may have been removed meanwhile.
+  return covered.ok() || !IsDirectory(folder) ? Result<>() : covered;
+}
+
+std::vector<MountEntry> ParseMounts(const std::string& text) {
+  std::vector<MountEntry> mounts;
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    MountEntry mount;
+    const std::string_view id = TakeWord(line);
+    const bool numbered =
+        std::from_chars(id.data(), id.data() + id.size(), mount.id).ptr == id.data() + id.size();
+    (void)TakeWord(line);  // the mount above
+    (void)TakeWord(line);  // device
+    mount.root = Unescape(TakeWord(line));
+    mount.point = Unescape(TakeWord(line));
+    const std::size_t dash = line.find(" - ");  // after options and a varying number of tags
+    if (!numbered || dash == std::string_view::npos) {
+      continue;
+    }
+    line.remove_prefix(dash + 3);
+    mount.type = Unescape(TakeWord(line));
+    mounts.push_back(std::move(mount));
+  }
+  return mounts;
+}
+
+Result<std::vector<MountEntry>> ReadMounts() {
+  const auto text = ReadFile("/proc/self/mountinfo", kMountsLimit);
+  if (!text.ok()) {
+    return text.error();
+  }
+  return ParseMounts(*text);
+}
+
+bool IsOnTop(const MountEntry& mount) {
+  struct statx info{};
+  return statx(AT_FDCWD, mount.point.c_str(),
+               AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC, STATX_MNT_ID,
+               &info) == 0 &&
+         (info.stx_mask & STATX_MNT_ID) != 0 && info.stx_mnt_id == mount.id;
+}
+
+}  // namespace cgpu

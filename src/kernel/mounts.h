@@ -1,0 +1,60 @@
+// The mount operations that mount trees are made with. For a process with one thread; paths are
+// absolute. Errors are kPermission where the kernel refuses.
+#ifndef CGPU_KERNEL_MOUNTS_H_
+#define CGPU_KERNEL_MOUNTS_H_
+
+#include <dirent.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/result.h"
+
+namespace cgpu {
+
+// An error from errno.
+[[nodiscard]] Error MountError(std::string what);
+
+using DirPtr = std::unique_ptr<DIR, int (*)(DIR*)>;
+
+// nullptr with errno. A last component that is a link is not followed.
+[[nodiscard]] DirPtr OpenDir(int dirfd, const std::string& name);
+
+[[nodiscard]] bool IsDirectory(const std::string& path);
+
+// A detached copy of the mounts at `dirfd`/`name`, to be attached elsewhere with Attach().
+// kNotFound when there is no such file.
+[[nodiscard]] Result<UniqueFd> CloneMount(int dirfd, const std::string& name);
+[[nodiscard]] Result<> Attach(const UniqueFd& mount_fd, const std::string& target);
+
+[[nodiscard]] Result<> MountTmpfs(const std::string& target, unsigned long flags,
+                                  const char* options);
+
+// Makes the mount on top at `target` read-only; what else it forbids stays forbidden.
+[[nodiscard]] Result<> MakeReadOnly(const std::string& target);
+
+// Covers a folder with an empty read-only tmpfs; what is no folder is left alone.
+[[nodiscard]] Result<> HideFolder(const std::string& folder);
+
+// One line of /proc/self/mountinfo.
+struct MountEntry {
+  std::uint64_t id = 0;
+  std::string root;   // of the file system: what of it is mounted
+  std::string point;  // where
+  std::string type;
+};
+
+[[nodiscard]] Result<std::vector<MountEntry>> ReadMounts();
+
+// The lines of a mountinfo file (proc_pid_mountinfo(5)); lines that it cannot read are left out.
+[[nodiscard]] std::vector<MountEntry> ParseMounts(const std::string& text);
+
+// Whether a path lookup finds this mount: no other covers it or a folder above it.
+[[nodiscard]] bool IsOnTop(const MountEntry& mount);
+
+}  // namespace cgpu
+
+#endif  // CGPU_KERNEL_MOUNTS_H_
