@@ -12,7 +12,6 @@ OK = 0
 NO_MEMORY = 0x51
 MAX_PROCESSES = 6
 MAX_QUEUE = 4
-CARDS_MIB = {"v100-16g": 16160, "t4": 15360}
 
 
 class File:
@@ -75,6 +74,8 @@ class Slice:
         self.cards = cards = [cards[number] for number in granted]
         self.limits = [limit] * len(cards)
         self.most = [limit] * len(cards)  # the highest limits ever
+        self.kept = [limit] * len(cards)  # for it: what it held at `cgpu set`, if above the limit
+        self.others = []  # the other slices
         self.random = None  # of the present step
         self.reserved = [0] * len(cards)  # for calls that the driver has not finished
         self.busy = []  # files of the clients in them
@@ -404,9 +405,18 @@ class Slice:
         self._end(process)
         return True
 
+    def _room(self, card):
+        """What its limit can be: the card (MODEL@SIZEMiB) without what is kept for the others."""
+        number = self.granted[card]
+        kept = sum(other.kept[other.granted.index(number)] for other in self.others
+                   if number in other.granted)
+        return int(re.search("@(\\d+)MiB", self.cards[card]).group(1)) * t.MIB - kept
+
     def set(self, _process):
         """cgpu set: above what is held, below it, or more than a card has. Nothing is taken away,
         and nothing is added while more is held than the limit."""
+        if any(self.reserved):
+            return False
         self._settle()
         held = self.all_held()
         card = self._card()
@@ -418,11 +428,12 @@ class Slice:
         done = t.command(t.CGPU, "set", self.container, "--mem", "%dMiB" % mib,
                          *(["--gpu", str(card)] if alone else []), ok=False)
         changed = [card] if alone else range(len(self.cards))
-        fits = all(mib <= CARDS_MIB[self.cards[i]] for i in changed)
+        fits = all(mib * t.MIB <= self._room(i) for i in changed)
         t.check(done.returncode == (0 if fits else 125), "set: %s" % done)
         for i in changed if fits else []:
             self.limits[i] = mib * t.MIB
             self.most[i] = max(self.most[i], self.limits[i])
+            self.kept[i] = max(self.limits[i], held[i])
             t.check(bool(re.search("GPU %d: .* above the new limit" % i, done.stdout)) ==
                     (held[i] > self.limits[i]), "%s are held; set says %s" % (held, done.stdout))
         counted = self.counted()
