@@ -66,11 +66,13 @@ class Process:
 
 
 class Slice:
-    """One container on all the node's cards (by model): a root worker and what comes of it."""
+    """One container on some of the node's cards: a root worker and what comes of it. `cards` are the
+    models of the node's, `granted` its own by their numbers there. Elsewhere its own are counted."""
 
-    def __init__(self, node, cards, name, limit):
+    def __init__(self, node, cards, granted, name, limit):
         self.name = name
-        self.cards = cards
+        self.granted = granted
+        self.cards = cards = [cards[number] for number in granted]
         self.limits = [limit] * len(cards)
         self.most = [limit] * len(cards)  # the highest limits ever
         self.random = None  # of the present step
@@ -84,7 +86,9 @@ class Slice:
         self.group_bytes = [0] * len(cards)
         self.container = "%s-%s" % (node.name, name)
         self.run = node.run(self._workers.argv(name + "0"), mem="%d" % (limit // t.MIB),
-                            flags=("--gpus", str(len(cards)), "--name", self.container), name=name)
+                            name=name,
+                            flags=("--gpus", "device=" + ",".join(map(str, granted)),
+                                   "--name", self.container))
         self.root = Process(self._workers.accept(name + "0", self.run))
         self.processes = {self.root.name: self.root}
 
@@ -270,7 +274,8 @@ class Slice:
         file = self._new("map", process)
         self._say(process, "map 0x%x of client %d by %d" % (handle, source.number, file.number))
         process.worker.do("map", source.number, handle, file.number, 65536,
-                          source.objects[handle].card)
+                          source.objects[handle].card,
+                          self.granted[source.objects[handle].card])
         return True
 
     def twin(self, process):

@@ -1,5 +1,6 @@
 """The model's operations with a driver that fails calls, or is slow, or is in the middle of a call
-while other things happen: the caller is killed, others want memory, limits change."""
+while other things happen: the caller is killed, others want memory, limits change. And calls of all
+processes at once."""
 import cgpu_test as t
 import model
 
@@ -15,9 +16,10 @@ NO_ANSWER = 0xFFFFFFFF  # what a worker says when ioctl itself fails
 class Call:
     """One that will succeed if nothing is done to it."""
 
-    def __init__(self, words, clients, done, size=(0, 0), **rule):
+    def __init__(self, words, clients, done, handle=None, size=(0, 0), **rule):
         self.words = words
         self.clients = clients  # whose clients' files it needs
+        self.object = (clients[-1], handle)  # that must exist
         self.done = done  # notes what it did
         self.card, self.size = size  # that it takes
         self.rule = rule  # by which the driver knows it
@@ -30,25 +32,30 @@ class Slice(model.Slice):
 
     def operations(self):
         return super().operations() + [(self.failed, 5), (self.unmarked, 1), (self.unsure, 3),
-                                       (self.slow, 2), (self.in_call, 8)]
+                                       (self.slow, 2), (self.in_call, 8), (self.at_once, 4)]
 
     # Calls
 
-    def _call(self, process):
+    def _any_call(self, process):
         made = [self._alloc_call, self._group_call, self._free_call, self._dup_call,
                 self._export_call, self._import_call]
         return self.random.choice(made)(process)
 
+    def _call(self, process):
+        call = self._any_call(process)
+        fits = call and self.held(call.card) + call.size <= self.limits[call.card]
+        return call if fits or (call and call.size == 0) else None
+
     def _new_block(self, process, words, card, size, group, cls):
         file = self._pick(self._clients(process))
-        if file is None or self.held(card) + size > self.limits[card]:
+        if file is None:
             return None
         handle = file.handle()
 
         def done():
             file.objects[handle] = model.Block(card, size, group)
-        return Call([words[0], file.number, *words[1:], handle, card], [file], done, (card, size),
-                    cls=cls)
+        return Call([words[0], file.number, *words[1:], handle, card], [file], done,
+                    size=(card, size), cls=cls)
 
     def _alloc_call(self, process):
         mib = self.random.choice([1, 6, 16, 64])
@@ -63,7 +70,7 @@ class Slice(model.Slice):
         if file is None:
             return None
         return Call(["free", file.number, handle], [file], lambda: file.objects.pop(handle),
-                    escape=RM_FREE)
+                    handle, escape=RM_FREE)
 
     def _dup_call(self, process):
         target = self._pick(self._clients(process))
@@ -75,7 +82,7 @@ class Slice(model.Slice):
         def done():
             target.objects[copy] = block
         return Call(["dup", target.number, source.root, handle, copy, block.card], [target, source],
-                    done, escape=RM_DUP_OBJECT)
+                    done, handle, escape=RM_DUP_OBJECT)
 
     def _export_call(self, process):
         source, handle = self._object(self._clients(process))
@@ -89,7 +96,7 @@ class Slice(model.Slice):
                 self.files[number] = file = model.File(number, "export", process)
                 file.block = block
         return Call(["export", source.number, handle, number, block.card], [source], done,
-                    control=EXPORT)
+                    handle, control=EXPORT)
 
     def _import_call(self, process):
         file, target = self._pick(self._open(process, "export")), self._pick(self._clients(process))
@@ -152,7 +159,7 @@ class Slice(model.Slice):
 
     def in_call(self, process):
         """While the driver is in a call, others go on, and the caller may be killed."""
-        call = self._call(process)
+        call = self._call(process) if len(self.processes) > 1 else None
         if call is None:
             return False
         self.quiet()
@@ -179,3 +186,34 @@ class Slice(model.Slice):
             call.done()
         self.quiet()
         return True
+
+    def at_once(self, _process):
+        """Some calls of every process, without waiting for answers in between."""
+        self._settle()
+        asked, needed, freed = [], set(), set()
+        for process in self._sorted() * 3:
+            call = self._any_call(process)
+            frees = call and call.words[0] == "free"
+            if call is None or call.object in freed or (frees and call.object in needed):
+                continue
+            (freed if frees else needed).add(call.object)
+            self._say(process, "at once: %s" % call.words)
+            asked.append((process, call))
+        before = self.all_held()
+        for process, call in asked:
+            process.worker.send(*call.words)
+        answers = [int(process.worker.line().split()[0], 0) for process, _ in asked]
+        most = list(before)
+        for (process, call), status in zip(asked, answers):
+            refusable = call.size and status == model.NO_MEMORY
+            self._check(process, call.words, status, model.NO_MEMORY if refusable else model.OK)
+            if status == model.OK:
+                call.done()
+                most[call.card] += call.size
+        for (_, call), status in zip(asked, answers):
+            t.check(status == model.OK or most[call.card] + call.size > self.limits[call.card],
+                    "%s was refused; at most %s were held" % (call.words, most))
+        t.check(all(now <= max(limit, then) for now, limit, then in
+                    zip(self.all_held(), self.limits, before)),
+                "from %s to %s bytes; limits %s" % (before, self.all_held(), self.limits))
+        return bool(asked)

@@ -109,13 +109,14 @@ void KeepFile(Worker& worker, std::uint64_t number, int fd, std::uint32_t root) 
   }
 }
 
-// map CLIENT OBJECT FILE BYTES [CARD]: through a card file of its own, written to and read back.
+// map CLIENT OBJECT FILE BYTES [CARD MINOR]: through a card file of its own, written to and read
+// back.
 void MapObject(Worker& worker, const Args& args) {
   const Client& client = ClientOf(worker, args);
   const std::uint64_t number = adversary::Number(args, 3, 0);
   const std::size_t size = adversary::Number(args, 4, 0);
   const int file =
-      args.size() > 5 ? adversary::OpenCard(static_cast<int>(U32(args, 5))) : adversary::OpenCard();
+      args.size() > 6 ? adversary::OpenCard(static_cast<int>(U32(args, 6))) : adversary::OpenCard();
   rm::nv_ioctl_nvos33_parameters_with_fd call{};
   call.params.hClient = client.root;
   call.params.hDevice = DeviceOf(adversary::Number(args, 5, 0));

@@ -11,7 +11,7 @@ the driver's status:
   dup N CLIENT H [NEW [CARD]]  a copy of another client's object (both handles): the handle
   export N H F [CARD]      to a new file F
   import N F [H [CARD]]    of file F: the handle
-  map N H F BYTES [CARD]   through a new card file F, written and read
+  map N H F BYTES [CARD MINOR]  through a new file F of the card, written and read
   twin X                   a further descriptor of a client's or another file
   drop X                   closes one descriptor of client or file X
   send PEER X              a client's or another file, over the socketpair with a parent or child
