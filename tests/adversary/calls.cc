@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <iterator>
 
 #include "common.h"
 
@@ -163,49 +162,70 @@ int Doors(const std::vector<std::string>& args) {
   return 0;
 }
 
-// What VID_HEAP_CONTROL and RM_ALLOC make of flags that contradict each other: virtual memory on
-// the card, card memory in the system's, and so on. 64 MiB each, as often as would fill a card.
-int Mixed(const std::vector<std::string>&) {
-  constexpr std::uint32_t kFlags[] = {0, rm::NVOS32_ALLOC_FLAGS_MAP_NOT_REQUIRED,
-                                      rm::NVOS32_ALLOC_FLAGS_PERSISTENT_VIDMEM,
-                                      rm::NVOS32_ALLOC_FLAGS_USE_BEGIN_END};
-  constexpr std::uint32_t kClasses[] = {0 /* VID_HEAP_CONTROL */, rm::NV01_MEMORY_LOCAL_USER,
-                                        rm::NV01_MEMORY_SYSTEM, rm::NV01_MEMORY_VIRTUAL,
-                                        rm::NV50_MEMORY_VIRTUAL};
-  constexpr std::uint64_t kBytes = 64 * kMiB;
-  Client client = MakeClient();
-  int done = 0;
-  const auto one = [&](std::uint32_t cls, std::uint32_t flags, std::uint32_t attr,
-                       std::uint32_t attr2) {
-    if (cls == 0) {
-      rm::NVOS32_PARAMETERS heap{};
-      heap.hRoot = client.root;
-      heap.hObjectParent = Client::kDevice;
-      heap.function = rm::NVOS32_FUNCTION_ALLOC_SIZE;
-      heap.data.AllocSize.size = kBytes;
-      heap.data.AllocSize.flags = flags;
-      heap.data.AllocSize.attr = attr;
-      heap.data.AllocSize.attr2 = attr2;
-      return Plainly(client.ctl, rm::NV_ESC_RM_VID_HEAP_CONTROL, &heap, sizeof(heap)) == 0 &&
-             heap.status == rm::NV_OK;
-    }
-    auto memory = MemoryParams(kBytes);
-    memory.flags = flags;
-    memory.attr = attr;
-    memory.attr2 = attr2;
-    return client.Alloc(Client::kDevice, client.next++, cls, &memory, sizeof(memory)) == rm::NV_OK;
-  };
-  for (const std::uint32_t cls : kClasses) {
-    for (std::uint32_t mix = 0; mix < 2 * 2 * 4 * std::size(kFlags); ++mix) {
-      const std::uint32_t flags = kFlags[mix / 16] | (mix % 2) * rm::NVOS32_ALLOC_FLAGS_VIRTUAL;
-      const std::uint32_t attr = rm::NVOS32_ATTR_LOCATION.Set(0, mix / 4 % 4);
-      const std::uint32_t attr2 = rm::NVOS32_ATTR2_USE_EGM.Set(0, mix / 2 % 2);
-      for (int i = 0; i < 20; ++i) {
-        done += one(cls, flags, attr, attr2) ? 1 : 0;
+// Memory with flags that contradict each other: virtual memory on the card, card memory in the
+// system's, and so on.
+struct Mix {
+  std::uint32_t cls;  // 0: by VID_HEAP_CONTROL
+  std::uint32_t flags;
+  std::uint32_t attr;
+  std::uint32_t attr2;
+};
+
+std::vector<Mix> AllMixes() {
+  std::vector<Mix> mixes;
+  for (const std::uint32_t cls : {0U, rm::NV01_MEMORY_LOCAL_USER, rm::NV01_MEMORY_SYSTEM,
+                                  rm::NV01_MEMORY_VIRTUAL, rm::NV50_MEMORY_VIRTUAL}) {
+    for (const std::uint32_t flags :
+         {0U, rm::NVOS32_ALLOC_FLAGS_MAP_NOT_REQUIRED, rm::NVOS32_ALLOC_FLAGS_PERSISTENT_VIDMEM,
+          rm::NVOS32_ALLOC_FLAGS_USE_BEGIN_END}) {
+      for (std::uint32_t bits = 0; bits < 16; ++bits) {
+        mixes.push_back({cls, flags | (bits & 1) * rm::NVOS32_ALLOC_FLAGS_VIRTUAL,
+                         rm::NVOS32_ATTR_LOCATION.Set(0, bits >> 2),
+                         rm::NVOS32_ATTR2_USE_EGM.Set(0, bits >> 1 & 1)});
       }
     }
   }
-  Say("allocations %d", done);
+  return mixes;
+}
+
+bool MixedAlloc(Client& client, const Mix& mix, std::uint64_t bytes) {
+  if (mix.cls == 0) {
+    rm::NVOS32_PARAMETERS heap{};
+    heap.hRoot = client.root;
+    heap.hObjectParent = Client::kDevice;
+    heap.function = rm::NVOS32_FUNCTION_ALLOC_SIZE;
+    heap.data.AllocSize.size = bytes;
+    heap.data.AllocSize.flags = mix.flags;
+    heap.data.AllocSize.attr = mix.attr;
+    heap.data.AllocSize.attr2 = mix.attr2;
+    return Plainly(client.ctl, rm::NV_ESC_RM_VID_HEAP_CONTROL, &heap, sizeof(heap)) == 0 &&
+           heap.status == rm::NV_OK;
+  }
+  auto memory = MemoryParams(bytes);
+  memory.flags = mix.flags;
+  memory.attr = mix.attr;
+  memory.attr2 = mix.attr2;
+  return client.Alloc(Client::kDevice, client.next++, mix.cls, &memory, sizeof(memory)) ==
+         rm::NV_OK;
+}
+
+// One of each, small, so that it can be seen what counts; then of each as much as would fill a
+// card.
+int Mixed(const std::vector<std::string>&) {
+  Client client = MakeClient();
+  const std::vector<Mix> mixes = AllMixes();
+  int done = 0;
+  for (const Mix& mix : mixes) {
+    done += MixedAlloc(client, mix, kMiB) ? 1 : 0;
+  }
+  Say("one of each %d", done);
+  std::string line;
+  (void)Line(&line);
+  for (const Mix& mix : mixes) {
+    for (int i = 0; i < 20; ++i) {
+      (void)MixedAlloc(client, mix, 64 * kMiB);
+    }
+  }
   Hold();
   return 0;
 }

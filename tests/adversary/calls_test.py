@@ -81,12 +81,21 @@ def range_():
 def mixed():
     """Virtual memory that is said to lie on the card, card memory in the system's and the like:
     what takes card memory counts, and only that."""
+    def course_of(see):
+        def course(process, node):
+            check(int(process.expect(r"^one of each (\d+)$").group(1)) > 0, "all was refused")
+            see(node)
+            process.say("on")
+            process.expect("^holding$")
+
+        return course
+
     def all_counted(node, process):
         balanced(node)
-        at_least(LIMIT)(node, process)
+        at_least(LIMIT * 9 // 10)(node, process)
 
-    without(["mixed"], more_than(LIMIT))
-    within(["mixed"], all_counted)
+    without(["mixed"], more_than(LIMIT), course_of(lambda node: None))
+    within(["mixed"], all_counted, course_of(balanced))
 
 
 def open_complete():

@@ -156,6 +156,19 @@ std::uint32_t Client::Free(std::uint32_t handle) const {
   return issue(ctl, rm::NV_ESC_RM_FREE, &free, sizeof(free)) != 0 ? kNoAnswer : free.status;
 }
 
+std::uint32_t Client::HeapFree(std::uint32_t parent, std::uint32_t handle,
+                               std::uint32_t flags) const {
+  rm::NVOS32_PARAMETERS heap{};
+  heap.hRoot = root;
+  heap.hObjectParent = parent;
+  heap.function = rm::NVOS32_FUNCTION_FREE;
+  heap.data.Free.owner = root;
+  heap.data.Free.hMemory = handle;
+  heap.data.Free.flags = flags;
+  const int error = issue(ctl, rm::NV_ESC_RM_VID_HEAP_CONTROL, &heap, sizeof(heap));
+  return error != 0 ? kNoAnswer : heap.status;
+}
+
 std::uint32_t Client::Control(std::uint32_t object, std::uint32_t command, void* params,
                               std::uint32_t size) const {
   rm::NVOS54_PARAMETERS control{};

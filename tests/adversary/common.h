@@ -72,6 +72,8 @@ struct Client {
   // Card memory of `mib` MiB under a new handle.
   std::uint32_t AllocMemory(std::uint64_t mib, std::uint32_t* handle = nullptr);
   std::uint32_t Free(std::uint32_t handle) const;
+  // The same by VID_HEAP_CONTROL. `flags`: NVOS32_FREE_FLAGS_MEMORY_HANDLE_PROVIDED or none.
+  std::uint32_t HeapFree(std::uint32_t parent, std::uint32_t handle, std::uint32_t flags = 1) const;
   std::uint32_t Control(std::uint32_t object, std::uint32_t command, void* params,
                         std::uint32_t size) const;
   std::uint32_t Dup(std::uint32_t source_client, std::uint32_t source, std::uint32_t handle) const;

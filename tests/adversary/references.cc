@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <thread>
 
 #include "common.h"
 #include "rm/nv_controls.h"
@@ -13,22 +14,7 @@
 namespace cgpu::adversary {
 namespace {
 
-// NVOS32_FREE_FLAGS_MEMORY_HANDLE_PROVIDED, src/common/sdk/nvidia/inc/nvos.h.
-constexpr std::uint32_t kHandleProvided = 1;
 constexpr std::uint32_t kNobody = 0xc1dffff0;  // a client's handle that nobody has
-
-std::uint32_t HeapFree(const Client& client, std::uint32_t parent, std::uint32_t memory,
-                       std::uint32_t flags = kHandleProvided) {
-  rm::NVOS32_PARAMETERS heap{};
-  heap.hRoot = client.root;
-  heap.hObjectParent = parent;
-  heap.function = rm::NVOS32_FUNCTION_FREE;
-  heap.data.Free.owner = client.root;
-  heap.data.Free.hMemory = memory;
-  heap.data.Free.flags = flags;
-  const int error = client.issue(client.ctl, rm::NV_ESC_RM_VID_HEAP_CONTROL, &heap, sizeof(heap));
-  return error != 0 ? kNoAnswer : heap.status;
-}
 
 // VID_HEAP_CONTROL's FREE of everything that it does not free: the driver says that all went well.
 // The clients' handles differ, so that each has the others' only by mistake.
@@ -45,10 +31,10 @@ int HeapFrees(const std::vector<std::string>& args) {
     held += Grab(client, std::min<std::uint64_t>(1024, wanted - held));
     for (const std::uint32_t parent : {Client::kDevice, Client::kSubdevice, client.root, first}) {
       for (const std::uint32_t memory : foreign) {
-        accepted += HeapFree(client, parent, memory) == rm::NV_OK ? 1 : 0;
+        accepted += client.HeapFree(parent, memory) == rm::NV_OK ? 1 : 0;
       }
       for (const std::uint32_t memory : {first, Client::kDevice, client.root}) {
-        accepted += HeapFree(client, parent, memory, 0) == rm::NV_OK ? 1 : 0;
+        accepted += client.HeapFree(parent, memory, 0) == rm::NV_OK ? 1 : 0;
       }
     }
     foreign.push_back(first);
@@ -61,13 +47,13 @@ int HeapFrees(const std::vector<std::string>& args) {
   (void)Line(&line);
   // And what it does free: an object, a device with all below it, a client.
   Client& first = clients.front();
-  Say("object 0x%x", HeapFree(first, Client::kDevice, 0xcaf11000));
+  Say("object 0x%x", first.HeapFree(Client::kDevice, 0xcaf11000));
   (void)Line(&line);
-  Say("device 0x%x", HeapFree(first, Client::kSubdevice, Client::kDevice));
+  Say("device 0x%x", first.HeapFree(Client::kSubdevice, Client::kDevice));
   (void)Line(&line);
   Client last = MakeClient();
   Say("again %llu MiB", static_cast<unsigned long long>(Grab(last, 512)));
-  Say("client 0x%x", HeapFree(last, last.root, last.root));
+  Say("client 0x%x", last.HeapFree(last.root, last.root));
   Hold();
   return 0;
 }
@@ -251,14 +237,10 @@ int Inside(const std::vector<std::string>& args) {
 
 constexpr std::uint32_t kVolta = rm::VOLTA_CHANNEL_GPFIFO_A;
 
-std::uint32_t Space(Client& client) {
+std::uint32_t Space(Client& client, std::uint32_t* status) {
   rm::NV_VASPACE_ALLOCATION_PARAMETERS_V550 params{};
   const std::uint32_t handle = client.next++;
-  if (const auto status =
-          client.Alloc(Client::kDevice, handle, rm::FERMI_VASPACE_A, &params, sizeof(params));
-      status != rm::NV_OK) {
-    Die("failed: no address space: 0x%x", status);
-  }
+  *status = client.Alloc(Client::kDevice, handle, rm::FERMI_VASPACE_A, &params, sizeof(params));
   return handle;
 }
 
@@ -305,7 +287,8 @@ int Dependants(const std::vector<std::string>&) {
   };
   std::uint32_t status = 0;
   std::uint32_t spaces[4];
-  std::generate(std::begin(spaces), std::end(spaces), [&] { return Space(client); });
+  std::generate(std::begin(spaces), std::end(spaces), [&] { return Space(client, &status); });
+  step("address spaces", status);
   const std::uint32_t group = Group(client, spaces[0], &status);
   step("group", status);
   (void)Channel(client, group, spaces[0], 0, &status);
@@ -326,11 +309,11 @@ int Dependants(const std::vector<std::string>&) {
   step("free the channel's space", client.Free(spaces[2]));
   step("free the aliased space", client.Free(spaces[3]));
   step("free the group's space", client.Free(spaces[0]));
-  step("free the alias", HeapFree(client, Client::kDevice, alias));
+  step("free the alias", client.HeapFree(Client::kDevice, alias));
   step("free the copy", other.Free(copy));
   std::uint64_t failed = 0;
   for (int i = 0; i < 100; ++i) {
-    const std::uint32_t space = Space(client);
+    const std::uint32_t space = Space(client, &status);
     for (int j = 0; j < 3; ++j) {
       (void)Group(client, space, &status);
       failed += status == rm::NV_OK ? 0 : 1;
@@ -339,6 +322,120 @@ int Dependants(const std::vector<std::string>&) {
   }
   Say("failed %llu", static_cast<unsigned long long>(failed));
   Say("got %llu MiB", static_cast<unsigned long long>(Grab(client, 4096, 16)));
+  Hold();
+  return 0;
+}
+
+// --- Everything at once: threads that make, copy, hand over and free objects of two clients under
+// the same few handles, and now and then free the clients and devices themselves.
+
+class Dice {
+ public:
+  explicit Dice(std::uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15U + 1) {}
+  std::uint32_t Below(std::uint32_t bound) {
+    state_ ^= state_ << 13;
+    state_ ^= state_ >> 7;
+    state_ ^= state_ << 17;
+    return static_cast<std::uint32_t>(state_ >> 32) % bound;
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+void Revive(const Client& client) {
+  (void)MakeRootNamed(client.ctl, client.root);
+  (void)client.AllocDevice();
+}
+
+void OneOfMany(Client client, const Client& other, Dice& dice, int file) {
+  const auto handle = [&] { return 0xcaf20000 + dice.Below(6); };
+  std::uint32_t status = 0;
+  client.next = handle();
+  switch (dice.Below(400)) {
+    case 0:
+      (void)client.Free(client.root);
+      Revive(client);
+      return;
+    case 1:
+      (void)client.HeapFree(client.root, Client::kDevice);
+      Revive(client);
+      return;
+    default:
+      break;
+  }
+  switch (dice.Below(10)) {
+    case 0:
+    case 1:
+      (void)client.AllocMemory(8);
+      return;
+    case 2:
+      (void)client.Free(handle());
+      return;
+    case 3:
+      (void)client.HeapFree(Client::kDevice, handle());
+      return;
+    case 4:
+      (void)client.Dup(other.root, handle(), client.next);
+      return;
+    case 5:
+      (void)client.Import(file, client.next);
+      return;
+    case 6:
+      (void)Space(client, &status);
+      return;
+    case 7:
+      (void)Group(client, handle(), &status);
+      return;
+    case 8:
+      (void)client.Export(handle(), file);
+      return;
+    default:
+      (void)Channel(client, dice.Below(2) == 0 ? Client::kDevice : handle(), handle(), 0, &status);
+      return;
+  }
+}
+
+int Throng(const std::vector<std::string>& args) {
+  const std::uint64_t seed = Number(args, 0, 1);
+  const std::uint64_t rounds = Number(args, 1, 10);
+  constexpr std::uint64_t kThreads = 6;
+  Client clients[2];
+  std::string line;
+  for (std::uint64_t round = 0; round < rounds; ++round) {
+    for (Client& client : clients) {
+      close(client.ctl);
+      close(client.card);
+      client = MakeClient();
+    }
+    std::vector<std::thread> threads;
+    for (std::uint64_t i = 0; i < kThreads; ++i) {
+      threads.emplace_back([&, i] {
+        Dice dice((seed + round) * kThreads + i);
+        int file = OpenControl();
+        for (int turn = 0; turn < 200; ++turn) {
+          const std::uint32_t which = dice.Below(2);
+          OneOfMany(clients[which], clients[1 - which], dice, file);
+          if (dice.Below(10) == 0) {
+            close(file);
+            file = OpenControl();
+          }
+        }  // and what was exported last stays
+      });
+    }
+    for (std::thread& thread : threads) {
+      thread.join();
+    }
+    Say("churned");
+    (void)Line(&line);
+  }
+  for (const Client& client : clients) {
+    (void)client.Free(client.root);
+  }
+  Say("freed");
+  (void)Line(&line);
+  Client last = MakeClient();
+  Say("got %llu MiB", static_cast<unsigned long long>(Grab(last, 4096, 16)));
   Hold();
   return 0;
 }
@@ -389,6 +486,7 @@ std::vector<Entry> ReferenceAttacks() {
       {"stale-mark", StaleMark, "[TURNS]: clients with the handles of cgpu's marks on files"},
       {"inside", Inside, "CLIENT OBJECT: the victim's client inside of parameters"},
       {"dependants", Dependants, ": address spaces freed before what lies on them"},
+      {"throng", Throng, "[SEED [ROUNDS]]: threads on the same few handles"},
       {"rights", Rights, ": RM_ALLOC's long form with rights and without parameters"},
   };
 }

@@ -1,8 +1,11 @@
 """Attacks with what calls name: handles inside parameters, files that are registered with each
 other, objects that others depend on (references.cc)."""
+import os
+
 from attack import (LIMIT, NEIGHBOUR, argv, at_least, balanced, counted, more_than, within,
                     without)
 from cgpu_test import MIB, Node, check, main
+from old_kernel import WAIT_KILLABLE_RECV, seccomp_without
 
 OK = "0x0"
 SIZE = 512  # MiB of the victim's memory
@@ -145,7 +148,7 @@ def dependants():
     def course_of(with_cgpu):
         def course(process, node):
             said = []
-            for _ in range(14):
+            for _ in range(15):
                 name, status = process.expect(r"^step (.*) (0x[0-9a-f]+)$").groups()
                 check(status == OK, "%s gave %s" % (name, status))
                 if with_cgpu:
@@ -160,13 +163,51 @@ def dependants():
 
     def goes_up_and_down(_node, _process):
         used = [bytes for _, bytes in steps[False]]
-        check(used[0] > 0 and used[-1] == 0 and len(set(used)) >= 4,
+        check(used[1] > 0 and used[-1] == 0 and len(set(used)) >= 4,
               "without cgpu the steps take nothing: %s" % steps[False])
 
     without(["dependants"], goes_up_and_down, course_of(False))
     within(["dependants"], _balanced_and(at_least(LIMIT * 9 // 10)), course_of(True))
     check(steps[True] == steps[False], "with cgpu the driver holds %s, without it %s" %
           (steps[True], steps[False]))
+
+
+def _throng(**options):
+    seed = int.from_bytes(os.urandom(3), "little")
+    rounds = 10
+    print("seed %d" % seed)
+
+    def course_of(see):
+        def course(process, node):
+            for _ in range(rounds):
+                process.expect("^churned$")
+                see(node)
+                process.say("on")
+            process.expect("^freed$")
+            see(node)
+            process.say("grab")
+            process.expect("^holding$")
+
+        return course
+
+    def all_of_it(node, process):
+        balanced(node)
+        at_least(LIMIT * 9 // 10)(node, process)
+
+    without(["throng", seed, rounds], more_than(LIMIT), course_of(lambda node: None))
+    within(["throng", seed, rounds], all_of_it, course_of(balanced), **options)
+
+
+def throng():
+    """Threads that make, copy, export, import and free under the same few handles, clients and
+    devices among them: in the end cgpu counts what the driver does, and all of it can be had
+    again."""
+    _throng()
+
+
+def throng_unkillable():
+    """The same where a signal can interrupt a call that the shim has received."""
+    _throng(preexec_fn=lambda: seccomp_without(WAIT_KILLABLE_RECV))
 
 
 def rights():
@@ -186,4 +227,5 @@ def rights():
 
 
 main({"heap-free": heap_free, "registered": registered, "registered-card": registered_card,
-      "stale-mark": stale_mark, "inside": inside, "dependants": dependants, "rights": rights})
+      "stale-mark": stale_mark, "inside": inside, "dependants": dependants, "throng": throng,
+      "throng-unkillable": throng_unkillable, "rights": rights})
