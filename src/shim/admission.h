@@ -35,10 +35,10 @@ class Admission {
   explicit Admission(std::size_t cards) : running_(cards, 0) {}
 
   // Returns the item if it may run now, or keeps it and returns null. With `hold` it is kept even
-  // so: there is no thread to run it.
+  // so, if another runs, at whose end it may start.
   std::unique_ptr<Item> Start(std::unique_ptr<Item> item, bool hold = false) {
     const std::lock_guard lock(mutex_);
-    if (hold || !Free(item->claim) || Overtakes(item->claim)) {
+    if ((hold && taken_ > 0) || !Free(item->claim) || Overtakes(item->claim)) {
       parked_.push_back(std::move(item));
       return nullptr;
     }
@@ -56,6 +56,7 @@ class Admission {
     if (int* slot = Slot(claim)) {
       --*slot;
     }
+    --taken_;
     return Runnable();
   }
 
@@ -110,6 +111,7 @@ class Admission {
     if (int* slot = Slot(claim)) {
       ++*slot;
     }
+    ++taken_;
   }
 
   std::vector<std::unique_ptr<Item>> Runnable() {
@@ -134,6 +136,7 @@ class Admission {
   mutable std::mutex mutex_;  // guards the rest
   std::set<std::uint64_t> held_;
   std::vector<int> running_;
+  int taken_ = 0;  // claims
   std::list<std::unique_ptr<Item>> parked_;
 };
 

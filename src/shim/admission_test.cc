@@ -68,6 +68,14 @@ TEST(Admission, HeldCallsRunWhenAThreadIsThere) {
   EXPECT_EQ(ready[0]->name, 2);
 }
 
+TEST(Admission, HoldsNothingWhenNoEndWouldReleaseIt) {
+  Admission<Item> admission(1);
+  const auto first = admission.Start(Make(1, {}), /*hold=*/true);
+  ASSERT_NE(first, nullptr);
+  EXPECT_TRUE(admission.Finish(first->claim).empty());
+  EXPECT_NE(admission.Start(Make(2, {}), /*hold=*/true), nullptr);
+}
+
 TEST(Admission, PurgesWhatIsGone) {
   Admission<Item> admission(1);
   auto running = admission.Start(Make(1, {7}));

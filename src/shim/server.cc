@@ -1,14 +1,12 @@
 #include "shim/server.h"
 
-#include <pthread.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
-#include <condition_variable>
-#include <deque>
-#include <thread>
+#include <cstring>
 
 #include "rm/nv_classes.h"
 #include "rm/nv_controls.h"
@@ -25,20 +23,43 @@ using kernel::Notification;
 constexpr std::uint64_t kThreadKey = std::uint64_t{1} << 32;  // above every client handle
 
 // The tenant's memory through its pinned process. Remembers whether the address space was gone.
+// The page of the first read is copied as a whole: parameters and what they point to often lie on
+// one page of a stack, and the copying costs less than a second system call.
 class CallerMemory final : public boundary::TenantMemory {
  public:
   explicit CallerMemory(const kernel::Caller& caller) : caller_(caller) {}
 
   bool Read(std::uint64_t address, void* into, std::size_t size) override {
-    const ssize_t n = caller_.Read(address, into, size);
-    gone_ = gone_ || n == 0;
-    return n == static_cast<ssize_t>(size);
+    const std::uint64_t page = address & ~(kPage - 1);
+    if (address + size < address || address + size > page + kPage || (filled_ && page != page_)) {
+      return Copy(address, into, size);
+    }
+    if (!filled_) {
+      if (!Copy(page, bytes_.data(), kPage)) {
+        return false;
+      }
+      page_ = page;
+      filled_ = true;
+    }
+    std::memcpy(into, bytes_.data() + (address - page), size);
+    return true;
   }
   [[nodiscard]] bool gone() const { return gone_; }
 
  private:
+  static constexpr std::uint64_t kPage = 4096;  // x86-64's, at least
+
+  bool Copy(std::uint64_t address, void* into, std::size_t size) {
+    const ssize_t n = caller_.Read(address, into, size);
+    gone_ = gone_ || n == 0;
+    return n == static_cast<ssize_t>(size);
+  }
+
   const kernel::Caller& caller_;
   bool gone_ = false;
+  bool filled_ = false;
+  std::uint64_t page_ = 0;
+  std::array<std::byte, kPage> bytes_;
 };
 
 Image ImageOf(const boundary::Call& call) {
@@ -67,45 +88,7 @@ boundary::FileKind KindOf(NodeFile::Kind kind) {
   return boundary::FileKind::kCard;
 }
 
-void RunDetached(void* (*entry)(void*), void* argument) {
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  pthread_attr_setstacksize(&attributes, 256 * 1024);
-  pthread_t thread{};
-  // On failure the call in `argument` waits for the next thread that becomes free; nothing is lost
-  // but time. Creation fails only when the machine has no room for a stack.
-  if (pthread_create(&thread, &attributes, entry, argument) != 0) {
-    entry(argument);
-  }
-  pthread_attr_destroy(&attributes);
-}
-
 }  // namespace
-
-// Closes files that are not a GPU's: their file system may never answer.
-class Server::Reaper {
- public:
-  void Add(UniqueFd file) {
-    const std::lock_guard lock(mutex_);
-    files_.push_back(std::move(file));
-    added_.notify_one();
-  }
-  void Loop() {
-    while (true) {
-      std::unique_lock lock(mutex_);
-      added_.wait(lock, [&] { return !files_.empty(); });
-      const UniqueFd file = std::move(files_.front());
-      files_.pop_front();
-      lock.unlock();
-    }
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable added_;
-  std::deque<UniqueFd> files_;
-};
 
 Server::Server(ShimConfig config, const rm::Abi& abi, std::unique_ptr<Driver> driver,
                std::vector<boundary::CardIds> cards, UniqueFd proc)
@@ -126,61 +109,6 @@ Server::Server(ShimConfig config, const rm::Abi& abi, std::unique_ptr<Driver> dr
           kBounds),
       boundary_(abi, std::move(cards), ledger_),
       reaper_(std::make_shared<Reaper>()) {}
-
-void Server::Start(kernel::NotifyListener listener) {
-  listener_.emplace(std::move(listener));
-  std::thread([reaper = reaper_] { reaper->Loop(); }).detach();
-  StartWorker(nullptr);
-  StartWorker(nullptr);
-}
-
-void Server::StartWorker(std::unique_ptr<Pending> first) {
-  struct Start {
-    Server* server;
-    std::unique_ptr<Pending> first;
-  };
-  ++workers_;
-  RunDetached(
-      [](void* argument) -> void* {
-        const std::unique_ptr<Start> start(static_cast<Start*>(argument));
-        start->server->Work(std::move(start->first));
-        return nullptr;
-      },
-      new Start{this, std::move(first)});
-}
-
-void Server::KeepOneWaiting() {
-  if (waiting_.load() == 0 && workers_.load() < kMaxWorkers) {
-    StartWorker(nullptr);
-  }
-}
-
-void Server::Work(std::unique_ptr<Pending> first) {
-  if (first) {
-    Run(std::move(first));
-  }
-  while (true) {
-    if (++waiting_ > kIdleWorkers && workers_.load() > kIdleWorkers) {
-      --waiting_;
-      break;
-    }
-    const auto notification = listener_->Receive();
-    --waiting_;
-    if (!notification.ok()) {
-      if (listener_->Ended()) {
-        break;  // housekeeping ends the process
-      }
-      continue;  // the caller died
-    }
-    KeepOneWaiting();
-    if (auto pending = Prepare(*notification)) {
-      // The last threads are kept for calls that give back.
-      const bool last = workers_.load() >= kMaxWorkers && waiting_.load() < kReserved;
-      Admit(std::move(pending), last);
-    }
-  }
-  --workers_;
-}
 
 std::optional<boundary::File> Server::Recognise(int fd) {
   const auto identity = kernel::Identify(fd);
@@ -211,6 +139,7 @@ std::unique_ptr<Pending> Server::Prepare(const Notification& notification) {
   const auto request = static_cast<std::uint32_t>(notification.args[1]);
   if (notification.nr != SYS_ioctl || !rm::AnyDriverAccepts(request)) {
     // By the registers alone: no GPU file of any supported driver does anything for this number.
+    ListenSoon();
     (void)listener_->Continue(notification.id);
     return nullptr;
   }
@@ -224,7 +153,7 @@ std::unique_ptr<Pending> Server::CopyIn(const Notification& notification, bool f
   const auto answer = [&](int error) {
     // Without this check the error could be for a thread that is gone and its number given away.
     if (listener_->Valid(notification.id)) {
-      (void)listener_->Answer(notification.id, 0, error);
+      (void)Answer(notification.id, error);
     }
     return nullptr;
   };
@@ -367,11 +296,14 @@ void Server::Run(std::unique_ptr<Pending> pending) {
   Finish(claim);
 }
 
-void Server::Deliver(const Pending& pending, bool copy_out, int error) {
+void Server::Deliver(Pending& pending, bool copy_out, int error) {
   if (copy_out && !CopyOut(pending)) {
     error = EFAULT;
   }
-  if (listener_->Answer(pending.notification.id, 0, error) && !config_.killable) {
+  // Now, since it takes long if the tenant has closed its own meanwhile.
+  pending.file.reset();
+  pending.argument.reset();
+  if (Answer(pending.notification.id, error) && !config_.killable) {
     const std::lock_guard lock(replay_mutex_);
     replay_.Answered(KeyOf(pending));
   }

@@ -3,11 +3,13 @@
 //   receive -> whose file is it -> copy in -> still waiting? -> decide -> execute -> account
 //           -> copy out -> answer
 //
-// Threads: any number of workers wait for calls; the one that gets a call sees it through itself,
-// and another is started when none is left waiting (up to kMaxWorkers, of which the last kReserved
-// take only calls that give back). Calls that must wait for others are parked without a thread
-// (admission.h). Descriptors of files that are not a GPU's are closed by a thread of their own,
-// since that can hang. Housekeeping (housekeeping.h) runs beside them.
+// Threads: workers listen for calls; the one that gets a call sees it through itself, and when none
+// is left listening another takes its place: a parked one, or a new one (up to kMaxWorkers, of
+// which the last kReserved take only calls that give back). The kernel wakes every listening thread
+// for each call, so no more listen than it takes to have one while another begins. Calls that must
+// wait for others are parked without a thread (admission.h). Descriptors of files that are not a
+// GPU's are closed by a thread of their own, since that can hang. Housekeeping (housekeeping.h)
+// runs beside them.
 //
 // Locks: state_mutex_ guards the boundary and the ledger; it is never held while the driver is
 // asked, nor together with another lock except replay_mutex_ (taken alone).
@@ -15,6 +17,7 @@
 #define CGPU_SHIM_SERVER_H_
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -34,6 +37,7 @@
 #include "rm/abi.h"
 #include "shim/admission.h"
 #include "shim/driver.h"
+#include "shim/reaper.h"
 #include "shim/replay.h"
 
 namespace cgpu::shim {
@@ -53,7 +57,8 @@ class Server {
  public:
   static constexpr int kMaxWorkers = 256;
   static constexpr int kReserved = 2;
-  static constexpr int kIdleWorkers = 3;  // more waiting ones than this end themselves
+  static constexpr int kListening = 2;
+  static constexpr int kParked = 4;  // more idle ones than this end themselves
   // Exported objects at a time: each is a client of the driver, and each is asked about at a close.
   static constexpr std::size_t kMaxExports = 1024;
   // Per container. Channel ids are a pool of about two thousand per runlist that all containers of
@@ -89,8 +94,15 @@ class Server {
 
  private:
   void Work(std::unique_ptr<Pending> first);
-  void StartWorker(std::unique_ptr<Pending> first);
-  void KeepOneWaiting();
+  // Without a call to see through, the new thread listens. False: there is none, and the call was
+  // seen through by this one.
+  bool StartWorker(std::unique_ptr<Pending> first);
+  [[nodiscard]] bool Listen();
+  void ListenSoon();
+  void StopListening();
+  bool Answer(std::uint64_t id, int error);
+  // Threads that could take a call, if all that may be were started.
+  int Idle();
   std::unique_ptr<Pending> Prepare(const kernel::Notification& notification);
   std::unique_ptr<Pending> CopyIn(const kernel::Notification& notification, bool fresh,
                                   bool* again);
@@ -106,7 +118,7 @@ class Server {
   [[nodiscard]] bool TakesMark(const boundary::Call& call);
   void SettleMark(const Pending& pending, bool exported);
   Result<> PrepareDevice(const boundary::Call& call, const boundary::Decision& decision);
-  void Deliver(const Pending& pending, bool copy_out, int error);
+  void Deliver(Pending& pending, bool copy_out, int error);
   bool CopyOut(const Pending& pending);
   void Finish(const Claim& claim);
   std::map<ledger::ProcessKey, std::uint32_t> ContainerPids() const;
@@ -132,8 +144,11 @@ class Server {
   std::atomic<bool> tracing_{false};
 
   std::atomic<int> workers_{0};
-  std::atomic<int> waiting_{0};
-  class Reaper;
+  std::mutex listen_mutex_;  // guards the rest
+  std::condition_variable called_;
+  int listening_ = 0;
+  int parked_ = 0;
+  int calls_ = 0;  // of parked ones that have not come yet
   std::shared_ptr<Reaper> reaper_;
 };
 
