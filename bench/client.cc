@@ -14,6 +14,7 @@
 #include <cstring>
 #include <vector>
 
+#include "bench/harness.h"
 #include "rm/nv_alloc.h"
 #include "rm/nv_classes.h"
 #include "rm/nv_controls.h"
@@ -36,7 +37,8 @@ constexpr std::uint32_t kFirstObject = 0x1000;
 
 class Client {
  public:
-  Client() : fd_(open("/dev/nvidiactl", O_RDWR | O_CLOEXEC)) {
+  Client()
+      : fd_(fcntl(open("/dev/nvidiactl", O_RDWR | O_CLOEXEC), F_DUPFD_CLOEXEC, bench::kClientFd)) {
     client_ = Alloc(0, 0, rm::NV01_ROOT, nullptr);
     // The driver wants the card's file open in the process.
     card_fd_ = open("/dev/nvidia0", O_RDWR | O_CLOEXEC);

@@ -1,20 +1,57 @@
 #include "bench/harness.h"
 
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 
 #include "base/file.h"
+#include "rm/nv_escape.h"
+#include "rm/nv_structs.h"
 
 namespace cgpu::bench {
 namespace {
 
-pid_t Spawn(const std::vector<std::string>& arguments, int in, int out) {
+// The shim and the client inherit the filter. The descriptor tells calls apart: the client makes
+// its own on kClientFd, which the shim is to see; the shim its own on what it opens at its start,
+// which the driver is to answer; and what the shim executes comes on descriptors between them.
+bool AnswerAtOnce() {
+  constexpr auto kNr = static_cast<std::uint32_t>(offsetof(seccomp_data, nr));
+  constexpr auto kFd = static_cast<std::uint32_t>(offsetof(seccomp_data, args));
+  constexpr std::uint32_t kRequest = kFd + 8;
+  constexpr std::uint16_t kLoad = BPF_LD | BPF_W | BPF_ABS;
+  constexpr std::uint16_t kIfEqual = BPF_JMP | BPF_JEQ | BPF_K;
+  constexpr std::uint16_t kIfAtLeast = BPF_JMP | BPF_JGE | BPF_K;
+  constexpr std::uint16_t kReturn = BPF_RET | BPF_K;
+  constexpr std::uint32_t kFirstTaken = 10;
+  sock_filter program[] = {
+      {kLoad, 0, 0, kNr},
+      {kIfEqual, 0, 6, SYS_ioctl},
+      {kLoad, 0, 0, kRequest},
+      {kIfEqual, 0, 4, _IOWR('F', rm::NV_ESC_RM_CONTROL, rm::NVOS54_PARAMETERS)},
+      {kLoad, 0, 0, kFd},
+      {kIfAtLeast, 2, 0, kClientFd},
+      {kIfAtLeast, 0, 1, kFirstTaken},
+      {kReturn, 0, 0, SECCOMP_RET_ERRNO | 0},
+      {kReturn, 0, 0, SECCOMP_RET_ALLOW},
+  };
+  const sock_fprog prog{sizeof(program) / sizeof(program[0]), program};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) == 0;
+}
+
+pid_t Spawn(const std::vector<std::string>& arguments, int in, int out,
+            Answers answers = Answers::kSimulatedDriver) {
   const pid_t pid = fork();
   if (pid != 0) {
     return pid;
@@ -30,7 +67,9 @@ pid_t Spawn(const std::vector<std::string>& arguments, int in, int out) {
   if (out >= 0) {
     dup2(out, 1);
   }
-  execv(argv[0], argv.data());
+  if (answers == Answers::kSimulatedDriver || AnswerAtOnce()) {
+    execv(argv[0], argv.data());
+  }
   _exit(127);
 }
 
@@ -65,7 +104,7 @@ Node::~Node() {
   }
 }
 
-Result<Slice> Slice::Start(const Node& node, const std::vector<std::string>& client_arguments) {
+Result<Slice> Slice::Start(const Node& node, Answers answers) {
   int to[2];
   int from[2];
   if (pipe2(to, O_CLOEXEC) != 0) {
@@ -78,19 +117,18 @@ Result<Slice> Slice::Start(const Node& node, const std::vector<std::string>& cli
   }
   UniqueFd from_read(from[0]);
   const UniqueFd from_write(from[1]);
-  const std::string name = node.name();
-  std::vector<std::string> command = {BinFolder() + "/cgpu",
-                                      "run",
-                                      "--node",
-                                      node.name(),
-                                      "--mem",
-                                      "1024MiB",
-                                      "--name",
-                                      name,
-                                      "--",
-                                      BinFolder() + "/bench-client"};
-  command.insert(command.end(), client_arguments.begin(), client_arguments.end());
-  const pid_t pid = Spawn(command, to_read.get(), from_write.get());
+  const std::string name = node.name() + (answers == Answers::kAtOnce ? "-at-once" : "");
+  const std::vector<std::string> command = {BinFolder() + "/cgpu",
+                                            "run",
+                                            "--node",
+                                            node.name(),
+                                            "--mem",
+                                            "1024MiB",
+                                            "--name",
+                                            name,
+                                            "--",
+                                            BinFolder() + "/bench-client"};
+  const pid_t pid = Spawn(command, to_read.get(), from_write.get(), answers);
   if (pid < 0) {
     return ErrnoError(Code::kUnavailable, errno, "fork");
   }

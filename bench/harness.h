@@ -27,10 +27,20 @@ class Node {
   std::string name_;
 };
 
+// bench-client makes its calls on a descriptor not below this one.
+inline constexpr int kClientFd = 500;
+
+// What answers the controls that the shim executes for bench-client.
+enum class Answers {
+  kSimulatedDriver,  // a process of its own, behind FUSE: the shim sleeps until it has answered
+  kAtOnce,  // nothing: the kernel returns success and the parameters as they are. As with a
+            // real driver, the shim does not sleep, and the processor stays awake
+};
+
 // `cgpu run` of bench-client in a slice of 1 GiB; talks to it over pipes, a line at a time.
 class Slice {
  public:
-  static Result<Slice> Start(const Node& node, const std::vector<std::string>& client_arguments);
+  static Result<Slice> Start(const Node& node, Answers answers = Answers::kSimulatedDriver);
   Slice(Slice&& other) noexcept
       : name_(std::move(other.name_)),
         pid_(std::exchange(other.pid_, -1)),

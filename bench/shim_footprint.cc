@@ -35,7 +35,7 @@ Result<> Run() {
   if (!node.ok()) {
     return node.error();
   }
-  auto slice = Slice::Start(*node, {});
+  auto slice = Slice::Start(*node);
   if (!slice.ok()) {
     return slice.error();
   }
