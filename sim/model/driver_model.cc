@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "rm/nv_alloc.h"
 #include "rm/nv_classes.h"
 #include "sim/model/context_buffers.h"
 
@@ -9,7 +10,6 @@ namespace cgpu::sim {
 namespace {
 
 // From src/nvidia/inc/libraries/resserv/resserv.h and rs_client.h:
-constexpr rm::NvHandle kClientHandleBase = 0xC1D00000;
 constexpr rm::NvHandle kClientHandleMask = 0xFFFFF;
 constexpr rm::NvHandle kGeneratedBase = 0xCAF00000;
 constexpr rm::NvU32 kGeneratedRange = 0x80000;
@@ -114,7 +114,7 @@ NvStatus DriverModel::AllocClient(FileId file, const Identity& identity, rm::NvH
       return rm::NV_ERR_INSUFFICIENT_RESOURCES;
     }
     do {
-      chosen = kClientHandleBase | (next_client_ & kClientHandleMask);
+      chosen = rm::RS_CLIENT_HANDLE_BASE | (next_client_ & kClientHandleMask);
       ++next_client_;
     } while (clients_.contains(chosen));
   } else if (clients_.contains(chosen)) {

@@ -184,8 +184,15 @@ Decision Boundary::Decide(Call& call) {
   }
 }
 
+// The driver lets anybody choose his client's handle, so also that of another container's client
+// that is just gone: whoever asks the driver about the one would learn of the other. Handles that
+// the driver itself gives out may therefore not be chosen.
 Decision Boundary::DecideClient(Call& call) {
   Decision decision;
+  if (IsDriverChosenClient(call.client)) {
+    return Answer(call, rm::NV_ERR_INSUFFICIENT_PERMISSIONS,
+                  "a client under a handle of the driver's");
+  }
   auto reservation = ledger_.ReserveClient();
   if (!reservation.ok()) {
     return Answer(call, rm::NV_ERR_INSUFFICIENT_RESOURCES, "clients over the bound");

@@ -133,6 +133,26 @@ TEST_F(BoundaryTest, ChargesMemoryUpToTheLimitAndGivesItBack) {
   EXPECT_EQ(ledger_.Used(1), 0U);
 }
 
+TEST_F(BoundaryTest, LetsNobodyChooseAClientHandleThatTheDriverGivesOut) {
+  rm::NVOS21_PARAMETERS alloc{};
+  alloc.hClass = rm::NV01_ROOT_CLIENT;
+  for (const std::uint32_t chosen : {0xc1d00000U, 0xc1d00017U, 0xc1efffffU}) {
+    alloc.hRoot = chosen;
+    Call call;
+    ASSERT_EQ(Copy(rm::NV_ESC_RM_ALLOC, alloc, call), 0);
+    EXPECT_EQ(boundary_.Decide(call).action, Decision::Action::kAnswer);
+    EXPECT_EQ(StatusOf(call), rm::NV_ERR_INSUFFICIENT_PERMISSIONS);
+  }
+  for (const std::uint32_t chosen : {0U, 1U, 0xc1cfffffU, 0xc1f00000U}) {
+    alloc.hRoot = chosen;
+    Call call;
+    ASSERT_EQ(Copy(rm::NV_ESC_RM_ALLOC, alloc, call), 0);
+    Decision decision = boundary_.Decide(call);
+    EXPECT_EQ(decision.action, Decision::Action::kExecute);
+    ledger_.Cancel(decision.reservation);
+  }
+}
+
 TEST_F(BoundaryTest, ADriverErrorChargesNothing) {
   MakeSubdevice();
   rm::NV_MEMORY_ALLOCATION_PARAMS params{};

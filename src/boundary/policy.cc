@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "rm/nv_alloc.h"
 #include "rm/nv_classes.h"
 #include "rm/nv_controls.h"
 #include "rm/nv_ctrl.h"
@@ -86,6 +87,11 @@ const ControlRule* FindControlRule(std::uint32_t command) {
 
 bool IsClientClass(std::uint32_t cls) {
   return cls == rm::NV01_ROOT || cls == rm::NV01_ROOT_NON_PRIV || cls == rm::NV01_ROOT_CLIENT;
+}
+
+bool IsDriverChosenClient(std::uint32_t handle) {
+  return handle >= rm::RS_CLIENT_HANDLE_BASE &&
+         handle < rm::RS_CLIENT_INTERNAL_HANDLE_BASE + rm::RS_CLIENT_HANDLE_MAX;
 }
 
 std::uint32_t VidHeapClass(std::uint32_t flags, std::uint32_t attr, std::uint32_t attr2) {

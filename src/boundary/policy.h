@@ -46,6 +46,9 @@ struct ControlRule {
 // NV01_ROOT and its kin: allocations that make a client.
 [[nodiscard]] bool IsClientClass(std::uint32_t cls);
 
+// Does the driver choose client handles like this one (rs_server.c CLIENT_ENCODEHANDLE)?
+[[nodiscard]] bool IsDriverChosenClient(std::uint32_t handle);
+
 // The class that VID_HEAP_CONTROL's ALLOC_SIZE makes (src/nvidia/interface/deprecated/
 // rmapi_deprecated_vidheapctrl.c).
 [[nodiscard]] std::uint32_t VidHeapClass(std::uint32_t flags, std::uint32_t attr,

@@ -9,6 +9,12 @@
 
 namespace cgpu::rm {
 
+// What the driver adds a number to when it chooses a client's handle, and above what number it
+// begins anew. src/nvidia/inc/libraries/resserv/resserv.h
+inline constexpr NvHandle RS_CLIENT_HANDLE_BASE = 0xc1d00000;
+inline constexpr NvHandle RS_CLIENT_INTERNAL_HANDLE_BASE = 0xc1e00000;
+inline constexpr NvU32 RS_CLIENT_HANDLE_MAX = 0x100000;
+
 // Class NV01_MEMORY_LOCAL_USER and its relatives. `size` is also an output. nvos.h
 struct NV_MEMORY_ALLOCATION_PARAMS {
   NvU32 owner;

@@ -340,9 +340,6 @@ int Server::SeeThrough(Pending& pending, bool* copy_out) {
   if (!MarkTransfer(pending)) {
     return ENOMEM;
   }
-  if (TakesMark(pending.call)) {
-    return EPERM;
-  }
   Decision decision = decide();
   if (decision.over_limit && Reconcile()) {
     decision = decide();
@@ -408,23 +405,11 @@ bool Server::MarkTransfer(Pending& pending) {
       const std::lock_guard lock(state_mutex_);
       marks = exports_;
     }
-    // More than one would mean that a tenant has made a client with a mark's handle: then nothing
-    // is known about the file.
+    // No tenant makes a client with a mark's handle (Boundary::DecideClient), so one at most.
     std::erase_if(marks, [&](std::uint32_t mark) { return !Driver::HasMark(file, mark); });
     pending.call.fd->mark = marks.size() == 1 ? *marks.begin() : 0;
   }
   return true;
-}
-
-// A tenant may choose its clients' handles. With a mark's, once the mark is gone and before we have
-// seen it, an export would seem to live on.
-bool Server::TakesMark(const boundary::Call& call) {
-  if (call.nr != rm::NV_ESC_RM_ALLOC || !boundary::IsClientClass(call.command)) {
-    return false;
-  }
-  const auto head = boundary::Load<rm::NVOS21_PARAMETERS>(call.image);
-  const std::lock_guard lock(state_mutex_);
-  return exports_.contains(head.hRoot) || exports_.contains(head.hObjectNew);
 }
 
 void Server::SettleMark(const Pending& pending, bool exported) {

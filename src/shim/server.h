@@ -115,7 +115,6 @@ class Server {
   int Execute(Pending& pending);
   bool ReconcileExports();
   bool MarkTransfer(Pending& pending);
-  [[nodiscard]] bool TakesMark(const boundary::Call& call);
   void SettleMark(const Pending& pending, bool exported);
   Result<> PrepareDevice(const boundary::Call& call, const boundary::Decision& decision);
   void Deliver(Pending& pending, bool copy_out, int error);

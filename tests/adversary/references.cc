@@ -160,6 +160,20 @@ int StaleMark(const std::vector<std::string>& args) {
   return 0;
 }
 
+// HANDLE: a client under another's handle, from the moment on at which the other is gone.
+int Takeover(const std::vector<std::string>& args) {
+  const auto handle = static_cast<std::uint32_t>(Number(args, 0, 0));
+  const int file = OpenControl();
+  std::uint32_t status = MakeRootNamed(file, handle);
+  Say("first 0x%x", status);
+  while (status == rm::NV_ERR_INSERT_DUPLICATE_NAME) {
+    status = MakeRootNamed(file, handle);
+  }
+  Say("last 0x%x", status);
+  Hold();
+  return 0;
+}
+
 // --- Clients inside of parameters
 
 std::uint32_t Share(const Client& client, std::uint32_t owner, std::uint32_t object,
@@ -484,6 +498,7 @@ std::vector<Entry> ReferenceAttacks() {
       {"heap-free", HeapFrees, "[MIB]: VID_HEAP_CONTROL's FREE of what it does not free"},
       {"registered", Registered, "ctl|card [MIB]: files that are registered to one with an export"},
       {"stale-mark", StaleMark, "[TURNS]: clients with the handles of cgpu's marks on files"},
+      {"takeover", Takeover, "HANDLE: a client under this handle as soon as it is free"},
       {"inside", Inside, "CLIENT OBJECT: the victim's client inside of parameters"},
       {"dependants", Dependants, ": address spaces freed before what lies on them"},
       {"throng", Throng, "[SEED [ROUNDS]]: threads on the same few handles"},

@@ -1,6 +1,7 @@
 """Attacks with what calls name: handles inside parameters, files that are registered with each
 other, objects that others depend on (references.cc)."""
 import os
+import tempfile
 
 from attack import (LIMIT, NEIGHBOUR, argv, at_least, balanced, counted, more_than, within,
                     without)
@@ -82,7 +83,9 @@ def stale_mark():
     counted for ever, and other files be taken for those."""
     def course(process, node):
         process.expect("^tries ")
-        check(process.number(r"^taken (\d+)$") > 20, "no client with a mark's handle was had")
+        taken = process.number(r"^taken (\d+)$")
+        check(taken > 20 if not node.containers() else taken == 0,
+              "%d clients with a mark's handle were had" % taken)
 
     def rest(node, process):
         process.say("on")
@@ -101,6 +104,45 @@ def stale_mark():
 
     without(["stale-mark"], more, course)
     within(["stale-mark"], all_counted, course)
+
+
+# The victim waits for input that never comes and never ends.
+KEPT = """mkfifo "$PIPE"; "$0" victim %d private 0<>"$PIPE" &
+read line; kill -9 $!; echo killed; read line""" % SIZE
+
+
+def _counts_nothing(node):
+    for _ in range(1000):  # closes are seen some time after
+        if counted(node) == 0:
+            return
+        node.sync()
+    check(False, "cgpu counts %d bytes of nobody" % counted(node))
+
+
+def takeover():
+    """The handle of another container's client, taken in the moment in which that one's process is
+    killed: the other container would seem to hold the memory for as long as the thief likes."""
+    for with_cgpu in (False, True):
+        with Node() as node, tempfile.TemporaryDirectory(prefix="cgpu-adversary-") as folder:
+            words = ["env", "PIPE=%s/pipe" % folder, "sh", "-c", KEPT] + argv("victim")[:1]
+            victim = (node.run(words, mem="%dMiB" % SIZE, flags=("--gpus", "1"), name="victim")
+                      if with_cgpu else node.exec(words, name="victim"))
+            client = victim.expect(r"^client (\d+) object \d+$").group(1)
+            victim.expect("^holding$")
+            words = argv("takeover", client)
+            attacker = (node.run(words, mem="256MiB", flags=("--gpus", "1"), name="attacker")
+                        if with_cgpu else node.exec(words, name="attacker"))
+            attacker.expect("^first ")
+            victim.say("kill it")
+            last = attacker.expect(r"^last (0x[0-9a-f]+)$").group(1)
+            victim.expect("^killed$")
+            node.wait_used(0, "after the victim's process")
+            if with_cgpu:
+                _counts_nothing(node)
+            check((last == OK) != with_cgpu, "the handle was taken with %s" % last)
+            victim.say("end")
+            victim.end()
+            attacker.end()
 
 
 WAYS = ("event", "address-space", "target", "share-with", "share-of", "dup")
@@ -227,5 +269,5 @@ def rights():
 
 
 main({"heap-free": heap_free, "registered": registered, "registered-card": registered_card,
-      "stale-mark": stale_mark, "inside": inside, "dependants": dependants, "throng": throng,
+      "stale-mark": stale_mark, "takeover": takeover, "inside": inside, "dependants": dependants, "throng": throng,
       "throng-unkillable": throng_unkillable, "rights": rights})

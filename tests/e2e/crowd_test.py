@@ -1,7 +1,7 @@
 """64 containers at once with eight processes each, all of them allocating and freeing: no error,
 never more than was granted, and at the end all books agree.
 
-  crowd_test.py crowd [SECONDS]     of allocating and freeing, after all have started (10)
+  crowd_test.py crowd [SECONDS]     of allocating and freeing, after all have started (60)
 """
 import collections
 import time
@@ -48,7 +48,7 @@ def _start(node, workers):
     return runs, families
 
 
-def crowd(seconds="10"):
+def crowd(seconds="60"):
     with t.Node("v100-16g:%d" % CARDS) as node, w.Workers() as workers:
         runs, families = _start(node, workers)
         everybody = [worker for family in families for worker in family]
