@@ -84,8 +84,9 @@ bool IsDots(std::string_view name) {
 bool HoldsSkipped(int dirfd_of, const std::string& name, const std::string& path, dev_t device,
                   const Skip& skip) {
   const DirPtr dir = OpenDir(dirfd_of, name);
+  const int fd = dir == nullptr ? -1 : dirfd(dir.get());
   struct stat st{};
-  if (dir == nullptr || fstat(dirfd(dir.get()), &st) != 0 || st.st_dev != device) {
+  if (fd < 0 || fstat(fd, &st) != 0 || st.st_dev != device) {
     return false;
   }
   while (const dirent* entry = readdir(dir.get())) {  // NOLINT(concurrency-mt-unsafe): own DIR
@@ -146,7 +147,9 @@ Result<> MirrorEntries(DIR* old, const std::string& path, const std::string& und
         skip(under + name, st)) {
       continue;
     }
-    CGPU_TRY(MirrorEntry({dirfd(old), name, path + "/" + name, under + name}, st, skip));
+    std::string target = path + "/";
+    target += name;
+    CGPU_TRY(MirrorEntry({dirfd(old), name, std::move(target), under + name}, st, skip));
   }
   return {};
 }

@@ -307,6 +307,7 @@ std::vector<Result<std::string>> Registry::AskAll(const std::vector<std::string>
     }
   }
   std::vector<Result<std::string>> answers;
+  answers.reserve(all.size());
   for (std::size_t i = 0; i < all.size(); ++i) {
     answers.push_back(all[i].waits ? NoAnswer(ids[i], EAGAIN) : std::move(all[i].answer));
   }

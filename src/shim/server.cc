@@ -27,6 +27,7 @@ constexpr std::uint64_t kThreadKey = std::uint64_t{1} << 32;  // above every cli
 // one page of a stack, and the copying costs less than a second system call.
 class CallerMemory final : public boundary::TenantMemory {
  public:
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): bytes_ is filled when it is needed
   explicit CallerMemory(const kernel::Caller& caller) : caller_(caller) {}
 
   bool Read(std::uint64_t address, void* into, std::size_t size) override {

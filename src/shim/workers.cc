@@ -41,17 +41,18 @@ bool Server::StartWorker(std::unique_ptr<Pending> first) {
   };
   auto start = std::make_unique<Start>(Start{this, std::move(first)});
   ++workers_;
+  Start* const handed = start.release();  // the new thread's, if there is one
   const bool started = RunDetached(
       [](void* argument) -> void* {
         const std::unique_ptr<Start> own(static_cast<Start*>(argument));
         own->server->Work(std::move(own->first));
         return nullptr;
       },
-      start.get());
+      handed);
   if (started) {
-    (void)start.release();
     return true;
   }
+  start.reset(handed);
   --workers_;
   if (start->first) {
     Run(std::move(start->first));
