@@ -12,14 +12,17 @@
 namespace cgpu::bench {
 namespace {
 
-// Every process on the machine whose name is cgpu-shim.
+// Every process on the machine whose name is cgpu-shim and that has memory: not those that ended
+// and whose parents have not noticed yet.
 std::vector<std::string> Shims() {
   std::vector<std::string> found;
   DIR* proc = opendir("/proc");
   while (const dirent* entry = proc != nullptr ? readdir(proc) : nullptr) {
     if (std::isdigit(static_cast<unsigned char>(entry->d_name[0])) != 0) {
-      const auto comm = ReadFile(std::string("/proc/") + entry->d_name + "/comm");
-      if (comm.ok() && *comm == "cgpu-shim\n") {
+      const std::string folder = std::string("/proc/") + entry->d_name;
+      const auto comm = ReadFile(folder + "/comm");
+      const auto memory = ReadFile(folder + "/statm");
+      if (comm.ok() && *comm == "cgpu-shim\n" && memory.ok() && !memory->starts_with("0 ")) {
         found.emplace_back(entry->d_name);
       }
     }
