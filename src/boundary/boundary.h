@@ -56,10 +56,10 @@ struct Undo {
   std::uint32_t object = 0;
 };
 
-// What a call must have for itself while it is in the driver.
 // Stands for every client that may come into being; no client has this handle.
 inline constexpr std::uint32_t kAnyClient = 0;
 
+// What a call must have for itself while it is in the driver.
 struct Needs {
   std::vector<std::uint32_t> clients;  // state of these changes
   std::optional<ledger::Card> card;

@@ -143,11 +143,12 @@ class Server {
   std::atomic<bool> tracing_{false};
 
   std::atomic<int> workers_{0};
-  std::mutex listen_mutex_;  // guards the rest
+  std::mutex listen_mutex_;  // guards listening_, parked_, calls_
   std::condition_variable called_;
   int listening_ = 0;
   int parked_ = 0;
   int calls_ = 0;  // of parked ones that have not come yet
+
   std::shared_ptr<Reaper> reaper_;
 };
 

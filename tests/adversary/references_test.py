@@ -57,25 +57,24 @@ def heap_free():
     within(["heap-free", 4096], all_counted, course)
 
 
+def _registering(kind):
+    def took_it(node, process):
+        check(process.number(r"^registered (\d+)$") > 0, "the driver registered no %s file" % kind)
+        more_than(LIMIT)(node, process)
+
+    without(["registered", kind, 4096], took_it)
+    within(["registered", kind, 4096], _balanced_and(at_least(LIMIT * 3 // 4)))
+
+
 def registered():
     """A control file with an export that is registered to one with another export: what is imported
     from the first would be taken for what lies on the second."""
-    def took_it(node, process):
-        check(process.number(r"^registered (\d+)$") > 0, "the driver registered no control file")
-        more_than(LIMIT)(node, process)
-
-    without(["registered", "ctl", 4096], took_it)
-    within(["registered", "ctl", 4096], _balanced_and(at_least(LIMIT * 3 // 4)))
+    _registering("ctl")
 
 
 def registered_card():
     """A card's file that is registered to a control file keeps it, and what was exported to it."""
-    def took_it(node, process):
-        check(process.number(r"^registered (\d+)$") > 0, "no card's file was registered")
-        more_than(LIMIT)(node, process)
-
-    without(["registered", "card", 4096], took_it)
-    within(["registered", "card", 4096], _balanced_and(at_least(LIMIT * 3 // 4)))
+    _registering("card")
 
 
 def stale_mark():
