@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "rm/by_branch.h"
 #include "rm/nv_types.h"
 
 namespace cgpu::rm {
@@ -29,8 +30,6 @@ struct DriverVersion {
 [[nodiscard]] std::optional<DriverVersion> ParseDriverVersion(std::string_view text);
 // As the driver itself writes it: two digits at least in the second and third part.
 [[nodiscard]] std::string ToString(DriverVersion version);
-
-enum class Branch { k550, k580 };
 
 // Sizes and counts that differ between branches.
 struct Abi {
