@@ -65,6 +65,9 @@ int Serve(const std::string& name, const std::string& gpus, const std::string& d
   if (!version.ok()) {
     return FailStart(version.error());
   }
+  if (const Result<> fits = CheckDriver(*cards, *version); !fits.ok()) {
+    return FailStart(fits.error());
+  }
   // None of these is destroyed: the process ends in ControlServer::Stop().
   auto* driver = new Driver(std::move(cards).value(), *version, *rm::FindAbi(*version));
   auto* files = new FuseServer(*driver, dir->Mount());

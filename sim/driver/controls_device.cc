@@ -15,17 +15,10 @@ constexpr rm::NvU32 kPciVendorNvidia = 0x10DE;
 constexpr rm::NvU32 kMaxGrInfos = 64;
 constexpr rm::NvU32 kMaxClasses = 1024;
 
-std::vector<rm::NvU32> ClassList(const Card& card) {
-  return {rm::NV01_MEMORY_LOCAL_USER, rm::NV01_MEMORY_SYSTEM,     rm::FERMI_VASPACE_A,
-          rm::NV01_MEMORY_VIRTUAL,    rm::KEPLER_CHANNEL_GROUP_A, rm::FERMI_CONTEXT_SHARE_A,
-          card.model->channel_class,  card.model->compute_class,  card.model->copy_class,
-          card.model->usermode_class};
-}
-
 // device_ctrl.c deviceCtrlCmdGpuGetClasslist_IMPL(): a count of 0 asks for the count.
 NvStatus GetClasslist(ControlCall& call) {
   auto params = call.Get<rm::NV0080_CTRL_GPU_GET_CLASSLIST_PARAMS>();
-  const std::vector<rm::NvU32> classes = ClassList(call.GetCard());
+  const std::span<const rm::NvU32> classes = call.GetCard().model->chip->classes;
   if (params.numClasses != 0 && params.classList != 0) {
     if (params.numClasses < classes.size()) {
       return rm::NV_ERR_INVALID_ARGUMENT;
@@ -39,7 +32,7 @@ NvStatus GetClasslist(ControlCall& call) {
 
 NvStatus GetClasslistV2(ControlCall& call) {
   rm::NV0080_CTRL_GPU_GET_CLASSLIST_V2_PARAMS_V580 params{};
-  const std::vector<rm::NvU32> classes = ClassList(call.GetCard());
+  const std::span<const rm::NvU32> classes = call.GetCard().model->chip->classes;
   params.numClasses = static_cast<rm::NvU32>(classes.size());
   std::copy(classes.begin(), classes.end(), params.classList);
   call.Put(params);
@@ -142,10 +135,10 @@ NvStatus GetPciInfo(ControlCall& call) {
 }
 
 NvStatus GetArchInfo(ControlCall& call) {
-  const CardModel& model = *call.GetCard().model;
+  const Chip& chip = *call.GetCard().model->chip;
   rm::NV2080_CTRL_MC_GET_ARCH_INFO_PARAMS params{};
-  params.architecture = model.architecture;
-  params.implementation = model.implementation;
+  params.architecture = chip.architecture;
+  params.implementation = chip.implementation;
   params.revision = 0xA1;
   call.Put(params);
   return rm::NV_OK;

@@ -73,7 +73,7 @@ void Escapes::Run() {
 CallerView Escapes::ViewForAlloc(rm::NvU32 cls) {
   CallerView view;
   const ClassRule* rule = FindClassRule(cls);
-  if (rule != nullptr && rule->privileged) {
+  if (rule != nullptr && rule->access == ClassAccess::kAdmin) {
     view.admin = caller_.IsAdmin();
   }
   if (cls == rm::NV01_DEVICE_0) {

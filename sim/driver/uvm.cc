@@ -2,7 +2,7 @@
 // else is refused. kernel-open/nvidia-uvm/uvm.c of the driver.
 #include <cerrno>
 
-#include "rm/escape_table.h"
+#include "rm/uvm_table.h"
 #include "sim/driver/bytes.h"
 #include "sim/driver/driver.h"
 

@@ -26,18 +26,11 @@ void PutParams(const AllocRequest& request, const T& params) {
 
 constexpr rm::NvU64 kSystemPage = 4096;
 
-// Is this engine, channel or usermode class one that the card has?
-bool CardHasClass(const CardModel& model, ObjectKind kind, rm::NvU32 cls) {
-  switch (kind) {
-    case ObjectKind::kChannel:
-      return cls == model.channel_class;
-    case ObjectKind::kUserMode:
-      return cls == model.usermode_class;
-    case ObjectKind::kEngine:
-      return cls == model.compute_class || cls == model.copy_class;
-    default:
-      return true;
-  }
+// Is this a class that the card must have, and has not?
+bool CardLacksClass(const CardModel& model, ObjectKind kind, rm::NvU32 cls) {
+  return (kind == ObjectKind::kChannel || kind == ObjectKind::kUserMode ||
+          kind == ObjectKind::kEngine) &&
+         !model.chip->Has(cls);
 }
 
 }  // namespace
@@ -57,7 +50,8 @@ NvStatus DriverModel::Alloc(FileId file, const CallerView& caller, AllocRequest&
   if (status != rm::NV_OK) {
     return status;
   }
-  if (rule->privileged && !caller.admin) {
+  if (rule->access == ClassAccess::kKernel ||
+      (rule->access == ClassAccess::kAdmin && !caller.admin)) {
     return rm::NV_ERR_INSUFFICIENT_PERMISSIONS;
   }
   if (request.parent == 0) {
@@ -88,8 +82,8 @@ NvStatus DriverModel::Alloc(FileId file, const CallerView& caller, AllocRequest&
 
 NvStatus DriverModel::Construct(Client& client, const CallerView& caller, AllocRequest& request,
                                 Object& object) {
-  if (object.card >= 0 && !CardHasClass(*cards_[static_cast<std::size_t>(object.card)].model,
-                                        object.kind, object.cls)) {
+  if (object.card >= 0 && CardLacksClass(*cards_[static_cast<std::size_t>(object.card)].model,
+                                         object.kind, object.cls)) {
     return rm::NV_ERR_INVALID_CLASS;
   }
   switch (object.kind) {

@@ -5,22 +5,105 @@
 #include <cstdio>
 #include <optional>
 
-#include "rm/nv_classes.h"
-
 namespace cgpu::sim {
 namespace {
 
+// From src/common/sdk/nvidia/inc/ctrl/ctrl2080/ctrl2080fb.h, NV2080_CTRL_FB_INFO_RAM_TYPE_*:
+constexpr rm::NvU32 kHbm2 = 0xF;
+constexpr rm::NvU32 kGddr6 = 0x11;
+constexpr rm::NvU32 kHbm3 = 0x14;
+
+constexpr rm::NvU32 kMiB32 = 1U << 20;
+
 // Memory: the totals of Alibaba Cloud's cGPU documentation (V100) and of nvidia-smi as published
-// for T4 and A10. PCI ids: https://pci-ids.ucw.cz. Architecture and implementation: NVIDIA/
-// open-gpu-kernel-modules src/common/sdk/nvidia/inc/ctrl/ctrl2080/ctrl2080mc.h. Classes: the same
-// tree's src/nvidia/generated/g_allclasses.h (V100: the published Volta class headers).
+// for the others. PCI ids and the drivers that know a card: NVIDIA/open-gpu-kernel-modules
+// src/nvidia/generated/g_nv_name_released.h of the releases (H200: not in 535.288.01 and 550.78,
+// but in 550.90.07; V100: in 580.95.05 and not in 590.44.01). Units: NVIDIA's data sheets.
 constexpr CardModel kModels[] = {
-    {"v100-16g", "Tesla V100-SXM2-16GB", 16160, 0x1DB1, 0x121210DE, 0x140, 0x0, 16384,
-     rm::VOLTA_CHANNEL_GPFIFO_A, rm::VOLTA_COMPUTE_A, rm::VOLTA_DMA_COPY_A, rm::VOLTA_USERMODE_A},
-    {"t4", "Tesla T4", 15360, 0x1EB8, 0x12A210DE, 0x160, 0x4, 256, rm::TURING_CHANNEL_GPFIFO_A,
-     rm::TURING_COMPUTE_A, rm::TURING_DMA_COPY_A, rm::TURING_USERMODE_A},
-    {"a10", "NVIDIA A10", 23028, 0x2236, 0x148210DE, 0x170, 0x2, 32768, rm::AMPERE_CHANNEL_GPFIFO_A,
-     rm::AMPERE_COMPUTE_B, rm::AMPERE_DMA_COPY_B, rm::AMPERE_USERMODE_A},
+    {"v100-16g",
+     "Tesla V100-SXM2-16GB",
+     16160,
+     0x1DB1,
+     0x121210DE,
+     &kGv100,
+     16384,
+     6,
+     80,
+     6 * kMiB32,
+     4096,
+     kHbm2,
+     {},
+     590},
+    {"t4",
+     "Tesla T4",
+     15360,
+     0x1EB8,
+     0x12A210DE,
+     &kTu104,
+     256,
+     5,
+     40,
+     4 * kMiB32,
+     256,
+     kGddr6,
+     {},
+     0},
+    {"a10",
+     "NVIDIA A10",
+     23028,
+     0x2236,
+     0x148210DE,
+     &kGa102,
+     32768,
+     6,
+     72,
+     6 * kMiB32,
+     384,
+     kGddr6,
+     {},
+     0},
+    {"a100-80g",
+     "NVIDIA A100-SXM4-80GB",
+     81920,
+     0x20B2,
+     0x146310DE,
+     &kGa100,
+     131072,
+     7,
+     108,
+     40 * kMiB32,
+     5120,
+     kHbm2,
+     {},
+     0},
+    {"h100",
+     "NVIDIA H100 80GB HBM3",
+     81559,
+     0x2330,
+     0x16C110DE,
+     &kGh100,
+     131072,
+     8,
+     132,
+     50 * kMiB32,
+     5120,
+     kHbm3,
+     {},
+     0},
+    {"h200",
+     "NVIDIA H200",
+     143771,
+     0x2335,
+     0x18BE10DE,
+     &kGh100,
+     262144,
+     8,
+     132,
+     50 * kMiB32,
+     6144,
+     kHbm3,
+     {550, 90, 7},
+     0},
 };
 
 std::string KnownModels() {
@@ -163,6 +246,23 @@ Result<std::vector<Card>> ParseCards(std::string_view spec, std::string_view nod
     }
     rest = rest.substr(comma + 1);
   }
+}
+
+Result<> CheckDriver(const std::vector<Card>& cards, rm::DriverVersion driver) {
+  for (const Card& card : cards) {
+    const CardModel& model = *card.model;
+    if (driver < model.first_driver) {
+      return Error{Code::kInvalid, 0,
+                   "driver " + rm::ToString(driver) + " never drove the " + std::string(model.name),
+                   "choose a driver from " + rm::ToString(model.first_driver) + " on"};
+    }
+    if (model.first_branch_without != 0 && driver.major >= model.first_branch_without) {
+      return Error{Code::kInvalid, 0,
+                   "driver " + rm::ToString(driver) + " never drove the " + std::string(model.name),
+                   "choose a driver before " + std::to_string(model.first_branch_without)};
+    }
+  }
+  return {};
 }
 
 }  // namespace cgpu::sim

@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "base/result.h"
+#include "rm/abi.h"
 #include "rm/nv_types.h"
+#include "sim/model/chip.h"
 
 namespace cgpu::sim {
 
@@ -24,13 +26,15 @@ struct CardModel {
   rm::NvU64 memory_mib;   // total as nvidia-smi prints it for this card
   rm::NvU16 pci_device;
   rm::NvU32 pci_subsystem;
-  rm::NvU32 architecture;  // NV2080_CTRL_MC_ARCH_INFO_ARCHITECTURE_*
-  rm::NvU32 implementation;
+  const Chip* chip;
   rm::NvU64 bar1_mib;
-  rm::NvU32 channel_class;
-  rm::NvU32 compute_class;
-  rm::NvU32 copy_class;
-  rm::NvU32 usermode_class;
+  rm::NvU32 gpcs;  // switched on, as all of these
+  rm::NvU32 sms;   // two in a TPC
+  rm::NvU32 l2_bytes;
+  rm::NvU32 bus_width;
+  rm::NvU32 ram_type;              // NV2080_CTRL_FB_INFO_RAM_TYPE_*
+  rm::DriverVersion first_driver;  // the first release of its branch that lists the card, or 0
+  unsigned first_branch_without;   // 0: none yet
 };
 
 [[nodiscard]] std::span<const CardModel> CardModels();
@@ -52,6 +56,9 @@ struct Card {
 // card's index alone, so a node started again has the same ones. kInvalid says what is wrong and
 // lists the known models.
 [[nodiscard]] Result<std::vector<Card>> ParseCards(std::string_view spec, std::string_view node);
+
+// kInvalid names the first card that the release never drove.
+[[nodiscard]] Result<> CheckDriver(const std::vector<Card>& cards, rm::DriverVersion driver);
 
 }  // namespace cgpu::sim
 

@@ -37,7 +37,7 @@ std::optional<rm::NvU32> ContextBufferSize(const CardModel& model, rm::NvU32 eng
 }
 
 rm::NvU32 MaxSubcontexts(const CardModel& model) {
-  return model.architecture >= 0x160 ? 64 : 8;
+  return model.chip->architecture >= 0x160 ? 64 : 8;
 }
 
 rm::NvU64 ContextGroupBytesOf(const CardModel& model) {

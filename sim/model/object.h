@@ -30,10 +30,12 @@ enum class ObjectKind {
   kChannelGroup,
   kContextShare,
   kChannel,
-  kEngine,  // compute, copy
+  kEngine,  // compute, copy, graphics, video
   kUserMode,
   kEvent,
   kContextDma,
+  kDebugger,
+  kOther,  // it exists, and nothing is known of it
 };
 
 // A CPU mapping that MAP_MEMORY made.

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "rm/nv_structs.h"
+#include "rm/uvm_table.h"
 
 namespace cgpu::rm {
 namespace {
@@ -127,66 +128,6 @@ constexpr bool kRowsAscend = std::is_sorted(
     kRows.begin(), kRows.end(), [](const auto& x, const auto& y) { return x.nr < y.nr; });
 static_assert(kRowsAscend);
 
-#define CGPU_UVM(number, name, on_550) {number, #name, on_550, true}
-
-constexpr auto kUvmRows = std::to_array<UvmRow>({
-    CGPU_UVM(23, UVM_CREATE_RANGE_GROUP, true),
-    CGPU_UVM(24, UVM_DESTROY_RANGE_GROUP, true),
-    CGPU_UVM(25, UVM_REGISTER_GPU_VASPACE, true),
-    CGPU_UVM(26, UVM_UNREGISTER_GPU_VASPACE, true),
-    CGPU_UVM(27, UVM_REGISTER_CHANNEL, true),
-    CGPU_UVM(28, UVM_UNREGISTER_CHANNEL, true),
-    CGPU_UVM(29, UVM_ENABLE_PEER_ACCESS, true),
-    CGPU_UVM(30, UVM_DISABLE_PEER_ACCESS, true),
-    CGPU_UVM(31, UVM_SET_RANGE_GROUP, true),
-    CGPU_UVM(33, UVM_MAP_EXTERNAL_ALLOCATION, true),
-    CGPU_UVM(34, UVM_FREE, true),
-    CGPU_UVM(37, UVM_REGISTER_GPU, true),
-    CGPU_UVM(38, UVM_UNREGISTER_GPU, true),
-    CGPU_UVM(39, UVM_PAGEABLE_MEM_ACCESS, true),
-    CGPU_UVM(40, UVM_PREVENT_MIGRATION_RANGE_GROUPS, true),
-    CGPU_UVM(41, UVM_ALLOW_MIGRATION_RANGE_GROUPS, true),
-    CGPU_UVM(42, UVM_SET_PREFERRED_LOCATION, true),
-    CGPU_UVM(43, UVM_UNSET_PREFERRED_LOCATION, true),
-    CGPU_UVM(44, UVM_ENABLE_READ_DUPLICATION, true),
-    CGPU_UVM(45, UVM_DISABLE_READ_DUPLICATION, true),
-    CGPU_UVM(46, UVM_SET_ACCESSED_BY, true),
-    CGPU_UVM(47, UVM_UNSET_ACCESSED_BY, true),
-    CGPU_UVM(51, UVM_MIGRATE, true),
-    CGPU_UVM(53, UVM_MIGRATE_RANGE_GROUP, true),
-    CGPU_UVM(54, UVM_ENABLE_SYSTEM_WIDE_ATOMICS, true),
-    CGPU_UVM(55, UVM_DISABLE_SYSTEM_WIDE_ATOMICS, true),
-    CGPU_UVM(56, UVM_TOOLS_INIT_EVENT_TRACKER, true),
-    CGPU_UVM(57, UVM_TOOLS_SET_NOTIFICATION_THRESHOLD, true),
-    CGPU_UVM(58, UVM_TOOLS_EVENT_QUEUE_ENABLE_EVENTS, true),
-    CGPU_UVM(59, UVM_TOOLS_EVENT_QUEUE_DISABLE_EVENTS, true),
-    CGPU_UVM(60, UVM_TOOLS_ENABLE_COUNTERS, true),
-    CGPU_UVM(61, UVM_TOOLS_DISABLE_COUNTERS, true),
-    CGPU_UVM(62, UVM_TOOLS_READ_PROCESS_MEMORY, true),
-    CGPU_UVM(63, UVM_TOOLS_WRITE_PROCESS_MEMORY, true),
-    CGPU_UVM(64, UVM_TOOLS_GET_PROCESSOR_UUID_TABLE, true),
-    CGPU_UVM(65, UVM_MAP_DYNAMIC_PARALLELISM_REGION, true),
-    CGPU_UVM(66, UVM_UNMAP_EXTERNAL, true),
-    CGPU_UVM(67, UVM_TOOLS_FLUSH_EVENTS, true),
-    CGPU_UVM(68, UVM_ALLOC_SEMAPHORE_POOL, true),
-    CGPU_UVM(69, UVM_CLEAN_UP_ZOMBIE_RESOURCES, true),
-    CGPU_UVM(70, UVM_PAGEABLE_MEM_ACCESS_ON_GPU, true),
-    CGPU_UVM(71, UVM_POPULATE_PAGEABLE, true),
-    CGPU_UVM(72, UVM_VALIDATE_VA_RANGE, true),
-    CGPU_UVM(73, UVM_CREATE_EXTERNAL_RANGE, true),
-    CGPU_UVM(74, UVM_MAP_EXTERNAL_SPARSE, true),
-    CGPU_UVM(75, UVM_MM_INITIALIZE, true),
-    CGPU_UVM(76, UVM_TOOLS_INIT_EVENT_TRACKER_V2, false),
-    CGPU_UVM(77, UVM_TOOLS_GET_PROCESSOR_UUID_TABLE_V2, false),
-    CGPU_UVM(78, UVM_ALLOC_DEVICE_P2P, false),
-    CGPU_UVM(79, UVM_CLEAR_ALL_ACCESS_COUNTERS, false),
-    CGPU_UVM(80, UVM_DISCARD, false),
-    CGPU_UVM(0x30000001, UVM_INITIALIZE, true),
-    CGPU_UVM(0x30000002, UVM_DEINITIALIZE, true),
-});
-
-#undef CGPU_UVM
-
 }  // namespace
 
 std::span<const EscapeRow> EscapeRows() {
@@ -248,16 +189,6 @@ std::optional<std::size_t> StatusOffset(NvU8 nr, std::size_t size) {
     default:
       return std::nullopt;
   }
-}
-
-std::span<const UvmRow> UvmRows() {
-  return kUvmRows;
-}
-
-const UvmRow* FindUvm(NvU32 request) {
-  const auto* row = std::lower_bound(kUvmRows.begin(), kUvmRows.end(), request,
-                                     [](const UvmRow& x, NvU32 y) { return x.request < y; });
-  return row != kUvmRows.end() && row->request == request ? row : nullptr;
 }
 
 bool AnyDriverAccepts(NvU32 request) {

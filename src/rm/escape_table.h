@@ -1,4 +1,4 @@
-// Which ioctls the driver accepts: one row per escape number, and the whole numbers of nvidia-uvm.
+// Which ioctls the driver accepts: one row per escape number.
 //
 // Pure data and look-ups; thread-safe.
 #ifndef CGPU_RM_ESCAPE_TABLE_H_
@@ -69,21 +69,6 @@ struct EscapeRow {
 [[nodiscard]] bool EscapeAcceptsSize(const Abi& abi, NvU8 nr, NvU32 size);
 // Where the in-band NV_STATUS lies in parameters of an accepted size; nullopt: they have none.
 [[nodiscard]] std::optional<std::size_t> StatusOffset(NvU8 nr, std::size_t size);
-
-struct UvmRow {
-  NvU32 request;
-  std::string_view name;
-  bool on_550;
-  bool on_580;
-};
-
-// The numbers nvidia-uvm and nvidia-uvm-tools route (kernel-open/nvidia-uvm/uvm.c, uvm_tools.c).
-[[nodiscard]] std::span<const UvmRow> UvmRows();
-[[nodiscard]] const UvmRow* FindUvm(NvU32 request);
-// Built-in tests of nvidia-uvm, reachable when the module was loaded with uvm_enable_builtin_tests
-// (kernel-open/nvidia-uvm/uvm_test_ioctl.h: UVM_TEST_IOCTL_BASE).
-inline constexpr NvU32 kUvmTestFirst = 200;
-inline constexpr NvU32 kUvmTestLast = 311;
 
 // Does any supported driver handle an ioctl with this request number on any of its files? The
 // answer depends on the low 32 bits alone, as the kernel's does; type and direction bits are

@@ -8,6 +8,7 @@
 #include "rm/fb_info.h"
 #include "rm/nv_status.h"
 #include "rm/nv_structs.h"
+#include "rm/uvm_table.h"
 
 namespace cgpu::rm {
 namespace {
@@ -82,7 +83,8 @@ TEST(AnyDriverAccepts, KnowsTheWholeNumbersOfUvm) {
   EXPECT_TRUE(AnyDriverAccepts(UVM_INITIALIZE));
   EXPECT_TRUE(AnyDriverAccepts(kUvmTestFirst));
   EXPECT_EQ(FindUvm(32), nullptr);
-  EXPECT_FALSE(FindUvm(80)->on_550);
+  EXPECT_EQ(UvmParamSize(Branch::k570, 80), 0U);
+  EXPECT_EQ(UvmParamSize(Branch::k580, 80), 32U);
 }
 
 TEST(Controls, SizesByBranch) {
