@@ -11,7 +11,7 @@ fuzz_one() {
   corpus=$build/corpus/$name
   log=$build/fuzz/$name.log
   mkdir -p "$corpus"
-  if ! "$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+  if ! "$target" -max_total_time="$seconds" -len_control=0 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
     -artifact_prefix="$build/fuzz/$name." "$corpus" "tests/fuzz/corpus/$name" >"$log" 2>&1; then
     tail -n 40 "$log"
     echo "fuzz: $name failed"
