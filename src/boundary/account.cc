@@ -158,8 +158,8 @@ std::optional<Undo> Boundary::AccountVidHeap(Call& call, Decision& decision) {
     default:
       break;
   }
-  // Every function reports the heap's size and what is free of it.
-  if (decision.card) {
+  // The heap's size and what is free of it; the other functions tell neither.
+  if (head.function == rm::NVOS32_FUNCTION_INFO && decision.card) {
     head = Load<rm::NVOS32_PARAMETERS>(call.image);
     const std::uint64_t limit = ledger_.Limit(*decision.card);
     head.total = limit;

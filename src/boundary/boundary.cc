@@ -330,11 +330,14 @@ Decision Boundary::DecideShare(Call& call, Decision decision) {
 Decision Boundary::DecideVidHeap(Call& call, Decision decision) {
   const auto head = Load<rm::NVOS32_PARAMETERS>(call.image);
   const auto parent = ledger_.Find(decision.client, head.hObjectParent);
-  if (!parent) {
+  // The driver frees without a look at the parent (rmapi_deprecated_vidheapctrl.c).
+  if (!parent && head.function != rm::NVOS32_FUNCTION_FREE) {
     return Answer(call, rm::NV_ERR_INVALID_OBJECT_PARENT, "VID_HEAP_CONTROL on an unknown object");
   }
-  decision.object = parent->ref;
-  decision.card = parent->card;
+  if (parent) {
+    decision.object = parent->ref;
+    decision.card = parent->card;
+  }
   switch (head.function) {
     case rm::NVOS32_FUNCTION_ALLOC_SIZE: {
       const auto& alloc = head.data.AllocSize;

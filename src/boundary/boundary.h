@@ -134,8 +134,10 @@ class Boundary {
   void FilterActiveDevices(Bytes& bytes) const;
   void RewriteRegions(Bytes& bytes, ledger::Card card) const;
   void HideUuidInfo(Call& call) const;
+  // Of processes that use the class; NV20_SUBDEVICE_0: that use the card.
   [[nodiscard]] std::vector<std::uint32_t> PidsOnCard(
-      ledger::Card card, const std::map<ledger::ProcessKey, std::uint32_t>& pids) const;
+      ledger::Card card, std::uint32_t cls,
+      const std::map<ledger::ProcessKey, std::uint32_t>& pids) const;
 
   const rm::Abi& abi_;
   std::vector<CardIds> cards_;
