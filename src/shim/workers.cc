@@ -25,7 +25,8 @@ bool RunDetached(void* (*entry)(void*), void* argument) {
 
 }  // namespace
 
-void Server::Start(kernel::NotifyListener listener) {
+void Server::Start(kernel::NotifyListener listener, unsigned first_pid) {
+  first_pid_ = static_cast<pid_t>(first_pid);
   listener_.emplace(std::move(listener));
   std::thread([reaper = reaper_] { reaper->Loop(); }).detach();
   const std::lock_guard lock(listen_mutex_);
