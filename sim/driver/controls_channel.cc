@@ -8,7 +8,7 @@ namespace {
 constexpr rm::NvU64 kDefaultTimesliceUs = 1049;  // kernel_fifo_gv100.c: 128 << 3 units of 1024 ns
 
 NvStatus Schedule(ControlCall& call) {
-  call.object.scheduled = call.Get<rm::NVA06C_CTRL_GPFIFO_SCHEDULE_PARAMS_V550>().bEnable != 0;
+  call.object.scheduled = call.Get<rm::NVA06C_CTRL_GPFIFO_SCHEDULE_PARAMS_V535>().bEnable != 0;
   return rm::NV_OK;
 }
 
