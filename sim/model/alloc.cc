@@ -25,6 +25,8 @@ void PutParams(const AllocRequest& request, const T& params) {
 }
 
 constexpr rm::NvU64 kSystemPage = 4096;
+// NV_VASPACE_ALLOCATION_FLAGS_IS_EXTERNALLY_OWNED in src/common/sdk/nvidia/inc/nvos.h
+constexpr rm::NvU32 kVaSpaceExternallyOwned = 1U << 3;
 
 // Is this a class that the card must have, and has not?
 bool CardLacksClass(const CardModel& model, ObjectKind kind, rm::NvU32 cls) {
@@ -112,6 +114,12 @@ NvStatus DriverModel::Construct(Client& client, const CallerView& caller, AllocR
     }
     case ObjectKind::kEvent:
       return ConstructEvent(client, request, object);
+    case ObjectKind::kVaSpace: {
+      const auto params = Params<rm::NV_VASPACE_ALLOCATION_PARAMETERS_V550>(request);
+      object.vaspace = std::make_shared<VaSpace>();
+      object.vaspace->externally_owned = (params.flags & kVaSpaceExternallyOwned) != 0;
+      return rm::NV_OK;
+    }
     default:
       return rm::NV_OK;
   }
@@ -180,6 +188,7 @@ NvStatus DriverModel::ConstructMemory(AllocRequest& request, Object& object) {
   params.offset = (next_block_ * rm::kPageHuge) % memory.Total();
   object.block =
       std::make_shared<Block>(next_block_++, object.card, params.size, Charge(memory, bytes));
+  object.block->page_size = rm::VidmemPageSize(size.size, size.attr, size.attr2);
   object.owns_block = true;
   PutParams(request, params);
   return rm::NV_OK;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "rm/nv_types.h"
+#include "rm/vidmem.h"
 
 namespace cgpu::sim {
 
@@ -79,7 +80,8 @@ struct Block {
   const int card;          // index, or -1 for system memory
   const rm::NvU64 length;  // what the driver says its size is
   const Charge charge;
-  std::shared_ptr<Pages> pages;  // made when first touched
+  rm::NvU64 page_size = rm::kPage4K;  // memdescGetPageSize()
+  std::shared_ptr<Pages> pages;       // made when first touched
 };
 
 // A channel group and its context buffers on the card, shared like a block.
@@ -88,6 +90,12 @@ struct Group {
 
   const int card;
   const Charge charge;
+};
+
+// An address space of a card, shared by its duplicates.
+struct VaSpace {
+  bool externally_owned = false;  // NV_VASPACE_ALLOCATION_FLAGS_IS_EXTERNALLY_OWNED
+  bool page_directory_set = false;
 };
 
 }  // namespace cgpu::sim

@@ -53,9 +53,10 @@ struct Object {
   std::set<rm::NvHandle> children;
   std::set<rm::NvHandle> dependants;  // freed with it though not below it
   std::set<rm::NvHandle> depends_on;
-  std::shared_ptr<Block> block;  // kMemory
-  bool owns_block = false;       // it was allocated, not duplicated
-  std::shared_ptr<Group> group;  // kChannelGroup; kChannel without a group above it
+  std::shared_ptr<Block> block;      // kMemory
+  bool owns_block = false;           // it was allocated, not duplicated
+  std::shared_ptr<Group> group;      // kChannelGroup; kChannel without a group above it
+  std::shared_ptr<VaSpace> vaspace;  // kVaSpace
   std::vector<Mapping> mappings;
   // Set by RM_SHARE; while empty, the default holds: the same process may duplicate.
   std::optional<std::vector<rm::RS_SHARE_POLICY>> share;

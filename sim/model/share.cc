@@ -111,6 +111,7 @@ NvStatus DriverModel::Dup(FileId file, DupRequest& request) {
   copy.card = object->card;
   copy.block = object->block;
   copy.group = object->group;
+  copy.vaspace = object->vaspace;
   const bool under_subdevice = source->objects.at(object->parent).kind == ObjectKind::kSubdevice;
   const bool to_subdevice = target->objects.at(request.parent).kind == ObjectKind::kSubdevice;
   if (object->kind == ObjectKind::kMemory && under_subdevice != to_subdevice) {
