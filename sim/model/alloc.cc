@@ -115,7 +115,7 @@ NvStatus DriverModel::Construct(Client& client, const CallerView& caller, AllocR
     case ObjectKind::kEvent:
       return ConstructEvent(client, request, object);
     case ObjectKind::kVaSpace: {
-      const auto params = Params<rm::NV_VASPACE_ALLOCATION_PARAMETERS_V550>(request);
+      const auto params = Params<rm::NV_VASPACE_ALLOCATION_PARAMETERS_V535>(request);
       object.vaspace = std::make_shared<VaSpace>();
       object.vaspace->externally_owned = (params.flags & kVaSpaceExternallyOwned) != 0;
       return rm::NV_OK;

@@ -284,9 +284,8 @@ bool Boundary::OwnsNamedClient(const Call& call, Decision& decision) const {
 Decision Boundary::DecideInSpace(Call& call, Decision decision, UvmSpace& space) {
   switch (FindRule(call.uvm_request)->effect) {
     case Effect::kRegisterGpu: {
-      // The names are those of an instance of a divided card, which is not supported; -1 and 0
-      // otherwise.
-      if (call.fd->number >= 0 && !OwnsNamedClient(call, decision)) {
+      // The client is that of an instance of a divided card; 0 otherwise.
+      if (call.client != 0 && !OwnsNamedClient(call, decision)) {
         return AnswerUvm(call, rm::NV_ERR_INVALID_ARGUMENT);
       }
       decision.card = CardOfUuid(Load<rm::NvProcessorUuid>(call.image));
