@@ -51,7 +51,7 @@ class UvmProcess : public Process {
   }
   rm::NvHandle AllocVaSpace(rm::NvU32 flags = kExternallyOwned) {
     rm::NV_VASPACE_ALLOCATION_PARAMETERS_V580 params{};
-    params.v550.flags = flags;
+    params.v535.flags = flags;
     return Alloc(device, rm::FERMI_VASPACE_A, params);
   }
   rm::NvStatus RegisterVaSpace(rm::NvHandle of_client, rm::NvHandle vaspace) {
