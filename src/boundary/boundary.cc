@@ -233,6 +233,7 @@ Decision Boundary::Reserve(Call& call, Decision decision, ledger::Kind kind, std
         Answer(call, memory ? rm::NV_ERR_NO_MEMORY : rm::NV_ERR_INSUFFICIENT_RESOURCES,
                memory ? "memory over the limit" : "objects over a bound");
     refusal.over_limit = memory;
+    refusal.card = card;
     return refusal;
   }
   decision.reservation = std::move(*reservation);

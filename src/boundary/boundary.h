@@ -45,7 +45,8 @@ struct Decision {
   };
   Action action = Action::kFail;
   int error = 0;
-  // Set when memory was refused: worth another try after a look at what has been closed meanwhile.
+  // Set when memory was refused, on `card`: worth another try after a look at what has been closed
+  // meanwhile.
   bool over_limit = false;
   // For Account().
   ledger::Reservation reservation;
@@ -139,7 +140,7 @@ class Boundary {
   [[nodiscard]] bool OwnsNamedClient(const Call& call, Decision& decision) const;
   [[nodiscard]] std::set<ledger::Card> ManagedCards() const;
   Decision AnswerUvm(Call& call, std::uint32_t status);
-  Decision NoMemory(Call& call);
+  Decision NoMemory(Call& call, ledger::Card card);
   Decision DecideUvm(Call& call);
   Decision DecideInSpace(Call& call, Decision decision, UvmSpace& space);
   Decision DecideRegisterChannel(Call& call, Decision decision, UvmSpace& space);

@@ -294,7 +294,7 @@ Decision Boundary::DecideInSpace(Call& call, Decision decision, UvmSpace& space)
       }
       std::set<ledger::Card> cards = ManagedCards();
       cards.insert(*decision.card);
-      return managed_.SetCards(cards) ? std::move(decision) : NoMemory(call);
+      return managed_.SetCards(cards) ? std::move(decision) : NoMemory(call, *decision.card);
     }
     case Effect::kRegisterVaSpace:
       if (!OwnsNamedClient(call, decision)) {
@@ -337,9 +337,10 @@ std::set<ledger::Card> Boundary::ManagedCards() const {
   return cards;
 }
 
-Decision Boundary::NoMemory(Call& call) {
+Decision Boundary::NoMemory(Call& call, ledger::Card card) {
   Decision refusal = Answer(call, rm::NV_ERR_NO_MEMORY, "memory over the limit");
   refusal.over_limit = true;
+  refusal.card = card;
   return refusal;
 }
 
@@ -352,17 +353,15 @@ Decision Boundary::ReserveTables(Call& call, Decision decision, UvmSpace& space)
   }
   const std::uint64_t root =
       decision.card && !space.va_spaces().contains(*decision.card) ? PageTables::kTableBytes : 0;
-  bool fits = true;
-  for (ledger::Card card = 0; card < cards_.size() && fits; ++card) {
+  for (ledger::Card card = 0; card < cards_.size(); ++card) {
     const bool own = decision.card == card;
-    fits = ledger_.SetExtra(key, card, space.Bytes(card) + (own ? root : 0)).ok();
+    if (!ledger_.SetExtra(key, card, space.Bytes(card) + (own ? root : 0)).ok()) {
+      DropPlan(call, decision, space);
+      ledger_.Cancel(decision.reservation);
+      return NoMemory(call, card);
+    }
   }
-  if (fits) {
-    return decision;
-  }
-  DropPlan(call, decision, space);
-  ledger_.Cancel(decision.reservation);
-  return NoMemory(call);
+  return decision;
 }
 
 void Boundary::DropPlan(const Call& call, const Decision& decision, UvmSpace& space) {

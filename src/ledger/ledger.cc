@@ -108,6 +108,12 @@ void Ledger::ForceExtra(ExtraKey key, Card card, std::uint64_t bytes) {
   }
 }
 
+void Ledger::TakeBackDenial(Card card) {
+  if (card < cards_.size() && cards_[card].denied > 0) {
+    --cards_[card].denied;
+  }
+}
+
 Result<> Ledger::CheckRoom(Card card, std::uint64_t bytes) {
   CardState& state = cards_[card];
   const std::uint64_t room = Room(state.limit, state.used + state.reserved);

@@ -208,6 +208,9 @@ class Ledger {
   // The last close of `file`: its clients and its exports go.
   void CloseFile(FileKey file);
 
+  // The last refusal for memory on the card is none: it is asked for again.
+  void TakeBackDenial(Card card);
+
   // What `key` takes of the card from now on, in place of what it took before; 0: nothing.
   // kExhausted: it would grow and that passes the limit (counted). kNotFound: no such card.
   [[nodiscard]] Result<> SetExtra(ExtraKey key, Card card, std::uint64_t bytes);

@@ -346,6 +346,8 @@ TEST_F(LedgerTest, ExtrasCountWithObjectsAndAreReplacedAsAWhole) {
   EXPECT_EQ(ledger_.UsageByProcess(0)[1].extra_bytes, 300U);
   EXPECT_EQ(CodeOf(ledger_.SetExtra(key, 0, 401)), Code::kExhausted);
   EXPECT_EQ(ledger_.Denied(0), 1U);
+  ledger_.TakeBackDenial(0);
+  EXPECT_EQ(ledger_.Denied(0), 0U);
   EXPECT_EQ(ledger_.Extra(key, 0), 300U);
   ASSERT_TRUE(ledger_.SetExtra(key, 0, 400).ok());
   EXPECT_EQ(CodeOf(ledger_.Reserve(Kind::kMemory, 0, 1)), Code::kExhausted);

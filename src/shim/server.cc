@@ -384,6 +384,10 @@ int Server::SeeThrough(Pending& pending, bool* copy_out) {
   }
   Decision decision = decide();
   if (decision.over_limit && Reconcile()) {
+    {
+      const std::lock_guard lock(state_mutex_);
+      ledger_.TakeBackDenial(decision.card.value_or(0));
+    }
     decision = decide();
   }
   int error = decision.error;
