@@ -173,7 +173,8 @@ void Server::ForgetMappings(ledger::ProcessKey process) {
   for (const auto& file : uvm_files_.All()) {
     boundary::Call call =
         OwnCall(file->key, rm::UVM_CLEAN_UP_ZOMBIE_RESOURCES, abi_, std::uint32_t{0});
-    if (ExecuteUvm(file->file.get(), call) != 0 || boundary::StatusOf(call) != rm::NV_OK) {
+    const int error = ExecuteUvm(file->file.get(), call);
+    if (error != ENOTCONN && (error != 0 || boundary::StatusOf(call) != rm::NV_OK)) {
       return;
     }
   }
@@ -227,8 +228,10 @@ bool Server::IsHeld(const UvmFile& file) const {
 // Asks the driver to give back what is in the space, by requests that the boundary accounts as a
 // tenant's. The tables' order: what holds others goes last.
 bool Server::EndSpace(const std::shared_ptr<UvmFile>& file) {
+  bool driver_ended = false;  // a simulated one: it holds nothing any more
   const auto run = [&](boundary::Call call) {
     const int error = ExecuteUvm(file->file.get(), call);
+    driver_ended = driver_ended || error == ENOTCONN;
     const std::lock_guard lock(state_mutex_);
     boundary::Decision decision;
     (void)boundary_.Account(call, decision, error, {});
@@ -271,7 +274,8 @@ bool Server::EndSpace(const std::shared_ptr<UvmFile>& file) {
   }
   const std::lock_guard lock(state_mutex_);
   const boundary::UvmSpace* space = boundary_.FindSpace(file->key);
-  if (space->ranges() != 0 || !space->Channels().empty() || !space->gpus().empty()) {
+  if (!driver_ended &&
+      (space->ranges() != 0 || !space->Channels().empty() || !space->gpus().empty())) {
     uvm_files_.PutBack(file);  // something is in use still: another time
     return false;
   }

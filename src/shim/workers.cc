@@ -123,11 +123,11 @@ void Server::Work(std::unique_ptr<Pending> first) {
   }
   while (Listen()) {
     const auto notification = listener_->Receive();
+    if (!notification.ok() && listener_->Ended()) {
+      break;  // nobody is left to listen for; housekeeping ends the process
+    }
     StopListening();
     if (!notification.ok()) {
-      if (listener_->Ended()) {
-        break;  // housekeeping ends the process
-      }
       continue;  // the caller died
     }
     if (auto pending = Prepare(*notification)) {
