@@ -24,6 +24,10 @@ constexpr ledger::FileKey kClientsFile = 1;
 std::optional<Undo> Boundary::Account(Call& call, Decision& decision, int error,
                                       const std::map<ledger::ProcessKey, std::uint32_t>& pids) {
   const auto status = StatusOf(call);
+  if (call.uvm_request != 0) {
+    AccountUvm(call, decision, error == 0 && status == rm::NV_OK);
+    return std::nullopt;
+  }
   if (error != 0 || (status && *status != rm::NV_OK)) {
     ledger_.Cancel(decision.reservation);
     return std::nullopt;

@@ -99,7 +99,8 @@ void Boundary::RewritePidInfo(Bytes& bytes, ledger::Card card,
     memory = {};
     for (const auto& [process, pid] : pids) {
       if (const auto used = usage.find(process); pid == entry.pid && used != usage.end()) {
-        memory.memPrivate += used->second.private_bytes + used->second.context_bytes;
+        memory.memPrivate +=
+            used->second.private_bytes + used->second.context_bytes + used->second.extra_bytes;
         memory.memSharedOwned += used->second.shared_owned_bytes;
         memory.memSharedDuped += used->second.shared_duped_bytes;
       }
