@@ -24,6 +24,7 @@ struct ControlCall {
   rm::NvU32 cmd;
   std::span<std::byte> params;    // as many bytes as the command's table says
   std::span<std::byte> embedded;  // what the row's embedded pointer led to
+  rm::NvP64& embedded_target;     // where `embedded` is written back to
 
   [[nodiscard]] const Card& GetCard() const {
     return model.Cards()[static_cast<std::size_t>(object.card)];

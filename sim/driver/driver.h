@@ -81,6 +81,8 @@ class Driver {
   void ReadSecondLevel(Call& call, Caller& caller);
   void ReadControl(Call& call, Caller& caller);
   void ReadAlloc(Call& call, Caller& caller);
+  static void ReadIdleChannels(Call& call, Caller& caller);
+  static void TouchPages(Call& call, rm::NvP64 address, rm::NvU64 limit, Caller& caller);
 
   const rm::DriverVersion version_;
   const rm::Abi& abi_;
