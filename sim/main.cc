@@ -30,20 +30,6 @@ int FailStart(const Error& error) {
   return 1;
 }
 
-// "550" stands for the release of that branch whose layouts are known best.
-Result<rm::DriverVersion> FindVersion(const std::string& text) {
-  for (const rm::Branch branch : {rm::Branch::k550, rm::Branch::k580}) {
-    if (rm::GetAbi(branch).name == text) {
-      return rm::GetAbi(branch).reference;
-    }
-  }
-  const auto version = rm::ParseDriverVersion(text);
-  if (!version || rm::FindAbi(*version) == nullptr) {
-    return rm::UnsupportedDriver(text);
-  }
-  return *version;
-}
-
 // A termination signal ends the node as `cgpu sim stop` does.
 void StopOnSignal(ControlServer& control) {
   sigset_t signals;
@@ -75,7 +61,7 @@ int Serve(const std::string& name, const std::string& gpus, const std::string& d
   if (!cards.ok()) {
     return FailStart(cards.error());
   }
-  const Result<rm::DriverVersion> version = FindVersion(driver_text);
+  const Result<rm::DriverVersion> version = rm::SupportedVersion(driver_text);
   if (!version.ok()) {
     return FailStart(version.error());
   }

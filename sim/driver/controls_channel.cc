@@ -19,7 +19,7 @@ Group& GroupOf(ControlCall& call) {
 
 // kernel_channel_group_api.c kchangrpapiCtrlCmdGpFifoSchedule_IMPL(): every channel of the group.
 NvStatus ScheduleGroup(ControlCall& call) {
-  const bool enable = call.Get<rm::NVA06C_CTRL_GPFIFO_SCHEDULE_PARAMS_V550>().bEnable != 0;
+  const bool enable = call.Get<rm::NVA06C_CTRL_GPFIFO_SCHEDULE_PARAMS_V535>().bEnable != 0;
   call.object.group->scheduled = enable;
   for (const rm::NvHandle child : call.object.children) {
     Object& object = call.client.objects.at(child);
@@ -31,7 +31,7 @@ NvStatus ScheduleGroup(ControlCall& call) {
 }
 
 NvStatus ScheduleChannel(ControlCall& call) {
-  call.object.scheduled = call.Get<rm::NVA06C_CTRL_GPFIFO_SCHEDULE_PARAMS_V550>().bEnable != 0;
+  call.object.scheduled = call.Get<rm::NVA06C_CTRL_GPFIFO_SCHEDULE_PARAMS_V535>().bEnable != 0;
   return rm::NV_OK;
 }
 

@@ -47,8 +47,9 @@ NvStatus ImportObjectFromFd(ControlCall& call) {
 }
 
 // cliresCtrlCmdOsUnixGetExportObjectInfo_IMPL().
-NvStatus GetExportObjectInfo(ControlCall& call) {
-  auto params = call.Get<rm::NV0000_CTRL_OS_UNIX_GET_EXPORT_OBJECT_INFO_PARAMS>();
+template <class Params>
+NvStatus ExportObjectInfo(ControlCall& call) {
+  auto params = call.Get<Params>();
   const OpenFile* file = call.model.FindFile(TargetFile(call, params.fd));
   if (file == nullptr || file->kind != FileKind::kCtl || !file->exports) {
     return rm::NV_ERR_INVALID_PARAMETER;
@@ -56,12 +57,20 @@ NvStatus GetExportObjectInfo(ControlCall& call) {
   const ExportTable& table = *file->exports;
   params.maxObjects = static_cast<rm::NvU16>(table.slots.size());
   params.deviceInstance = table.device_instance;
-  params.gpuInstanceId = 0xFFFFFFFF;
+  if constexpr (requires { params.gpuInstanceId; }) {
+    params.gpuInstanceId = 0xFFFFFFFF;
+  }
   std::fill(std::begin(params.metadata), std::end(params.metadata), rm::NvU8{0});
   std::copy_n(table.metadata.begin(), std::min(table.metadata.size(), std::size(params.metadata)),
               params.metadata);
   call.Put(params);
   return rm::NV_OK;
+}
+
+NvStatus GetExportObjectInfo(ControlCall& call) {
+  return call.model.DriverAbi().branch == rm::Branch::k535
+             ? ExportObjectInfo<rm::NV0000_CTRL_OS_UNIX_GET_EXPORT_OBJECT_INFO_PARAMS_V535>(call)
+             : ExportObjectInfo<rm::NV0000_CTRL_OS_UNIX_GET_EXPORT_OBJECT_INFO_PARAMS_V550>(call);
 }
 
 // cliresCtrlCmdOsUnixExportObjectsToFd_IMPL().

@@ -87,8 +87,8 @@ NvStatus OneRegion(ControlCall& call) {
 }
 
 NvStatus FbGetRegionInfo(ControlCall& call) {
-  return call.model.DriverAbi().branch == rm::Branch::k550
-             ? OneRegion<rm::NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS_V550>(call)
+  return call.model.DriverAbi().branch < rm::Branch::k580
+             ? OneRegion<rm::NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS_V535>(call)
              : OneRegion<rm::NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS_V580>(call);
 }
 

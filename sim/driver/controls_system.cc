@@ -32,8 +32,8 @@ void CopyText(std::span<char> out, const std::string& text) {
 NvStatus BuildVersionV2(ControlCall& call) {
   const std::string version = rm::ToString(call.version);
   const std::string branch = "r" + std::to_string(call.version.major) + "_00";
-  if (call.model.DriverAbi().branch == rm::Branch::k550) {
-    auto params = call.Get<rm::NV0000_CTRL_SYSTEM_GET_BUILD_VERSION_V2_PARAMS_V550>();
+  if (call.model.DriverAbi().branch < rm::Branch::k570) {
+    auto params = call.Get<rm::NV0000_CTRL_SYSTEM_GET_BUILD_VERSION_V2_PARAMS_V535>();
     CopyText(params.driverVersionBuffer, version);
     CopyText(params.versionBuffer, branch);
     CopyText(params.titleBuffer, "NVIDIA UNIX x86_64 Kernel Module (simulated)");
@@ -42,7 +42,7 @@ NvStatus BuildVersionV2(ControlCall& call) {
     call.Put(params);
     return rm::NV_OK;
   }
-  auto params = call.Get<rm::NV0000_CTRL_SYSTEM_GET_BUILD_VERSION_V2_PARAMS_V580>();
+  auto params = call.Get<rm::NV0000_CTRL_SYSTEM_GET_BUILD_VERSION_V2_PARAMS_V570>();
   CopyText(params.driverVersionBuffer, version);
   CopyText(params.versionBuffer, branch);
   CopyText(params.driverBranch, branch);
@@ -74,7 +74,7 @@ NvStatus ProbedIds(ControlCall& call) {
   FillIds(call.model, params.gpuIds);
   std::fill(std::begin(params.excludedGpuIds), std::end(params.excludedGpuIds),
             rm::NV0000_CTRL_GPU_INVALID_ID);
-  call.Put(params);  // 550 has the same without its tail
+  call.Put(params);  // before 580 it has no tail
   return rm::NV_OK;
 }
 

@@ -26,11 +26,11 @@ std::optional<std::size_t> MoreStatusOffset(rm::NvU8 nr, std::size_t size) {
     case rm::NV_ESC_RM_MAP_MEMORY_DMA:
       return size == sizeof(rm::NVOS46_PARAMETERS_V580)
                  ? offsetof(rm::NVOS46_PARAMETERS_V580, status)
-                 : offsetof(rm::NVOS46_PARAMETERS_V550, status);
+                 : offsetof(rm::NVOS46_PARAMETERS_V535, status);
     case rm::NV_ESC_RM_UNMAP_MEMORY_DMA:
-      // 535 has no size in it.
-      return size == sizeof(rm::NVOS47_PARAMETERS) ? offsetof(rm::NVOS47_PARAMETERS, status)
-                                                   : offsetof(rm::NVOS47_PARAMETERS, size);
+      return size == sizeof(rm::NVOS47_PARAMETERS_V550)
+                 ? offsetof(rm::NVOS47_PARAMETERS_V550, status)
+                 : offsetof(rm::NVOS47_PARAMETERS_V535, status);
     case rm::NV_ESC_RM_BIND_CONTEXT_DMA:
       return offsetof(rm::NVOS49_PARAMETERS, status);
     case rm::NV_ESC_EXPORT_TO_DMABUF_FD:

@@ -143,7 +143,7 @@ NvStatus Escapes::AllocLocalUser(rm::NVOS02_PARAMETERS& api) {
 
 namespace {
 
-DmaRequest MakeDmaRequest(const rm::NVOS46_PARAMETERS_V550& api) {
+DmaRequest MakeDmaRequest(const rm::NVOS46_PARAMETERS_V535& api) {
   DmaRequest request;
   request.client = api.hClient;
   request.device = api.hDevice;
@@ -159,11 +159,11 @@ DmaRequest MakeDmaRequest(const rm::NVOS46_PARAMETERS_V550& api) {
 
 int Escapes::MapDma() {
   // The two forms begin alike and differ in where the address is.
-  DmaRequest request = MakeDmaRequest(Load<rm::NVOS46_PARAMETERS_V550>(call_.bytes));
+  DmaRequest request = MakeDmaRequest(Load<rm::NVOS46_PARAMETERS_V535>(call_.bytes));
   const bool longer = call_.bytes.size() == sizeof(rm::NVOS46_PARAMETERS_V580);
   const auto place = std::span(call_.bytes)
                          .subspan(longer ? offsetof(rm::NVOS46_PARAMETERS_V580, dmaOffset)
-                                         : offsetof(rm::NVOS46_PARAMETERS_V550, dmaOffset));
+                                         : offsetof(rm::NVOS46_PARAMETERS_V535, dmaOffset));
   request.address = Load<rm::NvU64>(place);
   const NvStatus status = driver_.model_.MapDma(call_.file, request);
   if (status == rm::NV_OK) {
@@ -174,13 +174,15 @@ int Escapes::MapDma() {
 }
 
 int Escapes::UnmapDma() {
-  const auto api = Load<rm::NVOS47_PARAMETERS>(call_.bytes);
+  const auto api = Load<rm::NVOS47_PARAMETERS_V550>(call_.bytes);
   DmaRequest request;
   request.client = api.hClient;
   request.device = api.hDevice;
   request.range = api.hDma;
   request.address = api.dmaOffset;
-  request.length = api.size;
+  if (call_.bytes.size() == sizeof(api)) {
+    request.length = api.size;  // 535 has no size in it
+  }
   PutStatus(call_, driver_.model_.UnmapDma(call_.file, request));
   return 0;
 }

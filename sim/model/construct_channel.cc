@@ -39,7 +39,7 @@ NvStatus DriverModel::ConstructGroup(Client& client, const AllocRequest& request
 
 NvStatus DriverModel::ConstructChannel(Client& client, const AllocRequest& request,
                                        Object& object) {
-  const auto params = Params<rm::NV_CHANNEL_ALLOC_PARAMS_V550>(request);
+  const auto params = Params<rm::NV_CHANNEL_ALLOC_PARAMS_V535>(request);
   for (const rm::NvHandle on : {params.hContextShare, params.hVASpace}) {
     if (on == 0) {
       continue;

@@ -45,7 +45,7 @@ TEST_F(Channels, GroupsKeepWhatTheControlsSet) {
             mine.Control(group, rm::NVA06C_CTRL_CMD_SET_INTERLEAVE_LEVEL, level));
   mine.caller.nice = true;
   EXPECT_EQ(rm::NV_OK, mine.Control(group, rm::NVA06C_CTRL_CMD_SET_INTERLEAVE_LEVEL, level));
-  rm::NVA06C_CTRL_GPFIFO_SCHEDULE_PARAMS_V550 schedule{};
+  rm::NVA06C_CTRL_GPFIFO_SCHEDULE_PARAMS_V535 schedule{};
   schedule.bEnable = 1;
   EXPECT_EQ(rm::NV_OK, mine.Control(group, rm::NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, schedule));
   const CardBooks books = mine.GetBooks().cards[0];
@@ -69,7 +69,7 @@ TEST_F(Channels, OneTenantCanTakeAllNumbersOfARunlist) {
     ASSERT_NE(0U, mine.AllocChannel(group, rm::AMPERE_CHANNEL_GPFIFO_A));
   }
   const rm::NvHandle theirs = other.AllocGroup();
-  rm::NV_CHANNEL_ALLOC_PARAMS_V580 params{};
+  rm::NV_CHANNEL_ALLOC_PARAMS_V570 params{};
   rm::NvHandle handle = 0;
   EXPECT_EQ(rm::NV_ERR_NO_MEMORY,
             other.TryAlloc(theirs, rm::AMPERE_CHANNEL_GPFIFO_A, params, &handle));

@@ -33,7 +33,7 @@ class Memory : public testing::Test {
 
   rm::NvStatus MapDma(rm::NvHandle range, rm::NvHandle memory, rm::NvU64 address,
                       rm::NvU64 length) {
-    rm::NVOS46_PARAMETERS_V550 api{};
+    rm::NVOS46_PARAMETERS_V535 api{};
     api.hClient = mine.client;
     api.hDevice = mine.device;
     api.hDma = range;
@@ -146,7 +146,7 @@ TEST_F(Memory, UnmappingReturnsPageTables) {
       mine.Alloc(mine.device, rm::NV01_MEMORY_VIRTUAL, rm::NV_MEMORY_VIRTUAL_ALLOCATION_PARAMS{});
   EXPECT_EQ(rm::NV_OK, MapDma(range, memory, 1 << 30, kMiB));
   EXPECT_LT(0U, mine.GetBooks().cards[0].page_table_bytes);
-  rm::NVOS47_PARAMETERS api{};
+  rm::NVOS47_PARAMETERS_V550 api{};
   api.hClient = mine.client;
   api.hDevice = mine.device;
   api.hDma = range;

@@ -88,7 +88,7 @@ class Process {
     return Alloc(device, rm::KEPLER_CHANNEL_GROUP_A, params);
   }
   rm::NvHandle AllocChannel(rm::NvHandle parent, rm::NvU32 cls) {
-    return Alloc(parent, cls, rm::NV_CHANNEL_ALLOC_PARAMS_V580{});
+    return Alloc(parent, cls, rm::NV_CHANNEL_ALLOC_PARAMS_V570{});
   }
 
   rm::NvStatus Free(rm::NvHandle object) {

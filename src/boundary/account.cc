@@ -118,7 +118,7 @@ void Boundary::AddDependencies(const Call& call, ledger::ClientRef client, std::
   if (effect == ClassEffect::kChannelGroup) {
     depends_on(Load<rm::NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS>(*params).hVASpace);
   } else if (effect == ClassEffect::kChannel) {
-    const auto channel = Load<rm::NV_CHANNEL_ALLOC_PARAMS_V550>(*params);
+    const auto channel = Load<rm::NV_CHANNEL_ALLOC_PARAMS_V535>(*params);
     depends_on(channel.hVASpace);
     depends_on(channel.hContextShare);
   }

@@ -5,6 +5,7 @@
 #ifndef CGPU_BOUNDARY_CALL_H_
 #define CGPU_BOUNDARY_CALL_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -19,16 +20,21 @@ namespace cgpu::boundary {
 
 using Bytes = std::vector<std::byte>;
 
-// Loads and stores a vendor structure at the start of a byte string. The caller has checked sizes.
+// Loads and stores a vendor structure at the start of a byte string, which may be shorter where a
+// driver branch does not have the structure's tail: then the tail loads as zero and is not stored.
 template <class T>
 [[nodiscard]] T Load(const Bytes& bytes, std::size_t offset = 0) {
   T value{};
-  std::memcpy(&value, bytes.data() + offset, sizeof(T));
+  if (offset < bytes.size()) {
+    std::memcpy(&value, bytes.data() + offset, std::min(sizeof(T), bytes.size() - offset));
+  }
   return value;
 }
 template <class T>
 void Store(Bytes& bytes, const T& value, std::size_t offset = 0) {
-  std::memcpy(bytes.data() + offset, &value, sizeof(T));
+  if (offset < bytes.size()) {
+    std::memcpy(bytes.data() + offset, &value, std::min(sizeof(T), bytes.size() - offset));
+  }
 }
 
 // Reads the tenant's memory. Returns false if any byte cannot be read.

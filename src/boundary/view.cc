@@ -161,11 +161,11 @@ void Boundary::FilterActiveDevices(Bytes& bytes) const {
 // One region, as large as the slice; where it lies on the card is nobody's business.
 void Boundary::RewriteRegions(Bytes& bytes, ledger::Card card) const {
   constexpr std::size_t kFirst =
-      offsetof(rm::NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS_V550, fbRegion);
+      offsetof(rm::NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS_V535, fbRegion);
   if (bytes.size() < kFirst + abi_.fb_region_stride || Load<std::uint32_t>(bytes) == 0) {
     return;
   }
-  auto region = Load<rm::NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO_V550>(bytes, kFirst);
+  auto region = Load<rm::NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO_V535>(bytes, kFirst);
   const std::uint64_t limit = ledger_.Limit(card);
   region.base = 0;
   region.limit = limit == 0 ? 0 : limit - 1;

@@ -4,56 +4,34 @@
 #include <charconv>
 #include <cstdio>
 
-#include "rm/nv_alloc.h"
 #include "rm/nv_ctrl.h"
-#include "rm/nv_structs.h"
 
 namespace cgpu::rm {
 namespace {
 
-constexpr Abi k550 = {
-    .branch = Branch::k550,
-    .name = "550",
-    .reference = {550, 163, 1},
-    .first = {550, 40, 7},
-    .last = {550, 163, 1},
-    .nvos46_size = sizeof(NVOS46_PARAMETERS_V550),
-    .dma_buf_size = 2600,
-    .channel_alloc_size = sizeof(NV_CHANNEL_ALLOC_PARAMS_V550),
-    .vaspace_alloc_size = sizeof(NV_VASPACE_ALLOCATION_PARAMETERS_V550),
-    .fb_info_v2_size = sizeof(NV2080_CTRL_FB_GET_INFO_V2_PARAMS_V550),
-    .fb_info_v2_count = 55,
-    .fb_region_info_size = sizeof(NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS_V550),
-    .fb_region_stride = sizeof(NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO_V550),
-    .probed_ids_size = sizeof(NV0000_CTRL_GPU_GET_PROBED_IDS_PARAMS_V550),
-    .build_version_v2_size = sizeof(NV0000_CTRL_SYSTEM_GET_BUILD_VERSION_V2_PARAMS_V550),
-    .classlist_v2_size = sizeof(NV0080_CTRL_GPU_GET_CLASSLIST_V2_PARAMS_V550),
-    .gr_info_v2_size = sizeof(NV2080_CTRL_GR_GET_INFO_V2_PARAMS_V550),
-    .gpfifo_schedule_size = sizeof(NVA06C_CTRL_GPFIFO_SCHEDULE_PARAMS_V550),
-};
+// NV2080_CTRL_FB_INFO entries of NV2080_CTRL_FB_GET_INFO_V2_PARAMS (ctrl2080/ctrl2080fb.h).
+constexpr ByBranch kFbInfoV2Count(54,
+                                  {{Branch::k550, 55}, {Branch::k570, 57}, {Branch::k580, 128}});
+constexpr ByBranch kFbRegionStride(
+    sizeof(NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO_V535),
+    {{Branch::k580, sizeof(NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO_V580)}});
 
-constexpr Abi k580 = {
-    .branch = Branch::k580,
-    .name = "580",
-    .reference = {580, 95, 5},
-    .first = {580, 65, 6},
-    .last = {580, 142, 0},
-    .nvos46_size = sizeof(NVOS46_PARAMETERS_V580),
-    .dma_buf_size = 2608,
-    .channel_alloc_size = sizeof(NV_CHANNEL_ALLOC_PARAMS_V580),
-    .vaspace_alloc_size = sizeof(NV_VASPACE_ALLOCATION_PARAMETERS_V580),
-    .fb_info_v2_size = sizeof(NV2080_CTRL_FB_GET_INFO_V2_PARAMS_V580),
-    .fb_info_v2_count = 128,
-    .fb_region_info_size = sizeof(NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS_V580),
-    .fb_region_stride = sizeof(NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO_V580),
-    .probed_ids_size = sizeof(NV0000_CTRL_GPU_GET_PROBED_IDS_PARAMS_V580),
-    .build_version_v2_size = sizeof(NV0000_CTRL_SYSTEM_GET_BUILD_VERSION_V2_PARAMS_V580),
-    .classlist_v2_size = sizeof(NV0080_CTRL_GPU_GET_CLASSLIST_V2_PARAMS_V580),
-    .gr_info_v2_size = sizeof(NV2080_CTRL_GR_GET_INFO_V2_PARAMS_V580),
-    .gpfifo_schedule_size = sizeof(NVA06C_CTRL_GPFIFO_SCHEDULE_PARAMS_V580),
-};
+constexpr Abi Row(Branch branch, std::string_view name, DriverVersion reference,
+                  DriverVersion first, DriverVersion last) {
+  return {
+      branch, name, reference, first, last, kFbInfoV2Count.At(branch), kFbRegionStride.At(branch)};
+}
 
-constexpr std::array<const Abi*, 2> kAbis = {&k550, &k580};
+// In the order of Branch. Left out, because a structure of the tables is another in them: the
+// releases before each `first`.
+constexpr std::array kAbis = {
+    Row(Branch::k535, "535", {535, 288, 1}, {535, 86, 5}, {535, 288, 1}),
+    Row(Branch::k550, "550", {550, 163, 1}, {550, 54, 14}, {550, 163, 1}),
+    Row(Branch::k570, "570", {570, 195, 3}, {570, 86, 15}, {570, 211, 1}),
+    Row(Branch::k580, "580", {580, 95, 5}, {580, 65, 6}, {580, 142, 0}),
+    Row(Branch::k590, "590", {590, 48, 1}, {590, 44, 1}, {590, 48, 1}),
+    Row(Branch::k595, "595", {595, 45, 4}, {595, 44, 2}, {595, 45, 4}),
+};
 
 // Takes a decimal number of at most four digits off the front of `text`.
 std::optional<unsigned> TakeNumber(std::string_view& text) {
@@ -104,22 +82,35 @@ std::string ToString(DriverVersion version) {
 }
 
 const Abi* FindAbi(DriverVersion version) {
-  for (const Abi* abi : kAbis) {
-    if (abi->first <= version && version <= abi->last) {
-      return abi;
+  for (const Abi& abi : kAbis) {
+    if (abi.first <= version && version <= abi.last) {
+      return &abi;
     }
   }
   return nullptr;
 }
 
 const Abi& GetAbi(Branch branch) {
-  return branch == Branch::k550 ? k550 : k580;
+  return kAbis.at(static_cast<std::size_t>(branch));
+}
+
+Result<DriverVersion> SupportedVersion(std::string_view text) {
+  for (const Abi& abi : kAbis) {
+    if (abi.name == text) {
+      return abi.reference;
+    }
+  }
+  const std::optional<DriverVersion> version = ParseDriverVersion(text);
+  if (!version || FindAbi(*version) == nullptr) {
+    return UnsupportedDriver(text);
+  }
+  return *version;
 }
 
 std::string SupportedDrivers() {
   std::string text;
-  for (const Abi* abi : kAbis) {
-    text += (text.empty() ? "" : " and ") + ToString(abi->first) + " to " + ToString(abi->last);
+  for (const Abi& abi : kAbis) {
+    text += (text.empty() ? "" : ", ") + ToString(abi.first) + " to " + ToString(abi.last);
   }
   return text;
 }

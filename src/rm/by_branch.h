@@ -16,25 +16,29 @@ namespace cgpu::rm {
 // In the order of their releases.
 enum class Branch : NvU8 { k535, k550, k570, k580, k590, k595 };
 
-class ByBranch {
+inline constexpr std::array kBranches = {Branch::k535, Branch::k550, Branch::k570,
+                                         Branch::k580, Branch::k590, Branch::k595};
+
+template <class T>
+class ByBranchOf {
  public:
   struct Change {
     Branch since{};
-    NvU32 value = 0;
+    T value{};
   };
   static constexpr std::size_t kMaxChanges = 4;
 
   // The same in all branches.
-  constexpr ByBranch(NvU32 value) : first_(value) {}  // NOLINT(google-explicit-constructor)
+  constexpr ByBranchOf(T value) : first_(value) {}  // NOLINT(google-explicit-constructor)
   // `first` in the oldest branch; then the changes, oldest first.
-  constexpr ByBranch(NvU32 first, std::initializer_list<Change> changes) : first_(first) {
+  constexpr ByBranchOf(T first, std::initializer_list<Change> changes) : first_(first) {
     for (const Change& change : changes) {
       changes_.at(count_++) = change;
     }
   }
 
-  [[nodiscard]] constexpr NvU32 At(Branch branch) const {
-    NvU32 value = first_;
+  [[nodiscard]] constexpr T At(Branch branch) const {
+    T value = first_;
     for (std::size_t i = 0; i < count_ && changes_[i].since <= branch; ++i) {
       value = changes_[i].value;
     }
@@ -42,10 +46,22 @@ class ByBranch {
   }
 
  private:
-  NvU32 first_;
+  T first_;
   std::array<Change, kMaxChanges> changes_{};
   std::size_t count_ = 0;
 };
+
+// A size, a count or a yes (1) or no (0).
+using ByBranch = ByBranchOf<NvU32>;
+
+// 0 in the branches before `branch`, then `value`.
+constexpr ByBranch Since(Branch branch, NvU32 value = 1) {
+  return {0, {{branch, value}}};
+}
+// `value`, and 0 from `branch` on.
+constexpr ByBranch Until(Branch branch, NvU32 value = 1) {
+  return {value, {{branch, 0}}};
+}
 
 }  // namespace cgpu::rm
 

@@ -26,14 +26,10 @@ struct ClassRow {
   ClassParams params;  // src/nvidia/src/kernel/rmapi/resource_list.h: RS_NONE, RS_OPTIONAL, ...
   // What the driver copies from pAllocParms. It takes no notice of paramsSize
   // (src/nvidia/src/kernel/rmapi/param_copy.c).
-  NvU32 size_550;
-  NvU32 size_580;
-  bool on_550;  // the open driver's own class list has it
-  bool on_580;
+  ByBranch size;
+  ByBranch listed;  // 1: the open driver's own class list has it
 
-  [[nodiscard]] constexpr NvU32 Size(Branch branch) const {
-    return branch == Branch::k550 ? size_550 : size_580;
-  }
+  [[nodiscard]] constexpr NvU32 Size(Branch branch) const { return size.At(branch); }
 };
 
 // In ascending order of number.

@@ -17,13 +17,10 @@ struct ControlRow {
   NvU32 cmd;
   std::string_view name;
   std::string_view source;  // under src/common/sdk/nvidia/inc/ctrl/
-  NvU32 size_550;           // the only paramsSize the driver takes; 0: no such command
-  NvU32 size_580;
-  bool embedded_pointers;  // the parameters hold further addresses of the caller's memory
+  ByBranch size;            // the only paramsSize the driver takes; 0: no such command
+  bool embedded_pointers;   // the parameters hold further addresses of the caller's memory
 
-  [[nodiscard]] constexpr NvU32 Size(Branch branch) const {
-    return branch == Branch::k550 ? size_550 : size_580;
-  }
+  [[nodiscard]] constexpr NvU32 Size(Branch branch) const { return size.At(branch); }
 };
 
 // In ascending order of cmd.

@@ -29,11 +29,14 @@ constexpr NvU32 kLocklessDiagnosticSize = 15412;
 constexpr std::string_view kEscapeC = "src/nvidia/arch/nvalloc/unix/src/escape.c";
 constexpr std::string_view kNvC = "kernel-open/nvidia/nv.c";
 
-// A row whose size is the same, exactly, on both branches.
+// A row whose size is the same, exactly, on all branches.
 constexpr EscapeRow Row(NvU8 nr, std::string_view name, std::string_view source, EscapeFiles files,
                         NvU32 size) {
-  return {nr, name, source, files, Exact(size), Exact(size)};
+  return {nr, name, source, files, Exact(size)};
 }
+
+constexpr SizeRule kNever = {};
+constexpr SizeRule kAny = {Kind::kAny, 0, 0};
 
 #define CGPU_ESC(name) name, #name
 
@@ -44,11 +47,8 @@ constexpr auto kRows = std::to_array<EscapeRow>({
     Row(CGPU_ESC(NV_ESC_RM_FREE), kEscapeC, EscapeFiles::kCtl, sizeof(NVOS00_PARAMETERS)),
     Row(CGPU_ESC(NV_ESC_RM_CONTROL), kEscapeC, EscapeFiles::kCtl, sizeof(NVOS54_PARAMETERS)),
     // On a card's file only the event classes.
-    {CGPU_ESC(NV_ESC_RM_ALLOC),
-     kEscapeC,
-     EscapeFiles::kBoth,
-     {Kind::kEither, sizeof(NVOS21_PARAMETERS), sizeof(NVOS64_PARAMETERS)},
-     {Kind::kEither, sizeof(NVOS21_PARAMETERS), sizeof(NVOS64_PARAMETERS)}},
+    {CGPU_ESC(NV_ESC_RM_ALLOC), kEscapeC, EscapeFiles::kBoth,
+     SizeRule{Kind::kEither, sizeof(NVOS21_PARAMETERS), sizeof(NVOS64_PARAMETERS)}},
     Row(CGPU_ESC(NV_ESC_RM_DUP_OBJECT), kEscapeC, EscapeFiles::kCtl, sizeof(NVOS55_PARAMETERS)),
     Row(CGPU_ESC(NV_ESC_RM_SHARE), kEscapeC, EscapeFiles::kCtl, sizeof(NVOS57_PARAMETERS)),
     Row(CGPU_ESC(NV_ESC_RM_I2C_ACCESS), kEscapeC, EscapeFiles::kCard, kI2cAccessSize),
@@ -63,22 +63,33 @@ constexpr auto kRows = std::to_array<EscapeRow>({
         sizeof(NVOS41_PARAMETERS)),
     Row(CGPU_ESC(NV_ESC_RM_ALLOC_CONTEXT_DMA2), kEscapeC, EscapeFiles::kCtl,
         sizeof(NVOS39_PARAMETERS)),
-    {CGPU_ESC(NV_ESC_RM_MAP_MEMORY_DMA), kEscapeC, EscapeFiles::kCtl,
-     Exact(sizeof(NVOS46_PARAMETERS_V550)), Exact(sizeof(NVOS46_PARAMETERS_V580))},
-    Row(CGPU_ESC(NV_ESC_RM_UNMAP_MEMORY_DMA), kEscapeC, EscapeFiles::kCtl,
-        sizeof(NVOS47_PARAMETERS)),
+    {CGPU_ESC(NV_ESC_RM_MAP_MEMORY_DMA),
+     kEscapeC,
+     EscapeFiles::kCtl,
+     {Exact(sizeof(NVOS46_PARAMETERS_V535)),
+      {{Branch::k580, Exact(sizeof(NVOS46_PARAMETERS_V580))}}}},
+    {CGPU_ESC(NV_ESC_RM_UNMAP_MEMORY_DMA),
+     kEscapeC,
+     EscapeFiles::kCtl,
+     {Exact(sizeof(NVOS47_PARAMETERS_V535)),
+      {{Branch::k550, Exact(sizeof(NVOS47_PARAMETERS_V550))}}}},
     Row(CGPU_ESC(NV_ESC_RM_BIND_CONTEXT_DMA), kEscapeC, EscapeFiles::kCtl,
         sizeof(NVOS49_PARAMETERS)),
     Row(CGPU_ESC(NV_ESC_RM_UPDATE_DEVICE_MAPPING_INFO), kEscapeC, EscapeFiles::kCtl,
         sizeof(NVOS56_PARAMETERS)),
-    // Administrators only. 550 does not look at the size.
+    // Administrators only; before 580 the size is not looked at. On 535 the number stands for
+    // NV_ESC_RM_NVLOG_CTRL, for administrators too.
     {CGPU_ESC(NV_ESC_RM_LOCKLESS_DIAGNOSTIC),
      kEscapeC,
      EscapeFiles::kCtl,
-     {Kind::kAny},
-     Exact(kLocklessDiagnosticSize)},
-    // An array of nv_ioctl_card_info_t; a remainder is ignored.
-    {CGPU_ESC(NV_ESC_CARD_INFO), kNvC, EscapeFiles::kCtl, {Kind::kAny}, {Kind::kAny}},
+     {kAny, {{Branch::k580, Exact(kLocklessDiagnosticSize)}}}},
+    // An array of nv_ioctl_card_info_t; before 595 a remainder is ignored. (595 looks at the size
+    // of this and of the next ones before it looks into an XFER, so that inside one the older rule
+    // still holds there. Nothing real asks so.)
+    {CGPU_ESC(NV_ESC_CARD_INFO),
+     kNvC,
+     EscapeFiles::kCtl,
+     {kAny, {{Branch::k595, SizeRule{Kind::kMultiple, sizeof(nv_ioctl_card_info_t), 0}}}}},
     Row(CGPU_ESC(NV_ESC_REGISTER_FD), kEscapeC, EscapeFiles::kBoth, sizeof(nv_ioctl_register_fd_t)),
     Row(CGPU_ESC(NV_ESC_ALLOC_OS_EVENT), kEscapeC, EscapeFiles::kBoth,
         sizeof(nv_ioctl_alloc_os_event_t)),
@@ -88,27 +99,27 @@ constexpr auto kRows = std::to_array<EscapeRow>({
     Row(CGPU_ESC(NV_ESC_CHECK_VERSION_STR), kNvC, EscapeFiles::kCtl,
         sizeof(nv_ioctl_rm_api_version_t)),
     Row(CGPU_ESC(NV_ESC_IOCTL_XFER_CMD), kNvC, EscapeFiles::kBoth, sizeof(nv_ioctl_xfer_t)),
-    {CGPU_ESC(NV_ESC_ATTACH_GPUS_TO_FD),
-     kNvC,
-     EscapeFiles::kCtl,
-     {Kind::kMultiple, sizeof(NvU32)},
-     {Kind::kMultiple, sizeof(NvU32)}},
+    {CGPU_ESC(NV_ESC_ATTACH_GPUS_TO_FD), kNvC, EscapeFiles::kCtl,
+     SizeRule{Kind::kMultiple, sizeof(NvU32), 0}},
     {CGPU_ESC(NV_ESC_QUERY_DEVICE_INTR),
      kNvC,
      EscapeFiles::kCard,
-     {Kind::kAtLeast, kQueryDeviceIntrSize},
-     {Kind::kAtLeast, kQueryDeviceIntrSize}},
+     {SizeRule{Kind::kAtLeast, kQueryDeviceIntrSize, 0},
+      {{Branch::k595, Exact(kQueryDeviceIntrSize)}}}},
     Row(CGPU_ESC(NV_ESC_SYS_PARAMS), kNvC, EscapeFiles::kCtl, sizeof(nv_ioctl_sys_params_t)),
     Row(CGPU_ESC(NV_ESC_NUMA_INFO), kNvC, EscapeFiles::kCard, kNumaInfoSize),
     Row(CGPU_ESC(NV_ESC_SET_NUMA_STATUS), kNvC, EscapeFiles::kCard, kSetNumaStatusSize),
-    {CGPU_ESC(NV_ESC_EXPORT_TO_DMABUF_FD), kNvC, EscapeFiles::kCard, Exact(2600), Exact(2608)},
+    {CGPU_ESC(NV_ESC_EXPORT_TO_DMABUF_FD),
+     kNvC,
+     EscapeFiles::kCard,
+     {Exact(2600), {{Branch::k570, Exact(2608)}}}},
     // 550 writes 8 bytes whatever the size, so a smaller one makes it write past its own buffer:
     // boundary::Decode() lets nothing but 8 reach it.
     {CGPU_ESC(NV_ESC_WAIT_OPEN_COMPLETE),
      kNvC,
      EscapeFiles::kBoth,
-     {Kind::kAny},
-     Exact(sizeof(nv_ioctl_wait_open_complete_t))},
+     {kNever,
+      {{Branch::k550, kAny}, {Branch::k570, Exact(sizeof(nv_ioctl_wait_open_complete_t))}}}},
 });
 
 #undef CGPU_ESC
@@ -153,6 +164,22 @@ std::optional<std::size_t> StatusOffset(NvU8 nr, std::size_t size) {
       return offsetof(NVOS33_PARAMETERS, status);
     case NV_ESC_RM_UNMAP_MEMORY:
       return offsetof(NVOS34_PARAMETERS, status);
+    case NV_ESC_RM_ALLOC_MEMORY:
+      return offsetof(nv_ioctl_nvos02_parameters_with_fd, params.status);
+    case NV_ESC_RM_IDLE_CHANNELS:
+      return offsetof(NVOS30_PARAMETERS, status);
+    case NV_ESC_RM_GET_EVENT_DATA:
+      return offsetof(NVOS41_PARAMETERS, status);
+    case NV_ESC_RM_ALLOC_CONTEXT_DMA2:
+      return offsetof(NVOS39_PARAMETERS, status);
+    case NV_ESC_RM_MAP_MEMORY_DMA:
+      return size == sizeof(NVOS46_PARAMETERS_V535) ? offsetof(NVOS46_PARAMETERS_V535, status)
+                                                    : offsetof(NVOS46_PARAMETERS_V580, status);
+    case NV_ESC_RM_UNMAP_MEMORY_DMA:
+      return size == sizeof(NVOS47_PARAMETERS_V535) ? offsetof(NVOS47_PARAMETERS_V535, status)
+                                                    : offsetof(NVOS47_PARAMETERS_V550, status);
+    case NV_ESC_RM_BIND_CONTEXT_DMA:
+      return offsetof(NVOS49_PARAMETERS, status);
     case NV_ESC_RM_UPDATE_DEVICE_MAPPING_INFO:
       return offsetof(NVOS56_PARAMETERS, status);
     case NV_ESC_ALLOC_OS_EVENT:
@@ -170,7 +197,9 @@ bool AnyDriverAccepts(NvU32 request) {
   }
   const EscapeRow* row = FindEscape(EscapeNr(request));
   const NvU32 size = EscapeSize(request);
-  return row != nullptr && (row->on_550.Accepts(size) || row->on_580.Accepts(size));
+  return row != nullptr && std::any_of(kBranches.begin(), kBranches.end(), [&](Branch branch) {
+           return row->Rule(branch).Accepts(size);
+         });
 }
 
 }  // namespace cgpu::rm

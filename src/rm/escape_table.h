@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "rm/abi.h"
+#include "rm/by_branch.h"
 #include "rm/nv_escape.h"
 
 namespace cgpu::rm {
@@ -55,12 +56,9 @@ struct EscapeRow {
   std::string_view name;
   std::string_view source;  // where the driver handles it
   EscapeFiles files;
-  SizeRule on_550;
-  SizeRule on_580;
+  ByBranchOf<SizeRule> rule;
 
-  [[nodiscard]] constexpr const SizeRule& Rule(Branch branch) const {
-    return branch == Branch::k550 ? on_550 : on_580;
-  }
+  [[nodiscard]] constexpr SizeRule Rule(Branch branch) const { return rule.At(branch); }
 };
 
 // In ascending order of nr. Only escapes that some supported driver handles.

@@ -2,11 +2,13 @@
 // (testdata/struct-sizes.tsv), in both directions: nothing unchecked here, nothing unknown there.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstddef>
 #include <fstream>
 #include <map>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "rm/class_table.h"
@@ -19,23 +21,61 @@
 namespace cgpu::rm {
 namespace {
 
-constexpr std::size_t kAbsent = ~std::size_t{0};
+constexpr NvU32 kAbsent = ~NvU32{0};
 
+constexpr NvU32 kUnchecked = kAbsent - 1;
+
+std::size_t Index(Branch branch) {
+  return static_cast<std::size_t>(branch);
+}
+
+// A size or an offset, by branch.
 struct Layout {
+  Layout(std::string of, ByBranch by_branch) : name(std::move(of)) {
+    for (const Branch branch : kBranches) {
+      value.at(Index(branch)) = by_branch.At(branch);
+    }
+  }
+
   std::string name;
-  std::size_t on_550;
-  std::size_t on_580;
+  std::array<NvU32, kBranches.size()> value{};
 };
 
-#define CGPU_SIZE(S) {#S, sizeof(S), sizeof(S)},
-#define CGPU_SIZE_BY_BRANCH(S) {#S, sizeof(S##_V550), sizeof(S##_V580)},
-#define CGPU_FIELD(S, field) {#S "." #field, offsetof(S, field), offsetof(S, field)},
-#define CGPU_FIELD_BY_BRANCH(S, field) \
-  {#S "." #field, offsetof(S##_V550, field), offsetof(S##_V580, field)},
-#define CGPU_FIELD_ONLY_580(S, field) {#S "." #field, kAbsent, offsetof(S##_V580, field)},
-// The 580 structure holds the 550 one as its member v550.
-#define CGPU_FIELD_IN_V550(S, field) \
-  {#S "." #field, offsetof(S##_V550, field), offsetof(S##_V580, v550.field)},
+#define CGPU_SIZE(S) {#S, sizeof(S)},
+#define CGPU_FIELD(S, field) {#S "." #field, offsetof(S, field)},
+// Of a structure that the branches before `since` do not have, and of a field that they or the
+// later ones do not have.
+#define CGPU_SIZE_SINCE(S, since) {#S, {kAbsent, {{Branch::k##since, sizeof(S)}}}},
+#define CGPU_FIELD_SINCE(S, field, since) \
+  {#S "." #field, {kAbsent, {{Branch::k##since, offsetof(S, field)}}}},
+#define CGPU_FIELD_UNTIL(S, field, until) \
+  {#S "." #field, {offsetof(S, field), {{Branch::k##until, kAbsent}}}},
+// Of a structure of which a branch has the head: its first size, then the changes.
+#define CGPU_SIZE_IS(S, first, ...) {#S, {first, {__VA_ARGS__}}},
+#define CGPU_FIELD_IN(S, variant, field) {#S "." #field, offsetof(S##variant, field)},
+// Of a structure that was laid out anew in branch `since`.
+#define CGPU_SIZE_FROM(S, since) \
+  {#S, {sizeof(S##_V535), {{Branch::k##since, sizeof(S##_V##since)}}}},
+#define CGPU_FIELD_FROM(S, field, since) \
+  {#S "." #field, {offsetof(S##_V535, field), {{Branch::k##since, offsetof(S##_V##since, field)}}}},
+#define CGPU_FIELD_NEW(S, field, since) \
+  {#S "." #field, {kAbsent, {{Branch::k##since, offsetof(S##_V##since, field)}}}},
+// The new structure holds the old one as its member v535.
+#define CGPU_FIELD_IN_V535(S, field, since) \
+  {#S "." #field,                           \
+   {offsetof(S##_V535, field), {{Branch::k##since, offsetof(S##_V##since, v535.field)}}}},
+#define CGPU_SIZE_GR_INFO(S)           \
+  {#S,                                 \
+   {sizeof(S##_V535),                  \
+    {{Branch::k550, sizeof(S##_V550)}, \
+     {Branch::k570, sizeof(S##_V570)}, \
+     {Branch::k590, sizeof(S##_V590)}}}},
+#define CGPU_FIELD_GR_INFO(S, field)            \
+  {#S "." #field,                               \
+   {offsetof(S##_V535, field),                  \
+    {{Branch::k550, offsetof(S##_V550, field)}, \
+     {Branch::k570, offsetof(S##_V570, field)}, \
+     {Branch::k590, offsetof(S##_V590, field)}}}},
 
 std::vector<Layout> Layouts() {
   return {
@@ -43,14 +83,20 @@ std::vector<Layout> Layouts() {
   };
 }
 
+// The sizes of an escape where its size matters.
 Layout OfEscape(const char* name, NvU8 nr) {
-  const EscapeRow* row = FindEscape(nr);
-  return {name, row->on_550.a, row->on_580.a};
+  Layout layout{name, ByBranch(kUnchecked)};
+  for (const Branch branch : kBranches) {
+    const SizeRule rule = FindEscape(nr)->Rule(branch);
+    if (rule.kind != SizeRule::Kind::kAny) {
+      layout.value.at(Index(branch)) = rule.a;
+    }
+  }
+  return layout;
 }
 
 Layout OfClass(const char* name, NvU32 number) {
-  const ClassRow* row = FindClass(number);
-  return {name, row->size_550, row->size_580};
+  return {name, FindClass(number)->size};
 }
 
 // Structures the tables know by size alone.
@@ -58,13 +104,11 @@ std::vector<Layout> SizesInTables() {
   return {
       OfEscape("NVOS38_PARAMETERS", NV_ESC_RM_ACCESS_REGISTRY),
       OfEscape("NVOS_I2C_ACCESS_PARAMS", NV_ESC_RM_I2C_ACCESS),
-      OfEscape("nv_ioctl_query_device_intr", NV_ESC_QUERY_DEVICE_INTR),
+      OfEscape("struct nv_ioctl_query_device_intr", NV_ESC_QUERY_DEVICE_INTR),
       OfEscape("nv_ioctl_numa_info_t", NV_ESC_NUMA_INFO),
       OfEscape("nv_ioctl_set_numa_status_t", NV_ESC_SET_NUMA_STATUS),
       OfEscape("nv_ioctl_export_to_dma_buf_fd_t", NV_ESC_EXPORT_TO_DMABUF_FD),
-      // 550 takes any size for this one.
-      {"NV_LOCKLESS_DIAGNOSTIC_PARAMS", FindEscape(NV_ESC_RM_LOCKLESS_DIAGNOSTIC)->on_580.a,
-       FindEscape(NV_ESC_RM_LOCKLESS_DIAGNOSTIC)->on_580.a},
+      OfEscape("NV_LOCKLESS_DIAGNOSTIC_PARAMS", NV_ESC_RM_LOCKLESS_DIAGNOSTIC),
       OfClass("NV_SEMAPHORE_SURFACE_ALLOC_PARAMETERS", NV_SEMAPHORE_SURFACE),
       OfClass("NV00F8_ALLOCATION_PARAMETERS", NV_MEMORY_FABRIC),
       OfClass("NV00FD_ALLOCATION_PARAMETERS", NV_MEMORY_MULTICAST_FABRIC),
@@ -80,29 +124,44 @@ std::vector<Layout> SizesInTables() {
   };
 }
 
-struct Published {
-  std::string on_550;
-  std::string on_580;
-};
+// The published numbers by name, one text per branch.
+using Published = std::map<std::string, std::vector<std::string>>;
 
-std::map<std::string, Published> ReadPublished() {
+std::vector<std::string> Columns(const std::string& line) {
+  std::vector<std::string> columns;
+  std::istringstream text(line);
+  for (std::string column; std::getline(text, column, '\t');) {
+    columns.push_back(column);
+  }
+  return columns;
+}
+
+Published ReadPublished() {
   std::ifstream file(CGPU_RM_TESTDATA "/struct-sizes.tsv");
-  std::map<std::string, Published> rows;
-  std::string line;
-  while (std::getline(file, line)) {
-    if (line.empty() || line[0] == '#' || line.starts_with("struct_or_offset")) {
+  Published rows;
+  bool header = true;
+  for (std::string line; std::getline(file, line);) {
+    if (line.empty() || line[0] == '#') {
       continue;
     }
-    std::istringstream fields(line);
-    std::string name;
-    Published row;
-    fields >> name >> row.on_550 >> row.on_580;
-    rows.emplace(name, row);
+    std::vector<std::string> columns = Columns(line);
+    const std::string name = columns.front();
+    columns.erase(columns.begin());
+    EXPECT_EQ(columns.size(), kBranches.size()) << name;
+    columns.resize(kBranches.size());
+    if (header) {
+      for (const Branch branch : kBranches) {
+        EXPECT_EQ(columns.at(Index(branch)), ToString(GetAbi(branch).reference));
+      }
+      header = false;
+      continue;
+    }
+    EXPECT_TRUE(rows.emplace(name, columns).second) << name << " twice";
   }
   return rows;
 }
 
-std::string Text(const std::string& name, std::size_t value) {
+std::string Text(const std::string& name, NvU32 value) {
   if (value == kAbsent) {
     return "-";
   }
@@ -111,7 +170,7 @@ std::string Text(const std::string& name, std::size_t value) {
 }
 
 TEST(Layout, EqualsTheVendorsHeaders) {
-  std::map<std::string, Published> published = ReadPublished();
+  Published published = ReadPublished();
   ASSERT_GT(published.size(), 600U);
   std::vector<Layout> ours = Layouts();
   const std::vector<Layout> sizes = SizesInTables();
@@ -119,8 +178,13 @@ TEST(Layout, EqualsTheVendorsHeaders) {
   for (const Layout& layout : ours) {
     const auto row = published.find(layout.name);
     ASSERT_NE(row, published.end()) << layout.name << " is not published";
-    EXPECT_EQ(Text(layout.name, layout.on_550), row->second.on_550) << layout.name << " on 550";
-    EXPECT_EQ(Text(layout.name, layout.on_580), row->second.on_580) << layout.name << " on 580";
+    for (const Branch branch : kBranches) {
+      const NvU32 value = layout.value.at(Index(branch));
+      if (value != kUnchecked) {
+        EXPECT_EQ(Text(layout.name, value), row->second.at(Index(branch)))
+            << layout.name << " on " << GetAbi(branch).name;
+      }
+    }
     published.erase(row);
   }
   for (const auto& [name, row] : published) {
@@ -130,7 +194,7 @@ TEST(Layout, EqualsTheVendorsHeaders) {
 
 // The tables' sizes are those of the published structure of the same name.
 TEST(Layout, ControlTableAgrees) {
-  const std::map<std::string, Published> published = ReadPublished();
+  const Published published = ReadPublished();
   unsigned compared = 0;
   for (const ControlRow& row : ControlRows()) {
     std::string params(row.name);
@@ -146,8 +210,11 @@ TEST(Layout, ControlTableAgrees) {
     if (found == published.end()) {
       continue;  // SET_TIMESLICE and the like share a structure under another name
     }
-    EXPECT_EQ(std::to_string(row.size_550), found->second.on_550) << row.name;
-    EXPECT_EQ(std::to_string(row.size_580), found->second.on_580) << row.name;
+    for (const Branch branch : kBranches) {
+      const NvU32 size = row.Size(branch);
+      EXPECT_EQ(size == 0 ? "-" : std::to_string(size), found->second.at(Index(branch)))
+          << row.name << " on " << GetAbi(branch).name;
+    }
     ++compared;
   }
   EXPECT_GE(compared, ControlRows().size() - 4);

@@ -51,19 +51,19 @@ struct NV_MEMORY_VIRTUAL_ALLOCATION_PARAMS {  // class/cl0070.h
 static_assert(sizeof(NV_MEMORY_VIRTUAL_ALLOCATION_PARAMS) == 24);
 
 // class/cl0000.h. RM_ALLOC of a client does not take this: its parameter is one NvHandle, optional.
-struct NV0000_ALLOC_PARAMETERS_V550 {
+struct NV0000_ALLOC_PARAMETERS_V535 {
   NvHandle hClient;
   NvU32 processID;
   char processName[100];
 };
-static_assert(sizeof(NV0000_ALLOC_PARAMETERS_V550) == 108);
-struct NV0000_ALLOC_PARAMETERS_V580 {
+static_assert(sizeof(NV0000_ALLOC_PARAMETERS_V535) == 108);
+struct NV0000_ALLOC_PARAMETERS_V570 {
   NvHandle hClient;
   NvU32 processID;
   char processName[100];
   NvP64 pOsPidInfo;
 };
-static_assert(sizeof(NV0000_ALLOC_PARAMETERS_V580) == 120);
+static_assert(sizeof(NV0000_ALLOC_PARAMETERS_V570) == 120);
 
 struct NV0005_ALLOC_PARAMETERS {  // events; class/cl0005.h
   NvHandle hParentClient;
@@ -115,7 +115,7 @@ struct NV_MEMORY_DESC_PARAMS {
 static_assert(sizeof(NV_MEMORY_DESC_PARAMS) == 24);
 
 // The channel classes; alloc/alloc_channel.h. 580 appends tpcConfigID.
-struct NV_CHANNEL_ALLOC_PARAMS_V550 {
+struct NV_CHANNEL_ALLOC_PARAMS_V535 {
   NvHandle hObjectError;
   NvHandle hObjectBuffer;
   NvU64 gpFifoOffset;
@@ -143,14 +143,14 @@ struct NV_CHANNEL_ALLOC_PARAMS_V550 {
   NvU32 decryptIv[3];
   NvU32 hmacNonce[8];
 };
-static_assert(sizeof(NV_CHANNEL_ALLOC_PARAMS_V550) == 360);
-struct NV_CHANNEL_ALLOC_PARAMS_V580 {
-  NV_CHANNEL_ALLOC_PARAMS_V550 v550;
+static_assert(sizeof(NV_CHANNEL_ALLOC_PARAMS_V535) == 360);
+struct NV_CHANNEL_ALLOC_PARAMS_V570 {
+  NV_CHANNEL_ALLOC_PARAMS_V535 v535;
   NvU32 tpcConfigID;
 };
-static_assert(sizeof(NV_CHANNEL_ALLOC_PARAMS_V580) == 368);
+static_assert(sizeof(NV_CHANNEL_ALLOC_PARAMS_V570) == 368);
 
-struct NV_VASPACE_ALLOCATION_PARAMETERS_V550 {  // FERMI_VASPACE_A; nvos.h. 580 appends pasid
+struct NV_VASPACE_ALLOCATION_PARAMETERS_V535 {  // FERMI_VASPACE_A; nvos.h. 580 appends pasid
   NvU32 index;
   NvV32 flags;
   NvU64 vaSize;
@@ -159,9 +159,9 @@ struct NV_VASPACE_ALLOCATION_PARAMETERS_V550 {  // FERMI_VASPACE_A; nvos.h. 580 
   NvU32 bigPageSize;
   NvU64 vaBase;
 };
-static_assert(sizeof(NV_VASPACE_ALLOCATION_PARAMETERS_V550) == 48);
+static_assert(sizeof(NV_VASPACE_ALLOCATION_PARAMETERS_V535) == 48);
 struct NV_VASPACE_ALLOCATION_PARAMETERS_V580 {
-  NV_VASPACE_ALLOCATION_PARAMETERS_V550 v550;
+  NV_VASPACE_ALLOCATION_PARAMETERS_V535 v535;
   NvU32 pasid;
 };
 static_assert(sizeof(NV_VASPACE_ALLOCATION_PARAMETERS_V580) == 56);

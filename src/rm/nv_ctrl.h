@@ -22,11 +22,11 @@ struct NV0000_CTRL_GPU_GET_ATTACHED_IDS_PARAMS {
 };
 static_assert(sizeof(NV0000_CTRL_GPU_GET_ATTACHED_IDS_PARAMS) == 128);
 
-struct NV0000_CTRL_GPU_GET_PROBED_IDS_PARAMS_V550 {
+struct NV0000_CTRL_GPU_GET_PROBED_IDS_PARAMS_V535 {
   NvU32 gpuIds[NV0000_CTRL_GPU_MAX_ATTACHED_GPUS];
   NvU32 excludedGpuIds[NV0000_CTRL_GPU_MAX_ATTACHED_GPUS];
 };
-static_assert(sizeof(NV0000_CTRL_GPU_GET_PROBED_IDS_PARAMS_V550) == 256);
+static_assert(sizeof(NV0000_CTRL_GPU_GET_PROBED_IDS_PARAMS_V535) == 256);
 struct NV0000_CTRL_GPU_GET_PROBED_IDS_PARAMS_V580 {
   NvU32 gpuIds[NV0000_CTRL_GPU_MAX_ATTACHED_GPUS];
   NvU32 excludedGpuIds[NV0000_CTRL_GPU_MAX_ATTACHED_GPUS];
@@ -122,15 +122,15 @@ struct NV0000_CTRL_SYSTEM_GET_BUILD_VERSION_PARAMS {
 };
 static_assert(sizeof(NV0000_CTRL_SYSTEM_GET_BUILD_VERSION_PARAMS) == 40);
 
-struct NV0000_CTRL_SYSTEM_GET_BUILD_VERSION_V2_PARAMS_V550 {
+struct NV0000_CTRL_SYSTEM_GET_BUILD_VERSION_V2_PARAMS_V535 {
   char driverVersionBuffer[256];
   char versionBuffer[256];
   char titleBuffer[256];
   NvU32 changelistNumber;
   NvU32 officialChangelistNumber;
 };
-static_assert(sizeof(NV0000_CTRL_SYSTEM_GET_BUILD_VERSION_V2_PARAMS_V550) == 776);
-struct NV0000_CTRL_SYSTEM_GET_BUILD_VERSION_V2_PARAMS_V580 {
+static_assert(sizeof(NV0000_CTRL_SYSTEM_GET_BUILD_VERSION_V2_PARAMS_V535) == 776);
+struct NV0000_CTRL_SYSTEM_GET_BUILD_VERSION_V2_PARAMS_V570 {
   char driverVersionBuffer[256];
   char versionBuffer[256];
   char driverBranch[256];
@@ -138,7 +138,7 @@ struct NV0000_CTRL_SYSTEM_GET_BUILD_VERSION_V2_PARAMS_V580 {
   NvU32 changelistNumber;
   NvU32 officialChangelistNumber;
 };
-static_assert(sizeof(NV0000_CTRL_SYSTEM_GET_BUILD_VERSION_V2_PARAMS_V580) == 1032);
+static_assert(sizeof(NV0000_CTRL_SYSTEM_GET_BUILD_VERSION_V2_PARAMS_V570) == 1032);
 
 // ---- ctrl0000/ctrl0000client.h
 inline constexpr NvU32 NV0000_CTRL_CMD_CLIENT_GET_HANDLE_INFO_INDEX_PARENT = 1;
@@ -205,14 +205,21 @@ struct NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS {
 static_assert(sizeof(NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS) == 20);
 
 inline constexpr NvU32 NV0000_OS_UNIX_EXPORT_OBJECT_FD_BUFFER_SIZE = 64;
-struct NV0000_CTRL_OS_UNIX_GET_EXPORT_OBJECT_INFO_PARAMS {
+struct NV0000_CTRL_OS_UNIX_GET_EXPORT_OBJECT_INFO_PARAMS_V535 {
+  NvS32 fd;
+  NvU32 deviceInstance;
+  NvU16 maxObjects;
+  NvU8 metadata[NV0000_OS_UNIX_EXPORT_OBJECT_FD_BUFFER_SIZE];
+};
+static_assert(sizeof(NV0000_CTRL_OS_UNIX_GET_EXPORT_OBJECT_INFO_PARAMS_V535) == 76);
+struct NV0000_CTRL_OS_UNIX_GET_EXPORT_OBJECT_INFO_PARAMS_V550 {
   NvS32 fd;
   NvU32 deviceInstance;
   NvU32 gpuInstanceId;
   NvU16 maxObjects;
   NvU8 metadata[NV0000_OS_UNIX_EXPORT_OBJECT_FD_BUFFER_SIZE];
 };
-static_assert(sizeof(NV0000_CTRL_OS_UNIX_GET_EXPORT_OBJECT_INFO_PARAMS) == 80);
+static_assert(sizeof(NV0000_CTRL_OS_UNIX_GET_EXPORT_OBJECT_INFO_PARAMS_V550) == 80);
 
 struct NV0000_CTRL_OS_UNIX_CREATE_EXPORT_OBJECT_FD_PARAMS {
   NvHandle hDevice;
@@ -252,6 +259,7 @@ struct NV0080_CTRL_GPU_GET_CLASSLIST_PARAMS {
   NvP64 classList;  // embedded pointer, NvU32 each
 };
 static_assert(sizeof(NV0080_CTRL_GPU_GET_CLASSLIST_PARAMS) == 16);
+// 535 has room for 160 classes, 550 for 174, 570 for 100.
 struct NV0080_CTRL_GPU_GET_CLASSLIST_V2_PARAMS_V550 {
   NvU32 numClasses;
   NvU32 classList[174];
@@ -286,6 +294,7 @@ struct NV2080_CTRL_FB_GET_INFO_PARAMS {
   NvP64 fbInfoList;  // embedded pointer, NV2080_CTRL_FB_INFO each
 };
 static_assert(sizeof(NV2080_CTRL_FB_GET_INFO_PARAMS) == 16);
+// 535 has room for 54 entries, 550 for 55, 570 for 57.
 struct NV2080_CTRL_FB_GET_INFO_V2_PARAMS_V550 {
   NvU32 fbInfoListSize;
   NV2080_CTRL_FB_INFO fbInfoList[55];
@@ -297,7 +306,7 @@ struct NV2080_CTRL_FB_GET_INFO_V2_PARAMS_V580 {
 };
 static_assert(sizeof(NV2080_CTRL_FB_GET_INFO_V2_PARAMS_V580) == 1028);
 
-struct NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO_V550 {
+struct NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO_V535 {
   NvU64 base;
   NvU64 limit;
   NvU64 reserved;
@@ -307,12 +316,12 @@ struct NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO_V550 {
   NvBool bProtected;
   NvBool blackList[17];
 };
-static_assert(sizeof(NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO_V550) == 48);
-struct NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS_V550 {
+static_assert(sizeof(NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO_V535) == 48);
+struct NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS_V535 {
   NvU32 numFBRegions;
-  NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO_V550 fbRegion[16];
+  NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO_V535 fbRegion[16];
 };
-static_assert(sizeof(NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS_V550) == 776);
+static_assert(sizeof(NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS_V535) == 776);
 struct NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO_V580 {
   NvU64 base;
   NvU64 limit;
@@ -374,7 +383,7 @@ static_assert(sizeof(NV2080_CTRL_GPU_GET_PID_INFO_PARAMS) == 14408);
 
 inline constexpr NvU32 NV2080_CTRL_GPU_GET_NAME_STRING_FLAGS_TYPE_ASCII = 0;
 inline constexpr NvU32 NV2080_CTRL_GPU_GET_NAME_STRING_FLAGS_TYPE_UNICODE = 1;
-struct NV2080_CTRL_GPU_GET_NAME_STRING_PARAMS {
+struct NV2080_CTRL_GPU_GET_NAME_STRING_PARAMS {  // 595 ends it after the 64 bytes of ascii
   NvU32 gpuNameStringFlags;
   union {
     NvU8 ascii[64];
@@ -420,18 +429,30 @@ struct NV2080_CTRL_GR_GET_INFO_PARAMS {
   NV2080_CTRL_GR_ROUTE_INFO grRouteInfo;
 };
 static_assert(sizeof(NV2080_CTRL_GR_GET_INFO_PARAMS) == 32);
+struct NV2080_CTRL_GR_GET_INFO_V2_PARAMS_V535 {
+  NvU32 grInfoListSize;
+  NV2080_CTRL_GR_INFO grInfoList[53];
+  NV2080_CTRL_GR_ROUTE_INFO grRouteInfo;
+};
+static_assert(sizeof(NV2080_CTRL_GR_GET_INFO_V2_PARAMS_V535) == 448);
 struct NV2080_CTRL_GR_GET_INFO_V2_PARAMS_V550 {
   NvU32 grInfoListSize;
   NV2080_CTRL_GR_INFO grInfoList[56];
   NV2080_CTRL_GR_ROUTE_INFO grRouteInfo;
 };
 static_assert(sizeof(NV2080_CTRL_GR_GET_INFO_V2_PARAMS_V550) == 472);
-struct NV2080_CTRL_GR_GET_INFO_V2_PARAMS_V580 {
+struct NV2080_CTRL_GR_GET_INFO_V2_PARAMS_V570 {
   NvU32 grInfoListSize;
   NV2080_CTRL_GR_INFO grInfoList[58];
   NV2080_CTRL_GR_ROUTE_INFO grRouteInfo;
 };
-static_assert(sizeof(NV2080_CTRL_GR_GET_INFO_V2_PARAMS_V580) == 488);
+static_assert(sizeof(NV2080_CTRL_GR_GET_INFO_V2_PARAMS_V570) == 488);
+struct NV2080_CTRL_GR_GET_INFO_V2_PARAMS_V590 {
+  NvU32 grInfoListSize;
+  NV2080_CTRL_GR_INFO grInfoList[59];
+  NV2080_CTRL_GR_ROUTE_INFO grRouteInfo;
+};
+static_assert(sizeof(NV2080_CTRL_GR_GET_INFO_V2_PARAMS_V590) == 496);
 
 // Size of one kind of context buffer; asked before anything is allocated. See context_buffers.h.
 struct NV2080_CTRL_GR_GET_ENGINE_CONTEXT_PROPERTIES_PARAMS {
@@ -470,11 +491,11 @@ struct NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS {
 static_assert(sizeof(NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS) == 536);
 
 // ---- ctrla06c.h, ctrla06f/ctrla06fgpfifo.h, ctrlc36f.h
-struct NVA06C_CTRL_GPFIFO_SCHEDULE_PARAMS_V550 {
+struct NVA06C_CTRL_GPFIFO_SCHEDULE_PARAMS_V535 {
   NvBool bEnable;
   NvBool bSkipSubmit;
 };
-static_assert(sizeof(NVA06C_CTRL_GPFIFO_SCHEDULE_PARAMS_V550) == 2);
+static_assert(sizeof(NVA06C_CTRL_GPFIFO_SCHEDULE_PARAMS_V535) == 2);
 struct NVA06C_CTRL_GPFIFO_SCHEDULE_PARAMS_V580 {
   NvBool bEnable;
   NvBool bSkipSubmit;

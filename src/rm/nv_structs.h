@@ -1,9 +1,11 @@
 // Parameter structures of the driver's ioctls, laid out as the driver's compiler lays them out.
 //
-// From NVIDIA/open-gpu-kernel-modules 550.163.01 and 580.95.05: src/common/sdk/nvidia/inc/nvos.h,
-// src/nvidia/arch/nvalloc/unix/include/nv-ioctl.h, nv-ioctl-numa.h and
-// nv-unix-nvos-params-wrappers.h. A structure that differs between the two carries the branch in
-// its name (_V550, _V580). Structures named only for their size (I2C, registry, dma-buf) are in
+// From NVIDIA/open-gpu-kernel-modules, the reference releases of abi.h:
+// src/common/sdk/nvidia/inc/nvos.h, src/nvidia/arch/nvalloc/unix/include/nv-ioctl.h,
+// nv-ioctl-numa.h and nv-unix-nvos-params-wrappers.h. A structure that changed between branches
+// carries in its name the first branch that lays it out so (_V535 the oldest, _V580 from 580 on);
+// one that only grew at its end may be here in its longest form. Which size a branch takes stands
+// in the tables. Structures named only for their size (I2C, registry, dma-buf) are in
 // escape_table.cc. Class parameters are in nv_alloc.h, control parameters in nv_ctrl.h.
 #ifndef CGPU_RM_NV_STRUCTS_H_
 #define CGPU_RM_NV_STRUCTS_H_
@@ -243,7 +245,7 @@ struct NVOS41_PARAMETERS {  // NV_ESC_RM_GET_EVENT_DATA
 };
 static_assert(sizeof(NVOS41_PARAMETERS) == 16);
 
-struct NVOS46_PARAMETERS_V550 {  // NV_ESC_RM_MAP_MEMORY_DMA
+struct NVOS46_PARAMETERS_V535 {  // NV_ESC_RM_MAP_MEMORY_DMA
   NvHandle hClient;
   NvHandle hDevice;
   NvHandle hDma;
@@ -254,7 +256,7 @@ struct NVOS46_PARAMETERS_V550 {  // NV_ESC_RM_MAP_MEMORY_DMA
   NvU64 dmaOffset;
   NvV32 status;
 };
-static_assert(sizeof(NVOS46_PARAMETERS_V550) == 56);
+static_assert(sizeof(NVOS46_PARAMETERS_V535) == 56);
 
 struct NVOS46_PARAMETERS_V580 {
   NvHandle hClient;
@@ -271,7 +273,17 @@ struct NVOS46_PARAMETERS_V580 {
 };
 static_assert(sizeof(NVOS46_PARAMETERS_V580) == 64);
 
-struct NVOS47_PARAMETERS {  // NV_ESC_RM_UNMAP_MEMORY_DMA
+struct NVOS47_PARAMETERS_V535 {  // NV_ESC_RM_UNMAP_MEMORY_DMA
+  NvHandle hClient;
+  NvHandle hDevice;
+  NvHandle hDma;
+  NvHandle hMemory;
+  NvV32 flags;
+  NvU64 dmaOffset;
+  NvV32 status;
+};
+static_assert(sizeof(NVOS47_PARAMETERS_V535) == 40);
+struct NVOS47_PARAMETERS_V550 {
   NvHandle hClient;
   NvHandle hDevice;
   NvHandle hDma;
@@ -281,7 +293,7 @@ struct NVOS47_PARAMETERS {  // NV_ESC_RM_UNMAP_MEMORY_DMA
   NvU64 size;
   NvV32 status;
 };
-static_assert(sizeof(NVOS47_PARAMETERS) == 48);
+static_assert(sizeof(NVOS47_PARAMETERS_V550) == 48);
 
 struct NVOS49_PARAMETERS {  // NV_ESC_RM_BIND_CONTEXT_DMA
   NvHandle hClient;

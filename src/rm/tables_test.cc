@@ -97,7 +97,7 @@ TEST(Controls, SizesByBranch) {
   EXPECT_TRUE(FindControl(NV2080_CTRL_CMD_FB_GET_INFO)->embedded_pointers);
   for (const ControlRow& row : ControlRows()) {
     EXPECT_EQ(FindControl(row.cmd), &row) << row.name;
-    EXPECT_NE(row.size_550, 0U) << row.name;
+    EXPECT_NE(row.Size(Branch::k580), 0U) << row.name;
   }
 }
 
@@ -113,7 +113,7 @@ TEST(Classes, ParametersByBranch) {
   EXPECT_FALSE(IsChannelClass(KEPLER_CHANNEL_GROUP_A));
   for (const ClassRow& row : ClassRows()) {
     EXPECT_EQ(FindClass(row.number), &row) << row.name;
-    EXPECT_EQ(row.size_550 == 0, row.params == ClassParams::kNone) << row.name;
+    EXPECT_EQ(row.Size(Branch::k580) == 0, row.params == ClassParams::kNone) << row.name;
   }
 }
 

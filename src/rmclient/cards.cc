@@ -103,8 +103,8 @@ Result<> AllocDevice(Client& client, Card& card) {
   }
   rm::NV2080_CTRL_GPU_GET_NAME_STRING_PARAMS name = {};
   name.gpuNameStringFlags = rm::NV2080_CTRL_GPU_GET_NAME_STRING_FLAGS_TYPE_ASCII;
-  outcome =
-      client.Control(card.subdevice, rm::NV2080_CTRL_CMD_GPU_GET_NAME_STRING, &name, sizeof(name));
+  outcome = client.Control(card.subdevice, rm::NV2080_CTRL_CMD_GPU_GET_NAME_STRING, &name,
+                           rm::ControlSize(client.abi(), rm::NV2080_CTRL_CMD_GPU_GET_NAME_STRING));
   if (!outcome.ok()) {
     return CallError(outcome, "asking for the name of card " + card.bdf);
   }
@@ -166,8 +166,9 @@ Result<std::vector<rm::NvU32>> ReadFbInfos(Client& client, const Card& card,
   for (std::size_t i = 0; i < indices.size(); ++i) {
     params.fbInfoList[i].index = indices[i];
   }
-  const Outcome outcome = client.Control(card.subdevice, rm::NV2080_CTRL_CMD_FB_GET_INFO_V2,
-                                         &params, client.abi().fb_info_v2_size);
+  const Outcome outcome =
+      client.Control(card.subdevice, rm::NV2080_CTRL_CMD_FB_GET_INFO_V2, &params,
+                     rm::ControlSize(client.abi(), rm::NV2080_CTRL_CMD_FB_GET_INFO_V2));
   if (!outcome.ok()) {
     return CallError(outcome, "asking for the memory of card " + card.bdf);
   }
@@ -246,12 +247,13 @@ Result<std::uint64_t> ReadContextGroupBytes(Client& client, const Card& card) {
     }
     sizes[i] = params.size;
   }
-  // The list is first and the same on both branches; what follows it is not asked for.
-  rm::NV2080_CTRL_GR_GET_INFO_V2_PARAMS_V580 info = {};
+  // The list is first and the same on all branches; what follows it is not asked for.
+  rm::NV2080_CTRL_GR_GET_INFO_V2_PARAMS_V590 info = {};
   info.grInfoListSize = 1;
   info.grInfoList[0].index = rm::NV2080_CTRL_GR_INFO_INDEX_MAX_SUBCONTEXT_COUNT;
-  const Outcome outcome = client.Control(card.subdevice, rm::NV2080_CTRL_CMD_GR_GET_INFO_V2, &info,
-                                         client.abi().gr_info_v2_size);
+  const Outcome outcome =
+      client.Control(card.subdevice, rm::NV2080_CTRL_CMD_GR_GET_INFO_V2, &info,
+                     rm::ControlSize(client.abi(), rm::NV2080_CTRL_CMD_GR_GET_INFO_V2));
   if (!outcome.ok()) {
     return CallError(outcome, "asking for the context buffers of card " + card.bdf);
   }

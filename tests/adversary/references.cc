@@ -252,7 +252,7 @@ int Inside(const std::vector<std::string>& args) {
 constexpr std::uint32_t kVolta = rm::VOLTA_CHANNEL_GPFIFO_A;
 
 std::uint32_t Space(Client& client, std::uint32_t* status) {
-  rm::NV_VASPACE_ALLOCATION_PARAMETERS_V550 params{};
+  rm::NV_VASPACE_ALLOCATION_PARAMETERS_V535 params{};
   const std::uint32_t handle = client.next++;
   *status = client.Alloc(Client::kDevice, handle, rm::FERMI_VASPACE_A, &params, sizeof(params));
   return handle;
@@ -270,7 +270,7 @@ std::uint32_t Group(Client& client, std::uint32_t space, std::uint32_t* status) 
 
 std::uint32_t Channel(Client& client, std::uint32_t parent, std::uint32_t space,
                       std::uint32_t share, std::uint32_t* status) {
-  rm::NV_CHANNEL_ALLOC_PARAMS_V550 params{};
+  rm::NV_CHANNEL_ALLOC_PARAMS_V535 params{};
   params.hVASpace = space;
   params.hContextShare = share;
   params.engineType = rm::NV2080_ENGINE_TYPE_GRAPHICS;

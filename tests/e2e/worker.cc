@@ -343,7 +343,7 @@ void View(const Client& client) {
            << unsigned{card.pci_info.bus} << ':' << unsigned{card.pci_info.slot};
     }
   }
-  rm::NV0000_CTRL_GPU_GET_PROBED_IDS_PARAMS_V550 ids{};
+  rm::NV0000_CTRL_GPU_GET_PROBED_IDS_PARAMS_V535 ids{};
   for (const auto command :
        {rm::NV0000_CTRL_CMD_GPU_GET_ATTACHED_IDS, rm::NV0000_CTRL_CMD_GPU_GET_PROBED_IDS}) {
     const bool attached = command == rm::NV0000_CTRL_CMD_GPU_GET_ATTACHED_IDS;

@@ -57,7 +57,7 @@ Result<std::unique_ptr<Server>> MakeServer(const ShimConfig& config) {
   const rm::Abi* abi = version ? rm::FindAbi(*version) : nullptr;
   if (abi == nullptr) {
     return Error{Code::kUnsupported, 0, "driver " + config.driver + " is not known to this cgpu",
-                 "use a driver of branch 550 or 580, or a newer cgpu"};
+                 "use a driver from " + rm::SupportedDrivers() + ", or a newer cgpu"};
   }
   std::string control;
   std::vector<std::string> card_paths;

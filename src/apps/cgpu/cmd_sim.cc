@@ -168,7 +168,8 @@ void AddSim(CLI::App& app, int& status) {
   CLI::App* const start = AddVerb(*sim, flags, status, "start", "Start a node (root only)", Start);
   start->add_option("--gpus", flags->gpus, "Its cards: v100-16g:2,t4:1,v100-16g@16130MiB:1")
       ->required();
-  start->add_option("--driver", flags->driver, "Its driver: 550, 580 or a full version");
+  start->add_option("--driver", flags->driver,
+                    "Its driver: 535, 550, 570, 580, 590, 595 or a full version");
   AddVerb(*sim, flags, status, "stop", "Stop a node, or clean up after one that was killed", Stop);
   AddVerb(*sim, flags, status, "exec", "Run a command on a node without cgpu: exec -- CMD...",
           Exec);

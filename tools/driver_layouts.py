@@ -1,0 +1,215 @@
+#!/usr/bin/env python3
+"""What a release of the NVIDIA driver says about the structures and numbers this project uses.
+
+The headers of release tags in a clone of https://github.com/NVIDIA/open-gpu-kernel-modules are
+compiled for Linux x86-64 and asked for sizes (bytes), offsets (@) and values of macros (=).
+
+  driver_layouts.py --repo DIR --tag 595.45.04 NVOS64_PARAMETERS NVOS54_PARAMETERS.status
+      prints a table for the given names and tags.
+  driver_layouts.py --repo DIR --update FILE [--add-tag TAG]
+      fills FILE again: the names of its first column for the tags of its header line. A name alone
+      on a line is a new row.
+  driver_layouts.py --repo DIR --alike FILE
+      compares every published release of the branches in FILE with the column of its branch and
+      says which are laid out alike.
+
+DIR is a clone or a bare repository with the release tags. Needs git, tar and a C compiler.
+"""
+
+import argparse
+import concurrent.futures
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+# Folders with headers, in the order in which they are searched.
+INCLUDE_DIRS = (
+    "src/common/sdk/nvidia/inc",
+    "src/nvidia/arch/nvalloc/unix/include",
+    "kernel-open/nvidia-uvm",
+    "kernel-open/common/inc",
+)
+# Folders under the first of these whose headers are all included.
+HEADER_TREES = ("alloc", "class", "ctrl")
+# Further headers, where a release has them.
+HEADERS = (
+    "nvtypes.h",
+    "nvlimits.h",
+    "nvos.h",
+    "nvstatus.h",
+    "nv_escape.h",
+    "nv-ioctl-numbers.h",
+    "nv-ioctl.h",
+    "nv-ioctl-numa.h",
+    "nv-ioctl-lockless-diag.h",
+    "nv-unix-nvos-params-wrappers.h",
+    "uvm_types.h",
+    "uvm_ioctl.h",
+    "uvm_linux_ioctl.h",
+)
+ABSENT = "-"
+MAX_ATTEMPTS = 12
+
+
+def git(repo, *arguments):
+    return subprocess.run(["git", "-C", repo, *arguments], check=True,
+                          stdout=subprocess.PIPE).stdout
+
+
+def checkout_headers(repo, tag, target):
+    present = git(repo, "ls-tree", "-d", "--name-only", tag, *INCLUDE_DIRS).decode().split()
+    archive = git(repo, "archive", tag, *present)
+    subprocess.run(["tar", "-x", "-C", target], input=archive, check=True)
+
+
+def find_headers(root):
+    found = [name for name in HEADERS
+             if any(os.path.exists(os.path.join(root, folder, name)) for folder in INCLUDE_DIRS)]
+    base = os.path.join(root, INCLUDE_DIRS[0])
+    for tree in HEADER_TREES:
+        for folder, _, files in os.walk(os.path.join(base, tree)):
+            found += [os.path.relpath(os.path.join(folder, name), base)
+                      for name in files if name.endswith(".h")]
+    return found[:len(HEADERS)] + sorted(found[len(HEADERS):])
+
+
+def probes_of(name):
+    """The C expressions of which at most one is valid, each with the mark of its kind."""
+    if "." in name:
+        struct, field = name.split(".", 1)
+        return [("@", f"__builtin_offsetof({struct}, {field})")]
+    # Neither is a syntax error when it is wrong, so that the next line is still understood: an array
+    # of a number is no type, and a structure cannot be cast to.
+    return [("", f"sizeof({name}[1])"), ("=", f"(unsigned long long)(({name}) + 0)")]
+
+
+def source_of(headers, probes):
+    lines = [f'#include "{header}"' for header in headers]
+    first = len(lines) + 1
+    lines += [f"const unsigned long long probe_{i} = {text};"
+              for i, (_, _, text) in enumerate(probes)]
+    lines += ["int printf(const char *, ...);", "int main(void) {"]
+    lines += [f'  printf("%llu\\n", probe_{i});' for i in range(len(probes))]
+    lines += ["  return 0;", "}"]
+    return "\n".join(lines) + "\n", first
+
+
+def compile_probes(root, names):
+    """{name: text}, with nothing for the names that the release does not have."""
+    headers = find_headers(root)
+    probes = [(name, mark, text) for name in names for mark, text in probes_of(name)]
+    source, program = os.path.join(root, "probe.c"), os.path.join(root, "probe")
+    command = [os.environ.get("CC", "cc"), "-std=gnu11", "-w", "-O0", "-fmax-errors=0",
+               "-fno-diagnostics-show-caret", "-o", program, source]
+    command += [f"-I{os.path.join(root, folder)}" for folder in INCLUDE_DIRS]
+    for _ in range(MAX_ATTEMPTS):
+        text, first = source_of(headers, probes)
+        with open(source, "w", encoding="utf-8") as file:
+            file.write(text)
+        done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
+        if done.returncode == 0:
+            values = subprocess.run([program], check=True, stdout=subprocess.PIPE,
+                                    text=True).stdout.split()
+            found = {}
+            for (name, mark, _), value in zip(probes, values):
+                found.setdefault(name, f"={int(value):#x}" if mark == "=" else mark + value)
+            return found
+        bad_lines = {int(number) for number in
+                     re.findall(rf"^{re.escape(source)}:(\d+):\d+: (?:fatal )?error",
+                                done.stderr, re.M)}
+        bad_headers = {header for header in headers
+                       if re.search(rf"/{re.escape(header)}:\d+:\d+: (?:fatal )?error",
+                                    done.stderr)}
+        if bad_headers:
+            headers = [header for header in headers if header not in bad_headers]
+        elif bad_lines:
+            probes = [probe for i, probe in enumerate(probes)
+                      if first + i not in bad_lines and
+                      first + len(probes) + 2 + i not in bad_lines]
+        else:
+            break
+    raise RuntimeError(f"the headers do not compile:\n{done.stderr[-3000:]}")
+
+
+def layouts(repo, tag, names):
+    with tempfile.TemporaryDirectory(prefix="driver_layouts.") as root:
+        checkout_headers(repo, tag, root)
+        found = compile_probes(root, names)
+        return [found.get(name, ABSENT) for name in names]
+
+
+def layouts_of_tags(repo, tags, names, jobs):
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        return list(pool.map(lambda tag: layouts(repo, tag, names), tags))
+
+
+def read_table(path):
+    """(comment lines, tags, {name: columns})"""
+    comments, tags, rows = [], None, {}
+    with open(path, encoding="utf-8") as file:
+        for line in file.read().splitlines():
+            if line.startswith("#"):
+                comments.append(line)
+            elif tags is None:
+                tags = line.split("\t")[1:]
+            elif line.strip():
+                name, *columns = line.split("\t")
+                rows[name] = columns
+    return comments, tags or [], rows
+
+
+def write_table(file, comments, tags, names, columns):
+    for line in comments:
+        print(line, file=file)
+    print("\t".join(["name", *tags]), file=file)
+    for i, name in enumerate(names):
+        print("\t".join([name, *(column[i] for column in columns)]), file=file)
+
+
+def version_of(tag):
+    return tuple(int(part) for part in tag.split("."))
+
+
+def say_alike(repo, path, jobs):
+    _, tags, rows = read_table(path)
+    names = list(rows)
+    published = [tag for tag in git(repo, "tag").decode().split()
+                 if re.fullmatch(r"\d+(\.\d+){1,2}", tag)]
+    for i, reference in enumerate(tags):
+        branch = sorted((tag for tag in published
+                         if version_of(tag)[0] == version_of(reference)[0]), key=version_of)
+        wanted = [rows[name][i] for name in names]
+        for tag, column in zip(branch, layouts_of_tags(repo, branch, names, jobs)):
+            other = [f"{name} {have} not {want}"
+                     for name, want, have in zip(names, wanted, column) if want != have]
+            print(f"{tag}: {'like ' + reference if not other else '; '.join(other)}", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repo", required=True, help="repository with the release tags")
+    parser.add_argument("--tag", action="append", default=[], help="a release; may be repeated")
+    parser.add_argument("--update", metavar="FILE", help="table to fill again")
+    parser.add_argument("--add-tag", metavar="TAG", help="with --update: a further column")
+    parser.add_argument("--alike", metavar="FILE", help="table to compare all releases with")
+    parser.add_argument("--jobs", type=int, default=2, help="compilations at once")
+    parser.add_argument("name", nargs="*", help="structure, structure.field or macro")
+    arguments = parser.parse_args()
+    if arguments.alike:
+        say_alike(arguments.repo, arguments.alike, arguments.jobs)
+    elif arguments.update:
+        comments, tags, rows = read_table(arguments.update)
+        tags += [arguments.add_tag] if arguments.add_tag else []
+        columns = layouts_of_tags(arguments.repo, tags, list(rows), arguments.jobs)
+        with open(arguments.update, "w", encoding="utf-8") as file:
+            write_table(file, comments, tags, list(rows), columns)
+    else:
+        columns = layouts_of_tags(arguments.repo, arguments.tag, arguments.name, arguments.jobs)
+        write_table(sys.stdout, [], arguments.tag, arguments.name, columns)
+
+
+if __name__ == "__main__":
+    main()
