@@ -65,7 +65,13 @@ struct ControlEntry {
 [[nodiscard]] std::span<const ControlEntry> DeviceControls();
 [[nodiscard]] std::span<const ControlEntry> MemoryControls();
 [[nodiscard]] std::span<const ControlEntry> ChannelControls();
+[[nodiscard]] std::span<const ControlEntry> GraphicsControls();
+[[nodiscard]] std::span<const ControlEntry> TenantControls();
 [[nodiscard]] const ControlEntry* FindControlEntry(rm::NvU32 cmd);
+
+// Commands for administrators, and commands that no process may issue.
+[[nodiscard]] bool IsRootControl(rm::NvU32 cmd);
+[[nodiscard]] bool IsKernelControl(rm::NvU32 cmd);
 
 // The UUID of `card` as flags ask for it, into `out`; returns the bytes written, 0 when they do not
 // fit.

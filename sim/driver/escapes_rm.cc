@@ -1,4 +1,5 @@
 // RM_CONTROL.
+#include "rm/nv_classes.h"
 #include "sim/driver/bytes.h"
 #include "sim/driver/control.h"
 #include "sim/driver/escapes.h"
@@ -13,6 +14,21 @@ constexpr rm::NvU32 kFlagLockBypass = 2;  // NVOS54_FLAGS_LOCK_BYPASS
 // Category and index of a command, in which 0 means "nothing" for every class.
 bool IsNullCommand(rm::NvU32 cmd) {
   return (cmd & 0xFFFFU) == 0;
+}
+
+// Is it a command of the class that makes objects of this kind? Asked for the three that have
+// privileged commands.
+bool IsCommandOf(rm::NvU32 cmd, ObjectKind kind) {
+  switch (cmd >> 16) {
+    case 0:
+      return kind == ObjectKind::kClient;
+    case rm::NV01_DEVICE_0:
+      return kind == ObjectKind::kDevice;
+    case rm::NV20_SUBDEVICE_0:
+      return kind == ObjectKind::kSubdevice;
+    default:
+      return false;
+  }
 }
 
 }  // namespace
@@ -52,6 +68,14 @@ NvStatus Escapes::RunControl(const rm::NVOS54_PARAMETERS& api) {
     return rm::NV_ERR_OBJECT_NOT_FOUND;
   }
   const ControlEntry* entry = FindControlEntry(api.cmd);
+  if (entry == nullptr && IsCommandOf(api.cmd, object->kind)) {
+    if (IsKernelControl(api.cmd) || (IsRootControl(api.cmd) && !caller_.IsAdmin())) {
+      return rm::NV_ERR_INSUFFICIENT_PERMISSIONS;
+    }
+    if (IsRootControl(api.cmd)) {
+      return rm::NV_OK;  // what it would do is not simulated
+    }
+  }
   if (entry == nullptr || entry->target != object->kind) {
     return rm::NV_ERR_NOT_SUPPORTED;
   }
