@@ -40,6 +40,7 @@ FileId Driver::Open(FileKind kind, unsigned minor) {
 
 void Driver::Close(FileId file) {
   const std::lock_guard lock(mutex_);
+  uvm_.Close(file);
   model_.Close(file);
 }
 

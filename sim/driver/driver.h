@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "rm/nv_structs.h"
 #include "sim/driver/caller.h"
 #include "sim/model/driver_model.h"
+#include "sim/model/uvm_model.h"
 
 namespace cgpu::sim {
 
@@ -42,6 +44,8 @@ struct Call {
   NvStatus status = rm::NV_OK;  // in-band, for the books of refused calls
 };
 
+struct UvmHandler;
+
 class Driver {
  public:
   Driver(std::vector<Card> cards, rm::DriverVersion version, const rm::Abi& abi);
@@ -57,7 +61,7 @@ class Driver {
   [[nodiscard]] int Finish(Call& call, Caller& caller);
 
   // An ioctl of /dev/nvidia-uvm, whole. Returns its errno.
-  [[nodiscard]] int UvmIoctl(rm::NvU32 request, rm::NvP64 argument, Caller& caller);
+  [[nodiscard]] int UvmIoctl(FileId file, rm::NvU32 request, rm::NvP64 argument, Caller& caller);
 
   // Answers `call` as a fault wants it instead of executing it.
   void FailWithStatus(Call& call, NvStatus status);
@@ -74,6 +78,7 @@ class Driver {
   // One consistent look at everything. `refused` counts calls that were not answered with success,
   // by CallName().
   [[nodiscard]] Books GetBooks(std::map<std::string, std::uint64_t>* refused);
+  [[nodiscard]] UvmBooks GetUvmBooks();
   [[nodiscard]] const std::vector<Card>& Cards() const { return model_.Cards(); }
   [[nodiscard]] std::string VersionText() const { return rm::ToString(version_); }
 
@@ -83,6 +88,8 @@ class Driver {
  private:
   friend class Escapes;
 
+  [[nodiscard]] NvStatus RunUvm(const UvmHandler& handler, FileId file, Caller& caller,
+                                std::span<std::byte> params);
   void ReadSecondLevel(Call& call, Caller& caller);
   void ReadControl(Call& call, Caller& caller);
   void ReadAlloc(Call& call, Caller& caller);
@@ -95,6 +102,7 @@ class Driver {
   std::mutex mutex_;
   // Protected by mutex_:
   DriverModel model_;
+  UvmModel uvm_{model_};         // after the model: it holds memory of it
   rm::NvU64 memblock_size_ = 0;  // NV_ESC_SYS_PARAMS, settable once
   std::map<std::string, std::uint64_t> refused_;
 };

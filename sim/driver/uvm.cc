@@ -1,47 +1,52 @@
-// /dev/nvidia-uvm. Its VA spaces are not simulated yet: a file can be initialised, and everything
-// else is refused. kernel-open/nvidia-uvm/uvm.c of the driver.
+// /dev/nvidia-uvm: kernel-open/nvidia-uvm/uvm.c uvm_ioctl() and uvm_api.h of the driver.
 #include <cerrno>
 
 #include "rm/uvm_table.h"
 #include "sim/driver/bytes.h"
 #include "sim/driver/driver.h"
+#include "sim/driver/uvm_calls.h"
 
 namespace cgpu::sim {
-namespace {
 
-// From kernel-open/nvidia-uvm/uvm_linux_ioctl.h:
-struct UvmInitializeParams {
-  rm::NvU64 flags;
-  NvStatus rm_status;
-  rm::NvU32 padding;
-};
-
-constexpr rm::NvU64 kKnownInitFlags = 0x3;  // DISABLE_HMM, MULTI_PROCESS_SHARING_MODE
-
-}  // namespace
-
-int Driver::UvmIoctl(rm::NvU32 request, rm::NvP64 argument, Caller& caller) {
-  int error = EINVAL;
-  if (request == rm::UVM_INITIALIZE) {
-    std::vector<std::byte> bytes(sizeof(UvmInitializeParams));
-    if (!caller.Read(argument, bytes)) {
-      error = EFAULT;
-    } else {
-      auto params = Load<UvmInitializeParams>(bytes);
-      params.rm_status =
-          (params.flags & ~kKnownInitFlags) == 0 ? rm::NV_OK : rm::NV_ERR_INVALID_ARGUMENT;
-      Store(std::span(bytes), params);
-      error = caller.Write(argument, bytes) ? 0 : EFAULT;
-    }
-  } else if (request == rm::UVM_DEINITIALIZE) {
-    error = 0;
+int Driver::UvmIoctl(FileId file, rm::NvU32 request, rm::NvP64 argument, Caller& caller) {
+  if (request == rm::UVM_DEINITIALIZE) {
+    return 0;
   }
-  if (error != 0) {
-    const rm::UvmRow* row = rm::FindUvm(request);
+  const rm::UvmRow* row = rm::FindUvm(request);
+  const UvmHandler* handler = FindUvmHandler(request);
+  const rm::NvU32 size = row == nullptr ? 0 : row->size.At(abi_.branch);
+  std::vector<std::byte> params(size);
+  int error = 0;
+  NvStatus status = rm::NV_OK;
+  if (handler == nullptr || size == 0) {
+    error = EINVAL;  // uvm_test.c uvm_test_ioctl(), with the built-in tests off
+  } else if (!caller.Read(argument, params)) {
+    error = EFAULT;
+  } else {
+    status = RunUvm(*handler, file, caller, params);
+    Store(std::span(params).subspan(row->status.At(abi_.branch)), status);
+    error = caller.Write(argument, params) ? 0 : EFAULT;
+  }
+  if (error != 0 || status != rm::NV_OK) {
     const std::lock_guard lock(mutex_);
     ++refused_[row == nullptr ? "uvm " + std::to_string(request) : std::string(row->name)];
   }
   return error;
+}
+
+NvStatus Driver::RunUvm(const UvmHandler& handler, FileId file, Caller& caller,
+                        std::span<std::byte> params) {
+  const std::lock_guard lock(mutex_);
+  UvmCall call{uvm_, abi_.branch, file, uvm_.Find(file), caller, params};
+  if (handler.needs_space && call.space == nullptr) {
+    return rm::NV_ERR_ILLEGAL_ACTION;
+  }
+  return handler.run(call);
+}
+
+UvmBooks Driver::GetUvmBooks() {
+  const std::lock_guard lock(mutex_);
+  return uvm_.GetBooks();
 }
 
 }  // namespace cgpu::sim

@@ -76,7 +76,7 @@ void FuseServer::Ioctl(fuse_req* request, FileKind kind, FileId file, std::uint3
   }
   auto caller = std::make_unique<ProcCaller>(tid, node_, open_files_);
   if (kind == FileKind::kUvm) {
-    Reply(request, driver_.UvmIoctl(number, argument, *caller));
+    Reply(request, driver_.UvmIoctl(file, number, argument, *caller));
     return;
   }
   Call call = driver_.Prepare(file, number, argument, *caller);

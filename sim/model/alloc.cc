@@ -8,6 +8,9 @@
 namespace cgpu::sim {
 namespace {
 
+// NV_VASPACE_ALLOCATION_FLAGS_IS_EXTERNALLY_OWNED in src/common/sdk/nvidia/inc/nvos.h
+constexpr rm::NvU32 kVaSpaceExternallyOwned = 1U << 3;
+
 // Is this a class that the card must have, and has not?
 bool CardLacksClass(const CardModel& model, ObjectKind kind, rm::NvU32 cls) {
   return (kind == ObjectKind::kChannel || kind == ObjectKind::kUserMode ||
@@ -78,8 +81,6 @@ NvStatus DriverModel::Construct(Client& client, const CallerView& caller, AllocR
                  : rm::NV_ERR_INVALID_ARGUMENT;
     case ObjectKind::kMemory:
       return ConstructMemory(client, request, object);
-    case ObjectKind::kVaSpace:
-      return ConstructAddresses(client, request.parent, 0, object);
     case ObjectKind::kVirtualMemory: {
       const rm::NvHandle space =
           object.cls == rm::NV50_MEMORY_VIRTUAL
@@ -113,6 +114,12 @@ NvStatus DriverModel::Construct(Client& client, const CallerView& caller, AllocR
     }
     case ObjectKind::kEvent:
       return ConstructEvent(client, request, object);
+    case ObjectKind::kVaSpace: {
+      const auto params = Params<rm::NV_VASPACE_ALLOCATION_PARAMETERS_V535>(request);
+      object.vaspace = std::make_shared<VaSpace>();
+      object.vaspace->externally_owned = (params.flags & kVaSpaceExternallyOwned) != 0;
+      return ConstructAddresses(client, request.parent, 0, object);
+    }
     default:
       return rm::NV_OK;
   }

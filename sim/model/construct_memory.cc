@@ -113,7 +113,8 @@ NvStatus DriverModel::ConstructVidmem(AllocRequest& request, Object& object) {
   // An address is needed only to be plausible: nothing reads it back.
   params.offset = (next_block_ * rm::kPageHuge) % memory.Total();
   object.block =
-      std::make_shared<Block>(next_block_++, object.card, params.size, Charge(memory, bytes), page);
+      std::make_shared<Block>(next_block_++, object.card, params.size, Charge(memory, bytes));
+  object.block->page_size = page;
   object.owns_block = true;
   PutParams(request, params);
   return rm::NV_OK;

@@ -55,7 +55,7 @@ NvStatus DriverModel::MapDma(FileId file, DmaRequest& request) {
       request.length > memory->block->length - request.offset) {
     return rm::NV_ERR_INVALID_LIMIT;
   }
-  const rm::NvU64 page = PageOf(request.flags, memory->block->page);
+  const rm::NvU64 page = PageOf(request.flags, memory->block->page_size);
   if ((request.flags & kOffsetFixed) == 0) {
     request.address = range->tables->Reserve(request.length);
   } else if (request.length > ~rm::NvU64{0} - request.address) {

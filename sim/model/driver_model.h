@@ -132,6 +132,7 @@ class DriverModel {
   [[nodiscard]] const CardMemory& Memory(int card) const {
     return *memory_[static_cast<std::size_t>(card)];
   }
+  [[nodiscard]] CardMemory& Memory(int card) { return *memory_[static_cast<std::size_t>(card)]; }
   [[nodiscard]] const rm::Abi& DriverAbi() const { return abi_; }
 
   // Open files. Close frees what hung on the file, unless a registered card file still holds it.

@@ -70,9 +70,9 @@ std::unique_ptr<Charge> DriverModel::TakeBar1(const MapRequest& request, const B
     return std::make_unique<Charge>();
   }
   CardMemory& bar1 = *bar1_[static_cast<std::size_t>(block.card)];
-  const rm::NvU64 from = request.offset / block.page * block.page;
-  const rm::NvU64 bytes =
-      (request.offset + request.length - from + block.page - 1) / block.page * block.page;
+  const rm::NvU64 from = request.offset / block.page_size * block.page_size;
+  const rm::NvU64 bytes = (request.offset + request.length - from + block.page_size - 1) /
+                          block.page_size * block.page_size;
   return bar1.Take(bytes) ? std::make_unique<Charge>(bar1, bytes) : nullptr;
 }
 

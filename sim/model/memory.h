@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "rm/nv_types.h"
+#include "rm/vidmem.h"
 
 namespace cgpu::sim {
 
@@ -72,23 +73,18 @@ class Pages {
 // One piece of memory, shared by every object that was duplicated from the first and by exports:
 // the driver's memory descriptor. It goes with its last holder.
 struct Block {
-  Block(rm::NvU64 block_id, int on_card, rm::NvU64 block_length, Charge block_charge,
-        rm::NvU64 block_page = 4096)
-      : id(block_id),
-        card(on_card),
-        length(block_length),
-        page(block_page),
-        charge(std::move(block_charge)) {}
+  Block(rm::NvU64 block_id, int on_card, rm::NvU64 block_length, Charge block_charge)
+      : id(block_id), card(on_card), length(block_length), charge(std::move(block_charge)) {}
 
   const rm::NvU64 id;      // names its pages
   const int card;          // index, or -1 for system memory
   const rm::NvU64 length;  // what the driver says its size is
-  const rm::NvU64 page;    // the size of the GPU's pages
   const Charge charge;
   bool registers = false;  // of the card's register space: nothing of its memory
   bool user_read_only = false;
-  int shared_data_of = -1;       // RM_USER_SHARED_DATA of this card: its pages are made when read
-  std::shared_ptr<Pages> pages;  // made when first touched
+  int shared_data_of = -1;  // RM_USER_SHARED_DATA of this card: its pages are made when read
+  rm::NvU64 page_size = rm::kPage4K;  // memdescGetPageSize()
+  std::shared_ptr<Pages> pages;       // made when first touched
 };
 
 // A channel group and its context buffers on the card, shared like a block.
@@ -104,6 +100,12 @@ struct Group {
   rm::NvU32 interleave = 0;
   rm::NvU64 preemptions = 0;
   bool scheduled = false;
+};
+
+// An address space of a card, shared by its duplicates.
+struct VaSpace {
+  bool externally_owned = false;  // NV_VASPACE_ALLOCATION_FLAGS_IS_EXTERNALLY_OWNED
+  bool page_directory_set = false;
 };
 
 }  // namespace cgpu::sim

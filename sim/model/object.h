@@ -72,6 +72,7 @@ struct Object {
   std::vector<DmaMapping> dma;         // kVirtualMemory
   std::set<rm::NvHandle> mapped_by;    // ranges of addresses that it is mapped in
   std::unique_ptr<ChannelIds::Id> channel_id;  // kChannel
+  std::shared_ptr<VaSpace> vaspace;            // kVaSpace
   std::vector<Mapping> mappings;
   // Set by RM_SHARE; while empty, the default holds: the same process may duplicate.
   std::optional<std::vector<rm::RS_SHARE_POLICY>> share;
@@ -107,6 +108,7 @@ struct Exported {
   std::shared_ptr<Block> block;
   std::shared_ptr<Group> group;
   std::shared_ptr<PageTables> tables;
+  std::shared_ptr<VaSpace> vaspace;
   rm::NvU32 cls = 0;
   ObjectKind kind = ObjectKind::kMemory;
   int card = -1;

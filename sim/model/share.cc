@@ -112,6 +112,7 @@ NvStatus DriverModel::Dup(FileId file, DupRequest& request) {
   copy.block = object->block;
   copy.group = object->group;
   copy.tables = object->tables;
+  copy.vaspace = object->vaspace;
   const bool under_subdevice = source->objects.at(object->parent).kind == ObjectKind::kSubdevice;
   const bool to_subdevice = target->objects.at(request.parent).kind == ObjectKind::kSubdevice;
   if (object->kind == ObjectKind::kMemory && under_subdevice != to_subdevice) {
@@ -209,6 +210,7 @@ NvStatus DriverModel::MakeExported(Client& client, rm::NvHandle handle, Exported
   exported->block = object->block;
   exported->group = object->group;
   exported->tables = object->tables;
+  exported->vaspace = object->vaspace;
   exported->cls = object->cls;
   exported->kind = object->kind;
   exported->card = object->card;
@@ -313,6 +315,7 @@ NvStatus DriverModel::Import(Client& client, rm::NvHandle parent, FileId target,
   copy.block = exported.block;
   copy.group = exported.group;
   copy.tables = exported.tables;
+  copy.vaspace = exported.vaspace;
   return AttachCopy(client, parent, std::move(copy), handle);
 }
 

@@ -18,6 +18,7 @@
 #include "base/file.h"
 #include "rm/control_table.h"
 #include "rm/escape_table.h"
+#include "sim/node/uvm_json.h"
 #include "sim/node/wire.h"
 
 namespace cgpu::sim {
@@ -297,12 +298,15 @@ std::string ControlServer::AddFault(const std::string& line) {
 std::string ControlServer::BooksReply() {
   std::map<std::string, std::uint64_t> refused;
   const Books books = driver_.GetBooks(&refused);
+  const UvmBooks uvm = driver_.GetUvmBooks();
   json reply = {{"driver", driver_.VersionText()},
                 {"gpus", json::array()},
                 {"clients", json::array()},
+                {"uvm", json::parse(UvmFilesJson(uvm))},
                 {"refused", json::object()}};
   for (const Card& card : driver_.Cards()) {
     reply["gpus"].push_back(CardReply(card, books.cards[card.index]));
+    reply["gpus"].back().update(json::parse(UvmCardJson(uvm, static_cast<int>(card.index))));
   }
   for (const ClientBooks& client : books.clients) {
     reply["clients"].push_back({{"handle", client.handle},

@@ -1,0 +1,148 @@
+#include "sim/driver/uvm_calls.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "rm/uvm_table.h"
+#include "sim/driver/bytes.h"
+
+namespace cgpu::sim {
+namespace {
+
+NvStatus Initialize(UvmCall& call) {
+  const auto params = Load<rm::UVM_INITIALIZE_PARAMS>(call.params);
+  return call.model.Initialize(call.file, call.caller.Tgid(), params.flags);
+}
+
+NvStatus MmInitialize(UvmCall& call) {
+  const auto params = Load<rm::UVM_MM_INITIALIZE_PARAMS>(call.params);
+  return call.model.InitializeMm(call.file, call.caller.ResolveFd(params.uvmFd));
+}
+
+NvStatus RegisterGpu(UvmCall& call) {
+  auto params = Load<rm::UVM_REGISTER_GPU_PARAMS>(call.params);
+  const NvStatus status =
+      call.model.RegisterGpu(*call.space, params.gpu_uuid, call.caller.OpenMinors());
+  if (status == rm::NV_OK) {
+    params.numaEnabled = 0;
+    params.numaNodeId = -1;
+    Store(call.params, params);
+  }
+  return status;
+}
+
+NvStatus UnregisterGpu(UvmCall& call) {
+  return call.model.UnregisterGpu(*call.space, Load<rm::NvProcessorUuid>(call.params));
+}
+
+NvStatus RegisterVaSpace(UvmCall& call) {
+  const auto params = Load<rm::UVM_REGISTER_GPU_VASPACE_PARAMS>(call.params);
+  return call.model.RegisterVaSpace(*call.space, params.gpuUuid, call.caller.Tgid(), params.hClient,
+                                    params.hVaSpace);
+}
+
+NvStatus UnregisterVaSpace(UvmCall& call) {
+  return call.model.UnregisterVaSpace(*call.space, Load<rm::NvProcessorUuid>(call.params));
+}
+
+NvStatus EnablePeers(UvmCall& call) {
+  const auto params = Load<rm::UVM_ENABLE_PEER_ACCESS_PARAMS>(call.params);
+  return call.model.EnablePeers(*call.space, params.gpuUuidA, params.gpuUuidB);
+}
+
+NvStatus DisablePeers(UvmCall& call) {
+  const auto params = Load<rm::UVM_ENABLE_PEER_ACCESS_PARAMS>(call.params);
+  return call.model.DisablePeers(*call.space, params.gpuUuidA, params.gpuUuidB);
+}
+
+// With the open driver on a kernel that has HMM: a space bound to a process may let the cards at
+// all of its memory.
+bool PageableAccess(const UvmSpace& space) {
+  return !space.Sharing() && (space.flags & rm::UVM_INIT_FLAGS_DISABLE_HMM) == 0;
+}
+
+NvStatus PageableMemAccess(UvmCall& call) {
+  Store(call.params, static_cast<rm::NvU8>(PageableAccess(*call.space) ? 1 : 0));
+  return rm::NV_OK;
+}
+
+NvStatus PageableMemAccessOnGpu(UvmCall& call) {
+  auto params = Load<rm::UVM_PAGEABLE_MEM_ACCESS_ON_GPU_PARAMS>(call.params);
+  if (call.model.Registered(*call.space, params.gpu_uuid) < 0) {
+    return rm::NV_ERR_INVALID_DEVICE;
+  }
+  params.pageableMemAccess = PageableAccess(*call.space) ? 1 : 0;
+  Store(call.params, params);
+  return rm::NV_OK;
+}
+
+NvStatus CreateExternalRange(UvmCall& call) {
+  const auto range = Load<rm::UVM_RANGE_HEAD>(call.params);
+  return UvmModel::CreateExternal(*call.space, range.base, range.length);
+}
+
+NvStatus MapExternalAllocation(UvmCall& call) {
+  const auto head = Load<rm::UVM_MAP_EXTERNAL_ALLOCATION_HEAD>(call.params);
+  const auto tail = Load<rm::UVM_MAP_EXTERNAL_ALLOCATION_TAIL>(
+      call.params.subspan(rm::UvmMapExternalTail(call.branch)));
+  // The range is looked at before the number of entries.
+  const std::size_t most = rm::kUvmMaxGpus.At(call.branch);
+  const std::size_t count = tail.gpuAttributesCount > most ? 0 : tail.gpuAttributesCount;
+  std::vector<rm::UvmGpuMappingAttributes> gpus(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    gpus[i] = Load<rm::UvmGpuMappingAttributes>(
+        call.params.subspan(sizeof(head) + i * sizeof(rm::UvmGpuMappingAttributes)));
+  }
+  const UvmMapRequest request{head.base, head.length, head.offset, tail.hClient, tail.hMemory};
+  return call.model.MapExternal(*call.space, call.caller.Tgid(), request, gpus);
+}
+
+NvStatus MapExternalSparse(UvmCall& call) {
+  const auto params = Load<rm::UVM_UNMAP_EXTERNAL_PARAMS>(call.params);
+  return call.model.MapSparse(*call.space, params.base, params.length, params.gpuUuid);
+}
+
+NvStatus UnmapExternal(UvmCall& call) {
+  const auto params = Load<rm::UVM_UNMAP_EXTERNAL_PARAMS>(call.params);
+  return call.model.UnmapExternal(*call.space, params.base, params.length, params.gpuUuid);
+}
+
+NvStatus Free(UvmCall& call) {
+  const auto range = Load<rm::UVM_RANGE_HEAD>(call.params);
+  return call.branch >= rm::Branch::k590 ? UvmModel::FreeAt(*call.space, range.base)
+                                         : UvmModel::Free(*call.space, range.base, range.length);
+}
+
+NvStatus ValidateVaRange(UvmCall& call) {
+  const auto range = Load<rm::UVM_RANGE_HEAD>(call.params);
+  return UvmModel::Validate(*call.space, range.base, range.length);
+}
+
+constexpr UvmHandler kHandlers[] = {
+    {rm::UVM_REGISTER_GPU_VASPACE, &RegisterVaSpace},
+    {rm::UVM_UNREGISTER_GPU_VASPACE, &UnregisterVaSpace},
+    {rm::UVM_ENABLE_PEER_ACCESS, &EnablePeers},
+    {rm::UVM_DISABLE_PEER_ACCESS, &DisablePeers},
+    {rm::UVM_MAP_EXTERNAL_ALLOCATION, &MapExternalAllocation},
+    {rm::UVM_FREE, &Free},
+    {rm::UVM_REGISTER_GPU, &RegisterGpu},
+    {rm::UVM_UNREGISTER_GPU, &UnregisterGpu},
+    {rm::UVM_PAGEABLE_MEM_ACCESS, &PageableMemAccess},
+    {rm::UVM_UNMAP_EXTERNAL, &UnmapExternal},
+    {rm::UVM_PAGEABLE_MEM_ACCESS_ON_GPU, &PageableMemAccessOnGpu},
+    {rm::UVM_VALIDATE_VA_RANGE, &ValidateVaRange},
+    {rm::UVM_CREATE_EXTERNAL_RANGE, &CreateExternalRange},
+    {rm::UVM_MAP_EXTERNAL_SPARSE, &MapExternalSparse},
+    {rm::UVM_MM_INITIALIZE, &MmInitialize, false},
+    {rm::UVM_INITIALIZE, &Initialize, false},
+};
+
+}  // namespace
+
+const UvmHandler* FindUvmHandler(rm::NvU32 request) {
+  const auto* found = std::find_if(std::begin(kHandlers), std::end(kHandlers),
+                                   [request](const UvmHandler& h) { return h.request == request; });
+  return found == std::end(kHandlers) ? nullptr : found;
+}
+
+}  // namespace cgpu::sim

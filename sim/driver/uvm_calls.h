@@ -1,0 +1,35 @@
+// The handlers of nvidia-uvm's requests.
+#ifndef CGPU_SIM_DRIVER_UVM_CALLS_H_
+#define CGPU_SIM_DRIVER_UVM_CALLS_H_
+
+#include <cstddef>
+#include <span>
+
+#include "rm/by_branch.h"
+#include "sim/driver/caller.h"
+#include "sim/model/uvm_model.h"
+
+namespace cgpu::sim {
+
+// One request whose parameters have been read; a handler may change them, all but the status.
+struct UvmCall {
+  UvmModel& model;
+  const rm::Branch branch;
+  const FileId file;
+  UvmSpace* space;  // nullptr only for the requests that need none
+  Caller& caller;
+  std::span<std::byte> params;
+};
+
+struct UvmHandler {
+  rm::NvU32 request;
+  NvStatus (*run)(UvmCall& call);
+  bool needs_space = true;
+};
+
+// nullptr: this driver's nvidia-uvm routes no such request.
+[[nodiscard]] const UvmHandler* FindUvmHandler(rm::NvU32 request);
+
+}  // namespace cgpu::sim
+
+#endif  // CGPU_SIM_DRIVER_UVM_CALLS_H_

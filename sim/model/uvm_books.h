@@ -1,0 +1,51 @@
+// What the books say of nvidia-uvm.
+#ifndef CGPU_SIM_MODEL_UVM_BOOKS_H_
+#define CGPU_SIM_MODEL_UVM_BOOKS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "sim/model/uvm_space.h"
+
+namespace cgpu::sim {
+
+struct UvmCardBooks {
+  rm::NvU64 table_bytes = 0;         // page tables on the card
+  rm::NvU64 system_table_bytes = 0;  // page tables that found no room there
+};
+struct UvmPieceBooks {
+  rm::NvU64 base = 0;
+  rm::NvU64 length = 0;
+  int card = -1;
+  rm::NvU64 page_size = 0;
+  bool sparse = false;
+  int memory_card = -1;        // -1: system memory, or none
+  rm::NvU64 memory_bytes = 0;  // what the memory object it holds takes of its card
+};
+struct UvmRangeBooks {
+  UvmRangeKind kind = UvmRangeKind::kExternal;
+  rm::NvU64 base = 0;
+  rm::NvU64 length = 0;
+  std::vector<UvmPieceBooks> pieces;
+};
+struct UvmFileBooks {
+  FileId file = 0;
+  rm::NvU64 flags = 0;
+  std::uint32_t pid = 0;
+  std::vector<int> gpus;
+  std::vector<int> vaspaces;
+  std::size_t channels = 0;
+  std::vector<UvmRangeBooks> ranges;
+  std::map<int, UvmCardBooks> cards;
+};
+
+struct UvmBooks {
+  std::vector<UvmFileBooks> files;
+  std::map<int, UvmCardBooks> cards;  // sums
+};
+
+}  // namespace cgpu::sim
+
+#endif  // CGPU_SIM_MODEL_UVM_BOOKS_H_

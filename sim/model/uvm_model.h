@@ -1,0 +1,109 @@
+// nvidia-uvm: the address spaces of its open files. Pure, as DriverModel is; every answer is the
+// status the driver gives (NVIDIA/open-gpu-kernel-modules kernel-open/nvidia-uvm).
+//
+// Thread-compatible: serialised by the same lock as the DriverModel.
+#ifndef CGPU_SIM_MODEL_UVM_MODEL_H_
+#define CGPU_SIM_MODEL_UVM_MODEL_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "sim/model/driver_model.h"
+#include "sim/model/uvm_books.h"
+#include "sim/model/uvm_space.h"
+
+namespace cgpu::sim {
+
+// Where a mapping of memory comes from and goes to.
+struct UvmMapRequest {
+  rm::NvU64 base = 0;
+  rm::NvU64 length = 0;
+  rm::NvU64 offset = 0;
+  rm::NvHandle client = 0;
+  rm::NvHandle memory = 0;
+};
+
+class UvmModel {
+ public:
+  // `driver` outlives the model.
+  explicit UvmModel(DriverModel& driver) : driver_(driver) {}
+
+  void Close(FileId file);
+  // nullptr: not initialised.
+  [[nodiscard]] UvmSpace* Find(FileId file);
+
+  [[nodiscard]] NvStatus Initialize(FileId file, std::uint32_t tgid, rm::NvU64 flags);
+  // `target` is the file named by the descriptor, 0 for none of this driver's.
+  [[nodiscard]] NvStatus InitializeMm(FileId file, FileId target);
+
+  // Cards. `open_minors`: the card files open in the caller's own descriptor table.
+  [[nodiscard]] NvStatus RegisterGpu(UvmSpace& space, const rm::NvProcessorUuid& uuid,
+                                     const std::set<unsigned>& open_minors);
+  [[nodiscard]] NvStatus UnregisterGpu(UvmSpace& space, const rm::NvProcessorUuid& uuid);
+  [[nodiscard]] NvStatus RegisterVaSpace(UvmSpace& space, const rm::NvProcessorUuid& uuid,
+                                         std::uint32_t tgid, rm::NvHandle client,
+                                         rm::NvHandle vaspace);
+  [[nodiscard]] NvStatus UnregisterVaSpace(UvmSpace& space, const rm::NvProcessorUuid& uuid);
+
+  [[nodiscard]] NvStatus EnablePeers(UvmSpace& space, const rm::NvProcessorUuid& a,
+                                     const rm::NvProcessorUuid& b);
+  [[nodiscard]] NvStatus DisablePeers(UvmSpace& space, const rm::NvProcessorUuid& a,
+                                      const rm::NvProcessorUuid& b);
+
+  // Ranges.
+  [[nodiscard]] static NvStatus CreateExternal(UvmSpace& space, rm::NvU64 base, rm::NvU64 length);
+  [[nodiscard]] NvStatus MapExternal(UvmSpace& space, std::uint32_t tgid,
+                                     const UvmMapRequest& request,
+                                     std::span<const rm::UvmGpuMappingAttributes> gpus);
+  [[nodiscard]] NvStatus MapSparse(UvmSpace& space, rm::NvU64 base, rm::NvU64 length,
+                                   const rm::NvProcessorUuid& uuid);
+  [[nodiscard]] NvStatus UnmapExternal(UvmSpace& space, rm::NvU64 base, rm::NvU64 length,
+                                       const rm::NvProcessorUuid& uuid);
+  [[nodiscard]] static NvStatus Free(UvmSpace& space, rm::NvU64 base, rm::NvU64 length);
+  // From 590 on FREE names the base alone.
+  [[nodiscard]] static NvStatus FreeAt(UvmSpace& space, rm::NvU64 base);
+  [[nodiscard]] static NvStatus Validate(const UvmSpace& space, rm::NvU64 base, rm::NvU64 length);
+
+  // The registered card of this uuid, -1 for none.
+  [[nodiscard]] int Registered(const UvmSpace& space, const rm::NvProcessorUuid& uuid) const;
+
+  [[nodiscard]] UvmBooks GetBooks() const;
+
+ private:
+  using Pieces = std::map<rm::NvU64, UvmPiece>;
+  static constexpr int kAnyMemory = -2;
+
+  [[nodiscard]] int CardOf(const rm::NvProcessorUuid& uuid) const;
+  [[nodiscard]] static UvmGpuVaSpace* VaSpaceOf(UvmSpace& space, int card);
+  // May nvidia-uvm duplicate the object for a caller in process `tgid`?
+  [[nodiscard]] bool MayDuplicate(const Client& source, const Object& object,
+                                  std::uint32_t tgid) const;
+  // The range that holds `at`; end() for none.
+  [[nodiscard]] static std::map<rm::NvU64, UvmRange>::iterator FindRange(UvmSpace& space,
+                                                                         rm::NvU64 at);
+  [[nodiscard]] static UvmRange* FindExternal(UvmSpace& space, rm::NvU64 base, rm::NvU64 length);
+  [[nodiscard]] static NvStatus CheckFree(const UvmSpace& space, rm::NvU64 base, rm::NvU64 length);
+  [[nodiscard]] NvStatus MapOnCard(UvmSpace& space, UvmRange& range, int card, std::uint32_t tgid,
+                                   const UvmMapRequest& request);
+  [[nodiscard]] NvStatus Duplicate(const UvmSpace& space, int card, std::uint32_t tgid,
+                                   const UvmMapRequest& request, std::shared_ptr<Block>* block);
+  [[nodiscard]] static NvStatus UnmapPieces(UvmSpace& space, UvmRange& range, int card,
+                                            rm::NvU64 base, rm::NvU64 length);
+  static void DropPieces(UvmSpace& space, UvmRange& range, int card, int memory_card);
+  static void DropRange(UvmSpace& space, std::map<rm::NvU64, UvmRange>::iterator range);
+  static void StopChannels(UvmSpace& space, int card);
+  static void DropVaSpace(UvmSpace& space, int card);
+  static void DropPeers(UvmSpace& space, int a, int b);
+  static void DropGpu(UvmSpace& space, int card);
+
+  DriverModel& driver_;
+  std::map<FileId, UvmSpace> spaces_;
+  std::map<FileId, FileId> mm_files_;  // a file of MM_INITIALIZE and the space's own
+};
+
+}  // namespace cgpu::sim
+
+#endif  // CGPU_SIM_MODEL_UVM_MODEL_H_

@@ -1,0 +1,85 @@
+#include "sim/node/uvm_json.h"
+
+#include <nlohmann/json.hpp>
+
+namespace cgpu::sim {
+namespace {
+
+using nlohmann::json;
+
+const char* KindName(UvmRangeKind kind) {
+  switch (kind) {
+    case UvmRangeKind::kExternal:
+      return "external";
+    case UvmRangeKind::kChannel:
+      return "channel";
+    case UvmRangeKind::kDynamicParallelism:
+      return "dynamic_parallelism";
+    case UvmRangeKind::kSemaphorePool:
+      return "semaphore_pool";
+    case UvmRangeKind::kDeviceP2p:
+      return "device_p2p";
+  }
+  return "";
+}
+
+json RangeJson(const UvmRangeBooks& range) {
+  json pieces = json::array();
+  for (const UvmPieceBooks& piece : range.pieces) {
+    json entry = {{"base", piece.base},
+                  {"length", piece.length},
+                  {"gpu", piece.card},
+                  {"page_size", piece.page_size},
+                  {"sparse", piece.sparse}};
+    if (!piece.sparse) {
+      entry["memory_gpu"] = piece.memory_card;
+      entry["memory_bytes"] = piece.memory_bytes;
+    }
+    pieces.push_back(std::move(entry));
+  }
+  return {{"kind", KindName(range.kind)},
+          {"base", range.base},
+          {"length", range.length},
+          {"pieces", std::move(pieces)}};
+}
+
+void AddCard(const UvmCardBooks& card, json& object) {
+  object["page_table_bytes"] = card.table_bytes;
+  object["system_page_table_bytes"] = card.system_table_bytes;
+}
+
+}  // namespace
+
+std::string UvmFilesJson(const UvmBooks& books) {
+  json files = json::array();
+  for (const UvmFileBooks& file : books.files) {
+    json cards = json::array();
+    for (const auto& [index, card] : file.cards) {
+      json entry = {{"index", index}};
+      AddCard(card, entry);
+      cards.push_back(std::move(entry));
+    }
+    json ranges = json::array();
+    for (const UvmRangeBooks& range : file.ranges) {
+      ranges.push_back(RangeJson(range));
+    }
+    files.push_back({{"file", file.file},
+                     {"pid", file.pid},
+                     {"flags", file.flags},
+                     {"registered_gpus", file.gpus},
+                     {"vaspaces", file.vaspaces},
+                     {"channels", file.channels},
+                     {"gpus", std::move(cards)},
+                     {"ranges", std::move(ranges)}});
+  }
+  return files.dump();
+}
+
+std::string UvmCardJson(const UvmBooks& books, int card) {
+  json object;
+  const auto found = books.cards.find(card);
+  AddCard(found == books.cards.end() ? UvmCardBooks{} : found->second, object);
+  return object.dump();
+}
+
+}  // namespace cgpu::sim

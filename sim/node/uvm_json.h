@@ -1,0 +1,17 @@
+// The part of `cgpu sim books` that is about nvidia-uvm.
+#ifndef CGPU_SIM_NODE_UVM_JSON_H_
+#define CGPU_SIM_NODE_UVM_JSON_H_
+
+#include <string>
+
+#include "sim/model/uvm_books.h"
+
+namespace cgpu::sim {
+
+// JSON: an array with an object per initialised file, and what belongs to the object of one card.
+[[nodiscard]] std::string UvmFilesJson(const UvmBooks& books);
+[[nodiscard]] std::string UvmCardJson(const UvmBooks& books, int card);
+
+}  // namespace cgpu::sim
+
+#endif  // CGPU_SIM_NODE_UVM_JSON_H_

@@ -1,0 +1,143 @@
+#include <gtest/gtest.h>
+
+#include "rm/vidmem.h"
+#include "sim/tests/uvm_process.h"
+
+namespace cgpu::sim {
+namespace {
+
+constexpr rm::NvU64 kBase = rm::NvU64{1} << 40;
+constexpr rm::NvU64 kTable = 4096;
+constexpr rm::NvU64 kTwoMiB = rm::NvU64{2} << 20;
+// The three directories above the last tables, without the root.
+constexpr rm::NvU64 kDirectories = 3 * kTable;
+
+TEST(UvmFile, AnswersNothingBeforeItIsInitialised) {
+  const auto node = MakeDriver("v100-16g:2");
+  UvmProcess process(*node, 10);
+  EXPECT_EQ(rm::NV_ERR_ILLEGAL_ACTION, process.RegisterGpu());
+  EXPECT_EQ(rm::NV_ERR_ILLEGAL_ACTION, process.CreateRange(kBase, kTwoMiB));
+  EXPECT_EQ(rm::NV_ERR_INVALID_ARGUMENT, process.Initialize(4));
+  EXPECT_EQ(rm::NV_OK, process.Initialize());
+  EXPECT_EQ(rm::NV_OK, process.Initialize());
+  EXPECT_EQ(rm::NV_ERR_INVALID_ARGUMENT, process.Initialize(0));
+  EXPECT_EQ(EINVAL, node->UvmIoctl(process.uvm, 99, 0x100000, process.caller));
+  EXPECT_EQ(EINVAL, node->UvmIoctl(process.uvm, 200, 0x100000, process.caller));
+  EXPECT_EQ(EFAULT, node->UvmIoctl(process.uvm, rm::UVM_REGISTER_GPU, 8, process.caller));
+  EXPECT_EQ(0, node->UvmIoctl(process.uvm, rm::UVM_DEINITIALIZE, 8, process.caller));
+}
+
+TEST(UvmGpu, IsRegisteredForWhoHasItsFileOpen) {
+  const auto node = MakeDriver("v100-16g:2");
+  UvmProcess process(*node, 10);
+  ASSERT_EQ(rm::NV_OK, process.Initialize());
+  EXPECT_EQ(rm::NV_ERR_INSUFFICIENT_PERMISSIONS, process.RegisterGpu(1));
+  EXPECT_EQ(rm::NV_OK, process.RegisterGpu(0));
+  EXPECT_EQ(rm::NV_ERR_INVALID_DEVICE, process.RegisterGpu(0));
+  rm::UVM_REGISTER_GPU_PARAMS nobody{};
+  EXPECT_EQ(rm::NV_ERR_GPU_UUID_NOT_FOUND, process.Uvm(rm::UVM_REGISTER_GPU, nobody));
+}
+
+TEST(UvmVaSpace, IsOfTheCallingProcessAndExternallyOwned) {
+  const auto node = MakeDriver("v100-16g");
+  UvmProcess process(*node, 10);
+  UvmProcess stranger(*node, 11);
+  ASSERT_EQ(rm::NV_OK, process.Initialize());
+  ASSERT_EQ(rm::NV_OK, process.RegisterGpu());
+  EXPECT_EQ(rm::NV_ERR_INSUFFICIENT_PERMISSIONS,
+            process.RegisterVaSpace(stranger.client, stranger.AllocVaSpace()));
+  EXPECT_EQ(rm::NV_ERR_INVALID_FLAGS,
+            process.RegisterVaSpace(process.client, process.AllocVaSpace(0)));
+  EXPECT_EQ(rm::NV_ERR_INVALID_OBJECT, process.RegisterVaSpace(process.client, process.device));
+  EXPECT_EQ(0, process.Tables());
+  const rm::NvHandle vaspace = process.AllocVaSpace();
+  EXPECT_EQ(rm::NV_OK, process.RegisterVaSpace(process.client, vaspace));
+  EXPECT_EQ(kTable, process.Tables());
+  EXPECT_EQ(rm::NV_ERR_INVALID_DEVICE, process.RegisterVaSpace(process.client, vaspace));
+  process.CloseUvm();
+  EXPECT_EQ(0, process.Used());
+}
+
+TEST(UvmVaSpace, NeedsTheProcessesMemoryUnlessShared) {
+  const auto node = MakeDriver("v100-16g");
+  UvmProcess process(*node, 10);
+  ASSERT_EQ(rm::NV_OK, process.Initialize(0));
+  ASSERT_EQ(rm::NV_OK, process.RegisterGpu());
+  const rm::NvHandle vaspace = process.AllocVaSpace();
+  EXPECT_EQ(rm::NV_ERR_PAGE_TABLE_NOT_AVAIL, process.RegisterVaSpace(process.client, vaspace));
+  UvmProcess second(*node, 10);
+  second.caller.fds[9] = process.uvm;
+  EXPECT_EQ(rm::NV_OK, second.Uvm(rm::UVM_MM_INITIALIZE, rm::UVM_MM_INITIALIZE_PARAMS{9, 0}));
+  EXPECT_EQ(rm::NV_OK, process.RegisterVaSpace(process.client, vaspace));
+  UvmProcess sharing(*node, 12);
+  ASSERT_EQ(rm::NV_OK, sharing.Initialize());
+  EXPECT_EQ(
+      rm::NV_WARN_NOTHING_TO_DO,
+      sharing.Uvm(rm::UVM_MM_INITIALIZE, rm::UVM_MM_INITIALIZE_PARAMS{UvmProcess::kUvmFd, 0}));
+}
+
+TEST(UvmRange, StaysClearOfOthers) {
+  const auto node = MakeDriver("v100-16g");
+  UvmProcess process(*node, 10);
+  process.Start();
+  EXPECT_EQ(rm::NV_ERR_INVALID_ADDRESS, process.CreateRange(kBase + 1, kTwoMiB));
+  EXPECT_EQ(rm::NV_OK, process.CreateRange(kBase, kTwoMiB));
+  EXPECT_EQ(rm::NV_ERR_UVM_ADDRESS_IN_USE, process.CreateRange(kBase - 4096, 8192));
+  EXPECT_EQ(rm::NV_ERR_UVM_ADDRESS_IN_USE, process.CreateRange(kBase + 4096, 4096));
+  EXPECT_EQ(rm::NV_OK, process.CreateRange(kBase - 4096, 4096));
+  EXPECT_EQ(rm::NV_ERR_INVALID_ADDRESS, process.FreeRange(kBase, 4096));
+  EXPECT_EQ(rm::NV_OK, process.FreeRange(kBase, kTwoMiB));
+  EXPECT_EQ(rm::NV_ERR_INVALID_ADDRESS, process.FreeRange(kBase, kTwoMiB));
+}
+
+TEST(UvmMapping, KeepsMemoryThatWasFreed) {
+  const auto node = MakeDriver("v100-16g");
+  UvmProcess process(*node, 10);
+  process.Start();
+  const rm::NvU64 size = 64 * kTwoMiB;
+  const rm::NvHandle memory = process.AllocVidmem(size);
+  ASSERT_EQ(rm::NV_OK, process.CreateRange(kBase, size));
+  ASSERT_EQ(rm::NV_OK, process.Map(kBase, size, 0, memory));
+  ASSERT_EQ(rm::NV_OK, process.Free(memory));
+  EXPECT_EQ(size + kTable + kDirectories, process.Used());
+  EXPECT_EQ(rm::NV_OK, process.Unmap(kBase, kTwoMiB));
+  EXPECT_EQ(size + kTable + kDirectories, process.Used());
+  EXPECT_EQ(rm::NV_OK, process.Unmap(kBase + kTwoMiB, size - kTwoMiB));
+  EXPECT_EQ(kTable, process.Used());
+}
+
+TEST(UvmMapping, LosesWhatItCoveredThoughItFails) {
+  const auto node = MakeDriver("v100-16g");
+  UvmProcess process(*node, 10);
+  process.Start();
+  const rm::NvHandle memory = process.AllocVidmem(2 * kTwoMiB);
+  ASSERT_EQ(rm::NV_OK, process.CreateRange(kBase, 2 * kTwoMiB));
+  ASSERT_EQ(rm::NV_OK, process.Map(kBase, 2 * kTwoMiB, 0, memory));
+  EXPECT_EQ(rm::NV_ERR_INVALID_ADDRESS, process.Map(kBase + 4096, 4096, 0, memory));
+  ASSERT_EQ(rm::NV_OK, process.Free(memory));
+  EXPECT_EQ(rm::NV_ERR_OBJECT_NOT_FOUND, process.Map(kBase, kTwoMiB, 0, memory));
+  EXPECT_EQ(1, node->GetUvmBooks().files.at(0).ranges.at(0).pieces.size());
+}
+
+TEST(UvmMapping, TakesATableForEveryTwoMiBOfSmallPages) {
+  const auto node = MakeDriver("v100-16g");
+  UvmProcess process(*node, 10);
+  process.Start();
+  const rm::NvHandle memory = process.AllocVidmem(rm::kPageBig);
+  const rm::NvU64 before = process.Tables();
+  for (rm::NvU64 i = 0; i < 100; ++i) {
+    const rm::NvU64 at = kBase + i * kTwoMiB;
+    ASSERT_EQ(rm::NV_OK, process.CreateRange(at, 4096));
+    ASSERT_EQ(rm::NV_OK, process.Map(at, 4096, 0, memory));
+  }
+  EXPECT_EQ(before + kDirectories + 100 * kTable, process.Tables());
+  const rm::NvU64 wide = kBase + (rm::NvU64{512} << 20);
+  ASSERT_EQ(rm::NV_OK, process.CreateRange(wide, rm::kPageBig));
+  ASSERT_EQ(rm::NV_OK, process.Map(wide, rm::kPageBig, 0, memory));
+  EXPECT_EQ(before + kDirectories + 101 * kTable + 256, process.Tables());
+  process.CloseUvm();
+  EXPECT_EQ(rm::kPageBig, process.Used());
+}
+
+}  // namespace
+}  // namespace cgpu::sim
