@@ -24,19 +24,21 @@ int CardOfGpu(const DriverModel& model, rm::NvU32 gpu_id) {
 
 // kern_perf_ctrl.c subdeviceCtrlCmdPerfGetGpumonPerfmonUtilSamplesV2_KERNEL(): per sample and
 // engine the process that used it, as the caller's pid namespace has it; others' become 0. A sample
-// is 8 bytes and six engines of 116 bytes, from 570 on 128. Nothing runs here, so that a process
-// with a channel group counts as one that shares the card evenly.
+// is 8 bytes and four engines (550: six) of 116 bytes, from 570 on 128. Nothing runs here, so that
+// a process with a channel group counts as one that shares the card evenly.
 NvStatus UtilSamples(ControlCall& call) {
   constexpr std::size_t kHead = 16;
   constexpr std::size_t kSamples = 72;
-  constexpr std::size_t kEngines = 6;
+  constexpr std::size_t kShortEngine = 116;
+  constexpr std::size_t kLongEngine = 128;
   constexpr std::size_t kGraphics = 1;  // after fb
   constexpr rm::NvU32 kFull = 10000;    // percent times 100
   if (call.params.size() <= kHead) {
     return rm::NV_ERR_INVALID_ARGUMENT;
   }
   const std::size_t sample = (call.params.size() - kHead) / kSamples;
-  const std::size_t engine = (sample - sizeof(rm::NvU64)) / kEngines / 4 * 4;
+  const std::size_t engine =
+      (sample - sizeof(rm::NvU64)) % kShortEngine == 0 ? kShortEngine : kLongEngine;
   std::fill(call.params.begin() + kHead, call.params.end(), std::byte{0});
   const Books books = call.model.GetBooks();
   std::vector<std::uint32_t> pids;

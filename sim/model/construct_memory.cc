@@ -166,8 +166,8 @@ NvStatus DriverModel::ConstructOsDescriptor(AllocRequest& request, Object& objec
 NvStatus DriverModel::ConstructPhysical(AllocRequest& request, Object& object) {
   auto params = Params<NV_PHYSICAL_MEMORY_ALLOCATION_PARAMS>(request);
   params.memSize = Memory(object.card).Total();
-  object.block =
-      std::make_shared<Block>(next_block_++, object.card, params.memSize, Charge(), rm::kPageHuge);
+  object.block = std::make_shared<Block>(next_block_++, object.card, params.memSize, Charge());
+  object.block->page_size = rm::kPageHuge;
   object.owns_block = true;
   PutParams(request, params);
   return rm::NV_OK;
