@@ -241,8 +241,8 @@ Result<UniqueFd> OpenRecord(const std::string& path, const ShimConfig& config) {
   if (path.empty()) {
     return UniqueFd();
   }
-  UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NONBLOCK,
-                     0666));
+  UniqueFd file(
+      open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666));
   struct stat info{};
   if (!file.valid() || fstat(file.get(), &info) != 0) {
     Error error = ErrnoError(Code::kInvalid, errno, "cannot record in " + path);
@@ -252,8 +252,8 @@ Result<UniqueFd> OpenRecord(const std::string& path, const ShimConfig& config) {
   if (!S_ISREG(info.st_mode)) {
     return Error{Code::kInvalid, 0, path + " is no regular file", "--record takes a file's name"};
   }
-  CGPU_TRY(WriteAll(file.get(), "# driver " + config.driver +
-                                    "\n# PROCESS FILE CALL SIZE STATUS ERRNO WHO\n"));
+  CGPU_TRY(WriteAll(file.get(),
+                    "# driver " + config.driver + "\n# PROCESS FILE CALL SIZE STATUS ERRNO WHO\n"));
   return file;
 }
 

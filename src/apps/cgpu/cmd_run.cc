@@ -82,7 +82,8 @@ Result<> Parse(const CLI::App& command, Flags& flags) {
     return Error{Code::kInvalid, 0, "the node's name is empty", "leave --node out to have one"};
   }
   if (given("--record") && flags.options.record.empty()) {
-    return Error{Code::kInvalid, 0, "the record's file name is empty", "--record takes a file's name"};
+    return Error{Code::kInvalid, 0, "the record's file name is empty",
+                 "--record takes a file's name"};
   }
   const std::vector<std::string> rest = command.remaining();
   if (!rest.empty() && (rest.front().starts_with('-') || !WordsAfterDashes().empty())) {
