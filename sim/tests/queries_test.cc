@@ -72,8 +72,9 @@ TEST_F(Queries, AccountingListsEverybody) {
   params->gpuId = driver->Cards()[0].gpu_id;
   EXPECT_EQ(rm::NV_OK,
             mine.Control(mine.client, NV0000_CTRL_CMD_GPUACCT_GET_ACCOUNTING_PIDS, *params));
-  const auto* end = params->pidTbl + params->pidCount;
-  EXPECT_NE(end, std::find(params->pidTbl, end, 101U));
+  const rm::NvU32* const begin = params->pidTbl;
+  const rm::NvU32* const end = begin + params->pidCount;
+  EXPECT_NE(end, std::find(begin, end, 101U));
   other.AllocVidmem(8 * kMiB);
   NV0000_CTRL_GPUACCT_GET_PROC_ACCOUNTING_INFO_PARAMS info{};
   info.gpuId = params->gpuId;
