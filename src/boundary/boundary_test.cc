@@ -203,7 +203,7 @@ TEST_F(BoundaryTest, RefusesOtherCardsForeignClientsAndUnknownThings) {
             rm::NV_ERR_INSUFFICIENT_PERMISSIONS);
   EXPECT_EQ(Alloc(0xc1d00002, 0x30, rm::NV01_DEVICE_0, 0, 0xc1d00002),
             rm::NV_ERR_INVALID_OBJECT_HANDLE);
-  EXPECT_EQ(Alloc(kDevice, 0x30, rm::RM_USER_SHARED_DATA), rm::NV_ERR_INVALID_CLASS);
+  EXPECT_EQ(Alloc(kDevice, 0x30, rm::RM_USER_SHARED_DATA), rm::NV_ERR_NOT_SUPPORTED);
   EXPECT_EQ(Alloc(kDevice, 0x30, rm::NV01_MEMORY_LOCAL_PHYSICAL), rm::NV_ERR_INVALID_CLASS);
   rm::NVOS55_PARAMETERS dup{kClient, kDevice, 0x31, 0xc1d00002, 0x20, 0, 0};
   Call call;

@@ -20,7 +20,10 @@ constexpr ByBranch kVaspaceAllocSize(sizeof(NV_VASPACE_ALLOCATION_PARAMETERS_V53
                                      {{Branch::k580,
                                        sizeof(NV_VASPACE_ALLOCATION_PARAMETERS_V580)}});
 
-constexpr auto kRows = std::to_array<ClassRow>({
+#define CGPU_CLASS_ROW(name, number, source, params, size, listed) \
+  {number, #name, source, params, size, listed},
+
+constexpr auto kUnsorted = std::to_array<ClassRow>({
     {CGPU_CLASS(NV01_ROOT), "class/cl0000.h", ClassParams::kOptional, sizeof(NvHandle), 1},
     {CGPU_CLASS(NV01_ROOT_NON_PRIV), "class/cl0000.h", ClassParams::kOptional, sizeof(NvHandle), 1},
     {CGPU_CLASS(NV01_CONTEXT_DMA), "nvos.h", ClassParams::kRequired,
@@ -99,14 +102,24 @@ constexpr auto kRows = std::to_array<ClassRow>({
     {CGPU_CLASS(BLACKWELL_CHANNEL_GPFIFO_B), "alloc/alloc_channel.h", ClassParams::kRequired,
      kChannelAllocSize, Since(Branch::k570)},
     {CGPU_CLASS(HOPPER_COMPUTE_A), "nvos.h", ClassParams::kOptional, 16, 1},
+#include "rm/classes/engines.inc"
 });
 
+#undef CGPU_CLASS_ROW
 #undef CGPU_CLASS
 
-constexpr bool kRowsAscend =
-    std::is_sorted(kRows.begin(), kRows.end(),
-                   [](const ClassRow& x, const ClassRow& y) { return x.number < y.number; });
-static_assert(kRowsAscend);
+constexpr auto kRows = [] {
+  auto rows = kUnsorted;
+  std::sort(rows.begin(), rows.end(),
+            [](const ClassRow& x, const ClassRow& y) { return x.number < y.number; });
+  return rows;
+}();
+
+constexpr bool kNoneTwice =
+    std::adjacent_find(kRows.begin(), kRows.end(), [](const ClassRow& x, const ClassRow& y) {
+      return x.number == y.number;
+    }) == kRows.end();
+static_assert(kNoneTwice);
 
 }  // namespace
 

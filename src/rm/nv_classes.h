@@ -78,6 +78,10 @@ inline constexpr NvU32 NV20_SUBDEVICE_DIAG = 0x208F;
 inline constexpr NvU32 GT200_DEBUGGER = 0x83DE;
 inline constexpr NvU32 NV_EVENT_BUFFER = 0x90CD;
 
+#define CGPU_CLASS_ROW(name, number, ...) inline constexpr NvU32 name = number;
+#include "rm/classes/engines.inc"
+#undef CGPU_CLASS_ROW
+
 }  // namespace cgpu::rm
 
 #endif  // CGPU_RM_NV_CLASSES_H_

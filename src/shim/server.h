@@ -50,7 +50,8 @@ struct Pending {
   UniqueFd argument;  // of a descriptor inside the parameters
   boundary::Call call;
   Claim claim;
-  bool waited = false;  // was parked: check that its caller still waits
+  bool proceed = false;  // the caller executes the call itself
+  bool waited = false;   // was parked: check that its caller still waits
 };
 
 class Server {
