@@ -107,10 +107,11 @@ boundary::FileKind KindOf(NodeFile::Kind kind) {
 }  // namespace
 
 Server::Server(ShimConfig config, const rm::Abi& abi, std::unique_ptr<Driver> driver,
-               std::vector<boundary::CardIds> cards, UniqueFd proc)
+               std::vector<boundary::CardIds> cards, UniqueFd proc, UniqueFd record)
     : config_(std::move(config)),
       abi_(abi),
       driver_(std::move(driver)),
+      recorder_(std::move(record)),
       callers_(std::move(proc)),
       admission_(config_.cards.size()),
       ledger_(
@@ -173,7 +174,11 @@ std::unique_ptr<Pending> Server::Prepare(const Notification& notification) {
 
 // `again`: set when what is cached of the caller turned out to be out of date.
 std::unique_ptr<Pending> Server::CopyIn(const Notification& notification, bool fresh, bool* again) {
+  std::shared_ptr<const kernel::Process> process;
   const auto answer = [&](int error) {
+    if (process != nullptr) {
+      recorder_.Refused(*process, static_cast<std::uint32_t>(notification.args[1]), error);
+    }
     // Without this check the error could be for a thread that is gone and its number given away.
     if (listener_->Valid(notification.id)) {
       (void)Answer(notification.id, error);
@@ -184,6 +189,7 @@ std::unique_ptr<Pending> Server::CopyIn(const Notification& notification, bool f
   if (!caller.ok()) {
     return answer(EIO);
   }
+  process = (*caller)->process;
   auto file = (*caller)->TakeFd(static_cast<int>(notification.args[0]));
   if (!file.ok()) {
     if (file.error().sys_errno == ESRCH && again != nullptr) {
@@ -428,6 +434,8 @@ int Server::SeeThrough(Pending& pending, bool* copy_out) {
   }
   SettleMark(pending, error == 0 && boundary::StatusOf(pending.call) == rm::NV_OK);
   *copy_out = error == 0 && decision.action != Decision::Action::kFail && !pending.proceed;
+  recorder_.Call(*pending.caller->process, pending.call, error,
+                 decision.action == Decision::Action::kExecute || pending.proceed);
   if (recorded) {
     const std::lock_guard lock(replay_mutex_);
     replay_.Add({key, std::move(input), ImageOf(pending.call), error});

@@ -38,6 +38,7 @@
 #include "shim/admission.h"
 #include "shim/driver.h"
 #include "shim/reaper.h"
+#include "shim/recorder.h"
 #include "shim/replay.h"
 #include "shim/uvm_files.h"
 
@@ -68,8 +69,9 @@ class Server {
   // a card share (NVIDIA/open-gpu-kernel-modules, kernel_fifo_ga100.c).
   static constexpr ledger::Bounds kBounds = {1024, 262144, 256, 512};
 
+  // `proc`: an open /proc; `record`: see Recorder.
   Server(ShimConfig config, const rm::Abi& abi, std::unique_ptr<Driver> driver,
-         std::vector<boundary::CardIds> cards, UniqueFd proc);
+         std::vector<boundary::CardIds> cards, UniqueFd proc, UniqueFd record);
 
   // Starts serving. Call once. `first_pid`: the container's first process, 0 if it is not known.
   void Start(kernel::NotifyListener listener, unsigned first_pid);
@@ -147,6 +149,7 @@ class Server {
   const ShimConfig config_;
   const rm::Abi& abi_;
   const std::unique_ptr<Driver> driver_;
+  const Recorder recorder_;
   std::optional<kernel::NotifyListener> listener_;
   kernel::CallerTable callers_;
   Admission<Pending> admission_;

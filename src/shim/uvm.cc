@@ -63,8 +63,12 @@ void Server::SeeMmap(const kernel::Notification& notification) {
   if (kind != boundary::MmapKind::kHarmless && listener_->Valid(notification.id)) {
     const ledger::ProcessKey process = (*caller)->process->serial;
     if (kind == boundary::MmapKind::kManaged && !ChargeMapping(process, notification.tid, range)) {
+      recorder_.Mapping(*(*caller)->process, args.length, ENOMEM);
       (void)Answer(notification.id, ENOMEM);
       return;
+    }
+    if (uvm_file) {
+      recorder_.Mapping(*(*caller)->process, args.length, 0);
     }
     if (kind == boundary::MmapKind::kSuspect) {
       const std::lock_guard lock(state_mutex_);

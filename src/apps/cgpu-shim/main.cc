@@ -4,6 +4,7 @@
 #include <malloc.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -80,6 +81,17 @@ std::optional<rm::NvProcessorUuid> UuidOf(std::string_view text) {
   return uuid;
 }
 
+// The launcher's record file, if there is one.
+UniqueFd TakeRecord() {
+  struct stat info{};
+  UniqueFd file(fstat(kShimRecordFd, &info) == 0 ? kShimRecordFd : -1);
+  if (!file.valid() || !S_ISREG(info.st_mode)) {
+    return {};
+  }
+  (void)fcntl(file.get(), F_SETFD, FD_CLOEXEC);
+  return file;
+}
+
 Result<std::unique_ptr<Server>> MakeServer(const ShimConfig& config) {
   const auto version = rm::ParseDriverVersion(config.driver);
   const rm::Abi* abi = version ? rm::FindAbi(*version) : nullptr;
@@ -122,7 +134,7 @@ Result<std::unique_ptr<Server>> MakeServer(const ShimConfig& config) {
     return proc.error();
   }
   return std::make_unique<Server>(config, *abi, std::move(*driver), std::move(cards),
-                                  std::move(*proc));
+                                  std::move(*proc), TakeRecord());
 }
 
 Result<> Serve() {
