@@ -34,6 +34,7 @@ deps:
 
 check-deps:
 	@tools/install_packages.sh $(PACKAGES) $(CHECK_PACKAGES)
+	@tools/install_python.sh build/python
 
 # $(call build_preset,PRESET,WRAPPER,TARGETS): configures once; ninja configures again when CMake's files change.
 define build_preset

@@ -1,0 +1,93 @@
+"""tinygrad's NV back end, which speaks to the driver without any of NVIDIA's libraries, as a client
+that knows nothing of cgpu: with and without it, it opens a card, fills what it may have, and gives
+it back, by the driver's own books. Cases by name, see tests/lib/cgpu_test.py."""
+import os
+import sys
+
+import cgpu_test as t
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+RMTOOL = os.path.join(t.BIN, "rmtool")
+PACKAGES = os.environ.get("CGPU_PYTHON_PACKAGES", "build/python")
+# Ampere: of the simulated cards the oldest that tinygrad knows.
+GPUS = "a10:1"
+DRIVER = "580"
+LIMIT_MIB = 2048
+
+
+def client_argv(*options):
+    if not os.path.isdir(os.path.join(PACKAGES, "tinygrad")):
+        t.skip("tinygrad is not in %s: tools/install_python.sh installs it" % PACKAGES)
+    return [sys.executable, os.path.join(HERE, "tinygrad_client.py"), "--packages", PACKAGES,
+            *options]
+
+
+def _opened(node, client):
+    """Waits until the client has opened its card; what that took."""
+    client.expect("^opened sm_86$")
+    books = node.books()
+    (gpu,) = books["gpus"]
+    t.check(len(gpu["groups"]) == 1, "channel groups: %s" % gpu["groups"])
+    t.check(len(books["clients"]) >= 1, "clients: %s" % books["clients"])
+    t.check(gpu["used_bytes"] > 0, "an open card takes nothing")
+    return gpu["used_bytes"]
+
+
+def _fills_and_frees(node, client, limit):
+    """Twice, as the client does."""
+    before = _opened(node, client)
+    for turn in ("first", "second"):
+        with t.Peak(node) as peak:
+            client.say("")
+            got = int(client.expect(r"^allocated (\d+)$").group(1))
+            used = node.used()
+        print("%s time: %d bytes allocated, %d in use of %d" % (turn, got, used, limit))
+        t.check(got >= limit * 90 // 100, "only %d bytes were had" % got)
+        t.check(used >= got, "%d bytes are allocated and %d in use" % (got, used))
+        t.check(max(used, peak.bytes) <= limit, "%d bytes are in use" % max(used, peak.bytes))
+        yield used
+        client.say("")
+        client.expect(r"^freed \d+$")
+        t.check(node.used() == before, "%d bytes are in use after the free, %d before" %
+                (node.used(), before))
+    client.say("")
+    t.check(client.end() == 0, "the client failed")
+    node.wait_used(0, "after the client")
+
+
+def plain():
+    """Without cgpu it has the whole card."""
+    argv = client_argv()
+    with t.Node(GPUS, DRIVER) as node:
+        whole = node.info()["gpus"][0]["memory_bytes"]
+        for _ in _fills_and_frees(node, node.exec(argv, "tinygrad"), whole):
+            pass
+
+
+# Has all of its slice before the other fills its own, and again meanwhile.
+NEIGHBOUR = """
+"$0" alloc 1024 --page big && echo before
+read line
+"$0" alloc 1024 --page big && echo meanwhile
+"""
+
+
+def slice_of_a_card():
+    """With cgpu it has its slice, and a neighbour keeps its own."""
+    argv = client_argv("--go-on")
+    with t.Node(GPUS, DRIVER) as node:
+        neighbour = node.run(["sh", "-c", NEIGHBOUR, RMTOOL], mem="1024MiB", name="neighbour")
+        neighbour.expect("^before$")
+        node.wait_used(0, "before the client")
+        client = node.run(argv, mem="%dMiB" % LIMIT_MIB, name="tinygrad")
+        for used in _fills_and_frees(node, client, LIMIT_MIB * t.MIB):
+            if neighbour.popen.poll() is None:
+                neighbour.say("")
+                neighbour.expect("^meanwhile$")
+                t.check(neighbour.end() == 0, "the neighbour failed")
+                node.wait_used(used, "after the neighbour")
+                print("the neighbour had its 1024 MiB")
+
+
+if __name__ == "__main__":
+    t.main({"plain": plain, "slice": slice_of_a_card})
