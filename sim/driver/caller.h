@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -36,6 +37,8 @@ class Caller {
   [[nodiscard]] virtual bool IsNice() = 0;
   // The open file of this node behind a descriptor of the caller; 0 when it is none.
   [[nodiscard]] virtual FileId ResolveFd(int fd) = 0;
+  // The open files of this node in the caller's descriptor table.
+  [[nodiscard]] virtual std::map<int, FileId> FilesByFd() = 0;
   // Minors of the cards' files in the caller's descriptor table.
   [[nodiscard]] virtual std::set<unsigned> OpenMinors() = 0;
   // The number of process `tgid` in the caller's pid namespace; nullopt when it is not there.

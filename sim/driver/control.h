@@ -24,6 +24,7 @@ struct ControlCall {
   rm::NvU32 cmd;
   std::span<std::byte> params;    // as many bytes as the command's table says
   std::span<std::byte> embedded;  // what the row's embedded pointer led to
+  rm::NvP64& embedded_target;     // where `embedded` is written back to
 
   [[nodiscard]] const Card& GetCard() const {
     return model.Cards()[static_cast<std::size_t>(object.card)];
@@ -64,7 +65,13 @@ struct ControlEntry {
 [[nodiscard]] std::span<const ControlEntry> DeviceControls();
 [[nodiscard]] std::span<const ControlEntry> MemoryControls();
 [[nodiscard]] std::span<const ControlEntry> ChannelControls();
+[[nodiscard]] std::span<const ControlEntry> GraphicsControls();
+[[nodiscard]] std::span<const ControlEntry> TenantControls();
 [[nodiscard]] const ControlEntry* FindControlEntry(rm::NvU32 cmd);
+
+// Commands for administrators, and commands that no process may issue.
+[[nodiscard]] bool IsRootControl(rm::NvU32 cmd);
+[[nodiscard]] bool IsKernelControl(rm::NvU32 cmd);
 
 // The UUID of `card` as flags ask for it, into `out`; returns the bytes written, 0 when they do not
 // fit.

@@ -1,14 +1,48 @@
-// Controls on channel groups and channels. There is no GPU behind them yet: they are recorded.
+// Controls on channel groups and channels. There is no GPU behind them yet: what they set is kept
+// and shown in the books.
 #include "rm/nv_controls.h"
 #include "sim/driver/control.h"
+#include "sim/driver/more_controls.h"
 
 namespace cgpu::sim {
 namespace {
 
 constexpr rm::NvU64 kDefaultTimesliceUs = 1049;  // kernel_fifo_gv100.c: 128 << 3 units of 1024 ns
+constexpr rm::NvU32 kHighInterleave = 2;
+constexpr rm::NvU32 kInvalidChannel = 0xFFFFFFFF;  // ..._GET_CHANNELLIST_INVALID_CHANNEL
 
-NvStatus Schedule(ControlCall& call) {
+// The group of a channel or of a group.
+Group& GroupOf(ControlCall& call) {
+  return call.object.group != nullptr ? *call.object.group
+                                      : *call.client.objects.at(call.object.parent).group;
+}
+
+// kernel_channel_group_api.c kchangrpapiCtrlCmdGpFifoSchedule_IMPL(): every channel of the group.
+NvStatus ScheduleGroup(ControlCall& call) {
+  const bool enable = call.Get<rm::NVA06C_CTRL_GPFIFO_SCHEDULE_PARAMS_V535>().bEnable != 0;
+  call.object.group->scheduled = enable;
+  for (const rm::NvHandle child : call.object.children) {
+    Object& object = call.client.objects.at(child);
+    if (object.kind == ObjectKind::kChannel) {
+      object.scheduled = enable;
+    }
+  }
+  return rm::NV_OK;
+}
+
+NvStatus ScheduleChannel(ControlCall& call) {
   call.object.scheduled = call.Get<rm::NVA06C_CTRL_GPFIFO_SCHEDULE_PARAMS_V535>().bEnable != 0;
+  return rm::NV_OK;
+}
+
+NvStatus BindChannel(ControlCall& /*call*/) {
+  return rm::NV_OK;
+}
+
+// kernel_channel.c kchannelCtrlCmdStopChannel_IMPL(): it never runs again.
+NvStatus StopChannel(ControlCall& call) {
+  call.object.stopped = true;
+  call.object.scheduled = false;
   return rm::NV_OK;
 }
 
@@ -17,17 +51,18 @@ NvStatus SetTimeslice(ControlCall& call) {
   if (params.timesliceUs == 0) {
     return rm::NV_ERR_INVALID_ARGUMENT;
   }
-  call.object.timeslice_us = params.timesliceUs;
+  GroupOf(call).timeslice_us = params.timesliceUs;
   return rm::NV_OK;
 }
 
 NvStatus GetTimeslice(ControlCall& call) {
-  const rm::NvU64 set = call.object.timeslice_us;
+  const rm::NvU64 set = GroupOf(call).timeslice_us;
   call.Put(rm::NVA06C_CTRL_TIMESLICE_PARAMS{set == 0 ? kDefaultTimesliceUs : set});
   return rm::NV_OK;
 }
 
-NvStatus Preempt(ControlCall& /*call*/) {
+NvStatus Preempt(ControlCall& call) {
+  ++GroupOf(call).preemptions;
   return rm::NV_OK;
 }
 
@@ -37,14 +72,28 @@ NvStatus GetInfo(ControlCall& call) {
 }
 
 NvStatus SetInterleave(ControlCall& call) {
-  constexpr rm::NvU32 kHigh = 2;
-  return call.Get<rm::NVA06C_CTRL_INTERLEAVE_LEVEL_PARAMS>().tsgInterleaveLevel <= kHigh
-             ? rm::NV_OK
-             : rm::NV_ERR_INVALID_ARGUMENT;
+  const rm::NvU32 level = call.Get<rm::NVA06C_CTRL_INTERLEAVE_LEVEL_PARAMS>().tsgInterleaveLevel;
+  if (level > kHighInterleave) {
+    return rm::NV_ERR_INVALID_ARGUMENT;
+  }
+  GroupOf(call).interleave = level;
+  return rm::NV_OK;
 }
 
+NvStatus GetInterleave(ControlCall& call) {
+  call.Put(rm::NVA06C_CTRL_INTERLEAVE_LEVEL_PARAMS{GroupOf(call).interleave});
+  return rm::NV_OK;
+}
+
+// kernel_fifo_ga100.c: the runlist and the channel's number. Anyone can work one out.
 NvStatus WorkSubmitToken(ControlCall& call) {
-  call.Put(rm::NVC36F_CTRL_CMD_GPFIFO_GET_WORK_SUBMIT_TOKEN_PARAMS{call.object.handle & 0x7FFU});
+  const ChannelIds::Id& id = *call.object.channel_id;
+  call.Put(
+      rm::NVC36F_CTRL_CMD_GPFIFO_GET_WORK_SUBMIT_TOKEN_PARAMS{id.Runlist() << 16 | id.Number()});
+  return rm::NV_OK;
+}
+
+NvStatus SetNotificationIndex(ControlCall& /*call*/) {
   return rm::NV_OK;
 }
 
@@ -65,21 +114,52 @@ NvStatus DisableChannels(ControlCall& call) {
     if (channel == nullptr || channel->kind != ObjectKind::kChannel) {
       return rm::NV_ERR_INVALID_ARGUMENT;
     }
-    channel->scheduled = params.bDisable == 0;
+    channel->disabled = params.bDisable != 0;
   }
   return rm::NV_OK;
 }
 
+// kernel_fifo_ctrl.c deviceCtrlCmdFifoGetChannelList_IMPL(): the numbers of the caller's channels.
+NvStatus GetChannelList(ControlCall& call) {
+  const auto params = call.Get<NV0080_CTRL_FIFO_GET_CHANNELLIST_PARAMS>();
+  if (params.numChannels == 0 || call.embedded.empty()) {
+    return rm::NV_ERR_INVALID_ARGUMENT;
+  }
+  for (rm::NvU32 i = 0; i < params.numChannels; ++i) {
+    const auto place = call.embedded.subspan(i * sizeof(rm::NvHandle));
+    const Object* channel = DriverModel::FindObject(call.client, Load<rm::NvHandle>(place));
+    const bool found = channel != nullptr && channel->kind == ObjectKind::kChannel;
+    Store(place, found ? channel->channel_id->Number() : kInvalidChannel);
+  }
+  call.embedded_target = params.pChannelList;
+  return rm::NV_OK;
+}
+
+constexpr EmbeddedPointer kChannelHandles{
+    offsetof(NV0080_CTRL_FIFO_GET_CHANNELLIST_PARAMS, pChannelHandleList),
+    offsetof(NV0080_CTRL_FIFO_GET_CHANNELLIST_PARAMS, numChannels), sizeof(rm::NvHandle), 4096};
 constexpr ObjectKind kGroup = ObjectKind::kChannelGroup;
+constexpr ObjectKind kChannel = ObjectKind::kChannel;
 constexpr ControlEntry kEntries[] = {
-    {rm::NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, kGroup, Schedule},
+    {rm::NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, kGroup, ScheduleGroup},
+    {NVA06C_CTRL_CMD_BIND, kGroup, BindChannel},
     {rm::NVA06C_CTRL_CMD_SET_TIMESLICE, kGroup, SetTimeslice},
     {rm::NVA06C_CTRL_CMD_GET_TIMESLICE, kGroup, GetTimeslice},
     {rm::NVA06C_CTRL_CMD_PREEMPT, kGroup, Preempt},
     {rm::NVA06C_CTRL_CMD_GET_INFO, kGroup, GetInfo},
     {rm::NVA06C_CTRL_CMD_SET_INTERLEAVE_LEVEL, kGroup, SetInterleave, Privilege::kNice},
-    {rm::NVC36F_CTRL_CMD_GPFIFO_GET_WORK_SUBMIT_TOKEN, ObjectKind::kChannel, WorkSubmitToken},
+    {NVA06C_CTRL_CMD_GET_INTERLEAVE_LEVEL, kGroup, GetInterleave},
+    {NVA06F_CTRL_CMD_GPFIFO_SCHEDULE, kChannel, ScheduleChannel},
+    {NVA06F_CTRL_CMD_BIND, kChannel, BindChannel},
+    {NVA06F_CTRL_CMD_SET_INTERLEAVE_LEVEL, kChannel, SetInterleave, Privilege::kNice},
+    {NVA06F_CTRL_CMD_GET_INTERLEAVE_LEVEL, kChannel, GetInterleave},
+    {NVA06F_CTRL_CMD_STOP_CHANNEL, kChannel, StopChannel},
+    {NV906F_CTRL_CMD_RESET_CHANNEL, kChannel, StopChannel},
+    {rm::NVC36F_CTRL_CMD_GPFIFO_GET_WORK_SUBMIT_TOKEN, kChannel, WorkSubmitToken},
+    {NVC36F_CTRL_CMD_GPFIFO_SET_WORK_SUBMIT_TOKEN_NOTIF_INDEX, kChannel, SetNotificationIndex},
     {rm::NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS, ObjectKind::kSubdevice, DisableChannels},
+    {NV0080_CTRL_CMD_FIFO_GET_CHANNELLIST, ObjectKind::kDevice, GetChannelList, Privilege::kAny,
+     kChannelHandles},
 };
 
 }  // namespace

@@ -12,7 +12,6 @@ namespace cgpu::sim {
 namespace {
 
 constexpr rm::NvU32 kPciVendorNvidia = 0x10DE;
-constexpr rm::NvU32 kMaxGrInfos = 64;
 constexpr rm::NvU32 kMaxClasses = 1024;
 
 // device_ctrl.c deviceCtrlCmdGpuGetClasslist_IMPL(): a count of 0 asks for the count.
@@ -144,42 +143,6 @@ NvStatus GetArchInfo(ControlCall& call) {
   return rm::NV_OK;
 }
 
-rm::NvU32 GrInfo(const Card& card, rm::NvU32 index) {
-  return index == rm::NV2080_CTRL_GR_INFO_INDEX_MAX_SUBCONTEXT_COUNT ? MaxSubcontexts(*card.model)
-                                                                     : 0;
-}
-
-NvStatus GrGetInfo(ControlCall& call) {
-  const auto params = call.Get<rm::NV2080_CTRL_GR_GET_INFO_PARAMS>();
-  if (params.grInfoListSize == 0 || call.embedded.empty()) {
-    return rm::NV_ERR_INVALID_ARGUMENT;
-  }
-  for (rm::NvU32 i = 0; i < params.grInfoListSize; ++i) {
-    const auto place = call.embedded.subspan(i * sizeof(rm::NV2080_CTRL_GR_INFO));
-    auto info = Load<rm::NV2080_CTRL_GR_INFO>(place);
-    info.data = GrInfo(call.GetCard(), info.index);
-    Store(place, info);
-  }
-  return rm::NV_OK;
-}
-
-NvStatus GrGetInfoV2(ControlCall& call) {
-  const auto count = Load<rm::NvU32>(call.params);
-  const std::size_t room =
-      (call.params.size() - sizeof(rm::NvU32) - sizeof(rm::NV2080_CTRL_GR_ROUTE_INFO)) /
-      sizeof(rm::NV2080_CTRL_GR_INFO);
-  if (count == 0 || count > room) {
-    return rm::NV_ERR_INVALID_ARGUMENT;
-  }
-  for (rm::NvU32 i = 0; i < count; ++i) {
-    const auto place = call.params.subspan(sizeof(rm::NvU32) + i * sizeof(rm::NV2080_CTRL_GR_INFO));
-    auto info = Load<rm::NV2080_CTRL_GR_INFO>(place);
-    info.data = GrInfo(call.GetCard(), info.index);
-    Store(place, info);
-  }
-  return rm::NV_OK;
-}
-
 // kernel_graphics.c subdeviceCtrlCmdKGrGetEngineContextProperties_IMPL().
 NvStatus GrGetEngineContextProperties(ControlCall& call) {
   auto params = call.Get<rm::NV2080_CTRL_GR_GET_ENGINE_CONTEXT_PROPERTIES_PARAMS>();
@@ -220,9 +183,6 @@ NvStatus GrGetCtxBufferSize(ControlCall& call) {
 constexpr EmbeddedPointer kClassListPointer{
     offsetof(rm::NV0080_CTRL_GPU_GET_CLASSLIST_PARAMS, classList),
     offsetof(rm::NV0080_CTRL_GPU_GET_CLASSLIST_PARAMS, numClasses), sizeof(rm::NvU32), kMaxClasses};
-constexpr EmbeddedPointer kGrInfoList{offsetof(rm::NV2080_CTRL_GR_GET_INFO_PARAMS, grInfoList),
-                                      offsetof(rm::NV2080_CTRL_GR_GET_INFO_PARAMS, grInfoListSize),
-                                      sizeof(rm::NV2080_CTRL_GR_INFO), kMaxGrInfos};
 constexpr ObjectKind kDevice = ObjectKind::kDevice;
 constexpr ObjectKind kSubdevice = ObjectKind::kSubdevice;
 constexpr Privilege kAny = Privilege::kAny;
@@ -237,8 +197,6 @@ constexpr ControlEntry kEntries[] = {
     {rm::NV2080_CTRL_CMD_GPU_GET_PID_INFO, kSubdevice, GetPidInfo},
     {rm::NV2080_CTRL_CMD_BUS_GET_PCI_INFO, kSubdevice, GetPciInfo},
     {rm::NV2080_CTRL_CMD_MC_GET_ARCH_INFO, kSubdevice, GetArchInfo},
-    {rm::NV2080_CTRL_CMD_GR_GET_INFO, kSubdevice, GrGetInfo, kAny, kGrInfoList},
-    {rm::NV2080_CTRL_CMD_GR_GET_INFO_V2, kSubdevice, GrGetInfoV2},
     {rm::NV2080_CTRL_CMD_GR_GET_ENGINE_CONTEXT_PROPERTIES, kSubdevice,
      GrGetEngineContextProperties},
     {rm::NV2080_CTRL_CMD_GR_GET_CTX_BUFFER_SIZE, kSubdevice, GrGetCtxBufferSize},

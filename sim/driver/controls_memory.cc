@@ -18,6 +18,8 @@ rm::NvU32 ToKiB(rm::NvU64 bytes) {
 // _kmemsysGetFbInfos(). An index it does not know is answered with 0.
 rm::NvU32 FbInfo(const ControlCall& call, rm::NvU32 index) {
   const CardMemory& memory = call.model.Memory(call.object.card);
+  const CardMemory& bar1 = call.model.Bar1(call.object.card);
+  const CardModel& model = *call.GetCard().model;
   switch (index) {
     case rm::NV2080_CTRL_FB_INFO_INDEX_RAM_SIZE:
     case rm::NV2080_CTRL_FB_INFO_INDEX_TOTAL_RAM_SIZE:
@@ -31,9 +33,16 @@ rm::NvU32 FbInfo(const ControlCall& call, rm::NvU32 index) {
     case rm::NV2080_CTRL_FB_INFO_INDEX_LARGEST_FREE_REGION_BASE_KB:
       return ToKiB(memory.Used());
     case rm::NV2080_CTRL_FB_INFO_INDEX_BAR1_SIZE:
+      return ToKiB(bar1.Total());
     case rm::NV2080_CTRL_FB_INFO_INDEX_BAR1_AVAIL_SIZE:
     case rm::NV2080_CTRL_FB_INFO_INDEX_BAR1_MAX_CONTIGUOUS_AVAIL_SIZE:
-      return ToKiB(call.GetCard().model->bar1_mib * kMiB);
+      return ToKiB(bar1.Free());
+    case 0x0B:  // BUS_WIDTH
+      return model.bus_width;
+    case 0x0D:  // RAM_TYPE
+      return model.ram_type;
+    case 0x1B:  // L2CACHE_SIZE
+      return model.l2_bytes;
     case rm::NV2080_CTRL_FB_INFO_INDEX_BANK_COUNT:
       return 1;
     default:

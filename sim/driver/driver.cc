@@ -6,6 +6,7 @@
 #include "rm/class_table.h"
 #include "rm/control_table.h"
 #include "rm/escape_table.h"
+#include "rm/nv_classes.h"
 #include "sim/driver/bytes.h"
 #include "sim/driver/control.h"
 #include "sim/driver/escapes.h"
@@ -88,6 +89,46 @@ void Driver::ReadSecondLevel(Call& call, Caller& caller) {
     ReadAlloc(call, caller);
   } else if (call.nr == rm::NV_ESC_RM_CONTROL) {
     ReadControl(call, caller);
+  } else if (call.nr == rm::NV_ESC_RM_IDLE_CHANNELS) {
+    ReadIdleChannels(call, caller);
+  } else if (call.nr == rm::NV_ESC_RM_ALLOC_MEMORY) {
+    const auto api = Load<rm::NVOS02_PARAMETERS>(call.bytes);
+    call.cls = api.hClass;
+    if (api.hClass == rm::NV01_MEMORY_SYSTEM_OS_DESCRIPTOR) {
+      TouchPages(call, api.pMemory, api.limit, caller);
+    }
+  } else if (call.nr == rm::NV_ESC_RM_VID_HEAP_CONTROL) {
+    const auto api = Load<rm::NVOS32_PARAMETERS>(call.bytes);
+    if (api.function == rm::NVOS32_FUNCTION_ALLOC_OS_DESCRIPTOR) {
+      constexpr std::size_t kDescriptor = 24;  // in AllocOsDesc; the limit follows
+      const auto data = std::as_bytes(std::span(api.data.raw)).subspan(kDescriptor);
+      TouchPages(call, Load<rm::NvP64>(data), Load<rm::NvU64>(data.subspan(sizeof(rm::NvP64))),
+                 caller);
+    }
+  }
+}
+
+// os-mlock.c os_lock_user_pages() needs every page; the first and the last are looked at here.
+void Driver::TouchPages(Call& call, rm::NvP64 address, rm::NvU64 limit, Caller& caller) {
+  std::byte byte{};
+  if (limit > ~rm::NvU64{0} - address || !caller.Read(address, std::span(&byte, 1)) ||
+      !caller.Read(address + limit, std::span(&byte, 1))) {
+    call.copy_in = rm::NV_ERR_INVALID_ADDRESS;
+  }
+}
+
+// rmapi_deprecated_misc.c RmDeprecatedIdleChannels(): the clients of a list.
+void Driver::ReadIdleChannels(Call& call, Caller& caller) {
+  const auto api = Load<rm::NVOS30_PARAMETERS>(call.bytes);
+  const bool list = (api.flags >> 4 & 0xFU) == 0;
+  if (!list || api.numChannels == 0) {
+    return;
+  }
+  if (api.numChannels > kMaxParams / sizeof(rm::NvHandle)) {
+    call.copy_in = rm::NV_ERR_INVALID_ARGUMENT;
+  } else if (!ReadBytes(caller, api.phClients, api.numChannels * sizeof(rm::NvHandle),
+                        &call.params.bytes)) {
+    call.copy_in = rm::NV_ERR_INVALID_ADDRESS;
   }
 }
 
@@ -199,7 +240,8 @@ std::string Driver::CallName(const Call& call) {
     const rm::ControlRow* control = rm::FindControl(call.control);
     return control == nullptr ? escape + " " + Hex(call.control) : std::string(control->name);
   }
-  if (call.nr == rm::NV_ESC_RM_ALLOC && !call.bytes.empty()) {
+  if ((call.nr == rm::NV_ESC_RM_ALLOC || call.nr == rm::NV_ESC_RM_ALLOC_MEMORY) &&
+      !call.bytes.empty()) {
     return escape + " " + Hex(call.cls);
   }
   return escape;

@@ -70,6 +70,11 @@ class Driver {
   // Copy of what an mmap of `file` leads to; nullopt when nothing was mapped through it.
   [[nodiscard]] std::optional<MapContext> MapContextOf(FileId file);
 
+  // What a page of RM_USER_SHARED_DATA of this card says now.
+  [[nodiscard]] std::vector<std::byte> SharedData(int card);
+  // Another number whenever one of these pages says something else.
+  [[nodiscard]] std::uint64_t SharedDataVersion();
+
   // One consistent look at everything. `refused` counts calls that were not answered with success,
   // by CallName().
   [[nodiscard]] Books GetBooks(std::map<std::string, std::uint64_t>* refused);
@@ -88,6 +93,8 @@ class Driver {
   void ReadSecondLevel(Call& call, Caller& caller);
   void ReadControl(Call& call, Caller& caller);
   void ReadAlloc(Call& call, Caller& caller);
+  static void ReadIdleChannels(Call& call, Caller& caller);
+  static void TouchPages(Call& call, rm::NvP64 address, rm::NvU64 limit, Caller& caller);
 
   const rm::DriverVersion version_;
   const rm::Abi& abi_;

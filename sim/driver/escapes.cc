@@ -12,9 +12,43 @@
 #include "sim/model/class_rules.h"
 
 namespace cgpu::sim {
+namespace {
+
+// Where the status is in calls that cgpu never lets through.
+std::optional<std::size_t> MoreStatusOffset(rm::NvU8 nr, std::size_t size) {
+  switch (nr) {
+    case rm::NV_ESC_RM_ALLOC_MEMORY:
+      return offsetof(rm::NVOS02_PARAMETERS, status);
+    case rm::NV_ESC_RM_IDLE_CHANNELS:
+      return offsetof(rm::NVOS30_PARAMETERS, status);
+    case rm::NV_ESC_RM_ALLOC_CONTEXT_DMA2:
+      return offsetof(rm::NVOS39_PARAMETERS, status);
+    case rm::NV_ESC_RM_MAP_MEMORY_DMA:
+      return size == sizeof(rm::NVOS46_PARAMETERS_V580)
+                 ? offsetof(rm::NVOS46_PARAMETERS_V580, status)
+                 : offsetof(rm::NVOS46_PARAMETERS_V535, status);
+    case rm::NV_ESC_RM_UNMAP_MEMORY_DMA:
+      return size == sizeof(rm::NVOS47_PARAMETERS_V550)
+                 ? offsetof(rm::NVOS47_PARAMETERS_V550, status)
+                 : offsetof(rm::NVOS47_PARAMETERS_V535, status);
+    case rm::NV_ESC_RM_BIND_CONTEXT_DMA:
+      return offsetof(rm::NVOS49_PARAMETERS, status);
+    case rm::NV_ESC_EXPORT_TO_DMABUF_FD:
+      return size - sizeof(rm::NvU64);  // the last word, and padding
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
 void Escapes::PutStatus(Call& call, NvStatus status) {
   call.status = status;
-  if (const auto offset = rm::StatusOffset(call.nr, call.bytes.size())) {
+  auto offset = rm::StatusOffset(call.nr, call.bytes.size());
+  if (!offset) {
+    offset = MoreStatusOffset(call.nr, call.bytes.size());
+  }
+  if (offset && *offset < call.bytes.size()) {
     Store(std::span(call.bytes).subspan(*offset), status);
   }
 }
@@ -34,6 +68,13 @@ void Escapes::Run() {
       {rm::NV_ESC_RM_MAP_MEMORY, &Escapes::MapMemory},
       {rm::NV_ESC_RM_UNMAP_MEMORY, &Escapes::UnmapMemory},
       {rm::NV_ESC_RM_UPDATE_DEVICE_MAPPING_INFO, &Escapes::UpdateMapping},
+      {rm::NV_ESC_RM_ALLOC_MEMORY, &Escapes::AllocMemory},
+      {rm::NV_ESC_RM_IDLE_CHANNELS, &Escapes::IdleChannels},
+      {rm::NV_ESC_RM_ALLOC_CONTEXT_DMA2, &Escapes::AllocContextDma},
+      {rm::NV_ESC_RM_MAP_MEMORY_DMA, &Escapes::MapDma},
+      {rm::NV_ESC_RM_UNMAP_MEMORY_DMA, &Escapes::UnmapDma},
+      {rm::NV_ESC_RM_BIND_CONTEXT_DMA, &Escapes::BindContextDma},
+      {rm::NV_ESC_EXPORT_TO_DMABUF_FD, &Escapes::ExportDmaBuf},
       {rm::NV_ESC_CARD_INFO, &Escapes::CardInfo},
       {rm::NV_ESC_REGISTER_FD, &Escapes::RegisterFd},
       {rm::NV_ESC_ALLOC_OS_EVENT, &Escapes::OsEvent},

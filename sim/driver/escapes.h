@@ -36,14 +36,34 @@ class Escapes {
   [[nodiscard]] int MapMemory();
   [[nodiscard]] int UnmapMemory();
   [[nodiscard]] int UpdateMapping();
+  [[nodiscard]] int AllocMemory();
+  [[nodiscard]] int MapDma();
+  [[nodiscard]] int UnmapDma();
+  [[nodiscard]] int AllocContextDma();
+  [[nodiscard]] int BindContextDma();
+  [[nodiscard]] int IdleChannels();
+  [[nodiscard]] int ExportDmaBuf();
 
   [[nodiscard]] NvStatus AllocRoot(rm::NvHandle* handle, rm::NvHandle wanted);
   [[nodiscard]] NvStatus RunControl(const rm::NVOS54_PARAMETERS& api);
+  [[nodiscard]] NvStatus AllocFor(rm::NvHandle client, rm::NvHandle parent, rm::NvU32 cls,
+                                  std::span<std::byte> params, rm::NvHandle* handle);
+  [[nodiscard]] NvStatus AllocLegacyMemory(rm::NVOS02_PARAMETERS& api);
+  [[nodiscard]] NvStatus AllocDynamic(rm::NVOS02_PARAMETERS& api);
+  [[nodiscard]] NvStatus AllocLocalUser(rm::NVOS02_PARAMETERS& api);
+  [[nodiscard]] NvStatus PinPages(rm::NvHandle client, rm::NvHandle parent, rm::NvP64 address,
+                                  rm::NvU64 limit, rm::NvHandle* handle);
+  [[nodiscard]] NvStatus RunVidHeapControl(rm::NVOS32_PARAMETERS& api);
+  [[nodiscard]] NvStatus VidHeapAllocCommon(rm::NVOS32_PARAMETERS& api,
+                                            rm::NV_MEMORY_ALLOCATION_PARAMS& params,
+                                            rm::NvHandle* handle);
   [[nodiscard]] NvStatus VidHeapAlloc(rm::NVOS32_PARAMETERS& api);
   [[nodiscard]] NvStatus VidHeapInfo(rm::NVOS32_PARAMETERS& api);
   // What RM_ALLOC of `cls` asks of the caller; nothing costs anything unless the class needs it.
   [[nodiscard]] CallerView ViewForAlloc(rm::NvU32 cls);
   [[nodiscard]] CallerView ViewForMapping();
+  // -1 when there is none.
+  [[nodiscard]] int CardOfMinor(unsigned minor) const;
 
   Driver& driver_;
   Call& call_;

@@ -136,6 +136,7 @@ struct FuseOps::Impl {
     } else if (DecodeDeviceIno(ino)) {
       server.open_files_.Remove(ino, file->fh);
       server.driver_.Close(file->fh);
+      server.ForgetSharedData(ino);
     }
     fuse_reply_err(request, 0);
   }
@@ -186,7 +187,9 @@ struct FuseOps::Impl {
     }
     // Whole pages come back: what the block does not fill of the last one is zero.
     std::vector<std::byte> bytes(std::min(size, static_cast<std::size_t>(context->length) - at));
-    if (const auto pages = std::static_pointer_cast<MemfdPages>(server.PagesOf(*block))) {
+    if (block->shared_data_of >= 0) {
+      server.ReadSharedData(ino, block->shared_data_of, at, bytes);
+    } else if (const auto pages = std::static_pointer_cast<MemfdPages>(server.PagesOf(*block))) {
       pages->Read(context->offset + at, bytes);
     }
     fuse_reply_buf(request, reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -255,6 +258,10 @@ const fuse_lowlevel_ops& FuseOps::Table() {
     return ops;  // flush is left out: libfuse answers ENOSYS, and the kernel asks once
   }();
   return table;
+}
+
+void FuseOps::ForgetPages(fuse_session* session, std::uint64_t ino) {
+  (void)fuse_lowlevel_notify_inval_inode(session, ino, 0, 0);
 }
 
 void FuseOps::WatchInterrupt(fuse_req* request, std::uint64_t ticket) {

@@ -6,6 +6,7 @@
 
 struct fuse_lowlevel_ops;  // NOLINT(readability-identifier-naming): libfuse's
 struct fuse_req;
+struct fuse_session;
 
 namespace cgpu::sim {
 
@@ -14,6 +15,8 @@ struct FuseOps {
   static constexpr const char* kBarrierName = ".barrier";
 
   [[nodiscard]] static const fuse_lowlevel_ops& Table();
+  // Makes the kernel ask again for the pages of a file that programs have mapped.
+  static void ForgetPages(fuse_session* session, std::uint64_t ino);
   // Tells the server's faults of `ticket` when a signal arrives for the caller of `request`, until
   // it is unwatched.
   static void WatchInterrupt(fuse_req* request, std::uint64_t ticket);

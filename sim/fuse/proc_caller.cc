@@ -142,11 +142,11 @@ FileId ProcCaller::ResolveFd(int fd) {
   return ino && DecodeDeviceIno(*ino) ? files_.Find(*ino) : 0;
 }
 
-std::set<unsigned> ProcCaller::OpenMinors() {
-  std::set<unsigned> minors;
+template <class Visit>
+void ProcCaller::ForEachFile(const Visit& visit) {
   const Directory directory = OpenDirectory(ProcPath(tid_, "fd"));
   if (directory == nullptr) {
-    return minors;
+    return;
   }
   const int at = dirfd(directory.get());
   // NOLINTNEXTLINE(concurrency-mt-unsafe): own DIR
@@ -155,11 +155,29 @@ std::set<unsigned> ProcCaller::OpenMinors() {
       continue;
     }
     const auto ino = InodeOnDevice(at, entry->d_name, node_.device);
-    const auto device = ino ? DecodeDeviceIno(*ino) : std::nullopt;
-    if (device && device->kind == FileKind::kGpu) {
-      minors.insert(device->minor);
+    if (const auto device = ino ? DecodeDeviceIno(*ino) : std::nullopt) {
+      visit(std::atoi(entry->d_name), *ino, *device);
     }
   }
+}
+
+std::map<int, FileId> ProcCaller::FilesByFd() {
+  std::map<int, FileId> files;
+  ForEachFile([&](int fd, Ino ino, const auto& /*device*/) {
+    if (const FileId file = files_.Find(ino); file != 0) {
+      files[fd] = file;
+    }
+  });
+  return files;
+}
+
+std::set<unsigned> ProcCaller::OpenMinors() {
+  std::set<unsigned> minors;
+  ForEachFile([&](int /*fd*/, Ino /*ino*/, const auto& device) {
+    if (device.kind == FileKind::kGpu) {
+      minors.insert(device.minor);
+    }
+  });
   return minors;
 }
 

@@ -35,6 +35,7 @@ class ProcCaller final : public Caller {
   [[nodiscard]] bool IsAdmin() override;
   [[nodiscard]] bool IsNice() override;
   [[nodiscard]] FileId ResolveFd(int fd) override;
+  [[nodiscard]] std::map<int, FileId> FilesByFd() override;
   [[nodiscard]] std::set<unsigned> OpenMinors() override;
   [[nodiscard]] std::optional<std::uint32_t> PidAsSeen(std::uint32_t tgid) override;
 
@@ -42,6 +43,9 @@ class ProcCaller final : public Caller {
   [[nodiscard]] bool IsKilled() const;
 
  private:
+  // Calls visit(fd, inode, device) for every open file of this node.
+  template <class Visit>
+  void ForEachFile(const Visit& visit);
   struct Status {
     std::uint32_t tgid = 0;
     std::uint32_t euid = 0;

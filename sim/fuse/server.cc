@@ -9,6 +9,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -95,6 +96,7 @@ void FuseServer::Ioctl(fuse_req* request, FileKind kind, FileId file, std::uint3
   }
   driver_.Execute(call, *caller);
   Reply(request, driver_.Finish(call, *caller));
+  RenewSharedData();
 }
 
 void FuseServer::Park(fuse_req* request, Call call, std::unique_ptr<ProcCaller> caller,
@@ -169,6 +171,41 @@ std::shared_ptr<Pages> FuseServer::PagesOf(Block& block) {
     }
   }
   return block.pages;
+}
+
+void FuseServer::ReadSharedData(Ino ino, int card, std::size_t at, std::span<std::byte> out) {
+  {
+    const std::lock_guard lock(shared_data_mutex_);
+    shared_data_files_.insert(ino);
+  }
+  const std::vector<std::byte> page = driver_.SharedData(card);
+  const std::size_t from = std::min(at, page.size());
+  std::copy_n(page.begin() + static_cast<std::ptrdiff_t>(from),
+              std::min(out.size(), page.size() - from), out.begin());
+}
+
+void FuseServer::ForgetSharedData(Ino ino) {
+  const std::lock_guard lock(shared_data_mutex_);
+  shared_data_files_.erase(ino);
+}
+
+void FuseServer::RenewSharedData() {
+  std::set<Ino> files;
+  {
+    const std::lock_guard lock(shared_data_mutex_);
+    if (shared_data_files_.empty()) {
+      return;
+    }
+    const std::uint64_t version = driver_.SharedDataVersion();
+    if (version == shared_data_version_) {
+      return;
+    }
+    shared_data_version_ = version;
+    files = shared_data_files_;
+  }
+  for (const Ino ino : files) {
+    FuseOps::ForgetPages(session_, ino);
+  }
 }
 
 }  // namespace cgpu::sim

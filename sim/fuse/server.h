@@ -65,6 +65,11 @@ class FuseServer {
   [[nodiscard]] bool IsKilled(std::uint64_t ticket);
   void BarrierReleased(Ino barrier);
   [[nodiscard]] std::shared_ptr<Pages> PagesOf(Block& block);
+  // RM_USER_SHARED_DATA: reads the page, and remembers who has it mapped so that it is renewed when
+  // the figures change.
+  void ReadSharedData(Ino ino, int card, std::size_t at, std::span<std::byte> out);
+  void ForgetSharedData(Ino ino);
+  void RenewSharedData();
 
   Driver& driver_;
   const std::string mount_point_;
@@ -77,6 +82,11 @@ class FuseServer {
   std::unique_ptr<Workers> workers_;
 
   std::mutex pages_mutex_;  // protects Block::pages
+
+  std::mutex shared_data_mutex_;
+  // Protected by shared_data_mutex_:
+  std::set<Ino> shared_data_files_;
+  std::uint64_t shared_data_version_ = 0;
 
   std::mutex parked_mutex_;
   std::map<std::uint64_t, Parked> parked_;  // protected by parked_mutex_

@@ -1,30 +1,13 @@
 // RM_ALLOC: what each class makes.
 #include <algorithm>
-#include <cstring>
 
-#include "rm/class_table.h"
 #include "rm/nv_classes.h"
-#include "rm/vidmem.h"
+#include "sim/model/alloc_params.h"
 #include "sim/model/class_rules.h"
-#include "sim/model/driver_model.h"
 
 namespace cgpu::sim {
 namespace {
 
-// The class's parameters as a structure, zero where none were given.
-template <class T>
-T Params(const AllocRequest& request) {
-  T params{};
-  std::memcpy(&params, request.params.data(), std::min(sizeof(T), request.params.size()));
-  return params;
-}
-
-template <class T>
-void PutParams(const AllocRequest& request, const T& params) {
-  std::memcpy(request.params.data(), &params, std::min(sizeof(T), request.params.size()));
-}
-
-constexpr rm::NvU64 kSystemPage = 4096;
 // NV_VASPACE_ALLOCATION_FLAGS_IS_EXTERNALLY_OWNED in src/common/sdk/nvidia/inc/nvos.h
 constexpr rm::NvU32 kVaSpaceExternallyOwned = 1U << 3;
 
@@ -97,7 +80,24 @@ NvStatus DriverModel::Construct(Client& client, const CallerView& caller, AllocR
                  ? rm::NV_OK
                  : rm::NV_ERR_INVALID_ARGUMENT;
     case ObjectKind::kMemory:
-      return ConstructMemory(request, object);
+      return ConstructMemory(client, request, object);
+    case ObjectKind::kVirtualMemory: {
+      const rm::NvHandle space =
+          object.cls == rm::NV50_MEMORY_VIRTUAL
+              ? Params<rm::NV_MEMORY_ALLOCATION_PARAMS>(request).hVASpace
+              : Params<rm::NV_MEMORY_VIRTUAL_ALLOCATION_PARAMS>(request).hVASpace;
+      return ConstructAddresses(client, request.parent, space, object);
+    }
+    case ObjectKind::kUserMode: {
+      constexpr rm::NvU64 kUserModeBytes = 65536;
+      object.block = std::make_shared<Block>(next_block_++, object.card, kUserModeBytes, Charge());
+      object.block->registers = true;
+      return rm::NV_OK;
+    }
+    case ObjectKind::kDebugger:
+      return ConstructDebugger(client, request);
+    case ObjectKind::kContextDma:
+      return ConstructContextDma(client, request, object);
     case ObjectKind::kChannelGroup:
       return ConstructGroup(client, request, object);
     case ObjectKind::kChannel:
@@ -118,7 +118,7 @@ NvStatus DriverModel::Construct(Client& client, const CallerView& caller, AllocR
       const auto params = Params<rm::NV_VASPACE_ALLOCATION_PARAMETERS_V535>(request);
       object.vaspace = std::make_shared<VaSpace>();
       object.vaspace->externally_owned = (params.flags & kVaSpaceExternallyOwned) != 0;
-      return rm::NV_OK;
+      return ConstructAddresses(client, request.parent, 0, object);
     }
     default:
       return rm::NV_OK;
@@ -137,117 +137,21 @@ NvStatus DriverModel::ConstructDevice(const CallerView& caller, AllocRequest& re
     return rm::NV_ERR_INSUFFICIENT_PERMISSIONS;
   }
   object.card = static_cast<int>(card.index);
+  object.tables = std::make_shared<PageTables>(*memory_[card.index]);
   // device_share.c deviceInitClientShare(): the address space of any client's device of this card.
   if (params.hClientShare != 0 && params.hClientShare != request.client) {
     const Client* share = FindClient(params.hClientShare);
     if (share == nullptr) {
       return rm::NV_ERR_INVALID_OBJECT_HANDLE;
     }
-    const bool has_device =
-        std::any_of(share->objects.begin(), share->objects.end(), [&object](const auto& entry) {
+    const auto device =
+        std::find_if(share->objects.begin(), share->objects.end(), [&object](const auto& entry) {
           return entry.second.kind == ObjectKind::kDevice && entry.second.card == object.card;
         });
-    return has_device ? rm::NV_OK : rm::NV_ERR_OBJECT_NOT_FOUND;
-  }
-  return rm::NV_OK;
-}
-
-// video_mem.c vidmemConstruct() and system_mem.c sysmemConstruct().
-NvStatus DriverModel::ConstructMemory(AllocRequest& request, Object& object) {
-  auto params = Params<rm::NV_MEMORY_ALLOCATION_PARAMS>(request);
-  const bool virtual_flag = (params.flags & rm::NVOS32_ALLOC_FLAGS_VIRTUAL) != 0;
-  const rm::NvU32 location = rm::NVOS32_ATTR_LOCATION.Get(params.attr);
-  if (params.size == 0 || virtual_flag) {
-    return rm::NV_ERR_INVALID_ARGUMENT;
-  }
-  if (object.cls == rm::NV01_MEMORY_SYSTEM) {
-    if (location == rm::NVOS32_ATTR_LOCATION_VIDMEM) {
-      return rm::NV_ERR_INVALID_ARGUMENT;
-    }
-    const NvStatus status = ConstructSystemMemory(params, object);
-    PutParams(request, params);
-    return status;
-  }
-  if (location != rm::NVOS32_ATTR_LOCATION_VIDMEM) {
-    return rm::NV_ERR_INVALID_ARGUMENT;
-  }
-  rm::VidmemRequest size;
-  size.size = params.size;
-  size.attr = params.attr;
-  size.attr2 = params.attr2;
-  size.flags = params.flags;
-  size.alignment = params.alignment;
-  const rm::NvU64 bytes = rm::RoundVidmem(size);
-  CardMemory& memory = *memory_[static_cast<std::size_t>(object.card)];
-  if (!memory.Take(bytes)) {
-    return rm::NV_ERR_NO_MEMORY;
-  }
-  params.size = rm::ReportedVidmemSize(params.size, params.attr, params.attr2);
-  params.limit = params.size - 1;
-  // An address is needed only to be plausible: nothing reads it back.
-  params.offset = (next_block_ * rm::kPageHuge) % memory.Total();
-  object.block =
-      std::make_shared<Block>(next_block_++, object.card, params.size, Charge(memory, bytes));
-  object.block->page_size = rm::VidmemPageSize(size.size, size.attr, size.attr2);
-  object.owns_block = true;
-  PutParams(request, params);
-  return rm::NV_OK;
-}
-
-NvStatus DriverModel::ConstructSystemMemory(rm::NV_MEMORY_ALLOCATION_PARAMS& params,
-                                            Object& object) {
-  if (params.size > ~rm::NvU64{0} - kSystemPage) {
-    return rm::NV_ERR_NO_MEMORY;
-  }
-  params.size = (params.size + kSystemPage - 1) / kSystemPage * kSystemPage;
-  params.limit = params.size - 1;
-  object.block = std::make_shared<Block>(next_block_++, -1, params.size, Charge());
-  object.owns_block = true;
-  return rm::NV_OK;
-}
-
-std::shared_ptr<Group> DriverModel::MakeGroup(int card, bool graphics) {
-  const rm::NvU64 bytes = graphics ? GroupBytes(card) : 0;
-  CardMemory& memory = *memory_[static_cast<std::size_t>(card)];
-  if (!memory.Take(bytes)) {
-    return nullptr;
-  }
-  return std::make_shared<Group>(card, Charge(memory, bytes));
-}
-
-NvStatus DriverModel::ConstructGroup(Client& client, const AllocRequest& request, Object& object) {
-  const auto params = Params<rm::NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS>(request);
-  if (params.hVASpace != 0) {
-    if (FindObject(client, params.hVASpace) == nullptr) {
+    if (device == share->objects.end()) {
       return rm::NV_ERR_OBJECT_NOT_FOUND;
     }
-    object.depends_on.insert(params.hVASpace);  // kernel_channel_group_api.c
-  }
-  // Engine type 0 stands for graphics (kernel_channel_group_api.c).
-  const bool graphics = params.engineType == rm::NV2080_ENGINE_TYPE_NULL ||
-                        params.engineType == rm::NV2080_ENGINE_TYPE_GRAPHICS;
-  object.group = MakeGroup(object.card, graphics);
-  return object.group == nullptr ? rm::NV_ERR_NO_MEMORY : rm::NV_OK;
-}
-
-NvStatus DriverModel::ConstructChannel(Client& client, const AllocRequest& request,
-                                       Object& object) {
-  const auto params = Params<rm::NV_CHANNEL_ALLOC_PARAMS_V535>(request);
-  for (const rm::NvHandle on : {params.hContextShare, params.hVASpace}) {
-    if (on == 0) {
-      continue;
-    }
-    if (FindObject(client, on) == nullptr) {
-      return rm::NV_ERR_OBJECT_NOT_FOUND;
-    }
-    object.depends_on.insert(on);
-  }
-  if (client.objects.at(request.parent).kind == ObjectKind::kDevice) {
-    // The driver makes a group of its own for it (kernel_channel.c).
-    const bool graphics = params.engineType == rm::NV2080_ENGINE_TYPE_NULL ||
-                          params.engineType == rm::NV2080_ENGINE_TYPE_GRAPHICS;
-    object.group = MakeGroup(object.card, graphics);
-    return object.group == nullptr ? rm::NV_ERR_NO_MEMORY : rm::NV_OK;
+    object.tables = device->second.tables;
   }
   return rm::NV_OK;
 }
@@ -267,6 +171,25 @@ NvStatus DriverModel::ConstructEvent(Client& client, const AllocRequest& request
   }
   const auto fd = static_cast<rm::NvU32>(params.data);
   return os_events_.contains({client.handle, fd}) ? rm::NV_OK : rm::NV_ERR_OBJECT_NOT_FOUND;
+}
+
+// context_dma.c ctxdmaConstruct().
+NvStatus DriverModel::ConstructContextDma(Client& client, const AllocRequest& request,
+                                          Object& object) {
+  const auto params = Params<rm::NV_CONTEXT_DMA_ALLOCATION_PARAMS>(request);
+  const Object* memory = FindObject(client, params.hMemory);
+  if (memory == nullptr) {
+    return rm::NV_ERR_OBJECT_NOT_FOUND;
+  }
+  if (memory->block == nullptr) {
+    return rm::NV_ERR_INVALID_OBJECT_HANDLE;
+  }
+  if (params.offset > memory->block->length ||
+      params.limit >= memory->block->length - params.offset) {
+    return rm::NV_ERR_INVALID_LIMIT;
+  }
+  object.depends_on.insert(params.hMemory);
+  return rm::NV_OK;
 }
 
 }  // namespace cgpu::sim

@@ -13,6 +13,7 @@ namespace {
 constexpr rm::NvHandle kClientHandleMask = 0xFFFFF;
 constexpr rm::NvHandle kGeneratedBase = 0xCAF00000;
 constexpr rm::NvU32 kGeneratedRange = 0x80000;
+constexpr rm::NvU64 kSharedDataBytes = 4096;
 
 }  // namespace
 
@@ -20,6 +21,11 @@ DriverModel::DriverModel(std::vector<Card> cards, const rm::Abi& abi)
     : cards_(std::move(cards)), abi_(abi), next_linear_address_(rm::NvU64{0x38} << 40) {
   for (const Card& card : cards_) {
     memory_.push_back(std::make_unique<CardMemory>(card.memory_bytes));
+    bar1_.push_back(std::make_unique<CardMemory>(card.model->bar1_mib * kMiB));
+    channel_ids_.push_back(std::make_unique<ChannelIds>());
+    shared_data_.push_back(std::make_shared<Block>(next_block_++, -1, kSharedDataBytes, Charge()));
+    shared_data_.back()->shared_data_of = static_cast<int>(card.index);
+    shared_data_.back()->user_read_only = true;
   }
 }
 
@@ -189,6 +195,7 @@ void DriverModel::FreeTree(Client& client, rm::NvHandle handle) {
     } else if (!object.children.empty()) {
       FreeTree(client, *object.children.rbegin());
     } else {
+      DropDma(client, object);
       for (const rm::NvHandle on : object.depends_on) {
         client.objects.at(on).dependants.erase(handle);
       }
@@ -226,6 +233,11 @@ NvStatus DriverModel::FreeOsEvent(rm::NvHandle client, rm::NvU32 fd) {
 
 rm::NvU64 DriverModel::GroupBytes(int card) const {
   return ContextGroupBytesOf(*cards_[static_cast<std::size_t>(card)].model);
+}
+
+bool DriverModel::HasFabric(int card) const {
+  const Chip* chip = cards_[static_cast<std::size_t>(card < 0 ? 0 : card)].model->chip;
+  return chip == &kGa100 || chip == &kGh100;
 }
 
 }  // namespace cgpu::sim

@@ -63,6 +63,17 @@ struct MapRequest {
   FileId target = 0;             // the file that the mmap will be of; 0: not one of this driver's
 };
 
+struct DmaRequest {
+  rm::NvHandle client = 0;
+  rm::NvHandle device = 0;  // or a subdevice
+  rm::NvHandle range = 0;   // where it is mapped to
+  rm::NvHandle memory = 0;  // not for UnmapDma()
+  rm::NvU64 offset = 0;
+  rm::NvU64 length = 0;
+  rm::NvU32 flags = 0;
+  rm::NvU64 address = 0;  // in and out
+};
+
 struct MemoryUse {  // of one process on one card, as _gpuCollectMemInfo() sums it
   rm::NvU64 memory_private = 0;
   rm::NvU64 shared_owned = 0;
@@ -80,15 +91,38 @@ struct GroupBooks {
   rm::NvHandle client = 0;
   rm::NvHandle handle = 0;
   std::uint32_t pid = 0;
+  rm::NvU32 engine_type = 0;
+  rm::NvU64 timeslice_us = 0;
+  rm::NvU32 interleave = 0;
+  rm::NvU64 preemptions = 0;
+  bool scheduled = false;
+};
+struct ChannelBooks {
+  rm::NvHandle client = 0;
+  rm::NvHandle handle = 0;
+  std::uint32_t pid = 0;
+  rm::NvU32 runlist = 0;
+  rm::NvU32 id = 0;
+  bool scheduled = false;
+  bool disabled = false;
+  bool stopped = false;
 };
 struct CardBooks {
   rm::NvU64 used_bytes = 0;
+  rm::NvU64 page_table_bytes = 0;  // of used_bytes
+  rm::NvU64 bar1_bytes = 0;
+  rm::NvU64 bar1_used_bytes = 0;
   std::vector<GroupBooks> groups;
+  std::vector<ChannelBooks> channels;
 };
 struct Books {
   std::vector<CardBooks> cards;
   std::vector<ClientBooks> clients;
 };
+
+// NV_MEMORY_VIRTUAL_SYSMEM_DYNAMIC_HVASPACE in class/cl0070.h: a range that nothing can be mapped
+// in.
+inline constexpr rm::NvHandle kNoAddressSpace = 0xFFFFFFFF;
 
 class DriverModel {
  public:
@@ -138,6 +172,10 @@ class DriverModel {
   [[nodiscard]] NvStatus UpdateMapping(const CallerView& caller, rm::NvHandle client,
                                        rm::NvHandle memory, rm::NvU64 from, rm::NvU64 to);
 
+  // GPU mappings in page tables of the driver's own.
+  [[nodiscard]] NvStatus MapDma(FileId file, DmaRequest& request);
+  [[nodiscard]] NvStatus UnmapDma(FileId file, const DmaRequest& request);
+
   // Export and import by file. `target` is the control file named by the descriptor, or 0.
   [[nodiscard]] NvStatus PrepareExport(Client& client, rm::NvHandle device, FileId target,
                                        unsigned slots, std::span<const rm::NvU8> metadata);
@@ -148,12 +186,23 @@ class DriverModel {
   [[nodiscard]] NvStatus Import(Client& client, rm::NvHandle parent, FileId target, unsigned index,
                                 rm::NvHandle* handle, ObjectKind* kind, bool* on_card);
 
+  // A dma-buf that `target` stands for. The client is whichever is named.
+  [[nodiscard]] NvStatus ExportDmaBuf(rm::NvHandle client, int card, FileId target, unsigned slots,
+                                      unsigned index, std::span<const rm::NvHandle> memory);
+  // A control file on which nothing was done.
+  [[nodiscard]] bool IsUnused(FileId file) const;
+
   // Queries.
   [[nodiscard]] MemoryUse UseOf(std::uint32_t tgid, int card) const;
   // Processes with a client that has a device of `card` and, unless 0, an object of `cls`.
   [[nodiscard]] std::vector<std::uint32_t> ProcessesOn(int card, rm::NvU32 cls) const;
   [[nodiscard]] Books GetBooks() const;
   [[nodiscard]] rm::NvU64 GroupBytes(int card) const;
+  [[nodiscard]] const CardMemory& Bar1(int card) const {
+    return *bar1_[static_cast<std::size_t>(card)];
+  }
+  // Is the card on an NVLink fabric?
+  [[nodiscard]] bool HasFabric(int card) const;
 
  private:
   struct Parent {
@@ -166,17 +215,26 @@ class DriverModel {
                                    Object& object);
   [[nodiscard]] NvStatus ConstructDevice(const CallerView& caller, AllocRequest& request,
                                          Object& object);
-  [[nodiscard]] NvStatus ConstructMemory(AllocRequest& request, Object& object);
-  [[nodiscard]] NvStatus ConstructSystemMemory(rm::NV_MEMORY_ALLOCATION_PARAMS& params,
-                                               Object& object);
+  [[nodiscard]] NvStatus ConstructMemory(Client& client, AllocRequest& request, Object& object);
+  [[nodiscard]] NvStatus ConstructVidmem(AllocRequest& request, Object& object);
+  [[nodiscard]] NvStatus ConstructSystemMemory(AllocRequest& request, Object& object);
+  [[nodiscard]] NvStatus ConstructOsDescriptor(AllocRequest& request, Object& object);
+  [[nodiscard]] NvStatus ConstructPhysical(AllocRequest& request, Object& object);
+  [[nodiscard]] NvStatus ConstructList(AllocRequest& request, Object& object);
+  [[nodiscard]] NvStatus ConstructAddresses(Client& client, rm::NvHandle parent, rm::NvHandle space,
+                                            Object& object);
+  [[nodiscard]] NvStatus ConstructContextDma(Client& client, const AllocRequest& request,
+                                             Object& object);
+  [[nodiscard]] NvStatus ConstructDebugger(Client& client, const AllocRequest& request);
   [[nodiscard]] NvStatus ConstructGroup(Client& client, const AllocRequest& request,
                                         Object& object);
   [[nodiscard]] NvStatus ConstructChannel(Client& client, const AllocRequest& request,
                                           Object& object);
   [[nodiscard]] NvStatus ConstructEvent(Client& client, const AllocRequest& request,
                                         Object& object);
-  [[nodiscard]] std::shared_ptr<Group> MakeGroup(int card, bool graphics);
+  [[nodiscard]] std::shared_ptr<Group> MakeGroup(int card, rm::NvU32 engine_type);
   void Link(Client& client, Object object);
+  void DropDma(Client& client, Object& object);
   void FreeTree(Client& client, rm::NvHandle handle);
   void FreeClient(rm::NvHandle handle);
   void DropFile(FileId file);
@@ -187,11 +245,17 @@ class DriverModel {
   [[nodiscard]] NvStatus CheckMapContext(Client& client, rm::NvHandle device,
                                          const Object& memory) const;
   [[nodiscard]] NvStatus AddMapContext(const MapRequest& request, const Object& memory);
+  // nullptr: BAR1 has no room for the mapping.
+  [[nodiscard]] std::unique_ptr<Charge> TakeBar1(const MapRequest& request, const Block& block);
   [[nodiscard]] NvStatus MakeExported(Client& client, rm::NvHandle object, Exported* exported);
 
   const std::vector<Card> cards_;
   const rm::Abi& abi_;
-  std::vector<std::unique_ptr<CardMemory>> memory_;  // before everything that holds a charge
+  // Before everything that holds a charge. Per card:
+  std::vector<std::unique_ptr<CardMemory>> memory_;
+  std::vector<std::unique_ptr<CardMemory>> bar1_;
+  std::vector<std::unique_ptr<ChannelIds>> channel_ids_;
+  std::vector<std::shared_ptr<Block>> shared_data_;  // RM_USER_SHARED_DATA
   std::map<FileId, OpenFile> files_;
   std::map<rm::NvHandle, Client> clients_;
   std::map<std::pair<rm::NvHandle, rm::NvU32>, FileId> os_events_;  // client, fd number

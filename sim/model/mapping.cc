@@ -57,9 +57,23 @@ NvStatus DriverModel::AddMapContext(const MapRequest& request, const Object& mem
   context.block = memory.block;
   context.offset = request.offset / kPage * kPage;
   context.length = (request.offset % kPage + request.length + kPage - 1) / kPage * kPage;
-  context.writable = rm::NVOS33_FLAGS_ACCESS.Get(request.flags) != kAccessReadOnly;
+  context.writable = rm::NVOS33_FLAGS_ACCESS.Get(request.flags) != kAccessReadOnly &&
+                     !memory.block->user_read_only;
   file->map = std::move(context);
   return rm::NV_OK;
+}
+
+// kern_bus_gm107.c kbusMapFbAperture_GM107(): memory of the card is seen through BAR1, in pages of
+// its own size.
+std::unique_ptr<Charge> DriverModel::TakeBar1(const MapRequest& request, const Block& block) {
+  if (block.card < 0 || block.registers) {
+    return std::make_unique<Charge>();
+  }
+  CardMemory& bar1 = *bar1_[static_cast<std::size_t>(block.card)];
+  const rm::NvU64 from = request.offset / block.page_size * block.page_size;
+  const rm::NvU64 bytes = (request.offset + request.length - from + block.page_size - 1) /
+                          block.page_size * block.page_size;
+  return bar1.Take(bytes) ? std::make_unique<Charge>(bar1, bytes) : nullptr;
 }
 
 // mapping_cpu.c memMap(), then osapi.c rm_create_mmap_context().
@@ -92,13 +106,17 @@ NvStatus DriverModel::MapMemory(FileId file, const CallerView& caller, MapReques
   if (client->identity.tgid != caller.tgid) {
     return rm::NV_ERR_INVALID_CLIENT;
   }
+  std::unique_ptr<Charge> bar1 = TakeBar1(request, *memory->block);
+  if (bar1 == nullptr) {
+    return rm::NV_ERR_NO_MEMORY;
+  }
   status = AddMapContext(request, *memory);
   if (status != rm::NV_OK) {
     return status;
   }
   request.linear_address = next_linear_address_ + request.offset % kPage;
   next_linear_address_ += (request.length + 2 * kPage - 1) / kPage * kPage;
-  memory->mappings.push_back(Mapping{request.linear_address, caller.tgid});
+  memory->mappings.push_back(Mapping{request.linear_address, caller.tgid, std::move(bar1)});
   return rm::NV_OK;
 }
 

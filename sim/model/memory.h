@@ -80,16 +80,26 @@ struct Block {
   const int card;          // index, or -1 for system memory
   const rm::NvU64 length;  // what the driver says its size is
   const Charge charge;
+  bool registers = false;  // of the card's register space: nothing of its memory
+  bool user_read_only = false;
+  int shared_data_of = -1;  // RM_USER_SHARED_DATA of this card: its pages are made when read
   rm::NvU64 page_size = rm::kPage4K;  // memdescGetPageSize()
   std::shared_ptr<Pages> pages;       // made when first touched
 };
 
 // A channel group and its context buffers on the card, shared like a block.
 struct Group {
-  Group(int on_card, Charge group_charge) : card(on_card), charge(std::move(group_charge)) {}
+  Group(int on_card, rm::NvU32 group_runlist, Charge group_charge)
+      : card(on_card), runlist(group_runlist), charge(std::move(group_charge)) {}
 
   const int card;
+  const rm::NvU32 runlist;  // the engine type its channels are for
   const Charge charge;
+  // What the controls set.
+  rm::NvU64 timeslice_us = 0;  // 0: the driver's default
+  rm::NvU32 interleave = 0;
+  rm::NvU64 preemptions = 0;
+  bool scheduled = false;
 };
 
 // An address space of a card, shared by its duplicates.

@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "rm/nv_structs.h"
+#include "sim/model/channel_ids.h"
 #include "sim/model/memory.h"
+#include "sim/model/page_tables.h"
 
 namespace cgpu::sim {
 
@@ -42,6 +44,16 @@ enum class ObjectKind {
 struct Mapping {
   rm::NvU64 linear_address = 0;
   std::uint32_t tgid = 0;
+  std::unique_ptr<Charge> bar1;  // what it takes of the card's BAR1
+};
+
+// A GPU mapping that MAP_MEMORY_DMA made, kept with the range of addresses it lies in.
+struct DmaMapping {
+  rm::NvHandle device = 0;  // or subdevice, as the caller said
+  rm::NvHandle memory = 0;
+  rm::NvU64 address = 0;
+  rm::NvU64 length = 0;
+  rm::NvU64 page = 0;
 };
 
 struct Object {
@@ -53,15 +65,20 @@ struct Object {
   std::set<rm::NvHandle> children;
   std::set<rm::NvHandle> dependants;  // freed with it though not below it
   std::set<rm::NvHandle> depends_on;
-  std::shared_ptr<Block> block;      // kMemory
-  bool owns_block = false;           // it was allocated, not duplicated
-  std::shared_ptr<Group> group;      // kChannelGroup; kChannel without a group above it
-  std::shared_ptr<VaSpace> vaspace;  // kVaSpace
+  std::shared_ptr<Block> block;        // kMemory
+  bool owns_block = false;             // it was allocated, not duplicated
+  std::shared_ptr<Group> group;        // kChannelGroup; kChannel without a group above it
+  std::shared_ptr<PageTables> tables;  // kVaSpace, kVirtualMemory; kDevice: its default space
+  std::vector<DmaMapping> dma;         // kVirtualMemory
+  std::set<rm::NvHandle> mapped_by;    // ranges of addresses that it is mapped in
+  std::unique_ptr<ChannelIds::Id> channel_id;  // kChannel
+  std::shared_ptr<VaSpace> vaspace;            // kVaSpace
   std::vector<Mapping> mappings;
   // Set by RM_SHARE; while empty, the default holds: the same process may duplicate.
   std::optional<std::vector<rm::RS_SHARE_POLICY>> share;
-  std::uint64_t timeslice_us = 0;  // kChannelGroup
-  bool scheduled = false;
+  bool scheduled = false;  // kChannel
+  bool disabled = false;   // kChannel: by FIFO_DISABLE_CHANNELS
+  bool stopped = false;    // kChannel: by STOP_CHANNEL
 };
 
 // The process that made a client, as recorded then.
@@ -90,6 +107,8 @@ struct MapContext {
 struct Exported {
   std::shared_ptr<Block> block;
   std::shared_ptr<Group> group;
+  std::shared_ptr<PageTables> tables;
+  std::shared_ptr<VaSpace> vaspace;
   rm::NvU32 cls = 0;
   ObjectKind kind = ObjectKind::kMemory;
   int card = -1;
@@ -100,6 +119,7 @@ struct ExportTable {
   rm::NvU32 device_instance = 0;
   std::vector<std::optional<Exported>> slots;
   std::vector<rm::NvU8> metadata;
+  bool dma_buf = false;  // the file stands for a dma-buf: nothing is imported from it
 };
 
 struct OpenFile {

@@ -5,6 +5,36 @@
 #include "sim/model/driver_model.h"
 
 namespace cgpu::sim {
+namespace {
+
+void AddToCard(const Client& client, const Object& object, CardBooks& card) {
+  if (object.kind == ObjectKind::kChannelGroup) {
+    GroupBooks entry;
+    entry.client = client.handle;
+    entry.handle = object.handle;
+    entry.pid = client.identity.tgid;
+    entry.engine_type = object.group->runlist;
+    entry.timeslice_us = object.group->timeslice_us;
+    entry.interleave = object.group->interleave;
+    entry.preemptions = object.group->preemptions;
+    entry.scheduled = object.group->scheduled;
+    card.groups.push_back(entry);
+  }
+  if (object.kind == ObjectKind::kChannel) {
+    ChannelBooks entry;
+    entry.client = client.handle;
+    entry.handle = object.handle;
+    entry.pid = client.identity.tgid;
+    entry.runlist = object.channel_id->Runlist();
+    entry.id = object.channel_id->Number();
+    entry.scheduled = object.scheduled;
+    entry.disabled = object.disabled;
+    entry.stopped = object.stopped;
+    card.channels.push_back(entry);
+  }
+}
+
+}  // namespace
 
 // gpu_rmapi.c _gpuCollectMemInfo().
 MemoryUse DriverModel::UseOf(std::uint32_t tgid, int card) const {
@@ -14,7 +44,7 @@ MemoryUse DriverModel::UseOf(std::uint32_t tgid, int card) const {
       continue;
     }
     for (const auto& [object_handle, object] : client.objects) {
-      if (object.block == nullptr || object.block->card != card) {
+      if (object.block == nullptr || object.block->card != card || object.block->registers) {
         continue;
       }
       if (object.block.use_count() == 1) {
@@ -56,10 +86,13 @@ Books DriverModel::GetBooks() const {
   books.cards.resize(cards_.size());
   for (std::size_t i = 0; i < cards_.size(); ++i) {
     books.cards[i].used_bytes = memory_[i]->Used();
+    books.cards[i].bar1_bytes = bar1_[i]->Total();
+    books.cards[i].bar1_used_bytes = bar1_[i]->Used();
   }
   // A block counts for the client that allocated it; when that object is gone, for the first
   // holder.
   std::map<const Block*, rm::NvHandle> holder;
+  std::set<std::shared_ptr<PageTables>> tables;
   for (const auto& [handle, client] : clients_) {
     for (const auto& [object_handle, object] : client.objects) {
       if (object.block != nullptr) {
@@ -69,9 +102,12 @@ Books DriverModel::GetBooks() const {
           holder.try_emplace(object.block.get(), handle);
         }
       }
-      if (object.kind == ObjectKind::kChannelGroup) {
-        books.cards[static_cast<std::size_t>(object.card)].groups.push_back(
-            GroupBooks{handle, object_handle, client.identity.tgid});
+      if (object.card >= 0) {
+        AddToCard(client, object, books.cards[static_cast<std::size_t>(object.card)]);
+      }
+      if (object.tables != nullptr && object.card >= 0 && tables.insert(object.tables).second) {
+        books.cards[static_cast<std::size_t>(object.card)].page_table_bytes +=
+            object.tables->Bytes();
       }
     }
   }

@@ -111,6 +111,7 @@ NvStatus DriverModel::Dup(FileId file, DupRequest& request) {
   copy.card = object->card;
   copy.block = object->block;
   copy.group = object->group;
+  copy.tables = object->tables;
   copy.vaspace = object->vaspace;
   const bool under_subdevice = source->objects.at(object->parent).kind == ObjectKind::kSubdevice;
   const bool to_subdevice = target->objects.at(request.parent).kind == ObjectKind::kSubdevice;
@@ -208,6 +209,8 @@ NvStatus DriverModel::MakeExported(Client& client, rm::NvHandle handle, Exported
   }
   exported->block = object->block;
   exported->group = object->group;
+  exported->tables = object->tables;
+  exported->vaspace = object->vaspace;
   exported->cls = object->cls;
   exported->kind = object->kind;
   exported->card = object->card;
@@ -291,7 +294,7 @@ NvStatus DriverModel::Export(Client& client, FileId target, unsigned index,
 NvStatus DriverModel::Import(Client& client, rm::NvHandle parent, FileId target, unsigned index,
                              rm::NvHandle* handle, ObjectKind* kind, bool* on_card) {
   OpenFile* file = FindFile(target);
-  if (file == nullptr || !file->exports) {
+  if (file == nullptr || !file->exports || file->exports->dma_buf) {
     return rm::NV_ERR_INVALID_PARAMETER;
   }
   const ExportTable& table = *file->exports;
@@ -311,7 +314,56 @@ NvStatus DriverModel::Import(Client& client, rm::NvHandle parent, FileId target,
   copy.card = exported.card;
   copy.block = exported.block;
   copy.group = exported.group;
+  copy.tables = exported.tables;
+  copy.vaspace = exported.vaspace;
   return AttachCopy(client, parent, std::move(copy), handle);
+}
+
+bool DriverModel::IsUnused(FileId id) const {
+  const auto found = files_.find(id);
+  if (found == files_.end() || found->second.kind != FileKind::kCtl) {
+    return false;
+  }
+  const OpenFile& file = found->second;
+  return file.ctl == 0 && file.registered.empty() && file.clients.empty() &&
+         file.attached_gpus.empty() && !file.map && !file.exports;
+}
+
+// nv-dmabuf.c nv_dma_buf_create() and nv_dma_buf_reuse(); osapi.c RmDmabufVerifyMemHandle(): memory
+// of the card whose file it is.
+NvStatus DriverModel::ExportDmaBuf(rm::NvHandle client_handle, int card, FileId target,
+                                   unsigned slots, unsigned index,
+                                   std::span<const rm::NvHandle> memory) {
+  OpenFile* file = FindFile(target);
+  Client* client = FindClient(client_handle);
+  if (client == nullptr) {
+    return rm::NV_ERR_INVALID_OBJECT_HANDLE;
+  }
+  if (file == nullptr || (file->exports && !file->exports->dma_buf)) {
+    return rm::NV_ERR_INVALID_ARGUMENT;
+  }
+  std::vector<Exported> made(memory.size());
+  for (std::size_t i = 0; i < memory.size(); ++i) {
+    const NvStatus status = MakeExported(*client, memory[i], &made[i]);
+    if (status != rm::NV_OK) {
+      return status;
+    }
+    if (made[i].block == nullptr || made[i].block->card != card) {
+      return rm::NV_ERR_INVALID_ARGUMENT;
+    }
+  }
+  if (!file->exports) {
+    file->exports.emplace();
+    file->exports->dma_buf = true;
+    file->exports->device_instance = static_cast<rm::NvU32>(card);
+    file->exports->slots.resize(slots);
+  }
+  std::vector<std::optional<Exported>>& into = file->exports->slots;
+  if (made.size() > into.size() || index > into.size() - made.size()) {
+    return rm::NV_ERR_INVALID_ARGUMENT;
+  }
+  std::move(made.begin(), made.end(), into.begin() + index);
+  return rm::NV_OK;
 }
 
 }  // namespace cgpu::sim

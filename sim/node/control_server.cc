@@ -116,6 +116,43 @@ Result<FaultRule> ParseFault(const json& request) {
   return rule;
 }
 
+json CardReply(const Card& card, const CardBooks& books) {
+  json groups = json::array();
+  for (const GroupBooks& group : books.groups) {
+    groups.push_back({{"client", group.client},
+                      {"handle", group.handle},
+                      {"pid", group.pid},
+                      {"engine_type", group.engine_type},
+                      {"timeslice_us", group.timeslice_us},
+                      {"interleave", group.interleave},
+                      {"preemptions", group.preemptions},
+                      {"scheduled", group.scheduled},
+                      {"gpu_time_ns", 0},
+                      {"switches", 0}});
+  }
+  json channels = json::array();
+  for (const ChannelBooks& channel : books.channels) {
+    channels.push_back({{"client", channel.client},
+                        {"handle", channel.handle},
+                        {"pid", channel.pid},
+                        {"runlist", channel.runlist},
+                        {"id", channel.id},
+                        {"scheduled", channel.scheduled},
+                        {"disabled", channel.disabled},
+                        {"stopped", channel.stopped}});
+  }
+  return {{"index", card.index},
+          {"uuid", card.UuidText()},
+          {"model", card.model->key},
+          {"memory_bytes", card.memory_bytes},
+          {"used_bytes", books.used_bytes},
+          {"page_table_bytes", books.page_table_bytes},
+          {"bar1_bytes", books.bar1_bytes},
+          {"bar1_used_bytes", books.bar1_used_bytes},
+          {"groups", std::move(groups)},
+          {"channels", std::move(channels)}};
+}
+
 }  // namespace
 
 std::string DescribeNode(const Driver& driver, const FuseServer& files, const NodeDir& dir) {
@@ -268,21 +305,7 @@ std::string ControlServer::BooksReply() {
                 {"uvm", json::parse(UvmFilesJson(uvm))},
                 {"refused", json::object()}};
   for (const Card& card : driver_.Cards()) {
-    const CardBooks& of_card = books.cards[card.index];
-    json groups = json::array();
-    for (const GroupBooks& group : of_card.groups) {
-      groups.push_back({{"client", group.client},
-                        {"handle", group.handle},
-                        {"pid", group.pid},
-                        {"gpu_time_ns", 0},
-                        {"switches", 0}});
-    }
-    reply["gpus"].push_back({{"index", card.index},
-                             {"uuid", card.UuidText()},
-                             {"model", card.model->key},
-                             {"memory_bytes", card.memory_bytes},
-                             {"used_bytes", of_card.used_bytes},
-                             {"groups", std::move(groups)}});
+    reply["gpus"].push_back(CardReply(card, books.cards[card.index]));
     reply["gpus"].back().update(json::parse(UvmCardJson(uvm, static_cast<int>(card.index))));
   }
   for (const ClientBooks& client : books.clients) {

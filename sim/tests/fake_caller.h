@@ -43,6 +43,7 @@ class FakeCaller final : public Caller {
     const auto found = fds.find(fd);
     return found == fds.end() ? 0 : found->second;
   }
+  std::map<int, FileId> FilesByFd() override { return fds; }
   std::set<unsigned> OpenMinors() override { return minors; }
   std::optional<std::uint32_t> PidAsSeen(std::uint32_t pid) override { return pid; }
 

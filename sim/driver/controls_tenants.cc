@@ -1,0 +1,170 @@
+// Controls that tell one client of the card about the others: who is there, who runs, how much.
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "rm/nv_classes.h"
+#include "rm/nv_controls.h"
+#include "sim/driver/control.h"
+#include "sim/driver/more_controls.h"
+
+namespace cgpu::sim {
+namespace {
+
+constexpr rm::NvU32 kEveryClass = rm::NV20_SUBDEVICE_0;
+
+int CardOfGpu(const DriverModel& model, rm::NvU32 gpu_id) {
+  for (const Card& card : model.Cards()) {
+    if (card.gpu_id == gpu_id) {
+      return static_cast<int>(card.index);
+    }
+  }
+  return -1;
+}
+
+// kern_perf_ctrl.c subdeviceCtrlCmdPerfGetGpumonPerfmonUtilSamplesV2_KERNEL(): per sample and
+// engine the process that used it, as the caller's pid namespace has it; others' become 0. A sample
+// is 8 bytes and four engines (550: six) of 116 bytes, from 570 on 128. Nothing runs here, so that
+// a process with a channel group counts as one that shares the card evenly.
+NvStatus UtilSamples(ControlCall& call) {
+  constexpr std::size_t kHead = 16;
+  constexpr std::size_t kSamples = 72;
+  constexpr std::size_t kShortEngine = 116;
+  constexpr std::size_t kLongEngine = 128;
+  constexpr std::size_t kGraphics = 1;  // after fb
+  constexpr rm::NvU32 kFull = 10000;    // percent times 100
+  if (call.params.size() <= kHead) {
+    return rm::NV_ERR_INVALID_ARGUMENT;
+  }
+  const std::size_t sample = (call.params.size() - kHead) / kSamples;
+  const std::size_t engine =
+      (sample - sizeof(rm::NvU64)) % kShortEngine == 0 ? kShortEngine : kLongEngine;
+  std::fill(call.params.begin() + kHead, call.params.end(), std::byte{0});
+  const Books books = call.model.GetBooks();
+  std::vector<std::uint32_t> pids;
+  for (const GroupBooks& group : books.cards[static_cast<std::size_t>(call.object.card)].groups) {
+    if (std::find(pids.begin(), pids.end(), group.pid) == pids.end()) {
+      pids.push_back(group.pid);
+    }
+  }
+  const std::size_t count = std::min(pids.size(), kSamples);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto at = call.params.subspan(kHead + i * sample);
+    Store(at, rm::NvU64{i + 1});
+    const auto gr = at.subspan(sizeof(rm::NvU64) + kGraphics * engine);
+    Store(gr, static_cast<rm::NvU32>(kFull / count));
+    Store(gr.subspan(2 * sizeof(rm::NvU32)), call.caller.PidAsSeen(pids[i]).value_or(0));
+  }
+  constexpr std::size_t kCount = 8;  // type, bufSize, count, tracker
+  Store(call.params.subspan(kCount), static_cast<rm::NvU32>(count));
+  return rm::NV_OK;
+}
+
+// gpu_acct.c: accounting counts as enabled, and every process of the card is on record.
+NvStatus AccountingState(ControlCall& call) {
+  auto params = call.Get<NV0000_CTRL_GPUACCT_GET_ACCOUNTING_STATE_PARAMS>();
+  if (CardOfGpu(call.model, params.gpuId) < 0) {
+    return rm::NV_ERR_INVALID_ARGUMENT;
+  }
+  params.state = 0;  // NV0000_CTRL_GPU_ACCOUNTING_STATE_ENABLED
+  call.Put(params);
+  return rm::NV_OK;
+}
+
+NvStatus AccountingPids(ControlCall& call) {
+  auto params = call.Get<NV0000_CTRL_GPUACCT_GET_ACCOUNTING_PIDS_PARAMS>();
+  const int card = CardOfGpu(call.model, params.gpuId);
+  if (card < 0) {
+    return rm::NV_ERR_INVALID_ARGUMENT;
+  }
+  params.pidCount = 0;
+  for (const std::uint32_t tgid : call.model.ProcessesOn(card, kEveryClass)) {
+    if (params.pidCount < std::size(params.pidTbl)) {
+      params.pidTbl[params.pidCount++] = tgid;
+    }
+  }
+  call.Put(params);
+  return rm::NV_OK;
+}
+
+NvStatus AccountingOfProcess(ControlCall& call) {
+  auto params = call.Get<NV0000_CTRL_GPUACCT_GET_PROC_ACCOUNTING_INFO_PARAMS>();
+  const int card = CardOfGpu(call.model, params.gpuId);
+  if (card < 0) {
+    return rm::NV_ERR_INVALID_ARGUMENT;
+  }
+  const std::vector<std::uint32_t> pids = call.model.ProcessesOn(card, kEveryClass);
+  if (std::find(pids.begin(), pids.end(), params.pid) == pids.end()) {
+    return rm::NV_ERR_OBJECT_NOT_FOUND;
+  }
+  const MemoryUse use = call.model.UseOf(params.pid, card);
+  params.maxFbUsage = use.memory_private + use.shared_owned;
+  call.Put(params);
+  return rm::NV_OK;
+}
+
+// The channel that the card would be running: the first that is scheduled, whoever has it.
+NvStatus ResidentChannel(ControlCall& call) {
+  const Books books = call.model.GetBooks();
+  for (const ChannelBooks& channel :
+       books.cards[static_cast<std::size_t>(call.object.card)].channels) {
+    if (channel.scheduled && !channel.disabled && !channel.stopped) {
+      Store(call.params, channel.id);
+      return rm::NV_OK;
+    }
+  }
+  return rm::NV_ERR_INVALID_STATE;
+}
+
+// Switches of a channel, which the caller names in its own client.
+NvStatus SwitchStatistics(ControlCall& call) {
+  auto params = call.Get<NV2080_CTRL_GR_GET_CTXSW_STATS_PARAMS>();
+  const Object* object = DriverModel::FindObject(call.client, params.hChannel);
+  if (object == nullptr ||
+      (object->kind != ObjectKind::kChannel && object->kind != ObjectKind::kChannelGroup)) {
+    return rm::NV_ERR_INVALID_CHANNEL;
+  }
+  params.saveCnt = 0;
+  params.restoreCnt = 0;
+  call.Put(params);
+  return rm::NV_OK;
+}
+
+// p2p_caps.c: which of the node's cards can reach each other; any card of the node may be named.
+NvStatus P2pCaps(ControlCall& call) {
+  constexpr std::size_t kGpus = 32;
+  constexpr std::size_t kCount = kGpus * sizeof(rm::NvU32);
+  const auto count = Load<rm::NvU32>(call.params.subspan(std::min(kCount, call.params.size())));
+  if (count == 0 || count > kGpus || call.params.size() < kCount + 2 * sizeof(rm::NvU32)) {
+    return rm::NV_ERR_INVALID_ARGUMENT;
+  }
+  for (rm::NvU32 i = 0; i < count; ++i) {
+    if (CardOfGpu(call.model, Load<rm::NvU32>(call.params.subspan(i * sizeof(rm::NvU32)))) < 0) {
+      return rm::NV_ERR_INVALID_ARGUMENT;
+    }
+  }
+  // Reads and writes over PCIe: bits 0 and 1 of NV0000_CTRL_SYSTEM_GET_P2P_CAPS_*_SUPPORTED.
+  Store(call.params.subspan(kCount + sizeof(rm::NvU32)), rm::NvU32{count > 1 ? 3U : 0U});
+  return rm::NV_OK;
+}
+
+constexpr ObjectKind kClient = ObjectKind::kClient;
+constexpr ObjectKind kSubdevice = ObjectKind::kSubdevice;
+constexpr ControlEntry kEntries[] = {
+    {NV2080_CTRL_CMD_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2, kSubdevice, UtilSamples},
+    {NV0000_CTRL_CMD_GPUACCT_GET_ACCOUNTING_STATE, kClient, AccountingState},
+    {NV0000_CTRL_CMD_GPUACCT_GET_PROC_ACCOUNTING_INFO, kClient, AccountingOfProcess},
+    {NV0000_CTRL_CMD_GPUACCT_GET_ACCOUNTING_PIDS, kClient, AccountingPids},
+    {NV2080_CTRL_CMD_GR_GET_CURRENT_RESIDENT_CHANNEL, kSubdevice, ResidentChannel},
+    {NV2080_CTRL_CMD_GR_GET_CTXSW_STATS, kSubdevice, SwitchStatistics},
+    {NV0000_CTRL_CMD_SYSTEM_GET_P2P_CAPS, kClient, P2pCaps},
+    {NV0000_CTRL_CMD_SYSTEM_GET_P2P_CAPS_V2, kClient, P2pCaps},
+};
+
+}  // namespace
+
+std::span<const ControlEntry> TenantControls() {
+  return kEntries;
+}
+
+}  // namespace cgpu::sim

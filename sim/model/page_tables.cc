@@ -1,0 +1,82 @@
+#include "sim/model/page_tables.h"
+
+#include <array>
+
+namespace cgpu::sim {
+namespace {
+
+constexpr rm::NvU64 kTableBytes = 4096;
+constexpr rm::NvU64 kBigPage = rm::NvU64{64} << 10;
+constexpr unsigned kHugeShift = 21;
+// Level 0 is the root, 1 to 3 the directories, 4 and 5 tables of 4 KiB and of 64 KiB pages: bits of
+// address that one table of the level covers.
+constexpr std::array<unsigned, 6> kShift = {63, 47, 38, 29, kHugeShift, kHugeShift};
+constexpr unsigned kDirectories = 4;
+
+unsigned LeafLevel(rm::NvU64 page) {
+  return page < kBigPage ? 4 : 5;
+}
+
+// Calls visit(table) for each table that the range needs, until one call returns false.
+template <class Visit>
+bool ForEachTable(rm::NvU64 address, rm::NvU64 length, rm::NvU64 page, const Visit& visit) {
+  const auto level = [&](unsigned n) {
+    const rm::NvU64 last = (address + length - 1) >> kShift[n];
+    for (rm::NvU64 index = address >> kShift[n]; index <= last; ++index) {
+      if (!visit(std::make_pair(n, index))) {
+        return false;
+      }
+    }
+    return true;
+  };
+  for (unsigned n = 0; n < kDirectories; ++n) {
+    if (!level(n)) {
+      return false;
+    }
+  }
+  return page >= rm::NvU64{1} << kHugeShift || level(LeafLevel(page));
+}
+
+}  // namespace
+
+bool PageTables::Map(rm::NvU64 address, rm::NvU64 length, rm::NvU64 page) {
+  rm::NvU64 missing = 0;
+  const bool fits = ForEachTable(address, length, page, [&](const Table& table) {
+    missing += uses_.contains(table) ? 0 : kTableBytes;
+    return missing <= memory_.Free();  // so that a huge range is not walked to its end
+  });
+  if (!fits || !memory_.Take(missing)) {
+    return false;
+  }
+  (void)ForEachTable(address, length, page, [this](const Table& table) {
+    ++uses_[table];
+    return true;
+  });
+  return true;
+}
+
+void PageTables::Unmap(rm::NvU64 address, rm::NvU64 length, rm::NvU64 page) {
+  rm::NvU64 gone = 0;
+  (void)ForEachTable(address, length, page, [&](const Table& table) {
+    const auto found = uses_.find(table);
+    if (--found->second == 0) {
+      uses_.erase(found);
+      gone += kTableBytes;
+    }
+    return true;
+  });
+  memory_.Return(gone);
+}
+
+rm::NvU64 PageTables::Reserve(rm::NvU64 length) {
+  constexpr rm::NvU64 kAlign = rm::NvU64{1} << kHugeShift;
+  const rm::NvU64 address = next_;
+  next_ += (length + kAlign - 1) / kAlign * kAlign;
+  return address;
+}
+
+rm::NvU64 PageTables::Bytes() const {
+  return uses_.size() * kTableBytes;
+}
+
+}  // namespace cgpu::sim

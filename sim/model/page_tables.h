@@ -1,0 +1,47 @@
+// The page tables that the driver keeps on a card for one address space.
+#ifndef CGPU_SIM_MODEL_PAGE_TABLES_H_
+#define CGPU_SIM_MODEL_PAGE_TABLES_H_
+
+#include <cstdint>
+#include <map>
+#include <utility>
+
+#include "rm/nv_types.h"
+#include "sim/model/memory.h"
+
+namespace cgpu::sim {
+
+// Takes 4 KiB of the card for each table that some mapping needs, as the formats of Pascal and
+// later ask for them: a root, directories over 128 TiB, 256 GiB and 512 MiB, and under them a table
+// for each 2 MiB that has pages smaller than that. NVIDIA/open-gpu-kernel-modules 550.163.01
+// src/nvidia/src/libraries/mmu/gmmu_fmt.c and gpu/mmu/arch/pascal/kern_gmmu_fmt_gp10x.c. A table
+// goes with the last mapping that needs it. Thread-compatible.
+class PageTables {
+ public:
+  // `memory` must outlive it.
+  explicit PageTables(CardMemory& memory) : memory_(memory) {}
+  PageTables(const PageTables&) = delete;
+  PageTables& operator=(const PageTables&) = delete;
+  ~PageTables() { memory_.Return(Bytes()); }
+
+  // `length` is not 0 and address + length does not overflow. False: the card has no room for what
+  // is missing; nothing was taken.
+  [[nodiscard]] bool Map(rm::NvU64 address, rm::NvU64 length, rm::NvU64 page);
+  // What an earlier Map() named.
+  void Unmap(rm::NvU64 address, rm::NvU64 length, rm::NvU64 page);
+  // An address for a mapping whose place the driver chooses.
+  [[nodiscard]] rm::NvU64 Reserve(rm::NvU64 length);
+
+  [[nodiscard]] rm::NvU64 Bytes() const;
+
+ private:
+  using Table = std::pair<unsigned, rm::NvU64>;  // level, index
+
+  CardMemory& memory_;
+  std::map<Table, std::uint64_t> uses_;
+  rm::NvU64 next_ = rm::NvU64{1} << 32;
+};
+
+}  // namespace cgpu::sim
+
+#endif  // CGPU_SIM_MODEL_PAGE_TABLES_H_

@@ -1,0 +1,148 @@
+// What the card's clients can ask: what it is, and what the others do.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "rm/nv_controls.h"
+#include "sim/driver/more_controls.h"
+#include "sim/tests/process.h"
+
+namespace cgpu::sim {
+namespace {
+
+class Queries : public testing::Test {
+ protected:
+  rm::NvU32 GrInfo(Process& process, rm::NvU32 index) {
+    rm::NV2080_CTRL_GR_INFO info{index, 0};
+    rm::NV2080_CTRL_GR_GET_INFO_PARAMS params{};
+    params.grInfoListSize = 1;
+    params.grInfoList = reinterpret_cast<rm::NvP64>(&info);
+    EXPECT_EQ(rm::NV_OK,
+              process.Control(process.subdevice, rm::NV2080_CTRL_CMD_GR_GET_INFO, params));
+    return info.data;
+  }
+
+  std::unique_ptr<Driver> driver = MakeDriver("h100,t4");
+  Process mine{*driver, 100};
+  Process other{*driver, 101};
+};
+
+TEST_F(Queries, UnitsAreThoseOfTheCard) {
+  EXPECT_EQ(66U, GrInfo(mine, 0x09));  // TPCs: 132 SMs
+  EXPECT_EQ(0x900U, GrInfo(mine, 0x0C));
+  EXPECT_EQ(64U, GrInfo(mine, 0x0D));
+  rm::NvU32 tpcs = 0;
+  for (rm::NvU32 gpc = 0; gpc < 8; ++gpc) {
+    NV2080_CTRL_GR_GET_NUM_TPCS_FOR_GPC_PARAMS params{gpc, 0};
+    EXPECT_EQ(rm::NV_OK,
+              mine.Control(mine.subdevice, NV2080_CTRL_CMD_GR_GET_NUM_TPCS_FOR_GPC, params));
+    EXPECT_GE(9U, params.numTpcs);
+    tpcs += params.numTpcs;
+  }
+  EXPECT_EQ(66U, tpcs);
+  NV2080_CTRL_GR_GET_GPC_MASK_PARAMS mask{};
+  EXPECT_EQ(rm::NV_OK, mine.Control(mine.subdevice, NV2080_CTRL_CMD_GR_GET_GPC_MASK, mask));
+  EXPECT_EQ(0xFFU, mask.gpcMask);
+  Process on_t4(*driver, 102, 1);
+  EXPECT_EQ(0x705U, GrInfo(on_t4, 0x0C));
+  EXPECT_EQ(32U, GrInfo(on_t4, 0x0D));
+}
+
+TEST_F(Queries, SamplesNameTheProcessesOfOthers) {
+  other.AllocGroup();
+  // Control() takes a structure: here one of the size that 550 has.
+  struct Params {
+    std::array<rm::NvU32, 50704 / sizeof(rm::NvU32)> words;
+  };
+  const auto params = std::make_unique<Params>();
+  EXPECT_EQ(rm::NV_OK,
+            mine.Control(mine.subdevice, NV2080_CTRL_CMD_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2,
+                         *params));
+  EXPECT_EQ(1U, params->words[2]);
+  // 16 bytes, a time stamp, then fb and gr of 116 bytes each: the process is the third word.
+  EXPECT_EQ(101U, params->words[(16 + 8 + 116 + 8) / sizeof(rm::NvU32)]);
+}
+
+TEST_F(Queries, AccountingListsEverybody) {
+  const auto params = std::make_unique<NV0000_CTRL_GPUACCT_GET_ACCOUNTING_PIDS_PARAMS>();
+  params->gpuId = driver->Cards()[0].gpu_id;
+  EXPECT_EQ(rm::NV_OK,
+            mine.Control(mine.client, NV0000_CTRL_CMD_GPUACCT_GET_ACCOUNTING_PIDS, *params));
+  const rm::NvU32* const begin = params->pidTbl;
+  const rm::NvU32* const end = begin + params->pidCount;
+  EXPECT_NE(end, std::find(begin, end, 101U));
+  other.AllocVidmem(8 * kMiB);
+  NV0000_CTRL_GPUACCT_GET_PROC_ACCOUNTING_INFO_PARAMS info{};
+  info.gpuId = params->gpuId;
+  info.pid = 101;
+  EXPECT_EQ(rm::NV_OK,
+            mine.Control(mine.client, NV0000_CTRL_CMD_GPUACCT_GET_PROC_ACCOUNTING_INFO, info));
+  EXPECT_EQ(8 * kMiB, info.maxFbUsage);
+}
+
+TEST_F(Queries, TheResidentChannelIsAnybodys) {
+  const rm::NvHandle group = other.AllocGroup();
+  other.AllocChannel(group, rm::HOPPER_CHANNEL_GPFIFO_A);
+  struct {
+    rm::NvU32 channel = ~0U;
+    rm::NvU32 rest[5] = {};
+  } params;
+  EXPECT_EQ(rm::NV_ERR_INVALID_STATE,
+            mine.Control(mine.subdevice, NV2080_CTRL_CMD_GR_GET_CURRENT_RESIDENT_CHANNEL, params));
+  rm::NVA06C_CTRL_GPFIFO_SCHEDULE_PARAMS_V535 schedule{};
+  schedule.bEnable = 1;
+  EXPECT_EQ(rm::NV_OK, other.Control(group, rm::NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, schedule));
+  EXPECT_EQ(rm::NV_OK,
+            mine.Control(mine.subdevice, NV2080_CTRL_CMD_GR_GET_CURRENT_RESIDENT_CHANNEL, params));
+  EXPECT_EQ(0U, params.channel);
+}
+
+TEST_F(Queries, CommandsForRootAskWhoCallsNow) {
+  constexpr rm::NvU32 kForRoot = 0x20801110;  // FIFO_CONFIG_CTXSW_TIMEOUT
+  std::array<rm::NvU32, 2> params{};
+  EXPECT_EQ(rm::NV_ERR_INSUFFICIENT_PERMISSIONS, mine.Control(mine.subdevice, kForRoot, params));
+  mine.caller.admin = true;
+  EXPECT_EQ(rm::NV_OK, mine.Control(mine.subdevice, kForRoot, params));
+  constexpr rm::NvU32 kForTheKernel = 0x20801117;  // FIFO_DISABLE_USERMODE_CHANNELS
+  EXPECT_EQ(rm::NV_ERR_INSUFFICIENT_PERMISSIONS,
+            mine.Control(mine.subdevice, kForTheKernel, params));
+  constexpr rm::NvU32 kUnknown = 0x2080FFF1;
+  EXPECT_EQ(rm::NV_ERR_NOT_SUPPORTED, mine.Control(mine.subdevice, kUnknown, params));
+}
+
+TEST_F(Queries, SharedDataShowsTheWholeCardToEverybody) {
+  rm::NV00DE_ALLOC_PARAMETERS params{};
+  const rm::NvHandle page = mine.Alloc(mine.subdevice, rm::RM_USER_SHARED_DATA, params);
+  rm::nv_ioctl_nvos33_parameters_with_fd api{};
+  api.params.hClient = mine.client;
+  api.params.hDevice = mine.subdevice;
+  api.params.hMemory = page;
+  api.params.length = 4096;
+  constexpr int kMapFd = 9;
+  const FileId file = driver->Open(FileKind::kCtl, 255);
+  mine.caller.fds[kMapFd] = file;
+  api.fd = kMapFd;
+  EXPECT_EQ(0, mine.Ioctl(mine.ctl, rm::NV_ESC_RM_MAP_MEMORY, api));
+  EXPECT_EQ(rm::NV_OK, api.params.status);
+  const auto context = driver->MapContextOf(file);
+  ASSERT_TRUE(context);
+  EXPECT_FALSE(context->writable);
+  EXPECT_EQ(0, context->block.lock()->shared_data_of);
+  const std::uint64_t version = driver->SharedDataVersion();
+  other.AllocVidmem(64 * kMiB);
+  EXPECT_NE(version, driver->SharedDataVersion());
+  const std::vector<std::byte> bytes = driver->SharedData(0);
+  rm::NvU64 total = 0;
+  rm::NvU64 free = 0;
+  std::memcpy(&total, bytes.data() + 16, sizeof(total));
+  std::memcpy(&free, bytes.data() + 24, sizeof(free));
+  EXPECT_EQ(81559 * kMiB, total);
+  EXPECT_EQ(81495 * kMiB, free);
+}
+
+}  // namespace
+}  // namespace cgpu::sim
