@@ -13,7 +13,7 @@ MAKEFLAGS += --no-print-directory
 JOBS ?= $(shell nproc)
 WARNINGS_AS_ERRORS ?= ON
 SECONDS_EACH ?= 600
-FUZZ_SECONDS ?= 20
+FUZZ_SECONDS ?= 60
 # Of a run that is not the last: the cases that passed are not listed.
 QUIET := grep -v -e '^ *Start ' -e ' Passed '
 

@@ -75,14 +75,24 @@ def find_headers(root):
     return found[:len(HEADERS)] + sorted(found[len(HEADERS):])
 
 
-def probes_of(name):
-    """The C expressions of which at most one is valid, each with the mark of its kind."""
+def probe_of(name, words):
+    """(mark of its kind, C expression), or None when the headers do not have the name at all.
+
+    `words` are the identifiers after preprocessing and the macros, so that few probes fail: a
+    compiler takes long to say what it does not know.
+    """
+    types, macros = words
+    struct = name.split(".")[0].split()[-1]
     if "." in name:
-        struct, field = name.split(".", 1)
-        return [("@", f"__builtin_offsetof({struct}, {field})")]
-    # Neither is a syntax error when it is wrong, so that the next line is still understood: an array
-    # of a number is no type, and a structure cannot be cast to.
-    return [("", f"sizeof({name}[1])"), ("=", f"(unsigned long long)(({name}) + 0)")]
+        field = name.split(".", 1)[1]
+        return ("@", f"__builtin_offsetof({name.split('.')[0]}, {field})") \
+            if struct in types or struct in macros else None
+    if struct in types:
+        # Not a syntax error when it is wrong, so that the next line is still understood.
+        return "", f"sizeof({name}[1])"
+    if struct in macros:
+        return "=", f"(unsigned long long)(({name}) + 0)"
+    return None
 
 
 def source_of(headers, probes):
@@ -96,14 +106,27 @@ def source_of(headers, probes):
     return "\n".join(lines) + "\n", first
 
 
+def words_of(command, source):
+    def preprocess(*options):
+        return subprocess.run([*command, "-E", *options, source], check=False, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
+    types = set(re.findall(r"[A-Za-z_]\w+", preprocess("-P")))
+    macros = set(re.findall(r"^#define (\w+)", preprocess("-dM"), re.M))
+    return types, macros
+
+
 def compile_probes(root, names):
     """{name: text}, with nothing for the names that the release does not have."""
     headers = find_headers(root)
-    probes = [(name, mark, text) for name in names for mark, text in probes_of(name)]
     source, program = os.path.join(root, "probe.c"), os.path.join(root, "probe")
     command = [os.environ.get("CC", "cc"), "-std=gnu11", "-w", "-O0", "-fmax-errors=0",
-               "-fno-diagnostics-show-caret", "-o", program, source]
+               "-fno-diagnostics-show-caret"]
     command += [f"-I{os.path.join(root, folder)}" for folder in INCLUDE_DIRS]
+    with open(source, "w", encoding="utf-8") as file:
+        file.write(source_of(headers, [])[0])
+    words = words_of(command, source)
+    probes = [(name, *probe) for name in names if (probe := probe_of(name, words))]
+    command += ["-o", program, source]
     for _ in range(MAX_ATTEMPTS):
         text, first = source_of(headers, probes)
         with open(source, "w", encoding="utf-8") as file:
@@ -114,7 +137,7 @@ def compile_probes(root, names):
                                     text=True).stdout.split()
             found = {}
             for (name, mark, _), value in zip(probes, values):
-                found.setdefault(name, f"={int(value):#x}" if mark == "=" else mark + value)
+                found[name] = f"={int(value):#x}" if mark == "=" else mark + value
             return found
         bad_lines = {int(number) for number in
                      re.findall(rf"^{re.escape(source)}:(\d+):\d+: (?:fatal )?error",

@@ -1,33 +1,89 @@
-// The RM controls this project knows: one row per command. A command that is not here is unknown
-// and gets NV_ERR_NOT_SUPPORTED from whoever decides.
+// The RM controls this project knows: one row per command, with its size in each driver branch.
+// What is not here is unknown. That a command is here does not mean that anybody may send it.
+//
+// Commands, and which kinds of program send them, are those found out by gVisor's nvproxy
+// (google/gvisor pkg/sentry/devices/nvproxy); further ones are here to be refused by name. Sizes,
+// names and numbers come from the headers of NVIDIA/open-gpu-kernel-modules, who may call from its
+// src/nvidia/generated/.
 //
 // Pure data and look-ups; thread-safe.
 #ifndef CGPU_RM_CONTROL_TABLE_H_
 #define CGPU_RM_CONTROL_TABLE_H_
 
+#include <optional>
 #include <span>
 #include <string_view>
 
 #include "rm/abi.h"
+#include "rm/by_branch.h"
 #include "rm/nv_controls.h"
 
 namespace cgpu::rm {
 
+// Whom the driver lets call, by its newest branch that has the command. It asks further access
+// rights of some commands. For commands that ended with 550, kRoot may also mean kKernel.
+enum class ControlAccess : NvU8 { kAny, kRoot, kKernel };
+
+// Bits of ControlRow::asked_by: the kinds of program nvproxy admits the command for.
+inline constexpr NvU8 kAskedByNone = 0;
+inline constexpr NvU8 kAskedByCompute = 1;  // CUDA, NVML, nvidia-smi
+inline constexpr NvU8 kAskedByGraphics = 2;
+inline constexpr NvU8 kAskedByVideo = 4;
+inline constexpr NvU8 kAskedByProfilers = 8;
+inline constexpr NvU8 kAskedByFabric = 16;  // management of memory between nodes
+
 struct ControlRow {
   NvU32 cmd;
   std::string_view name;
-  std::string_view source;  // under src/common/sdk/nvidia/inc/ctrl/
-  ByBranch size;            // the only paramsSize the driver takes; 0: no such command
-  bool embedded_pointers;   // the parameters hold further addresses of the caller's memory
+  std::string_view source;  // under src/common/sdk/nvidia/inc/ctrl/; empty: in no public header
+  std::string_view params;  // the structure; empty: none, or none in a public header
+  ByBranch size;            // the only paramsSize the driver takes
+  ByBranch known;           // 0: the branch has no such command
+  bool embedded_pointers;   // the parameters hold further addresses; see EmbeddedPointers()
+  ControlAccess access;
+  NvU8 asked_by;
 
+  // 0 when the branch has no such command or the command has no parameters.
   [[nodiscard]] constexpr NvU32 Size(Branch branch) const { return size.At(branch); }
+  [[nodiscard]] constexpr bool Known(Branch branch) const { return known.At(branch) != 0; }
 };
 
-// In ascending order of cmd.
+// Ascending by cmd within each kind of object.
 [[nodiscard]] std::span<const ControlRow> ControlRows();
 [[nodiscard]] const ControlRow* FindControl(NvU32 cmd);
-// 0 when the command is unknown or this branch has no such command.
+[[nodiscard]] bool ControlKnown(const Abi& abi, NvU32 cmd);
+// 0 when the command is unknown, this branch has no such command, or it has no parameters.
 [[nodiscard]] NvU32 ControlSize(const Abi& abi, NvU32 cmd);
+
+// How the driver gets from an embedded pointer to a number of bytes.
+enum class PointerShape : NvU8 {
+  kList,     // count elements of stride bytes
+  kSquare,   // count * count elements
+  kIgnored,  // the driver does not follow it
+};
+enum class PointerDirection : NvU8 { kIn, kOut, kInOut };  // kOut: the driver begins with zeros
+
+// An address of the caller's memory inside the parameters of a command. At NULL nothing is read or
+// written. From src/nvidia/src/kernel/rmapi/embedded_param_copy.c and
+// src/nvidia/interface/deprecated/rmapi_deprecated_control.c.
+struct EmbeddedPointer {
+  NvU32 cmd;
+  NvU32 pointer_offset;  // of the NvP64
+  NvU32 count_offset;    // of the NvU32 that counts elements
+  NvU32 stride;
+  PointerShape shape;
+  PointerDirection direction;
+  Branch since = Branch::k535;
+
+  // nullopt: more than the driver copies, which it answers with NV_ERR_INVALID_ARGUMENT.
+  [[nodiscard]] std::optional<NvU32> Bytes(NvU32 count) const;
+};
+// RMAPI_PARAM_COPY_MAX_PARAMS_SIZE (src/nvidia/inc/kernel/rmapi/param_copy.h).
+inline constexpr NvU32 kMaxEmbeddedBytes = 1024 * 1024;
+
+// The pointers of a command, in the order of the driver's own list; some may be of later branches
+// (`since`). Empty for a row with embedded_pointers: nobody described them, do not execute it.
+[[nodiscard]] std::span<const EmbeddedPointer> EmbeddedPointers(NvU32 cmd);
 
 }  // namespace cgpu::rm
 

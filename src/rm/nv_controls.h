@@ -1,7 +1,8 @@
 // Numbers of RM controls, by the vendor's names.
 //
-// From NVIDIA/open-gpu-kernel-modules 550.163.01 and 580.95.05 src/common/sdk/nvidia/inc/ctrl/.
-// Their parameters: nv_ctrl.h; their sizes by version: control_table.h.
+// From NVIDIA/open-gpu-kernel-modules src/common/sdk/nvidia/inc/ctrl/, the reference releases of
+// abi.h. The rows, with what else is known of each, are in controls/: one line there is both the
+// number here and the row in control_table.h. Layouts of parameters: nv_ctrl.h.
 #ifndef CGPU_RM_NV_CONTROLS_H_
 #define CGPU_RM_NV_CONTROLS_H_
 
@@ -9,81 +10,15 @@
 
 namespace cgpu::rm {
 
-// ctrl0000/ctrl0000system.h
-inline constexpr NvU32 NV0000_CTRL_CMD_SYSTEM_GET_BUILD_VERSION = 0x0101;
-inline constexpr NvU32 NV0000_CTRL_CMD_SYSTEM_GET_BUILD_VERSION_V2 = 0x013e;
-
-// ctrl0000/ctrl0000gpu.h
-inline constexpr NvU32 NV0000_CTRL_CMD_GPU_GET_ATTACHED_IDS = 0x0201;
-inline constexpr NvU32 NV0000_CTRL_CMD_GPU_GET_ID_INFO = 0x0202;
-inline constexpr NvU32 NV0000_CTRL_CMD_GPU_GET_ID_INFO_V2 = 0x0205;
-inline constexpr NvU32 NV0000_CTRL_CMD_GPU_GET_PROBED_IDS = 0x0214;
-inline constexpr NvU32 NV0000_CTRL_CMD_GPU_ATTACH_IDS = 0x0215;
-inline constexpr NvU32 NV0000_CTRL_CMD_GPU_DETACH_IDS = 0x0216;
-inline constexpr NvU32 NV0000_CTRL_CMD_GPU_GET_PCI_INFO = 0x021b;
-inline constexpr NvU32 NV0000_CTRL_CMD_GPU_GET_UUID_INFO = 0x0274;
-inline constexpr NvU32 NV0000_CTRL_CMD_GPU_GET_UUID_FROM_GPU_ID = 0x0275;
-inline constexpr NvU32 NV0000_CTRL_CMD_GPU_GET_ACTIVE_DEVICE_IDS = 0x0288;
-
-// ctrl0000/ctrl0000client.h
-inline constexpr NvU32 NV0000_CTRL_CMD_CLIENT_GET_HANDLE_INFO = 0x0d02;
-inline constexpr NvU32 NV0000_CTRL_CMD_CLIENT_GET_ACCESS_RIGHTS = 0x0d03;
-inline constexpr NvU32 NV0000_CTRL_CMD_CLIENT_GET_CHILD_HANDLE = 0x0d05;
-inline constexpr NvU32 NV0000_CTRL_CMD_CLIENT_OBJECTS_ARE_DUPLICATES = 0x0d07;
-
-// ctrl0000/ctrl0000unix.h
-inline constexpr NvU32 NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD = 0x3d05;
-inline constexpr NvU32 NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD = 0x3d06;
-inline constexpr NvU32 NV0000_CTRL_CMD_OS_UNIX_GET_EXPORT_OBJECT_INFO = 0x3d08;
-inline constexpr NvU32 NV0000_CTRL_CMD_OS_UNIX_CREATE_EXPORT_OBJECT_FD = 0x3d0a;
-inline constexpr NvU32 NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD = 0x3d0b;
-inline constexpr NvU32 NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD = 0x3d0c;
-
-// ctrl0080/ctrl0080gpu.h
-inline constexpr NvU32 NV0080_CTRL_CMD_GPU_GET_CLASSLIST = 0x00800201;
-inline constexpr NvU32 NV0080_CTRL_CMD_GPU_GET_NUM_SUBDEVICES = 0x00800280;
-inline constexpr NvU32 NV0080_CTRL_CMD_GPU_GET_CLASSLIST_V2 = 0x00800292;
-
-// ctrl0080/ctrl0080fifo.h
-inline constexpr NvU32 NV0080_CTRL_CMD_FIFO_GET_ENGINE_CONTEXT_PROPERTIES = 0x00801707;
-
-// ctrl2080/ctrl2080gpu.h
-inline constexpr NvU32 NV2080_CTRL_CMD_GPU_GET_NAME_STRING = 0x20800110;
-inline constexpr NvU32 NV2080_CTRL_CMD_GPU_GET_SHORT_NAME_STRING = 0x20800111;
-inline constexpr NvU32 NV2080_CTRL_CMD_GPU_GET_GID_INFO = 0x2080014a;
-inline constexpr NvU32 NV2080_CTRL_CMD_GPU_GET_PIDS = 0x2080018d;
-inline constexpr NvU32 NV2080_CTRL_CMD_GPU_GET_PID_INFO = 0x2080018e;
-
-// ctrl2080/ctrl2080fifo.h
-inline constexpr NvU32 NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS = 0x2080110b;
-
-// ctrl2080/ctrl2080gr.h
-inline constexpr NvU32 NV2080_CTRL_CMD_GR_GET_INFO = 0x20801201;
-inline constexpr NvU32 NV2080_CTRL_CMD_GR_GET_CTX_BUFFER_SIZE = 0x20801218;
-inline constexpr NvU32 NV2080_CTRL_CMD_GR_GET_INFO_V2 = 0x20801228;
-inline constexpr NvU32 NV2080_CTRL_CMD_GR_GET_ENGINE_CONTEXT_PROPERTIES = 0x2080122d;
-
-// ctrl2080/ctrl2080fb.h
-inline constexpr NvU32 NV2080_CTRL_CMD_FB_GET_INFO = 0x20801301;
-inline constexpr NvU32 NV2080_CTRL_CMD_FB_GET_INFO_V2 = 0x20801303;
-inline constexpr NvU32 NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO = 0x20801320;
-
-// ctrl2080/ctrl2080mc.h
-inline constexpr NvU32 NV2080_CTRL_CMD_MC_GET_ARCH_INFO = 0x20801701;
-
-// ctrl2080/ctrl2080bus.h
-inline constexpr NvU32 NV2080_CTRL_CMD_BUS_GET_PCI_INFO = 0x20801801;
-
-// ctrla06c.h
-inline constexpr NvU32 NVA06C_CTRL_CMD_GPFIFO_SCHEDULE = 0xa06c0101;
-inline constexpr NvU32 NVA06C_CTRL_CMD_SET_TIMESLICE = 0xa06c0103;
-inline constexpr NvU32 NVA06C_CTRL_CMD_GET_TIMESLICE = 0xa06c0104;
-inline constexpr NvU32 NVA06C_CTRL_CMD_PREEMPT = 0xa06c0105;
-inline constexpr NvU32 NVA06C_CTRL_CMD_GET_INFO = 0xa06c0106;
-inline constexpr NvU32 NVA06C_CTRL_CMD_SET_INTERLEAVE_LEVEL = 0xa06c0107;
-
-// ctrlc36f.h
-inline constexpr NvU32 NVC36F_CTRL_CMD_GPFIFO_GET_WORK_SUBMIT_TOKEN = 0xc36f0108;
+#define CGPU_CONTROL(name, number, ...) inline constexpr NvU32 name = number;
+#define CGPU_CONTROL_NO_PARAMS(name, number, ...) inline constexpr NvU32 name = number;
+#include "rm/controls/ctrl0000.inc"
+#include "rm/controls/ctrl0080.inc"
+#include "rm/controls/ctrl2080.inc"
+#include "rm/controls/ctrl_objects.inc"
+#include "rm/controls/ctrl_tools.inc"
+#undef CGPU_CONTROL
+#undef CGPU_CONTROL_NO_PARAMS
 
 }  // namespace cgpu::rm
 

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <optional>
 #include <set>
 
 #include "rm/class_table.h"
@@ -92,13 +94,57 @@ TEST(Controls, SizesByBranch) {
   EXPECT_EQ(ControlSize(kOn580, NV2080_CTRL_CMD_FB_GET_INFO_V2), 1028U);
   EXPECT_EQ(ControlSize(kOn550, NVA06C_CTRL_CMD_GPFIFO_SCHEDULE), 2U);
   EXPECT_EQ(ControlSize(kOn580, NVA06C_CTRL_CMD_GPFIFO_SCHEDULE), 3U);
-  EXPECT_EQ(ControlSize(kOn550, 0x20801238), 0U);
+  EXPECT_EQ(ControlSize(kOn550, 0x20801FFF), 0U);
   EXPECT_EQ(FindControl(0), nullptr);
   EXPECT_TRUE(FindControl(NV2080_CTRL_CMD_FB_GET_INFO)->embedded_pointers);
   for (const ControlRow& row : ControlRows()) {
     EXPECT_EQ(FindControl(row.cmd), &row) << row.name;
-    EXPECT_NE(row.Size(Branch::k580), 0U) << row.name;
+    EXPECT_TRUE(std::any_of(kBranches.begin(), kBranches.end(), [&](Branch branch) {
+      return row.Known(branch);
+    })) << row.name;
   }
+}
+
+TEST(Controls, SomeHaveNoParameters) {
+  EXPECT_TRUE(ControlKnown(kOn550, NV2080_CTRL_CMD_GPU_QUERY_INFOROM_ECC_SUPPORT));
+  EXPECT_EQ(ControlSize(kOn550, NV2080_CTRL_CMD_GPU_QUERY_INFOROM_ECC_SUPPORT), 0U);
+  EXPECT_FALSE(ControlKnown(kOn550, 0x20800000));
+  EXPECT_FALSE(ControlKnown(GetAbi(Branch::k535), NV0000_CTRL_CMD_GPU_GET_ACTIVE_DEVICE_IDS));
+  EXPECT_TRUE(ControlKnown(kOn550, NV0000_CTRL_CMD_GPU_GET_ACTIVE_DEVICE_IDS));
+}
+
+TEST(EmbeddedPointers, LieInsideTheParametersAndAreBounded) {
+  unsigned described = 0;
+  for (const ControlRow& row : ControlRows()) {
+    for (const EmbeddedPointer& pointer : EmbeddedPointers(row.cmd)) {
+      ++described;
+      EXPECT_TRUE(row.embedded_pointers) << row.name;
+      EXPECT_EQ(pointer.pointer_offset % sizeof(NvP64), 0U) << row.name;
+      for (const Branch branch : kBranches) {
+        if (row.Known(branch) && branch >= pointer.since) {
+          EXPECT_LE(pointer.pointer_offset + sizeof(NvP64), row.Size(branch)) << row.name;
+          EXPECT_LE(pointer.count_offset + sizeof(NvU32), row.Size(branch)) << row.name;
+        }
+      }
+      if (pointer.shape == PointerShape::kIgnored) {
+        EXPECT_EQ(pointer.Bytes(~NvU32{0}), 0U);
+        continue;
+      }
+      EXPECT_EQ(pointer.Bytes(0), 0U);
+      EXPECT_EQ(pointer.Bytes(1), pointer.stride);
+      EXPECT_EQ(pointer.Bytes(~NvU32{0}), std::nullopt);
+    }
+  }
+  EXPECT_GT(described, 20U);
+  const auto strings = EmbeddedPointers(NV0000_CTRL_CMD_SYSTEM_GET_BUILD_VERSION);
+  ASSERT_EQ(strings.size(), 3U);
+  EXPECT_EQ(strings[0].Bytes(kMaxEmbeddedBytes), kMaxEmbeddedBytes);
+  EXPECT_EQ(strings[0].Bytes(kMaxEmbeddedBytes + 1), std::nullopt);
+  const auto peers = EmbeddedPointers(NV0000_CTRL_CMD_SYSTEM_GET_P2P_CAPS);
+  ASSERT_EQ(peers.size(), 2U);
+  EXPECT_EQ(peers[0].Bytes(8), 8U * 8U * 4U);
+  EXPECT_EQ(peers[1].since, Branch::k550);
+  EXPECT_TRUE(EmbeddedPointers(NV2080_CTRL_CMD_FB_GET_INFO_V2).empty());
 }
 
 TEST(Classes, ParametersByBranch) {

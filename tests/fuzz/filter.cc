@@ -1,0 +1,102 @@
+// The filter that every tenant runs under, as the kernel runs it: for any registers its program
+// says what its rules say. The program is interpreted here.
+#include "kernel/filter.h"
+
+#include <linux/audit.h>
+#include <linux/seccomp.h>
+#include <sys/syscall.h>
+
+#include <cstring>
+#include <vector>
+
+#include "tests/fuzz/input.h"
+
+using cgpu::fuzz::Input;
+using cgpu::fuzz::Require;
+
+namespace {
+
+// Classic BPF, Documentation/networking/filter.rst: what a seccomp filter may consist of
+// (kernel/seccomp.c, seccomp_check_filter) as far as ours does.
+std::uint32_t Run(const std::vector<sock_filter>& program, const seccomp_data& data) {
+  std::uint32_t accumulator = 0;
+  std::size_t at = 0;
+  while (at < program.size()) {
+    const sock_filter& step = program[at++];
+    const auto jump = [&](bool holds) { at += holds ? step.jt : step.jf; };
+    switch (step.code) {
+      case BPF_LD | BPF_W | BPF_ABS:
+        Require(step.k % 4 == 0 && step.k + 4 <= sizeof(data), "it loads what there is");
+        std::memcpy(&accumulator, reinterpret_cast<const char*>(&data) + step.k, 4);
+        break;
+      case BPF_ALU | BPF_AND | BPF_K:
+        accumulator &= step.k;
+        break;
+      case BPF_JMP | BPF_JA:
+        at += step.k;
+        break;
+      case BPF_JMP | BPF_JEQ | BPF_K:
+        jump(accumulator == step.k);
+        break;
+      case BPF_JMP | BPF_JGE | BPF_K:
+        jump(accumulator >= step.k);
+        break;
+      case BPF_JMP | BPF_JGT | BPF_K:
+        jump(accumulator > step.k);
+        break;
+      case BPF_JMP | BPF_JSET | BPF_K:
+        jump((accumulator & step.k) != 0);
+        break;
+      case BPF_RET | BPF_K:
+        return step.k;
+      default:
+        Require(false, "every instruction is known here");
+    }
+  }
+  Require(false, "it ends with a verdict");
+  return 0;
+}
+
+// Registers that mean something: the system calls that have rules, of this architecture or another.
+seccomp_data Take(Input& input) {
+  constexpr int kCalls[] = {
+      SYS_ioctl, SYS_ioctl, SYS_ioctl, SYS_mmap, SYS_mmap, SYS_io_uring_setup, SYS_remap_file_pages,
+      SYS_read};
+  seccomp_data data{};
+  const auto how = input.Take<std::uint8_t>();
+  data.arch = how < 240 ? AUDIT_ARCH_X86_64 : input.Take<std::uint32_t>();
+  data.nr = how % 16 == 15 ? input.Take<int>() : kCalls[how % std::size(kCalls)];
+  data.instruction_pointer = input.Take<std::uint64_t>();
+  for (auto& argument : data.args) {
+    const auto bits = input.Take<std::uint8_t>();
+    argument = bits < 128 ? bits : input.Take<std::uint64_t>();
+  }
+  return data;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
+  static const std::vector<sock_filter> program = cgpu::kernel::BuildGpuFilter();
+  Input input(bytes, size);
+  while (!input.empty()) {
+    const seccomp_data data = Take(input);
+    const std::uint32_t verdict = Run(program, data);
+    if (data.arch != AUDIT_ARCH_X86_64 ||
+        (static_cast<std::uint32_t>(data.nr) & 0x40000000U) != 0) {
+      // Arguments of other architectures' calls cannot be judged.
+      Require(verdict == SECCOMP_RET_KILL_PROCESS || data.arch == AUDIT_ARCH_X86_64,
+              "other architectures are killed");
+      Require(verdict != SECCOMP_RET_ALLOW, "x32 calls do not pass");
+    } else if (data.nr == SYS_ioctl) {
+      const bool trapped = cgpu::kernel::IsTrapped(static_cast<std::uint32_t>(data.args[1]));
+      Require(verdict == (trapped ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ALLOW),
+              "an ioctl is handed over as the rule says");
+    } else if (data.nr == SYS_io_uring_setup) {
+      Require((verdict & SECCOMP_RET_ACTION_FULL) == SECCOMP_RET_ERRNO, "io_uring is refused");
+    } else if (data.nr == SYS_read) {
+      Require(verdict == SECCOMP_RET_ALLOW, "other calls pass");
+    }
+  }
+  return 0;
+}
