@@ -199,7 +199,8 @@ constexpr UvmHandler kHandlers[] = {
 }  // namespace
 
 const UvmHandler* FindUvmHandler(rm::NvU32 request) {
-  for (const std::span<const UvmHandler> table : {std::span(kHandlers), UvmPolicyHandlers()}) {
+  for (const std::span<const UvmHandler> table :
+       {std::span<const UvmHandler>(kHandlers), UvmPolicyHandlers()}) {
     for (const UvmHandler& handler : table) {
       if (handler.request == request) {
         return &handler;

@@ -164,7 +164,7 @@ NvStatus ProcessMemory(UvmCall& call) {
   return managed || params.size == 0 ? rm::NV_OK : rm::NV_ERR_INVALID_ADDRESS;
 }
 
-// TOOLS_GET_PROCESSOR_UUID_TABLE: the registered cards, from entry 1 on. In 550 it has a count.
+// TOOLS_GET_PROCESSOR_UUID_TABLE: the registered cards, from entry 1 on; to 550 with their count.
 NvStatus UuidTable(UvmCall& call) {
   constexpr std::size_t kEntries = 33;  // UVM_MAX_PROCESSORS_V1
   constexpr std::size_t kCountOffset = 8;
@@ -182,7 +182,9 @@ NvStatus UuidTable(UvmCall& call) {
     const std::span<std::byte> field = call.params.subspan(kCountOffset);
     const auto asked = Load<rm::NvU32>(field);
     wanted = asked == 0 ? kEntries : std::min<std::size_t>(asked, kEntries);
-    Store(field, count);
+  }
+  if (call.branch <= rm::Branch::k550) {
+    Store(call.params.subspan(kCountOffset), count);
   }
   if (call.more_address != 0 || call.branch != rm::Branch::k550) {
     const auto bytes = std::as_bytes(std::span(table).first(wanted));

@@ -61,9 +61,8 @@ void AddSegments(rm::NvU64 start, rm::NvU64 end, std::vector<UvmSegment>* segmen
   };
   const rm::NvU64 low = Up(start, rm::kPageHuge);
   const rm::NvU64 high = Down(end, rm::kPageHuge);
-  if (low >= high) {
-    ends(start, std::min(end, low));
-    ends(std::max(start, high), end);
+  if (low > high) {
+    ends(start, end);
     return;
   }
   ends(start, low);

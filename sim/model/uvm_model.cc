@@ -161,6 +161,9 @@ void UvmModel::DropGpu(UvmSpace& space, int card) {
       DropPieces(space, range, on, card);
     }
   }
+  std::erase_if(space.ranges, [card](const auto& entry) {
+    return entry.second.kind == UvmRangeKind::kDeviceP2p && entry.second.card == card;
+  });
   Uncharge(space);
   space.gpus.erase(card);
   std::erase(space.order, card);

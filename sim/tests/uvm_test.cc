@@ -215,7 +215,11 @@ TEST(UvmTables, GoToSystemMemoryWhenTheCardIsFull) {
   const auto node = MakeDriver("v100-16g@64MiB");
   UvmProcess process(*node, 10);
   process.Start();
-  const rm::NvHandle memory = process.AllocVidmem((rm::NvU64{64} << 20) - rm::kPageBig);
+  process.AllocVidmem(31 * kTwoMiB);
+  rm::NvHandle memory = 0;
+  for (int i = 0; i < 31; ++i) {
+    memory = process.AllocVidmem(rm::kPageBig);
+  }
   ASSERT_EQ(rm::NV_OK, process.CreateRange(kBase, 64 * kTwoMiB));
   for (rm::NvU64 i = 0; i < 64; ++i) {
     ASSERT_EQ(rm::NV_OK, process.Map(kBase + i * kTwoMiB, 4096, 0, memory));
