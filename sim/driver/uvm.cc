@@ -39,7 +39,7 @@ int Driver::UvmIoctl(FileId file, rm::NvU32 request, rm::NvP64 argument, Caller&
 NvStatus Driver::RunUvm(const UvmHandler& handler, FileId file, Caller& caller,
                         std::span<std::byte> params) {
   std::unique_lock lock(mutex_);
-  UvmCall call{uvm_, abi_.branch, file, uvm_.Find(file), caller, params};
+  UvmCall call{uvm_, abi_.branch, file, uvm_.Find(file), caller, params, 0, {}};
   if (handler.needs_space && call.space == nullptr) {
     return rm::NV_ERR_ILLEGAL_ACTION;
   }

@@ -22,7 +22,7 @@ struct UvmCall {
   std::span<std::byte> params;
   // Written to the caller's memory after the handler, without the lock. Failing, the status is
   // NV_ERR_INVALID_ADDRESS.
-  rm::NvP64 more_address = 0;
+  rm::NvP64 more_address;
   std::vector<std::byte> more;
 };
 
