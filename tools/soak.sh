@@ -15,4 +15,18 @@ for test in build/asan/unit/*_property_test; do
   echo "soak: $rounds rounds, none fails"
 done
 tools/fuzz.sh build/fuzz "$seconds"
+
+export CGPU_BIN=build/bin CGPU_TEST_BIN=build/tests/bin PYTHONPATH=tests/lib
+for case in whole-550 small-550 whole-580 small-580; do
+  echo "soak: with and without cgpu, $case, for $seconds s"
+  end=$((SECONDS + seconds)) sequences=0
+  while [ $SECONDS -lt $end ]; do
+    status=0
+    python3 tests/e2e/differential_test.py "$case" 40 "$RANDOM$RANDOM" 300 >build/soak.log 2>&1 || status=$?
+    [ $status -ne 77 ] || { tail -n 1 build/soak.log; break; }
+    [ $status -eq 0 ] || { cat build/soak.log; exit 1; }
+    sequences=$((sequences + 40))
+  done
+  echo "soak: $sequences sequences, none differs"
+done
 ctest --preset release --repeat until-fail:5

@@ -24,6 +24,10 @@ constexpr ledger::FileKey kClientsFile = 1;
 std::optional<Undo> Boundary::Account(Call& call, Decision& decision, int error,
                                       const std::map<ledger::ProcessKey, std::uint32_t>& pids) {
   const auto status = StatusOf(call);
+  if (call.uvm_request != 0) {
+    AccountUvm(call, decision, error == 0 && status == rm::NV_OK);
+    return std::nullopt;
+  }
   if (error != 0 || (status && *status != rm::NV_OK)) {
     ledger_.Cancel(decision.reservation);
     return std::nullopt;
@@ -158,8 +162,8 @@ std::optional<Undo> Boundary::AccountVidHeap(Call& call, Decision& decision) {
     default:
       break;
   }
-  // Every function reports the heap's size and what is free of it.
-  if (decision.card) {
+  // The heap's size and what is free of it; the other functions tell neither.
+  if (head.function == rm::NVOS32_FUNCTION_INFO && decision.card) {
     head = Load<rm::NVOS32_PARAMETERS>(call.image);
     const std::uint64_t limit = ledger_.Limit(*decision.card);
     head.total = limit;

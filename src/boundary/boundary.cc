@@ -58,21 +58,27 @@ std::string ClassName(std::uint32_t cls) {
   return row != nullptr ? std::string(row->name) : Hex("class", cls);
 }
 
+std::optional<std::size_t> StatusAt(const Call& call) {
+  return call.uvm_request != 0
+             ? call.uvm_status
+             : rm::StatusOffset(static_cast<rm::NvU8>(call.nr), call.image.size());
+}
+
 }  // namespace
 
 std::optional<std::uint32_t> StatusOf(const Call& call) {
-  const auto at = rm::StatusOffset(static_cast<rm::NvU8>(call.nr), call.image.size());
+  const auto at = StatusAt(call);
   return at ? std::optional(Load<std::uint32_t>(call.image, *at)) : std::nullopt;
 }
 
 void SetStatus(Call& call, std::uint32_t status) {
-  if (const auto at = rm::StatusOffset(static_cast<rm::NvU8>(call.nr), call.image.size())) {
+  if (const auto at = StatusAt(call)) {
     Store(call.image, status, *at);
   }
 }
 
 Boundary::Boundary(const rm::Abi& abi, std::vector<CardIds> cards, ledger::Ledger& ledger)
-    : abi_(abi), cards_(std::move(cards)), ledger_(ledger) {}
+    : abi_(abi), cards_(std::move(cards)), ledger_(ledger), managed_(ledger) {}
 
 std::optional<ledger::Card> Boundary::CardOfGpuId(std::uint32_t gpu_id) const {
   const auto found = std::find_if(cards_.begin(), cards_.end(),
@@ -91,6 +97,12 @@ std::optional<ledger::Card> Boundary::CardOfInstance(std::uint32_t instance) con
 
 Needs Boundary::NeedsOf(const Call& call) const {
   Needs needs;
+  if (call.uvm_request != 0) {
+    if (call.ChangesState()) {
+      needs.space = call.uvm_space;
+    }
+    return needs;
+  }
   const bool makes_client = call.nr == rm::NV_ESC_RM_ALLOC && IsClientClass(call.command);
   if (makes_client || (call.nr == rm::NV_ESC_RM_FREE && call.object == call.client)) {
     needs.clients.push_back(kAnyClient);  // the driver picks the handle, perhaps one just freed
@@ -126,6 +138,9 @@ Decision Boundary::Fail(int error, const std::string& what) {
 }
 
 Decision Boundary::Decide(Call& call) {
+  if (call.uvm_request != 0) {
+    return DecideUvm(call);
+  }
   Decision decision;
   decision.action = Decision::Action::kExecute;
   switch (call.nr) {
@@ -218,6 +233,7 @@ Decision Boundary::Reserve(Call& call, Decision decision, ledger::Kind kind, std
         Answer(call, memory ? rm::NV_ERR_NO_MEMORY : rm::NV_ERR_INSUFFICIENT_RESOURCES,
                memory ? "memory over the limit" : "objects over a bound");
     refusal.over_limit = memory;
+    refusal.card = card;
     return refusal;
   }
   decision.reservation = std::move(*reservation);
@@ -330,11 +346,14 @@ Decision Boundary::DecideShare(Call& call, Decision decision) {
 Decision Boundary::DecideVidHeap(Call& call, Decision decision) {
   const auto head = Load<rm::NVOS32_PARAMETERS>(call.image);
   const auto parent = ledger_.Find(decision.client, head.hObjectParent);
-  if (!parent) {
+  // The driver frees without a look at the parent (rmapi_deprecated_vidheapctrl.c).
+  if (!parent && head.function != rm::NVOS32_FUNCTION_FREE) {
     return Answer(call, rm::NV_ERR_INVALID_OBJECT_PARENT, "VID_HEAP_CONTROL on an unknown object");
   }
-  decision.object = parent->ref;
-  decision.card = parent->card;
+  if (parent) {
+    decision.object = parent->ref;
+    decision.card = parent->card;
+  }
   switch (head.function) {
     case rm::NVOS32_FUNCTION_ALLOC_SIZE: {
       const auto& alloc = head.data.AllocSize;

@@ -14,13 +14,17 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "boundary/call.h"
+#include "boundary/managed_book.h"
 #include "boundary/policy.h"
+#include "boundary/uvm_book.h"
 #include "ledger/ledger.h"
 #include "rm/abi.h"
+#include "rm/nv_uvm.h"
 
 namespace cgpu::boundary {
 
@@ -30,6 +34,7 @@ struct CardIds {
   std::uint32_t gpu_id = 0;
   std::uint32_t device_instance = 0;
   std::uint64_t context_bytes = 0;  // what the driver takes for a channel group
+  rm::NvProcessorUuid uuid{};
 };
 
 struct Decision {
@@ -40,7 +45,8 @@ struct Decision {
   };
   Action action = Action::kFail;
   int error = 0;
-  // Set when memory was refused: worth another try after a look at what has been closed meanwhile.
+  // Set when memory was refused, on `card`: worth another try after a look at what has been closed
+  // meanwhile.
   bool over_limit = false;
   // For Account().
   ledger::Reservation reservation;
@@ -48,6 +54,9 @@ struct Decision {
   ledger::ObjectRef object;  // the parent of an allocation or copy; what is freed
   std::uint64_t bytes = 0;   // reserved for it
   std::optional<ledger::Card> card;
+  std::uint64_t uvm_flags = 0;         // INITIALIZE's, as the tenant gave them
+  std::set<ledger::Card> uvm_planned;  // tables for `uvm_range` are counted on these
+  AddressRange uvm_range;
 };
 
 // An object the driver must free again before the call is answered: it took more than may be had.
@@ -59,9 +68,12 @@ struct Undo {
 // Stands for every client that may come into being; no client has this handle.
 inline constexpr std::uint32_t kAnyClient = 0;
 
+inline constexpr std::uint64_t kAnySpace = 0;
+
 // What a call must have for itself while it is in the driver.
 struct Needs {
   std::vector<std::uint32_t> clients;  // state of these changes
+  std::optional<std::uint64_t> space;  // and of this UVM space; kAnySpace: one may come into being
   std::optional<ledger::Card> card;
 };
 
@@ -81,6 +93,15 @@ class Boundary {
       Call& call, Decision& decision, int error,
       const std::map<ledger::ProcessKey, std::uint32_t>& pids);
   void Undone(Call& call, Decision& decision);
+
+  // --- UVM's address spaces, by the key of their open file: never given twice, above every
+  // client's handle. Before a space is closed its holder gives back what it has
+  // (shim/uvm_spaces.h).
+  static constexpr ledger::FileKey kFirstSpace = ledger::FileKey{1} << 40;
+  void AddSpace(ledger::FileKey space, ledger::ProcessKey owner);
+  [[nodiscard]] const UvmSpace* FindSpace(ledger::FileKey space) const;
+  void RemoveSpace(ledger::FileKey space);
+  [[nodiscard]] ManagedBook& managed() { return managed_; }
 
   void SetContextBytes(ledger::Card card, std::uint64_t bytes) {
     cards_[card].context_bytes = bytes;
@@ -110,6 +131,30 @@ class Boundary {
   Decision DecideRegisterFd(Call& call);
   Decision Reserve(Call& call, Decision decision, ledger::Kind kind, std::uint64_t bytes);
 
+  // uvm.cc
+  [[nodiscard]] std::optional<ledger::Card> CardOfUuid(const rm::NvProcessorUuid& uuid) const;
+  [[nodiscard]] bool GrantedUuid(const Call& call, std::size_t at) const;
+  [[nodiscard]] std::optional<std::set<ledger::Card>> CardsOfAttributes(const Call& call,
+                                                                        std::size_t at,
+                                                                        std::uint64_t count) const;
+  [[nodiscard]] bool OwnsNamedClient(const Call& call, Decision& decision) const;
+  [[nodiscard]] std::set<ledger::Card> ManagedCards() const;
+  Decision AnswerUvm(Call& call, std::uint32_t status);
+  Decision NoMemory(Call& call, ledger::Card card);
+  Decision DecideUvm(Call& call);
+  Decision DecideInSpace(Call& call, Decision decision, UvmSpace& space);
+  Decision DecideRegisterChannel(Call& call, Decision decision, UvmSpace& space);
+  Decision DecideMapExternal(Call& call, Decision decision, UvmSpace& space);
+  Decision DecideSemaphorePool(Call& call, Decision decision, UvmSpace& space);
+  Decision ReserveTables(Call& call, Decision decision, UvmSpace& space);
+  void DropPlan(const Call& call, const Decision& decision, UvmSpace& space);
+  void SettleSpace(ledger::FileKey key, UvmSpace& space);
+  void AccountUvm(Call& call, Decision& decision, bool done);
+  void AccountInSpace(const Call& call, Decision& decision, std::optional<ledger::Card> card,
+                      UvmSpace& space);
+  static void AddPieces(const Decision& decision, UvmSpace::Hold hold, UvmSpace& space);
+  [[nodiscard]] UvmSpace::Hold ExportHold(const Call& call, Decision& decision, UvmSpace& space);
+
   void AddDependencies(const Call& call, ledger::ClientRef client, std::uint32_t handle);
   std::optional<Undo> AccountNew(Call& call, Decision& decision, std::uint32_t handle,
                                  std::uint32_t cls, std::uint64_t bytes);
@@ -134,13 +179,20 @@ class Boundary {
   void FilterActiveDevices(Bytes& bytes) const;
   void RewriteRegions(Bytes& bytes, ledger::Card card) const;
   void HideUuidInfo(Call& call) const;
+  // Of processes that use the class; NV20_SUBDEVICE_0: that use the card.
   [[nodiscard]] std::vector<std::uint32_t> PidsOnCard(
-      ledger::Card card, const std::map<ledger::ProcessKey, std::uint32_t>& pids) const;
+      ledger::Card card, std::uint32_t cls,
+      const std::map<ledger::ProcessKey, std::uint32_t>& pids) const;
 
   const rm::Abi& abi_;
   std::vector<CardIds> cards_;
   ledger::Ledger& ledger_;
   std::map<std::string, std::uint64_t> refused_;
+  std::map<ledger::FileKey, UvmSpace> spaces_;
+  ManagedBook managed_;
+
+  // UVM ranges of one space: memory of the kernel's that nothing else bounds.
+  static constexpr std::size_t kMaxRanges = 262144;
 };
 
 // The in-band status of a call's image, whatever its escape; escapes without one: none.

@@ -291,10 +291,55 @@ TEST_F(BoundaryTest, ShowsOnlyGrantedCards) {
   EXPECT_EQ(StatusOf(call), rm::NV_ERR_INVALID_ARGUMENT);
 }
 
+TEST_F(BoundaryTest, ListsProcessesByTheClassTheyUse) {
+  MakeSubdevice();
+  const auto count = [this](std::uint32_t cls) {
+    rm::NV2080_CTRL_GPU_GET_PIDS_PARAMS pids{};
+    pids.id = cls;
+    Decision decision;
+    Call call = Control(kSubdevice, rm::NV2080_CTRL_CMD_GPU_GET_PIDS, pids, decision);
+    (void)Execute(call, decision);
+    return Load<rm::NV2080_CTRL_GPU_GET_PIDS_PARAMS>(call.nested[0].bytes).pidTblCount;
+  };
+  EXPECT_EQ(count(rm::NV20_SUBDEVICE_0), 1U);
+  EXPECT_EQ(count(rm::NV01_MEMORY_LOCAL_USER), 0U);
+  ASSERT_EQ(AllocMemory(0x20, kMib), rm::NV_OK);
+  EXPECT_EQ(count(rm::NV01_MEMORY_LOCAL_USER), 1U);
+}
+
+// The driver frees without a look at the parent, and tells of the heap only who asks for it.
+TEST_F(BoundaryTest, HeapFreesAsTheDriverDoes) {
+  MakeSubdevice();
+  ASSERT_EQ(AllocMemory(0x20, kMib), rm::NV_OK);
+  const auto heap = [this](std::uint32_t function, std::uint32_t parent) {
+    rm::NVOS32_PARAMETERS params{};
+    params.hRoot = kClient;
+    params.hObjectParent = parent;
+    params.function = function;
+    if (function == rm::NVOS32_FUNCTION_FREE) {
+      params.data.Free.hMemory = 0x20;
+      params.data.Free.flags = 1;
+    }
+    Call call;
+    EXPECT_EQ(Copy(rm::NV_ESC_RM_VID_HEAP_CONTROL, params, call), 0);
+    Decision decision = boundary_.Decide(call);
+    (void)Execute(call, decision);
+    return Load<rm::NVOS32_PARAMETERS>(call.image);
+  };
+  const auto info = heap(rm::NVOS32_FUNCTION_INFO, kDevice);
+  EXPECT_EQ(info.total, 1024 * kMib);
+  EXPECT_EQ(info.free, 1023 * kMib);
+  const auto freed = heap(rm::NVOS32_FUNCTION_FREE, 0xdead);
+  EXPECT_EQ(freed.status, rm::NV_OK);
+  EXPECT_EQ(freed.total, 0U);
+  EXPECT_EQ(ledger_.Used(0), 0U);
+}
+
 TEST_F(BoundaryTest, ShowsTheContainersProcessesByItsOwnNumbers) {
   MakeSubdevice();
   ASSERT_EQ(AllocMemory(0x20, 100 * kMib), rm::NV_OK);
   rm::NV2080_CTRL_GPU_GET_PIDS_PARAMS pids{};
+  pids.id = rm::NV20_SUBDEVICE_0;
   pids.pidTblCount = 2;
   pids.pidTbl[0] = 4711;  // the shim and a neighbour, as the driver sees them
   pids.pidTbl[1] = 4712;

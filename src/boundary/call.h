@@ -94,6 +94,13 @@ struct Call {
   std::uint32_t source_client = 0;  // DUP_OBJECT
   std::uint32_t command = 0;        // RM_CONTROL command, RM_ALLOC class, VID_HEAP function
 
+  // Of nvidia-uvm, whose requests are whole numbers: the request (0: this is an RM escape), where
+  // its status lies, and the ledger's key of the open file's address space (0: it has none that we
+  // know).
+  std::uint32_t uvm_request = 0;
+  std::optional<std::size_t> uvm_status;
+  std::uint64_t uvm_space = 0;
+
   // The caller's process, for the ledger.
   std::uint64_t process = 0;
 
@@ -110,6 +117,13 @@ struct Call {
 // the errno that the driver itself would give (EINVAL: no such command or size; EFAULT).
 [[nodiscard]] int Decode(const rm::Abi& abi, std::uint32_t request, std::uint64_t address,
                          TenantMemory& memory, Call& call);
+
+// The same for an ioctl on nvidia-uvm's file.
+[[nodiscard]] int DecodeUvm(const rm::Abi& abi, std::uint32_t request, std::uint64_t address,
+                            TenantMemory& memory, Call& call);
+// Of Call::ChangesState() and Call::Releases().
+[[nodiscard]] bool UvmChangesState(std::uint32_t request);
+[[nodiscard]] bool UvmReleases(std::uint32_t request);
 
 // Makes every pointer lead into our copies (or nowhere) and the descriptor number be `local_fd`,
 // for execution; and puts the tenant's values back, for copying out.

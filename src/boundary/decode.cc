@@ -214,6 +214,9 @@ void PointBack(Call& call) {
 }
 
 bool Call::ChangesState() const {
+  if (uvm_request != 0) {
+    return UvmChangesState(uvm_request);
+  }
   switch (nr) {
     case rm::NV_ESC_RM_ALLOC:
     case rm::NV_ESC_RM_FREE:
@@ -245,6 +248,9 @@ const Bytes* AllocParameters(const Call& call) {
 }
 
 bool Call::Releases() const {
+  if (uvm_request != 0) {
+    return UvmReleases(uvm_request);
+  }
   return nr == rm::NV_ESC_RM_FREE || nr == rm::NV_ESC_RM_UNMAP_MEMORY ||
          (nr == rm::NV_ESC_RM_VID_HEAP_CONTROL && command == rm::NVOS32_FUNCTION_FREE);
 }

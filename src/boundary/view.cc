@@ -60,7 +60,8 @@ void Boundary::RewriteFbInfo(Bytes& bytes, std::size_t at, std::size_t count,
 }
 
 std::vector<std::uint32_t> Boundary::PidsOnCard(
-    ledger::Card card, const std::map<ledger::ProcessKey, std::uint32_t>& pids) const {
+    ledger::Card card, std::uint32_t cls,
+    const std::map<ledger::ProcessKey, std::uint32_t>& pids) const {
   std::set<std::uint32_t> found;
   for (const ledger::ClientInfo& client : ledger_.Clients()) {
     const auto pid = pids.find(client.owner);
@@ -68,7 +69,7 @@ std::vector<std::uint32_t> Boundary::PidsOnCard(
       continue;
     }
     for (const ledger::ObjectInfo& object : ledger_.Objects(client.ref)) {
-      if (object.card == card) {
+      if (object.card == card && (cls == rm::NV20_SUBDEVICE_0 || object.cls == cls)) {
         found.insert(pid->second);
         break;
       }
@@ -80,7 +81,7 @@ std::vector<std::uint32_t> Boundary::PidsOnCard(
 void Boundary::RewritePids(Bytes& bytes, ledger::Card card,
                            const std::map<ledger::ProcessKey, std::uint32_t>& pids) const {
   auto params = Load<rm::NV2080_CTRL_GPU_GET_PIDS_PARAMS>(bytes);
-  const auto list = PidsOnCard(card, pids);
+  const auto list = PidsOnCard(card, params.id, pids);
   params.pidTblCount = static_cast<std::uint32_t>(std::min(list.size(), std::size(params.pidTbl)));
   std::fill(std::begin(params.pidTbl), std::end(params.pidTbl), 0U);
   std::copy_n(list.begin(), params.pidTblCount, std::begin(params.pidTbl));
@@ -99,7 +100,8 @@ void Boundary::RewritePidInfo(Bytes& bytes, ledger::Card card,
     memory = {};
     for (const auto& [process, pid] : pids) {
       if (const auto used = usage.find(process); pid == entry.pid && used != usage.end()) {
-        memory.memPrivate += used->second.private_bytes + used->second.context_bytes;
+        memory.memPrivate +=
+            used->second.private_bytes + used->second.context_bytes + used->second.extra_bytes;
         memory.memSharedOwned += used->second.shared_owned_bytes;
         memory.memSharedDuped += used->second.shared_duped_bytes;
       }

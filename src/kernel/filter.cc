@@ -2,6 +2,7 @@
 
 #include <linux/audit.h>
 #include <linux/seccomp.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -14,8 +15,14 @@ namespace {
 constexpr std::uint32_t kX32Bit = 0x40000000U;
 constexpr auto kArchOffset = static_cast<std::uint32_t>(offsetof(seccomp_data, arch));
 constexpr auto kNrOffset = static_cast<std::uint32_t>(offsetof(seccomp_data, nr));
-// The low half of the second argument: the kernel's ioctl takes an unsigned int.
-constexpr auto kRequestOffset = static_cast<std::uint32_t>(offsetof(seccomp_data, args) + 8);
+// The low half of an argument; the high half lies 4 bytes behind it.
+constexpr std::uint32_t ArgumentOffset(std::uint32_t index) {
+  return static_cast<std::uint32_t>(offsetof(seccomp_data, args)) + 8 * index;
+}
+constexpr std::uint32_t kRequestOffset = ArgumentOffset(1);  // ioctl takes an unsigned int
+constexpr std::uint32_t kMmapProtOffset = ArgumentOffset(2);
+constexpr std::uint32_t kMmapFlagsOffset = ArgumentOffset(3);  // no flag lies in the high half
+constexpr std::uint32_t kMmapFileOffset = ArgumentOffset(5);
 
 sock_filter Statement(std::uint32_t code, std::uint32_t k) {
   return {static_cast<std::uint16_t>(code), 0, 0, k};
@@ -29,28 +36,70 @@ sock_filter Jump(std::uint32_t code, std::uint32_t k, std::uint8_t if_true, std:
 
 std::vector<sock_filter> BuildGpuFilter() {
   constexpr std::uint32_t kLoad = BPF_LD | BPF_W | BPF_ABS;
+  constexpr std::uint32_t kAnd = BPF_ALU | BPF_AND | BPF_K;
   constexpr std::uint32_t kIfEqual = BPF_JMP | BPF_JEQ | BPF_K;
   constexpr std::uint32_t kIfAtLeast = BPF_JMP | BPF_JGE | BPF_K;
   constexpr std::uint32_t kIfAnyBit = BPF_JMP | BPF_JSET | BPF_K;
   constexpr std::uint32_t kReturn = BPF_RET | BPF_K;
-  return {
-      /* 0 */ Statement(kLoad, kArchOffset),
-      /* 1 */ Jump(kIfEqual, AUDIT_ARCH_X86_64, 0, 10),  // else kill
-      /* 2 */ Statement(kLoad, kNrOffset),
-      /* 3 */ Jump(kIfEqual, SYS_ioctl, 3, 0),
-      /* 4 */ Jump(kIfAtLeast, kX32Bit, 7, 0),  // kill
-      /* 5 */ Jump(kIfEqual, SYS_io_uring_setup, 8, 0),
-      /* 6 */ Statement(kReturn, SECCOMP_RET_ALLOW),
-      /* 7 */ Statement(kLoad, kRequestOffset),
-      /* 8 */ Jump(kIfAnyBit, 0x3fff0000U, 6, 0),  // has a size: notify
-      /* 9 */ Jump(kIfAnyBit, 0x0000ff00U, 0, 5),  // has no type: notify
-      /* 10 */ Statement(BPF_ALU | BPF_AND | BPF_K, 0xff),
-      /* 11 */ Jump(kIfEqual, kWaitOpenComplete, 3, 1),
-      /* 12 */ Statement(kReturn, SECCOMP_RET_KILL_PROCESS),
-      /* 13 */ Statement(kReturn, SECCOMP_RET_ALLOW),
-      /* 14 */ Statement(kReturn, SECCOMP_RET_ERRNO | EPERM),
-      /* 15 */ Statement(kReturn, SECCOMP_RET_USER_NOTIF),
+  // Where the parts begin.
+  enum : std::uint8_t {
+    kOther = 5,
+    kIoctl = 9,
+    kMmap = 14,
+    kKill = 24,
+    kAllow,
+    kRefuse,
+    kAbsent,
+    kNotify
   };
+  std::vector<sock_filter> program;
+  const auto add = [&](std::uint32_t code, std::uint32_t k) {
+    program.push_back(Statement(code, k));
+  };
+  // A jump to one place or the other; kNext: the instruction that follows.
+  constexpr std::uint8_t kNext = 0;
+  const auto jump = [&](std::uint32_t code, std::uint32_t k, std::uint8_t if_true,
+                        std::uint8_t if_false) {
+    const auto here = static_cast<std::uint8_t>(program.size() + 1);
+    const auto distance = [&](std::uint8_t to) {
+      return static_cast<std::uint8_t>(to == kNext ? 0 : to - here);
+    };
+    program.push_back(Jump(code, k, distance(if_true), distance(if_false)));
+  };
+  add(kLoad, kArchOffset);
+  jump(kIfEqual, AUDIT_ARCH_X86_64, kNext, kKill);
+  add(kLoad, kNrOffset);
+  jump(kIfEqual, SYS_ioctl, kIoctl, kNext);
+  jump(kIfEqual, SYS_mmap, kMmap, kOther);
+  // kOther
+  jump(kIfAtLeast, kX32Bit, kKill, kNext);
+  jump(kIfEqual, SYS_io_uring_setup, kRefuse, kNext);
+  jump(kIfEqual, SYS_remap_file_pages, kAbsent, kNext);
+  add(kReturn, SECCOMP_RET_ALLOW);
+  // kIoctl
+  add(kLoad, kRequestOffset);
+  jump(kIfAnyBit, 0x3fff0000U, kNotify, kNext);  // has a size
+  jump(kIfAnyBit, 0x0000ff00U, kNext, kNotify);  // has no type
+  add(kAnd, 0xff);
+  jump(kIfEqual, kWaitOpenComplete, kNotify, kAllow);
+  // kMmap: shared, of a file, readable and writable, at an offset of a page or more
+  add(kLoad, kMmapFlagsOffset);
+  jump(kIfAnyBit, MAP_SHARED, kNext, kAllow);
+  jump(kIfAnyBit, MAP_ANONYMOUS, kAllow, kNext);
+  add(kLoad, kMmapProtOffset);
+  add(kAnd, PROT_READ | PROT_WRITE);
+  jump(kIfEqual, PROT_READ | PROT_WRITE, kNext, kAllow);
+  add(kLoad, kMmapFileOffset + 4);
+  jump(kIfEqual, 0, kNext, kNotify);
+  add(kLoad, kMmapFileOffset);
+  jump(kIfAtLeast, kPage, kNotify, kAllow);
+  // kKill and the others
+  add(kReturn, SECCOMP_RET_KILL_PROCESS);
+  add(kReturn, SECCOMP_RET_ALLOW);
+  add(kReturn, SECCOMP_RET_ERRNO | EPERM);
+  add(kReturn, SECCOMP_RET_ERRNO | ENOSYS);
+  add(kReturn, SECCOMP_RET_USER_NOTIF);
+  return program;
 }
 
 Result<UniqueFd> InstallGpuFilter(const FilterOptions& options) {

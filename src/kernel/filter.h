@@ -9,6 +9,10 @@
 // system calls kill the process: their arguments cannot be judged the same way. io_uring_setup is
 // refused, as container engines' default profiles do: registered files would be invisible to the
 // ledger's clean-up.
+//
+// UVM's managed memory comes of mmap, without any ioctl: mappings that nvidia-uvm could accept are
+// handed to the shim too, which charges them and lets the kernel go on. remap_file_pages, which
+// moves such mappings and which Linux only emulates, does not exist for a tenant.
 #ifndef CGPU_KERNEL_FILTER_H_
 #define CGPU_KERNEL_FILTER_H_
 
@@ -28,6 +32,8 @@ struct FilterOptions {
   bool killable_wait = true;
 };
 
+inline constexpr std::uint64_t kPage = 4096;  // x86-64's
+
 inline constexpr std::uint32_t kWaitOpenComplete = 218;  // NV_ESC_WAIT_OPEN_COMPLETE, 0xda
 
 // True if an ioctl with this request number is handed to the shim. The filter's own rule, for
@@ -35,6 +41,18 @@ inline constexpr std::uint32_t kWaitOpenComplete = 218;  // NV_ESC_WAIT_OPEN_COM
 [[nodiscard]] constexpr bool IsTrapped(std::uint32_t request) {
   return (request & 0x3fff0000U) != 0 || (request & 0xff00U) == 0 ||
          (request & 0xffU) == kWaitOpenComplete;
+}
+
+// The same of an mmap: nvidia-uvm takes shared mappings that are readable and writable and lie
+// where their offset says (kernel-open/nvidia-uvm/uvm.c, uvm_mmap), and none lies on the first
+// page.
+[[nodiscard]] constexpr bool IsTrappedMmap(std::uint64_t prot, std::uint64_t flags,
+                                           std::uint64_t offset) {
+  constexpr std::uint64_t kReadWrite = 3;
+  constexpr std::uint64_t kShared = 1;
+  constexpr std::uint64_t kAnonymous = 0x20;
+  return (flags & kShared) != 0 && (flags & kAnonymous) == 0 && (prot & kReadWrite) == kReadWrite &&
+         offset >= kPage;
 }
 
 [[nodiscard]] std::vector<sock_filter> BuildGpuFilter();

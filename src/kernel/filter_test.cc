@@ -5,6 +5,7 @@
 #include <linux/seccomp.h>
 #include <sys/syscall.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <random>
@@ -74,6 +75,38 @@ TEST(Filter, TrapsWhatTheDriverMightAccept) {
   EXPECT_EQ(Judge(program, Ioctl(0x8901)), SECCOMP_RET_ALLOW);       // FIOSETOWN
 }
 
+seccomp_data Mmap(std::uint64_t prot, std::uint64_t flags, std::uint64_t offset) {
+  seccomp_data data{};
+  data.arch = AUDIT_ARCH_X86_64;
+  data.nr = SYS_mmap;
+  data.args[0] = 0x700000000000;
+  data.args[1] = 1 << 21;
+  data.args[2] = prot;
+  data.args[3] = flags;
+  data.args[5] = offset;
+  return data;
+}
+
+TEST(Filter, TrapsMappingsThatManagedMemoryCouldComeOf) {
+  const auto program = BuildGpuFilter();
+  std::mt19937_64 random(2);
+  constexpr std::array<std::uint64_t, 8> kOffsets = {
+      0, 0xfff, 0x1000, 0x2000, 0x700000000000, 0x100000000, 0xffffffff00000000, 0x80000000};
+  for (int i = 0; i < 100000; ++i) {
+    const std::uint64_t prot = random() & 0xf;
+    const std::uint64_t flags = random();
+    const std::uint64_t offset = i % 2 == 0 ? random() : kOffsets[random() % kOffsets.size()];
+    EXPECT_EQ(Judge(program, Mmap(prot, flags, offset)),
+              IsTrappedMmap(prot, flags, offset) ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ALLOW)
+        << prot << " " << flags << " " << offset;
+  }
+  EXPECT_EQ(Judge(program, Mmap(3, 0x11, 0x700000000000)), SECCOMP_RET_USER_NOTIF);
+  EXPECT_EQ(Judge(program, Mmap(3, 0x03, 0x700000000000)), SECCOMP_RET_USER_NOTIF);
+  EXPECT_EQ(Judge(program, Mmap(7, 0x01, 0x1000)), SECCOMP_RET_USER_NOTIF);
+  EXPECT_EQ(Judge(program, Mmap(3, 0x01, 0)), SECCOMP_RET_ALLOW);
+  EXPECT_EQ(Judge(program, Mmap(3, 0x02, 0x1000)), SECCOMP_RET_ALLOW);
+}
+
 TEST(Filter, KillsOtherEntriesAndRefusesIoUring) {
   const auto program = BuildGpuFilter();
   seccomp_data data = Ioctl(0xc030462b);
@@ -87,6 +120,8 @@ TEST(Filter, KillsOtherEntriesAndRefusesIoUring) {
   EXPECT_EQ(Judge(program, data), SECCOMP_RET_KILL_PROCESS);
   data.nr = SYS_io_uring_setup;
   EXPECT_EQ(Judge(program, data), SECCOMP_RET_ERRNO | EPERM);
+  data.nr = SYS_remap_file_pages;
+  EXPECT_EQ(Judge(program, data), SECCOMP_RET_ERRNO | ENOSYS);
   for (const int nr : {SYS_read, SYS_mmap, SYS_close, SYS_execve, SYS_clone3}) {
     data.nr = nr;
     EXPECT_EQ(Judge(program, data), SECCOMP_RET_ALLOW);

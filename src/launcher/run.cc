@@ -1,6 +1,8 @@
 #include "launcher/run.h"
 
+#include <fcntl.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +14,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/file.h"
 #include "launcher/container.h"
 #include "launcher/descriptors.h"
 #include "launcher/machine.h"
@@ -233,6 +236,27 @@ Result<int> RunUnder(ShimProcess& shim, const InitOptions& init, const Caller& c
   return container->Wait(caller.signal_fd.get(), shim);
 }
 
+// The file of --record with its first lines; invalid for an empty path. Opened as the user.
+Result<UniqueFd> OpenRecord(const std::string& path, const ShimConfig& config) {
+  if (path.empty()) {
+    return UniqueFd();
+  }
+  UniqueFd file(
+      open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666));
+  struct stat info{};
+  if (!file.valid() || fstat(file.get(), &info) != 0) {
+    Error error = ErrnoError(Code::kInvalid, errno, "cannot record in " + path);
+    error.hint = "--record takes the name of a file that can be written";
+    return error;
+  }
+  if (!S_ISREG(info.st_mode)) {
+    return Error{Code::kInvalid, 0, path + " is no regular file", "--record takes a file's name"};
+  }
+  CGPU_TRY(WriteAll(file.get(),
+                    "# driver " + config.driver + "\n# PROCESS FILE CALL SIZE STATUS ERRNO WHO\n"));
+  return file;
+}
+
 Result<int> RunReserved(Reserved& reserved, const Registry& registry, const Node& node,
                         const RunOptions& options, const Caller& caller,
                         const kernel::FilterOptions& filter) {
@@ -246,7 +270,12 @@ Result<int> RunReserved(Reserved& reserved, const Registry& registry, const Node
   init->filter = filter;
   ShimConfig config = ConfigFor(reserved.reservation, node, reserved.grant);
   config.killable = filter.killable_wait;
-  auto shim = ShimProcess::Start(config, std::move(reserved.admin), reserved.reservation.shim_uid);
+  auto record = OpenRecord(options.record, config);
+  if (!record.ok()) {
+    return record.error();
+  }
+  auto shim = ShimProcess::Start(config, std::move(reserved.admin), reserved.reservation.shim_uid,
+                                 record->get());
   if (!shim.ok()) {
     return shim.error();
   }

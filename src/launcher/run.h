@@ -12,8 +12,9 @@ namespace cgpu {
 
 struct RunOptions {
   ResourceRequest request;
-  std::string name;  // empty: one is made up
-  std::string node;  // empty: see FindNode()
+  std::string name;    // empty: one is made up
+  std::string node;    // empty: see FindNode()
+  std::string record;  // a file to record the container's calls in, or empty
   std::vector<std::string> command;
 };
 

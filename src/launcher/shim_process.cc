@@ -26,12 +26,13 @@ constexpr int kAnswerMs = 60'000;
 // One that refuses its configuration ends at once.
 constexpr int kRefusedMs = 3'000;
 // The shim's descriptors, see registry/config.h: 0 to 2 are /dev/null, then these.
-constexpr int kErrorFd = kShimAdminFd + 1;
-constexpr int kProgramFd = kShimAdminFd + 2;
+constexpr int kErrorFd = kShimRecordFd + 1;
+constexpr int kProgramFd = kShimRecordFd + 2;
 
 struct ShimStart {
   int control;
   int admin;
+  int record;  // -1: none
   int errors;  // O_CLOEXEC: closes when the program runs
   int program;
   uid_t uid;
@@ -49,6 +50,7 @@ bool ArrangeDescriptors(const ShimStart& start) {
                     {null, 2},
                     {start.control, kShimControlFd},
                     {start.admin, kShimAdminFd},
+                    {start.record >= 0 ? start.record : null, kShimRecordFd},
                     {start.errors, kErrorFd},
                     {start.program, kProgramFd}};
   constexpr int kAbove = 64;  // out of the way of every place
@@ -198,7 +200,8 @@ Result<std::string> ProgramPath(const std::string& name) {
   return path.substr(0, path.rfind('/') + 1) + name;
 }
 
-Result<ShimProcess> ShimProcess::Start(const ShimConfig& config, UniqueFd admin, uid_t uid) {
+Result<ShimProcess> ShimProcess::Start(const ShimConfig& config, UniqueFd admin, uid_t uid,
+                                       int record) {
   const auto path = ProgramPath("cgpu-shim");
   if (!path.ok()) {
     return path.error();
@@ -214,7 +217,7 @@ Result<ShimProcess> ShimProcess::Start(const ShimConfig& config, UniqueFd admin,
     return pair.error();
   }
   UniqueFd theirs = std::move(pair->second);
-  CGPU_TRY(Spawn({theirs.get(), admin.get(), -1, program->get(), uid}));
+  CGPU_TRY(Spawn({theirs.get(), admin.get(), record, -1, program->get(), uid}));
   theirs.reset();
   admin.reset();
   ShimProcess shim(std::move(pair->first));

@@ -28,9 +28,10 @@ class ShimProcess {
  public:
   // Starts cgpu-shim in a session of its own and as nobody's child, hands it `admin` (the listening
   // admin socket), and waits until it has taken `config`. As root it runs under `uid` with
-  // kShimCapabilities; else as the caller. kUnavailable or what the shim itself said.
+  // kShimCapabilities; else as the caller. `record`: a file to record calls in, or -1; the shim
+  // gets a descriptor of its own. kUnavailable or what the shim itself said.
   [[nodiscard]] static Result<ShimProcess> Start(const ShimConfig& config, UniqueFd admin,
-                                                 uid_t uid);
+                                                 uid_t uid, int record = -1);
 
   // Hands over the seccomp listener; the container's first process is `pid`.
   [[nodiscard]] Result<> Attach(UniqueFd listener, pid_t pid);

@@ -1,6 +1,7 @@
 // Reserving and adding. Freeing is in free.cc, questions in query.cc.
 #include "ledger/ledger.h"
 
+#include <algorithm>
 #include <string>
 
 #include "ledger/helpers.h"
@@ -15,6 +16,10 @@ Error BoundReached(const char* what, std::uint32_t bound) {
 
 Error Internal(std::string what) {
   return {Code::kInternal, 0, std::move(what), ""};
+}
+
+Error NoCard(Card card) {
+  return {Code::kNotFound, 0, "there is no card " + std::to_string(card) + " in the grant", ""};
 }
 
 std::uint64_t Room(std::uint64_t limit, std::uint64_t taken) {
@@ -64,26 +69,63 @@ Result<Reservation> Ledger::ReserveClient() {
 Result<Reservation> Ledger::Reserve(Kind kind, Card card, std::uint64_t bytes) {
   CollectDropped();
   if (card >= cards_.size()) {
-    return Error{Code::kNotFound, 0, "there is no card " + std::to_string(card) + " in the grant",
-                 ""};
+    return NoCard(card);
   }
   CGPU_TRY(CheckBounds(kind));
-  CardState& state = cards_[card];
-  const std::uint64_t room = Room(state.limit, state.used + state.reserved);
-  if (bytes > room) {
-    ++state.denied;
-    return Error{Code::kExhausted, 0,
-                 "card " + std::to_string(card) + ": " + std::to_string(bytes) +
-                     " bytes asked for, " + std::to_string(room) + " of " +
-                     std::to_string(state.limit) + " left",
-                 ""};
-  }
-  state.reserved += bytes;
+  CGPU_TRY(CheckRoom(card, bytes));
+  cards_[card].reserved += bytes;
   return Hold({.what = Pending::What::kObject,
                .kind = static_cast<std::uint8_t>(kind),
                .card = static_cast<std::uint16_t>(card),
                .bytes = bytes,
                .source = {}});
+}
+
+Result<> Ledger::SetExtra(ExtraKey key, Card card, std::uint64_t bytes) {
+  CollectDropped();
+  if (card >= cards_.size()) {
+    return NoCard(card);
+  }
+  const std::uint64_t before = Extra(key, card);
+  if (bytes > before) {
+    CGPU_TRY(CheckRoom(card, bytes - before));
+  }
+  ForceExtra(key, card, bytes);
+  return {};
+}
+
+void Ledger::ForceExtra(ExtraKey key, Card card, std::uint64_t bytes) {
+  if (card >= cards_.size()) {
+    return;
+  }
+  CardState& state = cards_[card];
+  state.used = state.used - Extra(key, card) + bytes;
+  state.peak = std::max(state.peak, state.used);
+  if (bytes == 0) {
+    extras_.erase({card, key});
+  } else {
+    extras_[{card, key}] = bytes;
+  }
+}
+
+void Ledger::TakeBackDenial(Card card) {
+  if (card < cards_.size() && cards_[card].denied > 0) {
+    --cards_[card].denied;
+  }
+}
+
+Result<> Ledger::CheckRoom(Card card, std::uint64_t bytes) {
+  CardState& state = cards_[card];
+  const std::uint64_t room = Room(state.limit, state.used + state.reserved);
+  if (bytes <= room) {
+    return {};
+  }
+  ++state.denied;
+  return Error{Code::kExhausted, 0,
+               "card " + std::to_string(card) + ": " + std::to_string(bytes) +
+                   " bytes asked for, " + std::to_string(room) + " of " +
+                   std::to_string(state.limit) + " left",
+               ""};
 }
 
 Result<> Ledger::CheckBounds(Kind kind) {

@@ -133,11 +133,19 @@ struct Usage {
   std::uint64_t shared_owned_bytes = 0;
   std::uint64_t shared_duped_bytes = 0;  // paid by others
   std::uint64_t context_bytes = 0;       // channel groups and channels paid for
+  std::uint64_t extra_bytes = 0;         // SetExtra(); of processes alone
   // What of Used() this process or client pays for.
   [[nodiscard]] std::uint64_t Paid() const {
-    return private_bytes + shared_owned_bytes + context_bytes;
+    return private_bytes + shared_owned_bytes + context_bytes + extra_bytes;
   }
   friend bool operator==(const Usage&, const Usage&) = default;
+};
+
+// Names a sum of card memory that belongs to no object: managed ranges, page tables.
+struct ExtraKey {
+  ProcessKey owner = 0;
+  std::uint64_t what = 0;  // the caller's own
+  friend auto operator<=>(const ExtraKey&, const ExtraKey&) = default;
 };
 
 struct Counts {
@@ -200,6 +208,16 @@ class Ledger {
   // The last close of `file`: its clients and its exports go.
   void CloseFile(FileKey file);
 
+  // The last refusal for memory on the card is none: it is asked for again.
+  void TakeBackDenial(Card card);
+
+  // What `key` takes of the card from now on, in place of what it took before; 0: nothing.
+  // kExhausted: it would grow and that passes the limit (counted). kNotFound: no such card.
+  [[nodiscard]] Result<> SetExtra(ExtraKey key, Card card, std::uint64_t bytes);
+  // The same for what the driver has given already: passes the limit if it must.
+  void ForceExtra(ExtraKey key, Card card, std::uint64_t bytes);
+  [[nodiscard]] std::uint64_t Extra(ExtraKey key, Card card) const;
+
   // Takes effect at once. Below use, everything stays and growth stops.
   [[nodiscard]] Result<LimitResult> SetLimit(Card card, std::uint64_t bytes);
 
@@ -250,6 +268,7 @@ class Ledger {
 
   [[nodiscard]] const Pending* Get(const Reservation& reservation, Pending::What what) const;
   Result<> CheckBounds(Kind kind);
+  Result<> CheckRoom(Card card, std::uint64_t bytes);
   Result<Reservation> ReserveShared(Pending::What what, const Shared& source);
   [[nodiscard]] Result<Shared> SourceOf(ClientRef client, ObjectRef source) const;
   Reservation Hold(const Pending& pending);
@@ -285,6 +304,7 @@ class Ledger {
   std::map<std::uint64_t, Block> blocks_;
   Exports exports_;
   std::map<std::uint64_t, Pending> pending_;
+  std::map<std::pair<Card, ExtraKey>, std::uint64_t> extras_;
   std::shared_ptr<Reservation::Dropped> dropped_;
 };
 

@@ -336,6 +336,29 @@ TEST_F(LedgerTest, ALimitBelowUseStopsGrowth) {
   EXPECT_EQ(CodeOf(ledger_.SetLimit(2, 1)), Code::kNotFound);
 }
 
+TEST_F(LedgerTest, ExtrasCountWithObjectsAndAreReplacedAsAWhole) {
+  const ClientRef client = Client(kClient);
+  Device(client);
+  ASSERT_TRUE(Add(client, kDevice, kMemory, Kind::kMemory, 600).ok());
+  const ExtraKey key{.owner = 1, .what = 7};
+  ASSERT_TRUE(ledger_.SetExtra(key, 0, 300).ok());
+  EXPECT_EQ(ledger_.Used(0), 900U);
+  EXPECT_EQ(ledger_.UsageByProcess(0)[1].extra_bytes, 300U);
+  EXPECT_EQ(CodeOf(ledger_.SetExtra(key, 0, 401)), Code::kExhausted);
+  EXPECT_EQ(ledger_.Denied(0), 1U);
+  ledger_.TakeBackDenial(0);
+  EXPECT_EQ(ledger_.Denied(0), 0U);
+  EXPECT_EQ(ledger_.Extra(key, 0), 300U);
+  ASSERT_TRUE(ledger_.SetExtra(key, 0, 400).ok());
+  EXPECT_EQ(CodeOf(ledger_.Reserve(Kind::kMemory, 0, 1)), Code::kExhausted);
+  ledger_.ForceExtra(key, 0, 500);
+  EXPECT_EQ(ledger_.Used(0), 1100U);
+  ASSERT_TRUE(ledger_.SetExtra(key, 0, 450).ok()) << "shrinking is always possible";
+  ASSERT_TRUE(ledger_.SetExtra(key, 0, 0).ok());
+  EXPECT_EQ(ledger_.Used(0), 600U);
+  EXPECT_EQ(CodeOf(ledger_.SetExtra(key, 9, 1)), Code::kNotFound);
+}
+
 TEST_F(LedgerTest, CardsAreInherited) {
   const ClientRef client = Client(kClient);
   Device(client, kDevice, 1);

@@ -119,7 +119,17 @@ std::map<ProcessKey, Usage> Ledger::UsageByProcess(Card card) const {
       AddUsage(object, card, usage);
     }
   }
+  for (const auto& [where, bytes] : extras_) {
+    if (where.first == card) {
+      usages[where.second.owner].extra_bytes += bytes;
+    }
+  }
   return usages;
+}
+
+std::uint64_t Ledger::Extra(ExtraKey key, Card card) const {
+  const auto found = extras_.find({card, key});
+  return found == extras_.end() ? 0 : found->second;
 }
 
 Usage Ledger::UsageOfClient(ClientRef client, Card card) const {

@@ -25,6 +25,7 @@ namespace cgpu {
 
 inline constexpr int kShimControlFd = 3;
 inline constexpr int kShimAdminFd = 4;
+inline constexpr int kShimRecordFd = 5;  // a regular file to record calls in, or anything else
 
 // One device file of the node, granted or not. A real one is known by its device number; a
 // simulated one by the file system it lies in and a pattern of its inode number.

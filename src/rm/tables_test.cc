@@ -155,11 +155,19 @@ TEST(Classes, ParametersByBranch) {
   EXPECT_EQ(ClassParamSize(kOn550, 0xDEAD), 0U);
   EXPECT_EQ(FindClass(NV01_DEVICE_0)->params, ClassParams::kOptional);
   EXPECT_EQ(FindClass(KEPLER_CHANNEL_GROUP_A)->params, ClassParams::kRequired);
+  EXPECT_FALSE(ClassKnown(kOn550, BLACKWELL_CHANNEL_GPFIFO_B));
+  EXPECT_TRUE(ClassKnown(GetAbi(Branch::k570), BLACKWELL_CHANNEL_GPFIFO_B));
+  EXPECT_TRUE(ClassKnown(kOn580, VOLTA_CHANNEL_GPFIFO_A));
+  EXPECT_FALSE(ClassKnown(kOn550, 0xDEAD));
+  EXPECT_EQ(FindClass(NV01_MEMORY_LOCAL_PHYSICAL)->access, ClassAccess::kRoot);
   EXPECT_TRUE(IsChannelClass(AMPERE_CHANNEL_GPFIFO_A));
   EXPECT_FALSE(IsChannelClass(KEPLER_CHANNEL_GROUP_A));
   for (const ClassRow& row : ClassRows()) {
     EXPECT_EQ(FindClass(row.number), &row) << row.name;
-    EXPECT_EQ(row.Size(Branch::k580) == 0, row.params == ClassParams::kNone) << row.name;
+    for (const Branch branch : kBranches) {
+      EXPECT_EQ(row.Size(branch) == 0, row.params == ClassParams::kNone || !row.Known(branch))
+          << row.name << " on " << GetAbi(branch).name;
+    }
   }
 }
 

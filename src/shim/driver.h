@@ -27,7 +27,8 @@ class Driver {
   // The driver's number of a card, for NV01_DEVICE_0.
   [[nodiscard]] Result<std::uint32_t> DeviceInstance(std::uint32_t gpu_id) const;
 
-  // False only if the driver says that this client does not exist.
+  // False only if the driver says that this client does not exist, or has ended itself, which only
+  // a simulated one does.
   [[nodiscard]] bool ClientExists(std::uint32_t client) const;
 
   // Makes a client of ours on `file`, an open control file of the tenant's. It is gone when the

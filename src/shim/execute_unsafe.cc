@@ -1,4 +1,4 @@
-// The only place where a tenant's call enters the driver.
+// The only place where a tenant's call, or one made for a tenant's file, enters the driver.
 #include <sys/ioctl.h>
 #include <time.h>
 
@@ -23,7 +23,10 @@ std::uint64_t NowNs() {
 int Server::Execute(Pending& pending) {
   boundary::Call& call = pending.call;
   boundary::PointInside(call, pending.argument.get());
-  const auto request = _IOC(_IOC_READ | _IOC_WRITE, 'F', call.nr, call.image.size());
+  // nvidia-uvm's requests are whole numbers.
+  const unsigned long request = call.uvm_request != 0
+                                    ? call.uvm_request
+                                    : _IOC(_IOC_READ | _IOC_WRITE, 'F', call.nr, call.image.size());
   const bool traced = tracing_.load(std::memory_order_relaxed);
   const std::uint64_t start = traced ? NowNs() : 0;
   const int error = ioctl(pending.file.get(), request, call.image.data()) < 0 ? errno : 0;
@@ -35,6 +38,10 @@ int Server::Execute(Pending& pending) {
   }
   boundary::PointBack(call);
   return error;
+}
+
+int Server::ExecuteUvm(int file, boundary::Call& call) {
+  return ioctl(file, call.uvm_request, call.image.data()) < 0 ? errno : 0;
 }
 
 }  // namespace cgpu::shim

@@ -75,13 +75,14 @@ void Housekeeping::DrainInotify() const {
 }
 
 void Housekeeping::Run() {
-  enum { kListener, kExits, kInotify, kTimer, kAdmin, kCount };
+  enum { kListener, kExits, kInotify, kTimer, kAdmin, kAttention, kCount };
   std::array<pollfd, kCount> polled{};
   polled[kListener] = {server_.listener_fd(), 0, 0};  // POLLHUP alone
   polled[kExits] = {server_.exit_events(), POLLIN, 0};
   polled[kInotify] = {inotify_.get(), POLLIN, 0};
   polled[kTimer] = {timer_.get(), POLLIN, 0};
   polled[kAdmin] = {admin_.get(), POLLIN, 0};
+  polled[kAttention] = {server_.attention(), POLLIN, 0};
   while (!done_) {
     if (poll(polled.data(), polled.size(), -1) < 0) {
       continue;  // EINTR
@@ -98,6 +99,10 @@ void Housekeeping::Run() {
     }
     if (polled[kInotify].revents != 0) {
       DrainInotify();
+      Schedule();
+    }
+    if (polled[kAttention].revents != 0) {
+      server_.ResetAttention();
       Schedule();
     }
     if (polled[kTimer].revents != 0) {

@@ -1,5 +1,6 @@
 #include "shim/server.h"
 
+#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 
@@ -13,6 +14,8 @@
 #include "rm/nv_ctrl.h"
 #include "rm/nv_escape.h"
 #include "rm/nv_status.h"
+#include "rm/nv_structs.h"
+#include "rm/uvm_table.h"
 
 namespace cgpu::shim {
 namespace {
@@ -21,6 +24,8 @@ using boundary::Decision;
 using kernel::Notification;
 
 constexpr std::uint64_t kThreadKey = std::uint64_t{1} << 32;  // above every client handle
+constexpr std::uint64_t kAnySpaceKey = std::uint64_t{1} << 39;
+static_assert(boundary::Boundary::kFirstSpace > kAnySpaceKey);
 
 // The tenant's memory through its pinned process. Remembers whether the address space was gone.
 // The page of the first read is copied as a whole: parameters and what they point to often lie on
@@ -77,6 +82,16 @@ ReplayKey KeyOf(const Pending& pending) {
   return {pending.call.process, n.tid, n.ip, {n.args[0], n.args[1], n.args[2]}};
 }
 
+// Queries whose answers show how much the container has.
+bool AsksForMemory(const boundary::Call& call) {
+  if (call.nr == rm::NV_ESC_RM_VID_HEAP_CONTROL) {
+    return call.command == rm::NVOS32_FUNCTION_INFO;
+  }
+  return call.nr == rm::NV_ESC_RM_CONTROL && (call.command == rm::NV2080_CTRL_CMD_FB_GET_INFO ||
+                                              call.command == rm::NV2080_CTRL_CMD_FB_GET_INFO_V2 ||
+                                              call.command == rm::NV2080_CTRL_CMD_GPU_GET_PID_INFO);
+}
+
 boundary::FileKind KindOf(NodeFile::Kind kind) {
   switch (kind) {
     case NodeFile::Kind::kCtl:
@@ -92,10 +107,11 @@ boundary::FileKind KindOf(NodeFile::Kind kind) {
 }  // namespace
 
 Server::Server(ShimConfig config, const rm::Abi& abi, std::unique_ptr<Driver> driver,
-               std::vector<boundary::CardIds> cards, UniqueFd proc)
+               std::vector<boundary::CardIds> cards, UniqueFd proc, UniqueFd record)
     : config_(std::move(config)),
       abi_(abi),
       driver_(std::move(driver)),
+      recorder_(std::move(record)),
       callers_(std::move(proc)),
       admission_(config_.cards.size()),
       ledger_(
@@ -109,6 +125,8 @@ Server::Server(ShimConfig config, const rm::Abi& abi, std::unique_ptr<Driver> dr
           }(),
           kBounds),
       boundary_(abi, std::move(cards), ledger_),
+      uvm_files_(boundary::Boundary::kFirstSpace),
+      attention_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       reaper_(std::make_shared<Reaper>()) {}
 
 std::optional<boundary::File> Server::Recognise(int fd) {
@@ -137,6 +155,11 @@ void Server::Discard(UniqueFd file) {
 // Sees a notification as far as a decoded call that waits for admission; null: it was answered, or
 // its caller is gone.
 std::unique_ptr<Pending> Server::Prepare(const Notification& notification) {
+  NoteThread(notification.tid);
+  if (notification.nr == SYS_mmap) {
+    SeeMmap(notification);
+    return nullptr;
+  }
   const auto request = static_cast<std::uint32_t>(notification.args[1]);
   if (notification.nr != SYS_ioctl || !rm::AnyDriverAccepts(request)) {
     // By the registers alone: no GPU file of any supported driver does anything for this number.
@@ -151,7 +174,11 @@ std::unique_ptr<Pending> Server::Prepare(const Notification& notification) {
 
 // `again`: set when what is cached of the caller turned out to be out of date.
 std::unique_ptr<Pending> Server::CopyIn(const Notification& notification, bool fresh, bool* again) {
+  std::shared_ptr<const kernel::Process> process;
   const auto answer = [&](int error) {
+    if (process != nullptr) {
+      recorder_.Refused(*process, static_cast<std::uint32_t>(notification.args[1]), error);
+    }
     // Without this check the error could be for a thread that is gone and its number given away.
     if (listener_->Valid(notification.id)) {
       (void)Answer(notification.id, error);
@@ -162,6 +189,7 @@ std::unique_ptr<Pending> Server::CopyIn(const Notification& notification, bool f
   if (!caller.ok()) {
     return answer(EIO);
   }
+  process = (*caller)->process;
   auto file = (*caller)->TakeFd(static_cast<int>(notification.args[0]));
   if (!file.ok()) {
     if (file.error().sys_errno == ESRCH && again != nullptr) {
@@ -183,14 +211,20 @@ std::unique_ptr<Pending> Server::CopyIn(const Notification& notification, bool f
   pending->file = std::move(*file);
   pending->call.file = *known;
   pending->call.process = (*caller)->process->serial;
-  if (!known->granted || known->kind == boundary::FileKind::kUvm) {
+  if (!known->granted) {
     const std::lock_guard lock(state_mutex_);
-    boundary_.CountRefused(known->granted ? "a UVM command" : "a file of another card");
-    return answer(known->granted ? EINVAL : EPERM);
+    boundary_.CountRefused("a file of another card");
+    return answer(EPERM);
   }
   CallerMemory memory(**caller);
-  const int error = boundary::Decode(abi_, static_cast<std::uint32_t>(notification.args[1]),
-                                     notification.args[2], memory, pending->call);
+  const auto request = static_cast<std::uint32_t>(notification.args[1]);
+  int error = 0;
+  if (known->kind == boundary::FileKind::kUvm) {
+    error = boundary::DecodeUvm(abi_, request, notification.args[2], memory, pending->call);
+    FindSpace(*pending);
+  } else {
+    error = boundary::Decode(abi_, request, notification.args[2], memory, pending->call);
+  }
   if (memory.gone() && again != nullptr) {
     *again = true;
     return nullptr;
@@ -201,6 +235,15 @@ std::unique_ptr<Pending> Server::CopyIn(const Notification& notification, bool f
   TakeArgument(*pending);
   // Everything above was found by a number. If the caller still waits, it was the caller's.
   return listener_->Valid(notification.id) ? std::move(pending) : nullptr;
+}
+
+void Server::FindSpace(Pending& pending) {
+  pending.uvm = uvm_files_.Find(pending.file.get());
+  if (pending.uvm != nullptr) {
+    pending.call.uvm_space = pending.uvm->key;
+    uvm_files_.SetUser(*pending.uvm, pending.caller->process,
+                       static_cast<int>(pending.notification.args[0]));
+  }
 }
 
 // The file behind a descriptor number inside the parameters.
@@ -231,6 +274,10 @@ void Server::Admit(std::unique_ptr<Pending> pending, bool hold) {
     needs = boundary_.NeedsOf(pending->call);
   }
   pending->claim.exclusive.assign(needs.clients.begin(), needs.clients.end());
+  if (needs.space) {
+    pending->claim.exclusive.push_back(*needs.space == boundary::kAnySpace ? kAnySpaceKey
+                                                                           : *needs.space);
+  }
   if (!config_.killable && pending->call.ChangesState()) {
     // A restarted call waits for the one it repeats.
     pending->claim.exclusive.push_back(kThreadKey |
@@ -343,6 +390,10 @@ int Server::SeeThrough(Pending& pending, bool* copy_out) {
   }
   Decision decision = decide();
   if (decision.over_limit && Reconcile()) {
+    {
+      const std::lock_guard lock(state_mutex_);
+      ledger_.TakeBackDenial(decision.card.value_or(0));
+    }
     decision = decide();
   }
   int error = decision.error;
@@ -351,6 +402,9 @@ int Server::SeeThrough(Pending& pending, bool* copy_out) {
       const std::lock_guard lock(state_mutex_);
       ledger_.Cancel(decision.reservation);
       return EIO;  // an allocation: it has no mark
+    }
+    if (pending.call.uvm_request == 0 && AsksForMemory(pending.call)) {
+      (void)SettleManaged();
     }
     error = Execute(pending);
     std::map<ledger::ProcessKey, std::uint32_t> pids;
@@ -369,8 +423,14 @@ int Server::SeeThrough(Pending& pending, bool* copy_out) {
       boundary_.Undone(pending.call, decision);
     }
   }
+  if (pending.call.uvm_request == rm::UVM_INITIALIZE && error == 0 &&
+      boundary::StatusOf(pending.call) == rm::NV_OK) {
+    KeepSpace(pending);
+  }
   SettleMark(pending, error == 0 && boundary::StatusOf(pending.call) == rm::NV_OK);
   *copy_out = error == 0 && decision.action != Decision::Action::kFail;
+  recorder_.Call(*pending.caller->process, pending.call, error,
+                 decision.action == Decision::Action::kExecute);
   if (recorded) {
     const std::lock_guard lock(replay_mutex_);
     replay_.Add({key, std::move(input), ImageOf(pending.call), error});
@@ -428,7 +488,8 @@ void Server::SettleMark(const Pending& pending, bool exported) {
 }
 
 Result<> Server::PrepareDevice(const boundary::Call& call, const Decision& decision) {
-  if (call.nr != rm::NV_ESC_RM_ALLOC || call.command != rm::NV01_DEVICE_0 || !decision.card) {
+  const bool device = call.nr == rm::NV_ESC_RM_ALLOC && call.command == rm::NV01_DEVICE_0;
+  if ((!device && call.uvm_request != rm::UVM_REGISTER_GPU) || !decision.card) {
     return {};
   }
   std::uint32_t instance = 0;

@@ -38,7 +38,9 @@
 #include "shim/admission.h"
 #include "shim/driver.h"
 #include "shim/reaper.h"
+#include "shim/recorder.h"
 #include "shim/replay.h"
+#include "shim/uvm_files.h"
 
 namespace cgpu::shim {
 
@@ -46,8 +48,9 @@ namespace cgpu::shim {
 struct Pending {
   kernel::Notification notification;
   std::shared_ptr<const kernel::Caller> caller;
-  UniqueFd file;      // the tenant's, taken for this call
-  UniqueFd argument;  // of a descriptor inside the parameters
+  UniqueFd file;                 // the tenant's, taken for this call
+  UniqueFd argument;             // of a descriptor inside the parameters
+  std::shared_ptr<UvmFile> uvm;  // of a call on nvidia-uvm's file: the space it belongs to
   boundary::Call call;
   Claim claim;
   bool waited = false;  // was parked: check that its caller still waits
@@ -65,13 +68,18 @@ class Server {
   // a card share (NVIDIA/open-gpu-kernel-modules, kernel_fifo_ga100.c).
   static constexpr ledger::Bounds kBounds = {1024, 262144, 256, 512};
 
+  // `proc`: an open /proc; `record`: see Recorder.
   Server(ShimConfig config, const rm::Abi& abi, std::unique_ptr<Driver> driver,
-         std::vector<boundary::CardIds> cards, UniqueFd proc);
+         std::vector<boundary::CardIds> cards, UniqueFd proc, UniqueFd record);
 
-  // Starts serving. Call once.
-  void Start(kernel::NotifyListener listener);
+  // Starts serving. Call once. `first_pid`: the container's first process, 0 if it is not known.
+  void Start(kernel::NotifyListener listener, unsigned first_pid);
 
   // --- For housekeeping, from any thread.
+  // Readable when there is something to look after without an exit or a close; then reset by
+  // ResetAttention().
+  [[nodiscard]] int attention() const { return attention_.get(); }
+  void ResetAttention() const;
   [[nodiscard]] int listener_fd() const { return listener_->fd(); }
   [[nodiscard]] int exit_events() const { return callers_.exit_events(); }
   // Forgets exited processes and drops parked calls whose callers are gone.
@@ -106,6 +114,7 @@ class Server {
   std::unique_ptr<Pending> Prepare(const kernel::Notification& notification);
   std::unique_ptr<Pending> CopyIn(const kernel::Notification& notification, bool fresh,
                                   bool* again);
+  void FindSpace(Pending& pending);
   bool TakeArgument(Pending& pending);
   [[nodiscard]] std::optional<boundary::File> Recognise(int fd);
   void Admit(std::unique_ptr<Pending> pending, bool hold);
@@ -113,7 +122,20 @@ class Server {
   bool Replayed(Pending& pending, ReplayKey& key, Image& input);
   int SeeThrough(Pending& pending, bool* copy_out);
   int Execute(Pending& pending);
+  int ExecuteUvm(int file, boundary::Call& call);
   bool ReconcileExports();
+  // uvm.cc
+  void SeeMmap(const kernel::Notification& notification);
+  bool ChargeMapping(ledger::ProcessKey process, pid_t thread, boundary::AddressRange range);
+  void NoteThread(pid_t thread);
+  bool SettleManaged();
+  void SettleProcess(const kernel::Process& process, const kernel::InodeSet& inodes);
+  void ForgetMappings(ledger::ProcessKey process);
+  void KeepSpace(Pending& pending);
+  bool ReconcileSpaces();
+  [[nodiscard]] bool IsHeld(const UvmFile& file) const;
+  bool EndSpace(const std::shared_ptr<UvmFile>& file);
+  void CallForAttention() const;
   bool MarkTransfer(Pending& pending);
   void SettleMark(const Pending& pending, bool exported);
   Result<> PrepareDevice(const boundary::Call& call, const boundary::Decision& decision);
@@ -126,6 +148,7 @@ class Server {
   const ShimConfig config_;
   const rm::Abi& abi_;
   const std::unique_ptr<Driver> driver_;
+  const Recorder recorder_;
   std::optional<kernel::NotifyListener> listener_;
   kernel::CallerTable callers_;
   Admission<Pending> admission_;
@@ -134,6 +157,11 @@ class Server {
   ledger::Ledger ledger_;
   boundary::Boundary boundary_;
   std::set<std::uint32_t> exports_;  // marks of the files that hold exported objects
+
+  UvmFiles uvm_files_;
+  std::atomic<bool> mapping_{false};  // some thread may be in a mapping that it was let into
+  UniqueFd attention_;                // an eventfd
+  pid_t first_pid_ = 0;               // the container's first process; set before serving
 
   std::mutex replay_mutex_;  // guards replay_
   ReplayLog replay_;

@@ -1,4 +1,6 @@
 // The parts of the server that housekeeping asks for.
+#include <unistd.h>
+
 #include <utility>
 
 #include "shim/server.h"
@@ -30,6 +32,8 @@ bool Server::Reconcile() {
     changed = ledger_.RemoveClient(client.ref) || changed;
   }
   changed = ReconcileExports() || changed;
+  changed = SettleManaged() || changed;
+  changed = ReconcileSpaces() || changed;
   std::vector<UniqueFd> closing;  // after the lock: the last close of a card can take long
   const std::lock_guard lock(state_mutex_);
   if (ledger_.Count().clients == 0) {
@@ -57,9 +61,20 @@ bool Server::ReconcileExports() {
   return !marks.empty();
 }
 
+void Server::CallForAttention() const {
+  const std::uint64_t one = 1;
+  (void)!write(attention_.get(), &one, sizeof(one));
+}
+
+void Server::ResetAttention() const {
+  std::uint64_t count = 0;
+  (void)!read(attention_.get(), &count, sizeof(count));
+}
+
 bool Server::Holding() {
   const std::lock_guard lock(state_mutex_);
-  return ledger_.Count().clients > 0 || !exports_.empty();
+  return ledger_.Count().clients > 0 || !exports_.empty() || !uvm_files_.All().empty() ||
+         !boundary_.managed().Processes().empty();
 }
 
 Result<> Server::SetLimit(const std::string& uuid, std::uint64_t bytes) {

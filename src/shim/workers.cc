@@ -25,7 +25,8 @@ bool RunDetached(void* (*entry)(void*), void* argument) {
 
 }  // namespace
 
-void Server::Start(kernel::NotifyListener listener) {
+void Server::Start(kernel::NotifyListener listener, unsigned first_pid) {
+  first_pid_ = static_cast<pid_t>(first_pid);
   listener_.emplace(std::move(listener));
   std::thread([reaper = reaper_] { reaper->Loop(); }).detach();
   const std::lock_guard lock(listen_mutex_);
@@ -122,11 +123,11 @@ void Server::Work(std::unique_ptr<Pending> first) {
   }
   while (Listen()) {
     const auto notification = listener_->Receive();
+    if (!notification.ok() && listener_->Ended()) {
+      break;  // nobody is left to listen for; housekeeping ends the process
+    }
     StopListening();
     if (!notification.ok()) {
-      if (listener_->Ended()) {
-        break;  // housekeeping ends the process
-      }
       continue;  // the caller died
     }
     if (auto pending = Prepare(*notification)) {

@@ -111,6 +111,7 @@ std::vector<Entry> ReferenceAttacks();
 std::vector<Entry> ProcessAttacks();
 std::vector<Entry> OutsideAttacks();
 std::vector<Entry> FuseAttacks();
+std::vector<Entry> ManagedAttacks();
 
 }  // namespace cgpu::adversary
 

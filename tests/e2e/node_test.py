@@ -144,7 +144,7 @@ def nodes():
                 (["--gpus", "nope:1"], ["no such model", "v100-16g"]),
                 (["--gpus", "t4:0"], ["t4:0"]),
                 (["--gpus", ""], ["--gpus"]),
-                (["--gpus", "t4:1", "--driver", "999"], ["999", "install a driver from 550."])):
+                (["--gpus", "t4:1", "--driver", "999"], ["999", "install a driver from 535."])):
             refused("sim", "start", "--name", other, *words, says=says)
             t.check(not os.path.exists("/run/cgpu-sim/%s/node.json" % other), "it left a node")
         refused("sim", "books", "--name", other, "--json", says=["no simulated node"])

@@ -129,5 +129,28 @@ def shared():
         shutil.rmtree(folder)
 
 
+def record():
+    """`cgpu run --record`: every call by name with its outcome, and nothing of what is in it."""
+    folder = tempfile.mkdtemp(prefix="cgpu-record-")
+    path = os.path.join(folder, "calls")
+    try:
+        with t.Node("t4:1", driver="580") as node:
+            in_slice(node, RMTOOL, "alloc", "64", flags=("--mem", "1024MiB", "--record", path))
+            with open(path) as file:
+                lines = file.read().splitlines()
+            t.check(lines[0] == "# driver 580.95.05", lines[0])
+            calls = [line for line in lines if not line.startswith("#")]
+            form = re.compile(r"\d+ (ctl|uvm|gpu\d+|other) [A-Z]\w+( \w+)? \d+ (-|0x\w+) \d+ "
+                              r"(driver|cgpu)")
+            t.check(calls and all(form.fullmatch(call) for call in calls), "\n".join(calls))
+            said = [call.split(" ", 1)[1] for call in calls]
+            t.check("ctl NV_ESC_RM_ALLOC NV01_MEMORY_LOCAL_USER 128 0x0 0 driver" in said,
+                    "the allocation is not recorded:\n" + "\n".join(said))
+            done = t.command(*slice_argv(node, "true", flags=("--record", folder)), ok=False)
+            t.check(done.returncode == 125 and "--record" in done.stderr, "%s" % done)
+    finally:
+        shutil.rmtree(folder)
+
+
 if __name__ == "__main__":
-    t.main({"published": published, "usable": usable, "shared": shared})
+    t.main({"published": published, "usable": usable, "shared": shared, "record": record})

@@ -4,12 +4,18 @@
 #include <malloc.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/file.h"
 #include "registry/config.h"
@@ -52,6 +58,40 @@ void Say(int socket, const std::string& text) {
   (void)send(socket, text.data(), text.size(), MSG_NOSIGNAL);
 }
 
+// "GPU-8-4-4-4-12 hex digits" as the driver's 16 bytes.
+std::optional<rm::NvProcessorUuid> UuidOf(std::string_view text) {
+  constexpr std::string_view kPrefix = "GPU-";
+  if (!text.starts_with(kPrefix)) {
+    return std::nullopt;
+  }
+  text.remove_prefix(kPrefix.size());
+  std::string digits;
+  std::copy_if(text.begin(), text.end(), std::back_inserter(digits),
+               [](char c) { return c != '-'; });
+  rm::NvProcessorUuid uuid{};
+  if (digits.size() != 2 * std::size(uuid.uuid)) {
+    return std::nullopt;
+  }
+  for (std::size_t i = 0; i < std::size(uuid.uuid); ++i) {
+    const char* at = digits.data() + 2 * i;
+    if (std::from_chars(at, at + 2, uuid.uuid[i], 16).ptr != at + 2) {
+      return std::nullopt;
+    }
+  }
+  return uuid;
+}
+
+// The launcher's record file, if there is one.
+UniqueFd TakeRecord() {
+  struct stat info{};
+  UniqueFd file(fstat(kShimRecordFd, &info) == 0 ? kShimRecordFd : -1);
+  if (!file.valid() || !S_ISREG(info.st_mode)) {
+    return {};
+  }
+  (void)fcntl(file.get(), F_SETFD, FD_CLOEXEC);
+  return file;
+}
+
 Result<std::unique_ptr<Server>> MakeServer(const ShimConfig& config) {
   const auto version = rm::ParseDriverVersion(config.driver);
   const rm::Abi* abi = version ? rm::FindAbi(*version) : nullptr;
@@ -83,14 +123,18 @@ Result<std::unique_ptr<Server>> MakeServer(const ShimConfig& config) {
     if (!instance.ok()) {
       return instance.error();
     }
-    cards.push_back({card.card.minor, card.card.gpu_id, *instance, 0});
+    const auto uuid = UuidOf(card.card.uuid);
+    if (!uuid) {
+      return Error{Code::kInvalid, 0, "the configuration has no card " + card.card.uuid, {}};
+    }
+    cards.push_back({card.card.minor, card.card.gpu_id, *instance, 0, *uuid});
   }
   auto proc = OpenFile("/proc", O_RDONLY | O_DIRECTORY);
   if (!proc.ok()) {
     return proc.error();
   }
   return std::make_unique<Server>(config, *abi, std::move(*driver), std::move(cards),
-                                  std::move(*proc));
+                                  std::move(*proc), TakeRecord());
 }
 
 Result<> Serve() {
@@ -142,7 +186,7 @@ Result<> Serve() {
   if (const auto confined = ConfineSystemCalls(); !confined.ok()) {
     return fail(confined.error());
   }
-  (*server)->Start(std::move(*listener));
+  (*server)->Start(std::move(*listener), *first_pid);
   Say(launcher.get(), "ok");
   housekeeping->Run();
   // Workers may still wait in the kernel; nothing of theirs matters any more.

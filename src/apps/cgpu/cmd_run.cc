@@ -81,6 +81,10 @@ Result<> Parse(const CLI::App& command, Flags& flags) {
   if (given("--node") && flags.options.node.empty()) {
     return Error{Code::kInvalid, 0, "the node's name is empty", "leave --node out to have one"};
   }
+  if (given("--record") && flags.options.record.empty()) {
+    return Error{Code::kInvalid, 0, "the record's file name is empty",
+                 "--record takes a file's name"};
+  }
   const std::vector<std::string> rest = command.remaining();
   if (!rest.empty() && (rest.front().starts_with('-') || !WordsAfterDashes().empty())) {
     return Error{Code::kInvalid, 0, "\"" + rest.front() + "\" is not an option of cgpu run",
@@ -104,6 +108,9 @@ void AddRun(CLI::App& app, int& status) {
                       "Memory per card: 4096MiB, 4GiB, 4G, 25% (default: the whole card)");
   command->add_option("--units", flags->units, "Memory in units of 1 GiB, in total over the cards");
   command->add_option("--name", flags->options.name, "The container's name");
+  command->add_option("--record", flags->options.record,
+                      "A file to write the sequence of driver calls to: names, sizes and statuses, "
+                      "no data");
   command->add_option("--node", flags->options.node, "A simulated node instead of the driver");
   command->footer(
       "CMD...  the command and its arguments, after --\n"

@@ -1,0 +1,43 @@
+// How many page tables the driver needs for the mappings of one GPU address space, at most.
+//
+// UVM puts its page tables on the card and takes them for itself, so no object shows them: one
+// small object mapped at every second MiB takes a table each time
+// (NVIDIA/open-gpu-kernel-modules 550.163.01 kernel-open/nvidia-uvm/uvm_mmu.c; levels and their
+// reach from uvm_pascal_mmu.c to uvm_hopper_mmu.c). Mappings are counted as if made of the smallest
+// pages: with pages of 2 MiB the lowest tables are not needed, which is a 512th of the memory.
+//
+// Pure; thread-compatible.
+#ifndef CGPU_BOUNDARY_PAGE_TABLES_H_
+#define CGPU_BOUNDARY_PAGE_TABLES_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+
+namespace cgpu::boundary {
+
+class PageTables {
+ public:
+  static constexpr std::uint64_t kTableBytes = 4096;
+
+  // A mapping of [start, end), start < end. Mappings do not overlap.
+  void Map(std::uint64_t start, std::uint64_t end);
+  // Exactly what was mapped.
+  void Unmap(std::uint64_t start, std::uint64_t end);
+
+  [[nodiscard]] std::uint64_t Bytes() const { return tables_ * kTableBytes; }
+
+ private:
+  // Bits of address that one table of each level translates, from the lowest up.
+  static constexpr std::array<unsigned, 4> kReach = {21, 29, 38, 47};
+
+  // Tables at the ends of mappings, which neighbours may share: how many mappings use each. The
+  // tables between the ends of a mapping are its own.
+  std::array<std::map<std::uint64_t, std::uint32_t>, kReach.size()> shared_;
+  std::uint64_t tables_ = 0;
+};
+
+}  // namespace cgpu::boundary
+
+#endif  // CGPU_BOUNDARY_PAGE_TABLES_H_

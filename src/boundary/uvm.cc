@@ -1,0 +1,586 @@
+// nvidia-uvm's ioctls: copying in, deciding, accounting.
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <limits>
+
+#include "boundary/boundary.h"
+#include "rm/class_table.h"
+#include "rm/nv_status.h"
+#include "rm/uvm_table.h"
+
+namespace cgpu::boundary {
+namespace {
+
+constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
+
+// From kernel-open/nvidia-uvm/nvCpuUuid.c.
+constexpr rm::NvProcessorUuid NV_PROCESSOR_UUID_CPU_DEFAULT = {{0xa6, 0x5e, 0x0f, 0x4e, 0xd7, 0xd4,
+                                                                0x7b, 0xa2, 0x50, 0x47, 0x41, 0x2c,
+                                                                0x14, 0x2a, 0x77, 0x73}};
+
+enum class Effect {
+  kPass,
+  kInitialize,
+  kAlways,  // answered with a status of ours
+  kRegisterGpu,
+  kUnregisterGpu,
+  kRegisterVaSpace,
+  kUnregisterVaSpace,
+  kRegisterChannel,
+  kUnregisterChannel,
+  kCreateRange,
+  kMapExternal,
+  kMapTables,  // takes page tables alone
+  kUnmap,
+  kFree,
+  kSemaphorePool,
+};
+
+struct Rule {
+  std::uint32_t request;
+  Effect effect;
+  // Offsets of uuids: each must be a granted card's or the processor's.
+  std::size_t uuid = kNone;
+  std::size_t second_uuid = kNone;
+};
+
+constexpr std::size_t kAfterRange = sizeof(rm::UVM_RANGE_HEAD);
+
+// What is not listed gets the driver's "not supported". Not listed on purpose: 56-64, 67, 76 and 77
+// (TOOLS: other processes' memory and events, every card's uuid), 71 (POPULATE_PAGEABLE works on
+// the memory of whoever executes it), 78 (ALLOC_DEVICE_P2P: card memory handed to other devices).
+constexpr auto kRules = std::to_array<Rule>({
+    {23, Effect::kPass},  // range groups
+    {24, Effect::kPass},
+    {rm::UVM_REGISTER_GPU_VASPACE, Effect::kRegisterVaSpace, 0},
+    {rm::UVM_UNREGISTER_GPU_VASPACE, Effect::kUnregisterVaSpace, 0},
+    {rm::UVM_REGISTER_CHANNEL, Effect::kRegisterChannel, 0},
+    {rm::UVM_UNREGISTER_CHANNEL, Effect::kUnregisterChannel},
+    {rm::UVM_ENABLE_PEER_ACCESS, Effect::kPass, 0, sizeof(rm::NvProcessorUuid)},
+    {rm::UVM_DISABLE_PEER_ACCESS, Effect::kPass, 0, sizeof(rm::NvProcessorUuid)},
+    {31, Effect::kPass},
+    {rm::UVM_MAP_EXTERNAL_ALLOCATION, Effect::kMapExternal},
+    {rm::UVM_FREE, Effect::kFree},
+    {rm::UVM_REGISTER_GPU, Effect::kRegisterGpu, 0},
+    {rm::UVM_UNREGISTER_GPU, Effect::kUnregisterGpu, 0},
+    {rm::UVM_PAGEABLE_MEM_ACCESS, Effect::kPass},
+    {40, Effect::kPass},
+    {41, Effect::kPass},
+    {rm::UVM_SET_PREFERRED_LOCATION, Effect::kPass, kAfterRange},
+    {43, Effect::kPass},
+    {44, Effect::kPass},
+    {45, Effect::kPass},
+    {rm::UVM_SET_ACCESSED_BY, Effect::kPass, kAfterRange},
+    {rm::UVM_UNSET_ACCESSED_BY, Effect::kPass, kAfterRange},
+    {rm::UVM_MIGRATE, Effect::kPass, kAfterRange},
+    {rm::UVM_MIGRATE_RANGE_GROUP, Effect::kPass,
+     offsetof(rm::UVM_MIGRATE_RANGE_GROUP_PARAMS, destinationUuid)},
+    {54, Effect::kPass, 0},  // system-wide atomics
+    {55, Effect::kPass, 0},
+    {rm::UVM_MAP_DYNAMIC_PARALLELISM_REGION, Effect::kMapTables, kAfterRange},
+    {rm::UVM_UNMAP_EXTERNAL, Effect::kUnmap, kAfterRange},
+    {rm::UVM_ALLOC_SEMAPHORE_POOL, Effect::kSemaphorePool},
+    {rm::UVM_CLEAN_UP_ZOMBIE_RESOURCES, Effect::kPass},
+    {rm::UVM_PAGEABLE_MEM_ACCESS_ON_GPU, Effect::kPass, 0},
+    {rm::UVM_VALIDATE_VA_RANGE, Effect::kPass},
+    {rm::UVM_CREATE_EXTERNAL_RANGE, Effect::kCreateRange},
+    {rm::UVM_MAP_EXTERNAL_SPARSE, Effect::kMapTables, kAfterRange},
+    {rm::UVM_MM_INITIALIZE, Effect::kAlways},
+    {79, Effect::kPass},  // CLEAR_ALL_ACCESS_COUNTERS
+    {80, Effect::kPass},  // DISCARD
+    {rm::UVM_INITIALIZE, Effect::kInitialize},
+    {rm::UVM_DEINITIALIZE, Effect::kAlways},
+});
+
+const Rule* FindRule(std::uint32_t request) {
+  const auto* found = std::find_if(kRules.begin(), kRules.end(),
+                                   [&](const Rule& rule) { return rule.request == request; });
+  return found == kRules.end() ? nullptr : found;
+}
+
+// Where the parameters name an RM client's file and client.
+struct Names {
+  std::size_t fd = kNone;
+  std::size_t client = kNone;
+  std::size_t object = kNone;
+};
+
+Names NamesOf(rm::Branch branch, std::uint32_t request) {
+  switch (request) {
+    case rm::UVM_REGISTER_GPU_VASPACE:
+      return {offsetof(rm::UVM_REGISTER_GPU_VASPACE_PARAMS, rmCtrlFd),
+              offsetof(rm::UVM_REGISTER_GPU_VASPACE_PARAMS, hClient),
+              offsetof(rm::UVM_REGISTER_GPU_VASPACE_PARAMS, hVaSpace)};
+    case rm::UVM_REGISTER_CHANNEL:
+      return {offsetof(rm::UVM_REGISTER_CHANNEL_PARAMS, rmCtrlFd),
+              offsetof(rm::UVM_REGISTER_CHANNEL_PARAMS, hClient),
+              offsetof(rm::UVM_REGISTER_CHANNEL_PARAMS, hChannel)};
+    case rm::UVM_UNREGISTER_CHANNEL:
+      return branch >= rm::Branch::k590
+                 ? Names{kNone, offsetof(rm::UVM_UNREGISTER_CHANNEL_PARAMS_V590, hClient),
+                         offsetof(rm::UVM_UNREGISTER_CHANNEL_PARAMS_V590, hChannel)}
+                 : Names{kNone, offsetof(rm::UVM_UNREGISTER_CHANNEL_PARAMS_V535, hClient),
+                         offsetof(rm::UVM_UNREGISTER_CHANNEL_PARAMS_V535, hChannel)};
+    case rm::UVM_REGISTER_GPU:
+      return {offsetof(rm::UVM_REGISTER_GPU_PARAMS, rmCtrlFd),
+              offsetof(rm::UVM_REGISTER_GPU_PARAMS, hClient), kNone};
+    case rm::UVM_MAP_EXTERNAL_ALLOCATION: {
+      const std::size_t tail = rm::UvmMapExternalTail(branch);
+      return {tail + offsetof(rm::UVM_MAP_EXTERNAL_ALLOCATION_TAIL, rmCtrlFd),
+              tail + offsetof(rm::UVM_MAP_EXTERNAL_ALLOCATION_TAIL, hClient),
+              tail + offsetof(rm::UVM_MAP_EXTERNAL_ALLOCATION_TAIL, hMemory)};
+    }
+    default:
+      return {};
+  }
+}
+
+std::string UvmName(std::uint32_t request) {
+  const rm::UvmRow* row = rm::FindUvm(request);
+  return row != nullptr ? std::string(row->name) : "uvm request " + std::to_string(request);
+}
+
+std::optional<AddressRange> RangeOf(const Call& call) {
+  const auto head = Load<rm::UVM_RANGE_HEAD>(call.image);
+  if (head.length == 0 || head.base + head.length < head.base) {
+    return std::nullopt;  // the driver refuses it too
+  }
+  return AddressRange{head.base, head.base + head.length};
+}
+
+}  // namespace
+
+int DecodeUvm(const rm::Abi& abi, std::uint32_t request, std::uint64_t address,
+              TenantMemory& memory, Call& call) {
+  const rm::UvmRow* row = rm::FindUvm(request);
+  const std::uint32_t size = rm::UvmParamSize(abi.branch, request);
+  if (row == nullptr || (size == 0 && request != rm::UVM_DEINITIALIZE)) {
+    return EINVAL;
+  }
+  call.uvm_request = request;
+  if (size != 0) {
+    call.uvm_status = row->status.At(abi.branch);
+  }
+  call.address = address;
+  call.image.resize(size);
+  if (size != 0 && !memory.Read(address, call.image.data(), size)) {
+    return EFAULT;
+  }
+  const Names names = NamesOf(abi.branch, request);
+  if (names.fd != kNone) {
+    FdArgument argument;
+    argument.at = names.fd;
+    argument.number = Load<std::int32_t>(call.image, names.fd);
+    call.fd = argument;
+  }
+  call.client = names.client == kNone ? 0 : Load<std::uint32_t>(call.image, names.client);
+  call.object = names.object == kNone ? 0 : Load<std::uint32_t>(call.image, names.object);
+  return 0;
+}
+
+bool UvmChangesState(std::uint32_t request) {
+  const Rule* rule = FindRule(request);
+  return rule != nullptr && rule->effect != Effect::kPass && rule->effect != Effect::kAlways;
+}
+
+bool UvmReleases(std::uint32_t request) {
+  const Rule* rule = FindRule(request);
+  return rule != nullptr &&
+         (rule->effect == Effect::kUnregisterGpu || rule->effect == Effect::kUnregisterVaSpace ||
+          rule->effect == Effect::kUnregisterChannel || rule->effect == Effect::kUnmap ||
+          rule->effect == Effect::kFree);
+}
+
+bool Boundary::GrantedUuid(const Call& call, std::size_t at) const {
+  const auto uuid = Load<rm::NvProcessorUuid>(call.image, at);
+  return uuid == NV_PROCESSOR_UUID_CPU_DEFAULT || CardOfUuid(uuid).has_value();
+}
+
+std::optional<ledger::Card> Boundary::CardOfUuid(const rm::NvProcessorUuid& uuid) const {
+  const auto found = std::find_if(cards_.begin(), cards_.end(),
+                                  [&](const CardIds& card) { return card.uuid == uuid; });
+  return found == cards_.end() ? std::nullopt
+                               : std::optional(static_cast<ledger::Card>(found - cards_.begin()));
+}
+
+void Boundary::AddSpace(ledger::FileKey space, ledger::ProcessKey owner) {
+  spaces_.try_emplace(space, owner);
+  managed_.SetAnySpace(true);
+}
+
+const UvmSpace* Boundary::FindSpace(ledger::FileKey space) const {
+  const auto found = spaces_.find(space);
+  return found == spaces_.end() ? nullptr : &found->second;
+}
+
+void Boundary::RemoveSpace(ledger::FileKey space) {
+  const auto found = spaces_.find(space);
+  if (found == spaces_.end()) {
+    return;
+  }
+  for (ledger::Card card = 0; card < cards_.size(); ++card) {
+    ledger_.ForceExtra({found->second.owner(), space}, card, 0);
+  }
+  ledger_.CloseFile(space);
+  spaces_.erase(found);
+  (void)managed_.SetCards(ManagedCards());
+  managed_.SetAnySpace(!spaces_.empty());
+}
+
+Decision Boundary::AnswerUvm(Call& call, std::uint32_t status) {
+  return Answer(call, status, UvmName(call.uvm_request));
+}
+
+Decision Boundary::DecideUvm(Call& call) {
+  const Rule* rule = FindRule(call.uvm_request);
+  if (rule == nullptr) {
+    return AnswerUvm(call, rm::NV_ERR_NOT_SUPPORTED);
+  }
+  Decision decision;
+  decision.action = Decision::Action::kExecute;
+  if (rule->effect == Effect::kAlways) {
+    // With the sharing mode there is no address space of a process to set up, and closing is left
+    // to the last close.
+    if (call.uvm_request == rm::UVM_MM_INITIALIZE) {
+      SetStatus(call, rm::NV_WARN_NOTHING_TO_DO);
+    }
+    decision.action = Decision::Action::kAnswer;
+    return decision;
+  }
+  if (rule->effect == Effect::kInitialize) {
+    // The mode makes the space usable from the process that executes, and closes it to ordinary
+    // memory of the tenant's, which would move to the card uncounted.
+    auto params = Load<rm::UVM_INITIALIZE_PARAMS>(call.image);
+    decision.uvm_flags = params.flags;
+    params.flags |= rm::UVM_INIT_FLAGS_MULTI_PROCESS_SHARING_MODE;
+    Store(call.image, params);
+    return decision;
+  }
+  const auto space = spaces_.find(call.uvm_space);
+  if (space == spaces_.end()) {
+    return AnswerUvm(call, rm::NV_ERR_ILLEGAL_ACTION);  // not initialised
+  }
+  for (const std::size_t at : {rule->uuid, rule->second_uuid}) {
+    if (at != kNone && !GrantedUuid(call, at)) {
+      return AnswerUvm(call, call.uvm_request == rm::UVM_REGISTER_GPU
+                                 ? rm::NV_ERR_GPU_UUID_NOT_FOUND
+                                 : rm::NV_ERR_INVALID_DEVICE);
+    }
+  }
+  return DecideInSpace(call, std::move(decision), space->second);
+}
+
+// A client that the parameters name, with the file it lives on.
+bool Boundary::OwnsNamedClient(const Call& call, Decision& decision) const {
+  const auto client = ledger_.FindClient(call.client);
+  if (!client || !call.fd || !call.fd->file || call.fd->file->kind != FileKind::kControl) {
+    return false;
+  }
+  decision.client = client->ref;
+  return true;
+}
+
+Decision Boundary::DecideInSpace(Call& call, Decision decision, UvmSpace& space) {
+  switch (FindRule(call.uvm_request)->effect) {
+    case Effect::kRegisterGpu: {
+      // The client is that of an instance of a divided card; 0 otherwise.
+      if (call.client != 0 && !OwnsNamedClient(call, decision)) {
+        return AnswerUvm(call, rm::NV_ERR_INVALID_ARGUMENT);
+      }
+      decision.card = CardOfUuid(Load<rm::NvProcessorUuid>(call.image));
+      if (!decision.card) {
+        return AnswerUvm(call, rm::NV_ERR_GPU_UUID_NOT_FOUND);
+      }
+      std::set<ledger::Card> cards = ManagedCards();
+      cards.insert(*decision.card);
+      return managed_.SetCards(cards) ? std::move(decision) : NoMemory(call, *decision.card);
+    }
+    case Effect::kRegisterVaSpace:
+      if (!OwnsNamedClient(call, decision)) {
+        return AnswerUvm(call, rm::NV_ERR_INVALID_CLIENT);
+      }
+      decision.card = CardOfUuid(Load<rm::NvProcessorUuid>(call.image));
+      return decision.card ? ReserveTables(call, std::move(decision), space)
+                           : AnswerUvm(call, rm::NV_ERR_INVALID_DEVICE);
+    case Effect::kRegisterChannel:
+      return DecideRegisterChannel(call, std::move(decision), space);
+    case Effect::kCreateRange:
+      if (space.ranges() >= kMaxRanges) {
+        return AnswerUvm(call, rm::NV_ERR_INSUFFICIENT_RESOURCES);
+      }
+      return decision;
+    case Effect::kMapExternal:
+      return DecideMapExternal(call, std::move(decision), space);
+    case Effect::kMapTables: {
+      const auto range = RangeOf(call);
+      const auto card = CardOfUuid(Load<rm::NvProcessorUuid>(call.image, kAfterRange));
+      if (!range || !card) {
+        return AnswerUvm(call, rm::NV_ERR_INVALID_ADDRESS);
+      }
+      decision.uvm_planned = {*card};
+      decision.uvm_range = *range;
+      return ReserveTables(call, std::move(decision), space);
+    }
+    case Effect::kSemaphorePool:
+      return DecideSemaphorePool(call, std::move(decision), space);
+    default:
+      return decision;
+  }
+}
+
+std::set<ledger::Card> Boundary::ManagedCards() const {
+  std::set<ledger::Card> cards;
+  for (const auto& [key, space] : spaces_) {
+    cards.insert(space.gpus().begin(), space.gpus().end());
+  }
+  return cards;
+}
+
+Decision Boundary::NoMemory(Call& call, ledger::Card card) {
+  Decision refusal = Answer(call, rm::NV_ERR_NO_MEMORY, "memory over the limit");
+  refusal.over_limit = true;
+  refusal.card = card;
+  return refusal;
+}
+
+// Charges what the plan of `decision` takes of each card, and the tables' root.
+Decision Boundary::ReserveTables(Call& call, Decision decision, UvmSpace& space) {
+  const AddressRange& range = decision.uvm_range;
+  const ledger::ExtraKey key{space.owner(), call.uvm_space};
+  for (const ledger::Card card : decision.uvm_planned) {
+    space.PlanPiece(card, range.start, range.end);
+  }
+  const std::uint64_t root =
+      decision.card && !space.va_spaces().contains(*decision.card) ? PageTables::kTableBytes : 0;
+  for (ledger::Card card = 0; card < cards_.size(); ++card) {
+    const bool own = decision.card == card;
+    if (!ledger_.SetExtra(key, card, space.Bytes(card) + (own ? root : 0)).ok()) {
+      DropPlan(call, decision, space);
+      ledger_.Cancel(decision.reservation);
+      return NoMemory(call, card);
+    }
+  }
+  return decision;
+}
+
+void Boundary::DropPlan(const Call& call, const Decision& decision, UvmSpace& space) {
+  for (const ledger::Card card : decision.uvm_planned) {
+    space.DropPlan(card, decision.uvm_range.start, decision.uvm_range.end);
+  }
+  SettleSpace(call.uvm_space, space);
+}
+
+// The ledger as the space's book says.
+void Boundary::SettleSpace(ledger::FileKey key, UvmSpace& space) {
+  for (const UvmSpace::Hold hold : space.TakeReleased()) {
+    ledger_.Unexport(key, hold);
+  }
+  for (ledger::Card card = 0; card < cards_.size(); ++card) {
+    ledger_.ForceExtra({space.owner(), key}, card, space.Bytes(card));
+  }
+}
+
+Decision Boundary::DecideRegisterChannel(Call& call, Decision decision, UvmSpace& space) {
+  const auto params = Load<rm::UVM_REGISTER_CHANNEL_PARAMS>(call.image);
+  const auto card = CardOfUuid(params.gpuUuid);
+  if (!OwnsNamedClient(call, decision) || !card) {
+    return AnswerUvm(call, rm::NV_ERR_INVALID_CLIENT);
+  }
+  const auto channel = ledger_.Find(decision.client, call.object);
+  if (!channel || !rm::IsChannelClass(channel->cls)) {
+    return AnswerUvm(call, rm::NV_ERR_INVALID_CHANNEL);
+  }
+  // What UVM keeps is the memory of the channel's context: its own, or its group's.
+  const auto parent = ledger_.Find(decision.client, channel->parent);
+  const ledger::ObjectRef held =
+      channel->bytes == 0 && parent && parent->kind == ledger::Kind::kChannelGroup ? parent->ref
+                                                                                   : channel->ref;
+  auto reservation = ledger_.ReserveExport(decision.client, held);
+  if (!reservation.ok()) {
+    return AnswerUvm(call, rm::NV_ERR_INSUFFICIENT_RESOURCES);
+  }
+  decision.reservation = std::move(*reservation);
+  decision.uvm_range = {params.base, params.base};
+  if (params.length != 0 && params.base + params.length > params.base) {
+    decision.uvm_range.end = params.base + params.length;
+    decision.uvm_planned = {*card};
+  }
+  return ReserveTables(call, std::move(decision), space);
+}
+
+Decision Boundary::DecideMapExternal(Call& call, Decision decision, UvmSpace& space) {
+  const auto range = RangeOf(call);
+  const auto tail =
+      Load<rm::UVM_MAP_EXTERNAL_ALLOCATION_TAIL>(call.image, rm::UvmMapExternalTail(abi_.branch));
+  if (!range) {
+    return AnswerUvm(call, rm::NV_ERR_INVALID_ADDRESS);
+  }
+  if (tail.gpuAttributesCount == 0 || tail.gpuAttributesCount > rm::kUvmMaxGpus.At(abi_.branch)) {
+    return AnswerUvm(call, rm::NV_ERR_INVALID_ARGUMENT);
+  }
+  if (!OwnsNamedClient(call, decision)) {
+    return AnswerUvm(call, rm::NV_ERR_INVALID_CLIENT);
+  }
+  const auto memory = ledger_.Find(decision.client, call.object);
+  if (!memory) {
+    return AnswerUvm(call, rm::NV_ERR_OBJECT_NOT_FOUND);
+  }
+  const auto cards = CardsOfAttributes(call, sizeof(rm::UVM_MAP_EXTERNAL_ALLOCATION_HEAD),
+                                       tail.gpuAttributesCount);
+  if (!cards) {
+    return AnswerUvm(call, rm::NV_ERR_INVALID_DEVICE);
+  }
+  auto reservation = ledger_.ReserveExport(decision.client, memory->ref);
+  if (!reservation.ok()) {
+    return AnswerUvm(call, rm::NV_ERR_INSUFFICIENT_RESOURCES);
+  }
+  decision.reservation = std::move(*reservation);
+  decision.uvm_planned = *cards;
+  decision.uvm_range = *range;
+  return ReserveTables(call, std::move(decision), space);
+}
+
+// The cards of a perGpuAttributes array, each once; nothing if one is not granted.
+std::optional<std::set<ledger::Card>> Boundary::CardsOfAttributes(const Call& call, std::size_t at,
+                                                                  std::uint64_t count) const {
+  std::set<ledger::Card> cards;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const auto attributes =
+        Load<rm::UvmGpuMappingAttributes>(call.image, at + i * sizeof(rm::UvmGpuMappingAttributes));
+    const auto card = CardOfUuid(attributes.gpuUuid);
+    if (!card) {
+      return std::nullopt;
+    }
+    cards.insert(*card);
+  }
+  return cards;
+}
+
+// Pools lie in the host's memory; their tables are on the cards.
+Decision Boundary::DecideSemaphorePool(Call& call, Decision decision, UvmSpace& space) {
+  const auto range = RangeOf(call);
+  const auto tail =
+      Load<rm::UVM_ALLOC_SEMAPHORE_POOL_TAIL>(call.image, rm::UvmSemaphorePoolTail(abi_.branch));
+  if (!range || tail.gpuAttributesCount > rm::kUvmMaxGpus.At(abi_.branch)) {
+    return AnswerUvm(call, rm::NV_ERR_INVALID_ADDRESS);
+  }
+  const auto listed =
+      CardsOfAttributes(call, sizeof(rm::UVM_ALLOC_SEMAPHORE_POOL_HEAD), tail.gpuAttributesCount);
+  if (!listed) {
+    return AnswerUvm(call, rm::NV_ERR_INVALID_DEVICE);
+  }
+  if (space.ranges() >= kMaxRanges) {
+    return AnswerUvm(call, rm::NV_ERR_INSUFFICIENT_RESOURCES);
+  }
+  // It is mapped on all cards of the space, listed or not (uvm_map_external.c,
+  // uvm_api_alloc_semaphore_pool).
+  decision.uvm_planned = space.va_spaces();
+  decision.uvm_planned.insert(listed->begin(), listed->end());
+  decision.uvm_range = *range;
+  return ReserveTables(call, std::move(decision), space);
+}
+
+void Boundary::AccountUvm(Call& call, Decision& decision, bool done) {
+  const Rule* rule = FindRule(call.uvm_request);
+  if (rule->effect == Effect::kInitialize) {
+    auto params = Load<rm::UVM_INITIALIZE_PARAMS>(call.image);
+    params.flags = decision.uvm_flags;
+    Store(call.image, params);
+    return;
+  }
+  const auto found = spaces_.find(call.uvm_space);
+  if (found == spaces_.end()) {
+    return;
+  }
+  UvmSpace& space = found->second;
+  if (done) {
+    std::optional<ledger::Card> card;
+    if (rule->uuid != kNone) {
+      card = CardOfUuid(Load<rm::NvProcessorUuid>(call.image, rule->uuid));
+    }
+    AccountInSpace(call, decision, card, space);
+    SettleSpace(call.uvm_space, space);
+  } else {
+    ledger_.Cancel(decision.reservation);
+    DropPlan(call, decision, space);
+  }
+  (void)managed_.SetCards(ManagedCards());
+}
+
+void Boundary::AccountInSpace(const Call& call, Decision& decision,
+                              std::optional<ledger::Card> card, UvmSpace& space) {
+  rm::UVM_RANGE_HEAD head{};
+  if (call.image.size() >= sizeof(head)) {
+    head = Load<rm::UVM_RANGE_HEAD>(call.image);
+  }
+  switch (FindRule(call.uvm_request)->effect) {
+    case Effect::kRegisterGpu:
+      space.AddGpu(*card);
+      break;
+    case Effect::kUnregisterGpu:
+      if (card) {
+        space.RemoveGpu(*card);
+      }
+      break;
+    case Effect::kRegisterVaSpace:
+      space.AddVaSpace(*card);
+      break;
+    case Effect::kUnregisterVaSpace:
+      if (card) {
+        space.RemoveVaSpace(*card);
+      }
+      break;
+    case Effect::kRegisterChannel:
+      space.AddChannel({call.client, call.object}, *card, decision.uvm_range.start,
+                       decision.uvm_range.end, ExportHold(call, decision, space));
+      break;
+    case Effect::kMapExternal:
+      AddPieces(decision, ExportHold(call, decision, space), space);
+      break;
+    case Effect::kUnregisterChannel:
+      space.RemoveChannel({call.client, call.object});
+      break;
+    case Effect::kCreateRange:
+      space.AddRange(head.base, head.length);
+      break;
+    case Effect::kMapTables:
+      if (call.uvm_request == rm::UVM_MAP_DYNAMIC_PARALLELISM_REGION) {
+        space.AddRange(head.base, head.length);
+      }
+      AddPieces(decision, 0, space);
+      break;
+    case Effect::kSemaphorePool:
+      space.AddRange(head.base, head.length);
+      AddPieces(decision, 0, space);
+      break;
+    case Effect::kUnmap:
+      if (card) {
+        space.UnmapPieces(*card, head.base, head.base + head.length);
+      }
+      break;
+    case Effect::kFree:
+      space.RemoveRange(head.base);
+      break;
+    default:
+      break;
+  }
+}
+
+void Boundary::AddPieces(const Decision& decision, UvmSpace::Hold hold, UvmSpace& space) {
+  for (const ledger::Card card : decision.uvm_planned) {
+    space.AddPiece(card, decision.uvm_range.start, decision.uvm_range.end, hold);
+  }
+}
+
+UvmSpace::Hold Boundary::ExportHold(const Call& call, Decision& decision, UvmSpace& space) {
+  const UvmSpace::Hold hold = space.NewHold();
+  // Fails only if the source is gone, and then so is what UVM would keep of it.
+  if (ledger_.Export(decision.reservation, call.uvm_space, hold).ok()) {
+    return hold;
+  }
+  ledger_.Cancel(decision.reservation);
+  return 0;
+}
+
+}  // namespace cgpu::boundary

@@ -1,0 +1,104 @@
+// What a container has in UVM's address spaces: one per open file of nvidia-uvm that was
+// initialised.
+//
+// UVM keeps what is mapped alive by references of its own: memory whose handle has been freed stays
+// on the card as long as a piece of it is mapped, a channel's buffers as long as the channel is
+// registered (NVIDIA/open-gpu-kernel-modules 550.163.01 kernel-open/nvidia-uvm/uvm_map_external.c
+// and uvm_user_channel.c). Each such reference is a hold here and an export in the ledger. Page
+// tables are counted per space and card.
+//
+// Pure data; thread-compatible. Addresses and lengths are bytes; every range [start, end) is not
+// empty and does not wrap.
+#ifndef CGPU_BOUNDARY_UVM_BOOK_H_
+#define CGPU_BOUNDARY_UVM_BOOK_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "boundary/page_tables.h"
+#include "ledger/ledger.h"
+
+namespace cgpu::boundary {
+
+class UvmSpace {
+ public:
+  using Hold = std::uint32_t;  // the index of its export in the ledger; 0: none
+
+  explicit UvmSpace(ledger::ProcessKey owner) : owner_(owner) {}
+
+  [[nodiscard]] ledger::ProcessKey owner() const { return owner_; }
+
+  // --- Ranges that the tenant made, by their base.
+  void AddRange(std::uint64_t base, std::uint64_t length);
+  // Every piece in it goes, on all cards.
+  void RemoveRange(std::uint64_t base);
+  [[nodiscard]] std::size_t ranges() const { return ranges_.size(); }
+
+  // --- Pieces mapped into ranges, per card. The tables of a new piece are counted before the
+  // driver is asked: PlanPiece(), then AddPiece() with the same arguments or DropPlan().
+  void PlanPiece(ledger::Card card, std::uint64_t start, std::uint64_t end);
+  void DropPlan(ledger::Card card, std::uint64_t start, std::uint64_t end);
+  // What it covers of other pieces goes.
+  void AddPiece(ledger::Card card, std::uint64_t start, std::uint64_t end, Hold hold);
+  void UnmapPieces(ledger::Card card, std::uint64_t start, std::uint64_t end);
+
+  // --- Channels by (client, channel). Their tables are planned as a piece's are.
+  void AddChannel(std::pair<std::uint32_t, std::uint32_t> channel, ledger::Card card,
+                  std::uint64_t start, std::uint64_t end, Hold hold);
+  void RemoveChannel(std::pair<std::uint32_t, std::uint32_t> channel);
+
+  // --- Cards: registered, and with an address space of the tenant's.
+  void AddGpu(ledger::Card card) { gpus_.insert(card); }
+  void AddVaSpace(ledger::Card card) { va_spaces_.insert(card); }
+  // Pieces and channels on the card go.
+  void RemoveVaSpace(ledger::Card card);
+  void RemoveGpu(ledger::Card card);
+  [[nodiscard]] const std::set<ledger::Card>& gpus() const { return gpus_; }
+  [[nodiscard]] const std::set<ledger::Card>& va_spaces() const { return va_spaces_; }
+
+  // A number for a new hold.
+  [[nodiscard]] Hold NewHold();
+  // Holds that no piece and no channel uses any more, each reported once.
+  [[nodiscard]] std::vector<Hold> TakeReleased() { return std::exchange(released_, {}); }
+
+  // What page tables take of the card.
+  [[nodiscard]] std::uint64_t Bytes(ledger::Card card) const;
+
+  // Everything a teardown must ask the driver to give back.
+  [[nodiscard]] std::vector<std::pair<std::uint64_t, std::uint64_t>> Ranges() const;
+  [[nodiscard]] std::vector<std::pair<std::uint32_t, std::uint32_t>> Channels() const;
+  [[nodiscard]] ledger::Card CardOfChannel(std::pair<std::uint32_t, std::uint32_t> channel) const;
+
+ private:
+  struct Piece {
+    std::uint64_t end = 0;
+    Hold hold = 0;
+  };
+  struct Channel {
+    ledger::Card card = 0;
+    std::uint64_t start = 0;
+    std::uint64_t end = 0;  // start: it has no range
+    Hold hold = 0;
+  };
+
+  void Use(Hold hold);
+  void Leave(Hold hold);
+
+  ledger::ProcessKey owner_;
+  std::map<std::uint64_t, std::uint64_t> ranges_;  // base to length
+  std::map<ledger::Card, std::map<std::uint64_t, Piece>> pieces_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Channel> channels_;
+  std::map<ledger::Card, PageTables> tables_;
+  std::set<ledger::Card> gpus_;
+  std::set<ledger::Card> va_spaces_;
+  std::map<Hold, std::uint32_t> holds_;  // uses of each
+  std::vector<Hold> released_;
+  Hold last_hold_ = 0;
+};
+
+}  // namespace cgpu::boundary
+
+#endif  // CGPU_BOUNDARY_UVM_BOOK_H_

@@ -1,0 +1,286 @@
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+#include "boundary/boundary.h"
+#include "boundary/uvm_book.h"
+#include "rm/nv_classes.h"
+#include "rm/nv_status.h"
+#include "rm/uvm_table.h"
+
+namespace cgpu::boundary {
+namespace {
+
+constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
+constexpr std::uint64_t kBase = 0x100000000000;
+constexpr std::uint64_t kTable = PageTables::kTableBytes;
+constexpr ledger::FileKey kSpace = Boundary::kFirstSpace;
+constexpr rm::NvProcessorUuid kUuid{{1, 2, 3}};
+constexpr rm::NvProcessorUuid kForeign{{9, 9, 9}};
+
+class OneBlock final : public TenantMemory {
+ public:
+  explicit OneBlock(const Bytes& bytes) : bytes_(bytes) {}
+  bool Read(std::uint64_t address, void* into, std::size_t size) override {
+    if (address != 0x1000 || size > bytes_.size()) {
+      return false;
+    }
+    std::memcpy(into, bytes_.data(), size);
+    return true;
+  }
+
+ private:
+  const Bytes& bytes_;
+};
+
+TEST(UvmSpace, AMappingTakesThePlaceOfWhatItCovers) {
+  UvmSpace space(1);
+  const UvmSpace::Hold first = space.NewHold();
+  space.PlanPiece(0, kBase, kBase + 8 * kMib);
+  space.AddPiece(0, kBase, kBase + 8 * kMib, first);
+  const UvmSpace::Hold second = space.NewHold();
+  space.PlanPiece(0, kBase + 2 * kMib, kBase + 4 * kMib);
+  space.AddPiece(0, kBase + 2 * kMib, kBase + 4 * kMib, second);
+  EXPECT_TRUE(space.TakeReleased().empty()) << "two pieces of the first are left";
+  EXPECT_EQ(space.Bytes(0), (4 + 3) * kTable);
+  space.UnmapPieces(0, kBase, kBase + 2 * kMib);
+  EXPECT_TRUE(space.TakeReleased().empty());
+  space.UnmapPieces(0, kBase + 3 * kMib, kBase + 8 * kMib);
+  EXPECT_EQ(space.TakeReleased(), std::vector<UvmSpace::Hold>{first});
+  space.UnmapPieces(0, 0, ~std::uint64_t{0});
+  EXPECT_EQ(space.TakeReleased(), std::vector<UvmSpace::Hold>{second});
+  EXPECT_EQ(space.Bytes(0), 0U);
+}
+
+TEST(UvmSpace, WhatGoesWithARangeAndWithACard) {
+  UvmSpace space(1);
+  space.AddRange(kBase, 4 * kMib);
+  for (const ledger::Card card : {0U, 1U}) {
+    space.AddGpu(card);
+    space.AddVaSpace(card);
+    space.PlanPiece(card, kBase, kBase + kMib);
+    space.AddPiece(card, kBase, kBase + kMib, 1);
+  }
+  space.PlanPiece(1, kBase + 64 * kMib, kBase + 65 * kMib);
+  space.AddChannel({5, 6}, 1, kBase + 64 * kMib, kBase + 65 * kMib, 2);
+  space.RemoveGpu(1);
+  EXPECT_EQ(space.TakeReleased(), std::vector<UvmSpace::Hold>{2});
+  EXPECT_EQ(space.Bytes(1), 0U);
+  space.RemoveRange(kBase);
+  EXPECT_EQ(space.TakeReleased(), std::vector<UvmSpace::Hold>{1});
+  EXPECT_EQ(space.Bytes(0), kTable) << "the root";
+  EXPECT_EQ(space.ranges(), 0U);
+}
+
+class UvmTest : public ::testing::TestWithParam<rm::Branch> {
+ protected:
+  static constexpr std::uint32_t kClient = 0xc1d00001;
+  static constexpr std::uint32_t kMemory = 0x40;
+
+  UvmTest() : abi_(rm::GetAbi(GetParam())), boundary_(abi_, {{0, 0x100, 0, 0, kUuid}}, ledger_) {
+    auto client = ledger_.ReserveClient().value();
+    client_ = ledger_.AddClient(client, kClient, 1, 1).value();
+    Object(kClient, 0x80, rm::NV01_DEVICE_0, 0);
+    Object(0x80, kMemory, rm::NV01_MEMORY_LOCAL_USER, 64 * kMib);
+    boundary_.AddSpace(kSpace, 1);
+    EXPECT_EQ(Ask(rm::UVM_REGISTER_GPU, RegisterGpu(kUuid)), rm::NV_OK);
+    EXPECT_EQ(Ask(rm::UVM_REGISTER_GPU_VASPACE,
+                  rm::UVM_REGISTER_GPU_VASPACE_PARAMS{kUuid, 3, kClient, 0x81, 0}),
+              rm::NV_OK);
+  }
+
+  void Object(std::uint32_t parent, std::uint32_t handle, std::uint32_t cls, std::uint64_t bytes) {
+    auto reservation =
+        ledger_.Reserve(bytes != 0 ? ledger::Kind::kMemory : ledger::Kind::kOther, 0, bytes)
+            .value();
+    ASSERT_TRUE(ledger_
+                    .AddObject(reservation, client_,
+                               {.parent = {parent, 0},
+                                .handle = handle,
+                                .cls = cls,
+                                .card = 0,
+                                .actual_bytes = bytes})
+                    .ok());
+  }
+
+  static rm::UVM_REGISTER_GPU_PARAMS RegisterGpu(const rm::NvProcessorUuid& uuid) {
+    rm::UVM_REGISTER_GPU_PARAMS params{};
+    params.gpu_uuid = uuid;
+    params.rmCtrlFd = -1;
+    return params;
+  }
+
+  // Copies in, decides and, if the driver is to be asked, lets it answer `status`.
+  std::uint32_t AskBytes(std::uint32_t request, Bytes bytes, std::uint32_t status = rm::NV_OK) {
+    bytes.resize(std::max<std::size_t>(bytes.size(), rm::UvmParamSize(GetParam(), request)));
+    OneBlock memory(bytes);
+    Call call;
+    call.process = 1;
+    call.uvm_space = space_;
+    EXPECT_EQ(DecodeUvm(abi_, request, 0x1000, memory, call), 0);
+    if (call.fd) {
+      call.fd->file = File{FileKind::kControl, 0, true};
+    }
+    Decision decision = boundary_.Decide(call);
+    executed_ = decision.action == Decision::Action::kExecute;
+    if (executed_) {
+      seen_ = call.image;
+      SetStatus(call, status);
+      (void)boundary_.Account(call, decision, 0, {});
+    }
+    answer_ = call.image;
+    return StatusOf(call).value();
+  }
+  template <class T>
+  std::uint32_t Ask(std::uint32_t request, const T& params, std::uint32_t status = rm::NV_OK) {
+    Bytes bytes(sizeof(T));
+    Store(bytes, params);
+    return AskBytes(request, std::move(bytes), status);
+  }
+  std::uint32_t Map(std::uint64_t base, std::uint64_t length, std::uint32_t memory,
+                    std::uint64_t count = 1, const rm::NvProcessorUuid& uuid = kUuid,
+                    std::uint32_t client = kClient, std::uint32_t status = rm::NV_OK) {
+    Bytes bytes(rm::UvmParamSize(GetParam(), rm::UVM_MAP_EXTERNAL_ALLOCATION));
+    Store(bytes, rm::UVM_MAP_EXTERNAL_ALLOCATION_HEAD{base, length, 0});
+    rm::UvmGpuMappingAttributes attributes{};
+    attributes.gpuUuid = uuid;
+    Store(bytes, attributes, sizeof(rm::UVM_MAP_EXTERNAL_ALLOCATION_HEAD));
+    Store(bytes, rm::UVM_MAP_EXTERNAL_ALLOCATION_TAIL{count, 3, client, memory, 0},
+          rm::UvmMapExternalTail(GetParam()));
+    return AskBytes(rm::UVM_MAP_EXTERNAL_ALLOCATION, std::move(bytes), status);
+  }
+  std::uint32_t CreateRange(std::uint64_t base, std::uint64_t length) {
+    return Ask(rm::UVM_CREATE_EXTERNAL_RANGE, rm::UVM_RANGE_HEAD{base, length});
+  }
+
+  const rm::Abi& abi_;
+  ledger::Ledger ledger_{{128 * kMib}, {8, 64, 8, 8}};
+  Boundary boundary_;
+  ledger::ClientRef client_;
+  ledger::FileKey space_ = kSpace;
+  bool executed_ = false;
+  Bytes seen_;    // what the driver got
+  Bytes answer_;  // what the tenant gets
+};
+
+TEST_P(UvmTest, TheSharingModeIsForcedAndHidden) {
+  space_ = 0;
+  EXPECT_EQ(Ask(rm::UVM_INITIALIZE, rm::UVM_INITIALIZE_PARAMS{0, 0, 0}), rm::NV_OK);
+  EXPECT_EQ(Load<rm::UVM_INITIALIZE_PARAMS>(seen_).flags,
+            rm::UVM_INIT_FLAGS_MULTI_PROCESS_SHARING_MODE);
+  EXPECT_EQ(Load<rm::UVM_INITIALIZE_PARAMS>(answer_).flags, 0U);
+  EXPECT_EQ(Ask(rm::UVM_MM_INITIALIZE, rm::UVM_MM_INITIALIZE_PARAMS{5, 0}),
+            rm::NV_WARN_NOTHING_TO_DO);
+  EXPECT_FALSE(executed_);
+}
+
+TEST_P(UvmTest, AnUnknownFileIsNotInitialised) {
+  space_ = 0;
+  EXPECT_EQ(CreateRange(kBase, kMib), rm::NV_ERR_ILLEGAL_ACTION);
+  EXPECT_FALSE(executed_);
+}
+
+TEST_P(UvmTest, MappedMemoryStaysChargedAfterItsHandleIsFreed) {
+  ASSERT_EQ(CreateRange(kBase, 64 * kMib), rm::NV_OK);
+  ASSERT_EQ(Map(kBase, 64 * kMib, kMemory), rm::NV_OK);
+  ASSERT_TRUE(ledger_.Free(client_, {kMemory, 0}).ok());
+  EXPECT_GT(ledger_.Used(0), 64 * kMib);
+  if (GetParam() >= rm::Branch::k590) {
+    EXPECT_EQ(Ask(rm::UVM_FREE, kBase), rm::NV_OK);
+  } else {
+    EXPECT_EQ(Ask(rm::UVM_FREE, rm::UVM_RANGE_HEAD{kBase, 64 * kMib}), rm::NV_OK);
+  }
+  EXPECT_EQ(ledger_.Used(0), kTable) << "the root of the address space";
+}
+
+TEST_P(UvmTest, AMappingThatFailsTakesNothing) {
+  const std::uint64_t before = ledger_.Used(0);
+  EXPECT_EQ(Map(kBase, 64 * kMib, kMemory, 1, kUuid, kClient, rm::NV_ERR_INVALID_ADDRESS),
+            rm::NV_ERR_INVALID_ADDRESS);
+  EXPECT_TRUE(executed_);
+  EXPECT_EQ(ledger_.Used(0), before);
+  ASSERT_TRUE(ledger_.Free(client_, {kMemory, 0}).ok());
+  EXPECT_EQ(ledger_.Used(0), kTable);
+}
+
+TEST_P(UvmTest, PageTablesAreHeldToTheLimit) {
+  ASSERT_EQ(CreateRange(kBase, std::uint64_t{1} << 40), rm::NV_OK);
+  std::uint64_t mapped = 0;
+  while (Map(kBase + mapped * 2 * kMib, 4096, kMemory) == rm::NV_OK) {
+    ++mapped;
+  }
+  EXPECT_EQ(Load<rm::UVM_MAP_EXTERNAL_ALLOCATION_TAIL>(answer_, rm::UvmMapExternalTail(GetParam()))
+                .rmStatus,
+            rm::NV_ERR_INSUFFICIENT_RESOURCES)
+      << "the bound on references is met first here";
+  EXPECT_LE(ledger_.Used(0), ledger_.Limit(0));
+  // Without references: sparse mappings.
+  std::uint64_t sparse = 0;
+  std::uint32_t status = rm::NV_OK;
+  while (status == rm::NV_OK) {
+    status =
+        Ask(rm::UVM_MAP_EXTERNAL_SPARSE,
+            rm::UVM_UNMAP_EXTERNAL_PARAMS{kBase + (sparse + 4096) * 2 * kMib, 4096, kUuid, 0, 0});
+    ++sparse;
+  }
+  EXPECT_EQ(status, rm::NV_ERR_NO_MEMORY);
+  EXPECT_GT(sparse, 15000U);
+  EXPECT_LE(ledger_.Used(0), ledger_.Limit(0));
+}
+
+TEST_P(UvmTest, NothingOfOthers) {
+  EXPECT_EQ(Ask(rm::UVM_REGISTER_GPU, RegisterGpu(kForeign)), rm::NV_ERR_GPU_UUID_NOT_FOUND);
+  EXPECT_FALSE(executed_);
+  EXPECT_EQ(Map(kBase, kMib, kMemory, 1, kForeign), rm::NV_ERR_INVALID_DEVICE);
+  EXPECT_FALSE(executed_);
+  EXPECT_EQ(Map(kBase, kMib, kMemory, 1, kUuid, 0xc1d00002), rm::NV_ERR_INVALID_CLIENT);
+  EXPECT_FALSE(executed_);
+  EXPECT_EQ(Map(kBase, kMib, 0x4711), rm::NV_ERR_OBJECT_NOT_FOUND);
+  EXPECT_EQ(Map(kBase, kMib, kMemory, rm::kUvmMaxGpus.At(GetParam()) + 1),
+            rm::NV_ERR_INVALID_ARGUMENT);
+  EXPECT_EQ(Map(kBase, kMib, kMemory, 2), rm::NV_ERR_INVALID_DEVICE) << "the second has no uuid";
+  EXPECT_EQ(Map(~std::uint64_t{4095}, 8192, kMemory), rm::NV_ERR_INVALID_ADDRESS);
+  EXPECT_FALSE(executed_);
+}
+
+TEST_P(UvmTest, EveryRowHasADecisionAndNoneOfTheToolsIsExecuted) {
+  for (const rm::UvmRow& row : rm::UvmRows()) {
+    if (row.size.At(GetParam()) == 0) {
+      continue;
+    }
+    Bytes bytes(row.size.At(GetParam()));
+    const std::uint32_t status = AskBytes(row.request, bytes);
+    const bool tools = row.name.starts_with("UVM_TOOLS") || row.request == 71 || row.request == 78;
+    EXPECT_EQ(status == rm::NV_ERR_NOT_SUPPORTED, tools) << row.name;
+    EXPECT_FALSE(tools && executed_) << row.name;
+  }
+}
+
+TEST_P(UvmTest, WhatNoBranchHasIsNoRequest) {
+  const Bytes bytes(64);
+  OneBlock memory(bytes);
+  Call call;
+  EXPECT_EQ(DecodeUvm(abi_, 32, 0x1000, memory, call), EINVAL);
+  EXPECT_EQ(DecodeUvm(abi_, 200, 0x1000, memory, call), EINVAL) << "the driver's own tests";
+  EXPECT_EQ(DecodeUvm(abi_, rm::UVM_INITIALIZE, 0x2000, memory, call), EFAULT);
+  if (GetParam() < rm::Branch::k580) {
+    EXPECT_EQ(DecodeUvm(abi_, 80, 0x1000, memory, call), EINVAL);
+  }
+}
+
+TEST_P(UvmTest, ASpaceThatEndsGivesBackWhatItHad) {
+  ASSERT_EQ(CreateRange(kBase, kMib), rm::NV_OK);
+  ASSERT_EQ(Map(kBase, kMib, kMemory), rm::NV_OK);
+  boundary_.RemoveSpace(kSpace);
+  EXPECT_EQ(ledger_.Used(0), 64 * kMib);
+  EXPECT_EQ(CreateRange(kBase, kMib), rm::NV_ERR_ILLEGAL_ACTION);
+}
+
+INSTANTIATE_TEST_SUITE_P(Branches, UvmTest,
+                         ::testing::Values(rm::Branch::k535, rm::Branch::k550, rm::Branch::k570,
+                                           rm::Branch::k580, rm::Branch::k590, rm::Branch::k595));
+
+}  // namespace
+}  // namespace cgpu::boundary

@@ -1,0 +1,46 @@
+// The sequence of calls of a container, for bug reports and for learning what programs ask of the
+// driver: which, how large, answered with what and by whom. Nothing of what is in them.
+//
+// One line per call, in the order in which they ended:
+//
+//   PROCESS FILE CALL SIZE STATUS ERRNO WHO
+//   3 ctl NV_ESC_RM_CONTROL NV2080_CTRL_CMD_FB_GET_INFO_V2 444 0x0 0 driver
+//   3 uvm UVM_TOOLS_FLUSH_EVENTS 4 0x56 0 cgpu
+//   3 other 0xc0204611 - 25 cgpu
+//
+// PROCESS is its number in the container; WHO answered. Thread-safe. A line is written as a whole
+// or not at all.
+#ifndef CGPU_SHIM_RECORDER_H_
+#define CGPU_SHIM_RECORDER_H_
+
+#include <string>
+
+#include "base/fd.h"
+#include "boundary/call.h"
+#include "kernel/process.h"
+
+namespace cgpu::shim {
+
+class Recorder {
+ public:
+  // Invalid: nothing is recorded. Else a regular file, to be appended to.
+  explicit Recorder(UniqueFd file) : file_(std::move(file)) {}
+
+  [[nodiscard]] bool on() const { return file_.valid(); }
+
+  void Call(const kernel::Process& process, const boundary::Call& call, int error,
+            bool executed) const;
+  // One that did not come as far as a decoded call.
+  void Refused(const kernel::Process& process, std::uint32_t request, int error) const;
+  // An mmap that could make managed memory.
+  void Mapping(const kernel::Process& process, std::uint64_t length, int error) const;
+
+ private:
+  void Line(const kernel::Process& process, const std::string& text) const;
+
+  const UniqueFd file_;
+};
+
+}  // namespace cgpu::shim
+
+#endif  // CGPU_SHIM_RECORDER_H_

@@ -1,0 +1,67 @@
+#include "shim/uvm_files.h"
+
+#include <utility>
+
+namespace cgpu::shim {
+
+std::shared_ptr<UvmFile> UvmFiles::Find(int file) const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [key, known] : files_) {
+    if (kernel::SameOpenFile(known->file.get(), file)) {
+      return known;
+    }
+  }
+  return nullptr;
+}
+
+std::shared_ptr<UvmFile> UvmFiles::Add(UniqueFd duplicate) {
+  const auto identity = kernel::Identify(duplicate.get());
+  auto file = std::make_shared<UvmFile>();
+  file->file = std::move(duplicate);
+  const std::lock_guard lock(mutex_);
+  file->key = next_key_++;
+  if (identity.ok()) {
+    inodes_.insert({identity->dev, identity->ino});
+  }
+  files_[file->key] = file;
+  return file;
+}
+
+void UvmFiles::SetUser(UvmFile& file, std::shared_ptr<const kernel::Process> user, int number) {
+  const std::lock_guard lock(mutex_);
+  file.user = std::move(user);
+  file.number = number;
+}
+
+std::vector<std::shared_ptr<UvmFile>> UvmFiles::All() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<UvmFile>> all;
+  all.reserve(files_.size());
+  for (const auto& [key, file] : files_) {
+    all.push_back(file);
+  }
+  return all;
+}
+
+kernel::InodeSet UvmFiles::Inodes() const {
+  const std::lock_guard lock(mutex_);
+  return inodes_;
+}
+
+bool UvmFiles::Take(const std::shared_ptr<UvmFile>& file) {
+  const std::lock_guard lock(mutex_);
+  const auto found = files_.find(file->key);
+  constexpr long kOursAndTheMaps = 2;
+  if (found == files_.end() || found->second.use_count() > kOursAndTheMaps) {
+    return false;
+  }
+  files_.erase(found);
+  return true;
+}
+
+void UvmFiles::PutBack(std::shared_ptr<UvmFile> file) {
+  const std::lock_guard lock(mutex_);
+  files_[file->key] = std::move(file);
+}
+
+}  // namespace cgpu::shim

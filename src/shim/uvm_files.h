@@ -1,0 +1,61 @@
+// The open files of nvidia-uvm that tenants have initialised, each with a duplicate of ours.
+//
+// Open files have no names, and UVM's address spaces cannot be asked about from outside. With a
+// duplicate kept, a tenant's file is recognised by comparing it (kcmp), and when no process of the
+// container has the file any more, what is in its space is given back by requests of our own whose
+// answers the ledger can trust, before the file is closed: one that is hidden, on its way through a
+// socket, comes back empty. Thread-safe.
+#ifndef CGPU_SHIM_UVM_FILES_H_
+#define CGPU_SHIM_UVM_FILES_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "base/fd.h"
+#include "kernel/maps.h"
+#include "kernel/open_files.h"
+#include "kernel/process.h"
+
+namespace cgpu::shim {
+
+struct UvmFile {
+  std::uint64_t key = 0;  // of its space in boundary and ledger
+  UniqueFd file;
+  // Who used it last, by which number: the first place to look.
+  std::shared_ptr<const kernel::Process> user;
+  int number = -1;
+};
+
+class UvmFiles {
+ public:
+  explicit UvmFiles(std::uint64_t first_key) : next_key_(first_key) {}
+
+  // Null: not one of these. Whoever holds the result keeps it from being taken away.
+  [[nodiscard]] std::shared_ptr<UvmFile> Find(int file) const;
+
+  // `file` is not among these, `duplicate` a duplicate of it that is ours to keep.
+  std::shared_ptr<UvmFile> Add(UniqueFd duplicate);
+
+  void SetUser(UvmFile& file, std::shared_ptr<const kernel::Process> user, int number);
+
+  // All, and the nodes that their mappings show in /proc.
+  [[nodiscard]] std::vector<std::shared_ptr<UvmFile>> All() const;
+  [[nodiscard]] kernel::InodeSet Inodes() const;
+
+  // Takes it out if nobody but the caller holds it: no call on it can begin any more.
+  [[nodiscard]] bool Take(const std::shared_ptr<UvmFile>& file);
+  void PutBack(std::shared_ptr<UvmFile> file);
+
+ private:
+  mutable std::mutex mutex_;  // guards the rest, and `user` and `number` of each
+  std::map<std::uint64_t, std::shared_ptr<UvmFile>> files_;
+  kernel::InodeSet inodes_;  // of every file that ever was here
+  std::uint64_t next_key_;
+};
+
+}  // namespace cgpu::shim
+
+#endif  // CGPU_SHIM_UVM_FILES_H_

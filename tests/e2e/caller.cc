@@ -1,0 +1,221 @@
+// A program that makes the calls a test tells it, byte by byte, and says what came back. One line
+// in, one line out (differential_test.py writes and reads them):
+//
+//   open FILE PATH     -> ERRNO; FILE is a number of the test's
+//   close FILE         -> ERRNO
+//   call FILE REQUEST IMAGE [p:HOLDER:OFFSET:BYTES | f:HOLDER:OFFSET:FILE]...
+//                      -> ERRNO IMAGE BYTES...
+//                         the ioctl with its parameters, in hexadecimal; `p` puts the address of
+//                         further bytes at an offset of the image (HOLDER -1) or of the HOLDERth
+//                         such bytes, `f` the descriptor of a file. Both come back as zero where
+//                         the driver left them alone.
+//   tables VERSION     -> a line for each class, control and escape; then "."
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "rm/abi.h"
+#include "rm/class_table.h"
+#include "rm/control_table.h"
+#include "rm/escape_table.h"
+#include "rmclient/raw.h"
+
+namespace cgpu {
+namespace {
+
+using Bytes = std::vector<unsigned char>;
+
+[[noreturn]] void Wrong(const std::string& what) {
+  std::fprintf(stderr, "caller: %s\n", what.c_str());
+  std::exit(64);
+}
+
+unsigned Digit(char c) {
+  const char* const digits = "0123456789abcdef";
+  const char* const found = c == 0 ? nullptr : std::strchr(digits, c);
+  if (found == nullptr) {
+    Wrong("no hexadecimal digit");
+  }
+  return static_cast<unsigned>(found - digits);
+}
+
+// "-" stands for no bytes.
+Bytes FromHex(const std::string& text) {
+  Bytes bytes;
+  for (std::size_t i = 0; text != "-" && i + 1 < text.size(); i += 2) {
+    bytes.push_back(static_cast<unsigned char>(Digit(text[i]) << 4U | Digit(text[i + 1])));
+  }
+  return bytes;
+}
+
+std::string ToHex(const Bytes& bytes) {
+  const char* const digits = "0123456789abcdef";
+  std::string text = bytes.empty() ? "-" : "";
+  for (const unsigned char byte : bytes) {
+    text += digits[byte >> 4U];
+    text += digits[byte & 15U];
+  }
+  return text;
+}
+
+// What is put into the parameters and taken out of them again.
+struct Patch {
+  int holder = -1;
+  std::size_t at = 0;
+  std::uint64_t value = 0;
+  std::size_t size = 0;
+};
+
+class Caller {
+ public:
+  int Open(int file, const std::string& path) {
+    Close(file);
+    const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
+    if (fd < 0) {
+      return errno;
+    }
+    files_[file] = fd;
+    return 0;
+  }
+
+  int Close(int file) {
+    const auto found = files_.find(file);
+    if (found == files_.end()) {
+      return EBADF;
+    }
+    close(found->second);
+    files_.erase(found);
+    return 0;
+  }
+
+  std::string Call(std::istringstream& words) {
+    int file = -1;
+    std::uint64_t request = 0;
+    std::string hex;
+    words >> file >> std::hex >> request >> hex;
+    std::vector<Bytes> blocks = {FromHex(hex)};
+    std::vector<Patch> patches;
+    for (std::string item; words >> item;) {
+      patches.push_back(ReadPatch(item, blocks));
+    }
+    // Only now do the blocks stay where they are.
+    for (Patch& patch : patches) {
+      if (patch.size == sizeof(std::uint64_t)) {
+        patch.value = std::bit_cast<std::uint64_t>(blocks.at(patch.value).data());
+      }
+      Put(blocks, patch, patch.value, false);
+    }
+    const int error = rmclient::RawIoctl(FdOf(file), request, blocks[0].data());
+    for (const Patch& patch : patches) {
+      Put(blocks, patch, 0, true);
+    }
+    std::string answer = std::to_string(error);
+    for (const Bytes& block : blocks) {
+      answer += " " + ToHex(block);
+    }
+    return answer;
+  }
+
+ private:
+  int FdOf(int file) const {
+    const auto found = files_.find(file);
+    return found == files_.end() ? -1 : found->second;
+  }
+
+  Patch ReadPatch(const std::string& item, std::vector<Bytes>& blocks) const {
+    std::istringstream parts(item);
+    std::string kind;
+    std::string holder;
+    std::string at;
+    std::string what;
+    if (!std::getline(parts, kind, ':') || !std::getline(parts, holder, ':') ||
+        !std::getline(parts, at, ':') || !std::getline(parts, what)) {
+      Wrong("wrong item " + item);
+    }
+    Patch patch{std::stoi(holder), std::stoul(at), 0, 0};
+    if (kind == "p") {
+      patch.size = sizeof(std::uint64_t);
+      patch.value = blocks.size();
+      blocks.push_back(FromHex(what));
+    } else {
+      patch.size = sizeof(std::int32_t);
+      patch.value = static_cast<std::uint32_t>(FdOf(std::stoi(what)));
+    }
+    return patch;
+  }
+
+  static void Put(std::vector<Bytes>& blocks, const Patch& patch, std::uint64_t value,
+                  bool if_unchanged) {
+    Bytes& holder = blocks.at(static_cast<std::size_t>(patch.holder + 1));
+    if (patch.at + patch.size > holder.size()) {
+      Wrong("an item beyond the end");
+    }
+    unsigned char* const at = holder.data() + patch.at;
+    if (!if_unchanged || std::memcmp(at, &patch.value, patch.size) == 0) {
+      std::memcpy(at, &value, patch.size);
+    }
+  }
+
+  std::map<int, int> files_;
+};
+
+void PrintTables(const std::string& version) {
+  const auto parsed = rm::ParseDriverVersion(version);
+  const rm::Abi* abi = parsed ? rm::FindAbi(*parsed) : nullptr;
+  if (abi == nullptr) {
+    Wrong("no such driver: " + version);
+  }
+  for (const rm::ClassRow& row : rm::ClassRows()) {
+    std::cout << "class " << row.number << ' ' << rm::ClassParamSize(*abi, row.number) << ' '
+              << row.name << '\n';
+  }
+  for (const rm::ControlRow& row : rm::ControlRows()) {
+    std::cout << "control " << row.cmd << ' ' << rm::ControlSize(*abi, row.cmd) << ' ' << row.name
+              << '\n';
+  }
+  for (const rm::EscapeRow& row : rm::EscapeRows()) {
+    std::cout << "escape " << unsigned{row.nr} << " 0 " << row.name << '\n';
+  }
+  std::cout << "." << std::endl;
+}
+
+void Run() {
+  Caller caller;
+  for (std::string line; std::getline(std::cin, line);) {
+    std::istringstream words(line);
+    std::string verb;
+    int file = -1;
+    std::string text;
+    words >> verb;
+    if (verb == "call") {
+      std::cout << caller.Call(words) << std::endl;
+    } else if (verb == "open" && words >> file >> text) {
+      std::cout << caller.Open(file, text) << std::endl;
+    } else if (verb == "close" && words >> file) {
+      std::cout << caller.Close(file) << std::endl;
+    } else if (verb == "tables" && words >> text) {
+      PrintTables(text);
+    } else {
+      Wrong("no command: " + line);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cgpu
+
+int main() {
+  cgpu::Run();
+  return 0;
+}
