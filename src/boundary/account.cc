@@ -118,6 +118,10 @@ void Boundary::AddDependencies(const Call& call, ledger::ClientRef client, std::
     depends_on(Load<rm::NV_CTXSHARE_ALLOCATION_PARAMETERS>(*params).hVASpace);
     return;
   }
+  if (call.command == rm::NV01_CONTEXT_DMA) {
+    depends_on(Load<rm::NV_CONTEXT_DMA_ALLOCATION_PARAMS>(*params).hMemory);
+    return;
+  }
   const ClassEffect effect = FindClassRule(call.command)->effect;
   if (effect == ClassEffect::kChannelGroup) {
     depends_on(Load<rm::NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS>(*params).hVASpace);

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <iterator>
 
+#include "boundary/names.h"
 #include "boundary/policy.h"
 #include "rm/class_table.h"
 #include "rm/control_table.h"
@@ -19,44 +19,6 @@
 
 namespace cgpu::boundary {
 namespace {
-
-// What the driver answers for a client that does not exist: to a container, everybody else's
-// (src/nvidia/src/libraries/resserv/src/rs_server.c and src/kernel/rmapi/control.c).
-std::uint32_t NoSuchClient(std::uint32_t nr) {
-  switch (nr) {
-    case rm::NV_ESC_RM_ALLOC:
-    case rm::NV_ESC_RM_DUP_OBJECT:
-    case rm::NV_ESC_RM_SHARE:
-    case rm::NV_ESC_RM_FREE:
-    case rm::NV_ESC_RM_MAP_MEMORY:
-    case rm::NV_ESC_RM_UNMAP_MEMORY:
-    case rm::NV_ESC_RM_VID_HEAP_CONTROL:
-      return rm::NV_ERR_INVALID_OBJECT_HANDLE;
-    default:
-      return rm::NV_ERR_INVALID_CLIENT;
-  }
-}
-
-std::string Hex(const char* what, std::uint32_t value) {
-  char text[64];
-  (void)std::snprintf(text, sizeof(text), "%s 0x%x", what, value);
-  return text;
-}
-
-std::string EscapeName(std::uint32_t nr) {
-  const rm::EscapeRow* row = rm::FindEscape(static_cast<std::uint8_t>(nr));
-  return row != nullptr ? std::string(row->name) : Hex("escape", nr);
-}
-
-std::string ControlName(std::uint32_t command) {
-  const rm::ControlRow* row = rm::FindControl(command);
-  return row != nullptr ? std::string(row->name) : Hex("control", command);
-}
-
-std::string ClassName(std::uint32_t cls) {
-  const rm::ClassRow* row = rm::FindClass(cls);
-  return row != nullptr ? std::string(row->name) : Hex("class", cls);
-}
 
 std::optional<std::size_t> StatusAt(const Call& call) {
   return call.uvm_request != 0
@@ -137,6 +99,12 @@ Decision Boundary::Fail(int error, const std::string& what) {
   return decision;
 }
 
+// With the driver's own status where the parameters have room for one.
+Decision Boundary::RefuseEscape(Call& call) {
+  return StatusOf(call) ? Answer(call, rm::NV_ERR_NOT_SUPPORTED, EscapeName(call.nr))
+                        : Fail(EINVAL, EscapeName(call.nr));
+}
+
 Decision Boundary::Decide(Call& call) {
   if (call.uvm_request != 0) {
     return DecideUvm(call);
@@ -149,7 +117,22 @@ Decision Boundary::Decide(Call& call) {
     case rm::NV_ESC_WAIT_OPEN_COMPLETE:
     case rm::NV_ESC_STATUS_CODE:
     case rm::NV_ESC_CARD_INFO:
+    case rm::NV_ESC_RM_GET_EVENT_DATA:  // what waits on the file itself
       return decision;
+    case rm::NV_ESC_RM_ALLOC_OBJECT:        // the older RM_ALLOC, without parameters
+    case rm::NV_ESC_RM_I2C_ACCESS:          // buses of the board
+    case rm::NV_ESC_RM_IDLE_CHANNELS:       // names other clients' channels; waits under the lock
+    case rm::NV_ESC_RM_ACCESS_REGISTRY:     // settings of the node
+    case rm::NV_ESC_RM_ALLOC_CONTEXT_DMA2:  // RM_ALLOC of NV01_CONTEXT_DMA does the same
+    case rm::NV_ESC_RM_LOCKLESS_DIAGNOSTIC:
+    case rm::NV_ESC_QUERY_DEVICE_INTR:
+    case rm::NV_ESC_NUMA_INFO:  // where the whole card's memory lies, and how much it is
+    case rm::NV_ESC_SET_NUMA_STATUS:
+    case rm::NV_ESC_EXPORT_TO_DMABUF_FD:  // the driver does not ask whose the client is
+    // The driver's own page tables for these lie on the card and would have to be charged.
+    case rm::NV_ESC_RM_MAP_MEMORY_DMA:
+    case rm::NV_ESC_RM_UNMAP_MEMORY_DMA:
+      return RefuseEscape(call);
     case rm::NV_ESC_ATTACH_GPUS_TO_FD:
       return DecideAttachFd(call);
     case rm::NV_ESC_REGISTER_FD:
@@ -191,11 +174,14 @@ Decision Boundary::Decide(Call& call) {
       return DecideShare(call, std::move(decision));
     case rm::NV_ESC_RM_UNMAP_MEMORY:
     case rm::NV_ESC_RM_UPDATE_DEVICE_MAPPING_INFO:
+    case rm::NV_ESC_RM_BIND_CONTEXT_DMA:
     case rm::NV_ESC_ALLOC_OS_EVENT:
     case rm::NV_ESC_FREE_OS_EVENT:
       return decision;
+    case rm::NV_ESC_RM_ALLOC_MEMORY:
+      return DecideAllocMemory(call, std::move(decision));
     default:
-      return Fail(EINVAL, EscapeName(call.nr));
+      return RefuseEscape(call);
   }
 }
 
@@ -253,6 +239,8 @@ bool Boundary::OwnsClientsIn(std::uint32_t cls, const Bytes* params) const {
       const auto device = Load<rm::NV0080_ALLOC_PARAMETERS>(*params);
       return mine(device.hClientShare) && mine(device.hTargetClient);
     }
+    case rm::NV_CONFIDENTIAL_COMPUTE:
+      return mine(Load<std::uint32_t>(*params));  // NV_CONFIDENTIAL_COMPUTE_ALLOC_PARAMS::hClient
     case rm::NV01_EVENT:
     case rm::NV01_EVENT_OS_EVENT:
       return mine(Load<rm::NV0005_ALLOC_PARAMETERS>(*params).hParentClient);
@@ -298,6 +286,19 @@ Decision Boundary::DecideAlloc(Call& call, Decision decision) {
                      rm::RoundVidmem(
                          {memory.size, memory.attr, memory.attr2, memory.flags, memory.alignment}));
     }
+    case ClassEffect::kHostMemory: {
+      // NV_SEMAPHORE_SURFACE_ALLOC_PARAMETERS {hSemaphoreMem, hMaxSubmittedMem, flags}
+      for (const std::size_t at : {std::size_t{0}, sizeof(std::uint32_t)}) {
+        const auto handle = params != nullptr ? Load<std::uint32_t>(*params, at) : 0;
+        const auto memory = ledger_.Find(decision.client, handle);
+        if (handle != 0 && (!memory || memory->holders != 0)) {
+          return Answer(call, rm::NV_ERR_NOT_SUPPORTED, ClassName(call.command) + " on a card");
+        }
+      }
+      return Reserve(call, std::move(decision), ledger::Kind::kOther, 0);
+    }
+    case ClassEffect::kUnsupported:
+      return Answer(call, rm::NV_ERR_NOT_SUPPORTED, ClassName(call.command));
     case ClassEffect::kChannelGroup:
     case ClassEffect::kChannel: {
       const auto card = ledger_.CardOf(decision.client, call.object);
@@ -312,6 +313,45 @@ Decision Boundary::DecideAlloc(Call& call, Decision decision) {
     }
   }
   return Fail(EINVAL, ClassName(call.command));
+}
+
+// Memory of the caller's own for the card: the driver pins pages of whoever executes the call
+// (kernel-open/nvidia/os-mlock.c), so the caller must. That is sound although another thread may
+// change the parameters after they were looked at, because it depends on the registers alone: of an
+// ioctl with this number no file of ours makes card memory for a caller without CAP_SYS_ADMIN
+// (rmapi_deprecated_allocmemory.c: NV01_MEMORY_LOCAL_USER becomes memory of the host, the classes
+// of card memory are for administrators), and only for clients on the very file. An XFER's number
+// says nothing, so there it is refused. No container has CAP_SYS_ADMIN (launcher/init.cc).
+//
+// What is made is entered here as an object without card memory, before it exists. If it never does
+// the driver accepts another object under the handle, and then that one takes its place
+// (AccountNew()). What the ledger has under the handle already stays.
+Decision Boundary::DecideAllocMemory(Call& call, Decision decision) {
+  if (call.command != rm::NV01_MEMORY_SYSTEM_OS_DESCRIPTOR) {
+    return Answer(call, rm::NV_ERR_INVALID_CLASS, "RM_ALLOC_MEMORY of " + ClassName(call.command));
+  }
+  if (call.wrapped) {
+    return Answer(call, rm::NV_ERR_NOT_SUPPORTED, "RM_ALLOC_MEMORY in an XFER");
+  }
+  const auto parent = ledger_.Find(decision.client, call.object);
+  if (!parent) {
+    return Answer(call, rm::NV_ERR_INVALID_OBJECT_PARENT,
+                  "RM_ALLOC_MEMORY below an unknown object");
+  }
+  auto reservation = ledger_.Reserve(ledger::Kind::kOther);
+  if (!reservation.ok()) {
+    return Answer(call, rm::NV_ERR_INSUFFICIENT_RESOURCES, "objects over a bound");
+  }
+  const auto handle = Load<rm::NVOS02_PARAMETERS>(call.image).hObjectNew;
+  ledger::NewObject object;
+  object.parent = parent->ref;
+  object.handle = handle;
+  object.cls = call.command;
+  if (!ledger_.AddObject(*reservation, decision.client, object).ok()) {
+    ledger_.Cancel(*reservation);
+  }
+  decision.action = Decision::Action::kContinue;
+  return decision;
 }
 
 Decision Boundary::DecideDup(Call& call, Decision decision) {
@@ -336,7 +376,12 @@ Decision Boundary::DecideDup(Call& call, Decision decision) {
 
 // The driver tells whether the client exists that something is shared with.
 Decision Boundary::DecideShare(Call& call, Decision decision) {
-  const rm::RS_SHARE_POLICY policy = Load<rm::NVOS57_PARAMETERS>(call.image).sharePolicy;
+  return CheckSharePolicy(call, std::move(decision),
+                          Load<rm::NVOS57_PARAMETERS>(call.image).sharePolicy);
+}
+
+Decision Boundary::CheckSharePolicy(Call& call, Decision decision,
+                                    const rm::RS_SHARE_POLICY& policy) {
   if (policy.type == rm::RS_SHARE_TYPE_CLIENT && !ledger_.Owns(policy.target)) {
     return Answer(call, NoSuchClient(call.nr), "RM_SHARE with a foreign client");
   }
@@ -405,77 +450,6 @@ Decision Boundary::DecideRegisterFd(Call& call) {
   Decision decision;
   decision.action = Decision::Action::kExecute;
   return decision;
-}
-
-// A list of card ids that ends at the first invalid one; the whole node is turned into the granted
-// cards.
-Decision Boundary::DecideGpuIdList(Call& call, Decision decision, const ControlRule& rule) {
-  Bytes& params = call.nested[0].bytes;
-  const auto id = [&](std::size_t i) {
-    return Load<std::uint32_t>(params, rule.argument + i * sizeof(std::uint32_t));
-  };
-  constexpr std::size_t kSlots = rm::NV0000_CTRL_GPU_MAX_ATTACHED_GPUS;
-  if (id(0) == rm::NV0000_CTRL_GPU_ATTACH_ALL_PROBED_IDS) {
-    for (std::size_t i = 0; i < kSlots; ++i) {
-      const std::uint32_t value =
-          i < cards_.size() ? cards_[i].gpu_id : rm::NV0000_CTRL_GPU_INVALID_ID;
-      Store(params, value, rule.argument + i * sizeof(std::uint32_t));
-    }
-    return decision;
-  }
-  for (std::size_t i = 0; i < kSlots && id(i) != rm::NV0000_CTRL_GPU_INVALID_ID; ++i) {
-    if (!CardOfGpuId(id(i))) {
-      return Answer(call, rm::NV_ERR_INVALID_ARGUMENT,
-                    ControlName(call.command) + " of another card");
-    }
-  }
-  return decision;
-}
-
-Decision Boundary::DecideControl(Call& call, Decision decision) {
-  const ControlRule* rule = FindControlRule(call.command);
-  if (rule == nullptr) {
-    return Answer(call, rm::NV_ERR_NOT_SUPPORTED, ControlName(call.command));
-  }
-  const auto head = Load<rm::NVOS54_PARAMETERS>(call.image);
-  if (head.paramsSize != rm::ControlSize(abi_, call.command) || call.nested.empty()) {
-    return Answer(call, rm::NV_ERR_INVALID_ARGUMENT, ControlName(call.command) + " (size)");
-  }
-  decision.card = ledger_.CardOf(decision.client, call.object);
-  const Bytes& params = call.nested[0].bytes;
-  const auto own_gpu = [&](std::size_t at) {
-    return CardOfGpuId(Load<std::uint32_t>(params, at)).has_value();
-  };
-  switch (rule->effect) {
-    case ControlEffect::kPass:
-    case ControlEffect::kView:
-      return decision;
-    case ControlEffect::kSwallow: {
-      SetStatus(call, rm::NV_OK);
-      Decision answered;
-      answered.action = Decision::Action::kAnswer;
-      return answered;
-    }
-    case ControlEffect::kGpuId:
-      if (!own_gpu(rule->argument)) {
-        return Answer(call, rm::NV_ERR_INVALID_ARGUMENT,
-                      ControlName(call.command) + " of another card");
-      }
-      return decision;
-    case ControlEffect::kGpuIdList:
-      return DecideGpuIdList(call, std::move(decision), *rule);
-    case ControlEffect::kClient:
-      if (!ledger_.Owns(Load<std::uint32_t>(params, rule->argument))) {
-        return Answer(call, rm::NV_ERR_INVALID_CLIENT,
-                      ControlName(call.command) + " of a foreign client");
-      }
-      return decision;
-    case ControlEffect::kExport:
-    case ControlEffect::kImport:
-    case ControlEffect::kExportInfo:
-      return DecideTransfer(call, std::move(decision), *rule);
-  }
-  return Answer(call, rm::NV_ERR_NOT_SUPPORTED, ControlName(call.command));
 }
 
 }  // namespace cgpu::boundary

@@ -24,6 +24,7 @@
 #include "boundary/uvm_book.h"
 #include "ledger/ledger.h"
 #include "rm/abi.h"
+#include "rm/nv_structs.h"
 #include "rm/nv_uvm.h"
 
 namespace cgpu::boundary {
@@ -40,8 +41,9 @@ struct CardIds {
 struct Decision {
   enum class Action {
     kExecute,
-    kAnswer,  // the call's image holds the answer: copy out, return 0
-    kFail,    // nothing is copied out, `error` is the errno
+    kAnswer,    // the call's image holds the answer: copy out, return 0
+    kFail,      // nothing is copied out, `error` is the errno
+    kContinue,  // the caller executes it: DecideAllocMemory() alone, which says why that is sound
   };
   Action action = Action::kFail;
   int error = 0;
@@ -118,15 +120,19 @@ class Boundary {
 
   Decision Answer(Call& call, std::uint32_t status, const std::string& what);
   Decision Fail(int error, const std::string& what);
+  Decision RefuseEscape(Call& call);
   [[nodiscard]] bool OwnsClientsIn(std::uint32_t cls, const Bytes* params) const;
   Decision DecideAlloc(Call& call, Decision decision);
   Decision DecideClient(Call& call);
   Decision DecideControl(Call& call, Decision decision);
   Decision DecideGpuIdList(Call& call, Decision decision, const ControlRule& rule);
   Decision DecideTransfer(Call& call, Decision decision, const ControlRule& rule);
+  Decision DecideAllocMemory(Call& call, Decision decision);
   Decision DecideVidHeap(Call& call, Decision decision);
   Decision DecideDup(Call& call, Decision decision);
   Decision DecideShare(Call& call, Decision decision);
+  Decision CheckSharePolicy(Call& call, Decision decision, const rm::RS_SHARE_POLICY& policy);
+  [[nodiscard]] bool OwnPeers(std::uint32_t command, const Bytes& params) const;
   Decision DecideAttachFd(Call& call);
   Decision DecideRegisterFd(Call& call);
   Decision Reserve(Call& call, Decision decision, ledger::Kind kind, std::uint64_t bytes);
@@ -177,6 +183,8 @@ class Boundary {
   void FilterGpuIds(Bytes& bytes) const;
   void FilterProbedIds(Bytes& bytes) const;
   void FilterActiveDevices(Bytes& bytes) const;
+  void FilterDeviceMask(Bytes& bytes) const;
+  void RewriteBars(Bytes& bytes, ledger::Card card) const;
   void RewriteRegions(Bytes& bytes, ledger::Card card) const;
   void HideUuidInfo(Call& call) const;
   // Of processes that use the class; NV20_SUBDEVICE_0: that use the card.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cerrno>
 
 #include "rm/nv_alloc.h"
@@ -203,7 +204,7 @@ TEST_F(BoundaryTest, RefusesOtherCardsForeignClientsAndUnknownThings) {
             rm::NV_ERR_INSUFFICIENT_PERMISSIONS);
   EXPECT_EQ(Alloc(0xc1d00002, 0x30, rm::NV01_DEVICE_0, 0, 0xc1d00002),
             rm::NV_ERR_INVALID_OBJECT_HANDLE);
-  EXPECT_EQ(Alloc(kDevice, 0x30, rm::RM_USER_SHARED_DATA), rm::NV_ERR_INVALID_CLASS);
+  EXPECT_EQ(Alloc(kDevice, 0x30, rm::RM_USER_SHARED_DATA), rm::NV_ERR_NOT_SUPPORTED);
   EXPECT_EQ(Alloc(kDevice, 0x30, rm::NV01_MEMORY_LOCAL_PHYSICAL), rm::NV_ERR_INVALID_CLASS);
   rm::NVOS55_PARAMETERS dup{kClient, kDevice, 0x31, 0xc1d00002, 0x20, 0, 0};
   Call call;
@@ -397,6 +398,116 @@ TEST_F(BoundaryTest, AWrappedCallIsTheInnerCall) {
                              std::bit_cast<std::uint64_t>(&xfer)};
   Call none;
   EXPECT_EQ(Copy(rm::NV_ESC_IOCTL_XFER_CMD, nested, none), EINVAL);
+}
+
+// {count, -, pointer}: NV0080_CTRL_CMD_GPU_GET_CLASSLIST.
+struct List {
+  std::uint32_t count = 0;
+  std::uint32_t unused = 0;
+  std::uint64_t pointer = 0;
+};
+
+TEST_F(BoundaryTest, PointersInsideParametersLeadIntoCopiesOfTheTablesSizes) {
+  MakeSubdevice();
+  std::array<std::uint32_t, 4> classes{1, 2, 3, 4};
+  List list{4, 0, memory_.Lend(classes)};
+  Decision decision;
+  Call call = Control(kDevice, rm::NV0080_CTRL_CMD_GPU_GET_CLASSLIST, list, decision);
+  EXPECT_EQ(decision.action, Decision::Action::kExecute);
+  ASSERT_EQ(call.nested.size(), 2U);
+  EXPECT_EQ(call.nested[1].bytes.size(), sizeof(classes));
+  PointInside(call, -1);
+  EXPECT_EQ(Load<List>(call.nested[0].bytes).pointer,
+            std::bit_cast<std::uint64_t>(call.nested[1].bytes.data()));
+  PointBack(call);
+  EXPECT_EQ(Load<List>(call.nested[0].bytes).pointer, list.pointer);
+}
+
+TEST_F(BoundaryTest, CountsThatOverflowOrPassTheDriversBoundAreRefused) {
+  MakeSubdevice();
+  std::array<std::uint32_t, 4> classes{};
+  for (const std::uint32_t count : {0x40000001U, 0xffffffffU, 262145U}) {
+    List list{count, 0, memory_.Lend(classes)};
+    Decision decision;
+    const Call call = Control(kDevice, rm::NV0080_CTRL_CMD_GPU_GET_CLASSLIST, list, decision);
+    EXPECT_EQ(decision.action, Decision::Action::kAnswer) << count;
+    EXPECT_EQ(StatusOf(call), rm::NV_ERR_INVALID_ARGUMENT) << count;
+  }
+}
+
+TEST_F(BoundaryTest, AListThatLeavesTheTenantsMemoryIsAFault) {
+  MakeSubdevice();
+  std::array<std::uint32_t, 4> classes{};
+  List list{5, 0, memory_.Lend(classes)};  // one more than there is
+  rm::NVOS54_PARAMETERS control{
+      kClient,      kDevice, rm::NV0080_CTRL_CMD_GPU_GET_CLASSLIST, 0, memory_.Lend(list),
+      sizeof(list), 0};
+  Call call;
+  EXPECT_EQ(Copy(rm::NV_ESC_RM_CONTROL, control, call), EFAULT);
+}
+
+TEST_F(BoundaryTest, OverlappingPointersGetCopiesOfTheirOwn) {
+  MakeSubdevice();
+  List list{2, 0, 0};
+  list.pointer = std::bit_cast<std::uint64_t>(&list);  // onto the parameters themselves
+  Decision decision;
+  Call call = Control(kDevice, rm::NV0080_CTRL_CMD_GPU_GET_CLASSLIST, list, decision);
+  ASSERT_EQ(call.nested.size(), 2U);
+  EXPECT_NE(call.nested[0].bytes.data(), call.nested[1].bytes.data());
+}
+
+// Peers: cards of others by their ids.
+TEST_F(BoundaryTest, TellsOfPeersAmongGrantedCardsAlone) {
+  MakeSubdevice();
+  std::array<std::byte, 8348> caps{};  // NV0000_CTRL_SYSTEM_GET_P2P_CAPS_V2_PARAMS of 550
+  const auto ask = [&](std::uint32_t first, std::uint32_t second) {
+    const std::array<std::uint32_t, 2> ids{first, second};
+    std::memcpy(caps.data(), ids.data(), sizeof(ids));
+    const std::uint32_t count = 2;
+    std::memcpy(caps.data() + 128, &count, sizeof(count));
+    Decision decision;
+    (void)Control(kClient, rm::NV0000_CTRL_CMD_SYSTEM_GET_P2P_CAPS_V2, caps, decision);
+    return decision.action;
+  };
+  EXPECT_EQ(ask(0x100, 0x400), Decision::Action::kExecute);
+  EXPECT_EQ(ask(0x100, 0x200), Decision::Action::kAnswer);
+}
+
+TEST_F(BoundaryTest, SwallowsAndBlanksWithoutTheDriver) {
+  MakeSubdevice();
+  std::array<std::byte, 2244> groups{};
+  groups.fill(std::byte{0xff});
+  Decision decision;
+  Call call = Control(kClient, rm::NV0000_CTRL_CMD_SYNC_GPU_BOOST_GROUP_INFO, groups, decision);
+  EXPECT_EQ(decision.action, Decision::Action::kAnswer);
+  EXPECT_EQ(StatusOf(call), rm::NV_OK);
+  EXPECT_EQ(Load<std::uint32_t>(call.nested[0].bytes), 0U);
+}
+
+// It runs in its caller, so the ledger must know its object before; in an XFER it may not run.
+TEST_F(BoundaryTest, OsDescriptorsRunInTheirCaller) {
+  MakeSubdevice();
+  rm::nv_ioctl_nvos02_parameters_with_fd alloc{};
+  alloc.params.hRoot = kClient;
+  alloc.params.hObjectParent = kDevice;
+  alloc.params.hObjectNew = 0x71;
+  alloc.params.hClass = rm::NV01_MEMORY_SYSTEM_OS_DESCRIPTOR;
+  Call call;
+  ASSERT_EQ(Copy(rm::NV_ESC_RM_ALLOC_MEMORY, alloc, call), 0);
+  Call wrapped = call;
+  wrapped.wrapped = true;
+  EXPECT_EQ(boundary_.Decide(wrapped).action, Decision::Action::kAnswer);
+  EXPECT_EQ(boundary_.Decide(call).action, Decision::Action::kContinue);
+  const auto client = ledger_.FindClient(kClient);
+  EXPECT_TRUE(ledger_.Find(client->ref, 0x71).has_value());
+  // The call may have failed: what the driver then makes under the handle is charged.
+  ASSERT_EQ(AllocMemory(0x71, kMib), rm::NV_OK);
+  EXPECT_GE(ledger_.Used(0), kMib);
+  // And what is charged stays charged when a descriptor claims its handle.
+  EXPECT_EQ(boundary_.Decide(call).action, Decision::Action::kContinue);
+  EXPECT_GE(ledger_.Used(0), kMib);
+  call.command = rm::NV01_MEMORY_LOCAL_USER;
+  EXPECT_EQ(boundary_.Decide(call).action, Decision::Action::kAnswer);
 }
 
 }  // namespace

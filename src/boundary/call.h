@@ -81,6 +81,7 @@ struct FdArgument {
 
 struct Call {
   std::uint32_t nr = 0;       // the escape number; of an XFER, the wrapped one
+  bool wrapped = false;       // in an XFER
   std::uint64_t address = 0;  // of the parameters in the tenant
   Bytes image;
   std::vector<Nested> nested;
@@ -93,6 +94,9 @@ struct Call {
   std::uint32_t object = 0;         // the object acted on; for allocations the parent
   std::uint32_t source_client = 0;  // DUP_OBJECT
   std::uint32_t command = 0;        // RM_CONTROL command, RM_ALLOC class, VID_HEAP function
+
+  // A pointer inside the parameters leads to more than the driver copies.
+  bool too_large = false;
 
   // Of nvidia-uvm, whose requests are whole numbers: the request (0: this is an RM escape), where
   // its status lies, and the ledger's key of the open file's address space (0: it has none that we

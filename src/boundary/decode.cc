@@ -15,9 +15,9 @@ namespace cgpu::boundary {
 namespace {
 
 // Notes the pointer at `at` in `holder` and copies the `size` bytes it leads to. With size 0 the
-// driver gets a null pointer.
+// driver gets a null pointer. Without `copy_in` the driver begins with zeros.
 int ReadNested(TenantMemory& memory, Call& call, std::size_t size, int holder, std::size_t at,
-               bool copy_out = true) {
+               bool copy_out = true, bool copy_in = true) {
   Pointer pointer;
   pointer.holder = holder;
   pointer.at = at;
@@ -31,7 +31,7 @@ int ReadNested(TenantMemory& memory, Call& call, std::size_t size, int holder, s
     nested.address = pointer.tenant;
     nested.copy_out = copy_out;
     nested.bytes.resize(size);
-    if (!memory.Read(nested.address, nested.bytes.data(), size)) {
+    if (copy_in && !memory.Read(nested.address, nested.bytes.data(), size)) {
       return EFAULT;
     }
     pointer.target = static_cast<int>(call.nested.size());
@@ -58,16 +58,24 @@ int DecodeAlloc(const rm::Abi& abi, TenantMemory& memory, Call& call) {
                     offsetof(rm::NVOS64_PARAMETERS, pRightsRequested), /*copy_out=*/false);
 }
 
-// Pointers inside control parameters, for the few controls that have them.
-int DecodeEmbedded(TenantMemory& memory, Call& call) {
-  if (call.command == rm::NV2080_CTRL_CMD_FB_GET_INFO) {
-    const auto params = Load<rm::NV2080_CTRL_FB_GET_INFO_PARAMS>(call.nested[0].bytes);
-    return ReadNested(memory, call, params.fbInfoListSize * sizeof(rm::NV2080_CTRL_FB_INFO), 0,
-                      offsetof(rm::NV2080_CTRL_FB_GET_INFO_PARAMS, fbInfoList));
-  }
-  if (call.command == rm::NV0000_CTRL_CMD_GPU_GET_ID_INFO) {
-    // The driver no longer writes through it; it gets none.
-    return ReadNested(memory, call, 0, 0, offsetof(rm::NV0000_CTRL_GPU_GET_ID_INFO_PARAMS, szName));
+// Pointers inside control parameters, as the table describes them. Where a row says that there are
+// some and nobody has described them, the policy refuses the control.
+int DecodeEmbedded(const rm::Abi& abi, TenantMemory& memory, Call& call) {
+  for (const rm::EmbeddedPointer& pointer : rm::EmbeddedPointers(call.command)) {
+    if (abi.branch < pointer.since) {
+      continue;
+    }
+    const Bytes& params = call.nested[0].bytes;
+    const auto size = pointer.Bytes(Load<std::uint32_t>(params, pointer.count_offset));
+    if (!size) {
+      call.too_large = true;
+    }
+    if (const int error = ReadNested(memory, call, size.value_or(0), 0, pointer.pointer_offset,
+                                     pointer.direction != rm::PointerDirection::kIn,
+                                     pointer.direction != rm::PointerDirection::kOut);
+        error != 0) {
+      return error;
+    }
   }
   return 0;
 }
@@ -114,7 +122,7 @@ int DecodeControl(const rm::Abi& abi, TenantMemory& memory, Call& call) {
     return error;
   }
   DecodeControlFd(call);
-  return DecodeEmbedded(memory, call);
+  return DecodeEmbedded(abi, memory, call);
 }
 
 void DecodeVidHeap(Call& call) {
@@ -165,6 +173,20 @@ int DecodeBody(const rm::Abi& abi, TenantMemory& memory, Call& call) {
     case rm::NV_ESC_REGISTER_FD:
       TakeFdArgument(call, 0);
       return 0;
+    case rm::NV_ESC_RM_GET_EVENT_DATA: {
+      // NvUnixEvent {hObject, NotifyIndex, info32, info16} (src/common/sdk/nvidia/inc/nvos.h)
+      constexpr std::size_t kEventSize = 16;
+      return ReadNested(memory, call, kEventSize, -1, offsetof(rm::NVOS41_PARAMETERS, pEvent), true,
+                        false);
+    }
+    case rm::NV_ESC_RM_ALLOC_MEMORY: {
+      const auto head = Load<rm::NVOS02_PARAMETERS>(call.image);
+      call.client = head.hRoot;
+      call.object = head.hObjectParent;
+      call.command = head.hClass;
+      return 0;
+    }
+    case rm::NV_ESC_RM_BIND_CONTEXT_DMA:
     case rm::NV_ESC_RM_SHARE:
     case rm::NV_ESC_RM_UNMAP_MEMORY:
     case rm::NV_ESC_RM_UPDATE_DEVICE_MAPPING_INFO:
@@ -180,7 +202,7 @@ int DecodeBody(const rm::Abi& abi, TenantMemory& memory, Call& call) {
     case rm::NV_ESC_STATUS_CODE:
       return 0;
     default:
-      return EINVAL;
+      return 0;  // refused by Decide(), with its name
   }
 }
 
@@ -224,6 +246,8 @@ bool Call::ChangesState() const {
     case rm::NV_ESC_RM_MAP_MEMORY:
     case rm::NV_ESC_RM_UNMAP_MEMORY:
     case rm::NV_ESC_RM_VID_HEAP_CONTROL:
+    case rm::NV_ESC_RM_BIND_CONTEXT_DMA:
+    case rm::NV_ESC_RM_GET_EVENT_DATA:
     case rm::NV_ESC_ALLOC_OS_EVENT:
     case rm::NV_ESC_FREE_OS_EVENT:
       return true;
@@ -268,6 +292,7 @@ int Decode(const rm::Abi& abi, std::uint32_t request, std::uint64_t address, Ten
     if (!memory.Read(address, &xfer, sizeof(xfer))) {
       return EFAULT;
     }
+    call.wrapped = true;
     call.nr = xfer.cmd;
     size = xfer.size;
     call.address = xfer.ptr;

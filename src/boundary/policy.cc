@@ -5,8 +5,6 @@
 
 #include "rm/nv_alloc.h"
 #include "rm/nv_classes.h"
-#include "rm/nv_controls.h"
-#include "rm/nv_ctrl.h"
 #include "rm/nv_structs.h"
 
 namespace cgpu::boundary {
@@ -31,43 +29,85 @@ constexpr auto kClasses = std::to_array<ClassRule>({
     {rm::TURING_USERMODE_A, ClassEffect::kPlain},
     {rm::AMPERE_USERMODE_A, ClassEffect::kPlain},
     {rm::HOPPER_USERMODE_A, ClassEffect::kPlain},
-});
-
-constexpr auto kControls = std::to_array<ControlRule>({
-    // Client (NV0000)
-    {rm::NV0000_CTRL_CMD_SYSTEM_GET_BUILD_VERSION_V2, ControlEffect::kPass},
-    {rm::NV0000_CTRL_CMD_GPU_GET_ATTACHED_IDS, ControlEffect::kView},
-    {rm::NV0000_CTRL_CMD_GPU_GET_PROBED_IDS, ControlEffect::kView},
-    {rm::NV0000_CTRL_CMD_GPU_GET_ACTIVE_DEVICE_IDS, ControlEffect::kView},
-    {rm::NV0000_CTRL_CMD_GPU_GET_UUID_INFO, ControlEffect::kView},
-    {rm::NV0000_CTRL_CMD_GPU_GET_ID_INFO, ControlEffect::kGpuId,
-     offsetof(rm::NV0000_CTRL_GPU_GET_ID_INFO_PARAMS, gpuId)},
-    {rm::NV0000_CTRL_CMD_GPU_GET_ID_INFO_V2, ControlEffect::kGpuId,
-     offsetof(rm::NV0000_CTRL_GPU_GET_ID_INFO_V2_PARAMS, gpuId)},
-    {rm::NV0000_CTRL_CMD_GPU_GET_PCI_INFO, ControlEffect::kGpuId,
-     offsetof(rm::NV0000_CTRL_GPU_GET_PCI_INFO_PARAMS, gpuId)},
-    {rm::NV0000_CTRL_CMD_GPU_GET_UUID_FROM_GPU_ID, ControlEffect::kGpuId,
-     offsetof(rm::NV0000_CTRL_GPU_GET_UUID_FROM_GPU_ID_PARAMS, gpuId)},
-    {rm::NV0000_CTRL_CMD_GPU_ATTACH_IDS, ControlEffect::kGpuIdList, 0},
-    {rm::NV0000_CTRL_CMD_GPU_DETACH_IDS, ControlEffect::kGpuIdList, 0},
-    {rm::NV0000_CTRL_CMD_CLIENT_GET_ACCESS_RIGHTS, ControlEffect::kClient,
-     offsetof(rm::NV0000_CTRL_CLIENT_GET_ACCESS_RIGHTS_PARAMS, hClient)},
-    {rm::NV0000_CTRL_CMD_CLIENT_GET_HANDLE_INFO, ControlEffect::kPass},
-    {rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD, ControlEffect::kExport},
-    {rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD, ControlEffect::kImport},
-    {rm::NV0000_CTRL_CMD_OS_UNIX_GET_EXPORT_OBJECT_INFO, ControlEffect::kExportInfo},
-    // Subdevice (NV2080)
-    {rm::NV2080_CTRL_CMD_GPU_GET_NAME_STRING, ControlEffect::kPass},
-    {rm::NV2080_CTRL_CMD_GPU_GET_GID_INFO, ControlEffect::kPass},
-    {rm::NV2080_CTRL_CMD_GPU_GET_PIDS, ControlEffect::kView},
-    {rm::NV2080_CTRL_CMD_GPU_GET_PID_INFO, ControlEffect::kView},
-    {rm::NV2080_CTRL_CMD_FB_GET_INFO, ControlEffect::kView},
-    {rm::NV2080_CTRL_CMD_FB_GET_INFO_V2, ControlEffect::kView},
-    {rm::NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO, ControlEffect::kView},
-    {rm::NV2080_CTRL_CMD_BUS_GET_PCI_INFO, ControlEffect::kPass},
-    // Channel group (NVA06C)
-    {rm::NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, ControlEffect::kPass},
-    {rm::NVA06C_CTRL_CMD_SET_TIMESLICE, ControlEffect::kSwallow},
+    {rm::BLACKWELL_CHANNEL_GPFIFO_A, ClassEffect::kChannel},
+    {rm::BLACKWELL_CHANNEL_GPFIFO_B, ClassEffect::kChannel},
+    {rm::NV01_CONTEXT_DMA, ClassEffect::kPlain},
+    {rm::NV50_MEMORY_VIRTUAL, ClassEffect::kPlain},
+    // Between granted cards: it names their objects in the same client.
+    {rm::NV50_P2P, ClassEffect::kPlain},
+    // Gives back what is registered with it before the memory goes (video_mem.c vidmemDestruct()).
+    {rm::NV50_THIRD_PARTY_P2P, ClassEffect::kPlain},
+    // A duplicate in a client of the driver's own keeps its memory (semaphore_surface.c).
+    {rm::NV_SEMAPHORE_SURFACE, ClassEffect::kHostMemory},
+    // A page with the whole card's figures and its processes (class/cl00de.h).
+    {rm::RM_USER_SHARED_DATA, ClassEffect::kUnsupported},
+    // Need a fabric manager, and keep what is attached to them.
+    {rm::NV_MEMORY_FABRIC, ClassEffect::kUnsupported},
+    {rm::NV_MEMORY_MULTICAST_FABRIC, ClassEffect::kUnsupported},
+    // Engines
+    {rm::BLACKWELL_USERMODE_A, ClassEffect::kPlain},
+    {rm::VOLTA_DMA_COPY_A, ClassEffect::kPlain},
+    {rm::VOLTA_COMPUTE_A, ClassEffect::kPlain},
+    {rm::TURING_DMA_COPY_A, ClassEffect::kPlain},
+    {rm::TURING_COMPUTE_A, ClassEffect::kPlain},
+    {rm::AMPERE_DMA_COPY_A, ClassEffect::kPlain},
+    {rm::AMPERE_COMPUTE_A, ClassEffect::kPlain},
+    {rm::AMPERE_DMA_COPY_B, ClassEffect::kPlain},
+    {rm::AMPERE_COMPUTE_B, ClassEffect::kPlain},
+    {rm::HOPPER_DMA_COPY_A, ClassEffect::kPlain},
+    {rm::ADA_COMPUTE_A, ClassEffect::kPlain},
+    {rm::HOPPER_COMPUTE_A, ClassEffect::kPlain},
+    {rm::FERMI_TWOD_A, ClassEffect::kPlain},
+    {rm::GF100_ZBC_CLEAR, ClassEffect::kPlain},
+    {rm::GF100_SUBDEVICE_MASTER, ClassEffect::kPlain},
+    {rm::GF100_SUBDEVICE_INFOROM, ClassEffect::kPlain},
+    {rm::KEPLER_INLINE_TO_MEMORY_B, ClassEffect::kPlain},
+    {rm::MAXWELL_DMA_COPY_A, ClassEffect::kPlain},
+    {rm::NVB4B7_VIDEO_ENCODER, ClassEffect::kPlain},
+    {rm::NVB8B0_VIDEO_DECODER, ClassEffect::kPlain},
+    {rm::NVB8D1_VIDEO_NVJPG, ClassEffect::kPlain},
+    {rm::NVB8FA_VIDEO_OFA, ClassEffect::kPlain},
+    {rm::PASCAL_DMA_COPY_A, ClassEffect::kPlain},
+    {rm::NVC4B0_VIDEO_DECODER, ClassEffect::kPlain},
+    {rm::NVC4B7_VIDEO_ENCODER, ClassEffect::kPlain},
+    {rm::NVC4D1_VIDEO_NVJPG, ClassEffect::kPlain},
+    {rm::TURING_A, ClassEffect::kPlain},
+    {rm::AMPERE_A, ClassEffect::kPlain},
+    {rm::NVC6B0_VIDEO_DECODER, ClassEffect::kPlain},
+    {rm::NVC6FA_VIDEO_OFA, ClassEffect::kPlain},
+    {rm::AMPERE_B, ClassEffect::kPlain},
+    {rm::NVC7B0_VIDEO_DECODER, ClassEffect::kPlain},
+    {rm::NVC7B7_VIDEO_ENCODER, ClassEffect::kPlain},
+    {rm::NVC7FA_VIDEO_OFA, ClassEffect::kPlain},
+    {rm::ADA_A, ClassEffect::kPlain},
+    {rm::NVC9B0_VIDEO_DECODER, ClassEffect::kPlain},
+    {rm::BLACKWELL_DMA_COPY_A, ClassEffect::kPlain},
+    {rm::NVC9B7_VIDEO_ENCODER, ClassEffect::kPlain},
+    {rm::NVC9D1_VIDEO_NVJPG, ClassEffect::kPlain},
+    {rm::NVC9FA_VIDEO_OFA, ClassEffect::kPlain},
+    {rm::BLACKWELL_DMA_COPY_B, ClassEffect::kPlain},
+    {rm::NV_CONFIDENTIAL_COMPUTE, ClassEffect::kPlain},
+    {rm::HOPPER_A, ClassEffect::kPlain},
+    {rm::HOPPER_SEC2_WORK_LAUNCH_A, ClassEffect::kPlain},
+    {rm::BLACKWELL_INLINE_TO_MEMORY_A, ClassEffect::kPlain},
+    {rm::BLACKWELL_A, ClassEffect::kPlain},
+    {rm::NVCDB0_VIDEO_DECODER, ClassEffect::kPlain},
+    {rm::BLACKWELL_COMPUTE_A, ClassEffect::kPlain},
+    {rm::NVCDD1_VIDEO_NVJPG, ClassEffect::kPlain},
+    {rm::NVCDFA_VIDEO_OFA, ClassEffect::kPlain},
+    {rm::BLACKWELL_B, ClassEffect::kPlain},
+    {rm::NVCEB0_VIDEO_DECODER, ClassEffect::kPlain},
+    {rm::NVCEB7_VIDEO_ENCODER, ClassEffect::kPlain},
+    {rm::BLACKWELL_COMPUTE_B, ClassEffect::kPlain},
+    {rm::NVCED0_VIDEO_NVJPG, ClassEffect::kPlain},
+    {rm::NVCEFA_VIDEO_OFA, ClassEffect::kPlain},
+    {rm::NVCFB0_VIDEO_DECODER, ClassEffect::kPlain},
+    {rm::NVCFB7_VIDEO_ENCODER, ClassEffect::kPlain},
+    {rm::NVCFD1_VIDEO_NVJPG, ClassEffect::kPlain},
+    {rm::NVCFFA_VIDEO_OFA, ClassEffect::kPlain},
+    {rm::NVD1B0_VIDEO_DECODER, ClassEffect::kPlain},
+    {rm::NVD1B7_VIDEO_ENCODER, ClassEffect::kPlain},
+    {rm::NVD1FA_VIDEO_OFA, ClassEffect::kPlain},
 });
 
 }  // namespace
@@ -78,11 +118,10 @@ const ClassRule* FindClassRule(std::uint32_t cls) {
   return found == kClasses.end() ? nullptr : found;
 }
 
-const ControlRule* FindControlRule(std::uint32_t command) {
-  const auto* found =
-      std::find_if(kControls.begin(), kControls.end(),
-                   [&](const ControlRule& rule) { return rule.command == command; });
-  return found == kControls.end() ? nullptr : found;
+std::string_view EffectName(ClassEffect effect) {
+  constexpr std::string_view kNames[] = {"plain",   "device",      "vidmem",     "channel-group",
+                                         "channel", "host-memory", "unsupported"};
+  return kNames[static_cast<std::size_t>(effect)];
 }
 
 bool IsClientClass(std::uint32_t cls) {

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 namespace cgpu::boundary {
 
@@ -14,6 +15,8 @@ enum class ClassEffect {
   kVidmem,        // card memory by its parameters
   kChannelGroup,  // a context: the driver's own buffers are charged, the number is bounded
   kChannel,       // bounded; outside of a group it makes a context of its own
+  kHostMemory,    // keeps the memory it names alive: none of a card's
+  kUnsupported,   // refused as by a card that does not have it: programs know what to do then
 };
 
 struct ClassRule {
@@ -22,15 +25,19 @@ struct ClassRule {
 };
 
 enum class ControlEffect {
-  kPass,        // harmless: executed as it is
-  kView,        // executed, then its results are rewritten for this container (view.cc)
-  kSwallow,     // answered with success, not executed
-  kGpuId,       // names a card by its id at `argument`: only a granted one
-  kGpuIdList,   // names a list of cards at `argument`
-  kClient,      // names a client at `argument`: only one of the container's
-  kExport,      // an object to a file
-  kImport,      // an object from a file
-  kExportInfo,  // asks about an exported object
+  kPass,         // harmless: executed as it is
+  kView,         // executed, then its results are rewritten for this container (view.cc)
+  kSwallow,      // answered with success, not executed
+  kEmpty,        // answered with success and zeros, not executed
+  kGpuId,        // names a card by its id at `argument`: only a granted one
+  kGpuIdList,    // names a list of cards at `argument`
+  kPeerCaps,     // names lists of cards with their lengths
+  kClient,       // names a client at `argument`: only one of the container's
+  kSharePolicy,  // begins with an RS_SHARE_POLICY
+  kExport,       // an object to a file
+  kImport,       // an object from a file
+  kExportInfo,   // asks about an exported object
+  kRefuse,       // known to be asked, and refused
 };
 
 struct ControlRule {
@@ -41,7 +48,12 @@ struct ControlRule {
 
 // Null: not allowed.
 [[nodiscard]] const ClassRule* FindClassRule(std::uint32_t cls);
+// Null: not allowed either.
 [[nodiscard]] const ControlRule* FindControlRule(std::uint32_t command);
+
+// For the table of decisions.
+[[nodiscard]] std::string_view EffectName(ClassEffect effect);
+[[nodiscard]] std::string_view EffectName(ControlEffect effect);
 
 // NV01_ROOT and its kin: allocations that make a client.
 [[nodiscard]] bool IsClientClass(std::uint32_t cls);

@@ -1,6 +1,7 @@
 // The driver's answers as this container may see them: its slice, its cards, its processes.
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <limits>
 #include <set>
 
@@ -44,6 +45,12 @@ void Boundary::RewriteFbInfo(Bytes& bytes, std::size_t at, std::size_t count,
         break;
       case rm::NV2080_CTRL_FB_INFO_INDEX_LARGEST_FREE_REGION_SIZE_KB:
         entry.data = std::min(entry.data, free);
+        break;
+      // The window onto the card's memory may be as large as the card.
+      case rm::NV2080_CTRL_FB_INFO_INDEX_BAR1_SIZE:
+      case rm::NV2080_CTRL_FB_INFO_INDEX_BAR1_AVAIL_SIZE:
+      case rm::NV2080_CTRL_FB_INFO_INDEX_BAR1_MAX_CONTIGUOUS_AVAIL_SIZE:
+        entry.data = std::min(entry.data, ToKib(std::bit_ceil(limit)));
         break;
       // Where the heap's room lies on the card tells what neighbours hold.
       case rm::NV2080_CTRL_FB_INFO_INDEX_HEAP_START:
@@ -160,6 +167,34 @@ void Boundary::FilterActiveDevices(Bytes& bytes) const {
   Store(bytes, list);
 }
 
+// Bit n: device instance n.
+void Boundary::FilterDeviceMask(Bytes& bytes) const {
+  std::uint32_t mask = 0;
+  for (const CardIds& card : cards_) {
+    if (card.device_instance < 32) {
+      mask |= std::uint32_t{1} << card.device_instance;
+    }
+  }
+  Store(bytes, Load<std::uint32_t>(bytes) & mask);
+}
+
+// {count, {flags, size in MiB, size in bytes, offset}[8]} (ctrl2080bus.h). Windows onto the card's
+// memory may be as large as the card: none is larger than the slice needs.
+void Boundary::RewriteBars(Bytes& bytes, ledger::Card card) const {
+  constexpr std::size_t kFirst = 8;
+  constexpr std::size_t kEntry = 24;
+  constexpr std::size_t kSizeBytes = 8;
+  constexpr std::uint64_t kMib = 1024 * 1024;
+  // Registers need some MiB whatever the slice.
+  const std::uint64_t most = std::max(std::bit_ceil(ledger_.Limit(card)), 256 * kMib);
+  for (std::size_t at = kFirst; at + kEntry <= bytes.size(); at += kEntry) {
+    if (const auto size = Load<std::uint64_t>(bytes, at + kSizeBytes); size > most) {
+      Store(bytes, most, at + kSizeBytes);
+      Store(bytes, static_cast<std::uint32_t>(most / kMib), at + sizeof(std::uint32_t));
+    }
+  }
+}
+
 // One region, as large as the slice; where it lies on the card is nobody's business.
 void Boundary::RewriteRegions(Bytes& bytes, ledger::Card card) const {
   constexpr std::size_t kFirst =
@@ -241,6 +276,12 @@ void Boundary::RewriteControl(Call& call, const Decision& decision,
       break;
     case rm::NV0000_CTRL_CMD_GPU_GET_ACTIVE_DEVICE_IDS:
       FilterActiveDevices(params);
+      break;
+    case rm::NV0000_CTRL_CMD_GPU_GET_DEVICE_IDS:
+      FilterDeviceMask(params);
+      break;
+    case rm::NV2080_CTRL_CMD_BUS_GET_PCI_BAR_INFO:
+      RewriteBars(params, card);
       break;
     case rm::NV0000_CTRL_CMD_GPU_GET_UUID_INFO:
       HideUuidInfo(call);

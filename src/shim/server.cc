@@ -351,6 +351,10 @@ void Server::Deliver(Pending& pending, bool copy_out, int error) {
   // Now, since it takes long if the tenant has closed its own meanwhile.
   pending.file.reset();
   pending.argument.reset();
+  if (pending.proceed) {
+    (void)listener_->Continue(pending.notification.id);
+    return;
+  }
   if (Answer(pending.notification.id, error) && !config_.killable) {
     const std::lock_guard lock(replay_mutex_);
     replay_.Answered(KeyOf(pending));
@@ -397,6 +401,7 @@ int Server::SeeThrough(Pending& pending, bool* copy_out) {
     decision = decide();
   }
   int error = decision.error;
+  pending.proceed = decision.action == Decision::Action::kContinue;
   if (decision.action == Decision::Action::kExecute) {
     if (const auto ready = PrepareDevice(pending.call, decision); !ready.ok()) {
       const std::lock_guard lock(state_mutex_);
@@ -428,9 +433,9 @@ int Server::SeeThrough(Pending& pending, bool* copy_out) {
     KeepSpace(pending);
   }
   SettleMark(pending, error == 0 && boundary::StatusOf(pending.call) == rm::NV_OK);
-  *copy_out = error == 0 && decision.action != Decision::Action::kFail;
+  *copy_out = error == 0 && decision.action != Decision::Action::kFail && !pending.proceed;
   recorder_.Call(*pending.caller->process, pending.call, error,
-                 decision.action == Decision::Action::kExecute);
+                 decision.action == Decision::Action::kExecute || pending.proceed);
   if (recorded) {
     const std::lock_guard lock(replay_mutex_);
     replay_.Add({key, std::move(input), ImageOf(pending.call), error});

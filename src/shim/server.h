@@ -53,7 +53,8 @@ struct Pending {
   std::shared_ptr<UvmFile> uvm;  // of a call on nvidia-uvm's file: the space it belongs to
   boundary::Call call;
   Claim claim;
-  bool waited = false;  // was parked: check that its caller still waits
+  bool proceed = false;  // the caller executes the call itself
+  bool waited = false;   // was parked: check that its caller still waits
 };
 
 class Server {

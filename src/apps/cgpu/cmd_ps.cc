@@ -8,7 +8,9 @@
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "apps/cgpu/commands.h"
@@ -122,7 +124,34 @@ void PrintTable(const std::vector<ContainerStatus>& containers) {
   PrintRows(rows);
 }
 
-int Ps(bool json) {
+// What the container's driver calls were refused, the most frequent first; cut-off or no answer:
+// what there is.
+std::vector<std::pair<std::uint64_t, std::string>> Refused(const Registry& registry,
+                                                           const std::string& id) {
+  AdminRequest request;
+  request.kind = AdminRequest::Kind::kRefused;
+  std::vector<std::pair<std::uint64_t, std::string>> list;
+  const auto answer = registry.Ask(id, request);
+  std::istringstream lines(answer.ok() ? *answer : std::string());
+  std::uint64_t count = 0;
+  for (std::string what; lines >> count && std::getline(lines >> std::ws, what);) {
+    list.emplace_back(count, what);
+  }
+  std::stable_sort(list.begin(), list.end(),
+                   [](const auto& x, const auto& y) { return x.first > y.first; });
+  return list;
+}
+
+void PrintRefused(const Registry& registry, const std::vector<ContainerStatus>& containers) {
+  for (const ContainerStatus& container : containers) {
+    fmt::print("\nRefused driver calls of {}:\n", container.id);
+    for (const auto& [count, what] : Refused(registry, container.id)) {
+      fmt::print("{:>8}  {}\n", count, what);
+    }
+  }
+}
+
+int Ps(bool json, bool verbose) {
   const auto registry = Registry::Open();
   if (!registry.ok()) {
     return Fail(registry.error());
@@ -135,6 +164,9 @@ int Ps(bool json) {
     PrintJson(containers.value());
   } else {
     PrintTable(containers.value());
+    if (verbose) {
+      PrintRefused(registry.value(), containers.value());
+    }
   }
   return 0;
 }
@@ -145,7 +177,10 @@ void AddPs(CLI::App& app, int& status) {
   auto json = std::make_shared<bool>(false);
   CLI::App* const command = app.add_subcommand("ps", "List the containers that run");
   command->add_flag("--json", *json, "As JSON, sizes in bytes");
-  command->callback([json, &status] { status = Ps(*json); });
+  auto verbose = std::make_shared<bool>(false);
+  command->add_flag("-v,--verbose", *verbose, "Also which driver calls were refused, and how often")
+      ->excludes("--json");
+  command->callback([json, verbose, &status] { status = Ps(*json, *verbose); });
 }
 
 }  // namespace cgpu

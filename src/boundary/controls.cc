@@ -1,0 +1,127 @@
+// What becomes of RM_CONTROL.
+#include <algorithm>
+
+#include "boundary/boundary.h"
+#include "boundary/names.h"
+#include "boundary/policy.h"
+#include "rm/control_table.h"
+#include "rm/nv_controls.h"
+#include "rm/nv_ctrl.h"
+#include "rm/nv_status.h"
+#include "rm/nv_structs.h"
+
+namespace cgpu::boundary {
+
+// A list of card ids that ends at the first invalid one; the whole node is turned into the granted
+// cards.
+Decision Boundary::DecideGpuIdList(Call& call, Decision decision, const ControlRule& rule) {
+  Bytes& params = call.nested[0].bytes;
+  const auto id = [&](std::size_t i) {
+    return Load<std::uint32_t>(params, rule.argument + i * sizeof(std::uint32_t));
+  };
+  constexpr std::size_t kSlots = rm::NV0000_CTRL_GPU_MAX_ATTACHED_GPUS;
+  if (id(0) == rm::NV0000_CTRL_GPU_ATTACH_ALL_PROBED_IDS) {
+    for (std::size_t i = 0; i < kSlots; ++i) {
+      const std::uint32_t value =
+          i < cards_.size() ? cards_[i].gpu_id : rm::NV0000_CTRL_GPU_INVALID_ID;
+      Store(params, value, rule.argument + i * sizeof(std::uint32_t));
+    }
+    return decision;
+  }
+  for (std::size_t i = 0; i < kSlots && id(i) != rm::NV0000_CTRL_GPU_INVALID_ID; ++i) {
+    if (!CardOfGpuId(id(i))) {
+      return Answer(call, rm::NV_ERR_INVALID_ARGUMENT,
+                    ControlName(call.command) + " of another card");
+    }
+  }
+  return decision;
+}
+
+// What two cards can do for each other: both must be granted (ctrl0000system.h).
+bool Boundary::OwnPeers(std::uint32_t command, const Bytes& params) const {
+  const auto own = [&](std::size_t ids, std::size_t count_at, std::uint32_t room) {
+    const std::uint32_t count = std::min(Load<std::uint32_t>(params, count_at), room);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      if (!CardOfGpuId(Load<std::uint32_t>(params, ids + i * sizeof(std::uint32_t)))) {
+        return false;
+      }
+    }
+    return true;
+  };
+  if (command == rm::NV0000_CTRL_CMD_SYSTEM_GET_P2P_CAPS_MATRIX) {
+    // {grpACount, grpBCount, gpuIdGrpA[8], gpuIdGrpB[8], ...}
+    constexpr std::uint32_t kRoom = 8;  // NV0000_CTRL_SYSTEM_MAX_P2P_GROUP_GPUS
+    return own(8, 0, kRoom) && own(40, 4, kRoom);
+  }
+  // {gpuIds[32], gpuCount, ...}
+  constexpr std::uint32_t kRoom = 32;  // NV0000_CTRL_SYSTEM_MAX_ATTACHED_GPUS
+  return own(0, kRoom * sizeof(std::uint32_t), kRoom);
+}
+
+Decision Boundary::DecideControl(Call& call, Decision decision) {
+  const ControlRule* rule = FindControlRule(call.command);
+  if (rule == nullptr) {
+    return Answer(call, rm::NV_ERR_NOT_SUPPORTED, ControlName(call.command));
+  }
+  if (rule->effect == ControlEffect::kRefuse || !rm::ControlKnown(abi_, call.command)) {
+    return Answer(call, rm::NV_ERR_NOT_SUPPORTED, ControlName(call.command));
+  }
+  const auto head = Load<rm::NVOS54_PARAMETERS>(call.image);
+  const std::size_t size = rm::ControlSize(abi_, call.command);
+  if (head.paramsSize != size || (size != 0 && call.nested.empty()) || call.too_large) {
+    return Answer(call, rm::NV_ERR_INVALID_ARGUMENT, ControlName(call.command) + " (size)");
+  }
+  decision.card = ledger_.CardOf(decision.client, call.object);
+  if (size == 0) {
+    call.nested.emplace_back();  // so that there always is one; nothing leads to it
+  }
+  Bytes& params = call.nested[0].bytes;
+  const auto own_gpu = [&](std::size_t at) {
+    return CardOfGpuId(Load<std::uint32_t>(params, at)).has_value();
+  };
+  switch (rule->effect) {
+    case ControlEffect::kPass:
+    case ControlEffect::kView:
+      return decision;
+    case ControlEffect::kEmpty:
+      std::fill(params.begin(), params.end(), std::byte{0});
+      [[fallthrough]];
+    case ControlEffect::kSwallow: {
+      SetStatus(call, rm::NV_OK);
+      Decision answered;
+      answered.action = Decision::Action::kAnswer;
+      return answered;
+    }
+    case ControlEffect::kGpuId:
+      if (!own_gpu(rule->argument)) {
+        return Answer(call, rm::NV_ERR_INVALID_ARGUMENT,
+                      ControlName(call.command) + " of another card");
+      }
+      return decision;
+    case ControlEffect::kGpuIdList:
+      return DecideGpuIdList(call, std::move(decision), *rule);
+    case ControlEffect::kClient:
+      if (!ledger_.Owns(Load<std::uint32_t>(params, rule->argument))) {
+        return Answer(call, rm::NV_ERR_INVALID_CLIENT,
+                      ControlName(call.command) + " of a foreign client");
+      }
+      return decision;
+    case ControlEffect::kPeerCaps:
+      if (!OwnPeers(call.command, params)) {
+        return Answer(call, rm::NV_ERR_INVALID_ARGUMENT,
+                      ControlName(call.command) + " of another card");
+      }
+      return decision;
+    case ControlEffect::kSharePolicy:
+      return CheckSharePolicy(call, std::move(decision), Load<rm::RS_SHARE_POLICY>(params));
+    case ControlEffect::kExport:
+    case ControlEffect::kImport:
+    case ControlEffect::kExportInfo:
+      return DecideTransfer(call, std::move(decision), *rule);
+    case ControlEffect::kRefuse:
+      break;
+  }
+  return Answer(call, rm::NV_ERR_NOT_SUPPORTED, ControlName(call.command));
+}
+
+}  // namespace cgpu::boundary

@@ -1,0 +1,273 @@
+// What becomes of each control. A control that is not here is refused; one that is here to be
+// refused stands with the reason, because real programs send it.
+//
+// The starting point is what gVisor's nvproxy admits for compute, utility, graphics and video
+// (google/gvisor pkg/sentry/devices/nvproxy/version.go). Taken out of it or answered by us: what
+// changes the card for everybody (scheduling, clocks, watchdogs, partitions), what reads or writes
+// registers or other contexts, and what tells of other tenants.
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+#include "boundary/policy.h"
+#include "rm/nv_controls.h"
+#include "rm/nv_ctrl.h"
+
+namespace cgpu::boundary {
+namespace {
+
+using Effect = ControlEffect;
+
+constexpr auto kControls = std::to_array<ControlRule>({
+    // Client (NV0000)
+    {rm::NV0000_CTRL_CMD_SYSTEM_GET_BUILD_VERSION, Effect::kPass},
+    {rm::NV0000_CTRL_CMD_SYSTEM_GET_CPU_INFO, Effect::kPass},
+    {rm::NV0000_CTRL_CMD_SYSTEM_GET_P2P_CAPS, Effect::kPeerCaps},
+    {rm::NV0000_CTRL_CMD_SYSTEM_GET_P2P_CAPS_V2, Effect::kPeerCaps},
+    {rm::NV0000_CTRL_CMD_SYSTEM_GET_FABRIC_STATUS, Effect::kPass},
+    {rm::NV0000_CTRL_CMD_SYSTEM_GET_P2P_CAPS_MATRIX, Effect::kPeerCaps},
+    {rm::NV0000_CTRL_CMD_SYSTEM_GET_BUILD_VERSION_V2, Effect::kPass},
+    {rm::NV0000_CTRL_CMD_SYSTEM_GET_FEATURES, Effect::kPass},
+    {rm::NV0000_CTRL_CMD_GPU_GET_ATTACHED_IDS, Effect::kView},
+    {rm::NV0000_CTRL_CMD_GPU_GET_ID_INFO, Effect::kGpuId,
+     offsetof(rm::NV0000_CTRL_GPU_GET_ID_INFO_PARAMS, gpuId)},
+    {rm::NV0000_CTRL_CMD_GPU_GET_DEVICE_IDS, Effect::kView},
+    {rm::NV0000_CTRL_CMD_GPU_GET_ID_INFO_V2, Effect::kGpuId,
+     offsetof(rm::NV0000_CTRL_GPU_GET_ID_INFO_V2_PARAMS, gpuId)},
+    {rm::NV0000_CTRL_CMD_GPU_GET_PROBED_IDS, Effect::kView},
+    {rm::NV0000_CTRL_CMD_GPU_ATTACH_IDS, Effect::kGpuIdList, 0},
+    {rm::NV0000_CTRL_CMD_GPU_DETACH_IDS, Effect::kGpuIdList, 0},
+    {rm::NV0000_CTRL_CMD_GPU_GET_PCI_INFO, Effect::kGpuId,
+     offsetof(rm::NV0000_CTRL_GPU_GET_PCI_INFO_PARAMS, gpuId)},
+    {rm::NV0000_CTRL_CMD_GPU_GET_UUID_INFO, Effect::kView},
+    {rm::NV0000_CTRL_CMD_GPU_GET_UUID_FROM_GPU_ID, Effect::kGpuId,
+     offsetof(rm::NV0000_CTRL_GPU_GET_UUID_FROM_GPU_ID_PARAMS, gpuId)},
+    {rm::NV0000_CTRL_CMD_GPU_QUERY_DRAIN_STATE, Effect::kGpuId, 0},
+    {rm::NV0000_CTRL_CMD_GPU_GET_MEMOP_ENABLE, Effect::kPass},
+    {rm::NV0000_CTRL_CMD_GPU_GET_ACTIVE_DEVICE_IDS, Effect::kView},
+    {rm::NV0000_CTRL_CMD_GPU_ASYNC_ATTACH_ID, Effect::kGpuId, 0},
+    {rm::NV0000_CTRL_CMD_GPU_WAIT_ATTACH_ID, Effect::kGpuId, 0},
+    {rm::NV0000_CTRL_CMD_GSYNC_GET_ATTACHED_IDS, Effect::kPass},
+    // Groups name cards of the whole node.
+    {rm::NV0000_CTRL_CMD_SYNC_GPU_BOOST_GROUP_INFO, Effect::kEmpty},
+    // Per-process accounting of the whole card.
+    {rm::NV0000_CTRL_CMD_GPUACCT_GET_ACCOUNTING_STATE, Effect::kRefuse},
+    {rm::NV0000_CTRL_CMD_CLIENT_GET_ADDR_SPACE_TYPE, Effect::kPass},
+    {rm::NV0000_CTRL_CMD_CLIENT_GET_HANDLE_INFO, Effect::kPass},
+    {rm::NV0000_CTRL_CMD_CLIENT_GET_ACCESS_RIGHTS, Effect::kClient,
+     offsetof(rm::NV0000_CTRL_CLIENT_GET_ACCESS_RIGHTS_PARAMS, hClient)},
+    {rm::NV0000_CTRL_CMD_CLIENT_SET_INHERITED_SHARE_POLICY, Effect::kSharePolicy},
+    {rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD, Effect::kExport},
+    {rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD, Effect::kImport},
+    {rm::NV0000_CTRL_CMD_OS_UNIX_GET_EXPORT_OBJECT_INFO, Effect::kExportInfo},
+    // Up to 512 objects on one file: the ledger cannot yet take all or none of them back.
+    {rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD, Effect::kRefuse},
+    {rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD, Effect::kRefuse},
+    // Device (NV0080)
+    {rm::NV0080_CTRL_CMD_GPU_GET_CLASSLIST, Effect::kPass},
+    {rm::NV0080_CTRL_CMD_GPU_GET_NUM_SUBDEVICES, Effect::kPass},
+    {rm::NV0080_CTRL_CMD_GPU_QUERY_SW_STATE_PERSISTENCE, Effect::kPass},
+    {rm::NV0080_CTRL_CMD_GPU_GET_VIRTUALIZATION_MODE, Effect::kPass},
+    {rm::NV0080_CTRL_CMD_UNDOCUMENTED_028B, Effect::kPass},
+    {rm::NV0080_CTRL_CMD_GPU_GET_CLASSLIST_V2, Effect::kPass},
+    {rm::NV0080_CTRL_CMD_GR_GET_CAPS, Effect::kPass},
+    {rm::NV0080_CTRL_CMD_GR_GET_INFO, Effect::kPass},
+    // Partitions the card's engines.
+    {rm::NV0080_CTRL_CMD_GR_SET_TPC_PARTITION_MODE, Effect::kRefuse},
+    {rm::NV0080_CTRL_CMD_GR_GET_CAPS_V2, Effect::kPass},
+    {rm::NV0080_CTRL_CMD_FB_GET_CAPS, Effect::kPass},
+    {rm::NV0080_CTRL_CMD_FB_GET_CAPS_V2, Effect::kPass},
+    {rm::NV0080_CTRL_CMD_HOST_GET_CAPS_V2, Effect::kPass},
+    {rm::NV0080_CTRL_CMD_FIFO_GET_CAPS, Effect::kPass},
+    {rm::NV0080_CTRL_CMD_FIFO_GET_ENGINE_CONTEXT_PROPERTIES, Effect::kPass},
+    {rm::NV0080_CTRL_CMD_FIFO_GET_CHANNELLIST, Effect::kPass},
+    {rm::NV0080_CTRL_CMD_FIFO_GET_CAPS_V2, Effect::kPass},
+    {rm::NV0080_CTRL_CMD_DMA_ADV_SCHED_GET_VA_CAPS, Effect::kPass},
+    {rm::NV0080_CTRL_CMD_DMA_GET_CAPS, Effect::kPass},
+    // Limits clocks of the whole card.
+    {rm::NV0080_CTRL_CMD_PERF_CUDA_LIMIT_SET_CONTROL, Effect::kRefuse},
+    {rm::NV0080_CTRL_CMD_MSENC_GET_CAPS, Effect::kPass},
+    {rm::NV0080_CTRL_CMD_BSP_GET_CAPS_V2, Effect::kPass},
+    {rm::NV0080_CTRL_CMD_NVJPG_GET_CAPS_V2, Effect::kPass},
+    // Subdevice (NV2080)
+    {rm::NV2080_CTRL_CMD_GPU_GET_INFO_V2, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_GPU_GET_NAME_STRING, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_GPU_GET_SHORT_NAME_STRING, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_GPU_GET_SIMULATION_INFO, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_GPU_GET_ENGINES, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_GPU_QUERY_ECC_STATUS, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_GPU_QUERY_COMPUTE_MODE_RULES, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_GPU_QUERY_ECC_CONFIGURATION, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_GPU_GET_OEM_BOARD_INFO, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_GPU_GET_ID, Effect::kPass},
+    // A lock on the card, one for all tenants.
+    {rm::NV2080_CTRL_CMD_GPU_ACQUIRE_COMPUTE_MODE_RESERVATION, Effect::kSwallow},
+    {rm::NV2080_CTRL_CMD_GPU_RELEASE_COMPUTE_MODE_RESERVATION, Effect::kSwallow},
+    {rm::NV2080_CTRL_CMD_GPU_GET_ENGINE_PARTNERLIST, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_GPU_GET_GID_INFO, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_GPU_GET_INFOROM_OBJECT_VERSION, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_GPU_GET_INFOROM_IMAGE_VERSION, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_GPU_QUERY_INFOROM_ECC_SUPPORT, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_GPU_GET_ENCODER_CAPACITY, Effect::kPass},
+    // Sessions of all tenants.
+    {rm::NV2080_CTRL_GPU_GET_NVENC_SW_SESSION_STATS, Effect::kEmpty},
+    {rm::NV2080_CTRL_CMD_GPU_GET_ENGINES_V2, Effect::kPass},
+    // Sessions of all tenants.
+    {rm::NV2080_CTRL_GPU_GET_NVFBC_SW_SESSION_STATS, Effect::kEmpty},
+    {rm::NV2080_CTRL_CMD_GPU_GET_ACTIVE_PARTITION_IDS, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_GPU_GET_PIDS, Effect::kView},
+    {rm::NV2080_CTRL_CMD_GPU_GET_PID_INFO, Effect::kView},
+    {rm::NV2080_CTRL_CMD_GPU_GET_COMPUTE_POLICY_CONFIG, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_GPU_GET_SKYLINE_INFO, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_GET_GPU_FABRIC_PROBE_INFO, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_GPU_GET_CHIP_DETAILS, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_GPU_GET_RECOVERY_ACTION, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_EVENT_SET_NOTIFICATION, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_TIMER_GET_TIME, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_TIMER_GET_GPU_CPU_TIME_CORRELATION_INFO, Effect::kPass},
+    // A clock of the whole card.
+    {rm::NV2080_CTRL_CMD_TIMER_SET_GR_TICK_FREQ, Effect::kSwallow},
+    {rm::NV2080_CTRL_CMD_THERMAL_SYSTEM_EXECUTE_V2, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_BIOS_GET_INFO, Effect::kPass},
+    // The driver does not ask whose the named channels are.
+    {rm::NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS, Effect::kRefuse},
+    {rm::NV2080_CTRL_CMD_GR_GET_INFO, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_GR_GET_ZCULL_INFO, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_GR_CTXSW_ZCULL_BIND, Effect::kClient, 0},
+    // A context that cannot be preempted starves the others.
+    {rm::NV2080_CTRL_CMD_GR_SET_CTXSW_PREEMPTION_MODE, Effect::kSwallow},
+    {rm::NV2080_CTRL_CMD_GR_CTXSW_PREEMPTION_BIND, Effect::kSwallow},
+    {rm::NV2080_CTRL_CMD_GR_GET_CTX_BUFFER_SIZE, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_GR_GET_GLOBAL_SM_ORDER, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_GR_GET_CAPS_V2, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_GR_GET_GPC_MASK, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_GR_GET_TPC_MASK, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_GR_GET_SM_ISSUE_RATE_MODIFIER, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_GR_GET_SM_ISSUE_RATE_MODIFIER_V2, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_FB_GET_INFO, Effect::kView},
+    {rm::NV2080_CTRL_CMD_FB_GET_INFO_V2, Effect::kView},
+    {rm::NV2080_CTRL_CMD_FB_GET_GPU_CACHE_INFO, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO, Effect::kView},
+    {rm::NV2080_CTRL_CMD_FB_GET_OFFLINED_PAGES, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_FB_GET_SEMAPHORE_SURFACE_LAYOUT, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_FB_QUERY_DRAM_ENCRYPTION_PENDING_CONFIGURATION, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_FB_QUERY_DRAM_ENCRYPTION_INFOROM_SUPPORT, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_FB_QUERY_DRAM_ENCRYPTION_STATUS, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_FB_QUERY_DRAM_ENCRYPTION_STATUS_V570, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_MC_GET_ARCH_INFO, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_MC_SERVICE_INTERRUPTS, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_BUS_GET_PCI_INFO, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_BUS_GET_INFO, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_BUS_GET_PCI_BAR_INFO, Effect::kView},
+    {rm::NV2080_CTRL_CMD_BUS_GET_PEX_COUNTERS, Effect::kPass},
+    // Traffic of all tenants.
+    {rm::NV2080_CTRL_CMD_BUS_GET_PEX_UTIL_COUNTERS, Effect::kRefuse},
+    {rm::NV2080_CTRL_CMD_BUS_GET_INFO_V2, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_BUS_GET_PCIE_REQ_ATOMICS_CAPS, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_BUS_GET_PCIE_SUPPORTED_GPU_ATOMICS, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_BUS_GET_C2C_INFO, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_BUS_GET_PCIE_CPL_ATOMICS_CAPS, Effect::kPass},
+    // Clocks of the whole card.
+    {rm::NV2080_CTRL_CMD_PERF_BOOST, Effect::kSwallow},
+    {rm::NV2080_CTRL_CMD_PERF_GET_CURRENT_PSTATE, Effect::kPass},
+    // Utilisation and process numbers of all tenants.
+    {rm::NV2080_CTRL_CMD_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2, Effect::kRefuse},
+    {rm::NV2080_CTRL_CMD_RC_GET_WATCHDOG_INFO, Effect::kPass},
+    // The watchdog of the whole card.
+    {rm::NV2080_CTRL_CMD_RC_RELEASE_WATCHDOG_REQUESTS, Effect::kSwallow},
+    {rm::NV2080_CTRL_CMD_RC_SOFT_DISABLE_WATCHDOG, Effect::kSwallow},
+    {rm::NV2080_CTRL_CMD_CE_GET_CE_PCE_MASK, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_CE_GET_CAPS_V2, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_CE_GET_ALL_CAPS, Effect::kPass},
+    // Links name the cards at their other end.
+    {rm::NV2080_CTRL_CMD_NVLINK_GET_NVLINK_CAPS, Effect::kEmpty},
+    {rm::NV2080_CTRL_CMD_NVLINK_GET_NVLINK_STATUS, Effect::kEmpty},
+    {rm::NV2080_CTRL_CMD_FLCN_GET_CTX_BUFFER_SIZE, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_ECC_GET_REPAIR_STATUS, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_GSP_GET_FEATURES, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_GRMGR_GET_GR_FS_INFO, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_OS_UNIX_VIDMEM_PERSISTENCE_STATUS, Effect::kPass},
+    // Memory, channels, and others
+    {rm::NV0041_CTRL_CMD_GET_SURFACE_INFO, Effect::kPass},
+    {rm::NV_SEMAPHORE_SURFACE_CTRL_CMD_BIND_CHANNEL, Effect::kPass},
+    {rm::NV_SEMAPHORE_SURFACE_CTRL_CMD_UNBIND_CHANNEL, Effect::kPass},
+    // Of a class that is refused.
+    {rm::NV00DE_CTRL_CMD_REQUEST_DATA_POLL, Effect::kRefuse},
+    // Of classes that are refused.
+    {rm::NV00F8_CTRL_CMD_ATTACH_MEM, Effect::kRefuse},
+    {rm::NV00FD_CTRL_CMD_GET_INFO, Effect::kRefuse},
+    {rm::NV00FD_CTRL_CMD_ATTACH_MEM, Effect::kRefuse},
+    {rm::NV00FD_CTRL_CMD_ATTACH_GPU, Effect::kRefuse},
+    {rm::NV00FD_CTRL_CMD_DETACH_MEM, Effect::kRefuse},
+    {rm::NV503C_CTRL_CMD_REGISTER_VA_SPACE, Effect::kPass},
+    {rm::NV503C_CTRL_CMD_REGISTER_VIDMEM, Effect::kPass},
+    {rm::NV503C_CTRL_CMD_UNREGISTER_VIDMEM, Effect::kPass},
+    {rm::NV906F_CTRL_GET_CLASS_ENGINEID, Effect::kPass},
+    {rm::NV906F_CTRL_CMD_RESET_CHANNEL, Effect::kPass},
+    {rm::NV90E6_CTRL_CMD_MASTER_GET_VIRTUAL_FUNCTION_ERROR_CONT_INTR_MASK, Effect::kPass},
+    {rm::NV90E7_CTRL_CMD_BBX_GET_LAST_FLUSH_TIME, Effect::kPass},
+    {rm::NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, Effect::kPass},
+    // Shares are given by cgpu.
+    {rm::NVA06C_CTRL_CMD_SET_TIMESLICE, Effect::kSwallow},
+    {rm::NVA06C_CTRL_CMD_PREEMPT, Effect::kSwallow},
+    {rm::NVA06C_CTRL_CMD_SET_INTERLEAVE_LEVEL, Effect::kSwallow},
+    {rm::NVA06F_CTRL_CMD_GPFIFO_SCHEDULE, Effect::kPass},
+    {rm::NVA06F_CTRL_CMD_BIND, Effect::kPass},
+    // Shares are given by cgpu.
+    {rm::NVA06F_CTRL_CMD_SET_INTERLEAVE_LEVEL, Effect::kSwallow},
+    {rm::NVC36F_CTRL_GET_CLASS_ENGINEID, Effect::kPass},
+    {rm::NVC36F_CTRL_CMD_GPFIFO_GET_WORK_SUBMIT_TOKEN, Effect::kPass},
+    {rm::NVC36F_CTRL_CMD_GPFIFO_SET_WORK_SUBMIT_TOKEN_NOTIF_INDEX, Effect::kPass},
+    {rm::NVC56F_CTRL_CMD_GET_KMB, Effect::kPass},
+    {rm::NV_CONF_COMPUTE_CTRL_CMD_SYSTEM_GET_CAPABILITIES, Effect::kPass},
+    {rm::NV_CONF_COMPUTE_CTRL_CMD_SYSTEM_GET_GPUS_STATE, Effect::kPass},
+    {rm::NV_CONF_COMPUTE_CTRL_CMD_GPU_GET_NUM_SECURE_CHANNELS, Effect::kPass},
+    {rm::NV_CONF_COMPUTE_CTRL_CMD_GPU_GET_KEY_ROTATION_STATE, Effect::kPass},
+    // Debuggers, profilers and diagnosis
+    // Of a class that is refused.
+    {rm::NV208F_CTRL_CMD_GPU_VERIFY_INFOROM, Effect::kRefuse},
+    // Debugger: reads and stops contexts; the class is refused.
+    {rm::NV83DE_CTRL_CMD_DEBUG_SET_MODE_MMU_DEBUG, Effect::kRefuse},
+    {rm::NV83DE_CTRL_CMD_DEBUG_SET_EXCEPTION_MASK, Effect::kRefuse},
+    {rm::NV83DE_CTRL_CMD_DEBUG_READ_ALL_SM_ERROR_STATES, Effect::kRefuse},
+    {rm::NV83DE_CTRL_CMD_DEBUG_CLEAR_ALL_SM_ERROR_STATES, Effect::kRefuse},
+    {rm::NV83DE_CTRL_CMD_DEBUG_READ_MEMORY, Effect::kRefuse},
+    {rm::NV83DE_CTRL_CMD_DEBUG_SUSPEND_CONTEXT, Effect::kRefuse},
+    {rm::NV83DE_CTRL_CMD_DEBUG_RESUME_CONTEXT, Effect::kRefuse},
+    {rm::NV83DE_CTRL_CMD_DEBUG_SET_MODE_ERRBAR_DEBUG, Effect::kRefuse},
+    // One table of clear colours for all tenants.
+    {rm::NV9096_CTRL_CMD_SET_ZBC_COLOR_CLEAR, Effect::kRefuse},
+    {rm::NV9096_CTRL_CMD_GET_ZBC_CLEAR_TABLE_SIZE, Effect::kPass},
+    {rm::NV9096_CTRL_CMD_GET_ZBC_CLEAR_TABLE_ENTRY, Effect::kPass},
+});
+
+constexpr auto kSorted = [] {
+  auto rules = kControls;
+  std::sort(rules.begin(), rules.end(),
+            [](const ControlRule& x, const ControlRule& y) { return x.command < y.command; });
+  return rules;
+}();
+
+constexpr bool kNoneTwice = std::adjacent_find(kSorted.begin(), kSorted.end(),
+                                               [](const ControlRule& x, const ControlRule& y) {
+                                                 return x.command == y.command;
+                                               }) == kSorted.end();
+static_assert(kNoneTwice);
+
+}  // namespace
+
+const ControlRule* FindControlRule(std::uint32_t command) {
+  const auto* rule =
+      std::lower_bound(kSorted.begin(), kSorted.end(), command,
+                       [](const ControlRule& x, std::uint32_t y) { return x.command < y; });
+  return rule != kSorted.end() && rule->command == command ? rule : nullptr;
+}
+
+std::string_view EffectName(ControlEffect effect) {
+  constexpr std::string_view kNames[] = {"pass",    "view",     "swallow", "empty",  "gpu-id",
+                                         "gpu-ids", "peers",    "client",  "policy", "export",
+                                         "import",  "exported", "refuse"};
+  return kNames[static_cast<std::size_t>(effect)];
+}
+
+}  // namespace cgpu::boundary
