@@ -6,12 +6,12 @@ compiled for Linux x86-64 and asked for sizes (bytes), offsets (@) and values of
 
   driver_layouts.py --repo DIR --tag 595.45.04 NVOS64_PARAMETERS NVOS54_PARAMETERS.status
       prints a table for the given names and tags.
-  driver_layouts.py --repo DIR --update FILE [--add-tag TAG]
-      fills FILE again: the names of its first column for the tags of its header line. A name alone
-      on a line is a new row.
-  driver_layouts.py --repo DIR --alike FILE
-      compares every published release of the branches in FILE with the column of its branch and
-      says which are laid out alike.
+  driver_layouts.py --repo DIR --update FILE... [--add-tag TAG]
+      fills FILEs again: the names of their first columns for the tags of their header line. A name
+      alone on a line is a new row.
+  driver_layouts.py --repo DIR --alike FILE...
+      compares every published release of the branches in FILEs, one after the other, with the
+      column of its branch and says which are laid out alike.
 
 DIR is a clone or a bare repository with the release tags. Needs git, tar and a C compiler.
 """
@@ -164,8 +164,9 @@ def layouts(repo, tag, names):
 
 
 def layouts_of_tags(repo, tags, names, jobs):
+    """The columns in the order of `tags`, each as soon as it is there."""
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        return list(pool.map(lambda tag: layouts(repo, tag, names), tags))
+        yield from pool.map(lambda tag: layouts(repo, tag, names), tags)
 
 
 def read_table(path):
@@ -195,8 +196,31 @@ def version_of(tag):
     return tuple(int(part) for part in tag.split("."))
 
 
-def say_alike(repo, path, jobs):
-    _, tags, rows = read_table(path)
+def read_tables(paths):
+    """([(path, comment lines, names)], tags, {name: columns} of all)"""
+    tables, tags, rows = [], None, {}
+    for path in paths:
+        comments, tags_here, rows_here = read_table(path)
+        if tags not in (None, tags_here):
+            raise SystemExit(f"{path} has other releases than {paths[0]}")
+        tags = tags_here
+        rows.update(rows_here)
+        tables.append((path, comments, list(rows_here)))
+    return tables, tags, rows
+
+
+def update(repo, paths, added, jobs):
+    tables, tags, rows = read_tables(paths)
+    tags = tags + added
+    columns = [dict(zip(rows, column)) for column in layouts_of_tags(repo, tags, list(rows), jobs)]
+    for path, comments, names in tables:
+        with open(path, "w", encoding="utf-8") as file:
+            write_table(file, comments, tags, names,
+                        [[column[name] for name in names] for column in columns])
+
+
+def say_alike(repo, paths, jobs):
+    _, tags, rows = read_tables(paths)
     names = list(rows)
     published = [tag for tag in git(repo, "tag").decode().split()
                  if re.fullmatch(r"\d+(\.\d+){1,2}", tag)]
@@ -215,22 +239,21 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repo", required=True, help="repository with the release tags")
     parser.add_argument("--tag", action="append", default=[], help="a release; may be repeated")
-    parser.add_argument("--update", metavar="FILE", help="table to fill again")
-    parser.add_argument("--add-tag", metavar="TAG", help="with --update: a further column")
-    parser.add_argument("--alike", metavar="FILE", help="table to compare all releases with")
+    parser.add_argument("--update", metavar="FILE", nargs="+", help="tables to fill again")
+    parser.add_argument("--add-tag", metavar="TAG", action="append", default=[],
+                        help="with --update: a further column")
+    parser.add_argument("--alike", metavar="FILE", nargs="+",
+                        help="tables to compare all releases with")
     parser.add_argument("--jobs", type=int, default=2, help="compilations at once")
     parser.add_argument("name", nargs="*", help="structure, structure.field or macro")
     arguments = parser.parse_args()
     if arguments.alike:
         say_alike(arguments.repo, arguments.alike, arguments.jobs)
     elif arguments.update:
-        comments, tags, rows = read_table(arguments.update)
-        tags += [arguments.add_tag] if arguments.add_tag else []
-        columns = layouts_of_tags(arguments.repo, tags, list(rows), arguments.jobs)
-        with open(arguments.update, "w", encoding="utf-8") as file:
-            write_table(file, comments, tags, list(rows), columns)
+        update(arguments.repo, arguments.update, arguments.add_tag, arguments.jobs)
     else:
-        columns = layouts_of_tags(arguments.repo, arguments.tag, arguments.name, arguments.jobs)
+        columns = list(layouts_of_tags(arguments.repo, arguments.tag, arguments.name,
+                                       arguments.jobs))
         write_table(sys.stdout, [], arguments.tag, arguments.name, columns)
 
 

@@ -278,9 +278,7 @@ TEST_P(UvmTest, ASpaceThatEndsGivesBackWhatItHad) {
   EXPECT_EQ(CreateRange(kBase, kMib), rm::NV_ERR_ILLEGAL_ACTION);
 }
 
-INSTANTIATE_TEST_SUITE_P(Branches, UvmTest,
-                         ::testing::Values(rm::Branch::k535, rm::Branch::k550, rm::Branch::k570,
-                                           rm::Branch::k580, rm::Branch::k590, rm::Branch::k595));
+INSTANTIATE_TEST_SUITE_P(Branches, UvmTest, ::testing::ValuesIn(rm::kBranches));
 
 }  // namespace
 }  // namespace cgpu::boundary

@@ -1,9 +1,15 @@
 // Driver versions and what differs between their ABIs.
 //
-// A branch stands for a run of driver releases whose structures, as far as this module knows them
-// (nvidia-uvm's too), are laid out alike. That was checked by compiling the headers of every
-// release tag published in NVIDIA/open-gpu-kernel-modules (tools/driver_layouts.py --alike). A
-// version outside these runs is not supported: nothing here guesses.
+// A branch stands for a run of driver releases that are laid out alike in what this module knows
+// of them: structures, escapes, controls, classes and nvidia-uvm's requests, by the numbers, sizes
+// and offsets in testdata/. The headers of every release tag of NVIDIA/open-gpu-kernel-modules that
+// lies in one of these runs were compiled and compared with the branch's reference
+// (tools/driver_layouts.py --alike). Where a row differed within a run, it is unknown in that
+// branch and says why. Two things do differ: NV_LOCKLESS_DIAGNOSTIC_PARAMS on 550, whose size the
+// driver does not look at there; and commands and classes that came later within the branch, which
+// an older release refuses itself. Releases without a tag were not seen. A version outside of these
+// runs is not supported: nothing here guesses. docs/howto/add-a-driver-version.md says how to add
+// one.
 #ifndef CGPU_RM_ABI_H_
 #define CGPU_RM_ABI_H_
 

@@ -1,5 +1,6 @@
 // Compares every structure with the sizes and offsets that the vendor's own headers compile to
 // (testdata/struct-sizes.tsv), in both directions: nothing unchecked here, nothing unknown there.
+// And the tables of controls, classes and nvidia-uvm's requests, with the other files there.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -18,6 +19,7 @@
 #include "rm/nv_alloc.h"
 #include "rm/nv_ctrl.h"
 #include "rm/nv_structs.h"
+#include "rm/uvm_table.h"
 
 namespace cgpu::rm {
 namespace {
@@ -251,6 +253,33 @@ TEST(Layout, ClassTableAgrees) {
     }
   }
   EXPECT_GT(compared, 1500U);
+}
+
+TEST(Layout, UvmTableAgrees) {
+  Published published = ReadPublished("uvm-sizes.tsv");
+  for (const UvmRow& row : UvmRows()) {
+    const std::string name(row.name);
+    const auto number = published.find(name);
+    ASSERT_NE(number, published.end()) << name << " is not published";
+    const auto size = published.find(name + "_PARAMS");
+    const auto status = published.find(name + "_PARAMS.rmStatus");
+    for (const Branch branch : kBranches) {
+      const std::size_t column = Index(branch);
+      const bool listed = number->second.at(column) != "-";
+      if (listed) {
+        EXPECT_EQ(number->second.at(column), Hex(row.request)) << name;
+      }
+      if (size == published.end()) {
+        EXPECT_EQ(row.size.At(branch), 0U) << name << " has no published parameters";
+        continue;
+      }
+      EXPECT_EQ(Text(name, listed ? row.size.At(branch) : kAbsent), size->second.at(column))
+          << name << " on " << GetAbi(branch).name;
+      EXPECT_EQ(row.size.At(branch) != 0, listed) << name << " on " << GetAbi(branch).name;
+      EXPECT_EQ(Text(".", listed ? row.status.At(branch) : kAbsent), status->second.at(column))
+          << name << " on " << GetAbi(branch).name;
+    }
+  }
 }
 
 }  // namespace

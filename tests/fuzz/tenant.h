@@ -30,8 +30,6 @@ using boundary::Load;
 inline constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
 inline constexpr std::uint64_t kMostMib = 1020;      // that a limit is ever set to
 inline constexpr std::uint64_t kFirstFile = 0x1001;  // of those that exports go to
-inline constexpr std::array kBranches = {rm::Branch::k535, rm::Branch::k550, rm::Branch::k570,
-                                         rm::Branch::k580, rm::Branch::k590, rm::Branch::k595};
 
 // What the tenant lends, each block on pages of its own, to be read once.
 class Lent final : public boundary::TenantMemory {
@@ -83,7 +81,7 @@ class Tenant {
  public:
   explicit Tenant(Input& input)
       : input_(input),
-        abi_(rm::GetAbi(kBranches[input.Take<std::uint8_t>() % kBranches.size()])),
+        abi_(rm::GetAbi(rm::kBranches[input.Take<std::uint8_t>() % rm::kBranches.size()])),
         ledger_({kLimits[0], kLimits[1]}, {6, 200, 6, 12}),
         boundary_(abi_, {{0, 0x100, 0, 16 * kMib}, {3, 0x400, 3, 24 * kMib}}, ledger_),
         driver_(abi_, {{0, 0x100, 16 * kMib}, {3, 0x400, 24 * kMib}}) {}
