@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -62,6 +63,13 @@ class Driver {
 
   // An ioctl of /dev/nvidia-uvm, whole. Returns its errno.
   [[nodiscard]] int UvmIoctl(FileId file, rm::NvU32 request, rm::NvP64 argument, Caller& caller);
+
+  // Mappings of nvidia-uvm files. Nothing needs to be looked at while UvmIsIdle().
+  [[nodiscard]] bool UvmIsIdle();
+  [[nodiscard]] std::set<std::uint32_t> UvmOwners(FileId file);
+  void SettleUvm(const UvmSeen& seen);
+  // Does the call ask how much memory is free?
+  [[nodiscard]] static bool AsksForMemory(const Call& call);
 
   // Answers `call` as a fault wants it instead of executing it.
   void FailWithStatus(Call& call, NvStatus status);

@@ -1,6 +1,8 @@
 // /dev/nvidia-uvm: kernel-open/nvidia-uvm/uvm.c uvm_ioctl() and uvm_api.h of the driver.
 #include <cerrno>
 
+#include "rm/nv_controls.h"
+#include "rm/nv_escape.h"
 #include "rm/uvm_table.h"
 #include "sim/driver/bytes.h"
 #include "sim/driver/driver.h"
@@ -36,12 +38,38 @@ int Driver::UvmIoctl(FileId file, rm::NvU32 request, rm::NvP64 argument, Caller&
 
 NvStatus Driver::RunUvm(const UvmHandler& handler, FileId file, Caller& caller,
                         std::span<std::byte> params) {
-  const std::lock_guard lock(mutex_);
-  UvmCall call{uvm_, abi_.branch, file, uvm_.Find(file), caller, params};
+  std::unique_lock lock(mutex_);
+  UvmCall call{uvm_, abi_.branch, file, uvm_.Find(file), caller, params, 0, {}};
   if (handler.needs_space && call.space == nullptr) {
     return rm::NV_ERR_ILLEGAL_ACTION;
   }
-  return handler.run(call);
+  const NvStatus status = handler.run(call);
+  lock.unlock();
+  if (call.more.empty() || caller.Write(call.more_address, call.more)) {
+    return status;
+  }
+  return rm::NV_ERR_INVALID_ADDRESS;
+}
+
+bool Driver::UvmIsIdle() {
+  const std::lock_guard lock(mutex_);
+  return uvm_.Empty();
+}
+
+std::set<std::uint32_t> Driver::UvmOwners(FileId file) {
+  const std::lock_guard lock(mutex_);
+  return uvm_.OwnersOf(file);
+}
+
+void Driver::SettleUvm(const UvmSeen& seen) {
+  const std::lock_guard lock(mutex_);
+  uvm_.Settle(seen);
+}
+
+bool Driver::AsksForMemory(const Call& call) {
+  return call.nr == rm::NV_ESC_RM_VID_HEAP_CONTROL ||
+         (call.nr == rm::NV_ESC_RM_CONTROL && (call.control == rm::NV2080_CTRL_CMD_FB_GET_INFO ||
+                                               call.control == rm::NV2080_CTRL_CMD_FB_GET_INFO_V2));
 }
 
 UvmBooks Driver::GetUvmBooks() {

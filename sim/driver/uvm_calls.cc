@@ -118,7 +118,66 @@ NvStatus ValidateVaRange(UvmCall& call) {
   return UvmModel::Validate(*call.space, range.base, range.length);
 }
 
+NvStatus RegisterChannel(UvmCall& call) {
+  const auto params = Load<rm::UVM_REGISTER_CHANNEL_PARAMS>(call.params);
+  UvmChannelRequest request;
+  request.client = params.hClient;
+  request.channel = params.hChannel;
+  request.base = params.base;
+  request.length = params.length;
+  return call.model.RegisterChannel(*call.space, params.gpuUuid, call.caller.Tgid(), request);
+}
+
+NvStatus UnregisterChannel(UvmCall& call) {
+  if (call.branch >= rm::Branch::k590) {
+    const auto params = Load<rm::UVM_UNREGISTER_CHANNEL_PARAMS_V590>(call.params);
+    return UvmModel::UnregisterChannel(*call.space, params.hClient, params.hChannel);
+  }
+  const auto params = Load<rm::UVM_UNREGISTER_CHANNEL_PARAMS_V535>(call.params);
+  return UvmModel::UnregisterChannel(*call.space, params.hClient, params.hChannel);
+}
+
+NvStatus AllocSemaphorePool(UvmCall& call) {
+  const auto head = Load<rm::UVM_ALLOC_SEMAPHORE_POOL_HEAD>(call.params);
+  const auto tail = Load<rm::UVM_ALLOC_SEMAPHORE_POOL_TAIL>(
+      call.params.subspan(rm::UvmSemaphorePoolTail(call.branch)));
+  if (tail.gpuAttributesCount > rm::kUvmMaxGpus.At(call.branch)) {
+    return rm::NV_ERR_INVALID_ARGUMENT;
+  }
+  for (std::size_t i = 0; i < tail.gpuAttributesCount; ++i) {
+    const auto attributes = Load<rm::UvmGpuMappingAttributes>(
+        call.params.subspan(sizeof(head) + i * sizeof(rm::UvmGpuMappingAttributes)));
+    if (call.model.Registered(*call.space, attributes.gpuUuid) < 0) {
+      return rm::NV_ERR_INVALID_DEVICE;
+    }
+  }
+  return UvmModel::AllocSemaphorePool(*call.space, head.base, head.length);
+}
+
+NvStatus MapDynamicParallelism(UvmCall& call) {
+  const auto params = Load<rm::UVM_UNMAP_EXTERNAL_PARAMS>(call.params);
+  return call.model.MapDynamicParallelism(*call.space, params.base, params.length, params.gpuUuid);
+}
+
+NvStatus AllocDeviceP2p(UvmCall& call) {
+  const auto params = Load<rm::UVM_ALLOC_DEVICE_P2P_PARAMS>(call.params);
+  const UvmMapRequest request{params.base, params.length, params.offset, params.hClient,
+                              params.hMemory};
+  return call.model.AllocDeviceP2p(*call.space, params.gpuUuid, call.caller.Tgid(), request);
+}
+
+NvStatus CleanUpZombies(UvmCall& call) {
+  call.model.CleanUpZombies(*call.space);
+  return rm::NV_OK;
+}
+
 constexpr UvmHandler kHandlers[] = {
+    {rm::UVM_REGISTER_CHANNEL, &RegisterChannel},
+    {rm::UVM_UNREGISTER_CHANNEL, &UnregisterChannel},
+    {rm::UVM_ALLOC_SEMAPHORE_POOL, &AllocSemaphorePool},
+    {rm::UVM_MAP_DYNAMIC_PARALLELISM_REGION, &MapDynamicParallelism},
+    {rm::UVM_ALLOC_DEVICE_P2P, &AllocDeviceP2p},
+    {rm::UVM_CLEAN_UP_ZOMBIE_RESOURCES, &CleanUpZombies},
     {rm::UVM_REGISTER_GPU_VASPACE, &RegisterVaSpace},
     {rm::UVM_UNREGISTER_GPU_VASPACE, &UnregisterVaSpace},
     {rm::UVM_ENABLE_PEER_ACCESS, &EnablePeers},
@@ -140,9 +199,15 @@ constexpr UvmHandler kHandlers[] = {
 }  // namespace
 
 const UvmHandler* FindUvmHandler(rm::NvU32 request) {
-  const auto* found = std::find_if(std::begin(kHandlers), std::end(kHandlers),
-                                   [request](const UvmHandler& h) { return h.request == request; });
-  return found == std::end(kHandlers) ? nullptr : found;
+  for (const std::span<const UvmHandler> table :
+       {std::span<const UvmHandler>(kHandlers), UvmPolicyHandlers()}) {
+    for (const UvmHandler& handler : table) {
+      if (handler.request == request) {
+        return &handler;
+      }
+    }
+  }
+  return nullptr;
 }
 
 }  // namespace cgpu::sim

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <span>
+#include <vector>
 
 #include "rm/by_branch.h"
 #include "sim/driver/caller.h"
@@ -19,6 +20,10 @@ struct UvmCall {
   UvmSpace* space;  // nullptr only for the requests that need none
   Caller& caller;
   std::span<std::byte> params;
+  // Written to the caller's memory after the handler, without the lock. Failing, the status is
+  // NV_ERR_INVALID_ADDRESS.
+  rm::NvP64 more_address;
+  std::vector<std::byte> more;
 };
 
 struct UvmHandler {
@@ -27,6 +32,8 @@ struct UvmHandler {
   bool needs_space = true;
 };
 
+// Those of uvm_policies.cc: what does not change which memory is taken.
+[[nodiscard]] std::span<const UvmHandler> UvmPolicyHandlers();
 // nullptr: this driver's nvidia-uvm routes no such request.
 [[nodiscard]] const UvmHandler* FindUvmHandler(rm::NvU32 request);
 

@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "base/fd.h"
+#include "sim/fuse/mappings.h"
 #include "sim/fuse/ops.h"
 #include "sim/fuse/pages.h"
 
@@ -76,6 +77,11 @@ void FuseServer::Ioctl(fuse_req* request, FileKind kind, FileId file, std::uint3
   }
   auto caller = std::make_unique<ProcCaller>(tid, node_, open_files_);
   if (kind == FileKind::kUvm) {
+    if (!driver_.UvmIsIdle()) {
+      std::set<std::uint32_t> processes = driver_.UvmOwners(file);
+      processes.insert(caller->Tgid());
+      SettleMappings(std::move(processes));
+    }
     Reply(request, driver_.UvmIoctl(file, number, argument, *caller));
     return;
   }
@@ -93,6 +99,9 @@ void FuseServer::Ioctl(fuse_req* request, FileKind kind, FileId file, std::uint3
         Park(request, std::move(call), std::move(caller), *rule);
         return;
     }
+  }
+  if (Driver::AsksForMemory(call) && !driver_.UvmIsIdle()) {
+    SettleMappings();
   }
   driver_.Execute(call, *caller);
   Reply(request, driver_.Finish(call, *caller));
@@ -133,6 +142,11 @@ void FuseServer::Resume(std::uint64_t ticket) {
   Reply(parked.request, driver_.Finish(parked.call, *parked.caller));
 }
 
+void FuseServer::SettleMappings(std::set<std::uint32_t> processes) {
+  const std::lock_guard lock(settle_mutex_);
+  driver_.SettleUvm(LookAtMappings(node_, open_files_, std::move(processes)));
+}
+
 void FuseServer::BarrierReleased(Ino barrier) {
   const std::lock_guard lock(barrier_mutex_);
   barriers_.erase(barrier);
@@ -159,6 +173,7 @@ Result<> FuseServer::Sync(std::chrono::milliseconds timeout) {
   }
   lock.unlock();
   workers_->SettleReleases();
+  SettleMappings();
   return {};
 }
 

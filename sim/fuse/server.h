@@ -46,7 +46,11 @@ class FuseServer {
   // released in the driver. RELEASE requests are queued by the kernel in order: a file of our own
   // is opened and closed, and when its RELEASE arrives all earlier ones have been taken off the
   // queue; then the threads that took them are waited for. kUnavailable at the deadline.
+  // Also takes in what is mapped of nvidia-uvm's files.
   [[nodiscard]] Result<> Sync(std::chrono::milliseconds timeout);
+
+  // Looks for mappings of nvidia-uvm's files in all processes and tells the driver.
+  void SettleMappings() { SettleMappings({}); }
 
  private:
   friend struct FuseOps;
@@ -63,6 +67,8 @@ class FuseServer {
             const FaultRule& rule);
   void Resume(std::uint64_t ticket);
   [[nodiscard]] bool IsKilled(std::uint64_t ticket);
+  // Only in these processes, unless there are none.
+  void SettleMappings(std::set<std::uint32_t> processes);
   void BarrierReleased(Ino barrier);
   [[nodiscard]] std::shared_ptr<Pages> PagesOf(Block& block);
   // RM_USER_SHARED_DATA: reads the page, and remembers who has it mapped so that it is renewed when
@@ -81,7 +87,8 @@ class FuseServer {
   fuse_session* session_ = nullptr;
   std::unique_ptr<Workers> workers_;
 
-  std::mutex pages_mutex_;  // protects Block::pages
+  std::mutex settle_mutex_;  // a look at the processes and its use; above the driver's own
+  std::mutex pages_mutex_;   // protects Block::pages
 
   std::mutex shared_data_mutex_;
   // Protected by shared_data_mutex_:

@@ -47,14 +47,26 @@ UvmBooks UvmModel::GetBooks() const {
       of_file.table_bytes += gpu.vaspace->tree.CardBytes();
       of_file.system_table_bytes += gpu.vaspace->tree.SystemBytes();
     }
+    if (space.resident.card >= 0) {
+      books.cards[space.resident.card].managed_bytes += space.resident.bytes;
+      books.cards[space.resident.card].managed_overcommit += space.resident.overcommit;
+    }
+    for (const auto& [base, range] : space.managed) {
+      books.managed.push_back({base, range.length, range.owner.tgid, range.zombie});
+    }
     for (const auto& [base, range] : space.ranges) {
       books.ranges.push_back(BooksOf(base, range));
     }
     for (const auto& [card, of_file] : books.cards) {
       UvmCardBooks& sum = all.cards[card];
+      sum.managed_bytes += of_file.managed_bytes;
+      sum.managed_overcommit += of_file.managed_overcommit;
       sum.table_bytes += of_file.table_bytes;
       sum.system_table_bytes += of_file.system_table_bytes;
     }
+  }
+  for (const auto& [mapping, why] : refused_) {
+    all.refused.push_back({mapping, why});
   }
   return all;
 }

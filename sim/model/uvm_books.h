@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "sim/model/uvm_space.h"
@@ -12,6 +13,8 @@
 namespace cgpu::sim {
 
 struct UvmCardBooks {
+  rm::NvU64 managed_bytes = 0;
+  rm::NvU64 managed_overcommit = 0;  // for what found no room, the driver would move other memory
   rm::NvU64 table_bytes = 0;         // page tables on the card
   rm::NvU64 system_table_bytes = 0;  // page tables that found no room there
 };
@@ -30,6 +33,16 @@ struct UvmRangeBooks {
   rm::NvU64 length = 0;
   std::vector<UvmPieceBooks> pieces;
 };
+struct UvmManagedBooks {
+  rm::NvU64 base = 0;
+  rm::NvU64 length = 0;
+  std::uint32_t pid = 0;
+  bool zombie = false;
+};
+struct UvmRefusedBooks {
+  UvmMapping mapping;
+  std::string why;
+};
 struct UvmFileBooks {
   FileId file = 0;
   rm::NvU64 flags = 0;
@@ -38,12 +51,14 @@ struct UvmFileBooks {
   std::vector<int> vaspaces;
   std::size_t channels = 0;
   std::vector<UvmRangeBooks> ranges;
+  std::vector<UvmManagedBooks> managed;
   std::map<int, UvmCardBooks> cards;
 };
 
 struct UvmBooks {
   std::vector<UvmFileBooks> files;
-  std::map<int, UvmCardBooks> cards;  // sums
+  std::vector<UvmRefusedBooks> refused;  // mmaps that the driver would have refused
+  std::map<int, UvmCardBooks> cards;     // sums
 };
 
 }  // namespace cgpu::sim

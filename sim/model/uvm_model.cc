@@ -30,6 +30,8 @@ void UvmModel::Close(FileId file) {
     return;
   }
   UvmSpace& space = found->second;
+  space.managed.clear();
+  Uncharge(space);
   while (!space.order.empty()) {
     DropGpu(space, space.order.back());
   }
@@ -92,6 +94,13 @@ int UvmModel::CardOf(const rm::NvProcessorUuid& uuid) const {
   return -1;
 }
 
+rm::NvProcessorUuid UvmModel::UuidOf(int card) const {
+  rm::NvProcessorUuid uuid{};
+  const auto& of_card = driver_.Cards()[static_cast<std::size_t>(card)].uuid;
+  std::copy(of_card.begin(), of_card.end(), uuid.uuid);
+  return uuid;
+}
+
 int UvmModel::Registered(const UvmSpace& space, const rm::NvProcessorUuid& uuid) const {
   const int card = CardOf(uuid);
   return space.gpus.contains(card) ? card : -1;
@@ -121,6 +130,7 @@ NvStatus UvmModel::RegisterGpu(UvmSpace& space, const rm::NvProcessorUuid& uuid,
   }
   space.gpus[card];
   space.order.push_back(card);
+  Recharge(space);
   return rm::NV_OK;
 }
 
@@ -151,8 +161,13 @@ void UvmModel::DropGpu(UvmSpace& space, int card) {
       DropPieces(space, range, on, card);
     }
   }
+  std::erase_if(space.ranges, [card](const auto& entry) {
+    return entry.second.kind == UvmRangeKind::kDeviceP2p && entry.second.card == card;
+  });
+  Uncharge(space);
   space.gpus.erase(card);
   std::erase(space.order, card);
+  Recharge(space);
 }
 
 // uvm_va_space.c uvm_va_space_register_gpu_va_space(), nv_gpu_ops.c nvGpuOpsDupAddressSpace(). The
@@ -199,6 +214,7 @@ NvStatus UvmModel::RegisterVaSpace(UvmSpace& space, const rm::NvProcessorUuid& u
       gpu.vaspace->tree.Add(base, range.length, rm::kPage4K);
     }
   }
+  Recharge(space);
   return rm::NV_OK;
 }
 
@@ -225,11 +241,16 @@ void UvmModel::DropVaSpace(UvmSpace& space, int card) {
     }
   }
   vaspace->vaspace->page_directory_set = false;
+  Uncharge(space);
   space.gpus.at(card).vaspace.reset();
+  Recharge(space);
 }
 
 void UvmModel::StopChannels(UvmSpace& space, int card) {
   if (UvmGpuVaSpace* vaspace = VaSpaceOf(space, card)) {
+    for (const UvmChannel& channel : vaspace->channels) {
+      DropChannel(space, *vaspace, channel);
+    }
     vaspace->channels.clear();
   }
 }

@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "sim/model/driver_model.h"
@@ -24,6 +25,13 @@ struct UvmMapRequest {
   rm::NvU64 offset = 0;
   rm::NvHandle client = 0;
   rm::NvHandle memory = 0;
+};
+
+struct UvmChannelRequest {
+  rm::NvHandle client = 0;
+  rm::NvHandle channel = 0;
+  rm::NvU64 base = 0;  // where in the space its context buffers may go
+  rm::NvU64 length = 0;
 };
 
 class UvmModel {
@@ -67,8 +75,33 @@ class UvmModel {
   [[nodiscard]] static NvStatus FreeAt(UvmSpace& space, rm::NvU64 base);
   [[nodiscard]] static NvStatus Validate(const UvmSpace& space, rm::NvU64 base, rm::NvU64 length);
 
+  [[nodiscard]] static NvStatus AllocSemaphorePool(UvmSpace& space, rm::NvU64 base,
+                                                   rm::NvU64 length);
+  [[nodiscard]] NvStatus MapDynamicParallelism(UvmSpace& space, rm::NvU64 base, rm::NvU64 length,
+                                               const rm::NvProcessorUuid& uuid);
+  [[nodiscard]] NvStatus AllocDeviceP2p(UvmSpace& space, const rm::NvProcessorUuid& uuid,
+                                        std::uint32_t tgid, const UvmMapRequest& request);
+
+  // Channels. One that is registered keeps its context buffers.
+  [[nodiscard]] NvStatus RegisterChannel(UvmSpace& space, const rm::NvProcessorUuid& uuid,
+                                         std::uint32_t tgid, const UvmChannelRequest& request);
+  [[nodiscard]] static NvStatus UnregisterChannel(UvmSpace& space, rm::NvHandle client,
+                                                  rm::NvHandle channel);
+
+  // Do managed ranges fill [base, base + length)?
+  [[nodiscard]] static bool IsManaged(const UvmSpace& space, rm::NvU64 base, rm::NvU64 length);
+
+  // Managed memory. Settle() takes in what is mapped now; the tgids of a file's owners are those
+  // that a look at the file's mappings must not leave out.
+  void Settle(const UvmSeen& seen);
+  [[nodiscard]] std::set<std::uint32_t> OwnersOf(FileId file) const;
+  [[nodiscard]] bool Empty() const { return spaces_.empty() && refused_.empty(); }
+  void CleanUpZombies(UvmSpace& space);
+
   // The registered card of this uuid, -1 for none.
   [[nodiscard]] int Registered(const UvmSpace& space, const rm::NvProcessorUuid& uuid) const;
+
+  [[nodiscard]] rm::NvProcessorUuid UuidOf(int card) const;
 
   [[nodiscard]] UvmBooks GetBooks() const;
 
@@ -95,13 +128,24 @@ class UvmModel {
   static void DropPieces(UvmSpace& space, UvmRange& range, int card, int memory_card);
   static void DropRange(UvmSpace& space, std::map<rm::NvU64, UvmRange>::iterator range);
   static void StopChannels(UvmSpace& space, int card);
-  static void DropVaSpace(UvmSpace& space, int card);
+  void DropVaSpace(UvmSpace& space, int card);
+  [[nodiscard]] static bool OverlapsManaged(const UvmSpace& space, rm::NvU64 base,
+                                            rm::NvU64 length);
+  static void DropUnseen(FileId file, UvmSpace& space, const UvmSeen& seen);
+  void AddSeen(const UvmMapping& mapping);
+  void Recharge(UvmSpace& space);
+  void Uncharge(UvmSpace& space);
+  [[nodiscard]] static NvStatus AddChannelRange(UvmSpace& space, int card,
+                                                const UvmChannelRequest& request,
+                                                const Group& group, UvmChannel* channel);
+  static void DropChannel(UvmSpace& space, UvmGpuVaSpace& vaspace, const UvmChannel& channel);
   static void DropPeers(UvmSpace& space, int a, int b);
-  static void DropGpu(UvmSpace& space, int card);
+  void DropGpu(UvmSpace& space, int card);
 
   DriverModel& driver_;
   std::map<FileId, UvmSpace> spaces_;
-  std::map<FileId, FileId> mm_files_;  // a file of MM_INITIALIZE and the space's own
+  std::map<UvmMapping, std::string> refused_;  // mmaps that the driver would have refused, and why
+  std::map<FileId, FileId> mm_files_;          // a file of MM_INITIALIZE and the space's own
 };
 
 }  // namespace cgpu::sim

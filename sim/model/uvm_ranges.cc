@@ -71,6 +71,9 @@ UvmRange* UvmModel::FindExternal(UvmSpace& space, rm::NvU64 base, rm::NvU64 leng
 
 // uvm_range_tree_add().
 NvStatus UvmModel::CheckFree(const UvmSpace& space, rm::NvU64 base, rm::NvU64 length) {
+  if (OverlapsManaged(space, base, length)) {
+    return rm::NV_ERR_UVM_ADDRESS_IN_USE;
+  }
   const auto next = space.ranges.lower_bound(base);
   if (next != space.ranges.end() && next->first < base + length) {
     return rm::NV_ERR_UVM_ADDRESS_IN_USE;
@@ -342,8 +345,10 @@ void UvmModel::DropRange(UvmSpace& space, std::map<rm::NvU64, UvmRange>::iterato
 
 NvStatus UvmModel::Validate(const UvmSpace& space, rm::NvU64 base, rm::NvU64 length) {
   const auto range = space.ranges.find(base);
-  return range != space.ranges.end() && range->second.length == length ? rm::NV_OK
-                                                                       : rm::NV_ERR_INVALID_ADDRESS;
+  const auto managed = space.managed.find(base);
+  const bool found = (range != space.ranges.end() && range->second.length == length) ||
+                     (managed != space.managed.end() && managed->second.length == length);
+  return found ? rm::NV_OK : rm::NV_ERR_INVALID_ADDRESS;
 }
 
 }  // namespace cgpu::sim

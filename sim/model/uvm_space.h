@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "rm/nv_uvm.h"
 #include "sim/model/object.h"
 #include "sim/model/page_tree.h"
+#include "sim/model/uvm_seen.h"
 
 namespace cgpu::sim {
 
@@ -62,6 +64,29 @@ struct UvmGpu {
   std::unique_ptr<UvmGpuVaSpace> vaspace;  // REGISTER_GPU_VASPACE
 };
 
+// A range that mmap made.
+struct UvmManaged {
+  rm::NvU64 length = 0;
+  UvmOwner owner;
+  bool zombie = false;  // its process is gone, and the space is shared between processes
+  bool read_duplication = false;
+  std::optional<rm::NvProcessorUuid> preferred;
+};
+
+struct UvmSegment {
+  rm::NvU64 base = 0;
+  rm::NvU64 length = 0;
+  rm::NvU64 page_size = 0;
+};
+
+// What the managed ranges of a space take of a card.
+struct UvmResident {
+  int card = -1;
+  rm::NvU64 bytes = 0;
+  rm::NvU64 overcommit = 0;          // found no room
+  std::vector<UvmSegment> segments;  // in the page tables of the card
+};
+
 // uvm_va_space_mm.h, uvm_va_space_mm_state_t.
 enum class UvmMm : std::uint8_t { kUninitialized, kAlive, kReleased };
 
@@ -72,7 +97,9 @@ struct UvmSpace {
   std::vector<int> order;      // the registered cards, oldest first
   std::map<int, UvmGpu> gpus;  // the registered cards
   std::set<std::pair<int, int>> peers;
-  std::map<rm::NvU64, UvmRange> ranges;  // by base
+  std::map<rm::NvU64, UvmRange> ranges;     // by base
+  std::map<rm::NvU64, UvmManaged> managed;  // by base
+  UvmResident resident;
   rm::NvU64 next_group = 1;
   std::set<rm::NvU64> groups;  // range groups
 

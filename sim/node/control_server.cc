@@ -297,12 +297,14 @@ std::string ControlServer::AddFault(const std::string& line) {
 
 std::string ControlServer::BooksReply() {
   std::map<std::string, std::uint64_t> refused;
+  files_.SettleMappings();
   const Books books = driver_.GetBooks(&refused);
   const UvmBooks uvm = driver_.GetUvmBooks();
   json reply = {{"driver", driver_.VersionText()},
                 {"gpus", json::array()},
                 {"clients", json::array()},
                 {"uvm", json::parse(UvmFilesJson(uvm))},
+                {"uvm_refused_mappings", json::parse(UvmRefusedJson(uvm))},
                 {"refused", json::object()}};
   for (const Card& card : driver_.Cards()) {
     reply["gpus"].push_back(CardReply(card, books.cards[card.index]));

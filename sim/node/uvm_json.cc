@@ -44,6 +44,8 @@ json RangeJson(const UvmRangeBooks& range) {
 }
 
 void AddCard(const UvmCardBooks& card, json& object) {
+  object["managed_bytes"] = card.managed_bytes;
+  object["managed_overcommit"] = card.managed_overcommit;
   object["page_table_bytes"] = card.table_bytes;
   object["system_page_table_bytes"] = card.system_table_bytes;
 }
@@ -63,6 +65,13 @@ std::string UvmFilesJson(const UvmBooks& books) {
     for (const UvmRangeBooks& range : file.ranges) {
       ranges.push_back(RangeJson(range));
     }
+    json managed = json::array();
+    for (const UvmManagedBooks& range : file.managed) {
+      managed.push_back({{"base", range.base},
+                         {"length", range.length},
+                         {"pid", range.pid},
+                         {"zombie", range.zombie}});
+    }
     files.push_back({{"file", file.file},
                      {"pid", file.pid},
                      {"flags", file.flags},
@@ -70,9 +79,23 @@ std::string UvmFilesJson(const UvmBooks& books) {
                      {"vaspaces", file.vaspaces},
                      {"channels", file.channels},
                      {"gpus", std::move(cards)},
+                     {"managed", std::move(managed)},
                      {"ranges", std::move(ranges)}});
   }
   return files.dump();
+}
+
+std::string UvmRefusedJson(const UvmBooks& books) {
+  json refused = json::array();
+  for (const UvmRefusedBooks& entry : books.refused) {
+    refused.push_back({{"file", entry.mapping.file},
+                       {"pid", entry.mapping.owner.tgid},
+                       {"base", entry.mapping.start},
+                       {"length", entry.mapping.end - entry.mapping.start},
+                       {"offset", entry.mapping.offset},
+                       {"why", entry.why}});
+  }
+  return refused.dump();
 }
 
 std::string UvmCardJson(const UvmBooks& books, int card) {

@@ -8,8 +8,10 @@
 
 namespace cgpu::sim {
 
-// JSON: an array with an object per initialised file, and what belongs to the object of one card.
+// JSON: an array with an object per initialised file; an array of the mmaps that the driver would
+// have refused; what belongs to the object of one card.
 [[nodiscard]] std::string UvmFilesJson(const UvmBooks& books);
+[[nodiscard]] std::string UvmRefusedJson(const UvmBooks& books);
 [[nodiscard]] std::string UvmCardJson(const UvmBooks& books, int card);
 
 }  // namespace cgpu::sim

@@ -139,5 +139,120 @@ TEST(UvmMapping, TakesATableForEveryTwoMiBOfSmallPages) {
   EXPECT_EQ(rm::kPageBig, process.Used());
 }
 
+UvmSeen Seen(UvmProcess& process, std::vector<std::pair<rm::NvU64, rm::NvU64>> mapped) {
+  UvmSeen seen;
+  const UvmOwner owner{process.caller.tgid, 7};
+  seen.alive.insert(owner);
+  for (const auto& [base, length] : mapped) {
+    seen.mappings.push_back({process.uvm, owner, base, base + length, base, true});
+  }
+  return seen;
+}
+
+TEST(UvmManaged, TakesWholeBlocksOfTheFirstCard) {
+  const auto node = MakeDriver("v100-16g");
+  UvmProcess process(*node, 10);
+  process.Start();
+  node->SettleUvm(Seen(process, {{kBase + 4096, 4096}, {kBase + 8192, 4096}}));
+  EXPECT_EQ(kTwoMiB, node->GetUvmBooks().cards[0].managed_bytes);
+  EXPECT_EQ(kTable + kDirectories + kTable, process.Tables());
+  node->SettleUvm(Seen(process, {{kBase + 4096, kTwoMiB}}));
+  EXPECT_EQ(2 * kTwoMiB, node->GetUvmBooks().cards[0].managed_bytes);
+  EXPECT_EQ(rm::NV_ERR_UVM_ADDRESS_IN_USE, process.CreateRange(kBase + kTwoMiB, 4096));
+  node->SettleUvm(Seen(process, {}));
+  EXPECT_EQ(kTable, process.Used());
+}
+
+TEST(UvmManaged, OutlivesItsProcessWhereTheFileIsShared) {
+  for (const bool sharing : {false, true}) {
+    const auto node = MakeDriver("v100-16g");
+    UvmProcess process(*node, 10);
+    ASSERT_EQ(rm::NV_OK, process.Initialize(sharing ? UvmProcess::kSharing : 0));
+    ASSERT_EQ(rm::NV_OK, process.RegisterGpu());
+    node->SettleUvm(Seen(process, {{kBase, 8 * kTwoMiB}}));
+    EXPECT_EQ(8 * kTwoMiB, process.Used());
+    node->SettleUvm(UvmSeen{});
+    EXPECT_EQ(sharing ? 8 * kTwoMiB : 0, process.Used());
+    EXPECT_EQ(rm::NV_OK, process.Uvm(rm::UVM_CLEAN_UP_ZOMBIE_RESOURCES, rm::NvU32{0}));
+    EXPECT_EQ(0, process.Used());
+  }
+}
+
+TEST(UvmManaged, IsNotMadeByWhatTheDriverRefuses) {
+  const auto node = MakeDriver("v100-16g");
+  UvmProcess bound(*node, 10);
+  ASSERT_EQ(rm::NV_OK, bound.Initialize(0));
+  ASSERT_EQ(rm::NV_OK, bound.RegisterGpu());
+  UvmProcess fresh(*node, 11);
+  UvmSeen seen = Seen(fresh, {{kBase, kTwoMiB}});
+  const UvmOwner owner{10, 7};
+  const UvmOwner other{12, 7};
+  seen.alive = {owner, other, UvmOwner{11, 7}};
+  seen.mappings.push_back({bound.uvm, owner, kBase, kBase + 4096, kBase + 4096, true});
+  seen.mappings.push_back({bound.uvm, owner, 2 * kBase, 2 * kBase + 4096, 2 * kBase, false});
+  seen.mappings.push_back({bound.uvm, other, 3 * kBase, 3 * kBase + 4096, 3 * kBase, true});
+  node->SettleUvm(seen);
+  EXPECT_EQ(4, node->GetUvmBooks().refused.size());
+  EXPECT_EQ(0, bound.Used());
+  ASSERT_EQ(rm::NV_OK, fresh.Initialize());
+  ASSERT_EQ(rm::NV_OK, fresh.RegisterGpu());
+  node->SettleUvm(seen);
+  EXPECT_EQ(0, bound.Used());  // the mapping was made before
+}
+
+TEST(UvmManaged, SaysWhatFoundNoRoom) {
+  const auto node = MakeDriver("v100-16g@64MiB");
+  UvmProcess process(*node, 10);
+  ASSERT_EQ(rm::NV_OK, process.Initialize());
+  ASSERT_EQ(rm::NV_OK, process.RegisterGpu());
+  node->SettleUvm(Seen(process, {{kBase, 40 * kTwoMiB}}));
+  const UvmCardBooks books = node->GetUvmBooks().cards[0];
+  EXPECT_EQ(32 * kTwoMiB, books.managed_bytes);
+  EXPECT_EQ(8 * kTwoMiB, books.managed_overcommit);
+}
+
+TEST(UvmTables, GoToSystemMemoryWhenTheCardIsFull) {
+  const auto node = MakeDriver("v100-16g@64MiB");
+  UvmProcess process(*node, 10);
+  process.Start();
+  process.AllocVidmem(31 * kTwoMiB);
+  rm::NvHandle memory = 0;
+  for (int i = 0; i < 31; ++i) {
+    memory = process.AllocVidmem(rm::kPageBig);
+  }
+  ASSERT_EQ(rm::NV_OK, process.CreateRange(kBase, 64 * kTwoMiB));
+  for (rm::NvU64 i = 0; i < 64; ++i) {
+    ASSERT_EQ(rm::NV_OK, process.Map(kBase + i * kTwoMiB, 4096, 0, memory));
+  }
+  EXPECT_EQ(rm::kPageBig, process.Tables());
+  EXPECT_NE(0, node->GetUvmBooks().cards[0].system_table_bytes);
+  ASSERT_EQ(rm::NV_OK, process.FreeRange(kBase, 64 * kTwoMiB));
+  EXPECT_EQ(kTable, process.Tables());
+}
+
+TEST(UvmChannel, KeepsItsContextBuffers) {
+  const auto node = MakeDriver("v100-16g");
+  UvmProcess process(*node, 10);
+  process.Start();
+  const rm::NvU64 before = process.Used();
+  const rm::NvHandle group = process.AllocGroup();
+  const rm::NvU64 buffers = process.Used() - before;
+  const rm::NvHandle channel = process.AllocChannel(group, rm::VOLTA_CHANNEL_GPFIFO_A);
+  rm::UVM_REGISTER_CHANNEL_PARAMS params{};
+  params.gpuUuid = process.Uuid();
+  params.hClient = process.client;
+  params.hChannel = channel;
+  EXPECT_EQ(rm::NV_ERR_INVALID_ADDRESS, process.Uvm(rm::UVM_REGISTER_CHANNEL, params));
+  params.base = kBase;
+  params.length = rm::NvU64{1} << 30;
+  ASSERT_EQ(rm::NV_OK, process.Uvm(rm::UVM_REGISTER_CHANNEL, params));
+  EXPECT_EQ(rm::NV_ERR_INVALID_CHANNEL, process.Uvm(rm::UVM_REGISTER_CHANNEL, params));
+  ASSERT_EQ(rm::NV_OK, process.Free(group));
+  EXPECT_LE(before + buffers, process.Used());
+  const rm::UVM_UNREGISTER_CHANNEL_PARAMS_V535 undo{process.Uuid(), process.client, channel, 0};
+  EXPECT_EQ(rm::NV_OK, process.Uvm(rm::UVM_UNREGISTER_CHANNEL, undo));
+  EXPECT_EQ(before, process.Used());
+}
+
 }  // namespace
 }  // namespace cgpu::sim

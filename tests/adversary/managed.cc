@@ -10,6 +10,7 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <thread>
 
 #include "common.h"
@@ -196,13 +197,16 @@ int Managed(const std::vector<std::string>& args) {
   constexpr int kTries = 20000;  // of a form that wins only sometimes
   const UvmClient uvm = MakeUvmClient();
   std::uint64_t held = 0;
+  const int other = OrdinaryFile();
+  // Before the addresses are taken: its thread needs a stack.
+  std::optional<Swapped> swapped;
+  if (form == "swapped" || form == "null-swapped") {
+    swapped.emplace(uvm.uvm, other);
+  }
   if (form == "null" || form == "null-swapped") {
     // All of it at once: the one place that is left.
     FillAllBut(kBase, kBase + wanted);
   }
-  const int other = OrdinaryFile();
-  const bool swaps = form == "swapped" || form == "null-swapped";
-  const int number = swaps ? -1 : uvm.uvm;
   int tries = 0;
   const auto map = [&](int file, std::uint64_t at, std::uint64_t size) {
     const auto offset = static_cast<off_t>(at);
@@ -219,7 +223,7 @@ int Managed(const std::vector<std::string>& args) {
       return mmap(At(at), size, kReadWrite, MAP_SHARED, file, offset);
     }
     if (form == "misaligned") {
-      return mmap(At(at - 1), size, kReadWrite, MAP_SHARED, file, offset);
+      return mmap(At(at + 1), size, kReadWrite, MAP_SHARED, file, offset);
     }
     return mmap(nullptr, size, kReadWrite, MAP_SHARED, file, offset);
   };
@@ -228,11 +232,10 @@ int Managed(const std::vector<std::string>& args) {
     rm::UVM_UNMAP_EXTERNAL_PARAMS params{at, size, {}, 0, 0};
     return uvm.Ask(rm::UVM_VALIDATE_VA_RANGE, &params) == rm::NV_OK;
   };
-  if (swaps) {
-    const Swapped swapped(uvm.uvm, other);
+  if (swapped) {
     const std::uint64_t size = form == "swapped" ? step : wanted;
     for (std::uint64_t at = kBase; held < wanted && tries < kTries; ++tries) {
-      void* got = map(swapped.number(), at, size);
+      void* got = map(swapped->number(), at, size);
       if (got == MAP_FAILED) {
         continue;
       }
@@ -246,7 +249,7 @@ int Managed(const std::vector<std::string>& args) {
   } else {
     const std::uint64_t size = form == "null" ? wanted : step;
     for (std::uint64_t at = kBase; held < wanted; at += size) {
-      void* got = map(number, at, size);
+      void* got = map(uvm.uvm, at, size);
       if (got == MAP_FAILED || AddressOf(got) != at) {
         break;
       }

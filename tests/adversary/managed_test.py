@@ -40,8 +40,8 @@ def hidden():
 
 def tables():
     """One small object mapped at every second MiB: page tables, which nobody asked for."""
-    without(["uvm-tables", 96], more_than(90))
-    within(["uvm-tables", 96], at_least(50), mem="64MiB", limit=64)
+    without(["uvm-tables", 24], more_than(20))
+    within(["uvm-tables", 24], at_least(10), mem="16MiB", limit=16)
 
 
 def _managed(form):

@@ -92,8 +92,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
       const bool trapped = cgpu::kernel::IsTrapped(static_cast<std::uint32_t>(data.args[1]));
       Require(verdict == (trapped ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ALLOW),
               "an ioctl is handed over as the rule says");
-    } else if (data.nr == SYS_io_uring_setup) {
-      Require((verdict & SECCOMP_RET_ACTION_FULL) == SECCOMP_RET_ERRNO, "io_uring is refused");
+    } else if (data.nr == SYS_mmap) {
+      const bool trapped = cgpu::kernel::IsTrappedMmap(data.args[2], data.args[3], data.args[5]);
+      Require(verdict == (trapped ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ALLOW),
+              "an mmap is handed over as the rule says");
+    } else if (data.nr == SYS_io_uring_setup || data.nr == SYS_remap_file_pages) {
+      Require((verdict & SECCOMP_RET_ACTION_FULL) == SECCOMP_RET_ERRNO,
+              "io_uring and remap_file_pages are refused");
     } else if (data.nr == SYS_read) {
       Require(verdict == SECCOMP_RET_ALLOW, "other calls pass");
     }

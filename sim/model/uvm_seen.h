@@ -1,0 +1,48 @@
+// Mappings of nvidia-uvm files, as they were seen in the processes of the node: mmap and munmap of
+// its files do not reach the server of a FUSE file system.
+#ifndef CGPU_SIM_MODEL_UVM_SEEN_H_
+#define CGPU_SIM_MODEL_UVM_SEEN_H_
+
+#include <compare>
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include "rm/nv_types.h"
+#include "sim/model/object.h"
+
+namespace cgpu::sim {
+
+// A process, never another one with the same number.
+struct UvmOwner {
+  std::uint32_t tgid = 0;
+  std::uint64_t started = 0;
+
+  friend auto operator<=>(const UvmOwner&, const UvmOwner&) = default;
+};
+
+struct UvmMapping {
+  FileId file = 0;
+  UvmOwner owner;
+  rm::NvU64 start = 0;
+  rm::NvU64 end = 0;
+  rm::NvU64 offset = 0;
+  bool shared_read_write = false;
+
+  friend auto operator<=>(const UvmMapping&, const UvmMapping&) = default;
+};
+
+struct UvmSeen {
+  // Only these were looked at; empty: all processes.
+  std::set<std::uint32_t> looked_at;
+  std::set<UvmOwner> alive;  // with memory of their own
+  std::vector<UvmMapping> mappings;
+
+  [[nodiscard]] bool LookedAt(std::uint32_t tgid) const {
+    return looked_at.empty() || looked_at.contains(tgid);
+  }
+};
+
+}  // namespace cgpu::sim
+
+#endif  // CGPU_SIM_MODEL_UVM_SEEN_H_
