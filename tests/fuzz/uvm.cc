@@ -30,7 +30,7 @@ constexpr std::uint32_t kMemories = 4;
 constexpr std::uint32_t kGroup = 0x60;
 constexpr std::uint32_t kChannel = 0x61;
 constexpr std::uint64_t kLimit = 24 * kMib;
-constexpr std::size_t kCards = 2;
+constexpr std::uint32_t kCards = 2;
 constexpr ledger::FileKey kSpace = boundary::Boundary::kFirstSpace;
 
 rm::NvProcessorUuid UuidOf(std::uint32_t card) {
