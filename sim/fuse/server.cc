@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "base/fd.h"
+#include "rm/uvm_table.h"
 #include "sim/fuse/mappings.h"
 #include "sim/fuse/ops.h"
 #include "sim/fuse/pages.h"
@@ -77,7 +78,7 @@ void FuseServer::Ioctl(fuse_req* request, FileKind kind, FileId file, std::uint3
   }
   auto caller = std::make_unique<ProcCaller>(tid, node_, open_files_);
   if (kind == FileKind::kUvm) {
-    if (!driver_.UvmIsIdle()) {
+    if (number == rm::UVM_INITIALIZE || !driver_.UvmIsIdle()) {
       std::set<std::uint32_t> processes = driver_.UvmOwners(file);
       processes.insert(caller->Tgid());
       SettleMappings(std::move(processes));
