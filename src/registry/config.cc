@@ -202,7 +202,7 @@ Result<ShimConfig> DecodeConfig(std::string_view text) {
       return Bad(line);
     }
   }
-  for (const char* key : {"id", "name", "user", "since", "driver"}) {
+  for (const char* key : {"id", "name", "user", "since", "pidns", "driver", "killable"}) {
     if (!seen.contains(key)) {
       return Error{Code::kInvalid, 0, std::string("the configuration lacks ") + key, {}};
     }

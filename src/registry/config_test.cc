@@ -103,6 +103,8 @@ TEST(Config, RefusesBadLines) {
       "id 3f2a00bc11de\nid 3f2a00bc11de",
       "name %zz",
       "name %2",
+      "driver \x80",
+      "driver a\tb",
   };
   for (const char* bad : kBad) {
     std::string text;

@@ -22,12 +22,17 @@ int HexValue(char c) {
   return at == kHex + 16 ? -1 : static_cast<int>(at - kHex);
 }
 
+// Only what JoinLine writes: were raw bytes taken as well, a line read within its bound could be
+// too long to be read again once written.
 bool Unescape(std::string_view word, std::string& out) {
   out.clear();
   for (std::size_t i = 0; i < word.size(); ++i) {
-    if (word[i] != '%') {
+    if (IsPlain(word[i])) {
       out += word[i];
       continue;
+    }
+    if (word[i] != '%') {
+      return false;
     }
     const int high = i + 2 < word.size() ? HexValue(word[i + 1]) : -1;
     const int low = i + 2 < word.size() ? HexValue(word[i + 2]) : -1;
@@ -47,7 +52,7 @@ Result<Words> SplitLine(std::string_view line) {
     if (space > 0) {
       std::string word;
       if (!Unescape(line.substr(0, space), word)) {
-        return Broken("a word of a message has a broken escape");
+        return Broken("a word of a message is not escaped as it should be");
       }
       words.push_back(std::move(word));
     }

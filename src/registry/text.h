@@ -1,6 +1,6 @@
 // Lines of words, the form of everything that a shim is told and asked: "key word word...\n".
-// Words never hold a space; bytes that could be mistaken (and '%') are written as %XX. Pure,
-// bounded, and never trusts its input.
+// Words never hold a space; bytes that could be mistaken (and '%') are written as %XX, and taken in
+// no other form. Pure, bounded, and never trusts its input.
 #ifndef CGPU_REGISTRY_TEXT_H_
 #define CGPU_REGISTRY_TEXT_H_
 
@@ -24,7 +24,7 @@ using Words = std::vector<std::string>;
 [[nodiscard]] std::string JoinLine(const Words& words);
 
 // The lines of `text`, each split into its unescaped words; empty lines are left out. kInvalid when
-// a bound is passed or an escape is broken.
+// a bound is passed or a byte is not escaped as it should be.
 [[nodiscard]] Result<std::vector<Words>> SplitLines(std::string_view text);
 
 // The whole word as a number; false if it is none or does not fit below `limit` (inclusive).
