@@ -30,12 +30,18 @@
 
 namespace cgpu::boundary {
 
+// What the driver takes of a card for itself, in bytes.
+struct CardCosts {
+  std::uint64_t context = 0;  // for a channel group
+  std::uint64_t space = 0;    // for an address space
+};
+
 // A granted card as the driver numbers it.
 struct CardIds {
   std::uint32_t minor = 0;
   std::uint32_t gpu_id = 0;
   std::uint32_t device_instance = 0;
-  std::uint64_t context_bytes = 0;  // what the driver takes for a channel group
+  CardCosts costs;
   rm::NvProcessorUuid uuid{};
 };
 
@@ -117,9 +123,7 @@ class Boundary {
   // What was kept of clients that are no longer in the ledger.
   void DropGoneClients();
 
-  void SetContextBytes(ledger::Card card, std::uint64_t bytes) {
-    cards_[card].context_bytes = bytes;
-  }
+  void SetCosts(ledger::Card card, const CardCosts& costs) { cards_[card].costs = costs; }
   [[nodiscard]] const std::vector<CardIds>& cards() const { return cards_; }
 
   // Calls refused since the start, by the vendor's name of the command or its number.

@@ -14,6 +14,7 @@
 
 #include "base/fd.h"
 #include "base/result.h"
+#include "boundary/boundary.h"
 #include "rm/abi.h"
 #include "rm/nv_ctrl.h"
 
@@ -48,9 +49,9 @@ class Driver {
   static void Free(int file, std::uint32_t client, std::uint32_t object);
 
   // Opens the card's file if it is not open. The first time the card is opened, also asks what the
-  // driver takes for a channel group's context.
+  // driver takes of it for itself.
   [[nodiscard]] Result<> OpenCard(std::size_t card, std::uint32_t device_instance);
-  [[nodiscard]] std::uint64_t ContextBytes(std::size_t card) const;
+  [[nodiscard]] boundary::CardCosts Costs(std::size_t card) const;
   // The cards' files, to be closed by the caller outside of its locks.
   [[nodiscard]] std::vector<UniqueFd> TakeCardFiles();
 
@@ -59,7 +60,7 @@ class Driver {
     std::string path;
     UniqueFd file;
     bool asked = false;
-    std::uint64_t context_bytes = 0;
+    boundary::CardCosts costs;
   };
   explicit Driver(const rm::Abi& abi) : abi_(abi) {}
   Result<std::uint32_t> Alloc(std::uint32_t parent, std::uint32_t handle, std::uint32_t cls,
@@ -67,7 +68,8 @@ class Driver {
   Result<std::uint32_t> Control(std::uint32_t object, std::uint32_t command, void* params,
                                 std::uint32_t size) const;
   Result<std::uint64_t> QueryContextBytes() const;
-  Result<std::uint64_t> AskContextBytes(std::uint32_t device_instance) const;
+  Result<std::uint64_t> QuerySpaceBytes() const;
+  Result<boundary::CardCosts> AskCosts(std::uint32_t device_instance) const;
 
   const rm::Abi& abi_;
   UniqueFd control_;

@@ -190,21 +190,38 @@ Result<std::uint64_t> Driver::QueryContextBytes() const {
   return rm::ContextGroupBytes(sizes, subcontexts);
 }
 
-Result<std::uint64_t> Driver::AskContextBytes(std::uint32_t device_instance) const {
+Result<std::uint64_t> Driver::QuerySpaceBytes() const {
+  rm::NV2080_CTRL_MC_GET_ARCH_INFO_PARAMS arch{};
+  const auto status =
+      Control(kSubdevice, rm::NV2080_CTRL_CMD_MC_GET_ARCH_INFO, &arch, sizeof(arch));
+  if (!status.ok()) {
+    return status.error();
+  }
+  if (*status != rm::NV_OK) {
+    return Refused("a card's architecture", 0, *status);
+  }
+  return rm::AddressSpaceBytes(arch.architecture);
+}
+
+Result<boundary::CardCosts> Driver::AskCosts(std::uint32_t device_instance) const {
   rm::NV0080_ALLOC_PARAMETERS device{};
   device.deviceId = device_instance;
   if (auto made = Alloc(client_, kDevice, rm::NV01_DEVICE_0, &device); !made.ok()) {
     return made.error();
   }
   rm::NV2080_ALLOC_PARAMETERS subdevice{};
-  Result<std::uint64_t> bytes = std::uint64_t{0};
-  if (auto made = Alloc(kDevice, kSubdevice, rm::NV20_SUBDEVICE_0, &subdevice); !made.ok()) {
-    bytes = made.error();
-  } else {
-    bytes = QueryContextBytes();
-  }
+  const auto ask = [&]() -> Result<boundary::CardCosts> {
+    CGPU_TRY(Alloc(kDevice, kSubdevice, rm::NV20_SUBDEVICE_0, &subdevice));
+    const auto context = QueryContextBytes();
+    const auto space = QuerySpaceBytes();
+    if (!context.ok() || !space.ok()) {
+      return context.ok() ? space.error() : context.error();
+    }
+    return boundary::CardCosts{*context, *space};
+  };
+  auto costs = ask();
   Free(control_.get(), client_, kDevice);
-  return bytes;
+  return costs;
 }
 
 Result<> Driver::OpenCard(std::size_t card, std::uint32_t device_instance) {
@@ -218,20 +235,20 @@ Result<> Driver::OpenCard(std::size_t card, std::uint32_t device_instance) {
     return file.error();
   }
   if (!entry.asked) {
-    auto bytes = AskContextBytes(device_instance);  // which needs the open file
-    if (!bytes.ok()) {
-      return bytes.error();
+    const auto costs = AskCosts(device_instance);  // which needs the open file
+    if (!costs.ok()) {
+      return costs.error();
     }
-    entry.context_bytes = *bytes;
+    entry.costs = *costs;
     entry.asked = true;
   }
   entry.file = std::move(*file);
   return {};
 }
 
-std::uint64_t Driver::ContextBytes(std::size_t card) const {
+boundary::CardCosts Driver::Costs(std::size_t card) const {
   const std::lock_guard lock(mutex_);
-  return cards_[card].context_bytes;
+  return cards_[card].costs;
 }
 
 std::vector<UniqueFd> Driver::TakeCardFiles() {

@@ -455,7 +455,7 @@ Result<> Server::PrepareDevice(const boundary::Call& call, const Decision& decis
   }
   CGPU_TRY(driver_->OpenCard(*decision.card, instance));
   const std::lock_guard lock(state_mutex_);
-  boundary_.SetContextBytes(*decision.card, driver_->ContextBytes(*decision.card));
+  boundary_.SetCosts(*decision.card, driver_->Costs(*decision.card));
   return {};
 }
 

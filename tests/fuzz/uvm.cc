@@ -119,7 +119,7 @@ class Course {
       : input_(input),
         branch_(rm::kBranches[input.Take<std::uint8_t>() % rm::kBranches.size()]),
         ledger_({kLimit, kLimit}, {4, 512, 4, 4}),
-        boundary_(rm::GetAbi(branch_), {{0, 0x100, 0, 0, UuidOf(0)}, {1, 0x200, 1, 0, UuidOf(1)}},
+        boundary_(rm::GetAbi(branch_), {{0, 0x100, 0, {}, UuidOf(0)}, {1, 0x200, 1, {}, UuidOf(1)}},
                   ledger_) {
     auto client = ledger_.ReserveClient().value();
     client_ = ledger_.AddClient(client, kClient, 1, 1).value();
