@@ -127,6 +127,7 @@ std::vector<Entry> ProcessAttacks();
 std::vector<Entry> OutsideAttacks();
 std::vector<Entry> FuseAttacks();
 std::vector<Entry> ManagedAttacks();
+std::vector<Entry> MappingAttacks();
 std::vector<Entry> QueryAttacks();
 std::vector<Entry> TransferAttacks();
 std::vector<Entry> SearchAttacks();
