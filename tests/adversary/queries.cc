@@ -24,12 +24,14 @@ std::uint32_t Handle(const std::vector<std::string>& args, std::size_t index) {
   return static_cast<std::uint32_t>(Number(args, index, 0));
 }
 
-// A client with memory, a channel group and a channel that is scheduled.
+// A client with memory, a channel group and a channel that is scheduled, an engine on it, and an
+// event of the operating system's.
 struct Busy {
   Client client = MakeClient();
   std::uint32_t memory = 0;
   std::uint32_t group = 0;
   std::uint32_t channel = 0;
+  std::uint32_t engine = 0;
 
   explicit Busy(std::uint64_t mib, std::uint32_t handles = Client{}.next) {
     client.next = handles;
@@ -37,6 +39,10 @@ struct Busy {
     const std::uint32_t space = status == rm::NV_OK ? Space(client, &status) : 0;
     group = status == rm::NV_OK ? Group(client, space, &status) : 0;
     channel = status == rm::NV_OK ? Channel(client, group, space, 0, &status) : 0;
+    engine = client.next++;
+    if (status == rm::NV_OK) {
+      status = client.Alloc(channel, engine, rm::VOLTA_COMPUTE_A, nullptr);
+    }
     if (status == rm::NV_OK) {
       status = Schedule(client, group, true);
     }
@@ -52,6 +58,19 @@ struct Busy {
   }
 };
 
+// The driver keeps the descriptor's number as a name, and looks at neither it nor the client.
+std::uint32_t OsEvent(const Client& client, std::uint8_t nr, std::uint32_t owner,
+                      std::uint32_t number) {
+  rm::nv_ioctl_alloc_os_event_t event{};
+  event.hClient = owner;
+  event.fd = number;
+  const int error = client.issue(client.ctl, nr, &event, sizeof(event));
+  return error != 0 ? kNoAnswer : event.Status;
+}
+
+constexpr std::uint32_t kEvent = 17;  // the tenant's, and the one it makes next
+constexpr std::uint32_t kNextEvent = 18;
+
 // Not an attack: whoever is attacked. Has all of this and, at each line, uses it. With "shared" it
 // lets everybody copy its channel group and its memory.
 int Tenant(const std::vector<std::string>& args) {
@@ -61,8 +80,11 @@ int Tenant(const std::vector<std::string>& args) {
     Say("shared 0x%x 0x%x", ShareWithAll(busy.client, busy.group),
         ShareWithAll(busy.client, busy.memory));
   }
-  Say("client %u group %u channel %u memory %u", busy.client.root, busy.group, busy.channel,
-      busy.memory);
+  if (OsEvent(busy.client, rm::NV_ESC_ALLOC_OS_EVENT, busy.client.root, kEvent) != rm::NV_OK) {
+    Die("failed: no event");
+  }
+  Say("client %u group %u channel %u memory %u engine %u", busy.client.root, busy.group,
+      busy.channel, busy.memory, busy.engine);
   Say("holding");
   std::string line;
   while (Line(&line)) {
@@ -72,6 +94,16 @@ int Tenant(const std::vector<std::string>& args) {
           Busy::Schedule(busy.client, busy.group, true) != rm::NV_OK) {
         Die("disturbed");
       }
+    }
+    for (const std::uint32_t event : {kEvent, kNextEvent}) {
+      if ((event == kNextEvent &&
+           OsEvent(busy.client, rm::NV_ESC_ALLOC_OS_EVENT, busy.client.root, event) != rm::NV_OK) ||
+          OsEvent(busy.client, rm::NV_ESC_FREE_OS_EVENT, busy.client.root, event) != rm::NV_OK) {
+        Die("disturbed");
+      }
+    }
+    if (OsEvent(busy.client, rm::NV_ESC_ALLOC_OS_EVENT, busy.client.root, kEvent) != rm::NV_OK) {
+      Die("disturbed");
     }
     Say("undisturbed");
   }
@@ -161,6 +193,42 @@ int Regroup(const std::vector<std::string>& args) {
   // One's own group is one's own: answered, and carried out for whoever has no shares to keep.
   Say("own timeslice 0x%x",
       client.Control(own.group, rm::NVA06C_CTRL_CMD_SET_TIMESLICE, &slice, sizeof(slice)));
+  Hold();
+  return 0;
+}
+
+// CLIENT free|take: the event that the tenant waits for, or the place of the one it makes next.
+int Events(const std::vector<std::string>& args) {
+  const std::uint32_t victim = Handle(args, 0);
+  const bool take = args.size() > 1 && args[1] == "take";
+  const Client client = MakeClient();
+  Say("event 0x%x", OsEvent(client, take ? rm::NV_ESC_ALLOC_OS_EVENT : rm::NV_ESC_FREE_OS_EVENT,
+                            victim, take ? kNextEvent : kEvent));
+  Say("own event 0x%x", OsEvent(client, rm::NV_ESC_ALLOC_OS_EVENT, client.root, kEvent));
+  Hold();
+  return 0;
+}
+
+// CLIENT ENGINE: debugs the tenant's context, and its own.
+int Debug(const std::vector<std::string>& args) {
+  Busy own(1, kOwnHandles);
+  Client& client = own.client;
+  const auto debugger = [&](const char* whose, std::uint32_t app, std::uint32_t engine) {
+    std::uint32_t params[] = {0, app, engine};  // NV83DE_ALLOC_PARAMETERS, class/cl83de.h
+    const std::uint32_t handle = client.next++;
+    Say("%s debugger 0x%x", whose,
+        client.Alloc(Client::kDevice, handle, rm::GT200_DEBUGGER, params, sizeof(params)));
+    const auto ask = [&](const char* what, std::uint32_t command) {
+      std::vector<char> zeros(rm::FindControl(command)->Size(kBranch));
+      Say("%s %s 0x%x", whose, what,
+          client.Control(handle, command, zeros.empty() ? nullptr : zeros.data(),
+                         static_cast<std::uint32_t>(zeros.size())));
+    };
+    ask("suspend", rm::NV83DE_CTRL_CMD_DEBUG_SUSPEND_CONTEXT);
+    ask("errors", rm::NV83DE_CTRL_CMD_DEBUG_READ_ALL_SM_ERROR_STATES);
+  };
+  debugger("tenant's", Handle(args, 0), Handle(args, 1));
+  debugger("own", client.root, own.engine);
   Hold();
   return 0;
 }
@@ -384,6 +452,8 @@ std::vector<Entry> QueryAttacks() {
       {"disable-channels", DisableChannels, "CLIENT CHANNEL: takes the tenant's channel away"},
       {"idle-channels", IdleChannels, "CLIENT CHANNEL: waits under the card's lock"},
       {"regroup", Regroup, "CLIENT GROUP [allow]: schedules the tenant's channel group"},
+      {"events", Events, "CLIENT free|take: the tenant's events"},
+      {"debug", Debug, "CLIENT ENGINE: the tenant's context in a debugger"},
       {"pids", Pids, "GPUID PID...: who else is there"},
       {"usage", Usage, "GPUID BYTES PID...: how much they have"},
       {"card-memory", Memory, ": how much the whole card has"},

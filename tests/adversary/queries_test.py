@@ -90,6 +90,46 @@ def regroup_shared():
     _regroup(("shared",), ())
 
 
+def _events(how):
+    for with_cgpu in (False, True):
+        with Node() as node:
+            victim = Tenant(node, with_cgpu)
+            attacker = start(node, with_cgpu, ["events", victim.client, how], OTHERS, "attacker")
+            attacker.expect("^holding$")
+            status = answer(attacker, "event")
+            check((status == OK) != with_cgpu, "the tenant's event: %s" % status)
+            check(answer(attacker, "own event") == OK, "no event of one's own could be had")
+            if with_cgpu:
+                victim.must_go_on()
+            else:
+                victim.process.say("go on")
+                victim.process.expect("^disturbed$")
+            check((victim.process.end() == 0) == with_cgpu, "the tenant did not notice, or failed")
+            attacker.end()
+            node.wait_used(0, "after both have ended")
+
+
+def event_freed():
+    """FREE_OS_EVENT of another client's event: it never hears of what it waits for."""
+    _events("free")
+
+
+def event_taken():
+    """ALLOC_OS_EVENT in another client's name: it can make no such event any more."""
+    _events("take")
+
+
+def debug():
+    """A debugger's object of another client's context. The driver asks for the same user alone."""
+    for with_cgpu in (False, True):
+        with attacked(with_cgpu, lambda t: ["debug", t.client, t.engine]) as (_node, _victim,
+                                                                             attacker):
+            for what in ("debugger", "suspend", "errors"):
+                status = answer(attacker, "tenant's " + what)
+                check((status == OK) != with_cgpu, "%s gave %s" % (what, status))
+            check(answer(attacker, "own debugger") == OK, "one's own context has no debugger")
+
+
 def pids():
     """The queries that list processes."""
     for with_cgpu in (False, True):
@@ -180,5 +220,6 @@ def other_card():
 
 
 main({"disable-channels": disable_channels, "idle-channels": idle_channels,
-      "regroup-allowed": regroup_allowed, "regroup-shared": regroup_shared, "pids": pids,
+      "regroup-allowed": regroup_allowed, "regroup-shared": regroup_shared,
+      "event-freed": event_freed, "event-taken": event_taken, "debug": debug, "pids": pids,
       "usage": usage, "card-memory": card_memory, "other-card": other_card})

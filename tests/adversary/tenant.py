@@ -34,8 +34,9 @@ class Tenant:
     def __init__(self, node, with_cgpu, words=(), card=0):
         self.node = node
         self.process = start(node, with_cgpu, ["tenant", SIZE, *words], GRANT, "tenant", card)
-        found = self.process.expect(r"^client (\d+) group (\d+) channel (\d+) memory (\d+)$")
-        self.client, self.group, self.channel, self.memory = map(int, found.groups())
+        found = self.process.expect(
+            r"^client (\d+) group (\d+) channel (\d+) memory (\d+) engine (\d+)$")
+        self.client, self.group, self.channel, self.memory, self.engine = map(int, found.groups())
         self.process.expect("^holding$")
         self.before = self.state()
 

@@ -1,15 +1,17 @@
 // Attacks that carry others' objects away in files: dma-bufs and exports, which live on when
 // everybody whose memory it was is gone.
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cstring>
+#include <algorithm>
+#include <bit>
 
 #include "common.h"
-#include "rm/escape_table.h"
 #include "rm/nv_controls.h"
 #include "rm/nv_ctrl.h"
+#include "uvm_client.h"
 
 namespace cgpu::adversary {
 namespace {
@@ -166,6 +168,59 @@ int ManyImporter(const std::vector<std::string>& args) {
   return 0;
 }
 
+constexpr std::uint64_t kSenders = 0x100000000000;  // addresses free in any process of ours
+constexpr std::uint64_t kReceivers = 0x200000000000;
+
+// NAME: a tenant that hands out nvidia-uvm's file with its address space, in which it has mappings.
+int SpaceSender(const std::vector<std::string>& args) {
+  UvmClient uvm = MakeUvmClient();
+  constexpr std::uint64_t kSize = 64 * kMiB;
+  std::uint32_t memory = 0;
+  if (uvm.client.AllocMemory(64, &memory) != rm::NV_OK ||
+      uvm.CreateRange(kSenders, kSize) != rm::NV_OK ||
+      uvm.Map(kSenders, kSize, memory) != rm::NV_OK) {
+    Die("failed: cannot map");
+  }
+  const int listener = ListenAt(args.at(0));
+  Say("listening");
+  SendFd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC), uvm.uvm);
+  Say("sent");
+  std::string line;
+  while (Line(&line)) {
+    const bool whole =
+        uvm.Unmap(kSenders, kSize) == rm::NV_OK && uvm.Map(kSenders, kSize, memory) == rm::NV_OK;
+    Say(whole ? "undisturbed" : "disturbed");
+  }
+  return 0;
+}
+
+// NAME: makes itself at home in the sender's space: managed memory in it, and away with what is
+// there.
+int SpaceReceiver(const std::vector<std::string>& args) {
+  const int file = ReceiveFd(ConnectTo(args.at(0)));
+  UvmClient posing = MakeUvmClient();
+  const int own = posing.uvm;
+  posing.uvm = file;
+  constexpr std::uint64_t kStep = 256 * kMiB;
+  std::uint64_t managed = 0;
+  for (std::uint64_t at = kReceivers; managed < 4096 * kMiB; at += kStep, managed += kStep) {
+    void* got = mmap(std::bit_cast<void*>(at), kStep, PROT_READ | PROT_WRITE,
+                     MAP_SHARED | MAP_FIXED, file, static_cast<off_t>(at));
+    rm::UVM_UNMAP_EXTERNAL_PARAMS valid{at, kStep, {}, 0, 0};
+    if (got == MAP_FAILED || posing.Ask(rm::UVM_VALIDATE_VA_RANGE, &valid) != rm::NV_OK) {
+      break;
+    }
+  }
+  Say("managed %llu MiB", static_cast<unsigned long long>(managed / kMiB));
+  Say("range 0x%x", posing.CreateRange(kReceivers * 2, 64 * kMiB));
+  Say("unmap 0x%x", posing.Unmap(kSenders, 64 * kMiB));
+  Say("free 0x%x", posing.FreeRange(kSenders, 64 * kMiB));
+  posing.uvm = own;
+  Say("own range 0x%x", posing.CreateRange(kSenders, 64 * kMiB));
+  Hold();
+  return 0;
+}
+
 }  // namespace
 
 std::vector<Entry> TransferAttacks() {
@@ -174,6 +229,8 @@ std::vector<Entry> TransferAttacks() {
       {"extract", Extract, "CLIENT MEMORY single|many: the tenant's memory in a file"},
       {"many-exporter", ManyExporter, "NAME [MIB]: hands exported memory out"},
       {"many-importer", ManyImporter, "NAME: imports what comes from there"},
+      {"space-sender", SpaceSender, "NAME: hands its UVM address space out"},
+      {"space-receiver", SpaceReceiver, "NAME: uses what comes from there"},
   };
 }
 

@@ -72,5 +72,36 @@ def import_many():
             node.wait_used(0, "after both have ended")
 
 
-main({"dma-buf": dma_buf, "extract": extract, "extract-many": extract_many,
+def space_files():
+    """nvidia-uvm's file of another slice, with the address space on it: no memory can be had there,
+    and what is mapped there stays. A file that is mapped as managed memory in spite of all ends the
+    container that did it."""
+    for with_cgpu in (False, True):
+        with Node() as node:
+            name = "cgpu-%s" % node.name
+            victim = start(node, with_cgpu, ["space-sender", name], 256, "victim")
+            victim.expect("^listening$")
+            before = node.used()
+            attacker = start(node, with_cgpu, ["space-receiver", name], 512, "attacker")
+            victim.expect("^sent$")
+            if not with_cgpu:
+                attacker.expect("^holding$")
+                check(attacker.number(r"^managed (\d+) MiB$") == 4096, "no managed memory was had")
+                for what in ("range", "unmap", "free"):
+                    check(answer(attacker, what) == OK, "%s: %s" % (what, answer(attacker, what)))
+                check(node.used() > before + 4000 * MIB, "%d bytes are in use" % node.used())
+            else:
+                attacker.expect("^own range 0x0$")
+                for what in ("range", "unmap", "free"):
+                    check(answer(attacker, what) != OK, "%s gave %s" % (what, answer(attacker, what)))
+                check(attacker.number(r"^managed (\d+) MiB$") == 0, "managed memory was had")
+                check(node.used() <= before + 512 * MIB, "%d bytes are in use" % node.used())
+            victim.say("go on")
+            victim.expect("^undisturbed$" if with_cgpu else "^disturbed$")
+            attacker.end()
+            check(victim.end() == 0, "the victim failed")
+            node.wait_used(0, "after both have ended")
+
+
+main({"space-files": space_files, "dma-buf": dma_buf, "extract": extract, "extract-many": extract_many,
       "import-many": import_many})
