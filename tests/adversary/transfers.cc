@@ -80,16 +80,6 @@ std::uint32_t ExportMany(const Client& client, const std::vector<std::uint32_t>&
                         sizeof(params));
 }
 
-std::uint32_t ImportMany(Client& client, int file) {
-  rm::NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS params{};
-  params.fd = file;
-  params.hParent = Client::kDevice;
-  params.numObjects = 1;
-  params.objects[0] = client.next++;
-  return client.Control(client.root, rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD, &params,
-                        sizeof(params));
-}
-
 // CLIENT MEMORY single|many: gives itself the right to the tenant's memory, copies it, exports the
 // copy and lets everything go but the file.
 int Extract(const std::vector<std::string>& args) {
@@ -116,30 +106,6 @@ int Extract(const std::vector<std::string>& args) {
   return 0;
 }
 
-// NAME [MIB]: a tenant that hands an export with many places to whoever connects, or a single one
-// where it may make no such.
-int ManyExporter(const std::vector<std::string>& args) {
-  Client client = MakeClient();
-  std::uint32_t object = 0;
-  const int file = OpenControl();
-  if (client.AllocMemory(Number(args, 1, 512), &object) != rm::NV_OK || file < 0) {
-    Die("failed: no memory");
-  }
-  if (ExportMany(client, {object}, file) != rm::NV_OK && client.Export(object, file) != rm::NV_OK) {
-    Die("failed: no export");
-  }
-  const int listener = ListenAt(args.at(0));
-  Say("listening");
-  const int peer = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
-  SendFd(peer, file);
-  Say("sent");
-  std::string line;
-  while (Line(&line)) {
-    Say(client.AllocMemory(1) == rm::NV_OK ? "undisturbed" : "disturbed");
-  }
-  return 0;
-}
-
 std::uint32_t Info(const Client& client, int file) {
   rm::NV0000_CTRL_OS_UNIX_GET_EXPORT_OBJECT_INFO_PARAMS_V550 info{};
   info.fd = file;
@@ -147,23 +113,18 @@ std::uint32_t Info(const Client& client, int file) {
                         sizeof(info));
 }
 
-// NAME: takes what comes from there, and asks about it.
-int ManyImporter(const std::vector<std::string>& args) {
+// NAME: asks about the exports on the file that comes from there, and about one of its own.
+int ExportInfo(const std::vector<std::string>& args) {
   Client client = MakeClient();
-  client.next = kOwnHandles;
   const int file = ReceiveFd(ConnectTo(args.at(0)));
   Say("info 0x%x", Info(client, file));
-  Say("import 0x%x", ImportMany(client, file));
   close(file);
-  // About what is exported here there is an answer.
   const int own = OpenControl();
   std::uint32_t object = 0;
   if (client.AllocMemory(1, &object) != rm::NV_OK || client.Export(object, own) != rm::NV_OK) {
     Die("failed: no export");
   }
   Say("own info 0x%x", Info(client, own));
-  close(own);
-  (void)client.Free(object);  // what was imported stays
   Hold();
   return 0;
 }
@@ -227,8 +188,7 @@ std::vector<Entry> TransferAttacks() {
   return {
       {"dma-buf", DmaBufs, "CLIENT MEMORY: the tenant's memory as a dma-buf"},
       {"extract", Extract, "CLIENT MEMORY single|many: the tenant's memory in a file"},
-      {"many-exporter", ManyExporter, "NAME [MIB]: hands exported memory out"},
-      {"many-importer", ManyImporter, "NAME: imports what comes from there"},
+      {"export-info", ExportInfo, "NAME: asks about the exports that come from there"},
       {"space-sender", SpaceSender, "NAME: hands its UVM address space out"},
       {"space-receiver", SpaceReceiver, "NAME: uses what comes from there"},
   };

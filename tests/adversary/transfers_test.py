@@ -46,30 +46,24 @@ def extract_many():
     _carried(lambda t: ["extract", t.client, t.memory, "many"], ("allow", "dup", "export"))
 
 
-def import_many():
-    """IMPORT_OBJECTS_FROM_FD and the questions about a file with exports, out of another slice."""
+def export_info():
+    """GET_EXPORT_OBJECT_INFO of a file out of another slice: how many objects, and what the owner
+    wrote about them."""
     for with_cgpu in (False, True):
-        with Node() as node:
-            name = "cgpu-%s" % node.name
-            victim = start(node, with_cgpu, ["many-exporter", name, SIZE], 2 * SIZE, "victim")
-            victim.expect("^listening$")
-            attacker = start(node, with_cgpu, ["many-importer", name], OTHERS, "attacker")
-            attacker.expect("^holding$")
-            for what in ("info", "import"):
-                status = answer(attacker, what)
-                check((status == OK) != with_cgpu, "%s gave %s" % (what, status))
-            check(answer(attacker, "own info") == OK, "nothing is told of one's own export")
-            victim.expect("^sent$")
-            victim.say("go on")
-            victim.expect("^undisturbed$")
-            check(victim.end() == 0, "the victim failed")
-            if with_cgpu:
-                node.wait_used(0, "after the victim's end")
-            else:
-                node.sync()
-                check(node.used() >= SIZE * MIB, "%d bytes are left" % node.used())
-            attacker.end()
-            node.wait_used(0, "after both have ended")
+        for owner in ("exporter", "table-owner"):
+            with Node() as node:
+                name = "cgpu-%s" % node.name
+                victim = start(node, with_cgpu, [owner, name, SIZE], SIZE, "victim")
+                victim.expect("^listening$")
+                attacker = start(node, with_cgpu, ["export-info", name], OTHERS, "attacker")
+                attacker.expect("^holding$")
+                status = answer(attacker, "info")
+                check((status == OK) != with_cgpu, "a file with exports was told of: %s" % status)
+                check(answer(attacker, "own info") == OK, "nothing is told of one's own export")
+                victim.expect("^holding$")
+                check(victim.end() == 0, "the victim failed")
+                attacker.end()
+                node.wait_used(0, "after both have ended")
 
 
 def space_files():
@@ -104,4 +98,4 @@ def space_files():
 
 
 main({"space-files": space_files, "dma-buf": dma_buf, "extract": extract, "extract-many": extract_many,
-      "import-many": import_many})
+      "export-info": export_info})
