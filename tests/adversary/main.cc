@@ -9,24 +9,21 @@ int main(int argc, char** argv) {
   using namespace cgpu::adversary;
   std::signal(SIGPIPE, SIG_IGN);
   std::vector<Entry> all;
-  for (auto* table : {
-    CallAttacks, RaceAttacks, HandleAttacks, ReferenceAttacks, ProcessAttacks,
-        for (auto* table :
-             {CallAttacks, RaceAttacks, HandleAttacks, ReferenceAttacks, ProcessAttacks,
-              OutsideAttacks, FuseAttacks, ManagedAttacks, MappingAttacks, ExportAttacks,
-              QueryAttacks, TransferAttacks, SearchAttacks}) {
-      const auto entries = table();
-      all.insert(all.end(), entries.begin(), entries.end());
+  for (auto* table : {CallAttacks, RaceAttacks, HandleAttacks, ReferenceAttacks, ProcessAttacks,
+                      OutsideAttacks, FuseAttacks, ManagedAttacks, MappingAttacks, ExportAttacks,
+                      QueryAttacks, TransferAttacks, SearchAttacks}) {
+    const auto entries = table();
+    all.insert(all.end(), entries.begin(), entries.end());
+  }
+  const char* name = argc > 1 ? argv[1] : "";
+  for (const Entry& entry : all) {
+    if (std::strcmp(name, entry.name) == 0) {
+      return entry.run(std::vector<std::string>(argv + 2, argv + argc));
     }
-    const char* name = argc > 1 ? argv[1] : "";
-    for (const Entry& entry : all) {
-      if (std::strcmp(name, entry.name) == 0) {
-        return entry.run(std::vector<std::string>(argv + 2, argv + argc));
-      }
-    }
-    (void)std::fprintf(stderr, "usage: adversary NAME [ARGS...]\n");
-    for (const Entry& entry : all) {
-      (void)std::fprintf(stderr, "  %s %s\n", entry.name, entry.usage);
-    }
-    return 64;
+  }
+  (void)std::fprintf(stderr, "usage: adversary NAME [ARGS...]\n");
+  for (const Entry& entry : all) {
+    (void)std::fprintf(stderr, "  %s %s\n", entry.name, entry.usage);
+  }
+  return 64;
 }
