@@ -112,6 +112,7 @@ std::vector<Entry> ProcessAttacks();
 std::vector<Entry> OutsideAttacks();
 std::vector<Entry> FuseAttacks();
 std::vector<Entry> ManagedAttacks();
+std::vector<Entry> BombAttacks();
 
 }  // namespace cgpu::adversary
 
