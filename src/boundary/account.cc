@@ -29,7 +29,12 @@ std::optional<Undo> Boundary::Account(Call& call, Decision& decision, int error,
     AccountUvm(call, decision, error == 0 && status == rm::NV_OK);
     return std::nullopt;
   }
-  if (error != 0 || (status && *status != rm::NV_OK)) {
+  const bool done = error == 0 && (!status || *status == rm::NV_OK);
+  if (call.nr == rm::NV_ESC_RM_MAP_MEMORY_DMA) {
+    AccountMapDma(call, decision, done);
+    return std::nullopt;
+  }
+  if (!done) {
     ledger_.Cancel(decision.reservation);
     return std::nullopt;
   }
@@ -39,7 +44,10 @@ std::optional<Undo> Boundary::Account(Call& call, Decision& decision, int error,
     case rm::NV_ESC_RM_DUP_OBJECT:
       return AccountCopy(decision, Load<rm::NVOS55_PARAMETERS>(call.image).hObject);
     case rm::NV_ESC_RM_FREE:
-      AccountFree(decision);
+      FreeObject(decision.client, decision.object);
+      return std::nullopt;
+    case rm::NV_ESC_RM_UNMAP_MEMORY_DMA:
+      AccountUnmapDma(call, decision);
       return std::nullopt;
     case rm::NV_ESC_RM_VID_HEAP_CONTROL:
       return AccountVidHeap(call, decision);
@@ -79,9 +87,8 @@ std::optional<Undo> Boundary::AccountNew(Call& call, Decision& decision, std::ui
   auto added = ledger_.AddObject(decision.reservation, decision.client, object);
   if (!added.ok() && added.error().code == Code::kConflict) {
     // The driver has just accepted this handle, so what the ledger has under it is gone.
-    if (ledger_.Free(decision.client, {handle, 0}).ok()) {
-      added = ledger_.AddObject(decision.reservation, decision.client, object);
-    }
+    FreeObject(decision.client, {handle, 0});
+    added = ledger_.AddObject(decision.reservation, decision.client, object);
   }
   if (added.ok()) {
     return std::nullopt;
@@ -112,6 +119,9 @@ std::optional<Undo> Boundary::AccountAlloc(Call& call, Decision& decision) {
                  vidmem ? rm::VidmemPageSize(memory.size, memory.attr, memory.attr2) : 0);
   if (!undo) {
     AddDependencies(call, decision.client, head.hObjectNew);
+    if (IsRangeClass(call.command)) {
+      AddRange(decision.client, head.hObjectNew, SpaceOfRange(call), decision.covered);
+    }
   }
   return undo;
 }
@@ -132,6 +142,10 @@ void Boundary::AddDependencies(const Call& call, ledger::ClientRef client, std::
     depends_on(Load<rm::NV_CTXSHARE_ALLOCATION_PARAMETERS>(*params).hVASpace);
     return;
   }
+  if (call.command == rm::NV50_MEMORY_VIRTUAL) {
+    depends_on(Load<rm::NV_MEMORY_ALLOCATION_PARAMS>(*params).hVASpace);
+    return;
+  }
   if (call.command == rm::NV01_CONTEXT_DMA) {
     depends_on(Load<rm::NV_CONTEXT_DMA_ALLOCATION_PARAMS>(*params).hMemory);
     return;
@@ -149,16 +163,15 @@ void Boundary::AddDependencies(const Call& call, ledger::ClientRef client, std::
 // A duplicate or an import, under `handle`.
 std::optional<Undo> Boundary::AccountCopy(Decision& decision, std::uint32_t handle) {
   auto added = ledger_.AddCopy(decision.reservation, decision.client, decision.object, handle);
-  if (!added.ok() && added.error().code == Code::kConflict &&
-      ledger_.Free(decision.client, {handle, 0}).ok()) {
+  if (!added.ok() && added.error().code == Code::kConflict) {
+    FreeObject(decision.client, {handle, 0});
     added = ledger_.AddCopy(decision.reservation, decision.client, decision.object, handle);
   }
+  if (const auto copy = ledger_.Find(decision.client, handle);
+      added.ok() && copy && IsRangeClass(copy->cls)) {
+    AddRange(decision.client, handle, std::nullopt, false);
+  }
   return added.ok() ? std::nullopt : std::optional(Undo{decision.client.handle, handle});
-}
-
-void Boundary::AccountFree(Decision& decision) {
-  // Not known to the ledger, or gone with its parent meanwhile: nothing to give back.
-  (void)ledger_.Free(decision.client, decision.object).ok();
 }
 
 std::optional<Undo> Boundary::AccountVidHeap(Call& call, Decision& decision) {
@@ -174,10 +187,13 @@ std::optional<Undo> Boundary::AccountVidHeap(Call& call, Decision& decision) {
       if (undo) {
         return undo;
       }
+      if (IsRangeClass(cls)) {
+        AddRange(decision.client, alloc.hMemory, head.hVASpace, decision.covered);
+      }
       break;
     }
     case rm::NVOS32_FUNCTION_FREE:
-      AccountFree(decision);
+      FreeObject(decision.client, decision.object);
       break;
     default:
       break;

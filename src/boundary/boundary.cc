@@ -131,9 +131,6 @@ Decision Boundary::Decide(Call& call) {
     case rm::NV_ESC_NUMA_INFO:  // where the whole card's memory lies, and how much it is
     case rm::NV_ESC_SET_NUMA_STATUS:
     case rm::NV_ESC_EXPORT_TO_DMABUF_FD:  // the driver does not ask whose the client is
-    // The driver's own page tables for these lie on the card and would have to be charged.
-    case rm::NV_ESC_RM_MAP_MEMORY_DMA:
-    case rm::NV_ESC_RM_UNMAP_MEMORY_DMA:
       return RefuseEscape(call);
     case rm::NV_ESC_ATTACH_GPUS_TO_FD:
       return DecideAttachFd(call);
@@ -171,7 +168,10 @@ Decision Boundary::Decide(Call& call) {
       return DecideMapMemory(call, std::move(decision));
     case rm::NV_ESC_RM_SHARE:
       return DecideShare(call, std::move(decision));
+    case rm::NV_ESC_RM_MAP_MEMORY_DMA:
+      return DecideMapDma(call, std::move(decision));
     case rm::NV_ESC_RM_UNMAP_MEMORY:
+    case rm::NV_ESC_RM_UNMAP_MEMORY_DMA:
     case rm::NV_ESC_RM_UPDATE_DEVICE_MAPPING_INFO:
     case rm::NV_ESC_RM_BIND_CONTEXT_DMA:
     case rm::NV_ESC_ALLOC_OS_EVENT:
@@ -240,6 +240,8 @@ bool Boundary::OwnsClientsIn(std::uint32_t cls, const Bytes* params) const {
     }
     case rm::NV_CONFIDENTIAL_COMPUTE:
       return mine(Load<std::uint32_t>(*params));  // NV_CONFIDENTIAL_COMPUTE_ALLOC_PARAMS::hClient
+    case rm::GT200_DEBUGGER:
+      return mine(Load<std::uint32_t>(*params, sizeof(std::uint32_t)));  // hAppClient
     case rm::NV01_EVENT:
     case rm::NV01_EVENT_OS_EVENT:
       return mine(Load<rm::NV0005_ALLOC_PARAMETERS>(*params).hParentClient);
@@ -284,6 +286,15 @@ Decision Boundary::DecideAlloc(Call& call, Decision decision) {
       return Reserve(call, std::move(decision), ledger::Kind::kMemory,
                      rm::RoundVidmem(
                          {memory.size, memory.attr, memory.attr2, memory.flags, memory.alignment}));
+    }
+    case ClassEffect::kDebugger:
+      // The driver makes a client of its own for each (kernel_sm_debugger_session.c), so they are
+      // bounded, with the channels that they are for.
+      return Reserve(call, std::move(decision), ledger::Kind::kChannel, 0);
+    case ClassEffect::kInterval: {
+      const auto memory = params != nullptr ? Load<rm::NV_MEMORY_ALLOCATION_PARAMS>(*params)
+                                            : rm::NV_MEMORY_ALLOCATION_PARAMS{};
+      return ReserveInterval(call, std::move(decision), memory.size, memory.flags, memory.attr);
     }
     case ClassEffect::kHostMemory: {
       // NV_SEMAPHORE_SURFACE_ALLOC_PARAMETERS {hSemaphoreMem, hMaxSubmittedMem, flags}
@@ -406,6 +417,9 @@ Decision Boundary::DecideVidHeap(Call& call, Decision decision) {
       const std::uint32_t cls = VidHeapClass(alloc.flags, alloc.attr, alloc.attr2);
       if (FindClassRule(cls) == nullptr) {
         return Answer(call, rm::NV_ERR_INVALID_CLASS, "VID_HEAP_CONTROL of " + ClassName(cls));
+      }
+      if (cls == rm::NV50_MEMORY_VIRTUAL) {
+        return ReserveInterval(call, std::move(decision), alloc.size, alloc.flags, alloc.attr);
       }
       const bool vidmem = cls == rm::NV01_MEMORY_LOCAL_USER;
       return Reserve(

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "boundary/call.h"
+#include "boundary/dma_book.h"
 #include "boundary/managed_book.h"
 #include "boundary/policy.h"
 #include "boundary/uvm_book.h"
@@ -57,6 +58,7 @@ struct Decision {
   ledger::ClientRef client;
   ledger::ObjectRef object;  // the parent of an allocation or copy; what is freed
   std::uint64_t bytes = 0;   // reserved for it
+  bool covered = false;      // with all page tables for what is mapped in it
   std::optional<ledger::Card> card;
   std::uint64_t uvm_flags = 0;         // INITIALIZE's, as the tenant gave them
   std::set<ledger::Card> uvm_planned;  // tables for `uvm_range` are counted on these
@@ -106,6 +108,8 @@ class Boundary {
   [[nodiscard]] const UvmSpace* FindSpace(ledger::FileKey space) const;
   void RemoveSpace(ledger::FileKey space);
   [[nodiscard]] ManagedBook& managed() { return managed_; }
+  // What was kept of clients that are no longer in the ledger.
+  void DropGoneClients();
 
   // What is known when the card is first opened. Until then it has no BAR1.
   void SetFigures(ledger::Card card, std::uint64_t context_bytes, std::uint64_t bar1_bytes);
@@ -165,6 +169,26 @@ class Boundary {
   static void AddPieces(const Decision& decision, UvmSpace::Hold hold, UvmSpace& space);
   [[nodiscard]] UvmSpace::Hold ExportHold(const Call& call, Decision& decision, UvmSpace& space);
 
+  // dma.cc
+  struct IntervalTables {
+    std::uint64_t bytes = 0;
+    bool covered = false;  // whatever is mapped in it needs no more
+  };
+  [[nodiscard]] static IntervalTables TablesOfInterval(std::uint64_t size, std::uint32_t flags,
+                                                       std::uint32_t attr);
+  Decision ReserveInterval(Call& call, Decision decision, std::uint64_t size, std::uint32_t flags,
+                           std::uint32_t attr);
+  [[nodiscard]] static std::uint32_t SpaceOfRange(const Call& call);
+  [[nodiscard]] DmaBook* FindDmaBook(ledger::ClientRef client);
+  void AddRange(ledger::ClientRef client, std::uint32_t handle, std::optional<std::uint32_t> space,
+                bool covered);
+  Decision DecideMapDma(Call& call, Decision decision);
+  void AccountMapDma(const Call& call, const Decision& decision, bool done);
+  void AccountUnmapDma(const Call& call, const Decision& decision);
+  void SettleDma(const DmaBook& book);
+  void DropDmaBook(std::uint32_t client);
+  void FreeObject(ledger::ClientRef client, ledger::ObjectRef object);
+
   void AddDependencies(const Call& call, ledger::ClientRef client, std::uint32_t handle);
   std::optional<Undo> AccountNew(Call& call, Decision& decision, std::uint32_t handle,
                                  std::uint32_t cls, std::uint64_t bytes,
@@ -172,7 +196,6 @@ class Boundary {
   std::optional<Undo> AccountAlloc(Call& call, Decision& decision);
   std::optional<Undo> AccountVidHeap(Call& call, Decision& decision);
   std::optional<Undo> AccountCopy(Decision& decision, std::uint32_t handle);
-  void AccountFree(Decision& decision);
   void AccountMapMemory(const Call& call, Decision& decision);
   void AccountUnmapMemory(const Call& call, const Decision& decision);
   void AccountMovedMapping(const Call& call, const Decision& decision);
@@ -206,6 +229,7 @@ class Boundary {
   std::map<std::string, std::uint64_t> refused_;
   std::map<ledger::FileKey, UvmSpace> spaces_;
   ManagedBook managed_;
+  std::map<std::uint32_t, DmaBook> dma_;  // by client
 
   // UVM ranges of one space: memory of the kernel's that nothing else bounds.
   static constexpr std::size_t kMaxRanges = 262144;

@@ -186,6 +186,11 @@ int DecodeBody(const rm::Abi& abi, TenantMemory& memory, Call& call) {
       call.command = head.hClass;
       return 0;
     }
+    case rm::NV_ESC_RM_MAP_MEMORY_DMA:
+    case rm::NV_ESC_RM_UNMAP_MEMORY_DMA:
+      call.client = Load<std::uint32_t>(call.image);
+      call.object = Load<rm::NVOS46_PARAMETERS_V535>(call.image).hDevice;
+      return 0;
     case rm::NV_ESC_RM_BIND_CONTEXT_DMA:
     case rm::NV_ESC_RM_SHARE:
     case rm::NV_ESC_RM_UNMAP_MEMORY:
@@ -246,6 +251,8 @@ bool Call::ChangesState() const {
     case rm::NV_ESC_RM_MAP_MEMORY:
     case rm::NV_ESC_RM_UNMAP_MEMORY:
     case rm::NV_ESC_RM_UPDATE_DEVICE_MAPPING_INFO:
+    case rm::NV_ESC_RM_MAP_MEMORY_DMA:
+    case rm::NV_ESC_RM_UNMAP_MEMORY_DMA:
     case rm::NV_ESC_RM_VID_HEAP_CONTROL:
     case rm::NV_ESC_RM_BIND_CONTEXT_DMA:
     case rm::NV_ESC_RM_GET_EVENT_DATA:
@@ -277,6 +284,7 @@ bool Call::Releases() const {
     return UvmReleases(uvm_request);
   }
   return nr == rm::NV_ESC_RM_FREE || nr == rm::NV_ESC_RM_UNMAP_MEMORY ||
+         nr == rm::NV_ESC_RM_UNMAP_MEMORY_DMA ||
          (nr == rm::NV_ESC_RM_VID_HEAP_CONTROL && command == rm::NVOS32_FUNCTION_FREE);
 }
 

@@ -226,7 +226,7 @@ constexpr auto kControls = std::to_array<ControlRule>({
     // Debuggers, profilers and diagnosis
     // Of a class that is refused.
     {rm::NV208F_CTRL_CMD_GPU_VERIFY_INFOROM, Effect::kRefuse},
-    // Debugger: reads and stops contexts; the class is refused.
+    // Debugger: reads and stops contexts.
     {rm::NV83DE_CTRL_CMD_DEBUG_SET_MODE_MMU_DEBUG, Effect::kRefuse},
     {rm::NV83DE_CTRL_CMD_DEBUG_SET_EXCEPTION_MASK, Effect::kRefuse},
     {rm::NV83DE_CTRL_CMD_DEBUG_READ_ALL_SM_ERROR_STATES, Effect::kRefuse},

@@ -113,6 +113,7 @@ std::vector<Entry> OutsideAttacks();
 std::vector<Entry> FuseAttacks();
 std::vector<Entry> ManagedAttacks();
 std::vector<Entry> BombAttacks();
+std::vector<Entry> MappingAttacks();
 
 }  // namespace cgpu::adversary
 
