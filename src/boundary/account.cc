@@ -36,13 +36,18 @@ std::optional<Undo> Boundary::Account(Call& call, Decision& decision, int error,
   }
   if (!done) {
     ledger_.Cancel(decision.reservation);
+    for (Transfer& transfer : decision.transfers) {
+      ledger_.Cancel(transfer.reservation);
+    }
+    RestoreEmptyImports(call, decision);
     return std::nullopt;
   }
   switch (call.nr) {
     case rm::NV_ESC_RM_ALLOC:
       return AccountAlloc(call, decision);
     case rm::NV_ESC_RM_DUP_OBJECT:
-      return AccountCopy(decision, Load<rm::NVOS55_PARAMETERS>(call.image).hObject);
+      return AccountCopy(decision, decision.reservation,
+                         Load<rm::NVOS55_PARAMETERS>(call.image).hObject);
     case rm::NV_ESC_RM_FREE:
       FreeObject(decision.client, decision.object);
       return std::nullopt;
@@ -161,17 +166,20 @@ void Boundary::AddDependencies(const Call& call, ledger::ClientRef client, std::
 }
 
 // A duplicate or an import, under `handle`.
-std::optional<Undo> Boundary::AccountCopy(Decision& decision, std::uint32_t handle) {
-  auto added = ledger_.AddCopy(decision.reservation, decision.client, decision.object, handle);
+std::optional<Undo> Boundary::AccountCopy(const Decision& decision,
+                                          ledger::Reservation& reservation, std::uint32_t handle) {
+  auto added = ledger_.AddCopy(reservation, decision.client, decision.object, handle);
   if (!added.ok() && added.error().code == Code::kConflict) {
     FreeObject(decision.client, {handle, 0});
-    added = ledger_.AddCopy(decision.reservation, decision.client, decision.object, handle);
+    added = ledger_.AddCopy(reservation, decision.client, decision.object, handle);
   }
-  if (const auto copy = ledger_.Find(decision.client, handle);
-      added.ok() && copy && IsRangeClass(copy->cls)) {
+  if (!added.ok()) {
+    return Undo{decision.client.handle, handle};
+  }
+  if (const auto copy = ledger_.Find(decision.client, handle); copy && IsRangeClass(copy->cls)) {
     AddRange(decision.client, handle, std::nullopt, false);
   }
-  return added.ok() ? std::nullopt : std::optional(Undo{decision.client.handle, handle});
+  return std::nullopt;
 }
 
 std::optional<Undo> Boundary::AccountVidHeap(Call& call, Decision& decision) {
@@ -209,40 +217,6 @@ std::optional<Undo> Boundary::AccountVidHeap(Call& call, Decision& decision) {
   return std::nullopt;
 }
 
-Decision Boundary::DecideTransfer(Call& call, Decision decision, const ControlRule& rule) {
-  const bool exports = rule.effect == ControlEffect::kExport;
-  if (!call.fd || !call.fd->file || call.fd->file->kind != FileKind::kControl ||
-      (exports && call.fd->mark == 0)) {
-    return Answer(call, rm::NV_ERR_INVALID_PARAMETER, "export or import through a foreign file");
-  }
-  const Bytes& params = call.nested[0].bytes;
-  const ledger::FileKey file = call.fd->mark;
-  Result<ledger::Reservation> reservation = ledger::Reservation();
-  if (exports) {
-    const auto request = Load<rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS>(params);
-    const auto object = ledger_.Find(decision.client, request.object.data.rmObject.hObject);
-    if (request.object.type != rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TYPE_RM || !object) {
-      return Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, "export of an unknown object");
-    }
-    reservation = ledger_.ReserveExport(decision.client, object->ref);
-  } else if (rule.effect == ControlEffect::kImport) {
-    const auto request = Load<rm::NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS>(params);
-    const auto parent = ledger_.Find(decision.client, request.object.data.rmObject.hParent);
-    if (!parent) {
-      return Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, "import below an unknown object");
-    }
-    decision.object = parent->ref;
-    reservation = ledger_.ReserveImport(file);
-  } else {
-    return decision;
-  }
-  if (!reservation.ok()) {
-    return Answer(call, rm::NV_ERR_INVALID_PARAMETER, "export or import the ledger does not know");
-  }
-  decision.reservation = std::move(*reservation);
-  return decision;
-}
-
 std::optional<Undo> Boundary::AccountControl(
     Call& call, Decision& decision, const std::map<ledger::ProcessKey, std::uint32_t>& pids) {
   const ControlRule* rule = FindControlRule(call.command);
@@ -251,16 +225,10 @@ std::optional<Undo> Boundary::AccountControl(
       RewriteControl(call, decision, pids);
       return std::nullopt;
     case ControlEffect::kExport:
-      // Fails only if the source is gone, and then so is what was exported.
-      if (!ledger_.Export(decision.reservation, call.fd->mark).ok()) {
-        ledger_.Cancel(decision.reservation);
-      }
-      return std::nullopt;
-    case ControlEffect::kImport: {
-      const auto request =
-          Load<rm::NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS>(call.nested[0].bytes);
-      return AccountCopy(decision, request.object.data.rmObject.hObject);
-    }
+    case ControlEffect::kImport:
+    case ControlEffect::kExportMany:
+    case ControlEffect::kImportMany:
+      return AccountTransfer(call, decision, rule->effect);
     default:
       return std::nullopt;
   }

@@ -41,6 +41,13 @@ struct CardIds {
   std::uint64_t bar1_bytes = 0;
 };
 
+// One of several objects that go to a file or come from one.
+struct Transfer {
+  std::uint32_t place = 0;          // in the file, or in the list of handles
+  ledger::Reservation reservation;  // empty: the place is emptied, or it is empty ...
+  std::uint32_t empty_handle = 0;   // ... and this is the tenant's handle for it
+};
+
 struct Decision {
   enum class Action {
     kExecute,
@@ -60,6 +67,7 @@ struct Decision {
   std::uint64_t bytes = 0;   // reserved for it
   bool covered = false;      // with all page tables for what is mapped in it
   std::optional<ledger::Card> card;
+  std::vector<Transfer> transfers;
   std::uint64_t uvm_flags = 0;         // INITIALIZE's, as the tenant gave them
   std::set<ledger::Card> uvm_planned;  // tables for `uvm_range` are counted on these
   AddressRange uvm_range;
@@ -133,7 +141,6 @@ class Boundary {
   Decision DecideClient(Call& call);
   Decision DecideControl(Call& call, Decision decision);
   Decision DecideGpuIdList(Call& call, Decision decision, const ControlRule& rule);
-  Decision DecideTransfer(Call& call, Decision decision, const ControlRule& rule);
   Decision DecideAllocMemory(Call& call, Decision decision);
   Decision DecideVidHeap(Call& call, Decision decision);
   Decision DecideDup(Call& call, Decision decision);
@@ -169,6 +176,13 @@ class Boundary {
   static void AddPieces(const Decision& decision, UvmSpace::Hold hold, UvmSpace& space);
   [[nodiscard]] UvmSpace::Hold ExportHold(const Call& call, Decision& decision, UvmSpace& space);
 
+  // transfer.cc
+  Decision DecideTransfer(Call& call, Decision decision, const ControlRule& rule);
+  Decision DecideExportMany(Call& call, Decision decision);
+  Decision DecideImportMany(Call& call, Decision decision);
+  static void RestoreEmptyImports(Call& call, const Decision& decision);
+  std::optional<Undo> AccountTransfer(Call& call, Decision& decision, ControlEffect effect);
+
   // dma.cc
   struct IntervalTables {
     std::uint64_t bytes = 0;
@@ -195,7 +209,8 @@ class Boundary {
                                  std::uint64_t page_bytes = 0);
   std::optional<Undo> AccountAlloc(Call& call, Decision& decision);
   std::optional<Undo> AccountVidHeap(Call& call, Decision& decision);
-  std::optional<Undo> AccountCopy(Decision& decision, std::uint32_t handle);
+  std::optional<Undo> AccountCopy(const Decision& decision, ledger::Reservation& reservation,
+                                  std::uint32_t handle);
   void AccountMapMemory(const Call& call, Decision& decision);
   void AccountUnmapMemory(const Call& call, const Decision& decision);
   void AccountMovedMapping(const Call& call, const Decision& decision);

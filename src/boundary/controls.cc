@@ -116,6 +116,8 @@ Decision Boundary::DecideControl(Call& call, Decision decision) {
       return CheckSharePolicy(call, std::move(decision), Load<rm::RS_SHARE_POLICY>(params));
     case ControlEffect::kExport:
     case ControlEffect::kImport:
+    case ControlEffect::kExportMany:
+    case ControlEffect::kImportMany:
     case ControlEffect::kExportInfo:
       return DecideTransfer(call, std::move(decision), *rule);
     case ControlEffect::kRefuse:

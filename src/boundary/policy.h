@@ -38,8 +38,10 @@ enum class ControlEffect {
   kSharePolicy,  // begins with an RS_SHARE_POLICY
   kExport,       // an object to a file
   kImport,       // an object from a file
-  kExportInfo,   // asks about an exported object
-  kRefuse,       // known to be asked, and refused
+  kExportMany,   // several at once
+  kImportMany,
+  kExportInfo,  // asks about an exported object
+  kRefuse,      // known to be asked, and refused
 };
 
 struct ControlRule {

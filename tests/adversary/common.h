@@ -114,6 +114,7 @@ std::vector<Entry> FuseAttacks();
 std::vector<Entry> ManagedAttacks();
 std::vector<Entry> BombAttacks();
 std::vector<Entry> MappingAttacks();
+std::vector<Entry> ExportAttacks();
 
 }  // namespace cgpu::adversary
 
