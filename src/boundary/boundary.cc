@@ -117,7 +117,6 @@ Decision Boundary::Decide(Call& call) {
     case rm::NV_ESC_CHECK_VERSION_STR:
     case rm::NV_ESC_SYS_PARAMS:
     case rm::NV_ESC_WAIT_OPEN_COMPLETE:
-    case rm::NV_ESC_STATUS_CODE:
     case rm::NV_ESC_CARD_INFO:
     case rm::NV_ESC_RM_GET_EVENT_DATA:  // what waits on the file itself
       return decision;
@@ -132,6 +131,8 @@ Decision Boundary::Decide(Call& call) {
     case rm::NV_ESC_SET_NUMA_STATUS:
     case rm::NV_ESC_EXPORT_TO_DMABUF_FD:  // the driver does not ask whose the client is
       return RefuseEscape(call);
+    case rm::NV_ESC_STATUS_CODE:
+      return DecideStatusCode(call);
     case rm::NV_ESC_ATTACH_GPUS_TO_FD:
       return DecideAttachFd(call);
     case rm::NV_ESC_REGISTER_FD:
@@ -439,6 +440,18 @@ Decision Boundary::DecideVidHeap(Call& call, Decision decision) {
       return Answer(call, rm::NV_ERR_NOT_SUPPORTED,
                     Hex("VID_HEAP_CONTROL function", head.function));
   }
+}
+
+// Names a card by its place, of which the driver makes its id (gpu.c gpuGenerate32BitId()). It
+// answers with the same error where there is no card.
+Decision Boundary::DecideStatusCode(Call& call) {
+  const auto params = Load<rm::nv_ioctl_status_code_t>(call.image);
+  if (!CardOfGpuId((params.domain & 0xffff) << 16 | std::uint32_t{params.bus} << 8 | params.slot)) {
+    return Fail(EINVAL, "STATUS_CODE of another card");
+  }
+  Decision decision;
+  decision.action = Decision::Action::kExecute;
+  return decision;
 }
 
 Decision Boundary::DecideAttachFd(Call& call) {

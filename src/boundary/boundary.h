@@ -148,6 +148,7 @@ class Boundary {
   Decision CheckSharePolicy(Call& call, Decision decision, const rm::RS_SHARE_POLICY& policy);
   [[nodiscard]] bool OwnPeers(std::uint32_t command, const Bytes& params) const;
   Decision DecideMapMemory(Call& call, Decision decision);  // mappings.cc
+  Decision DecideStatusCode(Call& call);
   Decision DecideAttachFd(Call& call);
   Decision DecideRegisterFd(Call& call);
   Decision Reserve(Call& call, Decision decision, ledger::Kind kind, std::uint64_t bytes);

@@ -230,6 +230,23 @@ TEST_F(BoundaryTest, ShowsOnlyGrantedCards) {
   EXPECT_EQ(StatusOf(call), rm::NV_ERR_INVALID_ARGUMENT);
 }
 
+TEST_F(BoundaryTest, KnowsOnlyGrantedCardsByTheirPlace) {
+  for (const rm::NvU8 bus :
+       std::array<rm::NvU8, 3>{1, 2, 4}) {  // 2 exists on the node, is not granted
+    rm::nv_ioctl_status_code_t place{};
+    place.bus = bus;
+    Call call;
+    ASSERT_EQ(Copy(rm::NV_ESC_STATUS_CODE, place, call), 0);
+    const Decision decision = boundary_.Decide(call);
+    EXPECT_EQ(decision.action, bus == 2 ? Decision::Action::kFail : Decision::Action::kExecute);
+    EXPECT_EQ(decision.error, bus == 2 ? EINVAL : 0);
+    place.domain = 1;
+    Call elsewhere;
+    ASSERT_EQ(Copy(rm::NV_ESC_STATUS_CODE, place, elsewhere), 0);
+    EXPECT_EQ(boundary_.Decide(elsewhere).action, Decision::Action::kFail);
+  }
+}
+
 TEST_F(BoundaryTest, ListsProcessesByTheClassTheyUse) {
   MakeSubdevice();
   const auto count = [this](std::uint32_t cls) {
@@ -411,6 +428,37 @@ TEST_F(BoundaryTest, TellsOfPeersAmongGrantedCardsAlone) {
   EXPECT_EQ(ask(0x100, 0x200), Decision::Action::kAnswer);
 }
 
+TEST_F(BoundaryTest, TellsOfItsOwnExportsAlone) {
+  MakeSubdevice();
+  ASSERT_EQ(AllocMemory(0x20, kMib), rm::NV_OK);
+  constexpr ledger::FileKey kOwn = 7;
+  constexpr ledger::FileKey kForeign = 0;  // bears no mark of ours
+  const auto with_file = [&](std::uint32_t command, auto& params, ledger::FileKey file,
+                             Decision& decision) {
+    rm::NVOS54_PARAMETERS control{kClient,        kClient, command, 0, memory_.Lend(params),
+                                  sizeof(params), 0};
+    Call call;
+    EXPECT_EQ(Copy(rm::NV_ESC_RM_CONTROL, control, call), 0);
+    call.fd->file = {FileKind::kControl, 255, true};
+    call.fd->mark = file;
+    decision = boundary_.Decide(call);
+    return call;
+  };
+  rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS exported{};
+  exported.object.type = rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TYPE_RM;
+  exported.object.data.rmObject.hObject = 0x20;
+  Decision decision;
+  Call call = with_file(rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD, exported, kOwn, decision);
+  (void)Execute(call, decision);
+  for (const ledger::FileKey file : {kOwn, kForeign}) {
+    rm::NV0000_CTRL_OS_UNIX_GET_EXPORT_OBJECT_INFO_PARAMS_V550 info{};
+    call = with_file(rm::NV0000_CTRL_CMD_OS_UNIX_GET_EXPORT_OBJECT_INFO, info, file, decision);
+    EXPECT_EQ(decision.action,
+              file == kOwn ? Decision::Action::kExecute : Decision::Action::kAnswer);
+  }
+  EXPECT_EQ(StatusOf(call), rm::NV_ERR_INVALID_PARAMETER);
+}
+
 TEST_F(BoundaryTest, SwallowsAndBlanksWithoutTheDriver) {
   MakeSubdevice();
   std::array<std::byte, 2244> groups{};
@@ -420,6 +468,8 @@ TEST_F(BoundaryTest, SwallowsAndBlanksWithoutTheDriver) {
   EXPECT_EQ(decision.action, Decision::Action::kAnswer);
   EXPECT_EQ(StatusOf(call), rm::NV_OK);
   EXPECT_EQ(Load<std::uint32_t>(call.nested[0].bytes), 0U);
+  call = Control(0x30, rm::NV0000_CTRL_CMD_SYNC_GPU_BOOST_GROUP_INFO, groups, decision);
+  EXPECT_EQ(StatusOf(call), rm::NV_ERR_OBJECT_NOT_FOUND);
 }
 
 // It runs in its caller, so the ledger must know its object before; in an XFER it may not run.
