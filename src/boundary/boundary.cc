@@ -40,7 +40,9 @@ void SetStatus(Call& call, std::uint32_t status) {
 }
 
 Boundary::Boundary(const rm::Abi& abi, std::vector<CardIds> cards, ledger::Ledger& ledger)
-    : abi_(abi), cards_(std::move(cards)), ledger_(ledger), managed_(ledger) {}
+    : abi_(abi), cards_(std::move(cards)), ledger_(ledger), managed_(ledger) {
+  SetBounds();
+}
 
 std::optional<ledger::Card> Boundary::CardOfGpuId(std::uint32_t gpu_id) const {
   const auto found = std::find_if(cards_.begin(), cards_.end(),
@@ -115,7 +117,6 @@ Decision Boundary::Decide(Call& call) {
     case rm::NV_ESC_CHECK_VERSION_STR:
     case rm::NV_ESC_SYS_PARAMS:
     case rm::NV_ESC_WAIT_OPEN_COMPLETE:
-    case rm::NV_ESC_STATUS_CODE:
     case rm::NV_ESC_CARD_INFO:
     case rm::NV_ESC_RM_GET_EVENT_DATA:  // what waits on the file itself
       return decision;
@@ -130,6 +131,8 @@ Decision Boundary::Decide(Call& call) {
     case rm::NV_ESC_SET_NUMA_STATUS:
     case rm::NV_ESC_EXPORT_TO_DMABUF_FD:  // the driver does not ask whose the client is
       return RefuseEscape(call);
+    case rm::NV_ESC_STATUS_CODE:
+      return DecideStatusCode(call);
     case rm::NV_ESC_ATTACH_GPUS_TO_FD:
       return DecideAttachFd(call);
     case rm::NV_ESC_REGISTER_FD:
@@ -163,10 +166,7 @@ Decision Boundary::Decide(Call& call) {
       }
       return decision;
     case rm::NV_ESC_RM_MAP_MEMORY:
-      if (!call.fd || !call.fd->file || !call.fd->file->granted) {
-        return Answer(call, rm::NV_ERR_INVALID_ARGUMENT, "MAP_MEMORY onto a foreign file");
-      }
-      return decision;
+      return DecideMapMemory(call, std::move(decision));
     case rm::NV_ESC_RM_SHARE:
       return DecideShare(call, std::move(decision));
     case rm::NV_ESC_RM_MAP_MEMORY_DMA:
@@ -294,7 +294,7 @@ Decision Boundary::DecideAlloc(Call& call, Decision decision) {
       return Reserve(call, std::move(decision), ledger::Kind::kChannel, 0);
     case ClassEffect::kAddressSpace: {
       const auto card = ledger_.CardOf(decision.client, call.object);
-      const std::uint64_t bytes = card ? cards_[*card].costs.space : 0;
+      const std::uint64_t bytes = card ? cards_[*card].figures.space_bytes : 0;
       return Reserve(call, std::move(decision),
                      bytes > 0 ? ledger::Kind::kMemory : ledger::Kind::kOther, bytes);
     }
@@ -324,9 +324,11 @@ Decision Boundary::DecideAlloc(Call& call, Decision decision) {
       const auto in_group = FindClassRule(parent->cls);
       const bool pays =
           group || in_group == nullptr || in_group->effect != ClassEffect::kChannelGroup;
-      const std::uint64_t bytes = pays && card ? cards_[*card].costs.context : 0;
-      return Reserve(call, std::move(decision),
-                     group ? ledger::Kind::kChannelGroup : ledger::Kind::kChannel, bytes);
+      const std::uint64_t bytes = pays && card ? cards_[*card].figures.context_bytes : 0;
+      const auto kind = group  ? ledger::Kind::kChannelGroup
+                        : pays ? ledger::Kind::kLoneChannel
+                               : ledger::Kind::kChannel;
+      return Reserve(call, std::move(decision), kind, bytes);
     }
   }
   return Fail(EINVAL, ClassName(call.command));
@@ -444,6 +446,18 @@ Decision Boundary::DecideVidHeap(Call& call, Decision decision) {
       return Answer(call, rm::NV_ERR_NOT_SUPPORTED,
                     Hex("VID_HEAP_CONTROL function", head.function));
   }
+}
+
+// Names a card by its place, of which the driver makes its id (gpu.c gpuGenerate32BitId()). It
+// answers with the same error where there is no card.
+Decision Boundary::DecideStatusCode(Call& call) {
+  const auto params = Load<rm::nv_ioctl_status_code_t>(call.image);
+  if (!CardOfGpuId((params.domain & 0xffff) << 16 | std::uint32_t{params.bus} << 8 | params.slot)) {
+    return Fail(EINVAL, "STATUS_CODE of another card");
+  }
+  Decision decision;
+  decision.action = Decision::Action::kExecute;
+  return decision;
 }
 
 Decision Boundary::DecideAttachFd(Call& call) {

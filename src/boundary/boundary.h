@@ -30,10 +30,11 @@
 
 namespace cgpu::boundary {
 
-// What the driver takes of a card for itself, in bytes.
-struct CardCosts {
-  std::uint64_t context = 0;  // for a channel group
-  std::uint64_t space = 0;    // for an address space
+// Of a card, in bytes, as the driver says when it is first opened.
+struct CardFigures {
+  std::uint64_t context_bytes = 0;  // what it takes for a channel group
+  std::uint64_t space_bytes = 0;    // what it takes for an address space
+  std::uint64_t bar1_bytes = 0;     // the size of the window onto its memory
 };
 
 // A granted card as the driver numbers it.
@@ -41,8 +42,9 @@ struct CardIds {
   std::uint32_t minor = 0;
   std::uint32_t gpu_id = 0;
   std::uint32_t device_instance = 0;
-  CardCosts costs;
   rm::NvProcessorUuid uuid{};
+  std::uint64_t total_bytes = 0;  // of its memory; 0: the whole card is granted
+  CardFigures figures;
 };
 
 // One of several objects that go to a file or come from one.
@@ -123,7 +125,10 @@ class Boundary {
   // What was kept of clients that are no longer in the ledger.
   void DropGoneClients();
 
-  void SetCosts(ledger::Card card, const CardCosts& costs) { cards_[card].costs = costs; }
+  // What is known when the card is first opened. Until then it has no BAR1.
+  void SetFigures(ledger::Card card, const CardFigures& figures);
+  // To be called after each change of a limit (quotas.h).
+  void SetBounds();
   [[nodiscard]] const std::vector<CardIds>& cards() const { return cards_; }
 
   // Calls refused since the start, by the vendor's name of the command or its number.
@@ -148,6 +153,8 @@ class Boundary {
   Decision DecideShare(Call& call, Decision decision);
   Decision CheckSharePolicy(Call& call, Decision decision, const rm::RS_SHARE_POLICY& policy);
   [[nodiscard]] bool OwnPeers(std::uint32_t command, const Bytes& params) const;
+  Decision DecideMapMemory(Call& call, Decision decision);  // mappings.cc
+  Decision DecideStatusCode(Call& call);
   Decision DecideAttachFd(Call& call);
   Decision DecideRegisterFd(Call& call);
   Decision Reserve(Call& call, Decision decision, ledger::Kind kind, std::uint64_t bytes);
@@ -205,11 +212,15 @@ class Boundary {
 
   void AddDependencies(const Call& call, ledger::ClientRef client, std::uint32_t handle);
   std::optional<Undo> AccountNew(Call& call, Decision& decision, std::uint32_t handle,
-                                 std::uint32_t cls, std::uint64_t bytes);
+                                 std::uint32_t cls, std::uint64_t bytes,
+                                 std::uint64_t page_bytes = 0);
   std::optional<Undo> AccountAlloc(Call& call, Decision& decision);
   std::optional<Undo> AccountVidHeap(Call& call, Decision& decision);
   std::optional<Undo> AccountCopy(const Decision& decision, ledger::Reservation& reservation,
                                   std::uint32_t handle);
+  void AccountMapMemory(const Call& call, Decision& decision);
+  void AccountUnmapMemory(const Call& call, const Decision& decision);
+  void AccountMovedMapping(const Call& call, const Decision& decision);
   std::optional<Undo> AccountControl(Call& call, Decision& decision,
                                      const std::map<ledger::ProcessKey, std::uint32_t>& pids);
 

@@ -150,6 +150,46 @@ TEST_F(BoundaryTest, ChargesAContextPerChannelGroup) {
   EXPECT_EQ(AllocMemory(0x20, 960 * kMib), rm::NV_OK);
 }
 
+TEST_F(BoundaryTest, ViewsOfCardMemoryAreBoundedByTheSlicesPartOfBar1) {
+  MakeSubdevice();
+  boundary_.SetFigures(0, {0, 0, 64 * kMib});  // 62 MiB without the driver's own
+  EXPECT_EQ(AllocMemory(0x20, 64 * kMib), rm::NV_OK);
+  rm::NV_MEMORY_ALLOCATION_PARAMS system{};
+  system.size = 64 * kMib;
+  EXPECT_EQ(Alloc(kDevice, 0x21, rm::NV01_MEMORY_SYSTEM, memory_.Lend(system)), rm::NV_OK);
+  const auto map = [&](std::uint32_t memory, std::uint64_t bytes, std::uint64_t address) {
+    rm::nv_ioctl_nvos33_parameters_with_fd params{};
+    params.params = {kClient, kDevice, memory, 0, bytes, address, 0, 0};
+    Call call;
+    EXPECT_EQ(Copy(rm::NV_ESC_RM_MAP_MEMORY, params, call), 0);
+    call.fd->file = File{FileKind::kCard, 0, true};
+    Decision decision = boundary_.Decide(call);
+    if (decision.action == Decision::Action::kExecute) {
+      (void)Execute(call, decision);
+    }
+    return StatusOf(call).value();
+  };
+  EXPECT_EQ(map(0x99, kMib, 1), rm::NV_ERR_OBJECT_NOT_FOUND);
+  EXPECT_EQ(map(0x20, 64 * kMib, 1), rm::NV_ERR_NO_MEMORY);
+  EXPECT_EQ(map(0x21, 64 * kMib, 1), rm::NV_OK) << "not through BAR1";
+  EXPECT_EQ(map(0x20, 61 * kMib, 1), rm::NV_OK);
+  EXPECT_EQ(ledger_.Bar1Used(0), 62 * kMib) << "in the memory's own pages of 2 MiB";
+  EXPECT_EQ(map(0x20, 4096, 2), rm::NV_ERR_NO_MEMORY);
+  rm::NVOS56_PARAMETERS update{kClient, kDevice, 0x20, 1, 7, 0};
+  Call moved;
+  ASSERT_EQ(Copy(rm::NV_ESC_RM_UPDATE_DEVICE_MAPPING_INFO, update, moved), 0);
+  EXPECT_TRUE(moved.ChangesState());
+  Decision decision = boundary_.Decide(moved);
+  (void)Execute(moved, decision);
+  rm::NVOS34_PARAMETERS unmap{kClient, kDevice, 0x20, 7, 0, 0};
+  Call unmapped;
+  ASSERT_EQ(Copy(rm::NV_ESC_RM_UNMAP_MEMORY, unmap, unmapped), 0);
+  decision = boundary_.Decide(unmapped);
+  (void)Execute(unmapped, decision);
+  EXPECT_EQ(ledger_.Bar1Used(0), 0U);
+  EXPECT_EQ(map(0x20, 4096, 2), rm::NV_OK);
+}
+
 TEST_F(BoundaryTest, ShowsTheSlice) {
   MakeSubdevice();
   ASSERT_EQ(AllocMemory(0x20, 100 * kMib), rm::NV_OK);
@@ -190,6 +230,23 @@ TEST_F(BoundaryTest, ShowsOnlyGrantedCards) {
   EXPECT_EQ(StatusOf(call), rm::NV_ERR_INVALID_ARGUMENT);
 }
 
+TEST_F(BoundaryTest, KnowsOnlyGrantedCardsByTheirPlace) {
+  for (const rm::NvU8 bus :
+       std::array<rm::NvU8, 3>{1, 2, 4}) {  // 2 exists on the node, is not granted
+    rm::nv_ioctl_status_code_t place{};
+    place.bus = bus;
+    Call call;
+    ASSERT_EQ(Copy(rm::NV_ESC_STATUS_CODE, place, call), 0);
+    const Decision decision = boundary_.Decide(call);
+    EXPECT_EQ(decision.action, bus == 2 ? Decision::Action::kFail : Decision::Action::kExecute);
+    EXPECT_EQ(decision.error, bus == 2 ? EINVAL : 0);
+    place.domain = 1;
+    Call elsewhere;
+    ASSERT_EQ(Copy(rm::NV_ESC_STATUS_CODE, place, elsewhere), 0);
+    EXPECT_EQ(boundary_.Decide(elsewhere).action, Decision::Action::kFail);
+  }
+}
+
 TEST_F(BoundaryTest, ListsProcessesByTheClassTheyUse) {
   MakeSubdevice();
   const auto count = [this](std::uint32_t cls) {
@@ -222,12 +279,19 @@ TEST_F(BoundaryTest, HeapFreesAsTheDriverDoes) {
     Call call;
     EXPECT_EQ(Copy(rm::NV_ESC_RM_VID_HEAP_CONTROL, params, call), 0);
     Decision decision = boundary_.Decide(call);
+    if (function == rm::NVOS32_FUNCTION_INFO) {  // the driver's answer: of the whole card
+      params.data.Info = {0, 7000 * kMib, 9000 * kMib, kMib};
+      Store(call.image, params);
+    }
     (void)Execute(call, decision);
     return Load<rm::NVOS32_PARAMETERS>(call.image);
   };
   const auto info = heap(rm::NVOS32_FUNCTION_INFO, kDevice);
   EXPECT_EQ(info.total, 1024 * kMib);
   EXPECT_EQ(info.free, 1023 * kMib);
+  EXPECT_EQ(info.data.Info.size, 1023 * kMib);
+  EXPECT_EQ(info.data.Info.offset, 0U);
+  EXPECT_EQ(info.data.Info.base, 0U);
   const auto freed = heap(rm::NVOS32_FUNCTION_FREE, 0xdead);
   EXPECT_EQ(freed.status, rm::NV_OK);
   EXPECT_EQ(freed.total, 0U);
@@ -371,6 +435,37 @@ TEST_F(BoundaryTest, TellsOfPeersAmongGrantedCardsAlone) {
   EXPECT_EQ(ask(0x100, 0x200), Decision::Action::kAnswer);
 }
 
+TEST_F(BoundaryTest, TellsOfItsOwnExportsAlone) {
+  MakeSubdevice();
+  ASSERT_EQ(AllocMemory(0x20, kMib), rm::NV_OK);
+  constexpr ledger::FileKey kOwn = 7;
+  constexpr ledger::FileKey kForeign = 0;  // bears no mark of ours
+  const auto with_file = [&](std::uint32_t command, auto& params, ledger::FileKey file,
+                             Decision& decision) {
+    rm::NVOS54_PARAMETERS control{kClient,        kClient, command, 0, memory_.Lend(params),
+                                  sizeof(params), 0};
+    Call call;
+    EXPECT_EQ(Copy(rm::NV_ESC_RM_CONTROL, control, call), 0);
+    call.fd->file = {FileKind::kControl, 255, true};
+    call.fd->mark = file;
+    decision = boundary_.Decide(call);
+    return call;
+  };
+  rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS exported{};
+  exported.object.type = rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TYPE_RM;
+  exported.object.data.rmObject.hObject = 0x20;
+  Decision decision;
+  Call call = with_file(rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD, exported, kOwn, decision);
+  (void)Execute(call, decision);
+  for (const ledger::FileKey file : {kOwn, kForeign}) {
+    rm::NV0000_CTRL_OS_UNIX_GET_EXPORT_OBJECT_INFO_PARAMS_V550 info{};
+    call = with_file(rm::NV0000_CTRL_CMD_OS_UNIX_GET_EXPORT_OBJECT_INFO, info, file, decision);
+    EXPECT_EQ(decision.action,
+              file == kOwn ? Decision::Action::kExecute : Decision::Action::kAnswer);
+  }
+  EXPECT_EQ(StatusOf(call), rm::NV_ERR_INVALID_PARAMETER);
+}
+
 TEST_F(BoundaryTest, SwallowsAndBlanksWithoutTheDriver) {
   MakeSubdevice();
   std::array<std::byte, 2244> groups{};
@@ -380,6 +475,8 @@ TEST_F(BoundaryTest, SwallowsAndBlanksWithoutTheDriver) {
   EXPECT_EQ(decision.action, Decision::Action::kAnswer);
   EXPECT_EQ(StatusOf(call), rm::NV_OK);
   EXPECT_EQ(Load<std::uint32_t>(call.nested[0].bytes), 0U);
+  call = Control(0x30, rm::NV0000_CTRL_CMD_SYNC_GPU_BOOST_GROUP_INFO, groups, decision);
+  EXPECT_EQ(StatusOf(call), rm::NV_ERR_OBJECT_NOT_FOUND);
 }
 
 // It runs in its caller, so the ledger must know its object before; in an XFER it may not run.
@@ -422,119 +519,6 @@ TEST_F(BoundaryTest, DebuggersAreForOwnContextsAndBounded) {
     EXPECT_EQ(Alloc(kDevice, 0x60 + i, rm::GT200_DEBUGGER, address), rm::NV_OK);
   }
   EXPECT_EQ(Alloc(kDevice, 0x80, rm::GT200_DEBUGGER, address), rm::NV_ERR_INSUFFICIENT_RESOURCES);
-}
-
-// Many objects to a file and from it.
-class TransferTest : public BoundaryTest {
- protected:
-  using Exports = rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS;
-  using Imports = rm::NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS;
-  static constexpr std::uint64_t kMark = 0xc1d00077;
-
-  void SetUp() override { MakeSubdevice(); }
-
-  template <class T>
-  std::uint32_t Transfer(std::uint32_t command, T& params, std::uint64_t mark,
-                         std::uint32_t driver_says = rm::NV_OK) {
-    rm::NVOS54_PARAMETERS control{};
-    control.hClient = kClient;
-    control.hObject = kClient;
-    control.cmd = command;
-    control.params = memory_.Lend(params);
-    control.paramsSize = sizeof(T);
-    Call call;
-    EXPECT_EQ(Copy(rm::NV_ESC_RM_CONTROL, control, call), 0);
-    call.fd->file = File{FileKind::kControl, 255, true};
-    call.fd->mark = mark;
-    Decision decision = boundary_.Decide(call);
-    if (decision.action == Decision::Action::kExecute) {
-      if (driver_says == rm::NV_OK) {
-        ChooseHandles(call);
-      }
-      SetStatus(call, driver_says);
-      EXPECT_FALSE(boundary_.Account(call, decision, 0, pids_).has_value());
-    }
-    params = Load<T>(call.nested[0].bytes);
-    return StatusOf(call).value();
-  }
-
-  // What the driver does with handles that it may choose, where there is something: places 0 and 2.
-  static void ChooseHandles(Call& call) {
-    if (call.command == rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD) {
-      auto params = Load<Imports>(call.nested[0].bytes);
-      params.objects[0] = 0x90;
-      params.objects[2] = 0x92;
-      Store(call.nested[0].bytes, params);
-    }
-  }
-
-  std::uint32_t ExportThree() {
-    Exports params{};
-    params.numObjects = 3;
-    params.objects[0] = 0x20;
-    params.objects[2] = 0x22;
-    return Transfer(rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD, params, kMark);
-  }
-};
-
-TEST_F(TransferTest, WhatIsExportedStaysChargedAndIsImportedOnce) {
-  ASSERT_EQ(AllocMemory(0x20, 2 * kMib), rm::NV_OK);
-  ASSERT_EQ(AllocMemory(0x22, 4 * kMib), rm::NV_OK);
-  ASSERT_EQ(ExportThree(), rm::NV_OK);
-  ASSERT_EQ(Free(0x20), rm::NV_OK);
-  ASSERT_EQ(Free(0x22), rm::NV_OK);
-  EXPECT_EQ(ledger_.Used(0), 6 * kMib);
-  Imports params{};
-  params.hParent = kDevice;
-  params.numObjects = 3;
-  params.objects[1] =
-      kDevice;  // the place is empty: were the call to fail the driver would free it
-  EXPECT_EQ(Transfer(rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD, params, kMark,
-                     rm::NV_ERR_INSERT_DUPLICATE_NAME),
-            rm::NV_ERR_INSERT_DUPLICATE_NAME);
-  EXPECT_EQ(params.objects[1], kDevice);
-  EXPECT_EQ(Transfer(rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD, params, kMark), rm::NV_OK);
-  EXPECT_EQ(params.objects[1], kDevice);
-  ledger_.CloseFile(kMark);
-  EXPECT_EQ(ledger_.Used(0), 6 * kMib);
-  ASSERT_EQ(Free(0x90), rm::NV_OK);
-  EXPECT_EQ(ledger_.Used(0), 4 * kMib);
-  ASSERT_EQ(Free(0x92), rm::NV_OK);
-  EXPECT_EQ(ledger_.Used(0), 0U);
-}
-
-TEST_F(TransferTest, APlaceThatIsUsedAgainGivesBackWhatWasThere) {
-  ASSERT_EQ(AllocMemory(0x20, 2 * kMib), rm::NV_OK);
-  ASSERT_EQ(AllocMemory(0x22, 4 * kMib), rm::NV_OK);
-  ASSERT_EQ(ExportThree(), rm::NV_OK);
-  ASSERT_EQ(Free(0x20), rm::NV_OK);
-  ASSERT_EQ(Free(0x22), rm::NV_OK);
-  Exports params{};
-  params.numObjects = 1;
-  EXPECT_EQ(Transfer(rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD, params, kMark), rm::NV_OK);
-  EXPECT_EQ(ledger_.Used(0), 4 * kMib);
-}
-
-TEST_F(TransferTest, FilesOfOthersAndCountsBeyondTheListsAreRefused) {
-  Imports imports{};
-  imports.hParent = kDevice;
-  imports.numObjects = 1;
-  EXPECT_EQ(Transfer(rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD, imports, 0),
-            rm::NV_ERR_INVALID_PARAMETER);
-  imports.numObjects = 129;
-  EXPECT_EQ(Transfer(rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD, imports, kMark),
-            rm::NV_ERR_INVALID_PARAMETER);
-  Exports exports{};
-  exports.numObjects = 513;
-  EXPECT_EQ(Transfer(rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD, exports, kMark),
-            rm::NV_ERR_INVALID_PARAMETER);
-  exports.numObjects = 1;
-  exports.objects[0] = 0x99;
-  EXPECT_EQ(Transfer(rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD, exports, kMark),
-            rm::NV_ERR_OBJECT_NOT_FOUND);
-  exports.objects[0] = kDevice;
-  EXPECT_EQ(Transfer(rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD, exports, 0),
-            rm::NV_ERR_INVALID_PARAMETER);
 }
 
 }  // namespace

@@ -72,6 +72,11 @@ Decision Boundary::DecideControl(Call& call, Decision decision) {
     return Answer(call, rm::NV_ERR_INVALID_ARGUMENT, ControlName(call.command) + " (size)");
   }
   decision.card = ledger_.CardOf(decision.client, call.object);
+  const bool ours =
+      rule->effect == ControlEffect::kSwallow || rule->effect == ControlEffect::kEmpty;
+  if (ours && !ledger_.Find(decision.client, call.object)) {
+    return Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, ControlName(call.command) + " on nothing");
+  }
   if (size == 0) {
     call.nested.emplace_back();  // so that there always is one; nothing leads to it
   }

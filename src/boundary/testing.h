@@ -54,7 +54,8 @@ class BoundaryTest : public testing::Test {
       : abi_(rm::GetAbi(rm::Branch::k550)),
         ledger_({1024 * kMib, 512 * kMib}, {8, 1000, 8, 16}),
         boundary_(abi_,
-                  {{0, 0x100, 0, {64 * kMib, 4096}, {}}, {3, 0x400, 3, {64 * kMib, 4096}, {}}},
+                  {{0, 0x100, 0, {}, 0, {64 * kMib, 4096, 0}},
+                   {3, 0x400, 3, {}, 0, {64 * kMib, 4096, 0}}},
                   ledger_) {}
 
   template <class T>

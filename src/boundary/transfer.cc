@@ -51,8 +51,10 @@ Decision Boundary::DecideTransfer(Call& call, Decision decision, const ControlRu
     }
     decision.object = parent->ref;
     reservation = ledger_.ReserveImport(file);
-  } else {
+  } else if (file != 0) {
     return decision;
+  } else {
+    return Answer(call, rm::NV_ERR_INVALID_PARAMETER, "a question about a foreign export");
   }
   if (!reservation.ok()) {
     return Answer(call, rm::NV_ERR_INVALID_PARAMETER, kUnknown);

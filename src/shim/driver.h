@@ -48,10 +48,10 @@ class Driver {
   // that it is gone.
   static void Free(int file, std::uint32_t client, std::uint32_t object);
 
-  // Opens the card's file if it is not open. The first time the card is opened, also asks what the
-  // driver takes of it for itself.
+  // Opens the card's file if it is not open. The first time the card is opened, also asks for its
+  // figures.
   [[nodiscard]] Result<> OpenCard(std::size_t card, std::uint32_t device_instance);
-  [[nodiscard]] boundary::CardCosts Costs(std::size_t card) const;
+  [[nodiscard]] boundary::CardFigures FiguresOf(std::size_t card) const;
   // The cards' files, to be closed by the caller outside of its locks.
   [[nodiscard]] std::vector<UniqueFd> TakeCardFiles();
 
@@ -60,16 +60,20 @@ class Driver {
     std::string path;
     UniqueFd file;
     bool asked = false;
-    boundary::CardCosts costs;
+    boundary::CardFigures figures;
   };
   explicit Driver(const rm::Abi& abi) : abi_(abi) {}
   Result<std::uint32_t> Alloc(std::uint32_t parent, std::uint32_t handle, std::uint32_t cls,
                               void* params) const;
   Result<std::uint32_t> Control(std::uint32_t object, std::uint32_t command, void* params,
                                 std::uint32_t size) const;
+  // On our own subdevice.
+  Result<std::uint32_t> QueryList(std::uint32_t command, std::uint32_t index,
+                                  std::uint32_t* value) const;
   Result<std::uint64_t> QueryContextBytes() const;
   Result<std::uint64_t> QuerySpaceBytes() const;
-  Result<boundary::CardCosts> AskCosts(std::uint32_t device_instance) const;
+  Result<std::uint64_t> QueryBar1Bytes() const;
+  Result<boundary::CardFigures> AskFigures(std::uint32_t device_instance) const;
 
   const rm::Abi& abi_;
   UniqueFd control_;

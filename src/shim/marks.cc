@@ -26,8 +26,8 @@ std::uint32_t Server::FindMark(int file) {
   return marks.size() == 1 ? *marks.begin() : 0;
 }
 
-// Before an export the file is marked; for an import its mark is looked for. False: the driver has
-// no room for a mark.
+// Before an export the file is marked; for an import and for a question about what was exported
+// its mark is looked for. False: the driver has no room for a mark.
 bool Server::MarkTransfer(Pending& pending) {
   boundary::Call& call = pending.call;
   if (!pending.argument.valid() || call.fd->file->kind != boundary::FileKind::kControl) {
@@ -52,6 +52,7 @@ bool Server::MarkTransfer(Pending& pending) {
       return MarkTable(pending);
     case rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD:
     case rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD:
+    case rm::NV0000_CTRL_CMD_OS_UNIX_GET_EXPORT_OBJECT_INFO:
       call.fd->mark = FindMark(file);
       return true;
     default:

@@ -123,7 +123,7 @@ Server::Server(ShimConfig config, const rm::Abi& abi, std::unique_ptr<Driver> dr
             }
             return limits;
           }(),
-          kBounds),
+          boundary::kContainerBounds),
       boundary_(abi, std::move(cards), ledger_),
       uvm_files_(boundary::Boundary::kFirstSpace),
       attention_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
@@ -455,7 +455,7 @@ Result<> Server::PrepareDevice(const boundary::Call& call, const Decision& decis
   }
   CGPU_TRY(driver_->OpenCard(*decision.card, instance));
   const std::lock_guard lock(state_mutex_);
-  boundary_.SetCosts(*decision.card, driver_->Costs(*decision.card));
+  boundary_.SetFigures(*decision.card, driver_->FiguresOf(*decision.card));
   return {};
 }
 

@@ -139,7 +139,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const cgpu::rm::Abi& abi = cgpu::rm::GetAbi(branch);
   cgpu::ledger::Ledger ledger({kLimits[0], kLimits[1]}, {8, 1000, 8, 16});
   Boundary boundary(
-      abi, {{0, 0x100, 0, {16 * kMib, 4096}, {}}, {3, 0x400, 3, {16 * kMib, 4096}, {}}}, ledger);
+      abi, {{0, 0x100, 0, {}, 0, {16 * kMib, 4096, 0}}, {3, 0x400, 3, {}, 0, {16 * kMib, 4096, 0}}},
+      ledger);
   for (int calls = 0; calls < kMostCalls && !input.empty(); ++calls) {
     RunCall(input, abi, boundary);
     for (cgpu::ledger::Card card = 0; card < ledger.Cards(); ++card) {
