@@ -206,12 +206,16 @@ std::optional<Undo> Boundary::AccountVidHeap(Call& call, Decision& decision) {
     default:
       break;
   }
-  // The heap's size and what is free of it; the other functions tell neither.
+  // The heap's size, what is free of it, and where on the card that lies, which tells what
+  // neighbours hold. The other functions tell nothing of it.
   if (head.function == rm::NVOS32_FUNCTION_INFO && decision.card) {
     head = Load<rm::NVOS32_PARAMETERS>(call.image);
     const std::uint64_t limit = ledger_.Limit(*decision.card);
     head.total = limit;
     head.free = limit - std::min(limit, ledger_.Used(*decision.card));
+    head.data.Info.size = std::min(head.data.Info.size, head.free);
+    head.data.Info.offset = 0;
+    head.data.Info.base = 0;
     Store(call.image, head);
   }
   return std::nullopt;
