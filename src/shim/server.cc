@@ -459,16 +459,27 @@ Result<> Server::PrepareDevice(const boundary::Call& call, const Decision& decis
   return {};
 }
 
-bool Server::CopyOut(const Pending& pending) {
+// In the driver's order, which shows where the tenant laid one over the other: what parameters lead
+// to, the parameters, the call (control.c serverControlApiCopyOut(), nv.c). Like the driver it goes
+// on where one of the inner ones cannot be written, and says so in the status.
+bool Server::CopyOut(Pending& pending) {
   const auto write = [&](std::uint64_t address, const boundary::Bytes& bytes) {
     return bytes.empty() || pending.caller->Write(address, bytes.data(), bytes.size()) ==
                                 static_cast<ssize_t>(bytes.size());
   };
   bool ok = true;
-  for (const boundary::Nested& nested : pending.call.nested) {
-    ok = ok && (!nested.copy_out || write(nested.address, nested.bytes));
+  auto& nested = pending.call.nested;
+  for (std::size_t i = 1; i <= nested.size(); ++i) {
+    const boundary::Nested& next = nested[i % nested.size()];  // the parameters, the first, last
+    ok = (!next.copy_out || write(next.address, next.bytes)) && ok;
   }
-  return ok && write(pending.call.address, pending.call.image);
+  if (!ok && !boundary::StatusOf(pending.call)) {
+    return false;
+  }
+  if (!ok) {
+    boundary::SetStatus(pending.call, rm::NV_ERR_INVALID_ADDRESS);
+  }
+  return write(pending.call.address, pending.call.image);
 }
 
 std::map<ledger::ProcessKey, std::uint32_t> Server::ContainerPids() const {
