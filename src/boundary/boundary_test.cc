@@ -288,7 +288,9 @@ TEST_F(BoundaryTest, TheTenantsPointersNeverReachTheDriver) {
   alloc.pAllocParms = 0xdead0000;       // no parameters in our table: must become null
   alloc.pRightsRequested = 0xdead1000;  // unreadable
   Call call;
-  EXPECT_EQ(Copy(rm::NV_ESC_RM_ALLOC, alloc, call), EFAULT);
+  ASSERT_EQ(Copy(rm::NV_ESC_RM_ALLOC, alloc, call), 0);
+  EXPECT_EQ(boundary_.Decide(call).action, Decision::Action::kAnswer);
+  EXPECT_EQ(StatusOf(call), rm::NV_ERR_INVALID_ADDRESS);
   rm::NVOS54_PARAMETERS control{};
   control.cmd = rm::NV2080_CTRL_CMD_FB_GET_INFO_V2;
   control.params = 0xdead0000;
@@ -365,7 +367,10 @@ TEST_F(BoundaryTest, AListThatLeavesTheTenantsMemoryIsAFault) {
       kClient,      kDevice, rm::NV0080_CTRL_CMD_GPU_GET_CLASSLIST, 0, memory_.Lend(list),
       sizeof(list), 0};
   Call call;
-  EXPECT_EQ(Copy(rm::NV_ESC_RM_CONTROL, control, call), EFAULT);
+  ASSERT_EQ(Copy(rm::NV_ESC_RM_CONTROL, control, call), 0);
+  EXPECT_EQ(boundary_.Decide(call).action, Decision::Action::kAnswer);
+  EXPECT_EQ(StatusOf(call), rm::NV_ERR_INVALID_ADDRESS);
+  EXPECT_FALSE(call.nested.at(0).copy_out) << "what the driver does not write either";
 }
 
 TEST_F(BoundaryTest, OverlappingPointersGetCopiesOfTheirOwn) {
