@@ -111,6 +111,10 @@ Decision Boundary::Decide(Call& call) {
   if (call.uvm_request != 0) {
     return DecideUvm(call);
   }
+  if (call.unreadable) {
+    return StatusOf(call) ? Answer(call, rm::NV_ERR_INVALID_ADDRESS, "unreadable parameters")
+                          : Fail(EFAULT, "unreadable parameters");
+  }
   Decision decision;
   decision.action = Decision::Action::kExecute;
   switch (call.nr) {

@@ -95,8 +95,10 @@ struct Call {
   std::uint32_t source_client = 0;  // DUP_OBJECT
   std::uint32_t command = 0;        // RM_CONTROL command, RM_ALLOC class, VID_HEAP function
 
-  // A pointer inside the parameters leads to more than the driver copies.
+  // A pointer inside the parameters leads to more than the driver copies, or to what cannot be
+  // read.
   bool too_large = false;
+  bool unreadable = false;
 
   // Of nvidia-uvm, whose requests are whole numbers: the request (0: this is an RM escape), where
   // its status lies, and the ledger's key of the open file's address space (0: it has none that we

@@ -32,6 +32,8 @@ int ReadNested(TenantMemory& memory, Call& call, std::size_t size, int holder, s
     nested.copy_out = copy_out;
     nested.bytes.resize(size);
     if (copy_in && !memory.Read(nested.address, nested.bytes.data(), size)) {
+      call.pointers.push_back(pointer);
+      call.unreadable = true;
       return EFAULT;
     }
     pointer.target = static_cast<int>(call.nested.size());
@@ -320,7 +322,15 @@ int Decode(const rm::Abi& abi, std::uint32_t request, std::uint64_t address, Ten
   if (!memory.Read(call.address, call.image.data(), size)) {
     return EFAULT;
   }
-  return DecodeBody(abi, memory, call);
+  const int error = DecodeBody(abi, memory, call);
+  if (!call.unreadable) {
+    return error;
+  }
+  // The driver says so in the status, and writes that alone (param_copy.c rmapiParamsAcquire()).
+  for (Nested& nested : call.nested) {
+    nested.copy_out = false;
+  }
+  return 0;
 }
 
 }  // namespace cgpu::boundary
