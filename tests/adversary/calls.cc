@@ -215,17 +215,25 @@ int Mixed(const std::vector<std::string>&) {
   Client client = MakeClient();
   const std::vector<Mix> mixes = AllMixes();
   int done = 0;
+  int intervals = 0;  // of addresses
+  const auto make = [&](const Mix& mix, std::uint64_t bytes) {
+    if (MixedAlloc(client, mix, bytes)) {
+      ++done;
+      intervals += (mix.flags & rm::NVOS32_ALLOC_FLAGS_VIRTUAL) != 0 ? 1 : 0;
+    }
+  };
   for (const Mix& mix : mixes) {
-    done += MixedAlloc(client, mix, kMiB) ? 1 : 0;
+    make(mix, kMiB);
   }
-  Say("one of each %d", done);
+  Say("one of each %d intervals %d", done, intervals);
   std::string line;
   (void)Line(&line);
   for (const Mix& mix : mixes) {
     for (int i = 0; i < 20; ++i) {
-      (void)MixedAlloc(client, mix, 64 * kMiB);
+      make(mix, 64 * kMiB);
     }
   }
+  Say("in all %d intervals %d", done, intervals);
   Hold();
   return 0;
 }
