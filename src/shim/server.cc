@@ -508,16 +508,18 @@ Result<> Server::PrepareDevice(const boundary::Call& call, const Decision& decis
   return {};
 }
 
-bool Server::CopyOut(const Pending& pending) {
+// What the driver cannot write back beside the parameters it says in band (rmapi/param_copy.c).
+bool Server::CopyOut(Pending& pending) {
   const auto write = [&](std::uint64_t address, const boundary::Bytes& bytes) {
     return bytes.empty() || pending.caller->Write(address, bytes.data(), bytes.size()) ==
                                 static_cast<ssize_t>(bytes.size());
   };
-  bool ok = true;
   for (const boundary::Nested& nested : pending.call.nested) {
-    ok = ok && (!nested.copy_out || write(nested.address, nested.bytes));
+    if (nested.copy_out && !write(nested.address, nested.bytes)) {
+      boundary::SetStatus(pending.call, rm::NV_ERR_INVALID_ADDRESS);
+    }
   }
-  return ok && write(pending.call.address, pending.call.image);
+  return write(pending.call.address, pending.call.image);
 }
 
 std::map<ledger::ProcessKey, std::uint32_t> Server::ContainerPids() const {

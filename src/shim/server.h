@@ -141,7 +141,7 @@ class Server {
   void SettleMark(const Pending& pending, bool exported);
   Result<> PrepareDevice(const boundary::Call& call, const boundary::Decision& decision);
   void Deliver(Pending& pending, bool copy_out, int error);
-  bool CopyOut(const Pending& pending);
+  bool CopyOut(Pending& pending);
   void Finish(const Claim& claim);
   std::map<ledger::ProcessKey, std::uint32_t> ContainerPids() const;
   void Discard(UniqueFd file);
