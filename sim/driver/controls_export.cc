@@ -73,6 +73,15 @@ NvStatus GetExportObjectInfo(ControlCall& call) {
              : ExportObjectInfo<rm::NV0000_CTRL_OS_UNIX_GET_EXPORT_OBJECT_INFO_PARAMS_V550>(call);
 }
 
+// cliresCtrlCmdOsUnixCreateExportObjectFd_IMPL().
+NvStatus CreateExportObjectFd(ControlCall& call) {
+  const auto params = call.Get<rm::NV0000_CTRL_OS_UNIX_CREATE_EXPORT_OBJECT_FD_PARAMS>();
+  return params.maxObjects == 0
+             ? rm::NV_ERR_INVALID_PARAMETER
+             : call.model.PrepareExport(call.client, params.hDevice, TargetFile(call, params.fd),
+                                        params.maxObjects, params.metadata);
+}
+
 // cliresCtrlCmdOsUnixExportObjectsToFd_IMPL().
 NvStatus ExportObjectsToFd(ControlCall& call) {
   const auto params = call.Get<rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS>();
@@ -142,6 +151,7 @@ constexpr ControlEntry kEntries[] = {
     {rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD, kOn, ExportObjectToFd},
     {rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD, kOn, ImportObjectFromFd},
     {rm::NV0000_CTRL_CMD_OS_UNIX_GET_EXPORT_OBJECT_INFO, kOn, GetExportObjectInfo},
+    {rm::NV0000_CTRL_CMD_OS_UNIX_CREATE_EXPORT_OBJECT_FD, kOn, CreateExportObjectFd},
     {rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD, kOn, ExportObjectsToFd},
     {rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD, kOn, ImportObjectsFromFd},
 };

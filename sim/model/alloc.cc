@@ -86,13 +86,13 @@ NvStatus DriverModel::Construct(Client& client, const CallerView& caller, AllocR
                  : rm::NV_ERR_INVALID_ARGUMENT;
     case ObjectKind::kMemory:
       return ConstructMemory(client, request, object);
-    case ObjectKind::kVirtualMemory: {
-      const rm::NvHandle space =
-          object.cls == rm::NV50_MEMORY_VIRTUAL
-              ? Params<rm::NV_MEMORY_ALLOCATION_PARAMS>(request).hVASpace
-              : Params<rm::NV_MEMORY_VIRTUAL_ALLOCATION_PARAMS>(request).hVASpace;
-      return ConstructAddresses(client, request.parent, space, object);
-    }
+    case ObjectKind::kVirtualMemory:
+      if (object.cls == rm::NV50_MEMORY_VIRTUAL) {
+        return ConstructInterval(client, request, object);
+      }
+      return ConstructAddresses(client, request.parent,
+                                Params<rm::NV_MEMORY_VIRTUAL_ALLOCATION_PARAMS>(request).hVASpace,
+                                object);
     case ObjectKind::kUserMode: {
       constexpr rm::NvU64 kUserModeBytes = 65536;
       object.block = std::make_shared<Block>(next_block_++, object.card, kUserModeBytes, Charge());

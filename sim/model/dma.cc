@@ -3,28 +3,26 @@
 #include <algorithm>
 
 #include "rm/vidmem.h"
+#include "sim/model/alloc_params.h"
 #include "sim/model/driver_model.h"
 
 namespace cgpu::sim {
 namespace {
 
-// From src/common/sdk/nvidia/inc/nvos.h, NVOS46_FLAGS_PAGE_SIZE (bits 11:8):
 rm::NvU64 PageOf(rm::NvU32 flags, rm::NvU64 of_memory) {
-  switch (flags >> 8 & 0xFU) {
-    case 1:  // 4KB
-    case 3:  // BOTH
+  switch (rm::NVOS46_FLAGS_PAGE_SIZE.Get(flags)) {
+    case rm::NVOS46_FLAGS_PAGE_SIZE_4KB:
+    case rm::NVOS46_FLAGS_PAGE_SIZE_BOTH:
       return rm::kPage4K;
-    case 2:
+    case rm::NVOS46_FLAGS_PAGE_SIZE_BIG:
       return rm::kPageBig;
-    case 4:
-    case 5:
+    case rm::NVOS46_FLAGS_PAGE_SIZE_HUGE:
+    case rm::NVOS46_FLAGS_PAGE_SIZE_512M:
       return rm::kPageHuge;
     default:
       return of_memory;
   }
 }
-
-constexpr rm::NvU32 kOffsetFixed = 1U << 15;  // NVOS46_FLAGS_DMA_OFFSET_FIXED_TRUE
 
 }  // namespace
 
@@ -56,7 +54,7 @@ NvStatus DriverModel::MapDma(FileId file, DmaRequest& request) {
     return rm::NV_ERR_INVALID_LIMIT;
   }
   const rm::NvU64 page = PageOf(request.flags, memory->block->page_size);
-  if ((request.flags & kOffsetFixed) == 0) {
+  if (rm::NVOS46_FLAGS_DMA_OFFSET_FIXED.Get(request.flags) == 0) {
     request.address = range->tables->Reserve(request.length);
   } else if (request.length > ~rm::NvU64{0} - request.address) {
     return rm::NV_ERR_INVALID_ARGUMENT;
@@ -149,6 +147,45 @@ NvStatus DriverModel::ConstructAddresses(Client& client, rm::NvHandle parent, rm
   }
   object.tables = of->tables;
   object.depends_on.insert(space);
+  return rm::NV_OK;
+}
+
+// virtual_mem.c virtmemConstruct() and gpu_vaspace.c gvaspaceAlloc(): an interval that is neither
+// lazy nor managed by others has its tables from the start, for each kind of pages that it may have
+// (gvaspaceApplyDefaultAlignment()). A sparse one has those at its ends, which are not modelled.
+NvStatus DriverModel::ConstructInterval(Client& client, AllocRequest& request, Object& object) {
+  auto params = Params<rm::NV_MEMORY_ALLOCATION_PARAMS>(request);
+  if (params.size == 0 || (params.flags & rm::NVOS32_ALLOC_FLAGS_VIRTUAL) == 0) {
+    return rm::NV_ERR_INVALID_ARGUMENT;
+  }
+  const NvStatus status = ConstructAddresses(client, request.parent, params.hVASpace, object);
+  if (status != rm::NV_OK || object.tables == nullptr) {
+    return status;
+  }
+  const bool fixed = (params.flags & rm::NVOS32_ALLOC_FLAGS_FIXED_ADDRESS_ALLOCATE) != 0;
+  constexpr rm::NvU64 kAddresses = rm::NvU64{1} << 49;
+  if (params.size > kAddresses || (fixed && params.offset > kAddresses - params.size)) {
+    return rm::NV_ERR_INSUFFICIENT_RESOURCES;
+  }
+  params.offset = fixed ? params.offset : object.tables->Reserve(params.size);
+  constexpr rm::NvU32 kWithout = rm::NVOS32_ALLOC_FLAGS_LAZY |
+                                 rm::NVOS32_ALLOC_FLAGS_EXTERNALLY_MANAGED |
+                                 rm::NVOS32_ALLOC_FLAGS_SPARSE;
+  if ((params.flags & kWithout) == 0) {
+    object.pinned = std::make_shared<PinnedTables>(object.tables);
+    const rm::NvU32 pages = rm::NVOS32_ATTR_PAGE_SIZE.Get(params.attr);
+    const bool any = pages == rm::NVOS32_ATTR_PAGE_SIZE_DEFAULT;
+    for (const auto& [attribute, page] :
+         {std::pair(rm::NVOS32_ATTR_PAGE_SIZE_4KB, rm::kPage4K),
+          std::pair(rm::NVOS32_ATTR_PAGE_SIZE_BIG, rm::kPageBig),
+          std::pair(rm::NVOS32_ATTR_PAGE_SIZE_HUGE, rm::kPageHuge)}) {
+      const bool wanted = any ? page != rm::kPageHuge : pages == attribute;
+      if (wanted && !object.pinned->Pin(params.offset, params.size, page)) {
+        return rm::NV_ERR_INSUFFICIENT_RESOURCES;
+      }
+    }
+  }
+  PutParams(request, params);
   return rm::NV_OK;
 }
 

@@ -223,6 +223,7 @@ class DriverModel {
   [[nodiscard]] NvStatus ConstructList(AllocRequest& request, Object& object);
   [[nodiscard]] NvStatus ConstructAddresses(Client& client, rm::NvHandle parent, rm::NvHandle space,
                                             Object& object);
+  [[nodiscard]] NvStatus ConstructInterval(Client& client, AllocRequest& request, Object& object);
   [[nodiscard]] NvStatus ConstructContextDma(Client& client, const AllocRequest& request,
                                              Object& object);
   [[nodiscard]] NvStatus ConstructDebugger(Client& client, const AllocRequest& request);

@@ -65,12 +65,13 @@ struct Object {
   std::set<rm::NvHandle> children;
   std::set<rm::NvHandle> dependants;  // freed with it though not below it
   std::set<rm::NvHandle> depends_on;
-  std::shared_ptr<Block> block;        // kMemory
-  bool owns_block = false;             // it was allocated, not duplicated
-  std::shared_ptr<Group> group;        // kChannelGroup; kChannel without a group above it
-  std::shared_ptr<PageTables> tables;  // kVaSpace, kVirtualMemory; kDevice: its default space
-  std::vector<DmaMapping> dma;         // kVirtualMemory
-  std::set<rm::NvHandle> mapped_by;    // ranges of addresses that it is mapped in
+  std::shared_ptr<Block> block;          // kMemory
+  bool owns_block = false;               // it was allocated, not duplicated
+  std::shared_ptr<Group> group;          // kChannelGroup; kChannel without a group above it
+  std::shared_ptr<PageTables> tables;    // kVaSpace, kVirtualMemory; kDevice: its default space
+  std::vector<DmaMapping> dma;           // kVirtualMemory
+  std::shared_ptr<PinnedTables> pinned;  // kVirtualMemory: NV50_MEMORY_VIRTUAL
+  std::set<rm::NvHandle> mapped_by;      // ranges of addresses that it is mapped in
   std::unique_ptr<ChannelIds::Id> channel_id;  // kChannel
   std::shared_ptr<VaSpace> vaspace;            // kVaSpace
   std::vector<Mapping> mappings;
@@ -108,6 +109,7 @@ struct Exported {
   std::shared_ptr<Block> block;
   std::shared_ptr<Group> group;
   std::shared_ptr<PageTables> tables;
+  std::shared_ptr<PinnedTables> pinned;
   std::shared_ptr<VaSpace> vaspace;
   rm::NvU32 cls = 0;
   ObjectKind kind = ObjectKind::kMemory;

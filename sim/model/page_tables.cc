@@ -5,13 +5,14 @@
 namespace cgpu::sim {
 namespace {
 
-constexpr rm::NvU64 kTableBytes = 4096;
 constexpr rm::NvU64 kBigPage = rm::NvU64{64} << 10;
 constexpr unsigned kHugeShift = 21;
 // Level 0 is the root, 1 to 3 the directories, 4 and 5 tables of 4 KiB and of 64 KiB pages: bits of
 // address that one table of the level covers.
 constexpr std::array<unsigned, 6> kShift = {63, 47, 38, 29, kHugeShift, kHugeShift};
 constexpr unsigned kDirectories = 4;
+
+constexpr std::array<rm::NvU64, 6> kBytes = {4096, 4096, 4096, 4096, 4096, 256};
 
 unsigned LeafLevel(rm::NvU64 page) {
   return page < kBigPage ? 4 : 5;
@@ -42,7 +43,7 @@ bool ForEachTable(rm::NvU64 address, rm::NvU64 length, rm::NvU64 page, const Vis
 bool PageTables::Map(rm::NvU64 address, rm::NvU64 length, rm::NvU64 page) {
   rm::NvU64 missing = 0;
   const bool fits = ForEachTable(address, length, page, [&](const Table& table) {
-    missing += uses_.contains(table) ? 0 : kTableBytes;
+    missing += uses_.contains(table) ? 0 : kBytes.at(table.first);
     return missing <= memory_.Free();  // so that a huge range is not walked to its end
   });
   if (!fits || !memory_.Take(missing)) {
@@ -52,6 +53,7 @@ bool PageTables::Map(rm::NvU64 address, rm::NvU64 length, rm::NvU64 page) {
     ++uses_[table];
     return true;
   });
+  bytes_ += missing;
   return true;
 }
 
@@ -61,11 +63,12 @@ void PageTables::Unmap(rm::NvU64 address, rm::NvU64 length, rm::NvU64 page) {
     const auto found = uses_.find(table);
     if (--found->second == 0) {
       uses_.erase(found);
-      gone += kTableBytes;
+      gone += kBytes.at(table.first);
     }
     return true;
   });
   memory_.Return(gone);
+  bytes_ -= gone;
 }
 
 rm::NvU64 PageTables::Reserve(rm::NvU64 length) {
@@ -75,8 +78,18 @@ rm::NvU64 PageTables::Reserve(rm::NvU64 length) {
   return address;
 }
 
-rm::NvU64 PageTables::Bytes() const {
-  return uses_.size() * kTableBytes;
+PinnedTables::~PinnedTables() {
+  for (const Piece& piece : pieces_) {
+    tables_->Unmap(piece.address, piece.length, piece.page);
+  }
+}
+
+bool PinnedTables::Pin(rm::NvU64 address, rm::NvU64 length, rm::NvU64 page) {
+  if (!tables_->Map(address, length, page)) {
+    return false;
+  }
+  pieces_.push_back({address, length, page});
+  return true;
 }
 
 }  // namespace cgpu::sim

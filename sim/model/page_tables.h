@@ -4,18 +4,21 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "rm/nv_types.h"
 #include "sim/model/memory.h"
 
 namespace cgpu::sim {
 
-// Takes 4 KiB of the card for each table that some mapping needs, as the formats of Pascal and
-// later ask for them: a root, directories over 128 TiB, 256 GiB and 512 MiB, and under them a table
-// for each 2 MiB that has pages smaller than that. NVIDIA/open-gpu-kernel-modules 550.163.01
-// src/nvidia/src/libraries/mmu/gmmu_fmt.c and gpu/mmu/arch/pascal/kern_gmmu_fmt_gp10x.c. A table
-// goes with the last mapping that needs it. Thread-compatible.
+// Takes the card's memory for each table that some mapping needs, as the formats of Pascal and
+// later ask for them: a root, directories over 128 TiB, 256 GiB and 512 MiB, and under them tables
+// for each 2 MiB that has smaller pages: 4 KiB each, and 256 bytes for pages of 64 KiB, which lie
+// several to a page (src/nvidia/src/kernel/gpu/mmu/gmmu_walk.c). NVIDIA/open-gpu-kernel-modules
+// 550.163.01 src/nvidia/src/libraries/mmu/gmmu_fmt.c and gpu/mmu/arch/pascal/kern_gmmu_fmt_gp10x.c.
+// A table goes with the last mapping that needs it. Thread-compatible.
 class PageTables {
  public:
   // `memory` must outlive it.
@@ -32,14 +35,36 @@ class PageTables {
   // An address for a mapping whose place the driver chooses.
   [[nodiscard]] rm::NvU64 Reserve(rm::NvU64 length);
 
-  [[nodiscard]] rm::NvU64 Bytes() const;
+  [[nodiscard]] rm::NvU64 Bytes() const { return bytes_; }
 
  private:
   using Table = std::pair<unsigned, rm::NvU64>;  // level, index
 
   CardMemory& memory_;
   std::map<Table, std::uint64_t> uses_;
+  rm::NvU64 bytes_ = 0;
   rm::NvU64 next_ = rm::NvU64{1} << 32;
+};
+
+// The tables that an interval of addresses has from the start, for as long as somebody holds it.
+class PinnedTables {
+ public:
+  explicit PinnedTables(std::shared_ptr<PageTables> tables) : tables_(std::move(tables)) {}
+  PinnedTables(const PinnedTables&) = delete;
+  PinnedTables& operator=(const PinnedTables&) = delete;
+  ~PinnedTables();
+
+  // As PageTables::Map(); once for each kind of pages.
+  [[nodiscard]] bool Pin(rm::NvU64 address, rm::NvU64 length, rm::NvU64 page);
+
+ private:
+  struct Piece {
+    rm::NvU64 address = 0;
+    rm::NvU64 length = 0;
+    rm::NvU64 page = 0;
+  };
+  std::shared_ptr<PageTables> tables_;
+  std::vector<Piece> pieces_;
 };
 
 }  // namespace cgpu::sim

@@ -112,6 +112,7 @@ NvStatus DriverModel::Dup(FileId file, DupRequest& request) {
   copy.block = object->block;
   copy.group = object->group;
   copy.tables = object->tables;
+  copy.pinned = object->pinned;
   copy.vaspace = object->vaspace;
   const bool under_subdevice = source->objects.at(object->parent).kind == ObjectKind::kSubdevice;
   const bool to_subdevice = target->objects.at(request.parent).kind == ObjectKind::kSubdevice;
@@ -210,6 +211,7 @@ NvStatus DriverModel::MakeExported(Client& client, rm::NvHandle handle, Exported
   exported->block = object->block;
   exported->group = object->group;
   exported->tables = object->tables;
+  exported->pinned = object->pinned;
   exported->vaspace = object->vaspace;
   exported->cls = object->cls;
   exported->kind = object->kind;
@@ -315,6 +317,7 @@ NvStatus DriverModel::Import(Client& client, rm::NvHandle parent, FileId target,
   copy.block = exported.block;
   copy.group = exported.group;
   copy.tables = exported.tables;
+  copy.pinned = exported.pinned;
   copy.vaspace = exported.vaspace;
   return AttachCopy(client, parent, std::move(copy), handle);
 }

@@ -308,7 +308,10 @@ std::string ControlServer::BooksReply() {
                 {"refused", json::object()}};
   for (const Card& card : driver_.Cards()) {
     reply["gpus"].push_back(CardReply(card, books.cards[card.index]));
-    reply["gpus"].back().update(json::parse(UvmCardJson(uvm, static_cast<int>(card.index))));
+    json& gpu = reply["gpus"].back();
+    const auto of_rm = gpu["page_table_bytes"].get<std::uint64_t>();
+    gpu.update(json::parse(UvmCardJson(uvm, static_cast<int>(card.index))));
+    gpu["page_table_bytes"] = of_rm + gpu["page_table_bytes"].get<std::uint64_t>();
   }
   for (const ClientBooks& client : books.clients) {
     reply["clients"].push_back({{"handle", client.handle},

@@ -123,6 +123,31 @@ TEST_F(Memory, VidHeapAllocatesWithinRangesAndFrees) {
   EXPECT_EQ(0U, Used());
 }
 
+TEST_F(Memory, IntervalsOfAddressesHaveTheirTablesFromTheStart) {
+  const auto tables = [this] { return mine.GetBooks().cards[0].page_table_bytes; };
+  rm::NV_MEMORY_ALLOCATION_PARAMS params{};
+  params.size = 64 * kMiB;
+  rm::NvHandle interval = 0;
+  EXPECT_EQ(rm::NV_ERR_INVALID_ARGUMENT,
+            mine.TryAlloc(mine.device, rm::NV50_MEMORY_VIRTUAL, params, &interval));
+  params.flags = rm::NVOS32_ALLOC_FLAGS_VIRTUAL;
+  interval = mine.Alloc(mine.device, rm::NV50_MEMORY_VIRTUAL, params);
+  EXPECT_EQ(4U * 4096 + 32 * (4096 + 256), tables());  // of small and of big pages
+  const rm::NvHandle memory = mine.AllocVidmem(64 * kMiB);
+  EXPECT_EQ(rm::NV_OK, MapDma(interval, memory, rm::NvU64{1} << 32, 64 * kMiB));
+  EXPECT_EQ(4U * 4096 + 32 * (4096 + 256), tables());
+  EXPECT_EQ(rm::NV_OK, mine.Free(interval));
+  EXPECT_EQ(0U, tables());
+  params.attr = rm::NVOS32_ATTR_PAGE_SIZE_HUGE << 23;
+  interval = mine.Alloc(mine.device, rm::NV50_MEMORY_VIRTUAL, params);
+  EXPECT_EQ(4U * 4096, tables());
+  EXPECT_EQ(rm::NV_OK, mine.Free(interval));
+  params.attr = 0;
+  params.flags |= rm::NVOS32_ALLOC_FLAGS_LAZY;
+  (void)mine.Alloc(mine.device, rm::NV50_MEMORY_VIRTUAL, params);
+  EXPECT_EQ(0U, tables());
+}
+
 TEST_F(Memory, MappingsTakePageTablesByAddressSpace) {
   const rm::NvHandle memory = mine.AllocVidmem(64 * kMiB);
   const rm::NvHandle range =

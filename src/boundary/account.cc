@@ -28,17 +28,30 @@ std::optional<Undo> Boundary::Account(Call& call, Decision& decision, int error,
     AccountUvm(call, decision, error == 0 && status == rm::NV_OK);
     return std::nullopt;
   }
-  if (error != 0 || (status && *status != rm::NV_OK)) {
+  const bool done = error == 0 && (!status || *status == rm::NV_OK);
+  if (call.nr == rm::NV_ESC_RM_MAP_MEMORY_DMA) {
+    AccountMapDma(call, decision, done);
+    return std::nullopt;
+  }
+  if (!done) {
     ledger_.Cancel(decision.reservation);
+    for (Transfer& transfer : decision.transfers) {
+      ledger_.Cancel(transfer.reservation);
+    }
+    RestoreEmptyImports(call, decision);
     return std::nullopt;
   }
   switch (call.nr) {
     case rm::NV_ESC_RM_ALLOC:
       return AccountAlloc(call, decision);
     case rm::NV_ESC_RM_DUP_OBJECT:
-      return AccountCopy(decision, Load<rm::NVOS55_PARAMETERS>(call.image).hObject);
+      return AccountCopy(decision, decision.reservation,
+                         Load<rm::NVOS55_PARAMETERS>(call.image).hObject);
     case rm::NV_ESC_RM_FREE:
-      AccountFree(decision);
+      FreeObject(decision.client, decision.object);
+      return std::nullopt;
+    case rm::NV_ESC_RM_UNMAP_MEMORY_DMA:
+      AccountUnmapDma(call, decision);
       return std::nullopt;
     case rm::NV_ESC_RM_VID_HEAP_CONTROL:
       return AccountVidHeap(call, decision);
@@ -67,9 +80,8 @@ std::optional<Undo> Boundary::AccountNew(Call& call, Decision& decision, std::ui
   auto added = ledger_.AddObject(decision.reservation, decision.client, object);
   if (!added.ok() && added.error().code == Code::kConflict) {
     // The driver has just accepted this handle, so what the ledger has under it is gone.
-    if (ledger_.Free(decision.client, {handle, 0}).ok()) {
-      added = ledger_.AddObject(decision.reservation, decision.client, object);
-    }
+    FreeObject(decision.client, {handle, 0});
+    added = ledger_.AddObject(decision.reservation, decision.client, object);
   }
   if (added.ok()) {
     return std::nullopt;
@@ -98,6 +110,9 @@ std::optional<Undo> Boundary::AccountAlloc(Call& call, Decision& decision) {
   const auto undo = AccountNew(call, decision, head.hObjectNew, head.hClass, bytes);
   if (!undo) {
     AddDependencies(call, decision.client, head.hObjectNew);
+    if (IsRangeClass(call.command)) {
+      AddRange(decision.client, head.hObjectNew, SpaceOfRange(call), decision.covered);
+    }
   }
   return undo;
 }
@@ -118,6 +133,10 @@ void Boundary::AddDependencies(const Call& call, ledger::ClientRef client, std::
     depends_on(Load<rm::NV_CTXSHARE_ALLOCATION_PARAMETERS>(*params).hVASpace);
     return;
   }
+  if (call.command == rm::NV50_MEMORY_VIRTUAL) {
+    depends_on(Load<rm::NV_MEMORY_ALLOCATION_PARAMS>(*params).hVASpace);
+    return;
+  }
   if (call.command == rm::NV01_CONTEXT_DMA) {
     depends_on(Load<rm::NV_CONTEXT_DMA_ALLOCATION_PARAMS>(*params).hMemory);
     return;
@@ -133,18 +152,20 @@ void Boundary::AddDependencies(const Call& call, ledger::ClientRef client, std::
 }
 
 // A duplicate or an import, under `handle`.
-std::optional<Undo> Boundary::AccountCopy(Decision& decision, std::uint32_t handle) {
-  auto added = ledger_.AddCopy(decision.reservation, decision.client, decision.object, handle);
-  if (!added.ok() && added.error().code == Code::kConflict &&
-      ledger_.Free(decision.client, {handle, 0}).ok()) {
-    added = ledger_.AddCopy(decision.reservation, decision.client, decision.object, handle);
+std::optional<Undo> Boundary::AccountCopy(const Decision& decision,
+                                          ledger::Reservation& reservation, std::uint32_t handle) {
+  auto added = ledger_.AddCopy(reservation, decision.client, decision.object, handle);
+  if (!added.ok() && added.error().code == Code::kConflict) {
+    FreeObject(decision.client, {handle, 0});
+    added = ledger_.AddCopy(reservation, decision.client, decision.object, handle);
   }
-  return added.ok() ? std::nullopt : std::optional(Undo{decision.client.handle, handle});
-}
-
-void Boundary::AccountFree(Decision& decision) {
-  // Not known to the ledger, or gone with its parent meanwhile: nothing to give back.
-  (void)ledger_.Free(decision.client, decision.object).ok();
+  if (!added.ok()) {
+    return Undo{decision.client.handle, handle};
+  }
+  if (const auto copy = ledger_.Find(decision.client, handle); copy && IsRangeClass(copy->cls)) {
+    AddRange(decision.client, handle, std::nullopt, false);
+  }
+  return std::nullopt;
 }
 
 std::optional<Undo> Boundary::AccountVidHeap(Call& call, Decision& decision) {
@@ -158,10 +179,13 @@ std::optional<Undo> Boundary::AccountVidHeap(Call& call, Decision& decision) {
       if (undo) {
         return undo;
       }
+      if (IsRangeClass(cls)) {
+        AddRange(decision.client, alloc.hMemory, head.hVASpace, decision.covered);
+      }
       break;
     }
     case rm::NVOS32_FUNCTION_FREE:
-      AccountFree(decision);
+      FreeObject(decision.client, decision.object);
       break;
     default:
       break;
@@ -177,45 +201,6 @@ std::optional<Undo> Boundary::AccountVidHeap(Call& call, Decision& decision) {
   return std::nullopt;
 }
 
-Decision Boundary::DecideTransfer(Call& call, Decision decision, const ControlRule& rule) {
-  const bool exports = rule.effect == ControlEffect::kExport;
-  if (!call.fd || !call.fd->file || call.fd->file->kind != FileKind::kControl ||
-      (exports && call.fd->mark == 0)) {
-    return Answer(call, rm::NV_ERR_INVALID_PARAMETER, "export or import through a foreign file");
-  }
-  const Bytes& params = call.nested[0].bytes;
-  const ledger::FileKey file = call.fd->mark;
-  Result<ledger::Reservation> reservation = ledger::Reservation();
-  if (exports) {
-    const auto request = Load<rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS>(params);
-    const auto object = ledger_.Find(decision.client, request.object.data.rmObject.hObject);
-    if (request.object.type != rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TYPE_RM ||
-        (request.flags & rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_FLAGS_EMPTY_FD) != 0) {
-      return Answer(call, rm::NV_ERR_INVALID_PARAMETER, "export of no object");
-    }
-    if (!object) {
-      return Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, "export of an unknown object");
-    }
-    reservation = ledger_.ReserveExport(decision.client, object->ref);
-  } else if (rule.effect == ControlEffect::kImport) {
-    const auto request = Load<rm::NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS>(params);
-    const auto parent = ledger_.Find(decision.client, request.object.data.rmObject.hParent);
-    reservation = ledger_.ReserveImport(file);
-    if (reservation.ok() && !parent) {
-      ledger_.Cancel(*reservation);
-      return Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, "import below an unknown object");
-    }
-    decision.object = parent ? parent->ref : ledger::ObjectRef();
-  } else {
-    return decision;
-  }
-  if (!reservation.ok()) {
-    return Answer(call, rm::NV_ERR_INVALID_PARAMETER, "export or import the ledger does not know");
-  }
-  decision.reservation = std::move(*reservation);
-  return decision;
-}
-
 std::optional<Undo> Boundary::AccountControl(
     Call& call, Decision& decision, const std::map<ledger::ProcessKey, std::uint32_t>& pids) {
   const ControlRule* rule = FindControlRule(call.command);
@@ -224,16 +209,10 @@ std::optional<Undo> Boundary::AccountControl(
       RewriteControl(call, decision, pids);
       return std::nullopt;
     case ControlEffect::kExport:
-      // Fails only if the source is gone, and then so is what was exported.
-      if (!ledger_.Export(decision.reservation, call.fd->mark).ok()) {
-        ledger_.Cancel(decision.reservation);
-      }
-      return std::nullopt;
-    case ControlEffect::kImport: {
-      const auto request =
-          Load<rm::NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS>(call.nested[0].bytes);
-      return AccountCopy(decision, request.object.data.rmObject.hObject);
-    }
+    case ControlEffect::kImport:
+    case ControlEffect::kExportMany:
+    case ControlEffect::kImportMany:
+      return AccountTransfer(call, decision, rule->effect);
     default:
       return std::nullopt;
   }

@@ -120,7 +120,6 @@ Decision Boundary::Decide(Call& call) {
     case rm::NV_ESC_CHECK_VERSION_STR:
     case rm::NV_ESC_SYS_PARAMS:
     case rm::NV_ESC_WAIT_OPEN_COMPLETE:
-    case rm::NV_ESC_STATUS_CODE:
     case rm::NV_ESC_CARD_INFO:
     case rm::NV_ESC_RM_GET_EVENT_DATA:  // what waits on the file itself
       return decision;
@@ -134,10 +133,9 @@ Decision Boundary::Decide(Call& call) {
     case rm::NV_ESC_NUMA_INFO:  // where the whole card's memory lies, and how much it is
     case rm::NV_ESC_SET_NUMA_STATUS:
     case rm::NV_ESC_EXPORT_TO_DMABUF_FD:  // the driver does not ask whose the client is
-    // The driver's own page tables for these lie on the card and would have to be charged.
-    case rm::NV_ESC_RM_MAP_MEMORY_DMA:
-    case rm::NV_ESC_RM_UNMAP_MEMORY_DMA:
       return RefuseEscape(call);
+    case rm::NV_ESC_STATUS_CODE:
+      return DecideStatusCode(call);
     case rm::NV_ESC_ATTACH_GPUS_TO_FD:
       return DecideAttachFd(call);
     case rm::NV_ESC_REGISTER_FD:
@@ -191,7 +189,10 @@ Decision Boundary::Decide(Call& call) {
       return decision;
     case rm::NV_ESC_RM_SHARE:
       return DecideShare(call, std::move(decision));
+    case rm::NV_ESC_RM_MAP_MEMORY_DMA:
+      return DecideMapDma(call, std::move(decision));
     case rm::NV_ESC_RM_UNMAP_MEMORY:
+    case rm::NV_ESC_RM_UNMAP_MEMORY_DMA:
     case rm::NV_ESC_RM_UPDATE_DEVICE_MAPPING_INFO:
     case rm::NV_ESC_RM_BIND_CONTEXT_DMA:
     case rm::NV_ESC_ALLOC_OS_EVENT:
@@ -260,6 +261,8 @@ bool Boundary::OwnsClientsIn(std::uint32_t cls, const Bytes* params) const {
     }
     case rm::NV_CONFIDENTIAL_COMPUTE:
       return mine(Load<std::uint32_t>(*params));  // NV_CONFIDENTIAL_COMPUTE_ALLOC_PARAMS::hClient
+    case rm::GT200_DEBUGGER:
+      return mine(Load<std::uint32_t>(*params, sizeof(std::uint32_t)));  // hAppClient
     case rm::NV01_EVENT:
     case rm::NV01_EVENT_OS_EVENT:
       return mine(Load<rm::NV0005_ALLOC_PARAMETERS>(*params).hParentClient);
@@ -321,6 +324,15 @@ Decision Boundary::DecideAlloc(Call& call, Decision decision) {
       return Reserve(call, std::move(decision), ledger::Kind::kMemory,
                      rm::RoundVidmem(
                          {memory.size, memory.attr, memory.attr2, memory.flags, memory.alignment}));
+    }
+    case ClassEffect::kDebugger:
+      // The driver makes a client of its own for each (kernel_sm_debugger_session.c), so they are
+      // bounded, with the channels that they are for.
+      return Reserve(call, std::move(decision), ledger::Kind::kChannel, 0);
+    case ClassEffect::kInterval: {
+      const auto memory = params != nullptr ? Load<rm::NV_MEMORY_ALLOCATION_PARAMS>(*params)
+                                            : rm::NV_MEMORY_ALLOCATION_PARAMS{};
+      return ReserveInterval(call, std::move(decision), memory.size, memory.flags, memory.attr);
     }
     case ClassEffect::kHostMemory: {
       // NV_SEMAPHORE_SURFACE_ALLOC_PARAMETERS {hSemaphoreMem, hMaxSubmittedMem, flags}
@@ -442,6 +454,9 @@ Decision Boundary::DecideVidHeap(Call& call, Decision decision) {
       if (FindClassRule(cls) == nullptr) {
         return Answer(call, rm::NV_ERR_INVALID_CLASS, "VID_HEAP_CONTROL of " + ClassName(cls));
       }
+      if (cls == rm::NV50_MEMORY_VIRTUAL) {
+        return ReserveInterval(call, std::move(decision), alloc.size, alloc.flags, alloc.attr);
+      }
       const bool vidmem = cls == rm::NV01_MEMORY_LOCAL_USER;
       return Reserve(
           call, std::move(decision), vidmem ? ledger::Kind::kMemory : ledger::Kind::kOther,
@@ -457,6 +472,18 @@ Decision Boundary::DecideVidHeap(Call& call, Decision decision) {
     default:
       return decision;
   }
+}
+
+// Names a card by its place, of which the driver makes its id (gpu.c gpuGenerate32BitId()). It
+// answers with the same error where there is no card.
+Decision Boundary::DecideStatusCode(Call& call) {
+  const auto params = Load<rm::nv_ioctl_status_code_t>(call.image);
+  if (!CardOfGpuId((params.domain & 0xffff) << 16 | std::uint32_t{params.bus} << 8 | params.slot)) {
+    return Fail(EINVAL, "STATUS_CODE of another card");
+  }
+  Decision decision;
+  decision.action = Decision::Action::kExecute;
+  return decision;
 }
 
 Decision Boundary::DecideAttachFd(Call& call) {

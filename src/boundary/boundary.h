@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "boundary/call.h"
+#include "boundary/dma_book.h"
 #include "boundary/managed_book.h"
 #include "boundary/policy.h"
 #include "boundary/uvm_book.h"
@@ -38,6 +39,13 @@ struct CardIds {
   rm::NvProcessorUuid uuid{};
 };
 
+// One of several objects that go to a file or come from one.
+struct Transfer {
+  std::uint32_t place = 0;          // in the file, or in the list of handles
+  ledger::Reservation reservation;  // empty: the place is emptied, or it is empty ...
+  std::uint32_t empty_handle = 0;   // ... and this is the tenant's handle for it
+};
+
 struct Decision {
   enum class Action {
     kExecute,
@@ -55,7 +63,9 @@ struct Decision {
   ledger::ClientRef client;
   ledger::ObjectRef object;  // the parent of an allocation or copy; what is freed
   std::uint64_t bytes = 0;   // reserved for it
+  bool covered = false;      // with all page tables for what is mapped in it
   std::optional<ledger::Card> card;
+  std::vector<Transfer> transfers;
   std::uint64_t uvm_flags = 0;         // INITIALIZE's, as the tenant gave them
   std::set<ledger::Card> uvm_planned;  // tables for `uvm_range` are counted on these
   AddressRange uvm_range;
@@ -104,6 +114,8 @@ class Boundary {
   [[nodiscard]] const UvmSpace* FindSpace(ledger::FileKey space) const;
   void RemoveSpace(ledger::FileKey space);
   [[nodiscard]] ManagedBook& managed() { return managed_; }
+  // What was kept of clients that are no longer in the ledger.
+  void DropGoneClients();
 
   void SetContextBytes(ledger::Card card, std::uint64_t bytes) {
     cards_[card].context_bytes = bytes;
@@ -127,13 +139,13 @@ class Boundary {
   Decision DecideClient(Call& call);
   Decision DecideControl(Call& call, Decision decision);
   Decision DecideGpuIdList(Call& call, Decision decision, const ControlRule& rule);
-  Decision DecideTransfer(Call& call, Decision decision, const ControlRule& rule);
   Decision DecideAllocMemory(Call& call, Decision decision);
   Decision DecideVidHeap(Call& call, Decision decision);
   Decision DecideDup(Call& call, Decision decision);
   Decision DecideShare(Call& call, Decision decision);
   Decision CheckSharePolicy(Call& call, Decision decision, const rm::RS_SHARE_POLICY& policy);
   [[nodiscard]] bool OwnPeers(std::uint32_t command, const Bytes& params) const;
+  Decision DecideStatusCode(Call& call);
   Decision DecideAttachFd(Call& call);
   Decision DecideRegisterFd(Call& call);
   Decision Reserve(Call& call, Decision decision, ledger::Kind kind, std::uint64_t bytes);
@@ -162,13 +174,40 @@ class Boundary {
   static void AddPieces(const Decision& decision, UvmSpace::Hold hold, UvmSpace& space);
   [[nodiscard]] UvmSpace::Hold ExportHold(const Call& call, Decision& decision, UvmSpace& space);
 
+  // transfer.cc
+  Decision DecideTransfer(Call& call, Decision decision, const ControlRule& rule);
+  Decision DecideExportMany(Call& call, Decision decision);
+  Decision DecideImportMany(Call& call, Decision decision);
+  static void RestoreEmptyImports(Call& call, const Decision& decision);
+  std::optional<Undo> AccountTransfer(Call& call, Decision& decision, ControlEffect effect);
+
+  // dma.cc
+  struct IntervalTables {
+    std::uint64_t bytes = 0;
+    bool covered = false;  // whatever is mapped in it needs no more
+  };
+  [[nodiscard]] static IntervalTables TablesOfInterval(std::uint64_t size, std::uint32_t flags,
+                                                       std::uint32_t attr);
+  Decision ReserveInterval(Call& call, Decision decision, std::uint64_t size, std::uint32_t flags,
+                           std::uint32_t attr);
+  [[nodiscard]] static std::uint32_t SpaceOfRange(const Call& call);
+  [[nodiscard]] DmaBook* FindDmaBook(ledger::ClientRef client);
+  void AddRange(ledger::ClientRef client, std::uint32_t handle, std::optional<std::uint32_t> space,
+                bool covered);
+  Decision DecideMapDma(Call& call, Decision decision);
+  void AccountMapDma(const Call& call, const Decision& decision, bool done);
+  void AccountUnmapDma(const Call& call, const Decision& decision);
+  void SettleDma(const DmaBook& book);
+  void DropDmaBook(std::uint32_t client);
+  void FreeObject(ledger::ClientRef client, ledger::ObjectRef object);
+
   void AddDependencies(const Call& call, ledger::ClientRef client, std::uint32_t handle);
   std::optional<Undo> AccountNew(Call& call, Decision& decision, std::uint32_t handle,
                                  std::uint32_t cls, std::uint64_t bytes);
   std::optional<Undo> AccountAlloc(Call& call, Decision& decision);
   std::optional<Undo> AccountVidHeap(Call& call, Decision& decision);
-  std::optional<Undo> AccountCopy(Decision& decision, std::uint32_t handle);
-  void AccountFree(Decision& decision);
+  std::optional<Undo> AccountCopy(const Decision& decision, ledger::Reservation& reservation,
+                                  std::uint32_t handle);
   std::optional<Undo> AccountControl(Call& call, Decision& decision,
                                      const std::map<ledger::ProcessKey, std::uint32_t>& pids);
 
@@ -199,6 +238,7 @@ class Boundary {
   std::map<std::string, std::uint64_t> refused_;
   std::map<ledger::FileKey, UvmSpace> spaces_;
   ManagedBook managed_;
+  std::map<std::uint32_t, DmaBook> dma_;  // by client
 
   // UVM ranges of one space: memory of the kernel's that nothing else bounds.
   static constexpr std::size_t kMaxRanges = 262144;

@@ -1,10 +1,9 @@
-#include "boundary/boundary.h"
-
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cerrno>
 
+#include "boundary/testing.h"
 #include "rm/nv_alloc.h"
 #include "rm/nv_classes.h"
 #include "rm/nv_controls.h"
@@ -15,107 +14,6 @@
 
 namespace cgpu::boundary {
 namespace {
-
-constexpr std::uint64_t kMib = 1024 * 1024;
-constexpr std::uint32_t kClient = 0xc1d00001;
-constexpr std::uint32_t kDevice = 0x10;
-constexpr std::uint32_t kSubdevice = 0x11;
-
-// The test's own memory plays the tenant's; addresses outside of what was lent cannot be read.
-class FakeMemory final : public TenantMemory {
- public:
-  template <class T>
-  std::uint64_t Lend(T& value) {
-    lent_.push_back({std::bit_cast<std::uint64_t>(&value), sizeof(T)});
-    return lent_.back().first;
-  }
-  bool Read(std::uint64_t address, void* into, std::size_t size) override {
-    for (const auto& [start, length] : lent_) {
-      if (address >= start && address + size <= start + length) {
-        std::memcpy(into, std::bit_cast<const void*>(address), size);
-        return true;
-      }
-    }
-    return false;
-  }
-
- private:
-  std::vector<std::pair<std::uint64_t, std::size_t>> lent_;
-};
-
-class BoundaryTest : public testing::Test {
- protected:
-  BoundaryTest()
-      : abi_(rm::GetAbi(rm::Branch::k550)),
-        ledger_({1024 * kMib, 512 * kMib}, {8, 1000, 8, 16}),
-        boundary_(abi_, {{0, 0x100, 0, 64 * kMib}, {3, 0x400, 3, 64 * kMib}}, ledger_) {}
-
-  template <class T>
-  int Copy(std::uint32_t nr, T& params, Call& call) {
-    memory_.Lend(params);
-    return Decode(abi_, rm::EscapeRequest(static_cast<rm::NvU8>(nr), sizeof(T)),
-                  std::bit_cast<std::uint64_t>(&params), memory_, call);
-  }
-
-  // A driver that says yes: sets status NV_OK, and for clients a handle.
-  std::optional<Undo> Execute(Call& call, Decision& decision) {
-    EXPECT_EQ(decision.action, Decision::Action::kExecute);
-    SetStatus(call, rm::NV_OK);
-    return boundary_.Account(call, decision, 0, pids_);
-  }
-
-  std::uint32_t Alloc(std::uint32_t parent, std::uint32_t handle, std::uint32_t cls,
-                      std::uint64_t params = 0, std::uint32_t client = kClient) {
-    rm::NVOS21_PARAMETERS alloc{};
-    alloc.hRoot = client;
-    alloc.hObjectParent = parent;
-    alloc.hObjectNew = handle;
-    alloc.hClass = cls;
-    alloc.pAllocParms = params;
-    Call call;
-    call.process = 1;
-    EXPECT_EQ(Copy(rm::NV_ESC_RM_ALLOC, alloc, call), 0);
-    Decision decision = boundary_.Decide(call);
-    if (decision.action == Decision::Action::kExecute) {
-      EXPECT_FALSE(Execute(call, decision).has_value());
-    }
-    return StatusOf(call).value();
-  }
-
-  void MakeSubdevice() {
-    ASSERT_EQ(Alloc(0, kClient, rm::NV01_ROOT, 0, 0), rm::NV_OK);
-    rm::NV0080_ALLOC_PARAMETERS device{};
-    ASSERT_EQ(Alloc(kClient, kDevice, rm::NV01_DEVICE_0, memory_.Lend(device)), rm::NV_OK);
-    rm::NV2080_ALLOC_PARAMETERS subdevice{};
-    ASSERT_EQ(Alloc(kDevice, kSubdevice, rm::NV20_SUBDEVICE_0, memory_.Lend(subdevice)), rm::NV_OK);
-  }
-
-  std::uint32_t AllocMemory(std::uint32_t handle, std::uint64_t size) {
-    rm::NV_MEMORY_ALLOCATION_PARAMS params{};
-    params.size = size;
-    return Alloc(kDevice, handle, rm::NV01_MEMORY_LOCAL_USER, memory_.Lend(params));
-  }
-
-  template <class T>
-  Call Control(std::uint32_t object, std::uint32_t command, T& params, Decision& decision) {
-    rm::NVOS54_PARAMETERS control{};
-    control.hClient = kClient;
-    control.hObject = object;
-    control.cmd = command;
-    control.params = memory_.Lend(params);
-    control.paramsSize = sizeof(T);
-    Call call;
-    EXPECT_EQ(Copy(rm::NV_ESC_RM_CONTROL, control, call), 0);
-    decision = boundary_.Decide(call);
-    return call;
-  }
-
-  const rm::Abi& abi_;
-  FakeMemory memory_;
-  ledger::Ledger ledger_;
-  Boundary boundary_;
-  std::map<ledger::ProcessKey, std::uint32_t> pids_{{1, 17}};
-};
 
 TEST_F(BoundaryTest, ChargesMemoryUpToTheLimitAndGivesItBack) {
   MakeSubdevice();
@@ -292,6 +190,23 @@ TEST_F(BoundaryTest, ShowsOnlyGrantedCards) {
   call = Control(kClient, rm::NV0000_CTRL_CMD_GPU_GET_ID_INFO_V2, info, decision);
   EXPECT_EQ(decision.action, Decision::Action::kAnswer);
   EXPECT_EQ(StatusOf(call), rm::NV_ERR_INVALID_ARGUMENT);
+}
+
+TEST_F(BoundaryTest, KnowsOnlyGrantedCardsByTheirPlace) {
+  for (const rm::NvU8 bus :
+       std::array<rm::NvU8, 3>{1, 2, 4}) {  // 2 exists on the node, is not granted
+    rm::nv_ioctl_status_code_t place{};
+    place.bus = bus;
+    Call call;
+    ASSERT_EQ(Copy(rm::NV_ESC_STATUS_CODE, place, call), 0);
+    const Decision decision = boundary_.Decide(call);
+    EXPECT_EQ(decision.action, bus == 2 ? Decision::Action::kFail : Decision::Action::kExecute);
+    EXPECT_EQ(decision.error, bus == 2 ? EINVAL : 0);
+    place.domain = 1;
+    Call elsewhere;
+    ASSERT_EQ(Copy(rm::NV_ESC_STATUS_CODE, place, elsewhere), 0);
+    EXPECT_EQ(boundary_.Decide(elsewhere).action, Decision::Action::kFail);
+  }
 }
 
 TEST_F(BoundaryTest, ListsProcessesByTheClassTheyUse) {
@@ -488,6 +403,37 @@ TEST_F(BoundaryTest, TellsOfPeersAmongGrantedCardsAlone) {
   EXPECT_EQ(ask(0x100, 0x200), Decision::Action::kAnswer);
 }
 
+TEST_F(BoundaryTest, TellsOfItsOwnExportsAlone) {
+  MakeSubdevice();
+  ASSERT_EQ(AllocMemory(0x20, kMib), rm::NV_OK);
+  constexpr ledger::FileKey kOwn = 7;
+  constexpr ledger::FileKey kForeign = 0;  // bears no mark of ours
+  const auto with_file = [&](std::uint32_t command, auto& params, ledger::FileKey file,
+                             Decision& decision) {
+    rm::NVOS54_PARAMETERS control{kClient,        kClient, command, 0, memory_.Lend(params),
+                                  sizeof(params), 0};
+    Call call;
+    EXPECT_EQ(Copy(rm::NV_ESC_RM_CONTROL, control, call), 0);
+    call.fd->file = {FileKind::kControl, 255, true};
+    call.fd->mark = file;
+    decision = boundary_.Decide(call);
+    return call;
+  };
+  rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS exported{};
+  exported.object.type = rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TYPE_RM;
+  exported.object.data.rmObject.hObject = 0x20;
+  Decision decision;
+  Call call = with_file(rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD, exported, kOwn, decision);
+  (void)Execute(call, decision);
+  for (const ledger::FileKey file : {kOwn, kForeign}) {
+    rm::NV0000_CTRL_OS_UNIX_GET_EXPORT_OBJECT_INFO_PARAMS_V550 info{};
+    call = with_file(rm::NV0000_CTRL_CMD_OS_UNIX_GET_EXPORT_OBJECT_INFO, info, file, decision);
+    EXPECT_EQ(decision.action,
+              file == kOwn ? Decision::Action::kExecute : Decision::Action::kAnswer);
+  }
+  EXPECT_EQ(StatusOf(call), rm::NV_ERR_INVALID_PARAMETER);
+}
+
 TEST_F(BoundaryTest, SwallowsAndBlanksWithoutTheDriver) {
   MakeSubdevice();
   std::array<std::byte, 2244> groups{};
@@ -497,6 +443,8 @@ TEST_F(BoundaryTest, SwallowsAndBlanksWithoutTheDriver) {
   EXPECT_EQ(decision.action, Decision::Action::kAnswer);
   EXPECT_EQ(StatusOf(call), rm::NV_OK);
   EXPECT_EQ(Load<std::uint32_t>(call.nested[0].bytes), 0U);
+  call = Control(0x30, rm::NV0000_CTRL_CMD_SYNC_GPU_BOOST_GROUP_INFO, groups, decision);
+  EXPECT_EQ(StatusOf(call), rm::NV_ERR_OBJECT_NOT_FOUND);
 }
 
 // It runs in its caller, so the ledger must know its object before; in an XFER it may not run.
@@ -526,6 +474,135 @@ TEST_F(BoundaryTest, OsDescriptorsRunInTheirCaller) {
   EXPECT_GE(ledger_.Used(0), kMib);
   call.command = rm::NV01_MEMORY_LOCAL_USER;
   EXPECT_EQ(boundary_.Decide(call).action, Decision::Action::kAnswer);
+}
+
+TEST_F(BoundaryTest, DebuggersAreForOwnContextsAndBounded) {
+  MakeSubdevice();
+  struct {
+    std::uint32_t obsolete = 0;
+    std::uint32_t client = 0xc1d00099;
+    std::uint32_t object = 0x99;
+  } params;
+  const std::uint64_t address = memory_.Lend(params);
+  EXPECT_EQ(Alloc(kDevice, 0x60, rm::GT200_DEBUGGER, address), rm::NV_ERR_INVALID_OBJECT_HANDLE);
+  params.client = kClient;
+  for (std::uint32_t i = 0; i < 16; ++i) {
+    EXPECT_EQ(Alloc(kDevice, 0x60 + i, rm::GT200_DEBUGGER, address), rm::NV_OK);
+  }
+  EXPECT_EQ(Alloc(kDevice, 0x80, rm::GT200_DEBUGGER, address), rm::NV_ERR_INSUFFICIENT_RESOURCES);
+}
+
+// Many objects to a file and from it.
+class TransferTest : public BoundaryTest {
+ protected:
+  using Exports = rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS;
+  using Imports = rm::NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS;
+  static constexpr std::uint64_t kMark = 0xc1d00077;
+
+  void SetUp() override { MakeSubdevice(); }
+
+  template <class T>
+  std::uint32_t Transfer(std::uint32_t command, T& params, std::uint64_t mark,
+                         std::uint32_t driver_says = rm::NV_OK) {
+    rm::NVOS54_PARAMETERS control{};
+    control.hClient = kClient;
+    control.hObject = kClient;
+    control.cmd = command;
+    control.params = memory_.Lend(params);
+    control.paramsSize = sizeof(T);
+    Call call;
+    EXPECT_EQ(Copy(rm::NV_ESC_RM_CONTROL, control, call), 0);
+    call.fd->file = File{FileKind::kControl, 255, true};
+    call.fd->mark = mark;
+    Decision decision = boundary_.Decide(call);
+    if (decision.action == Decision::Action::kExecute) {
+      if (driver_says == rm::NV_OK) {
+        ChooseHandles(call);
+      }
+      SetStatus(call, driver_says);
+      EXPECT_FALSE(boundary_.Account(call, decision, 0, pids_).has_value());
+    }
+    params = Load<T>(call.nested[0].bytes);
+    return StatusOf(call).value();
+  }
+
+  // What the driver does with handles that it may choose, where there is something: places 0 and 2.
+  static void ChooseHandles(Call& call) {
+    if (call.command == rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD) {
+      auto params = Load<Imports>(call.nested[0].bytes);
+      params.objects[0] = 0x90;
+      params.objects[2] = 0x92;
+      Store(call.nested[0].bytes, params);
+    }
+  }
+
+  std::uint32_t ExportThree() {
+    Exports params{};
+    params.numObjects = 3;
+    params.objects[0] = 0x20;
+    params.objects[2] = 0x22;
+    return Transfer(rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD, params, kMark);
+  }
+};
+
+TEST_F(TransferTest, WhatIsExportedStaysChargedAndIsImportedOnce) {
+  ASSERT_EQ(AllocMemory(0x20, 2 * kMib), rm::NV_OK);
+  ASSERT_EQ(AllocMemory(0x22, 4 * kMib), rm::NV_OK);
+  ASSERT_EQ(ExportThree(), rm::NV_OK);
+  ASSERT_EQ(Free(0x20), rm::NV_OK);
+  ASSERT_EQ(Free(0x22), rm::NV_OK);
+  EXPECT_EQ(ledger_.Used(0), 6 * kMib);
+  Imports params{};
+  params.hParent = kDevice;
+  params.numObjects = 3;
+  params.objects[1] =
+      kDevice;  // the place is empty: were the call to fail the driver would free it
+  EXPECT_EQ(Transfer(rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD, params, kMark,
+                     rm::NV_ERR_INSERT_DUPLICATE_NAME),
+            rm::NV_ERR_INSERT_DUPLICATE_NAME);
+  EXPECT_EQ(params.objects[1], kDevice);
+  EXPECT_EQ(Transfer(rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD, params, kMark), rm::NV_OK);
+  EXPECT_EQ(params.objects[1], kDevice);
+  ledger_.CloseFile(kMark);
+  EXPECT_EQ(ledger_.Used(0), 6 * kMib);
+  ASSERT_EQ(Free(0x90), rm::NV_OK);
+  EXPECT_EQ(ledger_.Used(0), 4 * kMib);
+  ASSERT_EQ(Free(0x92), rm::NV_OK);
+  EXPECT_EQ(ledger_.Used(0), 0U);
+}
+
+TEST_F(TransferTest, APlaceThatIsUsedAgainGivesBackWhatWasThere) {
+  ASSERT_EQ(AllocMemory(0x20, 2 * kMib), rm::NV_OK);
+  ASSERT_EQ(AllocMemory(0x22, 4 * kMib), rm::NV_OK);
+  ASSERT_EQ(ExportThree(), rm::NV_OK);
+  ASSERT_EQ(Free(0x20), rm::NV_OK);
+  ASSERT_EQ(Free(0x22), rm::NV_OK);
+  Exports params{};
+  params.numObjects = 1;
+  EXPECT_EQ(Transfer(rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD, params, kMark), rm::NV_OK);
+  EXPECT_EQ(ledger_.Used(0), 4 * kMib);
+}
+
+TEST_F(TransferTest, FilesOfOthersAndCountsBeyondTheListsAreRefused) {
+  Imports imports{};
+  imports.hParent = kDevice;
+  imports.numObjects = 1;
+  EXPECT_EQ(Transfer(rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD, imports, 0),
+            rm::NV_ERR_INVALID_PARAMETER);
+  imports.numObjects = 129;
+  EXPECT_EQ(Transfer(rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD, imports, kMark),
+            rm::NV_ERR_INVALID_PARAMETER);
+  Exports exports{};
+  exports.numObjects = 513;
+  EXPECT_EQ(Transfer(rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD, exports, kMark),
+            rm::NV_ERR_INVALID_PARAMETER);
+  exports.numObjects = 1;
+  exports.objects[0] = 0x99;
+  EXPECT_EQ(Transfer(rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD, exports, kMark),
+            rm::NV_ERR_OBJECT_NOT_FOUND);
+  exports.objects[0] = kDevice;
+  EXPECT_EQ(Transfer(rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD, exports, 0),
+            rm::NV_ERR_INVALID_PARAMETER);
 }
 
 }  // namespace

@@ -95,6 +95,11 @@ Decision Boundary::DecideControl(Call& call, Decision decision) {
     return Answer(call, call.copy_in, ControlName(call.command) + " (copy in)");
   }
   decision.card = ledger_.CardOf(decision.client, call.object);
+  const bool ours =
+      rule->effect == ControlEffect::kSwallow || rule->effect == ControlEffect::kEmpty;
+  if (ours && !ledger_.Find(decision.client, call.object)) {
+    return Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, ControlName(call.command) + " on nothing");
+  }
   if (size == 0) {
     call.nested.emplace_back();  // so that there always is one; nothing leads to it
   }
@@ -145,6 +150,8 @@ Decision Boundary::DecideControl(Call& call, Decision decision) {
       return CheckSharePolicy(call, std::move(decision), Load<rm::RS_SHARE_POLICY>(params));
     case ControlEffect::kExport:
     case ControlEffect::kImport:
+    case ControlEffect::kExportMany:
+    case ControlEffect::kImportMany:
     case ControlEffect::kExportInfo:
       return DecideTransfer(call, std::move(decision), *rule);
     case ControlEffect::kPass:

@@ -202,6 +202,11 @@ void DecodeBody(const rm::Abi& abi, TenantMemory& memory, Call& call) {
       call.command = head.hClass;
       return;
     }
+    case rm::NV_ESC_RM_MAP_MEMORY_DMA:
+    case rm::NV_ESC_RM_UNMAP_MEMORY_DMA:
+      call.client = Load<std::uint32_t>(call.image);
+      call.object = Load<rm::NVOS46_PARAMETERS_V535>(call.image).hDevice;
+      return;
     case rm::NV_ESC_RM_BIND_CONTEXT_DMA:
     case rm::NV_ESC_RM_SHARE:
     case rm::NV_ESC_RM_UNMAP_MEMORY:
@@ -261,6 +266,8 @@ bool Call::ChangesState() const {
     case rm::NV_ESC_RM_DUP_OBJECT:
     case rm::NV_ESC_RM_MAP_MEMORY:
     case rm::NV_ESC_RM_UNMAP_MEMORY:
+    case rm::NV_ESC_RM_MAP_MEMORY_DMA:
+    case rm::NV_ESC_RM_UNMAP_MEMORY_DMA:
     case rm::NV_ESC_RM_VID_HEAP_CONTROL:
     case rm::NV_ESC_RM_BIND_CONTEXT_DMA:
     case rm::NV_ESC_RM_GET_EVENT_DATA:
@@ -292,6 +299,7 @@ bool Call::Releases() const {
     return UvmReleases(uvm_request);
   }
   return nr == rm::NV_ESC_RM_FREE || nr == rm::NV_ESC_RM_UNMAP_MEMORY ||
+         nr == rm::NV_ESC_RM_UNMAP_MEMORY_DMA ||
          (nr == rm::NV_ESC_RM_VID_HEAP_CONTROL && command == rm::NVOS32_FUNCTION_FREE);
 }
 

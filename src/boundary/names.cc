@@ -7,8 +7,17 @@
 #include "rm/escape_table.h"
 #include "rm/nv_escape.h"
 #include "rm/nv_status.h"
+#include "rm/uvm_table.h"
 
 namespace cgpu::boundary {
+namespace {
+
+template <class Row>
+std::string NameOr(const Row* row, const char* what, std::uint32_t number) {
+  return row != nullptr ? std::string(row->name) : Hex(what, number);
+}
+
+}  // namespace
 
 std::uint32_t NoSuchClient(std::uint32_t nr) {
   switch (nr) {
@@ -27,23 +36,24 @@ std::uint32_t NoSuchClient(std::uint32_t nr) {
 
 std::string Hex(const char* what, std::uint32_t value) {
   char text[64];
-  (void)std::snprintf(text, sizeof(text), "%s 0x%x", what, value);
+  (void)std::snprintf(text, sizeof(text), "%s-0x%x", what, value);
   return text;
 }
 
 std::string EscapeName(std::uint32_t nr) {
-  const rm::EscapeRow* row = rm::FindEscape(static_cast<std::uint8_t>(nr));
-  return row != nullptr ? std::string(row->name) : Hex("escape", nr);
+  return NameOr(rm::FindEscape(static_cast<std::uint8_t>(nr)), "escape", nr);
 }
 
 std::string ControlName(std::uint32_t command) {
-  const rm::ControlRow* row = rm::FindControl(command);
-  return row != nullptr ? std::string(row->name) : Hex("control", command);
+  return NameOr(rm::FindControl(command), "control", command);
 }
 
 std::string ClassName(std::uint32_t cls) {
-  const rm::ClassRow* row = rm::FindClass(cls);
-  return row != nullptr ? std::string(row->name) : Hex("class", cls);
+  return NameOr(rm::FindClass(cls), "class", cls);
+}
+
+std::string UvmName(std::uint32_t request) {
+  return NameOr(rm::FindUvm(request), "uvm", request);
 }
 
 }  // namespace cgpu::boundary

@@ -1,4 +1,5 @@
-// Names for the count of refusals, and the driver's answer for other containers' clients.
+// Names for the record of calls and the count of refusals, and the driver's answer for other
+// containers' clients.
 #ifndef CGPU_BOUNDARY_NAMES_H_
 #define CGPU_BOUNDARY_NAMES_H_
 
@@ -11,7 +12,8 @@ namespace cgpu::boundary {
 [[nodiscard]] std::string EscapeName(std::uint32_t nr);
 [[nodiscard]] std::string ControlName(std::uint32_t command);
 [[nodiscard]] std::string ClassName(std::uint32_t cls);
-// "WHAT 0xVALUE".
+[[nodiscard]] std::string UvmName(std::uint32_t request);
+// "WHAT-0xVALUE".
 [[nodiscard]] std::string Hex(const char* what, std::uint32_t value);
 
 // What the driver answers for a client that does not exist: to a container, everybody else's

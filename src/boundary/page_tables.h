@@ -1,7 +1,8 @@
-// How many page tables the driver needs for the mappings of one GPU address space, at most.
+// How many page tables the driver needs for the mappings of one GPU address space, at most, without
+// the root.
 //
-// UVM puts its page tables on the card and takes them for itself, so no object shows them: one
-// small object mapped at every second MiB takes a table each time
+// UVM and RM put their page tables on the card and take them for themselves, so no object shows
+// them: one small object mapped at every second MiB takes a table each time
 // (NVIDIA/open-gpu-kernel-modules 550.163.01 kernel-open/nvidia-uvm/uvm_mmu.c; levels and their
 // reach from uvm_pascal_mmu.c to uvm_hopper_mmu.c). Mappings are counted as if made of the smallest
 // pages: with pages of 2 MiB the lowest tables are not needed, which is a 512th of the memory.
@@ -27,6 +28,10 @@ class PageTables {
   void Unmap(std::uint64_t start, std::uint64_t end);
 
   [[nodiscard]] std::uint64_t Bytes() const { return tables_ * kTableBytes; }
+
+  // For a mapping of `length` bytes (not 0) whose place is not known. `smallest`: of the smallest
+  // pages; else of 2 MiB and more, which need none of the lowest tables.
+  [[nodiscard]] static std::uint64_t MostBytes(std::uint64_t length, bool smallest = true);
 
  private:
   // Bits of address that one table of each level translates, from the lowest up.

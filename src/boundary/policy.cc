@@ -32,9 +32,12 @@ constexpr auto kClasses = std::to_array<ClassRule>({
     {rm::BLACKWELL_CHANNEL_GPFIFO_A, ClassEffect::kChannel},
     {rm::BLACKWELL_CHANNEL_GPFIFO_B, ClassEffect::kChannel},
     {rm::NV01_CONTEXT_DMA, ClassEffect::kPlain},
-    {rm::NV50_MEMORY_VIRTUAL, ClassEffect::kPlain},
+    {rm::NV50_MEMORY_VIRTUAL, ClassEffect::kInterval},
     // Between granted cards: it names their objects in the same client.
     {rm::NV50_P2P, ClassEffect::kPlain},
+    // CUDA makes one for each context. What it may do is refused (policy_controls.cc); so it tells
+    // of no context and stops none.
+    {rm::GT200_DEBUGGER, ClassEffect::kDebugger},
     // Gives back what is registered with it before the memory goes (video_mem.c vidmemDestruct()).
     {rm::NV50_THIRD_PARTY_P2P, ClassEffect::kPlain},
     // A duplicate in a client of the driver's own keeps its memory (semaphore_surface.c).
@@ -119,13 +122,18 @@ const ClassRule* FindClassRule(std::uint32_t cls) {
 }
 
 std::string_view EffectName(ClassEffect effect) {
-  constexpr std::string_view kNames[] = {"plain",   "device",      "vidmem",     "channel-group",
-                                         "channel", "host-memory", "unsupported"};
+  constexpr std::string_view kNames[] = {"plain",         "device",      "vidmem",
+                                         "channel-group", "channel",     "debugger",
+                                         "interval",      "host-memory", "unsupported"};
   return kNames[static_cast<std::size_t>(effect)];
 }
 
 bool IsClientClass(std::uint32_t cls) {
   return cls == rm::NV01_ROOT || cls == rm::NV01_ROOT_NON_PRIV || cls == rm::NV01_ROOT_CLIENT;
+}
+
+bool IsRangeClass(std::uint32_t cls) {
+  return cls == rm::NV01_MEMORY_VIRTUAL || cls == rm::NV50_MEMORY_VIRTUAL;
 }
 
 bool IsDriverChosenClient(std::uint32_t handle) {

@@ -17,6 +17,8 @@ enum class ClassEffect {
   kVidmem,        // card memory by its parameters
   kChannelGroup,  // a context: the driver's own buffers are charged, the number is bounded
   kChannel,       // bounded; outside of a group it makes a context of its own
+  kDebugger,      // of an object of a client of the container's; bounded
+  kInterval,      // addresses, with page tables of their own
   kHostMemory,    // keeps the memory it names alive: none of a card's
   kUnsupported,   // refused as by a card that does not have it: programs know what to do then
 };
@@ -38,8 +40,10 @@ enum class ControlEffect {
   kSharePolicy,  // begins with an RS_SHARE_POLICY
   kExport,       // an object to a file
   kImport,       // an object from a file
-  kExportInfo,   // asks about an exported object
-  kRefuse,       // known to be asked, and refused
+  kExportMany,   // several at once
+  kImportMany,
+  kExportInfo,  // asks about an exported object
+  kRefuse,      // known to be asked, and refused
 };
 
 struct ControlRule {
@@ -61,6 +65,9 @@ struct ControlRule {
 
 // NV01_ROOT and its kin: allocations that make a client.
 [[nodiscard]] bool IsClientClass(std::uint32_t cls);
+
+// GPU addresses that NV_ESC_RM_MAP_MEMORY_DMA maps memory into.
+[[nodiscard]] bool IsRangeClass(std::uint32_t cls);
 
 // Does the driver choose client handles like this one (rs_server.c CLIENT_ENCODEHANDLE)?
 [[nodiscard]] bool IsDriverChosenClient(std::uint32_t handle);

@@ -60,9 +60,8 @@ constexpr auto kControls = std::to_array<ControlRule>({
     {rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD, Effect::kExport},
     {rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD, Effect::kImport},
     {rm::NV0000_CTRL_CMD_OS_UNIX_GET_EXPORT_OBJECT_INFO, Effect::kExportInfo},
-    // Up to 512 objects on one file: the ledger cannot yet take all or none of them back.
-    {rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD, Effect::kRefuse},
-    {rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD, Effect::kRefuse},
+    {rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD, Effect::kExportMany},
+    {rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD, Effect::kImportMany},
     // Device (NV0080)
     {rm::NV0080_CTRL_CMD_GPU_GET_CLASSLIST, Effect::kPass},
     {rm::NV0080_CTRL_CMD_GPU_GET_NUM_SUBDEVICES, Effect::kPass},
@@ -226,7 +225,7 @@ constexpr auto kControls = std::to_array<ControlRule>({
     // Debuggers, profilers and diagnosis
     // Of a class that is refused.
     {rm::NV208F_CTRL_CMD_GPU_VERIFY_INFOROM, Effect::kRefuse},
-    // Debugger: reads and stops contexts; the class is refused.
+    // Debugger: reads and stops contexts.
     {rm::NV83DE_CTRL_CMD_DEBUG_SET_MODE_MMU_DEBUG, Effect::kRefuse},
     {rm::NV83DE_CTRL_CMD_DEBUG_SET_EXCEPTION_MASK, Effect::kRefuse},
     {rm::NV83DE_CTRL_CMD_DEBUG_READ_ALL_SM_ERROR_STATES, Effect::kRefuse},
@@ -264,9 +263,9 @@ const ControlRule* FindControlRule(std::uint32_t command) {
 }
 
 std::string_view EffectName(ControlEffect effect) {
-  constexpr std::string_view kNames[] = {"pass",    "view",     "swallow", "empty",  "gpu-id",
-                                         "gpu-ids", "peers",    "client",  "policy", "export",
-                                         "import",  "exported", "refuse"};
+  constexpr std::string_view kNames[] = {"pass",    "view",    "swallow", "empty",    "gpu-id",
+                                         "gpu-ids", "peers",   "client",  "policy",   "export",
+                                         "import",  "exports", "imports", "exported", "refuse"};
   return kNames[static_cast<std::size_t>(effect)];
 }
 

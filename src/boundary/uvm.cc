@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "boundary/boundary.h"
+#include "boundary/names.h"
 #include "rm/class_table.h"
 #include "rm/nv_status.h"
 #include "rm/uvm_table.h"
@@ -134,11 +135,6 @@ Names NamesOf(rm::Branch branch, std::uint32_t request) {
     default:
       return {};
   }
-}
-
-std::string UvmName(std::uint32_t request) {
-  const rm::UvmRow* row = rm::FindUvm(request);
-  return row != nullptr ? std::string(row->name) : "uvm request " + std::to_string(request);
 }
 
 std::optional<AddressRange> RangeOf(const Call& call) {

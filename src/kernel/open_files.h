@@ -28,8 +28,6 @@ namespace cgpu::kernel {
 // meanwhile can be missed.
 [[nodiscard]] std::vector<pid_t> Descendants(int proc, pid_t pid);
 
-[[nodiscard]] bool HasExited(const Process& process);
-
 }  // namespace cgpu::kernel
 
 #endif  // CGPU_KERNEL_OPEN_FILES_H_

@@ -1,7 +1,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/kcmp.h>
-#include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -94,11 +93,6 @@ std::vector<pid_t> Descendants(int proc, pid_t pid) {
     AddChildren(proc, list[i], list);
   }
   return list;
-}
-
-bool HasExited(const Process& process) {
-  pollfd query{process.pidfd.get(), POLLIN, 0};
-  return poll(&query, 1, 0) > 0;
 }
 
 }  // namespace cgpu::kernel

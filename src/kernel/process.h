@@ -40,6 +40,8 @@ struct Process {
   UniqueFd mem;  // /proc/TID/mem of the thread that called first: its leader may have exited
 };
 
+[[nodiscard]] bool HasExited(const Process& process);
+
 struct Caller {
   pid_t tid = 0;
   UniqueFd thread_pidfd;  // invalid on kernels without PIDFD_THREAD (before 6.9)

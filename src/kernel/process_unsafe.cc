@@ -65,6 +65,10 @@ bool ReadStatus(int proc, pid_t tid, CallerTable::Status* status) {
 
 }  // namespace
 
+bool HasExited(const Process& process) {
+  return Exited(process.pidfd.get());
+}
+
 ssize_t Caller::Read(std::uint64_t address, void* into, std::size_t size) const {
   return pread(process->mem.get(), into, size, static_cast<off_t>(address));
 }
@@ -110,7 +114,7 @@ Result<std::shared_ptr<const Process>> CallerTable::FindProcess(pid_t tid, const
                                                                 bool fresh) {
   std::uint64_t serial = 0;
   if (const auto found = processes_.find(status.tgid); found != processes_.end()) {
-    if (!Exited(found->second->pidfd.get())) {
+    if (!HasExited(*found->second)) {
       if (!fresh && !MayHaveExeced(*found->second)) {
         return found->second;
       }
@@ -176,7 +180,7 @@ std::vector<std::uint64_t> CallerTable::DropDead() {
   const std::lock_guard lock(mutex_);
   std::vector<std::uint64_t> dead;
   std::erase_if(processes_, [&](const auto& entry) {
-    const bool exited = Exited(entry.second->pidfd.get());
+    const bool exited = HasExited(*entry.second);
     if (exited) {
       dead.push_back(entry.second->serial);
     }
@@ -190,7 +194,7 @@ std::vector<std::shared_ptr<const Process>> CallerTable::Processes() const {
   const std::lock_guard lock(mutex_);
   std::vector<std::shared_ptr<const Process>> list;
   for (const auto& [tgid, process] : processes_) {
-    if (!Exited(process->pidfd.get())) {
+    if (!HasExited(*process)) {
       list.push_back(process);
     }
   }

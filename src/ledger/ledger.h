@@ -227,6 +227,8 @@ class Ledger {
   [[nodiscard]] std::vector<ClientInfo> Clients() const;
   [[nodiscard]] std::optional<ObjectInfo> Find(ClientRef client, Handle object) const;
   [[nodiscard]] std::optional<Card> CardOf(ClientRef client, Handle object) const;
+  // Would other objects be freed with it?
+  [[nodiscard]] bool FreesOthers(ClientRef client, Handle object) const;
   // All objects of a client with the client itself, by handle.
   [[nodiscard]] std::vector<ObjectInfo> Objects(ClientRef client) const;
 

@@ -83,6 +83,17 @@ std::optional<Card> Ledger::CardOf(ClientRef client, Handle object) const {
   return info ? info->card : std::nullopt;
 }
 
+bool Ledger::FreesOthers(ClientRef client, Handle object) const {
+  const Client* owner = Get(client);
+  const Object* found = owner != nullptr ? Get(*owner, {object, 0}) : nullptr;
+  if (found == nullptr) {
+    return false;
+  }
+  const auto dependant = owner->dependants.lower_bound({object, 0});
+  return found->first_child != nullptr ||
+         (dependant != owner->dependants.end() && dependant->first == object);
+}
+
 std::vector<ObjectInfo> Ledger::Objects(ClientRef client) const {
   std::vector<ObjectInfo> all;
   if (const Client* owner = Get(client); owner != nullptr) {

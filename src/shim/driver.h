@@ -15,6 +15,7 @@
 #include "base/fd.h"
 #include "base/result.h"
 #include "rm/abi.h"
+#include "rm/nv_ctrl.h"
 
 namespace cgpu::shim {
 
@@ -35,6 +36,12 @@ class Driver {
   // file is, and of no use on any other: so it tells this open file from all others.
   [[nodiscard]] static Result<std::uint32_t> MarkFile(int file);
   [[nodiscard]] static bool HasMark(int file, std::uint32_t mark);
+
+  // Makes `table.fd`, an open control file, hold exported objects, as `client`, which lies on
+  // `file`. False: refused, as where it holds some already.
+  [[nodiscard]] static bool SetUpTable(
+      int file, std::uint32_t client,
+      rm::NV0000_CTRL_OS_UNIX_CREATE_EXPORT_OBJECT_FD_PARAMS& table);
 
   // Frees a client's object, or a client (its own object), by a call on its file. Failing means
   // that it is gone.

@@ -142,6 +142,13 @@ bool Driver::HasMark(int file, std::uint32_t mark) {
   return status.ok() && *status == rm::NV_OK;
 }
 
+bool Driver::SetUpTable(int file, std::uint32_t client,
+                        rm::NV0000_CTRL_OS_UNIX_CREATE_EXPORT_OBJECT_FD_PARAMS& table) {
+  const auto status = Ask(file, client, client, rm::NV0000_CTRL_CMD_OS_UNIX_CREATE_EXPORT_OBJECT_FD,
+                          &table, sizeof(table));
+  return status.ok() && *status == rm::NV_OK;
+}
+
 void Driver::Free(int file, std::uint32_t client, std::uint32_t object) {
   rm::NVOS00_PARAMETERS free{};
   free.hRoot = client;

@@ -443,55 +443,6 @@ int Server::SeeThrough(Pending& pending, bool* copy_out) {
   return error;
 }
 
-// Open files have no name that we could know one by, so a file that something is exported to gets a
-// mark: an RM client of ours, which only calls made on that very file can use and which lives as
-// long as the file. Before an export the file is marked; for an import its mark is looked for.
-bool Server::MarkTransfer(Pending& pending) {
-  const boundary::Call& call = pending.call;
-  if (!pending.argument.valid() || call.fd->file->kind != boundary::FileKind::kControl) {
-    return true;
-  }
-  const int file = pending.argument.get();
-  if (call.command == rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD) {
-    {
-      const std::lock_guard lock(state_mutex_);
-      if (exports_.size() >= kMaxExports) {
-        return true;  // without a mark it is refused
-      }
-    }
-    const auto mark = Driver::MarkFile(file);
-    if (mark.ok()) {
-      pending.call.fd->mark = *mark;
-    }
-    return mark.ok();
-  }
-  if (call.command == rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD) {
-    std::set<std::uint32_t> marks;
-    {
-      const std::lock_guard lock(state_mutex_);
-      marks = exports_;
-    }
-    // No tenant makes a client with a mark's handle (Boundary::DecideClient), so one at most.
-    std::erase_if(marks, [&](std::uint32_t mark) { return !Driver::HasMark(file, mark); });
-    pending.call.fd->mark = marks.size() == 1 ? *marks.begin() : 0;
-  }
-  return true;
-}
-
-void Server::SettleMark(const Pending& pending, bool exported) {
-  if (pending.call.command != rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD || !pending.call.fd ||
-      pending.call.fd->mark == 0) {
-    return;
-  }
-  const auto mark = static_cast<std::uint32_t>(pending.call.fd->mark);
-  if (!exported) {
-    Driver::Free(pending.argument.get(), mark, mark);
-    return;
-  }
-  const std::lock_guard lock(state_mutex_);
-  exports_.insert(mark);
-}
-
 Result<> Server::PrepareDevice(const boundary::Call& call, const Decision& decision) {
   const bool device = call.nr == rm::NV_ESC_RM_ALLOC && call.command == rm::NV01_DEVICE_0;
   if ((!device && call.uvm_request != rm::UVM_REGISTER_GPU) || !decision.card) {

@@ -137,7 +137,10 @@ class Server {
   [[nodiscard]] bool IsHeld(const UvmFile& file) const;
   bool EndSpace(const std::shared_ptr<UvmFile>& file);
   void CallForAttention() const;
+  // marks.cc
+  std::uint32_t FindMark(int file);
   bool MarkTransfer(Pending& pending);
+  bool MarkTable(Pending& pending);
   void SettleMark(const Pending& pending, bool exported);
   Result<> PrepareDevice(const boundary::Call& call, const boundary::Decision& decision);
   void Deliver(Pending& pending, bool copy_out, int error);
@@ -157,6 +160,7 @@ class Server {
   std::mutex state_mutex_;  // guards ledger_, boundary_, exports_
   ledger::Ledger ledger_;
   boundary::Boundary boundary_;
+  std::mutex table_mutex_;  // held while a file's table of exports is set up; before state_mutex_
   std::set<std::uint32_t> exports_;  // marks of the files that hold exported objects
 
   UvmFiles uvm_files_;

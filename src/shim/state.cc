@@ -31,6 +31,10 @@ bool Server::Reconcile() {
     const std::lock_guard lock(state_mutex_);
     changed = ledger_.RemoveClient(client.ref) || changed;
   }
+  if (changed) {
+    const std::lock_guard lock(state_mutex_);
+    boundary_.DropGoneClients();
+  }
   changed = ReconcileExports() || changed;
   changed = SettleManaged() || changed;
   changed = ReconcileSpaces() || changed;

@@ -246,6 +246,56 @@ Client MakeClient(const Issue& issue) {
   Die("failed: no device: status 0x%x", status);
 }
 
+std::uint32_t Space(Client& client, std::uint32_t* status) {
+  rm::NV_VASPACE_ALLOCATION_PARAMETERS_V535 params{};
+  const std::uint32_t handle = client.next++;
+  *status = client.Alloc(Client::kDevice, handle, rm::FERMI_VASPACE_A, &params, sizeof(params));
+  return handle;
+}
+
+std::uint32_t Group(Client& client, std::uint32_t space, std::uint32_t* status) {
+  rm::NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS params{};
+  params.hVASpace = space;
+  params.engineType = rm::NV2080_ENGINE_TYPE_GRAPHICS;
+  const std::uint32_t handle = client.next++;
+  *status =
+      client.Alloc(Client::kDevice, handle, rm::KEPLER_CHANNEL_GROUP_A, &params, sizeof(params));
+  return handle;
+}
+
+std::uint32_t Channel(Client& client, std::uint32_t parent, std::uint32_t space,
+                      std::uint32_t share, std::uint32_t* status) {
+  rm::NV_CHANNEL_ALLOC_PARAMS_V535 params{};
+  params.hVASpace = space;
+  params.hContextShare = share;
+  params.engineType = rm::NV2080_ENGINE_TYPE_GRAPHICS;
+  const std::uint32_t handle = client.next++;
+  *status = client.Alloc(parent, handle, rm::VOLTA_CHANNEL_GPFIFO_A, &params, sizeof(params));
+  return handle;
+}
+
+std::uint32_t Share(const Client& client, std::uint32_t owner, std::uint32_t object,
+                    std::uint32_t target) {
+  rm::NVOS57_PARAMETERS share{};
+  share.hClient = owner;
+  share.hObject = object;
+  share.sharePolicy.type = rm::RS_SHARE_TYPE_CLIENT;
+  share.sharePolicy.target = target;
+  share.sharePolicy.accessMask.limbs[0] = 1U << rm::RS_ACCESS_DUP_OBJECT;
+  const int error = client.issue(client.ctl, rm::NV_ESC_RM_SHARE, &share, sizeof(share));
+  return error != 0 ? kNoAnswer : share.status;
+}
+
+std::uint32_t ShareWithAll(const Client& client, std::uint32_t object) {
+  rm::NVOS57_PARAMETERS share{};
+  share.hClient = client.root;
+  share.hObject = object;
+  share.sharePolicy.type = rm::RS_SHARE_TYPE_ALL;
+  share.sharePolicy.accessMask.limbs[0] = 1U << rm::RS_ACCESS_DUP_OBJECT;
+  const int error = client.issue(client.ctl, rm::NV_ESC_RM_SHARE, &share, sizeof(share));
+  return error != 0 ? kNoAnswer : share.status;
+}
+
 std::uint64_t Grab(Client& client, std::uint64_t mib, std::uint64_t step) {
   std::uint64_t held = 0;
   while (held < mib && client.AllocMemory(step) == rm::NV_OK) {

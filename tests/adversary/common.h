@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "rm/abi.h"
 #include "rm/nv_alloc.h"
 #include "rm/nv_classes.h"
 #include "rm/nv_escape.h"
@@ -23,6 +24,7 @@
 
 namespace cgpu::adversary {
 
+inline constexpr rm::Branch kBranch = rm::Branch::k550;  // of the tests' nodes
 inline constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
 // Prints one line and flushes. Async-signal-safe enough for the children of threads: one write().
@@ -87,6 +89,19 @@ Client MakeRoot(const Issue& issue = Plainly, bool quiet = false);
 Client MakeClient(const Issue& issue = Plainly);
 rm::NV_MEMORY_ALLOCATION_PARAMS MemoryParams(std::uint64_t bytes);
 
+// Address spaces, channel groups and channels (of a V100) on them, under new handles, which are
+// returned whatever the driver's `status`.
+std::uint32_t Space(Client& client, std::uint32_t* status);
+std::uint32_t Group(Client& client, std::uint32_t space, std::uint32_t* status);
+std::uint32_t Channel(Client& client, std::uint32_t parent, std::uint32_t space,
+                      std::uint32_t share, std::uint32_t* status);
+
+// Lets `target` copy an object of `owner`'s; that need not be `client`, on whose file it is asked.
+std::uint32_t Share(const Client& client, std::uint32_t owner, std::uint32_t object,
+                    std::uint32_t target);
+// Lets everybody copy an object of one's own.
+std::uint32_t ShareWithAll(const Client& client, std::uint32_t object);
+
 // Allocates in steps until refused or `mib` are held; returns the MiB held.
 std::uint64_t Grab(Client& client, std::uint64_t mib, std::uint64_t step = 64);
 
@@ -112,6 +127,11 @@ std::vector<Entry> ProcessAttacks();
 std::vector<Entry> OutsideAttacks();
 std::vector<Entry> FuseAttacks();
 std::vector<Entry> ManagedAttacks();
+std::vector<Entry> MappingAttacks();
+std::vector<Entry> ExportAttacks();
+std::vector<Entry> QueryAttacks();
+std::vector<Entry> TransferAttacks();
+std::vector<Entry> SearchAttacks();
 
 }  // namespace cgpu::adversary
 

@@ -15,16 +15,6 @@
 namespace cgpu::adversary {
 namespace {
 
-std::uint32_t ShareWithAll(const Client& client, std::uint32_t object) {
-  rm::NVOS57_PARAMETERS share{};
-  share.hClient = client.root;
-  share.hObject = object;
-  share.sharePolicy.type = rm::RS_SHARE_TYPE_ALL;
-  share.sharePolicy.accessMask.limbs[0] = 1U << rm::RS_ACCESS_DUP_OBJECT;
-  const int error = client.issue(client.ctl, rm::NV_ESC_RM_SHARE, &share, sizeof(share));
-  return error != 0 ? kNoAnswer : share.status;
-}
-
 // Allocates, and lets everybody copy it, or nobody.
 int Victim(const std::vector<std::string>& args) {
   Client client = MakeClient();

@@ -1,5 +1,6 @@
 """Attacks with what belongs to others, and with files that hold exported objects (handles.cc)."""
-from attack import LIMIT, NEIGHBOUR, argv, neighbour, twice
+from attack import (LIMIT, NEIGHBOUR, argv, at_least, balanced, more_than, neighbour, twice, within,
+                    without)
 from cgpu_test import MIB, Node, check, main
 
 SIZE = 512  # MiB of the victim's memory
@@ -46,13 +47,13 @@ def foreign():
             node.wait_used(0, "after both have ended")
 
 
-def _import(words):
+def _import(words, owner="exporter", receiver="importer"):
     for with_cgpu in (False, True):
         with Node() as node:
             name = "cgpu-%s" % node.name
-            victim = _start(node, with_cgpu, ["exporter", name, SIZE], SIZE, "victim")
+            victim = _start(node, with_cgpu, [owner, name, SIZE], SIZE, "victim")
             victim.expect("^listening$")
-            attacker = _start(node, with_cgpu, ["importer", name, *words], 256, "attacker")
+            attacker = _start(node, with_cgpu, [receiver, name, *words], 256, "attacker")
             status = _status(attacker, "import")
             attacker.expect("^holding$")
             if not words:
@@ -75,6 +76,31 @@ def imported():
 def import_reopened():
     """The same, when the file looks like one that the attacker exported to itself."""
     _import(["reopen"])
+
+
+def table():
+    """A neighbour's file of several objects, to which the attacker adds one of its own."""
+    _import([], "table-owner", "table-guest")
+
+
+def export_many():
+    """Objects exported many at a time and freed: counted by file, and then as imported."""
+    def all_again(_node, process):
+        exported, imported = (process.number(r"^%s (\d+)$" % what)
+                              for what in ("exported", "imported"))
+        check(exported == imported > 0, "%d exported, %d imported" % (exported, imported))
+
+    def more(node, process):
+        more_than(LIMIT)(node, process)
+        all_again(node, process)
+
+    def usable(node, process):
+        at_least(LIMIT * 3 // 4)(node, process)
+        all_again(node, process)
+        balanced(node, process)
+
+    without(["export-many", 4096], more)
+    within(["export-many", 4096], usable)
 
 
 def overwrite():
@@ -200,4 +226,5 @@ def _wait_counted(node):
 
 
 main({"foreign": foreign, "import": imported, "import-reopened": import_reopened,
-      "overwrite": overwrite, "kept": kept, "shell-game": shell_game, "files": files, "parked": parked})
+      "overwrite": overwrite, "export-many": export_many, "export-table": table, "kept": kept,
+      "shell-game": shell_game, "files": files, "parked": parked})

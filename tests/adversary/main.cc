@@ -10,7 +10,8 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   std::vector<Entry> all;
   for (auto* table : {CallAttacks, RaceAttacks, HandleAttacks, ReferenceAttacks, ProcessAttacks,
-                      OutsideAttacks, FuseAttacks, ManagedAttacks}) {
+                      OutsideAttacks, FuseAttacks, ManagedAttacks, MappingAttacks, ExportAttacks,
+                      QueryAttacks, TransferAttacks, SearchAttacks}) {
     const auto entries = table();
     all.insert(all.end(), entries.begin(), entries.end());
   }

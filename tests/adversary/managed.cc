@@ -309,7 +309,7 @@ int Tools(const std::vector<std::string>&) {
   const UvmClient uvm = MakeUvmClient();
   std::vector<char> params(4096);
   for (const rm::UvmRow& row : rm::UvmRows()) {
-    if (row.name.starts_with("UVM_TOOLS") && row.size.At(UvmClient::kBranch) != 0) {
+    if (row.name.starts_with("UVM_TOOLS") && row.size.At(kBranch) != 0) {
       params.assign(4096, 0);
       Say("%s 0x%x", row.name.data(), uvm.Ask(row.request, params.data()));
     }

@@ -176,18 +176,6 @@ int Takeover(const std::vector<std::string>& args) {
 
 // --- Clients inside of parameters
 
-std::uint32_t Share(const Client& client, std::uint32_t owner, std::uint32_t object,
-                    std::uint32_t target) {
-  rm::NVOS57_PARAMETERS share{};
-  share.hClient = owner;
-  share.hObject = object;
-  share.sharePolicy.type = rm::RS_SHARE_TYPE_CLIENT;
-  share.sharePolicy.target = target;
-  share.sharePolicy.accessMask.limbs[0] = 1U << rm::RS_ACCESS_DUP_OBJECT;
-  const int error = client.issue(client.ctl, rm::NV_ESC_RM_SHARE, &share, sizeof(share));
-  return error != 0 ? kNoAnswer : share.status;
-}
-
 std::uint32_t Event(Client& client, std::uint32_t notifier) {
   rm::nv_ioctl_alloc_os_event_t os{};
   os.hClient = client.root;
@@ -248,36 +236,6 @@ int Inside(const std::vector<std::string>& args) {
 }
 
 // --- Objects that go with others
-
-constexpr std::uint32_t kVolta = rm::VOLTA_CHANNEL_GPFIFO_A;
-
-std::uint32_t Space(Client& client, std::uint32_t* status) {
-  rm::NV_VASPACE_ALLOCATION_PARAMETERS_V535 params{};
-  const std::uint32_t handle = client.next++;
-  *status = client.Alloc(Client::kDevice, handle, rm::FERMI_VASPACE_A, &params, sizeof(params));
-  return handle;
-}
-
-std::uint32_t Group(Client& client, std::uint32_t space, std::uint32_t* status) {
-  rm::NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS params{};
-  params.hVASpace = space;
-  params.engineType = rm::NV2080_ENGINE_TYPE_GRAPHICS;
-  const std::uint32_t handle = client.next++;
-  *status =
-      client.Alloc(Client::kDevice, handle, rm::KEPLER_CHANNEL_GROUP_A, &params, sizeof(params));
-  return handle;
-}
-
-std::uint32_t Channel(Client& client, std::uint32_t parent, std::uint32_t space,
-                      std::uint32_t share, std::uint32_t* status) {
-  rm::NV_CHANNEL_ALLOC_PARAMS_V535 params{};
-  params.hVASpace = space;
-  params.hContextShare = share;
-  params.engineType = rm::NV2080_ENGINE_TYPE_GRAPHICS;
-  const std::uint32_t handle = client.next++;
-  *status = client.Alloc(parent, handle, kVolta, &params, sizeof(params));
-  return handle;
-}
 
 std::uint32_t ContextShare(Client& client, std::uint32_t group, std::uint32_t space,
                            std::uint32_t* status) {

@@ -12,7 +12,6 @@ namespace cgpu::adversary {
 
 struct UvmClient {
   static constexpr std::uint32_t kVaSpace = 0xcaf00003;
-  static constexpr rm::Branch kBranch = rm::Branch::k550;  // the test's node
 
   Client client;
   int uvm = -1;

@@ -215,11 +215,11 @@ def _report(nodes):
     print("%d calls, of which %d succeeded plainly and %d in the slice, of %d kinds; %d differed as "
           "they may: %s" % (nodes.calls, *nodes.succeeded, len(nodes.kinds), excused, nodes.excused))
     t.check(min(nodes.succeeded) * 5 > nodes.calls, "hardly any call succeeded")
-    t.check(len(nodes.kinds) >= 30, "hardly any kind of call succeeded")
+    t.check(len(nodes.kinds) >= 25, "hardly any kind of call succeeded")
     t.check(excused * 5 < nodes.calls, "the table of differences excuses too much")
 
 
-def _run(slice_mib, driver, sequences="30", seed="1", length="120"):
+def _run(slice_mib, driver, sequences="20", seed="1", length="120"):
     print("%s sequences of %s calls, seed %s" % (sequences, length, seed))
     with t.Node("v100-16g:1", driver) as plain, t.Node("v100-16g:1", driver) as sliced:
         nodes = Nodes(plain, sliced, slice_mib)

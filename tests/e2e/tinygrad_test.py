@@ -15,11 +15,10 @@ DRIVER = "580"
 LIMIT_MIB = 2048
 
 
-def client_argv(*options):
+def client_argv():
     if not os.path.isdir(os.path.join(PACKAGES, "tinygrad")):
         t.skip("tinygrad is not in %s: tools/install_python.sh installs it" % PACKAGES)
-    return [sys.executable, os.path.join(HERE, "tinygrad_client.py"), "--packages", PACKAGES,
-            *options]
+    return [sys.executable, os.path.join(HERE, "tinygrad_client.py"), "--packages", PACKAGES]
 
 
 def _opened(node, client):
@@ -74,7 +73,7 @@ read line
 
 def slice_of_a_card():
     """With cgpu it has its slice, and a neighbour keeps its own."""
-    argv = client_argv("--go-on")
+    argv = client_argv()
     with t.Node(GPUS, DRIVER) as node:
         neighbour = node.run(["sh", "-c", NEIGHBOUR, RMTOOL], mem="1024MiB", name="neighbour")
         neighbour.expect("^before$")

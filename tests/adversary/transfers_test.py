@@ -1,0 +1,101 @@
+"""Attacks that carry others' objects away in files (transfers.cc)."""
+from attack import argv
+from cgpu_test import MIB, Node, check, main
+from tenant import OK, OTHERS, SIZE, Tenant, answer, answers, start
+
+
+def _carried(words, expected):
+    """The attacker holds but files; the tenant ends, and what is left in use is what was carried
+    away. `expected`: what succeeds without cgpu and never with it."""
+    for with_cgpu in (False, True):
+        with Node() as node:
+            victim = Tenant(node, with_cgpu)
+            attacker = start(node, with_cgpu, words(victim), OTHERS, "attacker")
+            attacker.expect("^holding$")
+            check(answer(attacker, "freed") == OK, "the attacker's own client could not be freed")
+            for what in expected:
+                status = answer(attacker, what)
+                check((status == OK) != with_cgpu, "%s gave %s" % (what, status))
+            for what in ("foreign", "posing"):
+                for status in answers(attacker, what):  # the driver itself refuses these
+                    check(status != OK, "%s gave %s" % (what, status))
+            victim.must_go_on()
+            check(victim.process.end() == 0, "the tenant failed")
+            if with_cgpu:
+                node.wait_used(0, "after the tenant's end")
+            else:
+                node.sync()
+                check(node.used() >= SIZE * MIB, "%d MiB are left of the tenant's memory" %
+                      (node.used() // MIB))
+            attacker.end()
+            node.wait_used(0, "after both have ended")
+
+
+def dma_buf():
+    """EXPORT_TO_DMABUF_FD of another client's memory."""
+    _carried(lambda t: ["dma-buf", t.client, t.memory], ("dma-buf", "wrapped"))
+
+
+def extract():
+    """EXPORT_OBJECT_TO_FD of a copy that the attacker lets itself make."""
+    _carried(lambda t: ["extract", t.client, t.memory, "single"], ("allow", "dup", "export"))
+
+
+def extract_many():
+    """EXPORT_OBJECTS_TO_FD of the same."""
+    _carried(lambda t: ["extract", t.client, t.memory, "many"], ("allow", "dup", "export"))
+
+
+def export_info():
+    """GET_EXPORT_OBJECT_INFO of a file out of another slice: how many objects, and what the owner
+    wrote about them."""
+    for with_cgpu in (False, True):
+        for owner in ("exporter", "table-owner"):
+            with Node() as node:
+                name = "cgpu-%s" % node.name
+                victim = start(node, with_cgpu, [owner, name, SIZE], SIZE, "victim")
+                victim.expect("^listening$")
+                attacker = start(node, with_cgpu, ["export-info", name], OTHERS, "attacker")
+                attacker.expect("^holding$")
+                status = answer(attacker, "info")
+                check((status == OK) != with_cgpu, "a file with exports was told of: %s" % status)
+                check(answer(attacker, "own info") == OK, "nothing is told of one's own export")
+                victim.expect("^holding$")
+                check(victim.end() == 0, "the victim failed")
+                attacker.end()
+                node.wait_used(0, "after both have ended")
+
+
+def space_files():
+    """nvidia-uvm's file of another slice, with the address space on it: no memory can be had there,
+    and what is mapped there stays. A file that is mapped as managed memory in spite of all ends the
+    container that did it."""
+    for with_cgpu in (False, True):
+        with Node() as node:
+            name = "cgpu-%s" % node.name
+            victim = start(node, with_cgpu, ["space-sender", name], 256, "victim")
+            victim.expect("^listening$")
+            before = node.used()
+            attacker = start(node, with_cgpu, ["space-receiver", name], 512, "attacker")
+            victim.expect("^sent$")
+            if not with_cgpu:
+                attacker.expect("^holding$")
+                check(attacker.number(r"^managed (\d+) MiB$") == 4096, "no managed memory was had")
+                for what in ("range", "unmap", "free"):
+                    check(answer(attacker, what) == OK, "%s: %s" % (what, answer(attacker, what)))
+                check(node.used() > before + 4000 * MIB, "%d bytes are in use" % node.used())
+            else:
+                attacker.expect("^own range 0x0$")
+                for what in ("range", "unmap", "free"):
+                    check(answer(attacker, what) != OK, "%s gave %s" % (what, answer(attacker, what)))
+                check(attacker.number(r"^managed (\d+) MiB$") == 0, "managed memory was had")
+                check(node.used() <= before + 512 * MIB, "%d bytes are in use" % node.used())
+            victim.say("go on")
+            victim.expect("^undisturbed$" if with_cgpu else "^disturbed$")
+            attacker.end()
+            check(victim.end() == 0, "the victim failed")
+            node.wait_used(0, "after both have ended")
+
+
+main({"space-files": space_files, "dma-buf": dma_buf, "extract": extract, "extract-many": extract_many,
+      "export-info": export_info})
