@@ -17,6 +17,9 @@ done
 tools/fuzz.sh build/fuzz "$seconds"
 
 export CGPU_BIN=build/bin CGPU_TEST_BIN=build/tests/bin PYTHONPATH=tests/lib
+echo "soak: every client that the driver can have"
+python3 tests/adversary/bombs_test.py bomb-clients 1100000 >build/soak.log 2>&1 || [ $? -eq 77 ] ||
+  { cat build/soak.log; exit 1; }
 for case in whole-550 small-550 whole-580 small-580; do
   echo "soak: with and without cgpu, $case, for $seconds s"
   end=$((SECONDS + seconds)) sequences=0

@@ -1,4 +1,4 @@
-// The channel numbers of one card: a pool of the hardware that all its users share.
+// The channel numbers of one card, or those of its channel groups: pools that all its users share.
 #ifndef CGPU_SIM_MODEL_CHANNEL_IDS_H_
 #define CGPU_SIM_MODEL_CHANNEL_IDS_H_
 
@@ -11,8 +11,9 @@
 namespace cgpu::sim {
 
 // A runlist has 2048 of them: NVIDIA/open-gpu-kernel-modules 550.163.01
-// src/nvidia/src/kernel/gpu/fifo/arch/ampere/kernel_fifo_ga100.c. Before Ampere all runlists draw
-// from one pool (ask for runlist 0 then). Thread-compatible.
+// src/nvidia/src/kernel/gpu/fifo/arch/ampere/kernel_fifo_ga100.c, and as many numbers for groups
+// (kernel_fifo.c _kfifoChidMgrInitChannelGroupMgr()). Before Ampere all runlists draw from one pool
+// (ask for runlist 0 then). Thread-compatible.
 class ChannelIds {
  public:
   static constexpr rm::NvU32 kPerRunlist = 2048;

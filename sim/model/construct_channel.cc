@@ -15,14 +15,27 @@ rm::NvU32 EngineOf(rm::NvU32 engine_type) {
 
 }  // namespace
 
-std::shared_ptr<Group> DriverModel::MakeGroup(int card, rm::NvU32 engine_type) {
+rm::NvU32 DriverModel::PoolOf(int card, rm::NvU32 runlist) const {
+  const bool per_runlist =
+      cards_[static_cast<std::size_t>(card)].model->chip->architecture >= kAmpere;
+  return per_runlist ? runlist : 0;
+}
+
+// kernel_channel_group.c kchangrpInit_IMPL(): a number, then the buffers.
+NvStatus DriverModel::MakeGroup(int card, rm::NvU32 engine_type, std::shared_ptr<Group>* group) {
   const rm::NvU32 engine = EngineOf(engine_type);
-  const rm::NvU64 bytes = engine == rm::NV2080_ENGINE_TYPE_GRAPHICS ? GroupBytes(card) : 0;
-  CardMemory& memory = *memory_[static_cast<std::size_t>(card)];
-  if (!memory.Take(bytes)) {
-    return nullptr;
+  const auto index = static_cast<std::size_t>(card);
+  auto id = group_ids_[index]->Take(PoolOf(card, engine));
+  if (id == nullptr) {
+    return rm::NV_ERR_NO_FREE_FIFOS;  // kfifoChidMgrAllocChannelGroupHwID()
   }
-  return std::make_shared<Group>(card, engine, Charge(memory, bytes));
+  const rm::NvU64 bytes = engine == rm::NV2080_ENGINE_TYPE_GRAPHICS ? GroupBytes(card) : 0;
+  CardMemory& memory = *memory_[index];
+  if (!memory.Take(bytes)) {
+    return rm::NV_ERR_NO_MEMORY;
+  }
+  *group = std::make_shared<Group>(card, engine, std::move(id), Charge(memory, bytes));
+  return rm::NV_OK;
 }
 
 NvStatus DriverModel::ConstructGroup(Client& client, const AllocRequest& request, Object& object) {
@@ -33,8 +46,7 @@ NvStatus DriverModel::ConstructGroup(Client& client, const AllocRequest& request
     }
     object.depends_on.insert(params.hVASpace);  // kernel_channel_group_api.c
   }
-  object.group = MakeGroup(object.card, params.engineType);
-  return object.group == nullptr ? rm::NV_ERR_NO_MEMORY : rm::NV_OK;
+  return MakeGroup(object.card, params.engineType, &object.group);
 }
 
 NvStatus DriverModel::ConstructChannel(Client& client, const AllocRequest& request,
@@ -53,16 +65,15 @@ NvStatus DriverModel::ConstructChannel(Client& client, const AllocRequest& reque
   const Group* group = parent.group.get();
   if (parent.kind == ObjectKind::kDevice) {
     // The driver makes a group of its own for it (kernel_channel.c).
-    object.group = MakeGroup(object.card, params.engineType);
-    if (object.group == nullptr) {
-      return rm::NV_ERR_NO_MEMORY;
+    if (const NvStatus status = MakeGroup(object.card, params.engineType, &object.group);
+        status != rm::NV_OK) {
+      return status;
     }
     group = object.group.get();
   }
-  const auto card = static_cast<std::size_t>(object.card);
-  const bool per_runlist = cards_[card].model->chip->architecture >= kAmpere;
   // kernel_fifo.c kfifoChidMgrAllocChid()
-  object.channel_id = channel_ids_[card]->Take(per_runlist ? group->runlist : 0);
+  object.channel_id = channel_ids_[static_cast<std::size_t>(object.card)]->Take(
+      PoolOf(object.card, group->runlist));
   return object.channel_id == nullptr ? rm::NV_ERR_NO_MEMORY : rm::NV_OK;
 }
 

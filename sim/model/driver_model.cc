@@ -23,6 +23,7 @@ DriverModel::DriverModel(std::vector<Card> cards, const rm::Abi& abi)
     memory_.push_back(std::make_unique<CardMemory>(card.memory_bytes));
     bar1_.push_back(std::make_unique<CardMemory>(card.model->bar1_mib * kMiB));
     channel_ids_.push_back(std::make_unique<ChannelIds>());
+    group_ids_.push_back(std::make_unique<ChannelIds>());
     shared_data_.push_back(std::make_shared<Block>(next_block_++, -1, kSharedDataBytes, Charge()));
     shared_data_.back()->shared_data_of = static_cast<int>(card.index);
     shared_data_.back()->user_read_only = true;

@@ -233,7 +233,9 @@ class DriverModel {
                                           Object& object);
   [[nodiscard]] NvStatus ConstructEvent(Client& client, const AllocRequest& request,
                                         Object& object);
-  [[nodiscard]] std::shared_ptr<Group> MakeGroup(int card, rm::NvU32 engine_type);
+  [[nodiscard]] NvStatus MakeGroup(int card, rm::NvU32 engine_type, std::shared_ptr<Group>* group);
+  // Of which pool of numbers a runlist's channels are.
+  [[nodiscard]] rm::NvU32 PoolOf(int card, rm::NvU32 runlist) const;
   void Link(Client& client, Object object);
   void DropDma(Client& client, Object& object);
   void FreeTree(Client& client, rm::NvHandle handle);
@@ -256,6 +258,7 @@ class DriverModel {
   std::vector<std::unique_ptr<CardMemory>> memory_;
   std::vector<std::unique_ptr<CardMemory>> bar1_;
   std::vector<std::unique_ptr<ChannelIds>> channel_ids_;
+  std::vector<std::unique_ptr<ChannelIds>> group_ids_;
   std::vector<std::shared_ptr<Block>> shared_data_;  // RM_USER_SHARED_DATA
   std::map<FileId, OpenFile> files_;
   std::map<rm::NvHandle, Client> clients_;

@@ -7,6 +7,7 @@
 
 #include "rm/nv_types.h"
 #include "rm/vidmem.h"
+#include "sim/model/channel_ids.h"
 
 namespace cgpu::sim {
 
@@ -87,13 +88,18 @@ struct Block {
   std::shared_ptr<Pages> pages;       // made when first touched
 };
 
-// A channel group and its context buffers on the card, shared like a block.
+// A channel group with its number and its context buffers on the card, shared like a block.
 struct Group {
-  Group(int on_card, rm::NvU32 group_runlist, Charge group_charge)
-      : card(on_card), runlist(group_runlist), charge(std::move(group_charge)) {}
+  Group(int on_card, rm::NvU32 group_runlist, std::unique_ptr<ChannelIds::Id> group_id,
+        Charge group_charge)
+      : card(on_card),
+        runlist(group_runlist),
+        id(std::move(group_id)),
+        charge(std::move(group_charge)) {}
 
   const int card;
   const rm::NvU32 runlist;  // the engine type its channels are for
+  const std::unique_ptr<ChannelIds::Id> id;
   const Charge charge;
   // What the controls set.
   rm::NvU64 timeslice_us = 0;  // 0: the driver's default

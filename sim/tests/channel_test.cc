@@ -77,6 +77,22 @@ TEST_F(Channels, OneTenantCanTakeAllNumbersOfARunlist) {
   EXPECT_NE(0U, other.AllocChannel(theirs, rm::AMPERE_CHANNEL_GPFIFO_A));
 }
 
+TEST_F(Channels, OneTenantCanTakeAllNumbersOfGroups) {
+  rm::NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS params{};
+  params.engineType = rm::NV2080_ENGINE_TYPE_COPY0;  // takes nothing of the card
+  rm::NvHandle handle = 0;
+  for (unsigned i = 0; i < ChannelIds::kPerRunlist; ++i) {
+    handle = 0;
+    ASSERT_EQ(rm::NV_OK, mine.TryAlloc(mine.device, rm::KEPLER_CHANNEL_GROUP_A, params, &handle));
+  }
+  rm::NvHandle theirs = 0;
+  EXPECT_EQ(rm::NV_ERR_NO_FREE_FIFOS,
+            other.TryAlloc(other.device, rm::KEPLER_CHANNEL_GROUP_A, params, &theirs));
+  EXPECT_NE(0U, other.AllocGroup()) << "another engine has a runlist of its own";
+  EXPECT_EQ(rm::NV_OK, mine.Free(handle));
+  EXPECT_EQ(rm::NV_OK, other.TryAlloc(other.device, rm::KEPLER_CHANNEL_GROUP_A, params, &theirs));
+}
+
 TEST_F(Channels, IdlingIsForOnesOwnClient) {
   const rm::NvHandle channel = mine.AllocChannel(mine.AllocGroup(), rm::AMPERE_CHANNEL_GPFIFO_A);
   rm::NVOS30_PARAMETERS api{};

@@ -11,6 +11,7 @@
 #include "rm/nv_escape.h"
 #include "rm/nv_status.h"
 #include "rm/nv_structs.h"
+#include "rm/vidmem.h"
 
 namespace cgpu::boundary {
 
@@ -60,14 +61,25 @@ std::optional<Undo> Boundary::Account(Call& call, Decision& decision, int error,
     case rm::NV_ESC_CARD_INFO:
       RewriteCardInfo(call);
       return std::nullopt;
+    case rm::NV_ESC_RM_MAP_MEMORY:
+      AccountMapMemory(call, decision);
+      return std::nullopt;
+    case rm::NV_ESC_RM_UNMAP_MEMORY:
+      AccountUnmapMemory(call, decision);
+      return std::nullopt;
+    case rm::NV_ESC_RM_UPDATE_DEVICE_MAPPING_INFO:
+      AccountMovedMapping(call, decision);
+      return std::nullopt;
     default:
       return std::nullopt;
   }
 }
 
 std::optional<Undo> Boundary::AccountNew(Call& call, Decision& decision, std::uint32_t handle,
-                                         std::uint32_t cls, std::uint64_t bytes) {
+                                         std::uint32_t cls, std::uint64_t bytes,
+                                         std::uint64_t page_bytes) {
   ledger::NewObject object;
+  object.page_bytes = page_bytes;
   object.parent = decision.object;
   object.handle = handle;
   object.cls = cls;
@@ -105,9 +117,11 @@ std::optional<Undo> Boundary::AccountAlloc(Call& call, Decision& decision) {
     return added.ok() ? std::nullopt : std::optional(Undo{head.hObjectNew, head.hObjectNew});
   }
   const bool vidmem = FindClassRule(call.command)->effect == ClassEffect::kVidmem;
-  const std::uint64_t bytes =
-      vidmem ? Load<rm::NV_MEMORY_ALLOCATION_PARAMS>(*AllocParameters(call)).size : 0;
-  const auto undo = AccountNew(call, decision, head.hObjectNew, head.hClass, bytes);
+  const auto memory = vidmem ? Load<rm::NV_MEMORY_ALLOCATION_PARAMS>(*AllocParameters(call))
+                             : rm::NV_MEMORY_ALLOCATION_PARAMS{};
+  const auto undo =
+      AccountNew(call, decision, head.hObjectNew, head.hClass, memory.size,
+                 vidmem ? rm::VidmemPageSize(memory.size, memory.attr, memory.attr2) : 0);
   if (!undo) {
     AddDependencies(call, decision.client, head.hObjectNew);
     if (IsRangeClass(call.command)) {
@@ -174,8 +188,10 @@ std::optional<Undo> Boundary::AccountVidHeap(Call& call, Decision& decision) {
     case rm::NVOS32_FUNCTION_ALLOC_SIZE: {
       const auto& alloc = head.data.AllocSize;
       const std::uint32_t cls = VidHeapClass(alloc.flags, alloc.attr, alloc.attr2);
-      const auto undo = AccountNew(call, decision, alloc.hMemory, cls,
-                                   cls == rm::NV01_MEMORY_LOCAL_USER ? alloc.size : 0);
+      const bool vidmem = cls == rm::NV01_MEMORY_LOCAL_USER;
+      const auto undo =
+          AccountNew(call, decision, alloc.hMemory, cls, vidmem ? alloc.size : 0,
+                     vidmem ? rm::VidmemPageSize(alloc.size, alloc.attr, alloc.attr2) : 0);
       if (undo) {
         return undo;
       }
@@ -190,12 +206,16 @@ std::optional<Undo> Boundary::AccountVidHeap(Call& call, Decision& decision) {
     default:
       break;
   }
-  // The heap's size and what is free of it; the other functions tell neither.
+  // The heap's size, what is free of it, and where on the card that lies, which tells what
+  // neighbours hold. The other functions tell nothing of it.
   if (head.function == rm::NVOS32_FUNCTION_INFO && decision.card) {
     head = Load<rm::NVOS32_PARAMETERS>(call.image);
     const std::uint64_t limit = ledger_.Limit(*decision.card);
     head.total = limit;
     head.free = limit - std::min(limit, ledger_.Used(*decision.card));
+    head.data.Info.size = std::min(head.data.Info.size, head.free);
+    head.data.Info.offset = 0;
+    head.data.Info.base = 0;
     Store(call.image, head);
   }
   return std::nullopt;

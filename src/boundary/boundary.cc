@@ -40,7 +40,9 @@ void SetStatus(Call& call, std::uint32_t status) {
 }
 
 Boundary::Boundary(const rm::Abi& abi, std::vector<CardIds> cards, ledger::Ledger& ledger)
-    : abi_(abi), cards_(std::move(cards)), ledger_(ledger), managed_(ledger) {}
+    : abi_(abi), cards_(std::move(cards)), ledger_(ledger), managed_(ledger) {
+  SetBounds();
+}
 
 std::optional<ledger::Card> Boundary::CardOfGpuId(std::uint32_t gpu_id) const {
   const auto found = std::find_if(cards_.begin(), cards_.end(),
@@ -183,10 +185,7 @@ Decision Boundary::Decide(Call& call) {
       }
       return decision;
     case rm::NV_ESC_RM_MAP_MEMORY:
-      if (!call.fd || !call.fd->file || !call.fd->file->granted) {
-        return Answer(call, rm::NV_ERR_INVALID_ARGUMENT, "MAP_MEMORY onto a foreign file");
-      }
-      return decision;
+      return DecideMapMemory(call, std::move(decision));
     case rm::NV_ESC_RM_SHARE:
       return DecideShare(call, std::move(decision));
     case rm::NV_ESC_RM_MAP_MEMORY_DMA:
@@ -356,8 +355,10 @@ Decision Boundary::DecideAlloc(Call& call, Decision decision) {
       const bool pays =
           group || in_group == nullptr || in_group->effect != ClassEffect::kChannelGroup;
       const std::uint64_t bytes = pays && card ? cards_[*card].context_bytes : 0;
-      return Reserve(call, std::move(decision),
-                     group ? ledger::Kind::kChannelGroup : ledger::Kind::kChannel, bytes);
+      const auto kind = group  ? ledger::Kind::kChannelGroup
+                        : pays ? ledger::Kind::kLoneChannel
+                               : ledger::Kind::kChannel;
+      return Reserve(call, std::move(decision), kind, bytes);
     }
   }
   return Fail(EINVAL, ClassName(call.command));

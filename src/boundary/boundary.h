@@ -37,6 +37,8 @@ struct CardIds {
   std::uint32_t device_instance = 0;
   std::uint64_t context_bytes = 0;  // what the driver takes for a channel group
   rm::NvProcessorUuid uuid{};
+  std::uint64_t total_bytes = 0;  // of its memory; 0: the whole card is granted
+  std::uint64_t bar1_bytes = 0;
 };
 
 // One of several objects that go to a file or come from one.
@@ -117,9 +119,10 @@ class Boundary {
   // What was kept of clients that are no longer in the ledger.
   void DropGoneClients();
 
-  void SetContextBytes(ledger::Card card, std::uint64_t bytes) {
-    cards_[card].context_bytes = bytes;
-  }
+  // What is known when the card is first opened. Until then it has no BAR1.
+  void SetFigures(ledger::Card card, std::uint64_t context_bytes, std::uint64_t bar1_bytes);
+  // To be called after each change of a limit (quotas.h).
+  void SetBounds();
   [[nodiscard]] const std::vector<CardIds>& cards() const { return cards_; }
 
   // Calls refused since the start, by the vendor's name of the command or its number.
@@ -145,6 +148,7 @@ class Boundary {
   Decision DecideShare(Call& call, Decision decision);
   Decision CheckSharePolicy(Call& call, Decision decision, const rm::RS_SHARE_POLICY& policy);
   [[nodiscard]] bool OwnPeers(std::uint32_t command, const Bytes& params) const;
+  Decision DecideMapMemory(Call& call, Decision decision);  // mappings.cc
   Decision DecideStatusCode(Call& call);
   Decision DecideAttachFd(Call& call);
   Decision DecideRegisterFd(Call& call);
@@ -203,11 +207,15 @@ class Boundary {
 
   void AddDependencies(const Call& call, ledger::ClientRef client, std::uint32_t handle);
   std::optional<Undo> AccountNew(Call& call, Decision& decision, std::uint32_t handle,
-                                 std::uint32_t cls, std::uint64_t bytes);
+                                 std::uint32_t cls, std::uint64_t bytes,
+                                 std::uint64_t page_bytes = 0);
   std::optional<Undo> AccountAlloc(Call& call, Decision& decision);
   std::optional<Undo> AccountVidHeap(Call& call, Decision& decision);
   std::optional<Undo> AccountCopy(const Decision& decision, ledger::Reservation& reservation,
                                   std::uint32_t handle);
+  void AccountMapMemory(const Call& call, Decision& decision);
+  void AccountUnmapMemory(const Call& call, const Decision& decision);
+  void AccountMovedMapping(const Call& call, const Decision& decision);
   std::optional<Undo> AccountControl(Call& call, Decision& decision,
                                      const std::map<ledger::ProcessKey, std::uint32_t>& pids);
 

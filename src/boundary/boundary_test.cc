@@ -246,12 +246,19 @@ TEST_F(BoundaryTest, HeapFreesAsTheDriverDoes) {
     Call call;
     EXPECT_EQ(Copy(rm::NV_ESC_RM_VID_HEAP_CONTROL, params, call), 0);
     Decision decision = boundary_.Decide(call);
+    if (function == rm::NVOS32_FUNCTION_INFO) {  // the driver's answer: of the whole card
+      params.data.Info = {0, 7000 * kMib, 9000 * kMib, kMib};
+      Store(call.image, params);
+    }
     (void)Execute(call, decision);
     return Load<rm::NVOS32_PARAMETERS>(call.image);
   };
   const auto info = heap(rm::NVOS32_FUNCTION_INFO, kDevice);
   EXPECT_EQ(info.total, 1024 * kMib);
   EXPECT_EQ(info.free, 1023 * kMib);
+  EXPECT_EQ(info.data.Info.size, 1023 * kMib);
+  EXPECT_EQ(info.data.Info.offset, 0U);
+  EXPECT_EQ(info.data.Info.base, 0U);
   const auto freed = heap(rm::NVOS32_FUNCTION_FREE, 0xdead);
   EXPECT_EQ(freed.status, rm::NV_OK);
   EXPECT_EQ(freed.total, 0U);

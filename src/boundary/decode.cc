@@ -266,6 +266,7 @@ bool Call::ChangesState() const {
     case rm::NV_ESC_RM_DUP_OBJECT:
     case rm::NV_ESC_RM_MAP_MEMORY:
     case rm::NV_ESC_RM_UNMAP_MEMORY:
+    case rm::NV_ESC_RM_UPDATE_DEVICE_MAPPING_INFO:
     case rm::NV_ESC_RM_MAP_MEMORY_DMA:
     case rm::NV_ESC_RM_UNMAP_MEMORY_DMA:
     case rm::NV_ESC_RM_VID_HEAP_CONTROL:

@@ -29,6 +29,7 @@ void Boundary::RewriteFbInfo(Bytes& bytes, std::size_t at, std::size_t count,
   const std::uint64_t limit = ledger_.Limit(card);
   const std::uint32_t total = ToKib(limit);
   const std::uint32_t free = ToKib(limit - std::min(limit, ledger_.Used(card)));
+  const std::uint64_t window = ledger_.Bar1Bound(card);
   for (std::size_t i = 0; i < count; ++i, at += sizeof(rm::NV2080_CTRL_FB_INFO)) {
     auto entry = Load<rm::NV2080_CTRL_FB_INFO>(bytes, at);
     switch (entry.index) {
@@ -47,11 +48,14 @@ void Boundary::RewriteFbInfo(Bytes& bytes, std::size_t at, std::size_t count,
       case rm::NV2080_CTRL_FB_INFO_INDEX_LARGEST_FREE_REGION_SIZE_KB:
         entry.data = std::min(entry.data, free);
         break;
-      // The window onto the card's memory may be as large as the card.
+      // The window onto the card's memory may be as large as the card, and what is free of it tells
+      // what neighbours see.
       case rm::NV2080_CTRL_FB_INFO_INDEX_BAR1_SIZE:
+        entry.data = std::min(entry.data, ToKib(window));
+        break;
       case rm::NV2080_CTRL_FB_INFO_INDEX_BAR1_AVAIL_SIZE:
       case rm::NV2080_CTRL_FB_INFO_INDEX_BAR1_MAX_CONTIGUOUS_AVAIL_SIZE:
-        entry.data = std::min(entry.data, ToKib(std::bit_ceil(limit)));
+        entry.data = ToKib(window - std::min(window, ledger_.Bar1Used(card)));
         break;
       // Where the heap's room lies on the card tells what neighbours hold.
       case rm::NV2080_CTRL_FB_INFO_INDEX_HEAP_START:

@@ -25,6 +25,7 @@ struct Block {
   std::uint32_t pins = 0;  // reservations of dups, imports and exports in flight
   std::uint16_t card = 0;
   std::uint8_t kind = 0;
+  std::uint64_t page_bytes = 0;
 };
 
 struct Object {
@@ -44,6 +45,13 @@ struct Object {
   bool dying = false;
 };
 
+// A view of an object.
+struct Mapping {
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;  // of BAR1
+  std::uint16_t card = 0;
+};
+
 struct Client {
   std::uint64_t serial = 0;
   std::uint64_t file = 0;
@@ -52,6 +60,7 @@ struct Client {
   // Both directions of "the second is freed with the first" and of its reverse.
   std::set<std::pair<std::uint32_t, std::uint32_t>> dependants;
   std::set<std::pair<std::uint32_t, std::uint32_t>> dependencies;
+  std::multimap<std::uint32_t, Mapping> mappings;  // by the object's handle
 };
 
 // The part of an object that a copy of it shares.
@@ -64,7 +73,7 @@ struct Shared {
 
 // A reservation in flight.
 struct Pending {
-  enum class What : std::uint8_t { kClient, kObject, kCopy, kExport };
+  enum class What : std::uint8_t { kClient, kObject, kCopy, kExport, kMapping };
   What what = What::kObject;
   std::uint8_t kind = 0;
   std::uint16_t card = 0;

@@ -20,9 +20,8 @@ Ledger::Block& Ledger::NewBlock(Kind kind, Card card, std::uint64_t bytes) {
   CardState& state = cards_[card];
   state.used += bytes;
   state.peak = std::max(state.peak, state.used);
-  if (std::uint32_t* counter = CounterOf(counts_, kind); counter != nullptr) {
-    ++*counter;
-  }
+  CountKind(counts_, kind, 1);
+  CountKind(state.counts, kind, 1);
   return block;
 }
 
@@ -60,9 +59,8 @@ void Ledger::DropIfUnheld(Block& block) {
     return;
   }
   cards_[block.card].used -= block.bytes;
-  if (std::uint32_t* counter = CounterOf(counts_, KindOf(block.kind)); counter != nullptr) {
-    --*counter;
-  }
+  CountKind(counts_, KindOf(block.kind), ~std::uint32_t{0});
+  CountKind(cards_[block.card].counts, KindOf(block.kind), ~std::uint32_t{0});
   blocks_.erase(block.id);
 }
 
@@ -139,6 +137,10 @@ void Ledger::Erase(Client& client, Object& object) {
     edge = client.dependencies.erase(edge);
   }
   LeaveBlock(object);
+  auto mapping = client.mappings.lower_bound(handle);
+  while (mapping != client.mappings.end() && mapping->first == handle) {
+    mapping = DropMapping(client, mapping);
+  }
   client.objects.erase(handle);
   --counts_.handles;
 }
@@ -146,6 +148,10 @@ void Ledger::Erase(Client& client, Object& object) {
 void Ledger::FreeClient(std::map<Handle, Client>::iterator client) {
   for (auto& [handle, object] : client->second.objects) {
     LeaveBlock(object);
+  }
+  auto& mappings = client->second.mappings;
+  while (!mappings.empty()) {
+    DropMapping(client->second, mappings.begin());
   }
   counts_.handles -= static_cast<std::uint32_t>(client->second.objects.size()) - 1;
   --counts_.clients;
@@ -182,6 +188,12 @@ Result<LimitResult> Ledger::SetLimit(Card card, std::uint64_t bytes) {
   cards_[card].limit = bytes;
   return bytes < cards_[card].used + cards_[card].reserved ? LimitResult::kBelowUse
                                                            : LimitResult::kSet;
+}
+
+void Ledger::SetCardBounds(Card card, const CardBounds& bounds) {
+  if (card < cards_.size()) {
+    cards_[card].bounds = bounds;
+  }
 }
 
 }  // namespace cgpu::ledger

@@ -18,18 +18,14 @@ inline Kind KindOf(std::uint8_t kind) {
   return static_cast<Kind>(kind);
 }
 
-// The counter of `counts` that `kind` is bounded by; nullptr if none.
-inline std::uint32_t* CounterOf(Counts& counts, Kind kind) {
-  switch (kind) {
-    case Kind::kChannelGroup:
-      return &counts.channel_groups;
-    case Kind::kChannel:
-      return &counts.channels;
-    case Kind::kOther:
-    case Kind::kMemory:
-      return nullptr;
+// Adds `by` to what `kind` is bounded by. Unsigned: by -1 too.
+inline void CountKind(Counts& counts, Kind kind, std::uint32_t by) {
+  if (kind == Kind::kChannelGroup || kind == Kind::kLoneChannel) {
+    counts.channel_groups += by;
   }
-  return nullptr;
+  if (kind == Kind::kChannel || kind == Kind::kLoneChannel) {
+    counts.channels += by;
+  }
 }
 
 }  // namespace cgpu::ledger

@@ -52,7 +52,7 @@ Ledger::Ledger(const std::vector<std::uint64_t>& limits, Bounds bounds)
     : bounds_(bounds), dropped_(std::make_shared<Reservation::Dropped>()) {
   cards_.reserve(limits.size());
   for (const std::uint64_t limit : limits) {
-    cards_.push_back({.limit = limit});
+    cards_.emplace_back().limit = limit;
   }
 }
 
@@ -71,7 +71,7 @@ Result<Reservation> Ledger::Reserve(Kind kind, Card card, std::uint64_t bytes) {
   if (card >= cards_.size()) {
     return NoCard(card);
   }
-  CGPU_TRY(CheckBounds(kind));
+  CGPU_TRY(CheckBounds(kind, &cards_[card]));
   CGPU_TRY(CheckRoom(card, bytes));
   cards_[card].reserved += bytes;
   return Hold({.what = Pending::What::kObject,
@@ -128,15 +128,27 @@ Result<> Ledger::CheckRoom(Card card, std::uint64_t bytes) {
                ""};
 }
 
-Result<> Ledger::CheckBounds(Kind kind) {
+Result<> Ledger::CheckBounds(Kind kind, const CardState* card) {
   if (counts_.handles + pending_counts_.handles >= bounds_.handles) {
     return BoundReached("objects", bounds_.handles);
   }
-  if (const std::uint32_t* live = CounterOf(counts_, kind); live != nullptr) {
-    const bool group = kind == Kind::kChannelGroup;
-    const std::uint32_t bound = group ? bounds_.channel_groups : bounds_.channels;
-    if (*live + *CounterOf(pending_counts_, kind) >= bound) {
-      return BoundReached(group ? "channel groups" : "channels", bound);
+  Counts wanted;
+  CountKind(wanted, kind, 1);
+  if (wanted.channel_groups != 0) {
+    const std::uint32_t live = counts_.channel_groups + pending_counts_.channel_groups;
+    if (live >= bounds_.channel_groups) {
+      return BoundReached("channel groups", bounds_.channel_groups);
+    }
+    if (card != nullptr && card->counts.channel_groups >= card->bounds.channel_groups) {
+      return BoundReached("channel groups of a card", card->bounds.channel_groups);
+    }
+  }
+  if (wanted.channels != 0) {
+    if (counts_.channels + pending_counts_.channels >= bounds_.channels) {
+      return BoundReached("channels", bounds_.channels);
+    }
+    if (card != nullptr && card->counts.channels >= card->bounds.channels) {
+      return BoundReached("channels of a card", card->bounds.channels);
     }
   }
   return {};
@@ -159,7 +171,7 @@ Result<Ledger::Shared> Ledger::SourceOf(ClientRef client, ObjectRef source) cons
 
 Result<Reservation> Ledger::ReserveShared(Pending::What what, const Shared& source) {
   CollectDropped();
-  CGPU_TRY(CheckBounds(Kind::kOther));
+  CGPU_TRY(CheckBounds(Kind::kOther, nullptr));
   if (source.block != nullptr) {
     ++source.block->pins;
   }
@@ -192,15 +204,19 @@ Reservation Ledger::Hold(const Pending& pending) {
 }
 
 void Ledger::CountPending(const Pending& pending, bool add) {
-  const auto change = [add](std::uint32_t& counter) { add ? ++counter : --counter; };
+  const std::uint32_t by = add ? 1 : ~std::uint32_t{0};
   if (pending.what == Pending::What::kClient) {
-    change(pending_counts_.clients);
+    pending_counts_.clients += by;
     return;
   }
-  change(pending_counts_.handles);
-  if (std::uint32_t* counter = CounterOf(pending_counts_, KindOf(pending.kind));
-      counter != nullptr) {
-    change(*counter);
+  if (pending.what == Pending::What::kMapping) {
+    pending_counts_.mappings += by;
+    return;
+  }
+  pending_counts_.handles += by;
+  CountKind(pending_counts_, KindOf(pending.kind), by);
+  if (pending.what == Pending::What::kObject) {
+    CountKind(cards_[pending.card].counts, KindOf(pending.kind), by);
   }
 }
 
@@ -214,6 +230,9 @@ void Ledger::Release(std::uint64_t id) {
   CountPending(pending, false);
   if (pending.what == Pending::What::kObject) {
     cards_[pending.card].reserved -= pending.bytes;
+  }
+  if (pending.what == Pending::What::kMapping) {
+    cards_[pending.card].bar1 -= pending.bytes;
   }
   if (pending.source.block != nullptr) {
     --pending.source.block->pins;
@@ -339,7 +358,9 @@ Result<ObjectRef> Ledger::AddObject(Reservation& reservation, ClientRef client,
   Cancel(reservation);
   Object& added = Insert(*place, object.handle, object.cls, static_cast<std::uint8_t>(kind));
   if (charged || kind != Kind::kOther) {
-    JoinBlock(added, NewBlock(kind, card, actual));
+    Block& block = NewBlock(kind, card, actual);
+    block.page_bytes = object.page_bytes;
+    JoinBlock(added, block);
   }
   return ObjectRef{added.handle, added.serial};
 }

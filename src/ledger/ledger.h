@@ -25,6 +25,7 @@
 #define CGPU_LEDGER_LEDGER_H_
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -44,12 +45,22 @@ using FileKey = std::uint64_t;
 using ProcessKey = std::uint64_t;
 
 // Most of each that may exist at once in the container. `handles` counts objects (without clients)
-// and exports, which the driver keeps as objects of its own.
+// and exports, which the driver keeps as objects of its own; `mappings` the processor's views of
+// memory.
 struct Bounds {
   std::uint32_t clients = 0;
   std::uint32_t handles = 0;
   std::uint32_t channel_groups = 0;
   std::uint32_t channels = 0;
+  std::uint32_t mappings = std::numeric_limits<std::uint32_t>::max();
+};
+
+// Most of each that may exist at once on one card, of pools that all users of the card share.
+// `bar1_bytes`: of the window through which the processor sees the card's memory.
+struct CardBounds {
+  std::uint32_t channel_groups = std::numeric_limits<std::uint32_t>::max();
+  std::uint32_t channels = std::numeric_limits<std::uint32_t>::max();
+  std::uint64_t bar1_bytes = std::numeric_limits<std::uint64_t>::max();
 };
 
 enum class Kind : std::uint8_t {
@@ -57,6 +68,7 @@ enum class Kind : std::uint8_t {
   kMemory,        // vidmem: reported per process as the driver reports it
   kChannelGroup,  // bounded; its bytes are the driver's own (context buffers)
   kChannel,       // bounded; likewise
+  kLoneChannel,   // a channel with a group of its own: counts as one of each
 };
 
 struct ClientRef {
@@ -105,6 +117,7 @@ struct NewObject {
   std::uint32_t cls = 0;
   std::optional<Card> card;        // set on objects that choose one (devices); others inherit
   std::uint64_t actual_bytes = 0;  // what the driver says it took
+  std::uint64_t page_bytes = 0;    // of card memory: the driver maps whole pages of it
 };
 
 struct ObjectInfo {
@@ -115,6 +128,7 @@ struct ObjectInfo {
   std::optional<Card> card;
   std::uint64_t bytes = 0;    // of its block, whoever pays
   std::uint32_t holders = 0;  // of its block: objects and exports; 0 without a block
+  std::uint64_t page_bytes = 0;
 };
 
 struct ClientInfo {
@@ -153,6 +167,7 @@ struct Counts {
   std::uint32_t handles = 0;
   std::uint32_t channel_groups = 0;
   std::uint32_t channels = 0;
+  std::uint32_t mappings = 0;
   friend bool operator==(const Counts&, const Counts&) = default;
 };
 
@@ -177,6 +192,9 @@ class Ledger {
   [[nodiscard]] Result<Reservation> ReserveImport(FileKey file, std::uint32_t index = 0);
   // For an export of `source`; errors as ReserveDup.
   [[nodiscard]] Result<Reservation> ReserveExport(ClientRef client, ObjectRef source);
+  // For a view of `object`; `bytes` of BAR1, 0 where it is not card memory. Errors as ReserveDup.
+  [[nodiscard]] Result<Reservation> ReserveMapping(ClientRef client, ObjectRef object,
+                                                   std::uint64_t bytes);
   void Cancel(Reservation& reservation);
 
   // --- After it. A reservation of another kind, or an empty one: kInternal.
@@ -196,6 +214,14 @@ class Ledger {
   // What was exported lives until `file` closes or the place is used again.
   [[nodiscard]] Result<> Export(Reservation& reservation, FileKey file, std::uint32_t index = 0);
   void Unexport(FileKey file, std::uint32_t index);
+  // The view that was reserved, until it is removed or the object is freed. kNotFound: the object
+  // is gone, and with it the view.
+  [[nodiscard]] Result<> AddMapping(Reservation& reservation, ClientRef client, ObjectRef object,
+                                    std::uint64_t address);
+  // Of several views of the object under one address it is not known which the driver means: from
+  // then on each of them counts as the largest.
+  void RemoveMapping(ClientRef client, ObjectRef object, std::uint64_t address);
+  void MoveMapping(ClientRef client, ObjectRef object, std::uint64_t from, std::uint64_t to);
 
   // `dependant` is freed when `on` is (a channel with its group's context share, and so on).
   [[nodiscard]] Result<> AddDependency(ClientRef client, Handle dependant, Handle on);
@@ -220,6 +246,8 @@ class Ledger {
 
   // Takes effect at once. Below use, everything stays and growth stops.
   [[nodiscard]] Result<LimitResult> SetLimit(Card card, std::uint64_t bytes);
+  // Likewise. Until then a card has none but the container's.
+  void SetCardBounds(Card card, const CardBounds& bounds);
 
   // --- Questions.
   [[nodiscard]] std::optional<ClientInfo> FindClient(Handle handle) const;
@@ -238,6 +266,8 @@ class Ledger {
   [[nodiscard]] std::uint64_t Peak(Card card) const { return At(card).peak; }
   [[nodiscard]] std::uint64_t Limit(Card card) const { return At(card).limit; }
   [[nodiscard]] std::uint64_t Denied(Card card) const { return At(card).denied; }
+  [[nodiscard]] std::uint64_t Bar1Used(Card card) const { return At(card).bar1; }
+  [[nodiscard]] std::uint64_t Bar1Bound(Card card) const { return At(card).bounds.bar1_bytes; }
   [[nodiscard]] Card Cards() const { return static_cast<Card>(cards_.size()); }
   // What exists, without reservations.
   [[nodiscard]] Counts Count() const { return counts_; }
@@ -258,6 +288,10 @@ class Ledger {
     std::uint64_t reserved = 0;
     std::uint64_t peak = 0;
     std::uint64_t denied = 0;
+    CardBounds bounds;
+    // With what is reserved.
+    Counts counts;  // of channel groups and channels alone
+    std::uint64_t bar1 = 0;
   };
 
   [[nodiscard]] const CardState& At(Card card) const;
@@ -269,13 +303,16 @@ class Ledger {
   static void AddUsage(const Object& object, Card card, Usage& usage);
 
   [[nodiscard]] const Pending* Get(const Reservation& reservation, Pending::What what) const;
-  Result<> CheckBounds(Kind kind);
+  Result<> CheckBounds(Kind kind, const CardState* card);
   Result<> CheckRoom(Card card, std::uint64_t bytes);
   Result<Reservation> ReserveShared(Pending::What what, const Shared& source);
   [[nodiscard]] Result<Shared> SourceOf(ClientRef client, ObjectRef source) const;
   Reservation Hold(const Pending& pending);
   void Release(std::uint64_t id);
   void CountPending(const Pending& pending, bool add);
+  using Mappings = std::multimap<Handle, internal::Mapping>;
+  Mappings::iterator FindMapping(Client& client, Handle object, std::uint64_t address);
+  Mappings::iterator DropMapping(Client& client, Mappings::iterator mapping);
   void CollectDropped();
 
   // Where a new object goes, checked before anything changes.

@@ -68,6 +68,7 @@ ObjectInfo Ledger::Describe(const Object& object) {
   if (object.block != nullptr) {
     info.bytes = object.block->bytes;
     info.holders = object.block->objects + object.block->exports;
+    info.page_bytes = object.block->page_bytes;
   }
   return info;
 }

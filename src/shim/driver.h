@@ -47,10 +47,16 @@ class Driver {
   // that it is gone.
   static void Free(int file, std::uint32_t client, std::uint32_t object);
 
-  // Opens the card's file if it is not open. The first time the card is opened, also asks what the
-  // driver takes for a channel group's context.
+  // Of a card, asked when it is first opened.
+  struct Figures {
+    std::uint64_t context_bytes = 0;  // what the driver takes for a channel group
+    std::uint64_t bar1_bytes = 0;     // the size of the window onto its memory
+  };
+
+  // Opens the card's file if it is not open. The first time the card is opened, also asks for its
+  // figures.
   [[nodiscard]] Result<> OpenCard(std::size_t card, std::uint32_t device_instance);
-  [[nodiscard]] std::uint64_t ContextBytes(std::size_t card) const;
+  [[nodiscard]] Figures FiguresOf(std::size_t card) const;
   // The cards' files, to be closed by the caller outside of its locks.
   [[nodiscard]] std::vector<UniqueFd> TakeCardFiles();
 
@@ -59,15 +65,19 @@ class Driver {
     std::string path;
     UniqueFd file;
     bool asked = false;
-    std::uint64_t context_bytes = 0;
+    Figures figures;
   };
   explicit Driver(const rm::Abi& abi) : abi_(abi) {}
   Result<std::uint32_t> Alloc(std::uint32_t parent, std::uint32_t handle, std::uint32_t cls,
                               void* params) const;
   Result<std::uint32_t> Control(std::uint32_t object, std::uint32_t command, void* params,
                                 std::uint32_t size) const;
+  // On our own subdevice.
+  Result<std::uint32_t> QueryList(std::uint32_t command, std::uint32_t index,
+                                  std::uint32_t* value) const;
   Result<std::uint64_t> QueryContextBytes() const;
-  Result<std::uint64_t> AskContextBytes(std::uint32_t device_instance) const;
+  Result<std::uint64_t> QueryBar1Bytes() const;
+  Result<Figures> AskFigures(std::uint32_t device_instance) const;
 
   const rm::Abi& abi_;
   UniqueFd control_;

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "rm/context_buffers.h"
 #include "rm/control_table.h"
+#include "rm/fb_info.h"
 #include "rm/nv_alloc.h"
 #include "rm/nv_classes.h"
 #include "rm/nv_controls.h"
@@ -157,7 +158,7 @@ void Driver::Free(int file, std::uint32_t client, std::uint32_t object) {
   (void)Call(file, rm::NV_ESC_RM_FREE, free);
 }
 
-// What one channel group takes, from the sizes of its buffers. Asked on our own subdevice.
+// What one channel group takes, from the sizes of its buffers.
 Result<std::uint64_t> Driver::QueryContextBytes() const {
   rm::ContextBufferSizes sizes{};
   for (std::size_t i = 0; i < sizes.size(); ++i) {
@@ -174,37 +175,64 @@ Result<std::uint64_t> Driver::QueryContextBytes() const {
       return Refused("the size of a context", 0, *status);
     }
   }
-  // {count, list}; the list's capacity differs by version, its place does not.
-  std::vector<std::byte> info(rm::ControlSize(abi_, rm::NV2080_CTRL_CMD_GR_GET_INFO_V2));
-  const std::uint32_t question[2] = {1, rm::NV2080_CTRL_GR_INFO_INDEX_MAX_SUBCONTEXT_COUNT};
-  std::memcpy(info.data(), question, sizeof(question));
-  const auto status = Control(kSubdevice, rm::NV2080_CTRL_CMD_GR_GET_INFO_V2, info.data(),
-                              static_cast<std::uint32_t>(info.size()));
+  std::uint32_t subcontexts = 0;
+  const auto status = QueryList(rm::NV2080_CTRL_CMD_GR_GET_INFO_V2,
+                                rm::NV2080_CTRL_GR_INFO_INDEX_MAX_SUBCONTEXT_COUNT, &subcontexts);
   if (!status.ok()) {
     return status.error();
   }
-  std::uint32_t subcontexts = 0;
-  if (*status == rm::NV_OK) {
-    std::memcpy(&subcontexts, info.data() + sizeof(question), sizeof(subcontexts));
-  }
-  return rm::ContextGroupBytes(sizes, subcontexts);
+  return rm::ContextGroupBytes(sizes, *status == rm::NV_OK ? subcontexts : 0);
 }
 
-Result<std::uint64_t> Driver::AskContextBytes(std::uint32_t device_instance) const {
+// One value of a list {count, {index, data}[]}, whose capacity differs by version and whose place
+// does not. The driver's status.
+Result<std::uint32_t> Driver::QueryList(std::uint32_t command, std::uint32_t index,
+                                        std::uint32_t* value) const {
+  std::vector<std::byte> info(rm::ControlSize(abi_, command));
+  const std::uint32_t question[2] = {1, index};
+  std::memcpy(info.data(), question, sizeof(question));
+  auto status = Control(kSubdevice, command, info.data(), static_cast<std::uint32_t>(info.size()));
+  if (status.ok() && *status == rm::NV_OK) {
+    std::memcpy(value, info.data() + sizeof(question), sizeof(*value));
+  }
+  return status;
+}
+
+Result<std::uint64_t> Driver::QueryBar1Bytes() const {
+  std::uint32_t kib = 0;
+  const auto status =
+      QueryList(rm::NV2080_CTRL_CMD_FB_GET_INFO_V2, rm::NV2080_CTRL_FB_INFO_INDEX_BAR1_SIZE, &kib);
+  if (!status.ok()) {
+    return status.error();
+  }
+  if (*status != rm::NV_OK) {
+    return Refused("the size of BAR1", 0, *status);
+  }
+  return std::uint64_t{kib} * 1024;
+}
+
+Result<Driver::Figures> Driver::AskFigures(std::uint32_t device_instance) const {
   rm::NV0080_ALLOC_PARAMETERS device{};
   device.deviceId = device_instance;
   if (auto made = Alloc(client_, kDevice, rm::NV01_DEVICE_0, &device); !made.ok()) {
     return made.error();
   }
-  rm::NV2080_ALLOC_PARAMETERS subdevice{};
-  Result<std::uint64_t> bytes = std::uint64_t{0};
-  if (auto made = Alloc(kDevice, kSubdevice, rm::NV20_SUBDEVICE_0, &subdevice); !made.ok()) {
-    bytes = made.error();
-  } else {
-    bytes = QueryContextBytes();
-  }
+  const auto ask = [&]() -> Result<Figures> {
+    rm::NV2080_ALLOC_PARAMETERS subdevice{};
+    CGPU_TRY(Alloc(kDevice, kSubdevice, rm::NV20_SUBDEVICE_0, &subdevice));
+    const auto context = QueryContextBytes();
+    if (!context.ok()) {
+      return context.error();
+    }
+    const auto bar1 = QueryBar1Bytes();
+    if (!bar1.ok()) {
+      return bar1.error();
+    }
+    return Figures{*context, *bar1};
+  };
+  auto figures = ask();
   Free(control_.get(), client_, kDevice);
-  return bytes;
+  return figures;
 }
 
 Result<> Driver::OpenCard(std::size_t card, std::uint32_t device_instance) {
@@ -218,20 +246,20 @@ Result<> Driver::OpenCard(std::size_t card, std::uint32_t device_instance) {
     return file.error();
   }
   if (!entry.asked) {
-    auto bytes = AskContextBytes(device_instance);  // which needs the open file
-    if (!bytes.ok()) {
-      return bytes.error();
+    auto figures = AskFigures(device_instance);  // which needs the open file
+    if (!figures.ok()) {
+      return figures.error();
     }
-    entry.context_bytes = *bytes;
+    entry.figures = *figures;
     entry.asked = true;
   }
   entry.file = std::move(*file);
   return {};
 }
 
-std::uint64_t Driver::ContextBytes(std::size_t card) const {
+Driver::Figures Driver::FiguresOf(std::size_t card) const {
   const std::lock_guard lock(mutex_);
-  return cards_[card].context_bytes;
+  return cards_[card].figures;
 }
 
 std::vector<UniqueFd> Driver::TakeCardFiles() {

@@ -123,7 +123,7 @@ Server::Server(ShimConfig config, const rm::Abi& abi, std::unique_ptr<Driver> dr
             }
             return limits;
           }(),
-          kBounds),
+          boundary::kContainerBounds),
       boundary_(abi, std::move(cards), ledger_),
       uvm_files_(boundary::Boundary::kFirstSpace),
       attention_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
@@ -455,20 +455,30 @@ Result<> Server::PrepareDevice(const boundary::Call& call, const Decision& decis
   }
   CGPU_TRY(driver_->OpenCard(*decision.card, instance));
   const std::lock_guard lock(state_mutex_);
-  boundary_.SetContextBytes(*decision.card, driver_->ContextBytes(*decision.card));
+  const Driver::Figures figures = driver_->FiguresOf(*decision.card);
+  boundary_.SetFigures(*decision.card, figures.context_bytes, figures.bar1_bytes);
   return {};
 }
 
-// What the driver cannot write back beside the parameters it says in band (rmapi/param_copy.c).
+// In the driver's order, which shows where the tenant laid one over the other: what parameters lead
+// to, the parameters, the call (control.c serverControlApiCopyOut(), nv.c). Like the driver it goes
+// on where one of the inner ones cannot be written, and says so in the status.
 bool Server::CopyOut(Pending& pending) {
   const auto write = [&](std::uint64_t address, const boundary::Bytes& bytes) {
     return bytes.empty() || pending.caller->Write(address, bytes.data(), bytes.size()) ==
                                 static_cast<ssize_t>(bytes.size());
   };
-  for (const boundary::Nested& nested : pending.call.nested) {
-    if (nested.copy_out && !write(nested.address, nested.bytes)) {
-      boundary::SetStatus(pending.call, rm::NV_ERR_INVALID_ADDRESS);
-    }
+  bool ok = true;
+  auto& nested = pending.call.nested;
+  for (std::size_t i = 1; i <= nested.size(); ++i) {
+    const boundary::Nested& next = nested[i % nested.size()];  // the parameters, the first, last
+    ok = (!next.copy_out || write(next.address, next.bytes)) && ok;
+  }
+  if (!ok && !boundary::StatusOf(pending.call)) {
+    return false;
+  }
+  if (!ok) {
+    boundary::SetStatus(pending.call, rm::NV_ERR_INVALID_ADDRESS);
   }
   return write(pending.call.address, pending.call.image);
 }

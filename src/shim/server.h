@@ -29,6 +29,7 @@
 #include "base/fd.h"
 #include "base/result.h"
 #include "boundary/boundary.h"
+#include "boundary/quotas.h"
 #include "kernel/notify.h"
 #include "kernel/process.h"
 #include "ledger/ledger.h"
@@ -65,9 +66,6 @@ class Server {
   static constexpr int kParked = 4;  // more idle ones than this end themselves
   // Exported objects at a time: each is a client of the driver, and each is asked about at a close.
   static constexpr std::size_t kMaxExports = 1024;
-  // Per container. Channel ids are a pool of about two thousand per runlist that all containers of
-  // a card share (NVIDIA/open-gpu-kernel-modules, kernel_fifo_ga100.c).
-  static constexpr ledger::Bounds kBounds = {1024, 262144, 256, 512};
 
   // `proc`: an open /proc; `record`: see Recorder.
   Server(ShimConfig config, const rm::Abi& abi, std::unique_ptr<Driver> driver,

@@ -72,8 +72,8 @@ def hold(process, _node):
     process.expect("^holding$")
 
 
-def without(words, judge, course=hold, gpus="v100-16g:1"):
-    with Node(gpus) as node:
+def without(words, judge, course=hold, gpus="v100-16g:1", driver=None):
+    with Node(gpus, driver) as node:
         process = node.exec(argv(*words), name="without cgpu")
         course(process, node)
         judge(node, process)
@@ -82,9 +82,9 @@ def without(words, judge, course=hold, gpus="v100-16g:1"):
 
 
 def within(words, judge=nothing, course=hold, gpus="v100-16g:1", mem="%dMiB" % LIMIT, limit=LIMIT,
-           flags=("--gpus", "1"), status=0, **options):
+           flags=("--gpus", "1"), status=0, driver=None, **options):
     """With cgpu: never a byte above the limit, the neighbour goes on, everything is given back."""
-    with Node(gpus) as node:
+    with Node(gpus, driver) as node:
         with neighbour(node), Peak(node) as peak:
             process = node.run(argv(*words), mem=mem, flags=flags, name="with cgpu", **options)
             course(process, node)

@@ -127,6 +127,8 @@ std::vector<Entry> ProcessAttacks();
 std::vector<Entry> OutsideAttacks();
 std::vector<Entry> FuseAttacks();
 std::vector<Entry> ManagedAttacks();
+std::vector<Entry> BombAttacks();
+std::vector<Entry> PointerAttacks();
 std::vector<Entry> MappingAttacks();
 std::vector<Entry> ExportAttacks();
 std::vector<Entry> QueryAttacks();

@@ -11,7 +11,7 @@ int main(int argc, char** argv) {
   std::vector<Entry> all;
   for (auto* table : {CallAttacks, RaceAttacks, HandleAttacks, ReferenceAttacks, ProcessAttacks,
                       OutsideAttacks, FuseAttacks, ManagedAttacks, MappingAttacks, ExportAttacks,
-                      QueryAttacks, TransferAttacks, SearchAttacks}) {
+                      QueryAttacks, TransferAttacks, SearchAttacks, BombAttacks, PointerAttacks}) {
     const auto entries = table();
     all.insert(all.end(), entries.begin(), entries.end());
   }

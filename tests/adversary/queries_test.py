@@ -68,11 +68,15 @@ def idle_channels():
 def _regroup(tenant, allow):
     for with_cgpu in (False, True):
         with attacked(with_cgpu, lambda t: ["regroup", t.client, t.group, *allow], tenant) as (
-                _node, victim, attacker):
+                node, victim, attacker):
             for what in ("allow", "dup", "timeslice", "preempt", "stop"):
                 for status in answers(attacker, what):
                     check((status == OK) != with_cgpu, "%s gave %s" % (what, status))
             check(answer(attacker, "own timeslice") == OK, "one's own group has no time slice")
+            slices = [group["timeslice_us"] for group in node.books()["gpus"][0]["groups"]
+                      if group["client"] != victim.client]
+            # Without cgpu there is also the copy, which counts for both.
+            check(slices == ([0] if with_cgpu else [1, 1]), "the time slices are %s" % slices)
             if not with_cgpu:
                 group = next(row for row in victim.state() if row["handle"] == victim.group)
                 check(group["timeslice_us"] == 1 and group["preemptions"] == 1 and

@@ -38,9 +38,10 @@ std::uint64_t Address(T* pointer) {
 struct Needle {
   std::string kind;   // as the test calls it
   std::string value;  // as the test wrote it
-  std::string bytes;
+  std::string bytes{};
   bool number = false;
   bool card_id = false;  // a small number: only where the command's name speaks of ids
+  bool pid = false;      // also in the files that list processes
 };
 
 class Needles {
@@ -53,7 +54,7 @@ class Needles {
       const std::size_t first = line.find(' ');
       const std::size_t second = line.find(' ', first + 1);
       const std::string form = line.substr(first + 1, second - first - 1);
-      Needle needle{line.substr(0, first), line.substr(second + 1), {}, false, false};
+      Needle needle{line.substr(0, first), line.substr(second + 1), {}};
       if (form == "text") {
         needle.bytes = needle.value;
       } else if (form == "bytes") {
@@ -65,6 +66,7 @@ class Needles {
         const std::uint64_t number = std::stoull(needle.value);
         needle.number = true;
         needle.card_id = form == "id";
+        needle.pid = form == "pid";
         needle.bytes.assign(reinterpret_cast<const char*>(&number), number >> 32 == 0 ? 4 : 8);
         if (form != "number") {
           asked_.push_back(static_cast<std::uint32_t>(number));
@@ -78,6 +80,22 @@ class Needles {
     for (const Needle& needle : needles_) {
       if (!needle.number && text.find(needle.bytes) != std::string_view::npos) {
         Found(needle, where);
+      }
+    }
+  }
+
+  // Lists of processes: their numbers, as words.
+  void LookForProcesses(const std::string& text, const std::string& where) {
+    for (const Needle& needle : needles_) {
+      const auto digit = [&](std::size_t at) {
+        return at < text.size() && std::isdigit(static_cast<unsigned char>(text[at])) != 0;
+      };
+      for (std::size_t at = needle.pid ? text.find(needle.value) : std::string::npos;
+           at != std::string::npos; at = text.find(needle.value, at + 1)) {
+        if ((at == 0 || !digit(at - 1)) && !digit(at + needle.value.size())) {
+          Found(needle, where);
+          break;
+        }
       }
     }
   }
@@ -194,6 +212,11 @@ class Walk {
     }
     setitimer(ITIMER_REAL, &none, nullptr);
     needles_.LookInText(content, path);
+    static const std::set<std::string> kLists = {"tasks", "cgroup.procs", "cgroup.threads", "locks",
+                                                 "sched_debug"};
+    if (kLists.contains(path.substr(path.rfind('/') + 1))) {
+      needles_.LookForProcesses(content, path);
+    }
   }
 
   Needles& needles_;

@@ -1,14 +1,15 @@
 """A search for what a container must not know in all that it can read (search.cc)."""
 import os
+import pwd
 
 from attack import argv
-from cgpu_test import MIB, Node, check, main
-from tenant import Tenant
+from cgpu_test import CGPU, MIB, Node, Process, check, main, skip
+from tenant import OTHERS, Tenant
 
 # Sizes in MiB that nothing else has, in bytes, KiB or MiB.
 CARDS = (15913, 15737)
 KINDS = ("uuid", "uuid-bytes", "bus", "id", "pid", "card-size", "used")
-FOLDERS = ("/proc", "/sys", "/dev")
+FOLDERS = ("/proc", "/sys", "/dev", "/run")
 
 
 def _sizes(kind, size):
@@ -46,50 +47,70 @@ def _needles(node, with_cgpu, tenant, other):
     for process in (tenant, other):
         pids = set(process.pids()) | set(_family(process.process.popen.pid))
         lines += ["pid pid %d" % pid for pid in sorted(pids)]
-        bytes_of = {c["pid"]: c["bytes"] for c in books["clients"]}
-        lines += [line for pid in process.pids() if pid in bytes_of
-                  for line in _sizes("used", bytes_of[pid])]
-    if with_cgpu:
-        for container in node.containers():
-            for gpu in container["gpus"]:
-                if gpu["limit_bytes"] != 256 * MIB:
-                    lines += _sizes("slice", gpu["limit_bytes"])
+        lines += _sizes("used", next(client["bytes"] for client in books["clients"]
+                                     if client["handle"] == process.client))
+    slices = [gpu for container in node.containers() for gpu in container["gpus"]
+              if gpu["limit_bytes"] != OTHERS * MIB]
+    check(len(slices) == (2 if with_cgpu else 0), "the neighbours are not known: %s" % slices)
+    for gpu in slices:
+        lines += _sizes("slice", gpu["limit_bytes"]) + _sizes("slice", gpu["used_bytes"])
     return lines
+
+
+def _look(node, with_cgpu, searcher, tenants):
+    searcher.expect("^ready$")
+    lines = _needles(node, with_cgpu, *tenants)
+    print("\n".join("  looked for: " + line for line in lines))
+    for line in lines:
+        searcher.say(line)
+    searcher.say("go")
+    searcher.expect("^holding$")
+    check(searcher.number(r"^devices (\d+)$") == (1 if with_cgpu else 2),
+          "not the cards that there are")
+    check(searcher.number(r"^answered (\d+)$") > 40, "hardly anything was asked")
+    found = [match.group(1) for match in searcher.said("^found ([a-z-]+) ")]
+    if with_cgpu:
+        check(not found, "the slice tells: %s" % searcher.lines)
+    else:
+        check(set(found) == set(KINDS), "without cgpu only this is told: %s" % sorted(set(found)))
+
+
+def _search(with_cgpu, user=None):
+    gpus = ",".join("v100-16g@%dMiB" % mib for mib in CARDS)
+    with Node(gpus) as node:
+        tenants = [Tenant(node, with_cgpu, card=card) for card in (0, 1)]
+        words = argv("search", *FOLDERS)
+        flags = ("--gpus", "device=0")
+        if user is not None:
+            searcher = Process(["setpriv", "--reuid", str(user.pw_uid), "--clear-groups", CGPU,
+                                "run", "--node", node.name, "--mem", "%dMiB" % OTHERS, *flags,
+                                "--"] + words, "as a user", env={"PATH": os.environ["PATH"]})
+        elif with_cgpu:
+            searcher = node.run(words, mem="%dMiB" % OTHERS, flags=flags, name="searcher")
+        else:
+            searcher = node.exec(words, name="searcher")
+        _look(node, with_cgpu, searcher, tenants)
+        for tenant in tenants:
+            tenant.must_go_on()
+        searcher.end()
+        for tenant in tenants:
+            check(tenant.process.end() == 0, "a tenant failed")
+        node.wait_used(0, "after all have ended")
 
 
 def search():
     """A neighbour on the same card and one on another, whose names, numbers and sizes are looked
     for."""
-    gpus = ",".join("v100-16g@%dMiB" % mib for mib in CARDS)
     for with_cgpu in (False, True):
-        with Node(gpus) as node:
-            tenants = [Tenant(node, with_cgpu, card=card) for card in (0, 1)]
-            searcher = (node.run(argv("search", *FOLDERS), mem="256MiB",
-                                 flags=("--gpus", "device=0"), name="searcher")
-                        if with_cgpu else node.exec(argv("search", *FOLDERS), name="searcher"))
-            searcher.expect("^ready$")
-            lines = _needles(node, with_cgpu, *tenants)
-            print("\n".join("  looked for: " + line for line in lines))
-            for line in lines:
-                searcher.say(line)
-            searcher.say("go")
-            searcher.expect("^holding$")
-            found = {kind: searcher.said("^found %s " % kind) for kind in KINDS}
-            everything = [match.string for match in searcher.said("^found ")]
-            check(searcher.number(r"^devices (\d+)$") == (1 if with_cgpu else 2),
-                  "not the cards that there are")
-            check(searcher.number(r"^answered (\d+)$") > 40, "hardly anything was asked")
-            if with_cgpu:
-                check(not everything, "the slice tells: %s" % everything)
-            else:
-                check(all(found.values()), "without cgpu not everything is told: %s" %
-                      sorted(kind for kind in KINDS if not found[kind]))
-            for tenant in tenants:
-                tenant.must_go_on()
-            searcher.end()
-            for tenant in tenants:
-                check(tenant.process.end() == 0, "a tenant failed")
-            node.wait_used(0, "after all have ended")
+        _search(with_cgpu)
 
 
-main({"search": search})
+def search_as_user():
+    """The same in an ordinary user's slice; what it finds without cgpu is shown above."""
+    user = next((u for u in pwd.getpwall() if u.pw_name == "nobody"), None)
+    if user is None:
+        skip("there is no user nobody")
+    _search(True, user)
+
+
+main({"search": search, "search-as-user": search_as_user})

@@ -127,7 +127,8 @@ Result<std::unique_ptr<Server>> MakeServer(const ShimConfig& config) {
     if (!uuid) {
       return Error{Code::kInvalid, 0, "the configuration has no card " + card.card.uuid, {}};
     }
-    cards.push_back({card.card.minor, card.card.gpu_id, *instance, 0, *uuid});
+    cards.push_back(
+        {card.card.minor, card.card.gpu_id, *instance, 0, *uuid, card.card.memory_bytes});
   }
   auto proc = OpenFile("/proc", O_RDONLY | O_DIRECTORY);
   if (!proc.ok()) {

@@ -1,0 +1,36 @@
+#include "boundary/quotas.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace cgpu::boundary {
+namespace {
+
+constexpr std::uint64_t kEqualPart = 15;
+constexpr std::uint64_t kByMemory = 960;
+constexpr std::uint64_t kMib = 1024 * 1024;
+
+}  // namespace
+
+ledger::CardBounds BoundsOf(std::uint64_t limit, std::uint64_t total, std::uint64_t bar1) {
+  // In whole MiB, as grants are: so nothing overflows. A part is never more than the whole.
+  const std::uint64_t whole = std::max<std::uint64_t>(total / kMib, 1);
+  const std::uint64_t part = total == 0 ? whole : std::min(limit / kMib, whole);
+  const auto ids = static_cast<std::uint32_t>(kEqualPart + kByMemory * part / whole);
+  const std::uint64_t window = (bar1 - bar1 / 32) / kMib;
+  // BAR1 has at most as many MiB as there are in 2^52 bytes, memory likewise.
+  const std::uint64_t bytes = window * kMib / whole * part;
+  return {ids, ids, bytes};
+}
+
+std::uint64_t Bar1Bytes(std::uint64_t offset, std::uint64_t length, std::uint64_t page_bytes) {
+  const std::uint64_t page = std::max<std::uint64_t>(page_bytes, 4096);
+  const std::uint64_t from = offset / page * page;
+  constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
+  if (offset > kMost - length || offset + length - from > kMost - (page - 1)) {
+    return kMost;
+  }
+  return (offset + length - from + page - 1) / page * page;
+}
+
+}  // namespace cgpu::boundary

@@ -1,0 +1,106 @@
+// The processor's views of memory.
+#include <algorithm>
+
+#include "ledger/helpers.h"
+#include "ledger/ledger.h"
+
+namespace cgpu::ledger {
+
+Result<Reservation> Ledger::ReserveMapping(ClientRef client, ObjectRef object,
+                                           std::uint64_t bytes) {
+  CollectDropped();
+  const Result<Shared> source = SourceOf(client, object);
+  if (!source.ok()) {
+    return source.error();
+  }
+  Pending pending{.what = Pending::What::kMapping, .source = {}};
+  if (counts_.mappings + pending_counts_.mappings >= bounds_.mappings) {
+    return Error{Code::kExhausted, 0, "the bound on views of memory is reached", ""};
+  }
+  if (bytes != 0) {
+    if (source->block == nullptr) {
+      return Error{Code::kInvalid, 0, "a view of card memory that is none", ""};
+    }
+    pending.card = source->block->card;
+    pending.bytes = bytes;
+    CardState& state = cards_[pending.card];
+    if (state.bar1 > state.bounds.bar1_bytes || bytes > state.bounds.bar1_bytes - state.bar1) {
+      return Error{Code::kExhausted, 0,
+                   "card " + std::to_string(pending.card) + ": " + std::to_string(bytes) +
+                       " bytes of BAR1 asked for, " + std::to_string(state.bar1) + " of " +
+                       std::to_string(state.bounds.bar1_bytes) + " in use",
+                   ""};
+    }
+    state.bar1 += bytes;
+  }
+  return Hold(pending);
+}
+
+Result<> Ledger::AddMapping(Reservation& reservation, ClientRef client, ObjectRef object,
+                            std::uint64_t address) {
+  const Pending* pending = Get(reservation, Pending::What::kMapping);
+  if (pending == nullptr) {
+    return Error{Code::kInternal, 0, "a view was added without a reservation for it", ""};
+  }
+  Client* owner = Get(client);
+  if (owner == nullptr || Get(*owner, object) == nullptr) {
+    return Gone("object", object.handle);
+  }
+  const internal::Mapping mapping{address, pending->bytes, pending->card};
+  Cancel(reservation);
+  cards_[mapping.card].bar1 += mapping.bytes;
+  ++counts_.mappings;
+  owner->mappings.emplace(object.handle, mapping);
+  return {};
+}
+
+Ledger::Mappings::iterator Ledger::FindMapping(Client& client, Handle object,
+                                               std::uint64_t address) {
+  auto found = client.mappings.end();
+  std::uint64_t largest = 0;
+  bool alike = true;
+  const auto [first, last] = client.mappings.equal_range(object);
+  for (auto mapping = first; mapping != last; ++mapping) {
+    if (mapping->second.address == address) {
+      alike = alike && (found == client.mappings.end() || mapping->second.bytes == largest);
+      largest = std::max(largest, mapping->second.bytes);
+      found = mapping;
+    }
+  }
+  for (auto mapping = first; mapping != last && !alike; ++mapping) {
+    if (mapping->second.address == address) {
+      cards_[mapping->second.card].bar1 += largest - mapping->second.bytes;
+      mapping->second.bytes = largest;
+    }
+  }
+  return found;
+}
+
+Ledger::Mappings::iterator Ledger::DropMapping(Client& client, Mappings::iterator mapping) {
+  cards_[mapping->second.card].bar1 -= mapping->second.bytes;
+  --counts_.mappings;
+  return client.mappings.erase(mapping);
+}
+
+void Ledger::RemoveMapping(ClientRef client, ObjectRef object, std::uint64_t address) {
+  Client* owner = Get(client);
+  if (owner == nullptr || Get(*owner, object) == nullptr) {
+    return;
+  }
+  if (const auto found = FindMapping(*owner, object.handle, address);
+      found != owner->mappings.end()) {
+    DropMapping(*owner, found);
+  }
+}
+
+void Ledger::MoveMapping(ClientRef client, ObjectRef object, std::uint64_t from, std::uint64_t to) {
+  Client* owner = Get(client);
+  if (owner == nullptr || Get(*owner, object) == nullptr) {
+    return;
+  }
+  if (const auto found = FindMapping(*owner, object.handle, from); found != owner->mappings.end()) {
+    found->second.address = to;
+  }
+}
+
+}  // namespace cgpu::ledger

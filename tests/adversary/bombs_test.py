@@ -1,0 +1,167 @@
+"""Attacks that take all of what the users of a card share (bombs.cc): without cgpu nobody after
+them opens a context any more, in a slice everybody does."""
+from attack import (LIMIT, NEIGHBOUR, argv, balanced, within, without)
+from cgpu_test import MIB, check, main
+
+OK = "0x0"
+NEWCOMER = 256  # MiB, of a slice that is opened beside the bomb
+STEPS = ("client", "device", "space", "group", "channel", "memory", "mapping")
+LONG = 900.0  # seconds; a bomb takes a million calls
+
+
+def _newcomer(node, with_cgpu):
+    """What each step of opening a context gives somebody else now, up to the first that fails."""
+    process = (node.run(argv("newcomer"), mem="%dMiB" % NEWCOMER, flags=("--gpus", "1"),
+                        name="newcomer") if with_cgpu else node.exec(argv("newcomer"), name="newcomer"))
+    process.expect("^holding$")
+    said = [(step, process.said(r"^%s (0x[0-9a-f]+)$" % step)[0].group(1)) for step in STEPS]
+    check(process.end() == 0, "the newcomer did not end well")
+    return said
+
+
+def _fails_at(step, status):
+    """For the run without cgpu: the newcomer comes as far as `step`."""
+
+    def judge(node, process):
+        said = _newcomer(node, False)
+        failed = [pair for pair in said if pair[1] != OK]
+        check(failed and failed[0] == (step, status),
+              "the newcomer was not stopped at %s with %s: %s" % (step, status, said))
+        process.number(r"^made (\d+)$")
+
+    return judge
+
+
+def _opens(judge=None):
+    """For the run with cgpu: the newcomer opens a context, gets memory and sees it."""
+
+    def judge_both(node, process):
+        used = node.used()
+        check(used <= (LIMIT + NEIGHBOUR) * MIB, "%d bytes are in use" % used)
+        said = _newcomer(node, True)
+        check(all(status == OK for _, status in said), "the newcomer got %s" % said)
+        if judge:
+            judge(node, process)
+
+    return judge_both
+
+
+def _bomb(kind, step, status, gpus="v100-16g:1", most=(), judge=None):
+    def course(process, _node):
+        process.expect("^holding$", LONG)
+
+    without(["bomb", kind, *most], _fails_at(step, status), course, gpus=gpus)
+    # The newcomer's memory counts as the attacker's at the peak.
+    within(["bomb", kind, *most], _opens(judge), course, gpus=gpus, limit=LIMIT + NEWCOMER,
+           mem="%dMiB" % LIMIT)
+
+
+def groups():
+    """All numbers of channel groups."""
+    _bomb("groups", "group", "0x4f")
+
+
+def channels():
+    """All numbers of channels."""
+    _bomb("channels", "channel", "0x51")
+
+
+def lone():
+    """Channels without a group, which get groups of their own."""
+    _bomb("lone", "group", "0x4f")
+
+
+def runlist():
+    """On Ampere and later each engine has numbers of its own, and they too can be taken away. The
+    bomb is for the engine that contexts are on."""
+    _bomb("graphics", "channel", "0x51", gpus="a10:1")
+
+
+def clients(most=20_000):
+    """All clients that the driver can have, a million; that takes long, so by default only many more
+    than a slice may have."""
+    most = int(most)
+    if most > 1 << 20:
+        _bomb("clients", "client", "0x1a", most=(most,))
+        return
+
+    def many(node, process):
+        check(process.number(r"^made (\d+)$") == most, "the driver refused them")
+        check(len(node.books()["clients"]) == most, "the books have others")
+
+    def few(node, process):
+        bound, own = 1024, 64  # the shim's, the neighbour's, the newcomer's
+        check(process.number(r"^made (\d+)$") == bound, "it made others than the bound says")
+        check(bound < len(node.books()["clients"]) <= bound + own, "the books have others")
+
+    without(["bomb", "clients", most], many)
+    within(["bomb", "clients", most], _opens(few), limit=LIMIT + NEWCOMER, mem="%dMiB" % LIMIT)
+
+
+def bar1():
+    """All of the window through which processors see a card's memory."""
+    def within_quota(node, _process):
+        card = node.books()["gpus"][0]
+        whole, used = card["bar1_bytes"], card["bar1_used_bytes"]
+        part = LIMIT * MIB * whole // card["memory_bytes"]
+        check(0 < used <= part, "the slice sees through %d bytes of %d" % (used, whole))
+        check(used >= part * 7 // 8, "only %d bytes of %d can be used" % (used, part))
+
+    _bomb("bar1", "mapping", "0x51", gpus="t4:1", judge=within_quota)
+
+
+def _objects(node):
+    return max(client["objects"] for client in node.books()["clients"])
+
+
+def handles():
+    """Objects that cost the kernel memory and nothing of a card: without cgpu as many as one
+    likes, in a slice 262,144."""
+    bound, most = 262_144, 300_000
+
+    def all_of_them(node, process):
+        check(process.number(r"^made (\d+)$") == most, "the driver refused them")
+        check(_objects(node) > most, "the books have %d objects" % _objects(node))
+
+    def bounded(node, process):
+        check(process.number(r"^made (\d+)$") <= bound, "more than the bound was made")
+        check(bound // 2 < _objects(node) <= bound, "the books have %d objects" % _objects(node))
+
+    def course(process, _node):
+        process.expect("^holding$", LONG)
+
+    without(["bomb", "handles", most], all_of_them, course)
+    within(["bomb", "handles", most], _opens(bounded), course, limit=LIMIT + NEWCOMER,
+           mem="%dMiB" % LIMIT)
+
+
+def views():
+    """Views of memory that are made and given back in every way are not counted for ever."""
+    def all_rounds(node, process):
+        check(process.number(r"^rounds (\d+) ") == 200, "it said %s" % process.lines)
+        check(node.books()["gpus"][0]["bar1_used_bytes"] == 0, "views are left")
+
+    without(["views", 200], all_rounds, gpus="t4:1")
+    within(["views", 200], all_rounds, gpus="t4:1")
+
+
+def alike():
+    """Views under one address: whichever of them the driver drops, the slice's part is not passed."""
+    def more(node, process):
+        card = node.books()["gpus"][0]
+        check(card["bar1_used_bytes"] > card["bar1_bytes"] // 2, "it said %s" % process.lines)
+
+    def bounded(node, _process):
+        card = node.books()["gpus"][0]
+        part = LIMIT * MIB * card["bar1_bytes"] // card["memory_bytes"]
+        check(card["bar1_used_bytes"] <= part, "%d bytes are seen through, the part is %d" %
+              (card["bar1_used_bytes"], part))
+        balanced(node)
+
+    without(["alike"], more, gpus="t4:1")
+    within(["alike"], bounded, gpus="t4:1")
+
+
+main({"bomb-groups": groups, "bomb-channels": channels, "bomb-lone": lone,
+      "bomb-runlist": runlist, "bomb-clients": clients, "bomb-bar1": bar1,
+      "bomb-handles": handles, "views": views, "alike": alike})
