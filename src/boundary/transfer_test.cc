@@ -1,0 +1,131 @@
+// Objects exported to a file and imported from one.
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "boundary/testing.h"
+#include "rm/nv_classes.h"
+#include "rm/nv_controls.h"
+#include "rm/nv_ctrl.h"
+#include "rm/nv_escape.h"
+#include "rm/nv_status.h"
+#include "rm/nv_structs.h"
+
+namespace cgpu::boundary {
+namespace {
+
+// Many objects to a file and from it.
+class TransferTest : public BoundaryTest {
+ protected:
+  using Exports = rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS;
+  using Imports = rm::NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS;
+  static constexpr std::uint64_t kMark = 0xc1d00077;
+
+  void SetUp() override { MakeSubdevice(); }
+
+  template <class T>
+  std::uint32_t Transfer(std::uint32_t command, T& params, std::uint64_t mark,
+                         std::uint32_t driver_says = rm::NV_OK) {
+    rm::NVOS54_PARAMETERS control{};
+    control.hClient = kClient;
+    control.hObject = kClient;
+    control.cmd = command;
+    control.params = memory_.Lend(params);
+    control.paramsSize = sizeof(T);
+    Call call;
+    EXPECT_EQ(Copy(rm::NV_ESC_RM_CONTROL, control, call), 0);
+    call.fd->file = File{FileKind::kControl, 255, true};
+    call.fd->mark = mark;
+    Decision decision = boundary_.Decide(call);
+    if (decision.action == Decision::Action::kExecute) {
+      if (driver_says == rm::NV_OK) {
+        ChooseHandles(call);
+      }
+      SetStatus(call, driver_says);
+      EXPECT_FALSE(boundary_.Account(call, decision, 0, pids_).has_value());
+    }
+    params = Load<T>(call.nested[0].bytes);
+    return StatusOf(call).value();
+  }
+
+  // What the driver does with handles that it may choose, where there is something: places 0 and 2.
+  static void ChooseHandles(Call& call) {
+    if (call.command == rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD) {
+      auto params = Load<Imports>(call.nested[0].bytes);
+      params.objects[0] = 0x90;
+      params.objects[2] = 0x92;
+      Store(call.nested[0].bytes, params);
+    }
+  }
+
+  std::uint32_t ExportThree() {
+    Exports params{};
+    params.numObjects = 3;
+    params.objects[0] = 0x20;
+    params.objects[2] = 0x22;
+    return Transfer(rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD, params, kMark);
+  }
+};
+
+TEST_F(TransferTest, WhatIsExportedStaysChargedAndIsImportedOnce) {
+  ASSERT_EQ(AllocMemory(0x20, 2 * kMib), rm::NV_OK);
+  ASSERT_EQ(AllocMemory(0x22, 4 * kMib), rm::NV_OK);
+  ASSERT_EQ(ExportThree(), rm::NV_OK);
+  ASSERT_EQ(Free(0x20), rm::NV_OK);
+  ASSERT_EQ(Free(0x22), rm::NV_OK);
+  EXPECT_EQ(ledger_.Used(0), 6 * kMib);
+  Imports params{};
+  params.hParent = kDevice;
+  params.numObjects = 3;
+  params.objects[1] =
+      kDevice;  // the place is empty: were the call to fail the driver would free it
+  EXPECT_EQ(Transfer(rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD, params, kMark,
+                     rm::NV_ERR_INSERT_DUPLICATE_NAME),
+            rm::NV_ERR_INSERT_DUPLICATE_NAME);
+  EXPECT_EQ(params.objects[1], kDevice);
+  EXPECT_EQ(Transfer(rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD, params, kMark), rm::NV_OK);
+  EXPECT_EQ(params.objects[1], kDevice);
+  ledger_.CloseFile(kMark);
+  EXPECT_EQ(ledger_.Used(0), 6 * kMib);
+  ASSERT_EQ(Free(0x90), rm::NV_OK);
+  EXPECT_EQ(ledger_.Used(0), 4 * kMib);
+  ASSERT_EQ(Free(0x92), rm::NV_OK);
+  EXPECT_EQ(ledger_.Used(0), 0U);
+}
+
+TEST_F(TransferTest, APlaceThatIsUsedAgainGivesBackWhatWasThere) {
+  ASSERT_EQ(AllocMemory(0x20, 2 * kMib), rm::NV_OK);
+  ASSERT_EQ(AllocMemory(0x22, 4 * kMib), rm::NV_OK);
+  ASSERT_EQ(ExportThree(), rm::NV_OK);
+  ASSERT_EQ(Free(0x20), rm::NV_OK);
+  ASSERT_EQ(Free(0x22), rm::NV_OK);
+  Exports params{};
+  params.numObjects = 1;
+  EXPECT_EQ(Transfer(rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD, params, kMark), rm::NV_OK);
+  EXPECT_EQ(ledger_.Used(0), 4 * kMib);
+}
+
+TEST_F(TransferTest, FilesOfOthersAndCountsBeyondTheListsAreRefused) {
+  Imports imports{};
+  imports.hParent = kDevice;
+  imports.numObjects = 1;
+  EXPECT_EQ(Transfer(rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD, imports, 0),
+            rm::NV_ERR_INVALID_PARAMETER);
+  imports.numObjects = 129;
+  EXPECT_EQ(Transfer(rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD, imports, kMark),
+            rm::NV_ERR_INVALID_PARAMETER);
+  Exports exports{};
+  exports.numObjects = 513;
+  EXPECT_EQ(Transfer(rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD, exports, kMark),
+            rm::NV_ERR_INVALID_PARAMETER);
+  exports.numObjects = 1;
+  exports.objects[0] = 0x99;
+  EXPECT_EQ(Transfer(rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD, exports, kMark),
+            rm::NV_ERR_OBJECT_NOT_FOUND);
+  exports.objects[0] = kDevice;
+  EXPECT_EQ(Transfer(rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD, exports, 0),
+            rm::NV_ERR_INVALID_PARAMETER);
+}
+
+}  // namespace
+}  // namespace cgpu::boundary
