@@ -34,24 +34,6 @@ std::uint32_t GroupAlloc(Client& client, std::uint32_t engine, std::uint32_t* ha
   return client.Alloc(Client::kDevice, mine, rm::KEPLER_CHANNEL_GROUP_A, &params, sizeof(params));
 }
 
-// A view of `bytes` of `memory` through BAR1. It stays when the file that it is made for is closed.
-std::uint32_t Map(const Client& client, std::uint32_t memory, std::uint64_t bytes,
-                  std::uint64_t* address = nullptr) {
-  const int file = OpenCard();
-  rm::nv_ioctl_nvos33_parameters_with_fd map{};
-  map.params.hClient = client.root;
-  map.params.hDevice = Client::kDevice;
-  map.params.hMemory = memory;
-  map.params.length = bytes;
-  map.fd = file;
-  const int error = Plainly(client.ctl, rm::NV_ESC_RM_MAP_MEMORY, &map, sizeof(map));
-  close(file);
-  if (address != nullptr) {
-    *address = map.params.pLinearAddress;
-  }
-  return error != 0 ? kNoAnswer : map.params.status;
-}
-
 std::uint32_t Unmap(const Client& client, std::uint32_t memory, std::uint64_t address) {
   rm::NVOS34_PARAMETERS unmap{};
   unmap.hClient = client.root;
@@ -114,10 +96,10 @@ void Bar1(std::uint64_t most) {
   // As much as there is, in ever smaller pieces.
   std::uint64_t bytes = kMib * kMiB;
   Explode(most, [&](std::uint64_t) {
-    std::uint32_t status = Map(client, memory, bytes);
+    std::uint32_t status = client.Map(memory, bytes);
     while (status == rm::NV_ERR_NO_MEMORY && bytes > 2 * kMiB) {
       bytes /= 2;
-      status = Map(client, memory, bytes);
+      status = client.Map(memory, bytes);
     }
     return status;
   });
@@ -167,7 +149,7 @@ int Newcomer(const std::vector<std::string>& args) {
   Say("group 0x%x", GroupAlloc(client, rm::NV2080_ENGINE_TYPE_GRAPHICS, &handle));
   Say("channel 0x%x", ChannelAlloc(client, handle, rm::NV2080_ENGINE_TYPE_GRAPHICS));
   Say("memory 0x%x", client.AllocMemory(mib, &handle));
-  Say("mapping 0x%x", Map(client, handle, kMiB));
+  Say("mapping 0x%x", client.Map(handle, kMiB));
   Hold();
   return 0;
 }
@@ -187,11 +169,11 @@ int Views(const std::vector<std::string>& args) {
     std::uint64_t second = 0;
     if ((status = client.AllocMemory(kMib, &memory)) != rm::NV_OK ||
         (status = client.Dup(client.root, memory, copy)) != rm::NV_OK ||
-        (status = Map(client, memory, kMib * kMiB, &first)) != rm::NV_OK ||
-        (status = Map(client, copy, kMiB, &second)) != rm::NV_OK ||
+        (status = client.Map(memory, kMib * kMiB, &first)) != rm::NV_OK ||
+        (status = client.Map(copy, kMiB, &second)) != rm::NV_OK ||
         (status = Rename(client, memory, first, 0x7000)) != rm::NV_OK ||
         (status = Unmap(client, memory, 0x7000)) != rm::NV_OK ||
-        (status = Map(client, memory, kMib * kMiB, &first)) != rm::NV_OK ||
+        (status = client.Map(memory, kMib * kMiB, &first)) != rm::NV_OK ||
         (status = client.Free(memory)) != rm::NV_OK ||
         (status = Unmap(client, copy, second)) != rm::NV_OK ||
         (status = client.Free(copy)) != rm::NV_OK) {
@@ -222,8 +204,8 @@ int Alike(const std::vector<std::string>& args) {
     std::uint64_t other = 0;
     const bool small_first = made % 2 == 0;
     std::uint32_t status = rm::NV_OK;
-    if ((status = Map(client, memory, small_first ? 4096 : mib * kMiB, &one)) != rm::NV_OK ||
-        (status = Map(client, memory, small_first ? mib * kMiB : 4096, &other)) != rm::NV_OK ||
+    if ((status = client.Map(memory, small_first ? 4096 : mib * kMiB, &one)) != rm::NV_OK ||
+        (status = client.Map(memory, small_first ? mib * kMiB : 4096, &other)) != rm::NV_OK ||
         (status = Rename(client, memory, one, kSame)) != rm::NV_OK ||
         (status = Rename(client, memory, other, kSame)) != rm::NV_OK ||
         (status = Unmap(client, memory, kSame)) != rm::NV_OK) {

@@ -148,6 +148,22 @@ std::uint32_t Client::AllocMemory(std::uint64_t mib, std::uint32_t* handle) {
   return Alloc(used_device, mine, rm::NV01_MEMORY_LOCAL_USER, &memory, sizeof(memory));
 }
 
+std::uint32_t Client::Map(std::uint32_t memory, std::uint64_t bytes, std::uint64_t* address) const {
+  const int file = OpenCard();
+  rm::nv_ioctl_nvos33_parameters_with_fd map{};
+  map.params.hClient = root;
+  map.params.hDevice = kDevice;
+  map.params.hMemory = memory;
+  map.params.length = bytes;
+  map.fd = file;
+  const int error = issue(ctl, rm::NV_ESC_RM_MAP_MEMORY, &map, sizeof(map));
+  close(file);
+  if (address != nullptr) {
+    *address = map.params.pLinearAddress;
+  }
+  return error != 0 ? kNoAnswer : map.params.status;
+}
+
 std::uint32_t Client::Free(std::uint32_t handle) const {
   rm::NVOS00_PARAMETERS free{};
   free.hRoot = root;

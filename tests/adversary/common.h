@@ -73,6 +73,9 @@ struct Client {
   std::uint32_t AllocDevice(std::uint32_t device_instance = 0) const;
   // Card memory of `mib` MiB under a new handle.
   std::uint32_t AllocMemory(std::uint64_t mib, std::uint32_t* handle = nullptr);
+  // A view of the first `bytes` through BAR1. It stays when the file it is made for is closed.
+  std::uint32_t Map(std::uint32_t memory, std::uint64_t bytes,
+                    std::uint64_t* address = nullptr) const;
   std::uint32_t Free(std::uint32_t handle) const;
   // The same by VID_HEAP_CONTROL. `flags`: NVOS32_FREE_FLAGS_MEMORY_HANDLE_PROVIDED or none.
   std::uint32_t HeapFree(std::uint32_t parent, std::uint32_t handle, std::uint32_t flags = 1) const;
@@ -129,6 +132,7 @@ std::vector<Entry> FuseAttacks();
 std::vector<Entry> ManagedAttacks();
 std::vector<Entry> BombAttacks();
 std::vector<Entry> PointerAttacks();
+std::vector<Entry> PhysicalAttacks();
 std::vector<Entry> MappingAttacks();
 std::vector<Entry> ExportAttacks();
 std::vector<Entry> QueryAttacks();

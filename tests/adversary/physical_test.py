@@ -1,0 +1,52 @@
+"""Attacks with classes that name memory by where it lies (physical.cc)."""
+from attack import argv
+from cgpu_test import MIB, Node, check, main
+
+OK = "0x0"
+VICTIM = 512  # MiB
+LARGE = 4096  # MiB, of a view; of the attacker's slice 256 MiB
+# From the driver's list of classes (resource_list.h): for administrators, for everybody.
+ADMIN = {"physical", "list-fbmem", "list-system", "list-object", "older"}
+ANYBODY = {"descriptor", "fabric", "multicast"}
+
+
+def _physical(who, gets):
+    def run():
+        for with_cgpu in (False, True):
+            with Node("a100-80g:1") as node:
+                words = argv("victim", VICTIM, "private")
+                victim = (node.run(words, mem="%dMiB" % VICTIM, flags=("--gpus", "1"), name="victim")
+                          if with_cgpu else node.exec(words, name="victim"))
+                found = victim.expect(r"^client (\d+) object (\d+)$")
+                victim.expect("^holding$")
+                words = argv("physical", who, LARGE * MIB, *found.groups())
+                attacker = (node.run(words, mem="256MiB", flags=("--gpus", "1"), name="attacker")
+                            if with_cgpu else node.exec(words, name="attacker"))
+                attacker.expect("^holding$")
+                _judge(node, attacker, set() if with_cgpu else gets)
+                attacker.end()
+                check(victim.end() == 0 and victim.said("^undisturbed 0x0$"),
+                      "the victim was disturbed")
+                node.wait_used(0, "after both have ended")
+
+    return run
+
+
+def _judge(node, attacker, gets):
+    said = {m.group(1): (m.group(2), m.group(3)) for m in
+            attacker.said(r"^class (\S+) (0x[0-9a-f]+) mapped (0x[0-9a-f]+)$")}
+    check(len(said) == 13, "it said %s" % attacker.lines)
+    got = {name for name, (status, _) in said.items() if status == OK}
+    check(got == gets, "it got %s, not %s: %s" % (sorted(got), sorted(gets), said))
+    card = node.books()["gpus"][0]
+    # Three views of the card and one of the victim's memory, for an administrator.
+    seen, wanted = card["bar1_used_bytes"] // MIB, 3 * LARGE + 64 if "physical" in gets else 0
+    check(seen == wanted, "%d MiB of the card are seen, not %d" % (seen, wanted))
+    limit = attacker.number(r"^older limit (\d+)$")
+    check((limit + 1 == card["memory_bytes"]) == ("older" in gets),
+          "the card's size was answered as %d" % limit)
+
+
+# Without the privilege RM_ALLOC_MEMORY gives an object without memory, and the card's size.
+main({"physical-admin": _physical("admin", ADMIN | ANYBODY),
+      "physical-user": _physical("user", ANYBODY | {"older"})})
