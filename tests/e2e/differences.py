@@ -103,7 +103,10 @@ def heap_size(nodes, call, one, _other):
     if call.nr == d.ESC["RM_VID_HEAP_CONTROL"] and one.ok() and any(one.image[24:40]):
         card, free = struct.unpack_from("<QQ", one.image, 24)
         used = card - free
-        struct.pack_into("<QQ", one.image, 24, nodes.limit, max(0, nodes.limit - used))
+        left = max(0, nodes.limit - used)
+        struct.pack_into("<QQ", one.image, 24, nodes.limit, left)
+        # Of INFO: where the largest free part lies, how large it is, where the heap begins.
+        struct.pack_into("<QQQ", one.image, 48, 0, left, 0)
 
 
 def fb_info(nodes, call, one, other):
@@ -127,7 +130,9 @@ def fb_info(nodes, call, one, other):
         elif index == FB_AT_MOST_FREE:
             value = min(value, free)
         elif index in FB_BAR1:
+            # Of it, the slice's part (src/boundary/quotas.h).
             value = min(value, 1 << (total - 1).bit_length())
+            value = min(value, struct.unpack_from("<I", other.nested[number], at + 4)[0])
         elif index in FB_ZERO:
             value = 0
         struct.pack_into("<II", ours, at, index, value)
