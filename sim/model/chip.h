@@ -8,8 +8,12 @@
 
 namespace cgpu::sim {
 
+// Of the first chip of the family: ctrl2080mc.h ..._TU100, ..._GA100.
+inline constexpr rm::NvU32 kTuring = 0x160;
+inline constexpr rm::NvU32 kAmpere = 0x170;
+
 struct Chip {
-  rm::NvU32 architecture;  // NV2080_CTRL_MC_ARCH_INFO_ARCHITECTURE_*
+  rm::NvU32 architecture;  // NV2080_CTRL_MC_ARCH_INFO_ARCHITECTURE_*, as below
   rm::NvU32 implementation;
   rm::NvU32 sm_version;  // NV2080_CTRL_GR_INFO_SM_VERSION_*
   rm::NvU32 max_gpcs;

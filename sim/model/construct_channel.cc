@@ -6,7 +6,6 @@ namespace cgpu::sim {
 namespace {
 
 // NVIDIA/open-gpu-kernel-modules src/common/sdk/nvidia/inc/ctrl/ctrl2080/ctrl2080mc.h
-constexpr rm::NvU32 kAmpere = 0x170;
 
 // Engine type 0 stands for graphics (kernel_channel_group_api.c).
 rm::NvU32 EngineOf(rm::NvU32 engine_type) {

@@ -17,8 +17,9 @@ rm::NvU64 PageOf(rm::NvU32 flags, rm::NvU64 of_memory) {
     case rm::NVOS46_FLAGS_PAGE_SIZE_BIG:
       return rm::kPageBig;
     case rm::NVOS46_FLAGS_PAGE_SIZE_HUGE:
-    case rm::NVOS46_FLAGS_PAGE_SIZE_512M:
       return rm::kPageHuge;
+    case rm::NVOS46_FLAGS_PAGE_SIZE_512M:
+      return rm::kPage512M;
     default:
       return of_memory;
   }
@@ -131,7 +132,14 @@ NvStatus DriverModel::ConstructAddresses(Client& client, rm::NvHandle parent, rm
                                          Object& object) {
   if (object.kind == ObjectKind::kVaSpace) {
     object.tables = std::make_shared<PageTables>(*memory_[static_cast<std::size_t>(object.card)]);
-    return rm::NV_OK;
+    if (cards_[static_cast<std::size_t>(object.card)].model->chip->architecture < kTuring) {
+      return rm::NV_OK;
+    }
+    // gpu_vaspace.c _gvaspaceReserveVaForClientRm(): of the range that the card's firmware manages,
+    // where it has some.
+    constexpr rm::NvU64 kFirmwareStart = rm::NvU64{1} << 32;
+    return object.tables->Map(kFirmwareStart, rm::kPage512M, rm::kPage512M) ? rm::NV_OK
+                                                                            : rm::NV_ERR_NO_MEMORY;
   }
   if (space == 0 || space == kNoAddressSpace) {
     const Object* device = &client.objects.at(parent);

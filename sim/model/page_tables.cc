@@ -2,10 +2,11 @@
 
 #include <array>
 
+#include "rm/vidmem.h"
+
 namespace cgpu::sim {
 namespace {
 
-constexpr rm::NvU64 kBigPage = rm::NvU64{64} << 10;
 constexpr unsigned kHugeShift = 21;
 // Level 0 is the root, 1 to 3 the directories, 4 and 5 tables of 4 KiB and of 64 KiB pages: bits of
 // address that one table of the level covers.
@@ -15,7 +16,7 @@ constexpr unsigned kDirectories = 4;
 constexpr std::array<rm::NvU64, 6> kBytes = {4096, 4096, 4096, 4096, 4096, 256};
 
 unsigned LeafLevel(rm::NvU64 page) {
-  return page < kBigPage ? 4 : 5;
+  return page < rm::kPageBig ? 4 : 5;
 }
 
 // Calls visit(table) for each table that the range needs, until one call returns false.
@@ -30,7 +31,9 @@ bool ForEachTable(rm::NvU64 address, rm::NvU64 length, rm::NvU64 page, const Vis
     }
     return true;
   };
-  for (unsigned n = 0; n < kDirectories; ++n) {
+  // Pages of 512 MiB lie in the directory above the last.
+  const unsigned directories = kDirectories - (page >= rm::kPage512M ? 1 : 0);
+  for (unsigned n = 0; n < directories; ++n) {
     if (!level(n)) {
       return false;
     }

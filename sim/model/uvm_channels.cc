@@ -8,8 +8,6 @@
 namespace cgpu::sim {
 namespace {
 
-constexpr rm::NvU32 kAmpere = 0x170;
-
 constexpr rm::NvU64 Up(rm::NvU64 value) {
   return (value + rm::kPageBig - 1) / rm::kPageBig * rm::kPageBig;
 }

@@ -46,8 +46,6 @@ rm::NvU64 BiggestPageUpTo(rm::NvU64 size, bool with_512m) {
   return size >= rm::kPage4K ? rm::kPage4K : 0;
 }
 
-constexpr rm::NvU32 kAmpere = 0x170;  // NV2080_CTRL_MC_ARCH_INFO_ARCHITECTURE_GA100
-
 }  // namespace
 
 std::map<rm::NvU64, UvmRange>::iterator UvmModel::FindRange(UvmSpace& space, rm::NvU64 at) {

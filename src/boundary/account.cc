@@ -197,6 +197,8 @@ std::optional<Undo> Boundary::AccountVidHeap(Call& call, Decision& decision) {
       }
       if (IsRangeClass(cls)) {
         AddRange(decision.client, alloc.hMemory, head.hVASpace, decision.covered);
+        // Gone by now or none: then it depends on none.
+        (void)ledger_.AddDependency(decision.client, alloc.hMemory, head.hVASpace).ok();
       }
       break;
     }

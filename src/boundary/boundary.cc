@@ -328,6 +328,12 @@ Decision Boundary::DecideAlloc(Call& call, Decision decision) {
       // The driver makes a client of its own for each (kernel_sm_debugger_session.c), so they are
       // bounded, with the channels that they are for.
       return Reserve(call, std::move(decision), ledger::Kind::kChannel, 0);
+    case ClassEffect::kAddressSpace: {
+      const auto card = ledger_.CardOf(decision.client, call.object);
+      const std::uint64_t bytes = card ? cards_[*card].figures.space_bytes : 0;
+      return Reserve(call, std::move(decision),
+                     bytes > 0 ? ledger::Kind::kMemory : ledger::Kind::kOther, bytes);
+    }
     case ClassEffect::kInterval: {
       const auto memory = params != nullptr ? Load<rm::NV_MEMORY_ALLOCATION_PARAMS>(*params)
                                             : rm::NV_MEMORY_ALLOCATION_PARAMS{};
@@ -354,7 +360,7 @@ Decision Boundary::DecideAlloc(Call& call, Decision decision) {
       const auto in_group = FindClassRule(parent->cls);
       const bool pays =
           group || in_group == nullptr || in_group->effect != ClassEffect::kChannelGroup;
-      const std::uint64_t bytes = pays && card ? cards_[*card].context_bytes : 0;
+      const std::uint64_t bytes = pays && card ? cards_[*card].figures.context_bytes : 0;
       const auto kind = group  ? ledger::Kind::kChannelGroup
                         : pays ? ledger::Kind::kLoneChannel
                                : ledger::Kind::kChannel;

@@ -30,15 +30,21 @@
 
 namespace cgpu::boundary {
 
+// Of a card, in bytes, as the driver says when it is first opened.
+struct CardFigures {
+  std::uint64_t context_bytes = 0;  // what it takes for a channel group
+  std::uint64_t space_bytes = 0;    // what it takes for an address space
+  std::uint64_t bar1_bytes = 0;     // the size of the window onto its memory
+};
+
 // A granted card as the driver numbers it.
 struct CardIds {
   std::uint32_t minor = 0;
   std::uint32_t gpu_id = 0;
   std::uint32_t device_instance = 0;
-  std::uint64_t context_bytes = 0;  // what the driver takes for a channel group
   rm::NvProcessorUuid uuid{};
   std::uint64_t total_bytes = 0;  // of its memory; 0: the whole card is granted
-  std::uint64_t bar1_bytes = 0;
+  CardFigures figures;
 };
 
 // One of several objects that go to a file or come from one.
@@ -120,7 +126,7 @@ class Boundary {
   void DropGoneClients();
 
   // What is known when the card is first opened. Until then it has no BAR1.
-  void SetFigures(ledger::Card card, std::uint64_t context_bytes, std::uint64_t bar1_bytes);
+  void SetFigures(ledger::Card card, const CardFigures& figures);
   // To be called after each change of a limit (quotas.h).
   void SetBounds();
   [[nodiscard]] const std::vector<CardIds>& cards() const { return cards_; }

@@ -32,7 +32,6 @@ void ReadNested(TenantMemory& memory, Call& call, std::size_t size, int holder, 
     nested.copy_out = copy_out;
     nested.bytes.resize(size);
     if (copy_in && !memory.Read(nested.address, nested.bytes.data(), size)) {
-      nested.copy_out = false;
       call.copy_in = rm::NV_ERR_INVALID_ADDRESS;
     }
     pointer.target = static_cast<int>(call.nested.size());
@@ -338,6 +337,12 @@ int Decode(const rm::Abi& abi, std::uint32_t request, std::uint64_t address, Ten
     return EINVAL;  // 550 would write its answer past a smaller buffer
   }
   DecodeBody(abi, memory, call);
+  if (call.copy_in != rm::NV_OK) {
+    // The driver says so in the status, and writes that alone (param_copy.c rmapiParamsAcquire()).
+    for (Nested& nested : call.nested) {
+      nested.copy_out = false;
+    }
+  }
   return 0;
 }
 

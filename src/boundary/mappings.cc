@@ -7,17 +7,15 @@
 
 namespace cgpu::boundary {
 
-void Boundary::SetFigures(ledger::Card card, std::uint64_t context_bytes,
-                          std::uint64_t bar1_bytes) {
-  cards_[card].context_bytes = context_bytes;
-  cards_[card].bar1_bytes = bar1_bytes;
+void Boundary::SetFigures(ledger::Card card, const CardFigures& figures) {
+  cards_[card].figures = figures;
   SetBounds();
 }
 
 void Boundary::SetBounds() {
   for (ledger::Card card = 0; card < cards_.size(); ++card) {
-    ledger_.SetCardBounds(
-        card, BoundsOf(ledger_.Limit(card), cards_[card].total_bytes, cards_[card].bar1_bytes));
+    ledger_.SetCardBounds(card, BoundsOf(ledger_.Limit(card), cards_[card].total_bytes,
+                                         cards_[card].figures.bar1_bytes));
   }
 }
 

@@ -18,7 +18,7 @@ constexpr auto kClasses = std::to_array<ClassRule>({
     {rm::NV01_EVENT_OS_EVENT, ClassEffect::kPlain},
     {rm::NV01_DEVICE_0, ClassEffect::kDevice},
     {rm::NV20_SUBDEVICE_0, ClassEffect::kPlain},
-    {rm::FERMI_VASPACE_A, ClassEffect::kPlain},
+    {rm::FERMI_VASPACE_A, ClassEffect::kAddressSpace},
     {rm::FERMI_CONTEXT_SHARE_A, ClassEffect::kPlain},
     {rm::KEPLER_CHANNEL_GROUP_A, ClassEffect::kChannelGroup},
     {rm::VOLTA_CHANNEL_GPFIFO_A, ClassEffect::kChannel},
@@ -122,9 +122,9 @@ const ClassRule* FindClassRule(std::uint32_t cls) {
 }
 
 std::string_view EffectName(ClassEffect effect) {
-  constexpr std::string_view kNames[] = {"plain",         "device",      "vidmem",
-                                         "channel-group", "channel",     "debugger",
-                                         "interval",      "host-memory", "unsupported"};
+  constexpr std::string_view kNames[] = {
+      "plain",    "device",        "vidmem",   "channel-group", "channel",
+      "debugger", "address-space", "interval", "host-memory",   "unsupported"};
   return kNames[static_cast<std::size_t>(effect)];
 }
 

@@ -18,6 +18,7 @@ enum class ClassEffect {
   kChannelGroup,  // a context: the driver's own buffers are charged, the number is bounded
   kChannel,       // bounded; outside of a group it makes a context of its own
   kDebugger,      // of an object of a client of the container's; bounded
+  kAddressSpace,  // with the first page tables of it
   kInterval,      // addresses, with page tables of their own
   kHostMemory,    // keeps the memory it names alive: none of a card's
   kUnsupported,   // refused as by a card that does not have it: programs know what to do then

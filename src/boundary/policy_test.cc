@@ -32,7 +32,7 @@ class Tenant final : public TenantMemory {
   explicit Tenant(rm::Branch branch)
       : abi_(rm::GetAbi(branch)),
         ledger_({std::uint64_t{1} << 30}, {8, 1000, 8, 16}),
-        boundary_(abi_, {{0, 0x100, 0, 1 << 20}}, ledger_) {
+        boundary_(abi_, {{0, 0x100, 0, {}, 0, {1 << 20, 0, 0}}}, ledger_) {
     auto client = ledger_.ReserveClient();
     const auto ref = ledger_.AddClient(*client, kClient, 1, 1).value();
     auto device = ledger_.Reserve(ledger::Kind::kOther);

@@ -54,7 +54,7 @@ TEST(Quotas, ViewsTakeWholePages) {
 
 TEST_F(BoundaryTest, ViewsOfCardMemoryAreBoundedByTheSlicesPartOfBar1) {
   MakeSubdevice();
-  boundary_.SetFigures(0, 0, 64 * kMib);  // 62 MiB without the driver's own
+  boundary_.SetFigures(0, {0, 0, 64 * kMib});  // 62 MiB without the driver's own
   EXPECT_EQ(AllocMemory(0x20, 64 * kMib), rm::NV_OK);
   rm::NV_MEMORY_ALLOCATION_PARAMS system{};
   system.size = 64 * kMib;

@@ -53,7 +53,10 @@ class BoundaryTest : public testing::Test {
   BoundaryTest()
       : abi_(rm::GetAbi(rm::Branch::k550)),
         ledger_({1024 * kMib, 512 * kMib}, {8, 1000, 8, 16}),
-        boundary_(abi_, {{0, 0x100, 0, 64 * kMib}, {3, 0x400, 3, 64 * kMib}}, ledger_) {}
+        boundary_(abi_,
+                  {{0, 0x100, 0, {}, 0, {64 * kMib, 4096, 0}},
+                   {3, 0x400, 3, {}, 0, {64 * kMib, 4096, 0}}},
+                  ledger_) {}
 
   template <class T>
   int Copy(std::uint32_t nr, T& params, Call& call) {

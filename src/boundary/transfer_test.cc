@@ -1,10 +1,7 @@
-// Objects exported to a file and imported from one.
+// Objects exported to files and imported from them.
 #include <gtest/gtest.h>
 
-#include <array>
-
 #include "boundary/testing.h"
-#include "rm/nv_classes.h"
 #include "rm/nv_controls.h"
 #include "rm/nv_ctrl.h"
 #include "rm/nv_escape.h"
@@ -13,6 +10,37 @@
 
 namespace cgpu::boundary {
 namespace {
+
+TEST_F(BoundaryTest, TellsOfItsOwnExportsAlone) {
+  MakeSubdevice();
+  ASSERT_EQ(AllocMemory(0x20, kMib), rm::NV_OK);
+  constexpr ledger::FileKey kOwn = 7;
+  constexpr ledger::FileKey kForeign = 0;  // bears no mark of ours
+  const auto with_file = [&](std::uint32_t command, auto& params, ledger::FileKey file,
+                             Decision& decision) {
+    rm::NVOS54_PARAMETERS control{kClient,        kClient, command, 0, memory_.Lend(params),
+                                  sizeof(params), 0};
+    Call call;
+    EXPECT_EQ(Copy(rm::NV_ESC_RM_CONTROL, control, call), 0);
+    call.fd->file = {FileKind::kControl, 255, true};
+    call.fd->mark = file;
+    decision = boundary_.Decide(call);
+    return call;
+  };
+  rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS exported{};
+  exported.object.type = rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TYPE_RM;
+  exported.object.data.rmObject.hObject = 0x20;
+  Decision decision;
+  Call call = with_file(rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD, exported, kOwn, decision);
+  (void)Execute(call, decision);
+  for (const ledger::FileKey file : {kOwn, kForeign}) {
+    rm::NV0000_CTRL_OS_UNIX_GET_EXPORT_OBJECT_INFO_PARAMS_V550 info{};
+    call = with_file(rm::NV0000_CTRL_CMD_OS_UNIX_GET_EXPORT_OBJECT_INFO, info, file, decision);
+    EXPECT_EQ(decision.action,
+              file == kOwn ? Decision::Action::kExecute : Decision::Action::kAnswer);
+  }
+  EXPECT_EQ(StatusOf(call), rm::NV_ERR_INVALID_PARAMETER);
+}
 
 // Many objects to a file and from it.
 class TransferTest : public BoundaryTest {

@@ -79,7 +79,8 @@ class UvmTest : public ::testing::TestWithParam<rm::Branch> {
   static constexpr std::uint32_t kClient = 0xc1d00001;
   static constexpr std::uint32_t kMemory = 0x40;
 
-  UvmTest() : abi_(rm::GetAbi(GetParam())), boundary_(abi_, {{0, 0x100, 0, 0, kUuid}}, ledger_) {
+  UvmTest()
+      : abi_(rm::GetAbi(GetParam())), boundary_(abi_, {{0, 0x100, 0, kUuid, 0, {}}}, ledger_) {
     auto client = ledger_.ReserveClient().value();
     client_ = ledger_.AddClient(client, kClient, 1, 1).value();
     Object(kClient, 0x80, rm::NV01_DEVICE_0, 0);

@@ -31,4 +31,13 @@ NvU64 ContextGroupBytes(const ContextBufferSizes& sizes, NvU32 max_subcontexts) 
   return RoundUp(total, kVidmemGranularity);
 }
 
+NvU64 AddressSpaceBytes(NvU32 architecture) {
+  constexpr NvU32 kTuring = 0x160;
+  constexpr NvU32 kHopper = 0x180;
+  if (architecture < kTuring) {
+    return 0;
+  }
+  return (architecture < kHopper ? 3 : 4) * kPage4K;
+}
+
 }  // namespace cgpu::rm

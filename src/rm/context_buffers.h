@@ -51,6 +51,13 @@ using ContextBufferSizes = std::array<NvU64, kGroupContextBuffers.size()>;
 // buffer has a size. Saturates.
 [[nodiscard]] NvU64 ContextGroupBytes(const ContextBufferSizes& sizes, NvU32 max_subcontexts);
 
+// Bytes of the card that an address space (FERMI_VASPACE_A) takes from the start. The range that
+// the card's firmware manages has its page tables, down to those whose entries are 512 MiB: three
+// from Turing on, where there is such firmware, and four from Hopper on
+// (src/nvidia/src/kernel/mem_mgr/gpu_vaspace.c _gvaspaceReserveVaForClientRm()).
+// `architecture`: NV2080_CTRL_MC_ARCH_INFO_ARCHITECTURE_* (ctrl2080mc.h).
+[[nodiscard]] NvU64 AddressSpaceBytes(NvU32 architecture);
+
 }  // namespace cgpu::rm
 
 #endif  // CGPU_RM_CONTEXT_BUFFERS_H_

@@ -14,6 +14,7 @@
 
 #include "base/fd.h"
 #include "base/result.h"
+#include "boundary/boundary.h"
 #include "rm/abi.h"
 #include "rm/nv_ctrl.h"
 
@@ -47,16 +48,10 @@ class Driver {
   // that it is gone.
   static void Free(int file, std::uint32_t client, std::uint32_t object);
 
-  // Of a card, asked when it is first opened.
-  struct Figures {
-    std::uint64_t context_bytes = 0;  // what the driver takes for a channel group
-    std::uint64_t bar1_bytes = 0;     // the size of the window onto its memory
-  };
-
   // Opens the card's file if it is not open. The first time the card is opened, also asks for its
   // figures.
   [[nodiscard]] Result<> OpenCard(std::size_t card, std::uint32_t device_instance);
-  [[nodiscard]] Figures FiguresOf(std::size_t card) const;
+  [[nodiscard]] boundary::CardFigures FiguresOf(std::size_t card) const;
   // The cards' files, to be closed by the caller outside of its locks.
   [[nodiscard]] std::vector<UniqueFd> TakeCardFiles();
 
@@ -65,7 +60,7 @@ class Driver {
     std::string path;
     UniqueFd file;
     bool asked = false;
-    Figures figures;
+    boundary::CardFigures figures;
   };
   explicit Driver(const rm::Abi& abi) : abi_(abi) {}
   Result<std::uint32_t> Alloc(std::uint32_t parent, std::uint32_t handle, std::uint32_t cls,
@@ -76,8 +71,9 @@ class Driver {
   Result<std::uint32_t> QueryList(std::uint32_t command, std::uint32_t index,
                                   std::uint32_t* value) const;
   Result<std::uint64_t> QueryContextBytes() const;
+  Result<std::uint64_t> QuerySpaceBytes() const;
   Result<std::uint64_t> QueryBar1Bytes() const;
-  Result<Figures> AskFigures(std::uint32_t device_instance) const;
+  Result<boundary::CardFigures> AskFigures(std::uint32_t device_instance) const;
 
   const rm::Abi& abi_;
   UniqueFd control_;

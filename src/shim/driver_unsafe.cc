@@ -198,6 +198,19 @@ Result<std::uint32_t> Driver::QueryList(std::uint32_t command, std::uint32_t ind
   return status;
 }
 
+Result<std::uint64_t> Driver::QuerySpaceBytes() const {
+  rm::NV2080_CTRL_MC_GET_ARCH_INFO_PARAMS arch{};
+  const auto status =
+      Control(kSubdevice, rm::NV2080_CTRL_CMD_MC_GET_ARCH_INFO, &arch, sizeof(arch));
+  if (!status.ok()) {
+    return status.error();
+  }
+  if (*status != rm::NV_OK) {
+    return Refused("a card's architecture", 0, *status);
+  }
+  return rm::AddressSpaceBytes(arch.architecture);
+}
+
 Result<std::uint64_t> Driver::QueryBar1Bytes() const {
   std::uint32_t kib = 0;
   const auto status =
@@ -211,24 +224,24 @@ Result<std::uint64_t> Driver::QueryBar1Bytes() const {
   return std::uint64_t{kib} * 1024;
 }
 
-Result<Driver::Figures> Driver::AskFigures(std::uint32_t device_instance) const {
+Result<boundary::CardFigures> Driver::AskFigures(std::uint32_t device_instance) const {
   rm::NV0080_ALLOC_PARAMETERS device{};
   device.deviceId = device_instance;
   if (auto made = Alloc(client_, kDevice, rm::NV01_DEVICE_0, &device); !made.ok()) {
     return made.error();
   }
-  const auto ask = [&]() -> Result<Figures> {
+  const auto ask = [&]() -> Result<boundary::CardFigures> {
     rm::NV2080_ALLOC_PARAMETERS subdevice{};
     CGPU_TRY(Alloc(kDevice, kSubdevice, rm::NV20_SUBDEVICE_0, &subdevice));
     const auto context = QueryContextBytes();
-    if (!context.ok()) {
-      return context.error();
-    }
+    const auto space = QuerySpaceBytes();
     const auto bar1 = QueryBar1Bytes();
-    if (!bar1.ok()) {
-      return bar1.error();
+    for (const auto* answer : {&context, &space, &bar1}) {
+      if (!answer->ok()) {
+        return answer->error();
+      }
     }
-    return Figures{*context, *bar1};
+    return boundary::CardFigures{*context, *space, *bar1};
   };
   auto figures = ask();
   Free(control_.get(), client_, kDevice);
@@ -257,7 +270,7 @@ Result<> Driver::OpenCard(std::size_t card, std::uint32_t device_instance) {
   return {};
 }
 
-Driver::Figures Driver::FiguresOf(std::size_t card) const {
+boundary::CardFigures Driver::FiguresOf(std::size_t card) const {
   const std::lock_guard lock(mutex_);
   return cards_[card].figures;
 }

@@ -455,8 +455,7 @@ Result<> Server::PrepareDevice(const boundary::Call& call, const Decision& decis
   }
   CGPU_TRY(driver_->OpenCard(*decision.card, instance));
   const std::lock_guard lock(state_mutex_);
-  const Driver::Figures figures = driver_->FiguresOf(*decision.card);
-  boundary_.SetFigures(*decision.card, figures.context_bytes, figures.bar1_bytes);
+  boundary_.SetFigures(*decision.card, driver_->FiguresOf(*decision.card));
   return {};
 }
 

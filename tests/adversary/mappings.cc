@@ -115,6 +115,22 @@ int Intervals(const std::vector<std::string>& args) {
   return 0;
 }
 
+// Address spaces, which have their first tables from the start.
+int Spaces(const std::vector<std::string>& args) {
+  constexpr std::uint64_t kTables = 3;  // of each, on Turing to Ada
+  const std::uint64_t wanted = Number(args, 0, 24) * kMiB / (kTables * rm::kPage4K);
+  Client client = MakeClient();
+  std::uint64_t spaces = 0;
+  rm::NV_VASPACE_ALLOCATION_PARAMETERS_V535 params{};
+  while (spaces < wanted &&
+         client.Alloc(Client::kDevice, client.next++, rm::FERMI_VASPACE_A, &params) == rm::NV_OK) {
+    ++spaces;
+  }
+  Say("tables %llu", static_cast<unsigned long long>(spaces * kTables));
+  Hold();
+  return 0;
+}
+
 }  // namespace
 
 std::vector<Entry> MappingAttacks() {
@@ -122,6 +138,7 @@ std::vector<Entry> MappingAttacks() {
       {"dma-tables", DmaTables, "[MIB]"},
       {"dma-tables-again", DmaTablesAgain, "[MIB]"},
       {"intervals", Intervals, "[MIB]"},
+      {"spaces", Spaces, "[MIB]"},
   };
 }
 

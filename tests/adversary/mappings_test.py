@@ -38,5 +38,12 @@ def intervals():
     within(["intervals", WANTED], at_least(SLICE * 3 // 4), mem="%dMiB" % SLICE, limit=SLICE)
 
 
+def spaces():
+    """Address spaces have their first tables from the start."""
+    without(["spaces", WANTED], more_than(WANTED - 2), gpus="t4:1")
+    within(["spaces", WANTED], _charged, mem="%dMiB" % SLICE, limit=SLICE, gpus="t4:1")
+
+
 if __name__ == "__main__":
-    main({"dma-tables": tables, "dma-tables-again": again, "intervals": intervals})
+    main({"dma-tables": tables, "dma-tables-again": again, "intervals": intervals,
+          "spaces": spaces})

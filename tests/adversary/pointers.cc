@@ -229,10 +229,39 @@ int Lay(const Client& client, std::byte* page, const Layout& layout, std::uint32
   return Plainly(client.ctl, rm::NV_ESC_RM_CONTROL, page + kImage, sizeof(control));
 }
 
+// Two lists of one command, onto the same memory: what is asked for and what is answered.
+void Twice(Client& client, std::byte* page) {
+  rm::NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS group{};
+  group.engineType = rm::NV2080_ENGINE_TYPE_GRAPHICS;
+  const std::uint32_t handle = client.next++;
+  (void)client.Alloc(Client::kDevice, handle, rm::KEPLER_CHANNEL_GROUP_A, &group, sizeof(group));
+  std::uint32_t channels[4] = {};
+  for (std::uint32_t& channel : channels) {
+    rm::NV_CHANNEL_ALLOC_PARAMS_V535 params{};
+    params.engineType = rm::NV2080_ENGINE_TYPE_GRAPHICS;
+    channel = client.next++;
+    (void)client.Alloc(handle, channel, rm::VOLTA_CHANNEL_GPFIFO_A, &params, sizeof(params));
+  }
+  for (std::uint64_t answers = 2048 - 24; answers < 2048 + 24; answers += 4) {
+    std::memset(page, 0xa5, kPage);
+    struct {
+      std::uint32_t count;
+      std::uint32_t pad;
+      std::uint64_t handles;
+      std::uint64_t answers;
+    } params{4, 0, Address(page) + 2048, Address(page) + answers};
+    Put(page + 2048, channels);
+    const std::uint32_t status = client.Control(
+        Client::kDevice, rm::NV0080_CTRL_CMD_FIFO_GET_CHANNELLIST, &params, sizeof(params));
+    Say("twice %llu status 0x%x page 0x%x", static_cast<unsigned long long>(answers), status,
+        Hash(page, kPage));
+  }
+}
+
 // overlap TOTAL_KIB: lists laid over the parameters, the call's own image and each other's ends.
 int Overlap(const std::vector<std::string>& args) {
   const auto total = static_cast<std::uint32_t>(Number(args, 0, 0));
-  const Client client = ChosenClient();
+  Client client = ChosenClient();
   std::byte* page = Pages(kArena, 1, PROT_READ | PROT_WRITE);
   int seen = 0;
   const auto look = [&](const Layout& layout, std::uint32_t index) {
@@ -258,6 +287,7 @@ int Overlap(const std::vector<std::string>& args) {
       }
     }
   }
+  Twice(client, page);
   Say("seen %d", seen);
   Hold();
   return 0;

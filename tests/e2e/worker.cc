@@ -387,16 +387,6 @@ void AskById(const Client& client, std::uint32_t id) {
       client.Control(client.root, rm::NV0000_CTRL_CMD_GPU_GET_ID_INFO_V2, &info, sizeof(info)));
 }
 
-std::uint32_t ShareWithAll(const Client& client, std::uint32_t object) {
-  rm::NVOS57_PARAMETERS share{};
-  share.hClient = client.root;
-  share.hObject = object;
-  share.sharePolicy.type = rm::RS_SHARE_TYPE_ALL;
-  share.sharePolicy.accessMask.limbs[0] = 1U << rm::RS_ACCESS_DUP_OBJECT;
-  const int error = client.issue(client.ctl, rm::NV_ESC_RM_SHARE, &share, sizeof(share));
-  return error != 0 ? adversary::kNoAnswer : share.status;
-}
-
 std::uint32_t AllocGroup(Client& client, std::uint32_t* handle) {
   rm::NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS group{};
   group.engineType = rm::NV2080_ENGINE_TYPE_GRAPHICS;

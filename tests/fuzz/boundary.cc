@@ -138,7 +138,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       input.Take<std::uint8_t>() % 2 == 0 ? cgpu::rm::Branch::k550 : cgpu::rm::Branch::k580;
   const cgpu::rm::Abi& abi = cgpu::rm::GetAbi(branch);
   cgpu::ledger::Ledger ledger({kLimits[0], kLimits[1]}, {8, 1000, 8, 16});
-  Boundary boundary(abi, {{0, 0x100, 0, 16 * kMib}, {3, 0x400, 3, 16 * kMib}}, ledger);
+  Boundary boundary(
+      abi, {{0, 0x100, 0, {}, 0, {16 * kMib, 4096, 0}}, {3, 0x400, 3, {}, 0, {16 * kMib, 4096, 0}}},
+      ledger);
   for (int calls = 0; calls < kMostCalls && !input.empty(); ++calls) {
     RunCall(input, abi, boundary);
     for (cgpu::ledger::Card card = 0; card < ledger.Cards(); ++card) {

@@ -108,7 +108,10 @@ void Tenant::Memory() {
     memory.alignment = U32();
     memory.size = U8() % 4 == 0 ? input_.Take<std::uint64_t>() : memory.size;
   }
-  Alloc(U8() % 8 == 0 ? rm::NV01_MEMORY_SYSTEM : rm::NV01_MEMORY_LOCAL_USER, memory);
+  memory.hVASpace = U8() % 4 == 0 ? PickObject(PickClient()) : 0;
+  constexpr std::array kClasses = {rm::NV01_MEMORY_SYSTEM, rm::NV50_MEMORY_VIRTUAL};
+  const std::size_t which = U8() % 12;
+  Alloc(which < kClasses.size() ? kClasses.at(which) : rm::NV01_MEMORY_LOCAL_USER, memory);
 }
 
 void Tenant::Channel() {
@@ -158,6 +161,7 @@ void Tenant::HeapControl() {
       heap.data.AllocSize.attr2 = U8();
       heap.data.AllocSize.flags = U8() % 4 == 0 ? U32() : 0;
       heap.data.AllocSize.alignment = U32();
+      heap.hVASpace = U8() % 4 == 0 ? PickObject(heap.hRoot) : 0;
     }
   } else if (what < 220) {
     heap.function = rm::NVOS32_FUNCTION_FREE;

@@ -55,6 +55,36 @@ bool IsCardMemory(std::uint32_t flags, std::uint32_t attr, std::uint32_t attr2) 
          rm::NVOS32_ATTR_LOCATION.Get(attr) == rm::NVOS32_ATTR_LOCATION_VIDMEM;
 }
 
+// The tables of an interval of addresses: for 4 KiB pages one for every 2 MiB, above them one for
+// every 512 MiB, 256 GiB and 128 TiB, and one more of each as it may begin in the middle of one.
+std::uint64_t TablesOf(std::uint64_t size, std::uint32_t flags, std::uint32_t attr) {
+  constexpr std::uint64_t kTable = 4096;
+  const auto tables = [](std::uint64_t length, unsigned lowest) {
+    std::uint64_t sum = 0;
+    for (const unsigned reach : {21U, 29U, 38U, 47U}) {
+      sum += reach >= lowest ? ((length - 1) >> reach) + 2 : 0;
+    }
+    return sum * kTable;
+  };
+  if ((flags & 0x00400000) != 0) {  // managed by others
+    return 0;
+  }
+  if ((flags & 0x04000000) != 0) {  // sparse: at both ends
+    return 2 * tables(1, 21);
+  }
+  if ((flags & 0x00000400) != 0) {  // lazy
+    return 0;
+  }
+  switch (attr >> 23 & 3) {
+    case 0:
+      return tables(size, 21) + (((size - 1) >> 21) + 2) * 256 + kTable;
+    case 3:
+      return tables(size, 29);
+    default:
+      return tables(size, 21);
+  }
+}
+
 }  // namespace
 
 const PlainDriver::Object* PlainDriver::Find(Handle client, Handle object) const {
@@ -231,6 +261,18 @@ std::uint32_t PlainDriver::AllocIn(const rm::NVOS21_PARAMETERS& call, std::byte*
       depends_on(channel.hVASpace);
       depends_on(channel.hContextShare);
     }
+  } else if (call.hClass == rm::FERMI_VASPACE_A) {
+    if (!object.card) {
+      return rm::NV_ERR_INVALID_OBJECT_PARENT;
+    }
+    status = Take(*object.card, cards_.at(*object.card).space_bytes, object);
+  } else if (call.hClass == rm::NV50_MEMORY_VIRTUAL && params != nullptr) {
+    const auto memory = Load<rm::NV_MEMORY_ALLOCATION_PARAMS>(params);
+    if (!object.card || memory.size == 0) {
+      return rm::NV_ERR_INVALID_ARGUMENT;
+    }
+    depends_on(memory.hVASpace);
+    status = Take(*object.card, TablesOf(memory.size, memory.flags, memory.attr), object);
   } else if (call.hClass == rm::FERMI_CONTEXT_SHARE_A && params != nullptr) {
     depends_on(Load<rm::NV_CTXSHARE_ALLOCATION_PARAMETERS>(params).hVASpace);
   }
@@ -268,6 +310,15 @@ std::uint32_t PlainDriver::VidHeap(std::byte* image) {
                rm::RoundVidmem({alloc.size, alloc.attr, alloc.attr2, alloc.flags, alloc.alignment}),
                object);
       alloc.size = rm::ReportedVidmemSize(alloc.size, alloc.attr, alloc.attr2);
+    } else if ((alloc.flags & rm::NVOS32_ALLOC_FLAGS_VIRTUAL) != 0) {
+      if (!object.card) {
+        return rm::NV_ERR_INVALID_OBJECT_PARENT;
+      }
+      object.cls = rm::NV50_MEMORY_VIRTUAL;
+      if (call.hVASpace != 0 && Find(call.hRoot, call.hVASpace) != nullptr) {
+        object.depends_on.push_back(call.hVASpace);
+      }
+      status = Take(*object.card, TablesOf(alloc.size, alloc.flags, alloc.attr), object);
     }
     if (status == rm::NV_OK) {
       objects_[{call.hRoot, alloc.hMemory}] = object;

@@ -33,6 +33,7 @@ class PlainDriver {
     std::uint32_t instance = 0;
     std::uint32_t gpu_id = 0;
     std::uint64_t context_bytes = 0;
+    std::uint64_t space_bytes = 0;
   };
   struct Object {
     Handle parent = 0;

@@ -83,8 +83,11 @@ class Tenant {
       : input_(input),
         abi_(rm::GetAbi(rm::kBranches[input.Take<std::uint8_t>() % rm::kBranches.size()])),
         ledger_({kLimits[0], kLimits[1]}, {6, 200, 6, 12}),
-        boundary_(abi_, {{0, 0x100, 0, 16 * kMib}, {3, 0x400, 3, 24 * kMib}}, ledger_),
-        driver_(abi_, {{0, 0x100, 16 * kMib}, {3, 0x400, 24 * kMib}}) {}
+        boundary_(
+            abi_,
+            {{0, 0x100, 0, {}, 0, {16 * kMib, 4096, 0}}, {3, 0x400, 3, {}, 0, {24 * kMib, 0, 0}}},
+            ledger_),
+        driver_(abi_, {{0, 0x100, 16 * kMib, 4096}, {3, 0x400, 24 * kMib, 0}}) {}
 
   void Begin();
   void Step();

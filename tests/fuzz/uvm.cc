@@ -119,8 +119,8 @@ class Course {
       : input_(input),
         branch_(rm::kBranches[input.Take<std::uint8_t>() % rm::kBranches.size()]),
         ledger_({kLimit, kLimit}, {4, 512, 4, 4}),
-        boundary_(rm::GetAbi(branch_), {{0, 0x100, 0, 0, UuidOf(0)}, {1, 0x200, 1, 0, UuidOf(1)}},
-                  ledger_) {
+        boundary_(rm::GetAbi(branch_),
+                  {{0, 0x100, 0, UuidOf(0), 0, {}}, {1, 0x200, 1, UuidOf(1), 0, {}}}, ledger_) {
     auto client = ledger_.ReserveClient().value();
     client_ = ledger_.AddClient(client, kClient, 1, 1).value();
     Add(kClient, 0x80, rm::NV01_DEVICE_0, ledger::Kind::kOther, 0);

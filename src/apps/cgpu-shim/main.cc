@@ -128,7 +128,7 @@ Result<std::unique_ptr<Server>> MakeServer(const ShimConfig& config) {
       return Error{Code::kInvalid, 0, "the configuration has no card " + card.card.uuid, {}};
     }
     cards.push_back(
-        {card.card.minor, card.card.gpu_id, *instance, 0, *uuid, card.card.memory_bytes});
+        {card.card.minor, card.card.gpu_id, *instance, *uuid, card.card.memory_bytes, {}});
   }
   auto proc = OpenFile("/proc", O_RDONLY | O_DIRECTORY);
   if (!proc.ok()) {
