@@ -32,4 +32,10 @@ for case in whole-550 small-550 whole-580 small-580; do
   done
   echo "soak: $sequences sequences, none differs"
 done
+for case in size pointer class xfer attr dup2-null dup2-file; do
+  status=0
+  python3 tests/adversary/races_test.py "soak-$case" "$seconds" >build/soak.log 2>&1 || status=$?
+  [ $status -eq 0 ] || [ $status -eq 77 ] || { tail -n 50 build/soak.log; exit 1; }
+  grep -a -e '^soak-' -e '^skipped' build/soak.log  # its tries belong into docs/adversaries.md
+done
 ctest --preset release --repeat until-fail:5

@@ -139,6 +139,34 @@ NvStatus IdInfo(ControlCall& call) {
   return rm::NV_OK;
 }
 
+// client_resource.c cliresCtrlCmdGpuAsyncAttachId_IMPL() and cliresCtrlCmdGpuWaitAttachId_IMPL():
+// there is nothing to attach, and nothing to wait for.
+NvStatus AsyncAttachId(ControlCall& call) {
+  return CardById(call.model, call.Get<rm::NvU32>()) == nullptr ? rm::NV_ERR_INVALID_ARGUMENT
+                                                                : rm::NV_OK;
+}
+
+NvStatus WaitAttachId(ControlCall& /*call*/) {
+  return rm::NV_OK;
+}
+
+// client_resource.c cliresCtrlCmdGpuQueryGpuDrainState_IMPL(): nobody drains a card here.
+NvStatus QueryDrainState(ControlCall& call) {
+  struct Params {  // NV0000_CTRL_GPU_QUERY_DRAIN_STATE_PARAMS
+    rm::NvU32 gpuId;
+    rm::NvU32 drainState;
+    rm::NvU32 flags;
+  };
+  auto params = call.Get<Params>();
+  if (CardById(call.model, params.gpuId) == nullptr) {
+    return rm::NV_ERR_INVALID_ARGUMENT;
+  }
+  params.drainState = 0;
+  params.flags = 0;
+  call.Put(params);
+  return rm::NV_OK;
+}
+
 // client_resource.c cliresCtrlCmdGpuGetPciInfo_IMPL().
 NvStatus PciInfo(ControlCall& call) {
   auto params = call.Get<rm::NV0000_CTRL_GPU_GET_PCI_INFO_PARAMS>();
@@ -250,6 +278,9 @@ constexpr ControlEntry kEntries[] = {
     {rm::NV0000_CTRL_CMD_GPU_ATTACH_IDS, kOn, AttachIds},
     {rm::NV0000_CTRL_CMD_GPU_DETACH_IDS, kOn, DetachIds},
     {rm::NV0000_CTRL_CMD_GPU_GET_PCI_INFO, kOn, PciInfo},
+    {rm::NV0000_CTRL_CMD_GPU_QUERY_DRAIN_STATE, kOn, QueryDrainState},
+    {rm::NV0000_CTRL_CMD_GPU_ASYNC_ATTACH_ID, kOn, AsyncAttachId},
+    {rm::NV0000_CTRL_CMD_GPU_WAIT_ATTACH_ID, kOn, WaitAttachId},
     {rm::NV0000_CTRL_CMD_GPU_GET_UUID_INFO, kOn, UuidInfo},
     {rm::NV0000_CTRL_CMD_GPU_GET_UUID_FROM_GPU_ID, kOn, UuidFromGpuId},
     {rm::NV0000_CTRL_CMD_GPU_GET_ACTIVE_DEVICE_IDS, kOn, ActiveDeviceIds},

@@ -148,6 +148,25 @@ NvStatus P2pCaps(ControlCall& call) {
   return rm::NV_OK;
 }
 
+// cliresCtrlCmdSystemGetP2pCapsMatrix_IMPL(): {counts of A and B, ids of A, ids of B, ...}. Between
+// cards nothing but PCIe, which these capabilities do not tell of.
+NvStatus P2pCapsMatrix(ControlCall& call) {
+  constexpr rm::NvU32 kGroup = 8;
+  const auto at = [&call](rm::NvU32 word) {
+    return Load<rm::NvU32>(call.params.subspan(word * sizeof(rm::NvU32)));
+  };
+  if (at(0) == 0 || at(0) > kGroup || at(1) > kGroup) {
+    return rm::NV_ERR_INVALID_ARGUMENT;
+  }
+  for (rm::NvU32 i = 0; i < at(0) + at(1); ++i) {
+    const rm::NvU32 word = 2 + (i < at(0) ? i : kGroup + i - at(0));
+    if (CardOfGpu(call.model, at(word)) < 0) {
+      return rm::NV_ERR_INVALID_ARGUMENT;
+    }
+  }
+  return rm::NV_OK;
+}
+
 constexpr ObjectKind kClient = ObjectKind::kClient;
 constexpr ObjectKind kSubdevice = ObjectKind::kSubdevice;
 constexpr ControlEntry kEntries[] = {
@@ -159,6 +178,7 @@ constexpr ControlEntry kEntries[] = {
     {NV2080_CTRL_CMD_GR_GET_CTXSW_STATS, kSubdevice, SwitchStatistics},
     {NV0000_CTRL_CMD_SYSTEM_GET_P2P_CAPS, kClient, P2pCaps},
     {NV0000_CTRL_CMD_SYSTEM_GET_P2P_CAPS_V2, kClient, P2pCaps},
+    {rm::NV0000_CTRL_CMD_SYSTEM_GET_P2P_CAPS_MATRIX, kClient, P2pCapsMatrix},
 };
 
 }  // namespace

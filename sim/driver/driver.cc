@@ -154,6 +154,21 @@ void Driver::ReadAlloc(Call& call, Caller& caller) {
   }
 }
 
+// What embedded_param_copy.c reads of a control, whether the control itself is simulated or not.
+bool Driver::IsReadable(Call& call, const rm::EmbeddedPointer& pointer, Caller& caller) {
+  const std::span<const std::byte> params = call.params.bytes;
+  const auto size = pointer.Bytes(Load<rm::NvU32>(params.subspan(pointer.count_offset)));
+  const auto address = Load<rm::NvP64>(params.subspan(pointer.pointer_offset));
+  std::vector<std::byte> bytes;
+  if (!size) {
+    call.copy_in = rm::NV_ERR_INVALID_ARGUMENT;
+  } else if (address != 0 && pointer.direction != rm::PointerDirection::kOut &&
+             !ReadBytes(caller, address, *size, &bytes)) {
+    call.copy_in = rm::NV_ERR_INVALID_ADDRESS;
+  }
+  return call.copy_in == rm::NV_OK;
+}
+
 // control.c _rmapiRmControl() and serverControlApiCopyIn(); embedded_param_copy.c.
 void Driver::ReadControl(Call& call, Caller& caller) {
   const auto api = Load<rm::NVOS54_PARAMETERS>(call.bytes);
@@ -161,7 +176,7 @@ void Driver::ReadControl(Call& call, Caller& caller) {
   call.params.address = api.params;
   const rm::ControlRow* row = rm::FindControl(api.cmd);
   const rm::NvU32 expected = row == nullptr ? 0 : row->Size(abi_.branch);
-  const bool wrong_size = expected != 0 && api.paramsSize != expected;
+  const bool wrong_size = row != nullptr && row->Known(abi_.branch) && api.paramsSize != expected;
   if ((api.params == 0) != (api.paramsSize == 0) || wrong_size || api.paramsSize > kMaxParams) {
     call.copy_in = rm::NV_ERR_INVALID_ARGUMENT;
     return;
@@ -170,8 +185,13 @@ void Driver::ReadControl(Call& call, Caller& caller) {
     call.copy_in = rm::NV_ERR_INVALID_ADDRESS;
     return;
   }
+  for (const rm::EmbeddedPointer& pointer : rm::EmbeddedPointers(api.cmd)) {
+    if (expected != 0 && abi_.branch >= pointer.since && !IsReadable(call, pointer, caller)) {
+      return;
+    }
+  }
   const ControlEntry* entry = FindControlEntry(api.cmd);
-  if (entry == nullptr || entry->embedded.stride == 0) {
+  if (entry == nullptr || entry->embedded.stride == 0 || expected == 0) {
     return;
   }
   const std::span<const std::byte> params = call.params.bytes;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "rm/abi.h"
+#include "rm/control_table.h"
 #include "rm/nv_structs.h"
 #include "sim/driver/caller.h"
 #include "sim/model/driver_model.h"
@@ -99,6 +100,8 @@ class Driver {
   [[nodiscard]] NvStatus RunUvm(const UvmHandler& handler, FileId file, Caller& caller,
                                 std::span<std::byte> params);
   void ReadSecondLevel(Call& call, Caller& caller);
+  [[nodiscard]] static bool IsReadable(Call& call, const rm::EmbeddedPointer& pointer,
+                                       Caller& caller);
   void ReadControl(Call& call, Caller& caller);
   void ReadAlloc(Call& call, Caller& caller);
   static void ReadIdleChannels(Call& call, Caller& caller);

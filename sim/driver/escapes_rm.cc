@@ -1,4 +1,5 @@
 // RM_CONTROL.
+#include "rm/control_table.h"
 #include "rm/nv_classes.h"
 #include "sim/driver/bytes.h"
 #include "sim/driver/control.h"
@@ -67,7 +68,10 @@ NvStatus Escapes::RunControl(const rm::NVOS54_PARAMETERS& api) {
   if (object == nullptr) {
     return rm::NV_ERR_OBJECT_NOT_FOUND;
   }
-  const ControlEntry* entry = FindControlEntry(api.cmd);
+  const rm::ControlRow* row = rm::FindControl(api.cmd);
+  const ControlEntry* entry = row != nullptr && !row->Known(driver_.abi_.branch)
+                                  ? nullptr  // of another branch
+                                  : FindControlEntry(api.cmd);
   if (entry == nullptr && IsCommandOf(api.cmd, object->kind)) {
     if (IsKernelControl(api.cmd) || (IsRootControl(api.cmd) && !caller_.IsAdmin())) {
       return rm::NV_ERR_INSUFFICIENT_PERMISSIONS;

@@ -1,6 +1,7 @@
 // RM_ALLOC: what each class makes.
 #include <algorithm>
 
+#include "rm/class_table.h"
 #include "rm/nv_classes.h"
 #include "sim/model/alloc_params.h"
 #include "sim/model/class_rules.h"
@@ -23,7 +24,7 @@ bool CardLacksClass(const CardModel& model, ObjectKind kind, rm::NvU32 cls) {
 // alloc_free.c serverAllocResourceUnderLock(), in its order of checks.
 NvStatus DriverModel::Alloc(FileId file, const CallerView& caller, AllocRequest& request) {
   const ClassRule* rule = FindClassRule(request.cls);
-  if (rule == nullptr) {
+  if (!rm::ClassKnown(abi_, request.cls)) {
     return rm::NV_ERR_INVALID_CLASS;
   }
   Client* client = nullptr;
@@ -31,16 +32,16 @@ NvStatus DriverModel::Alloc(FileId file, const CallerView& caller, AllocRequest&
   if (status != rm::NV_OK) {
     return status;
   }
-  status = AssignHandle(*client, &request.handle);
-  if (status != rm::NV_OK) {
-    return status;
+  if (rule == nullptr) {  // of chips that are not simulated
+    return FindObject(*client, request.parent) == nullptr ? rm::NV_ERR_OBJECT_NOT_FOUND
+                                                          : rm::NV_ERR_INVALID_CLASS;
   }
   if (rule->access == ClassAccess::kKernel ||
       (rule->access == ClassAccess::kAdmin && !caller.admin)) {
     return rm::NV_ERR_INSUFFICIENT_PERMISSIONS;
   }
-  if (request.parent == 0) {
-    request.parent = request.client;
+  if (request.handle == request.client) {
+    return rm::NV_ERR_INVALID_OBJECT_PARENT;  // only a client lies below nothing
   }
   const Object* parent = FindObject(*client, request.parent);
   if (parent == nullptr) {
@@ -48,6 +49,10 @@ NvStatus DriverModel::Alloc(FileId file, const CallerView& caller, AllocRequest&
   }
   if ((rule->parents & ParentBit(parent->kind)) == 0) {
     return rm::NV_ERR_INVALID_OBJECT_PARENT;
+  }
+  status = AssignHandle(*client, &request.handle);
+  if (status != rm::NV_OK) {
+    return status;
   }
   if (!rule->modelled) {
     return rm::NV_ERR_NOT_SUPPORTED;

@@ -111,12 +111,13 @@ Decision Boundary::Decide(Call& call) {
   if (call.uvm_request != 0) {
     return DecideUvm(call);
   }
-  if (call.unreadable) {
-    return StatusOf(call) ? Answer(call, rm::NV_ERR_INVALID_ADDRESS, "unreadable parameters")
-                          : Fail(EFAULT, "unreadable parameters");
-  }
   Decision decision;
   decision.action = Decision::Action::kExecute;
+  if (call.nr == rm::NV_ESC_RM_CONTROL && (call.command & 0xffffU) == 0) {
+    SetStatus(call, rm::NV_OK);  // control.c: of every class the command that does nothing
+    decision.action = Decision::Action::kAnswer;
+    return decision;
+  }
   switch (call.nr) {
     case rm::NV_ESC_CHECK_VERSION_STR:
     case rm::NV_ESC_SYS_PARAMS:
@@ -142,8 +143,22 @@ Decision Boundary::Decide(Call& call) {
     case rm::NV_ESC_REGISTER_FD:
       return DecideRegisterFd(call);
     case rm::NV_ESC_RM_ALLOC:
+      if (const auto status = FaultOfAlloc(call); status != rm::NV_OK) {
+        return Answer(call, status, "RM_ALLOC with wrong parameters");
+      }
       if (IsClientClass(call.command)) {
         return DecideClient(call);
+      }
+      break;
+    case rm::NV_ESC_RM_VID_HEAP_CONTROL:
+      if (!IsListedHeapFunction(call.command)) {
+        return Answer(call, rm::NV_ERR_NOT_SUPPORTED,
+                      Hex("VID_HEAP_CONTROL function", call.command));
+      }
+      break;
+    case rm::NV_ESC_RM_SHARE:
+      if (Load<rm::NVOS57_PARAMETERS>(call.image).sharePolicy.type > rm::RS_SHARE_TYPE_FM_CLIENT) {
+        return Answer(call, rm::NV_ERR_INVALID_ARGUMENT, "RM_SHARE of an unknown type");
       }
       break;
     default:
@@ -255,16 +270,30 @@ bool Boundary::OwnsClientsIn(std::uint32_t cls, const Bytes* params) const {
   }
 }
 
+// What the driver finds wrong before it looks for the client (alloc_free.c serverAllocApiCopyIn(),
+// which reads the parameters, and serverAllocResourceUnderLock()).
+std::uint32_t Boundary::FaultOfAlloc(const Call& call) const {
+  const rm::ClassRow* row = rm::FindClass(call.command);
+  if (row != nullptr && row->params == rm::ClassParams::kRequired &&
+      AllocParameters(call) == nullptr && row->Size(abi_.branch) != 0) {
+    return rm::NV_ERR_INVALID_ARGUMENT;
+  }
+  if (call.copy_in != rm::NV_OK) {
+    return call.copy_in;
+  }
+  return rm::ClassKnown(abi_, call.command) ? rm::NV_OK : rm::NV_ERR_INVALID_CLASS;
+}
+
 Decision Boundary::DecideAlloc(Call& call, Decision decision) {
+  const ClassRule* rule = FindClassRule(call.command);
+  if (rule == nullptr) {
+    return Answer(call, rm::NV_ERR_INVALID_CLASS, ClassName(call.command));
+  }
   const auto parent = ledger_.Find(decision.client, call.object);
   if (!parent) {
     return Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, "RM_ALLOC below an unknown object");
   }
   decision.object = parent->ref;
-  const ClassRule* rule = FindClassRule(call.command);
-  if (rule == nullptr) {
-    return Answer(call, rm::NV_ERR_INVALID_CLASS, ClassName(call.command));
-  }
   const Bytes* params = AllocParameters(call);
   if (!OwnsClientsIn(call.command, params)) {
     return Answer(call, NoSuchClient(call.nr), ClassName(call.command) + " with a foreign client");
@@ -276,8 +305,11 @@ Decision Boundary::DecideAlloc(Call& call, Decision decision) {
       const auto device = params != nullptr ? Load<rm::NV0080_ALLOC_PARAMETERS>(*params)
                                             : rm::NV0080_ALLOC_PARAMETERS{};
       const auto card = CardOfInstance(device.deviceId);
-      if (!card) {
-        return Answer(call, rm::NV_ERR_INSUFFICIENT_PERMISSIONS, "a device of another card");
+      if (!card) {  // as one that is not there (device.c)
+        const auto handle = Load<rm::NVOS21_PARAMETERS>(call.image).hObjectNew;
+        const bool taken = handle != 0 && ledger_.Find(decision.client, handle).has_value();
+        return Answer(call, taken ? rm::NV_ERR_INSERT_DUPLICATE_NAME : rm::NV_ERR_INVALID_CLASS,
+                      "a device of another card");
       }
       decision = Reserve(call, std::move(decision), ledger::Kind::kOther, 0);
       decision.card = card;
@@ -416,7 +448,7 @@ Decision Boundary::DecideVidHeap(Call& call, Decision decision) {
   const auto parent = ledger_.Find(decision.client, head.hObjectParent);
   // The driver frees without a look at the parent (rmapi_deprecated_vidheapctrl.c).
   if (!parent && head.function != rm::NVOS32_FUNCTION_FREE) {
-    return Answer(call, rm::NV_ERR_INVALID_OBJECT_PARENT, "VID_HEAP_CONTROL on an unknown object");
+    return Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, "VID_HEAP_CONTROL on an unknown object");
   }
   if (parent) {
     decision.object = parent->ref;
@@ -444,11 +476,8 @@ Decision Boundary::DecideVidHeap(Call& call, Decision decision) {
       decision.object = object ? object->ref : ledger::ObjectRef();
       return decision;
     }
-    case rm::NVOS32_FUNCTION_INFO:
-      return decision;
     default:
-      return Answer(call, rm::NV_ERR_NOT_SUPPORTED,
-                    Hex("VID_HEAP_CONTROL function", head.function));
+      return decision;
   }
 }
 

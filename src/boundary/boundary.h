@@ -142,6 +142,7 @@ class Boundary {
   Decision Answer(Call& call, std::uint32_t status, const std::string& what);
   Decision Fail(int error, const std::string& what);
   Decision RefuseEscape(Call& call);
+  [[nodiscard]] std::uint32_t FaultOfAlloc(const Call& call) const;
   [[nodiscard]] bool OwnsClientsIn(std::uint32_t cls, const Bytes* params) const;
   Decision DecideAlloc(Call& call, Decision decision);
   Decision DecideClient(Call& call);

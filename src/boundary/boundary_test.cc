@@ -98,12 +98,14 @@ TEST_F(BoundaryTest, RefusesOtherCardsForeignClientsAndUnknownThings) {
   MakeSubdevice();
   rm::NV0080_ALLOC_PARAMETERS other{};
   other.deviceId = 1;  // exists on the node, is not granted
-  EXPECT_EQ(Alloc(kClient, 0x30, rm::NV01_DEVICE_0, memory_.Lend(other)),
-            rm::NV_ERR_INSUFFICIENT_PERMISSIONS);
+  EXPECT_EQ(Alloc(kClient, 0x30, rm::NV01_DEVICE_0, memory_.Lend(other)), rm::NV_ERR_INVALID_CLASS);
   EXPECT_EQ(Alloc(0xc1d00002, 0x30, rm::NV01_DEVICE_0, 0, 0xc1d00002),
             rm::NV_ERR_INVALID_OBJECT_HANDLE);
-  EXPECT_EQ(Alloc(kDevice, 0x30, rm::RM_USER_SHARED_DATA), rm::NV_ERR_NOT_SUPPORTED);
-  EXPECT_EQ(Alloc(kDevice, 0x30, rm::NV01_MEMORY_LOCAL_PHYSICAL), rm::NV_ERR_INVALID_CLASS);
+  std::array<std::uint32_t, 64> zeros{};
+  const std::uint64_t params = memory_.Lend(zeros);
+  EXPECT_EQ(Alloc(kDevice, 0x30, rm::RM_USER_SHARED_DATA, params), rm::NV_ERR_NOT_SUPPORTED);
+  EXPECT_EQ(Alloc(kDevice, 0x30, rm::NV01_MEMORY_LOCAL_PHYSICAL, params), rm::NV_ERR_INVALID_CLASS);
+  EXPECT_EQ(Alloc(kDevice, 0x30, rm::NV01_MEMORY_LOCAL_USER), rm::NV_ERR_INVALID_ARGUMENT);
   rm::NVOS55_PARAMETERS dup{kClient, kDevice, 0x31, 0xc1d00002, 0x20, 0, 0};
   Call call;
   ASSERT_EQ(Copy(rm::NV_ESC_RM_DUP_OBJECT, dup, call), 0);
@@ -218,9 +220,14 @@ TEST_F(BoundaryTest, ListsProcessesByTheClassTheyUse) {
     return Load<rm::NV2080_CTRL_GPU_GET_PIDS_PARAMS>(call.nested[0].bytes).pidTblCount;
   };
   EXPECT_EQ(count(rm::NV20_SUBDEVICE_0), 1U);
+  EXPECT_EQ(count(rm::VOLTA_COMPUTE_A), 0U);
+  std::array<std::uint32_t, 256> zeros{};
+  const std::uint64_t params = memory_.Lend(zeros);
+  ASSERT_EQ(Alloc(kDevice, 0x20, rm::VOLTA_CHANNEL_GPFIFO_A, params), rm::NV_OK);
+  ASSERT_EQ(Alloc(0x20, 0x21, rm::VOLTA_COMPUTE_A, params), rm::NV_OK);
+  EXPECT_EQ(count(rm::VOLTA_COMPUTE_A), 1U);
+  ASSERT_EQ(AllocMemory(0x22, kMib), rm::NV_OK);
   EXPECT_EQ(count(rm::NV01_MEMORY_LOCAL_USER), 0U);
-  ASSERT_EQ(AllocMemory(0x20, kMib), rm::NV_OK);
-  EXPECT_EQ(count(rm::NV01_MEMORY_LOCAL_USER), 1U);
 }
 
 // The driver frees without a look at the parent, and tells of the heap only who asks for it.
@@ -313,11 +320,15 @@ TEST_F(BoundaryTest, AWrappedCallIsTheInnerCall) {
   ASSERT_EQ(Copy(rm::NV_ESC_IOCTL_XFER_CMD, xfer, call), 0);
   EXPECT_EQ(call.nr, rm::NV_ESC_RM_ALLOC);
   EXPECT_EQ(call.address, std::bit_cast<std::uint64_t>(&alloc));
-  for (const std::uint32_t size : {0U, 31U, 33U, 20000U, 0xffffffffU}) {
+  for (const std::uint32_t size : {0U, 31U, 20000U, 0xffffffffU}) {
     rm::nv_ioctl_xfer_t bad{rm::NV_ESC_RM_ALLOC, size, std::bit_cast<std::uint64_t>(&alloc)};
     Call none;
     EXPECT_EQ(Copy(rm::NV_ESC_IOCTL_XFER_CMD, bad, none), EINVAL) << size;
   }
+  rm::nv_ioctl_xfer_t beyond{rm::NV_ESC_RM_ALLOC, sizeof(alloc) + 1,
+                             std::bit_cast<std::uint64_t>(&alloc)};
+  Call fault;
+  EXPECT_EQ(Copy(rm::NV_ESC_IOCTL_XFER_CMD, beyond, fault), EFAULT);
   rm::nv_ioctl_xfer_t nested{rm::NV_ESC_IOCTL_XFER_CMD, sizeof(xfer),
                              std::bit_cast<std::uint64_t>(&xfer)};
   Call none;
@@ -422,6 +433,9 @@ TEST_F(BoundaryTest, OsDescriptorsRunInTheirCaller) {
   alloc.params.hObjectNew = 0x71;
   alloc.params.hClass = rm::NV01_MEMORY_SYSTEM_OS_DESCRIPTOR;
   Call call;
+  EXPECT_EQ(Copy(rm::NV_ESC_RM_ALLOC_MEMORY, alloc, call), EINVAL) << "on the control file";
+  call = {};
+  call.file.kind = FileKind::kCard;
   ASSERT_EQ(Copy(rm::NV_ESC_RM_ALLOC_MEMORY, alloc, call), 0);
   Call wrapped = call;
   wrapped.wrapped = true;

@@ -95,10 +95,10 @@ struct Call {
   std::uint32_t source_client = 0;  // DUP_OBJECT
   std::uint32_t command = 0;        // RM_CONTROL command, RM_ALLOC class, VID_HEAP function
 
-  // A pointer inside the parameters leads to more than the driver copies, or to what cannot be
-  // read.
-  bool too_large = false;
-  bool unreadable = false;
+  // What the driver answers in band (rmapi/param_copy.c) where a pointer inside the parameters
+  // leads to more than it copies, or to what cannot be read; then `nested` is not whole. NV_OK:
+  // neither.
+  std::uint32_t copy_in = 0;
 
   // Of nvidia-uvm, whose requests are whole numbers: the request (0: this is an RM escape), where
   // its status lies, and the ledger's key of the open file's address space (0: it has none that we
@@ -120,7 +120,8 @@ struct Call {
 [[nodiscard]] const Bytes* AllocParameters(const Call& call);
 
 // Copies a call out of the tenant. `request` and `address` are the ioctl's arguments. Returns 0 or
-// the errno that the driver itself would give (EINVAL: no such command or size; EFAULT).
+// the errno that the driver itself would give (EFAULT; EINVAL: no such command on the call's file,
+// or of another size).
 [[nodiscard]] int Decode(const rm::Abi& abi, std::uint32_t request, std::uint64_t address,
                          TenantMemory& memory, Call& call);
 

@@ -4,13 +4,33 @@
 #include "boundary/boundary.h"
 #include "boundary/names.h"
 #include "boundary/policy.h"
+#include "rm/class_table.h"
 #include "rm/control_table.h"
+#include "rm/nv_classes.h"
 #include "rm/nv_controls.h"
 #include "rm/nv_ctrl.h"
 #include "rm/nv_status.h"
 #include "rm/nv_structs.h"
 
 namespace cgpu::boundary {
+namespace {
+
+// Is a command, by the class in its upper half, one for objects of this class?
+bool TakesControl(std::uint32_t cls, std::uint32_t command) {
+  constexpr std::uint32_t kAnyChannel = 0xa06f;  // KEPLER_CHANNEL_GPFIFO_A, for all that followed
+  switch (command >> 16U) {
+    case rm::NV01_ROOT:
+      return IsClientClass(cls);
+    case rm::KEPLER_CHANNEL_GROUP_A:
+      return cls == rm::KEPLER_CHANNEL_GROUP_A;
+    case kAnyChannel:
+      return rm::IsChannelClass(cls);
+    default:
+      return cls == command >> 16U;
+  }
+}
+
+}  // namespace
 
 // A list of card ids that ends at the first invalid one; the whole node is turned into the granted
 // cards.
@@ -68,8 +88,11 @@ Decision Boundary::DecideControl(Call& call, Decision decision) {
   }
   const auto head = Load<rm::NVOS54_PARAMETERS>(call.image);
   const std::size_t size = rm::ControlSize(abi_, call.command);
-  if (head.paramsSize != size || (size != 0 && call.nested.empty()) || call.too_large) {
+  if (head.paramsSize != size || (head.params == 0) != (size == 0)) {
     return Answer(call, rm::NV_ERR_INVALID_ARGUMENT, ControlName(call.command) + " (size)");
+  }
+  if (call.copy_in != rm::NV_OK) {
+    return Answer(call, call.copy_in, ControlName(call.command) + " (copy in)");
   }
   decision.card = ledger_.CardOf(decision.client, call.object);
   const bool ours =
@@ -84,14 +107,21 @@ Decision Boundary::DecideControl(Call& call, Decision decision) {
   const auto own_gpu = [&](std::size_t at) {
     return CardOfGpuId(Load<std::uint32_t>(params, at)).has_value();
   };
+  if (rule->effect == ControlEffect::kPass || rule->effect == ControlEffect::kView) {
+    return decision;
+  }
+  // What may be answered here is answered only where the driver would have come to it.
+  const auto object = ledger_.Find(decision.client, call.object);
+  if (!object || !TakesControl(object->cls, call.command)) {
+    return Answer(call, object ? rm::NV_ERR_NOT_SUPPORTED : rm::NV_ERR_OBJECT_NOT_FOUND,
+                  ControlName(call.command) + " on another object");
+  }
   switch (rule->effect) {
-    case ControlEffect::kPass:
-    case ControlEffect::kView:
-      return decision;
     case ControlEffect::kEmpty:
-      std::fill(params.begin(), params.end(), std::byte{0});
-      [[fallthrough]];
     case ControlEffect::kSwallow: {
+      if (rule->effect == ControlEffect::kEmpty) {
+        std::fill(params.begin(), params.end(), std::byte{0});
+      }
       SetStatus(call, rm::NV_OK);
       Decision answered;
       answered.action = Decision::Action::kAnswer;
@@ -99,8 +129,7 @@ Decision Boundary::DecideControl(Call& call, Decision decision) {
     }
     case ControlEffect::kGpuId:
       if (!own_gpu(rule->argument)) {
-        return Answer(call, rm::NV_ERR_INVALID_ARGUMENT,
-                      ControlName(call.command) + " of another card");
+        return Answer(call, rule->no_such, ControlName(call.command) + " of another card");
       }
       return decision;
     case ControlEffect::kGpuIdList:
@@ -125,6 +154,8 @@ Decision Boundary::DecideControl(Call& call, Decision decision) {
     case ControlEffect::kImportMany:
     case ControlEffect::kExportInfo:
       return DecideTransfer(call, std::move(decision), *rule);
+    case ControlEffect::kPass:
+    case ControlEffect::kView:
     case ControlEffect::kRefuse:
       break;
   }

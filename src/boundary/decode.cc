@@ -6,9 +6,12 @@
 #include "boundary/call.h"
 #include "rm/class_table.h"
 #include "rm/control_table.h"
+#include "rm/escape_table.h"
+#include "rm/nv_classes.h"
 #include "rm/nv_controls.h"
 #include "rm/nv_ctrl.h"
 #include "rm/nv_escape.h"
+#include "rm/nv_status.h"
 #include "rm/nv_structs.h"
 
 namespace cgpu::boundary {
@@ -16,53 +19,46 @@ namespace {
 
 // Notes the pointer at `at` in `holder` and copies the `size` bytes it leads to. With size 0 the
 // driver gets a null pointer. Without `copy_in` the driver begins with zeros.
-int ReadNested(TenantMemory& memory, Call& call, std::size_t size, int holder, std::size_t at,
-               bool copy_out = true, bool copy_in = true) {
+void ReadNested(TenantMemory& memory, Call& call, std::size_t size, int holder, std::size_t at,
+                bool copy_out = true, bool copy_in = true) {
   Pointer pointer;
   pointer.holder = holder;
   pointer.at = at;
   const auto owner = static_cast<std::size_t>(holder);
   pointer.tenant = Load<std::uint64_t>(holder < 0 ? call.image : call.nested[owner].bytes, at);
   if (pointer.tenant != 0 && size != 0) {
-    if (size > kMaxParameters) {
-      return EINVAL;
-    }
     Nested nested;
     nested.address = pointer.tenant;
     nested.copy_out = copy_out;
     nested.bytes.resize(size);
     if (copy_in && !memory.Read(nested.address, nested.bytes.data(), size)) {
-      call.pointers.push_back(pointer);
-      call.unreadable = true;
-      return EFAULT;
+      call.copy_in = rm::NV_ERR_INVALID_ADDRESS;
     }
     pointer.target = static_cast<int>(call.nested.size());
     call.nested.push_back(std::move(nested));
   }
   call.pointers.push_back(pointer);
-  return 0;
 }
 
-int DecodeAlloc(const rm::Abi& abi, TenantMemory& memory, Call& call) {
+void DecodeAlloc(const rm::Abi& abi, TenantMemory& memory, Call& call) {
   // NVOS21 and NVOS64 agree up to pAllocParms; NVOS64 alone has pRightsRequested.
   const auto head = Load<rm::NVOS21_PARAMETERS>(call.image);
   call.client = head.hRoot;
   call.object = head.hObjectParent;
   call.command = head.hClass;
-  if (const int error = ReadNested(memory, call, rm::ClassParamSize(abi, head.hClass), -1,
-                                   offsetof(rm::NVOS21_PARAMETERS, pAllocParms));
-      error != 0 || call.image.size() != sizeof(rm::NVOS64_PARAMETERS)) {
-    return error;
+  ReadNested(memory, call, rm::ClassParamSize(abi, head.hClass), -1,
+             offsetof(rm::NVOS21_PARAMETERS, pAllocParms));
+  if (call.image.size() == sizeof(rm::NVOS64_PARAMETERS)) {
+    constexpr std::size_t kAccessMaskSize =
+        4;  // RS_ACCESS_MASK, src/common/sdk/nvidia/inc/rs_access.h
+    ReadNested(memory, call, kAccessMaskSize, -1, offsetof(rm::NVOS64_PARAMETERS, pRightsRequested),
+               /*copy_out=*/false);
   }
-  constexpr std::size_t kAccessMaskSize =
-      4;  // RS_ACCESS_MASK, src/common/sdk/nvidia/inc/rs_access.h
-  return ReadNested(memory, call, kAccessMaskSize, -1,
-                    offsetof(rm::NVOS64_PARAMETERS, pRightsRequested), /*copy_out=*/false);
 }
 
 // Pointers inside control parameters, as the table describes them. Where a row says that there are
 // some and nobody has described them, the policy refuses the control.
-int DecodeEmbedded(const rm::Abi& abi, TenantMemory& memory, Call& call) {
+void DecodeEmbedded(const rm::Abi& abi, TenantMemory& memory, Call& call) {
   for (const rm::EmbeddedPointer& pointer : rm::EmbeddedPointers(call.command)) {
     if (abi.branch < pointer.since) {
       continue;
@@ -70,16 +66,12 @@ int DecodeEmbedded(const rm::Abi& abi, TenantMemory& memory, Call& call) {
     const Bytes& params = call.nested[0].bytes;
     const auto size = pointer.Bytes(Load<std::uint32_t>(params, pointer.count_offset));
     if (!size) {
-      call.too_large = true;
+      call.copy_in = rm::NV_ERR_INVALID_ARGUMENT;
     }
-    if (const int error = ReadNested(memory, call, size.value_or(0), 0, pointer.pointer_offset,
-                                     pointer.direction != rm::PointerDirection::kIn,
-                                     pointer.direction != rm::PointerDirection::kOut);
-        error != 0) {
-      return error;
-    }
+    ReadNested(memory, call, size.value_or(0), 0, pointer.pointer_offset,
+               pointer.direction != rm::PointerDirection::kIn,
+               pointer.direction != rm::PointerDirection::kOut);
   }
-  return 0;
 }
 
 void DecodeControlFd(Call& call) {
@@ -111,7 +103,7 @@ void DecodeControlFd(Call& call) {
   }
 }
 
-int DecodeControl(const rm::Abi& abi, TenantMemory& memory, Call& call) {
+void DecodeControl(const rm::Abi& abi, TenantMemory& memory, Call& call) {
   const auto head = Load<rm::NVOS54_PARAMETERS>(call.image);
   call.client = head.hClient;
   call.object = head.hObject;
@@ -119,12 +111,11 @@ int DecodeControl(const rm::Abi& abi, TenantMemory& memory, Call& call) {
   const std::size_t known = rm::ControlSize(abi, head.cmd);
   // Other sizes are refused by Decide() with the driver's status, without reading anything.
   const std::size_t size = head.paramsSize == known ? known : 0;
-  if (const int error = ReadNested(memory, call, size, -1, offsetof(rm::NVOS54_PARAMETERS, params));
-      error != 0 || call.nested.empty()) {
-    return error;
+  ReadNested(memory, call, size, -1, offsetof(rm::NVOS54_PARAMETERS, params));
+  if (!call.nested.empty() && call.copy_in == rm::NV_OK) {
+    DecodeControlFd(call);
+    DecodeEmbedded(abi, memory, call);
   }
-  DecodeControlFd(call);
-  return DecodeEmbedded(abi, memory, call);
 }
 
 void DecodeVidHeap(Call& call) {
@@ -148,51 +139,73 @@ void DecodeDup(Call& call) {
   call.source_client = dup.hClientSrc;
 }
 
+// escape.c: NV_CTL_DEVICE_ONLY and NV_ACTUAL_DEVICE_ONLY. On a card's file RM_ALLOC makes events
+// alone.
+bool OnItsFile(const Call& call) {
+  if (call.nr == rm::NV_ESC_RM_ALLOC && call.file.kind == FileKind::kCard) {
+    switch (Load<rm::NVOS21_PARAMETERS>(call.image).hClass) {
+      case rm::NV01_EVENT:
+      case rm::NV01_EVENT_OS_EVENT:
+      case rm::NV01_EVENT_KERNEL_CALLBACK:
+      case rm::NV01_EVENT_KERNEL_CALLBACK_EX:
+        return true;
+      default:
+        return false;
+    }
+  }
+  const rm::EscapeFiles files = rm::FindEscape(static_cast<std::uint8_t>(call.nr))->files;
+  return files == rm::EscapeFiles::kBoth ||
+         (files == rm::EscapeFiles::kCtl) == (call.file.kind == FileKind::kControl);
+}
+
 // The first field of every structure that is not listed in DecodeBody is the client.
-int DecodeBody(const rm::Abi& abi, TenantMemory& memory, Call& call) {
+void DecodeBody(const rm::Abi& abi, TenantMemory& memory, Call& call) {
   switch (call.nr) {
     case rm::NV_ESC_RM_ALLOC:
-      return DecodeAlloc(abi, memory, call);
+      DecodeAlloc(abi, memory, call);
+      return;
     case rm::NV_ESC_RM_CONTROL:
-      return DecodeControl(abi, memory, call);
+      DecodeControl(abi, memory, call);
+      return;
     case rm::NV_ESC_RM_VID_HEAP_CONTROL:
       DecodeVidHeap(call);
-      return 0;
+      return;
     case rm::NV_ESC_RM_DUP_OBJECT:
       DecodeDup(call);
-      return 0;
+      return;
     case rm::NV_ESC_RM_FREE: {
       const auto free = Load<rm::NVOS00_PARAMETERS>(call.image);
       call.client = free.hRoot;
       call.object = free.hObjectOld;
-      return 0;
+      return;
     }
     case rm::NV_ESC_RM_MAP_MEMORY:
       call.client = Load<std::uint32_t>(call.image);
       call.object = Load<rm::NVOS33_PARAMETERS>(call.image).hDevice;
       TakeFdArgument(call, offsetof(rm::nv_ioctl_nvos33_parameters_with_fd, fd));
-      return 0;
+      return;
     case rm::NV_ESC_REGISTER_FD:
       TakeFdArgument(call, 0);
-      return 0;
+      return;
     case rm::NV_ESC_RM_GET_EVENT_DATA: {
       // NvUnixEvent {hObject, NotifyIndex, info32, info16} (src/common/sdk/nvidia/inc/nvos.h)
       constexpr std::size_t kEventSize = 16;
-      return ReadNested(memory, call, kEventSize, -1, offsetof(rm::NVOS41_PARAMETERS, pEvent), true,
-                        false);
+      ReadNested(memory, call, kEventSize, -1, offsetof(rm::NVOS41_PARAMETERS, pEvent), true,
+                 false);
+      return;
     }
     case rm::NV_ESC_RM_ALLOC_MEMORY: {
       const auto head = Load<rm::NVOS02_PARAMETERS>(call.image);
       call.client = head.hRoot;
       call.object = head.hObjectParent;
       call.command = head.hClass;
-      return 0;
+      return;
     }
     case rm::NV_ESC_RM_MAP_MEMORY_DMA:
     case rm::NV_ESC_RM_UNMAP_MEMORY_DMA:
       call.client = Load<std::uint32_t>(call.image);
       call.object = Load<rm::NVOS46_PARAMETERS_V535>(call.image).hDevice;
-      return 0;
+      return;
     case rm::NV_ESC_RM_BIND_CONTEXT_DMA:
     case rm::NV_ESC_RM_SHARE:
     case rm::NV_ESC_RM_UNMAP_MEMORY:
@@ -200,16 +213,16 @@ int DecodeBody(const rm::Abi& abi, TenantMemory& memory, Call& call) {
     case rm::NV_ESC_ALLOC_OS_EVENT:
     case rm::NV_ESC_FREE_OS_EVENT:
       call.client = Load<std::uint32_t>(call.image);
-      return 0;
+      return;
     case rm::NV_ESC_CARD_INFO:
     case rm::NV_ESC_ATTACH_GPUS_TO_FD:
     case rm::NV_ESC_CHECK_VERSION_STR:
     case rm::NV_ESC_SYS_PARAMS:
     case rm::NV_ESC_WAIT_OPEN_COMPLETE:
     case rm::NV_ESC_STATUS_CODE:
-      return 0;
+      return;
     default:
-      return 0;  // refused by Decide(), with its name
+      return;  // refused by Decide(), with its name
   }
 }
 
@@ -307,28 +320,28 @@ int Decode(const rm::Abi& abi, std::uint32_t request, std::uint64_t address, Ten
     call.nr = xfer.cmd;
     size = xfer.size;
     call.address = xfer.ptr;
-    if (size > kMaxImage || xfer.cmd > 0xffU || call.nr == rm::NV_ESC_IOCTL_XFER_CMD) {
+    if (size > kMaxImage) {
       return EINVAL;
     }
   }
-  if (!rm::EscapeAcceptsSize(abi, static_cast<std::uint8_t>(call.nr), size)) {
+  call.image.resize(size);
+  if (size != 0 && !memory.Read(call.address, call.image.data(), size)) {
+    return EFAULT;
+  }
+  if (call.nr > 0xffU || (call.wrapped && call.nr == rm::NV_ESC_IOCTL_XFER_CMD) ||
+      !rm::EscapeAcceptsSize(abi, static_cast<std::uint8_t>(call.nr), size) || !OnItsFile(call)) {
     return EINVAL;
   }
   if (call.nr == rm::NV_ESC_WAIT_OPEN_COMPLETE &&
       size != sizeof(rm::nv_ioctl_wait_open_complete_t)) {
     return EINVAL;  // 550 would write its answer past a smaller buffer
   }
-  call.image.resize(size);
-  if (!memory.Read(call.address, call.image.data(), size)) {
-    return EFAULT;
-  }
-  const int error = DecodeBody(abi, memory, call);
-  if (!call.unreadable) {
-    return error;
-  }
-  // The driver says so in the status, and writes that alone (param_copy.c rmapiParamsAcquire()).
-  for (Nested& nested : call.nested) {
-    nested.copy_out = false;
+  DecodeBody(abi, memory, call);
+  if (call.copy_in != rm::NV_OK) {
+    // The driver says so in the status, and writes that alone (param_copy.c rmapiParamsAcquire()).
+    for (Nested& nested : call.nested) {
+      nested.copy_out = false;
+    }
   }
   return 0;
 }

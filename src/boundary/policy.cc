@@ -141,6 +141,11 @@ bool IsDriverChosenClient(std::uint32_t handle) {
          handle < rm::RS_CLIENT_INTERNAL_HANDLE_BASE + rm::RS_CLIENT_HANDLE_MAX;
 }
 
+bool IsListedHeapFunction(std::uint32_t function) {
+  return function == rm::NVOS32_FUNCTION_ALLOC_SIZE || function == rm::NVOS32_FUNCTION_FREE ||
+         function == rm::NVOS32_FUNCTION_INFO;
+}
+
 std::uint32_t VidHeapClass(std::uint32_t flags, std::uint32_t attr, std::uint32_t attr2) {
   if ((flags & rm::NVOS32_ALLOC_FLAGS_VIRTUAL) != 0) {
     return rm::NV50_MEMORY_VIRTUAL;

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "rm/nv_status.h"
+
 namespace cgpu::boundary {
 
 enum class ClassEffect {
@@ -49,6 +51,8 @@ struct ControlRule {
   std::uint32_t command = 0;
   ControlEffect effect{};
   std::size_t argument = 0;  // offset of the checked field in the parameters
+  // Where it names a card by its id: what the driver answers for one that is not there.
+  std::uint32_t no_such = rm::NV_ERR_INVALID_ARGUMENT;
 };
 
 // Null: not allowed.
@@ -68,6 +72,9 @@ struct ControlRule {
 
 // Does the driver choose client handles like this one (rs_server.c CLIENT_ENCODEHANDLE)?
 [[nodiscard]] bool IsDriverChosenClient(std::uint32_t handle);
+
+// The functions of VID_HEAP_CONTROL that a tenant may use.
+[[nodiscard]] bool IsListedHeapFunction(std::uint32_t function);
 
 // The class that VID_HEAP_CONTROL's ALLOC_SIZE makes (src/nvidia/interface/deprecated/
 // rmapi_deprecated_vidheapctrl.c).

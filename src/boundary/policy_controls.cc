@@ -38,15 +38,15 @@ constexpr auto kControls = std::to_array<ControlRule>({
     {rm::NV0000_CTRL_CMD_GPU_ATTACH_IDS, Effect::kGpuIdList, 0},
     {rm::NV0000_CTRL_CMD_GPU_DETACH_IDS, Effect::kGpuIdList, 0},
     {rm::NV0000_CTRL_CMD_GPU_GET_PCI_INFO, Effect::kGpuId,
-     offsetof(rm::NV0000_CTRL_GPU_GET_PCI_INFO_PARAMS, gpuId)},
+     offsetof(rm::NV0000_CTRL_GPU_GET_PCI_INFO_PARAMS, gpuId), rm::NV_ERR_OBJECT_NOT_FOUND},
     {rm::NV0000_CTRL_CMD_GPU_GET_UUID_INFO, Effect::kView},
     {rm::NV0000_CTRL_CMD_GPU_GET_UUID_FROM_GPU_ID, Effect::kGpuId,
-     offsetof(rm::NV0000_CTRL_GPU_GET_UUID_FROM_GPU_ID_PARAMS, gpuId)},
+     offsetof(rm::NV0000_CTRL_GPU_GET_UUID_FROM_GPU_ID_PARAMS, gpuId), rm::NV_ERR_OBJECT_NOT_FOUND},
     {rm::NV0000_CTRL_CMD_GPU_QUERY_DRAIN_STATE, Effect::kGpuId, 0},
     {rm::NV0000_CTRL_CMD_GPU_GET_MEMOP_ENABLE, Effect::kPass},
     {rm::NV0000_CTRL_CMD_GPU_GET_ACTIVE_DEVICE_IDS, Effect::kView},
     {rm::NV0000_CTRL_CMD_GPU_ASYNC_ATTACH_ID, Effect::kGpuId, 0},
-    {rm::NV0000_CTRL_CMD_GPU_WAIT_ATTACH_ID, Effect::kGpuId, 0},
+    {rm::NV0000_CTRL_CMD_GPU_WAIT_ATTACH_ID, Effect::kPass},  // the driver looks at no card
     {rm::NV0000_CTRL_CMD_GSYNC_GET_ATTACHED_IDS, Effect::kPass},
     // Groups name cards of the whole node.
     {rm::NV0000_CTRL_CMD_SYNC_GPU_BOOST_GROUP_INFO, Effect::kEmpty},

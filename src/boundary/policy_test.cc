@@ -59,7 +59,9 @@ class Tenant final : public TenantMemory {
   std::string Outcome(std::uint8_t nr, const Bytes& bytes) {
     call_ = bytes;
     Call call;
-    call.file = {FileKind::kControl, 255, true};
+    const rm::EscapeRow* row = rm::FindEscape(nr);
+    call.file = row->files == rm::EscapeFiles::kCard ? File{FileKind::kCard, 0, true}
+                                                     : File{FileKind::kControl, 255, true};
     const auto size = static_cast<rm::NvU32>(bytes.size());
     if (const int error = Decode(abi_, rm::EscapeRequest(nr, size), kCall, *this, call)) {
       return std::strerror(error);

@@ -39,18 +39,23 @@ Decision Boundary::DecideTransfer(Call& call, Decision decision, const ControlRu
   if (exports) {
     const auto request = Load<rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS>(params);
     const auto object = ledger_.Find(decision.client, request.object.data.rmObject.hObject);
-    if (request.object.type != rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TYPE_RM || !object) {
+    if (request.object.type != rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TYPE_RM ||
+        (request.flags & rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_FLAGS_EMPTY_FD) != 0) {
+      return Answer(call, rm::NV_ERR_INVALID_PARAMETER, "export of no object");
+    }
+    if (!object) {
       return Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, "export of an unknown object");
     }
     reservation = ledger_.ReserveExport(decision.client, object->ref);
   } else if (rule.effect == ControlEffect::kImport) {
     const auto request = Load<rm::NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS>(params);
     const auto parent = ledger_.Find(decision.client, request.object.data.rmObject.hParent);
-    if (!parent) {
+    reservation = ledger_.ReserveImport(file);
+    if (reservation.ok() && !parent) {
+      ledger_.Cancel(*reservation);
       return Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, "import below an unknown object");
     }
-    decision.object = parent->ref;
-    reservation = ledger_.ReserveImport(file);
+    decision.object = parent ? parent->ref : ledger::ObjectRef();
   } else if (file != 0) {
     return decision;
   } else {

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "boundary/boundary.h"
+#include "rm/class_table.h"
 #include "rm/fb_info.h"
 #include "rm/nv_classes.h"
 #include "rm/nv_controls.h"
@@ -80,7 +81,10 @@ std::vector<std::uint32_t> Boundary::PidsOnCard(
       continue;
     }
     for (const ledger::ObjectInfo& object : ledger_.Objects(client.ref)) {
-      if (object.card == card && (cls == rm::NV20_SUBDEVICE_0 || object.cls == cls)) {
+      const auto parent = ledger_.Find(client.ref, object.parent);
+      // subdevice_ctrl_gpu_kernel.c: of subdevices, and of what lies below channels.
+      if (object.card == card && object.cls == cls &&
+          (cls == rm::NV20_SUBDEVICE_0 || (parent && rm::IsChannelClass(parent->cls)))) {
         found.insert(pid->second);
         break;
       }

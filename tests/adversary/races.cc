@@ -152,7 +152,7 @@ int FlipMemory(const std::vector<std::string>& args) {
 int FlipFiles(const std::vector<std::string>& args) {
   // Many more than it takes: where the other thread has no core, most of them see one file only.
   const std::uint64_t tries = Number(args, 1, 5'000'000);
-  constexpr std::uint64_t kEnoughRefusals = 1000;
+  const std::uint64_t enough_refusals = Number(args, 2, 1000);
   Client client = MakeClient();
   const int other = !args.empty() && args[0] == "file"
                         ? open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)
@@ -172,7 +172,8 @@ int FlipFiles(const std::vector<std::string>& args) {
   std::uint64_t done = 0;
   std::uint64_t not_tty = 0;
   std::uint64_t refused = 0;
-  for (std::uint64_t i = 0; i < tries && done < 100 && refused < kEnoughRefusals; ++i) {
+  std::uint64_t tried = 0;
+  for (; tried < tries && done < 100 && refused < enough_refusals; ++tried) {
     const std::uint32_t status = client.AllocMemory(32);
     done += status == rm::NV_OK ? 1 : 0;
     refused += status == rm::NV_ERR_NO_MEMORY ? 1 : 0;
@@ -181,8 +182,9 @@ int FlipFiles(const std::vector<std::string>& args) {
   stop = true;
   flipper.join();
   (void)control;
-  Say("allocations %llu, on the other file %llu", static_cast<unsigned long long>(done),
-      static_cast<unsigned long long>(not_tty));
+  Say("tries %llu, allocations %llu, refused %llu, on the other file %llu",
+      static_cast<unsigned long long>(tried), static_cast<unsigned long long>(done),
+      static_cast<unsigned long long>(refused), static_cast<unsigned long long>(not_tty));
   Hold();
   return 0;
 }
@@ -244,7 +246,7 @@ int HiddenTable(const std::vector<std::string>&) {
 std::vector<Entry> RaceAttacks() {
   return {
       {"flip", FlipMemory, "size|pointer|class|xfer|attr [TRIES [SMALL HUGE [PER_ROUND]]]"},
-      {"dup2", FlipFiles, "null|file [TRIES]"},
+      {"dup2", FlipFiles, "null|file [TRIES [REFUSALS]]"},
       {"own-table", OwnTable, ": unshare(CLONE_FILES), another file under the same number"},
       {"hidden-table", HiddenTable, ": unshare(CLONE_FILES), no GPU file in the leader's table"},
   };

@@ -1,4 +1,11 @@
-"""Attacks between check and use (races.cc)."""
+"""Attacks between check and use (races.cc).
+
+  races_test.py CASE                once, without cgpu and with it
+  races_test.py soak-KIND SECONDS   with it alone, counting tries: docs/adversaries.md
+"""
+import re
+import time
+
 from attack import LIMIT, NEIGHBOUR, argv, hold, more_than, neighbour, twice, within, without
 from cgpu_test import MIB, Node, check, main
 
@@ -75,6 +82,56 @@ def flip_attr():
     _flip("attr", 100_000, huge=64)
 
 
+# A try is a call that was issued while the flipping went on; flips alone do not count. What the check
+# is to see must be allowed for as long as a round goes on, else it is refused whatever is flipped: 900
+# times 1 MiB are less than the limit. Where the other side of the flip takes no card memory there is
+# no such bound.
+_SOAKED = {"size": (2048, 900), "pointer": (2048, 900), "xfer": (2048, 900),
+           "class": (64, 4000), "attr": (64, 4000)}
+_DUP2_TRIES = 100_000  # of one process
+
+
+def _soak_flip(what, seconds):
+    huge, per_round = _SOAKED[what]
+    until = time.monotonic() + float(seconds)
+    tried, answers = 0, [0, 0]
+    with Node() as node:
+        process = node.run(argv("flip", what, 1 << 60, 1, huge, per_round), flags=("--gpus", "1"),
+                           name="flip " + what)
+        while True:
+            found = process.expect(r"^round (\d+) tries succeeded (\d+) refused (\d+)$")
+            used = node.used()
+            tried = int(found.group(1))
+            answers = [answers[0] + int(found.group(2)), answers[1] + int(found.group(3))]
+            check(used <= LIMIT * MIB, "won: after %d tries %d bytes are in use" % (tried, used))
+            if time.monotonic() > until:
+                break
+            process.say("on")
+            del process.lines[:], process._seen  # the rounds of hours
+        process.end()
+    check(min(answers) > 0, "one side of the flip was never seen: it proves nothing")
+    print("soak-flip-%s: tries %d, wins 0; %d succeeded, %d refused" % (what, tried, *answers))
+
+
+def _soak_dup2(other, seconds):
+    until = time.monotonic() + float(seconds)
+    tried, elsewhere = 0, 0
+    with Node() as node:
+        while time.monotonic() < until:
+            process = node.run(argv("dup2", other, _DUP2_TRIES, _DUP2_TRIES), flags=("--gpus", "1"),
+                               name="dup2 " + other)
+            process.expect("^holding$")
+            used = node.used()
+            counts = re.findall(r"\d+", process.said("^tries ")[0].string)
+            tried += int(counts[0])
+            elsewhere += int(counts[3])
+            check(used <= LIMIT * MIB, "won: after %d tries %d bytes are in use" % (tried, used))
+            process.end()
+            node.wait_used(0, "after the attack")
+    check(0 < elsewhere < tried, "one of the files was never seen: it proves nothing")
+    print("soak-dup2-%s: tries %d, wins 0; %d on the other file" % (other, tried, elsewhere))
+
+
 def dup2_null():
     twice(["dup2", "null"])
 
@@ -104,6 +161,9 @@ def hidden_table():
     twice(["hidden-table"], usable=LIMIT * 9 // 10)
 
 
-main({"flip-size": flip_size, "flip-pointer": flip_pointer, "flip-class": flip_class,
+SOAKS = {"soak-" + what: (lambda seconds, what=what: _soak_flip(what, seconds)) for what in _SOAKED}
+SOAKS |= {"soak-dup2-" + other: (lambda seconds, other=other: _soak_dup2(other, seconds))
+          for other in ("null", "file")}
+main(SOAKS | {"flip-size": flip_size, "flip-pointer": flip_pointer, "flip-class": flip_class,
       "flip-xfer": flip_xfer, "flip-attr": flip_attr, "dup2-null": dup2_null,
       "dup2-file": dup2_file, "own-table": own_table, "hidden-table": hidden_table})

@@ -9,7 +9,8 @@
 //                         further bytes at an offset of the image (HOLDER -1) or of the HOLDERth
 //                         such bytes, `f` the descriptor of a file. Both come back as zero where
 //                         the driver left them alone.
-//   tables VERSION     -> a line for each class, control and escape; then "."
+//   tables VERSION     -> a line for each class, control and escape, and for each escape's sizes
+//                         with a status (NUMBER << 16 | SIZE and where it lies); then "."
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -171,6 +172,7 @@ class Caller {
 };
 
 void PrintTables(const std::string& version) {
+  constexpr rm::NvU32 kMostStatusSizes = 256;
   const auto parsed = rm::ParseDriverVersion(version);
   const rm::Abi* abi = parsed ? rm::FindAbi(*parsed) : nullptr;
   if (abi == nullptr) {
@@ -186,6 +188,13 @@ void PrintTables(const std::string& version) {
   }
   for (const rm::EscapeRow& row : rm::EscapeRows()) {
     std::cout << "escape " << unsigned{row.nr} << " 0 " << row.name << '\n';
+    for (rm::NvU32 size = 0; size < kMostStatusSizes; ++size) {
+      const auto at = rm::StatusOffset(row.nr, size);
+      if (at && rm::EscapeAcceptsSize(*abi, row.nr, size)) {
+        std::cout << "status " << (unsigned{row.nr} << 16U | size) << ' ' << *at << ' ' << row.name
+                  << '\n';
+      }
+    }
   }
   std::cout << "." << std::endl;
 }

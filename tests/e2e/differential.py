@@ -10,24 +10,18 @@ ESC = {"RM_ALLOC_MEMORY": 0x27, "RM_FREE": 0x29, "RM_CONTROL": 0x2A, "RM_ALLOC":
        "CARD_INFO": 200, "REGISTER_FD": 201, "XFER": 211, "ATTACH_GPUS_TO_FD": 212,
        "SYS_PARAMS": 214, "CHECK_VERSION_STR": 210}
 
-# The classes and controls that a slice must answer as the bare driver does, but for the table
-# DIFFERENCES. All others may be refused.
 ROOT, DEVICE, SUBDEVICE, VIDMEM, SYSMEM = 0x41, 0x80, 0x2080, 0x40, 0x3E
 VASPACE, CTXSHARE, GROUP, CHANNEL = 0x90F1, 0x9067, 0xA06C, 0xC36F
-PASSED_CLASSES = {0x0, 0x1, ROOT, DEVICE, SUBDEVICE, VIDMEM, SYSMEM, VASPACE, CTXSHARE, GROUP,
-                  CHANNEL, 0xC361, 0x5, 0x79, 0x70}
-ATTACHED_IDS, PROBED_IDS, ATTACH_IDS, DETACH_IDS = 0x201, 0x214, 0x215, 0x216
+ATTACHED_IDS, PROBED_IDS, ACTIVE_DEVICES = 0x201, 0x214, 0x288
 EXPORT, IMPORT, EXPORT_INFO = 0x3D05, 0x3D06, 0x3D08
 FB_INFO, FB_INFO_V2, FB_REGIONS = 0x20801301, 0x20801303, 0x20801320
 PIDS, PID_INFO = 0x2080018D, 0x2080018E
-SET_TIMESLICE = 0xA06C0103
-GID_INFO, UUID_FROM_ID, UUID_INFO = 0x2080014A, 0x275, 0x274
-PASSED_CONTROLS = {ATTACHED_IDS, PROBED_IDS, ATTACH_IDS, DETACH_IDS, EXPORT, IMPORT, EXPORT_INFO,
-                   FB_INFO, FB_INFO_V2, FB_REGIONS, PIDS, PID_INFO, GID_INFO, UUID_FROM_ID, 0x13F,
-                   0x202, 0x205, 0x21B, 0x288, UUID_INFO, 0xD02, 0xD03, 0x20800110, 0x20801801}
+GID_INFO, UUID_FROM_ID = 0x2080014A, 0x275
+FB_INDICES = 6  # as many are asked for at once
+HANDLE_PROVIDED = 0x4000  # NVOS32_ALLOC_FLAGS_MEMORY_HANDLE_PROVIDED
 
 CLIENT_SLOTS, FILES = 3, (10, 11, 12)  # files that exports go to
-CHOSEN_CLIENT = 0xCAF50000
+CHOSEN_CLIENT, DRIVERS_CLIENT = 0xCAF50000, 0xC1D0BA00
 HANDLES = {"device": (0x10, 2), "subdevice": (0x20, 2), "memory": (0x30, 8), "group": (0x50, 3),
            "space": (0x60, 2), "share": (0x70, 2), "channel": (0x80, 3), "any": (0x90, 2)}
 
@@ -55,6 +49,7 @@ class Call:
         # none was asked for (number of nested or -1, offset).
         self.undo = None
         self.picked = None
+        self.offset = None  # where the answer says where memory lies, likewise
         self.bytes = 0  # of card memory that it asks for
 
     def point(self, at, data, holder=-1):
@@ -65,6 +60,10 @@ class Call:
     def by(self, slot, at=0):
         self.clients.append((at, slot))
         return self
+
+    def picks(self):
+        """Does the driver pick the handle?"""
+        return self.undo is not None and self.undo[1] == 0
 
     def line(self, roots):
         image = bytearray(self.image)
@@ -183,12 +182,12 @@ class Maker:
 
     def client(self):
         slot = self.rng.randrange(CLIENT_SLOTS)
-        return self.new_client(slot, self.rng.random() < 0.5, self.rng.choice([0, 1, ROOT]))
+        asked = self.rng.choice([0] * 5 + [CHOSEN_CLIENT + slot] * 4 + [DRIVERS_CLIENT + slot])
+        return self.new_client(slot, asked, self.rng.choice([0, 1, ROOT]))
 
-    def new_client(self, slot, chosen=False, cls=ROOT):
+    def new_client(self, slot, handle=0, cls=ROOT):
         call = self.alloc("client %d as" % slot, 0, 0xBAD0, 0, cls)
-        handle = CHOSEN_CLIENT + slot if chosen else 0
-        struct.pack_into("<III", call.image, 0, 0, 0, handle)
+        struct.pack_into("<III", call.image, 0, handle, 0, handle)
         call.clients = []
         call.new_client = slot
         call.undo, call.picked = None, None
@@ -217,6 +216,7 @@ class Maker:
                                 100 << 20, 0, 1 << 40, (1 << 64) - 1, self.rng.randrange(1 << 24)])
 
     def attributes(self):
+        """attr, attr2, flags"""
         if self.rng.random() < 0.6:
             return 0, 0, 0
         # Page sizes, the location and contiguity; now and then anything.
@@ -235,13 +235,13 @@ class Maker:
                           (size, attr, attr2, flags, cls), self.slot(),
                           self.handle("device" if self.rng.random() < 0.9 else None),
                           self.handle("memory"), cls, params)
-        call.bytes = size
+        call.bytes, call.offset = size, (0, 80)
         return call
 
     def heap(self):
         """VID_HEAP_CONTROL: hRoot, hObjectParent, function, hVASpace, ivc, status, total, free,
         then what the function has."""
-        slot, function = self.slot(), self.rng.choice([2, 2, 2, 3, 3, 5, 11, 14, 27])
+        slot, function = self.slot(), self.rng.choice([2] * 6 + [3, 3, 3, 5, 5, 11, 14, 27])
         image = bytearray(184)
         struct.pack_into("<III", image, 0, 0, self.handle("device"), function)
         handle = self.handle("memory")
@@ -250,11 +250,13 @@ class Maker:
         call.by(slot).status = 20
         if function == 2:
             size, (attr, attr2, flags) = self.size(), self.attributes()
+            provided = self.rng.random() < 0.8
+            flags |= HANDLE_PROVIDED if provided else 0
             struct.pack_into("<IIIII", call.image, 40, 0, handle, 0, flags, attr)
             struct.pack_into("<Q", call.image, 40 + 48, size)
             struct.pack_into("<I", call.image, 40 + 104, attr2)
-            call.bytes = size
-            call.undo, call.picked = (slot, handle), (-1, 44)
+            call.bytes, call.offset = size, (-1, 40 + 64)
+            call.undo, call.picked = (slot, handle if provided else 0), (-1, 44)
             call.what += " of %d bytes, attr 0x%x 0x%x, flags 0x%x" % (size, attr, attr2, flags)
         elif function == 3:
             struct.pack_into("<III", call.image, 40, 0, handle, 1)
@@ -342,11 +344,12 @@ class Maker:
 
     def ask(self):
         slot = self.slot()
-        command = self.rng.choice([FB_INFO, FB_INFO_V2, FB_REGIONS, PIDS, ATTACHED_IDS, PROBED_IDS,
-                                   UUID_FROM_ID, GID_INFO, 0x202, 0x205, 0x21B, 0x288, 0x20800110,
-                                   0x20801801, PID_INFO, 0xD02])
-        params = bytearray(self.tables["control"].get(command, (8,))[0])
-        indices = [self.rng.randrange(0x40) for _ in range(6)]
+        asked = [FB_INFO, FB_INFO_V2, FB_REGIONS, PIDS, ATTACHED_IDS, PROBED_IDS, UUID_FROM_ID,
+                 GID_INFO, 0x202, 0x205, 0x21B, ACTIVE_DEVICES, 0x20800110, 0x20801801, PID_INFO, 0xD02]
+        # Without parameters they are not of this driver.
+        command = self.rng.choice([number for number in asked if self.tables["control"][number][0]])
+        params = bytearray(self.tables["control"][command][0])
+        indices = [self.rng.randrange(0x40) for _ in range(FB_INDICES)]
         call = (self.control(slot, self.handle("subdevice"), command, params) if command >> 16
                 else self.on_client(slot, command, params))
         params = call.nested[0]
@@ -385,7 +388,8 @@ class Maker:
         return call
 
     def any_class(self):
-        cls = self.rng.choice(list(self.tables["class"]) + [0xFFF1])
+        clients = (0, 1, ROOT)  # see client()
+        cls = self.rng.choice([cls for cls in self.tables["class"] if cls not in clients] + [0xFFF1])
         size = self.tables["class"].get(cls, (8,))[0]
         params = bytes(size) if self.rng.random() < 0.9 and size else None
         slot = self.slot()
@@ -423,6 +427,7 @@ class Maker:
         # Empty parameters make a client, which nobody would know of.
         size = 24 if nr == ESC["RM_ALLOC"] else size
         call = Call("escape %d of %d bytes" % (nr, size), nr, bytes(size))
+        call.status = self.tables["status"].get(nr << 16 | size, (None, ""))[0]
         return call
 
 

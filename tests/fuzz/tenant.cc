@@ -59,8 +59,13 @@ void Tenant::Issue(std::uint32_t nr, const void* params, std::size_t size) {
   }
   Call call;
   const std::uint8_t how = U8();
-  call.file.kind =
-      how < 240 ? boundary::FileKind::kControl : static_cast<boundary::FileKind>(how % 3);
+  const rm::EscapeRow* row = rm::FindEscape(number);
+  call.file.kind = row != nullptr && row->files == rm::EscapeFiles::kCard
+                       ? boundary::FileKind::kCard
+                       : boundary::FileKind::kControl;
+  if (how >= 240) {
+    call.file.kind = static_cast<boundary::FileKind>(how % 3);
+  }
   call.file.granted = true;
   call.process = 1 + how % 2;
   if (boundary::Decode(abi_, request, address, lent_, call) != 0) {
