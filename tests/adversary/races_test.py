@@ -99,15 +99,15 @@ def _soak_flip(what, seconds):
         process = node.run(argv("flip", what, 1 << 60, 1, huge, per_round), flags=("--gpus", "1"),
                            name="flip " + what)
         while True:
-            found = process.expect(r"^round (\d+) tries succeeded (\d+) refused (\d+)$")
+            found = process.expect(r"^round (\d+) tries (\d+) succeeded (\d+) refused$")
             used = node.used()
             tried = int(found.group(1))
             answers = [answers[0] + int(found.group(2)), answers[1] + int(found.group(3))]
             check(used <= LIMIT * MIB, "won: after %d tries %d bytes are in use" % (tried, used))
             if time.monotonic() > until:
                 break
+            process.forget()
             process.say("on")
-            del process.lines[:], process._seen  # the rounds of hours
         process.end()
     check(min(answers) > 0, "one side of the flip was never seen: it proves nothing")
     print("soak-flip-%s: tries %d, wins 0; %d succeeded, %d refused" % (what, tried, *answers))

@@ -116,6 +116,11 @@ class Process:
                 raise Failure("%s ended (%s) without saying %r; it said: %s" %
                               (self.name, self.wait(), pattern, self.lines[-20:]))
 
+    def forget(self):
+        """The lines so far: for programs that go on for hours. Only while none can come."""
+        self.lines.clear()
+        self._seen = 0
+
     def said(self, pattern):
         """All matches in what it said so far."""
         return [m for m in (re.search(pattern, line) for line in self.lines) if m]
