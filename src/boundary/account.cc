@@ -105,6 +105,7 @@ std::optional<Undo> Boundary::AccountNew(Call& call, Decision& decision, std::ui
 
 void Boundary::Undone(Call& call, Decision& decision) {
   CountRefused("memory beyond the reservation");
+  ledger_.CountDenial(decision.card.value_or(0));
   SetStatus(call, rm::NV_ERR_NO_MEMORY);
   ledger_.Cancel(decision.reservation);
 }
@@ -145,10 +146,6 @@ void Boundary::AddDependencies(const Call& call, ledger::ClientRef client, std::
   };
   if (call.command == rm::FERMI_CONTEXT_SHARE_A) {
     depends_on(Load<rm::NV_CTXSHARE_ALLOCATION_PARAMETERS>(*params).hVASpace);
-    return;
-  }
-  if (call.command == rm::NV50_MEMORY_VIRTUAL) {
-    depends_on(Load<rm::NV_MEMORY_ALLOCATION_PARAMS>(*params).hVASpace);
     return;
   }
   if (call.command == rm::NV01_CONTEXT_DMA) {
@@ -197,8 +194,6 @@ std::optional<Undo> Boundary::AccountVidHeap(Call& call, Decision& decision) {
       }
       if (IsRangeClass(cls)) {
         AddRange(decision.client, alloc.hMemory, head.hVASpace, decision.covered);
-        // Gone by now or none: then it depends on none.
-        (void)ledger_.AddDependency(decision.client, alloc.hMemory, head.hVASpace).ok();
       }
       break;
     }

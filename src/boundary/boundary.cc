@@ -329,8 +329,7 @@ Decision Boundary::DecideAlloc(Call& call, Decision decision) {
       // bounded, with the channels that they are for.
       return Reserve(call, std::move(decision), ledger::Kind::kChannel, 0);
     case ClassEffect::kAddressSpace: {
-      const auto card = ledger_.CardOf(decision.client, call.object);
-      const std::uint64_t bytes = card ? cards_[*card].figures.space_bytes : 0;
+      const std::uint64_t bytes = parent->card ? cards_[*parent->card].figures.space_bytes : 0;
       return Reserve(call, std::move(decision),
                      bytes > 0 ? ledger::Kind::kMemory : ledger::Kind::kOther, bytes);
     }
@@ -354,13 +353,13 @@ Decision Boundary::DecideAlloc(Call& call, Decision decision) {
       return Answer(call, rm::NV_ERR_NOT_SUPPORTED, ClassName(call.command));
     case ClassEffect::kChannelGroup:
     case ClassEffect::kChannel: {
-      const auto card = ledger_.CardOf(decision.client, call.object);
       const bool group = rule->effect == ClassEffect::kChannelGroup;
       // A channel outside of a group gets a group of its own from the driver.
       const auto in_group = FindClassRule(parent->cls);
       const bool pays =
           group || in_group == nullptr || in_group->effect != ClassEffect::kChannelGroup;
-      const std::uint64_t bytes = pays && card ? cards_[*card].figures.context_bytes : 0;
+      const std::uint64_t bytes =
+          pays && parent->card ? cards_[*parent->card].figures.context_bytes : 0;
       const auto kind = group  ? ledger::Kind::kChannelGroup
                         : pays ? ledger::Kind::kLoneChannel
                                : ledger::Kind::kChannel;

@@ -20,7 +20,6 @@ TEST_F(BoundaryTest, ChargesMemoryUpToTheLimitAndGivesItBack) {
   EXPECT_EQ(AllocMemory(0x20, 1000 * kMib), rm::NV_OK);
   EXPECT_EQ(ledger_.Used(0), 1000 * kMib);
   EXPECT_EQ(AllocMemory(0x21, 26 * kMib), rm::NV_ERR_NO_MEMORY);
-  EXPECT_EQ(ledger_.Denied(0), 1U);
   EXPECT_EQ(AllocMemory(0x22, 24 * kMib), rm::NV_OK);
   EXPECT_EQ(ledger_.Used(0), 1024 * kMib);
   rm::NVOS00_PARAMETERS free{kClient, kDevice, 0x20, 0};

@@ -94,12 +94,8 @@ Decision Boundary::DecideControl(Call& call, Decision decision) {
   if (call.copy_in != rm::NV_OK) {
     return Answer(call, call.copy_in, ControlName(call.command) + " (copy in)");
   }
-  decision.card = ledger_.CardOf(decision.client, call.object);
-  const bool ours =
-      rule->effect == ControlEffect::kSwallow || rule->effect == ControlEffect::kEmpty;
-  if (ours && !ledger_.Find(decision.client, call.object)) {
-    return Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, ControlName(call.command) + " on nothing");
-  }
+  const auto object = ledger_.Find(decision.client, call.object);
+  decision.card = object ? object->card : std::nullopt;
   if (size == 0) {
     call.nested.emplace_back();  // so that there always is one; nothing leads to it
   }
@@ -111,17 +107,15 @@ Decision Boundary::DecideControl(Call& call, Decision decision) {
     return decision;
   }
   // What may be answered here is answered only where the driver would have come to it.
-  const auto object = ledger_.Find(decision.client, call.object);
   if (!object || !TakesControl(object->cls, call.command)) {
     return Answer(call, object ? rm::NV_ERR_NOT_SUPPORTED : rm::NV_ERR_OBJECT_NOT_FOUND,
                   ControlName(call.command) + " on another object");
   }
   switch (rule->effect) {
     case ControlEffect::kEmpty:
+      std::fill(params.begin(), params.end(), std::byte{0});
+      [[fallthrough]];
     case ControlEffect::kSwallow: {
-      if (rule->effect == ControlEffect::kEmpty) {
-        std::fill(params.begin(), params.end(), std::byte{0});
-      }
       SetStatus(call, rm::NV_OK);
       Decision answered;
       answered.action = Decision::Action::kAnswer;

@@ -121,6 +121,10 @@ void Boundary::AddRange(ledger::ClientRef client, std::uint32_t handle,
     serial = named ? named->ref.serial : serial;
   }
   dma_.at(client.handle).AddRange(range->ref, serial, *range->card, covered);
+  if (space && range->cls == rm::NV50_MEMORY_VIRTUAL) {
+    // virtual_mem.c refAddDependant(). Of none, or of one that is gone by now, it depends on none.
+    (void)ledger_.AddDependency(client, handle, *space).ok();
+  }
 }
 
 Decision Boundary::DecideMapDma(Call& call, Decision decision) {

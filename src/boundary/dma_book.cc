@@ -10,7 +10,8 @@ void DmaBook::AddRange(ledger::ObjectRef range, std::uint64_t space, ledger::Car
 }
 
 std::uint64_t DmaBook::Space::Bytes() const {
-  return tables.Bytes() + more.Bytes() + (mappings > 0 ? PageTables::kTableBytes : 0);  // the root
+  return tables.Bytes() + more.Bytes() +
+         (tables.Bytes() > 0 ? PageTables::kTableBytes : 0);  // the root
 }
 
 void DmaBook::Count(const Range& range, const DmaMapping& mapping) {
@@ -18,7 +19,6 @@ void DmaBook::Count(const Range& range, const DmaMapping& mapping) {
     return;
   }
   Space& space = spaces_[{range.card, range.space}];
-  ++space.mappings;
   space.tables.Map(mapping.start, mapping.end);
   if (mapping.both) {
     space.more.Map(mapping.start, mapping.end);
@@ -34,7 +34,7 @@ void DmaBook::Uncount(const Range& range, const DmaMapping& mapping) {
   if (mapping.both) {
     space->second.more.Unmap(mapping.start, mapping.end);
   }
-  if (--space->second.mappings == 0) {
+  if (space->second.Bytes() == 0) {
     spaces_.erase(space);
   }
 }

@@ -87,7 +87,6 @@ class DmaBook {
   struct Space {
     PageTables tables;
     PageTables more;  // of mappings with both kinds of pages, the second kind
-    std::uint64_t mappings = 0;
     [[nodiscard]] std::uint64_t Bytes() const;
   };
   [[nodiscard]] std::vector<ledger::ObjectRef> Objects() const;

@@ -12,14 +12,15 @@ ledger::ExtraKey KeyOf(ledger::ProcessKey process) {
 
 }  // namespace
 
-bool ManagedBook::Charge(ledger::ProcessKey process, Thread thread, AddressRange range) {
+std::optional<ledger::Card> ManagedBook::Charge(ledger::ProcessKey process, Thread thread,
+                                                AddressRange range) {
   Over(thread);
   Begin(thread, {process, range, false, 0});
-  if (TryCharge(process, BytesOf(process))) {
-    return true;
+  const auto full = TryCharge(process, BytesOf(process));
+  if (full) {
+    now_.erase(thread);
   }
-  now_.erase(thread);
-  return false;
+  return full;
 }
 
 void ManagedBook::Watch(ledger::ProcessKey process, Thread thread, AddressRange range) {
@@ -87,7 +88,7 @@ bool ManagedBook::Settle(ledger::ProcessKey process, Look look, std::vector<Addr
   const std::uint64_t bytes = BytesOf(process);
   bool fits = true;
   if (intent) {
-    fits = TryCharge(process, bytes);
+    fits = !TryCharge(process, bytes);
   }
   for (const ledger::Card card : cards_) {
     ledger_.ForceExtra(KeyOf(process), card, bytes);
@@ -156,8 +157,9 @@ std::uint64_t ManagedBook::BytesOf(ledger::ProcessKey process) const {
   return ManagedBytes(std::move(ranges));
 }
 
-// All cards or none.
-bool ManagedBook::TryCharge(ledger::ProcessKey process, std::uint64_t bytes) {
+// All cards or none, for want of room on the returned one.
+std::optional<ledger::Card> ManagedBook::TryCharge(ledger::ProcessKey process,
+                                                   std::uint64_t bytes) {
   std::map<ledger::Card, std::uint64_t> before;
   for (const ledger::Card card : cards_) {
     const std::uint64_t old = ledger_.Extra(KeyOf(process), card);
@@ -165,11 +167,11 @@ bool ManagedBook::TryCharge(ledger::ProcessKey process, std::uint64_t bytes) {
       for (const auto& [charged, value] : before) {
         ledger_.ForceExtra(KeyOf(process), charged, value);
       }
-      return false;
+      return card;
     }
     before[card] = old;
   }
-  return true;
+  return std::nullopt;
 }
 
 }  // namespace cgpu::boundary

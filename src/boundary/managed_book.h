@@ -28,8 +28,9 @@ class ManagedBook {
   // `ledger` outlives this.
   explicit ManagedBook(ledger::Ledger& ledger) : ledger_(ledger) {}
 
-  // A mapping that the thread is about to make. False: it does not fit, and nothing is charged.
-  [[nodiscard]] bool Charge(ledger::ProcessKey process, Thread thread, AddressRange range);
+  // A mapping that the thread is about to make. Returns a card that it does not fit on; then
+  // nothing is charged.
+  std::optional<ledger::Card> Charge(ledger::ProcessKey process, Thread thread, AddressRange range);
   // One that can become managed memory only by intent: not charged, but looked for.
   void Watch(ledger::ProcessKey process, Thread thread, AddressRange range);
   // The thread has come out of its last mapping. Without a UVM space that mapping is none of ours.
@@ -65,7 +66,7 @@ class ManagedBook {
   };
 
   [[nodiscard]] std::uint64_t BytesOf(ledger::ProcessKey process) const;
-  [[nodiscard]] bool TryCharge(ledger::ProcessKey process, std::uint64_t bytes);
+  std::optional<ledger::Card> TryCharge(ledger::ProcessKey process, std::uint64_t bytes);
   void Begin(Thread thread, Mapping mapping);
 
   ledger::Ledger& ledger_;

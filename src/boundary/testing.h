@@ -113,8 +113,10 @@ class BoundaryTest : public testing::Test {
     return Alloc(kDevice, handle, rm::NV01_MEMORY_LOCAL_USER, memory_.Lend(params));
   }
 
+  // With `mark`: it names a control file, whose mark that is.
   template <class T>
-  Call Control(std::uint32_t object, std::uint32_t command, T& params, Decision& decision) {
+  Call Control(std::uint32_t object, std::uint32_t command, T& params, Decision& decision,
+               std::optional<ledger::FileKey> mark = std::nullopt) {
     rm::NVOS54_PARAMETERS control{};
     control.hClient = kClient;
     control.hObject = object;
@@ -123,6 +125,10 @@ class BoundaryTest : public testing::Test {
     control.paramsSize = sizeof(T);
     Call call;
     EXPECT_EQ(Copy(rm::NV_ESC_RM_CONTROL, control, call), 0);
+    if (mark) {
+      call.fd->file = File{FileKind::kControl, 255, true};
+      call.fd->mark = *mark;
+    }
     decision = boundary_.Decide(call);
     return call;
   }

@@ -16,26 +16,17 @@ TEST_F(BoundaryTest, TellsOfItsOwnExportsAlone) {
   ASSERT_EQ(AllocMemory(0x20, kMib), rm::NV_OK);
   constexpr ledger::FileKey kOwn = 7;
   constexpr ledger::FileKey kForeign = 0;  // bears no mark of ours
-  const auto with_file = [&](std::uint32_t command, auto& params, ledger::FileKey file,
-                             Decision& decision) {
-    rm::NVOS54_PARAMETERS control{kClient,        kClient, command, 0, memory_.Lend(params),
-                                  sizeof(params), 0};
-    Call call;
-    EXPECT_EQ(Copy(rm::NV_ESC_RM_CONTROL, control, call), 0);
-    call.fd->file = {FileKind::kControl, 255, true};
-    call.fd->mark = file;
-    decision = boundary_.Decide(call);
-    return call;
-  };
   rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS exported{};
   exported.object.type = rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TYPE_RM;
   exported.object.data.rmObject.hObject = 0x20;
   Decision decision;
-  Call call = with_file(rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD, exported, kOwn, decision);
+  Call call =
+      Control(kClient, rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD, exported, decision, kOwn);
   (void)Execute(call, decision);
   for (const ledger::FileKey file : {kOwn, kForeign}) {
     rm::NV0000_CTRL_OS_UNIX_GET_EXPORT_OBJECT_INFO_PARAMS_V550 info{};
-    call = with_file(rm::NV0000_CTRL_CMD_OS_UNIX_GET_EXPORT_OBJECT_INFO, info, file, decision);
+    call =
+        Control(kClient, rm::NV0000_CTRL_CMD_OS_UNIX_GET_EXPORT_OBJECT_INFO, info, decision, file);
     EXPECT_EQ(decision.action,
               file == kOwn ? Decision::Action::kExecute : Decision::Action::kAnswer);
   }
@@ -54,17 +45,8 @@ class TransferTest : public BoundaryTest {
   template <class T>
   std::uint32_t Transfer(std::uint32_t command, T& params, std::uint64_t mark,
                          std::uint32_t driver_says = rm::NV_OK) {
-    rm::NVOS54_PARAMETERS control{};
-    control.hClient = kClient;
-    control.hObject = kClient;
-    control.cmd = command;
-    control.params = memory_.Lend(params);
-    control.paramsSize = sizeof(T);
-    Call call;
-    EXPECT_EQ(Copy(rm::NV_ESC_RM_CONTROL, control, call), 0);
-    call.fd->file = File{FileKind::kControl, 255, true};
-    call.fd->mark = mark;
-    Decision decision = boundary_.Decide(call);
+    Decision decision;
+    Call call = Control(kClient, command, params, decision, mark);
     if (decision.action == Decision::Action::kExecute) {
       if (driver_says == rm::NV_OK) {
         ChooseHandles(call);

@@ -108,9 +108,9 @@ void Ledger::ForceExtra(ExtraKey key, Card card, std::uint64_t bytes) {
   }
 }
 
-void Ledger::TakeBackDenial(Card card) {
-  if (card < cards_.size() && cards_[card].denied > 0) {
-    --cards_[card].denied;
+void Ledger::CountDenial(Card card) {
+  if (card < cards_.size()) {
+    ++cards_[card].denied;
   }
 }
 
@@ -120,7 +120,6 @@ Result<> Ledger::CheckRoom(Card card, std::uint64_t bytes) {
   if (bytes <= room) {
     return {};
   }
-  ++state.denied;
   return Error{Code::kExhausted, 0,
                "card " + std::to_string(card) + ": " + std::to_string(bytes) +
                    " bytes asked for, " + std::to_string(room) + " of " +
@@ -348,7 +347,6 @@ Result<ObjectRef> Ledger::AddObject(Reservation& reservation, ClientRef client,
   const Card card = place->card >= 0 ? static_cast<Card>(place->card) : pending->card;
   CardState& state = cards_[card];
   if (actual > reserved && actual - reserved > Room(state.limit, state.used + state.reserved)) {
-    ++state.denied;
     return Error{Code::kExhausted, 0,
                  "the driver took " + std::to_string(actual) + " bytes where " +
                      std::to_string(reserved) + " were expected, over the limit",

@@ -17,7 +17,7 @@
 //
 // Bytes are what the driver takes, rounded by the caller as the driver rounds. Cards are numbered
 // as in the grant. Keys of files and processes are the caller's own and never 0.
-// A failed operation changes nothing, except that a refusal for memory is counted (Denied).
+// A failed operation changes nothing.
 // Thread-compatible: the caller holds one lock around every call. Destroying a Reservation needs no
 // lock. Cost: O(log n), except for the lists and usages, which read every row, and for frees, which
 // touch what they free. An object costs about 150 bytes, a block about 80.
@@ -181,7 +181,7 @@ class Ledger {
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
 
-  // --- Before the call. kExhausted: over the card's limit (counted) or a bound (not counted).
+  // --- Before the call. kExhausted: over the card's limit or a bound.
   [[nodiscard]] Result<Reservation> ReserveClient();
   // For a new object. kNotFound: no such card.
   [[nodiscard]] Result<Reservation> Reserve(Kind kind, Card card = 0, std::uint64_t bytes = 0);
@@ -203,7 +203,7 @@ class Ledger {
                                             ProcessKey owner);
   // kNotFound: client or parent is gone (and with it the object, in the driver). kConflict: the
   // handle is taken; as the driver has just accepted it, what is here is stale: Free() it, repeat.
-  // kExhausted: the driver took more than was reserved and that passes the limit (counted).
+  // kExhausted: the driver took more than was reserved and that passes the limit.
   // kInternal: bytes were reserved on a card that the object does not lie on.
   [[nodiscard]] Result<ObjectRef> AddObject(Reservation& reservation, ClientRef client,
                                             const NewObject& object);
@@ -234,11 +234,12 @@ class Ledger {
   // The last close of `file`: its clients and its exports go.
   void CloseFile(FileKey file);
 
-  // The last refusal for memory on the card is none: it is asked for again.
-  void TakeBackDenial(Card card);
+  // A tenant was refused memory on the card. Not every kExhausted is: the caller may look at what
+  // has been closed meanwhile, and ask again.
+  void CountDenial(Card card);
 
   // What `key` takes of the card from now on, in place of what it took before; 0: nothing.
-  // kExhausted: it would grow and that passes the limit (counted). kNotFound: no such card.
+  // kExhausted: it would grow and that passes the limit. kNotFound: no such card.
   [[nodiscard]] Result<> SetExtra(ExtraKey key, Card card, std::uint64_t bytes);
   // The same for what the driver has given already: passes the limit if it must.
   void ForceExtra(ExtraKey key, Card card, std::uint64_t bytes);

@@ -120,7 +120,6 @@ class Player {
       expected = Code::kNotFound;
     } else if (!expected && bytes != 0 &&
                model_.Used(card) + model_.Reserved(card) + bytes > model_.limits[card]) {
-      ++model_.denied[card];
       expected = Code::kExhausted;
     }
     Keep(ledger_.Reserve(kind, card, bytes), expected,
@@ -252,7 +251,6 @@ class Player {
       } else if (actual > flight.bytes &&
                  model_.Used(charge) + model_.Reserved(charge) + actual - flight.bytes >
                      model_.limits[charge]) {
-        ++model_.denied[charge];
         expected = Code::kExhausted;
       }
     }
@@ -394,7 +392,6 @@ class Player {
       RC_ASSERT(ledger_.Used(card) == used);
       RC_ASSERT(ledger_.Reserved(card) == model_.Reserved(card));
       RC_ASSERT(ledger_.Peak(card) == model_.peak[card]);
-      RC_ASSERT(ledger_.Denied(card) == model_.denied[card]);
       RC_ASSERT(ledger_.Limit(card) == model_.limits[card]);
       const bool within = used + model_.Reserved(card) <= model_.limits[card];
       lowered_.at(card) &= !within;

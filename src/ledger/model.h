@@ -61,7 +61,7 @@ class Model {
   };
 
   Model(std::vector<std::uint64_t> limits_in, Bounds bounds_in)
-      : limits(std::move(limits_in)), bounds(bounds_in), denied(limits.size()), peak(denied) {}
+      : limits(std::move(limits_in)), bounds(bounds_in), peak(limits.size()) {}
 
   const Row* Find(Handle client, Handle handle) const {
     for (const Row& row : rows) {
@@ -213,7 +213,6 @@ class Model {
 
   std::vector<std::uint64_t> limits;
   Bounds bounds;
-  std::vector<std::uint64_t> denied;
   std::vector<std::uint64_t> peak;
   std::vector<Block> blocks;  // never shrinks
   std::vector<Row> rows;      // a client's own row: handle == client == parent

@@ -67,12 +67,12 @@ enum class PointerDirection : NvU8 { kIn, kOut, kInOut };  // kOut: the driver b
 // written. From src/nvidia/src/kernel/rmapi/embedded_param_copy.c and
 // src/nvidia/interface/deprecated/rmapi_deprecated_control.c.
 struct EmbeddedPointer {
-  NvU32 cmd;
-  NvU32 pointer_offset;  // of the NvP64
-  NvU32 count_offset;    // of the NvU32 that counts elements
-  NvU32 stride;
-  PointerShape shape;
-  PointerDirection direction;
+  NvU32 cmd = 0;
+  NvU32 pointer_offset = 0;  // of the NvP64
+  NvU32 count_offset = 0;    // of the NvU32 that counts elements
+  NvU32 stride = 0;
+  PointerShape shape{};
+  PointerDirection direction{};
   Branch since = Branch::k535;
 
   // nullopt: more than the driver copies, which it answers with NV_ERR_INVALID_ARGUMENT.

@@ -393,12 +393,14 @@ int Server::SeeThrough(Pending& pending, bool* copy_out) {
     return ENOMEM;
   }
   Decision decision = decide();
-  if (decision.over_limit && Reconcile()) {
-    {
-      const std::lock_guard lock(state_mutex_);
-      ledger_.TakeBackDenial(decision.card.value_or(0));
-    }
+  if (decision.over_limit) {
+    // Whether this look finds anything says nothing: another thread's may just have.
+    (void)Reconcile();
     decision = decide();
+  }
+  if (decision.over_limit) {
+    const std::lock_guard lock(state_mutex_);
+    ledger_.CountDenial(*decision.card);
   }
   int error = decision.error;
   pending.proceed = decision.action == Decision::Action::kContinue;

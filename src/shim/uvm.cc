@@ -88,10 +88,16 @@ bool Server::ChargeMapping(ledger::ProcessKey process, pid_t thread, boundary::A
     mapping_.store(true, std::memory_order_relaxed);
     return boundary_.managed().Charge(process, thread, range);
   };
-  if (charge() || (Reconcile() && charge())) {
+  auto full = charge();
+  if (full) {
+    (void)Reconcile();
+    full = charge();
+  }
+  if (!full) {
     return true;
   }
   const std::lock_guard lock(state_mutex_);
+  ledger_.CountDenial(*full);
   boundary_.CountRefused("managed memory over the limit");
   return false;
 }

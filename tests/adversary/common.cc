@@ -386,4 +386,11 @@ int ConnectTo(const std::string& name) {
   return fd;
 }
 
+void HandOut(const std::string& name, int fd) {
+  const int listener = ListenAt(name);
+  Say("listening");
+  SendFd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC), fd);
+  Say("sent");
+}
+
 }  // namespace cgpu::adversary

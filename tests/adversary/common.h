@@ -114,6 +114,8 @@ int ReceiveFd(int socket);
 // An abstract socket's name is the same in all mount namespaces of one network namespace.
 int ListenAt(const std::string& name);
 int ConnectTo(const std::string& name);
+// Says "listening", sends the descriptor to the first who connects, and says "sent".
+void HandOut(const std::string& name, int fd);
 
 using Attack = int (*)(const std::vector<std::string>& args);
 struct Entry {

@@ -1,5 +1,4 @@
 // Attacks with files that hold several exported objects.
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -95,11 +94,7 @@ int TableOwner(const std::vector<std::string>& args) {
       ExportAll(client, file, {object}, 0) != rm::NV_OK) {
     Die("failed: no export");
   }
-  const int listener = ListenAt(args.at(0));
-  Say("listening");
-  const int peer = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
-  SendFd(peer, file);
-  Say("sent");
+  HandOut(args.at(0), file);
   Hold();
   return 0;
 }

@@ -75,11 +75,7 @@ int Exporter(const std::vector<std::string>& args) {
   if (const auto status = client.Export(object, file); status != rm::NV_OK) {
     Die("failed: no export: 0x%x", status);
   }
-  const int listener = ListenAt(args.at(0));
-  Say("listening");
-  const int peer = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
-  SendFd(peer, file);
-  Say("sent");
+  HandOut(args.at(0), file);
   Hold();
   return 0;
 }

@@ -2,7 +2,6 @@
 // everybody whose memory it was is gone.
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -142,10 +141,7 @@ int SpaceSender(const std::vector<std::string>& args) {
       uvm.Map(kSenders, kSize, memory) != rm::NV_OK) {
     Die("failed: cannot map");
   }
-  const int listener = ListenAt(args.at(0));
-  Say("listening");
-  SendFd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC), uvm.uvm);
-  Say("sent");
+  HandOut(args.at(0), uvm.uvm);
   std::string line;
   while (Line(&line)) {
     const bool whole =

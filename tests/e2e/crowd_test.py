@@ -2,6 +2,8 @@
 never more than was granted, and at the end all books agree.
 
   crowd_test.py crowd [SECONDS]     of allocating and freeing, after all have started (60)
+  crowd_test.py denials [READINGS]  a container whose processes have not room for all: what cgpu ps
+                                    says was denied is what they were told (100)
 """
 import collections
 import time
@@ -94,5 +96,29 @@ def crowd(seconds="60"):
         t.check(not node.books()["clients"], "clients are left: %s" % node.books()["clients"])
 
 
+def denials(readings="100"):
+    with t.Node("v100-16g") as node, w.Workers() as workers:
+        run = node.run(workers.argv("c"), mem="%dMiB" % (STEP * (PROCESSES - 2)), name="c")
+        root = workers.accept()
+        family = [root] + [workers.fork(root, "c-%d" % i) for i in range(1, PROCESSES)]
+        for worker in family:
+            worker.send("churn", STEP)
+        for worker in family:
+            t.check(worker.line() == "churning", "%s does not churn" % worker.name)
+        last = 0
+        for _ in range(int(readings)):
+            denied = node.containers()[0]["gpus"][0]["denied"]
+            t.check(denied >= last, "%d were denied, and then %d" % (last, denied))
+            last = denied
+        for worker in family:
+            worker.send("stop")
+        told = sum(int(worker.line().split()[2]) for worker in family)
+        t.check(told > 0, "there was room for all")
+        denied = node.containers()[0]["gpus"][0]["denied"]
+        t.check(denied == told, "told %d times, counted %d" % (told, denied))
+        root.send("end")
+        t.check(run.end() == 0, "it failed")
+
+
 if __name__ == "__main__":
-    t.main({"crowd": crowd})
+    t.main({"crowd": crowd, "denials": denials})
