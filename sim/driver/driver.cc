@@ -211,10 +211,10 @@ void Driver::Execute(Call& call, Caller& caller) {
     call.done = true;
     Escapes(*this, call, caller).Run();
   }
-  if (call.error != 0 || call.status != rm::NV_OK) {
-    const std::lock_guard lock(mutex_);
-    ++refused_[CallName(call)];
-  }
+  const std::lock_guard lock(mutex_);
+  Count& count = counts_[CallName(call)];
+  ++count.received;
+  count.refused += call.error != 0 || call.status != rm::NV_OK ? 1 : 0;
 }
 
 int Driver::Finish(Call& call, Caller& caller) {
@@ -247,9 +247,9 @@ std::optional<MapContext> Driver::MapContextOf(FileId file) {
   return open == nullptr ? std::nullopt : open->map;
 }
 
-Books Driver::GetBooks(std::map<std::string, std::uint64_t>* refused) {
+Books Driver::GetBooks(Counts* counts) {
   const std::lock_guard lock(mutex_);
-  *refused = refused_;
+  *counts = counts_;
   return model_.GetBooks();
 }
 

@@ -84,9 +84,15 @@ class Driver {
   // Another number whenever one of these pages says something else.
   [[nodiscard]] std::uint64_t SharedDataVersion();
 
-  // One consistent look at everything. `refused` counts calls that were not answered with success,
-  // by CallName().
-  [[nodiscard]] Books GetBooks(std::map<std::string, std::uint64_t>* refused);
+  // Calls that came to the driver, and those of them that it did not answer with success.
+  struct Count {
+    std::uint64_t received = 0;
+    std::uint64_t refused = 0;
+  };
+  using Counts = std::map<std::string, Count>;  // by CallName(), nvidia-uvm's by their names
+
+  // One consistent look at everything.
+  [[nodiscard]] Books GetBooks(Counts* counts);
   [[nodiscard]] UvmBooks GetUvmBooks();
   [[nodiscard]] const std::vector<Card>& Cards() const { return model_.Cards(); }
   [[nodiscard]] std::string VersionText() const { return rm::ToString(version_); }
@@ -115,7 +121,7 @@ class Driver {
   DriverModel model_;
   UvmModel uvm_{model_};         // after the model: it holds memory of it
   rm::NvU64 memblock_size_ = 0;  // NV_ESC_SYS_PARAMS, settable once
-  std::map<std::string, std::uint64_t> refused_;
+  Counts counts_;
 };
 
 }  // namespace cgpu::sim

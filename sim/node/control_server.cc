@@ -296,15 +296,16 @@ std::string ControlServer::AddFault(const std::string& line) {
 }
 
 std::string ControlServer::BooksReply() {
-  std::map<std::string, std::uint64_t> refused;
+  Driver::Counts counts;
   files_.SettleMappings();
-  const Books books = driver_.GetBooks(&refused);
+  const Books books = driver_.GetBooks(&counts);
   const UvmBooks uvm = driver_.GetUvmBooks();
   json reply = {{"driver", driver_.VersionText()},
                 {"gpus", json::array()},
                 {"clients", json::array()},
                 {"uvm", json::parse(UvmFilesJson(uvm))},
                 {"uvm_refused_mappings", json::parse(UvmRefusedJson(uvm))},
+                {"received", json::object()},
                 {"refused", json::object()}};
   for (const Card& card : driver_.Cards()) {
     reply["gpus"].push_back(CardReply(card, books.cards[card.index]));
@@ -320,8 +321,11 @@ std::string ControlServer::BooksReply() {
                                 {"objects", client.objects},
                                 {"bytes", client.bytes}});
   }
-  for (const auto& [name, count] : refused) {
-    reply["refused"][name] = count;
+  for (const auto& [name, count] : counts) {
+    reply["received"][name] = count.received;
+    if (count.refused != 0) {
+      reply["refused"][name] = count.refused;
+    }
   }
   return ResultReply(reply.dump());
 }

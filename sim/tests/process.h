@@ -112,8 +112,8 @@ class Process {
   }
 
   Books GetBooks() {
-    std::map<std::string, std::uint64_t> refused;
-    return driver_.GetBooks(&refused);
+    Driver::Counts counts;
+    return driver_.GetBooks(&counts);
   }
 
   FakeCaller caller;

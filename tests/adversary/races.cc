@@ -65,6 +65,7 @@ void Prepare(Flipped& f, const Client& client, What what, std::uint32_t handle, 
   f.alloc.hObjectParent = Client::kDevice;
   f.alloc.hObjectNew = handle;
   f.alloc.hClass = rm::NV01_MEMORY_LOCAL_USER;
+  f.alloc.status = kNoAnswer;
   f.alloc.pAllocParms = std::bit_cast<std::uint64_t>(&f.memory);
   f.other_alloc = f.alloc;
   f.other_alloc.pAllocParms = std::bit_cast<std::uint64_t>(&f.other);

@@ -9,8 +9,10 @@
 //                         further bytes at an offset of the image (HOLDER -1) or of the HOLDERth
 //                         such bytes, `f` the descriptor of a file. Both come back as zero where
 //                         the driver left them alone.
-//   tables VERSION     -> a line for each class, control and escape, and for each escape's sizes
-//                         with a status (NUMBER << 16 | SIZE and where it lies); then "."
+//   tables VERSION     -> a line KIND NUMBER SIZE NAME for each class, control, escape (SIZE: the
+//                         least that this driver takes, 0 if none) and request of nvidia-uvm, and
+//                         for each escape's sizes with a status (NUMBER << 16 | SIZE and where it
+//                         lies); then "."
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -30,6 +32,7 @@
 #include "rm/class_table.h"
 #include "rm/control_table.h"
 #include "rm/escape_table.h"
+#include "rm/uvm_table.h"
 #include "rmclient/raw.h"
 
 namespace cgpu {
@@ -173,6 +176,7 @@ class Caller {
 
 void PrintTables(const std::string& version) {
   constexpr rm::NvU32 kMostStatusSizes = 256;
+  constexpr rm::NvU32 kMostSizes = 1U << 14U;  // what a request's number has room for
   const auto parsed = rm::ParseDriverVersion(version);
   const rm::Abi* abi = parsed ? rm::FindAbi(*parsed) : nullptr;
   if (abi == nullptr) {
@@ -187,7 +191,12 @@ void PrintTables(const std::string& version) {
               << '\n';
   }
   for (const rm::EscapeRow& row : rm::EscapeRows()) {
-    std::cout << "escape " << unsigned{row.nr} << " 0 " << row.name << '\n';
+    rm::NvU32 least = 1;
+    while (least < kMostSizes && !rm::EscapeAcceptsSize(*abi, row.nr, least)) {
+      ++least;
+    }
+    std::cout << "escape " << unsigned{row.nr} << ' ' << least % kMostSizes << ' ' << row.name
+              << '\n';
     for (rm::NvU32 size = 0; size < kMostStatusSizes; ++size) {
       const auto at = rm::StatusOffset(row.nr, size);
       if (at && rm::EscapeAcceptsSize(*abi, row.nr, size)) {
@@ -195,6 +204,10 @@ void PrintTables(const std::string& version) {
                   << '\n';
       }
     }
+  }
+  for (const rm::UvmRow& row : rm::UvmRows()) {
+    std::cout << "uvm " << row.request << ' ' << row.size.At(abi->branch) << ' ' << row.name
+              << '\n';
   }
   std::cout << "." << std::endl;
 }

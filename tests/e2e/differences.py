@@ -52,6 +52,10 @@ class Policy:
         """"-" for what is not listed."""
         return self._effects.get((kind, self.name(kind, number)), "-")
 
+    def outcome(self, kind, number):
+        """With parameters of zeros: "run", the status's name or errno's words."""
+        return self._outcomes.get((kind, self.name(kind, number)), "-")
+
     def refused(self, kind, number, status):
         """Is it refused with this, whatever its parameters?"""
         return self._outcomes.get((kind, self.name(kind, number)), status) == status

@@ -5,48 +5,16 @@ of differences.py allows and why. A sequence that shows another difference is sh
   differential_test.py whole-550 [SEQUENCES [SEED [CALLS]]]   the slice is the whole card
   differential_test.py small-550 ...                          64 MiB of it; the same for 580
 """
-import os
 import random
-import select
 import struct
 import sys
-import time
 
+import caller
 import cgpu_test as t
 import differences
 import differential as d
 
-CALLER = os.path.join(t.TEST_BIN, "caller")
 CARD_MIB, SMALL_MIB = 16160, 64
-
-
-class Twin:
-    """The caller on one of the nodes."""
-
-    def __init__(self, process):
-        self.process = process
-        self.roots = {}
-        self._rest = b""
-
-    def send(self, line):
-        self.process.popen.stdin.write((line + "\n").encode())
-        self.process.popen.stdin.flush()
-
-    def line(self):
-        until = time.monotonic() + t.DEADLINE
-        out = self.process.popen.stdout
-        while b"\n" not in self._rest:
-            ready, _, _ = select.select([out], [], [], max(0.0, until - time.monotonic()))
-            t.check(ready, "%s does not answer" % self.process.name)
-            data = os.read(out.fileno(), 1 << 20)
-            t.check(data, "%s is gone" % self.process.name)
-            self._rest += data
-        line, _, self._rest = self._rest.partition(b"\n")
-        return line.decode()
-
-    def ask(self, line):
-        self.send(line)
-        return self.line()
 
 
 class Nodes:
@@ -64,11 +32,7 @@ class Nodes:
                       for node in (plain, sliced)]
         self.driver = plain.info()["driver"]
         twins = self.start()
-        twins[0].send("tables " + self.driver)
-        self.tables = {"class": {}, "control": {}, "escape": {}, "status": {}}
-        while (line := twins[0].line()) != ".":
-            kind, number, size, name = line.split()
-            self.tables[kind][int(number)] = (int(size), name)
+        self.tables = twins[0].tables(self.driver)
         self.policy = differences.Policy(self.tables, self.driver)
         cards = bytes.fromhex(twins[0].ask(d.Call("", d.ESC["CARD_INFO"], bytes(72)).line({}))
                               .split()[1])
@@ -92,9 +56,7 @@ class Nodes:
 
     def start(self):
         """A fresh program on each, with a client, a device and a subdevice."""
-        twins = [Twin(self.plain.exec([CALLER], name="plain")),
-                 Twin(self.sliced.run([CALLER], mem="%dMiB" % (self.limit // t.MIB),
-                                      name="sliced"))]
+        twins = [caller.plain(self.plain), caller.sliced(self.sliced, self.limit // t.MIB)]
         paths = {0: "/dev/nvidiactl", 1: "/dev/nvidia0"}
         paths.update({file: "/dev/nvidiactl" for file in d.FILES})
         for twin in twins:
