@@ -7,43 +7,12 @@
 
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <random>
+
+#include "kernel/testing.h"
 
 namespace cgpu::kernel {
 namespace {
-
-// Classic BPF as the kernel runs it, for the instructions the filter uses.
-std::uint32_t Judge(const std::vector<sock_filter>& program, const seccomp_data& data) {
-  std::uint32_t accumulator = 0;
-  for (std::size_t pc = 0; pc < program.size(); ++pc) {
-    const sock_filter& i = program[pc];
-    switch (i.code) {
-      case BPF_LD | BPF_W | BPF_ABS:
-        std::memcpy(&accumulator, reinterpret_cast<const char*>(&data) + i.k, 4);
-        break;
-      case BPF_ALU | BPF_AND | BPF_K:
-        accumulator &= i.k;
-        break;
-      case BPF_JMP | BPF_JEQ | BPF_K:
-        pc += accumulator == i.k ? i.jt : i.jf;
-        break;
-      case BPF_JMP | BPF_JGE | BPF_K:
-        pc += accumulator >= i.k ? i.jt : i.jf;
-        break;
-      case BPF_JMP | BPF_JSET | BPF_K:
-        pc += (accumulator & i.k) != 0 ? i.jt : i.jf;
-        break;
-      case BPF_RET | BPF_K:
-        return i.k;
-      default:
-        ADD_FAILURE() << "unexpected instruction " << i.code;
-        return 0;
-    }
-  }
-  ADD_FAILURE() << "fell off the program";
-  return 0;
-}
 
 seccomp_data Ioctl(std::uint64_t request) {
   seccomp_data data{};

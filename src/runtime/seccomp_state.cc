@@ -5,6 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include "runtime/json_depth.h"
+
 namespace cgpu {
 namespace {
 
@@ -17,29 +19,6 @@ Error Wrong(std::string what) {
   return Error{Code::kInvalid, 0, "the container runtime's seccomp state " + std::move(what),
                "use a runtime that hands over seccomp listeners as OCI runtime-spec 1.0.2 says, as "
                "runc does since 1.1"};
-}
-
-// Whether objects and arrays lie deeper in each other than is allowed, whatever else is wrong with
-// the text.
-bool TooDeep(std::string_view text) {
-  std::size_t depth = 0;
-  bool inside_string = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (inside_string) {
-      i += c == '\\' ? 1 : 0;
-      inside_string = c != '"';
-    } else if (c == '"') {
-      inside_string = true;
-    } else if (c == '{' || c == '[') {
-      if (++depth > kMaxSeccompStateDepth) {
-        return true;
-      }
-    } else if ((c == '}' || c == ']') && depth > 0) {
-      --depth;
-    }
-  }
-  return false;
 }
 
 bool HasControls(const std::string& text) {
@@ -173,7 +152,7 @@ Result<SeccompState> ParseSeccompState(std::string_view text) {
   if (text.size() > kMaxSeccompState) {
     return Wrong("is longer than " + std::to_string(kMaxSeccompState) + " bytes");
   }
-  if (TooDeep(text)) {
+  if (NestsDeeper(text, kMaxSeccompStateDepth)) {
     return Wrong("is nested too deeply");
   }
   const Json parsed = Json::parse(text, nullptr, /*allow_exceptions=*/false);

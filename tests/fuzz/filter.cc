@@ -6,56 +6,15 @@
 #include <linux/seccomp.h>
 #include <sys/syscall.h>
 
-#include <cstring>
 #include <vector>
 
+#include "kernel/testing.h"
 #include "tests/fuzz/input.h"
 
 using cgpu::fuzz::Input;
 using cgpu::fuzz::Require;
 
 namespace {
-
-// Classic BPF, Documentation/networking/filter.rst: what a seccomp filter may consist of
-// (kernel/seccomp.c, seccomp_check_filter) as far as ours does.
-std::uint32_t Run(const std::vector<sock_filter>& program, const seccomp_data& data) {
-  std::uint32_t accumulator = 0;
-  std::size_t at = 0;
-  while (at < program.size()) {
-    const sock_filter& step = program[at++];
-    const auto jump = [&](bool holds) { at += holds ? step.jt : step.jf; };
-    switch (step.code) {
-      case BPF_LD | BPF_W | BPF_ABS:
-        Require(step.k % 4 == 0 && step.k + 4 <= sizeof(data), "it loads what there is");
-        std::memcpy(&accumulator, reinterpret_cast<const char*>(&data) + step.k, 4);
-        break;
-      case BPF_ALU | BPF_AND | BPF_K:
-        accumulator &= step.k;
-        break;
-      case BPF_JMP | BPF_JA:
-        at += step.k;
-        break;
-      case BPF_JMP | BPF_JEQ | BPF_K:
-        jump(accumulator == step.k);
-        break;
-      case BPF_JMP | BPF_JGE | BPF_K:
-        jump(accumulator >= step.k);
-        break;
-      case BPF_JMP | BPF_JGT | BPF_K:
-        jump(accumulator > step.k);
-        break;
-      case BPF_JMP | BPF_JSET | BPF_K:
-        jump((accumulator & step.k) != 0);
-        break;
-      case BPF_RET | BPF_K:
-        return step.k;
-      default:
-        Require(false, "every instruction is known here");
-    }
-  }
-  Require(false, "it ends with a verdict");
-  return 0;
-}
 
 // Registers that mean something: the system calls that have rules, of this architecture or another.
 seccomp_data Take(Input& input) {
@@ -81,7 +40,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   Input input(bytes, size);
   while (!input.empty()) {
     const seccomp_data data = Take(input);
-    const std::uint32_t verdict = Run(program, data);
+    const auto judged = cgpu::kernel::Judge(program, data);
+    Require(judged.has_value(), "it ends with a verdict");
+    const std::uint32_t verdict = judged.value_or(0);
     if (data.arch != AUDIT_ARCH_X86_64 ||
         (static_cast<std::uint32_t>(data.nr) & 0x40000000U) != 0) {
       // Arguments of other architectures' calls cannot be judged.

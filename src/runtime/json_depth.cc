@@ -1,0 +1,26 @@
+#include "runtime/json_depth.h"
+
+namespace cgpu {
+
+bool NestsDeeper(std::string_view text, std::size_t most) {
+  std::size_t depth = 0;
+  bool inside_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (inside_string) {
+      i += c == '\\' ? 1 : 0;
+      inside_string = c != '"';
+    } else if (c == '"') {
+      inside_string = true;
+    } else if (c == '{' || c == '[') {
+      if (++depth > most) {
+        return true;
+      }
+    } else if ((c == '}' || c == ']') && depth > 0) {
+      --depth;
+    }
+  }
+  return false;
+}
+
+}  // namespace cgpu

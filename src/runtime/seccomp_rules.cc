@@ -1,0 +1,316 @@
+#include "runtime/seccomp_rules.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <iterator>
+#include <set>
+#include <utility>
+
+#include "kernel/filter.h"
+#include "rm/escape_table.h"
+#include "rm/nv_escape.h"
+#include "rm/uvm_table.h"
+
+namespace cgpu {
+namespace {
+
+constexpr const char* kAllow = "SCMP_ACT_ALLOW";
+constexpr const char* kErrno = "SCMP_ACT_ERRNO";
+constexpr const char* kNotify = "SCMP_ACT_NOTIFY";
+constexpr const char* kKillable = "SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV";
+
+// A request's number: asm-generic/ioctl.h.
+constexpr std::uint32_t kNumberBits = 8;
+constexpr std::uint32_t kNumber = 0xff;
+constexpr std::uint32_t kType = 0xff00;
+constexpr std::uint32_t kSize = 0x3fff0000;
+constexpr std::uint32_t kFirstTypeBit = 8;
+constexpr std::uint32_t kFirstSizeBit = 16;
+constexpr std::uint32_t kDirectionBit = 30;
+constexpr std::uint32_t kWhole = 0xffffffff;
+// Of any file, from linux/fs.h; everything else with a zero type byte and no size is nvidia-uvm's.
+constexpr std::array<std::uint32_t, 2> kOfAnyFile = {1 /* FIBMAP */, 2 /* FIGETBSZ */};
+
+// Arguments of ioctl and mmap.
+constexpr std::uint32_t kRequest = 1;
+constexpr std::uint32_t kProt = 2;
+constexpr std::uint32_t kFlags = 3;
+constexpr std::uint32_t kOffset = 5;
+// asm-generic/mman-common.h.
+constexpr std::uint64_t kRead = 1;
+constexpr std::uint64_t kWrite = 2;
+constexpr std::uint64_t kShared = 1;
+constexpr std::uint64_t kAnonymous = 0x20;
+
+using Conditions = std::vector<SeccompCondition>;
+
+SeccompCondition Masked(std::uint32_t index, std::uint64_t mask, std::uint64_t value) {
+  return {index, mask, value, "SCMP_CMP_MASKED_EQ"};
+}
+
+SeccompRule Rule(std::string name, std::string action, Conditions args = {},
+                 std::optional<std::uint32_t> errno_ret = {}) {
+  return {{std::move(name)}, std::move(action), errno_ret, std::move(args)};
+}
+
+bool Passes(const std::string& action) {
+  return action == kAllow || action == "SCMP_ACT_LOG" || action == "SCMP_ACT_TRACE";
+}
+
+// What a profile says of one system call, taken out of its rules.
+struct Verdicts {
+  std::optional<std::string> always;  // the action for all of its calls that no rule denies
+  std::vector<SeccompRule> conditional;
+};
+
+Verdicts TakeOut(SeccompProfile& profile, const std::string& name) {
+  Verdicts verdicts;
+  std::optional<SeccompRule> unconditional;
+  for (SeccompRule& rule : profile.rules) {
+    if (std::erase(rule.names, name) == 0) {
+      continue;
+    }
+    SeccompRule own = rule;
+    own.names = {name};
+    if (!own.args.empty()) {
+      verdicts.conditional.push_back(own);
+    } else if (!unconditional) {
+      unconditional = own;
+    }
+  }
+  std::erase_if(profile.rules, [](const SeccompRule& rule) { return rule.names.empty(); });
+  if (unconditional && !Passes(unconditional->action)) {
+    verdicts.conditional = {*unconditional};  // it wins over all others
+  } else if (unconditional) {
+    verdicts.always = unconditional->action;
+  } else if (Passes(profile.default_action)) {
+    verdicts.always = profile.default_action;
+  }
+  return verdicts;
+}
+
+// The requests that `include` lists, each by a mask and a value; and for profiles that deny what
+// they do not list, those that must be let through.
+struct Division {
+  std::vector<SeccompCondition> include;
+  std::vector<SeccompCondition> rest;
+};
+
+// Those that kernel::IsTrapped() is true of.
+Division TrappedRequests() {
+  Division division;
+  for (std::uint32_t bit = kFirstSizeBit; bit < kDirectionBit; ++bit) {
+    division.include.push_back(Masked(kRequest, 1U << bit, 1U << bit));
+  }
+  division.include.push_back(Masked(kRequest, kType, 0));
+  division.include.push_back(Masked(kRequest, kNumber, kernel::kWaitOpenComplete));
+  // Without a size, with a bit of the type set and one of the number otherwise.
+  for (std::uint32_t type = kFirstTypeBit; type < kFirstSizeBit; ++type) {
+    for (std::uint32_t bit = 0; bit < kNumberBits; ++bit) {
+      const std::uint32_t other = ~kernel::kWaitOpenComplete & 1U << bit;
+      division.rest.push_back(Masked(kRequest, kSize | 1U << type | 1U << bit, 1U << type | other));
+    }
+  }
+  return division;
+}
+
+// Adds what has none of `values` in the bits of `mask`: for each value's beginnings, from the
+// highest bit down, those that go on in a way that no value does.
+void AddComplement(std::uint32_t mask, const std::set<std::uint32_t>& values,
+                   std::vector<SeccompCondition>* rest) {
+  std::set<std::uint32_t> beginnings = {0};
+  std::uint32_t seen = 0;
+  for (int bit = std::bit_width(mask) - 1; bit >= 0; --bit) {
+    const std::uint32_t one = 1U << static_cast<unsigned>(bit);
+    if ((mask & one) == 0) {
+      continue;
+    }
+    seen |= one;
+    std::set<std::uint32_t> longer;
+    for (const std::uint32_t value : values) {
+      longer.insert(value & seen);
+    }
+    for (const std::uint32_t beginning : beginnings) {
+      for (const std::uint32_t next : {beginning, beginning | one}) {
+        if (!longer.contains(next)) {
+          rest->push_back(Masked(kRequest, seen, next));
+        }
+      }
+    }
+    beginnings = std::move(longer);
+  }
+}
+
+// The requests that make objects, in every size that a driver takes, and all of nvidia-uvm's.
+Division FindMakingRequests() {
+  constexpr std::uint32_t kMostSize = kSize >> kFirstSizeBit;
+  std::set<std::uint32_t> escapes;
+  for (const std::uint8_t nr : {rm::NV_ESC_RM_ALLOC, rm::NV_ESC_RM_VID_HEAP_CONTROL,
+                                rm::NV_ESC_RM_ALLOC_MEMORY, rm::NV_ESC_IOCTL_XFER_CMD}) {
+    for (std::uint32_t size = 1; size <= kMostSize; ++size) {
+      if (std::any_of(rm::kBranches.begin(), rm::kBranches.end(), [&](rm::Branch branch) {
+            return rm::EscapeAcceptsSize(rm::GetAbi(branch), nr, size);
+          })) {
+        escapes.insert(size << kFirstSizeBit | nr);
+      }
+    }
+  }
+  Division division;
+  for (const std::uint32_t escape : escapes) {
+    division.include.push_back(Masked(kRequest, kSize | kNumber, escape));
+  }
+  std::set<std::uint32_t> with_size = std::move(escapes);
+  for (const rm::UvmRow& row : rm::UvmRows()) {
+    division.include.push_back(Masked(kRequest, kWhole, row.request));
+    if ((row.request & kSize) != 0) {
+      with_size.insert(row.request & (kSize | kNumber));
+    }
+  }
+  // Without a size: those with a type, and two of any file. With one: all others.
+  for (std::uint32_t type = kFirstTypeBit; type < kFirstSizeBit; ++type) {
+    division.rest.push_back(Masked(kRequest, kSize | 1U << type, 1U << type));
+  }
+  for (const std::uint32_t request : kOfAnyFile) {
+    division.rest.push_back(Masked(kRequest, kWhole, request));
+  }
+  for (std::uint32_t number = 0; number <= kNumber; ++number) {
+    with_size.insert(number);
+  }
+  AddComplement(kSize | kNumber, with_size, &division.rest);
+  return division;
+}
+
+// Conditions that let one request through, and which.
+std::optional<std::uint32_t> OneRequest(const SeccompRule& rule) {
+  if (rule.args.size() != 1 || rule.args[0].index != kRequest || rule.args[0].op != "SCMP_CMP_EQ") {
+    return std::nullopt;
+  }
+  return static_cast<std::uint32_t>(rule.args[0].value);
+}
+
+void DivideIoctl(SeccompProfile& profile, const SeccompRule& listed, const Division& division,
+                 bool (*is_listed)(std::uint32_t)) {
+  Verdicts verdicts = TakeOut(profile, "ioctl");
+  const auto add = [&](const std::string& action, std::optional<std::uint32_t> errno_ret,
+                       const std::vector<SeccompCondition>& requests) {
+    for (const SeccompCondition& request : requests) {
+      profile.rules.push_back(Rule("ioctl", action, {request}, errno_ret));
+    }
+  };
+  for (SeccompRule& rule : verdicts.conditional) {
+    const auto one = OneRequest(rule);
+    if (!Passes(rule.action)) {
+      profile.rules.push_back(std::move(rule));
+    } else if (!verdicts.always && one && !is_listed(*one)) {
+      profile.rules.push_back(std::move(rule));
+    } else if (!verdicts.always) {
+      rule.action = listed.action;
+      rule.errno_ret = listed.errno_ret;
+      profile.rules.push_back(std::move(rule));
+    }
+  }
+  if (!verdicts.always) {
+    return;
+  }
+  add(listed.action, listed.errno_ret, division.include);
+  if (!Passes(profile.default_action)) {
+    add(*verdicts.always, {}, division.rest);
+  }
+}
+
+// kernel::IsTrappedMmap().
+void DivideMmap(SeccompProfile& profile) {
+  Verdicts verdicts = TakeOut(profile, "mmap");
+  for (SeccompRule& rule : verdicts.conditional) {
+    if (!Passes(rule.action)) {
+      profile.rules.push_back(std::move(rule));
+    } else if (!verdicts.always) {
+      rule.action = kNotify;
+      rule.errno_ret.reset();
+      profile.rules.push_back(std::move(rule));
+    }
+  }
+  if (!verdicts.always) {
+    return;
+  }
+  profile.rules.push_back(Rule("mmap", kNotify,
+                               {Masked(kProt, kRead | kWrite, kRead | kWrite),
+                                Masked(kFlags, kShared | kAnonymous, kShared),
+                                {kOffset, kernel::kPage, 0, "SCMP_CMP_GE"}}));
+  if (!Passes(profile.default_action)) {
+    for (const SeccompCondition& rest :
+         {Masked(kProt, kRead, 0), Masked(kProt, kWrite, 0), Masked(kFlags, kShared, 0),
+          Masked(kFlags, kAnonymous, kAnonymous),
+          SeccompCondition{kOffset, kernel::kPage, 0, "SCMP_CMP_LT"}}) {
+      profile.rules.push_back(Rule("mmap", *verdicts.always, {rest}));
+    }
+  }
+}
+
+void Deny(SeccompProfile& profile, const std::string& name, std::uint32_t errno_ret) {
+  (void)TakeOut(profile, name);
+  // libseccomp refuses a rule that says what the default says.
+  if (profile.default_action != kErrno || profile.default_errno_ret.value_or(EPERM) != errno_ret) {
+    profile.rules.push_back(Rule(name, kErrno, {}, errno_ret));
+  }
+}
+
+const Division& MakingRequests() {
+  static const Division division = FindMakingRequests();
+  return division;
+}
+
+bool IsMaking(std::uint32_t request) {
+  const Division& making = MakingRequests();
+  return std::any_of(making.include.begin(), making.include.end(),
+                     [&](const SeccompCondition& condition) {
+                       return (request & condition.value) == condition.value_two;
+                     });
+}
+
+SeccompProfile Unconfined() {
+  SeccompProfile profile;
+  profile.default_action = kAllow;
+  return profile;
+}
+
+}  // namespace
+
+Result<SeccompProfile> ProfileForSlice(const std::optional<SeccompProfile>& profile,
+                                       const SeccompListener& listener) {
+  SeccompProfile made = profile.value_or(Unconfined());
+  const bool notifies = std::any_of(made.rules.begin(), made.rules.end(),
+                                    [](const SeccompRule& rule) { return rule.action == kNotify; });
+  if (notifies || !made.listener_path.empty() || made.default_action == kNotify) {
+    return Error{
+        Code::kConflict, EBUSY, "the container's seccomp profile has a listener of its own",
+        "use a profile without SCMP_ACT_NOTIFY: a container has room for one listener, and "
+        "a slice needs it"};
+  }
+  DivideIoctl(made, Rule("ioctl", kNotify), TrappedRequests(), &kernel::IsTrapped);
+  DivideMmap(made);
+  Deny(made, "remap_file_pages", ENOSYS);
+  Deny(made, "io_uring_setup", EPERM);
+  made.architectures = {"SCMP_ARCH_X86_64"};  // of others the arguments cannot be judged
+  if (listener.killable &&
+      std::find(made.flags.begin(), made.flags.end(), kKillable) == made.flags.end()) {
+    made.flags.emplace_back(kKillable);
+  }
+  made.listener_path = listener.path;
+  made.listener_metadata = listener.metadata;
+  return made;
+}
+
+SeccompProfile ProfileForOthers(const std::optional<SeccompProfile>& profile) {
+  SeccompProfile made = profile.value_or(Unconfined());
+  if (!profile) {
+    // Without a list the runtime's filter would kill programs of other architectures.
+    made.architectures = {"SCMP_ARCH_X86_64", "SCMP_ARCH_X86", "SCMP_ARCH_X32"};
+  }
+  DivideIoctl(made, Rule("ioctl", kErrno, {}, ENODEV), MakingRequests(), &IsMaking);
+  return made;
+}
+
+}  // namespace cgpu
