@@ -27,8 +27,8 @@ struct UvmCall {
 };
 
 struct UvmHandler {
-  rm::NvU32 request;
-  NvStatus (*run)(UvmCall& call);
+  NvStatus (*run)(UvmCall& call) = nullptr;
+  rm::NvU32 request = 0;
   bool needs_space = true;
 };
 
