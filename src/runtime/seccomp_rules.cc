@@ -122,8 +122,7 @@ void AddComplement(std::uint32_t mask, const std::set<std::uint32_t>& values,
                    std::vector<SeccompCondition>* rest) {
   std::set<std::uint32_t> beginnings = {0};
   std::uint32_t seen = 0;
-  for (int bit = std::bit_width(mask) - 1; bit >= 0; --bit) {
-    const std::uint32_t one = 1U << static_cast<unsigned>(bit);
+  for (std::uint32_t one = std::bit_floor(mask); one != 0; one >>= 1U) {
     if ((mask & one) == 0) {
       continue;
     }
@@ -201,15 +200,16 @@ void DivideIoctl(SeccompProfile& profile, const SeccompRule& listed, const Divis
   };
   for (SeccompRule& rule : verdicts.conditional) {
     const auto one = OneRequest(rule);
-    if (!Passes(rule.action)) {
-      profile.rules.push_back(std::move(rule));
-    } else if (!verdicts.always && one && !is_listed(*one)) {
-      profile.rules.push_back(std::move(rule));
-    } else if (!verdicts.always) {
-      rule.action = listed.action;
-      rule.errno_ret = listed.errno_ret;
-      profile.rules.push_back(std::move(rule));
+    if (Passes(rule.action)) {
+      if (verdicts.always) {
+        continue;
+      }
+      if (!one || is_listed(*one)) {
+        rule.action = listed.action;
+        rule.errno_ret = listed.errno_ret;
+      }
     }
+    profile.rules.push_back(std::move(rule));
   }
   if (!verdicts.always) {
     return;

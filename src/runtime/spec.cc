@@ -1,0 +1,365 @@
+#include "runtime/spec.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "runtime/json_depth.h"
+
+namespace cgpu {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kMaxDepth = 32;
+constexpr std::array kCapabilitySets = {"bounding", "effective", "permitted", "inheritable",
+                                        "ambient"};
+constexpr std::array kHookStages = {"prestart",       "createRuntime", "createContainer",
+                                    "startContainer", "poststart",     "poststop"};
+constexpr std::array kPastSlices = {"CAP_SYS_ADMIN", "CAP_SYS_MODULE", "CAP_SYS_RAWIO", "CAP_BPF",
+                                    "CAP_PERFMON",   "CAP_SYS_NICE",   "CAP_SYS_PTRACE"};
+// What NVIDIA's CDI specifications and its container library put into containers beside libraries
+// (nvidia-container-toolkit pkg/nvcdi/common-nvml.go, internal/discover/graphics.go, ipc.go).
+constexpr std::array<std::string_view, 2> kGpuFiles = {"/dev/nvidia", "/dev/dri"};
+constexpr std::array<std::string_view, 6> kGpuSockets = {
+    "/run/nvidia-persistenced",     "/run/nvidia-fabricmanager",     "/run/nvidia-imex",
+    "/var/run/nvidia-persistenced", "/var/run/nvidia-fabricmanager", "/tmp/nvidia-mps"};
+
+Error Wrong(std::string what) {
+  return Error{Code::kInvalid, 0, "the container's configuration " + std::move(what),
+               "it must be as OCI runtime-spec's config.md"};
+}
+
+template <std::size_t kCount>
+bool BeginsWithOneOf(std::string_view text, const std::array<std::string_view, kCount>& list) {
+  return std::any_of(list.begin(), list.end(),
+                     [&](std::string_view one) { return text.starts_with(one); });
+}
+
+// Without what a path may have beside names: "//", "/./", "/../".
+std::string Plain(std::string_view path) {
+  return std::filesystem::path(path).lexically_normal();
+}
+
+bool IsGpuFile(std::string_view path) {
+  return BeginsWithOneOf(Plain(path), kGpuFiles);
+}
+
+bool IsGpuSocket(std::string_view path) {
+  return BeginsWithOneOf(Plain(path), kGpuSockets);
+}
+
+// Null where the field is absent or null, as many writers have it.
+const Json* Field(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  return found == object.end() || found->is_null() ? nullptr : &*found;
+}
+
+// The field of the kind that it must be; an empty one of that kind where there is none.
+Result<const Json*> Get(const Json& object, const char* name, Json::value_t kind) {
+  static const Json no_list = Json::array();
+  static const Json no_object = Json::object();
+  const Json* field = Field(object, name);
+  if (field == nullptr) {
+    return kind == Json::value_t::array ? &no_list : &no_object;
+  }
+  if (field->type() != kind) {
+    return Wrong(std::string("has a ") + name + " of another kind");
+  }
+  return field;
+}
+
+Result<const Json*> List(const Json& object, const char* name) {
+  return Get(object, name, Json::value_t::array);
+}
+
+Result<const Json*> Object(const Json& object, const char* name) {
+  return Get(object, name, Json::value_t::object);
+}
+
+Result<std::vector<std::string>> Texts(const Json& object, const char* name) {
+  const auto list = List(object, name);
+  if (!list.ok()) {
+    return list.error();
+  }
+  std::vector<std::string> texts;
+  for (const Json& one : **list) {
+    if (!one.is_string()) {
+      return Wrong(std::string("has a ") + name + " with something that is no string");
+    }
+    texts.push_back(one.get<std::string>());
+  }
+  return texts;
+}
+
+// The field `key` of each object of the list `name`, as far as they have it.
+Result<std::vector<std::string>> TextsOfObjects(const Json& object, const char* name,
+                                                const char* key) {
+  const auto list = List(object, name);
+  if (!list.ok()) {
+    return list.error();
+  }
+  std::vector<std::string> texts;
+  for (const Json& one : **list) {
+    const Json* text = one.is_object() ? Field(one, key) : nullptr;
+    if (!one.is_object() || (text != nullptr && !text->is_string())) {
+      return Wrong(std::string("has ") + name + " that are not as they must be");
+    }
+    texts.push_back(text == nullptr ? std::string() : text->get<std::string>());
+  }
+  return texts;
+}
+
+Result<> ReadProcess(const Json& root, ContainerSpec* spec) {
+  const auto process = Object(root, "process");
+  if (!process.ok()) {
+    return process.error();
+  }
+  auto environment = Texts(**process, "env");
+  if (!environment.ok()) {
+    return environment.error();
+  }
+  spec->environment = std::move(*environment);
+  const auto capabilities = Object(**process, "capabilities");
+  if (!capabilities.ok()) {
+    return capabilities.error();
+  }
+  for (const char* set : kCapabilitySets) {
+    const auto names = Texts(**capabilities, set);
+    if (!names.ok()) {
+      return names.error();
+    }
+    spec->capabilities.insert(names->begin(), names->end());
+  }
+  return {};
+}
+
+Result<> ReadLinux(const Json& root, ContainerSpec* spec) {
+  const auto linux_part = Object(root, "linux");
+  if (!linux_part.ok()) {
+    return linux_part.error();
+  }
+  const auto namespaces = TextsOfObjects(**linux_part, "namespaces", "type");
+  if (!namespaces.ok()) {
+    return namespaces.error();
+  }
+  for (const std::string& type : *namespaces) {
+    spec->user_namespace = spec->user_namespace || type == "user";
+    spec->pid_namespace = spec->pid_namespace || type == "pid";
+  }
+  const auto devices = TextsOfObjects(**linux_part, "devices", "path");
+  if (!devices.ok()) {
+    return devices.error();
+  }
+  std::copy_if(devices->begin(), devices->end(), std::back_inserter(spec->gpu_files), IsGpuFile);
+  const auto seccomp = Object(**linux_part, "seccomp");
+  if (!seccomp.ok()) {
+    return seccomp.error();
+  }
+  if (Field(**linux_part, "seccomp") != nullptr) {
+    auto profile = ParseSeccompProfile((*seccomp)->dump());
+    if (!profile.ok()) {
+      return profile.error();
+    }
+    spec->seccomp = std::move(*profile);
+  }
+  return {};
+}
+
+Result<> ReadRest(const Json& root, ContainerSpec* spec) {
+  const auto annotations = Object(root, "annotations");
+  if (!annotations.ok()) {
+    return annotations.error();
+  }
+  for (const auto& [name, value] : (*annotations)->items()) {
+    if (!value.is_string()) {
+      return Wrong("has an annotation that is no string");
+    }
+    spec->annotations.emplace(name, value.get<std::string>());
+  }
+  const auto mounts = TextsOfObjects(root, "mounts", "destination");
+  if (!mounts.ok()) {
+    return mounts.error();
+  }
+  std::copy_if(mounts->begin(), mounts->end(), std::back_inserter(spec->gpu_files), IsGpuFile);
+  const auto hooks = Object(root, "hooks");
+  if (!hooks.ok()) {
+    return hooks.error();
+  }
+  for (const char* stage : kHookStages) {
+    const auto programs = TextsOfObjects(**hooks, stage, "path");
+    if (!programs.ok()) {
+      return programs.error();
+    }
+    spec->hooks.insert(spec->hooks.end(), programs->begin(), programs->end());
+  }
+  return {};
+}
+
+Result<Json> Parse(std::string_view text) {
+  if (text.size() > kMaxSpec || NestsDeeper(text, kMaxDepth)) {
+    return Wrong("is too large");
+  }
+  Json root = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!root.is_object()) {
+    return Wrong(root.is_discarded() ? "is not JSON" : "is no JSON object");
+  }
+  return root;
+}
+
+Result<ContainerSpec> Read(const Json& root) {
+  ContainerSpec spec;
+  CGPU_TRY(ReadProcess(root, &spec));
+  CGPU_TRY(ReadLinux(root, &spec));
+  CGPU_TRY(ReadRest(root, &spec));
+  return spec;
+}
+
+// A field that was read already, so it is of its kind or not there. References to other fields of
+// `object` end.
+Json& Make(Json& object, const char* name, Json::value_t kind) {
+  Json& field = object[name];
+  if (field.is_null()) {
+    field = Json(kind);
+  }
+  return field;
+}
+
+std::string TextOf(const Json& object, const char* name) {
+  const Json* field = Field(object, name);
+  return field != nullptr && field->is_string() ? field->get<std::string>() : std::string();
+}
+
+// The field as a device number; nothing where it is none or not there.
+std::optional<unsigned> DeviceNumber(const Json& object, const char* name) {
+  const Json* field = object.is_object() ? Field(object, name) : nullptr;
+  return field != nullptr && field->is_number_unsigned() ? std::optional(field->get<unsigned>())
+                                                         : std::nullopt;
+}
+
+// Takes out the devices that are files of GPUs, with what the device cgroup says of them.
+void RemoveDevices(Json& devices, Json& rules, const std::set<unsigned>& majors) {
+  std::set<std::pair<unsigned, unsigned>> removed;
+  const auto unwanted = [&](const Json& device) {
+    const auto major = DeviceNumber(device, "major");
+    const auto minor = DeviceNumber(device, "minor");
+    const bool gpu = IsGpuFile(TextOf(device, "path")) || (major && majors.contains(*major));
+    if (gpu && major && minor) {
+      removed.emplace(*major, *minor);
+    }
+    return gpu;
+  };
+  devices.erase(std::remove_if(devices.begin(), devices.end(), unwanted), devices.end());
+  const auto of_removed = [&](const Json& rule) {
+    const auto major = DeviceNumber(rule, "major");
+    const auto minor = DeviceNumber(rule, "minor");
+    return major && minor && removed.contains({*major, *minor});
+  };
+  rules.erase(std::remove_if(rules.begin(), rules.end(), of_removed), rules.end());
+}
+
+void ChangeDevices(Json& linux_part, const SpecChanges& changes) {
+  (void)Make(linux_part, "devices", Json::value_t::array);  // a new field moves the others
+  Json& resources = Make(linux_part, "resources", Json::value_t::object);
+  Json& rules = Make(resources, "devices", Json::value_t::array);
+  Json& devices = linux_part["devices"];
+  RemoveDevices(devices, rules, changes.gpu_majors);
+  for (const SpecDevice& device : changes.devices) {
+    constexpr unsigned kForAll = 0666;
+    devices.push_back({{"path", device.path},
+                       {"type", "c"},
+                       {"major", device.major},
+                       {"minor", device.minor},
+                       {"fileMode", kForAll},
+                       {"uid", 0},
+                       {"gid", 0}});
+    rules.push_back({{"allow", true},
+                     {"type", "c"},
+                     {"major", device.major},
+                     {"minor", device.minor},
+                     {"access", "rw"}});
+  }
+}
+
+void ChangeMounts(Json& mounts, const SpecChanges& changes) {
+  const auto unwanted = [](const Json& mount) {
+    const std::string destination = TextOf(mount, "destination");
+    const std::string source = TextOf(mount, "source");
+    return IsGpuFile(destination) || IsGpuFile(source) || IsGpuSocket(destination) ||
+           IsGpuSocket(source);
+  };
+  mounts.erase(std::remove_if(mounts.begin(), mounts.end(), unwanted), mounts.end());
+  for (const SpecMount& mount : changes.mounts) {
+    Json options = {"bind", "nosuid", "noexec", "rprivate"};
+    if (mount.read_only) {
+      options.push_back("ro");
+    }
+    mounts.push_back({{"destination", mount.destination},
+                      {"type", "bind"},
+                      {"source", mount.source},
+                      {"options", options}});
+  }
+}
+
+void ChangeEnvironment(Json& environment, const SpecChanges& changes) {
+  for (const auto& [name, value] : changes.environment) {
+    const std::string beginning = name + "=";
+    const auto same = [&](const Json& one) {
+      return one.get_ref<const std::string&>().starts_with(beginning);
+    };
+    environment.erase(std::remove_if(environment.begin(), environment.end(), same),
+                      environment.end());
+    environment.push_back(beginning + value);
+  }
+}
+
+}  // namespace
+
+Result<ContainerSpec> ParseSpec(std::string_view text) {
+  const auto root = Parse(text);
+  if (!root.ok()) {
+    return root.error();
+  }
+  return Read(*root);
+}
+
+std::optional<std::string> CapabilityPastSlices(const ContainerSpec& spec) {
+  if (spec.user_namespace) {
+    return std::nullopt;
+  }
+  for (const char* capability : kPastSlices) {
+    if (spec.capabilities.contains(capability)) {
+      return capability;
+    }
+  }
+  return std::nullopt;
+}
+
+Result<std::string> ChangeSpec(std::string_view text, const SpecChanges& changes) {
+  auto parsed = Parse(text);
+  if (!parsed.ok()) {
+    return parsed.error();
+  }
+  Json& root = *parsed;
+  if (const auto spec = Read(root); !spec.ok()) {
+    return spec.error();
+  }
+  Json& linux_part = Make(root, "linux", Json::value_t::object);
+  const auto resources = Object(linux_part, "resources");
+  if (!resources.ok()) {
+    return resources.error();
+  }
+  if (const auto rules = List(**resources, "devices"); !rules.ok()) {
+    return rules.error();
+  }
+  ChangeDevices(linux_part, changes);
+  linux_part["seccomp"] = Json::parse(FormatSeccompProfile(changes.seccomp));
+  ChangeMounts(Make(root, "mounts", Json::value_t::array), changes);
+  Json& process = Make(root, "process", Json::value_t::object);
+  ChangeEnvironment(Make(process, "env", Json::value_t::array), changes);
+  return root.dump();
+}
+
+}  // namespace cgpu

@@ -1,0 +1,75 @@
+// A container's OCI configuration, config.json of its bundle (opencontainers/runtime-spec
+// config.md): what of it matters to a slice, and the changes that a slice needs.
+//
+// Pure. Whatever is not changed stays as it was, fields that nobody here knows among them. The
+// engine wrote the text, but much of it is the container's user's: it is bounded in size and depth,
+// and what is read must be well-formed.
+#ifndef CGPU_RUNTIME_SPEC_H_
+#define CGPU_RUNTIME_SPEC_H_
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "runtime/seccomp_profile.h"
+
+namespace cgpu {
+
+// Kubernetes lets environment and annotations together have more than 1 MiB.
+inline constexpr std::size_t kMaxSpec = std::size_t{8} << 20;
+
+struct ContainerSpec {
+  std::vector<std::string> environment;            // NAME=VALUE
+  std::map<std::string, std::string> annotations;  // pod and container names among them
+  std::set<std::string> capabilities;              // in any of the five sets: CAP_SYS_ADMIN, ...
+  bool user_namespace = false;  // one of its own: capabilities are worth nothing outside
+  bool pid_namespace = false;
+  // Files of GPUs that somebody has put in already, by path, and the programs of hooks that would
+  // put in more after us.
+  std::vector<std::string> gpu_files;
+  std::vector<std::string> hooks;
+  std::optional<SeccompProfile> seccomp;
+};
+
+[[nodiscard]] Result<ContainerSpec> ParseSpec(std::string_view text);
+
+// A capability of the list with which a container cannot be held, or nothing: it could load a
+// program into the kernel, reach devices or memory past their drivers, or look into the shim. One
+// in a user namespace of the container's own is harmless. CAP_SYS_NICE would set time slices.
+[[nodiscard]] std::optional<std::string> CapabilityPastSlices(const ContainerSpec& spec);
+
+struct SpecMount {
+  std::string source;       // absolute, a file or folder of the node
+  std::string destination;  // absolute, in the container
+  bool read_only = true;
+};
+
+struct SpecDevice {
+  std::string path;  // in the container
+  unsigned major = 0;
+  unsigned minor = 0;
+};
+
+struct SpecChanges {
+  SeccompProfile seccomp;
+  std::set<unsigned> gpu_majors;    // of the node's device files, wherever they are put
+  std::vector<SpecDevice> devices;  // readable and writable by all
+  std::vector<SpecMount> mounts;    // after those that are there
+  // Put in place of what the variable says, or added.
+  std::vector<std::pair<std::string, std::string>> environment;
+};
+
+// The configuration with `changes`, and without any file of a GPU or socket of a GPU's daemon that
+// is not among them, so that programs find no card that is not theirs. (That they could not use it
+// is the shim's doing.) Errors as ParseSpec().
+[[nodiscard]] Result<std::string> ChangeSpec(std::string_view text, const SpecChanges& changes);
+
+}  // namespace cgpu
+
+#endif  // CGPU_RUNTIME_SPEC_H_
