@@ -45,8 +45,8 @@ std::vector<sock_filter> BuildGpuFilter() {
   enum : std::uint8_t {
     kOther = 5,
     kIoctl = 9,
-    kMmap = 14,
-    kKill = 24,
+    kMmap = 15,
+    kKill = 25,
     kAllow,
     kRefuse,
     kAbsent,
@@ -81,7 +81,8 @@ std::vector<sock_filter> BuildGpuFilter() {
   jump(kIfAnyBit, 0x3fff0000U, kNotify, kNext);  // has a size
   jump(kIfAnyBit, 0x0000ff00U, kNext, kNotify);  // has no type
   add(kAnd, 0xff);
-  jump(kIfEqual, kWaitOpenComplete, kNotify, kAllow);
+  jump(kIfEqual, kWaitOpenComplete, kNotify, kNext);
+  jump(kIfEqual, kLocklessDiagnostic, kNotify, kAllow);
   // kMmap: shared, of a file, readable and writable, at an offset of a page or more
   add(kLoad, kMmapFlagsOffset);
   jump(kIfAnyBit, MAP_SHARED, kNext, kAllow);

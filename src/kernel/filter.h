@@ -2,9 +2,10 @@
 //
 // The driver looks at an ioctl's number and size only, never at its type byte or direction bits
 // (NVIDIA/open-gpu-kernel-modules kernel-open/nvidia/nv.c uses _IOC_NR and _IOC_SIZE), and refuses
-// numbers without a size, but for NV_ESC_WAIT_OPEN_COMPLETE, which 550 answers without a look at
-// the size, into a buffer of that size; nvidia-uvm compares whole numbers whose type byte is zero
-// (uvm.c). So every ioctl with a size field, a zero type byte or that number is handed to the shim,
+// numbers without a size, but for two that some drivers answer without a look at the size, into a
+// buffer of that size: with none they write where there is no memory, and the kernel falls.
+// nvidia-uvm compares whole numbers whose type byte is zero (uvm.c). So every ioctl with a size
+// field, a zero type byte or one of the two numbers is handed to the shim,
 // whatever file it is on; the rest (terminals, sockets) passes without a detour. i386 and x32
 // system calls kill the process: their arguments cannot be judged the same way. io_uring_setup is
 // refused, as container engines' default profiles do: registered files would be invisible to the
@@ -34,13 +35,16 @@ struct FilterOptions {
 
 inline constexpr std::uint64_t kPage = 4096;  // x86-64's
 
-inline constexpr std::uint32_t kWaitOpenComplete = 218;  // NV_ESC_WAIT_OPEN_COMPLETE, 0xda
+// Answered in any size: NV_ESC_WAIT_OPEN_COMPLETE by 550 (kernel-open/nvidia/nv.c), and before 580
+// NV_ESC_RM_LOCKLESS_DIAGNOSTIC, on 535 NV_ESC_RM_NVLOG_CTRL (nvalloc/unix/src/escape.c).
+inline constexpr std::uint32_t kWaitOpenComplete = 0xda;
+inline constexpr std::uint32_t kLocklessDiagnostic = 0x5f;
 
 // True if an ioctl with this request number is handed to the shim. The filter's own rule, for
 // decisions and tests.
 [[nodiscard]] constexpr bool IsTrapped(std::uint32_t request) {
   return (request & 0x3fff0000U) != 0 || (request & 0xff00U) == 0 ||
-         (request & 0xffU) == kWaitOpenComplete;
+         (request & 0xffU) == kWaitOpenComplete || (request & 0xffU) == kLocklessDiagnostic;
 }
 
 // The same of an mmap: nvidia-uvm takes shared mappings that are readable and writable and lie

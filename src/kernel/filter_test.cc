@@ -40,6 +40,7 @@ TEST(Filter, TrapsWhatTheDriverMightAccept) {
   EXPECT_EQ(Judge(program, Ioctl(0x30000001)), SECCOMP_RET_USER_NOTIF);  // UVM_INITIALIZE
   EXPECT_EQ(Judge(program, Ioctl(33)), SECCOMP_RET_USER_NOTIF);      // UVM_MAP_EXTERNAL_ALLOCATION
   EXPECT_EQ(Judge(program, Ioctl(0x46da)), SECCOMP_RET_USER_NOTIF);  // NV_ESC_WAIT_OPEN_COMPLETE
+  EXPECT_EQ(Judge(program, Ioctl(0x465f)), SECCOMP_RET_USER_NOTIF);  // LOCKLESS_DIAGNOSTIC
   EXPECT_EQ(Judge(program, Ioctl(0x5401)), SECCOMP_RET_ALLOW);       // TCGETS
   EXPECT_EQ(Judge(program, Ioctl(0x8901)), SECCOMP_RET_ALLOW);       // FIOSETOWN
 }

@@ -22,7 +22,6 @@ constexpr const char* kNotify = "SCMP_ACT_NOTIFY";
 constexpr const char* kKillable = "SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV";
 
 // A request's number: asm-generic/ioctl.h.
-constexpr std::uint32_t kNumberBits = 8;
 constexpr std::uint32_t kNumber = 0xff;
 constexpr std::uint32_t kType = 0xff00;
 constexpr std::uint32_t kSize = 0x3fff0000;
@@ -98,28 +97,10 @@ struct Division {
   std::vector<SeccompCondition> rest;
 };
 
-// Those that kernel::IsTrapped() is true of.
-Division TrappedRequests() {
-  Division division;
-  for (std::uint32_t bit = kFirstSizeBit; bit < kDirectionBit; ++bit) {
-    division.include.push_back(Masked(kRequest, 1U << bit, 1U << bit));
-  }
-  division.include.push_back(Masked(kRequest, kType, 0));
-  division.include.push_back(Masked(kRequest, kNumber, kernel::kWaitOpenComplete));
-  // Without a size, with a bit of the type set and one of the number otherwise.
-  for (std::uint32_t type = kFirstTypeBit; type < kFirstSizeBit; ++type) {
-    for (std::uint32_t bit = 0; bit < kNumberBits; ++bit) {
-      const std::uint32_t other = ~kernel::kWaitOpenComplete & 1U << bit;
-      division.rest.push_back(Masked(kRequest, kSize | 1U << type | 1U << bit, 1U << type | other));
-    }
-  }
-  return division;
-}
-
-// Adds what has none of `values` in the bits of `mask`: for each value's beginnings, from the
-// highest bit down, those that go on in a way that no value does.
-void AddComplement(std::uint32_t mask, const std::set<std::uint32_t>& values,
-                   std::vector<SeccompCondition>* rest) {
+// Adds what is `also` in the bits of `with` and has none of `values` in the bits of `mask`: for
+// each value's beginnings, from the highest bit down, those that go on in a way that no value does.
+void AddComplement(std::uint32_t mask, const std::set<std::uint32_t>& values, std::uint32_t with,
+                   std::uint32_t also, std::vector<SeccompCondition>* rest) {
   std::set<std::uint32_t> beginnings = {0};
   std::uint32_t seen = 0;
   for (std::uint32_t one = std::bit_floor(mask); one != 0; one >>= 1U) {
@@ -134,12 +115,31 @@ void AddComplement(std::uint32_t mask, const std::set<std::uint32_t>& values,
     for (const std::uint32_t beginning : beginnings) {
       for (const std::uint32_t next : {beginning, beginning | one}) {
         if (!longer.contains(next)) {
-          rest->push_back(Masked(kRequest, seen, next));
+          rest->push_back(Masked(kRequest, with | seen, also | next));
         }
       }
     }
     beginnings = std::move(longer);
   }
+}
+
+// Those that kernel::IsTrapped() is true of.
+Division TrappedRequests() {
+  Division division;
+  for (std::uint32_t bit = kFirstSizeBit; bit < kDirectionBit; ++bit) {
+    division.include.push_back(Masked(kRequest, 1U << bit, 1U << bit));
+  }
+  division.include.push_back(Masked(kRequest, kType, 0));
+  const std::set<std::uint32_t> in_any_size = {kernel::kWaitOpenComplete,
+                                               kernel::kLocklessDiagnostic};
+  for (const std::uint32_t number : in_any_size) {
+    division.include.push_back(Masked(kRequest, kNumber, number));
+  }
+  // Without a size, with a bit of the type set and another number.
+  for (std::uint32_t type = kFirstTypeBit; type < kFirstSizeBit; ++type) {
+    AddComplement(kNumber, in_any_size, kSize | 1U << type, 1U << type, &division.rest);
+  }
+  return division;
 }
 
 // The requests that make objects, in every size that a driver takes, and all of nvidia-uvm's.
@@ -177,7 +177,7 @@ Division FindMakingRequests() {
   for (std::uint32_t number = 0; number <= kNumber; ++number) {
     with_size.insert(number);
   }
-  AddComplement(kSize | kNumber, with_size, &division.rest);
+  AddComplement(kSize | kNumber, with_size, 0, 0, &division.rest);
   return division;
 }
 
