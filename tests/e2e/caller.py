@@ -9,6 +9,7 @@ PROGRAM = os.path.join(t.TEST_BIN, "caller")
 
 
 class Caller:
+    """One that runs on a node. `roots`: the clients it has made, as their makers number them."""
 
     def __init__(self, process):
         self.process = process

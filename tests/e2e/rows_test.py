@@ -12,7 +12,9 @@ import cgpu_test as t
 import differences
 import differential as d
 
-CTL, CARD, EXPORTED, EXPORTED_MANY, UVM, MAPPED = 0, 1, 10, 11, 12, 13  # files
+CTL, CARD, EXPORTED, EXPORTED_MANY, UVM, MAPPED = 0, 1, 10, 11, 12, 13
+FILES = {CTL: "/dev/nvidiactl", CARD: "/dev/nvidia0", EXPORTED: "/dev/nvidiactl",
+         EXPORTED_MANY: "/dev/nvidiactl", UVM: "/dev/nvidia-uvm", MAPPED: "/dev/nvidia0"}
 SPACE, MEMORY, GROUP, RANGE = 0x60, 0x30, 0x50, 0x31
 CARD_OF_ALL, SLICE_MIB = "t4:1", 4096  # all branches drive it
 CHANNEL, CHANNEL_CLASS, VIRTUAL, OS_DESCRIPTOR, HEAP_INFO = 0x51, 0xC46F, 0x70, 0x71, 5
@@ -40,29 +42,18 @@ class Asker:
     """One program on one node, with a client and what its questions need."""
 
     def __init__(self, node, program, tables):
-        self.node = node
         self.program = program
         self.tables = tables
-        cards = self._cards()
-        self.id = struct.unpack_from("<I", cards, 16)[0]
+        for file, path in FILES.items():
+            t.check(program.ask("open %d %s" % (file, path)) == "0", "no " + path)
+        card = d.Call("the card", d.ESC["CARD_INFO"], bytes(72))
+        self.id = struct.unpack_from("<I", self.ask(card).raw, 16)[0]
         self.maker = d.Maker(random.Random(0), tables, [self.id])
         self.uuid = bytes.fromhex(node.info()["gpus"][0]["uuid"].removeprefix("GPU-")
                                   .replace("-", ""))
         self.answers = {}  # by kind and number
         self.asked = collections.Counter()  # by what the driver's count calls it
-        for file, path in ((CTL, "/dev/nvidiactl"), (CARD, "/dev/nvidia0"),
-                           (EXPORTED, "/dev/nvidiactl"), (EXPORTED_MANY, "/dev/nvidiactl"),
-                           (UVM, "/dev/nvidia-uvm"),
-                           (MAPPED, "/dev/nvidia0")):
-            t.check(program.ask("open %d %s" % (file, path)) == "0", "no " + path)
         self._prelude()
-
-    def _cards(self):
-        t.check(self.program.ask("open %d /dev/nvidiactl" % CTL) == "0", "no control file")
-        call = d.Call("cards", d.ESC["CARD_INFO"], bytes(72))
-        cards = bytes.fromhex(self.program.ask(call.line({})).split()[1])
-        self.program.ask("close %d" % CTL)
-        return cards
 
     def ask(self, call):
         answer = d.Answer(call, self.program.ask(call.line(self.program.roots)),
@@ -220,12 +211,12 @@ class Asker:
 
     def uvm(self):
         last = [number for number, (_, name) in self.tables["uvm"].items()
-                if name.startswith(("UVM_UNREGISTER", "UVM_FREE", "UVM_UNMAP"))]
+                if name.startswith(("UVM_UNREGISTER", "UVM_FREE", "UVM_UNMAP", "UVM_DEINIT"))]
         first = [0x30000001, 37, 25, 73]  # initialise, register the card and its addresses, a range
         between = [number for number in self.tables["uvm"] if number not in first + last]
         for number in first + between + last:
             size, name = self.tables["uvm"][number]
-            if size != 0:
+            if size != 0 or name == "UVM_DEINITIALIZE":
                 self._keep("uvm", number, name, self._uvm(number, size, name))
 
     def _uvm(self, number, size, name):
