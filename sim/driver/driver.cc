@@ -211,10 +211,14 @@ void Driver::Execute(Call& call, Caller& caller) {
     call.done = true;
     Escapes(*this, call, caller).Run();
   }
+  CountCall(CallName(call), call.error != 0 || call.status != rm::NV_OK);
+}
+
+void Driver::CountCall(const std::string& name, bool refused) {
   const std::lock_guard lock(mutex_);
-  Count& count = counts_[CallName(call)];
+  Count& count = counts_[name];
   ++count.received;
-  count.refused += call.error != 0 || call.status != rm::NV_OK ? 1 : 0;
+  count.refused += refused ? 1 : 0;
 }
 
 int Driver::Finish(Call& call, Caller& caller) {

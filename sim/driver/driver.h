@@ -105,6 +105,7 @@ class Driver {
 
   [[nodiscard]] NvStatus RunUvm(const UvmHandler& handler, FileId file, Caller& caller,
                                 std::span<std::byte> params);
+  void CountCall(const std::string& name, bool refused);
   void ReadSecondLevel(Call& call, Caller& caller);
   [[nodiscard]] static bool IsReadable(Call& call, const rm::EmbeddedPointer& pointer,
                                        Caller& caller);

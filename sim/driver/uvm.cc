@@ -12,8 +12,7 @@ namespace cgpu::sim {
 
 int Driver::UvmIoctl(FileId file, rm::NvU32 request, rm::NvP64 argument, Caller& caller) {
   if (request == rm::UVM_DEINITIALIZE) {
-    const std::lock_guard lock(mutex_);
-    ++counts_["UVM_DEINITIALIZE"].received;
+    CountCall("UVM_DEINITIALIZE", false);
     return 0;
   }
   const rm::UvmRow* row = rm::FindUvm(request);
@@ -31,11 +30,8 @@ int Driver::UvmIoctl(FileId file, rm::NvU32 request, rm::NvP64 argument, Caller&
     Store(std::span(params).subspan(row->status.At(abi_.branch)), status);
     error = caller.Write(argument, params) ? 0 : EFAULT;
   }
-  const std::lock_guard lock(mutex_);
-  Count& count =
-      counts_[row == nullptr ? "uvm " + std::to_string(request) : std::string(row->name)];
-  ++count.received;
-  count.refused += error != 0 || status != rm::NV_OK ? 1 : 0;
+  CountCall(row == nullptr ? "uvm " + std::to_string(request) : std::string(row->name),
+            error != 0 || status != rm::NV_OK);
   return error;
 }
 

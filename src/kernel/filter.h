@@ -19,6 +19,8 @@
 
 #include <linux/filter.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -39,12 +41,13 @@ inline constexpr std::uint64_t kPage = 4096;  // x86-64's
 // NV_ESC_RM_LOCKLESS_DIAGNOSTIC, on 535 NV_ESC_RM_NVLOG_CTRL (nvalloc/unix/src/escape.c).
 inline constexpr std::uint32_t kWaitOpenComplete = 0xda;
 inline constexpr std::uint32_t kLocklessDiagnostic = 0x5f;
+inline constexpr std::array kInAnySize = {kWaitOpenComplete, kLocklessDiagnostic};
 
 // True if an ioctl with this request number is handed to the shim. The filter's own rule, for
 // decisions and tests.
 [[nodiscard]] constexpr bool IsTrapped(std::uint32_t request) {
   return (request & 0x3fff0000U) != 0 || (request & 0xff00U) == 0 ||
-         (request & 0xffU) == kWaitOpenComplete || (request & 0xffU) == kLocklessDiagnostic;
+         std::find(kInAnySize.begin(), kInAnySize.end(), request & 0xffU) != kInAnySize.end();
 }
 
 // The same of an mmap: nvidia-uvm takes shared mappings that are readable and writable and lie

@@ -4,7 +4,7 @@
 #include <array>
 #include <bit>
 #include <cerrno>
-#include <iterator>
+#include <functional>
 #include <set>
 #include <utility>
 
@@ -90,17 +90,17 @@ Verdicts TakeOut(SeccompProfile& profile, const std::string& name) {
   return verdicts;
 }
 
-// The requests that `include` lists, each by a mask and a value; and for profiles that deny what
+// Calls that `include` lists, each by what its arguments must meet; and for profiles that deny what
 // they do not list, those that must be let through.
 struct Division {
-  std::vector<SeccompCondition> include;
-  std::vector<SeccompCondition> rest;
+  std::vector<Conditions> include;
+  std::vector<Conditions> rest;
 };
 
 // Adds what is `also` in the bits of `with` and has none of `values` in the bits of `mask`: for
 // each value's beginnings, from the highest bit down, those that go on in a way that no value does.
 void AddComplement(std::uint32_t mask, const std::set<std::uint32_t>& values, std::uint32_t with,
-                   std::uint32_t also, std::vector<SeccompCondition>* rest) {
+                   std::uint32_t also, std::vector<Conditions>* rest) {
   std::set<std::uint32_t> beginnings = {0};
   std::uint32_t seen = 0;
   for (std::uint32_t one = std::bit_floor(mask); one != 0; one >>= 1U) {
@@ -115,7 +115,7 @@ void AddComplement(std::uint32_t mask, const std::set<std::uint32_t>& values, st
     for (const std::uint32_t beginning : beginnings) {
       for (const std::uint32_t next : {beginning, beginning | one}) {
         if (!longer.contains(next)) {
-          rest->push_back(Masked(kRequest, with | seen, also | next));
+          rest->push_back({Masked(kRequest, with | seen, also | next)});
         }
       }
     }
@@ -127,15 +127,14 @@ void AddComplement(std::uint32_t mask, const std::set<std::uint32_t>& values, st
 Division TrappedRequests() {
   Division division;
   for (std::uint32_t bit = kFirstSizeBit; bit < kDirectionBit; ++bit) {
-    division.include.push_back(Masked(kRequest, 1U << bit, 1U << bit));
+    division.include.push_back({Masked(kRequest, 1U << bit, 1U << bit)});
   }
-  division.include.push_back(Masked(kRequest, kType, 0));
-  const std::set<std::uint32_t> in_any_size = {kernel::kWaitOpenComplete,
-                                               kernel::kLocklessDiagnostic};
-  for (const std::uint32_t number : in_any_size) {
-    division.include.push_back(Masked(kRequest, kNumber, number));
+  division.include.push_back({Masked(kRequest, kType, 0)});
+  for (const std::uint32_t number : kernel::kInAnySize) {
+    division.include.push_back({Masked(kRequest, kNumber, number)});
   }
   // Without a size, with a bit of the type set and another number.
+  const std::set<std::uint32_t> in_any_size(kernel::kInAnySize.begin(), kernel::kInAnySize.end());
   for (std::uint32_t type = kFirstTypeBit; type < kFirstSizeBit; ++type) {
     AddComplement(kNumber, in_any_size, kSize | 1U << type, 1U << type, &division.rest);
   }
@@ -158,21 +157,21 @@ Division FindMakingRequests() {
   }
   Division division;
   for (const std::uint32_t escape : escapes) {
-    division.include.push_back(Masked(kRequest, kSize | kNumber, escape));
+    division.include.push_back({Masked(kRequest, kSize | kNumber, escape)});
   }
   std::set<std::uint32_t> with_size = std::move(escapes);
   for (const rm::UvmRow& row : rm::UvmRows()) {
-    division.include.push_back(Masked(kRequest, kWhole, row.request));
+    division.include.push_back({Masked(kRequest, kWhole, row.request)});
     if ((row.request & kSize) != 0) {
       with_size.insert(row.request & (kSize | kNumber));
     }
   }
   // Without a size: those with a type, and two of any file. With one: all others.
   for (std::uint32_t type = kFirstTypeBit; type < kFirstSizeBit; ++type) {
-    division.rest.push_back(Masked(kRequest, kSize | 1U << type, 1U << type));
+    division.rest.push_back({Masked(kRequest, kSize | 1U << type, 1U << type)});
   }
   for (const std::uint32_t request : kOfAnyFile) {
-    division.rest.push_back(Masked(kRequest, kWhole, request));
+    division.rest.push_back({Masked(kRequest, kWhole, request)});
   }
   for (std::uint32_t number = 0; number <= kNumber; ++number) {
     with_size.insert(number);
@@ -189,22 +188,18 @@ std::optional<std::uint32_t> OneRequest(const SeccompRule& rule) {
   return static_cast<std::uint32_t>(rule.args[0].value);
 }
 
-void DivideIoctl(SeccompProfile& profile, const SeccompRule& listed, const Division& division,
-                 bool (*is_listed)(std::uint32_t)) {
-  Verdicts verdicts = TakeOut(profile, "ioctl");
-  const auto add = [&](const std::string& action, std::optional<std::uint32_t> errno_ret,
-                       const std::vector<SeccompCondition>& requests) {
-    for (const SeccompCondition& request : requests) {
-      profile.rules.push_back(Rule("ioctl", action, {request}, errno_ret));
-    }
-  };
+// Where the profile lets calls of `listed`'s name pass, those that `division` includes become what
+// `listed` says; where it does so on conditions, whatever may mean one of them.
+void Divide(SeccompProfile& profile, const SeccompRule& listed, const Division& division,
+            const std::function<bool(const SeccompRule&)>& may_mean_listed) {
+  const std::string& name = listed.names[0];
+  Verdicts verdicts = TakeOut(profile, name);
   for (SeccompRule& rule : verdicts.conditional) {
-    const auto one = OneRequest(rule);
     if (Passes(rule.action)) {
       if (verdicts.always) {
         continue;
       }
-      if (!one || is_listed(*one)) {
+      if (may_mean_listed(rule)) {
         rule.action = listed.action;
         rule.errno_ret = listed.errno_ret;
       }
@@ -214,39 +209,35 @@ void DivideIoctl(SeccompProfile& profile, const SeccompRule& listed, const Divis
   if (!verdicts.always) {
     return;
   }
-  add(listed.action, listed.errno_ret, division.include);
+  for (const Conditions& conditions : division.include) {
+    profile.rules.push_back(Rule(name, listed.action, conditions, listed.errno_ret));
+  }
   if (!Passes(profile.default_action)) {
-    add(*verdicts.always, {}, division.rest);
+    for (const Conditions& conditions : division.rest) {
+      profile.rules.push_back(Rule(name, *verdicts.always, conditions));
+    }
   }
 }
 
-// kernel::IsTrappedMmap().
+void DivideIoctl(SeccompProfile& profile, const SeccompRule& listed, const Division& division,
+                 bool (*is_listed)(std::uint32_t)) {
+  Divide(profile, listed, division, [&](const SeccompRule& rule) {
+    const auto one = OneRequest(rule);
+    return !one || is_listed(*one);
+  });
+}
+
+// Those that kernel::IsTrappedMmap() is true of.
 void DivideMmap(SeccompProfile& profile) {
-  Verdicts verdicts = TakeOut(profile, "mmap");
-  for (SeccompRule& rule : verdicts.conditional) {
-    if (!Passes(rule.action)) {
-      profile.rules.push_back(std::move(rule));
-    } else if (!verdicts.always) {
-      rule.action = kNotify;
-      rule.errno_ret.reset();
-      profile.rules.push_back(std::move(rule));
-    }
-  }
-  if (!verdicts.always) {
-    return;
-  }
-  profile.rules.push_back(Rule("mmap", kNotify,
-                               {Masked(kProt, kRead | kWrite, kRead | kWrite),
-                                Masked(kFlags, kShared | kAnonymous, kShared),
-                                {kOffset, kernel::kPage, 0, "SCMP_CMP_GE"}}));
-  if (!Passes(profile.default_action)) {
-    for (const SeccompCondition& rest :
-         {Masked(kProt, kRead, 0), Masked(kProt, kWrite, 0), Masked(kFlags, kShared, 0),
-          Masked(kFlags, kAnonymous, kAnonymous),
-          SeccompCondition{kOffset, kernel::kPage, 0, "SCMP_CMP_LT"}}) {
-      profile.rules.push_back(Rule("mmap", *verdicts.always, {rest}));
-    }
-  }
+  const Division division = {{{Masked(kProt, kRead | kWrite, kRead | kWrite),
+                               Masked(kFlags, kShared | kAnonymous, kShared),
+                               {kOffset, kernel::kPage, 0, "SCMP_CMP_GE"}}},
+                             {{Masked(kProt, kRead, 0)},
+                              {Masked(kProt, kWrite, 0)},
+                              {Masked(kFlags, kShared, 0)},
+                              {Masked(kFlags, kAnonymous, kAnonymous)},
+                              {{kOffset, kernel::kPage, 0, "SCMP_CMP_LT"}}}};
+  Divide(profile, Rule("mmap", kNotify), division, [](const SeccompRule&) { return true; });
 }
 
 void Deny(SeccompProfile& profile, const std::string& name, std::uint32_t errno_ret) {
@@ -265,8 +256,8 @@ const Division& MakingRequests() {
 bool IsMaking(std::uint32_t request) {
   const Division& making = MakingRequests();
   return std::any_of(making.include.begin(), making.include.end(),
-                     [&](const SeccompCondition& condition) {
-                       return (request & condition.value) == condition.value_two;
+                     [&](const Conditions& conditions) {
+                       return (request & conditions[0].value) == conditions[0].value_two;
                      });
 }
 

@@ -232,6 +232,11 @@ std::string TextOf(const Json& object, const char* name) {
   return field != nullptr && field->is_string() ? field->get<std::string>() : std::string();
 }
 
+template <class Unwanted>
+void EraseIf(Json& list, const Unwanted& unwanted) {
+  list.erase(std::remove_if(list.begin(), list.end(), unwanted), list.end());
+}
+
 // The field as a device number; nothing where it is none or not there.
 std::optional<unsigned> DeviceNumber(const Json& object, const char* name) {
   const Json* field = object.is_object() ? Field(object, name) : nullptr;
@@ -251,13 +256,13 @@ void RemoveDevices(Json& devices, Json& rules, const std::set<unsigned>& majors)
     }
     return gpu;
   };
-  devices.erase(std::remove_if(devices.begin(), devices.end(), unwanted), devices.end());
+  EraseIf(devices, unwanted);
   const auto of_removed = [&](const Json& rule) {
     const auto major = DeviceNumber(rule, "major");
     const auto minor = DeviceNumber(rule, "minor");
     return major && minor && removed.contains({*major, *minor});
   };
-  rules.erase(std::remove_if(rules.begin(), rules.end(), of_removed), rules.end());
+  EraseIf(rules, of_removed);
 }
 
 void ChangeDevices(Json& linux_part, const SpecChanges& changes) {
@@ -290,7 +295,7 @@ void ChangeMounts(Json& mounts, const SpecChanges& changes) {
     return IsGpuFile(destination) || IsGpuFile(source) || IsGpuSocket(destination) ||
            IsGpuSocket(source);
   };
-  mounts.erase(std::remove_if(mounts.begin(), mounts.end(), unwanted), mounts.end());
+  EraseIf(mounts, unwanted);
   for (const SpecMount& mount : changes.mounts) {
     Json options = {"bind", "nosuid", "noexec", "rprivate"};
     if (mount.read_only) {
@@ -309,8 +314,7 @@ void ChangeEnvironment(Json& environment, const SpecChanges& changes) {
     const auto same = [&](const Json& one) {
       return one.get_ref<const std::string&>().starts_with(beginning);
     };
-    environment.erase(std::remove_if(environment.begin(), environment.end(), same),
-                      environment.end());
+    EraseIf(environment, same);
     environment.push_back(beginning + value);
   }
 }

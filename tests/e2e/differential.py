@@ -207,6 +207,11 @@ class Maker:
         params = struct.pack("<I", instance) + bytes(52)
         return self.below_client("device %d as" % instance, slot, handle, DEVICE, params)
 
+    def prelude(self):
+        """A client with a device and a subdevice."""
+        return [self.new_client(0), self.new_device(0, 0x10),
+                self.alloc("subdevice", 0, 0x10, 0x20, SUBDEVICE, bytes(4))]
+
     def subdevice(self):
         return self.alloc("subdevice", self.slot(), self.handle("device"),
                           self.handle("subdevice"), SUBDEVICE, bytes(4))

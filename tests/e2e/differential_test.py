@@ -34,9 +34,7 @@ class Nodes:
         twins = self.start()
         self.tables = twins[0].tables(self.driver)
         self.policy = differences.Policy(self.tables, self.driver)
-        cards = bytes.fromhex(twins[0].ask(d.Call("", d.ESC["CARD_INFO"], bytes(72)).line({}))
-                              .split()[1])
-        self.gpu_ids = [struct.unpack_from("<I", cards, 16)[0]]
+        self.gpu_ids = [gpu["gpu_id"] for gpu in plain.info()["gpus"]]
         self.end(twins)
         self.group_bytes = self._measure_group()
 
@@ -46,7 +44,7 @@ class Nodes:
         maker = d.Maker(random.Random(0), self.tables, self.gpu_ids)
         params = bytearray(self.tables["class"][d.GROUP][0])
         struct.pack_into("<I", params, 12, 1)  # engine: graphics
-        for call in prelude(maker) + [maker.alloc("group", 0, 0x10, 0x50, d.GROUP, params)]:
+        for call in maker.prelude() + [maker.alloc("group", 0, 0x10, 0x50, d.GROUP, params)]:
             answers = both(self, twins, call)
             t.check(answers[0].ok(), "%s: %s" % (call, answers[0]))
             settle(twins, call, answers)
@@ -92,12 +90,6 @@ def both(nodes, twins, call):
             for twin, uuids in zip(twins, nodes.uuids)]
 
 
-def prelude(maker):
-    """A client with a device and a subdevice."""
-    return [maker.new_client(0), maker.new_device(0, 0x10),
-            maker.alloc("subdevice", 0, 0x10, 0x20, d.SUBDEVICE, bytes(4))]
-
-
 def _free(twin, slot, handle):
     call = d.Call("", d.ESC["RM_FREE"], struct.pack("<IIII", 0, 0, handle, 0)).by(slot)
     twin.ask(call.line(twin.roots))
@@ -131,7 +123,7 @@ def settle(twins, call, answers):
 def _play(nodes, calls):
     """Raises Found at the first difference."""
     twins = nodes.start()
-    first = prelude(d.Maker(random.Random(0), nodes.tables, nodes.gpu_ids))
+    first = d.Maker(random.Random(0), nodes.tables, nodes.gpu_ids).prelude()
     try:
         for number, call in enumerate(first + calls):
             answers = both(nodes, twins, call)

@@ -46,11 +46,10 @@ class Asker:
         self.tables = tables
         for file, path in FILES.items():
             t.check(program.ask("open %d %s" % (file, path)) == "0", "no " + path)
-        card = d.Call("the card", d.ESC["CARD_INFO"], bytes(72))
-        self.id = struct.unpack_from("<I", self.ask(card).raw, 16)[0]
+        gpu = node.info()["gpus"][0]
+        self.id = gpu["gpu_id"]
+        self.uuid = bytes.fromhex(gpu["uuid"].removeprefix("GPU-").replace("-", ""))
         self.maker = d.Maker(random.Random(0), tables, [self.id])
-        self.uuid = bytes.fromhex(node.info()["gpus"][0]["uuid"].removeprefix("GPU-")
-                                  .replace("-", ""))
         self.answers = {}  # by kind and number
         self.asked = collections.Counter()  # by what the driver's count calls it
         self._prelude()
@@ -75,13 +74,12 @@ class Asker:
         channel = bytearray(sizes[CHANNEL_CLASS][0])
         struct.pack_into("<II", channel, 24, 0, SPACE)
         ranges = struct.pack("<QQI", 0, 0, SPACE).ljust(sizes[VIRTUAL][0], b"\0")
-        for call in (make.new_client(0), make.new_device(0, 0x10),
-                     make.alloc("subdevice", 0, 0x10, 0x20, d.SUBDEVICE, bytes(4)),
-                     make.alloc("space", 0, 0x10, SPACE, d.VASPACE, bytes(sizes[d.VASPACE][0])),
-                     make.alloc("group", 0, 0x10, GROUP, d.GROUP, group),
-                     make.alloc("channel", 0, GROUP, CHANNEL, CHANNEL_CLASS, channel),
-                     make.alloc("memory", 0, 0x10, MEMORY, d.VIDMEM, memory),
-                     make.alloc("range", 0, 0x10, RANGE, VIRTUAL, ranges)):
+        for call in make.prelude() + [
+                make.alloc("space", 0, 0x10, SPACE, d.VASPACE, bytes(sizes[d.VASPACE][0])),
+                make.alloc("group", 0, 0x10, GROUP, d.GROUP, group),
+                make.alloc("channel", 0, GROUP, CHANNEL, CHANNEL_CLASS, channel),
+                make.alloc("memory", 0, 0x10, MEMORY, d.VIDMEM, memory),
+                make.alloc("range", 0, 0x10, RANGE, VIRTUAL, ranges)]:
             self.must(call)
         self.root = self.program.roots[0]
 
