@@ -36,8 +36,8 @@ UniqueFd OpenOwnFolder(const char* path, long magic = 0) {
 }
 
 // Whether /dev is a file system that the runtime made for this container. One of the machine's is
-// mounted elsewhere too: `mounts` is all that this mount namespace has. (The same place twice is
-// what a shared root makes of one mount.)
+// mounted elsewhere too: `mounts` is all that this mount namespace has. (Twice below the
+// container's root is what a shared root makes of one mount, or a volume that holds that root.)
 Result<> CheckDev(const UniqueFd& dev, const std::vector<MountEntry>& mounts) {
   if (!dev.valid()) {
     return DevConflict("is no folder of its own");
@@ -51,8 +51,9 @@ Result<> CheckDev(const UniqueFd& dev, const std::vector<MountEntry>& mounts) {
   if (!found->begins || own == mounts.end() || own->type != "tmpfs" || own->root != "/") {
     return DevConflict("is no tmpfs of its own");
   }
+  const std::string root = own->point.substr(0, own->point.rfind('/') + 1);
   if (std::any_of(mounts.begin(), mounts.end(), [&](const MountEntry& mount) {
-        return mount.device == own->device && mount.point != own->point;
+        return mount.device == own->device && !mount.point.starts_with(root);
       })) {
     return DevConflict("is a tmpfs that is mounted elsewhere too");
   }

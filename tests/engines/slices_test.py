@@ -6,18 +6,17 @@ import re
 import signal
 import sys
 
+import bundles
 import cgpu_test as t
+import containerd
 import engines
 import isolation
 
 RUNTIME = os.path.abspath(os.path.join(t.BIN, "cgpu-runtime"))
 RMTOOL = os.path.abspath(os.path.join(t.BIN, "rmtool"))
 CGPUD = os.path.abspath(os.path.join(t.BIN, "cgpud"))
-ENGINES = {"runc": lambda **o: engines.Bundles(RUNTIME, plain=engines.RUNC, **o),
-           "crun": lambda **o: engines.Bundles(RUNTIME, plain=engines.CRUN, **o),
-           "docker": lambda **o: engines.Docker(RUNTIME, **o),
-           "podman": lambda **o: engines.Podman(RUNTIME, **o),
-           "containerd": lambda **o: engines.Containerd(RUNTIME, **o)}
+ENGINES = {"runc": bundles.Runc, "crun": bundles.Crun, "docker": engines.Docker,
+           "podman": engines.Podman, "containerd": containerd.Containerd, "cri": containerd.Cri}
 
 
 def settings(node, plain, **more):
@@ -59,9 +58,9 @@ def alone(node):
 def limits(engine, node):
     """Two containers each see their slice and stop at it; a third does not fit."""
     contract = {"ALIYUN_COM_GPU_MEM_CONTAINER": 3, "ALIYUN_COM_GPU_MEM_DEV": 15}
-    first = engine.talk("first", ["rmtool", "hold", "4000", "--fill", "--page", "big"], env=contract)
+    first = engine.talk("first", ["rmtool", "hold", "3232", "--page", "big"], env=contract)
     first.expect("holding 3232 MiB")
-    second = engine.talk("second", ["rmtool", "hold", "4000", "--fill", "--page", "big"],
+    second = engine.talk("second", ["rmtool", "hold", "2048", "--page", "big"],
                          env={"CGPU_MEM": "2GiB"})
     second.expect("holding 2048 MiB")
     t.check(used(node) == 3232 + 2048, "the driver's books say %d MiB" % used(node))
@@ -161,7 +160,7 @@ if __name__ == "__main__":
     ENGINE, CASE = sys.argv[1:3]
     ENGINE_FAILS = {"docker": 125, "podman": 126}.get(ENGINE, 1)
     with t.Node("v100-16g:2" if CASE == "sees" else "v100-16g:1") as NODE:
-        with ENGINES[ENGINE](programs=(RMTOOL,)) as ENGINE_OBJECT:
+        with ENGINES[ENGINE](RUNTIME, in_image=(RMTOOL,)) as ENGINE_OBJECT:
             settings(NODE, ENGINE_OBJECT.plain)
             DAEMON = start_daemon()
             CASES[CASE](ENGINE_OBJECT, NODE)
