@@ -8,8 +8,8 @@ enter() divides the calling process in three:
   test     goes on in namespaces (mount, network, cgroup) and cgroups of its own
   guard    waits until the keeper is gone or done, kills what is left in the cgroups, removes them
 
-The test sees the machine's files but for /run and /opt, which are empty, and /etc, whose changes
-are its own. /run/cgpu, /run/cgpu-sim, /run/containerd and so on are therefore this test's alone.
+The test sees the machine's files but for /run and /opt, which are empty, and /etc and /var, whose
+changes are its own. /run/cgpu, /run/cgpu-sim, /run/containerd and so on are therefore this test's alone.
 """
 import contextlib
 import ctypes
@@ -159,10 +159,13 @@ def _become_test(hierarchies):
                        timeout=DEADLINE)
     for folder in ("/run", "/opt"):
         _mount("-t", "tmpfs", "-o", "mode=755", "tmpfs", folder)
-    for folder in ("/run/etc.new", "/run/etc.work", "/run/lock"):
-        os.mkdir(folder)
-    _mount("-t", "overlay", "-o", "lowerdir=/etc,upperdir=/run/etc.new,workdir=/run/etc.work",
-           "overlay", "/etc")
+    os.mkdir("/run/lock")
+    for folder in ("/etc", "/var"):
+        changes = "/run/changes" + folder
+        for part in ("new", "work"):
+            os.makedirs(os.path.join(changes, part))
+        _mount("-t", "overlay", "-o", "lowerdir={0},upperdir={1}/new,workdir={1}/work".format(
+            folder, changes), "overlay", folder)
 
 
 def _processes(whole):
