@@ -1,168 +1,235 @@
 """Containers of real engines, each held to its slice of a simulated card: judged by the driver's books.
-The first argument names the engine, the second the case."""
-import json
+Cases by name: ENGINE-CASE."""
+import glob
 import os
 import re
+import select
 import signal
-import sys
 
-import bundles
 import cgpu_test as t
-import containerd
-import engines
 import isolation
+from bundles import Crun, Runc
+from containerd import Containerd, Cri
+from engines import CRUN, Daemon, Docker, Podman
 
 RUNTIME = os.path.abspath(os.path.join(t.BIN, "cgpu-runtime"))
-RMTOOL = os.path.abspath(os.path.join(t.BIN, "rmtool"))
 CGPUD = os.path.abspath(os.path.join(t.BIN, "cgpud"))
-ENGINES = {"runc": bundles.Runc, "crun": bundles.Crun, "docker": engines.Docker,
-           "podman": engines.Podman, "containerd": containerd.Containerd, "cri": containerd.Cri}
-
-
-def settings(node, plain, **more):
-    """/etc/cgpu/config.yaml of this test's own machine."""
-    os.makedirs("/etc/cgpu", exist_ok=True)
-    with open("/etc/cgpu/config.yaml", "w", encoding="utf-8") as file:
-        for key, value in {"node": node.name, "runtime": plain, **more}.items():
-            file.write("%s: %s\n" % (key, value))
-
-
-def start_daemon():
-    os.makedirs("/run/cgpu", 0o700, exist_ok=True)
-    os.makedirs("/run/cgpud-test", exist_ok=True)
-    daemon = engines.Daemon([CGPUD], "/run/cgpud-test/log", "/run/cgpud-test",
-                            {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
-    daemon.start()
-    return daemon
+PROGRAMS = (os.path.abspath(os.path.join(t.BIN, "rmtool")),
+            os.path.abspath(os.path.join(t.TEST_BIN, "adversary")))
+ENGINES = {
+    # What makes one, and the status of a container that does not start.
+    "runc": (lambda: Runc(RUNTIME, in_image=PROGRAMS), 1),
+    "crun": (lambda: Crun(RUNTIME, plain=CRUN, in_image=PROGRAMS), 1),
+    "docker": (lambda: Docker(RUNTIME, in_image=PROGRAMS), 125),
+    "podman": (lambda: Podman(RUNTIME, in_image=PROGRAMS), 126),
+    "containerd": (lambda: Containerd(RUNTIME, in_image=PROGRAMS), 1),
+    "cri": (lambda: Cri(RUNTIME, in_image=PROGRAMS), 125),
+}
+ENODEV = 19
+BEFORE = []  # processes that were there before the case
 
 
 def expect(done, status, pattern=""):
+    """How a command ended and what it said; its stdout."""
     said = done.stdout + done.stderr
     t.check(done.returncode == status and re.search(pattern, said),
-            "status %d (%d is right), %r not found in: %s" % (done.returncode, status, pattern,
-                                                             said))
+            "status %d (%d is right), %r not found in: %s" % (done.returncode, status, pattern, said))
     return done.stdout
 
 
-def used(node):
-    node.sync()
-    return node.used() // t.MIB
+class Test:
+    """An engine, a node and a daemon, for one case."""
+
+    def __init__(self, engine, node, daemon, refused):
+        self.engine, self.node, self.daemon = engine, node, daemon
+        self.refused = refused  # the status of a container that does not start
+
+    def run(self, status, pattern, name, argv, **wants):
+        """A container of its own, which is removed; its stdout."""
+        out = expect(self.engine.run(name, argv, **wants), status, pattern)
+        self.engine.remove(name)
+        return out
+
+    def check_used(self, mib):
+        self.node.sync()
+        used = self.node.used() // t.MIB
+        t.check(used == mib, "the driver's books say %d MiB, not %d" % (used, mib))
 
 
-def alone(node):
-    """Every container is gone, and all that it held."""
-    node.wait_used(0, "after the containers")
-    t.check(node.containers() == [], "cgpu ps still shows %s" % node.containers())
-
-
-def limits(engine, node):
+def limits(test):
     """Two containers each see their slice and stop at it; a third does not fit."""
-    contract = {"ALIYUN_COM_GPU_MEM_CONTAINER": 3, "ALIYUN_COM_GPU_MEM_DEV": 15}
-    first = engine.talk("first", ["rmtool", "hold", "3232", "--page", "big"], env=contract)
+    contract = {"ALIYUN_COM_GPU_MEM_CONTAINER": "3", "ALIYUN_COM_GPU_MEM_DEV": "15"}
+    first = test.engine.talk("first", ["rmtool", "hold", "3232", "--page", "big"], env=contract)
     first.expect("holding 3232 MiB")
-    second = engine.talk("second", ["rmtool", "hold", "2048", "--page", "big"],
-                         env={"CGPU_MEM": "2GiB"})
+    second = test.engine.talk("second", ["rmtool", "hold", "2048", "--page", "big"],
+                              env={"CGPU_MEM": "2GiB"})
     second.expect("holding 2048 MiB")
-    t.check(used(node) == 3232 + 2048, "the driver's books say %d MiB" % used(node))
-    rows = {row["engine_id"]: row for row in node.containers()}
+    test.check_used(3232 + 2048)
+    for name, mib in (("first", 3232), ("second", 2048)):
+        expect(test.engine.exec(name, ["rmtool", "alloc", "1"]), 2, "out of memory")
+        out = expect(test.engine.exec(name, ["rmtool", "info"]), 0)
+        t.check(re.findall(r"(\d+)MiB total", out) == [str(mib)], "rmtool info says " + out)
+    rows = {row["engine_id"]: row for row in test.node.containers()}
     t.check(len(rows) == 2 and all(row["origin"] == "environment" for row in rows.values()),
             "cgpu ps shows %s" % rows)
-    expect(engine.run("third", ["true"], env={"CGPU_MEM": "12GiB"}), ENGINE_FAILS,
-           "has only|free|does not fit")
-    engine.remove("third")
+    test.run(test.refused, "free", "third", ["true"], env={"CGPU_MEM": "12GiB"})
     first.end()
     second.end()
     for name in ("first", "second"):
-        engine.remove(name)
-    alone(node)
+        test.engine.remove(name)
 
 
-def sees(engine, node):
+def sees(test):
     """Inside there is one card of the size of the slice, and nothing of its neighbour."""
-    other = node.info()["gpus"][1]
-    out = expect(engine.run("sees", ["rmtool", "info"],
-                            env={"CGPU_MEM": "1000MiB", "CGPU_DEVICES": "0"}), 0)
+    other = test.node.info()["gpus"][1]
+    slice_of = {"env": {"CGPU_MEM": "1000MiB", "CGPU_DEVICES": "0"}}
+    out = test.run(0, "", "info", ["rmtool", "info"], **slice_of)
     t.check(re.findall(r"(\d+)MiB total", out) == ["1000"], "rmtool info says " + out)
-    engine.remove("sees")
-    out = expect(engine.run("files", ["sh", "-c", "ls /dev /dev/.nvidia; cat /proc/driver/nvidia/*/*/*;"
-                                      " ls /sys/bus/pci/devices; mount; env"],
-                            env={"CGPU_MEM": "1000MiB", "CGPU_DEVICES": "0"}), 0, "nvidia0")
+    out = test.run(0, "nvidia0", "files",
+                   ["sh", "-c", "ls /dev /dev/.nvidia; cat /proc/driver/nvidia/*/*/*;"
+                    " ls /sys/bus/pci/devices; mount; env"], **slice_of)
     for word in (other["uuid"], other["bdf"], "nvidia1", "cgpud"):
         t.check(word not in out, "%s is seen in: %s" % (word, out))
-    engine.remove("files")
-    alone(node)
 
 
-def exec_is_held(engine, node):
-    """Processes that are added share the slice, and outlive cgpud."""
-    main = engine.talk("main", ["rmtool", "hold", "600", "--page", "big"], env={"CGPU_MEM": "1000MiB"})
+def exec_is_held(test):
+    """Processes that are added share the slice, also while cgpud is away."""
+    main = test.engine.talk("main", ["rmtool", "hold", "600", "--page", "big"],
+                            env={"CGPU_MEM": "1000MiB"})
     main.expect("holding 600 MiB")
-    expect(engine.exec("main", ["rmtool", "alloc", "401", "--page", "big"]), 2, "out of memory")
-    expect(engine.exec("main", ["rmtool", "alloc", "400", "--page", "big"]), 0)
-    DAEMON.stop(signal.SIGKILL)
-    expect(engine.exec("main", ["rmtool", "alloc", "401", "--page", "big"]), 2, "out of memory")
-    expect(engine.exec("main", ["rmtool", "alloc", "400", "--page", "big"]), 0)
-    t.check(used(node) == 600, "the driver's books say %d MiB" % used(node))
-    DAEMON.start()
-    expect(engine.run("after", ["rmtool", "alloc", "10"], env={"CGPU_MEM": "100MiB"}), 0)
+
+    def added():
+        for mib, status in ((401, 2), (400, 0)):
+            expect(test.engine.exec("main", ["rmtool", "alloc", str(mib), "--page", "big"]), status)
+
+    added()
+    test.daemon.stop(signal.SIGKILL)
+    added()
+    test.check_used(600)
+    test.daemon.start()
+    test.run(0, "", "after", ["rmtool", "alloc", "10"], env={"CGPU_MEM": "100MiB"})
     main.end()
-    engine.remove("after")
-    engine.remove("main")
-    alone(node)
+    test.engine.remove("main")
 
 
-def forms(engine, node):
+def forms(test):
     """However the container is confined, it is held."""
     for name, wants in (("user", {"user": 1000}), ("readonly", {"read_only": True}),
                         ("unconfined", {"seccomp": "unconfined"})):
         print(name)
-        expect(engine.run(name, ["rmtool", "alloc", "101", "--page", "big"],
-                          env={"CGPU_MEM": "100MiB"}, **wants), 2, "out of memory")
-        engine.remove(name)
-    alone(node)
+        test.run(2, "out of memory", name, ["rmtool", "alloc", "101", "--page", "big"],
+                 env={"CGPU_MEM": "100MiB"}, **wants)
 
 
-def refused(engine, node):
+def refused(test):
     """What cannot be held is not started, and the user is told why."""
     for name, wants, why in (("privileged", {"privileged": True}, "CAP_"),
                              ("admin", {"caps": ("CAP_SYS_ADMIN",)}, "CAP_SYS_ADMIN"),
-                             ("sockets", {"mounts": (("/run/cgpu", "/sockets"),)}, "of cgpu itself")):
+                             ("sockets", {"mounts": (("/run/cgpu", "/sockets"),)},
+                              "of cgpu itself")):
         print(name)
-        expect(engine.run(name, ["rmtool", "alloc", "1"], env={"CGPU_MEM": "100MiB"}, **wants),
-               ENGINE_FAILS, why)
-        engine.remove(name)
-    expect(engine.run("wrong", ["true"], env={"CGPU_MEM": "much"}), ENGINE_FAILS, "CGPU_MEM")
-    engine.remove("wrong")
-    out = expect(engine.run("host", ["sh", "-c", "find /host/run/cgpu /host/run/cgpu-sim | wc -l"],
-                            env={"CGPU_MEM": "100MiB"}, mounts=(("/", "/host"),)), 0)
+        test.run(test.refused, why, name, ["rmtool", "alloc", "1"], env={"CGPU_MEM": "100MiB"},
+                 **wants)
+    test.run(test.refused, "CGPU_MEM", "wrong", ["true"], env={"CGPU_MEM": "much"})
+    out = test.run(0, "", "host", ["sh", "-c", "find /host/run/cgpu /host/run/cgpu-sim | wc -l"],
+                   env={"CGPU_MEM": "100MiB"}, mounts=(("/", "/host"),))
     t.check(out.split() == ["2"], "of cgpu's folders is seen: " + out)
-    engine.remove("host")
-    alone(node)
 
 
-def without(engine, node):
-    """A container without a grant runs, asks nobody, and no card can be had in it."""
-    DAEMON.stop(signal.SIGKILL)
-    expect(engine.run("plain", ["sh", "-c", "echo $WORD"], env={"WORD": "it runs"}), 0, "it runs")
-    expect(engine.run("asks", ["true"], env={"CGPU_MEM": "1GiB"}), ENGINE_FAILS, "cgpud does not run")
-    for name in ("plain", "asks"):
-        engine.remove(name)
-    DAEMON.start()
-    alone(node)
+def without(test):
+    """A container without a grant runs and asks nobody; one that asks needs cgpud."""
+    test.daemon.stop(signal.SIGKILL)
+    test.run(0, "it runs", "plain", ["sh", "-c", "echo $WORD"], env={"WORD": "it runs"})
+    test.run(test.refused, "cgpud does not run", "asks", ["true"], env={"CGPU_MEM": "1GiB"})
+    test.daemon.start()
+
+
+def sidecar(test):
+    """Files of a card that are passed to a container without a grant are of no use there. To one that
+    cgpu has nothing to do with they are: so the attack is one."""
+    os.makedirs("/run/shared")
+    shared = {"mounts": (("/run/shared", "/shared"),)}
+    for name, plain, mib in (("outside", True, 128), ("inside", False, 0)):
+        lender = test.engine.talk("lender", ["adversary", "lend", "/shared/socket"],
+                                  env={"CGPU_MEM": "1000MiB"}, **shared)
+        lender.expect("listening")
+        borrower = test.engine.talk(name, ["adversary", "borrow", "/shared/socket", "64"],
+                                    plain=plain, **shared)
+        borrower.expect("got %d MiB" % mib)
+        borrower.expect("holding")
+        test.check_used(mib)
+        t.check(len(borrower.said("errno %d " % ENODEV)) == (0 if plain else 3),
+                "it said: %s" % borrower.lines)
+        for process in (borrower, lender):
+            process.end()
+        for container in (name, "lender"):
+            test.engine.remove(container)
+        test.node.wait_used(0, "after " + name)
+
+
+def _comm(pid):
+    try:
+        with open("/proc/%d/comm" % pid, encoding="utf-8") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def shim_dies(test):
+    """A container does not outlive its shim; its neighbour notices nothing."""
+    test.engine.run("victim", ["sleep", "100000"], detach=True, env={"CGPU_MEM": "1000MiB"})
+    (shim,) = [os.pidfd_open(pid) for pid in isolation.processes() if _comm(pid) == "cgpu-shim"]
+    other = test.engine.talk("other", ["rmtool", "hold", "50"], env={"CGPU_MEM": "100MiB"})
+    other.expect("holding")
+    first = os.pidfd_open(test.engine.pid("victim"))
+    signal.pidfd_send_signal(shim, signal.SIGKILL)
+    for process, what in ((shim, "the shim"), (first, "its container")):
+        t.check(select.select([process], [], [], t.DEADLINE)[0], what + " does not end")
+        os.close(process)
+    expect(test.engine.exec("other", ["rmtool", "alloc", "10"]), 0)
+    test.check_used(50)
+    other.end()
+    for name in ("victim", "other"):
+        test.engine.remove(name)
+
+
+def not_made(test):
+    """Of a container that could not be made nothing is left, and its share is free at once."""
+    for attempt in range(3):
+        done = test.engine.run("broken", ["/no/such/program"], env={"CGPU_MEM": "12GiB"})
+        t.check(done.returncode != 0, "it ran: %s" % done)
+        test.engine.remove("broken")
+        isolation.wait_alone(but=[*BEFORE, test.daemon.popen.pid])
+        test.node.wait_used(0, "attempt %d" % attempt)
 
 
 CASES = {"limits": limits, "sees": sees, "exec": exec_is_held, "forms": forms, "refused": refused,
-         "without": without}
+         "without": without, "sidecar": sidecar, "shim-dies": shim_dies, "not-made": not_made}
 
-if __name__ == "__main__":
-    t.require_machine()
-    isolation.enter()
-    ENGINE, CASE = sys.argv[1:3]
-    ENGINE_FAILS = {"docker": 125, "podman": 126}.get(ENGINE, 1)
-    with t.Node("v100-16g:2" if CASE == "sees" else "v100-16g:1") as NODE:
-        with ENGINES[ENGINE](RUNTIME, in_image=(RMTOOL,)) as ENGINE_OBJECT:
-            settings(NODE, ENGINE_OBJECT.plain)
-            DAEMON = start_daemon()
-            CASES[CASE](ENGINE_OBJECT, NODE)
-            DAEMON.stop()
-    print("passed")
+
+def start_daemon(node, plain):
+    """cgpud with its settings, which the test's own /etc has."""
+    for folder in ("/etc/cgpu", "/run/daemon"):
+        os.makedirs(folder, exist_ok=True)
+    with open("/etc/cgpu/config.yaml", "w", encoding="utf-8") as file:
+        file.write("node: %s\nruntime: %s\n" % (node.name, plain))
+    daemon = Daemon([CGPUD], "/run/daemon/log", "/run/daemon",
+                    {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
+    daemon.start()
+    return daemon
+
+
+def run(engine_name, case):
+    make, refused_status = ENGINES[engine_name]
+    with t.Node("v100-16g:2" if case == "sees" else "v100-16g:1") as node, make() as engine:
+        daemon = start_daemon(node, engine.plain)
+        BEFORE.extend(set(isolation.processes()) - {daemon.popen.pid})
+        CASES[case](Test(engine, node, daemon, refused_status))
+        node.wait_used(0, "after the containers")
+        t.check(node.containers() == [], "cgpu ps still shows %s" % node.containers())
+        isolation.wait_alone(but=[*BEFORE, daemon.popen.pid])
+        daemon.stop()
+
+
+isolation.main({"%s-%s" % (engine, case): lambda engine=engine, case=case: run(engine, case)
+                for engine in ENGINES for case in CASES})
