@@ -24,11 +24,12 @@ namespace {
 
 // A container as an OCI runtime has it when it calls the hook: in the namespaces of the test, its
 // image in a folder of the node.
-class ContainerTreeTest : public TreeTest {
+class ContainerTreeTest : public testing::TestWithParam<uid_t> {
  protected:
   void SetUp() override {
-    TreeTest::SetUp();
-    rootfs_ = root_ + "/image";
+    if (GetParam() != 0 && geteuid() != 0) {
+      GTEST_SKIP() << "only root can become another user";
+    }
     for (const char* folder : {"/dev", "/proc", "/sys", "/volume"}) {
       std::filesystem::create_directories(rootfs_ + folder);
     }
@@ -115,12 +116,13 @@ class ContainerTreeTest : public TreeTest {
     EXPECT_EQ(outcome.message, "");
   }
 
-  std::string rootfs_;
+  NodeFolder node_;
+  std::string rootfs_ = node_.root() + "/image";
 };
 
 TEST_P(ContainerTreeTest, ShowsTheGivenCardAndNoOther) {
   InContainer(
-      FoldersOf(Slice()), [&] { return MakeContainer(); },
+      FoldersOf(node_.Slice()), [&] { return MakeContainer(); },
       [&](const Result<>& done) -> std::string {
         const std::set<std::string> only{"0000:01:00.0"};
         if (!done.ok()) {
@@ -146,7 +148,7 @@ TEST_P(ContainerTreeTest, ShowsTheGivenCardAndNoOther) {
 
 TEST_P(ContainerTreeTest, AReadOnlyDevStaysSo) {
   InContainer(
-      FoldersOf(Slice()),
+      FoldersOf(node_.Slice()),
       [&] {
         return All({MakeContainer(),
                     Mount("", rootfs_ + "/dev", MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID)});
@@ -164,9 +166,9 @@ TEST_P(ContainerTreeTest, AReadOnlyDevStaysSo) {
 TEST_P(ContainerTreeTest, WhereProcAndSysAreNoneNothingIsMade) {
   std::filesystem::remove(rootfs_ + "/proc");
   std::filesystem::create_directories(rootfs_ + "/sys/bus/pci");
-  Put("image/sys/bus/pci/mine", "mine");
+  node_.Put("image/sys/bus/pci/mine", "mine");
   InContainer(
-      FoldersOf(Slice()), [&] { return All({Mount(rootfs_, rootfs_, MS_BIND), MountDev()}); },
+      FoldersOf(node_.Slice()), [&] { return All({Mount(rootfs_, rootfs_, MS_BIND), MountDev()}); },
       [&](const Result<>& done) -> std::string {
         if (!done.ok()) {
           return FormatError(done.error());
@@ -182,12 +184,13 @@ TEST_P(ContainerTreeTest, LinksOfTheImageLeadNowhereElse) {
   std::filesystem::remove(rootfs_ + "/proc");
   std::filesystem::remove(rootfs_ + "/sys");
   std::filesystem::create_symlink("/sys", rootfs_ + "/proc");
-  std::filesystem::create_symlink(std::string("../../../../../..") + root_ + "/secret",
+  std::filesystem::create_symlink(std::string("../../../../../..") + node_.root() + "/secret",
                                   rootfs_ + "/sys");
-  GpuTree tree = FoldersOf(Slice());
+  GpuTree tree = FoldersOf(node_.Slice());
   tree.hide = {"/to-secret"};
-  std::filesystem::create_symlink(root_ + "/secret", rootfs_ + "/to-secret");
-  const UniqueFd secret(open((root_ + "/secret").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  std::filesystem::create_symlink(node_.root() + "/secret", rootfs_ + "/to-secret");
+  const UniqueFd secret(
+      open((node_.root() + "/secret").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   InContainer(
       tree, [&] { return All({Mount(rootfs_, rootfs_, MS_BIND), MountDev()}); },
       [&](const Result<>& done) -> std::string {
@@ -199,9 +202,9 @@ TEST_P(ContainerTreeTest, LinksOfTheImageLeadNowhereElse) {
 
 TEST_P(ContainerTreeTest, WhatIsHiddenIsFoundThroughLinksWithinTheImage) {
   std::filesystem::create_directories(rootfs_ + "/real/secret");
-  Put("image/real/secret/file", "secret");
+  node_.Put("image/real/secret/file", "secret");
   std::filesystem::create_symlink("/real", rootfs_ + "/link");
-  GpuTree tree = FoldersOf(Slice());
+  GpuTree tree = FoldersOf(node_.Slice());
   tree.hide = {"/link/secret", "/none"};
   InContainer(
       tree, [&] { return MakeContainer(); },
@@ -213,11 +216,13 @@ TEST_P(ContainerTreeTest, WhatIsHiddenIsFoundThroughLinksWithinTheImage) {
 }
 
 TEST_P(ContainerTreeTest, ADevThatIsNotTheContainersOwnIsRefused) {
-  const GpuTree tree = FoldersOf(Slice());
+  const GpuTree tree = FoldersOf(node_.Slice());
   ExpectRefused("no tmpfs of its own", [&] { return Mount(rootfs_, rootfs_, MS_BIND); }, tree);
   ExpectRefused(
       "no tmpfs of its own",
-      [&] { return All({Mount(rootfs_, rootfs_, MS_BIND), BindTo(root_ + "/secret", "/dev")}); },
+      [&] {
+        return All({Mount(rootfs_, rootfs_, MS_BIND), BindTo(node_.root() + "/secret", "/dev")});
+      },
       tree);
   const auto bind_tmpfs = [&](const std::string& of) {
     std::string wrong = Mount(rootfs_, rootfs_, MS_BIND);
@@ -235,7 +240,7 @@ TEST_P(ContainerTreeTest, ADevThatIsNotTheContainersOwnIsRefused) {
         [&] { return All({Mount(rootfs_, rootfs_, MS_BIND), BindTo("/dev", "/dev")}); }, tree);
   }
   std::filesystem::remove(rootfs_ + "/dev");
-  std::filesystem::create_symlink(root_ + "/secret", rootfs_ + "/dev");
+  std::filesystem::create_symlink(node_.root() + "/secret", rootfs_ + "/dev");
   ExpectRefused("no folder", [&] { return Mount(rootfs_, rootfs_, MS_BIND); }, tree);
 }
 
@@ -247,7 +252,7 @@ TEST_P(ContainerTreeTest, FilesOfNvidiasThatAreNotOursAreRefused) {
           const std::string wrong = MakeContainer();
           return WriteFile(rootfs_ + "/dev/" + name, "").ok() ? wrong : "cannot write";
         },
-        FoldersOf(Slice()));
+        FoldersOf(node_.Slice()));
   }
   ExpectRefused(
       "has a file .nvidia already",
@@ -256,7 +261,7 @@ TEST_P(ContainerTreeTest, FilesOfNvidiasThatAreNotOursAreRefused) {
         const std::string link = rootfs_ + "/dev/.nvidia";
         return symlink("/volume", link.c_str()) == 0 ? wrong : "cannot link";
       },
-      FoldersOf(Slice()));
+      FoldersOf(node_.Slice()));
 }
 
 TEST_P(ContainerTreeTest, TheRuntimesDeviceFilesMustBeThereAndThemselves) {
@@ -270,14 +275,14 @@ TEST_P(ContainerTreeTest, TheRuntimesDeviceFilesMustBeThereAndThemselves) {
       return wrong;
     };
   };
-  ExpectRefused("has no device file nvidia-test", with(nullptr), Slice());
-  ExpectRefused("has no device file nvidia-test", with("/dev/zero"), Slice());
-  InContainer(Slice(), with("/dev/null"), Text);
+  ExpectRefused("has no device file nvidia-test", with(nullptr), node_.Slice());
+  ExpectRefused("has no device file nvidia-test", with("/dev/zero"), node_.Slice());
+  InContainer(node_.Slice(), with("/dev/null"), Text);
 }
 
 // The mounts that other namespaces see, where all are shared with them: as many as before.
 TEST_P(ContainerTreeTest, NothingShowsInNamespacesThatShareItsMounts) {
-  GpuTree tree = FoldersOf(Slice());
+  GpuTree tree = FoldersOf(node_.Slice());
   tree.hide = {"/volume"};
   const Outcome outcome = InNamespaces(GetParam(), [&]() -> std::string {
     const std::string wrong = MakeContainer();

@@ -21,9 +21,15 @@
 namespace cgpu {
 namespace {
 
-class MountTreeTest : public TreeTest {
+class MountTreeTest : public testing::TestWithParam<uid_t> {
  protected:
-  void Check(const std::function<std::string()>& body) { Check(Slice(), body); }
+  void SetUp() override {
+    if (GetParam() != 0 && geteuid() != 0) {
+      GTEST_SKIP() << "only root can become another user";
+    }
+  }
+
+  void Check(const std::function<std::string()>& body) { Check(node_.Slice(), body); }
 
   static void Check(const GpuTree& tree, const std::function<std::string()>& body) {
     const Outcome outcome = InNamespaces(GetParam(), [&]() -> std::string {
@@ -38,6 +44,8 @@ class MountTreeTest : public TreeTest {
     EXPECT_EQ(outcome.status, 0) << outcome.message;
     EXPECT_EQ(outcome.message, "");
   }
+
+  NodeFolder node_;
 };
 
 TEST_P(MountTreeTest, DevHoldsTheGivenFilesAndNoOthersOfNvidia) {
@@ -67,16 +75,16 @@ TEST_P(MountTreeTest, DevHoldsTheGivenFilesAndNoOthersOfNvidia) {
 // A machine's own device nodes are bound as they are. Who watches such an inode, as a shim does,
 // must learn of the closes behind the bind.
 TEST_P(MountTreeTest, ADeviceNodeKeepsItsNumberWorksAndIsWatchedThroughItsBind) {
-  const std::string node = root_ + "/nvidia7";
+  const std::string node = node_.root() + "/nvidia7";
   struct statvfs fs{};
   if (mknod(node.c_str(), S_IFCHR, makedev(1, 3)) != 0 || chmod(node.c_str(), 0666) != 0 ||
-      statvfs(root_.c_str(), &fs) != 0 || (fs.f_flag & ST_NODEV) != 0) {
+      statvfs(node_.root().c_str(), &fs) != 0 || (fs.f_flag & ST_NODEV) != 0) {
     GTEST_SKIP() << "device nodes cannot be made or used here";
   }
   const UniqueFd watch(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
   ASSERT_GE(inotify_add_watch(watch.get(), node.c_str(), IN_CLOSE), 0);
   const Outcome outcome = InNamespaces(GetParam(), [&]() -> std::string {
-    GpuTree tree = Slice();
+    GpuTree tree = node_.Slice();
     tree.devices = {{"nvidia7", node, false}};
     if (const auto mounted = MountGpuTree(tree); !mounted.ok()) {
       return FormatError(mounted.error());
@@ -144,10 +152,11 @@ TEST_P(MountTreeTest, ProcAndPciShowOnlyTheGivenCards) {
 
 TEST_P(MountTreeTest, HiddenFoldersAreEmptyAndReadOnly) {
   Check([&]() -> std::string {
-    if (!List(root_ + "/secret").empty()) {
+    if (!List(node_.root() + "/secret").empty()) {
       return "the folder is not hidden";
     }
-    const UniqueFd fd(open((root_ + "/secret/new").c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    const UniqueFd fd(
+        open((node_.root() + "/secret/new").c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
     return fd.valid() ? "the cover is writable" : "";
   });
 }
@@ -174,8 +183,8 @@ TEST_P(MountTreeTest, NothingOutsideChanges) {
 
 TEST_P(MountTreeTest, AMissingSourceIsNamed) {
   const Outcome outcome = InNamespaces(GetParam(), [&]() -> std::string {
-    GpuTree tree = Slice();
-    tree.devices[1].source = root_ + "/dev/gpu7";
+    GpuTree tree = node_.Slice();
+    tree.devices[1].source = node_.root() + "/dev/gpu7";
     const auto mounted = MountGpuTree(tree);
     return !mounted.ok() && mounted.error().what.find("/dev/gpu7") != std::string::npos
                ? ""
@@ -195,7 +204,7 @@ TEST_P(MountTreeTest, WorksWhereTheMachineHasNoPciBus) {
     if (const auto hidden = MountGpuTree(first); !hidden.ok()) {
       return FormatError(hidden.error());
     }
-    if (const auto mounted = MountGpuTree(Slice()); !mounted.ok()) {
+    if (const auto mounted = MountGpuTree(node_.Slice()); !mounted.ok()) {
       return FormatError(mounted.error());
     }
     return Read("/sys/bus/pci/devices/0000:01:00.0/class") == "0x030200\n" ? "" : "class is wrong";
@@ -213,27 +222,27 @@ TEST_P(MountTreeTest, WherePciHasLinksOtherNvidiaCardsAreHiddenAndNothingElse) {
   const std::string given = port + "/0000:01:00.0";
   const std::string other = "devices/0000:02:00.0";
   const std::string amd = "devices/0000:03:00.0";
-  GpuTree tree = Slice();
-  tree.pci_source = root_ + "/links";
-  std::filesystem::create_directories(root_ + "/links/devices");
+  GpuTree tree = node_.Slice();
+  tree.pci_source = node_.root() + "/links";
+  std::filesystem::create_directories(node_.root() + "/links/devices");
   for (const auto& [device, vendor, kind] :
        {std::tuple{port, "0x10de\n", "0x060400\n"}, std::tuple{given, "0x10de\n", "0x030200\n"},
         std::tuple{other, "0x10de\n", "0x030200\n"}, std::tuple{amd, "0x1002\n", "0x030000\n"}}) {
-    Put(device + "/vendor", vendor);
-    Put(device + "/class", kind);
+    node_.Put(device + "/vendor", vendor);
+    node_.Put(device + "/class", kind);
     const std::string bdf = device.substr(device.rfind('/') + 1);
     std::filesystem::create_symlink("../../" + device, tree.pci_source + "/devices/" + bdf);
   }
   Check(tree, [&]() -> std::string {
     for (const std::string& shown : {port, given, amd}) {
-      if (!List(root_ + "/" + shown).contains("vendor")) {
+      if (!List(node_.root() + "/" + shown).contains("vendor")) {
         return shown + " is hidden";
       }
     }
     if (!List("/sys/bus/pci/devices").contains("0000:01:00.0")) {
       return "the link to the given card is gone";
     }
-    return List(root_ + "/" + other).empty() ? "" : "another card is shown";
+    return List(node_.root() + "/" + other).empty() ? "" : "another card is shown";
   });
 }
 

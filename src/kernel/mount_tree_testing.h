@@ -5,7 +5,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,6 +14,7 @@
 #include <functional>
 #include <set>
 #include <string>
+#include <system_error>
 
 #include "base/fd.h"
 #include "base/file.h"
@@ -89,17 +89,15 @@ inline std::string Read(const std::string& path) {
   return content.ok() ? *content : "(" + content.error().what + ")";
 }
 
-// A node's files in a temporary folder: two cards, both device files in folders of their own.
-class TreeTest : public testing::TestWithParam<uid_t> {
- protected:
-  void SetUp() override {
-    if (GetParam() != 0 && geteuid() != 0) {
-      GTEST_SKIP() << "only root can become another user";
-    }
+// A node's files in a temporary folder: two cards, all device files in folders of their own.
+class NodeFolder {
+ public:
+  NodeFolder() {
     char pattern[] = "/tmp/cgpu-mount-XXXXXX";
-    ASSERT_NE(mkdtemp(pattern), nullptr);
+    if (mkdtemp(pattern) == nullptr || chmod(pattern, 0755) != 0) {
+      std::abort();
+    }
     root_ = pattern;
-    ASSERT_EQ(chmod(pattern, 0755), 0);
     for (const char* minor : {"0", "1"}) {
       const std::string bdf = std::string("0000:0") + minor + ":00.0";
       Put("dev/gpu" + std::string(minor) + "/nvidia" + minor, std::string("card ") + minor);
@@ -111,17 +109,25 @@ class TreeTest : public testing::TestWithParam<uid_t> {
     Put("proc/version", "NVRM version: test\n");
     Put("secret/file", "secret");
   }
+  NodeFolder(const NodeFolder&) = delete;
+  NodeFolder& operator=(const NodeFolder&) = delete;
+  ~NodeFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(root_, ignored);
+  }
 
-  void TearDown() override { std::filesystem::remove_all(root_); }
+  [[nodiscard]] const std::string& root() const { return root_; }
 
-  void Put(const std::string& path, const std::string& content) {
+  void Put(const std::string& path, const std::string& content) const {
     const std::string whole = root_ + "/" + path;
-    ASSERT_TRUE(MakeDirectories(whole.substr(0, whole.rfind('/'))).ok());
-    ASSERT_TRUE(WriteFile(whole, content).ok());
+    if (!MakeDirectories(whole.substr(0, whole.rfind('/'))).ok() ||
+        !WriteFile(whole, content).ok()) {
+      std::abort();
+    }
   }
 
   // The slice with card 1 alone.
-  GpuTree Slice() const {
+  [[nodiscard]] GpuTree Slice() const {
     GpuTree tree;
     tree.devices = {{"nvidiactl", root_ + "/dev/ctl", true},
                     {"nvidia1", root_ + "/dev/gpu1", true},
@@ -133,6 +139,7 @@ class TreeTest : public testing::TestWithParam<uid_t> {
     return tree;
   }
 
+ private:
   std::string root_;
 };
 

@@ -215,7 +215,6 @@ def plain(node, bundle):
 def read_only(node, bundle):
     """The root file system, /dev and /sys."""
     with bundle() as container:
-        # What the runtime would make in it must be there already.
         container.config["root"]["readonly"] = True
         container.mounts("/dev")[0]["options"].append("ro")
         hold(node, container)
