@@ -160,8 +160,10 @@ Result<int> RunReserved(Reserved& reserved, const Registry& registry, const Node
   if (!record.ok()) {
     return record.error();
   }
-  auto shim = ShimProcess::Start(config, std::move(reserved.admin), reserved.reservation.shim_uid,
-                                 record->get());
+  ShimDescriptors descriptors;
+  descriptors.admin = std::move(reserved.admin);
+  descriptors.record = std::move(*record);
+  auto shim = ShimProcess::Start(config, std::move(descriptors), reserved.reservation.shim_uid);
   if (!shim.ok()) {
     return shim.error();
   }

@@ -49,8 +49,9 @@ constexpr auto kAllowed = std::to_array<int>({
     SYS_clock_gettime,
     SYS_clock_nanosleep,
     SYS_restart_syscall,
-    // the admin socket
+    // the admin socket and the agent's
     SYS_accept4,
+    SYS_getsockopt,
     SYS_sendto,
     SYS_recvfrom,
     SYS_sendmsg,
