@@ -124,11 +124,15 @@ void Housekeeping::Run() {
     if ((polled[kAdmin].revents & POLLIN) != 0) {
       ServeAdmin();
     }
+    if (!watchers_.empty()) {
+      watchers_.Tell(server_.Roots());
+    }
   }
+  watchers_.TellEnd();
 }
 
-void Housekeeping::ServeAdmin() const {
-  const UniqueFd connection(accept4(admin_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+void Housekeeping::ServeAdmin() {
+  UniqueFd connection(accept4(admin_.get(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!connection.valid()) {
     return;
   }
@@ -140,6 +144,11 @@ void Housekeeping::ServeAdmin() const {
   char c = 0;
   while (line.size() < kMaxRequest && read(connection.get(), &c, 1) == 1 && c != '\n') {
     line.push_back(c);
+  }
+  if (const auto request = DecodeRequest(line);
+      request.ok() && request->kind == AdminRequest::Kind::kWatch) {
+    watchers_.Add(std::move(connection));
+    return;
   }
   std::string reply = Reply(line);
   while (!reply.empty()) {
@@ -165,6 +174,8 @@ std::string Housekeeping::Reply(const std::string& line) const {
     }
     case AdminRequest::Kind::kSet:
       return EncodeOutcome(server_.SetLimit(request->uuid, request->bytes));
+    case AdminRequest::Kind::kWatch:
+      break;  // has no reply of this kind
     case AdminRequest::Kind::kTrace: {
       std::string text;
       for (const std::uint32_t ns : server_.TakeTrace()) {

@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "shim/agent.h"
 #include "shim/server.h"
+#include "shim/watchers.h"
 
 namespace cgpu::shim {
 
@@ -38,7 +39,7 @@ class Housekeeping {
   void Round();
   void LookForEnd();
   void DrainInotify() const;
-  void ServeAdmin() const;
+  void ServeAdmin();
   [[nodiscard]] std::string Reply(const std::string& line) const;
 
   Server& server_;
@@ -46,6 +47,7 @@ class Housekeeping {
   std::unique_ptr<Agent> agent_;
   UniqueFd inotify_;
   UniqueFd timer_;
+  Watchers watchers_;
   std::size_t round_ = 0;
   bool ended_ = false;  // the container has, so far as can be seen
   bool done_ = false;

@@ -128,6 +128,8 @@ class Server {
   // For the latency benchmark: how long the driver took for each executed call since the last time
   // this was asked, in nanoseconds and in order. The first question starts the recording.
   [[nodiscard]] std::vector<std::uint32_t> TakeTrace();
+  // The first processes of all sources, where they are known.
+  [[nodiscard]] std::vector<pid_t> Roots();
 
  private:
   using SourcePtr = std::shared_ptr<Source>;
@@ -140,8 +142,6 @@ class Server {
   [[nodiscard]] SourcePtr Listen(SourcePtr source);
   void ListenSoon();
   void StopListening(const SourcePtr& source, bool over);
-  // The first processes of all sources, where they are known.
-  [[nodiscard]] std::vector<pid_t> Roots();
   bool Answer(const Source& source, std::uint64_t id, int error);
   [[nodiscard]] int Busy() const;
   // Threads that could take a call, if all that may be were started.

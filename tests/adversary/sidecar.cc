@@ -1,4 +1,5 @@
-// Files of a card in the hands of a process that was given none: lent over a socket by one that was.
+// Files of a card in the hands of a process that was given none: lent over a socket by one that
+// was.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
