@@ -226,11 +226,10 @@ TEST_P(ContainerTreeTest, ADevThatIsNotTheContainersOwnIsRefused) {
       tree);
   const auto bind_tmpfs = [&](const std::string& of) {
     std::string wrong = Mount(rootfs_, rootfs_, MS_BIND);
-    if (mount("tmpfs", (rootfs_ + "/volume").c_str(), "tmpfs", 0, "") != 0 ||
-        mkdir((rootfs_ + "/volume/part").c_str(), 0755) != 0) {
+    if (mount("tmpfs", "/mnt", "tmpfs", 0, "") != 0 || mkdir("/mnt/part", 0755) != 0) {
       wrong += "cannot mount a tmpfs";
     }
-    return wrong + BindTo(rootfs_ + "/volume" + of, "/dev");
+    return wrong + BindTo("/mnt" + of, "/dev");
   };
   ExpectRefused("mounted elsewhere", [&] { return bind_tmpfs(""); }, tree);
   ExpectRefused("no tmpfs of its own", [&] { return bind_tmpfs("/part"); }, tree);
