@@ -25,6 +25,7 @@ constexpr auto kAllowed = std::to_array<int>({
     SYS_ioctl,
     SYS_pidfd_open,
     SYS_pidfd_getfd,
+    SYS_pidfd_send_signal,
     SYS_kcmp,
     SYS_pread64,
     SYS_pwrite64,

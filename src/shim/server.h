@@ -130,6 +130,8 @@ class Server {
   [[nodiscard]] std::vector<std::uint32_t> TakeTrace();
   // The first processes of all sources, where they are known.
   [[nodiscard]] std::vector<pid_t> Roots();
+  // All that is known of the container: the first processes, and those that have made calls.
+  void KillContainer();
 
  private:
   using SourcePtr = std::shared_ptr<Source>;

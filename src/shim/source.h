@@ -7,6 +7,7 @@
 
 #include <vector>
 
+#include "base/fd.h"
 #include "kernel/notify.h"
 
 namespace cgpu::shim {
@@ -18,6 +19,7 @@ struct Source {
 
   // The rest is guarded by Server::listen_mutex_.
   pid_t pid = 0;               // the first process under the filter, 0: not known
+  UniqueFd process;            // its pidfd
   int listening = 0;           // threads that take its calls
   bool over = false;           // nobody is left under the filter
   std::vector<pid_t> waiting;  // threads of ours in listener.Receive(), or just before or after it

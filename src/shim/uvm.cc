@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -13,16 +12,6 @@
 
 namespace cgpu::shim {
 namespace {
-
-// A watched mapping has become managed memory beyond the limit. Only a tenant that swaps
-// descriptors while the kernel looks gets here, and nothing takes the mapping back: the container
-// ends with its shim.
-[[noreturn]] void EndContainer() {
-  (void)std::fprintf(stderr,
-                     "cgpu-shim: a descriptor was swapped during mmap to get managed memory beyond "
-                     "the limit: the container is ended\n");
-  std::_Exit(1);
-}
 
 template <class T>
 boundary::Call OwnCall(std::uint64_t space, std::uint32_t request, const rm::Abi& abi,
@@ -173,7 +162,11 @@ void Server::SettleProcess(const kernel::Process& process, const kernel::InodeSe
     fits = boundary_.managed().Settle(process.serial, look, std::move(shown));
   }
   if (!fits) {
-    EndContainer();
+    // A watched mapping has become managed memory beyond the limit. Only a tenant that swaps
+    // descriptors while the kernel looks gets here, and nothing takes the mapping back but the end
+    // of its processes. Those not known here have no shim from now on, and end by whoever minds it.
+    KillContainer();
+    std::_Exit(1);
   }
 }
 

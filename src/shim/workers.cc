@@ -1,11 +1,13 @@
 // The server's threads: how many listen where, who takes a listener's place, when they end.
 #include <pthread.h>
 #include <sys/epoll.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <span>
 #include <thread>
 #include <utility>
@@ -67,6 +69,7 @@ Result<std::shared_ptr<Source>> Server::Serve(kernel::NotifyListener listener) {
 void Server::SetProcess(Source& source, unsigned pid) {
   const std::lock_guard lock(listen_mutex_);
   source.pid = static_cast<pid_t>(pid);
+  source.process.reset(pid == 0 ? -1 : static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   if (first_.lock().get() == &source) {
     served_.first_process = pid;
   }
@@ -76,6 +79,16 @@ Server::Served Server::WhatIsServed() {
   const std::lock_guard lock(listen_mutex_);
   served_.now = !sources_.empty();
   return served_;
+}
+
+void Server::KillContainer() {
+  for (const auto& process : callers_.Processes()) {
+    (void)syscall(SYS_pidfd_send_signal, process->pidfd.get(), SIGKILL, nullptr, 0);
+  }
+  const std::lock_guard lock(listen_mutex_);
+  for (const SourcePtr& source : sources_) {
+    (void)syscall(SYS_pidfd_send_signal, source->process.get(), SIGKILL, nullptr, 0);
+  }
 }
 
 std::vector<pid_t> Server::Roots() {

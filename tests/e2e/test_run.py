@@ -395,8 +395,8 @@ class Privileges(launch.LaunchTest):
         (shim,) = self.shims()
         with open(f"/proc/{shim}/status", encoding="utf-8") as text:
             fields = launch.status_fields(text.read())
-        for name in self.SETS:  # SYS_PTRACE and DAC_OVERRIDE
-            self.assertEqual(int(fields[name], 16), 1 << 19 | 1 << 1, name)
+        for name in self.SETS:  # SYS_PTRACE, KILL and DAC_OVERRIDE
+            self.assertEqual(int(fields[name], 16), 1 << 19 | 1 << 5 | 1 << 1, name)
         uids = {int(uid) for uid in fields["Uid"].split() + fields["Gid"].split()}
         self.assertEqual(len(uids), 1)
         self.assertTrue(2_000_000_000 <= uids.pop() < 2_000_065_536)

@@ -193,6 +193,22 @@ def shim_dies(test):
         test.engine.remove(name)
 
 
+def overdrawn(test):
+    """Who wins managed memory beyond the slice in a race that nothing prevents is ended by the shim
+    itself: nobody else is there."""
+    attack = test.engine.talk("attack", ["sh", "-c", "echo ready; read line;"
+                                         "exec adversary managed null-swapped 256 4096"],
+                              env={"CGPU_MEM": "1000MiB"})
+    attack.expect("ready")
+    test.daemon.stop(signal.SIGKILL)
+    attack.say("go")
+    attack.wait()
+    t.check(not attack.said("^got [1-9]"), "it went on: %s" % attack.lines)
+    test.node.wait_used(0, "after the attack")
+    test.daemon.start()
+    test.engine.remove("attack")
+
+
 def not_made(test):
     """Of a container that could not be made nothing is left, and its share is free at once."""
     for attempt in range(3):
@@ -204,7 +220,8 @@ def not_made(test):
 
 
 CASES = {"limits": limits, "sees": sees, "exec": exec_is_held, "forms": forms, "refused": refused,
-         "without": without, "sidecar": sidecar, "shim-dies": shim_dies, "not-made": not_made}
+         "without": without, "sidecar": sidecar, "shim-dies": shim_dies, "overdrawn": overdrawn,
+         "not-made": not_made}
 
 
 def start_daemon(node, plain):
