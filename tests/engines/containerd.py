@@ -257,7 +257,7 @@ class Cri(Containerd):
                    "namespace_options": {"network": "NODE"}, "privileged": want.privileged}}}
         security = {"namespace_options": {"network": "NODE"}, "privileged": want.privileged,
                     "readonly_rootfs": want.read_only,
-                    "capabilities": {"add_capabilities": list(want.caps)},
+                    "capabilities": {"add_capabilities": [cap.removeprefix("CAP_") for cap in want.caps]},
                     "seccomp": {"default": {"profile_type": "RuntimeDefault"},
                                 "unconfined": {"profile_type": "Unconfined"}}.get(
                                     want.seccomp, {"profile_type": "Localhost",
