@@ -49,7 +49,7 @@ template <class T>
 T Must(Result<T> result) {
   if (!result.ok()) {
     std::fprintf(stderr, "agent: %s\n", FormatError(result.error()).c_str());
-    std::exit(1);
+    _exit(1);
   }
   return std::move(*result);
 }
@@ -57,7 +57,7 @@ T Must(Result<T> result) {
 void Must(const Result<>& result) {
   if (!result.ok()) {
     std::fprintf(stderr, "agent: %s\n", FormatError(result.error()).c_str());
-    std::exit(1);
+    _exit(1);
   }
 }
 
@@ -152,11 +152,11 @@ std::string StateOf(const std::string& style, pid_t pid) {
 UniqueFd ConnectAs(uid_t user, const std::string& path) {
   UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const sockaddr_un address = AddressOf(path);
-  MustHold(seteuid(user) == 0 &&
-               connect(socket.get(), reinterpret_cast<const sockaddr*>(&address),
-                       sizeof(address)) == 0 &&
-               seteuid(0) == 0,
-           "cannot connect");
+  if (!socket.valid() || seteuid(user) != 0 ||
+      connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
+      seteuid(0) != 0) {
+    MustHold(false, "cannot connect");
+  }
   return socket;
 }
 
