@@ -238,7 +238,7 @@ Result<> RunDaemon(const Settings& settings) {
   for (const int signal : {SIGTERM, SIGINT, SIGCHLD}) {
     sigaddset(&taken, signal);
   }
-  sigprocmask(SIG_BLOCK, &taken, nullptr);
+  pthread_sigmask(SIG_BLOCK, &taken, nullptr);
   UniqueFd signals(signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signals.valid()) {
     return ErrnoError(Code::kInternal, errno, "cannot take signals");

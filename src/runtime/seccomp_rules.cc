@@ -147,10 +147,14 @@ Division FindMakingRequests() {
   std::set<std::uint32_t> escapes;
   for (const std::uint8_t nr : {rm::NV_ESC_RM_ALLOC, rm::NV_ESC_RM_VID_HEAP_CONTROL,
                                 rm::NV_ESC_RM_ALLOC_MEMORY, rm::NV_ESC_IOCTL_XFER_CMD}) {
+    const rm::EscapeRow* row = rm::FindEscape(nr);
+    std::vector<rm::SizeRule> rules;
+    for (const rm::Branch branch : rm::kBranches) {
+      rules.push_back(row->Rule(branch));
+    }
     for (std::uint32_t size = 1; size <= kMostSize; ++size) {
-      if (std::any_of(rm::kBranches.begin(), rm::kBranches.end(), [&](rm::Branch branch) {
-            return rm::EscapeAcceptsSize(rm::GetAbi(branch), nr, size);
-          })) {
+      if (std::any_of(rules.begin(), rules.end(),
+                      [&](const rm::SizeRule& rule) { return rule.Accepts(size); })) {
         escapes.insert(size << kFirstSizeBit | nr);
       }
     }

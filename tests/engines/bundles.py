@@ -33,7 +33,9 @@ class _Bundles(Engine):
     def _bundle(self, name):
         return os.path.join(self.folder, "bundles", name)
 
-    def _make(self, name, argv, plain, want):
+    def command(self, name, argv, plain=False, **wants):
+        """Makes a bundle; what runs it, as words."""
+        want = Wants(**wants)
         bundle = self._bundle(name)
         check(name not in self._runtimes, "there is a container %s already" % name)
         self._runtimes[name] = self.plain if plain else self.runtime
@@ -50,7 +52,7 @@ class _Bundles(Engine):
 
     def run(self, name, argv, detach=False, plain=False, **wants):
         """Runs a container to its end, or in the background. It remains until remove()."""
-        words = self._make(name, argv, plain, Wants(**wants))
+        words = self.command(name, argv, plain, **wants)
         if not detach:
             return self._try(*words)
         with open(self._bundle(name) + "/log", "wb") as log:
@@ -63,7 +65,7 @@ class _Bundles(Engine):
 
     def talk(self, name, argv, plain=False, **wants):
         """Runs a container whose standard streams are the test's, as a Process."""
-        return Process(self._make(name, argv, plain, Wants(**wants)), name, **self._options())
+        return Process(self.command(name, argv, plain, **wants), name, **self._options())
 
     def _state(self, name):
         done = self._try(*self._words(name, "state", name))
