@@ -94,5 +94,8 @@ soak: check-deps
 bench-%: build
 	@build/bin/bench-$(subst -,_,$*)
 
+bench-container-start: build
+	@python3 bench/container_start.py
+
 clean:
 	@rm -rf build
