@@ -22,6 +22,7 @@ ENGINES = {
     "crun": (lambda: Crun(RUNTIME, plain=CRUN, in_image=PROGRAMS), 1),
     "docker": (lambda: Docker(RUNTIME, in_image=PROGRAMS), 125),
     "podman": (lambda: Podman(RUNTIME, in_image=PROGRAMS), 126),
+    "rootless": (lambda: Podman(RUNTIME, rootless=True, in_image=PROGRAMS), 126),
     "containerd": (lambda: Containerd(RUNTIME, in_image=PROGRAMS), 1),
     "cri": (lambda: Cri(RUNTIME, in_image=PROGRAMS), 125),
 }
@@ -144,6 +145,12 @@ def without(test):
     test.daemon.start()
 
 
+def ordinary_user(test):
+    """Of a user without rights: a container without a grant runs, one that asks is told why not."""
+    test.run(0, "it runs", "plain", ["sh", "-c", "echo $WORD"], env={"WORD": "it runs"})
+    test.run(test.refused, "only root's containers", "asks", ["true"], env={"CGPU_MEM": "1GiB"})
+
+
 def sidecar(test):
     """Files of a card that are passed to a container without a grant are of no use there. To one that
     cgpu has nothing to do with they are: so the attack is one."""
@@ -220,7 +227,7 @@ def not_made(test):
 
 
 CASES = {"limits": limits, "sees": sees, "exec": exec_is_held, "forms": forms, "refused": refused,
-         "without": without, "sidecar": sidecar, "shim-dies": shim_dies, "overdrawn": overdrawn,
+         "without": without, "ordinary-user": ordinary_user, "sidecar": sidecar, "shim-dies": shim_dies, "overdrawn": overdrawn,
          "not-made": not_made}
 
 
