@@ -20,8 +20,13 @@ QUIET := grep -v -e '^ *Start ' -e ' Passed '
 # To build and run; and to check. All from Debian 12.
 PACKAGES := g++ cmake ninja-build pkg-config python3 fuse3 libfuse3-dev libfmt-dev \
   nlohmann-json3-dev libcli11-dev libtomlplusplus-dev libgtest-dev libgmock-dev librapidcheck-dev \
-  libseccomp-dev
-CHECK_PACKAGES := clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev util-linux
+  libseccomp-dev libyaml-cpp-dev
+CHECK_PACKAGES := clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev util-linux \
+  busybox-static uidmap python3-grpcio python3-protobuf protobuf-compiler
+# Container engines for tests, as PROGRAM:PACKAGE: one that is there from elsewhere is left alone.
+ENGINES := runc:runc crun:crun containerd:containerd dockerd:docker.io podman:podman
+ENGINE_PACKAGES = $(foreach engine,$(ENGINES),$(if \
+  $(shell command -v $(firstword $(subst :, ,$(engine)))),,$(lastword $(subst :, ,$(engine)))))
 
 ifneq ($(shell command -v ccache),)
 export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
@@ -34,7 +39,7 @@ deps:
 	@tools/install_packages.sh $(PACKAGES)
 
 check-deps:
-	@tools/install_packages.sh $(PACKAGES) $(CHECK_PACKAGES)
+	@tools/install_packages.sh $(PACKAGES) $(CHECK_PACKAGES) $(ENGINE_PACKAGES)
 	@tools/install_python.sh build/python
 
 # $(call build_preset,PRESET,WRAPPER,TARGETS): configures once; ninja configures again when CMake's files change.

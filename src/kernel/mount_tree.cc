@@ -1,184 +1,30 @@
 #include "kernel/mount_tree.h"
 
-#include <dirent.h>
-#include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <climits>
-#include <filesystem>
-#include <functional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <system_error>
-#include <utility>
+#include <vector>
 
 #include "base/fd.h"
 #include "base/file.h"
 #include "kernel/machine_devices.h"
+#include "kernel/mount_tree_parts.h"
 #include "kernel/mounts.h"
 #include "kernel/shield.h"
 
 namespace cgpu {
 namespace {
 
-// Longest file of /proc/driver/nvidia or a PCI device's sysfs folder that is copied.
-constexpr std::size_t kCopyLimit = 64 * 1024;
 // NVIDIA's registered character device; the other majors (nvidia-uvm, nvidia-caps) are dynamic.
 // NVIDIA/open-gpu-kernel-modules 550.163.01 kernel-open/common/inc/nv.h NV_MAJOR_DEVICE_NUMBER.
 constexpr unsigned kNvidiaMajor = 195;
-// A PCI device's `vendor` and the beginning of its `class` in sysfs: NVIDIA, display controller.
-// NVIDIA also makes root ports, below which are other makers' devices and cards that are given.
-constexpr std::string_view kNvidiaVendor = "0x10de\n";
-constexpr std::string_view kDisplayClass = "0x03";
-
-Result<> MakeDirectory(const std::string& path) {
-  if (mkdir(path.c_str(), 0755) != 0 && errno != EEXIST) {
-    return MountError("cannot make " + path);
-  }
-  return {};
-}
-
-Result<> MakeLink(const std::string& target, const std::string& path) {
-  if (symlink(target.c_str(), path.c_str()) != 0) {
-    return MountError("cannot make the link " + path);
-  }
-  return {};
-}
-
-class UmaskGuard {
- public:
-  UmaskGuard() : old_(umask(022)) {}
-  UmaskGuard(const UmaskGuard&) = delete;
-  UmaskGuard& operator=(const UmaskGuard&) = delete;
-  ~UmaskGuard() { umask(old_); }
-
- private:
-  mode_t old_;
-};
-
-std::string LinkTarget(int dirfd, const std::string& name) {
-  char target[PATH_MAX];
-  const ssize_t n = readlinkat(dirfd, name.c_str(), target, sizeof(target));
-  return n > 0 ? std::string(target, static_cast<std::size_t>(n)) : std::string();
-}
-
-// Says of an entry whether a mirror leaves it out; `path` is relative to the folder mirrored first.
-using Skip = std::function<bool(const std::string& path, const struct stat& st)>;
-
-Result<> MirrorEntries(DIR* old, const std::string& path, const std::string& under,
-                       const Skip& skip);
-
-bool IsDots(std::string_view name) {
-  return name == "." || name == "..";
-}
-
-// Whether a folder of the file system `device` holds, at any depth, what is to be left out. Other
-// file systems are not looked into.
-bool HoldsSkipped(int dirfd_of, const std::string& name, const std::string& path, dev_t device,
-                  const Skip& skip) {
-  const DirPtr dir = OpenDir(dirfd_of, name);
-  const int fd = dir == nullptr ? -1 : dirfd(dir.get());
-  struct stat st{};
-  if (fd < 0 || fstat(fd, &st) != 0 || st.st_dev != device) {
-    return false;
-  }
-  while (const dirent* entry = readdir(dir.get())) {  // NOLINT(concurrency-mt-unsafe): own DIR
-    const std::string below = path + "/" + entry->d_name;
-    if (IsDots(entry->d_name) ||
-        fstatat(dirfd(dir.get()), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
-      continue;
-    }
-    if (skip(below, st) || (S_ISDIR(st.st_mode) &&
-                            HoldsSkipped(dirfd(dir.get()), entry->d_name, below, device, skip))) {
-      return true;
-    }
-  }
-  return false;
-}
-
-// What the entry `name` of the old folder `old` becomes, and where.
-struct Place {
-  int old;
-  std::string name;
-  std::string path;   // absolute
-  std::string under;  // relative, for Skip
-};
-
-// Links are copied and folders with something to leave out are made anew; all else is bound. What
-// vanished meanwhile is left out.
-Result<> MirrorEntry(const Place& place, const struct stat& st, const Skip& skip) {
-  if (S_ISLNK(st.st_mode)) {
-    const std::string target = LinkTarget(place.old, place.name);
-    return target.empty() ? Result<>() : MakeLink(target, place.path);
-  }
-  struct stat old{};
-  if (S_ISDIR(st.st_mode) && fstat(place.old, &old) == 0 &&
-      HoldsSkipped(place.old, place.name, place.under, old.st_dev, skip)) {
-    const DirPtr inner = OpenDir(place.old, place.name);
-    CGPU_TRY(MakeDirectory(place.path));
-    return inner == nullptr ? Result<>()
-                            : MirrorEntries(inner.get(), place.path, place.under + "/", skip);
-  }
-  auto clone = CloneMount(place.old, place.name);
-  if (!clone.ok()) {
-    return clone.error().code == Code::kNotFound ? Result<>() : clone.error();
-  }
-  if (S_ISDIR(st.st_mode)) {
-    CGPU_TRY(MakeDirectory(place.path));
-  } else {
-    CGPU_TRY(WriteFile(place.path, ""));
-  }
-  return Attach(*clone, place.path);
-}
-
-Result<> MirrorEntries(DIR* old, const std::string& path, const std::string& under,
-                       const Skip& skip) {
-  while (const dirent* entry = readdir(old)) {  // NOLINT(concurrency-mt-unsafe): own DIR
-    const std::string name = entry->d_name;
-    struct stat st{};
-    if (IsDots(name) || fstatat(dirfd(old), name.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0 ||
-        skip(under + name, st)) {
-      continue;
-    }
-    std::string target = path + "/";
-    target += name;
-    CGPU_TRY(MirrorEntry({dirfd(old), name, std::move(target), under + name}, st, skip));
-  }
-  return {};
-}
-
-// Covers the folder `path` with a writable tmpfs that holds what it held, but for what is skipped.
-Result<> MirrorDirectory(const std::string& path, unsigned long flags, const Skip& skip) {
-  const DirPtr old = OpenDir(AT_FDCWD, path);
-  if (old == nullptr) {
-    return MountError("cannot read " + path);
-  }
-  CGPU_TRY(MountTmpfs(path, flags, "mode=755,size=4m"));
-  return MirrorEntries(old.get(), path, "", skip);
-}
-
-// An empty writable tmpfs at `path`, which file systems like sysfs have no way to create.
-Result<> CoverWithTmpfs(const std::string& path) {
-  constexpr unsigned long kFlags = MS_NOSUID | MS_NODEV | MS_NOEXEC;
-  if (!IsDirectory(path)) {
-    std::string have = path;
-    while (!IsDirectory(have)) {
-      have.resize(have.rfind('/'));
-    }
-    CGPU_TRY(MirrorDirectory(have.empty() ? "/" : have, kFlags,
-                             [](const std::string&, const struct stat&) { return false; }));
-    CGPU_TRY(MakeDirectories(path));
-  }
-  return MountTmpfs(path, kFlags, "mode=755,size=4m");
-}
-
 // Character device majors of NVIDIA's drivers: lines "195 nvidia" of /proc/devices.
 std::set<unsigned> NvidiaMajors() {
   std::set<unsigned> majors{kNvidiaMajor};
@@ -200,23 +46,6 @@ std::set<unsigned> NvidiaMajors() {
   return majors;
 }
 
-std::string LastComponent(const std::string& path) {
-  return path.substr(path.rfind('/') + 1);
-}
-
-// Mount copies of the device files, taken before anything covers them.
-Result<std::vector<UniqueFd>> CloneDevices(const std::vector<DeviceFile>& devices) {
-  std::vector<UniqueFd> clones;
-  for (const DeviceFile& device : devices) {
-    auto clone = CloneMount(AT_FDCWD, device.source);
-    if (!clone.ok()) {
-      return clone.error();
-    }
-    clones.push_back(std::move(*clone));
-  }
-  return clones;
-}
-
 Result<> AttachDevices(const std::vector<DeviceFile>& devices,
                        const std::vector<UniqueFd>& clones) {
   for (std::size_t i = 0; i < devices.size(); ++i) {
@@ -226,7 +55,7 @@ Result<> AttachDevices(const std::vector<DeviceFile>& devices,
       CGPU_TRY(Attach(clones[i], path));
       continue;
     }
-    const std::string folder = ".nvidia/" + LastComponent(devices[i].source);
+    const std::string folder = kDevFolder + ("/" + LastComponent(devices[i].source));
     CGPU_TRY(MakeDirectories("/dev/" + folder));
     CGPU_TRY(Attach(clones[i], "/dev/" + folder));
     CGPU_TRY(MakeLink(folder + "/" + devices[i].name, path));
@@ -239,151 +68,23 @@ Result<> MountDev(const GpuTree& tree, const std::vector<UniqueFd>& clones) {
   const std::set<dev_t> terminals = OwnTerminals();
   CGPU_TRY(MirrorDirectory(
       "/dev", MS_NOSUID | MS_NOEXEC, [&](const std::string& path, const struct stat& st) {
-        return path.starts_with("nvidia") || path == ".nvidia" || path == "dri" ||
+        return path.starts_with("nvidia") || path == kDevFolder || path == "dri" ||
                (S_ISCHR(st.st_mode) && majors.contains(major(st.st_rdev))) ||
                (tree.shield && IsMachineDevice(path, st, terminals));
       }));
   return AttachDevices(tree.devices, clones);
 }
 
-// What will be written into a tmpfs: read before the tmpfs covers where it came from.
-struct CopiedFile {
-  std::string path;  // relative
-  std::string content;
-  bool link = false;  // content is the link's target
-};
-
-void CopyFile(const std::string& source, const std::string& path, std::vector<CopiedFile>& out) {
-  struct stat st{};
-  if (lstat(source.c_str(), &st) != 0 || !S_ISREG(st.st_mode) || (st.st_mode & 0444) == 0) {
-    return;
-  }
-  if (auto content = ReadFile(source, kCopyLimit); content.ok()) {
-    out.push_back({path, std::move(*content), false});
-  }
-}
-
-// Every readable plain file of one folder. What cannot be read (write-only, root's own) is no part
-// of what a process would have seen.
-void CopyFolder(const std::string& source, const std::string& path, std::vector<CopiedFile>& out) {
-  const DirPtr dir = OpenDir(AT_FDCWD, source);
-  if (dir == nullptr) {
-    return;
-  }
-  while (const dirent* entry = readdir(dir.get())) {  // NOLINT(concurrency-mt-unsafe): own DIR
-    const std::string name = entry->d_name;
-    CopyFile(std::string(source).append("/").append(name),
-             std::string(path).append("/").append(name), out);
-  }
-}
-
-std::vector<CopiedFile> CopyProc(const GpuTree& tree) {
-  std::vector<CopiedFile> files;
-  for (const char* name : {"version", "params"}) {
-    CopyFile(tree.proc_source + "/" + name, name, files);
-  }
-  for (const std::string& bdf : tree.bdfs) {
-    CopyFolder(tree.proc_source + "/gpus/" + bdf, "gpus/" + bdf, files);
-  }
-  return files;
-}
-
-std::vector<CopiedFile> CopyPci(const GpuTree& tree) {
-  std::vector<CopiedFile> files;
-  for (const std::string& bdf : tree.bdfs) {
-    const std::string path = "devices/" + bdf;
-    const std::string source = tree.pci_source + "/" + path;
-    // sysfs has a link into /sys/devices here, which stays where it is.
-    if (const std::string target = LinkTarget(AT_FDCWD, source); !target.empty()) {
-      files.push_back({path, target, true});
-    } else {
-      CopyFolder(source, path, files);
-    }
-  }
-  return files;
-}
-
-Result<> MountCopies(const std::string& root, const std::vector<CopiedFile>& files) {
-  CGPU_TRY(CoverWithTmpfs(root));
-  for (const CopiedFile& file : files) {
-    const std::string path = std::string(root).append("/").append(file.path);
-    CGPU_TRY(MakeDirectories(path.substr(0, path.rfind('/'))));
-    if (file.link) {
-      CGPU_TRY(MakeLink(file.content, path));
-    } else {
-      CGPU_TRY(WriteFile(path, file.content, 0444));
-    }
-  }
-  return MakeReadOnly(root);
-}
-
-// The entries of `folder` whose names begin with `prefix`, as paths.
-std::vector<std::string> EntriesOf(const std::string& folder, std::string_view prefix) {
-  std::vector<std::string> paths;
-  const DirPtr dir = OpenDir(AT_FDCWD, folder);
-  while (const dirent* entry =
-             dir ? readdir(dir.get()) : nullptr) {  // NOLINT(concurrency-mt-unsafe): own DIR
-    if (!IsDots(entry->d_name) && std::string_view(entry->d_name).starts_with(prefix)) {
-      paths.push_back(folder + "/" + entry->d_name);
-    }
-  }
-  return paths;
-}
-
-// Folders that show the machine's cards beside those that are replaced whole. Where sysfs has
-// devices, the pci folder has only links to them: of NVIDIA's cards that are not given the devices
-// themselves are hidden, and with them all that other links of /sys lead to.
-std::vector<std::string> OtherCards(const GpuTree& tree) {
-  std::vector<std::string> hide;
-  if (!tree.proc_source.empty()) {
-    hide = EntriesOf("/proc/driver", "nvidia-");  // nvidia-uvm, nvidia-caps, nvidia-nvlink, ...
-  }
-  if (tree.pci_source.empty()) {
-    return hide;
-  }
-  hide.insert(hide.end(), {"/proc/bus/pci", "/sys/class/drm"});
-  for (const std::string& folder : EntriesOf("/sys/class", "nvidia")) {
-    hide.push_back(folder);
-  }
-  for (const std::string& entry : EntriesOf(tree.pci_source + "/devices", "")) {
-    if (LinkTarget(AT_FDCWD, entry).empty() ||
-        std::find(tree.bdfs.begin(), tree.bdfs.end(), LastComponent(entry)) != tree.bdfs.end()) {
-      continue;
-    }
-    std::error_code gone;
-    const auto device = std::filesystem::canonical(entry, gone);
-    const auto vendor = ReadFile(entry + "/vendor", kCopyLimit);
-    const auto kind = ReadFile(entry + "/class", kCopyLimit);
-    if (!gone && vendor.ok() && *vendor == kNvidiaVendor && kind.ok() &&
-        kind->starts_with(kDisplayClass)) {
-      hide.push_back(device.string());
-    }
-  }
-  return hide;
-}
-
 }  // namespace
 
 Result<> MountGpuTree(const GpuTree& tree) {
   const UmaskGuard everyone_may_read;
-  auto clones = CloneDevices(tree.devices);
-  if (!clones.ok()) {
-    return clones.error();
+  const auto files = TakeFromNode(tree);
+  if (!files.ok()) {
+    return files.error();
   }
-  const std::vector<CopiedFile> proc_files = CopyProc(tree);
-  const std::vector<CopiedFile> pci_files = CopyPci(tree);
-  std::vector<std::string> hide = OtherCards(tree);
-  hide.insert(hide.end(), tree.hide.begin(), tree.hide.end());
-  CGPU_TRY(MountDev(tree, *clones));
-  if (!tree.proc_source.empty()) {
-    CGPU_TRY(MountCopies("/proc/driver/nvidia", proc_files));
-  }
-  if (!tree.pci_source.empty()) {
-    CGPU_TRY(MountCopies("/sys/bus/pci", pci_files));
-  }
-  for (const std::string& folder : hide) {
-    CGPU_TRY(HideFolder(folder));
-  }
+  CGPU_TRY(MountDev(tree, files->devices));
+  CGPU_TRY(MountViews(tree, *files, [](const std::string&) { return Result<>(); }));
   return tree.shield ? ShieldMachine() : Result<>();
 }
 

@@ -45,6 +45,27 @@ struct GpuTree {
 // namespace.
 [[nodiscard]] Result<> MountGpuTree(const GpuTree& tree);
 
+// The same in the root file system of a container that an OCI runtime makes, before it goes there
+// (a createContainer hook: opencontainers/runtime-spec config.md, "POSIX-platform Hooks"). To be
+// called by a process with one thread in the container's mount namespace, with CAP_SYS_ADMIN and
+// CAP_SYS_CHROOT in the user namespace that owns it; the sources of `tree` are the node's. The
+// process then stays in the container's root and has nothing more to do: the node is out of reach.
+//
+// The image is its author's: links in it lead nowhere but into it, no folder is made in it, and
+// what is mounted shows in no other mount namespace, whatever its mounts are shared with.
+//
+// * /dev must be a tmpfs that the runtime made for this container; devices with via_folder are
+//   added to it. The others are the runtime's to make: they must be there with their source's
+//   numbers. Anything else of NVIDIA's in it is refused.
+// * /proc/driver/nvidia, /sys/bus/pci and what else shows cards are as above, where /proc is a
+//   procfs and /sys a sysfs; where they are not, nothing shows cards.
+// * `hide` names folders of the container; may not exist. `shield` is not looked at: of the rest of
+//   the machine the container has what its engine gives it.
+//
+// kConflict when /dev is not as it must be. On error the tree is half made: the container must not
+// start.
+[[nodiscard]] Result<> MountGpuTreeAt(const GpuTree& tree, const std::string& rootfs);
+
 }  // namespace cgpu
 
 #endif  // CGPU_KERNEL_MOUNT_TREE_H_

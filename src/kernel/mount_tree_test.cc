@@ -1,18 +1,14 @@
 #include "kernel/mount_tree.h"
 
-#include <dirent.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <gtest/gtest.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <set>
@@ -20,123 +16,20 @@
 #include <tuple>
 
 #include "base/fd.h"
-#include "base/file.h"
-#include "kernel/namespaces.h"
+#include "kernel/mount_tree_testing.h"
 
 namespace cgpu {
 namespace {
 
-constexpr int kSkip = 77;
-constexpr uid_t kSomeUser = 47110;
-
-// Runs `body` in a child process inside namespaces of its own; `body` returns what is wrong, or
-// nothing. `uid` 0 stays who we are.
-struct Outcome {
-  int status = 0;
-  std::string message;
-};
-
-Outcome InNamespaces(uid_t uid, const std::function<std::string()>& body) {
-#ifdef __SANITIZE_THREAD__
-  // Its runtime has a thread of its own, and a process of several threads gets no user namespace.
-  if (uid != 0) {
-    return {kSkip, ""};
-  }
-#endif
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) {
-    return {1, "pipe"};
-  }
-  UniqueFd from(ends[0]);
-  UniqueFd to(ends[1]);
-  const pid_t child = fork();
-  if (child == 0) {
-    if (uid != 0 && (setgroups(0, nullptr) != 0 || setgid(uid) != 0 || setuid(uid) != 0)) {
-      _exit(kSkip);
-    }
-    if (const auto entered = EnterPrivateNamespaces(); !entered.ok()) {
-      (void)WriteAll(to.get(), entered.error().what);
-      _exit(entered.error().code == Code::kPermission ? kSkip : 1);
-    }
-    umask(077);  // must not matter
-    const std::string wrong = body();
-    (void)WriteAll(to.get(), wrong);
-    _exit(wrong.empty() ? 0 : 1);
-  }
-  to.reset();
-  Outcome outcome;
-  char buffer[512];
-  for (ssize_t n; (n = read(from.get(), buffer, sizeof(buffer))) > 0;) {
-    outcome.message.append(buffer, static_cast<std::size_t>(n));
-  }
-  waitpid(child, &outcome.status, 0);
-  outcome.status = WIFEXITED(outcome.status) ? WEXITSTATUS(outcome.status) : 1;
-  return outcome;
-}
-
-std::set<std::string> List(const std::string& folder) {
-  std::set<std::string> names;
-  if (DIR* dir = opendir(folder.c_str()); dir != nullptr) {
-    while (const dirent* entry = readdir(dir)) {
-      names.insert(entry->d_name);
-    }
-    closedir(dir);
-  }
-  names.erase(".");
-  names.erase("..");
-  return names;
-}
-
-std::string Read(const std::string& path) {
-  auto content = ReadFile(path);
-  return content.ok() ? *content : "(" + content.error().what + ")";
-}
-
-// A node's files in a temporary folder: two cards, both device files in folders of their own.
 class MountTreeTest : public testing::TestWithParam<uid_t> {
  protected:
   void SetUp() override {
     if (GetParam() != 0 && geteuid() != 0) {
       GTEST_SKIP() << "only root can become another user";
     }
-    char pattern[] = "/tmp/cgpu-mount-XXXXXX";
-    ASSERT_NE(mkdtemp(pattern), nullptr);
-    root_ = pattern;
-    ASSERT_EQ(chmod(pattern, 0755), 0);
-    for (const char* minor : {"0", "1"}) {
-      const std::string bdf = std::string("0000:0") + minor + ":00.0";
-      Put("dev/gpu" + std::string(minor) + "/nvidia" + minor, std::string("card ") + minor);
-      Put("proc/gpus/" + bdf + "/information", "information of " + bdf);
-      Put("pci/devices/" + bdf + "/vendor", "0x10de\n");
-      Put("pci/devices/" + bdf + "/class", "0x030200\n");
-    }
-    Put("dev/ctl/nvidiactl", "control");
-    Put("proc/version", "NVRM version: test\n");
-    Put("secret/file", "secret");
   }
 
-  void TearDown() override { std::filesystem::remove_all(root_); }
-
-  void Put(const std::string& path, const std::string& content) {
-    const std::string whole = root_ + "/" + path;
-    ASSERT_TRUE(MakeDirectories(whole.substr(0, whole.rfind('/'))).ok());
-    ASSERT_TRUE(WriteFile(whole, content).ok());
-  }
-
-  // The slice with card 1 alone.
-  GpuTree Slice() const {
-    GpuTree tree;
-    tree.devices = {{"nvidiactl", root_ + "/dev/ctl", true},
-                    {"nvidia1", root_ + "/dev/gpu1", true},
-                    {"nvidia-test", "/dev/null", false}};
-    tree.proc_source = root_ + "/proc";
-    tree.pci_source = root_ + "/pci";
-    tree.bdfs = {"0000:01:00.0"};
-    tree.hide = {root_ + "/secret", root_ + "/not-there"};
-    return tree;
-  }
-
-  void Check(const std::function<std::string()>& body) { Check(Slice(), body); }
+  void Check(const std::function<std::string()>& body) { Check(node_.Slice(), body); }
 
   static void Check(const GpuTree& tree, const std::function<std::string()>& body) {
     const Outcome outcome = InNamespaces(GetParam(), [&]() -> std::string {
@@ -152,7 +45,7 @@ class MountTreeTest : public testing::TestWithParam<uid_t> {
     EXPECT_EQ(outcome.message, "");
   }
 
-  std::string root_;
+  NodeFolder node_;
 };
 
 TEST_P(MountTreeTest, DevHoldsTheGivenFilesAndNoOthersOfNvidia) {
@@ -182,16 +75,16 @@ TEST_P(MountTreeTest, DevHoldsTheGivenFilesAndNoOthersOfNvidia) {
 // A machine's own device nodes are bound as they are. Who watches such an inode, as a shim does,
 // must learn of the closes behind the bind.
 TEST_P(MountTreeTest, ADeviceNodeKeepsItsNumberWorksAndIsWatchedThroughItsBind) {
-  const std::string node = root_ + "/nvidia7";
+  const std::string node = node_.root() + "/nvidia7";
   struct statvfs fs{};
   if (mknod(node.c_str(), S_IFCHR, makedev(1, 3)) != 0 || chmod(node.c_str(), 0666) != 0 ||
-      statvfs(root_.c_str(), &fs) != 0 || (fs.f_flag & ST_NODEV) != 0) {
+      statvfs(node_.root().c_str(), &fs) != 0 || (fs.f_flag & ST_NODEV) != 0) {
     GTEST_SKIP() << "device nodes cannot be made or used here";
   }
   const UniqueFd watch(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
   ASSERT_GE(inotify_add_watch(watch.get(), node.c_str(), IN_CLOSE), 0);
   const Outcome outcome = InNamespaces(GetParam(), [&]() -> std::string {
-    GpuTree tree = Slice();
+    GpuTree tree = node_.Slice();
     tree.devices = {{"nvidia7", node, false}};
     if (const auto mounted = MountGpuTree(tree); !mounted.ok()) {
       return FormatError(mounted.error());
@@ -259,10 +152,11 @@ TEST_P(MountTreeTest, ProcAndPciShowOnlyTheGivenCards) {
 
 TEST_P(MountTreeTest, HiddenFoldersAreEmptyAndReadOnly) {
   Check([&]() -> std::string {
-    if (!List(root_ + "/secret").empty()) {
+    if (!List(node_.root() + "/secret").empty()) {
       return "the folder is not hidden";
     }
-    const UniqueFd fd(open((root_ + "/secret/new").c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    const UniqueFd fd(
+        open((node_.root() + "/secret/new").c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
     return fd.valid() ? "the cover is writable" : "";
   });
 }
@@ -289,8 +183,8 @@ TEST_P(MountTreeTest, NothingOutsideChanges) {
 
 TEST_P(MountTreeTest, AMissingSourceIsNamed) {
   const Outcome outcome = InNamespaces(GetParam(), [&]() -> std::string {
-    GpuTree tree = Slice();
-    tree.devices[1].source = root_ + "/dev/gpu7";
+    GpuTree tree = node_.Slice();
+    tree.devices[1].source = node_.root() + "/dev/gpu7";
     const auto mounted = MountGpuTree(tree);
     return !mounted.ok() && mounted.error().what.find("/dev/gpu7") != std::string::npos
                ? ""
@@ -310,7 +204,7 @@ TEST_P(MountTreeTest, WorksWhereTheMachineHasNoPciBus) {
     if (const auto hidden = MountGpuTree(first); !hidden.ok()) {
       return FormatError(hidden.error());
     }
-    if (const auto mounted = MountGpuTree(Slice()); !mounted.ok()) {
+    if (const auto mounted = MountGpuTree(node_.Slice()); !mounted.ok()) {
       return FormatError(mounted.error());
     }
     return Read("/sys/bus/pci/devices/0000:01:00.0/class") == "0x030200\n" ? "" : "class is wrong";
@@ -328,27 +222,27 @@ TEST_P(MountTreeTest, WherePciHasLinksOtherNvidiaCardsAreHiddenAndNothingElse) {
   const std::string given = port + "/0000:01:00.0";
   const std::string other = "devices/0000:02:00.0";
   const std::string amd = "devices/0000:03:00.0";
-  GpuTree tree = Slice();
-  tree.pci_source = root_ + "/links";
-  std::filesystem::create_directories(root_ + "/links/devices");
+  GpuTree tree = node_.Slice();
+  tree.pci_source = node_.root() + "/links";
+  std::filesystem::create_directories(node_.root() + "/links/devices");
   for (const auto& [device, vendor, kind] :
        {std::tuple{port, "0x10de\n", "0x060400\n"}, std::tuple{given, "0x10de\n", "0x030200\n"},
         std::tuple{other, "0x10de\n", "0x030200\n"}, std::tuple{amd, "0x1002\n", "0x030000\n"}}) {
-    Put(device + "/vendor", vendor);
-    Put(device + "/class", kind);
+    node_.Put(device + "/vendor", vendor);
+    node_.Put(device + "/class", kind);
     const std::string bdf = device.substr(device.rfind('/') + 1);
     std::filesystem::create_symlink("../../" + device, tree.pci_source + "/devices/" + bdf);
   }
   Check(tree, [&]() -> std::string {
     for (const std::string& shown : {port, given, amd}) {
-      if (!List(root_ + "/" + shown).contains("vendor")) {
+      if (!List(node_.root() + "/" + shown).contains("vendor")) {
         return shown + " is hidden";
       }
     }
     if (!List("/sys/bus/pci/devices").contains("0000:01:00.0")) {
       return "the link to the given card is gone";
     }
-    return List(root_ + "/" + other).empty() ? "" : "another card is shown";
+    return List(node_.root() + "/" + other).empty() ? "" : "another card is shown";
   });
 }
 

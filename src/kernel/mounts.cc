@@ -122,6 +122,57 @@ Result<> HideFolder(const std::string& folder) {
   return covered.ok() || !IsDirectory(folder) ? Result<>() : covered;
 }
 
+Result<UniqueFd> WritableClone(int dirfd, const std::string& name) {
+  UniqueFd fd(open_tree(dirfd, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | unsigned{OPEN_TREE_CLOEXEC}));
+  struct mount_attr change{};
+  change.attr_clr = MOUNT_ATTR_RDONLY;
+  if (!fd.valid() || mount_setattr(fd.get(), "", AT_EMPTY_PATH, &change, sizeof(change)) != 0) {
+    return MountError("cannot get write access to " + name);
+  }
+  return fd;
+}
+
+Result<MountOfFile> FindMount(int fd, const std::string& name) {
+  struct statx info{};
+  if (statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &info) != 0) {
+    return MountError("cannot ask about " + name);
+  }
+  if ((info.stx_mask & STATX_MNT_ID) == 0 ||
+      (info.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) == 0) {
+    return Error{Code::kUnsupported, 0, "the kernel does not tell which mount " + name + " is in",
+                 "Linux 5.8 or later is needed"};
+  }
+  return MountOfFile{info.stx_mnt_id, (info.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0};
+}
+
+Result<> KeepMountsHere(int dirfd, const std::string& name) {
+  UniqueFd above;
+  for (int at = dirfd;; at = above.get()) {
+    const auto mount = FindMount(at, name);
+    if (!mount.ok()) {
+      return mount.error();
+    }
+    struct stat before{};
+    struct stat after{};
+    if (mount->begins) {
+      struct mount_attr change{};
+      change.propagation = MS_PRIVATE;
+      if (mount_setattr(at, "", AT_EMPTY_PATH, &change, sizeof(change)) != 0) {
+        return MountError("cannot make the mount of " + name + " private");
+      }
+      return {};
+    }
+    UniqueFd next(openat(at, "..", O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!next.valid() || fstat(at, &before) != 0 || fstat(next.get(), &after) != 0) {
+      return MountError("cannot find the mount of " + name);
+    }
+    if (before.st_ino == after.st_ino && before.st_dev == after.st_dev) {  // the root's ".."
+      return Error{Code::kConflict, 0, "the root folder is not a mount of its own", {}};
+    }
+    above = std::move(next);
+  }
+}
+
 std::vector<MountEntry> ParseMounts(const std::string& text) {
   std::vector<MountEntry> mounts;
   std::string_view rest = text;
@@ -134,7 +185,7 @@ std::vector<MountEntry> ParseMounts(const std::string& text) {
     const bool numbered =
         std::from_chars(id.data(), id.data() + id.size(), mount.id).ptr == id.data() + id.size();
     (void)TakeWord(line);  // the mount above
-    (void)TakeWord(line);  // device
+    mount.device = TakeWord(line);
     mount.root = Unescape(TakeWord(line));
     mount.point = Unescape(TakeWord(line));
     const std::size_t dash = line.find(" - ");  // after options and a varying number of tags

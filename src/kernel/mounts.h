@@ -39,11 +39,20 @@ using DirPtr = std::unique_ptr<DIR, int (*)(DIR*)>;
 // Covers a folder with an empty read-only tmpfs; what is no folder is left alone.
 [[nodiscard]] Result<> HideFolder(const std::string& folder);
 
+// Another way to the folder `dirfd`, which is where a mount begins: files can be made through it
+// also where that mount is read-only.
+[[nodiscard]] Result<UniqueFd> WritableClone(int dirfd, const std::string& name);
+
+// Makes the mount that the folder `dirfd` (may be O_PATH) lies in private, so that what is mounted
+// on the folder shows in no other mount namespace. `name` is for the error.
+[[nodiscard]] Result<> KeepMountsHere(int dirfd, const std::string& name);
+
 // One line of /proc/self/mountinfo.
 struct MountEntry {
   std::uint64_t id = 0;
-  std::string root;   // of the file system: what of it is mounted
-  std::string point;  // where
+  std::string device;  // of the file system: "0:21"
+  std::string root;    // of the file system: what of it is mounted
+  std::string point;   // where
   std::string type;
 };
 
@@ -51,6 +60,14 @@ struct MountEntry {
 
 // The lines of a mountinfo file (proc_pid_mountinfo(5)); lines that it cannot read are left out.
 [[nodiscard]] std::vector<MountEntry> ParseMounts(const std::string& text);
+
+// The number of the mount that the file `fd` lies in, and whether the mount begins with it.
+struct MountOfFile {
+  std::uint64_t id = 0;
+  bool begins = false;
+};
+
+[[nodiscard]] Result<MountOfFile> FindMount(int fd, const std::string& name);
 
 // Whether a path lookup finds this mount: no other covers it or a folder above it.
 [[nodiscard]] bool IsOnTop(const MountEntry& mount);

@@ -23,12 +23,21 @@ struct Notification {
 
 class NotifyListener {
  public:
-  // Takes the listener. Checks that the kernel's structures are not larger than ours.
-  [[nodiscard]] static Result<NotifyListener> Make(UniqueFd fd);
+  // Once, before the first is made and before the process confines itself: checks that the kernel's
+  // structures are not larger than ours, and takes SIGUSR1 for Interrupt().
+  [[nodiscard]] static Result<> Prepare();
 
-  // Blocks for the next call. kUnavailable with ENOENT: the caller died meanwhile, or nobody is
-  // left under the filter (see Ended()).
+  // Takes the listener. kInvalid: it is none. Asks a hostile file nothing that it could hang on.
+  [[nodiscard]] static Result<NotifyListener> Make(UniqueFd fd);
+  [[nodiscard]] static bool IsListener(int fd);
+
+  // Blocks for the next call. kUnavailable: the caller died meanwhile, or nobody is left under the
+  // filter (see Ended()).
   [[nodiscard]] Result<Notification> Receive() const;
+
+  // Kernels before 6.11 leave a thread in Receive() there when the last process under the filter
+  // has gone. This makes the thread `tid` of this process look whether it has, if it waits by then.
+  static void Interrupt(pid_t tid);
 
   // True once nobody is left under the filter.
   [[nodiscard]] bool Ended() const;

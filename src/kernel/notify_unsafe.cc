@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <linux/seccomp.h>
 #include <poll.h>
 #include <sys/ioctl.h>
@@ -5,7 +6,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
+#include <string>
+#include <string_view>
 
 #include "kernel/notify.h"
 
@@ -18,7 +22,16 @@
 
 namespace cgpu::kernel {
 
-Result<NotifyListener> NotifyListener::Make(UniqueFd fd) {
+// By what /proc calls the file: it is of the kernel's own making.
+bool NotifyListener::IsListener(int fd) {
+  constexpr std::string_view kName = "anon_inode:seccomp notify";
+  const std::string path = "/proc/self/fd/" + std::to_string(fd);
+  char name[kName.size() + 1];
+  const ssize_t n = readlinkat(AT_FDCWD, path.c_str(), name, sizeof(name));
+  return n > 0 && std::string_view(name, static_cast<std::size_t>(n)) == kName;
+}
+
+Result<> NotifyListener::Prepare() {
   seccomp_notif_sizes sizes{};
   if (syscall(SYS_seccomp, SECCOMP_GET_NOTIF_SIZES, 0, &sizes) != 0) {
     return ErrnoError(Code::kUnsupported, errno, "this kernel has no seccomp user notification");
@@ -27,6 +40,16 @@ Result<NotifyListener> NotifyListener::Make(UniqueFd fd) {
       sizes.seccomp_notif_resp > sizeof(seccomp_notif_resp)) {
     return Error{Code::kUnsupported, 0, "this kernel's seccomp notifications are larger than known",
                  "use a newer cgpu"};
+  }
+  struct sigaction action{};
+  action.sa_handler = [](int) {};  // nothing but EINTR, so without SA_RESTART
+  (void)sigaction(SIGUSR1, &action, nullptr);
+  return {};
+}
+
+Result<NotifyListener> NotifyListener::Make(UniqueFd fd) {
+  if (!IsListener(fd.get())) {
+    return Error{Code::kInvalid, 0, "this is no seccomp listener", {}};
   }
   // The caller and the shim take turns, so they are best served by one core. Older kernels do not
   // know the flag: then it is only slower.
@@ -41,7 +64,7 @@ Result<Notification> NotifyListener::Receive() const {
     if (ioctl(fd_.get(), SECCOMP_IOCTL_NOTIF_RECV, &raw) == 0) {
       break;
     }
-    if (errno != EINTR) {
+    if (errno != EINTR || Ended()) {
       return Error{Code::kUnavailable, errno, "no notification", {}};
     }
   }
@@ -53,6 +76,10 @@ Result<Notification> NotifyListener::Receive() const {
   n.ip = raw.data.instruction_pointer;
   std::memcpy(n.args, raw.data.args, sizeof(n.args));
   return n;
+}
+
+void NotifyListener::Interrupt(pid_t tid) {
+  (void)syscall(SYS_tgkill, getpid(), tid, SIGUSR1);
 }
 
 bool NotifyListener::Ended() const {

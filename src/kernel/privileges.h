@@ -22,9 +22,10 @@ inline constexpr CapabilityMask kAllCapabilities = ~CapabilityMask{0};
 // What a shim that root started holds, in every set. CAP_SYS_PTRACE: tenants' descriptors and
 // memory. CAP_DAC_OVERRIDE: /proc/PID/mem and /proc/PID/fd of another uid are files of mode 0600,
 // and the kernel asks for file permission before it asks about tracing. It adds nothing for whoever
-// takes a shim over: CAP_SYS_PTRACE reaches every process of the host, root's included.
+// takes a shim over: CAP_SYS_PTRACE reaches every process of the host, root's included. Nor does
+// CAP_KILL: a container that got more than it may is ended by its shim, whoever else is away.
 inline constexpr CapabilityMask kShimCapabilities =
-    CapabilityBit(CAP_SYS_PTRACE) | CapabilityBit(CAP_DAC_OVERRIDE);
+    CapabilityBit(CAP_SYS_PTRACE) | CapabilityBit(CAP_DAC_OVERRIDE) | CapabilityBit(CAP_KILL);
 
 // Removes `drop` from the bounding, permitted, effective, inheritable and ambient sets, for good.
 // Needs CAP_SETPCAP while there is anything in the bounding set to remove.

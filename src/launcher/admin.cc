@@ -21,6 +21,8 @@ ContainerStatus StatusFrom(const Reservation& reservation) {
   status.user = reservation.user;
   status.state = kUnresponsive;
   status.since = reservation.since;
+  status.engine_id = reservation.engine_id;
+  status.origin = reservation.origin;
   for (std::size_t i = 0; i < reservation.cards.size(); ++i) {
     const CardGrant& grant = reservation.cards[i];
     CardStatus card;
@@ -49,6 +51,8 @@ void AppendStatuses(const Registry& registry, std::span<const Reservation> reser
   for (std::size_t i = 0; i < reservations.size(); ++i) {
     auto status = StatusIn(answers[i]);
     if (status.ok()) {
+      status->engine_id = reservations[i].engine_id;
+      status->origin = reservations[i].origin;
       containers.push_back(std::move(*status));
     } else if (status.error().code != Code::kNotFound) {
       containers.push_back(StatusFrom(reservations[i]));

@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -22,17 +23,12 @@ namespace {
 
 constexpr int kStartMs = 60'000;
 
-// An "error CODE WHAT HINT" message as the error it was.
-Error ErrorFrom(const std::string& text) {
+// What process 1 said in place of what it should have.
+Error ErrorIn(const std::string& text) {
   const auto lines = SplitLines(text);
-  std::uint64_t code = 0;
-  if (!lines.ok() || lines.value().size() != 1 || lines.value()[0].size() < 3 ||
-      lines.value()[0][0] != "error" ||
-      !ToNumber(lines.value()[0][1], 10, static_cast<std::uint64_t>(Code::kInternal), code)) {
-    return Error{Code::kInternal, 0, "the container did not start", {}};
-  }
-  const Words& words = lines.value()[0];
-  return Error{static_cast<Code>(code), 0, words[2], words.size() > 3 ? words[3] : std::string()};
+  const auto error = lines.ok() && lines.value().size() == 1 ? ErrorFrom(lines.value()[0])
+                                                             : std::optional<Error>();
+  return error.value_or(Error{Code::kInternal, 0, "the container did not start", {}});
 }
 
 // The process a pidfd stands for, in this process's pid namespace: "Pid:\t1234" of its fdinfo.
@@ -101,7 +97,7 @@ Result<> Container::ReceiveParts() {
           Code::kUnavailable, 0, "the container did not start: " + message.error().what, {}};
     }
     if (message->text != expected || !message->fd.valid()) {
-      return ErrorFrom(message->text);
+      return ErrorIn(message->text);
     }
     (listener_.valid() ? command_ : listener_) = std::move(message->fd);
   }

@@ -40,8 +40,7 @@ constexpr CapabilityMask kDroppedFromRoot =
     CapabilityBit(CAP_MAC_OVERRIDE);
 
 [[noreturn]] void Fail(int control, const Error& error) {
-  const std::string code = std::to_string(static_cast<int>(error.code));
-  (void)SendMessage(control, JoinLine({"error", code, error.what, error.hint}));
+  (void)SendMessage(control, JoinError(error));
   _exit(kOwnFailure);
 }
 

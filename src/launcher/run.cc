@@ -1,15 +1,12 @@
 #include "launcher/run.h"
 
 #include <fcntl.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
-#include <ctime>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -18,8 +15,8 @@
 #include "launcher/container.h"
 #include "launcher/descriptors.h"
 #include "launcher/machine.h"
-#include "launcher/machine_node.h"
 #include "launcher/node.h"
+#include "launcher/reserve.h"
 #include "launcher/shim_process.h"
 #include "registry/registry.h"
 #include "registry/text.h"
@@ -30,107 +27,6 @@ namespace {
 // How long the end of a shim is waited for after its container's. While another container keeps
 // files of this one it goes on without us.
 constexpr int kShimEndMs = 3'000;
-
-struct Random {
-  std::string id;  // 12 hex digits
-  unsigned number = 0;
-};
-
-Result<Random> Draw() {
-  unsigned char bytes[6 + sizeof(unsigned)];
-  if (getrandom(bytes, sizeof(bytes), 0) != static_cast<ssize_t>(sizeof(bytes))) {
-    return ErrnoError(Code::kInternal, errno, "cannot draw random numbers");
-  }
-  Random random;
-  for (int i = 0; i < 6; ++i) {
-    random.id += "0123456789abcdef"[bytes[i] >> 4];
-    random.id += "0123456789abcdef"[bytes[i] & 15];
-  }
-  std::memcpy(&random.number, bytes + 6, sizeof(random.number));
-  return random;
-}
-
-bool IsTaken(const std::string& name, const std::vector<Reservation>& live) {
-  return std::any_of(live.begin(), live.end(),
-                     [&](const Reservation& other) { return other.name == name; });
-}
-
-// "train.py-3f2a": the command's last component, as far as a name may have it, and as much of the
-// id as makes it the only one.
-std::string MadeUpName(const std::string& command, const std::string& id,
-                       const std::vector<Reservation>& live) {
-  std::string stem = command.substr(command.rfind('/') + 1).substr(0, 48);
-  std::replace_if(
-      stem.begin(), stem.end(), [](char c) { return !IsName(std::string("a") + c); }, '-');
-  stem = IsName(stem) ? stem : "c" + stem;
-  std::size_t digits = 4;
-  while (digits < id.size() && IsTaken(stem + "-" + id.substr(0, digits), live)) {
-    ++digits;
-  }
-  return stem + "-" + id.substr(0, digits);
-}
-
-struct Reserved {
-  Reservation reservation;
-  Grant grant;
-  UniqueFd admin;
-};
-
-Result<> CheckName(const std::string& name, const std::vector<Reservation>& live) {
-  if (!IsName(name)) {
-    return Error{Code::kInvalid, 0, "\"" + name + "\" cannot be a container's name",
-                 "use up to 64 letters, digits, and - . _ after the first"};
-  }
-  for (const Reservation& other : live) {
-    if (other.name == name) {
-      return Error{Code::kConflict, 0,
-                   "the name \"" + name + "\" is in use by container " + other.id,
-                   "choose another, or end that one"};
-    }
-  }
-  return {};
-}
-
-// Decides what the container gets and takes it, in one step as others see it.
-Result<Reserved> Reserve(const Registry& registry, const Node& node, const RunOptions& options) {
-  const auto random = Draw();
-  if (!random.ok()) {
-    return random.error();
-  }
-  const auto lock = registry.Lock();
-  if (!lock.ok()) {
-    return lock.error();
-  }
-  const auto live = registry.List(lock.value());
-  if (!live.ok()) {
-    return live.error();
-  }
-  Reserved reserved;
-  reserved.reservation.id = random.value().id;
-  reserved.reservation.name = options.name.empty()
-                                  ? MadeUpName(options.command[0], random.value().id, live.value())
-                                  : options.name;
-  CGPU_TRY(CheckName(reserved.reservation.name, live.value()));
-  auto grant = MakeGrant(options.request, node.cards, GrantedBytes(node.cards, live.value()));
-  if (!grant.ok()) {
-    return grant.error();
-  }
-  reserved.grant = std::move(*grant);
-  if (geteuid() == 0) {
-    CGPU_TRY(CheckOpenToShims(node, reserved.grant));
-  }
-  reserved.reservation.user = getuid();
-  reserved.reservation.shim_uid =
-      geteuid() == 0 ? PickShimUid(live.value(), random.value().number) : geteuid();
-  reserved.reservation.since = static_cast<std::uint64_t>(std::time(nullptr));
-  reserved.reservation.cards = reserved.grant.cards;
-  auto admin = registry.Add(lock.value(), reserved.reservation);
-  if (!admin.ok()) {
-    return admin.error();
-  }
-  reserved.admin = std::move(*admin);
-  return reserved;
-}
 
 // The container's files are removed when it is over, however it ends.
 class Cleanup {
@@ -148,16 +44,6 @@ class Cleanup {
   const Registry& registry_;
   std::string id_;
 };
-
-ShimConfig ConfigFor(const Reservation& reservation, const Node& node, const Grant& grant) {
-  ShimConfig config;
-  config.id = reservation.id;
-  config.name = reservation.name;
-  config.user = reservation.user;
-  config.since = reservation.since;
-  Describe(node, grant, config);
-  return config;
-}
 
 // What a container must not reach: other nodes' files, and admin sockets, whoever's.
 std::vector<std::string> HiddenFolders(const Registry& registry) {
@@ -274,8 +160,10 @@ Result<int> RunReserved(Reserved& reserved, const Registry& registry, const Node
   if (!record.ok()) {
     return record.error();
   }
-  auto shim = ShimProcess::Start(config, std::move(reserved.admin), reserved.reservation.shim_uid,
-                                 record->get());
+  ShimDescriptors descriptors;
+  descriptors.admin = std::move(reserved.admin);
+  descriptors.record = std::move(*record);
+  auto shim = ShimProcess::Start(config, std::move(descriptors), reserved.reservation.shim_uid);
   if (!shim.ok()) {
     return shim.error();
   }
@@ -312,7 +200,12 @@ Result<int> RunContainer(const RunOptions& options) {
   if (!caller.ok()) {
     return caller.error();
   }
-  auto reserved = Reserve(registry.value(), node.value(), options);
+  Wish wish;
+  wish.request = options.request;
+  wish.name = options.name;
+  wish.stem = options.command[0].substr(options.command[0].rfind('/') + 1);
+  wish.origin = options.origin;
+  auto reserved = Reserve(registry.value(), node.value(), wish);
   if (!reserved.ok()) {
     return reserved.error();
   }

@@ -14,6 +14,7 @@ struct RunOptions {
   ResourceRequest request;
   std::string name;    // empty: one is made up
   std::string node;    // empty: see FindNode()
+  std::string origin;  // of the request, see Reservation
   std::string record;  // a file to record the container's calls in, or empty
   std::vector<std::string> command;
 };

@@ -26,13 +26,12 @@ constexpr int kAnswerMs = 60'000;
 // One that refuses its configuration ends at once.
 constexpr int kRefusedMs = 3'000;
 // The shim's descriptors, see registry/config.h: 0 to 2 are /dev/null, then these.
-constexpr int kErrorFd = kShimRecordFd + 1;
-constexpr int kProgramFd = kShimRecordFd + 2;
+constexpr int kErrorFd = kShimCreatorFd + 1;
+constexpr int kProgramFd = kShimCreatorFd + 2;
 
 struct ShimStart {
   int control;
-  int admin;
-  int record;  // -1: none
+  const ShimDescriptors& descriptors;
   int errors;  // O_CLOEXEC: closes when the program runs
   int program;
   uid_t uid;
@@ -45,12 +44,16 @@ bool ArrangeDescriptors(const ShimStart& start) {
     int to;
   };
   const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  const auto or_null = [null](const UniqueFd& fd) { return fd.valid() ? fd.get() : null; };
+  const ShimDescriptors& given = start.descriptors;
   Place places[] = {{null, 0},
                     {null, 1},
                     {null, 2},
                     {start.control, kShimControlFd},
-                    {start.admin, kShimAdminFd},
-                    {start.record >= 0 ? start.record : null, kShimRecordFd},
+                    {or_null(given.admin), kShimAdminFd},
+                    {or_null(given.record), kShimRecordFd},
+                    {or_null(given.agent), kShimAgentFd},
+                    {or_null(given.creator), kShimCreatorFd},
                     {start.errors, kErrorFd},
                     {start.program, kProgramFd}};
   constexpr int kAbove = 64;  // out of the way of every place
@@ -200,8 +203,8 @@ Result<std::string> ProgramPath(const std::string& name) {
   return path.substr(0, path.rfind('/') + 1) + name;
 }
 
-Result<ShimProcess> ShimProcess::Start(const ShimConfig& config, UniqueFd admin, uid_t uid,
-                                       int record) {
+Result<ShimProcess> ShimProcess::Start(const ShimConfig& config, ShimDescriptors descriptors,
+                                       uid_t uid) {
   const auto path = ProgramPath("cgpu-shim");
   if (!path.ok()) {
     return path.error();
@@ -217,9 +220,9 @@ Result<ShimProcess> ShimProcess::Start(const ShimConfig& config, UniqueFd admin,
     return pair.error();
   }
   UniqueFd theirs = std::move(pair->second);
-  CGPU_TRY(Spawn({theirs.get(), admin.get(), record, -1, program->get(), uid}));
+  CGPU_TRY(Spawn({theirs.get(), descriptors, -1, program->get(), uid}));
   theirs.reset();
-  admin.reset();
+  descriptors = {};
   ShimProcess shim(std::move(pair->first));
   CGPU_TRY(SendMessage(shim.control(), EncodeConfig(config)));
   if (auto ready = Expect(shim.control(), "ready"); !ready.ok()) {

@@ -24,16 +24,24 @@ inline constexpr uid_t kShimUidCount = 65'536;
 // A uid of the range that none of `live` has; the search begins at a place made from `random`.
 [[nodiscard]] uid_t PickShimUid(const std::vector<Reservation>& live, unsigned random);
 
+// What a shim is given, see registry/config.h.
+struct ShimDescriptors {
+  UniqueFd admin;    // the listening admin socket
+  UniqueFd record;   // a file to record calls in, or none
+  UniqueFd agent;    // the listening socket for seccomp listeners, or none
+  UniqueFd creator;  // with an agent: a pidfd of the process that creates the container
+};
+
 class ShimProcess {
  public:
-  // Starts cgpu-shim in a session of its own and as nobody's child, hands it `admin` (the listening
-  // admin socket), and waits until it has taken `config`. As root it runs under `uid` with
-  // kShimCapabilities; else as the caller. `record`: a file to record calls in, or -1; the shim
-  // gets a descriptor of its own. kUnavailable or what the shim itself said.
-  [[nodiscard]] static Result<ShimProcess> Start(const ShimConfig& config, UniqueFd admin,
-                                                 uid_t uid, int record = -1);
+  // Starts cgpu-shim in a session of its own and as nobody's child, hands it `descriptors`, and
+  // waits until it has taken `config`. As root it runs under `uid` with kShimCapabilities; else as
+  // the caller. With an agent it serves from then on, and this object is only needed to see its
+  // end. kUnavailable or what the shim itself said.
+  [[nodiscard]] static Result<ShimProcess> Start(const ShimConfig& config,
+                                                 ShimDescriptors descriptors, uid_t uid);
 
-  // Hands over the seccomp listener; the container's first process is `pid`.
+  // Hands over the seccomp listener; the container's first process is `pid`. Not with an agent.
   [[nodiscard]] Result<> Attach(UniqueFd listener, pid_t pid);
 
   // Readable (end of stream) once the shim has ended.

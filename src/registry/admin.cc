@@ -81,6 +81,8 @@ std::string EncodeRequest(const AdminRequest& request) {
       return JoinLine({"refused"});
     case AdminRequest::Kind::kTrace:
       return JoinLine({"trace"});
+    case AdminRequest::Kind::kWatch:
+      return JoinLine({"watch"});
     case AdminRequest::Kind::kSet:
       break;
   }
@@ -104,6 +106,10 @@ Result<AdminRequest> DecodeRequest(std::string_view line) {
     request.kind = AdminRequest::Kind::kRefused;
     return request;
   }
+  if (words[0] == "watch" && words.size() == 1) {
+    request.kind = AdminRequest::Kind::kWatch;
+    return request;
+  }
   if (words[0] == "trace" && words.size() == 1) {
     request.kind = AdminRequest::Kind::kTrace;
     return request;
@@ -113,7 +119,7 @@ Result<AdminRequest> DecodeRequest(std::string_view line) {
     request.uuid = words[1];
     return request;
   }
-  return Bad("unknown request; known are: ps, set UUID BYTES, refused, trace");
+  return Bad("unknown request; known are: ps, set UUID BYTES, refused, trace, watch");
 }
 
 std::string EncodeStatus(const ContainerStatus& status) {

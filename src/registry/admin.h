@@ -4,6 +4,9 @@
 //   set UUID BYTES   -> "ok" or "error SENTENCE"; UUID "*" is every card of the grant
 //   refused          -> "COUNT WHAT" lines: calls refused at the boundary; then "."
 //   trace            -> nanoseconds the driver took, a line per call since the last time; then "."
+//   watch            -> "pid N" for each process that the container began with or that was added to
+//   it,
+//                       now and as they come; "ended" when it is over; the stream lasts till then
 //
 // Pure; decoding is bounded and trusts neither side.
 #ifndef CGPU_REGISTRY_ADMIN_H_
@@ -35,11 +38,14 @@ struct ContainerStatus {
   unsigned user = 0;        // uid
   std::string state;        // one word: "running"
   std::uint64_t since = 0;  // seconds of Unix time
+  // Not the shim's to say: from the container's reservation.
+  std::string engine_id;
+  std::string origin;
   std::vector<CardStatus> cards;
 };
 
 struct AdminRequest {
-  enum class Kind { kPs, kSet, kRefused, kTrace };
+  enum class Kind { kPs, kSet, kRefused, kTrace, kWatch };
   Kind kind = Kind::kPs;
   std::string uuid;  // kSet; "*" for all
   std::uint64_t bytes = 0;

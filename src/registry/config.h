@@ -1,13 +1,23 @@
 // What a launcher tells a shim at its start, and its text form.
 //
-// The launcher starts cgpu-shim with fd 3, a SOCK_SEQPACKET socket to itself, and fd 4, a listening
-// AF_UNIX SOCK_STREAM socket (registry/admin.h). Then, one message each:
+// The launcher starts cgpu-shim with fd 3, a SOCK_SEQPACKET socket to itself, fd 4, a listening
+// AF_UNIX SOCK_STREAM socket (registry/admin.h), and fd 5, a file to record calls in. Then, one
+// message each:
 //   launcher  the configuration, EncodeConfig()
 //   shim      "ready" or "error SENTENCE"
 //   launcher  EncodeListener(), with the seccomp listener as its one SCM_RIGHTS descriptor
 //   shim      "ok" or "error SENTENCE"
 // Only then does the container's command run. When the launcher goes away the shim serves on until
 // the listener hangs up.
+//
+// For a container that an OCI runtime makes there is also fd 6, the agent: a listening AF_UNIX
+// SOCK_STREAM socket over which the runtime hands its seccomp listeners to the shim
+// (shim/agent.h), one for the container's first process and one for every process that is brought
+// into it later; and fd 7, a pidfd of the runtime that creates the container. Then the shim serves
+// from "ready" on and nothing more is said over fd 3. It serves until every listener has hung up
+// and none is on its way; if none ever came, until the creator has exited.
+//
+// Of fds 4 to 7 those that there are not are anything else.
 //
 // Pure; decoding is bounded and refuses what it does not know.
 #ifndef CGPU_REGISTRY_CONFIG_H_
@@ -25,7 +35,9 @@ namespace cgpu {
 
 inline constexpr int kShimControlFd = 3;
 inline constexpr int kShimAdminFd = 4;
-inline constexpr int kShimRecordFd = 5;  // a regular file to record calls in, or anything else
+inline constexpr int kShimRecordFd = 5;
+inline constexpr int kShimAgentFd = 6;
+inline constexpr int kShimCreatorFd = 7;
 
 // One device file of the node, granted or not. A real one is known by its device number; a
 // simulated one by the file system it lies in and a pattern of its inode number.

@@ -73,13 +73,30 @@ Result<sockaddr_un> AddressOf(const std::string& path) {
   return address;
 }
 
-// Connects without waiting. kNotFound when nobody holds the listening end.
-Result<UniqueFd> Connect(const std::string& path) {
+// Connecting needs write permission, so only the folder's owner can. The folder's own mode keeps
+// others out while the socket has not got its mode yet.
+Result<UniqueFd> ListenAt(const std::string& path, int type) {
   const auto address = AddressOf(path);
   if (!address.ok()) {
     return address.error();
   }
-  UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  UniqueFd fd(socket(AF_UNIX, type | SOCK_CLOEXEC, 0));
+  if (!fd.valid() ||
+      bind(fd.get(), reinterpret_cast<const sockaddr*>(&address.value()), sizeof(sockaddr_un)) !=
+          0 ||
+      chmod(path.c_str(), 0600) != 0 || listen(fd.get(), kBacklog) != 0) {
+    return ErrnoError(Code::kUnavailable, errno, "cannot make the socket " + path);
+  }
+  return fd;
+}
+
+// Connects without waiting. kNotFound when nobody holds the listening end.
+Result<UniqueFd> Connect(const std::string& path, int type = SOCK_STREAM | SOCK_NONBLOCK) {
+  const auto address = AddressOf(path);
+  if (!address.ok()) {
+    return address.error();
+  }
+  UniqueFd fd(socket(AF_UNIX, type | SOCK_CLOEXEC, 0));
   if (!fd.valid()) {
     return ErrnoError(Code::kUnavailable, errno, "cannot make a socket");
   }
@@ -93,8 +110,8 @@ Result<UniqueFd> Connect(const std::string& path) {
 }
 
 // A full backlog is a sign of life too.
-bool Lives(const std::string& socket_path) {
-  const auto connection = Connect(socket_path);
+bool Lives(const std::string& socket_path, int type = SOCK_STREAM | SOCK_NONBLOCK) {
+  const auto connection = Connect(socket_path, type);
   return connection.ok() || connection.error().code != Code::kNotFound;
 }
 
@@ -218,24 +235,23 @@ Result<std::vector<Reservation>> Registry::List(const RegistryLock& lock) const 
 
 Result<UniqueFd> Registry::Add(const RegistryLock& lock, const Reservation& reservation) const {
   const std::string path = PathOf(reservation.id, ".sock");
-  const auto address = AddressOf(path);
-  if (!address.ok()) {
-    return address.error();
-  }
-  UniqueFd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  // Connecting needs write permission, so only the folder's owner can ask. The folder's own mode
-  // keeps others out while the socket has not got its mode yet.
-  if (!fd.valid() ||
-      bind(fd.get(), reinterpret_cast<const sockaddr*>(&address.value()), sizeof(sockaddr_un)) !=
-          0 ||
-      chmod(path.c_str(), 0600) != 0 || listen(fd.get(), kBacklog) != 0) {
-    return ErrnoError(Code::kUnavailable, errno, "cannot make the socket " + path);
+  auto fd = ListenAt(path, SOCK_STREAM);
+  if (!fd.ok()) {
+    return fd.error();
   }
   if (const auto updated = Update(lock, reservation); !updated.ok()) {
     unlink(path.c_str());
     return updated.error();
   }
   return fd;
+}
+
+std::string Registry::AgentPath(const std::string& id) const {
+  return PathOf(id, ".agent");
+}
+
+Result<UniqueFd> Registry::AddAgent(const RegistryLock& /*lock*/, const std::string& id) const {
+  return ListenAt(AgentPath(id), SOCK_STREAM);
 }
 
 Result<> Registry::Update(const RegistryLock& /*lock*/, const Reservation& reservation) const {
@@ -252,6 +268,7 @@ void Registry::RemoveIfDead(const RegistryLock& /*lock*/, const std::string& id)
   if (!Lives(PathOf(id, ".sock"))) {
     unlink(PathOf(id, ".grant").c_str());
     unlink(PathOf(id, ".grant.new").c_str());
+    unlink(PathOf(id, ".agent").c_str());
     unlink(PathOf(id, ".sock").c_str());
   }
 }
@@ -273,6 +290,12 @@ Result<UniqueFd> Registry::Request(const std::string& id, const AdminRequest& re
     return Error{Code::kNotFound, errno, "container " + id + " has ended", {}};
   }
   return std::move(*fd);
+}
+
+Result<UniqueFd> Registry::Watch(const std::string& id) const {
+  AdminRequest request;
+  request.kind = AdminRequest::Kind::kWatch;
+  return Request(id, request);
 }
 
 Result<std::string> Registry::Ask(const std::string& id, const AdminRequest& request) const {
@@ -312,6 +335,19 @@ std::vector<Result<std::string>> Registry::AskAll(const std::vector<std::string>
     answers.push_back(all[i].waits ? NoAnswer(ids[i], EAGAIN) : std::move(all[i].answer));
   }
   return answers;
+}
+
+Result<UniqueFd> ListenAsDaemon(const std::string& path) {
+  // Two that start at once: the second of them finds the first one's socket and cannot bind.
+  if (Lives(path, SOCK_SEQPACKET | SOCK_NONBLOCK)) {
+    return Error{Code::kConflict, 0, "another daemon listens at " + path, "stop that one first"};
+  }
+  unlink(path.c_str());
+  return ListenAt(path, SOCK_SEQPACKET);
+}
+
+Result<UniqueFd> ConnectToDaemon(const std::string& path) {
+  return Connect(path, SOCK_SEQPACKET);
 }
 
 }  // namespace cgpu

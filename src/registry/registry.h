@@ -1,10 +1,11 @@
 // The folder in which the containers of this machine (root's, or one user's) are known to each
-// other, until a node daemon exists: /run/cgpu for root, $XDG_RUNTIME_DIR/cgpu or else
-// /tmp/cgpu-UID for a user. It holds
+// other: /run/cgpu for root, $XDG_RUNTIME_DIR/cgpu or else /tmp/cgpu-UID for a user. It holds
 //   lock        taken (flock) by whoever adds a container or changes a grant
 //   <id>.sock   the admin socket; its shim holds the listening end, so a container lives exactly as
 //               long as connecting is not refused
 //   <id>.grant  what it holds of the node (reservation.h)
+//   <id>.agent  of an engine's container: where its OCI runtime sends seccomp listeners
+// and, where a node's daemon runs, its socket (creation.h).
 // Leftovers of containers that ended are removed under the lock.
 #ifndef CGPU_REGISTRY_REGISTRY_H_
 #define CGPU_REGISTRY_REGISTRY_H_
@@ -53,6 +54,11 @@ class Registry {
   [[nodiscard]] Result<UniqueFd> Add(const RegistryLock& lock,
                                      const Reservation& reservation) const;
 
+  // The listening socket that an OCI runtime hands the container's seccomp listeners to; for its
+  // shim, as the admin socket. Its path is AgentPath().
+  [[nodiscard]] Result<UniqueFd> AddAgent(const RegistryLock& lock, const std::string& id) const;
+  [[nodiscard]] std::string AgentPath(const std::string& id) const;
+
   // Replaces what it holds.
   [[nodiscard]] Result<> Update(const RegistryLock& lock, const Reservation& reservation) const;
 
@@ -62,6 +68,8 @@ class Registry {
   // One request to the shim of `id`, and its whole answer. kNotFound when the container has ended,
   // kUnavailable when its shim gives no answer within seconds.
   [[nodiscard]] Result<std::string> Ask(const std::string& id, const AdminRequest& request) const;
+  // The stream that answers "watch"; nothing is waited for. Errors as Ask().
+  [[nodiscard]] Result<UniqueFd> Watch(const std::string& id) const;
   // The same of many shims at once, answers in the order of `ids`. They have those seconds
   // together, however many are silent. Takes an open file for each.
   [[nodiscard]] std::vector<Result<std::string>> AskAll(const std::vector<std::string>& ids,
@@ -74,6 +82,11 @@ class Registry {
 
   std::string folder_;
 };
+
+// The socket of a node's daemon, for it and for whoever asks it (SOCK_SEQPACKET, only for the
+// caller's user). kConflict: somebody listens there already. kNotFound: nobody does.
+[[nodiscard]] Result<UniqueFd> ListenAsDaemon(const std::string& path);
+[[nodiscard]] Result<UniqueFd> ConnectToDaemon(const std::string& path);
 
 }  // namespace cgpu
 

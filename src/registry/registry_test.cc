@@ -38,7 +38,10 @@ Reservation Example(const std::string& id, const std::string& name, std::uint64_
 }
 
 TEST(Reservation, IsTheSameAfterEncodingAndDecoding) {
-  const std::string text = EncodeReservation(Example("3f2a00bc11de", "a"));
+  Reservation example = Example("3f2a00bc11de", "a");
+  example.engine_id = "pod/with a space";
+  example.origin = "environment";
+  const std::string text = EncodeReservation(example);
   const auto decoded = DecodeReservation(text);
   ASSERT_TRUE(decoded.ok()) << decoded.error().what;
   EXPECT_EQ(EncodeReservation(decoded.value()), text);

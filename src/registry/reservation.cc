@@ -1,5 +1,7 @@
 #include "registry/reservation.h"
 
+#include <algorithm>
+#include <iterator>
 #include <limits>
 #include <set>
 
@@ -8,6 +10,7 @@
 namespace cgpu {
 namespace {
 
+constexpr const char* kRequired[] = {"id", "name", "user", "shim-uid", "since"};
 constexpr std::size_t kMaxCards = 256;
 constexpr std::uint64_t kMaxU32 = std::numeric_limits<std::uint32_t>::max();
 constexpr std::uint64_t kMaxU64 = std::numeric_limits<std::uint64_t>::max();
@@ -52,6 +55,14 @@ bool DecodeScalar(const Words& line, Reservation& reservation) {
   if (key == "shim-uid") {
     return ToUnsigned(value, reservation.shim_uid);
   }
+  if (key == "engine") {
+    reservation.engine_id = value;
+    return true;
+  }
+  if (key == "origin") {
+    reservation.origin = value;
+    return true;
+  }
   return key == "since" && ToNumber(value, 10, kMaxU64, reservation.since);
 }
 
@@ -64,6 +75,12 @@ std::string EncodeReservation(const Reservation& reservation) {
   text += JoinLine({"user", std::to_string(reservation.user)});
   text += JoinLine({"shim-uid", std::to_string(reservation.shim_uid)});
   text += JoinLine({"since", std::to_string(reservation.since)});
+  if (!reservation.engine_id.empty()) {
+    text += JoinLine({"engine", reservation.engine_id});
+  }
+  if (!reservation.origin.empty()) {
+    text += JoinLine({"origin", reservation.origin});
+  }
   for (const CardGrant& grant : reservation.cards) {
     text += JoinLine({"card", grant.card.uuid, std::to_string(grant.card.index),
                       std::to_string(grant.card.memory_bytes), std::to_string(grant.limit_bytes),
@@ -91,7 +108,9 @@ Result<Reservation> DecodeReservation(std::string_view text) {
       return Error{Code::kInvalid, 0, "a grant's file has a bad line: " + JoinLine(line), {}};
     }
   }
-  if (seen.size() != 5 || reservation.cards.empty()) {
+  const bool complete = std::all_of(std::begin(kRequired), std::end(kRequired),
+                                    [&](const char* key) { return seen.contains(key); });
+  if (!complete || reservation.cards.empty()) {
     return Error{Code::kInvalid, 0, "a grant's file is incomplete", {}};
   }
   return reservation;

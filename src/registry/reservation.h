@@ -20,6 +20,8 @@ struct Reservation {
   unsigned user = 0;        // uid of whoever started it
   unsigned shim_uid = 0;    // uid its shim runs under
   std::uint64_t since = 0;  // seconds of Unix time
+  std::string engine_id;    // what a container engine calls it; empty for `cgpu run`
+  std::string origin;  // where the grant came from, one word: "flags", "environment", "default"
   std::vector<CardGrant> cards;
 };
 

@@ -85,6 +85,19 @@ std::string JoinLine(const Words& words) {
   return line + "\n";
 }
 
+std::string JoinError(const Error& error) {
+  return JoinLine({"error", std::to_string(static_cast<int>(error.code)), error.what, error.hint});
+}
+
+std::optional<Error> ErrorFrom(const Words& line) {
+  std::uint64_t code = 0;
+  if (line.size() < 3 || line.size() > 4 || line[0] != "error" ||
+      !ToNumber(line[1], 10, static_cast<std::uint64_t>(Code::kInternal), code)) {
+    return std::nullopt;
+  }
+  return Error{static_cast<Code>(code), 0, line[2], line.size() > 3 ? line[3] : std::string()};
+}
+
 Result<std::vector<Words>> SplitLines(std::string_view text) {
   if (text.size() > kMaxMessage) {
     return Broken("a message is too long");

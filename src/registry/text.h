@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,12 @@ using Words = std::vector<std::string>;
 
 // One line's words with a newline, escaped.
 [[nodiscard]] std::string JoinLine(const Words& words);
+
+// "error CODE WHAT HINT": an error as it was, for whoever waits at the other end.
+[[nodiscard]] std::string JoinError(const Error& error);
+
+// The error that the words of one line stand for; nothing when the line is none.
+[[nodiscard]] std::optional<Error> ErrorFrom(const Words& line);
 
 // The lines of `text`, each split into its unescaped words; empty lines are left out. kInvalid when
 // a bound is passed or a byte is not escaped as it should be.

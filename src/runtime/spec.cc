@@ -57,6 +57,11 @@ const Json* Field(const Json& object, const char* name) {
   return found == object.end() || found->is_null() ? nullptr : &*found;
 }
 
+std::string TextOf(const Json& object, const char* name) {
+  const Json* field = Field(object, name);
+  return field != nullptr && field->is_string() ? field->get<std::string>() : std::string();
+}
+
 // The field of the kind that it must be; an empty one of that kind where there is none.
 Result<const Json*> Get(const Json& object, const char* name, Json::value_t kind) {
   static const Json no_list = Json::array();
@@ -168,6 +173,27 @@ Result<> ReadLinux(const Json& root, ContainerSpec* spec) {
   return {};
 }
 
+// Mounts of what the node has; others make file systems of their own.
+Result<> ReadBinds(const Json& root, ContainerSpec* spec) {
+  const auto mounts = List(root, "mounts");
+  if (!mounts.ok()) {
+    return mounts.error();
+  }
+  for (const Json& mount : **mounts) {
+    const auto options = Texts(mount, "options");
+    if (!options.ok()) {
+      return options.error();
+    }
+    const auto has = [&](const char* option) {
+      return std::find(options->begin(), options->end(), option) != options->end();
+    };
+    if (TextOf(mount, "type") == "bind" || has("bind") || has("rbind")) {
+      spec->binds.push_back({TextOf(mount, "source"), TextOf(mount, "destination"), has("ro")});
+    }
+  }
+  return {};
+}
+
 Result<> ReadRest(const Json& root, ContainerSpec* spec) {
   const auto annotations = Object(root, "annotations");
   if (!annotations.ok()) {
@@ -214,6 +240,7 @@ Result<ContainerSpec> Read(const Json& root) {
   CGPU_TRY(ReadProcess(root, &spec));
   CGPU_TRY(ReadLinux(root, &spec));
   CGPU_TRY(ReadRest(root, &spec));
+  CGPU_TRY(ReadBinds(root, &spec));
   return spec;
 }
 
@@ -225,11 +252,6 @@ Json& Make(Json& object, const char* name, Json::value_t kind) {
     field = Json(kind);
   }
   return field;
-}
-
-std::string TextOf(const Json& object, const char* name) {
-  const Json* field = Field(object, name);
-  return field != nullptr && field->is_string() ? field->get<std::string>() : std::string();
 }
 
 template <class Unwanted>
@@ -308,6 +330,13 @@ void ChangeMounts(Json& mounts, const SpecChanges& changes) {
   }
 }
 
+void ChangeHooks(Json& hooks, const SpecChanges& changes) {
+  Json& stage = Make(hooks, "createContainer", Json::value_t::array);
+  for (const SpecHook& hook : changes.hooks) {
+    stage.push_back({{"path", hook.path}, {"args", hook.arguments}});
+  }
+}
+
 void ChangeEnvironment(Json& environment, const SpecChanges& changes) {
   for (const auto& [name, value] : changes.environment) {
     const std::string beginning = name + "=";
@@ -361,9 +390,25 @@ Result<std::string> ChangeSpec(std::string_view text, const SpecChanges& changes
   ChangeDevices(linux_part, changes);
   linux_part["seccomp"] = Json::parse(FormatSeccompProfile(changes.seccomp));
   ChangeMounts(Make(root, "mounts", Json::value_t::array), changes);
+  if (!changes.hooks.empty()) {
+    ChangeHooks(Make(root, "hooks", Json::value_t::object), changes);
+  }
   Json& process = Make(root, "process", Json::value_t::object);
   ChangeEnvironment(Make(process, "env", Json::value_t::array), changes);
   return root.dump();
+}
+
+Result<std::string> ChangeSeccomp(std::string_view text, const SeccompProfile& profile) {
+  auto root = Parse(text);
+  if (!root.ok()) {
+    return root.error();
+  }
+  if (const auto linux_part = Object(*root, "linux"); !linux_part.ok()) {
+    return linux_part.error();
+  }
+  Make(*root, "linux", Json::value_t::object)["seccomp"] =
+      Json::parse(FormatSeccompProfile(profile));
+  return root->dump();
 }
 
 }  // namespace cgpu

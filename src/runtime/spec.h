@@ -24,6 +24,12 @@ namespace cgpu {
 // Kubernetes lets environment and annotations together have more than 1 MiB.
 inline constexpr std::size_t kMaxSpec = std::size_t{8} << 20;
 
+struct SpecMount {
+  std::string source;       // a file or folder of the node; absolute
+  std::string destination;  // absolute, in the container
+  bool read_only = true;
+};
+
 struct ContainerSpec {
   std::vector<std::string> environment;            // NAME=VALUE
   std::map<std::string, std::string> annotations;  // pod and container names among them
@@ -34,6 +40,7 @@ struct ContainerSpec {
   // put in more after us.
   std::vector<std::string> gpu_files;
   std::vector<std::string> hooks;
+  std::vector<SpecMount> binds;  // of the node's files; a source may be relative to the bundle
   std::optional<SeccompProfile> seccomp;
 };
 
@@ -44,16 +51,17 @@ struct ContainerSpec {
 // in a user namespace of the container's own is harmless. CAP_SYS_NICE would set time slices.
 [[nodiscard]] std::optional<std::string> CapabilityPastSlices(const ContainerSpec& spec);
 
-struct SpecMount {
-  std::string source;       // absolute, a file or folder of the node
-  std::string destination;  // absolute, in the container
-  bool read_only = true;
-};
-
 struct SpecDevice {
   std::string path;  // in the container
   unsigned major = 0;
   unsigned minor = 0;
+};
+
+// A program of the node that the runtime is to run in the container's mount namespace before the
+// container's root becomes its root: a createContainer hook.
+struct SpecHook {
+  std::string path;
+  std::vector<std::string> arguments;  // from argv[0] on
 };
 
 struct SpecChanges {
@@ -61,6 +69,7 @@ struct SpecChanges {
   std::set<unsigned> gpu_majors;    // of the node's device files, wherever they are put
   std::vector<SpecDevice> devices;  // readable and writable by all
   std::vector<SpecMount> mounts;    // after those that are there
+  std::vector<SpecHook> hooks;      // after those that are there
   // Put in place of what the variable says, or added.
   std::vector<std::pair<std::string, std::string>> environment;
 };
@@ -69,6 +78,10 @@ struct SpecChanges {
 // is not among them, so that programs find no card that is not theirs. (That they could not use it
 // is the shim's doing.) Errors as ParseSpec().
 [[nodiscard]] Result<std::string> ChangeSpec(std::string_view text, const SpecChanges& changes);
+
+// The configuration with another seccomp profile and nothing else changed.
+[[nodiscard]] Result<std::string> ChangeSeccomp(std::string_view text,
+                                                const SeccompProfile& profile);
 
 }  // namespace cgpu
 

@@ -56,6 +56,7 @@ SpecChanges Changes() {
   changes.gpu_majors = {195};
   changes.devices = {{"/dev/nvidiactl", 195, 255}};
   changes.mounts = {{"/run/cgpu/c1/proc", "/proc/driver/nvidia", true}};
+  changes.hooks = {{"/usr/bin/cgpu-runtime", {"cgpu-runtime", "hook", "--bdf", "x"}}};
   changes.environment = {{"NVIDIA_VISIBLE_DEVICES", "void"}, {"CGPU_ID", "abc"}};
   return changes;
 }
@@ -99,7 +100,7 @@ TEST(Spec, ChangesWhatASliceNeedsAndNothingElse) {
   ASSERT_TRUE(changed.ok()) << changed.error().what;
   const Json before = Json::parse(kText);
   const Json after = Json::parse(*changed);
-  for (const char* part : {"ociVersion", "root", "hostname", "hooks", "annotations"}) {
+  for (const char* part : {"ociVersion", "root", "hostname", "annotations"}) {
     EXPECT_EQ(after[part], before[part]) << part;
   }
   EXPECT_EQ(after["process"]["args"], before["process"]["args"]);
@@ -110,6 +111,50 @@ TEST(Spec, ChangesWhatASliceNeedsAndNothingElse) {
   EXPECT_EQ(after["process"]["env"],
             Json({"PATH=/usr/bin", "CGPU_MEM=3GiB", "NVIDIA_VISIBLE_DEVICES=void", "CGPU_ID=abc"}));
   EXPECT_EQ(after["linux"]["seccomp"]["listenerPath"], "/run/cgpu/seccomp.sock");
+  EXPECT_EQ(after["hooks"]["prestart"], before["hooks"]["prestart"]);
+  EXPECT_EQ(after["hooks"]["createContainer"], Json::parse(R"([{"path": "/usr/bin/cgpu-runtime",
+                             "args": ["cgpu-runtime", "hook", "--bdf", "x"]}])"));
+}
+
+TEST(Spec, HooksThatAreThereGoFirst) {
+  const auto changed = ChangeSpec(
+      R"({"hooks": {"createContainer": [{"path": "/usr/bin/nvidia-cdi-hook"}]}})", Changes());
+  ASSERT_TRUE(changed.ok());
+  const Json hooks = Json::parse(*changed)["hooks"]["createContainer"];
+  ASSERT_EQ(hooks.size(), 2U);
+  EXPECT_EQ(hooks[0]["path"], "/usr/bin/nvidia-cdi-hook");
+}
+
+TEST(Spec, AnotherProfileChangesNothingElse) {
+  SeccompProfile profile;
+  profile.default_action = "SCMP_ACT_LOG";
+  const auto changed = ChangeSeccomp(kText, profile);
+  ASSERT_TRUE(changed.ok());
+  Json before = Json::parse(kText);
+  Json after = Json::parse(*changed);
+  EXPECT_EQ(after["linux"]["seccomp"]["defaultAction"], "SCMP_ACT_LOG");
+  before["linux"].erase("seccomp");
+  after["linux"].erase("seccomp");
+  EXPECT_EQ(after, before);
+  EXPECT_TRUE(ChangeSeccomp("{}", profile).ok());
+  EXPECT_FALSE(ChangeSeccomp(R"({"linux": 1})", profile).ok());
+}
+
+TEST(Spec, TellsWhatOfTheNodeIsMounted) {
+  const auto spec = ParseSpec(R"({"mounts": [
+      {"destination": "/proc", "type": "proc", "source": "proc"},
+      {"destination": "/a", "type": "bind", "source": "/x", "options": ["ro"]},
+      {"destination": "/b", "source": "y", "options": ["rbind", "rw"]},
+      {"destination": "/c", "type": "none", "source": "/z", "options": ["bind"]}]})");
+  ASSERT_TRUE(spec.ok()) << spec.error().what;
+  ASSERT_EQ(spec->binds.size(), 3U);
+  EXPECT_EQ(spec->binds[0].source, "/x");
+  EXPECT_EQ(spec->binds[0].destination, "/a");
+  EXPECT_TRUE(spec->binds[0].read_only);
+  EXPECT_EQ(spec->binds[1].source, "y");
+  EXPECT_FALSE(spec->binds[1].read_only);
+  EXPECT_EQ(spec->binds[2].destination, "/c");
+  EXPECT_FALSE(ParseSpec(R"({"mounts": [{"destination": "/a", "options": "bind"}]})").ok());
 }
 
 TEST(Spec, TakesOutGpusThatAreNotGranted) {

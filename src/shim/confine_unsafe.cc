@@ -25,6 +25,7 @@ constexpr auto kAllowed = std::to_array<int>({
     SYS_ioctl,
     SYS_pidfd_open,
     SYS_pidfd_getfd,
+    SYS_pidfd_send_signal,
     SYS_kcmp,
     SYS_pread64,
     SYS_pwrite64,
@@ -49,8 +50,9 @@ constexpr auto kAllowed = std::to_array<int>({
     SYS_clock_gettime,
     SYS_clock_nanosleep,
     SYS_restart_syscall,
-    // the admin socket
+    // the admin socket and the agent's
     SYS_accept4,
+    SYS_getsockopt,
     SYS_sendto,
     SYS_recvfrom,
     SYS_sendmsg,

@@ -21,9 +21,12 @@ constexpr std::array<long, 9> kRounds = {1, 4, 10, 20, 40, 80, 160, 320, 640};
 
 constexpr std::size_t kMaxRequest = 4096;
 
+constexpr int kSoonMs = 100;
+
 }  // namespace
 
-Result<Housekeeping> Housekeeping::Make(Server& server, UniqueFd admin, unsigned first_pid) {
+Result<Housekeeping> Housekeeping::Make(Server& server, UniqueFd admin,
+                                        std::unique_ptr<Agent> agent) {
   UniqueFd inotify(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
   UniqueFd timer(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
   if (!inotify.valid() || !timer.valid()) {
@@ -34,7 +37,8 @@ Result<Housekeeping> Housekeeping::Make(Server& server, UniqueFd admin, unsigned
       return ErrnoError(Code::kUnavailable, errno, "cannot watch " + path);
     }
   }
-  return Housekeeping(server, std::move(admin), std::move(inotify), std::move(timer), first_pid);
+  return Housekeeping(server, std::move(admin), std::move(agent), std::move(inotify),
+                      std::move(timer));
 }
 
 // Starts the rounds anew.
@@ -74,29 +78,38 @@ void Housekeeping::DrainInotify() const {
   }
 }
 
+void Housekeeping::LookForEnd() {
+  const bool over = !server_.WhatIsServed().now && (agent_ == nullptr || agent_->Over());
+  if (over && !ended_) {
+    Schedule();
+  }
+  ended_ = over;
+}
+
 void Housekeeping::Run() {
-  enum { kListener, kExits, kInotify, kTimer, kAdmin, kAttention, kCount };
+  enum { kHangUps, kAgent, kExits, kInotify, kTimer, kAdmin, kAttention, kCount };
   std::array<pollfd, kCount> polled{};
-  polled[kListener] = {server_.listener_fd(), 0, 0};  // POLLHUP alone
+  polled[kHangUps] = {server_.hang_ups(), POLLIN, 0};
+  polled[kAgent] = {agent_ == nullptr ? -1 : agent_->events(), POLLIN, 0};
   polled[kExits] = {server_.exit_events(), POLLIN, 0};
   polled[kInotify] = {inotify_.get(), POLLIN, 0};
   polled[kTimer] = {timer_.get(), POLLIN, 0};
   polled[kAdmin] = {admin_.get(), POLLIN, 0};
   polled[kAttention] = {server_.attention(), POLLIN, 0};
   while (!done_) {
-    if (poll(polled.data(), polled.size(), -1) < 0) {
+    const bool soon = server_.SendAway() || (agent_ != nullptr && agent_->starved());
+    if (poll(polled.data(), polled.size(), soon ? kSoonMs : -1) < 0) {
       continue;  // EINTR
     }
-    if ((polled[kListener].revents & (POLLHUP | POLLERR)) != 0) {
-      ended_ = true;
-      polled[kListener].fd = -1;
+    const bool hung_up = server_.EndSources();
+    if (hung_up || polled[kExits].revents != 0) {
       server_.DropDead();
       Schedule();
     }
-    if (polled[kExits].revents != 0) {
-      server_.DropDead();
-      Schedule();
+    if (agent_ != nullptr) {
+      agent_->Handle();
     }
+    LookForEnd();
     if (polled[kInotify].revents != 0) {
       DrainInotify();
       Schedule();
@@ -111,11 +124,15 @@ void Housekeeping::Run() {
     if ((polled[kAdmin].revents & POLLIN) != 0) {
       ServeAdmin();
     }
+    if (!watchers_.empty()) {
+      watchers_.Tell(server_.Roots());
+    }
   }
+  watchers_.TellEnd();
 }
 
-void Housekeeping::ServeAdmin() const {
-  const UniqueFd connection(accept4(admin_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+void Housekeeping::ServeAdmin() {
+  UniqueFd connection(accept4(admin_.get(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!connection.valid()) {
     return;
   }
@@ -127,6 +144,11 @@ void Housekeeping::ServeAdmin() const {
   char c = 0;
   while (line.size() < kMaxRequest && read(connection.get(), &c, 1) == 1 && c != '\n') {
     line.push_back(c);
+  }
+  if (const auto request = DecodeRequest(line);
+      request.ok() && request->kind == AdminRequest::Kind::kWatch) {
+    watchers_.Add(std::move(connection));
+    return;
   }
   std::string reply = Reply(line);
   while (!reply.empty()) {
@@ -146,12 +168,14 @@ std::string Housekeeping::Reply(const std::string& line) const {
   switch (request->kind) {
     case AdminRequest::Kind::kPs: {
       ContainerStatus status = server_.Status();
-      status.pid = first_pid_;
+      status.pid = server_.WhatIsServed().first_process;
       status.state = ended_ ? "ended" : "running";
       return EncodeStatus(status);
     }
     case AdminRequest::Kind::kSet:
       return EncodeOutcome(server_.SetLimit(request->uuid, request->bytes));
+    case AdminRequest::Kind::kWatch:
+      break;  // has no reply of this kind
     case AdminRequest::Kind::kTrace: {
       std::string text;
       for (const std::uint32_t ns : server_.TakeTrace()) {

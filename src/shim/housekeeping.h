@@ -1,49 +1,55 @@
-// What a shim does beside its tenants' calls: notices exits and closes, and answers the admin
-// socket. Runs on the calling thread until the container has ended and the driver has given
-// everything back.
+// What a shim does beside its tenants' calls: notices exits and closes, takes further listeners
+// (agent.h), and answers the admin socket. Runs on the calling thread until the container has ended
+// and the driver has given everything back.
 #ifndef CGPU_SHIM_HOUSEKEEPING_H_
 #define CGPU_SHIM_HOUSEKEEPING_H_
 
+#include <memory>
 #include <string>
-#include <vector>
 
 #include "base/fd.h"
 #include "base/result.h"
+#include "shim/agent.h"
 #include "shim/server.h"
+#include "shim/watchers.h"
 
 namespace cgpu::shim {
 
 class Housekeeping {
  public:
-  // `admin`: a listening stream socket, or none. `launcher_uid`: who may use it besides root.
-  // The inotify watches are those of the configuration.
-  static Result<Housekeeping> Make(Server& server, UniqueFd admin, unsigned first_pid);
+  // `admin`: a listening stream socket, or none. `agent`: may be null. The inotify watches are
+  // those of the configuration.
+  static Result<Housekeeping> Make(Server& server, UniqueFd admin, std::unique_ptr<Agent> agent);
 
-  // Returns when nobody is left under the filter and the driver holds nothing of the container any
-  // more: while another container keeps its files its memory is taken, and so stays its grant.
+  // Returns when nobody is left under a filter, no listener is on its way, and the driver holds
+  // nothing of the container any more: while another container keeps its files its memory is taken,
+  // and so stays its grant.
   void Run();
 
  private:
-  Housekeeping(Server& server, UniqueFd admin, UniqueFd inotify, UniqueFd timer, unsigned first_pid)
+  Housekeeping(Server& server, UniqueFd admin, std::unique_ptr<Agent> agent, UniqueFd inotify,
+               UniqueFd timer)
       : server_(server),
         admin_(std::move(admin)),
+        agent_(std::move(agent)),
         inotify_(std::move(inotify)),
-        timer_(std::move(timer)),
-        first_pid_(first_pid) {}
+        timer_(std::move(timer)) {}
 
   void Schedule();
   void Round();
+  void LookForEnd();
   void DrainInotify() const;
-  void ServeAdmin() const;
+  void ServeAdmin();
   [[nodiscard]] std::string Reply(const std::string& line) const;
 
   Server& server_;
   UniqueFd admin_;
+  std::unique_ptr<Agent> agent_;
   UniqueFd inotify_;
   UniqueFd timer_;
-  unsigned first_pid_;
+  Watchers watchers_;
   std::size_t round_ = 0;
-  bool ended_ = false;
+  bool ended_ = false;  // the container has, so far as can be seen
   bool done_ = false;
 };
 

@@ -1,5 +1,6 @@
 #include "shim/server.h"
 
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -127,6 +128,7 @@ Server::Server(ShimConfig config, const rm::Abi& abi, std::unique_ptr<Driver> dr
       boundary_(abi, std::move(cards), ledger_),
       uvm_files_(boundary::Boundary::kFirstSpace),
       attention_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      hang_ups_(epoll_create1(EPOLL_CLOEXEC)),
       reaper_(std::make_shared<Reaper>()) {}
 
 std::optional<boundary::File> Server::Recognise(int fd) {
@@ -154,34 +156,36 @@ void Server::Discard(UniqueFd file) {
 
 // Sees a notification as far as a decoded call that waits for admission; null: it was answered, or
 // its caller is gone.
-std::unique_ptr<Pending> Server::Prepare(const Notification& notification) {
+std::unique_ptr<Pending> Server::Prepare(const SourcePtr& source,
+                                         const Notification& notification) {
   NoteThread(notification.tid);
   if (notification.nr == SYS_mmap) {
-    SeeMmap(notification);
+    SeeMmap(*source, notification);
     return nullptr;
   }
   const auto request = static_cast<std::uint32_t>(notification.args[1]);
   if (notification.nr != SYS_ioctl || !rm::AnyDriverAccepts(request)) {
     // By the registers alone: no GPU file of any supported driver does anything for this number.
     ListenSoon();
-    (void)listener_->Continue(notification.id);
+    (void)source->listener.Continue(notification.id);
     return nullptr;
   }
   bool again = false;
-  auto pending = CopyIn(notification, false, &again);
-  return again ? CopyIn(notification, true, nullptr) : std::move(pending);
+  auto pending = CopyIn(source, notification, false, &again);
+  return again ? CopyIn(source, notification, true, nullptr) : std::move(pending);
 }
 
 // `again`: set when what is cached of the caller turned out to be out of date.
-std::unique_ptr<Pending> Server::CopyIn(const Notification& notification, bool fresh, bool* again) {
+std::unique_ptr<Pending> Server::CopyIn(const SourcePtr& source, const Notification& notification,
+                                        bool fresh, bool* again) {
   std::shared_ptr<const kernel::Process> process;
   const auto answer = [&](int error) {
     if (process != nullptr) {
       recorder_.Refused(*process, static_cast<std::uint32_t>(notification.args[1]), error);
     }
     // Without this check the error could be for a thread that is gone and its number given away.
-    if (listener_->Valid(notification.id)) {
-      (void)Answer(notification.id, error);
+    if (source->listener.Valid(notification.id)) {
+      (void)Answer(*source, notification.id, error);
     }
     return nullptr;
   };
@@ -206,6 +210,7 @@ std::unique_ptr<Pending> Server::CopyIn(const Notification& notification, bool f
     return answer(ENOTTY);
   }
   auto pending = std::make_unique<Pending>();
+  pending->source = source;
   pending->notification = notification;
   pending->caller = *caller;
   pending->file = std::move(*file);
@@ -234,7 +239,7 @@ std::unique_ptr<Pending> Server::CopyIn(const Notification& notification, bool f
   }
   TakeArgument(*pending);
   // Everything above was found by a number. If the caller still waits, it was the caller's.
-  return listener_->Valid(notification.id) ? std::move(pending) : nullptr;
+  return source->listener.Valid(notification.id) ? std::move(pending) : nullptr;
 }
 
 void Server::FindSpace(Pending& pending) {
@@ -296,7 +301,8 @@ void Server::Admit(std::unique_ptr<Pending> pending, bool hold) {
 void Server::Finish(const Claim& claim) {
   for (auto& ready : admission_.Finish(claim)) {
     // Each on a thread of its own, so that none waits for another's driver call.
-    StartWorker(std::move(ready));
+    SourcePtr source = ready->source;
+    StartWorker(std::move(source), std::move(ready));
   }
 }
 
@@ -307,10 +313,11 @@ void Server::Run(std::unique_ptr<Pending> pending) {
   int error = 0;
   // Without killable waits a signal can have ended the call even before its turn, and its
   // repetition may be over.
-  bool alive = (!pending->waited && config_.killable) || listener_->Valid(notification.id);
+  bool alive =
+      (!pending->waited && config_.killable) || pending->source->listener.Valid(notification.id);
   if (alive && pending->waited && !config_.killable) {
     // Its parameters may be what an earlier execution of the same call wrote meanwhile.
-    auto renewed = CopyIn(notification, false, nullptr);
+    auto renewed = CopyIn(pending->source, notification, false, nullptr);
     if (renewed && (renewed->call.client != pending->call.client ||
                     renewed->call.source_client != pending->call.source_client)) {
       Finish(claim);
@@ -338,7 +345,7 @@ void Server::Run(std::unique_ptr<Pending> pending) {
   }
   // While the claim is held no repetition is answered, so the caller has not gone on and put other
   // parameters into this memory. A repetition gets the results from the record.
-  if (alive && listener_->Valid(notification.id)) {
+  if (alive && pending->source->listener.Valid(notification.id)) {
     Deliver(*pending, copy_out, error);
   }
   Finish(claim);
@@ -352,10 +359,10 @@ void Server::Deliver(Pending& pending, bool copy_out, int error) {
   pending.file.reset();
   pending.argument.reset();
   if (pending.proceed) {
-    (void)listener_->Continue(pending.notification.id);
+    (void)pending.source->listener.Continue(pending.notification.id);
     return;
   }
-  if (Answer(pending.notification.id, error) && !config_.killable) {
+  if (Answer(*pending.source, pending.notification.id, error) && !config_.killable) {
     const std::lock_guard lock(replay_mutex_);
     replay_.Answered(KeyOf(pending));
   }

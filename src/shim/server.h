@@ -3,13 +3,18 @@
 //   receive -> whose file is it -> copy in -> still waiting? -> decide -> execute -> account
 //           -> copy out -> answer
 //
-// Threads: workers listen for calls; the one that gets a call sees it through itself, and when none
-// is left listening another takes its place: a parked one, or a new one (up to kMaxWorkers, of
-// which the last kReserved take only calls that give back). The kernel wakes every listening thread
-// for each call, so no more listen than it takes to have one while another begins. Calls that must
-// wait for others are parked without a thread (admission.h). Descriptors of files that are not a
-// GPU's are closed by a thread of their own, since that can hang. Housekeeping (housekeeping.h)
-// runs beside them.
+// Calls come from any number of listeners (source.h); everything else is the container's, whichever
+// listener a call came by.
+//
+// Threads: workers listen for calls, each at one source; the one that gets a call sees it through
+// itself, and when none is left listening there another takes its place: a parked one, or a new
+// one. The kernel wakes every listening thread for each call, so no more listen than it takes to
+// have one while another begins. At most kMaxWorkers are in calls, of which the last kReserved take
+// only calls that give back; beyond those every source has one that takes such calls. So threads
+// are bounded by the calls and the sources, and no source waits for another's. Calls that must wait
+// for others are parked without a thread (admission.h). Descriptors of files that are not a GPU's
+// are closed by a thread of their own, since that can hang. Housekeeping (housekeeping.h) runs
+// beside them.
 //
 // Locks: state_mutex_ guards the boundary and the ledger; it is never held while the driver is
 // asked, nor together with another lock except replay_mutex_ (taken alone).
@@ -19,6 +24,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -41,12 +47,14 @@
 #include "shim/reaper.h"
 #include "shim/recorder.h"
 #include "shim/replay.h"
+#include "shim/source.h"
 #include "shim/uvm_files.h"
 
 namespace cgpu::shim {
 
 // A call on its way through.
 struct Pending {
+  std::shared_ptr<Source> source;  // that the notification came from
   kernel::Notification notification;
   std::shared_ptr<const kernel::Caller> caller;
   UniqueFd file;                 // the tenant's, taken for this call
@@ -62,8 +70,8 @@ class Server {
  public:
   static constexpr int kMaxWorkers = 256;
   static constexpr int kReserved = 2;
-  static constexpr int kListening = 2;
-  static constexpr int kParked = 4;  // more idle ones than this end themselves
+  static constexpr int kListening = 2;  // at each source
+  static constexpr int kParked = 4;     // more idle ones than this end themselves
   // Exported objects at a time: each is a client of the driver, and each is asked about at a close.
   static constexpr std::size_t kMaxExports = 1024;
 
@@ -71,15 +79,37 @@ class Server {
   Server(ShimConfig config, const rm::Abi& abi, std::unique_ptr<Driver> driver,
          std::vector<boundary::CardIds> cards, UniqueFd proc, UniqueFd record);
 
-  // Starts serving. Call once. `first_pid`: the container's first process, 0 if it is not known.
-  void Start(kernel::NotifyListener listener, unsigned first_pid);
+  // Starts what all sources share. Call once, before Serve().
+  void Start();
+
+  // Serves a further listener, at once. kExhausted: the machine has no room for its threads, and
+  // the listener is closed. From any thread, as the following.
+  Result<std::shared_ptr<Source>> Serve(kernel::NotifyListener listener);
+  // What is known of it, sooner or later: the first process under the filter.
+  void SetProcess(Source& source, unsigned pid);
+  // Readable when a source has hung up; then call EndSources().
+  [[nodiscard]] int hang_ups() const { return hang_ups_.get(); }
+  // Lets go of the sources that have hung up: their threads end, and each is closed when its last
+  // call is through. True: there was one.
+  bool EndSources();
+  // True while threads still wait at sources that have ended, where older kernels leave them: ask
+  // again soon.
+  [[nodiscard]] bool SendAway();
+  // Does it serve any source now, did it ever, and the process of the first one, 0 if not known.
+  struct Served {
+    bool now = false;
+    bool ever = false;
+    unsigned first_process = 0;
+  };
+  [[nodiscard]] Served WhatIsServed();
+  // Closes a file that may be anything, without waiting for it.
+  void Discard(UniqueFd file);
 
   // --- For housekeeping, from any thread.
   // Readable when there is something to look after without an exit or a close; then reset by
   // ResetAttention().
   [[nodiscard]] int attention() const { return attention_.get(); }
   void ResetAttention() const;
-  [[nodiscard]] int listener_fd() const { return listener_->fd(); }
   [[nodiscard]] int exit_events() const { return callers_.exit_events(); }
   // Forgets exited processes and drops parked calls whose callers are gone.
   void DropDead();
@@ -98,21 +128,30 @@ class Server {
   // For the latency benchmark: how long the driver took for each executed call since the last time
   // this was asked, in nanoseconds and in order. The first question starts the recording.
   [[nodiscard]] std::vector<std::uint32_t> TakeTrace();
+  // The first processes of all sources, where they are known.
+  [[nodiscard]] std::vector<pid_t> Roots();
+  // All that is known of the container: the first processes, and those that have made calls.
+  void KillContainer();
 
  private:
-  void Work(std::unique_ptr<Pending> first);
-  // Without a call to see through, the new thread listens. False: there is none, and the call was
-  // seen through by this one.
-  bool StartWorker(std::unique_ptr<Pending> first);
-  [[nodiscard]] bool Listen();
+  using SourcePtr = std::shared_ptr<Source>;
+  void Work(SourcePtr source, std::unique_ptr<Pending> first);
+  // Without a call to see through, the new thread listens at the source. False: there is none, and
+  // the call was seen through by this one.
+  bool StartWorker(SourcePtr source, std::unique_ptr<Pending> first);
+  [[nodiscard]] bool CallListener(const SourcePtr& source);
+  void CountListening(Source& source, int change);
+  [[nodiscard]] SourcePtr Listen(SourcePtr source);
   void ListenSoon();
-  void StopListening();
-  bool Answer(std::uint64_t id, int error);
+  void StopListening(const SourcePtr& source, bool over);
+  bool Answer(const Source& source, std::uint64_t id, int error);
+  [[nodiscard]] int Busy() const;
   // Threads that could take a call, if all that may be were started.
   int Idle();
-  std::unique_ptr<Pending> Prepare(const kernel::Notification& notification);
-  std::unique_ptr<Pending> CopyIn(const kernel::Notification& notification, bool fresh,
-                                  bool* again);
+  std::unique_ptr<Pending> Prepare(const SourcePtr& source,
+                                   const kernel::Notification& notification);
+  std::unique_ptr<Pending> CopyIn(const SourcePtr& source, const kernel::Notification& notification,
+                                  bool fresh, bool* again);
   void FindSpace(Pending& pending);
   bool TakeArgument(Pending& pending);
   [[nodiscard]] std::optional<boundary::File> Recognise(int fd);
@@ -124,7 +163,7 @@ class Server {
   int ExecuteUvm(int file, boundary::Call& call);
   bool ReconcileExports();
   // uvm.cc
-  void SeeMmap(const kernel::Notification& notification);
+  void SeeMmap(const Source& source, const kernel::Notification& notification);
   bool ChargeMapping(ledger::ProcessKey process, pid_t thread, boundary::AddressRange range);
   void NoteThread(pid_t thread);
   bool SettleManaged();
@@ -132,7 +171,7 @@ class Server {
   void ForgetMappings(ledger::ProcessKey process);
   void KeepSpace(Pending& pending);
   bool ReconcileSpaces();
-  [[nodiscard]] bool IsHeld(const UvmFile& file) const;
+  [[nodiscard]] bool IsHeld(const UvmFile& file);
   bool EndSpace(const std::shared_ptr<UvmFile>& file);
   void CallForAttention() const;
   // marks.cc
@@ -145,13 +184,11 @@ class Server {
   bool CopyOut(Pending& pending);
   void Finish(const Claim& claim);
   std::map<ledger::ProcessKey, std::uint32_t> ContainerPids() const;
-  void Discard(UniqueFd file);
 
   const ShimConfig config_;
   const rm::Abi& abi_;
   const std::unique_ptr<Driver> driver_;
   const Recorder recorder_;
-  std::optional<kernel::NotifyListener> listener_;
   kernel::CallerTable callers_;
   Admission<Pending> admission_;
 
@@ -164,7 +201,7 @@ class Server {
   UvmFiles uvm_files_;
   std::atomic<bool> mapping_{false};  // some thread may be in a mapping that it was let into
   UniqueFd attention_;                // an eventfd
-  pid_t first_pid_ = 0;               // the container's first process; set before serving
+  UniqueFd hang_ups_;                 // an epoll of the sources' listeners
 
   std::mutex replay_mutex_;  // guards replay_
   ReplayLog replay_;
@@ -174,11 +211,15 @@ class Server {
   std::atomic<bool> tracing_{false};
 
   std::atomic<int> workers_{0};
-  std::mutex listen_mutex_;  // guards listening_, parked_, calls_
+  std::mutex listen_mutex_;  // guards the rest, and what sources have besides their listeners
   std::condition_variable called_;
-  int listening_ = 0;
+  std::vector<SourcePtr> sources_;            // that live
+  std::vector<std::weak_ptr<Source>> ended_;  // at which threads of ours wait
+  std::weak_ptr<Source> first_;               // the one that came first
+  Served served_;
+  int listening_ = 0;  // threads, at all sources
   int parked_ = 0;
-  int calls_ = 0;  // of parked ones that have not come yet
+  std::deque<SourcePtr> calls_;  // of parked ones that have not come yet
 
   std::shared_ptr<Reaper> reaper_;
 };

@@ -13,8 +13,9 @@ void Server::DropDead() {
     replay_.DropProcess(process);
   }
   // Parked calls hold their files open; of a caller that is gone nothing may be held.
-  (void)admission_.Purge(
-      [&](const Pending& pending) { return !listener_->Valid(pending.notification.id); });
+  (void)admission_.Purge([](const Pending& pending) {
+    return !pending.source->listener.Valid(pending.notification.id);
+  });
 }
 
 bool Server::Reconcile() {

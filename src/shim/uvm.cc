@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -13,16 +12,6 @@
 
 namespace cgpu::shim {
 namespace {
-
-// A watched mapping has become managed memory beyond the limit. Only a tenant that swaps
-// descriptors while the kernel looks gets here, and nothing takes the mapping back: the container
-// ends with its shim.
-[[noreturn]] void EndContainer() {
-  (void)std::fprintf(stderr,
-                     "cgpu-shim: a descriptor was swapped during mmap to get managed memory beyond "
-                     "the limit: the container is ended\n");
-  std::_Exit(1);
-}
 
 template <class T>
 boundary::Call OwnCall(std::uint64_t space, std::uint32_t request, const rm::Abi& abi,
@@ -41,13 +30,13 @@ boundary::Call OwnCall(std::uint64_t space, std::uint32_t request, const rm::Abi
 
 // An mmap that could make managed memory. All its arguments are registers, so what is judged is
 // what the kernel executes, but for the file that the descriptor leads to.
-void Server::SeeMmap(const kernel::Notification& notification) {
+void Server::SeeMmap(const Source& source, const kernel::Notification& notification) {
   ListenSoon();
   const boundary::MmapArgs args = {notification.args[0], notification.args[1], notification.args[2],
                                    notification.args[3], notification.args[5]};
   auto caller = callers_.Find(notification.tid);
   if (!caller.ok()) {
-    (void)Answer(notification.id, ENOMEM);
+    (void)Answer(source, notification.id, ENOMEM);
     return;
   }
   bool uvm_file = false;
@@ -60,11 +49,11 @@ void Server::SeeMmap(const kernel::Notification& notification) {
   }
   boundary::AddressRange range;
   const boundary::MmapKind kind = boundary::JudgeMmap(args, uvm_file, &range);
-  if (kind != boundary::MmapKind::kHarmless && listener_->Valid(notification.id)) {
+  if (kind != boundary::MmapKind::kHarmless && source.listener.Valid(notification.id)) {
     const ledger::ProcessKey process = (*caller)->process->serial;
     if (kind == boundary::MmapKind::kManaged && !ChargeMapping(process, notification.tid, range)) {
       recorder_.Mapping(*(*caller)->process, args.length, ENOMEM);
-      (void)Answer(notification.id, ENOMEM);
+      (void)Answer(source, notification.id, ENOMEM);
       return;
     }
     if (uvm_file) {
@@ -76,7 +65,7 @@ void Server::SeeMmap(const kernel::Notification& notification) {
       mapping_.store(true, std::memory_order_relaxed);
     }
   }
-  (void)listener_->Continue(notification.id);
+  (void)source.listener.Continue(notification.id);
   if (kind == boundary::MmapKind::kSuspect && !uvm_files_.All().empty()) {
     CallForAttention();
   }
@@ -173,7 +162,11 @@ void Server::SettleProcess(const kernel::Process& process, const kernel::InodeSe
     fits = boundary_.managed().Settle(process.serial, look, std::move(shown));
   }
   if (!fits) {
-    EndContainer();
+    // A watched mapping has become managed memory beyond the limit. Only a tenant that swaps
+    // descriptors while the kernel looks gets here, and nothing takes the mapping back but the end
+    // of its processes. Those not known here have no shim from now on, and end by whoever minds it.
+    KillContainer();
+    std::_Exit(1);
   }
 }
 
@@ -223,15 +216,19 @@ bool Server::ReconcileSpaces() {
   return changed;
 }
 
-bool Server::IsHeld(const UvmFile& file) const {
+bool Server::IsHeld(const UvmFile& file) {
   for (const auto& process : callers_.Processes()) {
     if (kernel::HasFile(callers_.proc_fd(), process->tgid, file.file.get())) {
       return true;
     }
   }
-  const auto others = kernel::Descendants(callers_.proc_fd(), first_pid_);
-  return std::any_of(others.begin(), others.end(), [&](pid_t pid) {
+  const auto has = [&](pid_t pid) {
     return kernel::HasFile(callers_.proc_fd(), pid, file.file.get());
+  };
+  const std::vector<pid_t> roots = Roots();
+  return std::any_of(roots.begin(), roots.end(), [&](pid_t root) {
+    const auto others = kernel::Descendants(callers_.proc_fd(), root);
+    return std::any_of(others.begin(), others.end(), has);
   });
 }
 

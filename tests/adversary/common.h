@@ -140,6 +140,7 @@ std::vector<Entry> ExportAttacks();
 std::vector<Entry> QueryAttacks();
 std::vector<Entry> TransferAttacks();
 std::vector<Entry> SearchAttacks();
+std::vector<Entry> SidecarAttacks();
 
 }  // namespace cgpu::adversary
 

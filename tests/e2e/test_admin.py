@@ -39,7 +39,9 @@ class Containers(launch.LaunchTest):
         process = self.hold("--name", "one", "--units", "8")
         (container,) = self.containers()
         self.assertEqual(sorted(container),
-                         sorted(["id", "name", "pid", "user", "state", "since", "gpus"]))
+                         sorted(["id", "name", "pid", "user", "state", "since", "engine_id", "origin",
+                                 "gpus"]))
+        self.assertEqual((container["engine_id"], container["origin"]), ("", "flags"))
         self.assertRegex(container["id"], "^[0-9a-f]{12}$")
         self.assertEqual((container["name"], container["state"]), ("one", "running"))
         self.assertEqual(os.stat(f"/proc/{container['pid']}").st_uid, self.user)

@@ -395,8 +395,8 @@ class Privileges(launch.LaunchTest):
         (shim,) = self.shims()
         with open(f"/proc/{shim}/status", encoding="utf-8") as text:
             fields = launch.status_fields(text.read())
-        for name in self.SETS:  # SYS_PTRACE and DAC_OVERRIDE
-            self.assertEqual(int(fields[name], 16), 1 << 19 | 1 << 1, name)
+        for name in self.SETS:  # SYS_PTRACE, KILL and DAC_OVERRIDE
+            self.assertEqual(int(fields[name], 16), 1 << 19 | 1 << 5 | 1 << 1, name)
         uids = {int(uid) for uid in fields["Uid"].split() + fields["Gid"].split()}
         self.assertEqual(len(uids), 1)
         self.assertTrue(2_000_000_000 <= uids.pop() < 2_000_065_536)
@@ -406,9 +406,9 @@ class Privileges(launch.LaunchTest):
         self.assertEqual(os.readlink(f"/proc/{shim}/cwd"), "/")
         with open(f"/proc/{shim}/environ", "rb") as text:
             self.assertEqual(text.read(), b"")
-        # 0 to 2 are /dev/null, 3 the launcher, 4 the admin socket, 5 the record (here none), 6 the
-        # listener.
-        self.assertEqual({int(fd) for fd in os.listdir(f"/proc/{shim}/fd")}, set(range(7)))
+        # 0 to 2 are /dev/null, 3 the launcher, 4 the admin socket, 5 the record, 6 the agent and 7
+        # the creator (here none of the three), 8 the listener.
+        self.assertEqual({int(fd) for fd in os.listdir(f"/proc/{shim}/fd")}, set(range(9)))
         self.assertNotEqual(os.getsid(shim), os.getsid(process.pid))
         self.assertNotEqual(int(fields["PPid"]), process.pid)
         process.stdin.close()

@@ -1,10 +1,11 @@
-// cgpu-shim: one per container. Started by `cgpu run` with the sockets that registry/config.h
-// describes; never by hand.
+// cgpu-shim: one per container. Started by cgpu with the sockets that registry/config.h describes;
+// never by hand.
 #include <fcntl.h>
 #include <malloc.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -81,15 +82,36 @@ std::optional<rm::NvProcessorUuid> UuidOf(std::string_view text) {
   return uuid;
 }
 
-// The launcher's record file, if there is one.
-UniqueFd TakeRecord() {
-  struct stat info{};
-  UniqueFd file(fstat(kShimRecordFd, &info) == 0 ? kShimRecordFd : -1);
-  if (!file.valid() || !S_ISREG(info.st_mode)) {
+// A descriptor that the launcher left under this number, if it is what `check` looks for.
+template <class Check>
+UniqueFd TakeFd(int number, const Check& check) {
+  UniqueFd fd(fcntl(number, F_GETFD) >= 0 ? number : -1);
+  if (!fd.valid() || !check(number)) {
     return {};
   }
-  (void)fcntl(file.get(), F_SETFD, FD_CLOEXEC);
-  return file;
+  (void)fcntl(number, F_SETFD, FD_CLOEXEC);
+  return fd;
+}
+
+UniqueFd TakeListening(int number) {
+  return TakeFd(number, [](int fd) {
+    int listening = 0;
+    socklen_t size = sizeof(listening);
+    return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) == 0 && listening != 0;
+  });
+}
+
+UniqueFd TakeRecord() {
+  return TakeFd(kShimRecordFd, [](int fd) {
+    struct stat info{};
+    return fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
+  });
+}
+
+UniqueFd TakeCreator() {
+  return TakeFd(kShimCreatorFd, [](int fd) {
+    return syscall(SYS_pidfd_send_signal, fd, 0, nullptr, 0) == 0 || errno != EBADF;
+  });
 }
 
 Result<std::unique_ptr<Server>> MakeServer(const ShimConfig& config) {
@@ -138,13 +160,53 @@ Result<std::unique_ptr<Server>> MakeServer(const ShimConfig& config) {
                                   std::move(*proc), TakeRecord());
 }
 
+// The agent, where the launcher gave the shim its socket; else null.
+Result<std::unique_ptr<Agent>> MakeAgent(Server& server) {
+  UniqueFd socket = TakeListening(kShimAgentFd);
+  UniqueFd creator = TakeCreator();
+  if (!socket.valid()) {
+    return std::unique_ptr<Agent>();
+  }
+  if (!creator.valid() || fcntl(socket.get(), F_SETFL, O_NONBLOCK) != 0) {
+    return Error{
+        Code::kInvalid, 0, "an agent's socket, but no pidfd of the container's creator", {}};
+  }
+  return Agent::Make(server, std::move(socket), std::move(creator), server.config().user);
+}
+
+// Without an agent the one listener there is comes from the launcher.
+Result<> ServeFirst(Server& server, const std::string& text, UniqueFd fd) {
+  const auto process = DecodeListener(text);
+  if (!process.ok()) {
+    return process.error();
+  }
+  auto listener = kernel::NotifyListener::Make(std::move(fd));
+  if (!listener.ok()) {
+    return listener.error();
+  }
+  const auto source = server.Serve(std::move(*listener));
+  if (!source.ok()) {
+    return source.error();
+  }
+  server.SetProcess(**source, *process);
+  return {};
+}
+
+Result<std::unique_ptr<Server>> MakeConfigured(const std::string& text) {
+  const auto config = DecodeConfig(text);
+  if (!config.ok()) {
+    return config.error();
+  }
+  // A launcher that runs as root starts its shims under uids of their own.
+  CGPU_TRY(CheckPrivileges(config->user == getuid() ? config->user : 0));
+  CGPU_TRY(kernel::NotifyListener::Prepare());
+  return MakeServer(*config);
+}
+
 Result<> Serve() {
   const UniqueFd launcher(kShimControlFd);
-  UniqueFd admin(fcntl(kShimAdminFd, F_GETFD) >= 0 ? kShimAdminFd : -1);
   (void)fcntl(launcher.get(), F_SETFD, FD_CLOEXEC);
-  if (admin.valid()) {
-    (void)fcntl(admin.get(), F_SETFD, FD_CLOEXEC);
-  }
+  UniqueFd admin = TakeListening(kShimAdminFd);
   const auto fail = [&](const Error& error) {
     Say(launcher.get(), "error " + error.what);
     return error;
@@ -153,42 +215,37 @@ Result<> Serve() {
   if (!text.ok()) {
     return text.error();
   }
-  const auto config = DecodeConfig(*text);
-  if (!config.ok()) {
-    return fail(config.error());
-  }
-  // A launcher that runs as root starts its shims under uids of their own.
-  if (const auto checked = CheckPrivileges(config->user == getuid() ? config->user : 0);
-      !checked.ok()) {
-    return fail(checked.error());
-  }
-  auto server = MakeServer(*config);
+  auto server = MakeConfigured(*text);
   if (!server.ok()) {
     return fail(server.error());
   }
-  Say(launcher.get(), "ready");
-  UniqueFd listener_fd;
-  text = ReceiveMessage(launcher.get(), &listener_fd);
-  if (!text.ok()) {
-    return text.error();
+  auto agent = MakeAgent(**server);
+  if (!agent.ok()) {
+    return fail(agent.error());
   }
-  const auto first_pid = DecodeListener(*text);
-  if (!first_pid.ok()) {
-    return fail(first_pid.error());
+  UniqueFd listener;
+  const bool by_launcher = *agent == nullptr;
+  if (by_launcher) {
+    Say(launcher.get(), "ready");
+    text = ReceiveMessage(launcher.get(), &listener);
+    if (!text.ok()) {
+      return text.error();
+    }
   }
-  auto listener = kernel::NotifyListener::Make(std::move(listener_fd));
-  if (!listener.ok()) {
-    return fail(listener.error());
-  }
-  auto housekeeping = Housekeeping::Make(**server, std::move(admin), *first_pid);
+  auto housekeeping = Housekeeping::Make(**server, std::move(admin), std::move(*agent));
   if (!housekeeping.ok()) {
     return fail(housekeeping.error());
   }
   if (const auto confined = ConfineSystemCalls(); !confined.ok()) {
     return fail(confined.error());
   }
-  (*server)->Start(std::move(*listener), *first_pid);
-  Say(launcher.get(), "ok");
+  (*server)->Start();
+  if (by_launcher) {
+    if (const auto served = ServeFirst(**server, *text, std::move(listener)); !served.ok()) {
+      return fail(served.error());
+    }
+  }
+  Say(launcher.get(), by_launcher ? "ok" : "ready");
   housekeeping->Run();
   // Workers may still wait in the kernel; nothing of theirs matters any more.
   _exit(0);

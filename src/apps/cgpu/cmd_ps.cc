@@ -78,15 +78,17 @@ void PrintJson(const std::vector<ContainerStatus>& containers) {
                     {"user", UserName(container.user)},
                     {"state", container.state},
                     {"since", TimeText(container.since)},
+                    {"engine_id", container.engine_id},
+                    {"origin", container.origin},
                     {"gpus", gpus}});
   }
   fmt::print("{}\n", list.dump(2));
 }
 
-using Row = std::array<std::string, 9>;
+using Row = std::array<std::string, 10>;
 
 void PrintRows(const std::vector<Row>& rows) {
-  std::array<std::size_t, 9> widths{};
+  std::array<std::size_t, 10> widths{};
   for (const Row& row : rows) {
     for (std::size_t i = 0; i < row.size(); ++i) {
       widths[i] = std::max(widths[i], row[i].size());
@@ -104,7 +106,7 @@ void PrintRows(const std::vector<Row>& rows) {
 
 // One line per card; what is the container's own stands in its first line only.
 void PrintTable(const std::vector<ContainerStatus>& containers) {
-  std::vector<Row> rows{{"CONTAINER ID", "NAME", "USER", "PID", "STATE", "UP", "GPU",
+  std::vector<Row> rows{{"CONTAINER ID", "NAME", "USER", "PID", "STATE", "UP", "GRANT FROM", "GPU",
                          "MEMORY USED / LIMIT", "DENIED"}};
   for (const ContainerStatus& container : containers) {
     Row row{container.id,
@@ -112,11 +114,12 @@ void PrintTable(const std::vector<ContainerStatus>& containers) {
             UserName(container.user),
             container.pid == 0 ? "-" : std::to_string(container.pid),
             container.state,
-            Age(container.since)};
+            Age(container.since),
+            container.origin.empty() ? "-" : container.origin};
     for (const CardStatus& card : container.cards) {
-      row[6] = fmt::format("{} (host {})", card.index, card.host_index);
-      row[7] = fmt::format("{}MiB / {}MiB", card.used_bytes / kMib, card.limit_bytes / kMib);
-      row[8] = std::to_string(card.denied);
+      row[7] = fmt::format("{} (host {})", card.index, card.host_index);
+      row[8] = fmt::format("{}MiB / {}MiB", card.used_bytes / kMib, card.limit_bytes / kMib);
+      row[9] = std::to_string(card.denied);
       rows.push_back(row);
       row = Row{};
     }

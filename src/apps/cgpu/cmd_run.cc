@@ -72,8 +72,12 @@ Result<> Parse(const CLI::App& command, Flags& flags) {
     }
     request.memory.push_back(*memory);
   }
+  flags.options.origin = request.gpus.empty() && request.memory.empty() ? "environment" : "flags";
   if (request.gpus.empty() || request.memory.empty()) {
     CGPU_TRY(FillFromEnvironment(request));
+  }
+  if (request.gpus.empty() && request.memory.empty()) {
+    flags.options.origin = "default";
   }
   if (given("--name") && flags.options.name.empty()) {
     return Error{Code::kInvalid, 0, "the container's name is empty", "leave --name out for one"};

@@ -1,0 +1,41 @@
+// cgpu-runtime: what container engines call in place of runc or crun (runtime/wrapper.h), with
+// their arguments. `--cgpu-config FILE` before them names another file of settings. `hook` is what
+// the configuration of a container has the runtime call (runtime/hook.h).
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "runtime/hook.h"
+#include "runtime/settings.h"
+#include "runtime/wrapper.h"
+
+namespace {
+
+int Hook(const std::vector<std::string>& arguments) {
+  const auto done = cgpu::RunHook(arguments, STDIN_FILENO);
+  if (!done.ok()) {
+    (void)std::fprintf(stderr, "cgpu: %s\n", cgpu::FormatError(done.error()).c_str());
+    return 1;
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
+  if (!arguments.empty() && arguments[0] == "hook") {
+    arguments.erase(arguments.begin());
+    return Hook(arguments);
+  }
+  cgpu::WrapperOptions options;
+  options.settings_file = cgpu::kSettingsFile;
+  if (arguments.size() >= 2 && arguments[0] == "--cgpu-config") {
+    options.settings_file = arguments[1];
+    arguments.erase(arguments.begin(), arguments.begin() + 2);
+  }
+  options.arguments = std::move(arguments);
+  return cgpu::BecomeRuntime(options);
+}

@@ -1,0 +1,22 @@
+// cgpud: one per node. Gives containers of engines their slices; see node/daemon.h.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <string>
+
+#include "node/daemon.h"
+#include "runtime/settings.h"
+
+int main(int argc, char** argv) {
+  CLI::App app("The node's daemon: gives containers their slices of GPUs", "cgpud");
+  app.set_version_flag("--version", CGPU_VERSION);
+  std::string file = cgpu::kSettingsFile;
+  app.add_option("--config", file, "The file with the settings")->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  const auto settings = cgpu::ReadSettings(file);
+  const auto ended = settings.ok() ? cgpu::RunDaemon(*settings) : settings.error();
+  if (!ended.ok()) {
+    (void)std::fprintf(stderr, "cgpud: %s\n", cgpu::FormatError(ended.error()).c_str());
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,28 @@
+#include "kernel/cgroups.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+namespace cgpu::kernel {
+namespace {
+
+TEST(Cgroups, BelowIsIn) {
+  constexpr const char* kOne = "2:memory:/docker/3f2a\n0::/docker/3f2a\n";
+  EXPECT_TRUE(IsIn(kOne, kOne));
+  EXPECT_TRUE(IsIn("2:memory:/docker/3f2a/init\n0::/docker/3f2a/init\n", kOne));
+  EXPECT_FALSE(IsIn("2:memory:/docker/3f2a\n0::/docker\n", kOne)) << "in one hierarchy only";
+  EXPECT_FALSE(IsIn("2:memory:/docker/3f2ab\n0::/docker/3f2ab\n", kOne)) << "another's name";
+  EXPECT_FALSE(IsIn("2:memory:/docker\n0::/docker\n", kOne));
+  EXPECT_FALSE(IsIn("", kOne));
+  EXPECT_TRUE(IsIn("0::/a\n", "0::/\n"));
+}
+
+TEST(Cgroups, OfThisProcess) {
+  const auto own = CgroupsOf(static_cast<unsigned>(getpid()));
+  ASSERT_TRUE(own.ok());
+  EXPECT_TRUE(IsIn(*own, *own));
+  EXPECT_FALSE(CgroupsOf(1U << 30).ok());
+}
+
+}  // namespace
+}  // namespace cgpu::kernel

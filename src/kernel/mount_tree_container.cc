@@ -1,0 +1,167 @@
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/fd.h"
+#include "kernel/mount_tree.h"
+#include "kernel/mount_tree_parts.h"
+#include "kernel/mounts.h"
+
+namespace cgpu {
+namespace {
+
+Error DevConflict(std::string what) {
+  return Error{Code::kConflict, 0, "the container's /dev " + std::move(what),
+               "leave /dev to the container engine: no volume over it and no GPU's files in it"};
+}
+
+// A folder of the root that is no link; with `magic`, of that file system (statfs(2)).
+UniqueFd OpenOwnFolder(const char* path, long magic = 0) {
+  UniqueFd fd(open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  struct statfs fs{};
+  if (fd.valid() && magic != 0 && (fstatfs(fd.get(), &fs) != 0 || fs.f_type != magic)) {
+    fd.reset();
+  }
+  return fd;
+}
+
+// Whether /dev is a file system that the runtime made for this container. One of the machine's is
+// mounted elsewhere too: `mounts` is all that this mount namespace has. (Twice below the
+// container's root is what a shared root makes of one mount, or a volume that holds that root.)
+Result<> CheckDev(const UniqueFd& dev, const std::vector<MountEntry>& mounts) {
+  if (!dev.valid()) {
+    return DevConflict("is no folder of its own");
+  }
+  const auto found = FindMount(dev.get(), "/dev");
+  if (!found.ok()) {
+    return found.error();
+  }
+  const auto own = std::find_if(mounts.begin(), mounts.end(),
+                                [&](const MountEntry& mount) { return mount.id == found->id; });
+  if (!found->begins || own == mounts.end() || own->type != "tmpfs" || own->root != "/") {
+    return DevConflict("is no tmpfs of its own");
+  }
+  const std::string root = own->point.substr(0, own->point.rfind('/') + 1);
+  if (std::any_of(mounts.begin(), mounts.end(), [&](const MountEntry& mount) {
+        return mount.device == own->device && !mount.point.starts_with(root);
+      })) {
+    return DevConflict("is a tmpfs that is mounted elsewhere too");
+  }
+  return {};
+}
+
+// Of a device that the runtime was to make, against the source's mount copy.
+Result<> CheckDeviceFile(const DeviceFile& device, const UniqueFd& source) {
+  struct stat wanted{};
+  struct stat there{};
+  if (fstat(source.get(), &wanted) != 0) {
+    return MountError("cannot ask about " + device.source);
+  }
+  if (lstat(("/dev/" + device.name).c_str(), &there) != 0 || !S_ISCHR(there.st_mode) ||
+      there.st_rdev != wanted.st_rdev) {
+    return DevConflict("has no device file " + device.name + " like " + device.source);
+  }
+  return {};
+}
+
+// Whether the device files that the runtime was to make are there, and nothing else of NVIDIA's.
+Result<> CheckDevFiles(const std::vector<DeviceFile>& devices,
+                       const std::vector<UniqueFd>& sources) {
+  std::set<std::string> made_by_runtime;
+  std::set<std::string> ours = {kDevFolder};
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    if (devices[i].via_folder) {
+      ours.insert(devices[i].name);
+      continue;
+    }
+    made_by_runtime.insert(devices[i].name);
+    CGPU_TRY(CheckDeviceFile(devices[i], sources[i]));
+  }
+  if (OpenDir(AT_FDCWD, "/dev") == nullptr) {
+    return MountError("cannot read the container's /dev");
+  }
+  for (const std::string& path : EntriesOf("/dev", "")) {
+    const std::string name = LastComponent(path);
+    if (ours.contains(name) || (name.starts_with("nvidia") && !made_by_runtime.contains(name))) {
+      return DevConflict("has a file " + name + " already");
+    }
+  }
+  return {};
+}
+
+// The runtime may have made /dev read-only by now: it is changed through another way to it.
+Result<> AddFolder(int dev, const DeviceFile& device, const UniqueFd& clone) {
+  const std::string folder = kDevFolder + ("/" + LastComponent(device.source));
+  const std::string target = folder + "/" + device.name;
+  if ((mkdirat(dev, kDevFolder, 0755) != 0 && errno != EEXIST) ||
+      (mkdirat(dev, folder.c_str(), 0755) != 0 && errno != EEXIST) ||
+      symlinkat(target.c_str(), dev, device.name.c_str()) != 0) {
+    return MountError("cannot make /dev/" + device.name);
+  }
+  CGPU_TRY(KeepMountsHere(clone.get(), device.source));
+  return Attach(clone, "/dev/" + folder);
+}
+
+Result<> AddToDev(const UniqueFd& dev, const GpuTree& tree, const std::vector<UniqueFd>& clones) {
+  CGPU_TRY(CheckDevFiles(tree.devices, clones));
+  CGPU_TRY(KeepMountsHere(dev.get(), "/dev"));
+  const auto writable = WritableClone(dev.get(), "/dev");
+  if (!writable.ok()) {
+    return writable.error();
+  }
+  for (std::size_t i = 0; i < tree.devices.size(); ++i) {
+    if (tree.devices[i].via_folder) {
+      CGPU_TRY(AddFolder(writable->get(), tree.devices[i], clones[i]));
+    }
+  }
+  return {};
+}
+
+Result<> EnterRoot(const std::string& rootfs) {
+  if (chdir(rootfs.c_str()) != 0 || chroot(".") != 0 || chdir("/") != 0) {
+    return MountError("cannot go into " + rootfs);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<> MountGpuTreeAt(const GpuTree& tree, const std::string& rootfs) {
+  const UmaskGuard everyone_may_read;
+  const auto files = TakeFromNode(tree);
+  if (!files.ok()) {
+    return files.error();
+  }
+  const auto mounts = ReadMounts();  // all, not only the container's
+  if (!mounts.ok()) {
+    return mounts.error();
+  }
+  CGPU_TRY(EnterRoot(rootfs));
+  const UniqueFd dev = OpenOwnFolder("/dev");
+  CGPU_TRY(CheckDev(dev, *mounts));
+  CGPU_TRY(AddToDev(dev, tree, files->devices));
+  GpuTree shown = tree;
+  if (!OpenOwnFolder("/proc", PROC_SUPER_MAGIC).valid()) {
+    shown.proc_source.clear();
+  }
+  if (!OpenOwnFolder("/sys", SYSFS_MAGIC).valid()) {
+    shown.pci_source.clear();
+  }
+  return MountViews(shown, *files, [](const std::string& folder) -> Result<> {
+    const std::string have = ExistingFolder(folder);
+    const UniqueFd fd(open(have.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    return fd.valid() ? KeepMountsHere(fd.get(), have) : MountError("cannot open " + have);
+  });
+}
+
+}  // namespace cgpu

@@ -1,0 +1,148 @@
+// For tests of mount trees: namespaces of their own, and a node's files to mount in them.
+#ifndef CGPU_KERNEL_MOUNT_TREE_TESTING_H_
+#define CGPU_KERNEL_MOUNT_TREE_TESTING_H_
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <set>
+#include <string>
+#include <system_error>
+
+#include "base/fd.h"
+#include "base/file.h"
+#include "kernel/mount_tree.h"
+#include "kernel/namespaces.h"
+
+namespace cgpu {
+
+inline constexpr int kSkip = 77;
+inline constexpr uid_t kSomeUser = 47110;
+
+// Runs `body` in a child process inside namespaces of its own; `body` returns what is wrong, or
+// nothing. `uid` 0 stays who we are.
+struct Outcome {
+  int status = 0;
+  std::string message;
+};
+
+inline Outcome InNamespaces(uid_t uid, const std::function<std::string()>& body) {
+#ifdef __SANITIZE_THREAD__
+  // Its runtime has a thread of its own, and a process of several threads gets no user namespace.
+  if (uid != 0) {
+    return {kSkip, ""};
+  }
+#endif
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) {
+    return {1, "pipe"};
+  }
+  UniqueFd from(ends[0]);
+  UniqueFd to(ends[1]);
+  const pid_t child = fork();
+  if (child == 0) {
+    if (uid != 0 && (setgroups(0, nullptr) != 0 || setgid(uid) != 0 || setuid(uid) != 0)) {
+      _exit(kSkip);
+    }
+    if (const auto entered = EnterPrivateNamespaces(); !entered.ok()) {
+      (void)WriteAll(to.get(), entered.error().what);
+      _exit(entered.error().code == Code::kPermission ? kSkip : 1);
+    }
+    umask(077);  // must not matter
+    const std::string wrong = body();
+    (void)WriteAll(to.get(), wrong);
+    _exit(wrong.empty() ? 0 : 1);
+  }
+  to.reset();
+  Outcome outcome;
+  char buffer[512];
+  for (ssize_t n; (n = read(from.get(), buffer, sizeof(buffer))) > 0;) {
+    outcome.message.append(buffer, static_cast<std::size_t>(n));
+  }
+  waitpid(child, &outcome.status, 0);
+  outcome.status = WIFEXITED(outcome.status) ? WEXITSTATUS(outcome.status) : 1;
+  return outcome;
+}
+
+inline std::set<std::string> List(const std::string& folder) {
+  std::set<std::string> names;
+  if (DIR* dir = opendir(folder.c_str()); dir != nullptr) {
+    while (const dirent* entry = readdir(dir)) {
+      names.insert(entry->d_name);
+    }
+    closedir(dir);
+  }
+  names.erase(".");
+  names.erase("..");
+  return names;
+}
+
+inline std::string Read(const std::string& path) {
+  auto content = ReadFile(path);
+  return content.ok() ? *content : "(" + content.error().what + ")";
+}
+
+// A node's files in a temporary folder: two cards, all device files in folders of their own.
+class NodeFolder {
+ public:
+  NodeFolder() {
+    char pattern[] = "/tmp/cgpu-mount-XXXXXX";
+    if (mkdtemp(pattern) == nullptr || chmod(pattern, 0755) != 0) {
+      std::abort();
+    }
+    root_ = pattern;
+    for (const char* minor : {"0", "1"}) {
+      const std::string bdf = std::string("0000:0") + minor + ":00.0";
+      Put("dev/gpu" + std::string(minor) + "/nvidia" + minor, std::string("card ") + minor);
+      Put("proc/gpus/" + bdf + "/information", "information of " + bdf);
+      Put("pci/devices/" + bdf + "/vendor", "0x10de\n");
+      Put("pci/devices/" + bdf + "/class", "0x030200\n");
+    }
+    Put("dev/ctl/nvidiactl", "control");
+    Put("proc/version", "NVRM version: test\n");
+    Put("secret/file", "secret");
+  }
+  NodeFolder(const NodeFolder&) = delete;
+  NodeFolder& operator=(const NodeFolder&) = delete;
+  ~NodeFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(root_, ignored);
+  }
+
+  [[nodiscard]] const std::string& root() const { return root_; }
+
+  void Put(const std::string& path, const std::string& content) const {
+    const std::string whole = root_ + "/" + path;
+    if (!MakeDirectories(whole.substr(0, whole.rfind('/'))).ok() ||
+        !WriteFile(whole, content).ok()) {
+      std::abort();
+    }
+  }
+
+  // The slice with card 1 alone.
+  [[nodiscard]] GpuTree Slice() const {
+    GpuTree tree;
+    tree.devices = {{"nvidiactl", root_ + "/dev/ctl", true},
+                    {"nvidia1", root_ + "/dev/gpu1", true},
+                    {"nvidia-test", "/dev/null", false}};
+    tree.proc_source = root_ + "/proc";
+    tree.pci_source = root_ + "/pci";
+    tree.bdfs = {"0000:01:00.0"};
+    tree.hide = {root_ + "/secret", root_ + "/not-there"};
+    return tree;
+  }
+
+ private:
+  std::string root_;
+};
+
+}  // namespace cgpu
+
+#endif  // CGPU_KERNEL_MOUNT_TREE_TESTING_H_

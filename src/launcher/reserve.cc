@@ -1,0 +1,161 @@
+#include "launcher/reserve.h"
+
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <utility>
+#include <vector>
+
+#include "launcher/machine_node.h"
+#include "launcher/shim_process.h"
+#include "registry/text.h"
+
+namespace cgpu {
+namespace {
+
+constexpr std::size_t kIdLength = 12;  // of hex digits
+
+struct Random {
+  std::string id;
+  unsigned number = 0;
+};
+
+Result<Random> Draw() {
+  unsigned char bytes[kIdLength / 2 + sizeof(unsigned)];
+  if (getrandom(bytes, sizeof(bytes), 0) != static_cast<ssize_t>(sizeof(bytes))) {
+    return ErrnoError(Code::kInternal, errno, "cannot draw random numbers");
+  }
+  Random random;
+  for (std::size_t i = 0; i < kIdLength / 2; ++i) {
+    random.id += "0123456789abcdef"[bytes[i] >> 4];
+    random.id += "0123456789abcdef"[bytes[i] & 15];
+  }
+  std::memcpy(&random.number, bytes + kIdLength / 2, sizeof(random.number));
+  return random;
+}
+
+// Docker's, podman's and containerd's ids are 64 hex digits, of which their users see the first
+// twelve: where they are free, `cgpu ps` shows the same.
+std::string IdFor(const std::string& engine_id, const std::string& drawn,
+                  const std::vector<Reservation>& live) {
+  std::string id = engine_id.substr(0, kIdLength);
+  const bool free = std::none_of(live.begin(), live.end(),
+                                 [&](const Reservation& other) { return other.id == id; });
+  return IsId(id) && free ? id : drawn;
+}
+
+bool IsTaken(const std::string& name, const std::vector<Reservation>& live) {
+  return std::any_of(live.begin(), live.end(),
+                     [&](const Reservation& other) { return other.name == name; });
+}
+
+// "train.py-3f2a": the stem, as far as a name may have it, and as much of the id as makes it the
+// only one.
+std::string MadeUpName(const std::string& wanted, const std::string& id,
+                       const std::vector<Reservation>& live) {
+  std::string stem = wanted.substr(0, 48);
+  std::replace_if(
+      stem.begin(), stem.end(), [](char c) { return !IsName(std::string("a") + c); }, '-');
+  stem = IsName(stem) ? stem : "c" + stem;
+  std::size_t digits = 4;
+  while (digits < id.size() && IsTaken(stem + "-" + id.substr(0, digits), live)) {
+    ++digits;
+  }
+  return stem + "-" + id.substr(0, digits);
+}
+
+// An engine has given its containers names or ids already.
+std::string NameFor(const Wish& wish, const std::string& id, const std::vector<Reservation>& live) {
+  const bool fits = !wish.engine_id.empty() && IsName(wish.stem) && !IsTaken(wish.stem, live);
+  return fits ? wish.stem : MadeUpName(wish.stem, id, live);
+}
+
+Result<> CheckName(const std::string& name, const std::vector<Reservation>& live) {
+  if (!IsName(name)) {
+    return Error{Code::kInvalid, 0, "\"" + name + "\" cannot be a container's name",
+                 "use up to 64 letters, digits, and - . _ after the first"};
+  }
+  for (const Reservation& other : live) {
+    if (other.name == name) {
+      return Error{Code::kConflict, 0,
+                   "the name \"" + name + "\" is in use by container " + other.id,
+                   "choose another, or end that one"};
+    }
+  }
+  return {};
+}
+
+Result<> Announce(const Registry& registry, const RegistryLock& lock, bool engine,
+                  Reserved& reserved) {
+  auto admin = registry.Add(lock, reserved.reservation);
+  if (!admin.ok()) {
+    return admin.error();
+  }
+  reserved.admin = std::move(*admin);
+  if (!engine) {
+    return {};
+  }
+  auto agent = registry.AddAgent(lock, reserved.reservation.id);
+  if (!agent.ok()) {
+    reserved.admin.reset();
+    registry.RemoveIfDead(lock, reserved.reservation.id);
+    return agent.error();
+  }
+  reserved.agent = std::move(*agent);
+  return {};
+}
+
+}  // namespace
+
+Result<Reserved> Reserve(const Registry& registry, const Node& node, const Wish& wish) {
+  const auto random = Draw();
+  if (!random.ok()) {
+    return random.error();
+  }
+  const auto lock = registry.Lock();
+  if (!lock.ok()) {
+    return lock.error();
+  }
+  const auto live = registry.List(lock.value());
+  if (!live.ok()) {
+    return live.error();
+  }
+  Reserved reserved;
+  Reservation& reservation = reserved.reservation;
+  reservation.id = IdFor(wish.engine_id, random.value().id, live.value());
+  reservation.name = wish.name.empty() ? NameFor(wish, reservation.id, live.value()) : wish.name;
+  CGPU_TRY(CheckName(reservation.name, live.value()));
+  auto grant = MakeGrant(wish.request, node.cards, GrantedBytes(node.cards, live.value()));
+  if (!grant.ok()) {
+    return grant.error();
+  }
+  reserved.grant = std::move(*grant);
+  if (geteuid() == 0) {
+    CGPU_TRY(CheckOpenToShims(node, reserved.grant));
+  }
+  reservation.user = getuid();
+  reservation.shim_uid =
+      geteuid() == 0 ? PickShimUid(live.value(), random.value().number) : geteuid();
+  reservation.since = static_cast<std::uint64_t>(std::time(nullptr));
+  reservation.engine_id = wish.engine_id;
+  reservation.origin = wish.origin;
+  reservation.cards = reserved.grant.cards;
+  CGPU_TRY(Announce(registry, lock.value(), !wish.engine_id.empty(), reserved));
+  return reserved;
+}
+
+ShimConfig ConfigFor(const Reservation& reservation, const Node& node, const Grant& grant) {
+  ShimConfig config;
+  config.id = reservation.id;
+  config.name = reservation.name;
+  config.user = reservation.user;
+  config.since = reservation.since;
+  Describe(node, grant, config);
+  return config;
+}
+
+}  // namespace cgpu

@@ -1,0 +1,137 @@
+#include "node/creation.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "grant/env.h"
+#include "launcher/node.h"
+#include "launcher/reserve.h"
+#include "launcher/shim_process.h"
+#include "registry/registry.h"
+#include "registry/text.h"
+#include "runtime/hook.h"
+
+namespace cgpu {
+namespace {
+
+constexpr std::size_t kShortId = 12;
+
+std::map<std::string, std::string> VariablesOf(const CreationRequest& request) {
+  std::map<std::string, std::string> variables;
+  for (const std::string& variable : request.environment) {
+    const std::size_t at = variable.find('=');
+    variables.insert_or_assign(variable.substr(0, at),
+                               at == std::string::npos ? "" : variable.substr(at + 1));
+  }
+  return variables;
+}
+
+// What `cgpu ps` calls it: a pod's container by its name, another by the id that its engine shows.
+std::string StemFor(const CreationRequest& request) {
+  for (const auto& [name, value] : request.annotations) {
+    if (name == "io.kubernetes.cri.container-name" || name == "io.kubernetes.container.name") {
+      return value;
+    }
+  }
+  const bool hex = IsId(request.engine_id.substr(0, kShortId));
+  return hex ? request.engine_id.substr(0, kShortId) : request.engine_id;
+}
+
+Result<Wish> WishFor(const CreationRequest& request) {
+  const auto environment = EnvGrant(VariablesOf(request));
+  if (!environment.ok()) {
+    return environment.error();
+  }
+  if (environment->mode != EnvRequest::Mode::kManaged) {
+    return Error{Code::kInvalid, 0, "the container asks for no slice of a GPU", {}};
+  }
+  Wish wish;
+  wish.request = environment->resources;
+  wish.stem = StemFor(request);
+  wish.engine_id = request.engine_id;
+  wish.origin = "environment";
+  return wish;
+}
+
+// Real device files are the runtime's to make, a simulated node's the hook's; of both it is told.
+void DescribeFiles(const Node& node, const Grant& grant, CreationReply& reply) {
+  const GpuTree tree = TreeFor(node, grant, {});
+  reply.tree = HookArguments(tree);
+  for (const NodeDevice& device : node.devices) {
+    if (device.file.simulated) {
+      continue;
+    }
+    if (std::find(reply.majors.begin(), reply.majors.end(), device.file.dev_major) ==
+        reply.majors.end()) {
+      reply.majors.push_back(device.file.dev_major);
+    }
+    const bool given =
+        std::any_of(tree.devices.begin(), tree.devices.end(),
+                    [&](const DeviceFile& file) { return file.name == device.name; });
+    if (given) {
+      reply.devices.push_back(
+          {"/dev/" + device.name, device.file.dev_major, device.file.dev_minor});
+    }
+  }
+}
+
+// Gives everything up that nobody lives for.
+class Giveback {
+ public:
+  Giveback(const Registry& registry, std::string id) : registry_(registry), id_(std::move(id)) {}
+  Giveback(const Giveback&) = delete;
+  Giveback& operator=(const Giveback&) = delete;
+  ~Giveback() {
+    if (const auto lock = registry_.Lock(); lock.ok()) {
+      registry_.RemoveIfDead(lock.value(), id_);
+    }
+  }
+
+ private:
+  const Registry& registry_;
+  std::string id_;
+};
+
+}  // namespace
+
+Result<CreationReply> CreateSlice(const Surroundings& surroundings, const CreationRequest& request,
+                                  UniqueFd creator) {
+  const auto wish = WishFor(request);
+  if (!wish.ok()) {
+    return wish.error();
+  }
+  const auto node = FindNode(surroundings.node);
+  if (!node.ok()) {
+    return node.error();
+  }
+  const auto registry = Registry::Open();
+  if (!registry.ok()) {
+    return registry.error();
+  }
+  auto reserved = Reserve(*registry, *node, *wish);
+  if (!reserved.ok()) {
+    return reserved.error();
+  }
+  const std::string id = reserved->reservation.id;
+  const Giveback unless_started(*registry, id);
+  ShimConfig config = ConfigFor(reserved->reservation, *node, reserved->grant);
+  config.pid_namespace = request.pid_namespace;
+  config.killable = surroundings.killable;
+  ShimDescriptors files;
+  files.admin = std::move(reserved->admin);
+  files.agent = std::move(reserved->agent);
+  files.creator = std::move(creator);
+  const auto shim = ShimProcess::Start(config, std::move(files), reserved->reservation.shim_uid);
+  if (!shim.ok()) {
+    return shim.error();
+  }
+  CreationReply reply;
+  reply.id = id;
+  reply.listener = registry->AgentPath(id);
+  reply.killable = surroundings.killable;
+  DescribeFiles(*node, reserved->grant, reply);
+  return reply;
+}
+
+}  // namespace cgpu

@@ -1,0 +1,26 @@
+// A slice for a container that an engine is about to make: reserved, with its shim started.
+#ifndef CGPU_NODE_CREATION_H_
+#define CGPU_NODE_CREATION_H_
+
+#include <string>
+
+#include "base/fd.h"
+#include "base/result.h"
+#include "registry/creation.h"
+
+namespace cgpu {
+
+// What the node's containers have in common.
+struct Surroundings {
+  std::string node;       // see FindNode()
+  bool killable = false;  // the OCI runtime can have such waits, see runtime/features.h
+};
+
+// `creator`: a pidfd of the process that asked, which makes the container; the shim ends if it ends
+// without. Everything taken is given back on error.
+[[nodiscard]] Result<CreationReply> CreateSlice(const Surroundings& surroundings,
+                                                const CreationRequest& request, UniqueFd creator);
+
+}  // namespace cgpu
+
+#endif  // CGPU_NODE_CREATION_H_

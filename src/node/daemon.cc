@@ -1,0 +1,254 @@
+#include "node/daemon.h"
+
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/fd.h"
+#include "kernel/messages.h"
+#include "node/creation.h"
+#include "node/minder.h"
+#include "registry/creation.h"
+#include "registry/registry.h"
+#include "runtime/features.h"
+
+namespace cgpu {
+namespace {
+
+// A peer that connects and says nothing.
+constexpr int kRequestMs = 10'000;
+// Requests seen to at a time; more wait in the socket's backlog.
+constexpr int kMaxChildren = 32;
+
+// One line for the log: systemd and terminals take standard error.
+void Log(const std::string& text) {
+  (void)std::fprintf(stderr, "cgpud: %s\n", text.c_str());
+}
+
+// sd_notify(3): "READY=1" to the socket that NOTIFY_SOCKET names, '@' meaning an abstract one.
+void TellReady() {
+  const char* const path = secure_getenv("NOTIFY_SOCKET");
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::size_t length = path == nullptr ? 0 : std::strlen(path);
+  if (length < 2 || length >= sizeof(address.sun_path)) {
+    return;
+  }
+  std::memcpy(address.sun_path, path, length);
+  if (address.sun_path[0] == '@') {
+    address.sun_path[0] = '\0';
+  }
+  const UniqueFd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  constexpr std::string_view kReady = "READY=1";
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length);
+  (void)sendto(fd.get(), kReady.data(), kReady.size(), MSG_NOSIGNAL,
+               reinterpret_cast<const sockaddr*>(&address), size);
+}
+
+// The process at the other end, which waits for the answer and so still has its number.
+Result<UniqueFd> PeerOf(int connection) {
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.pid <= 0) {
+    return Error{Code::kPermission, errno, "the caller cannot be seen from here",
+                 "cgpud and the container engine must be in one pid namespace"};
+  }
+  if (peer.uid != geteuid()) {
+    return Error{Code::kPermission, 0, "only the user of cgpud may ask it", {}};
+  }
+  UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, peer.pid, 0)));
+  if (!process.valid()) {
+    return ErrnoError(Code::kUnavailable, errno, "the caller is gone");
+  }
+  return process;
+}
+
+Result<CreationReply> SeeTo(const Surroundings& surroundings, int connection) {
+  auto peer = PeerOf(connection);
+  if (!peer.ok()) {
+    return peer.error();
+  }
+  const auto message = ReceiveMessage(connection, kRequestMs);
+  if (!message.ok()) {
+    return message.error();
+  }
+  const auto request = DecodeCreationRequest(message->text);
+  if (!request.ok()) {
+    return request.error();
+  }
+  auto reply = CreateSlice(surroundings, *request, std::move(*peer));
+  Log(reply.ok() ? "container " + request->engine_id + " gets its slice as " + reply->id
+                 : "container " + request->engine_id + " gets no slice: " + reply.error().what);
+  return reply;
+}
+
+// Where a program is that execvp(3) would find.
+std::string FindProgram(const std::string& name) {
+  const char* const path = secure_getenv("PATH");
+  std::string_view rest = path == nullptr ? "/usr/sbin:/usr/bin:/sbin:/bin" : path;
+  while (name.find('/') == std::string::npos && !rest.empty()) {
+    const std::size_t end = std::min(rest.find(':'), rest.size());
+    const std::string file = std::string(rest.substr(0, end)) + "/" + name;
+    if (access(file.c_str(), X_OK) == 0) {
+      return file;
+    }
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return name;
+}
+
+class Daemon {
+ public:
+  Daemon(const Settings& settings, const Registry& registry, UniqueFd socket, UniqueFd signals)
+      : runtime_(settings.runtime),
+        minder_(registry),
+        socket_(std::move(socket)),
+        signals_(std::move(signals)) {
+    surroundings_.node = settings.node;
+  }
+
+  Result<> Run() {
+    minder_.Refresh();
+    TellReady();
+    while (!stopping_) {
+      const std::vector<int> minded = minder_.descriptors();
+      std::vector<pollfd> events{{signals_.get(), POLLIN, 0},
+                                 {children_ < kMaxChildren ? socket_.get() : -1, POLLIN, 0}};
+      for (const int fd : minded) {
+        events.push_back({fd, POLLIN, 0});
+      }
+      if (poll(events.data(), events.size(), -1) < 0 && errno != EINTR) {
+        return ErrnoError(Code::kInternal, errno, "cannot wait for requests");
+      }
+      if (events[0].revents != 0) {
+        TakeSignals();
+      }
+      if (events[1].revents != 0) {
+        TakeRequest();
+      }
+      std::vector<int> readable;
+      for (std::size_t i = 2; i < events.size(); ++i) {
+        if (events[i].revents != 0) {
+          readable.push_back(events[i].fd);
+        }
+      }
+      for (const std::string& id : minder_.Look(readable)) {
+        Log("the shim of container " + id + " ended before it: the container was killed");
+      }
+    }
+    return {};
+  }
+
+ private:
+  void TakeSignals() {
+    signalfd_siginfo info{};
+    if (read(signals_.get(), &info, sizeof(info)) != sizeof(info)) {
+      return;
+    }
+    stopping_ = info.ssi_signo != SIGCHLD;
+    bool served = false;
+    while (waitpid(-1, nullptr, WNOHANG) > 0) {
+      --children_;
+      served = true;
+    }
+    if (served) {
+      minder_.Refresh();
+    }
+  }
+
+  void TakeRequest() {
+    const UniqueFd connection(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!connection.valid()) {
+      return;
+    }
+    LookAtRuntime();
+    const pid_t child = fork();
+    if (child == 0) {
+      socket_.reset();
+      (void)SendMessage(connection.get(),
+                        EncodeCreationReply(SeeTo(surroundings_, connection.get())));
+      _exit(0);
+    }
+    if (child < 0) {
+      const Error error = ErrnoError(Code::kExhausted, errno, "cgpud cannot start a process");
+      (void)SendMessage(connection.get(), EncodeCreationReply(error));
+      return;
+    }
+    ++children_;
+  }
+
+  // The program may be replaced, as by an upgrade of its package.
+  void LookAtRuntime() {
+    struct stat now{};
+    const std::string path = FindProgram(runtime_);
+    if (stat(path.c_str(), &now) != 0 ||
+        (now.st_ino == seen_.st_ino && now.st_dev == seen_.st_dev &&
+         now.st_mtim.tv_sec == seen_.st_mtim.tv_sec &&
+         now.st_mtim.tv_nsec == seen_.st_mtim.tv_nsec)) {
+      return;
+    }
+    const auto killable = AskForKillableWaits(path);
+    if (!killable.ok()) {
+      Log("cannot tell what " + path + " can: " + killable.error().what);
+      return;
+    }
+    surroundings_.killable = *killable;
+    seen_ = now;
+  }
+
+  const std::string runtime_;
+  struct stat seen_{};
+  Surroundings surroundings_;
+  Minder minder_;
+  UniqueFd socket_;
+  UniqueFd signals_;
+  int children_ = 0;
+  bool stopping_ = false;
+};
+
+}  // namespace
+
+Result<> RunDaemon(const Settings& settings) {
+  if (geteuid() != 0) {
+    return Error{Code::kPermission, 0, "cgpud runs as root", "start it with systemctl, or sudo"};
+  }
+  const auto registry = Registry::Open();  // the folder, so that the socket has a place
+  if (!registry.ok()) {
+    return registry.error();
+  }
+  sigset_t taken;
+  sigemptyset(&taken);
+  for (const int signal : {SIGTERM, SIGINT, SIGCHLD}) {
+    sigaddset(&taken, signal);
+  }
+  sigprocmask(SIG_BLOCK, &taken, nullptr);
+  UniqueFd signals(signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!signals.valid()) {
+    return ErrnoError(Code::kInternal, errno, "cannot take signals");
+  }
+  auto socket = ListenAsDaemon(settings.socket);
+  if (!socket.ok()) {
+    return socket.error();
+  }
+  Log("listens at " + settings.socket);
+  return Daemon(settings, *registry, std::move(*socket), std::move(signals)).Run();
+}
+
+}  // namespace cgpu

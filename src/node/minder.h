@@ -1,0 +1,55 @@
+// Sees to it that no container outlives its shim: without it the container's calls fail, but what
+// it has mapped and submitted runs on without limits. A shim that ends in order says so to whoever
+// watches (registry/admin.h); when one falls silent without, its container is killed.
+//
+// Containers of `cgpu run` have their launcher for that.
+#ifndef CGPU_NODE_MINDER_H_
+#define CGPU_NODE_MINDER_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+#include "registry/registry.h"
+
+namespace cgpu {
+
+class Minder {
+ public:
+  explicit Minder(const Registry& registry) : registry_(registry) {}
+
+  // Begins to watch what nobody here watches yet. Call at the start and whenever a container may
+  // have been added.
+  void Refresh();
+
+  // Descriptors to poll for reading; of those that are readable, Look() takes what there is.
+  [[nodiscard]] std::vector<int> descriptors() const;
+  // Ids of containers that were killed, for the log.
+  [[nodiscard]] std::vector<std::string> Look(const std::vector<int>& readable);
+
+ private:
+  // A process that the container began with, or that was added to it.
+  struct Root {
+    UniqueFd process;     // a pidfd
+    std::string cgroups;  // that are the container's own; empty: none is
+  };
+  struct Watched {
+    UniqueFd shim;
+    std::string engine_id;
+    std::string text;  // not yet a whole line
+    bool ended = false;
+    std::vector<Root> roots;
+  };
+
+  static bool ReadLines(Watched& watched);
+  static void AddRoot(Watched& watched, unsigned pid);
+  static void Kill(const Watched& watched);
+
+  const Registry& registry_;
+  std::map<std::string, Watched> watched_;  // by id
+};
+
+}  // namespace cgpu
+
+#endif  // CGPU_NODE_MINDER_H_

@@ -1,0 +1,167 @@
+#include "registry/creation.h"
+
+#include <cstdint>
+#include <limits>
+
+#include "registry/text.h"
+
+namespace cgpu {
+namespace {
+
+constexpr std::uint64_t kMaxU32 = std::numeric_limits<std::uint32_t>::max();
+
+Error Bad(const std::string& what) {
+  return Error{Code::kInvalid, 0, "a message between cgpu-runtime and cgpud " + what,
+               "they must be of the same release"};
+}
+
+bool ToUnsigned(const std::string& word, unsigned& value) {
+  std::uint64_t wide = 0;
+  if (!ToNumber(word, 10, kMaxU32, wide)) {
+    return false;
+  }
+  value = static_cast<unsigned>(wide);
+  return true;
+}
+
+// The lines of a message that ends as a whole one does.
+Result<std::vector<Words>> LinesOf(std::string_view text) {
+  if (!text.ends_with("\n.\n")) {
+    return Bad("is cut off");
+  }
+  return SplitLines(text.substr(0, text.size() - 2));
+}
+
+bool Take(const Words& line, CreationRequest& request) {
+  if (line[0] == "annotation" && line.size() <= 3 && line.size() >= 2) {
+    request.annotations.emplace_back(line[1], line.size() == 3 ? line[2] : std::string());
+    return true;
+  }
+  if (line.size() != 2) {
+    return false;
+  }
+  if (line[0] == "create") {
+    request.engine_id = line[1];
+    return true;
+  }
+  if (line[0] == "env") {
+    request.environment.push_back(line[1]);
+    return true;
+  }
+  request.pid_namespace = line[1] == "1";
+  return line[0] == "pidns" && (line[1] == "0" || line[1] == "1");
+}
+
+bool Take(const Words& line, CreationReply& reply) {
+  if (line[0] == "device") {
+    CreatedDevice device;
+    if (line.size() != 4 || !ToUnsigned(line[2], device.major) ||
+        !ToUnsigned(line[3], device.minor)) {
+      return false;
+    }
+    device.path = line[1];
+    reply.devices.push_back(std::move(device));
+    return true;
+  }
+  if (line.size() != 2) {
+    return false;
+  }
+  if (line[0] == "created") {
+    reply.id = line[1];
+    return IsId(reply.id);
+  }
+  if (line[0] == "listener") {
+    reply.listener = line[1];
+    return true;
+  }
+  if (line[0] == "killable") {
+    reply.killable = line[1] == "1";
+    return line[1] == "0" || line[1] == "1";
+  }
+  if (line[0] == "tree") {
+    reply.tree.push_back(line[1]);
+    return true;
+  }
+  unsigned major = 0;
+  if (line[0] != "major" || !ToUnsigned(line[1], major)) {
+    return false;
+  }
+  reply.majors.push_back(major);
+  return true;
+}
+
+}  // namespace
+
+std::string EncodeCreationRequest(const CreationRequest& request) {
+  std::string text = JoinLine({"create", request.engine_id});
+  text += JoinLine({"pidns", request.pid_namespace ? "1" : "0"});
+  for (const std::string& variable : request.environment) {
+    text += JoinLine({"env", variable});
+  }
+  for (const auto& [name, value] : request.annotations) {
+    text += value.empty() ? JoinLine({"annotation", name}) : JoinLine({"annotation", name, value});
+  }
+  return text + ".\n";
+}
+
+Result<CreationRequest> DecodeCreationRequest(std::string_view text) {
+  const auto lines = LinesOf(text);
+  if (!lines.ok()) {
+    return lines.error();
+  }
+  CreationRequest request;
+  for (const Words& line : lines.value()) {
+    if (!Take(line, request)) {
+      return Bad("has a line that is not understood: " + JoinLine(line));
+    }
+  }
+  if (request.engine_id.empty()) {
+    return Bad("names no container");
+  }
+  return request;
+}
+
+std::string EncodeCreationReply(const Result<CreationReply>& result) {
+  if (!result.ok()) {
+    return JoinError(result.error()) + ".\n";
+  }
+  const CreationReply& reply = result.value();
+  std::string text = JoinLine({"created", reply.id});
+  text += JoinLine({"listener", reply.listener});
+  text += JoinLine({"killable", reply.killable ? "1" : "0"});
+  for (const CreatedDevice& device : reply.devices) {
+    text += JoinLine(
+        {"device", device.path, std::to_string(device.major), std::to_string(device.minor)});
+  }
+  for (const unsigned major : reply.majors) {
+    text += JoinLine({"major", std::to_string(major)});
+  }
+  for (const std::string& word : reply.tree) {
+    text += JoinLine({"tree", word});
+  }
+  return text + ".\n";
+}
+
+Result<CreationReply> DecodeCreationReply(std::string_view text) {
+  const auto lines = LinesOf(text);
+  if (!lines.ok()) {
+    return lines.error();
+  }
+  if (lines.value().size() == 1) {
+    if (auto error = ErrorFrom(lines.value()[0])) {
+      return *std::move(error);
+    }
+  }
+  CreationReply reply;
+  for (const Words& line : lines.value()) {
+    if (!Take(line, reply)) {
+      return Bad("has a line that is not understood: " + JoinLine(line));
+    }
+  }
+  if (reply.id.empty() || reply.listener.empty()) {
+    return Bad("is incomplete");
+  }
+  return reply;
+}
+
+}  // namespace cgpu

@@ -1,0 +1,39 @@
+// The command line of an OCI runtime, as engines call it: runc's
+//   [global options] create|run|exec|delete|... [options] CONTAINER-ID ...
+// of which crun's is a superset (opencontainers/runc man/runc*.8.md, containers/crun crun.1.md).
+//
+// Pure.
+#ifndef CGPU_RUNTIME_ARGUMENTS_H_
+#define CGPU_RUNTIME_ARGUMENTS_H_
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace cgpu {
+
+struct RuntimeCall {
+  enum class Kind {
+    kCreate,  // create or run: a container is made of a bundle
+    kExec,    // a further process in a container
+    kOther,   // nothing that concerns us
+  };
+  Kind kind = Kind::kOther;
+  std::string id;                         // the container's; empty for kOther
+  std::string bundle = ".";               // kCreate: the folder
+  std::string config = "config.json";     // kCreate: in the bundle, or an absolute path
+  std::string process;                    // kExec: the file that describes it, or empty
+  std::vector<std::string> capabilities;  // kExec: added by options
+  // Where the engine looks for what went wrong; empty: standard error alone.
+  std::string log;
+  bool log_json = false;
+};
+
+// `arguments` without the program's name. Options that are not known are taken for ones without a
+// value. kInvalid: a call that makes a container or a process, but does not say which.
+[[nodiscard]] Result<RuntimeCall> ParseArguments(const std::vector<std::string>& arguments);
+
+}  // namespace cgpu
+
+#endif  // CGPU_RUNTIME_ARGUMENTS_H_

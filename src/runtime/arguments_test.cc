@@ -1,0 +1,83 @@
+#include "runtime/arguments.h"
+
+#include <gmock/gmock.h>
+
+namespace cgpu {
+namespace {
+
+using testing::ElementsAre;
+
+RuntimeCall Parse(const std::vector<std::string>& arguments) {
+  const auto call = ParseArguments(arguments);
+  EXPECT_TRUE(call.ok());
+  return call.ok() ? call.value() : RuntimeCall{};
+}
+
+// As containerd's shim calls it.
+TEST(RuntimeArguments, ContainerdCreates) {
+  const RuntimeCall call =
+      Parse({"--root", "/run/runc/k8s.io", "--log", "/b/log.json", "--log-format", "json",
+             "--systemd-cgroup", "create", "--bundle", "/run/b", "--pid-file", "/run/b/init.pid",
+             "--console-socket", "/tmp/pty", "3f2a"});
+  EXPECT_EQ(call.kind, RuntimeCall::Kind::kCreate);
+  EXPECT_EQ(call.id, "3f2a");
+  EXPECT_EQ(call.bundle, "/run/b");
+  EXPECT_EQ(call.config, "config.json");
+  EXPECT_EQ(call.log, "/b/log.json");
+  EXPECT_TRUE(call.log_json);
+}
+
+// As conmon calls it.
+TEST(RuntimeArguments, PodmanCreatesWithEqualsSigns) {
+  const RuntimeCall call = Parse({"--log-format=json", "--log=/l", "--systemd-cgroup", "create",
+                                  "--bundle=/b", "--pid-file=/p", "--no-pivot", "c1"});
+  EXPECT_EQ(call.kind, RuntimeCall::Kind::kCreate);
+  EXPECT_EQ(call.bundle, "/b");
+  EXPECT_EQ(call.id, "c1");
+  EXPECT_EQ(call.log, "/l");
+}
+
+TEST(RuntimeArguments, AValueMayLookLikeAnOptionOrACommand) {
+  const RuntimeCall call = Parse({"--root", "create", "--log", "--debug", "run", "-b", "-d", "c1"});
+  EXPECT_EQ(call.kind, RuntimeCall::Kind::kCreate);
+  EXPECT_EQ(call.log, "--debug");
+  EXPECT_EQ(call.bundle, "-d");
+  EXPECT_EQ(call.id, "c1");
+}
+
+TEST(RuntimeArguments, RunWithoutABundleIsOfTheWorkingDirectory) {
+  const RuntimeCall call = Parse({"run", "c1"});
+  EXPECT_EQ(call.kind, RuntimeCall::Kind::kCreate);
+  EXPECT_EQ(call.bundle, ".");
+  EXPECT_EQ(Parse({"run", "c1", "-f", "/other.json"}).config, "/other.json");
+}
+
+TEST(RuntimeArguments, ExecOfAFileOrOfWords) {
+  const RuntimeCall file = Parse(
+      {"--root", "/r", "exec", "--process", "/p.json", "--detach", "--pid-file", "/pid", "3f2a"});
+  EXPECT_EQ(file.kind, RuntimeCall::Kind::kExec);
+  EXPECT_EQ(file.process, "/p.json");
+  EXPECT_EQ(file.id, "3f2a");
+  const RuntimeCall words = Parse({"exec", "-t", "--cap", "CAP_SYS_ADMIN", "--cap=CAP_BPF", "-u",
+                                   "0", "c1", "sh", "--process", "x", "-c", "y"});
+  EXPECT_EQ(words.id, "c1");
+  EXPECT_EQ(words.process, "");
+  EXPECT_THAT(words.capabilities, ElementsAre("CAP_SYS_ADMIN", "CAP_BPF"));
+}
+
+TEST(RuntimeArguments, OtherCommandsAreNotLookedInto) {
+  for (const char* command : {"start", "delete", "kill", "state", "features", "spec"}) {
+    EXPECT_EQ(Parse({"--root", "/r", command, "create", "c1"}).kind, RuntimeCall::Kind::kOther);
+  }
+  EXPECT_EQ(Parse({}).kind, RuntimeCall::Kind::kOther);
+  EXPECT_EQ(Parse({"--version"}).kind, RuntimeCall::Kind::kOther);
+}
+
+TEST(RuntimeArguments, WithoutAContainerNothingIsMade) {
+  EXPECT_EQ(ParseArguments({"create", "--bundle", "/b"}).error().code, Code::kInvalid);
+  EXPECT_EQ(ParseArguments({"exec", "-t"}).error().code, Code::kInvalid);
+  EXPECT_EQ(ParseArguments({"run", "--bundle"}).error().code, Code::kInvalid);
+}
+
+}  // namespace
+}  // namespace cgpu

@@ -1,0 +1,130 @@
+#include "runtime/features.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <csignal>
+#include <nlohmann/json.hpp>
+
+#include "base/fd.h"
+#include "runtime/json_depth.h"
+
+namespace cgpu {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kPatience{10};
+constexpr std::size_t kMaxOutput = std::size_t{1} << 20;
+constexpr std::size_t kMaxDepth = 32;
+constexpr const char* kFlag = "SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV";
+constexpr int kMajor = 1;  // of crun, the first that has it
+constexpr int kMinor = 6;
+
+bool IsListed(std::string_view features) {
+  if (NestsDeeper(features, kMaxDepth)) {
+    return false;
+  }
+  const auto root = nlohmann::json::parse(features, nullptr, /*allow_exceptions=*/false);
+  const auto at = nlohmann::json::json_pointer("/linux/seccomp/supportedFlags");
+  const auto flags = root.is_object() && root.contains(at) ? root.at(at) : nlohmann::json();
+  return flags.is_array() && std::find(flags.begin(), flags.end(), kFlag) != flags.end();
+}
+
+// "crun version 1.8.1"
+bool IsNewCrun(std::string_view version) {
+  constexpr std::string_view kBeginning = "crun version ";
+  if (!version.starts_with(kBeginning)) {
+    return false;
+  }
+  const char* const end = version.data() + version.size();
+  int major = 0;
+  int minor = 0;
+  const auto [dot, wrong] = std::from_chars(version.data() + kBeginning.size(), end, major);
+  if (wrong != std::errc() || dot == end || *dot != '.' ||
+      std::from_chars(dot + 1, end, minor).ec != std::errc()) {
+    return false;
+  }
+  return major > kMajor || (major == kMajor && minor >= kMinor);
+}
+
+// What comes until the end of the stream, the deadline or too much; true: the end was reached.
+bool ReadOutput(int fd, Clock::time_point deadline, std::string& output) {
+  while (output.size() <= kMaxOutput) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+    pollfd ready{fd, POLLIN, 0};
+    const int polled = poll(&ready, 1, static_cast<int>(std::max(left.count(), 0L)));
+    if (polled == 0 || (polled < 0 && errno != EINTR)) {
+      return false;
+    }
+    char buffer[4096];
+    const ssize_t n = polled > 0 ? read(fd, buffer, sizeof(buffer)) : 0;
+    if (polled > 0 && n <= 0) {
+      return n == 0;
+    }
+    output.append(buffer, static_cast<std::size_t>(n));
+  }
+  return false;
+}
+
+// Standard output of a program that is to end soon; empty if it fails.
+Result<std::string> OutputOf(const std::string& program, const char* argument) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) {
+    return ErrnoError(Code::kUnavailable, errno, "cannot make a pipe");
+  }
+  const UniqueFd from(ends[0]);
+  UniqueFd to(ends[1]);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, to.get(), STDOUT_FILENO);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  char* const argv[] = {const_cast<char*>(program.c_str()), const_cast<char*>(argument), nullptr};
+  pid_t child = 0;
+  const int error = posix_spawnp(&child, program.c_str(), &actions, nullptr, argv, environ);
+  posix_spawn_file_actions_destroy(&actions);
+  to.reset();
+  if (error != 0) {
+    return ErrnoError(Code::kNotFound, error, "cannot execute " + program);
+  }
+  std::string output;
+  const bool whole = ReadOutput(from.get(), Clock::now() + kPatience, output);
+  if (!whole) {
+    kill(child, SIGKILL);
+  }
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (!whole) {
+    return Error{Code::kUnavailable, 0, program + " " + argument + " does not end", {}};
+  }
+  return status == 0 ? output : std::string();
+}
+
+}  // namespace
+
+bool WaitsKillably(std::string_view features, std::string_view version) {
+  return IsListed(features) || IsNewCrun(version);
+}
+
+Result<bool> AskForKillableWaits(const std::string& program) {
+  const auto features = OutputOf(program, "features");
+  if (!features.ok()) {
+    return features.error();
+  }
+  const auto version = OutputOf(program, "--version");
+  if (!version.ok()) {
+    return version.error();
+  }
+  return WaitsKillably(*features, *version);
+}
+
+}  // namespace cgpu

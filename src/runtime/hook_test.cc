@@ -1,0 +1,151 @@
+#include "runtime/hook.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/file.h"
+
+namespace cgpu {
+namespace {
+
+std::string EveryByte() {
+  std::string text;
+  for (int byte = 0; byte < 256; ++byte) {
+    text += static_cast<char>(byte);
+  }
+  return text;
+}
+
+void ExpectSame(const GpuTree& a, const GpuTree& b) {
+  ASSERT_EQ(a.devices.size(), b.devices.size());
+  for (std::size_t i = 0; i < a.devices.size(); ++i) {
+    EXPECT_EQ(a.devices[i].name, b.devices[i].name);
+    EXPECT_EQ(a.devices[i].source, b.devices[i].source);
+    EXPECT_EQ(a.devices[i].via_folder, b.devices[i].via_folder);
+  }
+  EXPECT_EQ(a.proc_source, b.proc_source);
+  EXPECT_EQ(a.pci_source, b.pci_source);
+  EXPECT_EQ(a.bdfs, b.bdfs);
+  EXPECT_EQ(a.hide, b.hide);
+}
+
+void ExpectRoundTrip(const GpuTree& tree) {
+  const std::vector<std::string> arguments = HookArguments(tree);
+  for (const std::string& argument : arguments) {
+    for (const char c : argument) {
+      EXPECT_TRUE(c > ' ' && c < 0x7f) << argument;
+    }
+  }
+  const auto back = ParseHookArguments(arguments);
+  ASSERT_TRUE(back.ok()) << back.error().what;
+  ExpectSame(tree, *back);
+}
+
+TEST(HookArguments, ComeBackAsTheyWere) {
+  GpuTree tree;
+  ExpectRoundTrip(tree);
+  tree.devices = {{"nvidiactl", "/run/node/mnt/dev/ctl", true},
+                  {"nvidia0", "/dev/nvidia0", false},
+                  {"nvidia1", "/run/node/mnt/dev/gpu1", true}};
+  tree.proc_source = "/run/node/mnt/proc/driver/nvidia";
+  tree.pci_source = "/run/node/mnt/sys/bus/pci";
+  tree.bdfs = {"0000:05:00.0", "0000:06:00.0"};
+  tree.hide = {"/run/node", "", "/run/other"};
+  ExpectRoundTrip(tree);
+}
+
+TEST(HookArguments, CarryEveryByteAndWordsThatLookLikeOurs) {
+  GpuTree tree;
+  tree.devices = {{EveryByte(), "--proc", true}, {"", EveryByte() + EveryByte(), false}};
+  tree.proc_source = "--hide";
+  tree.pci_source = "%41%";
+  tree.bdfs = {"--bdf", EveryByte()};
+  tree.hide = {"%%", " "};
+  ExpectRoundTrip(tree);
+}
+
+TEST(HookArguments, WhatNobodyWroteIsRefused) {
+  const std::vector<std::vector<std::string>> wrong = {
+      {"--proc"},          {"--folder", "nvidia0"}, {"--device"},     {"nvidia0"},
+      {"--shield", "yes"}, {"--proc", "%"},         {"--proc", "%4"}, {"--proc", "/a%zz"},
+      {"--proc", "%+1"},   {"--bdf", "x", "--bdf"}, {"", ""},         {"--proc", "/a", "/b"},
+  };
+  for (const auto& arguments : wrong) {
+    const auto tree = ParseHookArguments(arguments);
+    ASSERT_FALSE(tree.ok()) << arguments.front();
+    EXPECT_EQ(tree.error().code, Code::kInvalid);
+  }
+}
+
+// What RunHook() makes of what the runtime and the bundle say, as far as a machine stays untouched.
+class RunHookTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    char pattern[] = "/tmp/cgpu-hook-XXXXXX";
+    ASSERT_NE(mkdtemp(pattern), nullptr);
+    bundle_ = pattern;
+  }
+  void TearDown() override { std::filesystem::remove_all(bundle_); }
+
+  std::string State() const { return R"({"ociVersion":"1.0.2","bundle":")" + bundle_ + "\"}"; }
+
+  void ExpectRefused(const std::string& state, Code code, const std::string& says,
+                     const std::vector<std::string>& arguments = {}) const {
+    const std::string path = bundle_ + "/state";
+    ASSERT_TRUE(WriteFile(path, state).ok());
+    const auto fd = OpenFile(path, 0);
+    ASSERT_TRUE(fd.ok());
+    const auto done = RunHook(arguments, fd->get());
+    ASSERT_FALSE(done.ok());
+    EXPECT_EQ(done.error().code, code) << done.error().what;
+    EXPECT_NE(done.error().what.find(says), std::string::npos) << done.error().what;
+  }
+
+  void ExpectConfigRefused(const std::string& config, Code code, const std::string& says) const {
+    ASSERT_TRUE(WriteFile(bundle_ + "/config.json", config).ok());
+    ExpectRefused(State(), code, says);
+  }
+
+  std::string bundle_;
+};
+
+TEST_F(RunHookTest, AStateThatIsNoneIsRefused) {
+  ExpectRefused("", Code::kInvalid, "no JSON object");
+  ExpectRefused("[]", Code::kInvalid, "no JSON object");
+  ExpectRefused("{}", Code::kInvalid, "bundle");
+  ExpectRefused(R"({"bundle":7})", Code::kInvalid, "bundle");
+  ExpectRefused(R"({"bundle":"relative"})", Code::kInvalid, "bundle");
+  ExpectRefused(R"({"x":)" + std::string(1000, '[') + std::string(1000, ']') + "}", Code::kInvalid,
+                "nested");
+  ExpectRefused(std::string((std::size_t{8} << 20) + 1, ' '), Code::kInvalid, "too large");
+  ExpectRefused(State(), Code::kNotFound, "config.json");
+  ExpectRefused(State(), Code::kInvalid, "arguments", {"--unknown", "x"});
+}
+
+TEST_F(RunHookTest, AConfigurationWithoutARootOrMountsOfItsOwnIsRefused) {
+  const std::string mounts = R"("linux":{"namespaces":[{"type":"pid"},{"type":"mount"}]})";
+  ExpectConfigRefused("7", Code::kInvalid, "no JSON object");
+  ExpectConfigRefused("{}", Code::kUnsupported, "mount namespace");
+  for (const char* part :
+       {R"("linux":[])", R"("linux":{"namespaces":{}})", R"("linux":{"namespaces":[7,[]]})",
+        R"("linux":{"namespaces":[{"type":"mount","path":"/proc/1/ns/mnt"}]})"}) {
+    ExpectConfigRefused("{" + std::string(part) + R"(,"root":{"path":"r"}})", Code::kUnsupported,
+                        "mount namespace");
+  }
+  ExpectConfigRefused("{" + mounts + "}", Code::kInvalid, "root file system");
+  ExpectConfigRefused("{" + mounts + R"(,"root":"r"})", Code::kInvalid, "root file system");
+  ExpectConfigRefused("{" + mounts + R"(,"root":{"path":1}})", Code::kInvalid, "root file system");
+  for (const std::string& path : {std::string("not-there"), bundle_ + "/not-there"}) {
+    ExpectConfigRefused("{" + mounts + R"(,"root":{"path":")" + path + "\"}}", Code::kInternal,
+                        bundle_ + "/not-there");
+  }
+}
+
+}  // namespace
+}  // namespace cgpu

@@ -1,0 +1,87 @@
+#include "runtime/settings.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include "base/file.h"
+#include "registry/creation.h"
+
+namespace cgpu {
+namespace {
+
+Error Wrong(std::string what, std::string hint) {
+  return Error{Code::kInvalid, 0, std::move(what), std::move(hint)};
+}
+
+Result<> Take(const std::string& key, const std::string& value, Settings& settings) {
+  if (key == "node") {
+    settings.node = value;
+    return {};
+  }
+  if (value.empty()) {
+    return Wrong(key + " is empty", "leave it out for the default");
+  }
+  if (key == "runtime") {
+    settings.runtime = value;
+    return {};
+  }
+  if (key == "socket") {
+    settings.socket = value;
+    return value[0] == '/' ? Result<>() : Wrong("socket is no absolute path: " + value, {});
+  }
+  if (key == "unmanaged") {
+    settings.refuse_unmanaged = value == "refuse";
+    return value == "refuse" || value == "allow"
+               ? Result<>()
+               : Wrong("unmanaged is neither allow nor refuse: " + value, {});
+  }
+  return Wrong("\"" + key + "\" is no setting", "settings are node, runtime, unmanaged and socket");
+}
+
+// Throws what yaml-cpp throws.
+Result<Settings> Read(std::string_view text) {
+  Settings settings;
+  const YAML::Node root = YAML::Load(std::string(text));
+  if (!root.IsDefined() || root.IsNull()) {
+    return settings;
+  }
+  if (!root.IsMap()) {
+    return Wrong("it is no list of `setting: value`", {});
+  }
+  for (const auto& entry : root) {
+    const bool scalar = entry.second.IsScalar() || entry.second.IsNull();
+    if (!entry.first.IsScalar() || !scalar) {
+      return Wrong("a setting is no plain `setting: value`", {});
+    }
+    CGPU_TRY(
+        Take(entry.first.Scalar(), entry.second.IsNull() ? "" : entry.second.Scalar(), settings));
+  }
+  return settings;
+}
+
+}  // namespace
+
+Settings::Settings() : socket(kDaemonSocket) {}
+
+Result<Settings> ParseSettings(std::string_view text) {
+  try {
+    return Read(text);
+  } catch (const YAML::Exception& exception) {  // one edge: the library reports by exceptions
+    return Wrong(exception.what(), {});
+  }
+}
+
+Result<Settings> ReadSettings(const std::string& path) {
+  const auto text = ReadFile(path);
+  if (!text.ok()) {
+    return text.error().code == Code::kNotFound ? Settings() : Result<Settings>(text.error());
+  }
+  auto settings = ParseSettings(*text);
+  if (!settings.ok()) {
+    Error error = settings.error();
+    error.what = path + ": " + error.what;
+    return error;
+  }
+  return settings;
+}
+
+}  // namespace cgpu

@@ -1,0 +1,38 @@
+// What the node's administrator says: /etc/cgpu/config.yaml, read by cgpud and cgpu-runtime.
+//
+//   node: ""             # a simulated node's name; empty: the machine's driver, see FindNode()
+//   runtime: runc        # the OCI runtime that makes containers: a program in PATH, or a path
+//   unmanaged: allow     # files of GPUs without a grant: "allow" runs such a container plain,
+//                        # "refuse" does not run it
+//   socket: /run/cgpu/cgpud.sock
+#ifndef CGPU_RUNTIME_SETTINGS_H_
+#define CGPU_RUNTIME_SETTINGS_H_
+
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace cgpu {
+
+inline constexpr char kSettingsFile[] = "/etc/cgpu/config.yaml";
+
+struct Settings {
+  std::string node;
+  std::string runtime = "runc";
+  bool refuse_unmanaged = false;
+  std::string socket;  // never empty
+
+  Settings();
+};
+
+// Pure. kInvalid, with the key or the line, for what is not understood: a limit that is mistyped
+// must not go unnoticed.
+[[nodiscard]] Result<Settings> ParseSettings(std::string_view text);
+
+// Of the file `path`; the defaults if there is none.
+[[nodiscard]] Result<Settings> ReadSettings(const std::string& path);
+
+}  // namespace cgpu
+
+#endif  // CGPU_RUNTIME_SETTINGS_H_

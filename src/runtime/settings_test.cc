@@ -1,0 +1,44 @@
+#include "runtime/settings.h"
+
+#include <gmock/gmock.h>
+
+namespace cgpu {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(Settings, NothingSaidMeansTheDefaults) {
+  for (const char* text : {"", "# nothing\n", "---\n", "{}"}) {
+    const auto settings = ParseSettings(text);
+    ASSERT_TRUE(settings.ok()) << text << settings.error().what;
+    EXPECT_EQ(settings->node, "");
+    EXPECT_EQ(settings->runtime, "runc");
+    EXPECT_FALSE(settings->refuse_unmanaged);
+    EXPECT_EQ(settings->socket, "/run/cgpu/cgpud.sock");
+  }
+}
+
+TEST(Settings, AreTakenAsWritten) {
+  const auto settings = ParseSettings(
+      "node: lab  # simulated\nruntime: /usr/bin/crun\nunmanaged: refuse\nsocket: '/run/x.sock'\n");
+  ASSERT_TRUE(settings.ok()) << settings.error().what;
+  EXPECT_EQ(settings->node, "lab");
+  EXPECT_EQ(settings->runtime, "/usr/bin/crun");
+  EXPECT_TRUE(settings->refuse_unmanaged);
+  EXPECT_EQ(settings->socket, "/run/x.sock");
+  EXPECT_EQ(ParseSettings("node:\n")->node, "");
+}
+
+TEST(Settings, WhatIsNotUnderstoodIsRefusedByName) {
+  EXPECT_THAT(ParseSettings("unmanged: refuse").error().what, HasSubstr("unmanged"));
+  EXPECT_THAT(ParseSettings("unmanaged: no").error().what, HasSubstr("unmanaged"));
+  EXPECT_THAT(ParseSettings("runtime: ''").error().what, HasSubstr("runtime"));
+  EXPECT_THAT(ParseSettings("socket: run.sock").error().what, HasSubstr("socket"));
+  EXPECT_FALSE(ParseSettings("- node\n").ok());
+  EXPECT_FALSE(ParseSettings("node: {a: b}\n").ok());
+  EXPECT_FALSE(ParseSettings("node: [\n").ok());
+  EXPECT_FALSE(ParseSettings("runtime").ok());
+}
+
+}  // namespace
+}  // namespace cgpu

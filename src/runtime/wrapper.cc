@@ -1,0 +1,381 @@
+#include "runtime/wrapper.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "base/file.h"
+#include "grant/env.h"
+#include "kernel/messages.h"
+#include "registry/creation.h"
+#include "registry/registry.h"
+#include "runtime/arguments.h"
+#include "runtime/bundle.h"
+#include "runtime/hook.h"
+#include "runtime/seccomp_rules.h"
+#include "runtime/settings.h"
+#include "runtime/spec.h"
+
+namespace cgpu {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The daemon starts a shim meanwhile, on a machine that may be loaded.
+constexpr int kAnswerMs = 90'000;
+constexpr int kFailure = 1;  // as runc's own
+// Names of variables that may concern a grant or a GPU.
+constexpr std::array<std::string_view, 3> kVariables = {"ALIYUN_COM_GPU_", "CGPU_", "NVIDIA_"};
+// Who the container is, as containerd and CRI-O write it.
+constexpr std::array<std::string_view, 4> kAnnotations = {
+    "io.kubernetes.cri.sandbox-", "io.kubernetes.cri.container-name", "io.kubernetes.pod.",
+    "io.kubernetes.container.name"};
+// Hooks that put GPUs in after us (NVIDIA/nvidia-container-toolkit README).
+constexpr std::array<std::string_view, 2> kForeignHooks = {"nvidia-container-runtime-hook",
+                                                           "nvidia-container-toolkit"};
+
+template <std::size_t kCount>
+bool BeginsWithOneOf(std::string_view text, const std::array<std::string_view, kCount>& list) {
+  return std::any_of(list.begin(), list.end(),
+                     [&](std::string_view one) { return text.starts_with(one); });
+}
+
+std::string_view LastComponent(std::string_view path) {
+  return path.substr(path.rfind('/') + 1);
+}
+
+std::vector<std::string> OfGpus(const std::vector<std::string>& environment) {
+  std::vector<std::string> some;
+  for (const std::string& variable : environment) {
+    if (BeginsWithOneOf(variable, kVariables) && variable.find('=') != std::string::npos) {
+      some.push_back(variable);
+    }
+  }
+  return some;
+}
+
+std::map<std::string, std::string> AsMap(const std::vector<std::string>& environment) {
+  std::map<std::string, std::string> variables;
+  for (const std::string& variable : environment) {
+    const std::size_t at = variable.find('=');
+    variables.insert_or_assign(variable.substr(0, at), variable.substr(at + 1));
+  }
+  return variables;
+}
+
+Result<std::string> OwnPath() {
+  char self[PATH_MAX];
+  const ssize_t n = readlink("/proc/self/exe", self, sizeof(self));
+  if (n <= 0 || n == static_cast<ssize_t>(sizeof(self))) {
+    return ErrnoError(Code::kInternal, errno, "cannot read /proc/self/exe");
+  }
+  return std::string(self, static_cast<std::size_t>(n));
+}
+
+// The folders of this machine that a container with a slice must not see, by their real paths.
+std::vector<std::string> OwnFolders(const Settings& settings) {
+  const std::string socket_folder = settings.socket.substr(0, settings.socket.rfind('/'));
+  std::vector<std::string> folders;
+  for (const std::string& path : {std::string("/run/cgpu"), std::string("/run/cgpu-sim"),
+                                  std::string("/etc/cgpu"), socket_folder}) {
+    std::error_code gone;
+    const auto real = fs::canonical(path, gone);
+    if (!gone) {
+      folders.push_back(real);
+    }
+  }
+  return folders;
+}
+
+bool IsAtOrBelow(const std::string& path, const std::string& folder) {
+  return path == folder || path.starts_with(folder == "/" ? folder : folder + "/");
+}
+
+// Where they would show in the container, through what it has mounted of the node. Refused is a
+// mount of one of them, or of a part of it.
+Result<std::vector<std::string>> HiddenInside(const ContainerSpec& spec, const std::string& bundle,
+                                              const std::vector<std::string>& folders) {
+  std::vector<std::string> hidden;
+  for (const SpecMount& mount : spec.binds) {
+    std::error_code gone;
+    const std::string source = fs::canonical(fs::path(bundle) / mount.source, gone);
+    for (const std::string& folder : folders) {
+      if (!gone && IsAtOrBelow(source, folder)) {
+        return Error{Code::kPermission, 0,
+                     "the container would have " + mount.source + " of cgpu itself",
+                     "leave that mount out"};
+      }
+      if (!gone && IsAtOrBelow(folder, source)) {
+        hidden.push_back(mount.destination + "/" +
+                         folder.substr(source == "/" ? 1 : source.size()));
+      }
+    }
+  }
+  return hidden;
+}
+
+// What keeps the container from having a slice at all.
+Result<> CheckCanBeHeld(const ContainerSpec& spec) {
+  if (const auto capability = CapabilityPastSlices(spec)) {
+    return Error{Code::kPermission, 0,
+                 "a container with " + *capability + " cannot be held to a slice of a GPU",
+                 "run it without --privileged or --cap-add, or in a user namespace of its own"};
+  }
+  for (const std::string& hook : spec.hooks) {
+    if (BeginsWithOneOf(LastComponent(hook), kForeignHooks)) {
+      return Error{Code::kConflict, 0,
+                   "the hook " + hook + " would put whole GPUs into the container",
+                   "leave --gpus out: cgpu gives the container its cards"};
+    }
+  }
+  return {};
+}
+
+Result<CreationReply> AskDaemon(const Settings& settings, const std::string& id,
+                                const ContainerSpec& spec) {
+  CreationRequest request;
+  request.engine_id = id;
+  request.pid_namespace = spec.pid_namespace;
+  request.environment = OfGpus(spec.environment);
+  for (const auto& [name, value] : spec.annotations) {
+    if (BeginsWithOneOf(name, kAnnotations)) {
+      request.annotations.emplace_back(name, value);
+    }
+  }
+  const auto daemon = ConnectToDaemon(settings.socket);
+  if (!daemon.ok()) {
+    Error error = daemon.error();
+    error.what = "the container asks for a slice of a GPU, and cgpud does not run: " + error.what;
+    error.hint = "start it: systemctl start cgpud";
+    return error;
+  }
+  CGPU_TRY(SendMessage(daemon->get(), EncodeCreationRequest(request)));
+  const auto reply = ReceiveMessage(daemon->get(), kAnswerMs);
+  if (!reply.ok()) {
+    Error error = reply.error();
+    error.what = "cgpud gave no answer: " + error.what;
+    error.hint = "see its log: journalctl -u cgpud";
+    return error;
+  }
+  return DecodeCreationReply(reply->text);
+}
+
+// The hook that puts the files in, and covers `hidden`.
+Result<SpecHook> HookFor(const CreationReply& reply, const std::vector<std::string>& hidden) {
+  const auto self = OwnPath();
+  if (!self.ok()) {
+    return self.error();
+  }
+  auto tree = ParseHookArguments(reply.tree);
+  if (!tree.ok()) {
+    return tree.error();
+  }
+  tree->hide.insert(tree->hide.end(), hidden.begin(), hidden.end());
+  SpecHook hook{*self, {"cgpu-runtime", "hook"}};
+  for (std::string& argument : HookArguments(*tree)) {
+    hook.arguments.push_back(std::move(argument));
+  }
+  return hook;
+}
+
+Result<SpecChanges> ChangesForSlice(const ContainerSpec& spec, const CreationReply& reply,
+                                    const std::vector<std::string>& hidden) {
+  auto profile = ProfileForSlice(spec.seccomp, {reply.listener, reply.id, reply.killable});
+  if (!profile.ok()) {
+    return profile.error();
+  }
+  SpecChanges changes;
+  changes.seccomp = std::move(*profile);
+  changes.gpu_majors.insert(reply.majors.begin(), reply.majors.end());
+  for (const CreatedDevice& device : reply.devices) {
+    changes.devices.push_back({device.path, device.major, device.minor});
+  }
+  auto hook = HookFor(reply, hidden);
+  if (!hook.ok()) {
+    return hook.error();
+  }
+  changes.hooks.push_back(std::move(*hook));
+  // Whoever else reads the configuration after us gives nothing more.
+  changes.environment = {{"NVIDIA_VISIBLE_DEVICES", "void"}};
+  return changes;
+}
+
+Result<> GiveSlice(const Settings& settings, const RuntimeCall& call, const ContainerSpec& spec,
+                   Bundle& bundle) {
+  CGPU_TRY(CheckCanBeHeld(spec));
+  // The profile first: nothing is to be given back if it cannot be changed.
+  if (const auto possible = ProfileForSlice(spec.seccomp, {"/", "", false}); !possible.ok()) {
+    return possible.error();
+  }
+  const auto hidden = HiddenInside(spec, call.bundle, OwnFolders(settings));
+  if (!hidden.ok()) {
+    return hidden.error();
+  }
+  const auto reply = AskDaemon(settings, call.id, spec);
+  if (!reply.ok()) {
+    return reply.error();
+  }
+  const auto changes = ChangesForSlice(spec, *reply, *hidden);
+  if (!changes.ok()) {
+    return changes.error();
+  }
+  const auto text = ChangeSpec(bundle.text(), *changes);
+  return text.ok() ? bundle.Replace(*text) : Result<>(text.error());
+}
+
+Result<> PrepareContainer(const Settings& settings, const RuntimeCall& call) {
+  auto bundle = Bundle::Open(call.bundle, call.config);
+  if (!bundle.ok()) {
+    return bundle.error();
+  }
+  const auto spec = ParseSpec(bundle->text());
+  if (!spec.ok()) {
+    return spec.error();
+  }
+  const auto request = EnvGrant(AsMap(OfGpus(spec->environment)));
+  if (!request.ok()) {
+    return request.error();
+  }
+  if (request->mode == EnvRequest::Mode::kManaged) {
+    return GiveSlice(settings, call, *spec, *bundle);
+  }
+  if (spec->gpu_files.empty()) {
+    const auto text = ChangeSeccomp(bundle->text(), ProfileForOthers(spec->seccomp));
+    return text.ok() ? bundle->Replace(*text) : Result<>(text.error());
+  }
+  if (settings.refuse_unmanaged) {
+    return Error{Code::kPermission, 0,
+                 "the container has " + spec->gpu_files.front() +
+                     " but no slice, and this node's GPUs are shared by slices only",
+                 "say how much it may have, as CGPU_MEM=4GiB"};
+  }
+  return bundle->Replace(bundle->text());
+}
+
+// Whether the container with this id has a slice; this machine's registry knows.
+Result<bool> HasSlice(const std::string& id) {
+  const auto registry = Registry::Open();
+  if (!registry.ok()) {
+    return registry.error();
+  }
+  const auto lock = registry->Lock();
+  if (!lock.ok()) {
+    return lock.error();
+  }
+  const auto live = registry->List(*lock);
+  if (!live.ok()) {
+    return live.error();
+  }
+  return std::any_of(live->begin(), live->end(),
+                     [&](const Reservation& one) { return one.engine_id == id; });
+}
+
+// A process that is added to a container gets the container's filter from the runtime, but
+// capabilities of its own.
+Result<> CheckProcess(const RuntimeCall& call) {
+  ContainerSpec process;
+  if (!call.process.empty()) {
+    const auto text = ReadFile(call.process, kMaxSpec);
+    if (!text.ok()) {
+      return text.error();
+    }
+    auto parsed = ParseSpec("{\"process\":" + *text + "}");
+    if (!parsed.ok()) {
+      return parsed.error();
+    }
+    process = std::move(*parsed);
+  }
+  process.capabilities.insert(call.capabilities.begin(), call.capabilities.end());
+  const auto capability = CapabilityPastSlices(process);
+  if (!capability) {
+    return {};
+  }
+  const auto slice = HasSlice(call.id);
+  if (!slice.ok()) {
+    return slice.error();
+  }
+  return !*slice ? Result<>()
+                 : Error{Code::kPermission, 0,
+                         "a process with " + *capability +
+                             " cannot be let into a container that is held to a slice of a GPU",
+                         "leave --privileged or --cap out"};
+}
+
+Result<> Prepare(const Settings& settings, const RuntimeCall& call) {
+  switch (call.kind) {
+    case RuntimeCall::Kind::kCreate:
+      return PrepareContainer(settings, call);
+    case RuntimeCall::Kind::kExec:
+      return CheckProcess(call);
+    case RuntimeCall::Kind::kOther:
+      break;
+  }
+  return {};
+}
+
+// As runc writes its log (github.com/sirupsen/logrus): engines show the last line of it.
+void Report(const RuntimeCall& call, const Error& error) {
+  const std::string text =
+      "cgpu: " + error.what + (error.hint.empty() ? std::string() : " (" + error.hint + ")");
+  (void)std::fprintf(stderr, "%s\n", text.c_str());
+  if (call.log.empty()) {
+    return;
+  }
+  const auto file = OpenFile(call.log, O_WRONLY | O_CREAT | O_APPEND, 0644);
+  if (file.ok()) {
+    const nlohmann::json quoted = text;
+    const std::string message =
+        quoted.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    (void)WriteAll(file->get(), call.log_json ? "{\"level\":\"error\",\"msg\":" + message + "}\n"
+                                              : "level=error msg=" + message + "\n");
+  }
+}
+
+// Never returns if the runtime can be executed.
+Error BecomeProgram(const std::string& program, const std::vector<std::string>& arguments) {
+  std::vector<char*> argv{const_cast<char*>(program.c_str())};
+  for (const std::string& argument : arguments) {
+    argv.push_back(const_cast<char*>(argument.c_str()));
+  }
+  argv.push_back(nullptr);
+  execvp(program.c_str(), argv.data());
+  Error error = ErrnoError(Code::kNotFound, errno, "cannot execute the OCI runtime " + program);
+  error.hint = "install it, or set `runtime` in " + std::string(kSettingsFile);
+  return error;
+}
+
+}  // namespace
+
+int BecomeRuntime(const WrapperOptions& options) {
+  auto call = ParseArguments(options.arguments);
+  if (!call.ok()) {
+    Report({}, call.error());
+    return kFailure;
+  }
+  const auto settings = ReadSettings(options.settings_file);
+  if (!settings.ok()) {
+    Report(*call, settings.error());
+    return kFailure;
+  }
+  if (const auto prepared = Prepare(*settings, *call); !prepared.ok()) {
+    Report(*call, prepared.error());
+    return kFailure;
+  }
+  Report(*call, BecomeProgram(settings->runtime, options.arguments));
+  return kFailure;
+}
+
+}  // namespace cgpu

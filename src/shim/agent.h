@@ -1,0 +1,79 @@
+// The socket over which an OCI runtime (runc, crun) hands the container's seccomp listeners to the
+// shim: it is the configuration's linux.seccomp.listenerPath (opencontainers/runtime-spec
+// config-linux.md). A runtime connects once when it creates the container and once for every
+// `exec`, and sends the listener with the first byte of a text (runtime_state.h).
+//
+// What runtimes do with their connections is theirs: runc before 1.2.7 leaves them open until it
+// ends, crun makes one before there is anything to send, sends it as late as at the container's
+// start, or never. So nothing here waits for anybody. For one thread; nothing blocks it.
+#ifndef CGPU_SHIM_AGENT_H_
+#define CGPU_SHIM_AGENT_H_
+
+#include <cstddef>
+#include <list>
+#include <memory>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/result.h"
+#include "shim/runtime_state.h"
+#include "shim/server.h"
+
+namespace cgpu::shim {
+
+class Agent {
+ public:
+  // When so many are open the oldest that has said everything is closed for the next; without such
+  // a one the next waits.
+  static constexpr std::size_t kMaxConnections = 64;
+  static constexpr std::size_t kMaxText = std::size_t{1} << 20;
+
+  // `socket`: listening; `creator`: a pidfd of the process that creates the container. Listeners
+  // come from root and from `user`; the connections of others are closed.
+  static Result<std::unique_ptr<Agent>> Make(Server& server, UniqueFd socket, UniqueFd creator,
+                                             unsigned user);
+
+  // Readable when there is something for Handle() to do.
+  [[nodiscard]] int events() const { return epoll_.get(); }
+  void Handle();
+
+  // True while connections wait for this process to have room for them: handle again soon.
+  [[nodiscard]] bool starved() const { return starved_; }
+
+  // No listener is on its way: nobody is connected who has said nothing yet, and if none ever came,
+  // the creator is gone.
+  [[nodiscard]] bool Over() const;
+
+ private:
+  struct Connection {
+    UniqueFd socket;
+    RuntimeState state;
+    std::size_t read = 0;
+    std::vector<std::weak_ptr<Source>> sources;
+
+    [[nodiscard]] bool Done() const { return state.over() || read > kMaxText; }
+  };
+
+  Agent(Server& server, UniqueFd socket, UniqueFd creator, unsigned user);
+
+  [[nodiscard]] bool Watch(int fd) const;
+  void SetAccepting(bool accepting);
+  void Accept();
+  [[nodiscard]] bool MakeRoom();
+  // False: the connection is over.
+  bool Receive(Connection& connection);
+  void Take(Connection& connection, UniqueFd file);
+
+  Server& server_;
+  const UniqueFd socket_;
+  UniqueFd creator_;  // invalid once it has exited
+  const unsigned user_;
+  const UniqueFd epoll_;
+  std::list<Connection> connections_;  // oldest first
+  bool accepting_ = true;              // the socket is watched
+  bool starved_ = false;
+};
+
+}  // namespace cgpu::shim
+
+#endif  // CGPU_SHIM_AGENT_H_

@@ -1,0 +1,151 @@
+#include "shim/runtime_state.h"
+
+namespace cgpu::shim {
+namespace {
+
+constexpr std::string_view kKey = "pid";
+constexpr std::size_t kOtherKey = kKey.size() + 1;
+constexpr std::uint32_t kNoAscii = 0x80;  // any character that no key of ours has
+
+bool IsSpace(char c) {
+  return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+bool IsDigit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+std::uint32_t HexDigit(char c) {
+  if (IsDigit(c)) {
+    return static_cast<std::uint32_t>(c - '0');
+  }
+  const char lower = static_cast<char>(c | 0x20);
+  return lower >= 'a' && lower <= 'f' ? static_cast<std::uint32_t>(lower - 'a' + 10) : kNoAscii;
+}
+
+}  // namespace
+
+void RuntimeState::Read(std::string_view piece) {
+  for (const char c : piece) {
+    if (over_) {
+      return;
+    }
+    if (in_string_) {
+      ReadInString(c);
+    } else if (!IsSpace(c)) {
+      ReadOutside(c);
+    } else if (number_ == Number::kDigits) {
+      number_ = Number::kEnded;
+    }
+  }
+}
+
+// A character of a string.
+void RuntimeState::Spell(std::uint32_t character) {
+  if (!in_key_) {
+    return;
+  }
+  const bool fits =
+      spelled_ < kKey.size() && character == static_cast<std::uint32_t>(kKey[spelled_]);
+  spelled_ = fits ? spelled_ + 1 : kOtherKey;
+}
+
+void RuntimeState::ReadInString(char c) {
+  if (hex_left_ > 0) {
+    hex_ = hex_ << 4 | HexDigit(c);  // a digit that is none makes it a large number
+    if (--hex_left_ == 0) {
+      Spell(hex_);
+    }
+  } else if (escaped_) {
+    escaped_ = false;
+    if (c == 'u') {
+      hex_left_ = 4;
+      hex_ = 0;
+    } else {
+      Spell(kNoAscii);  // no letter of ours is written so
+    }
+  } else if (c == '\\') {
+    escaped_ = true;
+  } else if (c == '"') {
+    in_string_ = false;
+  } else {
+    Spell(static_cast<unsigned char>(c));
+  }
+}
+
+// A character that is no space, outside of strings.
+void RuntimeState::ReadOutside(char c) {
+  if (depth_ == 0 && c != '{') {
+    over_ = true;  // no object
+    return;
+  }
+  if (depth_ == 1 && after_colon_ && c != ',' && c != '}') {
+    ReadValue(c);
+  }
+  switch (c) {
+    case '"':
+      in_string_ = true;
+      in_key_ = depth_ == 1 && !after_colon_;
+      if (in_key_) {
+        spelled_ = 0;
+      }
+      break;
+    case '{':
+    case '[':
+      ++depth_;
+      break;
+    case '}':
+    case ']':
+      if (depth_ == 1) {
+        EndMember();
+        over_ = true;
+      }
+      --depth_;
+      break;
+    case ',':
+      if (depth_ == 1) {
+        EndMember();
+      }
+      break;
+    case ':':
+      after_colon_ = after_colon_ || depth_ == 1;
+      break;
+    default:
+      break;
+  }
+}
+
+// A character of a value in the outermost object, or the first one of a longer value.
+void RuntimeState::ReadValue(char c) {
+  const bool more = number_ == Number::kDigits && value_ != 0;
+  if (!IsDigit(c) || (number_ != Number::kNone && !more)) {
+    number_ = Number::kOther;
+    return;
+  }
+  number_ = Number::kDigits;
+  value_ = value_ * 10 + static_cast<std::uint64_t>(c - '0');
+  if (value_ > kMaxProcess) {
+    number_ = Number::kOther;
+  }
+}
+
+void RuntimeState::EndMember() {
+  if (after_colon_ && spelled_ == kKey.size()) {
+    const bool number = number_ == Number::kDigits || number_ == Number::kEnded;
+    process_.reset();
+    if (number && value_ != 0) {
+      process_ = static_cast<std::uint32_t>(value_);
+    }
+  }
+  after_colon_ = false;
+  number_ = Number::kNone;
+  value_ = 0;
+}
+
+std::optional<std::uint32_t> ProcessOf(std::string_view text) {
+  RuntimeState state;
+  state.Read(text);
+  return state.process();
+}
+
+}  // namespace cgpu::shim

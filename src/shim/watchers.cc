@@ -1,0 +1,52 @@
+#include "shim/watchers.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace cgpu::shim {
+namespace {
+
+// 0, or the errno. A line this short goes whole or not at all.
+int Send(const UniqueFd& connection, const std::string& line) {
+  return send(connection.get(), line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? errno
+                                                                                           : 0;
+}
+
+}  // namespace
+
+void Watchers::Add(UniqueFd connection) {
+  all_.push_back({std::move(connection), {}});
+}
+
+bool Watchers::IsGone(Watcher& watcher, const std::vector<pid_t>& roots) {
+  // Of numbers that are given away anew he is to hear again.
+  std::erase_if(watcher.told, [&](pid_t pid) {
+    return std::find(roots.begin(), roots.end(), pid) == roots.end();
+  });
+  for (const pid_t pid : roots) {
+    if (watcher.told.contains(pid)) {
+      continue;
+    }
+    if (const int error = Send(watcher.connection, "pid " + std::to_string(pid) + "\n")) {
+      return error != EAGAIN;
+    }
+    watcher.told.insert(pid);
+  }
+  return false;
+}
+
+void Watchers::Tell(const std::vector<pid_t>& roots) {
+  std::erase_if(all_, [&](Watcher& watcher) { return IsGone(watcher, roots); });
+}
+
+void Watchers::TellEnd() {
+  for (const Watcher& watcher : all_) {
+    (void)Send(watcher.connection, "ended\n");
+  }
+  all_.clear();
+}
+
+}  // namespace cgpu::shim

@@ -1,0 +1,42 @@
+// The open streams of those that watch the container (registry/admin.h, "watch"). For one thread;
+// never waits.
+#ifndef CGPU_SHIM_WATCHERS_H_
+#define CGPU_SHIM_WATCHERS_H_
+
+#include <sys/types.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+
+namespace cgpu::shim {
+
+class Watchers {
+ public:
+  void Add(UniqueFd connection);
+
+  // `roots`: the processes that the container began with or that were added to it, as they are now.
+  // Everybody is told of those that he has not been told of, once he reads what he was told.
+  void Tell(const std::vector<pid_t>& roots);
+
+  // The container is over. Nobody hears more.
+  void TellEnd();
+
+  [[nodiscard]] bool empty() const { return all_.empty(); }
+
+ private:
+  struct Watcher {
+    UniqueFd connection;
+    std::set<pid_t> told;
+  };
+
+  static bool IsGone(Watcher& watcher, const std::vector<pid_t>& roots);
+
+  std::vector<Watcher> all_;  // the oldest first
+};
+
+}  // namespace cgpu::shim
+
+#endif  // CGPU_SHIM_WATCHERS_H_
