@@ -19,7 +19,7 @@ QUIET := grep -v -e '^ *Start ' -e ' Passed '
 
 # To build and run; and to check. All from Debian 12.
 PACKAGES := g++ cmake ninja-build pkg-config python3 fuse3 libfuse3-dev libfmt-dev \
-  nlohmann-json3-dev libcli11-dev libgtest-dev libgmock-dev librapidcheck-dev \
+  nlohmann-json3-dev libcli11-dev libtomlplusplus-dev libgtest-dev libgmock-dev librapidcheck-dev \
   libseccomp-dev libyaml-cpp-dev
 CHECK_PACKAGES := clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev util-linux \
   busybox-static uidmap python3-grpcio python3-protobuf protobuf-compiler

@@ -4,6 +4,7 @@ find_package(GTest CONFIG REQUIRED)
 find_package(fmt CONFIG REQUIRED)
 find_package(nlohmann_json CONFIG REQUIRED)
 find_package(CLI11 CONFIG REQUIRED)
+find_path(TOMLPLUSPLUS_HEADERS toml++/toml.h REQUIRED)  # headers only: programs are static
 find_package(rapidcheck CONFIG REQUIRED)
 find_library(YAML_CPP_LIBRARY libyaml-cpp.a REQUIRED)
 find_package(PkgConfig REQUIRED)

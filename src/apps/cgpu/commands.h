@@ -24,6 +24,8 @@ int Fail(const Error& error);
 // `cgpu sim exec`). They are taken away before the parser, which would interpret some of them.
 [[nodiscard]] const std::vector<std::string>& WordsAfterDashes();
 
+// `cgpu install` and `cgpu uninstall`.
+void AddInstall(CLI::App& app, int& status);
 void AddPs(CLI::App& app, int& status);
 void AddRun(CLI::App& app, int& status);
 void AddSet(CLI::App& app, int& status);

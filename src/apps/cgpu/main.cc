@@ -43,6 +43,7 @@ int Main(int argc, char** argv) {
   app.require_subcommand(1);
   int status = 0;
   AddRun(app, status);
+  AddInstall(app, status);
   AddPs(app, status);
   AddSet(app, status);
   AddSim(app, status);

@@ -1,0 +1,138 @@
+// cgpu install, cgpu uninstall: the runtime `cgpu` in the configuration of a container engine.
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <string>
+
+#include "apps/cgpu/commands.h"
+#include "install/diff.h"
+#include "install/file_change.h"
+#include "install/plan.h"
+#include "launcher/shim_process.h"
+
+namespace cgpu {
+namespace {
+
+struct Flags {
+  install::Request request;
+  std::string engine;
+  bool dry_run = false;
+};
+
+std::string Names() {
+  std::string names;
+  for (const install::EngineFacts& facts : install::Engines()) {
+    names += (names.empty() ? "" : ", ") + std::string(facts.name);
+  }
+  return names;
+}
+
+Result<install::Engine> EngineNamed(const std::string& name) {
+  const auto& all = install::Engines();
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const auto& facts) { return facts.name == name; });
+  if (found == all.end()) {
+    return Error{Code::kInvalid, 0, "cgpu knows no container engine \"" + name + "\"",
+                 "it knows " + Names()};
+  }
+  return found->engine;
+}
+
+void PrintChanges(const install::Plan& plan) {
+  for (const install::Change& change : plan.changes) {
+    fmt::print("{}", install::UnifiedDiff(change.file, change.before, change.after));
+  }
+  for (const std::string& note : plan.notes) {
+    fmt::print("note: {}\n", note);
+  }
+}
+
+void PrintDone(const install::Plan& plan) {
+  using Original = install::Change::Original;
+  for (const install::Change& change : plan.changes) {
+    if (change.original == Original::kWrite) {
+      fmt::print("{} is kept as {}\n", change.file, install::OriginalOf(change.file));
+    }
+    fmt::print("{} {}\n", change.file,
+               !change.after.has_value()       ? "is removed"
+               : change.after == change.before ? "stays as it is"
+               : change.before.has_value()     ? "is changed"
+                                               : "is written");
+  }
+}
+
+void PrintNext(const Flags& flags) {
+  const install::EngineFacts& facts = install::FactsOf(flags.request.engine);
+  if (facts.reload.empty()) {
+    fmt::print("next: nothing, {} reads it at each start\n", facts.name);
+  } else {
+    fmt::print("next: {}\n", facts.reload);
+  }
+  if (!flags.request.uninstall) {
+    fmt::print("then: {}\n", facts.usage);
+  }
+}
+
+int Change(Flags& flags) {
+  const auto engine = EngineNamed(flags.engine);
+  if (!engine.ok()) {
+    return Fail(engine.error());
+  }
+  flags.request.engine = *engine;
+  if (flags.request.program.empty()) {
+    auto program = ProgramPath("cgpu-runtime");
+    if (!program.ok()) {
+      return Fail(program.error());
+    }
+    flags.request.program = std::move(*program);
+  }
+  const auto plan = install::MakePlan(flags.request, !flags.dry_run);
+  if (!plan.ok()) {
+    return Fail(plan.error());
+  }
+  PrintChanges(*plan);
+  if (plan->changes.empty()) {
+    fmt::print("nothing to do: {} {} the runtime cgpu\n", flags.engine,
+               flags.request.uninstall ? "does not have" : "has");
+    return 0;
+  }
+  if (flags.dry_run) {
+    fmt::print("nothing was changed\n");
+    return 0;
+  }
+  if (const auto done = install::Apply(*plan); !done.ok()) {
+    return Fail(done.error());
+  }
+  PrintDone(*plan);
+  PrintNext(flags);
+  return 0;
+}
+
+// What both commands have.
+std::shared_ptr<Flags> AddCommon(CLI::App* command, int& status) {
+  auto flags = std::make_shared<Flags>();
+  command->add_option("ENGINE", flags->engine, Names())->required();
+  command->add_option("--config", flags->request.config,
+                      "The engine's configuration, if it is not in its usual place");
+  command->add_flag("--dry-run", flags->dry_run, "Only show what would be changed");
+  command->callback([flags, &status] { status = Change(*flags); });
+  return flags;
+}
+
+}  // namespace
+
+void AddInstall(CLI::App& app, int& status) {
+  CLI::App* const add =
+      app.add_subcommand("install", "Tell a container engine of the runtime cgpu");
+  const auto flags = AddCommon(add, status);
+  add->add_option("--runtime-path", flags->request.program,
+                  "Where cgpu-runtime is (default: beside cgpu)");
+  add->add_flag("--set-default", flags->request.set_default,
+                "For all containers, also those that do not ask for it");
+  CLI::App* const remove = app.add_subcommand("uninstall", "Undo what `cgpu install` did");
+  AddCommon(remove, status)->request.uninstall = true;
+}
+
+}  // namespace cgpu

@@ -1,0 +1,24 @@
+// Docker's part of engines.h.
+#ifndef CGPU_INSTALL_DOCKER_H_
+#define CGPU_INSTALL_DOCKER_H_
+
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "install/engines.h"
+
+namespace cgpu::install {
+
+[[nodiscard]] Result<Entry> FindInDocker(const std::string& text);
+[[nodiscard]] Result<std::string> AddToDocker(const std::string& text, const std::string& path,
+                                              bool set_default);
+[[nodiscard]] Result<std::string> RemoveFromDocker(const std::string& text,
+                                                   const std::optional<std::string>& original);
+
+// No text, or an object without members.
+[[nodiscard]] bool IsEmptyForDocker(const std::string& text);
+
+}  // namespace cgpu::install
+
+#endif  // CGPU_INSTALL_DOCKER_H_

@@ -1,0 +1,59 @@
+#include "install/engines.h"
+
+#include <cstddef>
+
+#include "install/docker.h"
+#include "install/toml_engines.h"
+
+namespace cgpu::install {
+
+const std::vector<EngineFacts>& Engines() {
+  static const std::vector<EngineFacts> engines = {
+      {Engine::kDocker, "docker", "/etc/docker/daemon.json", "systemctl reload docker",
+       "docker run --runtime=cgpu -e CGPU_MEM=3GiB IMAGE"},
+      {Engine::kContainerd, "containerd", "/etc/containerd/config.toml",
+       "systemctl restart containerd", "runtimeClassName of a RuntimeClass with `handler: cgpu`"},
+      {Engine::kCrio, "crio", "/etc/crio/crio.conf.d/cgpu.conf", "systemctl reload crio",
+       "runtimeClassName of a RuntimeClass with `handler: cgpu`"},
+      {Engine::kPodman, "podman", "/etc/containers/containers.conf.d/cgpu.conf", "",
+       "podman run --runtime=cgpu -e CGPU_MEM=3GiB IMAGE"},
+  };
+  return engines;
+}
+
+const EngineFacts& FactsOf(Engine engine) {
+  return Engines()[static_cast<std::size_t>(engine)];
+}
+
+Result<Entry> FindEntry(Engine engine, const std::string& text) {
+  return engine == Engine::kDocker ? FindInDocker(text) : FindInToml(engine, text);
+}
+
+Result<std::string> AddEntry(Engine engine, const std::string& text, const std::string& path,
+                             bool set_default, const std::string* like) {
+  const auto entry = FindEntry(engine, text);
+  if (!entry.ok()) {
+    return entry.error();
+  }
+  if (entry->path.has_value() && *entry->path != path) {
+    return Error{Code::kConflict, 0,
+                 "has a runtime cgpu already, with another program: " +
+                     (entry->path->empty() ? "none that is named" : *entry->path),
+                 "`cgpu uninstall " + std::string(FactsOf(engine).name) + "` takes it away"};
+  }
+  return engine == Engine::kDocker ? AddToDocker(text, path, set_default)
+                                   : AddToToml(engine, text, path, set_default, like);
+}
+
+Result<std::string> RemoveEntry(Engine engine, const std::string& text,
+                                const std::optional<std::string>& original) {
+  return engine == Engine::kDocker ? RemoveFromDocker(text, original)
+                                   : RemoveFromToml(engine, text, original);
+}
+
+bool SaysNothing(Engine engine, const std::string& text) {
+  return engine == Engine::kDocker ? IsEmptyForDocker(text)
+                                   : text.find_first_not_of(" \t\r\n") == std::string::npos;
+}
+
+}  // namespace cgpu::install

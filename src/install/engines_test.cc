@@ -1,0 +1,223 @@
+#include "install/engines.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "base/file.h"
+#include "install/json_text.h"
+#include "install/toml_text.h"
+
+namespace cgpu::install {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr const char* kProgram = "/usr/bin/cgpu-runtime";
+
+std::string Text(const Result<std::string>& result) {
+  return result.ok() ? *result : "error: " + result.error().what;
+}
+
+std::string Data(const std::string& name) {
+  const auto text = ReadFile(std::string(CGPU_TESTDATA) + "/" + name);
+  return text.ok() ? *text : "error: " + text.error().what;
+}
+
+std::string Added(Engine engine, const std::string& text, bool set_default = false) {
+  return Text(AddEntry(engine, text, kProgram, set_default));
+}
+
+struct Golden {
+  Engine engine;
+  std::string name;
+  std::string suffix;
+};
+
+class GoldenTest : public ::testing::TestWithParam<Golden> {};
+
+// testdata/NAME.before is a configuration of that engine, NAME.after the same with the runtime,
+// NAME.default with the runtime as the default one.
+TEST_P(GoldenTest, TheRuntimeIsAdded) {
+  const auto& [engine, name, suffix] = GetParam();
+  const bool made = name.ends_with("-made");
+  const std::string before = made ? "" : Data(name + ".before" + suffix);
+  EXPECT_EQ(Added(engine, before), Data(name + ".after" + suffix));
+  EXPECT_EQ(Added(engine, before, true), Data(name + ".default" + suffix));
+}
+
+TEST_P(GoldenTest, ASecondTimeNothingIsAdded) {
+  const auto& [engine, name, suffix] = GetParam();
+  for (const std::string version : {".after", ".default"}) {
+    const std::string text = Data(name + version + suffix);
+    EXPECT_EQ(Added(engine, text), text);
+    EXPECT_EQ(FindEntry(engine, text)->path, kProgram);
+    EXPECT_EQ(FindEntry(engine, text)->is_default, version == ".default");
+  }
+  EXPECT_EQ(Added(engine, Data(name + ".default" + suffix), true),
+            Data(name + ".default" + suffix));
+}
+
+TEST_P(GoldenTest, AnotherProgramIsRefused) {
+  const auto& [engine, name, suffix] = GetParam();
+  const auto other = AddEntry(engine, Data(name + ".after" + suffix), "/opt/other", false);
+  ASSERT_FALSE(other.ok());
+  EXPECT_EQ(other.error().code, Code::kConflict);
+  EXPECT_THAT(other.error().what, HasSubstr(kProgram));
+}
+
+// As after a change by somebody else: nothing but the text to go by, and the original.
+TEST_P(GoldenTest, TheRuntimeIsTakenOut) {
+  const auto& [engine, name, suffix] = GetParam();
+  const bool made = name.ends_with("-made");
+  const auto before = made ? std::nullopt : std::optional(Data(name + ".before" + suffix));
+  for (const std::string version : {".after", ".default"}) {
+    const std::string rest = Text(RemoveEntry(engine, Data(name + version + suffix), before));
+    if (made) {
+      EXPECT_TRUE(SaysNothing(engine, rest)) << rest;
+    } else {
+      EXPECT_EQ(rest, *before);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Configurations, GoldenTest,
+    ::testing::Values(Golden{Engine::kDocker, "docker-made", ".json"},
+                      Golden{Engine::kDocker, "docker-usual", ".json"},
+                      Golden{Engine::kDocker, "docker-nvidia", ".json"},
+                      Golden{Engine::kContainerd, "containerd-made", ".toml"},
+                      Golden{Engine::kContainerd, "containerd-1.6", ".toml"},
+                      Golden{Engine::kContainerd, "containerd-debian12", ".toml"},
+                      Golden{Engine::kContainerd, "containerd-docker-package", ".toml"},
+                      Golden{Engine::kContainerd, "containerd-2", ".toml"},
+                      Golden{Engine::kCrio, "crio-made", ".conf"},
+                      Golden{Engine::kCrio, "crio-main", ".toml"},
+                      Golden{Engine::kPodman, "podman-made", ".conf"},
+                      Golden{Engine::kPodman, "podman-main", ".toml"}),
+    [](const auto& test) {
+      std::string name = test.param.name;
+      std::replace_if(name.begin(), name.end(), [](char c) { return c == '-' || c == '.'; }, '_');
+      return name;
+    });
+
+TEST(EnginesTest, FactsAreFoundByEngine) {
+  for (const EngineFacts& facts : Engines()) {
+    EXPECT_EQ(FactsOf(facts.engine).name, facts.name);
+  }
+}
+
+TEST(EnginesTest, WhatIsNotTheEnginesFormatIsRefused) {
+  EXPECT_THAT(Added(Engine::kDocker, "version = 2\n"), HasSubstr("is not valid JSON"));
+  EXPECT_THAT(Added(Engine::kContainerd, "{\"a\": 1}"), HasSubstr("is not valid TOML"));
+  EXPECT_EQ(Added(Engine::kContainerd, "version = 5\n"),
+            "error: has a version that is not 1, 2, 3 or 4");
+  EXPECT_EQ(Added(Engine::kContainerd, "version = 'two'\n"),
+            "error: has a version that is not 1, 2, 3 or 4");
+}
+
+TEST(EnginesTest, ContainerdsVersionSaysWhereTheRuntimeGoes) {
+  EXPECT_THAT(Added(Engine::kContainerd, "oom_score = 1\n"),
+              HasSubstr("[plugins.cri.containerd.runtimes.cgpu]"));
+  EXPECT_THAT(Added(Engine::kContainerd, "version = 2\n"),
+              HasSubstr("[plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.cgpu]"));
+  for (const char* version : {"version = 3\n", "version = 4\n"}) {
+    EXPECT_THAT(Added(Engine::kContainerd, version),
+                HasSubstr("[plugins.\"io.containerd.cri.v1.runtime\".containerd.runtimes.cgpu]"));
+  }
+}
+
+// containerd 1 drops its built-in runc as soon as a file names a runtime.
+TEST(EnginesTest, ContainerdKeepsItsBuiltInRunc) {
+  const Path runc = {"plugins", "io.containerd.grpc.v1.cri", "containerd", "runtimes", "runc"};
+  const std::string text = Added(Engine::kContainerd, "version = 2\n");
+  EXPECT_TRUE(TomlText::Parse(text)->Has(runc));
+  EXPECT_THAT(Added(Engine::kContainerd, "version = 3\n"), Not(HasSubstr("runtimes.runc")));
+  // Another runtime came after ours: now runc is what keeps the default one.
+  const std::string more =
+      text +
+      "[plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.kata]\nruntime_type = \"k\"\n";
+  const std::string rest = Text(RemoveEntry(Engine::kContainerd, more, "version = 2\n"));
+  EXPECT_TRUE(TomlText::Parse(rest)->Has(runc)) << rest;
+  EXPECT_EQ(FindEntry(Engine::kContainerd, rest)->path, std::nullopt);
+}
+
+TEST(EnginesTest, AnImportedFileTakesSettingsFromTheOneThatImportsIt) {
+  const std::string main = Data("containerd-2.before.toml");
+  const std::string empty = *EmptyImport(main);
+  EXPECT_EQ(empty, "version = 3\n");
+  const std::string text = Text(AddEntry(Engine::kContainerd, empty, kProgram, true, &main));
+  EXPECT_THAT(text, HasSubstr("SystemdCgroup = true"));
+  EXPECT_THAT(text, HasSubstr("base_runtime_spec = \"/etc/containerd/base.json\""));
+  EXPECT_THAT(text, HasSubstr("default_runtime_name = \"cgpu\""));
+  EXPECT_TRUE(
+      SaysNothing(Engine::kContainerd, Text(RemoveEntry(Engine::kContainerd, text, std::nullopt))));
+}
+
+TEST(EnginesTest, SettingsComeFromTheDefaultRuntime) {
+  const std::string runtimes = "plugins.\"io.containerd.grpc.v1.cri\".containerd";
+  const std::string text =
+      "version = 2\n[" + runtimes + "]\ndefault_runtime_name = \"nvidia\"\n[" + runtimes +
+      ".runtimes.runc]\nruntime_type = \"io.containerd.runc.v2\"\n[" + runtimes +
+      ".runtimes.nvidia]\nruntime_type = \"io.containerd.runc.v2\"\n"
+      "cni_max_conf_num = 1\n[" +
+      runtimes +
+      ".runtimes.nvidia.options]\nSystemdCgroup = true\n"
+      "BinaryName = \"/usr/bin/nvidia-container-runtime\"\n";
+  const std::string added = Added(Engine::kContainerd, text).substr(text.size());
+  EXPECT_THAT(added, HasSubstr("SystemdCgroup = true"));
+  EXPECT_THAT(added, HasSubstr("cni_max_conf_num = 1"));
+  EXPECT_THAT(added, Not(HasSubstr("nvidia-container-runtime")));
+}
+
+TEST(EnginesTest, WhatOthersAddedStays) {
+  const std::string text =
+      "{\"default-runtime\": \"cgpu\", \"runtimes\": {\"cgpu\": {\"path\": \"/r\"}, \"kata\": "
+      "{\"path\": \"/k\"}}, \"debug\": true}";
+  EXPECT_EQ(Text(RemoveEntry(Engine::kDocker, text, "{\"debug\": false}")),
+            "{\"runtimes\": {\"kata\": {\"path\": \"/k\"}}, \"debug\": true}");
+}
+
+// Docker and containerd do not start with a default runtime that they do not know.
+TEST(EnginesTest, AnEarlierDefaultThatIsGoneDoesNotComeBack) {
+  const std::string original = Data("docker-nvidia.before.json");
+  const std::string text =
+      "{\"default-runtime\": \"cgpu\", \"runtimes\": {\"cgpu\": {\"path\": \"/r\"}}}";
+  EXPECT_EQ(Text(RemoveEntry(Engine::kDocker, text, original)), "{\"runtimes\": {}}");
+  EXPECT_EQ(Text(RemoveEntry(Engine::kPodman, "[engine]\nruntime = \"cgpu\"\n",
+                             "[engine]\nruntime = \"kata\"\n[engine.runtimes]\nkata = [\"/k\"]\n")),
+            "[engine]\n");
+  // One that is defined elsewhere, or built in, does.
+  EXPECT_EQ(Text(RemoveEntry(Engine::kPodman, "[engine]\nruntime = \"cgpu\" # x\n",
+                             "[engine]\nruntime = \"crun\" # x\n")),
+            "[engine]\nruntime = \"crun\" # x\n");
+}
+
+// As nvidia-ctk writes a file again: no comment of ours is left, and the order is another.
+TEST(EnginesTest, TheRuntimeIsFoundWithoutOurComments) {
+  const std::string before = Data("containerd-1.6.before.toml");
+  std::string text = Added(Engine::kContainerd, before);
+  text.erase(
+      text.find("# `cgpu"),
+      std::string("# `cgpu install` added this, `cgpu uninstall` takes it away again.\n").size());
+  EXPECT_EQ(Text(RemoveEntry(Engine::kContainerd, text, std::nullopt)), before);
+}
+
+TEST(EnginesTest, ImportsAreMergedFromVersion3On) {
+  EXPECT_FALSE(ImportsOf("version = 2\nimports = [\"a\", \"b\"]\n")->merged);
+  const auto imports = ImportsOf("version = 3\nimports = [\"/c/*.toml\"]\n");
+  EXPECT_TRUE(imports->merged);
+  EXPECT_EQ(imports->patterns, std::vector<std::string>{"/c/*.toml"});
+  EXPECT_TRUE(*ConfiguresCri("[plugins.\"io.containerd.grpc.v1.cri\".registry]\n"));
+  EXPECT_FALSE(*ConfiguresCri("[plugins.\"io.containerd.internal.v1.opt\"]\n"));
+  EXPECT_TRUE(DisablesCri("disabled_plugins = [\"cri\"]\n"));
+  EXPECT_FALSE(DisablesCri("disabled_plugins = [\"io.containerd.internal.v1.opt\"]\n"));
+}
+
+}  // namespace
+}  // namespace cgpu::install

@@ -1,0 +1,351 @@
+#include "install/plan.h"
+
+#include <fnmatch.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "install/file_change.h"
+
+namespace cgpu::install {
+namespace {
+
+constexpr const char* kDropIn = "cgpu.toml";  // sorts behind names that begin with a number
+
+// A file that has, or gets, the runtime; and what it is a part of.
+struct Target {
+  std::string file;
+  std::optional<std::string> before;
+  std::string empty;                // what is added to if there is no file
+  std::optional<std::string> like;  // the configuration that imports the file
+};
+
+Error In(const std::string& file, Error error) {
+  error.what = file + " " + error.what;
+  return error;
+}
+
+std::string FolderOf(const std::string& file) {
+  return file.substr(0, file.rfind('/'));
+}
+
+// As containerd reads it: relative to the folder of the file that imports.
+std::string Absolute(const std::string& pattern, const std::string& file) {
+  return pattern.starts_with('/') ? pattern : FolderOf(file) + "/" + pattern;
+}
+
+// The files of a pattern, whose "*" and the like may be in any part of it.
+std::vector<std::string> Matches(const std::string& pattern) {
+  std::vector<std::string> found = {""};
+  for (std::size_t at = 1; at <= pattern.size();) {
+    const std::size_t end = std::min(pattern.find('/', at), pattern.size());
+    const std::string part = pattern.substr(at, end - at);
+    std::vector<std::string> further;
+    for (const std::string& folder : found) {
+      if (part.find_first_of("*?[") == std::string::npos) {
+        further.push_back(folder + "/" + part);
+        continue;
+      }
+      std::error_code none;
+      for (const auto& entry : std::filesystem::directory_iterator(folder + "/", none)) {
+        const std::string name = entry.path().filename();
+        if (fnmatch(part.c_str(), name.c_str(), 0) == 0) {
+          further.push_back(entry.path());
+        }
+      }
+    }
+    found = std::move(further);
+    at = end + 1;
+  }
+  return found;
+}
+
+// The file of ours in a folder of which all is imported, or nothing.
+std::optional<std::string> DropInFor(const std::string& pattern) {
+  const std::size_t star = pattern.find_first_of("*?[");
+  if (star == std::string::npos || pattern.substr(star) != "*.toml" || pattern[star - 1] != '/') {
+    return std::nullopt;
+  }
+  return pattern.substr(0, star) + kDropIn;
+}
+
+Result<Target> ReadTarget(const std::string& path) {
+  auto file = RealFile(path);
+  if (!file.ok()) {
+    return file.error();
+  }
+  auto before = ReadIfThere(*file);
+  if (!before.ok()) {
+    return before.error();
+  }
+  return Target{std::move(*file), std::move(*before), {}, {}};
+}
+
+// Before containerd 2, what this file says of the CRI plugin is lost if an imported one says
+// anything of it.
+Result<> RefuseHidden(const Imports& imports, const Target& main) {
+  for (const std::string& pattern : imports.patterns) {
+    for (const std::string& file : Matches(Absolute(pattern, main.file))) {
+      const auto text = ReadIfThere(file);
+      if (!text.ok()) {
+        return text.error();
+      }
+      const auto cri = ConfiguresCri(text->value_or(""));
+      if (!cri.ok()) {
+        return In(file, cri.error());
+      }
+      if (*cri && file != main.file) {
+        return Error{Code::kConflict, 0,
+                     main.file + " imports " + file +
+                         ", whose CRI section takes the place of the one in it in containerd 1",
+                     "add the runtime there: --config " + file};
+      }
+    }
+  }
+  return {};
+}
+
+// The file in which containerd's runtime is to be: the configuration itself, or one of ours in a
+// folder that it imports.
+Result<Target> ContainerdTarget(Target main) {
+  const std::string text = main.before.value_or("");
+  const auto entry = FindEntry(Engine::kContainerd, text);
+  const auto imports = ImportsOf(text);
+  if (!entry.ok() || !imports.ok()) {
+    return In(main.file, entry.ok() ? imports.error() : entry.error());
+  }
+  if (entry->path.has_value()) {
+    return main;
+  }
+  if (!imports->merged) {
+    CGPU_TRY(RefuseHidden(*imports, main));
+    return main;
+  }
+  for (const std::string& pattern : imports->patterns) {
+    if (const auto file = DropInFor(Absolute(pattern, main.file)); file.has_value()) {
+      auto target = ReadTarget(*file);
+      const auto empty = EmptyImport(text);
+      if (!target.ok() || !empty.ok()) {
+        return target.ok() ? empty.error() : target.error();
+      }
+      target->empty = *empty;
+      target->like = text;
+      return target;
+    }
+  }
+  return main;
+}
+
+Result<std::string> Added(Engine engine, const Target& target, const std::string& text,
+                          const std::string& program, bool set_default) {
+  auto added = AddEntry(engine, text, program, set_default,
+                        target.like.has_value() ? &*target.like : nullptr);
+  return added.ok() ? std::move(added) : In(target.file, added.error());
+}
+
+// Whether the file is what installing makes of `original` (nothing: of no file), in one step or in
+// two: then nobody has changed it since.
+bool IsMadeFrom(const std::optional<std::string>& original, Engine engine, const Target& target,
+                const Entry& entry) {
+  if (!entry.path.has_value()) {
+    return false;
+  }
+  const std::string base = original.value_or(target.empty);
+  const auto earlier = FindEntry(engine, base);
+  if (!earlier.ok() || earlier->path.has_value()) {
+    return false;
+  }
+  const auto once = Added(engine, target, base, *entry.path, entry.is_default);
+  if (once.ok() && *once == target.before) {
+    return true;
+  }
+  const auto first = Added(engine, target, base, *entry.path, false);
+  const auto second =
+      first.ok() ? Added(engine, target, *first, *entry.path, entry.is_default) : first;
+  return second.ok() && *second == target.before;
+}
+
+// One may keep what is there now unless it is our own doing already.
+Result<bool> IsToBeKept(Engine engine, const Target& target) {
+  if (!target.before.has_value()) {
+    return false;
+  }
+  const auto entry = FindEntry(engine, *target.before);
+  const auto original = ReadIfThere(OriginalOf(target.file));
+  if (!entry.ok() || !original.ok()) {
+    return entry.ok() ? original.error() : entry.error();
+  }
+  return !entry->path.has_value() ||
+         (!original->has_value() && !IsMadeFrom(std::nullopt, engine, target, *entry));
+}
+
+Result<> CheckProgram(const std::string& program) {
+  struct stat status{};
+  if (!program.starts_with('/')) {
+    return Error{Code::kInvalid, 0, "\"" + program + "\" is no absolute path",
+                 "engines do not look for runtimes in folders"};
+  }
+  if (stat(program.c_str(), &status) != 0 || !S_ISREG(status.st_mode) ||
+      access(program.c_str(), X_OK) != 0) {
+    return Error{Code::kNotFound, 0, "there is no program " + program,
+                 "--runtime-path says where cgpu-runtime is"};
+  }
+  return {};
+}
+
+Result<Plan> PlanInstall(const Request& request, Target main) {
+  CGPU_TRY(CheckProgram(request.program));
+  Plan plan;
+  const bool containerd = request.engine == Engine::kContainerd;
+  if (containerd && DisablesCri(main.before.value_or(""))) {
+    plan.notes.push_back(main.file +
+                         " disables containerd's CRI plugin (disabled_plugins): until that is "
+                         "changed, Kubernetes cannot use this containerd");
+  }
+  auto target = containerd ? ContainerdTarget(std::move(main)) : Result<Target>(std::move(main));
+  if (!target.ok()) {
+    return target.error();
+  }
+  const auto after = Added(request.engine, *target, target->before.value_or(target->empty),
+                           request.program, request.set_default);
+  if (!after.ok()) {
+    return after.error();
+  }
+  if (*after == target->before) {
+    return plan;
+  }
+  const auto keep = IsToBeKept(request.engine, *target);
+  if (!keep.ok()) {
+    return keep.error();
+  }
+  plan.changes.push_back({target->file, target->before, *after,
+                          *keep ? Change::Original::kWrite : Change::Original::kLeave});
+  return plan;
+}
+
+// What taking the runtime out of one file needs.
+Result<> PlanRemoval(Engine engine, const Target& target, Plan& plan) {
+  const auto original = ReadIfThere(OriginalOf(target.file));
+  const auto entry = FindEntry(engine, target.before.value_or(""));
+  if (!original.ok() || !entry.ok()) {
+    return original.ok() ? In(target.file, entry.error()) : original.error();
+  }
+  if (!entry->path.has_value() && !entry->is_default) {
+    if (original->has_value() && *original == target.before) {  // left by a run that was cut off
+      plan.changes.push_back(
+          {target.file, target.before, target.before, Change::Original::kDelete});
+    } else if (original->has_value()) {
+      plan.notes.push_back(OriginalOf(target.file) + " stays: there is no runtime cgpu in " +
+                           target.file + ", and it differs from that");
+    }
+    return {};
+  }
+  Change change{target.file, target.before, *original, Change::Original::kDelete};
+  if (!IsMadeFrom(*original, engine, target, *entry)) {
+    auto rest = RemoveEntry(engine, *target.before, *original);
+    if (!rest.ok()) {
+      return In(target.file, rest.error());
+    }
+    change.after = std::move(*rest);
+    if (!original->has_value() && SaysNothing(engine, *change.after)) {
+      change.after.reset();
+    }
+  }
+  plan.changes.push_back(std::move(change));
+  return {};
+}
+
+Result<Plan> PlanUninstall(const Request& request, const Target& main) {
+  Plan plan;
+  CGPU_TRY(PlanRemoval(request.engine, main, plan));
+  if (request.engine != Engine::kContainerd || !main.before.has_value()) {
+    return plan;
+  }
+  const auto imports = ImportsOf(*main.before);
+  if (!imports.ok()) {
+    return In(main.file, imports.error());
+  }
+  for (const std::string& pattern : imports->patterns) {
+    const auto file = DropInFor(Absolute(pattern, main.file));
+    if (!file.has_value()) {
+      continue;
+    }
+    auto target = ReadTarget(*file);
+    const auto empty = EmptyImport(*main.before);
+    if (!target.ok() || !empty.ok()) {
+      return target.ok() ? empty.error() : target.error();
+    }
+    target->empty = *empty;
+    target->like = main.before;
+    if (target->before.has_value() && target->file != main.file) {
+      CGPU_TRY(PlanRemoval(request.engine, *target, plan));
+    }
+  }
+  return plan;
+}
+
+Result<> ApplyChange(const Change& change) {
+  const auto now = ReadIfThere(change.file);
+  if (!now.ok()) {
+    return now.error();
+  }
+  if (*now != change.before) {
+    return Error{Code::kConflict, 0, change.file + " was changed by somebody else just now",
+                 "run the command again"};
+  }
+  const std::string original = OriginalOf(change.file);
+  if (change.original == Change::Original::kWrite) {
+    CGPU_TRY(ReplaceFile(original, *change.before, change.file));
+  }
+  if (change.after != change.before) {
+    CGPU_TRY(change.after.has_value() ? ReplaceFile(change.file, *change.after)
+                                      : DeleteFile(change.file));
+  }
+  return change.original == Change::Original::kDelete ? DeleteFile(original) : Result<>();
+}
+
+Result<Plan> Look(const Request& request, const std::string& config) {
+  auto main = ReadTarget(config);
+  if (!main.ok()) {
+    return main.error();
+  }
+  return request.uninstall ? PlanUninstall(request, *main) : PlanInstall(request, std::move(*main));
+}
+
+}  // namespace
+
+Result<Plan> MakePlan(const Request& request, bool lock) {
+  const std::string config =
+      request.config.empty() ? std::string(FactsOf(request.engine).file) : request.config;
+  auto plan = Look(request, config);
+  if (!plan.ok() || !lock || plan->changes.empty()) {
+    return plan;
+  }
+  const auto file = RealFile(config);
+  if (!file.ok()) {
+    return file.error();
+  }
+  auto held = LockFolderOf(*file);
+  if (!held.ok()) {
+    return held.error();
+  }
+  plan = Look(request, config);  // as it is while nobody else changes it
+  if (plan.ok()) {
+    plan->lock = std::move(*held);
+  }
+  return plan;
+}
+
+Result<> Apply(const Plan& plan) {
+  for (const Change& change : plan.changes) {
+    CGPU_TRY(ApplyChange(change));
+  }
+  return {};
+}
+
+}  // namespace cgpu::install

@@ -1,0 +1,22 @@
+// The parts of engines.h of the engines whose configuration is TOML.
+#ifndef CGPU_INSTALL_TOML_ENGINES_H_
+#define CGPU_INSTALL_TOML_ENGINES_H_
+
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "install/engines.h"
+
+namespace cgpu::install {
+
+[[nodiscard]] Result<Entry> FindInToml(Engine engine, const std::string& text);
+[[nodiscard]] Result<std::string> AddToToml(Engine engine, const std::string& text,
+                                            const std::string& path, bool set_default,
+                                            const std::string* like);
+[[nodiscard]] Result<std::string> RemoveFromToml(Engine engine, const std::string& text,
+                                                 const std::optional<std::string>& original);
+
+}  // namespace cgpu::install
+
+#endif  // CGPU_INSTALL_TOML_ENGINES_H_
