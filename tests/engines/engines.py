@@ -247,8 +247,8 @@ class _DockerLike(Engine):
         words = self._create_words(name, argv, plain, Wants(**wants))
         return Process(self._cli("run", "--interactive", *words), name, **self._options())
 
-    def exec(self, name, argv):
-        return self._try(*self._cli("exec", name, *argv))
+    def exec(self, name, argv, options=()):
+        return self._try(*self._cli("exec", *options, name, *argv))
 
     def pause(self, name):
         return self._try(*self._cli("pause", name))

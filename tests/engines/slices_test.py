@@ -27,6 +27,7 @@ ENGINES = {
     "cri": (lambda: Cri(RUNTIME, in_image=PROGRAMS), 125),
 }
 ENODEV, ENOSYS = 19, 38
+RM_ALLOC, NV01_MEMORY_LOCAL_USER = 0x2B, 0x40
 BEFORE = []  # processes that were there before the case
 
 
@@ -199,6 +200,46 @@ def numbers(test):
     test.daemon.start()
 
 
+def restarts(test):
+    """The engine ends and comes back: its containers and what they hold go on."""
+    test.engine.run("long", ["rmtool", "hold", "100", "--page", "big", "--forever"], detach=True,
+                    env={"CGPU_MEM": "200MiB"})
+    test.node.wait_used(100 * t.MIB, "before")
+    for how in (signal.SIGTERM, signal.SIGKILL):
+        test.engine.restart_engine(how)
+        test.check_used(100)
+        expect(test.engine.exec("long", ["rmtool", "alloc", "101", "--page", "big"]), 2,
+               "out of memory")
+        expect(test.engine.exec("long", ["rmtool", "alloc", "100", "--page", "big"]), 0)
+    test.engine.remove("long")
+    BEFORE.extend(pid for pid, line in isolation.processes().items()
+                  if " --config" in line and "shim" not in line)  # the engine's own are new
+
+
+def pauses(test):
+    """A container that is paused while the driver takes long over a call: it is made once."""
+    test.node.hold(1, escape=RM_ALLOC, cls=NV01_MEMORY_LOCAL_USER)
+    slow = test.engine.talk("slow", ["rmtool", "hold", "100", "--page", "big", "--chunk", "100"],
+                            env={"CGPU_MEM": "200MiB"})
+    test.node.wait_held(1)
+    expect(test.engine.pause("slow"), 0)
+    test.node.release()
+    expect(test.engine.unpause("slow"), 0)
+    slow.expect("holding 100 MiB")
+    test.check_used(100)
+    slow.end()
+    test.engine.remove("slow")
+
+
+def privileged_exec(test):
+    """A process with capabilities that its container has not is not let in."""
+    test.engine.run("long", ["sleep", "100000"], detach=True, env={"CGPU_MEM": "200MiB"})
+    done = test.engine.exec("long", ["true"], options=("--privileged",))
+    t.check(done.returncode != 0 and "cannot be let into" in done.stdout + done.stderr,
+            "it was: %s" % done)
+    test.engine.remove("long")
+
+
 def _comm(pid):
     try:
         with open("/proc/%d/comm" % pid, encoding="utf-8") as file:
@@ -253,6 +294,7 @@ def not_made(test):
 
 CASES = {"limits": limits, "sees": sees, "exec": exec_is_held, "forms": forms, "refused": refused,
          "without": without, "no-member": no_member, "numbers": numbers, "sidecar": sidecar,
+         "restarts": restarts, "pauses": pauses, "privileged-exec": privileged_exec,
          "shim-dies": shim_dies, "overdrawn": overdrawn, "not-made": not_made}
 
 
