@@ -99,7 +99,7 @@ Result<> Announce(const Registry& registry, const RegistryLock& lock, bool engin
   if (!engine) {
     return {};
   }
-  auto agent = registry.AddAgent(lock, reserved.reservation.id);
+  auto agent = registry.AddAgent(lock, reserved.reservation.id, reserved.reservation.user);
   if (!agent.ok()) {
     reserved.admin.reset();
     registry.RemoveIfDead(lock, reserved.reservation.id);
@@ -137,7 +137,7 @@ Result<Reserved> Reserve(const Registry& registry, const Node& node, const Wish&
   if (geteuid() == 0) {
     CGPU_TRY(CheckOpenToShims(node, reserved.grant));
   }
-  reservation.user = getuid();
+  reservation.user = wish.user;
   reservation.shim_uid =
       geteuid() == 0 ? PickShimUid(live.value(), random.value().number) : geteuid();
   reservation.since = static_cast<std::uint64_t>(std::time(nullptr));

@@ -22,6 +22,7 @@ struct Wish {
   std::string stem;       // what a made-up name begins with
   std::string engine_id;  // what a container engine calls it: empty for `cgpu run`
   std::string origin;     // see Reservation
+  unsigned user = 0;      // uid of whoever asks
 };
 
 struct Reserved {

@@ -205,6 +205,7 @@ Result<int> RunContainer(const RunOptions& options) {
   wish.name = options.name;
   wish.stem = options.command[0].substr(options.command[0].rfind('/') + 1);
   wish.origin = options.origin;
+  wish.user = getuid();
   auto reserved = Reserve(registry.value(), node.value(), wish);
   if (!reserved.ok()) {
     return reserved.error();

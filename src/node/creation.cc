@@ -38,7 +38,7 @@ std::string StemFor(const CreationRequest& request) {
   return hex ? request.engine_id.substr(0, kShortId) : request.engine_id;
 }
 
-Result<Wish> WishFor(const CreationRequest& request) {
+Result<Wish> WishFor(const CreationRequest& request, unsigned user) {
   const auto environment = EnvGrant(VariablesOf(request));
   if (!environment.ok()) {
     return environment.error();
@@ -51,6 +51,7 @@ Result<Wish> WishFor(const CreationRequest& request) {
   wish.stem = StemFor(request);
   wish.engine_id = request.engine_id;
   wish.origin = "environment";
+  wish.user = user;
   return wish;
 }
 
@@ -96,8 +97,8 @@ class Giveback {
 }  // namespace
 
 Result<CreationReply> CreateSlice(const Surroundings& surroundings, const CreationRequest& request,
-                                  UniqueFd creator) {
-  const auto wish = WishFor(request);
+                                  Peer creator) {
+  const auto wish = WishFor(request, creator.uid);
   if (!wish.ok()) {
     return wish.error();
   }
@@ -121,7 +122,7 @@ Result<CreationReply> CreateSlice(const Surroundings& surroundings, const Creati
   ShimDescriptors files;
   files.admin = std::move(reserved->admin);
   files.agent = std::move(reserved->agent);
-  files.creator = std::move(creator);
+  files.creator = std::move(creator.process);
   const auto shim = ShimProcess::Start(config, std::move(files), reserved->reservation.shim_uid);
   if (!shim.ok()) {
     return shim.error();

@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "base/fd.h"
 #include "base/result.h"
+#include "node/peer.h"
 #include "registry/creation.h"
 
 namespace cgpu {
@@ -16,10 +16,10 @@ struct Surroundings {
   bool killable = false;  // the OCI runtime can have such waits, see runtime/features.h
 };
 
-// `creator`: a pidfd of the process that asked, which makes the container; the shim ends if it ends
-// without. Everything taken is given back on error.
+// `creator`: who asked and makes the container; the shim ends if it ends without. Everything taken
+// is given back on error.
 [[nodiscard]] Result<CreationReply> CreateSlice(const Surroundings& surroundings,
-                                                const CreationRequest& request, UniqueFd creator);
+                                                const CreationRequest& request, Peer creator);
 
 }  // namespace cgpu
 

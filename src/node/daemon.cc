@@ -25,6 +25,7 @@
 #include "kernel/messages.h"
 #include "node/creation.h"
 #include "node/minder.h"
+#include "node/peer.h"
 #include "registry/creation.h"
 #include "registry/registry.h"
 #include "runtime/features.h"
@@ -62,38 +63,22 @@ void TellReady() {
                reinterpret_cast<const sockaddr*>(&address), size);
 }
 
-// The process at the other end, which waits for the answer and so still has its number.
-Result<UniqueFd> PeerOf(int connection) {
-  ucred peer{};
-  socklen_t size = sizeof(peer);
-  if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.pid <= 0) {
-    return Error{Code::kPermission, errno, "the caller cannot be seen from here",
-                 "cgpud and the container engine must be in one pid namespace"};
-  }
-  if (peer.uid != geteuid()) {
-    return Error{Code::kPermission, 0, "only the user of cgpud may ask it", {}};
-  }
-  UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, peer.pid, 0)));
-  if (!process.valid()) {
-    return ErrnoError(Code::kUnavailable, errno, "the caller is gone");
-  }
-  return process;
-}
-
-Result<CreationReply> SeeTo(const Surroundings& surroundings, int connection) {
-  auto peer = PeerOf(connection);
-  if (!peer.ok()) {
-    return peer.error();
-  }
+Result<CreationReply> SeeTo(const Surroundings& surroundings, const std::string& group,
+                            int connection) {
+  // First: what is left unread at the end would take the answer with it.
   const auto message = ReceiveMessage(connection, kRequestMs);
   if (!message.ok()) {
     return message.error();
+  }
+  auto peer = AdmitPeer(connection, group);
+  if (!peer.ok()) {
+    return peer.error();
   }
   const auto request = DecodeCreationRequest(message->text);
   if (!request.ok()) {
     return request.error();
   }
-  auto reply = CreateSlice(surroundings, *request, std::move(*peer));
+  auto reply = CreateSlice(surroundings, *request, *std::move(peer));
   Log(reply.ok() ? "container " + request->engine_id + " gets its slice as " + reply->id
                  : "container " + request->engine_id + " gets no slice: " + reply.error().what);
   return reply;
@@ -118,6 +103,7 @@ class Daemon {
  public:
   Daemon(const Settings& settings, const Registry& registry, UniqueFd socket, UniqueFd signals)
       : runtime_(settings.runtime),
+        group_(settings.group),
         minder_(registry),
         socket_(std::move(socket)),
         signals_(std::move(signals)) {
@@ -183,7 +169,7 @@ class Daemon {
     if (child == 0) {
       socket_.reset();
       (void)SendMessage(connection.get(),
-                        EncodeCreationReply(SeeTo(surroundings_, connection.get())));
+                        EncodeCreationReply(SeeTo(surroundings_, group_, connection.get())));
       _exit(0);
     }
     if (child < 0) {
@@ -214,6 +200,7 @@ class Daemon {
   }
 
   const std::string runtime_;
+  const std::string group_;
   struct stat seen_{};
   Surroundings surroundings_;
   Minder minder_;
@@ -222,6 +209,11 @@ class Daemon {
   int children_ = 0;
   bool stopping_ = false;
 };
+
+Result<UniqueFd> Listen(const Registry& registry, const std::string& path) {
+  const auto lock = registry.Lock();
+  return lock.ok() ? ListenAsDaemon(*lock, path) : Result<UniqueFd>(lock.error());
+}
 
 }  // namespace
 
@@ -243,7 +235,7 @@ Result<> RunDaemon(const Settings& settings) {
   if (!signals.valid()) {
     return ErrnoError(Code::kInternal, errno, "cannot take signals");
   }
-  auto socket = ListenAsDaemon(settings.socket);
+  auto socket = Listen(*registry, settings.socket);
   if (!socket.ok()) {
     return socket.error();
   }

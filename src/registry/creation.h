@@ -1,5 +1,6 @@
 // What an OCI runtime wrapper asks the node's daemon for and what it is told: over
-// <registry>/cgpud.sock, SOCK_SEQPACKET, one message each way, then the end of the stream.
+// <registry>/cgpud.sock, SOCK_SEQPACKET, one message each way, then the end of the stream. Root may
+// ask, and the members of a group; the container is theirs.
 //
 // The daemon reserves the grant and starts the container's shim, which ends by itself when the
 // process that asked (it becomes the OCI runtime) ends without having made the container.

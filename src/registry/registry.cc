@@ -73,18 +73,19 @@ Result<sockaddr_un> AddressOf(const std::string& path) {
   return address;
 }
 
-// Connecting needs write permission, so only the folder's owner can. The folder's own mode keeps
-// others out while the socket has not got its mode yet.
-Result<UniqueFd> ListenAt(const std::string& path, int type) {
+// Connecting needs write permission: it is made with the owner's alone, and then gets `mode`.
+Result<UniqueFd> ListenAt(const std::string& path, int type, mode_t mode = 0600) {
   const auto address = AddressOf(path);
   if (!address.ok()) {
     return address.error();
   }
   UniqueFd fd(socket(AF_UNIX, type | SOCK_CLOEXEC, 0));
-  if (!fd.valid() ||
-      bind(fd.get(), reinterpret_cast<const sockaddr*>(&address.value()), sizeof(sockaddr_un)) !=
-          0 ||
-      chmod(path.c_str(), 0600) != 0 || listen(fd.get(), kBacklog) != 0) {
+  const mode_t old = umask(0177);
+  const bool bound =
+      fd.valid() &&
+      bind(fd.get(), reinterpret_cast<const sockaddr*>(&address.value()), sizeof(sockaddr_un)) == 0;
+  umask(old);
+  if (!bound || chmod(path.c_str(), mode) != 0 || listen(fd.get(), kBacklog) != 0) {
     return ErrnoError(Code::kUnavailable, errno, "cannot make the socket " + path);
   }
   return fd;
@@ -184,10 +185,15 @@ Result<Registry> Registry::Open() {
 }
 
 Result<Registry> Registry::OpenAt(std::string folder) {
-  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
+  // Of an older release it was 0700.
+  const mode_t mode = geteuid() == 0 ? 0711 : 0700;
+  if (mkdir(folder.c_str(), mode) != 0 && errno != EEXIST) {
     return ErrnoError(Code::kPermission, errno, "cannot make " + folder);
   }
   CGPU_TRY(CheckFolder(folder));
+  if (chmod(folder.c_str(), mode) != 0) {
+    return ErrnoError(Code::kPermission, errno, "cannot change the mode of " + folder);
+  }
   return Registry(std::move(folder));
 }
 
@@ -250,8 +256,13 @@ std::string Registry::AgentPath(const std::string& id) const {
   return PathOf(id, ".agent");
 }
 
-Result<UniqueFd> Registry::AddAgent(const RegistryLock& /*lock*/, const std::string& id) const {
-  return ListenAt(AgentPath(id), SOCK_STREAM);
+Result<UniqueFd> Registry::AddAgent(const RegistryLock& /*lock*/, const std::string& id,
+                                    unsigned user) const {
+  auto fd = ListenAt(AgentPath(id), SOCK_STREAM);
+  if (fd.ok() && user != geteuid() && chown(AgentPath(id).c_str(), user, -1U) != 0) {
+    return ErrnoError(Code::kPermission, errno, "cannot give away " + AgentPath(id));
+  }
+  return fd;
 }
 
 Result<> Registry::Update(const RegistryLock& /*lock*/, const Reservation& reservation) const {
@@ -337,13 +348,12 @@ std::vector<Result<std::string>> Registry::AskAll(const std::vector<std::string>
   return answers;
 }
 
-Result<UniqueFd> ListenAsDaemon(const std::string& path) {
-  // Two that start at once: the second of them finds the first one's socket and cannot bind.
+Result<UniqueFd> ListenAsDaemon(const RegistryLock& /*lock*/, const std::string& path) {
   if (Lives(path, SOCK_SEQPACKET | SOCK_NONBLOCK)) {
     return Error{Code::kConflict, 0, "another daemon listens at " + path, "stop that one first"};
   }
   unlink(path.c_str());
-  return ListenAt(path, SOCK_SEQPACKET);
+  return ListenAt(path, SOCK_SEQPACKET, 0666);
 }
 
 Result<UniqueFd> ConnectToDaemon(const std::string& path) {

@@ -4,9 +4,10 @@
 //   <id>.sock   the admin socket; its shim holds the listening end, so a container lives exactly as
 //               long as connecting is not refused
 //   <id>.grant  what it holds of the node (reservation.h)
-//   <id>.agent  of an engine's container: where its OCI runtime sends seccomp listeners
-// and, where a node's daemon runs, its socket (creation.h).
-// Leftovers of containers that ended are removed under the lock.
+//   <id>.agent  of an engine's container: where its OCI runtime sends seccomp listeners; its user's
+// and, where a node's daemon runs, its socket (creation.h). Nobody else can list root's folder
+// (0711) or use what is root's in it, but users reach the sockets that are for them. Leftovers of
+// containers that ended are removed under the lock.
 #ifndef CGPU_REGISTRY_REGISTRY_H_
 #define CGPU_REGISTRY_REGISTRY_H_
 
@@ -35,7 +36,7 @@ class RegistryLock {
 
 class Registry {
  public:
-  // The caller's registry; makes the folder (0700) where it is missing. kPermission when somebody
+  // The caller's registry; makes the folder where it is missing. kPermission when somebody
   // else owns it or can write to it.
   [[nodiscard]] static Result<Registry> Open();
   // The same for a folder of the caller's choice.
@@ -55,8 +56,9 @@ class Registry {
                                      const Reservation& reservation) const;
 
   // The listening socket that an OCI runtime hands the container's seccomp listeners to; for its
-  // shim, as the admin socket. Its path is AgentPath().
-  [[nodiscard]] Result<UniqueFd> AddAgent(const RegistryLock& lock, const std::string& id) const;
+  // shim, as the admin socket. Its path is AgentPath(); only `user` and root can connect.
+  [[nodiscard]] Result<UniqueFd> AddAgent(const RegistryLock& lock, const std::string& id,
+                                          unsigned user) const;
   [[nodiscard]] std::string AgentPath(const std::string& id) const;
 
   // Replaces what it holds.
@@ -83,9 +85,10 @@ class Registry {
   std::string folder_;
 };
 
-// The socket of a node's daemon, for it and for whoever asks it (SOCK_SEQPACKET, only for the
-// caller's user). kConflict: somebody listens there already. kNotFound: nobody does.
-[[nodiscard]] Result<UniqueFd> ListenAsDaemon(const std::string& path);
+// The socket of a node's daemon, for it and for whoever asks it (SOCK_SEQPACKET). Everybody can
+// connect: who may ask is the daemon's to say. kConflict: somebody listens there already.
+// kNotFound: nobody does.
+[[nodiscard]] Result<UniqueFd> ListenAsDaemon(const RegistryLock& lock, const std::string& path);
 [[nodiscard]] Result<UniqueFd> ConnectToDaemon(const std::string& path);
 
 }  // namespace cgpu

@@ -24,6 +24,10 @@ Result<> Take(const std::string& key, const std::string& value, Settings& settin
     settings.runtime = value;
     return {};
   }
+  if (key == "group") {
+    settings.group = value;
+    return {};
+  }
   if (key == "socket") {
     settings.socket = value;
     return value[0] == '/' ? Result<>() : Wrong("socket is no absolute path: " + value, {});
@@ -34,7 +38,8 @@ Result<> Take(const std::string& key, const std::string& value, Settings& settin
                ? Result<>()
                : Wrong("unmanaged is neither allow nor refuse: " + value, {});
   }
-  return Wrong("\"" + key + "\" is no setting", "settings are node, runtime, unmanaged and socket");
+  return Wrong("\"" + key + "\" is no setting",
+               "settings are node, runtime, unmanaged, group and socket");
 }
 
 // Throws what yaml-cpp throws.

@@ -4,6 +4,7 @@
 //   runtime: runc        # the OCI runtime that makes containers: a program in PATH, or a path
 //   unmanaged: allow     # files of GPUs without a grant: "allow" runs such a container plain,
 //                        # "refuse" does not run it
+//   group: cgpu          # whose members may have slices for their containers, beside root
 //   socket: /run/cgpu/cgpud.sock
 #ifndef CGPU_RUNTIME_SETTINGS_H_
 #define CGPU_RUNTIME_SETTINGS_H_
@@ -21,6 +22,7 @@ struct Settings {
   std::string node;
   std::string runtime = "runc";
   bool refuse_unmanaged = false;
+  std::string group = "cgpu";
   std::string socket;  // never empty
 
   Settings();

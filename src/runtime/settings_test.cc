@@ -14,17 +14,20 @@ TEST(Settings, NothingSaidMeansTheDefaults) {
     EXPECT_EQ(settings->node, "");
     EXPECT_EQ(settings->runtime, "runc");
     EXPECT_FALSE(settings->refuse_unmanaged);
+    EXPECT_EQ(settings->group, "cgpu");
     EXPECT_EQ(settings->socket, "/run/cgpu/cgpud.sock");
   }
 }
 
 TEST(Settings, AreTakenAsWritten) {
   const auto settings = ParseSettings(
-      "node: lab  # simulated\nruntime: /usr/bin/crun\nunmanaged: refuse\nsocket: '/run/x.sock'\n");
+      "node: lab  # simulated\nruntime: /usr/bin/crun\nunmanaged: refuse\ngroup: gpu\nsocket: "
+      "'/run/x.sock'\n");
   ASSERT_TRUE(settings.ok()) << settings.error().what;
   EXPECT_EQ(settings->node, "lab");
   EXPECT_EQ(settings->runtime, "/usr/bin/crun");
   EXPECT_TRUE(settings->refuse_unmanaged);
+  EXPECT_EQ(settings->group, "gpu");
   EXPECT_EQ(settings->socket, "/run/x.sock");
   EXPECT_EQ(ParseSettings("node:\n")->node, "");
 }

@@ -156,11 +156,6 @@ Result<CreationReply> AskDaemon(const Settings& settings, const std::string& id,
     }
   }
   const auto daemon = ConnectToDaemon(settings.socket);
-  if (!daemon.ok() && daemon.error().sys_errno == EACCES) {
-    return Error{Code::kPermission, EACCES,
-                 "the container asks for a slice of a GPU, and only root's containers can have one",
-                 "run it as root, or its command with `cgpu run`"};
-  }
   if (!daemon.ok()) {
     Error error = daemon.error();
     error.what = "the container asks for a slice of a GPU, and cgpud does not run: " + error.what;

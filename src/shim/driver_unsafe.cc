@@ -83,7 +83,7 @@ Result<std::unique_ptr<Driver>> Driver::Open(const rm::Abi& abi, const std::stri
   }
   driver->control_ = std::move(*control);
   for (std::string& path : card_paths) {
-    driver->cards_.push_back(Card{std::move(path), {}, false, 0});
+    driver->cards_.push_back(Card{std::move(path), {}, false, {}});
   }
   const auto client = MakeClient(driver->control_.get());
   if (!client.ok()) {

@@ -141,6 +141,7 @@ std::vector<Entry> QueryAttacks();
 std::vector<Entry> TransferAttacks();
 std::vector<Entry> SearchAttacks();
 std::vector<Entry> SidecarAttacks();
+std::vector<Entry> NumberAttacks();
 
 }  // namespace cgpu::adversary
 

@@ -26,7 +26,7 @@ ENGINES = {
     "containerd": (lambda: Containerd(RUNTIME, in_image=PROGRAMS), 1),
     "cri": (lambda: Cri(RUNTIME, in_image=PROGRAMS), 125),
 }
-ENODEV = 19
+ENODEV, ENOSYS = 19, 38
 BEFORE = []  # processes that were there before the case
 
 
@@ -145,10 +145,10 @@ def without(test):
     test.daemon.start()
 
 
-def ordinary_user(test):
-    """Of a user without rights: a container without a grant runs, one that asks is told why not."""
+def no_member(test):
+    """Of a user who may not ask: a container without a grant runs, one that asks is told why not."""
     test.run(0, "it runs", "plain", ["sh", "-c", "echo $WORD"], env={"WORD": "it runs"})
-    test.run(test.refused, "only root's containers", "asks", ["true"], env={"CGPU_MEM": "1GiB"})
+    test.run(test.refused, "members of the group cgpu", "asks", ["true"], env={"CGPU_MEM": "1GiB"})
 
 
 def sidecar(test):
@@ -172,6 +172,31 @@ def sidecar(test):
         for container in (name, "lender"):
             test.engine.remove(container)
         test.node.wait_used(0, "after " + name)
+
+
+def numbers(test):
+    """Of all numbers that a driver accepts, none passes the filters that runtimes make of our rules:
+    a slice's, whose calls fail as the kernel says once nobody listens, and that of containers without
+    a grant. What terminals and sockets ask passes both."""
+    everything = test.engine.talk("slice", ["adversary", "numbers", str(ENOSYS)],
+                                  env={"CGPU_MEM": "100MiB"})
+    everything.expect("ready")
+    test.daemon.stop(signal.SIGKILL)  # it would end the container with its shim
+    (shim,) = [os.pidfd_open(pid) for pid in isolation.processes() if _comm(pid) == "cgpu-shim"]
+    signal.pidfd_send_signal(shim, signal.SIGKILL)
+    t.check(select.select([shim], [], [], t.DEADLINE)[0], "the shim does not end")
+    making = test.engine.talk("other", ["adversary", "numbers", str(ENODEV), "making"])
+    for process, kinds in ((everything, ("numbers", "mappings")), (making, ("numbers",))):
+        process.say("go")
+        process.expect("holding")
+        for kind in kinds:
+            t.check(process.said(r"^%s: [1-9]\d+ stopped, 0 passed$" % kind),
+                    "it said: %s" % process.lines)
+        t.check(process.said("^others: 0 stopped$"), "it said: %s" % process.lines)
+        process.end()
+    for name in ("slice", "other"):
+        test.engine.remove(name)
+    test.daemon.start()
 
 
 def _comm(pid):
@@ -227,16 +252,18 @@ def not_made(test):
 
 
 CASES = {"limits": limits, "sees": sees, "exec": exec_is_held, "forms": forms, "refused": refused,
-         "without": without, "ordinary-user": ordinary_user, "sidecar": sidecar, "shim-dies": shim_dies, "overdrawn": overdrawn,
-         "not-made": not_made}
+         "without": without, "no-member": no_member, "numbers": numbers, "sidecar": sidecar,
+         "shim-dies": shim_dies, "overdrawn": overdrawn, "not-made": not_made}
 
 
-def start_daemon(node, plain):
+def start_daemon(node, plain, group):
     """cgpud with its settings, which the test's own /etc has."""
     for folder in ("/etc/cgpu", "/run/daemon"):
         os.makedirs(folder, exist_ok=True)
     with open("/etc/cgpu/config.yaml", "w", encoding="utf-8") as file:
         file.write("node: %s\nruntime: %s\n" % (node.name, plain))
+        if group:
+            file.write("group: %s\n" % group)
     daemon = Daemon([CGPUD], "/run/daemon/log", "/run/daemon",
                     {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
     daemon.start()
@@ -246,7 +273,8 @@ def start_daemon(node, plain):
 def run(engine_name, case):
     make, refused_status = ENGINES[engine_name]
     with t.Node("v100-16g:2" if case == "sees" else "v100-16g:1") as node, make() as engine:
-        daemon = start_daemon(node, engine.plain)
+        # The user of a rootless engine is in a group of the same name.
+        daemon = start_daemon(node, engine.plain, "" if case == "no-member" else "cgpu-test")
         BEFORE.extend(set(isolation.processes()) - {daemon.popen.pid})
         CASES[case](Test(engine, node, daemon, refused_status))
         node.wait_used(0, "after the containers")

@@ -1,0 +1,92 @@
+#include "node/peer.h"
+
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <utility>
+#include <vector>
+
+#include "base/file.h"
+
+namespace cgpu {
+namespace {
+
+constexpr char kGroups[] = "/etc/group";
+
+// The peer's groups beside its first, as it had them when it connected (socket(7), SO_PEERGROUPS).
+std::vector<gid_t> GroupsOf(int connection) {
+  std::vector<gid_t> groups(64);
+  for (;;) {
+    auto size = static_cast<socklen_t>(groups.size() * sizeof(gid_t));
+    const int got = getsockopt(connection, SOL_SOCKET, SO_PEERGROUPS, groups.data(), &size);
+    groups.resize(size / sizeof(gid_t));
+    if (got == 0) {
+      return groups;
+    }
+    if (errno != ERANGE) {
+      return {};
+    }
+  }
+}
+
+Result<> CheckMember(int connection, gid_t first, const std::string& group) {
+  const auto text = ReadFile(kGroups);
+  if (!text.ok()) {
+    return text.error();
+  }
+  const auto wanted = GroupIn(*text, group);
+  const std::vector<gid_t> groups = GroupsOf(connection);
+  const bool member = wanted.ok() && (first == *wanted || std::find(groups.begin(), groups.end(),
+                                                                    *wanted) != groups.end());
+  return member ? Result<>()
+                : Error{Code::kPermission, 0,
+                        "only root and members of the group " + group + " may ask for slices",
+                        "become one: usermod -a -G " + group + " USER, and log in again"};
+}
+
+}  // namespace
+
+Result<unsigned> GroupIn(std::string_view text, std::string_view group) {
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (!line.starts_with(group) || line.substr(group.size(), 1) != ":") {
+      continue;
+    }
+    line.remove_prefix(std::min(line.find(':', group.size() + 1), line.size()));  // the password
+    unsigned number = 0;
+    if (line.size() > 1 &&
+        std::from_chars(line.data() + 1, line.data() + line.size(), number).ec == std::errc()) {
+      return number;
+    }
+  }
+  return Error{Code::kNotFound, 0, "there is no group " + std::string(group), {}};
+}
+
+Result<Peer> AdmitPeer(int connection, const std::string& group) {
+  ucred credentials{};
+  socklen_t size = sizeof(credentials);
+  if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0 ||
+      credentials.pid <= 0) {
+    return Error{Code::kPermission, errno, "the caller cannot be seen from here",
+                 "cgpud and the container engine must be in one pid namespace"};
+  }
+  if (credentials.uid != 0) {
+    CGPU_TRY(CheckMember(connection, credentials.gid, group));
+  }
+  Peer peer;
+  peer.uid = credentials.uid;
+  peer.process.reset(static_cast<int>(syscall(SYS_pidfd_open, credentials.pid, 0)));
+  if (!peer.process.valid()) {
+    return ErrnoError(Code::kUnavailable, errno, "the caller is gone");
+  }
+  return peer;
+}
+
+}  // namespace cgpu
