@@ -50,7 +50,6 @@ std::string Patched(const std::string& text, const std::string& diff) {
   std::string result;
   std::size_t next = 0;
   char last = ' ';
-  std::string removed;
   for (std::getline(lines, line), std::getline(lines, line); std::getline(lines, line);) {
     if (line.starts_with("@@ -")) {
       const std::size_t first = std::stoul(line.substr(4));

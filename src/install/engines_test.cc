@@ -39,33 +39,39 @@ struct Golden {
   std::string suffix;
 };
 
+// VERSION of a configuration: before, after, default.
+std::string Data(const Golden& golden, const std::string& version) {
+  std::string name = golden.name;
+  name.append(".").append(version).append(golden.suffix);
+  return Data(name);
+}
+
 class GoldenTest : public ::testing::TestWithParam<Golden> {};
 
 // testdata/NAME.before is a configuration of that engine, NAME.after the same with the runtime,
 // NAME.default with the runtime as the default one.
 TEST_P(GoldenTest, TheRuntimeIsAdded) {
-  const auto& [engine, name, suffix] = GetParam();
-  const bool made = name.ends_with("-made");
-  const std::string before = made ? "" : Data(name + ".before" + suffix);
-  EXPECT_EQ(Added(engine, before), Data(name + ".after" + suffix));
-  EXPECT_EQ(Added(engine, before, true), Data(name + ".default" + suffix));
+  const Engine engine = GetParam().engine;
+  const bool made = GetParam().name.ends_with("-made");
+  const std::string before = made ? "" : Data(GetParam(), "before");
+  EXPECT_EQ(Added(engine, before), Data(GetParam(), "after"));
+  EXPECT_EQ(Added(engine, before, true), Data(GetParam(), "default"));
 }
 
 TEST_P(GoldenTest, ASecondTimeNothingIsAdded) {
-  const auto& [engine, name, suffix] = GetParam();
-  for (const std::string version : {".after", ".default"}) {
-    const std::string text = Data(name + version + suffix);
+  const Engine engine = GetParam().engine;
+  for (const std::string version : {"after", "default"}) {
+    const std::string text = Data(GetParam(), version);
     EXPECT_EQ(Added(engine, text), text);
     EXPECT_EQ(FindEntry(engine, text)->path, kProgram);
-    EXPECT_EQ(FindEntry(engine, text)->is_default, version == ".default");
+    EXPECT_EQ(FindEntry(engine, text)->is_default, version == "default");
   }
-  EXPECT_EQ(Added(engine, Data(name + ".default" + suffix), true),
-            Data(name + ".default" + suffix));
+  EXPECT_EQ(Added(engine, Data(GetParam(), "default"), true), Data(GetParam(), "default"));
 }
 
 TEST_P(GoldenTest, AnotherProgramIsRefused) {
-  const auto& [engine, name, suffix] = GetParam();
-  const auto other = AddEntry(engine, Data(name + ".after" + suffix), "/opt/other", false);
+  const Engine engine = GetParam().engine;
+  const auto other = AddEntry(engine, Data(GetParam(), "after"), "/opt/other", false);
   ASSERT_FALSE(other.ok());
   EXPECT_EQ(other.error().code, Code::kConflict);
   EXPECT_THAT(other.error().what, HasSubstr(kProgram));
@@ -73,11 +79,11 @@ TEST_P(GoldenTest, AnotherProgramIsRefused) {
 
 // As after a change by somebody else: nothing but the text to go by, and the original.
 TEST_P(GoldenTest, TheRuntimeIsTakenOut) {
-  const auto& [engine, name, suffix] = GetParam();
-  const bool made = name.ends_with("-made");
-  const auto before = made ? std::nullopt : std::optional(Data(name + ".before" + suffix));
-  for (const std::string version : {".after", ".default"}) {
-    const std::string rest = Text(RemoveEntry(engine, Data(name + version + suffix), before));
+  const Engine engine = GetParam().engine;
+  const bool made = GetParam().name.ends_with("-made");
+  const auto before = made ? std::nullopt : std::optional(Data(GetParam(), "before"));
+  for (const std::string version : {"after", "default"}) {
+    const std::string rest = Text(RemoveEntry(engine, Data(GetParam(), version), before));
     if (made) {
       EXPECT_TRUE(SaysNothing(engine, rest)) << rest;
     } else {

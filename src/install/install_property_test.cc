@@ -14,6 +14,10 @@ namespace {
 
 constexpr const char* kProgram = "/usr/bin/cgpu-runtime";
 
+constexpr const char* kTables =
+    "[crio]\n[crio.runtime.runtimes]\n[crio.runtime.runtimes.crun]\nruntime_path = \"/c\"\n"
+    "[engine.runtimes]\ncrun = [\"/c\"]\n";
+
 const std::vector<std::string>& OddToml() {
   static const std::vector<std::string> texts = {
       "",
@@ -25,15 +29,13 @@ const std::vector<std::string>& OddToml() {
       "\xEF\xBB\xBFversion = 2\n",
       "version = 3\nimports = []\n",
       "[a]\n\tb = 1\n\t[a.c]\n\t\td = '''\n[no table]\n'''\n",
-      "title = \"\xE2\x82\xAC \xF0\x9F\x90\xA7\" # \xC3\xA9\n[t]\nx = [\n  [1, 2],\n  "
-      "[\"[x]\"],\n]\n",
+      "title = \"\xE2\x82\xAC \xF0\x9F\x90\xA7\" # \xC3\xA9\n[t]\nx = [\n [1],\n [\"[x]\"],\n]\n",
       "[[list]]\na = 1\n[[list]]\na = 2\n",
       "inline = { a = { b = [ { c = 1 } ] } }\n",
       "d.o.t.s = 1\n'quo ted'.\"k\\u0065y\" = 2\n",
       "when = 1979-05-27T07:32:00Z\nf = inf\nn = 0xDEAD\n",
       "[crio.runtime]\ndefault_runtime = \"crun\"\n[engine]\nruntime = 'crun'\n",
-      "[crio]\n[crio.runtime.runtimes]\n[crio.runtime.runtimes.crun]\nruntime_path = \"/c\"\n"
-      "[engine.runtimes]\ncrun = [\"/c\"]\n",
+      kTables,
       "[engine.runtimes.deep]\nx = 1\n[crio.runtime.runtimes.a.b]\ny = 1\n",
   };
   return texts;
@@ -130,7 +132,10 @@ std::string RandomJson(int depth) {
   std::string text = kind == 2 ? "[" : "{";
   for (int i = 0; i < count; ++i) {
     text += (i > 0 ? "," : "") + blanks();
-    text += kind == 2 ? "" : "\"k" + std::to_string(i) + "\"" + blanks() + ":" + blanks();
+    if (kind != 2) {
+      text.append("\"k").append(std::to_string(i)).append("\"").append(blanks());
+      text.append(":").append(blanks());
+    }
     text += RandomJson(depth - 1) + blanks();
   }
   return text + (kind == 2 ? "]" : "}");
@@ -144,7 +149,8 @@ TEST(InstallPropertyTest, AnyJsonObjectSurvives) {
         const std::string value = key == "debug"      ? RandomJson(3)
                                   : key == "runtimes" ? "{ \"other\" : " + RandomJson(2) + "}"
                                                       : "\"other\"";
-        text += (text.size() > 1 ? ",\n" : "\n") + ("  \"" + key) + "\": " + value;
+        text.append(text.size() > 1 ? ",\n" : "\n");
+        text.append("  \"").append(key).append("\": ").append(value);
       }
     }
     CheckRoundTrip(Engine::kDocker, text + "}", *rc::gen::arbitrary<bool>());

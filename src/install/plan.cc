@@ -48,7 +48,8 @@ std::vector<std::string> Matches(const std::string& pattern) {
     std::vector<std::string> further;
     for (const std::string& folder : found) {
       if (part.find_first_of("*?[") == std::string::npos) {
-        further.push_back(folder + "/" + part);
+        further.push_back(folder);
+        further.back().append("/").append(part);
         continue;
       }
       std::error_code none;
