@@ -10,6 +10,7 @@ import worker as w
 
 OK = 0
 NO_MEMORY = 0x51
+BAR1_MIB = {"v100-16g": 16384, "t4": 256}
 MAX_PROCESSES = 6
 MAX_QUEUE = 4
 
@@ -25,6 +26,7 @@ class File:
         self.in_flight = 0
         self.root = 0  # of a client: its handle
         self.objects = {}  # of a client: blocks by handle
+        self.views = {}  # of a client: bytes of BAR1 that views of objects take, by their handles
         self.block = None  # of an export
         self._handle = 0xCAFA0000
 
@@ -54,6 +56,7 @@ class Block:
         self.card = card
         self.size = size
         self.group = group
+        self.page = 2 * t.MIB if size >= 2 * t.MIB else 65536
 
 
 class Process:
@@ -197,16 +200,20 @@ class Slice:
             return False
         fits = self.held(card) + self.reserved[card] + size <= self.limits[card]
         self._say(process, "%s of card %d on client %d: %s" % (words, card, file.number, fits))
-        command = [words[0], file.number, *words[1:], file.handle(), card]
+        rest = self._ask(process, [words[0], file.number, *words[1:], file.handle(), card], fits)
+        if fits:
+            file.objects[rest[0]] = Block(card, size, group)
+        return True
+
+    def _ask(self, process, command, fits):
+        """The answer to what is granted if it fits, and is refused otherwise."""
         status, rest = process.worker.ask(*command)
         if fits and status == NO_MEMORY:
             # What was closed a moment ago may still be counted: not for ever.
             self._settle()
             status, rest = process.worker.ask(*command)
         self._check(process, command, status, OK if fits else NO_MEMORY)
-        if fits:
-            file.objects[rest[0]] = Block(card, size, group)
-        return True
+        return rest
 
     def alloc(self, process):
         mib = self.random.choice([1, 2, 4, 6, 16, 32, 64, 100])
@@ -272,16 +279,32 @@ class Slice:
         return True
 
     def map(self, process):
-        """A mapping keeps its card file open, and no memory."""
+        """A mapping keeps its card file open, and no memory. It takes BAR1, of which a slice has its
+        part: until the object is freed, whatever becomes of the file."""
         source, handle = self._object(self._clients(process), memory=True)
         if source is None:
             return False
+        block = source.objects[handle]
+        fits = self._viewed(block.card) + block.page <= self._window(block.card)
         file = self._new("map", process)
-        self._say(process, "map 0x%x of client %d by %d" % (handle, source.number, file.number))
-        process.worker.do("map", source.number, handle, file.number, 65536,
-                          source.objects[handle].card,
-                          self.granted[source.objects[handle].card])
+        self._say(process, "map 0x%x of client %d by %d: %s" %
+                  (handle, source.number, file.number, fits))
+        self._ask(process, ["map", source.number, handle, file.number, 65536, block.card,
+                            self.granted[block.card]], fits)
+        if fits:
+            source.views[handle] = source.views.get(handle, 0) + block.page
+        else:
+            file.close(process)
         return True
+
+    def _viewed(self, card):
+        return sum(file.views.get(handle, 0) for file in self.files.values() if file.alive()
+                   for handle, block in file.objects.items() if block.card == card)
+
+    def _window(self, card):
+        """Its part of 31/32 of the card's BAR1."""
+        model, memory = re.fullmatch("(.*)@(\\d+)MiB", self.cards[card]).groups()
+        return BAR1_MIB[model] * 31 // 32 * t.MIB // int(memory) * (self.limits[card] // t.MIB)
 
     def twin(self, process):
         """dup(2)."""
