@@ -1,5 +1,7 @@
 #include "grant/env.h"
 
+#include <cstddef>
+#include <string_view>
 #include <utility>
 
 namespace cgpu {
@@ -87,6 +89,40 @@ Result<> AddMemory(const Environment& environment, ResourceRequest& resources) {
   return {};
 }
 
+// "nvidia.com/gpu=0" is card 0.
+std::string WithoutCdiNames(std::string list) {
+  for (const std::string_view kind : {"runtime.nvidia.com/gpu=", "nvidia.com/gpu="}) {
+    for (std::size_t at = 0; (at = list.find(kind, at)) != std::string::npos;) {
+      list.erase(at, kind.size());
+    }
+  }
+  return list;
+}
+
+// Alibaba Cloud's rule for NVIDIA's variable beside the others: what they do not name stays whole.
+Result<> AddNvidiaCards(const Environment& environment, ResourceRequest& resources) {
+  constexpr const char* kName = "NVIDIA_VISIBLE_DEVICES";
+  const std::string* text = Find(environment, kName);
+  for (const char* none : {"", "void", "none", "all"}) {
+    if (text == nullptr || *text == none) {
+      return {};
+    }
+  }
+  auto cards = ParseDeviceList(WithoutCdiNames(*text));
+  if (!cards.ok()) {
+    return Naming(kName, cards.error());
+  }
+  if (cards->kind != GpuRequest::Kind::kDevices) {  // "nvidia.com/gpu=all"
+    return {};
+  }
+  if (resources.gpus.empty()) {
+    resources.gpus.push_back(std::move(*cards));
+  } else {
+    resources.whole = std::move(*cards);
+  }
+  return {};
+}
+
 Result<> AddCards(const Environment& environment, ResourceRequest& resources) {
   for (const char* name : {"ALIYUN_COM_GPU_VISIBLE_DEVICES", "CGPU_DEVICES"}) {
     if (const std::string* text = Find(environment, name)) {
@@ -97,7 +133,7 @@ Result<> AddCards(const Environment& environment, ResourceRequest& resources) {
       resources.gpus.push_back(std::move(*cards));
     }
   }
-  return {};
+  return AddNvidiaCards(environment, resources);
 }
 
 Result<> AddCompute(const Environment& environment, EnvRequest& request) {

@@ -3,10 +3,15 @@
 //
 //   ALIYUN_COM_GPU_MEM_CONTAINER, _MEM_DEV   parts of each card: CONTAINER of DEV
 //   ALIYUN_COM_GPU_VISIBLE_DEVICES           "0,2" or UUIDs
+//   NVIDIA_VISIBLE_DEVICES                   as that, where that is not set; beside it, more cards,
+//                                            which the container has whole
 //   ALIYUN_COM_GPU_SCHD_WEIGHT, _HIGH_PRIO
 //   CGPU_MEM=4096MiB  CGPU_DEVICES=0,2  CGPU_COMPUTE=30  CGPU_COMPUTE_MAX=60  CGPU_WEIGHT=2
 //   CGPU_PRIORITY=high|normal
 //   CGPU_DISABLE=true|1                      no isolation for this container
+//
+// Images set NVIDIA_VISIBLE_DEVICES=all: only a list of cards is looked at, "nvidia.com/gpu=0" (its
+// name in CDI specifications) being one of them.
 //
 // Pure; every error names the variable.
 #ifndef CGPU_GRANT_ENV_H_

@@ -58,6 +58,37 @@ TEST(EnvGrant, TakesItsOwnNames) {
   EXPECT_TRUE(request.value().high_priority);
 }
 
+TEST(EnvGrant, TakesNvidiasListOfCards) {
+  for (const char* all : {"all", "void", "none", "", "nvidia.com/gpu=all"}) {
+    const auto request = EnvGrant({{"CGPU_MEM", "1G"}, {"NVIDIA_VISIBLE_DEVICES", all}});
+    ASSERT_TRUE(request.ok()) << all;
+    EXPECT_TRUE(request->resources.gpus.empty()) << all;
+    EXPECT_FALSE(request->resources.whole) << all;
+  }
+  for (const char* two : {"1,2", "nvidia.com/gpu=1,runtime.nvidia.com/gpu=2"}) {
+    const auto request = EnvGrant({{"CGPU_MEM", "1G"}, {"NVIDIA_VISIBLE_DEVICES", two}});
+    ASSERT_TRUE(request.ok()) << request.error().what;
+    ASSERT_EQ(request->resources.gpus.size(), 1U);
+    EXPECT_THAT(request->resources.gpus[0].devices, testing::ElementsAre("1", "2"));
+    EXPECT_FALSE(request->resources.whole);
+  }
+  EXPECT_EQ((*EnvGrant({{"NVIDIA_VISIBLE_DEVICES", "0"}})).mode, Mode::kUnmanaged);
+}
+
+TEST(EnvGrant, CardsThatOnlyNvidiasVariableNamesAreWhole) {
+  for (const char* name : {"ALIYUN_COM_GPU_VISIBLE_DEVICES", "CGPU_DEVICES"}) {
+    const auto request =
+        EnvGrant({{"CGPU_MEM", "1G"}, {name, "2"}, {"NVIDIA_VISIBLE_DEVICES", "0,1,2"}});
+    ASSERT_TRUE(request.ok()) << request.error().what;
+    EXPECT_THAT(request->resources.gpus[0].devices, testing::ElementsAre("2"));
+    ASSERT_TRUE(request->resources.whole);
+    EXPECT_THAT(request->resources.whole->devices, testing::ElementsAre("0", "1", "2"));
+    EXPECT_FALSE(EnvGrant({{"CGPU_MEM", "1G"}, {name, "2"}, {"NVIDIA_VISIBLE_DEVICES", "all"}})
+                     ->resources.whole)
+        << "images say so, not their users";
+  }
+}
+
 TEST(EnvGrant, KeepsBothFamiliesSoThatTheyCanBeCompared) {
   const auto request = EnvGrant({{"ALIYUN_COM_GPU_MEM_CONTAINER", "4"},
                                  {"ALIYUN_COM_GPU_MEM_DEV", "15"},
@@ -88,6 +119,7 @@ TEST(EnvGrant, RefusesWrongValuesAndNamesTheVariable) {
        "out of range"},
       {{{"CGPU_MEM", "4GB"}}, "CGPU_MEM: "},
       {{{"CGPU_DEVICES", "0,,1"}}, "CGPU_DEVICES: "},
+      {{{"CGPU_MEM", "1G"}, {"NVIDIA_VISIBLE_DEVICES", "0:1"}}, "NVIDIA_VISIBLE_DEVICES: "},
       {{{"CGPU_COMPUTE", "101"}}, "CGPU_COMPUTE \"101\" is out of range"},
       {{{"CGPU_COMPUTE", "60"}, {"CGPU_COMPUTE_MAX", "30"}}, "less than CGPU_COMPUTE"},
       {{{"CGPU_WEIGHT", "101"}}, "CGPU_WEIGHT"},

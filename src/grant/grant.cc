@@ -176,6 +176,26 @@ Result<std::vector<std::size_t>> AgreedCards(const std::vector<GpuRequest>& requ
   return chosen;
 }
 
+Result<> AddWholeCards(const GpuRequest& request, const std::vector<Card>& cards,
+                       const std::vector<std::uint64_t>& granted, Grant& grant) {
+  const auto named = Select(request, cards);
+  if (!named.ok()) {
+    return named.error();
+  }
+  for (const std::size_t i : *named) {
+    const bool there =
+        std::any_of(grant.cards.begin(), grant.cards.end(),
+                    [&](const CardGrant& other) { return other.card.uuid == cards[i].uuid; });
+    if (!there) {
+      CGPU_TRY(FitsOnCard(cards[i], granted[i], cards[i].memory_bytes));
+      grant.cards.push_back({cards[i], cards[i].memory_bytes});
+    }
+  }
+  std::sort(grant.cards.begin(), grant.cards.end(),
+            [](const CardGrant& x, const CardGrant& y) { return x.card.index < y.card.index; });
+  return {};
+}
+
 bool IsCount(const ResourceRequest& request) {
   return request.gpus.size() == 1 && request.gpus[0].kind == GpuRequest::Kind::kCount;
 }
@@ -274,6 +294,9 @@ Result<Grant> MakeGrant(const ResourceRequest& request, const std::vector<Card>&
     }
     CGPU_TRY(FitsOnCard(cards[i], granted[i], *limit));
     grant.cards.push_back({cards[i], *limit});
+  }
+  if (request.whole) {
+    CGPU_TRY(AddWholeCards(*request.whole, cards, granted, grant));
   }
   return grant;
 }

@@ -56,7 +56,8 @@ struct Grant {
 // The whole decision. `granted` says for each of `cards` (same order) how many bytes running
 // containers hold already. A count takes the first cards with room; every other choice is the
 // user's own. Two requests of a kind (the two families of environment names) must come to the same
-// cards and bytes, else kConflict.
+// cards and bytes, else kConflict. With cards beside them that are given whole, all come in the
+// node's order.
 [[nodiscard]] Result<Grant> MakeGrant(const ResourceRequest& request,
                                       const std::vector<Card>& cards,
                                       const std::vector<std::uint64_t>& granted);

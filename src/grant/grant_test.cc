@@ -205,5 +205,22 @@ TEST(MakeGrant, TwoRequestsMustAgree) {
   EXPECT_EQ(MakeGrant(request, Node(), {0, 0, 0}).error().code, Code::kConflict);
 }
 
+TEST(MakeGrant, GivesOtherCardsWhole) {
+  ResourceRequest request = Ask("device=2", Size("4GiB"));
+  request.whole = *ParseDeviceList("2,0");
+  const auto grant = MakeGrant(request, Node(), {0, 0, 0});
+  ASSERT_TRUE(grant.ok()) << grant.error().what;
+  ASSERT_EQ(grant->cards.size(), 2U);
+  EXPECT_EQ(grant->cards[0].card.index, 0U);
+  EXPECT_EQ(grant->cards[0].limit_bytes, 16160 * kMib);
+  EXPECT_EQ(grant->cards[1].card.index, 2U);
+  EXPECT_EQ(grant->cards[1].limit_bytes, 4096 * kMib);
+  const auto taken = MakeGrant(request, Node(), {kMib, 0, 0});
+  ASSERT_FALSE(taken.ok()) << "somebody has a part of card 0";
+  EXPECT_EQ(taken.error().code, Code::kExhausted);
+  request.whole = *ParseDeviceList("7");
+  EXPECT_EQ(MakeGrant(request, Node(), {0, 0, 0}).error().code, Code::kNotFound);
+}
+
 }  // namespace
 }  // namespace cgpu

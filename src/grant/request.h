@@ -5,6 +5,7 @@
 #define CGPU_GRANT_REQUEST_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +41,8 @@ struct GpuRequest {
 struct ResourceRequest {
   std::vector<GpuRequest> gpus;
   std::vector<MemoryRequest> memory;
+  // Cards that it has whole, whatever `memory` says, as far as they are not among `gpus` too.
+  std::optional<GpuRequest> whole = std::nullopt;
 };
 
 // "4096MiB", "4GiB", "4G", "25%"; a bare number is MiB. 0, negative, fractional, overflowing and

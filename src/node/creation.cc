@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "grant/env.h"
 #include "launcher/node.h"
@@ -38,7 +40,25 @@ std::string StemFor(const CreationRequest& request) {
   return hex ? request.engine_id.substr(0, kShortId) : request.engine_id;
 }
 
-Result<Wish> WishFor(const CreationRequest& request, unsigned user) {
+// Who gives the container a card's file, as CDI does, has named the card.
+Result<GpuRequest> CardsGiven(const std::vector<unsigned>& minors, const Node& node) {
+  GpuRequest cards;
+  cards.kind = GpuRequest::Kind::kDevices;
+  for (const unsigned minor : minors) {
+    const auto card = std::find_if(node.cards.begin(), node.cards.end(),
+                                   [&](const Card& one) { return one.minor == minor; });
+    if (card == node.cards.end()) {
+      return Error{Code::kNotFound, 0,
+                   "the container was given /dev/nvidia" + std::to_string(minor) +
+                       ", which is no card of this node",
+                   "see `cgpu smi -L`; CDI specifications are made by `nvidia-ctk cdi generate`"};
+    }
+    cards.devices.push_back(std::to_string(card->index));
+  }
+  return cards;
+}
+
+Result<Wish> WishFor(const CreationRequest& request, const Node& node, unsigned user) {
   const auto environment = EnvGrant(VariablesOf(request));
   if (!environment.ok()) {
     return environment.error();
@@ -48,6 +68,13 @@ Result<Wish> WishFor(const CreationRequest& request, unsigned user) {
   }
   Wish wish;
   wish.request = environment->resources;
+  if (wish.request.gpus.empty() && !request.minors.empty()) {
+    auto cards = CardsGiven(request.minors, node);
+    if (!cards.ok()) {
+      return cards.error();
+    }
+    wish.request.gpus.push_back(std::move(*cards));
+  }
   wish.stem = StemFor(request);
   wish.engine_id = request.engine_id;
   wish.origin = "environment";
@@ -98,13 +125,13 @@ class Giveback {
 
 Result<CreationReply> CreateSlice(const Surroundings& surroundings, const CreationRequest& request,
                                   Peer creator) {
-  const auto wish = WishFor(request, creator.uid);
-  if (!wish.ok()) {
-    return wish.error();
-  }
   const auto node = FindNode(surroundings.node);
   if (!node.ok()) {
     return node.error();
+  }
+  const auto wish = WishFor(request, *node, creator.uid);
+  if (!wish.ok()) {
+    return wish.error();
   }
   const auto registry = Registry::Open();
   if (!registry.ok()) {

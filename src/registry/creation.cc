@@ -48,6 +48,9 @@ bool Take(const Words& line, CreationRequest& request) {
     request.environment.push_back(line[1]);
     return true;
   }
+  if (line[0] == "minor") {
+    return ToUnsigned(line[1], request.minors.emplace_back());
+  }
   request.pid_namespace = line[1] == "1";
   return line[0] == "pidns" && (line[1] == "0" || line[1] == "1");
 }
@@ -100,6 +103,9 @@ std::string EncodeCreationRequest(const CreationRequest& request) {
   }
   for (const auto& [name, value] : request.annotations) {
     text += value.empty() ? JoinLine({"annotation", name}) : JoinLine({"annotation", name, value});
+  }
+  for (const unsigned minor : request.minors) {
+    text += JoinLine({"minor", std::to_string(minor)});
   }
   return text + ".\n";
 }

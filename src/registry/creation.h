@@ -25,6 +25,8 @@ struct CreationRequest {
   bool pid_namespace = true;
   std::vector<std::string> environment;  // NAME=VALUE, as far as it may concern a grant
   std::vector<std::pair<std::string, std::string>> annotations;  // who it is: pod, container
+  // N of every /dev/nvidiaN that somebody gave the container already, as by CDI; each once.
+  std::vector<unsigned> minors;
 };
 
 // One device file that the container gets.

@@ -11,6 +11,7 @@ TEST(Creation, ARequestIsTheSameAfterEncodingAndDecoding) {
   request.pid_namespace = false;
   request.environment = {"CGPU_MEM=3GiB", "CGPU_DEVICES=", "NVIDIA_VISIBLE_DEVICES=a\nb"};
   request.annotations = {{"io.kubernetes.cri.sandbox-uid", "1-2"}, {"empty", ""}};
+  request.minors = {0, 3};
   const std::string text = EncodeCreationRequest(request);
   const auto decoded = DecodeCreationRequest(text);
   ASSERT_TRUE(decoded.ok()) << decoded.error().what;
@@ -18,6 +19,7 @@ TEST(Creation, ARequestIsTheSameAfterEncodingAndDecoding) {
   EXPECT_FALSE(decoded->pid_namespace);
   EXPECT_EQ(decoded->environment, request.environment);
   EXPECT_EQ(decoded->annotations, request.annotations);
+  EXPECT_EQ(decoded->minors, request.minors);
   for (std::size_t n = 0; n < text.size(); ++n) {
     EXPECT_FALSE(DecodeCreationRequest(text.substr(0, n)).ok()) << n;
   }

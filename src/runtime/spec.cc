@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "runtime/json_depth.h"
+#include "runtime/nvidia.h"
 
 namespace cgpu {
 namespace {
@@ -20,35 +20,9 @@ constexpr std::array kHookStages = {"prestart",       "createRuntime", "createCo
                                     "startContainer", "poststart",     "poststop"};
 constexpr std::array kPastSlices = {"CAP_SYS_ADMIN", "CAP_SYS_MODULE", "CAP_SYS_RAWIO", "CAP_BPF",
                                     "CAP_PERFMON",   "CAP_SYS_NICE",   "CAP_SYS_PTRACE"};
-// What NVIDIA's CDI specifications and its container library put into containers beside libraries
-// (nvidia-container-toolkit pkg/nvcdi/common-nvml.go, internal/discover/graphics.go, ipc.go).
-constexpr std::array<std::string_view, 2> kGpuFiles = {"/dev/nvidia", "/dev/dri"};
-constexpr std::array<std::string_view, 6> kGpuSockets = {
-    "/run/nvidia-persistenced",     "/run/nvidia-fabricmanager",     "/run/nvidia-imex",
-    "/var/run/nvidia-persistenced", "/var/run/nvidia-fabricmanager", "/tmp/nvidia-mps"};
-
 Error Wrong(std::string what) {
   return Error{Code::kInvalid, 0, "the container's configuration " + std::move(what),
                "it must be as OCI runtime-spec's config.md"};
-}
-
-template <std::size_t kCount>
-bool BeginsWithOneOf(std::string_view text, const std::array<std::string_view, kCount>& list) {
-  return std::any_of(list.begin(), list.end(),
-                     [&](std::string_view one) { return text.starts_with(one); });
-}
-
-// Without what a path may have beside names: "//", "/./", "/../".
-std::string Plain(std::string_view path) {
-  return std::filesystem::path(path).lexically_normal();
-}
-
-bool IsGpuFile(std::string_view path) {
-  return BeginsWithOneOf(Plain(path), kGpuFiles);
-}
-
-bool IsGpuSocket(std::string_view path) {
-  return BeginsWithOneOf(Plain(path), kGpuSockets);
 }
 
 // Null where the field is absent or null, as many writers have it.
@@ -173,6 +147,14 @@ Result<> ReadLinux(const Json& root, ContainerSpec* spec) {
   return {};
 }
 
+// Whether a slice has it from us alone.
+bool IsOfGpus(const Json& mount) {
+  const std::string destination = TextOf(mount, "destination");
+  const std::string source = TextOf(mount, "source");
+  return IsGpuFile(destination) || IsGpuFile(source) || IsGpuSocket(destination) ||
+         IsGpuSocket(source);
+}
+
 // Mounts of what the node has; others make file systems of their own.
 Result<> ReadBinds(const Json& root, ContainerSpec* spec) {
   const auto mounts = List(root, "mounts");
@@ -187,11 +169,23 @@ Result<> ReadBinds(const Json& root, ContainerSpec* spec) {
     const auto has = [&](const char* option) {
       return std::find(options->begin(), options->end(), option) != options->end();
     };
-    if (TextOf(mount, "type") == "bind" || has("bind") || has("rbind")) {
+    const bool bind = TextOf(mount, "type") == "bind" || has("bind") || has("rbind");
+    if (bind && !IsOfGpus(mount)) {
       spec->binds.push_back({TextOf(mount, "source"), TextOf(mount, "destination"), has("ro")});
     }
   }
   return {};
+}
+
+Result<SpecHook> HookFrom(const Json& one) {
+  if (!one.is_object() || TextOf(one, "path").empty()) {
+    return Wrong("has a hook that names no program");
+  }
+  auto arguments = Texts(one, "args");
+  if (!arguments.ok()) {
+    return arguments.error();
+  }
+  return SpecHook{TextOf(one, "path"), std::move(*arguments)};
 }
 
 Result<> ReadRest(const Json& root, ContainerSpec* spec) {
@@ -215,11 +209,17 @@ Result<> ReadRest(const Json& root, ContainerSpec* spec) {
     return hooks.error();
   }
   for (const char* stage : kHookStages) {
-    const auto programs = TextsOfObjects(**hooks, stage, "path");
-    if (!programs.ok()) {
-      return programs.error();
+    const auto list = List(**hooks, stage);
+    if (!list.ok()) {
+      return list.error();
     }
-    spec->hooks.insert(spec->hooks.end(), programs->begin(), programs->end());
+    for (const Json& one : **list) {
+      auto hook = HookFrom(one);
+      if (!hook.ok()) {
+        return hook.error();
+      }
+      spec->hooks.push_back(std::move(*hook));
+    }
   }
   return {};
 }
@@ -311,13 +311,7 @@ void ChangeDevices(Json& linux_part, const SpecChanges& changes) {
 }
 
 void ChangeMounts(Json& mounts, const SpecChanges& changes) {
-  const auto unwanted = [](const Json& mount) {
-    const std::string destination = TextOf(mount, "destination");
-    const std::string source = TextOf(mount, "source");
-    return IsGpuFile(destination) || IsGpuFile(source) || IsGpuSocket(destination) ||
-           IsGpuSocket(source);
-  };
-  EraseIf(mounts, unwanted);
+  EraseIf(mounts, IsOfGpus);
   for (const SpecMount& mount : changes.mounts) {
     Json options = {"bind", "nosuid", "noexec", "rprivate"};
     if (mount.read_only) {
@@ -331,9 +325,17 @@ void ChangeMounts(Json& mounts, const SpecChanges& changes) {
 }
 
 void ChangeHooks(Json& hooks, const SpecChanges& changes) {
-  Json& stage = Make(hooks, "createContainer", Json::value_t::array);
+  for (Json& list : hooks) {
+    if (list.is_array()) {
+      EraseIf(list, [](const Json& one) {
+        const auto hook = HookFrom(one);
+        return hook.ok() && NvidiaHookOf(hook->path, hook->arguments) == NvidiaHook::kNeedless;
+      });
+    }
+  }
   for (const SpecHook& hook : changes.hooks) {
-    stage.push_back({{"path", hook.path}, {"args", hook.arguments}});
+    Make(hooks, "createContainer", Json::value_t::array)
+        .push_back({{"path", hook.path}, {"args", hook.arguments}});
   }
 }
 
@@ -390,9 +392,7 @@ Result<std::string> ChangeSpec(std::string_view text, const SpecChanges& changes
   ChangeDevices(linux_part, changes);
   linux_part["seccomp"] = Json::parse(FormatSeccompProfile(changes.seccomp));
   ChangeMounts(Make(root, "mounts", Json::value_t::array), changes);
-  if (!changes.hooks.empty()) {
-    ChangeHooks(Make(root, "hooks", Json::value_t::object), changes);
-  }
+  ChangeHooks(Make(root, "hooks", Json::value_t::object), changes);
   Json& process = Make(root, "process", Json::value_t::object);
   ChangeEnvironment(Make(process, "env", Json::value_t::array), changes);
   return root.dump();

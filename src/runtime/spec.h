@@ -30,17 +30,23 @@ struct SpecMount {
   bool read_only = true;
 };
 
+// A program of the node that the runtime runs at some point of the container's life.
+struct SpecHook {
+  std::string path;
+  std::vector<std::string> arguments;  // from argv[0] on
+};
+
 struct ContainerSpec {
   std::vector<std::string> environment;            // NAME=VALUE
   std::map<std::string, std::string> annotations;  // pod and container names among them
   std::set<std::string> capabilities;              // in any of the five sets: CAP_SYS_ADMIN, ...
   bool user_namespace = false;  // one of its own: capabilities are worth nothing outside
   bool pid_namespace = false;
-  // Files of GPUs that somebody has put in already, by path, and the programs of hooks that would
-  // put in more after us.
-  std::vector<std::string> gpu_files;
-  std::vector<std::string> hooks;
-  std::vector<SpecMount> binds;  // of the node's files; a source may be relative to the bundle
+  std::vector<std::string> gpu_files;  // that somebody has put in already, by path
+  std::vector<SpecHook> hooks;         // of all stages
+  // Of the node's files, but for those that ChangeSpec() takes out; a source may be relative to the
+  // bundle.
+  std::vector<SpecMount> binds;
   std::optional<SeccompProfile> seccomp;
 };
 
@@ -57,26 +63,21 @@ struct SpecDevice {
   unsigned minor = 0;
 };
 
-// A program of the node that the runtime is to run in the container's mount namespace before the
-// container's root becomes its root: a createContainer hook.
-struct SpecHook {
-  std::string path;
-  std::vector<std::string> arguments;  // from argv[0] on
-};
-
 struct SpecChanges {
   SeccompProfile seccomp;
   std::set<unsigned> gpu_majors;    // of the node's device files, wherever they are put
   std::vector<SpecDevice> devices;  // readable and writable by all
   std::vector<SpecMount> mounts;    // after those that are there
-  std::vector<SpecHook> hooks;      // after those that are there
+  // To be run in the container's mount namespace before the container's root becomes its root
+  // (createContainer), after those that are there.
+  std::vector<SpecHook> hooks;
   // Put in place of what the variable says, or added.
   std::vector<std::pair<std::string, std::string>> environment;
 };
 
 // The configuration with `changes`, and without any file of a GPU or socket of a GPU's daemon that
 // is not among them, so that programs find no card that is not theirs. (That they could not use it
-// is the shim's doing.) Errors as ParseSpec().
+// is the shim's doing.) NVIDIA's hooks about such files go too. Errors as ParseSpec().
 [[nodiscard]] Result<std::string> ChangeSpec(std::string_view text, const SpecChanges& changes);
 
 // The configuration with another seccomp profile and nothing else changed.

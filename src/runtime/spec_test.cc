@@ -69,7 +69,8 @@ TEST(Spec, TellsWhatMattersToASlice) {
   EXPECT_FALSE(spec->user_namespace);
   EXPECT_TRUE(spec->pid_namespace);
   EXPECT_THAT(spec->gpu_files, ElementsAre("/dev/nvidia0"));
-  EXPECT_THAT(spec->hooks, ElementsAre("/usr/bin/nvidia-container-runtime-hook"));
+  ASSERT_EQ(spec->hooks.size(), 1U);
+  EXPECT_EQ(spec->hooks[0].path, "/usr/bin/nvidia-container-runtime-hook");
   EXPECT_EQ(spec->annotations.at("io.kubernetes.cri.container-name"), "main");
   ASSERT_TRUE(spec->seccomp);
   EXPECT_EQ(spec->seccomp->default_action, "SCMP_ACT_ERRNO");

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -25,6 +26,7 @@
 #include "runtime/arguments.h"
 #include "runtime/bundle.h"
 #include "runtime/hook.h"
+#include "runtime/nvidia.h"
 #include "runtime/seccomp_rules.h"
 #include "runtime/settings.h"
 #include "runtime/spec.h"
@@ -43,9 +45,6 @@ constexpr std::array<std::string_view, 3> kVariables = {"ALIYUN_COM_GPU_", "CGPU
 constexpr std::array<std::string_view, 4> kAnnotations = {
     "io.kubernetes.cri.sandbox-", "io.kubernetes.cri.container-name", "io.kubernetes.pod.",
     "io.kubernetes.container.name"};
-// Hooks that put GPUs in after us (NVIDIA/nvidia-container-toolkit README).
-constexpr std::array<std::string_view, 2> kForeignHooks = {"nvidia-container-runtime-hook",
-                                                           "nvidia-container-toolkit"};
 
 template <std::size_t kCount>
 bool BeginsWithOneOf(std::string_view text, const std::array<std::string_view, kCount>& list) {
@@ -134,11 +133,18 @@ Result<> CheckCanBeHeld(const ContainerSpec& spec) {
                  "a container with " + *capability + " cannot be held to a slice of a GPU",
                  "run it without --privileged or --cap-add, or in a user namespace of its own"};
   }
-  for (const std::string& hook : spec.hooks) {
-    if (BeginsWithOneOf(LastComponent(hook), kForeignHooks)) {
+  for (const SpecHook& hook : spec.hooks) {
+    const NvidiaHook kind = NvidiaHookOf(hook.path, hook.arguments);
+    if (kind == NvidiaHook::kCards) {
       return Error{Code::kConflict, 0,
-                   "the hook " + hook + " would put whole GPUs into the container",
-                   "leave --gpus out: cgpu gives the container its cards"};
+                   "NVIDIA's hook " + hook.path + " would put whole GPUs into the container",
+                   "leave --gpus out, cgpu gives the container its cards; behind NVIDIA's runtime "
+                   "set mode = \"cdi\" in its config.toml"};
+    }
+    if (kind == NvidiaHook::kUnknown) {
+      return Error{Code::kUnsupported, 0,
+                   "it is not known what the hook " + hook.path + " puts into the container",
+                   "switch that hook off, or run the container without a slice"};
     }
   }
   return {};
@@ -150,6 +156,13 @@ Result<CreationReply> AskDaemon(const Settings& settings, const std::string& id,
   request.engine_id = id;
   request.pid_namespace = spec.pid_namespace;
   request.environment = OfGpus(spec.environment);
+  std::set<unsigned> minors;
+  for (const std::string& file : spec.gpu_files) {
+    if (const auto minor = CardMinor(file)) {
+      minors.insert(*minor);
+    }
+  }
+  request.minors.assign(minors.begin(), minors.end());
   for (const auto& [name, value] : spec.annotations) {
     if (BeginsWithOneOf(name, kAnnotations)) {
       request.annotations.emplace_back(name, value);
@@ -236,6 +249,24 @@ Result<> GiveSlice(const Settings& settings, const RuntimeCall& call, const Cont
   return text.ok() ? bundle.Replace(*text) : Result<>(text.error());
 }
 
+// Why the container comes to have whole cards, from us or after us; empty if it does not.
+std::string WholeCards(const Settings& settings, const ContainerSpec& spec,
+                       const std::map<std::string, std::string>& variables) {
+  if (!spec.gpu_files.empty()) {
+    return spec.gpu_files.front();
+  }
+  for (const SpecHook& hook : spec.hooks) {
+    if (NvidiaHookOf(hook.path, hook.arguments) == NvidiaHook::kCards) {
+      return "the hook " + hook.path;
+    }
+  }
+  const auto visible = variables.find("NVIDIA_VISIBLE_DEVICES");
+  const bool nvidia_next = LastComponent(settings.runtime).starts_with("nvidia-container-runtime");
+  return nvidia_next && visible != variables.end() && NamesCards(visible->second)
+             ? "NVIDIA_VISIBLE_DEVICES"
+             : "";
+}
+
 Result<> PrepareContainer(const Settings& settings, const RuntimeCall& call) {
   auto bundle = Bundle::Open(call.bundle, call.config);
   if (!bundle.ok()) {
@@ -245,20 +276,22 @@ Result<> PrepareContainer(const Settings& settings, const RuntimeCall& call) {
   if (!spec.ok()) {
     return spec.error();
   }
-  const auto request = EnvGrant(AsMap(OfGpus(spec->environment)));
+  const auto variables = AsMap(OfGpus(spec->environment));
+  const auto request = EnvGrant(variables);
   if (!request.ok()) {
     return request.error();
   }
   if (request->mode == EnvRequest::Mode::kManaged) {
     return GiveSlice(settings, call, *spec, *bundle);
   }
-  if (spec->gpu_files.empty()) {
+  const std::string whole = WholeCards(settings, *spec, variables);
+  if (whole.empty()) {
     const auto text = ChangeSeccomp(bundle->text(), ProfileForOthers(spec->seccomp));
     return text.ok() ? bundle->Replace(*text) : Result<>(text.error());
   }
   if (settings.refuse_unmanaged) {
     return Error{Code::kPermission, 0,
-                 "the container has " + spec->gpu_files.front() +
+                 "the container has " + whole +
                      " but no slice, and this node's GPUs are shared by slices only",
                  "say how much it may have, as CGPU_MEM=4GiB"};
   }

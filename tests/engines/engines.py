@@ -16,6 +16,7 @@ stands at its class.
 """
 import contextlib
 import dataclasses
+import http.client
 import json
 import os
 import select
@@ -33,7 +34,8 @@ IMAGE = image.NAME
 FOLDER = "/run/engines"  # in the test's own /run
 USER = 47110  # who runs rootless podman
 SUBORDINATE = 200000  # the first of the 65536 users that user namespaces map
-_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+BIN = "/run/bin"  # programs of the test's own, which engines find first
+_PATH = BIN + ":/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 @dataclasses.dataclass
@@ -313,6 +315,19 @@ class Docker(_DockerLike):
 
     def _load(self):
         self._do(*self._cli("load", "--quiet", "--input", self._make_archive()))
+
+    def ask(self, method, path, body=None):
+        """A request to dockerd's own interface, as other programs than docker make; the status and
+        the answer."""
+        connection = http.client.HTTPConnection("docker")
+        connection.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.sock.settimeout(DEADLINE)
+        connection.sock.connect(self._socket)
+        with contextlib.closing(connection):
+            connection.request(method, "/v1.41" + path, json.dumps(body) if body else None,
+                               {"Content-Type": "application/json"} if body else {})
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
 
     def _cli(self, *words):
         return ["/usr/bin/docker", "--host", "unix://" + self._socket, "--config",

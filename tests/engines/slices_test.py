@@ -1,6 +1,7 @@
 """Containers of real engines, each held to its slice of a simulated card: judged by the driver's books.
 Cases by name: ENGINE-CASE."""
 import glob
+import json
 import os
 import re
 import select
@@ -10,7 +11,7 @@ import cgpu_test as t
 import isolation
 from bundles import Crun, Runc
 from containerd import Containerd, Cri
-from engines import CRUN, Daemon, Docker, Podman
+from engines import BIN, CRUN, IMAGE, Daemon, Docker, Podman
 
 RUNTIME = os.path.abspath(os.path.join(t.BIN, "cgpu-runtime"))
 CGPUD = os.path.abspath(os.path.join(t.BIN, "cgpud"))
@@ -240,6 +241,169 @@ def privileged_exec(test):
     test.engine.remove("long")
 
 
+def _program(name, text="true"):
+    """A script that engines find as `name`, and that writes down how it is called."""
+    os.makedirs(BIN, exist_ok=True)
+    path = os.path.join(BIN, name)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("#!/bin/sh\necho %s $* >> %s/called\n%s\n" % (name, BIN, text))
+    os.chmod(path, 0o755)
+    return path
+
+
+def _called():
+    """How programs of _program() were called since the last time."""
+    path = BIN + "/called"
+    if not os.path.exists(path):
+        return []
+    with open(path, encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    os.unlink(path)
+    return lines
+
+
+def _check_is_slice(test, name, wants, mib, card):
+    """The container has `mib` of this card, and sees no other."""
+    gpu = test.node.info()["gpus"][card]
+    out = test.run(0, "", name, ["rmtool", "info"], **wants)
+    t.check(re.findall(r"(\d+)MiB total", out) == [str(mib)] and gpu["uuid"] in out,
+            "rmtool info says " + out)
+
+
+def gpus_flag(test):
+    """docker run --gpus: dockerd's own error where NVIDIA's hook is not installed, ours where it is."""
+    slice_of = {"env": {"CGPU_MEM": "3GiB"}}
+    test.run(125, "could not select device driver", "none", ["true"], options=("--gpus", "1"),
+             **slice_of)
+    hook = _program("nvidia-container-runtime-hook")
+    test.engine.restart_engine()  # it looks for it when it starts
+    BEFORE.extend(isolation.processes())
+    test.run(125, re.escape(hook) + ".*leave --gpus out", "hook", ["true"],
+             options=("--gpus", "1"), **slice_of)
+    t.check(not _called(), "the hook was run for a container with a slice")
+    # Without a slice the hook is not ours to judge, and what it puts in has to work.
+    test.run(0, "^Seccomp_filters:\t1$", "plain", ["grep", "Seccomp_filters", "/proc/self/status"],
+             options=("--gpus", "1"))
+    t.check(_called() == ["nvidia-container-runtime-hook prestart"], "the hook was not run")
+
+
+def interface(test):
+    """What compose files come to: `runtime: cgpu` with the environment works, a reservation of devices
+    is dockerd's to refuse."""
+    def start(name, environment, **host):
+        body = {"Image": IMAGE, "Cmd": ["rmtool", "alloc", "101", "--page", "big"],
+                "Env": environment, "HostConfig": {"Runtime": "tested", "NetworkMode": "none", **host}}
+        status, answer = test.engine.ask("POST", "/containers/create?name=" + name, body)
+        t.check(status == 201, "create: %d %s" % (status, answer))
+        return test.engine.ask("POST", "/containers/%s/start" % name)
+
+    status, answer = start("held", ["CGPU_MEM=100MiB"])
+    t.check(status == 204, "start: %d %s" % (status, answer))
+    t.check(test.engine.wait("held") == 2 and "out of memory" in test.engine.logs("held"),
+            "it said: " + test.engine.logs("held"))
+    for name, request, why in (
+            ("gpu", {"Driver": "", "Count": 1, "Capabilities": [["gpu"]]}, "device driver"),
+            ("cdi", {"Driver": "cdi", "DeviceIDs": ["nvidia.com/gpu=0"]}, "device driver")):
+        status, answer = start(name, ["CGPU_MEM=100MiB"], DeviceRequests=[request])
+        t.check(status == 500 and why in answer, "start: %d %s" % (status, answer))
+    status, answer = start("refused", ["CGPU_MEM=100GiB"])
+    t.check(status >= 400 and "which has" in answer, "start: %d %s" % (status, answer))
+    for name in ("held", "gpu", "cdi", "refused"):
+        test.engine.remove(name)
+
+
+def _cdi(test, hooks):
+    """What a specification of nvidia.com/gpu=1 puts into configurations, for the simulated card 1:
+    there device files are files that are mounted."""
+    files = {file["name"]: file["path"] for file in test.node.info()["files"]}
+    mounts = [{"hostPath": files[name], "containerPath": "/dev/" + name, "options": ["bind", "rw"]}
+              for name in ("nvidiactl", "nvidia-uvm", "nvidia1")]
+    library = "/run/libcuda.so.1"
+    with open(library, "w", encoding="utf-8") as file:
+        file.write("a library\n")
+    mounts.append({"hostPath": library, "containerPath": "/usr/lib/libcuda.so.1",
+                   "options": ["ro", "bind"]})
+    program = _program("nvidia-cdi-hook")
+    return mounts, [{"hookName": "createContainer", "path": program,
+                     "args": ["nvidia-cdi-hook", *words.split()]} for words in hooks]
+
+
+HOOKS = ("create-symlinks --link a::b", "chmod --mode 755 --path /dev/dri",
+         "update-ldcache --folder /usr/lib")
+CALLED = ["nvidia-cdi-hook " + words for words in (HOOKS[0], HOOKS[2])]
+
+
+def cdi_flag(test):
+    """podman run --device nvidia.com/gpu=1: a slice of card 1, and nothing past it, with the libraries
+    of the specification."""
+    mounts, hooks = _cdi(test, HOOKS)
+    os.makedirs("/etc/cdi", exist_ok=True)
+    with open("/etc/cdi/nvidia.json", "w", encoding="utf-8") as file:
+        json.dump({"cdiVersion": "0.3.0", "kind": "nvidia.com/gpu",
+                   "devices": [{"name": "1", "containerEdits": {"mounts": mounts}}],
+                   "containerEdits": {"env": ["NVIDIA_VISIBLE_DEVICES=void"], "hooks": hooks}}, file)
+    wants = {"env": {"CGPU_MEM": "1000MiB"}, "options": ("--device", "nvidia.com/gpu=1")}
+    _check_is_slice(test, "card", wants, 1000, 1)
+    if not test.engine.rootless:  # who cannot write to the list of calls
+        t.check(_called() == CALLED, "hooks that were run are not " + str(CALLED))
+    test.run(2, "out of memory", "held", ["rmtool", "alloc", "1001", "--page", "big"], **wants)
+    test.run(0, "a library", "library", ["cat", "/usr/lib/libcuda.so.1"], **wants)
+    other = {"env": {"CGPU_MEM": "1000MiB", "CGPU_DEVICES": "0"}, "options": wants["options"]}
+    _check_is_slice(test, "named", other, 1000, 0)
+    test.run(test.refused, "unresolvable", "unknown", ["true"], env={"CGPU_MEM": "1000MiB"},
+             options=("--device", "nvidia.com/gpu=7"))
+
+
+def nvidia_first(test):
+    """Behind NVIDIA's runtime, which has changed the configuration: in its CDI mode a slice of the
+    cards that it put in; with the hook of its other mode, or one that is not known, refused."""
+    mounts, hooks = _cdi(test, HOOKS)
+
+    def edit_with(hooks):
+        def edit(spec):
+            spec["process"]["env"].append("NVIDIA_VISIBLE_DEVICES=void")
+            spec["mounts"] += [{"source": mount["hostPath"], "destination": mount["containerPath"],
+                                "options": mount["options"]} for mount in mounts]
+            for hook in hooks:
+                stages = spec.setdefault("hooks", {})
+                stages.setdefault(hook["hookName"], []).append(
+                    {"path": hook["path"], "args": hook["args"]})
+        return edit
+
+    slice_of = {"env": {"CGPU_MEM": "1000MiB"}}
+    _check_is_slice(test, "cdi", {**slice_of, "edit": edit_with(hooks)}, 1000, 1)
+    t.check(_called() == CALLED, "hooks that were run are not " + str(CALLED))
+    for name, words, why in (
+            ("legacy", ["/usr/bin/nvidia-container-runtime-hook", "prestart"], "mode = .cdi"),
+            ("unknown", [hooks[0]["path"], "new-thing"], "not known what the hook")):
+        hook = {"hookName": "prestart", "path": words[0], "args": words}
+        test.run(test.refused, why, name, ["true"], edit=edit_with([hook]), **slice_of)
+
+
+def ctr_gpus(test):
+    """ctr run --gpus: ctr's own error where nvidia-container-cli is not installed, ours where it is."""
+    wants = {"env": {"CGPU_MEM": "3GiB"}, "options": ("--gpus", "0")}
+    test.run(1, "nvidia-container-cli.* not found", "none", ["true"], **wants)
+    _program("nvidia-container-cli")
+    test.run(1, "leave --gpus out", "hook", ["true"], **wants)
+    t.check(not _called(), "it was run for a container with a slice")
+
+
+def mixed(test):
+    """Alibaba Cloud's rule: what only NVIDIA's variable names is whole; a card somebody has a part of
+    cannot be."""
+    both = {"env": {"CGPU_MEM": "1000MiB", "ALIYUN_COM_GPU_VISIBLE_DEVICES": "1",
+                    "NVIDIA_VISIBLE_DEVICES": "0,1"}}
+    out = test.run(0, "", "both", ["rmtool", "info"], **both)
+    t.check(re.findall(r"(\d+)MiB total", out) == ["16160", "1000"], "rmtool info says " + out)
+    part = test.engine.talk("part", ["rmtool", "hold", "10"],
+                            env={"CGPU_MEM": "10%", "NVIDIA_VISIBLE_DEVICES": "0"})
+    part.expect("holding")
+    test.run(test.refused, "free", "both", ["true"], **both)
+    part.end()
+    test.engine.remove("part")
+
+
 def _comm(pid):
     try:
         with open("/proc/%d/comm" % pid, encoding="utf-8") as file:
@@ -295,7 +459,10 @@ def not_made(test):
 CASES = {"limits": limits, "sees": sees, "exec": exec_is_held, "forms": forms, "refused": refused,
          "without": without, "no-member": no_member, "numbers": numbers, "sidecar": sidecar,
          "restarts": restarts, "pauses": pauses, "privileged-exec": privileged_exec,
-         "shim-dies": shim_dies, "overdrawn": overdrawn, "not-made": not_made}
+         "shim-dies": shim_dies, "overdrawn": overdrawn, "not-made": not_made,
+         "gpus-flag": gpus_flag, "interface": interface, "cdi-flag": cdi_flag,
+         "nvidia-first": nvidia_first, "ctr-gpus": ctr_gpus, "mixed": mixed}
+TWO_CARDS = ("sees", "cdi-flag", "nvidia-first", "mixed")
 
 
 def start_daemon(node, plain, group):
@@ -314,7 +481,7 @@ def start_daemon(node, plain, group):
 
 def run(engine_name, case):
     make, refused_status = ENGINES[engine_name]
-    with t.Node("v100-16g:2" if case == "sees" else "v100-16g:1") as node, make() as engine:
+    with t.Node("v100-16g:%d" % (1 + (case in TWO_CARDS))) as node, make() as engine:
         # The user of a rootless engine is in a group of the same name.
         daemon = start_daemon(node, engine.plain, "" if case == "no-member" else "cgpu-test")
         BEFORE.extend(set(isolation.processes()) - {daemon.popen.pid})

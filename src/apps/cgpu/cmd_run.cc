@@ -43,6 +43,7 @@ Result<> FillFromEnvironment(ResourceRequest& request) {
   }
   if (request.gpus.empty()) {
     request.gpus = environment.value().resources.gpus;
+    request.whole = environment.value().resources.whole;
   }
   if (request.memory.empty()) {
     request.memory = environment.value().resources.memory;
