@@ -32,6 +32,18 @@ def _look(node, flags):
     return done
 
 
+def alias():
+    """cgpu-smi is cgpu smi."""
+    with t.Node(GPUS) as node:
+        words = ["-L", "--node", node.name]
+        said = t.command(os.path.join(t.BIN, "cgpu-smi"), *words)
+        t.check(said == t.command(t.CGPU, "smi", *words) and said.count("GPU ") >= 3,
+                "cgpu-smi says: " + said)
+        done = t.command(os.path.join(t.BIN, "cgpu-smi"), "--nothing", ok=False)
+        t.check(done.returncode == 125 and "cgpu smi --help" in done.stderr,
+                "cgpu-smi --nothing: %s" % done)
+
+
 def _bus_forms(bdf):
     """0000:00:05.0 as the kernel and as nvidia-smi write it."""
     return (bdf, bdf.upper(), "0000" + bdf, "0000" + bdf.upper())
@@ -151,4 +163,4 @@ def table():
 
 
 if __name__ == "__main__":
-    t.main({"cards": cards, "controls": controls, "processes": processes, "table": table})
+    t.main({"alias": alias, "cards": cards, "controls": controls, "processes": processes, "table": table})
