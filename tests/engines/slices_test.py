@@ -404,6 +404,47 @@ def mixed(test):
     test.engine.remove("part")
 
 
+def share(test):
+    """A node that shares without limits: containers see whole cards, their parts are only counted."""
+    test.daemon.stop()
+    test.daemon = start_daemon(test.node, test.engine.plain, "", "mode: share\n")
+    first = test.engine.talk("first", ["rmtool", "hold", "2000", "--page", "big"],
+                             env={"CGPU_MEM": "1000MiB", "CGPU_COMPUTE": "30", "CGPU_WEIGHT": "2",
+                                  "CGPU_PRIORITY": "high"})
+    first.expect("holding 2000 MiB")
+    out = expect(test.engine.exec("first", ["rmtool", "info"]), 0)
+    t.check(re.findall(r"(\d+)MiB total", out) == ["16160"], "rmtool info says " + out)
+    (row,) = test.node.containers()
+    (gpu,) = row["gpus"]
+    t.check((row["isolation"], gpu["reserved_bytes"] // t.MIB, gpu["limit_bytes"] // t.MIB) ==
+            ("none", 1000, 16160), "cgpu ps shows %s" % row)
+    t.check(row["compute"] == {"percent": 30, "weight": 2, "priority": "high"},
+            "cgpu ps shows %s" % row)
+    said = t.command(t.CGPU, "ps", "--verbose")
+    t.check("whole cards" in said and '"weight":2' in said, "cgpu ps says: " + said)
+    done = t.command(t.CGPU, "set", row["id"], "--mem", "2000MiB", ok=False)
+    t.check("without limits" in done.stderr, "cgpu set says: %s" % done)
+    test.run(test.refused, "free", "second", ["true"], env={"CGPU_MEM": "15161MiB"})
+    test.run(0, "", "second", ["rmtool", "alloc", "10"], env={"CGPU_MEM": "15160MiB"})
+    first.end()
+    test.engine.remove("first")
+
+
+def disabled(test):
+    """CGPU_DISABLE: whole cards if somebody gives them, as for any container that asks for no slice;
+    a node that refuses those refuses this one."""
+    def edit(spec):
+        spec["mounts"] += [{"source": os.path.dirname(file["path"]), "options": ["rbind", "rw"],
+                            "destination": "/dev/nvidia-files/" + file["name"]}
+                           for file in test.node.info()["files"]]
+
+    wants = {"env": {"CGPU_DISABLE": "1", "CGPU_MEM": "100MiB"}, "edit": edit}
+    argv = ["sh", "-c", "cd /dev && ln -s nvidia-files/*/* . && exec rmtool alloc 200 --page big"]
+    test.run(0, "", "plain", argv, **wants)
+    settings("unmanaged: refuse\n", test.node, test.engine.plain)
+    test.run(test.refused, "no slice", "plain", argv, **wants)
+
+
 def _comm(pid):
     try:
         with open("/proc/%d/comm" % pid, encoding="utf-8") as file:
@@ -461,18 +502,21 @@ CASES = {"limits": limits, "sees": sees, "exec": exec_is_held, "forms": forms, "
          "restarts": restarts, "pauses": pauses, "privileged-exec": privileged_exec,
          "shim-dies": shim_dies, "overdrawn": overdrawn, "not-made": not_made,
          "gpus-flag": gpus_flag, "interface": interface, "cdi-flag": cdi_flag,
-         "nvidia-first": nvidia_first, "ctr-gpus": ctr_gpus, "mixed": mixed}
+         "nvidia-first": nvidia_first, "ctr-gpus": ctr_gpus, "mixed": mixed,
+         "share": share, "disabled": disabled}
 TWO_CARDS = ("sees", "cdi-flag", "nvidia-first", "mixed")
 
 
-def start_daemon(node, plain, group):
-    """cgpud with its settings, which the test's own /etc has."""
-    for folder in ("/etc/cgpu", "/run/daemon"):
-        os.makedirs(folder, exist_ok=True)
+def settings(more, node, plain):
+    """Writes them, in the test's own /etc."""
+    os.makedirs("/etc/cgpu", exist_ok=True)
     with open("/etc/cgpu/config.yaml", "w", encoding="utf-8") as file:
-        file.write("node: %s\nruntime: %s\n" % (node.name, plain))
-        if group:
-            file.write("group: %s\n" % group)
+        file.write("node: %s\nruntime: %s\n%s" % (node.name, plain, more))
+
+
+def start_daemon(node, plain, group, more=""):
+    settings(more + ("group: %s\n" % group if group else ""), node, plain)
+    os.makedirs("/run/daemon", exist_ok=True)
     daemon = Daemon([CGPUD], "/run/daemon/log", "/run/daemon",
                     {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
     daemon.start()
@@ -485,11 +529,12 @@ def run(engine_name, case):
         # The user of a rootless engine is in a group of the same name.
         daemon = start_daemon(node, engine.plain, "" if case == "no-member" else "cgpu-test")
         BEFORE.extend(set(isolation.processes()) - {daemon.popen.pid})
-        CASES[case](Test(engine, node, daemon, refused_status))
+        test = Test(engine, node, daemon, refused_status)
+        CASES[case](test)
         node.wait_used(0, "after the containers")
         t.check(node.containers() == [], "cgpu ps still shows %s" % node.containers())
-        isolation.wait_alone(but=[*BEFORE, daemon.popen.pid])
-        daemon.stop()
+        isolation.wait_alone(but=[*BEFORE, test.daemon.popen.pid])
+        test.daemon.stop()
 
 
 isolation.main({"%s-%s" % (engine, case): lambda engine=engine, case=case: run(engine, case)
