@@ -35,7 +35,7 @@ struct Object {
   Object* previous_sibling = nullptr;
   Object* next_sibling = nullptr;
   Block* block = nullptr;
-  // The circle of objects that hold `block`.
+  // The circle of objects that hold `block`: from its owner on in the order of serial numbers.
   Object* previous_holder = nullptr;
   Object* next_holder = nullptr;
   std::uint32_t handle = 0;

@@ -1,4 +1,4 @@
-// Reserving and adding. Freeing is in free.cc, questions in query.cc.
+// Reserving and adding. Freeing is in free.cc, questions in query.cc, handing over in state.cc.
 #include "ledger/ledger.h"
 
 #include <algorithm>
@@ -99,7 +99,9 @@ void Ledger::ForceExtra(ExtraKey key, Card card, std::uint64_t bytes) {
     return;
   }
   CardState& state = cards_[card];
-  state.used = state.used - Extra(key, card) + bytes;
+  const std::uint64_t others = state.used - Extra(key, card);
+  bytes = std::min(bytes, std::numeric_limits<std::uint64_t>::max() - others);
+  state.used = others + bytes;
   state.peak = std::max(state.peak, state.used);
   if (bytes == 0) {
     extras_.erase({card, key});
@@ -275,6 +277,10 @@ Result<ClientRef> Ledger::AddClient(Reservation& reservation, Handle handle, Fil
     FreeClient(older);
   }
   Cancel(reservation);
+  return ClientRef{handle, NewClient(handle, file, owner).serial};
+}
+
+Ledger::Client& Ledger::NewClient(Handle handle, FileKey file, ProcessKey owner) {
   Client& client = clients_[handle];
   client.serial = next_serial_++;
   client.file = file;
@@ -284,7 +290,7 @@ Result<ClientRef> Ledger::AddClient(Reservation& reservation, Handle handle, Fil
   root.handle = handle;
   clients_by_file_.emplace(file, handle);
   ++counts_.clients;
-  return ClientRef{handle, client.serial};
+  return client;
 }
 
 Result<Ledger::Place> Ledger::FindPlace(ClientRef client, ObjectRef parent, Handle handle) {

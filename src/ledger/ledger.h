@@ -37,6 +37,11 @@
 #include "base/result.h"
 #include "ledger/books.h"
 
+namespace cgpu {
+class StateReader;
+class StateWriter;
+}  // namespace cgpu
+
 namespace cgpu::ledger {
 
 using Card = std::uint32_t;
@@ -241,7 +246,8 @@ class Ledger {
   // What `key` takes of the card from now on, in place of what it took before; 0: nothing.
   // kExhausted: it would grow and that passes the limit. kNotFound: no such card.
   [[nodiscard]] Result<> SetExtra(ExtraKey key, Card card, std::uint64_t bytes);
-  // The same for what the driver has given already: passes the limit if it must.
+  // The same for what the driver has given already: passes the limit if it must. (More than a
+  // number can hold is that number.)
   void ForceExtra(ExtraKey key, Card card, std::uint64_t bytes);
   [[nodiscard]] std::uint64_t Extra(ExtraKey key, Card card) const;
 
@@ -276,6 +282,14 @@ class Ledger {
   [[nodiscard]] std::map<ProcessKey, Usage> UsageByProcess(Card card) const;
   [[nodiscard]] Usage UsageOfClient(ClientRef client, Card card) const;
 
+  // --- Handing over (base/state.h). Writes records within the one that is open. No call is in
+  // flight, every reservation is empty: what one held would not be in it. Nor are bounds.
+  void Save(StateWriter& writer) const;
+  // Reads those of the open record into a ledger that is new and has as many cards. Then all that
+  // can be asked is as it was, references and who pays next included. kInvalid: the bytes are no
+  // state of a ledger, whatever they are; then this one must not be used any more.
+  [[nodiscard]] Result<> Load(StateReader& reader);
+
  private:
   using Block = internal::Block;
   using Object = internal::Object;
@@ -283,6 +297,7 @@ class Ledger {
   using Pending = internal::Pending;
   using Shared = internal::Shared;
   using Exports = std::map<std::pair<FileKey, std::uint32_t>, Shared>;
+  class Loader;  // state.cc
   struct CardState {
     std::uint64_t limit = 0;
     std::uint64_t used = 0;
@@ -322,6 +337,7 @@ class Ledger {
     Object* parent = nullptr;
     std::int16_t card = -1;
   };
+  Client& NewClient(Handle handle, FileKey file, ProcessKey owner);
   Result<Place> FindPlace(ClientRef client, ObjectRef parent, Handle handle);
   Object& Insert(const Place& place, Handle handle, std::uint32_t cls, std::uint8_t kind);
   Block& NewBlock(Kind kind, Card card, std::uint64_t bytes);
@@ -333,6 +349,7 @@ class Ledger {
   void Erase(Client& client, Object& object);
   void FreeTree(Client& client, Object& object);
   void FreeClient(std::map<Handle, Client>::iterator client);
+  void SaveObjects(StateWriter& writer) const;
 
   std::vector<CardState> cards_;
   Bounds bounds_;

@@ -6,11 +6,14 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "base/state.h"
 #include "ledger/ledger.h"
 #include "ledger/model.h"
 
@@ -34,7 +37,7 @@ class Player {
   void Play(const Step& step) {
     using Move = void (Player::*)(const Step&);
     // More ways to grow than to shrink, so that histories get somewhere.
-    constexpr std::array<Move, 45> kMoves{
+    constexpr std::array<Move, 46> kMoves{
         &Player::BeginClient, &Player::BeginObject, &Player::BeginObject, &Player::BeginObject,
         &Player::BeginObject, &Player::BeginObject, &Player::BeginObject, &Player::BeginDup,
         &Player::BeginDup,    &Player::BeginDup,    &Player::BeginExport, &Player::BeginImport,
@@ -46,7 +49,7 @@ class Player {
         &Player::Free,        &Player::Free,        &Player::Depend,      &Player::Depend,
         &Player::Depend,      &Player::Depend,      &Player::Depend,      &Player::Depend,
         &Player::Depend,      &Player::Depend,      &Player::Close,       &Player::Remove,
-        &Player::Limit};
+        &Player::Limit,       &Player::HandOver};
     (this->*kMoves.at(step.what % kMoves.size()))(step);
     Compare();
   }
@@ -54,15 +57,15 @@ class Player {
   // Whatever happened: when all files are closed and no call is in flight, nothing is left.
   void End() {
     for (auto& [id, reservation] : tokens_) {
-      ledger_.Cancel(reservation);
+      ledger_->Cancel(reservation);
     }
     for (FileKey file = 1; file <= 4; ++file) {
-      ledger_.CloseFile(file);
+      ledger_->CloseFile(file);
     }
-    RC_ASSERT(ledger_.Count() == Counts{});
-    for (Card card = 0; card < ledger_.Cards(); ++card) {
-      RC_ASSERT(ledger_.Used(card) == 0U);
-      RC_ASSERT(ledger_.Reserved(card) == 0U);
+    RC_ASSERT(ledger_->Count() == Counts{});
+    for (Card card = 0; card < ledger_->Cards(); ++card) {
+      RC_ASSERT(ledger_->Used(card) == 0U);
+      RC_ASSERT(ledger_->Reserved(card) == 0U);
     }
   }
 
@@ -105,7 +108,7 @@ class Player {
 
   void BeginClient(const Step& /*step*/) {
     const bool full = model_.Count().clients + model_.InFlight().clients >= kBounds.clients;
-    Keep(ledger_.ReserveClient(), full ? std::optional(Code::kExhausted) : std::nullopt,
+    Keep(ledger_->ReserveClient(), full ? std::optional(Code::kExhausted) : std::nullopt,
          {.what = Flight::What::kClient, .source = {}});
   }
 
@@ -122,7 +125,7 @@ class Player {
                model_.Used(card) + model_.Reserved(card) + bytes > model_.limits[card]) {
       expected = Code::kExhausted;
     }
-    Keep(ledger_.Reserve(kind, card, bytes), expected,
+    Keep(ledger_->Reserve(kind, card, bytes), expected,
          {.kind = kind, .card = card, .bytes = bytes, .source = {}});
   }
 
@@ -141,7 +144,7 @@ class Player {
     const Handle client = ClientName(step, 0);
     const Handle object = ParentName(step, 1);
     const auto [expected, copy] = Source(client, object);
-    Keep(ledger_.ReserveDup({client}, {object}), expected,
+    Keep(ledger_->ReserveDup({client}, {object}), expected,
          {.what = Flight::What::kCopy, .source = copy});
   }
 
@@ -149,7 +152,7 @@ class Player {
     const Handle client = ClientName(step, 0);
     const Handle object = ParentName(step, 1);
     const auto [expected, copy] = Source(client, object);
-    Keep(ledger_.ReserveExport({client}, {object}), expected,
+    Keep(ledger_->ReserveExport({client}, {object}), expected,
          {.what = Flight::What::kExport, .source = copy});
   }
 
@@ -164,7 +167,7 @@ class Player {
         copy = row.what;
       }
     }
-    Keep(ledger_.ReserveImport(file, index), expected,
+    Keep(ledger_->ReserveImport(file, index), expected,
          {.what = Flight::What::kCopy, .source = copy});
   }
 
@@ -187,7 +190,7 @@ class Player {
         done = FinishCopy(step, token->second, flight);
         break;
       case Flight::What::kExport: {
-        Expect(ledger_.Export(token->second, FileName(step, 0), step.pick[1] % 2), std::nullopt);
+        Expect(ledger_->Export(token->second, FileName(step, 0), step.pick[1] % 2), std::nullopt);
         model_.Unexport(FileName(step, 0), step.pick[1] % 2);
         model_.exports.push_back({FileName(step, 0), step.pick[1] % 2U, flight.source});
         done = true;
@@ -208,7 +211,7 @@ class Player {
     if (model_.clients.contains(handle)) {
       model_.Free(handle, handle);
     }
-    const Result<ClientRef> added = ledger_.AddClient(token, handle, file, owner);
+    const Result<ClientRef> added = ledger_->AddClient(token, handle, file, owner);
     Expect(added, std::nullopt);
     model_.clients[handle] = {file, owner, ++model_.clock};
     model_.rows.push_back({.client = handle,
@@ -254,7 +257,7 @@ class Player {
         expected = Code::kExhausted;
       }
     }
-    Expect(ledger_.AddObject(token, {client}, object), expected);
+    Expect(ledger_->AddObject(token, {client}, object), expected);
     if (expected) {
       return false;
     }
@@ -278,7 +281,7 @@ class Player {
     const Handle parent = ParentName(step, 1);
     const Handle handle = ObjectName(step, 2);
     const std::optional<Code> expected = NoPlace(client, parent, handle);
-    Expect(ledger_.AddCopy(token, {client}, {parent}, handle), expected);
+    Expect(ledger_->AddCopy(token, {client}, {parent}, handle), expected);
     if (expected) {
       return false;
     }
@@ -299,7 +302,7 @@ class Player {
     }
     auto token = tokens_.begin();
     std::advance(token, step.pick[0] % tokens_.size());
-    ledger_.Cancel(token->second);
+    ledger_->Cancel(token->second);
     model_.flights.erase(token->first);
     tokens_.erase(token);
   }
@@ -313,9 +316,9 @@ class Player {
     std::advance(token, step.pick[0] % tokens_.size());
     model_.flights.erase(token->first);
     tokens_.erase(token);
-    Result<Reservation> next = ledger_.Reserve(Kind::kOther);
+    Result<Reservation> next = ledger_->Reserve(Kind::kOther);
     if (next.ok()) {
-      ledger_.Cancel(*next);
+      ledger_->Cancel(*next);
     }
   }
 
@@ -323,7 +326,7 @@ class Player {
     const Handle client = ClientName(step, 0);
     const Handle object = step.pick[1] % 16 == 0 ? client : ObjectName(step, 2);
     const bool exists = model_.Find(client, object) != nullptr;
-    Expect(ledger_.Free({client}, {object}),
+    Expect(ledger_->Free({client}, {object}),
            exists ? std::nullopt : std::optional(Code::kNotFound));
     if (exists) {
       model_.Free(client, object);
@@ -333,11 +336,11 @@ class Player {
   void Close(const Step& step) {
     if (step.pick[1] % 3 == 0) {
       model_.Unexport(FileName(step, 0), step.pick[2] % 2);
-      ledger_.Unexport(FileName(step, 0), step.pick[2] % 2);
+      ledger_->Unexport(FileName(step, 0), step.pick[2] % 2);
       return;
     }
     model_.CloseFile(FileName(step, 0));
-    ledger_.CloseFile(FileName(step, 0));
+    ledger_->CloseFile(FileName(step, 0));
   }
 
   // By a reference that may be stale.
@@ -350,7 +353,7 @@ class Player {
     const ClientRef asked =
         step.pick[1] % 2 == 0 ? ref->second : ClientRef{handle, ref->second.serial + 1};
     const bool exists = model_.clients.contains(handle) && asked == ref->second;
-    RC_ASSERT(ledger_.RemoveClient(asked) == exists);
+    RC_ASSERT(ledger_->RemoveClient(asked) == exists);
     if (exists) {
       model_.Free(handle, handle);
     }
@@ -358,7 +361,7 @@ class Player {
 
   void Limit(const Step& step) {
     const Card card = step.pick[0] % 3;
-    const Result<LimitResult> set = ledger_.SetLimit(card, step.bytes % 1200);
+    const Result<LimitResult> set = ledger_->SetLimit(card, step.bytes % 1200);
     Expect(set, card < kLimits.size() ? std::nullopt : std::optional(Code::kNotFound));
     if (set.ok()) {
       model_.limits[card] = step.bytes % 1200;
@@ -378,25 +381,50 @@ class Player {
     } else if (dependant == on || dependant == client) {
       expected = Code::kInvalid;
     }
-    Expect(ledger_.AddDependency({client}, dependant, on), expected);
+    Expect(ledger_->AddDependency({client}, dependant, on), expected);
     if (!expected) {
       model_.edges.push_back({client, dependant, on});
     }
   }
 
+  static std::string Saved(const Ledger& ledger) {
+    StateWriter writer;
+    writer.Begin(1);
+    ledger.Save(writer);
+    writer.End();
+    return writer.Take();
+  }
+
+  // A successor goes on. Calls in flight have ended before: some failed, some died.
+  void HandOver(const Step& step) {
+    for (auto& [id, reservation] : tokens_) {
+      if (step.pick[0] % 2 == 0) {
+        ledger_->Cancel(reservation);
+      }
+    }
+    tokens_.clear();
+    model_.flights.clear();
+    const std::string bytes = Saved(*ledger_);
+    ledger_ = NewLedger();
+    StateReader reader(bytes);
+    RC_ASSERT(reader.Enter() == StateTag{1});
+    RC_ASSERT(ledger_->Load(reader).ok());
+    RC_ASSERT(Saved(*ledger_) == bytes);
+  }
+
   void Compare() {
-    RC_ASSERT(ledger_.Count() == model_.Count());
+    RC_ASSERT(ledger_->Count() == model_.Count());
     for (Card card = 0; card < kLimits.size(); ++card) {
       const std::uint64_t used = model_.Used(card);
       model_.peak[card] = std::max(model_.peak[card], used);
-      RC_ASSERT(ledger_.Used(card) == used);
-      RC_ASSERT(ledger_.Reserved(card) == model_.Reserved(card));
-      RC_ASSERT(ledger_.Peak(card) == model_.peak[card]);
-      RC_ASSERT(ledger_.Limit(card) == model_.limits[card]);
+      RC_ASSERT(ledger_->Used(card) == used);
+      RC_ASSERT(ledger_->Reserved(card) == model_.Reserved(card));
+      RC_ASSERT(ledger_->Peak(card) == model_.peak[card]);
+      RC_ASSERT(ledger_->Limit(card) == model_.limits[card]);
       const bool within = used + model_.Reserved(card) <= model_.limits[card];
       lowered_.at(card) &= !within;
       RC_ASSERT(within || lowered_.at(card));
-      const std::map<ProcessKey, Usage> usage = ledger_.UsageByProcess(card);
+      const std::map<ProcessKey, Usage> usage = ledger_->UsageByProcess(card);
       RC_ASSERT(usage == model_.UsageByProcess(card));
       CompareClients(card, usage);
     }
@@ -409,21 +437,21 @@ class Player {
       by_process += row.Paid();
     }
     std::uint64_t by_client = 0;
-    for (const ClientInfo& client : ledger_.Clients()) {
-      by_client += ledger_.UsageOfClient(client.ref, card).Paid();
+    for (const ClientInfo& client : ledger_->Clients()) {
+      by_client += ledger_->UsageOfClient(client.ref, card).Paid();
     }
     RC_ASSERT(by_client == by_process);
-    RC_ASSERT(by_process <= ledger_.Used(card));
+    RC_ASSERT(by_process <= ledger_->Used(card));
   }
 
   void CompareObjects() {
-    RC_ASSERT(ledger_.Clients().size() == model_.clients.size());
+    RC_ASSERT(ledger_->Clients().size() == model_.clients.size());
     std::size_t rows = 0;
-    for (const ClientInfo& client : ledger_.Clients()) {
+    for (const ClientInfo& client : ledger_->Clients()) {
       const Model::ClientRow& expected = model_.clients.at(client.ref.handle);
       RC_ASSERT(client.file == expected.file);
       RC_ASSERT(client.owner == expected.owner);
-      for (const ObjectInfo& object : ledger_.Objects(client.ref)) {
+      for (const ObjectInfo& object : ledger_->Objects(client.ref)) {
         ++rows;
         const Model::Row* row = model_.Find(client.ref.handle, object.ref.handle);
         RC_ASSERT(row != nullptr);
@@ -436,7 +464,11 @@ class Player {
     RC_ASSERT(rows == model_.rows.size());
   }
 
-  Ledger ledger_{{kLimits.begin(), kLimits.end()}, kBounds};
+  static std::unique_ptr<Ledger> NewLedger() {
+    return std::make_unique<Ledger>(std::vector(kLimits.begin(), kLimits.end()), kBounds);
+  }
+
+  std::unique_ptr<Ledger> ledger_ = NewLedger();
   Model model_{{kLimits.begin(), kLimits.end()}, kBounds};
   std::map<std::uint64_t, Reservation> tokens_;
   std::uint64_t next_id_ = 1;
@@ -468,7 +500,7 @@ namespace cgpu::ledger {
 namespace {
 
 void PrintTo(const Step& step, std::ostream* out) {
-  *out << static_cast<int>(step.what) % 45 << '/' << static_cast<int>(step.pick[0]) << ','
+  *out << static_cast<int>(step.what) % 46 << '/' << static_cast<int>(step.pick[0]) << ','
        << static_cast<int>(step.pick[1]) << ',' << static_cast<int>(step.pick[2]) << ','
        << static_cast<int>(step.pick[3]) << '/' << step.bytes;
 }

@@ -1,0 +1,319 @@
+// Handing a ledger over to a successor.
+//
+// Clients and objects are written in the order of their serial numbers. A parent is older than its
+// children and the owner of a block than its other holders, so adding them again in that order
+// makes the same tree and the same circles of holders. What follows from the rows is not written:
+// sums, counts, links back.
+#include "base/state.h"
+
+#include <algorithm>
+#include <limits>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ledger/helpers.h"
+#include "ledger/ledger.h"
+
+namespace cgpu::ledger {
+namespace {
+
+// The fields of each, in their order. A card that may be none is its number plus 1; a block that
+// may be none is its id.
+enum Tag : StateTag {
+  kSerial = 1,      // the next serial number
+  kCard = 2,        // of each card in turn: limit, peak, denials
+  kBlock = 3,       // in the order of ids: id, bytes, card, kind, bytes of a page
+  kClient = 4,      // among the objects: serial, handle, file, owner
+  kObject = 5,      // in the order of serials: serial, client, handle, parent, class, card, block
+  kDependency = 6,  // client, the object that goes, the object that it goes with
+  kMapping = 7,     // client, object, address, bytes, card
+  kExport = 8,      // file, index, class, card, block
+  kExtra = 9,       // card, owner, what, bytes
+};
+
+// More serial numbers than can ever be given.
+constexpr std::uint64_t kMostSerials = std::uint64_t{1} << 62;
+
+template <class... Numbers>
+void Write(StateWriter& writer, StateTag tag, Numbers... numbers) {
+  writer.Begin(tag);
+  (writer.Number(static_cast<std::uint64_t>(numbers)), ...);
+  writer.End();
+}
+
+std::uint64_t IdOf(const internal::Block* block) {
+  return block != nullptr ? block->id : 0;
+}
+
+bool Fits(std::uint64_t bytes, std::uint64_t sum) {
+  return bytes <= std::numeric_limits<std::uint64_t>::max() - sum;
+}
+
+}  // namespace
+
+// --- Writing
+
+void Ledger::Save(StateWriter& writer) const {
+  Write(writer, kSerial, next_serial_);
+  for (const CardState& card : cards_) {
+    Write(writer, kCard, card.limit, card.peak, card.denied);
+  }
+  for (const auto& [id, block] : blocks_) {
+    if (block.objects != 0 || block.exports != 0) {  // a call that died pins the others
+      Write(writer, kBlock, id, block.bytes, block.card, block.kind, block.page_bytes);
+    }
+  }
+  SaveObjects(writer);
+  for (const auto& [handle, client] : clients_) {
+    for (const auto& [on, dependant] : client.dependants) {
+      Write(writer, kDependency, handle, dependant, on);
+    }
+    for (const auto& [object, view] : client.mappings) {
+      Write(writer, kMapping, handle, object, view.address, view.bytes, view.card);
+    }
+  }
+  for (const auto& [place, what] : exports_) {
+    Write(writer, kExport, place.first, place.second, what.cls, what.card + 1, IdOf(what.block));
+  }
+  for (const auto& [where, bytes] : extras_) {
+    Write(writer, kExtra, where.first, where.second.owner, where.second.what, bytes);
+  }
+}
+
+void Ledger::SaveObjects(StateWriter& writer) const {
+  std::vector<std::pair<const Object*, Handle>> objects;
+  objects.reserve(counts_.handles + counts_.clients);
+  for (const auto& [handle, client] : clients_) {
+    for (const auto& [name, object] : client.objects) {
+      objects.emplace_back(&object, handle);
+    }
+  }
+  std::sort(objects.begin(), objects.end(), [](const auto& left, const auto& right) {
+    return left.first->serial < right.first->serial;
+  });
+  for (const auto& [object, handle] : objects) {
+    if (object->parent == nullptr) {
+      const Client& client = clients_.at(handle);
+      Write(writer, kClient, client.serial, handle, client.file, client.owner);
+    } else {
+      Write(writer, kObject, object->serial, handle, object->handle, object->parent->handle,
+            object->cls, object->card + 1, IdOf(object->block));
+    }
+  }
+}
+
+// --- Reading
+
+// Adds row by row what was written, in ways that keep a ledger what it must be whatever the rows.
+class Ledger::Loader {
+ public:
+  Loader(Ledger& ledger, StateReader& reader) : ledger_(ledger), reader_(reader) {}
+
+  void Load() {
+    while (const auto tag = reader_.Enter()) {
+      Record(*tag);
+      reader_.Leave();
+    }
+    Check(cards_ == ledger_.cards_.size(), "there are more cards, or fewer");
+    Check(serial_ >= std::max(last_block_, last_object_) + 1 && serial_ < kMostSerials,
+          "the next serial number");
+    for (const auto& [id, block] : ledger_.blocks_) {
+      Check(block.objects != 0 || block.exports != 0, "nothing holds a block");
+    }
+    for (CardState& card : ledger_.cards_) {
+      card.peak = std::max(card.peak, card.used);
+    }
+    ledger_.next_serial_ = serial_;
+  }
+
+ private:
+  bool Check(bool holds, std::string_view what) {
+    if (!holds) {
+      reader_.Fail(what);
+    }
+    return holds && !reader_.failed();
+  }
+
+  void Record(StateTag tag) {
+    switch (tag) {
+      case kSerial:
+        serial_ = reader_.Number();
+        break;
+      case kCard:
+        return OneCard();
+      case kBlock:
+        return OneBlock();
+      case kClient:
+        return OneClient();
+      case kObject:
+        return OneObject();
+      case kDependency:
+        return OneDependency();
+      case kMapping:
+        return OneMapping();
+      case kExport:
+        return OneExport();
+      case kExtra:
+        return OneExtra();
+      default:
+        reader_.Unknown(tag);
+        break;
+    }
+  }
+
+  // The number in the grant, which the ledger has.
+  Card CardNumber() {
+    const auto card = reader_.As<Card>();
+    return Check(card < ledger_.cards_.size(), "a card that is not granted") ? card : 0;
+  }
+  std::int16_t CardOrNone() {
+    const auto card = reader_.As<std::uint16_t>();
+    Check(card <= ledger_.cards_.size(), "a card that is not granted");
+    return static_cast<std::int16_t>(card - 1);
+  }
+  Block* BlockOrNone() {
+    const std::uint64_t id = reader_.Number();
+    const auto found = ledger_.blocks_.find(id);
+    Check(id == 0 || found != ledger_.blocks_.end(), "a block that is not there");
+    return found == ledger_.blocks_.end() ? nullptr : &found->second;
+  }
+  // Null if it failed.
+  Client* TheClient() {
+    const auto found = ledger_.clients_.find(reader_.As<Handle>());
+    return Check(found != ledger_.clients_.end(), "a client that is not there") ? &found->second
+                                                                                : nullptr;
+  }
+
+  void OneCard() {
+    if (!Check(cards_ < ledger_.cards_.size(), "there are more cards, or fewer")) {
+      return;
+    }
+    CardState& card = ledger_.cards_[cards_++];
+    card.limit = reader_.Number();
+    card.peak = reader_.Number();
+    card.denied = reader_.Number();
+  }
+
+  void OneBlock() {
+    const std::uint64_t id = reader_.Number();
+    const std::uint64_t bytes = reader_.Number();
+    const Card card = CardNumber();
+    const auto kind = reader_.As<std::uint8_t>();
+    const std::uint64_t page_bytes = reader_.Number();
+    if (Check(id > last_block_ && id < kMostSerials, "the order of blocks") &&
+        Check(kind <= static_cast<std::uint8_t>(Kind::kLoneChannel), "a kind of block") &&
+        Check(Fits(bytes, ledger_.cards_[card].used), "the sum of a card")) {
+      ledger_.next_serial_ = last_block_ = id;
+      ledger_.NewBlock(KindOf(kind), card, bytes).page_bytes = page_bytes;
+    }
+  }
+
+  // The next client or object gets the serial number that it had.
+  bool NextSerial() {
+    const std::uint64_t serial = reader_.Number();
+    if (!Check(serial > last_object_ && serial < kMostSerials, "the order of objects")) {
+      return false;
+    }
+    ledger_.next_serial_ = last_object_ = serial;
+    return true;
+  }
+
+  void OneClient() {
+    const bool ordered = NextSerial();
+    const auto handle = reader_.As<Handle>();
+    const std::uint64_t file = reader_.Number();
+    const std::uint64_t owner = reader_.Number();
+    if (ordered && Check(!ledger_.clients_.contains(handle), "a client that is there already")) {
+      ledger_.NewClient(handle, file, owner);
+    }
+  }
+
+  void OneObject() {
+    const bool ordered = NextSerial();
+    const auto client = reader_.As<Handle>();
+    const auto handle = reader_.As<Handle>();
+    const auto parent = reader_.As<Handle>();
+    const auto cls = reader_.As<std::uint32_t>();
+    const std::int16_t card = CardOrNone();
+    Block* const block = BlockOrNone();
+    Result<Place> place = ledger_.FindPlace({client, 0}, {parent, 0}, handle);
+    if (!ordered || !Check(place.ok(), "the place of an object")) {
+      return;
+    }
+    place->card = card;
+    Object& object = ledger_.Insert(*place, handle, cls, block != nullptr ? block->kind : 0);
+    if (block != nullptr) {
+      JoinBlock(object, *block);
+    }
+  }
+
+  void OneDependency() {
+    const auto client = reader_.As<Handle>();
+    const auto dependant = reader_.As<Handle>();
+    const auto on = reader_.As<Handle>();
+    if (!reader_.failed()) {
+      Check(ledger_.AddDependency({client, 0}, dependant, on).ok(), "a dependency");
+    }
+  }
+
+  void OneMapping() {
+    Client* const client = TheClient();
+    const auto object = reader_.As<Handle>();
+    const std::uint64_t address = reader_.Number();
+    const std::uint64_t bytes = reader_.Number();
+    const Card card = CardNumber();
+    if (client == nullptr ||
+        !Check(client->objects.contains(object), "a view of an object that is not there") ||
+        !Check(Fits(bytes, ledger_.cards_[card].bar1), "the sum of a window")) {
+      return;
+    }
+    ledger_.cards_[card].bar1 += bytes;
+    ++ledger_.counts_.mappings;
+    client->mappings.emplace(object,
+                             internal::Mapping{address, bytes, static_cast<std::uint16_t>(card)});
+  }
+
+  void OneExport() {
+    const std::uint64_t file = reader_.Number();
+    const auto index = reader_.As<std::uint32_t>();
+    const auto cls = reader_.As<std::uint32_t>();
+    const std::int16_t card = CardOrNone();
+    Block* const block = BlockOrNone();
+    const std::uint8_t kind = block != nullptr ? block->kind : 0;
+    if (reader_.failed() ||
+        !Check(ledger_.exports_.try_emplace({file, index}, Shared{block, cls, card, kind}).second,
+               "a place in a file that is taken")) {
+      return;
+    }
+    ++ledger_.counts_.handles;
+    if (block != nullptr) {
+      ++block->exports;
+    }
+  }
+
+  void OneExtra() {
+    const Card card = CardNumber();
+    const std::uint64_t owner = reader_.Number();
+    const ExtraKey key{owner, reader_.Number()};
+    const std::uint64_t bytes = reader_.Number();
+    if (!reader_.failed() && Check(ledger_.Extra(key, card) == 0, "a sum that is there already") &&
+        Check(Fits(bytes, ledger_.cards_[card].used), "the sum of a card")) {
+      ledger_.ForceExtra(key, card, bytes);
+    }
+  }
+
+  Ledger& ledger_;
+  StateReader& reader_;
+  std::size_t cards_ = 0;
+  std::uint64_t serial_ = 0;
+  std::uint64_t last_block_ = 0;
+  std::uint64_t last_object_ = 0;
+};
+
+Result<> Ledger::Load(StateReader& reader) {
+  Loader(*this, reader).Load();
+  return reader.Finish();
+}
+
+}  // namespace cgpu::ledger
