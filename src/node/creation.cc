@@ -87,6 +87,11 @@ Result<Wish> WishFor(const CreationRequest& request, const Node& node, unsigned 
 void DescribeFiles(const Node& node, const Grant& grant, CreationReply& reply) {
   const GpuTree tree = TreeFor(node, grant, {});
   reply.tree = HookArguments(tree);
+  if (node.name.empty()) {
+    reply.cdi = {"/etc/cdi", "/var/run/cdi"};
+  } else {
+    reply.cdi = {std::string(kSimulatedNodes) + "/" + node.name + "/cdi"};
+  }
   for (const NodeDevice& device : node.devices) {
     if (device.file.simulated) {
       continue;

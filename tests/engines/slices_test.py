@@ -244,6 +244,7 @@ def privileged_exec(test):
 def _program(name, text="true"):
     """A script that engines find as `name`, and that writes down how it is called."""
     os.makedirs(BIN, exist_ok=True)
+    os.chmod(BIN, 0o777)  # for hooks of rootless engines
     path = os.path.join(BIN, name)
     with open(path, "w", encoding="utf-8") as file:
         file.write("#!/bin/sh\necho %s $* >> %s/called\n%s\n" % (name, BIN, text))
@@ -313,19 +314,41 @@ def interface(test):
 
 
 def _cdi(test, hooks):
-    """What a specification of nvidia.com/gpu=1 puts into configurations, for the simulated card 1:
-    there device files are files that are mounted."""
-    files = {file["name"]: file["path"] for file in test.node.info()["files"]}
-    mounts = [{"hostPath": files[name], "containerPath": "/dev/" + name, "options": ["bind", "rw"]}
-              for name in ("nvidiactl", "nvidia-uvm", "nvidia1")]
+    """The simulated node's CDI specification with a library and with hooks, as real ones have."""
+    with open(test.node.folder + "/cdi/nvidia.json", encoding="utf-8") as file:
+        spec = json.load(file)
     library = "/run/libcuda.so.1"
     with open(library, "w", encoding="utf-8") as file:
         file.write("a library\n")
-    mounts.append({"hostPath": library, "containerPath": "/usr/lib/libcuda.so.1",
-                   "options": ["ro", "bind"]})
+    common = spec["containerEdits"]
+    common["mounts"].append({"hostPath": library, "containerPath": "/usr/lib/libcuda.so.1",
+                             "options": ["ro", "bind"]})
     program = _program("nvidia-cdi-hook")
-    return mounts, [{"hookName": "createContainer", "path": program,
-                     "args": ["nvidia-cdi-hook", *words.split()]} for words in hooks]
+    common["hooks"] = [{"hookName": "createContainer", "path": program,
+                        "args": ["nvidia-cdi-hook", *words.split()]} for words in hooks]
+    return spec
+
+
+def libraries(test):
+    """On a node with a CDI specification its libraries are in every container with a slice, once and
+    read-only; one that is not understood is told of."""
+    path = test.node.folder + "/cdi/nvidia.json"
+    spec = _cdi(test, [*HOOKS, "new-thing"])
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(spec, file)
+    wants = {"env": {"CGPU_MEM": "1000MiB", "CGPU_DEVICES": "0"}}
+    out = test.run(0, "a library", "library",
+                   ["sh", "-c", "cat /usr/lib/libcuda.so.1; echo no > /usr/lib/libcuda.so.1; "
+                    "grep -c libcuda /proc/mounts; env; ls /dev"], **wants)
+    t.check("\n1\n" in out and "nvidia1" not in out and "NVIDIA_VISIBLE_DEVICES=void" in out,
+            "it says " + out)
+    t.check(_called() == CALLED, "hooks that were run are not " + str(CALLED))
+    with open("/run/libcuda.so.1", encoding="utf-8") as file:
+        t.check(file.read() == "a library\n", "the container wrote to the node's library")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write('{"kind": "nvidia.com/gpu"}')
+    test.run(test.refused, "nvidia.json: a CDI specification", "broken", ["true"], **wants)
+    os.unlink(path)
 
 
 HOOKS = ("create-symlinks --link a::b", "chmod --mode 755 --path /dev/dri",
@@ -336,16 +359,12 @@ CALLED = ["nvidia-cdi-hook " + words for words in (HOOKS[0], HOOKS[2])]
 def cdi_flag(test):
     """podman run --device nvidia.com/gpu=1: a slice of card 1, and nothing past it, with the libraries
     of the specification."""
-    mounts, hooks = _cdi(test, HOOKS)
     os.makedirs("/etc/cdi", exist_ok=True)
     with open("/etc/cdi/nvidia.json", "w", encoding="utf-8") as file:
-        json.dump({"cdiVersion": "0.3.0", "kind": "nvidia.com/gpu",
-                   "devices": [{"name": "1", "containerEdits": {"mounts": mounts}}],
-                   "containerEdits": {"env": ["NVIDIA_VISIBLE_DEVICES=void"], "hooks": hooks}}, file)
+        json.dump(_cdi(test, HOOKS), file)
     wants = {"env": {"CGPU_MEM": "1000MiB"}, "options": ("--device", "nvidia.com/gpu=1")}
     _check_is_slice(test, "card", wants, 1000, 1)
-    if not test.engine.rootless:  # who cannot write to the list of calls
-        t.check(_called() == CALLED, "hooks that were run are not " + str(CALLED))
+    t.check(_called() == CALLED, "hooks that were run are not " + str(CALLED))
     test.run(2, "out of memory", "held", ["rmtool", "alloc", "1001", "--page", "big"], **wants)
     test.run(0, "a library", "library", ["cat", "/usr/lib/libcuda.so.1"], **wants)
     other = {"env": {"CGPU_MEM": "1000MiB", "CGPU_DEVICES": "0"}, "options": wants["options"]}
@@ -357,7 +376,10 @@ def cdi_flag(test):
 def nvidia_first(test):
     """Behind NVIDIA's runtime, which has changed the configuration: in its CDI mode a slice of the
     cards that it put in; with the hook of its other mode, or one that is not known, refused."""
-    mounts, hooks = _cdi(test, HOOKS)
+    spec_of_node = _cdi(test, HOOKS)
+    (card,) = [device for device in spec_of_node["devices"] if device["name"] == "1"]
+    mounts = spec_of_node["containerEdits"]["mounts"] + card["containerEdits"]["mounts"]
+    hooks = spec_of_node["containerEdits"]["hooks"]
 
     def edit_with(hooks):
         def edit(spec):
@@ -503,8 +525,8 @@ CASES = {"limits": limits, "sees": sees, "exec": exec_is_held, "forms": forms, "
          "shim-dies": shim_dies, "overdrawn": overdrawn, "not-made": not_made,
          "gpus-flag": gpus_flag, "interface": interface, "cdi-flag": cdi_flag,
          "nvidia-first": nvidia_first, "ctr-gpus": ctr_gpus, "mixed": mixed,
-         "share": share, "disabled": disabled}
-TWO_CARDS = ("sees", "cdi-flag", "nvidia-first", "mixed")
+         "share": share, "libraries": libraries, "disabled": disabled}
+TWO_CARDS = ("libraries", "sees", "cdi-flag", "nvidia-first", "mixed")
 
 
 def settings(more, node, plain):
