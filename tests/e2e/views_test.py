@@ -1,5 +1,6 @@
 """What can be seen from within a slice: its own cards and processes, and nothing of the others';
 and from outside the whole node. Cases by name, see tests/lib/cgpu_test.py."""
+import json
 import os
 import re
 
@@ -42,6 +43,29 @@ def alias():
         done = t.command(os.path.join(t.BIN, "cgpu-smi"), "--nothing", ok=False)
         t.check(done.returncode == 125 and "cgpu smi --help" in done.stderr,
                 "cgpu-smi --nothing: %s" % done)
+
+
+def unmanaged():
+    """cgpu ps --unmanaged: who has files of the node's cards open and is in no slice."""
+    with t.Node("v100-16g:2") as node:
+        # In namespaces of its own within the slice, which changes nothing.
+        nested = 'unshare --user --mount --pid --fork "$0" hold 10; true'
+        held = node.run(["sh", "-c", nested, RMTOOL], name="held")
+        held.expect("^holding 10 MiB$")
+        plain = node.exec([RMTOOL, "hold", "10"], name="plain")
+        plain.expect("^holding 10 MiB$")
+
+        def listed(*words):
+            return t.command(t.CGPU, "ps", "--unmanaged", "--node", node.name, *words)
+
+        (row,) = json.loads(listed("--json"))
+        t.check((row["pid"], row["command"]) == (plain.popen.pid, "rmtool") and
+                {"nvidiactl", "nvidia0"} <= set(row["files"]), "it lists %s" % row)
+        t.check(re.search(r"^%d .* rmtool .*nvidia0" % plain.popen.pid, listed(), re.M),
+                "it says: " + listed())
+        plain.end()
+        t.check(json.loads(listed("--json")) == [], "it lists " + listed())
+        held.end()
 
 
 def _bus_forms(bdf):
@@ -163,4 +187,5 @@ def table():
 
 
 if __name__ == "__main__":
-    t.main({"alias": alias, "cards": cards, "controls": controls, "processes": processes, "table": table})
+    t.main({"alias": alias, "cards": cards, "controls": controls, "processes": processes, "table": table,
+            "unmanaged": unmanaged})

@@ -15,6 +15,8 @@
 
 #include "apps/cgpu/commands.h"
 #include "launcher/admin.h"
+#include "launcher/node.h"
+#include "launcher/unmanaged.h"
 
 namespace cgpu {
 namespace {
@@ -180,6 +182,48 @@ void PrintDetails(const Registry& registry, const std::vector<ContainerStatus>& 
   }
 }
 
+// Text of a process in a line of ours: nothing that a terminal would interpret.
+std::string Shown(std::string text) {
+  std::replace_if(text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+  return text;
+}
+
+int PsUnmanaged(const std::string& node_name, bool json) {
+  const auto registry = Registry::Open();
+  if (!registry.ok()) {
+    return Fail(registry.error());
+  }
+  const auto node = FindNode(node_name);
+  if (!node.ok()) {
+    return Fail(node.error());
+  }
+  const auto processes = ListUnmanaged(*registry, *node);
+  if (!processes.ok()) {
+    return Fail(processes.error());
+  }
+  if (json) {
+    auto list = nlohmann::ordered_json::array();
+    for (const UnmanagedProcess& process : *processes) {
+      list.push_back({{"pid", process.pid},
+                      {"user", UserName(process.user)},
+                      {"command", Shown(process.command)},
+                      {"files", process.files}});
+    }
+    fmt::print("{}\n", list.dump(2));
+    return 0;
+  }
+  fmt::print("{:<10} {:<12} {:<16} {}\n", "PID", "USER", "COMMAND", "FILES OPEN");
+  for (const UnmanagedProcess& process : *processes) {
+    std::string files;
+    for (const std::string& name : process.files) {
+      files += (files.empty() ? "" : " ") + name;
+    }
+    fmt::print("{:<10} {:<12} {:<16} {}\n", process.pid, UserName(process.user),
+               Shown(process.command), files);
+  }
+  return 0;
+}
+
 int Ps(bool json, bool verbose) {
   const auto registry = Registry::Open();
   if (!registry.ok()) {
@@ -211,7 +255,15 @@ void AddPs(CLI::App& app, int& status) {
       ->add_flag("-v,--verbose", *verbose,
                  "Also the compute asked for, and which driver calls were refused, and how often")
       ->excludes("--json");
-  command->callback([json, verbose, &status] { status = Ps(*json, *verbose); });
+  auto unmanaged = std::make_shared<bool>(false);
+  CLI::Option* const others = command->add_flag(
+      "--unmanaged", *unmanaged, "Instead, the processes that use GPUs and are in none (root)");
+  others->excludes("--verbose");
+  auto node = std::make_shared<std::string>();
+  command->add_option("--node", *node, "A simulated node instead of the driver")->needs(others);
+  command->callback([json, verbose, unmanaged, node, &status] {
+    status = *unmanaged ? PsUnmanaged(*node, *json) : Ps(*json, *verbose);
+  });
 }
 
 }  // namespace cgpu
