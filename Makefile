@@ -97,5 +97,11 @@ bench-%: build
 bench-container-start: build
 	@python3 bench/container_start.py
 
+bench-upgrade-pause: build
+	@python3 bench/upgrade_pause.py
+
+bench-reattach: build
+	@python3 bench/reattach.py
+
 clean:
 	@rm -rf build
