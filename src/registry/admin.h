@@ -33,10 +33,10 @@ struct CardStatus {
   unsigned index = 0;  // inside the container
   unsigned host_index = 0;
   std::uint64_t limit_bytes = 0;
-  std::uint64_t reserved_bytes = 0;  // not the shim's to say, as below
   std::uint64_t used_bytes = 0;
   std::uint64_t peak_bytes = 0;
-  std::uint64_t denied = 0;  // allocations refused at the limit
+  std::uint64_t denied = 0;          // allocations refused at the limit
+  std::uint64_t reserved_bytes = 0;  // not the shim's to say, as below
 };
 
 struct ContainerStatus {
