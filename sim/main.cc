@@ -78,6 +78,12 @@ int Serve(const std::string& name, const std::string& gpus, const std::string& d
     done = WriteFile(dir->Description(), DescribeNode(*driver, *files, *dir), 0644);
   }
   if (done.ok()) {
+    done = MakeDirectories(dir->CdiFolder(), 0755);
+  }
+  if (done.ok()) {
+    done = WriteFile(dir->CdiFile(), DescribeForCdi(*driver, *files, *dir), 0644);
+  }
+  if (done.ok()) {
     done = control->Listen();
   }
   if (!done.ok()) {

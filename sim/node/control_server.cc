@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
@@ -185,6 +186,33 @@ std::string DescribeNode(const Driver& driver, const FuseServer& files, const No
                             {"memory_bytes", card.memory_bytes}});
   }
   return node.dump(2) + "\n";
+}
+
+std::string DescribeForCdi(const Driver& driver, const FuseServer& files, const NodeDir& dir) {
+  json common = json::array();
+  std::map<unsigned, json> of_cards;
+  for (const Tree::DeviceFileInfo& file : files.GetTree().Devices()) {
+    const json mount = {{"hostPath", dir.Mount() + "/" + file.folder + "/" + file.name},
+                        {"containerPath", "/dev/" + file.name},
+                        {"options", {"bind", "rw", "nosuid"}}};
+    if (file.device.kind == FileKind::kGpu) {
+      of_cards[file.device.minor] = mount;
+    } else {
+      common.push_back(mount);
+    }
+  }
+  json devices = json::array();
+  for (const Card& card : driver.Cards()) {
+    for (const std::string& name : {std::to_string(card.index), card.UuidText()}) {
+      devices.push_back({{"name", name}, {"containerEdits", {{"mounts", {of_cards[card.minor]}}}}});
+    }
+  }
+  const json spec = {
+      {"cdiVersion", "0.3.0"},
+      {"kind", "nvidia.com/gpu"},
+      {"devices", devices},
+      {"containerEdits", {{"env", {"NVIDIA_VISIBLE_DEVICES=void"}}, {"mounts", common}}}};
+  return spec.dump(2) + "\n";
 }
 
 Result<> ControlServer::Listen() {

@@ -41,6 +41,11 @@ class ControlServer {
 [[nodiscard]] std::string DescribeNode(const Driver& driver, const FuseServer& files,
                                        const NodeDir& dir);
 
+// The same for container engines: the Container Device Interface specification of "nvidia.com/gpu",
+// as NVIDIA's toolkit writes one of a real node. Device files are files here, which are mounted.
+[[nodiscard]] std::string DescribeForCdi(const Driver& driver, const FuseServer& files,
+                                         const NodeDir& dir);
+
 }  // namespace cgpu::sim
 
 #endif  // CGPU_SIM_NODE_CONTROL_SERVER_H_

@@ -96,13 +96,16 @@ Result<> NodeDir::Remove() const {
   if (rmdir(Mount().c_str()) != 0 && errno != ENOENT) {
     return ErrnoError(Code::kInternal, errno, "removing " + Mount());
   }
-  for (const std::string& file : {ControlSocket(), Description(), Log(), Path() + "/lock"}) {
+  for (const std::string& file :
+       {ControlSocket(), Description(), CdiFile(), Log(), Path() + "/lock"}) {
     if (unlink(file.c_str()) != 0 && errno != ENOENT) {
       return ErrnoError(Code::kInternal, errno, "removing " + file);
     }
   }
-  if (rmdir(Path().c_str()) != 0 && errno != ENOENT) {
-    return ErrnoError(Code::kInternal, errno, "removing " + Path());
+  for (const std::string& folder : {CdiFolder(), Path()}) {
+    if (rmdir(folder.c_str()) != 0 && errno != ENOENT) {
+      return ErrnoError(Code::kInternal, errno, "removing " + folder);
+    }
   }
   return {};
 }

@@ -1,4 +1,4 @@
-// Where a simulated node lives: /run/cgpu-sim/NAME/{mnt,control.sock,node.json,lock,log}.
+// Where a simulated node lives: /run/cgpu-sim/NAME/{mnt,control.sock,node.json,cdi,lock,log}.
 #ifndef CGPU_SIM_NODE_NODE_DIR_H_
 #define CGPU_SIM_NODE_NODE_DIR_H_
 
@@ -19,6 +19,8 @@ class NodeDir {
   [[nodiscard]] std::string Mount() const { return Path() + "/mnt"; }
   [[nodiscard]] std::string ControlSocket() const { return Path() + "/control.sock"; }
   [[nodiscard]] std::string Description() const { return Path() + "/node.json"; }
+  [[nodiscard]] std::string CdiFolder() const { return Path() + "/cdi"; }
+  [[nodiscard]] std::string CdiFile() const { return CdiFolder() + "/nvidia.json"; }
   [[nodiscard]] std::string Log() const { return Path() + "/log"; }
 
   // Makes the folder and takes its lock, which the node's server holds as long as it lives.

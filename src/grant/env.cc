@@ -8,7 +8,6 @@ namespace cgpu {
 namespace {
 
 constexpr std::uint64_t kMaxParts = std::uint64_t{1} << 32;
-constexpr std::uint64_t kMaxWeight = 100;
 
 using Environment = std::map<std::string, std::string>;
 
@@ -136,7 +135,7 @@ Result<> AddCards(const Environment& environment, ResourceRequest& resources) {
   return AddNvidiaCards(environment, resources);
 }
 
-Result<> AddCompute(const Environment& environment, EnvRequest& request) {
+Result<> AddCompute(const Environment& environment, ComputeRequest& request) {
   auto percent = Number(environment, "CGPU_COMPUTE", 1, 100);
   if (!percent.ok()) {
     return percent.error();
@@ -149,12 +148,12 @@ Result<> AddCompute(const Environment& environment, EnvRequest& request) {
     return Error{Code::kInvalid, 0, "CGPU_COMPUTE_MAX is less than CGPU_COMPUTE",
                  "CGPU_COMPUTE is guaranteed, CGPU_COMPUTE_MAX the most it may use"};
   }
-  request.compute_percent = *percent;
-  request.compute_max_percent = *most;
+  request.percent = *percent;
+  request.max_percent = *most;
   return {};
 }
 
-Result<> AddWeight(const Environment& environment, EnvRequest& request) {
+Result<> AddWeight(const Environment& environment, ComputeRequest& request) {
   auto theirs = Number(environment, "ALIYUN_COM_GPU_SCHD_WEIGHT", 1, kMaxWeight);
   if (!theirs.ok()) {
     return theirs.error();
@@ -171,7 +170,7 @@ Result<> AddWeight(const Environment& environment, EnvRequest& request) {
   return {};
 }
 
-Result<> AddPriority(const Environment& environment, EnvRequest& request) {
+Result<> AddPriority(const Environment& environment, ComputeRequest& request) {
   auto theirs = Flag(environment, "ALIYUN_COM_GPU_HIGH_PRIO");
   if (!theirs.ok()) {
     return theirs.error();
@@ -221,9 +220,9 @@ Result<EnvRequest> EnvGrant(const std::map<std::string, std::string>& environmen
   request.mode = EnvRequest::Mode::kManaged;
   CGPU_TRY(AddMemory(environment, request.resources));
   CGPU_TRY(AddCards(environment, request.resources));
-  CGPU_TRY(AddCompute(environment, request));
-  CGPU_TRY(AddWeight(environment, request));
-  CGPU_TRY(AddPriority(environment, request));
+  CGPU_TRY(AddCompute(environment, request.compute));
+  CGPU_TRY(AddWeight(environment, request.compute));
+  CGPU_TRY(AddPriority(environment, request.compute));
   return request;
 }
 

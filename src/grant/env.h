@@ -17,9 +17,7 @@
 #ifndef CGPU_GRANT_ENV_H_
 #define CGPU_GRANT_ENV_H_
 
-#include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -36,10 +34,7 @@ struct EnvRequest {
   };
   Mode mode = Mode::kUnmanaged;
   ResourceRequest resources;  // both families' memory and cards, which MakeGrant() compares
-  std::optional<std::uint64_t> compute_percent;      // 1 to 100
-  std::optional<std::uint64_t> compute_max_percent;  // compute_percent to 100
-  std::optional<std::uint64_t> weight;               // 1 to 100
-  bool high_priority = false;
+  ComputeRequest compute;
 };
 
 // kInvalid for a value that is wrong in itself, kConflict where the two families disagree.

@@ -38,8 +38,8 @@ TEST(EnvGrant, TakesAlibabaCloudsNames) {
   card.memory_bytes = std::uint64_t{16160} << 20;
   EXPECT_EQ(*LimitOnCard(request.value().resources.memory[0], card, 2), std::uint64_t{4309} << 20);
   EXPECT_THAT(request.value().resources.gpus[0].devices, testing::ElementsAre("0", "1"));
-  EXPECT_EQ(request.value().weight, 3U);
-  EXPECT_TRUE(request.value().high_priority);
+  EXPECT_EQ(request->compute.weight, 3U);
+  EXPECT_TRUE(request->compute.high_priority);
 }
 
 TEST(EnvGrant, TakesItsOwnNames) {
@@ -52,10 +52,10 @@ TEST(EnvGrant, TakesItsOwnNames) {
   ASSERT_TRUE(request.ok());
   EXPECT_EQ(request.value().resources.memory[0].value, 4096U);
   EXPECT_THAT(request.value().resources.gpus[0].devices, testing::ElementsAre("GPU-8a56"));
-  EXPECT_EQ(request.value().compute_percent, 30U);
-  EXPECT_EQ(request.value().compute_max_percent, 60U);
-  EXPECT_EQ(request.value().weight, 2U);
-  EXPECT_TRUE(request.value().high_priority);
+  EXPECT_EQ(request->compute.percent, 30U);
+  EXPECT_EQ(request->compute.max_percent, 60U);
+  EXPECT_EQ(request->compute.weight, 2U);
+  EXPECT_TRUE(request->compute.high_priority);
 }
 
 TEST(EnvGrant, TakesNvidiasListOfCards) {

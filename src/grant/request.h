@@ -45,6 +45,18 @@ struct ResourceRequest {
   std::optional<GpuRequest> whole = std::nullopt;
 };
 
+// How much of the time of its cards a container may use. Kept for the governor: nothing holds it to
+// this yet.
+struct ComputeRequest {
+  std::optional<std::uint64_t> percent;      // 1 to 100, guaranteed
+  std::optional<std::uint64_t> max_percent;  // `percent` to 100
+  std::optional<std::uint64_t> weight;       // 1 to kMaxWeight
+  bool high_priority = false;
+
+  bool operator==(const ComputeRequest&) const = default;
+};
+inline constexpr std::uint64_t kMaxWeight = 100;
+
 // "4096MiB", "4GiB", "4G", "25%"; a bare number is MiB. 0, negative, fractional, overflowing and
 // other text is refused. Letters' case does not matter.
 [[nodiscard]] Result<MemoryRequest> ParseSize(std::string_view text);

@@ -13,6 +13,17 @@ namespace {
 // Each takes an open file.
 constexpr std::size_t kAskedAtOnce = 256;
 
+// What its shim does not know.
+void AddFrom(const Reservation& reservation, ContainerStatus& status) {
+  status.engine_id = reservation.engine_id;
+  status.origin = reservation.origin;
+  status.isolated = reservation.isolated;
+  status.compute = reservation.compute;
+  for (std::size_t i = 0; i < std::min(status.cards.size(), reservation.cards.size()); ++i) {
+    status.cards[i].reserved_bytes = reservation.cards[i].limit_bytes;
+  }
+}
+
 // What is known of a container without its shim.
 ContainerStatus StatusFrom(const Reservation& reservation) {
   ContainerStatus status;
@@ -21,8 +32,6 @@ ContainerStatus StatusFrom(const Reservation& reservation) {
   status.user = reservation.user;
   status.state = kUnresponsive;
   status.since = reservation.since;
-  status.engine_id = reservation.engine_id;
-  status.origin = reservation.origin;
   for (std::size_t i = 0; i < reservation.cards.size(); ++i) {
     const CardGrant& grant = reservation.cards[i];
     CardStatus card;
@@ -32,6 +41,7 @@ ContainerStatus StatusFrom(const Reservation& reservation) {
     card.limit_bytes = grant.limit_bytes;
     status.cards.push_back(card);
   }
+  AddFrom(reservation, status);
   return status;
 }
 
@@ -51,8 +61,7 @@ void AppendStatuses(const Registry& registry, std::span<const Reservation> reser
   for (std::size_t i = 0; i < reservations.size(); ++i) {
     auto status = StatusIn(answers[i]);
     if (status.ok()) {
-      status->engine_id = reservations[i].engine_id;
-      status->origin = reservations[i].origin;
+      AddFrom(reservations[i], *status);
       containers.push_back(std::move(*status));
     } else if (status.error().code != Code::kNotFound) {
       containers.push_back(StatusFrom(reservations[i]));
@@ -177,6 +186,11 @@ Result<std::vector<CardStatus>> ChangeMemory(const Registry& registry, const Mem
     return found.error();
   }
   const Reservation& before = live.value()[*found];
+  if (!before.isolated) {
+    return Error{Code::kUnsupported, 0,
+                 "container " + before.name + " shares its cards without limits",
+                 "`mode: share` of this node says so: there is no limit to change"};
+  }
   const auto chosen = ChosenCards(before, change.gpu);
   if (!chosen.ok()) {
     return chosen.error();

@@ -27,7 +27,8 @@ struct MemoryChange {
 // Changes the limit while the container runs, after checking that the sums of grants still fit the
 // cards. A limit below what is in use takes nothing away, and what is in use then stays reserved
 // until the limit is set again. Returns the changed cards as they are then. kNotFound for an
-// unknown or ended container or card, kExhausted when it does not fit.
+// unknown or ended container or card, kExhausted when it does not fit, kUnsupported for one that is
+// not held to a limit.
 [[nodiscard]] Result<std::vector<CardStatus>> ChangeMemory(const Registry& registry,
                                                            const MemoryChange& change);
 

@@ -143,7 +143,12 @@ Result<Reserved> Reserve(const Registry& registry, const Node& node, const Wish&
   reservation.since = static_cast<std::uint64_t>(std::time(nullptr));
   reservation.engine_id = wish.engine_id;
   reservation.origin = wish.origin;
+  reservation.isolated = wish.isolated;
+  reservation.compute = wish.compute;
   reservation.cards = reserved.grant.cards;
+  for (CardGrant& card : reserved.grant.cards) {
+    card.limit_bytes = wish.isolated ? card.limit_bytes : card.card.memory_bytes;
+  }
   CGPU_TRY(Announce(registry, lock.value(), !wish.engine_id.empty(), reserved));
   return reserved;
 }

@@ -22,12 +22,14 @@ struct Wish {
   std::string stem;       // what a made-up name begins with
   std::string engine_id;  // what a container engine calls it: empty for `cgpu run`
   std::string origin;     // see Reservation
-  unsigned user = 0;      // uid of whoever asks
+  bool isolated = true;   // see Reservation
+  ComputeRequest compute;
+  unsigned user = 0;  // uid of whoever asks
 };
 
 struct Reserved {
   Reservation reservation;
-  Grant grant;
+  Grant grant;  // what its shim is to hold it to
   // For the shim: as long as somebody holds it the container is alive for others.
   UniqueFd admin;
   UniqueFd agent;  // of an engine's container: where its listeners will come

@@ -202,6 +202,7 @@ Result<int> RunContainer(const RunOptions& options) {
   }
   Wish wish;
   wish.request = options.request;
+  wish.compute = options.compute;
   wish.name = options.name;
   wish.stem = options.command[0].substr(options.command[0].rfind('/') + 1);
   wish.origin = options.origin;

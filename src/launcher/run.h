@@ -12,6 +12,7 @@ namespace cgpu {
 
 struct RunOptions {
   ResourceRequest request;
+  ComputeRequest compute;
   std::string name;    // empty: one is made up
   std::string node;    // empty: see FindNode()
   std::string origin;  // of the request, see Reservation

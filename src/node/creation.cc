@@ -78,6 +78,7 @@ Result<Wish> WishFor(const CreationRequest& request, const Node& node, unsigned 
   wish.stem = StemFor(request);
   wish.engine_id = request.engine_id;
   wish.origin = "environment";
+  wish.compute = environment->compute;
   wish.user = user;
   return wish;
 }
@@ -86,6 +87,11 @@ Result<Wish> WishFor(const CreationRequest& request, const Node& node, unsigned 
 void DescribeFiles(const Node& node, const Grant& grant, CreationReply& reply) {
   const GpuTree tree = TreeFor(node, grant, {});
   reply.tree = HookArguments(tree);
+  if (node.name.empty()) {
+    reply.cdi = {"/etc/cdi", "/var/run/cdi"};
+  } else {
+    reply.cdi = {std::string(kSimulatedNodes) + "/" + node.name + "/cdi"};
+  }
   for (const NodeDevice& device : node.devices) {
     if (device.file.simulated) {
       continue;
@@ -129,10 +135,11 @@ Result<CreationReply> CreateSlice(const Surroundings& surroundings, const Creati
   if (!node.ok()) {
     return node.error();
   }
-  const auto wish = WishFor(request, *node, creator.uid);
+  auto wish = WishFor(request, *node, creator.uid);
   if (!wish.ok()) {
     return wish.error();
   }
+  wish->isolated = surroundings.isolated;
   const auto registry = Registry::Open();
   if (!registry.ok()) {
     return registry.error();

@@ -13,6 +13,7 @@ namespace cgpu {
 // What the node's containers have in common.
 struct Surroundings {
   std::string node;       // see FindNode()
+  bool isolated = true;   // containers are held to their parts of the cards
   bool killable = false;  // the OCI runtime can have such waits, see runtime/features.h
 };
 

@@ -108,6 +108,7 @@ class Daemon {
         socket_(std::move(socket)),
         signals_(std::move(signals)) {
     surroundings_.node = settings.node;
+    surroundings_.isolated = !settings.share;
   }
 
   Result<> Run() {

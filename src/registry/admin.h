@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "grant/request.h"
 
 namespace cgpu {
 
@@ -26,6 +27,7 @@ struct CardStatus {
   unsigned index = 0;  // inside the container
   unsigned host_index = 0;
   std::uint64_t limit_bytes = 0;
+  std::uint64_t reserved_bytes = 0;  // not the shim's to say, as below
   std::uint64_t used_bytes = 0;
   std::uint64_t peak_bytes = 0;
   std::uint64_t denied = 0;  // allocations refused at the limit
@@ -41,6 +43,8 @@ struct ContainerStatus {
   // Not the shim's to say: from the container's reservation.
   std::string engine_id;
   std::string origin;
+  bool isolated = true;
+  ComputeRequest compute;
   std::vector<CardStatus> cards;
 };
 

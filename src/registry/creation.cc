@@ -81,6 +81,10 @@ bool Take(const Words& line, CreationReply& reply) {
     reply.killable = line[1] == "1";
     return line[1] == "0" || line[1] == "1";
   }
+  if (line[0] == "cdi") {
+    reply.cdi.push_back(line[1]);
+    return true;
+  }
   if (line[0] == "tree") {
     reply.tree.push_back(line[1]);
     return true;
@@ -141,6 +145,9 @@ std::string EncodeCreationReply(const Result<CreationReply>& result) {
   }
   for (const unsigned major : reply.majors) {
     text += JoinLine({"major", std::to_string(major)});
+  }
+  for (const std::string& folder : reply.cdi) {
+    text += JoinLine({"cdi", folder});
   }
   for (const std::string& word : reply.tree) {
     text += JoinLine({"tree", word});

@@ -44,6 +44,7 @@ struct CreationReply {
   bool killable = false;  // its waits are to be ended by fatal signals alone
   std::vector<CreatedDevice> devices;
   std::vector<unsigned> majors;   // all that files of GPUs have on this node
+  std::vector<std::string> cdi;   // folders of the node's CDI specifications (runtime/cdi.h)
   std::vector<std::string> tree;  // arguments of the createContainer hook (runtime/hook.h)
 };
 

@@ -32,6 +32,7 @@ TEST(Creation, AReplyIsTheSameAfterEncodingAndDecoding) {
   reply.killable = true;
   reply.devices = {{"/dev/nvidia0", 195, 0}, {"/dev/nvidia-uvm", 511, 0}};
   reply.majors = {195, 511};
+  reply.cdi = {"/etc/cdi"};
   reply.tree = {"--proc", "/a b"};
   const std::string text = EncodeCreationReply(reply);
   const auto decoded = DecodeCreationReply(text);
@@ -42,6 +43,7 @@ TEST(Creation, AReplyIsTheSameAfterEncodingAndDecoding) {
   EXPECT_EQ(decoded->devices, reply.devices);
   EXPECT_EQ(decoded->majors, reply.majors);
   EXPECT_EQ(decoded->tree, reply.tree);
+  EXPECT_EQ(decoded->cdi, reply.cdi);
   for (std::size_t n = 0; n < text.size(); ++n) {
     EXPECT_FALSE(DecodeCreationReply(text.substr(0, n)).ok()) << n;
   }

@@ -41,18 +41,24 @@ TEST(Reservation, IsTheSameAfterEncodingAndDecoding) {
   Reservation example = Example("3f2a00bc11de", "a");
   example.engine_id = "pod/with a space";
   example.origin = "environment";
+  example.isolated = false;
+  example.compute = {30, 60, 2, true};
   const std::string text = EncodeReservation(example);
   const auto decoded = DecodeReservation(text);
   ASSERT_TRUE(decoded.ok()) << decoded.error().what;
   EXPECT_EQ(EncodeReservation(decoded.value()), text);
   EXPECT_EQ(decoded.value().cards[0].card.model, "Tesla V100-SXM2-16GB 100%");
   EXPECT_EQ(decoded.value().shim_uid, 2'000'000'001U);
+  EXPECT_FALSE(decoded->isolated);
+  EXPECT_EQ(decoded->compute, example.compute);
   for (std::size_t n = 0; n < text.size(); ++n) {
     EXPECT_FALSE(DecodeReservation(text.substr(0, n)).ok()) << n;
   }
   const std::string body = text.substr(0, text.size() - 2);
   EXPECT_TRUE(DecodeReservation(body + ".\n").ok());
-  EXPECT_FALSE(DecodeReservation(body + "more 1\n.\n").ok());
+  for (const char* wrong : {"more 1", "compute-max 1", "compute-priority low", "isolation yes"}) {
+    EXPECT_FALSE(DecodeReservation(body + wrong + "\n.\n").ok()) << wrong;
+  }
   EXPECT_FALSE(DecodeReservation(body + "name b\n.\n").ok());
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <optional>
 #include <set>
 
 #include "registry/text.h"
@@ -35,6 +36,41 @@ bool DecodeCard(const Words& line, CardGrant& grant) {
   return true;
 }
 
+bool ToOptional(const std::string& word, std::uint64_t limit, std::optional<std::uint64_t>& value) {
+  return ToNumber(word, 10, limit, value.emplace());
+}
+
+bool DecodeCompute(const std::string& key, const std::string& value, ComputeRequest& compute) {
+  if (key == "compute-percent") {
+    return ToOptional(value, 100, compute.percent);
+  }
+  if (key == "compute-max-percent") {
+    return ToOptional(value, 100, compute.max_percent);
+  }
+  if (key == "compute-weight") {
+    return ToOptional(value, kMaxWeight, compute.weight);
+  }
+  compute.high_priority = true;
+  return key == "compute-priority" && value == "high";
+}
+
+std::string EncodeCompute(const ComputeRequest& compute) {
+  std::string text;
+  if (compute.percent) {
+    text += JoinLine({"compute-percent", std::to_string(*compute.percent)});
+  }
+  if (compute.max_percent) {
+    text += JoinLine({"compute-max-percent", std::to_string(*compute.max_percent)});
+  }
+  if (compute.weight) {
+    text += JoinLine({"compute-weight", std::to_string(*compute.weight)});
+  }
+  if (compute.high_priority) {
+    text += JoinLine({"compute-priority", "high"});
+  }
+  return text;
+}
+
 bool DecodeScalar(const Words& line, Reservation& reservation) {
   if (line.size() != 2) {
     return false;
@@ -63,6 +99,13 @@ bool DecodeScalar(const Words& line, Reservation& reservation) {
     reservation.origin = value;
     return true;
   }
+  if (key == "isolation") {
+    reservation.isolated = value != "none";
+    return value == "none";
+  }
+  if (key.starts_with("compute-")) {
+    return DecodeCompute(key, value, reservation.compute);
+  }
   return key == "since" && ToNumber(value, 10, kMaxU64, reservation.since);
 }
 
@@ -81,6 +124,10 @@ std::string EncodeReservation(const Reservation& reservation) {
   if (!reservation.origin.empty()) {
     text += JoinLine({"origin", reservation.origin});
   }
+  if (!reservation.isolated) {
+    text += JoinLine({"isolation", "none"});
+  }
+  text += EncodeCompute(reservation.compute);
   for (const CardGrant& grant : reservation.cards) {
     text += JoinLine({"card", grant.card.uuid, std::to_string(grant.card.index),
                       std::to_string(grant.card.memory_bytes), std::to_string(grant.limit_bytes),

@@ -22,6 +22,10 @@ struct Reservation {
   std::uint64_t since = 0;  // seconds of Unix time
   std::string engine_id;    // what a container engine calls it; empty for `cgpu run`
   std::string origin;  // where the grant came from, one word: "flags", "environment", "default"
+  // Whether its shim holds it to its parts of the cards. If not it has the cards whole, and the
+  // parts only count towards what others can be given.
+  bool isolated = true;
+  ComputeRequest compute;
   std::vector<CardGrant> cards;
 };
 

@@ -38,8 +38,14 @@ Result<> Take(const std::string& key, const std::string& value, Settings& settin
                ? Result<>()
                : Wrong("unmanaged is neither allow nor refuse: " + value, {});
   }
+  if (key == "mode") {
+    settings.share = value == "share";
+    return value == "share" || value == "cgpu"
+               ? Result<>()
+               : Wrong("mode is neither cgpu nor share: " + value, {});
+  }
   return Wrong("\"" + key + "\" is no setting",
-               "settings are node, runtime, unmanaged, group and socket");
+               "settings are node, runtime, unmanaged, mode, group and socket");
 }
 
 // Throws what yaml-cpp throws.

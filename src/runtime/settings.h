@@ -4,6 +4,8 @@
 //   runtime: runc        # the OCI runtime that makes containers: a program in PATH, or a path
 //   unmanaged: allow     # files of GPUs without a grant: "allow" runs such a container plain,
 //                        # "refuse" does not run it
+//   mode: cgpu           # "cgpu" holds containers to their parts of the cards; "share" only counts
+//                        # the parts: containers see whole cards, and are to obey their environment
 //   group: cgpu          # whose members may have slices for their containers, beside root
 //   socket: /run/cgpu/cgpud.sock
 #ifndef CGPU_RUNTIME_SETTINGS_H_
@@ -22,6 +24,7 @@ struct Settings {
   std::string node;
   std::string runtime = "runc";
   bool refuse_unmanaged = false;
+  bool share = false;
   std::string group = "cgpu";
   std::string socket;  // never empty
 

@@ -14,6 +14,7 @@ TEST(Settings, NothingSaidMeansTheDefaults) {
     EXPECT_EQ(settings->node, "");
     EXPECT_EQ(settings->runtime, "runc");
     EXPECT_FALSE(settings->refuse_unmanaged);
+    EXPECT_FALSE(settings->share);
     EXPECT_EQ(settings->group, "cgpu");
     EXPECT_EQ(settings->socket, "/run/cgpu/cgpud.sock");
   }
@@ -21,12 +22,14 @@ TEST(Settings, NothingSaidMeansTheDefaults) {
 
 TEST(Settings, AreTakenAsWritten) {
   const auto settings = ParseSettings(
-      "node: lab  # simulated\nruntime: /usr/bin/crun\nunmanaged: refuse\ngroup: gpu\nsocket: "
+      "node: lab  # simulated\nruntime: /usr/bin/crun\nunmanaged: refuse\nmode: share\ngroup: "
+      "gpu\nsocket: "
       "'/run/x.sock'\n");
   ASSERT_TRUE(settings.ok()) << settings.error().what;
   EXPECT_EQ(settings->node, "lab");
   EXPECT_EQ(settings->runtime, "/usr/bin/crun");
   EXPECT_TRUE(settings->refuse_unmanaged);
+  EXPECT_TRUE(settings->share);
   EXPECT_EQ(settings->group, "gpu");
   EXPECT_EQ(settings->socket, "/run/x.sock");
   EXPECT_EQ(ParseSettings("node:\n")->node, "");
@@ -35,6 +38,7 @@ TEST(Settings, AreTakenAsWritten) {
 TEST(Settings, WhatIsNotUnderstoodIsRefusedByName) {
   EXPECT_THAT(ParseSettings("unmanged: refuse").error().what, HasSubstr("unmanged"));
   EXPECT_THAT(ParseSettings("unmanaged: no").error().what, HasSubstr("unmanaged"));
+  EXPECT_THAT(ParseSettings("mode: mps").error().what, HasSubstr("mode"));
   EXPECT_THAT(ParseSettings("runtime: ''").error().what, HasSubstr("runtime"));
   EXPECT_THAT(ParseSettings("socket: run.sock").error().what, HasSubstr("socket"));
   EXPECT_FALSE(ParseSettings("- node\n").ok());

@@ -313,7 +313,10 @@ void ChangeDevices(Json& linux_part, const SpecChanges& changes) {
 void ChangeMounts(Json& mounts, const SpecChanges& changes) {
   EraseIf(mounts, IsOfGpus);
   for (const SpecMount& mount : changes.mounts) {
-    Json options = {"bind", "nosuid", "noexec", "rprivate"};
+    Json options = {"bind", "nosuid", "nodev", "rprivate"};
+    if (!mount.executable) {
+      options.push_back("noexec");
+    }
     if (mount.read_only) {
       options.push_back("ro");
     }

@@ -28,6 +28,7 @@ struct SpecMount {
   std::string source;       // a file or folder of the node; absolute
   std::string destination;  // absolute, in the container
   bool read_only = true;
+  bool executable = false;  // programs and libraries
 };
 
 // A program of the node that the runtime runs at some point of the container's life.

@@ -25,6 +25,7 @@
 #include "registry/registry.h"
 #include "runtime/arguments.h"
 #include "runtime/bundle.h"
+#include "runtime/cdi.h"
 #include "runtime/hook.h"
 #include "runtime/nvidia.h"
 #include "runtime/seccomp_rules.h"
@@ -126,6 +127,22 @@ Result<std::vector<std::string>> HiddenInside(const ContainerSpec& spec, const s
   return hidden;
 }
 
+// As runc writes its log (github.com/sirupsen/logrus): engines show the last line of it.
+void Log(const RuntimeCall& call, const std::string& level, const std::string& text) {
+  if (call.log.empty()) {
+    return;
+  }
+  const auto file = OpenFile(call.log, O_WRONLY | O_CREAT | O_APPEND, 0644);
+  if (file.ok()) {
+    const nlohmann::json quoted = text;
+    const std::string message =
+        quoted.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    (void)WriteAll(file->get(), call.log_json
+                                    ? R"({"level":")" + level + R"(","msg":)" + message + "}\n"
+                                    : "level=" + level + " msg=" + message + "\n");
+  }
+}
+
 // What keeps the container from having a slice at all.
 Result<> CheckCanBeHeld(const ContainerSpec& spec) {
   if (const auto capability = CapabilityPastSlices(spec)) {
@@ -204,7 +221,30 @@ Result<SpecHook> HookFor(const CreationReply& reply, const std::vector<std::stri
   return hook;
 }
 
+// The driver's libraries and programs, but for what somebody has put in already.
+void AddDriverFiles(const DriverFiles& files, const ContainerSpec& spec, SpecChanges& changes) {
+  for (const SpecMount& mount : files.mounts) {
+    const bool there =
+        std::any_of(spec.binds.begin(), spec.binds.end(),
+                    [&](const SpecMount& other) { return other.destination == mount.destination; });
+    if (!there) {
+      changes.mounts.push_back(mount);
+    }
+  }
+  for (const SpecHook& hook : files.hooks) {
+    const bool there =
+        std::any_of(spec.hooks.begin(), spec.hooks.end(), [&](const SpecHook& other) {
+          return other.path == hook.path && other.arguments == hook.arguments;
+        });
+    if (!there) {
+      changes.hooks.push_back(hook);
+    }
+  }
+  changes.environment = files.environment;
+}
+
 Result<SpecChanges> ChangesForSlice(const ContainerSpec& spec, const CreationReply& reply,
+                                    const DriverFiles& files,
                                     const std::vector<std::string>& hidden) {
   auto profile = ProfileForSlice(spec.seccomp, {reply.listener, reply.id, reply.killable});
   if (!profile.ok()) {
@@ -216,13 +256,14 @@ Result<SpecChanges> ChangesForSlice(const ContainerSpec& spec, const CreationRep
   for (const CreatedDevice& device : reply.devices) {
     changes.devices.push_back({device.path, device.major, device.minor});
   }
+  AddDriverFiles(files, spec, changes);
   auto hook = HookFor(reply, hidden);
   if (!hook.ok()) {
     return hook.error();
   }
   changes.hooks.push_back(std::move(*hook));
   // Whoever else reads the configuration after us gives nothing more.
-  changes.environment = {{"NVIDIA_VISIBLE_DEVICES", "void"}};
+  changes.environment.emplace_back("NVIDIA_VISIBLE_DEVICES", "void");
   return changes;
 }
 
@@ -241,7 +282,14 @@ Result<> GiveSlice(const Settings& settings, const RuntimeCall& call, const Cont
   if (!reply.ok()) {
     return reply.error();
   }
-  const auto changes = ChangesForSlice(spec, *reply, *hidden);
+  const auto files = ReadCdi(reply->cdi);
+  if (!files.ok()) {
+    return files.error();
+  }
+  for (const std::string& hook : files->left_out) {
+    Log(call, "warning", "cgpu: the hook " + hook + " of a CDI specification is left out");
+  }
+  const auto changes = ChangesForSlice(spec, *reply, *files, *hidden);
   if (!changes.ok()) {
     return changes.error();
   }
@@ -359,22 +407,11 @@ Result<> Prepare(const Settings& settings, const RuntimeCall& call) {
   return {};
 }
 
-// As runc writes its log (github.com/sirupsen/logrus): engines show the last line of it.
 void Report(const RuntimeCall& call, const Error& error) {
   const std::string text =
       "cgpu: " + error.what + (error.hint.empty() ? std::string() : " (" + error.hint + ")");
   (void)std::fprintf(stderr, "%s\n", text.c_str());
-  if (call.log.empty()) {
-    return;
-  }
-  const auto file = OpenFile(call.log, O_WRONLY | O_CREAT | O_APPEND, 0644);
-  if (file.ok()) {
-    const nlohmann::json quoted = text;
-    const std::string message =
-        quoted.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-    (void)WriteAll(file->get(), call.log_json ? "{\"level\":\"error\",\"msg\":" + message + "}\n"
-                                              : "level=error msg=" + message + "\n");
-  }
+  Log(call, "error", text);
 }
 
 // Never returns if the runtime can be executed.

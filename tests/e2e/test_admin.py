@@ -40,8 +40,9 @@ class Containers(launch.LaunchTest):
         (container,) = self.containers()
         self.assertEqual(sorted(container),
                          sorted(["id", "name", "pid", "user", "state", "since", "engine_id", "origin",
-                                 "gpus"]))
+                                 "isolation", "compute", "gpus"]))
         self.assertEqual((container["engine_id"], container["origin"]), ("", "flags"))
+        self.assertEqual((container["isolation"], container["compute"]), ("memory", {}))
         self.assertRegex(container["id"], "^[0-9a-f]{12}$")
         self.assertEqual((container["name"], container["state"]), ("one", "running"))
         self.assertEqual(os.stat(f"/proc/{container['pid']}").st_uid, self.user)
@@ -51,8 +52,9 @@ class Containers(launch.LaunchTest):
         self.assertRegex(container["since"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
         self.assertEqual([sorted(gpu) for gpu in container["gpus"]],
                          [sorted(["index", "uuid", "host_index", "limit_bytes", "used_bytes",
-                                  "peak_bytes", "denied"])] * 2)
-        self.assertEqual([gpu["limit_bytes"] for gpu in container["gpus"]], [4309 << 20] * 2)
+                                  "reserved_bytes", "peak_bytes", "denied"])] * 2)
+        for kind in ("limit_bytes", "reserved_bytes"):
+            self.assertEqual([gpu[kind] for gpu in container["gpus"]], [4309 << 20] * 2)
         self.assertEqual([gpu["uuid"] for gpu in container["gpus"]],
                          [gpu["uuid"] for gpu in self.node.gpus])
         _, table, _ = self.call("ps")

@@ -1,5 +1,6 @@
 """What can be seen from within a slice: its own cards and processes, and nothing of the others';
 and from outside the whole node. Cases by name, see tests/lib/cgpu_test.py."""
+import json
 import os
 import re
 
@@ -30,6 +31,41 @@ def _look(node, flags):
                      env=env, errors="replace")
     t.check("NVIDIA-SMI" in done or "Driver Version" in done, "cgpu smi shows no table: " + done)
     return done
+
+
+def alias():
+    """cgpu-smi is cgpu smi."""
+    with t.Node(GPUS) as node:
+        words = ["-L", "--node", node.name]
+        said = t.command(os.path.join(t.BIN, "cgpu-smi"), *words)
+        t.check(said == t.command(t.CGPU, "smi", *words) and said.count("GPU ") >= 3,
+                "cgpu-smi says: " + said)
+        done = t.command(os.path.join(t.BIN, "cgpu-smi"), "--nothing", ok=False)
+        t.check(done.returncode == 125 and "cgpu smi --help" in done.stderr,
+                "cgpu-smi --nothing: %s" % done)
+
+
+def unmanaged():
+    """cgpu ps --unmanaged: who has files of the node's cards open and is in no slice."""
+    with t.Node("v100-16g:2") as node:
+        # In namespaces of its own within the slice, which changes nothing.
+        nested = 'unshare --user --mount --pid --fork "$0" hold 10; true'
+        held = node.run(["sh", "-c", nested, RMTOOL], name="held")
+        held.expect("^holding 10 MiB$")
+        plain = node.exec([RMTOOL, "hold", "10"], name="plain")
+        plain.expect("^holding 10 MiB$")
+
+        def listed(*words):
+            return t.command(t.CGPU, "ps", "--unmanaged", "--node", node.name, *words)
+
+        (row,) = json.loads(listed("--json"))
+        t.check((row["pid"], row["command"]) == (plain.popen.pid, "rmtool") and
+                {"nvidiactl", "nvidia0"} <= set(row["files"]), "it lists %s" % row)
+        t.check(re.search(r"^%d .* rmtool .*nvidia0" % plain.popen.pid, listed(), re.M),
+                "it says: " + listed())
+        plain.end()
+        t.check(json.loads(listed("--json")) == [], "it lists " + listed())
+        held.end()
 
 
 def _bus_forms(bdf):
@@ -151,4 +187,5 @@ def table():
 
 
 if __name__ == "__main__":
-    t.main({"cards": cards, "controls": controls, "processes": processes, "table": table})
+    t.main({"alias": alias, "cards": cards, "controls": controls, "processes": processes, "table": table,
+            "unmanaged": unmanaged})

@@ -244,6 +244,7 @@ def privileged_exec(test):
 def _program(name, text="true"):
     """A script that engines find as `name`, and that writes down how it is called."""
     os.makedirs(BIN, exist_ok=True)
+    os.chmod(BIN, 0o777)  # for hooks of rootless engines
     path = os.path.join(BIN, name)
     with open(path, "w", encoding="utf-8") as file:
         file.write("#!/bin/sh\necho %s $* >> %s/called\n%s\n" % (name, BIN, text))
@@ -313,19 +314,41 @@ def interface(test):
 
 
 def _cdi(test, hooks):
-    """What a specification of nvidia.com/gpu=1 puts into configurations, for the simulated card 1:
-    there device files are files that are mounted."""
-    files = {file["name"]: file["path"] for file in test.node.info()["files"]}
-    mounts = [{"hostPath": files[name], "containerPath": "/dev/" + name, "options": ["bind", "rw"]}
-              for name in ("nvidiactl", "nvidia-uvm", "nvidia1")]
+    """The simulated node's CDI specification with a library and with hooks, as real ones have."""
+    with open(test.node.folder + "/cdi/nvidia.json", encoding="utf-8") as file:
+        spec = json.load(file)
     library = "/run/libcuda.so.1"
     with open(library, "w", encoding="utf-8") as file:
         file.write("a library\n")
-    mounts.append({"hostPath": library, "containerPath": "/usr/lib/libcuda.so.1",
-                   "options": ["ro", "bind"]})
+    common = spec["containerEdits"]
+    common["mounts"].append({"hostPath": library, "containerPath": "/usr/lib/libcuda.so.1",
+                             "options": ["ro", "bind"]})
     program = _program("nvidia-cdi-hook")
-    return mounts, [{"hookName": "createContainer", "path": program,
-                     "args": ["nvidia-cdi-hook", *words.split()]} for words in hooks]
+    common["hooks"] = [{"hookName": "createContainer", "path": program,
+                        "args": ["nvidia-cdi-hook", *words.split()]} for words in hooks]
+    return spec
+
+
+def libraries(test):
+    """On a node with a CDI specification its libraries are in every container with a slice, once and
+    read-only; one that is not understood is told of."""
+    path = test.node.folder + "/cdi/nvidia.json"
+    spec = _cdi(test, [*HOOKS, "new-thing"])
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(spec, file)
+    wants = {"env": {"CGPU_MEM": "1000MiB", "CGPU_DEVICES": "0"}}
+    out = test.run(0, "a library", "library",
+                   ["sh", "-c", "cat /usr/lib/libcuda.so.1; echo no > /usr/lib/libcuda.so.1; "
+                    "grep -c libcuda /proc/mounts; env; ls /dev"], **wants)
+    t.check("\n1\n" in out and "nvidia1" not in out and "NVIDIA_VISIBLE_DEVICES=void" in out,
+            "it says " + out)
+    t.check(_called() == CALLED, "hooks that were run are not " + str(CALLED))
+    with open("/run/libcuda.so.1", encoding="utf-8") as file:
+        t.check(file.read() == "a library\n", "the container wrote to the node's library")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write('{"kind": "nvidia.com/gpu"}')
+    test.run(test.refused, "nvidia.json: a CDI specification", "broken", ["true"], **wants)
+    os.unlink(path)
 
 
 HOOKS = ("create-symlinks --link a::b", "chmod --mode 755 --path /dev/dri",
@@ -336,16 +359,12 @@ CALLED = ["nvidia-cdi-hook " + words for words in (HOOKS[0], HOOKS[2])]
 def cdi_flag(test):
     """podman run --device nvidia.com/gpu=1: a slice of card 1, and nothing past it, with the libraries
     of the specification."""
-    mounts, hooks = _cdi(test, HOOKS)
     os.makedirs("/etc/cdi", exist_ok=True)
     with open("/etc/cdi/nvidia.json", "w", encoding="utf-8") as file:
-        json.dump({"cdiVersion": "0.3.0", "kind": "nvidia.com/gpu",
-                   "devices": [{"name": "1", "containerEdits": {"mounts": mounts}}],
-                   "containerEdits": {"env": ["NVIDIA_VISIBLE_DEVICES=void"], "hooks": hooks}}, file)
+        json.dump(_cdi(test, HOOKS), file)
     wants = {"env": {"CGPU_MEM": "1000MiB"}, "options": ("--device", "nvidia.com/gpu=1")}
     _check_is_slice(test, "card", wants, 1000, 1)
-    if not test.engine.rootless:  # who cannot write to the list of calls
-        t.check(_called() == CALLED, "hooks that were run are not " + str(CALLED))
+    t.check(_called() == CALLED, "hooks that were run are not " + str(CALLED))
     test.run(2, "out of memory", "held", ["rmtool", "alloc", "1001", "--page", "big"], **wants)
     test.run(0, "a library", "library", ["cat", "/usr/lib/libcuda.so.1"], **wants)
     other = {"env": {"CGPU_MEM": "1000MiB", "CGPU_DEVICES": "0"}, "options": wants["options"]}
@@ -357,7 +376,10 @@ def cdi_flag(test):
 def nvidia_first(test):
     """Behind NVIDIA's runtime, which has changed the configuration: in its CDI mode a slice of the
     cards that it put in; with the hook of its other mode, or one that is not known, refused."""
-    mounts, hooks = _cdi(test, HOOKS)
+    spec_of_node = _cdi(test, HOOKS)
+    (card,) = [device for device in spec_of_node["devices"] if device["name"] == "1"]
+    mounts = spec_of_node["containerEdits"]["mounts"] + card["containerEdits"]["mounts"]
+    hooks = spec_of_node["containerEdits"]["hooks"]
 
     def edit_with(hooks):
         def edit(spec):
@@ -402,6 +424,47 @@ def mixed(test):
     test.run(test.refused, "free", "both", ["true"], **both)
     part.end()
     test.engine.remove("part")
+
+
+def share(test):
+    """A node that shares without limits: containers see whole cards, their parts are only counted."""
+    test.daemon.stop()
+    test.daemon = start_daemon(test.node, test.engine.plain, "", "mode: share\n")
+    first = test.engine.talk("first", ["rmtool", "hold", "2000", "--page", "big"],
+                             env={"CGPU_MEM": "1000MiB", "CGPU_COMPUTE": "30", "CGPU_WEIGHT": "2",
+                                  "CGPU_PRIORITY": "high"})
+    first.expect("holding 2000 MiB")
+    out = expect(test.engine.exec("first", ["rmtool", "info"]), 0)
+    t.check(re.findall(r"(\d+)MiB total", out) == ["16160"], "rmtool info says " + out)
+    (row,) = test.node.containers()
+    (gpu,) = row["gpus"]
+    t.check((row["isolation"], gpu["reserved_bytes"] // t.MIB, gpu["limit_bytes"] // t.MIB) ==
+            ("none", 1000, 16160), "cgpu ps shows %s" % row)
+    t.check(row["compute"] == {"percent": 30, "weight": 2, "priority": "high"},
+            "cgpu ps shows %s" % row)
+    said = t.command(t.CGPU, "ps", "--verbose")
+    t.check("whole cards" in said and '"weight":2' in said, "cgpu ps says: " + said)
+    done = t.command(t.CGPU, "set", row["id"], "--mem", "2000MiB", ok=False)
+    t.check("without limits" in done.stderr, "cgpu set says: %s" % done)
+    test.run(test.refused, "free", "second", ["true"], env={"CGPU_MEM": "15161MiB"})
+    test.run(0, "", "second", ["rmtool", "alloc", "10"], env={"CGPU_MEM": "15160MiB"})
+    first.end()
+    test.engine.remove("first")
+
+
+def disabled(test):
+    """CGPU_DISABLE: whole cards if somebody gives them, as for any container that asks for no slice;
+    a node that refuses those refuses this one."""
+    def edit(spec):
+        spec["mounts"] += [{"source": os.path.dirname(file["path"]), "options": ["rbind", "rw"],
+                            "destination": "/dev/nvidia-files/" + file["name"]}
+                           for file in test.node.info()["files"]]
+
+    wants = {"env": {"CGPU_DISABLE": "1", "CGPU_MEM": "100MiB"}, "edit": edit}
+    argv = ["sh", "-c", "cd /dev && ln -s nvidia-files/*/* . && exec rmtool alloc 200 --page big"]
+    test.run(0, "", "plain", argv, **wants)
+    settings("unmanaged: refuse\n", test.node, test.engine.plain)
+    test.run(test.refused, "no slice", "plain", argv, **wants)
 
 
 def _comm(pid):
@@ -461,18 +524,21 @@ CASES = {"limits": limits, "sees": sees, "exec": exec_is_held, "forms": forms, "
          "restarts": restarts, "pauses": pauses, "privileged-exec": privileged_exec,
          "shim-dies": shim_dies, "overdrawn": overdrawn, "not-made": not_made,
          "gpus-flag": gpus_flag, "interface": interface, "cdi-flag": cdi_flag,
-         "nvidia-first": nvidia_first, "ctr-gpus": ctr_gpus, "mixed": mixed}
-TWO_CARDS = ("sees", "cdi-flag", "nvidia-first", "mixed")
+         "nvidia-first": nvidia_first, "ctr-gpus": ctr_gpus, "mixed": mixed,
+         "share": share, "libraries": libraries, "disabled": disabled}
+TWO_CARDS = ("libraries", "sees", "cdi-flag", "nvidia-first", "mixed")
 
 
-def start_daemon(node, plain, group):
-    """cgpud with its settings, which the test's own /etc has."""
-    for folder in ("/etc/cgpu", "/run/daemon"):
-        os.makedirs(folder, exist_ok=True)
+def settings(more, node, plain):
+    """Writes them, in the test's own /etc."""
+    os.makedirs("/etc/cgpu", exist_ok=True)
     with open("/etc/cgpu/config.yaml", "w", encoding="utf-8") as file:
-        file.write("node: %s\nruntime: %s\n" % (node.name, plain))
-        if group:
-            file.write("group: %s\n" % group)
+        file.write("node: %s\nruntime: %s\n%s" % (node.name, plain, more))
+
+
+def start_daemon(node, plain, group, more=""):
+    settings(more + ("group: %s\n" % group if group else ""), node, plain)
+    os.makedirs("/run/daemon", exist_ok=True)
     daemon = Daemon([CGPUD], "/run/daemon/log", "/run/daemon",
                     {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
     daemon.start()
@@ -485,11 +551,12 @@ def run(engine_name, case):
         # The user of a rootless engine is in a group of the same name.
         daemon = start_daemon(node, engine.plain, "" if case == "no-member" else "cgpu-test")
         BEFORE.extend(set(isolation.processes()) - {daemon.popen.pid})
-        CASES[case](Test(engine, node, daemon, refused_status))
+        test = Test(engine, node, daemon, refused_status)
+        CASES[case](test)
         node.wait_used(0, "after the containers")
         t.check(node.containers() == [], "cgpu ps still shows %s" % node.containers())
-        isolation.wait_alone(but=[*BEFORE, daemon.popen.pid])
-        daemon.stop()
+        isolation.wait_alone(but=[*BEFORE, test.daemon.popen.pid])
+        test.daemon.stop()
 
 
 isolation.main({"%s-%s" % (engine, case): lambda engine=engine, case=case: run(engine, case)

@@ -15,6 +15,8 @@
 
 #include "apps/cgpu/commands.h"
 #include "launcher/admin.h"
+#include "launcher/node.h"
+#include "launcher/unmanaged.h"
 
 namespace cgpu {
 namespace {
@@ -59,6 +61,22 @@ std::string Age(std::uint64_t since) {
   return fmt::format("{} days", seconds / (24 * 3600));
 }
 
+// What was asked for; nobody is held to it yet.
+nlohmann::ordered_json ComputeJson(const ComputeRequest& compute) {
+  auto json = nlohmann::ordered_json::object();
+  for (const auto& [name, value] : {std::pair{"percent", compute.percent},
+                                    {"max_percent", compute.max_percent},
+                                    {"weight", compute.weight}}) {
+    if (value) {
+      json[name] = *value;
+    }
+  }
+  if (compute.high_priority) {
+    json["priority"] = "high";
+  }
+  return json;
+}
+
 void PrintJson(const std::vector<ContainerStatus>& containers) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const ContainerStatus& container : containers) {
@@ -68,6 +86,7 @@ void PrintJson(const std::vector<ContainerStatus>& containers) {
                       {"uuid", card.uuid},
                       {"host_index", card.host_index},
                       {"limit_bytes", card.limit_bytes},
+                      {"reserved_bytes", card.reserved_bytes},
                       {"used_bytes", card.used_bytes},
                       {"peak_bytes", card.peak_bytes},
                       {"denied", card.denied}});
@@ -80,6 +99,8 @@ void PrintJson(const std::vector<ContainerStatus>& containers) {
                     {"since", TimeText(container.since)},
                     {"engine_id", container.engine_id},
                     {"origin", container.origin},
+                    {"isolation", container.isolated ? "memory" : "none"},
+                    {"compute", ComputeJson(container.compute)},
                     {"gpus", gpus}});
   }
   fmt::print("{}\n", list.dump(2));
@@ -145,13 +166,62 @@ std::vector<std::pair<std::uint64_t, std::string>> Refused(const Registry& regis
   return list;
 }
 
-void PrintRefused(const Registry& registry, const std::vector<ContainerStatus>& containers) {
+void PrintDetails(const Registry& registry, const std::vector<ContainerStatus>& containers) {
   for (const ContainerStatus& container : containers) {
+    if (!container.isolated) {
+      fmt::print("\n{} has whole cards: this node's containers share without limits\n",
+                 container.id);
+    }
+    if (const auto compute = ComputeJson(container.compute); !compute.empty()) {
+      fmt::print("\nCompute asked for {}, not yet held to: {}\n", container.id, compute.dump());
+    }
     fmt::print("\nRefused driver calls of {}:\n", container.id);
     for (const auto& [count, what] : Refused(registry, container.id)) {
       fmt::print("{:>8}  {}\n", count, what);
     }
   }
+}
+
+// Text of a process in a line of ours: nothing that a terminal would interpret.
+std::string Shown(std::string text) {
+  std::replace_if(text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+  return text;
+}
+
+int PsUnmanaged(const std::string& node_name, bool json) {
+  const auto registry = Registry::Open();
+  if (!registry.ok()) {
+    return Fail(registry.error());
+  }
+  const auto node = FindNode(node_name);
+  if (!node.ok()) {
+    return Fail(node.error());
+  }
+  const auto processes = ListUnmanaged(*registry, *node);
+  if (!processes.ok()) {
+    return Fail(processes.error());
+  }
+  if (json) {
+    auto list = nlohmann::ordered_json::array();
+    for (const UnmanagedProcess& process : *processes) {
+      list.push_back({{"pid", process.pid},
+                      {"user", UserName(process.user)},
+                      {"command", Shown(process.command)},
+                      {"files", process.files}});
+    }
+    fmt::print("{}\n", list.dump(2));
+    return 0;
+  }
+  fmt::print("{:<10} {:<12} {:<16} {}\n", "PID", "USER", "COMMAND", "FILES OPEN");
+  for (const UnmanagedProcess& process : *processes) {
+    std::string files;
+    for (const std::string& name : process.files) {
+      files += (files.empty() ? "" : " ") + name;
+    }
+    fmt::print("{:<10} {:<12} {:<16} {}\n", process.pid, UserName(process.user),
+               Shown(process.command), files);
+  }
+  return 0;
 }
 
 int Ps(bool json, bool verbose) {
@@ -168,7 +238,7 @@ int Ps(bool json, bool verbose) {
   } else {
     PrintTable(containers.value());
     if (verbose) {
-      PrintRefused(registry.value(), containers.value());
+      PrintDetails(registry.value(), containers.value());
     }
   }
   return 0;
@@ -181,9 +251,19 @@ void AddPs(CLI::App& app, int& status) {
   CLI::App* const command = app.add_subcommand("ps", "List the containers that run");
   command->add_flag("--json", *json, "As JSON, sizes in bytes");
   auto verbose = std::make_shared<bool>(false);
-  command->add_flag("-v,--verbose", *verbose, "Also which driver calls were refused, and how often")
+  command
+      ->add_flag("-v,--verbose", *verbose,
+                 "Also the compute asked for, and which driver calls were refused, and how often")
       ->excludes("--json");
-  command->callback([json, verbose, &status] { status = Ps(*json, *verbose); });
+  auto unmanaged = std::make_shared<bool>(false);
+  CLI::Option* const others = command->add_flag(
+      "--unmanaged", *unmanaged, "Instead, the processes that use GPUs and are in none (root)");
+  others->excludes("--verbose");
+  auto node = std::make_shared<std::string>();
+  command->add_option("--node", *node, "A simulated node instead of the driver")->needs(others);
+  command->callback([json, verbose, unmanaged, node, &status] {
+    status = *unmanaged ? PsUnmanaged(*node, *json) : Ps(*json, *verbose);
+  });
 }
 
 }  // namespace cgpu

@@ -36,7 +36,8 @@ std::map<std::string, std::string> Environment() {
 }
 
 // What no flag says is taken from the environment, as for a container of an engine.
-Result<> FillFromEnvironment(ResourceRequest& request) {
+Result<> FillFromEnvironment(RunOptions& options) {
+  ResourceRequest& request = options.request;
   const auto environment = EnvGrant(Environment());
   if (!environment.ok()) {
     return environment.error();
@@ -48,6 +49,7 @@ Result<> FillFromEnvironment(ResourceRequest& request) {
   if (request.memory.empty()) {
     request.memory = environment.value().resources.memory;
   }
+  options.compute = environment.value().compute;
   return {};
 }
 
@@ -74,9 +76,7 @@ Result<> Parse(const CLI::App& command, Flags& flags) {
     request.memory.push_back(*memory);
   }
   flags.options.origin = request.gpus.empty() && request.memory.empty() ? "environment" : "flags";
-  if (request.gpus.empty() || request.memory.empty()) {
-    CGPU_TRY(FillFromEnvironment(request));
-  }
+  CGPU_TRY(FillFromEnvironment(flags.options));
   if (request.gpus.empty() && request.memory.empty()) {
     flags.options.origin = "default";
   }

@@ -80,6 +80,15 @@ int Fail(const Error& error) {
 
 }  // namespace cgpu
 
+// Under the name cgpu-smi, as which cGPU's users know it, it is `cgpu smi`.
 int main(int argc, char** argv) {
-  return cgpu::Main(argc, argv);
+  std::vector<char*> words(argv, argv + argc);
+  const std::string_view path = argc > 0 ? argv[0] : "";
+  char smi[] = "smi";
+  if (path.substr(path.rfind('/') + 1) == "cgpu-smi") {
+    words.insert(words.begin() + 1, smi);
+  }
+  const auto count = static_cast<int>(words.size());
+  words.push_back(nullptr);
+  return cgpu::Main(count, words.data());
 }
