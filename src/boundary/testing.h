@@ -94,6 +94,7 @@ inline void HandOver(const rm::Abi& abi, const ledger::Bounds& bounds,
 
 // If it is set, the tests of a boundary hand over before each call.
 inline bool HandsOverBeforeCalls() {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody sets it
   return std::getenv("CGPU_TEST_HAND_OVER") != nullptr;
 }
 
