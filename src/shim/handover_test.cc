@@ -5,7 +5,12 @@
 #include <algorithm>
 #include <string>
 
+#include "base/file.h"
 #include "base/state.h"
+#include "boundary/boundary.h"
+#include "boundary/quotas.h"
+#include "ledger/ledger.h"
+#include "rm/abi.h"
 
 namespace cgpu::shim {
 namespace {
@@ -74,6 +79,33 @@ TEST(HandoverTest, WhatIsReadIsWritten) {
   EXPECT_EQ(read->server.boundary, Full().server.boundary);
   EXPECT_FALSE(read->agent.connections[1].silent);
   EXPECT_EQ(read->watchers[0].told, Full().watchers[0].told);
+}
+
+// As the first version that could be upgraded wrote it: a container with two clients, 10 MiB, a
+// channel group, an export, a view, and one refusal at its limit of 1 GiB.
+TEST(HandoverTest, TheFirstVersionsStateIsReadForEver) {
+  const auto bytes = ReadFile(CGPU_TESTDATA "/handover-1");
+  ASSERT_TRUE(bytes.ok());
+  const auto state = DecodeHandover(*bytes);
+  ASSERT_TRUE(state.ok()) << state.error().what;
+  EXPECT_EQ(state->config.driver, "550.163.01");
+  EXPECT_EQ(state->server.sources.size(), 1U);
+  EXPECT_EQ(state->server.processes.size(), 1U);
+  EXPECT_EQ(state->server.exports.size(), 1U);
+  ledger::Ledger ledger({1}, boundary::kContainerBounds);
+  boundary::Boundary boundary(*rm::FindAbi({550, 163, 1}), {{}}, ledger);
+  StateReader books(state->server.ledger);
+  ASSERT_TRUE(ledger.Load(books).ok() && books.Finish().ok());
+  StateReader more(state->server.boundary);
+  ASSERT_TRUE(boundary.Load(more).ok() && more.Finish().ok());
+  EXPECT_EQ(ledger.Limit(0), std::uint64_t{1} << 30);
+  EXPECT_EQ(ledger.Used(0), 40173568U);
+  EXPECT_EQ(ledger.Peak(0), 40173568U);
+  EXPECT_EQ(ledger.Denied(0), 1U);
+  EXPECT_EQ(ledger.Count().clients, 2U);
+  EXPECT_EQ(ledger.Count().channel_groups, 1U);
+  EXPECT_EQ(ledger.Count().mappings, 1U);
+  EXPECT_GT(boundary.cards()[0].figures.context_bytes, 0U);
 }
 
 TEST(HandoverTest, EveryDescriptorIsListed) {
