@@ -75,13 +75,12 @@ test-asan:
 	$(call build_preset,asan,,unit_tests fuzz_targets)
 	@ctest --test-dir build/asan -L 'unit|fuzz' --output-on-failure --parallel $(JOBS) | $(QUIET)
 
-# ThreadSanitizer's runtime needs addresses laid out as usual; some kernels randomise too much. Building
-# runs the tests to list their cases. The ledger's random histories are those of one thread, and take
-# minutes here.
+# ThreadSanitizer's runtime needs addresses laid out as usual; some kernels randomise too much. The
+# ledger's random histories are those of one thread, and take minutes here.
 test-tsan:
-	$(call build_preset,tsan,tools/fixed_addresses.sh,unit_tests)
+	$(call build_preset,tsan,,unit_tests)
 	@tools/fixed_addresses.sh \
-	  ctest --test-dir build/tsan -L unit -E LedgerPropertyTest --output-on-failure \
+	  ctest --test-dir build/tsan -L unit -E ledger_property --output-on-failure \
 	    --parallel $(JOBS) | $(QUIET)
 
 fuzz:
@@ -99,6 +98,12 @@ bench-%: build
 
 bench-container-start: build
 	@python3 bench/container_start.py
+
+bench-upgrade-pause: build
+	@python3 bench/upgrade_pause.py
+
+bench-reattach: build
+	@python3 bench/reattach.py
 
 install: build
 	@cmake --install build --strip --prefix $(PREFIX)

@@ -2,11 +2,15 @@
 // and then, for each line of its input:
 //   calls N    issues N memory queries, writes N 32-bit durations in nanoseconds
 //   objects N  allocates N objects, writes "done\n"
+//   pace N     issues a query every N milliseconds until its input ends; for each further line
+//              writes the longest since the last, in nanoseconds, and how many there were
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstdio>
@@ -104,6 +108,30 @@ void Write(const void* bytes, std::size_t size) {
   }
 }
 
+void Pace(Client& client, std::uint32_t milliseconds) {
+  std::uint64_t longest = 0;
+  std::uint32_t calls = 0;
+  pollfd input{0, POLLIN, 0};
+  while (true) {
+    const std::uint64_t start = NowNs();
+    client.Query();
+    longest = std::max(longest, NowNs() - start);
+    ++calls;
+    if (poll(&input, 1, static_cast<int>(milliseconds)) == 0) {
+      continue;
+    }
+    char line[64];
+    if (std::fgets(line, sizeof(line), stdin) == nullptr) {
+      return;
+    }
+    const int size = std::snprintf(line, sizeof(line), "%llu %u\n",
+                                   static_cast<unsigned long long>(longest), calls);
+    Write(line, static_cast<std::size_t>(size));
+    longest = 0;
+    calls = 0;
+  }
+}
+
 int Main() {
   Client client;
   Write("ready\n", 6);
@@ -127,6 +155,8 @@ int Main() {
         }
         at += static_cast<std::size_t>(n);
       }
+    } else if (std::strncmp(line, "pace", 4) == 0) {
+      Pace(client, count);
     } else {
       for (std::uint32_t i = 0; i < count; ++i) {
         client.AllocSmall(kFirstObject + i);

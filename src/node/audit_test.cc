@@ -59,7 +59,7 @@ TEST_F(AuditBookTest, EveryContainerHasItsOwn) {
 TEST_F(AuditBookTest, NoWordBecomesAnother) {
   EXPECT_THAT(
       book_.Take(kId, "x\naudit y", {{"a b", 1}}, AuditBook::Time(seconds(1))),
-      ElementsAre("audit container=0123456789ab engine=x%0Aaudit%20y refused=a%20b count=1"));
+      ElementsAre("audit container=0123456789ab engine=x%0aaudit%20y refused=a%20b count=1"));
 }
 
 TEST_F(AuditBookTest, ManyNamesAreOneInTheEnd) {

@@ -61,6 +61,38 @@ Result<std::unique_ptr<Agent>> Agent::Make(Server& server, UniqueFd socket, Uniq
   return agent;
 }
 
+Result<AgentState> Agent::Save() const {
+  AgentState state;
+  state.socket = socket_.get();
+  state.creator = creator_.get();
+  for (const Connection& one : connections_) {
+    const bool silent = one.read == 0;
+    if (!silent && !one.Done()) {
+      return Error{Code::kConflict, 0, "a process is just being brought into the container", {}};
+    }
+    state.connections.push_back({one.socket.get(), silent});
+  }
+  return state;
+}
+
+Result<std::unique_ptr<Agent>> Agent::Resume(Server& server, const AgentState& state,
+                                             unsigned user) {
+  std::unique_ptr<Agent> agent(
+      new Agent(server, UniqueFd(state.socket), UniqueFd(state.creator), user));
+  bool watched = agent->Watch(agent->socket_.get()) &&
+                 (!agent->creator_.valid() || agent->Watch(agent->creator_.get()));
+  for (const AgentState::Connection& one : state.connections) {
+    Connection& connection = agent->connections_.emplace_back();
+    connection.socket.reset(one.socket);
+    connection.read = one.silent ? 0 : kMaxText + 1;
+    watched = agent->Watch(one.socket) && watched;
+  }
+  if (!watched) {
+    return ErrnoError(Code::kUnavailable, errno, "cannot watch the sockets for listeners");
+  }
+  return agent;
+}
+
 bool Agent::Watch(int fd) const {
   epoll_event event{};
   event.events = EPOLLIN;
