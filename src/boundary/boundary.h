@@ -138,7 +138,12 @@ class Boundary {
 
   // Calls refused since the start, by the vendor's name of the command or its number.
   [[nodiscard]] const std::map<std::string, std::uint64_t>& refused() const { return refused_; }
-  void CountRefused(const std::string& what) { ++refused_[what]; }
+  // Some names hold a number that the tenant chose: beyond kMaxRefused names the rest is "others".
+  void CountRefused(const std::string& what) {
+    const bool room = refused_.size() < kMaxRefused || refused_.contains(what);
+    ++refused_[room ? what : "others"];
+  }
+  static constexpr std::size_t kMaxRefused = 1024;
 
   // --- Handing over (base/state.h). Writes records within the one that is open. No call is between
   // Decide() and Account(); cards and limits are not in it, only what the driver said of a card.

@@ -13,10 +13,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -25,6 +27,7 @@
 #include "base/fd.h"
 #include "base/file.h"
 #include "kernel/messages.h"
+#include "node/audit.h"
 #include "node/creation.h"
 #include "node/minder.h"
 #include "node/peer.h"
@@ -147,13 +150,25 @@ class Daemon {
         signals_(std::move(signals)) {
     surroundings_.node = settings.node;
     surroundings_.isolated = !settings.share;
+    if (settings.audit) {
+      auto audit = Audit::Make(registry, std::chrono::seconds(*settings.audit));
+      if (audit.ok()) {
+        audit_.emplace(std::move(*audit));
+      } else {
+        Log("refused calls are not logged: " + audit.error().what);
+      }
+    }
   }
 
   Result<> Run() {
     minder_.Refresh();
     TellReady();
     while (!stopping_) {
-      const std::vector<int> minded = minder_.descriptors();
+      std::vector<int> minded = minder_.descriptors();
+      if (audit_) {
+        const std::vector<int> audited = audit_->descriptors();
+        minded.insert(minded.end(), audited.begin(), audited.end());
+      }
       std::vector<pollfd> events{{signals_.get(), POLLIN, 0},
                                  {children_ < kMaxChildren ? socket_.get() : -1, POLLIN, 0}};
       for (const int fd : minded) {
@@ -174,8 +189,14 @@ class Daemon {
           readable.push_back(events[i].fd);
         }
       }
-      for (const std::string& id : minder_.Look(readable)) {
+      const Minder::News news = minder_.Look(readable);
+      for (const std::string& id : news.killed) {
         Log("the shim of container " + id + " ended before it: the container was killed");
+      }
+      if (audit_) {
+        for (const std::string& line : audit_->Look(readable, minder_.containers(), news.exited)) {
+          Log(line);
+        }
       }
     }
     return {};
@@ -248,6 +269,7 @@ class Daemon {
   struct stat seen_{};
   Surroundings surroundings_;
   Minder minder_;
+  std::optional<Audit> audit_;
   UniqueFd socket_;
   UniqueFd signals_;
   int children_ = 0;

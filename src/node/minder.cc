@@ -17,6 +17,10 @@ namespace {
 
 constexpr std::uint64_t kMaxPid = 1U << 22;  // the kernel's PID_MAX_LIMIT
 
+bool Contains(const std::vector<int>& all, int fd) {
+  return std::find(all.begin(), all.end(), fd) != all.end();
+}
+
 }  // namespace
 
 void Minder::Refresh() {
@@ -44,27 +48,52 @@ std::vector<int> Minder::descriptors() const {
   std::vector<int> all;
   for (const auto& [id, watched] : watched_) {
     all.push_back(watched.shim.get());
+    for (const Root& root : watched.roots) {
+      if (!root.exited) {
+        all.push_back(root.process.get());
+      }
+    }
   }
   return all;
 }
 
-std::vector<std::string> Minder::Look(const std::vector<int>& readable) {
-  std::vector<std::string> killed;
+std::map<std::string, std::string> Minder::containers() const {
+  std::map<std::string, std::string> all;
+  for (const auto& [id, watched] : watched_) {
+    all.emplace(id, watched.engine_id);
+  }
+  return all;
+}
+
+Minder::News Minder::Look(const std::vector<int>& readable) {
+  News news;
   for (auto at = watched_.begin(); at != watched_.end();) {
     Watched& watched = at->second;
-    const bool concerned =
-        std::find(readable.begin(), readable.end(), watched.shim.get()) != readable.end();
-    if (!concerned || ReadLines(watched)) {
+    if (TakeExits(watched, readable)) {
+      news.exited.push_back(at->first);
+    }
+    if (!Contains(readable, watched.shim.get()) || ReadLines(watched)) {
       ++at;
       continue;
     }
     if (!watched.ended) {
       Kill(watched);
-      killed.push_back(at->first);
+      news.killed.push_back(at->first);
     }
     at = watched_.erase(at);
   }
-  return killed;
+  return news;
+}
+
+// Whether there were any.
+bool Minder::TakeExits(Watched& watched, const std::vector<int>& readable) {
+  bool any = false;
+  for (Root& root : watched.roots) {
+    const bool now = !root.exited && Contains(readable, root.process.get());
+    root.exited = root.exited || now;
+    any = any || now;
+  }
+  return any;
 }
 
 // "pid N" for each process that the container has a listener of, "ended" at last. False at the end

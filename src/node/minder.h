@@ -25,13 +25,20 @@ class Minder {
 
   // Descriptors to poll for reading; of those that are readable, Look() takes what there is.
   [[nodiscard]] std::vector<int> descriptors() const;
-  // Ids of containers that were killed, for the log.
-  [[nodiscard]] std::vector<std::string> Look(const std::vector<int>& readable);
+  struct News {
+    std::vector<std::string> killed;  // ids of containers, for the log
+    std::vector<std::string> exited;  // of those of whose processes above one has exited
+  };
+  [[nodiscard]] News Look(const std::vector<int>& readable);
+
+  // Those that are watched: engines' ids by id.
+  [[nodiscard]] std::map<std::string, std::string> containers() const;
 
  private:
   // A process that the container began with, or that was added to it.
   struct Root {
-    UniqueFd process;     // a pidfd
+    UniqueFd process;  // a pidfd
+    bool exited = false;
     std::string cgroups;  // that are the container's own; empty: none is
   };
   struct Watched {
@@ -42,6 +49,7 @@ class Minder {
     std::vector<Root> roots;
   };
 
+  static bool TakeExits(Watched& watched, const std::vector<int>& readable);
   static bool ReadLines(Watched& watched);
   static void AddRoot(Watched& watched, unsigned pid);
   static void Kill(const Watched& watched);

@@ -70,6 +70,8 @@ class Registry {
   // One request to the shim of `id`, and its whole answer. kNotFound when the container has ended,
   // kUnavailable when its shim gives no answer within seconds.
   [[nodiscard]] Result<std::string> Ask(const std::string& id, const AdminRequest& request) const;
+  // The same begun: the stream of the answer; nothing is waited for.
+  [[nodiscard]] Result<UniqueFd> Request(const std::string& id, const AdminRequest& request) const;
   // The stream that answers "watch"; nothing is waited for. Errors as Ask().
   [[nodiscard]] Result<UniqueFd> Watch(const std::string& id) const;
   // A connection to the shim, for a talk (admin.h, "upgrade"). Errors as Ask(); it does not block.
@@ -81,7 +83,6 @@ class Registry {
 
  private:
   explicit Registry(std::string folder) : folder_(std::move(folder)) {}
-  [[nodiscard]] Result<UniqueFd> Request(const std::string& id, const AdminRequest& request) const;
   [[nodiscard]] std::string PathOf(std::string_view id, std::string_view suffix) const;
 
   std::string folder_;

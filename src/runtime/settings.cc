@@ -2,6 +2,8 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include <charconv>
+
 #include "base/file.h"
 #include "registry/creation.h"
 
@@ -10,6 +12,21 @@ namespace {
 
 Error Wrong(std::string what, std::string hint) {
   return Error{Code::kInvalid, 0, std::move(what), std::move(hint)};
+}
+
+Result<> TakeAudit(const std::string& value, Settings& settings) {
+  if (value == "off") {
+    settings.audit.reset();
+    return {};
+  }
+  unsigned seconds = 0;
+  const char* const end = value.data() + value.size();
+  const auto [tail, error] = std::from_chars(value.data(), end, seconds);
+  if (error != std::errc() || tail != end) {
+    return Wrong("audit is neither a number of seconds nor off: " + value, {});
+  }
+  settings.audit = seconds;
+  return {};
 }
 
 Result<> Take(const std::string& key, const std::string& value, Settings& settings) {
@@ -38,6 +55,9 @@ Result<> Take(const std::string& key, const std::string& value, Settings& settin
                ? Result<>()
                : Wrong("unmanaged is neither allow nor refuse: " + value, {});
   }
+  if (key == "audit") {
+    return TakeAudit(value, settings);
+  }
   if (key == "mode") {
     settings.share = value == "share";
     return value == "share" || value == "cgpu"
@@ -45,7 +65,7 @@ Result<> Take(const std::string& key, const std::string& value, Settings& settin
                : Wrong("mode is neither cgpu nor share: " + value, {});
   }
   return Wrong("\"" + key + "\" is no setting",
-               "settings are node, runtime, unmanaged, mode, group and socket");
+               "settings are node, runtime, unmanaged, mode, group, audit and socket");
 }
 
 // Throws what yaml-cpp throws.

@@ -7,10 +7,14 @@
 //   mode: cgpu           # "cgpu" holds containers to their parts of the cards; "share" only counts
 //                        # the parts: containers see whole cards, and are to obey their environment
 //   group: cgpu          # whose members may have slices for their containers, beside root
+//   audit: 60            # seconds between two lines of the daemon's log about one container and
+//   one
+//                        # kind of refused call; "off" for none
 //   socket: /run/cgpu/cgpud.sock
 #ifndef CGPU_RUNTIME_SETTINGS_H_
 #define CGPU_RUNTIME_SETTINGS_H_
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -26,7 +30,8 @@ struct Settings {
   bool refuse_unmanaged = false;
   bool share = false;
   std::string group = "cgpu";
-  std::string socket;  // never empty
+  std::optional<unsigned> audit = 60;  // seconds
+  std::string socket;                  // never empty
 
   Settings();
 };

@@ -16,6 +16,7 @@ TEST(Settings, NothingSaidMeansTheDefaults) {
     EXPECT_FALSE(settings->refuse_unmanaged);
     EXPECT_FALSE(settings->share);
     EXPECT_EQ(settings->group, "cgpu");
+    EXPECT_EQ(settings->audit, 60U);
     EXPECT_EQ(settings->socket, "/run/cgpu/cgpud.sock");
   }
 }
@@ -32,6 +33,8 @@ TEST(Settings, AreTakenAsWritten) {
   EXPECT_TRUE(settings->share);
   EXPECT_EQ(settings->group, "gpu");
   EXPECT_EQ(settings->socket, "/run/x.sock");
+  EXPECT_EQ(ParseSettings("audit: 0")->audit, 0U);
+  EXPECT_EQ(ParseSettings("audit: off")->audit, std::nullopt);
   EXPECT_EQ(ParseSettings("node:\n")->node, "");
 }
 
@@ -41,6 +44,9 @@ TEST(Settings, WhatIsNotUnderstoodIsRefusedByName) {
   EXPECT_THAT(ParseSettings("mode: mps").error().what, HasSubstr("mode"));
   EXPECT_THAT(ParseSettings("runtime: ''").error().what, HasSubstr("runtime"));
   EXPECT_THAT(ParseSettings("socket: run.sock").error().what, HasSubstr("socket"));
+  for (const char* text : {"audit: on", "audit: -1", "audit: 5s", "audit:", "audit: 99999999999"}) {
+    EXPECT_THAT(ParseSettings(text).error().what, HasSubstr("audit")) << text;
+  }
   EXPECT_FALSE(ParseSettings("- node\n").ok());
   EXPECT_FALSE(ParseSettings("node: {a: b}\n").ok());
   EXPECT_FALSE(ParseSettings("node: [\n").ok());
