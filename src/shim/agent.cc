@@ -150,7 +150,9 @@ void Agent::Accept() {
         (peer.uid != 0 && peer.uid != user_) || !Watch(socket.get())) {
       continue;
     }
-    connections_.emplace_back().socket = std::move(socket);
+    Connection& connection = connections_.emplace_back();
+    connection.socket = std::move(socket);
+    connection.sender = peer.uid;
   }
   SetAccepting(false);
 }
@@ -193,7 +195,7 @@ bool Agent::Receive(Connection& connection) {
     }
     for (const auto& one : connection.sources) {
       if (const auto source = one.lock()) {
-        server_.SetProcess(*source, connection.state.process().value_or(0));
+        server_.SetProcess(*source, connection.state.process().value_or(0), connection.sender);
       }
     }
   }
