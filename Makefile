@@ -97,5 +97,8 @@ bench-%: build
 bench-container-start: build
 	@python3 bench/container_start.py
 
+bench-flood: build
+	@python3 bench/flood.py
+
 clean:
 	@rm -rf build
