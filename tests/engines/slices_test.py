@@ -1,5 +1,6 @@
 """Containers of real engines, each held to its slice of a simulated card: judged by the driver's books.
 Cases by name: ENGINE-CASE."""
+import functools
 import glob
 import json
 import os
@@ -526,7 +527,7 @@ CASES = {"limits": limits, "sees": sees, "exec": exec_is_held, "forms": forms, "
          "gpus-flag": gpus_flag, "interface": interface, "cdi-flag": cdi_flag,
          "nvidia-first": nvidia_first, "ctr-gpus": ctr_gpus, "mixed": mixed,
          "share": share, "libraries": libraries, "disabled": disabled}
-TWO_CARDS = ("libraries", "sees", "cdi-flag", "nvidia-first", "mixed")
+TWO_CARDS = ("libraries", "sees", "cdi-flag", "nvidia-first", "mixed", "inside")
 
 
 def settings(more, node, plain):
@@ -545,19 +546,24 @@ def start_daemon(node, plain, group, more=""):
     return daemon
 
 
-def run(engine_name, case):
+def run(engine_name, case, function):
     make, refused_status = ENGINES[engine_name]
     with t.Node("v100-16g:%d" % (1 + (case in TWO_CARDS))) as node, make() as engine:
         # The user of a rootless engine is in a group of the same name.
         daemon = start_daemon(node, engine.plain, "" if case == "no-member" else "cgpu-test")
         BEFORE.extend(set(isolation.processes()) - {daemon.popen.pid})
         test = Test(engine, node, daemon, refused_status)
-        CASES[case](test)
+        function(test)
         node.wait_used(0, "after the containers")
         t.check(node.containers() == [], "cgpu ps still shows %s" % node.containers())
         isolation.wait_alone(but=[*BEFORE, test.daemon.popen.pid])
         test.daemon.stop()
 
 
-isolation.main({"%s-%s" % (engine, case): lambda engine=engine, case=case: run(engine, case)
-                for engine in ENGINES for case in CASES})
+def main(cases):
+    isolation.main({"%s-%s" % (engine, case): functools.partial(run, engine, case, cases[case])
+                    for engine in ENGINES for case in cases})
+
+
+if __name__ == "__main__":
+    main(CASES)
