@@ -5,6 +5,8 @@
 #   make soak        the same randomised tests and fuzzers for long: SECONDS_EACH=600
 #   make bench-NAME  one benchmark, e.g. bench-untrapped
 #   make lint        formatting and clang-tidy alone
+#   make install     the programs below PREFIX (/usr/local), or below DESTDIR for a package
+#   make deb         build/cgpu_VERSION_amd64.deb
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
@@ -18,6 +20,7 @@ FUZZ_SECONDS ?= 60
 QUIET := grep -v -e '^ *Start ' -e ' Passed '
 
 # To build and run; and to check. All from Debian 12.
+PREFIX ?= /usr/local
 PACKAGES := g++ cmake ninja-build pkg-config python3 fuse3 libfuse3-dev libfmt-dev \
   nlohmann-json3-dev libcli11-dev libtomlplusplus-dev libgtest-dev libgmock-dev librapidcheck-dev \
   libseccomp-dev libyaml-cpp-dev
@@ -32,7 +35,7 @@ ifneq ($(shell command -v ccache),)
 export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
 endif
 
-.PHONY: build demo test soak lint deps check-deps clean
+.PHONY: build demo test soak lint install deb deps check-deps clean
 .PHONY: test-asan test-tsan fuzz
 
 deps:
@@ -72,13 +75,12 @@ test-asan:
 	$(call build_preset,asan,,unit_tests fuzz_targets)
 	@ctest --test-dir build/asan -L 'unit|fuzz' --output-on-failure --parallel $(JOBS) | $(QUIET)
 
-# ThreadSanitizer's runtime needs addresses laid out as usual; some kernels randomise too much. Building
-# runs the tests to list their cases. The ledger's random histories are those of one thread, and take
-# minutes here.
+# ThreadSanitizer's runtime needs addresses laid out as usual; some kernels randomise too much. The
+# ledger's random histories are those of one thread, and take minutes here.
 test-tsan:
-	$(call build_preset,tsan,tools/fixed_addresses.sh,unit_tests)
+	$(call build_preset,tsan,,unit_tests)
 	@tools/fixed_addresses.sh \
-	  ctest --test-dir build/tsan -L unit -E LedgerPropertyTest --output-on-failure \
+	  ctest --test-dir build/tsan -L unit -E ledger_property --output-on-failure \
 	    --parallel $(JOBS) | $(QUIET)
 
 fuzz:
@@ -99,6 +101,19 @@ bench-container-start: build
 
 bench-flood: build
 	@python3 bench/flood.py
+
+bench-upgrade-pause: build
+	@python3 bench/upgrade_pause.py
+
+bench-reattach: build
+	@python3 bench/reattach.py
+
+install: build
+	@cmake --install build --strip --prefix $(PREFIX)
+
+deb: build
+	@tools/install_packages.sh dpkg-dev
+	@cpack --config build/CPackConfig.cmake
 
 clean:
 	@rm -rf build

@@ -5,12 +5,16 @@
 //   flood N    from N threads, without pause until its next line: memory queries, each thread with
 //              a client of its own; then writes how many there were, as a line
 //   others N   the same with TCGETS, which is not trapped
+//   pace N     issues a query every N milliseconds until its input ends; for each further line
+//              writes the longest since the last, in nanoseconds, and how many there were
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstdint>
@@ -147,6 +151,30 @@ void Flood(std::uint32_t count, bool trapped) {
   Write(said.data(), said.size());
 }
 
+void Pace(Client& client, std::uint32_t milliseconds) {
+  std::uint64_t longest = 0;
+  std::uint32_t calls = 0;
+  pollfd input{0, POLLIN, 0};
+  while (true) {
+    const std::uint64_t start = NowNs();
+    client.Query();
+    longest = std::max(longest, NowNs() - start);
+    ++calls;
+    if (poll(&input, 1, static_cast<int>(milliseconds)) == 0) {
+      continue;
+    }
+    char line[64];
+    if (std::fgets(line, sizeof(line), stdin) == nullptr) {
+      return;
+    }
+    const int size = std::snprintf(line, sizeof(line), "%llu %u\n",
+                                   static_cast<unsigned long long>(longest), calls);
+    Write(line, static_cast<std::size_t>(size));
+    longest = 0;
+    calls = 0;
+  }
+}
+
 int Main() {
   Client client;
   Write("ready\n", 6);
@@ -172,6 +200,8 @@ int Main() {
         }
         at += static_cast<std::size_t>(n);
       }
+    } else if (std::strncmp(line, "pace", 4) == 0) {
+      Pace(client, count);
     } else {
       for (std::uint32_t i = 0; i < count; ++i) {
         client.AllocSmall(kFirstObject + i);

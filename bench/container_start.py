@@ -16,7 +16,7 @@ sys.path += [os.path.join(ROOT, "tests", folder) for folder in ("lib", "engines"
 import cgpu_test as t  # noqa: E402
 import isolation  # noqa: E402
 from bundles import Runc  # noqa: E402
-from engines import RUNC, Daemon  # noqa: E402
+from engines import RUNC, start_cgpud  # noqa: E402
 
 ROUNDS = 40
 KINDS = {"runc": {"plain": True}, "no GPU": {}, "slice": {"env": {"CGPU_MEM": "100MiB"}}}
@@ -36,13 +36,7 @@ def timed(engine, name, wants):
 
 def measure():
     with t.Node("v100-16g:1") as node, Runc(os.path.join(BIN, "cgpu-runtime")) as engine:
-        for folder in ("/etc/cgpu", "/run/cgpu", "/run/daemon"):
-            os.makedirs(folder, 0o700, exist_ok=True)
-        with open("/etc/cgpu/config.yaml", "w", encoding="utf-8") as file:
-            file.write("node: %s\nruntime: %s\n" % (node.name, RUNC))
-        daemon = Daemon([os.path.join(BIN, "cgpud")], "/run/daemon/log", "/run/daemon",
-                        {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
-        daemon.start()
+        daemon = start_cgpud(node, RUNC)
         for kind, wants in KINDS.items():
             timed(engine, "warm", wants)
         added = {"no GPU": [], "slice": []}

@@ -17,7 +17,7 @@ sys.path += [os.path.join(ROOT, "tests", folder) for folder in ("lib", "engines"
 import cgpu_test as t  # noqa: E402
 import isolation  # noqa: E402
 from bundles import Runc  # noqa: E402
-from slices_test import start_daemon  # noqa: E402
+from engines import start_cgpud  # noqa: E402
 
 ROUNDS = 10
 CALLS = 500  # of the neighbour, each time
@@ -52,7 +52,7 @@ class Slice:
 def measure():
     with t.Node("v100-16g:1") as node, \
             Runc(os.path.join(t.BIN, "cgpu-runtime"), in_image=(CLIENT,)) as engine:
-        daemon = start_daemon(node, engine.plain, "")
+        daemon = start_cgpud(node, engine.plain)
         neighbour, other = Slice(engine, "neighbour"), Slice(engine, "other")
         neighbour.p99()
         quiet, ratios = [], []

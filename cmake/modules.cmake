@@ -8,14 +8,20 @@ function(cgpu_add_library name)
 endfunction()
 
 # cgpu_add_unit_test(NAME module sources...): GoogleTest cases of one module, label "unit". The target
-# unit_tests builds them all and nothing else, for the sanitizers.
+# unit_tests builds them all and nothing else, for the sanitizers: whose programs take long to begin,
+# so there all cases of a program run in one process.
 add_custom_target(unit_tests)
 function(cgpu_add_unit_test name module)
   add_executable(${name} ${ARGN})
   add_dependencies(unit_tests ${name})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/unit)
   target_link_libraries(${name} PRIVATE cgpu::${module} GTest::gmock GTest::gtest_main)
-  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS unit TIMEOUT 300)
+  if(CGPU_SANITIZE)
+    add_test(NAME unit.${name} COMMAND ${name} --gtest_brief=1)
+    set_tests_properties(unit.${name} PROPERTIES LABELS unit TIMEOUT 900)
+  else()
+    gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS unit TIMEOUT 300)
+  endif()
 endfunction()
 
 # Statically linked programs need nothing from the machine or container they run on. A sanitizer's

@@ -77,6 +77,8 @@ class StateReader {
     return narrow;
   }
   [[nodiscard]] bool Flag() { return Number() != 0; }
+  // No field is left in the open record.
+  [[nodiscard]] bool AtEnd() const { return rest_.empty(); }
   [[nodiscard]] std::string Text();
 
   // The open record has a tag that the reader does not know.

@@ -28,6 +28,11 @@
 #include "rm/nv_structs.h"
 #include "rm/nv_uvm.h"
 
+namespace cgpu {
+class StateReader;
+class StateWriter;
+}  // namespace cgpu
+
 namespace cgpu::boundary {
 
 // Of a card, in bytes, as the driver says when it is first opened.
@@ -135,6 +140,15 @@ class Boundary {
   [[nodiscard]] const std::map<std::string, std::uint64_t>& refused() const { return refused_; }
   void CountRefused(const std::string& what) { ++refused_[what]; }
 
+  // --- Handing over (base/state.h). Writes records within the one that is open. No call is between
+  // Decide() and Account(); cards and limits are not in it, only what the driver said of a card.
+  void Save(StateWriter& writer) const;
+  // Reads those of the open record into a boundary that is new and has as many cards, after its
+  // ledger was loaded (ledger.h). Sets the ledger's bounds, and what page tables and managed memory
+  // take as this version counts it. kInvalid: the bytes are no state of a boundary, whatever they
+  // are; then neither this nor the ledger must be used any more.
+  [[nodiscard]] Result<> Load(StateReader& reader);
+
  private:
   [[nodiscard]] std::optional<ledger::Card> CardOfGpuId(std::uint32_t gpu_id) const;
   [[nodiscard]] std::optional<ledger::Card> CardOfInstance(std::uint32_t instance) const;
@@ -207,9 +221,20 @@ class Boundary {
   Decision DecideMapDma(Call& call, Decision decision);
   void AccountMapDma(const Call& call, const Decision& decision, bool done);
   void AccountUnmapDma(const Call& call, const Decision& decision);
+  [[nodiscard]] static ledger::ExtraKey KeyOf(const DmaBook& book);
   void SettleDma(const DmaBook& book);
   void DropDmaBook(std::uint32_t client);
   void FreeObject(ledger::ClientRef client, ledger::ObjectRef object);
+
+  // state.cc
+  template <class T>
+  [[nodiscard]] static T Load(const Bytes& bytes, std::size_t offset = 0) {
+    return boundary::Load<T>(bytes, offset);  // call.h's, which the other Load() hides
+  }
+  void LoadFigures(StateReader& reader, ledger::Card card);
+  void LoadSpace(StateReader& reader);
+  void LoadDmaBook(StateReader& reader);
+  void Resume();
 
   void AddDependencies(const Call& call, ledger::ClientRef client, std::uint32_t handle);
   std::optional<Undo> AccountNew(Call& call, Decision& decision, std::uint32_t handle,
@@ -253,6 +278,10 @@ class Boundary {
   std::map<ledger::FileKey, UvmSpace> spaces_;
   ManagedBook managed_;
   std::map<std::uint32_t, DmaBook> dma_;  // by client
+
+  // What a DMA book's mappings belong to in the ledger; UVM's spaces and managed memory have
+  // smaller numbers.
+  static constexpr std::uint64_t kDmaExtra = std::uint64_t{1} << 62;
 
   // UVM ranges of one space: memory of the kernel's that nothing else bounds.
   static constexpr std::size_t kMaxRanges = 262144;

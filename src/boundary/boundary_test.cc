@@ -18,17 +18,17 @@ namespace {
 TEST_F(BoundaryTest, ChargesMemoryUpToTheLimitAndGivesItBack) {
   MakeSubdevice();
   EXPECT_EQ(AllocMemory(0x20, 1000 * kMib), rm::NV_OK);
-  EXPECT_EQ(ledger_.Used(0), 1000 * kMib);
+  EXPECT_EQ(ledger_->Used(0), 1000 * kMib);
   EXPECT_EQ(AllocMemory(0x21, 26 * kMib), rm::NV_ERR_NO_MEMORY);
   EXPECT_EQ(AllocMemory(0x22, 24 * kMib), rm::NV_OK);
-  EXPECT_EQ(ledger_.Used(0), 1024 * kMib);
+  EXPECT_EQ(ledger_->Used(0), 1024 * kMib);
   rm::NVOS00_PARAMETERS free{kClient, kDevice, 0x20, 0};
   Call call;
   ASSERT_EQ(Copy(rm::NV_ESC_RM_FREE, free, call), 0);
-  Decision decision = boundary_.Decide(call);
+  Decision decision = boundary_->Decide(call);
   (void)Execute(call, decision);
-  EXPECT_EQ(ledger_.Used(0), 24 * kMib);
-  EXPECT_EQ(ledger_.Used(1), 0U);
+  EXPECT_EQ(ledger_->Used(0), 24 * kMib);
+  EXPECT_EQ(ledger_->Used(1), 0U);
 }
 
 TEST_F(BoundaryTest, LetsNobodyChooseAClientHandleThatTheDriverGivesOut) {
@@ -38,16 +38,16 @@ TEST_F(BoundaryTest, LetsNobodyChooseAClientHandleThatTheDriverGivesOut) {
     alloc.hRoot = chosen;
     Call call;
     ASSERT_EQ(Copy(rm::NV_ESC_RM_ALLOC, alloc, call), 0);
-    EXPECT_EQ(boundary_.Decide(call).action, Decision::Action::kAnswer);
+    EXPECT_EQ(boundary_->Decide(call).action, Decision::Action::kAnswer);
     EXPECT_EQ(StatusOf(call), rm::NV_ERR_INSUFFICIENT_PERMISSIONS);
   }
   for (const std::uint32_t chosen : {0U, 1U, 0xc1cfffffU, 0xc1f00000U}) {
     alloc.hRoot = chosen;
     Call call;
     ASSERT_EQ(Copy(rm::NV_ESC_RM_ALLOC, alloc, call), 0);
-    Decision decision = boundary_.Decide(call);
+    Decision decision = boundary_->Decide(call);
     EXPECT_EQ(decision.action, Decision::Action::kExecute);
-    ledger_.Cancel(decision.reservation);
+    ledger_->Cancel(decision.reservation);
   }
 }
 
@@ -63,10 +63,10 @@ TEST_F(BoundaryTest, ADriverErrorChargesNothing) {
   alloc.pAllocParms = memory_.Lend(params);
   Call call;
   ASSERT_EQ(Copy(rm::NV_ESC_RM_ALLOC, alloc, call), 0);
-  Decision decision = boundary_.Decide(call);
+  Decision decision = boundary_->Decide(call);
   SetStatus(call, rm::NV_ERR_INVALID_ARGUMENT);
-  EXPECT_FALSE(boundary_.Account(call, decision, 0, pids_).has_value());
-  EXPECT_EQ(ledger_.Used(0) + ledger_.Reserved(0), 0U);
+  EXPECT_FALSE(boundary_->Account(call, decision, 0, pids_).has_value());
+  EXPECT_EQ(ledger_->Used(0) + ledger_->Reserved(0), 0U);
 }
 
 TEST_F(BoundaryTest, MoreThanReservedIsTakenBack) {
@@ -81,16 +81,16 @@ TEST_F(BoundaryTest, MoreThanReservedIsTakenBack) {
   alloc.pAllocParms = memory_.Lend(params);
   Call call;
   ASSERT_EQ(Copy(rm::NV_ESC_RM_ALLOC, alloc, call), 0);
-  Decision decision = boundary_.Decide(call);
+  Decision decision = boundary_->Decide(call);
   SetStatus(call, rm::NV_OK);
   params.size = 1026 * kMib;  // the driver rounded otherwise
   Store(call.nested[0].bytes, params);
-  const auto undo = boundary_.Account(call, decision, 0, pids_);
+  const auto undo = boundary_->Account(call, decision, 0, pids_);
   ASSERT_TRUE(undo.has_value());
   EXPECT_EQ(undo->object, 0x20U);
-  boundary_.Undone(call, decision);
+  boundary_->Undone(call, decision);
   EXPECT_EQ(StatusOf(call), rm::NV_ERR_NO_MEMORY);
-  EXPECT_EQ(ledger_.Used(0) + ledger_.Reserved(0), 0U);
+  EXPECT_EQ(ledger_->Used(0) + ledger_->Reserved(0), 0U);
 }
 
 TEST_F(BoundaryTest, RefusesOtherCardsForeignClientsAndUnknownThings) {
@@ -108,14 +108,14 @@ TEST_F(BoundaryTest, RefusesOtherCardsForeignClientsAndUnknownThings) {
   rm::NVOS55_PARAMETERS dup{kClient, kDevice, 0x31, 0xc1d00002, 0x20, 0, 0};
   Call call;
   ASSERT_EQ(Copy(rm::NV_ESC_RM_DUP_OBJECT, dup, call), 0);
-  EXPECT_EQ(boundary_.Decide(call).action, Decision::Action::kAnswer);
+  EXPECT_EQ(boundary_->Decide(call).action, Decision::Action::kAnswer);
   EXPECT_EQ(StatusOf(call), rm::NV_ERR_INVALID_OBJECT_HANDLE);
   rm::NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS disable{};
   Decision decision;
   call = Control(kSubdevice, 0x2080110b, disable, decision);
   EXPECT_EQ(decision.action, Decision::Action::kAnswer);
   EXPECT_EQ(StatusOf(call), rm::NV_ERR_NOT_SUPPORTED);
-  EXPECT_FALSE(boundary_.refused().empty());
+  EXPECT_FALSE(boundary_->refused().empty());
 }
 
 TEST_F(BoundaryTest, SharesWithItsOwnClientsAlone) {
@@ -127,11 +127,11 @@ TEST_F(BoundaryTest, SharesWithItsOwnClientsAlone) {
   share.sharePolicy.target = kClient;
   Call own;
   ASSERT_EQ(Copy(rm::NV_ESC_RM_SHARE, share, own), 0);
-  EXPECT_EQ(boundary_.Decide(own).action, Decision::Action::kExecute);
+  EXPECT_EQ(boundary_->Decide(own).action, Decision::Action::kExecute);
   share.sharePolicy.target = 0xc1d00002;
   Call foreign;
   ASSERT_EQ(Copy(rm::NV_ESC_RM_SHARE, share, foreign), 0);
-  EXPECT_EQ(boundary_.Decide(foreign).action, Decision::Action::kAnswer);
+  EXPECT_EQ(boundary_->Decide(foreign).action, Decision::Action::kAnswer);
   EXPECT_EQ(StatusOf(foreign), rm::NV_ERR_INVALID_OBJECT_HANDLE);
 }
 
@@ -146,7 +146,7 @@ TEST_F(BoundaryTest, ChargesAContextPerChannelGroup) {
   MakeSubdevice();
   rm::NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS group{};
   EXPECT_EQ(Alloc(kDevice, 0x40, rm::KEPLER_CHANNEL_GROUP_A, memory_.Lend(group)), rm::NV_OK);
-  EXPECT_EQ(ledger_.Used(0), 64 * kMib);
+  EXPECT_EQ(ledger_->Used(0), 64 * kMib);
   EXPECT_EQ(AllocMemory(0x20, 961 * kMib), rm::NV_ERR_NO_MEMORY);
   EXPECT_EQ(AllocMemory(0x20, 960 * kMib), rm::NV_OK);
 }
@@ -198,13 +198,13 @@ TEST_F(BoundaryTest, KnowsOnlyGrantedCardsByTheirPlace) {
     place.bus = bus;
     Call call;
     ASSERT_EQ(Copy(rm::NV_ESC_STATUS_CODE, place, call), 0);
-    const Decision decision = boundary_.Decide(call);
+    const Decision decision = boundary_->Decide(call);
     EXPECT_EQ(decision.action, bus == 2 ? Decision::Action::kFail : Decision::Action::kExecute);
     EXPECT_EQ(decision.error, bus == 2 ? EINVAL : 0);
     place.domain = 1;
     Call elsewhere;
     ASSERT_EQ(Copy(rm::NV_ESC_STATUS_CODE, place, elsewhere), 0);
-    EXPECT_EQ(boundary_.Decide(elsewhere).action, Decision::Action::kFail);
+    EXPECT_EQ(boundary_->Decide(elsewhere).action, Decision::Action::kFail);
   }
 }
 
@@ -244,7 +244,7 @@ TEST_F(BoundaryTest, HeapFreesAsTheDriverDoes) {
     }
     Call call;
     EXPECT_EQ(Copy(rm::NV_ESC_RM_VID_HEAP_CONTROL, params, call), 0);
-    Decision decision = boundary_.Decide(call);
+    Decision decision = boundary_->Decide(call);
     if (function == rm::NVOS32_FUNCTION_INFO) {  // the driver's answer: of the whole card
       params.data.Info = {0, 7000 * kMib, 9000 * kMib, kMib};
       Store(call.image, params);
@@ -261,7 +261,7 @@ TEST_F(BoundaryTest, HeapFreesAsTheDriverDoes) {
   const auto freed = heap(rm::NVOS32_FUNCTION_FREE, 0xdead);
   EXPECT_EQ(freed.status, rm::NV_OK);
   EXPECT_EQ(freed.total, 0U);
-  EXPECT_EQ(ledger_.Used(0), 0U);
+  EXPECT_EQ(ledger_->Used(0), 0U);
 }
 
 TEST_F(BoundaryTest, ShowsTheContainersProcessesByItsOwnNumbers) {
@@ -295,7 +295,7 @@ TEST_F(BoundaryTest, TheTenantsPointersNeverReachTheDriver) {
   alloc.pRightsRequested = 0xdead1000;  // unreadable
   Call call;
   ASSERT_EQ(Copy(rm::NV_ESC_RM_ALLOC, alloc, call), 0);
-  EXPECT_EQ(boundary_.Decide(call).action, Decision::Action::kAnswer);
+  EXPECT_EQ(boundary_->Decide(call).action, Decision::Action::kAnswer);
   EXPECT_EQ(StatusOf(call), rm::NV_ERR_INVALID_ADDRESS);
   rm::NVOS54_PARAMETERS control{};
   control.cmd = rm::NV2080_CTRL_CMD_FB_GET_INFO_V2;
@@ -378,7 +378,7 @@ TEST_F(BoundaryTest, AListThatLeavesTheTenantsMemoryIsAFault) {
       sizeof(list), 0};
   Call call;
   ASSERT_EQ(Copy(rm::NV_ESC_RM_CONTROL, control, call), 0);
-  EXPECT_EQ(boundary_.Decide(call).action, Decision::Action::kAnswer);
+  EXPECT_EQ(boundary_->Decide(call).action, Decision::Action::kAnswer);
   EXPECT_EQ(StatusOf(call), rm::NV_ERR_INVALID_ADDRESS);
   EXPECT_FALSE(call.nested.at(0).copy_out) << "what the driver does not write either";
 }
@@ -438,18 +438,18 @@ TEST_F(BoundaryTest, OsDescriptorsRunInTheirCaller) {
   ASSERT_EQ(Copy(rm::NV_ESC_RM_ALLOC_MEMORY, alloc, call), 0);
   Call wrapped = call;
   wrapped.wrapped = true;
-  EXPECT_EQ(boundary_.Decide(wrapped).action, Decision::Action::kAnswer);
-  EXPECT_EQ(boundary_.Decide(call).action, Decision::Action::kContinue);
-  const auto client = ledger_.FindClient(kClient);
-  EXPECT_TRUE(ledger_.Find(client->ref, 0x71).has_value());
+  EXPECT_EQ(boundary_->Decide(wrapped).action, Decision::Action::kAnswer);
+  EXPECT_EQ(boundary_->Decide(call).action, Decision::Action::kContinue);
+  const auto client = ledger_->FindClient(kClient);
+  EXPECT_TRUE(ledger_->Find(client->ref, 0x71).has_value());
   // The call may have failed: what the driver then makes under the handle is charged.
   ASSERT_EQ(AllocMemory(0x71, kMib), rm::NV_OK);
-  EXPECT_GE(ledger_.Used(0), kMib);
+  EXPECT_GE(ledger_->Used(0), kMib);
   // And what is charged stays charged when a descriptor claims its handle.
-  EXPECT_EQ(boundary_.Decide(call).action, Decision::Action::kContinue);
-  EXPECT_GE(ledger_.Used(0), kMib);
+  EXPECT_EQ(boundary_->Decide(call).action, Decision::Action::kContinue);
+  EXPECT_GE(ledger_->Used(0), kMib);
   call.command = rm::NV01_MEMORY_LOCAL_USER;
-  EXPECT_EQ(boundary_.Decide(call).action, Decision::Action::kAnswer);
+  EXPECT_EQ(boundary_->Decide(call).action, Decision::Action::kAnswer);
 }
 
 TEST_F(BoundaryTest, DebuggersAreForOwnContextsAndBounded) {

@@ -13,9 +13,6 @@
 namespace cgpu::boundary {
 namespace {
 
-// What a mapping belongs to in the ledger; UVM's spaces and managed memory have smaller numbers.
-constexpr std::uint64_t kDmaExtra = std::uint64_t{1} << 62;
-
 struct MapRequest {
   std::uint32_t device = 0;
   std::uint32_t range = 0;
@@ -150,8 +147,7 @@ Decision Boundary::DecideMapDma(Call& call, Decision decision) {
   counted.address = placed ? request.address : 0;
   const std::uint64_t bytes = book->Bytes(*range->card) +
                               book->Need(range->ref.serial, MappingOf(counted, *memory), placed);
-  const ledger::ExtraKey key{book->owner(), kDmaExtra | book->client().serial};
-  if (!ledger_.SetExtra(key, *range->card, bytes).ok()) {
+  if (!ledger_.SetExtra(KeyOf(*book), *range->card, bytes).ok()) {
     return NoMemory(call, *range->card);
   }
   decision.object = range->ref;
@@ -182,11 +178,14 @@ void Boundary::AccountUnmapDma(const Call& call, const Decision& decision) {
   }
 }
 
+ledger::ExtraKey Boundary::KeyOf(const DmaBook& book) {
+  return {book.owner(), kDmaExtra | book.client().serial};
+}
+
 // The ledger as the book says.
 void Boundary::SettleDma(const DmaBook& book) {
-  const ledger::ExtraKey key{book.owner(), kDmaExtra | book.client().serial};
   for (ledger::Card card = 0; card < cards_.size(); ++card) {
-    ledger_.ForceExtra(key, card, book.Bytes(card));
+    ledger_.ForceExtra(KeyOf(book), card, book.Bytes(card));
   }
 }
 
@@ -195,9 +194,8 @@ void Boundary::DropDmaBook(std::uint32_t client) {
   if (found == dma_.end()) {
     return;
   }
-  const ledger::ExtraKey key{found->second.owner(), kDmaExtra | found->second.client().serial};
   for (ledger::Card card = 0; card < cards_.size(); ++card) {
-    ledger_.ForceExtra(key, card, 0);
+    ledger_.ForceExtra(KeyOf(found->second), card, 0);
   }
   dma_.erase(found);
 }

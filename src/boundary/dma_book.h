@@ -25,6 +25,11 @@
 #include "boundary/page_tables.h"
 #include "ledger/ledger.h"
 
+namespace cgpu {
+class StateReader;
+class StateWriter;
+}  // namespace cgpu
+
 namespace cgpu::boundary {
 
 // [start, end), not empty.
@@ -72,6 +77,10 @@ class DmaBook {
 
   [[nodiscard]] std::uint64_t Bytes(ledger::Card card) const;
 
+  // Handing over (state.cc): records within the open one. `cards`: how many there are.
+  void Save(StateWriter& writer) const;
+  void Load(StateReader& reader, ledger::Card cards);
+
  private:
   using SpaceKey = std::pair<ledger::Card, std::uint64_t>;
   using Mappings = std::multimap<std::uint64_t, DmaMapping>;              // by start
@@ -90,6 +99,8 @@ class DmaBook {
     [[nodiscard]] std::uint64_t Bytes() const;
   };
   [[nodiscard]] std::vector<ledger::ObjectRef> Objects() const;
+  void LoadRange(StateReader& reader, ledger::Card cards);
+  void LoadMapping(StateReader& reader);
   void Count(const Range& range, const DmaMapping& mapping);
   void Uncount(const Range& range, const DmaMapping& mapping);
   void Erase(std::uint64_t serial, Range& range, Mappings::iterator mapping);

@@ -145,7 +145,7 @@ class DmaTest : public BoundaryTest {
     ASSERT_EQ(AllocMemory(kMemory, kMib), rm::NV_OK);
     rm::NV_MEMORY_VIRTUAL_ALLOCATION_PARAMS params{};
     ASSERT_EQ(Alloc(kDevice, kRange, rm::NV01_MEMORY_VIRTUAL, memory_.Lend(params)), rm::NV_OK);
-    before_ = ledger_.Used(0);
+    before_ = ledger_->Used(0);
   }
 
   // `given`: where the driver puts it.
@@ -163,11 +163,11 @@ class DmaTest : public BoundaryTest {
     call.process = 1;
     EXPECT_EQ(Copy(rm::NV_ESC_RM_MAP_MEMORY_DMA, map, call), 0);
     EXPECT_TRUE(call.ChangesState());
-    Decision decision = boundary_.Decide(call);
+    Decision decision = boundary_->Decide(call);
     if (decision.action == Decision::Action::kExecute) {
       Store(call.image, given, offsetof(rm::NVOS46_PARAMETERS_V535, dmaOffset));
       SetStatus(call, driver_says);
-      EXPECT_FALSE(boundary_.Account(call, decision, 0, pids_).has_value());
+      EXPECT_FALSE(boundary_->Account(call, decision, 0, pids_).has_value());
     }
     return StatusOf(call).value();
   }
@@ -176,11 +176,11 @@ class DmaTest : public BoundaryTest {
     rm::NVOS47_PARAMETERS_V550 unmap{kClient, kDevice, range, kMemory, 0, address, size, 0};
     Call call;
     EXPECT_EQ(Copy(rm::NV_ESC_RM_UNMAP_MEMORY_DMA, unmap, call), 0);
-    Decision decision = boundary_.Decide(call);
+    Decision decision = boundary_->Decide(call);
     EXPECT_FALSE(Execute(call, decision).has_value());
   }
 
-  [[nodiscard]] std::uint64_t Tables() const { return ledger_.Used(0) - before_; }
+  [[nodiscard]] std::uint64_t Tables() const { return ledger_->Used(0) - before_; }
 
   static constexpr std::uint32_t kMemory = 0x30;
   static constexpr std::uint32_t kRange = 0x40;
@@ -217,27 +217,27 @@ TEST_F(DmaTest, RefusesWhatTheLimitHasNoRoomFor) {
 TEST_F(DmaTest, MappingsGoWithTheirMemoryTheirRangeAndWhatIsAboveThem) {
   EXPECT_EQ(Map(kMemory, kRange, kMib, 0), rm::NV_OK);
   ASSERT_EQ(Free(kMemory), rm::NV_OK);
-  EXPECT_EQ(ledger_.Used(0), before_ - rm::RoundVidmem(kMib, 0, 0));
-  before_ = ledger_.Used(0);
+  EXPECT_EQ(ledger_->Used(0), before_ - rm::RoundVidmem(kMib, 0, 0));
+  before_ = ledger_->Used(0);
   ASSERT_EQ(AllocMemory(kMemory, kMib), rm::NV_OK);
-  const std::uint64_t with = ledger_.Used(0);
+  const std::uint64_t with = ledger_->Used(0);
   EXPECT_EQ(Map(kMemory, kRange, kMib, 0), rm::NV_OK);
-  EXPECT_EQ(ledger_.Used(0), with + 5 * kTable);
+  EXPECT_EQ(ledger_->Used(0), with + 5 * kTable);
   ASSERT_EQ(Free(kRange), rm::NV_OK);
-  EXPECT_EQ(ledger_.Used(0), with);
+  EXPECT_EQ(ledger_->Used(0), with);
   EXPECT_EQ(Map(kMemory, kRange, kMib, 0), rm::NV_ERR_OBJECT_NOT_FOUND);
   rm::NV_MEMORY_VIRTUAL_ALLOCATION_PARAMS params{};
   ASSERT_EQ(Alloc(kDevice, kRange, rm::NV01_MEMORY_VIRTUAL, memory_.Lend(params)), rm::NV_OK);
   EXPECT_EQ(Map(kMemory, kRange, kMib, 0), rm::NV_OK);
   ASSERT_EQ(Free(kDevice), rm::NV_OK);
-  EXPECT_EQ(ledger_.Used(0), 0U);
+  EXPECT_EQ(ledger_->Used(0), 0U);
 }
 
 TEST_F(DmaTest, AClientThatIsGoneLeavesNothing) {
   EXPECT_EQ(Map(kMemory, kRange, kMib, 0), rm::NV_OK);
-  EXPECT_TRUE(ledger_.RemoveClient(ledger_.FindClient(kClient)->ref));
-  boundary_.DropGoneClients();
-  EXPECT_EQ(ledger_.Used(0), 0U);
+  EXPECT_TRUE(ledger_->RemoveClient(ledger_->FindClient(kClient)->ref));
+  boundary_->DropGoneClients();
+  EXPECT_EQ(ledger_->Used(0), 0U);
 }
 
 TEST_F(DmaTest, IntervalsAreChargedWithTheirTables) {

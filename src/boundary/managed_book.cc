@@ -140,6 +140,15 @@ bool ManagedBook::SetCards(const std::set<ledger::Card>& cards) {
   return true;
 }
 
+void ManagedBook::Resume(const std::set<ledger::Card>& cards) {
+  cards_ = cards;
+  for (const ledger::Card card : cards_) {
+    for (const auto& [process, shown] : shown_) {
+      ledger_.ForceExtra(KeyOf(process), card, BytesOf(process));
+    }
+  }
+}
+
 std::uint64_t ManagedBook::BytesOf(ledger::ProcessKey process) const {
   std::vector<AddressRange> ranges;
   if (const auto found = shown_.find(process); found != shown_.end()) {

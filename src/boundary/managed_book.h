@@ -19,6 +19,11 @@
 #include "boundary/managed.h"
 #include "ledger/ledger.h"
 
+namespace cgpu {
+class StateReader;
+class StateWriter;
+}  // namespace cgpu
+
 namespace cgpu::boundary {
 
 class ManagedBook {
@@ -57,6 +62,12 @@ class ManagedBook {
   // on a new one, and nothing changes.
   [[nodiscard]] bool SetCards(const std::set<ledger::Card>& cards);
 
+  // Handing over (state.cc): records within the open one. What follows from the UVM spaces is told
+  // afterwards: SetAnySpace() and Resume(), with the cards that managed memory lies on already.
+  void Save(StateWriter& writer) const;
+  void Load(StateReader& reader);
+  void Resume(const std::set<ledger::Card>& cards);
+
  private:
   struct Mapping {
     ledger::ProcessKey process = 0;
@@ -68,6 +79,7 @@ class ManagedBook {
   [[nodiscard]] std::uint64_t BytesOf(ledger::ProcessKey process) const;
   std::optional<ledger::Card> TryCharge(ledger::ProcessKey process, std::uint64_t bytes);
   void Begin(Thread thread, Mapping mapping);
+  [[nodiscard]] Mapping LoadMapping(StateReader& reader) const;
 
   ledger::Ledger& ledger_;
   std::set<ledger::Card> cards_;

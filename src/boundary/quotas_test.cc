@@ -54,7 +54,7 @@ TEST(Quotas, ViewsTakeWholePages) {
 
 TEST_F(BoundaryTest, ViewsOfCardMemoryAreBoundedByTheSlicesPartOfBar1) {
   MakeSubdevice();
-  boundary_.SetFigures(0, {0, 0, 64 * kMib});  // 62 MiB without the driver's own
+  boundary_->SetFigures(0, {0, 0, 64 * kMib});  // 62 MiB without the driver's own
   EXPECT_EQ(AllocMemory(0x20, 64 * kMib), rm::NV_OK);
   rm::NV_MEMORY_ALLOCATION_PARAMS system{};
   system.size = 64 * kMib;
@@ -65,7 +65,7 @@ TEST_F(BoundaryTest, ViewsOfCardMemoryAreBoundedByTheSlicesPartOfBar1) {
     Call call;
     EXPECT_EQ(Copy(rm::NV_ESC_RM_MAP_MEMORY, params, call), 0);
     call.fd->file = File{FileKind::kCard, 0, true};
-    Decision decision = boundary_.Decide(call);
+    Decision decision = boundary_->Decide(call);
     if (decision.action == Decision::Action::kExecute) {
       (void)Execute(call, decision);
     }
@@ -75,20 +75,20 @@ TEST_F(BoundaryTest, ViewsOfCardMemoryAreBoundedByTheSlicesPartOfBar1) {
   EXPECT_EQ(map(0x20, 64 * kMib, 1), rm::NV_ERR_NO_MEMORY);
   EXPECT_EQ(map(0x21, 64 * kMib, 1), rm::NV_OK) << "not through BAR1";
   EXPECT_EQ(map(0x20, 61 * kMib, 1), rm::NV_OK);
-  EXPECT_EQ(ledger_.Bar1Used(0), 62 * kMib) << "in the memory's own pages of 2 MiB";
+  EXPECT_EQ(ledger_->Bar1Used(0), 62 * kMib) << "in the memory's own pages of 2 MiB";
   EXPECT_EQ(map(0x20, 4096, 2), rm::NV_ERR_NO_MEMORY);
   rm::NVOS56_PARAMETERS update{kClient, kDevice, 0x20, 1, 7, 0};
   Call moved;
   ASSERT_EQ(Copy(rm::NV_ESC_RM_UPDATE_DEVICE_MAPPING_INFO, update, moved), 0);
   EXPECT_TRUE(moved.ChangesState());
-  Decision decision = boundary_.Decide(moved);
+  Decision decision = boundary_->Decide(moved);
   (void)Execute(moved, decision);
   rm::NVOS34_PARAMETERS unmap{kClient, kDevice, 0x20, 7, 0, 0};
   Call unmapped;
   ASSERT_EQ(Copy(rm::NV_ESC_RM_UNMAP_MEMORY, unmap, unmapped), 0);
-  decision = boundary_.Decide(unmapped);
+  decision = boundary_->Decide(unmapped);
   (void)Execute(unmapped, decision);
-  EXPECT_EQ(ledger_.Bar1Used(0), 0U);
+  EXPECT_EQ(ledger_->Bar1Used(0), 0U);
   EXPECT_EQ(map(0x20, 4096, 2), rm::NV_OK);
 }
 

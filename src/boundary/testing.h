@@ -6,12 +6,17 @@
 
 #include <bit>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/state.h"
 #include "boundary/boundary.h"
 #include "rm/nv_alloc.h"
 #include "rm/nv_classes.h"
@@ -48,18 +53,70 @@ class FakeMemory final : public TenantMemory {
   std::vector<std::pair<std::uint64_t, std::size_t>> lent_;
 };
 
+// What a container's boundary and ledger hand over.
+inline std::string Saved(const ledger::Ledger& ledger, const Boundary& boundary) {
+  StateWriter writer;
+  writer.Begin(1);
+  ledger.Save(writer);
+  writer.End();
+  writer.Begin(2);
+  boundary.Save(writer);
+  writer.End();
+  return writer.Take();
+}
+
+inline Result<> LoadBoth(std::string_view bytes, ledger::Ledger& ledger, Boundary& boundary) {
+  StateReader reader(bytes);
+  (void)reader.Enter();
+  CGPU_TRY(ledger.Load(reader));
+  reader.Leave();
+  (void)reader.Enter();
+  CGPU_TRY(boundary.Load(reader));
+  reader.Leave();
+  return reader.Finish();
+}
+
+// Puts successors in the place of both, which know no more than a new shim does.
+inline void HandOver(const rm::Abi& abi, const ledger::Bounds& bounds,
+                     std::unique_ptr<ledger::Ledger>& ledger, std::unique_ptr<Boundary>& boundary) {
+  const std::string bytes = Saved(*ledger, *boundary);
+  std::vector<CardIds> cards = boundary->cards();
+  for (CardIds& card : cards) {
+    card.figures = {};
+  }
+  boundary.reset();
+  ledger = std::make_unique<ledger::Ledger>(std::vector<std::uint64_t>(cards.size(), 1), bounds);
+  boundary = std::make_unique<Boundary>(abi, cards, *ledger);
+  const Result<> loaded = LoadBoth(bytes, *ledger, *boundary);
+  ASSERT_TRUE(loaded.ok()) << loaded.error().what;
+  EXPECT_EQ(Saved(*ledger, *boundary), bytes);
+}
+
+// If it is set, the tests of a boundary hand over before each call.
+inline bool HandsOverBeforeCalls() {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody sets it
+  return std::getenv("CGPU_TEST_HAND_OVER") != nullptr;
+}
+
 class BoundaryTest : public testing::Test {
  protected:
+  static constexpr ledger::Bounds kBounds{8, 1000, 8, 16};
+
   BoundaryTest()
       : abi_(rm::GetAbi(rm::Branch::k550)),
-        ledger_({1024 * kMib, 512 * kMib}, {8, 1000, 8, 16}),
-        boundary_(abi_,
-                  {{0, 0x100, 0, {}, 0, {64 * kMib, 4096, 0}},
-                   {3, 0x400, 3, {}, 0, {64 * kMib, 4096, 0}}},
-                  ledger_) {}
+        ledger_(std::make_unique<ledger::Ledger>(
+            std::vector<std::uint64_t>{1024 * kMib, 512 * kMib}, kBounds)),
+        boundary_(std::make_unique<Boundary>(
+            abi_,
+            std::vector<CardIds>{{0, 0x100, 0, {}, 0, {64 * kMib, 4096, 0}},
+                                 {3, 0x400, 3, {}, 0, {64 * kMib, 4096, 0}}},
+            *ledger_)) {}
 
   template <class T>
   int Copy(std::uint32_t nr, T& params, Call& call) {
+    if (hands_over_) {
+      HandOver(abi_, kBounds, ledger_, boundary_);
+    }
     memory_.Lend(params);
     return Decode(abi_, rm::EscapeRequest(static_cast<rm::NvU8>(nr), sizeof(T)),
                   std::bit_cast<std::uint64_t>(&params), memory_, call);
@@ -69,7 +126,7 @@ class BoundaryTest : public testing::Test {
   std::optional<Undo> Execute(Call& call, Decision& decision) {
     EXPECT_EQ(decision.action, Decision::Action::kExecute);
     SetStatus(call, rm::NV_OK);
-    return boundary_.Account(call, decision, 0, pids_);
+    return boundary_->Account(call, decision, 0, pids_);
   }
 
   std::uint32_t Alloc(std::uint32_t parent, std::uint32_t handle, std::uint32_t cls,
@@ -83,7 +140,7 @@ class BoundaryTest : public testing::Test {
     Call call;
     call.process = 1;
     EXPECT_EQ(Copy(rm::NV_ESC_RM_ALLOC, alloc, call), 0);
-    Decision decision = boundary_.Decide(call);
+    Decision decision = boundary_->Decide(call);
     if (decision.action == Decision::Action::kExecute) {
       EXPECT_FALSE(Execute(call, decision).has_value());
     }
@@ -102,7 +159,7 @@ class BoundaryTest : public testing::Test {
     rm::NVOS00_PARAMETERS free{kClient, kDevice, handle, 0};
     Call call;
     EXPECT_EQ(Copy(rm::NV_ESC_RM_FREE, free, call), 0);
-    Decision decision = boundary_.Decide(call);
+    Decision decision = boundary_->Decide(call);
     EXPECT_FALSE(Execute(call, decision).has_value());
     return StatusOf(call).value();
   }
@@ -129,14 +186,15 @@ class BoundaryTest : public testing::Test {
       call.fd->file = File{FileKind::kControl, 255, true};
       call.fd->mark = *mark;
     }
-    decision = boundary_.Decide(call);
+    decision = boundary_->Decide(call);
     return call;
   }
 
   const rm::Abi& abi_;
   FakeMemory memory_;
-  ledger::Ledger ledger_;
-  Boundary boundary_;
+  std::unique_ptr<ledger::Ledger> ledger_;
+  std::unique_ptr<Boundary> boundary_;
+  bool hands_over_ = HandsOverBeforeCalls();
   std::map<ledger::ProcessKey, std::uint32_t> pids_{{1, 17}};
 };
 

@@ -52,7 +52,7 @@ class TransferTest : public BoundaryTest {
         ChooseHandles(call);
       }
       SetStatus(call, driver_says);
-      EXPECT_FALSE(boundary_.Account(call, decision, 0, pids_).has_value());
+      EXPECT_FALSE(boundary_->Account(call, decision, 0, pids_).has_value());
     }
     params = Load<T>(call.nested[0].bytes);
     return StatusOf(call).value();
@@ -83,7 +83,7 @@ TEST_F(TransferTest, WhatIsExportedStaysChargedAndIsImportedOnce) {
   ASSERT_EQ(ExportThree(), rm::NV_OK);
   ASSERT_EQ(Free(0x20), rm::NV_OK);
   ASSERT_EQ(Free(0x22), rm::NV_OK);
-  EXPECT_EQ(ledger_.Used(0), 6 * kMib);
+  EXPECT_EQ(ledger_->Used(0), 6 * kMib);
   Imports params{};
   params.hParent = kDevice;
   params.numObjects = 3;
@@ -95,12 +95,12 @@ TEST_F(TransferTest, WhatIsExportedStaysChargedAndIsImportedOnce) {
   EXPECT_EQ(params.objects[1], kDevice);
   EXPECT_EQ(Transfer(rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD, params, kMark), rm::NV_OK);
   EXPECT_EQ(params.objects[1], kDevice);
-  ledger_.CloseFile(kMark);
-  EXPECT_EQ(ledger_.Used(0), 6 * kMib);
+  ledger_->CloseFile(kMark);
+  EXPECT_EQ(ledger_->Used(0), 6 * kMib);
   ASSERT_EQ(Free(0x90), rm::NV_OK);
-  EXPECT_EQ(ledger_.Used(0), 4 * kMib);
+  EXPECT_EQ(ledger_->Used(0), 4 * kMib);
   ASSERT_EQ(Free(0x92), rm::NV_OK);
-  EXPECT_EQ(ledger_.Used(0), 0U);
+  EXPECT_EQ(ledger_->Used(0), 0U);
 }
 
 TEST_F(TransferTest, APlaceThatIsUsedAgainGivesBackWhatWasThere) {
@@ -112,7 +112,7 @@ TEST_F(TransferTest, APlaceThatIsUsedAgainGivesBackWhatWasThere) {
   Exports params{};
   params.numObjects = 1;
   EXPECT_EQ(Transfer(rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD, params, kMark), rm::NV_OK);
-  EXPECT_EQ(ledger_.Used(0), 4 * kMib);
+  EXPECT_EQ(ledger_->Used(0), 4 * kMib);
 }
 
 TEST_F(TransferTest, FilesOfOthersAndCountsBeyondTheListsAreRefused) {

@@ -21,6 +21,11 @@
 #include "boundary/page_tables.h"
 #include "ledger/ledger.h"
 
+namespace cgpu {
+class StateReader;
+class StateWriter;
+}  // namespace cgpu
+
 namespace cgpu::boundary {
 
 class UvmSpace {
@@ -72,6 +77,11 @@ class UvmSpace {
   [[nodiscard]] std::vector<std::pair<std::uint32_t, std::uint32_t>> Channels() const;
   [[nodiscard]] ledger::Card CardOfChannel(std::pair<std::uint32_t, std::uint32_t> channel) const;
 
+  // Handing over (state.cc): records within the open one. No plan is open, and what was released
+  // has been taken. `cards`: how many there are.
+  void Save(StateWriter& writer) const;
+  void Load(StateReader& reader, ledger::Card cards);
+
  private:
   struct Piece {
     std::uint64_t end = 0;
@@ -84,6 +94,8 @@ class UvmSpace {
     Hold hold = 0;
   };
 
+  void LoadPiece(StateReader& reader, ledger::Card cards);
+  void LoadChannel(StateReader& reader, ledger::Card cards);
   void Use(Hold hold);
   void Leave(Hold hold);
 

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "boundary/boundary.h"
+#include "boundary/testing.h"
 #include "boundary/uvm_book.h"
 #include "rm/nv_classes.h"
 #include "rm/nv_status.h"
@@ -13,7 +14,6 @@
 namespace cgpu::boundary {
 namespace {
 
-constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
 constexpr std::uint64_t kBase = 0x100000000000;
 constexpr std::uint64_t kTable = PageTables::kTableBytes;
 constexpr ledger::FileKey kSpace = Boundary::kFirstSpace;
@@ -78,14 +78,18 @@ class UvmTest : public ::testing::TestWithParam<rm::Branch> {
  protected:
   static constexpr std::uint32_t kClient = 0xc1d00001;
   static constexpr std::uint32_t kMemory = 0x40;
+  static constexpr ledger::Bounds kBounds{8, 64, 8, 8};
 
   UvmTest()
-      : abi_(rm::GetAbi(GetParam())), boundary_(abi_, {{0, 0x100, 0, kUuid, 0, {}}}, ledger_) {
-    auto client = ledger_.ReserveClient().value();
-    client_ = ledger_.AddClient(client, kClient, 1, 1).value();
+      : abi_(rm::GetAbi(GetParam())),
+        ledger_(std::make_unique<ledger::Ledger>(std::vector<std::uint64_t>{128 * kMib}, kBounds)),
+        boundary_(std::make_unique<Boundary>(
+            abi_, std::vector<CardIds>{{0, 0x100, 0, kUuid, 0, {}}}, *ledger_)) {
+    auto client = ledger_->ReserveClient().value();
+    client_ = ledger_->AddClient(client, kClient, 1, 1).value();
     Object(kClient, 0x80, rm::NV01_DEVICE_0, 0);
     Object(0x80, kMemory, rm::NV01_MEMORY_LOCAL_USER, 64 * kMib);
-    boundary_.AddSpace(kSpace, 1);
+    boundary_->AddSpace(kSpace, 1);
     EXPECT_EQ(Ask(rm::UVM_REGISTER_GPU, RegisterGpu(kUuid)), rm::NV_OK);
     EXPECT_EQ(Ask(rm::UVM_REGISTER_GPU_VASPACE,
                   rm::UVM_REGISTER_GPU_VASPACE_PARAMS{kUuid, 3, kClient, 0x81, 0}),
@@ -94,15 +98,15 @@ class UvmTest : public ::testing::TestWithParam<rm::Branch> {
 
   void Object(std::uint32_t parent, std::uint32_t handle, std::uint32_t cls, std::uint64_t bytes) {
     auto reservation =
-        ledger_.Reserve(bytes != 0 ? ledger::Kind::kMemory : ledger::Kind::kOther, 0, bytes)
+        ledger_->Reserve(bytes != 0 ? ledger::Kind::kMemory : ledger::Kind::kOther, 0, bytes)
             .value();
     ASSERT_TRUE(ledger_
-                    .AddObject(reservation, client_,
-                               {.parent = {parent, 0},
-                                .handle = handle,
-                                .cls = cls,
-                                .card = 0,
-                                .actual_bytes = bytes})
+                    ->AddObject(reservation, client_,
+                                {.parent = {parent, 0},
+                                 .handle = handle,
+                                 .cls = cls,
+                                 .card = 0,
+                                 .actual_bytes = bytes})
                     .ok());
   }
 
@@ -117,6 +121,10 @@ class UvmTest : public ::testing::TestWithParam<rm::Branch> {
   std::uint32_t AskBytes(std::uint32_t request, Bytes bytes, std::uint32_t status = rm::NV_OK) {
     bytes.resize(std::max<std::size_t>(bytes.size(), rm::UvmParamSize(GetParam(), request)));
     OneBlock memory(bytes);
+    ++calls_;
+    if (HandsOverBeforeCalls() && (calls_ < 64 || calls_ % 4096 == 0)) {
+      HandOver(abi_, kBounds, ledger_, boundary_);
+    }
     Call call;
     call.process = 1;
     call.uvm_space = space_;
@@ -124,12 +132,12 @@ class UvmTest : public ::testing::TestWithParam<rm::Branch> {
     if (call.fd) {
       call.fd->file = File{FileKind::kControl, 0, true};
     }
-    Decision decision = boundary_.Decide(call);
+    Decision decision = boundary_->Decide(call);
     executed_ = decision.action == Decision::Action::kExecute;
     if (executed_) {
       seen_ = call.image;
       SetStatus(call, status);
-      (void)boundary_.Account(call, decision, 0, {});
+      (void)boundary_->Account(call, decision, 0, {});
     }
     answer_ = call.image;
     return StatusOf(call).value();
@@ -157,10 +165,11 @@ class UvmTest : public ::testing::TestWithParam<rm::Branch> {
   }
 
   const rm::Abi& abi_;
-  ledger::Ledger ledger_{{128 * kMib}, {8, 64, 8, 8}};
-  Boundary boundary_;
+  std::unique_ptr<ledger::Ledger> ledger_;
+  std::unique_ptr<Boundary> boundary_;
   ledger::ClientRef client_;
   ledger::FileKey space_ = kSpace;
+  std::uint32_t calls_ = 0;
   bool executed_ = false;
   Bytes seen_;    // what the driver got
   Bytes answer_;  // what the tenant gets
@@ -186,24 +195,24 @@ TEST_P(UvmTest, AnUnknownFileIsNotInitialised) {
 TEST_P(UvmTest, MappedMemoryStaysChargedAfterItsHandleIsFreed) {
   ASSERT_EQ(CreateRange(kBase, 64 * kMib), rm::NV_OK);
   ASSERT_EQ(Map(kBase, 64 * kMib, kMemory), rm::NV_OK);
-  ASSERT_TRUE(ledger_.Free(client_, {kMemory, 0}).ok());
-  EXPECT_GT(ledger_.Used(0), 64 * kMib);
+  ASSERT_TRUE(ledger_->Free(client_, {kMemory, 0}).ok());
+  EXPECT_GT(ledger_->Used(0), 64 * kMib);
   if (GetParam() >= rm::Branch::k590) {
     EXPECT_EQ(Ask(rm::UVM_FREE, kBase), rm::NV_OK);
   } else {
     EXPECT_EQ(Ask(rm::UVM_FREE, rm::UVM_RANGE_HEAD{kBase, 64 * kMib}), rm::NV_OK);
   }
-  EXPECT_EQ(ledger_.Used(0), kTable) << "the root of the address space";
+  EXPECT_EQ(ledger_->Used(0), kTable) << "the root of the address space";
 }
 
 TEST_P(UvmTest, AMappingThatFailsTakesNothing) {
-  const std::uint64_t before = ledger_.Used(0);
+  const std::uint64_t before = ledger_->Used(0);
   EXPECT_EQ(Map(kBase, 64 * kMib, kMemory, 1, kUuid, kClient, rm::NV_ERR_INVALID_ADDRESS),
             rm::NV_ERR_INVALID_ADDRESS);
   EXPECT_TRUE(executed_);
-  EXPECT_EQ(ledger_.Used(0), before);
-  ASSERT_TRUE(ledger_.Free(client_, {kMemory, 0}).ok());
-  EXPECT_EQ(ledger_.Used(0), kTable);
+  EXPECT_EQ(ledger_->Used(0), before);
+  ASSERT_TRUE(ledger_->Free(client_, {kMemory, 0}).ok());
+  EXPECT_EQ(ledger_->Used(0), kTable);
 }
 
 TEST_P(UvmTest, PageTablesAreHeldToTheLimit) {
@@ -216,7 +225,7 @@ TEST_P(UvmTest, PageTablesAreHeldToTheLimit) {
                 .rmStatus,
             rm::NV_ERR_INSUFFICIENT_RESOURCES)
       << "the bound on references is met first here";
-  EXPECT_LE(ledger_.Used(0), ledger_.Limit(0));
+  EXPECT_LE(ledger_->Used(0), ledger_->Limit(0));
   // Without references: sparse mappings.
   std::uint64_t sparse = 0;
   std::uint32_t status = rm::NV_OK;
@@ -228,7 +237,7 @@ TEST_P(UvmTest, PageTablesAreHeldToTheLimit) {
   }
   EXPECT_EQ(status, rm::NV_ERR_NO_MEMORY);
   EXPECT_GT(sparse, 15000U);
-  EXPECT_LE(ledger_.Used(0), ledger_.Limit(0));
+  EXPECT_LE(ledger_->Used(0), ledger_->Limit(0));
 }
 
 TEST_P(UvmTest, NothingOfOthers) {
@@ -274,8 +283,8 @@ TEST_P(UvmTest, WhatNoBranchHasIsNoRequest) {
 TEST_P(UvmTest, ASpaceThatEndsGivesBackWhatItHad) {
   ASSERT_EQ(CreateRange(kBase, kMib), rm::NV_OK);
   ASSERT_EQ(Map(kBase, kMib, kMemory), rm::NV_OK);
-  boundary_.RemoveSpace(kSpace);
-  EXPECT_EQ(ledger_.Used(0), 64 * kMib);
+  boundary_->RemoveSpace(kSpace);
+  EXPECT_EQ(ledger_->Used(0), 64 * kMib);
   EXPECT_EQ(CreateRange(kBase, kMib), rm::NV_ERR_ILLEGAL_ACTION);
 }
 

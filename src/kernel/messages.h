@@ -1,5 +1,6 @@
 // Messages over a SOCK_SEQPACKET socket, each with at most one descriptor. For the short talks
-// between a launcher and the processes it starts.
+// between a launcher and the processes it starts. Over a SOCK_STREAM socket a message may come in
+// parts, the descriptor with the first.
 #ifndef CGPU_KERNEL_MESSAGES_H_
 #define CGPU_KERNEL_MESSAGES_H_
 

@@ -31,12 +31,12 @@ class NotifyListener {
   [[nodiscard]] static Result<NotifyListener> Make(UniqueFd fd);
   [[nodiscard]] static bool IsListener(int fd);
 
-  // Blocks for the next call. kUnavailable: the caller died meanwhile, or nobody is left under the
-  // filter (see Ended()).
+  // Blocks for the next call. kUnavailable: the caller died meanwhile, Interrupt(), or nobody is
+  // left under the filter (see Ended()).
   [[nodiscard]] Result<Notification> Receive() const;
 
-  // Kernels before 6.11 leave a thread in Receive() there when the last process under the filter
-  // has gone. This makes the thread `tid` of this process look whether it has, if it waits by then.
+  // Makes Receive() return in the thread `tid` of this process, if it waits there by then. (Kernels
+  // before 6.11 leave a thread there even when the last process under the filter has gone.)
   static void Interrupt(pid_t tid);
 
   // True once nobody is left under the filter.

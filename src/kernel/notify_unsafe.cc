@@ -59,14 +59,8 @@ Result<NotifyListener> NotifyListener::Make(UniqueFd fd) {
 
 Result<Notification> NotifyListener::Receive() const {
   seccomp_notif raw{};
-  while (true) {
-    std::memset(&raw, 0, sizeof(raw));
-    if (ioctl(fd_.get(), SECCOMP_IOCTL_NOTIF_RECV, &raw) == 0) {
-      break;
-    }
-    if (errno != EINTR || Ended()) {
-      return Error{Code::kUnavailable, errno, "no notification", {}};
-    }
+  if (ioctl(fd_.get(), SECCOMP_IOCTL_NOTIF_RECV, &raw) != 0) {
+    return Error{Code::kUnavailable, errno, "no notification", {}};
   }
   Notification n;
   n.id = raw.id;

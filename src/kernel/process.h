@@ -98,8 +98,13 @@ class CallerTable {
   // Processes known and alive, in order of serial.
   [[nodiscard]] std::vector<std::shared_ptr<const Process>> Processes() const;
 
+  // --- From one table to a later one, which knows none yet. Callers are found anew.
+  [[nodiscard]] std::uint64_t next_serial() const;
+  void Adopt(std::vector<std::shared_ptr<const Process>> processes, std::uint64_t next_serial);
+
  private:
   Result<std::shared_ptr<const Process>> FindProcess(pid_t tid, const Status& status, bool fresh);
+  void Keep(std::shared_ptr<const Process> process);
 
   const UniqueFd proc_;
   UniqueFd epoll_;

@@ -133,12 +133,31 @@ Result<std::shared_ptr<const Process>> CallerTable::FindProcess(pid_t tid, const
     return ErrnoError(Code::kUnavailable, errno, "cannot open the calling process");
   }
   process->serial = serial != 0 ? serial : next_serial_++;
+  Keep(process);
+  return std::shared_ptr<const Process>(process);
+}
+
+void CallerTable::Keep(std::shared_ptr<const Process> process) {
   epoll_event event{};
   event.events = EPOLLIN;
-  event.data.u64 = static_cast<std::uint64_t>(status.tgid);
+  event.data.u64 = static_cast<std::uint64_t>(process->tgid);
   (void)epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, process->pidfd.get(), &event);
-  processes_[status.tgid] = process;
-  return std::shared_ptr<const Process>(process);
+  const pid_t tgid = process->tgid;
+  processes_[tgid] = std::move(process);
+}
+
+std::uint64_t CallerTable::next_serial() const {
+  const std::lock_guard lock(mutex_);
+  return next_serial_;
+}
+
+void CallerTable::Adopt(std::vector<std::shared_ptr<const Process>> processes,
+                        std::uint64_t next_serial) {
+  const std::lock_guard lock(mutex_);
+  for (auto& process : processes) {
+    Keep(std::move(process));
+  }
+  next_serial_ = next_serial;
 }
 
 Result<std::shared_ptr<const Caller>> CallerTable::Find(pid_t tid, bool fresh) {

@@ -1,5 +1,6 @@
 #include "node/daemon.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -12,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <climits>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -99,11 +101,56 @@ std::string FindProgram(const std::string& name) {
   return name;
 }
 
+// Where a daemon that executes itself anew leaves the number of its socket.
+constexpr char kSocketVariable[] = "CGPUD_SOCKET";
+
+// The socket that it left, or none.
+UniqueFd HandedSocket() {
+  const char* const number = secure_getenv(kSocketVariable);
+  const int fd = number == nullptr ? -1 : static_cast<int>(std::strtol(number, nullptr, 10));
+  unsetenv(kSocketVariable);  // NOLINT(concurrency-mt-unsafe): the only thread, as below
+  int listening = 0;
+  socklen_t size = sizeof(listening);
+  if (fd <= STDERR_FILENO || getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) != 0 ||
+      listening == 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) {
+    return {};
+  }
+  return UniqueFd(fd);
+}
+
+// The file that this program was executed from, or what has taken its place.
+std::string OwnProgram() {
+  std::string path(PATH_MAX, '\0');
+  const ssize_t n = readlink("/proc/self/exe", path.data(), path.size());
+  path.resize(static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
+  constexpr std::string_view kReplaced = " (deleted)";
+  if (path.ends_with(kReplaced)) {
+    path.resize(path.size() - kReplaced.size());
+  }
+  return path;
+}
+
+// Returns only if the program cannot be executed; then all is as before. Signals stay blocked.
+Error ExecuteAnew(char* const* argv, int socket) {
+  const std::string program = OwnProgram();
+  const std::string number = std::to_string(socket);
+  if (fcntl(socket, F_SETFD, 0) == 0 &&
+      setenv(kSocketVariable, number.c_str(), 1) == 0) {  // NOLINT(concurrency-mt-unsafe)
+    execv(program.c_str(), argv);
+  }
+  const Error error = ErrnoError(Code::kUnavailable, errno, "cannot execute " + program);
+  (void)fcntl(socket, F_SETFD, FD_CLOEXEC);
+  unsetenv(kSocketVariable);  // NOLINT(concurrency-mt-unsafe)
+  return error;
+}
+
 class Daemon {
  public:
-  Daemon(const Settings& settings, const Registry& registry, UniqueFd socket, UniqueFd signals)
+  Daemon(const Settings& settings, char* const* argv, const Registry& registry, UniqueFd socket,
+         UniqueFd signals)
       : runtime_(settings.runtime),
         group_(settings.group),
+        argv_(argv),
         minder_(registry),
         socket_(std::move(socket)),
         signals_(std::move(signals)) {
@@ -149,10 +196,14 @@ class Daemon {
     if (read(signals_.get(), &info, sizeof(info)) != sizeof(info)) {
       return;
     }
-    stopping_ = info.ssi_signo != SIGCHLD;
+    if (info.ssi_signo == SIGHUP) {
+      Log("executes its program anew");
+      Log(ExecuteAnew(argv_, socket_.get()).what);
+    }
+    stopping_ = info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT;
     bool served = false;
     while (waitpid(-1, nullptr, WNOHANG) > 0) {
-      --children_;
+      children_ = std::max(0, children_ - 1);  // it may be one of before this program
       served = true;
     }
     if (served) {
@@ -202,6 +253,7 @@ class Daemon {
 
   const std::string runtime_;
   const std::string group_;
+  char* const* const argv_;
   struct stat seen_{};
   Surroundings surroundings_;
   Minder minder_;
@@ -218,7 +270,7 @@ Result<UniqueFd> Listen(const Registry& registry, const std::string& path) {
 
 }  // namespace
 
-Result<> RunDaemon(const Settings& settings) {
+Result<> RunDaemon(const Settings& settings, char* const* argv) {
   if (geteuid() != 0) {
     return Error{Code::kPermission, 0, "cgpud runs as root", "start it with systemctl, or sudo"};
   }
@@ -228,7 +280,7 @@ Result<> RunDaemon(const Settings& settings) {
   }
   sigset_t taken;
   sigemptyset(&taken);
-  for (const int signal : {SIGTERM, SIGINT, SIGCHLD}) {
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGCHLD}) {
     sigaddset(&taken, signal);
   }
   pthread_sigmask(SIG_BLOCK, &taken, nullptr);
@@ -236,12 +288,14 @@ Result<> RunDaemon(const Settings& settings) {
   if (!signals.valid()) {
     return ErrnoError(Code::kInternal, errno, "cannot take signals");
   }
-  auto socket = Listen(*registry, settings.socket);
+  UniqueFd handed = HandedSocket();
+  auto socket =
+      handed.valid() ? Result<UniqueFd>(std::move(handed)) : Listen(*registry, settings.socket);
   if (!socket.ok()) {
     return socket.error();
   }
   Log("listens at " + settings.socket);
-  return Daemon(settings, *registry, std::move(*socket), std::move(signals)).Run();
+  return Daemon(settings, argv, *registry, std::move(*socket), std::move(signals)).Run();
 }
 
 }  // namespace cgpu

@@ -11,9 +11,10 @@
 
 namespace cgpu {
 
-// Serves until SIGTERM or SIGINT. Tells systemd when it is ready (sd_notify(3)). kConflict: another
-// one runs; kPermission: not root.
-[[nodiscard]] Result<> RunDaemon(const Settings& settings);
+// Serves until SIGTERM or SIGINT. On SIGHUP the process executes its program anew, as it then is,
+// with `argv` (null at its end) and the socket: whoever asks meanwhile waits. Tells systemd when it
+// is ready (sd_notify(3)). kConflict: another one runs; kPermission: not root.
+[[nodiscard]] Result<> RunDaemon(const Settings& settings, char* const* argv);
 
 }  // namespace cgpu
 

@@ -27,7 +27,7 @@ bool ToUnsigned(const std::string& word, unsigned& value) {
 }
 
 bool DecodeCard(const Words& line, CardStatus& card) {
-  if (line.size() != 8) {
+  if (line.size() < 8) {
     return false;
   }
   card.uuid = line[1];
@@ -38,8 +38,9 @@ bool DecodeCard(const Words& line, CardStatus& card) {
          ToNumber(line[7], 10, kMaxU64, card.denied);
 }
 
+// Another key is a later version's.
 bool DecodeScalar(const Words& line, ContainerStatus& status) {
-  if (line.size() != 2) {
+  if (line.size() < 2) {
     return false;
   }
   const std::string& key = line[0];
@@ -62,7 +63,7 @@ bool DecodeScalar(const Words& line, ContainerStatus& status) {
     status.state = value;
     return IsName(value);
   }
-  return key == "since" && ToNumber(value, 10, kMaxU64, status.since);
+  return key != "since" || ToNumber(value, 10, kMaxU64, status.since);
 }
 
 // A sentence in one line, whatever was in it.
@@ -83,6 +84,8 @@ std::string EncodeRequest(const AdminRequest& request) {
       return JoinLine({"trace"});
     case AdminRequest::Kind::kWatch:
       return JoinLine({"watch"});
+    case AdminRequest::Kind::kUpgrade:
+      return JoinLine({"upgrade"});
     case AdminRequest::Kind::kSet:
       break;
   }
@@ -110,6 +113,10 @@ Result<AdminRequest> DecodeRequest(std::string_view line) {
     request.kind = AdminRequest::Kind::kWatch;
     return request;
   }
+  if (words[0] == "upgrade" && words.size() == 1) {
+    request.kind = AdminRequest::Kind::kUpgrade;
+    return request;
+  }
   if (words[0] == "trace" && words.size() == 1) {
     request.kind = AdminRequest::Kind::kTrace;
     return request;
@@ -119,7 +126,7 @@ Result<AdminRequest> DecodeRequest(std::string_view line) {
     request.uuid = words[1];
     return request;
   }
-  return Bad("unknown request; known are: ps, set UUID BYTES, refused, trace, watch");
+  return Bad("unknown request; known are: ps, set UUID BYTES, refused, trace, watch, upgrade");
 }
 
 std::string EncodeStatus(const ContainerStatus& status) {
@@ -180,6 +187,22 @@ Result<> DecodeOutcome(std::string_view text) {
     return Error{Code::kConflict, 0, OneLine(std::string(text)), {}};
   }
   return Error{Code::kUnavailable, 0, "the container gave no answer", "it may have just ended"};
+}
+
+std::string EncodeUpgraded(std::uint64_t microseconds) {
+  return JoinLine({"ok", std::to_string(microseconds)});
+}
+
+Result<std::uint64_t> DecodeUpgraded(std::string_view text) {
+  const auto lines = SplitLines(text);
+  std::uint64_t microseconds = 0;
+  if (lines.ok() && lines->size() == 1 && lines->front().size() == 2 && lines->front()[0] == "ok" &&
+      ToNumber(lines->front()[1], 10, kMaxU64, microseconds)) {
+    return microseconds;
+  }
+  const auto outcome = DecodeOutcome(text);
+  return outcome.ok() ? Error{Code::kInternal, 0, "the container gave a strange answer", {}}
+                      : outcome.error();
 }
 
 }  // namespace cgpu

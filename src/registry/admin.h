@@ -7,8 +7,14 @@
 //   watch            -> "pid N" for each process that the container began with or that was added to
 //   it,
 //                       now and as they come; "ended" when it is over; the stream lasts till then
+//   upgrade          the request has the new cgpu-shim with it, as its one SCM_RIGHTS descriptor.
+//                    -> "state", with a sealed file; the asker sees what the new program says to it
+//                    (`cgpu-shim check`, the file as fd 0: kCanTakeOver on stdout, or why not) and
+//                    answers "go", or goes away. -> "ok MICROSECONDS", from the new program: for
+//                    how long calls had to wait; or at any time "error SENTENCE": all is as before
 //
-// Pure; decoding is bounded and trusts neither side.
+// Pure; decoding is bounded and trusts neither side. A status may have lines that a later version
+// has added: they are passed over.
 #ifndef CGPU_REGISTRY_ADMIN_H_
 #define CGPU_REGISTRY_ADMIN_H_
 
@@ -27,10 +33,10 @@ struct CardStatus {
   unsigned index = 0;  // inside the container
   unsigned host_index = 0;
   std::uint64_t limit_bytes = 0;
-  std::uint64_t reserved_bytes = 0;  // not the shim's to say, as below
   std::uint64_t used_bytes = 0;
   std::uint64_t peak_bytes = 0;
-  std::uint64_t denied = 0;  // allocations refused at the limit
+  std::uint64_t denied = 0;          // allocations refused at the limit
+  std::uint64_t reserved_bytes = 0;  // not the shim's to say, as below
 };
 
 struct ContainerStatus {
@@ -49,7 +55,7 @@ struct ContainerStatus {
 };
 
 struct AdminRequest {
-  enum class Kind { kPs, kSet, kRefused, kTrace, kWatch };
+  enum class Kind { kPs, kSet, kRefused, kTrace, kWatch, kUpgrade };
   Kind kind = Kind::kPs;
   std::string uuid;  // kSet; "*" for all
   std::uint64_t bytes = 0;
@@ -65,6 +71,13 @@ struct AdminRequest {
 // "ok\n" and "error SENTENCE\n". Decoding an error gives it back as kConflict with the sentence.
 [[nodiscard]] std::string EncodeOutcome(const Result<>& outcome);
 [[nodiscard]] Result<> DecodeOutcome(std::string_view text);
+
+// A program that is no shim would not say so.
+inline constexpr std::string_view kCanTakeOver = "can take over\n";
+
+// "ok MICROSECONDS\n", or an error as above.
+[[nodiscard]] std::string EncodeUpgraded(std::uint64_t microseconds);
+[[nodiscard]] Result<std::uint64_t> DecodeUpgraded(std::string_view text);
 
 }  // namespace cgpu
 

@@ -41,9 +41,28 @@ TEST(Admin, EveryCutOffStatusIsNoticed) {
 TEST(Admin, RefusesBadStatus) {
   const std::string good = EncodeStatus(Example());
   const std::string body = good.substr(0, good.size() - 2);
-  for (const char* bad : {"card GPU-1 0 0 1 1 1", "card GPU-1 0 0 1 1 1 x", "id 3f2a00bc11de",
-                          "weather fine", "card GPU-1 0 0 1 1 1 99999999999999999999"}) {
+  for (const char* bad : {"card GPU-1 0 0 1 1 1", "card GPU-1 0 0 1 1 1 x", "id 3f2a00bc11de", "id",
+                          "card GPU-1 0 0 1 1 1 99999999999999999999"}) {
     EXPECT_FALSE(DecodeStatus(body + bad + "\n.\n").ok()) << bad;
+  }
+}
+
+TEST(Admin, WhatALaterVersionSaysOfAContainerIsPassedOver) {
+  const std::string good = EncodeStatus(Example());
+  const std::string body = good.substr(0, good.size() - 2);
+  const auto later = DecodeStatus(body + "weather fine 3\ncard GPU-9 9 9 1 2 3 4 5\n.\n");
+  ASSERT_TRUE(later.ok());
+  EXPECT_EQ(later->id, Example().id);
+  EXPECT_EQ(later->cards.back().denied, 4U);
+}
+
+TEST(Admin, APauseIsANumberAndNothingElse) {
+  EXPECT_EQ(*DecodeUpgraded(EncodeUpgraded(1234)), 1234U);
+  const auto failed = DecodeUpgraded(EncodeOutcome(Error{Code::kConflict, 0, "it is busy", {}}));
+  ASSERT_FALSE(failed.ok());
+  EXPECT_EQ(failed.error().what, "it is busy");
+  for (const char* bad : {"", "ok\n", "ok x\n", "ok 1 2\n", "state\n", "ok 1\nok 2\n"}) {
+    EXPECT_FALSE(DecodeUpgraded(bad).ok()) << bad;
   }
 }
 

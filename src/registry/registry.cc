@@ -284,14 +284,20 @@ void Registry::RemoveIfDead(const RegistryLock& /*lock*/, const std::string& id)
   }
 }
 
-Result<UniqueFd> Registry::Request(const std::string& id, const AdminRequest& request) const {
+Result<UniqueFd> Registry::ConnectTo(const std::string& id) const {
   auto fd = Connect(PathOf(id, ".sock"));
-  if (!fd.ok()) {
+  if (!fd.ok() && fd.error().code == Code::kNotFound) {
     Error error = fd.error();
-    if (error.code == Code::kNotFound) {
-      error.what = "container " + id + " has ended";
-    }
+    error.what = "container " + id + " has ended";
     return error;
+  }
+  return fd;
+}
+
+Result<UniqueFd> Registry::Request(const std::string& id, const AdminRequest& request) const {
+  auto fd = ConnectTo(id);
+  if (!fd.ok()) {
+    return fd;
   }
   const std::string line = EncodeRequest(request);
   // A stopped shim's socket still takes one line.

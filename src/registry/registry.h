@@ -72,7 +72,9 @@ class Registry {
   [[nodiscard]] Result<std::string> Ask(const std::string& id, const AdminRequest& request) const;
   // The stream that answers "watch"; nothing is waited for. Errors as Ask().
   [[nodiscard]] Result<UniqueFd> Watch(const std::string& id) const;
-  // The same of many shims at once, answers in the order of `ids`. They have those seconds
+  // A connection to the shim, for a talk (admin.h, "upgrade"). Errors as Ask(); it does not block.
+  [[nodiscard]] Result<UniqueFd> ConnectTo(const std::string& id) const;
+  // As Ask(), of many shims at once; answers in the order of `ids`. They have those seconds
   // together, however many are silent. Takes an open file for each.
   [[nodiscard]] std::vector<Result<std::string>> AskAll(const std::vector<std::string>& ids,
                                                         const AdminRequest& request) const;

@@ -29,6 +29,8 @@ struct SizeRule {
   NvU32 a = 0;
   NvU32 b = 0;
 
+  friend constexpr bool operator==(const SizeRule&, const SizeRule&) = default;
+
   [[nodiscard]] constexpr bool Accepts(NvU32 size) const {
     switch (kind) {
       case Kind::kExact:

@@ -148,9 +148,11 @@ Division FindMakingRequests() {
   for (const std::uint8_t nr : {rm::NV_ESC_RM_ALLOC, rm::NV_ESC_RM_VID_HEAP_CONTROL,
                                 rm::NV_ESC_RM_ALLOC_MEMORY, rm::NV_ESC_IOCTL_XFER_CMD}) {
     const rm::EscapeRow* row = rm::FindEscape(nr);
-    std::vector<rm::SizeRule> rules;
+    std::vector<rm::SizeRule> rules;  // few branches differ
     for (const rm::Branch branch : rm::kBranches) {
-      rules.push_back(row->Rule(branch));
+      if (std::find(rules.begin(), rules.end(), row->Rule(branch)) == rules.end()) {
+        rules.push_back(row->Rule(branch));
+      }
     }
     for (std::uint32_t size = 1; size <= kMostSize; ++size) {
       if (std::any_of(rules.begin(), rules.end(),
@@ -165,11 +167,14 @@ Division FindMakingRequests() {
   }
   std::set<std::uint32_t> with_size = std::move(escapes);
   for (const rm::UvmRow& row : rm::UvmRows()) {
-    division.include.push_back({Masked(kRequest, kWhole, row.request)});
     if ((row.request & kSize) != 0) {
+      division.include.push_back({Masked(kRequest, kWhole, row.request)});
       with_size.insert(row.request & (kSize | kNumber));
     }
   }
+  // A few rules for all of nvidia-uvm's others: each costs a container's start.
+  AddComplement(kNumber, {kOfAnyFile.begin(), kOfAnyFile.end()}, kSize | kType, 0,
+                &division.include);
   // Without a size: those with a type, and two of any file. With one: all others.
   for (std::uint32_t type = kFirstTypeBit; type < kFirstSizeBit; ++type) {
     division.rest.push_back({Masked(kRequest, kSize | 1U << type, 1U << type)});

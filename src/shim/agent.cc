@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -43,6 +44,14 @@ std::vector<UniqueFd> FilesOf(msghdr& message) {
   return files;
 }
 
+// The uid at the other end.
+std::optional<unsigned> SenderOf(int socket) {
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 ? std::optional(peer.uid)
+                                                                        : std::nullopt;
+}
+
 }  // namespace
 
 Agent::Agent(Server& server, UniqueFd socket, UniqueFd creator, unsigned user)
@@ -57,6 +66,39 @@ Result<std::unique_ptr<Agent>> Agent::Make(Server& server, UniqueFd socket, Uniq
   std::unique_ptr<Agent> agent(new Agent(server, std::move(socket), std::move(creator), user));
   if (!agent->Watch(agent->socket_.get()) || !agent->Watch(agent->creator_.get())) {
     return ErrnoError(Code::kUnavailable, errno, "cannot watch the socket for listeners");
+  }
+  return agent;
+}
+
+Result<AgentState> Agent::Save() const {
+  AgentState state;
+  state.socket = socket_.get();
+  state.creator = creator_.get();
+  for (const Connection& one : connections_) {
+    const bool silent = one.read == 0;
+    if (!silent && !one.Done()) {
+      return Error{Code::kConflict, 0, "a process is just being brought into the container", {}};
+    }
+    state.connections.push_back({one.socket.get(), silent});
+  }
+  return state;
+}
+
+Result<std::unique_ptr<Agent>> Agent::Resume(Server& server, const AgentState& state,
+                                             unsigned user) {
+  std::unique_ptr<Agent> agent(
+      new Agent(server, UniqueFd(state.socket), UniqueFd(state.creator), user));
+  bool watched = agent->Watch(agent->socket_.get()) &&
+                 (!agent->creator_.valid() || agent->Watch(agent->creator_.get()));
+  for (const AgentState::Connection& one : state.connections) {
+    Connection& connection = agent->connections_.emplace_back();
+    connection.socket.reset(one.socket);
+    connection.sender = SenderOf(one.socket).value_or(user);
+    connection.read = one.silent ? 0 : kMaxText + 1;
+    watched = agent->Watch(one.socket) && watched;
+  }
+  if (!watched) {
+    return ErrnoError(Code::kUnavailable, errno, "cannot watch the sockets for listeners");
   }
   return agent;
 }
@@ -144,15 +186,13 @@ void Agent::Accept() {
       SetAccepting(!starved_);
       return;
     }
-    ucred peer{};
-    socklen_t size = sizeof(peer);
-    if (getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 ||
-        (peer.uid != 0 && peer.uid != user_) || !Watch(socket.get())) {
+    const auto sender = SenderOf(socket.get());
+    if (!sender || (*sender != 0 && *sender != user_) || !Watch(socket.get())) {
       continue;
     }
     Connection& connection = connections_.emplace_back();
     connection.socket = std::move(socket);
-    connection.sender = peer.uid;
+    connection.sender = *sender;
   }
   SetAccepting(false);
 }

@@ -16,6 +16,7 @@
 
 #include "base/fd.h"
 #include "base/result.h"
+#include "shim/handover.h"
 #include "shim/runtime_state.h"
 #include "shim/server.h"
 
@@ -39,6 +40,12 @@ class Agent {
 
   // True while connections wait for this process to have room for them: handle again soon.
   [[nodiscard]] bool starved() const { return starved_; }
+
+  // From one to a later one, with the descriptors. kConflict: a runtime is about to hand over a
+  // listener; ask again soon.
+  [[nodiscard]] Result<AgentState> Save() const;
+  static Result<std::unique_ptr<Agent>> Resume(Server& server, const AgentState& state,
+                                               unsigned user);
 
   // No listener is on its way: nobody is connected who has said nothing yet, and if none ever came,
   // the creator is gone.

@@ -4,6 +4,8 @@
 #ifndef CGPU_SHIM_CONFINE_H_
 #define CGPU_SHIM_CONFINE_H_
 
+#include <set>
+
 #include "base/result.h"
 
 namespace cgpu::shim {
@@ -13,8 +15,14 @@ namespace cgpu::shim {
 // set. kPermission says what is wrong.
 [[nodiscard]] Result<> CheckPrivileges(unsigned user);
 
-// Installs the allow-list of system calls on all threads. Call before tenants are served.
-[[nodiscard]] Result<> ConfineSystemCalls();
+// The system calls that a shim of this version needs from its first instruction on: what it makes,
+// and what the C library makes to start it.
+[[nodiscard]] const std::set<int>& NeededSystemCalls();
+
+// Installs that allow-list on all threads. Call before tenants are served. What a process may make
+// can never grow again, whatever it executes: `allowed` is what a predecessor has left it, and
+// what it is from then on; nothing is installed where that is no more than is needed.
+[[nodiscard]] Result<> ConfineSystemCalls(std::set<int>& allowed);
 
 }  // namespace cgpu::shim
 

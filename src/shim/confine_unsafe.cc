@@ -11,16 +11,18 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <vector>
 
 #include "kernel/privileges.h"
 #include "shim/confine.h"
+#include "shim/upgrade.h"
 
 namespace cgpu::shim {
 namespace {
 
-// What the shim and its C library use after start, by purpose.
-constexpr auto kAllowed = std::to_array<int>({
+// By purpose. Some have conditions, see Program().
+constexpr auto kNeeded = std::to_array<int>({
     // notifications, the driver, the tenants' files and memory
     SYS_ioctl,
     SYS_pidfd_open,
@@ -83,6 +85,24 @@ constexpr auto kAllowed = std::to_array<int>({
     SYS_prctl,
     SYS_exit,
     SYS_exit_group,
+    // files, which are opened, never made or emptied
+    SYS_openat,
+    // handing over to another version, and what that does to begin
+    SYS_execveat,
+    SYS_memfd_create,
+    SYS_dup3,
+    SYS_arch_prctl,
+    SYS_set_tid_address,
+    SYS_readlink,
+    SYS_uname,
+    SYS_capget,
+    SYS_getuid,
+    SYS_geteuid,
+    SYS_seccomp,
+    SYS_eventfd2,
+    SYS_inotify_init1,
+    SYS_inotify_add_watch,
+    SYS_timerfd_create,
 });
 
 Error Wrong(const char* what) {
@@ -127,24 +147,49 @@ Result<> CheckPrivileges(unsigned user) {
   return {};
 }
 
-Result<> ConfineSystemCalls() {
+const std::set<int>& NeededSystemCalls() {
+  static const std::set<int> needed(kNeeded.begin(), kNeeded.end());
+  return needed;
+}
+
+namespace {
+
+// The arguments that are looked at are ints: their registers' low halves.
+std::vector<sock_filter> Program() {
   std::vector<sock_filter> program = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, arch)),
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      // Files are opened, never made or emptied. The flags are an int: its register's low half.
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 4),
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[2])),
       BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_CREAT | O_TRUNC, 0, 1),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+      // One descriptor can be executed. Whoever has taken the shim over can put any file there, and
+      // gains nothing by it: what a process may do does not grow with what it executes.
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_execveat, 0, 4),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[0])),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kProgramFd, 1, 0),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
-  for (const int nr : kAllowed) {
+  for (const int nr : kNeeded) {
     program.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<std::uint32_t>(nr), 0, 1));
     program.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
   }
   program.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS));
+  return program;
+}
+
+}  // namespace
+
+Result<> ConfineSystemCalls(std::set<int>& allowed) {
+  if (allowed == NeededSystemCalls()) {
+    return {};
+  }
+  allowed = NeededSystemCalls();
+  std::vector<sock_filter> program = Program();
   sock_fprog filter{static_cast<unsigned short>(program.size()), program.data()};
   if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter) != 0) {
     return ErrnoError(Code::kUnsupported, errno, "cannot confine the shim");

@@ -17,6 +17,7 @@
 #include "boundary/boundary.h"
 #include "rm/abi.h"
 #include "rm/nv_ctrl.h"
+#include "shim/handover.h"
 
 namespace cgpu::shim {
 
@@ -25,6 +26,12 @@ class Driver {
   // `card_paths`: the card files in the order of the grant.
   static Result<std::unique_ptr<Driver>> Open(const rm::Abi& abi, const std::string& control_path,
                                               std::vector<std::string> card_paths);
+
+  // The one that said `state`, with the descriptors in it; the same number of cards.
+  static std::unique_ptr<Driver> Resume(const rm::Abi& abi, std::vector<std::string> card_paths,
+                                        const DriverState& state);
+  // All but the cards' instances, which are the boundary's.
+  [[nodiscard]] DriverState Save() const;
 
   // The driver's number of a card, for NV01_DEVICE_0.
   [[nodiscard]] Result<std::uint32_t> DeviceInstance(std::uint32_t gpu_id) const;

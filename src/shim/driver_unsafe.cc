@@ -93,6 +93,30 @@ Result<std::unique_ptr<Driver>> Driver::Open(const rm::Abi& abi, const std::stri
   return driver;
 }
 
+std::unique_ptr<Driver> Driver::Resume(const rm::Abi& abi, std::vector<std::string> card_paths,
+                                       const DriverState& state) {
+  std::unique_ptr<Driver> driver(new Driver(abi));
+  driver->control_.reset(state.control);
+  driver->client_ = state.client;
+  for (std::size_t i = 0; i < card_paths.size(); ++i) {
+    const DriverState::Card& card = state.cards[i];
+    driver->cards_.push_back(
+        Card{std::move(card_paths[i]), UniqueFd(card.file), card.asked, card.figures});
+  }
+  return driver;
+}
+
+DriverState Driver::Save() const {
+  DriverState state;
+  state.control = control_.get();
+  state.client = client_;
+  const std::lock_guard lock(mutex_);
+  for (const Card& card : cards_) {
+    state.cards.push_back({0, card.file.get(), card.asked, card.figures});
+  }
+  return state;
+}
+
 Result<std::uint32_t> Driver::Alloc(std::uint32_t parent, std::uint32_t handle, std::uint32_t cls,
                                     void* params) const {
   rm::NVOS21_PARAMETERS alloc{};

@@ -29,7 +29,9 @@ int Server::Execute(Pending& pending) {
                                     : _IOC(_IOC_READ | _IOC_WRITE, 'F', call.nr, call.image.size());
   const bool traced = tracing_.load(std::memory_order_relaxed);
   const std::uint64_t start = traced ? NowNs() : 0;
+  NoteCall(&pending);
   const int error = ioctl(pending.file.get(), request, call.image.data()) < 0 ? errno : 0;
+  NoteCall(nullptr);
   if (traced) {
     const std::lock_guard lock(trace_mutex_);
     if (trace_.size() < kMaxTrace) {

@@ -8,9 +8,13 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
+#include <string_view>
+#include <utility>
 
 #include "base/file.h"
-#include "registry/admin.h"
+#include "kernel/messages.h"
+#include "shim/upgrade.h"
 
 namespace cgpu::shim {
 namespace {
@@ -22,6 +26,21 @@ constexpr std::array<long, 9> kRounds = {1, 4, 10, 20, 40, 80, 160, 320, 640};
 constexpr std::size_t kMaxRequest = 4096;
 
 constexpr int kSoonMs = 100;
+
+constexpr int kPatienceMs = 1'000;  // with a silent peer
+
+// For the calls that are in the driver when an upgrade begins: others wait meanwhile.
+constexpr std::chrono::milliseconds kUnderway{50};
+
+void Send(const UniqueFd& connection, std::string_view reply) {
+  while (!reply.empty()) {
+    const ssize_t n = send(connection.get(), reply.data(), reply.size(), MSG_NOSIGNAL);
+    if (n <= 0) {
+      return;
+    }
+    reply.remove_prefix(static_cast<std::size_t>(n));
+  }
+}
 
 }  // namespace
 
@@ -137,35 +156,81 @@ void Housekeeping::ServeAdmin() {
     return;
   }
   // The socket's folder and mode decide who gets here. A silent peer must not hold us up.
-  const timeval patience{1, 0};
-  (void)setsockopt(connection.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+  const timeval patience{kPatienceMs / 1'000, 0};
   (void)setsockopt(connection.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
   std::string line;
-  char c = 0;
-  while (line.size() < kMaxRequest && read(connection.get(), &c, 1) == 1 && c != '\n') {
-    line.push_back(c);
+  UniqueFd file;
+  while (line.size() < kMaxRequest && !line.ends_with('\n')) {
+    auto part = ReceiveMessage(connection.get(), kPatienceMs);
+    if (!part.ok()) {
+      break;
+    }
+    line += part->text;
+    file = part->fd.valid() ? std::move(part->fd) : std::move(file);
   }
-  if (const auto request = DecodeRequest(line);
-      request.ok() && request->kind == AdminRequest::Kind::kWatch) {
+  const auto request = DecodeRequest(line);
+  if (request.ok() && request->kind == AdminRequest::Kind::kWatch) {
     watchers_.Add(std::move(connection));
     return;
   }
-  std::string reply = Reply(line);
-  while (!reply.empty()) {
-    const ssize_t n = send(connection.get(), reply.data(), reply.size(), MSG_NOSIGNAL);
-    if (n <= 0) {
-      return;
-    }
-    reply.erase(0, static_cast<std::size_t>(n));
+  if (request.ok() && request->kind == AdminRequest::Kind::kUpgrade) {
+    Upgrade(connection, std::move(file));
+    return;
   }
+  Send(connection, request.ok() ? Reply(*request) : EncodeOutcome(request.error()));
 }
 
-std::string Housekeeping::Reply(const std::string& line) const {
-  const auto request = DecodeRequest(line);
-  if (!request.ok()) {
-    return EncodeOutcome(request.error());
+Result<Handover> Housekeeping::Save() const {
+  Handover state;
+  state.config = server_.config();
+  state.allowed = allowed_;
+  state.launcher = launcher_;
+  state.admin = admin_.get();
+  state.server = server_.Save();
+  state.watchers = watchers_.Save();
+  if (agent_ == nullptr) {
+    return state;
   }
-  switch (request->kind) {
+  auto agent = agent_->Save();
+  if (!agent.ok()) {
+    return agent.error();
+  }
+  state.agent = std::move(*agent);
+  return state;
+}
+
+// Returns where the upgrade did not come about; then everything is as it was.
+void Housekeeping::Upgrade(const UniqueFd& connection, UniqueFd program) {
+  if (!program.valid()) {
+    const Error error{Code::kInvalid, 0, "no program came with the request", {}};
+    Send(connection, EncodeOutcome(error));
+    return;
+  }
+  const std::int64_t since = MonotonicNs();
+  if (const auto quiet = server_.Quiesce(kUnderway); !quiet.ok()) {
+    Send(connection, EncodeOutcome(quiet.error()));
+    return;
+  }
+  auto state = Save();
+  if (state.ok()) {
+    state->quiet_since_ns = since;
+    state->upgrader = connection.get();
+  }
+  const Error error =
+      state.ok() ? HandOver(*state, std::move(program), connection.get()) : state.error();
+  server_.Resume();
+  Send(connection, EncodeOutcome(error));
+}
+
+void Housekeeping::Inherit(const Handover& state) {
+  launcher_ = state.launcher;
+  allowed_ = state.allowed;
+  watchers_.Adopt(state.watchers);
+  Schedule();  // closes in between have told nobody
+}
+
+std::string Housekeeping::Reply(const AdminRequest& request) const {
+  switch (request.kind) {
     case AdminRequest::Kind::kPs: {
       ContainerStatus status = server_.Status();
       status.pid = server_.WhatIsServed().first_process;
@@ -173,9 +238,10 @@ std::string Housekeeping::Reply(const std::string& line) const {
       return EncodeStatus(status);
     }
     case AdminRequest::Kind::kSet:
-      return EncodeOutcome(server_.SetLimit(request->uuid, request->bytes));
+      return EncodeOutcome(server_.SetLimit(request.uuid, request.bytes));
     case AdminRequest::Kind::kWatch:
-      break;  // has no reply of this kind
+    case AdminRequest::Kind::kUpgrade:
+      break;  // have no reply of this kind
     case AdminRequest::Kind::kTrace: {
       std::string text;
       for (const std::uint32_t ns : server_.TakeTrace()) {

@@ -5,11 +5,14 @@
 #define CGPU_SHIM_HOUSEKEEPING_H_
 
 #include <memory>
+#include <set>
 #include <string>
 
 #include "base/fd.h"
 #include "base/result.h"
+#include "registry/admin.h"
 #include "shim/agent.h"
+#include "shim/handover.h"
 #include "shim/server.h"
 #include "shim/watchers.h"
 
@@ -20,6 +23,10 @@ class Housekeeping {
   // `admin`: a listening stream socket, or none. `agent`: may be null. The inotify watches are
   // those of the configuration.
   static Result<Housekeeping> Make(Server& server, UniqueFd admin, std::unique_ptr<Agent> agent);
+
+  // What it does not know itself of the state to hand over one day, and what a predecessor's
+  // watched: before Run().
+  void Inherit(const Handover& state);
 
   // Returns when nobody is left under a filter, no listener is on its way, and the driver holds
   // nothing of the container any more: while another container keeps its files its memory is taken,
@@ -40,7 +47,9 @@ class Housekeeping {
   void LookForEnd();
   void DrainInotify() const;
   void ServeAdmin();
-  [[nodiscard]] std::string Reply(const std::string& line) const;
+  [[nodiscard]] std::string Reply(const AdminRequest& request) const;
+  void Upgrade(const UniqueFd& connection, UniqueFd program);
+  [[nodiscard]] Result<Handover> Save() const;
 
   Server& server_;
   UniqueFd admin_;
@@ -48,6 +57,8 @@ class Housekeeping {
   UniqueFd inotify_;
   UniqueFd timer_;
   Watchers watchers_;
+  int launcher_ = -1;      // borrowed
+  std::set<int> allowed_;  // system calls
   std::size_t round_ = 0;
   bool ended_ = false;  // the container has, so far as can be seen
   bool done_ = false;

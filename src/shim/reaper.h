@@ -22,16 +22,26 @@ class Reaper {
     while (true) {
       std::unique_lock lock(mutex_);
       added_.wait(lock, [&] { return !files_.empty(); });
-      const UniqueFd file = std::move(files_.front());
+      UniqueFd file = std::move(files_.front());
       files_.pop_front();
+      closing_ = true;
       lock.unlock();
+      file.reset();
+      lock.lock();
+      closing_ = false;
     }
+  }
+  // Nothing is left to close, nor being closed.
+  bool Idle() {
+    const std::lock_guard lock(mutex_);
+    return files_.empty() && !closing_;
   }
 
  private:
   std::mutex mutex_;
   std::condition_variable added_;
   std::deque<UniqueFd> files_;
+  bool closing_ = false;
 };
 
 }  // namespace cgpu::shim

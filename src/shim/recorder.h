@@ -27,6 +27,7 @@ class Recorder {
   explicit Recorder(UniqueFd file) : file_(std::move(file)) {}
 
   [[nodiscard]] bool on() const { return file_.valid(); }
+  [[nodiscard]] int fd() const { return file_.get(); }
 
   void Call(const kernel::Process& process, const boundary::Call& call, int error,
             bool executed) const;

@@ -1,8 +1,69 @@
 #include "shim/replay.h"
 
 #include <algorithm>
+#include <string>
+
+#include "base/state.h"
 
 namespace cgpu::shim {
+namespace {
+
+// The fields or records of each, in their order.
+enum Tag : StateTag {
+  kRecord = 1,  // a thread's in the order of its calls: kKey, kInput, kOutput
+  kKey = 2,     // process, thread, instruction pointer, three arguments, error, answered
+  kInput = 3,   // of each block of memory in turn: its bytes
+  kOutput = 4,  // likewise
+};
+
+void SaveImage(StateWriter& writer, StateTag tag, const Image& image) {
+  for (const std::vector<std::byte>& block : image) {
+    std::string bytes(block.size(), '\0');
+    std::transform(block.begin(), block.end(), bytes.begin(),
+                   [](std::byte byte) { return static_cast<char>(byte); });
+    writer.Begin(tag);
+    writer.Text(bytes);
+    writer.End();
+  }
+}
+
+void LoadBlock(StateReader& reader, Image& image) {
+  const std::string bytes = reader.Text();
+  std::vector<std::byte>& block = image.emplace_back(bytes.size());
+  std::transform(bytes.begin(), bytes.end(), block.begin(),
+                 [](char byte) { return static_cast<std::byte>(byte); });
+}
+
+ReplayRecord LoadRecord(StateReader& reader) {
+  ReplayRecord record;
+  while (const auto tag = reader.Enter()) {
+    switch (*tag) {
+      case kKey:
+        record.key.process = reader.Number();
+        record.key.tid = reader.As<pid_t>();
+        record.key.ip = reader.Number();
+        for (std::uint64_t& argument : record.key.args) {
+          argument = reader.Number();
+        }
+        record.error = reader.As<int>();
+        record.answered = reader.Flag();
+        break;
+      case kInput:
+        LoadBlock(reader, record.input);
+        break;
+      case kOutput:
+        LoadBlock(reader, record.output);
+        break;
+      default:
+        reader.Unknown(*tag);
+        break;
+    }
+    reader.Leave();
+  }
+  return record;
+}
+
+}  // namespace
 
 const ReplayRecord* ReplayLog::Find(const ReplayKey& key, const Image& now) const {
   const auto thread = threads_.find(key.tid);
@@ -55,6 +116,39 @@ void ReplayLog::DropProcess(std::uint64_t process) {
                   [&](const ReplayRecord& record) { return record.key.process == process; });
     thread = thread->second.empty() ? threads_.erase(thread) : std::next(thread);
   }
+}
+
+void ReplayLog::Save(StateWriter& writer) const {
+  for (const auto& [tid, records] : threads_) {
+    for (const ReplayRecord& record : records) {
+      writer.Begin(kRecord);
+      writer.Begin(kKey);
+      writer.Number(record.key.process);
+      writer.Number(static_cast<std::uint64_t>(tid));
+      writer.Number(record.key.ip);
+      for (const std::uint64_t argument : record.key.args) {
+        writer.Number(argument);
+      }
+      writer.Number(static_cast<std::uint64_t>(record.error));
+      writer.Number(record.answered ? 1 : 0);
+      writer.End();
+      SaveImage(writer, kInput, record.input);
+      SaveImage(writer, kOutput, record.output);
+      writer.End();
+    }
+  }
+}
+
+Result<> ReplayLog::Load(StateReader& reader) {
+  while (const auto tag = reader.Enter()) {
+    if (*tag == kRecord) {
+      Add(LoadRecord(reader));
+    } else {
+      reader.Unknown(*tag);
+    }
+    reader.Leave();
+  }
+  return reader.Finish();
 }
 
 }  // namespace cgpu::shim

@@ -23,6 +23,13 @@
 #include <map>
 #include <vector>
 
+#include "base/result.h"
+
+namespace cgpu {
+class StateReader;
+class StateWriter;
+}  // namespace cgpu
+
 namespace cgpu::shim {
 
 struct ReplayKey {
@@ -59,6 +66,10 @@ class ReplayLog {
 
   // Forgets the threads of a process that has exited.
   void DropProcess(std::uint64_t process);
+
+  // Handing over (base/state.h): records within the open one. kInvalid: the bytes are no log.
+  void Save(StateWriter& writer) const;
+  [[nodiscard]] Result<> Load(StateReader& reader);
 
  private:
   static constexpr std::size_t kPerThread = 8;  // calls nested in signal handlers

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
+#include "base/state.h"
+
 namespace cgpu::shim {
 namespace {
 
@@ -58,6 +62,79 @@ TEST(Replay, KeepsCallsOfSignalHandlersApart) {
   EXPECT_NE(log.Find(handler, Bytes(7)), nullptr);
   log.Add({outer, Bytes(4), Bytes(5), 0});
   EXPECT_EQ(log.Find(outer, Bytes(1)), nullptr) << "a later call replaces the record";
+}
+
+std::string Saved(const ReplayLog& log) {
+  StateWriter writer;
+  writer.Begin(1);
+  log.Save(writer);
+  writer.End();
+  return writer.Take();
+}
+
+Result<> Load(std::string_view bytes, ReplayLog& log) {
+  StateReader reader(bytes);
+  (void)reader.Enter();
+  return log.Load(reader);
+}
+
+// Two threads, calls within calls, blocks of all sizes, and more calls than are kept.
+ReplayLog FullLog() {
+  ReplayLog log;
+  for (std::uint64_t place = 0; place < 10; ++place) {
+    log.Add({{1, 100, place << 40, {3, place, ~place}},
+             {{std::byte{1}, std::byte(place)}, {}},
+             {{}, {std::byte{0xff}}, {}},
+             place == 4 ? 14 : 0,
+             false});
+  }
+  log.Answered({1, 100, std::uint64_t{5} << 40, {3, 5, ~std::uint64_t{5}}});
+  log.Add({{2, 101, 7, {1, 2, 3}}, Bytes(1), Bytes(2), -1, false});
+  return log;
+}
+
+TEST(Replay, ASuccessorAnswersTheSame) {
+  const ReplayLog log = FullLog();
+  ReplayLog next;
+  ASSERT_TRUE(Load(Saved(log), next).ok());
+  EXPECT_EQ(Saved(next), Saved(log));
+  for (std::uint64_t place = 0; place < 10; ++place) {
+    const ReplayKey key{1, 100, place << 40, {3, place, ~place}};
+    const Image input = {{std::byte{1}, std::byte(place)}, {}};
+    const Image output = {{}, {std::byte{0xff}}, {}};
+    const ReplayRecord* found = next.Find(key, input);
+    EXPECT_EQ(found != nullptr, place >= 2 && place != 5) << place;
+    EXPECT_EQ(next.Find(key, output) != nullptr, place >= 2) << place;
+    if (found != nullptr) {
+      EXPECT_EQ(found->output, output);
+      EXPECT_EQ(found->error, place == 4 ? 14 : 0);
+    }
+  }
+  ASSERT_NE(next.Find({2, 101, 7, {1, 2, 3}}, Bytes(1)), nullptr);
+  EXPECT_EQ(next.Find({2, 101, 7, {1, 2, 3}}, Bytes(1))->error, -1);
+  next.Add({{1, 100, 99, {}}, {}, {}, 0, false});
+  EXPECT_EQ(next.Find({1, 100, std::uint64_t{2} << 40, {3, 2, ~std::uint64_t{2}}},
+                      {{std::byte{1}, std::byte{2}}, {}}),
+            nullptr)
+      << "the oldest goes first";
+}
+
+TEST(Replay, BytesThatMakeNoSenseDoNoHarm) {
+  const std::string whole = Saved(FullLog());
+  for (std::size_t at = 0; at < whole.size(); ++at) {
+    for (const int value : {-1, 0, 1, 2, 3, 4, 0x7f, 0x80, 0xff}) {
+      std::string wrong = value < 0 ? whole.substr(0, at) : whole;
+      if (value >= 0) {
+        wrong[at] = static_cast<char>(value);
+      }
+      ReplayLog log;
+      if (Load(wrong, log).ok()) {
+        ReplayLog next;
+        ASSERT_TRUE(Load(Saved(log), next).ok());
+        EXPECT_EQ(Saved(next), Saved(log));
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -22,6 +22,7 @@
 #define CGPU_SHIM_SERVER_H_
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -44,6 +45,7 @@
 #include "rm/abi.h"
 #include "shim/admission.h"
 #include "shim/driver.h"
+#include "shim/handover.h"
 #include "shim/reaper.h"
 #include "shim/recorder.h"
 #include "shim/replay.h"
@@ -51,6 +53,18 @@
 #include "shim/uvm_files.h"
 
 namespace cgpu::shim {
+
+// A thread of the server's.
+struct Worker {
+  Source* source = nullptr;  // where it listens when it has nothing else to do
+  bool listening = false;    // it is among those that the source counts
+  pid_t thread = 0;
+  bool waiting = false;  // guarded by listen_mutex_: at its source's listener, or about to be
+  // For others to see what it asks the driver: the escape above 32 bits of what it selects, or
+  // nvidia-uvm's request; and for which thread. 0: nothing.
+  std::atomic<std::uint64_t> asked{0};
+  std::atomic<pid_t> caller{0};
+};
 
 // A call on its way through.
 struct Pending {
@@ -127,6 +141,20 @@ class Server {
   [[nodiscard]] std::map<std::string, std::uint64_t> Refused();
   [[nodiscard]] const ShimConfig& config() const { return config_; }
 
+  // --- For a hot upgrade (handover.h), all of it from housekeeping's thread.
+  // Lets no further call begin and waits until none is under way, then no thread works. kConflict:
+  // that took longer than `patience`; the sentence names a call, and everything goes on.
+  [[nodiscard]] Result<> Quiesce(std::chrono::milliseconds patience);
+  // Goes on after Quiesce().
+  void Resume();
+  // While it is quiet.
+  [[nodiscard]] ServerState Save();
+  // On a fresh server: what is known, and no descriptors. Trusts nothing.
+  [[nodiscard]] Result<> LoadBooks(const ServerState& state);
+  // The rest, with the descriptors; then Start() and Serve() them.
+  void TakeOver(const ServerState& state);
+  [[nodiscard]] Result<> ServeAgain(const ServerState& state);
+
   // For the latency benchmark: how long the driver took for each executed call since the last time
   // this was asked, in nanoseconds and in order. The first question starts the recording.
   [[nodiscard]] std::vector<std::uint32_t> TakeTrace();
@@ -146,6 +174,8 @@ class Server {
   [[nodiscard]] SourcePtr Listen(SourcePtr source);
   void ListenSoon();
   void StopListening(const SourcePtr& source, bool over);
+  void NoteCall(const Pending* pending);
+  [[nodiscard]] std::string Underway() const;
   bool Answer(const Source& source, std::uint64_t id, int error);
   [[nodiscard]] int Busy() const;
   // Threads that could take a call, if all that may be were started.
@@ -221,7 +251,10 @@ class Server {
   Served served_;
   int listening_ = 0;  // threads, at all sources
   int parked_ = 0;
-  std::deque<SourcePtr> calls_;  // of parked ones that have not come yet
+  std::deque<SourcePtr> calls_;   // of parked ones that have not come yet
+  std::vector<Worker*> all_;      // workers that have begun and not ended
+  bool quiet_ = false;            // no further call shall begin
+  std::condition_variable idle_;  // no worker is left
 
   std::shared_ptr<Reaper> reaper_;
 };

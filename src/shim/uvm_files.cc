@@ -59,6 +59,17 @@ bool UvmFiles::Take(const std::shared_ptr<UvmFile>& file) {
   return true;
 }
 
+std::uint64_t UvmFiles::next_key() const {
+  const std::lock_guard lock(mutex_);
+  return next_key_;
+}
+
+void UvmFiles::Adopt(std::uint64_t next_key, kernel::InodeSet inodes) {
+  const std::lock_guard lock(mutex_);
+  next_key_ = next_key;
+  inodes_ = std::move(inodes);
+}
+
 void UvmFiles::PutBack(std::shared_ptr<UvmFile> file) {
   const std::lock_guard lock(mutex_);
   files_[file->key] = std::move(file);

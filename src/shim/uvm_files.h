@@ -49,6 +49,10 @@ class UvmFiles {
   [[nodiscard]] bool Take(const std::shared_ptr<UvmFile>& file);
   void PutBack(std::shared_ptr<UvmFile> file);
 
+  // From one to a later one, with PutBack() for each of All().
+  [[nodiscard]] std::uint64_t next_key() const;
+  void Adopt(std::uint64_t next_key, kernel::InodeSet inodes);
+
  private:
   mutable std::mutex mutex_;  // guards the rest, and `user` and `number` of each
   std::map<std::uint64_t, std::shared_ptr<UvmFile>> files_;

@@ -42,6 +42,20 @@ void Watchers::Tell(const std::vector<pid_t>& roots) {
   std::erase_if(all_, [&](Watcher& watcher) { return IsGone(watcher, roots); });
 }
 
+std::vector<WatcherState> Watchers::Save() const {
+  std::vector<WatcherState> state;
+  for (const Watcher& watcher : all_) {
+    state.push_back({watcher.connection.get(), watcher.told});
+  }
+  return state;
+}
+
+void Watchers::Adopt(const std::vector<WatcherState>& state) {
+  for (const WatcherState& watcher : state) {
+    all_.push_back({UniqueFd(watcher.connection), watcher.told});
+  }
+}
+
 void Watchers::TellEnd() {
   for (const Watcher& watcher : all_) {
     (void)Send(watcher.connection, "ended\n");

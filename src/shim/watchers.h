@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "shim/handover.h"
 
 namespace cgpu::shim {
 
@@ -25,6 +26,10 @@ class Watchers {
   void TellEnd();
 
   [[nodiscard]] bool empty() const { return all_.empty(); }
+
+  // From one to a later one, with the descriptors.
+  [[nodiscard]] std::vector<WatcherState> Save() const;
+  void Adopt(const std::vector<WatcherState>& state);
 
  private:
   struct Watcher {

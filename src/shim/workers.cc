@@ -12,18 +12,14 @@
 #include <thread>
 #include <utility>
 
+#include "boundary/names.h"
 #include "kernel/ownership.h"
+#include "rm/nv_escape.h"
 #include "shim/server.h"
 
 namespace cgpu::shim {
 namespace {
 
-// What this thread is to the server, while it is one of its workers.
-struct Worker {
-  Source* source = nullptr;  // where it listens when it has nothing else to do
-  bool listening = false;    // it is among those that the source counts
-  pid_t thread = 0;
-};
 thread_local Worker self;
 
 // False: the machine has no room for another thread's stack.
@@ -205,13 +201,17 @@ bool Server::CallListener(const SourcePtr& source) {
 // is called to. Null if there are enough without it.
 Server::SourcePtr Server::Listen(SourcePtr source) {
   std::unique_lock lock(listen_mutex_);
-  if (!self.listening && !source->over) {
+  if (!self.listening && !source->over && !quiet_) {
     if (source->listening < kListening) {
       CountListening(*source, 1);
     } else if (parked_ < kParked) {
       ++parked_;
       source.reset();  // it may end meanwhile
-      called_.wait(lock, [&] { return !calls_.empty(); });
+      called_.wait(lock, [&] { return !calls_.empty() || quiet_; });
+      if (calls_.empty()) {
+        --parked_;
+        return nullptr;
+      }
       source = std::move(calls_.front());
       calls_.pop_front();
     } else {
@@ -220,11 +220,12 @@ Server::SourcePtr Server::Listen(SourcePtr source) {
     self.source = source.get();
     self.listening = true;
   }
-  if (source->over) {
+  if (source->over || quiet_) {
     CountListening(*source, self.listening ? -1 : 0);
     return nullptr;
   }
   source->waiting.push_back(self.thread);
+  self.waiting = true;
   return source;
 }
 
@@ -249,16 +250,23 @@ void Server::StopListening(const SourcePtr& source, bool over) {
   const std::lock_guard lock(listen_mutex_);
   source->over = source->over || over;
   std::erase(source->waiting, self.thread);
+  self.waiting = false;
   self.listening = false;
   CountListening(*source, -1);
-  if (source->listening == 0 && !source->over && Busy() < kMaxWorkers) {
+  if (source->listening == 0 && !source->over && !quiet_ && Busy() < kMaxWorkers) {
     (void)CallListener(source);
   }
 }
 
 // With a call to see through, or as one that listens.
 void Server::Work(SourcePtr source, std::unique_ptr<Pending> first) {
-  self = {source.get(), first == nullptr, gettid()};
+  self.source = source.get();
+  self.listening = first == nullptr;
+  self.thread = gettid();
+  {
+    const std::lock_guard lock(listen_mutex_);
+    all_.push_back(&self);
+  }
   if (first) {
     Run(std::move(first));
   }
@@ -272,7 +280,74 @@ void Server::Work(SourcePtr source, std::unique_ptr<Pending> first) {
       Admit(std::move(pending), Idle() < kReserved);  // the last threads are for what gives back
     }
   }
-  --workers_;
+  const std::lock_guard lock(listen_mutex_);
+  std::erase(all_, &self);
+  if (--workers_ == 0) {
+    idle_.notify_all();
+  }
+}
+
+// What the calling thread is about to ask the driver, for Underway(). Null: it is back.
+void Server::NoteCall(const Pending* pending) {
+  std::uint64_t asked = 0;
+  if (pending != nullptr) {
+    const boundary::Call& call = pending->call;
+    asked = call.uvm_request != 0 ? call.uvm_request : std::uint64_t{call.nr} << 32 | call.command;
+    self.caller.store(pending->notification.tid, std::memory_order_relaxed);
+  }
+  self.asked.store(asked, std::memory_order_relaxed);
+}
+
+std::string Server::Underway() const {
+  for (const Worker* worker : all_) {
+    const std::uint64_t asked = worker->asked.load(std::memory_order_relaxed);
+    if (asked == 0) {
+      continue;
+    }
+    const auto nr = static_cast<std::uint32_t>(asked >> 32);
+    const auto command = static_cast<std::uint32_t>(asked);
+    std::string name = nr == 0 ? boundary::UvmName(command) : boundary::EscapeName(nr);
+    if (nr == rm::NV_ESC_RM_CONTROL) {
+      name += " " + boundary::ControlName(command);
+    } else if (nr == rm::NV_ESC_RM_ALLOC) {
+      name += " " + boundary::ClassName(command);
+    }
+    return name + " of process " + std::to_string(worker->caller.load(std::memory_order_relaxed));
+  }
+  return "a call that is not yet, or no longer, in the driver";
+}
+
+Result<> Server::Quiesce(std::chrono::milliseconds patience) {
+  constexpr std::chrono::milliseconds kAgain{1};  // a thread may not have been there yet
+  const auto until = std::chrono::steady_clock::now() + patience;
+  std::unique_lock lock(listen_mutex_);
+  quiet_ = true;
+  called_.notify_all();
+  while (workers_.load() != 0 && std::chrono::steady_clock::now() < until) {
+    for (const Worker* worker : all_) {
+      if (worker->waiting) {
+        kernel::NotifyListener::Interrupt(worker->thread);
+      }
+    }
+    idle_.wait_for(lock, kAgain);
+  }
+  if (workers_.load() == 0 && reaper_->Idle()) {
+    return {};
+  }
+  const std::string busy =
+      workers_.load() != 0 ? Underway() : "the close of a file that does not answer";
+  lock.unlock();
+  Resume();
+  return Error{Code::kConflict, 0, "it is in " + busy, "try again"};
+}
+
+void Server::Resume() {
+  const std::lock_guard lock(listen_mutex_);
+  quiet_ = false;
+  for (const SourcePtr& source : sources_) {
+    while (source->listening < kListening && CallListener(source)) {
+    }
+  }
 }
 
 int Server::Idle() {

@@ -4,7 +4,9 @@ of differences.py allows and why. A sequence that shows another difference is sh
 
   differential_test.py whole-550 [SEQUENCES [SEED [CALLS]]]   the slice is the whole card
   differential_test.py small-550 ...                          64 MiB of it; the same for 580
+  differential_test.py upgraded-550 ...                       whole, upgraded every few calls
 """
+import itertools
 import random
 import struct
 import sys
@@ -13,6 +15,7 @@ import caller
 import cgpu_test as t
 import differences
 import differential as d
+import upgrading
 
 CARD_MIB, SMALL_MIB = 16160, 64
 
@@ -25,6 +28,7 @@ class Nodes:
         self.sliced = sliced
         self.limit = limit_mib * t.MIB
         self.calls = 0
+        self.upgrades = None  # programs that the slice's shim becomes, in turn
         self.excused = {}  # by rule of differences.py
         self.succeeded = [0, 0]  # plainly, in the slice
         self.kinds = set()  # of what succeeded in the slice
@@ -126,6 +130,9 @@ def _play(nodes, calls):
     first = d.Maker(random.Random(0), nodes.tables, nodes.gpu_ids).prelude()
     try:
         for number, call in enumerate(first + calls):
+            if nodes.upgrades and number % 10 == 9:
+                (slice_,) = nodes.sliced.containers()
+                upgrading.upgrade(slice_["name"], next(nodes.upgrades))
             answers = both(nodes, twins, call)
             before = [str(answer) for answer in answers]
             sentence = differences.difference(nodes, call, *answers, nodes.excused)
@@ -173,10 +180,12 @@ def _report(nodes):
     t.check(excused * 5 < nodes.calls, "the table of differences excuses too much")
 
 
-def _run(slice_mib, driver, sequences="20", seed="1", length="120"):
+def _run(slice_mib, driver, upgraded, sequences="20", seed="1", length="120"):
     print("%s sequences of %s calls, seed %s" % (sequences, length, seed))
     with t.Node("v100-16g:1", driver) as plain, t.Node("v100-16g:1", driver) as sliced:
         nodes = Nodes(plain, sliced, slice_mib)
+        if upgraded:
+            nodes.upgrades = itertools.cycle((upgrading.NEXT, upgrading.OWN))
         for number in range(int(sequences)):
             maker = d.Maker(random.Random("%s-%d" % (seed, number)), nodes.tables, nodes.gpu_ids)
             calls = [maker.call() for _ in range(int(length))]
@@ -192,5 +201,7 @@ def _run(slice_mib, driver, sequences="20", seed="1", length="120"):
 
 
 t.main({"%s-%s" % (name, driver):
-        (lambda *args, mib=mib, driver=driver: _run(mib, driver, *args))
-        for name, mib in (("whole", CARD_MIB), ("small", SMALL_MIB)) for driver in ("550", "580")})
+        (lambda *args, mib=mib, driver=driver, name=name:
+         _run(mib, driver, name == "upgraded", *args))
+        for name, mib in (("whole", CARD_MIB), ("small", SMALL_MIB), ("upgraded", CARD_MIB))
+        for driver in ("550", "580")})

@@ -6,6 +6,7 @@ import re
 import time
 
 import cgpu_test as t
+import upgrading
 import worker as w
 
 OK = 0
@@ -134,7 +135,7 @@ class Slice:
                 (self.dup_shared, 2), (self.export, 4), (self.take, 4), (self.map, 3),
                 (self.twin, 2), (self.drop, 4), (self.send, 4), (self.receive, 4), (self.fork, 3),
                 (self.exec, 1), (self.exec_keep, 1), (self.kill, 2), (self.kill_midst, 1),
-                (self.leave, 1), (self.set, 2)]
+                (self.leave, 1), (self.set, 2), (self.upgrade, 1)]
 
     def step(self, rng):
         self.random = rng
@@ -463,6 +464,15 @@ class Slice:
         t.check([row["limit_bytes"] for row in counted] == self.limits and
                 [row["used_bytes"] for row in counted] == held,
                 "%s are held, limits %s; after set: %s" % (held, self.limits, counted))
+        return True
+
+    def upgrade(self, _process):
+        """Changes nothing. Not while a call is in the driver."""
+        if self.busy or any(self.reserved):
+            return False
+        program = self.random.choice((upgrading.NEXT, upgrading.OWN))
+        print("  %s: becomes %s" % (self.name, program))
+        upgrading.upgrade(self.container, program)
         return True
 
     def measure_group(self):

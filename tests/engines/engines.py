@@ -27,6 +27,7 @@ import subprocess
 import time
 
 import image
+from cgpu_test import BIN as PROGRAMS
 from cgpu_test import DEADLINE, Failure, Process, check, skip
 
 RUNC, CRUN = "/usr/sbin/runc", "/usr/bin/crun"
@@ -214,6 +215,23 @@ class Daemon:
         except subprocess.TimeoutExpired:
             self.popen.kill()
             raise Failure("%s does not end" % self._argv[0]) from None
+
+
+def write_settings(node, plain, more=""):
+    """cgpud's and the runtime's, in the test's own /etc."""
+    os.makedirs("/etc/cgpu", exist_ok=True)
+    with open("/etc/cgpu/config.yaml", "w", encoding="utf-8") as file:
+        file.write("node: %s\nruntime: %s\n%s" % (node.name, plain, more))
+
+
+def start_cgpud(node, plain, more=""):
+    """The one that CGPU_BIN names, with these settings."""
+    write_settings(node, plain, more)
+    os.makedirs("/run/daemon", exist_ok=True)
+    daemon = Daemon([os.path.abspath(os.path.join(PROGRAMS, "cgpud"))], "/run/daemon/log",
+                    "/run/daemon", {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
+    daemon.start()
+    return daemon
 
 
 class _DockerLike(Engine):

@@ -12,10 +12,9 @@ import cgpu_test as t
 import isolation
 from bundles import Crun, Runc
 from containerd import Containerd, Cri
-from engines import BIN, CRUN, IMAGE, Daemon, Docker, Podman
+from engines import BIN, CRUN, IMAGE, Docker, Podman, start_cgpud, write_settings
 
 RUNTIME = os.path.abspath(os.path.join(t.BIN, "cgpu-runtime"))
-CGPUD = os.path.abspath(os.path.join(t.BIN, "cgpud"))
 PROGRAMS = (os.path.abspath(os.path.join(t.BIN, "rmtool")),
             os.path.abspath(os.path.join(t.TEST_BIN, "adversary")))
 ENGINES = {
@@ -430,7 +429,7 @@ def mixed(test):
 def share(test):
     """A node that shares without limits: containers see whole cards, their parts are only counted."""
     test.daemon.stop()
-    test.daemon = start_daemon(test.node, test.engine.plain, "", "mode: share\n")
+    test.daemon = start_cgpud(test.node, test.engine.plain, "mode: share\n")
     first = test.engine.talk("first", ["rmtool", "hold", "2000", "--page", "big"],
                              env={"CGPU_MEM": "1000MiB", "CGPU_COMPUTE": "30", "CGPU_WEIGHT": "2",
                                   "CGPU_PRIORITY": "high"})
@@ -464,7 +463,7 @@ def disabled(test):
     wants = {"env": {"CGPU_DISABLE": "1", "CGPU_MEM": "100MiB"}, "edit": edit}
     argv = ["sh", "-c", "cd /dev && ln -s nvidia-files/*/* . && exec rmtool alloc 200 --page big"]
     test.run(0, "", "plain", argv, **wants)
-    settings("unmanaged: refuse\n", test.node, test.engine.plain)
+    write_settings(test.node, test.engine.plain, "unmanaged: refuse\n")
     test.run(test.refused, "no slice", "plain", argv, **wants)
 
 
@@ -530,27 +529,12 @@ CASES = {"limits": limits, "sees": sees, "exec": exec_is_held, "forms": forms, "
 TWO_CARDS = ("libraries", "sees", "cdi-flag", "nvidia-first", "mixed", "inside")
 
 
-def settings(more, node, plain):
-    """Writes them, in the test's own /etc."""
-    os.makedirs("/etc/cgpu", exist_ok=True)
-    with open("/etc/cgpu/config.yaml", "w", encoding="utf-8") as file:
-        file.write("node: %s\nruntime: %s\n%s" % (node.name, plain, more))
-
-
-def start_daemon(node, plain, group, more=""):
-    settings(more + ("group: %s\n" % group if group else ""), node, plain)
-    os.makedirs("/run/daemon", exist_ok=True)
-    daemon = Daemon([CGPUD], "/run/daemon/log", "/run/daemon",
-                    {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
-    daemon.start()
-    return daemon
-
-
 def run(engine_name, case, function):
     make, refused_status = ENGINES[engine_name]
     with t.Node("v100-16g:%d" % (1 + (case in TWO_CARDS))) as node, make() as engine:
         # The user of a rootless engine is in a group of the same name.
-        daemon = start_daemon(node, engine.plain, "" if case == "no-member" else "cgpu-test")
+        daemon = start_cgpud(node, engine.plain,
+                             "" if case == "no-member" else "group: cgpu-test\n")
         BEFORE.extend(set(isolation.processes()) - {daemon.popen.pid})
         test = Test(engine, node, daemon, refused_status)
         function(test)

@@ -43,6 +43,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 's':
       CheckRound(text, cgpu::DecodeStatus, cgpu::EncodeStatus, "a status is written as read");
       break;
+    case 'u':
+      (void)cgpu::DecodeUpgraded(text);
+      break;
     default:
       (void)cgpu::DecodeOutcome(text);
       break;

@@ -18,12 +18,14 @@
 #include <string>
 #include <string_view>
 
-#include "base/file.h"
+#include "make_server.h"
 #include "registry/config.h"
 #include "registry/text.h"
+#include "resume.h"
 #include "shim/confine.h"
 #include "shim/housekeeping.h"
 #include "shim/server.h"
+#include "shim/upgrade.h"
 
 namespace cgpu::shim {
 namespace {
@@ -59,29 +61,6 @@ void Say(int socket, const std::string& text) {
   (void)send(socket, text.data(), text.size(), MSG_NOSIGNAL);
 }
 
-// "GPU-8-4-4-4-12 hex digits" as the driver's 16 bytes.
-std::optional<rm::NvProcessorUuid> UuidOf(std::string_view text) {
-  constexpr std::string_view kPrefix = "GPU-";
-  if (!text.starts_with(kPrefix)) {
-    return std::nullopt;
-  }
-  text.remove_prefix(kPrefix.size());
-  std::string digits;
-  std::copy_if(text.begin(), text.end(), std::back_inserter(digits),
-               [](char c) { return c != '-'; });
-  rm::NvProcessorUuid uuid{};
-  if (digits.size() != 2 * std::size(uuid.uuid)) {
-    return std::nullopt;
-  }
-  for (std::size_t i = 0; i < std::size(uuid.uuid); ++i) {
-    const char* at = digits.data() + 2 * i;
-    if (std::from_chars(at, at + 2, uuid.uuid[i], 16).ptr != at + 2) {
-      return std::nullopt;
-    }
-  }
-  return uuid;
-}
-
 // A descriptor that the launcher left under this number, if it is what `check` looks for.
 template <class Check>
 UniqueFd TakeFd(int number, const Check& check) {
@@ -112,52 +91,6 @@ UniqueFd TakeCreator() {
   return TakeFd(kShimCreatorFd, [](int fd) {
     return syscall(SYS_pidfd_send_signal, fd, 0, nullptr, 0) == 0 || errno != EBADF;
   });
-}
-
-Result<std::unique_ptr<Server>> MakeServer(const ShimConfig& config) {
-  const auto version = rm::ParseDriverVersion(config.driver);
-  const rm::Abi* abi = version ? rm::FindAbi(*version) : nullptr;
-  if (abi == nullptr) {
-    return Error{Code::kUnsupported, 0, "driver " + config.driver + " is not known to this cgpu",
-                 "use a driver from " + rm::SupportedDrivers() + ", or a newer cgpu"};
-  }
-  std::string control;
-  std::vector<std::string> card_paths;
-  for (const CardGrant& card : config.cards) {
-    for (const NodeFile& file : config.files) {
-      if (file.kind == NodeFile::Kind::kCtl) {
-        control = file.path;
-      } else if (file.kind == NodeFile::Kind::kGpu && file.minor == card.card.minor) {
-        card_paths.push_back(file.path);
-      }
-    }
-  }
-  if (control.empty() || card_paths.size() != config.cards.size()) {
-    return Error{Code::kInvalid, 0, "the configuration lacks files of the grant", {}};
-  }
-  auto driver = Driver::Open(*abi, control, std::move(card_paths));
-  if (!driver.ok()) {
-    return driver.error();
-  }
-  std::vector<boundary::CardIds> cards;
-  for (const CardGrant& card : config.cards) {
-    auto instance = (*driver)->DeviceInstance(card.card.gpu_id);
-    if (!instance.ok()) {
-      return instance.error();
-    }
-    const auto uuid = UuidOf(card.card.uuid);
-    if (!uuid) {
-      return Error{Code::kInvalid, 0, "the configuration has no card " + card.card.uuid, {}};
-    }
-    cards.push_back(
-        {card.card.minor, card.card.gpu_id, *instance, *uuid, card.card.memory_bytes, {}});
-  }
-  auto proc = OpenFile("/proc", O_RDONLY | O_DIRECTORY);
-  if (!proc.ok()) {
-    return proc.error();
-  }
-  return std::make_unique<Server>(config, *abi, std::move(*driver), std::move(cards),
-                                  std::move(*proc), TakeRecord());
 }
 
 // The agent, where the launcher gave the shim its socket; else null.
@@ -200,10 +133,11 @@ Result<std::unique_ptr<Server>> MakeConfigured(const std::string& text) {
   // A launcher that runs as root starts its shims under uids of their own.
   CGPU_TRY(CheckPrivileges(config->user == getuid() ? config->user : 0));
   CGPU_TRY(kernel::NotifyListener::Prepare());
-  return MakeServer(*config);
+  return MakeServer(*config, TakeRecord());
 }
 
 Result<> Serve() {
+  CGPU_TRY(ReserveDescriptors());
   const UniqueFd launcher(kShimControlFd);
   (void)fcntl(launcher.get(), F_SETFD, FD_CLOEXEC);
   UniqueFd admin = TakeListening(kShimAdminFd);
@@ -236,9 +170,12 @@ Result<> Serve() {
   if (!housekeeping.ok()) {
     return fail(housekeeping.error());
   }
-  if (const auto confined = ConfineSystemCalls(); !confined.ok()) {
+  Handover known;  // no more than this, yet
+  known.launcher = launcher.get();
+  if (const auto confined = ConfineSystemCalls(known.allowed); !confined.ok()) {
     return fail(confined.error());
   }
+  housekeeping->Inherit(known);
   (*server)->Start();
   if (by_launcher) {
     if (const auto served = ServeFirst(**server, *text, std::move(listener)); !served.ok()) {
@@ -254,7 +191,7 @@ Result<> Serve() {
 }  // namespace
 }  // namespace cgpu::shim
 
-int main() {
+int main(int argc, char** argv) {
   // One heap for all threads, and stacks come and go: this process must stay small.
   mallopt(M_ARENA_MAX, 1);  // NOLINT(concurrency-mt-unsafe): the only thread yet
   rlimit files{};
@@ -262,9 +199,13 @@ int main() {
     files.rlim_cur = files.rlim_max;
     (void)setrlimit(RLIMIT_NOFILE, &files);
   }
-  const auto served = cgpu::shim::Serve();
-  if (!served.ok()) {
-    (void)std::fprintf(stderr, "cgpu-shim: %s\n", cgpu::FormatError(served.error()).c_str());
+  const std::string_view word = argc > 1 ? argv[1] : "";
+  const auto done = word == cgpu::shim::kCheckWord    ? cgpu::shim::CheckHandover()
+                    : word == cgpu::shim::kResumeWord ? cgpu::shim::ResumeServing()
+                                                      : cgpu::shim::Serve();
+  if (!done.ok()) {
+    (void)std::fprintf(stderr, "cgpu-shim: %s\n", cgpu::FormatError(done.error()).c_str());
+    return 1;
   }
-  return 1;
+  return 0;
 }

@@ -13,7 +13,7 @@ int main(int argc, char** argv) {
   app.add_option("--config", file, "The file with the settings")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   const auto settings = cgpu::ReadSettings(file);
-  const auto ended = settings.ok() ? cgpu::RunDaemon(*settings) : settings.error();
+  const auto ended = settings.ok() ? cgpu::RunDaemon(*settings, argv) : settings.error();
   if (!ended.ok()) {
     (void)std::fprintf(stderr, "cgpud: %s\n", cgpu::FormatError(ended.error()).c_str());
     return 1;

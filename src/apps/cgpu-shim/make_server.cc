@@ -1,0 +1,162 @@
+#include "make_server.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/file.h"
+#include "rm/abi.h"
+
+namespace cgpu::shim {
+namespace {
+
+// "GPU-8-4-4-4-12 hex digits" as the driver's 16 bytes.
+std::optional<rm::NvProcessorUuid> UuidOf(std::string_view text) {
+  constexpr std::string_view kPrefix = "GPU-";
+  if (!text.starts_with(kPrefix)) {
+    return std::nullopt;
+  }
+  text.remove_prefix(kPrefix.size());
+  std::string digits;
+  std::copy_if(text.begin(), text.end(), std::back_inserter(digits),
+               [](char c) { return c != '-'; });
+  rm::NvProcessorUuid uuid{};
+  if (digits.size() != 2 * std::size(uuid.uuid)) {
+    return std::nullopt;
+  }
+  for (std::size_t i = 0; i < std::size(uuid.uuid); ++i) {
+    const char* at = digits.data() + 2 * i;
+    if (std::from_chars(at, at + 2, uuid.uuid[i], 16).ptr != at + 2) {
+      return std::nullopt;
+    }
+  }
+  return uuid;
+}
+
+Result<const rm::Abi*> AbiOf(const ShimConfig& config) {
+  const auto version = rm::ParseDriverVersion(config.driver);
+  const rm::Abi* abi = version ? rm::FindAbi(*version) : nullptr;
+  if (abi == nullptr) {
+    return Error{Code::kUnsupported, 0, "driver " + config.driver + " is not known to this cgpu",
+                 "use a driver from " + rm::SupportedDrivers() + ", or a newer cgpu"};
+  }
+  return abi;
+}
+
+struct Paths {
+  std::string control;
+  std::vector<std::string> cards;  // in the order of the grant
+};
+
+Result<Paths> PathsOf(const ShimConfig& config) {
+  Paths paths;
+  for (const CardGrant& card : config.cards) {
+    for (const NodeFile& file : config.files) {
+      if (file.kind == NodeFile::Kind::kCtl) {
+        paths.control = file.path;
+      } else if (file.kind == NodeFile::Kind::kGpu && file.minor == card.card.minor) {
+        paths.cards.push_back(file.path);
+      }
+    }
+  }
+  if (paths.control.empty() || paths.cards.size() != config.cards.size()) {
+    return Error{Code::kInvalid, 0, "the configuration lacks files of the grant", {}};
+  }
+  return paths;
+}
+
+// `instance_of`: the driver's number of a card, by its place in the grant.
+template <class InstanceOf>
+Result<std::vector<boundary::CardIds>> CardsOf(const ShimConfig& config,
+                                               const InstanceOf& instance_of) {
+  std::vector<boundary::CardIds> cards;
+  for (const CardGrant& card : config.cards) {
+    const Result<std::uint32_t> instance = instance_of(cards.size());
+    if (!instance.ok()) {
+      return instance.error();
+    }
+    const auto uuid = UuidOf(card.card.uuid);
+    if (!uuid) {
+      return Error{Code::kInvalid, 0, "the configuration has no card " + card.card.uuid, {}};
+    }
+    cards.push_back(
+        {card.card.minor, card.card.gpu_id, *instance, *uuid, card.card.memory_bytes, {}});
+  }
+  return cards;
+}
+
+Result<std::unique_ptr<Server>> Make(const ShimConfig& config, const rm::Abi& abi,
+                                     std::unique_ptr<Driver> driver,
+                                     Result<std::vector<boundary::CardIds>> cards,
+                                     UniqueFd record) {
+  if (!cards.ok()) {
+    return cards.error();
+  }
+  auto proc = OpenFile("/proc", O_RDONLY | O_DIRECTORY);
+  if (!proc.ok()) {
+    return proc.error();
+  }
+  return std::make_unique<Server>(config, abi, std::move(driver), std::move(*cards),
+                                  std::move(*proc), std::move(record));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Server>> MakeServer(const ShimConfig& config, UniqueFd record) {
+  const auto abi = AbiOf(config);
+  if (!abi.ok()) {
+    return abi.error();
+  }
+  auto paths = PathsOf(config);
+  if (!paths.ok()) {
+    return paths.error();
+  }
+  auto driver = Driver::Open(**abi, paths->control, std::move(paths->cards));
+  if (!driver.ok()) {
+    return driver.error();
+  }
+  const Driver& asked = **driver;
+  auto cards = CardsOf(config, [&](std::size_t card) {
+    return asked.DeviceInstance(config.cards[card].card.gpu_id);
+  });
+  return Make(config, **abi, std::move(*driver), std::move(cards), std::move(record));
+}
+
+Result<std::unique_ptr<Server>> MakeServerAgain(const Handover& state, bool for_good) {
+  const auto abi = AbiOf(state.config);
+  if (!abi.ok()) {
+    return abi.error();
+  }
+  auto paths = PathsOf(state.config);
+  if (!paths.ok()) {
+    return paths.error();
+  }
+  std::unique_ptr<Driver> driver;
+  UniqueFd record;
+  if (for_good) {
+    driver = Driver::Resume(**abi, std::move(paths->cards), state.server.driver);
+    record.reset(state.server.record);
+  }
+  auto cards = CardsOf(state.config, [&](std::size_t card) {
+    return Result<std::uint32_t>(state.server.driver.cards[card].device_instance);
+  });
+  auto server = Make(state.config, **abi, std::move(driver), std::move(cards), std::move(record));
+  if (!server.ok()) {
+    return server.error();
+  }
+  CGPU_TRY((*server)->LoadBooks(state.server));
+  if (for_good) {
+    (*server)->TakeOver(state.server);
+  }
+  return server;
+}
+
+}  // namespace cgpu::shim

@@ -1,0 +1,88 @@
+#include "resume.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "base/file.h"
+#include "kernel/messages.h"
+#include "kernel/notify.h"
+#include "make_server.h"
+#include "shim/agent.h"
+#include "shim/confine.h"
+#include "shim/housekeeping.h"
+#include "shim/upgrade.h"
+
+namespace cgpu::shim {
+namespace {
+
+Result<Handover> Read(int file) {
+  auto state = ReadHandover(file);
+  if (!state.ok()) {
+    return state;
+  }
+  const std::set<int>& needed = NeededSystemCalls();
+  if (!std::includes(state->allowed.begin(), state->allowed.end(), needed.begin(), needed.end())) {
+    return Error{Code::kUnsupported, 0,
+                 "this version needs system calls that the running one has given up",
+                 "containers that are started from now on get this version"};
+  }
+  return state;
+}
+
+Result<std::unique_ptr<Agent>> ResumeAgent(Server& server, const AgentState& state) {
+  if (state.socket < 0) {
+    return std::unique_ptr<Agent>();
+  }
+  return Agent::Resume(server, state, server.config().user);
+}
+
+}  // namespace
+
+Result<> CheckHandover() {
+  const auto state = Read(STDIN_FILENO);
+  if (!state.ok()) {
+    return state.error();
+  }
+  const auto server = MakeServerAgain(*state, false);
+  return server.ok() ? WriteAll(STDOUT_FILENO, kCanTakeOver) : server.error();
+}
+
+Result<> ResumeServing() {
+  auto state = Read(kStateFd);
+  if (!state.ok()) {
+    return state.error();
+  }
+  CGPU_TRY(TakeDescriptors(*state));
+  CGPU_TRY(ReserveDescriptors());  // and let go of the state
+  UniqueFd upgrader(state->upgrader);
+  const UniqueFd launcher(state->launcher);
+  CGPU_TRY(CheckPrivileges(state->config.user == getuid() ? state->config.user : 0));
+  CGPU_TRY(kernel::NotifyListener::Prepare());
+  auto server = MakeServerAgain(*state, true);
+  if (!server.ok()) {
+    return server.error();
+  }
+  auto agent = ResumeAgent(**server, state->agent);
+  if (!agent.ok()) {
+    return agent.error();
+  }
+  auto housekeeping = Housekeeping::Make(**server, UniqueFd(state->admin), std::move(*agent));
+  if (!housekeeping.ok()) {
+    return housekeeping.error();
+  }
+  CGPU_TRY(ConfineSystemCalls(state->allowed));
+  housekeeping->Inherit(*state);
+  (*server)->Start();
+  CGPU_TRY((*server)->ServeAgain(state->server));
+  const auto pause_ns = static_cast<std::uint64_t>(MonotonicNs() - state->quiet_since_ns);
+  (void)SendMessage(upgrader.get(), EncodeUpgraded(pause_ns / 1'000));
+  upgrader.reset();
+  housekeeping->Run();
+  _exit(0);
+}
+
+}  // namespace cgpu::shim

@@ -1,0 +1,79 @@
+// cgpu upgrade: running containers and the node's daemon get this version of cgpu, without
+// noticing.
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "apps/cgpu/commands.h"
+#include "launcher/shim_process.h"
+#include "launcher/upgrade.h"
+#include "registry/creation.h"
+
+namespace cgpu {
+namespace {
+
+struct Flags {
+  std::vector<std::string> containers;
+  std::string program;
+};
+
+int Daemon() {
+  const auto done = UpgradeDaemon(kDaemonSocket);
+  if (!done.ok()) {
+    return Fail(done.error());
+  }
+  if (*done) {
+    fmt::print("cgpud: upgraded\n");
+  }
+  return 0;
+}
+
+int Upgrade(Flags& flags) {
+  const auto registry = Registry::Open();
+  if (!registry.ok()) {
+    return Fail(registry.error());
+  }
+  if (flags.program.empty()) {
+    const auto program = ProgramPath("cgpu-shim");
+    if (!program.ok()) {
+      return Fail(program.error());
+    }
+    flags.program = *program;
+  }
+  const auto done = UpgradeShims(*registry, flags.program, flags.containers);
+  if (!done.ok()) {
+    return Fail(done.error());
+  }
+  int status = 0;
+  for (const Upgraded& one : *done) {
+    if (one.pause_us.ok()) {
+      fmt::print("{} {}: upgraded; its calls waited {:.1f} ms\n", one.id, one.name,
+                 static_cast<double>(*one.pause_us) / 1'000);
+    } else if (one.pause_us.error().code != Code::kNotFound) {
+      fmt::print("{} {}: not upgraded, and left as it was: {}\n", one.id, one.name,
+                 one.pause_us.error().what);
+      status = 1;
+    }
+  }
+  return flags.containers.empty() && geteuid() == 0 ? std::max(status, Daemon()) : status;
+}
+
+}  // namespace
+
+void AddUpgrade(CLI::App& app, int& status) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* const command = app.add_subcommand(
+      "upgrade", "Give running containers, and the node's daemon, this version of cgpu");
+  command->add_option("ID", flags->containers,
+                      "Ids, their unique beginnings, or names (default: all)");
+  command->add_option("--program", flags->program,
+                      "The cgpu-shim to become (default: beside cgpu)");
+  command->callback([flags, &status] { status = Upgrade(*flags); });
+}
+
+}  // namespace cgpu

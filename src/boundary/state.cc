@@ -1,0 +1,416 @@
+// Handing a boundary over to a successor: what each of its books holds.
+//
+// Page tables follow from what is mapped, holds from who uses them, so neither is written.
+#include "base/state.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "boundary/boundary.h"
+#include "boundary/dma_book.h"
+#include "boundary/managed_book.h"
+#include "boundary/uvm_book.h"
+
+namespace cgpu::boundary {
+namespace {
+
+// The fields or records of each, in their order.
+enum Tag : StateTag {
+  kRefused = 1,  // what was refused, how often
+  kFigures = 2,  // of each card in turn: a channel group's bytes, an address space's, BAR1's
+  kSpace = 3,    // kSpaceKey, kSpaceBook
+  kManaged = 4,  // kClock, kProcess, kShown, kNow, kOver
+  kDma = 5,      // kDmaClient, kDmaRange, kDmaMapping
+
+  kSpaceKey = 10,   // the ledger's key
+  kSpaceBook = 11,  // kSpaceHead, kSpaceRange, kSpaceCard, kSpacePiece, kSpaceChannel
+
+  kSpaceHead = 20,     // owner, last hold
+  kSpaceRange = 21,    // base, length
+  kSpaceCard = 22,     // card; it is registered; it has an address space
+  kSpacePiece = 23,    // by start: card, start, end, hold
+  kSpaceChannel = 24,  // client, channel, card, start, end, hold
+
+  kClock = 30,    // looks begun
+  kProcess = 31,  // process
+  kShown = 32,    // of a process: process, start, end
+  kNow = 33,      // process, start, end, watched, thread
+  kOver = 34,     // process, start, end, watched, over at
+
+  kDmaClient = 40,   // client, its serial number, owner
+  kDmaRange = 41,    // serial number, handle, space, card, covered
+  kDmaMapping = 42,  // range's serial number, start, end, both, device, serial number, handle
+};
+
+template <class... Numbers>
+void Write(StateWriter& writer, StateTag tag, Numbers... numbers) {
+  writer.Begin(tag);
+  (writer.Number(static_cast<std::uint64_t>(numbers)), ...);
+  writer.End();
+}
+
+// Calls `read` with the tag of each record within the open one; false: it does not know the tag.
+template <class Read>
+void ForEachRecord(StateReader& reader, const Read& read) {
+  while (const auto tag = reader.Enter()) {
+    if (!read(*tag)) {
+      reader.Unknown(*tag);
+    }
+    reader.Leave();
+  }
+}
+
+bool Check(StateReader& reader, bool holds, std::string_view what) {
+  if (!holds) {
+    reader.Fail(what);
+  }
+  return holds && !reader.failed();
+}
+
+ledger::Card LoadCard(StateReader& reader, ledger::Card cards) {
+  const auto card = reader.As<ledger::Card>();
+  (void)Check(reader, card < cards, "a card that is not granted");
+  return card;
+}
+
+AddressRange LoadAddresses(StateReader& reader) {
+  // No address of a process is above.
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 63;
+  AddressRange range;
+  range.start = reader.Number();
+  range.end = reader.Number();
+  (void)Check(reader, range.start <= range.end && range.end <= kMost, "a range of addresses");
+  return range;
+}
+
+}  // namespace
+
+// --- UVM's address spaces
+
+void UvmSpace::Save(StateWriter& writer) const {
+  Write(writer, kSpaceHead, owner_, last_hold_);
+  for (const auto& [base, length] : ranges_) {
+    Write(writer, kSpaceRange, base, length);
+  }
+  std::set<ledger::Card> cards = gpus_;
+  cards.insert(va_spaces_.begin(), va_spaces_.end());
+  for (const ledger::Card card : cards) {
+    Write(writer, kSpaceCard, card, gpus_.contains(card), va_spaces_.contains(card));
+  }
+  for (const auto& [card, pieces] : pieces_) {
+    for (const auto& [start, piece] : pieces) {
+      Write(writer, kSpacePiece, card, start, piece.end, piece.hold);
+    }
+  }
+  for (const auto& [name, channel] : channels_) {
+    Write(writer, kSpaceChannel, name.first, name.second, channel.card, channel.start, channel.end,
+          channel.hold);
+  }
+}
+
+void UvmSpace::Load(StateReader& reader, ledger::Card cards) {
+  ForEachRecord(reader, [&](StateTag tag) {
+    switch (tag) {
+      case kSpaceHead:
+        owner_ = reader.Number();
+        last_hold_ = reader.As<Hold>();
+        return true;
+      case kSpaceRange: {
+        const std::uint64_t base = reader.Number();
+        const std::uint64_t length = reader.Number();
+        if (Check(reader, length <= ~base, "a range of a space")) {
+          AddRange(base, length);
+        }
+        return true;
+      }
+      case kSpaceCard: {
+        const ledger::Card card = LoadCard(reader, cards);
+        if (reader.Flag()) {
+          AddGpu(card);
+        }
+        if (reader.Flag()) {
+          AddVaSpace(card);
+        }
+        return true;
+      }
+      case kSpacePiece:
+        LoadPiece(reader, cards);
+        return true;
+      case kSpaceChannel:
+        LoadChannel(reader, cards);
+        return true;
+      default:
+        return false;
+    }
+  });
+}
+
+void UvmSpace::LoadPiece(StateReader& reader, ledger::Card cards) {
+  const ledger::Card card = LoadCard(reader, cards);
+  const std::uint64_t start = reader.Number();
+  const std::uint64_t end = reader.Number();
+  const auto hold = reader.As<Hold>();
+  auto& pieces = pieces_[card];
+  if (Check(reader, start < end, "a piece of nothing") &&
+      Check(reader, pieces.empty() || pieces.rbegin()->second.end <= start, "a piece twice")) {
+    Use(hold);
+    pieces[start] = {end, hold};
+    tables_[card].Map(start, end);
+  }
+}
+
+void UvmSpace::LoadChannel(StateReader& reader, ledger::Card cards) {
+  const auto client = reader.As<std::uint32_t>();
+  const std::pair name(client, reader.As<std::uint32_t>());
+  const ledger::Card card = LoadCard(reader, cards);
+  const std::uint64_t start = reader.Number();
+  const std::uint64_t end = reader.Number();
+  const auto hold = reader.As<Hold>();
+  if (!Check(reader, start <= end, "a channel's range") ||
+      !Check(reader, !channels_.contains(name), "a channel twice")) {
+    return;
+  }
+  if (start < end) {
+    tables_[card].Map(start, end);
+  }
+  AddChannel(name, card, start, end, hold);
+}
+
+// --- Managed memory
+
+void ManagedBook::Save(StateWriter& writer) const {
+  Write(writer, kClock, clock_);
+  for (const auto& [process, shown] : shown_) {
+    Write(writer, kProcess, process);
+    for (const AddressRange& range : shown) {
+      Write(writer, kShown, process, range.start, range.end);
+    }
+  }
+  for (const auto& [thread, mapping] : now_) {
+    Write(writer, kNow, mapping.process, mapping.range.start, mapping.range.end, mapping.watched,
+          thread);
+  }
+  for (const Mapping& mapping : over_) {
+    Write(writer, kOver, mapping.process, mapping.range.start, mapping.range.end, mapping.watched,
+          mapping.over_at);
+  }
+}
+
+ManagedBook::Mapping ManagedBook::LoadMapping(StateReader& reader) const {
+  Mapping mapping;
+  mapping.process = reader.Number();
+  mapping.range = LoadAddresses(reader);
+  mapping.watched = reader.Flag();
+  (void)Check(reader, shown_.contains(mapping.process), "a mapping of an unknown process");
+  return mapping;
+}
+
+void ManagedBook::Load(StateReader& reader) {
+  ForEachRecord(reader, [&](StateTag tag) {
+    switch (tag) {
+      case kClock:
+        clock_ = reader.Number();
+        return true;
+      case kProcess:
+        (void)Check(reader, shown_.try_emplace(reader.Number()).second, "a process twice");
+        return true;
+      case kShown: {
+        const auto found = shown_.find(reader.Number());
+        const AddressRange range = LoadAddresses(reader);
+        if (Check(reader, found != shown_.end(), "a mapping of an unknown process")) {
+          found->second.push_back(range);
+        }
+        return true;
+      }
+      case kNow: {
+        const Mapping mapping = LoadMapping(reader);
+        (void)Check(reader, now_.try_emplace(reader.As<Thread>(), mapping).second,
+                    "a thread twice");
+        return true;
+      }
+      case kOver: {
+        Mapping mapping = LoadMapping(reader);
+        mapping.over_at = reader.Number();
+        over_.push_back(mapping);
+        return true;
+      }
+      default:
+        return false;
+    }
+  });
+}
+
+// --- RM's own mappings
+
+void DmaBook::Save(StateWriter& writer) const {
+  Write(writer, kDmaClient, client_.handle, client_.serial, owner_);
+  for (const auto& [serial, range] : ranges_) {
+    Write(writer, kDmaRange, serial, range.handle, range.space, range.card, range.covered);
+    for (const auto& [start, mapping] : range.mappings) {
+      Write(writer, kDmaMapping, serial, mapping.start, mapping.end, mapping.both, mapping.device,
+            mapping.memory, mapping.handle);
+    }
+  }
+}
+
+void DmaBook::Load(StateReader& reader, ledger::Card cards) {
+  ForEachRecord(reader, [&](StateTag tag) {
+    switch (tag) {
+      case kDmaClient:
+        client_.handle = reader.As<ledger::Handle>();
+        client_.serial = reader.Number();
+        owner_ = reader.Number();
+        return true;
+      case kDmaRange:
+        LoadRange(reader, cards);
+        return true;
+      case kDmaMapping:
+        LoadMapping(reader);
+        return true;
+      default:
+        return false;
+    }
+  });
+}
+
+void DmaBook::LoadRange(StateReader& reader, ledger::Card cards) {
+  const std::uint64_t serial = reader.Number();
+  const auto handle = reader.As<ledger::Handle>();
+  const std::uint64_t space = reader.Number();
+  const ledger::Card card = LoadCard(reader, cards);
+  const bool covered = reader.Flag();
+  if (Check(reader, !ranges_.contains(serial), "a range twice")) {
+    AddRange({handle, serial}, space, card, covered);
+  }
+}
+
+void DmaBook::LoadMapping(StateReader& reader) {
+  const std::uint64_t range = reader.Number();
+  DmaMapping mapping;
+  mapping.start = reader.Number();
+  mapping.end = reader.Number();
+  mapping.both = reader.Flag();
+  mapping.device = reader.As<ledger::Handle>();
+  mapping.memory = reader.Number();
+  mapping.handle = reader.As<ledger::Handle>();
+  if (Check(reader, ranges_.contains(range), "a mapping in a range that is not there") &&
+      Check(reader, mapping.start < mapping.end, "a mapping of nothing")) {
+    Add(range, mapping);
+  }
+}
+
+// --- The boundary
+
+void Boundary::Save(StateWriter& writer) const {
+  for (const auto& [what, times] : refused_) {
+    writer.Begin(kRefused);
+    writer.Text(what);
+    writer.Number(times);
+    writer.End();
+  }
+  for (const CardIds& card : cards_) {
+    Write(writer, kFigures, card.figures.context_bytes, card.figures.space_bytes,
+          card.figures.bar1_bytes);
+  }
+  for (const auto& [key, space] : spaces_) {
+    writer.Begin(kSpace);
+    Write(writer, kSpaceKey, key);
+    writer.Begin(kSpaceBook);
+    space.Save(writer);
+    writer.End();
+    writer.End();
+  }
+  writer.Begin(kManaged);
+  managed_.Save(writer);
+  writer.End();
+  for (const auto& [client, book] : dma_) {
+    writer.Begin(kDma);
+    book.Save(writer);
+    writer.End();
+  }
+}
+
+Result<> Boundary::Load(StateReader& reader) {
+  ledger::Card figures = 0;
+  ForEachRecord(reader, [&](StateTag tag) {
+    switch (tag) {
+      case kRefused: {
+        const std::string what = reader.Text();
+        refused_[what] = reader.Number();
+        return true;
+      }
+      case kFigures:
+        LoadFigures(reader, figures++);
+        return true;
+      case kSpace:
+        LoadSpace(reader);
+        return true;
+      case kManaged:
+        managed_.Load(reader);
+        return true;
+      case kDma:
+        LoadDmaBook(reader);
+        return true;
+      default:
+        return false;
+    }
+  });
+  if (Check(reader, figures == cards_.size(), "there are more cards, or fewer")) {
+    Resume();
+  }
+  return reader.Finish();
+}
+
+void Boundary::LoadFigures(StateReader& reader, ledger::Card card) {
+  if (Check(reader, card < cards_.size(), "there are more cards, or fewer")) {
+    CardFigures& figures = cards_[card].figures;
+    figures.context_bytes = reader.Number();
+    figures.space_bytes = reader.Number();
+    figures.bar1_bytes = reader.Number();
+  }
+}
+
+void Boundary::LoadSpace(StateReader& reader) {
+  ledger::FileKey key = 0;
+  UvmSpace space(0);
+  ForEachRecord(reader, [&](StateTag tag) {
+    switch (tag) {
+      case kSpaceKey:
+        key = reader.Number();
+        return true;
+      case kSpaceBook:
+        space.Load(reader, static_cast<ledger::Card>(cards_.size()));
+        return true;
+      default:
+        return false;
+    }
+  });
+  if (Check(reader, key >= kFirstSpace && key < kDmaExtra, "the key of a space")) {
+    (void)Check(reader, spaces_.try_emplace(key, std::move(space)).second, "a space twice");
+  }
+}
+
+void Boundary::LoadDmaBook(StateReader& reader) {
+  DmaBook book({}, 0);
+  book.Load(reader, static_cast<ledger::Card>(cards_.size()));
+  const std::uint32_t client = book.client().handle;
+  (void)Check(reader, dma_.try_emplace(client, std::move(book)).second, "a client's book twice");
+}
+
+// The ledger says already what the books do, unless this version counts otherwise than the one that
+// wrote them.
+void Boundary::Resume() {
+  DropGoneClients();
+  for (auto& [key, space] : spaces_) {
+    SettleSpace(key, space);
+  }
+  for (const auto& [client, book] : dma_) {
+    SettleDma(book);
+  }
+  managed_.SetAnySpace(!spaces_.empty());
+  managed_.Resume(ManagedCards());
+  SetBounds();
+}
+
+}  // namespace cgpu::boundary

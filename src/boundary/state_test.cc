@@ -1,0 +1,490 @@
+// Handing a boundary over. Each book plays a random history twice: once as it is, once handed over
+// before each step; both must always say the same. All tests of a boundary run with hand-overs
+// too (CGPU_TEST_HAND_OVER).
+#include "base/state.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "boundary/dma_book.h"
+#include "boundary/managed_book.h"
+#include "boundary/testing.h"
+#include "boundary/uvm_book.h"
+
+namespace cgpu::boundary {
+namespace {
+
+constexpr std::uint64_t kBase = 0x100000000000;
+constexpr ledger::Card kCards = 2;
+constexpr std::uint32_t kMemory = 0x30;
+constexpr std::uint32_t kRange = 0x40;
+constexpr int kSteps = 3000;
+
+template <class Book>
+std::string SavedBook(const Book& book) {
+  StateWriter writer;
+  writer.Begin(1);
+  book.Save(writer);
+  writer.End();
+  return writer.Take();
+}
+
+class Dice {
+ public:
+  std::uint64_t operator()(std::uint64_t sides) { return random_() % sides; }
+
+ private:
+  std::mt19937_64 random_{1};
+};
+
+TEST(BoundaryState, ADmaBookGoesOnAsTheOldOne) {
+  DmaBook old({0xc1d00001, 3}, 9);
+  DmaBook next = old;
+  Dice dice;
+  for (int step = 0; step < kSteps; ++step) {
+    const std::string bytes = SavedBook(next);
+    next = DmaBook({}, 0);
+    StateReader reader(bytes);
+    (void)reader.Enter();
+    next.Load(reader, kCards);
+    ASSERT_TRUE(reader.Finish().ok());
+    ASSERT_EQ(SavedBook(next), bytes);
+    ASSERT_EQ(next.client(), old.client());
+    ASSERT_EQ(next.owner(), old.owner());
+    const std::uint64_t range = 7 + dice(4);
+    const std::uint64_t start = dice(64) * (kMib / 2);
+    const DmaMapping mapping{start,        start + (1 + dice(8)) * (kMib / 2),
+                             dice(2) == 0, static_cast<ledger::Handle>(1 + dice(2)),
+                             20 + dice(4), static_cast<ledger::Handle>(200 + dice(4))};
+    const std::uint64_t what = dice(12);
+    for (DmaBook* book : {&old, &next}) {
+      if (what == 0) {
+        book->Forget(range);
+        book->AddRange({static_cast<ledger::Handle>(70 + range), range}, 7 + range % 2,
+                       range == 8 ? 1 : 0, range == 10);
+      } else if (what == 1) {
+        book->Forget(mapping.memory);
+      } else if (what == 2) {
+        book->Sweep([&](ledger::ObjectRef at) {
+          return at.handle != mapping.handle && at.handle != 70 + range;
+        });
+      } else if (what < 6) {
+        book->Remove(range, mapping.device, start, what == 3 ? 0 : mapping.end - start);
+      } else {
+        book->Add(range, mapping);
+      }
+    }
+    for (ledger::Card card = 0; card < kCards; ++card) {
+      ASSERT_EQ(next.Bytes(card), old.Bytes(card)) << step;
+    }
+    ASSERT_EQ(next.Need(range, mapping, true), old.Need(range, mapping, true));
+    ASSERT_EQ(SavedBook(next), SavedBook(old));
+  }
+}
+
+void PlaySpace(std::uint64_t what, std::uint64_t pick, std::uint64_t start, std::uint64_t end,
+               UvmSpace& space) {
+  const auto card = static_cast<ledger::Card>(pick % kCards);
+  const std::pair<std::uint32_t, std::uint32_t> channel(5, pick);
+  switch (what) {
+    case 0:
+      return space.AddRange(start, end - start);
+    case 1:
+      return space.RemoveRange(start);
+    case 2:
+      return space.UnmapPieces(card, start, end);
+    case 3:
+      space.PlanPiece(card, start, end);
+      return space.AddChannel(channel, card, start, end, space.NewHold());
+    case 4:
+      return space.AddChannel(channel, card, start, start, 0);
+    case 5:
+      return space.RemoveChannel(channel);
+    case 6:
+      space.AddGpu(card);
+      return space.AddVaSpace(card);
+    case 7:
+      return pick < 3 ? space.RemoveGpu(card) : space.AddGpu(card);
+    default:
+      for (ledger::Card each = 0; each < kCards; ++each) {
+        space.PlanPiece(each, start, end);
+        space.AddPiece(each, start, end, pick % 3 == 0 ? 0 : space.NewHold());
+      }
+  }
+}
+
+TEST(BoundaryState, AUvmSpaceGoesOnAsTheOldOne) {
+  UvmSpace old(9);
+  UvmSpace next(9);
+  Dice dice;
+  for (int step = 0; step < kSteps; ++step) {
+    const std::string bytes = SavedBook(next);
+    next = UvmSpace(0);
+    StateReader reader(bytes);
+    (void)reader.Enter();
+    next.Load(reader, kCards);
+    ASSERT_TRUE(reader.Finish().ok());
+    ASSERT_EQ(SavedBook(next), bytes);
+    const std::uint64_t what = dice(14);
+    const std::uint64_t pick = dice(20);
+    const std::uint64_t start = kBase + dice(64) * kMib;
+    const std::uint64_t end = start + (1 + dice(16)) * kMib;
+    PlaySpace(what, pick, start, end, old);
+    PlaySpace(what, pick, start, end, next);
+    ASSERT_EQ(next.TakeReleased(), old.TakeReleased());
+    ASSERT_EQ(next.owner(), old.owner());
+    ASSERT_EQ(next.Ranges(), old.Ranges());
+    ASSERT_EQ(next.Channels(), old.Channels());
+    ASSERT_EQ(next.CardOfChannel({5, pick}), old.CardOfChannel({5, pick}));
+    ASSERT_EQ(next.gpus(), old.gpus());
+    ASSERT_EQ(next.va_spaces(), old.va_spaces());
+    for (ledger::Card card = 0; card < kCards; ++card) {
+      ASSERT_EQ(next.Bytes(card), old.Bytes(card)) << step;
+    }
+  }
+}
+
+// A book of managed memory with the ledger that it charges.
+struct Managed {
+  static constexpr ledger::Bounds kBounds{8, 64, 8, 8};
+
+  void HandOver(const std::set<ledger::Card>& cards, bool any) {
+    const std::string rows = SavedBook(*ledger);
+    const std::string bytes = SavedBook(*book);
+    ledger = std::make_unique<ledger::Ledger>(std::vector<std::uint64_t>{1, 1}, kBounds);
+    book = std::make_unique<ManagedBook>(*ledger);
+    StateReader rows_reader(rows);
+    (void)rows_reader.Enter();
+    ASSERT_TRUE(ledger->Load(rows_reader).ok());
+    StateReader reader(bytes);
+    (void)reader.Enter();
+    book->Load(reader);
+    ASSERT_TRUE(reader.Finish().ok());
+    book->SetAnySpace(any);
+    book->Resume(cards);
+    ASSERT_EQ(SavedBook(*book), bytes);
+    ASSERT_EQ(SavedBook(*ledger), rows);
+  }
+
+  std::unique_ptr<ledger::Ledger> ledger =
+      std::make_unique<ledger::Ledger>(std::vector<std::uint64_t>{100 * kMib, 60 * kMib}, kBounds);
+  std::unique_ptr<ManagedBook> book = std::make_unique<ManagedBook>(*ledger);
+};
+
+struct ManagedStep {
+  std::uint64_t what;
+  ledger::ProcessKey process;
+  int thread;
+  std::vector<AddressRange> ranges;
+  bool all;
+};
+
+// What came of it, as far as it says.
+bool Play(const ManagedStep& step, ManagedBook::Look& look, ManagedBook& book) {
+  switch (step.what) {
+    case 0:
+    case 1:
+    case 2:
+      return !book.Charge(step.process, step.thread, step.ranges[0]);
+    case 3:
+      book.Watch(step.process, step.thread, step.ranges[0]);
+      return true;
+    case 4:
+    case 5:
+      book.Over(step.thread);
+      return true;
+    case 6:
+      look = book.BeginLook();
+      return true;
+    case 7:
+    case 8:
+      return book.Settle(step.process, look, step.ranges);
+    case 9:
+      return book.SetCards(step.all ? std::set<ledger::Card>{0, 1} : std::set<ledger::Card>{0});
+    case 10:
+      if (step.all) {
+        book.Remove(step.process);
+      }
+      return true;
+    default:
+      book.SetAnySpace(step.all);
+      return true;
+  }
+}
+
+TEST(BoundaryState, AManagedBookGoesOnAsTheOldOne) {
+  Managed old;
+  Managed next;
+  ManagedBook::Look look = 0;
+  std::set<ledger::Card> cards;
+  bool any = false;
+  Dice dice;
+  for (int i = 0; i < kSteps; ++i) {
+    next.HandOver(cards, any);
+    const std::uint64_t start = kBase + dice(8) * 4 * kMib;
+    const std::uint64_t other = kBase + dice(8) * 4 * kMib;
+    ManagedStep step{dice(12), 1 + dice(3), static_cast<int>(10 + dice(6)), {}, dice(4) != 0};
+    step.ranges = {{start, start + (1 + dice(16)) * kMib}, {other, other + kMib}};
+    step.ranges.resize(step.what < 4 ? 1 : dice(3));
+    ManagedBook::Look next_look = look;
+    const bool done = Play(step, look, *old.book);
+    ASSERT_EQ(Play(step, next_look, *next.book), done);
+    ASSERT_EQ(next_look, look);
+    if (step.what == 9 && done) {
+      cards = step.all ? std::set<ledger::Card>{0, 1} : std::set<ledger::Card>{0};
+    }
+    any = step.what == 11 ? step.all : any;
+    ASSERT_EQ(next.book->Processes(), old.book->Processes());
+    ASSERT_EQ(next.book->Unfinished(), old.book->Unfinished());
+    ASSERT_EQ(next.book->Unsettled(), old.book->Unsettled());
+    ASSERT_EQ(SavedBook(*next.ledger), SavedBook(*old.ledger)) << i;
+  }
+}
+
+// With something in every book.
+class BoundaryStateTest : public BoundaryTest {
+ protected:
+  static constexpr ledger::FileKey kSpace = Boundary::kFirstSpace + 5;
+
+  void SetUp() override {
+    MakeSubdevice();
+    ASSERT_EQ(AllocMemory(kMemory, kMib), rm::NV_OK);
+    rm::NV_MEMORY_VIRTUAL_ALLOCATION_PARAMS params{};
+    ASSERT_EQ(Alloc(kDevice, kRange, rm::NV01_MEMORY_VIRTUAL, memory_.Lend(params)), rm::NV_OK);
+    rm::NVOS46_PARAMETERS_V535 map{};
+    map.hClient = kClient;
+    map.hDevice = kDevice;
+    map.hDma = kRange;
+    map.hMemory = kMemory;
+    map.length = kMib;
+    map.flags = 1U << 15;
+    Run(rm::NV_ESC_RM_MAP_MEMORY_DMA, map);
+    boundary_->AddSpace(kSpace, 1);
+    ASSERT_EQ(boundary_->managed().Charge(1, 10, {kBase, kBase + kMib}), std::nullopt);
+    boundary_->managed().Over(10);
+    boundary_->managed().Watch(1, 11, {kBase, kBase + kMib});
+    boundary_->SetFigures(1, {64 * kMib, 8192, 256 * kMib});
+    boundary_->CountRefused("a thing");
+    boundary_->CountRefused("a thing");
+  }
+  template <class T>
+  void Run(std::uint32_t nr, T& params) {
+    Call call;
+    call.process = 1;
+    ASSERT_EQ(Copy(nr, params, call), 0);
+    Decision decision = boundary_->Decide(call);
+    ASSERT_FALSE(Execute(call, decision).has_value());
+  }
+
+  // A new pair that has loaded `bytes`; null: it has not taken them.
+  struct Pair {
+    std::unique_ptr<ledger::Ledger> ledger;
+    std::unique_ptr<Boundary> boundary;
+    Result<> loaded;
+  };
+  Pair Load(std::string_view bytes, std::size_t cards = 2) const {
+    Pair pair{std::make_unique<ledger::Ledger>(std::vector<std::uint64_t>(cards, 1), kBounds),
+              nullptr,
+              {}};
+    pair.boundary = std::make_unique<Boundary>(abi_, std::vector<CardIds>(cards), *pair.ledger);
+    pair.loaded = LoadBoth(bytes, *pair.ledger, *pair.boundary);
+    return pair;
+  }
+};
+
+TEST_F(BoundaryStateTest, FiguresRefusalsAndBoundsAreAsTheyWere) {
+  const std::uint64_t window = ledger_->Bar1Bound(1);
+  EXPECT_GT(window, 0U);
+  const auto refused = boundary_->refused();
+  EXPECT_EQ(refused.at("a thing"), 2U);
+  HandOver(abi_, kBounds, ledger_, boundary_);
+  EXPECT_EQ(boundary_->refused(), refused);
+  const CardFigures& figures = boundary_->cards()[1].figures;
+  EXPECT_EQ(figures.context_bytes, 64 * kMib);
+  EXPECT_EQ(figures.space_bytes, 8192U);
+  EXPECT_EQ(figures.bar1_bytes, 256 * kMib);
+  EXPECT_EQ(ledger_->Bar1Bound(1), window);
+  EXPECT_EQ(boundary_->managed().Unsettled(), 1U) << "there is a space still";
+  boundary_->managed().Over(11);
+  EXPECT_EQ(boundary_->managed().Unsettled(), 2U);
+  EXPECT_EQ(boundary_->FindSpace(kSpace)->owner(), 1U);
+}
+
+// As for a version that counts page tables otherwise.
+TEST_F(BoundaryStateTest, WhatTheBooksHoldIsChargedWhateverTheLedgerSaid) {
+  const std::uint64_t used = ledger_->Used(0);
+  const std::string right = Saved(*ledger_, *boundary_);
+  const ledger::ExtraKey dma{1, std::uint64_t{1} << 62 | ledger_->FindClient(kClient)->ref.serial};
+  ASSERT_GT(ledger_->Extra(dma, 0), 0U);
+  ledger_->ForceExtra(dma, 0, 0);
+  ledger_->ForceExtra({1, kSpace}, 0, 77);  // it has nothing
+  const Pair next = Load(Saved(*ledger_, *boundary_));
+  ASSERT_TRUE(next.loaded.ok());
+  EXPECT_EQ(next.ledger->Used(0), used);
+  EXPECT_EQ(Saved(*next.ledger, *next.boundary), right);
+}
+
+TEST_F(BoundaryStateTest, WhatIsKeptOfClientsThatAreGoneIsDropped) {
+  ASSERT_TRUE(ledger_->RemoveClient(ledger_->FindClient(kClient)->ref));
+  ASSERT_GT(ledger_->Used(0), 0U);
+  const Pair next = Load(Saved(*ledger_, *boundary_));
+  ASSERT_TRUE(next.loaded.ok());
+  EXPECT_EQ(next.ledger->Used(0), 0U);
+}
+
+TEST_F(BoundaryStateTest, WantsAsManyCards) {
+  for (const std::size_t cards : {1U, 3U}) {
+    ledger::Ledger ledger(std::vector<std::uint64_t>(cards, 1), kBounds);
+    Boundary other(abi_, std::vector<CardIds>(cards), ledger);
+    EXPECT_FALSE(Load(Saved(ledger, *boundary_), cards).loaded.ok()) << cards;
+  }
+}
+
+TEST_F(BoundaryStateTest, BytesThatMakeNoSenseDoNoHarm) {
+  const std::string whole = Saved(*ledger_, *boundary_);
+  const auto check = [&](std::string_view bytes) {
+    const Pair pair = Load(bytes);
+    if (!pair.loaded.ok()) {
+      return;
+    }
+    const std::string once = Saved(*pair.ledger, *pair.boundary);
+    const Pair next = Load(once);
+    ASSERT_TRUE(next.loaded.ok());
+    EXPECT_EQ(Saved(*next.ledger, *next.boundary), once);
+  };
+  for (std::size_t at = 0; at < whole.size(); ++at) {
+    check(std::string_view(whole).substr(0, at));
+    for (const int value : {0, 1, 2, 3, 0x7f, 0x80, 0xff}) {
+      std::string wrong = whole;
+      wrong[at] = static_cast<char>(value);
+      check(wrong);
+    }
+  }
+}
+
+// Writes records of numbers, one in another.
+class Records {
+ public:
+  Records& In(StateTag tag) {
+    writer_.Begin(tag);
+    return *this;
+  }
+  Records& Row(StateTag tag, const std::vector<std::uint64_t>& numbers) {
+    writer_.Begin(tag);
+    for (const std::uint64_t number : numbers) {
+      writer_.Number(number);
+    }
+    writer_.End();
+    return *this;
+  }
+  Records& Out() {
+    writer_.End();
+    return *this;
+  }
+  StateWriter& writer() { return writer_; }
+
+ private:
+  StateWriter writer_;
+};
+
+// What a boundary without cards says of rows that it is to load.
+template <class Write>
+std::string Verdict(const Write& write) {
+  ledger::Ledger ledger({1, 1}, {8, 64, 8, 8});
+  Boundary boundary(rm::GetAbi(rm::Branch::k550), std::vector<CardIds>(2), ledger);
+  Records records;
+  records.In(1).Row(2, {0}).Row(2, {0});
+  write(records);
+  records.Out();
+  const std::string bytes = records.writer().Take();
+  StateReader reader(bytes);
+  (void)reader.Enter();
+  const Result<> loaded = boundary.Load(reader);
+  const std::string what = loaded.ok() ? "" : loaded.error().what;
+  const std::size_t colon = what.find(": ");
+  return colon == std::string::npos ? what : what.substr(colon + 2);
+}
+
+std::string VerdictInSpace(
+    std::uint64_t key, const std::vector<std::pair<StateTag, std::vector<std::uint64_t>>>& rows) {
+  return Verdict([&](Records& to) {
+    to.In(3).Row(10, {key}).In(11);
+    for (const auto& [tag, numbers] : rows) {
+      to.Row(tag, numbers);
+    }
+    to.Out().Out();
+  });
+}
+
+std::string VerdictIn(StateTag book,
+                      const std::vector<std::pair<StateTag, std::vector<std::uint64_t>>>& rows) {
+  return Verdict([&](Records& to) {
+    to.In(book);
+    for (const auto& [tag, numbers] : rows) {
+      to.Row(tag, numbers);
+    }
+    to.Out();
+  });
+}
+
+constexpr std::uint64_t kMost = ~std::uint64_t{0};
+
+TEST(BoundaryStateRows, SpacesThatCannotBeAreRefused) {
+  constexpr std::uint64_t kKey = Boundary::kFirstSpace;
+  EXPECT_EQ(VerdictInSpace(kKey, {}), "");
+  EXPECT_EQ(VerdictInSpace(kKey, {{20, {1, 1}}, {21, {0, kMost}}, {22, {1, 1, 1}}}), "");
+  EXPECT_EQ(VerdictInSpace(kKey, {{23, {1, 5, 6, 1}}, {23, {1, 6, kMost, 1}}}), "");
+  EXPECT_EQ(VerdictInSpace(kKey, {{24, {1, 2, 1, 5, 6, 1}}, {24, {1, 3, 1, 5, 5, 1}}}), "");
+  EXPECT_EQ(VerdictInSpace(kKey - 1, {}), "the key of a space");
+  EXPECT_EQ(VerdictInSpace(std::uint64_t{1} << 62, {}), "the key of a space");
+  EXPECT_EQ(VerdictInSpace(kKey, {{21, {1, kMost}}}), "a range of a space");
+  EXPECT_EQ(VerdictInSpace(kKey, {{22, {2, 1, 1}}}), "a card that is not granted");
+  EXPECT_EQ(VerdictInSpace(kKey, {{23, {2, 5, 6, 1}}}), "a card that is not granted");
+  EXPECT_EQ(VerdictInSpace(kKey, {{23, {1, 5, 5, 1}}}), "a piece of nothing");
+  EXPECT_EQ(VerdictInSpace(kKey, {{23, {1, 5, 7, 1}}, {23, {1, 6, 8, 1}}}), "a piece twice");
+  EXPECT_EQ(VerdictInSpace(kKey, {{24, {1, 2, 2, 5, 6, 1}}}), "a card that is not granted");
+  EXPECT_EQ(VerdictInSpace(kKey, {{24, {1, 2, 1, 6, 5, 1}}}), "a channel's range");
+  EXPECT_EQ(VerdictInSpace(kKey, {{24, {1, 2, 1, 5, 6, 1}}, {24, {1, 2, 1, 5, 6, 1}}}),
+            "a channel twice");
+  EXPECT_EQ(VerdictInSpace(kKey, {{29 | kRequired, {}}}),
+            "record 29 is of a newer version of cgpu");
+  EXPECT_EQ(
+      Verdict([](Records& to) { to.In(3).Row(10, {kKey}).Out().In(3).Row(10, {kKey}).Out(); }),
+      "a space twice");
+}
+
+TEST(BoundaryStateRows, ManagedMemoryThatCannotBeIsRefused) {
+  EXPECT_EQ(VerdictIn(4, {{31, {1}}, {32, {1, 5, 6}}, {33, {1, 5, 6, 1, 1}}, {34, {1, 5, 5}}}), "");
+  EXPECT_EQ(VerdictIn(4, {{31, {1}}, {31, {1}}}), "a process twice");
+  EXPECT_EQ(VerdictIn(4, {{32, {1, 5, 6}}}), "a mapping of an unknown process");
+  EXPECT_EQ(VerdictIn(4, {{33, {1, 5, 6, 1, 1}}}), "a mapping of an unknown process");
+  EXPECT_EQ(VerdictIn(4, {{34, {1, 5, 6, 1, 1}}}), "a mapping of an unknown process");
+  EXPECT_EQ(VerdictIn(4, {{31, {1}}, {32, {1, 6, 5}}}), "a range of addresses");
+  EXPECT_EQ(VerdictIn(4, {{31, {1}}, {32, {1, 6, kMost}}}), "a range of addresses");
+  EXPECT_EQ(VerdictIn(4, {{31, {1}}, {34, {1, 6, 5}}}), "a range of addresses");
+  EXPECT_EQ(VerdictIn(4, {{31, {1}}, {33, {1, 5, 6, 1, 1}}, {33, {1, 5, 6, 1, 1}}}),
+            "a thread twice");
+}
+
+TEST(BoundaryStateRows, DmaBooksThatCannotBeAreRefused) {
+  EXPECT_EQ(VerdictIn(5, {{40, {1, 1, 1}}, {41, {7, 1, 1, 1, 0}}, {42, {7, 5, 6, 1, 1, 1, 1}}}),
+            "");
+  EXPECT_EQ(VerdictIn(5, {{41, {7, 1, 1, 2, 0}}}), "a card that is not granted");
+  EXPECT_EQ(VerdictIn(5, {{41, {7, 1, 1, 1, 0}}, {41, {7, 1, 1, 1, 0}}}), "a range twice");
+  EXPECT_EQ(VerdictIn(5, {{42, {7, 5, 6, 1, 1, 1, 1}}}), "a mapping in a range that is not there");
+  EXPECT_EQ(VerdictIn(5, {{41, {7, 1, 1, 1, 0}}, {42, {7, 6, 6, 1, 1, 1, 1}}}),
+            "a mapping of nothing");
+  EXPECT_EQ(Verdict([](Records& to) { to.In(5).Out().In(5).Out(); }), "a client's book twice");
+  EXPECT_EQ(Verdict([](Records& to) { to.Row(2, {0}); }), "there are more cards, or fewer");
+}
+
+}  // namespace
+}  // namespace cgpu::boundary

@@ -1,0 +1,182 @@
+#include "launcher/upgrade.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstddef>
+#include <utility>
+
+#include "base/fd.h"
+#include "base/file.h"
+#include "grant/grant.h"
+#include "kernel/messages.h"
+#include "kernel/privileges.h"
+
+namespace cgpu {
+namespace {
+
+// A shim answers at once, or after the calls that are under way have had their time.
+constexpr int kAnswerMs = 10'000;
+constexpr int kTries = 5;
+constexpr int kBetweenMs = 100;
+
+// The child of Check(): says on `says` why not. Parses what a shim wrote, so with no more rights
+// than that shim has on files.
+[[noreturn]] void BecomeChecker(int program, int state, int says, uid_t user) {
+  if (dup2(state, STDIN_FILENO) < 0 || dup2(says, STDOUT_FILENO) < 0 ||
+      dup2(says, STDERR_FILENO) < 0) {
+    _exit(126);
+  }
+  if (geteuid() == 0 && !BecomeUser(user, 0).ok()) {
+    _exit(126);
+  }
+  char name[] = "cgpu-shim";
+  char what[] = "check";
+  char* const argv[] = {name, what, nullptr};
+  char* const envp[] = {nullptr};
+  execveat(program, "", argv, envp, AT_EMPTY_PATH);
+  _exit(127);
+}
+
+// Whether the program can take over the state, by its own word.
+Result<> Check(int program, int state, uid_t user) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) {
+    return ErrnoError(Code::kUnavailable, errno, "cannot make a pipe");
+  }
+  const UniqueFd from(ends[0]);
+  UniqueFd to(ends[1]);
+  const pid_t child = fork();
+  if (child < 0) {
+    return ErrnoError(Code::kExhausted, errno, "cannot start a process");
+  }
+  if (child == 0) {
+    BecomeChecker(program, state, to.get(), user);
+  }
+  to.reset();
+  std::string said;
+  char buffer[512];
+  for (ssize_t n = 0; (n = read(from.get(), buffer, sizeof(buffer))) != 0;) {
+    if (n > 0) {
+      said.append(buffer, static_cast<std::size_t>(n));
+    } else if (errno != EINTR) {
+      break;
+    }
+  }
+  while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  if (said == kCanTakeOver) {
+    return {};
+  }
+  std::replace(said.begin(), said.end(), '\n', ' ');
+  return Error{Code::kUnsupported, 0, "the new version cannot take over its state: " + said,
+               "it goes on with the version it has"};
+}
+
+Result<std::uint64_t> UpgradeShim(const Registry& registry, const Reservation& reservation,
+                                  int program) {
+  const auto connection = registry.ConnectTo(reservation.id);
+  if (!connection.ok()) {
+    return connection.error();
+  }
+  AdminRequest request;
+  request.kind = AdminRequest::Kind::kUpgrade;
+  CGPU_TRY(SendMessage(connection->get(), EncodeRequest(request), program));
+  auto answer = ReceiveMessage(connection->get(), kAnswerMs);
+  if (!answer.ok()) {
+    return Error{Code::kUnavailable, 0, "its shim gives no answer", {}};
+  }
+  if (answer->text != "state\n" || !answer->fd.valid()) {
+    return DecodeUpgraded(answer->text);
+  }
+  CGPU_TRY(Check(program, answer->fd.get(), reservation.shim_uid));
+  CGPU_TRY(SendMessage(connection->get(), "go\n"));
+  answer = ReceiveMessage(connection->get(), kAnswerMs);
+  if (!answer.ok()) {
+    return Error{Code::kInternal, 0, "the new version gives no answer", {}};
+  }
+  return DecodeUpgraded(answer->text);
+}
+
+bool IsBusy(const Upgraded& one) {
+  return !one.pause_us.ok() && one.pause_us.error().code == Code::kConflict;
+}
+
+Result<std::vector<Reservation>> Chosen(const Registry& registry,
+                                        const std::vector<std::string>& containers) {
+  const auto lock = registry.Lock();
+  if (!lock.ok()) {
+    return lock.error();
+  }
+  auto live = registry.List(*lock);
+  if (!live.ok() || containers.empty()) {
+    return live;
+  }
+  std::vector<Reservation> chosen;
+  for (const std::string& container : containers) {
+    const auto found = FindReservation(container, *live);
+    if (!found.ok()) {
+      return found.error();
+    }
+    chosen.push_back((*live)[*found]);
+  }
+  return chosen;
+}
+
+}  // namespace
+
+Result<std::vector<Upgraded>> UpgradeShims(const Registry& registry, const std::string& program,
+                                           const std::vector<std::string>& containers) {
+  const auto file = OpenFile(program, O_RDONLY);
+  if (!file.ok()) {
+    return file.error();
+  }
+  const auto chosen = Chosen(registry, containers);
+  if (!chosen.ok()) {
+    return chosen.error();
+  }
+  std::vector<Upgraded> results;
+  for (const Reservation& reservation : *chosen) {
+    results.push_back(
+        {reservation.id, reservation.name, UpgradeShim(registry, reservation, file->get())});
+  }
+  for (int tries = 1; tries < kTries && std::any_of(results.begin(), results.end(), IsBusy);
+       ++tries) {
+    (void)poll(nullptr, 0, kBetweenMs);
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      if (IsBusy(results[i])) {
+        results[i].pause_us = UpgradeShim(registry, (*chosen)[i], file->get());
+      }
+    }
+  }
+  return results;
+}
+
+Result<bool> UpgradeDaemon(const std::string& socket) {
+  const auto connection = ConnectToDaemon(socket);
+  if (!connection.ok()) {
+    return connection.error().code == Code::kNotFound ? Result<bool>(false) : connection.error();
+  }
+  ucred daemon{};
+  socklen_t size = sizeof(daemon);
+  if (getsockopt(connection->get(), SOL_SOCKET, SO_PEERCRED, &daemon, &size) != 0 ||
+      kill(daemon.pid, SIGHUP) != 0) {
+    return ErrnoError(Code::kPermission, errno, "cannot tell the daemon at " + socket);
+  }
+  // It looks at signals before it looks at requests, and answers what it does not know.
+  const auto again = ConnectToDaemon(socket);
+  if (!again.ok()) {
+    return again.error();
+  }
+  CGPU_TRY(SendMessage(again->get(), "are you there\n"));
+  const auto answer = ReceiveMessage(again->get(), kAnswerMs);
+  return answer.ok() ? Result<bool>(true) : answer.error();
+}
+
+}  // namespace cgpu

@@ -1,0 +1,116 @@
+// What a shim hands to its successor at a hot upgrade: everything it knows, and its descriptors.
+//
+// The successor is the same process executing another program, so process id, descriptors and what
+// the driver ties to either stay. Nothing is under way then: no call between its receipt and its
+// answer, and whatever the tenants ask meanwhile waits in the kernel. Descriptors stand here as
+// their numbers; a number of -1 stands for none.
+//
+// The form is base/state.h's, whose rules keep versions together. Pure; decoding trusts nothing.
+#ifndef CGPU_SHIM_HANDOVER_H_
+#define CGPU_SHIM_HANDOVER_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "boundary/boundary.h"
+#include "registry/config.h"
+
+namespace cgpu::shim {
+
+struct DriverState {
+  struct Card {
+    std::uint32_t device_instance = 0;
+    int file = -1;  // of the card, while it is open
+    bool asked = false;
+    boundary::CardFigures figures;
+  };
+  int control = -1;
+  std::uint32_t client = 0;  // on it
+  std::vector<Card> cards;   // in the order of the grant
+};
+
+struct SourceState {
+  int listener = -1;
+  pid_t pid = 0;
+  int process = -1;  // pidfd
+  bool first = false;
+};
+
+struct ProcessState {
+  std::uint64_t serial = 0;
+  pid_t tgid = 0;
+  pid_t ns_pid = 0;
+  pid_t shares_with = 0;
+  int pidfd = -1;
+  int mem = -1;
+};
+
+struct UvmFileState {
+  std::uint64_t key = 0;
+  int file = -1;
+  std::uint64_t user = 0;  // serial of a process, or 0
+  int number = -1;
+};
+
+struct ServerState {
+  DriverState driver;
+  std::vector<SourceState> sources;
+  bool served = false;  // there has ever been a source
+  unsigned first_process = 0;
+  std::vector<ProcessState> processes;
+  std::uint64_t next_serial = 1;
+  std::vector<UvmFileState> uvm_files;
+  std::uint64_t next_uvm_key = 0;
+  std::set<std::pair<std::uint64_t, std::uint64_t>> uvm_inodes;
+  std::set<std::uint32_t> exports;
+  bool mapping = false;
+  int record = -1;
+  // Records of their own kinds.
+  std::string ledger;
+  std::string boundary;
+  std::string replay;
+};
+
+struct AgentState {
+  struct Connection {
+    int socket = -1;
+    bool silent = false;  // it has said nothing yet; else all that is of interest
+  };
+  int socket = -1;   // -1: there is no agent
+  int creator = -1;  // -1: it has exited
+  std::vector<Connection> connections;
+};
+
+struct WatcherState {
+  int connection = -1;
+  std::set<pid_t> told;
+};
+
+struct Handover {
+  ShimConfig config;
+  std::set<int> allowed;            // system calls that the process may still make
+  std::int64_t quiet_since_ns = 0;  // CLOCK_MONOTONIC: from when on calls have had to wait
+  int launcher = -1;
+  int admin = -1;
+  int upgrader = -1;  // who asked for the upgrade, and waits for the answer
+  ServerState server;
+  AgentState agent;
+  std::vector<WatcherState> watchers;
+};
+
+[[nodiscard]] std::string Encode(const Handover& state);
+[[nodiscard]] Result<Handover> DecodeHandover(std::string_view bytes);
+
+// All descriptors in it. No number is in it twice, or decoding fails.
+[[nodiscard]] std::vector<int> DescriptorsOf(const Handover& state);
+
+}  // namespace cgpu::shim
+
+#endif  // CGPU_SHIM_HANDOVER_H_

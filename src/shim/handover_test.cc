@@ -1,0 +1,151 @@
+#include "shim/handover.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "base/file.h"
+#include "base/state.h"
+#include "boundary/boundary.h"
+#include "boundary/quotas.h"
+#include "ledger/ledger.h"
+#include "rm/abi.h"
+
+namespace cgpu::shim {
+namespace {
+
+ShimConfig SomeConfig() {
+  ShimConfig config;
+  config.id = "0123456789ab";
+  config.name = "some";
+  config.driver = "550.163.01";
+  config.files.push_back({.kind = NodeFile::Kind::kCtl, .granted = true, .path = "/dev/nvidiactl"});
+  config.cards.resize(2);
+  for (CardGrant& card : config.cards) {
+    card.card.uuid = "GPU-01020304-0506-0708-090a-0b0c0d0e0f10";
+    card.card.bdf = "0000:3b:00.0";
+    card.card.memory_bytes = std::uint64_t{1} << 30;
+    card.limit_bytes = 1 << 29;
+  }
+  return config;
+}
+
+// Every field has a value of its own.
+Handover Full() {
+  Handover state;
+  state.config = SomeConfig();
+  state.allowed = {1, 2, 300};
+  state.quiet_since_ns = 12345678901;
+  state.launcher = 3;
+  state.admin = 4;
+  state.upgrader = 5;
+  ServerState& server = state.server;
+  server.driver = {6, 0xc1d00001, {{7, 8, true, {9, 10, 11}}, {12, -1, false, {}}}};
+  server.sources = {{13, 14, 15, false}, {16, 0, -1, true}};
+  server.served = true;
+  server.first_process = 17;
+  server.processes = {{18, 19, 20, 21, 22, 23}, {24, 25, 26, 0, 27, 28}};
+  server.next_serial = 29;
+  server.uvm_files = {{30, 31, 32, 33}, {34, 35, 0, -1}};
+  server.next_uvm_key = 36;
+  server.uvm_inodes = {{37, 38}, {39, 40}};
+  server.exports = {41, 42};
+  server.mapping = true;
+  server.record = 43;
+  server.ledger = "ledger";
+  server.boundary = std::string("bound\0ary", 9);
+  server.replay = "";
+  state.agent = {44, 45, {{46, true}, {47, false}}};
+  state.watchers = {{48, {49, 50}}, {51, {}}};
+  return state;
+}
+
+TEST(HandoverTest, WhatIsReadIsWritten) {
+  const std::string bytes = Encode(Full());
+  const auto read = DecodeHandover(bytes);
+  ASSERT_TRUE(read.ok()) << read.error().what;
+  EXPECT_EQ(Encode(*read), bytes);
+  EXPECT_EQ(read->allowed, Full().allowed);
+  EXPECT_EQ(read->quiet_since_ns, 12345678901);
+  EXPECT_EQ(read->server.driver.cards[0].figures.bar1_bytes, 11U);
+  EXPECT_EQ(read->server.driver.cards[1].file, -1);
+  EXPECT_EQ(read->server.sources[1].process, -1);
+  EXPECT_TRUE(read->server.sources[1].first);
+  EXPECT_EQ(read->server.processes[1].mem, 28);
+  EXPECT_EQ(read->server.uvm_files[1].number, -1);
+  EXPECT_EQ(read->server.uvm_inodes, Full().server.uvm_inodes);
+  EXPECT_EQ(read->server.exports, Full().server.exports);
+  EXPECT_EQ(read->server.boundary, Full().server.boundary);
+  EXPECT_FALSE(read->agent.connections[1].silent);
+  EXPECT_EQ(read->watchers[0].told, Full().watchers[0].told);
+}
+
+// As the first version that could be upgraded wrote it: a container with two clients, 10 MiB, a
+// channel group, an export, a view, and one refusal at its limit of 1 GiB.
+TEST(HandoverTest, TheFirstVersionsStateIsReadForEver) {
+  const auto bytes = ReadFile(CGPU_TESTDATA "/handover-1");
+  ASSERT_TRUE(bytes.ok());
+  const auto state = DecodeHandover(*bytes);
+  ASSERT_TRUE(state.ok()) << state.error().what;
+  EXPECT_EQ(state->config.driver, "550.163.01");
+  EXPECT_EQ(state->server.sources.size(), 1U);
+  EXPECT_EQ(state->server.processes.size(), 1U);
+  EXPECT_EQ(state->server.exports.size(), 1U);
+  ledger::Ledger ledger({1}, boundary::kContainerBounds);
+  boundary::Boundary boundary(*rm::FindAbi({550, 163, 1}), {{}}, ledger);
+  StateReader books(state->server.ledger);
+  ASSERT_TRUE(ledger.Load(books).ok() && books.Finish().ok());
+  StateReader more(state->server.boundary);
+  ASSERT_TRUE(boundary.Load(more).ok() && more.Finish().ok());
+  EXPECT_EQ(ledger.Limit(0), std::uint64_t{1} << 30);
+  EXPECT_EQ(ledger.Used(0), 40173568U);
+  EXPECT_EQ(ledger.Peak(0), 40173568U);
+  EXPECT_EQ(ledger.Denied(0), 1U);
+  EXPECT_EQ(ledger.Count().clients, 2U);
+  EXPECT_EQ(ledger.Count().channel_groups, 1U);
+  EXPECT_EQ(ledger.Count().mappings, 1U);
+  EXPECT_GT(boundary.cards()[0].figures.context_bytes, 0U);
+}
+
+TEST(HandoverTest, EveryDescriptorIsListed) {
+  std::vector<int> files = DescriptorsOf(Full());
+  std::sort(files.begin(), files.end());
+  EXPECT_EQ(files, (std::vector<int>{3,  4,  5,  6,  8,  13, 15, 16, 22, 23, 27,
+                                     28, 31, 35, 43, 44, 45, 46, 47, 48, 51}));
+}
+
+TEST(HandoverTest, ADescriptorTwiceIsRefused) {
+  Handover state = Full();
+  state.watchers[0].connection = state.admin;
+  EXPECT_FALSE(DecodeHandover(Encode(state)).ok());
+}
+
+TEST(HandoverTest, AnotherNumberOfCardsIsRefused) {
+  Handover state = Full();
+  state.server.driver.cards.pop_back();
+  EXPECT_FALSE(DecodeHandover(Encode(state)).ok());
+  EXPECT_FALSE(DecodeHandover("").ok());
+}
+
+TEST(HandoverTest, ARequiredRecordOfALaterVersionIsRefusedAndAnotherIsNot) {
+  for (const bool required : {false, true}) {
+    StateWriter writer;
+    writer.Begin(200 | (required ? kRequired : 0));
+    writer.Number(1);
+    writer.End();
+    const auto read = DecodeHandover(Encode(Full()) + writer.Take());
+    EXPECT_EQ(read.ok(), !required);
+    EXPECT_TRUE(!required || read.error().code == Code::kUnsupported);
+  }
+}
+
+TEST(HandoverTest, NoCutIsTakenForAWhole) {
+  const std::string bytes = Encode(Full());
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_FALSE(DecodeHandover(std::string_view(bytes).substr(0, size)).ok()) << size;
+  }
+}
+
+}  // namespace
+}  // namespace cgpu::shim

@@ -1,0 +1,131 @@
+// What a server hands to its successor at a hot upgrade, and takes over from its predecessor.
+#include <algorithm>
+#include <utility>
+
+#include "base/state.h"
+#include "shim/server.h"
+
+namespace cgpu::shim {
+namespace {
+
+template <class Book>
+std::string BytesOf(const Book& book) {
+  StateWriter writer;
+  book.Save(writer);
+  return writer.Take();
+}
+
+template <class Book>
+Result<> LoadBook(const std::string& bytes, Book& book) {
+  StateReader reader(bytes);
+  CGPU_TRY(book.Load(reader));
+  return reader.Finish();
+}
+
+}  // namespace
+
+ServerState Server::Save() {
+  DropDead();
+  ServerState state;
+  state.driver = driver_->Save();
+  state.record = recorder_.fd();
+  for (const auto& process : callers_.Processes()) {
+    state.processes.push_back({process->serial, process->tgid, process->ns_pid,
+                               process->shares_with, process->pidfd.get(), process->mem.get()});
+  }
+  state.next_serial = callers_.next_serial();
+  for (const auto& file : uvm_files_.All()) {
+    state.uvm_files.push_back(
+        {file->key, file->file.get(), file->user ? file->user->serial : 0, file->number});
+  }
+  state.next_uvm_key = uvm_files_.next_key();
+  state.uvm_inodes = uvm_files_.Inodes();
+  state.mapping = mapping_.load();
+  {
+    const std::lock_guard lock(listen_mutex_);
+    const SourcePtr first = first_.lock();
+    for (const SourcePtr& source : sources_) {
+      state.sources.push_back(
+          {source->listener.fd(), source->pid, source->process.get(), source == first});
+    }
+    state.served = served_.ever;
+    state.first_process = served_.first_process;
+  }
+  {
+    const std::lock_guard lock(replay_mutex_);
+    state.replay = BytesOf(replay_);
+  }
+  const std::lock_guard lock(state_mutex_);
+  for (std::size_t i = 0; i < state.driver.cards.size(); ++i) {
+    state.driver.cards[i].device_instance = boundary_.cards()[i].device_instance;
+  }
+  state.exports = exports_;
+  state.ledger = BytesOf(ledger_);
+  state.boundary = BytesOf(boundary_);
+  return state;
+}
+
+Result<> Server::LoadBooks(const ServerState& state) {
+  {
+    const std::lock_guard lock(replay_mutex_);
+    CGPU_TRY(LoadBook(state.replay, replay_));
+  }
+  const std::lock_guard lock(state_mutex_);
+  CGPU_TRY(LoadBook(state.ledger, ledger_));
+  CGPU_TRY(LoadBook(state.boundary, boundary_));
+  exports_ = state.exports;
+  return {};
+}
+
+void Server::TakeOver(const ServerState& state) {
+  std::vector<std::shared_ptr<const kernel::Process>> processes;
+  for (const ProcessState& one : state.processes) {
+    auto process = std::make_shared<kernel::Process>();
+    process->tgid = one.tgid;
+    process->ns_pid = one.ns_pid;
+    process->serial = one.serial;
+    process->shares_with = one.shares_with;
+    process->pidfd.reset(one.pidfd);
+    process->mem.reset(one.mem);
+    processes.push_back(std::move(process));
+  }
+  callers_.Adopt(processes, state.next_serial);
+  for (const UvmFileState& one : state.uvm_files) {
+    auto file = std::make_shared<UvmFile>();
+    file->key = one.key;
+    file->file.reset(one.file);
+    file->number = one.number;
+    const auto user = std::find_if(processes.begin(), processes.end(), [&](const auto& process) {
+      return process->serial == one.user;
+    });
+    file->user = user == processes.end() ? nullptr : *user;
+    uvm_files_.PutBack(std::move(file));
+  }
+  uvm_files_.Adopt(state.next_uvm_key, state.uvm_inodes);
+  mapping_.store(state.mapping);
+  const std::lock_guard lock(listen_mutex_);
+  served_.ever = state.served;
+  served_.first_process = state.first_process;
+}
+
+Result<> Server::ServeAgain(const ServerState& state) {
+  for (const SourceState& one : state.sources) {
+    auto listener = kernel::NotifyListener::Make(UniqueFd(one.listener));
+    if (!listener.ok()) {
+      return listener.error();
+    }
+    const auto source = Serve(std::move(*listener));
+    if (!source.ok()) {
+      return source.error();
+    }
+    const std::lock_guard lock(listen_mutex_);
+    (*source)->pid = one.pid;
+    (*source)->process.reset(one.process);
+    if (one.first) {
+      first_ = *source;
+    }
+  }
+  return {};
+}
+
+}  // namespace cgpu::shim

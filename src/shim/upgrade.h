@@ -1,0 +1,38 @@
+// The last and the first step of a hot upgrade: this process executes another program, and that
+// finds what it was handed (handover.h).
+#ifndef CGPU_SHIM_UPGRADE_H_
+#define CGPU_SHIM_UPGRADE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "base/fd.h"
+#include "base/result.h"
+#include "shim/handover.h"
+
+namespace cgpu::shim {
+
+// A shim's own places for the two descriptors of a hot upgrade: taken at its start, so that nothing
+// else gets these numbers, and the second the only one that it may execute.
+inline constexpr int kStateFd = kShimCreatorFd + 1;
+inline constexpr int kProgramFd = kShimCreatorFd + 2;
+[[nodiscard]] Result<> ReserveDescriptors();
+
+// The words behind the program's name that tell it what to do; without one it is a new shim.
+inline constexpr char kResumeWord[] = "resume";  // take over what is in kStateFd
+inline constexpr char kCheckWord[] = "check";    // say on stdout whether fd 0 could be taken over
+
+// Writes the state to a sealed file, has whoever is at `connection` check it by the rules of
+// registry/admin.h, and executes `program`. Returns only if that did not come about, with nothing
+// changed. The server is quiet.
+[[nodiscard]] Error HandOver(const Handover& state, UniqueFd program, int connection);
+
+// The state in the file. Its descriptors are closed on exec again; kInvalid: one is not open.
+[[nodiscard]] Result<Handover> ReadHandover(int file);
+[[nodiscard]] Result<> TakeDescriptors(const Handover& state);
+
+[[nodiscard]] std::int64_t MonotonicNs();
+
+}  // namespace cgpu::shim
+
+#endif  // CGPU_SHIM_UPGRADE_H_

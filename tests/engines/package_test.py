@@ -1,0 +1,185 @@
+"""The Debian package: what is in it, and what becomes of a machine that it is installed on, upgraded on
+and removed from."""
+import grp
+import os
+import re
+import shutil
+import stat
+import subprocess
+
+import cgpu_test as t
+import isolation
+import packages
+import systemctl
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+RMTOOL = os.path.abspath(os.path.join(t.BIN, "rmtool"))
+UNIT = "cgpud.service"
+PROGRAMS = {"cgpu": "-rwxr-xr-x", "cgpu-runtime": "-rwxr-xr-x", "cgpu-sim": "-rwxr-xr-x",
+            "cgpud": "-rwxr-xr-x", "cgpu-shim": "-rwx--x--x", "cgpu-smi": "lrwxrwxrwx"}
+ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
+
+
+def _documents():
+    names = {"README.md", "SECURITY.md", "ARCHITECTURE.md", "NOTICE", "config.yaml", "copyright"}
+    for folder, _, files in os.walk(ROOT + "/docs"):
+        names |= {os.path.relpath(os.path.join(folder, name), ROOT + "/docs") for name in files}
+    return names
+
+
+def _listed(package):
+    """path -> mode, of all but folders; the links with where they lead. All is root's."""
+    found = {}
+    for line in t.command("dpkg-deb", "--contents", package).splitlines():
+        mode, owner, _, _, _, path = line.split(None, 5)
+        t.check(owner == "root/root", "not root's: " + line)
+        if mode.startswith("d"):
+            t.check(mode == "drwxr-xr-x", "a folder of another mode: " + line)
+        else:
+            found[path.removeprefix(".")] = mode
+    return found
+
+
+def _check_lists(package):
+    expected = {"/usr/bin/" + name: mode for name, mode in PROGRAMS.items()}
+    expected["/usr/bin/cgpu-smi -> cgpu"] = expected.pop("/usr/bin/cgpu-smi")
+    expected["/etc/cgpu/config.yaml"] = "-rw-r--r--"
+    expected["/usr/lib/systemd/system/" + UNIT] = "-rw-r--r--"
+    expected.update({"/usr/share/doc/cgpu/" + name: "-rw-r--r--" for name in _documents()})
+    found = _listed(package)
+    t.check(found == expected, "in the package and not: %s" %
+            sorted(found.items() ^ expected.items()))
+
+
+def _check_control(package, version):
+    fields = dict(line.split(": ", 1) for line in t.command(
+        "dpkg-deb", "--field", package, "Package", "Version", "Architecture", "Depends",
+        "Maintainer").splitlines())
+    t.check((fields["Package"], fields["Version"]) == ("cgpu", version), "%s" % fields)
+    architecture = t.command("dpkg", "--print-architecture").strip()
+    t.check(fields["Architecture"] == architecture, "%s" % fields)
+    t.check(os.path.basename(package) == "cgpu_%s_%s.deb" % (version, architecture), package)
+    depends = {word.split()[0] for word in fields["Depends"].split(", ")}
+    t.check({"adduser", "libc6", "libfuse3-3"} <= depends, "it needs %s" % depends)
+    conffiles = t.command("dpkg-deb", "--info", package, "conffiles")
+    t.check(conffiles == "/etc/cgpu/config.yaml\n", "conffiles: %r" % conffiles)
+    for script in ("postinst", "prerm", "postrm"):
+        text = t.command("dpkg-deb", "--info", package, script)
+        done = subprocess.run(["sh", "-n"], input=text, text=True, check=False, timeout=t.DEADLINE)
+        t.check(done.returncode == 0 and "set -e" in text, script + " is no script")
+
+
+def _use(folder):
+    """The programs in `folder` find each other: a node, a slice on it."""
+    cgpu = folder + "/cgpu"
+    node = "unpacked"
+
+    def do(*words):
+        done = subprocess.run([cgpu, *words], env=ENVIRONMENT, stdin=subprocess.DEVNULL, text=True,
+                              stdout=subprocess.PIPE, check=False, timeout=t.DEADLINE)
+        t.check(done.returncode == 0, "cgpu %s: %d" % (words, done.returncode))
+        return done.stdout
+
+    do("sim", "start", "--name", node, "--gpus", "v100-16g:1")
+    out = do("run", "--node", node, "--mem", "3GiB", "--", RMTOOL, "info")
+    t.check(re.findall(r"(\d+)MiB total", out) == ["3072"], "rmtool info says " + out)
+    out = do("run", "--node", node, "--mem", "3GiB", "--", folder + "/cgpu-smi")
+    t.check("3072MiB" in out, "cgpu-smi says " + out)
+    do("sim", "stop", "--name", node)
+
+
+def _lint(package):
+    if not shutil.which("lintian"):
+        print("not done: no lintian on this machine")
+        return
+    # Statically linked on purpose; no manual pages and no changelog of Debian's.
+    done = t.command("lintian", "--fail-on", "error", "--suppress-tags",
+                     "statically-linked-binary,no-changelog,no-copyright-file", package, ok=False)
+    t.check(done.returncode == 0, done.stdout)
+
+
+def contents():
+    package = packages.make("/run/package")
+    version = t.command(t.CGPU, "--version").split()[-1]
+    _check_lists(package)
+    _check_control(package, version)
+    folder = "/run/unpacked"
+    t.command("dpkg-deb", "--extract", package, folder)
+    t.check(t.command(folder + "/usr/bin/cgpu", "--version").split()[-1] == version, "another version")
+    with open(folder + "/usr/lib/systemd/system/" + UNIT, encoding="utf-8") as file:
+        t.check("ExecStart=/usr/bin/cgpud\n" in file.read(), "the unit starts something else")
+    shim = os.stat(folder + "/usr/bin/cgpu-shim")
+    t.check(stat.S_IMODE(shim.st_mode) == 0o711, "cgpu-shim can be read")
+    _use(folder + "/usr/bin")
+    _lint(package)
+    _without_systemd(package)
+    _in_place()
+
+
+def _without_systemd(package):
+    """In a container there is none: nothing is started, and nothing fails."""
+    packages.own_usr(systemd=False)
+    _dpkg("--install", package)
+    t.check(isolation.processes() == {}, "it started %s" % isolation.processes())
+    _dpkg("--purge", "cgpu")
+
+
+def _in_place():
+    """What `make install` does."""
+    t.command("cmake", "--install", packages.BUILD, "--strip", "--prefix", "/usr/local",
+              env={**ENVIRONMENT, "DESTDIR": "/run/staged"})
+    for name in PROGRAMS:
+        t.check(os.path.lexists("/run/staged/usr/local/bin/" + name), name + " is missing")
+    t.check(not os.path.exists("/run/staged/etc"), "it writes to /etc")
+    with open("/run/staged/usr/local/lib/systemd/system/" + UNIT, encoding="utf-8") as file:
+        t.check("ExecStart=/usr/local/bin/cgpud\n" in file.read(), "the unit starts something else")
+
+
+def _dpkg(*words):
+    done = t.command("dpkg", "--force-confold", *words, env=ENVIRONMENT, ok=False,
+                     stdin=subprocess.DEVNULL)
+    print(done.stdout + done.stderr)
+    t.check(done.returncode == 0, "dpkg %s ended with %d" % (words, done.returncode))
+
+
+def _installed(package):
+    """The daemon runs, is enabled, and its group is there."""
+    _dpkg("--install", package)
+    grp.getgrnam("cgpu")
+    t.check(t.command("systemctl", "is-enabled", UNIT) == "enabled\n", "not enabled")
+    pid = systemctl.pid_of(UNIT)
+    t.check(pid and os.readlink("/proc/%d/exe" % pid).startswith("/usr/bin/cgpud"),
+            "cgpud does not run")
+    return pid
+
+
+def lives():
+    """Installed, upgraded, removed, installed again, purged: a slice goes on through all of it."""
+    packages.own_usr()
+    package = packages.make("/run/package")
+    daemon = _installed(package)
+    with t.Node() as node:
+        holds = t.Process(["/usr/bin/cgpu", "run", "--node", node.name, "--mem", "1024MiB", "--",
+                           RMTOOL, "hold", "700"], "slice", env=ENVIRONMENT)
+        holds.expect("holding 700 MiB")
+        with open("/etc/cgpu/config.yaml", "a", encoding="utf-8") as file:
+            file.write("# the administrator's\n")
+        newer = packages.with_version(package, "9.0", "/run/package")
+        t.check(_installed(newer) == daemon, "the upgrade ended the daemon")
+        _dpkg("--remove", "cgpu")
+        t.check(not systemctl.pid_of(UNIT), "cgpud goes on without its package")
+        t.check(not os.path.lexists("/usr/bin/cgpu"), "the program is left")
+        with open("/etc/cgpu/config.yaml", encoding="utf-8") as file:
+            t.check("administrator" in file.read(), "the settings are not as they were left")
+        node.sync()
+        t.check(node.used() == 700 * t.MIB and holds.popen.poll() is None, "the slice is gone")
+        _installed(newer)
+        holds.end()
+        node.wait_used(0, "after the slice")
+    _dpkg("--purge", "cgpu")
+    t.check(not os.path.exists("/etc/cgpu") and not systemctl.pid_of(UNIT), "it is not purged")
+    with open(systemctl.CALLS, encoding="utf-8") as file:
+        t.check("daemon-reload" in file.read(), "systemd was not told of the unit")
+
+
+isolation.main({"contents": contents, "lives": lives})

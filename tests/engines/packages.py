@@ -1,0 +1,64 @@
+"""The package as a machine gets it: made of this build, installed by dpkg with its scripts.
+
+Needs isolation.enter() and own_usr(): what is installed is the test's alone.
+"""
+import glob
+import os
+import shutil
+import subprocess
+import sys
+
+import systemctl
+from cgpu_test import BIN, DEADLINE, check, command, skip
+
+BUILD = os.path.dirname(os.path.abspath(BIN))
+_NEEDED = ("cpack", "dpkg", "dpkg-deb", "dpkg-shlibdeps", "deb-systemd-invoke", "addgroup")
+
+
+def make(folder):
+    """Makes the package in `folder`, which it makes; its path."""
+    for program in _NEEDED:
+        if not shutil.which(program, path="/usr/sbin:/usr/bin"):
+            skip("no %s on this machine" % program)
+    os.makedirs(folder)
+    command("cpack", "--config", BUILD + "/CPackConfig.cmake", "-B", folder)
+    shutil.rmtree(folder + "/_CPack_Packages")
+    (path,) = glob.glob(folder + "/*.deb")
+    return path
+
+
+def with_version(package, version, folder):
+    """The same package with another version; its path."""
+    content = folder + "/content"
+    command("dpkg-deb", "--raw-extract", package, content)
+    with open(content + "/DEBIAN/control", encoding="utf-8") as file:
+        lines = [("Version: %s\n" % version) if line.startswith("Version:") else line
+                 for line in file]
+    with open(content + "/DEBIAN/control", "w", encoding="utf-8") as file:
+        file.writelines(lines)
+    path = "%s/cgpu_%s.deb" % (folder, version)
+    command("dpkg-deb", "-Znone", "--build", content, path)
+    shutil.rmtree(content)
+    return path
+
+
+def own_usr(systemd=True):
+    """From now on changes below /usr are the test's own, services may be started, and systemctl is
+    systemctl.py. `systemd`: whether the machine is to look like one that it runs on."""
+    for part in ("new", "work"):
+        os.makedirs("/run/changes/usr/" + part)
+    done = subprocess.run(
+        ["mount", "-t", "overlay", "-o",
+         "lowerdir=/usr,upperdir=/run/changes/usr/new,workdir=/run/changes/usr/work", "overlay",
+         "/usr"], check=False, timeout=DEADLINE)
+    check(done.returncode == 0, "no private /usr")
+    if os.path.exists("/usr/sbin/policy-rc.d"):
+        os.unlink("/usr/sbin/policy-rc.d")
+    if not systemd:
+        return
+    os.makedirs("/run/systemd/system")  # as sd_booted(3) looks for
+    os.rename("/usr/bin/systemctl", systemctl.REAL)
+    with open("/usr/bin/systemctl", "w", encoding="utf-8") as file:
+        file.write("#!/bin/sh\nPYTHONPATH=%s exec %s %s \"$@\"\n" % (
+            ":".join(sys.path), sys.executable, systemctl.__file__))
+    os.chmod("/usr/bin/systemctl", 0o755)
