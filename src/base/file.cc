@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <climits>
+#include <string_view>
 
 namespace cgpu {
 namespace {
@@ -77,6 +79,20 @@ Result<> WriteAll(int fd, std::string_view bytes) {
     bytes.remove_prefix(static_cast<std::size_t>(n));
   }
   return {};
+}
+
+Result<std::string> OwnProgram() {
+  char self[PATH_MAX];
+  const ssize_t n = readlink("/proc/self/exe", self, sizeof(self));
+  if (n <= 0 || n == static_cast<ssize_t>(sizeof(self))) {
+    return ErrnoError(Code::kInternal, errno, "cannot read /proc/self/exe");
+  }
+  std::string_view path(self, static_cast<std::size_t>(n));
+  constexpr std::string_view kReplaced = " (deleted)";
+  if (path.ends_with(kReplaced)) {
+    path.remove_suffix(kReplaced.size());
+  }
+  return std::string(path);
 }
 
 Result<> MakeDirectories(const std::string& path, unsigned mode) {

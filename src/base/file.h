@@ -24,6 +24,9 @@ namespace cgpu {
 // Writes everything or fails; retries EINTR and short writes. For blocking descriptors.
 [[nodiscard]] Result<> WriteAll(int fd, std::string_view bytes);
 
+// Where the running program lies: the file that it was executed from, or what has taken its place.
+[[nodiscard]] Result<std::string> OwnProgram();
+
 // mkdir -p with `mode` for each directory it creates.
 [[nodiscard]] Result<> MakeDirectories(const std::string& path, unsigned mode = 0755);
 

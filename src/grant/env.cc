@@ -1,5 +1,6 @@
 #include "grant/env.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <string_view>
 #include <utility>
@@ -203,6 +204,16 @@ bool IsManaged(const Environment& environment) {
 }
 
 }  // namespace
+
+std::map<std::string, std::string> VariablesOf(const std::vector<std::string>& environment) {
+  std::map<std::string, std::string> variables;
+  for (const std::string& variable : environment) {
+    const std::size_t at = std::min(variable.find('='), variable.size());
+    variables.insert_or_assign(variable.substr(0, at),
+                               at == variable.size() ? "" : variable.substr(at + 1));
+  }
+  return variables;
+}
 
 Result<EnvRequest> EnvGrant(const std::map<std::string, std::string>& environment) {
   EnvRequest request;

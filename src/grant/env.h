@@ -19,6 +19,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "grant/request.h"
@@ -36,6 +37,10 @@ struct EnvRequest {
   ResourceRequest resources;  // both families' memory and cards, which MakeGrant() compares
   ComputeRequest compute;
 };
+
+// By name, of "NAME=VALUE"; of one name the last counts.
+[[nodiscard]] std::map<std::string, std::string> VariablesOf(
+    const std::vector<std::string>& environment);
 
 // kInvalid for a value that is wrong in itself, kConflict where the two families disagree.
 [[nodiscard]] Result<EnvRequest> EnvGrant(const std::map<std::string, std::string>& environment);

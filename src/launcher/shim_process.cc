@@ -194,13 +194,8 @@ Result<std::string> ProgramPath(const std::string& name) {
   if (const char* folder = secure_getenv("CGPU_LIBEXEC"); folder != nullptr) {
     return std::string(folder) + "/" + name;
   }
-  char self[PATH_MAX];
-  const ssize_t n = readlink("/proc/self/exe", self, sizeof(self));
-  if (n <= 0 || n == static_cast<ssize_t>(sizeof(self))) {
-    return ErrnoError(Code::kInternal, errno, "cannot read /proc/self/exe");
-  }
-  const std::string path(self, static_cast<std::size_t>(n));
-  return path.substr(0, path.rfind('/') + 1) + name;
+  const auto self = OwnProgram();
+  return self.ok() ? self->substr(0, self->rfind('/') + 1) + name : self;
 }
 
 Result<ShimProcess> ShimProcess::Start(const ShimConfig& config, ShimDescriptors descriptors,

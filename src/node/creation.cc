@@ -19,16 +19,6 @@ namespace {
 
 constexpr std::size_t kShortId = 12;
 
-std::map<std::string, std::string> VariablesOf(const CreationRequest& request) {
-  std::map<std::string, std::string> variables;
-  for (const std::string& variable : request.environment) {
-    const std::size_t at = variable.find('=');
-    variables.insert_or_assign(variable.substr(0, at),
-                               at == std::string::npos ? "" : variable.substr(at + 1));
-  }
-  return variables;
-}
-
 // What `cgpu ps` calls it: a pod's container by its name, another by the id that its engine shows.
 std::string StemFor(const CreationRequest& request) {
   for (const auto& [name, value] : request.annotations) {
@@ -59,7 +49,7 @@ Result<GpuRequest> CardsGiven(const std::vector<unsigned>& minors, const Node& n
 }
 
 Result<Wish> WishFor(const CreationRequest& request, const Node& node, unsigned user) {
-  const auto environment = EnvGrant(VariablesOf(request));
+  const auto environment = EnvGrant(VariablesOf(request.environment));
   if (!environment.ok()) {
     return environment.error();
   }

@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <climits>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -24,6 +23,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "base/file.h"
 #include "kernel/messages.h"
 #include "node/creation.h"
 #include "node/minder.h"
@@ -118,27 +118,18 @@ UniqueFd HandedSocket() {
   return UniqueFd(fd);
 }
 
-// The file that this program was executed from, or what has taken its place.
-std::string OwnProgram() {
-  std::string path(PATH_MAX, '\0');
-  const ssize_t n = readlink("/proc/self/exe", path.data(), path.size());
-  path.resize(static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
-  constexpr std::string_view kReplaced = " (deleted)";
-  if (path.ends_with(kReplaced)) {
-    path.resize(path.size() - kReplaced.size());
-  }
-  return path;
-}
-
 // Returns only if the program cannot be executed; then all is as before. Signals stay blocked.
 Error ExecuteAnew(char* const* argv, int socket) {
-  const std::string program = OwnProgram();
+  const auto program = OwnProgram();
+  if (!program.ok()) {
+    return program.error();
+  }
   const std::string number = std::to_string(socket);
   if (fcntl(socket, F_SETFD, 0) == 0 &&
       setenv(kSocketVariable, number.c_str(), 1) == 0) {  // NOLINT(concurrency-mt-unsafe)
-    execv(program.c_str(), argv);
+    execv(program->c_str(), argv);
   }
-  const Error error = ErrnoError(Code::kUnavailable, errno, "cannot execute " + program);
+  const Error error = ErrnoError(Code::kUnavailable, errno, "cannot execute " + *program);
   (void)fcntl(socket, F_SETFD, FD_CLOEXEC);
   unsetenv(kSocketVariable);  // NOLINT(concurrency-mt-unsafe)
   return error;

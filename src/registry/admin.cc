@@ -10,20 +10,10 @@ namespace cgpu {
 namespace {
 
 constexpr std::size_t kMaxCards = 256;
-constexpr std::uint64_t kMaxU32 = std::numeric_limits<std::uint32_t>::max();
 constexpr std::uint64_t kMaxU64 = std::numeric_limits<std::uint64_t>::max();
 
 Error Bad(const char* what) {
   return Error{Code::kInvalid, 0, what, {}};
-}
-
-bool ToUnsigned(const std::string& word, unsigned& value) {
-  std::uint64_t wide = 0;
-  if (!ToNumber(word, 10, kMaxU32, wide)) {
-    return false;
-  }
-  value = static_cast<unsigned>(wide);
-  return true;
 }
 
 bool DecodeCard(const Words& line, CardStatus& card) {

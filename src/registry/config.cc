@@ -47,15 +47,6 @@ bool ToKind(const std::string& word, NodeFile::Kind& kind) {
   return false;
 }
 
-bool ToUnsigned(const std::string& word, unsigned& value) {
-  std::uint64_t wide = 0;
-  if (!ToNumber(word, 10, kMaxU32, wide)) {
-    return false;
-  }
-  value = static_cast<unsigned>(wide);
-  return true;
-}
-
 bool ToFlag(const std::string& word, bool& value) {
   value = word == "1";
   return word == "0" || word == "1";

@@ -1,27 +1,15 @@
 #include "registry/creation.h"
 
 #include <cstdint>
-#include <limits>
 
 #include "registry/text.h"
 
 namespace cgpu {
 namespace {
 
-constexpr std::uint64_t kMaxU32 = std::numeric_limits<std::uint32_t>::max();
-
 Error Bad(const std::string& what) {
   return Error{Code::kInvalid, 0, "a message between cgpu-runtime and cgpud " + what,
                "they must be of the same release"};
-}
-
-bool ToUnsigned(const std::string& word, unsigned& value) {
-  std::uint64_t wide = 0;
-  if (!ToNumber(word, 10, kMaxU32, wide)) {
-    return false;
-  }
-  value = static_cast<unsigned>(wide);
-  return true;
 }
 
 // The lines of a message that ends as a whole one does.

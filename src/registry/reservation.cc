@@ -13,17 +13,7 @@ namespace {
 
 constexpr const char* kRequired[] = {"id", "name", "user", "shim-uid", "since"};
 constexpr std::size_t kMaxCards = 256;
-constexpr std::uint64_t kMaxU32 = std::numeric_limits<std::uint32_t>::max();
 constexpr std::uint64_t kMaxU64 = std::numeric_limits<std::uint64_t>::max();
-
-bool ToUnsigned(const std::string& word, unsigned& value) {
-  std::uint64_t wide = 0;
-  if (!ToNumber(word, 10, kMaxU32, wide)) {
-    return false;
-  }
-  value = static_cast<unsigned>(wide);
-  return true;
-}
 
 bool DecodeCard(const Words& line, CardGrant& grant) {
   if (line.size() != 6 || line[1].empty() || !ToUnsigned(line[2], grant.card.index) ||

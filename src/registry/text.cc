@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <system_error>
 
 namespace cgpu {
@@ -124,6 +125,15 @@ bool ToNumber(std::string_view word, int base, std::uint64_t limit, std::uint64_
   const char* const end = word.data() + word.size();
   const auto [tail, ec] = std::from_chars(word.data(), end, value, base);
   return ec == std::errc() && tail == end && value <= limit;
+}
+
+bool ToUnsigned(std::string_view word, unsigned& value) {
+  std::uint64_t wide = 0;
+  if (!ToNumber(word, 10, std::numeric_limits<unsigned>::max(), wide)) {
+    return false;
+  }
+  value = static_cast<unsigned>(wide);
+  return true;
 }
 
 bool IsName(std::string_view text) {

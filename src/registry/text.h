@@ -38,6 +38,9 @@ using Words = std::vector<std::string>;
 [[nodiscard]] bool ToNumber(std::string_view word, int base, std::uint64_t limit,
                             std::uint64_t& value);
 
+// The same for one in decimal.
+[[nodiscard]] bool ToUnsigned(std::string_view word, unsigned& value);
+
 // 1 to 64 of A-Z a-z 0-9 _ . - and the first a letter or digit: container and node names.
 [[nodiscard]] bool IsName(std::string_view text);
 

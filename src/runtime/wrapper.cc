@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -65,24 +64,6 @@ std::vector<std::string> OfGpus(const std::vector<std::string>& environment) {
     }
   }
   return some;
-}
-
-std::map<std::string, std::string> AsMap(const std::vector<std::string>& environment) {
-  std::map<std::string, std::string> variables;
-  for (const std::string& variable : environment) {
-    const std::size_t at = variable.find('=');
-    variables.insert_or_assign(variable.substr(0, at), variable.substr(at + 1));
-  }
-  return variables;
-}
-
-Result<std::string> OwnPath() {
-  char self[PATH_MAX];
-  const ssize_t n = readlink("/proc/self/exe", self, sizeof(self));
-  if (n <= 0 || n == static_cast<ssize_t>(sizeof(self))) {
-    return ErrnoError(Code::kInternal, errno, "cannot read /proc/self/exe");
-  }
-  return std::string(self, static_cast<std::size_t>(n));
 }
 
 // The folders of this machine that a container with a slice must not see, by their real paths.
@@ -205,7 +186,7 @@ Result<CreationReply> AskDaemon(const Settings& settings, const std::string& id,
 
 // The hook that puts the files in, and covers `hidden`.
 Result<SpecHook> HookFor(const CreationReply& reply, const std::vector<std::string>& hidden) {
-  const auto self = OwnPath();
+  const auto self = OwnProgram();
   if (!self.ok()) {
     return self.error();
   }
@@ -324,7 +305,7 @@ Result<> PrepareContainer(const Settings& settings, const RuntimeCall& call) {
   if (!spec.ok()) {
     return spec.error();
   }
-  const auto variables = AsMap(OfGpus(spec->environment));
+  const auto variables = VariablesOf(OfGpus(spec->environment));
   const auto request = EnvGrant(variables);
   if (!request.ok()) {
     return request.error();
