@@ -99,6 +99,9 @@ bench-%: build
 bench-container-start: build
 	@python3 bench/container_start.py
 
+bench-flood: build
+	@python3 bench/flood.py
+
 bench-upgrade-pause: build
 	@python3 bench/upgrade_pause.py
 

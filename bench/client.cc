@@ -2,20 +2,28 @@
 // and then, for each line of its input:
 //   calls N    issues N memory queries, writes N 32-bit durations in nanoseconds
 //   objects N  allocates N objects, writes "done\n"
+//   flood N    from N threads, without pause until its next line: memory queries, each thread with
+//              a client of its own; then writes how many there were, as a line
+//   others N   the same with TCGETS, which is not trapped
 //   pace N     issues a query every N milliseconds until its input ends; for each further line
 //              writes the longest since the last, in nanoseconds, and how many there were
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/ioctl.h>
+#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "bench/harness.h"
@@ -108,6 +116,41 @@ void Write(const void* bytes, std::size_t size) {
   }
 }
 
+// From `count` threads until the next line of input.
+void Flood(std::uint32_t count, bool trapped) {
+  std::atomic<bool> stop{false};
+  std::atomic<std::uint64_t> made{0};
+  std::vector<std::thread> threads;
+  threads.reserve(count);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    threads.emplace_back([&] {
+      std::optional<Client> own;
+      if (trapped) {
+        own.emplace();
+      }
+      const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+      std::uint64_t mine = 0;
+      for (; !stop.load(std::memory_order_relaxed); ++mine) {
+        termios settings{};
+        if (own) {
+          own->Query();
+        } else if (ioctl(null, TCGETS, &settings) == 0) {
+          Die("an ioctl of no terminal");
+        }
+      }
+      made += mine;
+    });
+  }
+  char line[64];
+  (void)!std::fgets(line, sizeof(line), stdin);
+  stop = true;
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  const std::string said = std::to_string(made.load()) + "\n";
+  Write(said.data(), said.size());
+}
+
 void Pace(Client& client, std::uint32_t milliseconds) {
   std::uint64_t longest = 0;
   std::uint32_t calls = 0;
@@ -140,7 +183,9 @@ int Main() {
     const char* number = std::strchr(line, ' ');
     const std::uint32_t count =
         number != nullptr ? static_cast<std::uint32_t>(std::strtoul(number, nullptr, 10)) : 0;
-    if (std::strncmp(line, "calls", 5) == 0) {
+    if (std::strncmp(line, "flood", 5) == 0 || std::strncmp(line, "others", 6) == 0) {
+      Flood(count, line[0] == 'f');
+    } else if (std::strncmp(line, "calls", 5) == 0) {
       std::vector<std::uint32_t> durations(count);
       for (std::uint32_t& duration : durations) {
         const std::uint64_t start = NowNs();

@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -41,6 +42,14 @@ std::vector<UniqueFd> FilesOf(msghdr& message) {
     }
   }
   return files;
+}
+
+// The uid at the other end.
+std::optional<unsigned> SenderOf(int socket) {
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 ? std::optional(peer.uid)
+                                                                        : std::nullopt;
 }
 
 }  // namespace
@@ -84,6 +93,7 @@ Result<std::unique_ptr<Agent>> Agent::Resume(Server& server, const AgentState& s
   for (const AgentState::Connection& one : state.connections) {
     Connection& connection = agent->connections_.emplace_back();
     connection.socket.reset(one.socket);
+    connection.sender = SenderOf(one.socket).value_or(user);
     connection.read = one.silent ? 0 : kMaxText + 1;
     watched = agent->Watch(one.socket) && watched;
   }
@@ -176,13 +186,13 @@ void Agent::Accept() {
       SetAccepting(!starved_);
       return;
     }
-    ucred peer{};
-    socklen_t size = sizeof(peer);
-    if (getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 ||
-        (peer.uid != 0 && peer.uid != user_) || !Watch(socket.get())) {
+    const auto sender = SenderOf(socket.get());
+    if (!sender || (*sender != 0 && *sender != user_) || !Watch(socket.get())) {
       continue;
     }
-    connections_.emplace_back().socket = std::move(socket);
+    Connection& connection = connections_.emplace_back();
+    connection.socket = std::move(socket);
+    connection.sender = *sender;
   }
   SetAccepting(false);
 }
@@ -225,7 +235,7 @@ bool Agent::Receive(Connection& connection) {
     }
     for (const auto& one : connection.sources) {
       if (const auto source = one.lock()) {
-        server_.SetProcess(*source, connection.state.process().value_or(0));
+        server_.SetProcess(*source, connection.state.process().value_or(0), connection.sender);
       }
     }
   }

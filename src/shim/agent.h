@@ -54,6 +54,7 @@ class Agent {
  private:
   struct Connection {
     UniqueFd socket;
+    unsigned sender = 0;  // its uid
     RuntimeState state;
     std::size_t read = 0;
     std::vector<std::weak_ptr<Source>> sources;

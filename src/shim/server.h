@@ -99,8 +99,10 @@ class Server {
   // Serves a further listener, at once. kExhausted: the machine has no room for its threads, and
   // the listener is closed. From any thread, as the following.
   Result<std::shared_ptr<Source>> Serve(kernel::NotifyListener listener);
-  // What is known of it, sooner or later: the first process under the filter.
-  void SetProcess(Source& source, unsigned pid);
+  // What is known of it, sooner or later: the first process under the filter, as `sender` says.
+  // That one's word counts for processes of its own only: what is named here is ended with the
+  // container.
+  void SetProcess(Source& source, unsigned pid, unsigned sender = 0);
   // Readable when a source has hung up; then call EndSources().
   [[nodiscard]] int hang_ups() const { return hang_ups_.get(); }
   // Lets go of the sources that have hung up: their threads end, and each is closed when its last

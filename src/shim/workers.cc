@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "boundary/names.h"
+#include "kernel/ownership.h"
 #include "rm/nv_escape.h"
 #include "shim/server.h"
 
@@ -62,10 +63,17 @@ Result<std::shared_ptr<Source>> Server::Serve(kernel::NotifyListener listener) {
   return source;
 }
 
-void Server::SetProcess(Source& source, unsigned pid) {
+void Server::SetProcess(Source& source, unsigned pid, unsigned sender) {
+  UniqueFd process(pid == 0 ? -1 : static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  if (sender != 0 && process.valid() &&
+      (!kernel::IsInNamespaceOf(callers_.proc_fd(), static_cast<pid_t>(pid), sender) ||
+       syscall(SYS_pidfd_send_signal, process.get(), 0, nullptr, 0) != 0)) {
+    pid = 0;
+    process.reset();
+  }
   const std::lock_guard lock(listen_mutex_);
   source.pid = static_cast<pid_t>(pid);
-  source.process.reset(pid == 0 ? -1 : static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  source.process = std::move(process);
   if (first_.lock().get() == &source) {
     served_.first_process = pid;
   }

@@ -454,6 +454,27 @@ int Hammer(const std::vector<std::string>& args) {
   return 0;
 }
 
+// Holds card memory, then takes more and more of the machine's, until it is ended.
+int Hog(const std::vector<std::string>& args) {
+  constexpr std::size_t kStep = kMiB;
+  Client client = MakeClient();
+  Say("got %llu MiB", static_cast<unsigned long long>(Grab(client, Number(args, 0, 64))));
+  std::string line;
+  (void)Line(&line);  // the test has seen it in the books
+  for (std::uint64_t eaten = 1; true; ++eaten) {
+    void* const memory = mmap(nullptr, kStep, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (memory == MAP_FAILED) {
+      Die("failed: no memory at %llu MiB", static_cast<unsigned long long>(eaten));
+    }
+    std::memset(memory, 1, kStep);
+    Say("ate %llu MiB", static_cast<unsigned long long>(eaten));
+    if (eaten == Number(args, 1, 1024)) {
+      Die("failed: nobody ends it");
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<Entry> ProcessAttacks() {
@@ -468,6 +489,7 @@ std::vector<Entry> ProcessAttacks() {
       {"vfork", Vfork, ": a program executed by a process that shared its parent's memory"},
       {"hammer", Hammer, "[THREADS [MIB]]: calls of two processes until they fail"},
       {"churn", Churn, "[PROCESSES]: until killed"},
+      {"hog", Hog, "[MIB [MIB]]: card memory, then the machine's, until it is ended"},
   };
 }
 

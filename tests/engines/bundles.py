@@ -71,8 +71,8 @@ class _Bundles(Engine):
         done = self._try(*self._words(name, "state", name))
         return json.loads(done.stdout) if done.returncode == 0 else {}
 
-    def exec(self, name, argv):
-        return self._try(*self._words(name, "exec", name, *argv))
+    def exec(self, name, argv, options=()):
+        return self._try(*self._words(name, "exec", *options, name, *argv))
 
     def pause(self, name):
         return self._try(*self._words(name, "pause", name))

@@ -526,7 +526,7 @@ CASES = {"limits": limits, "sees": sees, "exec": exec_is_held, "forms": forms, "
          "gpus-flag": gpus_flag, "interface": interface, "cdi-flag": cdi_flag,
          "nvidia-first": nvidia_first, "ctr-gpus": ctr_gpus, "mixed": mixed,
          "share": share, "libraries": libraries, "disabled": disabled}
-TWO_CARDS = ("libraries", "sees", "cdi-flag", "nvidia-first", "mixed")
+TWO_CARDS = ("libraries", "sees", "cdi-flag", "nvidia-first", "mixed", "inside")
 
 
 def run(engine_name, case, function):
