@@ -1,13 +1,11 @@
 """Containers of real engines outlive what serves them: upgrades of everything, deaths of cgpud, and
 end with what they cannot do without. Cases by name: ENGINE-CASE."""
-import os
 import signal
 
 import cgpu_test as t
 from slices_test import expect, main
+from upgrading import NEXT, OWN
 
-NEXT = os.path.abspath(os.path.join(t.TEST_BIN, "cgpu-shim-next"))
-OWN = os.path.abspath(os.path.join(t.BIN, "cgpu-shim"))
 # Calls without end; a line for each round, and none any more after one that fails.
 LOOP = "while rmtool alloc 10 --page big >/dev/null; do echo round; done; echo failed"
 
@@ -37,8 +35,9 @@ def upgrades(test):
         t.check(test.daemon.popen.poll() is None and test.daemon.popen.pid == daemon,
                 "cgpud has ended")
     t.check(not busy.said("failed"), "a call failed")
-    for name, process in (("busy", busy), ("held", held)):
-        process.kill() if name == "busy" else process.end()
+    busy.kill()
+    held.end()
+    for name in ("busy", "held"):
         test.engine.remove(name)
 
 

@@ -4,8 +4,8 @@ import os
 
 import cgpu_test as t
 
-NEXT = os.path.join(t.TEST_BIN, "cgpu-shim-next")
-OWN = os.path.join(t.BIN, "cgpu-shim")
+NEXT = os.path.abspath(os.path.join(t.TEST_BIN, "cgpu-shim-next"))
+OWN = os.path.abspath(os.path.join(t.BIN, "cgpu-shim"))
 
 
 def upgrade(name, program, ok=True):
