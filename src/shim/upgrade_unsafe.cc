@@ -63,7 +63,7 @@ Error HandOver(const Handover& state, UniqueFd program, int connection) {
   }
   const auto word = ReceiveMessage(connection, kWordMs);
   if (!word.ok() || word->text != "go\n") {
-    return Error{Code::kConflict, 0, "the new version cannot take it over", {}};
+    return Error{Code::kConflict, 0, "nobody said in time that the new version can take over", {}};
   }
   std::vector<int> kept = DescriptorsOf(state);
   kept.push_back(kStateFd);
