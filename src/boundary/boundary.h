@@ -281,6 +281,7 @@ class Boundary {
   ledger::Ledger& ledger_;
   std::map<std::string, std::uint64_t> refused_;
   std::map<ledger::FileKey, UvmSpace> spaces_;
+  std::multiset<ledger::Card> registering_;  // by calls of UVM_REGISTER_GPU in the driver
   ManagedBook managed_;
   std::map<std::uint32_t, DmaBook> dma_;  // by client
 

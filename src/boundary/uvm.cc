@@ -290,7 +290,11 @@ Decision Boundary::DecideInSpace(Call& call, Decision decision, UvmSpace& space)
       }
       std::set<ledger::Card> cards = ManagedCards();
       cards.insert(*decision.card);
-      return managed_.SetCards(cards) ? std::move(decision) : NoMemory(call, *decision.card);
+      if (!managed_.SetCards(cards)) {
+        return NoMemory(call, *decision.card);
+      }
+      registering_.insert(*decision.card);
+      return decision;
     }
     case Effect::kRegisterVaSpace:
       if (!OwnsNamedClient(call, decision)) {
@@ -325,8 +329,10 @@ Decision Boundary::DecideInSpace(Call& call, Decision decision, UvmSpace& space)
   }
 }
 
+// Those of all spaces, and those that one is about to have: managed memory is charged on them from
+// before the driver is asked.
 std::set<ledger::Card> Boundary::ManagedCards() const {
-  std::set<ledger::Card> cards;
+  std::set<ledger::Card> cards(registering_.begin(), registering_.end());
   for (const auto& [key, space] : spaces_) {
     cards.insert(space.gpus().begin(), space.gpus().end());
   }
@@ -485,8 +491,12 @@ void Boundary::AccountUvm(Call& call, Decision& decision, bool done) {
     Store(call.image, params);
     return;
   }
+  if (rule->effect == Effect::kRegisterGpu && decision.card) {
+    registering_.erase(registering_.find(*decision.card));
+  }
   const auto found = spaces_.find(call.uvm_space);
   if (found == spaces_.end()) {
+    (void)managed_.SetCards(ManagedCards());
     return;
   }
   UvmSpace& space = found->second;

@@ -414,7 +414,7 @@ int Server::SeeThrough(Pending& pending, bool* copy_out) {
   if (decision.action == Decision::Action::kExecute) {
     if (const auto ready = PrepareDevice(pending.call, decision); !ready.ok()) {
       const std::lock_guard lock(state_mutex_);
-      ledger_.Cancel(decision.reservation);
+      (void)boundary_.Account(pending.call, decision, EIO, {});
       return EIO;  // an allocation: it has no mark
     }
     if (pending.call.uvm_request == 0 && AsksForMemory(pending.call)) {
