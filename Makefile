@@ -76,11 +76,11 @@ test-asan:
 	@ctest --test-dir build/asan -L 'unit|fuzz' --output-on-failure --parallel $(JOBS) | $(QUIET)
 
 # ThreadSanitizer's runtime needs addresses laid out as usual; some kernels randomise too much. The
-# ledger's random histories are those of one thread, and take minutes here.
+# ledger's random histories and the OCI wrapper have one thread, and take minutes here.
 test-tsan:
 	$(call build_preset,tsan,,unit_tests)
 	@tools/fixed_addresses.sh \
-	  ctest --test-dir build/tsan -L unit -E ledger_property --output-on-failure \
+	  ctest --test-dir build/tsan -L unit -E 'ledger_property|runtime_test' --output-on-failure \
 	    --parallel $(JOBS) | $(QUIET)
 
 fuzz:
