@@ -292,10 +292,10 @@ std::string Encode(const Handover& state) {
   PutList(writer, kSource, server.sources);
   PutList(writer, kProcess, server.processes);
   PutList(writer, kUvmFile, server.uvm_files);
-  for (const auto& [device, inode] : server.uvm_inodes) {
-    record(kUvmInode, [&, device = device, inode = inode] {
-      io.Number(device);
-      io.Number(inode);
+  for (const auto& inode : server.uvm_inodes) {
+    record(kUvmInode, [&] {
+      io.Number(inode.first);
+      io.Number(inode.second);
     });
   }
   record(kExports, [&] { io.Numbers(server.exports); });
