@@ -59,7 +59,6 @@ struct Worker {
   Source* source = nullptr;  // where it listens when it has nothing else to do
   bool listening = false;    // it is among those that the source counts
   pid_t thread = 0;
-  bool waiting = false;  // guarded by listen_mutex_: at its source's listener, or about to be
   // For others to see what it asks the driver: the escape above 32 bits of what it selects, or
   // nvidia-uvm's request; and for which thread. 0: nothing.
   std::atomic<std::uint64_t> asked{0};

@@ -34,6 +34,13 @@ bool RunDetached(void* (*entry)(void*), void* argument) {
   return started;
 }
 
+// With listen_mutex_ held.
+void InterruptWaiting(const Source& source) {
+  for (const pid_t thread : source.waiting) {
+    kernel::NotifyListener::Interrupt(thread);
+  }
+}
+
 }  // namespace
 
 void Server::Start() {
@@ -138,9 +145,7 @@ bool Server::SendAway() {
   });
   for (const auto& ended : ended_) {
     if (const SourcePtr source = ended.lock()) {
-      for (const pid_t thread : source->waiting) {
-        kernel::NotifyListener::Interrupt(thread);
-      }
+      InterruptWaiting(*source);
     }
   }
   return !ended_.empty();
@@ -225,7 +230,6 @@ Server::SourcePtr Server::Listen(SourcePtr source) {
     return nullptr;
   }
   source->waiting.push_back(self.thread);
-  self.waiting = true;
   return source;
 }
 
@@ -250,7 +254,6 @@ void Server::StopListening(const SourcePtr& source, bool over) {
   const std::lock_guard lock(listen_mutex_);
   source->over = source->over || over;
   std::erase(source->waiting, self.thread);
-  self.waiting = false;
   self.listening = false;
   CountListening(*source, -1);
   if (source->listening == 0 && !source->over && !quiet_ && Busy() < kMaxWorkers) {
@@ -324,9 +327,12 @@ Result<> Server::Quiesce(std::chrono::milliseconds patience) {
   quiet_ = true;
   called_.notify_all();
   while (workers_.load() != 0 && std::chrono::steady_clock::now() < until) {
-    for (const Worker* worker : all_) {
-      if (worker->waiting) {
-        kernel::NotifyListener::Interrupt(worker->thread);
+    for (const SourcePtr& source : sources_) {
+      InterruptWaiting(*source);
+    }
+    for (const auto& ended : ended_) {
+      if (const SourcePtr source = ended.lock()) {
+        InterruptWaiting(*source);
       }
     }
     idle_.wait_for(lock, kAgain);
