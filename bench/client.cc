@@ -3,7 +3,8 @@
 //   calls N    issues N memory queries, writes N 32-bit durations in nanoseconds
 //   objects N  allocates N objects, writes "done\n"
 //   flood N    from N threads, without pause until its next line: memory queries, each thread with
-//              a client of its own; then writes how many there were, as a line
+//              a client of its own; writes "going\n" when each has made one, and at the end how
+//              many there were, as a line
 //   others N   the same with TCGETS, which is not trapped
 //   pace N     issues a query every N milliseconds until its input ends; for each further line
 //              writes the longest since the last, in nanoseconds, and how many there were
@@ -120,6 +121,7 @@ void Write(const void* bytes, std::size_t size) {
 void Flood(std::uint32_t count, bool trapped) {
   std::atomic<bool> stop{false};
   std::atomic<std::uint64_t> made{0};
+  std::atomic<std::uint32_t> going{0};
   std::vector<std::thread> threads;
   threads.reserve(count);
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -136,6 +138,9 @@ void Flood(std::uint32_t count, bool trapped) {
           own->Query();
         } else if (ioctl(null, TCGETS, &settings) == 0) {
           Die("an ioctl of no terminal");
+        }
+        if (mine == 0 && ++going == count) {
+          Write("going\n", 6);
         }
       }
       made += mine;

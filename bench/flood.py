@@ -20,7 +20,7 @@ from bundles import Runc  # noqa: E402
 from engines import start_cgpud  # noqa: E402
 
 ROUNDS = 10
-CALLS = 500  # of the neighbour, each time
+CALLS = 5000  # of the neighbour, each time
 THREADS = 16
 CLIENT = os.path.join(os.path.abspath(t.BIN), "bench-client")
 
@@ -61,6 +61,7 @@ def measure():
             took = {}
             for kind in ("flood", "others"):
                 other.say("%s %d" % (kind, THREADS))
+                t.check(other.popen.stdout.readline() == b"going\n", kind + " does not begin")
                 took[kind] = neighbour.p99()
                 other.say("stop")
                 took[kind + " made"] = int(other.popen.stdout.readline())

@@ -30,7 +30,7 @@ struct Claim {
 template <class Item>  // has a member `Claim claim`
 class Admission {
  public:
-  static constexpr int kPerCard = 4;
+  static constexpr int kPerCard = 2;
 
   explicit Admission(std::size_t cards) : running_(cards, 0) {}
 

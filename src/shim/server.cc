@@ -300,9 +300,7 @@ void Server::Admit(std::unique_ptr<Pending> pending, bool hold) {
 
 void Server::Finish(const Claim& claim) {
   for (auto& ready : admission_.Finish(claim)) {
-    // Each on a thread of its own, so that none waits for another's driver call.
-    SourcePtr source = ready->source;
-    StartWorker(std::move(source), std::move(ready));
+    RunElsewhere(std::move(ready));  // so that none waits for another's driver call
   }
 }
 

@@ -7,12 +7,13 @@
 // listener a call came by.
 //
 // Threads: workers listen for calls, each at one source; the one that gets a call sees it through
-// itself, and when none is left listening there another takes its place: a parked one, or a new
+// itself, and when none is left listening there another takes its place: an idle one, or a new
 // one. The kernel wakes every listening thread for each call, so no more listen than it takes to
 // have one while another begins. At most kMaxWorkers are in calls, of which the last kReserved take
 // only calls that give back; beyond those every source has one that takes such calls. So threads
 // are bounded by the calls and the sources, and no source waits for another's. Calls that must wait
-// for others are parked without a thread (admission.h). Descriptors of files that are not a GPU's
+// for others are parked without a thread (admission.h); when their turn comes an idle thread takes
+// them, or a new one. Descriptors of files that are not a GPU's
 // are closed by a thread of their own, since that can hang. Housekeeping (housekeeping.h) runs
 // beside them.
 //
@@ -164,14 +165,20 @@ class Server {
 
  private:
   using SourcePtr = std::shared_ptr<Source>;
-  void Work(SourcePtr source, std::unique_ptr<Pending> first);
-  // Without a call to see through, the new thread listens at the source. False: there is none, and
-  // the call was seen through by this one.
-  bool StartWorker(SourcePtr source, std::unique_ptr<Pending> first);
+  // What a thread is to do next: see the call through or, without one, listen at the source.
+  // Neither: nothing.
+  struct Task {
+    SourcePtr source;
+    std::unique_ptr<Pending> call;
+  };
+  void Work(Task task);
+  // On a new thread. False: there is none, and the call, if any, was seen through by this one.
+  bool StartWorker(Task task);
   [[nodiscard]] bool CallListener(const SourcePtr& source);
   void CountListening(Source& source, int change);
-  [[nodiscard]] SourcePtr Listen(SourcePtr source);
+  [[nodiscard]] Task Listen(SourcePtr source);
   void ListenSoon();
+  void RunElsewhere(std::unique_ptr<Pending> call);
   void StopListening(const SourcePtr& source, bool over);
   void NoteCall(const Pending* pending);
   [[nodiscard]] std::string Underway() const;
@@ -250,7 +257,7 @@ class Server {
   Served served_;
   int listening_ = 0;  // threads, at all sources
   int parked_ = 0;
-  std::deque<SourcePtr> calls_;   // of parked ones that have not come yet
+  std::deque<Task> tasks_;        // of parked ones that have not come yet
   std::vector<Worker*> all_;      // workers that have begun and not ended
   bool quiet_ = false;            // no further call shall begin
   std::condition_variable idle_;  // no worker is left

@@ -151,19 +151,18 @@ bool Server::SendAway() {
   return !ended_.empty();
 }
 
-bool Server::StartWorker(SourcePtr source, std::unique_ptr<Pending> first) {
+bool Server::StartWorker(Task task) {
   struct Start {
     Server* server;
-    SourcePtr source;
-    std::unique_ptr<Pending> first;
+    Task task;
   };
-  auto start = std::make_unique<Start>(Start{this, std::move(source), std::move(first)});
+  auto start = std::make_unique<Start>(Start{this, std::move(task)});
   ++workers_;
   Start* const handed = start.release();  // the new thread's, if there is one
   const bool started = RunDetached(
       [](void* argument) -> void* {
         const std::unique_ptr<Start> own(static_cast<Start*>(argument));
-        own->server->Work(std::move(own->source), std::move(own->first));
+        own->server->Work(std::move(own->task));
         return nullptr;
       },
       handed);
@@ -172,8 +171,8 @@ bool Server::StartWorker(SourcePtr source, std::unique_ptr<Pending> first) {
   }
   start.reset(handed);
   --workers_;
-  if (start->first) {
-    Run(std::move(start->first));
+  if (start->task.call) {
+    Run(std::move(start->task.call));
   }
   return false;
 }
@@ -193,18 +192,34 @@ int Server::Busy() const {
 bool Server::CallListener(const SourcePtr& source) {
   if (parked_ > 0) {
     --parked_;
-    calls_.push_back(source);
+    tasks_.push_back({source, nullptr});
     called_.notify_one();
-  } else if (!StartWorker(source, nullptr)) {
+  } else if (!StartWorker({source, nullptr})) {
     return false;
   }
   CountListening(*source, 1);
   return true;
 }
 
+// Has another thread than the calling one see the call through: a parked one, or a new one.
+void Server::RunElsewhere(std::unique_ptr<Pending> call) {
+  SourcePtr source = call->source;
+  {
+    const std::lock_guard lock(listen_mutex_);
+    if (parked_ > 0) {
+      --parked_;
+      tasks_.push_back({std::move(source), std::move(call)});
+      called_.notify_one();
+      return;
+    }
+  }
+  StartWorker({std::move(source), std::move(call)});
+}
+
 // Makes the calling thread one of those that listen, at `source` or, perhaps much later, where it
-// is called to. Null if there are enough without it.
-Server::SourcePtr Server::Listen(SourcePtr source) {
+// is called to, unless it is called to a call instead. Nothing to do if there are enough without
+// it.
+Server::Task Server::Listen(SourcePtr source) {
   std::unique_lock lock(listen_mutex_);
   if (!self.listening && !source->over && !quiet_) {
     if (source->listening < kListening) {
@@ -212,25 +227,30 @@ Server::SourcePtr Server::Listen(SourcePtr source) {
     } else if (parked_ < kParked) {
       ++parked_;
       source.reset();  // it may end meanwhile
-      called_.wait(lock, [&] { return !calls_.empty() || quiet_; });
-      if (calls_.empty()) {
+      called_.wait(lock, [&] { return !tasks_.empty() || quiet_; });
+      if (tasks_.empty()) {
         --parked_;
-        return nullptr;
+        return {};
       }
-      source = std::move(calls_.front());
-      calls_.pop_front();
+      Task task = std::move(tasks_.front());
+      tasks_.pop_front();
+      self.source = task.source.get();
+      if (task.call) {
+        return task;
+      }
+      source = std::move(task.source);
     } else {
-      return nullptr;
+      return {};
     }
     self.source = source.get();
     self.listening = true;
   }
   if (source->over || quiet_) {
     CountListening(*source, self.listening ? -1 : 0);
-    return nullptr;
+    return {};
   }
   source->waiting.push_back(self.thread);
-  return source;
+  return {std::move(source), nullptr};
 }
 
 // Before an answer: the caller often gets the processor at once and makes its next call before
@@ -261,19 +281,23 @@ void Server::StopListening(const SourcePtr& source, bool over) {
   }
 }
 
-// With a call to see through, or as one that listens.
-void Server::Work(SourcePtr source, std::unique_ptr<Pending> first) {
-  self.source = source.get();
-  self.listening = first == nullptr;
+void Server::Work(Task task) {
+  self.source = task.source.get();
+  self.listening = task.call == nullptr;
   self.thread = gettid();
   {
     const std::lock_guard lock(listen_mutex_);
     all_.push_back(&self);
   }
-  if (first) {
-    Run(std::move(first));
+  if (task.call) {
+    Run(std::move(task.call));
   }
-  while ((source = Listen(std::move(source))) != nullptr) {
+  while ((task = Listen(std::move(task.source))).source != nullptr) {
+    if (task.call) {
+      Run(std::move(task.call));
+      continue;
+    }
+    const SourcePtr& source = task.source;
     const auto notification = source->listener.Receive();
     StopListening(source, !notification.ok() && source->listener.Ended());
     if (!notification.ok()) {
