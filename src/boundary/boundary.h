@@ -142,7 +142,10 @@ class Boundary {
   void CountRefused(const std::string& what) {
     const bool room = refused_.size() < kMaxRefused || refused_.contains(what);
     ++refused_[room ? what : "others"];
+    ++refusals_;
   }
+  // Grows with each. Of this program's own time only.
+  [[nodiscard]] std::uint64_t refusals() const { return refusals_; }
   static constexpr std::size_t kMaxRefused = 1024;
 
   // --- Handing over (base/state.h). Writes records within the one that is open. No call is between
@@ -280,6 +283,7 @@ class Boundary {
   std::vector<CardIds> cards_;
   ledger::Ledger& ledger_;
   std::map<std::string, std::uint64_t> refused_;
+  std::uint64_t refusals_ = 0;
   std::map<ledger::FileKey, UvmSpace> spaces_;
   std::multiset<ledger::Card> registering_;  // by calls of UVM_REGISTER_GPU in the driver
   ManagedBook managed_;

@@ -8,7 +8,6 @@ namespace {
 using std::chrono::seconds;
 using testing::ElementsAre;
 using testing::IsEmpty;
-using testing::Pair;
 
 constexpr char kId[] = "0123456789ab";
 
@@ -19,20 +18,15 @@ std::string Line(const std::string& what, int count) {
 
 class AuditBookTest : public testing::Test {
  protected:
-  std::vector<std::string> Take(const RefusedCounts& counts, int second) {
-    return book_.Take(kId, "web", counts, AuditBook::Time(seconds(second)));
+  std::vector<std::string> Take(const std::map<std::string, std::uint64_t>& counts, int second) {
+    for (const auto& [what, count] : counts) {
+      book_.Take({kId, "web", what, count});
+    }
+    return book_.Due(AuditBook::Time(seconds(second)));
   }
 
   AuditBook book_{seconds(60)};
 };
-
-TEST(DecodeRefused, TakesWholeLinesOnly) {
-  EXPECT_THAT(DecodeRefused("3 RM_ALLOC\n12 a GPU command on another file\n.\n"),
-              ElementsAre(Pair("RM_ALLOC", 3), Pair("a GPU command on another file", 12)));
-  EXPECT_THAT(DecodeRefused("3 RM_ALLOC\n12 cut of"), ElementsAre(Pair("RM_ALLOC", 3)));
-  EXPECT_THAT(DecodeRefused("x y\n3\n4 \n\n-1 z\n.\n"), IsEmpty());
-  EXPECT_THAT(DecodeRefused(""), IsEmpty());
-}
 
 TEST_F(AuditBookTest, WritesAtOnceThenOnceInAnInterval) {
   EXPECT_THAT(Take({{"A", 1}}, 1000), ElementsAre(Line("A", 1)));
@@ -50,20 +44,33 @@ TEST_F(AuditBookTest, TheLastWordIsWhatWasNotWritten) {
   EXPECT_THAT(Take({{"A", 2}}, 1002), ElementsAre(Line("A", 2)));  // another one of that id
 }
 
+TEST_F(AuditBookTest, SaysWhenThereWillBeMore) {
+  EXPECT_EQ(book_.next(), std::nullopt);
+  book_.Take({kId, "web", "A", 1});
+  EXPECT_LE(book_.next(), AuditBook::Time());  // at once
+  EXPECT_THAT(Take({{"A", 1}}, 1000), ElementsAre(Line("A", 1)));
+  EXPECT_EQ(book_.next(), std::nullopt);
+  EXPECT_THAT(Take({{"A", 2}}, 1001), IsEmpty());
+  EXPECT_EQ(book_.next(), AuditBook::Time(seconds(1060)));
+  EXPECT_THAT(book_.Due(AuditBook::Time(seconds(1060))), ElementsAre(Line("A", 2)));
+}
+
 TEST_F(AuditBookTest, EveryContainerHasItsOwn) {
   EXPECT_THAT(Take({{"A", 1}}, 1000), ElementsAre(Line("A", 1)));
-  EXPECT_THAT(book_.Take("ba9876543210", "db", {{"A", 1}}, AuditBook::Time(seconds(1000))),
+  book_.Take({"ba9876543210", "db", "A", 1});
+  EXPECT_THAT(book_.Due(AuditBook::Time(seconds(1000))),
               ElementsAre("audit container=ba9876543210 engine=db refused=A count=1"));
 }
 
 TEST_F(AuditBookTest, NoWordBecomesAnother) {
+  book_.Take({kId, "x\naudit y", "a b", 1});
   EXPECT_THAT(
-      book_.Take(kId, "x\naudit y", {{"a b", 1}}, AuditBook::Time(seconds(1))),
+      book_.Due(AuditBook::Time(seconds(1))),
       ElementsAre("audit container=0123456789ab engine=x%0aaudit%20y refused=a%20b count=1"));
 }
 
 TEST_F(AuditBookTest, ManyNamesAreOneInTheEnd) {
-  RefusedCounts counts;
+  std::map<std::string, std::uint64_t> counts;
   for (int i = 0; i < 1000; ++i) {
     counts["name" + std::to_string(i)] = 2;
   }
@@ -72,6 +79,9 @@ TEST_F(AuditBookTest, ManyNamesAreOneInTheEnd) {
   EXPECT_THAT(lines, testing::Contains(
                          Line("others", 2 * (1000 - static_cast<int>(AuditBook::kMaxNames)))));
   EXPECT_THAT(Take(counts, 2000), IsEmpty());
+  EXPECT_THAT(Take({{"name999", 5}}, 3000),
+              testing::ElementsAre(
+                  Line("others", 3 + 2 * (1000 - static_cast<int>(AuditBook::kMaxNames)))));
 }
 
 }  // namespace

@@ -151,12 +151,7 @@ class Daemon {
     surroundings_.node = settings.node;
     surroundings_.isolated = !settings.share;
     if (settings.audit) {
-      auto audit = Audit::Make(registry, std::chrono::seconds(*settings.audit));
-      if (audit.ok()) {
-        audit_.emplace(std::move(*audit));
-      } else {
-        Log("refused calls are not logged: " + audit.error().what);
-      }
+      audit_.emplace(std::chrono::seconds(*settings.audit));
     }
   }
 
@@ -164,17 +159,12 @@ class Daemon {
     minder_.Refresh();
     TellReady();
     while (!stopping_) {
-      std::vector<int> minded = minder_.descriptors();
-      if (audit_) {
-        const std::vector<int> audited = audit_->descriptors();
-        minded.insert(minded.end(), audited.begin(), audited.end());
-      }
       std::vector<pollfd> events{{signals_.get(), POLLIN, 0},
                                  {children_ < kMaxChildren ? socket_.get() : -1, POLLIN, 0}};
-      for (const int fd : minded) {
+      for (const int fd : minder_.descriptors()) {
         events.push_back({fd, POLLIN, 0});
       }
-      if (poll(events.data(), events.size(), -1) < 0 && errno != EINTR) {
+      if (poll(events.data(), events.size(), Timeout()) < 0 && errno != EINTR) {
         return ErrnoError(Code::kInternal, errno, "cannot wait for requests");
       }
       if (events[0].revents != 0) {
@@ -189,20 +179,46 @@ class Daemon {
           readable.push_back(events[i].fd);
         }
       }
-      const Minder::News news = minder_.Look(readable);
-      for (const std::string& id : news.killed) {
-        Log("the shim of container " + id + " ended before it: the container was killed");
-      }
-      if (audit_) {
-        for (const std::string& line : audit_->Look(readable, minder_.containers(), news.exited)) {
-          Log(line);
-        }
-      }
+      Tell(minder_.Look(readable));
     }
     return {};
   }
 
  private:
+  // For poll(2): until the audit has something to say; milliseconds, rounded up.
+  [[nodiscard]] int Timeout() const {
+    const auto next = audit_ ? audit_->next() : std::nullopt;
+    if (!next) {
+      return -1;
+    }
+    const auto now = std::chrono::steady_clock::now();
+    return *next <= now ? 0
+                        : static_cast<int>(
+                              std::chrono::ceil<std::chrono::milliseconds>(*next - now).count());
+  }
+
+  void Tell(const Minder::News& news) {
+    for (const std::string& id : news.killed) {
+      Log("the shim of container " + id + " ended before it: the container was killed");
+    }
+    if (!audit_) {
+      return;
+    }
+    for (const Refusal& refusal : news.refused) {
+      audit_->Take(refusal);
+    }
+    LogAll(audit_->Due(std::chrono::steady_clock::now()));
+    for (const std::string& id : news.gone) {
+      LogAll(audit_->End(id));
+    }
+  }
+
+  static void LogAll(const std::vector<std::string>& lines) {
+    for (const std::string& line : lines) {
+      Log(line);
+    }
+  }
+
   void TakeSignals() {
     signalfd_siginfo info{};
     if (read(signals_.get(), &info, sizeof(info)) != sizeof(info)) {
@@ -269,7 +285,7 @@ class Daemon {
   struct stat seen_{};
   Surroundings surroundings_;
   Minder minder_;
-  std::optional<Audit> audit_;
+  std::optional<AuditBook> audit_;
   UniqueFd socket_;
   UniqueFd signals_;
   int children_ = 0;

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <limits>
+#include <string_view>
 #include <utility>
 
 #include "kernel/cgroups.h"
@@ -16,10 +18,6 @@ namespace cgpu {
 namespace {
 
 constexpr std::uint64_t kMaxPid = 1U << 22;  // the kernel's PID_MAX_LIMIT
-
-bool Contains(const std::vector<int>& all, int fd) {
-  return std::find(all.begin(), all.end(), fd) != all.end();
-}
 
 }  // namespace
 
@@ -46,21 +44,9 @@ void Minder::Refresh() {
 
 std::vector<int> Minder::descriptors() const {
   std::vector<int> all;
+  all.reserve(watched_.size());
   for (const auto& [id, watched] : watched_) {
     all.push_back(watched.shim.get());
-    for (const Root& root : watched.roots) {
-      if (!root.exited) {
-        all.push_back(root.process.get());
-      }
-    }
-  }
-  return all;
-}
-
-std::map<std::string, std::string> Minder::containers() const {
-  std::map<std::string, std::string> all;
-  for (const auto& [id, watched] : watched_) {
-    all.emplace(id, watched.engine_id);
   }
   return all;
 }
@@ -68,58 +54,63 @@ std::map<std::string, std::string> Minder::containers() const {
 Minder::News Minder::Look(const std::vector<int>& readable) {
   News news;
   for (auto at = watched_.begin(); at != watched_.end();) {
-    Watched& watched = at->second;
-    if (TakeExits(watched, readable)) {
-      news.exited.push_back(at->first);
+    auto& [id, watched] = *at;
+    if (std::find(readable.begin(), readable.end(), watched.shim.get()) == readable.end()) {
+      ++at;
+      continue;
     }
-    if (!Contains(readable, watched.shim.get()) || ReadLines(watched)) {
+    const bool over = !Read(watched);
+    TakeLines(id, watched, news);
+    if (!over) {
       ++at;
       continue;
     }
     if (!watched.ended) {
       Kill(watched);
-      news.killed.push_back(at->first);
+      news.killed.push_back(id);
     }
+    news.gone.push_back(id);
     at = watched_.erase(at);
   }
   return news;
 }
 
-// Whether there were any.
-bool Minder::TakeExits(Watched& watched, const std::vector<int>& readable) {
-  bool any = false;
-  for (Root& root : watched.roots) {
-    const bool now = !root.exited && Contains(readable, root.process.get());
-    root.exited = root.exited || now;
-    any = any || now;
+// All there is. False at the end of the stream.
+bool Minder::Read(Watched& watched) {
+  char buffer[4096];
+  ssize_t n = 0;
+  while ((n = recv(watched.shim.get(), buffer, sizeof(buffer), MSG_DONTWAIT)) > 0) {
+    watched.text.append(buffer, static_cast<std::size_t>(n));
+    if (watched.text.size() > kMaxMessage) {
+      return true;  // the rest next time
+    }
   }
-  return any;
+  return n < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
-// "pid N" for each process that the container has a listener of, "ended" at last. False at the end
-// of the stream.
-bool Minder::ReadLines(Watched& watched) {
-  char buffer[512];
-  const ssize_t n = recv(watched.shim.get(), buffer, sizeof(buffer), MSG_DONTWAIT);
-  if (n <= 0) {
-    return n < 0 && (errno == EAGAIN || errno == EINTR);
-  }
-  watched.text.append(buffer, static_cast<std::size_t>(n));
-  for (std::size_t end = 0; (end = watched.text.find('\n')) != std::string::npos;) {
-    const auto lines = SplitLines(watched.text.substr(0, end));
-    watched.text.erase(0, end + 1);
+void Minder::TakeLines(const std::string& id, Watched& watched, News& news) {
+  std::size_t begin = 0;
+  for (std::size_t end = 0; (end = watched.text.find('\n', begin)) != std::string::npos;) {
+    const auto lines = SplitLines(std::string_view(watched.text).substr(begin, end - begin));
+    begin = end + 1;
     if (!lines.ok() || lines->size() != 1) {
       continue;
     }
     const Words& line = lines->front();
-    std::uint64_t pid = 0;
+    std::uint64_t number = 0;
     if (line == Words{"ended"}) {
       watched.ended = true;
-    } else if (line.size() == 2 && line[0] == "pid" && ToNumber(line[1], 10, kMaxPid, pid)) {
-      AddRoot(watched, static_cast<unsigned>(pid));
+    } else if (line.size() == 2 && line[0] == "pid" && ToNumber(line[1], 10, kMaxPid, number)) {
+      AddRoot(watched, static_cast<unsigned>(number));
+    } else if (line.size() == 3 && line[0] == "refused" &&
+               ToNumber(line[1], 10, std::numeric_limits<std::uint64_t>::max(), number)) {
+      news.refused.push_back({id, watched.engine_id, line[2], number});
     }
   }
-  return true;
+  watched.text.erase(0, begin);
+  if (watched.text.size() > kMaxLine) {
+    watched.text.clear();  // no shim writes such lines
+  }
 }
 
 // The shim, which holds on to the process, says its number while it lives. In the moment until it

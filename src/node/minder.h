@@ -6,11 +6,13 @@
 #ifndef CGPU_NODE_MINDER_H_
 #define CGPU_NODE_MINDER_H_
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "base/fd.h"
+#include "node/audit.h"
 #include "registry/registry.h"
 
 namespace cgpu {
@@ -27,18 +29,15 @@ class Minder {
   [[nodiscard]] std::vector<int> descriptors() const;
   struct News {
     std::vector<std::string> killed;  // ids of containers, for the log
-    std::vector<std::string> exited;  // of those of whose processes above one has exited
+    std::vector<Refusal> refused;
+    std::vector<std::string> gone;  // those that are no longer watched, the killed ones too
   };
   [[nodiscard]] News Look(const std::vector<int>& readable);
-
-  // Those that are watched: engines' ids by id.
-  [[nodiscard]] std::map<std::string, std::string> containers() const;
 
  private:
   // A process that the container began with, or that was added to it.
   struct Root {
-    UniqueFd process;  // a pidfd
-    bool exited = false;
+    UniqueFd process;     // a pidfd
     std::string cgroups;  // that are the container's own; empty: none is
   };
   struct Watched {
@@ -49,8 +48,8 @@ class Minder {
     std::vector<Root> roots;
   };
 
-  static bool TakeExits(Watched& watched, const std::vector<int>& readable);
-  static bool ReadLines(Watched& watched);
+  static bool Read(Watched& watched);
+  static void TakeLines(const std::string& id, Watched& watched, News& news);
   static void AddRoot(Watched& watched, unsigned pid);
   static void Kill(const Watched& watched);
 

@@ -4,9 +4,10 @@
 //   set UUID BYTES   -> "ok" or "error SENTENCE"; UUID "*" is every card of the grant
 //   refused          -> "COUNT WHAT" lines: calls refused at the boundary; then "."
 //   trace            -> nanoseconds the driver took, a line per call since the last time; then "."
-//   watch            -> "pid N" for each process that the container began with or that was added to
-//   it,
-//                       now and as they come; "ended" when it is over; the stream lasts till then
+//   watch            -> now and as they come: "pid N" for each process that the container began
+//   with
+//                       or that was added to it; "refused COUNT WHAT" as above, of those that have
+//                       grown, once a second; "ended" when it is over; the stream lasts till then
 //   upgrade          the request has the new cgpu-shim with it, as its one SCM_RIGHTS descriptor.
 //                    -> "state", with a sealed file; the asker sees what the new program says to it
 //                    (`cgpu-shim check`, the file as fd 0: kCanTakeOver on stdout, or why not) and

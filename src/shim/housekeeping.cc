@@ -29,6 +29,9 @@ constexpr int kSoonMs = 100;
 
 constexpr int kPatienceMs = 1'000;  // with a silent peer
 
+// Between what those that watch are told of refused calls.
+constexpr time_t kTellSeconds = 1;
+
 // For the calls that are in the driver when an upgrade begins: others wait meanwhile.
 constexpr std::chrono::milliseconds kUnderway{50};
 
@@ -48,7 +51,8 @@ Result<Housekeeping> Housekeeping::Make(Server& server, UniqueFd admin,
                                         std::unique_ptr<Agent> agent) {
   UniqueFd inotify(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
   UniqueFd timer(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
-  if (!inotify.valid() || !timer.valid()) {
+  UniqueFd pace(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  if (!inotify.valid() || !timer.valid() || !pace.valid()) {
     return ErrnoError(Code::kUnavailable, errno, "cannot watch for closes");
   }
   for (const std::string& path : server.config().watches) {
@@ -57,7 +61,7 @@ Result<Housekeeping> Housekeeping::Make(Server& server, UniqueFd admin,
     }
   }
   return Housekeeping(server, std::move(admin), std::move(agent), std::move(inotify),
-                      std::move(timer));
+                      std::move(timer), std::move(pace));
 }
 
 // Starts the rounds anew.
@@ -106,7 +110,7 @@ void Housekeeping::LookForEnd() {
 }
 
 void Housekeeping::Run() {
-  enum { kHangUps, kAgent, kExits, kInotify, kTimer, kAdmin, kAttention, kCount };
+  enum { kHangUps, kAgent, kExits, kInotify, kTimer, kAdmin, kAttention, kRefusals, kPace, kCount };
   std::array<pollfd, kCount> polled{};
   polled[kHangUps] = {server_.hang_ups(), POLLIN, 0};
   polled[kAgent] = {agent_ == nullptr ? -1 : agent_->events(), POLLIN, 0};
@@ -115,6 +119,8 @@ void Housekeeping::Run() {
   polled[kTimer] = {timer_.get(), POLLIN, 0};
   polled[kAdmin] = {admin_.get(), POLLIN, 0};
   polled[kAttention] = {server_.attention(), POLLIN, 0};
+  polled[kRefusals] = {server_.refusals(), POLLIN, 0};
+  polled[kPace] = {pace_.get(), POLLIN, 0};
   while (!done_) {
     const bool soon = server_.SendAway() || (agent_ != nullptr && agent_->starved());
     if (poll(polled.data(), polled.size(), soon ? kSoonMs : -1) < 0) {
@@ -146,8 +152,23 @@ void Housekeeping::Run() {
     if (!watchers_.empty()) {
       watchers_.Tell(server_.Roots());
     }
+    if (polled[kRefusals].revents != 0) {
+      TellRefused();
+      polled[kRefusals].fd = -1;  // until the pace allows the next
+    } else if (polled[kPace].revents != 0) {
+      std::uint64_t ticks = 0;
+      (void)!read(pace_.get(), &ticks, sizeof(ticks));
+      polled[kRefusals].fd = server_.refusals();
+    }
   }
-  watchers_.TellEnd();
+  watchers_.TellEnd(server_.Refused());
+}
+
+void Housekeeping::TellRefused() {
+  server_.ResetRefusals();
+  watchers_.TellRefused(server_.Refused());
+  const itimerspec when{{}, {kTellSeconds, 0}};
+  (void)timerfd_settime(pace_.get(), 0, &when, nullptr);
 }
 
 void Housekeeping::ServeAdmin() {
@@ -171,6 +192,7 @@ void Housekeeping::ServeAdmin() {
   const auto request = DecodeRequest(line);
   if (request.ok() && request->kind == AdminRequest::Kind::kWatch) {
     watchers_.Add(std::move(connection));
+    watchers_.TellRefused(server_.Refused());
     return;
   }
   if (request.ok() && request->kind == AdminRequest::Kind::kUpgrade) {

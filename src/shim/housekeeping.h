@@ -35,17 +35,19 @@ class Housekeeping {
 
  private:
   Housekeeping(Server& server, UniqueFd admin, std::unique_ptr<Agent> agent, UniqueFd inotify,
-               UniqueFd timer)
+               UniqueFd timer, UniqueFd pace)
       : server_(server),
         admin_(std::move(admin)),
         agent_(std::move(agent)),
         inotify_(std::move(inotify)),
-        timer_(std::move(timer)) {}
+        timer_(std::move(timer)),
+        pace_(std::move(pace)) {}
 
   void Schedule();
   void Round();
   void LookForEnd();
   void DrainInotify() const;
+  void TellRefused();
   void ServeAdmin();
   [[nodiscard]] std::string Reply(const AdminRequest& request) const;
   void Upgrade(const UniqueFd& connection, UniqueFd program);
@@ -56,6 +58,7 @@ class Housekeeping {
   std::unique_ptr<Agent> agent_;
   UniqueFd inotify_;
   UniqueFd timer_;
+  UniqueFd pace_;  // a timer, of refusals that are told
   Watchers watchers_;
   int launcher_ = -1;      // borrowed
   std::set<int> allowed_;  // system calls

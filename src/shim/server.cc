@@ -128,6 +128,7 @@ Server::Server(ShimConfig config, const rm::Abi& abi, std::unique_ptr<Driver> dr
       boundary_(abi, std::move(cards), ledger_),
       uvm_files_(boundary::Boundary::kFirstSpace),
       attention_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      refusals_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       hang_ups_(epoll_create1(EPOLL_CLOEXEC)),
       reaper_(std::make_shared<Reaper>()) {}
 
@@ -205,8 +206,7 @@ std::unique_ptr<Pending> Server::CopyIn(const SourcePtr& source, const Notificat
   const auto known = Recognise(file->get());
   if (!known) {
     Discard(std::move(*file));
-    const std::lock_guard lock(state_mutex_);
-    boundary_.CountRefused("a GPU command on another file");
+    CountRefused("a GPU command on another file");
     return answer(ENOTTY);
   }
   auto pending = std::make_unique<Pending>();
@@ -217,8 +217,7 @@ std::unique_ptr<Pending> Server::CopyIn(const SourcePtr& source, const Notificat
   pending->call.file = *known;
   pending->call.process = (*caller)->process->serial;
   if (!known->granted) {
-    const std::lock_guard lock(state_mutex_);
-    boundary_.CountRefused("a file of another card");
+    CountRefused("a file of another card");
     return answer(EPERM);
   }
   CallerMemory memory(**caller);
@@ -392,7 +391,9 @@ int Server::SeeThrough(Pending& pending, bool* copy_out) {
   }
   const auto decide = [&] {
     const std::lock_guard lock(state_mutex_);
-    return boundary_.Decide(pending.call);
+    Decision decision = boundary_.Decide(pending.call);
+    NoteRefusals();
+    return decision;
   };
   if (!MarkTransfer(pending)) {
     return ENOMEM;
@@ -433,6 +434,7 @@ int Server::SeeThrough(Pending& pending, bool* copy_out) {
       Driver::Free(pending.file.get(), undo->client, undo->object);
       const std::lock_guard lock(state_mutex_);
       boundary_.Undone(pending.call, decision);
+      NoteRefusals();
     }
   }
   if (pending.call.uvm_request == rm::UVM_INITIALIZE && error == 0 &&

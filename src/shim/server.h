@@ -139,6 +139,9 @@ class Server {
   // All but `pid` and `state`, which the server does not know.
   [[nodiscard]] ContainerStatus Status();
   [[nodiscard]] std::map<std::string, std::uint64_t> Refused();
+  // Readable when more was refused since it was last reset by ResetRefusals().
+  [[nodiscard]] int refusals() const { return refusals_.get(); }
+  void ResetRefusals() const;
   [[nodiscard]] const ShimConfig& config() const { return config_; }
 
   // --- For a hot upgrade (handover.h), all of it from housekeeping's thread.
@@ -175,10 +178,10 @@ class Server {
   // On a new thread. False: there is none, and the call, if any, was seen through by this one.
   bool StartWorker(Task task);
   [[nodiscard]] bool CallListener(const SourcePtr& source);
+  void RunElsewhere(std::unique_ptr<Pending> call);
   void CountListening(Source& source, int change);
   [[nodiscard]] Task Listen(SourcePtr source);
   void ListenSoon();
-  void RunElsewhere(std::unique_ptr<Pending> call);
   void StopListening(const SourcePtr& source, bool over);
   void NoteCall(const Pending* pending);
   [[nodiscard]] std::string Underway() const;
@@ -212,6 +215,8 @@ class Server {
   [[nodiscard]] bool IsHeld(const UvmFile& file);
   bool EndSpace(const std::shared_ptr<UvmFile>& file);
   void CallForAttention() const;
+  void NoteRefusals();
+  void CountRefused(const std::string& what);
   // marks.cc
   std::uint32_t FindMark(int file);
   bool MarkTransfer(Pending& pending);
@@ -230,7 +235,7 @@ class Server {
   kernel::CallerTable callers_;
   Admission<Pending> admission_;
 
-  std::mutex state_mutex_;  // guards ledger_, boundary_, exports_
+  std::mutex state_mutex_;  // guards ledger_, boundary_, exports_, noted_
   ledger::Ledger ledger_;
   boundary::Boundary boundary_;
   std::mutex table_mutex_;  // held while a file's table of exports is set up; before state_mutex_
@@ -239,6 +244,8 @@ class Server {
   UvmFiles uvm_files_;
   std::atomic<bool> mapping_{false};  // some thread may be in a mapping that it was let into
   UniqueFd attention_;                // an eventfd
+  UniqueFd refusals_;                 // another
+  std::uint64_t noted_ = 0;           // of the boundary's refusals
   UniqueFd hang_ups_;                 // an epoll of the sources' listeners
 
   std::mutex replay_mutex_;  // guards replay_

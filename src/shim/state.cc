@@ -1,5 +1,5 @@
 // The parts of the server that housekeeping asks for.
-#include <unistd.h>
+#include <sys/eventfd.h>
 
 #include <utility>
 
@@ -67,13 +67,31 @@ bool Server::ReconcileExports() {
 }
 
 void Server::CallForAttention() const {
-  const std::uint64_t one = 1;
-  (void)!write(attention_.get(), &one, sizeof(one));
+  (void)eventfd_write(attention_.get(), 1);
 }
 
 void Server::ResetAttention() const {
-  std::uint64_t count = 0;
-  (void)!read(attention_.get(), &count, sizeof(count));
+  eventfd_t count = 0;
+  (void)eventfd_read(attention_.get(), &count);
+}
+
+// With state_mutex_ held.
+void Server::NoteRefusals() {
+  if (noted_ != boundary_.refusals()) {
+    noted_ = boundary_.refusals();
+    (void)eventfd_write(refusals_.get(), 1);
+  }
+}
+
+void Server::CountRefused(const std::string& what) {
+  const std::lock_guard lock(state_mutex_);
+  boundary_.CountRefused(what);
+  NoteRefusals();
+}
+
+void Server::ResetRefusals() const {
+  eventfd_t count = 0;
+  (void)eventfd_read(refusals_.get(), &count);
 }
 
 bool Server::Holding() {

@@ -85,9 +85,9 @@ bool Server::ChargeMapping(ledger::ProcessKey process, pid_t thread, boundary::A
   if (!full) {
     return true;
   }
+  CountRefused("managed memory over the limit");
   const std::lock_guard lock(state_mutex_);
   ledger_.CountDenial(*full);
-  boundary_.CountRefused("managed memory over the limit");
   return false;
 }
 

@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "registry/text.h"
+
 namespace cgpu::shim {
 namespace {
 
@@ -18,7 +20,7 @@ int Send(const UniqueFd& connection, const std::string& line) {
 }  // namespace
 
 void Watchers::Add(UniqueFd connection) {
-  all_.push_back({std::move(connection), {}});
+  all_.push_back({std::move(connection), {}, {}});
 }
 
 bool Watchers::IsGone(Watcher& watcher, const std::vector<pid_t>& roots) {
@@ -52,11 +54,24 @@ std::vector<WatcherState> Watchers::Save() const {
 
 void Watchers::Adopt(const std::vector<WatcherState>& state) {
   for (const WatcherState& watcher : state) {
-    all_.push_back({UniqueFd(watcher.connection), watcher.told});
+    all_.push_back({UniqueFd(watcher.connection), watcher.told, {}});
   }
 }
 
-void Watchers::TellEnd() {
+void Watchers::TellRefused(const Refused& refused) {
+  for (Watcher& watcher : all_) {
+    for (const auto& [what, count] : refused) {
+      std::uint64_t& told = watcher.told_refused[what];
+      if (count > told &&
+          Send(watcher.connection, JoinLine({"refused", std::to_string(count), what})) == 0) {
+        told = count;
+      }
+    }
+  }
+}
+
+void Watchers::TellEnd(const Refused& refused) {
+  TellRefused(refused);
   for (const Watcher& watcher : all_) {
     (void)Send(watcher.connection, "ended\n");
   }

@@ -5,6 +5,8 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -22,8 +24,12 @@ class Watchers {
   // Everybody is told of those that he has not been told of, once he reads what he was told.
   void Tell(const std::vector<pid_t>& roots);
 
+  // How often calls were refused, by name: everybody is told of those that have grown.
+  using Refused = std::map<std::string, std::uint64_t>;
+  void TellRefused(const Refused& refused);
+
   // The container is over. Nobody hears more.
-  void TellEnd();
+  void TellEnd(const Refused& refused);
 
   [[nodiscard]] bool empty() const { return all_.empty(); }
 
@@ -35,6 +41,7 @@ class Watchers {
   struct Watcher {
     UniqueFd connection;
     std::set<pid_t> told;
+    Refused told_refused;  // not handed over: to be told twice does no harm
   };
 
   static bool IsGone(Watcher& watcher, const std::vector<pid_t>& roots);

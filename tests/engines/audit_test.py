@@ -72,4 +72,17 @@ def logged(test):
         test.engine.remove(container)
 
 
-main({"logged": logged})
+def last(test):
+    """What is refused in a container's last instant, soon after something else, is in the log."""
+    _settings(test, 3600)
+    forbidden = " ".join(FORBIDDEN)
+    for number in range(10):
+        test.engine.run("short%d" % number, ["sh", "-c", "%s; %s" % (forbidden, forbidden)],
+                        env={"CGPU_MEM": "100MiB"})
+    until = time.monotonic() + t.DEADLINE
+    while len({id_ for id_, _, _, count in _lines() if count == 2}) < 10:
+        t.check(time.monotonic() < until, "the log: %s" % _lines())
+        select.select([], [], [], 0.02)
+
+
+main({"logged": logged, "last": last})
