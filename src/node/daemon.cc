@@ -6,7 +6,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,7 +16,6 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,6 +25,7 @@
 #include "base/fd.h"
 #include "base/file.h"
 #include "kernel/messages.h"
+#include "kernel/service.h"
 #include "node/audit.h"
 #include "node/creation.h"
 #include "node/minder.h"
@@ -46,26 +45,6 @@ constexpr int kMaxChildren = 32;
 // One line for the log: systemd and terminals take standard error.
 void Log(const std::string& text) {
   (void)std::fprintf(stderr, "cgpud: %s\n", text.c_str());
-}
-
-// sd_notify(3): "READY=1" to the socket that NOTIFY_SOCKET names, '@' meaning an abstract one.
-void TellReady() {
-  const char* const path = secure_getenv("NOTIFY_SOCKET");
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  const std::size_t length = path == nullptr ? 0 : std::strlen(path);
-  if (length < 2 || length >= sizeof(address.sun_path)) {
-    return;
-  }
-  std::memcpy(address.sun_path, path, length);
-  if (address.sun_path[0] == '@') {
-    address.sun_path[0] = '\0';
-  }
-  const UniqueFd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  constexpr std::string_view kReady = "READY=1";
-  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length);
-  (void)sendto(fd.get(), kReady.data(), kReady.size(), MSG_NOSIGNAL,
-               reinterpret_cast<const sockaddr*>(&address), size);
 }
 
 Result<CreationReply> SeeTo(const Surroundings& surroundings, const std::string& group,
