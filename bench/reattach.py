@@ -31,7 +31,7 @@ def watched(daemon):
 
 def measure():
     with t.Node("v100-16g:1") as node, Runc(os.path.join(BIN, "cgpu-runtime")) as engine:
-        daemon = start_cgpud(node, RUNC)
+        daemon = start_cgpud(node, RUNC, "max_inst: %d\n" % CONTAINERS)
         names = ["c%d" % number for number in range(CONTAINERS)]
         for name in names:
             engine.run(name, ["sleep", "100000"], detach=True, env={"CGPU_MEM": "100MiB"})

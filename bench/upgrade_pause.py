@@ -31,8 +31,9 @@ def windows(clients):
 
 
 def measure():
-    with t.Node("v100-16g:1") as node:
+    with t.Node("v100-16g:2") as node:
         clients = [node.run([os.path.join(t.BIN, "bench-client")], mem="100MiB",
+                            flags=("--gpus", "device=%d" % (number % 2)),
                             name="client%d" % number) for number in range(CONTAINERS)]
         for client in clients:
             client.expect("^ready$")

@@ -98,7 +98,7 @@ TEST(EnvGrant, KeepsBothFamiliesSoThatTheyCanBeCompared) {
   ASSERT_TRUE(request.ok());
   Card card;
   card.memory_bytes = std::uint64_t{16160} << 20;
-  EXPECT_EQ(MakeGrant(request.value().resources, {card}, {0}).error().code, Code::kConflict);
+  EXPECT_EQ(MakeGrant(request.value().resources, {card}, {{}}).error().code, Code::kConflict);
 }
 
 TEST(EnvGrant, RefusesWrongValuesAndNamesTheVariable) {

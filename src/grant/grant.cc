@@ -176,8 +176,13 @@ Result<std::vector<std::size_t>> AgreedCards(const std::vector<GpuRequest>& requ
   return chosen;
 }
 
+Result<> HasRoom(const Card& card, const CardUse& use, std::uint64_t wanted) {
+  CGPU_TRY(HasPlace(card, use));
+  return FitsOnCard(card, use.bytes, wanted);
+}
+
 Result<> AddWholeCards(const GpuRequest& request, const std::vector<Card>& cards,
-                       const std::vector<std::uint64_t>& granted, Grant& grant) {
+                       const std::vector<CardUse>& uses, Grant& grant) {
   const auto named = Select(request, cards);
   if (!named.ok()) {
     return named.error();
@@ -187,7 +192,7 @@ Result<> AddWholeCards(const GpuRequest& request, const std::vector<Card>& cards
         std::any_of(grant.cards.begin(), grant.cards.end(),
                     [&](const CardGrant& other) { return other.card.uuid == cards[i].uuid; });
     if (!there) {
-      CGPU_TRY(FitsOnCard(cards[i], granted[i], cards[i].memory_bytes));
+      CGPU_TRY(HasRoom(cards[i], uses[i], cards[i].memory_bytes));
       grant.cards.push_back({cards[i], cards[i].memory_bytes});
     }
   }
@@ -267,8 +272,19 @@ Result<> FitsOnCard(const Card& card, std::uint64_t granted, std::uint64_t wante
                "ask for at most " + Mib(free) + ", or see `cgpu ps` for what is running"};
 }
 
+Result<> HasPlace(const Card& card, const CardUse& use) {
+  if (use.slices < use.max_inst) {
+    return {};
+  }
+  return Error{Code::kExhausted, 0,
+               NameOf(card) + " has " + Plural(use.slices, "slice") +
+                   " already, and its max_inst is " + std::to_string(use.max_inst),
+               "take another GPU, end a container (see `cgpu ps`), or raise max_inst of "
+               "/etc/cgpu/config.yaml"};
+}
+
 Result<Grant> MakeGrant(const ResourceRequest& request, const std::vector<Card>& cards,
-                        const std::vector<std::uint64_t>& granted) {
+                        const std::vector<CardUse>& uses) {
   auto chosen = AgreedCards(request.gpus, cards);
   if (!chosen.ok()) {
     return chosen.error();
@@ -278,7 +294,7 @@ Result<Grant> MakeGrant(const ResourceRequest& request, const std::vector<Card>&
     std::vector<std::size_t> roomy;
     for (std::size_t i = 0; i < cards.size() && roomy.size() < chosen->size(); ++i) {
       const auto limit = AgreedLimit(request.memory, cards[i], chosen->size());
-      if (limit.ok() && FitsOnCard(cards[i], granted[i], *limit).ok()) {
+      if (limit.ok() && HasRoom(cards[i], uses[i], *limit).ok()) {
         roomy.push_back(i);
       }
     }
@@ -292,11 +308,11 @@ Result<Grant> MakeGrant(const ResourceRequest& request, const std::vector<Card>&
     if (!limit.ok()) {
       return limit.error();
     }
-    CGPU_TRY(FitsOnCard(cards[i], granted[i], *limit));
+    CGPU_TRY(HasRoom(cards[i], uses[i], *limit));
     grant.cards.push_back({cards[i], *limit});
   }
   if (request.whole) {
-    CGPU_TRY(AddWholeCards(*request.whole, cards, granted, grant));
+    CGPU_TRY(AddWholeCards(*request.whole, cards, uses, grant));
   }
   return grant;
 }

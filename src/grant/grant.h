@@ -32,6 +32,18 @@ struct CardGrant {
   std::uint64_t limit_bytes = 0;
 };
 
+// Slices that a card may have at a time where nothing else is said, and the most that can be said
+// (the contract's max_inst).
+inline constexpr unsigned kDefaultMaxInst = 20;
+inline constexpr unsigned kMostMaxInst = 64;
+
+// What running containers have of a card.
+struct CardUse {
+  std::uint64_t bytes = 0;  // granted to them
+  unsigned slices = 0;      // how many they are
+  unsigned max_inst = kDefaultMaxInst;
+};
+
 // In this order the cards count from 0 inside the container.
 struct Grant {
   std::vector<CardGrant> cards;
@@ -53,14 +65,17 @@ struct Grant {
 // kExhausted, and what is free, unless `wanted` bytes fit beside `granted` bytes on the card.
 [[nodiscard]] Result<> FitsOnCard(const Card& card, std::uint64_t granted, std::uint64_t wanted);
 
-// The whole decision. `granted` says for each of `cards` (same order) how many bytes running
-// containers hold already. A count takes the first cards with room; every other choice is the
-// user's own. Two requests of a kind (the two families of environment names) must come to the same
+// kExhausted unless the card may have a slice more.
+[[nodiscard]] Result<> HasPlace(const Card& card, const CardUse& use);
+
+// The whole decision. `uses` says for each of `cards` (same order) what running containers have
+// already. A count takes the first cards with room; every other choice is the user's own. Two
+// requests of a kind (the two families of environment names) must come to the same
 // cards and bytes, else kConflict. With cards beside them that are given whole, all come in the
 // node's order.
 [[nodiscard]] Result<Grant> MakeGrant(const ResourceRequest& request,
                                       const std::vector<Card>& cards,
-                                      const std::vector<std::uint64_t>& granted);
+                                      const std::vector<CardUse>& uses);
 
 }  // namespace cgpu
 

@@ -157,7 +157,7 @@ TEST(FitsOnCard, SaysWhatIsFree) {
 }
 
 TEST(MakeGrant, EightUnitsOverTwoCards) {
-  const auto grant = MakeGrant(Ask("2", {Kind::kUnits, 8, 0}), Node(), {0, 0, 0});
+  const auto grant = MakeGrant(Ask("2", {Kind::kUnits, 8, 0}), Node(), {{}, {}, {}});
   ASSERT_TRUE(grant.ok());
   ASSERT_EQ(grant.value().cards.size(), 2U);
   for (const CardGrant& card : grant.value().cards) {
@@ -166,15 +166,15 @@ TEST(MakeGrant, EightUnitsOverTwoCards) {
 }
 
 TEST(MakeGrant, ByDefaultAllCardsWhole) {
-  const auto grant = MakeGrant({}, Node(), {0, 0, 0});
+  const auto grant = MakeGrant({}, Node(), {{}, {}, {}});
   ASSERT_TRUE(grant.ok());
   ASSERT_EQ(grant.value().cards.size(), 3U);
   EXPECT_EQ(grant.value().cards[2].limit_bytes, 16160 * kMib);
-  EXPECT_FALSE(MakeGrant({}, Node(), {0, 0, 1}).ok());
+  EXPECT_FALSE(MakeGrant({}, Node(), {{}, {}, {1}}).ok());
 }
 
 TEST(MakeGrant, ACountTakesTheFirstCardsWithRoom) {
-  const std::vector<std::uint64_t> granted{10000 * kMib, 0, 0};
+  const std::vector<CardUse> granted{{10000 * kMib}, {}, {}};
   const auto grant = MakeGrant(Ask("2", Size("8GiB")), Node(), granted);
   ASSERT_TRUE(grant.ok());
   EXPECT_EQ(grant.value().cards[0].card.index, 1U);
@@ -186,40 +186,58 @@ TEST(MakeGrant, ACountTakesTheFirstCardsWithRoom) {
 }
 
 TEST(MakeGrant, ANamedCardIsTheCardMeant) {
-  const std::vector<std::uint64_t> granted{10000 * kMib, 0, 0};
+  const std::vector<CardUse> granted{{10000 * kMib}, {}, {}};
   EXPECT_FALSE(MakeGrant(Ask("device=0", Size("8GiB")), Node(), granted).ok());
   EXPECT_FALSE(MakeGrant(Ask("all", Size("8GiB")), Node(), granted).ok());
+}
+
+TEST(MakeGrant, ACardHasSoManySlicesAndNoMore) {
+  const std::vector<CardUse> uses{{kMib, 2, 2}, {kMib, 1, 2}, {}};
+  const auto full = MakeGrant(Ask("device=0", Size("1GiB")), Node(), uses);
+  ASSERT_FALSE(full.ok());
+  EXPECT_EQ(full.error().code, Code::kExhausted);
+  EXPECT_THAT(full.error().what, HasSubstr("GPU 0 (Tesla V100-SXM2-16GB) has 2 slices already"));
+  EXPECT_THAT(full.error().what, HasSubstr("max_inst is 2"));
+  EXPECT_THAT(full.error().hint, HasSubstr("max_inst"));
+  EXPECT_TRUE(MakeGrant(Ask("device=1", Size("1GiB")), Node(), uses).ok());
+  const auto counted = MakeGrant(Ask("2", Size("1GiB")), Node(), uses);
+  ASSERT_TRUE(counted.ok()) << "a count passes the full card over";
+  EXPECT_EQ(counted->cards[0].card.index, 1U);
+  EXPECT_FALSE(MakeGrant(Ask("all", Size("1GiB")), Node(), uses).ok());
+  ResourceRequest whole = Ask("device=2", Size("1GiB"));
+  whole.whole = *ParseDeviceList("1");
+  EXPECT_FALSE(MakeGrant(whole, Node(), {{}, {0, 1, 1}, {}}).ok());
 }
 
 TEST(MakeGrant, TwoRequestsMustAgree) {
   ResourceRequest request;
   request.gpus = {*ParseGpus("device=0"), *ParseGpus("device=GPU-3f2a")};
   request.memory = {{Kind::kFraction, 4, 15}, Size("4309MiB")};
-  EXPECT_TRUE(MakeGrant(request, Node(), {0, 0, 0}).ok());
+  EXPECT_TRUE(MakeGrant(request, Node(), {{}, {}, {}}).ok());
   request.memory[1] = Size("4310MiB");
-  const auto memory = MakeGrant(request, Node(), {0, 0, 0});
+  const auto memory = MakeGrant(request, Node(), {{}, {}, {}});
   EXPECT_EQ(memory.error().code, Code::kConflict);
   EXPECT_THAT(memory.error().what, HasSubstr("4309 MiB and 4310 MiB"));
   request.memory.pop_back();
   request.gpus[1] = *ParseGpus("device=1");
-  EXPECT_EQ(MakeGrant(request, Node(), {0, 0, 0}).error().code, Code::kConflict);
+  EXPECT_EQ(MakeGrant(request, Node(), {{}, {}, {}}).error().code, Code::kConflict);
 }
 
 TEST(MakeGrant, GivesOtherCardsWhole) {
   ResourceRequest request = Ask("device=2", Size("4GiB"));
   request.whole = *ParseDeviceList("2,0");
-  const auto grant = MakeGrant(request, Node(), {0, 0, 0});
+  const auto grant = MakeGrant(request, Node(), {{}, {}, {}});
   ASSERT_TRUE(grant.ok()) << grant.error().what;
   ASSERT_EQ(grant->cards.size(), 2U);
   EXPECT_EQ(grant->cards[0].card.index, 0U);
   EXPECT_EQ(grant->cards[0].limit_bytes, 16160 * kMib);
   EXPECT_EQ(grant->cards[1].card.index, 2U);
   EXPECT_EQ(grant->cards[1].limit_bytes, 4096 * kMib);
-  const auto taken = MakeGrant(request, Node(), {kMib, 0, 0});
+  const auto taken = MakeGrant(request, Node(), {{kMib}, {}, {}});
   ASSERT_FALSE(taken.ok()) << "somebody has a part of card 0";
   EXPECT_EQ(taken.error().code, Code::kExhausted);
   request.whole = *ParseDeviceList("7");
-  EXPECT_EQ(MakeGrant(request, Node(), {0, 0, 0}).error().code, Code::kNotFound);
+  EXPECT_EQ(MakeGrant(request, Node(), {{}, {}, {}}).error().code, Code::kNotFound);
 }
 
 }  // namespace

@@ -112,7 +112,7 @@ Result<Reservation> Changed(Reservation reservation, const std::vector<std::size
     if (!limit.ok()) {
       return limit.error();
     }
-    CGPU_TRY(FitsOnCard(grant.card, GrantedBytes({grant.card}, live, reservation.id)[0], *limit));
+    CGPU_TRY(FitsOnCard(grant.card, CardUses({grant.card}, live, reservation.id)[0].bytes, *limit));
     grant.limit_bytes = *limit;
   }
   return reservation;

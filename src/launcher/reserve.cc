@@ -89,6 +89,20 @@ Result<> CheckName(const std::string& name, const std::vector<Reservation>& live
   return {};
 }
 
+Result<std::vector<CardUse>> UsesOf(const Registry& registry, const RegistryLock& lock,
+                                    const std::vector<Card>& cards,
+                                    const std::vector<Reservation>& live, unsigned max_inst) {
+  std::vector<CardUse> uses = CardUses(cards, live);
+  for (std::size_t i = 0; i < cards.size(); ++i) {
+    const auto settings = registry.SettingsOf(lock, cards[i].uuid);
+    if (!settings.ok()) {
+      return settings.error();
+    }
+    uses[i].max_inst = settings->max_inst.value_or(max_inst);
+  }
+  return uses;
+}
+
 Result<> Announce(const Registry& registry, const RegistryLock& lock, bool engine,
                   Reserved& reserved) {
   auto admin = registry.Add(lock, reserved.reservation);
@@ -129,7 +143,11 @@ Result<Reserved> Reserve(const Registry& registry, const Node& node, const Wish&
   reservation.id = IdFor(wish.engine_id, random.value().id, live.value());
   reservation.name = wish.name.empty() ? NameFor(wish, reservation.id, live.value()) : wish.name;
   CGPU_TRY(CheckName(reservation.name, live.value()));
-  auto grant = MakeGrant(wish.request, node.cards, GrantedBytes(node.cards, live.value()));
+  const auto uses = UsesOf(registry, lock.value(), node.cards, live.value(), wish.max_inst);
+  if (!uses.ok()) {
+    return uses.error();
+  }
+  auto grant = MakeGrant(wish.request, node.cards, *uses);
   if (!grant.ok()) {
     return grant.error();
   }

@@ -24,7 +24,8 @@ struct Wish {
   std::string origin;     // see Reservation
   bool isolated = true;   // see Reservation
   ComputeRequest compute;
-  unsigned user = 0;  // uid of whoever asks
+  unsigned user = 0;                    // uid of whoever asks
+  unsigned max_inst = kDefaultMaxInst;  // of cards for which nothing else was set
 };
 
 struct Reserved {

@@ -207,6 +207,7 @@ Result<int> RunContainer(const RunOptions& options) {
   wish.stem = options.command[0].substr(options.command[0].rfind('/') + 1);
   wish.origin = options.origin;
   wish.user = getuid();
+  wish.max_inst = options.max_inst;
   auto reserved = Reserve(registry.value(), node.value(), wish);
   if (!reserved.ok()) {
     return reserved.error();

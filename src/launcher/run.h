@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "grant/grant.h"
 #include "grant/request.h"
 
 namespace cgpu {
@@ -13,10 +14,11 @@ namespace cgpu {
 struct RunOptions {
   ResourceRequest request;
   ComputeRequest compute;
-  std::string name;    // empty: one is made up
-  std::string node;    // empty: see FindNode()
-  std::string origin;  // of the request, see Reservation
-  std::string record;  // a file to record the container's calls in, or empty
+  std::string name;                     // empty: one is made up
+  std::string node;                     // empty: see FindNode()
+  std::string origin;                   // of the request, see Reservation
+  std::string record;                   // a file to record the container's calls in, or empty
+  unsigned max_inst = kDefaultMaxInst;  // see Wish
   std::vector<std::string> command;
 };
 

@@ -130,6 +130,7 @@ Result<CreationReply> CreateSlice(const Surroundings& surroundings, const Creati
     return wish.error();
   }
   wish->isolated = surroundings.isolated;
+  wish->max_inst = surroundings.max_inst;
   const auto registry = Registry::Open();
   if (!registry.ok()) {
     return registry.error();

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "grant/grant.h"
 #include "node/peer.h"
 #include "registry/creation.h"
 
@@ -15,6 +16,7 @@ struct Surroundings {
   std::string node;       // see FindNode()
   bool isolated = true;   // containers are held to their parts of the cards
   bool killable = false;  // the OCI runtime can have such waits, see runtime/features.h
+  unsigned max_inst = kDefaultMaxInst;  // see Wish
 };
 
 // `creator`: who asked and makes the container; the shim ends if it ends without. Everything taken

@@ -129,6 +129,7 @@ class Daemon {
         signals_(std::move(signals)) {
     surroundings_.node = settings.node;
     surroundings_.isolated = !settings.share;
+    surroundings_.max_inst = settings.max_inst;
     if (settings.audit) {
       audit_.emplace(std::chrono::seconds(*settings.audit));
     }

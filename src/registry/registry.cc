@@ -156,6 +156,16 @@ bool WaitForAny(std::vector<pollfd>& events, std::chrono::steady_clock::time_poi
   return ready > 0;
 }
 
+// In one step as others see it.
+Result<> Replace(const std::string& path, const std::string& text) {
+  const std::string part = path + ".new";
+  CGPU_TRY(WriteFile(part, text, 0600));
+  if (rename(part.c_str(), path.c_str()) != 0) {
+    return ErrnoError(Code::kUnavailable, errno, "cannot write " + path);
+  }
+  return {};
+}
+
 std::vector<std::string> IdsIn(const std::string& folder) {
   constexpr std::string_view kSuffix = ".sock";
   std::vector<std::string> ids;
@@ -266,13 +276,34 @@ Result<UniqueFd> Registry::AddAgent(const RegistryLock& /*lock*/, const std::str
 }
 
 Result<> Registry::Update(const RegistryLock& /*lock*/, const Reservation& reservation) const {
-  const std::string path = PathOf(reservation.id, ".grant");
-  const std::string part = path + ".new";
-  CGPU_TRY(WriteFile(part, EncodeReservation(reservation), 0600));
-  if (rename(part.c_str(), path.c_str()) != 0) {
-    return ErrnoError(Code::kUnavailable, errno, "cannot write " + path);
+  return Replace(PathOf(reservation.id, ".grant"), EncodeReservation(reservation));
+}
+
+Result<CardSettings> Registry::SettingsOf(const RegistryLock& /*lock*/,
+                                          const std::string& uuid) const {
+  if (!IsName(uuid)) {
+    return Error{Code::kInvalid, 0, "\"" + uuid + "\" is no card's UUID", {}};
   }
-  return {};
+  const std::string path = PathOf(uuid, ".card");
+  const auto text = ReadFile(path, kMaxMessage);
+  if (!text.ok()) {
+    return text.error().code == Code::kNotFound ? CardSettings()
+                                                : Result<CardSettings>(text.error());
+  }
+  auto settings = DecodeCardSettings(*text);
+  if (!settings.ok()) {
+    Error error = settings.error();
+    error.what = path + ": " + error.what;
+    error.hint = "remove that file: the node's settings hold then";
+    return error;
+  }
+  return settings;
+}
+
+Result<> Registry::SetCard(const RegistryLock& lock, const std::string& uuid,
+                           const CardSettings& settings) const {
+  CGPU_TRY(SettingsOf(lock, uuid));
+  return Replace(PathOf(uuid, ".card"), EncodeCardSettings(settings));
 }
 
 void Registry::RemoveIfDead(const RegistryLock& /*lock*/, const std::string& id) const {

@@ -5,6 +5,7 @@
 //               long as connecting is not refused
 //   <id>.grant  what it holds of the node (reservation.h)
 //   <id>.agent  of an engine's container: where its OCI runtime sends seccomp listeners; its user's
+//   <uuid>.card  what was set for a card (card_settings.h)
 // and, where a node's daemon runs, its socket (creation.h). Nobody else can list root's folder
 // (0711) or use what is root's in it, but users reach the sockets that are for them. Leftovers of
 // containers that ended are removed under the lock.
@@ -18,6 +19,7 @@
 #include "base/fd.h"
 #include "base/result.h"
 #include "registry/admin.h"
+#include "registry/card_settings.h"
 #include "registry/reservation.h"
 
 namespace cgpu {
@@ -66,6 +68,13 @@ class Registry {
 
   // Removes its files, if it does not live any more.
   void RemoveIfDead(const RegistryLock& lock, const std::string& id) const;
+
+  // What was set for the card `uuid`: nothing, unless somebody has. kInvalid: its file says
+  // something else, or that is no name of a card.
+  [[nodiscard]] Result<CardSettings> SettingsOf(const RegistryLock& lock,
+                                                const std::string& uuid) const;
+  [[nodiscard]] Result<> SetCard(const RegistryLock& lock, const std::string& uuid,
+                                 const CardSettings& settings) const;
 
   // One request to the shim of `id`, and its whole answer. kNotFound when the container has ended,
   // kUnavailable when its shim gives no answer within seconds.

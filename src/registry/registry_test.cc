@@ -69,18 +69,24 @@ TEST(Reservation, SumsPerCardWithoutTheExcepted) {
   mine.uuid = "GPU-1";
   Card other;
   other.uuid = "GPU-2";
-  EXPECT_THAT(GrantedBytes({other, mine}, live), testing::ElementsAre(0, 150));
-  EXPECT_THAT(GrantedBytes({other, mine}, live, "000000000001"), testing::ElementsAre(0, 50));
+  const auto all = CardUses({other, mine}, live);
+  EXPECT_EQ(all[0].bytes, 0U);
+  EXPECT_EQ(all[0].slices, 0U);
+  EXPECT_EQ(all[1].bytes, 150U);
+  EXPECT_EQ(all[1].slices, 2U);
+  EXPECT_EQ(CardUses({other, mine}, live, "000000000001")[1].bytes, 50U);
 }
 
 TEST(Reservation, IsFoundByNameIdOrUniquePrefix) {
-  const std::vector<Reservation> live{Example("aa0000000001", "first"),
-                                      Example("ab0000000002", "aa"),
-                                      Example("cd0000000003", "third")};
+  const std::vector<Reservation> live{
+      Example("aa0000000001", "first"), Example("ab0000000002", "aa"),
+      Example("cd0000000003", "third"), Example("ef0000000005", "ee0000000004"),
+      Example("ee0000000004", "last")};
   EXPECT_EQ(*FindReservation("first", live), 0U);
   EXPECT_EQ(*FindReservation("ab0000000002", live), 1U);
   EXPECT_EQ(*FindReservation("c", live), 2U);
-  EXPECT_EQ(*FindReservation("aa", live), 1U);  // a name goes before a prefix
+  EXPECT_EQ(*FindReservation("ee0000000004", live), 4U);  // an id goes before a name
+  EXPECT_EQ(*FindReservation("aa", live), 1U);            // a name goes before a prefix
   EXPECT_EQ(FindReservation("a", live).error().code, Code::kInvalid);
   EXPECT_EQ(FindReservation("x", live).error().code, Code::kNotFound);
   EXPECT_EQ(FindReservation("", live).error().code, Code::kNotFound);
@@ -99,6 +105,33 @@ class RegistryTest : public testing::Test {
 
   std::string folder_;
 };
+
+TEST(CardSettings, AreTheSameAfterEncodingAndDecoding) {
+  EXPECT_EQ(DecodeCardSettings(EncodeCardSettings({}))->max_inst, std::nullopt);
+  EXPECT_EQ(DecodeCardSettings(EncodeCardSettings({64}))->max_inst, 64U);
+  EXPECT_EQ(DecodeCardSettings("max_inst 3\nlater 1 2\n.\n")->max_inst, 3U);
+  for (const char* wrong : {"", "max_inst 3\n", "max_inst 0\n.\n", "max_inst 65\n.\n",
+                            "max_inst\n.\n", "max_inst 3\nmax_inst 3\n.\n"}) {
+    EXPECT_FALSE(DecodeCardSettings(wrong).ok()) << wrong;
+  }
+}
+
+TEST_F(RegistryTest, WhatWasSetForACardStays) {
+  const std::string uuid = "GPU-3f2a0000-0000-0000-0000-000000000001";
+  {
+    const Registry registry = Open();
+    const auto lock = registry.Lock();
+    EXPECT_EQ(registry.SettingsOf(*lock, uuid)->max_inst, std::nullopt);
+    EXPECT_TRUE(registry.SetCard(*lock, uuid, {5}).ok());
+    EXPECT_FALSE(registry.SetCard(*lock, "../x", {5}).ok());
+  }
+  const Registry registry = Open();
+  const auto lock = registry.Lock();
+  EXPECT_EQ(registry.SettingsOf(*lock, uuid)->max_inst, 5U);
+  EXPECT_EQ(registry.SettingsOf(*lock, "GPU-other")->max_inst, std::nullopt);
+  ASSERT_TRUE(WriteFile(folder_ + "/" + uuid + ".card", "max_inst many\n.\n").ok());
+  EXPECT_EQ(registry.SettingsOf(*lock, uuid).error().code, Code::kInvalid);
+}
 
 TEST_F(RegistryTest, AContainerLivesAsLongAsItsSocketIsHeld) {
   const Registry registry = Open();

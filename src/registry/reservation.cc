@@ -153,32 +153,39 @@ Result<Reservation> DecodeReservation(std::string_view text) {
   return reservation;
 }
 
-std::vector<std::uint64_t> GrantedBytes(const std::vector<Card>& cards,
-                                        const std::vector<Reservation>& live,
-                                        std::string_view except) {
-  std::vector<std::uint64_t> granted(cards.size());
+std::vector<CardUse> CardUses(const std::vector<Card>& cards, const std::vector<Reservation>& live,
+                              std::string_view except) {
+  std::vector<CardUse> uses(cards.size());
   for (const Reservation& reservation : live) {
     for (const CardGrant& grant : reservation.cards) {
       for (std::size_t i = 0; i < cards.size(); ++i) {
         if (cards[i].uuid == grant.card.uuid && reservation.id != except) {
-          granted[i] += grant.limit_bytes;
+          uses[i].bytes += grant.limit_bytes;
+          ++uses[i].slices;
         }
       }
     }
   }
-  return granted;
+  return uses;
 }
 
 Result<std::size_t> FindReservation(std::string_view reference,
                                     const std::vector<Reservation>& live) {
   std::vector<std::size_t> found;
+  std::optional<std::size_t> named;
   for (std::size_t i = 0; i < live.size(); ++i) {
-    if (live[i].name == reference || live[i].id == reference) {
+    if (live[i].id == reference) {
       return i;
+    }
+    if (live[i].name == reference) {
+      named = i;
     }
     if (!reference.empty() && live[i].id.starts_with(reference)) {
       found.push_back(i);
     }
+  }
+  if (named) {
+    return *named;
   }
   const std::string name(reference);
   if (found.empty()) {

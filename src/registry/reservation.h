@@ -32,14 +32,14 @@ struct Reservation {
 [[nodiscard]] std::string EncodeReservation(const Reservation& reservation);
 [[nodiscard]] Result<Reservation> DecodeReservation(std::string_view text);
 
-// For each of `cards`, the bytes that `live` containers hold on it, but for the one named by
-// `except` (an id; may be empty).
-[[nodiscard]] std::vector<std::uint64_t> GrantedBytes(const std::vector<Card>& cards,
-                                                      const std::vector<Reservation>& live,
-                                                      std::string_view except = {});
+// For each of `cards`, what `live` containers have of it, but for the one named by `except` (an id;
+// may be empty). `max_inst` is not theirs to say.
+[[nodiscard]] std::vector<CardUse> CardUses(const std::vector<Card>& cards,
+                                            const std::vector<Reservation>& live,
+                                            std::string_view except = {});
 
-// The index in `live` of the one with this name, id, or beginning of an id. kNotFound, or kInvalid
-// when the beginning fits several.
+// The index in `live` of the one with this name, id, or beginning of an id, an id
+// going before a name. kNotFound, or kInvalid when the beginning fits several.
 [[nodiscard]] Result<std::size_t> FindReservation(std::string_view reference,
                                                   const std::vector<Reservation>& live);
 

@@ -14,18 +14,32 @@ Error Wrong(std::string what, std::string hint) {
   return Error{Code::kInvalid, 0, std::move(what), std::move(hint)};
 }
 
+std::optional<unsigned> Number(const std::string& value) {
+  unsigned number = 0;
+  const char* const end = value.data() + value.size();
+  const auto [tail, error] = std::from_chars(value.data(), end, number);
+  return error == std::errc() && tail == end ? std::optional(number) : std::nullopt;
+}
+
+Result<> TakeMaxInst(const std::string& value, Settings& settings) {
+  settings.max_inst = Number(value).value_or(0);
+  return settings.max_inst >= 1 && settings.max_inst <= kMostMaxInst
+             ? Result<>()
+             : Wrong(
+                   "max_inst is no number from 1 to " + std::to_string(kMostMaxInst) + ": " + value,
+                   {});
+}
+
 Result<> TakeAudit(const std::string& value, Settings& settings) {
   if (value == "off") {
     settings.audit.reset();
     return {};
   }
-  unsigned seconds = 0;
-  const char* const end = value.data() + value.size();
-  const auto [tail, error] = std::from_chars(value.data(), end, seconds);
-  if (error != std::errc() || tail != end) {
+  const auto seconds = Number(value);
+  if (!seconds) {
     return Wrong("audit is neither a number of seconds nor off: " + value, {});
   }
-  settings.audit = seconds;
+  settings.audit = *seconds;
   return {};
 }
 
@@ -58,6 +72,9 @@ Result<> Take(const std::string& key, const std::string& value, Settings& settin
   if (key == "audit") {
     return TakeAudit(value, settings);
   }
+  if (key == "max_inst") {
+    return TakeMaxInst(value, settings);
+  }
   if (key == "mode") {
     settings.share = value == "share";
     return value == "share" || value == "cgpu"
@@ -65,7 +82,7 @@ Result<> Take(const std::string& key, const std::string& value, Settings& settin
                : Wrong("mode is neither cgpu nor share: " + value, {});
   }
   return Wrong("\"" + key + "\" is no setting",
-               "settings are node, runtime, unmanaged, mode, group, audit and socket");
+               "settings are node, runtime, unmanaged, mode, group, audit, max_inst and socket");
 }
 
 // Throws what yaml-cpp throws.

@@ -10,6 +10,9 @@
 //   audit: 60            # seconds between two lines of the daemon's log about one container and
 //   one
 //                        # kind of refused call; "off" for none
+//   max_inst: 20         # slices that a card may have at a time, 1 to 64, unless it was set for
+//   that
+//                        # card
 //   socket: /run/cgpu/cgpud.sock
 #ifndef CGPU_RUNTIME_SETTINGS_H_
 #define CGPU_RUNTIME_SETTINGS_H_
@@ -19,6 +22,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "grant/grant.h"
 
 namespace cgpu {
 
@@ -31,7 +35,8 @@ struct Settings {
   bool share = false;
   std::string group = "cgpu";
   std::optional<unsigned> audit = 60;  // seconds
-  std::string socket;                  // never empty
+  unsigned max_inst = kDefaultMaxInst;
+  std::string socket;  // never empty
 
   Settings();
 };

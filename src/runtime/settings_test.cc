@@ -17,6 +17,7 @@ TEST(Settings, NothingSaidMeansTheDefaults) {
     EXPECT_FALSE(settings->share);
     EXPECT_EQ(settings->group, "cgpu");
     EXPECT_EQ(settings->audit, 60U);
+    EXPECT_EQ(settings->max_inst, 20U);
     EXPECT_EQ(settings->socket, "/run/cgpu/cgpud.sock");
   }
 }
@@ -35,6 +36,8 @@ TEST(Settings, AreTakenAsWritten) {
   EXPECT_EQ(settings->socket, "/run/x.sock");
   EXPECT_EQ(ParseSettings("audit: 0")->audit, 0U);
   EXPECT_EQ(ParseSettings("audit: off")->audit, std::nullopt);
+  EXPECT_EQ(ParseSettings("max_inst: 1")->max_inst, 1U);
+  EXPECT_EQ(ParseSettings("max_inst: 64")->max_inst, 64U);
   EXPECT_EQ(ParseSettings("node:\n")->node, "");
 }
 
@@ -46,6 +49,9 @@ TEST(Settings, WhatIsNotUnderstoodIsRefusedByName) {
   EXPECT_THAT(ParseSettings("socket: run.sock").error().what, HasSubstr("socket"));
   for (const char* text : {"audit: on", "audit: -1", "audit: 5s", "audit:", "audit: 99999999999"}) {
     EXPECT_THAT(ParseSettings(text).error().what, HasSubstr("audit")) << text;
+  }
+  for (const char* text : {"max_inst: 0", "max_inst: 65", "max_inst: many", "max_inst:"}) {
+    EXPECT_THAT(ParseSettings(text).error().what, HasSubstr("max_inst")) << text;
   }
   EXPECT_FALSE(ParseSettings("- node\n").ok());
   EXPECT_FALSE(ParseSettings("node: {a: b}\n").ok());

@@ -109,7 +109,7 @@ int Serve(const Args& args) {
   {
     const RegistryLock lock = Must(registry.Lock());
     const auto live = Must(registry.List(lock));
-    const Grant grant = Must(MakeGrant(request, node.cards, GrantedBytes(node.cards, live)));
+    const Grant grant = Must(MakeGrant(request, node.cards, CardUses(node.cards, live)));
     const Reservation reservation = MakeReservation(grant, live);
     descriptors.admin = Must(registry.Add(lock, reservation));
     uid = reservation.shim_uid;

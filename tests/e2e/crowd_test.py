@@ -13,8 +13,9 @@ import worker as w
 
 CONTAINERS = 64
 PROCESSES = 8
-CARDS = 2
-MIB = 505  # of each container: 32 of them have all of a card
+CARDS = 4
+MIB = 505  # of each container: 16 of them have all of a card
+CARD = "v100-16g@8080MiB"
 STEP = 8  # MiB that a process allocates at a time
 HELD = 16  # MiB that each holds at the end
 
@@ -51,7 +52,7 @@ def _start(node, workers):
 
 
 def crowd(seconds="60"):
-    with t.Node("v100-16g:%d" % CARDS) as node, w.Workers() as workers:
+    with t.Node("%s:%d" % (CARD, CARDS)) as node, w.Workers() as workers:
         runs, families = _start(node, workers)
         everybody = [worker for family in families for worker in family]
         for worker in everybody:

@@ -12,6 +12,7 @@
 #include "apps/cgpu/commands.h"
 #include "grant/env.h"
 #include "launcher/run.h"
+#include "runtime/settings.h"
 
 namespace cgpu {
 namespace {
@@ -128,6 +129,12 @@ void AddRun(CLI::App& app, int& status) {
       status = Fail(parsed.error());
       return;
     }
+    const auto settings = ReadSettings(kSettingsFile);
+    if (!settings.ok()) {
+      status = Fail(settings.error());
+      return;
+    }
+    flags->options.max_inst = settings->max_inst;
     const auto ended = RunContainer(flags->options);
     status = ended.ok() ? ended.value() : Fail(ended.error());
   });

@@ -1,0 +1,26 @@
+// What root has set for one card while the node runs, as <registry>/<UUID>.card has it. It holds
+// for every container that is admitted from then on, whoever starts it and whatever has ended
+// since; /run being what it is, until the machine boots. Pure.
+#ifndef CGPU_REGISTRY_CARD_SETTINGS_H_
+#define CGPU_REGISTRY_CARD_SETTINGS_H_
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace cgpu {
+
+struct CardSettings {
+  // Slices that it may have at a time, 1 to kMostMaxInst; without, what the node's settings say.
+  std::optional<unsigned> max_inst;
+};
+
+// Lines that a later version has added are passed over.
+[[nodiscard]] std::string EncodeCardSettings(const CardSettings& settings);
+[[nodiscard]] Result<CardSettings> DecodeCardSettings(std::string_view text);
+
+}  // namespace cgpu
+
+#endif  // CGPU_REGISTRY_CARD_SETTINGS_H_
