@@ -56,6 +56,28 @@ bool DecodeScalar(const Words& line, ContainerStatus& status) {
   return key != "since" || ToNumber(value, 10, kMaxU64, status.since);
 }
 
+// Numbers of processes rise from line to line. Another key is a later version's.
+bool DecodeMemoryLine(const Words& line, unsigned& last, std::set<std::string>& seen,
+                      CardMemory& memory) {
+  if (line[0] == "process") {
+    if (memory.processes.size() == kMaxProcesses || line.size() < 3) {
+      return false;
+    }
+    ProcessMemory& process = memory.processes.emplace_back();
+    const bool good = ToUnsigned(line[1], process.pid) && process.pid > last &&
+                      ToNumber(line[2], 10, kMaxU64, process.bytes);
+    last = process.pid;
+    return good;
+  }
+  if (!seen.insert(line[0]).second || line.size() < 2) {
+    return false;
+  }
+  if (line[0] == "limit") {
+    return ToNumber(line[1], 10, kMaxU64, memory.limit_bytes);
+  }
+  return line[0] != "used" || ToNumber(line[1], 10, kMaxU64, memory.used_bytes);
+}
+
 // A sentence in one line, whatever was in it.
 std::string OneLine(std::string text) {
   std::replace_if(text.begin(), text.end(), [](char c) { return c >= 0 && c < ' '; }, ' ');
@@ -76,6 +98,8 @@ std::string EncodeRequest(const AdminRequest& request) {
       return JoinLine({"watch"});
     case AdminRequest::Kind::kUpgrade:
       return JoinLine({"upgrade"});
+    case AdminRequest::Kind::kMemory:
+      return JoinLine({"memory", request.uuid});
     case AdminRequest::Kind::kSet:
       break;
   }
@@ -116,7 +140,14 @@ Result<AdminRequest> DecodeRequest(std::string_view line) {
     request.uuid = words[1];
     return request;
   }
-  return Bad("unknown request; known are: ps, set UUID BYTES, refused, trace, watch, upgrade");
+  if (words[0] == "memory" && words.size() == 2) {
+    request.kind = AdminRequest::Kind::kMemory;
+    request.uuid = words[1];
+    return request;
+  }
+  return Bad(
+      "unknown request; known are: ps, memory UUID, set UUID BYTES, refused, trace, watch, "
+      "upgrade");
 }
 
 std::string EncodeStatus(const ContainerStatus& status) {
@@ -160,6 +191,49 @@ Result<ContainerStatus> DecodeStatus(std::string_view text) {
     }
   }
   return status;
+}
+
+std::string EncodeCardMemory(const CardMemory& memory) {
+  std::vector<ProcessMemory> most = memory.processes;
+  std::stable_sort(most.begin(), most.end(),
+                   [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  most.resize(std::min(most.size(), kMaxProcesses));
+  std::sort(most.begin(), most.end(), [](const auto& a, const auto& b) { return a.pid < b.pid; });
+  std::string text;
+  text += JoinLine({"limit", std::to_string(memory.limit_bytes)});
+  text += JoinLine({"used", std::to_string(memory.used_bytes)});
+  for (const ProcessMemory& process : most) {
+    text += JoinLine({"process", std::to_string(process.pid), std::to_string(process.bytes)});
+  }
+  return text + ".\n";
+}
+
+Result<CardMemory> DecodeCardMemory(std::string_view text) {
+  if (text.starts_with("error ")) {
+    Error error = DecodeOutcome(text).error();
+    error.code = Code::kUnsupported;
+    error.hint = "after an update: cgpu upgrade";
+    return error;
+  }
+  if (!text.ends_with("\n.\n")) {
+    return Bad("the container's answer is cut off");
+  }
+  const auto lines = SplitLines(text.substr(0, text.size() - 2));
+  if (!lines.ok()) {
+    return lines.error();
+  }
+  CardMemory memory;
+  std::set<std::string> seen;
+  unsigned last = 0;
+  for (const Words& line : *lines) {
+    if (!DecodeMemoryLine(line, last, seen, memory)) {
+      return Bad("the container's answer has a bad line");
+    }
+  }
+  if (!seen.contains("limit") || !seen.contains("used")) {
+    return Bad("the container's answer is incomplete");
+  }
+  return memory;
 }
 
 std::string EncodeOutcome(const Result<>& outcome) {

@@ -1,6 +1,7 @@
 // The admin socket of a shim, <registry>/<id>.sock: one request line in, reply lines out, end of
 // stream. Requests:
 //   ps               -> the container's state, EncodeStatus()
+//   memory UUID      -> who has what of one card, EncodeCardMemory(), or "error SENTENCE"
 //   set UUID BYTES   -> "ok" or "error SENTENCE"; UUID "*" is every card of the grant
 //   refused          -> "COUNT WHAT" lines: calls refused at the boundary; then "."
 //   trace            -> nanoseconds the driver took, a line per call since the last time; then "."
@@ -55,10 +56,29 @@ struct ContainerStatus {
   std::vector<CardStatus> cards;
 };
 
+// One process of the container, as the shim's pid namespace numbers it: that of the machine.
+struct ProcessMemory {
+  unsigned pid = 0;
+  std::uint64_t bytes = 0;
+};
+
+// What a container has of a card at one moment. A driver's client, and what is made by way of it,
+// belongs to the process that made the client, whoever uses it later. Of what belongs to a process
+// that has ended (others can have its files still), and of what only files or calls hold, no
+// process is named: it is in `used_bytes` alone.
+struct CardMemory {
+  std::uint64_t limit_bytes = 0;
+  std::uint64_t used_bytes = 0;
+  std::vector<ProcessMemory> processes;  // in order of their numbers
+};
+
+// An answer names no more than this many, those that have the most.
+inline constexpr std::size_t kMaxProcesses = 1024;
+
 struct AdminRequest {
-  enum class Kind { kPs, kSet, kRefused, kTrace, kWatch, kUpgrade };
+  enum class Kind { kPs, kMemory, kSet, kRefused, kTrace, kWatch, kUpgrade };
   Kind kind = Kind::kPs;
-  std::string uuid;  // kSet; "*" for all
+  std::string uuid;  // kMemory, and kSet: "*" for all
   std::uint64_t bytes = 0;
 };
 
@@ -68,6 +88,11 @@ struct AdminRequest {
 // The reply to "ps"; its last line is ".", so that a cut-off reply is noticed.
 [[nodiscard]] std::string EncodeStatus(const ContainerStatus& status);
 [[nodiscard]] Result<ContainerStatus> DecodeStatus(std::string_view text);
+
+// The reply to "memory"; its last line is ".". Decoding "error SENTENCE" gives kUnsupported: a shim
+// of an earlier version knows no such request.
+[[nodiscard]] std::string EncodeCardMemory(const CardMemory& memory);
+[[nodiscard]] Result<CardMemory> DecodeCardMemory(std::string_view text);
 
 // "ok\n" and "error SENTENCE\n". Decoding an error gives it back as kConflict with the sentence.
 [[nodiscard]] std::string EncodeOutcome(const Result<>& outcome);

@@ -56,6 +56,45 @@ TEST(Admin, WhatALaterVersionSaysOfAContainerIsPassedOver) {
   EXPECT_EQ(later->cards.back().denied, 4U);
 }
 
+TEST(Admin, MemoryIsTheSameAfterEncodingAndDecoding) {
+  const CardMemory example{100, 70, {{7, 20}, {4711, 50}}};
+  const std::string text = EncodeCardMemory(example);
+  const auto decoded = DecodeCardMemory(text);
+  ASSERT_TRUE(decoded.ok()) << decoded.error().what;
+  EXPECT_EQ(EncodeCardMemory(*decoded), text);
+  EXPECT_EQ(decoded->limit_bytes, 100U);
+  EXPECT_EQ(decoded->used_bytes, 70U);
+  EXPECT_EQ(decoded->processes[1].pid, 4711U);
+  EXPECT_EQ(decoded->processes[1].bytes, 50U);
+  for (std::size_t n = 0; n < text.size(); ++n) {
+    EXPECT_FALSE(DecodeCardMemory(text.substr(0, n)).ok()) << n;
+  }
+  EXPECT_TRUE(DecodeCardMemory("limit 1\nused 1\nweather fine\nprocess 1 1 later\n.\n").ok());
+  for (const char* bad :
+       {"limit 1\n.\n", "limit 1\nused\n.\n", "limit 1\nused 1\nused 1\n.\n",
+        "limit 1\nused 1\nprocess 1\n.\n", "limit 1\nused 1\nprocess 0 1\n.\n",
+        "limit 1\nused 1\nprocess 1 -1\n.\n", "limit 1\nused 1\nprocess 2 1\nprocess 2 1\n.\n"}) {
+    EXPECT_FALSE(DecodeCardMemory(bad).ok()) << bad;
+  }
+  const auto older = DecodeCardMemory("error unknown request\n");
+  ASSERT_FALSE(older.ok());
+  EXPECT_EQ(older.error().code, Code::kUnsupported);
+}
+
+TEST(Admin, OfVeryManyProcessesThoseWithTheMostAreNamed) {
+  CardMemory many;
+  for (unsigned i = 1; i <= kMaxProcesses + 10; ++i) {
+    many.processes.push_back({i, i});
+  }
+  const std::string text = EncodeCardMemory(many);
+  EXPECT_LT(text.size(), kMaxMessage);
+  const auto decoded = DecodeCardMemory(text);
+  ASSERT_TRUE(decoded.ok()) << decoded.error().what;
+  ASSERT_EQ(decoded->processes.size(), kMaxProcesses);
+  EXPECT_EQ(decoded->processes.front().pid, 11U);
+  EXPECT_FALSE(DecodeCardMemory(text.substr(0, text.size() - 2) + "process 5000 1\n.\n").ok());
+}
+
 TEST(Admin, APauseIsANumberAndNothingElse) {
   EXPECT_EQ(*DecodeUpgraded(EncodeUpgraded(1234)), 1234U);
   const auto failed = DecodeUpgraded(EncodeOutcome(Error{Code::kConflict, 0, "it is busy", {}}));
@@ -73,8 +112,12 @@ TEST(Admin, RequestsAreTheSameAfterEncodingAndDecoding) {
   EXPECT_EQ(set.value().kind, AdminRequest::Kind::kSet);
   EXPECT_EQ(set.value().uuid, "*");
   EXPECT_EQ(set.value().bytes, std::uint64_t{1} << 20);
-  for (const char* bad : {"", "ps x", "set", "set *", "set * -1", "set * 1 2", "kill", "ps\nps",
-                          "set * 18446744073709551616"}) {
+  const auto memory = DecodeRequest(EncodeRequest({AdminRequest::Kind::kMemory, "GPU-1", 0}));
+  ASSERT_TRUE(memory.ok());
+  EXPECT_EQ(memory->kind, AdminRequest::Kind::kMemory);
+  EXPECT_EQ(memory->uuid, "GPU-1");
+  for (const char* bad : {"", "ps x", "memory", "memory GPU-1 x", "set", "set *", "set * -1",
+                          "set * 1 2", "kill", "ps\nps", "set * 18446744073709551616"}) {
     EXPECT_FALSE(DecodeRequest(bad).ok()) << bad;
   }
 }

@@ -259,6 +259,10 @@ std::string Housekeeping::Reply(const AdminRequest& request) const {
       status.state = ended_ ? "ended" : "running";
       return EncodeStatus(status);
     }
+    case AdminRequest::Kind::kMemory: {
+      const auto memory = server_.MemoryOf(request.uuid);
+      return memory.ok() ? EncodeCardMemory(*memory) : EncodeOutcome(memory.error());
+    }
     case AdminRequest::Kind::kSet:
       return EncodeOutcome(server_.SetLimit(request.uuid, request.bytes));
     case AdminRequest::Kind::kWatch:

@@ -138,6 +138,8 @@ class Server {
   [[nodiscard]] Result<> SetLimit(const std::string& uuid, std::uint64_t bytes);
   // All but `pid` and `state`, which the server does not know.
   [[nodiscard]] ContainerStatus Status();
+  // kNotFound: no card of the grant.
+  [[nodiscard]] Result<CardMemory> MemoryOf(const std::string& uuid);
   [[nodiscard]] std::map<std::string, std::uint64_t> Refused();
   // Readable when more was refused since it was last reset by ResetRefusals().
   [[nodiscard]] int refusals() const { return refusals_.get(); }

@@ -139,6 +139,31 @@ ContainerStatus Server::Status() {
   return status;
 }
 
+Result<CardMemory> Server::MemoryOf(const std::string& uuid) {
+  // Before the ledger is asked: a process that has come since is left out, and its bytes are not
+  // somebody else's.
+  const auto processes = callers_.Processes();
+  CardMemory memory;
+  const std::lock_guard lock(state_mutex_);
+  ledger::Card card = 0;
+  while (card < config_.cards.size() && config_.cards[card].card.uuid != uuid) {
+    ++card;
+  }
+  if (card == config_.cards.size()) {
+    return Error{Code::kNotFound, 0, "the container has no card " + uuid, {}};
+  }
+  memory.limit_bytes = ledger_.Limit(card);
+  memory.used_bytes = ledger_.Used(card);
+  const auto usages = ledger_.UsageByProcess(card);
+  for (const auto& process : processes) {
+    const auto usage = usages.find(process->serial);
+    if (usage != usages.end() && usage->second.Paid() != 0 && !kernel::HasExited(*process)) {
+      memory.processes.push_back({static_cast<unsigned>(process->tgid), usage->second.Paid()});
+    }
+  }
+  return memory;
+}
+
 std::map<std::string, std::uint64_t> Server::Refused() {
   const std::lock_guard lock(state_mutex_);
   return boundary_.refused();

@@ -43,6 +43,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 's':
       CheckRound(text, cgpu::DecodeStatus, cgpu::EncodeStatus, "a status is written as read");
       break;
+    case 'm':
+      CheckRound(text, cgpu::DecodeCardMemory, cgpu::EncodeCardMemory,
+                 "a card's memory is written as read");
+      break;
     case 'u':
       (void)cgpu::DecodeUpgraded(text);
       break;
