@@ -93,6 +93,11 @@ Result<std::vector<std::string>> HiddenInside(const ContainerSpec& spec, const s
   for (const SpecMount& mount : spec.binds) {
     std::error_code gone;
     const std::string source = fs::canonical(fs::path(bundle) / mount.source, gone);
+    if (gone == std::errc::not_connected) {  // as of a cgpu-km that was killed
+      return Error{Code::kPermission, 0,
+                   mount.source + " cannot be looked at: nobody serves that file system any more",
+                   "leave that mount out"};
+    }
     for (const std::string& folder : folders) {
       if (!gone && IsAtOrBelow(source, folder)) {
         return Error{Code::kPermission, 0,

@@ -15,7 +15,8 @@ import systemctl
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 RMTOOL = os.path.abspath(os.path.join(t.BIN, "rmtool"))
 UNIT = "cgpud.service"
-PROGRAMS = {"cgpu": "-rwxr-xr-x", "cgpu-runtime": "-rwxr-xr-x", "cgpu-sim": "-rwxr-xr-x",
+OPTIONAL = "cgpu-km.service"
+PROGRAMS = {"cgpu": "-rwxr-xr-x", "cgpu-km": "-rwxr-xr-x", "cgpu-runtime": "-rwxr-xr-x", "cgpu-sim": "-rwxr-xr-x",
             "cgpud": "-rwxr-xr-x", "cgpu-shim": "-rwx--x--x", "cgpu-smi": "lrwxrwxrwx"}
 ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
 
@@ -44,7 +45,8 @@ def _check_lists(package):
     expected = {"/usr/bin/" + name: mode for name, mode in PROGRAMS.items()}
     expected["/usr/bin/cgpu-smi -> cgpu"] = expected.pop("/usr/bin/cgpu-smi")
     expected["/etc/cgpu/config.yaml"] = "-rw-r--r--"
-    expected["/usr/lib/systemd/system/" + UNIT] = "-rw-r--r--"
+    for unit in (UNIT, OPTIONAL):
+        expected["/usr/lib/systemd/system/" + unit] = "-rw-r--r--"
     expected.update({"/usr/share/doc/cgpu/" + name: "-rw-r--r--" for name in _documents()})
     found = _listed(package)
     t.check(found == expected, "in the package and not: %s" %
@@ -67,6 +69,13 @@ def _check_control(package, version):
         text = t.command("dpkg-deb", "--info", package, script)
         done = subprocess.run(["sh", "-n"], input=text, text=True, check=False, timeout=t.DEADLINE)
         t.check(done.returncode == 0 and "set -e" in text, script + " is no script")
+
+
+def _check_units(folder, prefix="/usr"):
+    for unit in (UNIT, OPTIONAL):
+        with open(folder + "/lib/systemd/system/" + unit, encoding="utf-8") as file:
+            starts = "ExecStart=%s/bin/%s\n" % (prefix, unit.removesuffix(".service"))
+            t.check(starts in file.read(), unit + " starts something else")
 
 
 def _use(folder):
@@ -106,8 +115,7 @@ def contents():
     folder = "/run/unpacked"
     t.command("dpkg-deb", "--extract", package, folder)
     t.check(t.command(folder + "/usr/bin/cgpu", "--version").split()[-1] == version, "another version")
-    with open(folder + "/usr/lib/systemd/system/" + UNIT, encoding="utf-8") as file:
-        t.check("ExecStart=/usr/bin/cgpud\n" in file.read(), "the unit starts something else")
+    _check_units(folder + "/usr")
     shim = os.stat(folder + "/usr/bin/cgpu-shim")
     t.check(stat.S_IMODE(shim.st_mode) == 0o711, "cgpu-shim can be read")
     _use(folder + "/usr/bin")
@@ -131,8 +139,7 @@ def _in_place():
     for name in PROGRAMS:
         t.check(os.path.lexists("/run/staged/usr/local/bin/" + name), name + " is missing")
     t.check(not os.path.exists("/run/staged/etc"), "it writes to /etc")
-    with open("/run/staged/usr/local/lib/systemd/system/" + UNIT, encoding="utf-8") as file:
-        t.check("ExecStart=/usr/local/bin/cgpud\n" in file.read(), "the unit starts something else")
+    _check_units("/run/staged/usr/local", "/usr/local")
 
 
 def _dpkg(*words):
@@ -162,12 +169,22 @@ def lives():
         holds = t.Process(["/usr/bin/cgpu", "run", "--node", node.name, "--mem", "1024MiB", "--",
                            RMTOOL, "hold", "700"], "slice", env=ENVIRONMENT)
         holds.expect("holding 700 MiB")
-        with open("/etc/cgpu/config.yaml", "a", encoding="utf-8") as file:
-            file.write("# the administrator's\n")
+        with open("/etc/cgpu/config.yaml", encoding="utf-8") as file:
+            text = file.read()
+        with open("/etc/cgpu/config.yaml", "w", encoding="utf-8") as file:
+            file.write("# the administrator's\n" + text.replace('node: ""', "node: " + node.name))
+        t.check(not systemctl.pid_of(OPTIONAL), "what is optional was started")
+        t.command("systemctl", "enable", OPTIONAL)
+        t.command("systemctl", "start", OPTIONAL)
+        tree = systemctl.pid_of(OPTIONAL)
         newer = packages.with_version(package, "9.0", "/run/package")
         t.check(_installed(newer) == daemon, "the upgrade ended the daemon")
+        t.check(systemctl.pid_of(OPTIONAL) not in (0, tree), "the tree is the old version's")
+        t.check(len(os.listdir("/run/cgpu/km/0")) == 3, "the slice is not shown")
         _dpkg("--remove", "cgpu")
-        t.check(not systemctl.pid_of(UNIT), "cgpud goes on without its package")
+        for unit in (UNIT, OPTIONAL):
+            t.check(not systemctl.pid_of(unit), unit + " goes on without its package")
+        t.check(not os.path.exists("/run/cgpu/km"), "its mount is left")
         t.check(not os.path.lexists("/usr/bin/cgpu"), "the program is left")
         with open("/etc/cgpu/config.yaml", encoding="utf-8") as file:
             t.check("administrator" in file.read(), "the settings are not as they were left")
