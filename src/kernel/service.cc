@@ -25,6 +25,9 @@ void TellReady() {
     address.sun_path[0] = '\0';
   }
   const UniqueFd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) {
+    return;
+  }
   constexpr std::string_view kReady = "READY=1";
   const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + length);
   (void)sendto(fd.get(), kReady.data(), kReady.size(), MSG_NOSIGNAL,

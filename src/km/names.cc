@@ -32,6 +32,7 @@ std::optional<Kind> KindIn(const std::array<File, kCount>& files, std::string_vi
 template <std::size_t kCount>
 std::vector<std::string> NamesOf(const std::array<File, kCount>& files) {
   std::vector<std::string> names;
+  names.reserve(kCount);
   for (const File& file : files) {
     names.emplace_back(file.name);
   }

@@ -13,7 +13,6 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
-#include <cstring>
 #include <ctime>
 #include <memory>
 #include <string_view>
@@ -141,9 +140,7 @@ int Release(const char* /*path*/, fuse_file_info* info) {
 int Read(const char* /*path*/, char* buffer, std::size_t size, off_t offset, fuse_file_info* info) {
   const std::string& text = FileOf(info)->text;
   const std::size_t from = std::min(static_cast<std::size_t>(offset), text.size());
-  const std::size_t count = std::min(size, text.size() - from);
-  std::memcpy(buffer, text.data() + from, count);
-  return static_cast<int>(count);
+  return static_cast<int>(text.copy(buffer, size, from));
 }
 
 // One write is one value.

@@ -39,7 +39,7 @@ Result<> TakeAudit(const std::string& value, Settings& settings) {
   if (!seconds) {
     return Wrong("audit is neither a number of seconds nor off: " + value, {});
   }
-  settings.audit = *seconds;
+  settings.audit = seconds;
   return {};
 }
 

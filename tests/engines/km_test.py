@@ -391,6 +391,8 @@ def hidden():
 
         def check_all():
             t.check(read("version") and number("0", "max_inst"), "there is nothing to hide")
+            seen = engine.exec("plain", ["sh", "-c", look.format("/host")])
+            t.check(seen.returncode == 0, "it is hidden anyway: %s" % seen)
             check_hidden(t.command(t.CGPU, "run", "--node", node.name, "--mem", "1MiB", "--", "sh",
                                    "-c", look.format(""), ok=False), "cgpu run")
             check_hidden(engine.exec("before", ["sh", "-c", look.format("/host")]), "one of before")
@@ -399,6 +401,8 @@ def hidden():
             engine.remove("after")
 
         engine.run("before", ["sleep", "100000"], detach=True, edit=edit, env={"CGPU_MEM": "1MiB"})
+        # One that cgpu has nothing to do with sees it: so there is something to hide.
+        engine.run("plain", ["sleep", "100000"], detach=True, edit=edit, plain=True)
         tree = server()
         tree.start()
         check_all()
@@ -415,7 +419,8 @@ def hidden():
             engine.remove("refused")
         tree.start()
         check_all()
-        engine.remove("before")
+        for name in ("before", "plain"):
+            engine.remove(name)
         for process in (tree, daemon):
             process.stop()
 
