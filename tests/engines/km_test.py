@@ -139,6 +139,8 @@ def contents():
             t.check(len(file.read()) == size, "it changed while it was open")
         check_meminfo(node, 0, "train", clients)
 
+        t.command(t.CGPU, "upgrade", "train")  # to the same version: another program by now
+        check_meminfo(node, 0, "train", clients)
         second.kill()
         node.sync()
         _wait(lambda: meminfo(0, "train")[1].keys() == {first.pid}, "a process that ended is listed")
@@ -273,6 +275,25 @@ def max_inst():
             engine.remove(name)
         for server_ in (tree, daemon):
             server_.stop()
+
+
+def share():
+    """A container that is held to no limit has none to change."""
+    with t.Node() as node, Runc(RUNTIME, in_image=(RMTOOL,)) as engine:
+        daemon = start_cgpud(node, RUNC, "mode: share\n")
+        tree = server()
+        tree.start()
+        talk = engine.talk("c", ["rmtool", "hold", "200"], env={"CGPU_MEM": "100MiB"})
+        talk.expect("holding")
+        t.check(number("0", "c", "memsize") == 16160 * t.MIB, read("0", "c", "memsize"))
+        free, processes = meminfo(0, "c")
+        t.check(free == 16160 * t.MIB - node.used() and sum(processes.values()) == node.used(),
+                read("0", "c", "meminfo"))
+        t.check(write(str(t.MIB), "0", "c", "memsize") == "EOPNOTSUPP", "it is changed")
+        talk.end()
+        engine.remove("c")
+        for process in (tree, daemon):
+            process.stop()
 
 
 def policy():
@@ -426,4 +447,4 @@ def hidden():
 
 
 isolation.main({"contents": contents, "orphans": orphans, "memsize": memsize, "max-inst": max_inst,
-                "policy": policy, "restarts": restarts, "users": users, "hidden": hidden})
+                "share": share, "policy": policy, "restarts": restarts, "users": users, "hidden": hidden})
