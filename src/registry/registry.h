@@ -6,9 +6,10 @@
 //   <id>.grant  what it holds of the node (reservation.h)
 //   <id>.agent  of an engine's container: where its OCI runtime sends seccomp listeners; its user's
 //   <uuid>.card  what was set for a card (card_settings.h)
-// and, where a node's daemon runs, its socket (creation.h). Nobody else can list root's folder
-// (0711) or use what is root's in it, but users reach the sockets that are for them. Leftovers of
-// containers that ended are removed under the lock.
+// and, where a node's daemon runs, its socket (creation.h), and where cgpu-km does, its lock and
+// its files in `km` (km/server.h). Nobody else can list root's folder (0711) or use what is root's
+// in it, but users reach the sockets that are for them. Leftovers of containers that ended are
+// removed under the lock.
 #ifndef CGPU_REGISTRY_REGISTRY_H_
 #define CGPU_REGISTRY_REGISTRY_H_
 
