@@ -41,8 +41,8 @@ std::vector<cgpu::Card> Cards() {
 
 void CheckGrant(const cgpu::ResourceRequest& request) {
   const std::vector<cgpu::Card> cards = Cards();
-  const std::vector<std::uint64_t> granted = {0, 8000 * kMib, 15360 * kMib};
-  const auto grant = cgpu::MakeGrant(request, cards, granted);
+  const std::vector<cgpu::CardUse> uses = {{0, 0, 1}, {8000 * kMib, 3, 4}, {15360 * kMib, 20, 20}};
+  const auto grant = cgpu::MakeGrant(request, cards, uses);
   if (!grant.ok()) {
     Require(!grant.error().what.empty(), "an error has a sentence");
     return;
@@ -54,7 +54,9 @@ void CheckGrant(const cgpu::ResourceRequest& request) {
     Require(!seen[index], "a card is granted once");
     seen[index] = true;
     Require(card.limit_bytes > 0, "a grant is not empty");
-    Require(card.limit_bytes <= cards[index].memory_bytes - granted[index], "a grant fits");
+    const cgpu::CardUse& use = uses[index];
+    Require(card.limit_bytes <= cards[index].memory_bytes - use.bytes, "a grant fits");
+    Require(use.slices < use.max_inst, "a card has no more slices than it may have");
   }
 }
 
