@@ -24,9 +24,13 @@ ROUNDS = 20
 
 def watched(daemon):
     """How many shims it is connected to: connections of its that are not its own socket."""
-    links = (os.readlink("/proc/%d/fd/%s" % (daemon.popen.pid, fd))
-             for fd in os.listdir("/proc/%d/fd" % daemon.popen.pid))
-    return sum(link.startswith("socket:") for link in links) - 1
+    sockets = 0
+    for fd in os.listdir("/proc/%d/fd" % daemon.popen.pid):
+        try:
+            sockets += os.readlink("/proc/%d/fd/%s" % (daemon.popen.pid, fd)).startswith("socket:")
+        except FileNotFoundError:
+            pass  # closed meanwhile
+    return sockets - 1
 
 
 def measure():
