@@ -1,7 +1,9 @@
 #include "grant/env.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -11,6 +13,21 @@ namespace {
 constexpr std::uint64_t kMaxParts = std::uint64_t{1} << 32;
 
 using Environment = std::map<std::string, std::string>;
+
+// All that is looked at below.
+constexpr std::array<std::string_view, 13> kNames = {"ALIYUN_COM_GPU_MEM_CONTAINER",
+                                                     "ALIYUN_COM_GPU_MEM_DEV",
+                                                     "ALIYUN_COM_GPU_VISIBLE_DEVICES",
+                                                     "ALIYUN_COM_GPU_SCHD_WEIGHT",
+                                                     "ALIYUN_COM_GPU_HIGH_PRIO",
+                                                     "NVIDIA_VISIBLE_DEVICES",
+                                                     "CGPU_MEM",
+                                                     "CGPU_DEVICES",
+                                                     "CGPU_COMPUTE",
+                                                     "CGPU_COMPUTE_MAX",
+                                                     "CGPU_WEIGHT",
+                                                     "CGPU_PRIORITY",
+                                                     "CGPU_DISABLE"};
 
 const std::string* Find(const Environment& environment, const std::string& name) {
   const auto it = environment.find(name);
@@ -213,6 +230,18 @@ std::map<std::string, std::string> VariablesOf(const std::vector<std::string>& e
                                at == variable.size() ? "" : variable.substr(at + 1));
   }
   return variables;
+}
+
+std::vector<std::string> GrantVariables(const std::vector<std::string>& environment) {
+  std::vector<std::string> some;
+  std::copy_if(environment.begin(), environment.end(), std::back_inserter(some),
+               [](const std::string& variable) {
+                 const std::size_t at = variable.find('=');
+                 return at != std::string::npos &&
+                        std::find(kNames.begin(), kNames.end(),
+                                  std::string_view(variable).substr(0, at)) != kNames.end();
+               });
+  return some;
 }
 
 Result<EnvRequest> EnvGrant(const std::map<std::string, std::string>& environment) {

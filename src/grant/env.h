@@ -42,6 +42,9 @@ struct EnvRequest {
 [[nodiscard]] std::map<std::string, std::string> VariablesOf(
     const std::vector<std::string>& environment);
 
+// Of "NAME=VALUE", those of the names above: the rest of an environment is nobody's business.
+[[nodiscard]] std::vector<std::string> GrantVariables(const std::vector<std::string>& environment);
+
 // kInvalid for a value that is wrong in itself, kConflict where the two families disagree.
 [[nodiscard]] Result<EnvRequest> EnvGrant(const std::map<std::string, std::string>& environment);
 

@@ -24,6 +24,25 @@ TEST(EnvGrant, PlainContainersAreLeftAlone) {
   EXPECT_EQ((*EnvGrant({{"CGPU_DISABLE", "0"}, {"CGPU_MEM", "1G"}})).mode, Mode::kManaged);
 }
 
+TEST(EnvGrant, OnlyItsOwnVariablesAreTakenFromAnEnvironment) {
+  const std::vector<std::string> own = {"ALIYUN_COM_GPU_MEM_CONTAINER=4",
+                                        "ALIYUN_COM_GPU_MEM_DEV=15",
+                                        "CGPU_MEM=25%",
+                                        "ALIYUN_COM_GPU_VISIBLE_DEVICES=0",
+                                        "NVIDIA_VISIBLE_DEVICES=",
+                                        "CGPU_DEVICES=a=b",
+                                        "CGPU_COMPUTE=1",
+                                        "CGPU_COMPUTE_MAX=2",
+                                        "CGPU_WEIGHT=3",
+                                        "CGPU_PRIORITY=high",
+                                        "ALIYUN_COM_GPU_SCHD_WEIGHT=3",
+                                        "ALIYUN_COM_GPU_HIGH_PRIO=1",
+                                        "CGPU_DISABLE=0"};
+  std::vector<std::string> all = own;
+  all.insert(all.begin(), {"PATH=/bin", "CGPU_MEM", "CGPU_MEMO=1", "NVIDIA_REQUIRE_CUDA=cuda>=12"});
+  EXPECT_EQ(GrantVariables(all), own);
+}
+
 TEST(EnvGrant, TakesAlibabaCloudsNames) {
   const auto request = EnvGrant({{"ALIYUN_COM_GPU_MEM_CONTAINER", "4"},
                                  {"ALIYUN_COM_GPU_MEM_DEV", "15"},

@@ -124,8 +124,8 @@ int Container::Reap(bool* killed) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-Result<int> Container::Wait(int signals, const ShimProcess& shim) {
-  pollfd events[] = {{signals, POLLIN, 0}, {init_.get(), POLLIN, 0}, {shim.control(), 0, 0}};
+Result<int> Container::Wait(int signals, int shim) {
+  pollfd events[] = {{signals, POLLIN, 0}, {init_.get(), POLLIN, 0}, {shim, 0, 0}};
   while (true) {
     if (poll(events, 3, -1) < 0 && errno != EINTR) {
       return ErrnoError(Code::kInternal, errno, "cannot wait for the container");

@@ -7,7 +7,6 @@
 #include "base/fd.h"
 #include "base/result.h"
 #include "launcher/init.h"
-#include "launcher/shim_process.h"
 
 namespace cgpu {
 
@@ -30,8 +29,8 @@ class Container {
   [[nodiscard]] Result<> Go();
 
   // Passes `signals` on (launcher/signals.h) until the container has ended; its exit status. If
-  // `shim` ends first the container is killed: kUnavailable.
-  [[nodiscard]] Result<int> Wait(int signals, const ShimProcess& shim);
+  // `shim` hangs up first the container is killed: kUnavailable.
+  [[nodiscard]] Result<int> Wait(int signals, int shim);
 
  private:
   Container(pid_t pid, UniqueFd control) : pid_(pid), control_(std::move(control)) {}

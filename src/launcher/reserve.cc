@@ -103,14 +103,14 @@ Result<std::vector<CardUse>> UsesOf(const Registry& registry, const RegistryLock
   return uses;
 }
 
-Result<> Announce(const Registry& registry, const RegistryLock& lock, bool engine,
+Result<> Announce(const Registry& registry, const RegistryLock& lock, bool with_agent,
                   Reserved& reserved) {
   auto admin = registry.Add(lock, reserved.reservation);
   if (!admin.ok()) {
     return admin.error();
   }
   reserved.admin = std::move(*admin);
-  if (!engine) {
+  if (!with_agent) {
     return {};
   }
   auto agent = registry.AddAgent(lock, reserved.reservation.id, reserved.reservation.user);
@@ -167,7 +167,7 @@ Result<Reserved> Reserve(const Registry& registry, const Node& node, const Wish&
   for (CardGrant& card : reserved.grant.cards) {
     card.limit_bytes = wish.isolated ? card.limit_bytes : card.card.memory_bytes;
   }
-  CGPU_TRY(Announce(registry, lock.value(), !wish.engine_id.empty(), reserved));
+  CGPU_TRY(Announce(registry, lock.value(), wish.agent, reserved));
   return reserved;
 }
 

@@ -21,6 +21,7 @@ struct Wish {
   std::string name;       // empty: made up
   std::string stem;       // what a made-up name begins with
   std::string engine_id;  // what a container engine calls it: empty for `cgpu run`
+  bool agent = false;     // its listeners come over a socket of its own
   std::string origin;     // see Reservation
   bool isolated = true;   // see Reservation
   ComputeRequest compute;
@@ -33,7 +34,7 @@ struct Reserved {
   Grant grant;  // what its shim is to hold it to
   // For the shim: as long as somebody holds it the container is alive for others.
   UniqueFd admin;
-  UniqueFd agent;  // of an engine's container: where its listeners will come
+  UniqueFd agent;  // where its listeners will come, if it was wished for
 };
 
 // kInvalid, kNotFound, kExhausted or kConflict, with the sentence for the user.

@@ -1,6 +1,7 @@
 #include "launcher/run.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,12 +13,15 @@
 #include <utility>
 
 #include "base/file.h"
+#include "kernel/messages.h"
+#include "kernel/tree_words.h"
 #include "launcher/container.h"
 #include "launcher/descriptors.h"
 #include "launcher/machine.h"
 #include "launcher/node.h"
 #include "launcher/reserve.h"
 #include "launcher/shim_process.h"
+#include "registry/creation.h"
 #include "registry/registry.h"
 #include "registry/text.h"
 
@@ -27,6 +31,8 @@ namespace {
 // How long the end of a shim is waited for after its container's. While another container keeps
 // files of this one it goes on without us.
 constexpr int kShimEndMs = 3'000;
+// Of a made-up name's beginning, more than a name can have.
+constexpr std::size_t kMaxStem = 64;
 
 // The container's files are removed when it is over, however it ends.
 class Cleanup {
@@ -45,9 +51,10 @@ class Cleanup {
   std::string id_;
 };
 
-// What a container must not reach: other nodes' files, and admin sockets, whoever's.
-std::vector<std::string> HiddenFolders(const Registry& registry) {
-  std::vector<std::string> hidden{kSimulatedNodes, "/run/cgpu", registry.folder()};
+// What a container must not reach: other nodes' files, and admin sockets, whoever's. `own`: the
+// folder of those that were used.
+std::vector<std::string> HiddenFolders(const std::string& own) {
+  std::vector<std::string> hidden{kSimulatedNodes, "/run/cgpu", own};
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator("/run/user", ignored)) {
     hidden.push_back(entry.path().string() + "/cgpu");
@@ -60,31 +67,6 @@ std::vector<std::string> HiddenFolders(const Registry& registry) {
     }
   }
   return hidden;
-}
-
-Result<std::string> WorkingDirectory() {
-  std::error_code error;
-  const auto path = std::filesystem::current_path(error);
-  if (error) {
-    return ErrnoError(Code::kUnavailable, error.value(), "the working directory has no path");
-  }
-  return path.string();
-}
-
-Result<InitOptions> InitOptionsFor(const RunOptions& options, const Registry& registry,
-                                   const Node& node, const Grant& grant) {
-  auto directory = WorkingDirectory();
-  if (!directory.ok()) {
-    return directory.error();
-  }
-  InitOptions init;
-  init.tree = TreeFor(node, grant, HiddenFolders(registry));
-  init.tree.shield = true;
-  init.command = options.command;
-  init.working_directory = *directory;
-  init.uid = geteuid();
-  init.gid = getegid();
-  return init;
 }
 
 // Everything about the calling process that a container needs to know or that changes for it.
@@ -110,6 +92,38 @@ Result<Caller> PrepareCaller(std::vector<int> inherited) {
   return caller;
 }
 
+Result<std::string> WorkingDirectory() {
+  std::error_code error;
+  const auto path = std::filesystem::current_path(error);
+  if (error) {
+    return ErrnoError(Code::kUnavailable, error.value(), "the working directory has no path");
+  }
+  return path.string();
+}
+
+Result<InitOptions> InitOptionsFor(const RunOptions& options, const Caller& caller,
+                                   const kernel::FilterOptions& filter, GpuTree tree) {
+  auto directory = WorkingDirectory();
+  if (!directory.ok()) {
+    return directory.error();
+  }
+  InitOptions init;
+  init.tree = std::move(tree);
+  init.tree.shield = true;
+  init.command = options.command;
+  init.working_directory = *directory;
+  init.inherited = caller.inherited;
+  init.signals = caller.signals;
+  init.filter = filter;
+  init.uid = geteuid();
+  init.gid = getegid();
+  return init;
+}
+
+std::string StemOf(const RunOptions& options) {
+  return options.command[0].substr(options.command[0].rfind('/') + 1);
+}
+
 // From process 1 to the end of it, under a shim that is ready.
 Result<int> RunUnder(ShimProcess& shim, const InitOptions& init, const Caller& caller) {
   auto container = Container::Start(init);
@@ -119,7 +133,7 @@ Result<int> RunUnder(ShimProcess& shim, const InitOptions& init, const Caller& c
   CGPU_TRY(shim.Attach(container->TakeListener(), container->command_pid()));
   CGPU_TRY(container->Go());
   ReleaseInherited(caller.inherited);
-  return container->Wait(caller.signal_fd.get(), shim);
+  return container->Wait(caller.signal_fd.get(), shim.control());
 }
 
 // The file of --record with its first lines; invalid for an empty path. Opened as the user.
@@ -147,13 +161,11 @@ Result<int> RunReserved(Reserved& reserved, const Registry& registry, const Node
                         const RunOptions& options, const Caller& caller,
                         const kernel::FilterOptions& filter) {
   const Cleanup cleanup(registry, reserved.reservation.id);
-  auto init = InitOptionsFor(options, registry, node, reserved.grant);
+  const auto init = InitOptionsFor(options, caller, filter,
+                                   TreeFor(node, reserved.grant, HiddenFolders(registry.folder())));
   if (!init.ok()) {
     return init.error();
   }
-  init->inherited = caller.inherited;
-  init->signals = caller.signals;
-  init->filter = filter;
   ShimConfig config = ConfigFor(reserved.reservation, node, reserved.grant);
   config.killable = filter.killable_wait;
   auto record = OpenRecord(options.record, config);
@@ -173,17 +185,8 @@ Result<int> RunReserved(Reserved& reserved, const Registry& registry, const Node
   return status;
 }
 
-}  // namespace
-
-Result<int> RunContainer(const RunOptions& options) {
-  auto inherited = TakeInheritedDescriptors();
-  if (!inherited.ok()) {
-    return inherited.error();
-  }
-  const auto filter = CheckMachine();
-  if (!filter.ok()) {
-    return filter.error();
-  }
+Result<int> RunByItself(const RunOptions& options, const Caller& caller,
+                        const kernel::FilterOptions& filter) {
   const auto node = FindNode(options.node);
   if (!node.ok()) {
     return node.error();
@@ -196,23 +199,97 @@ Result<int> RunContainer(const RunOptions& options) {
   if (!registry.ok()) {
     return registry.error();
   }
-  const auto caller = PrepareCaller(std::move(*inherited));
-  if (!caller.ok()) {
-    return caller.error();
-  }
   Wish wish;
-  wish.request = options.request;
-  wish.compute = options.compute;
+  wish.request = options.request.resources;
+  wish.compute = options.request.compute;
   wish.name = options.name;
-  wish.stem = options.command[0].substr(options.command[0].rfind('/') + 1);
-  wish.origin = options.origin;
+  wish.stem = StemOf(options);
+  wish.origin = options.request.origin;
   wish.user = getuid();
   wish.max_inst = options.max_inst;
   auto reserved = Reserve(registry.value(), node.value(), wish);
   if (!reserved.ok()) {
     return reserved.error();
   }
-  return RunReserved(*reserved, registry.value(), node.value(), options, *caller, *filter);
+  return RunReserved(*reserved, registry.value(), node.value(), options, caller, filter);
+}
+
+Result<CreationReply> AskForSlice(const RunOptions& options, bool killable) {
+  if (!options.record.empty()) {
+    return Error{Code::kUnsupported, 0, "the calls of a slice that cgpud gives cannot be recorded",
+                 "--record is root's, or goes with --alone"};
+  }
+  CreationRequest request;
+  CommandRequest& command = request.command.emplace();
+  command.name = options.name;
+  command.stem = StemOf(options).substr(0, kMaxStem);
+  command.node = options.node;
+  command.killable = killable;
+  command.flags = options.flags;
+  request.environment = options.flags.environment;
+  const auto daemon = ConnectToDaemon(options.daemon);
+  if (!daemon.ok()) {
+    Error error = daemon.error();
+    error.what = "an ordinary user's slice comes from cgpud, which does not run: " + error.what;
+    error.hint = "start it: systemctl start cgpud; or see --alone in `cgpu run --help`";
+    return error;
+  }
+  return AskDaemon(*daemon, request);
+}
+
+// The daemon has started the shim; what is left to do needs no rights but the user's own.
+Result<int> RunByDaemon(const RunOptions& options, const Caller& caller,
+                        const kernel::FilterOptions& filter) {
+  const auto reply = AskForSlice(options, filter.killable_wait);
+  if (!reply.ok()) {
+    return reply.error();
+  }
+  auto tree = TreeFromWords(reply->tree);
+  if (!tree.ok()) {
+    return tree.error();
+  }
+  tree->hide = HiddenFolders(options.daemon.substr(0, options.daemon.rfind('/')));
+  const auto init = InitOptionsFor(options, caller, filter, std::move(*tree));
+  if (!init.ok()) {
+    return init.error();
+  }
+  auto container = Container::Start(*init);
+  if (!container.ok()) {
+    return container.error();
+  }
+  // As an OCI runtime does it (shim/agent.h); kept, since it hangs up when the shim ends.
+  const auto shim = ConnectToAgent(reply->listener);
+  if (!shim.ok()) {
+    return shim.error();
+  }
+  CGPU_TRY(SendMessage(shim->get(), "{\"pid\":" + std::to_string(container->command_pid()) + "}",
+                       container->TakeListener().get()));
+  CGPU_TRY(container->Go());
+  ReleaseInherited(caller.inherited);
+  auto status = container->Wait(caller.signal_fd.get(), shim->get());
+  pollfd ended{shim->get(), 0, 0};  // POLLHUP is always reported
+  while (poll(&ended, 1, kShimEndMs) < 0 && errno == EINTR) {
+  }
+  return status;
+}
+
+}  // namespace
+
+Result<int> RunContainer(const RunOptions& options) {
+  auto inherited = TakeInheritedDescriptors();
+  if (!inherited.ok()) {
+    return inherited.error();
+  }
+  const auto filter = CheckMachine();
+  if (!filter.ok()) {
+    return filter.error();
+  }
+  const auto caller = PrepareCaller(std::move(*inherited));
+  if (!caller.ok()) {
+    return caller.error();
+  }
+  return geteuid() == 0 || options.alone ? RunByItself(options, *caller, *filter)
+                                         : RunByDaemon(options, *caller, *filter);
 }
 
 }  // namespace cgpu

@@ -6,22 +6,27 @@
 #include <vector>
 
 #include "base/result.h"
+#include "grant/flags.h"
 #include "grant/grant.h"
-#include "grant/request.h"
 
 namespace cgpu {
 
 struct RunOptions {
-  ResourceRequest request;
-  ComputeRequest compute;
-  std::string name;                     // empty: one is made up
-  std::string node;                     // empty: see FindNode()
-  std::string origin;                   // of the request, see Reservation
-  std::string record;                   // a file to record the container's calls in, or empty
+  GrantFlags flags;
+  FlagsRequest request;  // what they come to
+  std::string name;      // empty: one is made up
+  std::string node;      // empty: see FindNode()
+  std::string record;    // a file to record the container's calls in, or empty
+  std::string daemon;    // the socket of the node's daemon
+  bool alone = false;    // an ordinary user's: without the daemon
   unsigned max_inst = kDefaultMaxInst;  // see Wish
   std::vector<std::string> command;
 };
 
+// Root takes the slice itself. An ordinary user's comes from the node's daemon: reserved among all
+// of the node's, under a shim that the user cannot reach. `alone` it is as root's, but reserved
+// among that user's own, under a shim of the user's.
+//
 // Runs the command and waits for its end. Its exit status, 128 + n when signal n ended it, 126 or
 // 127 when it could not be executed or found. An error is cgpu's own; then nothing is left running.
 //

@@ -10,8 +10,10 @@ std::string AuditBook::Line(const std::string& id, const Container& container,
                             const std::string& what, Name& name, Time now) {
   name.written = name.count;
   name.when = now;
-  std::string line = JoinLine({"audit", "container=" + id, "engine=" + container.engine_id,
-                               "refused=" + what, "count=" + std::to_string(name.count)});
+  std::string line =
+      JoinLine({"audit", "container=" + id,
+                "engine=" + (container.engine_id.empty() ? "-" : container.engine_id),
+                "refused=" + what, "count=" + std::to_string(name.count)});
   line.pop_back();  // the newline
   return line;
 }

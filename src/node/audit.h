@@ -3,9 +3,10 @@
 //
 //   audit container=ID engine=ENGINE_ID refused=NAME count=N
 //
-// N being all of them since the container began, so that no line must be added up. A space in a
-// word is %20, as in registry/text.h. A name is written when it is first seen, then at most once in
-// an interval and only if its count has grown, and at last when the container has ended. Pure.
+// ENGINE_ID is - for a command of `cgpu run`, N all of them since the container began, so that no
+// line must be added up. A space in a word is %20, as in registry/text.h. A name is written when it
+// is first seen, then at most once in an interval and only if its count has grown, and at last when
+// the container has ended. Pure.
 #ifndef CGPU_NODE_AUDIT_H_
 #define CGPU_NODE_AUDIT_H_
 

@@ -7,12 +7,13 @@
 #include <vector>
 
 #include "grant/env.h"
+#include "grant/flags.h"
+#include "kernel/tree_words.h"
 #include "launcher/node.h"
 #include "launcher/reserve.h"
 #include "launcher/shim_process.h"
 #include "registry/registry.h"
 #include "registry/text.h"
-#include "runtime/hook.h"
 
 namespace cgpu {
 namespace {
@@ -48,7 +49,23 @@ Result<GpuRequest> CardsGiven(const std::vector<unsigned>& minors, const Node& n
   return cards;
 }
 
-Result<Wish> WishFor(const CreationRequest& request, const Node& node, unsigned user) {
+Result<Wish> WishOfCommand(const CommandRequest& command, const CreationRequest& request) {
+  GrantFlags flags = command.flags;
+  flags.environment = request.environment;
+  auto wanted = RequestOf(flags);
+  if (!wanted.ok()) {
+    return wanted.error();
+  }
+  Wish wish;
+  wish.request = std::move(wanted->resources);
+  wish.compute = wanted->compute;
+  wish.origin = std::move(wanted->origin);
+  wish.name = command.name;
+  wish.stem = command.stem;
+  return wish;
+}
+
+Result<Wish> WishOfEngine(const CreationRequest& request, const Node& node) {
   const auto environment = EnvGrant(VariablesOf(request.environment));
   if (!environment.ok()) {
     return environment.error();
@@ -69,14 +86,13 @@ Result<Wish> WishFor(const CreationRequest& request, const Node& node, unsigned 
   wish.engine_id = request.engine_id;
   wish.origin = "environment";
   wish.compute = environment->compute;
-  wish.user = user;
   return wish;
 }
 
 // Real device files are the runtime's to make, a simulated node's the hook's; of both it is told.
 void DescribeFiles(const Node& node, const Grant& grant, CreationReply& reply) {
   const GpuTree tree = TreeFor(node, grant, {});
-  reply.tree = HookArguments(tree);
+  reply.tree = TreeWords(tree);
   if (node.name.empty()) {
     reply.cdi = {"/etc/cdi", "/var/run/cdi"};
   } else {
@@ -121,15 +137,20 @@ class Giveback {
 
 Result<CreationReply> CreateSlice(const Surroundings& surroundings, const CreationRequest& request,
                                   Peer creator) {
-  const auto node = FindNode(surroundings.node);
+  const CommandRequest* const command = request.command ? &*request.command : nullptr;
+  const bool other_node = command != nullptr && !command->node.empty();
+  const auto node = FindNode(other_node ? command->node : surroundings.node);
   if (!node.ok()) {
     return node.error();
   }
-  auto wish = WishFor(request, *node, creator.uid);
+  auto wish = command != nullptr ? WishOfCommand(*command, request) : WishOfEngine(request, *node);
   if (!wish.ok()) {
     return wish.error();
   }
-  wish->isolated = surroundings.isolated;
+  wish->agent = true;
+  wish->user = creator.uid;
+  wish->isolated = surroundings.isolated || command != nullptr;
+  const bool killable = command != nullptr ? command->killable : surroundings.killable;
   wish->max_inst = surroundings.max_inst;
   const auto registry = Registry::Open();
   if (!registry.ok()) {
@@ -143,7 +164,7 @@ Result<CreationReply> CreateSlice(const Surroundings& surroundings, const Creati
   const Giveback unless_started(*registry, id);
   ShimConfig config = ConfigFor(reserved->reservation, *node, reserved->grant);
   config.pid_namespace = request.pid_namespace;
-  config.killable = surroundings.killable;
+  config.killable = killable;
   ShimDescriptors files;
   files.admin = std::move(reserved->admin);
   files.agent = std::move(reserved->agent);
@@ -155,7 +176,7 @@ Result<CreationReply> CreateSlice(const Surroundings& surroundings, const Creati
   CreationReply reply;
   reply.id = id;
   reply.listener = registry->AgentPath(id);
-  reply.killable = surroundings.killable;
+  reply.killable = killable;
   DescribeFiles(*node, reserved->grant, reply);
   return reply;
 }

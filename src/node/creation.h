@@ -1,4 +1,5 @@
-// A slice for a container that an engine is about to make: reserved, with its shim started.
+// A slice for a container that an engine, or a user's `cgpu run`, is about to make: reserved, with
+// its shim started.
 #ifndef CGPU_NODE_CREATION_H_
 #define CGPU_NODE_CREATION_H_
 
@@ -11,7 +12,7 @@
 
 namespace cgpu {
 
-// What the node's containers have in common.
+// What the containers of the node's engines have in common.
 struct Surroundings {
   std::string node;       // see FindNode()
   bool isolated = true;   // containers are held to their parts of the cards

@@ -62,9 +62,11 @@ Result<CreationReply> SeeTo(const Surroundings& surroundings, const std::string&
   if (!request.ok()) {
     return request.error();
   }
+  const std::string who = request->command ? "a command of uid " + std::to_string(peer->uid)
+                                           : "container " + request->engine_id;
   auto reply = CreateSlice(surroundings, *request, *std::move(peer));
-  Log(reply.ok() ? "container " + request->engine_id + " gets its slice as " + reply->id
-                 : "container " + request->engine_id + " gets no slice: " + reply.error().what);
+  Log(reply.ok() ? who + " gets its slice as " + reply->id
+                 : who + " gets no slice: " + reply.error().what);
   return reply;
 }
 

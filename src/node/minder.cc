@@ -31,7 +31,7 @@ void Minder::Refresh() {
     return;
   }
   for (const Reservation& reservation : *live) {
-    if (reservation.engine_id.empty() || watched_.contains(reservation.id)) {
+    if (!registry_.HasAgent(reservation.id) || watched_.contains(reservation.id)) {
       continue;
     }
     if (auto shim = registry_.Watch(reservation.id); shim.ok()) {
@@ -125,7 +125,7 @@ void Minder::AddRoot(Watched& watched, unsigned pid) {
   if (!root.process.valid() || !cgroups.ok()) {
     return;
   }
-  if (cgroups->find(watched.engine_id) != std::string::npos) {
+  if (!watched.engine_id.empty() && cgroups->find(watched.engine_id) != std::string::npos) {
     root.cgroups = std::move(*cgroups);  // else it shares its cgroup with others
   }
   watched.roots.push_back(std::move(root));

@@ -2,7 +2,7 @@
 // it has mapped and submitted runs on without limits. A shim that ends in order says so to whoever
 // watches (registry/admin.h); when one falls silent without, its container is killed.
 //
-// Containers of `cgpu run` have their launcher for that.
+// Containers of root's own `cgpu run` have their launcher for that.
 #ifndef CGPU_NODE_MINDER_H_
 #define CGPU_NODE_MINDER_H_
 

@@ -10,12 +10,12 @@
 // Only then does the container's command run. When the launcher goes away the shim serves on until
 // the listener hangs up.
 //
-// For a container that an OCI runtime makes there is also fd 6, the agent: a listening AF_UNIX
-// SOCK_STREAM socket over which the runtime hands its seccomp listeners to the shim
-// (shim/agent.h), one for the container's first process and one for every process that is brought
-// into it later; and fd 7, a pidfd of the runtime that creates the container. Then the shim serves
-// from "ready" on and nothing more is said over fd 3. It serves until every listener has hung up
-// and none is on its way; if none ever came, until the creator has exited.
+// For a container that an OCI runtime or a user's `cgpu run` makes there is also fd 6, the agent: a
+// listening AF_UNIX SOCK_STREAM socket over which the runtime hands its seccomp listeners to the
+// shim (shim/agent.h), one for the container's first process and one for every process that is
+// brought into it later; and fd 7, a pidfd of the runtime that creates the container. Then the shim
+// serves from "ready" on and nothing more is said over fd 3. It serves until every listener has
+// hung up and none is on its way; if none ever came, until the creator has exited.
 //
 // Of fds 4 to 7 those that there are not are anything else.
 //

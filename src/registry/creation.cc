@@ -8,7 +8,7 @@ namespace cgpu {
 namespace {
 
 Error Bad(const std::string& what) {
-  return Error{Code::kInvalid, 0, "a message between cgpu-runtime and cgpud " + what,
+  return Error{Code::kInvalid, 0, "a message to or from cgpud " + what,
                "they must be of the same release"};
 }
 
@@ -18,6 +18,28 @@ Result<std::vector<Words>> LinesOf(std::string_view text) {
     return Bad("is cut off");
   }
   return SplitLines(text.substr(0, text.size() - 2));
+}
+
+// A line of `cgpu run` alone. False for any other.
+bool Take(const Words& line, CommandRequest& command) {
+  const std::string& key = line[0];
+  const std::string& value = line[1];
+  if (key == "name") {
+    command.name = value;
+  } else if (key == "stem") {
+    command.stem = value;
+  } else if (key == "node") {
+    command.node = value;
+  } else if (key == "gpus") {
+    command.flags.gpus = value;
+  } else if (key == "mem") {
+    command.flags.memory = value;
+  } else if (key == "units") {
+    command.flags.units = value;
+  } else {
+    return false;
+  }
+  return true;
 }
 
 bool Take(const Words& line, CreationRequest& request) {
@@ -30,6 +52,13 @@ bool Take(const Words& line, CreationRequest& request) {
   }
   if (line[0] == "create") {
     request.engine_id = line[1];
+    return true;
+  }
+  if (line[0] == "run") {
+    request.command.emplace().killable = line[1] == "killable";
+    return line[1] == "killable" || line[1] == "-";
+  }
+  if (request.command && Take(line, *request.command)) {
     return true;
   }
   if (line[0] == "env") {
@@ -85,10 +114,25 @@ bool Take(const Words& line, CreationReply& reply) {
   return true;
 }
 
+std::string EncodeCommand(const CommandRequest& command) {
+  std::string text = JoinLine({"run", command.killable ? "killable" : "-"});
+  const GrantFlags& flags = command.flags;
+  for (const auto& [key, value] : {std::pair<std::string, std::string>{"name", command.name},
+                                   {"stem", command.stem},
+                                   {"node", command.node},
+                                   {"gpus", flags.gpus.value_or("")},
+                                   {"mem", flags.memory.value_or("")},
+                                   {"units", flags.units.value_or("")}}) {
+    text += value.empty() ? "" : JoinLine({key, value});
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string EncodeCreationRequest(const CreationRequest& request) {
-  std::string text = JoinLine({"create", request.engine_id});
+  std::string text =
+      request.command ? EncodeCommand(*request.command) : JoinLine({"create", request.engine_id});
   text += JoinLine({"pidns", request.pid_namespace ? "1" : "0"});
   for (const std::string& variable : request.environment) {
     text += JoinLine({"env", variable});
@@ -113,8 +157,8 @@ Result<CreationRequest> DecodeCreationRequest(std::string_view text) {
       return Bad("has a line that is not understood: " + JoinLine(line));
     }
   }
-  if (request.engine_id.empty()) {
-    return Bad("names no container");
+  if (request.engine_id.empty() == !request.command) {
+    return Bad("is neither for a container nor for a command");
   }
   return request;
 }

@@ -25,6 +25,30 @@ TEST(Creation, ARequestIsTheSameAfterEncodingAndDecoding) {
   }
 }
 
+TEST(Creation, ACommandsRequestIsTheSameAfterEncodingAndDecoding) {
+  CreationRequest request;
+  CommandRequest& command = request.command.emplace();
+  command.name = "a b%c";
+  command.stem = "python3";
+  command.node = "default";
+  command.killable = true;
+  command.flags.gpus = "device=0,2";
+  command.flags.memory = "3GiB";
+  request.environment = {"CGPU_COMPUTE=30"};
+  const auto decoded = DecodeCreationRequest(EncodeCreationRequest(request));
+  ASSERT_TRUE(decoded.ok()) << decoded.error().what;
+  ASSERT_TRUE(decoded->command);
+  EXPECT_EQ(decoded->command->name, command.name);
+  EXPECT_EQ(decoded->command->stem, command.stem);
+  EXPECT_EQ(decoded->command->node, command.node);
+  EXPECT_TRUE(decoded->command->killable);
+  EXPECT_EQ(decoded->command->flags.gpus, command.flags.gpus);
+  EXPECT_EQ(decoded->command->flags.memory, command.flags.memory);
+  EXPECT_FALSE(decoded->command->flags.units);
+  EXPECT_EQ(decoded->environment, request.environment);
+  EXPECT_TRUE(decoded->engine_id.empty());
+}
+
 TEST(Creation, AReplyIsTheSameAfterEncodingAndDecoding) {
   CreationReply reply;
   reply.id = "3f2a00bc11de";
@@ -62,6 +86,9 @@ TEST(Creation, UnknownLinesAreRefused) {
   EXPECT_FALSE(DecodeCreationRequest("create a\nmore b\n.\n").ok());
   EXPECT_FALSE(DecodeCreationRequest("create a\npidns 2\n.\n").ok());
   EXPECT_FALSE(DecodeCreationRequest("pidns 1\n.\n").ok());
+  EXPECT_FALSE(DecodeCreationRequest("run 1\n.\n").ok());
+  EXPECT_FALSE(DecodeCreationRequest("create a\nrun -\n.\n").ok());
+  EXPECT_FALSE(DecodeCreationRequest("create a\nmem 1GiB\n.\n").ok());
   EXPECT_FALSE(DecodeCreationReply("created 3f2a00bc11de\nlistener /a\ndevice /b 1\n.\n").ok());
   EXPECT_FALSE(DecodeCreationReply("created 3f2a00bc11de\nlistener /a\nkillable 2\n.\n").ok());
   EXPECT_FALSE(DecodeCreationReply("created x\nlistener /a\n.\n").ok());

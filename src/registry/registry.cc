@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "kernel/messages.h"
 #include "registry/text.h"
 
 namespace cgpu {
@@ -27,6 +28,8 @@ namespace {
 
 constexpr int kBacklog = 64;
 constexpr std::chrono::seconds kAnswerTime{5};
+// The daemon starts a shim meanwhile, on a machine that may be loaded.
+constexpr int kDaemonMs = 90'000;
 
 // The user's own runtime folder, if it is what it should be (XDG Base Directory Specification).
 std::string RuntimeFolder() {
@@ -275,6 +278,10 @@ Result<UniqueFd> Registry::AddAgent(const RegistryLock& /*lock*/, const std::str
   return fd;
 }
 
+bool Registry::HasAgent(const std::string& id) const {
+  return access(AgentPath(id).c_str(), F_OK) == 0;
+}
+
 Result<> Registry::Update(const RegistryLock& /*lock*/, const Reservation& reservation) const {
   return Replace(PathOf(reservation.id, ".grant"), EncodeReservation(reservation));
 }
@@ -395,6 +402,22 @@ Result<UniqueFd> ListenAsDaemon(const RegistryLock& /*lock*/, const std::string&
 
 Result<UniqueFd> ConnectToDaemon(const std::string& path) {
   return Connect(path, SOCK_SEQPACKET);
+}
+
+Result<CreationReply> AskDaemon(const UniqueFd& daemon, const CreationRequest& request) {
+  CGPU_TRY(SendMessage(daemon.get(), EncodeCreationRequest(request)));
+  const auto reply = ReceiveMessage(daemon.get(), kDaemonMs);
+  if (!reply.ok()) {
+    Error error = reply.error();
+    error.what = "cgpud gave no answer: " + error.what;
+    error.hint = "see its log: journalctl -u cgpud";
+    return error;
+  }
+  return DecodeCreationReply(reply->text);
+}
+
+Result<UniqueFd> ConnectToAgent(const std::string& path) {
+  return Connect(path, SOCK_STREAM);
 }
 
 }  // namespace cgpu

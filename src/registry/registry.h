@@ -4,7 +4,7 @@
 //   <id>.sock   the admin socket; its shim holds the listening end, so a container lives exactly as
 //               long as connecting is not refused
 //   <id>.grant  what it holds of the node (reservation.h)
-//   <id>.agent  of an engine's container: where its OCI runtime sends seccomp listeners; its user's
+//   <id>.agent  of what a daemon started the shim for: where seccomp listeners are sent; its user's
 //   <uuid>.card  what was set for a card (card_settings.h)
 // and, where a node's daemon runs, its socket (creation.h), and where cgpu-km does, its lock and
 // its files in `km` (km/server.h). Nobody else can list root's folder (0711) or use what is root's
@@ -21,6 +21,7 @@
 #include "base/result.h"
 #include "registry/admin.h"
 #include "registry/card_settings.h"
+#include "registry/creation.h"
 #include "registry/reservation.h"
 
 namespace cgpu {
@@ -63,6 +64,8 @@ class Registry {
   [[nodiscard]] Result<UniqueFd> AddAgent(const RegistryLock& lock, const std::string& id,
                                           unsigned user) const;
   [[nodiscard]] std::string AgentPath(const std::string& id) const;
+  // Whether it has one.
+  [[nodiscard]] bool HasAgent(const std::string& id) const;
 
   // Replaces what it holds.
   [[nodiscard]] Result<> Update(const RegistryLock& lock, const Reservation& reservation) const;
@@ -103,6 +106,12 @@ class Registry {
 // kNotFound: nobody does.
 [[nodiscard]] Result<UniqueFd> ListenAsDaemon(const RegistryLock& lock, const std::string& path);
 [[nodiscard]] Result<UniqueFd> ConnectToDaemon(const std::string& path);
+// A slice, over such a connection; waits for the answer.
+[[nodiscard]] Result<CreationReply> AskDaemon(const UniqueFd& daemon,
+                                              const CreationRequest& request);
+
+// A connection to the socket AgentPath(), for one listener. It hangs up when the shim has ended.
+[[nodiscard]] Result<UniqueFd> ConnectToAgent(const std::string& path);
 
 }  // namespace cgpu
 

@@ -12,16 +12,11 @@
 #include <vector>
 
 #include "base/result.h"
-#include "kernel/mount_tree.h"
 
 namespace cgpu {
 
-// The tree as arguments of the hook, in plain ASCII whatever bytes its paths have, so that they can
-// stand in a configuration; and back. `shield` is not among them. kInvalid for anything else.
-[[nodiscard]] std::vector<std::string> HookArguments(const GpuTree& tree);
-[[nodiscard]] Result<GpuTree> ParseHookArguments(const std::vector<std::string>& arguments);
-
-// Mounts the tree in the container whose state `state_fd` has (runtime-spec runtime.md, "State");
+// Mounts the tree that `arguments` describe (kernel/tree_words.h) in the container whose state
+// `state_fd` has (runtime-spec runtime.md, "State");
 // see MountGpuTreeAt() for what is asked of the process, and what becomes of it. Of the state and
 // of the bundle's configuration only the place of the root file system and the container having a
 // mount namespace of its own are used. kInvalid when they are not as OCI's specification says.

@@ -1,4 +1,5 @@
-// What the node's administrator says: /etc/cgpu/config.yaml, read by cgpud and cgpu-runtime.
+// What the node's administrator says: /etc/cgpu/config.yaml, read by cgpud, cgpu-runtime and a
+// user's `cgpu run`.
 //
 //   node: ""             # a simulated node's name; empty: the machine's driver, see FindNode()
 //   runtime: runc        # the OCI runtime that makes containers: a program in PATH, or a path
@@ -6,7 +7,7 @@
 //                        # "refuse" does not run it
 //   mode: cgpu           # "cgpu" holds containers to their parts of the cards; "share" only counts
 //                        # the parts: containers see whole cards, and are to obey their environment
-//   group: cgpu          # whose members may have slices for their containers, beside root
+//   group: cgpu          # whose members may have slices of their own, beside root
 //   audit: 60            # seconds between two lines of the daemon's log about one container and
 //   one
 //                        # kind of refused call; "off" for none

@@ -19,7 +19,7 @@
 
 #include "base/file.h"
 #include "grant/env.h"
-#include "kernel/messages.h"
+#include "kernel/tree_words.h"
 #include "registry/creation.h"
 #include "registry/registry.h"
 #include "runtime/arguments.h"
@@ -36,11 +36,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The daemon starts a shim meanwhile, on a machine that may be loaded.
-constexpr int kAnswerMs = 90'000;
 constexpr int kFailure = 1;  // as runc's own
-// Names of variables that may concern a grant or a GPU.
-constexpr std::array<std::string_view, 3> kVariables = {"ALIYUN_COM_GPU_", "CGPU_", "NVIDIA_"};
 // Who the container is, as containerd and CRI-O write it.
 constexpr std::array<std::string_view, 4> kAnnotations = {
     "io.kubernetes.cri.sandbox-", "io.kubernetes.cri.container-name", "io.kubernetes.pod.",
@@ -54,16 +50,6 @@ bool BeginsWithOneOf(std::string_view text, const std::array<std::string_view, k
 
 std::string_view LastComponent(std::string_view path) {
   return path.substr(path.rfind('/') + 1);
-}
-
-std::vector<std::string> OfGpus(const std::vector<std::string>& environment) {
-  std::vector<std::string> some;
-  for (const std::string& variable : environment) {
-    if (BeginsWithOneOf(variable, kVariables) && variable.find('=') != std::string::npos) {
-      some.push_back(variable);
-    }
-  }
-  return some;
 }
 
 // The folders of this machine that a container with a slice must not see, by their real paths.
@@ -153,12 +139,12 @@ Result<> CheckCanBeHeld(const ContainerSpec& spec) {
   return {};
 }
 
-Result<CreationReply> AskDaemon(const Settings& settings, const std::string& id,
-                                const ContainerSpec& spec) {
+Result<CreationReply> AskForSlice(const Settings& settings, const std::string& id,
+                                  const ContainerSpec& spec) {
   CreationRequest request;
   request.engine_id = id;
   request.pid_namespace = spec.pid_namespace;
-  request.environment = OfGpus(spec.environment);
+  request.environment = GrantVariables(spec.environment);
   std::set<unsigned> minors;
   for (const std::string& file : spec.gpu_files) {
     if (const auto minor = CardMinor(file)) {
@@ -178,15 +164,7 @@ Result<CreationReply> AskDaemon(const Settings& settings, const std::string& id,
     error.hint = "start it: systemctl start cgpud";
     return error;
   }
-  CGPU_TRY(SendMessage(daemon->get(), EncodeCreationRequest(request)));
-  const auto reply = ReceiveMessage(daemon->get(), kAnswerMs);
-  if (!reply.ok()) {
-    Error error = reply.error();
-    error.what = "cgpud gave no answer: " + error.what;
-    error.hint = "see its log: journalctl -u cgpud";
-    return error;
-  }
-  return DecodeCreationReply(reply->text);
+  return AskDaemon(*daemon, request);
 }
 
 // The hook that puts the files in, and covers `hidden`.
@@ -195,13 +173,13 @@ Result<SpecHook> HookFor(const CreationReply& reply, const std::vector<std::stri
   if (!self.ok()) {
     return self.error();
   }
-  auto tree = ParseHookArguments(reply.tree);
+  auto tree = TreeFromWords(reply.tree);
   if (!tree.ok()) {
     return tree.error();
   }
   tree->hide.insert(tree->hide.end(), hidden.begin(), hidden.end());
   SpecHook hook{*self, {"cgpu-runtime", "hook"}};
-  for (std::string& argument : HookArguments(*tree)) {
+  for (std::string& argument : TreeWords(*tree)) {
     hook.arguments.push_back(std::move(argument));
   }
   return hook;
@@ -264,7 +242,7 @@ Result<> GiveSlice(const Settings& settings, const RuntimeCall& call, const Cont
   if (!hidden.ok()) {
     return hidden.error();
   }
-  const auto reply = AskDaemon(settings, call.id, spec);
+  const auto reply = AskForSlice(settings, call.id, spec);
   if (!reply.ok()) {
     return reply.error();
   }
@@ -310,7 +288,7 @@ Result<> PrepareContainer(const Settings& settings, const RuntimeCall& call) {
   if (!spec.ok()) {
     return spec.error();
   }
-  const auto variables = VariablesOf(OfGpus(spec->environment));
+  const auto variables = VariablesOf(GrantVariables(spec->environment));
   const auto request = EnvGrant(variables);
   if (!request.ok()) {
     return request.error();

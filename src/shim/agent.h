@@ -3,6 +3,8 @@
 // config-linux.md). A runtime connects once when it creates the container and once for every
 // `exec`, and sends the listener with the first byte of a text (runtime_state.h).
 //
+// A user's `cgpu run` does the same, and keeps the connection open to see the end of the shim.
+//
 // What runtimes do with their connections is theirs: runc before 1.2.7 leaves them open until it
 // ends, crun makes one before there is anything to send, sends it as late as at the container's
 // start, or never. So nothing here waits for anybody. For one thread; nothing blocks it.

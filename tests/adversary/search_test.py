@@ -83,8 +83,8 @@ def _search(with_cgpu, user=None):
         flags = ("--gpus", "device=0")
         if user is not None:
             searcher = Process(["setpriv", "--reuid", str(user.pw_uid), "--clear-groups", CGPU,
-                                "run", "--node", node.name, "--mem", "%dMiB" % OTHERS, *flags,
-                                "--"] + words, "as a user", env={"PATH": os.environ["PATH"]})
+                                "run", "--alone", "--node", node.name, "--mem",
+                                "%dMiB" % OTHERS, *flags, "--"] + words, "as a user", env={"PATH": os.environ["PATH"]})
         elif with_cgpu:
             searcher = node.run(words, mem="%dMiB" % OTHERS, flags=flags, name="searcher")
         else:

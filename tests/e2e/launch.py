@@ -133,7 +133,7 @@ class LaunchTest(unittest.TestCase):
         options.setdefault("preexec_fn", become(self.user))
         options.setdefault("cwd", "/")
         environment = self.environment() | options.pop("variables", {})
-        process = subprocess.Popen([self.cgpu, *words], env=environment, **options)
+        process = subprocess.Popen(self.words(*words), env=environment, **options)
         self.addCleanup(self._end, process)
         return process
 
@@ -145,6 +145,11 @@ class LaunchTest(unittest.TestCase):
         for stream in (process.stdin, process.stdout, process.stderr):
             if stream is not None:
                 stream.close()
+
+    def words(self, *words):
+        """A command line of cgpu; a user's runs do without cgpud, which these tests have none of."""
+        alone = ["--alone"] * (self.user != 0 and words[:1] == ("run",))
+        return [self.cgpu, *words[:1], *alone, *words[1:]]
 
     def start_run(self, command, *flags, **options):
         return self.start("run", "--node", self.node.name, *flags, "--", *command, **options)

@@ -172,8 +172,8 @@ def user():
         done = t.command(cgpu, "sim", "start", "--gpus", "t4:1", ok=False, **as_user)
         t.check(done.returncode == 125 and "only root" in done.stderr, "sim start: %s" % done)
         with t.Node() as node:
-            words = [cgpu, "run", "--node", node.name, "--name", "mine", "--mem", "1024MiB", "--",
-                     os.path.join(folder, "rmtool")]
+            words = [cgpu, "run", "--alone", "--node", node.name, "--name", "mine", "--mem",
+                     "1024MiB", "--", os.path.join(folder, "rmtool")]
             done = t.command(*words, "alloc", "1025", ok=False, **as_user)
             t.check(done.returncode == 2, "1025 MiB of 1024: %s" % done)
             process = t.Process(words + ["hold", "512"], "hold", **as_user)

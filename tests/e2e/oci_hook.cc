@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "kernel/mount_tree.h"
+#include "kernel/tree_words.h"
 #include "runtime/hook.h"
 
 namespace {
@@ -34,7 +36,7 @@ int main(int argc, char** argv) {
     tree.proc_source = arguments[2];
     tree.pci_source = arguments[3];
     tree.bdfs.assign(arguments.begin() + 4, arguments.end());
-    for (const std::string& word : cgpu::HookArguments(tree)) {
+    for (const std::string& word : cgpu::TreeWords(tree)) {
       std::puts(word.c_str());
     }
     return 0;

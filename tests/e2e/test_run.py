@@ -112,8 +112,8 @@ class Streams(launch.LaunchTest):
         result = os.path.join(self.programs, "open-" + str(self.user))
         with open(result, "w", encoding="utf-8"):
             os.chmod(result, 0o666)
-        wrapper = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", self.cgpu, "run", "--node",
-                   self.node.name, "--", "sh", "-c", script, result]
+        wrapper = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh",
+                   *self.words("run", "--node", self.node.name), "--", "sh", "-c", script, result]
         done = subprocess.run(wrapper, env=self.environment(), cwd="/", check=False,
                               preexec_fn=launch.become(self.user), timeout=launch.TIMEOUT)
         self.assertEqual(done.returncode, 9)
@@ -232,7 +232,7 @@ class Terminal(launch.LaunchTest):
             signal.signal(signal.SIGTTOU, signal.SIG_DFL)
             if self.user:
                 launch.become(self.user)()
-            os.execve(self.cgpu, [self.cgpu, "run", "--node", self.node.name, "--", *command],
+            os.execve(self.cgpu, self.words("run", "--node", self.node.name, "--", *command),
                       self.environment())
         while True:
             _, status = os.waitpid(job, os.WUNTRACED)

@@ -242,7 +242,7 @@ class NoPermission(launch.LaunchTest):
         subprocess.run(["rm", "-rf", folder], check=True)
         subprocess.run(["mkdir", "-m", "0777", folder], check=True)
         self.addCleanup(subprocess.run, ["rm", "-rf", folder], check=True)
-        done = subprocess.run([self.cgpu, "run", "--node", self.node.name, "--", "true"],
+        done = subprocess.run([self.cgpu, "run", "--alone", "--node", self.node.name, "--", "true"],
                               env=environment, capture_output=True, check=False, cwd="/",
                               preexec_fn=launch.become(launch.SOME_USER))
         self.assertEqual(done.returncode, 125)

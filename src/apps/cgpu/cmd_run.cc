@@ -2,15 +2,15 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <map>
 #include <memory>
+#include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "apps/cgpu/commands.h"
 #include "grant/env.h"
+#include "grant/flags.h"
 #include "launcher/run.h"
 #include "runtime/settings.h"
 
@@ -24,63 +24,45 @@ struct Flags {
   RunOptions options;
 };
 
-std::map<std::string, std::string> Environment() {
-  std::map<std::string, std::string> variables;
+std::vector<std::string> Environment() {
+  std::vector<std::string> variables;
   for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view text = *entry;
-    const std::size_t at = text.find('=');
-    if (at != std::string_view::npos) {
-      variables.emplace(text.substr(0, at), text.substr(at + 1));
-    }
+    variables.emplace_back(*entry);
   }
-  return variables;
+  return GrantVariables(variables);
 }
 
-// What no flag says is taken from the environment, as for a container of an engine.
-Result<> FillFromEnvironment(RunOptions& options) {
-  ResourceRequest& request = options.request;
-  const auto environment = EnvGrant(Environment());
-  if (!environment.ok()) {
-    return environment.error();
+Result<> TakeRequest(const CLI::App& command, const Flags& flags, RunOptions& options) {
+  const auto given = [&](const char* name, const std::string& value) {
+    return command.count(name) > 0 ? std::optional(value) : std::nullopt;
+  };
+  options.flags = {given("--gpus", flags.gpus), given("--mem", flags.memory),
+                   given("--units", flags.units), Environment()};
+  auto request = RequestOf(options.flags);
+  if (!request.ok()) {
+    return request.error();
   }
-  if (request.gpus.empty()) {
-    request.gpus = environment.value().resources.gpus;
-    request.whole = environment.value().resources.whole;
-  }
-  if (request.memory.empty()) {
-    request.memory = environment.value().resources.memory;
-  }
-  options.compute = environment.value().compute;
+  options.request = std::move(*request);
   return {};
 }
 
-// The request that the flags spell out; absent flags ask for nothing.
+// Where the daemon listens that an ordinary user's slice comes from.
+Result<> FindDaemon(RunOptions& options) {
+  if (geteuid() == 0 || options.alone) {
+    return {};
+  }
+  auto settings = ReadSettings(kSettingsFile);
+  if (!settings.ok()) {
+    return settings.error();
+  }
+  options.daemon = std::move(settings->socket);
+  return {};
+}
+
+// What the flags spell out; absent flags ask for nothing.
 Result<> Parse(const CLI::App& command, Flags& flags) {
   const auto given = [&](const char* name) { return command.count(name) > 0; };
-  ResourceRequest& request = flags.options.request;
-  if (given("--gpus")) {
-    auto gpus = ParseGpus(flags.gpus);
-    if (!gpus.ok()) {
-      return gpus.error();
-    }
-    request.gpus.push_back(std::move(*gpus));
-  }
-  if (given("--mem") && given("--units")) {
-    return Error{Code::kInvalid, 0, "--mem and --units are both given",
-                 "--mem is memory per card, --units a total over the cards: give one"};
-  }
-  if (given("--mem") || given("--units")) {
-    auto memory = given("--mem") ? ParseSize(flags.memory) : ParseUnits(flags.units);
-    if (!memory.ok()) {
-      return memory.error();
-    }
-    request.memory.push_back(*memory);
-  }
-  flags.options.origin = request.gpus.empty() && request.memory.empty() ? "environment" : "flags";
-  CGPU_TRY(FillFromEnvironment(flags.options));
-  if (request.gpus.empty() && request.memory.empty()) {
-    flags.options.origin = "default";
-  }
+  CGPU_TRY(TakeRequest(command, flags, flags.options));
   if (given("--name") && flags.options.name.empty()) {
     return Error{Code::kInvalid, 0, "the container's name is empty", "leave --name out for one"};
   }
@@ -100,7 +82,7 @@ Result<> Parse(const CLI::App& command, Flags& flags) {
   if (flags.options.command.empty()) {
     return Error{Code::kInvalid, 0, "there is no command to run", "cgpu run [OPTIONS] -- CMD..."};
   }
-  return {};
+  return FindDaemon(flags.options);
 }
 
 }  // namespace
@@ -118,6 +100,9 @@ void AddRun(CLI::App& app, int& status) {
                       "A file to write the sequence of driver calls to: names, sizes and statuses, "
                       "no data");
   command->add_option("--node", flags->options.node, "A simulated node instead of the driver");
+  command->add_flag("--alone", flags->options.alone,
+                    "As an ordinary user: without cgpud. The slice is then counted among your own "
+                    "commands only, and no wall to your other programs");
   command->footer(
       "CMD...  the command and its arguments, after --\n"
       "Without --gpus or --mem and --units, CGPU_DEVICES and CGPU_MEM of the environment count, "

@@ -1,0 +1,33 @@
+// What `cgpu run` asks for: its flags, and the environment for what no flag says. Pure.
+#ifndef CGPU_GRANT_FLAGS_H_
+#define CGPU_GRANT_FLAGS_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "grant/request.h"
+
+namespace cgpu {
+
+// As written; absent ones ask for nothing.
+struct GrantFlags {
+  std::optional<std::string> gpus;
+  std::optional<std::string> memory;
+  std::optional<std::string> units;
+  std::vector<std::string> environment;  // NAME=VALUE, as far as it may concern a grant
+};
+
+struct FlagsRequest {
+  ResourceRequest resources;
+  ComputeRequest compute;
+  std::string origin;  // "flags", "environment" or "default"
+};
+
+// kInvalid and kConflict, as the parsers of request.h and env.h.
+[[nodiscard]] Result<FlagsRequest> RequestOf(const GrantFlags& flags);
+
+}  // namespace cgpu
+
+#endif  // CGPU_GRANT_FLAGS_H_

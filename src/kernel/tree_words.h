@@ -1,0 +1,20 @@
+// A GpuTree as words, for others to mount: in an argument list or a message. Pure.
+#ifndef CGPU_KERNEL_TREE_WORDS_H_
+#define CGPU_KERNEL_TREE_WORDS_H_
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "kernel/mount_tree.h"
+
+namespace cgpu {
+
+// The tree in plain ASCII, whatever bytes its paths have; and back. `shield` is not among them.
+// kInvalid for anything else.
+[[nodiscard]] std::vector<std::string> TreeWords(const GpuTree& tree);
+[[nodiscard]] Result<GpuTree> TreeFromWords(const std::vector<std::string>& words);
+
+}  // namespace cgpu
+
+#endif  // CGPU_KERNEL_TREE_WORDS_H_

@@ -1,0 +1,313 @@
+"""`cgpu run` of ordinary users, by way of cgpud: who gets a slice, what it holds, what outlives what.
+Judged by the driver's books and /proc."""
+import contextlib
+import json
+import os
+import pty
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+import cgpu_test as t
+import engines
+import isolation
+from engines import start_cgpud
+
+USER, GROUP, MEMBERS = 47110, 47111, 47112
+FOLDER = "/run/programs"
+CGPU = FOLDER + "/cgpu"
+RMTOOL = FOLDER + "/rmtool"
+MIB = t.MIB
+
+
+def _prepare():
+    os.mkdir(FOLDER, 0o755)
+    for program in ("cgpu", "cgpu-shim", "rmtool"):
+        shutil.copy(os.path.join(t.BIN, program), FOLDER)
+    with open("/etc/group", "a", encoding="utf-8") as file:
+        file.write("cgpu-members:x:%d:\n" % MEMBERS)
+    os.makedirs("/run/user/%d" % USER, 0o755)
+    os.chown("/run/user/%d" % USER, USER, GROUP)
+
+
+def as_user(member=True, **more):
+    """Popen's options: an ordinary user, whose second group is the one that may ask."""
+    return {"user": USER, "group": GROUP, "extra_groups": [MEMBERS] if member else [], "cwd": "/usr",
+            "env": {"PATH": "/usr/bin:/bin", "HOME": "/", "XDG_RUNTIME_DIR": "/run/user/%d" % USER},
+            **more}
+
+
+def call(*words, member=True, **more):
+    """`cgpu run` of the user to its end: (status, stdout, stderr)."""
+    done = t.command(CGPU, "run", *words, ok=False, **as_user(member, **more))
+    return done.returncode, done.stdout, done.stderr
+
+
+def hold(mib, *flags):
+    """The user's command that holds so much."""
+    process = t.Process([CGPU, "run", *flags, "--", RMTOOL, "hold", str(mib), "--page", "big"],
+                        "hold", **as_user())
+    process.expect("holding %d MiB" % mib)
+    return process
+
+
+def expect(done, status, says=""):
+    t.check(done[0] == status and says in done[1] + done[2],
+            "%r with status %d was expected: %s" % (says, status, done))
+
+
+def until(condition, sentence):
+    end = time.monotonic() + t.DEADLINE
+    while not condition():
+        t.check(time.monotonic() < end, sentence)
+        time.sleep(0.01)
+
+
+def shims():
+    return [pid for pid, line in isolation.processes().items() if line.startswith("cgpu-shim")]
+
+
+def check_used(node, mib):
+    node.sync()
+    t.check(node.used() == mib * MIB, "the books say %d MiB, not %d" % (node.used() // MIB, mib))
+
+
+def status_of(pid):
+    with open("/proc/%d/status" % pid, encoding="utf-8") as text:
+        return dict(line.split(":\t", 1) for line in text.read().splitlines() if ":\t" in line)
+
+
+def limit(node, _):
+    """A member gets a slice, is stopped at its limit, and root sees whose it is."""
+    process = hold(1000, "--mem", "1000MiB", "--name", "mine")
+    check_used(node, 1000)
+    (row,) = node.containers()
+    t.check((row["name"], row["user"], row["origin"], row["engine_id"]) ==
+            ("mine", str(USER), "flags", ""), "cgpu ps says %s" % row)
+    t.check(row["gpus"][0]["limit_bytes"] == 1000 * MIB, "cgpu ps says %s" % row)
+    t.check(int(status_of(row["pid"])["Uid"].split()[0]) == USER, "its process is not the user's")
+    process.end()
+    until(lambda: not shims(), "the shim stays")
+    expect(call("--mem", "1000MiB", "--", RMTOOL, "alloc", "1001", "--page", "big"), 2,
+           "out of memory")
+    expect(call("--mem", "1000MiB", "--", RMTOOL, "alloc", "1000", "--page", "big"), 0)
+    out = call("--units", "3", "--", RMTOOL, "info")[1]
+    t.check(re.findall(r"(\d+)MiB total", out) == ["3232"], "3 units: " + out)
+    # What no flag says comes from the environment, and the flags come first.
+    env = {**as_user()["env"], "CGPU_MEM": "700MiB"}
+    for flags, mib in (((), 700), (("--mem", "800MiB"), 800)):
+        done = t.command(CGPU, "run", *flags, "--", RMTOOL, "info", **{**as_user(), "env": env})
+        t.check(re.findall(r"(\d+)MiB total", done) == [str(mib)], "of the environment: " + done)
+
+
+def passes(node, _):
+    """Status, signals, folder, environment, descriptors, terminal and identity are the user's."""
+    for script, status in (("exit 0", 0), ("exit 3", 3), ("kill -TERM $$", 143),
+                           ("kill -KILL $$", 137)):
+        expect(call("--mem", "1GiB", "--", "sh", "-c", script), status)
+    expect(call("--mem", "1GiB", "--", "/no/such/program"), 127, "No such file")
+    done = call("--mem", "1GiB", "--", "sh", "-c", "pwd; echo $HOME; id -u; id -g; cat; exit 4",
+                input="hello\n")
+    t.check(done == (4, "/usr\n/\n%d\n%d\nhello\n" % (USER, GROUP), ""), "it ran as %s" % (done,))
+    fields = call("--mem", "1GiB", "--", "cat", "/proc/self/status")[1]
+    for line in ("NoNewPrivs:\t1", "CapEff:\t" + "0" * 16, "CapBnd:\t" + "0" * 16, "Seccomp:\t2"):
+        t.check(line in fields, "%s is not in %s" % (line, fields))
+    process = t.Process([CGPU, "run", "--mem", "1GiB", "--", "sh", "-c",
+                         "trap 'echo got; exit 7' USR1; echo ready; while :; do sleep 0.01; done"],
+                        **as_user())
+    process.expect("ready")
+    process.popen.send_signal(signal.SIGUSR1)
+    process.expect("got")
+    t.check(process.wait() == 7, "the signal's handler did not end it with 7")
+    _on_terminal()
+    node.wait_used(0, "after the commands")
+
+
+def _on_terminal():
+    pid, terminal = pty.fork()
+    if pid == 0:
+        options = as_user()
+        os.setgroups(options["extra_groups"])
+        os.setresgid(GROUP, GROUP, GROUP)
+        os.setresuid(USER, USER, USER)
+        os.execve(CGPU, [CGPU, "run", "--mem", "1GiB", "--", "sh", "-c",
+                         "tty && true </dev/tty && echo up; exec sleep 1000"], options["env"])
+    seen = b""
+    while b"up" not in seen:
+        seen += os.read(terminal, 4096)
+    os.write(terminal, b"\x03")
+    with contextlib.suppress(OSError):  # the terminal's end
+        while part := os.read(terminal, 4096):
+            seen += part
+    _, status = os.waitpid(pid, 0)
+    os.close(terminal)
+    t.check(b"/dev/pts/" in seen and os.waitstatus_to_exitcode(status) == 130,
+            "on a terminal: %r, %d" % (seen, status))
+
+
+def refused(node, daemon):
+    """Who gets none is told why, and nothing of him is left."""
+    one = ("--mem", "1GiB", "--", "true")
+    expect(call(*one, member=False), 125, "members of the group cgpu-members")
+    expect(call("--mem", "17GiB", "--", "true"), 125, "16160")
+    expect(call("--mem", "junk", "--", "true"), 125, "junk")
+    expect(call("--gpus", "device=7", *one), 125, "7")
+    expect(call("--name", "a b", *one), 125, "cannot be a container's name")
+    expect(call("--node", "no-such-node", *one), 125, "no simulated node")
+    expect(call("--record", "/tmp/calls", *one), 125, "--alone")
+    process = hold(10, "--mem", "1GiB", "--name", "taken")
+    expect(call("--name", "taken", *one), 125, "in use")
+    process.end()
+    until(lambda: not shims(), "a shim is left of one that got no slice")
+    # Alone it is as without cgpud: the user's own affair.
+    expect(call("--node", node.name, "--alone", *one, member=False), 0)
+    daemon.stop()
+    expect(call(*one), 125, "cgpud, which does not run")
+    expect(call("--node", node.name, "--alone", *one), 0)
+    daemon.start()
+    expect(call(*one), 0)
+
+
+def sums(node, _):
+    """Root's grants and users' on one card add up."""
+    roots = node.run([RMTOOL, "hold", "9216", "--page", "big"], mem="9GiB")
+    roots.expect("holding 9216 MiB")
+    expect(call("--mem", "8GiB", "--", "true"), 125, "free")
+    users = hold(6144, "--mem", "6GiB")
+    check_used(node, 9216 + 6144)
+    done = t.command(t.CGPU, "run", "--node", node.name, "--mem", "1GiB", "--", "true", ok=False)
+    t.check(done.returncode == 125 and "free" in done.stderr, "a third: %s" % done)
+    roots.end()
+    users.end()
+    node.wait_used(0, "after both")
+    until(lambda: not shims(), "the shims stay")
+    expect(call("--mem", "15GiB", "--", "true"), 0)
+
+
+def killed(node, _):
+    """What is killed takes nothing with it, and leaves nothing."""
+    process = hold(500, "--mem", "15GiB")
+    process.kill()  # cgpu run
+    node.wait_used(0, "after a killed cgpu run")
+    until(lambda: not shims(), "the shim of a killed cgpu run stays")
+    process = hold(500, "--mem", "15GiB")  # the grant is free again
+    (row,) = node.containers()
+    os.kill(row["pid"], signal.SIGKILL)
+    t.check(process.wait() == 137, "a killed command ended with %d" % process.wait())
+    node.wait_used(0, "after a killed command")
+    until(lambda: not shims(), "the shim of a killed command stays")
+    process = hold(500, "--mem", "15GiB")
+    (shim,) = shims()
+    command = node.containers()[0]["pid"]
+    os.kill(shim, signal.SIGKILL)
+    t.check(process.wait() in (125, 137), "without a shim it ended with %d" % process.wait())
+    until(lambda: command not in isolation.processes(), "the command goes on without its shim")
+    node.wait_used(0, "after a killed shim")
+    expect(call("--mem", "15GiB", "--", "true"), 0)
+
+
+def minded(node, daemon):
+    """A container whose shim dies is ended also where its launcher does nothing about it."""
+    process = hold(500, "--mem", "1GiB")
+    (shim,) = shims()
+    command = node.containers()[0]["pid"]
+    process.popen.send_signal(signal.SIGSTOP)
+    os.kill(shim, signal.SIGKILL)
+    until(lambda: command not in isolation.processes(), "the command goes on without its shim")
+    process.popen.send_signal(signal.SIGCONT)
+    process.wait()
+    with open("/run/daemon/log", encoding="utf-8") as file:
+        t.check("the container was killed" in file.read(), "cgpud does not say so")
+    t.check(daemon.popen.poll() is None, "cgpud has ended")
+
+
+def daemon_dies(node, daemon):
+    """Commands go on while cgpud is away and when it is back."""
+    process = t.Process([CGPU, "run", "--mem", "1000MiB", "--", "sh", "-c",
+                         "echo up; while read mib; do %s alloc $mib --page big; echo status $?; "
+                         "done; exit 5" % RMTOOL], **as_user())
+    process.expect("up")
+
+    def judge():
+        for mib, status in ((1001, 2), (1000, 0)):
+            process.say(str(mib))
+            process.expect("status %d" % status)
+    judge()
+    daemon.stop(signal.SIGKILL)
+    judge()
+    daemon.start()
+    judge()
+    expect(call("--mem", "15GiB", "--", "true"), 125, "free")  # it knows of the first
+    expect(call("--mem", "14GiB", "--", "true"), 0)
+    t.check(process.end() == 5, "the command did not end as it should")
+    until(lambda: not shims(), "the shim stays")
+
+
+def walls(node, _):
+    """Neither the command nor its user outside reaches the shim, its sockets or the grant."""
+    process = hold(100, "--mem", "1GiB", "--name", "held")
+    (shim,) = shims()
+    (row,) = node.containers()
+    uid = int(status_of(shim)["Uid"].split()[0])
+    t.check(uid >= 2_000_000_000, "the shim runs under uid %d" % uid)
+
+    def outside(*words, **more):
+        return subprocess.run(words, capture_output=True, text=True, check=False, timeout=t.DEADLINE,
+                              **as_user(**more))
+    for path in ("mem", "fd/8", "environ"):
+        t.check(outside("cat", "/proc/%d/%s" % (shim, path)).returncode != 0, path + " can be read")
+    t.check(outside("kill", "-9", str(shim)).returncode != 0, "the shim can be killed")
+    t.check(outside(CGPU, "set", "held", "--mem", "2GiB").returncode != 0, "the grant can be set")
+    connect = ("import socket,sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); "
+               "print('connected')")
+    socket = "/run/cgpu/%s.sock" % row["id"]
+    agent = "/run/cgpu/%s.agent" % row["id"]
+    for path, who, reached in ((socket, USER, False), (agent, USER, True), (agent, USER + 5, False)):
+        done = outside("/usr/bin/python3", "-c", connect, path, **{"user": who})
+        t.check((done.returncode == 0) == reached, "%s by %d: %s" % (path, who, done))
+    t.check(outside("ls", "/run/cgpu").returncode != 0, "the registry can be listed")
+    (again,) = node.containers()
+    t.check(again["gpus"][0]["limit_bytes"] == row["gpus"][0]["limit_bytes"], "the limit changed")
+    # Inside there is not even a path, and no second slice.
+    paths = (agent, socket, "/run/cgpu/cgpud.sock", node.folder + "/node.json")
+    for path in paths:
+        t.check(os.path.exists(path), path + " is not even outside")
+        expect(call("--mem", "1GiB", "--", "test", "-e", path), 1)
+    expect(call("--mem", "1GiB", "--", CGPU, "run", "--mem", "2GiB", "--", "true"), 125,
+           "slices do not nest")
+    process.end()
+
+
+def idle(_, __):
+    """A slice that was asked for and not used goes with the process that asked."""
+    script = ("import socket,sys,time; s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET); "
+              "s.connect('/run/cgpu/cgpud.sock'); s.send(b'run -\\nmem 15GiB\\npidns 1\\n.\\n'); "
+              "print(s.recv(65536).decode().split()[0], flush=True); sys.stdin.read()")
+    process = t.Process(["/usr/bin/python3", "-c", script], "asker", **as_user())
+    process.expect("created")
+    expect(call("--mem", "15GiB", "--", "true"), 125, "free")
+    process.kill()
+    until(lambda: not shims(), "the slice stays")
+    expect(call("--mem", "15GiB", "--", "true"), 0)
+
+
+CASES = {"limit": limit, "passes": passes, "refused": refused, "sums": sums, "killed": killed,
+         "minded": minded, "daemon-dies": daemon_dies, "walls": walls, "idle": idle}
+
+
+def run(function):
+    _prepare()
+    with t.Node("v100-16g:1") as node:
+        daemon = start_cgpud(node, engines.RUNC, "group: cgpu-members\n")
+        function(node, daemon)
+        node.wait_used(0, "after the commands")
+        until(lambda: not shims(), "shims stay: %s" % isolation.processes())
+        until(lambda: not json.loads(t.command(t.CGPU, "ps", "--json")), "cgpu ps still shows one")
+        daemon.stop()
+
+
+if __name__ == "__main__":
+    isolation.main({name: lambda function=function: run(function)
+                    for name, function in CASES.items()})
