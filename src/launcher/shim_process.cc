@@ -9,14 +9,17 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <climits>
 #include <csignal>
 #include <cstdlib>
+#include <string_view>
 #include <utility>
 
 #include "base/file.h"
 #include "kernel/messages.h"
 #include "kernel/privileges.h"
+#include "registry/text.h"
 
 namespace cgpu {
 namespace {
@@ -25,9 +28,14 @@ namespace {
 constexpr int kAnswerMs = 60'000;
 // One that refuses its configuration ends at once.
 constexpr int kRefusedMs = 3'000;
+// For systemd to make a scope, which takes some 20 ms; the shim must not wait for it for ever.
+constexpr int kScopeMs = 10'000;
 // The shim's descriptors, see registry/config.h: 0 to 2 are /dev/null, then these.
 constexpr int kErrorFd = kShimCreatorFd + 1;
 constexpr int kProgramFd = kShimCreatorFd + 2;
+
+// What BecomeShimInScope() says first where errors go: systemd-run has done its work.
+constexpr std::string_view kInScope = "in scope\n";
 
 struct ShimStart {
   int control;
@@ -35,6 +43,8 @@ struct ShimStart {
   int errors;  // O_CLOEXEC: closes when the program runs
   int program;
   uid_t uid;
+  std::string scope;  // see ShimProcess::Start()
+  std::string self;   // with a scope: the running program
 };
 
 // Puts the descriptors where the shim expects them and closes everything else.
@@ -86,29 +96,82 @@ void ResetSignals() {
   _exit(1);
 }
 
-// The grandchild. Its own session: no signal of a terminal or of a job reaches it.
-[[noreturn]] void BecomeShim(const ShimStart& start) {
-  if (!ArrangeDescriptors(start)) {
-    _exit(1);
-  }
+// With everything in its place; returns what went wrong.
+Error BecomeShim(uid_t uid) {
   ResetSignals();
   umask(077);
   if (chdir("/") != 0) {
-    FailStart("cannot change to /");
+    return ErrnoError(Code::kUnavailable, errno, "cannot change to /");
   }
-  if (geteuid() == 0) {
-    const auto became = BecomeUser(start.uid, kShimCapabilities);
-    if (!became.ok()) {
-      FailStart(became.error().what);
-    }
-  } else if (const auto given_up = SetNoNewPrivileges(); !given_up.ok()) {
-    FailStart(given_up.error().what);
+  const auto became = geteuid() == 0 ? BecomeUser(uid, kShimCapabilities) : SetNoNewPrivileges();
+  if (!became.ok()) {
+    return became.error();
   }
   char name[] = "cgpu-shim";
   char* const argv[] = {name, nullptr};
   char* const envp[] = {nullptr};
   execveat(kProgramFd, "", argv, envp, AT_EMPTY_PATH);
-  FailStart(ErrnoError(Code::kPermission, errno, "cannot execute cgpu-shim").what);
+  return ErrnoError(Code::kPermission, errno, "cannot execute cgpu-shim");
+}
+
+// Goes on in BecomeShimInScope(). What systemd-run complains of goes where our errors go.
+Error BecomeSystemdRun(const ShimStart& start) {
+  // Stopped after the engines when the machine is, as their containers are stopped with them.
+  std::string words[] = {"systemd-run",
+                         "--scope",
+                         "--quiet",
+                         "--no-ask-password",
+                         "--collect",
+                         "--unit=" + start.scope,
+                         "--description=cgpu: the shim of a container",
+                         "--property=TasksMax=infinity",
+                         "--property=Before=docker.service containerd.service crio.service",
+                         "--",
+                         start.self,
+                         kBecomeShim,
+                         std::to_string(start.uid)};
+  std::vector<char*> argv;
+  for (std::string& word : words) {
+    argv.push_back(word.data());
+  }
+  argv.push_back(nullptr);
+  if (fcntl(kErrorFd, F_SETFD, 0) != 0 || fcntl(kProgramFd, F_SETFD, 0) != 0 ||
+      dup2(kErrorFd, STDERR_FILENO) < 0) {
+    return ErrnoError(Code::kUnavailable, errno, "cannot pass descriptors on");
+  }
+  execvp(argv[0], argv.data());
+  return ErrnoError(Code::kNotFound, errno, "cannot execute systemd-run");
+}
+
+// The grandchild. Its own session: no signal of a terminal or of a job reaches it.
+[[noreturn]] void BecomeGrandchild(const ShimStart& start) {
+  if (!ArrangeDescriptors(start)) {
+    _exit(1);
+  }
+  FailStart((start.scope.empty() ? BecomeShim(start.uid) : BecomeSystemdRun(start)).what);
+}
+
+// What is said until nobody can say anything more, or for `timeout_ms` at most (-1: for ever): then
+// false.
+bool ReadToEnd(int from, int timeout_ms, std::string& said) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
+  for (;;) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        until - std::chrono::steady_clock::now());
+    pollfd readable{from, POLLIN, 0};
+    const int wait = timeout_ms < 0 ? -1 : static_cast<int>(std::max<long>(left.count(), 0));
+    const int ready = poll(&readable, 1, wait);
+    if (ready == 0) {
+      return false;
+    }
+    char buffer[256];
+    const ssize_t n = ready < 0 ? -1 : read(from, buffer, sizeof(buffer));
+    if (n > 0) {
+      said.append(buffer, static_cast<std::size_t>(n));
+    } else if (n == 0 || errno != EINTR) {
+      return true;
+    }
+  }
 }
 
 // Forks twice; returns once the shim's program runs, or with what went wrong before.
@@ -128,7 +191,7 @@ Result<> Spawn(ShimStart start) {
     setsid();
     const pid_t grandchild = fork();
     if (grandchild == 0) {
-      BecomeShim(start);
+      BecomeGrandchild(start);
     }
     _exit(grandchild < 0 ? 1 : 0);
   }
@@ -137,19 +200,33 @@ Result<> Spawn(ShimStart start) {
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   std::string wrong;
-  char buffer[256];
-  for (ssize_t n; (n = read(from.get(), buffer, sizeof(buffer))) != 0;) {
-    if (n > 0) {
-      wrong.append(buffer, static_cast<std::size_t>(n));
-    } else if (errno != EINTR) {
-      break;
-    }
+  if (!ReadToEnd(from.get(), start.scope.empty() ? -1 : kScopeMs, wrong)) {
+    // It holds the other end, so it lives, in the session of the child that has exited.
+    (void)kill(-child, SIGKILL);
+    wrong = "systemd-run does not end";
+  } else if (!start.scope.empty()) {
+    // Warnings before that are nobody's concern.
+    wrong = wrong.ends_with(kInScope) ? "" : wrong + "systemd-run failed";
   }
   if (!wrong.empty() || status != 0) {
     return Error{Code::kUnavailable, 0, "the container's shim did not start: " + wrong,
                  "cgpu-shim must be executable by everyone"};
   }
   return {};
+}
+
+// Why not; empty if it has come about.
+std::string SpawnInScope(ShimStart start, const std::string& scope) {
+  const auto self = OwnProgram();
+  if (!self.ok()) {
+    return self.error().what;
+  }
+  start.scope = scope;
+  start.self = *self;
+  const auto spawned = Spawn(std::move(start));
+  std::string why = spawned.ok() ? "" : spawned.error().what;
+  std::replace(why.begin(), why.end(), '\n', ' ');
+  return why;
 }
 
 // "ready" and "ok" are `expected`; "error SENTENCE" is the shim's refusal.
@@ -198,8 +275,23 @@ Result<std::string> ProgramPath(const std::string& name) {
   return self.ok() ? self->substr(0, self->rfind('/') + 1) + name : self;
 }
 
+bool SystemdRuns() {
+  struct stat st{};
+  return lstat("/run/systemd/system", &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+Error BecomeShimInScope(const std::string& uid) {
+  unsigned number = 0;
+  if (fcntl(kErrorFd, F_SETFD, FD_CLOEXEC) != 0 || fcntl(kProgramFd, F_SETFD, FD_CLOEXEC) != 0 ||
+      dup2(STDIN_FILENO, STDERR_FILENO) < 0 || !ToUnsigned(uid, number)) {
+    return Error{Code::kInvalid, 0, std::string(kBecomeShim) + " is only for shims in scopes", {}};
+  }
+  (void)WriteAll(kErrorFd, kInScope);
+  FailStart(BecomeShim(number).what);
+}
+
 Result<ShimProcess> ShimProcess::Start(const ShimConfig& config, ShimDescriptors descriptors,
-                                       uid_t uid) {
+                                       uid_t uid, const std::string& scope) {
   const auto path = ProgramPath("cgpu-shim");
   if (!path.ok()) {
     return path.error();
@@ -215,10 +307,15 @@ Result<ShimProcess> ShimProcess::Start(const ShimConfig& config, ShimDescriptors
     return pair.error();
   }
   UniqueFd theirs = std::move(pair->second);
-  CGPU_TRY(Spawn({theirs.get(), descriptors, -1, program->get(), uid}));
+  ShimStart start{theirs.get(), descriptors, -1, program->get(), uid, {}, {}};
+  const std::string why_no_scope = scope.empty() ? "" : SpawnInScope(start, scope);
+  if (scope.empty() || !why_no_scope.empty()) {
+    CGPU_TRY(Spawn(start));
+  }
   theirs.reset();
   descriptors = {};
   ShimProcess shim(std::move(pair->first));
+  shim.why_no_scope_ = why_no_scope;
   CGPU_TRY(SendMessage(shim.control(), EncodeConfig(config)));
   if (auto ready = Expect(shim.control(), "ready"); !ready.ok()) {
     (void)shim.WaitForEnd(kRefusedMs);  // until then its grant is not free

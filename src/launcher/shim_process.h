@@ -32,14 +32,38 @@ struct ShimDescriptors {
   UniqueFd creator;  // with an agent: a pidfd of the process that creates the container
 };
 
+// Where systemd runs the machine, a shim that a daemon starts is to be in a scope of its own
+// (systemd.scope(5)), so that what becomes of the daemon's unit is nothing to it.
+//
+// systemd-run(1) makes the scope and then becomes the next program, in the same process. That must
+// be root's still, so it is not the shim but the daemon's own once more, as
+//   cgpud become-shim UID
+// which only then becomes the shim.
+inline constexpr char kBecomeShim[] = "become-shim";
+
+// That word's work: the process has the descriptors of a shim that is being started. Returns only
+// what went wrong.
+[[nodiscard]] Error BecomeShimInScope(const std::string& uid);
+
+// Whether systemd is the machine's service manager (sd_booted(3)).
+[[nodiscard]] bool SystemdRuns();
+
 class ShimProcess {
  public:
   // Starts cgpu-shim in a session of its own and as nobody's child, hands it `descriptors`, and
   // waits until it has taken `config`. As root it runs under `uid` with kShimCapabilities; else as
   // the caller. With an agent it serves from then on, and this object is only needed to see its
   // end. kUnavailable or what the shim itself said.
+  //
+  // `scope`: a name of a unit, without ".scope", for the shim to be in; empty: none. The running
+  // program must know kBecomeShim. Where systemd gives none, the shim starts without:
+  // why_no_scope().
   [[nodiscard]] static Result<ShimProcess> Start(const ShimConfig& config,
-                                                 ShimDescriptors descriptors, uid_t uid);
+                                                 ShimDescriptors descriptors, uid_t uid,
+                                                 const std::string& scope = {});
+
+  // A sentence, if it was to have a scope and has none.
+  [[nodiscard]] const std::string& why_no_scope() const { return why_no_scope_; }
 
   // Hands over the seccomp listener; the container's first process is `pid`. Not with an agent.
   [[nodiscard]] Result<> Attach(UniqueFd listener, pid_t pid);
@@ -54,6 +78,7 @@ class ShimProcess {
   explicit ShimProcess(UniqueFd control) : control_(std::move(control)) {}
 
   UniqueFd control_;
+  std::string why_no_scope_;
 };
 
 // Where a program of this project lies: beside the running one, or in the folder CGPU_LIBEXEC.

@@ -135,8 +135,8 @@ class Giveback {
 
 }  // namespace
 
-Result<CreationReply> CreateSlice(const Surroundings& surroundings, const CreationRequest& request,
-                                  Peer creator) {
+Result<Slice> CreateSlice(const Surroundings& surroundings, const CreationRequest& request,
+                          Peer creator) {
   const CommandRequest* const command = request.command ? &*request.command : nullptr;
   const bool other_node = command != nullptr && !command->node.empty();
   const auto node = FindNode(other_node ? command->node : surroundings.node);
@@ -169,16 +169,21 @@ Result<CreationReply> CreateSlice(const Surroundings& surroundings, const Creati
   files.admin = std::move(reserved->admin);
   files.agent = std::move(reserved->agent);
   files.creator = std::move(creator.process);
-  const auto shim = ShimProcess::Start(config, std::move(files), reserved->reservation.shim_uid);
+  const auto shim = ShimProcess::Start(config, std::move(files), reserved->reservation.shim_uid,
+                                       SystemdRuns() ? "cgpu-shim-" + id : "");
   if (!shim.ok()) {
     return shim.error();
   }
-  CreationReply reply;
+  Slice slice;
+  if (!shim->why_no_scope().empty()) {
+    slice.remark = "the shim of " + id + " has no scope of its own: " + shim->why_no_scope();
+  }
+  CreationReply& reply = slice.reply;
   reply.id = id;
   reply.listener = registry->AgentPath(id);
   reply.killable = killable;
   DescribeFiles(*node, reserved->grant, reply);
-  return reply;
+  return slice;
 }
 
 }  // namespace cgpu

@@ -20,10 +20,15 @@ struct Surroundings {
   unsigned max_inst = kDefaultMaxInst;  // see Wish
 };
 
+struct Slice {
+  CreationReply reply;
+  std::string remark;  // for the log; may be empty
+};
+
 // `creator`: who asked and makes the container; the shim ends if it ends without. Everything taken
 // is given back on error.
-[[nodiscard]] Result<CreationReply> CreateSlice(const Surroundings& surroundings,
-                                                const CreationRequest& request, Peer creator);
+[[nodiscard]] Result<Slice> CreateSlice(const Surroundings& surroundings,
+                                        const CreationRequest& request, Peer creator);
 
 }  // namespace cgpu
 

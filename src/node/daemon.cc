@@ -64,10 +64,16 @@ Result<CreationReply> SeeTo(const Surroundings& surroundings, const std::string&
   }
   const std::string who = request->command ? "a command of uid " + std::to_string(peer->uid)
                                            : "container " + request->engine_id;
-  auto reply = CreateSlice(surroundings, *request, *std::move(peer));
-  Log(reply.ok() ? who + " gets its slice as " + reply->id
-                 : who + " gets no slice: " + reply.error().what);
-  return reply;
+  auto slice = CreateSlice(surroundings, *request, *std::move(peer));
+  if (!slice.ok()) {
+    Log(who + " gets no slice: " + slice.error().what);
+    return slice.error();
+  }
+  Log(who + " gets its slice as " + slice->reply.id);
+  if (!slice->remark.empty()) {
+    Log(slice->remark);
+  }
+  return std::move(slice->reply);
 }
 
 // Where a program is that execvp(3) would find.

@@ -3,10 +3,16 @@
 #include <cstdio>
 #include <string>
 
+#include "launcher/shim_process.h"
 #include "node/daemon.h"
 #include "runtime/settings.h"
 
 int main(int argc, char** argv) {
+  if (argc == 3 && std::string(argv[1]) == cgpu::kBecomeShim) {
+    const cgpu::Error error = cgpu::BecomeShimInScope(argv[2]);
+    (void)std::fprintf(stderr, "cgpud: %s\n", cgpu::FormatError(error).c_str());
+    return 1;
+  }
   CLI::App app("The node's daemon: gives containers their slices of GPUs", "cgpud");
   app.set_version_flag("--version", CGPU_VERSION);
   std::string file = cgpu::kSettingsFile;
