@@ -4,6 +4,7 @@
 
 #include "registry/admin.h"
 #include "registry/config.h"
+#include "registry/creation.h"
 #include "tests/fuzz/input.h"
 
 using cgpu::fuzz::Require;
@@ -33,6 +34,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 'c':
       CheckRound(text, cgpu::DecodeConfig, cgpu::EncodeConfig,
                  "a configuration is written as read");
+      break;
+    case 'd':
+      CheckRound(text, cgpu::DecodeCreationRequest, cgpu::EncodeCreationRequest,
+                 "a request for a slice is written as read");
       break;
     case 'l':
       CheckRound(text, cgpu::DecodeListener, cgpu::EncodeListener, "a listener is written as read");
