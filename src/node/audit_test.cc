@@ -36,6 +36,11 @@ TEST_F(AuditBookTest, WritesAtOnceThenOnceInAnInterval) {
   EXPECT_THAT(Take({{"A", 9}, {"B", 2}}, 9999), IsEmpty());
 }
 
+TEST_F(AuditBookTest, ACommandHasNoEngine) {
+  EXPECT_THAT(book_.Take(kId, "", {{"A", 1}}, {}),
+              ElementsAre("audit container=" + std::string(kId) + " engine=- refused=A count=1"));
+}
+
 TEST_F(AuditBookTest, TheLastWordIsWhatWasNotWritten) {
   EXPECT_THAT(Take({{"A", 1}, {"B", 1}}, 1000), ElementsAre(Line("A", 1), Line("B", 1)));
   EXPECT_THAT(Take({{"A", 4}, {"B", 1}}, 1001), IsEmpty());

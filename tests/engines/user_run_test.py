@@ -1,7 +1,6 @@
 """`cgpu run` of ordinary users, by way of cgpud: who gets a slice, what it holds, what outlives what.
 Judged by the driver's books and /proc."""
 import contextlib
-import json
 import os
 import pty
 import re
@@ -69,6 +68,12 @@ def shims():
     return [pid for pid, line in isolation.processes().items() if line.startswith("cgpu-shim")]
 
 
+def wait_over(node, sentence):
+    """Until no shim is left, and nothing of what it held: a process that exits shows no command line
+    any more before its sockets are closed."""
+    until(lambda: not shims() and not node.containers(), sentence)
+
+
 def check_used(node, mib):
     node.sync()
     t.check(node.used() == mib * MIB, "the books say %d MiB, not %d" % (node.used() // MIB, mib))
@@ -89,7 +94,7 @@ def limit(node, _):
     t.check(row["gpus"][0]["limit_bytes"] == 1000 * MIB, "cgpu ps says %s" % row)
     t.check(int(status_of(row["pid"])["Uid"].split()[0]) == USER, "its process is not the user's")
     process.end()
-    until(lambda: not shims(), "the shim stays")
+    wait_over(node, "the shim stays")
     expect(call("--mem", "1000MiB", "--", RMTOOL, "alloc", "1001", "--page", "big"), 2,
            "out of memory")
     expect(call("--mem", "1000MiB", "--", RMTOOL, "alloc", "1000", "--page", "big"), 0)
@@ -160,7 +165,7 @@ def refused(node, daemon):
     process = hold(10, "--mem", "1GiB", "--name", "taken")
     expect(call("--name", "taken", *one), 125, "in use")
     process.end()
-    until(lambda: not shims(), "a shim is left of one that got no slice")
+    wait_over(node, "a shim is left of one that got no slice")
     # Alone it is as without cgpud: the user's own affair.
     expect(call("--node", node.name, "--alone", *one, member=False), 0)
     daemon.stop()
@@ -182,7 +187,7 @@ def sums(node, _):
     roots.end()
     users.end()
     node.wait_used(0, "after both")
-    until(lambda: not shims(), "the shims stay")
+    wait_over(node, "the shims stay")
     expect(call("--mem", "15GiB", "--", "true"), 0)
 
 
@@ -191,13 +196,13 @@ def killed(node, _):
     process = hold(500, "--mem", "15GiB")
     process.kill()  # cgpu run
     node.wait_used(0, "after a killed cgpu run")
-    until(lambda: not shims(), "the shim of a killed cgpu run stays")
+    wait_over(node, "the shim of a killed cgpu run stays")
     process = hold(500, "--mem", "15GiB")  # the grant is free again
     (row,) = node.containers()
     os.kill(row["pid"], signal.SIGKILL)
     t.check(process.wait() == 137, "a killed command ended with %d" % process.wait())
     node.wait_used(0, "after a killed command")
-    until(lambda: not shims(), "the shim of a killed command stays")
+    wait_over(node, "the shim of a killed command stays")
     process = hold(500, "--mem", "15GiB")
     (shim,) = shims()
     command = node.containers()[0]["pid"]
@@ -242,7 +247,7 @@ def daemon_dies(node, daemon):
     expect(call("--mem", "15GiB", "--", "true"), 125, "free")  # it knows of the first
     expect(call("--mem", "14GiB", "--", "true"), 0)
     t.check(process.end() == 5, "the command did not end as it should")
-    until(lambda: not shims(), "the shim stays")
+    wait_over(node, "the shim stays")
 
 
 def walls(node, _):
@@ -280,7 +285,7 @@ def walls(node, _):
     process.end()
 
 
-def idle(_, __):
+def idle(node, _):
     """A slice that was asked for and not used goes with the process that asked."""
     script = ("import socket,sys,time; s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET); "
               "s.connect('/run/cgpu/cgpud.sock'); s.send(b'run -\\nmem 15GiB\\npidns 1\\n.\\n'); "
@@ -289,7 +294,7 @@ def idle(_, __):
     process.expect("created")
     expect(call("--mem", "15GiB", "--", "true"), 125, "free")
     process.kill()
-    until(lambda: not shims(), "the slice stays")
+    wait_over(node, "the slice stays")
     expect(call("--mem", "15GiB", "--", "true"), 0)
 
 
@@ -303,8 +308,7 @@ def run(function):
         daemon = start_cgpud(node, engines.RUNC, "group: cgpu-members\n")
         function(node, daemon)
         node.wait_used(0, "after the commands")
-        until(lambda: not shims(), "shims stay: %s" % isolation.processes())
-        until(lambda: not json.loads(t.command(t.CGPU, "ps", "--json")), "cgpu ps still shows one")
+        wait_over(node, "shims stay")
         daemon.stop()
 
 
