@@ -13,12 +13,12 @@ namespace cgpu {
 
 struct RunOptions {
   GrantFlags flags;
-  FlagsRequest request;  // what they come to
-  std::string name;      // empty: one is made up
-  std::string node;      // empty: see FindNode()
-  std::string record;    // a file to record the container's calls in, or empty
-  std::string daemon;    // the socket of the node's daemon
-  bool alone = false;    // an ordinary user's: without the daemon
+  FlagsRequest request;                 // what they come to
+  std::string name;                     // empty: one is made up
+  std::string node;                     // empty: see FindNode()
+  std::string record;                   // a file to record the container's calls in, or empty
+  std::string daemon;                   // the socket of the node's daemon
+  bool alone = false;                   // an ordinary user's: without the daemon
   unsigned max_inst = kDefaultMaxInst;  // see Wish
   std::vector<std::string> command;
 };

@@ -37,7 +37,8 @@ TEST_F(AuditBookTest, WritesAtOnceThenOnceInAnInterval) {
 }
 
 TEST_F(AuditBookTest, ACommandHasNoEngine) {
-  EXPECT_THAT(book_.Take(kId, "", {{"A", 1}}, {}),
+  book_.Take({kId, "", "A", 1});
+  EXPECT_THAT(book_.Due({}),
               ElementsAre("audit container=" + std::string(kId) + " engine=- refused=A count=1"));
 }
 

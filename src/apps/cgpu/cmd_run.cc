@@ -46,16 +46,17 @@ Result<> TakeRequest(const CLI::App& command, const Flags& flags, RunOptions& op
   return {};
 }
 
-// Where the daemon listens that an ordinary user's slice comes from.
-Result<> FindDaemon(RunOptions& options) {
-  if (geteuid() == 0 || options.alone) {
-    return {};
-  }
+// What the node's settings say of it, such as where the daemon listens that an ordinary user's
+// slice comes from.
+Result<> TakeSettings(RunOptions& options) {
   auto settings = ReadSettings(kSettingsFile);
   if (!settings.ok()) {
     return settings.error();
   }
-  options.daemon = std::move(settings->socket);
+  options.max_inst = settings->max_inst;
+  if (geteuid() != 0 && !options.alone) {
+    options.daemon = std::move(settings->socket);
+  }
   return {};
 }
 
@@ -82,7 +83,7 @@ Result<> Parse(const CLI::App& command, Flags& flags) {
   if (flags.options.command.empty()) {
     return Error{Code::kInvalid, 0, "there is no command to run", "cgpu run [OPTIONS] -- CMD..."};
   }
-  return FindDaemon(flags.options);
+  return TakeSettings(flags.options);
 }
 
 }  // namespace
@@ -114,12 +115,6 @@ void AddRun(CLI::App& app, int& status) {
       status = Fail(parsed.error());
       return;
     }
-    const auto settings = ReadSettings(kSettingsFile);
-    if (!settings.ok()) {
-      status = Fail(settings.error());
-      return;
-    }
-    flags->options.max_inst = settings->max_inst;
     const auto ended = RunContainer(flags->options);
     status = ended.ok() ? ended.value() : Fail(ended.error());
   });
