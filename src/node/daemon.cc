@@ -16,6 +16,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -40,7 +41,9 @@ namespace {
 // A peer that connects and says nothing.
 constexpr int kRequestMs = 10'000;
 // Requests seen to at a time; more wait in the socket's backlog.
-constexpr int kMaxChildren = 32;
+constexpr std::size_t kMaxChildren = 32;
+// Of them, of one user who is not root: one who asks and says nothing shall keep nobody waiting.
+constexpr std::ptrdiff_t kMaxOfUser = 8;
 
 // One line for the log: systemd and terminals take standard error.
 void Log(const std::string& text) {
@@ -148,7 +151,7 @@ class Daemon {
     TellReady();
     while (!stopping_) {
       std::vector<pollfd> events{{signals_.get(), POLLIN, 0},
-                                 {children_ < kMaxChildren ? socket_.get() : -1, POLLIN, 0}};
+                                 {children_.size() < kMaxChildren ? socket_.get() : -1, POLLIN, 0}};
       for (const int fd : minder_.descriptors()) {
         events.push_back({fd, POLLIN, 0});
       }
@@ -218,8 +221,8 @@ class Daemon {
     }
     stopping_ = info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT;
     bool served = false;
-    while (waitpid(-1, nullptr, WNOHANG) > 0) {
-      children_ = std::max(0, children_ - 1);  // it may be one of before this program
+    for (pid_t child = 0; (child = waitpid(-1, nullptr, WNOHANG)) > 0;) {
+      children_.erase(child);  // it may be one of before this program
       served = true;
     }
     if (served) {
@@ -230,6 +233,15 @@ class Daemon {
   void TakeRequest() {
     const UniqueFd connection(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!connection.valid()) {
+      return;
+    }
+    const auto user = UserOf(connection.get());
+    if (user != 0 && CountOf(user) >= kMaxOfUser) {
+      // What is left unread at the end would take the answer with it.
+      (void)ReceiveMessage(connection.get(), 0);
+      const Error error{Code::kExhausted, 0, "cgpud is busy with other requests of this user",
+                        "try again when they are through"};
+      (void)SendMessage(connection.get(), EncodeCreationReply(error));
       return;
     }
     LookAtRuntime();
@@ -245,7 +257,12 @@ class Daemon {
       (void)SendMessage(connection.get(), EncodeCreationReply(error));
       return;
     }
-    ++children_;
+    children_[child] = user;
+  }
+
+  [[nodiscard]] std::ptrdiff_t CountOf(std::optional<unsigned> user) const {
+    return std::count_if(children_.begin(), children_.end(),
+                         [&](const auto& child) { return child.second == user; });
   }
 
   // The program may be replaced, as by an upgrade of its package.
@@ -276,7 +293,7 @@ class Daemon {
   std::optional<AuditBook> audit_;
   UniqueFd socket_;
   UniqueFd signals_;
-  int children_ = 0;
+  std::map<pid_t, std::optional<unsigned>> children_;  // the users whose requests they see to
   bool stopping_ = false;
 };
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,13 @@ namespace cgpu {
 namespace {
 
 constexpr char kGroups[] = "/etc/group";
+
+std::optional<ucred> CredentialsOf(int connection) {
+  ucred credentials{};
+  socklen_t size = sizeof(credentials);
+  const bool told = getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0;
+  return told ? std::optional(credentials) : std::nullopt;
+}
 
 // The peer's groups beside its first, as it had them when it connected (socket(7), SO_PEERGROUPS).
 std::vector<gid_t> GroupsOf(int connection) {
@@ -69,20 +77,23 @@ Result<unsigned> GroupIn(std::string_view text, std::string_view group) {
   return Error{Code::kNotFound, 0, "there is no group " + std::string(group), {}};
 }
 
+std::optional<unsigned> UserOf(int connection) {
+  const auto credentials = CredentialsOf(connection);
+  return credentials ? std::optional(credentials->uid) : std::nullopt;
+}
+
 Result<Peer> AdmitPeer(int connection, const std::string& group) {
-  ucred credentials{};
-  socklen_t size = sizeof(credentials);
-  if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0 ||
-      credentials.pid <= 0) {
+  const auto credentials = CredentialsOf(connection);
+  if (!credentials || credentials->pid <= 0) {
     return Error{Code::kPermission, errno, "the caller cannot be seen from here",
                  "cgpud and the container engine must be in one pid namespace"};
   }
-  if (credentials.uid != 0) {
-    CGPU_TRY(CheckMember(connection, credentials.gid, group));
+  if (credentials->uid != 0) {
+    CGPU_TRY(CheckMember(connection, credentials->gid, group));
   }
   Peer peer;
-  peer.uid = credentials.uid;
-  peer.process.reset(static_cast<int>(syscall(SYS_pidfd_open, credentials.pid, 0)));
+  peer.uid = credentials->uid;
+  peer.process.reset(static_cast<int>(syscall(SYS_pidfd_open, credentials->pid, 0)));
   if (!peer.process.valid()) {
     return ErrnoError(Code::kUnavailable, errno, "the caller is gone");
   }

@@ -2,6 +2,7 @@
 #ifndef CGPU_NODE_PEER_H_
 #define CGPU_NODE_PEER_H_
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -18,6 +19,9 @@ struct Peer {
 // The process at the other end of a connected AF_UNIX socket, which waits there and so still has
 // its number. kPermission: it is neither root's nor of the group `group` (of /etc/group).
 [[nodiscard]] Result<Peer> AdmitPeer(int connection, const std::string& group);
+
+// Whose process it is; nothing where the kernel does not tell.
+[[nodiscard]] std::optional<unsigned> UserOf(int connection);
 
 // The number of the group in a text of the form of /etc/group (group(5)). kNotFound. Pure.
 [[nodiscard]] Result<unsigned> GroupIn(std::string_view text, std::string_view group);

@@ -298,7 +298,33 @@ def idle(node, _):
     expect(call("--mem", "15GiB", "--", "true"), 0)
 
 
-CASES = {"limit": limit, "passes": passes, "refused": refused, "sums": sums, "killed": killed,
+# Of somebody who connects to the daemon and says nothing. At each line of its input it says how many
+# of its first connections are as they were.
+SILENT = """
+import select, socket, sys
+open_ones = []
+for _ in range(40):
+    one = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    one.connect("/run/cgpu/cgpud.sock")
+    open_ones.append(one)
+print("connected", flush=True)
+for _ in sys.stdin:
+    print("silent", 8 - len(select.select(open_ones[:8], [], [], 0)[0]), flush=True)
+"""
+
+
+def silent(*_):
+    """Whoever asks cgpud and says nothing keeps no other user waiting, nor root."""
+    process = t.Process(["python3", "-c", SILENT], "silent",
+                        **{**as_user(member=False), "user": USER + 1})
+    process.expect("connected")
+    expect(call("--mem", "1GiB", "--", "true"), 0)
+    process.say("")
+    t.check(process.expect("silent ([0-9]+)").group(1) == "8", "the silent ones have had their time")
+    process.end()
+
+
+CASES = {"silent": silent, "limit": limit, "passes": passes, "refused": refused, "sums": sums, "killed": killed,
          "minded": minded, "daemon-dies": daemon_dies, "walls": walls, "idle": idle}
 
 
