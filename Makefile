@@ -7,6 +7,7 @@
 #   make lint        formatting and clang-tidy alone
 #   make install     the programs below PREFIX (/usr/local), or below DESTDIR for a package
 #   make deb         build/cgpu_VERSION_amd64.deb
+#   make gpu-bundle  dist/cgpu-gpu-bundle.tar.gz: what tests/gpu/run needs on a machine with a GPU
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
@@ -35,7 +36,7 @@ ifneq ($(shell command -v ccache),)
 export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
 endif
 
-.PHONY: build demo test soak lint install deb deps check-deps clean
+.PHONY: build demo test soak lint install deb gpu-bundle deps check-deps clean
 .PHONY: test-asan test-tsan fuzz
 
 deps:
@@ -115,5 +116,8 @@ deb: build
 	@tools/install_packages.sh dpkg-dev
 	@cpack --config build/CPackConfig.cmake
 
+gpu-bundle: build
+	@tools/gpu_bundle.sh build/bin dist/cgpu-gpu-bundle.tar.gz
+
 clean:
-	@rm -rf build
+	@rm -rf build dist

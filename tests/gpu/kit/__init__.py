@@ -1,0 +1,1 @@
+"""The checks of tests/gpu/run. Each module has check(report)."""

@@ -1,0 +1,31 @@
+"""Calls that the shim makes on a descriptor of the tenant's: does the driver take them as from the
+tenant's own client? Each is made without cgpu, too, and must come to the same."""
+from kit.report import Skip
+
+WRONG_USAGE = 1  # or no driver to talk to
+
+# (what, words of rmtool)
+CALLS = (
+    ("RM_ALLOC of memory, CONTROL, FREE", ["alloc", "64", "--page", "big"]),
+    ("channel groups", ["alloc", "16", "--groups", "4"]),
+    ("RM_ALLOC by its short form", ["raw", "alloc", "16", "--short"]),
+    ("RM_ALLOC inside NV_ESC_IOCTL_XFER_CMD", ["raw", "alloc", "16", "--xfer"]),
+    ("VID_HEAP_CONTROL", ["raw", "alloc", "16", "--vidheap"]),
+    # 0x30000001 as number and size. It makes an address space of the file and the process.
+    ("UVM_INITIALIZE", ["raw", "ioctl", "1", "0x3000", "--file", "uvm", "--type", "0", "--dir", "0"]),
+    # NV_ESC_CARD_INFO names the cards: without cgpu all, with it those of the slice.
+    ("NV_ESC_CARD_INFO", ["raw", "ioctl", "200", "2304"]),
+)
+
+
+def check(report):
+    if report.do(*report.slice("true")).status != 0:
+        raise Skip("cgpu run does not work here, see ground")
+    tool = report.tool("rmtool")
+    for what, words in CALLS:
+        without = report.do(*report.plain(tool, *words))
+        within = report.do(*report.slice(tool, *words, flags=["--mem", "1GiB"]))
+        report.keep(what, {"without": [without.status, without.output, without.errors],
+                           "with": [within.status, within.output, within.errors]})
+        report.judge(what, without.status == within.status != WRONG_USAGE,
+                     "with %s; without %s" % (within.last_words(), without.last_words()))

@@ -1,0 +1,69 @@
+"""What real programs ask of the driver: the sequence of their calls in a slice, which of them cgpu
+answered itself or refused, and whether the program ends as it does without cgpu."""
+import collections
+import os
+import shutil
+import sys
+import tempfile
+
+from kit.report import Skip
+
+TRAINING = """
+import torch
+model = torch.nn.Linear(1024, 1024).cuda()
+step = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(3):
+    loss = model(torch.randn(256, 1024, device="cuda")).square().mean()
+    loss.backward()
+    step.step()
+    step.zero_grad()
+print("loss", float(loss))
+"""
+
+
+def candidates(report):
+    """(name, words) of the programs that are here."""
+    yield "rmtool info", [report.tool("rmtool"), "info"]
+    if report.node:
+        return
+    if shutil.which("nvidia-smi"):
+        yield "nvidia-smi", ["nvidia-smi"]
+        yield "nvidia-smi -q", ["nvidia-smi", "-q"]
+    yield "CUDA driver API", report.cuda()
+    if report.do(sys.executable, "-c", "import torch").status == 0:
+        yield "PyTorch start", [sys.executable, "-c", "import torch; torch.zeros(1).cuda()"]
+        yield "PyTorch training steps", [sys.executable, "-c", TRAINING]
+    if shutil.which("vulkaninfo"):
+        yield "vulkaninfo", ["vulkaninfo", "--summary"]
+
+
+def look_at(report, name, words, folder):
+    without = report.do(*report.plain(*words))
+    path = os.path.join(folder, "record")
+    with_cgpu = report.do(*report.slice(*words, flags=["--record", path]))
+    text = ""
+    if os.path.exists(path):
+        with open(path, encoding="utf-8", errors="replace") as file:
+            text = file.read()
+        os.unlink(path)
+    report.calls.append((name, text))
+    calls = [line.split() for line in text.splitlines()]
+    refused = collections.Counter(
+        " ".join(call[2:-4]) for call in calls if len(call) >= 7 and call[-1] == "cgpu"
+        and (call[-3] not in ("0x0", "-") or call[-2] != "0"))
+    report.keep(name, {"without": [without.status, without.seconds, without.last_words()],
+                       "with": [with_cgpu.status, with_cgpu.seconds, with_cgpu.last_words()],
+                       "calls": len(calls), "refused": dict(refused)})
+    report.judge(name, with_cgpu.status == without.status and (without.status != 0 or calls),
+                 "%d calls, %.2f s (without cgpu %.2f s), %s%s" % (
+                     len(calls), with_cgpu.seconds, without.seconds, with_cgpu.last_words()[:200],
+                     "; refused: " + ", ".join("%s x%d" % item for item in refused.most_common(12))
+                     if refused else ""))
+
+
+def check(report):
+    if report.do(*report.slice("true")).status != 0:
+        raise Skip("cgpu run does not work here, see ground")
+    with tempfile.TemporaryDirectory() as folder:
+        for name, words in candidates(report):
+            look_at(report, name, words, folder)

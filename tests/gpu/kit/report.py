@@ -1,0 +1,142 @@
+"""What the checks have in common: the programs they run, the time they have, what they found."""
+import gzip
+import json
+import os
+import shutil
+import subprocess
+import time
+import traceback
+
+HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# Of one program, unless less is left of the whole budget.
+PROGRAM_SECONDS = 90
+PASS, FAIL, SKIP = "pass", "FAIL", "skip"
+
+
+class Skip(Exception):
+    """This check cannot be made here; says why."""
+
+
+def programs():
+    """The folder of cgpu's programs."""
+    places = [os.environ.get("CGPU_BIN"), os.path.join(HERE, "bin"),
+              os.path.join(os.path.dirname(os.path.dirname(HERE)), "build", "bin")]
+    for place in filter(None, places):
+        if os.access(os.path.join(place, "cgpu"), os.X_OK):
+            return place
+    raise SystemExit("cgpu's programs are not there: `make build`, or a bundle of `make gpu-bundle`")
+
+
+class Done:
+    """A program that has ended."""
+
+    def __init__(self, argv, status, output, errors, seconds):
+        self.argv, self.status, self.output, self.errors = argv, status, output, errors
+        self.seconds = seconds
+
+    def last_words(self):
+        """What it said last, on one line."""
+        lines = (self.errors.strip() or self.output.strip()).splitlines()
+        return "status %s%s" % (self.status, ": " + lines[-1][:300] if lines else "")
+
+
+class Report:
+    """Rows (check, what, outcome, detail) and raw data; written after each check, so that the folder
+    is complete even if the next one takes the machine down."""
+
+    def __init__(self, folder, budget, node):
+        self.folder, self.node = folder, node
+        self.until = time.monotonic() + budget
+        self.bin = programs()
+        self.rows, self.raw, self.calls = [], {}, []
+        self._check = None
+        os.makedirs(folder, exist_ok=True)
+
+    # --- For the checks.
+
+    def row(self, what, outcome, detail=""):
+        self.rows.append((self._check, what, outcome, detail))
+        print("%-9s %-4s  %s%s" % (self._check, outcome, what, ": " + detail if detail else ""),
+              flush=True)
+
+    def judge(self, what, good, detail=""):
+        self.row(what, PASS if good else FAIL, detail)
+        return good
+
+    def keep(self, name, value):
+        """Raw data, in JSON's types."""
+        self.raw.setdefault(self._check, {})[name] = value
+
+    def left(self):
+        return self.until - time.monotonic()
+
+    def tool(self, name):
+        return os.path.join(self.bin, name)
+
+    def do(self, *argv, stdin="", environment=None):
+        """Runs a program to its end, or until the time is over; then its status is None."""
+        seconds = max(1.0, min(PROGRAM_SECONDS, self.left()))
+        begin = time.monotonic()
+        try:
+            done = subprocess.run(argv, input=stdin, capture_output=True, text=True, errors="replace",
+                                  timeout=seconds, check=False,
+                                  env={**os.environ, **(environment or {})})
+            result = Done(argv, done.returncode, done.stdout, done.stderr, time.monotonic() - begin)
+        except subprocess.TimeoutExpired:
+            result = Done(argv, None, "", "no end within %.0f s" % seconds, seconds)
+        except OSError as error:
+            result = Done(argv, None, "", str(error), 0)
+        return result
+
+    def slice(self, *argv, flags=()):
+        """The words of `argv` in a slice."""
+        node = ["--node", self.node] if self.node else []
+        return [self.tool("cgpu"), "run", *node, *flags, "--", *argv]
+
+    def plain(self, *argv):
+        """The words of `argv` without cgpu: on a simulated node by way of it."""
+        if not self.node:
+            return list(argv)
+        return [self.tool("cgpu"), "sim", "exec", "--name", self.node, "--", *argv]
+
+    def cuda(self):
+        """The words of the CUDA program; Skip where there is no CUDA."""
+        if self.node:
+            raise Skip("a simulated node has no CUDA")
+        return [shutil.which("python3"), os.path.join(HERE, "kit", "cuda_program.py")]
+
+    # --- For the program.
+
+    def run(self, name, check):
+        self._check = name
+        if self.left() <= 0:
+            self.row("all of it", SKIP, "the time is over")
+        else:
+            try:
+                check(self)
+            except Skip as reason:
+                self.row("the rest", SKIP, str(reason))
+            except Exception:  # a check that is wrong must not take the others with it
+                self.row("the check itself", FAIL, traceback.format_exc(limit=-2).replace("\n", " "))
+        self._write()
+
+    def end(self):
+        print("%d rows, %d failed; see %s" % (len(self.rows), self._failed(), self.folder))
+        return 1 if self._failed() else 0
+
+    def _failed(self):
+        return sum(row[2] == FAIL for row in self.rows)
+
+    def _write(self):
+        with open(os.path.join(self.folder, "results.json"), "w", encoding="utf-8") as file:
+            json.dump({"rows": self.rows, "raw": self.raw}, file, indent=1)
+        with open(os.path.join(self.folder, "page.md"), "w", encoding="utf-8") as file:
+            ground = self.raw.get("ground", {})
+            file.write("# %s, driver %s\n\nLinux %s, on %s.\n\n| check | what | outcome | |\n"
+                       "|---|---|---|---|\n" % (ground.get("gpu", "a GPU"), ground.get("driver", "?"),
+                                               os.uname().release, time.strftime("%Y-%m-%d")))
+            for row in self.rows:
+                file.write("| %s |\n" % " | ".join(cell.replace("|", "\\|") for cell in row))
+        with gzip.open(os.path.join(self.folder, "calls.txt.gz"), "wt", encoding="utf-8") as file:
+            for name, text in self.calls:
+                file.write("== %s\n%s" % (name, text))
