@@ -54,11 +54,7 @@ Result<std::vector<double>> Trace(const Registry& registry, const std::string& i
 }
 
 Result<std::string> IdOf(const Registry& registry, const std::string& name) {
-  const auto lock = registry.Lock();
-  if (!lock.ok()) {
-    return lock.error();
-  }
-  const auto live = registry.List(*lock);
+  const auto live = registry.Live();
   if (!live.ok()) {
     return live.error();
   }

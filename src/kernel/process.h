@@ -63,9 +63,8 @@ struct Caller {
 // What a file is, asked in a way that a hostile file system cannot hang.
 struct FileIdentity {
   std::uint64_t dev = 0;   // makedev form
-  std::uint64_t rdev = 0;  // of a device file, else 0
+  std::uint64_t rdev = 0;  // of a character device, else 0
   std::uint64_t ino = 0;
-  bool char_device = false;
 };
 [[nodiscard]] Result<FileIdentity> Identify(int fd);
 

@@ -101,8 +101,7 @@ Result<FileIdentity> Identify(int fd) {
   }
   FileIdentity identity;
   identity.dev = makedev(info.stx_dev_major, info.stx_dev_minor);
-  identity.char_device = S_ISCHR(info.stx_mode);
-  identity.rdev = identity.char_device ? makedev(info.stx_rdev_major, info.stx_rdev_minor) : 0;
+  identity.rdev = S_ISCHR(info.stx_mode) ? makedev(info.stx_rdev_major, info.stx_rdev_minor) : 0;
   identity.ino = info.stx_ino;
   return identity;
 }

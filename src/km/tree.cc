@@ -76,11 +76,7 @@ const Card* Tree::FindCard(unsigned minor) const {
 }
 
 Result<std::vector<std::pair<std::string, Tree::Slice>>> Tree::SlicesOn(const Card& card) const {
-  const auto lock = registry_.Lock();
-  if (!lock.ok()) {
-    return lock.error();
-  }
-  const auto live = registry_.List(*lock);
+  const auto live = registry_.Live();
   if (!live.ok()) {
     return live.error();
   }

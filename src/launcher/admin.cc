@@ -69,14 +69,6 @@ void AppendStatuses(const Registry& registry, std::span<const Reservation> reser
   }
 }
 
-Result<std::vector<Reservation>> Live(const Registry& registry) {
-  const auto lock = registry.Lock();
-  if (!lock.ok()) {
-    return lock.error();
-  }
-  return registry.List(lock.value());
-}
-
 // The places in the container's grant that the change is for.
 Result<std::vector<std::size_t>> ChosenCards(const Reservation& reservation,
                                              const std::string& gpu) {
@@ -160,7 +152,7 @@ Reservation Settled(const Reservation& before, Reservation after,
 }  // namespace
 
 Result<std::vector<ContainerStatus>> ListContainers(const Registry& registry) {
-  const auto live = Live(registry);
+  const auto live = registry.Live();
   if (!live.ok()) {
     return live.error();
   }

@@ -4,7 +4,6 @@
 #include <linux/nsfs.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -67,11 +66,7 @@ Result<Slices> FindSlices(const Registry& registry) {
       Add(container.pid, "pid", slices.pids);
     }
   }
-  const auto lock = registry.Lock();
-  if (!lock.ok()) {
-    return lock.error();
-  }
-  const auto live = registry.List(*lock);
+  const auto live = registry.Live();
   if (!live.ok()) {
     return live.error();
   }
@@ -106,12 +101,7 @@ std::string NameOf(const std::string& link, const Node& node) {
     return {};
   }
   for (const NodeDevice& device : node.devices) {
-    const NodeFile& file = device.file;
-    const auto number = makedev(file.dev_major, file.dev_minor);
-    const bool same = file.simulated ? identity->dev == number &&
-                                           (identity->ino & file.ino_mask) == file.ino_value
-                                     : identity->char_device && identity->rdev == number;
-    if (same) {
+    if (device.file.Is(identity->dev, identity->ino, identity->rdev)) {
       return device.name;
     }
   }

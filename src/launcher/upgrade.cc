@@ -111,11 +111,7 @@ bool IsBusy(const Upgraded& one) {
 
 Result<std::vector<Reservation>> Chosen(const Registry& registry,
                                         const std::vector<std::string>& containers) {
-  const auto lock = registry.Lock();
-  if (!lock.ok()) {
-    return lock.error();
-  }
-  auto live = registry.List(*lock);
+  auto live = registry.Live();
   if (!live.ok() || containers.empty()) {
     return live;
   }

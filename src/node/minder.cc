@@ -22,11 +22,7 @@ constexpr std::uint64_t kMaxPid = 1U << 22;  // the kernel's PID_MAX_LIMIT
 }  // namespace
 
 void Minder::Refresh() {
-  const auto lock = registry_.Lock();
-  if (!lock.ok()) {
-    return;
-  }
-  const auto live = registry_.List(*lock);
+  const auto live = registry_.Live();
   if (!live.ok()) {
     return;
   }

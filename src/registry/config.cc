@@ -1,5 +1,7 @@
 #include "registry/config.h"
 
+#include <sys/sysmacros.h>
+
 #include <charconv>
 #include <limits>
 #include <set>
@@ -159,6 +161,11 @@ bool DecodeOne(const Words& line, std::set<std::string>& seen, ShimConfig& confi
 }
 
 }  // namespace
+
+bool NodeFile::Is(std::uint64_t dev, std::uint64_t ino, std::uint64_t rdev) const {
+  const std::uint64_t number = makedev(dev_major, dev_minor);
+  return simulated ? dev == number && (ino & ino_mask) == ino_value : rdev != 0 && rdev == number;
+}
 
 std::string EncodeConfig(const ShimConfig& config) {
   std::string text;

@@ -52,6 +52,9 @@ struct NodeFile {
   unsigned dev_minor = 0;
   std::uint64_t ino_mask = 0;
   std::uint64_t ino_value = 0;
+
+  // Whether it is the open file of that device and inode; `rdev`: of a character device, else 0.
+  [[nodiscard]] bool Is(std::uint64_t dev, std::uint64_t ino, std::uint64_t rdev) const;
 };
 
 struct ShimConfig {

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/sysmacros.h>
 
 #include <string>
 
@@ -159,6 +160,22 @@ TEST(Names, AreDockers) {
   }
   EXPECT_TRUE(IsName(std::string(64, 'a')));
   EXPECT_FALSE(IsName(std::string(65, 'a')));
+}
+
+TEST(NodeFile, IsKnownByDeviceNumberOrAsASimulatedOneByInode) {
+  NodeFile file;
+  file.dev_major = 195;
+  file.dev_minor = 1;
+  const std::uint64_t number = makedev(195, 1);
+  EXPECT_TRUE(file.Is(5, 6, number));
+  EXPECT_FALSE(file.Is(number, 6, 0));
+  EXPECT_FALSE(NodeFile().Is(0, 0, 0));  // no device file has the number 0
+  file.simulated = true;
+  file.ino_mask = 0xff00;
+  file.ino_value = 0x1200;
+  EXPECT_TRUE(file.Is(number, 0x1234, 0));
+  EXPECT_FALSE(file.Is(number, 0x1334, 0));
+  EXPECT_FALSE(file.Is(number + 1, 0x1234, number));
 }
 
 }  // namespace

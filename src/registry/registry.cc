@@ -227,6 +227,11 @@ Result<RegistryLock> Registry::Lock() const {
   return RegistryLock(std::move(*fd));
 }
 
+Result<std::vector<Reservation>> Registry::Live() const {
+  const auto lock = Lock();
+  return lock.ok() ? List(*lock) : Result<std::vector<Reservation>>(lock.error());
+}
+
 Result<std::vector<Reservation>> Registry::List(const RegistryLock& lock) const {
   std::vector<Reservation> live;
   for (const std::string& id : IdsIn(folder_)) {

@@ -53,6 +53,8 @@ class Registry {
 
   // The containers that live, oldest first; removes what is left of others.
   [[nodiscard]] Result<std::vector<Reservation>> List(const RegistryLock& lock) const;
+  // The same for one who changes nothing: as they were a moment ago.
+  [[nodiscard]] Result<std::vector<Reservation>> Live() const;
 
   // Announces a container: the listening admin socket for its shim. It lives as long as any process
   // holds that descriptor.

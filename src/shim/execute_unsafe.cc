@@ -1,8 +1,8 @@
 // The only place where a tenant's call, or one made for a tenant's file, enters the driver.
 #include <sys/ioctl.h>
-#include <time.h>
 
 #include <cerrno>
+#include <chrono>
 
 #include "shim/server.h"
 
@@ -11,12 +11,7 @@ namespace {
 
 constexpr std::size_t kMaxTrace = 1 << 16;
 
-std::uint64_t NowNs() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U +
-         static_cast<std::uint64_t>(now.tv_nsec);
-}
+using Clock = std::chrono::steady_clock;
 
 }  // namespace
 
@@ -28,14 +23,15 @@ int Server::Execute(Pending& pending) {
                                     ? call.uvm_request
                                     : _IOC(_IOC_READ | _IOC_WRITE, 'F', call.nr, call.image.size());
   const bool traced = tracing_.load(std::memory_order_relaxed);
-  const std::uint64_t start = traced ? NowNs() : 0;
+  const Clock::time_point start = traced ? Clock::now() : Clock::time_point();
   NoteCall(&pending);
   const int error = ioctl(pending.file.get(), request, call.image.data()) < 0 ? errno : 0;
   NoteCall(nullptr);
   if (traced) {
+    const auto took = Clock::now() - start;
     const std::lock_guard lock(trace_mutex_);
     if (trace_.size() < kMaxTrace) {
-      trace_.push_back(static_cast<std::uint32_t>(NowNs() - start));
+      trace_.push_back(static_cast<std::uint32_t>(std::chrono::nanoseconds(took).count()));
     }
   }
   boundary::PointBack(call);

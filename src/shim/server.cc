@@ -3,7 +3,6 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
-#include <sys/sysmacros.h>
 
 #include <algorithm>
 #include <array>
@@ -138,11 +137,7 @@ std::optional<boundary::File> Server::Recognise(int fd) {
     return std::nullopt;
   }
   for (const NodeFile& file : config_.files) {
-    const std::uint64_t device = makedev(file.dev_major, file.dev_minor);
-    const bool match = file.simulated ? identity->dev == device &&
-                                            (identity->ino & file.ino_mask) == file.ino_value
-                                      : identity->char_device && identity->rdev == device;
-    if (match) {
+    if (file.Is(identity->dev, identity->ino, identity->rdev)) {
       return boundary::File{KindOf(file.kind), file.minor, file.granted};
     }
   }
