@@ -195,8 +195,9 @@ Result<ContainerStatus> DecodeStatus(std::string_view text) {
 
 std::string EncodeCardMemory(const CardMemory& memory) {
   std::vector<ProcessMemory> most = memory.processes;
-  std::stable_sort(most.begin(), most.end(),
-                   [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  std::sort(most.begin(), most.end(), [](const auto& a, const auto& b) {
+    return a.bytes != b.bytes ? a.bytes > b.bytes : a.pid < b.pid;
+  });
   most.resize(std::min(most.size(), kMaxProcesses));
   std::sort(most.begin(), most.end(), [](const auto& a, const auto& b) { return a.pid < b.pid; });
   std::string text;
