@@ -27,7 +27,7 @@ bool HasExited(int process) {
   return poll(&exited, 1, 0) > 0;
 }
 
-int KillOnce(const std::string& cgroups) {
+int KillOnce(const std::string& cgroups, const std::function<bool(pid_t)>& may) {
   int killed = 0;
   const DirPtr proc = OpenDir(AT_FDCWD, "/proc");
   while (const dirent* entry =
@@ -42,7 +42,8 @@ int KillOnce(const std::string& cgroups) {
     const UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
     // Read after it was pinned: so it is this process's.
     const auto own = CgroupsOf(pid);
-    if (process.valid() && own.ok() && IsIn(*own, cgroups) && !HasExited(process.get()) &&
+    if (process.valid() && own.ok() && IsIn(*own, cgroups) && may(static_cast<pid_t>(pid)) &&
+        !HasExited(process.get()) &&
         syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0) == 0) {
       ++killed;
     }
@@ -76,10 +77,23 @@ Result<std::string> CgroupsOf(unsigned pid) {
   return ReadFile("/proc/" + std::to_string(pid) + "/cgroup");
 }
 
-int KillAllIn(const std::string& cgroups) {
+bool IsCalledAfter(std::string_view cgroups, std::string_view id) {
+  const std::string scope = "-" + std::string(id) + ".scope";
+  while (!id.empty() && !cgroups.empty()) {
+    const std::size_t end = std::min(cgroups.find_first_of("/\n"), cgroups.size());
+    const std::string_view part = cgroups.substr(0, end);
+    cgroups.remove_prefix(std::min(end + 1, cgroups.size()));
+    if (part == id || part.ends_with(scope)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+int KillAllIn(const std::string& cgroups, const std::function<bool(pid_t)>& may) {
   int all = 0;
   for (int look = 0; look < kLooks; ++look) {
-    const int killed = KillOnce(cgroups);
+    const int killed = KillOnce(cgroups, may);
     if (killed == 0) {
       break;
     }

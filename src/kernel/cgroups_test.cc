@@ -24,5 +24,16 @@ TEST(Cgroups, OfThisProcess) {
   EXPECT_FALSE(CgroupsOf(1U << 30).ok());
 }
 
+TEST(IsCalledAfter, ComparesWholeNames) {
+  EXPECT_TRUE(IsCalledAfter("0::/docker/0abc\n", "0abc"));
+  EXPECT_TRUE(IsCalledAfter("4:memory:/\n0::/system.slice/docker-0abc.scope\n", "0abc"));
+  EXPECT_TRUE(IsCalledAfter("0::/a/libpod-0abc.scope/container\n", "0abc"));
+  EXPECT_FALSE(IsCalledAfter("0::/docker/0abcd\n", "0abc"));
+  EXPECT_FALSE(IsCalledAfter("0::/system.slice/cron.service\n", "cron"));
+  EXPECT_FALSE(IsCalledAfter("0::/user.slice/session-1.scope\n", "/"));
+  EXPECT_FALSE(IsCalledAfter("0::/\n", "/"));
+  EXPECT_FALSE(IsCalledAfter("0::/\n", ""));
+}
+
 }  // namespace
 }  // namespace cgpu::kernel

@@ -230,6 +230,9 @@ Result<CreationReply> AskForSlice(const RunOptions& options, bool killable) {
   const auto daemon = ConnectToDaemon(options.daemon);
   if (!daemon.ok()) {
     Error error = daemon.error();
+    if (error.code == Code::kPermission) {
+      return NotAMember(options.group);
+    }
     error.what = "an ordinary user's slice comes from cgpud, which does not run: " + error.what;
     error.hint = "start it: systemctl start cgpud; or see --alone in `cgpu run --help`";
     return error;

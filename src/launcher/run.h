@@ -18,6 +18,7 @@ struct RunOptions {
   std::string node;                     // empty: see FindNode()
   std::string record;                   // a file to record the container's calls in, or empty
   std::string daemon;                   // the socket of the node's daemon
+  std::string group;                    // whose members may ask it
   bool alone = false;                   // an ordinary user's: without the daemon
   unsigned max_inst = kDefaultMaxInst;  // see Wish
   std::vector<std::string> command;

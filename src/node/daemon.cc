@@ -42,21 +42,28 @@ namespace {
 constexpr int kRequestMs = 10'000;
 // Requests seen to at a time; more wait in the socket's backlog.
 constexpr std::size_t kMaxChildren = 32;
-// Of them, of one user who is not root: one who asks and says nothing shall keep nobody waiting.
+// Of them, of one user who is not root, and of all those: who asks and says nothing shall keep
+// nobody else waiting, and root not at all.
 constexpr std::ptrdiff_t kMaxOfUser = 8;
+constexpr std::ptrdiff_t kMaxOfUsers = 24;
 
-// One line for the log: systemd and terminals take standard error.
-void Log(const std::string& text) {
+// One line for the log: systemd and terminals take standard error. Some of it is others' words.
+void Log(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
   (void)std::fprintf(stderr, "cgpud: %s\n", text.c_str());
 }
 
 Result<CreationReply> SeeTo(const Surroundings& surroundings, const std::string& group,
                             int connection) {
-  // First: what is left unread at the end would take the answer with it.
-  const auto message = ReceiveMessage(connection, kRequestMs);
+  // First: what is left unread at the end would take the answer with it. What came with it is
+  // nothing to us, and closing it can take long: the alarm is set.
+  auto message = ReceiveMessage(connection, kRequestMs);
   if (!message.ok()) {
     return message.error();
   }
+  message->fd.reset();
+  alarm(0);
   auto peer = AdmitPeer(connection, group);
   if (!peer.ok()) {
     return peer.error();
@@ -135,7 +142,7 @@ class Daemon {
       : runtime_(settings.runtime),
         group_(settings.group),
         argv_(argv),
-        minder_(registry),
+        minder_(registry, UniqueFd(open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC))),
         socket_(std::move(socket)),
         signals_(std::move(signals)) {
     surroundings_.node = settings.node;
@@ -230,34 +237,51 @@ class Daemon {
     }
   }
 
+  // Each request is a child process's, also where it is refused: what a peer has sent with it may
+  // be files whose close takes as long as the peer likes, and is closed with the connection.
   void TakeRequest() {
-    const UniqueFd connection(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (!connection.valid()) {
+    UniqueFd connection(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    int gate[2];
+    if (!connection.valid() || pipe2(gate, O_CLOEXEC) != 0) {
       return;
     }
+    const UniqueFd goes(gate[0]);
+    UniqueFd waits(gate[1]);
     const auto user = UserOf(connection.get());
-    if (user != 0 && CountOf(user) >= kMaxOfUser) {
-      // What is left unread at the end would take the answer with it.
-      (void)ReceiveMessage(connection.get(), 0);
-      const Error error{Code::kExhausted, 0, "cgpud is busy with other requests of this user",
-                        "try again when they are through"};
-      (void)SendMessage(connection.get(), EncodeCreationReply(error));
-      return;
-    }
+    const auto of_users = static_cast<std::ptrdiff_t>(children_.size()) - CountOf(0);
+    const bool busy = user != 0 && (CountOf(user) >= kMaxOfUser || of_users >= kMaxOfUsers);
     LookAtRuntime();
     const pid_t child = fork();
     if (child == 0) {
-      socket_.reset();
-      (void)SendMessage(connection.get(),
-                        EncodeCreationReply(SeeTo(surroundings_, group_, connection.get())));
+      waits.reset();
+      char none = 0;
+      (void)!read(goes.get(), &none, 1);  // so that the connection is closed here last
+      Serve(connection.get(), busy);
       _exit(0);
     }
     if (child < 0) {
-      const Error error = ErrnoError(Code::kExhausted, errno, "cgpud cannot start a process");
-      (void)SendMessage(connection.get(), EncodeCreationReply(error));
+      Log(ErrnoError(Code::kExhausted, errno, "cannot start a process for a request").what);
       return;
     }
     children_[child] = user;
+    connection.reset();
+  }
+
+  // In a child of its own.
+  void Serve(int connection, bool busy) {
+    socket_.reset();
+    if (busy) {
+      const Error error{Code::kExhausted, 0, "cgpud is busy with other requests of users",
+                        "try again when they are through"};
+      (void)SendMessage(connection, EncodeCreationReply(error));
+      return;
+    }
+    sigset_t ends;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGALRM);
+    pthread_sigmask(SIG_UNBLOCK, &ends, nullptr);
+    alarm(kRequestMs / 1'000 + 1);
+    (void)SendMessage(connection, EncodeCreationReply(SeeTo(surroundings_, group_, connection)));
   }
 
   [[nodiscard]] std::ptrdiff_t CountOf(std::optional<unsigned> user) const {
@@ -297,9 +321,15 @@ class Daemon {
   bool stopping_ = false;
 };
 
-Result<UniqueFd> Listen(const Registry& registry, const std::string& path) {
+Result<UniqueFd> Listen(const Registry& registry, const Settings& settings) {
+  const auto group = FindGroup(settings.group);
+  if (!group.ok()) {
+    Log("only root may ask for slices: " + group.error().what);
+  }
   const auto lock = registry.Lock();
-  return lock.ok() ? ListenAsDaemon(*lock, path) : Result<UniqueFd>(lock.error());
+  return lock.ok() ? ListenAsDaemon(*lock, settings.socket,
+                                    group.ok() ? std::optional(*group) : std::nullopt)
+                   : Result<UniqueFd>(lock.error());
 }
 
 }  // namespace
@@ -323,8 +353,7 @@ Result<> RunDaemon(const Settings& settings, char* const* argv) {
     return ErrnoError(Code::kInternal, errno, "cannot take signals");
   }
   UniqueFd handed = HandedSocket();
-  auto socket =
-      handed.valid() ? Result<UniqueFd>(std::move(handed)) : Listen(*registry, settings.socket);
+  auto socket = handed.valid() ? Result<UniqueFd>(std::move(handed)) : Listen(*registry, settings);
   if (!socket.ok()) {
     return socket.error();
   }

@@ -12,12 +12,14 @@
 #include <utility>
 
 #include "kernel/cgroups.h"
+#include "kernel/ownership.h"
 #include "registry/text.h"
 
 namespace cgpu {
 namespace {
 
 constexpr std::uint64_t kMaxPid = 1U << 22;  // the kernel's PID_MAX_LIMIT
+constexpr std::size_t kMaxRoots = 4096;      // that live, of one container
 
 }  // namespace
 
@@ -34,6 +36,7 @@ void Minder::Refresh() {
       Watched& watched = watched_[reservation.id];
       watched.shim = std::move(*shim);
       watched.engine_id = reservation.engine_id;
+      watched.user = reservation.user;
     }
   }
 }
@@ -84,7 +87,7 @@ bool Minder::Read(Watched& watched) {
   return n < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
-void Minder::TakeLines(const std::string& id, Watched& watched, News& news) {
+void Minder::TakeLines(const std::string& id, Watched& watched, News& news) const {
   std::size_t begin = 0;
   for (std::size_t end = 0; (end = watched.text.find('\n', begin)) != std::string::npos;) {
     const auto lines = SplitLines(std::string_view(watched.text).substr(begin, end - begin));
@@ -111,27 +114,47 @@ void Minder::TakeLines(const std::string& id, Watched& watched, News& news) {
 
 // The shim, which holds on to the process, says its number while it lives. In the moment until it
 // is opened here it may end and the number be given away: to a process in other cgroups.
-void Minder::AddRoot(Watched& watched, unsigned pid) {
-  std::erase_if(watched.roots, [](const Root& root) {
-    return syscall(SYS_pidfd_send_signal, root.process.get(), 0, nullptr, 0) != 0;
-  });
-  Root root;
-  root.process.reset(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-  auto cgroups = kernel::CgroupsOf(pid);
-  if (!root.process.valid() || !cgroups.ok()) {
+void Minder::AddRoot(Watched& watched, unsigned pid) const {
+  const auto lives = [](const Root& root) {
+    return syscall(SYS_pidfd_send_signal, root.process.get(), 0, nullptr, 0) == 0;
+  };
+  const auto known = std::find_if(watched.roots.begin(), watched.roots.end(),
+                                  [&](const Root& root) { return root.pid == pid; });
+  if (known != watched.roots.end() && lives(*known)) {
     return;
   }
-  if (!watched.engine_id.empty() && cgroups->find(watched.engine_id) != std::string::npos) {
+  if (known != watched.roots.end()) {
+    watched.roots.erase(known);
+  } else if (watched.roots.size() >= kMaxRoots) {
+    std::erase_if(watched.roots, [&](const Root& root) { return !lives(root); });
+    if (watched.roots.size() >= kMaxRoots) {
+      return;
+    }
+  }
+  Root root;
+  root.pid = pid;
+  root.process.reset(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  auto cgroups = kernel::CgroupsOf(pid);
+  if (!root.process.valid() || !cgroups.ok() || !MayKill(watched, static_cast<pid_t>(pid)) ||
+      !lives(root)) {
+    return;
+  }
+  if (kernel::IsCalledAfter(*cgroups, watched.engine_id)) {
     root.cgroups = std::move(*cgroups);  // else it shares its cgroup with others
   }
   watched.roots.push_back(std::move(root));
 }
 
-void Minder::Kill(const Watched& watched) {
+// A user's word, and the names he gives to containers, count for processes of his own only.
+bool Minder::MayKill(const Watched& watched, pid_t pid) const {
+  return watched.user == 0 || kernel::IsInNamespaceOf(proc_.get(), pid, watched.user);
+}
+
+void Minder::Kill(const Watched& watched) const {
   for (const Root& root : watched.roots) {
     (void)syscall(SYS_pidfd_send_signal, root.process.get(), SIGKILL, nullptr, 0);
     if (!root.cgroups.empty()) {
-      (void)kernel::KillAllIn(root.cgroups);
+      (void)kernel::KillAllIn(root.cgroups, [&](pid_t pid) { return MayKill(watched, pid); });
     }
   }
 }

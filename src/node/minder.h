@@ -6,9 +6,12 @@
 #ifndef CGPU_NODE_MINDER_H_
 #define CGPU_NODE_MINDER_H_
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/fd.h"
@@ -19,7 +22,8 @@ namespace cgpu {
 
 class Minder {
  public:
-  explicit Minder(const Registry& registry) : registry_(registry) {}
+  // `proc`: an open /proc.
+  Minder(const Registry& registry, UniqueFd proc) : registry_(registry), proc_(std::move(proc)) {}
 
   // Begins to watch what nobody here watches yet. Call at the start and whenever a container may
   // have been added.
@@ -37,23 +41,27 @@ class Minder {
  private:
   // A process that the container began with, or that was added to it.
   struct Root {
-    UniqueFd process;     // a pidfd
+    unsigned pid = 0;
+    UniqueFd process;     // its pidfd
     std::string cgroups;  // that are the container's own; empty: none is
   };
   struct Watched {
     UniqueFd shim;
     std::string engine_id;
-    std::string text;  // not yet a whole line
+    unsigned user = 0;  // whose container it is
+    std::string text;   // not yet a whole line
     bool ended = false;
     std::vector<Root> roots;
   };
 
   static bool Read(Watched& watched);
-  static void TakeLines(const std::string& id, Watched& watched, News& news);
-  static void AddRoot(Watched& watched, unsigned pid);
-  static void Kill(const Watched& watched);
+  void TakeLines(const std::string& id, Watched& watched, News& news) const;
+  void AddRoot(Watched& watched, unsigned pid) const;
+  [[nodiscard]] bool MayKill(const Watched& watched, pid_t pid) const;
+  void Kill(const Watched& watched) const;
 
   const Registry& registry_;
+  UniqueFd proc_;
   std::map<std::string, Watched> watched_;  // by id
 };
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "registry/registry.h"
 
 namespace cgpu {
 namespace {
@@ -43,21 +44,19 @@ std::vector<gid_t> GroupsOf(int connection) {
 }
 
 Result<> CheckMember(int connection, gid_t first, const std::string& group) {
-  const auto text = ReadFile(kGroups);
-  if (!text.ok()) {
-    return text.error();
-  }
-  const auto wanted = GroupIn(*text, group);
+  const auto wanted = FindGroup(group);
   const std::vector<gid_t> groups = GroupsOf(connection);
   const bool member = wanted.ok() && (first == *wanted || std::find(groups.begin(), groups.end(),
                                                                     *wanted) != groups.end());
-  return member ? Result<>()
-                : Error{Code::kPermission, 0,
-                        "only root and members of the group " + group + " may ask for slices",
-                        "become one: usermod -a -G " + group + " USER, and log in again"};
+  return member ? Result<>() : NotAMember(group);
 }
 
 }  // namespace
+
+Result<unsigned> FindGroup(const std::string& group) {
+  const auto text = ReadFile(kGroups);
+  return text.ok() ? GroupIn(*text, group) : Result<unsigned>(text.error());
+}
 
 Result<unsigned> GroupIn(std::string_view text, std::string_view group) {
   while (!text.empty()) {

@@ -23,6 +23,9 @@ struct Peer {
 // Whose process it is; nothing where the kernel does not tell.
 [[nodiscard]] std::optional<unsigned> UserOf(int connection);
 
+// The number of the group of that name on this machine. kNotFound.
+[[nodiscard]] Result<unsigned> FindGroup(const std::string& group);
+
 // The number of the group in a text of the form of /etc/group (group(5)). kNotFound. Pure.
 [[nodiscard]] Result<unsigned> GroupIn(std::string_view text, std::string_view group);
 

@@ -1,11 +1,21 @@
 #include "registry/creation.h"
 
+#include <algorithm>
+#include <cctype>
 #include <cstdint>
 
 #include "registry/text.h"
 
 namespace cgpu {
 namespace {
+
+// What OCI runtimes take for a container's id (runc's idRegex, libcontainer/factory_linux.go).
+bool IsEngineId(std::string_view id) {
+  return id != "." && id != ".." && std::all_of(id.begin(), id.end(), [](char c) {
+           return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '+' ||
+                  c == '-' || c == '.';
+         });
+}
 
 Error Bad(const std::string& what) {
   return Error{Code::kInvalid, 0, "a message to or from cgpud " + what,
@@ -159,6 +169,9 @@ Result<CreationRequest> DecodeCreationRequest(std::string_view text) {
   }
   if (request.engine_id.empty() == !request.command) {
     return Bad("is neither for a container nor for a command");
+  }
+  if (!request.engine_id.empty() && !IsEngineId(request.engine_id)) {
+    return Bad("names a container in a way that no engine does: " + request.engine_id);
   }
   return request;
 }

@@ -7,7 +7,7 @@ namespace {
 
 TEST(Creation, ARequestIsTheSameAfterEncodingAndDecoding) {
   CreationRequest request;
-  request.engine_id = "a b%c";
+  request.engine_id = "a_b-1.c+d";
   request.pid_namespace = false;
   request.environment = {"CGPU_MEM=3GiB", "CGPU_DEVICES=", "NVIDIA_VISIBLE_DEVICES=a\nb"};
   request.annotations = {{"io.kubernetes.cri.sandbox-uid", "1-2"}, {"empty", ""}};
@@ -88,6 +88,9 @@ TEST(Creation, UnknownLinesAreRefused) {
   EXPECT_FALSE(DecodeCreationRequest("pidns 1\n.\n").ok());
   EXPECT_FALSE(DecodeCreationRequest("run 1\n.\n").ok());
   EXPECT_FALSE(DecodeCreationRequest("create a\nrun -\n.\n").ok());
+  for (const char* id : {"/", "..", "a/b", "a%0ab", "a%20b"}) {
+    EXPECT_FALSE(DecodeCreationRequest(std::string("create ") + id + "\n.\n").ok()) << id;
+  }
   EXPECT_FALSE(DecodeCreationRequest("create a\nmem 1GiB\n.\n").ok());
   EXPECT_FALSE(DecodeCreationReply("created 3f2a00bc11de\nlistener /a\ndevice /b 1\n.\n").ok());
   EXPECT_FALSE(DecodeCreationReply("created 3f2a00bc11de\nlistener /a\nkillable 2\n.\n").ok());

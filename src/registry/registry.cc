@@ -77,7 +77,7 @@ Result<sockaddr_un> AddressOf(const std::string& path) {
 }
 
 // Connecting needs write permission: it is made with the owner's alone, and then gets `mode`.
-Result<UniqueFd> ListenAt(const std::string& path, int type, mode_t mode = 0600) {
+Result<UniqueFd> ListenAt(const std::string& path, int type) {
   const auto address = AddressOf(path);
   if (!address.ok()) {
     return address.error();
@@ -88,7 +88,7 @@ Result<UniqueFd> ListenAt(const std::string& path, int type, mode_t mode = 0600)
       fd.valid() &&
       bind(fd.get(), reinterpret_cast<const sockaddr*>(&address.value()), sizeof(sockaddr_un)) == 0;
   umask(old);
-  if (!bound || chmod(path.c_str(), mode) != 0 || listen(fd.get(), kBacklog) != 0) {
+  if (!bound || listen(fd.get(), kBacklog) != 0) {
     return ErrnoError(Code::kUnavailable, errno, "cannot make the socket " + path);
   }
   return fd;
@@ -106,9 +106,11 @@ Result<UniqueFd> Connect(const std::string& path, int type = SOCK_STREAM | SOCK_
   }
   if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address.value()), sizeof(sockaddr_un)) !=
       0) {
-    const bool gone = errno == ECONNREFUSED || errno == ENOENT;
-    return ErrnoError(gone ? Code::kNotFound : Code::kUnavailable, errno,
-                      "cannot connect to " + path);
+    const int error = errno;
+    const Code code = error == ECONNREFUSED || error == ENOENT ? Code::kNotFound
+                      : error == EACCES                        ? Code::kPermission
+                                                               : Code::kUnavailable;
+    return ErrnoError(code, error, "cannot connect to " + path);
   }
   return fd;
 }
@@ -397,16 +399,28 @@ std::vector<Result<std::string>> Registry::AskAll(const std::vector<std::string>
   return answers;
 }
 
-Result<UniqueFd> ListenAsDaemon(const RegistryLock& /*lock*/, const std::string& path) {
+Result<UniqueFd> ListenAsDaemon(const RegistryLock& /*lock*/, const std::string& path,
+                                std::optional<unsigned> group) {
   if (Lives(path, SOCK_SEQPACKET | SOCK_NONBLOCK)) {
     return Error{Code::kConflict, 0, "another daemon listens at " + path, "stop that one first"};
   }
   unlink(path.c_str());
-  return ListenAt(path, SOCK_SEQPACKET, 0666);
+  auto fd = ListenAt(path, SOCK_SEQPACKET);
+  if (fd.ok() && group &&
+      (chown(path.c_str(), -1U, *group) != 0 || chmod(path.c_str(), 0660) != 0)) {
+    return ErrnoError(Code::kUnavailable, errno, "cannot give " + path + " to its group");
+  }
+  return fd;
 }
 
 Result<UniqueFd> ConnectToDaemon(const std::string& path) {
   return Connect(path, SOCK_SEQPACKET);
+}
+
+Error NotAMember(const std::string& group) {
+  return Error{Code::kPermission, 0,
+               "only root and members of the group " + group + " may ask for slices",
+               "become one: usermod -a -G " + group + " USER, and log in again"};
 }
 
 Result<CreationReply> AskDaemon(const UniqueFd& daemon, const CreationRequest& request) {

@@ -103,11 +103,14 @@ class Registry {
   std::string folder_;
 };
 
-// The socket of a node's daemon, for it and for whoever asks it (SOCK_SEQPACKET). Everybody can
-// connect: who may ask is the daemon's to say. kConflict: somebody listens there already.
-// kNotFound: nobody does.
-[[nodiscard]] Result<UniqueFd> ListenAsDaemon(const RegistryLock& lock, const std::string& path);
+// The socket of a node's daemon, for it and for whoever asks it (SOCK_SEQPACKET). Root can
+// connect, and members of the group of that number, if there is one. kConflict: somebody listens
+// there already. kNotFound: nobody does. kPermission: not a member.
+[[nodiscard]] Result<UniqueFd> ListenAsDaemon(const RegistryLock& lock, const std::string& path,
+                                              std::optional<unsigned> group);
 [[nodiscard]] Result<UniqueFd> ConnectToDaemon(const std::string& path);
+// What to say to whom kPermission keeps out.
+[[nodiscard]] Error NotAMember(const std::string& group);
 // A slice, over such a connection; waits for the answer.
 [[nodiscard]] Result<CreationReply> AskDaemon(const UniqueFd& daemon,
                                               const CreationRequest& request);

@@ -160,6 +160,9 @@ Result<CreationReply> AskForSlice(const Settings& settings, const std::string& i
   const auto daemon = ConnectToDaemon(settings.socket);
   if (!daemon.ok()) {
     Error error = daemon.error();
+    if (error.code == Code::kPermission) {
+      return NotAMember(settings.group);
+    }
     error.what = "the container asks for a slice of a GPU, and cgpud does not run: " + error.what;
     error.hint = "start it: systemctl start cgpud";
     return error;

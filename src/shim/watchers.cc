@@ -12,9 +12,8 @@ namespace cgpu::shim {
 namespace {
 
 // 0, or the errno. A line this short goes whole or not at all.
-int Send(const UniqueFd& connection, const std::string& line) {
-  return send(connection.get(), line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? errno
-                                                                                           : 0;
+int Send(const UniqueFd& connection, const std::string& line, int flags = MSG_DONTWAIT) {
+  return send(connection.get(), line.data(), line.size(), MSG_NOSIGNAL | flags) < 0 ? errno : 0;
 }
 
 }  // namespace
@@ -58,22 +57,33 @@ void Watchers::Adopt(const std::vector<WatcherState>& state) {
   }
 }
 
-void Watchers::TellRefused(const Refused& refused) {
-  for (Watcher& watcher : all_) {
-    for (const auto& [what, count] : refused) {
-      std::uint64_t& told = watcher.told_refused[what];
-      if (count > told &&
-          Send(watcher.connection, JoinLine({"refused", std::to_string(count), what})) == 0) {
-        told = count;
-      }
+// Stops at the first that there is no room for.
+void Watchers::TellRefused(Watcher& watcher, const Refused& refused, int flags) {
+  for (const auto& [what, count] : refused) {
+    std::uint64_t& told = watcher.told_refused[what];
+    if (count <= told) {
+      continue;
     }
+    if (Send(watcher.connection, JoinLine({"refused", std::to_string(count), what}), flags) != 0) {
+      return;
+    }
+    told = count;
   }
 }
 
+void Watchers::TellRefused(const Refused& refused) {
+  for (Watcher& watcher : all_) {
+    TellRefused(watcher, refused, MSG_DONTWAIT);
+  }
+}
+
+// It matters more that they hear it than that this ends at once: with the patience of the
+// connection (SO_SNDTIMEO).
 void Watchers::TellEnd(const Refused& refused) {
-  TellRefused(refused);
-  for (const Watcher& watcher : all_) {
-    (void)Send(watcher.connection, "ended\n");
+  for (Watcher& watcher : all_) {
+    if (Send(watcher.connection, "ended\n", 0) == 0) {
+      TellRefused(watcher, refused, 0);
+    }
   }
   all_.clear();
 }

@@ -1,5 +1,5 @@
 // The open streams of those that watch the container (registry/admin.h, "watch"). For one thread;
-// never waits.
+// never waits but at the end.
 #ifndef CGPU_SHIM_WATCHERS_H_
 #define CGPU_SHIM_WATCHERS_H_
 
@@ -28,7 +28,8 @@ class Watchers {
   using Refused = std::map<std::string, std::uint64_t>;
   void TellRefused(const Refused& refused);
 
-  // The container is over. Nobody hears more.
+  // The container is over. Nobody hears more. Waits for a listener that does not read, for as long
+  // as its connection's SO_SNDTIMEO says.
   void TellEnd(const Refused& refused);
 
   [[nodiscard]] bool empty() const { return all_.empty(); }
@@ -44,6 +45,7 @@ class Watchers {
     Refused told_refused;  // not handed over: to be told twice does no harm
   };
 
+  static void TellRefused(Watcher& watcher, const Refused& refused, int flags);
   static bool IsGone(Watcher& watcher, const std::vector<pid_t>& roots);
 
   std::vector<Watcher> all_;  // the oldest first

@@ -298,15 +298,34 @@ def idle(node, _):
     expect(call("--mem", "15GiB", "--", "true"), 0)
 
 
-# Of somebody who connects to the daemon and says nothing. At each line of its input it says how many
-# of its first connections are as they were.
+# Of somebody who connects to the daemon and says nothing, or something with a file whose close takes
+# hours. At each line of its input it says how many of its first connections are as they were.
 SILENT = """
-import select, socket, sys
-open_ones = []
-for _ in range(40):
+import array, select, socket, struct, sys
+
+def lingering():
+    listening = socket.create_server(("127.0.0.1", 0))
+    one = socket.create_connection(listening.getsockname())
+    other, _ = listening.accept()
+    one.setblocking(False)
+    try:
+        while True:
+            one.send(b"x" * 65536)
+    except BlockingIOError:
+        pass
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 10000))
+    return one, listening, other
+
+keep, open_ones = [], []
+for number in range(40):
     one = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     one.connect("/run/cgpu/cgpud.sock")
     open_ones.append(one)
+    if number % 10 == 9:
+        file, *others = lingering()
+        one.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [file.fileno()]))])
+        file.close()
+        keep += others
 print("connected", flush=True)
 for _ in sys.stdin:
     print("silent", 8 - len(select.select(open_ones[:8], [], [], 0)[0]), flush=True)
@@ -314,17 +333,109 @@ for _ in sys.stdin:
 
 
 def silent(*_):
-    """Whoever asks cgpud and says nothing keeps no other user waiting, nor root."""
-    process = t.Process(["python3", "-c", SILENT], "silent",
-                        **{**as_user(member=False), "user": USER + 1})
+    """A member who asks cgpud and says nothing keeps no other user waiting, nor root."""
+    t.command("ip", "link", "set", "lo", "up")
+    process = t.Process(["python3", "-c", SILENT], "silent", **{**as_user(), "user": USER + 1})
     process.expect("connected")
     expect(call("--mem", "1GiB", "--", "true"), 0)
     process.say("")
     t.check(process.expect("silent ([0-9]+)").group(1) == "8", "the silent ones have had their time")
-    process.end()
+    process.kill()
 
 
-CASES = {"silent": silent, "limit": limit, "passes": passes, "refused": refused, "sums": sums, "killed": killed,
+# A member's own client of cgpud: a container that he calls argv[1], whose first process is one of his
+# under a filter of his making.
+OWN = """
+import array, ctypes, os, socket, struct, sys, time
+libc = ctypes.CDLL(None, use_errno=True)
+daemon = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+daemon.connect("/run/cgpu/cgpud.sock")
+daemon.send(("create %s\\nenv CGPU_MEM=1GiB\\npidns 1\\n.\\n" % sys.argv[1]).encode())
+reply = daemon.recv(65536).decode()
+print(reply.splitlines()[0], flush=True)
+sys.stdin.readline()
+agent = socket.socket(socket.AF_UNIX)
+agent.connect([line.split()[1] for line in reply.splitlines() if line.startswith("listener")][0])
+left, right = socket.socketpair()
+pid = os.fork()
+if pid == 0:
+    assert libc.unshare(0x10000000) == 0  # CLONE_NEWUSER
+    libc.prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
+    allow = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0x7fff0000))
+    class Program(ctypes.Structure):
+        _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
+    listener = libc.syscall(317, 1, 8, ctypes.byref(Program(1, ctypes.addressof(allow))))
+    left.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [listener]))])
+    os.close(listener)
+    time.sleep(1000)
+_, ancillary, _, _ = right.recvmsg(10, 1000)
+listener = array.array("i")
+listener.frombytes(ancillary[0][2])
+agent.sendmsg([('{"pid":%d}' % pid).encode()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, listener)])
+print("handed", pid, flush=True)
+time.sleep(1000)
+"""
+
+
+def _cgroup(name, pids):
+    """A new control group, in some hierarchy, with these processes."""
+    with open("/proc/mounts", encoding="utf-8") as file:
+        mounts = [line.split()[1] for line in file if line.split()[2] in ("cgroup", "cgroup2")]
+    folder = next(mount for mount in mounts if "cpuset" not in mount) + "/" + name
+    os.makedirs(folder, exist_ok=True)
+    for pid in pids:
+        with open(folder + "/cgroup.procs", "w", encoding="utf-8") as file:
+            file.write(str(pid))
+    return folder
+
+
+def _knows(daemon, pid):
+    """Whether cgpud holds on to that process."""
+    folder = "/proc/%d/fdinfo" % daemon.popen.pid
+    for name in os.listdir(folder):
+        with contextlib.suppress(OSError), open(os.path.join(folder, name), encoding="utf-8") as file:
+            if re.search(r"^Pid:\s+%d$" % pid, file.read(), re.MULTILINE):
+                return True
+    return False
+
+
+def foreign(_, daemon):
+    """Whatever a member calls his container, its end is no other process's."""
+    victim = t.Process(["sleep", "1000"], "victim")
+    own = t.Process(["python3", "-c", OWN, "shared"], "own", **as_user())
+    own.expect("created")
+    folder = _cgroup("shared", [victim.popen.pid, own.popen.pid])
+    own.say("")
+    pid = int(own.expect("handed ([0-9]+)").group(1))
+    until(lambda: _knows(daemon, pid), "cgpud does not hear of the process")
+    for shim in shims():
+        os.kill(shim, signal.SIGKILL)
+    until(lambda: not os.path.exists("/proc/%d" % pid) or status_of(pid)["State"].startswith("Z"),
+          "the process outlives its shim")
+    until(lambda: "ended before it" in open("/run/daemon/log", encoding="utf-8").read(),
+          "cgpud says nothing")
+    t.check(victim.popen.poll() is None, "root's process was killed, too")
+    t.check(own.popen.poll() is None, "the user's other process was killed: it was in no container")
+    victim.kill()
+    own.kill()
+    os.rmdir(folder)
+
+
+def words(*_):
+    """What a member says is no line of the log."""
+    script = ("import socket\ns = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n"
+              "s.connect('/run/cgpu/cgpud.sock')\n"
+              "s.send(b'run -\\nname a%0acgpud:%20audit%20forged\\npidns 1\\n.\\n')\n"
+              "print(s.recv(65536))\n")
+    done = t.command("python3", "-c", script, **as_user())
+    t.check("error" in done, done)
+    with open("/run/daemon/log", encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    t.check(any("forged" in line for line in lines), "the log does not say it: %s" % lines)
+    t.check(not any(line.startswith("cgpud: audit") for line in lines), "forged: %s" % lines)
+
+
+CASES = {"silent": silent, "foreign": foreign, "words": words, "limit": limit, "passes": passes, "refused": refused, "sums": sums, "killed": killed,
          "minded": minded, "daemon-dies": daemon_dies, "walls": walls, "idle": idle}
 
 

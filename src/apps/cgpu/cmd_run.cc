@@ -56,6 +56,7 @@ Result<> TakeSettings(RunOptions& options) {
   options.max_inst = settings->max_inst;
   if (geteuid() != 0 && !options.alone) {
     options.daemon = std::move(settings->socket);
+    options.group = std::move(settings->group);
   }
   return {};
 }
