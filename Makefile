@@ -28,7 +28,8 @@ PACKAGES := g++ cmake ninja-build pkg-config python3 fuse3 libfuse3-dev libfmt-d
 CHECK_PACKAGES := clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev util-linux \
   busybox-static uidmap python3-grpcio python3-protobuf protobuf-compiler
 # Container engines for tests, as PROGRAM:PACKAGE: one that is there from elsewhere is left alone.
-ENGINES := runc:runc crun:crun containerd:containerd dockerd:docker.io podman:podman
+ENGINES := runc:runc crun:crun containerd:containerd dockerd:docker.io podman:podman \
+  docker-compose:docker-compose
 ENGINE_PACKAGES = $(foreach engine,$(ENGINES),$(if \
   $(shell command -v $(firstword $(subst :, ,$(engine)))),,$(lastword $(subst :, ,$(engine)))))
 

@@ -31,6 +31,7 @@ from cgpu_test import BIN as PROGRAMS
 from cgpu_test import DEADLINE, Failure, Process, check, skip
 
 RUNC, CRUN = "/usr/sbin/runc", "/usr/bin/crun"
+COMPOSE = "/usr/bin/docker-compose"
 IMAGE = image.NAME
 FOLDER = "/run/engines"  # in the test's own /run
 USER = 47110  # who runs rootless podman
@@ -324,7 +325,8 @@ class Docker(_DockerLike):
             "data-root": self.folder + "/data", "exec-root": self.folder + "/exec",
             "storage-driver": "vfs", "bridge": "none", "iptables": False, "ip6tables": False,
             "ip-forward": False, "ip-masq": False, "userland-proxy": False, "live-restore": True,
-            "runtimes": {"tested": {"path": self.runtime}, "plain": {"path": self.plain}}}))
+            "runtimes": {name: {"path": path} for name, path in (
+                ("tested", self.runtime), ("cgpu", self.runtime), ("plain", self.plain))}}))
         self._daemon = Daemon([self.programs[0], "--config-file", path, *self._flags],
                               self.folder + "/dockerd.log", self.folder, self.environment)
 
@@ -346,6 +348,13 @@ class Docker(_DockerLike):
                                {"Content-Type": "application/json"} if body else {})
             answer = connection.getresponse()
             return answer.status, answer.read().decode()
+
+    def compose(self, file, *words):
+        """How docker-compose, called with this compose file, ended and what it said."""
+        if not os.access(COMPOSE, os.X_OK):
+            skip("no %s on this machine" % COMPOSE)
+        return self._try(COMPOSE, "--host", "unix://" + self._socket, "--ansi", "never", "--file",
+                         file, *words)
 
     def _cli(self, *words):
         return ["/usr/bin/docker", "--host", "unix://" + self._socket, "--config",

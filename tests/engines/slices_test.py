@@ -242,7 +242,7 @@ def privileged_exec(test):
     test.engine.remove("long")
 
 
-def _program(name, text="true"):
+def stand_in(name, text="true"):
     """A script that engines find as `name`, and that writes down how it is called."""
     os.makedirs(BIN, exist_ok=True)
     os.chmod(BIN, 0o777)  # for hooks of rootless engines
@@ -253,8 +253,8 @@ def _program(name, text="true"):
     return path
 
 
-def _called():
-    """How programs of _program() were called since the last time."""
+def called():
+    """How programs of stand_in() were called since the last time."""
     path = BIN + "/called"
     if not os.path.exists(path):
         return []
@@ -277,21 +277,21 @@ def gpus_flag(test):
     slice_of = {"env": {"CGPU_MEM": "3GiB"}}
     test.run(125, "could not select device driver", "none", ["true"], options=("--gpus", "1"),
              **slice_of)
-    hook = _program("nvidia-container-runtime-hook")
+    hook = stand_in("nvidia-container-runtime-hook")
     test.engine.restart_engine()  # it looks for it when it starts
     BEFORE.extend(isolation.processes())
     test.run(125, re.escape(hook) + ".*leave --gpus out", "hook", ["true"],
              options=("--gpus", "1"), **slice_of)
-    t.check(not _called(), "the hook was run for a container with a slice")
+    t.check(not called(), "the hook was run for a container with a slice")
     # Without a slice the hook is not ours to judge, and what it puts in has to work.
     test.run(0, "^Seccomp_filters:\t1$", "plain", ["grep", "Seccomp_filters", "/proc/self/status"],
              options=("--gpus", "1"))
-    t.check(_called() == ["nvidia-container-runtime-hook prestart"], "the hook was not run")
+    t.check(called() == ["nvidia-container-runtime-hook prestart"], "the hook was not run")
 
 
 def interface(test):
-    """What compose files come to: `runtime: cgpu` with the environment works, a reservation of devices
-    is dockerd's to refuse."""
+    """What other programs ask of dockerd's interface: a runtime with the environment works, devices are
+    dockerd's to refuse."""
     def start(name, environment, **host):
         body = {"Image": IMAGE, "Cmd": ["rmtool", "alloc", "101", "--page", "big"],
                 "Env": environment, "HostConfig": {"Runtime": "tested", "NetworkMode": "none", **host}}
@@ -324,7 +324,7 @@ def _cdi(test, hooks):
     common = spec["containerEdits"]
     common["mounts"].append({"hostPath": library, "containerPath": "/usr/lib/libcuda.so.1",
                              "options": ["ro", "bind"]})
-    program = _program("nvidia-cdi-hook")
+    program = stand_in("nvidia-cdi-hook")
     common["hooks"] = [{"hookName": "createContainer", "path": program,
                         "args": ["nvidia-cdi-hook", *words.split()]} for words in hooks]
     return spec
@@ -343,7 +343,7 @@ def libraries(test):
                     "grep -c libcuda /proc/mounts; env; ls /dev"], **wants)
     t.check("\n1\n" in out and "nvidia1" not in out and "NVIDIA_VISIBLE_DEVICES=void" in out,
             "it says " + out)
-    t.check(_called() == CALLED, "hooks that were run are not " + str(CALLED))
+    t.check(called() == CALLED, "hooks that were run are not " + str(CALLED))
     with open("/run/libcuda.so.1", encoding="utf-8") as file:
         t.check(file.read() == "a library\n", "the container wrote to the node's library")
     with open(path, "w", encoding="utf-8") as file:
@@ -365,7 +365,7 @@ def cdi_flag(test):
         json.dump(_cdi(test, HOOKS), file)
     wants = {"env": {"CGPU_MEM": "1000MiB"}, "options": ("--device", "nvidia.com/gpu=1")}
     _check_is_slice(test, "card", wants, 1000, 1)
-    t.check(_called() == CALLED, "hooks that were run are not " + str(CALLED))
+    t.check(called() == CALLED, "hooks that were run are not " + str(CALLED))
     test.run(2, "out of memory", "held", ["rmtool", "alloc", "1001", "--page", "big"], **wants)
     test.run(0, "a library", "library", ["cat", "/usr/lib/libcuda.so.1"], **wants)
     other = {"env": {"CGPU_MEM": "1000MiB", "CGPU_DEVICES": "0"}, "options": wants["options"]}
@@ -395,7 +395,7 @@ def nvidia_first(test):
 
     slice_of = {"env": {"CGPU_MEM": "1000MiB"}}
     _check_is_slice(test, "cdi", {**slice_of, "edit": edit_with(hooks)}, 1000, 1)
-    t.check(_called() == CALLED, "hooks that were run are not " + str(CALLED))
+    t.check(called() == CALLED, "hooks that were run are not " + str(CALLED))
     for name, words, why in (
             ("legacy", ["/usr/bin/nvidia-container-runtime-hook", "prestart"], "mode = .cdi"),
             ("unknown", [hooks[0]["path"], "new-thing"], "not known what the hook")):
@@ -407,9 +407,9 @@ def ctr_gpus(test):
     """ctr run --gpus: ctr's own error where nvidia-container-cli is not installed, ours where it is."""
     wants = {"env": {"CGPU_MEM": "3GiB"}, "options": ("--gpus", "0")}
     test.run(1, "nvidia-container-cli.* not found", "none", ["true"], **wants)
-    _program("nvidia-container-cli")
+    stand_in("nvidia-container-cli")
     test.run(1, "leave --gpus out", "hook", ["true"], **wants)
-    t.check(not _called(), "it was run for a container with a slice")
+    t.check(not called(), "it was run for a container with a slice")
 
 
 def mixed(test):
