@@ -1,5 +1,6 @@
 """The Debian package: what is in it, and what becomes of a machine that it is installed on, upgraded on
 and removed from."""
+import filecmp
 import grp
 import os
 import re
@@ -11,11 +12,15 @@ import cgpu_test as t
 import isolation
 import packages
 import systemctl
+from bundles import Runc
+from engines import write_settings
+from upgrading import LOOP, NEXT, check_goes_on
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 RMTOOL = os.path.abspath(os.path.join(t.BIN, "rmtool"))
 UNIT = "cgpud.service"
 OPTIONAL = "cgpu-km.service"
+RM_ALLOC, NV01_MEMORY_LOCAL_USER = 0x2B, 0x40
 PROGRAMS = {"cgpu": "-rwxr-xr-x", "cgpu-km": "-rwxr-xr-x", "cgpu-runtime": "-rwxr-xr-x", "cgpu-sim": "-rwxr-xr-x",
             "cgpud": "-rwxr-xr-x", "cgpu-shim": "-rwx--x--x", "cgpu-smi": "lrwxrwxrwx"}
 ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
@@ -145,8 +150,10 @@ def _in_place():
 def _dpkg(*words):
     done = t.command("dpkg", "--force-confold", *words, env=ENVIRONMENT, ok=False,
                      stdin=subprocess.DEVNULL)
-    print(done.stdout + done.stderr)
+    said = done.stdout + done.stderr
+    print(said)
     t.check(done.returncode == 0, "dpkg %s ended with %d" % (words, done.returncode))
+    return said
 
 
 def _installed(package):
@@ -199,4 +206,67 @@ def lives():
         t.check("daemon-reload" in file.read(), "systemd was not told of the unit")
 
 
-isolation.main({"contents": contents, "lives": lives})
+HELD = 600  # MiB, of the 1000 of a slice
+
+
+def _same_file(path, other):
+    return os.path.samestat(os.stat(path), os.stat(other))
+
+
+def _check_held(engine, node, name):
+    for mib, status in ((1001 - HELD, 2), (200, 0)):
+        # At once: it takes nothing from those that work if it is refused.
+        done = engine.exec(name, ["rmtool", "alloc", str(mib), "--chunk", str(mib), "--page", "big"])
+        t.check(done.returncode == status, "%d MiB more: %s" % (mib, done))
+    shims = {client["pid"] for client in node.books()["clients"]}  # the driver's callers
+    t.check(len(shims) == 1, "the driver is called by %s" % shims)
+    return shims.pop()
+
+
+def upgraded():
+    """A container of runc works while dpkg puts in another version and its scripts upgrade what runs:
+    no call fails, its shim is the same process, of the new file, and the slice is held; and back."""
+    packages.own_usr()
+    package = packages.make("/run/package")
+    newer = packages.with_version(package, "9.0", "/run/package", {"cgpu-shim": NEXT})
+    with t.Node() as node, Runc("/usr/bin/cgpu-runtime", in_image=[RMTOOL]) as engine:
+        write_settings(node, engine.plain)
+        daemon = _installed(package)
+        hold = "rmtool hold %d --page big --forever" % HELD
+        loads = engine.talk("loads", ["sh", "-c", "%s & (%s) & %s" % (hold, LOOP, LOOP)],
+                            env={"CGPU_MEM": "1000MiB"})
+        loads.expect("holding %d MiB" % HELD)
+        check_goes_on(loads)
+        shim = _check_held(engine, node, "loads")
+        for version in (newer, package):
+            before = os.stat("/proc/%d/exe" % shim)
+            said = _dpkg("--install", version)
+            t.check(said.count(": upgraded;") == 1 and "cgpud: upgraded" in said, "it says " + said)
+            check_goes_on(loads)
+            t.check(_check_held(engine, node, "loads") == shim, "another process is the shim now")
+            for pid, program in ((shim, "cgpu-shim"), (daemon, "cgpud")):
+                t.check(_same_file("/proc/%d/exe" % pid, "/usr/bin/" + program),
+                        "%s is %s" % (program, os.readlink("/proc/%d/exe" % pid)))
+            t.check(not os.path.samestat(before, os.stat("/usr/bin/cgpu-shim")), "no new file")
+            t.check(filecmp.cmp("/usr/bin/cgpu-shim", NEXT, False) == (version == newer),
+                    "another shim is installed")
+        # In a long call it keeps its version, which is said and is no failure of dpkg's.
+        before = os.stat("/proc/%d/exe" % shim)
+        node.hold(1, escape=RM_ALLOC, cls=NV01_MEMORY_LOCAL_USER)
+        node.wait_held(1)
+        said = _dpkg("--install", newer)
+        t.check("left as it was: it is in NV_ESC_RM_ALLOC" in said and "later: cgpu upgrade" in said,
+                "it says " + said)
+        t.check(os.path.samestat(before, os.stat("/proc/%d/exe" % shim)), "another program runs")
+        node.release()
+        t.command("/usr/bin/cgpu", "upgrade", env=ENVIRONMENT)
+        t.check(_check_held(engine, node, "loads") == shim, "another process is the shim now")
+        t.check(_same_file("/proc/%d/exe" % shim, "/usr/bin/cgpu-shim"), "it was not upgraded")
+        check_goes_on(loads)
+        loads.kill()
+        engine.remove("loads")
+        node.wait_used(0, "after the containers")
+    _dpkg("--purge", "cgpu")
+
+
+isolation.main({"contents": contents, "lives": lives, "upgraded": upgraded})

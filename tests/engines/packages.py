@@ -27,10 +27,13 @@ def make(folder):
     return path
 
 
-def with_version(package, version, folder):
-    """The same package with another version; its path."""
+def with_version(package, version, folder, programs=None):
+    """The same package with another version, and with other programs (by name, their paths); its
+    path."""
     content = folder + "/content"
     command("dpkg-deb", "--raw-extract", package, content)
+    for name, program in (programs or {}).items():
+        shutil.copyfile(program, "%s/usr/bin/%s" % (content, name))  # of the mode that it had
     with open(content + "/DEBIAN/control", encoding="utf-8") as file:
         lines = [("Version: %s\n" % version) if line.startswith("Version:") else line
                  for line in file]

@@ -13,6 +13,7 @@ import ctypes
 import json
 import os
 import re
+import select
 import selectors
 import signal
 import subprocess
@@ -115,6 +116,12 @@ class Process:
             if not self._read(until):
                 raise Failure("%s ended (%s) without saying %r; it said: %s" %
                               (self.name, self.wait(), pattern, self.lines[-20:]))
+
+    def pass_over(self):
+        """Reads what it has said by now: expect() looks for later lines."""
+        while select.select([self.popen.stdout], [], [], 0)[0] and self._read(time.monotonic()):
+            pass
+        self._seen = len(self.lines)
 
     def forget(self):
         """The lines so far: for programs that go on for hours. Only while none can come."""

@@ -6,6 +6,17 @@ import cgpu_test as t
 
 NEXT = os.path.abspath(os.path.join(t.TEST_BIN, "cgpu-shim-next"))
 OWN = os.path.abspath(os.path.join(t.BIN, "cgpu-shim"))
+# For a shell in a slice: calls without end; a line for each round, and none any more after one that
+# fails.
+LOOP = "while rmtool alloc 10 --page big >/dev/null; do echo round; done; echo failed"
+
+
+def check_goes_on(loop):
+    """A process that does LOOP, once or more, goes on from now, and no call has failed."""
+    loop.pass_over()
+    for _ in range(4):
+        t.check(loop.expect("^(round|failed)$").group(1) == "round", "a call failed")
+    t.check(not loop.said("^failed$"), "a call failed")
 
 
 def upgrade(name, program, ok=True):
