@@ -18,6 +18,10 @@ WARNINGS_AS_ERRORS ?= ON
 SECONDS_EACH ?= 600
 FUZZ_SECONDS ?= 60
 # Of a run that is not the last: the cases that passed are not listed.
+NOTHING :=
+SPACE := $(NOTHING) $(NOTHING)
+# The unit tests in which there is more than one thread.
+TSAN_TESTS := ledger_test process_test registry_test shim_test sim_test
 QUIET := grep -v -e '^ *Start ' -e ' Passed '
 
 # To build and run; and to check. All from Debian 12.
@@ -73,16 +77,16 @@ lint: check-deps
 	  cmake --preset release -DCGPU_WARNINGS_AS_ERRORS=$(WARNINGS_AS_ERRORS)
 	@tools/tidy.py --build build --jobs $(JOBS)
 
+# The fuzzers have AddressSanitizer in builds of their own.
 test-asan:
-	$(call build_preset,asan,,unit_tests fuzz_targets)
-	@ctest --test-dir build/asan -L 'unit|fuzz' --output-on-failure --parallel $(JOBS) | $(QUIET)
+	$(call build_preset,asan,,unit_tests)
+	@ctest --test-dir build/asan -L unit --output-on-failure --parallel $(JOBS) | $(QUIET)
 
-# ThreadSanitizer's runtime needs addresses laid out as usual; some kernels randomise too much. The
-# ledger's random histories and the OCI wrapper have one thread, and take minutes here.
+# ThreadSanitizer's runtime needs addresses laid out as usual; some kernels randomise too much.
 test-tsan:
-	$(call build_preset,tsan,,unit_tests)
+	$(call build_preset,tsan,,$(TSAN_TESTS))
 	@tools/fixed_addresses.sh \
-	  ctest --test-dir build/tsan -L unit -E 'ledger_property|runtime_test' --output-on-failure \
+	  ctest --test-dir build/tsan -R '^unit\.($(subst $(SPACE),|,$(TSAN_TESTS)))$$' --output-on-failure \
 	    --parallel $(JOBS) | $(QUIET)
 
 fuzz:

@@ -246,7 +246,8 @@ Result<> DecodeOutcome(std::string_view text) {
     return {};
   }
   constexpr std::string_view kError = "error ";
-  if (text.starts_with(kError) && text.ends_with('\n') && text.size() <= kMaxLine) {
+  if (text.starts_with(kError) && text.ends_with('\n') && text.size() > kError.size() + 1 &&
+      text.size() <= kMaxLine) {
     text.remove_prefix(kError.size());
     text.remove_suffix(1);
     return Error{Code::kConflict, 0, OneLine(std::string(text)), {}};

@@ -131,6 +131,8 @@ TEST(Admin, OutcomesCarryTheSentence) {
   EXPECT_EQ(DecodeOutcome("").error().code, Code::kUnavailable);
   EXPECT_FALSE(DecodeOutcome("ok").ok());
   EXPECT_FALSE(DecodeOutcome("error " + std::string(100'000, 'x') + "\n").ok());
+  EXPECT_EQ(DecodeOutcome("error \n").error().code,
+            Code::kUnavailable);  // every error has a sentence
 }
 
 }  // namespace
