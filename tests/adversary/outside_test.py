@@ -130,7 +130,7 @@ def user_attach():
     target = Process(["setpriv", "--reuid", str(user.pw_uid), "--clear-groups", "cat"], "target")
     with Node() as node:
         process = Process(["setpriv", "--reuid", str(user.pw_uid), "--clear-groups", CGPU, "run",
-                           "--node", node.name, "--mem", "256MiB", "--"] +
+                           "--alone", "--node", node.name, "--mem", "256MiB", "--"] +
                           argv("attach", target.popen.pid), "as a user",
                           env={"PATH": os.environ["PATH"]})
         process.expect("^holding$")

@@ -140,8 +140,8 @@ def blocked_alloc():
 
 
 def blocked_control():
-    """On a card: at most four of a container are in the driver."""
-    _blocked("control", {"control": NAME_STRING}, 4)
+    """On a card: at most two of a container are in the driver."""
+    _blocked("control", {"control": NAME_STRING}, 2)
 
 
 def blocked_client():

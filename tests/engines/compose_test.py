@@ -1,5 +1,6 @@
 """Compose files, by docker-compose against dockerd. Cases by name: docker-CASE."""
 import functools
+import json
 import os
 import re
 
@@ -55,7 +56,9 @@ def _project(test, version, services):
 
 
 def _networks(test):
-    return test.engine.ask("GET", "/networks")
+    """The names of dockerd's networks: it lists them in any order."""
+    _, text = test.engine.ask("GET", "/networks")
+    return sorted(network["Name"] for network in json.loads(text))
 
 
 def slices(test):
