@@ -17,11 +17,11 @@ JOBS ?= $(shell nproc)
 WARNINGS_AS_ERRORS ?= ON
 SECONDS_EACH ?= 600
 FUZZ_SECONDS ?= 60
-# Of a run that is not the last: the cases that passed are not listed.
 NOTHING :=
 SPACE := $(NOTHING) $(NOTHING)
 # The unit tests in which there is more than one thread.
 TSAN_TESTS := ledger_test process_test registry_test shim_test sim_test
+# The cases that passed are not listed: what failed is to be found in the last lines.
 QUIET := grep -v -e '^ *Start ' -e ' Passed '
 
 # To build and run; and to check. All from Debian 12.
@@ -69,7 +69,7 @@ test: check-deps
 	$(call build_preset,release,,all)
 	@tools/check_format.sh
 	@$(MAKE) test-asan test-tsan fuzz
-	@ctest --preset release --parallel $(JOBS)
+	@ctest --preset release --parallel $(JOBS) | $(QUIET)
 
 lint: check-deps
 	@tools/check_format.sh
