@@ -4,14 +4,17 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <climits>
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
 #include <string_view>
 #include <utility>
@@ -30,6 +33,8 @@ constexpr int kAnswerMs = 60'000;
 constexpr int kRefusedMs = 3'000;
 // For systemd to make a scope, which takes some 20 ms; the shim must not wait for it for ever.
 constexpr int kScopeMs = 10'000;
+// Signals of the kernel are 1 to 64; a set of them is so many bits.
+constexpr int kSignals = 64;
 // The shim's descriptors, see registry/config.h: 0 to 2 are /dev/null, then these.
 constexpr int kErrorFd = kShimCreatorFd + 1;
 constexpr int kProgramFd = kShimCreatorFd + 2;
@@ -82,9 +87,12 @@ bool ArrangeDescriptors(const ShimStart& start) {
   return close_range(kProgramFd + 1, UINT_MAX, 0) == 0;
 }
 
+// Past the C library, which keeps two signals to itself: whoever was started by posix_spawn(), as
+// all below make is, has inherited them ignored.
 void ResetSignals() {
-  for (int signal = 1; signal < NSIG; ++signal) {
-    std::signal(signal, SIG_DFL);  // fails for some, which cannot be changed anyway
+  const std::array<std::uint64_t, 4> standard{};  // the kernel's struct sigaction: SIG_DFL is 0
+  for (int signal = 1; signal <= kSignals; ++signal) {
+    (void)syscall(SYS_rt_sigaction, signal, standard.data(), nullptr, kSignals / 8);
   }
   sigset_t none;
   sigemptyset(&none);

@@ -2,6 +2,7 @@
 pid namespace, with a cgroup hierarchy of version 2 and no units but ours. What shims' scopes are
 good for, and what becomes of slices where systemd gives none."""
 import contextlib
+import ctypes
 import json
 import os
 import re
@@ -140,6 +141,14 @@ def hold(machine, mib, *flags):
     return process
 
 
+def ignore_internal_signals():
+    """As whoever was started by posix_spawn() has inherited it, and all that he starts."""
+    system_call = ctypes.CDLL(None, use_errno=True).syscall
+    rt_sigaction, ignore = 13, (ctypes.c_ulong * 4)(int(signal.SIG_IGN))
+    for internal in (32, 33):  # which the C library's own functions leave alone
+        check(system_call(rt_sigaction, internal, ignore, None, 8) == 0, "signals cannot be ignored")
+
+
 def shims():
     return [pid for pid, line in isolation.processes().items() if line == "cgpu-shim"]
 
@@ -222,6 +231,7 @@ CASES = {"own": own, "without": without}
 
 
 def run(function):
+    ignore_internal_signals()
     os.mkdir(FOLDER, 0o755)
     for program in ("cgpu", "cgpud", "cgpu-shim", "rmtool"):
         shutil.copy(os.path.join(BIN, program), FOLDER)
