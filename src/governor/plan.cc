@@ -1,0 +1,230 @@
+#include "governor/plan.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+
+namespace cgpu::governor {
+namespace {
+
+// Of 2,500 us and more a switch of 40 us is less than 2 %; shorter turns than the mean are for
+// small shares, longer rounds for those that would come out too short.
+constexpr double kMeanSliceUs = 3'000;
+constexpr double kLeastSliceUs = 400;
+constexpr double kMostRoundUs = 60'000;
+// While one of high priority may come at any time: nothing tells of a launch, so it waits for the
+// end of a slice, and that is to be below a millisecond with the switch.
+constexpr double kShortSliceUs = 900;
+constexpr double kLeastShortSliceUs = 100;
+// A channel is taken off the card in some 0.3 ms: a window is to be several times that.
+constexpr double kLeastWindowUs = 2'000;
+constexpr std::array<std::uint32_t, 4> kPeriodsUs = {20'000, 25'000, 50'000, 100'000};
+
+std::uint32_t Whole(double us) {
+  return static_cast<std::uint32_t>(std::max(1.0, std::floor(us)));
+}
+
+double PercentageOf(const std::vector<Member>& members, const ComputeRequest& request) {
+  if (request.percent) {
+    return static_cast<double>(*request.percent);
+  }
+  double promised = 0;
+  std::size_t others = 0;  // that asked for none either
+  for (const Member& member : members) {
+    if (!member.request.high_priority) {
+      promised += static_cast<double>(member.request.percent.value_or(0));
+      others += member.request.percent ? 0 : 1;
+    }
+  }
+  return std::max(1.0, (100.0 - promised) / static_cast<double>(others));
+}
+
+// Among those of normal priority.
+double WeightOf(const Rules& rules, const std::vector<Member>& members, const Member& member) {
+  switch (rules.policy) {
+    case Policy::kWeight:
+      return static_cast<double>(member.request.weight.value_or(1));
+    case Policy::kFixed:
+    case Policy::kSoft:
+      return PercentageOf(members, member.request);
+    case Policy::kFair:
+    case Policy::kPreempt:
+    case Policy::kNative:
+      break;
+  }
+  return 1;
+}
+
+double WeightOfHigh(const Rules& rules, const Member& member) {
+  if (rules.policy == Policy::kWeight) {
+    return static_cast<double>(member.request.weight.value_or(1));
+  }
+  return 1;
+}
+
+// What each weighs among those of its own priority, the sum of either being 1.
+std::vector<double> Parts(const Rules& rules, const std::vector<Member>& members) {
+  std::vector<double> parts(members.size());
+  std::array<double, 2> sums = {0, 0};
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const bool high = members[i].request.high_priority;
+    parts[i] = high ? WeightOfHigh(rules, members[i]) : WeightOf(rules, members, members[i]);
+    sums[high ? 1 : 0] += parts[i];
+  }
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    parts[i] /= sums[members[i].request.high_priority ? 1 : 0];
+  }
+  return parts;
+}
+
+bool IsCapped(const Rules& rules) {
+  return rules.policy == Policy::kFair || rules.policy == Policy::kFixed;
+}
+
+// What of the card a member of a capped policy may take: 0 to 1, together 1 at the most.
+double CapOf(const Rules& rules, const std::vector<Member>& members, const Member& member) {
+  if (rules.policy == Policy::kFair) {
+    return 1.0 / rules.max_inst;
+  }
+  double sum = 0;
+  for (const Member& other : members) {
+    sum += other.request.high_priority ? 0 : PercentageOf(members, other.request);
+  }
+  return PercentageOf(members, member.request) / std::max(100.0, sum);
+}
+
+// Takes what is over its cap from whoever has it and gives it to the others, in proportion, until
+// nobody has too much.
+void PourOver(const std::vector<double>& caps, std::vector<double>& shares) {
+  for (std::size_t round = 0; round < shares.size(); ++round) {
+    double over = 0;
+    double open = 0;
+    for (std::size_t i = 0; i < shares.size(); ++i) {
+      if (shares[i] >= caps[i]) {
+        over += shares[i] - caps[i];
+        shares[i] = caps[i];
+      } else {
+        open += shares[i];
+      }
+    }
+    if (over <= 0 || open <= 0) {
+      return;
+    }
+    for (std::size_t i = 0; i < shares.size(); ++i) {
+      shares[i] += shares[i] < caps[i] ? over * shares[i] / open : 0;
+    }
+  }
+}
+
+void Slices(const std::vector<Member>& members, const std::vector<double>& parts, double ratio,
+            std::vector<Order>& orders) {
+  std::size_t normal = 0;
+  double least = 1;
+  double most = 0;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (!members[i].request.high_priority) {
+      ++normal;
+      least = std::min(least, parts[i]);
+      most = std::max(most, parts[i]);
+    }
+  }
+  const auto count = static_cast<double>(std::max<std::size_t>(normal, 1));
+  const bool with_high = normal < members.size();
+  const double round =
+      std::max(count * kMeanSliceUs, std::min(kLeastSliceUs / least, kMostRoundUs));
+  double sum = 0;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (!members[i].request.high_priority) {
+      const double slice = with_high ? std::max(kLeastShortSliceUs, kShortSliceUs * parts[i] / most)
+                                     : round * parts[i];
+      orders[i].slice_us = Whole(slice);
+      sum += slice;
+    }
+  }
+  // One of high priority has a turn after each of the others'.
+  const double high = normal == 0 ? kMeanSliceUs : sum / count * ratio / (1 - ratio);
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (members[i].request.high_priority) {
+      orders[i].slice_us = Whole(high * parts[i]);
+      orders[i].high = true;
+    }
+  }
+}
+
+// The shortest period in which no window is too short, or the longest there is.
+std::uint32_t PeriodFor(double least_share) {
+  for (const std::uint32_t period : kPeriodsUs) {
+    if (period * least_share >= kLeastWindowUs) {
+      return period;
+    }
+  }
+  return kPeriodsUs.back();
+}
+
+void Windows(const Rules& rules, const std::vector<Member>& members, std::vector<Order>& orders) {
+  double least = 1;
+  for (const Member& member : members) {
+    if (!member.request.high_priority) {
+      least = std::min(least, CapOf(rules, members, member));
+    }
+  }
+  const std::uint32_t period = PeriodFor(least);
+  double from = 0;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (members[i].request.high_priority) {
+      continue;
+    }
+    const double cap = CapOf(rules, members, members[i]);
+    if (rules.policy == Policy::kFair) {
+      from = members[i].place % rules.max_inst * cap;
+    }
+    const auto phase = static_cast<std::uint32_t>(std::floor(from * period));
+    const std::uint32_t end = std::min(Whole((from + cap) * period), period);
+    if (phase != 0 || end != period) {
+      orders[i].duty = Duty{period, end - phase, phase};
+    }
+    from += cap;
+  }
+}
+
+}  // namespace
+
+std::vector<Order> Plan(const Rules& rules, const std::vector<Member>& members) {
+  std::vector<Order> orders(members.size());
+  if (rules.policy == Policy::kNative) {
+    return orders;
+  }
+  Slices(members, Parts(rules, members), rules.prio_ratio / 100.0, orders);
+  if (IsCapped(rules) && rules.can_suspend) {
+    Windows(rules, members, orders);
+  }
+  return orders;
+}
+
+std::vector<double> Shares(const Rules& rules, const std::vector<Member>& members) {
+  if (rules.policy == Policy::kNative) {  // knows no priorities
+    return std::vector<double>(members.size(), 1.0 / static_cast<double>(members.size()));
+  }
+  std::vector<double> shares = Parts(rules, members);
+  std::vector<double> caps(members.size(), 1);
+  const auto high = static_cast<std::size_t>(
+      std::count_if(members.begin(), members.end(),
+                    [](const Member& member) { return member.request.high_priority; }));
+  const bool both = high != 0 && high != members.size();
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const ComputeRequest& request = members[i].request;
+    if (!request.high_priority && IsCapped(rules)) {
+      caps[i] = CapOf(rules, members, members[i]);
+    } else if (!request.high_priority && rules.policy == Policy::kSoft) {
+      caps[i] = static_cast<double>(request.max_percent.value_or(100)) / 100;
+    }
+    if (both) {
+      shares[i] *= (request.high_priority ? rules.prio_ratio : 100 - rules.prio_ratio) / 100.0;
+    }
+  }
+  PourOver(caps, shares);
+  return shares;
+}
+
+}  // namespace cgpu::governor

@@ -1,0 +1,71 @@
+// What each container on a card is to do so that the card's policy holds: its standing orders.
+// Pure: members and rules in, orders out. Orders hold until others come, whoever is away meanwhile.
+//
+// Two means, both of the card's own (NVIDIA's channel RAM documentation for Ampere,
+// open-gpu-doc manuals/ampere/ga100/dev_ram.ref.txt, and the driver's controls on channel groups):
+//
+// * A time slice per channel group. The card runs the groups that have work in turn, each for its
+//   slice: so slices in proportion give time in proportion among those that have work, and what
+//   one leaves the others get. It costs nothing but the switches between them.
+// * A duty cycle: a container's channels are taken off the card and put back by the clock. That
+//   caps it whatever others do. Windows of containers that are capped together do not overlap, so
+//   that each finds the card free in its own.
+#ifndef CGPU_GOVERNOR_PLAN_H_
+#define CGPU_GOVERNOR_PLAN_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "governor/policy.h"
+#include "grant/request.h"
+
+namespace cgpu::governor {
+
+// On for `on_us` from `phase_us` after each whole multiple of `period_us` of CLOCK_MONOTONIC, which
+// is the same for all shims of a machine. None: `period_us` is 0, and it is always on.
+struct Duty {
+  std::uint32_t period_us = 0;
+  std::uint32_t on_us = 0;
+  std::uint32_t phase_us = 0;
+
+  bool operator==(const Duty&) const = default;
+};
+
+// Of one container on one card.
+struct Order {
+  // To be divided among the channel groups that it has scheduled. 0: as the driver pleases.
+  std::uint32_t slice_us = 0;
+  Duty duty;
+  bool high = false;  // a turn between every two of the others'
+
+  bool operator==(const Order&) const = default;
+};
+
+struct Rules {
+  Policy policy = Policy::kPreempt;
+  unsigned max_inst = kDefaultMaxInst;
+  unsigned prio_ratio = kDefaultPrioRatio;  // percent
+  // Whether taking channels off this card with this driver was seen to do no harm. Without, kFair
+  // and kFixed share by slices: idle time is then lent, not kept.
+  bool can_suspend = false;
+};
+
+struct Member {
+  ComputeRequest request;
+  // kFair: which of the card's `max_inst` places is its own, each member's another; kept as long
+  // as it lives.
+  unsigned place = 0;
+};
+
+// One order for each of `members`, in their order. Whatever they are, no slice is 0 but under
+// kNative, and no window is empty or longer than its period.
+[[nodiscard]] std::vector<Order> Plan(const Rules& rules, const std::vector<Member>& members);
+
+// What part of the card each is promised when all have more work than they get: 0 to 1, together 1
+// at the most. By this shares are judged.
+[[nodiscard]] std::vector<double> Shares(const Rules& rules, const std::vector<Member>& members);
+
+}  // namespace cgpu::governor
+
+#endif  // CGPU_GOVERNOR_PLAN_H_

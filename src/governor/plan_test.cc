@@ -1,0 +1,230 @@
+#include "governor/plan.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace cgpu::governor {
+namespace {
+
+constexpr double kSwitchUs = 40;
+
+Member WithPercent(std::uint64_t percent) {
+  Member member;
+  member.request.percent = percent;
+  return member;
+}
+
+Member WithWeight(std::uint64_t weight) {
+  Member member;
+  member.request.weight = weight;
+  return member;
+}
+
+Member High() {
+  Member member;
+  member.request.high_priority = true;
+  return member;
+}
+
+std::vector<std::uint32_t> SlicesOf(const std::vector<Order>& orders) {
+  std::vector<std::uint32_t> slices;
+  for (const Order& order : orders) {
+    slices.push_back(order.slice_us);
+  }
+  return slices;
+}
+
+// What each gets of a card that runs them in turn, all with more work than they get.
+std::vector<double> InTurn(const std::vector<Order>& orders) {
+  const auto slices = SlicesOf(orders);
+  double round = 0;
+  std::vector<double> shares;
+  for (const std::uint32_t slice : slices) {
+    round += slice + (slices.size() > 1 ? kSwitchUs : 0);
+  }
+  for (const std::uint32_t slice : slices) {
+    shares.push_back(slice / round);
+  }
+  return shares;
+}
+
+TEST(Plan, NativeOrdersNothing) {
+  Rules rules;
+  rules.policy = Policy::kNative;
+  EXPECT_EQ(Plan(rules, {WithWeight(1), High()}), std::vector<Order>(2));
+}
+
+TEST(Plan, EqualPartsAndWeights) {
+  Rules rules;
+  EXPECT_EQ(SlicesOf(Plan(rules, std::vector<Member>(2))),
+            (std::vector<std::uint32_t>{3'000, 3'000}));
+  rules.policy = Policy::kWeight;
+  EXPECT_EQ(SlicesOf(Plan(rules, {WithWeight(3), WithWeight(7)})),
+            (std::vector<std::uint32_t>{1'800, 4'200}));
+  // A small part makes the round longer, to a bound.
+  EXPECT_EQ(SlicesOf(Plan(rules, {WithWeight(1), WithWeight(99)})),
+            (std::vector<std::uint32_t>{400, 39'600}));
+}
+
+TEST(Plan, FixedHasWindowsOfItsOwnWhereChannelsCanBeSuspended) {
+  Rules rules;
+  rules.policy = Policy::kFixed;
+  EXPECT_EQ(Plan(rules, {WithPercent(30), WithPercent(50)})[0].duty, Duty{});
+  rules.can_suspend = true;
+  const auto orders = Plan(rules, {WithPercent(30), WithPercent(50)});
+  EXPECT_EQ(orders[0].duty, (Duty{20'000, 6'000, 0}));
+  EXPECT_EQ(orders[1].duty, (Duty{20'000, 10'000, 6'000}));
+  EXPECT_EQ(Plan(rules, {WithPercent(100)})[0].duty, Duty{});
+  EXPECT_EQ(Plan(rules, {WithPercent(1)})[0].duty, (Duty{100'000, 1'000, 0}));
+}
+
+TEST(Plan, FairKeepsThePlaceOfEach) {
+  Rules rules;
+  rules.policy = Policy::kFair;
+  rules.can_suspend = true;
+  Member second;
+  second.place = 1;
+  Member last;
+  last.place = 19;
+  const auto orders = Plan(rules, {last, second});
+  EXPECT_EQ(orders[0].duty, (Duty{50'000, 2'500, 47'500}));
+  EXPECT_EQ(orders[1].duty, (Duty{50'000, 2'500, 2'500}));
+}
+
+TEST(Plan, NobodyWaitsLongForHighPriority) {
+  Rules rules;
+  const auto orders = Plan(rules, {Member{}, High(), Member{}});
+  EXPECT_EQ(orders[0].slice_us, 900);
+  EXPECT_EQ(orders[2].slice_us, 900);
+  EXPECT_TRUE(orders[1].high);
+  EXPECT_FALSE(orders[0].high);
+  // One turn of it after each of theirs: 90 of 100.
+  EXPECT_NEAR(orders[1].slice_us, 8'100, 1);
+}
+
+TEST(Shares, WhatIsPromised) {
+  Rules rules;
+  rules.policy = Policy::kSoft;
+  Member capped = WithPercent(30);
+  capped.request.max_percent = 40;
+  // 30 and 30 come to half each; what is over the cap goes to the other.
+  const auto soft = Shares(rules, {capped, WithPercent(30)});
+  EXPECT_NEAR(soft[0], 0.4, 1e-9);
+  EXPECT_NEAR(soft[1], 0.6, 1e-9);
+  rules.policy = Policy::kFixed;
+  const auto fixed = Shares(rules, {WithPercent(30), WithPercent(30)});
+  EXPECT_NEAR(fixed[0], 0.3, 1e-9);
+  EXPECT_NEAR(fixed[1], 0.3, 1e-9);
+  const auto high = Shares(rules, {WithPercent(30), High()});
+  EXPECT_NEAR(high[1], 0.9, 1e-9);
+  EXPECT_NEAR(high[0], 0.1, 1e-9);
+}
+
+Member AnyMember(unsigned place) {
+  Member member;
+  member.place = place;
+  if (*rc::gen::arbitrary<bool>()) {
+    member.request.percent = *rc::gen::inRange<std::uint64_t>(1, 101);
+    if (*rc::gen::arbitrary<bool>()) {
+      member.request.max_percent = *rc::gen::inRange<std::uint64_t>(*member.request.percent, 101);
+    }
+  }
+  if (*rc::gen::arbitrary<bool>()) {
+    member.request.weight = *rc::gen::inRange<std::uint64_t>(1, kMaxWeight + 1);
+  }
+  member.request.high_priority = *rc::gen::inRange(0, 4) == 0;
+  return member;
+}
+
+struct Case {
+  Rules rules;
+  std::vector<Member> members;
+};
+
+// Also what CanHonour() would have refused: a policy may change under its containers.
+Case AnyCase() {
+  Case any;
+  any.rules.policy = *rc::gen::elementOf(kPolicies);
+  any.rules.max_inst = *rc::gen::inRange(1U, kMostMaxInst + 1);
+  any.rules.prio_ratio = *rc::gen::inRange(kLeastPrioRatio, kMostPrioRatio + 1);
+  any.rules.can_suspend = *rc::gen::arbitrary<bool>();
+  const unsigned count = *rc::gen::inRange(0U, any.rules.max_inst + 1);
+  for (unsigned place = 0; place < count; ++place) {
+    any.members.push_back(AnyMember(place));
+  }
+  return any;
+}
+
+TEST(PlanProperty, OrdersAreOnesThatCanBeCarriedOut) {
+  EXPECT_TRUE(rc::check([] {
+    const Case any = AnyCase();
+    const auto orders = Plan(any.rules, any.members);
+    RC_ASSERT(orders.size() == any.members.size());
+    for (std::size_t i = 0; i < orders.size(); ++i) {
+      RC_ASSERT((orders[i].slice_us == 0) == (any.rules.policy == Policy::kNative));
+      const Duty& duty = orders[i].duty;
+      if (duty.period_us != 0) {
+        RC_ASSERT(any.rules.can_suspend);
+        RC_ASSERT(!any.members[i].request.high_priority);
+        RC_ASSERT(duty.on_us > 0 && duty.phase_us + duty.on_us <= duty.period_us);
+      } else {
+        RC_ASSERT(duty == Duty{});
+      }
+    }
+  }));
+}
+
+TEST(PlanProperty, WindowsDoNotOverlap) {
+  EXPECT_TRUE(rc::check([] {
+    Case any = AnyCase();
+    any.rules.policy = *rc::gen::element(Policy::kFair, Policy::kFixed);
+    any.rules.can_suspend = true;
+    auto orders = Plan(any.rules, any.members);
+    std::erase_if(orders, [](const Order& order) { return order.duty.period_us == 0; });
+    std::sort(orders.begin(), orders.end(),
+              [](const Order& a, const Order& b) { return a.duty.phase_us < b.duty.phase_us; });
+    for (std::size_t i = 1; i < orders.size(); ++i) {
+      RC_ASSERT(orders[i].duty.period_us == orders[0].duty.period_us);
+      // A window that would be nothing is 1 us, whoever is there already.
+      RC_ASSERT(orders[i - 1].duty.phase_us + orders[i - 1].duty.on_us <=
+                orders[i].duty.phase_us + 1);
+    }
+  }));
+}
+
+TEST(PlanProperty, SlicesGiveTheShares) {
+  EXPECT_TRUE(rc::check([] {
+    Case any = AnyCase();
+    any.rules.policy = *rc::gen::element(Policy::kPreempt, Policy::kWeight, Policy::kSoft);
+    for (Member& member : any.members) {
+      member.request.high_priority = false;
+      member.request.max_percent.reset();
+    }
+    RC_PRE(!any.members.empty());
+    const auto shares = Shares(any.rules, any.members);
+    RC_ASSERT(std::abs(std::accumulate(shares.begin(), shares.end(), 0.0) - 1) < 1e-9);
+    const auto given = InTurn(Plan(any.rules, any.members));
+    double total = 0;
+    for (std::size_t i = 0; i < shares.size(); ++i) {
+      RC_ASSERT(std::abs(given[i] - shares[i]) < 0.015);
+      total += given[i];
+    }
+    RC_ASSERT(total > 0.98);
+  }));
+}
+
+TEST(PlanProperty, SharesAreNoMoreThanTheCard) {
+  EXPECT_TRUE(rc::check([] {
+    const Case any = AnyCase();
+    const auto shares = Shares(any.rules, any.members);
+    RC_ASSERT(std::accumulate(shares.begin(), shares.end(), 0.0) < 1 + 1e-9);
+    RC_ASSERT(std::all_of(shares.begin(), shares.end(), [](double share) { return share > 0; }));
+  }));
+}
+
+}  // namespace
+}  // namespace cgpu::governor
