@@ -20,6 +20,25 @@ namespace {
 // Which of the tenant's files a client lies on is not kept: that it is gone the driver says itself.
 constexpr ledger::FileKey kClientsFile = 1;
 
+// Of a channel group, or of a channel that is to have one of its own. None stands for graphics
+// (kernel_channel_group_api.c).
+std::uint32_t EngineOf(const Call& call) {
+  const Bytes* params = AllocParameters(call);
+  const ClassRule* rule = FindClassRule(call.command);
+  if (call.nr != rm::NV_ESC_RM_ALLOC || params == nullptr || rule == nullptr) {
+    return rm::NV2080_ENGINE_TYPE_NULL;
+  }
+  std::uint32_t engine = rm::NV2080_ENGINE_TYPE_NULL;
+  if (rule->effect == ClassEffect::kChannelGroup) {
+    engine = Load<rm::NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS>(*params).engineType;
+  } else if (rule->effect == ClassEffect::kChannel) {
+    engine = Load<rm::NV_CHANNEL_ALLOC_PARAMS_V535>(*params).engineType;
+  } else {
+    return engine;
+  }
+  return engine == rm::NV2080_ENGINE_TYPE_NULL ? rm::NV2080_ENGINE_TYPE_GRAPHICS : engine;
+}
+
 }  // namespace
 
 std::optional<Undo> Boundary::Account(Call& call, Decision& decision, int error,
@@ -89,6 +108,7 @@ std::optional<Undo> Boundary::AccountNew(Call& call, Decision& decision, std::ui
       rule != nullptr && rule->effect == ClassEffect::kDevice) {
     object.card = decision.card;
   }
+  object.engine = EngineOf(call);
   auto added = ledger_.AddObject(decision.reservation, decision.client, object);
   if (!added.ok() && added.error().code == Code::kConflict) {
     // The driver has just accepted this handle, so what the ledger has under it is gone.

@@ -13,34 +13,13 @@
 #ifndef CGPU_GOVERNOR_PLAN_H_
 #define CGPU_GOVERNOR_PLAN_H_
 
-#include <cstdint>
-#include <string>
 #include <vector>
 
+#include "governor/order.h"
 #include "governor/policy.h"
 #include "grant/request.h"
 
 namespace cgpu::governor {
-
-// On for `on_us` from `phase_us` after each whole multiple of `period_us` of CLOCK_MONOTONIC, which
-// is the same for all shims of a machine. None: `period_us` is 0, and it is always on.
-struct Duty {
-  std::uint32_t period_us = 0;
-  std::uint32_t on_us = 0;
-  std::uint32_t phase_us = 0;
-
-  bool operator==(const Duty&) const = default;
-};
-
-// Of one container on one card.
-struct Order {
-  // To be divided among the channel groups that it has scheduled. 0: as the driver pleases.
-  std::uint32_t slice_us = 0;
-  Duty duty;
-  bool high = false;  // a turn between every two of the others'
-
-  bool operator==(const Order&) const = default;
-};
 
 struct Rules {
   Policy policy = Policy::kPreempt;

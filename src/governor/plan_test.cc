@@ -166,6 +166,7 @@ TEST(PlanProperty, OrdersAreOnesThatCanBeCarriedOut) {
     RC_ASSERT(orders.size() == any.members.size());
     for (std::size_t i = 0; i < orders.size(); ++i) {
       RC_ASSERT((orders[i].slice_us == 0) == (any.rules.policy == Policy::kNative));
+      RC_ASSERT(IsSound(orders[i]));
       const Duty& duty = orders[i].duty;
       if (duty.period_us != 0) {
         RC_ASSERT(any.rules.can_suspend);

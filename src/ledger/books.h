@@ -26,6 +26,7 @@ struct Block {
   std::uint16_t card = 0;
   std::uint8_t kind = 0;
   std::uint64_t page_bytes = 0;
+  std::uint32_t engine = 0;  // of a channel group
 };
 
 struct Object {

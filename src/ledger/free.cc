@@ -25,10 +25,16 @@ Ledger::Block& Ledger::NewBlock(Kind kind, Card card, std::uint64_t bytes) {
   return block;
 }
 
+void Ledger::NoteChannels(const Block& block) {
+  const Kind kind = KindOf(block.kind);
+  channel_changes_ += kind == Kind::kOther || kind == Kind::kMemory ? 0 : 1;
+}
+
 // The new holder goes to the end of the circle, which is just before the owner.
 void Ledger::JoinBlock(Object& object, Block& block) {
   object.block = &block;
   ++block.objects;
+  NoteChannels(block);
   if (block.owner == nullptr) {
     block.owner = &object;
     object.previous_holder = object.next_holder = &object;
@@ -46,6 +52,7 @@ void Ledger::LeaveBlock(Object& object) {
     return;
   }
   --block->objects;
+  NoteChannels(*block);
   if (block->owner == &object) {
     block->owner = object.next_holder == &object ? nullptr : object.next_holder;
   }

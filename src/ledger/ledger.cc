@@ -364,6 +364,7 @@ Result<ObjectRef> Ledger::AddObject(Reservation& reservation, ClientRef client,
   if (charged || kind != Kind::kOther) {
     Block& block = NewBlock(kind, card, actual);
     block.page_bytes = object.page_bytes;
+    block.engine = object.engine;
     JoinBlock(added, block);
   }
   return ObjectRef{added.handle, added.serial};

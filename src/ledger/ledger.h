@@ -123,6 +123,8 @@ struct NewObject {
   std::optional<Card> card;        // set on objects that choose one (devices); others inherit
   std::uint64_t actual_bytes = 0;  // what the driver says it took
   std::uint64_t page_bytes = 0;    // of card memory: the driver maps whole pages of it
+  std::uint32_t engine = 0;        // of a channel group: which its channels are for, as the caller
+                                   // numbers engines; a channel without one has it as its own
 };
 
 struct ObjectInfo {
@@ -134,6 +136,17 @@ struct ObjectInfo {
   std::uint64_t bytes = 0;    // of its block, whoever pays
   std::uint32_t holders = 0;  // of its block: objects and exports; 0 without a block
   std::uint64_t page_bytes = 0;
+};
+
+// A channel by the names that the driver knows it by, and its group. Of a lone channel that is a
+// group without names: 0.
+struct ChannelInfo {
+  Handle client = 0;
+  Handle channel = 0;
+  std::uint64_t group = 0;  // tells groups apart; the same for all duplicates of one
+  Handle group_client = 0;
+  Handle group_handle = 0;
+  std::uint32_t engine = 0;
 };
 
 struct ClientInfo {
@@ -267,6 +280,11 @@ class Ledger {
   // All objects of a client with the client itself, by handle.
   [[nodiscard]] std::vector<ObjectInfo> Objects(ClientRef client) const;
 
+  // The channels on a card; those of a group beside each other.
+  [[nodiscard]] std::vector<ChannelInfo> Channels(Card card) const;
+  // Another number whenever Channels() has another answer for some card.
+  [[nodiscard]] std::uint64_t ChannelChanges() const { return channel_changes_; }
+
   // For a card that does not exist all figures are 0.
   [[nodiscard]] std::uint64_t Used(Card card) const { return At(card).used; }
   [[nodiscard]] std::uint64_t Reserved(Card card) const { return At(card).reserved; }
@@ -341,7 +359,7 @@ class Ledger {
   Result<Place> FindPlace(ClientRef client, ObjectRef parent, Handle handle);
   Object& Insert(const Place& place, Handle handle, std::uint32_t cls, std::uint8_t kind);
   Block& NewBlock(Kind kind, Card card, std::uint64_t bytes);
-  static void JoinBlock(Object& object, Block& block);
+  void JoinBlock(Object& object, Block& block);
   void LeaveBlock(Object& object);
   void DropIfUnheld(Block& block);
   Exports::iterator DropExport(Exports::iterator entry);
@@ -350,12 +368,14 @@ class Ledger {
   void FreeTree(Client& client, Object& object);
   void FreeClient(std::map<Handle, Client>::iterator client);
   void SaveObjects(StateWriter& writer) const;
+  void NoteChannels(const Block& block);
 
   std::vector<CardState> cards_;
   Bounds bounds_;
   Counts counts_;
   Counts pending_counts_;
   std::uint64_t next_serial_ = 1;
+  std::uint64_t channel_changes_ = 0;
   std::map<Handle, Client> clients_;
   std::set<std::pair<FileKey, Handle>> clients_by_file_;
   std::map<std::uint64_t, Block> blocks_;

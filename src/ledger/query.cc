@@ -1,4 +1,5 @@
 // What the ledger answers.
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <utility>
@@ -152,6 +153,43 @@ Usage Ledger::UsageOfClient(ClientRef client, Card card) const {
     }
   }
   return usage;
+}
+
+namespace {
+
+Handle ClientOf(const internal::Object& object) {
+  const internal::Object* root = &object;
+  while (root->parent != nullptr) {
+    root = root->parent;
+  }
+  return root->handle;
+}
+
+}  // namespace
+
+std::vector<ChannelInfo> Ledger::Channels(Card card) const {
+  std::vector<ChannelInfo> all;
+  for (const auto& [id, block] : blocks_) {
+    const Kind kind = KindOf(block.kind);
+    const bool lone = kind == Kind::kLoneChannel;
+    if (block.card != card || block.owner == nullptr || (!lone && kind != Kind::kChannel)) {
+      continue;
+    }
+    const Object& channel = *block.owner;
+    ChannelInfo info{ClientOf(channel), channel.handle, id, 0, 0, block.engine};
+    const Block* group = lone ? nullptr : channel.parent->block;
+    if (group != nullptr) {
+      info.group = group->id;
+      info.group_client = info.client;
+      info.group_handle = channel.parent->handle;
+      info.engine = group->engine;
+    }
+    all.push_back(info);
+  }
+  std::stable_sort(all.begin(), all.end(), [](const ChannelInfo& left, const ChannelInfo& right) {
+    return left.group < right.group;
+  });
+  return all;
 }
 
 }  // namespace cgpu::ledger

@@ -61,7 +61,8 @@ void Ledger::Save(StateWriter& writer) const {
   }
   for (const auto& [id, block] : blocks_) {
     if (block.objects != 0 || block.exports != 0) {  // a call that died pins the others
-      Write(writer, kBlock, id, block.bytes, block.card, block.kind, block.page_bytes);
+      Write(writer, kBlock, id, block.bytes, block.card, block.kind, block.page_bytes,
+            block.engine);
     }
   }
   SaveObjects(writer);
@@ -201,11 +202,14 @@ class Ledger::Loader {
     const Card card = CardNumber();
     const auto kind = reader_.As<std::uint8_t>();
     const std::uint64_t page_bytes = reader_.Number();
+    const auto engine = reader_.As<std::uint32_t>();
     if (Check(id > last_block_ && id < kMostSerials, "the order of blocks") &&
         Check(kind <= static_cast<std::uint8_t>(Kind::kLoneChannel), "a kind of block") &&
         Check(Fits(bytes, ledger_.cards_[card].used), "the sum of a card")) {
       ledger_.next_serial_ = last_block_ = id;
-      ledger_.NewBlock(KindOf(kind), card, bytes).page_bytes = page_bytes;
+      Block& block = ledger_.NewBlock(KindOf(kind), card, bytes);
+      block.page_bytes = page_bytes;
+      block.engine = engine;
     }
   }
 
@@ -244,7 +248,7 @@ class Ledger::Loader {
     place->card = card;
     Object& object = ledger_.Insert(*place, handle, cls, block != nullptr ? block->kind : 0);
     if (block != nullptr) {
-      JoinBlock(object, *block);
+      ledger_.JoinBlock(object, *block);
     }
   }
 

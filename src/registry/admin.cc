@@ -78,6 +78,26 @@ bool DecodeMemoryLine(const Words& line, unsigned& last, std::set<std::string>& 
   return line[0] != "used" || ToNumber(line[1], 10, kMaxU64, memory.used_bytes);
 }
 
+std::string EncodeOrder(const std::string& uuid, const governor::Order& order) {
+  const auto text = [](std::uint32_t us) { return std::to_string(us); };
+  return JoinLine({"order", uuid, text(order.slice_us), text(order.duty.period_us),
+                   text(order.duty.on_us), text(order.duty.phase_us), order.high ? "1" : "0"});
+}
+
+bool DecodeOrder(const Words& words, AdminRequest& request) {
+  unsigned high = 0;
+  governor::Order& order = request.order;
+  if (words[0] != "order" || words.size() != 7 || !ToUnsigned(words[2], order.slice_us) ||
+      !ToUnsigned(words[3], order.duty.period_us) || !ToUnsigned(words[4], order.duty.on_us) ||
+      !ToUnsigned(words[5], order.duty.phase_us) || !ToUnsigned(words[6], high) || high > 1) {
+    return false;
+  }
+  request.kind = AdminRequest::Kind::kOrder;
+  request.uuid = words[1];
+  order.high = high != 0;
+  return IsSound(order);
+}
+
 // A sentence in one line, whatever was in it.
 std::string OneLine(std::string text) {
   std::replace_if(text.begin(), text.end(), [](char c) { return c >= 0 && c < ' '; }, ' ');
@@ -100,6 +120,8 @@ std::string EncodeRequest(const AdminRequest& request) {
       return JoinLine({"upgrade"});
     case AdminRequest::Kind::kMemory:
       return JoinLine({"memory", request.uuid});
+    case AdminRequest::Kind::kOrder:
+      return EncodeOrder(request.uuid, request.order);
     case AdminRequest::Kind::kSet:
       break;
   }
@@ -133,6 +155,9 @@ Result<AdminRequest> DecodeRequest(std::string_view line) {
   }
   if (words[0] == "trace" && words.size() == 1) {
     request.kind = AdminRequest::Kind::kTrace;
+    return request;
+  }
+  if (DecodeOrder(words, request)) {
     return request;
   }
   if (words[0] == "set" && words.size() == 3 && ToNumber(words[2], 10, kMaxU64, request.bytes)) {

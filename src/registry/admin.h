@@ -3,6 +3,9 @@
 //   ps               -> the container's state, EncodeStatus()
 //   memory UUID      -> who has what of one card, EncodeCardMemory(), or "error SENTENCE"
 //   set UUID BYTES   -> "ok" or "error SENTENCE"; UUID "*" is every card of the grant
+//   order UUID SLICE PERIOD ON PHASE HIGH
+//                    -> "ok" or "error SENTENCE": the standing order for one card of the grant,
+//                    microseconds and 0 or 1 (governor/order.h)
 //   refused          -> "COUNT WHAT" lines: calls refused at the boundary; then "."
 //   trace            -> nanoseconds the driver took, a line per call since the last time; then "."
 //   watch            -> now and as they come: "pid N" for each process that the container began
@@ -26,6 +29,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "governor/order.h"
 #include "grant/request.h"
 
 namespace cgpu {
@@ -76,10 +80,11 @@ struct CardMemory {
 inline constexpr std::size_t kMaxProcesses = 1024;
 
 struct AdminRequest {
-  enum class Kind { kPs, kMemory, kSet, kRefused, kTrace, kWatch, kUpgrade };
+  enum class Kind { kPs, kMemory, kSet, kOrder, kRefused, kTrace, kWatch, kUpgrade };
   Kind kind = Kind::kPs;
-  std::string uuid;  // kMemory, and kSet: "*" for all
+  std::string uuid;  // kMemory, kOrder, and kSet: "*" for all
   std::uint64_t bytes = 0;
+  governor::Order order = {};
 };
 
 [[nodiscard]] std::string EncodeRequest(const AdminRequest& request);

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,10 +19,11 @@
 #include "rm/abi.h"
 #include "rm/nv_ctrl.h"
 #include "shim/handover.h"
+#include "shim/scheduler.h"
 
 namespace cgpu::shim {
 
-class Driver {
+class Driver : public CardControls {
  public:
   // `card_paths`: the card files in the order of the grant.
   static Result<std::unique_ptr<Driver>> Open(const rm::Abi& abi, const std::string& control_path,
@@ -59,6 +61,13 @@ class Driver {
   // figures.
   [[nodiscard]] Result<> OpenCard(std::size_t card, std::uint32_t device_instance);
   [[nodiscard]] boundary::CardFigures FiguresOf(std::size_t card) const;
+  // By way of a device of ours on an opened card.
+  Result<std::uint64_t> SetSlice(std::size_t card, ledger::Handle client, ledger::Handle group,
+                                 std::uint64_t us) override;
+  void Switch(std::size_t card, const std::vector<ledger::ChannelInfo>& channels, bool on) override;
+  // Gives back those devices: with them nothing could be handed over.
+  void FreeDevices();
+
   // The cards' files, to be closed by the caller outside of its locks.
   [[nodiscard]] std::vector<UniqueFd> TakeCardFiles();
 
@@ -68,6 +77,8 @@ class Driver {
     UniqueFd file;
     bool asked = false;
     boundary::CardFigures figures;
+    std::uint32_t instance = 0;  // the driver's number of it, once it is open
+    bool device = false;         // we have one on it
   };
   explicit Driver(const rm::Abi& abi) : abi_(abi) {}
   Result<std::uint32_t> Alloc(std::uint32_t parent, std::uint32_t handle, std::uint32_t cls,
@@ -80,6 +91,10 @@ class Driver {
   Result<std::uint64_t> QueryContextBytes() const;
   Result<std::uint64_t> QuerySpaceBytes() const;
   Result<std::uint64_t> QueryBar1Bytes() const;
+  [[nodiscard]] Result<> MakeDevice(std::size_t card);
+  void FreeDevice(std::size_t card);
+  [[nodiscard]] bool SwitchSome(std::size_t card, std::span<const ledger::ChannelInfo> some,
+                                bool on) const;
   Result<boundary::CardFigures> AskFigures(std::uint32_t device_instance) const;
 
   const rm::Abi& abi_;

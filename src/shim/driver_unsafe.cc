@@ -1,10 +1,13 @@
 #include <fcntl.h>
 #include <sys/ioctl.h>
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
+#include <utility>
 
 #include "base/file.h"
 #include "rm/context_buffers.h"
@@ -25,6 +28,16 @@ namespace {
 // Handles of our own client; any numbers will do.
 constexpr std::uint32_t kDevice = 0xc0de0001;
 constexpr std::uint32_t kSubdevice = 0xc0de0002;
+constexpr std::uint32_t kCopy = 0xc0de0003;  // of a tenant's group
+// A device and a subdevice for each card.
+constexpr std::uint32_t kCardDevices = 0xc0de1000;
+
+std::uint32_t DeviceOf(std::size_t card) {
+  return kCardDevices + 2 * static_cast<std::uint32_t>(card);
+}
+std::uint32_t SubdeviceOf(std::size_t card) {
+  return DeviceOf(card) + 1;
+}
 
 template <class T>
 int Call(int fd, std::uint32_t nr, T& params) {
@@ -100,8 +113,8 @@ std::unique_ptr<Driver> Driver::Resume(const rm::Abi& abi, std::vector<std::stri
   driver->client_ = state.client;
   for (std::size_t i = 0; i < card_paths.size(); ++i) {
     const DriverState::Card& card = state.cards[i];
-    driver->cards_.push_back(
-        Card{std::move(card_paths[i]), UniqueFd(card.file), card.asked, card.figures});
+    driver->cards_.push_back(Card{std::move(card_paths[i]), UniqueFd(card.file), card.asked,
+                                  card.figures, card.device_instance, false});
   }
   return driver;
 }
@@ -291,7 +304,102 @@ Result<> Driver::OpenCard(std::size_t card, std::uint32_t device_instance) {
     entry.asked = true;
   }
   entry.file = std::move(*file);
+  entry.instance = device_instance;
   return {};
+}
+
+// With mutex_ held.
+Result<> Driver::MakeDevice(std::size_t card) {
+  Card& entry = cards_[card];
+  if (entry.device) {
+    return {};
+  }
+  if (!entry.file.valid()) {
+    return Error{Code::kUnavailable, 0, "the card is not open", {}};
+  }
+  rm::NV0080_ALLOC_PARAMETERS device{};
+  device.deviceId = entry.instance;
+  CGPU_TRY(Alloc(client_, DeviceOf(card), rm::NV01_DEVICE_0, &device));
+  entry.device = true;
+  rm::NV2080_ALLOC_PARAMETERS subdevice{};
+  const auto made = Alloc(DeviceOf(card), SubdeviceOf(card), rm::NV20_SUBDEVICE_0, &subdevice);
+  if (!made.ok()) {
+    FreeDevice(card);
+    return made.error();
+  }
+  return {};
+}
+
+void Driver::FreeDevice(std::size_t card) {
+  if (std::exchange(cards_[card].device, false)) {
+    Free(control_.get(), client_, DeviceOf(card));
+  }
+}
+
+void Driver::FreeDevices() {
+  const std::lock_guard lock(mutex_);
+  for (std::size_t card = 0; card < cards_.size(); ++card) {
+    FreeDevice(card);
+  }
+}
+
+// The group is duplicated for the moment: what we have of it for longer would keep it when its
+// owner frees it.
+Result<std::uint64_t> Driver::SetSlice(std::size_t card, ledger::Handle client,
+                                       ledger::Handle group, std::uint64_t us) {
+  const std::lock_guard lock(mutex_);
+  CGPU_TRY(MakeDevice(card));
+  rm::NVOS55_PARAMETERS dup{};
+  dup.hClient = client_;
+  dup.hParent = DeviceOf(card);
+  dup.hObject = kCopy;
+  dup.hClientSrc = client;
+  dup.hObjectSrc = group;
+  const int error = Call(control_.get(), rm::NV_ESC_RM_DUP_OBJECT, dup);
+  if (error != 0 || dup.status != rm::NV_OK) {
+    return Refused("a channel group", error, dup.status);
+  }
+  rm::NVA06C_CTRL_TIMESLICE_PARAMS before{};
+  rm::NVA06C_CTRL_TIMESLICE_PARAMS slice{us};
+  (void)Control(kCopy, rm::NVA06C_CTRL_CMD_GET_TIMESLICE, &before, sizeof(before));
+  const auto set = Control(kCopy, rm::NVA06C_CTRL_CMD_SET_TIMESLICE, &slice, sizeof(slice));
+  Free(control_.get(), client_, kCopy);
+  if (!set.ok() || *set != rm::NV_OK) {
+    return Refused("a time slice", 0, set.ok() ? *set : 0);
+  }
+  return before.timesliceUs;
+}
+
+bool Driver::SwitchSome(std::size_t card, std::span<const ledger::ChannelInfo> some,
+                        bool on) const {
+  rm::NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS params{};
+  params.bDisable = on ? 0 : 1;
+  params.numChannels = static_cast<std::uint32_t>(some.size());
+  for (std::size_t i = 0; i < some.size(); ++i) {
+    params.hClientList[i] = some[i].client;
+    params.hChannelList[i] = some[i].channel;
+  }
+  const auto status = Control(SubdeviceOf(card), rm::NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS, &params,
+                              sizeof(params));
+  return status.ok() && *status == rm::NV_OK;
+}
+
+void Driver::Switch(std::size_t card, const std::vector<ledger::ChannelInfo>& channels, bool on) {
+  constexpr std::size_t kMost =
+      std::size(rm::NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS{}.hClientList);
+  const std::lock_guard lock(mutex_);
+  if (!channels.empty() && !MakeDevice(card).ok()) {
+    return;
+  }
+  for (std::size_t i = 0; i < channels.size(); i += kMost) {
+    const auto some = std::span(channels).subspan(i, std::min(kMost, channels.size() - i));
+    if (SwitchSome(card, some, on)) {
+      continue;
+    }
+    for (std::size_t j = 0; j < some.size(); ++j) {  // one is gone, and with it the whole call
+      (void)SwitchSome(card, some.subspan(j, 1), on);
+    }
+  }
 }
 
 boundary::CardFigures Driver::FiguresOf(std::size_t card) const {
@@ -302,9 +410,10 @@ boundary::CardFigures Driver::FiguresOf(std::size_t card) const {
 std::vector<UniqueFd> Driver::TakeCardFiles() {
   const std::lock_guard lock(mutex_);
   std::vector<UniqueFd> files;
-  for (Card& card : cards_) {
-    if (card.file.valid()) {
-      files.push_back(std::move(card.file));
+  for (std::size_t i = 0; i < cards_.size(); ++i) {
+    FreeDevice(i);
+    if (cards_[i].file.valid()) {
+      files.push_back(std::move(cards_[i].file));
     }
   }
   return files;

@@ -28,6 +28,7 @@ enum Tag : StateTag {
   kConnection = 14,
   kWatcher = 15,
   kEnd = 16,  // the last one
+  kOrder = 17,
 };
 
 // Both directions visit the same fields in the same order.
@@ -138,6 +139,17 @@ void Visit(Io& io, S& file, const UvmFileState* /*kind*/) {
 }
 
 template <class Io, class S>
+void Visit(Io& io, S& state, const OrderState* /*kind*/) {
+  auto& order = state.order;
+  io.Number(order.slice_us);
+  io.Number(order.duty.period_us);
+  io.Number(order.duty.on_us);
+  io.Number(order.duty.phase_us);
+  io.Number(order.high);
+  io.Number(state.standard_us);
+}
+
+template <class Io, class S>
 void VisitBooks(Io& io, S& server) {
   io.Text(server.ledger);
   io.Text(server.boundary);
@@ -220,6 +232,9 @@ bool GetServerRecord(StateReader& reader, StateTag tag, ServerState& server) {
     case kBooks:
       VisitBooks(io, server);
       return true;
+    case kOrder:
+      GetItem(reader, server.orders);
+      return true;
     default:
       return false;
   }
@@ -267,6 +282,12 @@ void Check(StateReader& reader, const Handover& state) {
   if (state.config.id.empty() || state.server.driver.cards.size() != state.config.cards.size()) {
     reader.Fail("it has no configuration, or one of other cards");
   }
+  const auto& orders = state.server.orders;
+  if ((!orders.empty() && orders.size() != state.config.cards.size()) ||
+      !std::all_of(orders.begin(), orders.end(),
+                   [](const OrderState& one) { return governor::IsSound(one.order); })) {
+    reader.Fail("it has orders that cannot be carried out");
+  }
 }
 
 }  // namespace
@@ -300,6 +321,7 @@ std::string Encode(const Handover& state) {
   }
   record(kExports, [&] { io.Numbers(server.exports); });
   record(kBooks, [&] { VisitBooks(io, server); });
+  PutList(writer, kOrder, server.orders);
   record(kAgent, [&] {
     io.File(state.agent.socket);
     io.File(state.agent.creator);

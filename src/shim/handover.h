@@ -21,6 +21,7 @@
 #include "base/result.h"
 #include "boundary/boundary.h"
 #include "registry/config.h"
+#include "shim/scheduler.h"
 
 namespace cgpu::shim {
 
@@ -70,6 +71,7 @@ struct ServerState {
   std::uint64_t next_uvm_key = 0;
   std::set<std::pair<std::uint64_t, std::uint64_t>> uvm_inodes;
   std::set<std::uint32_t> exports;
+  std::vector<OrderState> orders;  // in the order of the grant; none: nobody gave any
   bool mapping = false;
   int record = -1;
   // Records of their own kinds.

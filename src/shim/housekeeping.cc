@@ -265,6 +265,8 @@ std::string Housekeeping::Reply(const AdminRequest& request) const {
     }
     case AdminRequest::Kind::kSet:
       return EncodeOutcome(server_.SetLimit(request.uuid, request.bytes));
+    case AdminRequest::Kind::kOrder:
+      return EncodeOutcome(server_.SetOrder(request.uuid, request.order));
     case AdminRequest::Kind::kWatch:
     case AdminRequest::Kind::kUpgrade:
       break;  // have no reply of this kind

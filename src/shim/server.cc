@@ -114,6 +114,8 @@ Server::Server(ShimConfig config, const rm::Abi& abi, std::unique_ptr<Driver> dr
       recorder_(std::move(record)),
       callers_(std::move(proc)),
       admission_(config_.cards.size()),
+      scheduler_(config_.cards.size(), driver_.get(),
+                 [this](std::size_t card) { return ChannelsOf(card); }),
       ledger_(
           [&] {
             std::vector<std::uint64_t> limits;
@@ -414,7 +416,14 @@ int Server::SeeThrough(Pending& pending, bool* copy_out) {
     if (pending.call.uvm_request == 0 && AsksForMemory(pending.call)) {
       (void)SettleManaged();
     }
+    const auto schedules = CardOfSchedule(pending.call);
+    if (schedules) {
+      scheduler_.BeforeSchedule(*schedules);
+    }
     error = Execute(pending);
+    if (schedules) {
+      scheduler_.AfterSchedule(*schedules);
+    }
     std::map<ledger::ProcessKey, std::uint32_t> pids;
     if (pending.call.command == rm::NV2080_CTRL_CMD_GPU_GET_PIDS ||
         pending.call.command == rm::NV2080_CTRL_CMD_GPU_GET_PID_INFO) {
@@ -445,6 +454,22 @@ int Server::SeeThrough(Pending& pending, bool* copy_out) {
     replay_.Add({key, std::move(input), ImageOf(pending.call), error});
   }
   return error;
+}
+
+Scheduler::Channels Server::ChannelsOf(std::size_t card) {
+  const std::lock_guard lock(state_mutex_);
+  return {ledger_.Channels(static_cast<ledger::Card>(card)), ledger_.ChannelChanges()};
+}
+
+// The card of the channels that the call schedules, if it does.
+std::optional<ledger::Card> Server::CardOfSchedule(const boundary::Call& call) {
+  if (call.nr != rm::NV_ESC_RM_CONTROL || (call.command != rm::NVA06C_CTRL_CMD_GPFIFO_SCHEDULE &&
+                                           call.command != rm::NVA06F_CTRL_CMD_GPFIFO_SCHEDULE)) {
+    return std::nullopt;
+  }
+  const std::lock_guard lock(state_mutex_);
+  const auto client = ledger_.FindClient(call.client);
+  return client ? ledger_.CardOf(client->ref, call.object) : std::nullopt;
 }
 
 Result<> Server::PrepareDevice(const boundary::Call& call, const Decision& decision) {

@@ -50,6 +50,7 @@
 #include "shim/reaper.h"
 #include "shim/recorder.h"
 #include "shim/replay.h"
+#include "shim/scheduler.h"
 #include "shim/source.h"
 #include "shim/uvm_files.h"
 
@@ -136,6 +137,8 @@ class Server {
   [[nodiscard]] bool Holding();
   // `uuid` "*": every card of the grant. Takes effect at once; below use, growth stops.
   [[nodiscard]] Result<> SetLimit(const std::string& uuid, std::uint64_t bytes);
+  // Holds until the next. kNotFound: no card of the grant.
+  [[nodiscard]] Result<> SetOrder(const std::string& uuid, const governor::Order& order);
   // All but `pid` and `state`, which the server does not know.
   [[nodiscard]] ContainerStatus Status();
   // kNotFound: no card of the grant.
@@ -224,6 +227,8 @@ class Server {
   bool MarkTransfer(Pending& pending);
   bool MarkTable(Pending& pending);
   void SettleMark(const Pending& pending, bool exported);
+  [[nodiscard]] Scheduler::Channels ChannelsOf(std::size_t card);
+  [[nodiscard]] std::optional<ledger::Card> CardOfSchedule(const boundary::Call& call);
   Result<> PrepareDevice(const boundary::Call& call, const boundary::Decision& decision);
   void Deliver(Pending& pending, bool copy_out, int error);
   bool CopyOut(Pending& pending);
@@ -236,6 +241,7 @@ class Server {
   const Recorder recorder_;
   kernel::CallerTable callers_;
   Admission<Pending> admission_;
+  Scheduler scheduler_;  // its lock comes before state_mutex_
 
   std::mutex state_mutex_;  // guards ledger_, boundary_, exports_, noted_
   ledger::Ledger ledger_;

@@ -118,6 +118,16 @@ Result<> Server::SetLimit(const std::string& uuid, std::uint64_t bytes) {
   return {};
 }
 
+Result<> Server::SetOrder(const std::string& uuid, const governor::Order& order) {
+  for (std::size_t i = 0; i < config_.cards.size(); ++i) {
+    if (uuid == config_.cards[i].card.uuid) {
+      scheduler_.SetOrder(i, order);
+      return {};
+    }
+  }
+  return Error{Code::kNotFound, 0, "the container has no card " + uuid, {}};
+}
+
 ContainerStatus Server::Status() {
   ContainerStatus status;
   status.id = config_.id;

@@ -29,6 +29,7 @@ ServerState Server::Save() {
   ServerState state;
   state.driver = driver_->Save();
   state.record = recorder_.fd();
+  state.orders = scheduler_.Save();
   for (const auto& process : callers_.Processes()) {
     state.processes.push_back({process->serial, process->tgid, process->ns_pid,
                                process->shares_with, process->pidfd.get(), process->mem.get()});
@@ -66,6 +67,7 @@ ServerState Server::Save() {
 }
 
 Result<> Server::LoadBooks(const ServerState& state) {
+  scheduler_.Load(state.orders);
   {
     const std::lock_guard lock(replay_mutex_);
     CGPU_TRY(LoadBook(state.replay, replay_));

@@ -45,6 +45,7 @@ void InterruptWaiting(const Source& source) {
 
 void Server::Start() {
   std::thread([reaper = reaper_] { reaper->Loop(); }).detach();
+  scheduler_.Resume();
 }
 
 Result<std::shared_ptr<Source>> Server::Serve(kernel::NotifyListener listener) {
@@ -362,6 +363,9 @@ Result<> Server::Quiesce(std::chrono::milliseconds patience) {
     idle_.wait_for(lock, kAgain);
   }
   if (workers_.load() == 0 && reaper_->Idle()) {
+    lock.unlock();
+    scheduler_.Pause();
+    driver_->FreeDevices();
     return {};
   }
   const std::string busy =
@@ -372,6 +376,7 @@ Result<> Server::Quiesce(std::chrono::milliseconds patience) {
 }
 
 void Server::Resume() {
+  scheduler_.Resume();
   const std::lock_guard lock(listen_mutex_);
   quiet_ = false;
   for (const SourcePtr& source : sources_) {

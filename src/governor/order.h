@@ -1,0 +1,46 @@
+// A standing order: what a container's shim is to do so that its card's policy holds. It holds
+// until another comes, whoever is away meanwhile. See plan.h for what its two means are.
+#ifndef CGPU_GOVERNOR_ORDER_H_
+#define CGPU_GOVERNOR_ORDER_H_
+
+#include <cstdint>
+
+namespace cgpu::governor {
+
+// On for `on_us` from `phase_us` after each whole multiple of `period_us` of CLOCK_MONOTONIC, which
+// is the same for all shims of a machine. None: `period_us` is 0, and it is always on.
+struct Duty {
+  std::uint32_t period_us = 0;
+  std::uint32_t on_us = 0;
+  std::uint32_t phase_us = 0;
+
+  bool operator==(const Duty&) const = default;
+};
+
+// Of one container on one card.
+struct Order {
+  // To be divided among the channel groups that it has scheduled. 0: as the driver pleases.
+  std::uint32_t slice_us = 0;
+  Duty duty;
+  bool high = false;  // a turn between every two of the others'
+
+  bool operator==(const Order&) const = default;
+};
+
+// Whether it can be carried out: a window that is something and lies within its period, a period
+// of at least a millisecond and no more than a second.
+[[nodiscard]] constexpr bool IsSound(const Order& order) {
+  constexpr std::uint32_t kLeastUs = 1'000;
+  constexpr std::uint32_t kMostUs = 1'000'000;
+  const Duty& duty = order.duty;
+  if (duty.period_us == 0) {
+    return duty == Duty{} && order.slice_us <= kMostUs;
+  }
+  return duty.period_us >= kLeastUs && duty.period_us <= kMostUs && duty.on_us > 0 &&
+         duty.on_us <= duty.period_us && duty.phase_us <= duty.period_us - duty.on_us &&
+         order.slice_us <= kMostUs;
+}
+
+}  // namespace cgpu::governor
+
+#endif  // CGPU_GOVERNOR_ORDER_H_

@@ -1,0 +1,197 @@
+#include "shim/scheduler.h"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "rm/nv_alloc.h"
+
+namespace cgpu::shim {
+namespace {
+
+constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
+
+// libstdc++'s steady clock is CLOCK_MONOTONIC, which is the same in all processes.
+std::uint64_t NowUs() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(now).count());
+}
+
+}  // namespace
+
+DutyState StateAt(const governor::Duty& duty, std::uint64_t now_us) {
+  if (duty.period_us == 0) {
+    return {true, kNever};
+  }
+  const std::uint64_t start = now_us - now_us % duty.period_us;
+  const std::uint64_t from = start + duty.phase_us;
+  const std::uint64_t to = from + duty.on_us;
+  if (now_us < from) {
+    return {false, from};
+  }
+  return now_us < to ? DutyState{true, to} : DutyState{false, from + duty.period_us};
+}
+
+Scheduler::Scheduler(std::size_t cards, CardControls* controls, ListChannels list)
+    : controls_(controls), list_(std::move(list)), cards_(cards) {}
+
+std::vector<OrderState> Scheduler::Save() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<OrderState> state;
+  for (const Card& card : cards_) {
+    state.push_back({card.order, card.standard_us});
+  }
+  return state;
+}
+
+void Scheduler::Load(const std::vector<OrderState>& state) {
+  const std::lock_guard lock(mutex_);
+  for (std::size_t i = 0; i < std::min(state.size(), cards_.size()); ++i) {
+    cards_[i].order = state[i].order;
+    cards_[i].standard_us = state[i].standard_us;
+  }
+}
+
+void Scheduler::SetOrder(std::size_t card, const governor::Order& order) {
+  const std::lock_guard lock(mutex_);
+  cards_[card].order = order;
+  if (!paused_) {
+    CarryOut(card);
+  }
+}
+
+// With mutex_ held.
+void Scheduler::CarryOut(std::size_t card) {
+  Refresh(card, cards_[card]);
+  ApplySlices(card, cards_[card]);
+  ApplyDuty(card, cards_[card], NowUs());
+  if (cards_[card].order.duty.period_us != 0 && !clock_) {
+    clock_ = true;
+    std::thread(&Scheduler::Clock, this).detach();
+  }
+  changed_.notify_one();
+}
+
+void Scheduler::BeforeSchedule(std::size_t card) {
+  const std::lock_guard lock(mutex_);
+  Refresh(card, cards_[card]);
+  ApplySlices(card, cards_[card]);
+}
+
+// The channels that were just scheduled run, whatever the others of the container do.
+void Scheduler::AfterSchedule(std::size_t card) {
+  const std::lock_guard lock(mutex_);
+  Card& one = cards_[card];
+  Refresh(card, one);
+  if (one.off) {
+    controls_->Switch(card, one.channels, false);
+  }
+  changed_.notify_one();
+}
+
+void Scheduler::Pause() {
+  const std::lock_guard lock(mutex_);
+  paused_ = true;
+  for (std::size_t i = 0; i < cards_.size(); ++i) {
+    if (std::exchange(cards_[i].off, false)) {
+      Refresh(i, cards_[i]);
+      controls_->Switch(i, cards_[i].channels, true);
+    }
+  }
+}
+
+void Scheduler::Resume() {
+  const std::lock_guard lock(mutex_);
+  paused_ = false;
+  for (std::size_t i = 0; i < cards_.size(); ++i) {
+    CarryOut(i);
+  }
+}
+
+void Scheduler::Refresh(std::size_t index, Card& card) {
+  Channels now = list_(index);
+  if (now.changes == card.seen) {
+    return;
+  }
+  card.seen = now.changes;
+  card.channels = std::move(now.all);
+  std::erase_if(card.channels, [](const ledger::ChannelInfo& channel) {
+    return channel.engine != rm::NV2080_ENGINE_TYPE_GRAPHICS;
+  });
+  std::set<std::uint64_t> groups;
+  for (const ledger::ChannelInfo& channel : card.channels) {
+    groups.insert(channel.group);
+  }
+  std::erase_if(card.slices, [&](const auto& slice) { return !groups.contains(slice.first); });
+}
+
+void Scheduler::ApplySlices(std::size_t index, Card& card) {
+  std::map<std::uint64_t, const ledger::ChannelInfo*> groups;
+  for (const ledger::ChannelInfo& channel : card.channels) {
+    groups.emplace(channel.group, &channel);
+  }
+  const std::uint64_t whole = card.order.slice_us;
+  const std::uint64_t each =
+      whole == 0 ? 0 : std::max<std::uint64_t>(whole / std::max<std::size_t>(groups.size(), 1), 1);
+  for (const auto& [group, channel] : groups) {
+    const auto given = card.slices.find(group);
+    const std::uint64_t had = given == card.slices.end() ? card.standard_us : given->second;
+    const std::uint64_t wanted = each == 0 ? card.standard_us : each;
+    if (wanted == had || channel->group_handle == 0) {
+      continue;
+    }
+    const auto before =
+        controls_->SetSlice(index, channel->group_client, channel->group_handle, wanted);
+    if (!before.ok()) {
+      continue;  // its owner is freeing it
+    }
+    card.slices[group] = wanted;
+    if (card.standard_us == 0) {
+      card.standard_us = *before;
+    }
+  }
+}
+
+void Scheduler::ApplyDuty(std::size_t index, Card& card, std::uint64_t now_us) {
+  const bool off = !paused_ && !StateAt(card.order.duty, now_us).on;
+  if (off != card.off) {
+    card.off = off;
+    controls_->Switch(index, card.channels, !off);
+  }
+}
+
+// Of cards on which there is anything to take off.
+std::uint64_t Scheduler::NextEdge(std::uint64_t now_us) {
+  std::uint64_t next = kNever;
+  for (std::size_t i = 0; i < cards_.size(); ++i) {
+    Refresh(i, cards_[i]);
+    if (!cards_[i].channels.empty()) {
+      next = std::min(next, StateAt(cards_[i].order.duty, now_us).until_us);
+    }
+  }
+  return next;
+}
+
+void Scheduler::Clock() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    const std::uint64_t now = NowUs();
+    for (std::size_t i = 0; !paused_ && i < cards_.size(); ++i) {
+      Refresh(i, cards_[i]);
+      ApplyDuty(i, cards_[i], now);
+    }
+    const std::uint64_t next = paused_ ? kNever : NextEdge(now);
+    if (next == kNever) {
+      changed_.wait(lock);
+    } else {
+      const std::chrono::microseconds at(next);
+      changed_.wait_until(lock, std::chrono::steady_clock::time_point(at));
+    }
+  }
+}
+
+}  // namespace cgpu::shim

@@ -1,0 +1,114 @@
+// Carries out the standing orders (governor/order.h) on the container's channels: time slices of
+// its channel groups, and taking its channels off a card and putting them back by the clock.
+//
+// Only channels for the graphics and compute engine are touched; copy and video engines have
+// runlists of their own. A container's slice is divided among its groups there, so that one with
+// many gets no more than one with few.
+//
+// Nothing depends on whoever gave an order being there. While this is paused, and when it ends in
+// order, every channel is on its card; if the shim dies, the container is ended and its channels
+// with it.
+//
+// Thread-safe. One lock of its own, held while the driver is asked; no other lock is taken under it
+// but the one in `Channels`. The clock has a thread, from the first order that needs it on.
+#ifndef CGPU_SHIM_SCHEDULER_H_
+#define CGPU_SHIM_SCHEDULER_H_
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "base/result.h"
+#include "governor/order.h"
+#include "ledger/ledger.h"
+
+namespace cgpu::shim {
+
+// What a card is asked, by way of the shim's own client. From any thread.
+class CardControls {
+ public:
+  virtual ~CardControls() = default;
+  // The time slice, in microseconds, of a channel group of a client of the container's. Returns
+  // what it was.
+  virtual Result<std::uint64_t> SetSlice(std::size_t card, ledger::Handle client,
+                                         ledger::Handle group, std::uint64_t us) = 0;
+  // Returns when none of them runs on the card any more, or when all may again. Channels that are
+  // gone are passed over.
+  virtual void Switch(std::size_t card, const std::vector<ledger::ChannelInfo>& channels,
+                      bool on) = 0;
+};
+
+struct OrderState {
+  governor::Order order;
+  std::uint64_t standard_us = 0;
+};
+
+class Scheduler {
+ public:
+  // The container's channels on a card, and a number that is another whenever that is.
+  struct Channels {
+    std::vector<ledger::ChannelInfo> all;
+    std::uint64_t changes = 0;
+  };
+  using ListChannels = std::function<Channels(std::size_t card)>;
+  // `controls` outlives the scheduler; null: it carries nothing out.
+  Scheduler(std::size_t cards, CardControls* controls, ListChannels list);
+
+  // Holds from now on, in place of the one before.
+  void SetOrder(std::size_t card, const governor::Order& order);
+
+  // From one to a later one, while paused; by card.
+  [[nodiscard]] std::vector<OrderState> Save() const;
+  void Load(const std::vector<OrderState>& state);
+
+  // A group is about to be scheduled, or was: it gets its slice before it first runs, and is taken
+  // off the card at once if it is not its time.
+  void BeforeSchedule(std::size_t card);
+  void AfterSchedule(std::size_t card);
+
+  // Puts every channel back and stops the clock until Resume(), which carries out all orders.
+  void Pause();
+  void Resume();
+
+ private:
+  struct Card {
+    governor::Order order;
+    std::uint64_t standard_us = 0;  // slice of a group that was given none; 0: not known yet
+    bool off = false;
+    std::uint64_t seen = 0;                         // changes of the channels below
+    std::vector<ledger::ChannelInfo> channels;      // for the engine that is shared
+    std::map<std::uint64_t, std::uint64_t> slices;  // that groups were given
+  };
+
+  void Refresh(std::size_t index, Card& card);
+  void ApplySlices(std::size_t index, Card& card);
+  void ApplyDuty(std::size_t index, Card& card, std::uint64_t now_us);
+  [[nodiscard]] std::uint64_t NextEdge(std::uint64_t now_us);
+  void CarryOut(std::size_t card);
+  void Clock();
+
+  CardControls* const controls_;
+  const ListChannels list_;
+
+  mutable std::mutex mutex_;  // guards the rest
+  std::condition_variable changed_;
+  std::vector<Card> cards_;
+  bool paused_ = true;
+  bool clock_ = false;  // there is one
+};
+
+// Whether a container under `duty` is on the card at `now_us` of CLOCK_MONOTONIC, and when that
+// changes next.
+struct DutyState {
+  bool on = true;
+  std::uint64_t until_us = 0;
+};
+[[nodiscard]] DutyState StateAt(const governor::Duty& duty, std::uint64_t now_us);
+
+}  // namespace cgpu::shim
+
+#endif  // CGPU_SHIM_SCHEDULER_H_

@@ -1,0 +1,171 @@
+#include "shim/scheduler.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "rm/nv_alloc.h"
+
+namespace cgpu::shim {
+namespace {
+
+constexpr std::uint64_t kStandardUs = 1049;
+
+// A card that only remembers.
+class Desk final : public CardControls {
+ public:
+  Result<std::uint64_t> SetSlice(std::size_t /*card*/, ledger::Handle /*client*/,
+                                 ledger::Handle group, std::uint64_t us) override {
+    const std::lock_guard lock(mutex_);
+    if (gone_.contains(group)) {
+      return Error{Code::kUnavailable, 0, "it is gone", {}};
+    }
+    auto& slice = slices_.try_emplace(group, kStandardUs).first->second;
+    return std::exchange(slice, us);
+  }
+  void Switch(std::size_t /*card*/, const std::vector<ledger::ChannelInfo>& channels,
+              bool on) override {
+    const std::lock_guard lock(mutex_);
+    for (const ledger::ChannelInfo& channel : channels) {
+      if (on) {
+        off_.erase(channel.channel);
+      } else {
+        off_.insert(channel.channel);
+      }
+    }
+    ++switches_;
+    switched_.notify_all();
+  }
+
+  void Add(ledger::Handle group, ledger::Handle channel,
+           std::uint32_t engine = rm::NV2080_ENGINE_TYPE_GRAPHICS) {
+    const std::lock_guard lock(mutex_);
+    channels_.all.push_back({1, channel, group, 1, group, engine});
+    ++channels_.changes;
+  }
+  void Remove(ledger::Handle group) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(channels_.all, [&](const auto& channel) { return channel.group == group; });
+    ++channels_.changes;
+    gone_.insert(group);
+  }
+  Scheduler::Channels List() {
+    const std::lock_guard lock(mutex_);
+    return channels_;
+  }
+  std::map<ledger::Handle, std::uint64_t> Slices() {
+    const std::lock_guard lock(mutex_);
+    return slices_;
+  }
+  std::set<ledger::Handle> Off() {
+    const std::lock_guard lock(mutex_);
+    return off_;
+  }
+  bool WaitForSwitches(int more) {
+    std::unique_lock lock(mutex_);
+    const int goal = switches_ + more;
+    return switched_.wait_for(lock, std::chrono::seconds(60), [&] { return switches_ >= goal; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable switched_;
+  Scheduler::Channels channels_;
+  std::map<ledger::Handle, std::uint64_t> slices_;
+  std::set<ledger::Handle> gone_;
+  std::set<ledger::Handle> off_;
+  int switches_ = 0;
+};
+
+// Its clock's thread never ends: what it uses lives as long as the process.
+struct Fixture {
+  Desk& desk = *new Desk;
+  Scheduler& scheduler = *new Scheduler(1, &desk, [this](std::size_t) { return desk.List(); });
+  Fixture() { scheduler.Resume(); }
+};
+
+Fixture& Make() {
+  return *new Fixture;
+}
+
+TEST(Duty, SaysWhenItIsTime) {
+  const governor::Duty duty{20'000, 6'000, 10'000};
+  EXPECT_FALSE(StateAt(duty, 1'000'000).on);
+  EXPECT_EQ(StateAt(duty, 1'000'000).until_us, 1'010'000);
+  EXPECT_TRUE(StateAt(duty, 1'010'000).on);
+  EXPECT_EQ(StateAt(duty, 1'015'999).until_us, 1'016'000);
+  EXPECT_FALSE(StateAt(duty, 1'016'000).on);
+  EXPECT_EQ(StateAt(duty, 1'019'999).until_us, 1'030'000);
+  EXPECT_TRUE(StateAt({}, 5).on);
+}
+
+TEST(Scheduler, DividesASliceAmongTheGroups) {
+  Fixture& f = Make();
+  f.desk.Add(10, 11);
+  f.scheduler.SetOrder(0, {6'000, {}, false});
+  EXPECT_EQ(f.desk.Slices(), (std::map<ledger::Handle, std::uint64_t>{{10, 6'000}}));
+  f.desk.Add(20, 21);
+  f.desk.Add(20, 22);
+  f.desk.Add(30, 31, 9);  // a copy engine's
+  f.scheduler.BeforeSchedule(0);
+  EXPECT_EQ(f.desk.Slices(), (std::map<ledger::Handle, std::uint64_t>{{10, 3'000}, {20, 3'000}}));
+  f.desk.Remove(10);
+  f.scheduler.BeforeSchedule(0);
+  EXPECT_EQ(f.desk.Slices().at(20), 6'000);
+  f.scheduler.SetOrder(0, {});
+  EXPECT_EQ(f.desk.Slices().at(20), kStandardUs) << "as the driver pleases";
+}
+
+TEST(Scheduler, AnUnorderedCardIsLeftAlone) {
+  Fixture& f = Make();
+  f.desk.Add(10, 11);
+  f.scheduler.BeforeSchedule(0);
+  f.scheduler.AfterSchedule(0);
+  EXPECT_TRUE(f.desk.Slices().empty());
+  EXPECT_TRUE(f.desk.Off().empty());
+}
+
+TEST(Scheduler, SwitchesByTheClockAndPutsEverythingBack) {
+  Fixture& f = Make();
+  f.desk.Add(10, 11);
+  f.scheduler.SetOrder(0, {6'000, {2'000, 1'000, 0}, false});
+  EXPECT_TRUE(f.desk.WaitForSwitches(4));
+  f.scheduler.Pause();
+  EXPECT_TRUE(f.desk.Off().empty());
+  f.scheduler.Resume();
+  EXPECT_TRUE(f.desk.WaitForSwitches(2));
+  f.scheduler.SetOrder(0, {6'000, {}, false});
+  EXPECT_TRUE(f.desk.Off().empty());
+}
+
+TEST(Scheduler, WhatIsScheduledOutOfTimeIsTakenOffAtOnce) {
+  Fixture& f = Make();
+  f.desk.Add(10, 11);
+  // On for the last microsecond of each second: never, as far as this test goes.
+  f.scheduler.SetOrder(0, {6'000, {1'000'000, 1, 999'999}, false});
+  f.desk.Add(20, 21);
+  f.scheduler.BeforeSchedule(0);
+  f.scheduler.AfterSchedule(0);
+  EXPECT_TRUE(f.desk.Off().contains(21) || f.desk.WaitForSwitches(1));
+}
+
+TEST(Scheduler, OrdersOutliveIt) {
+  Fixture& f = Make();
+  f.desk.Add(10, 11);
+  f.scheduler.SetOrder(0, {6'000, {}, false});
+  f.scheduler.Pause();
+  Scheduler& next = *new Scheduler(1, &f.desk, [&f](std::size_t) { return f.desk.List(); });
+  next.Load(f.scheduler.Save());
+  next.Resume();
+  next.SetOrder(0, {});
+  EXPECT_EQ(f.desk.Slices().at(10), kStandardUs);
+}
+
+}  // namespace
+}  // namespace cgpu::shim
