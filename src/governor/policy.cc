@@ -51,10 +51,13 @@ Result<Policy> ParsePolicy(std::string_view text) {
 }
 
 Policy ChosenBy(const ComputeRequest& first) {
+  if (first.weight.value_or(1) > 1) {
+    return Policy::kWeight;
+  }
   if (first.percent) {
     return first.max_percent ? Policy::kSoft : Policy::kFixed;
   }
-  return first.weight.value_or(1) > 1 ? Policy::kWeight : Policy::kPreempt;
+  return Policy::kPreempt;
 }
 
 Result<> CanHonour(const Card& card, Policy policy, std::span<const ComputeRequest> others,

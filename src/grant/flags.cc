@@ -25,7 +25,36 @@ Result<> FillFromEnvironment(const GrantFlags& flags, FlagsRequest& request) {
   return {};
 }
 
+Result<> Take(const char* name, const std::optional<std::string>& text, std::uint64_t most,
+              std::optional<std::uint64_t>& value) {
+  if (!text) {
+    return {};
+  }
+  const auto number = ParseNumber(*text, name, 1, most);
+  if (!number.ok()) {
+    return number.error();
+  }
+  value = *number;
+  return {};
+}
+
 }  // namespace
+
+Result<ComputeRequest> ComputeOf(const GrantFlags& flags) {
+  ComputeRequest request;
+  CGPU_TRY(Take("--compute", flags.compute, 100, request.percent));
+  CGPU_TRY(Take("--compute-max", flags.compute_max, 100, request.max_percent));
+  CGPU_TRY(Take("--weight", flags.weight, kMaxWeight, request.weight));
+  if (request.percent && request.max_percent && *request.max_percent < *request.percent) {
+    return Error{Code::kInvalid, 0, "--compute-max is less than --compute",
+                 "--compute is guaranteed, --compute-max the most it may use"};
+  }
+  request.high_priority = flags.priority == "high";
+  if (flags.priority && flags.priority != "high" && flags.priority != "normal") {
+    return Error{Code::kInvalid, 0, "--priority is neither high nor normal", {}};
+  }
+  return request;
+}
 
 Result<FlagsRequest> RequestOf(const GrantFlags& flags) {
   FlagsRequest request;
@@ -50,6 +79,13 @@ Result<FlagsRequest> RequestOf(const GrantFlags& flags) {
   }
   request.origin = resources.gpus.empty() && resources.memory.empty() ? "environment" : "flags";
   CGPU_TRY(FillFromEnvironment(flags, request));
+  if (flags.compute || flags.compute_max || flags.weight || flags.priority) {
+    auto compute = ComputeOf(flags);
+    if (!compute.ok()) {
+      return compute.error();
+    }
+    request.compute = *compute;
+  }
   if (resources.gpus.empty() && resources.memory.empty()) {
     request.origin = "default";
   }

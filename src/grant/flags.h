@@ -16,6 +16,11 @@ struct GrantFlags {
   std::optional<std::string> gpus;
   std::optional<std::string> memory;
   std::optional<std::string> units;
+  // Of compute time. With any of these, what the environment says of it does not count.
+  std::optional<std::string> compute;
+  std::optional<std::string> compute_max;
+  std::optional<std::string> weight;
+  std::optional<std::string> priority;
   std::vector<std::string> environment;  // NAME=VALUE, as far as it may concern a grant
 };
 
@@ -24,6 +29,9 @@ struct FlagsRequest {
   ComputeRequest compute;
   std::string origin;  // "flags", "environment" or "default"
 };
+
+// Of those flags that are there. kInvalid, with the flag's name.
+[[nodiscard]] Result<ComputeRequest> ComputeOf(const GrantFlags& flags);
 
 // kInvalid and kConflict, as the parsers of request.h and env.h.
 [[nodiscard]] Result<FlagsRequest> RequestOf(const GrantFlags& flags);

@@ -200,4 +200,18 @@ Result<GpuRequest> ParseGpus(std::string_view text) {
   return request;
 }
 
+std::string SentenceOf(const ComputeRequest& request) {
+  std::string share = request.percent ? std::to_string(*request.percent) + " %" : "";
+  if (request.max_percent) {
+    share += (share.empty() ? "to " : " to ") + std::to_string(*request.max_percent) + " %";
+  }
+  const std::string weight = request.weight ? "weight " + std::to_string(*request.weight) : "";
+  std::string text;
+  for (const std::string& part :
+       {share, weight, std::string(request.high_priority ? "high priority" : "")}) {
+    text += (text.empty() || part.empty() ? "" : ", ") + part;
+  }
+  return text.empty() ? "an equal part" : text;
+}
+
 }  // namespace cgpu

@@ -45,8 +45,7 @@ struct ResourceRequest {
   std::optional<GpuRequest> whole = std::nullopt;
 };
 
-// How much of the time of its cards a container may use. Kept for the governor: nothing holds it to
-// this yet.
+// How much of the time of its cards a container may use (governor/policy.h).
 struct ComputeRequest {
   std::optional<std::uint64_t> percent;      // 1 to 100, guaranteed
   std::optional<std::uint64_t> max_percent;  // `percent` to 100
@@ -56,6 +55,9 @@ struct ComputeRequest {
   bool operator==(const ComputeRequest&) const = default;
 };
 inline constexpr std::uint64_t kMaxWeight = 100;
+
+// "30 % to 60 %, weight 4, high priority"; "an equal part" if nothing was asked for.
+[[nodiscard]] std::string SentenceOf(const ComputeRequest& request);
 
 // "4096MiB", "4GiB", "4G", "25%"; a bare number is MiB. 0, negative, fractional, overflowing and
 // other text is refused. Letters' case does not matter.

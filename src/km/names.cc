@@ -17,8 +17,8 @@ struct File {
   Kind kind;
 };
 
-constexpr std::array<File, 2> kCardFiles = {
-    {{"policy", Kind::kPolicy}, {"max_inst", Kind::kMaxInst}}};
+constexpr std::array<File, 3> kCardFiles = {
+    {{"policy", Kind::kPolicy}, {"max_inst", Kind::kMaxInst}, {"prio_ratio", Kind::kPrioRatio}}};
 constexpr std::array<File, 3> kContainerFiles = {
     {{"id", Kind::kId}, {"memsize", Kind::kMemsize}, {"meminfo", Kind::kMeminfo}}};
 
@@ -92,7 +92,8 @@ bool IsFolder(Kind kind) {
 }
 
 bool IsWritable(Kind kind) {
-  return kind == Kind::kPolicy || kind == Kind::kMaxInst || kind == Kind::kMemsize;
+  return kind == Kind::kPolicy || kind == Kind::kPrioRatio || kind == Kind::kMaxInst ||
+         kind == Kind::kMemsize;
 }
 
 std::vector<std::string> FilesOfCard() {

@@ -2,7 +2,8 @@
 //
 //   version                    of cgpu
 //   <N>/                       a card: N is that of /dev/nvidia<N>
-//     policy                   how compute time is shared out; 5: by the driver itself
+//     policy                   how compute time is shared out: 0 to 5 (governor/policy.h)
+//     prio_ratio               percent of it that containers of high priority may take
 //     max_inst                 slices that the card may have at a time
 //     <container>/
 //       id                     as `cgpu ps` has it
@@ -24,7 +25,18 @@
 
 namespace cgpu::km {
 
-enum class Kind { kRoot, kVersion, kCard, kPolicy, kMaxInst, kContainer, kId, kMemsize, kMeminfo };
+enum class Kind {
+  kRoot,
+  kVersion,
+  kCard,
+  kPolicy,
+  kPrioRatio,
+  kMaxInst,
+  kContainer,
+  kId,
+  kMemsize,
+  kMeminfo
+};
 
 // What a path can mean; whether there is such a card or container is not asked here.
 struct Place {

@@ -3,22 +3,24 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "governor/policy.h"
 #include "launcher/admin.h"
+#include "launcher/compute.h"
 
 namespace cgpu::km {
 namespace {
 
 constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
-// The driver's own scheduling, which is the only one there is as yet; and the last of the policies
-// that the contract numbers from 0.
-constexpr std::uint64_t kNative = 5;
-
 Error Missing() {
   return Error{Code::kNotFound, 0, "there is no such file", {}};
 }
 
 Error Invalid(std::string what) {
   return Error{Code::kInvalid, 0, std::move(what), {}};
+}
+
+bool IsSetting(Kind kind) {
+  return kind == Kind::kPolicy || kind == Kind::kPrioRatio || kind == Kind::kMaxInst;
 }
 
 bool IsOfContainer(Kind kind) {
@@ -28,21 +30,6 @@ bool IsOfContainer(Kind kind) {
 
 std::string Line(const std::string& text) {
   return text + "\n";
-}
-
-Result<> SetPolicy(std::uint64_t value) {
-  if (value > kNative) {
-    return Invalid("policies are numbered from 0 to 5");
-  }
-  if (value != kNative) {
-    return Error{Code::kUnsupported,
-                 0,
-                 "policy " + std::to_string(value) +
-                     ": compute is not shared out yet, but for 5, "
-                     "by the driver",
-                 {}};
-  }
-  return {};
 }
 
 }  // namespace
@@ -174,27 +161,34 @@ Result<std::uint64_t> Tree::LimitOf(const Slice& slice) const {
   return grant.limit_bytes;
 }
 
-Result<unsigned> Tree::MaxInstOf(const Card& card) const {
+// One of the settings of a card, as it is now.
+Result<std::uint64_t> Tree::SettingOf(const Place& file) const {
+  const Card* const card = FindCard(file.minor);
+  if (card == nullptr) {
+    return Missing();
+  }
   const auto lock = registry_.Lock();
   if (!lock.ok()) {
     return lock.error();
   }
-  const auto settings = registry_.SettingsOf(*lock, card.uuid);
-  return settings.ok() ? settings->max_inst.value_or(max_inst_)
-                       : Result<unsigned>(settings.error());
+  const auto settings = registry_.SettingsOf(*lock, card->uuid);
+  if (!settings.ok()) {
+    return settings.error();
+  }
+  if (file.kind == Kind::kPolicy) {
+    return static_cast<std::uint64_t>(settings->PolicyNow());
+  }
+  return file.kind == Kind::kPrioRatio ? settings->prio_ratio.value_or(governor::kDefaultPrioRatio)
+                                       : settings->max_inst.value_or(max_inst_);
 }
 
 Result<std::string> Tree::Read(const Place& file) const {
   if (file.kind == Kind::kVersion) {
     return Line(version_);
   }
-  if (file.kind == Kind::kPolicy) {
-    return Line(std::to_string(kNative));
-  }
-  if (file.kind == Kind::kMaxInst) {
-    const Card* const card = FindCard(file.minor);
-    const auto max_inst = card == nullptr ? Missing() : MaxInstOf(*card);
-    return max_inst.ok() ? Line(std::to_string(*max_inst)) : Result<std::string>(max_inst.error());
+  if (IsSetting(file.kind)) {
+    const auto value = SettingOf(file);
+    return value.ok() ? Line(std::to_string(*value)) : Result<std::string>(value.error());
   }
   const auto slice = FindSlice(file);
   if (!slice.ok()) {
@@ -214,13 +208,21 @@ Result<std::string> Tree::Read(const Place& file) const {
   return memory.ok() ? MeminfoText(*memory) : Result<std::string>(memory.error());
 }
 
-Result<> Tree::SetMaxInst(const Place& file, std::uint64_t value) const {
+Result<> Tree::SetSetting(const Place& file, std::uint64_t value) const {
   const Card* const card = FindCard(file.minor);
   if (card == nullptr) {
     return Missing();
   }
-  if (value < 1 || value > kMostMaxInst) {
-    return Invalid("max_inst is a number from 1 to " + std::to_string(kMostMaxInst));
+  if (file.kind == Kind::kPolicy) {
+    const auto policy = governor::ParsePolicy(std::to_string(value));
+    return policy.ok() ? SetPolicy(registry_, *card, *policy) : policy.error();
+  }
+  const bool ratio = file.kind == Kind::kPrioRatio;
+  const unsigned least = ratio ? governor::kLeastPrioRatio : 1;
+  const unsigned most = ratio ? governor::kMostPrioRatio : kMostMaxInst;
+  if (value < least || value > most) {
+    return Invalid("that is a number from " + std::to_string(least) + " to " +
+                   std::to_string(most));
   }
   const auto lock = registry_.Lock();
   if (!lock.ok()) {
@@ -230,7 +232,7 @@ Result<> Tree::SetMaxInst(const Place& file, std::uint64_t value) const {
   if (!settings.ok()) {
     return settings.error();
   }
-  settings->max_inst = static_cast<unsigned>(value);
+  (ratio ? settings->prio_ratio : settings->max_inst) = static_cast<unsigned>(value);
   return registry_.SetCard(*lock, card->uuid, *settings);
 }
 
@@ -258,10 +260,7 @@ Result<> Tree::Write(const Place& file, std::string_view text, unsigned uid) con
   if (!value) {
     return Invalid("what was written is no number");
   }
-  if (file.kind == Kind::kPolicy) {
-    return SetPolicy(*value);
-  }
-  return file.kind == Kind::kMaxInst ? SetMaxInst(file, *value) : SetMemory(file, *value);
+  return IsSetting(file.kind) ? SetSetting(file, *value) : SetMemory(file, *value);
 }
 
 }  // namespace cgpu::km

@@ -45,7 +45,8 @@ class Tree {
   // What a file says now. kUnavailable: its container's shim gives no answer.
   [[nodiscard]] Result<std::string> Read(const Place& file) const;
   // A whole new value. kInvalid: it is none; kPermission: only root may; kExhausted: it does not
-  // fit the card; and what ChangeMemory() has. The sentence is for the log.
+  // fit the card; and what ChangeMemory() and SetPolicy()
+  // have. The sentence is for the log.
   [[nodiscard]] Result<> Write(const Place& file, std::string_view text, unsigned uid) const;
 
  private:
@@ -59,8 +60,8 @@ class Tree {
   [[nodiscard]] Result<std::vector<std::pair<std::string, Slice>>> SlicesOn(const Card& card) const;
   [[nodiscard]] Result<Slice> FindSlice(const Place& place) const;
   [[nodiscard]] Result<std::uint64_t> LimitOf(const Slice& slice) const;
-  [[nodiscard]] Result<unsigned> MaxInstOf(const Card& card) const;
-  [[nodiscard]] Result<> SetMaxInst(const Place& file, std::uint64_t value) const;
+  [[nodiscard]] Result<std::uint64_t> SettingOf(const Place& file) const;
+  [[nodiscard]] Result<> SetSetting(const Place& file, std::uint64_t value) const;
   [[nodiscard]] Result<> SetMemory(const Place& file, std::uint64_t bytes) const;
 
   const Registry registry_;

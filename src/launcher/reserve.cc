@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "launcher/compute.h"
 #include "launcher/machine_node.h"
 #include "launcher/shim_process.h"
 #include "registry/text.h"
@@ -152,6 +153,10 @@ Result<Reserved> Reserve(const Registry& registry, const Node& node, const Wish&
     return grant.error();
   }
   reserved.grant = std::move(*grant);
+  if (wish.isolated) {
+    CGPU_TRY(
+        AdmitCompute(registry, lock.value(), reserved.grant.cards, live.value(), wish.compute));
+  }
   if (geteuid() == 0) {
     CGPU_TRY(CheckOpenToShims(node, reserved.grant));
   }

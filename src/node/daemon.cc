@@ -27,8 +27,10 @@
 #include "base/file.h"
 #include "kernel/messages.h"
 #include "kernel/service.h"
+#include "launcher/node.h"
 #include "node/audit.h"
 #include "node/creation.h"
+#include "node/govern.h"
 #include "node/minder.h"
 #include "node/peer.h"
 #include "registry/creation.h"
@@ -135,6 +137,13 @@ Error ExecuteAnew(char* const* argv, int socket) {
   return error;
 }
 
+// Whether channels may be taken off the cards of this node. What a real card and driver make of it
+// is not known before it was measured (docs/hardware).
+bool CanSuspend(const std::string& name) {
+  const auto node = FindNode(name);
+  return node.ok() && !node->name.empty();
+}
+
 class Daemon {
  public:
   Daemon(const Settings& settings, char* const* argv, const Registry& registry, UniqueFd socket,
@@ -143,6 +152,7 @@ class Daemon {
         group_(settings.group),
         argv_(argv),
         minder_(registry, UniqueFd(open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC))),
+        governing_(registry, settings.max_inst, CanSuspend(settings.node)),
         socket_(std::move(socket)),
         signals_(std::move(signals)) {
     surroundings_.node = settings.node;
@@ -155,12 +165,15 @@ class Daemon {
 
   Result<> Run() {
     minder_.Refresh();
+    LogAll(governing_.Refresh());
     TellReady();
     while (!stopping_) {
       std::vector<pollfd> events{{signals_.get(), POLLIN, 0},
                                  {children_.size() < kMaxChildren ? socket_.get() : -1, POLLIN, 0}};
-      for (const int fd : minder_.descriptors()) {
-        events.push_back({fd, POLLIN, 0});
+      for (const auto& some : {minder_.descriptors(), governing_.descriptors()}) {
+        for (const int fd : some) {
+          events.push_back({fd, POLLIN, 0});
+        }
       }
       if (poll(events.data(), events.size(), Timeout()) < 0 && errno != EINTR) {
         return ErrnoError(Code::kInternal, errno, "cannot wait for requests");
@@ -178,6 +191,12 @@ class Daemon {
         }
       }
       Tell(minder_.Look(readable));
+      const Governing::News news = governing_.Look(readable);
+      LogAll(news.log);
+      if (news.changed) {
+        minder_.Refresh();
+        LogAll(governing_.Refresh());
+      }
     }
     return {};
   }
@@ -196,6 +215,9 @@ class Daemon {
   }
 
   void Tell(const Minder::News& news) {
+    if (!news.gone.empty()) {
+      LogAll(governing_.Refresh());  // for those that are left
+    }
     for (const std::string& id : news.killed) {
       Log("the shim of container " + id + " ended before it: the container was killed");
     }
@@ -314,6 +336,7 @@ class Daemon {
   struct stat seen_{};
   Surroundings surroundings_;
   Minder minder_;
+  Governing governing_;
   std::optional<AuditBook> audit_;
   UniqueFd socket_;
   UniqueFd signals_;

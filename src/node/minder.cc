@@ -29,7 +29,7 @@ void Minder::Refresh() {
     return;
   }
   for (const Reservation& reservation : *live) {
-    if (!registry_.HasAgent(reservation.id) || watched_.contains(reservation.id)) {
+    if (watched_.contains(reservation.id)) {
       continue;
     }
     if (auto shim = registry_.Watch(reservation.id); shim.ok()) {
@@ -37,6 +37,7 @@ void Minder::Refresh() {
       watched.shim = std::move(*shim);
       watched.engine_id = reservation.engine_id;
       watched.user = reservation.user;
+      watched.minded = registry_.HasAgent(reservation.id);
     }
   }
 }
@@ -64,7 +65,7 @@ Minder::News Minder::Look(const std::vector<int>& readable) {
       ++at;
       continue;
     }
-    if (!watched.ended) {
+    if (!watched.ended && watched.minded) {
       Kill(watched);
       news.killed.push_back(id);
     }
@@ -99,6 +100,8 @@ void Minder::TakeLines(const std::string& id, Watched& watched, News& news) cons
     std::uint64_t number = 0;
     if (line == Words{"ended"}) {
       watched.ended = true;
+    } else if (!watched.minded) {
+      continue;
     } else if (line.size() == 2 && line[0] == "pid" && ToNumber(line[1], 10, kMaxPid, number)) {
       AddRoot(watched, static_cast<unsigned>(number));
     } else if (line.size() == 3 && line[0] == "refused" &&

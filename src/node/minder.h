@@ -2,7 +2,8 @@
 // it has mapped and submitted runs on without limits. A shim that ends in order says so to whoever
 // watches (registry/admin.h); when one falls silent without, its container is killed.
 //
-// Containers of root's own `cgpu run` have their launcher for that.
+// Containers of root's own `cgpu run` have their launcher for that; here their end alone is
+// noticed.
 #ifndef CGPU_NODE_MINDER_H_
 #define CGPU_NODE_MINDER_H_
 
@@ -33,8 +34,8 @@ class Minder {
   [[nodiscard]] std::vector<int> descriptors() const;
   struct News {
     std::vector<std::string> killed;  // ids of containers, for the log
-    std::vector<Refusal> refused;
-    std::vector<std::string> gone;  // those that are no longer watched, the killed ones too
+    std::vector<Refusal> refused;     // but of root's own `cgpu run`
+    std::vector<std::string> gone;    // those that are no longer watched, the killed ones too
   };
   [[nodiscard]] News Look(const std::vector<int>& readable);
 
@@ -48,8 +49,9 @@ class Minder {
   struct Watched {
     UniqueFd shim;
     std::string engine_id;
-    unsigned user = 0;  // whose container it is
-    std::string text;   // not yet a whole line
+    unsigned user = 0;   // whose container it is
+    std::string text;    // not yet a whole line
+    bool minded = true;  // killed if its shim ends before it
     bool ended = false;
     std::vector<Root> roots;
   };

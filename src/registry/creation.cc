@@ -46,6 +46,14 @@ bool Take(const Words& line, CommandRequest& command) {
     command.flags.memory = value;
   } else if (key == "units") {
     command.flags.units = value;
+  } else if (key == "compute") {
+    command.flags.compute = value;
+  } else if (key == "compute-max") {
+    command.flags.compute_max = value;
+  } else if (key == "weight") {
+    command.flags.weight = value;
+  } else if (key == "priority") {
+    command.flags.priority = value;
   } else {
     return false;
   }
@@ -132,7 +140,11 @@ std::string EncodeCommand(const CommandRequest& command) {
                                    {"node", command.node},
                                    {"gpus", flags.gpus.value_or("")},
                                    {"mem", flags.memory.value_or("")},
-                                   {"units", flags.units.value_or("")}}) {
+                                   {"units", flags.units.value_or("")},
+                                   {"compute", flags.compute.value_or("")},
+                                   {"compute-max", flags.compute_max.value_or("")},
+                                   {"weight", flags.weight.value_or("")},
+                                   {"priority", flags.priority.value_or("")}}) {
     text += value.empty() ? "" : JoinLine({key, value});
   }
   return text;

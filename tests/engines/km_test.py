@@ -103,8 +103,8 @@ def contents():
         t.check(sorted(os.listdir(KM)) == ["0", "1", "version"], str(os.listdir(KM)))
         t.check(read("version") == t.command(t.CGPU, "--version").split()[-1] + "\n", read("version"))
         for card in ("0", "1"):
-            t.check(sorted(os.listdir(os.path.join(KM, card))) == ["max_inst", "policy"], "")
-            t.check((read(card, "policy"), read(card, "max_inst")) == ("5\n", "20\n"), "")
+            t.check(sorted(os.listdir(os.path.join(KM, card))) == ["max_inst", "policy", "prio_ratio"], "")
+            t.check((read(card, "policy"), read(card, "max_inst")) == ("1\n", "20\n"), "")
         # Named as a file is, so that its folder is not.
         odd = node.run(workers.argv("odd"), flags=("--name", "policy", "--gpus", "device=1"))
         other = workers.accept("odd")
@@ -112,8 +112,8 @@ def contents():
         first = workers.accept("both")
         second = workers.fork(first, "second")
         ids = {row["name"]: row["id"] for row in node.containers()}
-        t.check(set(os.listdir(KM + "/0")) == {"max_inst", "policy", "train"}, "")
-        t.check(set(os.listdir(KM + "/1")) == {"max_inst", "policy", "train", ids["policy"]}, "")
+        t.check(set(os.listdir(KM + "/0")) == {"max_inst", "policy", "prio_ratio", "train"}, "")
+        t.check(set(os.listdir(KM + "/1")) == {"max_inst", "policy", "prio_ratio", "train", ids["policy"]}, "")
         t.check(read("1", ids["policy"], "id") == ids["policy"] + "\n", "another id")
         t.check(read("0", "train", "id") == ids["train"] + "\n", "another id")
         t.check(sorted(os.listdir(KM + "/0/train")) == ["id", "meminfo", "memsize"], "")
@@ -297,13 +297,27 @@ def share():
 
 
 def policy():
-    """Compute is not shared out: 5 it is, and nothing else."""
+    """0 to 5, as `cgpu policy` has it; what a container was promised stays honoured."""
     with t.Node() as node, serving(node):
-        t.check(write("5\n", "0", "policy") is None, "5 is refused")
-        for number_, error in (("0", "EOPNOTSUPP"), ("4", "EOPNOTSUPP"), ("6", "EINVAL"),
-                               ("native", "EINVAL")):
-            t.check(write(number_, "0", "policy") == error, number_)
-        t.check(read("0", "policy") == "5\n", read("0", "policy"))
+        for number_, name in ((0, "fair"), (1, "preempt"), (2, "weight"), (3, "fixed"), (4, "soft"),
+                              (5, "native")):
+            t.check(write("%d\n" % number_, "0", "policy") is None, "%d is refused" % number_)
+            t.check(read("0", "policy") == "%d\n" % number_, read("0", "policy"))
+            shown = t.command(t.CGPU, "policy", "0", "--node", node.name)
+            t.check(shown == "GPU 0: %s (%d)\n" % (name, number_), shown)
+        for wrong in ("6", "native", "-1"):
+            t.check(write(wrong, "0", "policy") == "EINVAL", wrong)
+        t.command(t.CGPU, "policy", "0", "fixed", "--node", node.name)
+        t.check(read("0", "policy") == "3\n", read("0", "policy"))
+        held = node.run([RMTOOL, "hold", "1"], flags=("--compute", "30"))
+        held.expect("holding")
+        t.check(write("2", "0", "policy") == "EBUSY", "a promised percentage is forgotten")
+        t.check(write("4", "0", "policy") is None, "soft honours percentages")
+        held.end()
+        for value, error in (("90", None), ("20", None), ("99", None), ("19", "EINVAL"),
+                             ("100", "EINVAL")):
+            t.check(write(value, "0", "prio_ratio") == error, "prio_ratio " + value)
+        t.check(read("0", "prio_ratio") == "99\n", read("0", "prio_ratio"))
         t.check(write("1", "version") == "EACCES", "version was written")
 
 
@@ -384,7 +398,7 @@ os.write(3, b"7")
         done = t.command("python3", "-c", script, "0/max_inst", "0/policy", "0/c/memsize", "0/c/id",
                          pass_fds=(3,), ok=False, **as_user)
         print(done.stdout, done.stderr)
-        t.check("['max_inst', 'policy']" in done.stdout, "it sees: " + done.stdout)
+        t.check("['max_inst', 'policy', 'prio_ratio']" in done.stdout, "it sees: " + done.stdout)
         for path in ("0/max_inst", "0/policy"):
             t.check(path + " 0 opened" in done.stdout, path + " cannot be read")
             t.check(path + " 1 PermissionError" in done.stdout, path + " can be written")

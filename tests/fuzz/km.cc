@@ -21,6 +21,8 @@ std::string Written(const cgpu::km::Place& place) {
       return card;
     case Kind::kPolicy:
       return card + "/policy";
+    case Kind::kPrioRatio:
+      return card + "/prio_ratio";
     case Kind::kMaxInst:
       return card + "/max_inst";
     case Kind::kContainer:

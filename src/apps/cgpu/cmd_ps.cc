@@ -172,9 +172,7 @@ void PrintDetails(const Registry& registry, const std::vector<ContainerStatus>& 
       fmt::print("\n{} has whole cards: this node's containers share without limits\n",
                  container.id);
     }
-    if (const auto compute = ComputeJson(container.compute); !compute.empty()) {
-      fmt::print("\nCompute asked for {}, not yet held to: {}\n", container.id, compute.dump());
-    }
+    fmt::print("\nCompute time of {}: {}\n", container.id, SentenceOf(container.compute));
     fmt::print("\nRefused driver calls of {}:\n", container.id);
     for (const auto& [count, what] : Refused(registry, container.id)) {
       fmt::print("{:>8}  {}\n", count, what);

@@ -21,6 +21,10 @@ struct Flags {
   std::string gpus;
   std::string memory;
   std::string units;
+  std::string compute;
+  std::string compute_max;
+  std::string weight;
+  std::string priority;
   RunOptions options;
 };
 
@@ -36,8 +40,14 @@ Result<> TakeRequest(const CLI::App& command, const Flags& flags, RunOptions& op
   const auto given = [&](const char* name, const std::string& value) {
     return command.count(name) > 0 ? std::optional(value) : std::nullopt;
   };
-  options.flags = {given("--gpus", flags.gpus), given("--mem", flags.memory),
-                   given("--units", flags.units), Environment()};
+  options.flags = {given("--gpus", flags.gpus),
+                   given("--mem", flags.memory),
+                   given("--units", flags.units),
+                   given("--compute", flags.compute),
+                   given("--compute-max", flags.compute_max),
+                   given("--weight", flags.weight),
+                   given("--priority", flags.priority),
+                   Environment()};
   auto request = RequestOf(options.flags);
   if (!request.ok()) {
     return request.error();
@@ -97,6 +107,12 @@ void AddRun(CLI::App& app, int& status) {
   command->add_option("--mem", flags->memory,
                       "Memory per card: 4096MiB, 4GiB, 4G, 25% (default: the whole card)");
   command->add_option("--units", flags->units, "Memory in units of 1 GiB, in total over the cards");
+  command->add_option("--compute", flags->compute,
+                      "Percent of each card's compute time, guaranteed (see docs/compute.md)");
+  command->add_option("--compute-max", flags->compute_max,
+                      "Percent that it may use while others leave time (with --compute)");
+  command->add_option("--weight", flags->weight, "1 to 100: its part among those that have work");
+  command->add_option("--priority", flags->priority, "high: before the others; or normal");
   command->add_option("--name", flags->options.name, "The container's name");
   command->add_option("--record", flags->options.record,
                       "A file to write the sequence of driver calls to: names, sizes and statuses, "

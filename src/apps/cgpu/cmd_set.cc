@@ -3,10 +3,13 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "apps/cgpu/commands.h"
+#include "grant/flags.h"
 #include "launcher/admin.h"
+#include "launcher/compute.h"
 
 namespace cgpu {
 namespace {
@@ -16,9 +19,46 @@ constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
 struct Flags {
   MemoryChange change;
   std::string memory;
+  std::string compute;
+  std::string compute_max;
+  std::string weight;
+  std::string priority;
 };
 
-int Set(Flags& flags) {
+GrantFlags ComputeFlags(const CLI::App& command, const Flags& flags) {
+  const auto given = [&](const char* name, const std::string& value) {
+    return command.count(name) > 0 ? std::optional(value) : std::nullopt;
+  };
+  GrantFlags all;
+  all.compute = given("--compute", flags.compute);
+  all.compute_max = given("--compute-max", flags.compute_max);
+  all.weight = given("--weight", flags.weight);
+  all.priority = given("--priority", flags.priority);
+  return all;
+}
+
+Result<> SetCompute(const Flags& flags, const GrantFlags& given) {
+  const auto request = ComputeOf(given);
+  if (!request.ok()) {
+    return request.error();
+  }
+  const auto registry = Registry::Open();
+  if (!registry.ok()) {
+    return registry.error();
+  }
+  ComputeChange change{flags.change.container, *request, std::nullopt};
+  if (given.priority) {
+    change.high_priority = request->high_priority;
+  }
+  const auto now = ChangeCompute(*registry, change);
+  if (!now.ok()) {
+    return now.error();
+  }
+  fmt::print("compute: {}\n", SentenceOf(*now));
+  return {};
+}
+
+int SetMemory(Flags& flags) {
   const auto memory = ParseSize(flags.memory);
   if (!memory.ok()) {
     return Fail(memory.error());
@@ -45,6 +85,25 @@ int Set(Flags& flags) {
   return 0;
 }
 
+int Set(const CLI::App& command, Flags& flags) {
+  const GrantFlags given = ComputeFlags(command, flags);
+  const bool compute = given.compute || given.compute_max || given.weight || given.priority;
+  if (!compute && flags.memory.empty()) {
+    return Fail(Error{Code::kInvalid, 0, "nothing is to be set",
+                      "give --mem, --compute, --compute-max, --weight or --priority"});
+  }
+  if (compute && !flags.change.gpu.empty()) {
+    return Fail(Error{Code::kInvalid, 0, "compute is set for all cards of a container alike",
+                      "leave --gpu out"});
+  }
+  if (compute) {
+    if (const auto set = SetCompute(flags, given); !set.ok()) {
+      return Fail(set.error());
+    }
+  }
+  return flags.memory.empty() ? 0 : SetMemory(flags);
+}
+
 }  // namespace
 
 void AddSet(CLI::App& app, int& status) {
@@ -52,11 +111,14 @@ void AddSet(CLI::App& app, int& status) {
   CLI::App* const command = app.add_subcommand("set", "Change the limits of a running container");
   command->add_option("ID", flags->change.container, "Id, its unique beginning, or name")
       ->required();
-  command->add_option("--mem", flags->memory, "Memory per card: 4096MiB, 4GiB, 4G, 25%")
-      ->required();
+  command->add_option("--mem", flags->memory, "Memory per card: 4096MiB, 4GiB, 4G, 25%");
+  command->add_option("--compute", flags->compute, "Percent of compute time, guaranteed");
+  command->add_option("--compute-max", flags->compute_max, "Percent it may use at the most");
+  command->add_option("--weight", flags->weight, "1 to 100");
+  command->add_option("--priority", flags->priority, "high or normal");
   command->add_option("--gpu", flags->change.gpu,
                       "The container's own card, from 0, or its UUID (default: all its cards)");
-  command->callback([flags, &status] { status = Set(*flags); });
+  command->callback([flags, command, &status] { status = Set(*command, *flags); });
 }
 
 }  // namespace cgpu

@@ -26,6 +26,7 @@ int Fail(const Error& error);
 
 // `cgpu install` and `cgpu uninstall`.
 void AddInstall(CLI::App& app, int& status);
+void AddPolicy(CLI::App& app, int& status);
 void AddPs(CLI::App& app, int& status);
 void AddRun(CLI::App& app, int& status);
 void AddSet(CLI::App& app, int& status);

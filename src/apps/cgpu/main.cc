@@ -44,6 +44,7 @@ int Main(int argc, char** argv) {
   int status = 0;
   AddRun(app, status);
   AddInstall(app, status);
+  AddPolicy(app, status);
   AddPs(app, status);
   AddSet(app, status);
   AddSim(app, status);

@@ -1,0 +1,88 @@
+// cgpu policy: how the compute time of cards is shared out.
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "apps/cgpu/commands.h"
+#include "governor/policy.h"
+#include "launcher/compute.h"
+#include "launcher/node.h"
+#include "runtime/settings.h"
+
+namespace cgpu {
+namespace {
+
+struct Flags {
+  std::string gpu;
+  std::string policy;
+  std::string node;
+};
+
+Result<std::vector<Card>> CardsOf(const Flags& flags) {
+  std::string name = flags.node;
+  if (name.empty()) {
+    const auto settings = ReadSettings(kSettingsFile);
+    if (!settings.ok()) {
+      return settings.error();
+    }
+    name = settings->node;
+  }
+  const auto node = FindNode(name);
+  if (!node.ok()) {
+    return node.error();
+  }
+  GpuRequest request;
+  if (!flags.gpu.empty()) {
+    request.kind = GpuRequest::Kind::kDevices;
+    request.devices = {flags.gpu};
+  }
+  return SelectCards(request, node->cards);
+}
+
+Result<> Run(const Flags& flags) {
+  const auto cards = CardsOf(flags);
+  if (!cards.ok()) {
+    return cards.error();
+  }
+  const auto registry = Registry::Open();
+  if (!registry.ok()) {
+    return registry.error();
+  }
+  if (!flags.policy.empty()) {
+    const auto policy = governor::ParsePolicy(flags.policy);
+    if (!policy.ok()) {
+      return policy.error();
+    }
+    CGPU_TRY(SetPolicy(*registry, cards->front(), *policy));
+  }
+  const auto policies = PoliciesOf(*registry, *cards);
+  if (!policies.ok()) {
+    return policies.error();
+  }
+  for (std::size_t i = 0; i < cards->size(); ++i) {
+    fmt::print("GPU {}: {} ({})\n", (*cards)[i].index, NameOf((*policies)[i]),
+               static_cast<int>((*policies)[i]));
+  }
+  return {};
+}
+
+}  // namespace
+
+void AddPolicy(CLI::App& app, int& status) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* const command =
+      app.add_subcommand("policy", "Show or set how a card's compute time is shared out");
+  command->add_option("GPU", flags->gpu, "Its index, or UUID (default: show all)");
+  command->add_option("POLICY", flags->policy,
+                      "fair (0), preempt (1), weight (2), fixed (3), soft (4) or native (5)");
+  command->add_option("--node", flags->node, "A simulated node instead of the driver");
+  command->callback([flags, &status] {
+    const auto done = Run(*flags);
+    status = done.ok() ? 0 : Fail(done.error());
+  });
+}
+
+}  // namespace cgpu

@@ -1,0 +1,132 @@
+#include "launcher/compute.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+namespace cgpu {
+namespace {
+
+// What the others that live on the card were promised, but for the one of that id.
+std::vector<ComputeRequest> OthersOn(const Card& card, const std::vector<Reservation>& live,
+                                     std::string_view except) {
+  std::vector<ComputeRequest> others;
+  for (const Reservation& reservation : live) {
+    const bool there =
+        std::any_of(reservation.cards.begin(), reservation.cards.end(),
+                    [&](const CardGrant& grant) { return grant.card.uuid == card.uuid; });
+    if (there && reservation.isolated && reservation.id != except) {
+      others.push_back(reservation.compute);
+    }
+  }
+  return others;
+}
+
+}  // namespace
+
+Result<> AdmitCompute(const Registry& registry, const RegistryLock& lock,
+                      const std::vector<CardGrant>& cards, const std::vector<Reservation>& live,
+                      const ComputeRequest& wanted) {
+  std::vector<std::pair<std::string, CardSettings>> chosen;
+  for (const CardGrant& grant : cards) {
+    auto settings = registry.SettingsOf(lock, grant.card.uuid);
+    if (!settings.ok()) {
+      return settings.error();
+    }
+    const auto others = OthersOn(grant.card, live, {});
+    if (others.empty() && settings->chosen != governor::ChosenBy(wanted)) {
+      settings->chosen = governor::ChosenBy(wanted);
+      chosen.emplace_back(grant.card.uuid, *settings);
+    }
+    CGPU_TRY(governor::CanHonour(grant.card, settings->PolicyNow(), others, wanted));
+  }
+  for (const auto& [uuid, settings] : chosen) {
+    CGPU_TRY(registry.SetCard(lock, uuid, settings));
+  }
+  return {};
+}
+
+Result<std::vector<governor::Policy>> PoliciesOf(const Registry& registry,
+                                                 const std::vector<Card>& cards) {
+  const auto lock = registry.Lock();
+  if (!lock.ok()) {
+    return lock.error();
+  }
+  std::vector<governor::Policy> policies;
+  for (const Card& card : cards) {
+    const auto settings = registry.SettingsOf(*lock, card.uuid);
+    if (!settings.ok()) {
+      return settings.error();
+    }
+    policies.push_back(settings->PolicyNow());
+  }
+  return policies;
+}
+
+Result<> SetPolicy(const Registry& registry, const Card& card, governor::Policy policy) {
+  const auto lock = registry.Lock();
+  if (!lock.ok()) {
+    return lock.error();
+  }
+  const auto live = registry.List(*lock);
+  if (!live.ok()) {
+    return live.error();
+  }
+  std::vector<ComputeRequest> before;
+  for (const ComputeRequest& one : OthersOn(card, *live, {})) {
+    const auto honoured = governor::CanHonour(card, policy, before, one);
+    if (!honoured.ok()) {
+      Error error = honoured.error();
+      error.what = "a container on GPU " + std::to_string(card.index) +
+                   " was promised what the policy " + std::string(NameOf(policy)) +
+                   " cannot give: " + error.what;
+      error.hint = "see which with `cgpu ps -v`; change it with `cgpu set`, or end it";
+      return error;
+    }
+    before.push_back(one);
+  }
+  auto settings = registry.SettingsOf(*lock, card.uuid);
+  if (!settings.ok()) {
+    return settings.error();
+  }
+  settings->policy = policy;
+  return registry.SetCard(*lock, card.uuid, *settings);
+}
+
+Result<ComputeRequest> ChangeCompute(const Registry& registry, const ComputeChange& change) {
+  const auto lock = registry.Lock();
+  if (!lock.ok()) {
+    return lock.error();
+  }
+  const auto live = registry.List(*lock);
+  if (!live.ok()) {
+    return live.error();
+  }
+  const auto found = FindReservation(change.container, *live);
+  if (!found.ok()) {
+    return found.error();
+  }
+  Reservation after = (*live)[*found];
+  ComputeRequest& compute = after.compute;
+  const ComputeRequest& wanted = change.request;
+  compute.percent = wanted.percent ? wanted.percent : compute.percent;
+  compute.max_percent = wanted.max_percent ? wanted.max_percent : compute.max_percent;
+  compute.weight = wanted.weight ? wanted.weight : compute.weight;
+  compute.high_priority = change.high_priority.value_or(compute.high_priority);
+  if (compute.max_percent && compute.percent && *compute.max_percent < *compute.percent) {
+    return Error{Code::kInvalid, 0, "its maximum would be less than what it is guaranteed",
+                 "give both: --compute and --compute-max"};
+  }
+  for (const CardGrant& grant : after.cards) {
+    const auto settings = registry.SettingsOf(*lock, grant.card.uuid);
+    if (!settings.ok()) {
+      return settings.error();
+    }
+    CGPU_TRY(governor::CanHonour(grant.card, settings->PolicyNow(),
+                                 OthersOn(grant.card, *live, after.id), compute));
+  }
+  CGPU_TRY(registry.Update(*lock, after));
+  return compute;
+}
+
+}  // namespace cgpu

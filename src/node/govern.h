@@ -1,0 +1,57 @@
+// Gives every container its standing orders (governor/plan.h), so that each card's policy holds:
+// from what the registry says, whenever that changes. A shim that has its order keeps to it by
+// itself.
+//
+// For one thread; waits for nobody: an order is sent, and its answer read when it comes.
+#ifndef CGPU_NODE_GOVERN_H_
+#define CGPU_NODE_GOVERN_H_
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/fd.h"
+#include "governor/order.h"
+#include "registry/registry.h"
+
+namespace cgpu {
+
+class Governing {
+ public:
+  // `max_inst`: of cards for which nothing else was set; `can_suspend`: see governor::Rules.
+  Governing(const Registry& registry, unsigned max_inst, bool can_suspend);
+
+  // Works out all orders anew and sends those that differ from what was sent. Returns lines for the
+  // log.
+  [[nodiscard]] std::vector<std::string> Refresh();
+
+  // Descriptors to poll for reading; of those that are readable Look() takes what there is.
+  [[nodiscard]] std::vector<int> descriptors() const;
+  struct News {
+    bool changed = false;  // the registry has: a container more or less, or something was set
+    std::vector<std::string> log;
+  };
+  [[nodiscard]] News Look(const std::vector<int>& readable);
+
+ private:
+  using Place = std::pair<std::string, std::string>;  // a container's id and a card's UUID
+  struct Sent {
+    governor::Order order;
+    UniqueFd answer;  // invalid: it is carried out
+    std::string text;
+  };
+
+  [[nodiscard]] Result<std::map<Place, governor::Order>> Wanted() const;
+  static void ReadAnswer(const Place& place, Sent& sent, std::vector<std::string>& log);
+
+  const Registry& registry_;
+  const unsigned max_inst_;
+  const bool can_suspend_;
+  UniqueFd changes_;  // an inotify of the registry's folder
+  std::map<Place, Sent> sent_;
+};
+
+}  // namespace cgpu
+
+#endif  // CGPU_NODE_GOVERN_H_
