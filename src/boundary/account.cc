@@ -23,9 +23,12 @@ constexpr ledger::FileKey kClientsFile = 1;
 // Of a channel group, or of a channel that is to have one of its own. None stands for graphics
 // (kernel_channel_group_api.c).
 std::uint32_t EngineOf(const Call& call) {
+  if (call.nr != rm::NV_ESC_RM_ALLOC) {
+    return rm::NV2080_ENGINE_TYPE_NULL;
+  }
   const Bytes* params = AllocParameters(call);
   const ClassRule* rule = FindClassRule(call.command);
-  if (call.nr != rm::NV_ESC_RM_ALLOC || params == nullptr || rule == nullptr) {
+  if (params == nullptr || rule == nullptr) {
     return rm::NV2080_ENGINE_TYPE_NULL;
   }
   std::uint32_t engine = rm::NV2080_ENGINE_TYPE_NULL;

@@ -187,7 +187,7 @@ def lives():
         newer = packages.with_version(package, "9.0", "/run/package")
         t.check(_installed(newer) == daemon, "the upgrade ended the daemon")
         t.check(systemctl.pid_of(OPTIONAL) not in (0, tree), "the tree is the old version's")
-        t.check(len(os.listdir("/run/cgpu/km/0")) == 3, "the slice is not shown")
+        t.check(len(os.listdir("/run/cgpu/km/0")) == 4, "the slice is not shown")
         _dpkg("--remove", "cgpu")
         for unit in (UNIT, OPTIONAL):
             t.check(not systemctl.pid_of(unit), unit + " goes on without its package")

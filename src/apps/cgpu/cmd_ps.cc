@@ -61,7 +61,7 @@ std::string Age(std::uint64_t since) {
   return fmt::format("{} days", seconds / (24 * 3600));
 }
 
-// What was asked for; nobody is held to it yet.
+// What was asked for.
 nlohmann::ordered_json ComputeJson(const ComputeRequest& compute) {
   auto json = nlohmann::ordered_json::object();
   for (const auto& [name, value] : {std::pair{"percent", compute.percent},
@@ -172,7 +172,8 @@ void PrintDetails(const Registry& registry, const std::vector<ContainerStatus>& 
       fmt::print("\n{} has whole cards: this node's containers share without limits\n",
                  container.id);
     }
-    fmt::print("\nCompute time of {}: {}\n", container.id, SentenceOf(container.compute));
+    fmt::print("\nCompute time of {}: {}{}\n", container.id, SentenceOf(container.compute),
+               container.isolated ? "" : ", as it asked; it is held to nothing");
     fmt::print("\nRefused driver calls of {}:\n", container.id);
     for (const auto& [count, what] : Refused(registry, container.id)) {
       fmt::print("{:>8}  {}\n", count, what);
@@ -251,7 +252,7 @@ void AddPs(CLI::App& app, int& status) {
   auto verbose = std::make_shared<bool>(false);
   command
       ->add_flag("-v,--verbose", *verbose,
-                 "Also the compute asked for, and which driver calls were refused, and how often")
+                 "Also the compute time, and which driver calls were refused, and how often")
       ->excludes("--json");
   auto unmanaged = std::make_shared<bool>(false);
   CLI::Option* const others = command->add_flag(
