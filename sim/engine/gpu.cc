@@ -274,7 +274,11 @@ Time Gpu::Disable(std::span<const ChannelKey> keys, bool off, bool only_scheduli
   std::map<GroupKey, engine::Group*> touched;
   for (const ChannelKey key : keys) {
     engine::Channel* channel = card.FindChannel(key);
-    if (channel != nullptr && channel->disabled != off) {
+    if (channel == nullptr) {
+      continue;
+    }
+    const bool is_on = off && channel->group->runlist->IsAt(*channel);
+    if (channel->disabled != off || is_on) {
       channel->disabled = off;
       touched[channel->group->key] = channel->group;
     }

@@ -227,7 +227,7 @@ std::uint64_t Runlist::After(Channel& channel, const Step& step, Time now) {
 void Runlist::Expire(Time now) {
   const std::optional<std::size_t> next = FindNext(now);
   if (next && round_[*next] != current_) {
-    if (operating_ && !InTurn()->operation->preemptible) {
+    if (RunsOn()) {
       leaves_ = now;
       due_ = RunDue(now);
       return;
@@ -256,6 +256,9 @@ void Runlist::Pause(Time now) {
 }
 
 void Runlist::GoTo(std::size_t entry, Time now) {
+  if (current_ != round_[entry]) {
+    Settle(now);
+  }
   position_ = entry;
   current_ = round_[entry];
   leaves_.reset();
@@ -286,11 +289,16 @@ void Runlist::Begin(bool switched, Time now) {
   }
 }
 
-void Runlist::Choose(Time now) {
+// The current group leaves: with its work done, or not allowed, the next work is a new start.
+void Runlist::Settle(Time now) {
   if (current_ != nullptr && !LookAt(*current_, now)) {
-    current_->began = false;  // its work is done, or it may not do it
+    current_->began = false;
     current_->visible.reset();
   }
+}
+
+void Runlist::Choose(Time now) {
+  Settle(now);
   leaves_.reset();
   const std::optional<std::size_t> next = FindNext(now);
   if (next) {

@@ -68,6 +68,10 @@ class Runlist {
   [[nodiscard]] const RunlistBooks& Books() const { return books_; }
   [[nodiscard]] const std::vector<Group*>& Groups() const { return groups_; }
   [[nodiscard]] const Group* Current() const { return current_; }
+  // Whether the engine is at an operation of this channel.
+  [[nodiscard]] bool IsAt(const Channel& channel) const {
+    return operating_ && InTurn() == &channel;
+  }
 
   // Something may run that could not before, or have a semaphore to look at.
   void Wake(Time now);
@@ -95,6 +99,10 @@ class Runlist {
   bool LookAt(Group& group, Time now) const;
 
   [[nodiscard]] Channel* InTurn() const;
+  // It is at something that cannot be preempted.
+  [[nodiscard]] bool RunsOn() const {
+    return operating_ && InTurn()->operation && !InTurn()->operation->preemptible;
+  }
   [[nodiscard]] bool PickChannel();
   [[nodiscard]] std::optional<std::size_t> FindNext(Time now);
   [[nodiscard]] Time RunDue(Time now) const;
@@ -105,6 +113,7 @@ class Runlist {
   void Pause(Time now);
   void GoTo(std::size_t entry, Time now);
   void Begin(bool switched, Time now);
+  void Settle(Time now);
   // The current group is off; whoever is next.
   void Choose(Time now);
   void RollSlice(Time now);

@@ -1,5 +1,6 @@
 // What others do to a runlist.
 #include <algorithm>
+#include <unordered_map>
 
 #include "sim/engine/round.h"
 #include "sim/engine/runlist.h"
@@ -32,16 +33,25 @@ void Runlist::MakeRound() {
   const std::size_t restart = keys.empty() ? 0 : keys.size() - 1;
   position_ = shared_.costs.submission_restarts ? restart : SamePlace(keys_, position_, keys);
   keys_ = std::move(keys);
+  std::unordered_map<GroupKey, Group*> by_key;
+  for (Group* group : groups_) {
+    by_key.emplace(group->key, group);
+  }
   round_.clear();
   for (const GroupKey key : keys_) {
-    round_.push_back(*std::ranges::find(groups_, key, &Group::key));
+    round_.push_back(by_key.at(key));
   }
 }
 
 void Runlist::Submit(Time now) {
   Account(now);
   MakeRound();
-  if (current_ != nullptr && std::ranges::find(round_, current_) == round_.end()) {
+  if (current_ != nullptr && !current_->IsScheduled()) {
+    if (RunsOn()) {
+      leaves_ = leaves_.value_or(now);
+      due_ = RunDue(now);
+      return;
+    }
     Pause(now);
     loaded_ = nullptr;
     Choose(now);
@@ -59,7 +69,7 @@ Time Runlist::Leave(const Group& group, Time now) {
   }
   Account(now);
   const Time done = now + shared_.costs.rm_preempt_ns;
-  if (operating_ && !InTurn()->operation->preemptible) {
+  if (RunsOn()) {
     leaves_ = leaves_.value_or(now);
     due_ = RunDue(now);
     return std::max(done, due_);
@@ -84,11 +94,17 @@ void Runlist::SetSlice(Group& group, Duration slice, Time now) {
 
 void Runlist::Remove(Group& group, Time now) {
   Account(now);
+  for (Channel* channel : group.channels) {
+    channel->scheduled = false;
+  }
   std::erase(groups_, &group);
+  if (current_ == &group) {
+    Pause(now);  // whatever it runs
+  }
+  Submit(now);
   if (loaded_ == &group) {
     loaded_ = nullptr;
   }
-  Submit(now);
 }
 
 void Runlist::Remove(Channel& channel, Time now) {
@@ -121,6 +137,7 @@ void Runlist::Fail(Channel& channel, const FaultReport& report, Time now) {
   }
   Account(now);
   group.fault = report.fault;
+  operating_ = operating_ && current_ != &group;
   for (Channel* each : group.channels) {
     each->operation.reset();
     each->wait.reset();

@@ -277,39 +277,32 @@ TEST_F(Program, APictureIsDecodedInNoTimeOfTheGraphicsEngine) {
   EXPECT_EQ(0U, client.Books().gpu_time_ns);
 }
 
+// In one group, in two of one runlist, on two engines.
 TEST_F(Program, SemaphoresOrderTwoChannels) {
-  for (const RunlistId runlist : {kGraphics, kCopyEngine}) {
+  for (const int how : {0, 1, 2}) {
+    SCOPED_TRACE(how);
     World two;
-    const Client first(two, 1);
-    Client producer(two, first, 2);
-    // In one group, and on engines of their own, whose spaces the test makes alike.
-    Client same(two, first, 3);
-    Client other(two, 4, runlist);
-    Client& consumer = runlist == kGraphics ? same : other;
+    Client producer(two, 1);
+    Client consumer = how == 0 ? Client(two, producer, 2)
+                               : Client(two, producer, 2, how == 1 ? kGraphics : kCopyEngine);
     Words wait;
     Semaphore(wait, kSemaphore, 1, kAcquireEqual);
     Semaphore(wait, kData, 1, kRelease | kTimestamp);
     consumer.Submit(wait);
     two.Run(kMillisecond);
-    EXPECT_EQ(0U, consumer.Get<std::uint32_t>(kData));
+    EXPECT_TRUE(consumer.ChannelBooksNow().waiting);
     Words work = producer.Launch(5 * kMillisecond);
     Semaphore(work, kSemaphore, 1, kRelease | kTimestamp);
     producer.Submit(work);
-    two.Run(10 * kMillisecond);
-    if (runlist == kCopyEngine) {
-      EXPECT_EQ(0U, consumer.Get<std::uint32_t>(kData));  // another space: seen by nobody
-      consumer.Put<std::uint32_t>(kSemaphore, 1);
-      EXPECT_TRUE(two.gpu.Poll());
-      two.Run(kMillisecond);
-      EXPECT_EQ(1U, consumer.Get<std::uint32_t>(kData));
-      continue;
-    }
+    two.Run(5 * kMillisecond);
+    EXPECT_EQ(0U, consumer.Get<std::uint32_t>(kData));
+    two.Run(5 * kMillisecond);
     EXPECT_EQ(1U, consumer.Get<std::uint32_t>(kData));
     const auto released = consumer.Get<std::uint64_t>(kSemaphore + 8);
     const auto seen = consumer.Get<std::uint64_t>(kData + 8);
     EXPECT_GE(released, 6 * kMillisecond);
     EXPECT_GE(seen, released);
-    EXPECT_LE(seen, released + 1000);
+    EXPECT_LE(seen, released + 40 * kMicrosecond + 1000);  // a switch, where groups differ
   }
 }
 

@@ -226,6 +226,28 @@ TEST(Priority, AStartSaysWhenItsWorkCameAndWhenItRan) {
   EXPECT_EQ(1U, world.gpu.Starts(1).size());
 }
 
+// A group that had just done its last, and whose slice a submission ended, starts anew.
+TEST(Priority, ASubmissionDoesNotHideAStart) {
+  World world;
+  Client a(world, 1);
+  Client b(world, 2);
+  static_cast<void>(world.gpu.Schedule(2, false));
+  b.Submit(b.Launch(kMillisecond));
+  a.Submit({0});
+  world.Run(40 * kMicrosecond + 105);
+  EXPECT_FALSE(a.Books().has_work);
+  EXPECT_TRUE(a.Books().running);
+  static_cast<void>(world.gpu.Schedule(2, true));
+  world.Run(2 * kMillisecond);
+  a.Submit({0});
+  world.Run(kMillisecond);
+  std::vector<GroupKey> groups;
+  for (const Start& start : world.gpu.Starts(0)) {
+    groups.push_back(start.group);
+  }
+  EXPECT_EQ((std::vector<GroupKey>{1, 2, 1}), groups);
+}
+
 TEST(Priority, ALogOfStartsHasAnEnd) {
   Costs costs;
   costs.kept_starts = 3;
@@ -313,6 +335,10 @@ TEST(Orders, WhatCannotBePreemptedIsWaitedFor) {
   const Time off = world.gpu.Disable(std::array<ChannelKey, 1>{1}, true, false);
   EXPECT_GT(off, 20 * kMillisecond);
   EXPECT_LT(off, 21 * kMillisecond);
+  EXPECT_TRUE(a.Books().running);
+  EXPECT_EQ(off, world.gpu.Disable(std::array<ChannelKey, 1>{1}, true, false));  // and again
+  EXPECT_EQ(off, world.gpu.Schedule(1, false));
+  world.Run(kMillisecond);
   EXPECT_TRUE(a.Books().running);
   world.Run(off - world.gpu.Now());
   EXPECT_FALSE(a.Books().running);

@@ -172,6 +172,16 @@ class Client {
     static_cast<void>(world.gpu.ScheduleChannel(number, true));
   }
 
+  // A group of its own in the space of another, whose programs it uses.
+  Client(World& world, const Client& beside, std::uint64_t number, RunlistId runlist)
+      : Client(world, number, number, beside.space_) {
+    ring_ = kRing + 0x40000 + (number * 0x1000);
+    next_ = FlatMemory::kBase + 0x60000 + (number * 0x2000);
+    world.gpu.AddGroup(number, runlist);
+    world.gpu.AddChannel(number, number, Place());
+    static_cast<void>(world.gpu.Schedule(number, true));
+  }
+
   // Puts words into memory and an entry that names them into the ring.
   void Push(const Words& words) {
     const std::uint64_t address = Store(words);
@@ -180,6 +190,11 @@ class Client {
   void PutEntry(std::uint64_t entry) {
     world_->memory.Put(space_, ring_ + (std::uint64_t{put_} * 8), entry);
     put_ = (put_ + 1) % kEntries;
+  }
+  void PutEntryIfRoom(std::uint64_t entry) {
+    if ((put_ + 1) % kEntries != world_->gpu.Channel(number_)->gp_get) {
+      PutEntry(entry);
+    }
   }
   void Ring() {
     world_->memory.PutPut(number_, put_);
