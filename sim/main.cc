@@ -8,13 +8,17 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "base/file.h"
 #include "rm/abi.h"
 #include "sim/driver/driver.h"
+#include "sim/fuse/gpu_link.h"
 #include "sim/fuse/server.h"
+#include "sim/gpu/engines.h"
 #include "sim/node/control_server.h"
 #include "sim/node/wire.h"
 
@@ -52,7 +56,8 @@ void RaiseFileLimit() {
   }
 }
 
-int Serve(const std::string& name, const std::string& gpus, const std::string& driver_text) {
+int Serve(const std::string& name, const std::string& gpus, const std::string& driver_text,
+          const GpuOptions& options) {
   const Result<NodeDir> dir = NodeDir::Of(name);
   if (!dir.ok()) {
     return FailStart(dir.error());
@@ -69,9 +74,14 @@ int Serve(const std::string& name, const std::string& gpus, const std::string& d
     return FailStart(fits.error());
   }
   // None of these is destroyed: the process ends in ControlServer::Stop().
+  const Result<GpuLink*> gpu = GpuLink::Start(options);
+  if (!gpu.ok()) {
+    return FailStart(gpu.error());
+  }
   auto* driver = new Driver(std::move(cards).value(), *version, *rm::FindAbi(*version));
   auto* files = new FuseServer(*driver, dir->Mount());
-  auto* control = new ControlServer(*driver, *files, *dir);
+  files->SetGpu(*gpu);
+  auto* control = new ControlServer(*driver, *files, **gpu, *dir);
   StopOnSignal(*control);
   Result<> done = files->Start();
   if (done.ok()) {
@@ -95,7 +105,21 @@ int Serve(const std::string& name, const std::string& gpus, const std::string& d
   control->Run();
 }
 
+// What GpuLink::Start() starts: cgpu-sim engine SWITCH-US PREEMPT-US COPY-GBPS, with the socket as
+// descriptor 3.
+int RunEngines(char** argv) {
+  GpuOptions options;
+  options.context_switch_us = std::strtoull(argv[2], nullptr, 10);
+  options.preempt_us = std::strtoull(argv[3], nullptr, 10);
+  options.copy_gbps = std::strtoull(argv[4], nullptr, 10);
+  RaiseFileLimit();
+  (new Engines(kLockFd, options))->Run();
+}
+
 int Main(int argc, char** argv) {
+  if (argc == 5 && std::string_view(argv[1]) == "engine") {
+    return RunEngines(argv);
+  }
   CLI::App app("The server of one simulated NVIDIA node. Started by `cgpu sim start`.", "cgpu-sim");
   std::string name;
   std::string gpus;
@@ -103,6 +127,10 @@ int Main(int argc, char** argv) {
   app.add_option("--name", name)->required();
   app.add_option("--gpus", gpus)->required();
   app.add_option("--driver", driver)->required();
+  GpuOptions options;
+  app.add_option("--context-switch-us", options.context_switch_us);
+  app.add_option("--preempt-us", options.preempt_us);
+  app.add_option("--copy-gbps", options.copy_gbps);
   CLI11_PARSE(app, argc, argv);
   if (fcntl(kLockFd, F_SETFD, FD_CLOEXEC) != 0 || fcntl(kReadyFd, F_SETFD, FD_CLOEXEC) != 0) {
     std::fprintf(stderr, "cgpu-sim is started by `cgpu sim start`\n");
@@ -112,7 +140,7 @@ int Main(int argc, char** argv) {
   signal(SIGHUP, SIG_IGN);
   umask(0022);
   RaiseFileLimit();
-  return Serve(name, gpus, driver);
+  return Serve(name, gpus, driver, options);
 }
 
 }  // namespace

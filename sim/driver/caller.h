@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -27,6 +28,10 @@ class Caller {
   // caller's own page faults do, so never under a lock.
   [[nodiscard]] virtual bool Read(rm::NvP64 address, std::span<std::byte> bytes) = 0;
   [[nodiscard]] virtual bool Write(rm::NvP64 address, std::span<const std::byte> bytes) = 0;
+
+  // Its pages at [address, address + length), for as long as its memory is there; nullptr when they
+  // cannot be had. What is read of memory that is gone is nothing.
+  [[nodiscard]] virtual std::shared_ptr<Pages> PagesAt(rm::NvP64 address, rm::NvU64 length) = 0;
 
   // None of the following waits for the caller or for any file it has open.
   [[nodiscard]] virtual std::uint32_t Tgid() = 0;

@@ -9,6 +9,7 @@
 #include "rm/nv_ctrl.h"
 #include "sim/driver/bytes.h"
 #include "sim/driver/caller.h"
+#include "sim/driver/driver.h"
 #include "sim/model/driver_model.h"
 
 namespace cgpu::sim {
@@ -25,6 +26,7 @@ struct ControlCall {
   std::span<std::byte> params;    // as many bytes as the command's table says
   std::span<std::byte> embedded;  // what the row's embedded pointer led to
   rm::NvP64& embedded_target;     // where `embedded` is written back to
+  GpuWait& wait;
 
   [[nodiscard]] const Card& GetCard() const {
     return model.Cards()[static_cast<std::size_t>(object.card)];

@@ -1,5 +1,5 @@
-// Controls on channel groups and channels. There is no GPU behind them yet: what they set is kept
-// and shown in the books.
+// Controls on channel groups and channels: what they set is kept, shown in the books, and told to
+// the engines.
 #include "rm/nv_controls.h"
 #include "sim/driver/control.h"
 #include "sim/driver/more_controls.h"
@@ -9,29 +9,33 @@ namespace {
 
 constexpr rm::NvU64 kDefaultTimesliceUs = 1049;  // kernel_fifo_gv100.c: 128 << 3 units of 1024 ns
 constexpr rm::NvU32 kHighInterleave = 2;
+constexpr rm::NvU32 kLongestPreemptUs = 1000000;  // NVA06C_CTRL_CMD_PREEMPT_MAX_MANUAL_TIMEOUT_US
+constexpr rm::NvU64 kGpuTimeoutUs = 4000000;
 constexpr rm::NvU32 kInvalidChannel = 0xFFFFFFFF;  // ..._GET_CHANNELLIST_INVALID_CHANNEL
 
-// The group of a channel or of a group.
 Group& GroupOf(ControlCall& call) {
-  return call.object.group != nullptr ? *call.object.group
-                                      : *call.client.objects.at(call.object.parent).group;
+  return DriverModel::GroupOf(call.client, call.object);
 }
 
 // kernel_channel_group_api.c kchangrpapiCtrlCmdGpFifoSchedule_IMPL(): every channel of the group.
 NvStatus ScheduleGroup(ControlCall& call) {
   const bool enable = call.Get<rm::NVA06C_CTRL_GPFIFO_SCHEDULE_PARAMS_V535>().bEnable != 0;
   call.object.group->scheduled = enable;
+  std::vector<Object*> channels;
   for (const rm::NvHandle child : call.object.children) {
     Object& object = call.client.objects.at(child);
     if (object.kind == ObjectKind::kChannel) {
-      object.scheduled = enable;
+      channels.push_back(&object);
     }
   }
+  call.wait.ticket = call.model.Schedule(call.client, channels, enable);
   return rm::NV_OK;
 }
 
 NvStatus ScheduleChannel(ControlCall& call) {
-  call.object.scheduled = call.Get<rm::NVA06C_CTRL_GPFIFO_SCHEDULE_PARAMS_V535>().bEnable != 0;
+  const bool enable = call.Get<rm::NVA06C_CTRL_GPFIFO_SCHEDULE_PARAMS_V535>().bEnable != 0;
+  Object* const channel = &call.object;
+  call.wait.ticket = call.model.Schedule(call.client, std::span(&channel, 1), enable);
   return rm::NV_OK;
 }
 
@@ -41,8 +45,7 @@ NvStatus BindChannel(ControlCall& /*call*/) {
 
 // kernel_channel.c kchannelCtrlCmdStopChannel_IMPL(): it never runs again.
 NvStatus StopChannel(ControlCall& call) {
-  call.object.stopped = true;
-  call.object.scheduled = false;
+  call.wait.ticket = call.model.Stop(call.object);
   return rm::NV_OK;
 }
 
@@ -51,7 +54,7 @@ NvStatus SetTimeslice(ControlCall& call) {
   if (params.timesliceUs == 0) {
     return rm::NV_ERR_INVALID_ARGUMENT;
   }
-  GroupOf(call).timeslice_us = params.timesliceUs;
+  call.model.SetTimeslice(GroupOf(call), params.timesliceUs);
   return rm::NV_OK;
 }
 
@@ -61,8 +64,18 @@ NvStatus GetTimeslice(ControlCall& call) {
   return rm::NV_OK;
 }
 
+// ctrl/ctrla06c/ctrla06cgpfifo.h: without bWait it returns at once; the driver's own patience is
+// that of its GPU timeouts, 4 s (gpu_timeout.c).
 NvStatus Preempt(ControlCall& call) {
-  ++GroupOf(call).preemptions;
+  const auto params = call.Get<rm::NVA06C_CTRL_PREEMPT_PARAMS>();
+  if (params.bManualTimeout != 0 && params.timeoutUs > kLongestPreemptUs) {
+    return rm::NV_ERR_INVALID_ARGUMENT;
+  }
+  const GpuTicket ticket = call.model.Preempt(GroupOf(call));
+  if (params.bWait != 0) {
+    call.wait.ticket = ticket;
+    call.wait.timeout_us = params.bManualTimeout != 0 ? params.timeoutUs : kGpuTimeoutUs;
+  }
   return rm::NV_OK;
 }
 
@@ -76,7 +89,7 @@ NvStatus SetInterleave(ControlCall& call) {
   if (level > kHighInterleave) {
     return rm::NV_ERR_INVALID_ARGUMENT;
   }
-  GroupOf(call).interleave = level;
+  call.model.SetInterleave(GroupOf(call), level);
   return rm::NV_OK;
 }
 
@@ -107,6 +120,7 @@ NvStatus DisableChannels(ControlCall& call) {
   if (params.numChannels > std::size(params.hClientList)) {
     return rm::NV_ERR_INVALID_ARGUMENT;
   }
+  std::vector<Object*> channels;
   for (rm::NvU32 i = 0; i < params.numChannels; ++i) {
     Client* client = call.model.FindClient(params.hClientList[i]);
     Object* channel =
@@ -114,8 +128,10 @@ NvStatus DisableChannels(ControlCall& call) {
     if (channel == nullptr || channel->kind != ObjectKind::kChannel) {
       return rm::NV_ERR_INVALID_ARGUMENT;
     }
-    channel->disabled = params.bDisable != 0;
+    channels.push_back(channel);
   }
+  call.wait.ticket =
+      call.model.Disable(channels, params.bDisable != 0, params.bOnlyDisableScheduling != 0);
   return rm::NV_OK;
 }
 

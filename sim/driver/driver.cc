@@ -42,6 +42,45 @@ void Driver::Close(FileId file) {
   const std::lock_guard lock(mutex_);
   uvm_.Close(file);
   model_.Close(file);
+  TellGpu();
+}
+
+void Driver::SetGpu(GpuPort* gpu) {
+  const std::lock_guard lock(mutex_);
+  model_.SetGpu(gpu);
+}
+
+void Driver::TellGpu() {
+  if (model_.Gpu() != nullptr) {
+    model_.TellOfSpaces();
+  }
+}
+
+bool Driver::Translate(rm::NvU64 space, rm::NvU64 address,
+                       const std::function<void(const GpuPlace&)>& visit) {
+  const std::lock_guard lock(mutex_);
+  const DriverModel::KnownSpace* known = model_.FindSpace(space);
+  const auto tables = known == nullptr ? nullptr : known->tables.lock();
+  if (tables == nullptr) {
+    return false;
+  }
+  // nvidia-uvm fills the page tables of a space that is owned externally; RM those of others.
+  const auto vaspace = known->vaspace.lock();
+  const auto place = vaspace != nullptr && vaspace->externally_owned
+                         ? uvm_.Find(*vaspace, known->card, address)
+                         : tables->Find(address);
+  if (place) {
+    visit(*place);
+  }
+  return place.has_value();
+}
+
+void Driver::WithBlock(const std::weak_ptr<Block>& block,
+                       const std::function<void(Block&)>& visit) {
+  const std::lock_guard lock(mutex_);
+  if (const auto held = block.lock()) {
+    visit(*held);
+  }
 }
 
 // kernel-open/nvidia/nv.c nvidia_ioctl(): number and size alone decide, XFER is unwrapped once.
@@ -114,6 +153,8 @@ void Driver::TouchPages(Call& call, rm::NvP64 address, rm::NvU64 limit, Caller& 
   if (limit > ~rm::NvU64{0} - address || !caller.Read(address, std::span(&byte, 1)) ||
       !caller.Read(address + limit, std::span(&byte, 1))) {
     call.copy_in = rm::NV_ERR_INVALID_ADDRESS;
+  } else {
+    call.pages = caller.PagesAt(address, limit + 1);
   }
 }
 
@@ -210,8 +251,26 @@ void Driver::Execute(Call& call, Caller& caller) {
   if (!call.done) {
     call.done = true;
     Escapes(*this, call, caller).Run();
+    Await(call);
   }
   CountCall(CallName(call), call.error != 0 || call.status != rm::NV_OK);
+}
+
+// What a control started is waited for without the lock, as RM waits in its firmware's call.
+void Driver::Await(Call& call) {
+  if (call.wait.ticket == 0) {
+    return;
+  }
+  switch (model_.Gpu()->Await(call.wait.ticket, call.wait.timeout_us)) {
+    case GpuPort::Waited::kDone:
+      return;
+    case GpuPort::Waited::kTimeout:
+      Escapes::PutStatus(call, rm::NV_ERR_TIMEOUT);
+      return;
+    case GpuPort::Waited::kDead:
+      Escapes::PutStatus(call, rm::NV_ERR_GPU_IS_LOST);
+      return;
+  }
 }
 
 void Driver::CountCall(const std::string& name, bool refused) {

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -22,6 +23,12 @@
 #include "sim/model/uvm_model.h"
 
 namespace cgpu::sim {
+
+// What a call waits for before it is answered, without the driver's lock.
+struct GpuWait {
+  GpuTicket ticket = 0;
+  rm::NvU64 timeout_us = 0;  // 0: for as long as it takes
+};
 
 // An ioctl whose parameters have been read, on its way through Execute() and Finish().
 struct Call {
@@ -41,8 +48,13 @@ struct Call {
   rm::NvU32 cls = 0;             // of RM_ALLOC
   NvStatus copy_in = rm::NV_OK;  // a second level that could not be read
   bool null_params = false;
-  bool done = false;            // answered by Prepare() already
-  int error = 0;                // errno of the ioctl, 0 for answered
+  bool done = false;             // answered by Prepare() already
+  int error = 0;                 // errno of the ioctl, 0 for answered
+  std::shared_ptr<Pages> pages;  // of the caller, for RM_ALLOC_MEMORY and its like
+  GpuWait wait;
+  // RM_MAP_MEMORY that succeeded: what an mmap of this file leads to.
+  FileId mapped_file = 0;
+  int mapped_fd = -1;
   NvStatus status = rm::NV_OK;  // in-band, for the books of refused calls
 };
 
@@ -51,6 +63,15 @@ struct UvmHandler;
 class Driver {
  public:
   Driver(std::vector<Card> cards, rm::DriverVersion version, const rm::Abi& abi);
+
+  // The engines; to be called before anything else. `gpu` outlives the driver.
+  void SetGpu(GpuPort* gpu);
+  // Gives `visit` what an address of one of its spaces leads to, and returns whether it leads
+  // anywhere. Under the driver's lock, so that the block stays.
+  [[nodiscard]] bool Translate(rm::NvU64 space, rm::NvU64 address,
+                               const std::function<void(const GpuPlace&)>& visit);
+  // Calls `visit` under the driver's lock if the block is still there.
+  void WithBlock(const std::weak_ptr<Block>& block, const std::function<void(Block&)>& visit);
 
   FileId Open(FileKind kind, unsigned minor);
   void Close(FileId file);
@@ -105,6 +126,9 @@ class Driver {
 
   [[nodiscard]] NvStatus RunUvm(const UvmHandler& handler, FileId file, Caller& caller,
                                 std::span<std::byte> params);
+  // Under the lock, after anything that may have changed an address space.
+  void TellGpu();
+  void Await(Call& call);
   void CountCall(const std::string& name, bool refused);
   void ReadSecondLevel(Call& call, Caller& caller);
   [[nodiscard]] static bool IsReadable(Call& call, const rm::EmbeddedPointer& pointer,

@@ -106,6 +106,7 @@ void Escapes::Run() {
   for (const Row& candidate : kRows) {
     if (candidate.nr == call_.nr) {
       call_.error = (this->*candidate.handler)();
+      driver_.TellGpu();
       return;
     }
   }
@@ -211,6 +212,8 @@ int Escapes::MapMemory() {
   const NvStatus status = driver_.model_.MapMemory(call_.file, ViewForMapping(), request);
   if (status == rm::NV_OK) {
     api.params.pLinearAddress = request.linear_address;
+    call_.mapped_file = request.target;
+    call_.mapped_fd = api.fd;
   }
   Store(std::span(call_.bytes), api);
   PutStatus(call_, status);

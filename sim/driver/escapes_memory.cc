@@ -66,7 +66,13 @@ NvStatus Escapes::PinPages(rm::NvHandle client, rm::NvHandle parent, rm::NvP64 a
   params.descriptor = address;
   params.limit = limit;
   params.descriptorType = kOsPageArray;
-  return AllocFor(client, parent, rm::NV01_MEMORY_SYSTEM_OS_DESCRIPTOR, AsBytes(params), handle);
+  const NvStatus status =
+      AllocFor(client, parent, rm::NV01_MEMORY_SYSTEM_OS_DESCRIPTOR, AsBytes(params), handle);
+  if (status == rm::NV_OK) {
+    DriverModel::FindObject(*driver_.model_.FindClient(client), *handle)->block->pages =
+        call_.pages;
+  }
+  return status;
 }
 
 // escape.c and rmapi_deprecated_allocmemory.c.

@@ -96,7 +96,8 @@ NvStatus Escapes::RunControl(const rm::NVOS54_PARAMETERS& api) {
                       api.cmd,
                       call_.params.bytes,
                       call_.embedded.bytes,
-                      call_.embedded.address};
+                      call_.embedded.address,
+                      call_.wait};
   return entry->handler(control);
 }
 

@@ -43,6 +43,7 @@ NvStatus Driver::RunUvm(const UvmHandler& handler, FileId file, Caller& caller,
     return rm::NV_ERR_ILLEGAL_ACTION;
   }
   const NvStatus status = handler.run(call);
+  TellGpu();
   lock.unlock();
   if (call.more.empty() || caller.Write(call.more_address, call.more)) {
     return status;
@@ -63,6 +64,7 @@ std::set<std::uint32_t> Driver::UvmOwners(FileId file) {
 void Driver::SettleUvm(const UvmSeen& seen) {
   const std::lock_guard lock(mutex_);
   uvm_.Settle(seen);
+  TellGpu();
 }
 
 bool Driver::AsksForMemory(const Call& call) {

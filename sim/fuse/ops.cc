@@ -24,6 +24,9 @@ constexpr off_t kDeviceSize = off_t{1} << 44;
 // Inodes of the barrier file: a new one for every look-up, like those of device files.
 constexpr Ino kBarrierIno = Ino{1} << 48;
 
+// Stands for every file that the engines' process has open.
+constexpr std::uint64_t kEngineFile = ~std::uint64_t{0};
+
 bool IsBarrier(Ino ino) {
   return ino >> 48 == kBarrierIno >> 48;
 }
@@ -62,6 +65,11 @@ std::optional<struct stat> AttrOf(const Tree& tree, Ino ino) {
 }  // namespace
 
 struct FuseOps::Impl {
+  // The kernel writes an inode's pages back by whichever file it has open for writing.
+  static std::optional<MapContext> ContextOf(FuseServer& server, Ino ino, std::uint64_t file) {
+    return file == kEngineFile ? server.gpu_->ContextOf(ino) : server.driver_.MapContextOf(file);
+  }
+
   static void Init(void* /*server*/, fuse_conn_info* connection) {
     connection->want &= ~(FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE);
     // A burst of closes must not wait for earlier ones to be answered.
@@ -115,6 +123,16 @@ struct FuseOps::Impl {
 
   static void Open(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file) {
     FuseServer& server = Server(request);
+    if (DecodeDeviceIno(ino) && server.IsEngine(fuse_req_ctx(request)->pid)) {
+      // Not a program's: nothing hangs on it but the pages of the inode, which must stay.
+      file->fh = kEngineFile;
+      file->keep_cache = 1;
+      server.gpu_->EngineOpened(ino);
+      if (fuse_reply_open(request, file) != 0) {
+        server.gpu_->EngineReleased(ino);
+      }
+      return;
+    }
     if (const auto device = DecodeDeviceIno(ino)) {
       file->fh = server.driver_.Open(device->kind, device->minor);
       server.open_files_.Add(ino, file->fh);
@@ -133,10 +151,13 @@ struct FuseOps::Impl {
     FuseServer& server = Server(request);
     if (IsBarrier(ino)) {
       server.BarrierReleased(ino);
+    } else if (DecodeDeviceIno(ino) && file->fh == kEngineFile) {
+      server.gpu_->EngineReleased(ino);
     } else if (DecodeDeviceIno(ino)) {
       server.open_files_.Remove(ino, file->fh);
       server.driver_.Close(file->fh);
       server.ForgetSharedData(ino);
+      server.Unmapped(ino);
     }
     fuse_reply_err(request, 0);
   }
@@ -179,7 +200,7 @@ struct FuseOps::Impl {
       fuse_reply_buf(request, text.data() + from, std::min(size, text.size() - from));
       return;
     }
-    const auto context = server.driver_.MapContextOf(file->fh);
+    const auto context = ContextOf(server, ino, file->fh);
     const auto block = context ? context->block.lock() : nullptr;
     if (block == nullptr || at >= context->length) {
       fuse_reply_err(request, block == nullptr && context ? EIO : EINVAL);
@@ -189,7 +210,7 @@ struct FuseOps::Impl {
     std::vector<std::byte> bytes(std::min(size, static_cast<std::size_t>(context->length) - at));
     if (block->shared_data_of >= 0) {
       server.ReadSharedData(ino, block->shared_data_of, at, bytes);
-    } else if (const auto pages = std::static_pointer_cast<MemfdPages>(server.PagesOf(*block))) {
+    } else if (const auto pages = server.PagesOf(*block)) {
       pages->Read(context->offset + at, bytes);
     }
     fuse_reply_buf(request, reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -198,8 +219,7 @@ struct FuseOps::Impl {
   static void Write(fuse_req_t request, fuse_ino_t ino, const char* data, std::size_t size,
                     off_t offset, fuse_file_info* file) {
     FuseServer& server = Server(request);
-    const auto context =
-        DecodeDeviceIno(ino) ? server.driver_.MapContextOf(file->fh) : std::nullopt;
+    const auto context = DecodeDeviceIno(ino) ? ContextOf(server, ino, file->fh) : std::nullopt;
     const auto block = context ? context->block.lock() : nullptr;
     if (block == nullptr || !context->writable) {
       fuse_reply_err(request, block == nullptr && context ? EIO : EINVAL);
@@ -208,7 +228,7 @@ struct FuseOps::Impl {
     const auto at = static_cast<std::size_t>(offset);
     if (at < context->length) {
       const std::size_t within = std::min(size, static_cast<std::size_t>(context->length) - at);
-      if (const auto pages = std::static_pointer_cast<MemfdPages>(server.PagesOf(*block))) {
+      if (const auto pages = server.PagesOf(*block)) {
         pages->Write(context->offset + at, std::as_bytes(std::span(data, within)));
       }
     }

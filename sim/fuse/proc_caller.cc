@@ -18,6 +18,7 @@
 
 #include "base/fd.h"
 #include "base/file.h"
+#include "sim/fuse/pages.h"
 
 namespace cgpu::sim {
 namespace {
@@ -81,6 +82,15 @@ bool ProcCaller::Write(rm::NvP64 address, std::span<const std::byte> bytes) {
   const iovec local{const_cast<std::byte*>(bytes.data()), bytes.size()};
   const iovec remote{reinterpret_cast<void*>(address), bytes.size()};
   return process_vm_writev(tid_, &local, 1, &remote, 1, 0) == static_cast<ssize_t>(bytes.size());
+}
+
+std::shared_ptr<Pages> ProcCaller::PagesAt(rm::NvP64 address, rm::NvU64 length) {
+  auto pages = FilePages::OfProcess(tid_, address, length);
+  return pages.ok() ? std::move(pages).value() : nullptr;
+}
+
+UniqueFd ProcCaller::PathOf(int fd) const {
+  return UniqueFd(open(ProcPath(tid_, "fd/" + std::to_string(fd)).c_str(), O_PATH | O_CLOEXEC));
 }
 
 std::optional<ProcCaller::Status> ProcCaller::ReadStatus(pid_t pid) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fd.h"
 #include "sim/driver/caller.h"
 #include "sim/fuse/open_files.h"
 
@@ -30,6 +31,7 @@ class ProcCaller final : public Caller {
 
   [[nodiscard]] bool Read(rm::NvP64 address, std::span<std::byte> bytes) override;
   [[nodiscard]] bool Write(rm::NvP64 address, std::span<const std::byte> bytes) override;
+  [[nodiscard]] std::shared_ptr<Pages> PagesAt(rm::NvP64 address, rm::NvU64 length) override;
   [[nodiscard]] std::uint32_t Tgid() override { return Get().tgid; }
   [[nodiscard]] std::uint32_t Euid() override { return Get().euid; }
   [[nodiscard]] bool IsAdmin() override;
@@ -38,6 +40,9 @@ class ProcCaller final : public Caller {
   [[nodiscard]] std::map<int, FileId> FilesByFd() override;
   [[nodiscard]] std::set<unsigned> OpenMinors() override;
   [[nodiscard]] std::optional<std::uint32_t> PidAsSeen(std::uint32_t tgid) override;
+
+  // What the descriptor stands for, without opening it: O_PATH. Not valid when there is no such.
+  [[nodiscard]] UniqueFd PathOf(int fd) const;
 
   // Has it been killed? It cannot die before it is answered.
   [[nodiscard]] bool IsKilled() const;

@@ -105,6 +105,7 @@ void FuseServer::Ioctl(fuse_req* request, FileKind kind, FileId file, std::uint3
     SettleMappings();
   }
   driver_.Execute(call, *caller);
+  NoteMapping(call, *caller);
   Reply(request, driver_.Finish(call, *caller));
   RenewSharedData();
 }
@@ -140,6 +141,7 @@ void FuseServer::Resume(std::uint64_t ticket) {
   FuseOps::UnwatchInterrupt(parked.request);
   faults_.Forget(ticket);
   driver_.Execute(parked.call, *parked.caller);
+  NoteMapping(parked.call, *parked.caller);
   Reply(parked.request, driver_.Finish(parked.call, *parked.caller));
 }
 
@@ -181,12 +183,48 @@ Result<> FuseServer::Sync(std::chrono::milliseconds timeout) {
 std::shared_ptr<Pages> FuseServer::PagesOf(Block& block) {
   const std::lock_guard lock(pages_mutex_);
   if (block.pages == nullptr) {
-    auto pages = MemfdPages::Create(block.length);
+    auto pages = FilePages::Create(block.length);
     if (pages.ok()) {
       block.pages = std::move(pages).value();
     }
   }
   return block.pages;
+}
+
+void FuseServer::SetGpu(GpuLink* gpu) {
+  gpu_ = gpu;
+  gpu->Serve(driver_, [this](Block& block) { return PagesOf(block); });
+}
+
+// The caller waits for its answer, so its file is still there unless another of its threads has
+// closed it, which the second look tells.
+void FuseServer::NoteMapping(const Call& call, const ProcCaller& caller) {
+  if (gpu_ == nullptr || call.mapped_file == 0) {
+    return;
+  }
+  UniqueFd path = caller.PathOf(call.mapped_fd);
+  struct statx info{};
+  if (!path.valid() ||
+      statx(path.get(), "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &info) != 0 ||
+      open_files_.Find(info.stx_ino) != call.mapped_file) {
+    return;
+  }
+  const auto context = driver_.MapContextOf(call.mapped_file);
+  if (!context) {
+    return;
+  }
+  driver_.WithBlock(context->block, [&](const Block& block) {
+    gpu_->Mapped(info.stx_ino, std::move(path), *context, block);
+  });
+  if (open_files_.Find(info.stx_ino) != call.mapped_file) {
+    Unmapped(info.stx_ino);
+  }
+}
+
+void FuseServer::Unmapped(Ino ino) {
+  if (gpu_ != nullptr) {
+    gpu_->Unmapped(ino);
+  }
 }
 
 void FuseServer::ReadSharedData(Ino ino, int card, std::size_t at, std::span<std::byte> out) {

@@ -15,6 +15,7 @@
 #include "base/result.h"
 #include "sim/driver/driver.h"
 #include "sim/fuse/faults.h"
+#include "sim/fuse/gpu_link.h"
 #include "sim/fuse/open_files.h"
 #include "sim/fuse/proc_caller.h"
 #include "sim/fuse/tree.h"
@@ -34,6 +35,8 @@ class FuseServer {
   FuseServer(const FuseServer&) = delete;
   FuseServer& operator=(const FuseServer&) = delete;
 
+  // The engines, if there are any; before Start(). `gpu` outlives the server.
+  void SetGpu(GpuLink* gpu);
   // Mounts and serves on threads of its own.
   [[nodiscard]] Result<> Start();
   // Takes the mount away; open files answer ENODEV from when the process ends.
@@ -71,6 +74,10 @@ class FuseServer {
   void SettleMappings(std::set<std::uint32_t> processes);
   void BarrierReleased(Ino barrier);
   [[nodiscard]] std::shared_ptr<Pages> PagesOf(Block& block);
+  [[nodiscard]] bool IsEngine(pid_t tid) const { return gpu_ != nullptr && gpu_->Pid() == tid; }
+  // A program may map memory through this file from now on; and no program does any more.
+  void NoteMapping(const Call& call, const ProcCaller& caller);
+  void Unmapped(Ino ino);
   // RM_USER_SHARED_DATA: reads the page, and remembers who has it mapped so that it is renewed when
   // the figures change.
   void ReadSharedData(Ino ino, int card, std::size_t at, std::span<std::byte> out);
@@ -78,6 +85,7 @@ class FuseServer {
   void RenewSharedData();
 
   Driver& driver_;
+  GpuLink* gpu_ = nullptr;
   const std::string mount_point_;
   const Tree tree_;
   NodeIdentity node_;  // constant after Start()

@@ -115,6 +115,7 @@ NvStatus DriverModel::Construct(Client& client, const CallerView& caller, AllocR
       if (params.hVASpace != 0) {
         object.depends_on.insert(params.hVASpace);
       }
+      object.space = SpaceNamed(client, params.hVASpace);
       return rm::NV_OK;
     }
     case ObjectKind::kEvent:

@@ -44,6 +44,7 @@ NvStatus DriverModel::ConstructGroup(Client& client, const AllocRequest& request
       return rm::NV_ERR_OBJECT_NOT_FOUND;
     }
     object.depends_on.insert(params.hVASpace);  // kernel_channel_group_api.c
+    object.space = SpaceNamed(client, params.hVASpace);
   }
   return MakeGroup(object.card, params.engineType, &object.group);
 }
@@ -70,10 +71,47 @@ NvStatus DriverModel::ConstructChannel(Client& client, const AllocRequest& reque
     }
     group = object.group.get();
   }
+  SetUpChannel(client, params, parent, object);
   // kernel_fifo.c kfifoChidMgrAllocChid()
   object.channel_id = channel_ids_[static_cast<std::size_t>(object.card)]->Take(
       PoolOf(object.card, group->runlist));
   return object.channel_id == nullptr ? rm::NV_ERR_NO_MEMORY : rm::NV_OK;
+}
+
+SpaceOf DriverModel::SpaceNamed(Client& client, rm::NvHandle handle) {
+  const Object* object = handle == 0 ? nullptr : FindObject(client, handle);
+  if (object == nullptr) {
+    return {};
+  }
+  return object->kind == ObjectKind::kContextShare ? object->space
+                                                   : SpaceOf{object->tables, object->vaspace};
+}
+
+// kernel_channel.c kchannelConstruct(): the address space is the context share's, the one it names
+// itself, its group's, or the device's own.
+void DriverModel::SetUpChannel(Client& client, const rm::NV_CHANNEL_ALLOC_PARAMS_V535& params,
+                               const Object& parent, Object& object) {
+  const auto block_of = [&client](rm::NvHandle handle) {
+    const Object* memory = handle == 0 ? nullptr : FindObject(client, handle);
+    return memory == nullptr ? std::weak_ptr<Block>() : std::weak_ptr<Block>(memory->block);
+  };
+  object.setup.gpfifo = params.gpFifoOffset;
+  object.setup.entries = params.gpFifoEntries;
+  object.setup.userd = block_of(params.hUserdMemory[0]);
+  object.setup.userd_offset = params.userdOffset[0];
+  object.setup.errors = block_of(params.hObjectError);
+  const Object* device = &parent;
+  while (device->kind != ObjectKind::kDevice) {
+    device = &client.objects.at(device->parent);
+  }
+  for (const SpaceOf& space :
+       {SpaceNamed(client, params.hContextShare), SpaceNamed(client, params.hVASpace), parent.space,
+        SpaceOf{device->tables, {}}}) {
+    if (!space.tables.expired()) {
+      object.space = space;
+      return;
+    }
+  }
 }
 
 // kernel_sm_debugger_session.c ksmdbgssnConstruct(): it debugs an object of a client that it names.

@@ -63,6 +63,7 @@ NvStatus DriverModel::MapDma(FileId file, DmaRequest& request) {
   if (!range->tables->Map(request.address, request.length, page)) {
     return rm::NV_ERR_NO_MEMORY;
   }
+  range->tables->Lead(request.address, request.length, memory->block, request.offset);
   range->dma.push_back(
       DmaMapping{request.device, request.memory, request.address, request.length, page});
   memory->mapped_by.insert(request.range);
@@ -101,6 +102,7 @@ NvStatus DriverModel::UnmapDma(FileId file, const DmaRequest& request) {
     }
     found = true;
     range->tables->Unmap(m->address, m->length, m->page);
+    range->tables->Forget(m->address);
     m = range->dma.erase(m);
   }
   return found ? rm::NV_OK : rm::NV_ERR_OBJECT_NOT_FOUND;
@@ -110,6 +112,7 @@ NvStatus DriverModel::UnmapDma(FileId file, const DmaRequest& request) {
 void DriverModel::DropDma(Client& client, Object& object) {
   for (const DmaMapping& m : object.dma) {
     object.tables->Unmap(m.address, m.length, m.page);
+    object.tables->Forget(m.address);
   }
   object.dma.clear();
   for (const rm::NvHandle in : object.mapped_by) {
@@ -122,6 +125,7 @@ void DriverModel::DropDma(Client& client, Object& object) {
         return false;
       }
       range->tables->Unmap(m.address, m.length, m.page);
+      range->tables->Forget(m.address);
       return true;
     });
   }

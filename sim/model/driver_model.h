@@ -88,6 +88,7 @@ struct ClientBooks {
   rm::NvU64 bytes = 0;
 };
 struct GroupBooks {
+  GpuKey key = 0;  // 0: the engines never heard of it
   rm::NvHandle client = 0;
   rm::NvHandle handle = 0;
   std::uint32_t pid = 0;
@@ -98,6 +99,7 @@ struct GroupBooks {
   bool scheduled = false;
 };
 struct ChannelBooks {
+  GpuKey key = 0;
   rm::NvHandle client = 0;
   rm::NvHandle handle = 0;
   std::uint32_t pid = 0;
@@ -192,6 +194,31 @@ class DriverModel {
   // A control file on which nothing was done.
   [[nodiscard]] bool IsUnused(FileId file) const;
 
+  // The engines. `gpu` outlives the model; none: nothing runs.
+  void SetGpu(GpuPort* gpu) { gpu_ = gpu; }
+  [[nodiscard]] GpuPort* Gpu() const { return gpu_; }
+  // The group of a channel or of a group.
+  [[nodiscard]] static Group& GroupOf(Client& client, Object& object);
+  // Schedules channels of one client, and tells the engines of those that they do not know.
+  [[nodiscard]] GpuTicket Schedule(Client& client, std::span<Object* const> channels, bool on);
+  [[nodiscard]] GpuTicket Disable(std::span<Object* const> channels, bool off,
+                                  bool only_scheduling);
+  [[nodiscard]] GpuTicket Stop(Object& channel);
+  [[nodiscard]] GpuTicket Preempt(Group& group);
+  void SetTimeslice(Group& group, rm::NvU64 us);
+  void SetInterleave(Group& group, rm::NvU32 level);
+  // An address space by the number that the engines have for it; the second is none for one that
+  // the driver keeps itself.
+  struct KnownSpace {
+    std::weak_ptr<PageTables> tables;
+    std::weak_ptr<VaSpace> vaspace;
+    int card = 0;
+    std::uint64_t told = 0;  // the versions of both, added, that the engines were told of
+  };
+  [[nodiscard]] const KnownSpace* FindSpace(rm::NvU64 number) const;
+  // Tells the engines which spaces have changed. To be called after everything that may change one.
+  void TellOfSpaces();
+
   // Queries.
   [[nodiscard]] MemoryUse UseOf(std::uint32_t tgid, int card) const;
   // Processes with a client that has a device of `card` and, unless 0, an object of `cls`.
@@ -233,6 +260,11 @@ class DriverModel {
                                           Object& object);
   [[nodiscard]] NvStatus ConstructEvent(Client& client, const AllocRequest& request,
                                         Object& object);
+  [[nodiscard]] static SpaceOf SpaceNamed(Client& client, rm::NvHandle handle);
+  static void SetUpChannel(Client& client, const rm::NV_CHANNEL_ALLOC_PARAMS_V535& params,
+                           const Object& parent, Object& object);
+  void PutOnGpu(Client& client, Object& channel);
+  [[nodiscard]] rm::NvU64 NumberOf(const SpaceOf& space, int card);
   [[nodiscard]] NvStatus MakeGroup(int card, rm::NvU32 engine_type, std::shared_ptr<Group>* group);
   // Of which pool of numbers a runlist's channels are.
   [[nodiscard]] rm::NvU32 PoolOf(int card, rm::NvU32 runlist) const;
@@ -260,6 +292,10 @@ class DriverModel {
   std::vector<std::unique_ptr<ChannelIds>> channel_ids_;
   std::vector<std::unique_ptr<ChannelIds>> group_ids_;
   std::vector<std::shared_ptr<Block>> shared_data_;  // RM_USER_SHARED_DATA
+  GpuPort* gpu_ = nullptr;
+  GpuKey next_key_ = 1;
+  rm::NvU64 next_space_ = 1;
+  std::map<rm::NvU64, KnownSpace> spaces_;
   std::map<FileId, OpenFile> files_;
   std::map<rm::NvHandle, Client> clients_;
   std::map<std::pair<rm::NvHandle, rm::NvU32>, FileId> os_events_;  // client, fd number

@@ -2,7 +2,9 @@
 #ifndef CGPU_SIM_MODEL_MEMORY_H_
 #define CGPU_SIM_MODEL_MEMORY_H_
 
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "rm/nv_types.h"
@@ -62,13 +64,20 @@ class Charge {
   rm::NvU64 bytes_ = 0;
 };
 
-// The bytes of a block, for whoever keeps them. The model only says when they go.
+// The bytes of a block, for whoever keeps them. The model only says when they go. Thread-safe.
 class Pages {
  public:
   Pages() = default;
   Pages(const Pages&) = delete;
   Pages& operator=(const Pages&) = delete;
   virtual ~Pages() = default;
+
+  // Both stop where there is no memory; they return how many bytes were moved.
+  virtual std::size_t Read(rm::NvU64 offset, std::span<std::byte> out) const = 0;
+  virtual std::size_t Write(rm::NvU64 offset, std::span<const std::byte> bytes) = 0;
+  // A file that has them, from Base() on. A borrow.
+  [[nodiscard]] virtual int File() const = 0;
+  [[nodiscard]] virtual rm::NvU64 Base() const = 0;
 };
 
 // One piece of memory, shared by every object that was duplicated from the first and by exports:
@@ -86,7 +95,10 @@ struct Block {
   int shared_data_of = -1;  // RM_USER_SHARED_DATA of this card: its pages are made when read
   rm::NvU64 page_size = rm::kPage4K;  // memdescGetPageSize()
   std::shared_ptr<Pages> pages;       // made when first touched
+  std::shared_ptr<void> given;        // tells the engines, which have its bytes, when it goes
 };
+
+class OnGpu;
 
 // A channel group with its number and its context buffers on the card, shared like a block.
 struct Group {
@@ -106,12 +118,14 @@ struct Group {
   rm::NvU32 interleave = 0;
   rm::NvU64 preemptions = 0;
   bool scheduled = false;
+  std::shared_ptr<OnGpu> on_gpu;  // once a channel of it was scheduled
 };
 
 // An address space of a card, shared by its duplicates.
 struct VaSpace {
   bool externally_owned = false;  // NV_VASPACE_ALLOCATION_FLAGS_IS_EXTERNALLY_OWNED
   bool page_directory_set = false;
+  std::uint64_t version = 0;  // counts what was taken out of its page tables by nvidia-uvm
 };
 
 }  // namespace cgpu::sim

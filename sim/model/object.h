@@ -11,6 +11,7 @@
 
 #include "rm/nv_structs.h"
 #include "sim/model/channel_ids.h"
+#include "sim/model/gpu_port.h"
 #include "sim/model/memory.h"
 #include "sim/model/page_tables.h"
 
@@ -56,6 +57,21 @@ struct DmaMapping {
   rm::NvU64 page = 0;
 };
 
+// An address space that an object names without keeping it.
+struct SpaceOf {
+  std::weak_ptr<PageTables> tables;
+  std::weak_ptr<VaSpace> vaspace;
+};
+
+// What a channel was made with, for the engines.
+struct ChannelSetup {
+  rm::NvU64 gpfifo = 0;
+  rm::NvU32 entries = 0;
+  std::weak_ptr<Block> userd;
+  rm::NvU64 userd_offset = 0;
+  std::weak_ptr<Block> errors;
+};
+
 struct Object {
   rm::NvHandle handle = 0;
   rm::NvHandle parent = 0;
@@ -77,9 +93,12 @@ struct Object {
   std::vector<Mapping> mappings;
   // Set by RM_SHARE; while empty, the default holds: the same process may duplicate.
   std::optional<std::vector<rm::RS_SHARE_POLICY>> share;
-  bool scheduled = false;  // kChannel
-  bool disabled = false;   // kChannel: by FIFO_DISABLE_CHANNELS
-  bool stopped = false;    // kChannel: by STOP_CHANNEL
+  SpaceOf space;       // kContextShare, kChannelGroup, kChannel: what it named, if it did
+  ChannelSetup setup;  // kChannel
+  std::shared_ptr<OnGpu> on_gpu;  // kChannel, once it was scheduled
+  bool scheduled = false;         // kChannel
+  bool disabled = false;          // kChannel: by FIFO_DISABLE_CHANNELS
+  bool stopped = false;           // kChannel: by STOP_CHANNEL
 };
 
 // The process that made a client, as recorded then.

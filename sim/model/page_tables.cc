@@ -1,5 +1,6 @@
 #include "sim/model/page_tables.h"
 
+#include <algorithm>
 #include <array>
 
 #include "rm/vidmem.h"
@@ -79,6 +80,32 @@ rm::NvU64 PageTables::Reserve(rm::NvU64 length) {
   const rm::NvU64 address = next_;
   next_ += (length + kAlign - 1) / kAlign * kAlign;
   return address;
+}
+
+void PageTables::Lead(rm::NvU64 address, rm::NvU64 length, const std::shared_ptr<Block>& block,
+                      rm::NvU64 offset) {
+  ++version_;
+  mapped_[address] = Mapped{length, block, offset};
+}
+
+void PageTables::Forget(rm::NvU64 address) {
+  ++version_;
+  mapped_.erase(address);
+}
+
+std::optional<GpuPlace> PageTables::Find(rm::NvU64 address) const {
+  auto found = mapped_.upper_bound(address);
+  if (found == mapped_.begin()) {
+    return std::nullopt;
+  }
+  const rm::NvU64 end = found == mapped_.end() ? ~rm::NvU64{0} : found->first;
+  --found;
+  const rm::NvU64 length = std::min(found->second.length, end - found->first);
+  auto block = found->second.block.lock();
+  if (address - found->first >= length || block == nullptr) {
+    return std::nullopt;
+  }
+  return GpuPlace{found->first, length, std::move(block), found->second.offset};
 }
 
 PinnedTables::~PinnedTables() {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,14 @@
 #include "sim/model/memory.h"
 
 namespace cgpu::sim {
+
+// What [start, start + length) of an address space leads to.
+struct GpuPlace {
+  rm::NvU64 start = 0;
+  rm::NvU64 length = 0;
+  std::shared_ptr<Block> block;
+  rm::NvU64 offset = 0;  // of `start` in the block
+};
 
 // Takes the card's memory for each table that some mapping needs, as the formats of Pascal and
 // later ask for them: a root, directories over 128 TiB, 256 GiB and 512 MiB, and under them tables
@@ -37,13 +46,33 @@ class PageTables {
 
   [[nodiscard]] rm::NvU64 Bytes() const { return bytes_; }
 
+  // Where addresses lead, for the engines. A later mapping hides an earlier one of the same place.
+  // Forget() names what Lead() did.
+  void Lead(rm::NvU64 address, rm::NvU64 length, const std::shared_ptr<Block>& block,
+            rm::NvU64 offset);
+  void Forget(rm::NvU64 address);
+  [[nodiscard]] std::optional<GpuPlace> Find(rm::NvU64 address) const;
+  // Counts Forget() and hiding.
+  [[nodiscard]] std::uint64_t Version() const { return version_; }
+  // The space's number for the engines, 0 while they do not know it.
+  [[nodiscard]] rm::NvU64 Number() const { return number_; }
+  void SetNumber(rm::NvU64 number) { number_ = number; }
+
  private:
+  struct Mapped {
+    rm::NvU64 length = 0;
+    std::weak_ptr<Block> block;
+    rm::NvU64 offset = 0;
+  };
   using Table = std::pair<unsigned, rm::NvU64>;  // level, index
 
   CardMemory& memory_;
   std::map<Table, std::uint64_t> uses_;
   rm::NvU64 bytes_ = 0;
   rm::NvU64 next_ = rm::NvU64{1} << 32;
+  std::map<rm::NvU64, Mapped> mapped_;  // by address
+  std::uint64_t version_ = 0;
+  rm::NvU64 number_ = 0;
 };
 
 // The tables that an interval of addresses has from the start, for as long as somebody holds it.

@@ -10,6 +10,7 @@ namespace {
 void AddToCard(const Client& client, const Object& object, CardBooks& card) {
   if (object.kind == ObjectKind::kChannelGroup) {
     GroupBooks entry;
+    entry.key = object.group->on_gpu == nullptr ? 0 : object.group->on_gpu->Key();
     entry.client = client.handle;
     entry.handle = object.handle;
     entry.pid = client.identity.tgid;
@@ -22,6 +23,7 @@ void AddToCard(const Client& client, const Object& object, CardBooks& card) {
   }
   if (object.kind == ObjectKind::kChannel) {
     ChannelBooks entry;
+    entry.key = object.on_gpu == nullptr ? 0 : object.on_gpu->Key();
     entry.client = client.handle;
     entry.handle = object.handle;
     entry.pid = client.identity.tgid;

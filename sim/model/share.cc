@@ -114,6 +114,7 @@ NvStatus DriverModel::Dup(FileId file, DupRequest& request) {
   copy.tables = object->tables;
   copy.pinned = object->pinned;
   copy.vaspace = object->vaspace;
+  copy.space = object->space;
   const bool under_subdevice = source->objects.at(object->parent).kind == ObjectKind::kSubdevice;
   const bool to_subdevice = target->objects.at(request.parent).kind == ObjectKind::kSubdevice;
   if (object->kind == ObjectKind::kMemory && under_subdevice != to_subdevice) {

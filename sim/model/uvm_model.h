@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -102,6 +103,9 @@ class UvmModel {
   [[nodiscard]] int Registered(const UvmSpace& space, const rm::NvProcessorUuid& uuid) const;
 
   [[nodiscard]] rm::NvProcessorUuid UuidOf(int card) const;
+
+  // Where an address of this address space leads to on the card.
+  [[nodiscard]] std::optional<GpuPlace> Find(const VaSpace& vaspace, int card, rm::NvU64 address);
 
   [[nodiscard]] UvmBooks GetBooks() const;
 

@@ -116,6 +116,7 @@ NvStatus UvmModel::UnmapPieces(UvmSpace& space, UvmRange& range, int card, rm::N
     vaspace->tree.Split(piece->first, piece->second.length, at, piece->second.page_size);
     UvmPiece upper = piece->second;
     upper.length = piece->first + piece->second.length - at;
+    upper.offset += at - piece->first;
     piece->second.length = at - piece->first;
     pieces.emplace(at, std::move(upper));
     return true;
@@ -139,6 +140,7 @@ NvStatus UvmModel::UnmapPieces(UvmSpace& space, UvmRange& range, int card, rm::N
       return rm::NV_ERR_INVALID_ADDRESS;
     }
     vaspace->tree.Remove(piece->first, piece->second.length, piece->second.page_size);
+    ++vaspace->vaspace->version;
     piece = pieces.erase(piece);
   }
   return rm::NV_OK;
@@ -158,6 +160,7 @@ void UvmModel::DropPieces(UvmSpace& space, UvmRange& range, int card, int memory
       continue;
     }
     vaspace->tree.Remove(piece->first, piece->second.length, piece->second.page_size);
+    ++vaspace->vaspace->version;
     piece = of_card->second.erase(piece);
   }
 }
@@ -219,6 +222,7 @@ NvStatus UvmModel::MapOnCard(UvmSpace& space, UvmRange& range, int card, std::ui
     return rm::NV_ERR_INVALID_OFFSET;
   }
   piece.length = request.length;
+  piece.offset = request.offset;
   VaSpaceOf(space, card)->tree.Add(request.base, request.length, piece.page_size);
   range.pieces[card].emplace(request.base, std::move(piece));
   return rm::NV_OK;
@@ -258,6 +262,33 @@ NvStatus UvmModel::MapExternal(UvmSpace& space, std::uint32_t tgid, const UvmMap
     }
   }
   return status;
+}
+
+std::optional<GpuPlace> UvmModel::Find(const VaSpace& vaspace, int card, rm::NvU64 address) {
+  for (auto& [file, space] : spaces_) {
+    const UvmGpuVaSpace* registered = VaSpaceOf(space, card);
+    if (registered == nullptr || registered->vaspace.get() != &vaspace) {
+      continue;
+    }
+    const auto range = FindRange(space, address);
+    if (range == space.ranges.end()) {
+      return std::nullopt;
+    }
+    const auto pieces = range->second.pieces.find(card);
+    if (pieces == range->second.pieces.end()) {
+      return std::nullopt;
+    }
+    auto piece = pieces->second.upper_bound(address);
+    if (piece == pieces->second.begin()) {
+      return std::nullopt;
+    }
+    --piece;
+    if (address - piece->first >= piece->second.length || piece->second.block == nullptr) {
+      return std::nullopt;
+    }
+    return GpuPlace{piece->first, piece->second.length, piece->second.block, piece->second.offset};
+  }
+  return std::nullopt;
 }
 
 NvStatus UvmModel::MapSparse(UvmSpace& space, rm::NvU64 base, rm::NvU64 length,

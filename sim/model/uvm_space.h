@@ -32,6 +32,7 @@ struct UvmPiece {
   rm::NvU64 length = 0;
   rm::NvU64 page_size = 0;
   std::shared_ptr<Block> block;  // none: sparse
+  rm::NvU64 offset = 0;          // in the block
 };
 
 struct UvmRange {

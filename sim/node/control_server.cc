@@ -19,7 +19,7 @@
 #include "base/file.h"
 #include "rm/control_table.h"
 #include "rm/escape_table.h"
-#include "sim/node/uvm_json.h"
+#include "sim/node/books_json.h"
 #include "sim/node/wire.h"
 
 namespace cgpu::sim {
@@ -115,43 +115,6 @@ Result<FaultRule> ParseFault(const json& request) {
     return Invalid("--count must be at least 1", "");
   }
   return rule;
-}
-
-json CardReply(const Card& card, const CardBooks& books) {
-  json groups = json::array();
-  for (const GroupBooks& group : books.groups) {
-    groups.push_back({{"client", group.client},
-                      {"handle", group.handle},
-                      {"pid", group.pid},
-                      {"engine_type", group.engine_type},
-                      {"timeslice_us", group.timeslice_us},
-                      {"interleave", group.interleave},
-                      {"preemptions", group.preemptions},
-                      {"scheduled", group.scheduled},
-                      {"gpu_time_ns", 0},
-                      {"switches", 0}});
-  }
-  json channels = json::array();
-  for (const ChannelBooks& channel : books.channels) {
-    channels.push_back({{"client", channel.client},
-                        {"handle", channel.handle},
-                        {"pid", channel.pid},
-                        {"runlist", channel.runlist},
-                        {"id", channel.id},
-                        {"scheduled", channel.scheduled},
-                        {"disabled", channel.disabled},
-                        {"stopped", channel.stopped}});
-  }
-  return {{"index", card.index},
-          {"uuid", card.UuidText()},
-          {"model", card.model->key},
-          {"memory_bytes", card.memory_bytes},
-          {"used_bytes", books.used_bytes},
-          {"page_table_bytes", books.page_table_bytes},
-          {"bar1_bytes", books.bar1_bytes},
-          {"bar1_used_bytes", books.bar1_used_bytes},
-          {"groups", std::move(groups)},
-          {"channels", std::move(channels)}};
 }
 
 }  // namespace
@@ -282,7 +245,7 @@ std::string ControlServer::Answer(const std::string& line) {
     return ResultReply("{}");
   }
   if (command == "books") {
-    return BooksReply();
+    return BooksReply(request.value("starts_from", ~std::uint64_t{0}));
   }
   if (command == "sync") {
     const Result<> done = files_.Sync(kSyncTimeout);
@@ -323,39 +286,17 @@ std::string ControlServer::AddFault(const std::string& line) {
   return ResultReply("{}");
 }
 
-std::string ControlServer::BooksReply() {
-  Driver::Counts counts;
+std::string ControlServer::BooksReply(std::uint64_t starts_from) {
+  AllBooks books;
   files_.SettleMappings();
-  const Books books = driver_.GetBooks(&counts);
-  const UvmBooks uvm = driver_.GetUvmBooks();
-  json reply = {{"driver", driver_.VersionText()},
-                {"gpus", json::array()},
-                {"clients", json::array()},
-                {"uvm", json::parse(UvmFilesJson(uvm))},
-                {"uvm_refused_mappings", json::parse(UvmRefusedJson(uvm))},
-                {"received", json::object()},
-                {"refused", json::object()}};
-  for (const Card& card : driver_.Cards()) {
-    reply["gpus"].push_back(CardReply(card, books.cards[card.index]));
-    json& gpu = reply["gpus"].back();
-    const auto of_rm = gpu["page_table_bytes"].get<std::uint64_t>();
-    gpu.update(json::parse(UvmCardJson(uvm, static_cast<int>(card.index))));
-    gpu["page_table_bytes"] = of_rm + gpu["page_table_bytes"].get<std::uint64_t>();
+  books.driver = driver_.GetBooks(&books.counts);
+  books.uvm = driver_.GetUvmBooks();
+  Result<GpuBooks> gpu = gpu_.AskBooks(starts_from);
+  books.engines_answer = gpu.ok() && gpu->alive;
+  if (gpu.ok()) {
+    books.gpu = std::move(gpu).value();
   }
-  for (const ClientBooks& client : books.clients) {
-    reply["clients"].push_back({{"handle", client.handle},
-                                {"pid", client.pid},
-                                {"files", client.files},
-                                {"objects", client.objects},
-                                {"bytes", client.bytes}});
-  }
-  for (const auto& [name, count] : counts) {
-    reply["received"][name] = count.received;
-    if (count.refused != 0) {
-      reply["refused"][name] = count.refused;
-    }
-  }
-  return ResultReply(reply.dump());
+  return ResultReply(BooksJson(driver_, gpu_, books));
 }
 
 }  // namespace cgpu::sim

@@ -15,8 +15,9 @@ namespace cgpu::sim {
 // Answers each connection on a thread of its own. Lives until the process ends.
 class ControlServer {
  public:
-  ControlServer(Driver& driver, FuseServer& files, const NodeDir& dir)
-      : driver_(driver), files_(files), dir_(dir) {}
+  // All outlive it.
+  ControlServer(Driver& driver, FuseServer& files, GpuLink& gpu, const NodeDir& dir)
+      : driver_(driver), files_(files), gpu_(gpu), dir_(dir) {}
 
   [[nodiscard]] Result<> Listen();
   // Serves for ever.
@@ -28,11 +29,12 @@ class ControlServer {
   void Serve(const UniqueFd& connection);
   // The reply's line.
   [[nodiscard]] std::string Answer(const std::string& line);
-  [[nodiscard]] std::string BooksReply();
+  [[nodiscard]] std::string BooksReply(std::uint64_t starts_from);
   [[nodiscard]] std::string AddFault(const std::string& line);
 
   Driver& driver_;
   FuseServer& files_;
+  GpuLink& gpu_;
   const NodeDir dir_;
   UniqueFd socket_;
 };

@@ -80,8 +80,19 @@ Result<> Launch(const NodeDir& dir, const StartOptions& options, UniqueFd lock) 
       return fd->error();
     }
   }
-  std::vector<std::string> words = {options.server, "--name",   dir.Name(),    "--gpus",
-                                    options.gpus,   "--driver", options.driver};
+  std::vector<std::string> words = {options.server,
+                                    "--name",
+                                    dir.Name(),
+                                    "--gpus",
+                                    options.gpus,
+                                    "--driver",
+                                    options.driver,
+                                    "--context-switch-us",
+                                    std::to_string(options.gpu.context_switch_us),
+                                    "--preempt-us",
+                                    std::to_string(options.gpu.preempt_us),
+                                    "--copy-gbps",
+                                    std::to_string(options.gpu.copy_gbps)};
   std::vector<char*> argv;
   argv.reserve(words.size() + 1);
   for (std::string& word : words) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "sim/gpu/options.h"
 #include "sim/node/node_dir.h"
 
 namespace cgpu::sim {
@@ -13,6 +14,7 @@ struct StartOptions {
   std::string gpus;    // as ParseCards() takes it
   std::string driver;  // a branch, as "550", or a full version
   std::string server;  // path of the program cgpu-sim
+  GpuOptions gpu;
 };
 
 // Starts a node's server in the background and returns when it answers. Needs root. What an earlier

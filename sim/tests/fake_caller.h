@@ -35,6 +35,9 @@ class FakeCaller final : public Caller {
     std::memcpy(reinterpret_cast<void*>(address), bytes.data(), bytes.size());
     return true;
   }
+  std::shared_ptr<Pages> PagesAt(rm::NvP64 /*address*/, rm::NvU64 /*length*/) override {
+    return nullptr;
+  }
   std::uint32_t Tgid() override { return tgid; }
   std::uint32_t Euid() override { return euid; }
   bool IsAdmin() override { return admin; }

@@ -11,6 +11,7 @@
 
 #include "base/fd.h"
 #include "base/result.h"
+#include "rm/abi.h"
 #include "rm/nv_status.h"
 #include "rm/nv_structs.h"
 
@@ -49,6 +50,11 @@ struct Outcome {
 // `params.fd` is the file the mapping will be made on; a new file of the card for each mapping.
 [[nodiscard]] Outcome MapMemory(int fd, rm::nv_ioctl_nvos33_parameters_with_fd* params);
 [[nodiscard]] Outcome UnmapMemory(int fd, rm::NVOS34_PARAMETERS* params);
+
+// Maps the first `length` bytes of `memory` into a range of addresses, where the driver chooses.
+[[nodiscard]] Outcome MapMemoryDma(int fd, const rm::Abi& abi, rm::NvHandle client,
+                                   rm::NvHandle device, rm::NvHandle range, rm::NvHandle memory,
+                                   rm::NvU64 length, rm::NvU64* address);
 
 // Ties a card's file to the control file whose clients it shall serve.
 [[nodiscard]] int RegisterFd(int card_fd, int ctl_fd);

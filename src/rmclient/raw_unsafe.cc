@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "rm/escape_table.h"
 #include "rm/nv_classes.h"
 #include "rm/nv_escape.h"
 #include "rmclient/raw.h"
@@ -151,6 +152,33 @@ Outcome Share(int fd, rm::NvHandle client, rm::NvHandle object, const rm::RS_SHA
 Outcome VidHeap(int fd, rm::NVOS32_PARAMETERS* params) {
   const int error = Escape(fd, rm::NV_ESC_RM_VID_HEAP_CONTROL, params, sizeof(*params));
   return {error, params->status};
+}
+
+namespace {
+
+template <class Parameters>
+Outcome MapDmaAs(int fd, Parameters params, rm::NvU64* address) {
+  const int error = Escape(fd, rm::NV_ESC_RM_MAP_MEMORY_DMA, &params, sizeof(params));
+  *address = params.dmaOffset;
+  return {error, params.status};
+}
+
+}  // namespace
+
+Outcome MapMemoryDma(int fd, const rm::Abi& abi, rm::NvHandle client, rm::NvHandle device,
+                     rm::NvHandle range, rm::NvHandle memory, rm::NvU64 length,
+                     rm::NvU64* address) {
+  const auto fill = [&](auto params) {
+    params.hClient = client;
+    params.hDevice = device;
+    params.hDma = range;
+    params.hMemory = memory;
+    params.length = length;
+    return MapDmaAs(fd, params, address);
+  };
+  const bool longer = rm::EscapeAcceptsSize(abi, rm::NV_ESC_RM_MAP_MEMORY_DMA,
+                                            sizeof(rm::NVOS46_PARAMETERS_V580));
+  return longer ? fill(rm::NVOS46_PARAMETERS_V580{}) : fill(rm::NVOS46_PARAMETERS_V535{});
 }
 
 Outcome MapMemory(int fd, rm::nv_ioctl_nvos33_parameters_with_fd* params) {

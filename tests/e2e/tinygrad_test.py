@@ -1,6 +1,6 @@
 """tinygrad's NV back end, which speaks to the driver without any of NVIDIA's libraries, as a client
-that knows nothing of cgpu: with and without it, it opens a card, fills what it may have, and gives
-it back, by the driver's own books. Cases by name, see tests/lib/cgpu_test.py."""
+that knows nothing of cgpu: with and without it, it opens a card, copies data there and back, fills
+what it may have, and gives it back, by the driver's own books. Cases by name, see tests/lib/cgpu_test.py."""
 import os
 import sys
 
@@ -32,9 +32,24 @@ def _opened(node, client):
     return gpu["used_bytes"]
 
 
+def _copies(node, client):
+    """The client has compared what came back: here, that the card's engine did it."""
+    client.say("")
+    total = int(client.expect(r"^copied (\d+)$").group(1))
+    (gpu,) = node.books()["gpus"]
+    (group,) = gpu["groups"]
+    t.check(group["copied_bytes"] >= 2 * total, "%d bytes were copied there and back by %s" %
+            (total, group))
+    t.check(group["gpu_time_ns"] > 0 and group["fault"] == 0, "the group: %s" % group)
+    t.check(all(c["gp_get"] == c["gp_put"] > 0 for c in gpu["channels"]),
+            "work is left: %s" % gpu["channels"])
+    print("copied %d bytes in %.1f ms of the card's time" % (2 * total, group["gpu_time_ns"] / 1e6))
+
+
 def _fills_and_frees(node, client, limit):
     """Twice, as the client does."""
     before = _opened(node, client)
+    _copies(node, client)
     for turn in ("first", "second"):
         with t.Peak(node) as peak:
             client.say("")

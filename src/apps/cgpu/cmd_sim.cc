@@ -24,7 +24,9 @@ struct SimFlags {
   std::string name = kDefaultNode;
   std::string gpus;
   std::string driver = "550";
+  sim::GpuOptions gpu;
   bool as_json = false;
+  std::int64_t starts_from = -1;
   json fault = json::object();
   std::size_t held = 1;
 };
@@ -38,7 +40,7 @@ Result<> Start(const SimFlags& flags) {
   if (!server.ok()) {
     return server.error();
   }
-  return sim::StartNode(*dir, {flags.gpus, flags.driver, *server});
+  return sim::StartNode(*dir, {flags.gpus, flags.driver, *server, flags.gpu});
 }
 
 Result<> Stop(const SimFlags& flags) {
@@ -81,13 +83,22 @@ void PrintBooks(const json& books) {
                 client["files"].get<int>(), client["objects"].get<int>(),
                 client["bytes"].get<double>() / (1 << 20));
   }
+  const json& engines = books["engines"];
+  std::printf("engines: pid %d%s  switch %s us  preempt %s us  copy %s GB/s\n",
+              engines["pid"].get<int>(), engines["answer"].get<bool>() ? "" : " (no answer)",
+              engines["context_switch_us"].dump().c_str(), engines["preempt_us"].dump().c_str(),
+              engines["copy_gbps"].dump().c_str());
   for (const auto& [command, count] : books["refused"].items()) {
     std::printf("refused %s  %s times\n", command.c_str(), count.dump().c_str());
   }
 }
 
 Result<> Books(const SimFlags& flags) {
-  const auto books = Ask(flags, {{"command", "books"}});
+  json request = {{"command", "books"}};
+  if (flags.starts_from >= 0) {
+    request["starts_from"] = flags.starts_from;
+  }
+  const auto books = Ask(flags, request);
   if (!books.ok()) {
     return books.error();
   }
@@ -170,12 +181,26 @@ void AddSim(CLI::App& app, int& status) {
       ->required();
   start->add_option("--driver", flags->driver,
                     "Its driver: 535, 550, 570, 580, 590, 595 or a full version");
+  const auto cost = [&](const char* option, std::uint64_t* value, std::uint64_t most,
+                        const char* help) {
+    start->add_option(option, *value, help)
+        ->check(CLI::Range(std::uint64_t{1}, most))
+        ->capture_default_str();
+  };
+  cost("--context-switch-us", &flags->gpu.context_switch_us, 1000000,
+       "What an engine takes from one channel group to the next");
+  cost("--preempt-us", &flags->gpu.preempt_us, 1000000,
+       "What the driver takes to get a running group off its engine");
+  cost("--copy-gbps", &flags->gpu.copy_gbps, 100000,
+       "What a copy engine moves, 10^9 bytes a second");
   AddVerb(*sim, flags, status, "stop", "Stop a node, or clean up after one that was killed", Stop);
   AddVerb(*sim, flags, status, "exec", "Run a command on a node without cgpu: exec -- CMD...",
           Exec);
   CLI::App* const books =
       AddVerb(*sim, flags, status, "books", "What the driver has handed out, and to whom", Books);
   books->add_flag("--json", flags->as_json, "As JSON");
+  books->add_option("--starts-from", flags->starts_from,
+                    "With --json: when groups got work and began with it, from this number on");
   AddVerb(*sim, flags, status, "sync", "Wait until all closed files are released",
           [](SimFlags& f) { return Tell(f, {{"command", "sync"}}); });
   AddFault(*sim, flags, status);

@@ -1,0 +1,394 @@
+#include "sim/engine/gpu.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+#include "sim/engine/runlist.h"
+
+namespace cgpu::sim::engine {
+namespace {
+
+// TIMEOUT << SCALE units of 1024 ns, at least one: dev_ram.ref.txt. Rounded down as nvgpu does
+// (drivers/gpu/nvgpu/common/fifo/tsg.c).
+Duration SliceOf(std::uint64_t timeslice_us) {
+  constexpr std::uint64_t kUnit = 1024;
+  constexpr std::uint64_t kMostTimeout = 255;
+  constexpr unsigned kMostScale = 15;
+  constexpr std::uint64_t kMost = kMostTimeout << kMostScale;
+  std::uint64_t timeout = timeslice_us > kMost * kUnit / 1000 ? kMost : timeslice_us * 1000 / kUnit;
+  unsigned scale = 0;
+  while (timeout > kMostTimeout) {
+    timeout >>= 1U;
+    ++scale;
+  }
+  return std::max<std::uint64_t>(timeout << scale, 1) * kUnit;
+}
+
+Costs Sane(Costs costs) {
+  for (Duration* cost :
+       {&costs.default_slice_ns, &costs.kernel_ns, &costs.entry_ns, &costs.method_ns}) {
+    *cost = std::max(*cost, Duration{1});
+  }
+  costs.bytes_per_us = std::max<std::uint64_t>(costs.bytes_per_us, 1);
+  return costs;
+}
+
+}  // namespace
+
+class Gpu::Card {
+ public:
+  Card(const Costs& costs, GpuMemory& memory, GpuEvents& events, Time start) : now(start) {
+    shared.costs = Sane(costs);
+    shared.memory = &memory;
+    shared.events = &events;
+  }
+
+  engine::Group* FindGroup(GroupKey key) {
+    const auto at = groups.find(key);
+    return at == groups.end() ? nullptr : &at->second;
+  }
+  engine::Channel* FindChannel(ChannelKey key) {
+    const auto at = channels.find(key);
+    return at == channels.end() ? nullptr : &at->second;
+  }
+  void WakeAll() {
+    shared.wrote = false;
+    for (auto& [id, runlist] : runlists) {
+      runlist.Wake(now);
+    }
+  }
+  // The one that is due first, by number among equals; nullptr: none ever is.
+  engine::Runlist* First() {
+    engine::Runlist* first = nullptr;
+    for (auto& [id, runlist] : runlists) {
+      if (runlist.Due() != kNever && (first == nullptr || runlist.Due() < first->Due())) {
+        first = &runlist;
+      }
+    }
+    return first;
+  }
+  void AccountAll() {
+    for (auto& [id, runlist] : runlists) {
+      runlist.Account(now);
+    }
+  }
+  // Reads GP_PUT of a channel. True: there is more to do.
+  bool Read(engine::Channel& channel) {
+    engine::Group& group = *channel.group;
+    if (group.fault || channel.stopped) {
+      return false;
+    }
+    const std::uint32_t before = channel.gp_put;
+    if (!ReadPut(channel, *shared.memory)) {
+      if (channel.scheduled) {
+        group.runlist->Fail(channel, FaultReport{Fault::kPushbuffer, 0}, now);
+      }
+      return false;
+    }
+    if (channel.gp_put == before) {
+      return false;
+    }
+    if (channel.MayRun() && !channel.wait) {
+      group.runlist->Show(group, now);
+    }
+    return channel.MayRun();
+  }
+  // Whether what a channel waits for has come; that makes it visible, no more.
+  bool Came(const engine::Channel& channel) {
+    if (!channel.wait || !channel.MayRun() || channel.group->fault) {
+      return false;
+    }
+    const std::optional<bool> there =
+        IsThere(channel.wait->acquire, *shared.memory, channel.place.space);
+    if (there == std::optional(false)) {
+      return false;
+    }
+    channel.group->runlist->Show(*channel.group, now);
+    return true;
+  }
+  Time SetScheduled(engine::Group& group, std::span<engine::Channel* const> which, bool on) {
+    bool changed = false;
+    for (engine::Channel* channel : which) {
+      changed = changed || channel->scheduled != on;
+      channel->scheduled = on;
+    }
+    if (!changed || group.fault) {
+      return now;
+    }
+    const Time done = on ? now : group.runlist->Leave(group, now);
+    if (on) {
+      for (engine::Channel* channel : which) {
+        Read(*channel);
+      }
+    }
+    group.runlist->Submit(now);
+    return done;
+  }
+
+  Shared shared;
+  Time now;
+  std::map<RunlistId, engine::Runlist> runlists;
+  std::unordered_map<GroupKey, engine::Group> groups;
+  std::unordered_map<ChannelKey, engine::Channel> channels;
+};
+
+Gpu::Gpu(const Costs& costs, GpuMemory& memory, GpuEvents& events, Time start)
+    : card_(std::make_unique<Card>(costs, memory, events, start)) {}
+Gpu::~Gpu() = default;
+
+// --- Time.
+
+Time Gpu::Now() const {
+  return card_->now;
+}
+
+bool Gpu::Advance(Time now, std::uint64_t budget) {
+  Card& card = *card_;
+  std::uint64_t work = 0;
+  engine::Runlist* first = card.First();
+  while (first != nullptr && first->Due() <= now && work < budget) {
+    card.now = std::max(card.now, first->Due());
+    work += first->Handle();
+    if (card.shared.wrote) {
+      card.WakeAll();
+    }
+    first = card.First();
+  }
+  const bool all = first == nullptr || first->Due() > now;
+  card.now = std::max(card.now, all ? now : first->Due());
+  card.AccountAll();
+  return all;
+}
+
+std::optional<Time> Gpu::NextEvent() const {
+  Time next = kNever;
+  for (const auto& [id, runlist] : card_->runlists) {
+    next = std::min(next, runlist.NextEvent());
+  }
+  return next == kNever ? std::nullopt : std::optional(next);
+}
+
+bool Gpu::Waits() const {
+  return std::ranges::any_of(card_->channels, [](const auto& entry) {
+    const engine::Channel& channel = entry.second;
+    return channel.wait && channel.MayRun() && !channel.group->fault;
+  });
+}
+
+// --- Work.
+
+bool Gpu::Poll() {
+  Card& card = *card_;
+  ++card.shared.memory_state;
+  bool more = false;
+  for (auto& [id, runlist] : card.runlists) {
+    for (engine::Group* group : runlist.Groups()) {
+      for (engine::Channel* channel : group->channels) {
+        if (channel->scheduled) {
+          more = card.Read(*channel) || more;
+          more = card.Came(*channel) || more;
+        }
+      }
+    }
+  }
+  card.WakeAll();
+  return more;
+}
+
+bool Gpu::Ring(ChannelKey key) {
+  engine::Channel* channel = card_->FindChannel(key);
+  if (channel == nullptr || !card_->Read(*channel)) {
+    return false;
+  }
+  channel->group->runlist->Wake(card_->now);
+  return true;
+}
+
+// --- Groups and channels.
+
+void Gpu::AddGroup(GroupKey key, RunlistId runlist) {
+  Card& card = *card_;
+  const auto [at, added] = card.groups.try_emplace(key);
+  if (!added) {
+    return;
+  }
+  engine::Group& group = at->second;
+  group.key = key;
+  group.slice = card.shared.costs.default_slice_ns;
+  group.runlist = &card.runlists.try_emplace(runlist, runlist, card.shared, card.now).first->second;
+  group.runlist->Add(group);
+}
+
+void Gpu::RemoveGroup(GroupKey key) {
+  Card& card = *card_;
+  engine::Group* group = card.FindGroup(key);
+  if (group == nullptr) {
+    return;
+  }
+  group->runlist->Remove(*group, card.now);
+  for (const engine::Channel* channel : group->channels) {
+    card.channels.erase(ChannelKey{channel->key});
+  }
+  card.groups.erase(key);
+}
+
+void Gpu::AddChannel(ChannelKey key, GroupKey group_key, const ChannelPlace& place) {
+  Card& card = *card_;
+  engine::Group* group = card.FindGroup(group_key);
+  if (group == nullptr) {
+    return;
+  }
+  const auto [at, added] = card.channels.try_emplace(key);
+  if (!added) {
+    return;
+  }
+  engine::Channel& channel = at->second;
+  channel.key = key;
+  channel.group = group;
+  channel.place = place;
+  group->channels.push_back(&channel);
+}
+
+void Gpu::RemoveChannel(ChannelKey key) {
+  if (engine::Channel* channel = card_->FindChannel(key)) {
+    channel->group->runlist->Remove(*channel, card_->now);
+    card_->channels.erase(key);
+  }
+}
+
+// --- Orders.
+
+Time Gpu::Schedule(GroupKey key, bool on) {
+  engine::Group* group = card_->FindGroup(key);
+  return group == nullptr ? Now() : card_->SetScheduled(*group, group->channels, on);
+}
+
+Time Gpu::ScheduleChannel(ChannelKey key, bool on) {
+  engine::Channel* channel = card_->FindChannel(key);
+  return channel == nullptr ? Now() : card_->SetScheduled(*channel->group, {&channel, 1}, on);
+}
+
+Time Gpu::Disable(std::span<const ChannelKey> keys, bool off, bool only_scheduling) {
+  Card& card = *card_;
+  std::map<GroupKey, engine::Group*> touched;
+  for (const ChannelKey key : keys) {
+    engine::Channel* channel = card.FindChannel(key);
+    if (channel == nullptr) {
+      continue;
+    }
+    const bool is_on = off && channel->group->runlist->IsAt(*channel);
+    if (channel->disabled != off || is_on) {
+      channel->disabled = off;
+      touched[channel->group->key] = channel->group;
+    }
+  }
+  Time done = card.now;
+  for (const auto& [key, group] : touched) {
+    if (off && !only_scheduling) {
+      done = std::max(done, group->runlist->Leave(*group, card.now));
+    } else if (!off) {
+      const bool works = std::ranges::any_of(group->channels, [](const engine::Channel* channel) {
+        return channel->MayRun() && channel->HasWork() && !channel->wait;
+      });
+      if (works && !group->fault) {
+        group->runlist->Show(*group, card.now);
+      }
+      group->runlist->Wake(card.now);
+    }
+  }
+  return done;
+}
+
+Time Gpu::Preempt(GroupKey key) {
+  const engine::Group* group = card_->FindGroup(key);
+  return group == nullptr ? Now() : group->runlist->Leave(*group, card_->now);
+}
+
+Time Gpu::Stop(ChannelKey key) {
+  engine::Channel* channel = card_->FindChannel(key);
+  if (channel == nullptr || channel->stopped) {
+    return Now();
+  }
+  channel->stopped = true;
+  engine::Runlist& runlist = *channel->group->runlist;
+  const Time done = runlist.Leave(*channel->group, card_->now);
+  if (channel->scheduled) {
+    runlist.Submit(card_->now);
+  }
+  return done;
+}
+
+void Gpu::SetTimeslice(GroupKey key, std::uint64_t timeslice_us) {
+  if (engine::Group* group = card_->FindGroup(key)) {
+    group->runlist->SetSlice(*group, SliceOf(timeslice_us), card_->now);
+  }
+}
+
+void Gpu::SetInterleave(GroupKey key, Interleave level) {
+  engine::Group* group = card_->FindGroup(key);
+  if (group != nullptr && group->interleave != level) {
+    group->interleave = level;
+    group->runlist->Submit(card_->now);
+  }
+}
+
+void Gpu::InjectFault(ChannelKey key, Fault fault) {
+  if (engine::Channel* channel = card_->FindChannel(key)) {
+    channel->group->runlist->Fail(*channel, FaultReport{fault, 0}, card_->now);
+  }
+}
+
+// --- Books.
+
+std::optional<GroupBooks> Gpu::Group(GroupKey key) const {
+  const engine::Group* group = card_->FindGroup(key);
+  if (group == nullptr) {
+    return std::nullopt;
+  }
+  GroupBooks books;
+  books.runlist = group->runlist->Id();
+  books.gpu_time_ns = group->gpu_time;
+  books.switches = group->switches;
+  books.kernels = group->kernels;
+  books.copied_bytes = group->copied_bytes;
+  books.slice_ns = group->slice;
+  books.interleave = group->interleave;
+  books.scheduled = group->IsScheduled();
+  books.running = group->runlist->Current() == group;
+  books.has_work = !group->fault && std::ranges::any_of(group->channels, [](const auto* channel) {
+    return channel->HasWork() && !channel->wait && !channel->stopped;
+  });
+  books.fault = group->fault;
+  return books;
+}
+
+std::optional<ChannelBooks> Gpu::Channel(ChannelKey key) const {
+  const engine::Channel* channel = card_->FindChannel(key);
+  if (channel == nullptr) {
+    return std::nullopt;
+  }
+  ChannelBooks books;
+  books.gp_get = channel->gp_get;
+  books.gp_put = channel->gp_put;
+  books.kernels = channel->kernels;
+  books.copied_bytes = channel->copied_bytes;
+  books.ignored_methods = channel->ignored_methods;
+  books.waiting = channel->wait.has_value();
+  books.disabled = channel->disabled;
+  books.stopped = channel->stopped;
+  return books;
+}
+
+RunlistBooks Gpu::Runlist(RunlistId id) const {
+  const auto at = card_->runlists.find(id);
+  return at == card_->runlists.end() ? RunlistBooks{} : at->second.Books();
+}
+
+std::vector<Start> Gpu::Starts(std::uint64_t from) const {
+  const std::deque<Start>& log = card_->shared.log;
+  const auto begin = std::ranges::lower_bound(log, from, {}, &Start::number);
+  return {begin, log.end()};
+}
+
+}  // namespace cgpu::sim::engine

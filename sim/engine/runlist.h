@@ -1,0 +1,144 @@
+// One engine and the round of groups that take turns on it. The rules are in gpu.h.
+#ifndef CGPU_SIM_ENGINE_RUNLIST_H_
+#define CGPU_SIM_ENGINE_RUNLIST_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "sim/engine/books.h"
+#include "sim/engine/channel.h"
+#include "sim/engine/execute.h"
+#include "sim/engine/types.h"
+
+namespace cgpu::sim::engine {
+
+class Runlist;
+
+struct Group {
+  GroupKey key = 0;
+  Runlist* runlist = nullptr;
+  std::vector<Channel*> channels;
+  std::size_t turn = 0;  // the channel that runs, or does next
+  Duration slice = 0;
+  Interleave interleave = Interleave::kLow;
+  std::optional<Fault> fault;
+
+  Duration gpu_time = 0;
+  std::uint64_t switches = 0;
+  std::uint64_t kernels = 0;
+  std::uint64_t copied_bytes = 0;
+
+  // For the log of starts: whether it has begun to run the work that it has, and since when it
+  // could have.
+  bool began = false;
+  std::optional<Time> visible;
+
+  [[nodiscard]] bool IsScheduled() const;
+};
+
+// What all runlists of a card share.
+struct Shared {
+  Costs costs;
+  GpuMemory* memory = nullptr;
+  GpuEvents* events = nullptr;
+  std::uint64_t memory_state = 1;  // another number when some semaphore may have come
+  bool wrote = false;              // a runlist wrote memory: the others are to be woken
+  std::uint64_t starts = 0;
+  std::deque<Start> log;
+};
+
+// Thread-compatible. Groups and channels are the card's; they are taken out before they go. Times
+// that are passed never go back.
+class Runlist {
+ public:
+  Runlist(RunlistId id, Shared& shared, Time now) : id_(id), shared_(shared), accounted_(now) {}
+
+  [[nodiscard]] RunlistId Id() const { return id_; }
+  // When it has something to do by itself; kNever.
+  [[nodiscard]] Time Due() const { return due_; }
+  // As Due(), without ends of slices that make no difference.
+  [[nodiscard]] Time NextEvent() const;
+  // Does what is due. Returns the work that it was.
+  std::uint64_t Handle();
+  // Counts up to `now`.
+  void Account(Time now);
+  [[nodiscard]] const RunlistBooks& Books() const { return books_; }
+  [[nodiscard]] const std::vector<Group*>& Groups() const { return groups_; }
+  [[nodiscard]] const Group* Current() const { return current_; }
+  // Whether the engine is at an operation of this channel.
+  [[nodiscard]] bool IsAt(const Channel& channel) const {
+    return operating_ && InTurn() == &channel;
+  }
+
+  // Something may run that could not before, or have a semaphore to look at.
+  void Wake(Time now);
+  void Add(Group& group) { groups_.push_back(&group); }
+  void Remove(Group& group, Time now);
+  // Before the channel leaves its group.
+  void Remove(Channel& channel, Time now);
+  // Groups were scheduled, or left, or changed their level.
+  void Submit(Time now);
+  // The group leaves the engine, if it is on it; it may be chosen again. When it is off.
+  Time Leave(const Group& group, Time now);
+  void SetSlice(Group& group, Duration slice, Time now);
+  // The group of the channel is over.
+  void Fail(Channel& channel, const FaultReport& report, Time now);
+  // What became possible for it becomes visible now, if it did not run yet.
+  void Show(Group& group, Time now) const;
+
+ private:
+  enum class State : std::uint8_t { kIdle, kSwitching, kRunning };
+
+  [[nodiscard]] bool CanRun(const Channel& channel) const;  // looks at nothing
+  [[nodiscard]] bool MightRun(const Group& group) const;
+  [[nodiscard]] bool Alone() const;
+  bool LookAt(Channel& channel) const;
+  bool LookAt(Group& group, Time now) const;
+
+  [[nodiscard]] Channel* InTurn() const;
+  // It is at something that cannot be preempted.
+  [[nodiscard]] bool RunsOn() const {
+    return operating_ && InTurn()->operation && !InTurn()->operation->preemptible;
+  }
+  [[nodiscard]] bool PickChannel();
+  [[nodiscard]] std::optional<std::size_t> FindNext(Time now);
+  [[nodiscard]] Time RunDue(Time now) const;
+
+  std::uint64_t Run(Time now);
+  std::uint64_t After(Channel& channel, const Step& step, Time now);
+  void Expire(Time now);
+  void Pause(Time now);
+  void GoTo(std::size_t entry, Time now);
+  void Begin(bool switched, Time now);
+  void Settle(Time now);
+  // The current group is off; whoever is next.
+  void Choose(Time now);
+  void RollSlice(Time now);
+  void MakeRound();
+
+  const RunlistId id_;
+  Shared& shared_;
+  std::vector<Group*> groups_;
+  std::vector<GroupKey> keys_;  // the round
+  std::vector<Group*> round_;   // the same
+  std::size_t position_ = 0;    // of the entry that ran last
+
+  State state_ = State::kIdle;
+  Group* current_ = nullptr;       // that runs or is being loaded
+  const Group* loaded_ = nullptr;  // whose context the engine has
+  Time due_ = kNever;
+  Time slice_end_ = 0;
+  bool operating_ = false;  // the operation in turn is under way, since `since_`
+  Time since_ = 0;
+  Time ready_ = 0;              // else the front end takes its next step then
+  std::optional<Time> leaves_;  // since when it should be off, but cannot be preempted
+  Time accounted_;
+  RunlistBooks books_;
+};
+
+}  // namespace cgpu::sim::engine
+
+#endif  // CGPU_SIM_ENGINE_RUNLIST_H_

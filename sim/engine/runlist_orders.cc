@@ -1,0 +1,151 @@
+// What others do to a runlist.
+#include <algorithm>
+#include <unordered_map>
+
+#include "sim/engine/round.h"
+#include "sim/engine/runlist.h"
+
+namespace cgpu::sim::engine {
+
+void Runlist::Wake(Time now) {
+  Account(now);
+  if (state_ == State::kIdle) {
+    Choose(now);
+    return;
+  }
+  if (state_ != State::kRunning || leaves_ || slice_end_ <= now || Alone()) {
+    return;
+  }
+  // Slices that were counted as one because nobody wanted the engine.
+  const Duration slice = current_->slice;
+  slice_end_ -= (slice_end_ - now - 1) / slice * slice;
+  due_ = RunDue(now);
+}
+
+void Runlist::MakeRound() {
+  std::vector<RoundMember> members;
+  for (const Group* group : groups_) {
+    if (group->IsScheduled()) {
+      members.push_back({group->key, group->interleave});
+    }
+  }
+  std::vector<GroupKey> keys = engine::MakeRound(members);
+  const std::size_t restart = keys.empty() ? 0 : keys.size() - 1;
+  position_ = shared_.costs.submission_restarts ? restart : SamePlace(keys_, position_, keys);
+  keys_ = std::move(keys);
+  std::unordered_map<GroupKey, Group*> by_key;
+  for (Group* group : groups_) {
+    by_key.emplace(group->key, group);
+  }
+  round_.clear();
+  for (const GroupKey key : keys_) {
+    round_.push_back(by_key.at(key));
+  }
+}
+
+void Runlist::Submit(Time now) {
+  Account(now);
+  MakeRound();
+  if (current_ != nullptr && !current_->IsScheduled()) {
+    if (RunsOn()) {
+      leaves_ = leaves_.value_or(now);
+      due_ = RunDue(now);
+      return;
+    }
+    Pause(now);
+    loaded_ = nullptr;
+    Choose(now);
+  } else if (state_ == State::kIdle) {
+    Choose(now);
+  } else if (state_ == State::kRunning && !leaves_) {
+    slice_end_ = now;
+    Expire(now);
+  }
+}
+
+Time Runlist::Leave(const Group& group, Time now) {
+  if (current_ != &group) {
+    return now;
+  }
+  Account(now);
+  const Time done = now + shared_.costs.rm_preempt_ns;
+  if (RunsOn()) {
+    leaves_ = leaves_.value_or(now);
+    due_ = RunDue(now);
+    return std::max(done, due_);
+  }
+  Pause(now);
+  loaded_ = nullptr;
+  Choose(now);
+  return done;
+}
+
+void Runlist::SetSlice(Group& group, Duration slice, Time now) {
+  if (current_ == &group && state_ == State::kRunning && !leaves_) {
+    Wake(now);  // so that the slice under way is a single one
+    const Time began = slice_end_ - std::min(group.slice, slice_end_);
+    slice_end_ = std::max(began + slice, now);
+    group.slice = slice;
+    due_ = RunDue(now);
+    return;
+  }
+  group.slice = slice;
+}
+
+void Runlist::Remove(Group& group, Time now) {
+  Account(now);
+  for (Channel* channel : group.channels) {
+    channel->scheduled = false;
+  }
+  std::erase(groups_, &group);
+  if (current_ == &group) {
+    Pause(now);  // whatever it runs
+  }
+  Submit(now);
+  if (loaded_ == &group) {
+    loaded_ = nullptr;
+  }
+}
+
+void Runlist::Remove(Channel& channel, Time now) {
+  Account(now);
+  Group& group = *channel.group;
+  const bool runs = current_ == &group && state_ == State::kRunning;
+  if (runs) {
+    Pause(now);
+  }
+  const auto at = std::ranges::find(group.channels, &channel);
+  const auto index = static_cast<std::size_t>(at - group.channels.begin());
+  if (runs && index == group.turn) {
+    leaves_.reset();
+  }
+  group.channels.erase(at);
+  group.turn -= index < group.turn ? 1 : 0;
+  group.turn = group.channels.empty() ? 0 : group.turn % group.channels.size();
+  if (runs) {
+    due_ = RunDue(now);
+  }
+  if (channel.scheduled) {
+    Submit(now);
+  }
+}
+
+void Runlist::Fail(Channel& channel, const FaultReport& report, Time now) {
+  Group& group = *channel.group;
+  if (group.fault) {
+    return;
+  }
+  Account(now);
+  group.fault = report.fault;
+  operating_ = operating_ && current_ != &group;
+  for (Channel* each : group.channels) {
+    each->operation.reset();
+    each->wait.reset();
+  }
+  group.began = false;
+  group.visible.reset();
+  shared_.events->OnFault(group.key, channel.key, report.fault, report.address, now);
+  Submit(now);
+}
+
+}  // namespace cgpu::sim::engine

@@ -1,0 +1,301 @@
+#include "sim/fuse/gpu_link.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+
+#include "kernel/messages.h"
+
+namespace cgpu::sim {
+namespace {
+
+constexpr int kEngineSocket = 3;
+constexpr std::chrono::seconds kBooksTimeout{10};
+// As many as a query of utilisation returns, of some groups each.
+constexpr std::size_t kKeptSamples = 4096;
+
+// In the forked child. Only async-signal-safe calls.
+[[noreturn]] void BecomeEngine(int socket, char* const* argv) {
+  // It ends with the driver's process, of which it is no tenant's business that it is two.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (socket == kEngineSocket) {
+    fcntl(socket, F_SETFD, 0);
+  } else {
+    dup2(socket, kEngineSocket);
+  }
+  execv("/proc/self/exe", argv);
+  _exit(127);
+}
+
+}  // namespace
+
+Result<GpuLink*> GpuLink::Start(const GpuOptions& options) {
+  auto ends = MakeMessagePair();
+  if (!ends.ok()) {
+    return ends.error();
+  }
+  std::vector<std::string> words = {"cgpu-sim", "engine", std::to_string(options.context_switch_us),
+                                    std::to_string(options.preempt_us),
+                                    std::to_string(options.copy_gbps)};
+  std::vector<char*> argv;
+  for (std::string& word : words) {
+    argv.push_back(word.data());
+  }
+  argv.push_back(nullptr);
+  const pid_t pid = fork();
+  if (pid < 0) {
+    return ErrnoError(Code::kUnavailable, errno, "starting the cards' engines");
+  }
+  if (pid == 0) {
+    BecomeEngine(ends->second.get(), argv.data());
+  }
+  return new GpuLink(std::move(ends->first), pid, options);
+}
+
+void GpuLink::Serve(Driver& driver, std::function<std::shared_ptr<Pages>(Block&)> pages) {
+  driver_ = &driver;
+  pages_ = std::move(pages);
+  driver.SetGpu(this);
+  std::thread([this] { RunSender(); }).detach();
+  std::thread([this] { RunReceiver(); }).detach();
+}
+
+void GpuLink::Enqueue(std::string_view bytes, int borrowed) {
+  if (!alive_) {
+    return;
+  }
+  Outgoing message{std::string(bytes), UniqueFd()};
+  if (borrowed >= 0) {
+    message.fd = UniqueFd(fcntl(borrowed, F_DUPFD_CLOEXEC, 0));
+  }
+  outgoing_.push_back(std::move(message));
+  to_send_.notify_one();
+}
+
+void GpuLink::RunSender() {
+  std::unique_lock lock(mutex_);
+  while (alive_) {
+    if (outgoing_.empty()) {
+      to_send_.wait(lock);
+      continue;
+    }
+    const Outgoing message = std::move(outgoing_.front());
+    outgoing_.pop_front();
+    lock.unlock();
+    (void)SendMessage(socket_.get(), message.bytes, message.fd.get());
+    lock.lock();
+  }
+}
+
+void GpuLink::RunReceiver() {
+  while (true) {
+    const Result<Message> message = ReceiveMessage(socket_.get(), -1);
+    if (!message.ok()) {
+      Died();
+      return;
+    }
+    Receive(message->text);
+  }
+}
+
+void GpuLink::Died() {
+  int status = 0;
+  (void)waitpid(pid_, &status, 0);
+  std::fprintf(stderr,
+               "cgpu-sim: the process of the cards' engines (pid %d) ended with wait status 0x%x; "
+               "nothing runs on the cards any more\n",
+               pid_, static_cast<unsigned>(status));
+  const std::lock_guard lock(mutex_);
+  alive_ = false;
+  outgoing_.clear();
+  to_send_.notify_all();
+  changed_.notify_all();
+}
+
+void GpuLink::Receive(std::string_view bytes) {
+  const auto kind = wire::KindOf(bytes);
+  if (!kind) {
+    return;
+  }
+  if (const auto ask = wire::As<wire::Translate>(bytes)) {
+    AnswerTranslate(*ask);
+  } else if (const auto find = wire::As<wire::FindBlock>(bytes)) {
+    AnswerFind(*find);
+  } else if (const auto done = wire::As<wire::Done>(bytes)) {
+    const std::lock_guard lock(mutex_);
+    pending_.erase(done->key);
+    changed_.notify_all();
+  } else if (const auto fault = wire::As<wire::Fault>(bytes)) {
+    const std::lock_guard lock(mutex_);
+    faults_[fault->group] = fault->code;
+  } else if (const auto sample = wire::As<wire::Sample>(bytes)) {
+    const std::lock_guard lock(mutex_);
+    std::deque<GpuSample>& kept = samples_[static_cast<int>(sample->card)];
+    kept.push_back({sample->end_ns, sample->length_ns, sample->group, sample->busy_ns});
+    if (kept.size() > kKeptSamples) {
+      kept.pop_front();
+    }
+  } else {
+    ReceiveBooks(*kind, bytes);
+  }
+}
+
+void GpuLink::ReceiveBooks(wire::Kind kind, std::string_view bytes) {
+  const std::lock_guard lock(mutex_);
+  if (const auto group = wire::As<wire::GroupBooks>(bytes)) {
+    books_.groups.push_back(*group);
+  } else if (const auto channel = wire::As<wire::ChannelBooks>(bytes)) {
+    books_.channels.push_back(*channel);
+  } else if (const auto runlist = wire::As<wire::RunlistBooks>(bytes)) {
+    books_.runlists.push_back(*runlist);
+  } else if (const auto starts = wire::As<wire::Starts>(bytes)) {
+    for (std::uint64_t i = 0; i < starts->count && i < wire::Starts::kMost; ++i) {
+      books_.starts.emplace_back(static_cast<int>(starts->card), starts->starts[i]);
+    }
+  } else if (kind == wire::Kind::kBooksEnd) {
+    if (const auto end = wire::As<wire::BooksEnd>(bytes)) {
+      pending_.erase(end->key);
+      changed_.notify_all();
+    }
+  }
+}
+
+Result<GpuBooks> GpuLink::AskBooks(std::uint64_t starts_from) {
+  const std::lock_guard one(asking_);
+  std::unique_lock lock(mutex_);
+  books_ = {};
+  const GpuTicket ticket = next_ticket_++;
+  pending_.insert(ticket);
+  Enqueue(wire::Bytes(wire::AskBooks{.key = ticket, .value = starts_from}), -1);
+  const bool answered =
+      changed_.wait_for(lock, kBooksTimeout, [&] { return !alive_ || !pending_.contains(ticket); });
+  pending_.erase(ticket);
+  if (!answered) {
+    return Error{Code::kUnavailable, 0, "the cards' engines do not answer",
+                 "their process may have been stopped; see pid " + std::to_string(pid_)};
+  }
+  books_.alive = alive_;
+  books_.faults = faults_;
+  return books_;
+}
+
+// --- What the driver tells.
+
+void GpuLink::AddGroup(const GpuGroupSetup& group) {
+  wire::AddGroup message;
+  message.card = static_cast<std::uint32_t>(group.card);
+  message.key = group.key;
+  message.runlist = group.engine_type;
+  message.interleave = group.interleave;
+  message.timeslice_us = group.timeslice_us;
+  Send(message);
+}
+
+void GpuLink::RemoveGroup(GpuKey group) {
+  const std::lock_guard lock(mutex_);
+  faults_.erase(group);
+  Enqueue(wire::Bytes(wire::RemoveGroup{.key = group}), -1);
+}
+
+void GpuLink::SetTimeslice(GpuKey group, rm::NvU64 us) {
+  Send(wire::SetTimeslice{.key = group, .value = us});
+}
+
+void GpuLink::SetInterleave(GpuKey group, rm::NvU32 level) {
+  Send(wire::SetInterleave{.key = group, .value = level});
+}
+
+void GpuLink::AddChannel(const GpuChannelSetup& channel) {
+  wire::AddChannel message;
+  message.entries = channel.entries;
+  message.key = channel.key;
+  message.group = channel.group;
+  message.space = channel.space;
+  message.gpfifo = channel.gpfifo;
+  message.userd_offset = channel.userd_offset;
+  const auto userd = channel.userd.lock();
+  const auto errors = channel.errors.lock();
+  const std::lock_guard lock(mutex_);
+  if (userd != nullptr) {
+    blocks_[userd->id] = userd;
+    message.userd = userd->id;
+  }
+  if (errors != nullptr) {
+    blocks_[errors->id] = errors;
+    message.errors = errors->id;
+  }
+  Enqueue(wire::Bytes(message), -1);
+}
+
+void GpuLink::RemoveChannel(GpuKey channel) {
+  Send(wire::RemoveChannel{.key = channel});
+}
+
+void GpuLink::Invalidate(rm::NvU64 space) {
+  Send(wire::Invalidate{.key = space});
+}
+
+GpuTicket GpuLink::SendOrder(wire::Order::What what, std::span<const GpuKey> keys,
+                             bool only_scheduling) {
+  const std::lock_guard lock(mutex_);
+  GpuTicket ticket = 0;
+  // Those of one order are done in the order of the messages: the last one's answer is for all.
+  for (std::size_t at = 0; at < keys.size(); at += wire::Order::kMost) {
+    const auto part = keys.subspan(at, std::min<std::size_t>(wire::Order::kMost, keys.size() - at));
+    wire::Order order;
+    order.what = what;
+    order.only_scheduling = only_scheduling ? 1 : 0;
+    order.count = static_cast<std::uint32_t>(part.size());
+    std::copy(part.begin(), part.end(), order.keys);
+    if (at + part.size() == keys.size()) {
+      ticket = next_ticket_++;
+      pending_.insert(ticket);
+      order.ticket = ticket;
+    }
+    Enqueue(wire::Bytes(order), -1);
+  }
+  return ticket;
+}
+
+GpuTicket GpuLink::Schedule(std::span<const GpuKey> channels, bool on) {
+  return SendOrder(on ? wire::Order::What::kSchedule : wire::Order::What::kUnschedule, channels,
+                   false);
+}
+
+GpuTicket GpuLink::Disable(std::span<const GpuKey> channels, bool off, bool only_scheduling) {
+  return SendOrder(off ? wire::Order::What::kDisable : wire::Order::What::kEnable, channels,
+                   only_scheduling);
+}
+
+GpuTicket GpuLink::Preempt(GpuKey group) {
+  return SendOrder(wire::Order::What::kPreempt, std::span(&group, 1), false);
+}
+
+GpuTicket GpuLink::Stop(GpuKey channel) {
+  return SendOrder(wire::Order::What::kStop, std::span(&channel, 1), false);
+}
+
+GpuPort::Waited GpuLink::Await(GpuTicket ticket, rm::NvU64 timeout_us) {
+  std::unique_lock lock(mutex_);
+  const auto over = [&] { return !alive_ || !pending_.contains(ticket); };
+  if (timeout_us == 0) {
+    changed_.wait(lock, over);
+  } else if (!changed_.wait_for(lock, std::chrono::microseconds(timeout_us), over)) {
+    return Waited::kTimeout;
+  }
+  return pending_.erase(ticket) == 0 ? Waited::kDone : Waited::kDead;
+}
+
+std::vector<GpuSample> GpuLink::Samples(int card) {
+  const std::lock_guard lock(mutex_);
+  const std::deque<GpuSample>& kept = samples_[card];
+  return {kept.begin(), kept.end()};
+}
+
+}  // namespace cgpu::sim

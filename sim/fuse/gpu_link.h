@@ -1,0 +1,149 @@
+// The driver's side of the engines' process: starts it, tells it what it must know, and gives it
+// the bytes of memory it asks for.
+#ifndef CGPU_SIM_FUSE_GPU_LINK_H_
+#define CGPU_SIM_FUSE_GPU_LINK_H_
+
+#include <sys/types.h>
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/result.h"
+#include "sim/driver/driver.h"
+#include "sim/fuse/tree.h"
+#include "sim/gpu/options.h"
+#include "sim/gpu/wire.h"
+#include "sim/model/gpu_port.h"
+
+namespace cgpu::sim {
+
+// What the engines counted; see sim/engine/books.h.
+struct GpuBooks {
+  bool alive = false;
+  std::vector<wire::GroupBooks> groups;
+  std::vector<wire::ChannelBooks> channels;
+  std::vector<wire::RunlistBooks> runlists;
+  std::vector<std::pair<int, wire::Start>> starts;  // with its card
+  std::map<GpuKey, std::uint32_t> faults;           // of groups: NVIDIA's numbers of errors
+};
+
+// Thread-safe. It is never destroyed: its threads end with the process.
+//
+// The processors' view of memory. What a program has mapped lies in the page cache of the inode
+// that it opened, so the engines map that inode too, by a descriptor (O_PATH) that is kept from
+// RM_MAP_MEMORY on until the program's file is released. The engines' own opens and closes of such
+// inodes are nobody's files.
+class GpuLink final : public GpuPort {
+ public:
+  // Starts the process: this program as `cgpu-sim engine`. To be called by the thread that lives as
+  // long as this process, before there are others.
+  [[nodiscard]] static Result<GpuLink*> Start(const GpuOptions& options);
+  // Begins to talk. `pages` makes a block's pages, under the driver's lock.
+  void Serve(Driver& driver, std::function<std::shared_ptr<Pages>(Block&)> pages);
+
+  [[nodiscard]] const GpuOptions& Options() const { return options_; }
+  [[nodiscard]] pid_t Pid() const { return pid_; }
+  // kUnavailable: no answer.
+  [[nodiscard]] Result<GpuBooks> AskBooks(std::uint64_t starts_from);
+
+  // What the driver tells; see gpu_port.h.
+  void AddGroup(const GpuGroupSetup& group) override;
+  void RemoveGroup(GpuKey group) override;
+  void SetTimeslice(GpuKey group, rm::NvU64 us) override;
+  void SetInterleave(GpuKey group, rm::NvU32 level) override;
+  void AddChannel(const GpuChannelSetup& channel) override;
+  void RemoveChannel(GpuKey channel) override;
+  [[nodiscard]] GpuTicket Schedule(std::span<const GpuKey> channels, bool on) override;
+  [[nodiscard]] GpuTicket Disable(std::span<const GpuKey> channels, bool off,
+                                  bool only_scheduling) override;
+  [[nodiscard]] GpuTicket Preempt(GpuKey group) override;
+  [[nodiscard]] GpuTicket Stop(GpuKey channel) override;
+  [[nodiscard]] Waited Await(GpuTicket ticket, rm::NvU64 timeout_us) override;
+  void Invalidate(rm::NvU64 space) override;
+  [[nodiscard]] std::vector<GpuSample> Samples(int card) override;
+
+  // A program may map `block` through the file with this inode. Under the driver's lock.
+  void Mapped(Ino ino, UniqueFd path, const MapContext& context, const Block& block);
+  // The program's file was released: what it wrote is in the block by now.
+  void Unmapped(Ino ino);
+  // Where the pages of an inode that the engines have open belong.
+  [[nodiscard]] std::optional<MapContext> ContextOf(Ino ino);
+  // The engines opened or released it.
+  void EngineOpened(Ino ino);
+  void EngineReleased(Ino ino);
+
+ private:
+  struct Outgoing {
+    std::string bytes;
+    UniqueFd fd;
+  };
+  struct File {
+    UniqueFd path;
+    MapContext context;
+    rm::NvU64 block = 0;
+    bool mapped = true;   // by a program, as far as is known
+    unsigned opened = 0;  // by the engines
+  };
+
+  GpuLink(UniqueFd socket, pid_t pid, GpuOptions options)
+      : socket_(std::move(socket)), pid_(pid), options_(options) {}
+
+  template <class T>
+  void Send(const T& message, int borrowed = -1) {
+    const std::lock_guard lock(mutex_);
+    Enqueue(wire::Bytes(message), borrowed);
+  }
+  void Enqueue(std::string_view bytes, int borrowed);
+  [[nodiscard]] GpuTicket SendOrder(wire::Order::What what, std::span<const GpuKey> keys,
+                                    bool only_scheduling);
+  void RunSender();
+  void RunReceiver();
+  void Receive(std::string_view bytes);
+  void ReceiveBooks(wire::Kind kind, std::string_view bytes);
+  void AnswerTranslate(const wire::Translate& ask);
+  void AnswerFind(const wire::FindBlock& ask);
+  [[nodiscard]] bool Give(Block& block);
+  void TellMapped(Ino ino, const File& file);
+  void DropIfUnused(std::map<Ino, File>::iterator file);
+  void Gone(rm::NvU64 block);
+  void Died();
+
+  const UniqueFd socket_;
+  const pid_t pid_;
+  const GpuOptions options_;
+  Driver* driver_ = nullptr;
+  std::function<std::shared_ptr<Pages>(Block&)> pages_;
+
+  std::mutex asking_;  // one AskBooks() at a time; above mutex_
+
+  std::mutex mutex_;  // below the driver's lock
+  std::condition_variable to_send_;
+  std::condition_variable changed_;
+  // Protected by mutex_:
+  bool alive_ = true;
+  std::deque<Outgoing> outgoing_;
+  GpuTicket next_ticket_ = 1;
+  std::set<GpuTicket> pending_;
+  std::map<rm::NvU64, std::weak_ptr<Block>> blocks_;  // that the engines may ask for, by id
+  std::set<rm::NvU64> given_;
+  std::map<Ino, File> files_;
+  std::multimap<rm::NvU64, Ino> by_block_;
+  std::map<int, std::deque<GpuSample>> samples_;  // by card
+  std::map<GpuKey, std::uint32_t> faults_;
+  GpuBooks books_;  // as they come in
+};
+
+}  // namespace cgpu::sim
+
+#endif  // CGPU_SIM_FUSE_GPU_LINK_H_

@@ -1,0 +1,366 @@
+#include "sim/gpu/engines.h"
+
+#include <poll.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+
+#include "sim/gpu/guarded.h"
+
+namespace cgpu::sim {
+namespace {
+
+using engine::Duration;
+using engine::Time;
+
+constexpr Duration kMicrosecond = 1000;
+constexpr Duration kMillisecond = 1000 * kMicrosecond;
+constexpr Duration kBusyLook = 50 * kMicrosecond;
+constexpr Duration kIdleLook = kMillisecond;
+constexpr Duration kStaysBusy = 5 * kMillisecond;
+// NV2080_CTRL_CMD_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES: a sample every sixth of a second.
+constexpr Duration kSample = 1'000'000'000 / 6;
+
+Time Now() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<Time>(now.tv_sec) * 1'000'000'000U + static_cast<Time>(now.tv_nsec);
+}
+
+engine::Costs CostsOf(const GpuOptions& options) {
+  engine::Costs costs;
+  costs.context_switch_ns = options.context_switch_us * kMicrosecond;
+  costs.rm_preempt_ns = options.preempt_us * kMicrosecond;
+  costs.bytes_per_us = options.copy_gbps * 1000;
+  return costs;
+}
+
+}  // namespace
+
+Engines::Engines(int socket, const GpuOptions& options)
+    : socket_(socket), costs_(CostsOf(options)), memory_(socket) {}
+
+void Engines::Run() {
+  (void)prctl(PR_SET_TIMERSLACK, 1);
+  if (const Result<> guarded = InstallGuards(); !guarded.ok()) {
+    std::fprintf(stderr, "%s\n", FormatError(guarded.error()).c_str());
+    _exit(1);
+  }
+  while (true) {
+    (void)Advance(Now());
+    (void)Drain();
+    Look();
+    const Time now = Now();
+    const bool done = Advance(now);
+    TellDone();
+    if (done && !memory_.HasPostponed()) {
+      Sleep(Rest(now));
+    }
+  }
+}
+
+// What is seen of memory now may rest on calls that were answered before: their messages come
+// first.
+void Engines::Look() {
+  if (!AnyScheduled()) {
+    return;
+  }
+  bool found = false;
+  for (auto& [index, card] : cards_) {
+    found = card.gpu->Poll() || found;
+  }
+  if (found) {
+    last_work_ = Now();
+    if (next_sample_ == 0) {
+      next_sample_ = last_work_ + kSample;
+    }
+    (void)Drain();
+  }
+}
+
+bool Engines::Drain() {
+  bool any = false;
+  while (true) {
+    if (auto postponed = memory_.NextPostponed()) {
+      Take(*postponed);
+      any = true;
+      continue;
+    }
+    pollfd ready{socket_, POLLIN, 0};
+    if (poll(&ready, 1, 0) <= 0) {
+      return any;
+    }
+    Result<Message> message = ReceiveMessage(socket_, 0);
+    if (!message.ok()) {
+      _exit(0);  // the node is gone
+    }
+    if (!memory_.Take(*message)) {
+      Take(*message);
+    }
+    any = true;
+  }
+}
+
+void Engines::Take(Message& message) {
+  if (const auto order = wire::As<wire::Order>(message.text)) {
+    TakeOrder(*order);
+  } else if (const auto channel = wire::As<wire::AddChannel>(message.text)) {
+    AddChannel(*channel);
+  } else if (const auto gone = wire::As<wire::RemoveChannel>(message.text)) {
+    const auto node = channels_.extract(gone->key);
+    engine::Gpu* const gpu = node.empty() ? nullptr : GpuOf(node.mapped().group);
+    if (gpu != nullptr) {
+      gpu->RemoveChannel(gone->key);
+    }
+  } else if (const auto group = wire::As<wire::AddGroup>(message.text)) {
+    AddGroup(*group);
+  } else if (const auto ended = wire::As<wire::RemoveGroup>(message.text)) {
+    if (engine::Gpu* const gpu = GpuOf(ended->key)) {
+      gpu->RemoveGroup(ended->key);
+      cards_.at(groups_.at(ended->key)).sampled.erase(ended->key);
+      groups_.erase(ended->key);
+    }
+  } else if (const auto slice = wire::As<wire::SetTimeslice>(message.text)) {
+    if (engine::Gpu* const gpu = GpuOf(slice->key)) {
+      gpu->SetTimeslice(slice->key, slice->value);
+    }
+  } else if (const auto level = wire::As<wire::SetInterleave>(message.text)) {
+    if (engine::Gpu* const gpu = GpuOf(level->key)) {
+      gpu->SetInterleave(level->key, static_cast<engine::Interleave>(level->value));
+    }
+  } else if (const auto ask = wire::As<wire::AskBooks>(message.text)) {
+    SendBooks(*ask);
+  }
+}
+
+engine::Gpu* Engines::GpuOf(engine::GroupKey group) {
+  const auto found = groups_.find(group);
+  return found == groups_.end() ? nullptr : cards_.at(found->second).gpu.get();
+}
+
+void Engines::AddGroup(const wire::AddGroup& group) {
+  Card& card = cards_[group.card];
+  if (card.gpu == nullptr) {
+    card.gpu = std::make_unique<engine::Gpu>(costs_, memory_, *this, Now());
+  }
+  groups_[group.key] = group.card;
+  card.runlists[group.runlist] = true;
+  card.gpu->AddGroup(group.key, group.runlist);
+  if (group.timeslice_us != 0) {
+    card.gpu->SetTimeslice(group.key, group.timeslice_us);
+  }
+  if (group.interleave != 0) {
+    card.gpu->SetInterleave(group.key, static_cast<engine::Interleave>(group.interleave));
+  }
+}
+
+void Engines::AddChannel(const wire::AddChannel& message) {
+  const auto group = groups_.find(message.group);
+  if (group == groups_.end()) {
+    return;
+  }
+  Channel& channel = channels_[message.key];
+  channel.card = group->second;
+  channel.group = message.group;
+  channel.errors = message.errors;
+  engine::ChannelPlace place;
+  place.space = message.space;
+  place.gpfifo_address = message.gpfifo;
+  place.gpfifo_entries = message.entries;
+  place.userd_block = message.userd;
+  place.userd_offset = message.userd_offset;
+  cards_.at(channel.card).gpu->AddChannel(message.key, message.group, place);
+}
+
+void Engines::TakeOrder(const wire::Order& order) {
+  Time at = Apply(order);
+  if (order.ticket != 0) {
+    // All orders before it, too: of some, only the last has a ticket.
+    for (const Pending& earlier : pending_) {
+      at = earlier.ticket == 0 ? std::max(at, earlier.at) : at;
+    }
+    std::erase_if(pending_, [](const Pending& earlier) { return earlier.ticket == 0; });
+  }
+  pending_.push_back({order.ticket, at});
+}
+
+Time Engines::Apply(const wire::Order& order) {
+  using What = wire::Order::What;
+  const std::vector<std::uint64_t> keys(order.keys,
+                                        order.keys + std::min(order.count, wire::Order::kMost));
+  Time done = 0;
+  if (order.what == What::kPreempt) {
+    for (const std::uint64_t key : keys) {
+      engine::Gpu* const gpu = GpuOf(key);
+      done = gpu == nullptr ? done : std::max(done, gpu->Preempt(key));
+    }
+    return done;
+  }
+  std::map<std::uint32_t, std::vector<std::uint64_t>> by_card;
+  for (const std::uint64_t key : keys) {
+    if (const auto channel = channels_.find(key); channel != channels_.end()) {
+      by_card[channel->second.card].push_back(key);
+    }
+  }
+  for (const auto& [index, channels] : by_card) {
+    engine::Gpu& gpu = *cards_.at(index).gpu;
+    if (order.what == What::kDisable || order.what == What::kEnable) {
+      done = std::max(
+          done, gpu.Disable(channels, order.what == What::kDisable, order.only_scheduling != 0));
+      continue;
+    }
+    for (const std::uint64_t key : channels) {
+      const bool on = order.what == What::kSchedule;
+      channels_.at(key).scheduled = on;
+      done =
+          std::max(done, order.what == What::kStop ? gpu.Stop(key) : gpu.ScheduleChannel(key, on));
+    }
+  }
+  return done;
+}
+
+bool Engines::Advance(Time now) {
+  bool done = true;
+  while (done && next_sample_ != 0 && next_sample_ <= now) {
+    done = AdvanceCards(next_sample_);
+    if (done) {
+      TakeSample(next_sample_);
+    }
+  }
+  done = done && AdvanceCards(now);
+  TellFaults();
+  return done;
+}
+
+bool Engines::AdvanceCards(Time now) {
+  bool done = true;
+  for (auto& [index, card] : cards_) {
+    done = card.gpu->Advance(now) && done;
+  }
+  return done;
+}
+
+// One of each group that ran; none when nothing did, and then no more until something does.
+void Engines::TakeSample(Time end) {
+  bool any = false;
+  for (const auto& [group, index] : groups_) {
+    Card& card = cards_.at(index);
+    const auto books = card.gpu->Group(group);
+    Duration& before = card.sampled[group];
+    if (!books || books->gpu_time_ns == before) {
+      continue;
+    }
+    wire::Sample sample;
+    sample.card = index;
+    sample.end_ns = end;
+    sample.length_ns = kSample;
+    sample.group = group;
+    sample.busy_ns = books->gpu_time_ns - before;
+    before = books->gpu_time_ns;
+    memory_.Send(wire::Bytes(sample));
+    any = true;
+  }
+  next_sample_ = any ? end + kSample : 0;
+}
+
+void Engines::OnFault(engine::GroupKey group, engine::ChannelKey channel, engine::Fault fault,
+                      std::uint64_t address, Time at) {
+  faults_.push_back({group, channel, fault, address, at});
+}
+
+// No OS event is simulated yet.
+void Engines::OnInterrupt(engine::RunlistId /*runlist*/, engine::ChannelKey /*channel*/,
+                          Time /*at*/) {}
+
+// The error notifiers of all channels of the group, as RM's recovery of a TSG writes them
+// (src/nvidia/src/kernel/gpu/rc/kernel_rc_notification.c): NvNotification is a time, info32, info16
+// and a status, which programs watch.
+void Engines::TellFaults() {
+  std::vector<Happened> happened;
+  happened.swap(faults_);
+  for (const Happened& fault : happened) {
+    const std::uint32_t words[4] = {static_cast<std::uint32_t>(fault.at),
+                                    static_cast<std::uint32_t>(fault.at >> 32),
+                                    static_cast<std::uint32_t>(fault.fault), 0xFFFF0000U};
+    for (const auto& [key, channel] : channels_) {
+      if (channel.group != fault.group || channel.errors == 0) {
+        continue;
+      }
+      for (std::uint64_t i = 0; i < std::size(words); ++i) {
+        (void)memory_.WriteBlock(channel.errors, i * sizeof(words[0]),
+                                 std::as_bytes(std::span(&words[i], 1)));
+      }
+    }
+    wire::Fault message;
+    message.code = static_cast<std::uint32_t>(fault.fault);
+    message.group = fault.group;
+    message.channel = fault.channel;
+    message.address = fault.address;
+    memory_.Send(wire::Bytes(message));
+  }
+}
+
+void Engines::TellDone() {
+  Time reached = engine::kNever;
+  for (const auto& [index, card] : cards_) {
+    reached = std::min(reached, card.gpu->Now());
+  }
+  std::erase_if(pending_, [&](const Pending& pending) {
+    if (pending.at > reached) {
+      return false;
+    }
+    if (pending.ticket != 0) {
+      memory_.Send(wire::Bytes(wire::Done{.key = pending.ticket}));
+    }
+    return true;
+  });
+}
+
+bool Engines::AnyScheduled() const {
+  return std::any_of(channels_.begin(), channels_.end(),
+                     [](const auto& channel) { return channel.second.scheduled; });
+}
+
+std::optional<Duration> Engines::Rest(Time now) {
+  std::optional<Time> next;
+  const auto until = [&next](Time at) { next = next ? std::min(*next, at) : at; };
+  bool working = false;
+  for (const auto& [index, card] : cards_) {
+    const auto event = card.gpu->NextEvent();
+    working = working || event.has_value() || card.gpu->Waits();
+    if (event) {
+      until(*event);
+    }
+  }
+  for (const Pending& pending : pending_) {
+    until(pending.at);
+  }
+  if (working) {
+    last_work_ = now;
+  }
+  if (AnyScheduled()) {
+    until(now + (now < last_work_ + kStaysBusy ? kBusyLook : kIdleLook));
+  }
+  if (next_sample_ != 0) {
+    until(next_sample_);
+  }
+  if (!next) {
+    return std::nullopt;
+  }
+  const Time clock = Now();
+  return *next > clock ? *next - clock : 0;
+}
+
+void Engines::Sleep(std::optional<Duration> rest) const {
+  constexpr Duration kSecond = 1'000'000'000;
+  pollfd ready{socket_, POLLIN, 0};
+  const timespec time{static_cast<time_t>(rest.value_or(0) / kSecond),
+                      static_cast<long>(rest.value_or(0) % kSecond)};
+  (void)ppoll(&ready, 1, rest ? &time : nullptr, nullptr);
+}
+
+}  // namespace cgpu::sim

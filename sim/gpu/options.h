@@ -1,0 +1,17 @@
+// What `cgpu sim start` says of the cards' engines.
+#ifndef CGPU_SIM_GPU_OPTIONS_H_
+#define CGPU_SIM_GPU_OPTIONS_H_
+
+#include <cstdint>
+
+namespace cgpu::sim {
+
+struct GpuOptions {
+  std::uint64_t context_switch_us = 40;
+  std::uint64_t preempt_us = 300;  // DISABLE_CHANNELS, PREEMPT, STOP_CHANNEL of what is running
+  std::uint64_t copy_gbps = 20;    // 10^9 bytes a second, of each copy engine
+};
+
+}  // namespace cgpu::sim
+
+#endif  // CGPU_SIM_GPU_OPTIONS_H_

@@ -1,0 +1,110 @@
+// What the driver tells the card's engines, and what it hears from them. The other side is a
+// process of its own (sim/engine/wire.h); a driver without one, as in unit tests, runs nothing.
+#ifndef CGPU_SIM_MODEL_GPU_PORT_H_
+#define CGPU_SIM_MODEL_GPU_PORT_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "rm/nv_types.h"
+#include "sim/model/memory.h"
+
+namespace cgpu::sim {
+
+// Names a group or a channel for the engines: never reused, one count for all cards.
+using GpuKey = rm::NvU64;
+// Something the engines have not finished; 0: nothing to wait for.
+using GpuTicket = rm::NvU64;
+
+struct GpuGroupSetup {
+  int card = 0;
+  GpuKey key = 0;
+  rm::NvU32 engine_type = 0;   // NV2080_ENGINE_TYPE_*
+  rm::NvU64 timeslice_us = 0;  // 0: the driver's default
+  rm::NvU32 interleave = 0;
+};
+
+struct GpuChannelSetup {
+  int card = 0;
+  GpuKey key = 0;
+  GpuKey group = 0;
+  rm::NvU64 space = 0;   // DriverModel's number of its address space; 0: it has none
+  rm::NvU64 gpfifo = 0;  // GPU address of its ring
+  rm::NvU32 entries = 0;
+  rm::NvU32 id = 0;
+  std::weak_ptr<Block> userd;
+  rm::NvU64 userd_offset = 0;
+  std::weak_ptr<Block> errors;  // its error notifiers, if it has some
+};
+
+// How long a group was on its engine in one stretch of time.
+struct GpuSample {
+  rm::NvU64 end_ns = 0;  // CLOCK_MONOTONIC
+  rm::NvU64 length_ns = 0;
+  GpuKey group = 0;
+  rm::NvU64 busy_ns = 0;
+};
+
+// Called under the driver's lock: nothing here waits for the engines or takes long.
+class GpuPort {
+ public:
+  GpuPort() = default;
+  GpuPort(const GpuPort&) = delete;
+  GpuPort& operator=(const GpuPort&) = delete;
+  virtual ~GpuPort() = default;
+
+  virtual void AddGroup(const GpuGroupSetup& group) = 0;
+  virtual void RemoveGroup(GpuKey group) = 0;
+  virtual void SetTimeslice(GpuKey group, rm::NvU64 us) = 0;
+  virtual void SetInterleave(GpuKey group, rm::NvU32 level) = 0;
+  virtual void AddChannel(const GpuChannelSetup& channel) = 0;
+  virtual void RemoveChannel(GpuKey channel) = 0;
+
+  // Done when none of what they stop is on its engine any more.
+  [[nodiscard]] virtual GpuTicket Schedule(std::span<const GpuKey> channels, bool on) = 0;
+  [[nodiscard]] virtual GpuTicket Disable(std::span<const GpuKey> channels, bool off,
+                                          bool only_scheduling) = 0;
+  [[nodiscard]] virtual GpuTicket Preempt(GpuKey group) = 0;
+  [[nodiscard]] virtual GpuTicket Stop(GpuKey channel) = 0;
+  // Returns when it is done, or after so many microseconds unless that is 0. Not under the driver's
+  // lock.
+  enum class Waited : std::uint8_t { kDone, kTimeout, kDead };
+  [[nodiscard]] virtual Waited Await(GpuTicket ticket, rm::NvU64 timeout_us) = 0;
+
+  // Addresses of the space lead elsewhere than before.
+  virtual void Invalidate(rm::NvU64 space) = 0;
+
+  // The last samples of a card, oldest first.
+  [[nodiscard]] virtual std::vector<GpuSample> Samples(int card) = 0;
+};
+
+// That the engines know a group or a channel: they are told when it goes.
+class OnGpu {
+ public:
+  enum class Kind : std::uint8_t { kGroup, kChannel };
+
+  // `port` outlives it.
+  OnGpu(GpuPort& port, Kind kind, GpuKey key) : port_(port), kind_(kind), key_(key) {}
+  OnGpu(const OnGpu&) = delete;
+  OnGpu& operator=(const OnGpu&) = delete;
+  ~OnGpu() {
+    if (kind_ == Kind::kGroup) {
+      port_.RemoveGroup(key_);
+    } else {
+      port_.RemoveChannel(key_);
+    }
+  }
+
+  [[nodiscard]] GpuKey Key() const { return key_; }
+
+ private:
+  GpuPort& port_;
+  const Kind kind_;
+  const GpuKey key_;
+};
+
+}  // namespace cgpu::sim
+
+#endif  // CGPU_SIM_MODEL_GPU_PORT_H_

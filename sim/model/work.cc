@@ -1,0 +1,141 @@
+// What the driver tells the engines of groups, channels and address spaces.
+#include "sim/model/driver_model.h"
+
+namespace cgpu::sim {
+namespace {
+
+std::uint64_t VersionOf(const DriverModel::KnownSpace& space) {
+  const auto tables = space.tables.lock();
+  const auto vaspace = space.vaspace.lock();
+  return (tables == nullptr ? 0 : tables->Version()) + (vaspace == nullptr ? 0 : vaspace->version);
+}
+
+std::vector<GpuKey> KeysOf(std::span<Object* const> channels) {
+  std::vector<GpuKey> keys;
+  for (const Object* channel : channels) {
+    if (channel->on_gpu != nullptr) {
+      keys.push_back(channel->on_gpu->Key());
+    }
+  }
+  return keys;
+}
+
+}  // namespace
+
+Group& DriverModel::GroupOf(Client& client, Object& object) {
+  return object.group != nullptr ? *object.group : *client.objects.at(object.parent).group;
+}
+
+rm::NvU64 DriverModel::NumberOf(const SpaceOf& space, int card) {
+  const auto tables = space.tables.lock();
+  if (tables == nullptr) {
+    return 0;
+  }
+  if (tables->Number() == 0) {
+    tables->SetNumber(next_space_);
+    KnownSpace known;
+    known.tables = space.tables;
+    known.vaspace = space.vaspace;
+    known.card = card;
+    known.told = VersionOf(known);
+    spaces_.emplace(next_space_++, known);
+  }
+  return tables->Number();
+}
+
+// The engines hear of a channel when it is first scheduled: before, it can do nothing.
+void DriverModel::PutOnGpu(Client& client, Object& channel) {
+  Group& group = GroupOf(client, channel);
+  if (group.on_gpu == nullptr) {
+    GpuGroupSetup setup;
+    setup.card = group.card;
+    setup.key = next_key_++;
+    setup.engine_type = group.runlist;
+    setup.timeslice_us = group.timeslice_us;
+    setup.interleave = group.interleave;
+    gpu_->AddGroup(setup);
+    group.on_gpu = std::make_shared<OnGpu>(*gpu_, OnGpu::Kind::kGroup, setup.key);
+  }
+  GpuChannelSetup setup;
+  setup.card = channel.card;
+  setup.key = next_key_++;
+  setup.group = group.on_gpu->Key();
+  setup.space = NumberOf(channel.space, channel.card);
+  setup.gpfifo = channel.setup.gpfifo;
+  setup.entries = channel.setup.entries;
+  setup.id = channel.channel_id->Number();
+  setup.userd = channel.setup.userd;
+  setup.userd_offset = channel.setup.userd_offset;
+  setup.errors = channel.setup.errors;
+  gpu_->AddChannel(setup);
+  channel.on_gpu = std::make_shared<OnGpu>(*gpu_, OnGpu::Kind::kChannel, setup.key);
+  if (channel.disabled) {
+    const GpuKey key = setup.key;
+    (void)gpu_->Disable(std::span(&key, 1), true, true);
+  }
+}
+
+GpuTicket DriverModel::Schedule(Client& client, std::span<Object* const> channels, bool on) {
+  for (Object* channel : channels) {
+    channel->scheduled = on;
+    // A ring without entries or without its page of pointers can hold no work.
+    const bool may_work = channel->setup.entries != 0 && !channel->setup.userd.expired();
+    if (on && gpu_ != nullptr && channel->on_gpu == nullptr && !channel->stopped && may_work) {
+      PutOnGpu(client, *channel);
+    }
+  }
+  const std::vector<GpuKey> keys = KeysOf(channels);
+  return keys.empty() ? 0 : gpu_->Schedule(keys, on);
+}
+
+GpuTicket DriverModel::Disable(std::span<Object* const> channels, bool off, bool only_scheduling) {
+  for (Object* channel : channels) {
+    channel->disabled = off;
+  }
+  const std::vector<GpuKey> keys = KeysOf(channels);
+  return keys.empty() ? 0 : gpu_->Disable(keys, off, only_scheduling);
+}
+
+GpuTicket DriverModel::Stop(Object& channel) {
+  channel.stopped = true;
+  channel.scheduled = false;
+  return channel.on_gpu == nullptr ? 0 : gpu_->Stop(channel.on_gpu->Key());
+}
+
+GpuTicket DriverModel::Preempt(Group& group) {
+  ++group.preemptions;
+  return group.on_gpu == nullptr ? 0 : gpu_->Preempt(group.on_gpu->Key());
+}
+
+void DriverModel::SetTimeslice(Group& group, rm::NvU64 us) {
+  group.timeslice_us = us;
+  if (group.on_gpu != nullptr) {
+    gpu_->SetTimeslice(group.on_gpu->Key(), us);
+  }
+}
+
+void DriverModel::SetInterleave(Group& group, rm::NvU32 level) {
+  group.interleave = level;
+  if (group.on_gpu != nullptr) {
+    gpu_->SetInterleave(group.on_gpu->Key(), level);
+  }
+}
+
+const DriverModel::KnownSpace* DriverModel::FindSpace(rm::NvU64 number) const {
+  const auto found = spaces_.find(number);
+  return found == spaces_.end() ? nullptr : &found->second;
+}
+
+void DriverModel::TellOfSpaces() {
+  for (auto space = spaces_.begin(); space != spaces_.end();) {
+    const bool gone = space->second.tables.expired();
+    const std::uint64_t version = gone ? 0 : VersionOf(space->second);
+    if (gone || version != space->second.told) {
+      gpu_->Invalidate(space->first);
+      space->second.told = version;
+    }
+    space = gone ? spaces_.erase(space) : std::next(space);
+  }
+}
+
+}  // namespace cgpu::sim

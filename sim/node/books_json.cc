@@ -1,0 +1,143 @@
+#include "sim/node/books_json.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "sim/node/uvm_json.h"
+
+namespace cgpu::sim {
+namespace {
+
+using nlohmann::json;
+
+// What the engines counted under a key; zeros when they do not know it.
+template <class T>
+T Of(const std::vector<T>& all, GpuKey key) {
+  const auto found =
+      std::find_if(all.begin(), all.end(), [key](const T& one) { return one.key == key; });
+  return key == 0 || found == all.end() ? T() : *found;
+}
+
+json GroupReply(const GroupBooks& group, const GpuBooks& gpu) {
+  const wire::GroupBooks work = Of(gpu.groups, group.key);
+  const auto fault = gpu.faults.find(group.key);
+  return {{"client", group.client},
+          {"handle", group.handle},
+          {"pid", group.pid},
+          {"engine_type", group.engine_type},
+          {"timeslice_us", group.timeslice_us},
+          {"interleave", group.interleave},
+          {"preemptions", group.preemptions},
+          {"scheduled", group.scheduled},
+          {"key", group.key},
+          {"gpu_time_ns", work.gpu_time_ns},
+          {"switches", work.switches},
+          {"kernels", work.kernels},
+          {"copied_bytes", work.copied_bytes},
+          {"slice_ns", work.slice_ns},
+          {"running", work.running != 0},
+          {"fault", fault == gpu.faults.end() ? 0 : fault->second}};
+}
+
+json ChannelReply(const ChannelBooks& channel, const GpuBooks& gpu) {
+  const wire::ChannelBooks work = Of(gpu.channels, channel.key);
+  return {{"client", channel.client},
+          {"handle", channel.handle},
+          {"pid", channel.pid},
+          {"runlist", channel.runlist},
+          {"id", channel.id},
+          {"scheduled", channel.scheduled},
+          {"disabled", channel.disabled},
+          {"stopped", channel.stopped},
+          {"gp_get", work.gp_get},
+          {"gp_put", work.gp_put},
+          {"kernels", work.kernels},
+          {"copied_bytes", work.copied_bytes},
+          {"waiting", work.waiting != 0},
+          {"ignored_methods", work.ignored_methods}};
+}
+
+json CardReply(const Card& card, const CardBooks& books, const GpuBooks& gpu) {
+  json groups = json::array();
+  for (const GroupBooks& group : books.groups) {
+    groups.push_back(GroupReply(group, gpu));
+  }
+  json channels = json::array();
+  for (const ChannelBooks& channel : books.channels) {
+    channels.push_back(ChannelReply(channel, gpu));
+  }
+  json runlists = json::array();
+  for (const wire::RunlistBooks& runlist : gpu.runlists) {
+    if (runlist.card == card.index) {
+      runlists.push_back({{"runlist", runlist.runlist},
+                          {"busy_ns", runlist.busy_ns},
+                          {"switching_ns", runlist.switching_ns},
+                          {"idle_ns", runlist.idle_ns},
+                          {"switches", runlist.switches}});
+    }
+  }
+  json starts = json::array();
+  for (const auto& [on, start] : gpu.starts) {
+    if (on == static_cast<int>(card.index)) {
+      starts.push_back({{"number", start.number},
+                        {"group", start.group},
+                        {"visible_ns", start.visible_ns},
+                        {"start_ns", start.start_ns},
+                        {"switched", start.switched != 0}});
+    }
+  }
+  return {{"index", card.index},
+          {"uuid", card.UuidText()},
+          {"model", card.model->key},
+          {"memory_bytes", card.memory_bytes},
+          {"used_bytes", books.used_bytes},
+          {"page_table_bytes", books.page_table_bytes},
+          {"bar1_bytes", books.bar1_bytes},
+          {"bar1_used_bytes", books.bar1_used_bytes},
+          {"groups", std::move(groups)},
+          {"channels", std::move(channels)},
+          {"runlists", std::move(runlists)},
+          {"starts", std::move(starts)}};
+}
+
+}  // namespace
+
+std::string BooksJson(const Driver& driver, const GpuLink& link, const AllBooks& books) {
+  json reply = {{"driver", driver.VersionText()},
+                {"gpus", json::array()},
+                {"clients", json::array()},
+                {"uvm", json::parse(UvmFilesJson(books.uvm))},
+                {"uvm_refused_mappings", json::parse(UvmRefusedJson(books.uvm))},
+                {"engines",
+                 {{"pid", link.Pid()},
+                  {"alive", books.gpu.alive},
+                  {"answer", books.engines_answer},
+                  {"context_switch_us", link.Options().context_switch_us},
+                  {"preempt_us", link.Options().preempt_us},
+                  {"copy_gbps", link.Options().copy_gbps}}},
+                {"received", json::object()},
+                {"refused", json::object()}};
+  for (const Card& card : driver.Cards()) {
+    reply["gpus"].push_back(CardReply(card, books.driver.cards[card.index], books.gpu));
+    json& gpu = reply["gpus"].back();
+    const auto of_rm = gpu["page_table_bytes"].get<std::uint64_t>();
+    gpu.update(json::parse(UvmCardJson(books.uvm, static_cast<int>(card.index))));
+    gpu["page_table_bytes"] = of_rm + gpu["page_table_bytes"].get<std::uint64_t>();
+  }
+  for (const ClientBooks& client : books.driver.clients) {
+    reply["clients"].push_back({{"handle", client.handle},
+                                {"pid", client.pid},
+                                {"files", client.files},
+                                {"objects", client.objects},
+                                {"bytes", client.bytes}});
+  }
+  for (const auto& [name, count] : books.counts) {
+    reply["received"][name] = count.received;
+    if (count.refused != 0) {
+      reply["refused"][name] = count.refused;
+    }
+  }
+  return reply.dump();
+}
+
+}  // namespace cgpu::sim

@@ -1,0 +1,74 @@
+// Work for a card: a channel group with one channel, and launches of programs on it.
+//
+// What a program is, the card decides: the bytes are the caller's. On a simulated card one that begins
+// with sim/engine/timed_kernel.h runs for the time it names. No doorbell is rung: simulated cards
+// look at the channels themselves. NVIDIA/open-gpu-doc classes/host/clc56f.h and classes/compute/
+// clc6c0.h, clc6c0qmd.h.
+#ifndef CGPU_RMCLIENT_WORK_H_
+#define CGPU_RMCLIENT_WORK_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "base/result.h"
+#include "rmclient/cards.h"
+
+namespace cgpu::rmclient {
+
+// Not thread-safe. Does not free its objects: they end with the client, which must outlive it.
+class WorkQueue {
+ public:
+  static constexpr std::size_t kProgramBytes = 256;
+  static constexpr unsigned kPrograms = 64;
+
+  // A queue of at most `depth` launches at a time, ready for work. kUnsupported: the card's classes
+  // are not known here.
+  [[nodiscard]] static Result<WorkQueue> Make(Client& client, const Card& card, unsigned depth);
+
+  // For controls: NVA06C_CTRL_CMD_SET_TIMESLICE and its like.
+  [[nodiscard]] rm::NvHandle group() const { return group_; }
+  [[nodiscard]] rm::NvHandle channel() const { return channel_; }
+  [[nodiscard]] unsigned depth() const { return entries_ - 1; }
+
+  // The number of a program to launch; at most kPrograms of kProgramBytes each. One that is written
+  // over while it is queued runs as either.
+  [[nodiscard]] Result<unsigned> AddProgram(std::span<const std::byte> program);
+  void WriteProgram(unsigned number, std::span<const std::byte> program);
+
+  // Queues one launch and returns its number; they count from 1 and end in their order. nullopt: the
+  // queue is full.
+  [[nodiscard]] std::optional<std::uint64_t> Launch(unsigned program);
+  // How many launches have ended.
+  [[nodiscard]] std::uint64_t Ended() const;
+  // Waits until this many have ended; false when they have not in this time, or never will.
+  [[nodiscard]] bool Wait(std::uint64_t launch, std::chrono::milliseconds timeout) const;
+  // What ended the channel, by the error notifier: ROBUST_CHANNEL_* of nverror.h, 0 for nothing.
+  [[nodiscard]] rm::NvU32 Fault() const;
+
+  [[nodiscard]] Result<> SetTimeslice(std::uint64_t microseconds);
+
+ private:
+  WorkQueue(Client& client, Mapping area, unsigned entries)
+      : client_(&client), area_(std::move(area)), entries_(entries) {}
+
+  [[nodiscard]] Result<> MakeObjects(const Card& card, rm::NvHandle memory);
+  void Store(std::size_t offset, std::uint32_t word);
+  [[nodiscard]] std::uint32_t Load(std::size_t offset) const;
+
+  Client* client_;
+  Mapping area_;
+  unsigned entries_;
+  std::uint64_t address_ = 0;  // of the area for the card
+  rm::NvU32 compute_class_ = 0;
+  rm::NvHandle group_ = 0;
+  rm::NvHandle channel_ = 0;
+  unsigned programs_ = 0;
+  std::uint64_t launched_ = 0;
+};
+
+}  // namespace cgpu::rmclient
+
+#endif  // CGPU_RMCLIENT_WORK_H_

@@ -1,0 +1,260 @@
+#include "rmclient/work.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "rm/control_table.h"
+#include "rm/nv_alloc.h"
+#include "rm/nv_classes.h"
+#include "rm/nv_controls.h"
+#include "rm/nv_ctrl.h"
+#include "rm/nv_escape.h"
+
+namespace cgpu::rmclient {
+namespace {
+
+// The area: error notifiers, the semaphore, USERD, programs with their QMDs, the ring of entries, and
+// for each of them its methods.
+constexpr std::size_t kNotifier = 0;
+constexpr std::size_t kSemaphore = 0x1000;
+constexpr std::size_t kUserd = 0x2000;
+constexpr std::size_t kProgramsAt = 0x4000;
+constexpr std::size_t kQmdBytes = 256;
+constexpr std::size_t kSlot = WorkQueue::kProgramBytes + kQmdBytes;
+constexpr std::size_t kRing = 0x10000;
+constexpr std::size_t kEntryBytes = 8;
+constexpr std::size_t kMethodBytes = 64;
+
+constexpr std::size_t kGpPut = 0x8C;  // Nvc56fControl
+constexpr std::size_t kInfo32 = 8;    // of NvNotification
+constexpr std::size_t kStatus = 12;   // info16, and status in the upper half
+
+// Words of a QMD of layout 3.0: PROGRAM_ADDRESS_LOWER and _UPPER.
+constexpr std::size_t kQmdProgramLower = 48 * sizeof(std::uint32_t);
+constexpr std::size_t kQmdProgramUpper = 49 * sizeof(std::uint32_t);
+
+constexpr std::uint32_t kCompute = 1;  // its subchannel
+constexpr std::uint32_t kSetObject = 0;
+constexpr std::uint32_t kSemAddrLo = 0x5C;  // clc56f.h; address, payload and the word that executes
+constexpr std::uint32_t kReleaseWfi64 = 1U | 1U << 20 | 1U << 24;
+constexpr std::uint32_t kSendPcasA = 0x2B4;
+constexpr std::uint32_t kSendSignalingPcasB = 0x2BC;
+constexpr std::uint32_t kInvalidateAndSchedule = 3;
+constexpr std::uint32_t kSendSignalingPcas2B = 0x2C0;
+constexpr std::uint32_t kInvalidateCopySchedule = 9;
+
+constexpr rm::NvU32 kChannelClasses[] = {rm::AMPERE_CHANNEL_GPFIFO_A, rm::TURING_CHANNEL_GPFIFO_A,
+                                         rm::VOLTA_CHANNEL_GPFIFO_A};
+constexpr rm::NvU32 kComputeClasses[] = {rm::HOPPER_COMPUTE_A, rm::AMPERE_COMPUTE_B,
+                                         rm::AMPERE_COMPUTE_A, rm::TURING_COMPUTE_A,
+                                         rm::VOLTA_COMPUTE_A};
+
+// Incrementing methods.
+constexpr std::uint32_t Header(std::uint32_t subchannel, std::uint32_t method, std::uint32_t count) {
+  return 1U << 29 | count << 16 | subchannel << 13 | method >> 2;
+}
+
+Result<std::vector<rm::NvU32>> ReadClasses(Client& client, const Card& card) {
+  rm::NV0080_CTRL_GPU_GET_CLASSLIST_PARAMS params{};
+  Outcome outcome = client.Control(card.device, rm::NV0080_CTRL_CMD_GPU_GET_CLASSLIST, &params,
+                                   sizeof(params));
+  std::vector<rm::NvU32> classes(params.numClasses);
+  if (outcome.ok()) {
+    params.classList = reinterpret_cast<rm::NvP64>(classes.data());
+    outcome = client.Control(card.device, rm::NV0080_CTRL_CMD_GPU_GET_CLASSLIST, &params,
+                             sizeof(params));
+  }
+  if (!outcome.ok()) {
+    return CallError(outcome, "asking for the classes of card " + card.bdf);
+  }
+  return classes;
+}
+
+rm::NvU32 FirstOf(std::span<const rm::NvU32> wanted, const std::vector<rm::NvU32>& classes) {
+  const auto found = std::find_if(wanted.begin(), wanted.end(), [&classes](rm::NvU32 cls) {
+    return std::find(classes.begin(), classes.end(), cls) != classes.end();
+  });
+  return found == wanted.end() ? 0 : *found;
+}
+
+// Memory of the card at an address that the driver chooses, in the device's own address space.
+Result<std::uint64_t> MapForCard(Client& client, const Card& card, rm::NvHandle memory,
+                                 std::size_t length) {
+  rm::NvHandle range = 0;
+  rm::NV_MEMORY_VIRTUAL_ALLOCATION_PARAMS params{};
+  Outcome outcome =
+      client.Alloc(card.device, &range, rm::NV01_MEMORY_VIRTUAL, &params, sizeof(params));
+  if (!outcome.ok()) {
+    return CallError(outcome, "making a range of addresses of card " + card.bdf);
+  }
+  std::uint64_t address = 0;
+  outcome = MapMemoryDma(client.fd(), client.abi(), client.handle(), card.device, range, memory,
+                         length, &address);
+  if (!outcome.ok()) {
+    return CallError(outcome, "mapping memory for card " + card.bdf);
+  }
+  return address;
+}
+
+}  // namespace
+
+Result<WorkQueue> WorkQueue::Make(Client& client, const Card& card, unsigned depth) {
+  unsigned entries = 2;
+  while (entries <= depth) {
+    entries *= 2;
+  }
+  const std::size_t length = kRing + entries * (kEntryBytes + kMethodBytes);
+  rm::VidmemRequest request;
+  request.size = (length + 0xFFFF) / 0x10000 * 0x10000;
+  rm::NvHandle memory = 0;
+  const Outcome outcome = AllocVidmem(client, card, &request, &memory);
+  if (!outcome.ok()) {
+    return CallError(outcome, "allocating a queue on card " + card.bdf);
+  }
+  Result<Mapping> area = Mapping::Make(client, card, memory, request.size);
+  if (!area.ok()) {
+    return area.error();
+  }
+  WorkQueue queue(client, std::move(area).value(), entries);
+  const Result<std::uint64_t> address = MapForCard(client, card, memory, request.size);
+  if (!address.ok()) {
+    return address.error();
+  }
+  queue.address_ = *address;
+  CGPU_TRY(queue.MakeObjects(card, memory));
+  return queue;
+}
+
+Result<> WorkQueue::MakeObjects(const Card& card, rm::NvHandle memory) {
+  const Result<std::vector<rm::NvU32>> classes = ReadClasses(*client_, card);
+  if (!classes.ok()) {
+    return classes.error();
+  }
+  const rm::NvU32 channel_class = FirstOf(kChannelClasses, *classes);
+  compute_class_ = FirstOf(kComputeClasses, *classes);
+  if (channel_class == 0 || compute_class_ == 0) {
+    return Error{Code::kUnsupported, 0, "card " + card.bdf + " has no channel that is known here",
+                 "cards from Volta to Hopper are known"};
+  }
+  Outcome outcome = AllocChannelGroup(*client_, card, &group_);
+  rm::NV_CHANNEL_ALLOC_PARAMS_V570 params{};
+  params.v535.hObjectError = memory;
+  params.v535.gpFifoOffset = address_ + kRing;
+  params.v535.gpFifoEntries = entries_;
+  params.v535.hUserdMemory[0] = memory;
+  params.v535.userdOffset[0] = kUserd;
+  if (outcome.ok()) {
+    outcome = client_->Alloc(group_, &channel_, channel_class, &params, sizeof(params));
+  }
+  rm::NvHandle compute = 0;
+  if (outcome.ok()) {
+    outcome = client_->Alloc(channel_, &compute, compute_class_, nullptr, 0);
+  }
+  rm::NVA06C_CTRL_GPFIFO_SCHEDULE_PARAMS_V580 schedule{};
+  schedule.bEnable = 1;
+  if (outcome.ok()) {
+    outcome = client_->Control(
+        group_, rm::NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, &schedule,
+        rm::ControlSize(client_->abi(), rm::NVA06C_CTRL_CMD_GPFIFO_SCHEDULE));
+  }
+  if (!outcome.ok()) {
+    return CallError(outcome, "making a channel on card " + card.bdf);
+  }
+  return {};
+}
+
+void WorkQueue::Store(std::size_t offset, std::uint32_t word) {
+  *reinterpret_cast<volatile std::uint32_t*>(area_.data() + offset) = word;
+}
+
+std::uint32_t WorkQueue::Load(std::size_t offset) const {
+  return *reinterpret_cast<const volatile std::uint32_t*>(area_.data() + offset);
+}
+
+Result<unsigned> WorkQueue::AddProgram(std::span<const std::byte> program) {
+  if (programs_ == kPrograms || program.size() > kProgramBytes) {
+    return Error{Code::kInvalid, 0, "a queue holds 64 programs of 256 bytes", ""};
+  }
+  const std::size_t at = kProgramsAt + programs_ * kSlot;
+  WriteProgram(programs_, program);
+  Store(at + kProgramBytes + kQmdProgramLower, static_cast<std::uint32_t>(address_ + at));
+  Store(at + kProgramBytes + kQmdProgramUpper, static_cast<std::uint32_t>((address_ + at) >> 32));
+  return programs_++;
+}
+
+void WorkQueue::WriteProgram(unsigned number, std::span<const std::byte> program) {
+  const std::size_t at = kProgramsAt + number * kSlot;
+  for (std::size_t i = 0; i < program.size(); ++i) {
+    area_.data()[at + i] = static_cast<unsigned char>(program[i]);
+  }
+}
+
+std::optional<std::uint64_t> WorkQueue::Launch(unsigned program) {
+  if (launched_ - Ended() >= depth()) {
+    return std::nullopt;
+  }
+  const std::size_t slot = launched_ % entries_;
+  const std::size_t methods = kRing + entries_ * kEntryBytes + slot * kMethodBytes;
+  const std::uint64_t qmd = address_ + kProgramsAt + program * kSlot + kProgramBytes;
+  const std::uint64_t semaphore = address_ + kSemaphore;
+  const bool second_form = compute_class_ >= rm::AMPERE_COMPUTE_A;
+  ++launched_;
+  const std::array<std::uint32_t, 12> words = {
+      Header(kCompute, kSetObject, 1),
+      compute_class_,
+      Header(kCompute, kSendPcasA, 1),
+      static_cast<std::uint32_t>(qmd >> 8),
+      Header(kCompute, second_form ? kSendSignalingPcas2B : kSendSignalingPcasB, 1),
+      second_form ? kInvalidateCopySchedule : kInvalidateAndSchedule,
+      Header(0, kSemAddrLo, 5),
+      static_cast<std::uint32_t>(semaphore),
+      static_cast<std::uint32_t>(semaphore >> 32),
+      static_cast<std::uint32_t>(launched_),
+      static_cast<std::uint32_t>(launched_ >> 32),
+      kReleaseWfi64};
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    Store(methods + i * sizeof(words[0]), words[i]);
+  }
+  const std::uint64_t entry =
+      (address_ + methods) | static_cast<std::uint64_t>(words.size()) << 42 | std::uint64_t{1} << 41;
+  Store(kRing + slot * kEntryBytes, static_cast<std::uint32_t>(entry));
+  Store(kRing + slot * kEntryBytes + sizeof(std::uint32_t), static_cast<std::uint32_t>(entry >> 32));
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  Store(kUserd + kGpPut, static_cast<std::uint32_t>(launched_ % entries_));
+  return launched_;
+}
+
+// The lower half is enough: no more than `entries_` are under way.
+std::uint64_t WorkQueue::Ended() const {
+  const auto behind = static_cast<std::uint32_t>(launched_) - Load(kSemaphore);
+  return launched_ - behind;
+}
+
+bool WorkQueue::Wait(std::uint64_t launch, std::chrono::milliseconds timeout) const {
+  constexpr std::chrono::microseconds kPause{20};
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  while (Ended() < launch) {
+    if (Fault() != 0 || std::chrono::steady_clock::now() > deadline) {
+      return false;
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+  return true;
+}
+
+rm::NvU32 WorkQueue::Fault() const {
+  return (Load(kNotifier + kStatus) >> 16) == 0 ? 0 : Load(kNotifier + kInfo32);
+}
+
+Result<> WorkQueue::SetTimeslice(std::uint64_t microseconds) {
+  rm::NVA06C_CTRL_TIMESLICE_PARAMS params{microseconds};
+  const Outcome outcome =
+      client_->Control(group_, rm::NVA06C_CTRL_CMD_SET_TIMESLICE, &params, sizeof(params));
+  return outcome.ok() ? Result<>() : Result<>(CallError(outcome, "setting a time slice"));
+}
+
+}  // namespace cgpu::rmclient

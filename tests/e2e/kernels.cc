@@ -1,0 +1,178 @@
+// A tenant that runs timed kernels: kernels MICROSECONDS [--not-preemptible] [--traps]. Reads lines:
+//
+//   run N          queues N kernels and waits for them     -> "ran N"
+//   feed           keeps the queue full until the next line -> "feeding", then "fed N"
+//   slice US       sets its group's time slice              -> "slice US"
+//   disable 0|1    FIFO_DISABLE_CHANNELS of its own channel -> "disabled 0|1"
+//   preempt        waits until its group is off             -> "preempted"
+//   stop           STOP_CHANNEL                             -> "stopped"
+//
+// "failed N" is the answer when the channel ended with error N, "late" when nothing came.
+#include <poll.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <sstream>
+#include <string>
+
+#include "rm/nv_controls.h"
+#include "rm/nv_ctrl.h"
+#include "rmclient/work.h"
+#include "sim/engine/timed_kernel.h"
+
+namespace cgpu {
+namespace {
+
+constexpr std::chrono::seconds kPatience{60};
+constexpr unsigned kDepth = 64;
+
+[[noreturn]] void Die(const Error& error) {
+  std::fprintf(stderr, "%s\n", FormatError(error).c_str());
+  std::exit(1);
+}
+
+template <class T>
+T Must(Result<T> result) {
+  if (!result.ok()) {
+    Die(result.error());
+  }
+  return std::move(result).value();
+}
+
+void Say(const std::string& line) {
+  std::printf("%s\n", line.c_str());
+  std::fflush(stdout);
+}
+
+class Tenant {
+ public:
+  explicit Tenant(const sim::engine::TimedKernel& kernel)
+      : client_(Must(rmclient::Client::Open())),
+        cards_(Must(rmclient::OpenCards(client_))),
+        queue_(Must(rmclient::WorkQueue::Make(client_, cards_.at(0), kDepth))),
+        program_(Must(queue_.AddProgram(std::as_bytes(std::span(&kernel, 1))))) {}
+
+  void Run(std::uint64_t count) {
+    std::uint64_t last = 0;
+    for (std::uint64_t i = 0; i < count; ++i) {
+      std::optional<std::uint64_t> launch;
+      while (!(launch = queue_.Launch(program_))) {
+        if (!queue_.Wait(queue_.Ended() + 1, kPatience)) {
+          return Failed();
+        }
+      }
+      last = *launch;
+    }
+    if (!queue_.Wait(last, kPatience)) {
+      return Failed();
+    }
+    Say("ran " + std::to_string(count));
+  }
+
+  void Feed() {
+    Say("feeding");
+    pollfd in{STDIN_FILENO, POLLIN, 0};
+    while (poll(&in, 1, 1) == 0) {
+      while (queue_.Launch(program_)) {
+      }
+    }
+    Say("fed " + std::to_string(queue_.Ended()));
+  }
+
+  void Slice(std::uint64_t microseconds) {
+    if (const Result<> done = queue_.SetTimeslice(microseconds); !done.ok()) {
+      Die(done.error());
+    }
+    Say("slice " + std::to_string(microseconds));
+  }
+
+  void Disable(bool off) {
+    rm::NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS params{};
+    params.bDisable = off ? 1 : 0;
+    params.numChannels = 1;
+    params.hClientList[0] = client_.handle();
+    params.hChannelList[0] = queue_.channel();
+    Control(cards_.at(0).subdevice, rm::NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS, params);
+    Say(off ? "disabled 1" : "disabled 0");
+  }
+
+  void Preempt() {
+    rm::NVA06C_CTRL_PREEMPT_PARAMS params{};
+    params.bWait = 1;
+    Control(queue_.group(), rm::NVA06C_CTRL_CMD_PREEMPT, params);
+    Say("preempted");
+  }
+
+  void Stop() {
+    rm::NvU8 immediate = 1;
+    Control(queue_.channel(), rm::NVA06F_CTRL_CMD_STOP_CHANNEL, immediate);
+    Say("stopped");
+  }
+
+ private:
+  void Failed() {
+    Say(queue_.Fault() == 0 ? "late" : "failed " + std::to_string(queue_.Fault()));
+  }
+  template <class T>
+  void Control(rm::NvHandle object, rm::NvU32 command, T& params) {
+    const rmclient::Outcome outcome = client_.Control(object, command, &params, sizeof(params));
+    if (!outcome.ok()) {
+      Die(rmclient::CallError(outcome, "a control"));
+    }
+  }
+
+  rmclient::Client client_;
+  std::vector<rmclient::Card> cards_;
+  rmclient::WorkQueue queue_;
+  unsigned program_;
+};
+
+void Serve(Tenant& tenant) {
+  for (std::string line; std::getline(std::cin, line);) {
+    std::istringstream words(line);
+    std::string verb;
+    std::uint64_t value = 0;
+    words >> verb >> value;
+    if (verb == "run") {
+      tenant.Run(value);
+    } else if (verb == "feed") {
+      tenant.Feed();
+    } else if (verb == "slice") {
+      tenant.Slice(value);
+    } else if (verb == "disable") {
+      tenant.Disable(value != 0);
+    } else if (verb == "preempt") {
+      tenant.Preempt();
+    } else if (verb == "stop") {
+      tenant.Stop();
+    }
+  }
+}
+
+int Main(int argc, char** argv) {
+  sim::engine::TimedKernel kernel;
+  kernel.duration_ns = argc < 2 ? 0 : std::strtoull(argv[1], nullptr, 10) * 1000;
+  for (int i = 2; i < argc; ++i) {
+    kernel.flags |= std::strcmp(argv[i], "--not-preemptible") == 0
+                        ? sim::engine::TimedKernel::kNotPreemptible
+                    : std::strcmp(argv[i], "--traps") == 0 ? sim::engine::TimedKernel::kTraps
+                                                           : 0;
+  }
+  std::setvbuf(stdin, nullptr, _IONBF, 0);
+  Tenant tenant(kernel);
+  Say("ready");
+  Serve(tenant);
+  return 0;
+}
+
+}  // namespace
+}  // namespace cgpu
+
+int main(int argc, char** argv) {
+  return cgpu::Main(argc, argv);
+}
