@@ -1,0 +1,216 @@
+"""Compute shares: what containers get of a simulated card, by its engines' own books, while cgpud holds
+them to the card's policy. Cases by name, see tests/lib/cgpu_test.py.
+
+Slices hold in the card's own time, however late anybody is: shares by them are asserted closely. A
+duty cycle is the shim's, by the machine's clock: what it comes to on a busy machine is asserted
+loosely here, and measured by `make bench-share-error`."""
+import os
+import signal
+import time
+
+import cgpu_test as t
+import engines
+import isolation
+from engines import start_cgpud
+
+KERNELS = os.path.abspath(os.path.join(t.TEST_BIN, "kernels"))
+MS = 1000000  # nanoseconds
+STANDARD_US = 1049
+GRAPHICS = 1  # NV2080_ENGINE_TYPE_GRAPHICS
+
+
+def until(condition, sentence):
+    end = time.monotonic() + t.DEADLINE
+    while not condition():
+        t.check(time.monotonic() < end, sentence)
+        time.sleep(0.005)
+
+
+def _groups(node):
+    return node.books()["gpus"][0]["groups"]
+
+
+class Member:
+    """A container that keeps a queue full of kernels of so many microseconds."""
+
+    def __init__(self, node, name, *flags, kernel=1000):
+        self.node, self.name = node, name
+        before = {group["pid"] for group in _groups(node)}
+        self.process = node.run([KERNELS, str(kernel)], flags=("--name", name, *flags), name=name)
+        self.process.expect("^ready$")
+        # For the driver all of a container's clients are its shim's.
+        (self.shim,) = {group["pid"] for group in _groups(node)} - before
+
+    def feed(self):
+        self.process.say("feed")
+        self.process.expect("^feeding$")
+        return self
+
+    def stop(self):
+        self.process.say("")
+        self.process.expect("^fed ")
+
+    def end(self):
+        t.check(self.process.end() == 0, "%s failed" % self.name)
+
+    def group(self):
+        (group,) = [group for group in _groups(self.node) if group["pid"] == self.shim]
+        return group
+
+    def slice_us(self):
+        return self.group()["timeslice_us"]
+
+
+def _times(node, members):
+    by_shim = {group["pid"]: group["gpu_time_ns"] for group in _groups(node)}
+    return [by_shim[member.shim] for member in members]
+
+
+def shares(node, *members, total_ms=2000):
+    """Of the time that these get together from now on, in percent, until they have had so much."""
+    first = _times(node, members)
+    got = [0]
+    while sum(got) < total_ms * MS:
+        got = [now - then for now, then in zip(_times(node, members), first)]
+    return [100.0 * one / sum(got) for one in got]
+
+
+def of_card(node, member, total_ms=2000):
+    """What it gets of the card, in percent of the time that passes on it."""
+    def look():
+        gpu = node.books()["gpus"][0]
+        (mine,) = [group["gpu_time_ns"] for group in gpu["groups"] if group["pid"] == member.shim]
+        (engine,) = [one for one in gpu["runlists"] if one["runlist"] == GRAPHICS]
+        return mine, sum(engine[key] for key in ("busy_ns", "switching_ns", "idle_ns"))
+
+    first, passed, got = look(), 0, 0
+    while passed < total_ms * MS:
+        mine, now = look()
+        got, passed = mine - first[0], now - first[1]
+    return 100.0 * got / passed
+
+
+def close(measured, wanted, points=2):
+    t.check(all(abs(a - b) <= points for a, b in zip(measured, wanted)),
+            "%s instead of %s" % (["%.1f" % one for one in measured], wanted))
+
+
+def weights(node, _):
+    """By weight among those that have work; what one leaves the other has."""
+    a = Member(node, "three", "--weight", "3").feed()
+    b = Member(node, "seven", "--weight", "7").feed()
+    until(lambda: (a.slice_us(), b.slice_us()) == (1800, 4200), "no slices: %s" % _groups(node))
+    close(shares(node, a, b), [30, 70])
+    t.check("GPU 0: weight (2)" in t.command(t.CGPU, "policy", "--node", node.name), "the policy")
+    t.command(t.CGPU, "set", "three", "--weight", "63")
+    until(lambda: a.slice_us() == 5400, "the weight did not change: %s" % _groups(node))
+    close(shares(node, a, b), [90, 10])
+    b.stop()
+    b.end()
+    until(lambda: a.slice_us() == 3000, "the slices of one alone: %s" % _groups(node))
+    a.stop()
+    a.end()
+
+
+def equal(node, daemon):
+    """Without a word everybody has as much, whatever cgpud does meanwhile."""
+    members = [Member(node, "m%d" % i, kernel=kernel).feed()
+               for i, kernel in enumerate((100, 1000, 10000))]
+    until(lambda: all(one.slice_us() == 3000 for one in members), "no slices: %s" % _groups(node))
+    close(shares(node, *members), [100 / 3] * 3)
+    daemon.stop(signal.SIGKILL)
+    close(shares(node, *members), [100 / 3] * 3)
+    # Nobody is there to tell them; the slices that they have are still in proportion.
+    members[0].stop()
+    members[0].end()
+    close(shares(node, *members[1:]), [50, 50])
+    daemon.start()
+    until(lambda: all(one.slice_us() == 3000 for one in members[1:]), "other slices")
+    for one in members[1:]:
+        one.stop()
+        one.end()
+
+
+def policies(node, _):
+    """What a card's policy cannot honour is refused; one that is set stays and holds at once."""
+    first = Member(node, "first").feed()
+    second = Member(node, "second").feed()
+
+    def refused(*flags, says):
+        done = t.command(t.CGPU, "run", "--node", node.name, "--mem", "100MiB", *flags, "--", "true",
+                         ok=False)
+        t.check(done.returncode == 125 and says in done.stderr, "%s: %s" % (flags, done))
+
+    refused("--weight", "2", says="policy preempt, which knows no weights")
+    refused("--compute", "30", says="knows no percentages")
+    refused("--compute", "60", "--compute-max", "50", says="--compute-max is less than --compute")
+    refused("--compute", "0", says="--compute")
+    t.command(t.CGPU, "policy", "0", "native", "--node", node.name)
+    until(lambda: {first.slice_us(), second.slice_us()} == {STANDARD_US}, "slices under native")
+    t.command(t.CGPU, "policy", "0", "soft", "--node", node.name)
+    t.command(t.CGPU, "set", "first", "--compute", "20")
+    t.command(t.CGPU, "set", "second", "--compute", "80")
+    until(lambda: second.slice_us() == 4 * first.slice_us(), "20 and 80: %s" % _groups(node))
+    close(shares(node, first, second), [20, 80])
+    refused("--compute", "1", says="has 0 % of its compute time left")
+    done = t.command(t.CGPU, "policy", "0", "weight", "--node", node.name, ok=False)
+    t.check(done.returncode == 125 and "was promised what the policy weight cannot give" in done.stderr,
+            "cgpu policy: %s" % done)
+    for one in (first, second):
+        one.stop()
+        one.end()
+    # It was set, so no newcomer chooses another.
+    refused("--weight", "2", says="policy soft, which knows no weights")
+
+
+def fixed(node, _):
+    """A percentage and never more, also while nobody else wants the card."""
+    one = Member(node, "thirty", "--compute", "30").feed()
+    until(lambda: one.slice_us() != STANDARD_US, "no orders: %s" % _groups(node))
+    alone = of_card(node, one)
+    print("alone: %.1f %%" % alone)
+    t.check(15 < alone < 45, "alone it gets %.1f %%" % alone)
+    other = Member(node, "fifty", "--compute", "50").feed()
+    beside = of_card(node, one), of_card(node, other)
+    print("beside each other: %.1f %% and %.1f %%" % beside)
+    t.check(15 < beside[0] < 45 and 35 < beside[1] < 65, "beside each other: %s" % (beside,))
+    t.command(t.CGPU, "set", "thirty", "--compute", "50")
+    more = of_card(node, one)
+    print("with 50 %%: %.1f %%" % more)
+    t.check(35 < more < 65, "with 50 %% it gets %.1f %%" % more)
+    for member in (one, other):
+        member.stop()
+        member.end()
+    gpu = node.books()["gpus"][0]
+    t.check(not gpu["groups"] and not gpu["channels"], "something is left: %s" % gpu)
+
+
+def upgraded(node, _):
+    """Orders are handed over; while a shim becomes another nothing is suspended for good."""
+    one = Member(node, "thirty", "--compute", "30").feed()
+    until(lambda: one.slice_us() != STANDARD_US, "no orders: %s" % _groups(node))
+    for _ in range(3):
+        t.command(t.CGPU, "upgrade", "thirty")
+        share = of_card(node, one, total_ms=500)
+        t.check(15 < share < 45, "after an upgrade it gets %.1f %%" % share)
+    t.command(t.CGPU, "policy", "0", "soft", "--node", node.name)
+    until(lambda: of_card(node, one, total_ms=200) > 90, "it is held back still")
+    one.stop()
+    one.end()
+
+
+CASES = {"weights": weights, "equal": equal, "policies": policies, "fixed": fixed,
+         "upgraded": upgraded}
+
+
+def run(function):
+    with t.Node("a10:1", "580") as node:
+        daemon = start_cgpud(node, engines.RUNC)
+        function(node, daemon)
+        node.wait_used(0, "after the containers")
+        daemon.stop()
+
+
+if __name__ == "__main__":
+    isolation.main({name: lambda function=function: run(function)
+                    for name, function in CASES.items()})
