@@ -1,6 +1,8 @@
 // Controls that tell one client of the card about the others: who is there, who runs, how much.
 #include <algorithm>
 #include <cstddef>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "rm/nv_classes.h"
@@ -12,6 +14,7 @@ namespace cgpu::sim {
 namespace {
 
 constexpr rm::NvU32 kEveryClass = rm::NV20_SUBDEVICE_0;
+constexpr rm::NvU32 kVideoDecoder = 0x13;  // NV2080_ENGINE_TYPE_NVDEC0 in class/cl2080.h
 
 int CardOfGpu(const DriverModel& model, rm::NvU32 gpu_id) {
   for (const Card& card : model.Cards()) {
@@ -22,17 +25,68 @@ int CardOfGpu(const DriverModel& model, rm::NvU32 gpu_id) {
   return -1;
 }
 
-// kern_perf_ctrl.c subdeviceCtrlCmdPerfGetGpumonPerfmonUtilSamplesV2_KERNEL(): per sample and
-// engine the process that used it, as the caller's pid namespace has it; others' become 0. A sample
-// is 8 bytes and four engines (550: six) of 116 bytes, from 570 on 128. Nothing runs here, so that
-// a process with a channel group counts as one that shares the card evenly.
+// How long a process was on the card's engines in one stretch of time.
+struct Use {
+  rm::NvU64 end_us = 0;
+  std::uint32_t pid = 0;
+  rm::NvU64 length_ns = 0;
+  rm::NvU64 graphics_ns = 0;
+  rm::NvU64 video_ns = 0;
+};
+
+// Oldest first, at most `most`, the newest. Processes that have a channel group and are in none of
+// them come before, as far as there is room.
+std::vector<Use> UsesOf(const DriverModel& model, int card, std::size_t most) {
+  const Books books = model.GetBooks();
+  const std::vector<GroupBooks>& groups = books.cards[static_cast<std::size_t>(card)].groups;
+  std::map<std::pair<rm::NvU64, std::uint32_t>, Use> by_time;
+  std::map<std::uint32_t, bool> seen;
+  for (const GroupBooks& group : groups) {
+    seen[group.pid] = false;
+  }
+  const std::vector<GpuSample> samples =
+      model.Gpu() == nullptr ? std::vector<GpuSample>() : model.Gpu()->Samples(card);
+  for (const GpuSample& sample : samples) {
+    const auto group = std::find_if(groups.begin(), groups.end(), [&sample](const GroupBooks& g) {
+      return g.key == sample.group;
+    });
+    if (group == groups.end()) {
+      continue;
+    }
+    Use& use = by_time[{sample.end_ns, group->pid}];
+    use.end_us = sample.end_ns / 1000;
+    use.pid = group->pid;
+    use.length_ns = sample.length_ns;
+    use.graphics_ns += group->engine_type == rm::NV2080_ENGINE_TYPE_GRAPHICS ? sample.busy_ns : 0;
+    use.video_ns += group->engine_type == kVideoDecoder ? sample.busy_ns : 0;
+  }
+  while (by_time.size() > most) {
+    by_time.erase(by_time.begin());
+  }
+  std::vector<Use> uses;
+  for (const auto& [when, use] : by_time) {
+    seen[use.pid] = true;
+    uses.push_back(use);
+  }
+  for (const auto& [pid, working] : seen) {
+    if (!working && uses.size() < most) {
+      uses.insert(uses.begin(), Use{uses.empty() ? 1 : uses.front().end_us, pid, 1, 0, 0});
+    }
+  }
+  return uses;
+}
+
+// kern_perf_ctrl.c subdeviceCtrlCmdPerfGetGpumonPerfmonUtilSamplesV2_KERNEL(): per sample, of a
+// sixth of a second, and engine the process that used it, as the caller's pid namespace has it;
+// others' become 0. A sample is 8 bytes and four engines (550: six) of 116 bytes, from 570 on 128.
 NvStatus UtilSamples(ControlCall& call) {
   constexpr std::size_t kHead = 16;
   constexpr std::size_t kSamples = 72;
   constexpr std::size_t kShortEngine = 116;
   constexpr std::size_t kLongEngine = 128;
   constexpr std::size_t kGraphics = 1;  // after fb
-  constexpr rm::NvU32 kFull = 10000;    // percent times 100
+  constexpr std::size_t kDecoder = 3;   // after nvenc
+  constexpr rm::NvU64 kFull = 10000;    // percent times 100
   if (call.params.size() <= kHead) {
     return rm::NV_ERR_INVALID_ARGUMENT;
   }
@@ -40,23 +94,27 @@ NvStatus UtilSamples(ControlCall& call) {
   const std::size_t engine =
       (sample - sizeof(rm::NvU64)) % kShortEngine == 0 ? kShortEngine : kLongEngine;
   std::fill(call.params.begin() + kHead, call.params.end(), std::byte{0});
-  const Books books = call.model.GetBooks();
-  std::vector<std::uint32_t> pids;
-  for (const GroupBooks& group : books.cards[static_cast<std::size_t>(call.object.card)].groups) {
-    if (std::find(pids.begin(), pids.end(), group.pid) == pids.end()) {
-      pids.push_back(group.pid);
+  const std::vector<Use> uses = UsesOf(call.model, call.object.card, kSamples);
+  std::map<std::uint32_t, std::uint32_t> seen_as;
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    const Use& use = uses[i];
+    const auto known = seen_as.find(use.pid);
+    const std::uint32_t pid =
+        known != seen_as.end() ? known->second : call.caller.PidAsSeen(use.pid).value_or(0);
+    seen_as[use.pid] = pid;
+    const auto at = call.params.subspan(kHead + i * sample);
+    Store(at, use.end_us);
+    for (const auto& [index, busy] :
+         {std::pair(kGraphics, use.graphics_ns), std::pair(kDecoder, use.video_ns)}) {
+      if (index == kGraphics || busy != 0) {
+        const auto of_engine = at.subspan(sizeof(rm::NvU64) + index * engine);
+        Store(of_engine, static_cast<rm::NvU32>(std::min(kFull, busy * kFull / use.length_ns)));
+        Store(of_engine.subspan(2 * sizeof(rm::NvU32)), pid);
+      }
     }
   }
-  const std::size_t count = std::min(pids.size(), kSamples);
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto at = call.params.subspan(kHead + i * sample);
-    Store(at, rm::NvU64{i + 1});
-    const auto gr = at.subspan(sizeof(rm::NvU64) + kGraphics * engine);
-    Store(gr, static_cast<rm::NvU32>(kFull / count));
-    Store(gr.subspan(2 * sizeof(rm::NvU32)), call.caller.PidAsSeen(pids[i]).value_or(0));
-  }
   constexpr std::size_t kCount = 8;  // type, bufSize, count, tracker
-  Store(call.params.subspan(kCount), static_cast<rm::NvU32>(count));
+  Store(call.params.subspan(kCount), static_cast<rm::NvU32>(uses.size()));
   return rm::NV_OK;
 }
 

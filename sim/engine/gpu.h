@@ -83,8 +83,8 @@ class Gpu {
   // Reads GP_PUT of every scheduled channel, and lets semaphores that were waited for in vain be
   // looked at again. True: something can now run that could not before, or more can.
   bool Poll();
-  // The same for one channel, whose doorbell was rung. A GP_PUT beyond the ring is a fault. A
-  // channel that is not scheduled keeps what was read.
+  // Reads GP_PUT of one channel, whose doorbell was rung; looks at no semaphores. A GP_PUT beyond
+  // the ring is a fault. A channel that is not scheduled keeps what was read.
   bool Ring(ChannelKey channel);
 
   // --- Groups and channels. A group's runlist comes into being with it.

@@ -37,7 +37,7 @@ constexpr std::uint32_t kBytesOfWork = 4096;  // one unit of a caller's budget
 
 // SET_REMAP_COMPONENTS; without it an element is a byte.
 struct Elements {
-  Elements(const CopyJob& job)
+  explicit Elements(const CopyJob& job)
       : on(Bit(job.launch, 10)),
         word(job.from.components),
         component(on ? Bits(word, 17, 16) + 1 : 1),
@@ -70,9 +70,10 @@ void Remap(const CopyJob& job, const Elements& elements, std::span<const std::by
   for (std::size_t element = 0; element < job.chunk; ++element) {
     for (std::uint32_t i = 0; i < elements.out / size; ++i) {
       const std::uint32_t pick = Bits(elements.word, (i * 4) + 2, i * 4);
-      const auto target = to.subspan((element * elements.out) + (i * size), size);
+      const std::size_t put = (element * elements.out) + (std::size_t{i} * size);
+      const auto target = to.subspan(put, size);
       if (pick < kConstA) {
-        const std::size_t at = (element * elements.in) + (pick * size);
+        const std::size_t at = (element * elements.in) + (std::size_t{pick} * size);
         if (at + size <= from.size()) {
           std::ranges::copy(from.subspan(at, size), target.begin());
         }

@@ -13,13 +13,12 @@ void Runlist::Wake(Time now) {
     Choose(now);
     return;
   }
-  if (state_ != State::kRunning || leaves_ || slice_end_ <= now || Alone()) {
-    return;
-  }
   // Slices that were counted as one because nobody wanted the engine.
-  const Duration slice = current_->slice;
-  slice_end_ -= (slice_end_ - now - 1) / slice * slice;
-  due_ = RunDue(now);
+  const bool several = state_ == State::kRunning && slice_end_ > now + current_->slice;
+  if (several && !leaves_ && !Alone()) {
+    slice_end_ -= (slice_end_ - now - 1) / current_->slice * current_->slice;
+    due_ = RunDue(now);
+  }
 }
 
 void Runlist::MakeRound() {

@@ -40,7 +40,7 @@ struct Costs {
   Duration kernel_ns = 10'000;          // a program without a TimedKernel header
   std::uint64_t bytes_per_us = 20'000;  // of a copy: 20 GB/s
   Duration entry_ns = 100;              // to fetch one GPFIFO entry
-  Duration method_ns = 10;              // to execute one method
+  Duration method_ns = 25;              // to execute one method
   // What a submission of the runlist does beside expiring slices. nvgpu's runlist.c says of a
   // resubmission that scheduling begins from its first entry; false: it goes on behind the group
   // that ran.

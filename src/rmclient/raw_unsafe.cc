@@ -176,8 +176,8 @@ Outcome MapMemoryDma(int fd, const rm::Abi& abi, rm::NvHandle client, rm::NvHand
     params.length = length;
     return MapDmaAs(fd, params, address);
   };
-  const bool longer = rm::EscapeAcceptsSize(abi, rm::NV_ESC_RM_MAP_MEMORY_DMA,
-                                            sizeof(rm::NVOS46_PARAMETERS_V580));
+  const bool longer =
+      rm::EscapeAcceptsSize(abi, rm::NV_ESC_RM_MAP_MEMORY_DMA, sizeof(rm::NVOS46_PARAMETERS_V580));
   return longer ? fill(rm::NVOS46_PARAMETERS_V580{}) : fill(rm::NVOS46_PARAMETERS_V535{});
 }
 

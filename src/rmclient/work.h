@@ -1,9 +1,9 @@
 // Work for a card: a channel group with one channel, and launches of programs on it.
 //
-// What a program is, the card decides: the bytes are the caller's. On a simulated card one that begins
-// with sim/engine/timed_kernel.h runs for the time it names. No doorbell is rung: simulated cards
-// look at the channels themselves. NVIDIA/open-gpu-doc classes/host/clc56f.h and classes/compute/
-// clc6c0.h, clc6c0qmd.h.
+// What a program is, the card decides: the bytes are the caller's. On a simulated card one that
+// begins with sim/engine/timed_kernel.h runs for the time it names. No doorbell is rung: simulated
+// cards look at the channels themselves. NVIDIA/open-gpu-doc classes/host/clc56f.h and
+// classes/compute/ clc6c0.h, clc6c0qmd.h.
 #ifndef CGPU_RMCLIENT_WORK_H_
 #define CGPU_RMCLIENT_WORK_H_
 
@@ -38,8 +38,8 @@ class WorkQueue {
   [[nodiscard]] Result<unsigned> AddProgram(std::span<const std::byte> program);
   void WriteProgram(unsigned number, std::span<const std::byte> program);
 
-  // Queues one launch and returns its number; they count from 1 and end in their order. nullopt: the
-  // queue is full.
+  // Queues one launch and returns its number; they count from 1 and end in their order. nullopt:
+  // the queue is full.
   [[nodiscard]] std::optional<std::uint64_t> Launch(unsigned program);
   // How many launches have ended.
   [[nodiscard]] std::uint64_t Ended() const;

@@ -1,5 +1,3 @@
-#include "rmclient/work.h"
-
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -13,12 +11,13 @@
 #include "rm/nv_controls.h"
 #include "rm/nv_ctrl.h"
 #include "rm/nv_escape.h"
+#include "rmclient/work.h"
 
 namespace cgpu::rmclient {
 namespace {
 
-// The area: error notifiers, the semaphore, USERD, programs with their QMDs, the ring of entries, and
-// for each of them its methods.
+// The area: error notifiers, the semaphore, USERD, programs with their QMDs, the ring of entries,
+// and for each of them its methods.
 constexpr std::size_t kNotifier = 0;
 constexpr std::size_t kSemaphore = 0x1000;
 constexpr std::size_t kUserd = 0x2000;
@@ -54,19 +53,20 @@ constexpr rm::NvU32 kComputeClasses[] = {rm::HOPPER_COMPUTE_A, rm::AMPERE_COMPUT
                                          rm::VOLTA_COMPUTE_A};
 
 // Incrementing methods.
-constexpr std::uint32_t Header(std::uint32_t subchannel, std::uint32_t method, std::uint32_t count) {
+constexpr std::uint32_t Header(std::uint32_t subchannel, std::uint32_t method,
+                               std::uint32_t count) {
   return 1U << 29 | count << 16 | subchannel << 13 | method >> 2;
 }
 
 Result<std::vector<rm::NvU32>> ReadClasses(Client& client, const Card& card) {
   rm::NV0080_CTRL_GPU_GET_CLASSLIST_PARAMS params{};
-  Outcome outcome = client.Control(card.device, rm::NV0080_CTRL_CMD_GPU_GET_CLASSLIST, &params,
-                                   sizeof(params));
+  Outcome outcome =
+      client.Control(card.device, rm::NV0080_CTRL_CMD_GPU_GET_CLASSLIST, &params, sizeof(params));
   std::vector<rm::NvU32> classes(params.numClasses);
   if (outcome.ok()) {
     params.classList = reinterpret_cast<rm::NvP64>(classes.data());
-    outcome = client.Control(card.device, rm::NV0080_CTRL_CMD_GPU_GET_CLASSLIST, &params,
-                             sizeof(params));
+    outcome =
+        client.Control(card.device, rm::NV0080_CTRL_CMD_GPU_GET_CLASSLIST, &params, sizeof(params));
   }
   if (!outcome.ok()) {
     return CallError(outcome, "asking for the classes of card " + card.bdf);
@@ -157,9 +157,9 @@ Result<> WorkQueue::MakeObjects(const Card& card, rm::NvHandle memory) {
   rm::NVA06C_CTRL_GPFIFO_SCHEDULE_PARAMS_V580 schedule{};
   schedule.bEnable = 1;
   if (outcome.ok()) {
-    outcome = client_->Control(
-        group_, rm::NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, &schedule,
-        rm::ControlSize(client_->abi(), rm::NVA06C_CTRL_CMD_GPFIFO_SCHEDULE));
+    outcome =
+        client_->Control(group_, rm::NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, &schedule,
+                         rm::ControlSize(client_->abi(), rm::NVA06C_CTRL_CMD_GPFIFO_SCHEDULE));
   }
   if (!outcome.ok()) {
     return CallError(outcome, "making a channel on card " + card.bdf);
@@ -219,10 +219,12 @@ std::optional<std::uint64_t> WorkQueue::Launch(unsigned program) {
   for (std::size_t i = 0; i < words.size(); ++i) {
     Store(methods + i * sizeof(words[0]), words[i]);
   }
-  const std::uint64_t entry =
-      (address_ + methods) | static_cast<std::uint64_t>(words.size()) << 42 | std::uint64_t{1} << 41;
+  const std::uint64_t entry = (address_ + methods) |
+                              static_cast<std::uint64_t>(words.size()) << 42 |
+                              std::uint64_t{1} << 41;
   Store(kRing + slot * kEntryBytes, static_cast<std::uint32_t>(entry));
-  Store(kRing + slot * kEntryBytes + sizeof(std::uint32_t), static_cast<std::uint32_t>(entry >> 32));
+  Store(kRing + slot * kEntryBytes + sizeof(std::uint32_t),
+        static_cast<std::uint32_t>(entry >> 32));
   std::atomic_thread_fence(std::memory_order_seq_cst);
   Store(kUserd + kGpPut, static_cast<std::uint32_t>(launched_ % entries_));
   return launched_;

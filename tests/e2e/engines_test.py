@@ -64,8 +64,22 @@ def one_in_a_slice():
         _runs(node, process, lambda: node.books()["gpus"][0]["groups"][0])
 
 
+def _sampled(watcher, a, b):
+    """What the driver's own samples say of both: a's share, in percent."""
+    tell(watcher, "samples", "^all$")
+    used = {a.popen.pid: 0, b.popen.pid: 0}
+    for found in watcher.said(r"^sample (\d+) (\d+)$"):
+        pid, hundredths = int(found.group(1)), int(found.group(2))
+        t.check(hundredths <= 10000, "%d was used for more than all of a sample" % pid)
+        if pid in used:
+            used[pid] += hundredths
+    t.check(sum(used.values()) > 0, "no sample names them: %s" % watcher.lines[-80:])
+    return 100.0 * used[a.popen.pid] / sum(used.values())
+
+
 def _shares(node, a, b, wanted):
     """Both keep their queues full; a's share of what they get, in percent."""
+    watcher = tenant(node, "watcher", 1000)
     for process in (a, b):
         tell(process, "feed", "^feeding$")
     until(lambda: min(group_of(node, p)["gpu_time_ns"] for p in (a, b)) > 0, "one never runs")
@@ -77,6 +91,9 @@ def _shares(node, a, b, wanted):
     share = 100.0 * got[0] / sum(got)
     print("%.2f %% and %.2f %% of %.0f ms" % (share, 100 - share, sum(got) / 1e6))
     t.check(abs(share - wanted) <= 2, "%.2f %% is not %d %%" % (share, wanted))
+    sampled = _sampled(watcher, a, b)
+    print("by the driver's samples: %.2f %%" % sampled)
+    t.check(abs(sampled - wanted) <= 5, "%.2f %% is not %d %% by the samples" % (sampled, wanted))
     for process in (a, b):
         tell(process, "", "^fed ")
         t.check(process.end() == 0, "%s failed" % process.name)

@@ -1,4 +1,5 @@
-// A tenant that runs timed kernels: kernels MICROSECONDS [--not-preemptible] [--traps]. Reads lines:
+// A tenant that runs timed kernels: kernels MICROSECONDS [--not-preemptible] [--traps]. Reads
+// lines:
 //
 //   run N          queues N kernels and waits for them     -> "ran N"
 //   feed           keeps the queue full until the next line -> "feeding", then "fed N"
@@ -6,6 +7,7 @@
 //   disable 0|1    FIFO_DISABLE_CHANNELS of its own channel -> "disabled 0|1"
 //   preempt        waits until its group is off             -> "preempted"
 //   stop           STOP_CHANNEL                             -> "stopped"
+//   samples        the driver's samples of utilisation      -> "sample PID HUNDREDTHS" each, "all"
 //
 // "failed N" is the answer when the channel ended with error N, "late" when nothing came.
 #include <poll.h>
@@ -17,6 +19,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
+#include <memory>
 #include <sstream>
 #include <string>
 
@@ -114,10 +117,26 @@ class Tenant {
     Say("stopped");
   }
 
- private:
-  void Failed() {
-    Say(queue_.Fault() == 0 ? "late" : "failed " + std::to_string(queue_.Fault()));
+  // Samples of 580: 16 bytes, then 72 of a time and six engines of 128 bytes, the second of which
+  // is graphics: its use, and as the third word the process.
+  void Samples() {
+    constexpr std::size_t kSamples = 72;
+    struct Params {
+      rm::NvU32 words[55888 / sizeof(rm::NvU32)];
+    };
+    const auto params = std::make_unique<Params>();
+    Control(cards_.at(0).subdevice, rm::NV2080_CTRL_CMD_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2,
+            *params);
+    const std::size_t sample = (sizeof(Params) - 16) / kSamples / sizeof(rm::NvU32);
+    for (std::size_t i = 0; i < params->words[2]; ++i) {
+      const rm::NvU32* const graphics = &params->words[4 + i * sample + 2 + 32];
+      Say("sample " + std::to_string(graphics[2]) + " " + std::to_string(graphics[0]));
+    }
+    Say("all");
   }
+
+ private:
+  void Failed() { Say(queue_.Fault() == 0 ? "late" : "failed " + std::to_string(queue_.Fault())); }
   template <class T>
   void Control(rm::NvHandle object, rm::NvU32 command, T& params) {
     const rmclient::Outcome outcome = client_.Control(object, command, &params, sizeof(params));
@@ -148,6 +167,8 @@ void Serve(Tenant& tenant) {
       tenant.Disable(value != 0);
     } else if (verb == "preempt") {
       tenant.Preempt();
+    } else if (verb == "samples") {
+      tenant.Samples();
     } else if (verb == "stop") {
       tenant.Stop();
     }

@@ -284,5 +284,63 @@ TEST(GpuPropertyTest, HoldsInEveryHistoryHoweverTimeIsAdvanced) {
   EXPECT_TRUE(held);
 }
 
+// Methods as a hostile program might send them: real ones, with data that is nearly right.
+rc::Gen<Words> AnyMethods() {
+  const auto method = rc::gen::elementOf(std::vector<std::uint32_t>{
+      0x0,   0x4,   0x10,  0x14,  0x18,  0x1c,  0x20,  0x5c,   0x60,   0x64,   0x68,  0x6c,
+      0x80,  0x180, 0x184, 0x188, 0x18c, 0x190, 0x1b0, 0x1b4,  0x1dc,  0x1e0,  0x1e4, 0x240,
+      0x244, 0x248, 0x2b4, 0x2bc, 0x2c0, 0x300, 0x304, 0x400,  0x404,  0x408,  0x40c, 0x410,
+      0x414, 0x418, 0x41c, 0x700, 0x704, 0x708, 0x800, 0x1b00, 0x1b04, 0x1b08, 0x1b0c});
+  const auto data = rc::gen::oneOf(
+      rc::gen::arbitrary<std::uint32_t>(), rc::gen::inRange<std::uint32_t>(0, 64),
+      rc::gen::inRange<std::uint32_t>(0x10'0000, 0x10'2000),  // as QMD: what lies in the space
+      rc::gen::elementOf(Words{0xc6c0, 0xcec0, 0xc6b5, 0xc9b0, 1, 1U << 9U | 0x182U, 0x582}));
+  return rc::gen::exec([=]() -> Words {
+    const auto header = *rc::gen::inRange<std::uint32_t>(0, 40);
+    if (header == 0) {
+      return {*rc::gen::arbitrary<std::uint32_t>()};
+    }
+    Words words;
+    const auto type = *rc::gen::elementOf(Words{1, 1, 1, 3, 5});
+    const auto count = *rc::gen::inRange<std::size_t>(1, 6);
+    Method(words, *rc::gen::inRange<std::uint32_t>(0, 3), *method,
+           *rc::gen::container<Words>(count, data), type);
+    return words;
+  });
+}
+
+TEST(GpuPropertyTest, AnyPushbufferEndsOrCostsTimeAndHarmsNobodyElse) {
+  const bool held = rc::check("any pushbuffer", [] {
+    World world;
+    Client good(world, 1);
+    Client hostile(world, 2);
+    good.Saturate(100 * kMicrosecond);
+    hostile.Submit([] {  // objects on the subchannels, so that methods find somebody
+      Words words;
+      for (const std::uint32_t subchannel : {0U, 1U, 2U}) {
+        Method(words, subchannel, 0, {std::array{0xc6c0U, 0xc6b5U, 0xcec0U}[subchannel]});
+      }
+      return words;
+    }());
+    const auto parts = *rc::gen::scale(2.0, rc::gen::container<std::vector<Words>>(AnyMethods()));
+    for (const Words& part : parts) {
+      hostile.Submit(part);
+    }
+    const Time end = 40 * kMillisecond;
+    for (int calls = 0; world.gpu.Now() < end; ++calls) {
+      RC_ASSERT(calls < 10'000);
+      static_cast<void>(world.gpu.Advance(std::min(end, world.gpu.Now() + kMillisecond), 100'000));
+      good.Fill();
+    }
+    const RunlistBooks books = world.gpu.Runlist(kGraphics);
+    RC_ASSERT(books.busy_ns + books.switching_ns + books.idle_ns == end);
+    RC_ASSERT(good.Books().gpu_time_ns + hostile.Books().gpu_time_ns == books.busy_ns);
+    RC_ASSERT(good.Books().gpu_time_ns > end * 4 / 10);
+    RC_ASSERT(!good.Books().fault.has_value());
+    RC_CLASSIFY(hostile.Books().fault.has_value(), "faults");
+  });
+  EXPECT_TRUE(held);
+}
+
 }  // namespace
 }  // namespace cgpu::sim::engine::testing

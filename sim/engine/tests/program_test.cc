@@ -354,7 +354,7 @@ TEST_F(Program, EndlessWorkEndsWithTheBudget) {
   while (!world.gpu.Advance(kSecond, 1000)) {
   }
   EXPECT_EQ(kSecond, world.gpu.Now());
-  EXPECT_NEAR(255.0 * (2000 * 10 + 100), static_cast<double>(client.Books().gpu_time_ns), 100.0);
+  EXPECT_NEAR(255.0 * (2000 * 25 + 100), static_cast<double>(client.Books().gpu_time_ns), 100.0);
 }
 
 }  // namespace

@@ -167,44 +167,51 @@ TEST(Share, RunlistsDoNotKnowEachOther) {
 
 // --- Priority.
 
-// The most that the starts of a group waited, the switch not counted.
-Duration LongestWait(const World& world, GroupKey group) {
+// How long the starts of a group waited, the switch to it not counted.
+struct Waits {
+  std::size_t starts = 0;
   Duration longest = 0;
-  for (const Start& start : world.gpu.Starts(0)) {
+};
+Waits WaitsOf(const World& world, GroupKey group, std::uint64_t from) {
+  Waits waits;
+  for (const Start& start : world.gpu.Starts(from)) {
     if (start.group == group) {
       const Duration wait = start.start_ns - start.visible_ns;
-      longest = std::max(longest, wait - (start.switched ? Costs{}.context_switch_ns : 0));
+      waits.longest =
+          std::max(waits.longest, wait - (start.switched ? Costs{}.context_switch_ns : 0));
+      ++waits.starts;
     }
   }
-  return longest;
+  return waits;
 }
 
-TEST(Priority, HighWaitsForOneSliceOfOthers) {
-  World world;
-  std::vector<std::unique_ptr<Client>> clients;
-  std::vector<Client*> neighbours;
-  for (std::uint64_t i = 1; i <= 4; ++i) {
-    neighbours.push_back(clients.emplace_back(std::make_unique<Client>(world, i)).get());
-    world.gpu.SetTimeslice(i, 900);
-    neighbours.back()->Saturate(50 * kMillisecond);
+TEST(Priority, HighWaitsForOneSliceOfOthersHoweverLongTheirKernels) {
+  for (const std::uint64_t count : {1U, 4U}) {
+    for (const Duration kernel : {kMillisecond, 10 * kMillisecond, 100 * kMillisecond}) {
+      SCOPED_TRACE(kernel);
+      World world;
+      std::vector<std::unique_ptr<Client>> clients;
+      std::vector<Client*> neighbours;
+      for (std::uint64_t i = 1; i <= count; ++i) {
+        neighbours.push_back(clients.emplace_back(std::make_unique<Client>(world, i)).get());
+        world.gpu.SetTimeslice(i, 900);
+        neighbours.back()->Saturate(kernel);
+      }
+      Client online(world, 9);
+      online.Alternate(200 * kMicrosecond);
+      RunAll(world, neighbours, std::array{&online}, 200 * kMillisecond);
+      const Waits without = WaitsOf(world, 9, 0);
+      EXPECT_GT(without.longest, (count * 900 - 20) * kMicrosecond);
+      world.gpu.SetInterleave(9, Interleave::kHigh);
+      RunAll(world, neighbours, std::array{&online}, 10 * kMillisecond);
+      const std::uint64_t from = world.gpu.Starts(0).back().number + 1;
+      RunAll(world, neighbours, std::array{&online}, kSecond);
+      const Waits with = WaitsOf(world, 9, from);
+      EXPECT_GT(with.starts, 500U);
+      EXPECT_LE(with.longest, (900 + 40) * kMicrosecond);  // with the neighbour's own switch
+      EXPECT_GT(with.longest, 850 * kMicrosecond);
+    }
   }
-  Client online(world, 9);
-  online.Alternate(200 * kMicrosecond);
-  RunAll(world, neighbours, std::array{&online}, kSecond);
-  const Duration without = LongestWait(world, 9);
-  EXPECT_GT(without, 3 * 900 * kMicrosecond);
-  world.gpu.SetInterleave(9, Interleave::kHigh);
-  RunAll(world, neighbours, std::array{&online}, 10 * kMillisecond);
-  const std::uint64_t from = world.gpu.Starts(0).size();
-  RunAll(world, neighbours, std::array{&online}, kSecond);
-  Duration longest = 0;
-  std::size_t starts = 0;
-  for (const Start& start : world.gpu.Starts(from)) {
-    longest = start.group == 9 ? std::max(longest, start.start_ns - start.visible_ns) : longest;
-    starts += start.group == 9 ? 1 : 0;
-  }
-  EXPECT_GT(starts, 500U);
-  EXPECT_LE(longest, (900 + 2 * 40) * kMicrosecond);
 }
 
 TEST(Priority, AStartSaysWhenItsWorkCameAndWhenItRan) {
@@ -375,17 +382,15 @@ TEST(Orders, AStoppedChannelNeverRunsAgain) {
   EXPECT_TRUE(world.events.faults.empty());
 }
 
-TEST(Orders, ASubmissionExpiresTheSliceAndKeepsTheRound) {
-  World world;
-  Client a(world, 1);
-  Client b(world, 2);
-  Client c(world, 3);
-  std::vector<Client*> all{&a, &b, &c};
-  for (Client* client : all) {
-    world.gpu.SetTimeslice(client->Key(), 100'000);
-    client->Saturate(kSecond);
+// The shares of three groups with slices of 100 ms, while somebody makes and removes groups all
+// the time, far more often than slices end.
+std::vector<double> SharesUnderSubmissions(const Costs& costs) {
+  World world(costs);
+  std::array<Client, 3> clients{Client(world, 1), Client(world, 2), Client(world, 3)};
+  for (Client& client : clients) {
+    world.gpu.SetTimeslice(client.Key(), 100'000);
+    client.Saturate(kSecond);
   }
-  // Somebody makes and removes groups all the time, far more often than slices end.
   for (std::uint64_t i = 0; i < 900; ++i) {
     world.gpu.AddGroup(1000 + i, kGraphics);
     world.gpu.AddChannel(1000 + i, 1000 + i, ChannelPlace{});
@@ -394,9 +399,25 @@ TEST(Orders, ASubmissionExpiresTheSliceAndKeepsTheRound) {
     world.gpu.RemoveGroup(1000 + i);
     world.Run(kMillisecond);
   }
-  for (const Client* client : all) {
-    EXPECT_NEAR(100.0 / 3, Percent(client->Books().gpu_time_ns, 1800 * kMillisecond), 2.0);
+  std::vector<double> shares;
+  for (const Client& client : clients) {
+    shares.push_back(Percent(client.Books().gpu_time_ns, world.gpu.Now()));
   }
+  return shares;
+}
+
+TEST(Orders, ASubmissionExpiresTheSliceAndKeepsTheRound) {
+  for (const double share : SharesUnderSubmissions({})) {
+    EXPECT_NEAR(100.0 / 3, share, 2.0);
+  }
+}
+
+TEST(Orders, ASubmissionThatRestartsTheRoundFavoursItsFront) {
+  Costs costs;
+  costs.submission_restarts = true;
+  const std::vector<double> shares = SharesUnderSubmissions(costs);
+  EXPECT_GT(shares[0], 90.0);
+  EXPECT_LT(shares[2], 1.0);
 }
 
 TEST(Orders, GroupsAndChannelsGoWhileTheyRun) {
