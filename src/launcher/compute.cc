@@ -1,6 +1,7 @@
 #include "launcher/compute.h"
 
 #include <algorithm>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -20,6 +21,23 @@ std::vector<ComputeRequest> OthersOn(const Card& card, const std::vector<Reserva
     }
   }
   return others;
+}
+
+Result<> HonoursAll(const Card& card, governor::Policy policy,
+                    const std::vector<ComputeRequest>& all) {
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto honoured = governor::CanHonour(card, policy, std::span(all).first(i), all[i]);
+    if (honoured.ok()) {
+      continue;
+    }
+    Error error = honoured.error();
+    error.what = "a container on GPU " + std::to_string(card.index) +
+                 " was promised what the policy " + std::string(NameOf(policy)) +
+                 " cannot give: " + error.what;
+    error.hint = "see which with `cgpu ps -v`; change it with `cgpu set`, or end it";
+    return error;
+  }
+  return {};
 }
 
 }  // namespace
@@ -63,7 +81,8 @@ Result<std::vector<governor::Policy>> PoliciesOf(const Registry& registry,
   return policies;
 }
 
-Result<> SetPolicy(const Registry& registry, const Card& card, governor::Policy policy) {
+Result<> SetPolicy(const Registry& registry, const Card& card,
+                   std::optional<governor::Policy> policy) {
   const auto lock = registry.Lock();
   if (!lock.ok()) {
     return lock.error();
@@ -72,25 +91,27 @@ Result<> SetPolicy(const Registry& registry, const Card& card, governor::Policy 
   if (!live.ok()) {
     return live.error();
   }
-  std::vector<ComputeRequest> before;
-  for (const ComputeRequest& one : OthersOn(card, *live, {})) {
-    const auto honoured = governor::CanHonour(card, policy, before, one);
-    if (!honoured.ok()) {
-      Error error = honoured.error();
-      error.what = "a container on GPU " + std::to_string(card.index) +
-                   " was promised what the policy " + std::string(NameOf(policy)) +
-                   " cannot give: " + error.what;
-      error.hint = "see which with `cgpu ps -v`; change it with `cgpu set`, or end it";
-      return error;
-    }
-    before.push_back(one);
-  }
   auto settings = registry.SettingsOf(*lock, card.uuid);
   if (!settings.ok()) {
     return settings.error();
   }
   settings->policy = policy;
-  return registry.SetCard(*lock, card.uuid, *settings);
+  const auto honoured = HonoursAll(card, settings->PolicyNow(), OthersOn(card, *live, {}));
+  return honoured.ok() ? registry.SetCard(*lock, card.uuid, *settings) : honoured;
+}
+
+Result<> SetPolicyAtStart(const Registry& registry, const std::string& uuid,
+                          governor::Policy policy) {
+  const auto lock = registry.Lock();
+  if (!lock.ok()) {
+    return lock.error();
+  }
+  auto settings = registry.SettingsOf(*lock, uuid);
+  if (!settings.ok() || settings->policy) {
+    return settings.ok() ? Result<>() : settings.error();
+  }
+  settings->policy = policy;
+  return registry.SetCard(*lock, uuid, *settings);
 }
 
 Result<ComputeRequest> ChangeCompute(const Registry& registry, const ComputeChange& change) {

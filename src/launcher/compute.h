@@ -3,6 +3,7 @@
 #ifndef CGPU_LAUNCHER_COMPUTE_H_
 #define CGPU_LAUNCHER_COMPUTE_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,10 +26,14 @@ namespace cgpu {
 [[nodiscard]] Result<std::vector<governor::Policy>> PoliciesOf(const Registry& registry,
                                                                const std::vector<Card>& cards);
 
-// From now on, for the containers that are there too. kConflict or kExhausted: one of them was
-// promised what the policy cannot honour.
+// From now on, for the containers that are there too; none: what its first container has chosen.
+// kConflict or kExhausted: one of them was promised what the policy cannot honour.
 [[nodiscard]] Result<> SetPolicy(const Registry& registry, const Card& card,
-                                 governor::Policy policy);
+                                 std::optional<governor::Policy> policy);
+
+// Sets it where nothing was set while the machine runs.
+[[nodiscard]] Result<> SetPolicyAtStart(const Registry& registry, const std::string& uuid,
+                                        governor::Policy policy);
 
 // What a running container, by id, its unique beginning, or name, is promised on all its cards in
 // place of what it was. Errors as CanHonour(), and kNotFound. Returns what it is promised now.

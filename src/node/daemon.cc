@@ -27,6 +27,7 @@
 #include "base/file.h"
 #include "kernel/messages.h"
 #include "kernel/service.h"
+#include "launcher/compute.h"
 #include "launcher/node.h"
 #include "node/audit.h"
 #include "node/creation.h"
@@ -150,6 +151,8 @@ class Daemon {
          UniqueFd signals)
       : runtime_(settings.runtime),
         group_(settings.group),
+        policies_(settings.policies),
+        registry_(registry),
         argv_(argv),
         minder_(registry, UniqueFd(open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC))),
         governing_(registry, settings.max_inst, CanSuspend(settings.node)),
@@ -164,6 +167,11 @@ class Daemon {
   }
 
   Result<> Run() {
+    for (const auto& [uuid, policy] : policies_) {
+      if (const auto set = SetPolicyAtStart(registry_, uuid, policy); !set.ok()) {
+        Log(set.error().what);
+      }
+    }
     minder_.Refresh();
     LogAll(governing_.Refresh());
     TellReady();
@@ -332,6 +340,8 @@ class Daemon {
 
   const std::string runtime_;
   const std::string group_;
+  const std::map<std::string, governor::Policy> policies_;
+  const Registry& registry_;
   char* const* const argv_;
   struct stat seen_{};
   Surroundings surroundings_;

@@ -2,7 +2,12 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
 
 #include "base/file.h"
 #include "registry/creation.h"
@@ -40,6 +45,17 @@ Result<> TakeAudit(const std::string& value, Settings& settings) {
     return Wrong("audit is neither a number of seconds nor off: " + value, {});
   }
   settings.audit = seconds;
+  return {};
+}
+
+constexpr std::string_view kPolicyOf = "policy ";
+
+Result<> TakePolicy(const std::string& uuid, const std::string& value, Settings& settings) {
+  const auto policy = governor::ParsePolicy(value);
+  if (!policy.ok()) {
+    return policy.error();
+  }
+  settings.policies[uuid] = *policy;
   return {};
 }
 
@@ -81,8 +97,12 @@ Result<> Take(const std::string& key, const std::string& value, Settings& settin
                ? Result<>()
                : Wrong("mode is neither cgpu nor share: " + value, {});
   }
+  if (key.starts_with(kPolicyOf)) {
+    return TakePolicy(key.substr(kPolicyOf.size()), value, settings);
+  }
   return Wrong("\"" + key + "\" is no setting",
-               "settings are node, runtime, unmanaged, mode, group, audit, max_inst and socket");
+               "settings are node, runtime, unmanaged, mode, group, audit, max_inst, socket and "
+               "policy with a card's UUID");
 }
 
 // Throws what yaml-cpp throws.
@@ -116,6 +136,43 @@ Result<Settings> ParseSettings(std::string_view text) {
   } catch (const YAML::Exception& exception) {  // one edge: the library reports by exceptions
     return Wrong(exception.what(), {});
   }
+}
+
+std::string WithPolicy(std::string_view text, const std::string& uuid,
+                       std::optional<governor::Policy> policy) {
+  const std::string key = std::string(kPolicyOf) + uuid + ":";
+  std::string all;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    if (!line.starts_with(key)) {
+      all += std::string(line) + "\n";
+    }
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return policy ? all + key + " " + std::string(NameOf(*policy)) + "\n" : all;
+}
+
+Result<> SavePolicy(const std::string& path, const std::string& uuid,
+                    std::optional<governor::Policy> policy) {
+  const auto text = ReadFile(path);
+  if (!text.ok() && text.error().code != Code::kNotFound) {
+    return text.error();
+  }
+  const std::string before = text.ok() ? *text : std::string();
+  const std::string after = WithPolicy(before, uuid, policy);
+  if (after == before) {
+    return {};
+  }
+  CGPU_TRY(ParseSettings(after));  // what is not understood is not written either
+  std::error_code error;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
+  const std::string part = path + ".new";
+  CGPU_TRY(WriteFile(part, after, 0644));
+  if (rename(part.c_str(), path.c_str()) != 0) {
+    return ErrnoError(Code::kUnavailable, errno, "cannot replace " + path);
+  }
+  return {};
 }
 
 Result<Settings> ReadSettings(const std::string& path) {

@@ -14,15 +14,18 @@
 //   max_inst: 20         # slices that a card may have at a time, 1 to 64, unless it was set for
 //   that
 //                        # card
+//   policy GPU-UUID: fixed   # how that card's compute time is shared out; set by `cgpu policy`
 //   socket: /run/cgpu/cgpud.sock
 #ifndef CGPU_RUNTIME_SETTINGS_H_
 #define CGPU_RUNTIME_SETTINGS_H_
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/result.h"
+#include "governor/policy.h"
 #include "grant/grant.h"
 
 namespace cgpu {
@@ -37,7 +40,8 @@ struct Settings {
   std::string group = "cgpu";
   std::optional<unsigned> audit = 60;  // seconds
   unsigned max_inst = kDefaultMaxInst;
-  std::string socket;  // never empty
+  std::map<std::string, governor::Policy> policies;  // by a card's UUID
+  std::string socket;                                // never empty
 
   Settings();
 };
@@ -45,6 +49,15 @@ struct Settings {
 // Pure. kInvalid, with the key or the line, for what is not understood: a limit that is mistyped
 // must not go unnoticed.
 [[nodiscard]] Result<Settings> ParseSettings(std::string_view text);
+
+// The file's text with another policy for the card, or without one; the rest as it was. Pure.
+[[nodiscard]] std::string WithPolicy(std::string_view text, const std::string& uuid,
+                                     std::optional<governor::Policy> policy);
+
+// The same in the file `path`, which is made where there is none. Others see the old text or the
+// new one.
+[[nodiscard]] Result<> SavePolicy(const std::string& path, const std::string& uuid,
+                                  std::optional<governor::Policy> policy);
 
 // Of the file `path`; the defaults if there is none.
 [[nodiscard]] Result<Settings> ReadSettings(const std::string& path);

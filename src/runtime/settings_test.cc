@@ -41,6 +41,20 @@ TEST(Settings, AreTakenAsWritten) {
   EXPECT_EQ(ParseSettings("node:\n")->node, "");
 }
 
+TEST(Settings, ACardsPolicyIsTakenAndChangedWithoutTheRest) {
+  const std::string text = "# mine\nnode: n  # the second\npolicy GPU-1: fixed\n\naudit: off";
+  EXPECT_EQ(ParseSettings(text)->policies.at("GPU-1"), governor::Policy::kFixed);
+  const std::string soft = WithPolicy(text, "GPU-1", governor::Policy::kSoft);
+  EXPECT_EQ(soft, "# mine\nnode: n  # the second\n\naudit: off\npolicy GPU-1: soft\n");
+  EXPECT_EQ(ParseSettings(soft)->policies.at("GPU-1"), governor::Policy::kSoft);
+  EXPECT_EQ(WithPolicy(soft, "GPU-1", std::nullopt),
+            "# mine\nnode: n  # the second\n\naudit: off\n");
+  const std::string both = WithPolicy(soft, "GPU-12", governor::Policy::kFair);
+  EXPECT_EQ(ParseSettings(both)->policies.size(), 2U);
+  EXPECT_EQ(WithPolicy({}, "GPU-1", std::nullopt), "");
+  EXPECT_THAT(ParseSettings("policy GPU-1: fast").error().what, HasSubstr("fast"));
+}
+
 TEST(Settings, WhatIsNotUnderstoodIsRefusedByName) {
   EXPECT_THAT(ParseSettings("unmanged: refuse").error().what, HasSubstr("unmanged"));
   EXPECT_THAT(ParseSettings("unmanaged: no").error().what, HasSubstr("unmanaged"));

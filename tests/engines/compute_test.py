@@ -199,7 +199,31 @@ def upgraded(node, _):
     one.end()
 
 
-CASES = {"weights": weights, "equal": equal, "policies": policies, "fixed": fixed,
+def kept(node, daemon):
+    """A policy that root sets outlives the machine's restart; the rest of config.yaml stays."""
+    path = "/etc/cgpu/config.yaml"
+    with open(path, encoding="utf-8") as file:
+        before = file.read()
+    for name, number in (("fixed", 3), ("weight", 2)):
+        said = t.command(t.CGPU, "policy", "0", name)
+        t.check(said == "GPU 0: %s (%d)\n" % (name, number), said)
+        with open(path, encoding="utf-8") as file:
+            after = file.read()
+        t.check(after.startswith(before) and after.endswith(": %s\n" % name) and
+                len(after.splitlines()) == len(before.splitlines()) + 1, "config.yaml is: " + after)
+        daemon.stop()
+        for entry in os.listdir("/run/cgpu"):
+            if entry.endswith(".card"):
+                os.unlink("/run/cgpu/" + entry)
+        daemon.start()
+        t.check(t.command(t.CGPU, "policy") == said, "after the restart it is another")
+    said = t.command(t.CGPU, "policy", "0", "auto")
+    t.check(said == "GPU 0: preempt (1)\n", said)
+    with open(path, encoding="utf-8") as file:
+        t.check(file.read() == before, "config.yaml is another")
+
+
+CASES = {"kept": kept, "weights": weights, "equal": equal, "policies": policies, "fixed": fixed,
          "upgraded": upgraded}
 
 

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,20 @@ Result<std::vector<Card>> CardsOf(const Flags& flags) {
   return SelectCards(request, node->cards);
 }
 
+// The machine's own cards keep it over restarts.
+Result<> Set(const Flags& flags, const Registry& registry, const Card& card) {
+  std::optional<governor::Policy> wanted;
+  if (flags.policy != "auto") {
+    const auto policy = governor::ParsePolicy(flags.policy);
+    if (!policy.ok()) {
+      return policy.error();
+    }
+    wanted = *policy;
+  }
+  CGPU_TRY(SetPolicy(registry, card, wanted));
+  return flags.node.empty() ? SavePolicy(kSettingsFile, card.uuid, wanted) : Result<>();
+}
+
 Result<> Run(const Flags& flags) {
   const auto cards = CardsOf(flags);
   if (!cards.ok()) {
@@ -52,11 +67,7 @@ Result<> Run(const Flags& flags) {
     return registry.error();
   }
   if (!flags.policy.empty()) {
-    const auto policy = governor::ParsePolicy(flags.policy);
-    if (!policy.ok()) {
-      return policy.error();
-    }
-    CGPU_TRY(SetPolicy(*registry, cards->front(), *policy));
+    CGPU_TRY(Set(flags, *registry, cards->front()));
   }
   const auto policies = PoliciesOf(*registry, *cards);
   if (!policies.ok()) {
@@ -76,8 +87,10 @@ void AddPolicy(CLI::App& app, int& status) {
   CLI::App* const command =
       app.add_subcommand("policy", "Show or set how a card's compute time is shared out");
   command->add_option("GPU", flags->gpu, "Its index, or UUID (default: show all)");
-  command->add_option("POLICY", flags->policy,
-                      "fair (0), preempt (1), weight (2), fixed (3), soft (4) or native (5)");
+  command->add_option(
+      "POLICY", flags->policy,
+      "fair (0), preempt (1), weight (2), fixed (3), soft (4), native (5); or auto: as the "
+      "first container asks");
   command->add_option("--node", flags->node, "A simulated node instead of the driver");
   command->callback([flags, &status] {
     const auto done = Run(*flags);
