@@ -2,6 +2,7 @@
 // lock on descriptor 3 and waits on descriptor 4 for one line: {"result":{}} or {"error":{...}}.
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -105,15 +106,20 @@ int Serve(const std::string& name, const std::string& gpus, const std::string& d
   control->Run();
 }
 
-// What GpuLink::Start() starts: cgpu-sim engine SWITCH-US PREEMPT-US COPY-GBPS, with the socket as
-// descriptor 3.
+// What GpuLink::Start() starts: cgpu-sim engine SWITCH-US PREEMPT-US COPY-GBPS.
 int RunEngines(char** argv) {
   GpuOptions options;
   options.context_switch_us = std::strtoull(argv[2], nullptr, 10);
   options.preempt_us = std::strtoull(argv[3], nullptr, 10);
   options.copy_gbps = std::strtoull(argv[4], nullptr, 10);
   RaiseFileLimit();
-  (new Engines(kLockFd, options))->Run();
+  void* const shared =
+      mmap(nullptr, sizeof(wire::Shared), PROT_READ, MAP_SHARED, wire::kSharedFd, 0);
+  if (shared == MAP_FAILED) {
+    std::perror("cgpu-sim: mapping the memory that both processes share");
+    return 1;
+  }
+  (new Engines(wire::kSocketFd, *static_cast<const wire::Shared*>(shared), options))->Run();
 }
 
 int Main(int argc, char** argv) {

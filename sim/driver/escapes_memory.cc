@@ -248,7 +248,7 @@ int Escapes::BindContextDma() {
 }
 
 // kernel_idle_channels.c RmIdleChannels(), which RmDeprecatedIdleChannels() reaches by a control on
-// the client: a client of another file is refused. Nothing ever runs, so all is idle at once.
+// the client: a client of another file is refused. The wait for idle is not simulated.
 int Escapes::IdleChannels() {
   const auto api = Load<rm::NVOS30_PARAMETERS>(call_.bytes);
   Client* client = nullptr;

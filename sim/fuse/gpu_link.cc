@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,26 +10,24 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <new>
 
 #include "kernel/messages.h"
 
 namespace cgpu::sim {
 namespace {
 
-constexpr int kEngineSocket = 3;
+constexpr int kLowest = 10;  // above the engines' descriptors
 constexpr std::chrono::seconds kBooksTimeout{10};
 // As many as a query of utilisation returns, of some groups each.
 constexpr std::size_t kKeptSamples = 4096;
 
 // In the forked child. Only async-signal-safe calls.
-[[noreturn]] void BecomeEngine(int socket, char* const* argv) {
+[[noreturn]] void BecomeEngine(int socket, int shared, char* const* argv) {
   // It ends with the driver's process, of which it is no tenant's business that it is two.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (socket == kEngineSocket) {
-    fcntl(socket, F_SETFD, 0);
-  } else {
-    dup2(socket, kEngineSocket);
-  }
+  dup2(socket, wire::kSocketFd);  // both are above
+  dup2(shared, wire::kSharedFd);
   execv("/proc/self/exe", argv);
   _exit(127);
 }
@@ -39,6 +38,17 @@ Result<GpuLink*> GpuLink::Start(const GpuOptions& options) {
   auto ends = MakeMessagePair();
   if (!ends.ok()) {
     return ends.error();
+  }
+  const UniqueFd socket(fcntl(ends->second.get(), F_DUPFD_CLOEXEC, kLowest));
+  const UniqueFd memory(memfd_create("cgpu-sim-engines", MFD_CLOEXEC));
+  const UniqueFd file(fcntl(memory.get(), F_DUPFD_CLOEXEC, kLowest));
+  if (!socket.valid() || !file.valid() || ftruncate(file.get(), sizeof(wire::Shared)) != 0) {
+    return ErrnoError(Code::kUnavailable, errno, "making memory for the cards' engines");
+  }
+  void* const shared =
+      mmap(nullptr, sizeof(wire::Shared), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  if (shared == MAP_FAILED) {
+    return ErrnoError(Code::kUnavailable, errno, "mapping memory for the cards' engines");
   }
   std::vector<std::string> words = {"cgpu-sim", "engine", std::to_string(options.context_switch_us),
                                     std::to_string(options.preempt_us),
@@ -53,9 +63,9 @@ Result<GpuLink*> GpuLink::Start(const GpuOptions& options) {
     return ErrnoError(Code::kUnavailable, errno, "starting the cards' engines");
   }
   if (pid == 0) {
-    BecomeEngine(ends->second.get(), argv.data());
+    BecomeEngine(socket.get(), file.get(), argv.data());
   }
-  return new GpuLink(std::move(ends->first), pid, options);
+  return new GpuLink(std::move(ends->first), new (shared) wire::Shared, pid, options);
 }
 
 void GpuLink::Serve(Driver& driver, std::function<std::shared_ptr<Pages>(Block&)> pages) {
@@ -75,6 +85,7 @@ void GpuLink::Enqueue(std::string_view bytes, int borrowed) {
     message.fd = UniqueFd(fcntl(borrowed, F_DUPFD_CLOEXEC, 0));
   }
   outgoing_.push_back(std::move(message));
+  shared_->sent.fetch_add(1, std::memory_order_release);
   to_send_.notify_one();
 }
 

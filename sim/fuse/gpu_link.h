@@ -73,6 +73,10 @@ class GpuLink final : public GpuPort {
   void Invalidate(rm::NvU64 space) override;
   [[nodiscard]] std::vector<GpuSample> Samples(int card) override;
 
+  // Do the engines use the block, and through other files too?
+  [[nodiscard]] bool UsesOthers(rm::NvU64 block);
+  // Returns when the engines have taken all that they were told before.
+  void Settle();
   // A program may map `block` through the file with this inode. Under the driver's lock.
   void Mapped(Ino ino, UniqueFd path, const MapContext& context, const Block& block);
   // The program's file was released: what it wrote is in the block by now.
@@ -96,8 +100,8 @@ class GpuLink final : public GpuPort {
     unsigned opened = 0;  // by the engines
   };
 
-  GpuLink(UniqueFd socket, pid_t pid, GpuOptions options)
-      : socket_(std::move(socket)), pid_(pid), options_(options) {}
+  GpuLink(UniqueFd socket, wire::Shared* shared, pid_t pid, GpuOptions options)
+      : socket_(std::move(socket)), shared_(shared), pid_(pid), options_(options) {}
 
   template <class T>
   void Send(const T& message, int borrowed = -1) {
@@ -120,6 +124,7 @@ class GpuLink final : public GpuPort {
   void Died();
 
   const UniqueFd socket_;
+  wire::Shared* const shared_;
   const pid_t pid_;
   const GpuOptions options_;
   Driver* driver_ = nullptr;

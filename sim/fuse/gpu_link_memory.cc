@@ -103,6 +103,26 @@ void GpuLink::TellMapped(Ino ino, const File& file) {
   Enqueue(wire::Bytes(message), file.path.get());
 }
 
+bool GpuLink::UsesOthers(rm::NvU64 block) {
+  const std::lock_guard lock(mutex_);
+  return given_.contains(block) && by_block_.contains(block);
+}
+
+void GpuLink::Settle() {
+  constexpr rm::NvU64 kPatienceUs = 1000000;
+  GpuTicket ticket = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    ticket = next_ticket_++;
+    pending_.insert(ticket);
+    wire::Order nothing;
+    nothing.what = wire::Order::What::kEnable;
+    nothing.ticket = ticket;
+    Enqueue(wire::Bytes(nothing), -1);
+  }
+  (void)Await(ticket, kPatienceUs);
+}
+
 void GpuLink::Mapped(Ino ino, UniqueFd path, const MapContext& context, const Block& block) {
   if (!HasBytes(block)) {
     return;

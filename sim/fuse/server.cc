@@ -20,6 +20,11 @@
 #include "sim/fuse/pages.h"
 
 namespace cgpu::sim {
+namespace {
+
+constexpr std::chrono::milliseconds kReleasePatience{1000};
+
+}  // namespace
 
 FuseServer::FuseServer(Driver& driver, std::string mount_point)
     : driver_(driver),
@@ -157,6 +162,12 @@ void FuseServer::BarrierReleased(Ino barrier) {
 }
 
 Result<> FuseServer::Sync(std::chrono::milliseconds timeout) {
+  CGPU_TRY(AwaitReleases(timeout));
+  SettleMappings();
+  return {};
+}
+
+Result<> FuseServer::AwaitReleases(std::chrono::milliseconds timeout) {
   UniqueFd file(open((mount_point_ + "/" + FuseOps::kBarrierName).c_str(), O_RDONLY | O_CLOEXEC));
   struct stat info{};
   if (!file.valid() || fstat(file.get(), &info) != 0) {
@@ -176,7 +187,6 @@ Result<> FuseServer::Sync(std::chrono::milliseconds timeout) {
   }
   lock.unlock();
   workers_->SettleReleases();
-  SettleMappings();
   return {};
 }
 
@@ -213,9 +223,20 @@ void FuseServer::NoteMapping(const Call& call, const ProcCaller& caller) {
   if (!context) {
     return;
   }
+  // Files that were closed may not have been released yet. What the engines wrote through them must
+  // be in the block before the program reads it through this one, and not come later.
+  bool others = false;
+  driver_.WithBlock(context->block,
+                    [&](const Block& block) { others = gpu_->UsesOthers(block.id); });
+  if (others) {
+    (void)AwaitReleases(kReleasePatience);
+  }
   driver_.WithBlock(context->block, [&](const Block& block) {
     gpu_->Mapped(info.stx_ino, std::move(path), *context, block);
   });
+  if (others) {
+    gpu_->Settle();
+  }
   if (open_files_.Find(info.stx_ino) != call.mapped_file) {
     Unmapped(info.stx_ino);
   }

@@ -73,6 +73,8 @@ class FuseServer {
   // Only in these processes, unless there are none.
   void SettleMappings(std::set<std::uint32_t> processes);
   void BarrierReleased(Ino barrier);
+  // As Sync(), without the mappings.
+  [[nodiscard]] Result<> AwaitReleases(std::chrono::milliseconds timeout);
   [[nodiscard]] std::shared_ptr<Pages> PagesOf(Block& block);
   [[nodiscard]] bool IsEngine(pid_t tid) const { return gpu_ != nullptr && gpu_->Pid() == tid; }
   // A program may map memory through this file from now on; and no program does any more.

@@ -41,8 +41,8 @@ engine::Costs CostsOf(const GpuOptions& options) {
 
 }  // namespace
 
-Engines::Engines(int socket, const GpuOptions& options)
-    : socket_(socket), costs_(CostsOf(options)), memory_(socket) {}
+Engines::Engines(int socket, const wire::Shared& shared, const GpuOptions& options)
+    : socket_(socket), shared_(&shared), costs_(CostsOf(options)), memory_(socket) {}
 
 void Engines::Run() {
   (void)prctl(PR_SET_TIMERSLACK, 1);
@@ -52,7 +52,7 @@ void Engines::Run() {
   }
   while (true) {
     (void)Advance(Now());
-    (void)Drain();
+    Drain();
     Look();
     const Time now = Now();
     const bool done = Advance(now);
@@ -78,30 +78,24 @@ void Engines::Look() {
     if (next_sample_ == 0) {
       next_sample_ = last_work_ + kSample;
     }
-    (void)Drain();
+    Drain();
   }
 }
 
-bool Engines::Drain() {
-  bool any = false;
+void Engines::Drain() {
+  const std::uint64_t counted = shared_->sent.load(std::memory_order_acquire);
   while (true) {
     if (auto postponed = memory_.NextPostponed()) {
       Take(*postponed);
-      any = true;
       continue;
     }
-    pollfd ready{socket_, POLLIN, 0};
-    if (poll(&ready, 1, 0) <= 0) {
-      return any;
-    }
-    Result<Message> message = ReceiveMessage(socket_, 0);
-    if (!message.ok()) {
-      _exit(0);  // the node is gone
-    }
-    if (!memory_.Take(*message)) {
+    std::optional<Message> message = memory_.Receive(memory_.Received() < counted ? -1 : 0);
+    if (message && !memory_.Take(*message)) {
       Take(*message);
     }
-    any = true;
+    if (!message) {
+      return;
+    }
   }
 }
 

@@ -23,8 +23,8 @@ namespace cgpu::sim {
 
 class Engines final : public engine::GpuEvents {
  public:
-  // `socket` leads to the driver's process; a borrow.
-  Engines(int socket, const GpuOptions& options);
+  // `socket` leads to the driver's process; a borrow. `shared` outlives the engines.
+  Engines(int socket, const wire::Shared& shared, const GpuOptions& options);
 
   // Ends with the process.
   [[noreturn]] void Run();
@@ -57,8 +57,8 @@ class Engines final : public engine::GpuEvents {
     engine::Time at = 0;
   };
 
-  // Takes what has come. False: nothing had.
-  bool Drain();
+  // Takes what was sent before now, waiting for what has not arrived yet, and what else is there.
+  void Drain();
   void Take(Message& message);
   void AddGroup(const wire::AddGroup& group);
   void AddChannel(const wire::AddChannel& channel);
@@ -80,6 +80,7 @@ class Engines final : public engine::GpuEvents {
   void Sleep(std::optional<engine::Duration> rest) const;
 
   const int socket_;
+  const wire::Shared* const shared_;
   engine::Costs costs_;
   Memory memory_;
   std::map<std::uint32_t, Card> cards_;

@@ -1,6 +1,7 @@
 #include "sim/gpu/memory.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -55,12 +56,25 @@ std::optional<Message> Memory::NextPostponed() {
   return message;
 }
 
+std::optional<Message> Memory::Receive(int timeout_ms) {
+  pollfd ready{socket_, POLLIN, 0};
+  if (poll(&ready, 1, timeout_ms) <= 0) {
+    return std::nullopt;
+  }
+  Result<Message> message = ReceiveMessage(socket_, 0);
+  if (!message.ok()) {
+    _exit(0);  // the node is gone
+  }
+  ++received_;
+  return std::move(message).value();
+}
+
 wire::Place Memory::Ask(std::string_view question) {
   Send(question);
   while (true) {
-    Result<Message> message = ReceiveMessage(socket_, -1);
-    if (!message.ok()) {
-      _exit(0);
+    std::optional<Message> message = Receive(-1);
+    if (!message) {
+      continue;
     }
     if (const auto place = wire::As<wire::Place>(message->text)) {
       return *place;
@@ -89,6 +103,11 @@ bool Memory::Take(Message& message) {
   } else if (const auto mapped = wire::As<wire::Mapped>(message.text)) {
     const auto found = blocks_.find(mapped->block);
     if (found != blocks_.end() && message.fd.valid()) {
+      for (const Mapping& other : found->second.mappings) {
+        if (other.base != nullptr) {
+          (void)msync(other.base, other.length, MS_SYNC);  // the new one reads the block
+        }
+      }
       Mapping mapping;
       mapping.ino = mapped->ino;
       mapping.offset = mapped->offset;

@@ -41,6 +41,10 @@ class Memory final : public engine::GpuMemory {
   [[nodiscard]] bool WriteBlock(engine::BlockId block, std::uint64_t offset,
                                 std::span<const std::byte> from) override;
 
+  // The next message; nullopt: none came in this time. Ends the process when nobody is there.
+  [[nodiscard]] std::optional<Message> Receive(int timeout_ms);
+  // How many came, here and while an answer was waited for.
+  [[nodiscard]] std::uint64_t Received() const { return received_; }
   // Takes a message that is about memory; false for others.
   [[nodiscard]] bool Take(Message& message);
   // Messages that came while an answer was waited for; the oldest first.
@@ -95,6 +99,7 @@ class Memory final : public engine::GpuMemory {
   std::map<engine::SpaceId, std::map<std::uint64_t, Segment>> spaces_;
   std::map<std::uint64_t, engine::BlockId> inodes_;
   std::deque<Message> postponed_;
+  std::uint64_t received_ = 0;
 };
 
 }  // namespace cgpu::sim

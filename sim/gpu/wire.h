@@ -4,6 +4,7 @@
 #ifndef CGPU_SIM_GPU_WIRE_H_
 #define CGPU_SIM_GPU_WIRE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <optional>
@@ -206,6 +207,17 @@ struct Starts {
   std::uint64_t count = 0;
   Start starts[kMost] = {};
 };
+
+// Memory that both processes share: how many messages the engines were sent. Who has seen a GP_PUT
+// must have taken all that were counted by then before it acts on it: a call that was answered
+// before the GP_PUT was written may have told something.
+struct Shared {
+  std::atomic<std::uint64_t> sent{0};
+};
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+// The engines' descriptors: the socket, and the file with Shared.
+inline constexpr int kSocketFd = 3;
+inline constexpr int kSharedFd = 4;
 
 template <class T>
 [[nodiscard]] std::string_view Bytes(const T& message) {

@@ -18,6 +18,12 @@
 
 namespace cgpu::rmclient {
 
+// The address at which the card sees the first `length` bytes of a memory object: one that the
+// driver chooses, in the device's own address space, which is that of every WorkQueue. It holds
+// until the memory is freed.
+[[nodiscard]] Result<std::uint64_t> MapForCard(Client& client, const Card& card,
+                                               rm::NvHandle memory, std::size_t length);
+
 // Not thread-safe. Does not free its objects: they end with the client, which must outlive it.
 class WorkQueue {
  public:

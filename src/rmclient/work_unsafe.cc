@@ -81,7 +81,8 @@ rm::NvU32 FirstOf(std::span<const rm::NvU32> wanted, const std::vector<rm::NvU32
   return found == wanted.end() ? 0 : *found;
 }
 
-// Memory of the card at an address that the driver chooses, in the device's own address space.
+}  // namespace
+
 Result<std::uint64_t> MapForCard(Client& client, const Card& card, rm::NvHandle memory,
                                  std::size_t length) {
   rm::NvHandle range = 0;
@@ -99,8 +100,6 @@ Result<std::uint64_t> MapForCard(Client& client, const Card& card, rm::NvHandle 
   }
   return address;
 }
-
-}  // namespace
 
 Result<WorkQueue> WorkQueue::Make(Client& client, const Card& card, unsigned depth) {
   unsigned entries = 2;

@@ -141,6 +141,31 @@ def disabled():
         t.check(group_of(node, a)["gpu_time_ns"] == stopped["gpu_time_ns"], "a stopped one ran")
 
 
+def _memory(process):
+    step = int(tell(process, "memory", r"^memory (\d+)$").group(1))
+    t.check(step == 0, "at step %d of kernels.cc Memory() a word was not what it should be" % step)
+
+
+def memory():
+    """What the card and programs write is seen by both: mapped, mapped twice, not mapped any more,
+    and in pages that the program lends."""
+    with t.Node("a10:1", "580") as node:
+        process = tenant(node, "memory", 1000)
+        _memory(process)
+        t.check(process.end() == 0, "the tenant failed")
+        node.wait_used(0, "the engines keep memory of a program that ended")
+
+
+def memory_in_a_slice():
+    """The same with cgpu."""
+    with t.Node("t4:1", "550") as node:
+        process = node.run([KERNELS, "1000"], name="slice")
+        process.expect("^ready$")
+        _memory(process)
+        t.check(process.end() == 0, "the tenant failed")
+        node.wait_used(0, "the engines keep memory of a program that ended")
+
+
 def fault():
     """A channel error ends its own group: the program reads it from its notifier, others go on."""
     with t.Node("a10:1", "580") as node:
@@ -194,4 +219,4 @@ def idle():
 
 if __name__ == "__main__":
     t.main({"one": one, "one-in-a-slice": one_in_a_slice, "halves": halves, "slices": slices,
-            "disabled": disabled, "fault": fault, "death": death, "idle": idle})
+            "disabled": disabled, "memory": memory, "memory-in-a-slice": memory_in_a_slice, "fault": fault, "death": death, "idle": idle})

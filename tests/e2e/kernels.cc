@@ -7,12 +7,16 @@
 //   disable 0|1    FIFO_DISABLE_CHANNELS of its own channel -> "disabled 0|1"
 //   preempt        waits until its group is off             -> "preempted"
 //   stop           STOP_CHANNEL                             -> "stopped"
+//   memory         lets the card write to memory in all states of being mapped -> "memory N", the
+//                  number of the first step at which a word was not what it should be, 0 for none
 //   samples        the driver's samples of utilisation      -> "sample PID HUNDREDTHS" each, "all"
 //
 // "failed N" is the answer when the channel ended with error N, "late" when nothing came.
 #include <poll.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -23,8 +27,10 @@
 #include <sstream>
 #include <string>
 
+#include "rm/nv_classes.h"
 #include "rm/nv_controls.h"
 #include "rm/nv_ctrl.h"
+#include "rm/nv_escape.h"
 #include "rmclient/work.h"
 #include "sim/engine/timed_kernel.h"
 
@@ -117,6 +123,48 @@ class Tenant {
     Say("stopped");
   }
 
+  // Which word of memory the card sets to 0, by a kernel that accesses it at its end.
+  unsigned Memory() {
+    const rmclient::Card& card = cards_.at(0);
+    rm::VidmemRequest request;
+    request.size = kBytes;
+    rm::NvHandle memory = 0;
+    Check(rmclient::AllocVidmem(client_, card, &request, &memory), "allocating");
+    const unsigned program = Writer(Must(rmclient::MapForCard(client_, card, memory, kBytes)));
+    const auto map = [&] { return Must(rmclient::Mapping::Make(client_, card, memory, kBytes)); };
+    {
+      const rmclient::Mapping first = map();
+      std::fill(Words(first), Words(first) + kBytes / sizeof(std::uint32_t), kOnes);
+    }
+    Once(program);  // nobody has it mapped
+    {
+      const rmclient::Mapping mapped = map();
+      if (Words(mapped)[0] != 0 || Words(mapped)[1] != kOnes) {
+        return 1;
+      }
+      Words(mapped)[0] = kOnes;
+      Once(program);  // mapped, and seen at once
+      if (Words(mapped)[0] != 0) {
+        return 2;
+      }
+      Words(mapped)[1] = 1;
+      Words(mapped)[0] = kOnes;
+      Once(program);
+    }  // what both wrote is there when the mapping has gone
+    const rmclient::Mapping one = map();
+    const rmclient::Mapping two = map();
+    if (Words(one)[0] != 0 || Words(one)[1] != 1 || Words(two)[0] != 0) {
+      return 3;
+    }
+    Words(one)[0] = kOnes;
+    Words(two)[0] = kOnes;
+    Once(program);
+    if (Words(one)[0] != 0 || Words(two)[0] != 0) {
+      return 4;
+    }
+    return OwnPages() ? 0 : 5;
+  }
+
   // Samples of 580: 16 bytes, then 72 of a time and six engines of 128 bytes, the second of which
   // is graphics: its use, and as the third word the process.
   void Samples() {
@@ -136,6 +184,52 @@ class Tenant {
   }
 
  private:
+  static constexpr std::size_t kBytes = 0x200000;
+  static constexpr std::uint32_t kOnes = 0xFFFFFFFF;
+
+  static volatile std::uint32_t* Words(const rmclient::Mapping& mapping) {
+    return reinterpret_cast<volatile std::uint32_t*>(mapping.data());
+  }
+  static void Check(const rmclient::Outcome& outcome, const char* what) {
+    if (!outcome.ok()) {
+      Die(rmclient::CallError(outcome, what));
+    }
+  }
+  unsigned Writer(std::uint64_t address) {
+    sim::engine::TimedKernel kernel;
+    kernel.flags = sim::engine::TimedKernel::kAccesses;
+    kernel.duration_ns = 1000;
+    kernel.address = address;
+    return Must(queue_.AddProgram(std::as_bytes(std::span(&kernel, 1))));
+  }
+  void Once(unsigned program) {
+    const auto launch = queue_.Launch(program);
+    if (!launch || !queue_.Wait(*launch, kPatience)) {
+      Die(Error{Code::kInternal, 0, "a kernel does not end", ""});
+    }
+  }
+  // Pages of this process that it lends to the card.
+  bool OwnPages() {
+    void* const pages =
+        mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    auto* const words = static_cast<volatile std::uint32_t*>(pages);
+    words[0] = kOnes;
+    words[1] = kOnes;
+    rm::nv_ioctl_nvos02_parameters_with_fd lend{};
+    lend.params.hRoot = client_.handle();
+    lend.params.hObjectParent = cards_.at(0).device;
+    lend.params.hObjectNew = client_.NewHandle();
+    lend.params.hClass = rm::NV01_MEMORY_SYSTEM_OS_DESCRIPTOR;
+    lend.params.flags = 1U << 30 | 1U << 12;  // NVOS02_FLAGS: no map, cached
+    lend.params.pMemory = reinterpret_cast<rm::NvP64>(pages);
+    lend.params.limit = kBytes - 1;
+    lend.fd = -1;
+    const int error =
+        rmclient::Escape(cards_.at(0).file.get(), rm::NV_ESC_RM_ALLOC_MEMORY, &lend, sizeof(lend));
+    Check({error, lend.params.status}, "lending pages");
+    Once(Writer(Must(rmclient::MapForCard(client_, cards_.at(0), lend.params.hObjectNew, kBytes))));
+    return words[0] == 0 && words[1] == kOnes;
+  }
   void Failed() { Say(queue_.Fault() == 0 ? "late" : "failed " + std::to_string(queue_.Fault())); }
   template <class T>
   void Control(rm::NvHandle object, rm::NvU32 command, T& params) {
@@ -167,6 +261,8 @@ void Serve(Tenant& tenant) {
       tenant.Disable(value != 0);
     } else if (verb == "preempt") {
       tenant.Preempt();
+    } else if (verb == "memory") {
+      Say("memory " + std::to_string(tenant.Memory()));
     } else if (verb == "samples") {
       tenant.Samples();
     } else if (verb == "stop") {
