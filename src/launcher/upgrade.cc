@@ -90,7 +90,9 @@ Result<std::uint64_t> UpgradeShim(const Registry& registry, const Reservation& r
   CGPU_TRY(SendMessage(connection->get(), EncodeRequest(request), program));
   auto answer = ReceiveMessage(connection->get(), kAnswerMs);
   if (!answer.ok()) {
-    return Error{Code::kUnavailable, 0, "its shim gives no answer", {}};
+    const auto again = registry.ConnectTo(reservation.id);
+    const bool ended = !again.ok() && again.error().code == Code::kNotFound;
+    return ended ? again.error() : Error{Code::kUnavailable, 0, "its shim gives no answer", {}};
   }
   if (answer->text != "state\n" || !answer->fd.valid()) {
     return DecodeUpgraded(answer->text);

@@ -65,7 +65,7 @@ Minder::News Minder::Look(const std::vector<int>& readable) {
       ++at;
       continue;
     }
-    if (!watched.ended && watched.minded) {
+    if (!watched.ended && watched.minded && !watched.roots.empty()) {
       Kill(watched);
       news.killed.push_back(id);
     }

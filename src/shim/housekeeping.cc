@@ -161,6 +161,7 @@ void Housekeeping::Run() {
       polled[kRefusals].fd = server_.refusals();
     }
   }
+  admin_.reset();  // nobody shall come from now on who would be told nothing
   watchers_.TellEnd(server_.Refused());
 }
 

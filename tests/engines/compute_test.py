@@ -53,6 +53,10 @@ class Member:
     def end(self):
         t.check(self.process.end() == 0, "%s failed" % self.name)
 
+    def tell(self, line):
+        self.process.say(line)
+        self.process.expect("^%s$" % line.replace("preempt", "preempted"))
+
     def group(self):
         (group,) = [group for group in _groups(self.node) if group["pid"] == self.shim]
         return group
@@ -62,8 +66,9 @@ class Member:
 
 
 def _times(node, members):
-    by_shim = {group["pid"]: group["gpu_time_ns"] for group in _groups(node)}
-    return [by_shim[member.shim] for member in members]
+    groups = _groups(node)
+    return [sum(group["gpu_time_ns"] for group in groups if group["pid"] == member.shim)
+            for member in members]
 
 
 def shares(node, *members, total_ms=2000):
@@ -75,13 +80,15 @@ def shares(node, *members, total_ms=2000):
     return [100.0 * one / sum(got) for one in got]
 
 
+def _engine(node):
+    (engine,) = [one for one in node.books()["gpus"][0]["runlists"] if one["runlist"] == GRAPHICS]
+    return engine["busy_ns"], sum(engine[key] for key in ("busy_ns", "switching_ns", "idle_ns"))
+
+
 def of_card(node, member, total_ms=2000):
     """What it gets of the card, in percent of the time that passes on it."""
     def look():
-        gpu = node.books()["gpus"][0]
-        (mine,) = [group["gpu_time_ns"] for group in gpu["groups"] if group["pid"] == member.shim]
-        (engine,) = [one for one in gpu["runlists"] if one["runlist"] == GRAPHICS]
-        return mine, sum(engine[key] for key in ("busy_ns", "switching_ns", "idle_ns"))
+        return _times(node, [member])[0], _engine(node)[1]
 
     first, passed, got = look(), 0, 0
     while passed < total_ms * MS:
@@ -223,7 +230,67 @@ def kept(node, daemon):
         t.check(file.read() == before, "config.yaml is another")
 
 
-CASES = {"kept": kept, "weights": weights, "equal": equal, "policies": policies, "fixed": fixed,
+def greedy(node, _):
+    """What a container asks of the scheduling of its own channels is answered and not done."""
+    one, other = Member(node, "greedy"), Member(node, "other").feed()
+    until(lambda: (one.slice_us(), other.slice_us()) == (3000, 3000), "no slices: %s" % _groups(node))
+    for line in ("slice 1000000", "preempt"):
+        one.tell(line)
+    t.check(one.slice_us() == 3000, "it set its own slice: %s" % one.group())
+    t.check(one.group()["preemptions"] == 0, "it was preempted: %s" % one.group())
+    one.feed()
+    close(shares(node, one, other), [50, 50])
+    one.stop()
+    one.tell("slice 1000000")
+    t.check(one.slice_us() == 3000, "it set its own slice: %s" % one.group())
+    other.stop()
+    for member in (one, other):
+        member.end()
+
+
+class Crowd:
+    """A container of several processes, each with channels of its own, all of which feed."""
+
+    def __init__(self, node, name, script, *flags):
+        before = {group["pid"] for group in _groups(node)}
+        self.process = node.run(["sh", "-c", script], flags=("--name", name, *flags), name=name)
+        until(lambda: {group["pid"] for group in _groups(node)} - before, "it begins nothing")
+        (self.shim,) = {group["pid"] for group in _groups(node)} - before
+
+    def groups(self, node):
+        return [group for group in _groups(node) if group["pid"] == self.shim]
+
+
+def many(node, _):
+    """Eight processes get no more than one."""
+    one = Member(node, "one").feed()
+    script = "for i in 1 2 3 4 5 6 7 8; do (echo feed; exec sleep 1000) | %s 1000 & done; wait"
+    crowd = Crowd(node, "crowd", script % KERNELS)
+    until(lambda: [group["timeslice_us"] for group in crowd.groups(node)] == [375] * 8,
+          "its slice is not divided: %s" % _groups(node))
+    until(lambda: all(group["gpu_time_ns"] for group in crowd.groups(node)), "not all of them feed")
+    # Eight turns cost eight switches of 40 us, which are nobody's time.
+    close(shares(node, one, crowd), [50, 50], points=3)
+    crowd.process.kill()
+    one.stop()
+    one.end()
+
+
+def fresh(node, _):
+    """Whoever makes channels anew all the time gets no time beyond its windows: they are taken off the
+    card as soon as they are scheduled."""
+    script = "while :; do (echo 'run 100'; sleep 0.05) | timeout 0.04 %s 1000 >/dev/null; done"
+    crowd = Crowd(node, "fresh", script % KERNELS, "--compute", "20")
+    first, passed = _engine(node), 0
+    while passed < 3000 * MS:
+        busy, now = _engine(node)
+        share, passed = 100.0 * (busy - first[0]) / max(now - first[1], 1), now - first[1]
+    print("it got %.1f %% of the card" % share)
+    t.check(0 < share < 30, "it got %.1f %%" % share)
+    crowd.process.kill()
+
+
+CASES = {"greedy": greedy, "many": many, "fresh": fresh, "kept": kept, "weights": weights, "equal": equal, "policies": policies, "fixed": fixed,
          "upgraded": upgraded}
 
 
