@@ -54,6 +54,7 @@ Result<GpuLink*> GpuLink::Start(const GpuOptions& options) {
                                     std::to_string(options.preempt_us),
                                     std::to_string(options.copy_gbps)};
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (std::string& word : words) {
     argv.push_back(word.data());
   }

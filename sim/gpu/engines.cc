@@ -89,12 +89,12 @@ void Engines::Drain() {
       Take(*postponed);
       continue;
     }
-    std::optional<Message> message = memory_.Receive(memory_.Received() < counted ? -1 : 0);
+    if (memory_.Received() >= counted) {
+      return;
+    }
+    std::optional<Message> message = memory_.Receive(-1);
     if (message && !memory_.Take(*message)) {
       Take(*message);
-    }
-    if (!message) {
-      return;
     }
   }
 }
@@ -354,7 +354,10 @@ void Engines::Sleep(std::optional<Duration> rest) const {
   pollfd ready{socket_, POLLIN, 0};
   const timespec time{static_cast<time_t>(rest.value_or(0) / kSecond),
                       static_cast<long>(rest.value_or(0) % kSecond)};
-  (void)ppoll(&ready, 1, rest ? &time : nullptr, nullptr);
+  const int woken = ppoll(&ready, 1, rest ? &time : nullptr, nullptr);
+  if (woken > 0 && (ready.revents & POLLHUP) != 0) {
+    _exit(0);  // the node is gone
+  }
 }
 
 }  // namespace cgpu::sim

@@ -57,7 +57,8 @@ class Engines final : public engine::GpuEvents {
     engine::Time at = 0;
   };
 
-  // Takes what was sent before now, waiting for what has not arrived yet, and what else is there.
+  // Takes what was sent before now, waiting for what has not arrived yet. Asks the kernel for
+  // nothing when there is none.
   void Drain();
   void Take(Message& message);
   void AddGroup(const wire::AddGroup& group);

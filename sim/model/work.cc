@@ -85,7 +85,7 @@ GpuTicket DriverModel::Schedule(Client& client, std::span<Object* const> channel
     }
   }
   const std::vector<GpuKey> keys = KeysOf(channels);
-  return keys.empty() ? 0 : gpu_->Schedule(keys, on);
+  return keys.empty() || gpu_ == nullptr ? 0 : gpu_->Schedule(keys, on);
 }
 
 GpuTicket DriverModel::Disable(std::span<Object* const> channels, bool off, bool only_scheduling) {
@@ -93,18 +93,18 @@ GpuTicket DriverModel::Disable(std::span<Object* const> channels, bool off, bool
     channel->disabled = off;
   }
   const std::vector<GpuKey> keys = KeysOf(channels);
-  return keys.empty() ? 0 : gpu_->Disable(keys, off, only_scheduling);
+  return keys.empty() || gpu_ == nullptr ? 0 : gpu_->Disable(keys, off, only_scheduling);
 }
 
 GpuTicket DriverModel::Stop(Object& channel) {
   channel.stopped = true;
   channel.scheduled = false;
-  return channel.on_gpu == nullptr ? 0 : gpu_->Stop(channel.on_gpu->Key());
+  return channel.on_gpu == nullptr || gpu_ == nullptr ? 0 : gpu_->Stop(channel.on_gpu->Key());
 }
 
 GpuTicket DriverModel::Preempt(Group& group) {
   ++group.preemptions;
-  return group.on_gpu == nullptr ? 0 : gpu_->Preempt(group.on_gpu->Key());
+  return group.on_gpu == nullptr || gpu_ == nullptr ? 0 : gpu_->Preempt(group.on_gpu->Key());
 }
 
 void DriverModel::SetTimeslice(Group& group, rm::NvU64 us) {

@@ -42,7 +42,7 @@ constexpr unsigned kDepth = 64;
 
 [[noreturn]] void Die(const Error& error) {
   std::fprintf(stderr, "%s\n", FormatError(error).c_str());
-  std::exit(1);
+  std::exit(1);  // NOLINT(concurrency-mt-unsafe): one thread
 }
 
 template <class T>
