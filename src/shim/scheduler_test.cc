@@ -83,15 +83,21 @@ class Desk final : public CardControls {
   int switches_ = 0;
 };
 
-// Its clock's thread never ends: what it uses lives as long as the process.
+// A clock's thread never ends: what it uses lives as long as the process.
+template <class T>
+T& Keep(T* object) {
+  static auto& all = *new std::vector<T*>;
+  return *all.emplace_back(object);
+}
+
 struct Fixture {
-  Desk& desk = *new Desk;
-  Scheduler& scheduler = *new Scheduler(1, &desk, [this](std::size_t) { return desk.List(); });
+  Desk& desk = Keep(new Desk);
+  Scheduler& scheduler = Keep(new Scheduler(1, &desk, [this](std::size_t) { return desk.List(); }));
   Fixture() { scheduler.Resume(); }
 };
 
 Fixture& Make() {
-  return *new Fixture;
+  return Keep(new Fixture);
 }
 
 TEST(Duty, SaysWhenItIsTime) {
@@ -160,7 +166,7 @@ TEST(Scheduler, OrdersOutliveIt) {
   f.desk.Add(10, 11);
   f.scheduler.SetOrder(0, {6'000, {}, false});
   f.scheduler.Pause();
-  Scheduler& next = *new Scheduler(1, &f.desk, [&f](std::size_t) { return f.desk.List(); });
+  Scheduler& next = Keep(new Scheduler(1, &f.desk, [&f](std::size_t) { return f.desk.List(); }));
   next.Load(f.scheduler.Save());
   next.Resume();
   next.SetOrder(0, {});
