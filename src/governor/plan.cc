@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <numeric>
 
 namespace cgpu::governor {
 namespace {
@@ -188,6 +189,77 @@ void Windows(const Rules& rules, const std::vector<Member>& members, std::vector
   }
 }
 
+// Under kSoft, whoever has a maximum is off for the rest of a period; every other one as late in it
+// as can be, so that they share as little of it as can be.
+void Maxima(const std::vector<Member>& members, std::vector<Order>& orders) {
+  bool late = false;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const ComputeRequest& request = members[i].request;
+    const auto most = static_cast<std::uint32_t>(request.max_percent.value_or(100));
+    if (request.high_priority || most >= 100) {
+      continue;
+    }
+    const std::uint32_t period = PeriodFor(most / 100.0);
+    const std::uint32_t on = period / 100 * most;
+    orders[i].duty = Duty{period, on, late ? period - on : 0};
+    late = !late;
+  }
+}
+
+// What each gets where all have work: the card's time is divided by weight among those that are on.
+std::vector<double> Divided(const std::vector<double>& weights, const std::vector<Order>& orders) {
+  constexpr std::uint32_t kWholeUs = 100'000;  // a multiple of every period
+  std::vector<std::uint32_t> edges = {0, kWholeUs};
+  for (const Order& order : orders) {
+    const Duty& duty = order.duty;
+    for (std::uint32_t at = 0; duty.period_us != 0 && at < kWholeUs; at += duty.period_us) {
+      edges.push_back(at + duty.phase_us);
+      edges.push_back(at + duty.phase_us + duty.on_us);
+    }
+  }
+  std::sort(edges.begin(), edges.end());
+  std::vector<double> shares(weights.size(), 0);
+  for (std::size_t e = 1; e < edges.size(); ++e) {
+    const auto is_on = [&](const Duty& duty) {
+      const std::uint32_t at = duty.period_us == 0 ? 0 : edges[e - 1] % duty.period_us;
+      return duty.period_us == 0 || (at >= duty.phase_us && at < duty.phase_us + duty.on_us);
+    };
+    double sum = 0;
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      sum += is_on(orders[i].duty) ? weights[i] : 0;
+    }
+    const double length = static_cast<double>(edges[e] - edges[e - 1]) / kWholeUs;
+    for (std::size_t i = 0; sum > 0 && i < weights.size(); ++i) {
+      shares[i] += is_on(orders[i].duty) ? length * weights[i] / sum : 0;
+    }
+  }
+  return shares;
+}
+
+// Weights by which everybody gets what is wanted although some are off at times: who is has more
+// while he is on. Step by step, each corrected by what it lacks.
+std::vector<double> Compensated(const std::vector<double>& wanted,
+                                const std::vector<Order>& orders) {
+  constexpr int kSteps = 100;
+  constexpr double kLeast = 0.002;  // of the largest
+  std::vector<double> weights = wanted;
+  for (int step = 0; step < kSteps; ++step) {
+    const std::vector<double> shares = Divided(weights, orders);
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      weights[i] *= shares[i] > 0 ? wanted[i] / shares[i] : 1;
+    }
+    const double most = *std::max_element(weights.begin(), weights.end());
+    for (double& weight : weights) {
+      weight = std::max(weight / most, kLeast);
+    }
+  }
+  const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+  for (double& weight : weights) {
+    weight /= sum;
+  }
+  return weights;
+}
+
 }  // namespace
 
 std::vector<Order> Plan(const Rules& rules, const std::vector<Member>& members) {
@@ -195,7 +267,14 @@ std::vector<Order> Plan(const Rules& rules, const std::vector<Member>& members) 
   if (rules.policy == Policy::kNative) {
     return orders;
   }
-  Slices(members, Parts(rules, members), rules.prio_ratio / 100.0, orders);
+  std::vector<double> parts = Parts(rules, members);
+  const bool high = std::any_of(members.begin(), members.end(),
+                                [](const Member& member) { return member.request.high_priority; });
+  if (rules.policy == Policy::kSoft && rules.can_suspend && !members.empty()) {
+    Maxima(members, orders);
+    parts = high ? parts : Compensated(Shares(rules, members), orders);
+  }
+  Slices(members, parts, rules.prio_ratio / 100.0, orders);
   if (IsCapped(rules) && rules.can_suspend) {
     Windows(rules, members, orders);
   }

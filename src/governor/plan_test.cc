@@ -106,6 +106,21 @@ TEST(Plan, NobodyWaitsLongForHighPriority) {
   EXPECT_NEAR(orders[1].slice_us, 8'100, 1);
 }
 
+TEST(Plan, AMaximumHoldsAndTheGuaranteeToo) {
+  Rules rules;
+  rules.policy = Policy::kSoft;
+  rules.can_suspend = true;
+  Member capped = WithPercent(30);
+  capped.request.max_percent = 60;
+  // Off for 40 % of the time; while both are on they are equals: 30 and 30 of 60.
+  const auto orders = Plan(rules, {capped, WithPercent(70)});
+  EXPECT_EQ(orders[0].duty, (Duty{20'000, 12'000, 0}));
+  EXPECT_EQ(orders[1].duty, Duty{});
+  EXPECT_NEAR(orders[0].slice_us, orders[1].slice_us, 30);
+  rules.can_suspend = false;
+  EXPECT_EQ(Plan(rules, {capped, WithPercent(70)})[0].duty, Duty{});
+}
+
 TEST(Shares, WhatIsPromised) {
   Rules rules;
   rules.policy = Policy::kSoft;

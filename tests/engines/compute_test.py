@@ -192,6 +192,22 @@ def fixed(node, _):
     t.check(not gpu["groups"] and not gpu["channels"], "something is left: %s" % gpu)
 
 
+def maximum(node, _):
+    """Guaranteed beside others, more while they leave time, and never more than its maximum."""
+    one = Member(node, "thirty", "--compute", "30", "--compute-max", "60").feed()
+    until(lambda: one.slice_us() != STANDARD_US, "no orders: %s" % _groups(node))
+    alone = of_card(node, one)
+    other = Member(node, "seventy", "--compute", "70").feed()
+    until(lambda: other.slice_us() != STANDARD_US, "no orders: %s" % _groups(node))
+    beside = of_card(node, one), of_card(node, other)
+    print("alone %.1f %%, beside the other %.1f %% and %.1f %%" % (alone, *beside))
+    t.check(45 < alone < 75, "alone it gets %.1f %%" % alone)
+    t.check(15 < beside[0] < 45 and 55 < beside[1] < 85, "beside each other: %s" % (beside,))
+    for member in (one, other):
+        member.stop()
+        member.end()
+
+
 def upgraded(node, _):
     """Orders are handed over; while a shim becomes another nothing is suspended for good."""
     one = Member(node, "thirty", "--compute", "30").feed()
@@ -290,7 +306,7 @@ def fresh(node, _):
     crowd.process.kill()
 
 
-CASES = {"greedy": greedy, "many": many, "fresh": fresh, "kept": kept, "weights": weights, "equal": equal, "policies": policies, "fixed": fixed,
+CASES = {"greedy": greedy, "many": many, "fresh": fresh, "kept": kept, "weights": weights, "equal": equal, "policies": policies, "fixed": fixed, "maximum": maximum,
          "upgraded": upgraded}
 
 
