@@ -31,9 +31,10 @@ def _groups(node):
 
 
 class Member:
-    """A container that keeps a queue full of kernels of so many microseconds."""
+    """A container that keeps a queue full of kernels of so many microseconds: 64 of them, so that the
+    card has work from it also while the machine does not let it run for a second."""
 
-    def __init__(self, node, name, *flags, kernel=1000):
+    def __init__(self, node, name, *flags, kernel=20000):
         self.node, self.name = node, name
         before = {group["pid"] for group in _groups(node)}
         self.process = node.run([KERNELS, str(kernel)], flags=("--name", name, *flags), name=name)
@@ -122,7 +123,7 @@ def weights(node, _):
 def equal(node, daemon):
     """Without a word everybody has as much, whatever cgpud does meanwhile."""
     members = [Member(node, "m%d" % i, kernel=kernel).feed()
-               for i, kernel in enumerate((100, 1000, 10000))]
+               for i, kernel in enumerate((10000, 20000, 50000))]
     until(lambda: all(one.slice_us() == 3000 for one in members), "no slices: %s" % _groups(node))
     close(shares(node, *members), [100 / 3] * 3)
     daemon.stop(signal.SIGKILL)
@@ -280,7 +281,7 @@ class Crowd:
 def many(node, _):
     """Eight processes get no more than one."""
     one = Member(node, "one").feed()
-    script = "for i in 1 2 3 4 5 6 7 8; do (echo feed; exec sleep 1000) | %s 1000 & done; wait"
+    script = "for i in 1 2 3 4 5 6 7 8; do (echo feed; exec sleep 1000) | %s 20000 & done; wait"
     crowd = Crowd(node, "crowd", script % KERNELS)
     until(lambda: [group["timeslice_us"] for group in crowd.groups(node)] == [375] * 8,
           "its slice is not divided: %s" % _groups(node))
