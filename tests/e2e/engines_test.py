@@ -102,13 +102,13 @@ def _shares(node, a, b, wanted):
 def halves():
     """Two that keep the card busy have half of it each, whatever the length of their kernels."""
     with t.Node("a10:1", "580") as node:
-        _shares(node, tenant(node, "short", 300), tenant(node, "long", 5000), 50)
+        _shares(node, tenant(node, "short", 10000), tenant(node, "long", 40000), 50)
 
 
 def slices():
     """By the time slices they set, 30 and 70 %."""
     with t.Node("a10:1", "580") as node:
-        a, b = tenant(node, "thirty", 1000), tenant(node, "seventy", 1000)
+        a, b = tenant(node, "thirty", 20000), tenant(node, "seventy", 20000)
         tell(a, "slice 3000", "^slice")
         tell(b, "slice 7000", "^slice")
         _shares(node, a, b, 30)
