@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -186,8 +187,9 @@ std::vector<ChannelInfo> Ledger::Channels(Card card) const {
     }
     all.push_back(info);
   }
-  std::stable_sort(all.begin(), all.end(), [](const ChannelInfo& left, const ChannelInfo& right) {
-    return left.group < right.group;
+  std::sort(all.begin(), all.end(), [](const ChannelInfo& left, const ChannelInfo& right) {
+    return std::tie(left.group, left.client, left.channel) <
+           std::tie(right.group, right.client, right.channel);
   });
   return all;
 }

@@ -147,6 +147,10 @@ Result<Slice> CreateSlice(const Surroundings& surroundings, const CreationReques
   if (!wish.ok()) {
     return wish.error();
   }
+  if (wish->compute.high_priority && creator.uid != 0) {
+    return Error{Code::kPermission, 0, "high priority is for root to give",
+                 "leave it out, or have root say: cgpu set NAME --priority high"};
+  }
   wish->agent = true;
   wish->user = creator.uid;
   wish->isolated = surroundings.isolated || command != nullptr;
