@@ -130,10 +130,21 @@ def percent(numbers):
     return " ".join("%.1f" % number for number in numbers)
 
 
+def _go_first():
+    """The machine's other processes, builds for one, are to keep none of ours from waking up in time:
+    the cgroup that all of ours are in has the greatest weight there is. Without such a cgroup, late
+    windows are repeated."""
+    for file, weight in (("cpu/cpu.shares", 262144), ("cpu.weight", 10000)):
+        with contextlib.suppress(OSError), \
+                open("/sys/fs/cgroup/" + file, "w", encoding="utf-8") as out:
+            out.write(str(weight))
+
+
 def run(measure):
     """measure(node, daemon), with a card and its cgpud, apart from the machine."""
     t.require_machine()
     isolation.enter()
+    _go_first()
     try:
         with t.Node("a10:1", "580") as node:
             daemon = start_cgpud(node, RUNC)
