@@ -172,7 +172,7 @@ class Burner {
 
 void TakeSignals() {
   const sigset_t set = Signals();
-  (void)sigprocmask(SIG_BLOCK, &set, nullptr);
+  (void)pthread_sigmask(SIG_BLOCK, &set, nullptr);
 }
 
 Result<> Burn(Load& load, const Options& options) {
