@@ -114,6 +114,15 @@ bench-upgrade-pause: build
 bench-reattach: build
 	@python3 bench/reattach.py
 
+bench-share-error: build
+	@python3 bench/share_error.py
+
+bench-share-total: build
+	@python3 bench/share_total.py
+
+bench-governor-cpu: build
+	@python3 bench/governor_cpu.py
+
 install: build
 	@cmake --install build --strip --prefix $(PREFIX)
 

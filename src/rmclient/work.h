@@ -29,10 +29,13 @@ class WorkQueue {
  public:
   static constexpr std::size_t kProgramBytes = 256;
   static constexpr unsigned kPrograms = 64;
+  static constexpr unsigned kMostRuns = 1024;
 
-  // A queue of at most `depth` launches at a time, ready for work. kUnsupported: the card's classes
-  // are not known here.
-  [[nodiscard]] static Result<WorkQueue> Make(Client& client, const Card& card, unsigned depth);
+  // A queue of at least `depth` launches at a time, ready for work. Each launch is one entry that
+  // runs its program `runs` times, one after the other; at most kMostRuns. kUnsupported: the card's
+  // classes are not known here.
+  [[nodiscard]] static Result<WorkQueue> Make(Client& client, const Card& card, unsigned depth,
+                                              unsigned runs = 1);
 
   // For controls: NVA06C_CTRL_CMD_SET_TIMESLICE and its like.
   [[nodiscard]] rm::NvHandle group() const { return group_; }
@@ -57,8 +60,8 @@ class WorkQueue {
   [[nodiscard]] Result<> SetTimeslice(std::uint64_t microseconds);
 
  private:
-  WorkQueue(Client& client, Mapping area, unsigned entries)
-      : client_(&client), area_(std::move(area)), entries_(entries) {}
+  WorkQueue(Client& client, Mapping area, unsigned entries, unsigned runs)
+      : client_(&client), area_(std::move(area)), entries_(entries), runs_(runs) {}
 
   [[nodiscard]] Result<> MakeObjects(const Card& card, rm::NvHandle memory);
   void Store(std::size_t offset, std::uint32_t word);
@@ -67,6 +70,7 @@ class WorkQueue {
   Client* client_;
   Mapping area_;
   unsigned entries_;
+  unsigned runs_;
   std::uint64_t address_ = 0;  // of the area for the card
   rm::NvU32 compute_class_ = 0;
   rm::NvHandle group_ = 0;

@@ -1,6 +1,6 @@
 #include <algorithm>
-#include <array>
 #include <atomic>
+#include <initializer_list>
 #include <string>
 #include <thread>
 #include <vector>
@@ -26,7 +26,9 @@ constexpr std::size_t kQmdBytes = 256;
 constexpr std::size_t kSlot = WorkQueue::kProgramBytes + kQmdBytes;
 constexpr std::size_t kRing = 0x10000;
 constexpr std::size_t kEntryBytes = 8;
-constexpr std::size_t kMethodBytes = 64;
+// Of an entry's methods, beside those of its runs; and of each of these.
+constexpr std::size_t kFrameBytes = 32;
+constexpr std::size_t kRunBytes = 16;
 
 constexpr std::size_t kGpPut = 0x8C;  // Nvc56fControl
 constexpr std::size_t kInfo32 = 8;    // of NvNotification
@@ -56,6 +58,10 @@ constexpr rm::NvU32 kComputeClasses[] = {rm::HOPPER_COMPUTE_A, rm::AMPERE_COMPUT
 constexpr std::uint32_t Header(std::uint32_t subchannel, std::uint32_t method,
                                std::uint32_t count) {
   return 1U << 29 | count << 16 | subchannel << 13 | method >> 2;
+}
+
+constexpr std::size_t MethodBytes(unsigned runs) {
+  return kFrameBytes + runs * kRunBytes;
 }
 
 Result<std::vector<rm::NvU32>> ReadClasses(Client& client, const Card& card) {
@@ -101,12 +107,15 @@ Result<std::uint64_t> MapForCard(Client& client, const Card& card, rm::NvHandle 
   return address;
 }
 
-Result<WorkQueue> WorkQueue::Make(Client& client, const Card& card, unsigned depth) {
+Result<WorkQueue> WorkQueue::Make(Client& client, const Card& card, unsigned depth, unsigned runs) {
+  if (runs == 0 || runs > kMostRuns) {
+    return Error{Code::kInvalid, 0, "a launch runs its program 1 to 1024 times", ""};
+  }
   unsigned entries = 2;
   while (entries <= depth) {
     entries *= 2;
   }
-  const std::size_t length = kRing + entries * (kEntryBytes + kMethodBytes);
+  const std::size_t length = kRing + entries * (kEntryBytes + MethodBytes(runs));
   rm::VidmemRequest request;
   request.size = (length + 0xFFFF) / 0x10000 * 0x10000;
   rm::NvHandle memory = 0;
@@ -118,7 +127,7 @@ Result<WorkQueue> WorkQueue::Make(Client& client, const Card& card, unsigned dep
   if (!area.ok()) {
     return area.error();
   }
-  WorkQueue queue(client, std::move(area).value(), entries);
+  WorkQueue queue(client, std::move(area).value(), entries, runs);
   const Result<std::uint64_t> address = MapForCard(client, card, memory, request.size);
   if (!address.ok()) {
     return address.error();
@@ -197,30 +206,29 @@ std::optional<std::uint64_t> WorkQueue::Launch(unsigned program) {
     return std::nullopt;
   }
   const std::size_t slot = launched_ % entries_;
-  const std::size_t methods = kRing + entries_ * kEntryBytes + slot * kMethodBytes;
+  const std::size_t methods = kRing + entries_ * kEntryBytes + slot * MethodBytes(runs_);
   const std::uint64_t qmd = address_ + kProgramsAt + program * kSlot + kProgramBytes;
   const std::uint64_t semaphore = address_ + kSemaphore;
   const bool second_form = compute_class_ >= rm::AMPERE_COMPUTE_A;
   ++launched_;
-  const std::array<std::uint32_t, 12> words = {
-      Header(kCompute, kSetObject, 1),
-      compute_class_,
-      Header(kCompute, kSendPcasA, 1),
-      static_cast<std::uint32_t>(qmd >> 8),
-      Header(kCompute, second_form ? kSendSignalingPcas2B : kSendSignalingPcasB, 1),
-      second_form ? kInvalidateCopySchedule : kInvalidateAndSchedule,
-      Header(0, kSemAddrLo, 5),
-      static_cast<std::uint32_t>(semaphore),
-      static_cast<std::uint32_t>(semaphore >> 32),
-      static_cast<std::uint32_t>(launched_),
-      static_cast<std::uint32_t>(launched_ >> 32),
-      kReleaseWfi64};
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    Store(methods + i * sizeof(words[0]), words[i]);
+  std::size_t end = methods;
+  const auto put = [this, &end](std::initializer_list<std::uint32_t> words) {
+    for (const std::uint32_t word : words) {
+      Store(end, word);
+      end += sizeof(word);
+    }
+  };
+  put({Header(kCompute, kSetObject, 1), compute_class_});
+  for (unsigned run = 0; run < runs_; ++run) {
+    put({Header(kCompute, kSendPcasA, 1), static_cast<std::uint32_t>(qmd >> 8),
+         Header(kCompute, second_form ? kSendSignalingPcas2B : kSendSignalingPcasB, 1),
+         second_form ? kInvalidateCopySchedule : kInvalidateAndSchedule});
   }
-  const std::uint64_t entry = (address_ + methods) |
-                              static_cast<std::uint64_t>(words.size()) << 42 |
-                              std::uint64_t{1} << 41;
+  put({Header(0, kSemAddrLo, 5), static_cast<std::uint32_t>(semaphore),
+       static_cast<std::uint32_t>(semaphore >> 32), static_cast<std::uint32_t>(launched_),
+       static_cast<std::uint32_t>(launched_ >> 32), kReleaseWfi64});
+  const std::uint64_t words = (end - methods) / sizeof(std::uint32_t);
+  const std::uint64_t entry = (address_ + methods) | words << 42 | std::uint64_t{1} << 41;
   Store(kRing + slot * kEntryBytes, static_cast<std::uint32_t>(entry));
   Store(kRing + slot * kEntryBytes + sizeof(std::uint32_t),
         static_cast<std::uint32_t>(entry >> 32));

@@ -21,7 +21,7 @@ RMTOOL = os.path.abspath(os.path.join(t.BIN, "rmtool"))
 UNIT = "cgpud.service"
 OPTIONAL = "cgpu-km.service"
 RM_ALLOC, NV01_MEMORY_LOCAL_USER = 0x2B, 0x40
-PROGRAMS = {"cgpu": "-rwxr-xr-x", "cgpu-km": "-rwxr-xr-x", "cgpu-runtime": "-rwxr-xr-x", "cgpu-sim": "-rwxr-xr-x",
+PROGRAMS = {"cgpu": "-rwxr-xr-x", "cgpu-burn": "-rwxr-xr-x", "cgpu-km": "-rwxr-xr-x", "cgpu-runtime": "-rwxr-xr-x", "cgpu-sim": "-rwxr-xr-x",
             "cgpud": "-rwxr-xr-x", "cgpu-shim": "-rwx--x--x", "cgpu-smi": "lrwxrwxrwx"}
 ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
 

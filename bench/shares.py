@@ -1,0 +1,155 @@
+"""What benchmarks of compute shares have in common: containers of root's `cgpu run` with cgpu-burn on a
+simulated card, held to the card's policy by a cgpud of the benchmark's own, and what they got by the
+books of the card's engines.
+"""
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+os.environ.setdefault("CGPU_BIN", os.path.join(ROOT, "build", "bin"))
+sys.path += [os.path.join(ROOT, "tests", folder) for folder in ("lib", "engines")]
+
+import cgpu_test as t  # noqa: E402
+import isolation  # noqa: E402
+from engines import RUNC, start_cgpud  # noqa: E402
+
+BURN = os.path.abspath(os.path.join(t.BIN, "cgpu-burn"))
+GRAPHICS = 1  # NV2080_ENGINE_TYPE_GRAPHICS
+QUEUED_MS = 100  # of work: a program that wakes up late does not run dry
+LATE_S = 0.020  # a wake-up later than this; or all of them together, by this part of the time
+LATE_PART = 0.01
+
+
+class Clock:
+    """How late the machine is: a thread that sleeps 10 ms again and again."""
+
+    def __enter__(self):
+        self.worst = self.total = 0.0
+        self._begin = time.monotonic()
+        self._stop = False
+        self._thread = threading.Thread(target=self._loop, daemon=True)
+        self._thread.start()
+        return self
+
+    def _loop(self):
+        while not self._stop:
+            before = time.monotonic()
+            time.sleep(0.010)
+            late = time.monotonic() - before - 0.010
+            self.worst = max(self.worst, late)
+            self.total += max(0.0, late - 0.001)
+
+    def __exit__(self, *_):
+        self._stop = True
+        self._thread.join()
+        self._took = time.monotonic() - self._begin
+
+    def late(self):
+        return self.worst > LATE_S or self.total > LATE_PART * self._took
+
+
+class Loads:
+    """Containers on one card; ends them with the block. Each of `members` is (flags of `cgpu run`,
+    words of cgpu-burn)."""
+
+    def __init__(self, node, members):
+        self._node = node
+        self._members = members
+        self._processes = []
+        self._shims = []
+
+    def __enter__(self):
+        for number, (flags, words) in enumerate(self._members):
+            before = {group["pid"] for group in self._groups()}
+            process = self._node.run([BURN, "--json", *map(str, words)], mem="512MiB",
+                                     flags=("--name", "m%d" % number, *map(str, flags)),
+                                     name="m%d" % number)
+            self._processes.append(process)
+            _quietly(process, '^{"card":')
+            # For the driver all of a container's clients are its shim's.
+            (shim,) = {group["pid"] for group in self._groups()} - before
+            self._shims.append(shim)
+        return self
+
+    def __exit__(self, kind, *_):
+        if kind:
+            return
+        for process in self._processes:
+            process.popen.send_signal(signal.SIGTERM)
+        for process in self._processes:
+            with open(os.devnull, "w", encoding="utf-8") as null, contextlib.redirect_stdout(null):
+                process.end()
+        deadline = time.monotonic() + t.DEADLINE
+        while self._groups():
+            t.check(time.monotonic() < deadline, "groups are left on the card")
+
+    def shims(self):
+        """The processes that serve them."""
+        return list(self._shims)
+
+    def _groups(self):
+        return self._node.books()["gpus"][0]["groups"]
+
+    def _look(self):
+        gpu = self._node.books()["gpus"][0]
+        (engine,) = [one for one in gpu["runlists"] if one["runlist"] == GRAPHICS]
+        times = {group["pid"]: group["gpu_time_ns"] for group in gpu["groups"]}
+        passed = sum(engine[key] for key in ("busy_ns", "switching_ns", "idle_ns"))
+        return [times[shim] for shim in self._shims], passed
+
+    def window(self, seconds):
+        """What each gets of the card in the next `seconds`, in percent of the time that passes on
+        it; and the clock."""
+        first, begin = self._look()
+        with Clock() as clock:
+            time.sleep(seconds)
+            last, end = self._look()
+        return [100.0 * (b - a) / (end - begin) for a, b in zip(first, last)], clock
+
+
+def _quietly(process, pattern):
+    """Waits for a line, whose echo nobody wants."""
+    with open(os.devnull, "w", encoding="utf-8") as null, contextlib.redirect_stdout(null):
+        process.expect(pattern)
+
+
+def queued(kernel_us):
+    """Words of cgpu-burn for a load that always wants the card."""
+    return ("--kernel-us", kernel_us, "--queue", max(16, QUEUED_MS * 1000 // kernel_us))
+
+
+def set_policy(node, name):
+    t.command(t.CGPU, "policy", "0", name, "--node", node.name)
+
+
+def percent(numbers):
+    return " ".join("%.1f" % number for number in numbers)
+
+
+def _go_first():
+    """The machine's other processes, builds for one, are to keep none of ours from waking up in time:
+    the cgroup that all of ours are in has the greatest weight there is. Without such a cgroup, late
+    windows are repeated."""
+    for file, weight in (("cpu/cpu.shares", 262144), ("cpu.weight", 10000)):
+        with contextlib.suppress(OSError), \
+                open("/sys/fs/cgroup/" + file, "w", encoding="utf-8") as out:
+            out.write(str(weight))
+
+
+def run(measure):
+    """measure(node, daemon), with a card and its cgpud, apart from the machine."""
+    t.require_machine()
+    isolation.enter()
+    _go_first()
+    try:
+        with t.Node("a10:1", "580") as node:
+            daemon = start_cgpud(node, RUNC)
+            measure(node, daemon)
+            daemon.stop()
+    except t.Failure as failure:
+        t.Process.end_all()
+        sys.exit("FAILED: %s" % failure)

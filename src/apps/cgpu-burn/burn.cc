@@ -1,0 +1,184 @@
+#include "apps/cgpu-burn/burn.h"
+
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <ctime>
+#include <deque>
+
+#include "apps/cgpu-burn/latencies.h"
+#include "apps/cgpu-burn/report.h"
+
+namespace cgpu::burn {
+namespace {
+
+constexpr std::uint64_t kSecond = 1'000'000'000;
+// Between two looks at what has ended: so little of the age of what is waited for, that a latency
+// is late by no more than a 32nd, and a queue runs no emptier than that.
+constexpr std::uint64_t kPartOfAge = 32;
+constexpr std::uint64_t kLeastPause = 20'000;
+constexpr std::uint64_t kMostPause = 4'000'000;
+constexpr std::uint64_t kPatience = kSecond;  // for what is under way when it is stopped
+
+std::uint64_t Now() {
+  return static_cast<std::uint64_t>(
+      std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
+}
+
+sigset_t Signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
+  return set;
+}
+
+// True: one of the signals came meanwhile.
+bool SleepOrSignal(std::uint64_t ns) {
+  const sigset_t set = Signals();
+  const timespec time{static_cast<time_t>(ns / kSecond), static_cast<long>(ns % kSecond)};
+  return sigtimedwait(&set, nullptr, &time) > 0;
+}
+
+class Burner {
+ public:
+  Burner(Load& load, const Options& options)
+      : load_(load), options_(options), report_(options), begin_(Now()), second_{0, begin_} {}
+
+  Result<> Run() {
+    report_.Begin();
+    while (true) {
+      const std::uint64_t now = Now();
+      TakeEnded(now);
+      TellSeconds(now);
+      if (const auto broken = load_.Broken()) {
+        return *broken;
+      }
+      if (!stopping_ && IsTime(now)) {
+        stopping_ = now;
+      }
+      if (stopping_ && (launched_.empty() || now - *stopping_ >= Patience())) {
+        report_.Sum({ended_, now - begin_}, launched_.size(), latencies_);
+        return {};
+      }
+      if (!stopping_) {
+        LaunchDue(now);
+      }
+      signalled_ = SleepOrSignal(Pause(now)) || signalled_;
+    }
+  }
+
+ private:
+  struct Second {
+    std::uint64_t ended = 0;  // launches, when it began
+    std::uint64_t begin = 0;
+  };
+
+  [[nodiscard]] bool AllLaunched() const {
+    return options_.pace.count && total_ >= *options_.pace.count;
+  }
+  [[nodiscard]] bool IsTime(std::uint64_t now) const {
+    const auto& seconds = options_.pace.seconds;
+    return signalled_ || AllLaunched() || (seconds && now - begin_ >= *seconds * kSecond);
+  }
+  // Launches that were counted are waited for, until a signal comes.
+  [[nodiscard]] std::uint64_t Patience() const {
+    return AllLaunched() && !signalled_ ? ~std::uint64_t{0} : kPatience;
+  }
+
+  void TakeEnded(std::uint64_t now) {
+    for (const std::uint64_t all = load_.Ended(); ended_ < all; ++ended_) {
+      latencies_.Add(now - launched_.front());
+      launched_.pop_front();
+      last_end_ = now;
+    }
+  }
+
+  [[nodiscard]] std::uint64_t SecondEnd() const { return begin_ + (seconds_ + 1) * kSecond; }
+
+  void TellSeconds(std::uint64_t now) {
+    if (now >= SecondEnd()) {
+      seconds_ = (now - begin_) / kSecond;
+      report_.Second(seconds_, {ended_ - second_.ended, now - second_.begin});
+      second_ = {ended_, now};
+    }
+  }
+
+  // Nothing is due before it; 0: something is.
+  [[nodiscard]] std::uint64_t NextLaunch() const {
+    if (options_.pace.duty_percent) {
+      return allowance_ > 0 ? 0 : period_end_;
+    }
+    return launched_.empty() && total_ != 0 ? last_end_ + options_.pace.gap_us * 1000 : 0;
+  }
+
+  void BeginPeriod(std::uint64_t now) {
+    const std::uint64_t period = options_.pace.period_ms * 1'000'000;
+    if (!options_.pace.duty_percent || now < period_end_) {
+      return;
+    }
+    const auto busy = static_cast<std::int64_t>(period / 100 * *options_.pace.duty_percent);
+    allowance_ = std::min(allowance_ + busy, busy);
+    period_end_ = period_end_ + period > now ? period_end_ + period : now + period;
+  }
+
+  void LaunchDue(std::uint64_t now) {
+    BeginPeriod(now);
+    while (NextLaunch() <= now && !AllLaunched() && load_.Launch()) {
+      launched_.push_back(Now());
+      ++total_;
+      allowance_ -= static_cast<std::int64_t>(options_.shape.launch_ns());
+    }
+  }
+
+  [[nodiscard]] std::uint64_t Pause(std::uint64_t now) const {
+    std::uint64_t until = SecondEnd();
+    if (!stopping_) {
+      if (options_.pace.seconds) {
+        until = std::min(until, begin_ + *options_.pace.seconds * kSecond);
+      }
+      if (const std::uint64_t next = NextLaunch(); next != 0 && !AllLaunched()) {
+        until = std::min(until, next);
+      }
+    }
+    std::uint64_t pause = until > now ? until - now : 1;
+    if (!launched_.empty()) {
+      const std::uint64_t age = now - std::min(now, launched_.front());
+      pause = std::min(pause, std::clamp(age / kPartOfAge, kLeastPause, kMostPause));
+    }
+    return pause;
+  }
+
+  Load& load_;
+  const Options& options_;
+  Report report_;
+  Latencies latencies_;
+  std::uint64_t begin_;
+  Second second_;
+  std::uint64_t seconds_ = 0;           // that have been told of
+  std::deque<std::uint64_t> launched_;  // when; those that have not ended
+  std::uint64_t total_ = 0;             // launches
+  std::uint64_t ended_ = 0;
+  std::uint64_t last_end_ = 0;
+  std::int64_t allowance_ = 0;  // of --duty: what may still be launched in this period, in ns
+  std::uint64_t period_end_ = 0;
+  bool signalled_ = false;
+  std::optional<std::uint64_t> stopping_;  // since when
+};
+
+}  // namespace
+
+void TakeSignals() {
+  const sigset_t set = Signals();
+  (void)pthread_sigmask(SIG_BLOCK, &set, nullptr);
+}
+
+Result<> Burn(Load& load, const Options& options) {
+  // Without it each pause is some 50 us longer.
+  (void)prctl(PR_SET_TIMERSLACK, 1UL);
+  return Burner(load, options).Run();
+}
+
+}  // namespace cgpu::burn

@@ -1,0 +1,99 @@
+#include "apps/cgpu-burn/options.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <utility>
+
+#include "rmclient/work.h"
+
+namespace cgpu::burn {
+namespace {
+
+constexpr std::uint64_t kMostUs = 1'000'000'000;
+constexpr std::uint64_t kMostSeconds = 1'000'000'000;
+
+Error Wrong(std::string what) {
+  return Error{Code::kInvalid, 0, std::move(what), "see `cgpu-burn --help`"};
+}
+
+void AddShape(CLI::App& app, Shape& shape) {
+  app.add_option("--kernel-us", shape.kernel_us, "Microseconds that one kernel runs")
+      ->check(CLI::Range(std::uint64_t{1}, kMostUs))
+      ->capture_default_str();
+  app.add_option("--queue", shape.queue,
+                 "Launches that are under way at a time; 1: launch, wait, launch")
+      ->check(CLI::Range(1U, 4096U))
+      ->capture_default_str();
+  app.add_option("--graph", shape.graph, "Kernels in one launch, one after the other")
+      ->check(CLI::Range(1U, rmclient::WorkQueue::kMostRuns))
+      ->capture_default_str();
+  app.add_option("--card", shape.card, "Card, from 0 in order of bus address")
+      ->check(CLI::Range(0U, 31U))
+      ->capture_default_str();
+  app.add_flag("--rigid", shape.rigid, "Kernels that the card cannot take off before their end");
+}
+
+void AddPace(CLI::App& app, Pace& pace) {
+  app.add_option("--gap-us", pace.gap_us,
+                 "With --queue 1: microseconds between a launch's end and the next launch")
+      ->check(CLI::Range(std::uint64_t{0}, kMostUs))
+      ->capture_default_str();
+  app.add_option(
+         "--duty", pace.duty_percent,
+         "Launch at the begin of each period what takes PERCENT of it on an idle card, then "
+         "nothing (default: always keep the queue full)")
+      ->check(CLI::Range(1U, 100U));
+  app.add_option("--period-ms", pace.period_ms, "The period of --duty, in milliseconds")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{3'600'000}))
+      ->capture_default_str();
+  app.add_option("--seconds", pace.seconds, "End after so many (default: when it is stopped)")
+      ->check(CLI::Range(std::uint64_t{1}, kMostSeconds));
+  app.add_option("--count", pace.count, "End when so many launches have ended")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 62));
+}
+
+}  // namespace
+
+Result<CommandLine> ParseOptions(std::vector<std::string> arguments) {
+  CommandLine line;
+  Options& options = line.options;
+  CLI::App app(
+      "Keeps a card busy, and says each second how much of its work was done and at the end how "
+      "long "
+      "launches took",
+      "cgpu-burn");
+  app.set_version_flag("--version", "cgpu-burn " CGPU_VERSION);
+  AddShape(app, options.shape);
+  AddPace(app, options.pace);
+  app.add_flag("--json", options.json, "A JSON object a line");
+  app.footer(
+      "A latency is the time from a launch until its end was seen; with a queue it has the wait "
+      "for\n"
+      "those before it. SIGINT and SIGTERM end it as --seconds does: it launches no more, waits a\n"
+      "second for what is under way, and says the sum. Kernels are those of simulated cards: it\n"
+      "does not run on a real one. Exit status: 0; 1 wrong usage, no driver, or the card refused.");
+  try {
+    std::reverse(arguments.begin(), arguments.end());
+    app.parse(std::move(arguments));
+  } catch (const CLI::CallForHelp&) {
+    line.text = app.help();
+    return line;
+  } catch (const CLI::CallForVersion& version) {
+    line.text = std::string(version.what()) + "\n";
+    return line;
+  } catch (const CLI::ParseError& error) {
+    return Wrong(error.what());
+  }
+  if (options.pace.gap_us != 0 && options.shape.queue != 1) {
+    return Wrong("--gap-us needs --queue 1: with more there is always a launch under way");
+  }
+  if (options.pace.gap_us != 0 && options.pace.duty_percent) {
+    return Wrong("--gap-us and --duty are two ways to leave the card alone: give one");
+  }
+  if (app.count("--period-ms") != 0 && !options.pace.duty_percent) {
+    return Wrong("--period-ms is the period of --duty, which is not given");
+  }
+  return line;
+}
+
+}  // namespace cgpu::burn

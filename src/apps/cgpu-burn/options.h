@@ -1,0 +1,42 @@
+// cgpu-burn's command line, parsed.
+#ifndef CGPU_APPS_CGPU_BURN_OPTIONS_H_
+#define CGPU_APPS_CGPU_BURN_OPTIONS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/cgpu-burn/load.h"
+#include "base/result.h"
+
+namespace cgpu::burn {
+
+// When it launches, and until when.
+struct Pace {
+  std::uint64_t gap_us = 0;  // from an end that was seen to the next launch; with a queue of 1
+  // So much work is launched at the begin of each period that it takes this part of it on a card
+  // that has nothing else to do. What finds no place in the queue in its period is left out.
+  std::optional<unsigned> duty_percent;
+  std::uint64_t period_ms = 100;
+  std::optional<std::uint64_t> seconds;
+  std::optional<std::uint64_t> count;  // of launches; then it waits for their ends
+};
+
+struct Options {
+  Shape shape;
+  Pace pace;
+  bool json = false;
+};
+
+struct CommandLine {
+  Options options;
+  std::optional<std::string> text;  // to be printed instead: help, version
+};
+
+// kInvalid with a sentence for a command line that makes no sense.
+[[nodiscard]] Result<CommandLine> ParseOptions(std::vector<std::string> arguments);
+
+}  // namespace cgpu::burn
+
+#endif  // CGPU_APPS_CGPU_BURN_OPTIONS_H_

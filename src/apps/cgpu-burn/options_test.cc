@@ -1,0 +1,69 @@
+#include "apps/cgpu-burn/options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace cgpu::burn {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(ParseOptions, ByDefaultKeepsAQueueOfMillisecondsFull) {
+  const auto line = ParseOptions({});
+  ASSERT_TRUE(line.ok());
+  EXPECT_EQ(line->options.shape.launch_ns(), 1'000'000U);
+  EXPECT_EQ(line->options.shape.queue, 64U);
+  EXPECT_FALSE(line->options.shape.rigid || line->options.json);
+  EXPECT_FALSE(line->options.pace.seconds || line->options.pace.count);
+  EXPECT_FALSE(line->options.pace.duty_percent || line->text);
+}
+
+TEST(ParseOptions, ReadsEveryOption) {
+  const auto line =
+      ParseOptions({"--kernel-us", "200", "--queue", "1", "--graph", "3", "--card", "1", "--rigid",
+                    "--gap-us", "50", "--seconds", "2", "--count", "7", "--json"});
+  ASSERT_TRUE(line.ok()) << line.error().what;
+  const Options& options = line->options;
+  EXPECT_EQ(options.shape.launch_ns(), 600'000U);
+  EXPECT_EQ(options.shape.queue, 1U);
+  EXPECT_EQ(options.shape.card, 1U);
+  EXPECT_TRUE(options.shape.rigid && options.json);
+  EXPECT_EQ(options.pace.gap_us, 50U);
+  EXPECT_EQ(options.pace.seconds, 2U);
+  EXPECT_EQ(options.pace.count, 7U);
+  const auto duty = ParseOptions({"--duty", "30", "--period-ms", "20"});
+  ASSERT_TRUE(duty.ok());
+  EXPECT_EQ(duty->options.pace.duty_percent, 30U);
+  EXPECT_EQ(duty->options.pace.period_ms, 20U);
+}
+
+TEST(ParseOptions, RefusesWhatMakesNoSense) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"--gap-us", "5"}, "--queue 1"},
+      {{"--gap-us", "5", "--queue", "1", "--duty", "5"}, "give one"},
+      {{"--period-ms", "5"}, "--duty"},
+      {{"--kernel-us", "0"}, "--kernel-us"},
+      {{"--kernel-us", "-1"}, "--kernel-us"},
+      {{"--queue", "x"}, "--queue"},
+      {{"--queue", "4097"}, "--queue"},
+      {{"--graph", "1025"}, "--graph"},
+      {{"--duty", "101"}, "--duty"},
+      {{"--seconds"}, "--seconds"},
+      {{"--fast"}, "--fast"},
+      {{"word"}, "word"}};
+  for (const auto& [arguments, words] : cases) {
+    const auto line = ParseOptions(arguments);
+    ASSERT_FALSE(line.ok()) << words;
+    EXPECT_EQ(line.error().code, Code::kInvalid);
+    EXPECT_THAT(line.error().what, HasSubstr(words));
+  }
+}
+
+TEST(ParseOptions, HasHelp) {
+  const auto line = ParseOptions({"--help"});
+  ASSERT_TRUE(line.ok() && line->text);
+  EXPECT_THAT(*line->text, HasSubstr("--kernel-us"));
+}
+
+}  // namespace
+}  // namespace cgpu::burn

@@ -1,0 +1,37 @@
+// What cgpu-burn prints: for people, or a JSON object a line. Units stand in the names.
+#ifndef CGPU_APPS_CGPU_BURN_REPORT_H_
+#define CGPU_APPS_CGPU_BURN_REPORT_H_
+
+#include <cstdint>
+
+#include "apps/cgpu-burn/latencies.h"
+#include "apps/cgpu-burn/options.h"
+
+namespace cgpu::burn {
+
+// Of a second, or of the whole.
+struct Done {
+  std::uint64_t launches = 0;  // that ended
+  std::uint64_t ns = 0;        // that it took
+};
+
+class Report {
+ public:
+  explicit Report(const Options& options) : options_(options) {}
+
+  void Begin() const;
+  // The `number`th second, counted from 1.
+  void Second(std::uint64_t number, const Done& done) const;
+  // `left`: launches whose end was not waited for.
+  void Sum(const Done& done, std::uint64_t left, const Latencies& latencies) const;
+
+ private:
+  [[nodiscard]] double Milliseconds(const Done& done) const;  // of kernels
+  [[nodiscard]] double PerSecond(const Done& done) const;
+
+  Options options_;
+};
+
+}  // namespace cgpu::burn
+
+#endif  // CGPU_APPS_CGPU_BURN_REPORT_H_

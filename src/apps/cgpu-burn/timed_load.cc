@@ -1,0 +1,104 @@
+#include <sys/stat.h>
+
+#include <cstddef>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "apps/cgpu-burn/load.h"
+#include "rmclient/work.h"
+#include "sim/engine/timed_kernel.h"
+
+namespace cgpu::burn {
+namespace {
+
+class TimedLoad : public Load {
+ public:
+  TimedLoad(rmclient::Client client, std::vector<rmclient::Card> cards)
+      : client_(std::move(client)), cards_(std::move(cards)) {}
+
+  [[nodiscard]] Result<> Make(const Shape& shape) {
+    auto queue = rmclient::WorkQueue::Make(client_, cards_[shape.card], shape.queue, shape.graph);
+    if (!queue.ok()) {
+      return queue.error();
+    }
+    queue_.emplace(std::move(queue).value());
+    sim::engine::TimedKernel kernel;
+    kernel.duration_ns = shape.kernel_us * 1000;
+    kernel.flags = shape.rigid ? sim::engine::TimedKernel::kNotPreemptible : 0;
+    auto program = queue_->AddProgram(std::as_bytes(std::span(&kernel, 1)));
+    if (!program.ok()) {
+      return program.error();
+    }
+    program_ = *program;
+    most_ = shape.queue;
+    return {};
+  }
+
+  bool Launch() override {
+    if (launched_ - queue_->Ended() >= most_ || !queue_->Launch(program_)) {
+      return false;
+    }
+    ++launched_;
+    return true;
+  }
+
+  std::uint64_t Ended() const override { return queue_->Ended(); }
+
+  std::optional<Error> Broken() const override {
+    const rm::NvU32 fault = queue_->Fault();
+    if (fault == 0) {
+      return std::nullopt;
+    }
+    return Error{Code::kUnavailable, 0,
+                 "the card ended the channel with error " + std::to_string(fault),
+                 "nverror.h of the driver's sources names it"};
+  }
+
+ private:
+  rmclient::Client client_;
+  std::vector<rmclient::Card> cards_;
+  std::optional<rmclient::WorkQueue> queue_;
+  unsigned program_ = 0;
+  unsigned most_ = 0;
+  std::uint64_t launched_ = 0;
+};
+
+// The files of a simulated node are regular files.
+Result<> RequireSimulated(const rmclient::Client& client) {
+  struct stat status{};
+  if (fstat(client.fd(), &status) != 0) {
+    return ErrnoError(Code::kInternal, errno, "looking at the driver's file");
+  }
+  if (S_ISCHR(status.st_mode)) {
+    return Error{Code::kUnsupported, 0,
+                 "this is a real driver, and cgpu-burn has kernels for simulated cards only",
+                 "run it on a simulated node: `cgpu sim start`, then `cgpu run -- cgpu-burn`"};
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Load>> MakeTimedLoad(const Shape& shape) {
+  auto client = rmclient::Client::Open();
+  if (!client.ok()) {
+    return client.error();
+  }
+  CGPU_TRY(RequireSimulated(*client));
+  auto cards = rmclient::OpenCards(*client);
+  if (!cards.ok()) {
+    return cards.error();
+  }
+  if (shape.card >= cards->size()) {
+    return Error{Code::kNotFound, 0,
+                 "there is no card " + std::to_string(shape.card) + "; there are " +
+                     std::to_string(cards->size()) + " here",
+                 "--card counts from 0, in order of bus address"};
+  }
+  auto load = std::make_unique<TimedLoad>(std::move(client).value(), std::move(cards).value());
+  CGPU_TRY(load->Make(shape));
+  return std::unique_ptr<Load>(std::move(load));
+}
+
+}  // namespace cgpu::burn
