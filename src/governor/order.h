@@ -22,7 +22,7 @@ struct Order {
   // To be divided among the channel groups that it has scheduled. 0: as the driver pleases.
   std::uint32_t slice_us = 0;
   Duty duty;
-  bool high = false;  // a turn between every two of the others'
+  bool high = false;  // it may go between every two of the others; no shim does that yet
 
   bool operator==(const Order&) const = default;
 };

@@ -143,8 +143,8 @@ void Slices(const std::vector<Member>& members, const std::vector<double>& parts
       sum += slice;
     }
   }
-  // One of high priority has a turn after each of the others'.
-  const double high = normal == 0 ? kMeanSliceUs : sum / count * ratio / (1 - ratio);
+  // Each has one turn in a round.
+  const double high = normal == 0 ? kMeanSliceUs : sum * ratio / (1 - ratio);
   for (std::size_t i = 0; i < members.size(); ++i) {
     if (members[i].request.high_priority) {
       orders[i].slice_us = Whole(high * parts[i]);

@@ -102,8 +102,8 @@ TEST(Plan, NobodyWaitsLongForHighPriority) {
   EXPECT_EQ(orders[2].slice_us, 900);
   EXPECT_TRUE(orders[1].high);
   EXPECT_FALSE(orders[0].high);
-  // One turn of it after each of theirs: 90 of 100.
-  EXPECT_NEAR(orders[1].slice_us, 8'100, 1);
+  // 90 of 100.
+  EXPECT_NEAR(orders[1].slice_us, 16'200, 1);
 }
 
 TEST(Plan, AMaximumHoldsAndTheGuaranteeToo) {

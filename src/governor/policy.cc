@@ -20,7 +20,7 @@ Error NotHonoured(const Card& card, Policy policy, std::string_view what, Policy
 Result<> HasLeft(const Card& card, std::span<const ComputeRequest> others, std::uint64_t wanted) {
   std::uint64_t promised = 0;
   for (const ComputeRequest& other : others) {
-    promised += other.percent.value_or(0);
+    promised += other.high_priority ? 0 : other.percent.value_or(1);  // 1 at the least
   }
   if (promised + wanted <= kWhole) {
     return {};

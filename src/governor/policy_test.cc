@@ -74,8 +74,8 @@ TEST(Policy, HonoursWhatItKnows) {
 
 TEST(Policy, PromisesNoMoreThanThereIs) {
   const std::vector<ComputeRequest> others = {Percent(30), Percent(45), {}};
-  EXPECT_TRUE(CanHonour({}, Policy::kFixed, others, Percent(25)).ok());
-  EXPECT_EQ(CanHonour({}, Policy::kFixed, others, Percent(26)).error().code, Code::kExhausted);
+  EXPECT_TRUE(CanHonour({}, Policy::kFixed, others, Percent(24)).ok());
+  EXPECT_EQ(CanHonour({}, Policy::kFixed, others, Percent(25)).error().code, Code::kExhausted);
   EXPECT_TRUE(CanHonour({}, Policy::kSoft, others, {}).ok());
   const std::vector<ComputeRequest> full = {Percent(55), Percent(45)};
   EXPECT_EQ(CanHonour({}, Policy::kSoft, full, {}).error().code, Code::kExhausted);

@@ -60,7 +60,7 @@ Result<std::map<Governing::Place, governor::Order>> Governing::Wanted() const {
   for (const auto& [uuid, members] : MembersOf(*live)) {
     const auto settings = registry_.SettingsOf(*lock, uuid);
     if (!settings.ok()) {
-      return settings.error();
+      continue;  // it stays as it is there
     }
     governor::Rules rules;
     rules.policy = settings->PolicyNow();
@@ -88,7 +88,7 @@ std::vector<std::string> Governing::Refresh() {
   std::vector<std::string> log;
   for (const auto& [place, order] : *wanted) {
     const auto before = sent_.find(place);
-    if (before != sent_.end() ? before->second.order == order : order == governor::Order{}) {
+    if (before != sent_.end() && before->second.order == order) {
       continue;
     }
     AdminRequest request;
@@ -97,7 +97,7 @@ std::vector<std::string> Governing::Refresh() {
     request.order = order;
     auto answer = registry_.Request(place.first, request);
     if (answer.ok()) {
-      sent_[place] = Sent{order, std::move(*answer), {}};
+      sent_[place] = Sent{order, std::move(*answer), false, {}};
     } else if (answer.error().code != Code::kNotFound) {
       log.push_back("container " + place.first + " has no new share: " + answer.error().what);
     }
@@ -126,7 +126,10 @@ void Governing::ReadAnswer(const Place& place, Sent& sent, std::vector<std::stri
     return;
   }
   sent.answer.reset();
-  if (const auto outcome = DecodeOutcome(sent.text); !outcome.ok()) {
+  const auto outcome = DecodeOutcome(sent.text);
+  sent.done = outcome.ok();
+  // An earlier version, which knows no orders, is as the driver pleases.
+  if (!outcome.ok() && sent.order != governor::Order{}) {
     log.push_back("container " + place.first + " does not take its share: " + outcome.error().what);
   }
 }
@@ -139,6 +142,9 @@ Governing::News Governing::Look(const std::vector<int>& readable) {
       ReadAnswer(place, sent, news.log);
     }
   }
+  // Sent again with the next change.
+  std::erase_if(sent_,
+                [](const auto& one) { return !one.second.answer.valid() && !one.second.done; });
   if (ready.contains(changes_.get())) {
     alignas(inotify_event) char buffer[4096];
     while (read(changes_.get(), buffer, sizeof(buffer)) > 0) {

@@ -38,7 +38,8 @@ class Governing {
   using Place = std::pair<std::string, std::string>;  // a container's id and a card's UUID
   struct Sent {
     governor::Order order;
-    UniqueFd answer;  // invalid: it is carried out
+    UniqueFd answer;    // invalid: it was read
+    bool done = false;  // it is carried out
     std::string text;
   };
 

@@ -76,10 +76,19 @@ void Scheduler::CarryOut(std::size_t card) {
   changed_.notify_one();
 }
 
-void Scheduler::BeforeSchedule(std::size_t card) {
-  const std::lock_guard lock(mutex_);
-  Refresh(card, cards_[card]);
-  ApplySlices(card, cards_[card]);
+bool Scheduler::BeforeSchedule(std::size_t card) {
+  // One that another thread is freeing has no slice for a moment.
+  constexpr int kTries = 20;
+  constexpr std::chrono::milliseconds kBetween{1};
+  std::unique_lock lock(mutex_);
+  for (int tries = 1;; ++tries) {
+    Refresh(card, cards_[card]);
+    ApplySlices(card, cards_[card]);
+    if (cards_[card].unruly.empty() || tries == kTries) {
+      return cards_[card].unruly.empty();
+    }
+    changed_.wait_for(lock, kBetween);
+  }
 }
 
 // The channels that were just scheduled run, whatever the others of the container do.
@@ -89,6 +98,8 @@ void Scheduler::AfterSchedule(std::size_t card) {
   Refresh(card, one);
   if (one.off) {
     controls_->Switch(card, one.channels, false);
+  } else if (!one.unruly.empty()) {
+    controls_->Switch(card, one.unruly, false);
   }
   changed_.notify_one();
 }
@@ -99,7 +110,7 @@ void Scheduler::Pause() {
   for (std::size_t i = 0; i < cards_.size(); ++i) {
     if (std::exchange(cards_[i].off, false)) {
       Refresh(i, cards_[i]);
-      controls_->Switch(i, cards_[i].channels, true);
+      PutBack(i, cards_[i]);
     }
   }
 }
@@ -120,7 +131,9 @@ void Scheduler::Refresh(std::size_t index, Card& card) {
   card.seen = now.changes;
   card.channels = std::move(now.all);
   std::erase_if(card.channels, [](const ledger::ChannelInfo& channel) {
-    return channel.engine != rm::NV2080_ENGINE_TYPE_GRAPHICS;
+    // None: it was made when an earlier version of this program did not look.
+    return channel.engine != rm::NV2080_ENGINE_TYPE_GRAPHICS &&
+           channel.engine != rm::NV2080_ENGINE_TYPE_NULL;
   });
   std::set<std::uint64_t> groups;
   for (const ledger::ChannelInfo& channel : card.channels) {
@@ -137,30 +150,56 @@ void Scheduler::ApplySlices(std::size_t index, Card& card) {
   const std::uint64_t whole = card.order.slice_us;
   const std::uint64_t each =
       whole == 0 ? 0 : std::max<std::uint64_t>(whole / std::max<std::size_t>(groups.size(), 1), 1);
+  std::set<std::uint64_t> without;
   for (const auto& [group, channel] : groups) {
     const auto given = card.slices.find(group);
     const std::uint64_t had = given == card.slices.end() ? card.standard_us : given->second;
     const std::uint64_t wanted = each == 0 ? card.standard_us : each;
-    if (wanted == had || channel->group_handle == 0) {
+    if (wanted == had && channel->group_handle != 0) {
       continue;
     }
     const auto before =
-        controls_->SetSlice(index, channel->group_client, channel->group_handle, wanted);
+        channel->group_handle == 0
+            ? Result<std::uint64_t>(Error{Code::kUnsupported, 0, "the group has no name", {}})
+            : controls_->SetSlice(index, channel->group_client, channel->group_handle, wanted);
     if (!before.ok()) {
-      continue;  // its owner is freeing it
+      without.insert(group);
+      continue;
     }
     card.slices[group] = wanted;
     if (card.standard_us == 0) {
       card.standard_us = *before;
     }
   }
+  const std::vector<ledger::ChannelInfo> were = std::exchange(card.unruly, {});
+  for (const ledger::ChannelInfo& channel : card.channels) {
+    if (each != 0 && without.contains(channel.group)) {
+      card.unruly.push_back(channel);
+    }
+  }
+  if (!card.unruly.empty()) {
+    controls_->Switch(index, card.unruly, false);
+  } else if (!were.empty() && !card.off) {
+    PutBack(index, card);
+  }
+}
+
+// All that may run.
+void Scheduler::PutBack(std::size_t index, const Card& card) {
+  std::vector<ledger::ChannelInfo> ruly = card.channels;
+  std::erase_if(ruly, [&](const ledger::ChannelInfo& channel) {
+    return std::any_of(card.unruly.begin(), card.unruly.end(), [&](const auto& other) {
+      return other.client == channel.client && other.channel == channel.channel;
+    });
+  });
+  controls_->Switch(index, ruly, true);
 }
 
 void Scheduler::ApplyDuty(std::size_t index, Card& card, std::uint64_t now_us) {
   const bool off = !paused_ && !StateAt(card.order.duty, now_us).on;
   if (off != card.off) {
     card.off = off;
-    controls_->Switch(index, card.channels, !off);
+    off ? controls_->Switch(index, card.channels, false) : PutBack(index, card);
   }
 }
 

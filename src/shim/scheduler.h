@@ -5,6 +5,9 @@
 // runlists of their own. A container's slice is divided among its groups there, so that one with
 // many gets no more than one with few.
 //
+// A channel that cannot be given its slice does not run while there is an order: a lone one, whose
+// group the driver keeps to itself, and one of a group that its owner lets nobody duplicate.
+//
 // Nothing depends on whoever gave an order being there. While this is paused, and when it ends in
 // order, every channel is on its card; if the shim dies, the container is ended and its channels
 // with it.
@@ -66,8 +69,9 @@ class Scheduler {
   void Load(const std::vector<OrderState>& state);
 
   // A group is about to be scheduled, or was: it gets its slice before it first runs, and is taken
-  // off the card at once if it is not its time.
-  void BeforeSchedule(std::size_t card);
+  // off the card at once if it is not its time. False: there is one that cannot be given its slice,
+  // and nothing more shall be scheduled.
+  [[nodiscard]] bool BeforeSchedule(std::size_t card);
   void AfterSchedule(std::size_t card);
 
   // Puts every channel back and stops the clock until Resume(), which carries out all orders.
@@ -81,11 +85,13 @@ class Scheduler {
     bool off = false;
     std::uint64_t seen = 0;                         // changes of the channels below
     std::vector<ledger::ChannelInfo> channels;      // for the engine that is shared
+    std::vector<ledger::ChannelInfo> unruly;        // those of them that have no slice, and are off
     std::map<std::uint64_t, std::uint64_t> slices;  // that groups were given
   };
 
   void Refresh(std::size_t index, Card& card);
   void ApplySlices(std::size_t index, Card& card);
+  void PutBack(std::size_t index, const Card& card);
   void ApplyDuty(std::size_t index, Card& card, std::uint64_t now_us);
   [[nodiscard]] std::uint64_t NextEdge(std::uint64_t now_us);
   void CarryOut(std::size_t card);

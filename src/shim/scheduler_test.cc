@@ -55,6 +55,10 @@ class Desk final : public CardControls {
     ++channels_.changes;
     gone_.insert(group);
   }
+  void Lock(ledger::Handle group) {
+    const std::lock_guard lock(mutex_);
+    gone_.insert(group);
+  }
   Scheduler::Channels List() {
     const std::lock_guard lock(mutex_);
     return channels_;
@@ -119,10 +123,10 @@ TEST(Scheduler, DividesASliceAmongTheGroups) {
   f.desk.Add(20, 21);
   f.desk.Add(20, 22);
   f.desk.Add(30, 31, 9);  // a copy engine's
-  f.scheduler.BeforeSchedule(0);
+  EXPECT_TRUE(f.scheduler.BeforeSchedule(0));
   EXPECT_EQ(f.desk.Slices(), (std::map<ledger::Handle, std::uint64_t>{{10, 3'000}, {20, 3'000}}));
   f.desk.Remove(10);
-  f.scheduler.BeforeSchedule(0);
+  EXPECT_TRUE(f.scheduler.BeforeSchedule(0));
   EXPECT_EQ(f.desk.Slices().at(20), 6'000);
   f.scheduler.SetOrder(0, {});
   EXPECT_EQ(f.desk.Slices().at(20), kStandardUs) << "as the driver pleases";
@@ -131,7 +135,7 @@ TEST(Scheduler, DividesASliceAmongTheGroups) {
 TEST(Scheduler, AnUnorderedCardIsLeftAlone) {
   Fixture& f = Make();
   f.desk.Add(10, 11);
-  f.scheduler.BeforeSchedule(0);
+  EXPECT_TRUE(f.scheduler.BeforeSchedule(0));
   f.scheduler.AfterSchedule(0);
   EXPECT_TRUE(f.desk.Slices().empty());
   EXPECT_TRUE(f.desk.Off().empty());
@@ -156,9 +160,25 @@ TEST(Scheduler, WhatIsScheduledOutOfTimeIsTakenOffAtOnce) {
   // On for the last microsecond of each second: never, as far as this test goes.
   f.scheduler.SetOrder(0, {6'000, {1'000'000, 1, 999'999}, false});
   f.desk.Add(20, 21);
-  f.scheduler.BeforeSchedule(0);
+  EXPECT_TRUE(f.scheduler.BeforeSchedule(0));
   f.scheduler.AfterSchedule(0);
   EXPECT_TRUE(f.desk.Off().contains(21) || f.desk.WaitForSwitches(1));
+}
+
+TEST(Scheduler, WhatCannotBeGivenASliceDoesNotRun) {
+  Fixture& f = Make();
+  f.desk.Add(10, 11);
+  f.desk.Add(0, 21);  // a lone channel
+  EXPECT_TRUE(f.scheduler.BeforeSchedule(0)) << "without an order the driver shares as it does";
+  EXPECT_TRUE(f.desk.Off().empty());
+  f.scheduler.SetOrder(0, {6'000, {}, false});
+  EXPECT_EQ(f.desk.Off(), (std::set<ledger::Handle>{21}));
+  EXPECT_FALSE(f.scheduler.BeforeSchedule(0));
+  f.desk.Lock(10);  // as by RM_SHARE
+  f.scheduler.SetOrder(0, {3'000, {}, false});
+  EXPECT_EQ(f.desk.Off(), (std::set<ledger::Handle>{11, 21}));
+  f.scheduler.SetOrder(0, {});
+  EXPECT_TRUE(f.desk.Off().empty());
 }
 
 TEST(Scheduler, OrdersOutliveIt) {
