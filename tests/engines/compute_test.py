@@ -271,8 +271,14 @@ class Crowd:
     def __init__(self, node, name, script, *flags):
         before = {group["pid"] for group in _groups(node)}
         self.process = node.run(["sh", "-c", script], flags=("--name", name, *flags), name=name)
-        until(lambda: {group["pid"] for group in _groups(node)} - before, "it begins nothing")
-        (self.shim,) = {group["pid"] for group in _groups(node)} - before
+        begun = set()  # its groups may be gone again at once
+
+        def has_begun():
+            begun.update({group["pid"] for group in _groups(node)} - before)
+            return begun
+
+        until(has_begun, "it begins nothing")
+        (self.shim,) = begun
 
     def groups(self, node):
         return [group for group in _groups(node) if group["pid"] == self.shim]
