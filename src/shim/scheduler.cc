@@ -124,12 +124,12 @@ void Scheduler::Resume() {
 }
 
 void Scheduler::Refresh(std::size_t index, Card& card) {
-  Channels now = list_(index);
-  if (now.changes == card.seen) {
+  std::optional<Channels> now = list_(index, card.seen);
+  if (!now) {
     return;
   }
-  card.seen = now.changes;
-  card.channels = std::move(now.all);
+  card.seen = now->changes;
+  card.channels = std::move(now->all);
   std::erase_if(card.channels, [](const ledger::ChannelInfo& channel) {
     // None: it was made when an earlier version of this program did not look.
     return channel.engine != rm::NV2080_ENGINE_TYPE_GRAPHICS &&
@@ -204,12 +204,11 @@ void Scheduler::ApplyDuty(std::size_t index, Card& card, std::uint64_t now_us) {
 }
 
 // Of cards on which there is anything to take off.
-std::uint64_t Scheduler::NextEdge(std::uint64_t now_us) {
+std::uint64_t Scheduler::NextEdge(std::uint64_t now_us) const {
   std::uint64_t next = kNever;
-  for (std::size_t i = 0; i < cards_.size(); ++i) {
-    Refresh(i, cards_[i]);
-    if (!cards_[i].channels.empty()) {
-      next = std::min(next, StateAt(cards_[i].order.duty, now_us).until_us);
+  for (const Card& card : cards_) {
+    if (!card.channels.empty()) {
+      next = std::min(next, StateAt(card.order.duty, now_us).until_us);
     }
   }
   return next;

@@ -23,6 +23,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "base/result.h"
@@ -52,12 +53,13 @@ struct OrderState {
 
 class Scheduler {
  public:
-  // The container's channels on a card, and a number that is another whenever that is.
+  // The container's channels on a card, and a number that is another whenever they are.
   struct Channels {
     std::vector<ledger::ChannelInfo> all;
     std::uint64_t changes = 0;
   };
-  using ListChannels = std::function<Channels(std::size_t card)>;
+  // None where the number is `seen` still: listing them takes a look at all that it holds.
+  using ListChannels = std::function<std::optional<Channels>(std::size_t card, std::uint64_t seen)>;
   // `controls` outlives the scheduler; null: it carries nothing out.
   Scheduler(std::size_t cards, CardControls* controls, ListChannels list);
 
@@ -93,7 +95,7 @@ class Scheduler {
   void ApplySlices(std::size_t index, Card& card);
   void PutBack(std::size_t index, const Card& card);
   void ApplyDuty(std::size_t index, Card& card, std::uint64_t now_us);
-  [[nodiscard]] std::uint64_t NextEdge(std::uint64_t now_us);
+  [[nodiscard]] std::uint64_t NextEdge(std::uint64_t now_us) const;
   void CarryOut(std::size_t card);
   void Clock();
 

@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -59,9 +60,9 @@ class Desk final : public CardControls {
     const std::lock_guard lock(mutex_);
     gone_.insert(group);
   }
-  Scheduler::Channels List() {
+  std::optional<Scheduler::Channels> List(std::uint64_t seen) {
     const std::lock_guard lock(mutex_);
-    return channels_;
+    return channels_.changes == seen ? std::nullopt : std::optional(channels_);
   }
   std::map<ledger::Handle, std::uint64_t> Slices() {
     const std::lock_guard lock(mutex_);
@@ -96,7 +97,8 @@ T& Keep(T* object) {
 
 struct Fixture {
   Desk& desk = Keep(new Desk);
-  Scheduler& scheduler = Keep(new Scheduler(1, &desk, [this](std::size_t) { return desk.List(); }));
+  Scheduler& scheduler = Keep(
+      new Scheduler(1, &desk, [this](std::size_t, std::uint64_t seen) { return desk.List(seen); }));
   Fixture() { scheduler.Resume(); }
 };
 
@@ -186,7 +188,8 @@ TEST(Scheduler, OrdersOutliveIt) {
   f.desk.Add(10, 11);
   f.scheduler.SetOrder(0, {6'000, {}, false});
   f.scheduler.Pause();
-  Scheduler& next = Keep(new Scheduler(1, &f.desk, [&f](std::size_t) { return f.desk.List(); }));
+  Scheduler& next = Keep(new Scheduler(
+      1, &f.desk, [&f](std::size_t, std::uint64_t seen) { return f.desk.List(seen); }));
   next.Load(f.scheduler.Save());
   next.Resume();
   next.SetOrder(0, {});

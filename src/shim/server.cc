@@ -115,7 +115,7 @@ Server::Server(ShimConfig config, const rm::Abi& abi, std::unique_ptr<Driver> dr
       callers_(std::move(proc)),
       admission_(config_.cards.size()),
       scheduler_(config_.cards.size(), driver_.get(),
-                 [this](std::size_t card) { return ChannelsOf(card); }),
+                 [this](std::size_t card, std::uint64_t seen) { return ChannelsOf(card, seen); }),
       ledger_(
           [&] {
             std::vector<std::uint64_t> limits;
@@ -458,9 +458,13 @@ int Server::SeeThrough(Pending& pending, bool* copy_out) {
   return error;
 }
 
-Scheduler::Channels Server::ChannelsOf(std::size_t card) {
+std::optional<Scheduler::Channels> Server::ChannelsOf(std::size_t card, std::uint64_t seen) {
   const std::lock_guard lock(state_mutex_);
-  return {ledger_.Channels(static_cast<ledger::Card>(card)), ledger_.ChannelChanges()};
+  if (ledger_.ChannelChanges() == seen) {
+    return std::nullopt;
+  }
+  return Scheduler::Channels{ledger_.Channels(static_cast<ledger::Card>(card)),
+                             ledger_.ChannelChanges()};
 }
 
 // The card of the channels that the call schedules, if it does.

@@ -227,7 +227,7 @@ class Server {
   bool MarkTransfer(Pending& pending);
   bool MarkTable(Pending& pending);
   void SettleMark(const Pending& pending, bool exported);
-  [[nodiscard]] Scheduler::Channels ChannelsOf(std::size_t card);
+  [[nodiscard]] std::optional<Scheduler::Channels> ChannelsOf(std::size_t card, std::uint64_t seen);
   [[nodiscard]] std::optional<ledger::Card> CardOfSchedule(const boundary::Call& call);
   Result<> PrepareDevice(const boundary::Call& call, const boundary::Decision& decision);
   void Deliver(Pending& pending, bool copy_out, int error);
