@@ -213,6 +213,7 @@ def killed(node, _):
     t.check(process.wait() in (125, 137), "without a shim it ended with %d" % process.wait())
     until(lambda: command not in isolation.processes(), "the command goes on without its shim")
     node.wait_used(0, "after a killed shim")
+    wait_over(node, "a killed shim stays")
     expect(call("--mem", "15GiB", "--", "true"), 0)
 
 
