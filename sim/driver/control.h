@@ -69,6 +69,7 @@ struct ControlEntry {
 [[nodiscard]] std::span<const ControlEntry> ChannelControls();
 [[nodiscard]] std::span<const ControlEntry> GraphicsControls();
 [[nodiscard]] std::span<const ControlEntry> TenantControls();
+[[nodiscard]] std::span<const ControlEntry> EventControls();
 [[nodiscard]] const ControlEntry* FindControlEntry(rm::NvU32 cmd);
 
 // Commands for administrators, and commands that no process may issue.

@@ -54,6 +54,15 @@ struct Start {
   bool switched = false;  // whether that was needed: Costs::context_switch_ns of the wait
 };
 
+// A context came onto an engine or left it. One that has nothing to do stays until another comes.
+struct Residence {
+  std::uint64_t number = 0;  // counts from 0 over the whole card, without gaps
+  RunlistId runlist = 0;
+  GroupKey group = 0;
+  Time at = 0;
+  bool begins = false;  // it was loaded; else it was saved, half a switch after it stopped
+};
+
 }  // namespace cgpu::sim::engine
 
 #endif  // CGPU_SIM_ENGINE_BOOKS_H_

@@ -391,4 +391,14 @@ std::vector<Start> Gpu::Starts(std::uint64_t from) const {
   return {begin, log.end()};
 }
 
+std::vector<Residence> Gpu::Residences(std::uint64_t from) const {
+  const std::deque<Residence>& log = card_->shared.residence_log;
+  const auto begin = std::ranges::lower_bound(log, from, {}, &Residence::number);
+  return {begin, log.end()};
+}
+
+std::uint64_t Gpu::NextResidence() const {
+  return card_->shared.residences;
+}
+
 }  // namespace cgpu::sim::engine

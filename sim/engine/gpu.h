@@ -130,6 +130,8 @@ class Gpu {
   [[nodiscard]] RunlistBooks Runlist(RunlistId runlist) const;
   // Those with this number and later ones, as far as they are kept (Costs::kept_starts).
   [[nodiscard]] std::vector<Start> Starts(std::uint64_t from) const;
+  [[nodiscard]] std::vector<Residence> Residences(std::uint64_t from) const;
+  [[nodiscard]] std::uint64_t NextResidence() const;  // the number that it will have
 
   class Card;  // private to the engine
 

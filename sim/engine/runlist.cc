@@ -266,6 +266,9 @@ void Runlist::GoTo(std::size_t entry, Time now) {
     Begin(false, now);
     return;
   }
+  if (loaded_ != nullptr) {
+    NoteResidence(*loaded_, false, now + shared_.costs.context_switch_ns / 2);
+  }
   loaded_ = current_;
   ++current_->switches;
   ++books_.switches;
@@ -273,7 +276,17 @@ void Runlist::GoTo(std::size_t entry, Time now) {
   due_ = now + shared_.costs.context_switch_ns;
 }
 
+void Runlist::NoteResidence(const Group& group, bool begins, Time at) const {
+  shared_.residence_log.push_back(Residence{shared_.residences++, id_, group.key, at, begins});
+  if (shared_.residence_log.size() > shared_.costs.kept_residences) {
+    shared_.residence_log.pop_front();
+  }
+}
+
 void Runlist::Begin(bool switched, Time now) {
+  if (switched) {
+    NoteResidence(*current_, true, now);
+  }
   state_ = State::kRunning;
   slice_end_ = now + current_->slice;
   ready_ = due_ = now;

@@ -48,6 +48,8 @@ struct Shared {
   bool wrote = false;              // a runlist wrote memory: the others are to be woken
   std::uint64_t starts = 0;
   std::deque<Start> log;
+  std::uint64_t residences = 0;
+  std::deque<Residence> residence_log;
 };
 
 // Thread-compatible. Groups and channels are the card's; they are taken out before they go. Times
@@ -113,6 +115,7 @@ class Runlist {
   void Pause(Time now);
   void GoTo(std::size_t entry, Time now);
   void Begin(bool switched, Time now);
+  void NoteResidence(const Group& group, bool begins, Time at) const;
   void Settle(Time now);
   // The current group is off; whoever is next.
   void Choose(Time now);

@@ -46,6 +46,7 @@ struct Costs {
   // that ran.
   bool submission_restarts = false;
   std::size_t kept_starts = 65'536;  // length of the log of starts
+  std::size_t kept_residences = 4'096;
 };
 
 // What ends a channel, as the notifier and Xid tell it. src/common/sdk/nvidia/inc/nverror.h

@@ -206,6 +206,8 @@ void GpuLink::AddGroup(const GpuGroupSetup& group) {
   message.runlist = group.engine_type;
   message.interleave = group.interleave;
   message.timeslice_us = group.timeslice_us;
+  message.pid = group.pid;
+  message.user = group.user;
   Send(message);
 }
 
@@ -231,6 +233,7 @@ void GpuLink::AddChannel(const GpuChannelSetup& channel) {
   message.space = channel.space;
   message.gpfifo = channel.gpfifo;
   message.userd_offset = channel.userd_offset;
+  message.id = channel.id;
   const auto userd = channel.userd.lock();
   const auto errors = channel.errors.lock();
   const std::lock_guard lock(mutex_);
@@ -247,6 +250,36 @@ void GpuLink::AddChannel(const GpuChannelSetup& channel) {
 
 void GpuLink::RemoveChannel(GpuKey channel) {
   Send(wire::RemoveChannel{.key = channel});
+}
+
+void GpuLink::SetEventBuffer(const GpuEventBuffer& buffer) {
+  const auto header = buffer.header.lock();
+  const auto records = buffer.records.lock();
+  if (header == nullptr || records == nullptr) {
+    return;
+  }
+  wire::EventBuffer message;
+  message.bound = buffer.card >= 0 ? 1 : 0;
+  message.key = buffer.key;
+  message.header = header->id;
+  message.records = records->id;
+  message.record_bytes = buffer.record_bytes;
+  message.record_count = buffer.record_count;
+  message.card = static_cast<std::uint32_t>(std::max(buffer.card, 0));
+  message.enabled = buffer.enabled ? 1 : 0;
+  message.keep_newest = buffer.keep_newest ? 1 : 0;
+  message.get = buffer.get;
+  message.all_users = buffer.all_users ? 1 : 0;
+  message.admin = buffer.admin ? 1 : 0;
+  message.user = buffer.user;
+  const std::lock_guard lock(mutex_);
+  blocks_[header->id] = header;
+  blocks_[records->id] = records;
+  Enqueue(wire::Bytes(message), -1);
+}
+
+void GpuLink::RemoveEventBuffer(GpuKey buffer) {
+  Send(wire::RemoveEventBuffer{.key = buffer});
 }
 
 void GpuLink::Invalidate(rm::NvU64 space) {

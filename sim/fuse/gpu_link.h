@@ -64,6 +64,8 @@ class GpuLink final : public GpuPort {
   void SetInterleave(GpuKey group, rm::NvU32 level) override;
   void AddChannel(const GpuChannelSetup& channel) override;
   void RemoveChannel(GpuKey channel) override;
+  void SetEventBuffer(const GpuEventBuffer& buffer) override;
+  void RemoveEventBuffer(GpuKey buffer) override;
   [[nodiscard]] GpuTicket Schedule(std::span<const GpuKey> channels, bool on) override;
   [[nodiscard]] GpuTicket Disable(std::span<const GpuKey> channels, bool off,
                                   bool only_scheduling) override;

@@ -42,7 +42,16 @@ engine::Costs CostsOf(const GpuOptions& options) {
 }  // namespace
 
 Engines::Engines(int socket, const wire::Shared& shared, const GpuOptions& options)
-    : socket_(socket), shared_(&shared), costs_(CostsOf(options)), memory_(socket) {}
+    : socket_(socket),
+      shared_(&shared),
+      costs_(CostsOf(options)),
+      memory_(socket),
+      event_buffers_(
+          memory_, [this](engine::GroupKey group) { return OwnerOf(group); },
+          [this](std::uint32_t card) -> const engine::Gpu* {
+            const auto at = cards_.find(card);
+            return at == cards_.end() ? nullptr : at->second.gpu.get();
+          }) {}
 
 void Engines::Run() {
   (void)prctl(PR_SET_TIMERSLACK, 1);
@@ -56,6 +65,7 @@ void Engines::Run() {
     Look();
     const Time now = Now();
     const bool done = Advance(now);
+    event_buffers_.Write(now);
     TellDone();
     if (done && !memory_.HasPostponed()) {
       Sleep(Rest(now));
@@ -115,7 +125,7 @@ void Engines::Take(Message& message) {
   } else if (const auto ended = wire::As<wire::RemoveGroup>(message.text)) {
     if (engine::Gpu* const gpu = GpuOf(ended->key)) {
       gpu->RemoveGroup(ended->key);
-      cards_.at(groups_.at(ended->key)).sampled.erase(ended->key);
+      cards_.at(groups_.at(ended->key).card).sampled.erase(ended->key);
       groups_.erase(ended->key);
     }
   } else if (const auto slice = wire::As<wire::SetTimeslice>(message.text)) {
@@ -126,6 +136,10 @@ void Engines::Take(Message& message) {
     if (engine::Gpu* const gpu = GpuOf(level->key)) {
       gpu->SetInterleave(level->key, static_cast<engine::Interleave>(level->value));
     }
+  } else if (const auto buffer = wire::As<wire::EventBuffer>(message.text)) {
+    event_buffers_.Set(*buffer);
+  } else if (const auto removed = wire::As<wire::RemoveEventBuffer>(message.text)) {
+    event_buffers_.Remove(removed->key);
   } else if (const auto ask = wire::As<wire::AskBooks>(message.text)) {
     SendBooks(*ask);
   }
@@ -133,7 +147,17 @@ void Engines::Take(Message& message) {
 
 engine::Gpu* Engines::GpuOf(engine::GroupKey group) {
   const auto found = groups_.find(group);
-  return found == groups_.end() ? nullptr : cards_.at(found->second).gpu.get();
+  return found == groups_.end() ? nullptr : cards_.at(found->second.card).gpu.get();
+}
+
+std::optional<EventBuffers::Owner> Engines::OwnerOf(engine::GroupKey group) const {
+  const auto found = groups_.find(group);
+  const auto channel = std::find_if(channels_.begin(), channels_.end(),
+                                    [group](const auto& one) { return one.second.group == group; });
+  if (found == groups_.end() || channel == channels_.end()) {
+    return std::nullopt;
+  }
+  return EventBuffers::Owner{found->second.pid, found->second.user, channel->second.id};
 }
 
 void Engines::AddGroup(const wire::AddGroup& group) {
@@ -141,7 +165,7 @@ void Engines::AddGroup(const wire::AddGroup& group) {
   if (card.gpu == nullptr) {
     card.gpu = std::make_unique<engine::Gpu>(costs_, memory_, *this, Now());
   }
-  groups_[group.key] = group.card;
+  groups_[group.key] = Group{group.card, group.pid, group.user};
   card.runlists[group.runlist] = true;
   card.gpu->AddGroup(group.key, group.runlist);
   if (group.timeslice_us != 0) {
@@ -158,9 +182,10 @@ void Engines::AddChannel(const wire::AddChannel& message) {
     return;
   }
   Channel& channel = channels_[message.key];
-  channel.card = group->second;
+  channel.card = group->second.card;
   channel.group = message.group;
   channel.errors = message.errors;
+  channel.id = static_cast<std::uint32_t>(message.id);
   engine::ChannelPlace place;
   place.space = message.space;
   place.gpfifo_address = message.gpfifo;
@@ -241,15 +266,15 @@ bool Engines::AdvanceCards(Time now) {
 // One of each group that ran; none when nothing did, and then no more until something does.
 void Engines::TakeSample(Time end) {
   bool any = false;
-  for (const auto& [group, index] : groups_) {
-    Card& card = cards_.at(index);
+  for (const auto& [group, owner] : groups_) {
+    Card& card = cards_.at(owner.card);
     const auto books = card.gpu->Group(group);
     Duration& before = card.sampled[group];
     if (!books || books->gpu_time_ns == before) {
       continue;
     }
     wire::Sample sample;
-    sample.card = index;
+    sample.card = owner.card;
     sample.end_ns = end;
     sample.length_ns = kSample;
     sample.group = group;
@@ -341,6 +366,9 @@ std::optional<Duration> Engines::Rest(Time now) {
   }
   if (next_sample_ != 0) {
     until(next_sample_);
+  }
+  if (const auto write = event_buffers_.Due()) {
+    until(*write);
   }
   if (!next) {
     return std::nullopt;

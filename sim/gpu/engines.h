@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "sim/engine/gpu.h"
+#include "sim/gpu/event_buffers.h"
 #include "sim/gpu/memory.h"
 #include "sim/gpu/options.h"
 #include "sim/gpu/wire.h"
@@ -43,7 +44,13 @@ class Engines final : public engine::GpuEvents {
     std::uint32_t card = 0;
     engine::GroupKey group = 0;
     engine::BlockId errors = 0;
+    std::uint32_t id = 0;
     bool scheduled = false;
+  };
+  struct Group {
+    std::uint32_t card = 0;
+    std::uint32_t pid = 0;
+    std::uint32_t user = 0;
   };
   struct Pending {
     std::uint64_t ticket = 0;
@@ -66,6 +73,7 @@ class Engines final : public engine::GpuEvents {
   void TakeOrder(const wire::Order& order);
   [[nodiscard]] engine::Time Apply(const wire::Order& order);
   [[nodiscard]] engine::Gpu* GpuOf(engine::GroupKey group);
+  [[nodiscard]] std::optional<EventBuffers::Owner> OwnerOf(engine::GroupKey group) const;
   void SendBooks(const wire::AskBooks& ask);
   void SendStarts(std::uint32_t card, std::uint64_t from);
   // False: not all that happens up to `now` has been done yet.
@@ -85,8 +93,9 @@ class Engines final : public engine::GpuEvents {
   engine::Costs costs_;
   Memory memory_;
   std::map<std::uint32_t, Card> cards_;
-  std::map<engine::GroupKey, std::uint32_t> groups_;  // its card
+  std::map<engine::GroupKey, Group> groups_;
   std::map<engine::ChannelKey, Channel> channels_;
+  EventBuffers event_buffers_;
   std::vector<Pending> pending_;
   std::vector<Happened> faults_;
   engine::Time last_work_ = 0;

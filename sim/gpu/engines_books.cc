@@ -4,8 +4,8 @@
 namespace cgpu::sim {
 
 void Engines::SendBooks(const wire::AskBooks& ask) {
-  for (const auto& [group, index] : groups_) {
-    const auto books = cards_.at(index).gpu->Group(group);
+  for (const auto& [group, owner] : groups_) {
+    const auto books = cards_.at(owner.card).gpu->Group(group);
     if (!books) {
       continue;
     }

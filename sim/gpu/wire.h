@@ -28,6 +28,8 @@ enum class Kind : std::uint32_t {
   kDropBlock,
   kMapped,  // a block is mapped by a processor, through the file that comes along
   kUnmapped,
+  kEventBuffer,
+  kRemoveEventBuffer,
   kPlace,     // the answer to kTranslate and kFindBlock
   kAskBooks,  // answered by k...Books, kStarts and kBooksEnd
   // From the engines:
@@ -51,6 +53,8 @@ struct AddGroup {
   std::uint32_t runlist = 0;
   std::uint32_t interleave = 0;
   std::uint64_t timeslice_us = 0;  // 0: the default
+  std::uint32_t pid = 0;           // whose it is
+  std::uint32_t user = 0;
 };
 
 // Of a group or a channel, or the number of a space, a block or an inode.
@@ -63,6 +67,7 @@ struct Named {
 };
 using RemoveGroup = Named<Kind::kRemoveGroup>;
 using RemoveChannel = Named<Kind::kRemoveChannel>;
+using RemoveEventBuffer = Named<Kind::kRemoveEventBuffer>;
 using Invalidate = Named<Kind::kInvalidate>;
 using DropBlock = Named<Kind::kDropBlock>;
 using Unmapped = Named<Kind::kUnmapped>;
@@ -94,6 +99,27 @@ struct AddChannel {
   std::uint64_t userd = 0;  // a block
   std::uint64_t userd_offset = 0;
   std::uint64_t errors = 0;  // a block, 0: none
+  std::uint64_t id = 0;
+};
+
+// An NV_EVENT_BUFFER as it is now: what it is bound to, and what was set.
+struct EventBuffer {
+  static constexpr Kind kKind = Kind::kEventBuffer;
+  Kind kind = kKind;
+  std::uint32_t bound = 0;  // to the switches of `card`
+  std::uint64_t key = 0;
+  std::uint64_t header = 0;   // a block
+  std::uint64_t records = 0;  // a block
+  std::uint32_t record_bytes = 0;
+  std::uint32_t record_count = 0;
+  std::uint32_t card = 0;
+  std::uint32_t enabled = 0;
+  std::uint32_t keep_newest = 0;
+  std::uint32_t get = 0;
+  std::uint32_t all_users = 0;
+  std::uint32_t admin = 0;
+  std::uint32_t user = 0;  // of whoever bound it
+  std::uint32_t reserved = 0;
 };
 
 struct Order {

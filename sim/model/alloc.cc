@@ -127,7 +127,8 @@ NvStatus DriverModel::Construct(Client& client, const CallerView& caller, AllocR
       return ConstructAddresses(client, request.parent, 0, object);
     }
     default:
-      return rm::NV_OK;
+      return object.cls == rm::NV_EVENT_BUFFER ? ConstructEventBuffer(client, request, object)
+                                               : rm::NV_OK;
   }
 }
 

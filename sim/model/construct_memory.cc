@@ -133,6 +133,8 @@ NvStatus DriverModel::ConstructSystemMemory(AllocRequest& request, Object& objec
   params.size = (params.size + kSystemPage - 1) / kSystemPage * kSystemPage;
   params.limit = params.size - 1;
   object.block = std::make_shared<Block>(next_block_++, -1, params.size, Charge());
+  object.block->user_read_only = rm::NVOS32_ATTR2_PROTECTION_USER.Get(params.attr2) ==
+                                 rm::NVOS32_ATTR2_PROTECTION_USER_READ_ONLY;
   object.owns_block = true;
   PutParams(request, params);
   return rm::NV_OK;

@@ -258,6 +258,8 @@ class DriverModel {
                                         Object& object);
   [[nodiscard]] NvStatus ConstructChannel(Client& client, const AllocRequest& request,
                                           Object& object);
+  [[nodiscard]] NvStatus ConstructEventBuffer(Client& client, const AllocRequest& request,
+                                              Object& object);
   [[nodiscard]] NvStatus ConstructEvent(Client& client, const AllocRequest& request,
                                         Object& object);
   [[nodiscard]] static SpaceOf SpaceNamed(Client& client, rm::NvHandle handle);

@@ -24,6 +24,8 @@ struct GpuGroupSetup {
   rm::NvU32 engine_type = 0;   // NV2080_ENGINE_TYPE_*
   rm::NvU64 timeslice_us = 0;  // 0: the driver's default
   rm::NvU32 interleave = 0;
+  std::uint32_t pid = 0;   // tgid of the process whose client made it
+  std::uint32_t user = 0;  // its euid
 };
 
 struct GpuChannelSetup {
@@ -47,6 +49,22 @@ struct GpuSample {
   rm::NvU64 busy_ns = 0;
 };
 
+// An NV_EVENT_BUFFER: what it is bound to, and what was set.
+struct GpuEventBuffer {
+  GpuKey key = 0;
+  std::weak_ptr<Block> header;
+  std::weak_ptr<Block> records;
+  rm::NvU32 record_bytes = 0;
+  rm::NvU32 record_count = 0;
+  int card = -1;  // whose context switches it gets; -1: none's
+  bool enabled = false;
+  bool keep_newest = false;
+  rm::NvU32 get = 0;
+  bool all_users = false;
+  bool admin = false;      // whoever bound it
+  std::uint32_t user = 0;  // its euid
+};
+
 // Called under the driver's lock: nothing here waits for the engines or takes long.
 class GpuPort {
  public:
@@ -61,6 +79,10 @@ class GpuPort {
   virtual void SetInterleave(GpuKey group, rm::NvU32 level) = 0;
   virtual void AddChannel(const GpuChannelSetup& channel) = 0;
   virtual void RemoveChannel(GpuKey channel) = 0;
+
+  // It is made, or something of it was set.
+  virtual void SetEventBuffer(const GpuEventBuffer& buffer) = 0;
+  virtual void RemoveEventBuffer(GpuKey buffer) = 0;
 
   // Done when none of what they stop is on its engine any more.
   [[nodiscard]] virtual GpuTicket Schedule(std::span<const GpuKey> channels, bool on) = 0;
@@ -80,10 +102,10 @@ class GpuPort {
   [[nodiscard]] virtual std::vector<GpuSample> Samples(int card) = 0;
 };
 
-// That the engines know a group or a channel: they are told when it goes.
+// That the engines know a group, a channel or an event buffer: they are told when it goes.
 class OnGpu {
  public:
-  enum class Kind : std::uint8_t { kGroup, kChannel };
+  enum class Kind : std::uint8_t { kGroup, kChannel, kEventBuffer };
 
   // `port` outlives it.
   OnGpu(GpuPort& port, Kind kind, GpuKey key) : port_(port), kind_(kind), key_(key) {}
@@ -92,8 +114,10 @@ class OnGpu {
   ~OnGpu() {
     if (kind_ == Kind::kGroup) {
       port_.RemoveGroup(key_);
-    } else {
+    } else if (kind_ == Kind::kChannel) {
       port_.RemoveChannel(key_);
+    } else {
+      port_.RemoveEventBuffer(key_);
     }
   }
 

@@ -7,7 +7,6 @@ namespace cgpu::sim {
 namespace {
 
 // From src/common/sdk/nvidia/inc/nvos.h:
-constexpr rm::NvU32 kAccessReadOnly = 1;   // NVOS33_FLAGS_ACCESS_READ_ONLY
 constexpr rm::NvU32 kAccessWriteOnly = 2;  // NVOS33_FLAGS_ACCESS_WRITE_ONLY
 constexpr rm::NvU64 kPage = 4096;
 
@@ -57,8 +56,9 @@ NvStatus DriverModel::AddMapContext(const MapRequest& request, const Object& mem
   context.block = memory.block;
   context.offset = request.offset / kPage * kPage;
   context.length = (request.offset % kPage + request.length + kPage - 1) / kPage * kPage;
-  context.writable = rm::NVOS33_FLAGS_ACCESS.Get(request.flags) != kAccessReadOnly &&
-                     !memory.block->user_read_only;
+  context.writable =
+      rm::NVOS33_FLAGS_ACCESS.Get(request.flags) != rm::NVOS33_FLAGS_ACCESS_READ_ONLY &&
+      !memory.block->user_read_only;
   file->map = std::move(context);
   return rm::NV_OK;
 }

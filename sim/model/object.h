@@ -95,10 +95,11 @@ struct Object {
   std::optional<std::vector<rm::RS_SHARE_POLICY>> share;
   SpaceOf space;       // kContextShare, kChannelGroup, kChannel: what it named, if it did
   ChannelSetup setup;  // kChannel
-  std::shared_ptr<OnGpu> on_gpu;  // kChannel, once it was scheduled
-  bool scheduled = false;         // kChannel
-  bool disabled = false;          // kChannel: by FIFO_DISABLE_CHANNELS
-  bool stopped = false;           // kChannel: by STOP_CHANNEL
+  std::shared_ptr<OnGpu> on_gpu;           // kChannel, once it was scheduled; an event buffer
+  std::shared_ptr<GpuEventBuffer> events;  // NV_EVENT_BUFFER
+  bool scheduled = false;                  // kChannel
+  bool disabled = false;                   // kChannel: by FIFO_DISABLE_CHANNELS
+  bool stopped = false;                    // kChannel: by STOP_CHANNEL
 };
 
 // The process that made a client, as recorded then.

@@ -53,6 +53,8 @@ void DriverModel::PutOnGpu(Client& client, Object& channel) {
     setup.engine_type = group.runlist;
     setup.timeslice_us = group.timeslice_us;
     setup.interleave = group.interleave;
+    setup.pid = client.identity.tgid;
+    setup.user = client.identity.euid;
     gpu_->AddGroup(setup);
     group.on_gpu = std::make_shared<OnGpu>(*gpu_, OnGpu::Kind::kGroup, setup.key);
   }

@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <tuple>
 
 #include "rm/nv_controls.h"
 #include "rm/nv_ctrl.h"
+#include "rm/nv_events.h"
 #include "sim/driver/more_controls.h"
 #include "sim/tests/uvm_process.h"
 
@@ -24,6 +26,7 @@ class NotedGpu final : public GpuPort {
   std::vector<std::pair<GpuKey, rm::NvU64>> slices;
   std::vector<std::pair<GpuTicket, rm::NvU64>> awaited;
   std::vector<GpuSample> samples;
+  std::vector<GpuEventBuffer> events;
   Waited answer = Waited::kDone;
 
   void AddGroup(const GpuGroupSetup& group) override { groups.push_back(group); }
@@ -32,6 +35,8 @@ class NotedGpu final : public GpuPort {
   void SetInterleave(GpuKey /*group*/, rm::NvU32 /*level*/) override {}
   void AddChannel(const GpuChannelSetup& channel) override { channels.push_back(channel); }
   void RemoveChannel(GpuKey channel) override { removed.push_back(channel); }
+  void SetEventBuffer(const GpuEventBuffer& buffer) override { events.push_back(buffer); }
+  void RemoveEventBuffer(GpuKey buffer) override { removed.push_back(buffer); }
   GpuTicket Schedule(std::span<const GpuKey> keys, bool on) override {
     scheduled.emplace_back(std::vector(keys.begin(), keys.end()), on);
     return 1;
@@ -113,6 +118,53 @@ TEST_F(Work, EnginesHearOfAChannelWhenItIsScheduled) {
   EXPECT_EQ(rm::NV_OK, mine.Free(channel));
   EXPECT_EQ(rm::NV_OK, mine.Free(group));
   EXPECT_EQ((std::vector<GpuKey>{gpu.channels[0].key, gpu.groups[0].key}), gpu.removed);
+}
+
+TEST_F(Work, AnEventBufferIsBoundToTheSwitches) {
+  const auto memory = [&](rm::NvU64 size, bool read_only) {
+    rm::NV_MEMORY_ALLOCATION_PARAMS params{};
+    params.size = size;
+    params.attr = rm::NVOS32_ATTR_LOCATION.Set(0, rm::NVOS32_ATTR_LOCATION_PCI);
+    params.attr2 = rm::NVOS32_ATTR2_PROTECTION_USER.Set(0, read_only ? 1 : 0);
+    return mine.Alloc(mine.device, rm::NV01_MEMORY_SYSTEM, params);
+  };
+  rm::NV_EVENT_BUFFER_ALLOC_PARAMETERS params{};
+  params.recordSize = 32;
+  params.recordCount = 128;
+  params.hSubDevice = mine.subdevice;
+  params.hBufferHeader = memory(4096, true);
+  params.hRecordBuffer = memory(4096, false);
+  const auto made = [&] {
+    rm::NvHandle handle = 0;
+    return std::pair(mine.TryAlloc(mine.client, rm::NV_EVENT_BUFFER, params, &handle), handle);
+  };
+  EXPECT_EQ(rm::NV_ERR_INVALID_ARGUMENT, made().first) << "its reader could write it";
+  params.hRecordBuffer = memory(4096, true);
+  params.recordCount = 129;
+  EXPECT_EQ(rm::NV_ERR_INVALID_ARGUMENT, made().first) << "it is larger than its memory";
+  params.recordCount = 128;
+  const auto [status, buffer] = made();
+  ASSERT_EQ(rm::NV_OK, status);
+
+  rm::NV_EVENT_BUFFER_CTRL_CMD_ENABLE_EVENTS_PARAMS enable{1, 2};
+  EXPECT_EQ(rm::NV_OK, mine.Control(buffer, rm::NV_EVENT_BUFFER_CTRL_CMD_ENABLE_EVENTS, enable));
+  rm::NV2080_CTRL_GR_FECS_BIND_EVTBUF_FOR_UID_V2_PARAMS bind{};
+  bind.hEventBuffer = buffer;
+  bind.recordSize = 24;
+  bind.bAllUsers = 1;
+  const auto command = rm::NV2080_CTRL_CMD_GR_FECS_BIND_EVTBUF_FOR_UID_V2;
+  EXPECT_EQ(rm::NV_OK, mine.Control(mine.subdevice, command, bind));
+  rm::NV_EVENT_BUFFER_CTRL_CMD_UPDATE_GET_PARAMS get{128, 0};
+  const auto update = rm::NV_EVENT_BUFFER_CTRL_CMD_UPDATE_GET;
+  EXPECT_EQ(rm::NV_ERR_INVALID_ARGUMENT, mine.Control(buffer, update, get));
+  get.recordBufferGet = 127;
+  EXPECT_EQ(rm::NV_OK, mine.Control(buffer, update, get));
+  ASSERT_EQ(3U, gpu.events.size());
+  const GpuEventBuffer& told = gpu.events.back();
+  EXPECT_EQ(std::tuple(0, true, true, 127U, true),
+            std::tuple(told.card, told.enabled, told.keep_newest, told.get, told.all_users));
+  EXPECT_EQ(rm::NV_OK, mine.Free(params.hRecordBuffer)) << "takes the buffer with it";
+  EXPECT_EQ(std::vector<GpuKey>{told.key}, gpu.removed);
 }
 
 TEST_F(Work, AChannelWithoutARingIsNothingToThem) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -162,6 +163,23 @@ bool IsGranted(const NodeFile& file, const Grant& grant) {
 }
 
 }  // namespace
+
+rmclient::DevicePaths PathsOf(const Node& node) {
+  rmclient::DevicePaths paths;
+  std::map<unsigned, std::string> cards;
+  for (const NodeDevice& device : node.devices) {
+    if (device.file.kind == NodeFile::Kind::kCtl) {
+      paths.ctl = device.file.path;
+    } else if (device.file.kind == NodeFile::Kind::kGpu) {
+      cards[device.file.minor] = device.file.path;
+    }
+  }
+  paths.card = [cards](unsigned minor) {
+    const auto card = cards.find(minor);
+    return card == cards.end() ? std::string() : card->second;
+  };
+  return paths;
+}
 
 GpuTree TreeFor(const Node& node, const Grant& grant, std::vector<std::string> hide) {
   GpuTree tree;

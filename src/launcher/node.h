@@ -9,6 +9,7 @@
 #include "grant/grant.h"
 #include "kernel/mount_tree.h"
 #include "registry/config.h"
+#include "rmclient/raw.h"
 
 namespace cgpu {
 
@@ -42,6 +43,9 @@ inline constexpr char kDefaultNode[] = "default";
 // release. Looks at the files and asks the driver; changes nothing.
 [[nodiscard]] Result<Node> FindNode(const std::string& name);
 [[nodiscard]] Result<Node> FindNode(const std::string& name, const Machine& machine);
+
+// Its files as they are seen from outside of every slice.
+[[nodiscard]] rmclient::DevicePaths PathsOf(const Node& node);
 
 // The mounts with only `grant`'s cards of `node`.
 [[nodiscard]] GpuTree TreeFor(const Node& node, const Grant& grant, std::vector<std::string> hide);

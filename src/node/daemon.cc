@@ -155,7 +155,7 @@ class Daemon {
         registry_(registry),
         argv_(argv),
         minder_(registry, UniqueFd(open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC))),
-        governing_(registry, settings.max_inst, CanSuspend(settings.node)),
+        governing_(registry, settings.node, settings.max_inst, CanSuspend(settings.node)),
         socket_(std::move(socket)),
         signals_(std::move(signals)) {
     surroundings_.node = settings.node;
@@ -205,14 +205,19 @@ class Daemon {
         minder_.Refresh();
         LogAll(governing_.Refresh());
       }
+      LogAll(governing_.Measure(std::chrono::steady_clock::now()));
     }
     return {};
   }
 
  private:
-  // For poll(2): until the audit has something to say; milliseconds, rounded up.
+  // For poll(2): until the audit has something to say, or something is to be measured;
+  // milliseconds, rounded up.
   [[nodiscard]] int Timeout() const {
-    const auto next = audit_ ? audit_->next() : std::nullopt;
+    auto next = audit_ ? audit_->next() : std::nullopt;
+    if (const auto measure = governing_.next(); measure && (!next || *measure < *next)) {
+      next = measure;
+    }
     if (!next) {
       return -1;
     }

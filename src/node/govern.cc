@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
+#include <cstring>
 #include <set>
 #include <string_view>
 
@@ -15,39 +17,50 @@
 namespace cgpu {
 namespace {
 
-struct Member {
-  std::string id;
-  governor::Member member;
-};
+// Many small corrections are not worth their messages.
+constexpr double kWorthSending = 0.05;
 
-// By card; the oldest container has the first place.
-std::map<std::string, std::vector<Member>> MembersOf(const std::vector<Reservation>& live) {
-  std::map<std::string, std::vector<Member>> by_card;
-  for (const Reservation& reservation : live) {
-    for (const CardGrant& grant : reservation.cards) {
-      if (!reservation.isolated) {
-        continue;
-      }
-      std::vector<Member>& members = by_card[grant.card.uuid];
-      const auto place = static_cast<unsigned>(members.size());
-      members.push_back({reservation.id, {reservation.compute, place}});
-    }
-  }
-  return by_card;
+bool IsWorthSending(const governor::Order& sent, const governor::Order& wanted) {
+  governor::Order same = wanted;
+  same.slice_us = sent.slice_us;
+  const double difference = std::abs(static_cast<double>(wanted.slice_us) - sent.slice_us);
+  return same != sent || difference > kWorthSending * sent.slice_us;
+}
+
+governor::Rules RulesFor(const CardSettings& settings, unsigned max_inst, bool can_suspend) {
+  governor::Rules rules;
+  rules.policy = settings.PolicyNow();
+  rules.max_inst = settings.max_inst.value_or(max_inst);
+  rules.prio_ratio = settings.prio_ratio.value_or(governor::kDefaultPrioRatio);
+  rules.can_suspend = can_suspend;
+  return rules;
 }
 
 }  // namespace
 
-Governing::Governing(const Registry& registry, unsigned max_inst, bool can_suspend)
+// Less says little: some turns are cut off at its ends.
+std::uint64_t Governing::LeastMeasuredNs(const std::vector<Member>& members) {
+  constexpr std::uint64_t kRounds = 16;
+  constexpr std::uint64_t kMostUs = 1'000'000;
+  std::uint64_t round_us = 0;
+  for (const Member& member : members) {
+    round_us += member.planned.slice_us;
+  }
+  return std::min(kRounds * round_us, kMostUs) * 1'000;
+}
+
+Governing::Governing(const Registry& registry, const std::string& node, unsigned max_inst,
+                     bool can_suspend)
     : registry_(registry),
       max_inst_(max_inst),
       can_suspend_(can_suspend),
-      changes_(inotify_init1(IN_CLOEXEC | IN_NONBLOCK)) {
+      changes_(inotify_init1(IN_CLOEXEC | IN_NONBLOCK)),
+      measuring_(node) {
   // Grants and settings are renamed into their places.
   (void)inotify_add_watch(changes_.get(), registry.folder().c_str(), IN_MOVED_TO | IN_DELETE);
 }
 
-Result<std::map<Governing::Place, governor::Order>> Governing::Wanted() const {
+Result<std::map<std::string, Governing::Card>> Governing::Plans() const {
   const auto lock = registry_.Lock();
   if (!lock.ok()) {
     return lock.error();
@@ -56,39 +69,84 @@ Result<std::map<Governing::Place, governor::Order>> Governing::Wanted() const {
   if (!live.ok()) {
     return live.error();
   }
-  std::map<Place, governor::Order> wanted;
-  for (const auto& [uuid, members] : MembersOf(*live)) {
+  std::map<std::string, Card> cards;
+  std::map<std::string, std::vector<governor::Member>> members;
+  for (const Reservation& reservation : *live) {
+    for (const CardGrant& grant : reservation.cards) {
+      if (reservation.isolated) {
+        // The oldest container has the first place.
+        auto& there = members[grant.card.uuid];
+        there.push_back({reservation.compute, static_cast<unsigned>(there.size())});
+        cards[grant.card.uuid].members.push_back({reservation.id, {}, 0});
+      }
+    }
+  }
+  for (auto& [uuid, card] : cards) {
     const auto settings = registry_.SettingsOf(*lock, uuid);
     if (!settings.ok()) {
-      continue;  // it stays as it is there
+      card.members.clear();  // it stays as it is there
+      continue;
     }
-    governor::Rules rules;
-    rules.policy = settings->PolicyNow();
-    rules.max_inst = settings->max_inst.value_or(max_inst_);
-    rules.prio_ratio = settings->prio_ratio.value_or(governor::kDefaultPrioRatio);
-    rules.can_suspend = can_suspend_;
-    std::vector<governor::Member> plain;
-    for (const Member& one : members) {
-      plain.push_back(one.member);
+    const governor::Rules rules = RulesFor(*settings, max_inst_, can_suspend_);
+    const auto orders = governor::Plan(rules, members[uuid]);
+    const auto shares = governor::Shares(rules, members[uuid]);
+    card.by_slices = rules.policy != governor::Policy::kNative;
+    for (std::size_t i = 0; i < orders.size(); ++i) {
+      card.members[i].planned = orders[i];
+      card.members[i].promised = shares[i];
+      card.by_slices = card.by_slices && !orders[i].high && orders[i].duty == governor::Duty{};
     }
-    const auto orders = governor::Plan(rules, plain);
-    for (std::size_t i = 0; i < members.size(); ++i) {
-      wanted[{members[i].id, uuid}] = orders[i];
+  }
+  return cards;
+}
+
+std::map<Governing::Place, governor::Order> Governing::Wanted() const {
+  std::map<Place, governor::Order> wanted;
+  for (const auto& [uuid, card] : cards_) {
+    for (const Member& member : card.members) {
+      governor::Order& order = wanted[{member.id, uuid}] = member.planned;
+      if (card.by_slices) {
+        order.slice_us = card.feedback.SliceOf(member.id, order.slice_us);
+      }
     }
   }
   return wanted;
 }
 
 std::vector<std::string> Governing::Refresh() {
-  const auto wanted = Wanted();
-  if (!wanted.ok()) {
-    return {"compute shares stay as they are: " + wanted.error().what};
+  auto plans = Plans();
+  if (!plans.ok()) {
+    return {"compute shares stay as they are: " + plans.error().what};
   }
-  std::erase_if(sent_, [&](const auto& one) { return !wanted->contains(one.first); });
+  std::set<std::string> shared;
+  for (auto& [uuid, card] : *plans) {
+    if (const auto before = cards_.find(uuid); before != cards_.end()) {
+      card.feedback = before->second.feedback;
+    }
+    if (card.by_slices && card.members.size() > 1) {
+      shared.insert(uuid);
+    }
+  }
+  cards_ = std::move(*plans);
+  std::vector<std::string> log = measuring_.Watch(shared);
+  next_ = std::chrono::steady_clock::now() + measuring_.Rest();
+  for (std::string& line : Send()) {
+    log.push_back(std::move(line));
+  }
+  return log;
+}
+
+std::vector<std::string> Governing::Send() {
+  const auto wanted = Wanted();
+  std::erase_if(sent_, [&](const auto& one) { return !wanted.contains(one.first); });
+  std::erase_if(shims_, [&](const auto& one) {
+    const auto next = wanted.lower_bound({one.first, {}});
+    return next == wanted.end() || next->first.first != one.first;
+  });
   std::vector<std::string> log;
-  for (const auto& [place, order] : *wanted) {
+  for (const auto& [place, order] : wanted) {
     const auto before = sent_.find(place);
-    if (before != sent_.end() && before->second.order == order) {
+    if (before != sent_.end() && !IsWorthSending(before->second.order, order)) {
       continue;
     }
     AdminRequest request;
@@ -105,6 +163,34 @@ std::vector<std::string> Governing::Refresh() {
   return log;
 }
 
+std::vector<std::string> Governing::Measure(std::chrono::steady_clock::time_point now) {
+  if (!measuring_.any() || now < next_) {
+    return {};
+  }
+  std::map<std::string, std::uint64_t> least_ns;
+  for (const auto& [uuid, card] : cards_) {
+    least_ns[uuid] = LeastMeasuredNs(card.members);
+  }
+  const auto uses = measuring_.Read(least_ns);
+  next_ = now + measuring_.Rest();
+  const double now_s = std::chrono::duration<double>(now.time_since_epoch()).count();
+  for (const auto& [uuid, use] : uses) {
+    Card& card = cards_.at(uuid);
+    std::vector<governor::Feedback::Seen> seen;
+    for (const Member& member : card.members) {
+      // For the driver all of a container's clients are its shim's.
+      const auto shim = shims_.find(member.id);
+      const auto part = shim == shims_.end()
+                            ? use.parts.end()
+                            : use.parts.find(static_cast<std::uint32_t>(shim->second));
+      seen.push_back({member.id, member.promised, part == use.parts.end() ? 0 : part->second,
+                      member.planned.slice_us});
+    }
+    (void)card.feedback.Step(seen, now_s);
+  }
+  return uses.empty() ? std::vector<std::string>() : Send();
+}
+
 std::vector<int> Governing::descriptors() const {
   std::vector<int> all{changes_.get()};
   for (const auto& [place, sent] : sent_) {
@@ -117,7 +203,20 @@ std::vector<int> Governing::descriptors() const {
 
 void Governing::ReadAnswer(const Place& place, Sent& sent, std::vector<std::string>& log) {
   char buffer[4096];
-  const ssize_t n = recv(sent.answer.get(), buffer, sizeof(buffer), MSG_DONTWAIT);
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(ucred))];
+  iovec part{buffer, sizeof(buffer)};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof(control);
+  const ssize_t n = recvmsg(sent.answer.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  const cmsghdr* const head = n > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
+  if (head != nullptr && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_CREDENTIALS) {
+    ucred from{};
+    std::memcpy(&from, CMSG_DATA(head), sizeof(from));
+    shims_[place.first] = from.pid;
+  }
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
     return;
   }

@@ -1,26 +1,35 @@
 // Gives every container its standing orders (governor/plan.h), so that each card's policy holds:
-// from what the registry says, whenever that changes. A shim that has its order keeps to it by
-// itself.
+// from what the registry says, whenever that changes, and corrected by what the containers were
+// seen to get (governor/feedback.h) where several share a card by slices. A shim that has its order
+// keeps to it by itself.
 //
 // For one thread; waits for nobody: an order is sent, and its answer read when it comes.
 #ifndef CGPU_NODE_GOVERN_H_
 #define CGPU_NODE_GOVERN_H_
 
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/fd.h"
+#include "governor/feedback.h"
 #include "governor/order.h"
+#include "node/measure.h"
 #include "registry/registry.h"
 
 namespace cgpu {
 
 class Governing {
  public:
-  // `max_inst`: of cards for which nothing else was set; `can_suspend`: see governor::Rules.
-  Governing(const Registry& registry, unsigned max_inst, bool can_suspend);
+  // `node`: whose cards they are, as FindNode() takes it; `max_inst`: of cards for which nothing
+  // else was set; `can_suspend`: see governor::Rules.
+  Governing(const Registry& registry, const std::string& node, unsigned max_inst, bool can_suspend);
 
   // Works out all orders anew and sends those that differ from what was sent. Returns lines for the
   // log.
@@ -34,6 +43,13 @@ class Governing {
   };
   [[nodiscard]] News Look(const std::vector<int>& readable);
 
+  // When to call Measure(), if ever.
+  [[nodiscard]] std::optional<std::chrono::steady_clock::time_point> next() const {
+    return measuring_.any() ? std::optional(next_) : std::nullopt;
+  }
+  // Corrects the orders, if it is time to. Returns lines for the log.
+  [[nodiscard]] std::vector<std::string> Measure(std::chrono::steady_clock::time_point now);
+
  private:
   using Place = std::pair<std::string, std::string>;  // a container's id and a card's UUID
   struct Sent {
@@ -42,15 +58,33 @@ class Governing {
     bool done = false;  // it is carried out
     std::string text;
   };
+  struct Member {
+    std::string id;
+    governor::Order planned;
+    double promised = 0;  // governor::Shares()
+  };
+  struct Card {
+    std::vector<Member> members;
+    bool by_slices = false;  // alone: what is measured may correct them
+    governor::Feedback feedback;
+  };
 
-  [[nodiscard]] Result<std::map<Place, governor::Order>> Wanted() const;
-  static void ReadAnswer(const Place& place, Sent& sent, std::vector<std::string>& log);
+  // By card; without what was measured.
+  [[nodiscard]] Result<std::map<std::string, Card>> Plans() const;
+  [[nodiscard]] std::map<Place, governor::Order> Wanted() const;
+  [[nodiscard]] static std::uint64_t LeastMeasuredNs(const std::vector<Member>& members);
+  [[nodiscard]] std::vector<std::string> Send();
+  void ReadAnswer(const Place& place, Sent& sent, std::vector<std::string>& log);
 
   const Registry& registry_;
   const unsigned max_inst_;
   const bool can_suspend_;
   UniqueFd changes_;  // an inotify of the registry's folder
+  std::map<std::string, Card> cards_;
   std::map<Place, Sent> sent_;
+  std::map<std::string, pid_t> shims_;  // the processes that serve the containers
+  Measuring measuring_;
+  std::chrono::steady_clock::time_point next_;
 };
 
 }  // namespace cgpu

@@ -344,6 +344,9 @@ Result<UniqueFd> Registry::Request(const std::string& id, const AdminRequest& re
   if (!fd.ok()) {
     return fd;
   }
+  // Before the request, so that the answer tells who gave it.
+  const int on = 1;
+  (void)setsockopt(fd->get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
   const std::string line = EncodeRequest(request);
   // A stopped shim's socket still takes one line.
   if (send(fd->get(), line.data(), line.size(), MSG_NOSIGNAL) !=

@@ -85,7 +85,8 @@ class Registry {
   // One request to the shim of `id`, and its whole answer. kNotFound when the container has ended,
   // kUnavailable when its shim gives no answer within seconds.
   [[nodiscard]] Result<std::string> Ask(const std::string& id, const AdminRequest& request) const;
-  // The same begun: the stream of the answer; nothing is waited for.
+  // The same begun: the stream of the answer; nothing is waited for. With what is read comes
+  // SCM_CREDENTIALS: the shim's process.
   [[nodiscard]] Result<UniqueFd> Request(const std::string& id, const AdminRequest& request) const;
   // The stream that answers "watch"; nothing is waited for. Errors as Ask().
   [[nodiscard]] Result<UniqueFd> Watch(const std::string& id) const;

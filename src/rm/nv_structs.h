@@ -176,12 +176,15 @@ inline constexpr NvU32 NVOS32_ATTR_PHYSICALITY_NONCONTIGUOUS = 1;
 inline constexpr NvU32 NVOS32_ATTR_PHYSICALITY_CONTIGUOUS = 2;
 inline constexpr NvU32 NVOS32_ATTR_PHYSICALITY_ALLOW_NONCONTIGUOUS = 3;
 inline constexpr BitField NVOS32_ATTR_COHERENCY{31, 29};
+inline constexpr NvU32 NVOS32_ATTR_COHERENCY_WRITE_BACK = 5;
 // NVOS32_ATTR2_*, the `attr2` word. PAGE_SIZE_HUGE_256GB exists from 580.
 inline constexpr BitField NVOS32_ATTR2_PAGE_SIZE_HUGE{21, 20};
 inline constexpr NvU32 NVOS32_ATTR2_PAGE_SIZE_HUGE_DEFAULT = 0;
 inline constexpr NvU32 NVOS32_ATTR2_PAGE_SIZE_HUGE_2MB = 1;
 inline constexpr NvU32 NVOS32_ATTR2_PAGE_SIZE_HUGE_512MB = 2;
 inline constexpr NvU32 NVOS32_ATTR2_PAGE_SIZE_HUGE_256GB = 3;
+inline constexpr BitField NVOS32_ATTR2_PROTECTION_USER{22, 22};
+inline constexpr NvU32 NVOS32_ATTR2_PROTECTION_USER_READ_ONLY = 1;
 inline constexpr BitField NVOS32_ATTR2_USE_EGM{24, 24};
 // NVOS32_ALLOC_FLAGS_*, the `flags` word.
 inline constexpr NvU32 NVOS32_ALLOC_FLAGS_IGNORE_BANK_PLACEMENT = 0x00000001;
@@ -209,6 +212,7 @@ struct NVOS33_PARAMETERS {  // NV_ESC_RM_MAP_MEMORY
 };
 static_assert(sizeof(NVOS33_PARAMETERS) == 48);
 inline constexpr BitField NVOS33_FLAGS_ACCESS{1, 0};
+inline constexpr NvU32 NVOS33_FLAGS_ACCESS_READ_ONLY = 1;
 inline constexpr BitField NVOS33_FLAGS_CACHING_TYPE{25, 23};
 
 struct nv_ioctl_nvos33_parameters_with_fd {

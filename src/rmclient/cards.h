@@ -63,13 +63,16 @@ struct ProcessUse {
 // A channel group on the graphics/compute engine (child of the device).
 [[nodiscard]] Outcome AllocChannelGroup(Client& client, const Card& card, rm::NvHandle* handle);
 
-// Memory of the card mapped into this process; unmapped and released on destruction. `client` must
-// outlive it.
+// Memory that the driver gave, mapped into this process; unmapped and released on destruction.
+// `client` must outlive it.
 class Mapping {
  public:
+  // Memory of the card, or of the machine that may only be read.
+  enum class Of : std::uint8_t { kCard, kMachineToRead };
   // The first `length` bytes of a memory object. A multiple of the page size.
   [[nodiscard]] static Result<Mapping> Make(const Client& client, const Card& card,
-                                            rm::NvHandle memory, std::size_t length);
+                                            rm::NvHandle memory, std::size_t length,
+                                            Of of = Of::kCard);
   Mapping(Mapping&& other) noexcept;
   Mapping& operator=(Mapping&&) = delete;
   Mapping(const Mapping&) = delete;

@@ -10,9 +10,11 @@
 namespace cgpu::rmclient {
 
 Result<Mapping> Mapping::Make(const Client& client, const Card& card, rm::NvHandle memory,
-                              std::size_t length) {
+                              std::size_t length, Of of) {
   // The driver remembers one mapping per open file, so each gets a file of its own.
-  Result<UniqueFd> file = OpenFile(client.paths().card(card.minor), O_RDWR);
+  const bool of_card = of == Of::kCard;
+  Result<UniqueFd> file =
+      OpenFile(of_card ? client.paths().card(card.minor) : client.paths().ctl, O_RDWR);
   if (!file.ok()) {
     return file.error();
   }
@@ -21,6 +23,7 @@ Result<Mapping> Mapping::Make(const Client& client, const Card& card, rm::NvHand
   call.params.hDevice = card.device;
   call.params.hMemory = memory;
   call.params.length = length;
+  call.params.flags = of_card ? 0 : rm::NVOS33_FLAGS_ACCESS_READ_ONLY;
   call.fd = file->get();
   const Outcome outcome = MapMemory(client.fd(), &call);
   if (!outcome.ok()) {
@@ -32,9 +35,13 @@ Result<Mapping> Mapping::Make(const Client& client, const Card& card, rm::NvHand
   mapping.unmap_.hDevice = card.device;
   mapping.unmap_.hMemory = memory;
   mapping.unmap_.pLinearAddress = call.params.pLinearAddress;
-  void* data = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, file->get(), 0);
+  void* data = mmap(nullptr, length, of_card ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED,
+                    file->get(), 0);
   if (data == MAP_FAILED) {
     return ErrnoError(Code::kInternal, errno, "mapping memory of card " + card.bdf);
+  }
+  if (!of_card) {
+    (void)mlock(data, length);  // a page that had to be fetched again might not be there any more
   }
   mapping.data_ = data;
   mapping.size_ = length;

@@ -14,6 +14,7 @@ import isolation
 from engines import start_cgpud
 
 KERNELS = os.path.abspath(os.path.join(t.TEST_BIN, "kernels"))
+BURN = os.path.abspath(os.path.join(t.BIN, "cgpu-burn"))
 MS = 1000000  # nanoseconds
 STANDARD_US = 1049
 GRAPHICS = 1  # NV2080_ENGINE_TYPE_GRAPHICS
@@ -313,7 +314,31 @@ def fresh(node, _):
     crowd.process.kill()
 
 
-CASES = {"greedy": greedy, "many": many, "fresh": fresh, "kept": kept, "weights": weights, "equal": equal, "policies": policies, "fixed": fixed, "maximum": maximum,
+def waits(node, daemon):
+    """One that launches a kernel and waits for it gets its part beside a full queue: its neighbour's
+    turns become shorter, and as long as before when it is gone."""
+    full = Member(node, "full").feed()
+    log = node.run([BURN, "--kernel-us", "1000", "--queue", "1"], flags=("--name", "waits"),
+                   name="waits")
+    until(lambda: len(_groups(node)) == 2, "it does not begin")
+    waiter = Member.__new__(Member)
+    waiter.node, waiter.process = node, log
+    (waiter.shim,) = {group["pid"] for group in _groups(node)} - {full.shim}
+    # A kernel for each turn of 3 ms would be a quarter of the card.
+    until(lambda: shares(node, waiter, full, total_ms=500)[0] > 38, "it does not get its part")
+    t.check(full.slice_us() < 2000, "by what? %s" % _groups(node))
+    daemon.stop(signal.SIGKILL)  # what was found holds
+    t.check(shares(node, waiter, full, total_ms=1000)[0] > 35, "it gets less without cgpud")
+    daemon.start()
+    until(lambda: shares(node, waiter, full, total_ms=500)[0] > 38, "it does not get its part again")
+    log.popen.send_signal(signal.SIGTERM)
+    log.end()
+    until(lambda: full.slice_us() == 3000, "its turns stay short: %s" % _groups(node))
+    full.stop()
+    full.end()
+
+
+CASES = {"waits": waits, "greedy": greedy, "many": many, "fresh": fresh, "kept": kept, "weights": weights, "equal": equal, "policies": policies, "fixed": fixed, "maximum": maximum,
          "upgraded": upgraded}
 
 

@@ -2,7 +2,6 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <ctime>
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -21,23 +20,6 @@ struct Flags {
   std::string id;
   bool list = false;
 };
-
-rmclient::DevicePaths PathsOf(const Node& node) {
-  rmclient::DevicePaths paths;
-  std::map<unsigned, std::string> cards;
-  for (const NodeDevice& device : node.devices) {
-    if (device.file.kind == NodeFile::Kind::kCtl) {
-      paths.ctl = device.file.path;
-    } else if (device.file.kind == NodeFile::Kind::kGpu) {
-      cards[device.file.minor] = device.file.path;
-    }
-  }
-  paths.card = [cards](unsigned minor) {
-    const auto card = cards.find(minor);
-    return card == cards.end() ? std::string() : card->second;
-  };
-  return paths;
-}
 
 // The files here, in a slice or out of one; with none here or a name given those of the node that
 // `cgpu run` would take, seen from outside.

@@ -1,0 +1,93 @@
+#include "node/measure.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "launcher/node.h"
+
+namespace cgpu {
+Result<> Measuring::Open() {
+  const auto node = FindNode(node_);
+  if (!node.ok()) {
+    return node.error();
+  }
+  auto client = rmclient::Client::Open(PathsOf(*node));
+  if (!client.ok()) {
+    return client.error();
+  }
+  client_ = std::make_unique<rmclient::Client>(std::move(*client));
+  auto cards = rmclient::OpenCards(*client_);
+  if (!cards.ok()) {
+    return cards.error();
+  }
+  opened_ = std::move(*cards);
+  return {};
+}
+
+Result<> Measuring::Begin(const std::string& uuid) {
+  if (client_ == nullptr) {
+    CGPU_TRY(Open());
+  }
+  const auto card = std::find_if(opened_.begin(), opened_.end(),
+                                 [&uuid](const auto& one) { return one.uuid == uuid; });
+  if (card == opened_.end()) {
+    return Error{Code::kNotFound, 0, "the driver has no card " + uuid, {}};
+  }
+  auto log = rmclient::SwitchLog::Make(*client_, *card);
+  if (!log.ok()) {
+    return log.error();
+  }
+  cards_[uuid].log = std::make_unique<rmclient::SwitchLog>(std::move(*log));
+  return {};
+}
+
+std::vector<std::string> Measuring::Watch(const std::set<std::string>& uuids) {
+  std::vector<std::string> log;
+  std::erase_if(refused_, [&](const std::string& uuid) { return !uuids.contains(uuid); });
+  const bool fewer =
+      std::erase_if(cards_, [&](const auto& one) { return !uuids.contains(one.first); }) != 0;
+  if (fewer) {  // the driver forgets a list with its client
+    cards_.clear();
+    opened_.clear();
+    client_.reset();
+  }
+  for (const std::string& uuid : uuids) {
+    if (cards_.contains(uuid) || refused_.contains(uuid)) {
+      continue;
+    }
+    if (const auto begun = Begin(uuid); !begun.ok()) {
+      refused_.insert(uuid);
+      log.push_back("what containers get of card " + uuid +
+                    " cannot be measured: " + begun.error().what);
+      if (cards_.empty()) {
+        opened_.clear();
+        client_.reset();
+      }
+    }
+    still_ = 0;
+  }
+  return log;
+}
+
+std::map<std::string, governor::Meter::Use> Measuring::Read(
+    const std::map<std::string, std::uint64_t>& least_ns) {
+  std::map<std::string, governor::Meter::Use> uses;
+  bool any = false;
+  for (auto& [uuid, card] : cards_) {
+    const auto news = card.log->Read();
+    any = any || !news.switches.empty();
+    if (news.lost) {
+      card.meter.Lost();
+    }
+    for (const rmclient::Switch& one : news.switches) {
+      card.meter.Add(one.pid, one.time_ns, one.begins);
+    }
+    if (auto use = card.meter.Take(least_ns.at(uuid))) {
+      uses.emplace(uuid, std::move(*use));
+    }
+  }
+  still_ = any ? 0 : still_ + 1;
+  return uses;
+}
+
+}  // namespace cgpu

@@ -1,0 +1,52 @@
+// Which process had the engine for graphics and compute when: the driver's list of context switches
+// of a card, of all users' processes. For root.
+//
+// Sources in rm/nv_events.h. A context that has nothing to do stays on the engine until another
+// comes, and is then on this list for all that time. Times are the card's, in nanoseconds; only
+// differences mean something. The driver writes them some thirty times a second.
+#ifndef CGPU_RMCLIENT_SWITCHES_H_
+#define CGPU_RMCLIENT_SWITCHES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/result.h"
+#include "rmclient/cards.h"
+#include "rmclient/client.h"
+
+namespace cgpu::rmclient {
+
+struct Switch {
+  std::uint32_t pid = 0;  // the driver's number of the process, which is the machine's
+  std::uint64_t time_ns = 0;
+  bool begins = false;  // it came onto the engine; else it left
+};
+
+// Thread-compatible. `client` must outlive it.
+class SwitchLog {
+ public:
+  // From now on. kUnsupported and others: the driver does not tell.
+  [[nodiscard]] static Result<SwitchLog> Make(Client& client, const Card& card);
+
+  // What came since the last time, oldest first. When more came than are kept, they begin anew: the
+  // older ones are lost.
+  struct News {
+    std::vector<Switch> switches;
+    bool lost = false;
+  };
+  [[nodiscard]] News Read();
+
+ private:
+  SwitchLog(Mapping header, Mapping records)
+      : header_(std::move(header)), records_(std::move(records)) {}
+
+  Mapping header_;
+  Mapping records_;
+  std::uint32_t next_ = 0;  // its place
+  std::uint16_t sequence_ = 0;
+};
+
+}  // namespace cgpu::rmclient
+
+#endif  // CGPU_RMCLIENT_SWITCHES_H_

@@ -1,0 +1,114 @@
+#include <atomic>
+#include <cstring>
+#include <utility>
+
+#include "rm/nv_alloc.h"
+#include "rm/nv_classes.h"
+#include "rm/nv_controls.h"
+#include "rm/nv_events.h"
+#include "rm/nv_structs.h"
+#include "rmclient/switches.h"
+
+namespace cgpu::rmclient {
+namespace {
+
+struct Record {
+  rm::NV_EVENT_BUFFER_RECORD_HEADER header;
+  rm::NV_EVENT_BUFFER_FECS_RECORD_V2 payload;
+};
+constexpr rm::NvU32 kRecords = 4096;  // more than a second's, of a card that does nothing else
+constexpr std::size_t kHeaderBytes = 4096;
+
+// Of the machine, for the driver to write and for this process to read.
+Outcome AllocToRead(Client& client, const Card& card, std::size_t bytes, rm::NvHandle* handle) {
+  rm::NV_MEMORY_ALLOCATION_PARAMS params = {};
+  params.owner = client.handle();
+  params.size = bytes;
+  params.attr = rm::NVOS32_ATTR_LOCATION.Set(params.attr, rm::NVOS32_ATTR_LOCATION_PCI);
+  params.attr =
+      rm::NVOS32_ATTR_PHYSICALITY.Set(params.attr, rm::NVOS32_ATTR_PHYSICALITY_NONCONTIGUOUS);
+  params.attr = rm::NVOS32_ATTR_COHERENCY.Set(params.attr, rm::NVOS32_ATTR_COHERENCY_WRITE_BACK);
+  params.attr2 = rm::NVOS32_ATTR2_PROTECTION_USER.Set(params.attr2,
+                                                      rm::NVOS32_ATTR2_PROTECTION_USER_READ_ONLY);
+  return client.Alloc(card.device, handle, rm::NV01_MEMORY_SYSTEM, &params, sizeof(params));
+}
+
+template <class T>
+T ReadVolatile(const volatile unsigned char* from) {
+  T value{};
+  auto* const to = reinterpret_cast<unsigned char*>(&value);
+  for (std::size_t i = 0; i < sizeof(T); ++i) {
+    to[i] = from[i];
+  }
+  return value;
+}
+
+}  // namespace
+
+Result<SwitchLog> SwitchLog::Make(Client& client, const Card& card) {
+  const auto fails = [&card](const Outcome& outcome) {
+    return CallError(outcome, "asking for the context switches of card " + card.bdf);
+  };
+  rm::NV_EVENT_BUFFER_ALLOC_PARAMETERS params = {};
+  params.recordSize = sizeof(Record);
+  params.recordCount = kRecords;
+  params.hSubDevice = card.subdevice;
+  Outcome outcome = AllocToRead(client, card, kHeaderBytes, &params.hBufferHeader);
+  if (outcome.ok()) {
+    outcome = AllocToRead(client, card, kRecords * sizeof(Record), &params.hRecordBuffer);
+  }
+  if (!outcome.ok()) {
+    return fails(outcome);
+  }
+  auto header =
+      Mapping::Make(client, card, params.hBufferHeader, kHeaderBytes, Mapping::Of::kMachineToRead);
+  auto records = Mapping::Make(client, card, params.hRecordBuffer, kRecords * sizeof(Record),
+                               Mapping::Of::kMachineToRead);
+  if (!header.ok() || !records.ok()) {
+    return header.ok() ? records.error() : header.error();
+  }
+  rm::NvHandle buffer = 0;
+  outcome = client.Alloc(client.handle(), &buffer, rm::NV_EVENT_BUFFER, &params, sizeof(params));
+  if (outcome.ok()) {
+    rm::NV_EVENT_BUFFER_CTRL_CMD_ENABLE_EVENTS_PARAMS enable = {};
+    enable.enable = 1;
+    enable.flags = rm::NV_EVENT_BUFFER_FLAG_OVERFLOW_POLICY_KEEP_NEWEST;
+    outcome =
+        client.Control(buffer, rm::NV_EVENT_BUFFER_CTRL_CMD_ENABLE_EVENTS, &enable, sizeof(enable));
+  }
+  if (outcome.ok()) {
+    rm::NV2080_CTRL_GR_FECS_BIND_EVTBUF_FOR_UID_V2_PARAMS bind = {};
+    bind.hEventBuffer = buffer;
+    bind.recordSize = sizeof(rm::NV_EVENT_BUFFER_FECS_RECORD_V2);
+    bind.levelOfDetail = rm::NV2080_CTRL_GR_FECS_BIND_EVTBUF_LOD_SIMPLE;
+    bind.bAllUsers = 1;
+    outcome = client.Control(card.subdevice, rm::NV2080_CTRL_CMD_GR_FECS_BIND_EVTBUF_FOR_UID_V2,
+                             &bind, sizeof(bind));
+  }
+  if (!outcome.ok()) {
+    return fails(outcome);
+  }
+  return SwitchLog(std::move(*header), std::move(*records));
+}
+
+SwitchLog::News SwitchLog::Read() {
+  News news;
+  const auto put = ReadVolatile<rm::NV_EVENT_BUFFER_HEADER>(header_.data()).recordPut % kRecords;
+  std::atomic_thread_fence(std::memory_order_acquire);
+  for (; next_ != put; next_ = (next_ + 1) % kRecords) {
+    const auto record = ReadVolatile<Record>(records_.data() + next_ * sizeof(Record));
+    if (record.payload.seqno != sequence_) {
+      news = {};
+      news.lost = true;
+    }
+    sequence_ = static_cast<std::uint16_t>(record.payload.seqno + 1);
+    const bool begins = record.payload.tag == rm::NV_EVENT_BUFFER_FECS_CTXSWTAG_SIMPLE_START;
+    if (record.header.type == rm::NV_EVENT_BUFFER_RECORD_TYPE_FECS_CTX_SWITCH_V2 &&
+        (begins || record.payload.tag == rm::NV_EVENT_BUFFER_FECS_CTXSWTAG_SIMPLE_END)) {
+      news.switches.push_back({record.payload.pid, record.payload.timestamp, begins});
+    }
+  }
+  return news;
+}
+
+}  // namespace cgpu::rmclient
