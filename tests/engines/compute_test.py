@@ -289,10 +289,10 @@ def many(node, _):
     one = Member(node, "one").feed()
     script = "for i in 1 2 3 4 5 6 7 8; do (echo feed; exec sleep 1000) | %s 20000 & done; wait"
     crowd = Crowd(node, "crowd", script % KERNELS)
-    until(lambda: [group["timeslice_us"] for group in crowd.groups(node)] == [375] * 8,
+    until(lambda: [group["timeslice_us"] for group in crowd.groups(node)] == [340] * 8,
           "its slice is not divided: %s" % _groups(node))
     until(lambda: all(group["gpu_time_ns"] for group in crowd.groups(node)), "not all of them feed")
-    # Eight turns cost eight switches of 40 us, which are nobody's time.
+    # Eight turns cost eight switches of 40 us, which are not the other's time.
     close(shares(node, one, crowd), [50, 50], points=3)
     crowd.process.kill()
     one.stop()
