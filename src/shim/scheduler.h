@@ -72,10 +72,15 @@ class Scheduler {
   [[nodiscard]] std::vector<OrderState> Save() const;
   void Load(const std::vector<OrderState>& state);
 
-  // A group is about to be scheduled, or was: it gets its slice before it first runs, and is taken
+  // `object`, a channel or a group of `client`'s, is about to be scheduled or taken off, or was. A
+  // group that is scheduled it gets its slice before it first runs, and is taken
   // off the card at once if it is not its time. False: there is one that cannot be given its slice,
   // or one too many, and nothing more shall be scheduled.
-  [[nodiscard]] bool BeforeSchedule(std::size_t card);
+  //
+  // May wait: the engine's list of groups is given to it anew each time, which ends the turn of
+  // whoever is running, so a container does that a few times a second at the most, after some at
+  // once (NVIDIA/open-gpu-doc manuals/ampere/ga100/dev_ram.ref.txt: a submission expires slices).
+  [[nodiscard]] bool BeforeSchedule(std::size_t card, ledger::Handle client, ledger::Handle object);
   void AfterSchedule(std::size_t card);
 
   // Puts every channel back and stops the clock until Resume(), which carries out all orders.
@@ -89,11 +94,13 @@ class Scheduler {
     bool off = false;
     std::uint64_t seen = 0;                         // changes of the channels below
     std::vector<ledger::ChannelInfo> channels;      // for the engine that is shared
+    std::vector<ledger::ChannelInfo> others;        // for other engines
     std::vector<ledger::ChannelInfo> unruly;        // those of them that have no slice, and are off
     bool crowded = false;                           // there are too many groups
     std::vector<std::uint64_t> resting;             // groups that are off, the next first
     std::uint64_t first = 0;                        // of the groups that are on
     std::uint64_t turn_us = 0;                      // when others rest
+    std::uint64_t paid_us = 0;                      // until when its submissions would last
     std::map<std::uint64_t, std::uint64_t> slices;  // that groups were given
   };
 
@@ -104,6 +111,7 @@ class Scheduler {
   void ChooseResting(Card& card, const std::set<std::uint64_t>& groups, std::uint64_t now_us);
   void TakeTurns(std::size_t index, Card& card, std::uint64_t now_us);
   void StartClock();
+  void AwaitTurn(std::unique_lock<std::mutex>& lock, Card& card);
   [[nodiscard]] static bool IsHeld(const Card& card, const ledger::ChannelInfo& channel);
   void TakeOffHeld(std::size_t index, const Card& card);
   void PutBack(std::size_t index, const Card& card);
@@ -115,8 +123,9 @@ class Scheduler {
   CardControls* const controls_;
   const ListChannels list_;
 
-  mutable std::mutex mutex_;  // guards the rest
-  std::condition_variable changed_;
+  mutable std::mutex mutex_;         // guards the rest
+  std::condition_variable changed_;  // for the clock alone
+  std::condition_variable passes_;   // nobody tells it: time passes
   std::vector<Card> cards_;
   bool paused_ = true;
   bool clock_ = false;  // there is one
