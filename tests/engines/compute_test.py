@@ -34,10 +34,10 @@ class Member:
     """A container that keeps a queue full of kernels of so many microseconds: 64 of them, so that the
     card has work from it also while the machine does not let it run for a second."""
 
-    def __init__(self, node, name, *flags, kernel=20000):
+    def __init__(self, node, name, *flags, kernel=20000, words=()):
         self.node, self.name = node, name
         before = {group["pid"] for group in _groups(node)}
-        self.process = node.run([KERNELS, str(kernel)], flags=("--name", name, *flags), name=name)
+        self.process = node.run([KERNELS, str(kernel), *words], flags=("--name", name, *flags), name=name)
         self.process.expect("^ready$")
         # For the driver all of a container's clients are its shim's.
         (self.shim,) = {group["pid"] for group in _groups(node)} - before
@@ -56,7 +56,7 @@ class Member:
 
     def tell(self, line):
         self.process.say(line)
-        self.process.expect("^%s$" % line.replace("preempt", "preempted"))
+        self.process.expect("^%s$" % line.replace("preempt", "preempted").replace("park", "parked"))
 
     def group(self):
         (group,) = [group for group in _groups(self.node) if group["pid"] == self.shim]
