@@ -3,6 +3,9 @@ neighbour that keeps a queue full and does nothing else. By the books of the car
 more than its share and the other no less. Cases by name, see tests/lib/cgpu_test.py.
 
 Shares by slices are asserted closely, duty cycles loosely, for the reasons in compute_test.py."""
+import os
+import signal
+
 import cgpu_test as t
 import engines
 import isolation
@@ -195,11 +198,83 @@ def _faulty(flag, fault):
     return case
 
 
+def daemon_killed(node, daemon):
+    """Without cgpud shares hold, and after."""
+    a, b = Member(node, "thirty", "--weight", "30").feed(), Member(node, "seventy", "--weight", "70").feed()
+    until(lambda: 3 * b.slice_us() == 7 * a.slice_us(), "no slices: %s" % _groups(node))
+    daemon.stop(signal.SIGKILL)
+    close(Look(node, a, b).until(5000)[0], [30, 70], 3)
+    daemon.start()
+    close(Look(node, a, b).until(2000)[0], [30, 70], 3)
+    _end(a, b)
+
+
+def daemon_killed_fixed(node, daemon):
+    """Without cgpud nothing remains suspended, whenever it was killed."""
+    one = Member(node, "twenty", "--compute", "20").feed()
+    for _ in range(3):
+        until(lambda: _suspended(node, one), "it is never taken off the card")
+        daemon.stop(signal.SIGKILL)
+        (got,), _ = Look(node, one).until(1000)
+        t.check(5 < got < 20 + 15, "it has %.1f %% of the card" % got)
+        daemon.start()
+    t.command(t.CGPU, "policy", "0", "soft", "--node", node.name)
+    until(lambda: Look(node, one).until(200)[0][0] > 90, "it is held back still")
+    t.check(not _suspended(node, one), "its channels are off still")
+    _end(one)
+
+
+def _suspended(node, member):
+    channels = [one for one in node.books()["gpus"][0]["channels"] if one["pid"] == member.shim]
+    t.check(channels, "it has no channels")
+    return all(one["disabled"] for one in channels)
+
+
+def _stop_while_suspended(node, member):
+    """Stops its shim while its channels are off."""
+    def stopped():
+        os.kill(member.shim, signal.SIGSTOP)
+        node.sync()
+        if _suspended(node, member):
+            return True
+        os.kill(member.shim, signal.SIGCONT)
+        return False
+
+    until(stopped, "it is never taken off the card")
+
+
+def shim_stopped(node, _):
+    """A shim that does nothing any more leaves its own container off the card; no other waits for it."""
+    one, good = Member(node, "one", "--compute", "20").feed(), Member(node, "good", "--compute", "60").feed()
+    _stop_while_suspended(node, one)
+    (got, share), _ = Look(node, one, good).until(2000)
+    t.check(got == 0 and share > 60 - 15, "they have %.1f and %.1f %%" % (got, share))
+    t.command(t.CGPU, "set", "good", "--compute", "40")
+    until(lambda: Look(node, good).until(1000)[0][0] < 40 + 10, "the other's new share does not come")
+    os.kill(one.shim, signal.SIGCONT)
+    until(lambda: Look(node, one).until(1000)[0][0] > 20 - 15, "it does not come back")
+    _end(one, good)
+
+
+def shim_killed(node, _):
+    """A container whose shim dies while it is suspended ends, and leaves nothing on the card."""
+    one, good = Member(node, "one", "--compute", "20").feed(), Member(node, "good", "--compute", "60").feed()
+    _stop_while_suspended(node, one)
+    os.kill(one.shim, signal.SIGKILL)
+    t.check(one.process.wait() != 0, "it ended well")
+    until(lambda: {group["pid"] for group in _groups(node)} == {good.shim}, "groups are left")
+    (got,), _ = Look(node, good).until(2000)
+    t.check(got > 60 - 15, "the neighbour has %.1f %%" % got)
+    _end(good)
+
+
 CASES = {"sets": sets, "hammers": hammers, "resubmits": resubmits, "makes-groups": makes_groups,
          "recreates": recreates,
          "spawns": _spawns(32, ((), ()), 50),
          "spawns-more": _spawns(16, (("--weight", "90"), ("--weight", "10")), 90), "forks": forks, "parks": parks, "idles": idles, "rigid": rigid,
-         "traps": _faulty("--traps", 13), "accesses": _faulty("--accesses", 31)}
+         "traps": _faulty("--traps", 13), "accesses": _faulty("--accesses", 31),
+         "daemon-killed": daemon_killed, "daemon-killed-fixed": daemon_killed_fixed,
+         "shim-stopped": shim_stopped, "shim-killed": shim_killed}
 
 
 def run(function):
