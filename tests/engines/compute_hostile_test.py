@@ -55,6 +55,24 @@ def _end(*members):
         member.end()
 
 
+def without(node, daemon):
+    """Without cgpu each gets what it is after."""
+    daemon.stop()
+    good = Member(node, "good", plain=True).feed()
+    bad = Member(node, "bad", plain=True)
+    bad.tell("slice 100000")
+    bad.feed()
+    got, _ = Look(node, good, bad).until(2000)
+    t.check(got[0] < 10, "with a slice of its own it leaves %.1f %%" % got[0])
+    bad.stop()
+    bad.end()
+    more = [Member(node, "bad%d" % i, plain=True).feed() for i in range(16)]
+    (got,), _ = Look(node, good).until(2000)
+    t.check(got < 10, "with 16 processes it leaves %.1f %%" % got)
+    _end(good, *more)
+    daemon.start()
+
+
 def sets(node, _):
     """Sets its own slice and its interleave level."""
     bad, good = _pair(node)
@@ -268,7 +286,7 @@ def shim_killed(node, _):
     _end(good)
 
 
-CASES = {"sets": sets, "hammers": hammers, "resubmits": resubmits, "makes-groups": makes_groups,
+CASES = {"without": without, "sets": sets, "hammers": hammers, "resubmits": resubmits, "makes-groups": makes_groups,
          "recreates": recreates,
          "spawns": _spawns(32, ((), ()), 50),
          "spawns-more": _spawns(16, (("--weight", "90"), ("--weight", "10")), 90), "forks": forks, "parks": parks, "idles": idles, "rigid": rigid,

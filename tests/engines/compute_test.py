@@ -34,10 +34,12 @@ class Member:
     """A container that keeps a queue full of kernels of so many microseconds: 64 of them, so that the
     card has work from it also while the machine does not let it run for a second."""
 
-    def __init__(self, node, name, *flags, kernel=20000, words=()):
+    def __init__(self, node, name, *flags, kernel=20000, words=(), plain=False):
         self.node, self.name = node, name
         before = {group["pid"] for group in _groups(node)}
-        self.process = node.run([KERNELS, str(kernel), *words], flags=("--name", name, *flags), name=name)
+        argv = [KERNELS, str(kernel), *words]
+        self.process = (node.exec(argv, name=name) if plain else
+                        node.run(argv, flags=("--name", name, *flags), name=name))
         self.process.expect("^ready$")
         # For the driver all of a container's clients are its shim's.
         (self.shim,) = {group["pid"] for group in _groups(node)} - before
