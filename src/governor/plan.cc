@@ -119,7 +119,7 @@ void PourOver(const std::vector<double>& caps, std::vector<double>& shares) {
 }
 
 void Slices(const std::vector<Member>& members, const std::vector<double>& parts, double ratio,
-            std::vector<Order>& orders) {
+            bool can_suspend, std::vector<Order>& orders) {
   std::size_t normal = 0;
   double least = 1;
   double most = 0;
@@ -150,6 +150,7 @@ void Slices(const std::vector<Member>& members, const std::vector<double>& parts
       orders[i].slice_us = Whole(high * parts[i]);
       orders[i].high = true;
     }
+    orders[i].may_rest = can_suspend;
   }
 }
 
@@ -274,7 +275,7 @@ std::vector<Order> Plan(const Rules& rules, const std::vector<Member>& members) 
     Maxima(members, orders);
     parts = high ? parts : Compensated(Shares(rules, members), orders);
   }
-  Slices(members, parts, rules.prio_ratio / 100.0, orders);
+  Slices(members, parts, rules.prio_ratio / 100.0, rules.can_suspend, orders);
   if (IsCapped(rules) && rules.can_suspend) {
     Windows(rules, members, orders);
   }

@@ -10,7 +10,7 @@
 namespace cgpu::governor {
 namespace {
 
-constexpr double kSwitchUs = 40;
+constexpr auto kSwitch = static_cast<double>(kSwitchUs);
 
 Member WithPercent(std::uint64_t percent) {
   Member member;
@@ -44,12 +44,29 @@ std::vector<double> InTurn(const std::vector<Order>& orders) {
   double round = 0;
   std::vector<double> shares;
   for (const std::uint32_t slice : slices) {
-    round += slice + (slices.size() > 1 ? kSwitchUs : 0);
+    round += slice + (slices.size() > 1 ? kSwitch : 0);
   }
   for (const std::uint32_t slice : slices) {
     shares.push_back(slice / round);
   }
   return shares;
+}
+
+TEST(Division, ManyGroupsTakeNoMoreThanOne) {
+  for (const std::uint64_t slice : {100U, 400U, 3'000U, 60'000U}) {
+    const std::size_t most = MostGroups(slice);
+    for (std::size_t groups = 1; groups <= most; ++groups) {
+      const std::uint64_t each = TurnOf(slice, groups);
+      EXPECT_LE(groups * (each + kSwitchUs), slice + kSwitchUs);
+      EXPECT_GT(groups * (each + 1 + kSwitchUs), slice + kSwitchUs);
+      EXPECT_TRUE(each >= kLeastTurnUs || groups == 1) << slice << " among " << groups;
+    }
+    EXPECT_LT(TurnOf(slice, most + 1), kLeastTurnUs);
+    EXPECT_GE(TurnOf(slice, 1'000'000), 1);
+  }
+  EXPECT_EQ(TurnOf(3'000, 1), 3'000);
+  EXPECT_EQ(MostGroups(3'000), 33);
+  EXPECT_EQ(MostGroups(0), 1);
 }
 
 TEST(Plan, NativeOrdersNothing) {

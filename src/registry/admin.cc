@@ -78,23 +78,30 @@ bool DecodeMemoryLine(const Words& line, unsigned& last, std::set<std::string>& 
   return line[0] != "used" || ToNumber(line[1], 10, kMaxU64, memory.used_bytes);
 }
 
+// Of an order's last word.
+constexpr std::uint32_t kHigh = 1;
+constexpr std::uint32_t kMayRest = 2;
+
 std::string EncodeOrder(const std::string& uuid, const governor::Order& order) {
   const auto text = [](std::uint32_t us) { return std::to_string(us); };
   return JoinLine({"order", uuid, text(order.slice_us), text(order.duty.period_us),
-                   text(order.duty.on_us), text(order.duty.phase_us), order.high ? "1" : "0"});
+                   text(order.duty.on_us), text(order.duty.phase_us),
+                   text((order.high ? kHigh : 0) | (order.may_rest ? kMayRest : 0))});
 }
 
 bool DecodeOrder(const Words& words, AdminRequest& request) {
-  unsigned high = 0;
+  std::uint32_t marks = 0;
   governor::Order& order = request.order;
   if (words[0] != "order" || words.size() != 7 || !ToUnsigned(words[2], order.slice_us) ||
       !ToUnsigned(words[3], order.duty.period_us) || !ToUnsigned(words[4], order.duty.on_us) ||
-      !ToUnsigned(words[5], order.duty.phase_us) || !ToUnsigned(words[6], high) || high > 1) {
+      !ToUnsigned(words[5], order.duty.phase_us) || !ToUnsigned(words[6], marks) ||
+      marks > (kHigh | kMayRest)) {
     return false;
   }
   request.kind = AdminRequest::Kind::kOrder;
   request.uuid = words[1];
-  order.high = high != 0;
+  order.high = (marks & kHigh) != 0;
+  order.may_rest = (marks & kMayRest) != 0;
   return IsSound(order);
 }
 

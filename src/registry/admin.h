@@ -3,9 +3,10 @@
 //   ps               -> the container's state, EncodeStatus()
 //   memory UUID      -> who has what of one card, EncodeCardMemory(), or "error SENTENCE"
 //   set UUID BYTES   -> "ok" or "error SENTENCE"; UUID "*" is every card of the grant
-//   order UUID SLICE PERIOD ON PHASE HIGH
+//   order UUID SLICE PERIOD ON PHASE MARKS
 //                    -> "ok" or "error SENTENCE": the standing order for one card of the grant,
-//                    microseconds and 0 or 1 (governor/order.h)
+//                    microseconds, and 1 for high priority plus 2 for may_rest
+//                    (governor/order.h)
 //   refused          -> "COUNT WHAT" lines: calls refused at the boundary; then "."
 //   trace            -> nanoseconds the driver took, a line per call since the last time; then "."
 //   watch            -> now and as they come: "pid N" for each process that the container began

@@ -147,6 +147,7 @@ void Visit(Io& io, S& state, const OrderState* /*kind*/) {
   io.Number(order.duty.phase_us);
   io.Number(order.high);
   io.Number(state.standard_us);
+  io.Number(order.may_rest);
 }
 
 template <class Io, class S>

@@ -13,6 +13,12 @@ namespace cgpu::shim {
 namespace {
 
 constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
+// How long groups rest that take turns: of it, taking them off the card (0.3 ms) is little.
+constexpr std::uint64_t kRestUs = 50'000;
+// Submissions of a container: so many at once, as when programs start, then as far apart as this.
+// Each gives it one turn of its own more at the most: of two with equal shares, 3 points.
+constexpr std::uint64_t kAtOnce = 128;
+constexpr std::uint64_t kApartUs = 50'000;
 
 // libstdc++'s steady clock is CLOCK_MONOTONIC, which is the same in all processes.
 std::uint64_t NowUs() {
@@ -69,25 +75,52 @@ void Scheduler::CarryOut(std::size_t card) {
   Refresh(card, cards_[card]);
   ApplySlices(card, cards_[card]);
   ApplyDuty(card, cards_[card], NowUs());
-  if (cards_[card].order.duty.period_us != 0 && !clock_) {
-    clock_ = true;
+  if (cards_[card].order.duty.period_us != 0) {
+    StartClock();
+  }
+}
+
+// If there is none; otherwise it looks anew at what is due.
+void Scheduler::StartClock() {
+  if (!std::exchange(clock_, true)) {
     std::thread(&Scheduler::Clock, this).detach();
   }
   changed_.notify_one();
 }
 
-bool Scheduler::BeforeSchedule(std::size_t card) {
+// Until it may submit.
+void Scheduler::AwaitTurn(std::unique_lock<std::mutex>& lock, Card& card) {
+  const std::uint64_t now = NowUs();
+  card.paid_us = std::max(card.paid_us, now) + kApartUs;
+  if (card.paid_us > now + kAtOnce * kApartUs) {
+    const std::chrono::microseconds until(card.paid_us - kAtOnce * kApartUs);
+    passes_.wait_until(lock, std::chrono::steady_clock::time_point(until));
+  }
+}
+
+bool Scheduler::BeforeSchedule(std::size_t card, ledger::Handle client, ledger::Handle object) {
   // One that another thread is freeing has no slice for a moment.
   constexpr int kTries = 20;
   constexpr std::chrono::milliseconds kBetween{1};
   std::unique_lock lock(mutex_);
+  Refresh(card, cards_[card]);
+  const auto& others = cards_[card].others;
+  if (cards_[card].order.slice_us != 0 &&
+      std::none_of(others.begin(), others.end(), [&](const ledger::ChannelInfo& channel) {
+        return (channel.client == client && channel.channel == object) ||
+               (channel.group_client == client && channel.group_handle == object);
+      })) {
+    AwaitTurn(lock, cards_[card]);
+  }
   for (int tries = 1;; ++tries) {
     Refresh(card, cards_[card]);
     ApplySlices(card, cards_[card]);
-    if (cards_[card].unruly.empty() || tries == kTries) {
-      return cards_[card].unruly.empty();
+    const Card& one = cards_[card];
+    const bool all = one.unruly.empty() && (!one.crowded || one.order.may_rest);
+    if (all || tries == kTries) {
+      return all;
     }
-    changed_.wait_for(lock, kBetween);
+    passes_.wait_for(lock, kBetween);
   }
 }
 
@@ -98,8 +131,8 @@ void Scheduler::AfterSchedule(std::size_t card) {
   Refresh(card, one);
   if (one.off) {
     controls_->Switch(card, one.channels, false);
-  } else if (!one.unruly.empty()) {
-    controls_->Switch(card, one.unruly, false);
+  } else {
+    TakeOffHeld(card, one);
   }
   changed_.notify_one();
 }
@@ -108,7 +141,8 @@ void Scheduler::Pause() {
   const std::lock_guard lock(mutex_);
   paused_ = true;
   for (std::size_t i = 0; i < cards_.size(); ++i) {
-    if (std::exchange(cards_[i].off, false)) {
+    const bool rested = !std::exchange(cards_[i].resting, {}).empty();
+    if (std::exchange(cards_[i].off, false) || rested) {
       Refresh(i, cards_[i]);
       PutBack(i, cards_[i]);
     }
@@ -130,11 +164,14 @@ void Scheduler::Refresh(std::size_t index, Card& card) {
   }
   card.seen = now->changes;
   card.channels = std::move(now->all);
-  std::erase_if(card.channels, [](const ledger::ChannelInfo& channel) {
-    // None: it was made when an earlier version of this program did not look.
-    return channel.engine != rm::NV2080_ENGINE_TYPE_GRAPHICS &&
-           channel.engine != rm::NV2080_ENGINE_TYPE_NULL;
-  });
+  const auto others =
+      std::stable_partition(card.channels.begin(), card.channels.end(), [](const auto& channel) {
+        // None: it was made when an earlier version of this program did not look.
+        return channel.engine == rm::NV2080_ENGINE_TYPE_GRAPHICS ||
+               channel.engine == rm::NV2080_ENGINE_TYPE_NULL;
+      });
+  card.others.assign(others, card.channels.end());
+  card.channels.erase(others, card.channels.end());
   std::set<std::uint64_t> groups;
   for (const ledger::ChannelInfo& channel : card.channels) {
     groups.insert(channel.group);
@@ -142,57 +179,104 @@ void Scheduler::Refresh(std::size_t index, Card& card) {
   std::erase_if(card.slices, [&](const auto& slice) { return !groups.contains(slice.first); });
 }
 
-void Scheduler::ApplySlices(std::size_t index, Card& card) {
-  std::map<std::uint64_t, const ledger::ChannelInfo*> groups;
-  for (const ledger::ChannelInfo& channel : card.channels) {
-    groups.emplace(channel.group, &channel);
+// Adds its group to `without` when it cannot be given.
+void Scheduler::GiveSlice(std::size_t index, Card& card, const ledger::ChannelInfo& channel,
+                          std::uint64_t each, std::set<std::uint64_t>& without) {
+  const auto given = card.slices.find(channel.group);
+  const std::uint64_t had = given == card.slices.end() ? card.standard_us : given->second;
+  const std::uint64_t wanted = each == 0 ? card.standard_us : each;
+  if (wanted == had && channel.group_handle != 0) {
+    return;
   }
+  const auto before =
+      channel.group_handle == 0
+          ? Result<std::uint64_t>(Error{Code::kUnsupported, 0, "the group has no name", {}})
+          : controls_->SetSlice(index, channel.group_client, channel.group_handle, wanted);
+  if (!before.ok()) {
+    without.insert(channel.group);
+    return;
+  }
+  card.slices[channel.group] = wanted;
+  if (card.standard_us == 0) {
+    card.standard_us = *before;
+  }
+}
+
+// As many as may be are on, in a ring; the one behind them is first in the next turn.
+void Scheduler::ChooseResting(Card& card, const std::set<std::uint64_t>& groups,
+                              std::uint64_t now_us) {
+  const std::size_t most = governor::MostGroups(card.order.slice_us);
+  card.crowded = card.order.slice_us != 0 && groups.size() > most;
+  const bool rested = !std::exchange(card.resting, {}).empty();
+  if (!card.crowded || !card.order.may_rest || paused_) {
+    return;
+  }
+  const auto from = groups.lower_bound(card.first);
+  card.resting.assign(from, groups.end());
+  card.resting.insert(card.resting.end(), groups.begin(), from);
+  card.resting.erase(card.resting.begin(), card.resting.begin() + static_cast<long>(most));
+  card.turn_us = rested ? card.turn_us : now_us + kRestUs;
+  StartClock();
+}
+
+void Scheduler::ApplySlices(std::size_t index, Card& card) {
+  std::map<std::uint64_t, const ledger::ChannelInfo*> channels;
+  std::set<std::uint64_t> groups;
+  for (const ledger::ChannelInfo& channel : card.channels) {
+    channels.emplace(channel.group, &channel);
+    groups.insert(channel.group);
+  }
+  const bool held = !card.unruly.empty() || !card.resting.empty();
+  ChooseResting(card, groups, NowUs());
   const std::uint64_t whole = card.order.slice_us;
   const std::uint64_t each =
-      whole == 0 ? 0 : std::max<std::uint64_t>(whole / std::max<std::size_t>(groups.size(), 1), 1);
+      whole == 0 ? 0 : governor::TurnOf(whole, groups.size() - card.resting.size());
   std::set<std::uint64_t> without;
-  for (const auto& [group, channel] : groups) {
-    const auto given = card.slices.find(group);
-    const std::uint64_t had = given == card.slices.end() ? card.standard_us : given->second;
-    const std::uint64_t wanted = each == 0 ? card.standard_us : each;
-    if (wanted == had && channel->group_handle != 0) {
-      continue;
-    }
-    const auto before =
-        channel->group_handle == 0
-            ? Result<std::uint64_t>(Error{Code::kUnsupported, 0, "the group has no name", {}})
-            : controls_->SetSlice(index, channel->group_client, channel->group_handle, wanted);
-    if (!before.ok()) {
-      without.insert(group);
-      continue;
-    }
-    card.slices[group] = wanted;
-    if (card.standard_us == 0) {
-      card.standard_us = *before;
-    }
+  for (const auto& [group, channel] : channels) {
+    GiveSlice(index, card, *channel, each, without);
   }
-  const std::vector<ledger::ChannelInfo> were = std::exchange(card.unruly, {});
+  card.unruly.clear();
   for (const ledger::ChannelInfo& channel : card.channels) {
     if (each != 0 && without.contains(channel.group)) {
       card.unruly.push_back(channel);
     }
   }
-  if (!card.unruly.empty()) {
-    controls_->Switch(index, card.unruly, false);
-  } else if (!were.empty() && !card.off) {
+  TakeOffHeld(index, card);
+  if (held && !card.off) {
     PutBack(index, card);
+  }
+}
+
+bool Scheduler::IsHeld(const Card& card, const ledger::ChannelInfo& channel) {
+  return std::any_of(card.unruly.begin(), card.unruly.end(),
+                     [&](const auto& other) {
+                       return other.client == channel.client && other.channel == channel.channel;
+                     }) ||
+         std::find(card.resting.begin(), card.resting.end(), channel.group) != card.resting.end();
+}
+
+void Scheduler::TakeOffHeld(std::size_t index, const Card& card) {
+  std::vector<ledger::ChannelInfo> held = card.channels;
+  std::erase_if(held, [&](const auto& channel) { return !IsHeld(card, channel); });
+  if (!held.empty()) {
+    controls_->Switch(index, held, false);
   }
 }
 
 // All that may run.
 void Scheduler::PutBack(std::size_t index, const Card& card) {
-  std::vector<ledger::ChannelInfo> ruly = card.channels;
-  std::erase_if(ruly, [&](const ledger::ChannelInfo& channel) {
-    return std::any_of(card.unruly.begin(), card.unruly.end(), [&](const auto& other) {
-      return other.client == channel.client && other.channel == channel.channel;
-    });
-  });
-  controls_->Switch(index, ruly, true);
+  std::vector<ledger::ChannelInfo> free = card.channels;
+  std::erase_if(free, [&](const auto& channel) { return IsHeld(card, channel); });
+  controls_->Switch(index, free, true);
+}
+
+// Others rest from now on, if it is time.
+void Scheduler::TakeTurns(std::size_t index, Card& card, std::uint64_t now_us) {
+  if (!card.resting.empty() && now_us >= card.turn_us) {
+    card.first = card.resting.front();
+    card.turn_us = now_us + kRestUs;
+    ApplySlices(index, card);
+  }
 }
 
 void Scheduler::ApplyDuty(std::size_t index, Card& card, std::uint64_t now_us) {
@@ -210,6 +294,9 @@ std::uint64_t Scheduler::NextEdge(std::uint64_t now_us) const {
     if (!card.channels.empty()) {
       next = std::min(next, StateAt(card.order.duty, now_us).until_us);
     }
+    if (!card.resting.empty()) {
+      next = std::min(next, card.turn_us);
+    }
   }
   return next;
 }
@@ -221,6 +308,7 @@ void Scheduler::Clock() {
     for (std::size_t i = 0; !paused_ && i < cards_.size(); ++i) {
       Refresh(i, cards_[i]);
       ApplyDuty(i, cards_[i], now);
+      TakeTurns(i, cards_[i], now);
     }
     const std::uint64_t next = paused_ ? kNever : NextEdge(now);
     if (next == kNever) {

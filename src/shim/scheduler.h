@@ -3,7 +3,8 @@
 //
 // Only channels for the graphics and compute engine are touched; copy and video engines have
 // runlists of their own. A container's slice is divided among its groups there, so that one with
-// many gets no more than one with few.
+// many gets no more than one with few. Where it cannot be divided among all (governor::MostGroups),
+// some are off the card in turn, if the order lets them; otherwise none is scheduled any more.
 //
 // A channel that cannot be given its slice does not run while there is an order: a lone one, whose
 // group the driver keeps to itself, and one of a group that its owner lets nobody duplicate.
@@ -24,6 +25,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "base/result.h"
@@ -70,10 +72,15 @@ class Scheduler {
   [[nodiscard]] std::vector<OrderState> Save() const;
   void Load(const std::vector<OrderState>& state);
 
-  // A group is about to be scheduled, or was: it gets its slice before it first runs, and is taken
+  // `object`, a channel or a group of `client`'s, is about to be scheduled or taken off, or was. A
+  // group that is scheduled it gets its slice before it first runs, and is taken
   // off the card at once if it is not its time. False: there is one that cannot be given its slice,
-  // and nothing more shall be scheduled.
-  [[nodiscard]] bool BeforeSchedule(std::size_t card);
+  // or one too many, and nothing more shall be scheduled.
+  //
+  // May wait: the engine's list of groups is given to it anew each time, which ends the turn of
+  // whoever is running, so a container does that a few times a second at the most, after some at
+  // once (NVIDIA/open-gpu-doc manuals/ampere/ga100/dev_ram.ref.txt: a submission expires slices).
+  [[nodiscard]] bool BeforeSchedule(std::size_t card, ledger::Handle client, ledger::Handle object);
   void AfterSchedule(std::size_t card);
 
   // Puts every channel back and stops the clock until Resume(), which carries out all orders.
@@ -87,12 +94,26 @@ class Scheduler {
     bool off = false;
     std::uint64_t seen = 0;                         // changes of the channels below
     std::vector<ledger::ChannelInfo> channels;      // for the engine that is shared
+    std::vector<ledger::ChannelInfo> others;        // for other engines
     std::vector<ledger::ChannelInfo> unruly;        // those of them that have no slice, and are off
+    bool crowded = false;                           // there are too many groups
+    std::vector<std::uint64_t> resting;             // groups that are off, the next first
+    std::uint64_t first = 0;                        // of the groups that are on
+    std::uint64_t turn_us = 0;                      // when others rest
+    std::uint64_t paid_us = 0;                      // until when its submissions would last
     std::map<std::uint64_t, std::uint64_t> slices;  // that groups were given
   };
 
   void Refresh(std::size_t index, Card& card);
   void ApplySlices(std::size_t index, Card& card);
+  void GiveSlice(std::size_t index, Card& card, const ledger::ChannelInfo& channel,
+                 std::uint64_t each, std::set<std::uint64_t>& without);
+  void ChooseResting(Card& card, const std::set<std::uint64_t>& groups, std::uint64_t now_us);
+  void TakeTurns(std::size_t index, Card& card, std::uint64_t now_us);
+  void StartClock();
+  void AwaitTurn(std::unique_lock<std::mutex>& lock, Card& card);
+  [[nodiscard]] static bool IsHeld(const Card& card, const ledger::ChannelInfo& channel);
+  void TakeOffHeld(std::size_t index, const Card& card);
   void PutBack(std::size_t index, const Card& card);
   void ApplyDuty(std::size_t index, Card& card, std::uint64_t now_us);
   [[nodiscard]] std::uint64_t NextEdge(std::uint64_t now_us) const;
@@ -102,8 +123,9 @@ class Scheduler {
   CardControls* const controls_;
   const ListChannels list_;
 
-  mutable std::mutex mutex_;  // guards the rest
-  std::condition_variable changed_;
+  mutable std::mutex mutex_;         // guards the rest
+  std::condition_variable changed_;  // for the clock alone
+  std::condition_variable passes_;   // nobody tells it: time passes
   std::vector<Card> cards_;
   bool paused_ = true;
   bool clock_ = false;  // there is one

@@ -125,19 +125,83 @@ TEST(Scheduler, DividesASliceAmongTheGroups) {
   f.desk.Add(20, 21);
   f.desk.Add(20, 22);
   f.desk.Add(30, 31, 9);  // a copy engine's
-  EXPECT_TRUE(f.scheduler.BeforeSchedule(0));
-  EXPECT_EQ(f.desk.Slices(), (std::map<ledger::Handle, std::uint64_t>{{10, 3'000}, {20, 3'000}}));
+  EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 1, 0));
+  EXPECT_EQ(f.desk.Slices(), (std::map<ledger::Handle, std::uint64_t>{{10, 2'980}, {20, 2'980}}))
+      << "each pays for its switch";
   f.desk.Remove(10);
-  EXPECT_TRUE(f.scheduler.BeforeSchedule(0));
+  EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 1, 0));
   EXPECT_EQ(f.desk.Slices().at(20), 6'000);
   f.scheduler.SetOrder(0, {});
   EXPECT_EQ(f.desk.Slices().at(20), kStandardUs) << "as the driver pleases";
 }
 
+TEST(Scheduler, OneGroupTooManyIsNotScheduled) {
+  Fixture& f = Make();
+  constexpr std::uint64_t kSlice = 400;  // and a switch: 440 us for turns of 50 and a switch of 40
+  f.scheduler.SetOrder(0, {kSlice, {}, false});
+  for (ledger::Handle group = 1; group <= 4; ++group) {
+    f.desk.Add(group, 100 + group);
+    EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 1, 0));
+  }
+  EXPECT_EQ(f.desk.Slices().at(1), 70);
+  f.desk.Add(5, 105);
+  EXPECT_FALSE(f.scheduler.BeforeSchedule(0, 1, 0));
+  EXPECT_TRUE(f.desk.Off().empty()) << "those that run are left alone";
+  f.desk.Remove(2);
+  EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 1, 0));
+  EXPECT_EQ(f.desk.Slices().at(5), 70);
+}
+
+TEST(Scheduler, GroupsTooManyTakeTurns) {
+  Fixture& f = Make();
+  governor::Order order;
+  order.slice_us = 400;
+  order.may_rest = true;
+  f.scheduler.SetOrder(0, order);
+  for (ledger::Handle group = 1; group <= 6; ++group) {
+    f.desk.Add(group, 100 + group);
+    EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 1, 0));
+    f.scheduler.AfterSchedule(0);
+  }
+  EXPECT_EQ(f.desk.Slices().at(6), 70) << "it has it before its turn comes";
+  // Each is off at some time and on at another, and two always are off.
+  std::set<ledger::Handle> rested;
+  for (int turn = 0; turn < 1000 && rested.size() < 6; ++turn) {
+    ASSERT_TRUE(f.desk.WaitForSwitches(1));
+    const std::set<ledger::Handle> off = f.desk.Off();
+    EXPECT_GE(off.size(), 2);
+    rested.insert(off.begin(), off.end());
+  }
+  EXPECT_EQ(rested.size(), 6);
+  f.scheduler.Pause();
+  EXPECT_TRUE(f.desk.Off().empty());
+  f.scheduler.Resume();
+  EXPECT_EQ(f.desk.Off().size(), 2);
+  order.slice_us = 6'000;
+  f.scheduler.SetOrder(0, order);
+  EXPECT_TRUE(f.desk.Off().empty());
+}
+
+TEST(Scheduler, WhoeverSchedulesAllTheTimeWaits) {
+  Fixture& f = Make();
+  f.desk.Add(10, 11);
+  f.desk.Add(30, 31, 9);  // a copy engine's
+  f.scheduler.SetOrder(0, {6'000, {}, false});
+  const auto begin = std::chrono::steady_clock::now();
+  const auto passed = [&] { return std::chrono::steady_clock::now() - begin; };
+  for (int i = 0; i < 130; ++i) {
+    EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 1, i % 2 == 0 ? 10 : 11));
+  }
+  EXPECT_GE(passed(), std::chrono::milliseconds(100)) << "two more than may go at once";
+  for (int i = 0; i < 10'000; ++i) {
+    EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 1, 30));
+  }
+}
+
 TEST(Scheduler, AnUnorderedCardIsLeftAlone) {
   Fixture& f = Make();
   f.desk.Add(10, 11);
-  EXPECT_TRUE(f.scheduler.BeforeSchedule(0));
+  EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 1, 0));
   f.scheduler.AfterSchedule(0);
   EXPECT_TRUE(f.desk.Slices().empty());
   EXPECT_TRUE(f.desk.Off().empty());
@@ -162,7 +226,7 @@ TEST(Scheduler, WhatIsScheduledOutOfTimeIsTakenOffAtOnce) {
   // On for the last microsecond of each second: never, as far as this test goes.
   f.scheduler.SetOrder(0, {6'000, {1'000'000, 1, 999'999}, false});
   f.desk.Add(20, 21);
-  EXPECT_TRUE(f.scheduler.BeforeSchedule(0));
+  EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 1, 0));
   f.scheduler.AfterSchedule(0);
   EXPECT_TRUE(f.desk.Off().contains(21) || f.desk.WaitForSwitches(1));
 }
@@ -171,11 +235,12 @@ TEST(Scheduler, WhatCannotBeGivenASliceDoesNotRun) {
   Fixture& f = Make();
   f.desk.Add(10, 11);
   f.desk.Add(0, 21);  // a lone channel
-  EXPECT_TRUE(f.scheduler.BeforeSchedule(0)) << "without an order the driver shares as it does";
+  EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 1, 0))
+      << "without an order the driver shares as it does";
   EXPECT_TRUE(f.desk.Off().empty());
   f.scheduler.SetOrder(0, {6'000, {}, false});
   EXPECT_EQ(f.desk.Off(), (std::set<ledger::Handle>{21}));
-  EXPECT_FALSE(f.scheduler.BeforeSchedule(0));
+  EXPECT_FALSE(f.scheduler.BeforeSchedule(0, 1, 0));
   f.desk.Lock(10);  // as by RM_SHARE
   f.scheduler.SetOrder(0, {3'000, {}, false});
   EXPECT_EQ(f.desk.Off(), (std::set<ledger::Handle>{11, 21}));

@@ -417,7 +417,8 @@ int Server::SeeThrough(Pending& pending, bool* copy_out) {
       (void)SettleManaged();
     }
     const auto schedules = CardOfSchedule(pending.call);
-    if (schedules && !scheduler_.BeforeSchedule(*schedules)) {
+    if (schedules &&
+        !scheduler_.BeforeSchedule(*schedules, pending.call.client, pending.call.object)) {
       boundary::SetStatus(pending.call, rm::NV_ERR_NOT_SUPPORTED);
       CountRefused("a channel that cannot be given its share");
     } else {

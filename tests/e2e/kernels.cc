@@ -1,4 +1,5 @@
-// A tenant that runs timed kernels: kernels MICROSECONDS [--not-preemptible] [--traps]. Reads
+// A tenant that runs timed kernels: kernels MICROSECONDS [--not-preemptible] [--traps]
+// [--accesses]: at its end a kernel raises an exception, or writes where nothing is mapped. Reads
 // lines:
 //
 //   run N          queues N kernels and waits for them     -> "ran N"
@@ -6,7 +7,16 @@
 //   slice US       sets its group's time slice              -> "slice US"
 //   disable 0|1    FIFO_DISABLE_CHANNELS of its own channel -> "disabled 0|1"
 //   preempt        waits until its group is off             -> "preempted"
+//   interleave N   sets its group's interleave level        -> "interleave N"
 //   stop           STOP_CHANNEL                             -> "stopped"
+//   hammer KIND    keeps the queue full and makes calls of a kind until the next line
+//                                                           -> "hammering", then "hammered N"
+//      orders      on the scheduling of its own channel, IDLE_CHANNELS among them
+//      schedule    takes another group off the runlist and puts it on again
+//      groups      makes groups and frees them
+//   park           leaves the control file in a message that nobody receives -> "parked"
+//   fork N         N children, which feed on channels of their own for as long as this lives
+//                                                           -> "child" each, "forked N"
 //   memory         lets the card write to memory in all states of being mapped -> "memory N", the
 //                  number of the first step at which a word was not what it should be, 0 for none
 //   samples        the driver's samples of utilisation      -> "sample PID HUNDREDTHS" each, "all"
@@ -14,19 +24,25 @@
 // "failed N" is the answer when the channel ended with error N, "late" when nothing came.
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <string>
 
+#include "rm/control_table.h"
 #include "rm/nv_classes.h"
 #include "rm/nv_controls.h"
 #include "rm/nv_ctrl.h"
@@ -93,6 +109,14 @@ class Tenant {
     Say("fed " + std::to_string(queue_.Ended()));
   }
 
+  [[noreturn]] void FeedForEver() {
+    while (true) {
+      while (queue_.Launch(program_)) {
+      }
+      (void)poll(nullptr, 0, 1);
+    }
+  }
+
   void Slice(std::uint64_t microseconds) {
     if (const Result<> done = queue_.SetTimeslice(microseconds); !done.ok()) {
       Die(done.error());
@@ -115,6 +139,62 @@ class Tenant {
     params.bWait = 1;
     Control(queue_.group(), rm::NVA06C_CTRL_CMD_PREEMPT, params);
     Say("preempted");
+  }
+
+  void Interleave(rm::NvU32 level) {
+    rm::NVA06C_CTRL_INTERLEAVE_LEVEL_PARAMS params{level};
+    Control(queue_.group(), rm::NVA06C_CTRL_CMD_SET_INTERLEAVE_LEVEL, params);
+    Say("interleave " + std::to_string(level));
+  }
+
+  void Hammer(const std::string& kind) {
+    std::optional<rmclient::WorkQueue> other;
+    if (kind == "schedule") {
+      other.emplace(Must(rmclient::WorkQueue::Make(client_, cards_.at(0), 1)));
+    }
+    Say("hammering");
+    pollfd in{STDIN_FILENO, POLLIN, 0};
+    std::uint64_t calls = 0;
+    for (; poll(&in, 1, 0) == 0; ++calls) {
+      while (queue_.Launch(program_)) {
+      }
+      if (kind == "orders") {
+        Order();
+      } else if (kind == "groups") {
+        rm::NvHandle group = 0;
+        Check(rmclient::AllocChannelGroup(client_, cards_.at(0), &group), "a group");
+        Check(client_.Free(cards_.at(0).device, group), "freeing a group");
+      } else {
+        rm::NVA06C_CTRL_GPFIFO_SCHEDULE_PARAMS_V580 params{};
+        params.bEnable = calls % 2;
+        (void)client_.Control(other->group(), rm::NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, &params,
+                              rm::ControlSize(client_.abi(), rm::NVA06C_CTRL_CMD_GPFIFO_SCHEDULE));
+      }
+    }
+    Say("hammered " + std::to_string(calls));
+  }
+
+  void Park() {
+    int pair[2];
+    char byte = 'x';
+    iovec part{&byte, 1};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof(control);
+    cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    const int file = client_.fd();
+    std::memcpy(CMSG_DATA(header), &file, sizeof(file));
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0 ||
+        sendmsg(pair[0], &message, 0) != 1 || close(pair[0]) != 0 || close(file) != 0) {
+      Die(ErrnoError(Code::kInternal, errno, "parking a file"));
+    }
+    Say("parked");
   }
 
   void Stop() {
@@ -230,6 +310,28 @@ class Tenant {
     Once(Writer(Must(rmclient::MapForCard(client_, cards_.at(0), lend.params.hObjectNew, kBytes))));
     return words[0] == 0 && words[1] == kOnes;
   }
+  // What it may not have done; whatever is answered.
+  void Order() {
+    const auto ask = [this](rm::NvHandle object, rm::NvU32 command, auto params) {
+      (void)client_.Control(object, command, &params, sizeof(params));
+    };
+    const rmclient::Card& card = cards_.at(0);
+    ask(queue_.group(), rm::NVA06C_CTRL_CMD_SET_TIMESLICE,
+        rm::NVA06C_CTRL_TIMESLICE_PARAMS{1'000'000});
+    ask(queue_.group(), rm::NVA06C_CTRL_CMD_PREEMPT,
+        rm::NVA06C_CTRL_PREEMPT_PARAMS{1, 1, 1'000'000});
+    rm::NVOS30_PARAMETERS idle{};
+    idle.hClient = client_.handle();
+    idle.hDevice = card.device;
+    idle.hChannel = queue_.channel();
+    idle.timeout = 1'000'000;
+    (void)rmclient::Escape(client_.fd(), rm::NV_ESC_RM_IDLE_CHANNELS, &idle, sizeof(idle));
+    rm::NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS on{};
+    on.numChannels = 1;
+    on.hClientList[0] = client_.handle();
+    on.hChannelList[0] = queue_.channel();
+    ask(card.subdevice, rm::NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS, on);
+  }
   void Failed() { Say(queue_.Fault() == 0 ? "late" : "failed " + std::to_string(queue_.Fault())); }
   template <class T>
   void Control(rm::NvHandle object, rm::NvU32 command, T& params) {
@@ -245,12 +347,28 @@ class Tenant {
   unsigned program_;
 };
 
-void Serve(Tenant& tenant) {
+// Some milliseconds apart, so that they come at all times of a period.
+void Fork(std::uint64_t count, const sim::engine::TimedKernel& kernel) {
+  constexpr useconds_t kApartUs = 7'000;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    if (fork() == 0) {
+      (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+      Tenant tenant(kernel);
+      Say("child");
+      tenant.FeedForEver();
+    }
+    (void)usleep(kApartUs);
+  }
+  Say("forked " + std::to_string(count));
+}
+
+void Serve(Tenant& tenant, const sim::engine::TimedKernel& kernel) {
   for (std::string line; std::getline(std::cin, line);) {
     std::istringstream words(line);
     std::string verb;
-    std::uint64_t value = 0;
-    words >> verb >> value;
+    std::string word;
+    words >> verb >> word;
+    const std::uint64_t value = std::strtoull(word.c_str(), nullptr, 10);
     if (verb == "run") {
       tenant.Run(value);
     } else if (verb == "feed") {
@@ -259,6 +377,14 @@ void Serve(Tenant& tenant) {
       tenant.Slice(value);
     } else if (verb == "disable") {
       tenant.Disable(value != 0);
+    } else if (verb == "interleave") {
+      tenant.Interleave(static_cast<rm::NvU32>(value));
+    } else if (verb == "hammer") {
+      tenant.Hammer(word);
+    } else if (verb == "park") {
+      tenant.Park();
+    } else if (verb == "fork") {
+      Fork(value, kernel);
     } else if (verb == "preempt") {
       tenant.Preempt();
     } else if (verb == "memory") {
@@ -277,13 +403,14 @@ int Main(int argc, char** argv) {
   for (int i = 2; i < argc; ++i) {
     kernel.flags |= std::strcmp(argv[i], "--not-preemptible") == 0
                         ? sim::engine::TimedKernel::kNotPreemptible
-                    : std::strcmp(argv[i], "--traps") == 0 ? sim::engine::TimedKernel::kTraps
-                                                           : 0;
+                    : std::strcmp(argv[i], "--traps") == 0    ? sim::engine::TimedKernel::kTraps
+                    : std::strcmp(argv[i], "--accesses") == 0 ? sim::engine::TimedKernel::kAccesses
+                                                              : 0;
   }
   std::setvbuf(stdin, nullptr, _IONBF, 0);
   Tenant tenant(kernel);
   Say("ready");
-  Serve(tenant);
+  Serve(tenant, kernel);
   return 0;
 }
 
