@@ -19,10 +19,14 @@ struct Duty {
 
 // Of one container on one card.
 struct Order {
-  // To be divided among the channel groups that it has scheduled. 0: as the driver pleases.
+  // For each round, to be divided among the channel groups that it has scheduled. 0: as the driver
+  // pleases.
   std::uint32_t slice_us = 0;
   Duty duty;
-  bool high = false;  // it may go between every two of the others; no shim does that yet
+  // Its groups go between every two of the others'. Where the card does that, they have so many
+  // turns in a round (0: one), and `slice_us` is for all of them.
+  bool high = false;
+  std::uint32_t turns = 0;
 
   bool operator==(const Order&) const = default;
 };

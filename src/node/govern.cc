@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "governor/plan.h"
+#include "launcher/shim_process.h"
 #include "registry/text.h"
 
 namespace cgpu {
@@ -17,6 +18,7 @@ namespace {
 
 struct Member {
   std::string id;
+  uid_t shim_uid = 0;
   governor::Member member;
 };
 
@@ -30,7 +32,7 @@ std::map<std::string, std::vector<Member>> MembersOf(const std::vector<Reservati
       }
       std::vector<Member>& members = by_card[grant.card.uuid];
       const auto place = static_cast<unsigned>(members.size());
-      members.push_back({reservation.id, {reservation.compute, place}});
+      members.push_back({reservation.id, reservation.shim_uid, {reservation.compute, place}});
     }
   }
   return by_card;
@@ -47,7 +49,7 @@ Governing::Governing(const Registry& registry, unsigned max_inst, bool can_suspe
   (void)inotify_add_watch(changes_.get(), registry.folder().c_str(), IN_MOVED_TO | IN_DELETE);
 }
 
-Result<std::map<Governing::Place, governor::Order>> Governing::Wanted() const {
+Result<std::map<Governing::Place, Governing::Wish>> Governing::Wanted() const {
   const auto lock = registry_.Lock();
   if (!lock.ok()) {
     return lock.error();
@@ -56,7 +58,7 @@ Result<std::map<Governing::Place, governor::Order>> Governing::Wanted() const {
   if (!live.ok()) {
     return live.error();
   }
-  std::map<Place, governor::Order> wanted;
+  std::map<Place, Wish> wanted;
   for (const auto& [uuid, members] : MembersOf(*live)) {
     const auto settings = registry_.SettingsOf(*lock, uuid);
     if (!settings.ok()) {
@@ -73,10 +75,29 @@ Result<std::map<Governing::Place, governor::Order>> Governing::Wanted() const {
     }
     const auto orders = governor::Plan(rules, plain);
     for (std::size_t i = 0; i < members.size(); ++i) {
-      wanted[{members[i].id, uuid}] = orders[i];
+      wanted[{members[i].id, uuid}] = {orders[i], members[i].shim_uid};
     }
   }
   return wanted;
+}
+
+Result<UniqueFd> Governing::Send(const Place& place, const Wish& wish,
+                                 std::vector<std::string>& log) const {
+  AdminRequest request;
+  request.kind = AdminRequest::Kind::kOrder;
+  request.uuid = place.second;
+  request.order = wish.order;
+  UniqueFd helper;
+  if (wish.order.high) {
+    auto started = StartInterleaver(wish.shim_uid);
+    if (started.ok()) {
+      helper = std::move(*started);
+    } else {
+      log.push_back("the high priority of container " + place.first +
+                    " is a longer slice alone: " + started.error().what);
+    }
+  }
+  return registry_.Request(place.first, request, helper.get());
 }
 
 std::vector<std::string> Governing::Refresh() {
@@ -86,18 +107,14 @@ std::vector<std::string> Governing::Refresh() {
   }
   std::erase_if(sent_, [&](const auto& one) { return !wanted->contains(one.first); });
   std::vector<std::string> log;
-  for (const auto& [place, order] : *wanted) {
+  for (const auto& [place, wish] : *wanted) {
     const auto before = sent_.find(place);
-    if (before != sent_.end() && before->second.order == order) {
+    if (before != sent_.end() && before->second.order == wish.order) {
       continue;
     }
-    AdminRequest request;
-    request.kind = AdminRequest::Kind::kOrder;
-    request.uuid = place.second;
-    request.order = order;
-    auto answer = registry_.Request(place.first, request);
+    auto answer = Send(place, wish, log);
     if (answer.ok()) {
-      sent_[place] = Sent{order, std::move(*answer), false, {}};
+      sent_[place] = Sent{wish.order, std::move(*answer), false, {}};
     } else if (answer.error().code != Code::kNotFound) {
       log.push_back("container " + place.first + " has no new share: " + answer.error().what);
     }

@@ -1,10 +1,13 @@
 // Gives every container its standing orders (governor/plan.h), so that each card's policy holds:
 // from what the registry says, whenever that changes. A shim that has its order keeps to it by
-// itself.
+// itself. With an order of high priority goes a helper that can carry it out (shim/interleave.h), a
+// new one each time, so that one that is gone is replaced.
 //
 // For one thread; waits for nobody: an order is sent, and its answer read when it comes.
 #ifndef CGPU_NODE_GOVERN_H_
 #define CGPU_NODE_GOVERN_H_
+
+#include <sys/types.h>
 
 #include <map>
 #include <string>
@@ -43,7 +46,14 @@ class Governing {
     std::string text;
   };
 
-  [[nodiscard]] Result<std::map<Place, governor::Order>> Wanted() const;
+  struct Wish {
+    governor::Order order;
+    uid_t shim_uid = 0;
+  };
+
+  [[nodiscard]] Result<std::map<Place, Wish>> Wanted() const;
+  [[nodiscard]] Result<UniqueFd> Send(const Place& place, const Wish& wish,
+                                      std::vector<std::string>& log) const;
   static void ReadAnswer(const Place& place, Sent& sent, std::vector<std::string>& log);
 
   const Registry& registry_;

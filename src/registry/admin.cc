@@ -79,17 +79,19 @@ bool DecodeMemoryLine(const Words& line, unsigned& last, std::set<std::string>& 
 }
 
 std::string EncodeOrder(const std::string& uuid, const governor::Order& order) {
-  const auto text = [](std::uint32_t us) { return std::to_string(us); };
+  const auto text = [](std::uint32_t number) { return std::to_string(number); };
   return JoinLine({"order", uuid, text(order.slice_us), text(order.duty.period_us),
-                   text(order.duty.on_us), text(order.duty.phase_us), order.high ? "1" : "0"});
+                   text(order.duty.on_us), text(order.duty.phase_us), order.high ? "1" : "0",
+                   text(order.turns)});
 }
 
 bool DecodeOrder(const Words& words, AdminRequest& request) {
   unsigned high = 0;
   governor::Order& order = request.order;
-  if (words[0] != "order" || words.size() != 7 || !ToUnsigned(words[2], order.slice_us) ||
+  if (words[0] != "order" || words.size() != 8 || !ToUnsigned(words[2], order.slice_us) ||
       !ToUnsigned(words[3], order.duty.period_us) || !ToUnsigned(words[4], order.duty.on_us) ||
-      !ToUnsigned(words[5], order.duty.phase_us) || !ToUnsigned(words[6], high) || high > 1) {
+      !ToUnsigned(words[5], order.duty.phase_us) || !ToUnsigned(words[6], high) || high > 1 ||
+      !ToUnsigned(words[7], order.turns)) {
     return false;
   }
   request.kind = AdminRequest::Kind::kOrder;

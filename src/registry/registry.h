@@ -85,8 +85,10 @@ class Registry {
   // One request to the shim of `id`, and its whole answer. kNotFound when the container has ended,
   // kUnavailable when its shim gives no answer within seconds.
   [[nodiscard]] Result<std::string> Ask(const std::string& id, const AdminRequest& request) const;
-  // The same begun: the stream of the answer; nothing is waited for.
-  [[nodiscard]] Result<UniqueFd> Request(const std::string& id, const AdminRequest& request) const;
+  // The same begun: the stream of the answer; nothing is waited for. `fd` goes along; -1: none
+  // does.
+  [[nodiscard]] Result<UniqueFd> Request(const std::string& id, const AdminRequest& request,
+                                         int fd = -1) const;
   // The stream that answers "watch"; nothing is waited for. Errors as Ask().
   [[nodiscard]] Result<UniqueFd> Watch(const std::string& id) const;
   // A connection to the shim, for a talk (admin.h, "upgrade"). Errors as Ask(); it does not block.

@@ -147,6 +147,7 @@ void Visit(Io& io, S& state, const OrderState* /*kind*/) {
   io.Number(order.duty.phase_us);
   io.Number(order.high);
   io.Number(state.standard_us);
+  io.Number(order.turns);
 }
 
 template <class Io, class S>
@@ -207,6 +208,7 @@ bool GetServerRecord(StateReader& reader, StateTag tag, ServerState& server) {
     case kDriver:
       io.File(server.driver.control);
       io.Number(server.driver.client);
+      io.File(server.driver.helper);
       return true;
     case kDriverCard:
       GetItem(reader, server.driver.cards);
@@ -307,6 +309,7 @@ std::string Encode(const Handover& state) {
   record(kDriver, [&] {
     io.File(server.driver.control);
     io.Number(server.driver.client);
+    io.File(server.driver.helper);
   });
   PutList(writer, kDriverCard, server.driver.cards);
   record(kServer, [&] { VisitServer(io, server); });
@@ -357,7 +360,8 @@ std::vector<int> DescriptorsOf(const Handover& state) {
                           state.server.record,
                           state.agent.socket,
                           state.agent.creator,
-                          state.server.driver.control};
+                          state.server.driver.control,
+                          state.server.driver.helper};
   for (const DriverState::Card& card : state.server.driver.cards) {
     all.push_back(card.file);
   }

@@ -59,14 +59,23 @@ void Scheduler::Load(const std::vector<OrderState>& state) {
 void Scheduler::SetOrder(std::size_t card, const governor::Order& order) {
   const std::lock_guard lock(mutex_);
   cards_[card].order = order;
+  cards_[card].levels = true;
   if (!paused_) {
     CarryOut(card);
   }
 }
 
+bool Scheduler::NeedsLevels() const {
+  const std::lock_guard lock(mutex_);
+  return std::any_of(cards_.begin(), cards_.end(), [](const Card& card) {
+    return !card.raised.empty() || (card.order.high && card.levels);
+  });
+}
+
 // With mutex_ held.
 void Scheduler::CarryOut(std::size_t card) {
   Refresh(card, cards_[card]);
+  ApplyLevels(card, cards_[card]);
   ApplySlices(card, cards_[card]);
   ApplyDuty(card, cards_[card], NowUs());
   if (cards_[card].order.duty.period_us != 0 && !clock_) {
@@ -83,6 +92,7 @@ bool Scheduler::BeforeSchedule(std::size_t card) {
   std::unique_lock lock(mutex_);
   for (int tries = 1;; ++tries) {
     Refresh(card, cards_[card]);
+    ApplyLevels(card, cards_[card]);
     ApplySlices(card, cards_[card]);
     if (cards_[card].unruly.empty() || tries == kTries) {
       return cards_[card].unruly.empty();
@@ -140,6 +150,27 @@ void Scheduler::Refresh(std::size_t index, Card& card) {
     groups.insert(channel.group);
   }
   std::erase_if(card.slices, [&](const auto& slice) { return !groups.contains(slice.first); });
+  std::erase_if(card.raised, [&](std::uint64_t group) { return !groups.contains(group); });
+}
+
+// One that another thread is freeing has no level; one that could not be had is asked for again
+// when something is scheduled.
+void Scheduler::ApplyLevels(std::size_t index, Card& card) {
+  for (const ledger::ChannelInfo& channel : card.channels) {
+    const bool wanted = card.order.high && card.levels;
+    if (channel.group_handle == 0 || card.raised.contains(channel.group) == wanted) {
+      continue;
+    }
+    const auto set =
+        controls_->SetInterleave(index, channel.group_client, channel.group_handle, wanted);
+    if (set.ok() && wanted) {
+      card.raised.insert(channel.group);
+    } else if (set.ok()) {
+      card.raised.erase(channel.group);
+    } else if (wanted && set.error().code == Code::kUnsupported) {
+      card.levels = false;
+    }
+  }
 }
 
 void Scheduler::ApplySlices(std::size_t index, Card& card) {
@@ -154,7 +185,10 @@ void Scheduler::ApplySlices(std::size_t index, Card& card) {
   for (const auto& [group, channel] : groups) {
     const auto given = card.slices.find(group);
     const std::uint64_t had = given == card.slices.end() ? card.standard_us : given->second;
-    const std::uint64_t wanted = each == 0 ? card.standard_us : each;
+    const std::uint64_t turns =
+        card.raised.contains(group) ? std::max<std::uint64_t>(card.order.turns, 1) : 1;
+    const std::uint64_t wanted =
+        each == 0 ? card.standard_us : std::max<std::uint64_t>(each / turns, 1);
     if (wanted == had && channel->group_handle != 0) {
       continue;
     }

@@ -3,7 +3,9 @@
 //
 // Only channels for the graphics and compute engine are touched; copy and video engines have
 // runlists of their own. A container's slice is divided among its groups there, so that one with
-// many gets no more than one with few.
+// many gets no more than one with few. Those of a container of high priority go between every two
+// of the others', where the card does that; then their slices are shorter, since their turns come
+// more often.
 //
 // A channel that cannot be given its slice does not run while there is an order: a lone one, whose
 // group the driver keeps to itself, and one of a group that its owner lets nobody duplicate.
@@ -24,6 +26,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "base/result.h"
@@ -44,6 +47,10 @@ class CardControls {
   // gone are passed over.
   virtual void Switch(std::size_t card, const std::vector<ledger::ChannelInfo>& channels,
                       bool on) = 0;
+  // Whether the group stands between every two of lower level on its runlist, or once.
+  // kUnsupported: the card knows no levels.
+  virtual Result<> SetInterleave(std::size_t card, ledger::Handle client, ledger::Handle group,
+                                 bool high) = 0;
 };
 
 struct OrderState {
@@ -65,6 +72,8 @@ class Scheduler {
 
   // Holds from now on, in place of the one before.
   void SetOrder(std::size_t card, const governor::Order& order);
+  // Whether any group is to have a level of its own, or has.
+  [[nodiscard]] bool NeedsLevels() const;
 
   // From one to a later one, while paused; by card.
   [[nodiscard]] std::vector<OrderState> Save() const;
@@ -89,9 +98,12 @@ class Scheduler {
     std::vector<ledger::ChannelInfo> channels;      // for the engine that is shared
     std::vector<ledger::ChannelInfo> unruly;        // those of them that have no slice, and are off
     std::map<std::uint64_t, std::uint64_t> slices;  // that groups were given
+    std::set<std::uint64_t> raised;                 // groups that stand between the others'
+    bool levels = true;                             // the card knows some, as far as was seen
   };
 
   void Refresh(std::size_t index, Card& card);
+  void ApplyLevels(std::size_t index, Card& card);
   void ApplySlices(std::size_t index, Card& card);
   void PutBack(std::size_t index, const Card& card);
   void ApplyDuty(std::size_t index, Card& card, std::uint64_t now_us);
