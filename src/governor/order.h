@@ -1,5 +1,5 @@
 // A standing order: what a container's shim is to do so that its card's policy holds. It holds
-// until another comes, whoever is away meanwhile. See plan.h for what its two means are.
+// until another comes, whoever is away meanwhile. See plan.h for what its means are.
 #ifndef CGPU_GOVERNOR_ORDER_H_
 #define CGPU_GOVERNOR_ORDER_H_
 
