@@ -42,6 +42,7 @@ Scheduler::Scheduler(std::size_t cards, CardControls* controls, ListChannels lis
 std::vector<OrderState> Scheduler::Save() const {
   const std::lock_guard lock(mutex_);
   std::vector<OrderState> state;
+  state.reserve(cards_.size());
   for (const Card& card : cards_) {
     state.push_back({card.order, card.standard_us});
   }

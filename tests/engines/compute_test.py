@@ -334,10 +334,9 @@ def waits(node, member, count=100):
             for start in starts]
 
 
-def _capabilities(pid):
+def _status(pid):
     with open("/proc/%d/status" % pid, encoding="utf-8") as file:
-        (line,) = [line for line in file if line.startswith("CapEff:")]
-    return int(line.split()[1], 16)
+        return dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
 
 
 def _helpers():
@@ -351,10 +350,12 @@ CAP_SYS_NICE = 1 << 23
 def _helper(member):
     """The one process that may set levels; the shim, which makes tenants' calls, may not."""
     (pid,) = _helpers()
-    t.check(_capabilities(pid) == CAP_SYS_NICE, "the helper's capabilities are others")
-    t.check(_capabilities(member.shim) & CAP_SYS_NICE == 0, "the shim has CAP_SYS_NICE")
-    uids = [os.stat("/proc/%d/task" % one).st_uid for one in (pid, member.shim)]
-    t.check(0 not in uids or uids == [0, 0], "uids: %s" % uids)  # of what cannot be traced: root's
+    status, shim = _status(pid), _status(member.shim)
+    for name in ("CapEff", "CapPrm", "CapBnd"):
+        t.check(int(status[name], 16) == CAP_SYS_NICE, "the helper has others: %s" % status)
+    t.check(int(shim["CapBnd"], 16) & CAP_SYS_NICE == 0, "the shim has CAP_SYS_NICE")
+    t.check(status["Uid"] == shim["Uid"] and status["Uid"].split()[1] != "0", "as %s" % status["Uid"])
+    t.check((status["Seccomp"], status["NoNewPrivs"]) == ("2", "1"), "it is not confined")
     return pid
 
 
