@@ -123,6 +123,9 @@ bench-share-total: build
 bench-governor-cpu: build
 	@python3 bench/governor_cpu.py
 
+bench-priority-wait: build
+	@python3 bench/priority_wait.py
+
 install: build
 	@cmake --install build --strip --prefix $(PREFIX)
 

@@ -1,5 +1,5 @@
 // A standing order: what a container's shim is to do so that its card's policy holds. It holds
-// until another comes, whoever is away meanwhile. See plan.h for what its two means are.
+// until another comes, whoever is away meanwhile. See plan.h for what its means are.
 #ifndef CGPU_GOVERNOR_ORDER_H_
 #define CGPU_GOVERNOR_ORDER_H_
 
@@ -21,12 +21,16 @@ struct Duty {
 
 // Of one container on one card.
 struct Order {
-  // To be divided among the channel groups that it has scheduled. 0: as the driver pleases.
+  // For each round, to be divided among the channel groups that it has scheduled. 0: as the driver
+  // pleases.
   std::uint32_t slice_us = 0;
   Duty duty;
-  bool high = false;  // it may go between every two of the others; no shim does that yet
+  // Its groups go between every two of the others'. Where the card does that, they have so many
+  // turns in a round (0: one), and `slice_us` is for all of them.
+  bool high = false;
   // Of more channel groups than its slice can be divided among, some may be off the card in turn.
   bool may_rest = false;
+  std::uint32_t turns = 0;
 
   bool operator==(const Order&) const = default;
 };

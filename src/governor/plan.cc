@@ -143,12 +143,14 @@ void Slices(const std::vector<Member>& members, const std::vector<double>& parts
       sum += slice;
     }
   }
-  // Each has one turn in a round.
+  // Each has one turn in a round, or where it goes between every two of the others, as many as
+  // they.
   const double high = normal == 0 ? kMeanSliceUs : sum * ratio / (1 - ratio);
   for (std::size_t i = 0; i < members.size(); ++i) {
     if (members[i].request.high_priority) {
       orders[i].slice_us = Whole(high * parts[i]);
       orders[i].high = true;
+      orders[i].turns = static_cast<std::uint32_t>(std::max<std::size_t>(normal, 1));
     }
     orders[i].may_rest = can_suspend;
   }

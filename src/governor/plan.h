@@ -1,7 +1,7 @@
 // What each container on a card is to do so that the card's policy holds: its standing orders.
 // Pure: members and rules in, orders out. Orders hold until others come, whoever is away meanwhile.
 //
-// Two means, both of the card's own (NVIDIA's channel RAM documentation for Ampere,
+// Three means, all of the card's own (NVIDIA's channel RAM documentation for Ampere,
 // open-gpu-doc manuals/ampere/ga100/dev_ram.ref.txt, and the driver's controls on channel groups):
 //
 // * A time slice per channel group. The card runs the groups that have work in turn, each for its
@@ -10,6 +10,8 @@
 // * A duty cycle: a container's channels are taken off the card and put back by the clock. That
 //   caps it whatever others do. Windows of containers that are capped together do not overlap, so
 //   that each finds the card free in its own.
+// * A level: on the card's list the groups of a container of high priority come between every two
+//   of the others', whose slices are short meanwhile. So it waits for one of them.
 #ifndef CGPU_GOVERNOR_PLAN_H_
 #define CGPU_GOVERNOR_PLAN_H_
 

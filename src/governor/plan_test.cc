@@ -119,8 +119,9 @@ TEST(Plan, NobodyWaitsLongForHighPriority) {
   EXPECT_EQ(orders[2].slice_us, 900);
   EXPECT_TRUE(orders[1].high);
   EXPECT_FALSE(orders[0].high);
-  // 90 of 100.
+  // 90 of 100, in a turn before each of the others.
   EXPECT_NEAR(orders[1].slice_us, 16'200, 1);
+  EXPECT_EQ(orders[1].turns, 2);
 }
 
 TEST(Plan, AMaximumHoldsAndTheGuaranteeToo) {

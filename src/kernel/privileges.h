@@ -27,6 +27,9 @@ inline constexpr CapabilityMask kAllCapabilities = ~CapabilityMask{0};
 inline constexpr CapabilityMask kShimCapabilities =
     CapabilityBit(CAP_SYS_PTRACE) | CapabilityBit(CAP_DAC_OVERRIDE) | CapabilityBit(CAP_KILL);
 
+// What the helper holds that sets interleave levels for a shim (shim/interleave.h), in every set.
+inline constexpr CapabilityMask kInterleaverCapabilities = CapabilityBit(CAP_SYS_NICE);
+
 // Removes `drop` from the bounding, permitted, effective, inheritable and ambient sets, for good.
 // Needs CAP_SETPCAP while there is anything in the bounding set to remove.
 [[nodiscard]] Result<> DropCapabilities(CapabilityMask drop);

@@ -50,6 +50,7 @@ struct ShimStart {
   uid_t uid;
   std::string scope;  // see ShimProcess::Start()
   std::string self;   // with a scope: the running program
+  bool interleaver = false;
 };
 
 // Puts the descriptors where the shim expects them and closes everything else.
@@ -105,18 +106,20 @@ void ResetSignals() {
 }
 
 // With everything in its place; returns what went wrong.
-Error BecomeShim(uid_t uid) {
+Error BecomeShim(uid_t uid, bool interleaver = false) {
   ResetSignals();
   umask(077);
   if (chdir("/") != 0) {
     return ErrnoError(Code::kUnavailable, errno, "cannot change to /");
   }
-  const auto became = geteuid() == 0 ? BecomeUser(uid, kShimCapabilities) : SetNoNewPrivileges();
+  const CapabilityMask keep = interleaver ? kInterleaverCapabilities : kShimCapabilities;
+  const auto became = geteuid() == 0 ? BecomeUser(uid, keep) : SetNoNewPrivileges();
   if (!became.ok()) {
     return became.error();
   }
   char name[] = "cgpu-shim";
-  char* const argv[] = {name, nullptr};
+  std::string word = kInterleaverWord;
+  char* const argv[] = {name, interleaver ? word.data() : nullptr, nullptr};
   char* const envp[] = {nullptr};
   execveat(kProgramFd, "", argv, envp, AT_EMPTY_PATH);
   return ErrnoError(Code::kPermission, errno, "cannot execute cgpu-shim");
@@ -156,7 +159,9 @@ Error BecomeSystemdRun(const ShimStart& start) {
   if (!ArrangeDescriptors(start)) {
     _exit(1);
   }
-  FailStart((start.scope.empty() ? BecomeShim(start.uid) : BecomeSystemdRun(start)).what);
+  FailStart(
+      (start.scope.empty() ? BecomeShim(start.uid, start.interleaver) : BecomeSystemdRun(start))
+          .what);
 }
 
 // What is said until nobody can say anything more, or for `timeout_ms` at most (-1: for ever): then
@@ -217,7 +222,8 @@ Result<> Spawn(ShimStart start) {
     wrong = wrong.ends_with(kInScope) ? "" : wrong + "systemd-run failed";
   }
   if (!wrong.empty() || status != 0) {
-    return Error{Code::kUnavailable, 0, "the container's shim did not start: " + wrong,
+    const std::string who = start.interleaver ? "the shim's helper" : "the container's shim";
+    return Error{Code::kUnavailable, 0, who + " did not start: " + wrong,
                  "cgpu-shim must be executable by everyone"};
   }
   return {};
@@ -261,6 +267,21 @@ Result<> Expect(int control, const std::string& expected) {
   return Error{Code::kInternal, 0, "the container's shim gave a strange answer", {}};
 }
 
+// cgpu-shim, to be executed.
+Result<UniqueFd> OpenShim() {
+  const auto path = ProgramPath("cgpu-shim");
+  if (!path.ok()) {
+    return path.error();
+  }
+  auto program = OpenFile(*path, O_PATH);
+  if (!program.ok()) {
+    Error error = program.error();
+    error.hint = "cgpu-shim belongs beside cgpu, or in the folder that CGPU_LIBEXEC names";
+    return error;
+  }
+  return program;
+}
+
 }  // namespace
 
 uid_t PickShimUid(const std::vector<Reservation>& live, unsigned random) {
@@ -300,15 +321,9 @@ Error BecomeShimInScope(const std::string& uid) {
 
 Result<ShimProcess> ShimProcess::Start(const ShimConfig& config, ShimDescriptors descriptors,
                                        uid_t uid, const std::string& scope) {
-  const auto path = ProgramPath("cgpu-shim");
-  if (!path.ok()) {
-    return path.error();
-  }
-  auto program = OpenFile(*path, O_PATH);
+  const auto program = OpenShim();
   if (!program.ok()) {
-    Error error = program.error();
-    error.hint = "cgpu-shim belongs beside cgpu, or in the folder that CGPU_LIBEXEC names";
-    return error;
+    return program.error();
   }
   auto pair = MakeMessagePair();
   if (!pair.ok()) {
@@ -336,6 +351,22 @@ Result<> ShimProcess::Attach(UniqueFd listener, pid_t pid) {
   CGPU_TRY(SendMessage(control(), EncodeListener(static_cast<unsigned>(pid)), listener.get()));
   listener.reset();
   return Expect(control(), "ok");
+}
+
+Result<UniqueFd> StartInterleaver(uid_t uid) {
+  const auto program = OpenShim();
+  if (!program.ok()) {
+    return program.error();
+  }
+  auto pair = MakeMessagePair();
+  if (!pair.ok()) {
+    return pair.error();
+  }
+  const ShimDescriptors none;
+  ShimStart start{pair->second.get(), none, -1, program->get(), uid, {}, {}};
+  start.interleaver = true;
+  CGPU_TRY(Spawn(start));
+  return std::move(pair->first);
 }
 
 bool ShimProcess::WaitForEnd(int timeout_ms) {

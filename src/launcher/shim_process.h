@@ -81,6 +81,11 @@ class ShimProcess {
   std::string why_no_scope_;
 };
 
+// Starts the helper that sets interleave levels for a shim (registry/config.h), as nobody's child,
+// under the shim's `uid` with kInterleaverCapabilities. Returns the shim's end of its socket; it
+// ends when nobody has that any more. Must be root.
+[[nodiscard]] Result<UniqueFd> StartInterleaver(uid_t uid);
+
 // Where a program of this project lies: beside the running one, or in the folder CGPU_LIBEXEC.
 [[nodiscard]] Result<std::string> ProgramPath(const std::string& name);
 

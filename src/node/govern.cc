@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "governor/plan.h"
+#include "launcher/shim_process.h"
 #include "registry/text.h"
 
 namespace cgpu {
@@ -77,7 +78,7 @@ Result<std::map<std::string, Governing::Card>> Governing::Plans() const {
         // The oldest container has the first place.
         auto& there = members[grant.card.uuid];
         there.push_back({reservation.compute, static_cast<unsigned>(there.size())});
-        cards[grant.card.uuid].members.push_back({reservation.id, {}, 0});
+        cards[grant.card.uuid].members.push_back({reservation.id, reservation.shim_uid, {}, 0});
       }
     }
   }
@@ -100,13 +101,13 @@ Result<std::map<std::string, Governing::Card>> Governing::Plans() const {
   return cards;
 }
 
-std::map<Governing::Place, governor::Order> Governing::Wanted() const {
-  std::map<Place, governor::Order> wanted;
+std::map<Governing::Place, Governing::Wish> Governing::Wanted() const {
+  std::map<Place, Wish> wanted;
   for (const auto& [uuid, card] : cards_) {
     for (const Member& member : card.members) {
-      governor::Order& order = wanted[{member.id, uuid}] = member.planned;
+      Wish& wish = wanted[{member.id, uuid}] = {member.planned, member.shim_uid};
       if (card.by_slices) {
-        order.slice_us = card.feedback.SliceOf(member.id, order.slice_us);
+        wish.order.slice_us = card.feedback.SliceOf(member.id, wish.order.slice_us);
       }
     }
   }
@@ -136,6 +137,25 @@ std::vector<std::string> Governing::Refresh() {
   return log;
 }
 
+Result<UniqueFd> Governing::Ask(const Place& place, const Wish& wish,
+                                std::vector<std::string>& log) const {
+  AdminRequest request;
+  request.kind = AdminRequest::Kind::kOrder;
+  request.uuid = place.second;
+  request.order = wish.order;
+  UniqueFd helper;
+  if (wish.order.high) {
+    auto started = StartInterleaver(wish.shim_uid);
+    if (started.ok()) {
+      helper = std::move(*started);
+    } else {
+      log.push_back("the high priority of container " + place.first +
+                    " is a longer slice alone: " + started.error().what);
+    }
+  }
+  return registry_.Request(place.first, request, helper.get());
+}
+
 std::vector<std::string> Governing::Send() {
   const auto wanted = Wanted();
   std::erase_if(sent_, [&](const auto& one) { return !wanted.contains(one.first); });
@@ -144,18 +164,14 @@ std::vector<std::string> Governing::Send() {
     return next == wanted.end() || next->first.first != one.first;
   });
   std::vector<std::string> log;
-  for (const auto& [place, order] : wanted) {
+  for (const auto& [place, wish] : wanted) {
     const auto before = sent_.find(place);
-    if (before != sent_.end() && !IsWorthSending(before->second.order, order)) {
+    if (before != sent_.end() && !IsWorthSending(before->second.order, wish.order)) {
       continue;
     }
-    AdminRequest request;
-    request.kind = AdminRequest::Kind::kOrder;
-    request.uuid = place.second;
-    request.order = order;
-    auto answer = registry_.Request(place.first, request);
+    auto answer = Ask(place, wish, log);
     if (answer.ok()) {
-      sent_[place] = Sent{order, std::move(*answer), false, {}};
+      sent_[place] = Sent{wish.order, std::move(*answer), false, {}};
     } else if (answer.error().code != Code::kNotFound) {
       log.push_back("container " + place.first + " has no new share: " + answer.error().what);
     }

@@ -2,6 +2,8 @@
 // from what the registry says, whenever that changes, and corrected by what the containers were
 // seen to get (governor/feedback.h) where several share a card by slices. A shim that has its order
 // keeps to it by itself.
+// With an order of high priority goes a helper that can carry it out
+// (shim/interleave.h), a new one each time, so that one that is gone is replaced.
 //
 // For one thread; waits for nobody: an order is sent, and its answer read when it comes.
 #ifndef CGPU_NODE_GOVERN_H_
@@ -58,8 +60,13 @@ class Governing {
     bool done = false;  // it is carried out
     std::string text;
   };
+  struct Wish {
+    governor::Order order;
+    uid_t shim_uid = 0;
+  };
   struct Member {
     std::string id;
+    uid_t shim_uid = 0;
     governor::Order planned;
     double promised = 0;  // governor::Shares()
   };
@@ -71,7 +78,9 @@ class Governing {
 
   // By card; without what was measured.
   [[nodiscard]] Result<std::map<std::string, Card>> Plans() const;
-  [[nodiscard]] std::map<Place, governor::Order> Wanted() const;
+  [[nodiscard]] std::map<Place, Wish> Wanted() const;
+  [[nodiscard]] Result<UniqueFd> Ask(const Place& place, const Wish& wish,
+                                     std::vector<std::string>& log) const;
   [[nodiscard]] static std::uint64_t LeastMeasuredNs(const std::vector<Member>& members);
   [[nodiscard]] std::vector<std::string> Send();
   void ReadAnswer(const Place& place, Sent& sent, std::vector<std::string>& log);

@@ -78,24 +78,25 @@ bool DecodeMemoryLine(const Words& line, unsigned& last, std::set<std::string>& 
   return line[0] != "used" || ToNumber(line[1], 10, kMaxU64, memory.used_bytes);
 }
 
-// Of an order's last word.
+// Of an order's marks.
 constexpr std::uint32_t kHigh = 1;
 constexpr std::uint32_t kMayRest = 2;
 
 std::string EncodeOrder(const std::string& uuid, const governor::Order& order) {
-  const auto text = [](std::uint32_t us) { return std::to_string(us); };
+  const auto text = [](std::uint32_t number) { return std::to_string(number); };
   return JoinLine({"order", uuid, text(order.slice_us), text(order.duty.period_us),
                    text(order.duty.on_us), text(order.duty.phase_us),
-                   text((order.high ? kHigh : 0) | (order.may_rest ? kMayRest : 0))});
+                   text((order.high ? kHigh : 0) | (order.may_rest ? kMayRest : 0)),
+                   text(order.turns)});
 }
 
 bool DecodeOrder(const Words& words, AdminRequest& request) {
   std::uint32_t marks = 0;
   governor::Order& order = request.order;
-  if (words[0] != "order" || words.size() != 7 || !ToUnsigned(words[2], order.slice_us) ||
+  if (words[0] != "order" || words.size() != 8 || !ToUnsigned(words[2], order.slice_us) ||
       !ToUnsigned(words[3], order.duty.period_us) || !ToUnsigned(words[4], order.duty.on_us) ||
       !ToUnsigned(words[5], order.duty.phase_us) || !ToUnsigned(words[6], marks) ||
-      marks > (kHigh | kMayRest)) {
+      marks > (kHigh | kMayRest) || !ToUnsigned(words[7], order.turns)) {
     return false;
   }
   request.kind = AdminRequest::Kind::kOrder;

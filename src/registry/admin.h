@@ -3,10 +3,12 @@
 //   ps               -> the container's state, EncodeStatus()
 //   memory UUID      -> who has what of one card, EncodeCardMemory(), or "error SENTENCE"
 //   set UUID BYTES   -> "ok" or "error SENTENCE"; UUID "*" is every card of the grant
-//   order UUID SLICE PERIOD ON PHASE MARKS
+//   order UUID SLICE PERIOD ON PHASE MARKS TURNS
 //                    -> "ok" or "error SENTENCE": the standing order for one card of the grant,
-//                    microseconds, and 1 for high priority plus 2 for may_rest
-//                    (governor/order.h)
+//                    microseconds, 1 for high priority plus 2 for may_rest, and a number
+//                    (governor/order.h). One of high priority may have with it, as its one
+//                    SCM_RIGHTS descriptor, the socket of a helper (shim/interleave.h), which takes
+//                    the place of the one that the shim has
 //   refused          -> "COUNT WHAT" lines: calls refused at the boundary; then "."
 //   trace            -> nanoseconds the driver took, a line per call since the last time; then "."
 //   watch            -> now and as they come: "pid N" for each process that the container began

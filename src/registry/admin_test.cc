@@ -108,16 +108,16 @@ TEST(Admin, APauseIsANumberAndNothingElse) {
 TEST(Admin, RequestsAreTheSameAfterEncodingAndDecoding) {
   EXPECT_EQ((*DecodeRequest(EncodeRequest({}))).kind, AdminRequest::Kind::kPs);
   AdminRequest order{
-      AdminRequest::Kind::kOrder, "GPU-8a56", 0, {3'000, {20'000, 6'000, 500}, true, true}};
+      AdminRequest::Kind::kOrder, "GPU-8a56", 0, {3'000, {20'000, 6'000, 500}, true, true, 4}};
   const auto ordered = DecodeRequest(EncodeRequest(order));
   ASSERT_TRUE(ordered.ok()) << ordered.error().what;
   EXPECT_EQ(ordered->kind, AdminRequest::Kind::kOrder);
   EXPECT_EQ(ordered->uuid, "GPU-8a56");
   EXPECT_EQ(ordered->order, order.order);
   for (const char* bad :
-       {"order GPU-1 1 2 3 4", "order GPU-1 1 0 0 1 0", "order GPU-1 1 20000 0 0 0",
-        "order GPU-1 1 20000 10001 10000 0", "order GPU-1 1 0 0 0 4", "order GPU-1 x 0 0 0 0",
-        "order GPU-1 2000000 0 0 0 0"}) {
+       {"order GPU-1 1 2 3 4", "order GPU-1 1 0 0 1 0 0", "order GPU-1 1 20000 0 0 0 0",
+        "order GPU-1 1 20000 10001 10000 0 0", "order GPU-1 1 0 0 0 4 0", "order GPU-1 x 0 0 0 0 0",
+        "order GPU-1 2000000 0 0 0 0 0"}) {
     EXPECT_FALSE(DecodeRequest(std::string(bad) + "\n").ok()) << bad;
   }
   const auto set = DecodeRequest(EncodeRequest({AdminRequest::Kind::kSet, "*", 1 << 20}));

@@ -17,6 +17,9 @@
 // serves from "ready" on and nothing more is said over fd 3. It serves until every listener has
 // hung up and none is on its way; if none ever came, until the creator has exited.
 //
+// With the word kInterleaverWord the program is the helper of a shim (shim/interleave.h): its fd 3
+// is the socket to that.
+//
 // Of fds 4 to 7 those that there are not are anything else.
 //
 // Pure; decoding is bounded and refuses what it does not know.
@@ -38,6 +41,8 @@ inline constexpr int kShimAdminFd = 4;
 inline constexpr int kShimRecordFd = 5;
 inline constexpr int kShimAgentFd = 6;
 inline constexpr int kShimCreatorFd = 7;
+
+inline constexpr char kInterleaverWord[] = "interleave";
 
 // One device file of the node, granted or not. A real one is known by its device number; a
 // simulated one by the file system it lies in and a pattern of its inode number.

@@ -339,22 +339,21 @@ Result<UniqueFd> Registry::ConnectTo(const std::string& id) const {
   return fd;
 }
 
-Result<UniqueFd> Registry::Request(const std::string& id, const AdminRequest& request) const {
-  auto fd = ConnectTo(id);
-  if (!fd.ok()) {
-    return fd;
+Result<UniqueFd> Registry::Request(const std::string& id, const AdminRequest& request,
+                                   int fd) const {
+  auto shim = ConnectTo(id);
+  if (!shim.ok()) {
+    return shim;
   }
   // Before the request, so that the answer tells who gave it.
   const int on = 1;
-  (void)setsockopt(fd->get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
-  const std::string line = EncodeRequest(request);
+  (void)setsockopt(shim->get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
   // A stopped shim's socket still takes one line.
-  if (send(fd->get(), line.data(), line.size(), MSG_NOSIGNAL) !=
-          static_cast<ssize_t>(line.size()) ||
-      shutdown(fd->get(), SHUT_WR) != 0) {
+  if (!SendMessage(shim->get(), EncodeRequest(request), fd).ok() ||
+      shutdown(shim->get(), SHUT_WR) != 0) {
     return Error{Code::kNotFound, errno, "container " + id + " has ended", {}};
   }
-  return std::move(*fd);
+  return std::move(*shim);
 }
 
 Result<UniqueFd> Registry::Watch(const std::string& id) const {

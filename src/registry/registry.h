@@ -86,8 +86,9 @@ class Registry {
   // kUnavailable when its shim gives no answer within seconds.
   [[nodiscard]] Result<std::string> Ask(const std::string& id, const AdminRequest& request) const;
   // The same begun: the stream of the answer; nothing is waited for. With what is read comes
-  // SCM_CREDENTIALS: the shim's process.
-  [[nodiscard]] Result<UniqueFd> Request(const std::string& id, const AdminRequest& request) const;
+  // SCM_CREDENTIALS: the shim's process. `fd` goes along; -1: none does.
+  [[nodiscard]] Result<UniqueFd> Request(const std::string& id, const AdminRequest& request,
+                                         int fd = -1) const;
   // The stream that answers "watch"; nothing is waited for. Errors as Ask().
   [[nodiscard]] Result<UniqueFd> Watch(const std::string& id) const;
   // A connection to the shim, for a talk (admin.h, "upgrade"). Errors as Ask(); it does not block.

@@ -520,6 +520,10 @@ struct NVA06C_CTRL_INTERLEAVE_LEVEL_PARAMS {
   NvU32 tsgInterleaveLevel;
 };
 static_assert(sizeof(NVA06C_CTRL_INTERLEAVE_LEVEL_PARAMS) == 4);
+// A group has LOW from the start (kchangrpInit_IMPL in
+// src/nvidia/src/kernel/gpu/fifo/kernel_channel_group.c).
+inline constexpr NvU32 NVA06C_CTRL_INTERLEAVE_LEVEL_LOW = 0;
+inline constexpr NvU32 NVA06C_CTRL_INTERLEAVE_LEVEL_HIGH = 2;
 struct NVC36F_CTRL_CMD_GPFIFO_GET_WORK_SUBMIT_TOKEN_PARAMS {
   NvU32 workSubmitToken;
 };

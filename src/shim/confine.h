@@ -7,13 +7,15 @@
 #include <set>
 
 #include "base/result.h"
+#include "kernel/privileges.h"
 
 namespace cgpu::shim {
 
 // Not dumpable, no new privileges; and when not started by an ordinary user (`user` 0): a uid other
-// than 0, and kShimCapabilities (kernel/privileges.h), no more and no less, in every capability
-// set. kPermission says what is wrong.
-[[nodiscard]] Result<> CheckPrivileges(unsigned user);
+// than 0, and `capabilities`, no more and no less, in every capability set. kPermission says what
+// is wrong.
+[[nodiscard]] Result<> CheckPrivileges(unsigned user,
+                                       CapabilityMask capabilities = kShimCapabilities);
 
 // The system calls that a shim of this version needs from its first instruction on: what it makes,
 // and what the C library makes to start it.
@@ -23,6 +25,9 @@ namespace cgpu::shim {
 // can never grow again, whatever it executes: `allowed` is what a predecessor has left it, and
 // what it is from then on; nothing is installed where that is no more than is needed.
 [[nodiscard]] Result<> ConfineSystemCalls(std::set<int>& allowed);
+
+// The same for the helper (interleave.h), for good: messages, and RM_CONTROL as its only ioctl.
+[[nodiscard]] Result<> ConfineInterleaver();
 
 }  // namespace cgpu::shim
 

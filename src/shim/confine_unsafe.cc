@@ -3,6 +3,7 @@
 #include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -14,7 +15,8 @@
 #include <set>
 #include <vector>
 
-#include "kernel/privileges.h"
+#include "rm/nv_escape.h"
+#include "rm/nv_structs.h"
 #include "shim/confine.h"
 #include "shim/upgrade.h"
 
@@ -112,7 +114,7 @@ Error Wrong(const char* what) {
 
 }  // namespace
 
-Result<> CheckPrivileges(unsigned user) {
+Result<> CheckPrivileges(unsigned user, CapabilityMask capabilities) {
   if (prctl(PR_SET_DUMPABLE, 0) != 0 || prctl(PR_GET_DUMPABLE) != 0) {
     return Wrong("a memory that others may read");
   }
@@ -130,8 +132,8 @@ Result<> CheckPrivileges(unsigned user) {
   if (syscall(SYS_capget, &header, sets.data()) != 0) {
     return ErrnoError(Code::kInternal, errno, "cannot read the shim's capabilities");
   }
-  static_assert(kShimCapabilities >> 32 == 0);
-  const auto wanted = static_cast<std::uint32_t>(kShimCapabilities);
+  static_assert((kShimCapabilities | kInterleaverCapabilities) >> 32 == 0);
+  const auto wanted = static_cast<std::uint32_t>(capabilities);
   if (sets[0].permitted != wanted || sets[0].effective != wanted || sets[1].permitted != 0 ||
       sets[1].effective != 0) {
     return Wrong("other capabilities than it needs");
@@ -139,7 +141,7 @@ Result<> CheckPrivileges(unsigned user) {
   for (int cap = 0; cap <= CAP_LAST_CAP; ++cap) {
     const bool bounded = prctl(PR_CAPBSET_READ, cap) == 1;
     const bool ambient = prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, cap, 0, 0) == 1;
-    const bool wanted_here = (kShimCapabilities & CapabilityBit(cap)) != 0;
+    const bool wanted_here = (capabilities & CapabilityBit(cap)) != 0;
     if (bounded != wanted_here || ambient != wanted_here) {
       return Wrong("other capabilities than it needs within reach");
     }
@@ -154,13 +156,53 @@ const std::set<int>& NeededSystemCalls() {
 
 namespace {
 
-// The arguments that are looked at are ints: their registers' low halves.
-std::vector<sock_filter> Program() {
-  std::vector<sock_filter> program = {
+// What the helper makes from then on.
+constexpr auto kNeededByInterleaver = std::to_array<int>({
+    SYS_recvmsg,
+    SYS_sendmsg,
+    SYS_poll,
+    SYS_close,
+    SYS_brk,
+    SYS_mmap,
+    SYS_munmap,
+    SYS_mremap,
+    SYS_madvise,
+    SYS_restart_syscall,
+    SYS_exit_group,
+});
+
+// What all programs begin with; then the call's number is loaded.
+std::vector<sock_filter> Beginning() {
+  return {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, arch)),
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+  };
+}
+
+// All that is needed, and nothing else.
+template <class Calls>
+void End(std::vector<sock_filter>& program, const Calls& needed) {
+  for (const int nr : needed) {
+    program.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<std::uint32_t>(nr), 0, 1));
+    program.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+  }
+  program.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS));
+}
+
+Result<> Install(std::vector<sock_filter> program) {
+  sock_fprog filter{static_cast<unsigned short>(program.size()), program.data()};
+  if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter) != 0) {
+    return ErrnoError(Code::kUnsupported, errno, "cannot confine the shim");
+  }
+  return {};
+}
+
+// The arguments that are looked at are ints: their registers' low halves.
+std::vector<sock_filter> Program() {
+  std::vector<sock_filter> program = Beginning();
+  const auto conditions = std::to_array<sock_filter>({
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 4),
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[2])),
       BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_CREAT | O_TRUNC, 0, 1),
@@ -173,12 +215,9 @@ std::vector<sock_filter> Program() {
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kProgramFd, 1, 0),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  for (const int nr : kNeeded) {
-    program.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<std::uint32_t>(nr), 0, 1));
-    program.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
-  }
-  program.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS));
+  });
+  program.insert(program.end(), conditions.begin(), conditions.end());
+  End(program, kNeeded);
   return program;
 }
 
@@ -189,12 +228,22 @@ Result<> ConfineSystemCalls(std::set<int>& allowed) {
     return {};
   }
   allowed = NeededSystemCalls();
-  std::vector<sock_filter> program = Program();
-  sock_fprog filter{static_cast<unsigned short>(program.size()), program.data()};
-  if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter) != 0) {
-    return ErrnoError(Code::kUnsupported, errno, "cannot confine the shim");
-  }
-  return {};
+  return Install(Program());
+}
+
+Result<> ConfineInterleaver() {
+  constexpr auto kControl = _IOWR('F', rm::NV_ESC_RM_CONTROL, rm::NVOS54_PARAMETERS);
+  std::vector<sock_filter> program = Beginning();
+  const auto conditions = std::to_array<sock_filter>({
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, 4),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[1])),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kControl, 1, 0),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  });
+  program.insert(program.end(), conditions.begin(), conditions.end());
+  End(program, kNeededByInterleaver);
+  return Install(std::move(program));
 }
 
 }  // namespace cgpu::shim

@@ -19,6 +19,7 @@
 #include "rm/abi.h"
 #include "rm/nv_ctrl.h"
 #include "shim/handover.h"
+#include "shim/interleave.h"
 #include "shim/scheduler.h"
 
 namespace cgpu::shim {
@@ -65,6 +66,10 @@ class Driver : public CardControls {
   Result<std::uint64_t> SetSlice(std::size_t card, ledger::Handle client, ledger::Handle group,
                                  std::uint64_t us) override;
   void Switch(std::size_t card, const std::vector<ledger::ChannelInfo>& channels, bool on) override;
+  Result<> SetInterleave(std::size_t card, ledger::Handle client, ledger::Handle group,
+                         bool high) override;
+  // From now on SetInterleave() asks this one; -1: nobody.
+  void UseHelper(UniqueFd socket);
   // Gives back those devices: with them nothing could be handed over.
   void FreeDevices();
 
@@ -92,6 +97,7 @@ class Driver : public CardControls {
   Result<std::uint64_t> QuerySpaceBytes() const;
   Result<std::uint64_t> QueryBar1Bytes() const;
   [[nodiscard]] Result<> MakeDevice(std::size_t card);
+  [[nodiscard]] Result<> CopyGroup(std::size_t card, ledger::Handle client, ledger::Handle group);
   void FreeDevice(std::size_t card);
   [[nodiscard]] bool SwitchSome(std::size_t card, std::span<const ledger::ChannelInfo> some,
                                 bool on) const;
@@ -100,8 +106,9 @@ class Driver : public CardControls {
   const rm::Abi& abi_;
   UniqueFd control_;
   std::uint32_t client_ = 0;
-  mutable std::mutex mutex_;  // guards cards_
+  mutable std::mutex mutex_;  // guards the rest
   std::vector<Card> cards_;
+  Interleaver interleaver_;
 };
 
 }  // namespace cgpu::shim

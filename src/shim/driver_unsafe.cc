@@ -111,6 +111,7 @@ std::unique_ptr<Driver> Driver::Resume(const rm::Abi& abi, std::vector<std::stri
   std::unique_ptr<Driver> driver(new Driver(abi));
   driver->control_.reset(state.control);
   driver->client_ = state.client;
+  driver->interleaver_ = Interleaver(UniqueFd(state.helper));
   for (std::size_t i = 0; i < card_paths.size(); ++i) {
     const DriverState::Card& card = state.cards[i];
     driver->cards_.push_back(Card{std::move(card_paths[i]), UniqueFd(card.file), card.asked,
@@ -124,6 +125,7 @@ DriverState Driver::Save() const {
   state.control = control_.get();
   state.client = client_;
   const std::lock_guard lock(mutex_);
+  state.helper = interleaver_.fd();
   for (const Card& card : cards_) {
     state.cards.push_back({0, card.file.get(), card.asked, card.figures});
   }
@@ -343,11 +345,9 @@ void Driver::FreeDevices() {
   }
 }
 
-// The group is duplicated for the moment: what we have of it for longer would keep it when its
-// owner frees it.
-Result<std::uint64_t> Driver::SetSlice(std::size_t card, ledger::Handle client,
-                                       ledger::Handle group, std::uint64_t us) {
-  const std::lock_guard lock(mutex_);
+// The group is duplicated as kCopy for the moment, to be freed by the caller: what we have of it
+// for longer would keep it when its owner frees it. With mutex_ held.
+Result<> Driver::CopyGroup(std::size_t card, ledger::Handle client, ledger::Handle group) {
   CGPU_TRY(MakeDevice(card));
   rm::NVOS55_PARAMETERS dup{};
   dup.hClient = client_;
@@ -359,6 +359,13 @@ Result<std::uint64_t> Driver::SetSlice(std::size_t card, ledger::Handle client,
   if (error != 0 || dup.status != rm::NV_OK) {
     return Refused("a channel group", error, dup.status);
   }
+  return {};
+}
+
+Result<std::uint64_t> Driver::SetSlice(std::size_t card, ledger::Handle client,
+                                       ledger::Handle group, std::uint64_t us) {
+  const std::lock_guard lock(mutex_);
+  CGPU_TRY(CopyGroup(card, client, group));
   rm::NVA06C_CTRL_TIMESLICE_PARAMS before{};
   rm::NVA06C_CTRL_TIMESLICE_PARAMS slice{us};
   (void)Control(kCopy, rm::NVA06C_CTRL_CMD_GET_TIMESLICE, &before, sizeof(before));
@@ -368,6 +375,28 @@ Result<std::uint64_t> Driver::SetSlice(std::size_t card, ledger::Handle client,
     return Refused("a time slice", 0, set.ok() ? *set : 0);
   }
   return before.timesliceUs;
+}
+
+Result<> Driver::SetInterleave(std::size_t card, ledger::Handle client, ledger::Handle group,
+                               bool high) {
+  const std::lock_guard lock(mutex_);
+  CGPU_TRY(CopyGroup(card, client, group));
+  const auto set = interleaver_.Set(
+      control_.get(), client_, kCopy,
+      high ? rm::NVA06C_CTRL_INTERLEAVE_LEVEL_HIGH : rm::NVA06C_CTRL_INTERLEAVE_LEVEL_LOW);
+  Free(control_.get(), client_, kCopy);
+  if (!set.ok()) {
+    return set.error();
+  }
+  if (*set == rm::NV_ERR_NOT_SUPPORTED) {
+    return Error{Code::kUnsupported, 0, "the card knows no interleave levels", {}};
+  }
+  return *set == rm::NV_OK ? Result<>() : Refused("an interleave level", 0, *set);
+}
+
+void Driver::UseHelper(UniqueFd socket) {
+  const std::lock_guard lock(mutex_);
+  interleaver_ = Interleaver(std::move(socket));
 }
 
 bool Driver::SwitchSome(std::size_t card, std::span<const ledger::ChannelInfo> some,

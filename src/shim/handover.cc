@@ -148,6 +148,7 @@ void Visit(Io& io, S& state, const OrderState* /*kind*/) {
   io.Number(order.high);
   io.Number(state.standard_us);
   io.Number(order.may_rest);
+  io.Number(order.turns);
 }
 
 template <class Io, class S>
@@ -208,6 +209,7 @@ bool GetServerRecord(StateReader& reader, StateTag tag, ServerState& server) {
     case kDriver:
       io.File(server.driver.control);
       io.Number(server.driver.client);
+      io.File(server.driver.helper);
       return true;
     case kDriverCard:
       GetItem(reader, server.driver.cards);
@@ -308,6 +310,7 @@ std::string Encode(const Handover& state) {
   record(kDriver, [&] {
     io.File(server.driver.control);
     io.Number(server.driver.client);
+    io.File(server.driver.helper);
   });
   PutList(writer, kDriverCard, server.driver.cards);
   record(kServer, [&] { VisitServer(io, server); });
@@ -358,7 +361,8 @@ std::vector<int> DescriptorsOf(const Handover& state) {
                           state.server.record,
                           state.agent.socket,
                           state.agent.creator,
-                          state.server.driver.control};
+                          state.server.driver.control,
+                          state.server.driver.helper};
   for (const DriverState::Card& card : state.server.driver.cards) {
     all.push_back(card.file);
   }

@@ -34,6 +34,7 @@ struct DriverState {
   };
   int control = -1;
   std::uint32_t client = 0;  // on it
+  int helper = -1;           // the socket to one that sets interleave levels
   std::vector<Card> cards;   // in the order of the grant
 };
 

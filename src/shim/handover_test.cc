@@ -41,7 +41,7 @@ Handover Full() {
   state.admin = 4;
   state.upgrader = 5;
   ServerState& server = state.server;
-  server.driver = {6, 0xc1d00001, {{7, 8, true, {9, 10, 11}}, {12, -1, false, {}}}};
+  server.driver = {6, 0xc1d00001, 52, {{7, 8, true, {9, 10, 11}}, {12, -1, false, {}}}};
   server.sources = {{13, 14, 15, false}, {16, 0, -1, true}};
   server.served = true;
   server.first_process = 17;
@@ -53,6 +53,7 @@ Handover Full() {
   server.exports = {41, 42};
   server.mapping = true;
   server.record = 43;
+  server.orders = {{{53, {20'000, 54, 55}, true, 56}, 57}, {}};
   server.ledger = "ledger";
   server.boundary = std::string("bound\0ary", 9);
   server.replay = "";
@@ -70,12 +71,14 @@ TEST(HandoverTest, WhatIsReadIsWritten) {
   EXPECT_EQ(read->quiet_since_ns, 12345678901);
   EXPECT_EQ(read->server.driver.cards[0].figures.bar1_bytes, 11U);
   EXPECT_EQ(read->server.driver.cards[1].file, -1);
+  EXPECT_EQ(read->server.driver.helper, 52);
   EXPECT_EQ(read->server.sources[1].process, -1);
   EXPECT_TRUE(read->server.sources[1].first);
   EXPECT_EQ(read->server.processes[1].mem, 28);
   EXPECT_EQ(read->server.uvm_files[1].number, -1);
   EXPECT_EQ(read->server.uvm_inodes, Full().server.uvm_inodes);
   EXPECT_EQ(read->server.exports, Full().server.exports);
+  EXPECT_EQ(read->server.orders[0].order, Full().server.orders[0].order);
   EXPECT_EQ(read->server.boundary, Full().server.boundary);
   EXPECT_FALSE(read->agent.connections[1].silent);
   EXPECT_EQ(read->watchers[0].told, Full().watchers[0].told);
@@ -112,7 +115,7 @@ TEST(HandoverTest, EveryDescriptorIsListed) {
   std::vector<int> files = DescriptorsOf(Full());
   std::sort(files.begin(), files.end());
   EXPECT_EQ(files, (std::vector<int>{3,  4,  5,  6,  8,  13, 15, 16, 22, 23, 27,
-                                     28, 31, 35, 43, 44, 45, 46, 47, 48, 51}));
+                                     28, 31, 35, 43, 44, 45, 46, 47, 48, 51, 52}));
 }
 
 TEST(HandoverTest, ADescriptorTwiceIsRefused) {

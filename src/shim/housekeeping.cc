@@ -200,7 +200,8 @@ void Housekeeping::ServeAdmin() {
     Upgrade(connection, std::move(file));
     return;
   }
-  Send(connection, request.ok() ? Reply(*request) : EncodeOutcome(request.error()));
+  Send(connection,
+       request.ok() ? Reply(*request, std::move(file)) : EncodeOutcome(request.error()));
 }
 
 Result<Handover> Housekeeping::Save() const {
@@ -252,7 +253,7 @@ void Housekeeping::Inherit(const Handover& state) {
   Schedule();  // closes in between have told nobody
 }
 
-std::string Housekeeping::Reply(const AdminRequest& request) const {
+std::string Housekeeping::Reply(const AdminRequest& request, UniqueFd file) const {
   switch (request.kind) {
     case AdminRequest::Kind::kPs: {
       ContainerStatus status = server_.Status();
@@ -267,7 +268,7 @@ std::string Housekeeping::Reply(const AdminRequest& request) const {
     case AdminRequest::Kind::kSet:
       return EncodeOutcome(server_.SetLimit(request.uuid, request.bytes));
     case AdminRequest::Kind::kOrder:
-      return EncodeOutcome(server_.SetOrder(request.uuid, request.order));
+      return EncodeOutcome(server_.SetOrder(request.uuid, request.order, std::move(file)));
     case AdminRequest::Kind::kWatch:
     case AdminRequest::Kind::kUpgrade:
       break;  // have no reply of this kind

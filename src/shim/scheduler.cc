@@ -48,6 +48,7 @@ Scheduler::Scheduler(std::size_t cards, CardControls* controls, ListChannels lis
 std::vector<OrderState> Scheduler::Save() const {
   const std::lock_guard lock(mutex_);
   std::vector<OrderState> state;
+  state.reserve(cards_.size());
   for (const Card& card : cards_) {
     state.push_back({card.order, card.standard_us});
   }
@@ -65,14 +66,23 @@ void Scheduler::Load(const std::vector<OrderState>& state) {
 void Scheduler::SetOrder(std::size_t card, const governor::Order& order) {
   const std::lock_guard lock(mutex_);
   cards_[card].order = order;
+  cards_[card].levels = true;
   if (!paused_) {
     CarryOut(card);
   }
 }
 
+bool Scheduler::NeedsLevels() const {
+  const std::lock_guard lock(mutex_);
+  return std::any_of(cards_.begin(), cards_.end(), [](const Card& card) {
+    return !card.raised.empty() || (card.order.high && card.levels);
+  });
+}
+
 // With mutex_ held.
 void Scheduler::CarryOut(std::size_t card) {
   Refresh(card, cards_[card]);
+  ApplyLevels(card, cards_[card]);
   ApplySlices(card, cards_[card]);
   ApplyDuty(card, cards_[card], NowUs());
   if (cards_[card].order.duty.period_us != 0) {
@@ -114,6 +124,7 @@ bool Scheduler::BeforeSchedule(std::size_t card, ledger::Handle client, ledger::
   }
   for (int tries = 1;; ++tries) {
     Refresh(card, cards_[card]);
+    ApplyLevels(card, cards_[card]);
     ApplySlices(card, cards_[card]);
     const Card& one = cards_[card];
     const bool all = one.unruly.empty() && (!one.crowded || one.order.may_rest);
@@ -177,6 +188,27 @@ void Scheduler::Refresh(std::size_t index, Card& card) {
     groups.insert(channel.group);
   }
   std::erase_if(card.slices, [&](const auto& slice) { return !groups.contains(slice.first); });
+  std::erase_if(card.raised, [&](std::uint64_t group) { return !groups.contains(group); });
+}
+
+// One that another thread is freeing has no level; one that could not be had is asked for again
+// when something is scheduled.
+void Scheduler::ApplyLevels(std::size_t index, Card& card) {
+  for (const ledger::ChannelInfo& channel : card.channels) {
+    const bool wanted = card.order.high && card.levels;
+    if (channel.group_handle == 0 || card.raised.contains(channel.group) == wanted) {
+      continue;
+    }
+    const auto set =
+        controls_->SetInterleave(index, channel.group_client, channel.group_handle, wanted);
+    if (set.ok() && wanted) {
+      card.raised.insert(channel.group);
+    } else if (set.ok()) {
+      card.raised.erase(channel.group);
+    } else if (wanted && set.error().code == Code::kUnsupported) {
+      card.levels = false;
+    }
+  }
 }
 
 // Adds its group to `without` when it cannot be given.
@@ -233,7 +265,10 @@ void Scheduler::ApplySlices(std::size_t index, Card& card) {
       whole == 0 ? 0 : governor::TurnOf(whole, groups.size() - card.resting.size());
   std::set<std::uint64_t> without;
   for (const auto& [group, channel] : channels) {
-    GiveSlice(index, card, *channel, each, without);
+    const std::uint64_t turns =
+        card.raised.contains(group) ? std::max<std::uint64_t>(card.order.turns, 1) : 1;
+    GiveSlice(index, card, *channel, each == 0 ? 0 : std::max<std::uint64_t>(each / turns, 1),
+              without);
   }
   card.unruly.clear();
   for (const ledger::ChannelInfo& channel : card.channels) {

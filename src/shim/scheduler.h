@@ -5,6 +5,8 @@
 // runlists of their own. A container's slice is divided among its groups there, so that one with
 // many gets no more than one with few. Where it cannot be divided among all (governor::MostGroups),
 // some are off the card in turn, if the order lets them; otherwise none is scheduled any more.
+// Groups of a container of high priority go between every two of the others', where the card does
+// that; then their slices are shorter, since their turns come more often.
 //
 // A channel that cannot be given its slice does not run while there is an order: a lone one, whose
 // group the driver keeps to itself, and one of a group that its owner lets nobody duplicate.
@@ -46,6 +48,10 @@ class CardControls {
   // gone are passed over.
   virtual void Switch(std::size_t card, const std::vector<ledger::ChannelInfo>& channels,
                       bool on) = 0;
+  // Whether the group stands between every two of lower level on its runlist, or once.
+  // kUnsupported: the card knows no levels.
+  virtual Result<> SetInterleave(std::size_t card, ledger::Handle client, ledger::Handle group,
+                                 bool high) = 0;
 };
 
 struct OrderState {
@@ -67,6 +73,8 @@ class Scheduler {
 
   // Holds from now on, in place of the one before.
   void SetOrder(std::size_t card, const governor::Order& order);
+  // Whether any group is to have a level of its own, or has.
+  [[nodiscard]] bool NeedsLevels() const;
 
   // From one to a later one, while paused; by card.
   [[nodiscard]] std::vector<OrderState> Save() const;
@@ -102,9 +110,12 @@ class Scheduler {
     std::uint64_t turn_us = 0;                      // when others rest
     std::uint64_t paid_us = 0;                      // until when its submissions would last
     std::map<std::uint64_t, std::uint64_t> slices;  // that groups were given
+    std::set<std::uint64_t> raised;                 // groups that stand between the others'
+    bool levels = true;                             // the card knows some, as far as was seen
   };
 
   void Refresh(std::size_t index, Card& card);
+  void ApplyLevels(std::size_t index, Card& card);
   void ApplySlices(std::size_t index, Card& card);
   void GiveSlice(std::size_t index, Card& card, const ledger::ChannelInfo& channel,
                  std::uint64_t each, std::set<std::uint64_t>& without);

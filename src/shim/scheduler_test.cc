@@ -44,6 +44,33 @@ class Desk final : public CardControls {
     switched_.notify_all();
   }
 
+  Result<> SetInterleave(std::size_t /*card*/, ledger::Handle /*client*/, ledger::Handle group,
+                         bool high) override {
+    const std::lock_guard lock(mutex_);
+    ++asked_for_levels_;
+    if (refusal_) {
+      return Error{*refusal_, 0, "no level", {}};
+    }
+    if (high) {
+      raised_.insert(group);
+    } else {
+      raised_.erase(group);
+    }
+    return {};
+  }
+
+  void RefuseLevels(std::optional<Code> how) {
+    const std::lock_guard lock(mutex_);
+    refusal_ = how;
+  }
+  std::set<ledger::Handle> Raised() {
+    const std::lock_guard lock(mutex_);
+    return raised_;
+  }
+  int AskedForLevels() {
+    const std::lock_guard lock(mutex_);
+    return asked_for_levels_;
+  }
   void Add(ledger::Handle group, ledger::Handle channel,
            std::uint32_t engine = rm::NV2080_ENGINE_TYPE_GRAPHICS) {
     const std::lock_guard lock(mutex_);
@@ -85,6 +112,9 @@ class Desk final : public CardControls {
   std::map<ledger::Handle, std::uint64_t> slices_;
   std::set<ledger::Handle> gone_;
   std::set<ledger::Handle> off_;
+  std::set<ledger::Handle> raised_;
+  std::optional<Code> refusal_;
+  int asked_for_levels_ = 0;
   int switches_ = 0;
 };
 
@@ -246,6 +276,43 @@ TEST(Scheduler, WhatCannotBeGivenASliceDoesNotRun) {
   EXPECT_EQ(f.desk.Off(), (std::set<ledger::Handle>{11, 21}));
   f.scheduler.SetOrder(0, {});
   EXPECT_TRUE(f.desk.Off().empty());
+}
+
+TEST(Scheduler, HighPriorityGoesBetweenTheOthersAndIsPutBack) {
+  Fixture& f = Make();
+  f.desk.Add(10, 11);
+  f.desk.Add(10, 12);
+  const governor::Order high{8'000, {}, true, 4};
+  f.scheduler.SetOrder(0, high);
+  EXPECT_EQ(f.desk.Raised(), (std::set<ledger::Handle>{10}));
+  EXPECT_EQ(f.desk.Slices().at(10), 2'000) << "a turn of four";
+  f.desk.Add(20, 21);
+  f.desk.Add(30, 31, 9);  // a copy engine's
+  EXPECT_TRUE(f.scheduler.BeforeSchedule(0));
+  EXPECT_EQ(f.desk.Raised(), (std::set<ledger::Handle>{10, 20}));
+  EXPECT_EQ(f.desk.Slices(), (std::map<ledger::Handle, std::uint64_t>{{10, 1'000}, {20, 1'000}}));
+  EXPECT_TRUE(f.scheduler.NeedsLevels());
+  f.desk.RefuseLevels(Code::kUnavailable);  // the helper is gone
+  f.scheduler.SetOrder(0, {3'000, {}, false});
+  EXPECT_TRUE(f.scheduler.NeedsLevels()) << "they are to be put back still";
+  f.desk.RefuseLevels(std::nullopt);
+  EXPECT_TRUE(f.scheduler.BeforeSchedule(0));
+  EXPECT_TRUE(f.desk.Raised().empty());
+  EXPECT_FALSE(f.scheduler.NeedsLevels());
+  EXPECT_EQ(f.desk.Slices().at(10), 1'500);
+}
+
+TEST(Scheduler, WhereACardKnowsNoLevelsSlicesAreLonger) {
+  Fixture& f = Make();
+  f.desk.Add(10, 11);
+  f.desk.Add(20, 21);
+  f.desk.RefuseLevels(Code::kUnsupported);
+  f.scheduler.SetOrder(0, {8'000, {}, true, 4});
+  EXPECT_EQ(f.desk.Slices(), (std::map<ledger::Handle, std::uint64_t>{{10, 4'000}, {20, 4'000}}));
+  EXPECT_EQ(f.desk.AskedForLevels(), 1);
+  EXPECT_FALSE(f.scheduler.NeedsLevels());
+  EXPECT_TRUE(f.scheduler.BeforeSchedule(0));
+  EXPECT_EQ(f.desk.AskedForLevels(), 1) << "it was asked again";
 }
 
 TEST(Scheduler, OrdersOutliveIt) {

@@ -137,8 +137,10 @@ class Server {
   [[nodiscard]] bool Holding();
   // `uuid` "*": every card of the grant. Takes effect at once; below use, growth stops.
   [[nodiscard]] Result<> SetLimit(const std::string& uuid, std::uint64_t bytes);
-  // Holds until the next. kNotFound: no card of the grant.
-  [[nodiscard]] Result<> SetOrder(const std::string& uuid, const governor::Order& order);
+  // Holds until the next. `helper`: the socket of one that sets interleave levels, or none.
+  // kNotFound: no card of the grant.
+  [[nodiscard]] Result<> SetOrder(const std::string& uuid, const governor::Order& order,
+                                  UniqueFd helper);
   // All but `pid` and `state`, which the server does not know.
   [[nodiscard]] ContainerStatus Status();
   // kNotFound: no card of the grant.

@@ -118,10 +118,16 @@ Result<> Server::SetLimit(const std::string& uuid, std::uint64_t bytes) {
   return {};
 }
 
-Result<> Server::SetOrder(const std::string& uuid, const governor::Order& order) {
+Result<> Server::SetOrder(const std::string& uuid, const governor::Order& order, UniqueFd helper) {
   for (std::size_t i = 0; i < config_.cards.size(); ++i) {
     if (uuid == config_.cards[i].card.uuid) {
+      if (helper.valid()) {
+        driver_->UseHelper(std::move(helper));
+      }
       scheduler_.SetOrder(i, order);
+      if (!scheduler_.NeedsLevels()) {
+        driver_->UseHelper({});
+      }
       return {};
     }
   }

@@ -5,6 +5,7 @@
 //   run N          queues N kernels and waits for them     -> "ran N"
 //   feed           keeps the queue full until the next line -> "feeding", then "fed N"
 //   slice US       sets its group's time slice              -> "slice US"
+//   level N        sets its group's interleave level        -> "level N"
 //   disable 0|1    FIFO_DISABLE_CHANNELS of its own channel -> "disabled 0|1"
 //   preempt        waits until its group is off             -> "preempted"
 //   interleave N   sets its group's interleave level        -> "interleave N"
@@ -122,6 +123,12 @@ class Tenant {
       Die(done.error());
     }
     Say("slice " + std::to_string(microseconds));
+  }
+
+  void Level(rm::NvU32 level) {
+    rm::NVA06C_CTRL_INTERLEAVE_LEVEL_PARAMS params{level};
+    Control(queue_.group(), rm::NVA06C_CTRL_CMD_SET_INTERLEAVE_LEVEL, params);
+    Say("level " + std::to_string(level));
   }
 
   void Disable(bool off) {
@@ -375,6 +382,8 @@ void Serve(Tenant& tenant, const sim::engine::TimedKernel& kernel) {
       tenant.Feed();
     } else if (verb == "slice") {
       tenant.Slice(value);
+    } else if (verb == "level") {
+      tenant.Level(static_cast<rm::NvU32>(value));
     } else if (verb == "disable") {
       tenant.Disable(value != 0);
     } else if (verb == "interleave") {

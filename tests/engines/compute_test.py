@@ -316,7 +316,7 @@ def fresh(node, _):
     crowd.process.kill()
 
 
-def waits(node, daemon):
+def waiting(node, daemon):
     """One that launches a kernel and waits for it gets its part beside a full queue: its neighbour's
     turns become shorter, and as long as before when it is gone."""
     full = Member(node, "full").feed()
@@ -340,7 +340,104 @@ def waits(node, daemon):
     full.end()
 
 
-CASES = {"waits": waits, "greedy": greedy, "many": many, "fresh": fresh, "kept": kept, "weights": weights, "equal": equal, "policies": policies, "fixed": fixed, "maximum": maximum,
+SWITCH_US = 40
+SET_INTERLEAVE_LEVEL, NOT_SUPPORTED = 0xa06c0107, 0x56
+
+
+def waits(node, member, count=100):
+    """How long each of so many launches waited for its turn, less the switch to it: in microseconds
+    of the card's own time, in which slices hold however late anybody is."""
+    known = node.books(starts_from=0)["gpus"][0]["starts"]
+    first = known[-1]["number"] + 1 if known else 0
+    for _ in range(count):
+        member.process.say("run 1")
+        member.process.expect("^ran 1$")
+    key = member.group()["key"]
+    starts = [start for start in node.books(starts_from=first)["gpus"][0]["starts"]
+              if start["group"] == key]
+    # A launch that comes before the card has left the one before is no start.
+    t.check(len(starts) >= count // 2, "%d starts were recorded" % len(starts))
+    return [(start["start_ns"] - start["visible_ns"]) / 1000 - SWITCH_US * start["switched"]
+            for start in starts]
+
+
+def _status(pid):
+    with open("/proc/%d/status" % pid, encoding="utf-8") as file:
+        return dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+
+
+def _helpers():
+    return [pid for pid, line in isolation.processes().items()
+            if line.split() == ["cgpu-shim", "interleave"]]
+
+
+CAP_SYS_NICE = 1 << 23
+
+
+def _helper(member):
+    """The one process that may set levels; the shim, which makes tenants' calls, may not."""
+    (pid,) = _helpers()
+    status, shim = _status(pid), _status(member.shim)
+    for name in ("CapEff", "CapPrm", "CapBnd"):
+        t.check(int(status[name], 16) == CAP_SYS_NICE, "the helper has others: %s" % status)
+    t.check(int(shim["CapBnd"], 16) & CAP_SYS_NICE == 0, "the shim has CAP_SYS_NICE")
+    t.check(status["Uid"] == shim["Uid"] and status["Uid"].split()[1] != "0", "as %s" % status["Uid"])
+    t.check((status["Seccomp"], status["NoNewPrivs"]) == ("2", "1"), "it is not confined")
+    return pid
+
+
+def priority(node, daemon):
+    """One of high priority waits for one slice of others, however many there are; its level is put
+    back; nobody sets his own."""
+    others = [Member(node, "m%d" % i).feed() for i in range(4)]
+    urgent = Member(node, "urgent")
+    until(lambda: urgent.slice_us() == 3000, "no slices: %s" % _groups(node))
+    t.check(max(waits(node, urgent, count=10)) > 1000 and not _helpers(), "it has priority already")
+    t.command(t.CGPU, "set", "urgent", "--priority", "high")
+    # 90 % of a round: 9 times the others' slices, in four turns.
+    until(lambda: (urgent.group()["interleave"], urgent.slice_us()) == (2, 8100) and
+          all(one.slice_us() == 900 for one in others), "no priority: %s" % _groups(node))
+    # One slice, and the switch to it that was under way.
+    t.check(max(waits(node, urgent)) < 900 + SWITCH_US + 1, "it waits for more than one slice")
+    helper = _helper(urgent)
+    urgent.tell("level 0")
+    others[0].stop()
+    others[0].tell("level 2")
+    t.check([one.group()["interleave"] for one in (urgent, others[0])] == [2, 0],
+            "it set its own level: %s" % _groups(node))
+    others[0].feed()
+    urgent.feed()
+    close(shares(node, urgent, *others), [90] + [2.5] * 4)
+    urgent.stop()
+    t.command(t.CGPU, "upgrade", "urgent")
+    t.check(_helpers() == [helper] and urgent.group()["interleave"] == 2, "after an upgrade")
+    # Nobody is there to tell it; then it is told once more, by whoever came back, and gets another.
+    daemon.stop(signal.SIGKILL)
+    t.check(max(waits(node, urgent, count=20)) < 900 + SWITCH_US + 1, "without cgpud it waits")
+    daemon.start()
+    until(lambda: helper not in _helpers() and _helpers(), "the helper is the old one")
+    _helper(urgent)
+    t.command(t.CGPU, "set", "urgent", "--priority", "normal")
+    until(lambda: (urgent.group()["interleave"], urgent.slice_us()) == (0, 3000),
+          "it has priority still: %s" % _groups(node))
+    until(lambda: not _helpers(), "the helper is still there")
+    # A card that knows no levels: longer slices are all that it gets.
+    node.fault("--status", NOT_SUPPORTED, control=SET_INTERLEAVE_LEVEL, count=1000)
+    t.command(t.CGPU, "set", "urgent", "--priority", "high")
+    until(lambda: (urgent.group()["interleave"], urgent.slice_us()) == (0, 32400),
+          "no longer slice: %s" % _groups(node))
+    until(lambda: not _helpers(), "a helper that is of no use")
+    for one in others:
+        one.stop()
+    node.clear()
+    others.pop().end()  # orders are sent anew
+    until(lambda: urgent.group()["interleave"] == 2 and _helpers(), "no priority: %s" % _groups(node))
+    for one in (urgent, *others):
+        one.end()
+    until(lambda: not _helpers(), "a helper outlives its container")
+
+
+CASES = {"priority": priority, "waits": waiting, "greedy": greedy, "many": many, "fresh": fresh, "kept": kept, "weights": weights, "equal": equal, "policies": policies, "fixed": fixed, "maximum": maximum,
          "upgraded": upgraded}
 
 

@@ -217,8 +217,10 @@ class Node:
     def sync(self):
         self.sim("sync")
 
-    def books(self):
-        return json.loads(self.sim("books", "--json"))
+    def books(self, starts_from=None):
+        """With the cards' record of starts from that number on, if one is given."""
+        words = () if starts_from is None else ("--starts-from", str(starts_from))
+        return json.loads(self.sim("books", "--json", *words))
 
     def fault(self, *effect, count=1, escape=None, control=None, cls=None):
         """What happens to the next `count` calls of this kind: ("--status", 0x51) and so on."""

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <ctime>
 #include <deque>
+#include <random>
 
 #include "apps/cgpu-burn/latencies.h"
 #include "apps/cgpu-burn/report.h"
@@ -45,7 +46,13 @@ bool SleepOrSignal(std::uint64_t ns) {
 class Burner {
  public:
   Burner(Load& load, const Options& options)
-      : load_(load), options_(options), report_(options), begin_(Now()), second_{0, begin_} {}
+      : load_(load),
+        options_(options),
+        report_(options),
+        begin_(Now()),
+        second_{0, begin_},
+        chance_(begin_),
+        spread_(0, options.pace.gap_spread_us) {}
 
   Result<> Run() {
     report_.Begin();
@@ -93,6 +100,7 @@ class Burner {
       latencies_.Add(now - launched_.front());
       launched_.pop_front();
       last_end_ = now;
+      gap_ = options_.pace.gap_us + spread_(chance_);
     }
   }
 
@@ -111,7 +119,7 @@ class Burner {
     if (options_.pace.duty_percent) {
       return allowance_ > 0 ? 0 : period_end_;
     }
-    return launched_.empty() && total_ != 0 ? last_end_ + options_.pace.gap_us * 1000 : 0;
+    return launched_.empty() && total_ != 0 ? last_end_ + gap_ * 1000 : 0;
   }
 
   void BeginPeriod(std::uint64_t now) {
@@ -162,6 +170,9 @@ class Burner {
   std::uint64_t total_ = 0;             // launches
   std::uint64_t ended_ = 0;
   std::uint64_t last_end_ = 0;
+  std::uint64_t gap_ = 0;  // after it
+  std::mt19937_64 chance_;
+  std::uniform_int_distribution<std::uint64_t> spread_;
   std::int64_t allowance_ = 0;  // of --duty: what may still be launched in this period, in ns
   std::uint64_t period_end_ = 0;
   bool signalled_ = false;

@@ -39,6 +39,11 @@ void AddPace(CLI::App& app, Pace& pace) {
       ->check(CLI::Range(std::uint64_t{0}, kMostUs))
       ->capture_default_str();
   app.add_option(
+         "--gap-spread-us", pace.gap_spread_us,
+         "Beside --gap-us: each time as much longer as chance will, up to so many microseconds")
+      ->check(CLI::Range(std::uint64_t{0}, kMostUs))
+      ->capture_default_str();
+  app.add_option(
          "--duty", pace.duty_percent,
          "Launch at the begin of each period what takes PERCENT of it on an idle card, then "
          "nothing (default: always keep the queue full)")
@@ -83,6 +88,9 @@ Result<CommandLine> ParseOptions(std::vector<std::string> arguments) {
     return line;
   } catch (const CLI::ParseError& error) {
     return Wrong(error.what());
+  }
+  if (options.pace.gap_spread_us != 0 && options.pace.gap_us == 0) {
+    return Wrong("--gap-spread-us makes gaps longer: give --gap-us");
   }
   if (options.pace.gap_us != 0 && options.shape.queue != 1) {
     return Wrong("--gap-us needs --queue 1: with more there is always a launch under way");

@@ -15,6 +15,7 @@ namespace cgpu::burn {
 // When it launches, and until when.
 struct Pace {
   std::uint64_t gap_us = 0;  // from an end that was seen to the next launch; with a queue of 1
+  std::uint64_t gap_spread_us = 0;  // and by so much more at the most, by chance
   // So much work is launched at the begin of each period that it takes this part of it on a card
   // that has nothing else to do. What finds no place in the queue in its period is left out.
   std::optional<unsigned> duty_percent;

@@ -19,9 +19,9 @@ TEST(ParseOptions, ByDefaultKeepsAQueueOfMillisecondsFull) {
 }
 
 TEST(ParseOptions, ReadsEveryOption) {
-  const auto line =
-      ParseOptions({"--kernel-us", "200", "--queue", "1", "--graph", "3", "--card", "1", "--rigid",
-                    "--gap-us", "50", "--seconds", "2", "--count", "7", "--json"});
+  const auto line = ParseOptions({"--kernel-us", "200", "--queue", "1", "--graph", "3", "--card",
+                                  "1", "--rigid", "--gap-us", "50", "--gap-spread-us", "60",
+                                  "--seconds", "2", "--count", "7", "--json"});
   ASSERT_TRUE(line.ok()) << line.error().what;
   const Options& options = line->options;
   EXPECT_EQ(options.shape.launch_ns(), 600'000U);
@@ -29,6 +29,7 @@ TEST(ParseOptions, ReadsEveryOption) {
   EXPECT_EQ(options.shape.card, 1U);
   EXPECT_TRUE(options.shape.rigid && options.json);
   EXPECT_EQ(options.pace.gap_us, 50U);
+  EXPECT_EQ(options.pace.gap_spread_us, 60U);
   EXPECT_EQ(options.pace.seconds, 2U);
   EXPECT_EQ(options.pace.count, 7U);
   const auto duty = ParseOptions({"--duty", "30", "--period-ms", "20"});
@@ -40,6 +41,7 @@ TEST(ParseOptions, ReadsEveryOption) {
 TEST(ParseOptions, RefusesWhatMakesNoSense) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{"--gap-us", "5"}, "--queue 1"},
+      {{"--gap-spread-us", "5", "--queue", "1"}, "give --gap-us"},
       {{"--gap-us", "5", "--queue", "1", "--duty", "5"}, "give one"},
       {{"--period-ms", "5"}, "--duty"},
       {{"--kernel-us", "0"}, "--kernel-us"},

@@ -24,6 +24,7 @@
 #include "resume.h"
 #include "shim/confine.h"
 #include "shim/housekeeping.h"
+#include "shim/interleave.h"
 #include "shim/server.h"
 #include "shim/upgrade.h"
 
@@ -188,6 +189,15 @@ Result<> Serve() {
   _exit(0);
 }
 
+Result<> Interleave() {
+  const UniqueFd socket(kShimControlFd);
+  (void)fcntl(socket.get(), F_SETFD, FD_CLOEXEC);
+  CGPU_TRY(CheckPrivileges(0, kInterleaverCapabilities));
+  CGPU_TRY(ConfineInterleaver());
+  ServeInterleaver(socket.get());
+  _exit(0);
+}
+
 }  // namespace
 }  // namespace cgpu::shim
 
@@ -202,6 +212,7 @@ int main(int argc, char** argv) {
   const std::string_view word = argc > 1 ? argv[1] : "";
   const auto done = word == cgpu::shim::kCheckWord    ? cgpu::shim::CheckHandover()
                     : word == cgpu::shim::kResumeWord ? cgpu::shim::ResumeServing()
+                    : word == cgpu::kInterleaverWord  ? cgpu::shim::Interleave()
                                                       : cgpu::shim::Serve();
   if (!done.ok()) {
     (void)std::fprintf(stderr, "cgpu-shim: %s\n", cgpu::FormatError(done.error()).c_str());

@@ -1,0 +1,47 @@
+// The level by which a channel group stands between others on its runlist: the driver lets only a
+// process set it that has CAP_SYS_NICE (NVA06C_CTRL_CMD_SET_INTERLEAVE_LEVEL,
+// src/nvidia/generated/g_kernel_channel_group_api_nvoc.c; judged at each call, cliresAccessCallback
+// in src/nvidia/src/kernel/rmapi/client_resource.c).
+//
+// The shim must not have that capability, since the driver makes tenants' calls with the shim's
+// rights. So a helper makes this one call: `cgpu-shim interleave`, a process with CAP_SYS_NICE and
+// no other capability, whose system calls are few, and whose ioctls this one escape. It hears the
+// shim alone, never touches a tenant's call or file, and keeps nothing: each request brings the
+// control file that the shim's own client lies on. Whoever gives an order of high priority starts
+// it (launcher/shim_process.h) and hands its socket over with the order; it ends when nobody has
+// the other end any more.
+#ifndef CGPU_SHIM_INTERLEAVE_H_
+#define CGPU_SHIM_INTERLEAVE_H_
+
+#include <cstdint>
+
+#include "base/fd.h"
+#include "base/result.h"
+
+namespace cgpu::shim {
+
+// The shim's end. Thread-compatible.
+class Interleaver {
+ public:
+  Interleaver() = default;
+  // `helper`: its socket; not valid: there is none.
+  explicit Interleaver(UniqueFd helper) : helper_(std::move(helper)) {}
+
+  // The level of `group`, an object of `client`, which lies on `control`:
+  // NVA06C_CTRL_INTERLEAVE_LEVEL_*. Returns the driver's status. kUnavailable: there is no helper,
+  // or it gave no answer; then there is none from now on.
+  [[nodiscard]] Result<std::uint32_t> Set(int control, std::uint32_t client, std::uint32_t group,
+                                          std::uint32_t level);
+
+  [[nodiscard]] int fd() const { return helper_.get(); }  // -1: there is no helper
+
+ private:
+  UniqueFd helper_;
+};
+
+// The helper's work, over `socket`, until the other side is gone.
+void ServeInterleaver(int socket);
+
+}  // namespace cgpu::shim
+
+#endif  // CGPU_SHIM_INTERLEAVE_H_

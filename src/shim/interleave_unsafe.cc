@@ -1,0 +1,102 @@
+#include <sys/ioctl.h>
+
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "kernel/messages.h"
+#include "rm/nv_controls.h"
+#include "rm/nv_ctrl.h"
+#include "rm/nv_escape.h"
+#include "rm/nv_structs.h"
+#include "shim/interleave.h"
+
+namespace cgpu::shim {
+namespace {
+
+// A driver that is busy with others' calls; one that is stuck must not hold orders up for ever.
+constexpr int kAnswerMs = 2'000;
+
+struct Request {
+  std::uint32_t client = 0;
+  std::uint32_t group = 0;
+  std::uint32_t level = 0;
+};
+
+struct Answer {
+  std::int32_t error = 0;  // errno
+  std::uint32_t status = 0;
+};
+
+// Both sides are one program on one machine, and may be of two versions: these stay as they are.
+template <class T>
+std::string BytesOf(const T& value) {
+  return {std::bit_cast<const char*>(&value), sizeof(value)};
+}
+
+template <class T>
+std::optional<T> FromBytes(std::string_view bytes) {
+  T value;
+  if (bytes.size() != sizeof(value)) {
+    return std::nullopt;
+  }
+  std::memcpy(&value, bytes.data(), sizeof(value));
+  return value;
+}
+
+Answer Ask(int control, const Request& request) {
+  rm::NVA06C_CTRL_INTERLEAVE_LEVEL_PARAMS level{request.level};
+  rm::NVOS54_PARAMETERS params{};
+  params.hClient = request.client;
+  params.hObject = request.group;
+  params.cmd = rm::NVA06C_CTRL_CMD_SET_INTERLEAVE_LEVEL;
+  params.params = std::bit_cast<std::uint64_t>(&level);
+  params.paramsSize = sizeof(level);
+  Answer answer;
+  if (ioctl(control, _IOWR('F', rm::NV_ESC_RM_CONTROL, rm::NVOS54_PARAMETERS), &params) != 0) {
+    answer.error = errno;
+  }
+  answer.status = params.status;
+  return answer;
+}
+
+}  // namespace
+
+Result<std::uint32_t> Interleaver::Set(int control, std::uint32_t client, std::uint32_t group,
+                                       std::uint32_t level) {
+  if (!helper_.valid()) {
+    return Error{Code::kUnavailable, 0, "there is no helper for priorities", {}};
+  }
+  std::optional<Answer> answer;
+  if (SendMessage(helper_.get(), BytesOf(Request{client, group, level}), control).ok()) {
+    if (const auto message = ReceiveMessage(helper_.get(), kAnswerMs); message.ok()) {
+      answer = FromBytes<Answer>(message->text);
+    }
+  }
+  if (!answer) {
+    helper_.reset();
+    return Error{Code::kUnavailable, 0, "the helper for priorities gives no answer", {}};
+  }
+  if (answer->error != 0) {
+    return ErrnoError(Code::kInternal, answer->error, "the driver takes no interleave level");
+  }
+  return answer->status;
+}
+
+void ServeInterleaver(int socket) {
+  while (true) {
+    const auto message = ReceiveMessage(socket, -1);
+    if (!message.ok()) {
+      return;
+    }
+    const auto request = FromBytes<Request>(message->text);
+    if (!request || !SendMessage(socket, BytesOf(Ask(message->fd.get(), *request))).ok()) {
+      return;
+    }
+  }
+}
+
+}  // namespace cgpu::shim
