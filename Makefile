@@ -117,6 +117,9 @@ bench-reattach: build
 bench-share-error: build
 	@python3 bench/share_error.py
 
+bench-share-settle: build
+	@python3 bench/share_settle.py
+
 bench-share-total: build
 	@python3 bench/share_total.py
 

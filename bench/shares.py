@@ -56,14 +56,15 @@ class Loads:
     """Containers on one card; ends them with the block. Each of `members` is (flags of `cgpu run`,
     words of cgpu-burn)."""
 
-    def __init__(self, node, members):
+    def __init__(self, node, members, first=0):
         self._node = node
         self._members = members
+        self._first = first  # the number in their names: they are m0, m1 and so on
         self._processes = []
         self._shims = []
 
     def __enter__(self):
-        for number, (flags, words) in enumerate(self._members):
+        for number, (flags, words) in enumerate(self._members, self._first):
             before = {group["pid"] for group in self._groups()}
             process = self._node.run([BURN, "--json", *map(str, words)], mem="512MiB",
                                      flags=("--name", "m%d" % number, *map(str, flags)),
@@ -83,8 +84,17 @@ class Loads:
         for process in self._processes:
             with open(os.devnull, "w", encoding="utf-8") as null, contextlib.redirect_stdout(null):
                 process.end()
+        self._wait_gone()
+
+    def kill(self):
+        """Ends them at once, in place of the end of the block."""
+        for process in self._processes:
+            process.kill()
+        self._wait_gone()
+
+    def _wait_gone(self):
         deadline = time.monotonic() + t.DEADLINE
-        while self._groups():
+        while {group["pid"] for group in self._groups()} & set(self._shims):
             t.check(time.monotonic() < deadline, "groups are left on the card")
 
     def shims(self):

@@ -245,7 +245,8 @@ std::string ControlServer::Answer(const std::string& line) {
     return ResultReply("{}");
   }
   if (command == "books") {
-    return BooksReply(request.value("starts_from", ~std::uint64_t{0}));
+    return BooksReply(request.value("starts_from", ~std::uint64_t{0}),
+                      request.value("mappings", true));
   }
   if (command == "sync") {
     const Result<> done = files_.Sync(kSyncTimeout);
@@ -286,9 +287,11 @@ std::string ControlServer::AddFault(const std::string& line) {
   return ResultReply("{}");
 }
 
-std::string ControlServer::BooksReply(std::uint64_t starts_from) {
+std::string ControlServer::BooksReply(std::uint64_t starts_from, bool mappings) {
   AllBooks books;
-  files_.SettleMappings();
+  if (mappings) {
+    files_.SettleMappings();
+  }
   books.driver = driver_.GetBooks(&books.counts);
   books.uvm = driver_.GetUvmBooks();
   Result<GpuBooks> gpu = gpu_.AskBooks(starts_from);

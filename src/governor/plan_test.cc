@@ -69,6 +69,15 @@ TEST(Division, ManyGroupsTakeNoMoreThanOne) {
   EXPECT_EQ(MostGroups(0), 1);
 }
 
+TEST(Plan, GroupsMayRestWhereChannelsMayBeTakenOff) {
+  Rules rules;
+  EXPECT_FALSE(Plan(rules, {WithWeight(1), High()})[1].may_rest);
+  rules.can_suspend = true;
+  for (const Order& order : Plan(rules, {WithWeight(1), High()})) {
+    EXPECT_TRUE(order.may_rest && IsSound(order));
+  }
+}
+
 TEST(Plan, NativeOrdersNothing) {
   Rules rules;
   rules.policy = Policy::kNative;

@@ -99,7 +99,7 @@ void Scheduler::StartClock() {
 }
 
 // Until it may submit.
-void Scheduler::AwaitTurn(std::unique_lock<std::mutex>& lock, Card& card) {
+void Scheduler::AwaitSubmission(std::unique_lock<std::mutex>& lock, Card& card) {
   const std::uint64_t now = NowUs();
   card.paid_us = std::max(card.paid_us, now) + kApartUs;
   if (card.paid_us > now + kAtOnce * kApartUs) {
@@ -120,7 +120,7 @@ bool Scheduler::BeforeSchedule(std::size_t card, ledger::Handle client, ledger::
         return (channel.client == client && channel.channel == object) ||
                (channel.group_client == client && channel.group_handle == object);
       })) {
-    AwaitTurn(lock, cards_[card]);
+    AwaitSubmission(lock, cards_[card]);
   }
   for (int tries = 1;; ++tries) {
     Refresh(card, cards_[card]);

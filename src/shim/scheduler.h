@@ -16,7 +16,7 @@
 // with it.
 //
 // Thread-safe. One lock of its own, held while the driver is asked; no other lock is taken under it
-// but the one in `Channels`. The clock has a thread, from the first order that needs it on.
+// but the one in `Channels`. The clock has a thread, from when it is needed first.
 #ifndef CGPU_SHIM_SCHEDULER_H_
 #define CGPU_SHIM_SCHEDULER_H_
 
@@ -81,9 +81,9 @@ class Scheduler {
   void Load(const std::vector<OrderState>& state);
 
   // `object`, a channel or a group of `client`'s, is about to be scheduled or taken off, or was. A
-  // group that is scheduled it gets its slice before it first runs, and is taken
-  // off the card at once if it is not its time. False: there is one that cannot be given its slice,
-  // or one too many, and nothing more shall be scheduled.
+  // group gets its slice before it first runs, and is taken off the card at once if it is not its
+  // time. False: there is one that cannot be given its slice, or one too many, and nothing more
+  // shall be scheduled.
   //
   // May wait: the engine's list of groups is given to it anew each time, which ends the turn of
   // whoever is running, so a container does that a few times a second at the most, after some at
@@ -102,8 +102,8 @@ class Scheduler {
     bool off = false;
     std::uint64_t seen = 0;                         // changes of the channels below
     std::vector<ledger::ChannelInfo> channels;      // for the engine that is shared
-    std::vector<ledger::ChannelInfo> others;        // for other engines
     std::vector<ledger::ChannelInfo> unruly;        // those of them that have no slice, and are off
+    std::vector<ledger::ChannelInfo> others;        // for other engines
     bool crowded = false;                           // there are too many groups
     std::vector<std::uint64_t> resting;             // groups that are off, the next first
     std::uint64_t first = 0;                        // of the groups that are on
@@ -122,7 +122,7 @@ class Scheduler {
   void ChooseResting(Card& card, const std::set<std::uint64_t>& groups, std::uint64_t now_us);
   void TakeTurns(std::size_t index, Card& card, std::uint64_t now_us);
   void StartClock();
-  void AwaitTurn(std::unique_lock<std::mutex>& lock, Card& card);
+  void AwaitSubmission(std::unique_lock<std::mutex>& lock, Card& card);
   [[nodiscard]] static bool IsHeld(const Card& card, const ledger::ChannelInfo& channel);
   void TakeOffHeld(std::size_t index, const Card& card);
   void PutBack(std::size_t index, const Card& card);
