@@ -1,8 +1,7 @@
 // Gives every container its standing orders (governor/plan.h), so that each card's policy holds:
 // from what the registry says, whenever that changes, and corrected by what the containers were
 // seen to get (governor/feedback.h) where several share a card by slices. A shim that has its order
-// keeps to it by itself.
-// With an order of high priority goes a helper that can carry it out
+// keeps to it by itself. With an order of high priority goes a helper that can carry it out
 // (shim/interleave.h), a new one each time, so that one that is gone is replaced.
 //
 // For one thread; waits for nobody: an order is sent, and its answer read when it comes.

@@ -53,7 +53,7 @@ Handover Full() {
   server.exports = {41, 42};
   server.mapping = true;
   server.record = 43;
-  server.orders = {{{53, {20'000, 54, 55}, true, 56}, 57}, {}};
+  server.orders = {{{53, {20'000, 54, 55}, true, true, 56}, 57}, {}};
   server.ledger = "ledger";
   server.boundary = std::string("bound\0ary", 9);
   server.replay = "";

@@ -282,24 +282,24 @@ TEST(Scheduler, HighPriorityGoesBetweenTheOthersAndIsPutBack) {
   Fixture& f = Make();
   f.desk.Add(10, 11);
   f.desk.Add(10, 12);
-  const governor::Order high{8'000, {}, true, 4};
+  const governor::Order high{8'000, {}, true, false, 4};
   f.scheduler.SetOrder(0, high);
   EXPECT_EQ(f.desk.Raised(), (std::set<ledger::Handle>{10}));
   EXPECT_EQ(f.desk.Slices().at(10), 2'000) << "a turn of four";
   f.desk.Add(20, 21);
   f.desk.Add(30, 31, 9);  // a copy engine's
-  EXPECT_TRUE(f.scheduler.BeforeSchedule(0));
+  EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 1, 0));
   EXPECT_EQ(f.desk.Raised(), (std::set<ledger::Handle>{10, 20}));
-  EXPECT_EQ(f.desk.Slices(), (std::map<ledger::Handle, std::uint64_t>{{10, 1'000}, {20, 1'000}}));
+  EXPECT_EQ(f.desk.Slices(), (std::map<ledger::Handle, std::uint64_t>{{10, 995}, {20, 995}}));
   EXPECT_TRUE(f.scheduler.NeedsLevels());
   f.desk.RefuseLevels(Code::kUnavailable);  // the helper is gone
   f.scheduler.SetOrder(0, {3'000, {}, false});
   EXPECT_TRUE(f.scheduler.NeedsLevels()) << "they are to be put back still";
   f.desk.RefuseLevels(std::nullopt);
-  EXPECT_TRUE(f.scheduler.BeforeSchedule(0));
+  EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 1, 0));
   EXPECT_TRUE(f.desk.Raised().empty());
   EXPECT_FALSE(f.scheduler.NeedsLevels());
-  EXPECT_EQ(f.desk.Slices().at(10), 1'500);
+  EXPECT_EQ(f.desk.Slices().at(10), 1'480);
 }
 
 TEST(Scheduler, WhereACardKnowsNoLevelsSlicesAreLonger) {
@@ -307,11 +307,11 @@ TEST(Scheduler, WhereACardKnowsNoLevelsSlicesAreLonger) {
   f.desk.Add(10, 11);
   f.desk.Add(20, 21);
   f.desk.RefuseLevels(Code::kUnsupported);
-  f.scheduler.SetOrder(0, {8'000, {}, true, 4});
-  EXPECT_EQ(f.desk.Slices(), (std::map<ledger::Handle, std::uint64_t>{{10, 4'000}, {20, 4'000}}));
+  f.scheduler.SetOrder(0, {8'000, {}, true, false, 4});
+  EXPECT_EQ(f.desk.Slices(), (std::map<ledger::Handle, std::uint64_t>{{10, 3'980}, {20, 3'980}}));
   EXPECT_EQ(f.desk.AskedForLevels(), 1);
   EXPECT_FALSE(f.scheduler.NeedsLevels());
-  EXPECT_TRUE(f.scheduler.BeforeSchedule(0));
+  EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 1, 0));
   EXPECT_EQ(f.desk.AskedForLevels(), 1) << "it was asked again";
 }
 
