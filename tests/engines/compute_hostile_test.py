@@ -149,7 +149,7 @@ def forks(node, _):
     for _ in range(10):
         bad.process.expect("^child$")
     got, _ = Look(node, bad, good).until(3000)
-    t.check(got[0] < 20 + 15 and got[1] > 60 - 15, "%s of 20 and 60 %%" % got)
+    t.check(got[0] < 20 + 15 and got[1] > 60 - 20, "%s of 20 and 60 %%" % got)
     _end(good)
     bad.process.kill()
 
