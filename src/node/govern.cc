@@ -121,7 +121,9 @@ std::vector<std::string> Governing::Refresh() {
   }
   std::set<std::string> shared;
   for (auto& [uuid, card] : *plans) {
-    if (const auto before = cards_.find(uuid); before != cards_.end()) {
+    // What was found holds for these members and this plan.
+    if (const auto before = cards_.find(uuid);
+        before != cards_.end() && before->second.members == card.members) {
       card.feedback = before->second.feedback;
     }
     if (card.by_slices && card.members.size() > 1) {

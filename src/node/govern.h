@@ -68,6 +68,8 @@ class Governing {
     uid_t shim_uid = 0;
     governor::Order planned;
     double promised = 0;  // governor::Shares()
+
+    bool operator==(const Member&) const = default;
   };
   struct Card {
     std::vector<Member> members;
