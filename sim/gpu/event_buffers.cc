@@ -27,13 +27,13 @@ const engine::Gpu* EventBuffers::GpuOfBuffer(const Buffer& buffer) const {
 void EventBuffers::Set(const wire::EventBuffer& buffer) {
   const auto [at, added] = buffers_.try_emplace(buffer.key);
   Buffer& kept = at->second;
-  const bool began = buffer.enabled != 0 && (added || kept.set.enabled == 0);
+  const bool before = !added && GpuOfBuffer(kept) != nullptr;
   if (!added && buffer.get != kept.set.get) {
     kept.dropped = 0;
   }
   kept.set = buffer;
   const engine::Gpu* const gpu = GpuOfBuffer(kept);
-  if (began && gpu != nullptr) {
+  if (!before && gpu != nullptr) {  // from now on
     kept.next = gpu->NextResidence();
   }
 }

@@ -178,15 +178,16 @@ TEST(Meter, CountsWhoWasOnTheEngine) {
   const auto use = meter.Take(1'000);
   ASSERT_TRUE(use);
   EXPECT_EQ(use->span_ns, 1'000U);
-  EXPECT_DOUBLE_EQ(use->parts.at(8), 0.4);
-  EXPECT_DOUBLE_EQ(use->parts.at(9), 0.4);
+  EXPECT_DOUBLE_EQ(use->parts.at(8).on, 0.4);
+  EXPECT_DOUBLE_EQ(use->parts.at(9).on, 0.4);
   EXPECT_EQ(use->parts.size(), 2U);
   meter.Add(8, 2'100, true);
   meter.Add(9, 4'000, true);  // the end of the one before was lost
   const auto next = meter.Take(0);
   ASSERT_TRUE(next);
-  EXPECT_DOUBLE_EQ(next->parts.at(8), 0.95);
-  EXPECT_EQ(next->parts.count(9), 0U);
+  EXPECT_DOUBLE_EQ(next->parts.at(8).on, 0.95);
+  EXPECT_DOUBLE_EQ(next->parts.at(8).between, 0.3) << "it was away from 1500 to 2100";
+  EXPECT_EQ(next->parts.count(9), 1U);
   meter.Add(8, 5'000, false);
   meter.Lost();
   EXPECT_FALSE(meter.Take(0));

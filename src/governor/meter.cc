@@ -1,10 +1,16 @@
 #include "governor/meter.h"
 
 namespace cgpu::governor {
+namespace {
+
+// Who comes back sooner was waiting, as far as can be told.
+constexpr std::uint64_t kSoonNs = 100'000'000;
+
+}  // namespace
 
 void Meter::Close(std::uint64_t time_ns) {
   if (on_ && time_ns > since_) {
-    counted_[*on_] += time_ns - since_;
+    counted_[*on_].on += time_ns - since_;
   }
   since_ = time_ns;
 }
@@ -16,10 +22,18 @@ void Meter::Add(std::uint32_t pid, std::uint64_t time_ns, bool begins) {
   last_ = time_ns;
   if (begins) {
     Close(time_ns);
+    if (on_ && *on_ != pid) {
+      left_[*on_] = time_ns;  // nobody told
+    }
     on_ = pid;
+    const auto left = left_.find(pid);
+    if (left != left_.end() && time_ns < left->second + kSoonNs) {
+      counted_[pid].between += time_ns - left->second;
+    }
   } else if (on_ == pid) {
     Close(time_ns);
     on_.reset();
+    left_[pid] = time_ns;
   }
 }
 
@@ -34,9 +48,12 @@ std::optional<Meter::Use> Meter::Take(std::uint64_t least_ns) {
   Close(last_);
   Use use;
   use.span_ns = last_ - *from_;
-  for (const auto& [pid, ns] : counted_) {
-    use.parts[pid] = static_cast<double>(ns) / static_cast<double>(use.span_ns);
+  for (const auto& [pid, counted] : counted_) {
+    const auto span = static_cast<double>(use.span_ns);
+    use.parts[pid] = {static_cast<double>(counted.on) / span,
+                      static_cast<double>(counted.between) / span};
   }
+  std::erase_if(left_, [this](const auto& one) { return one.second + kSoonNs < last_; });
   counted_.clear();
   from_ = last_;
   return use;

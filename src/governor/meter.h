@@ -20,9 +20,13 @@ class Meter {
   // Some are missing: what was counted since the last Take() is forgotten.
   void Lost();
 
+  struct Part {
+    double on = 0;       // of the time measured
+    double between = 0;  // off the engine, between two turns less than a tenth of a second apart
+  };
   struct Use {
-    std::uint64_t span_ns = 0;              // over which it was measured
-    std::map<std::uint32_t, double> parts;  // of it, by process
+    std::uint64_t span_ns = 0;            // over which it was measured
+    std::map<std::uint32_t, Part> parts;  // by process
   };
   // Since the last time, up to the last switch; none while that is less than `least_ns`.
   [[nodiscard]] std::optional<Use> Take(std::uint64_t least_ns);
@@ -34,7 +38,12 @@ class Meter {
   std::uint64_t last_ = 0;
   std::optional<std::uint32_t> on_;  // who is on the engine, counted up to `since_`
   std::uint64_t since_ = 0;
-  std::map<std::uint32_t, std::uint64_t> counted_;
+  struct Counted {
+    std::uint64_t on = 0;
+    std::uint64_t between = 0;
+  };
+  std::map<std::uint32_t, Counted> counted_;
+  std::map<std::uint32_t, std::uint64_t> left_;  // when it left the engine
 };
 
 }  // namespace cgpu::governor

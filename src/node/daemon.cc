@@ -34,6 +34,7 @@
 #include "node/govern.h"
 #include "node/minder.h"
 #include "node/peer.h"
+#include "node/plan_cards.h"
 #include "registry/creation.h"
 #include "registry/registry.h"
 #include "runtime/features.h"
@@ -136,13 +137,6 @@ Error ExecuteAnew(char* const* argv, int socket) {
   (void)fcntl(socket, F_SETFD, FD_CLOEXEC);
   unsetenv(kSocketVariable);  // NOLINT(concurrency-mt-unsafe)
   return error;
-}
-
-// Whether channels may be taken off the cards of this node. What a real card and driver make of it
-// is not known before it was measured (docs/hardware).
-bool CanSuspend(const std::string& name) {
-  const auto node = FindNode(name);
-  return node.ok() && !node->name.empty();
 }
 
 class Daemon {

@@ -11,7 +11,6 @@
 #include <set>
 #include <string_view>
 
-#include "governor/plan.h"
 #include "launcher/shim_process.h"
 #include "registry/text.h"
 
@@ -28,24 +27,15 @@ bool IsWorthSending(const governor::Order& sent, const governor::Order& wanted) 
   return same != sent || difference > kWorthSending * sent.slice_us;
 }
 
-governor::Rules RulesFor(const CardSettings& settings, unsigned max_inst, bool can_suspend) {
-  governor::Rules rules;
-  rules.policy = settings.PolicyNow();
-  rules.max_inst = settings.max_inst.value_or(max_inst);
-  rules.prio_ratio = settings.prio_ratio.value_or(governor::kDefaultPrioRatio);
-  rules.can_suspend = can_suspend;
-  return rules;
-}
-
 }  // namespace
 
 // Less says little: some turns are cut off at its ends.
-std::uint64_t Governing::LeastMeasuredNs(const std::vector<Member>& members) {
+std::uint64_t Governing::LeastMeasuredNs(const std::vector<PlannedMember>& members) {
   constexpr std::uint64_t kRounds = 16;
   constexpr std::uint64_t kMostUs = 1'000'000;
   std::uint64_t round_us = 0;
-  for (const Member& member : members) {
-    round_us += member.planned.slice_us;
+  for (const PlannedMember& member : members) {
+    round_us += member.order.slice_us;
   }
   return std::min(kRounds * round_us, kMostUs) * 1'000;
 }
@@ -61,51 +51,11 @@ Governing::Governing(const Registry& registry, const std::string& node, unsigned
   (void)inotify_add_watch(changes_.get(), registry.folder().c_str(), IN_MOVED_TO | IN_DELETE);
 }
 
-Result<std::map<std::string, Governing::Card>> Governing::Plans() const {
-  const auto lock = registry_.Lock();
-  if (!lock.ok()) {
-    return lock.error();
-  }
-  const auto live = registry_.List(*lock);
-  if (!live.ok()) {
-    return live.error();
-  }
-  std::map<std::string, Card> cards;
-  std::map<std::string, std::vector<governor::Member>> members;
-  for (const Reservation& reservation : *live) {
-    for (const CardGrant& grant : reservation.cards) {
-      if (reservation.isolated) {
-        // The oldest container has the first place.
-        auto& there = members[grant.card.uuid];
-        there.push_back({reservation.compute, static_cast<unsigned>(there.size())});
-        cards[grant.card.uuid].members.push_back({reservation.id, reservation.shim_uid, {}, 0});
-      }
-    }
-  }
-  for (auto& [uuid, card] : cards) {
-    const auto settings = registry_.SettingsOf(*lock, uuid);
-    if (!settings.ok()) {
-      card.members.clear();  // it stays as it is there
-      continue;
-    }
-    const governor::Rules rules = RulesFor(*settings, max_inst_, can_suspend_);
-    const auto orders = governor::Plan(rules, members[uuid]);
-    const auto shares = governor::Shares(rules, members[uuid]);
-    card.by_slices = rules.policy != governor::Policy::kNative;
-    for (std::size_t i = 0; i < orders.size(); ++i) {
-      card.members[i].planned = orders[i];
-      card.members[i].promised = shares[i];
-      card.by_slices = card.by_slices && !orders[i].high && orders[i].duty == governor::Duty{};
-    }
-  }
-  return cards;
-}
-
 std::map<Governing::Place, Governing::Wish> Governing::Wanted() const {
   std::map<Place, Wish> wanted;
   for (const auto& [uuid, card] : cards_) {
-    for (const Member& member : card.members) {
-      Wish& wish = wanted[{member.id, uuid}] = {member.planned, member.shim_uid};
+    for (const PlannedMember& member : card.members) {
+      Wish& wish = wanted[{member.id, uuid}] = {member.order, member.shim_uid};
       if (card.by_slices) {
         wish.order.slice_us = card.feedback.SliceOf(member.id, wish.order.slice_us);
       }
@@ -115,12 +65,15 @@ std::map<Governing::Place, Governing::Wish> Governing::Wanted() const {
 }
 
 std::vector<std::string> Governing::Refresh() {
-  auto plans = Plans();
+  auto plans = PlanCards(registry_, max_inst_, can_suspend_);
   if (!plans.ok()) {
     return {"compute shares stay as they are: " + plans.error().what};
   }
   std::set<std::string> shared;
-  for (auto& [uuid, card] : *plans) {
+  std::map<std::string, Card> cards;
+  for (auto& [uuid, plan] : *plans) {
+    Card& card = cards[uuid];
+    static_cast<PlannedCard&>(card) = std::move(plan);
     // What was found holds for these members and this plan.
     if (const auto before = cards_.find(uuid);
         before != cards_.end() && before->second.members == card.members) {
@@ -130,7 +83,7 @@ std::vector<std::string> Governing::Refresh() {
       shared.insert(uuid);
     }
   }
-  cards_ = std::move(*plans);
+  cards_ = std::move(cards);
   std::vector<std::string> log = measuring_.Watch(shared);
   next_ = std::chrono::steady_clock::now() + measuring_.Rest();
   for (std::string& line : Send()) {
@@ -195,14 +148,14 @@ std::vector<std::string> Governing::Measure(std::chrono::steady_clock::time_poin
   for (const auto& [uuid, use] : uses) {
     Card& card = cards_.at(uuid);
     std::vector<governor::Feedback::Seen> seen;
-    for (const Member& member : card.members) {
+    for (const PlannedMember& member : card.members) {
       // For the driver all of a container's clients are its shim's.
       const auto shim = shims_.find(member.id);
       const auto part = shim == shims_.end()
                             ? use.parts.end()
                             : use.parts.find(static_cast<std::uint32_t>(shim->second));
-      seen.push_back({member.id, member.promised, part == use.parts.end() ? 0 : part->second,
-                      member.planned.slice_us});
+      seen.push_back({member.id, member.promised, part == use.parts.end() ? 0 : part->second.on,
+                      member.order.slice_us});
     }
     (void)card.feedback.Step(seen, now_s);
   }

@@ -22,6 +22,7 @@
 #include "governor/feedback.h"
 #include "governor/order.h"
 #include "node/measure.h"
+#include "node/plan_cards.h"
 #include "registry/registry.h"
 
 namespace cgpu {
@@ -63,26 +64,14 @@ class Governing {
     governor::Order order;
     uid_t shim_uid = 0;
   };
-  struct Member {
-    std::string id;
-    uid_t shim_uid = 0;
-    governor::Order planned;
-    double promised = 0;  // governor::Shares()
-
-    bool operator==(const Member&) const = default;
-  };
-  struct Card {
-    std::vector<Member> members;
-    bool by_slices = false;  // alone: what is measured may correct them
+  struct Card : PlannedCard {
     governor::Feedback feedback;
   };
 
-  // By card; without what was measured.
-  [[nodiscard]] Result<std::map<std::string, Card>> Plans() const;
   [[nodiscard]] std::map<Place, Wish> Wanted() const;
   [[nodiscard]] Result<UniqueFd> Ask(const Place& place, const Wish& wish,
                                      std::vector<std::string>& log) const;
-  [[nodiscard]] static std::uint64_t LeastMeasuredNs(const std::vector<Member>& members);
+  [[nodiscard]] static std::uint64_t LeastMeasuredNs(const std::vector<PlannedMember>& members);
   [[nodiscard]] std::vector<std::string> Send();
   void ReadAnswer(const Place& place, Sent& sent, std::vector<std::string>& log);
 

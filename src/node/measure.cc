@@ -90,4 +90,14 @@ std::map<std::string, governor::Meter::Use> Measuring::Read(
   return uses;
 }
 
+std::optional<rmclient::Utilisation> Measuring::Busy(const std::string& uuid) {
+  const auto card = std::find_if(opened_.begin(), opened_.end(),
+                                 [&uuid](const auto& one) { return one.uuid == uuid; });
+  if (card == opened_.end()) {
+    return std::nullopt;
+  }
+  const auto use = rmclient::ReadUtilisation(*client_, *card);
+  return use.ok() ? std::optional(*use) : std::nullopt;
+}
+
 }  // namespace cgpu

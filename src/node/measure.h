@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -17,6 +18,7 @@
 #include "base/result.h"
 #include "governor/meter.h"
 #include "rmclient/switches.h"
+#include "rmclient/utilisation.h"
 
 namespace cgpu {
 
@@ -32,6 +34,8 @@ class Measuring {
   // By card, of those on which so many nanoseconds were measured since the last time.
   [[nodiscard]] std::map<std::string, governor::Meter::Use> Read(
       const std::map<std::string, std::uint64_t>& least_ns);
+  // How busy a watched card was lately; none: the driver does not say.
+  [[nodiscard]] std::optional<rmclient::Utilisation> Busy(const std::string& uuid);
   // How long until Read() is to be called again, if any() is measured: longer while nothing changes
   // hands.
   [[nodiscard]] std::chrono::milliseconds Rest() const {

@@ -46,6 +46,9 @@ bool DecodeScalar(const Words& line, ContainerStatus& status) {
   if (key == "pid") {
     return ToUnsigned(value, status.pid);
   }
+  if (key == "shim") {
+    return ToUnsigned(value, status.shim);
+  }
   if (key == "user") {
     return ToUnsigned(value, status.user);
   }
@@ -188,6 +191,7 @@ std::string EncodeStatus(const ContainerStatus& status) {
   text += JoinLine({"id", status.id});
   text += JoinLine({"name", status.name});
   text += JoinLine({"pid", std::to_string(status.pid)});
+  text += JoinLine({"shim", std::to_string(status.shim)});
   text += JoinLine({"user", std::to_string(status.user)});
   text += JoinLine({"state", status.state});
   text += JoinLine({"since", std::to_string(status.since)});

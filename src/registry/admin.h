@@ -52,6 +52,7 @@ struct ContainerStatus {
   std::string id;
   std::string name;
   unsigned pid = 0;         // its first process, see EncodeListener()
+  unsigned shim = 0;        // the process that serves it; 0: of before this was told
   unsigned user = 0;        // uid
   std::string state;        // one word: "running"
   std::uint64_t since = 0;  // seconds of Unix time

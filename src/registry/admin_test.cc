@@ -15,6 +15,7 @@ ContainerStatus Example() {
   status.id = "3f2a00bc11de";
   status.name = "train-1";
   status.pid = 4711;
+  status.shim = 4712;
   status.user = 1000;
   status.state = "running";
   status.since = 1790000000;

@@ -174,15 +174,14 @@ void Scheduler::Refresh(std::size_t index, Card& card) {
     return;
   }
   card.seen = now->changes;
-  card.channels = std::move(now->all);
-  const auto others =
-      std::stable_partition(card.channels.begin(), card.channels.end(), [](const auto& channel) {
-        // None: it was made when an earlier version of this program did not look.
-        return channel.engine == rm::NV2080_ENGINE_TYPE_GRAPHICS ||
-               channel.engine == rm::NV2080_ENGINE_TYPE_NULL;
-      });
-  card.others.assign(others, card.channels.end());
-  card.channels.erase(others, card.channels.end());
+  card.channels.clear();
+  card.others.clear();
+  for (ledger::ChannelInfo& channel : now->all) {
+    // None: it was made when an earlier version of this program did not look.
+    const bool shared = channel.engine == rm::NV2080_ENGINE_TYPE_GRAPHICS ||
+                        channel.engine == rm::NV2080_ENGINE_TYPE_NULL;
+    (shared ? card.channels : card.others).push_back(channel);
+  }
   std::set<std::uint64_t> groups;
   for (const ledger::ChannelInfo& channel : card.channels) {
     groups.insert(channel.group);

@@ -1,5 +1,6 @@
 // The parts of the server that housekeeping asks for.
 #include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <utility>
 
@@ -138,6 +139,7 @@ ContainerStatus Server::Status() {
   ContainerStatus status;
   status.id = config_.id;
   status.name = config_.name;
+  status.shim = static_cast<unsigned>(getpid());
   status.user = config_.user;
   status.since = config_.since;
   const std::lock_guard lock(state_mutex_);

@@ -4,6 +4,7 @@ them to the card's policy. Cases by name, see tests/lib/cgpu_test.py.
 Slices hold in the card's own time, however late anybody is: shares by them are asserted closely. A
 duty cycle is the shim's, by the machine's clock: what it comes to on a busy machine is asserted
 loosely here, and measured by `make bench-share-error`."""
+import json
 import os
 import signal
 import time
@@ -438,7 +439,41 @@ def priority(node, daemon):
     until(lambda: not _helpers(), "a helper outlives its container")
 
 
-CASES = {"priority": priority, "waits": waiting, "greedy": greedy, "many": many, "fresh": fresh, "kept": kept, "weights": weights, "equal": equal, "policies": policies, "fixed": fixed, "maximum": maximum,
+def top(node, _):
+    """cgpu top says what the books say."""
+    three = Member(node, "three", "--weight", "3").feed()
+    seven = Member(node, "seven", "--weight", "7").feed()
+    until(lambda: (three.slice_us(), seven.slice_us()) == (1800, 4200), "no slices: %s" % _groups(node))
+
+    def look(count=1):
+        """The last of so many looks: by name, and the card's own."""
+        out = t.command(t.CGPU, "top", "--node", node.name, "--json", "-n", str(count), "-d", "0.5")
+        (card,) = json.loads(out.splitlines()[-1])
+        return {one["name"]: one for one in card["containers"]}, card
+
+    def fits(line, share):
+        return (abs(line["share_percent"] - share) < 0.1 and abs(line["used_percent"] - share) < 4 and
+                abs(line["waiting_percent"] - (100 - share)) < 8 and line["throttled_percent"] == 0 and
+                line["limit_bytes"] == 1 << 30)
+
+    def right():
+        lines, card = look()
+        print(card)
+        return (card["policy"] == "weight" and card["busy_percent"] > 90 and
+                fits(lines["three"], 30) and fits(lines["seven"], 70))
+
+    until(right, "it says something else")
+    seven.stop()
+    seven.end()
+    until(lambda: look()[0]["three"]["used_percent"] > 85, "one alone uses nothing")
+    three.stop()
+    until(lambda: look(2)[0]["three"]["used_percent"] == 0, "it uses more than nothing")
+    table = t.command(t.CGPU, "top", "--node", node.name, "-n", "1", "-d", "0.1")
+    t.check("GPU 0: weight" in table and "three" in table and "THROTTLED" in table, table)
+    three.end()
+
+
+CASES = {"top": top, "priority": priority, "waits": waiting, "greedy": greedy, "many": many, "fresh": fresh, "kept": kept, "weights": weights, "equal": equal, "policies": policies, "fixed": fixed, "maximum": maximum,
          "upgraded": upgraded}
 
 

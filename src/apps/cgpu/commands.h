@@ -32,6 +32,7 @@ void AddRun(CLI::App& app, int& status);
 void AddSet(CLI::App& app, int& status);
 void AddSim(CLI::App& app, int& status);
 void AddSmi(CLI::App& app, int& status);
+void AddTop(CLI::App& app, int& status);
 void AddUpgrade(CLI::App& app, int& status);
 
 }  // namespace cgpu

@@ -49,6 +49,7 @@ int Main(int argc, char** argv) {
   AddSet(app, status);
   AddSim(app, status);
   AddSmi(app, status);
+  AddTop(app, status);
   AddUpgrade(app, status);
   const std::string first = argc > 1 ? argv[1] : "";
   if (!first.empty() && first[0] != '-' && !Has(app, first)) {

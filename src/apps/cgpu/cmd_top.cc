@@ -1,0 +1,272 @@
+// cgpu top: what each container is given of the cards' compute time, and what it gets, again and
+// again.
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "apps/cgpu/commands.h"
+#include "launcher/admin.h"
+#include "node/measure.h"
+#include "node/plan_cards.h"
+#include "runtime/settings.h"
+
+namespace cgpu {
+namespace {
+
+constexpr double kPercent = 100;
+constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
+
+struct Flags {
+  std::string node;
+  double seconds = 1;
+  unsigned count = 0;  // 0: until it is ended
+  bool json = false;
+};
+
+// Parts of the card's time, 0 to 1; what is not known is none.
+struct Line {
+  std::string id;
+  std::string name;
+  double share = 0;
+  std::optional<double> used;
+  std::optional<double> waiting;
+  double off = 0;
+  CardStatus memory;
+};
+
+struct CardLines {
+  std::string uuid;
+  unsigned index = 0;
+  governor::Policy policy = governor::Policy::kPreempt;
+  std::optional<double> busy;
+  std::vector<Line> lines;
+};
+
+// What the clock keeps a container off the card.
+double OffPart(const governor::Duty& duty) {
+  return duty.period_us == 0 ? 0 : 1 - static_cast<double>(duty.on_us) / duty.period_us;
+}
+
+class Top {
+ public:
+  Top(const Registry& registry, const Flags& flags, unsigned max_inst)
+      : registry_(registry),
+        max_inst_(max_inst),
+        can_suspend_(CanSuspend(flags.node)),
+        measuring_(flags.node) {}
+
+  // What has been since the last time.
+  Result<std::vector<CardLines>> Look() {
+    const auto plans = PlanCards(registry_, max_inst_, can_suspend_);
+    if (!plans.ok()) {
+      return plans.error();
+    }
+    const auto containers = ListContainers(registry_);
+    if (!containers.ok()) {
+      return containers.error();
+    }
+    std::set<std::string> uuids;
+    std::map<std::string, std::uint64_t> least_ns;
+    for (const auto& [uuid, plan] : *plans) {
+      uuids.insert(uuid);
+      least_ns[uuid] = 0;
+    }
+    for (const std::string& line : measuring_.Watch(uuids)) {
+      std::fprintf(stderr, "cgpu: %s\n", line.c_str());
+    }
+    const auto uses = measuring_.Read(least_ns);
+    std::vector<CardLines> cards;
+    for (const auto& [uuid, plan] : *plans) {
+      const auto use = uses.find(uuid);
+      cards.push_back(Of(uuid, plan, *containers, use == uses.end() ? nullptr : &use->second));
+    }
+    std::sort(cards.begin(), cards.end(),
+              [](const CardLines& x, const CardLines& y) { return x.index < y.index; });
+    return cards;
+  }
+
+ private:
+  CardLines Of(const std::string& uuid, const PlannedCard& plan,
+               const std::vector<ContainerStatus>& containers, const governor::Meter::Use* use) {
+    CardLines card;
+    card.uuid = uuid;
+    card.policy = plan.policy;
+    const auto sample = measuring_.Busy(uuid);
+    if (sample) {  // no newer one: nothing has run
+      card.busy = std::exchange(seen_[uuid], sample->time) == sample->time ? 0 : sample->busy;
+    }
+    for (const PlannedMember& member : plan.members) {
+      const auto status = std::find_if(containers.begin(), containers.end(),
+                                       [&](const auto& one) { return one.id == member.id; });
+      if (status == containers.end()) {
+        continue;
+      }
+      Line line;
+      line.id = member.id;
+      line.name = status->name;
+      line.share = member.promised;
+      line.off = OffPart(member.order.duty);
+      for (const CardStatus& memory : status->cards) {
+        if (memory.uuid == uuid) {
+          line.memory = memory;
+          card.index = memory.host_index;
+        }
+      }
+      Measured(status->shim, use, card.busy, sample ? sample->pid : 0, line);
+      card.lines.push_back(std::move(line));
+    }
+    return card;
+  }
+
+  // For the driver all of a container's clients are its shim's. Where the card has changed hands,
+  // who was on it is known; of the time that it was idle in somebody's hands all have their part.
+  static void Measured(unsigned shim, const governor::Meter::Use* use, std::optional<double> busy,
+                       std::uint32_t busiest, Line& line) {
+    if (shim == 0) {
+      return;
+    }
+    if (use == nullptr) {
+      if (busy) {
+        line.used = *busy > 0 && busiest == shim ? *busy : 0;
+        line.waiting = 0;
+      }
+      return;
+    }
+    const auto part = use->parts.find(shim);
+    const auto mine = part == use->parts.end() ? governor::Meter::Part{} : part->second;
+    line.used = busy ? std::min(mine.on, mine.on * *busy / SumOf(*use)) : mine.on;
+    line.waiting = mine.between;
+  }
+
+  static double SumOf(const governor::Meter::Use& use) {
+    double sum = 0;
+    for (const auto& [pid, part] : use.parts) {
+      sum += part.on;
+    }
+    return std::max(sum, 0.01);
+  }
+
+  const Registry& registry_;
+  const unsigned max_inst_;
+  const bool can_suspend_;
+  Measuring measuring_;
+  std::map<std::string, std::uint64_t> seen_;  // the time of the newest sample
+};
+
+std::string Text(std::optional<double> part) {
+  return part ? fmt::format("{:.1f} %", *part * kPercent) : "-";
+}
+
+void PrintTable(const std::vector<CardLines>& cards) {
+  if (cards.empty()) {
+    fmt::print("no containers\n");
+  }
+  for (const CardLines& card : cards) {
+    fmt::print("GPU {}: {}, busy {}\n", card.index, NameOf(card.policy), Text(card.busy));
+    fmt::print("{:<14} {:<20} {:>8} {:>8} {:>8} {:>10}   {}\n", "CONTAINER ID", "NAME", "SHARE",
+               "USED", "WAITING", "THROTTLED", "MEMORY USED / LIMIT");
+    for (const Line& line : card.lines) {
+      fmt::print("{:<14} {:<20} {:>8} {:>8} {:>8} {:>10}   {}MiB / {}MiB\n", line.id, line.name,
+                 Text(line.share), Text(line.used), Text(line.waiting), Text(line.off),
+                 line.memory.used_bytes / kMib, line.memory.limit_bytes / kMib);
+    }
+    fmt::print("\n");
+  }
+  std::fflush(stdout);
+}
+
+nlohmann::ordered_json Json(std::optional<double> part) {
+  return part ? nlohmann::ordered_json(*part * kPercent) : nlohmann::ordered_json();
+}
+
+// A line each time.
+void PrintJson(const std::vector<CardLines>& cards) {
+  auto all = nlohmann::ordered_json::array();
+  for (const CardLines& card : cards) {
+    auto containers = nlohmann::ordered_json::array();
+    for (const Line& line : card.lines) {
+      containers.push_back({{"id", line.id},
+                            {"name", line.name},
+                            {"share_percent", line.share * kPercent},
+                            {"used_percent", Json(line.used)},
+                            {"waiting_percent", Json(line.waiting)},
+                            {"throttled_percent", line.off * kPercent},
+                            {"used_bytes", line.memory.used_bytes},
+                            {"limit_bytes", line.memory.limit_bytes}});
+    }
+    all.push_back({{"index", card.index},
+                   {"uuid", card.uuid},
+                   {"policy", NameOf(card.policy)},
+                   {"busy_percent", Json(card.busy)},
+                   {"containers", std::move(containers)}});
+  }
+  fmt::print("{}\n", all.dump());
+  std::fflush(stdout);
+}
+
+Result<> Run(Flags flags) {
+  if (geteuid() != 0) {
+    return Error{Code::kPermission, 0, "only root is told what all containers get of a card",
+                 "run it with sudo"};
+  }
+  const auto settings = ReadSettings(kSettingsFile);
+  if (!settings.ok()) {
+    return settings.error();
+  }
+  if (flags.node.empty()) {
+    flags.node = settings->node;
+  }
+  const auto registry = Registry::Open();
+  if (!registry.ok()) {
+    return registry.error();
+  }
+  Top top(*registry, flags, settings->max_inst);
+  CGPU_TRY(top.Look());  // from here on it is measured
+  const bool clear = !flags.json && flags.count != 1 && isatty(STDOUT_FILENO) == 1;
+  for (unsigned shown = 0; flags.count == 0 || shown < flags.count; ++shown) {
+    std::this_thread::sleep_for(std::chrono::duration<double>(flags.seconds));
+    const auto cards = top.Look();
+    if (!cards.ok()) {
+      return cards.error();
+    }
+    if (clear) {
+      fmt::print("\033[H\033[2J");
+    }
+    flags.json ? PrintJson(*cards) : PrintTable(*cards);
+  }
+  return {};
+}
+
+}  // namespace
+
+void AddTop(CLI::App& app, int& status) {
+  auto flags = std::make_shared<Flags>();
+  CLI::App* const command = app.add_subcommand(
+      "top",
+      "Show, again and again, what each container is given of the cards' compute time, what it "
+      "used, for how long others had the card while it came back for more (waiting), and for how "
+      "long the clock keeps it off (throttled); root");
+  command->add_option("-d,--delay", flags->seconds, "Seconds between two tables")
+      ->check(CLI::Range(0.1, 3600.0));
+  command->add_option("-n,--count", flags->count, "So many tables; without, until it is ended");
+  command->add_flag("--json", flags->json, "As JSON, a line each time");
+  command->add_option("--node", flags->node, "A simulated node instead of the driver");
+  command->callback([flags, &status] {
+    const auto done = Run(*flags);
+    status = done.ok() ? 0 : Fail(done.error());
+  });
+}
+
+}  // namespace cgpu
