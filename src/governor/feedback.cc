@@ -29,7 +29,7 @@ void Feedback::Forget() {
   for (auto& [id, member] : members_) {
     member.factor = member.before = 1;
   }
-  helped_ = nullptr;
+  helped_.clear();
   settling_ = kSettling;
 }
 
@@ -53,7 +53,7 @@ std::vector<Feedback::Turn> Feedback::Take(const std::vector<Seen>& seen) {
     member.promised = one.promised;
     member.slice_us = one.slice_us;
     if (active) {
-      turns.push_back({&member, one.promised});
+      turns.push_back({one.id, &member, one.promised});
       sum += one.promised;
     }
   }
@@ -69,9 +69,9 @@ std::vector<Feedback::Turn> Feedback::Take(const std::vector<Seen>& seen) {
   return turns;
 }
 
-void Feedback::LookBack(std::vector<Turn>& turns, Member& needy, double now_s) {
-  if (helped_ != &needy) {
-    helped_ = &needy;
+void Feedback::LookBack(std::vector<Turn>& turns, const Turn& needy, double now_s) {
+  if (helped_ != needy.id) {
+    helped_ = needy.id;
     steps_ = 0;
   }
   if (steps_++ % kStepsBetween != 0) {
@@ -81,17 +81,17 @@ void Feedback::LookBack(std::vector<Turn>& turns, Member& needy, double now_s) {
     const bool shortened = std::any_of(turns.begin(), turns.end(), [](const Turn& turn) {
       return turn.member->factor < kShortened * turn.member->before;
     });
-    if (shortened && needy.used < kBrought * helped_used_) {
+    if (shortened && needy.member->used < kBrought * helped_used_) {
       for (Turn& turn : turns) {
         turn.member->factor = turn.member->before;
       }
-      needy.content_until = now_s + needy.rest_s;
-      needy.rest_s = std::min(2 * needy.rest_s, kLongestRest);
-      helped_ = nullptr;
+      needy.member->content_until = now_s + needy.member->rest_s;
+      needy.member->rest_s = std::min(2 * needy.member->rest_s, kLongestRest);
+      helped_.clear();
       return;
     }
   }
-  helped_used_ = needy.used;
+  helped_used_ = needy.member->used;
   for (Turn& turn : turns) {
     turn.member->before = turn.member->factor;
   }
@@ -111,8 +111,8 @@ void Feedback::Correct(std::vector<Turn>& turns, double now_s) {
     needy->member->factor = std::min(1.0, needy->member->factor / std::max(needy->Ratio(), 0.5));
     return;
   }
-  LookBack(turns, *needy->member, now_s);
-  if (helped_ != needy->member) {
+  LookBack(turns, *needy, now_s);
+  if (helped_ != needy->id) {
     return;
   }
   for (Turn& turn : turns) {

@@ -49,6 +49,7 @@ class Feedback {
     double before = 1;         // its factor at the last look back
   };
   struct Turn {
+    std::string id;
     Member* member = nullptr;
     double promised = 0;  // among those that have work
     [[nodiscard]] double Lack() const { return promised - member->most; }
@@ -57,14 +58,14 @@ class Feedback {
 
   [[nodiscard]] std::vector<Turn> Take(const std::vector<Seen>& seen);
   void Correct(std::vector<Turn>& turns, double now_s);
-  void LookBack(std::vector<Turn>& turns, Member& needy, double now_s);
+  void LookBack(std::vector<Turn>& turns, const Turn& needy, double now_s);
   void Forget();
 
   std::map<std::string, Member> members_;
-  const Member* helped_ = nullptr;  // whom the slices are shortened for
-  double helped_used_ = 0;          // its use at the last look back
-  int steps_ = 0;                   // since then
-  int settling_ = 0;                // measurements that may tell of what was before
+  std::string helped_;      // whom the slices are shortened for; empty: nobody
+  double helped_used_ = 0;  // its use at the last look back
+  int steps_ = 0;           // since then
+  int settling_ = 0;        // measurements that may tell of what was before
 };
 
 }  // namespace cgpu::governor
