@@ -7,10 +7,8 @@ import os
 import signal
 
 import cgpu_test as t
-import engines
 import isolation
-from compute_test import GRAPHICS, KERNELS, MS, Crowd, Member, _groups, close, shares, until
-from engines import start_cgpud
+from compute_test import GRAPHICS, KERNELS, MS, Crowd, Member, _groups, close, run, shares, until
 
 POINTS = 4
 
@@ -293,14 +291,6 @@ CASES = {"without": without, "sets": sets, "hammers": hammers, "resubmits": resu
          "traps": _faulty("--traps", 13), "accesses": _faulty("--accesses", 31),
          "daemon-killed": daemon_killed, "daemon-killed-fixed": daemon_killed_fixed,
          "shim-stopped": shim_stopped, "shim-killed": shim_killed}
-
-
-def run(function):
-    with t.Node("a10:1", "580") as node:
-        daemon = start_cgpud(node, engines.RUNC)
-        function(node, daemon)
-        node.wait_used(0, "after the containers")
-        daemon.stop()
 
 
 if __name__ == "__main__":
