@@ -219,7 +219,7 @@ def daemon_killed(node, daemon):
     a, b = Member(node, "thirty", "--weight", "30").feed(), Member(node, "seventy", "--weight", "70").feed()
     until(lambda: 3 * b.slice_us() == 7 * a.slice_us(), "no slices: %s" % _groups(node))
     daemon.stop(signal.SIGKILL)
-    close(Look(node, a, b).until(5000)[0], [30, 70], 3)
+    close(Look(node, a, b).until(10000)[0], [30, 70], 3)
     daemon.start()
     close(Look(node, a, b).until(2000)[0], [30, 70], 3)
     _end(a, b)

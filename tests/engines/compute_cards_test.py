@@ -1,0 +1,125 @@
+"""Compute shares over several cards: a container of two simulated cards has its part of each, beside
+others that have one. By the books of the cards' engines; cases by name, see tests/lib/cgpu_test.py."""
+import cgpu_test as t
+import engines
+import isolation
+from compute_test import BURN, MS, close, until
+from engines import start_cgpud
+
+# Feeds both of its cards until a line comes, then the first alone until the next.
+BOTH = """
+"$0" --card 0 --kernel-us 20000 --queue 64 & first=$!
+"$0" --card 1 --kernel-us 20000 --queue 64 & second=$!
+read line; kill $second; wait $second
+echo left
+read line; kill $first; wait
+"""
+
+
+class Container:
+    """A container that keeps a queue of each of its cards full."""
+
+    def __init__(self, node, name, cards, argv, *flags):
+        self._node = node
+        self._cards = cards
+        before = self._shims()
+        self.process = node.run(argv, name=name, flags=(
+            "--name", name, "--gpus", "device=" + ",".join(map(str, cards)), *flags))
+        until(lambda: all(self._shims(card) - before for card in cards), "no channels of " + name)
+        (self.shim,) = self._shims() - before
+
+    def _shims(self, *cards):
+        return {group["pid"] for card in cards or (0, 1)
+                for group in self._node.books()["gpus"][card]["groups"]}
+
+    def slice_us(self, card):
+        return sum(group["timeslice_us"] for group in self._node.books()["gpus"][card]["groups"]
+                   if group["pid"] == self.shim)
+
+
+def _alone(node, name, card, *flags):
+    return Container(node, name, [card], [BURN, "--kernel-us", "20000", "--queue", "64"], *flags)
+
+
+def shares(node, card, *members, total_ms=2000):
+    """Of the time that these get together on the card from now on, in percent."""
+    def times():
+        groups = node.books()["gpus"][card]["groups"]
+        return [sum(group["gpu_time_ns"] for group in groups if group["pid"] == member.shim)
+                for member in members]
+
+    first, got = times(), [0]
+    while sum(got) < total_ms * MS:
+        got = [now - then for now, then in zip(times(), first)]
+    return [100.0 * one / sum(got) for one in got]
+
+
+def slices(both, first, second, on_first, on_second):
+    """Until the slices on the cards are as these proportions of both to the other."""
+    def right():
+        return (on_first[1] * both.slice_us(0) == on_first[0] * first.slice_us(0) and
+                on_second[1] * both.slice_us(1) == on_second[0] * second.slice_us(1))
+
+    until(right, "slices of %d and %d us, %d and %d us" %
+          (both.slice_us(0), first.slice_us(0), both.slice_us(1), second.slice_us(1)))
+
+
+def weights(node):
+    """Its weight counts on each card against the others there; what it leaves of one is that card's."""
+    both = Container(node, "both", [0, 1], ["sh", "-c", BOTH, BURN], "--weight", "3")
+    first, second = _alone(node, "first", 0, "--weight", "1"), _alone(node, "second", 1, "--weight", "3")
+    slices(both, first, second, (3, 1), (1, 1))
+    close(shares(node, 0, both, first), [75, 25])
+    close(shares(node, 1, both, second), [50, 50])
+    t.command(t.CGPU, "set", "both", "--weight", "1")
+    slices(both, first, second, (1, 1), (1, 3))
+    close(shares(node, 0, both, first), [50, 50])
+    close(shares(node, 1, both, second), [25, 75])
+    both.process.say("")
+    both.process.expect("^left$")
+    close(shares(node, 1, both, second), [0, 100], 0.5)
+    close(shares(node, 0, both, first), [50, 50])
+    both.process.say("")
+    for one in (both, first, second):
+        _end(one)
+
+
+def percentages(node):
+    """Guaranteed on each of its cards; what a card cannot promise is refused, and names the card."""
+    both = Container(node, "both", [0, 1], ["sh", "-c", BOTH, BURN], "--compute", "30",
+                     "--compute-max", "100")
+    second = _alone(node, "second", 1, "--compute", "70", "--compute-max", "100")
+    until(lambda: 7 * both.slice_us(1) == 3 * second.slice_us(1), "no slices")
+    close(shares(node, 0, both, total_ms=500), [100])
+    close(shares(node, 1, both, second), [30, 70])
+    done = t.command(t.CGPU, "run", "--node", node.name, "--mem", "100MiB", "--gpus", "device=0,1",
+                     "--compute", "10", "--", "true", ok=False)
+    t.check(done.returncode == 125 and "GPU 1 has 0 % of its compute time left" in done.stderr,
+            "10 %% more: %s" % done)
+    both.process.say("")
+    both.process.expect("^left$")
+    both.process.say("")
+    for one in (both, second):
+        _end(one)
+
+
+def _end(container):
+    if container.process.popen.poll() is None:
+        container.process.popen.terminate()
+    container.process.end()
+
+
+def run(function):
+    with t.Node("a10:2", "580") as node:
+        daemon = start_cgpud(node, engines.RUNC)
+        function(node)
+        for index in (0, 1):
+            until(lambda: not node.books()["gpus"][index]["groups"], "groups are left on a card")
+        daemon.stop()
+
+
+CASES = {"weights": weights, "percentages": percentages}
+
+if __name__ == "__main__":
+    isolation.main({name: lambda function=function: run(function)
+                    for name, function in CASES.items()})
