@@ -25,63 +25,54 @@ int CardOfGpu(const DriverModel& model, rm::NvU32 gpu_id) {
   return -1;
 }
 
-// How long a process was on the card's engines in one stretch of time.
-struct Use {
-  rm::NvU64 end_us = 0;
-  std::uint32_t pid = 0;
-  rm::NvU64 length_ns = 0;
-  rm::NvU64 graphics_ns = 0;
-  rm::NvU64 video_ns = 0;
+// How long an engine was busy in one stretch of time, and with whom at its end.
+struct EngineUse {
+  rm::NvU64 busy_ns = 0;
+  std::uint32_t pid = NV2080_GPUMON_PID_INVALID;
 };
 
-// Oldest first, at most `most`, the newest. Processes that have a channel group and are in none of
-// them come before, as far as there is room.
-std::vector<Use> UsesOf(const DriverModel& model, int card, std::size_t most) {
+struct Use {
+  rm::NvU64 length_ns = 0;
+  EngineUse graphics, decoder;
+};
+
+// By the time of their ends in ns, at most `most`, the newest.
+std::map<rm::NvU64, Use> UsesOf(const DriverModel& model, int card, std::size_t most) {
+  std::map<rm::NvU64, Use> uses;
+  if (model.Gpu() == nullptr) {
+    return uses;
+  }
   const Books books = model.GetBooks();
   const std::vector<GroupBooks>& groups = books.cards[static_cast<std::size_t>(card)].groups;
-  std::map<std::pair<rm::NvU64, std::uint32_t>, Use> by_time;
-  std::map<std::uint32_t, bool> seen;
-  for (const GroupBooks& group : groups) {
-    seen[group.pid] = false;
-  }
-  const std::vector<GpuSample> samples =
-      model.Gpu() == nullptr ? std::vector<GpuSample>() : model.Gpu()->Samples(card);
-  for (const GpuSample& sample : samples) {
+  for (const GpuSample& sample : model.Gpu()->Samples(card)) {
     const auto group = std::find_if(groups.begin(), groups.end(), [&sample](const GroupBooks& g) {
       return g.key == sample.group;
     });
-    if (group == groups.end()) {
+    if (group == groups.end() || (group->engine_type != rm::NV2080_ENGINE_TYPE_GRAPHICS &&
+                                  group->engine_type != kVideoDecoder)) {
       continue;
     }
-    Use& use = by_time[{sample.end_ns, group->pid}];
-    use.end_us = sample.end_ns / 1000;
-    use.pid = group->pid;
+    Use& use = uses[sample.end_ns];
     use.length_ns = sample.length_ns;
-    use.graphics_ns += group->engine_type == rm::NV2080_ENGINE_TYPE_GRAPHICS ? sample.busy_ns : 0;
-    use.video_ns += group->engine_type == kVideoDecoder ? sample.busy_ns : 0;
-  }
-  while (by_time.size() > most) {
-    by_time.erase(by_time.begin());
-  }
-  std::vector<Use> uses;
-  for (const auto& [when, use] : by_time) {
-    seen[use.pid] = true;
-    uses.push_back(use);
-  }
-  for (const auto& [pid, working] : seen) {
-    if (!working && uses.size() < most) {
-      uses.insert(uses.begin(), Use{uses.empty() ? 1 : uses.front().end_us, pid, 1, 0, 0});
+    EngineUse& engine = group->engine_type == kVideoDecoder ? use.decoder : use.graphics;
+    engine.busy_ns += sample.busy_ns;
+    if (sample.active) {
+      engine.pid = group->pid;
     }
+  }
+  while (uses.size() > most) {
+    uses.erase(uses.begin());
   }
   return uses;
 }
 
-// kern_perf_ctrl.c subdeviceCtrlCmdPerfGetGpumonPerfmonUtilSamplesV2_KERNEL(): per sample, of a
-// sixth of a second, and engine the process that used it, as the caller's pid namespace has it;
-// others' become 0. A sample is 8 bytes and four engines (550: six) of 116 bytes, from 570 on 128.
+// kern_perf_ctrl.c subdeviceCtrlCmdPerfGetGpumonPerfmonUtilSamplesV2_KERNEL(), ctrl2080perf.h: per
+// sample and engine how much of it was used, and the process that was active when it was taken, as
+// the caller's pid namespace has it; others' become 0. A sample is 8 bytes and four engines (550:
+// six) of 116 bytes, from 570 on 128. The ring is told from its oldest on.
 NvStatus UtilSamples(ControlCall& call) {
   constexpr std::size_t kHead = 16;
-  constexpr std::size_t kSamples = 72;
+  constexpr std::size_t kSamples = 72;  // NV2080_CTRL_PERF_GPUMON_SAMPLE_COUNT_PERFMON_UTIL
   constexpr std::size_t kShortEngine = 116;
   constexpr std::size_t kLongEngine = 128;
   constexpr std::size_t kGraphics = 1;  // after fb
@@ -94,27 +85,32 @@ NvStatus UtilSamples(ControlCall& call) {
   const std::size_t engine =
       (sample - sizeof(rm::NvU64)) % kShortEngine == 0 ? kShortEngine : kLongEngine;
   std::fill(call.params.begin() + kHead, call.params.end(), std::byte{0});
-  const std::vector<Use> uses = UsesOf(call.model, call.object.card, kSamples);
+  const auto uses = UsesOf(call.model, call.object.card, kSamples);
   std::map<std::uint32_t, std::uint32_t> seen_as;
-  for (std::size_t i = 0; i < uses.size(); ++i) {
-    const Use& use = uses[i];
-    const auto known = seen_as.find(use.pid);
-    const std::uint32_t pid =
-        known != seen_as.end() ? known->second : call.caller.PidAsSeen(use.pid).value_or(0);
-    seen_as[use.pid] = pid;
-    const auto at = call.params.subspan(kHead + i * sample);
-    Store(at, use.end_us);
-    for (const auto& [index, busy] :
-         {std::pair(kGraphics, use.graphics_ns), std::pair(kDecoder, use.video_ns)}) {
-      if (index == kGraphics || busy != 0) {
-        const auto of_engine = at.subspan(sizeof(rm::NvU64) + index * engine);
-        Store(of_engine, static_cast<rm::NvU32>(std::min(kFull, busy * kFull / use.length_ns)));
-        Store(of_engine.subspan(2 * sizeof(rm::NvU32)), pid);
+  std::size_t next = 0;
+  for (const auto& [end_ns, use] : uses) {
+    const auto at = call.params.subspan(kHead + next++ * sample);
+    Store(at, end_ns);
+    const auto engines = (sample - sizeof(rm::NvU64)) / engine;
+    for (std::size_t i = 0; i < engines; ++i) {
+      const EngineUse of = i == kGraphics  ? use.graphics
+                           : i == kDecoder ? use.decoder
+                                           : EngineUse{};
+      const auto here = at.subspan(sizeof(rm::NvU64) + i * engine);
+      Store(here, static_cast<rm::NvU32>(std::min(kFull, of.busy_ns * kFull / use.length_ns)));
+      std::uint32_t pid = of.pid;
+      if (pid != NV2080_GPUMON_PID_INVALID) {
+        const auto known = seen_as.find(pid);
+        pid = known != seen_as.end() ? known->second : call.caller.PidAsSeen(pid).value_or(0);
+        seen_as[of.pid] = pid;
       }
+      Store(here.subspan(2 * sizeof(rm::NvU32)), pid);
     }
   }
   constexpr std::size_t kCount = 8;  // type, bufSize, count, tracker
   Store(call.params.subspan(kCount), static_cast<rm::NvU32>(uses.size()));
+  Store(call.params.subspan(kCount + sizeof(rm::NvU32)),
+        static_cast<rm::NvU32>(uses.size() % kSamples));
   return rm::NV_OK;
 }
 

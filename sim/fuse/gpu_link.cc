@@ -149,7 +149,8 @@ void GpuLink::Receive(std::string_view bytes) {
   } else if (const auto sample = wire::As<wire::Sample>(bytes)) {
     const std::lock_guard lock(mutex_);
     std::deque<GpuSample>& kept = samples_[static_cast<int>(sample->card)];
-    kept.push_back({sample->end_ns, sample->length_ns, sample->group, sample->busy_ns});
+    kept.push_back(
+        {sample->end_ns, sample->length_ns, sample->group, sample->busy_ns, sample->active != 0});
     if (kept.size() > kKeptSamples) {
       kept.pop_front();
     }

@@ -22,8 +22,8 @@ constexpr Duration kMillisecond = 1000 * kMicrosecond;
 constexpr Duration kBusyLook = 50 * kMicrosecond;
 constexpr Duration kIdleLook = kMillisecond;
 constexpr Duration kStaysBusy = 5 * kMillisecond;
-// NV2080_CTRL_CMD_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES: a sample every sixth of a second.
-constexpr Duration kSample = 1'000'000'000 / 6;
+// NV2080_CTRL_CMD_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES (ctrl2080perf.h): 72 samples in ten seconds.
+constexpr Duration kSample = 10'000'000'000 / 72;
 
 Time Now() {
   timespec now{};
@@ -279,6 +279,7 @@ void Engines::TakeSample(Time end) {
     sample.length_ns = kSample;
     sample.group = group;
     sample.busy_ns = books->gpu_time_ns - before;
+    sample.active = books->running ? 1 : 0;
     before = books->gpu_time_ns;
     memory_.Send(wire::Bytes(sample));
     any = true;

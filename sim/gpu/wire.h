@@ -180,6 +180,7 @@ struct Sample {
   std::uint64_t length_ns = 0;
   std::uint64_t group = 0;
   std::uint64_t busy_ns = 0;
+  std::uint64_t active = 0;  // on its engine at the end
 };
 
 struct GroupBooks {

@@ -47,6 +47,7 @@ struct GpuSample {
   rm::NvU64 length_ns = 0;
   GpuKey group = 0;
   rm::NvU64 busy_ns = 0;
+  bool active = false;  // on its engine at the end
 };
 
 // An NV_EVENT_BUFFER: what it is bound to, and what was set.

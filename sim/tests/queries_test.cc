@@ -52,21 +52,6 @@ TEST_F(Queries, UnitsAreThoseOfTheCard) {
   EXPECT_EQ(32U, GrInfo(on_t4, 0x0D));
 }
 
-TEST_F(Queries, SamplesNameTheProcessesOfOthers) {
-  other.AllocGroup();
-  // Control() takes a structure: here one of the size that 550 has.
-  struct Params {
-    std::array<rm::NvU32, 50704 / sizeof(rm::NvU32)> words;
-  };
-  const auto params = std::make_unique<Params>();
-  EXPECT_EQ(rm::NV_OK,
-            mine.Control(mine.subdevice, NV2080_CTRL_CMD_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2,
-                         *params));
-  EXPECT_EQ(1U, params->words[2]);
-  // 16 bytes, a time stamp, then fb and gr of 116 bytes each: the process is the third word.
-  EXPECT_EQ(101U, params->words[(16 + 8 + 116 + 8) / sizeof(rm::NvU32)]);
-}
-
 TEST_F(Queries, AccountingListsEverybody) {
   const auto params = std::make_unique<NV0000_CTRL_GPUACCT_GET_ACCOUNTING_PIDS_PARAMS>();
   params->gpuId = driver->Cards()[0].gpu_id;

@@ -71,18 +71,23 @@ class Work : public testing::Test {
   }
   // A channel with a ring, in the address space that is named.
   rm::NvHandle AllocWorker(rm::NvHandle group, rm::NvHandle memory, rm::NvHandle vaspace) {
+    return AllocWorker(mine, group, memory, vaspace);
+  }
+  static rm::NvHandle AllocWorker(UvmProcess& of, rm::NvHandle group, rm::NvHandle memory,
+                                  rm::NvHandle vaspace) {
     rm::NV_CHANNEL_ALLOC_PARAMS_V570 params{};
     params.v535.gpFifoOffset = 0x1234000;
     params.v535.gpFifoEntries = 64;
     params.v535.hVASpace = vaspace;
     params.v535.hUserdMemory[0] = memory;
     params.v535.userdOffset[0] = 0x2000;
-    return mine.Alloc(group, rm::AMPERE_CHANNEL_GPFIFO_A, params);
+    return of.Alloc(group, rm::AMPERE_CHANNEL_GPFIFO_A, params);
   }
-  void Schedule(rm::NvHandle group, bool on) {
+  void Schedule(rm::NvHandle group, bool on) { Schedule(mine, group, on); }
+  static void Schedule(UvmProcess& of, rm::NvHandle group, bool on) {
     rm::NVA06C_CTRL_GPFIFO_SCHEDULE_PARAMS_V535 params{};
     params.bEnable = on ? 1 : 0;
-    EXPECT_EQ(rm::NV_OK, mine.Control(group, rm::NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, params));
+    EXPECT_EQ(rm::NV_OK, of.Control(group, rm::NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, params));
   }
   // Where an address of a space leads to: the block and the offset in it, of the address.
   std::optional<std::pair<rm::NvU64, rm::NvU64>> Translate(rm::NvU64 space, rm::NvU64 address) {
@@ -282,9 +287,14 @@ TEST_F(Work, SamplesAreOfTheTimeOnTheEngines) {
   const rm::NvHandle group = mine.AllocGroup();
   AllocWorker(group, memory, 0);
   Schedule(group, true);
-  constexpr rm::NvU64 kLength = 1'000'000'000 / 6;
+  UvmProcess other(*driver, 101);
+  const rm::NvHandle theirs = other.AllocGroup();
+  AllocWorker(other, theirs, other.AllocVidmem(kBig), 0);
+  Schedule(other, theirs, true);
+  constexpr rm::NvU64 kLength = 10'000'000'000 / 72;
   for (rm::NvU64 i = 1; i <= 100; ++i) {
-    gpu.samples.push_back({i * kLength, kLength, gpu.groups.at(0).key, kLength / 2});
+    gpu.samples.push_back(
+        {i * kLength, kLength, gpu.groups.at(i == 100 ? 1 : 0).key, kLength / 2, i % 2 == 0});
   }
   struct Params {
     std::array<rm::NvU32, 50704 / sizeof(rm::NvU32)> words;
@@ -298,10 +308,18 @@ TEST_F(Work, SamplesAreOfTheTimeOnTheEngines) {
   const auto word = [&](std::size_t sample, std::size_t at) {
     return params->words.at((16 + sample * kSample + at) / sizeof(rm::NvU32));
   };
-  EXPECT_EQ(29 * kLength / 1000, word(0, 0)) << "the oldest that is kept, in microseconds";
-  EXPECT_EQ(100 * kLength / 1000, word(71, 0));
+  EXPECT_EQ(0U, params->words[3]) << "the oldest";
+  const auto time = [&](std::size_t sample) {
+    return word(sample, 0) | rm::NvU64{word(sample, 4)} << 32;
+  };
+  EXPECT_EQ(29 * kLength, time(0)) << "the oldest that is kept, in nanoseconds";
+  EXPECT_EQ(100 * kLength, time(71));
   EXPECT_EQ(5000U, word(71, 8 + 116));
-  EXPECT_EQ(100U, word(71, 8 + 116 + 8));
+  EXPECT_EQ(101U, word(71, 8 + 116 + 8));
+  EXPECT_EQ(5000U, word(70, 8 + 116));
+  EXPECT_EQ(NV2080_GPUMON_PID_INVALID, word(70, 8 + 116 + 8)) << "when it was taken nobody ran";
+  EXPECT_EQ(100U, word(69, 8 + 116 + 8));
+  EXPECT_EQ(NV2080_GPUMON_PID_INVALID, word(71, 8 + 3 * 116 + 8)) << "no video";
 }
 
 }  // namespace

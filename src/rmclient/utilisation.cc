@@ -13,14 +13,15 @@ namespace {
 
 // NV2080_CTRL_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2_PARAMS (ctrl2080perf.h, ctrl2080gpumon.h):
 // type, bufSize, count and tracker, and then 72 samples of a time and some engines, of which `gr`
-// is the second. An engine has its use in hundredths of a percent first and the process third; it
-// has 116 bytes, from 570 on 128.
+// is the second. An engine has its use in hundredths of a percent first and third the process that
+// was active on it when the sample was taken, if one was; it has 116 bytes, from 570 on 128.
 constexpr rm::NvU8 kPerfmonUtil = 2;  // NV2080_CTRL_GPUMON_SAMPLE_TYPE_PERFMON_UTIL
 constexpr std::size_t kHead = 16;
 constexpr std::size_t kSamples = 72;
 constexpr std::size_t kShortEngine = 116;
 constexpr std::size_t kLongEngine = 128;
 constexpr double kFull = 10'000;
+constexpr rm::NvU32 kNoProcess = 0xFFFFFFFF;  // NV2080_GPUMON_PID_INVALID
 
 template <class T>
 T At(const std::vector<unsigned char>& bytes, std::size_t offset) {
@@ -45,22 +46,19 @@ Result<Utilisation> ReadUtilisation(Client& client, const Card& card) {
   const std::size_t engine =
       (sample - sizeof(rm::NvU64)) % kLongEngine == 0 ? kLongEngine : kShortEngine;
   Utilisation newest;
-  double most = 0;
+  std::uint64_t named = 0;  // the time of the newest that names a process
   for (std::size_t i = 0; i < kSamples; ++i) {
     const std::size_t at = kHead + i * sample;
     const auto time = At<rm::NvU64>(params, at);
     const std::size_t graphics = at + sizeof(rm::NvU64) + engine;
-    const double busy = At<rm::NvU32>(params, graphics) / kFull;
+    const auto pid = At<rm::NvU32>(params, graphics + 2 * sizeof(rm::NvU32));
     if (time > newest.time) {
-      newest = {time, 0, 0};
-      most = 0;
+      newest.time = time;
+      newest.busy = std::min(1.0, At<rm::NvU32>(params, graphics) / kFull);
     }
-    if (time == newest.time && time != 0) {
-      newest.busy = std::min(1.0, newest.busy + busy);
-      if (busy > most) {
-        most = busy;
-        newest.pid = At<rm::NvU32>(params, graphics + 2 * sizeof(rm::NvU32));
-      }
+    if (time > named && pid != kNoProcess) {
+      named = time;
+      newest.pid = pid;
     }
   }
   return newest;

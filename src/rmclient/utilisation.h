@@ -10,12 +10,11 @@
 
 namespace cgpu::rmclient {
 
-// The newest sample, of about a sixth of a second. The same time as before: nothing has happened
-// since.
+// The newest sample, of a seventh of a second. The same time as before: nothing has happened since.
 struct Utilisation {
   std::uint64_t time = 0;
   double busy = 0;        // 0 to 1
-  std::uint32_t pid = 0;  // the process that used it most, or 0
+  std::uint32_t pid = 0;  // the last process that was seen active on it, or 0
 };
 [[nodiscard]] Result<Utilisation> ReadUtilisation(Client& client, const Card& card);
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cstring>
 
 #include "common.h"
@@ -265,22 +266,28 @@ int Pids(const std::vector<std::string>& args) {
   const Needles pids(args, 1);
   const Busy own(1, kOwnHandles);
   const auto ask = [&](const char* name, std::uint32_t object, std::uint32_t command,
-                       std::uint32_t first) {
+                       std::uint32_t first, bool again = false) {
     std::vector<std::uint32_t> params(rm::FindControl(command)->Size(kBranch) / 4);
-    params.at(0) = first;
-    const std::uint32_t status =
-        own.client.Control(object, command, params.data(),
-                           static_cast<std::uint32_t>(params.size() * sizeof(params[0])));
-    // The first words may be those asked with.
-    Tell(name, status, pids.In(params.data() + 2, (params.size() - 2) * sizeof(params[0])));
+    std::uint32_t status = rm::NV_OK;
+    bool found = false;
+    // A sample is there when its time is over.
+    const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    do {
+      params.at(0) = first;
+      status = own.client.Control(object, command, params.data(),
+                                  static_cast<std::uint32_t>(params.size() * sizeof(params[0])));
+      // The first words may be those asked with.
+      found = pids.In(params.data() + 2, (params.size() - 2) * sizeof(params[0]));
+    } while (again && status == rm::NV_OK && !found && std::chrono::steady_clock::now() < patience);
+    Tell(name, status, found);
   };
   rm::NV2080_CTRL_GPU_GET_PIDS_PARAMS list{};
   list.id = rm::NV20_SUBDEVICE_0;
   const std::uint32_t status =
       own.client.Control(Client::kSubdevice, rm::NV2080_CTRL_CMD_GPU_GET_PIDS, &list, sizeof(list));
   Tell("pids", status, pids.In(list.pidTbl, sizeof(list.pidTbl)));
-  ask("samples", Client::kSubdevice, rm::NV2080_CTRL_CMD_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2,
-      0);
+  ask("samples", Client::kSubdevice, rm::NV2080_CTRL_CMD_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2, 0,
+      true);
   ask("accounted", own.client.root, rm::NV0000_CTRL_CMD_GPUACCT_GET_ACCOUNTING_PIDS, gpu_id);
   std::uint32_t state[3] = {gpu_id, 0, 1};
   const std::uint32_t enabled = own.client.Control(

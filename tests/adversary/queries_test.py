@@ -1,10 +1,14 @@
 """Attacks with what the driver tells and takes without asking whose it is: scheduling of others'
 channels, figures and processes of the whole card, cards that are not granted (queries.cc)."""
 import contextlib
+import os
 
 from attack import argv
-from cgpu_test import MIB, Node, check, main
+from cgpu_test import MIB, TEST_BIN, Node, check, main
 from tenant import OK, OTHERS, REFUSED, SIZE, Tenant, answer, answers, start
+
+KERNELS = os.path.abspath(os.path.join(TEST_BIN, "kernels"))
+
 
 @contextlib.contextmanager
 def attacked(with_cgpu, words, tenant=(), course=None):
@@ -134,16 +138,35 @@ def debug():
             check(answer(attacker, "own debugger") == OK, "one's own context has no debugger")
 
 
+def _worker(node, with_cgpu):
+    """A tenant whose card always has work."""
+    words = [KERNELS, "20000"]
+    process = (node.run(words, mem="%dMiB" % OTHERS, name="worker") if with_cgpu
+               else node.exec(words, name="worker"))
+    process.expect("^ready$")
+    process.say("feed")
+    process.expect("^feeding$")
+    return process
+
+
 def pids():
-    """The queries that list processes."""
+    """The queries that list processes: of a tenant that has channels, and of one that works."""
     for with_cgpu in (False, True):
-        with attacked(with_cgpu, lambda t: ["pids", _gpu_id(t.node), *t.pids()]) as (
-                _node, _victim, attacker):
+        workers = []
+
+        def words(victim, with_cgpu=with_cgpu, workers=workers):
+            workers.append(_worker(victim.node, with_cgpu))
+            known = {group["pid"] for group in victim.node.books()["gpus"][0]["groups"]}
+            return ["pids", _gpu_id(victim.node), *sorted({workers[0].popen.pid, *known, *victim.pids()})]
+
+        with attacked(with_cgpu, words) as (_node, _victim, attacker):
             for what in ("pids", "samples", "accounted", "accounting"):
                 said = attacker.said("^%s (0x[0-9a-f]+) (tells|silent)$" % what)
                 check(len(said) == 1, "nothing of %s: %s" % (what, attacker.lines))
                 check((said[0].group(2) == "tells") != with_cgpu,
                       "%s gave %s" % (what, said[0].group(0)))
+            workers[0].say("")
+            check(workers[0].end() == 0, "the worker failed")
 
 
 def usage():

@@ -133,13 +133,13 @@ class Top {
   // For the driver all of a container's clients are its shim's. Where the card has changed hands,
   // who was on it is known; of the time that it was idle in somebody's hands all have their part.
   static void Measured(unsigned shim, const governor::Meter::Use* use, std::optional<double> busy,
-                       std::uint32_t busiest, Line& line) {
+                       std::uint32_t last, Line& line) {
     if (shim == 0) {
       return;
     }
     if (use == nullptr) {
       if (busy) {
-        line.used = *busy > 0 && busiest == shim ? *busy : 0;
+        line.used = *busy > 0 && last == shim ? *busy : 0;
         line.waiting = 0;
       }
       return;
