@@ -17,7 +17,8 @@ from engines import BIN, CRUN, IMAGE, Docker, Podman, start_cgpud, write_setting
 
 RUNTIME = os.path.abspath(os.path.join(t.BIN, "cgpu-runtime"))
 PROGRAMS = (os.path.abspath(os.path.join(t.BIN, "rmtool")),
-            os.path.abspath(os.path.join(t.TEST_BIN, "adversary")))
+            os.path.abspath(os.path.join(t.TEST_BIN, "adversary")),
+            os.path.abspath(os.path.join(t.TEST_BIN, "kernels")))
 ENGINES = {
     # What makes one, and the status of a container that does not start.
     "runc": (lambda: Runc(RUNTIME, in_image=PROGRAMS), 1),
