@@ -3,7 +3,7 @@ others that have one. By the books of the cards' engines; cases by name, see tes
 import cgpu_test as t
 import engines
 import isolation
-from compute_test import BURN, MS, close, until
+from compute_test import BURN, close, shares, until
 from engines import start_cgpud
 
 # Feeds both of its cards until a line comes, then the first alone until the next.
@@ -41,19 +41,6 @@ def _alone(node, name, card, *flags):
     return Container(node, name, [card], [BURN, "--kernel-us", "20000", "--queue", "64"], *flags)
 
 
-def shares(node, card, *members, total_ms=2000):
-    """Of the time that these get together on the card from now on, in percent."""
-    def times():
-        groups = node.books()["gpus"][card]["groups"]
-        return [sum(group["gpu_time_ns"] for group in groups if group["pid"] == member.shim)
-                for member in members]
-
-    first, got = times(), [0]
-    while sum(got) < total_ms * MS:
-        got = [now - then for now, then in zip(times(), first)]
-    return [100.0 * one / sum(got) for one in got]
-
-
 def slices(both, first, second, on_first, on_second):
     """Until the slices on the cards are as these proportions of both to the other."""
     def right():
@@ -69,16 +56,16 @@ def weights(node):
     both = Container(node, "both", [0, 1], ["sh", "-c", BOTH, BURN], "--weight", "3")
     first, second = _alone(node, "first", 0, "--weight", "1"), _alone(node, "second", 1, "--weight", "3")
     slices(both, first, second, (3, 1), (1, 1))
-    close(shares(node, 0, both, first), [75, 25])
-    close(shares(node, 1, both, second), [50, 50])
+    close(shares(node, both, first, card=0), [75, 25])
+    close(shares(node, both, second, card=1), [50, 50])
     t.command(t.CGPU, "set", "both", "--weight", "1")
     slices(both, first, second, (1, 1), (1, 3))
-    close(shares(node, 0, both, first), [50, 50])
-    close(shares(node, 1, both, second), [25, 75])
+    close(shares(node, both, first, card=0), [50, 50])
+    close(shares(node, both, second, card=1), [25, 75])
     both.process.say("")
     both.process.expect("^left$")
-    close(shares(node, 1, both, second), [0, 100], 0.5)
-    close(shares(node, 0, both, first), [50, 50])
+    close(shares(node, both, second, card=1), [0, 100], 0.5)
+    close(shares(node, both, first, card=0), [50, 50])
     both.process.say("")
     for one in (both, first, second):
         _end(one)
@@ -90,8 +77,8 @@ def percentages(node):
                      "--compute-max", "100")
     second = _alone(node, "second", 1, "--compute", "70", "--compute-max", "100")
     until(lambda: 7 * both.slice_us(1) == 3 * second.slice_us(1), "no slices")
-    close(shares(node, 0, both, total_ms=500), [100])
-    close(shares(node, 1, both, second), [30, 70])
+    close(shares(node, both, total_ms=500, card=0), [100])
+    close(shares(node, both, second, card=1), [30, 70])
     done = t.command(t.CGPU, "run", "--node", node.name, "--mem", "100MiB", "--gpus", "device=0,1",
                      "--compute", "10", "--", "true", ok=False)
     t.check(done.returncode == 125 and "GPU 1 has 0 % of its compute time left" in done.stderr,

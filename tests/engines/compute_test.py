@@ -28,8 +28,8 @@ def until(condition, sentence):
         time.sleep(0.005)
 
 
-def _groups(node):
-    return node.books()["gpus"][0]["groups"]
+def _groups(node, card=0):
+    return node.books()["gpus"][card]["groups"]
 
 
 class Member:
@@ -70,18 +70,18 @@ class Member:
         return self.group()["timeslice_us"]
 
 
-def _times(node, members):
-    groups = _groups(node)
+def _times(node, members, card=0):
+    groups = _groups(node, card)
     return [sum(group["gpu_time_ns"] for group in groups if group["pid"] == member.shim)
             for member in members]
 
 
-def shares(node, *members, total_ms=2000):
+def shares(node, *members, total_ms=2000, card=0):
     """Of the time that these get together from now on, in percent, until they have had so much."""
-    first = _times(node, members)
+    first = _times(node, members, card)
     got = [0]
     while sum(got) < total_ms * MS:
-        got = [now - then for now, then in zip(_times(node, members), first)]
+        got = [now - then for now, then in zip(_times(node, members, card), first)]
     return [100.0 * one / sum(got) for one in got]
 
 
