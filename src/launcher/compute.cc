@@ -129,10 +129,9 @@ Result<ComputeRequest> ChangeCompute(const Registry& registry, const ComputeChan
   }
   Reservation after = (*live)[*found];
   ComputeRequest& compute = after.compute;
-  const ComputeRequest& wanted = change.request;
-  compute.percent = wanted.percent ? wanted.percent : compute.percent;
-  compute.max_percent = wanted.max_percent ? wanted.max_percent : compute.max_percent;
-  compute.weight = wanted.weight ? wanted.weight : compute.weight;
+  compute.percent = change.percent.value_or(compute.percent);
+  compute.max_percent = change.max_percent.value_or(compute.max_percent);
+  compute.weight = change.weight.value_or(compute.weight);
   compute.high_priority = change.high_priority.value_or(compute.high_priority);
   if (compute.max_percent && compute.percent && *compute.max_percent < *compute.percent) {
     return Error{Code::kInvalid, 0, "its maximum would be less than what it is guaranteed",

@@ -3,6 +3,7 @@
 #ifndef CGPU_LAUNCHER_COMPUTE_H_
 #define CGPU_LAUNCHER_COMPUTE_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,8 +39,13 @@ namespace cgpu {
 // What a running container, by id, its unique beginning, or name, is promised on all its cards in
 // place of what it was. Errors as CanHonour(), and kNotFound. Returns what it is promised now.
 struct ComputeChange {
+  // None: as it was. A number that is none: it asks for that no longer.
+  using Number = std::optional<std::optional<std::uint64_t>>;
+
   std::string container;
-  ComputeRequest request;  // only what it has is changed
+  Number percent;
+  Number max_percent;
+  Number weight;
   std::optional<bool> high_priority;
 };
 [[nodiscard]] Result<ComputeRequest> ChangeCompute(const Registry& registry,

@@ -168,6 +168,13 @@ def policies(node, _):
     done = t.command(t.CGPU, "policy", "0", "weight", "--node", node.name, ok=False)
     t.check(done.returncode == 125 and "was promised what the policy weight cannot give" in done.stderr,
             "cgpu policy: %s" % done)
+    t.command(t.CGPU, "set", "second", "--compute", "none")
+    t.command(t.CGPU, "set", "first", "--compute", "40")
+    until(lambda: 2 * second.slice_us() == 3 * first.slice_us(), "40 and the rest: %s" % _groups(node))
+    t.command(t.CGPU, "set", "first", "--compute", "none")
+    until(lambda: second.slice_us() == first.slice_us(), "equal parts: %s" % _groups(node))
+    t.command(t.CGPU, "policy", "0", "weight", "--node", node.name)
+    t.command(t.CGPU, "policy", "0", "soft", "--node", node.name)
     for one in (first, second):
         one.stop()
         one.end()

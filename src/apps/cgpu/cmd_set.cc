@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "apps/cgpu/commands.h"
 #include "grant/flags.h"
@@ -25,6 +26,8 @@ struct Flags {
   std::string priority;
 };
 
+constexpr char kNone[] = "none";  // in place of a number: it asks for that no longer
+
 GrantFlags ComputeFlags(const CLI::App& command, const Flags& flags) {
   const auto given = [&](const char* name, const std::string& value) {
     return command.count(name) > 0 ? std::optional(value) : std::nullopt;
@@ -37,20 +40,47 @@ GrantFlags ComputeFlags(const CLI::App& command, const Flags& flags) {
   return all;
 }
 
-Result<> SetCompute(const Flags& flags, const GrantFlags& given) {
+// Whether the flag says so; then nothing is left of it.
+bool TakeNone(std::optional<std::string>& flag) {
+  if (flag != kNone) {
+    return false;
+  }
+  flag.reset();
+  return true;
+}
+
+Result<ComputeChange> ChangeOf(const Flags& flags, GrantFlags given) {
+  const bool no_percent = TakeNone(given.compute);
+  const bool no_max_percent = TakeNone(given.compute_max);
+  const bool no_weight = TakeNone(given.weight);
   const auto request = ComputeOf(given);
   if (!request.ok()) {
     return request.error();
+  }
+  const auto number = [](bool none, const std::optional<std::uint64_t>& value) {
+    return none || value ? ComputeChange::Number(std::in_place, value) : std::nullopt;
+  };
+  ComputeChange change;
+  change.container = flags.change.container;
+  change.percent = number(no_percent, request->percent);
+  change.max_percent = number(no_max_percent, request->max_percent);
+  change.weight = number(no_weight, request->weight);
+  if (given.priority) {
+    change.high_priority = request->high_priority;
+  }
+  return change;
+}
+
+Result<> SetCompute(const Flags& flags, const GrantFlags& given) {
+  const auto change = ChangeOf(flags, given);
+  if (!change.ok()) {
+    return change.error();
   }
   const auto registry = Registry::Open();
   if (!registry.ok()) {
     return registry.error();
   }
-  ComputeChange change{flags.change.container, *request, std::nullopt};
-  if (given.priority) {
-    change.high_priority = request->high_priority;
-  }
-  const auto now = ChangeCompute(*registry, change);
+  const auto now = ChangeCompute(*registry, *change);
   if (!now.ok()) {
     return now.error();
   }
@@ -112,9 +142,11 @@ void AddSet(CLI::App& app, int& status) {
   command->add_option("ID", flags->change.container, "Id, its unique beginning, or name")
       ->required();
   command->add_option("--mem", flags->memory, "Memory per card: 4096MiB, 4GiB, 4G, 25%");
-  command->add_option("--compute", flags->compute, "Percent of compute time, guaranteed");
-  command->add_option("--compute-max", flags->compute_max, "Percent it may use at the most");
-  command->add_option("--weight", flags->weight, "1 to 100");
+  command->add_option("--compute", flags->compute,
+                      "Percent of compute time, guaranteed; none: an equal part");
+  command->add_option("--compute-max", flags->compute_max,
+                      "Percent it may use at the most, or none");
+  command->add_option("--weight", flags->weight, "1 to 100, or none");
   command->add_option("--priority", flags->priority, "high or normal");
   command->add_option("--gpu", flags->change.gpu,
                       "The container's own card, from 0, or its UUID (default: all its cards)");
