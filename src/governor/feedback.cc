@@ -123,22 +123,19 @@ void Feedback::Correct(std::vector<Turn>& turns, double now_s) {
   }
 }
 
-std::vector<std::uint32_t> Feedback::Step(const std::vector<Seen>& seen, double now_s) {
+void Feedback::Step(const std::vector<Seen>& seen, double now_s) {
   std::vector<Turn> turns = Take(seen);
   if (settling_ > 0) {
     --settling_;
   } else if (turns.size() > 1) {
     Correct(turns, now_s);
   }
-  std::vector<std::uint32_t> slices;
   for (const Seen& one : seen) {
     Member& member = members_.at(one.id);
     const std::uint32_t slice = Corrected(one.slice_us, member.factor);
     // What the floor does not let through is not counted either.
     member.factor = one.slice_us == 0 ? 1 : static_cast<double>(slice) / one.slice_us;
-    slices.push_back(slice);
   }
-  return slices;
 }
 
 std::uint32_t Feedback::SliceOf(const std::string& id, std::uint32_t slice_us) const {

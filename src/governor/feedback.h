@@ -29,9 +29,8 @@ class Feedback {
     double used = 0;             // part of the time that was measured
     std::uint32_t slice_us = 0;  // as planned
   };
-  // After each measurement, at `now_s` of any clock: the slices that they should have, in the order
-  // of `seen`.
-  [[nodiscard]] std::vector<std::uint32_t> Step(const std::vector<Seen>& seen, double now_s);
+  // After each measurement, at `now_s` of any clock.
+  void Step(const std::vector<Seen>& seen, double now_s);
   // What `id` has instead of `slice_us`, by the last Step().
   [[nodiscard]] std::uint32_t SliceOf(const std::string& id, std::uint32_t slice_us) const;
 

@@ -15,6 +15,17 @@ namespace {
 
 constexpr double kSwitchUs = 40;
 
+// The slices after a step.
+std::vector<std::uint32_t> Stepped(Feedback& feedback, const std::vector<Feedback::Seen>& seen,
+                                   double now_s) {
+  feedback.Step(seen, now_s);
+  std::vector<std::uint32_t> slices;
+  for (const Feedback::Seen& one : seen) {
+    slices.push_back(feedback.SliceOf(one.id, one.slice_us));
+  }
+  return slices;
+}
+
 // A program on a card that runs everybody in turn.
 struct Load {
   double promised = 0;
@@ -76,7 +87,7 @@ std::vector<double> Played(std::vector<Load> loads, double seconds) {
       last[i] += step > (seconds - 1) * 10 ? part / 10 : 0;
       seen.push_back({std::to_string(i), loads[i].promised, part, loads[i].planned_us});
     }
-    const auto slices = feedback.Step(seen, step * 0.1);
+    const auto slices = Stepped(feedback, seen, step * 0.1);
     for (std::size_t i = 0; i < loads.size(); ++i) {
       EXPECT_LE(slices[i], loads[i].planned_us);
       loads[i].slice_us = slices[i];
@@ -106,10 +117,11 @@ TEST(Feedback, FullQueuesStayAsPlanned) {
   for (int step = 0; step < 100; ++step) {
     // Measured in windows that end within a turn.
     const double off = 0.02 * std::sin(step * 1.7);
-    const auto slices = feedback.Step({{"a", 0.5, 0.5 + off, 6'000},
-                                       {"b", 0.3, 0.3 - off / 2, 3'600},
-                                       {"c", 0.2, 0.2 - off / 2, 2'400}},
-                                      step * 0.1);
+    const auto slices = Stepped(feedback,
+                                {{"a", 0.5, 0.5 + off, 6'000},
+                                 {"b", 0.3, 0.3 - off / 2, 3'600},
+                                 {"c", 0.2, 0.2 - off / 2, 2'400}},
+                                step * 0.1);
     EXPECT_GT(slices[0], 4'500U);
   }
   const auto got = Played(loads, 5);
@@ -122,7 +134,7 @@ TEST(Feedback, WhoWantsLittleCostsNothing) {
   int shortened = 0;
   for (int step = 1; step <= 600; ++step) {
     const auto slices =
-        feedback.Step({{"little", 0.5, 0.05, 3'000}, {"much", 0.5, 0.95, 3'000}}, step * 0.1);
+        Stepped(feedback, {{"little", 0.5, 0.05, 3'000}, {"much", 0.5, 0.95, 3'000}}, step * 0.1);
     shortened += slices[1] < 3'000 ? 1 : 0;
   }
   EXPECT_LT(shortened, 60);  // it is tried less and less often
@@ -132,10 +144,10 @@ TEST(Feedback, WhoWantsLittleCostsNothing) {
 TEST(Feedback, IsForgottenWhenItsReasonIsGone) {
   Feedback feedback;
   for (int step = 1; step < 6; ++step) {
-    (void)feedback.Step({{"a", 0.5, 0.2, 3'000}, {"b", 0.5, 0.8, 3'000}}, step * 0.1);
+    feedback.Step({{"a", 0.5, 0.2, 3'000}, {"b", 0.5, 0.8, 3'000}}, step * 0.1);
   }
   EXPECT_LT(feedback.SliceOf("b", 3'000), 3'000U);
-  const auto slices = feedback.Step({{"a", 0.5, 0, 3'000}, {"b", 0.5, 1, 3'000}}, 0.5);
+  const auto slices = Stepped(feedback, {{"a", 0.5, 0, 3'000}, {"b", 0.5, 1, 3'000}}, 0.5);
   EXPECT_EQ(slices, std::vector<std::uint32_t>({3'000, 3'000}));
   EXPECT_EQ(feedback.SliceOf("b", 3'000), 3'000U);
 }
@@ -143,25 +155,25 @@ TEST(Feedback, IsForgottenWhenItsReasonIsGone) {
 TEST(Feedback, NoSliceIsShorterThanIsSensible) {
   Feedback feedback;
   for (int step = 1; step < 50; ++step) {
-    const auto slices = feedback.Step(
-        {{"a", 0.5, 0.01 + step * 0.005, 3'000}, {"b", 0.5, 0.99 - step * 0.005, 3'000}},
+    const auto slices = Stepped(
+        feedback, {{"a", 0.5, 0.01 + step * 0.005, 3'000}, {"b", 0.5, 0.99 - step * 0.005, 3'000}},
         step * 0.1);
     EXPECT_GE(slices[1], kLeastCorrectedUs);
   }
-  const auto short_ones = feedback.Step({{"c", 0.5, 0.1, 200}, {"d", 0.5, 0.9, 200}}, 10);
+  const auto short_ones = Stepped(feedback, {{"c", 0.5, 0.1, 200}, {"d", 0.5, 0.9, 200}}, 10);
   EXPECT_EQ(short_ones, std::vector<std::uint32_t>({200, 200}));
 }
 
 TEST(Feedback, ANewcomerIsNotTakenForOneThatLacks) {
   Feedback feedback;
   for (int step = 1; step < 10; ++step) {
-    (void)feedback.Step({{"a", 0.5, 1, 3'000}, {"b", 0.5, 0, 3'000}}, step * 0.1);
+    feedback.Step({{"a", 0.5, 1, 3'000}, {"b", 0.5, 0, 3'000}}, step * 0.1);
   }
   // It came late in the first measurement that has it, and was away for one of the others.
   int step = 10;
   for (const double part : {0.1, 0.4, 0.5, 0.5, 0.5, 0.3, 0.5, 0.5, 0.5}) {
     const auto slices =
-        feedback.Step({{"a", 0.5, 1 - part, 3'000}, {"b", 0.5, part, 3'000}}, 0.1 * ++step);
+        Stepped(feedback, {{"a", 0.5, 1 - part, 3'000}, {"b", 0.5, part, 3'000}}, 0.1 * ++step);
     EXPECT_GE(slices[0], 2'700U) << step;
   }
 }

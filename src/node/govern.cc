@@ -157,7 +157,7 @@ std::vector<std::string> Governing::Measure(std::chrono::steady_clock::time_poin
       seen.push_back({member.id, member.promised, part == use.parts.end() ? 0 : part->second.on,
                       member.order.slice_us});
     }
-    (void)card.feedback.Step(seen, now_s);
+    card.feedback.Step(seen, now_s);
   }
   return uses.empty() ? std::vector<std::string>() : Send();
 }

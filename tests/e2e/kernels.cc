@@ -26,7 +26,6 @@
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -43,6 +42,7 @@
 #include <sstream>
 #include <string>
 
+#include "kernel/messages.h"
 #include "rm/control_table.h"
 #include "rm/nv_classes.h"
 #include "rm/nv_controls.h"
@@ -182,24 +182,13 @@ class Tenant {
   }
 
   void Park() {
-    int pair[2];
-    char byte = 'x';
-    iovec part{&byte, 1};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof(control);
-    cmsghdr* const header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    const int file = client_.fd();
-    std::memcpy(CMSG_DATA(header), &file, sizeof(file));
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0 ||
-        sendmsg(pair[0], &message, 0) != 1 || close(pair[0]) != 0 || close(file) != 0) {
-      Die(ErrnoError(Code::kInternal, errno, "parking a file"));
+    auto pair = Must(MakeMessagePair());
+    if (const auto sent = SendMessage(pair.first.get(), "parked", client_.fd()); !sent.ok()) {
+      Die(sent.error());
+    }
+    parked_ = std::move(pair.second);
+    if (close(client_.fd()) != 0) {
+      Die(ErrnoError(Code::kInternal, errno, "closing a file"));
     }
     Say("parked");
   }
@@ -349,6 +338,7 @@ class Tenant {
   }
 
   rmclient::Client client_;
+  UniqueFd parked_;  // the end at which the message is
   std::vector<rmclient::Card> cards_;
   rmclient::WorkQueue queue_;
   unsigned program_;
