@@ -199,26 +199,25 @@ class Daemon {
         minder_.Refresh();
         LogAll(governing_.Refresh());
       }
-      LogAll(governing_.Measure(std::chrono::steady_clock::now()));
+      LogAll(governing_.Step(std::chrono::steady_clock::now()));
     }
     return {};
   }
 
  private:
-  // For poll(2): until the audit has something to say, or something is to be measured;
-  // milliseconds, rounded up.
+  // For poll(2): until the audit has something to say, or shares are to be looked at; milliseconds,
+  // rounded up.
   [[nodiscard]] int Timeout() const {
-    auto next = audit_ ? audit_->next() : std::nullopt;
-    if (const auto measure = governing_.next(); measure && (!next || *measure < *next)) {
-      next = measure;
-    }
-    if (!next) {
+    constexpr auto kNever = std::chrono::steady_clock::time_point::max();
+    const auto audit = audit_ ? audit_->next().value_or(kNever) : kNever;
+    const auto next = std::min(audit, governing_.next().value_or(kNever));
+    if (next == kNever) {
       return -1;
     }
     const auto now = std::chrono::steady_clock::now();
-    return *next <= now ? 0
-                        : static_cast<int>(
-                              std::chrono::ceil<std::chrono::milliseconds>(*next - now).count());
+    return next <= now
+               ? 0
+               : static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(next - now).count());
   }
 
   void Tell(const Minder::News& news) {

@@ -17,6 +17,9 @@
 namespace cgpu {
 namespace {
 
+constexpr std::chrono::seconds kLeastPatience{1};
+constexpr std::chrono::seconds kMostPatience{60};
+
 // Many small corrections are not worth their messages.
 constexpr double kWorthSending = 0.05;
 
@@ -46,7 +49,8 @@ Governing::Governing(const Registry& registry, const std::string& node, unsigned
       max_inst_(max_inst),
       can_suspend_(can_suspend),
       changes_(inotify_init1(IN_CLOEXEC | IN_NONBLOCK)),
-      measuring_(node) {
+      measuring_(node),
+      patience_(kLeastPatience) {
   // Grants and settings are renamed into their places.
   (void)inotify_add_watch(changes_.get(), registry.folder().c_str(), IN_MOVED_TO | IN_DELETE);
 }
@@ -84,9 +88,10 @@ std::vector<std::string> Governing::Refresh() {
     }
   }
   cards_ = std::move(cards);
+  patience_ = kLeastPatience;
   std::vector<std::string> log = measuring_.Watch(shared);
   next_ = std::chrono::steady_clock::now() + measuring_.Rest();
-  for (std::string& line : Send()) {
+  for (std::string& line : SendAgain()) {
     log.push_back(std::move(line));
   }
   return log;
@@ -125,19 +130,50 @@ std::vector<std::string> Governing::Send() {
       continue;
     }
     auto answer = Ask(place, wish, log);
+    Sent& sent = sent_[place] = Sent{wish.order, {}, false, {}};
     if (answer.ok()) {
-      sent_[place] = Sent{wish.order, std::move(*answer), false, {}};
-    } else if (answer.error().code != Code::kNotFound) {
+      sent.answer = std::move(*answer);
+      continue;
+    }
+    Failed(sent);
+    if (answer.error().code != Code::kNotFound) {
       log.push_back("container " + place.first + " has no new share: " + answer.error().what);
     }
   }
   return log;
 }
 
-std::vector<std::string> Governing::Measure(std::chrono::steady_clock::time_point now) {
-  if (!measuring_.any() || now < next_) {
-    return {};
+void Governing::Failed(Sent& sent) {
+  sent.failed = true;
+  if (!again_) {
+    again_ = std::chrono::steady_clock::now() + patience_;
   }
+}
+
+// What failed, and what is new.
+std::vector<std::string> Governing::SendAgain() {
+  again_.reset();
+  std::erase_if(sent_, [](const auto& one) { return one.second.failed; });
+  return Send();
+}
+
+std::optional<std::chrono::steady_clock::time_point> Governing::next() const {
+  return measuring_.any() && (!again_ || next_ < *again_) ? std::optional(next_) : again_;
+}
+
+std::vector<std::string> Governing::Step(std::chrono::steady_clock::time_point now) {
+  std::vector<std::string> log;
+  if (measuring_.any() && now >= next_) {
+    log = Measure(now);
+  }
+  if (again_ && now >= *again_) {
+    patience_ = std::min(2 * patience_, kMostPatience);
+    (void)SendAgain();  // it was told of the first time
+  }
+  return log;
+}
+
+std::vector<std::string> Governing::Measure(std::chrono::steady_clock::time_point now) {
   std::map<std::string, std::uint64_t> least_ns;
   for (const auto& [uuid, card] : cards_) {
     least_ns[uuid] = LeastMeasuredNs(card.members);
@@ -197,9 +233,12 @@ void Governing::ReadAnswer(const Place& place, Sent& sent, std::vector<std::stri
   }
   sent.answer.reset();
   const auto outcome = DecodeOutcome(sent.text);
-  sent.done = outcome.ok();
+  if (outcome.ok()) {
+    return;
+  }
+  Failed(sent);
   // An earlier version, which knows no orders, is as the driver pleases.
-  if (!outcome.ok() && sent.order != governor::Order{}) {
+  if (sent.order != governor::Order{} && patience_ == kLeastPatience) {
     log.push_back("container " + place.first + " does not take its share: " + outcome.error().what);
   }
 }
@@ -212,9 +251,6 @@ Governing::News Governing::Look(const std::vector<int>& readable) {
       ReadAnswer(place, sent, news.log);
     }
   }
-  // Sent again with the next change.
-  std::erase_if(sent_,
-                [](const auto& one) { return !one.second.answer.valid() && !one.second.done; });
   if (ready.contains(changes_.get())) {
     alignas(inotify_event) char buffer[4096];
     while (read(changes_.get(), buffer, sizeof(buffer)) > 0) {

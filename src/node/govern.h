@@ -45,19 +45,18 @@ class Governing {
   };
   [[nodiscard]] News Look(const std::vector<int>& readable);
 
-  // When to call Measure(), if ever.
-  [[nodiscard]] std::optional<std::chrono::steady_clock::time_point> next() const {
-    return measuring_.any() ? std::optional(next_) : std::nullopt;
-  }
-  // Corrects the orders, if it is time to. Returns lines for the log.
-  [[nodiscard]] std::vector<std::string> Measure(std::chrono::steady_clock::time_point now);
+  // When to call Step(), if ever.
+  [[nodiscard]] std::optional<std::chrono::steady_clock::time_point> next() const;
+  // Corrects the orders, if it is time to, and sends once more what did not arrive. Returns lines
+  // for the log.
+  [[nodiscard]] std::vector<std::string> Step(std::chrono::steady_clock::time_point now);
 
  private:
   using Place = std::pair<std::string, std::string>;  // a container's id and a card's UUID
   struct Sent {
     governor::Order order;
-    UniqueFd answer;    // invalid: it was read
-    bool done = false;  // it is carried out
+    UniqueFd answer;      // invalid: it was read, or none will come
+    bool failed = false;  // it did not arrive, or was not taken
     std::string text;
   };
   struct Wish {
@@ -72,7 +71,10 @@ class Governing {
   [[nodiscard]] Result<UniqueFd> Ask(const Place& place, const Wish& wish,
                                      std::vector<std::string>& log) const;
   [[nodiscard]] static std::uint64_t LeastMeasuredNs(const std::vector<PlannedMember>& members);
+  [[nodiscard]] std::vector<std::string> Measure(std::chrono::steady_clock::time_point now);
   [[nodiscard]] std::vector<std::string> Send();
+  [[nodiscard]] std::vector<std::string> SendAgain();
+  void Failed(Sent& sent);
   void ReadAnswer(const Place& place, Sent& sent, std::vector<std::string>& log);
 
   const Registry& registry_;
@@ -83,7 +85,10 @@ class Governing {
   std::map<Place, Sent> sent_;
   std::map<std::string, pid_t> shims_;  // the processes that serve the containers
   Measuring measuring_;
-  std::chrono::steady_clock::time_point next_;
+  std::chrono::steady_clock::time_point next_;  // that it measures
+  // That it sends what did not arrive: some shim takes no orders now, or never does.
+  std::optional<std::chrono::steady_clock::time_point> again_;
+  std::chrono::seconds patience_;  // until then, the next time
 };
 
 }  // namespace cgpu

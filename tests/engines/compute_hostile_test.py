@@ -3,12 +3,14 @@ neighbour that keeps a queue full and does nothing else. By the books of the car
 more than its share and the other no less. Cases by name, see tests/lib/cgpu_test.py.
 
 Shares by slices are asserted closely, duty cycles loosely, for the reasons in compute_test.py."""
+import contextlib
 import os
 import signal
+import socket
 
 import cgpu_test as t
 import isolation
-from compute_test import GRAPHICS, KERNELS, MS, Crowd, Member, _groups, close, run, shares, until
+from compute_test import GRAPHICS, KERNELS, MS, STANDARD_US, Crowd, Member, _groups, close, run, shares, until
 
 POINTS = 4
 
@@ -284,13 +286,37 @@ def shim_killed(node, _):
     _end(good)
 
 
+def shim_busy(node, _):
+    """An order that does not reach a shim reaches it later, also if nothing else changes."""
+    # With maxima nothing is measured, so that there is no other reason to send orders.
+    one = Member(node, "one", "--compute", "20", "--compute-max", "90").feed()
+    good = Member(node, "good", "--compute", "80", "--compute-max", "90").feed()
+    until(lambda: good.slice_us() > 4 * one.slice_us() and good.slice_us() != STANDARD_US,
+          "no slices: %s" % _groups(node))
+    before = good.slice_us()
+    (row,) = [row for row in node.containers() if row["name"] == "one"]
+    os.kill(one.shim, signal.SIGSTOP)
+    waiting = []
+    with contextlib.suppress(BlockingIOError):
+        while True:  # until it has no place for another
+            waiting.append(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK))
+            waiting[-1].connect("/run/cgpu/%s.sock" % row["id"])
+    t.command(t.CGPU, "set", "good", "--compute", "20")
+    until(lambda: good.slice_us() < before, "the other has no new slice")
+    for connection in waiting:
+        connection.close()
+    os.kill(one.shim, signal.SIGCONT)
+    until(lambda: one.slice_us() == good.slice_us(), "it never has its new slice: %s" % _groups(node))
+    _end(one, good)
+
+
 CASES = {"without": without, "sets": sets, "hammers": hammers, "resubmits": resubmits, "makes-groups": makes_groups,
          "recreates": recreates,
          "spawns": _spawns(32, ((), ()), 50),
          "spawns-more": _spawns(16, (("--weight", "90"), ("--weight", "10")), 90), "forks": forks, "parks": parks, "idles": idles, "rigid": rigid,
          "traps": _faulty("--traps", 13), "accesses": _faulty("--accesses", 31),
          "daemon-killed": daemon_killed, "daemon-killed-fixed": daemon_killed_fixed,
-         "shim-stopped": shim_stopped, "shim-killed": shim_killed}
+         "shim-busy": shim_busy, "shim-stopped": shim_stopped, "shim-killed": shim_killed}
 
 
 if __name__ == "__main__":
