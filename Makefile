@@ -129,6 +129,9 @@ bench-governor-cpu: build
 bench-priority-wait: build
 	@python3 bench/priority_wait.py
 
+bench-share-promises: build
+	@python3 bench/share_promises.py
+
 install: build
 	@cmake --install build --strip --prefix $(PREFIX)
 
