@@ -51,7 +51,7 @@ class Burner {
         report_(options),
         begin_(Now()),
         second_{0, begin_},
-        chance_(begin_),
+        chance_(options.pace.seed.value_or(begin_)),
         spread_(0, options.pace.gap_spread_us),
         between_(options.pace.rate.value_or(1) / static_cast<double>(kSecond)),
         due_(begin_) {}
@@ -106,7 +106,8 @@ class Burner {
       }
       launched_.pop_front();
       last_end_ = now;
-      gap_ = options_.pace.gap_us + spread_(chance_);
+      // When launches end is not to change what chance says of --rate.
+      gap_ = options_.pace.gap_us + (options_.pace.gap_spread_us != 0 ? spread_(chance_) : 0);
     }
   }
 

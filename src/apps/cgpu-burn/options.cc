@@ -55,6 +55,8 @@ void AddPace(CLI::App& app, Pace& pace) {
                  "Launches a second on the average, at times of chance, whatever has ended; a "
                  "latency counts from when the launch was due")
       ->check(CLI::Range(1U, 100'000U));
+  app.add_option("--seed", pace.seed,
+                 "The same number draws the same times of chance (default: others each time)");
   app.add_option("--seconds", pace.seconds, "End after so many (default: when it is stopped)")
       ->check(CLI::Range(std::uint64_t{1}, kMostSeconds));
   app.add_option("--count", pace.count, "End when so many launches have ended")

@@ -24,6 +24,7 @@ struct Pace {
   // nothing of how fast others end. One that finds no place in the queue waits for one; its latency
   // is counted from when it was due.
   std::optional<unsigned> rate;
+  std::optional<std::uint64_t> seed;  // of all chance: the same one draws the same times
   std::optional<std::uint64_t> seconds;
   std::optional<std::uint64_t> count;  // of launches; then it waits for their ends
 };

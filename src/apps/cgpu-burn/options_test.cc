@@ -36,9 +36,10 @@ TEST(ParseOptions, ReadsEveryOption) {
   ASSERT_TRUE(duty.ok());
   EXPECT_EQ(duty->options.pace.duty_percent, 30U);
   EXPECT_EQ(duty->options.pace.period_ms, 20U);
-  const auto rate = ParseOptions({"--rate", "40", "--each"});
+  const auto rate = ParseOptions({"--rate", "40", "--each", "--seed", "5"});
   ASSERT_TRUE(rate.ok());
   EXPECT_EQ(rate->options.pace.rate, 40U);
+  EXPECT_EQ(rate->options.pace.seed, 5U);
   EXPECT_TRUE(rate->options.each);
 }
 
