@@ -83,6 +83,7 @@ class Story:
                     lambda: cgpu_set("a", "--weight", 5))
         self._event(10, "c has no work: a and b have its part", {"a": 100 * 5 / 6, "b": 100 / 6, "c": 0}, c_stops)
         self._event(13, "c has work again", {"a": 62.5, "b": 12.5, "c": 25}, c_goes_on)
+        # Weights are taken back first: a policy that knows none is refused while somebody has one.
         self._event(16, "cgpu policy 0 soft; --compute 50, 30 and 20",
                     {"a": 50, "b": 30, "c": 20},
                     lambda: cgpu_set("a", "--weight", 1), lambda: cgpu_set("c", "--weight", 1),
