@@ -4,6 +4,7 @@
 #   make test        what is checked at each change (installs what it needs, builds)
 #   make soak        the same randomised tests and fuzzers for long: SECONDS_EACH=600
 #   make bench-NAME  one benchmark, e.g. bench-untrapped
+#   make share-story the pictures of docs/compute.md, measured and drawn anew
 #   make lint        formatting and clang-tidy alone
 #   make install     the programs below PREFIX (/usr/local), or below DESTDIR for a package
 #   make deb         build/cgpu_VERSION_amd64.deb
@@ -41,7 +42,7 @@ ifneq ($(shell command -v ccache),)
 export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
 endif
 
-.PHONY: build demo test soak lint install deb gpu-bundle deps check-deps clean
+.PHONY: build demo test soak share-story lint install deb gpu-bundle deps check-deps clean
 .PHONY: test-asan test-tsan fuzz
 
 deps:
@@ -128,6 +129,12 @@ bench-governor-cpu: build
 
 bench-priority-wait: build
 	@python3 bench/priority_wait.py
+
+bench-share-promises: build
+	@python3 bench/share_promises.py
+
+share-story: build
+	@python3 bench/share_story.py
 
 install: build
 	@cmake --install build --strip --prefix $(PREFIX)

@@ -8,13 +8,9 @@ of a change is the end of the first window from which on in all windows everybod
 fair share; 1000 ms where there is none. A change during which the machine itself was late is repeated, 20 of
 a kind at the most, and counted. Needs root; prints every change; the last line is the 90th percentile of all.
 """
-import json
 import os
-import socket
 import statistics
 import sys
-import threading
-import time
 
 import shares
 import cgpu_test as t  # noqa: E402
@@ -24,49 +20,6 @@ REPEATED = 20
 WINDOW_MS, STEP_MS, HORIZON_MS, POINTS = 100, 10, 1000, 3
 MS = 1000000
 LOAD = shares.queued(1000)
-
-
-class Sampler:
-    """Reads the engines' books every millisecond, on a thread: what passed on the card, and what each shim's
-    groups had."""
-
-    def __init__(self, node):
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.connect(node.folder + "/control.sock")
-        self._stream = self._socket.makefile("rw", encoding="utf-8")
-        self._stop = False
-        self._thread = threading.Thread(target=self._loop, daemon=True)
-        self.samples = []
-
-    def look(self):
-        self._stream.write('{"command": "books", "mappings": false}\n')
-        self._stream.flush()
-        reply = json.loads(self._stream.readline())
-        t.check("result" in reply, "no books: %s" % reply)
-        gpu = reply["result"]["gpus"][0]
-        (engine,) = [one for one in gpu["runlists"] if one["runlist"] == shares.GRAPHICS]
-        passed = sum(engine[key] for key in ("busy_ns", "switching_ns", "idle_ns"))
-        return passed, {group["pid"]: group["gpu_time_ns"] for group in gpu["groups"]}
-
-    def _loop(self):
-        while not self._stop:
-            self.samples.append(self.look())
-            time.sleep(0.001)
-
-    def __enter__(self):
-        self.samples = [self.look()]
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self._stop = True
-        self._thread.join()
-        self._socket.close()
-
-    def sleep_until(self, passed):
-        while self.samples[-1][0] < passed:
-            t.check(self._thread.is_alive(), "the books cannot be read")
-            time.sleep(0.01)
 
 
 def settled_ms(samples, begin, fair):
@@ -96,7 +49,7 @@ class Changes:
 
     def measure(self, kind, change, fair, begin=None):
         """One change. `fair()`: what each shim is to have then; `begin(samples)`: when it was."""
-        with Sampler(self._node) as sampler, shares.Clock() as clock:
+        with shares.Sampler(self._node) as sampler, shares.Clock() as clock:
             asked = sampler.samples[-1][0]
             change()
             if begin is not None:

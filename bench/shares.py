@@ -3,8 +3,10 @@ simulated card, held to the card's policy by a cgpud of the benchmark's own, and
 books of the card's engines.
 """
 import contextlib
+import json
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -54,23 +56,23 @@ class Clock:
 
 class Loads:
     """Containers on one card; ends them with the block. Each of `members` is (flags of `cgpu run`,
-    words of cgpu-burn)."""
+    words of cgpu-burn). They are called m0, m1 and so on, or m`first` and so on; or as `names` says."""
 
-    def __init__(self, node, members, first=0):
+    def __init__(self, node, members, first=0, names=None):
         self._node = node
         self._members = members
-        self._first = first  # the number in their names: they are m0, m1 and so on
+        self._names = names or ["m%d" % number for number in range(first, first + len(members))]
+        self.idle = None  # what of the card's time nobody had in the last window, in percent
         self._processes = []
         self._shims = []
 
     def __enter__(self):
-        for number, (flags, words) in enumerate(self._members, self._first):
+        for name, (flags, words) in zip(self._names, self._members):
             before = {group["pid"] for group in self._groups()}
             process = self._node.run([BURN, "--json", *map(str, words)], mem="512MiB",
-                                     flags=("--name", "m%d" % number, *map(str, flags)),
-                                     name="m%d" % number)
+                                     flags=("--name", name, *map(str, flags)), name=name)
             self._processes.append(process)
-            _quietly(process, '^{"card":')
+            quietly(process, '^{"card":')
             # For the driver all of a container's clients are its shim's.
             (shim,) = {group["pid"] for group in self._groups()} - before
             self._shims.append(shim)
@@ -101,6 +103,10 @@ class Loads:
         """The processes that serve them."""
         return list(self._shims)
 
+    def processes(self):
+        """Of `cgpu run`, one each."""
+        return list(self._processes)
+
     def _groups(self):
         return self._node.books()["gpus"][0]["groups"]
 
@@ -109,19 +115,64 @@ class Loads:
         (engine,) = [one for one in gpu["runlists"] if one["runlist"] == GRAPHICS]
         times = {group["pid"]: group["gpu_time_ns"] for group in gpu["groups"]}
         passed = sum(engine[key] for key in ("busy_ns", "switching_ns", "idle_ns"))
-        return [times[shim] for shim in self._shims], passed
+        return [times[shim] for shim in self._shims], passed, engine["idle_ns"]
 
     def window(self, seconds):
         """What each gets of the card in the next `seconds`, in percent of the time that passes on
         it; and the clock."""
-        first, begin = self._look()
+        first, begin, idle = self._look()
         with Clock() as clock:
             time.sleep(seconds)
-            last, end = self._look()
+            last, end, idle_then = self._look()
+        self.idle = 100.0 * (idle_then - idle) / (end - begin)
         return [100.0 * (b - a) / (end - begin) for a, b in zip(first, last)], clock
 
 
-def _quietly(process, pattern):
+class Sampler:
+    """Reads the engines' books again and again, on a thread: what passed on the card, and what each shim's
+    groups had, in nanoseconds."""
+
+    def __init__(self, node, every_s=0.001):
+        self._every_s = every_s
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.connect(node.folder + "/control.sock")
+        self._stream = self._socket.makefile("rw", encoding="utf-8")
+        self._stop = False
+        self._thread = threading.Thread(target=self._loop, daemon=True)
+        self.samples = []
+
+    def look(self):
+        self._stream.write('{"command": "books", "mappings": false}\n')
+        self._stream.flush()
+        reply = json.loads(self._stream.readline())
+        t.check("result" in reply, "no books: %s" % reply)
+        gpu = reply["result"]["gpus"][0]
+        (engine,) = [one for one in gpu["runlists"] if one["runlist"] == GRAPHICS]
+        passed = sum(engine[key] for key in ("busy_ns", "switching_ns", "idle_ns"))
+        return passed, {group["pid"]: group["gpu_time_ns"] for group in gpu["groups"]}
+
+    def _loop(self):
+        while not self._stop:
+            self.samples.append(self.look())
+            time.sleep(self._every_s)
+
+    def __enter__(self):
+        self.samples = [self.look()]
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stop = True
+        self._thread.join()
+        self._socket.close()
+
+    def sleep_until(self, passed):
+        while self.samples[-1][0] < passed:
+            t.check(self._thread.is_alive(), "the books cannot be read")
+            time.sleep(0.01)
+
+
+def quietly(process, pattern):
     """Waits for a line, whose echo nobody wants."""
     with open(os.devnull, "w", encoding="utf-8") as null, contextlib.redirect_stdout(null):
         process.expect(pattern)
@@ -150,13 +201,13 @@ def _go_first():
             out.write(str(weight))
 
 
-def run(measure):
+def run(measure, cards="a10:1"):
     """measure(node, daemon), with a card and its cgpud, apart from the machine."""
     t.require_machine()
     isolation.enter()
     _go_first()
     try:
-        with t.Node("a10:1", "580") as node:
+        with t.Node(cards, "580") as node:
             daemon = start_cgpud(node, RUNC)
             measure(node, daemon)
             daemon.stop()

@@ -50,6 +50,25 @@ def counted():
         node.wait_used(0, "after the loads")
 
 
+def open_loop():
+    """With --rate launches are due whatever has ended, and the wait for a place in the queue is part of
+    their latency. --each tells all of them."""
+    with t.Node("a10:1", "580") as node:
+        # All are due within some 5 ms; the card is at work for 100.
+        process = node.exec([BURN, "--json", "--each", "--rate", "10000", "--kernel-us", "2000",
+                             "--queue", "2", "--count", "50"], "burn")
+        done = ended(process)
+        each = [json.loads(line[0])["each_us"] for line in process.said('^{"each_us":.*')]
+        print("%s ... %s: %s" % (each[:3], each[-3:], done))
+        t.check(done["launches"] == len(each) == 50, "%d lines: %s" % (len(each), done))
+        t.check(each[-1] > 80000 and max(each) == done["latency_us"]["max"],
+                "the last took %s us; %s" % (each[-1], done))
+        # 40 launches take 100 ms on the average, and those that this seed draws 157.8.
+        done = ended(node.exec([BURN, "--json", "--rate", "400", "--seed", "201", "--kernel-us", "100",
+                                "--count", "40"], "burn"))
+        t.check(done["seconds"] > 0.157 and done["launches"] == 40, "it says %s" % done)
+
+
 def cards():
     """The card that is named, in a slice of cgpu's."""
     with t.Node("a10:2", "580") as node:
@@ -121,5 +140,5 @@ def wrong():
 
 
 if __name__ == "__main__":
-    t.main({"counted": counted, "cards": cards, "signals": signals, "seconds": seconds,
+    t.main({"counted": counted, "open-loop": open_loop, "cards": cards, "signals": signals, "seconds": seconds,
             "wrong": wrong})

@@ -51,8 +51,10 @@ class Burner {
         report_(options),
         begin_(Now()),
         second_{0, begin_},
-        chance_(begin_),
-        spread_(0, options.pace.gap_spread_us) {}
+        chance_(options.pace.seed.value_or(begin_)),
+        spread_(0, options.pace.gap_spread_us),
+        between_(options.pace.rate.value_or(1) / static_cast<double>(kSecond)),
+        due_(begin_) {}
 
   Result<> Run() {
     report_.Begin();
@@ -97,10 +99,15 @@ class Burner {
 
   void TakeEnded(std::uint64_t now) {
     for (const std::uint64_t all = load_.Ended(); ended_ < all; ++ended_) {
-      latencies_.Add(now - launched_.front());
+      const std::uint64_t latency = now - launched_.front();
+      latencies_.Add(latency);
+      if (options_.each) {
+        report_.Each(latency);
+      }
       launched_.pop_front();
       last_end_ = now;
-      gap_ = options_.pace.gap_us + spread_(chance_);
+      // When launches end is not to change what chance says of --rate.
+      gap_ = options_.pace.gap_us + (options_.pace.gap_spread_us != 0 ? spread_(chance_) : 0);
     }
   }
 
@@ -116,6 +123,9 @@ class Burner {
 
   // Nothing is due before it; 0: something is.
   [[nodiscard]] std::uint64_t NextLaunch() const {
+    if (options_.pace.rate) {
+      return due_;
+    }
     if (options_.pace.duty_percent) {
       return allowance_ > 0 ? 0 : period_end_;
     }
@@ -135,7 +145,12 @@ class Burner {
   void LaunchDue(std::uint64_t now) {
     BeginPeriod(now);
     while (NextLaunch() <= now && !AllLaunched() && load_.Launch()) {
-      launched_.push_back(Now());
+      if (options_.pace.rate) {
+        launched_.push_back(due_);
+        due_ += static_cast<std::uint64_t>(between_(chance_));
+      } else {
+        launched_.push_back(Now());
+      }
       ++total_;
       allowance_ -= static_cast<std::int64_t>(options_.shape.launch_ns());
     }
@@ -147,7 +162,8 @@ class Burner {
       if (options_.pace.seconds) {
         until = std::min(until, begin_ + *options_.pace.seconds * kSecond);
       }
-      if (const std::uint64_t next = NextLaunch(); next != 0 && !AllLaunched()) {
+      if (const std::uint64_t next = NextLaunch();
+          !AllLaunched() && next != 0 && (next > now || launched_.empty())) {
         until = std::min(until, next);
       }
     }
@@ -166,13 +182,15 @@ class Burner {
   std::uint64_t begin_;
   Second second_;
   std::uint64_t seconds_ = 0;           // that have been told of
-  std::deque<std::uint64_t> launched_;  // when; those that have not ended
+  std::deque<std::uint64_t> launched_;  // when, or when they were due; those that have not ended
   std::uint64_t total_ = 0;             // launches
   std::uint64_t ended_ = 0;
   std::uint64_t last_end_ = 0;
   std::uint64_t gap_ = 0;  // after it
   std::mt19937_64 chance_;
   std::uniform_int_distribution<std::uint64_t> spread_;
+  std::exponential_distribution<double> between_;  // ns from one that --rate says to the next
+  std::uint64_t due_;                              // the next of them
   std::int64_t allowance_ = 0;  // of --duty: what may still be launched in this period, in ns
   std::uint64_t period_end_ = 0;
   bool signalled_ = false;

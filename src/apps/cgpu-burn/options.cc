@@ -51,6 +51,12 @@ void AddPace(CLI::App& app, Pace& pace) {
   app.add_option("--period-ms", pace.period_ms, "The period of --duty, in milliseconds")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{3'600'000}))
       ->capture_default_str();
+  app.add_option("--rate", pace.rate,
+                 "Launches a second on the average, at times of chance, whatever has ended; a "
+                 "latency counts from when the launch was due")
+      ->check(CLI::Range(1U, 100'000U));
+  app.add_option("--seed", pace.seed,
+                 "The same number draws the same times of chance (default: others each time)");
   app.add_option("--seconds", pace.seconds, "End after so many (default: when it is stopped)")
       ->check(CLI::Range(std::uint64_t{1}, kMostSeconds));
   app.add_option("--count", pace.count, "End when so many launches have ended")
@@ -71,6 +77,7 @@ Result<CommandLine> ParseOptions(std::vector<std::string> arguments) {
   AddShape(app, options.shape);
   AddPace(app, options.pace);
   app.add_flag("--json", options.json, "A JSON object a line");
+  app.add_flag("--each", options.each, "A line with the latency of each launch, too");
   app.footer(
       "A latency is the time from a launch until its end was seen; with a queue it has the wait "
       "for\n"
@@ -97,6 +104,9 @@ Result<CommandLine> ParseOptions(std::vector<std::string> arguments) {
   }
   if (options.pace.gap_us != 0 && options.pace.duty_percent) {
     return Wrong("--gap-us and --duty are two ways to leave the card alone: give one");
+  }
+  if (options.pace.rate && (options.pace.gap_us != 0 || options.pace.duty_percent)) {
+    return Wrong("--rate says when to launch, as --gap-us and --duty do: give one");
   }
   if (app.count("--period-ms") != 0 && !options.pace.duty_percent) {
     return Wrong("--period-ms is the period of --duty, which is not given");

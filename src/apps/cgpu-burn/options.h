@@ -20,6 +20,11 @@ struct Pace {
   // that has nothing else to do. What finds no place in the queue in its period is left out.
   std::optional<unsigned> duty_percent;
   std::uint64_t period_ms = 100;
+  // So many launches a second on the average, at times of chance (exponential gaps) that know
+  // nothing of how fast others end. One that finds no place in the queue waits for one; its latency
+  // is counted from when it was due.
+  std::optional<unsigned> rate;
+  std::optional<std::uint64_t> seed;  // of all chance: the same one draws the same times
   std::optional<std::uint64_t> seconds;
   std::optional<std::uint64_t> count;  // of launches; then it waits for their ends
 };
@@ -28,6 +33,7 @@ struct Options {
   Shape shape;
   Pace pace;
   bool json = false;
+  bool each = false;  // a line for each launch that ended
 };
 
 struct CommandLine {

@@ -13,8 +13,8 @@ TEST(ParseOptions, ByDefaultKeepsAQueueOfMillisecondsFull) {
   ASSERT_TRUE(line.ok());
   EXPECT_EQ(line->options.shape.launch_ns(), 1'000'000U);
   EXPECT_EQ(line->options.shape.queue, 64U);
-  EXPECT_FALSE(line->options.shape.rigid || line->options.json);
-  EXPECT_FALSE(line->options.pace.seconds || line->options.pace.count);
+  EXPECT_FALSE(line->options.shape.rigid || line->options.json || line->options.each);
+  EXPECT_FALSE(line->options.pace.seconds || line->options.pace.count || line->options.pace.rate);
   EXPECT_FALSE(line->options.pace.duty_percent || line->text);
 }
 
@@ -36,6 +36,11 @@ TEST(ParseOptions, ReadsEveryOption) {
   ASSERT_TRUE(duty.ok());
   EXPECT_EQ(duty->options.pace.duty_percent, 30U);
   EXPECT_EQ(duty->options.pace.period_ms, 20U);
+  const auto rate = ParseOptions({"--rate", "40", "--each", "--seed", "5"});
+  ASSERT_TRUE(rate.ok());
+  EXPECT_EQ(rate->options.pace.rate, 40U);
+  EXPECT_EQ(rate->options.pace.seed, 5U);
+  EXPECT_TRUE(rate->options.each);
 }
 
 TEST(ParseOptions, RefusesWhatMakesNoSense) {
@@ -43,6 +48,9 @@ TEST(ParseOptions, RefusesWhatMakesNoSense) {
       {{"--gap-us", "5"}, "--queue 1"},
       {{"--gap-spread-us", "5", "--queue", "1"}, "give --gap-us"},
       {{"--gap-us", "5", "--queue", "1", "--duty", "5"}, "give one"},
+      {{"--rate", "5", "--duty", "5"}, "give one"},
+      {{"--rate", "5", "--gap-us", "5", "--queue", "1"}, "give one"},
+      {{"--rate", "0"}, "--rate"},
       {{"--period-ms", "5"}, "--duty"},
       {{"--kernel-us", "0"}, "--kernel-us"},
       {{"--kernel-us", "-1"}, "--kernel-us"},

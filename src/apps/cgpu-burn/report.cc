@@ -49,6 +49,11 @@ void Report::Second(std::uint64_t number, const Done& done) const {
   Say(fmt::format("second {}: {:.1f} ms/s of kernels\n", number, PerSecond(done)));
 }
 
+void Report::Each(std::uint64_t latency_ns) const {
+  const double us = static_cast<double>(latency_ns) / kNsPerUs;
+  Say(options_.json ? fmt::format("{{\"each_us\":{:.1f}}}\n", us) : fmt::format("{:.1f} us\n", us));
+}
+
 void Report::Sum(const Done& done, std::uint64_t left, const Latencies& latencies) const {
   const auto us = [](std::uint64_t ns) { return static_cast<double>(ns) / kNsPerUs; };
   const double seconds = static_cast<double>(done.ns) / kNsPerS;

@@ -22,6 +22,8 @@ class Report {
   void Begin() const;
   // The `number`th second, counted from 1.
   void Second(std::uint64_t number, const Done& done) const;
+  // That a launch has ended, and how long it took.
+  void Each(std::uint64_t latency_ns) const;
   // `left`: launches whose end was not waited for.
   void Sum(const Done& done, std::uint64_t left, const Latencies& latencies) const;
 
