@@ -55,7 +55,7 @@ class Burner {
         spread_(0, options.pace.gap_spread_us) {}
 
   Result<> Run() {
-    report_.Begin();
+    report_.Begin(load_.Steps());
     while (true) {
       const std::uint64_t now = Now();
       TakeEnded(now);
