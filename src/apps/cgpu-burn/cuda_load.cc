@@ -28,6 +28,8 @@ constexpr unsigned kThreads = 32;  // of a block: one warp
 constexpr Seconds kShort{200e-6};
 constexpr Seconds kWarmUp{0.3};
 constexpr unsigned kTries = 20;
+constexpr unsigned kLonger = 5;
+constexpr double kClearly = 1.5;
 constexpr std::uint64_t kFirstSteps = 1024;
 constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 50;
 constexpr Seconds kPatience{30};
@@ -153,6 +155,25 @@ class CudaLoad : public Load {
     return least;
   }
 
+  struct Lengths {
+    std::uint64_t steps = 0;
+    Seconds once{0};  // the least that so many steps took
+    Seconds thrice{0};
+  };
+  [[nodiscard]] Result<> Compare(std::uint64_t steps, Lengths* lengths) const {
+    *lengths = {steps, Seconds::max(), Seconds::max()};
+    for (unsigned i = 0; i < kTries; ++i) {
+      const Result<Seconds> one = Time(steps);
+      const Result<Seconds> three = one.ok() ? Time(3 * steps) : one;
+      if (!three.ok()) {
+        return three.error();
+      }
+      lengths->once = std::min(lengths->once, *one);
+      lengths->thrice = std::min(lengths->thrice, *three);
+    }
+    return {};
+  }
+
   // How many steps a kernel of this length has on a card of its own.
   [[nodiscard]] Result<> Calibrate(std::uint64_t kernel_us) {
     std::uint64_t steps = kFirstSteps;
@@ -170,22 +191,20 @@ class CudaLoad : public Load {
         return one.error();
       }
     }
-    Seconds once = Seconds::max();
-    Seconds thrice = Seconds::max();
-    for (unsigned i = 0; i < kTries; ++i) {
-      const Result<Seconds> one = Time(steps);
-      const Result<Seconds> three = one.ok() ? Time(3 * steps) : one;
-      if (!three.ok()) {
-        return three.error();
+    Lengths lengths;
+    // Where even the shortest time is that of something else, longer kernels are tried.
+    for (unsigned longer = 0; longer < kLonger; ++longer, steps *= 4) {
+      CGPU_TRY(Compare(steps, &lengths));
+      if (lengths.thrice > kClearly * lengths.once) {
+        break;
       }
-      once = std::min(once, *one);
-      thrice = std::min(thrice, *three);
     }
-    if (thrice <= once) {
+    if (lengths.thrice <= kClearly * lengths.once) {
       return Error{Code::kUnavailable, 0, "what a kernel takes cannot be told on this card now",
                    "its neighbours may leave it too little; give --steps"};
     }
-    const double per_second = 2 * static_cast<double>(steps) / (thrice - once).count();
+    const double per_second =
+        2 * static_cast<double>(lengths.steps) / (lengths.thrice - lengths.once).count();
     const double wanted = per_second * static_cast<double>(kernel_us) / 1e6;
     steps_ = static_cast<std::uint64_t>(std::llround(std::max(1.0, wanted)));
     return {};

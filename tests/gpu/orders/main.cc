@@ -5,8 +5,12 @@
 //   gpu-orders share --slice-us N [--kernel-us N] [--steps N] [--seconds S]
 //                    gives itself this time slice, says "ready", waits for a line, and says how
 //                    many launches then ended in S seconds
-//   gpu-orders events                                            whether the driver tells of
-//                                                                context switches
+//   gpu-orders own [--kernel-us N] [--steps N] [--seconds S]
+//                    takes its channels off the card, and says how many launches end after that;
+//                    at most for S seconds, and until there are ten
+//   gpu-orders events [--seconds S] [--enough N]
+//                    whether the driver tells of context switches: for S seconds or until there
+//                    are N
 //
 // It needs libcuda.so.1, but for `events`. Exit status: 0; 1 with a sentence.
 #include <unistd.h>
@@ -39,6 +43,7 @@ struct Line {
   burn::Shape shape;
   double seconds = 2;
   std::uint64_t slice_us = kSliceUs;
+  std::uint64_t enough = ~std::uint64_t{0};
 };
 
 int Fail(const Error& error) {
@@ -225,6 +230,29 @@ int Share(const Line& line) {
   return 0;
 }
 
+int Own(const Line& line) {
+  constexpr std::uint64_t kGoesOn = 10;
+  auto made = Bench::Make(line.shape);
+  if (!made.ok()) {
+    return Fail(made.error());
+  }
+  Bench& bench = **made;
+  bench.Feed();
+  const auto outcome = bench.Disable(true);
+  std::uint64_t ended = 0;
+  const Clock::time_point begin = Clock::now();
+  (void)bench.load().Ended();
+  while (ended < kGoesOn && static_cast<double>(UsSince(begin)) < line.seconds * kUsPerS) {
+    ended += bench.Run(kSettleUs);
+  }
+  if (const auto broken = bench.load().Broken()) {
+    return Fail(*broken);
+  }
+  Say(R"({"own":"FIFO_DISABLE_CHANNELS",)" + Answer(outcome) + R"(,"ended":)" +
+      std::to_string(ended) + "}");
+  return 0;
+}
+
 int Events(const Line& line) {
   auto client = rmclient::Client::Open();
   if (!client.ok()) {
@@ -245,7 +273,7 @@ int Events(const Line& line) {
   std::uint64_t named = 0;
   bool lost = false;
   const Clock::time_point begin = Clock::now();
-  while (static_cast<double>(UsSince(begin)) < line.seconds * kUsPerS) {
+  while (switches < line.enough && static_cast<double>(UsSince(begin)) < line.seconds * kUsPerS) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     const auto news = log->Read();
     switches += news.switches.size();
@@ -262,18 +290,22 @@ int Main(int argc, char** argv) {
   Line line;
   line.shape.cuda = true;
   CLI::App app("Orders about a CUDA program's channels, measured", "gpu-orders");
-  app.add_option("verb", line.verb, "orders, share or events")
+  app.add_option("verb", line.verb, "orders, share, own or events")
       ->required()
-      ->check(CLI::IsMember({"orders", "share", "events"}));
+      ->check(CLI::IsMember({"orders", "share", "own", "events"}));
   app.add_option("--kernel-us", line.shape.kernel_us, "Length of a kernel");
   app.add_option("--steps", line.shape.steps, "How far a kernel counts, if that is known");
   app.add_option("--card", line.shape.card, "Card, from 0 in order of bus address");
   app.add_option("--seconds", line.seconds, "For each order, or for the share");
   app.add_option("--slice-us", line.slice_us, "Time slice");
+  app.add_option("--enough", line.enough, "Context switches that are enough");
   CLI11_PARSE(app, argc, argv);
   line.shape.queue = static_cast<unsigned>(
       std::clamp(kQueuedUs / line.shape.kernel_us, std::uint64_t{2}, std::uint64_t{1000}));
-  return line.verb == "orders" ? Orders(line) : line.verb == "share" ? Share(line) : Events(line);
+  return line.verb == "orders"  ? Orders(line)
+         : line.verb == "share" ? Share(line)
+         : line.verb == "own"   ? Own(line)
+                                : Events(line);
 }
 
 }  // namespace
