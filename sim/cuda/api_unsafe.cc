@@ -143,6 +143,7 @@ using cgpu::sim::cuda::With;
 using cgpu::sim::cuda::WithContext;
 namespace cuda = cgpu::sim::cuda;
 
+// NOLINTBEGIN(readability-identifier-naming): CUDA's names
 CGPU_CUDA_API int cuGetErrorName(int error, const char** name) {
   *name = cuda::NameOf(static_cast<Status>(error));
   return *name == nullptr ? cuda::kInvalidValue : cuda::kSuccess;
@@ -479,3 +480,4 @@ CGPU_CUDA_API int cuEventSynchronize(void* event) {
                                        : found->context->Wait(found->launch);
   });
 }
+// NOLINTEND(readability-identifier-naming)
