@@ -60,8 +60,8 @@ def one_order(report, kernel_us, said):
             said["undo_us"]["p50"], said["undo_us"]["max"], said["ended_on"], said["ended_off"])
     detail += "; another client waited %d us at the most, %d us without it" % (
         said["neighbour_us"], said["neighbour_calm_us"])
-    # Of long kernels too few end in the time to tell.
-    works = not said["undo_us"] or kernel_us > 1000 or said["ended_off"] * 2 <= said["ended_on"]
+    # Of a persistent one nobody can tell.
+    works = not said["undo_us"] or kernel_us == PERSISTENT_US or said["ended_off"] * 2 <= said["ended_on"]
     # What cgpu does not rely on may be as it is.
     good = said["errno"] == said["status"] == 0 and not said["broken"] and (
         works or said["order"] != "FIFO_DISABLE_CHANNELS")

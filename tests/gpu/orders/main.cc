@@ -34,8 +34,13 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kUsPerS = 1'000'000;
 constexpr std::uint64_t kQueuedUs = 100'000;  // of work
-constexpr std::uint64_t kSliceUs = 2'000;     // that is set while it is measured how long it takes
-constexpr std::uint64_t kSettleUs = 5'000;    // before each try
+// A library waits where it has no room for another launch, which would be for ever while its
+// channels are off the card. CUDA is said to have room for a thousand.
+constexpr std::uint64_t kMostQueued = 256;
+constexpr std::uint64_t kSliceUs = 2'000;   // that is set while it is measured how long it takes
+constexpr std::uint64_t kSettleUs = 5'000;  // before each try, at the least
+constexpr std::uint64_t kMostSettleUs = 300'000;
+constexpr std::uint64_t kKernelsToTell = 3;  // that would end, if work went on
 constexpr unsigned kMostTries = 20;
 
 struct Line {
@@ -127,18 +132,21 @@ class Measure {
     std::uint64_t held_up = 0;
     std::uint64_t ended_on = 0;
     std::uint64_t ended_off = 0;
+    const std::uint64_t settle =
+        undo ? std::clamp(kKernelsToTell * line_.shape.kernel_us, kSettleUs, kMostSettleUs)
+             : kSettleUs;
     const Clock::time_point begin = Clock::now();
     while (did.size() < kMostTries &&
            (did.empty() || static_cast<double>(UsSince(begin)) < line_.seconds * kUsPerS)) {
       (void)neighbour_.Longest();
-      ended_on += bench_.Run(kSettleUs);
+      ended_on += bench_.Run(settle);
       calm = std::max(calm, neighbour_.Longest());
       did.push_back(Time(order, &first));
       held_up = std::max(held_up, neighbour_.Longest());
       if (undo) {
         // What ended while the order was under way is not seen as ended after it.
         (void)bench_.load().Ended();
-        ended_off += bench_.Run(kSettleUs);
+        ended_off += bench_.Run(settle);
         (void)neighbour_.Longest();
         undid.push_back(Time(undo, &back));
         held_up = std::max(held_up, neighbour_.Longest());
@@ -301,7 +309,7 @@ int Main(int argc, char** argv) {
   app.add_option("--enough", line.enough, "Context switches that are enough");
   CLI11_PARSE(app, argc, argv);
   line.shape.queue = static_cast<unsigned>(
-      std::clamp(kQueuedUs / line.shape.kernel_us, std::uint64_t{2}, std::uint64_t{1000}));
+      std::clamp(kQueuedUs / line.shape.kernel_us, std::uint64_t{2}, kMostQueued));
   return line.verb == "orders"  ? Orders(line)
          : line.verb == "share" ? Share(line)
          : line.verb == "own"   ? Own(line)
