@@ -35,7 +35,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::uint64_t kUsPerS = 1'000'000;
 constexpr std::uint64_t kQueuedUs = 100'000;  // of work
 // A library waits where it has no room for another launch, which would be for ever while its
-// channels are off the card. CUDA is said to have room for a thousand.
+// channels are off the card. How many CUDA has room for is not documented.
 constexpr std::uint64_t kMostQueued = 256;
 constexpr std::uint64_t kSliceUs = 2'000;   // that is set while it is measured how long it takes
 constexpr std::uint64_t kSettleUs = 5'000;  // before each try, at the least
