@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 
 import cgpu_test as t
 import isolation
@@ -14,6 +15,7 @@ BURN = os.path.abspath(os.path.join(t.BIN, "cgpu-burn"))
 CUDA = os.path.abspath(os.environ.get("CGPU_CUDA", os.path.join(t.BIN, os.pardir, "cuda")))
 PROGRAM = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "gpu", "kit",
                        "cuda_program.py")
+KIT = os.path.join(os.path.dirname(os.path.dirname(PROGRAM)), "run")
 ENVIRONMENT = dict(os.environ, LD_LIBRARY_PATH=CUDA)
 GRAPHICS = 1  # NV2080_ENGINE_TYPE_GRAPHICS
 MS_STEPS = "1000000"  # of a kernel of 1 ms: the simulated libcuda takes a nanosecond for each
@@ -105,7 +107,19 @@ def wrong(node, _):
     t.check(slice_of_nothing.end() == 1, "a context fits into 1 MiB")
 
 
-CASES = {"counted": counted, "weights": weights, "memory": memory, "wrong": wrong}
+def kit(node, _):
+    """The part of tests/gpu/run that needs a cgpud: what containers get by their weights."""
+    with tempfile.TemporaryDirectory() as out:
+        subprocess.run([sys.executable, KIT, "--node", node.name, "--only", "compute", "--quick", "--out", out],
+                       env=ENVIRONMENT, stdin=subprocess.DEVNULL, timeout=2 * t.DEADLINE, check=True)
+        with open(os.path.join(out, "results.json"), encoding="utf-8") as file:
+            rows = {what: (outcome, detail) for _, what, outcome, detail in json.load(file)["rows"]}
+    outcome, detail = rows.get("containers of weights 1:3 that always want the card", ("not made", ""))
+    t.check(outcome == "pass", "the shares: %s, %s; %s" % (outcome, detail, rows))
+    node.wait_used(0, "after the kit")
+
+
+CASES = {"counted": counted, "weights": weights, "memory": memory, "wrong": wrong, "kit": kit}
 
 if __name__ == "__main__":
     isolation.main({name: lambda function=function: run(function)

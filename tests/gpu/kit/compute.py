@@ -1,11 +1,15 @@
 """Orders about channels as cgpu gives them: does the driver take them, how long do they take while kernels
 of different lengths run, what do they hold up for others, do they work; and the shares that time slices
 give. By gpu-orders: a CUDA program and beside it a client of its own, in one process, as all clients of
-a container are its shim's. So all of it but the last row is asked without cgpu."""
+a container are its shim's. So all of it but the last rows is asked without cgpu. These are of containers:
+their own orders stop nothing, and where cgpud runs they get what their weights say."""
+import glob
 import json
 import select
+import statistics
 import subprocess
 
+from kit.burns import Burn
 from kit.report import Skip
 
 KERNELS_US = (100, 1000, 10000, 100000)
@@ -13,6 +17,7 @@ PERSISTENT_US = 20000000
 RATIOS = (1, 2, 3, 4, 6, 9)  # to one
 PERIOD_US = 20000  # of two slices together
 SHARE_POINTS = 3
+WEIGHTS = (3, 9)  # to one
 
 
 def lines_of(done):
@@ -167,6 +172,43 @@ def in_a_slice(report, per_us):
                  if said else done.last_words())
 
 
+def has_daemon():
+    """Whether a cgpud runs here."""
+    for path in glob.glob("/proc/[0-9]*/comm"):
+        try:
+            with open(path, encoding="utf-8") as file:
+                if file.read() == "cgpud\n":
+                    return True
+        except OSError:  # it has ended
+            pass
+    return False
+
+
+def weights(report, per_us, weight):
+    """Two containers that always want the card."""
+    name = "containers of weights 1:%d that always want the card" % weight
+    words = ["--kernel-us", "1000", "--steps", str(int(per_us * 1000))]
+    settle, count = (1, 2) if report.quick else (2, 5)
+    # The first one's weight chooses the policy.
+    with Burn(report, words, ["--mem", "2GiB", "--weight", str(weight)]) as more, \
+            Burn(report, words, ["--mem", "2GiB", "--weight", "1"]) as less:
+        both = more.wait(1) and less.wait(1)
+        first = [len(one.seconds()) + settle for one in (less, more)]
+        both = both and all([one.wait(begin + count) for one, begin in zip((less, more), first)])
+        got = [[second["kernel_ms_per_s"] for second in one.seconds()[begin:begin + count]]
+               for one, begin in zip((less, more), first)]
+        said = [one.text()[-2000:] for one in (less, more)]
+    report.keep(name, {"ms each second": got, "said": said})
+    if not both or not sum(map(sum, got)):
+        report.judge(name, False, said[0].strip().split("\n")[-1])
+        return
+    means = [statistics.mean(one) for one in got]
+    percent = 100 * means[0] / sum(means)
+    report.judge(name, report.node is not None or abs(percent - 100 / (1 + weight)) <= SHARE_POINTS,
+                 "%.1f %% of %.1f %%; together %.0f ms of kernels a second" % (
+                     percent, 100 / (1 + weight), sum(means)))
+
+
 def check(report):
     events(report)
     report.require_cuda()
@@ -182,3 +224,8 @@ def check(report):
             shares(report, per_us, ratio)
     report.require_cgpu()
     in_a_slice(report, per_us)
+    if not has_daemon():
+        raise Skip("shares of containers: no cgpud runs here")
+    for weight in WEIGHTS[:1] if report.quick else WEIGHTS:
+        if report.left() > 30:
+            weights(report, per_us, weight)
