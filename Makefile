@@ -144,7 +144,7 @@ deb: build
 	@cpack --config build/CPackConfig.cmake
 
 gpu-bundle: build
-	@tools/gpu_bundle.sh build/bin dist/cgpu-gpu-bundle.tar.gz
+	@tools/gpu_bundle.sh build/bin build/tests/bin dist/cgpu-gpu-bundle.tar.gz
 
 clean:
 	@rm -rf build dist

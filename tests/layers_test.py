@@ -58,7 +58,10 @@ def module_of(path):
 
 def named_module(included):
     """The module of a header as it is included: the first folder, but for what lies within sim."""
-    return "engine" if included.startswith("sim/engine/") else included.split("/")[0]
+    for module in ("engine", "cuda"):
+        if included.startswith("sim/%s/" % module):
+            return module
+    return included.split("/")[0]
 
 
 def is_third_party(name):

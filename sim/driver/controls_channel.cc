@@ -21,21 +21,13 @@ Group& GroupOf(ControlCall& call) {
 NvStatus ScheduleGroup(ControlCall& call) {
   const bool enable = call.Get<rm::NVA06C_CTRL_GPFIFO_SCHEDULE_PARAMS_V535>().bEnable != 0;
   call.object.group->scheduled = enable;
-  std::vector<Object*> channels;
-  for (const rm::NvHandle child : call.object.children) {
-    Object& object = call.client.objects.at(child);
-    if (object.kind == ObjectKind::kChannel) {
-      channels.push_back(&object);
-    }
-  }
-  call.wait.ticket = call.model.Schedule(call.client, channels, enable);
+  call.wait.ticket = call.model.ScheduleGroup(call.client, call.object, enable);
   return rm::NV_OK;
 }
 
 NvStatus ScheduleChannel(ControlCall& call) {
   const bool enable = call.Get<rm::NVA06C_CTRL_GPFIFO_SCHEDULE_PARAMS_V535>().bEnable != 0;
-  Object* const channel = &call.object;
-  call.wait.ticket = call.model.Schedule(call.client, std::span(&channel, 1), enable);
+  call.wait.ticket = call.model.ScheduleChannel(call.client, call.object, enable);
   return rm::NV_OK;
 }
 

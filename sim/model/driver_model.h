@@ -199,8 +199,10 @@ class DriverModel {
   [[nodiscard]] GpuPort* Gpu() const { return gpu_; }
   // The group of a channel or of a group.
   [[nodiscard]] static Group& GroupOf(Client& client, Object& object);
-  // Schedules channels of one client, and tells the engines of those that they do not know.
-  [[nodiscard]] GpuTicket Schedule(Client& client, std::span<Object* const> channels, bool on);
+  // Schedules a channel, or all channels of a group, whichever of its duplicates is named, and
+  // tells the engines of those that they do not know.
+  [[nodiscard]] GpuTicket ScheduleChannel(Client& client, Object& channel, bool on);
+  [[nodiscard]] GpuTicket ScheduleGroup(Client& client, Object& group, bool on);
   [[nodiscard]] GpuTicket Disable(std::span<Object* const> channels, bool off,
                                   bool only_scheduling);
   [[nodiscard]] GpuTicket Stop(Object& channel);
@@ -266,6 +268,7 @@ class DriverModel {
   static void SetUpChannel(Client& client, const rm::NV_CHANNEL_ALLOC_PARAMS_V535& params,
                            const Object& parent, Object& object);
   void PutOnGpu(Client& client, Object& channel);
+  void SetScheduled(Client& client, Object& channel, bool on);
   [[nodiscard]] rm::NvU64 NumberOf(const SpaceOf& space, int card);
   [[nodiscard]] NvStatus MakeGroup(int card, rm::NvU32 engine_type, std::shared_ptr<Group>* group);
   // Of which pool of numbers a runlist's channels are.

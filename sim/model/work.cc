@@ -1,4 +1,6 @@
 // What the driver tells the engines of groups, channels and address spaces.
+#include <array>
+
 #include "sim/model/driver_model.h"
 
 namespace cgpu::sim {
@@ -77,13 +79,38 @@ void DriverModel::PutOnGpu(Client& client, Object& channel) {
   }
 }
 
-GpuTicket DriverModel::Schedule(Client& client, std::span<Object* const> channels, bool on) {
-  for (Object* channel : channels) {
-    channel->scheduled = on;
-    // A ring without entries or without its page of pointers can hold no work.
-    const bool may_work = channel->setup.entries != 0 && !channel->setup.userd.expired();
-    if (on && gpu_ != nullptr && channel->on_gpu == nullptr && !channel->stopped && may_work) {
-      PutOnGpu(client, *channel);
+void DriverModel::SetScheduled(Client& client, Object& channel, bool on) {
+  channel.scheduled = on;
+  // A ring without entries or without its page of pointers can hold no work.
+  const bool may_work = channel.setup.entries != 0 && !channel.setup.userd.expired();
+  if (on && gpu_ != nullptr && channel.on_gpu == nullptr && !channel.stopped && may_work) {
+    PutOnGpu(client, channel);
+  }
+}
+
+GpuTicket DriverModel::ScheduleChannel(Client& client, Object& channel, bool on) {
+  SetScheduled(client, channel, on);
+  const std::vector<GpuKey> keys = KeysOf(std::array<Object*, 1>{&channel});
+  return keys.empty() || gpu_ == nullptr ? 0 : gpu_->Schedule(keys, on);
+}
+
+GpuTicket DriverModel::ScheduleGroup(Client& client, Object& group, bool on) {
+  std::vector<Object*> channels;
+  const auto take = [&](Client& owner, Object& object) {
+    if (object.kind == ObjectKind::kChannel && &GroupOf(owner, object) == group.group.get()) {
+      SetScheduled(owner, object, on);
+      channels.push_back(&object);
+    }
+  };
+  if (group.group.use_count() == 1) {
+    for (const rm::NvHandle child : group.children) {
+      take(client, client.objects.at(child));
+    }
+  } else {  // it was duplicated: its channels may be any client's
+    for (auto& entry : clients_) {
+      for (auto& [handle, object] : entry.second.objects) {
+        take(entry.second, object);
+      }
     }
   }
   const std::vector<GpuKey> keys = KeysOf(channels);

@@ -125,6 +125,23 @@ TEST_F(Work, EnginesHearOfAChannelWhenItIsScheduled) {
   EXPECT_EQ((std::vector<GpuKey>{gpu.channels[0].key, gpu.groups[0].key}), gpu.removed);
 }
 
+TEST_F(Work, ADuplicateOfAGroupSchedulesItsChannels) {
+  const rm::NvHandle memory = mine.AllocVidmem(kBig);
+  const rm::NvHandle group = mine.AllocGroup();
+  (void)AllocWorker(group, memory, 0);
+  rm::NVOS55_PARAMETERS dup{};
+  dup.hClient = dup.hClientSrc = mine.client;
+  dup.hParent = mine.device;
+  dup.hObject = 0xD0B1E;
+  dup.hObjectSrc = group;
+  ASSERT_EQ(0, mine.Ioctl(mine.ctl, rm::NV_ESC_RM_DUP_OBJECT, dup));
+  ASSERT_EQ(rm::NV_OK, dup.status);
+  Schedule(dup.hObject, true);
+  ASSERT_EQ(1U, gpu.channels.size());
+  ASSERT_EQ(1U, gpu.scheduled.size());
+  EXPECT_EQ(std::vector<GpuKey>{gpu.channels[0].key}, gpu.scheduled[0].first);
+}
+
 TEST_F(Work, AnEventBufferIsBoundToTheSwitches) {
   const auto memory = [&](rm::NvU64 size, bool read_only) {
     rm::NV_MEMORY_ALLOCATION_PARAMS params{};

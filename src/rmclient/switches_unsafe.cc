@@ -46,8 +46,8 @@ T ReadVolatile(const volatile unsigned char* from) {
 }  // namespace
 
 Result<SwitchLog> SwitchLog::Make(Client& client, const Card& card) {
-  const auto fails = [&card](const Outcome& outcome) {
-    return CallError(outcome, "asking for the context switches of card " + card.bdf);
+  const auto fails = [&card](const Outcome& outcome, const char* step) {
+    return CallError(outcome, "asking for the context switches of card " + card.bdf + ", " + step);
   };
   rm::NV_EVENT_BUFFER_ALLOC_PARAMETERS params = {};
   params.recordSize = sizeof(Record);
@@ -58,7 +58,7 @@ Result<SwitchLog> SwitchLog::Make(Client& client, const Card& card) {
     outcome = AllocToRead(client, card, kRecords * sizeof(Record), &params.hRecordBuffer);
   }
   if (!outcome.ok()) {
-    return fails(outcome);
+    return fails(outcome, "memory to read");
   }
   auto header =
       Mapping::Make(client, card, params.hBufferHeader, kHeaderBytes, Mapping::Of::kMachineToRead);
@@ -69,24 +69,26 @@ Result<SwitchLog> SwitchLog::Make(Client& client, const Card& card) {
   }
   rm::NvHandle buffer = 0;
   outcome = client.Alloc(client.handle(), &buffer, rm::NV_EVENT_BUFFER, &params, sizeof(params));
-  if (outcome.ok()) {
-    rm::NV_EVENT_BUFFER_CTRL_CMD_ENABLE_EVENTS_PARAMS enable = {};
-    enable.enable = 1;
-    enable.flags = rm::NV_EVENT_BUFFER_FLAG_OVERFLOW_POLICY_KEEP_NEWEST;
-    outcome =
-        client.Control(buffer, rm::NV_EVENT_BUFFER_CTRL_CMD_ENABLE_EVENTS, &enable, sizeof(enable));
-  }
-  if (outcome.ok()) {
-    rm::NV2080_CTRL_GR_FECS_BIND_EVTBUF_FOR_UID_V2_PARAMS bind = {};
-    bind.hEventBuffer = buffer;
-    bind.recordSize = sizeof(rm::NV_EVENT_BUFFER_FECS_RECORD_V2);
-    bind.levelOfDetail = rm::NV2080_CTRL_GR_FECS_BIND_EVTBUF_LOD_SIMPLE;
-    bind.bAllUsers = 1;
-    outcome = client.Control(card.subdevice, rm::NV2080_CTRL_CMD_GR_FECS_BIND_EVTBUF_FOR_UID_V2,
-                             &bind, sizeof(bind));
-  }
   if (!outcome.ok()) {
-    return fails(outcome);
+    return fails(outcome, "a buffer in it");
+  }
+  rm::NV_EVENT_BUFFER_CTRL_CMD_ENABLE_EVENTS_PARAMS enable = {};
+  enable.enable = 1;
+  enable.flags = rm::NV_EVENT_BUFFER_FLAG_OVERFLOW_POLICY_KEEP_NEWEST;
+  outcome =
+      client.Control(buffer, rm::NV_EVENT_BUFFER_CTRL_CMD_ENABLE_EVENTS, &enable, sizeof(enable));
+  if (!outcome.ok()) {
+    return fails(outcome, "enabling the buffer");
+  }
+  rm::NV2080_CTRL_GR_FECS_BIND_EVTBUF_FOR_UID_V2_PARAMS bind = {};
+  bind.hEventBuffer = buffer;
+  bind.recordSize = sizeof(rm::NV_EVENT_BUFFER_FECS_RECORD_V2);
+  bind.levelOfDetail = rm::NV2080_CTRL_GR_FECS_BIND_EVTBUF_LOD_SIMPLE;
+  bind.bAllUsers = 1;
+  outcome = client.Control(card.subdevice, rm::NV2080_CTRL_CMD_GR_FECS_BIND_EVTBUF_FOR_UID_V2,
+                           &bind, sizeof(bind));
+  if (!outcome.ok()) {
+    return fails(outcome, "binding them to the buffer");
   }
   return SwitchLog(std::move(*header), std::move(*records));
 }

@@ -57,7 +57,7 @@ class Burner {
         due_(begin_) {}
 
   Result<> Run() {
-    report_.Begin();
+    report_.Begin(load_.Steps());
     while (true) {
       const std::uint64_t now = Now();
       TakeEnded(now);

@@ -1,6 +1,7 @@
-// cgpu-burn: a load for a card, to see a share at work. Statically linked, so that it runs in any
-// container.
+// cgpu-burn: a load for a card, to see a share at work. It needs nothing but a libc, and CUDA's
+// library on a real card.
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -26,10 +27,12 @@ int main(int argc, char** argv) {
     return 0;
   }
   TakeSignals();
-  const auto load = MakeTimedLoad(line->options.shape);
+  const auto load = MakeLoad(line->options.shape);
   if (!load.ok()) {
     return Fail(load.error());
   }
   const auto burnt = Burn(**load, line->options);
-  return burnt.ok() ? 0 : Fail(burnt.error());
+  const int status = burnt.ok() ? 0 : Fail(burnt.error());
+  // At an end in order CUDA's library would wait for all that is queued.
+  std::_Exit(status);
 }

@@ -30,7 +30,14 @@ void AddShape(CLI::App& app, Shape& shape) {
   app.add_option("--card", shape.card, "Card, from 0 in order of bus address")
       ->check(CLI::Range(0U, 31U))
       ->capture_default_str();
-  app.add_flag("--rigid", shape.rigid, "Kernels that the card cannot take off before their end");
+  app.add_flag("--rigid", shape.rigid,
+               "Kernels that the card cannot take off before their end (simulated cards)");
+  app.add_flag("--cuda", shape.cuda, "By CUDA, also where the card is a simulated one");
+  app.add_flag("--wide", shape.wide,
+               "CUDA: a block of threads for each multiprocessor, in place of one for the card");
+  app.add_option("--steps", shape.steps,
+                 "CUDA: how far a kernel counts, in place of as far as it comes in --kernel-us")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 50));
 }
 
 void AddPace(CLI::App& app, Pace& pace) {
@@ -82,8 +89,10 @@ Result<CommandLine> ParseOptions(std::vector<std::string> arguments) {
       "A latency is the time from a launch until its end was seen; with a queue it has the wait "
       "for\n"
       "those before it. SIGINT and SIGTERM end it as --seconds does: it launches no more, waits a\n"
-      "second for what is under way, and says the sum. Kernels are those of simulated cards: it\n"
-      "does not run on a real one. Exit status: 0; 1 wrong usage, no driver, or the card refused.");
+      "second for what is under way, and says the sum. On a simulated card kernels are of its\n"
+      "own kind; on a real one they are CUDA's, which count so far as they come in --kernel-us on\n"
+      "an idle card. With --steps milliseconds are as if a kernel took --kernel-us.\n"
+      "Exit status: 0; 1 wrong usage, no driver, no CUDA, or the card refused.");
   try {
     std::reverse(arguments.begin(), arguments.end());
     app.parse(std::move(arguments));

@@ -19,15 +19,20 @@ TEST(ParseOptions, ByDefaultKeepsAQueueOfMillisecondsFull) {
 }
 
 TEST(ParseOptions, ReadsEveryOption) {
-  const auto line = ParseOptions({"--kernel-us", "200", "--queue", "1", "--graph", "3", "--card",
-                                  "1", "--rigid", "--gap-us", "50", "--gap-spread-us", "60",
-                                  "--seconds", "2", "--count", "7", "--json"});
+  const auto line = ParseOptions({"--kernel-us", "200",       "--queue", "1",
+                                  "--graph",     "3",         "--card",  "1",
+                                  "--rigid",     "--cuda",    "--wide",  "--steps",
+                                  "9",           "--gap-us",  "50",      "--gap-spread-us",
+                                  "60",          "--seconds", "2",       "--count",
+                                  "7",           "--json"});
   ASSERT_TRUE(line.ok()) << line.error().what;
   const Options& options = line->options;
   EXPECT_EQ(options.shape.launch_ns(), 600'000U);
   EXPECT_EQ(options.shape.queue, 1U);
   EXPECT_EQ(options.shape.card, 1U);
   EXPECT_TRUE(options.shape.rigid && options.json);
+  EXPECT_TRUE(options.shape.cuda && options.shape.wide);
+  EXPECT_EQ(options.shape.steps, 9U);
   EXPECT_EQ(options.pace.gap_us, 50U);
   EXPECT_EQ(options.pace.gap_spread_us, 60U);
   EXPECT_EQ(options.pace.seconds, 2U);
@@ -57,6 +62,7 @@ TEST(ParseOptions, RefusesWhatMakesNoSense) {
       {{"--queue", "x"}, "--queue"},
       {{"--queue", "4097"}, "--queue"},
       {{"--graph", "1025"}, "--graph"},
+      {{"--steps", "0"}, "--steps"},
       {{"--duty", "101"}, "--duty"},
       {{"--seconds"}, "--seconds"},
       {{"--fast"}, "--fast"},

@@ -27,16 +27,18 @@ double Report::PerSecond(const Done& done) const {
   return done.ns == 0 ? 0 : Milliseconds(done) / (static_cast<double>(done.ns) / kNsPerS);
 }
 
-void Report::Begin() const {
+void Report::Begin(std::optional<std::uint64_t> steps) const {
   const Shape& shape = options_.shape;
   if (options_.json) {
-    Say(fmt::format(R"({{"card":{},"kernel_us":{},"graph":{},"queue":{},"rigid":{}}})"
+    Say(fmt::format(R"({{"card":{},"kernel_us":{},"graph":{},"queue":{},"rigid":{}{}}})"
                     "\n",
-                    shape.card, shape.kernel_us, shape.graph, shape.queue, shape.rigid));
+                    shape.card, shape.kernel_us, shape.graph, shape.queue, shape.rigid,
+                    steps ? fmt::format(R"(,"steps":{})", *steps) : ""));
     return;
   }
-  Say(fmt::format("card {}: launches of {} x {} us, {} at a time\n", shape.card, shape.graph,
-                  shape.kernel_us, shape.queue));
+  Say(fmt::format("card {}: launches of {} x {} us, {} at a time{}\n", shape.card, shape.graph,
+                  shape.kernel_us, shape.queue,
+                  steps ? fmt::format("; CUDA's kernels, {} steps each", *steps) : ""));
 }
 
 void Report::Second(std::uint64_t number, const Done& done) const {

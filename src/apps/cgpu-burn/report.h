@@ -3,6 +3,7 @@
 #define CGPU_APPS_CGPU_BURN_REPORT_H_
 
 #include <cstdint>
+#include <optional>
 
 #include "apps/cgpu-burn/latencies.h"
 #include "apps/cgpu-burn/options.h"
@@ -19,7 +20,8 @@ class Report {
  public:
   explicit Report(const Options& options) : options_(options) {}
 
-  void Begin() const;
+  // `steps`: of Load.
+  void Begin(std::optional<std::uint64_t> steps) const;
   // The `number`th second, counted from 1.
   void Second(std::uint64_t number, const Done& done) const;
   // That a launch has ended, and how long it took.

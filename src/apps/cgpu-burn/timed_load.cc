@@ -1,5 +1,3 @@
-#include <sys/stat.h>
-
 #include <cstddef>
 #include <span>
 #include <utility>
@@ -64,20 +62,6 @@ class TimedLoad : public Load {
   std::uint64_t launched_ = 0;
 };
 
-// The files of a simulated node are regular files.
-Result<> RequireSimulated(const rmclient::Client& client) {
-  struct stat status{};
-  if (fstat(client.fd(), &status) != 0) {
-    return ErrnoError(Code::kInternal, errno, "looking at the driver's file");
-  }
-  if (S_ISCHR(status.st_mode)) {
-    return Error{Code::kUnsupported, 0,
-                 "this is a real driver, and cgpu-burn has kernels for simulated cards only",
-                 "run it on a simulated node: `cgpu sim start`, then `cgpu run -- cgpu-burn`"};
-  }
-  return {};
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Load>> MakeTimedLoad(const Shape& shape) {
@@ -85,16 +69,12 @@ Result<std::unique_ptr<Load>> MakeTimedLoad(const Shape& shape) {
   if (!client.ok()) {
     return client.error();
   }
-  CGPU_TRY(RequireSimulated(*client));
   auto cards = rmclient::OpenCards(*client);
   if (!cards.ok()) {
     return cards.error();
   }
   if (shape.card >= cards->size()) {
-    return Error{Code::kNotFound, 0,
-                 "there is no card " + std::to_string(shape.card) + "; there are " +
-                     std::to_string(cards->size()) + " here",
-                 "--card counts from 0, in order of bus address"};
+    return NoSuchCard(shape.card, cards->size());
   }
   auto load = std::make_unique<TimedLoad>(std::move(client).value(), std::move(cards).value());
   CGPU_TRY(load->Make(shape));

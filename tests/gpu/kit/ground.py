@@ -40,6 +40,7 @@ def name_of(error):
 
 
 def kernel(report):
+    report.keep("libc", os.confstr("CS_GNU_LIBC_VERSION"))
     report.row("kernel", "pass", "%s %s" % (os.uname().release, os.uname().machine))
     action = ctypes.c_uint32(RET_USER_NOTIF)
     notify = syscall(SECCOMP, GET_ACTION_AVAIL, 0, ctypes.byref(action))

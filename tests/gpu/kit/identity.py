@@ -1,6 +1,5 @@
 """Calls that the shim makes on a descriptor of the tenant's: does the driver take them as from the
 tenant's own client? Each is made without cgpu, too, and must come to the same."""
-from kit.report import Skip
 
 WRONG_USAGE = 1  # or no driver to talk to
 
@@ -19,8 +18,7 @@ CALLS = (
 
 
 def check(report):
-    if report.do(*report.slice("true")).status != 0:
-        raise Skip("cgpu run does not work here, see ground")
+    report.require_cgpu()
     tool = report.tool("rmtool")
     for what, words in CALLS:
         without = report.do(*report.plain(tool, *words))

@@ -2,8 +2,6 @@
 import json
 import shutil
 
-from kit.report import Skip
-
 SLICE_MIB = 2048
 MIB = 1 << 20
 
@@ -46,8 +44,7 @@ def cuda(report):
 
 
 def check(report):
-    if report.do(*report.slice("true")).status != 0:
-        raise Skip("cgpu run does not work here, see ground")
+    report.require_cgpu()
     raw_client(report)
     nvidia_smi(report)
     cuda(report)

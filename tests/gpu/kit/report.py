@@ -2,8 +2,8 @@
 import gzip
 import json
 import os
-import shutil
 import subprocess
+import sys
 import time
 import traceback
 
@@ -44,12 +44,12 @@ class Report:
     """Rows (check, what, outcome, detail) and raw data; written after each check, so that the folder
     is complete even if the next one takes the machine down."""
 
-    def __init__(self, folder, budget, node):
-        self.folder, self.node = folder, node
+    def __init__(self, folder, budget, node, quick):
+        self.folder, self.node, self.quick = folder, node, quick
         self.until = time.monotonic() + budget
         self.bin = programs()
         self.rows, self.raw, self.calls = [], {}, []
-        self._check = None
+        self._check = self._cuda = None
         os.makedirs(folder, exist_ok=True)
 
     # --- For the checks.
@@ -71,7 +71,9 @@ class Report:
         return self.until - time.monotonic()
 
     def tool(self, name):
-        return os.path.join(self.bin, name)
+        """One of cgpu's programs; those for tests alone have a folder of their own in a build."""
+        path = os.path.join(self.bin, name)
+        return path if os.path.exists(path) else os.path.join(os.path.dirname(self.bin), "tests", "bin", name)
 
     def do(self, *argv, stdin="", environment=None):
         """Runs a program to its end, or until the time is over; then its status is None."""
@@ -99,11 +101,23 @@ class Report:
             return list(argv)
         return [self.tool("cgpu"), "sim", "exec", "--name", self.node, "--", *argv]
 
+    def require_cgpu(self):
+        """Skip where no slice can be had."""
+        run = self.do(*self.slice("true", flags=["--mem", "64MiB"]))
+        if run.status != 0:
+            raise Skip("cgpu run does not work here: " + run.last_words())
+
+    def require_cuda(self):
+        """Skip where there is no CUDA."""
+        look = self._cuda or self.do(*self.plain(sys.executable, "-c", "import ctypes; ctypes.CDLL('libcuda.so.1')"))
+        self._cuda = look
+        if look.status != 0:
+            raise Skip("there is no CUDA here: " + look.last_words())
+
     def cuda(self):
-        """The words of the CUDA program; Skip where there is no CUDA."""
-        if self.node:
-            raise Skip("a simulated node has no CUDA")
-        return [shutil.which("python3"), os.path.join(HERE, "kit", "cuda_program.py")]
+        """The words of the CUDA program."""
+        self.require_cuda()
+        return [sys.executable, os.path.join(HERE, "kit", "cuda_program.py")]
 
     # --- For the program.
 

@@ -1,0 +1,483 @@
+// libcuda.so.1 of a simulated node: the functions of CUDA's driver API that our own programs call,
+// by the names and with the arguments of docs.nvidia.com/cuda/cuda-driver-api. It knows two
+// kernels, by their names:
+//
+//   cgpu_spin(steps)   runs for a nanosecond a step
+//   cgpu_fault()       accesses an address at which nothing is
+//
+// One lock for all; waiting holds it.
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "sim/cuda/context.h"
+
+#define CGPU_CUDA_API extern "C" __attribute__((visibility("default")))
+
+namespace cgpu::sim::cuda {
+namespace {
+
+constexpr int kAttributeMultiprocessors = 16;
+constexpr int kMultiprocessors = 100;
+constexpr int kApiVersion = 12020;  // CUDA 12.2, that of branch 535
+constexpr std::uint64_t kNobodysAddress = 0x10;
+constexpr std::uint64_t kFaultNs = 1000;
+
+struct Module {
+  std::string text;
+};
+enum class Entry : std::uint8_t { kSpin, kFault };
+struct Function {
+  Entry entry;
+};
+struct Graph {
+  std::vector<Kernel> kernels;
+};
+struct Stream {
+  Context* context;
+  std::uint64_t last = 0;          // launch
+  std::unique_ptr<Graph> capture;  // into it, when there is one
+};
+struct Event {
+  Context* context = nullptr;
+  std::uint64_t launch = 0;
+};
+
+// Things that the program has handles of.
+template <class T>
+class Things {
+ public:
+  void* Add(std::unique_ptr<T> thing) {
+    T* const handle = thing.get();
+    things_[handle] = std::move(thing);
+    return handle;
+  }
+  T* Find(void* handle) {
+    const auto found = things_.find(handle);
+    return found == things_.end() ? nullptr : found->second.get();
+  }
+  bool Remove(void* handle) { return things_.erase(handle) != 0; }
+
+ private:
+  std::map<void*, std::unique_ptr<T>> things_;
+};
+
+struct State {
+  std::mutex mutex;
+  bool ready = false;  // cuInit was called
+  std::vector<rmclient::Card> cards;
+  std::optional<rmclient::Client> client;  // for what is asked without a context
+  Things<Context> contexts;
+  std::map<std::size_t, void*> primary;  // contexts, by card
+  Things<Module> modules;
+  Things<Function> functions;
+  Things<Graph> graphs;
+  Things<Stream> streams;
+  Things<Event> events;
+};
+
+// Never destroyed: threads may use it at the process's end.
+State& TheState() {
+  static State* const state = new State;
+  return *state;
+}
+
+thread_local void* current = nullptr;  // context
+
+// The context and the stream of a call; a null stream is the context's own.
+Status FindStream(State& state, void* handle, Context** context, Stream** stream) {
+  *stream = state.streams.Find(handle);
+  if (handle != nullptr && *stream == nullptr) {
+    return kInvalidHandle;
+  }
+  *context = handle != nullptr ? (*stream)->context : state.contexts.Find(current);
+  return *context == nullptr ? kInvalidContext : kSuccess;
+}
+
+template <class Body>
+int With(Body body) {
+  State& state = TheState();
+  const std::lock_guard<std::mutex> lock(state.mutex);
+  return state.ready ? body(state) : kNotInitialized;
+}
+
+template <class Body>
+int WithContext(Body body) {
+  return With([&](State& state) -> Status {
+    Context* const context = state.contexts.Find(current);
+    return context == nullptr ? kInvalidContext : body(*context);
+  });
+}
+
+Status MakeContext(State& state, void** handle, int device) {
+  std::unique_ptr<Context> context;
+  const Status status = Context::Make(static_cast<std::size_t>(device), &context);
+  if (status == kSuccess) {
+    *handle = state.contexts.Add(std::move(context));
+  }
+  return status;
+}
+
+bool IsCard(const State& state, int device) {
+  return device >= 0 && static_cast<std::size_t>(device) < state.cards.size();
+}
+
+}  // namespace
+}  // namespace cgpu::sim::cuda
+
+using cgpu::sim::cuda::Context;
+using cgpu::sim::cuda::Entry;
+using cgpu::sim::cuda::Event;
+using cgpu::sim::cuda::FindStream;
+using cgpu::sim::cuda::Function;
+using cgpu::sim::cuda::Graph;
+using cgpu::sim::cuda::Kernel;
+using cgpu::sim::cuda::Module;
+using cgpu::sim::cuda::State;
+using cgpu::sim::cuda::Status;
+using cgpu::sim::cuda::Stream;
+using cgpu::sim::cuda::With;
+using cgpu::sim::cuda::WithContext;
+namespace cuda = cgpu::sim::cuda;
+
+// NOLINTBEGIN(readability-identifier-naming): CUDA's names
+CGPU_CUDA_API int cuGetErrorName(int error, const char** name) {
+  *name = cuda::NameOf(static_cast<Status>(error));
+  return *name == nullptr ? cuda::kInvalidValue : cuda::kSuccess;
+}
+
+CGPU_CUDA_API int cuGetErrorString(int error, const char** words) {
+  *words = cuda::WordsOf(static_cast<Status>(error));
+  return *words == nullptr ? cuda::kInvalidValue : cuda::kSuccess;
+}
+
+CGPU_CUDA_API int cuInit(unsigned flags) {
+  State& state = cuda::TheState();
+  const std::lock_guard<std::mutex> lock(state.mutex);
+  if (flags != 0 || state.ready) {
+    return flags != 0 ? cuda::kInvalidValue : cuda::kSuccess;
+  }
+  auto client = cgpu::rmclient::Client::Open();
+  if (!client.ok()) {
+    return cuda::StatusOf(client.error());
+  }
+  state.client.emplace(std::move(*client));
+  auto cards = cgpu::rmclient::OpenCards(*state.client);
+  if (!cards.ok() || cards->empty()) {
+    return cuda::kNoDevice;
+  }
+  state.cards = std::move(*cards);
+  state.ready = true;
+  return cuda::kSuccess;
+}
+
+CGPU_CUDA_API int cuDriverGetVersion(int* version) {
+  *version = cuda::kApiVersion;
+  return cuda::kSuccess;
+}
+
+CGPU_CUDA_API int cuDeviceGetCount(int* count) {
+  return With([&](State& state) {
+    *count = static_cast<int>(state.cards.size());
+    return cuda::kSuccess;
+  });
+}
+
+CGPU_CUDA_API int cuDeviceGet(int* device, int ordinal) {
+  return With([&](State& state) {
+    *device = ordinal;
+    return IsCard(state, ordinal) ? cuda::kSuccess : cuda::kInvalidDevice;
+  });
+}
+
+CGPU_CUDA_API int cuDeviceGetName(char* name, int length, int device) {
+  return With([&](State& state) {
+    if (!IsCard(state, device) || length < 1) {
+      return cuda::kInvalidDevice;
+    }
+    const std::string& is = state.cards[static_cast<std::size_t>(device)].name;
+    name[is.copy(name, static_cast<std::size_t>(length - 1))] = '\0';
+    return cuda::kSuccess;
+  });
+}
+
+CGPU_CUDA_API int cuDeviceGetAttribute(int* value, int attribute, int device) {
+  return With([&](State& state) {
+    *value = cuda::kMultiprocessors;
+    return !IsCard(state, device)                         ? cuda::kInvalidDevice
+           : attribute == cuda::kAttributeMultiprocessors ? cuda::kSuccess
+                                                          : cuda::kNotSupported;
+  });
+}
+
+CGPU_CUDA_API int cuDeviceTotalMem_v2(std::size_t* bytes, int device) {
+  return With([&](State& state) {
+    if (!IsCard(state, device)) {
+      return cuda::kInvalidDevice;
+    }
+    const auto info =
+        cgpu::rmclient::ReadFbInfo(*state.client, state.cards[static_cast<std::size_t>(device)]);
+    *bytes = info.ok() ? info->total : 0;
+    return info.ok() ? cuda::kSuccess : cuda::StatusOf(info.error());
+  });
+}
+
+CGPU_CUDA_API int cuDevicePrimaryCtxRetain(void** context, int device) {
+  return With([&](State& state) {
+    void*& primary = state.primary[static_cast<std::size_t>(device)];
+    const Status status =
+        primary != nullptr ? cuda::kSuccess : MakeContext(state, &primary, device);
+    *context = primary;
+    return status;
+  });
+}
+
+CGPU_CUDA_API int cuCtxCreate_v2(void** context, unsigned /*flags*/, int device) {
+  return With([&](State& state) {
+    const Status status = MakeContext(state, context, device);
+    cuda::current = status == cuda::kSuccess ? *context : cuda::current;
+    return status;
+  });
+}
+
+CGPU_CUDA_API int cuCtxDestroy_v2(void* context) {
+  return With([&](State& state) {
+    cuda::current = cuda::current == context ? nullptr : cuda::current;
+    return state.contexts.Remove(context) ? cuda::kSuccess : cuda::kInvalidContext;
+  });
+}
+
+CGPU_CUDA_API int cuCtxSetCurrent(void* context) {
+  return With([&](State& state) {
+    if (context != nullptr && state.contexts.Find(context) == nullptr) {
+      return cuda::kInvalidContext;
+    }
+    cuda::current = context;
+    return cuda::kSuccess;
+  });
+}
+
+CGPU_CUDA_API int cuCtxSynchronize() {
+  return WithContext([](Context& context) { return context.Wait(context.launched()); });
+}
+
+CGPU_CUDA_API int cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
+  return WithContext([&](Context& context) {
+    std::uint64_t left = 0;
+    std::uint64_t all = 0;
+    const Status status = context.MemoryInfo(&left, &all);
+    *free = left;
+    *total = all;
+    return status;
+  });
+}
+
+CGPU_CUDA_API int cuMemAlloc_v2(std::uint64_t* address, std::size_t bytes) {
+  return WithContext([&](Context& context) { return context.Allocate(bytes, address); });
+}
+
+CGPU_CUDA_API int cuMemFree_v2(std::uint64_t address) {
+  return WithContext([&](Context& context) { return context.Free(address); });
+}
+
+CGPU_CUDA_API int cuMemcpyHtoD_v2(std::uint64_t to, const void* from, std::size_t bytes) {
+  return WithContext([&](Context& context) {
+    return context.CopyIn(to, static_cast<const unsigned char*>(from), bytes);
+  });
+}
+
+CGPU_CUDA_API int cuMemcpyDtoH_v2(void* to, std::uint64_t from, std::size_t bytes) {
+  return WithContext([&](Context& context) {
+    return context.CopyOut(static_cast<unsigned char*>(to), from, bytes);
+  });
+}
+
+CGPU_CUDA_API int cuModuleLoadData(void** module, const void* image) {
+  return With([&](State& state) {
+    auto made = std::make_unique<Module>(Module{static_cast<const char*>(image)});
+    if (made->text.find(".version") == std::string::npos) {
+      return cuda::kInvalidImage;
+    }
+    *module = state.modules.Add(std::move(made));
+    return cuda::kSuccess;
+  });
+}
+
+CGPU_CUDA_API int cuModuleGetFunction(void** function, void* module, const char* name) {
+  return With([&](State& state) {
+    const Module* const found = state.modules.Find(module);
+    if (found == nullptr) {
+      return cuda::kInvalidHandle;
+    }
+    if (found->text.find(std::string(".entry ") + name + "(") == std::string::npos) {
+      return cuda::kNotFound;
+    }
+    const bool spin = std::strcmp(name, "cgpu_spin") == 0;
+    if (!spin && std::strcmp(name, "cgpu_fault") != 0) {
+      return cuda::kNotSupported;
+    }
+    *function = state.functions.Add(
+        std::make_unique<Function>(Function{spin ? Entry::kSpin : Entry::kFault}));
+    return cuda::kSuccess;
+  });
+}
+
+CGPU_CUDA_API int cuLaunchKernel(void* function, unsigned /*grid_x*/, unsigned /*grid_y*/,
+                                 unsigned /*grid_z*/, unsigned /*block_x*/, unsigned /*block_y*/,
+                                 unsigned /*block_z*/, unsigned /*shared_bytes*/, void* stream,
+                                 void** arguments, void** /*extra*/) {
+  return With([&](State& state) {
+    const Function* const found = state.functions.Find(function);
+    if (found == nullptr) {
+      return cuda::kInvalidHandle;
+    }
+    Context* context = nullptr;
+    Stream* in = nullptr;
+    if (const Status status = FindStream(state, stream, &context, &in); status != cuda::kSuccess) {
+      return status;
+    }
+    Kernel kernel;
+    if (found->entry == Entry::kSpin) {
+      std::memcpy(&kernel.duration_ns, arguments[0], sizeof(kernel.duration_ns));
+    } else {
+      kernel.flags = Kernel::kAccesses;
+      kernel.address = cuda::kNobodysAddress;
+      kernel.duration_ns = cuda::kFaultNs;
+    }
+    if (in != nullptr && in->capture != nullptr) {
+      in->capture->kernels.push_back(kernel);
+      return cuda::kSuccess;
+    }
+    const Status status = context->Launch(kernel);
+    if (in != nullptr) {
+      in->last = context->launched();
+    }
+    return status;
+  });
+}
+
+CGPU_CUDA_API int cuStreamCreate(void** stream, unsigned /*flags*/) {
+  return With([&](State& state) {
+    Context* const context = state.contexts.Find(cuda::current);
+    if (context == nullptr) {
+      return cuda::kInvalidContext;
+    }
+    *stream = state.streams.Add(std::make_unique<Stream>(Stream{context, 0, nullptr}));
+    return cuda::kSuccess;
+  });
+}
+
+CGPU_CUDA_API int cuStreamQuery(void* stream) {
+  return With([&](State& state) {
+    Context* context = nullptr;
+    Stream* in = nullptr;
+    const Status status = FindStream(state, stream, &context, &in);
+    return status != cuda::kSuccess
+               ? status
+               : context->Query(in == nullptr ? context->launched() : in->last);
+  });
+}
+
+CGPU_CUDA_API int cuStreamSynchronize(void* stream) {
+  return With([&](State& state) {
+    Context* context = nullptr;
+    Stream* in = nullptr;
+    const Status status = FindStream(state, stream, &context, &in);
+    return status != cuda::kSuccess ? status
+                                    : context->Wait(in == nullptr ? context->launched() : in->last);
+  });
+}
+
+CGPU_CUDA_API int cuStreamBeginCapture_v2(void* stream, int /*mode*/) {
+  return With([&](State& state) {
+    Stream* const in = state.streams.Find(stream);
+    if (in == nullptr || in->capture != nullptr) {
+      return cuda::kInvalidHandle;
+    }
+    in->capture = std::make_unique<Graph>();
+    return cuda::kSuccess;
+  });
+}
+
+CGPU_CUDA_API int cuStreamEndCapture(void* stream, void** graph) {
+  return With([&](State& state) {
+    Stream* const in = state.streams.Find(stream);
+    if (in == nullptr || in->capture == nullptr) {
+      return cuda::kInvalidHandle;
+    }
+    *graph = state.graphs.Add(std::move(in->capture));
+    return cuda::kSuccess;
+  });
+}
+
+CGPU_CUDA_API int cuGraphInstantiateWithFlags(void** executable, void* graph,
+                                              unsigned long long /*flags*/) {
+  return With([&](State& state) {
+    const Graph* const found = state.graphs.Find(graph);
+    if (found == nullptr) {
+      return cuda::kInvalidHandle;
+    }
+    *executable = state.graphs.Add(std::make_unique<Graph>(*found));
+    return cuda::kSuccess;
+  });
+}
+
+CGPU_CUDA_API int cuGraphLaunch(void* executable, void* stream) {
+  return With([&](State& state) {
+    const Graph* const graph = state.graphs.Find(executable);
+    Context* context = nullptr;
+    Stream* in = nullptr;
+    Status status =
+        graph == nullptr ? cuda::kInvalidHandle : FindStream(state, stream, &context, &in);
+    for (std::size_t i = 0; status == cuda::kSuccess && i < graph->kernels.size(); ++i) {
+      status = context->Launch(graph->kernels[i]);
+    }
+    if (status == cuda::kSuccess && in != nullptr) {
+      in->last = context->launched();
+    }
+    return status;
+  });
+}
+
+CGPU_CUDA_API int cuEventCreate(void** event, unsigned /*flags*/) {
+  return With([&](State& state) {
+    *event = state.events.Add(std::make_unique<Event>());
+    return cuda::kSuccess;
+  });
+}
+
+CGPU_CUDA_API int cuEventRecord(void* event, void* stream) {
+  return With([&](State& state) {
+    Event* const found = state.events.Find(event);
+    Context* context = nullptr;
+    Stream* in = nullptr;
+    const Status status =
+        found == nullptr ? cuda::kInvalidHandle : FindStream(state, stream, &context, &in);
+    if (status == cuda::kSuccess) {
+      *found = Event{context, in == nullptr ? context->launched() : in->last};
+    }
+    return status;
+  });
+}
+
+CGPU_CUDA_API int cuEventQuery(void* event) {
+  return With([&](State& state) {
+    const Event* const found = state.events.Find(event);
+    return found == nullptr            ? cuda::kInvalidHandle
+           : found->context == nullptr ? cuda::kSuccess
+                                       : found->context->Query(found->launch);
+  });
+}
+
+CGPU_CUDA_API int cuEventSynchronize(void* event) {
+  return With([&](State& state) {
+    const Event* const found = state.events.Find(event);
+    return found == nullptr            ? cuda::kInvalidHandle
+           : found->context == nullptr ? cuda::kSuccess
+                                       : found->context->Wait(found->launch);
+  });
+}
+// NOLINTEND(readability-identifier-naming)

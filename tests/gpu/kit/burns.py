@@ -1,0 +1,55 @@
+"""cgpu-burn by CUDA in a container, in the background."""
+import json
+import os
+import subprocess
+import tempfile
+import time
+
+PATIENCE = 60  # seconds
+
+
+class Burn:
+    """`with Burn(report, ["--queue", "4"], ["--mem", "2GiB"]) as burn`. What it says can be read while it
+    runs; it is stopped at the end, or before by stop()."""
+
+    def __init__(self, report, words, flags):
+        self._report = report
+        self._argv = report.slice(report.tool("cgpu-burn"), "--cuda", "--json", *words, flags=flags)
+
+    def __enter__(self):
+        self._folder = tempfile.TemporaryDirectory()
+        self._path = os.path.join(self._folder.name, "said")
+        with open(self._path, "w", encoding="utf-8") as said:
+            self._process = subprocess.Popen(self._argv, stdin=subprocess.DEVNULL, stdout=said,
+                                             stderr=subprocess.STDOUT)
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+        self._folder.cleanup()
+
+    def text(self):
+        with open(self._path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    def seconds(self):
+        """What it said of each second."""
+        said = [line for line in self.text().split("\n")[:-1] if line.startswith("{")]
+        return [second for second in map(json.loads, said) if "second" in second]
+
+    def wait(self, count):
+        """Until it has told of so many seconds; whether it has."""
+        until = time.monotonic() + min(PATIENCE, max(1, self._report.left()))
+        while len(self.seconds()) < count and self._process.poll() is None and time.monotonic() < until:
+            time.sleep(0.05)
+        return len(self.seconds()) >= count
+
+    def stop(self):
+        """Its exit status; None if it did not end when it was told to."""
+        self._process.terminate()
+        try:
+            return self._process.wait(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            return None

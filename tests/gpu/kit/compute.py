@@ -1,0 +1,231 @@
+"""Orders about channels as cgpu gives them: does the driver take them, how long do they take while kernels
+of different lengths run, what do they hold up for others, do they work; and the shares that time slices
+give. By gpu-orders: a CUDA program and beside it a client of its own, in one process, as all clients of
+a container are its shim's. So all of it but the last rows is asked without cgpu. These are of containers:
+their own orders stop nothing, and where cgpud runs they get what their weights say."""
+import glob
+import json
+import select
+import statistics
+import subprocess
+
+from kit.burns import Burn
+from kit.report import Skip
+
+KERNELS_US = (100, 1000, 10000, 100000)
+PERSISTENT_US = 20000000
+RATIOS = (1, 2, 3, 4, 6, 9)  # to one
+PERIOD_US = 20000  # of two slices together
+SHARE_POINTS = 3
+WEIGHTS = (3, 9)  # to one
+
+
+def lines_of(done):
+    return [json.loads(line) for line in done.output.splitlines() if line.startswith("{")]
+
+
+def length(kernel_us):
+    return "a persistent kernel" if kernel_us == PERSISTENT_US else "kernels of %g ms" % (kernel_us / 1000)
+
+
+def events(report):
+    """Whether the driver tells who was on the card when: cgpu measures by nothing else."""
+    done = report.do(*report.plain(report.tool("gpu-orders"), "events", "--seconds", "0.5"))
+    report.keep("events", [done.status, done.output, done.errors])
+    report.judge("context switches in an event buffer that may only be read", done.status == 0,
+                 done.last_words())
+
+
+def events_of_work(report):
+    """The same while two programs take turns: it must name them."""
+    burns = [subprocess.Popen(report.plain(report.tool("cgpu-burn"), "--cuda", "--steps", "1000000", "--seconds", "20"),
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+             for _ in range(2)]
+    try:
+        for burn in burns:
+            burn.stdout.readline()  # that it begins
+        done = report.do(*report.plain(report.tool("gpu-orders"), "events", "--seconds", "10", "--enough", "100"))
+    finally:
+        for burn in burns:
+            burn.kill()
+            burn.communicate()
+    report.keep("events of work", [done.status, done.output, done.errors])
+    said = lines_of(done)
+    report.judge("two programs' context switches are told, with their processes",
+                 done.status == 0 and bool(said) and said[0]["switches"] > 0
+                 and said[0]["named"] == said[0]["switches"], done.last_words())
+
+
+def one_order(report, kernel_us, said):
+    name = "%s, %s" % (said["order"], length(kernel_us))
+    detail = "%s; median %s us, longest %s us of %d" % (
+        said["says"], said["us"]["p50"], said["us"]["max"], said["tries"])
+    if said["undo_us"]:
+        detail += "; undone in %s us, longest %s us; %d launches ended before, %d while it held" % (
+            said["undo_us"]["p50"], said["undo_us"]["max"], said["ended_on"], said["ended_off"])
+    detail += "; another client waited %d us at the most, %d us without it" % (
+        said["neighbour_us"], said["neighbour_calm_us"])
+    # Of a persistent one nobody can tell.
+    works = not said["undo_us"] or kernel_us == PERSISTENT_US or said["ended_off"] * 2 <= said["ended_on"]
+    # What cgpu does not rely on may be as it is.
+    good = said["errno"] == said["status"] == 0 and not said["broken"] and (
+        works or said["order"] != "FIFO_DISABLE_CHANNELS")
+    report.judge(name, good, detail + ("" if works else "; it does not stop the work") + (
+        "; " + said["broken"] if said["broken"] else ""))
+
+
+def orders(report, per_us, kernel_us):
+    """Steps in a microsecond."""
+    seconds = "0.1" if report.quick else "1.5"
+    words = ["orders", "--kernel-us", str(kernel_us), "--seconds", seconds]
+    if per_us:
+        words += ["--steps", str(int(per_us * kernel_us))]
+    done = report.do(*report.plain(report.tool("gpu-orders"), *words))
+    said = lines_of(done)
+    report.keep("orders, " + length(kernel_us), [done.status, said, done.errors])
+    if done.status != 0 or not said:
+        report.judge("orders, " + length(kernel_us), False, done.last_words())
+        return per_us
+    for line in said:
+        if "order" in line:
+            one_order(report, kernel_us, line)
+        elif not per_us and "dup" in line:
+            # A channel alone is not duplicated: what the driver says to it is kept.
+            report.row("duplicating a %s of another client of the same process" % line["dup"],
+                       "pass" if line["dup"] == "channel" or line["status"] == 0 else "FAIL", line["says"])
+        elif not per_us and "foreign" in line:
+            report.row("%s by its owner's handles on another file" % line["foreign"], "pass", line["says"])
+    return said[0]["steps"] / kernel_us
+
+
+class Sharer:
+    """A program with a time slice of its own."""
+
+    def __init__(self, report, per_us, slice_us, seconds):
+        self.process = subprocess.Popen(
+            report.plain(report.tool("gpu-orders"), "share", "--kernel-us", "1000", "--steps",
+                         str(int(per_us * 1000)), "--slice-us", str(slice_us), "--seconds", str(seconds)),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def ready(self, seconds):
+        """Whether it says so in time."""
+        return bool(select.select([self.process.stdout], [], [], seconds)[0]
+                    and self.process.stdout.readline())
+
+    def begin(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def ended(self, seconds):
+        """Launches, or None with what it said."""
+        try:
+            output, errors = self.process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            return None, "no end within %d s" % seconds
+        try:
+            return json.loads(output.splitlines()[-1])["ended"], ""
+        except (ValueError, KeyError, IndexError):
+            return None, errors.strip()
+
+    def kill(self):
+        self.process.kill()
+        self.process.communicate()
+
+
+def shares(report, per_us, ratio):
+    """Two programs with slices in this ratio."""
+    seconds = 0.5 if report.quick else 3
+    slices = (PERIOD_US // (1 + ratio), PERIOD_US * ratio // (1 + ratio))
+    sharers = [Sharer(report, per_us, slice_us, seconds) for slice_us in slices]
+    name = "slices 1:%d of two programs that always want the card" % ratio
+    try:
+        if not all(sharer.ready(60) for sharer in sharers):
+            report.judge(name, False, "one does not begin")
+            return
+        for sharer in sharers:
+            sharer.begin()
+        got = [sharer.ended(30 + seconds) for sharer in sharers]
+    finally:
+        for sharer in sharers:
+            sharer.kill()
+    report.keep(name, got)
+    if any(ended is None for ended, _ in got) or not sum(ended for ended, _ in got):
+        report.judge(name, False, "; ".join(errors for _, errors in got))
+        return
+    wanted = 100 / (1 + ratio)
+    percent = 100 * got[0][0] / (got[0][0] + got[1][0])
+    # A simulated card's shares are exact in its own time, which this does not see.
+    report.judge(name, report.node is not None or abs(percent - wanted) <= SHARE_POINTS,
+                 "%.1f %% of %.1f %%; %d launches in %g s" % (
+                     percent, wanted, got[0][0] + got[1][0], seconds))
+
+
+def in_a_slice(report, per_us):
+    """What a container orders about its own channels is not obeyed."""
+    done = report.do(*report.slice(report.tool("gpu-orders"), "own", "--kernel-us", "1000", "--steps",
+                                   str(int(per_us * 1000)), "--seconds", "20", flags=["--mem", "2GiB"]))
+    said = lines_of(done)
+    report.keep("own orders in a slice", [done.status, said, done.errors])
+    report.judge("in a slice FIFO_DISABLE_CHANNELS stops nothing",
+                 done.status == 0 and bool(said) and said[0]["ended"] >= 10,
+                 "%s; %d launches ended after it" % (said[0]["says"], said[0]["ended"])
+                 if said else done.last_words())
+
+
+def has_daemon():
+    """Whether a cgpud runs here."""
+    for path in glob.glob("/proc/[0-9]*/comm"):
+        try:
+            with open(path, encoding="utf-8") as file:
+                if file.read() == "cgpud\n":
+                    return True
+        except OSError:  # it has ended
+            pass
+    return False
+
+
+def weights(report, per_us, weight):
+    """Two containers that always want the card."""
+    name = "containers of weights 1:%d that always want the card" % weight
+    words = ["--kernel-us", "1000", "--steps", str(int(per_us * 1000))]
+    settle, count = (1, 2) if report.quick else (2, 5)
+    # The first one's weight chooses the policy.
+    with Burn(report, words, ["--mem", "2GiB", "--weight", str(weight)]) as more, \
+            Burn(report, words, ["--mem", "2GiB", "--weight", "1"]) as less:
+        both = more.wait(1) and less.wait(1)
+        first = [len(one.seconds()) + settle for one in (less, more)]
+        both = both and all([one.wait(begin + count) for one, begin in zip((less, more), first)])
+        got = [[second["kernel_ms_per_s"] for second in one.seconds()[begin:begin + count]]
+               for one, begin in zip((less, more), first)]
+        said = [one.text()[-2000:] for one in (less, more)]
+    report.keep(name, {"ms each second": got, "said": said})
+    if not both or not sum(map(sum, got)):
+        report.judge(name, False, said[0].strip().split("\n")[-1])
+        return
+    means = [statistics.mean(one) for one in got]
+    percent = 100 * means[0] / sum(means)
+    report.judge(name, report.node is not None or abs(percent - 100 / (1 + weight)) <= SHARE_POINTS,
+                 "%.1f %% of %.1f %%; together %.0f ms of kernels a second" % (
+                     percent, 100 / (1 + weight), sum(means)))
+
+
+def check(report):
+    events(report)
+    report.require_cuda()
+    events_of_work(report)
+    per_us = None
+    for kernel_us in KERNELS_US[:2] if report.quick else KERNELS_US + (PERSISTENT_US,):
+        if report.left() > 20:
+            per_us = orders(report, per_us, kernel_us)
+    if not per_us:
+        raise Skip("gpu-orders does not work here, see above")
+    for ratio in RATIOS[2:3] if report.quick else RATIOS:
+        if report.left() > 20:
+            shares(report, per_us, ratio)
+    report.require_cgpu()
+    in_a_slice(report, per_us)
+    if not has_daemon():
+        raise Skip("shares of containers: no cgpud runs here")
+    for weight in WEIGHTS[:1] if report.quick else WEIGHTS:
+        if report.left() > 30:
+            weights(report, per_us, weight)

@@ -1,0 +1,37 @@
+"""A kernel of one container that accesses what is not its: it ends with CUDA's error, and its neighbour
+computes on."""
+import json
+
+from kit.burns import Burn
+
+ILLEGAL_ADDRESS = 700
+FAULTS = 3
+
+
+def fault(report):
+    """CUDA's error, or what went wrong."""
+    done = report.do(*report.slice(*report.cuda(), "fault", flags=["--mem", "2GiB"]))
+    try:
+        return json.loads(done.output.strip().splitlines()[-1])["error"]
+    except (ValueError, IndexError, KeyError):
+        return done.last_words()
+
+
+def check(report):
+    report.require_cuda()
+    report.require_cgpu()
+    with Burn(report, ["--kernel-us", "1000", "--queue", "4"], ["--mem", "2GiB"]) as neighbour:
+        began = neighbour.wait(1)
+        errors = [fault(report) for _ in range(FAULTS)]
+        # The second of the last fault, and one after it.
+        goes_on = neighbour.wait(len(neighbour.seconds()) + 2)
+        status = neighbour.stop()
+        seconds, text = neighbour.seconds(), neighbour.text()
+    report.keep("faults", {"errors": errors, "said": text[-20000:]})
+    report.judge("a kernel at an illegal address ends with CUDA's error %d" % ILLEGAL_ADDRESS,
+                 errors == [ILLEGAL_ADDRESS] * FAULTS, str(errors))
+    report.judge("its neighbour computes on",
+                 began and goes_on and status == 0 and all(second["launches"] > 0 for second in seconds),
+                 "status %s; %s ms of kernels each second; %s" % (
+                     status, ", ".join("%.0f" % second["kernel_ms"] for second in seconds),
+                     text.strip().split("\n")[-1][-300:]))

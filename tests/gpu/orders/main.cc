@@ -1,0 +1,325 @@
+// gpu-orders: orders about a CUDA program's channels, measured. Lines of JSON.
+//
+//   gpu-orders orders [--kernel-us N] [--steps N] [--seconds S]  every order in turn, while kernels
+//                                                                of this length are queued
+//   gpu-orders share --slice-us N [--kernel-us N] [--steps N] [--seconds S]
+//                    gives itself this time slice, says "ready", waits for a line, and says how
+//                    many launches then ended in S seconds
+//   gpu-orders own [--kernel-us N] [--steps N] [--seconds S]
+//                    takes its channels off the card, and says how many launches end after that;
+//                    at most for S seconds, and until there are ten
+//   gpu-orders events [--seconds S] [--enough N]
+//                    whether the driver tells of context switches: for S seconds or until there
+//                    are N
+//
+// It needs libcuda.so.1, but for `events`. Exit status: 0; 1 with a sentence.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+#include <utility>
+
+#include "gpu/orders/orders.h"
+#include "rmclient/switches.h"
+
+namespace cgpu::orders {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::uint64_t kUsPerS = 1'000'000;
+constexpr std::uint64_t kQueuedUs = 100'000;  // of work
+// A library waits where it has no room for another launch, which would be for ever while its
+// channels are off the card. How many CUDA has room for is not documented.
+constexpr std::uint64_t kMostQueued = 256;
+constexpr std::uint64_t kSliceUs = 2'000;   // that is set while it is measured how long it takes
+constexpr std::uint64_t kSettleUs = 5'000;  // before each try, at the least
+constexpr std::uint64_t kMostSettleUs = 300'000;
+constexpr std::uint64_t kKernelsToTell = 3;  // that would end, if work went on
+constexpr unsigned kMostTries = 20;
+
+struct Line {
+  std::string verb;
+  burn::Shape shape;
+  double seconds = 2;
+  std::uint64_t slice_us = kSliceUs;
+  std::uint64_t enough = ~std::uint64_t{0};
+};
+
+int Fail(const Error& error) {
+  (void)std::fprintf(stderr, "gpu-orders: %s\n", FormatError(error).c_str());
+  return 1;
+}
+
+void Say(const std::string& line) {
+  (void)std::printf("%s\n", line.c_str());
+  (void)std::fflush(stdout);
+}
+
+std::uint64_t UsSince(Clock::time_point begin) {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin).count());
+}
+
+// Another client, which asks for the card's memory again and again: how long it waits at the most.
+class Neighbour {
+ public:
+  explicit Neighbour(unsigned card) : thread_([this, card] { Loop(card); }) {}
+  ~Neighbour() {
+    stop_ = true;
+    thread_.join();
+  }
+  Neighbour(const Neighbour&) = delete;
+  Neighbour& operator=(const Neighbour&) = delete;
+
+  // Since the last time.
+  std::uint64_t Longest() { return longest_.exchange(0); }
+
+ private:
+  void Loop(unsigned card) {
+    constexpr std::chrono::microseconds kPause{200};
+    auto client = rmclient::Client::Open();
+    auto cards = client.ok() ? rmclient::OpenCards(*client)
+                             : Result<std::vector<rmclient::Card>>(client.error());
+    while (!stop_ && cards.ok() && card < cards->size()) {
+      const Clock::time_point begin = Clock::now();
+      (void)rmclient::ReadFbInfo(*client, (*cards)[card]);
+      longest_ = std::max(longest_.load(), UsSince(begin));
+      std::this_thread::sleep_for(kPause);
+    }
+  }
+
+  std::atomic<bool> stop_{false};
+  std::atomic<std::uint64_t> longest_{0};
+  std::thread thread_;
+};
+
+std::string Times(std::vector<std::uint64_t> us) {
+  if (us.empty()) {
+    return "null";
+  }
+  std::sort(us.begin(), us.end());
+  const auto at = [&us](std::size_t percent) {
+    return std::to_string(us[std::min(us.size() - 1, us.size() * percent / 100)]);
+  };
+  return R"({"p50":)" + at(50) + R"(,"p90":)" + at(90) + R"(,"max":)" + std::to_string(us.back()) +
+         "}";
+}
+
+std::string Answer(const rmclient::Outcome& outcome) {
+  return R"("errno":)" + std::to_string(outcome.sys_errno) + R"(,"status":)" +
+         std::to_string(outcome.status) + R"(,"says":")" +
+         (outcome.ok() ? "ok" : rmclient::Describe(outcome)) + "\"";
+}
+
+class Measure {
+ public:
+  Measure(Bench& bench, const Line& line)
+      : bench_(bench), line_(line), neighbour_(line.shape.card) {}
+
+  // `undo` is measured too, where it is one; between the two it is looked whether work goes on.
+  void Both(const std::string& name, const Bench::Order& order, const Bench::Order& undo) {
+    std::vector<std::uint64_t> did;
+    std::vector<std::uint64_t> undid;
+    rmclient::Outcome first;
+    rmclient::Outcome back;
+    std::uint64_t calm = 0;
+    std::uint64_t held_up = 0;
+    std::uint64_t ended_on = 0;
+    std::uint64_t ended_off = 0;
+    const std::uint64_t settle =
+        undo ? std::clamp(kKernelsToTell * line_.shape.kernel_us, kSettleUs, kMostSettleUs)
+             : kSettleUs;
+    const Clock::time_point begin = Clock::now();
+    while (did.size() < kMostTries &&
+           (did.empty() || static_cast<double>(UsSince(begin)) < line_.seconds * kUsPerS)) {
+      (void)neighbour_.Longest();
+      ended_on += bench_.Run(settle);
+      calm = std::max(calm, neighbour_.Longest());
+      did.push_back(Time(order, &first));
+      held_up = std::max(held_up, neighbour_.Longest());
+      if (undo) {
+        // What ended while the order was under way is not seen as ended after it.
+        (void)bench_.load().Ended();
+        ended_off += bench_.Run(settle);
+        (void)neighbour_.Longest();
+        undid.push_back(Time(undo, &back));
+        held_up = std::max(held_up, neighbour_.Longest());
+      }
+      if (!first.ok() || !back.ok() || bench_.load().Broken()) {
+        break;
+      }
+    }
+    const auto broken = bench_.load().Broken();
+    Say(R"({"order":")" + name + "\"," + Answer(first.ok() ? back : first) + R"(,"tries":)" +
+        std::to_string(did.size()) + R"(,"us":)" + Times(did) + R"(,"undo_us":)" + Times(undid) +
+        R"(,"neighbour_calm_us":)" + std::to_string(calm) + R"(,"neighbour_us":)" +
+        std::to_string(held_up) + R"(,"ended_on":)" + std::to_string(ended_on) +
+        R"(,"ended_off":)" + std::to_string(ended_off) + R"(,"broken":")" +
+        (broken ? broken->what : "") + "\"}");
+  }
+
+ private:
+  static std::uint64_t Time(const Bench::Order& order, rmclient::Outcome* outcome) {
+    const Clock::time_point begin = Clock::now();
+    const auto answer = order();
+    const std::uint64_t took = UsSince(begin);
+    *outcome = outcome->ok() ? answer : *outcome;
+    return took;
+  }
+
+  Bench& bench_;
+  const Line& line_;
+  Neighbour neighbour_;
+};
+
+int Orders(const Line& line) {
+  auto made = Bench::Make(line.shape);
+  if (!made.ok()) {
+    return Fail(made.error());
+  }
+  Bench& bench = **made;
+  Say(R"({"channels":)" + bench.Channels() + R"(,"steps":)" +
+      std::to_string(bench.load().Steps().value_or(0)) + "}");
+  bench.Feed();
+  Say(R"({"dup":"group",)" + Answer(bench.DupGroups()) + "}");
+  Say(R"({"dup":"channel",)" + Answer(bench.DupChannel()) + "}");
+  Say(R"({"foreign":"SET_TIMESLICE",)" + Answer(bench.SetTimesliceForeign(kSliceUs)) + "}");
+  {
+    Measure measure(bench, line);
+    measure.Both("SET_TIMESLICE", [&] { return bench.SetTimeslice(kSliceUs); }, nullptr);
+    measure.Both("PREEMPT", [&] { return bench.Preempt(); }, nullptr);
+    measure.Both(
+        "FIFO_DISABLE_CHANNELS", [&] { return bench.Disable(true); },
+        [&] { return bench.Disable(false); });
+    measure.Both(
+        "GPFIFO_SCHEDULE", [&] { return bench.Schedule(false); },
+        [&] { return bench.Schedule(true); });
+  }
+  return 0;
+}
+
+int Share(const Line& line) {
+  auto made = Bench::Make(line.shape);
+  if (!made.ok()) {
+    return Fail(made.error());
+  }
+  Bench& bench = **made;
+  auto outcome = bench.DupGroups();
+  outcome = outcome.ok() ? bench.SetTimeslice(line.slice_us) : outcome;
+  if (!outcome.ok()) {
+    return Fail(rmclient::CallError(outcome, "setting a time slice"));
+  }
+  bench.Feed();
+  Say(R"({"ready":true,"steps":)" + std::to_string(bench.load().Steps().value_or(0)) + "}");
+  // The queue stays full also while the other one is waited for.
+  std::atomic<bool> begin{false};
+  std::thread waits([&begin] {
+    char byte = 0;
+    (void)!read(STDIN_FILENO, &byte, 1);
+    begin = true;
+  });
+  while (!begin) {
+    (void)bench.Run(kSettleUs);
+  }
+  waits.join();
+  const std::uint64_t ended = bench.Run(static_cast<std::uint64_t>(line.seconds * kUsPerS));
+  if (const auto broken = bench.load().Broken()) {
+    return Fail(*broken);
+  }
+  Say(R"({"ended":)" + std::to_string(ended) + "}");
+  // The other one has the card to itself only after this one's end.
+  (void)bench.Run(kUsPerS / 2);
+  return 0;
+}
+
+int Own(const Line& line) {
+  constexpr std::uint64_t kGoesOn = 10;
+  auto made = Bench::Make(line.shape);
+  if (!made.ok()) {
+    return Fail(made.error());
+  }
+  Bench& bench = **made;
+  bench.Feed();
+  const auto outcome = bench.Disable(true);
+  std::uint64_t ended = 0;
+  const Clock::time_point begin = Clock::now();
+  (void)bench.load().Ended();
+  while (ended < kGoesOn && static_cast<double>(UsSince(begin)) < line.seconds * kUsPerS) {
+    ended += bench.Run(kSettleUs);
+  }
+  if (const auto broken = bench.load().Broken()) {
+    return Fail(*broken);
+  }
+  Say(R"({"own":"FIFO_DISABLE_CHANNELS",)" + Answer(outcome) + R"(,"ended":)" +
+      std::to_string(ended) + "}");
+  return 0;
+}
+
+int Events(const Line& line) {
+  auto client = rmclient::Client::Open();
+  if (!client.ok()) {
+    return Fail(client.error());
+  }
+  auto cards = rmclient::OpenCards(*client);
+  if (!cards.ok()) {
+    return Fail(cards.error());
+  }
+  if (line.shape.card >= cards->size()) {
+    return Fail(burn::NoSuchCard(line.shape.card, cards->size()));
+  }
+  auto log = rmclient::SwitchLog::Make(*client, (*cards)[line.shape.card]);
+  if (!log.ok()) {
+    return Fail(log.error());
+  }
+  std::uint64_t switches = 0;
+  std::uint64_t named = 0;
+  bool lost = false;
+  const Clock::time_point begin = Clock::now();
+  while (switches < line.enough && static_cast<double>(UsSince(begin)) < line.seconds * kUsPerS) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    const auto news = log->Read();
+    switches += news.switches.size();
+    named += static_cast<std::uint64_t>(std::count_if(
+        news.switches.begin(), news.switches.end(), [](const auto& one) { return one.pid != 0; }));
+    lost = lost || news.lost;
+  }
+  Say(R"({"switches":)" + std::to_string(switches) + R"(,"named":)" + std::to_string(named) +
+      R"(,"lost":)" + (lost ? "true" : "false") + "}");
+  return 0;
+}
+
+int Main(int argc, char** argv) {
+  Line line;
+  line.shape.cuda = true;
+  CLI::App app("Orders about a CUDA program's channels, measured", "gpu-orders");
+  app.add_option("verb", line.verb, "orders, share, own or events")
+      ->required()
+      ->check(CLI::IsMember({"orders", "share", "own", "events"}));
+  app.add_option("--kernel-us", line.shape.kernel_us, "Length of a kernel");
+  app.add_option("--steps", line.shape.steps, "How far a kernel counts, if that is known");
+  app.add_option("--card", line.shape.card, "Card, from 0 in order of bus address");
+  app.add_option("--seconds", line.seconds, "For each order, or for the share");
+  app.add_option("--slice-us", line.slice_us, "Time slice");
+  app.add_option("--enough", line.enough, "Context switches that are enough");
+  CLI11_PARSE(app, argc, argv);
+  line.shape.queue = static_cast<unsigned>(
+      std::clamp(kQueuedUs / line.shape.kernel_us, std::uint64_t{2}, kMostQueued));
+  return line.verb == "orders"  ? Orders(line)
+         : line.verb == "share" ? Share(line)
+         : line.verb == "own"   ? Own(line)
+                                : Events(line);
+}
+
+}  // namespace
+}  // namespace cgpu::orders
+
+int main(int argc, char** argv) {
+  // At an end in order CUDA's library would wait for all that is queued.
+  std::_Exit(cgpu::orders::Main(argc, argv));
+}
