@@ -128,6 +128,9 @@ void Engines::Take(Message& message) {
       cards_.at(groups_.at(ended->key).card).sampled.erase(ended->key);
       groups_.erase(ended->key);
     }
+    if (groups_.empty()) {
+      next_sample_ = 0;  // nobody is left whom it could be of
+    }
   } else if (const auto slice = wire::As<wire::SetTimeslice>(message.text)) {
     if (engine::Gpu* const gpu = GpuOf(slice->key)) {
       gpu->SetTimeslice(slice->key, slice->value);
