@@ -185,6 +185,22 @@ Result<int> RunReserved(Reserved& reserved, const Registry& registry, const Node
   return status;
 }
 
+// It runs all the same, as a container does whose daemon is away for a while.
+void TellIfNobodyGoverns(const RunOptions& options) {
+  if (options.request.compute == ComputeRequest{}) {
+    return;
+  }
+  if (geteuid() != 0) {
+    (void)std::fputs("cgpu: a slice --alone has a limit of memory and no share of compute time\n",
+                     stderr);
+  } else if (!ConnectToDaemon(options.daemon).ok()) {
+    (void)std::fputs(
+        "cgpu: shares of compute time hold when cgpud runs, and it does not: systemctl start "
+        "cgpud\n",
+        stderr);
+  }
+}
+
 Result<int> RunByItself(const RunOptions& options, const Caller& caller,
                         const kernel::FilterOptions& filter) {
   const auto node = FindNode(options.node);
@@ -207,6 +223,7 @@ Result<int> RunByItself(const RunOptions& options, const Caller& caller,
   wish.origin = options.request.origin;
   wish.user = getuid();
   wish.max_inst = options.max_inst;
+  TellIfNobodyGoverns(options);
   auto reserved = Reserve(registry.value(), node.value(), wish);
   if (!reserved.ok()) {
     return reserved.error();

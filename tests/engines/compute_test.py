@@ -234,6 +234,19 @@ def upgraded(node, _):
     one.end()
 
 
+def told(node, daemon):
+    """Who asks for a share is told when nobody is there to hold the others to it."""
+    def said(*flags):
+        return t.command(t.CGPU, "run", "--node", node.name, "--mem", "100MiB", *flags, "--", "true",
+                         ok=False).stderr
+
+    t.check(not said("--weight", "2"), "cgpud runs, and it says something")
+    daemon.stop()
+    t.check("cgpud" in said("--weight", "2"), "nobody is told that cgpud does not run")
+    t.check(not said(), "who asks for no share is told of it")
+    daemon.start()
+
+
 def kept(node, daemon):
     """A policy that root sets outlives the machine's restart; the rest of config.yaml stays."""
     path = "/etc/cgpu/config.yaml"
@@ -480,7 +493,7 @@ def top(node, _):
     three.end()
 
 
-CASES = {"top": top, "priority": priority, "waits": waiting, "greedy": greedy, "many": many, "fresh": fresh, "kept": kept, "weights": weights, "equal": equal, "policies": policies, "fixed": fixed, "maximum": maximum,
+CASES = {"top": top, "priority": priority, "waits": waiting, "greedy": greedy, "many": many, "fresh": fresh, "kept": kept, "told": told, "weights": weights, "equal": equal, "policies": policies, "fixed": fixed, "maximum": maximum,
          "upgraded": upgraded}
 
 

@@ -171,6 +171,7 @@ def refused(node, daemon):
     wait_over(node, "a shim is left of one that got no slice")
     # Alone it is as without cgpud: the user's own affair.
     expect(call("--node", node.name, "--alone", *one, member=False), 0)
+    expect(call("--node", node.name, "--alone", "--weight", "2", *one), 0, "no share of compute time")
     daemon.stop()
     expect(call(*one), 125, "cgpud, which does not run")
     expect(call("--node", node.name, "--alone", *one), 0)

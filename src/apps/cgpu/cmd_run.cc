@@ -1,6 +1,4 @@
 // cgpu run: a command with its slice of each granted card.
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <optional>
@@ -56,18 +54,15 @@ Result<> TakeRequest(const CLI::App& command, const Flags& flags, RunOptions& op
   return {};
 }
 
-// What the node's settings say of it, such as where the daemon listens that an ordinary user's
-// slice comes from.
+// What the node's settings say of it, such as where its daemon listens.
 Result<> TakeSettings(RunOptions& options) {
   auto settings = ReadSettings(kSettingsFile);
   if (!settings.ok()) {
     return settings.error();
   }
   options.max_inst = settings->max_inst;
-  if (geteuid() != 0 && !options.alone) {
-    options.daemon = std::move(settings->socket);
-    options.group = std::move(settings->group);
-  }
+  options.daemon = std::move(settings->socket);
+  options.group = std::move(settings->group);
   return {};
 }
 
