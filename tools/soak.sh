@@ -32,6 +32,16 @@ for case in whole-550 small-550 whole-580 small-580; do
   done
   echo "soak: $sequences sequences, none differs"
 done
+echo "soak: compute shares against their model, for $seconds s"
+end=$((SECONDS + seconds)) steps=0
+while [ $SECONDS -lt $end ]; do
+  status=0
+  python3 tests/engines/compute_model_test.py random 100 >build/soak.log 2>&1 || status=$?
+  [ $status -ne 77 ] || { tail -n 1 build/soak.log; break; }
+  [ $status -eq 0 ] || { cat build/soak.log; exit 1; }
+  steps=$((steps + 100))
+done
+echo "soak: $steps steps, all as the model says"
 for case in size pointer class xfer attr dup2-null dup2-file; do
   status=0
   python3 tests/adversary/races_test.py "soak-$case" "$seconds" >build/soak.log 2>&1 || status=$?
