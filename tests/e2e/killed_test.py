@@ -134,6 +134,31 @@ def launcher(seed=None):
     _containers(seed, lambda process, root: process.popen.pid, 137)
 
 
+def again(_seed=None):
+    """The whole card, at once after the end of one who had a part of it was seen: of the container,
+    of its launcher, and where the driver still gives back."""
+    def whole(node):
+        done = t.command(t.CGPU, "run", "--node", node.name, "--", "true", ok=False)
+        t.check(done.returncode == 0, "the whole card right after: " + done.stderr)
+
+    with t.Node("v100-16g:1") as node:
+        for round_ in range(8):
+            for who in ("command", "launcher"):
+                with w.Workers() as workers:
+                    process, root = _start(node, workers, "%s%d" % (who, round_))
+                    root.do("client", 0)
+                    root.do("alloc", 0, HELD)
+                    os.kill(root.pid if who == "command" else process.popen.pid, signal.SIGKILL)
+                    process.wait()
+                    whole(node)
+        # Its name is free as soon.
+        with w.Workers() as workers:
+            for _ in range(4):
+                process, _ = _start(node, workers, "same")
+                os.kill(process.popen.pid, signal.SIGKILL)
+                process.wait()
+
+
 def chain(seed=None):
     """Forks, each with the files of all before it: what a killed one had is held by the files'
     heirs, until the last of them is killed or executes another program."""
@@ -170,4 +195,4 @@ def chain(seed=None):
 
 if __name__ == "__main__":
     t.main({"processes": processes, "command": command, "init": init, "launcher": launcher,
-            "chain": chain})
+            "again": again, "chain": chain})
