@@ -5,6 +5,7 @@ nothing was left is printed, not judged."""
 import os
 import random
 import signal
+import socket
 import sys
 import time
 
@@ -134,29 +135,50 @@ def launcher(seed=None):
     _containers(seed, lambda process, root: process.popen.pid, 137)
 
 
-def again(_seed=None):
-    """The whole card, at once after the end of one who had a part of it was seen: of the container,
-    of its launcher, and where the driver still gives back."""
-    def whole(node):
-        done = t.command(t.CGPU, "run", "--node", node.name, "--", "true", ok=False)
-        t.check(done.returncode == 0, "the whole card right after: " + done.stderr)
+def _shim(path):
+    """The process that answers there."""
+    with socket.socket(socket.AF_UNIX) as connection, connection.makefile("r") as lines:
+        connection.connect(path)
+        connection.sendall(b"ps\n")
+        return int(next(line for line in lines if line.startswith("shim ")).split()[1])
 
+
+def _connections(path):
+    """To a socket of this name, those that nobody has accepted yet among them."""
+    with open("/proc/net/unix", encoding="utf-8") as file:
+        return sum(line.split()[-1] == path for line in file)
+
+
+def again(_seed=None):
+    """The whole card, at once after the end of one who had a part of it was seen: of the container
+    and of its launcher."""
+    whole = [t.CGPU, "run", "--node"]
     with t.Node("v100-16g:1") as node:
-        for round_ in range(8):
+        whole += [node.name, "--", "true"]
+        for round_ in range(4):
             for who in ("command", "launcher"):
                 with w.Workers() as workers:
-                    process, root = _start(node, workers, "%s%d" % (who, round_))
+                    process, root = _start(node, workers, who)
                     root.do("client", 0)
                     root.do("alloc", 0, HELD)
                     os.kill(root.pid if who == "command" else process.popen.pid, signal.SIGKILL)
                     process.wait()
-                    whole(node)
-        # Its name is free as soon.
+                    t.command(*whole)
+        # However long its shim takes to end.
         with w.Workers() as workers:
-            for _ in range(4):
-                process, _ = _start(node, workers, "same")
-                os.kill(process.popen.pid, signal.SIGKILL)
-                process.wait()
+            process, root = _start(node, workers)
+            path = "/run/cgpu/%s.sock" % node.containers()[0]["id"]
+            shim = _shim(path)
+            os.kill(shim, signal.SIGSTOP)
+            os.kill(process.popen.pid, signal.SIGKILL)
+            process.wait()
+            before = _connections(path)
+            following = t.Process(whole, "following")
+            until = time.monotonic() + t.DEADLINE
+            while _connections(path) == before and following.popen.poll() is None:
+                t.check(time.monotonic() < until, "nobody asks the one at its end")
+            os.kill(shim, signal.SIGCONT)
+            t.check(following.end() == 0, "the whole card while the one before ends")
 
 
 def chain(seed=None):
