@@ -81,6 +81,19 @@ def bundle():
                     ("overhead", "graphs of 50 kernels of 20 us")):
             t.check(rows.get(row) == "pass", "%s: %s" % (row, rows))
         node.wait_used(0, "after the kit")
+        # As on a kernel without user notification.
+        status, rows, raw = _run(kit, folder, "--node", node.name, "--quick", "--no-notification", "--only",
+                                 "ground,record,identity,compute,memory", cuda=True)
+        t.check(status == 0 and "FAIL" not in rows.values(), "status %d: %s" % (status, rows))
+        for row, outcome in ((("record", "a CUDA program without cgpu"), "pass"),
+                             (("identity", "by two processes: MAP_MEMORY"), "pass"),
+                             (("identity", "by two processes: UVM_INITIALIZE"), "pass"),
+                             (("compute", "FIFO_DISABLE_CHANNELS, kernels of 1 ms"), "pass"),
+                             (("ground", "cgpu run -- true"), "skip"), (("record", "the rest"), "skip"),
+                             (("identity", "the rest"), "skip"), (("compute", "the rest"), "skip"),
+                             (("memory", "the rest"), "skip")):
+            t.check(rows.get(row) == outcome, "without notification, %s: %s" % (row, rows))
+        t.check(raw["record"]["a CUDA program without cgpu"][1] > 5, "recorded: %s" % raw["record"])
         # Where there is no CUDA.
         if ctypes.util.find_library("cuda") is None:
             status, rows, _ = _run(kit, folder, "--node", node.name, "--only", "memory,compute,faults,overhead")

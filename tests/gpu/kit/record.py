@@ -60,7 +60,22 @@ def look_at(report, name, words, folder):
                      if refused else ""))
 
 
+def direct(report):
+    """Of a program of ours alone, which looks at its own calls: this needs no user notification."""
+    name = "a CUDA program without cgpu"
+    done = report.do(*report.plain(report.tool("gpu-orders"), "record"))
+    report.calls.append((name, done.output))
+    calls = done.output.splitlines()
+    report.keep(name, [done.status, len(calls), done.errors])
+    if done.status != 0 and "libcuda" in done.errors:
+        report.row(name, "skip", done.last_words())
+    else:
+        report.judge(name, done.status == 0 and len(calls) > 5, "%d calls" % len(calls)
+                     if done.status == 0 else done.last_words())
+
+
 def check(report):
+    direct(report)
     report.require_cgpu()
     with tempfile.TemporaryDirectory() as folder:
         for name, words in candidates(report):
