@@ -1,5 +1,3 @@
-#include "gpu/orders/identity.h"
-
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -10,6 +8,8 @@
 
 #include "base/file.h"
 #include "gpu/orders/helper.h"
+#include "gpu/orders/identity.h"
+#include "rm/nv_controls.h"
 #include "rm/nv_escape.h"
 #include "rm/nv_structs.h"
 #include "rm/nv_uvm.h"
@@ -61,12 +61,16 @@ void SayUvm(const std::string& path) {
 
 // This process's own call on the client that the helper made: what the driver says is kept.
 void SayOwn(const rmclient::Client& client) {
-  rm::NVOS00_PARAMETERS params{};
-  params.hRoot = client.handle();
-  params.hObjectParent = client.handle();
-  params.hObjectOld = 0xC6C6;  // is none
+  rm::NvU32 ids[32] = {};
+  rm::NVOS54_PARAMETERS params{};
+  params.hClient = client.handle();
+  params.hObject = client.handle();
+  params.cmd = rm::NV0000_CTRL_CMD_GPU_GET_ATTACHED_IDS;
+  params.params = reinterpret_cast<rm::NvP64>(&ids);
+  params.paramsSize = sizeof(ids);
   constexpr unsigned long kRequest = 0xC0000000UL | (sizeof(params) << 16U) |
-                                     (static_cast<unsigned long>('F') << 8U) | rm::NV_ESC_RM_FREE;
+                                     (static_cast<unsigned long>('F') << 8U) |
+                                     rm::NV_ESC_RM_CONTROL;
   const long result = syscall(SYS_ioctl, client.fd(), kRequest, &params);
   Say("the same client from the process itself", true,
       rmclient::Describe({result < 0 ? errno : 0, params.status}));
