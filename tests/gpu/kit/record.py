@@ -24,11 +24,13 @@ def candidates(report):
     yield "rmtool info", [report.tool("rmtool"), "info"]
     if report.node:
         yield "CUDA driver API", report.cuda()
+        yield "cgpu-burn", [report.tool("cgpu-burn"), "--cuda", "--seconds", "1"]
         return
     if shutil.which("nvidia-smi"):
         yield "nvidia-smi", ["nvidia-smi"]
         yield "nvidia-smi -q", ["nvidia-smi", "-q"]
     yield "CUDA driver API", report.cuda()
+    yield "cgpu-burn", [report.tool("cgpu-burn"), "--cuda", "--seconds", "1"]
     if report.do(sys.executable, "-c", "import torch").status == 0:
         yield "PyTorch start", [sys.executable, "-c", "import torch; torch.zeros(1).cuda()"]
         yield "PyTorch training steps", [sys.executable, "-c", TRAINING]
