@@ -1,10 +1,12 @@
 #include "launcher/reserve.h"
 
+#include <poll.h>
 #include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <ctime>
 #include <utility>
@@ -13,12 +15,17 @@
 #include "launcher/compute.h"
 #include "launcher/machine_node.h"
 #include "launcher/shim_process.h"
+#include "registry/admin.h"
 #include "registry/text.h"
 
 namespace cgpu {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr std::size_t kIdLength = 12;  // of hex digits
+// How long those that are at their end are waited for.
+constexpr std::chrono::seconds kEndingTime{3};
 
 struct Random {
   std::string id;
@@ -124,9 +131,44 @@ Result<> Announce(const Registry& registry, const RegistryLock& lock, bool with_
   return {};
 }
 
-}  // namespace
+// Whether it is worth to try again: one of these that were in the way has ended, or did now. Not
+// with the registry's lock, which their launchers take.
+bool WaitForAnEnd(const Registry& registry, const std::vector<std::string>& ids,
+                  Clock::time_point until) {
+  const auto answers = registry.AskAll(ids, AdminRequest{});
+  std::vector<UniqueFd> streams;
+  std::vector<pollfd> ends;  // POLLHUP is always reported
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const auto status =
+        answers[i].ok() ? DecodeStatus(*answers[i]) : Result<ContainerStatus>(answers[i].error());
+    if (status.ok() && status->state != kEnded) {
+      continue;
+    }
+    auto stream = registry.Watch(ids[i]);
+    if (!stream.ok()) {
+      return true;
+    }
+    if (!status.ok()) {
+      continue;  // its shim is stopped
+    }
+    ends.push_back({stream->get(), 0, 0});
+    streams.push_back(std::move(*stream));
+  }
+  int ready = 0;
+  while (!ends.empty() && ready == 0) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
+    if (left <= 0) {
+      return false;
+    }
+    ready = poll(ends.data(), ends.size(), static_cast<int>(left));
+    ready = ready < 0 && errno == EINTR ? 0 : ready;
+  }
+  return ready > 0;
+}
 
-Result<Reserved> Reserve(const Registry& registry, const Node& node, const Wish& wish) {
+// `in_the_way` gets those that there are.
+Result<Reserved> ReserveNow(const Registry& registry, const Node& node, const Wish& wish,
+                            std::vector<std::string>& in_the_way) {
   const auto random = Draw();
   if (!random.ok()) {
     return random.error();
@@ -138,6 +180,10 @@ Result<Reserved> Reserve(const Registry& registry, const Node& node, const Wish&
   const auto live = registry.List(lock.value());
   if (!live.ok()) {
     return live.error();
+  }
+  in_the_way.clear();
+  for (const Reservation& other : *live) {
+    in_the_way.push_back(other.id);
   }
   Reserved reserved;
   Reservation& reservation = reserved.reservation;
@@ -174,6 +220,21 @@ Result<Reserved> Reserve(const Registry& registry, const Node& node, const Wish&
   }
   CGPU_TRY(Announce(registry, lock.value(), wish.agent, reserved));
   return reserved;
+}
+
+}  // namespace
+
+Result<Reserved> Reserve(const Registry& registry, const Node& node, const Wish& wish) {
+  const auto until = Clock::now() + kEndingTime;
+  for (;;) {
+    std::vector<std::string> in_the_way;
+    auto reserved = ReserveNow(registry, node, wish, in_the_way);
+    const bool refused = !reserved.ok() && (reserved.error().code == Code::kExhausted ||
+                                            reserved.error().code == Code::kConflict);
+    if (!refused || Clock::now() >= until || !WaitForAnEnd(registry, in_the_way, until)) {
+      return reserved;
+    }
+  }
 }
 
 ShimConfig ConfigFor(const Reservation& reservation, const Node& node, const Grant& grant) {

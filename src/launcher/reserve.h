@@ -37,7 +37,9 @@ struct Reserved {
   UniqueFd agent;  // where its listeners will come, if it was wished for
 };
 
-// kInvalid, kNotFound, kExhausted or kConflict, with the sentence for the user.
+// kInvalid, kNotFound, kExhausted or kConflict, with the sentence for the user. Where one does not
+// fit beside containers that are at their end it waits for these, for seconds: whoever saw the end
+// of one (its launcher was killed, its engine has said so) may start the next at once.
 [[nodiscard]] Result<Reserved> Reserve(const Registry& registry, const Node& node,
                                        const Wish& wish);
 

@@ -48,13 +48,18 @@ struct CardStatus {
   std::uint64_t reserved_bytes = 0;  // not the shim's to say, as below
 };
 
+// Nothing runs in it any more, or nothing will in a moment, since its launcher is gone. It lives on
+// until the driver has given everything back.
+inline constexpr char kEnded[] = "ended";
+inline constexpr char kRunning[] = "running";
+
 struct ContainerStatus {
   std::string id;
   std::string name;
   unsigned pid = 0;         // its first process, see EncodeListener()
   unsigned shim = 0;        // the process that serves it; 0: of before this was told
   unsigned user = 0;        // uid
-  std::string state;        // one word: "running"
+  std::string state;        // one word: kRunning, kEnded
   std::uint64_t since = 0;  // seconds of Unix time
   // Not the shim's to say: from the container's reservation.
   std::string engine_id;

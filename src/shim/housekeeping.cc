@@ -253,12 +253,18 @@ void Housekeeping::Inherit(const Handover& state) {
   Schedule();  // closes in between have told nobody
 }
 
+// Of a launcher that lives as long as its container: the kernel then kills that.
+bool Housekeeping::LauncherGone() const {
+  pollfd launcher{launcher_, POLLRDHUP, 0};
+  return agent_ == nullptr && poll(&launcher, 1, 0) > 0 && launcher.revents != 0;
+}
+
 std::string Housekeeping::Reply(const AdminRequest& request, UniqueFd file) const {
   switch (request.kind) {
     case AdminRequest::Kind::kPs: {
       ContainerStatus status = server_.Status();
       status.pid = server_.WhatIsServed().first_process;
-      status.state = ended_ ? "ended" : "running";
+      status.state = ended_ || LauncherGone() ? kEnded : kRunning;
       return EncodeStatus(status);
     }
     case AdminRequest::Kind::kMemory: {

@@ -49,6 +49,7 @@ class Housekeeping {
   void DrainInotify() const;
   void TellRefused();
   void ServeAdmin();
+  [[nodiscard]] bool LauncherGone() const;
   [[nodiscard]] std::string Reply(const AdminRequest& request, UniqueFd file) const;
   void Upgrade(const UniqueFd& connection, UniqueFd program);
   [[nodiscard]] Result<Handover> Save() const;

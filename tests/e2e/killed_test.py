@@ -5,6 +5,7 @@ nothing was left is printed, not judged."""
 import os
 import random
 import signal
+import socket
 import sys
 import time
 
@@ -134,6 +135,52 @@ def launcher(seed=None):
     _containers(seed, lambda process, root: process.popen.pid, 137)
 
 
+def _shim(path):
+    """The process that answers there."""
+    with socket.socket(socket.AF_UNIX) as connection, connection.makefile("r") as lines:
+        connection.connect(path)
+        connection.sendall(b"ps\n")
+        return int(next(line for line in lines if line.startswith("shim ")).split()[1])
+
+
+def _connections(path):
+    """To a socket of this name, those that nobody has accepted yet among them."""
+    with open("/proc/net/unix", encoding="utf-8") as file:
+        return sum(line.split()[-1] == path for line in file)
+
+
+def again(_seed=None):
+    """The whole card, at once after the end of one who had a part of it was seen: of the container
+    and of its launcher."""
+    whole = [t.CGPU, "run", "--node"]
+    with t.Node("v100-16g:1") as node:
+        whole += [node.name, "--", "true"]
+        for round_ in range(4):
+            for who in ("command", "launcher"):
+                with w.Workers() as workers:
+                    process, root = _start(node, workers, who)
+                    root.do("client", 0)
+                    root.do("alloc", 0, HELD)
+                    os.kill(root.pid if who == "command" else process.popen.pid, signal.SIGKILL)
+                    process.wait()
+                    t.command(*whole)
+        # However long its shim takes to end.
+        with w.Workers() as workers:
+            process, root = _start(node, workers)
+            path = "/run/cgpu/%s.sock" % node.containers()[0]["id"]
+            shim = _shim(path)
+            os.kill(shim, signal.SIGSTOP)
+            os.kill(process.popen.pid, signal.SIGKILL)
+            process.wait()
+            before = _connections(path)
+            following = t.Process(whole, "following")
+            until = time.monotonic() + t.DEADLINE
+            while _connections(path) == before and following.popen.poll() is None:
+                t.check(time.monotonic() < until, "nobody asks the one at its end")
+            os.kill(shim, signal.SIGCONT)
+            t.check(following.end() == 0, "the whole card while the one before ends")
+
+
 def chain(seed=None):
     """Forks, each with the files of all before it: what a killed one had is held by the files'
     heirs, until the last of them is killed or executes another program."""
@@ -170,4 +217,4 @@ def chain(seed=None):
 
 if __name__ == "__main__":
     t.main({"processes": processes, "command": command, "init": init, "launcher": launcher,
-            "chain": chain})
+            "again": again, "chain": chain})

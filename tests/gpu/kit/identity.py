@@ -1,5 +1,7 @@
 """Calls that the shim makes on a descriptor of the tenant's: does the driver take them as from the
-tenant's own client? Each is made without cgpu, too, and must come to the same."""
+tenant's own client? Each is made without cgpu, too, and must come to the same. Before that the same
+is asked without a shim: one process makes another one's calls on descriptors that it takes of it."""
+import json
 
 WRONG_USAGE = 1  # or no driver to talk to
 
@@ -17,7 +19,19 @@ CALLS = (
 )
 
 
+def direct(report):
+    """By two processes of our own; this needs no user notification."""
+    done = report.do(*report.plain(report.tool("gpu-orders"), "identity"))
+    said = [json.loads(line) for line in done.output.splitlines() if line.startswith("{")]
+    report.keep("by two processes", [done.status, said, done.errors])
+    if done.status != 0 or not said:
+        report.judge("by two processes", False, done.last_words())
+    for line in said:
+        report.judge("by two processes: " + line["call"], line["good"], line["says"])
+
+
 def check(report):
+    direct(report)
     report.require_cgpu()
     tool = report.tool("rmtool")
     for what, words in CALLS:

@@ -24,11 +24,13 @@ def candidates(report):
     yield "rmtool info", [report.tool("rmtool"), "info"]
     if report.node:
         yield "CUDA driver API", report.cuda()
+        yield "cgpu-burn", [report.tool("cgpu-burn"), "--cuda", "--seconds", "1"]
         return
     if shutil.which("nvidia-smi"):
         yield "nvidia-smi", ["nvidia-smi"]
         yield "nvidia-smi -q", ["nvidia-smi", "-q"]
     yield "CUDA driver API", report.cuda()
+    yield "cgpu-burn", [report.tool("cgpu-burn"), "--cuda", "--seconds", "1"]
     if report.do(sys.executable, "-c", "import torch").status == 0:
         yield "PyTorch start", [sys.executable, "-c", "import torch; torch.zeros(1).cuda()"]
         yield "PyTorch training steps", [sys.executable, "-c", TRAINING]
@@ -60,7 +62,22 @@ def look_at(report, name, words, folder):
                      if refused else ""))
 
 
+def direct(report):
+    """Of a program of ours alone, which looks at its own calls: this needs no user notification."""
+    name = "a CUDA program without cgpu"
+    done = report.do(*report.plain(report.tool("gpu-orders"), "record"))
+    report.calls.append((name, done.output))
+    calls = done.output.splitlines()
+    report.keep(name, [done.status, len(calls), done.errors])
+    if done.status != 0 and "libcuda" in done.errors:
+        report.row(name, "skip", done.last_words())
+    else:
+        report.judge(name, done.status == 0 and len(calls) > 5, "%d calls" % len(calls)
+                     if done.status == 0 else done.last_words())
+
+
 def check(report):
+    direct(report)
     report.require_cgpu()
     with tempfile.TemporaryDirectory() as folder:
         for name, words in candidates(report):

@@ -1,4 +1,5 @@
 """What the checks have in common: the programs they run, the time they have, what they found."""
+import ctypes
 import gzip
 import json
 import os
@@ -27,6 +28,12 @@ def programs():
     raise SystemExit("cgpu's programs are not there: `make build`, or a bundle of `make gpu-bundle`")
 
 
+def has_notification():
+    """Whether the kernel has seccomp user notification (SECCOMP_GET_ACTION_AVAIL, <linux/seccomp.h>)."""
+    action = ctypes.c_uint32(0x7FC00000)
+    return ctypes.CDLL(None).syscall(317, 2, 0, ctypes.byref(action)) == 0
+
+
 class Done:
     """A program that has ended."""
 
@@ -44,8 +51,9 @@ class Report:
     """Rows (check, what, outcome, detail) and raw data; written after each check, so that the folder
     is complete even if the next one takes the machine down."""
 
-    def __init__(self, folder, budget, node, quick):
+    def __init__(self, folder, budget, node, quick, notification=True):
         self.folder, self.node, self.quick = folder, node, quick
+        self.notification = notification and has_notification()
         self.until = time.monotonic() + budget
         self.bin = programs()
         self.rows, self.raw, self.calls = [], {}, []
@@ -103,6 +111,8 @@ class Report:
 
     def require_cgpu(self):
         """Skip where no slice can be had."""
+        if not self.notification:
+            raise Skip("there is no user notification here, so no slices")
         run = self.do(*self.slice("true", flags=["--mem", "64MiB"]))
         if run.status != 0:
             raise Skip("cgpu run does not work here: " + run.last_words())

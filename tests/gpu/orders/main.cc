@@ -12,7 +12,12 @@
 //                    whether the driver tells of context switches: for S seconds or until there
 //                    are N
 //
-// It needs libcuda.so.1, but for `events`. Exit status: 0; 1 with a sentence.
+//   gpu-orders identity  whether the driver takes calls that another process makes on this one's
+//                        descriptors, as a shim does
+//   gpu-orders record    the calls that a CUDA program makes of the driver, as `cgpu run --record`
+//                        shows them
+//
+// It needs libcuda.so.1, but for `events` and `identity`. Exit status: 0; 1 with a sentence.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -24,7 +29,9 @@
 #include <thread>
 #include <utility>
 
+#include "gpu/orders/identity.h"
 #include "gpu/orders/orders.h"
+#include "gpu/orders/record.h"
 #include "rmclient/switches.h"
 
 namespace cgpu::orders {
@@ -294,13 +301,25 @@ int Events(const Line& line) {
   return 0;
 }
 
+int RecordCalls(const Line& line) {
+  constexpr std::uint64_t kWorkUs = 20'000;
+  BeginRecord();
+  auto made = Bench::Make(line.shape);
+  if (!made.ok()) {
+    return Fail(made.error());
+  }
+  (void)(*made)->Run(kWorkUs);
+  (void)std::fflush(stdout);
+  return 0;
+}
+
 int Main(int argc, char** argv) {
   Line line;
   line.shape.cuda = true;
   CLI::App app("Orders about a CUDA program's channels, measured", "gpu-orders");
-  app.add_option("verb", line.verb, "orders, share, own or events")
+  app.add_option("verb", line.verb, "orders, share, own, events, identity or record")
       ->required()
-      ->check(CLI::IsMember({"orders", "share", "own", "events"}));
+      ->check(CLI::IsMember({"orders", "share", "own", "events", "identity", "record"}));
   app.add_option("--kernel-us", line.shape.kernel_us, "Length of a kernel");
   app.add_option("--steps", line.shape.steps, "How far a kernel counts, if that is known");
   app.add_option("--card", line.shape.card, "Card, from 0 in order of bus address");
@@ -310,10 +329,12 @@ int Main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   line.shape.queue = static_cast<unsigned>(
       std::clamp(kQueuedUs / line.shape.kernel_us, std::uint64_t{2}, kMostQueued));
-  return line.verb == "orders"  ? Orders(line)
-         : line.verb == "share" ? Share(line)
-         : line.verb == "own"   ? Own(line)
-                                : Events(line);
+  return line.verb == "orders"     ? Orders(line)
+         : line.verb == "share"    ? Share(line)
+         : line.verb == "own"      ? Own(line)
+         : line.verb == "events"   ? Events(line)
+         : line.verb == "identity" ? Identity()
+                                   : RecordCalls(line);
 }
 
 }  // namespace

@@ -2,9 +2,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdarg>
 #include <mutex>
 
+#include "gpu/orders/helper.h"
+#include "gpu/orders/record.h"
 #include "gpu/orders/seen.h"
 #include "rm/class_table.h"
 #include "rm/nv_alloc.h"
@@ -92,7 +95,9 @@ extern "C" __attribute__((visibility("default"))) int ioctl(int fd, unsigned lon
   va_start(words, request);
   void* const argument = va_arg(words, void*);
   va_end(words);
-  const long result = syscall(SYS_ioctl, fd, request, argument);
+  const long result = cgpu::orders::HasHelper() ? cgpu::orders::ByHelper(fd, request, argument)
+                                                : syscall(SYS_ioctl, fd, request, argument);
+  cgpu::orders::Record(fd, request, argument, result < 0 ? errno : 0);
   if (result >= 0) {
     cgpu::orders::Look(request, argument);
   }
