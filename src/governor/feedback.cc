@@ -22,6 +22,8 @@ constexpr int kWithout = 5;
 // Of what a member wants: more measurements before say little of now, fewer little for chance.
 constexpr int kEvidence = 8;
 constexpr int kLeastEvidence = 2;
+// Of its part; who wants less at the most may want less than its part.
+constexpr double kSurely = 1.5;
 // Turns are not quite as long as slices say.
 constexpr double kLonger = 1.25;
 constexpr double kUsPerS = 1e6;
@@ -143,11 +145,12 @@ void Feedback::LookBack(std::vector<Turn>& turns, const Turn& needy, double now_
   }
 }
 
-// Whether slices may stay short for one that turned out to want less than its part.
+// Whether slices may stay short for one that turned out to want little more than its part, or less.
 bool Feedback::IsWorthIt(const std::vector<Turn>& turns, double now_s) {
   const auto helped = std::find_if(turns.begin(), turns.end(),
                                    [this](const Turn& turn) { return turn.id == helped_; });
-  if (helped == turns.end() || !helped->WantsLess()) {
+  if (helped == turns.end() ||
+      helped->member->evidence.MostWanted() >= kSurely * helped->promised) {
     return true;
   }
   const Evidence& evidence = helped->member->evidence;

@@ -270,6 +270,25 @@ TEST(Feedback, AServiceCostsTheJobsLittle) {
   }
 }
 
+TEST(Feedback, WhoPausesIsHelpedOnlyAsFarAsItIsWorthIt) {
+  for (const auto& [kernel_us, gap_us, jobs, helped] :
+       {std::tuple(1'000.0, 2'000.0, 1, true), std::tuple(500.0, 1'000.0, 4, true),
+        std::tuple(2'000.0, 10'000.0, 4, false), std::tuple(1'000.0, 5'000.0, 1, false)}) {
+    auto loads = ServiceAndJobs(jobs, kernel_us, 1, 0);
+    loads[0].gap_us = gap_us;
+    Card card(loads);
+    Card planned(loads);
+    planned.corrected = false;
+    (void)card.Play(5);
+    const auto got = card.Play(115);
+    const auto without = planned.Play(120);
+    const double gain = got[0] - without[0];
+    EXPECT_EQ(gain > 0.05, helped) << kernel_us << " us each " << gap_us;
+    EXPECT_GT(SumOf(got), SumOf(without) - std::max(gain, 0.02))
+        << kernel_us << " us each " << gap_us;
+  }
+}
+
 TEST(Feedback, AServiceKeepsNobodyWhoWaitsFromItsPart) {
   for (const double every_us : {25'000.0, 120'000.0}) {  // the latter is often not seen for a while
     auto loads = ServiceAndJobs(2, 2'000, 1, every_us);
