@@ -5,7 +5,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <deque>
+#include <numeric>
+#include <random>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "governor/meter.h"
@@ -14,6 +19,7 @@ namespace cgpu::governor {
 namespace {
 
 constexpr double kSwitchUs = 40;
+constexpr double kEachRound = 5'000;  // turns a second: one in each round, however short
 
 // The slices after a step.
 std::vector<std::uint32_t> Stepped(Feedback& feedback, const std::vector<Feedback::Seen>& seen,
@@ -32,11 +38,28 @@ struct Load {
   std::uint32_t planned_us = 0;
   double kernel_us = 0;  // it launches one and waits; 0: its queue is always full
   double gap_us = 0;     // between its kernels
+  double every_us =
+      0;  // requests come at times of chance, so far apart; 0: it does not wait for any
+  int most_kernels = 1;  // of a request
   std::uint32_t slice_us = 0;
   double left_us = 0;   // of the kernel under way
   double ready_at = 0;  // when its next kernel is there
   double got_us = 0;
+  int turns = 0;
+  std::deque<int> requests{};  // kernels to do
+  double request_at = 0;       // when the next one comes
+  std::mt19937 random{7};
 };
+
+// What has come by `now`.
+void Arrive(Load& load, double now) {
+  while (load.every_us > 0 && load.request_at <= now) {
+    const double chance = (static_cast<double>(load.random()) + 0.5) / 4294967296.0;
+    load.request_at -= load.every_us * std::log(chance);
+    load.requests.push_back(
+        1 + static_cast<int>(load.random() % static_cast<unsigned>(load.most_kernels)));
+  }
+}
 
 // How long it runs in a turn that begins at `now`.
 double TurnOf(Load& load, double now) {
@@ -44,7 +67,12 @@ double TurnOf(Load& load, double now) {
     return load.slice_us;
   }
   double ran = 0;
-  while (load.ready_at <= now + ran && ran < load.slice_us) {
+  for (;;) {
+    Arrive(load, now + ran);
+    if (load.ready_at > now + ran || ran >= load.slice_us ||
+        (load.every_us > 0 && load.requests.empty())) {
+      return ran;
+    }
     if (load.left_us <= 0) {
       load.left_us = load.kernel_us;
     }
@@ -53,47 +81,114 @@ double TurnOf(Load& load, double now) {
     load.left_us -= part;
     if (load.left_us <= 0) {
       load.ready_at = now + ran + load.gap_us;
+      if (load.every_us > 0 && --load.requests.front() == 0) {
+        load.requests.pop_front();
+      }
     }
   }
-  return ran;
 }
 
-// The round for so many seconds, with a step of the feedback each 100 ms; parts of the last
-// second.
-std::vector<double> Played(std::vector<Load> loads, double seconds) {
-  Feedback feedback;
-  for (Load& load : loads) {
-    load.slice_us = load.planned_us;
-  }
-  std::vector<double> last(loads.size(), 0);
-  double now = 0;
-  for (int step = 1; step <= seconds * 10; ++step) {
-    const double begin = now;
-    for (Load& load : loads) {
-      load.got_us = 0;
+// The round, with a step of the feedback each 16 planned rounds.
+class Card {
+ public:
+  explicit Card(std::vector<Load> loads) : loads_(std::move(loads)) {
+    for (Load& load : loads_) {
+      load.slice_us = load.planned_us;
+      length_us_ += 16 * load.planned_us;
     }
-    while (now < begin + 100'000) {
-      const double before = now;
-      for (Load& load : loads) {
-        const double ran = TurnOf(load, now);
-        load.got_us += ran;
-        now += ran > 0 ? ran + kSwitchUs : 0;
+  }
+  // Parts of the time from now on.
+  std::vector<double> Play(double seconds) {
+    const double begin = now_;
+    std::vector<double> had(loads_.size(), 0);
+    while (now_ < begin + seconds * 1e6) {
+      Measure();
+      for (std::size_t i = 0; i < loads_.size(); ++i) {
+        had[i] += loads_[i].got_us;
       }
-      now += now == before ? 10 : 0;
     }
-    std::vector<Feedback::Seen> seen;
-    for (std::size_t i = 0; i < loads.size(); ++i) {
-      const double part = loads[i].got_us / (now - begin);
-      last[i] += step > (seconds - 1) * 10 ? part / 10 : 0;
-      seen.push_back({std::to_string(i), loads[i].promised, part, loads[i].planned_us});
+    for (double& one : had) {
+      one /= now_ - begin;
     }
-    const auto slices = Stepped(feedback, seen, step * 0.1);
-    for (std::size_t i = 0; i < loads.size(); ++i) {
-      EXPECT_LE(slices[i], loads[i].planned_us);
-      loads[i].slice_us = slices[i];
+    return had;
+  }
+  // In which a slice was shorter than half of what was planned; and how often that began.
+  [[nodiscard]] double ShortSeconds() const { return short_us_ / 1e6; }
+  [[nodiscard]] int Flips() const { return flips_; }
+  bool corrected = true;
+
+ private:
+  void Measure() {
+    const double begin = now_;
+    for (Load& load : loads_) {
+      load.got_us = 0;
+      load.turns = 0;
+    }
+    while (now_ < begin + length_us_) {
+      const double before = now_;
+      for (std::size_t i = 0; i < loads_.size(); ++i) {
+        const double ran = TurnOf(loads_[i], now_);
+        if (ran > 0) {
+          now_ += ran + (i == latest_ ? 0 : kSwitchUs);
+          loads_[i].got_us += ran;
+          loads_[i].turns += i == latest_ ? 0 : 1;
+          latest_ = i;
+        }
+      }
+      now_ += now_ == before ? 10 : 0;
+    }
+    if (corrected) {
+      Correct(now_ - begin);
     }
   }
-  return last;
+  void Correct(double length_us) {
+    std::vector<Feedback::Seen> seen;
+    for (std::size_t i = 0; i < loads_.size(); ++i) {
+      const Load& load = loads_[i];
+      seen.push_back({std::to_string(i), load.promised, load.got_us / length_us, load.planned_us,
+                      load.turns * 1e6 / length_us});
+    }
+    const auto slices = Stepped(feedback_, seen, now_ / 1e6);
+    bool is_short = false;
+    for (std::size_t i = 0; i < loads_.size(); ++i) {
+      EXPECT_LE(slices[i], loads_[i].planned_us);
+      loads_[i].slice_us = slices[i];
+      is_short = is_short || slices[i] < loads_[i].planned_us / 2;
+    }
+    short_us_ += is_short ? length_us : 0;
+    flips_ += is_short && !was_short_ ? 1 : 0;
+    was_short_ = is_short;
+  }
+
+  std::vector<Load> loads_;
+  Feedback feedback_;
+  double length_us_ = 0;
+  double now_ = 0;
+  double short_us_ = 0;
+  int flips_ = 0;
+  bool was_short_ = false;
+  std::size_t latest_ = 0;
+};
+
+// Parts of the last second.
+std::vector<double> Played(const std::vector<Load>& loads, double seconds) {
+  Card card(loads);
+  (void)card.Play(seconds - 1);
+  return card.Play(1);
+}
+
+double SumOf(const std::vector<double>& parts) {
+  return std::accumulate(parts.begin(), parts.end(), 0.0);
+}
+
+// A service and so many jobs, all with the same part.
+std::vector<Load> ServiceAndJobs(int jobs, double kernel_us, int kernels, double every_us) {
+  const double part = 1.0 / (jobs + 1);
+  std::vector<Load> loads(static_cast<std::size_t>(jobs) + 1, Load{part, 3'000});
+  loads[0].kernel_us = kernel_us;
+  loads[0].every_us = every_us;
+  loads[0].most_kernels = kernels;
+  return loads;
 }
 
 TEST(Feedback, WhoWaitsForItsKernelsGetsItsPart) {
@@ -129,22 +224,88 @@ TEST(Feedback, FullQueuesStayAsPlanned) {
 }
 
 TEST(Feedback, WhoWantsLittleCostsNothing) {
-  // 1 ms of work every 20 ms: shorter slices of the other bring it nothing.
+  // 1 ms of work every 20 ms: it is not there in most rounds.
+  Feedback feedback;
+  for (int step = 1; step <= 600; ++step) {
+    const auto slices = Stepped(
+        feedback, {{"little", 0.5, 0.05, 3'000, 50}, {"much", 0.5, 0.95, 3'000, 50}}, step * 0.1);
+    EXPECT_EQ(slices[1], 3'000U);
+  }
+}
+
+TEST(Feedback, WhomShorterSlicesBringNothingIsLeftInPeace) {
   Feedback feedback;
   int shortened = 0;
   for (int step = 1; step <= 600; ++step) {
     const auto slices =
-        Stepped(feedback, {{"little", 0.5, 0.05, 3'000}, {"much", 0.5, 0.95, 3'000}}, step * 0.1);
+        Stepped(feedback, {{"little", 0.5, 0.05, 3'000, kEachRound}, {"much", 0.5, 0.95, 3'000}},
+                step * 0.1);
     shortened += slices[1] < 3'000 ? 1 : 0;
   }
   EXPECT_LT(shortened, 60);  // it is tried less and less often
   EXPECT_GT(shortened, 0);
 }
 
+TEST(Feedback, AServiceCostsTheJobsLittle) {
+  for (const int jobs : {1, 4}) {
+    for (const auto& [kernel_us, kernels, every_us] :
+         {std::tuple(2'000.0, 1, 25'000.0), std::tuple(500.0, 1, 10'000.0),
+          std::tuple(5'000.0, 1, 60'000.0), std::tuple(1'000.0, 5, 40'000.0),
+          std::tuple(2'000.0, 1, 12'500.0), std::tuple(500.0, 5, 60'000.0)}) {
+      const auto loads = ServiceAndJobs(jobs, kernel_us, kernels, every_us);
+      Card card(loads);
+      Card planned(loads);
+      planned.corrected = false;
+      (void)card.Play(5);
+      (void)planned.Play(5);
+      const auto got = card.Play(175);
+      const auto without = planned.Play(175);
+      const std::string what = std::to_string(jobs) + " jobs, a request of up to " +
+                               std::to_string(kernels) + " kernels of " +
+                               std::to_string(kernel_us) + " us each " + std::to_string(every_us);
+      EXPECT_GT(SumOf(got), SumOf(without) - 0.02) << what;
+      EXPECT_GT(got[0], without[0] - 0.01) << what;
+      EXPECT_LE(card.Flips(), 10) << what;
+    }
+  }
+}
+
+TEST(Feedback, WhoPausesIsHelpedOnlyAsFarAsItIsWorthIt) {
+  for (const auto& [kernel_us, gap_us, jobs, helped] :
+       {std::tuple(1'000.0, 2'000.0, 1, true), std::tuple(500.0, 1'000.0, 4, true),
+        std::tuple(2'000.0, 10'000.0, 4, false), std::tuple(1'000.0, 5'000.0, 1, false)}) {
+    auto loads = ServiceAndJobs(jobs, kernel_us, 1, 0);
+    loads[0].gap_us = gap_us;
+    Card card(loads);
+    Card planned(loads);
+    planned.corrected = false;
+    (void)card.Play(5);
+    const auto got = card.Play(115);
+    const auto without = planned.Play(120);
+    const double gain = got[0] - without[0];
+    EXPECT_EQ(gain > 0.05, helped) << kernel_us << " us each " << gap_us;
+    EXPECT_GT(SumOf(got), SumOf(without) - std::max(gain, 0.02))
+        << kernel_us << " us each " << gap_us;
+  }
+}
+
+TEST(Feedback, AServiceKeepsNobodyWhoWaitsFromItsPart) {
+  for (const double every_us : {25'000.0, 120'000.0}) {  // the latter is often not seen for a while
+    auto loads = ServiceAndJobs(2, 2'000, 1, every_us);
+    loads[1].kernel_us = 1'000;
+    loads[1].gap_us = 60;
+    Card card(loads);
+    (void)card.Play(2);
+    const auto got = card.Play(60);
+    EXPECT_GT(got[1], 0.30) << every_us;
+    EXPECT_LE(card.Flips(), 10) << every_us;
+  }
+}
+
 TEST(Feedback, IsForgottenWhenItsReasonIsGone) {
   Feedback feedback;
   for (int step = 1; step < 6; ++step) {
-    feedback.Step({{"a", 0.5, 0.2, 3'000}, {"b", 0.5, 0.8, 3'000}}, step * 0.1);
+    feedback.Step({{"a", 0.5, 0.2, 3'000, kEachRound}, {"b", 0.5, 0.8, 3'000}}, step * 0.1);
   }
   EXPECT_LT(feedback.SliceOf("b", 3'000), 3'000U);
   const auto slices = Stepped(feedback, {{"a", 0.5, 0, 3'000}, {"b", 0.5, 1, 3'000}}, 0.5);
@@ -155,9 +316,10 @@ TEST(Feedback, IsForgottenWhenItsReasonIsGone) {
 TEST(Feedback, NoSliceIsShorterThanIsSensible) {
   Feedback feedback;
   for (int step = 1; step < 50; ++step) {
-    const auto slices = Stepped(
-        feedback, {{"a", 0.5, 0.01 + step * 0.005, 3'000}, {"b", 0.5, 0.99 - step * 0.005, 3'000}},
-        step * 0.1);
+    const auto slices = Stepped(feedback,
+                                {{"a", 0.5, 0.01 + step * 0.005, 3'000, kEachRound},
+                                 {"b", 0.5, 0.99 - step * 0.005, 3'000}},
+                                step * 0.1);
     EXPECT_GE(slices[1], kLeastCorrectedUs);
   }
   const auto short_ones = Stepped(feedback, {{"c", 0.5, 0.1, 200}, {"d", 0.5, 0.9, 200}}, 10);
@@ -172,8 +334,8 @@ TEST(Feedback, ANewcomerIsNotTakenForOneThatLacks) {
   // It came late in the first measurement that has it, and was away for one of the others.
   int step = 10;
   for (const double part : {0.1, 0.4, 0.5, 0.5, 0.5, 0.3, 0.5, 0.5, 0.5}) {
-    const auto slices =
-        Stepped(feedback, {{"a", 0.5, 1 - part, 3'000}, {"b", 0.5, part, 3'000}}, 0.1 * ++step);
+    const auto slices = Stepped(
+        feedback, {{"a", 0.5, 1 - part, 3'000}, {"b", 0.5, part, 3'000, kEachRound}}, 0.1 * ++step);
     EXPECT_GE(slices[0], 2'700U) << step;
   }
 }
@@ -193,6 +355,8 @@ TEST(Meter, CountsWhoWasOnTheEngine) {
   EXPECT_DOUBLE_EQ(use->parts.at(8).on, 0.4);
   EXPECT_DOUBLE_EQ(use->parts.at(9).on, 0.4);
   EXPECT_EQ(use->parts.size(), 2U);
+  EXPECT_DOUBLE_EQ(use->parts.at(8).turns, 0) << "nobody is known to have been before it";
+  EXPECT_DOUBLE_EQ(use->parts.at(9).turns, 1e6);
   meter.Add(8, 2'100, true);
   meter.Add(9, 4'000, true);  // the end of the one before was lost
   const auto next = meter.Take(0);

@@ -5,6 +5,7 @@ namespace {
 
 // Who comes back sooner was waiting, as far as can be told.
 constexpr std::uint64_t kSoonNs = 100'000'000;
+constexpr double kSecondNs = 1e9;
 
 }  // namespace
 
@@ -25,7 +26,8 @@ void Meter::Add(std::uint32_t pid, std::uint64_t time_ns, bool begins) {
     if (on_ && *on_ != pid) {
       left_[*on_] = time_ns;  // nobody told
     }
-    on_ = pid;
+    counted_[pid].turns += latest_ && *latest_ != pid ? 1 : 0;
+    on_ = latest_ = pid;
     const auto left = left_.find(pid);
     if (left != left_.end() && time_ns < left->second + kSoonNs) {
       counted_[pid].between += time_ns - left->second;
@@ -51,7 +53,8 @@ std::optional<Meter::Use> Meter::Take(std::uint64_t least_ns) {
   for (const auto& [pid, counted] : counted_) {
     const auto span = static_cast<double>(use.span_ns);
     use.parts[pid] = {static_cast<double>(counted.on) / span,
-                      static_cast<double>(counted.between) / span};
+                      static_cast<double>(counted.between) / span,
+                      static_cast<double>(counted.turns) * kSecondNs / span};
   }
   std::erase_if(left_, [this](const auto& one) { return one.second + kSoonNs < last_; });
   counted_.clear();

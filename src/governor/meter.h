@@ -23,6 +23,7 @@ class Meter {
   struct Part {
     double on = 0;       // of the time measured
     double between = 0;  // off the engine, between two turns less than a tenth of a second apart
+    double turns = 0;    // that began after somebody else's, a second
   };
   struct Use {
     std::uint64_t span_ns = 0;            // over which it was measured
@@ -36,11 +37,13 @@ class Meter {
 
   std::optional<std::uint64_t> from_;  // of what is counted
   std::uint64_t last_ = 0;
-  std::optional<std::uint32_t> on_;  // who is on the engine, counted up to `since_`
+  std::optional<std::uint32_t> on_;      // who is on the engine, counted up to `since_`
+  std::optional<std::uint32_t> latest_;  // who was the last to be
   std::uint64_t since_ = 0;
   struct Counted {
     std::uint64_t on = 0;
     std::uint64_t between = 0;
+    std::uint64_t turns = 0;
   };
   std::map<std::uint32_t, Counted> counted_;
   std::map<std::uint32_t, std::uint64_t> left_;  // when it left the engine

@@ -190,8 +190,8 @@ std::vector<std::string> Governing::Measure(std::chrono::steady_clock::time_poin
       const auto part = shim == shims_.end()
                             ? use.parts.end()
                             : use.parts.find(static_cast<std::uint32_t>(shim->second));
-      seen.push_back({member.id, member.promised, part == use.parts.end() ? 0 : part->second.on,
-                      member.order.slice_us});
+      const auto had = part == use.parts.end() ? governor::Meter::Part{} : part->second;
+      seen.push_back({member.id, member.promised, had.on, member.order.slice_us, had.turns});
     }
     card.feedback.Step(seen, now_s);
   }
