@@ -37,12 +37,20 @@ class Burn:
         said = [line for line in self.text().split("\n")[:-1] if line.startswith("{")]
         return [second for second in map(json.loads, said) if "second" in second]
 
+    def _until(self, has_said):
+        """Whether it has said so before its end, in time."""
+        until = time.monotonic() + min(PATIENCE, max(1, self._report.left()))
+        while not has_said() and self._process.poll() is None and time.monotonic() < until:
+            time.sleep(0.05)
+        return has_said()
+
+    def begins(self):
+        """Waits until it has its channels; whether it does."""
+        return self._until(lambda: '{"card"' in self.text())
+
     def wait(self, count):
         """Until it has told of so many seconds; whether it has."""
-        until = time.monotonic() + min(PATIENCE, max(1, self._report.left()))
-        while len(self.seconds()) < count and self._process.poll() is None and time.monotonic() < until:
-            time.sleep(0.05)
-        return len(self.seconds()) >= count
+        return self._until(lambda: len(self.seconds()) >= count)
 
     def stop(self):
         """Its exit status; None if it did not end when it was told to."""

@@ -3,6 +3,7 @@ of different lengths run, what do they hold up for others, do they work; and the
 give. By gpu-orders: a CUDA program and beside it a client of its own, in one process, as all clients of
 a container are its shim's. So all of it but the last rows is asked without cgpu. These are of containers:
 their own orders stop nothing, and where cgpud runs they get what their weights say."""
+import contextlib
 import glob
 import json
 import select
@@ -189,10 +190,11 @@ def weights(report, per_us, weight):
     name = "containers of weights 1:%d that always want the card" % weight
     words = ["--kernel-us", "1000", "--steps", str(int(per_us * 1000))]
     settle, count = (1, 2) if report.quick else (2, 5)
-    # The first one's weight chooses the policy.
-    with Burn(report, words, ["--mem", "2GiB", "--weight", str(weight)]) as more, \
-            Burn(report, words, ["--mem", "2GiB", "--weight", "1"]) as less:
-        both = more.wait(1) and less.wait(1)
+    with contextlib.ExitStack() as ends:
+        more = ends.enter_context(Burn(report, words, ["--mem", "2GiB", "--weight", str(weight)]))
+        both = more.begins()  # the first one's weight chooses the policy
+        less = ends.enter_context(Burn(report, words, ["--mem", "2GiB", "--weight", "1"]))
+        both = both and more.wait(1) and less.wait(1)
         first = [len(one.seconds()) + settle for one in (less, more)]
         both = both and all([one.wait(begin + count) for one, begin in zip((less, more), first)])
         got = [[second["kernel_ms_per_s"] for second in one.seconds()[begin:begin + count]]
@@ -200,7 +202,7 @@ def weights(report, per_us, weight):
         said = [one.text()[-2000:] for one in (less, more)]
     report.keep(name, {"ms each second": got, "said": said})
     if not both or not sum(map(sum, got)):
-        report.judge(name, False, said[0].strip().split("\n")[-1])
+        report.judge(name, False, "; ".join(one.strip().split("\n")[-1] for one in said))
         return
     means = [statistics.mean(one) for one in got]
     percent = 100 * means[0] / sum(means)
