@@ -18,6 +18,8 @@ PERSISTENT_US = 20000000
 RATIOS = (1, 2, 3, 4, 6, 9)  # to one
 PERIOD_US = 20000  # of two slices together
 SHARE_POINTS = 3
+# Of the simulated node's libcuda; on a busy machine it cannot be measured there.
+SIMULATED_STEPS_PER_US = 1000
 WEIGHTS = (3, 9)  # to one
 
 
@@ -75,8 +77,8 @@ def one_order(report, kernel_us, said):
         "; " + said["broken"] if said["broken"] else ""))
 
 
-def orders(report, per_us, kernel_us):
-    """Steps in a microsecond."""
+def orders(report, per_us, kernel_us, first):
+    """Steps in a microsecond. With the first, what else is asked."""
     seconds = "0.1" if report.quick else "1.5"
     words = ["orders", "--kernel-us", str(kernel_us), "--seconds", seconds]
     if per_us:
@@ -90,11 +92,11 @@ def orders(report, per_us, kernel_us):
     for line in said:
         if "order" in line:
             one_order(report, kernel_us, line)
-        elif not per_us and "dup" in line:
+        elif first and "dup" in line:
             # A channel alone is not duplicated: what the driver says to it is kept.
             report.row("duplicating a %s of another client of the same process" % line["dup"],
                        "pass" if line["dup"] == "channel" or line["status"] == 0 else "FAIL", line["says"])
-        elif not per_us and "foreign" in line:
+        elif first and "foreign" in line:
             report.row("%s by its owner's handles on another file" % line["foreign"], "pass", line["says"])
     return said[0]["steps"] / kernel_us
 
@@ -215,10 +217,10 @@ def check(report):
     events(report)
     report.require_cuda()
     events_of_work(report)
-    per_us = None
+    per_us = SIMULATED_STEPS_PER_US if report.node else None
     for kernel_us in KERNELS_US[:2] if report.quick else KERNELS_US + (PERSISTENT_US,):
         if report.left() > 20:
-            per_us = orders(report, per_us, kernel_us)
+            per_us = orders(report, per_us, kernel_us, kernel_us == KERNELS_US[0])
     if not per_us:
         raise Skip("gpu-orders does not work here, see above")
     for ratio in RATIOS[2:3] if report.quick else RATIOS:

@@ -20,7 +20,7 @@ def fault(report):
 def check(report):
     report.require_cuda()
     report.require_cgpu()
-    with Burn(report, ["--kernel-us", "1000", "--queue", "4"], ["--mem", "2GiB"]) as neighbour:
+    with Burn(report, ["--steps", "1000000", "--queue", "4"], ["--mem", "2GiB"]) as neighbour:
         began = neighbour.wait(1)
         errors = [fault(report) for _ in range(FAULTS)]
         # The second of the last fault, and one after it.

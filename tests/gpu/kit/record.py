@@ -19,18 +19,21 @@ print("loss", float(loss))
 """
 
 
+STEPS = "1000000"  # of a kernel, whose length does not matter here
+
+
 def candidates(report):
     """(name, words) of the programs that are here."""
     yield "rmtool info", [report.tool("rmtool"), "info"]
     if report.node:
         yield "CUDA driver API", report.cuda()
-        yield "cgpu-burn", [report.tool("cgpu-burn"), "--cuda", "--seconds", "1"]
+        yield "cgpu-burn", [report.tool("cgpu-burn"), "--cuda", "--seconds", "1", "--steps", STEPS]
         return
     if shutil.which("nvidia-smi"):
         yield "nvidia-smi", ["nvidia-smi"]
         yield "nvidia-smi -q", ["nvidia-smi", "-q"]
     yield "CUDA driver API", report.cuda()
-    yield "cgpu-burn", [report.tool("cgpu-burn"), "--cuda", "--seconds", "1"]
+    yield "cgpu-burn", [report.tool("cgpu-burn"), "--cuda", "--seconds", "1", "--steps", STEPS]
     if report.do(sys.executable, "-c", "import torch").status == 0:
         yield "PyTorch start", [sys.executable, "-c", "import torch; torch.zeros(1).cuda()"]
         yield "PyTorch training steps", [sys.executable, "-c", TRAINING]
@@ -65,7 +68,7 @@ def look_at(report, name, words, folder):
 def direct(report):
     """Of a program of ours alone, which looks at its own calls: this needs no user notification."""
     name = "a CUDA program without cgpu"
-    done = report.do(*report.plain(report.tool("gpu-orders"), "record"))
+    done = report.do(*report.plain(report.tool("gpu-orders"), "record", "--steps", STEPS))
     report.calls.append((name, done.output))
     calls = done.output.splitlines()
     report.keep(name, [done.status, len(calls), done.errors])
