@@ -88,7 +88,7 @@ std::vector<SeenObject> EndToSee() {
 
 }  // namespace cgpu::orders
 
-// In libc's place.
+// In libc's place. NOLINTNEXTLINE(readability-identifier-naming): libc's name.
 extern "C" __attribute__((visibility("default"))) int ioctl(int fd, unsigned long request,
                                                             ...) noexcept {
   va_list words;
