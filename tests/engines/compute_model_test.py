@@ -14,7 +14,7 @@ import time
 import cgpu_test as t
 import engines
 import isolation
-from compute_test import Member, MS, _groups, _times, until
+from compute_test import Member, _groups, gets, shares, until
 from engines import start_cgpud
 
 POLICIES = ("preempt", "weight", "soft", "fixed")
@@ -171,15 +171,6 @@ class World:
 
     # What it comes to.
 
-    def _passes(self, working, enough):
-        """What each got of the card, from now until it is enough."""
-        end = time.monotonic() + t.DEADLINE
-        first, got = _times(self.node, working), [0] * len(working)
-        while not enough(got):
-            t.check(time.monotonic() < end, "they get no more: %s" % _groups(self.node))
-            got = [now - then for now, then in zip(_times(self.node, working), first)]
-        return got
-
     def compare(self):
         """Now or soon. A duty cycle is the clock's, not the card's, and not looked at closely."""
         entries = [one for one in self.members.values() if one["works"]]
@@ -187,14 +178,13 @@ class World:
             return
         working = [one["is"] for one in entries]
         if self.policy == "fixed":
-            self._passes(working, all)
+            gets(self.node, working, all)
             return
         parts = [part(self.policy, one["asks"], self._others()) for one in entries]
         wanted = [100.0 * one / sum(parts) for one in parts]
         end = time.monotonic() + t.DEADLINE
         while True:
-            got = self._passes(working, lambda got: sum(got) >= WINDOW_MS * MS)
-            got = [100.0 * one / sum(got) for one in got]
+            got = shares(self.node, *working, total_ms=WINDOW_MS)
             if max(abs(a - b) for a, b in zip(got, wanted)) <= POINTS and not self._disabled():
                 return
             t.check(time.monotonic() < end, "%s: %s instead of %s; %s" % (

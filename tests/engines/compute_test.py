@@ -76,12 +76,19 @@ def _times(node, members, card=0):
             for member in members]
 
 
+def gets(node, members, enough, card=0):
+    """What each gets of the card from now on until that is enough, in nanoseconds."""
+    end = time.monotonic() + t.DEADLINE
+    first, got = _times(node, members, card), [0] * len(members)
+    while not enough(got):
+        t.check(time.monotonic() < end, "they get no more: %s" % _groups(node, card))
+        got = [now - then for now, then in zip(_times(node, members, card), first)]
+    return got
+
+
 def shares(node, *members, total_ms=2000, card=0):
     """Of the time that these get together from now on, in percent, until they have had so much."""
-    first = _times(node, members, card)
-    got = [0]
-    while sum(got) < total_ms * MS:
-        got = [now - then for now, then in zip(_times(node, members, card), first)]
+    got = gets(node, members, lambda got: sum(got) >= total_ms * MS, card)
     return [100.0 * one / sum(got) for one in got]
 
 
