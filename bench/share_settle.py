@@ -6,7 +6,9 @@ comes, one that goes. From the moment before the change is asked for (of one tha
 channel group is on the card) windows of 100 ms of the card's time begin every 10 ms, for a second. The figure
 of a change is the end of the first window from which on in all windows everybody is within 3 points of the
 fair share; 1000 ms where there is none. A change during which the machine itself was late is repeated, 20 of
-a kind at the most, and counted. Needs root; prints every change; the last line is the 90th percentile of all.
+a kind at the most, and counted. With each change stands for how long the books, read each millisecond, could
+not be read: so long a duty cycle's window may have ended late, and 3 ms are 3 points of 100. Needs root; prints
+every change; the last line is the 90th percentile of all.
 """
 import os
 import statistics
@@ -58,12 +60,15 @@ class Changes:
         figure = settled_ms(sampler.samples, asked, fair())
         figures = self.figures.setdefault(kind, [])
         late = clock.late() and self._late < REPEATED
+        times = [passed for passed, _ in sampler.samples if passed >= asked]
+        gap = max(b - a for a, b in zip(times, times[1:])) / MS
         if late:
             self._late += 1
         elif len(figures) < CHANGES:
             figures.append(figure)
-        print("%s %d: %.0f ms%s" % (kind, len(figures), figure, ", not counted: the machine was late by "
-                                    "%.0f ms" % (1000 * clock.worst) if late else ""), flush=True)
+        print("%s %d: %.0f ms; not read for %.1f ms%s" %
+              (kind, len(figures), figure, gap, ", not counted: the machine was late by %.0f ms" %
+               (1000 * clock.worst) if late else ""), flush=True)
 
     def of(self, kind):
         return self.figures.get(kind, [])

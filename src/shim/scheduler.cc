@@ -29,19 +29,6 @@ std::uint64_t NowUs() {
 
 }  // namespace
 
-DutyState StateAt(const governor::Duty& duty, std::uint64_t now_us) {
-  if (duty.period_us == 0) {
-    return {true, kNever};
-  }
-  const std::uint64_t start = now_us - now_us % duty.period_us;
-  const std::uint64_t from = start + duty.phase_us;
-  const std::uint64_t to = from + duty.on_us;
-  if (now_us < from) {
-    return {false, from};
-  }
-  return now_us < to ? DutyState{true, to} : DutyState{false, from + duty.period_us};
-}
-
 Scheduler::Scheduler(std::size_t cards, CardControls* controls, ListChannels list)
     : controls_(controls), list_(std::move(list)), cards_(cards) {}
 
@@ -84,7 +71,8 @@ void Scheduler::CarryOut(std::size_t card) {
   Refresh(card, cards_[card]);
   ApplyLevels(card, cards_[card]);
   ApplySlices(card, cards_[card]);
-  ApplyDuty(card, cards_[card], NowUs());
+  cards_[card].duty.Set(cards_[card].order.duty, NowUs());
+  ApplyDuty(card, cards_[card]);
   if (cards_[card].order.duty.period_us != 0) {
     StartClock();
   }
@@ -313,20 +301,21 @@ void Scheduler::TakeTurns(std::size_t index, Card& card, std::uint64_t now_us) {
   }
 }
 
-void Scheduler::ApplyDuty(std::size_t index, Card& card, std::uint64_t now_us) {
-  const bool off = !paused_ && !StateAt(card.order.duty, now_us).on;
+void Scheduler::ApplyDuty(std::size_t index, Card& card) {
+  const bool off = !card.duty.Update(card.ran, NowUs()).on && !paused_;
   if (off != card.off) {
     card.off = off;
     off ? controls_->Switch(index, card.channels, false) : PutBack(index, card);
   }
+  card.ran = !off && !card.channels.empty();
 }
 
 // Of cards on which there is anything to take off.
-std::uint64_t Scheduler::NextEdge(std::uint64_t now_us) const {
+std::uint64_t Scheduler::NextEdge() const {
   std::uint64_t next = kNever;
   for (const Card& card : cards_) {
     if (!card.channels.empty()) {
-      next = std::min(next, StateAt(card.order.duty, now_us).until_us);
+      next = std::min(next, card.duty.State().until_us);
     }
     if (!card.resting.empty()) {
       next = std::min(next, card.turn_us);
@@ -338,13 +327,12 @@ std::uint64_t Scheduler::NextEdge(std::uint64_t now_us) const {
 void Scheduler::Clock() {
   std::unique_lock lock(mutex_);
   while (true) {
-    const std::uint64_t now = NowUs();
     for (std::size_t i = 0; !paused_ && i < cards_.size(); ++i) {
       Refresh(i, cards_[i]);
-      ApplyDuty(i, cards_[i], now);
-      TakeTurns(i, cards_[i], now);
+      ApplyDuty(i, cards_[i]);
+      TakeTurns(i, cards_[i], NowUs());
     }
-    const std::uint64_t next = paused_ ? kNever : NextEdge(now);
+    const std::uint64_t next = paused_ ? kNever : NextEdge();
     if (next == kNever) {
       changed_.wait(lock);
     } else {

@@ -33,6 +33,7 @@
 #include "base/result.h"
 #include "governor/order.h"
 #include "ledger/ledger.h"
+#include "shim/duty.h"
 
 namespace cgpu::shim {
 
@@ -99,7 +100,9 @@ class Scheduler {
   struct Card {
     governor::Order order;
     std::uint64_t standard_us = 0;  // slice of a group that was given none; 0: not known yet
+    DutyCycle duty;                 // as of the order
     bool off = false;
+    bool ran = false;                               // since `duty` was asked last
     std::uint64_t seen = 0;                         // changes of the channels below
     std::vector<ledger::ChannelInfo> channels;      // for the engine that is shared
     std::vector<ledger::ChannelInfo> unruly;        // those of them that have no slice, and are off
@@ -126,8 +129,8 @@ class Scheduler {
   [[nodiscard]] static bool IsHeld(const Card& card, const ledger::ChannelInfo& channel);
   void TakeOffHeld(std::size_t index, const Card& card);
   void PutBack(std::size_t index, const Card& card);
-  void ApplyDuty(std::size_t index, Card& card, std::uint64_t now_us);
-  [[nodiscard]] std::uint64_t NextEdge(std::uint64_t now_us) const;
+  void ApplyDuty(std::size_t index, Card& card);
+  [[nodiscard]] std::uint64_t NextEdge() const;
   void CarryOut(std::size_t card);
   void Clock();
 
@@ -141,14 +144,6 @@ class Scheduler {
   bool paused_ = true;
   bool clock_ = false;  // there is one
 };
-
-// Whether a container under `duty` is on the card at `now_us` of CLOCK_MONOTONIC, and when that
-// changes next.
-struct DutyState {
-  bool on = true;
-  std::uint64_t until_us = 0;
-};
-[[nodiscard]] DutyState StateAt(const governor::Duty& duty, std::uint64_t now_us);
 
 }  // namespace cgpu::shim
 

@@ -136,17 +136,6 @@ Fixture& Make() {
   return Keep(new Fixture);
 }
 
-TEST(Duty, SaysWhenItIsTime) {
-  const governor::Duty duty{20'000, 6'000, 10'000};
-  EXPECT_FALSE(StateAt(duty, 1'000'000).on);
-  EXPECT_EQ(StateAt(duty, 1'000'000).until_us, 1'010'000);
-  EXPECT_TRUE(StateAt(duty, 1'010'000).on);
-  EXPECT_EQ(StateAt(duty, 1'015'999).until_us, 1'016'000);
-  EXPECT_FALSE(StateAt(duty, 1'016'000).on);
-  EXPECT_EQ(StateAt(duty, 1'019'999).until_us, 1'030'000);
-  EXPECT_TRUE(StateAt({}, 5).on);
-}
-
 TEST(Scheduler, DividesASliceAmongTheGroups) {
   Fixture& f = Make();
   f.desk.Add(10, 11);

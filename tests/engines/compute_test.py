@@ -2,11 +2,12 @@
 them to the card's policy. Cases by name, see tests/lib/cgpu_test.py.
 
 Slices hold in the card's own time, however late anybody is: shares by them are asserted closely. A
-duty cycle is the shim's, by the machine's clock: what it comes to on a busy machine is asserted
-loosely here, and measured by `make bench-share-error`."""
+duty cycle is the shim's, by the machine's clock: on a busy machine it comes to less, and how much less
+is asserted loosely here, and measured by `make bench-share-error`."""
 import json
 import os
 import signal
+import subprocess
 import time
 
 import cgpu_test as t
@@ -195,15 +196,15 @@ def fixed(node, _):
     until(lambda: one.slice_us() != STANDARD_US, "no orders: %s" % _groups(node))
     alone = of_card(node, one)
     print("alone: %.1f %%" % alone)
-    t.check(15 < alone < 45, "alone it gets %.1f %%" % alone)
+    t.check(15 < alone < 33, "alone it gets %.1f %%" % alone)
     other = Member(node, "fifty", "--compute", "50").feed()
     beside = of_card(node, one), of_card(node, other)
     print("beside each other: %.1f %% and %.1f %%" % beside)
-    t.check(15 < beside[0] < 45 and 35 < beside[1] < 65, "beside each other: %s" % (beside,))
+    t.check(15 < beside[0] < 33 and 35 < beside[1] < 53, "beside each other: %s" % (beside,))
     t.command(t.CGPU, "set", "thirty", "--compute", "50")
     more = of_card(node, one)
     print("with 50 %%: %.1f %%" % more)
-    t.check(35 < more < 65, "with 50 %% it gets %.1f %%" % more)
+    t.check(35 < more < 53, "with 50 %% it gets %.1f %%" % more)
     for member in (one, other):
         member.stop()
         member.end()
@@ -220,11 +221,29 @@ def maximum(node, _):
     until(lambda: other.slice_us() != STANDARD_US, "no orders: %s" % _groups(node))
     beside = of_card(node, one), of_card(node, other)
     print("alone %.1f %%, beside the other %.1f %% and %.1f %%" % (alone, *beside))
-    t.check(45 < alone < 75, "alone it gets %.1f %%" % alone)
+    t.check(45 < alone < 63, "alone it gets %.1f %%" % alone)
     t.check(15 < beside[0] < 45 and 55 < beside[1] < 85, "beside each other: %s" % (beside,))
     for member in (one, other):
         member.stop()
         member.end()
+
+
+def late(node, _):
+    """Windows that end late, because the machine has no processor free, are paid for by the next."""
+    one = Member(node, "twenty", "--compute", "20").feed()
+    until(lambda: one.slice_us() != STANDARD_US, "no orders: %s" % _groups(node))
+    spinning = [subprocess.Popen(["sh", "-c", "while :; do :; done"])
+                for _ in range(6 * os.cpu_count())]
+    try:
+        got = of_card(node, one, 4000)
+    finally:
+        for process in spinning:
+            process.kill()
+            process.wait()
+    print("beside %d spinning processes: %.1f %%" % (len(spinning), got))
+    t.check(got < 22, "it gets %.1f %% of the card" % got)
+    one.stop()
+    one.end()
 
 
 def upgraded(node, _):
@@ -500,7 +519,7 @@ def top(node, _):
     three.end()
 
 
-CASES = {"top": top, "priority": priority, "waits": waiting, "greedy": greedy, "many": many, "fresh": fresh, "kept": kept, "told": told, "weights": weights, "equal": equal, "policies": policies, "fixed": fixed, "maximum": maximum,
+CASES = {"top": top, "priority": priority, "waits": waiting, "greedy": greedy, "many": many, "fresh": fresh, "kept": kept, "told": told, "weights": weights, "equal": equal, "policies": policies, "fixed": fixed, "maximum": maximum, "late": late,
          "upgraded": upgraded}
 
 
