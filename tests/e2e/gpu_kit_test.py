@@ -1,7 +1,8 @@
-"""The kit for machines with a GPU (tests/gpu/run), on a simulated node. Cases: bundle, wrong."""
+"""The kit for machines with a GPU (tests/gpu/run), on a simulated node. Cases: bundle, cut, wrong."""
 import ctypes.util
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -102,6 +103,27 @@ def bundle():
                 t.check(rows[check, "the rest"] == "skip", "%s without CUDA: %s" % (check, rows))
 
 
+def cut():
+    """Each row is in the folder once it is said, whatever becomes of the kit."""
+    with t.Node("h100:1", driver="580") as node, tempfile.TemporaryDirectory() as folder:
+        kit, out = _unpack(folder), os.path.join(folder, "out")
+        with subprocess.Popen([sys.executable, kit, "--out", out, "--node", node.name, "--quick"],
+                              stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+            said = 0
+            for line in process.stdout:
+                if line.split()[1:2] not in (["pass"], ["skip"]):
+                    continue
+                said += 1
+                if line.startswith("identity"):
+                    break
+            os.killpg(process.pid, signal.SIGKILL)
+        with open(os.path.join(out, "results.json"), encoding="utf-8") as file:
+            left = json.load(file)["rows"]
+        t.check(len(left) >= said > 3, "of %d rows are left: %s" % (said, left))
+        with open(os.path.join(out, "page.md"), encoding="utf-8") as file:
+            t.check(left[said - 1][1] in file.read(), "the page lacks rows")
+
+
 def wrong():
     """What is not as cgpu needs it fails, and the rest says why it was left out."""
     with tempfile.TemporaryDirectory() as folder:
@@ -110,12 +132,14 @@ def wrong():
         t.check(status == 1, "status %d: %s" % (status, rows))
         t.check(rows["ground", "cgpu run -- true"] == "FAIL", str(rows))
         t.check(rows["memory", "the rest"] == "skip", str(rows))
-        status, rows, _ = _run(kit, folder, "--node", "no-such-node", "--budget", "0")
+        status, rows, _ = _run(kit, folder, "--node", "no-such-node", "--budget", "0s",
+                               "--only", "0,a,memory")
         t.check(status == 0 and set(rows.values()) == {"skip"}, "status %d: %s" % (status, rows))
+        t.check({check for check, _ in rows} == {"ground", "record", "memory"}, str(rows))
         status = subprocess.run([sys.executable, kit, "--only", "junk"], check=False,
                                 stderr=subprocess.DEVNULL).returncode
         t.check(status == 2, "a check that is not there: status %d" % status)
 
 
 if __name__ == "__main__":
-    t.main({"bundle": bundle, "wrong": wrong})
+    t.main({"bundle": bundle, "cut": cut, "wrong": wrong})

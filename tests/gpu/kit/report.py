@@ -48,8 +48,8 @@ class Done:
 
 
 class Report:
-    """Rows (check, what, outcome, detail) and raw data; written after each check, so that the folder
-    is complete even if the next one takes the machine down."""
+    """Rows (check, what, outcome, detail) and raw data; written after each row, so that the folder is
+    complete even if what comes next takes the machine down."""
 
     def __init__(self, folder, budget, node, quick, notification=True):
         self.folder, self.node, self.quick = folder, node, quick
@@ -64,6 +64,7 @@ class Report:
 
     def row(self, what, outcome, detail=""):
         self.rows.append((self._check, what, outcome, detail))
+        self._write()
         print("%-9s %-4s  %s%s" % (self._check, outcome, what, ": " + detail if detail else ""),
               flush=True)
 
@@ -152,15 +153,20 @@ class Report:
         return sum(row[2] == FAIL for row in self.rows)
 
     def _write(self):
-        with open(os.path.join(self.folder, "results.json"), "w", encoding="utf-8") as file:
-            json.dump({"rows": self.rows, "raw": self.raw}, file, indent=1)
-        with open(os.path.join(self.folder, "page.md"), "w", encoding="utf-8") as file:
-            ground = self.raw.get("ground", {})
-            file.write("# %s, driver %s\n\nLinux %s, on %s.\n\n| check | what | outcome | |\n"
-                       "|---|---|---|---|\n" % (ground.get("gpu", "a GPU"), ground.get("driver", "?"),
-                                               os.uname().release, time.strftime("%Y-%m-%d")))
-            for row in self.rows:
-                file.write("| %s |\n" % " | ".join(cell.replace("|", "\\|") for cell in row))
-        with gzip.open(os.path.join(self.folder, "calls.txt.gz"), "wt", encoding="utf-8") as file:
-            for name, text in self.calls:
-                file.write("== %s\n%s" % (name, text))
+        self._put("results.json", json.dumps({"rows": self.rows, "raw": self.raw}, indent=1).encode())
+        ground = self.raw.get("ground", {})
+        page = ("# %s, driver %s\n\nLinux %s, on %s.\n\n| check | what | outcome | |\n|---|---|---|---|\n" %
+                (ground.get("gpu", "a GPU"), ground.get("driver", "?"), os.uname().release,
+                 time.strftime("%Y-%m-%d")))
+        for row in self.rows:
+            page += "| %s |\n" % " | ".join(cell.replace("|", "\\|") for cell in row)
+        self._put("page.md", page.encode())
+        calls = "".join("== %s\n%s" % (name, text) for name, text in self.calls)
+        self._put("calls.txt.gz", gzip.compress(calls.encode()))
+
+    def _put(self, name, data):
+        """Whoever is cut off here leaves the file of before, whole."""
+        path = os.path.join(self.folder, name)
+        with open(path + ".new", "wb") as file:
+            file.write(data)
+        os.replace(path + ".new", path)
