@@ -1,21 +1,14 @@
 // libcuda.so.1 of a simulated node: the functions of CUDA's driver API that our own programs call,
-// by the names and with the arguments of docs.nvidia.com/cuda/cuda-driver-api. It knows two
-// kernels, by their names:
+// by the names and with the arguments of docs.nvidia.com/cuda/cuda-driver-api; those of memory are
+// in api_memory_unsafe.cc. It knows two kernels, by their names:
 //
 //   cgpu_spin(steps)   runs for a nanosecond a step
 //   cgpu_fault()       accesses an address at which nothing is
-//
-// One lock for all; waiting holds it.
 #include <cstring>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <vector>
 
-#include "sim/cuda/context.h"
-
-#define CGPU_CUDA_API extern "C" __attribute__((visibility("default")))
+#include "sim/cuda/state.h"
 
 namespace cgpu::sim::cuda {
 namespace {
@@ -25,92 +18,6 @@ constexpr int kMultiprocessors = 100;
 constexpr int kApiVersion = 12020;  // CUDA 12.2, that of branch 535
 constexpr std::uint64_t kNobodysAddress = 0x10;
 constexpr std::uint64_t kFaultNs = 1000;
-
-struct Module {
-  std::string text;
-};
-enum class Entry : std::uint8_t { kSpin, kFault };
-struct Function {
-  Entry entry;
-};
-struct Graph {
-  std::vector<Kernel> kernels;
-};
-struct Stream {
-  Context* context;
-  std::uint64_t last = 0;          // launch
-  std::unique_ptr<Graph> capture;  // into it, when there is one
-};
-struct Event {
-  Context* context = nullptr;
-  std::uint64_t launch = 0;
-};
-
-// Things that the program has handles of.
-template <class T>
-class Things {
- public:
-  void* Add(std::unique_ptr<T> thing) {
-    T* const handle = thing.get();
-    things_[handle] = std::move(thing);
-    return handle;
-  }
-  T* Find(void* handle) {
-    const auto found = things_.find(handle);
-    return found == things_.end() ? nullptr : found->second.get();
-  }
-  bool Remove(void* handle) { return things_.erase(handle) != 0; }
-
- private:
-  std::map<void*, std::unique_ptr<T>> things_;
-};
-
-struct State {
-  std::mutex mutex;
-  bool ready = false;  // cuInit was called
-  std::vector<rmclient::Card> cards;
-  std::optional<rmclient::Client> client;  // for what is asked without a context
-  Things<Context> contexts;
-  std::map<std::size_t, void*> primary;  // contexts, by card
-  Things<Module> modules;
-  Things<Function> functions;
-  Things<Graph> graphs;
-  Things<Stream> streams;
-  Things<Event> events;
-};
-
-// Never destroyed: threads may use it at the process's end.
-State& TheState() {
-  static State* const state = new State;
-  return *state;
-}
-
-thread_local void* current = nullptr;  // context
-
-// The context and the stream of a call; a null stream is the context's own.
-Status FindStream(State& state, void* handle, Context** context, Stream** stream) {
-  *stream = state.streams.Find(handle);
-  if (handle != nullptr && *stream == nullptr) {
-    return kInvalidHandle;
-  }
-  *context = handle != nullptr ? (*stream)->context : state.contexts.Find(current);
-  return *context == nullptr ? kInvalidContext : kSuccess;
-}
-
-template <class Body>
-int With(Body body) {
-  State& state = TheState();
-  const std::lock_guard<std::mutex> lock(state.mutex);
-  return state.ready ? body(state) : kNotInitialized;
-}
-
-template <class Body>
-int WithContext(Body body) {
-  return With([&](State& state) -> Status {
-    Context* const context = state.contexts.Find(current);
-    return context == nullptr ? kInvalidContext : body(*context);
-  });
-}
 
 Status MakeContext(State& state, void** handle, int device) {
   std::unique_ptr<Context> context;
@@ -125,6 +32,14 @@ bool IsCard(const State& state, int device) {
   return device >= 0 && static_cast<std::size_t>(device) < state.cards.size();
 }
 
+// The end of so many launches, and what that gives back.
+Status Settle(Context& context, std::uint64_t launch) {
+  const Status status = context.Wait(launch);
+  return status == kSuccess && context.Query(context.launched()) == kSuccess
+             ? context.memory().Settle()
+             : status;
+}
+
 }  // namespace
 }  // namespace cgpu::sim::cuda
 
@@ -134,11 +49,15 @@ using cgpu::sim::cuda::Event;
 using cgpu::sim::cuda::FindStream;
 using cgpu::sim::cuda::Function;
 using cgpu::sim::cuda::Graph;
+using cgpu::sim::cuda::IsCard;
 using cgpu::sim::cuda::Kernel;
+using cgpu::sim::cuda::MakeContext;
 using cgpu::sim::cuda::Module;
+using cgpu::sim::cuda::Settle;
 using cgpu::sim::cuda::State;
 using cgpu::sim::cuda::Status;
 using cgpu::sim::cuda::Stream;
+using cgpu::sim::cuda::Submit;
 using cgpu::sim::cuda::With;
 using cgpu::sim::cuda::WithContext;
 namespace cuda = cgpu::sim::cuda;
@@ -238,14 +157,14 @@ CGPU_CUDA_API int cuDevicePrimaryCtxRetain(void** context, int device) {
 CGPU_CUDA_API int cuCtxCreate_v2(void** context, unsigned /*flags*/, int device) {
   return With([&](State& state) {
     const Status status = MakeContext(state, context, device);
-    cuda::current = status == cuda::kSuccess ? *context : cuda::current;
+    cuda::Current() = status == cuda::kSuccess ? *context : cuda::Current();
     return status;
   });
 }
 
 CGPU_CUDA_API int cuCtxDestroy_v2(void* context) {
   return With([&](State& state) {
-    cuda::current = cuda::current == context ? nullptr : cuda::current;
+    cuda::Current() = cuda::Current() == context ? nullptr : cuda::Current();
     return state.contexts.Remove(context) ? cuda::kSuccess : cuda::kInvalidContext;
   });
 }
@@ -255,44 +174,13 @@ CGPU_CUDA_API int cuCtxSetCurrent(void* context) {
     if (context != nullptr && state.contexts.Find(context) == nullptr) {
       return cuda::kInvalidContext;
     }
-    cuda::current = context;
+    cuda::Current() = context;
     return cuda::kSuccess;
   });
 }
 
 CGPU_CUDA_API int cuCtxSynchronize() {
-  return WithContext([](Context& context) { return context.Wait(context.launched()); });
-}
-
-CGPU_CUDA_API int cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
-  return WithContext([&](Context& context) {
-    std::uint64_t left = 0;
-    std::uint64_t all = 0;
-    const Status status = context.MemoryInfo(&left, &all);
-    *free = left;
-    *total = all;
-    return status;
-  });
-}
-
-CGPU_CUDA_API int cuMemAlloc_v2(std::uint64_t* address, std::size_t bytes) {
-  return WithContext([&](Context& context) { return context.Allocate(bytes, address); });
-}
-
-CGPU_CUDA_API int cuMemFree_v2(std::uint64_t address) {
-  return WithContext([&](Context& context) { return context.Free(address); });
-}
-
-CGPU_CUDA_API int cuMemcpyHtoD_v2(std::uint64_t to, const void* from, std::size_t bytes) {
-  return WithContext([&](Context& context) {
-    return context.CopyIn(to, static_cast<const unsigned char*>(from), bytes);
-  });
-}
-
-CGPU_CUDA_API int cuMemcpyDtoH_v2(void* to, std::uint64_t from, std::size_t bytes) {
-  return WithContext([&](Context& context) {
-    return context.CopyOut(static_cast<unsigned char*>(to), from, bytes);
-  });
+  return WithContext([](Context& context) { return Settle(context, context.launched()); });
 }
 
 CGPU_CUDA_API int cuModuleLoadData(void** module, const void* image) {
@@ -334,11 +222,6 @@ CGPU_CUDA_API int cuLaunchKernel(void* function, unsigned /*grid_x*/, unsigned /
     if (found == nullptr) {
       return cuda::kInvalidHandle;
     }
-    Context* context = nullptr;
-    Stream* in = nullptr;
-    if (const Status status = FindStream(state, stream, &context, &in); status != cuda::kSuccess) {
-      return status;
-    }
     Kernel kernel;
     if (found->entry == Entry::kSpin) {
       std::memcpy(&kernel.duration_ns, arguments[0], sizeof(kernel.duration_ns));
@@ -347,21 +230,13 @@ CGPU_CUDA_API int cuLaunchKernel(void* function, unsigned /*grid_x*/, unsigned /
       kernel.address = cuda::kNobodysAddress;
       kernel.duration_ns = cuda::kFaultNs;
     }
-    if (in != nullptr && in->capture != nullptr) {
-      in->capture->kernels.push_back(kernel);
-      return cuda::kSuccess;
-    }
-    const Status status = context->Launch(kernel);
-    if (in != nullptr) {
-      in->last = context->launched();
-    }
-    return status;
+    return Submit(state, stream, kernel);
   });
 }
 
 CGPU_CUDA_API int cuStreamCreate(void** stream, unsigned /*flags*/) {
   return With([&](State& state) {
-    Context* const context = state.contexts.Find(cuda::current);
+    Context* const context = state.contexts.Find(cuda::Current());
     if (context == nullptr) {
       return cuda::kInvalidContext;
     }
@@ -386,8 +261,9 @@ CGPU_CUDA_API int cuStreamSynchronize(void* stream) {
     Context* context = nullptr;
     Stream* in = nullptr;
     const Status status = FindStream(state, stream, &context, &in);
-    return status != cuda::kSuccess ? status
-                                    : context->Wait(in == nullptr ? context->launched() : in->last);
+    return status != cuda::kSuccess
+               ? status
+               : Settle(*context, in == nullptr ? context->launched() : in->last);
   });
 }
 
@@ -428,15 +304,9 @@ CGPU_CUDA_API int cuGraphInstantiateWithFlags(void** executable, void* graph,
 CGPU_CUDA_API int cuGraphLaunch(void* executable, void* stream) {
   return With([&](State& state) {
     const Graph* const graph = state.graphs.Find(executable);
-    Context* context = nullptr;
-    Stream* in = nullptr;
-    Status status =
-        graph == nullptr ? cuda::kInvalidHandle : FindStream(state, stream, &context, &in);
-    for (std::size_t i = 0; status == cuda::kSuccess && i < graph->kernels.size(); ++i) {
-      status = context->Launch(graph->kernels[i]);
-    }
-    if (status == cuda::kSuccess && in != nullptr) {
-      in->last = context->launched();
+    Status status = graph == nullptr ? cuda::kInvalidHandle : cuda::kSuccess;
+    for (std::size_t i = 0; status == cuda::kSuccess && i < graph->steps.size(); ++i) {
+      status = Submit(state, stream, graph->steps[i]);
     }
     return status;
   });

@@ -89,6 +89,8 @@ class Driver {
   // Mappings of nvidia-uvm files. Nothing needs to be looked at while UvmIsIdle().
   [[nodiscard]] bool UvmIsIdle();
   [[nodiscard]] std::set<std::uint32_t> UvmOwners(FileId file);
+  // Is the open file an address space of nvidia-uvm's: was it initialised?
+  [[nodiscard]] bool IsUvmSpace(FileId file);
   void SettleUvm(const UvmSeen& seen);
   // Does the call ask how much memory is free?
   [[nodiscard]] static bool AsksForMemory(const Call& call);

@@ -61,6 +61,11 @@ std::set<std::uint32_t> Driver::UvmOwners(FileId file) {
   return uvm_.OwnersOf(file);
 }
 
+bool Driver::IsUvmSpace(FileId file) {
+  const std::lock_guard lock(mutex_);
+  return uvm_.Find(file) != nullptr;
+}
+
 void Driver::SettleUvm(const UvmSeen& seen) {
   const std::lock_guard lock(mutex_);
   uvm_.Settle(seen);

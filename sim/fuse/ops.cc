@@ -19,8 +19,9 @@ namespace {
 
 // Attributes hardly change; without a timeout every close asks for them again.
 constexpr double kAttrTimeout = 86400;
-// Room for an mmap of any memory object: the pages beyond a file's size are not accessible.
-constexpr off_t kDeviceSize = off_t{1} << 44;
+// Room for an mmap of any memory object, and of managed memory, whose offset is its address: the
+// pages beyond a file's size are not accessible.
+constexpr off_t kDeviceSize = FuseServer::kAddresses;
 // Inodes of the barrier file: a new one for every look-up, like those of device files.
 constexpr Ino kBarrierIno = Ino{1} << 48;
 
@@ -68,6 +69,12 @@ struct FuseOps::Impl {
   // The kernel writes an inode's pages back by whichever file it has open for writing.
   static std::optional<MapContext> ContextOf(FuseServer& server, Ino ino, std::uint64_t file) {
     return file == kEngineFile ? server.gpu_->ContextOf(ino) : server.driver_.MapContextOf(file);
+  }
+
+  // nullptr: the inode is none of nvidia-uvm's, or no address space.
+  static std::shared_ptr<Pages> ManagedOf(FuseServer& server, Ino ino, std::uint64_t file) {
+    const auto device = DecodeDeviceIno(ino);
+    return device && device->kind == FileKind::kUvm ? server.ManagedPagesOf(file) : nullptr;
   }
 
   static void Init(void* /*server*/, fuse_conn_info* connection) {
@@ -156,6 +163,7 @@ struct FuseOps::Impl {
     } else if (DecodeDeviceIno(ino)) {
       server.open_files_.Remove(ino, file->fh);
       server.driver_.Close(file->fh);
+      server.ForgetManagedPages(file->fh);
       server.ForgetSharedData(ino);
       server.Unmapped(ino);
     }
@@ -200,6 +208,12 @@ struct FuseOps::Impl {
       fuse_reply_buf(request, text.data() + from, std::min(size, text.size() - from));
       return;
     }
+    if (const auto managed = ManagedOf(server, ino, file->fh)) {
+      std::vector<std::byte> bytes(size);
+      managed->Read(at, bytes);
+      fuse_reply_buf(request, reinterpret_cast<const char*>(bytes.data()), bytes.size());
+      return;
+    }
     const auto context = ContextOf(server, ino, file->fh);
     const auto block = context ? context->block.lock() : nullptr;
     if (block == nullptr || at >= context->length) {
@@ -219,13 +233,18 @@ struct FuseOps::Impl {
   static void Write(fuse_req_t request, fuse_ino_t ino, const char* data, std::size_t size,
                     off_t offset, fuse_file_info* file) {
     FuseServer& server = Server(request);
+    const auto at = static_cast<std::size_t>(offset);
+    if (const auto managed = ManagedOf(server, ino, file->fh)) {
+      managed->Write(at, std::as_bytes(std::span(data, size)));
+      fuse_reply_write(request, size);
+      return;
+    }
     const auto context = DecodeDeviceIno(ino) ? ContextOf(server, ino, file->fh) : std::nullopt;
     const auto block = context ? context->block.lock() : nullptr;
     if (block == nullptr || !context->writable) {
       fuse_reply_err(request, block == nullptr && context ? EIO : EINVAL);
       return;
     }
-    const auto at = static_cast<std::size_t>(offset);
     if (at < context->length) {
       const std::size_t within = std::min(size, static_cast<std::size_t>(context->length) - at);
       if (const auto pages = server.PagesOf(*block)) {

@@ -201,6 +201,26 @@ std::shared_ptr<Pages> FuseServer::PagesOf(Block& block) {
   return block.pages;
 }
 
+std::shared_ptr<Pages> FuseServer::ManagedPagesOf(FileId file) {
+  if (!driver_.IsUvmSpace(file)) {
+    return nullptr;
+  }
+  const std::lock_guard lock(pages_mutex_);
+  std::shared_ptr<Pages>& managed = managed_pages_[file];
+  if (managed == nullptr) {
+    auto pages = FilePages::Create(static_cast<rm::NvU64>(kAddresses));
+    if (pages.ok()) {
+      managed = std::move(pages).value();
+    }
+  }
+  return managed;
+}
+
+void FuseServer::ForgetManagedPages(FileId file) {
+  const std::lock_guard lock(pages_mutex_);
+  managed_pages_.erase(file);
+}
+
 void FuseServer::SetGpu(GpuLink* gpu) {
   gpu_ = gpu;
   gpu->Serve(driver_, [this](Block& block) { return PagesOf(block); });

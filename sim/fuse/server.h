@@ -29,6 +29,9 @@ namespace cgpu::sim {
 // Thread-safe. Once started it lives until the process ends.
 class FuseServer {
  public:
+  // What a processor can address, and so the offsets of managed memory.
+  static constexpr std::int64_t kAddresses = std::int64_t{1} << 47;
+
   // `driver` outlives the server.
   FuseServer(Driver& driver, std::string mount_point);
   ~FuseServer();
@@ -76,6 +79,10 @@ class FuseServer {
   // As Sync(), without the mappings.
   [[nodiscard]] Result<> AwaitReleases(std::chrono::milliseconds timeout);
   [[nodiscard]] std::shared_ptr<Pages> PagesOf(Block& block);
+  // What managed memory of this file of nvidia-uvm holds, by address; nullptr: it is no address
+  // space. A range holds what another one left there that was unmapped.
+  [[nodiscard]] std::shared_ptr<Pages> ManagedPagesOf(FileId file);
+  void ForgetManagedPages(FileId file);
   [[nodiscard]] bool IsEngine(pid_t tid) const { return gpu_ != nullptr && gpu_->Pid() == tid; }
   // A program may map memory through this file from now on; and no program does any more.
   void NoteMapping(const Call& call, const ProcCaller& caller);
@@ -98,7 +105,8 @@ class FuseServer {
   std::unique_ptr<Workers> workers_;
 
   std::mutex settle_mutex_;  // a look at the processes and its use; above the driver's own
-  std::mutex pages_mutex_;   // protects Block::pages
+  std::mutex pages_mutex_;   // protects Block::pages and managed_pages_
+  std::map<FileId, std::shared_ptr<Pages>> managed_pages_;
 
   std::mutex shared_data_mutex_;
   // Protected by shared_data_mutex_:

@@ -104,6 +104,7 @@ class CallerTable {
  private:
   Result<std::shared_ptr<const Process>> FindProcess(pid_t tid, const Status& status, bool fresh);
   void Keep(std::shared_ptr<const Process> process);
+  void StopWatching(const Process& process) const;
 
   const UniqueFd proc_;
   UniqueFd epoll_;

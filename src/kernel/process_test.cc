@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -93,6 +94,26 @@ TEST(CallerTable, SeesAnExecAfterWhichItsParentKeepsTheMemory) {
   close(sharer.go[0]);
   close(sharer.go[1]);
   close(sharer.done[0]);
+}
+
+TEST(CallerTable, SaysOnceThatAProcessHasExitedWhoeverHoldsItStill) {
+  CallerTable table(UniqueFd(open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC)));
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    pause();
+    _exit(0);
+  }
+  const auto held = table.Find(child);
+  const auto anew = table.Find(child, true);
+  ASSERT_TRUE(held.ok() && anew.ok());
+  pollfd exits{table.exit_events(), POLLIN, 0};
+  EXPECT_EQ(poll(&exits, 1, 0), 0);
+  kill(child, SIGKILL);
+  EXPECT_EQ(poll(&exits, 1, -1), 1);
+  EXPECT_EQ(table.DropDead().size(), 1U);
+  EXPECT_EQ(poll(&exits, 1, 0), 0);
+  waitpid(child, nullptr, 0);
 }
 
 }  // namespace

@@ -141,8 +141,16 @@ void CallerTable::Keep(std::shared_ptr<const Process> process) {
   event.events = EPOLLIN;
   event.data.u64 = static_cast<std::uint64_t>(process->tgid);
   (void)epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, process->pidfd.get(), &event);
-  const pid_t tgid = process->tgid;
-  processes_[tgid] = std::move(process);
+  std::shared_ptr<const Process>& known = processes_[process->tgid];
+  if (known != nullptr) {
+    StopWatching(*known);
+  }
+  known = std::move(process);
+}
+
+// Others may hold the process still, and its pidfd with it, which would be readable for ever.
+void CallerTable::StopWatching(const Process& process) const {
+  (void)epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, process.pidfd.get(), nullptr);
 }
 
 std::uint64_t CallerTable::next_serial() const {
@@ -200,6 +208,7 @@ std::vector<std::uint64_t> CallerTable::DropDead() {
   std::erase_if(processes_, [&](const auto& entry) {
     const bool exited = HasExited(*entry.second);
     if (exited) {
+      StopWatching(*entry.second);
       dead.push_back(entry.second->serial);
     }
     return exited;

@@ -14,6 +14,8 @@ REGISTER_GPU = 37
 CLEAN_UP_ZOMBIE_RESOURCES = 69
 SHARING = 2
 BASE = 1 << 40
+HIGH = 6 << 44  # between what the kernel gives a program and its libraries
+PAGE = 4096
 MIB = t.MIB
 READ_WRITE = 3
 SHARED, PRIVATE, FIXED = 1, 2, 0x10
@@ -52,6 +54,13 @@ def tenant(uvm, card, uuid):
             answer = 0 if got == address else ctypes.get_errno()
         elif word == "munmap":
             answer = LIBC.munmap(*numbers)
+        elif word == "write":
+            address, value = numbers
+            ctypes.memset(address, value, PAGE)
+        elif word == "holds":  # as the driver has it, not the kernel's pages of the file
+            address, value = numbers
+            os.posix_fadvise(file, address, PAGE, os.POSIX_FADV_DONTNEED)
+            answer = 0 if ctypes.string_at(address, PAGE) == bytes([value]) * PAGE else 1
         elif word == "child":  # maps through the same file, then waits to be killed
             read, write = os.pipe()
             child = os.fork()
@@ -114,6 +123,30 @@ def mapped():
         holds(node, 0, "after the last close")
 
 
+def content():
+    """What was written is there: for every mapping of the file at the address, and for no other file."""
+    with t.Node() as node:
+        one, other = start(node), start(node)
+        for process in (one, other):
+            do(process, "initialize", SHARING)
+            do(process, "register")
+            do(process, "mmap", BASE, 4 * MIB, SHARED, BASE)
+            do(process, "holds", BASE, 0)
+        do(one, "write", BASE, 1)
+        do(one, "write", BASE + 4 * MIB - PAGE, 2)
+        do(one, "munmap", BASE, 4 * MIB)
+        do(one, "mmap", BASE, 4 * MIB, SHARED, BASE)
+        do(one, "holds", BASE, 1)
+        do(one, "holds", BASE + PAGE, 0)
+        do(one, "holds", BASE + 4 * MIB - PAGE, 2)
+        do(other, "holds", BASE, 0)
+        do(other, "mmap", HIGH, PAGE, SHARED, HIGH)
+        do(other, "write", HIGH, 3)
+        do(other, "munmap", HIGH, PAGE)
+        do(other, "mmap", HIGH, PAGE, SHARED, HIGH)
+        do(other, "holds", HIGH, 3)
+
+
 def zombies():
     """Ranges outlive their process where the file is shared, until they are cleaned up."""
     for flags, left in ((SHARING, 64 * MIB), (0, 0)):
@@ -134,4 +167,4 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--tenant"]:
         tenant(*sys.argv[2:])
     else:
-        t.main({"mapped": mapped, "zombies": zombies})
+        t.main({"mapped": mapped, "content": content, "zombies": zombies})

@@ -16,6 +16,7 @@ import sys
 
 MIB = 1 << 20
 CHUNKS = (64 * MIB, 16 * MIB, 2 * MIB)
+SHARED = 64 * MIB  # by two processes
 NOT_SUPPORTED = (801,)
 ATTACH_GLOBAL = 1
 RELEASE_THRESHOLD = 4  # CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
@@ -153,7 +154,8 @@ class Virtual(Plain):
                                       location=(DEVICE, cuda.device.value))
         size = ctypes.c_size_t()
         cuda.call("cuMemGetAllocationGranularity", ctypes.byref(size), ctypes.byref(self._properties), 0)
-        self.least = size.value
+        if CHUNKS[-1] % size.value != 0:
+            raise SystemExit("memory comes in pieces of %d bytes" % size.value)
 
     def create(self, size):
         """(CUDA's error, handle)"""
@@ -258,30 +260,31 @@ def other(word, text, **options):
     said = json.loads(done.stdout.splitlines()[-1])
     if "skip" in said:
         raise Skip(said["skip"])
+    return said
 
 
 def share(cuda, address, send):
     """What the other is to read is there, then what it wrote."""
     cuda.write(address, HERE)
     cuda.call("cuCtxSynchronize")
-    free = cuda.info()[0]
-    send()
+    said = send()
     if cuda.read(address, len(THERE)) != THERE:
         raise SystemExit("what the other process wrote is not there")
-    return {"took": free - cuda.info()[0]}
+    return {"shared": SHARED, "other_took": said["took"]}
 
 
-def visit(cuda, address):
+def visit(cuda, address, free):
+    """`free`: before it had the memory."""
     if cuda.read(address, len(HERE)) != HERE:
         raise SystemExit("what the owner wrote is not there")
     cuda.write(address, THERE)
     cuda.call("cuCtxSynchronize")
-    return {}
+    return {"took": free - cuda.info()[0]}
 
 
 def ipc(cuda):
     handle = IpcHandle()
-    error, address = Plain(cuda).take(2 * MIB)
+    error, address = Plain(cuda).take(SHARED)
     if error != 0:
         raise SystemExit("cuMemAlloc: CUDA's error %d" % error)
     cuda.call("cuIpcGetMemHandle", ctypes.byref(handle), ctypes.c_uint64(address))
@@ -290,20 +293,21 @@ def ipc(cuda):
 
 def ipc_other(cuda):
     address, handle = ctypes.c_uint64(), IpcHandle.from_buffer_copy(bytes.fromhex(sys.stdin.read()))
+    free = cuda.info()[0]
     cuda.call("cuIpcOpenMemHandle_v2", ctypes.byref(address), handle, LAZY_PEER_ACCESS)
-    visit(cuda, address.value)
+    said = visit(cuda, address.value, free)
     cuda.call("cuIpcCloseMemHandle", address)
-    return {}
+    return said
 
 
 def vmm_fd(cuda):
     virtual = Virtual(cuda, POSIX_FD)
-    error, handle = virtual.create(virtual.least)
+    error, handle = virtual.create(SHARED)
     if error != 0:
         raise SystemExit("cuMemCreate: CUDA's error %d" % error)
     file = ctypes.c_int(-1)
     cuda.call("cuMemExportToShareableHandle", ctypes.byref(file), handle, POSIX_FD, ctypes.c_uint64(0))
-    error, address = virtual.map(handle, virtual.least)
+    error, address = virtual.map(handle, SHARED)
     if error != 0:
         raise SystemExit("cuMemSetAccess: CUDA's error %d" % error)
     try:
@@ -315,12 +319,13 @@ def vmm_fd(cuda):
 
 def vmm_fd_other(cuda):
     virtual, handle = Virtual(cuda, POSIX_FD), ctypes.c_uint64()
+    free = cuda.info()[0]
     cuda.call("cuMemImportFromShareableHandle", ctypes.byref(handle), ctypes.c_void_p(int(sys.stdin.read())),
               POSIX_FD)
-    error, address = virtual.map(handle, virtual.least)
+    error, address = virtual.map(handle, SHARED)
     if error != 0:
         raise SystemExit("cuMemSetAccess: CUDA's error %d" % error)
-    return visit(cuda, address)
+    return visit(cuda, address, free)
 
 
 def run(word, numbers):

@@ -98,7 +98,8 @@ def fills(report):
         if said is None:
             continue
         within = said["total"] == SLICE_MIB * MIB and said["taken"] <= said["free"]
-        report.judge(name, within and said["error"] != 0 and said["taken"] >= LEAST * said["free"],
+        report.judge(name, within and said["error"] != 0 and said["taken"] >= LEAST * said["free"]
+                     and said["free_after"] >= LEAST * said["free"],
                      "%d of %d free MiB, then CUDA's error %d; given back but %d MiB" % (
                          said["taken"] // MIB, said["free"] // MIB, said["error"],
                          (said["free"] - said["free_after"]) // MIB))
@@ -132,12 +133,16 @@ def by_the_driver(report):
 
 def shared(report):
     """Graphs, and memory of two processes of one container."""
-    for name, word in (("a graph", "graph"), ("a graph that allocates", "graph-memory"),
-                       ("IPC of two processes of one container", "ipc"),
-                       ("exported memory (a descriptor) of two processes of one container", "vmm-fd")):
+    for name, word in (("a graph", "graph"), ("a graph that allocates", "graph-memory")):
         said = in_slice(report, name, word)
         if said is not None:
             report.judge(name, said["took"] <= SLICE_MIB * MIB, "it keeps %d MiB" % (said["took"] // MIB))
+    for name, word in (("IPC of two processes of one container", "ipc"),
+                       ("exported memory (a descriptor) of two processes of one container", "vmm-fd")):
+        said = in_slice(report, name, word)
+        if said is not None:
+            report.judge(name, said["other_took"] < said["shared"], "of %d MiB shared the other one's part "
+                         "counts as %d MiB" % (said["shared"] // MIB, said["other_took"] // MIB))
 
 
 def check(report):

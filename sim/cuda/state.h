@@ -1,0 +1,102 @@
+// What a process has of CUDA: contexts, and things that it has handles of. One lock for all;
+// waiting holds it.
+#ifndef CGPU_SIM_CUDA_STATE_H_
+#define CGPU_SIM_CUDA_STATE_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/cuda/context.h"
+
+#define CGPU_CUDA_API extern "C" __attribute__((visibility("default")))
+
+namespace cgpu::sim::cuda {
+
+struct Module {
+  std::string text;
+};
+enum class Entry : std::uint8_t { kSpin, kFault };
+struct Function {
+  Entry entry;
+};
+struct Graph {
+  std::vector<Step> steps;
+};
+struct Stream {
+  Context* context;
+  std::uint64_t last = 0;          // launch
+  std::unique_ptr<Graph> capture;  // into it, when there is one
+};
+struct Event {
+  Context* context = nullptr;
+  std::uint64_t launch = 0;
+};
+
+// Things that the program has handles of.
+template <class T>
+class Things {
+ public:
+  void* Add(std::unique_ptr<T> thing) {
+    T* const handle = thing.get();
+    things_[handle] = std::move(thing);
+    return handle;
+  }
+  T* Find(void* handle) {
+    const auto found = things_.find(handle);
+    return found == things_.end() ? nullptr : found->second.get();
+  }
+  bool Remove(void* handle) { return things_.erase(handle) != 0; }
+
+ private:
+  std::map<void*, std::unique_ptr<T>> things_;
+};
+
+struct State {
+  std::mutex mutex;
+  bool ready = false;  // cuInit was called
+  std::vector<rmclient::Card> cards;
+  std::optional<rmclient::Client> client;  // for what is asked without a context
+  Things<Context> contexts;
+  std::map<std::size_t, void*> primary;  // contexts, by card
+  Things<Module> modules;
+  Things<Function> functions;
+  Things<Graph> graphs;
+  Things<Stream> streams;
+  Things<Event> events;
+};
+
+// Never destroyed: threads may use it at the process's end.
+State& TheState();
+
+// The calling thread's context, by its handle; null for none.
+void*& Current();
+
+// The context and the stream of a call; a null stream is the context's own.
+Status FindStream(State& state, void* handle, Context** context, Stream** stream);
+
+// Does it, or puts it into the graph that is captured.
+Status Submit(State& state, void* stream, const Step& step);
+
+template <class Body>
+int With(Body body) {
+  State& state = TheState();
+  const std::lock_guard<std::mutex> lock(state.mutex);
+  return state.ready ? body(state) : kNotInitialized;
+}
+
+template <class Body>
+int WithContext(Body body) {
+  return With([&](State& state) -> Status {
+    Context* const context = state.contexts.Find(Current());
+    return context == nullptr ? kInvalidContext : body(*context);
+  });
+}
+
+}  // namespace cgpu::sim::cuda
+
+#endif  // CGPU_SIM_CUDA_STATE_H_
