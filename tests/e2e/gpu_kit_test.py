@@ -71,6 +71,8 @@ def bundle():
                     ("memory", "exported memory (a descriptor) of two processes of one container"),
                     ("compute", "FIFO_DISABLE_CHANNELS, kernels of 1 ms"),
                     ("compute", "two programs' context switches are told, with their processes"),
+                    ("compute", "another process's kernels of 50 us beside kernels of 1 ms, "
+                                "FIFO_DISABLE_CHANNELS"),
                     ("compute", "slices 1:3 of two programs that always want the card"),
                     ("compute", "in a slice FIFO_DISABLE_CHANNELS stops nothing"),
                     ("faults", "its neighbour computes on"),
