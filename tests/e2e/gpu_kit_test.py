@@ -1,10 +1,11 @@
-"""The kit for machines with a GPU (tests/gpu/run), on a simulated node. Cases: bundle, wrong."""
+"""The kit for machines with a GPU (tests/gpu/run), on a simulated node. Cases: bundle, told-to-end, wrong."""
 import ctypes.util
 import json
 import os
 import subprocess
 import sys
 import tempfile
+import time
 
 import cgpu_test as t
 
@@ -100,6 +101,28 @@ def bundle():
                 t.check(rows[check, "the rest"] == "skip", "%s without CUDA: %s" % (check, rows))
 
 
+def told_to_end():
+    """What was found so far is in the folder, and says so; nothing runs on."""
+    with t.Node("h100:1", driver="580") as node, tempfile.TemporaryDirectory() as folder:
+        kit, out = _unpack(folder), os.path.join(folder, "out")
+        process = t.Process([sys.executable, kit, "--node", node.name, "--only", "ground,faults", "--out", out],
+                            "kit", env={**os.environ, "LD_LIBRARY_PATH": CUDA})
+        process.expect("^ground .*cgpu run -- true")
+        until = time.monotonic() + t.DEADLINE
+        while not node.containers():  # the neighbour of the faults
+            t.check(time.monotonic() < until, "it makes no container")
+            time.sleep(0.01)
+        process.popen.terminate()
+        t.check(process.end() == 143, "it did not end as it was told")
+        with open(os.path.join(out, "results.json"), encoding="utf-8") as file:
+            rows = json.load(file)["rows"]
+        t.check(["ground", "cgpu run -- true", "pass"] in [row[:3] for row in rows], "lost: %s" % rows)
+        t.check(rows[-1][1:] == ["the rest", "skip", "it was told to end"], "it says %s" % rows[-1])
+        t.check(sorted(os.listdir(out)) == ["calls.txt.gz", "page.md", "results.json"], os.listdir(out))
+        node.wait_used(0, "after the kit")
+        t.check(not node.containers(), "left: %s" % node.containers())
+
+
 def wrong():
     """What is not as cgpu needs it fails, and the rest says why it was left out."""
     with tempfile.TemporaryDirectory() as folder:
@@ -108,7 +131,7 @@ def wrong():
         t.check(status == 1, "status %d: %s" % (status, rows))
         t.check(rows["ground", "cgpu run -- true"] == "FAIL", str(rows))
         t.check(rows["memory", "the rest"] == "skip", str(rows))
-        status, rows, _ = _run(kit, folder, "--node", "no-such-node", "--budget", "0")
+        status, rows, _ = _run(kit, folder, "--node", "no-such-node", "--budget", "0s")
         t.check(status == 0 and set(rows.values()) == {"skip"}, "status %d: %s" % (status, rows))
         status = subprocess.run([sys.executable, kit, "--only", "junk"], check=False,
                                 stderr=subprocess.DEVNULL).returncode
@@ -116,4 +139,4 @@ def wrong():
 
 
 if __name__ == "__main__":
-    t.main({"bundle": bundle, "wrong": wrong})
+    t.main({"bundle": bundle, "told-to-end": told_to_end, "wrong": wrong})

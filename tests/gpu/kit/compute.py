@@ -256,19 +256,19 @@ def check(report):
     events_of_work(report)
     per_us = SIMULATED_STEPS_PER_US if report.node else None
     for kernel_us in KERNELS_US[:2] if report.quick else KERNELS_US + (PERSISTENT_US,):
-        if report.left() > 20:
-            per_us = orders(report, per_us, kernel_us, kernel_us == KERNELS_US[0])
+        report.need(20)
+        per_us = orders(report, per_us, kernel_us, kernel_us == KERNELS_US[0])
     if not per_us:
         raise Skip("gpu-orders does not work here, see above")
-    if report.left() > 20:
-        held_up(report, per_us)
+    report.need(20)
+    held_up(report, per_us)
     for ratio in RATIOS[2:3] if report.quick else RATIOS:
-        if report.left() > 20:
-            shares(report, per_us, ratio)
+        report.need(20)
+        shares(report, per_us, ratio)
     report.require_cgpu()
     in_a_slice(report, per_us)
     if not has_daemon():
         raise Skip("shares of containers: no cgpud runs here")
     for weight in WEIGHTS[:1] if report.quick else WEIGHTS:
-        if report.left() > 30:
-            weights(report, per_us, weight)
+        report.need(30)
+        weights(report, per_us, weight)
