@@ -1,4 +1,4 @@
-"""The kit for machines with a GPU (tests/gpu/run), on a simulated node. Cases: bundle, cut, wrong."""
+"""The kit for machines with a GPU (tests/gpu/run), on a simulated node. Cases: bundle, cut, told-to-end, wrong."""
 import ctypes.util
 import json
 import os
@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 import cgpu_test as t
 
@@ -72,6 +73,8 @@ def bundle():
                     ("memory", "exported memory (a descriptor) of two processes of one container"),
                     ("compute", "FIFO_DISABLE_CHANNELS, kernels of 1 ms"),
                     ("compute", "two programs' context switches are told, with their processes"),
+                    ("compute", "another process's kernels of 50 us beside kernels of 1 ms, "
+                                "FIFO_DISABLE_CHANNELS"),
                     ("compute", "slices 1:3 of two programs that always want the card"),
                     ("compute", "in a slice FIFO_DISABLE_CHANNELS stops nothing"),
                     ("faults", "its neighbour computes on"),
@@ -120,6 +123,28 @@ def cut():
             t.check(left[said - 1][1] in file.read(), "the page lacks rows")
 
 
+def told_to_end():
+    """What was found so far is in the folder, and says so; nothing runs on."""
+    with t.Node("h100:1", driver="580") as node, tempfile.TemporaryDirectory() as folder:
+        kit, out = _unpack(folder), os.path.join(folder, "out")
+        process = t.Process([sys.executable, kit, "--node", node.name, "--only", "ground,faults", "--out", out],
+                            "kit", env={**os.environ, "LD_LIBRARY_PATH": CUDA})
+        process.expect("^ground .*cgpu run -- true")
+        until = time.monotonic() + t.DEADLINE
+        while not node.containers():  # the neighbour of the faults
+            t.check(time.monotonic() < until, "it makes no container")
+            time.sleep(0.01)
+        process.popen.terminate()
+        t.check(process.end() == 143, "it did not end as it was told")
+        with open(os.path.join(out, "results.json"), encoding="utf-8") as file:
+            rows = json.load(file)["rows"]
+        t.check(["ground", "cgpu run -- true", "pass"] in [row[:3] for row in rows], "lost: %s" % rows)
+        t.check(rows[-1][1:] == ["the rest", "skip", "it was told to end"], "it says %s" % rows[-1])
+        t.check(sorted(os.listdir(out)) == ["calls.txt.gz", "page.md", "results.json"], os.listdir(out))
+        node.wait_used(0, "after the kit")
+        t.check(not node.containers(), "left: %s" % node.containers())
+
+
 def wrong():
     """What is not as cgpu needs it fails, and the rest says why it was left out."""
     with tempfile.TemporaryDirectory() as folder:
@@ -138,4 +163,4 @@ def wrong():
 
 
 if __name__ == "__main__":
-    t.main({"bundle": bundle, "cut": cut, "wrong": wrong})
+    t.main({"bundle": bundle, "cut": cut, "told-to-end": told_to_end, "wrong": wrong})

@@ -16,6 +16,7 @@ from kit.report import Skip
 KERNELS_US = (100, 1000, 10000, 100000)
 PERSISTENT_US = 20000000
 RATIOS = (1, 2, 3, 4, 6, 9)  # to one
+BUSY_US, BYSTANDER_US = 1000, 50  # kernels of one program, and of another one beside it
 PERIOD_US = 20000  # of two slices together
 SHARE_POINTS = 3
 # Of the simulated node's libcuda; on a busy machine it cannot be measured there.
@@ -101,13 +102,13 @@ def orders(report, per_us, kernel_us, first):
     return said[0]["steps"] / kernel_us
 
 
-class Sharer:
-    """A program with a time slice of its own."""
+class Beside:
+    """gpu-orders in the background, which says that it is ready and then waits for a line."""
 
-    def __init__(self, report, per_us, slice_us, seconds):
+    def __init__(self, report, per_us, kernel_us, *words):
         self.process = subprocess.Popen(
-            report.plain(report.tool("gpu-orders"), "share", "--kernel-us", "1000", "--steps",
-                         str(int(per_us * 1000)), "--slice-us", str(slice_us), "--seconds", str(seconds)),
+            report.plain(report.tool("gpu-orders"), *words, "--kernel-us", str(kernel_us), "--steps",
+                         str(int(per_us * kernel_us))),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def ready(self, seconds):
@@ -119,14 +120,14 @@ class Sharer:
         self.process.stdin.write("\n")
         self.process.stdin.flush()
 
-    def ended(self, seconds):
-        """Launches, or None with what it said."""
+    def says(self, name, seconds):
+        """What it says at its end, or None with what it said instead."""
         try:
             output, errors = self.process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
             return None, "no end within %d s" % seconds
         try:
-            return json.loads(output.splitlines()[-1])["ended"], ""
+            return json.loads(output.splitlines()[-1])[name], ""
         except (ValueError, KeyError, IndexError):
             return None, errors.strip()
 
@@ -139,7 +140,8 @@ def shares(report, per_us, ratio):
     """Two programs with slices in this ratio."""
     seconds = 0.5 if report.quick else 3
     slices = (PERIOD_US // (1 + ratio), PERIOD_US * ratio // (1 + ratio))
-    sharers = [Sharer(report, per_us, slice_us, seconds) for slice_us in slices]
+    sharers = [Beside(report, per_us, 1000, "share", "--slice-us", str(slice_us), "--seconds", str(seconds))
+               for slice_us in slices]
     name = "slices 1:%d of two programs that always want the card" % ratio
     try:
         if not all(sharer.ready(60) for sharer in sharers):
@@ -147,7 +149,7 @@ def shares(report, per_us, ratio):
             return
         for sharer in sharers:
             sharer.begin()
-        got = [sharer.ended(30 + seconds) for sharer in sharers]
+        got = [sharer.says("ended", 30 + seconds) for sharer in sharers]
     finally:
         for sharer in sharers:
             sharer.kill()
@@ -161,6 +163,41 @@ def shares(report, per_us, ratio):
     report.judge(name, report.node is not None or abs(percent - wanted) <= SHARE_POINTS,
                  "%.1f %% of %.1f %%; %d launches in %g s" % (
                      percent, wanted, got[0][0] + got[1][0], seconds))
+
+
+def overlapping(launches, spans):
+    """How long those took that were under way while one of the spans was."""
+    return [us for begin, us in launches
+            if any(begin < at + took and at < begin + us for at, took in spans)]
+
+
+def held_up(report, per_us):
+    """What the orders about one program hold up of another one's kernels, by that one's clock."""
+    title = "another process's kernels of %d us beside %s" % (BYSTANDER_US, length(BUSY_US))
+    beside = Beside(report, per_us, BYSTANDER_US, "bystander")
+    try:
+        ready = beside.ready(60)
+        done = report.do(*report.plain(
+            report.tool("gpu-orders"), "orders", "--kernel-us", str(BUSY_US), "--steps",
+            str(int(per_us * BUSY_US)), "--seconds", "0.1" if report.quick else "1"))
+        launches, errors = beside.says("launches", 60) if ready else (None, "it does not begin")
+    finally:
+        beside.kill()
+    made = [line for line in lines_of(done) if "order" in line]
+    if not launches or not made:
+        report.judge(title, False, errors or done.last_words())
+        return
+    # From the first order on the other program has the card's queue full.
+    launches = [launch for launch in launches if launch[0] >= made[0]["at"][0][0]]
+    orders_at = [span for line in made for span in line["at"] + line["undo_at"]]
+    calm = [us for begin, us in launches if not overlapping([(begin, us)], orders_at)]
+    for line in made:
+        during = overlapping(launches, line["at"] + line["undo_at"])
+        report.keep("%s, %s" % (title, line["order"]), {"during": during, "calm": calm[:1000]})
+        report.judge("%s, %s" % (title, line["order"]), bool(during and calm),
+                     "the longest took %d us of %d that it fell on, %d us of %d others (median %d us)" % (
+                         max(during), len(during), max(calm), len(calm), statistics.median(calm))
+                     if during and calm else "no kernel of it ran then")
 
 
 def in_a_slice(report, per_us):
@@ -219,17 +256,19 @@ def check(report):
     events_of_work(report)
     per_us = SIMULATED_STEPS_PER_US if report.node else None
     for kernel_us in KERNELS_US[:2] if report.quick else KERNELS_US + (PERSISTENT_US,):
-        if report.left() > 20:
-            per_us = orders(report, per_us, kernel_us, kernel_us == KERNELS_US[0])
+        report.need(20)
+        per_us = orders(report, per_us, kernel_us, kernel_us == KERNELS_US[0])
     if not per_us:
         raise Skip("gpu-orders does not work here, see above")
+    report.need(20)
+    held_up(report, per_us)
     for ratio in RATIOS[2:3] if report.quick else RATIOS:
-        if report.left() > 20:
-            shares(report, per_us, ratio)
+        report.need(20)
+        shares(report, per_us, ratio)
     report.require_cgpu()
     in_a_slice(report, per_us)
     if not has_daemon():
         raise Skip("shares of containers: no cgpud runs here")
     for weight in WEIGHTS[:1] if report.quick else WEIGHTS:
-        if report.left() > 30:
-            weights(report, per_us, weight)
+        report.need(30)
+        weights(report, per_us, weight)

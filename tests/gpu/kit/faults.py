@@ -20,6 +20,7 @@ def fault(report):
 def check(report):
     report.require_cuda()
     report.require_cgpu()
+    report.need(15)
     with Burn(report, ["--steps", "1000000", "--queue", "4"], ["--mem", "2GiB"]) as neighbour:
         began = neighbour.wait(1)
         errors = [fault(report) for _ in range(FAULTS)]

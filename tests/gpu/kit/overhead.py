@@ -97,10 +97,11 @@ def contexts(report, pairs):
         len(took)))
 
 
-def say(report, name, pairs):
+def say(report, name, pairs, failed):
     report.keep(name, pairs)
-    if not pairs:
-        report.judge(name, False, "it failed, or there was no time")
+    if failed or not pairs:
+        report.row(name, "FAIL" if failed else "skip",
+                   "it failed after %d pairs" % len(pairs) if failed else "the time is over")
         return
     costs = [100 * (without - within) / without for without, within in pairs]
     report.judge(name, report.node is not None or statistics.mean(costs) <= BAR,
@@ -150,7 +151,7 @@ def measure(report, todo, pairs):
             else:
                 got[what].append(rates)
     for what, _, _ in todo:
-        say(report, what, got[what])
+        say(report, what, got[what], what in failed)
 
 
 def check(report):
@@ -158,6 +159,7 @@ def check(report):
     report.require_cgpu()
     pairs = 1 if report.quick else PAIRS
     contexts(report, pairs)
+    report.need(2 * KEEP_SECONDS)
     started = []
     try:
         todo = list(works(report, started))

@@ -11,6 +11,7 @@ import traceback
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # Of one program, unless less is left of the whole budget.
 PROGRAM_SECONDS = 90
+LEAST_SECONDS = 1
 PASS, FAIL, SKIP = "pass", "FAIL", "skip"
 
 
@@ -48,15 +49,16 @@ class Done:
 
 
 class Report:
-    """Rows (check, what, outcome, detail) and raw data; written after each row, so that the folder is
+    """Rows (check, what, outcome, detail) and raw data; written with each row, so that the folder is
     complete even if what comes next takes the machine down."""
 
     def __init__(self, folder, budget, node, quick, notification=True):
         self.folder, self.node, self.quick = folder, node, quick
         self.notification = notification and has_notification()
-        self.until = time.monotonic() + budget
+        self.begin, self.budget = time.monotonic(), budget
+        self.until = self.begin + budget
         self.bin = programs()
-        self.rows, self.raw, self.calls = [], {}, []
+        self.rows, self.raw, self.calls = [], {"seconds": {}}, []
         self._check = self._cuda = None
         os.makedirs(folder, exist_ok=True)
 
@@ -79,14 +81,20 @@ class Report:
     def left(self):
         return self.until - time.monotonic()
 
+    def need(self, seconds):
+        """Skip the rest of the check where there is less time than this."""
+        if self.left() < seconds:
+            raise Skip("there is no time for it: %d s of %d are left" % (max(0, self.left()), self.budget))
+
     def tool(self, name):
         """One of cgpu's programs; those for tests alone have a folder of their own in a build."""
         path = os.path.join(self.bin, name)
         return path if os.path.exists(path) else os.path.join(os.path.dirname(self.bin), "tests", "bin", name)
 
     def do(self, *argv, stdin="", environment=None):
-        """Runs a program to its end, or until the time is over; then its status is None."""
-        seconds = max(1.0, min(PROGRAM_SECONDS, self.left()))
+        """Runs a program to its end. One that does not end has the status None. Skip when the time is over."""
+        self.need(LEAST_SECONDS)
+        seconds = min(PROGRAM_SECONDS, self.left())
         begin = time.monotonic()
         try:
             done = subprocess.run(argv, input=stdin, capture_output=True, text=True, errors="replace",
@@ -94,6 +102,7 @@ class Report:
                                   env={**os.environ, **(environment or {})})
             result = Done(argv, done.returncode, done.stdout, done.stderr, time.monotonic() - begin)
         except subprocess.TimeoutExpired:
+            self.need(LEAST_SECONDS)
             result = Done(argv, None, "", "no end within %.0f s" % seconds, seconds)
         except OSError as error:
             result = Done(argv, None, "", str(error), 0)
@@ -134,39 +143,52 @@ class Report:
 
     def run(self, name, check):
         self._check = name
-        if self.left() <= 0:
-            self.row("all of it", SKIP, "the time is over")
-        else:
-            try:
-                check(self)
-            except Skip as reason:
-                self.row("the rest", SKIP, str(reason))
-            except Exception:  # a check that is wrong must not take the others with it
-                self.row("the check itself", FAIL, traceback.format_exc(limit=-2).replace("\n", " "))
-        self._write()
+        begin = time.monotonic()
+        try:
+            self.need(LEAST_SECONDS)
+            check(self)
+        except Skip as reason:
+            self.row("the rest", SKIP, str(reason))
+        except Exception:  # a check that is wrong must not take the others with it
+            self.row("the check itself", FAIL, traceback.format_exc(limit=-2).replace("\n", " "))
+        except BaseException:
+            self.row("the rest", SKIP, "it was told to end")
+            raise
+        finally:
+            self.raw["seconds"][name] = round(time.monotonic() - begin, 1)
+            self._write(to_disk=True)
 
     def end(self):
-        print("%d rows, %d failed; see %s" % (len(self.rows), self._failed(), self.folder))
+        print("%d rows, %d failed; %d s of %d (%s); see %s" % (
+            len(self.rows), self._failed(), time.monotonic() - self.begin, self.budget, self._seconds(), self.folder))
         return 1 if self._failed() else 0
 
     def _failed(self):
         return sum(row[2] == FAIL for row in self.rows)
 
-    def _write(self):
-        self._put("results.json", json.dumps({"rows": self.rows, "raw": self.raw}, indent=1).encode())
+    def _seconds(self):
+        return ", ".join("%s %.0f" % check for check in self.raw["seconds"].items())
+
+    def _write(self, to_disk=False):
         ground = self.raw.get("ground", {})
-        page = ("# %s, driver %s\n\nLinux %s, on %s.\n\n| check | what | outcome | |\n|---|---|---|---|\n" %
-                (ground.get("gpu", "a GPU"), ground.get("driver", "?"), os.uname().release,
-                 time.strftime("%Y-%m-%d")))
+        page = "# %s, driver %s\n\nLinux %s, on %s, in %d s of %d (%s).\n\n" % (
+            ground.get("gpu", "a GPU"), ground.get("driver", "?"), os.uname().release,
+            time.strftime("%Y-%m-%d"), time.monotonic() - self.begin, self.budget, self._seconds())
+        page += "| check | what | outcome | |\n|---|---|---|---|\n"
         for row in self.rows:
             page += "| %s |\n" % " | ".join(cell.replace("|", "\\|") for cell in row)
-        self._put("page.md", page.encode())
         calls = "".join("== %s\n%s" % (name, text) for name, text in self.calls)
-        self._put("calls.txt.gz", gzip.compress(calls.encode()))
+        for name, content in (("results.json", json.dumps({"rows": self.rows, "raw": self.raw}, indent=1).encode()),
+                              ("page.md", page.encode()),
+                              ("calls.txt.gz", gzip.compress(calls.encode(errors="replace")))):
+            self._replace(name, content, to_disk)
 
-    def _put(self, name, data):
-        """Whoever is cut off here leaves the file of before, whole."""
+    def _replace(self, name, content, to_disk):
+        """As a whole or not at all."""
         path = os.path.join(self.folder, name)
         with open(path + ".new", "wb") as file:
-            file.write(data)
+            file.write(content)
+            if to_disk:
+                file.flush()
+                os.fsync(file.fileno())
         os.replace(path + ".new", path)

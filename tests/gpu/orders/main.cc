@@ -8,6 +8,9 @@
 //   gpu-orders own [--kernel-us N] [--steps N] [--seconds S]
 //                    takes its channels off the card, and says how many launches end after that;
 //                    at most for S seconds, and until there are ten
+//   gpu-orders bystander [--kernel-us N] [--steps N]
+//                    launches a kernel, waits for it, and so on, says "ready", and when its input
+//                    ends when each of the latest was launched and how long it took
 //   gpu-orders events [--seconds S] [--enough N]
 //                    whether the driver tells of context switches: for S seconds or until there
 //                    are N
@@ -17,7 +20,8 @@
 //   gpu-orders record    the calls that a CUDA program makes of the driver, as `cgpu run --record`
 //                        shows them
 //
-// It needs libcuda.so.1, but for `events` and `identity`. Exit status: 0; 1 with a sentence.
+// Points in time are microseconds of CLOCK_MONOTONIC, the same for all processes. It needs
+// libcuda.so.1, but for `events` and `identity`. Exit status: 0; 1 with a sentence.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -26,6 +30,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
 #include <thread>
 #include <utility>
 
@@ -49,6 +54,7 @@ constexpr std::uint64_t kSettleUs = 5'000;  // before each try, at the least
 constexpr std::uint64_t kMostSettleUs = 300'000;
 constexpr std::uint64_t kKernelsToTell = 3;  // that would end, if work went on
 constexpr unsigned kMostTries = 20;
+constexpr std::size_t kMostLaunches = 200'000;  // that are told of
 
 struct Line {
   std::string verb;
@@ -68,9 +74,29 @@ void Say(const std::string& line) {
   (void)std::fflush(stdout);
 }
 
-std::uint64_t UsSince(Clock::time_point begin) {
+std::uint64_t Us(Clock::duration time) {
   return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin).count());
+      std::chrono::duration_cast<std::chrono::microseconds>(time).count());
+}
+
+std::uint64_t UsSince(Clock::time_point begin) {
+  return Us(Clock::now() - begin);
+}
+
+// When something began, and how long it took.
+struct Span {
+  std::uint64_t begin_us = 0;
+  std::uint64_t us = 0;
+};
+
+template <class Spans>
+std::string Listed(const Spans& spans) {
+  std::string text = "[";
+  for (const Span& span : spans) {
+    text += (text.size() > 1 ? ",[" : "[") + std::to_string(span.begin_us) + "," +
+            std::to_string(span.us) + "]";
+  }
+  return text + "]";
 }
 
 // Another client, which asks for the card's memory again and again: how long it waits at the most.
@@ -106,10 +132,12 @@ class Neighbour {
   std::thread thread_;
 };
 
-std::string Times(std::vector<std::uint64_t> us) {
-  if (us.empty()) {
+std::string Times(const std::vector<Span>& spans) {
+  if (spans.empty()) {
     return "null";
   }
+  std::vector<std::uint64_t> us(spans.size());
+  std::transform(spans.begin(), spans.end(), us.begin(), [](const Span& span) { return span.us; });
   std::sort(us.begin(), us.end());
   const auto at = [&us](std::size_t percent) {
     return std::to_string(us[std::min(us.size() - 1, us.size() * percent / 100)]);
@@ -131,8 +159,8 @@ class Measure {
 
   // `undo` is measured too, where it is one; between the two it is looked whether work goes on.
   void Both(const std::string& name, const Bench::Order& order, const Bench::Order& undo) {
-    std::vector<std::uint64_t> did;
-    std::vector<std::uint64_t> undid;
+    std::vector<Span> did;
+    std::vector<Span> undid;
     rmclient::Outcome first;
     rmclient::Outcome back;
     std::uint64_t calm = 0;
@@ -165,19 +193,19 @@ class Measure {
     const auto broken = bench_.load().Broken();
     Say(R"({"order":")" + name + "\"," + Answer(first.ok() ? back : first) + R"(,"tries":)" +
         std::to_string(did.size()) + R"(,"us":)" + Times(did) + R"(,"undo_us":)" + Times(undid) +
-        R"(,"neighbour_calm_us":)" + std::to_string(calm) + R"(,"neighbour_us":)" +
-        std::to_string(held_up) + R"(,"ended_on":)" + std::to_string(ended_on) +
-        R"(,"ended_off":)" + std::to_string(ended_off) + R"(,"broken":")" +
-        (broken ? broken->what : "") + "\"}");
+        R"(,"at":)" + Listed(did) + R"(,"undo_at":)" + Listed(undid) + R"(,"neighbour_calm_us":)" +
+        std::to_string(calm) + R"(,"neighbour_us":)" + std::to_string(held_up) + R"(,"ended_on":)" +
+        std::to_string(ended_on) + R"(,"ended_off":)" + std::to_string(ended_off) +
+        R"(,"broken":")" + (broken ? broken->what : "") + "\"}");
   }
 
  private:
-  static std::uint64_t Time(const Bench::Order& order, rmclient::Outcome* outcome) {
+  static Span Time(const Bench::Order& order, rmclient::Outcome* outcome) {
     const Clock::time_point begin = Clock::now();
     const auto answer = order();
-    const std::uint64_t took = UsSince(begin);
+    const Span span{Us(begin.time_since_epoch()), UsSince(begin)};
     *outcome = outcome->ok() ? answer : *outcome;
-    return took;
+    return span;
   }
 
   Bench& bench_;
@@ -242,6 +270,42 @@ int Share(const Line& line) {
   Say(R"({"ended":)" + std::to_string(ended) + "}");
   // The other one has the card to itself only after this one's end.
   (void)bench.Run(kUsPerS / 2);
+  return 0;
+}
+
+int Bystander(const Line& line) {
+  constexpr std::chrono::microseconds kPause{20};
+  auto made = burn::MakeCudaLoad(line.shape);
+  if (!made.ok()) {
+    return Fail(made.error());
+  }
+  burn::Load& load = **made;
+  std::atomic<bool> over{false};
+  std::thread waits([&over] {
+    char byte = 0;
+    (void)!read(STDIN_FILENO, &byte, 1);
+    over = true;
+  });
+  Say(R"({"ready":true})");
+  std::deque<Span> launches;
+  while (!over && !load.Broken()) {
+    const Clock::time_point begin = Clock::now();
+    const std::uint64_t before = load.Ended();
+    (void)load.Launch();
+    while (load.Ended() == before && !load.Broken()) {
+      std::this_thread::sleep_for(kPause);
+    }
+    launches.push_back({Us(begin.time_since_epoch()), UsSince(begin)});
+    if (launches.size() > kMostLaunches) {
+      launches.pop_front();
+    }
+  }
+  if (const auto broken = load.Broken()) {
+    waits.detach();
+    return Fail(*broken);
+  }
+  waits.join();
+  Say(R"({"launches":)" + Listed(launches) + "}");
   return 0;
 }
 
@@ -317,9 +381,10 @@ int Main(int argc, char** argv) {
   Line line;
   line.shape.cuda = true;
   CLI::App app("Orders about a CUDA program's channels, measured", "gpu-orders");
-  app.add_option("verb", line.verb, "orders, share, own, events, identity or record")
+  app.add_option("verb", line.verb, "orders, share, bystander, own, events, identity or record")
       ->required()
-      ->check(CLI::IsMember({"orders", "share", "own", "events", "identity", "record"}));
+      ->check(
+          CLI::IsMember({"orders", "share", "bystander", "own", "events", "identity", "record"}));
   app.add_option("--kernel-us", line.shape.kernel_us, "Length of a kernel");
   app.add_option("--steps", line.shape.steps, "How far a kernel counts, if that is known");
   app.add_option("--card", line.shape.card, "Card, from 0 in order of bus address");
@@ -329,12 +394,13 @@ int Main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   line.shape.queue = static_cast<unsigned>(
       std::clamp(kQueuedUs / line.shape.kernel_us, std::uint64_t{2}, kMostQueued));
-  return line.verb == "orders"     ? Orders(line)
-         : line.verb == "share"    ? Share(line)
-         : line.verb == "own"      ? Own(line)
-         : line.verb == "events"   ? Events(line)
-         : line.verb == "identity" ? Identity()
-                                   : RecordCalls(line);
+  return line.verb == "orders"      ? Orders(line)
+         : line.verb == "share"     ? Share(line)
+         : line.verb == "bystander" ? Bystander(line)
+         : line.verb == "own"       ? Own(line)
+         : line.verb == "events"    ? Events(line)
+         : line.verb == "identity"  ? Identity()
+                                    : RecordCalls(line);
 }
 
 }  // namespace
