@@ -92,7 +92,8 @@ void Scheduler::AwaitSubmission(std::unique_lock<std::mutex>& lock, Card& card) 
   card.paid_us = std::max(card.paid_us, now) + kApartUs;
   if (card.paid_us > now + kAtOnce * kApartUs) {
     const std::chrono::microseconds until(card.paid_us - kAtOnce * kApartUs);
-    passes_.wait_until(lock, std::chrono::steady_clock::time_point(until));
+    passes_.wait_until(lock, std::chrono::steady_clock::time_point(until),
+                       [this] { return let_through_; });
   }
 }
 
@@ -136,6 +137,12 @@ void Scheduler::AfterSchedule(std::size_t card) {
   changed_.notify_one();
 }
 
+void Scheduler::LetThrough() {
+  const std::lock_guard lock(mutex_);
+  let_through_ = true;
+  passes_.notify_all();
+}
+
 void Scheduler::Pause() {
   const std::lock_guard lock(mutex_);
   paused_ = true;
@@ -150,7 +157,7 @@ void Scheduler::Pause() {
 
 void Scheduler::Resume() {
   const std::lock_guard lock(mutex_);
-  paused_ = false;
+  paused_ = let_through_ = false;
   for (std::size_t i = 0; i < cards_.size(); ++i) {
     CarryOut(i);
   }
@@ -254,8 +261,8 @@ void Scheduler::ApplySlices(std::size_t index, Card& card) {
   for (const auto& [group, channel] : channels) {
     const std::uint64_t turns =
         card.raised.contains(group) ? std::max<std::uint64_t>(card.order.turns, 1) : 1;
-    GiveSlice(index, card, *channel, each == 0 ? 0 : std::max<std::uint64_t>(each / turns, 1),
-              without);
+    const std::uint64_t turn = std::clamp<std::uint64_t>(each / turns, 1, governor::kMostTurnUs);
+    GiveSlice(index, card, *channel, each == 0 ? 0 : turn, without);
   }
   card.unruly.clear();
   for (const ledger::ChannelInfo& channel : card.channels) {
@@ -292,11 +299,18 @@ void Scheduler::PutBack(std::size_t index, const Card& card) {
   controls_->Switch(index, free, true);
 }
 
-// Others rest from now on, if it is time.
+// Others rest from now on, if it is time. Under a duty cycle that is between two windows: its
+// period may be a multiple of the turns', so that some would never be on in one.
 void Scheduler::TakeTurns(std::size_t index, Card& card, std::uint64_t now_us) {
-  if (!card.resting.empty() && now_us >= card.turn_us) {
+  if (card.resting.empty() || now_us < card.turn_us) {
+    return;
+  }
+  card.turn_us = now_us + kRestUs;
+  if (card.order.duty.period_us != 0 && !card.off) {
+    card.turn_us = card.duty.State().until_us;
+  } else if (card.order.duty.period_us == 0 || card.served) {
     card.first = card.resting.front();
-    card.turn_us = now_us + kRestUs;
+    card.served = false;
     ApplySlices(index, card);
   }
 }
@@ -308,6 +322,7 @@ void Scheduler::ApplyDuty(std::size_t index, Card& card) {
     off ? controls_->Switch(index, card.channels, false) : PutBack(index, card);
   }
   card.ran = !off && !card.channels.empty();
+  card.served = card.served || card.ran;
 }
 
 // Of cards on which there is anything to take off.

@@ -92,6 +92,8 @@ class Scheduler {
   [[nodiscard]] bool BeforeSchedule(std::size_t card, ledger::Handle client, ledger::Handle object);
   void AfterSchedule(std::size_t card);
 
+  // Until Resume(), BeforeSchedule() waits for nothing that may take long.
+  void LetThrough();
   // Puts every channel back and stops the clock until Resume(), which carries out all orders.
   void Pause();
   void Resume();
@@ -111,6 +113,7 @@ class Scheduler {
     std::vector<std::uint64_t> resting;             // groups that are off, the next first
     std::uint64_t first = 0;                        // of the groups that are on
     std::uint64_t turn_us = 0;                      // when others rest
+    bool served = false;                            // those that are on ran, since it is their turn
     std::uint64_t paid_us = 0;                      // until when its submissions would last
     std::map<std::uint64_t, std::uint64_t> slices;  // that groups were given
     std::set<std::uint64_t> raised;                 // groups that stand between the others'
@@ -139,9 +142,10 @@ class Scheduler {
 
   mutable std::mutex mutex_;         // guards the rest
   std::condition_variable changed_;  // for the clock alone
-  std::condition_variable passes_;   // nobody tells it: time passes
+  std::condition_variable passes_;   // time does, or LetThrough() says so
   std::vector<Card> cards_;
   bool paused_ = true;
+  bool let_through_ = false;
   bool clock_ = false;  // there is one
 };
 

@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <set>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -36,6 +38,7 @@ class Desk final : public CardControls {
     for (const ledger::ChannelInfo& channel : channels) {
       if (on) {
         off_.erase(channel.channel);
+        put_on_.insert(channel.channel);
       } else {
         off_.insert(channel.channel);
       }
@@ -99,6 +102,11 @@ class Desk final : public CardControls {
     const std::lock_guard lock(mutex_);
     return off_;
   }
+  // That were put on the card so far.
+  std::set<ledger::Handle> PutOn() {
+    const std::lock_guard lock(mutex_);
+    return put_on_;
+  }
   bool WaitForSwitches(int more) {
     std::unique_lock lock(mutex_);
     const int goal = switches_ + more;
@@ -112,6 +120,7 @@ class Desk final : public CardControls {
   std::map<ledger::Handle, std::uint64_t> slices_;
   std::set<ledger::Handle> gone_;
   std::set<ledger::Handle> off_;
+  std::set<ledger::Handle> put_on_;
   std::set<ledger::Handle> raised_;
   std::optional<Code> refusal_;
   int asked_for_levels_ = 0;
@@ -199,6 +208,45 @@ TEST(Scheduler, GroupsTooManyTakeTurns) {
   order.slice_us = 6'000;
   f.scheduler.SetOrder(0, order);
   EXPECT_TRUE(f.desk.Off().empty());
+}
+
+TEST(Scheduler, GroupsTooManyHaveWindowsInTurn) {
+  Fixture& f = Make();
+  governor::Order order;
+  order.slice_us = 400;
+  order.may_rest = true;
+  order.duty = {100'000, 1'000, 50'000};  // two turns
+  for (ledger::Handle group = 1; group <= 8; ++group) {
+    f.desk.Add(group, 100 + group);
+  }
+  f.scheduler.SetOrder(0, order);
+  for (int switches = 0; switches < 100 && f.desk.PutOn().size() < 8; ++switches) {
+    ASSERT_TRUE(f.desk.WaitForSwitches(1));
+  }
+  EXPECT_EQ(f.desk.PutOn().size(), 8);
+}
+
+TEST(Scheduler, WhoeverSchedulesAllTheTimeIsLetThroughToTheEnd) {
+  Fixture& f = Make();
+  f.desk.Add(10, 11);
+  f.scheduler.SetOrder(0, {6'000, {}, false});
+  std::atomic<int> through = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&] {
+      for (int j = 0; j < 1'000; ++j) {
+        EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 1, 10));
+        ++through;
+      }
+    });
+  }
+  while (through < 128) {
+    std::this_thread::yield();
+  }
+  f.scheduler.LetThrough();  // the rest would take six minutes
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
 }
 
 TEST(Scheduler, WhoeverSchedulesAllTheTimeWaits) {
@@ -302,6 +350,8 @@ TEST(Scheduler, WhereACardKnowsNoLevelsSlicesAreLonger) {
   EXPECT_FALSE(f.scheduler.NeedsLevels());
   EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 1, 0));
   EXPECT_EQ(f.desk.AskedForLevels(), 1) << "it was asked again";
+  f.scheduler.SetOrder(0, {6'000'000, {}, true, false, 64});
+  EXPECT_EQ(f.desk.Slices().at(10), 1'000'000) << "no turn is longer";
 }
 
 TEST(Scheduler, OrdersOutliveIt) {
