@@ -15,6 +15,9 @@ namespace {
 constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
 // How long groups rest that take turns: of it, taking them off the card (0.3 ms) is little.
 constexpr std::uint64_t kRestUs = 50'000;
+// Between two tries to give a group its slice.
+constexpr std::uint64_t kLeastPatienceUs = 1'000'000;
+constexpr std::uint64_t kMostPatienceUs = 60'000'000;
 // Submissions of a container: so many at once, as when programs start, then as far apart as this.
 // Each gives it one turn of its own more at the most: of two with equal shares, 3 points.
 constexpr std::uint64_t kAtOnce = 128;
@@ -68,6 +71,7 @@ bool Scheduler::NeedsLevels() const {
 
 // With mutex_ held.
 void Scheduler::CarryOut(std::size_t card) {
+  cards_[card].patience_us = 0;
   Refresh(card, cards_[card]);
   ApplyLevels(card, cards_[card]);
   ApplySlices(card, cards_[card]);
@@ -274,6 +278,13 @@ void Scheduler::ApplySlices(std::size_t index, Card& card) {
   if (held && !card.off) {
     PutBack(index, card);
   }
+  if (card.unruly.empty()) {
+    card.patience_us = 0;
+  } else if (card.patience_us == 0) {
+    card.patience_us = kLeastPatienceUs;
+    card.again_us = NowUs() + card.patience_us;
+    StartClock();
+  }
 }
 
 bool Scheduler::IsHeld(const Card& card, const ledger::ChannelInfo& channel) {
@@ -315,6 +326,14 @@ void Scheduler::TakeTurns(std::size_t index, Card& card, std::uint64_t now_us) {
   }
 }
 
+void Scheduler::TryAgain(std::size_t index, Card& card, std::uint64_t now_us) {
+  if (!card.unruly.empty() && now_us >= card.again_us) {
+    card.patience_us = std::min(2 * card.patience_us, kMostPatienceUs);
+    card.again_us = now_us + card.patience_us;
+    ApplySlices(index, card);
+  }
+}
+
 void Scheduler::ApplyDuty(std::size_t index, Card& card) {
   const bool off = !card.duty.Update(card.ran, NowUs()).on && !paused_;
   if (off != card.off) {
@@ -335,6 +354,9 @@ std::uint64_t Scheduler::NextEdge() const {
     if (!card.resting.empty()) {
       next = std::min(next, card.turn_us);
     }
+    if (!card.unruly.empty()) {
+      next = std::min(next, card.again_us);
+    }
   }
   return next;
 }
@@ -346,6 +368,7 @@ void Scheduler::Clock() {
       Refresh(i, cards_[i]);
       ApplyDuty(i, cards_[i]);
       TakeTurns(i, cards_[i], NowUs());
+      TryAgain(i, cards_[i], NowUs());
     }
     const std::uint64_t next = paused_ ? kNever : NextEdge();
     if (next == kNever) {

@@ -90,6 +90,10 @@ class Desk final : public CardControls {
     const std::lock_guard lock(mutex_);
     gone_.insert(group);
   }
+  void Unlock(ledger::Handle group) {
+    const std::lock_guard lock(mutex_);
+    gone_.erase(group);
+  }
   std::optional<Scheduler::Channels> List(std::uint64_t seen) {
     const std::lock_guard lock(mutex_);
     return channels_.changes == seen ? std::nullopt : std::optional(channels_);
@@ -106,6 +110,10 @@ class Desk final : public CardControls {
   std::set<ledger::Handle> PutOn() {
     const std::lock_guard lock(mutex_);
     return put_on_;
+  }
+  bool WaitUntilNoneIsOff() {
+    std::unique_lock lock(mutex_);
+    return switched_.wait_for(lock, std::chrono::seconds(60), [&] { return off_.empty(); });
   }
   bool WaitForSwitches(int more) {
     std::unique_lock lock(mutex_);
@@ -313,6 +321,17 @@ TEST(Scheduler, WhatCannotBeGivenASliceDoesNotRun) {
   EXPECT_EQ(f.desk.Off(), (std::set<ledger::Handle>{11, 21}));
   f.scheduler.SetOrder(0, {});
   EXPECT_TRUE(f.desk.Off().empty());
+}
+
+TEST(Scheduler, WhatTheDriverRefusedOnceRunsAgain) {
+  Fixture& f = Make();
+  f.desk.Add(10, 11);
+  f.desk.Lock(10);
+  f.scheduler.SetOrder(0, {6'000, {}, false});
+  EXPECT_EQ(f.desk.Off(), (std::set<ledger::Handle>{11}));
+  f.desk.Unlock(10);
+  EXPECT_TRUE(f.desk.WaitUntilNoneIsOff()) << "it is off for ever";
+  EXPECT_EQ(f.desk.Slices().at(10), 6'000);
 }
 
 TEST(Scheduler, HighPriorityGoesBetweenTheOthersAndIsPutBack) {
