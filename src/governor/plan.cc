@@ -170,7 +170,7 @@ void Slices(const std::vector<Member>& members, const std::vector<double>& parts
 // In a window there are its owner and those of high priority, who have all their turns in it. So
 // that the owners together have what these are to leave, each has this part of its own.
 double PartOfWindow(const Rules& rules, const std::vector<Member>& members) {
-  constexpr double kMost = 0.9;  // one of high priority runs in it, too
+  constexpr double kMost = 0.5;  // for one of high priority with many groups, too
   double windows = 0;
   for (const Member& member : members) {
     windows += member.request.high_priority ? 0 : CapOf(rules, members, member);
@@ -178,13 +178,20 @@ double PartOfWindow(const Rules& rules, const std::vector<Member>& members) {
   return std::min((100 - rules.prio_ratio) / 100.0 / windows, kMost);
 }
 
+// Turns are so short that the owner has one in each window.
 void SlicesInWindows(const Rules& rules, const std::vector<Member>& members,
                      const std::vector<double>& parts, std::vector<Order>& orders) {
   const double part = PartOfWindow(rules, members);
+  double slice = kShortSliceUs;
+  for (const Order& order : orders) {
+    if (order.duty.period_us != 0) {
+      slice = std::min(slice, order.duty.on_us * part);
+    }
+  }
+  slice = std::max(slice, kLeastShortSliceUs);
   for (std::size_t i = 0; i < members.size(); ++i) {
     orders[i].slice_us =
-        Whole(members[i].request.high_priority ? kShortSliceUs * (1 - part) / part * parts[i]
-                                               : kShortSliceUs);
+        Whole(members[i].request.high_priority ? slice * (1 - part) / part * parts[i] : slice);
   }
 }
 
@@ -326,10 +333,12 @@ std::vector<double> Shares(const Rules& rules, const std::vector<Member>& member
   std::vector<double> caps(members.size(), 1);
   const std::size_t high = OfHighPriority(members);
   const bool both = high != 0 && high != members.size();
+  const bool windows = IsCapped(rules) && rules.can_suspend;
+  const double part = both && windows ? PartOfWindow(rules, members) : 1;
   for (std::size_t i = 0; i < members.size(); ++i) {
     const ComputeRequest& request = members[i].request;
     if (!request.high_priority && IsCapped(rules)) {
-      caps[i] = CapOf(rules, members, members[i]);
+      caps[i] = CapOf(rules, members, members[i]) * part;
     } else if (!request.high_priority && rules.policy == Policy::kSoft) {
       caps[i] = static_cast<double>(request.max_percent.value_or(100)) / 100;
     }

@@ -152,8 +152,8 @@ TEST(Plan, HighPriorityHasItsPartOfEachWindow) {
     std::vector<Member> members(count, WithPercent(100 / count));
     members.push_back(High());
     const auto orders = Plan(rules, members);
-    EXPECT_EQ(orders.front().slice_us, 900);
-    EXPECT_NEAR(orders.back().slice_us, 8'100, 1) << "beside " << count;
+    EXPECT_EQ(orders.front().slice_us, count == 4 ? 500 : 900) << "a turn in each window of 5 ms";
+    EXPECT_NEAR(orders.back().slice_us, 9 * orders.front().slice_us, 1) << "beside " << count;
     EXPECT_EQ(orders.back().turns, count);
   }
   // Where the others may have 30 % at the most, their third of that is the 10 % that is left.
@@ -208,6 +208,12 @@ TEST(Shares, WhatIsPromised) {
   const auto high = Shares(rules, {WithPercent(30), High()});
   EXPECT_NEAR(high[1], 0.9, 1e-9);
   EXPECT_NEAR(high[0], 0.1, 1e-9);
+  // Of a small window the owner has half.
+  rules.policy = Policy::kFair;
+  rules.can_suspend = true;
+  const auto fair = Shares(rules, {Member{}, High()});
+  EXPECT_NEAR(fair[0], 0.025, 1e-9);
+  EXPECT_NEAR(fair[1], 0.975, 1e-9);
 }
 
 Member AnyMember(unsigned place) {
