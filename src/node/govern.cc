@@ -20,14 +20,12 @@ namespace {
 constexpr std::chrono::seconds kLeastPatience{1};
 constexpr std::chrono::seconds kMostPatience{60};
 
-// Many small corrections are not worth their messages.
-constexpr double kWorthSending = 0.05;
-
-bool IsWorthSending(const governor::Order& sent, const governor::Order& wanted) {
-  governor::Order same = wanted;
-  same.slice_us = sent.slice_us;
+// Many small corrections are not worth their messages; a plan is, and what leads back to it.
+bool IsWorthSending(const governor::Order& sent, const governor::Order& wanted,
+                    const governor::Order& planned) {
+  constexpr double kLeast = 0.05;
   const double difference = std::abs(static_cast<double>(wanted.slice_us) - sent.slice_us);
-  return same != sent || difference > kWorthSending * sent.slice_us;
+  return difference > (wanted == planned ? 0 : kLeast * sent.slice_us);
 }
 
 }  // namespace
@@ -59,8 +57,9 @@ std::map<Governing::Place, Governing::Wish> Governing::Wanted() const {
   std::map<Place, Wish> wanted;
   for (const auto& [uuid, card] : cards_) {
     for (const PlannedMember& member : card.members) {
-      Wish& wish = wanted[{member.id, uuid}] = {
-          member.order, member.shim_uid, member.order.high || high_.contains({member.id, uuid})};
+      Wish& wish =
+          wanted[{member.id, uuid}] = {member.order, member.order, member.shim_uid,
+                                       member.order.high || high_.contains({member.id, uuid})};
       if (card.by_slices) {
         wish.order.slice_us = card.feedback.SliceOf(member.id, wish.order.slice_us);
       }
@@ -129,11 +128,12 @@ std::vector<std::string> Governing::Send() {
   std::vector<std::string> log;
   for (const auto& [place, wish] : wanted) {
     const auto before = sent_.find(place);
-    if (before != sent_.end() && !IsWorthSending(before->second.order, wish.order)) {
+    if (before != sent_.end() && before->second.planned == wish.planned &&
+        !IsWorthSending(before->second.order, wish.order, wish.planned)) {
       continue;
     }
     auto answer = Ask(place, wish, log);
-    Sent& sent = sent_[place] = Sent{wish.order, {}, false, {}};
+    Sent& sent = sent_[place] = Sent{wish.planned, wish.order, {}, false, {}};
     if (wish.order.high) {
       high_.insert(place);
     }

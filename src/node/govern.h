@@ -57,12 +57,14 @@ class Governing {
  private:
   using Place = std::pair<std::string, std::string>;  // a container's id and a card's UUID
   struct Sent {
-    governor::Order order;
+    governor::Order planned;
+    governor::Order order;  // as corrected
     UniqueFd answer;      // invalid: it was read, or none will come
     bool failed = false;  // it did not arrive, or was not taken
     std::string text;
   };
   struct Wish {
+    governor::Order planned;
     governor::Order order;
     uid_t shim_uid = 0;
     bool levels = false;  // some are to be had, or to be given up

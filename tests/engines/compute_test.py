@@ -172,6 +172,10 @@ def policies(node, _):
     t.command(t.CGPU, "set", "second", "--compute", "80")
     until(lambda: second.slice_us() == 4 * first.slice_us(), "20 and 80: %s" % _groups(node))
     close(shares(node, first, second), [20, 80])
+    # A small change is one, too.
+    t.command(t.CGPU, "set", "first", "--compute", "18")
+    until(lambda: (first.slice_us(), second.slice_us()) == (1102, 4897), "18 and 80: %s" % _groups(node))
+    t.command(t.CGPU, "set", "first", "--compute", "20")
     refused("--compute", "1", says="has 0 % of its compute time left")
     done = t.command(t.CGPU, "policy", "0", "weight", "--node", node.name, ok=False)
     t.check(done.returncode == 125 and "was promised what the policy weight cannot give" in done.stderr,
@@ -310,6 +314,9 @@ def kept(node, daemon):
         file.write(after)
     said = t.command(t.CGPU, "policy", "0", "auto")
     t.check(said == "GPU 0: preempt (1)\n", said)
+    for words in (("", "soft"), ("0", "")):  # as of a variable that is not set
+        done = t.command(t.CGPU, "policy", *words, ok=False)
+        t.check(done.returncode == 125 and "is empty" in done.stderr, done)
     # An ordinary user is told nothing that is not so.
     done = t.command("setpriv", "--reuid", "1000", "--clear-groups", t.CGPU, "policy", ok=False)
     t.check(done.returncode == 125 and "root's to see" in done.stderr and not done.stdout, done)

@@ -108,8 +108,13 @@ void AddPolicy(CLI::App& app, int& status) {
       "fair (0), preempt (1), weight (2), fixed (3), soft (4), native (5); or auto: as the "
       "first container asks");
   command->add_option("--node", flags->node, "A simulated node instead of the driver");
-  command->callback([flags, &status] {
-    const auto done = Run(*flags);
+  command->callback([flags, command, &status] {
+    const bool nothing = (command->count("GPU") > 0 && flags->gpu.empty()) ||
+                         (command->count("POLICY") > 0 && flags->policy.empty());
+    const auto done =
+        nothing ? Result<>(Error{Code::kInvalid, 0, "the name of a GPU or of a policy is empty",
+                                 "leave it out, or see `cgpu policy --help`"})
+                : Run(*flags);
     status = done.ok() ? 0 : Fail(done.error());
   });
 }
