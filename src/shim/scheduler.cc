@@ -152,7 +152,8 @@ void Scheduler::Pause() {
   paused_ = true;
   for (std::size_t i = 0; i < cards_.size(); ++i) {
     const bool rested = !std::exchange(cards_[i].resting, {}).empty();
-    if (std::exchange(cards_[i].off, false) || rested) {
+    const bool unruly = !std::exchange(cards_[i].unruly, {}).empty();  // a successor knows nothing
+    if (std::exchange(cards_[i].off, false) || rested || unruly) {
       Refresh(i, cards_[i]);
       PutBack(i, cards_[i]);
     }
@@ -316,10 +317,11 @@ void Scheduler::TakeTurns(std::size_t index, Card& card, std::uint64_t now_us) {
   if (card.resting.empty() || now_us < card.turn_us) {
     return;
   }
+  const bool windows = card.order.duty.on_us != card.order.duty.period_us;
   card.turn_us = now_us + kRestUs;
-  if (card.order.duty.period_us != 0 && !card.off) {
+  if (windows && !card.off) {
     card.turn_us = card.duty.State().until_us;
-  } else if (card.order.duty.period_us == 0 || card.served) {
+  } else if (!windows || card.served) {
     card.first = card.resting.front();
     card.served = false;
     ApplySlices(index, card);

@@ -373,6 +373,21 @@ TEST(Scheduler, WhereACardKnowsNoLevelsSlicesAreLonger) {
   EXPECT_EQ(f.desk.Slices().at(10), 1'000'000) << "no turn is longer";
 }
 
+TEST(Scheduler, WhatIsOffIsNotOffForItsSuccessor) {
+  Fixture& f = Make();
+  f.desk.Add(10, 11);
+  f.desk.Lock(10);
+  f.scheduler.SetOrder(0, {6'000, {}, false});
+  f.scheduler.Pause();
+  EXPECT_TRUE(f.desk.Off().empty());
+  f.desk.Unlock(10);
+  Scheduler& next = Keep(new Scheduler(
+      1, &f.desk, [&f](std::size_t, std::uint64_t seen) { return f.desk.List(seen); }));
+  next.Load(f.scheduler.Save());
+  next.Resume();
+  EXPECT_TRUE(f.desk.Off().empty());
+}
+
 TEST(Scheduler, OrdersOutliveIt) {
   Fixture& f = Make();
   f.desk.Add(10, 11);
