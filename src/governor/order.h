@@ -35,18 +35,23 @@ struct Order {
   bool operator==(const Order&) const = default;
 };
 
-// Whether it can be carried out: a window that is something and lies within its period, a period
-// of at least a millisecond and no more than a second.
+// No turn is longer.
+inline constexpr std::uint64_t kMostTurnUs = 1'000'000;
+
+// Whether it can be carried out: turns that are not too long, a window that is something and lies
+// within its period, a period of at least a millisecond and no more than a second.
 [[nodiscard]] constexpr bool IsSound(const Order& order) {
   constexpr std::uint32_t kLeastUs = 1'000;
   constexpr std::uint32_t kMostUs = 1'000'000;
   const Duty& duty = order.duty;
+  if (order.slice_us > kMostTurnUs * std::max<std::uint32_t>(order.turns, 1)) {
+    return false;
+  }
   if (duty.period_us == 0) {
-    return duty == Duty{} && order.slice_us <= kMostUs;
+    return duty == Duty{};
   }
   return duty.period_us >= kLeastUs && duty.period_us <= kMostUs && duty.on_us > 0 &&
-         duty.on_us <= duty.period_us && duty.phase_us <= duty.period_us - duty.on_us &&
-         order.slice_us <= kMostUs;
+         duty.on_us <= duty.period_us && duty.phase_us <= duty.period_us - duty.on_us;
 }
 
 // What the card needs to go from one channel group to another, of which nothing runs meanwhile.

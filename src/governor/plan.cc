@@ -26,6 +26,12 @@ std::uint32_t Whole(double us) {
   return static_cast<std::uint32_t>(std::max(1.0, std::floor(us)));
 }
 
+std::size_t OfHighPriority(const std::vector<Member>& members) {
+  return static_cast<std::size_t>(
+      std::count_if(members.begin(), members.end(),
+                    [](const Member& member) { return member.request.high_priority; }));
+}
+
 double PercentageOf(const std::vector<Member>& members, const ComputeRequest& request) {
   if (request.percent) {
     return static_cast<double>(*request.percent);
@@ -83,10 +89,15 @@ bool IsCapped(const Rules& rules) {
   return rules.policy == Policy::kFair || rules.policy == Policy::kFixed;
 }
 
+// Of a card under kFair: more than `max_inst` where that is less than there are.
+unsigned PlacesOf(const Rules& rules, const std::vector<Member>& members) {
+  return std::max(rules.max_inst, static_cast<unsigned>(members.size()));
+}
+
 // What of the card a member of a capped policy may take: 0 to 1, together 1 at the most.
 double CapOf(const Rules& rules, const std::vector<Member>& members, const Member& member) {
   if (rules.policy == Policy::kFair) {
-    return 1.0 / rules.max_inst;
+    return 1.0 / PlacesOf(rules, members);
   }
   double sum = 0;
   for (const Member& other : members) {
@@ -156,6 +167,34 @@ void Slices(const std::vector<Member>& members, const std::vector<double>& parts
   }
 }
 
+// In a window there are its owner and those of high priority, who have all their turns in it. So
+// that the owners together have what these are to leave, each has this part of its own.
+double PartOfWindow(const Rules& rules, const std::vector<Member>& members) {
+  constexpr double kMost = 0.5;  // for one of high priority with many groups, too
+  double windows = 0;
+  for (const Member& member : members) {
+    windows += member.request.high_priority ? 0 : CapOf(rules, members, member);
+  }
+  return std::min((100 - rules.prio_ratio) / 100.0 / windows, kMost);
+}
+
+// Turns are so short that the owner has one in each window.
+void SlicesInWindows(const Rules& rules, const std::vector<Member>& members,
+                     const std::vector<double>& parts, std::vector<Order>& orders) {
+  const double part = PartOfWindow(rules, members);
+  double slice = kShortSliceUs;
+  for (const Order& order : orders) {
+    if (order.duty.period_us != 0) {
+      slice = std::min(slice, order.duty.on_us * part);
+    }
+  }
+  slice = std::max(slice, kLeastShortSliceUs);
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    orders[i].slice_us =
+        Whole(members[i].request.high_priority ? slice * (1 - part) / part * parts[i] : slice);
+  }
+}
+
 // The shortest period in which no window is too short, or the longest there is.
 std::uint32_t PeriodFor(double least_share) {
   for (const std::uint32_t period : kPeriodsUs) {
@@ -181,7 +220,7 @@ void Windows(const Rules& rules, const std::vector<Member>& members, std::vector
     }
     const double cap = CapOf(rules, members, members[i]);
     if (rules.policy == Policy::kFair) {
-      from = members[i].place % rules.max_inst * cap;
+      from = members[i].place % PlacesOf(rules, members) * cap;
     }
     const auto phase = static_cast<std::uint32_t>(std::floor(from * period));
     const std::uint32_t end = std::min(Whole((from + cap) * period), period);
@@ -271,15 +310,17 @@ std::vector<Order> Plan(const Rules& rules, const std::vector<Member>& members) 
     return orders;
   }
   std::vector<double> parts = Parts(rules, members);
-  const bool high = std::any_of(members.begin(), members.end(),
-                                [](const Member& member) { return member.request.high_priority; });
+  const std::size_t high = OfHighPriority(members);
   if (rules.policy == Policy::kSoft && rules.can_suspend && !members.empty()) {
     Maxima(members, orders);
-    parts = high ? parts : Compensated(Shares(rules, members), orders);
+    parts = high != 0 ? parts : Compensated(Shares(rules, members), orders);
   }
   Slices(members, parts, rules.prio_ratio / 100.0, rules.can_suspend, orders);
   if (IsCapped(rules) && rules.can_suspend) {
     Windows(rules, members, orders);
+    if (high != 0 && high != orders.size()) {
+      SlicesInWindows(rules, members, parts, orders);
+    }
   }
   return orders;
 }
@@ -290,14 +331,14 @@ std::vector<double> Shares(const Rules& rules, const std::vector<Member>& member
   }
   std::vector<double> shares = Parts(rules, members);
   std::vector<double> caps(members.size(), 1);
-  const auto high = static_cast<std::size_t>(
-      std::count_if(members.begin(), members.end(),
-                    [](const Member& member) { return member.request.high_priority; }));
+  const std::size_t high = OfHighPriority(members);
   const bool both = high != 0 && high != members.size();
+  const bool windows = IsCapped(rules) && rules.can_suspend;
+  const double part = both && windows ? PartOfWindow(rules, members) : 1;
   for (std::size_t i = 0; i < members.size(); ++i) {
     const ComputeRequest& request = members[i].request;
     if (!request.high_priority && IsCapped(rules)) {
-      caps[i] = CapOf(rules, members, members[i]);
+      caps[i] = CapOf(rules, members, members[i]) * part;
     } else if (!request.high_priority && rules.policy == Policy::kSoft) {
       caps[i] = static_cast<double>(request.max_percent.value_or(100)) / 100;
     }

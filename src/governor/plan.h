@@ -34,8 +34,8 @@ struct Rules {
 
 struct Member {
   ComputeRequest request;
-  // kFair: which of the card's `max_inst` places is its own, each member's another; kept as long
-  // as it lives.
+  // kFair: which of the card's places is its own, each member's another. There are `max_inst`, or
+  // one for each member where that is more.
   unsigned place = 0;
 };
 

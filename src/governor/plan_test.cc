@@ -133,6 +133,50 @@ TEST(Plan, NobodyWaitsLongForHighPriority) {
   EXPECT_EQ(orders[1].turns, 2);
 }
 
+TEST(Plan, HighPriorityCanBeCarriedOutHoweverManyOthersThereAre) {
+  Rules rules;
+  rules.prio_ratio = kMostPrioRatio;
+  std::vector<Member> members(kMostMaxInst - 1);
+  members.push_back(High());
+  const Order order = Plan(rules, members).back();
+  EXPECT_NEAR(order.slice_us, 63 * 900 * 99, 1);
+  EXPECT_TRUE(IsSound(order)) << order.slice_us;
+}
+
+// A window's owner is there with those of high priority alone, who have all their turns in it.
+TEST(Plan, HighPriorityHasItsPartOfEachWindow) {
+  Rules rules;
+  rules.policy = Policy::kFixed;
+  rules.can_suspend = true;
+  for (const std::size_t count : {1, 2, 4}) {
+    std::vector<Member> members(count, WithPercent(100 / count));
+    members.push_back(High());
+    const auto orders = Plan(rules, members);
+    EXPECT_EQ(orders.front().slice_us, count == 4 ? 500 : 900) << "a turn in each window of 5 ms";
+    EXPECT_NEAR(orders.back().slice_us, 9 * orders.front().slice_us, 1) << "beside " << count;
+    EXPECT_EQ(orders.back().turns, count);
+  }
+  // Where the others may have 30 % at the most, their third of that is the 10 % that is left.
+  const auto orders = Plan(rules, {WithPercent(30), High()});
+  EXPECT_NEAR(orders[1].slice_us, 1'800, 1);
+}
+
+TEST(Plan, FairIsForAllThatAreThere) {
+  Rules rules;  // `max_inst` was more when they came
+  rules.policy = Policy::kFair;
+  rules.can_suspend = true;
+  rules.max_inst = 2;
+  std::vector<Member> members(4);
+  for (unsigned place = 0; place < members.size(); ++place) {
+    members[place].place = place;
+  }
+  const auto orders = Plan(rules, members);
+  for (unsigned i = 0; i < members.size(); ++i) {
+    EXPECT_EQ(orders[i].duty, (Duty{20'000, 5'000, i * 5'000}));
+    EXPECT_NEAR(Shares(rules, members)[i], 0.25, 1e-9);
+  }
+}
+
 TEST(Plan, AMaximumHoldsAndTheGuaranteeToo) {
   Rules rules;
   rules.policy = Policy::kSoft;
@@ -164,6 +208,12 @@ TEST(Shares, WhatIsPromised) {
   const auto high = Shares(rules, {WithPercent(30), High()});
   EXPECT_NEAR(high[1], 0.9, 1e-9);
   EXPECT_NEAR(high[0], 0.1, 1e-9);
+  // Of a small window the owner has half.
+  rules.policy = Policy::kFair;
+  rules.can_suspend = true;
+  const auto fair = Shares(rules, {Member{}, High()});
+  EXPECT_NEAR(fair[0], 0.025, 1e-9);
+  EXPECT_NEAR(fair[1], 0.975, 1e-9);
 }
 
 Member AnyMember(unsigned place) {
@@ -194,7 +244,7 @@ Case AnyCase() {
   any.rules.max_inst = *rc::gen::inRange(1U, kMostMaxInst + 1);
   any.rules.prio_ratio = *rc::gen::inRange(kLeastPrioRatio, kMostPrioRatio + 1);
   any.rules.can_suspend = *rc::gen::arbitrary<bool>();
-  const unsigned count = *rc::gen::inRange(0U, any.rules.max_inst + 1);
+  const unsigned count = *rc::gen::inRange(0U, any.rules.max_inst + 4);  // it may become less
   for (unsigned place = 0; place < count; ++place) {
     any.members.push_back(AnyMember(place));
   }

@@ -107,8 +107,16 @@ Result<> SetPolicyAtStart(const Registry& registry, const std::string& uuid,
     return lock.error();
   }
   auto settings = registry.SettingsOf(*lock, uuid);
-  if (!settings.ok() || settings->policy) {
-    return settings.ok() ? Result<>() : settings.error();
+  if (!settings.ok()) {
+    return settings.error();
+  }
+  if (settings->policy && settings->policy != policy) {
+    return Error{Code::kConflict, 0,
+                 "card " + uuid + " keeps the compute policy " +
+                     std::string(NameOf(*settings->policy)) +
+                     ", which was set while the machine runs: " + std::string(NameOf(policy)) +
+                     " of the settings does not hold",
+                 "set it with: cgpu policy"};
   }
   settings->policy = policy;
   return registry.SetCard(*lock, uuid, *settings);

@@ -32,7 +32,7 @@ namespace cgpu {
 [[nodiscard]] Result<> SetPolicy(const Registry& registry, const Card& card,
                                  std::optional<governor::Policy> policy);
 
-// Sets it where nothing was set while the machine runs.
+// Sets it where nothing was set while the machine runs. kConflict: something else was, and holds.
 [[nodiscard]] Result<> SetPolicyAtStart(const Registry& registry, const std::string& uuid,
                                         governor::Policy policy);
 

@@ -149,7 +149,7 @@ class Daemon {
         registry_(registry),
         argv_(argv),
         minder_(registry, UniqueFd(open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC))),
-        governing_(registry, settings.node, settings.max_inst, CanSuspend(settings.node)),
+        governing_(registry, settings.node, settings.max_inst, SuspendableCards(settings.node)),
         socket_(std::move(socket)),
         signals_(std::move(signals)) {
     surroundings_.node = settings.node;
@@ -161,11 +161,7 @@ class Daemon {
   }
 
   Result<> Run() {
-    for (const auto& [uuid, policy] : policies_) {
-      if (const auto set = SetPolicyAtStart(registry_, uuid, policy); !set.ok()) {
-        Log(set.error().what);
-      }
-    }
+    SetPolicies();
     minder_.Refresh();
     LogAll(governing_.Refresh());
     TellReady();
@@ -205,6 +201,23 @@ class Daemon {
   }
 
  private:
+  void SetPolicies() const {
+    if (policies_.empty()) {
+      return;
+    }
+    const auto node = FindNode(surroundings_.node);
+    for (const auto& [uuid, policy] : policies_) {
+      const auto& name = uuid;
+      if (node.ok() && std::none_of(node->cards.begin(), node->cards.end(),
+                                    [&](const Card& card) { return card.uuid == name; })) {
+        Log("the settings have a policy for " + uuid + ", which is no card of this node");
+      }
+      if (const auto set = SetPolicyAtStart(registry_, uuid, policy); !set.ok()) {
+        Log(set.error().what);
+      }
+    }
+  }
+
   // For poll(2): until the audit has something to say, or shares are to be looked at; milliseconds,
   // rounded up.
   [[nodiscard]] int Timeout() const {

@@ -20,14 +20,12 @@ namespace {
 constexpr std::chrono::seconds kLeastPatience{1};
 constexpr std::chrono::seconds kMostPatience{60};
 
-// Many small corrections are not worth their messages.
-constexpr double kWorthSending = 0.05;
-
-bool IsWorthSending(const governor::Order& sent, const governor::Order& wanted) {
-  governor::Order same = wanted;
-  same.slice_us = sent.slice_us;
+// Many small corrections are not worth their messages; a plan is, and what leads back to it.
+bool IsWorthSending(const governor::Order& sent, const governor::Order& wanted,
+                    const governor::Order& planned) {
+  constexpr double kLeast = 0.05;
   const double difference = std::abs(static_cast<double>(wanted.slice_us) - sent.slice_us);
-  return same != sent || difference > kWorthSending * sent.slice_us;
+  return difference > (wanted == planned ? 0 : kLeast * sent.slice_us);
 }
 
 }  // namespace
@@ -44,10 +42,10 @@ std::uint64_t Governing::LeastMeasuredNs(const std::vector<PlannedMember>& membe
 }
 
 Governing::Governing(const Registry& registry, const std::string& node, unsigned max_inst,
-                     bool can_suspend)
+                     std::set<std::string> suspendable)
     : registry_(registry),
       max_inst_(max_inst),
-      can_suspend_(can_suspend),
+      suspendable_(std::move(suspendable)),
       changes_(inotify_init1(IN_CLOEXEC | IN_NONBLOCK)),
       measuring_(node),
       patience_(kLeastPatience) {
@@ -59,7 +57,9 @@ std::map<Governing::Place, Governing::Wish> Governing::Wanted() const {
   std::map<Place, Wish> wanted;
   for (const auto& [uuid, card] : cards_) {
     for (const PlannedMember& member : card.members) {
-      Wish& wish = wanted[{member.id, uuid}] = {member.order, member.shim_uid};
+      Wish& wish =
+          wanted[{member.id, uuid}] = {member.order, member.order, member.shim_uid,
+                                       member.order.high || high_.contains({member.id, uuid})};
       if (card.by_slices) {
         wish.order.slice_us = card.feedback.SliceOf(member.id, wish.order.slice_us);
       }
@@ -69,7 +69,7 @@ std::map<Governing::Place, Governing::Wish> Governing::Wanted() const {
 }
 
 std::vector<std::string> Governing::Refresh() {
-  auto plans = PlanCards(registry_, max_inst_, can_suspend_);
+  auto plans = PlanCards(registry_, max_inst_, suspendable_);
   if (!plans.ok()) {
     return {"compute shares stay as they are: " + plans.error().what};
   }
@@ -104,13 +104,14 @@ Result<UniqueFd> Governing::Ask(const Place& place, const Wish& wish,
   request.uuid = place.second;
   request.order = wish.order;
   UniqueFd helper;
-  if (wish.order.high) {
+  if (wish.levels) {
     auto started = StartInterleaver(wish.shim_uid);
     if (started.ok()) {
       helper = std::move(*started);
     } else {
       log.push_back("the high priority of container " + place.first +
-                    " is a longer slice alone: " + started.error().what);
+                    (wish.order.high ? " is a longer slice alone: " : " may stay: ") +
+                    started.error().what);
     }
   }
   return registry_.Request(place.first, request, helper.get());
@@ -119,6 +120,7 @@ Result<UniqueFd> Governing::Ask(const Place& place, const Wish& wish,
 std::vector<std::string> Governing::Send() {
   const auto wanted = Wanted();
   std::erase_if(sent_, [&](const auto& one) { return !wanted.contains(one.first); });
+  std::erase_if(high_, [&](const Place& place) { return !wanted.contains(place); });
   std::erase_if(shims_, [&](const auto& one) {
     const auto next = wanted.lower_bound({one.first, {}});
     return next == wanted.end() || next->first.first != one.first;
@@ -126,11 +128,15 @@ std::vector<std::string> Governing::Send() {
   std::vector<std::string> log;
   for (const auto& [place, wish] : wanted) {
     const auto before = sent_.find(place);
-    if (before != sent_.end() && !IsWorthSending(before->second.order, wish.order)) {
+    if (before != sent_.end() && before->second.planned == wish.planned &&
+        !IsWorthSending(before->second.order, wish.order, wish.planned)) {
       continue;
     }
     auto answer = Ask(place, wish, log);
-    Sent& sent = sent_[place] = Sent{wish.order, {}, false, {}};
+    Sent& sent = sent_[place] = Sent{wish.planned, wish.order, {}, false, {}};
+    if (wish.order.high) {
+      high_.insert(place);
+    }
     if (answer.ok()) {
       sent.answer = std::move(*answer);
       continue;
@@ -234,6 +240,9 @@ void Governing::ReadAnswer(const Place& place, Sent& sent, std::vector<std::stri
   sent.answer.reset();
   const auto outcome = DecodeOutcome(sent.text);
   if (outcome.ok()) {
+    if (!sent.order.high) {
+      high_.erase(place);
+    }
     return;
   }
   Failed(sent);

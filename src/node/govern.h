@@ -1,8 +1,9 @@
 // Gives every container its standing orders (governor/plan.h), so that each card's policy holds:
 // from what the registry says, whenever that changes, and corrected by what the containers were
 // seen to get (governor/feedback.h) where several share a card by slices. A shim that has its order
-// keeps to it by itself. With an order of high priority goes a helper that can carry it out
-// (shim/interleave.h), a new one each time, so that one that is gone is replaced.
+// keeps to it by itself. With an order of high priority, and with the one after it, goes a helper
+// that can carry it out (shim/interleave.h), a new one each time, so that one that is gone is
+// replaced.
 //
 // For one thread; waits for nobody: an order is sent, and its answer read when it comes.
 #ifndef CGPU_NODE_GOVERN_H_
@@ -14,6 +15,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,8 +32,9 @@ namespace cgpu {
 class Governing {
  public:
   // `node`: whose cards they are, as FindNode() takes it; `max_inst`: of cards for which nothing
-  // else was set; `can_suspend`: see governor::Rules.
-  Governing(const Registry& registry, const std::string& node, unsigned max_inst, bool can_suspend);
+  // else was set; `suspendable`: see PlanCards().
+  Governing(const Registry& registry, const std::string& node, unsigned max_inst,
+            std::set<std::string> suspendable);
 
   // Works out all orders anew and sends those that differ from what was sent. Returns lines for the
   // log.
@@ -54,14 +57,17 @@ class Governing {
  private:
   using Place = std::pair<std::string, std::string>;  // a container's id and a card's UUID
   struct Sent {
-    governor::Order order;
+    governor::Order planned;
+    governor::Order order;  // as corrected
     UniqueFd answer;      // invalid: it was read, or none will come
     bool failed = false;  // it did not arrive, or was not taken
     std::string text;
   };
   struct Wish {
+    governor::Order planned;
     governor::Order order;
     uid_t shim_uid = 0;
+    bool levels = false;  // some are to be had, or to be given up
   };
   struct Card : PlannedCard {
     governor::Feedback feedback;
@@ -79,10 +85,11 @@ class Governing {
 
   const Registry& registry_;
   const unsigned max_inst_;
-  const bool can_suspend_;
+  const std::set<std::string> suspendable_;
   UniqueFd changes_;  // an inotify of the registry's folder
   std::map<std::string, Card> cards_;
   std::map<Place, Sent> sent_;
+  std::set<Place> high_;  // that may have levels: they were given an order of high priority
   std::map<std::string, pid_t> shims_;  // the processes that serve the containers
   Measuring measuring_;
   std::chrono::steady_clock::time_point next_;  // that it measures

@@ -18,7 +18,7 @@ governor::Rules RulesFor(const CardSettings& settings, unsigned max_inst, bool c
 }  // namespace
 
 Result<std::map<std::string, PlannedCard>> PlanCards(const Registry& registry, unsigned max_inst,
-                                                     bool can_suspend) {
+                                                     const std::set<std::string>& suspendable) {
   const auto lock = registry.Lock();
   if (!lock.ok()) {
     return lock.error();
@@ -45,7 +45,7 @@ Result<std::map<std::string, PlannedCard>> PlanCards(const Registry& registry, u
       card.members.clear();  // it stays as it is there
       continue;
     }
-    const governor::Rules rules = RulesFor(*settings, max_inst, can_suspend);
+    const governor::Rules rules = RulesFor(*settings, max_inst, suspendable.contains(uuid));
     const auto orders = governor::Plan(rules, members[uuid]);
     card.policy = rules.policy;
     const auto shares = governor::Shares(rules, members[uuid]);
@@ -59,9 +59,15 @@ Result<std::map<std::string, PlannedCard>> PlanCards(const Registry& registry, u
   return cards;
 }
 
-bool CanSuspend(const std::string& name) {
+std::set<std::string> SuspendableCards(const std::string& name) {
+  std::set<std::string> cards;
   const auto node = FindNode(name);
-  return node.ok() && !node->name.empty();
+  if (node.ok() && !node->name.empty()) {
+    for (const Card& card : node->cards) {
+      cards.insert(card.uuid);
+    }
+  }
+  return cards;
 }
 
 }  // namespace cgpu

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,14 +33,15 @@ struct PlannedCard {
 };
 
 // By UUID, of the cards that some container is held to a part of; without what was measured.
-// `max_inst`: of cards for which nothing else was set; `can_suspend`: see governor::Rules.
-[[nodiscard]] Result<std::map<std::string, PlannedCard>> PlanCards(const Registry& registry,
-                                                                   unsigned max_inst,
-                                                                   bool can_suspend);
+// `max_inst`: of cards for which nothing else was set; `suspendable`: those whose channels may be
+// taken off.
+[[nodiscard]] Result<std::map<std::string, PlannedCard>> PlanCards(
+    const Registry& registry, unsigned max_inst, const std::set<std::string>& suspendable);
 
-// Whether channels may be taken off the cards of a node, as FindNode() takes its name. What a real
-// card and driver make of it is not known before it was measured (docs/hardware).
-[[nodiscard]] bool CanSuspend(const std::string& node);
+// The UUIDs of a node's cards, as FindNode() takes its name, whose channels may be taken off them.
+// What a real card and driver make of it is not known before it was measured (docs/hardware): so a
+// container of the machine's cards is safe also beside a daemon of a simulated node.
+[[nodiscard]] std::set<std::string> SuspendableCards(const std::string& node);
 
 }  // namespace cgpu
 

@@ -1,5 +1,6 @@
 #include "runtime/settings.h"
 
+#include <sys/stat.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
+#include <set>
 #include <system_error>
 
 #include "base/file.h"
@@ -51,6 +53,11 @@ Result<> TakeAudit(const std::string& value, Settings& settings) {
 constexpr std::string_view kPolicyOf = "policy ";
 
 Result<> TakePolicy(const std::string& uuid, const std::string& value, Settings& settings) {
+  if (!uuid.starts_with("GPU-")) {
+    return Wrong("\"" + uuid + "\" is no card's UUID",
+                 "a policy is set for a UUID, as nvidia-smi -L has it: policy GPU-...: fixed; or "
+                 "with: cgpu policy");
+  }
   const auto policy = governor::ParsePolicy(value);
   if (!policy.ok()) {
     return policy.error();
@@ -115,10 +122,14 @@ Result<Settings> Read(std::string_view text) {
   if (!root.IsMap()) {
     return Wrong("it is no list of `setting: value`", {});
   }
+  std::set<std::string> seen;
   for (const auto& entry : root) {
     const bool scalar = entry.second.IsScalar() || entry.second.IsNull();
     if (!entry.first.IsScalar() || !scalar) {
       return Wrong("a setting is no plain `setting: value`", {});
+    }
+    if (!seen.insert(entry.first.Scalar()).second) {
+      return Wrong(entry.first.Scalar() + " is set twice", "leave one");
     }
     CGPU_TRY(
         Take(entry.first.Scalar(), entry.second.IsNull() ? "" : entry.second.Scalar(), settings));
@@ -167,8 +178,10 @@ Result<> SavePolicy(const std::string& path, const std::string& uuid,
   CGPU_TRY(ParseSettings(after));  // what is not understood is not written either
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
+  struct stat now{};
+  const mode_t mode = stat(path.c_str(), &now) == 0 ? now.st_mode & 07777 : 0644;
   const std::string part = path + ".new";
-  CGPU_TRY(WriteFile(part, after, 0644));
+  CGPU_TRY(WriteFile(part, after, mode));
   if (rename(part.c_str(), path.c_str()) != 0) {
     return ErrnoError(Code::kUnavailable, errno, "cannot replace " + path);
   }

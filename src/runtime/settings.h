@@ -54,8 +54,8 @@ struct Settings {
 [[nodiscard]] std::string WithPolicy(std::string_view text, const std::string& uuid,
                                      std::optional<governor::Policy> policy);
 
-// The same in the file `path`, which is made where there is none. Others see the old text or the
-// new one.
+// The same in the file `path`, which is made where there is none, and keeps its mode. Others see
+// the old text or the new one; of two who do this at once one undoes what the other did.
 [[nodiscard]] Result<> SavePolicy(const std::string& path, const std::string& uuid,
                                   std::optional<governor::Policy> policy);
 

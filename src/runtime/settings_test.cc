@@ -1,6 +1,10 @@
 #include "runtime/settings.h"
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <string>
 
 namespace cgpu {
 namespace {
@@ -53,6 +57,23 @@ TEST(Settings, ACardsPolicyIsTakenAndChangedWithoutTheRest) {
   EXPECT_EQ(ParseSettings(both)->policies.size(), 2U);
   EXPECT_EQ(WithPolicy({}, "GPU-1", std::nullopt), "");
   EXPECT_THAT(ParseSettings("policy GPU-1: fast").error().what, HasSubstr("fast"));
+  for (const char* key : {"0", "all", "gpu-1"}) {
+    EXPECT_THAT(ParseSettings("policy " + std::string(key) + ": fixed").error().what,
+                HasSubstr("is no card's UUID"))
+        << key;
+  }
+}
+
+TEST(Settings, TheFileKeepsItsMode) {
+  const std::string path = testing::TempDir() + "/config-" + std::to_string(getpid()) + ".yaml";
+  struct stat now{};
+  ASSERT_TRUE(SavePolicy(path, "GPU-1", governor::Policy::kSoft).ok());
+  ASSERT_EQ(chmod(path.c_str(), 0600), 0);
+  ASSERT_TRUE(SavePolicy(path, "GPU-1", governor::Policy::kFair).ok());
+  ASSERT_EQ(stat(path.c_str(), &now), 0);
+  EXPECT_EQ(now.st_mode & 07777, 0600);
+  EXPECT_EQ(ReadSettings(path)->policies.at("GPU-1"), governor::Policy::kFair);
+  unlink(path.c_str());
 }
 
 TEST(Settings, WhatIsNotUnderstoodIsRefusedByName) {
@@ -67,6 +88,8 @@ TEST(Settings, WhatIsNotUnderstoodIsRefusedByName) {
   for (const char* text : {"max_inst: 0", "max_inst: 65", "max_inst: many", "max_inst:"}) {
     EXPECT_THAT(ParseSettings(text).error().what, HasSubstr("max_inst")) << text;
   }
+  EXPECT_THAT(ParseSettings("max_inst: 4\nmax_inst: 8").error().what,
+              HasSubstr("max_inst is set twice"));
   EXPECT_FALSE(ParseSettings("- node\n").ok());
   EXPECT_FALSE(ParseSettings("node: {a: b}\n").ok());
   EXPECT_FALSE(ParseSettings("node: [\n").ok());

@@ -15,6 +15,9 @@ namespace {
 constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
 // How long groups rest that take turns: of it, taking them off the card (0.3 ms) is little.
 constexpr std::uint64_t kRestUs = 50'000;
+// Between two tries to give a group its slice.
+constexpr std::uint64_t kLeastPatienceUs = 1'000'000;
+constexpr std::uint64_t kMostPatienceUs = 60'000'000;
 // Submissions of a container: so many at once, as when programs start, then as far apart as this.
 // Each gives it one turn of its own more at the most: of two with equal shares, 3 points.
 constexpr std::uint64_t kAtOnce = 128;
@@ -68,6 +71,7 @@ bool Scheduler::NeedsLevels() const {
 
 // With mutex_ held.
 void Scheduler::CarryOut(std::size_t card) {
+  cards_[card].patience_us = 0;
   Refresh(card, cards_[card]);
   ApplyLevels(card, cards_[card]);
   ApplySlices(card, cards_[card]);
@@ -92,7 +96,8 @@ void Scheduler::AwaitSubmission(std::unique_lock<std::mutex>& lock, Card& card) 
   card.paid_us = std::max(card.paid_us, now) + kApartUs;
   if (card.paid_us > now + kAtOnce * kApartUs) {
     const std::chrono::microseconds until(card.paid_us - kAtOnce * kApartUs);
-    passes_.wait_until(lock, std::chrono::steady_clock::time_point(until));
+    passes_.wait_until(lock, std::chrono::steady_clock::time_point(until),
+                       [this] { return let_through_; });
   }
 }
 
@@ -136,12 +141,19 @@ void Scheduler::AfterSchedule(std::size_t card) {
   changed_.notify_one();
 }
 
+void Scheduler::LetThrough() {
+  const std::lock_guard lock(mutex_);
+  let_through_ = true;
+  passes_.notify_all();
+}
+
 void Scheduler::Pause() {
   const std::lock_guard lock(mutex_);
   paused_ = true;
   for (std::size_t i = 0; i < cards_.size(); ++i) {
     const bool rested = !std::exchange(cards_[i].resting, {}).empty();
-    if (std::exchange(cards_[i].off, false) || rested) {
+    const bool unruly = !std::exchange(cards_[i].unruly, {}).empty();  // a successor knows nothing
+    if (std::exchange(cards_[i].off, false) || rested || unruly) {
       Refresh(i, cards_[i]);
       PutBack(i, cards_[i]);
     }
@@ -150,7 +162,7 @@ void Scheduler::Pause() {
 
 void Scheduler::Resume() {
   const std::lock_guard lock(mutex_);
-  paused_ = false;
+  paused_ = let_through_ = false;
   for (std::size_t i = 0; i < cards_.size(); ++i) {
     CarryOut(i);
   }
@@ -254,8 +266,8 @@ void Scheduler::ApplySlices(std::size_t index, Card& card) {
   for (const auto& [group, channel] : channels) {
     const std::uint64_t turns =
         card.raised.contains(group) ? std::max<std::uint64_t>(card.order.turns, 1) : 1;
-    GiveSlice(index, card, *channel, each == 0 ? 0 : std::max<std::uint64_t>(each / turns, 1),
-              without);
+    const std::uint64_t turn = std::clamp<std::uint64_t>(each / turns, 1, governor::kMostTurnUs);
+    GiveSlice(index, card, *channel, each == 0 ? 0 : turn, without);
   }
   card.unruly.clear();
   for (const ledger::ChannelInfo& channel : card.channels) {
@@ -266,6 +278,13 @@ void Scheduler::ApplySlices(std::size_t index, Card& card) {
   TakeOffHeld(index, card);
   if (held && !card.off) {
     PutBack(index, card);
+  }
+  if (card.unruly.empty()) {
+    card.patience_us = 0;
+  } else if (card.patience_us == 0) {
+    card.patience_us = kLeastPatienceUs;
+    card.again_us = NowUs() + card.patience_us;
+    StartClock();
   }
 }
 
@@ -292,11 +311,27 @@ void Scheduler::PutBack(std::size_t index, const Card& card) {
   controls_->Switch(index, free, true);
 }
 
-// Others rest from now on, if it is time.
+// Others rest from now on, if it is time. Under a duty cycle that is between two windows: its
+// period may be a multiple of the turns', so that some would never be on in one.
 void Scheduler::TakeTurns(std::size_t index, Card& card, std::uint64_t now_us) {
-  if (!card.resting.empty() && now_us >= card.turn_us) {
+  if (card.resting.empty() || now_us < card.turn_us) {
+    return;
+  }
+  const bool windows = card.order.duty.on_us != card.order.duty.period_us;
+  card.turn_us = now_us + kRestUs;
+  if (windows && !card.off) {
+    card.turn_us = card.duty.State().until_us;
+  } else if (!windows || card.served) {
     card.first = card.resting.front();
-    card.turn_us = now_us + kRestUs;
+    card.served = false;
+    ApplySlices(index, card);
+  }
+}
+
+void Scheduler::TryAgain(std::size_t index, Card& card, std::uint64_t now_us) {
+  if (!card.unruly.empty() && now_us >= card.again_us) {
+    card.patience_us = std::min(2 * card.patience_us, kMostPatienceUs);
+    card.again_us = now_us + card.patience_us;
     ApplySlices(index, card);
   }
 }
@@ -308,6 +343,7 @@ void Scheduler::ApplyDuty(std::size_t index, Card& card) {
     off ? controls_->Switch(index, card.channels, false) : PutBack(index, card);
   }
   card.ran = !off && !card.channels.empty();
+  card.served = card.served || card.ran;
 }
 
 // Of cards on which there is anything to take off.
@@ -320,6 +356,9 @@ std::uint64_t Scheduler::NextEdge() const {
     if (!card.resting.empty()) {
       next = std::min(next, card.turn_us);
     }
+    if (!card.unruly.empty()) {
+      next = std::min(next, card.again_us);
+    }
   }
   return next;
 }
@@ -331,6 +370,7 @@ void Scheduler::Clock() {
       Refresh(i, cards_[i]);
       ApplyDuty(i, cards_[i]);
       TakeTurns(i, cards_[i], NowUs());
+      TryAgain(i, cards_[i], NowUs());
     }
     const std::uint64_t next = paused_ ? kNever : NextEdge();
     if (next == kNever) {

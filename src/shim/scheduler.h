@@ -9,7 +9,9 @@
 // that; then their slices are shorter, since their turns come more often.
 //
 // A channel that cannot be given its slice does not run while there is an order: a lone one, whose
-// group the driver keeps to itself, and one of a group that its owner lets nobody duplicate.
+// group the driver keeps to itself, and one of a group that its owner lets nobody duplicate. It is
+// tried again, after a second and then less and less often, since the driver may have had another
+// reason.
 //
 // Nothing depends on whoever gave an order being there. While this is paused, and when it ends in
 // order, every channel is on its card; if the shim dies, the container is ended and its channels
@@ -92,6 +94,8 @@ class Scheduler {
   [[nodiscard]] bool BeforeSchedule(std::size_t card, ledger::Handle client, ledger::Handle object);
   void AfterSchedule(std::size_t card);
 
+  // Until Resume(), BeforeSchedule() waits for nothing that may take long.
+  void LetThrough();
   // Puts every channel back and stops the clock until Resume(), which carries out all orders.
   void Pause();
   void Resume();
@@ -106,11 +110,14 @@ class Scheduler {
     std::uint64_t seen = 0;                         // changes of the channels below
     std::vector<ledger::ChannelInfo> channels;      // for the engine that is shared
     std::vector<ledger::ChannelInfo> unruly;        // those of them that have no slice, and are off
+    std::uint64_t again_us = 0;                     // when it is tried to give them theirs
+    std::uint64_t patience_us = 0;                  // and how long after that, doubled
     std::vector<ledger::ChannelInfo> others;        // for other engines
     bool crowded = false;                           // there are too many groups
     std::vector<std::uint64_t> resting;             // groups that are off, the next first
     std::uint64_t first = 0;                        // of the groups that are on
     std::uint64_t turn_us = 0;                      // when others rest
+    bool served = false;                            // those that are on ran, since it is their turn
     std::uint64_t paid_us = 0;                      // until when its submissions would last
     std::map<std::uint64_t, std::uint64_t> slices;  // that groups were given
     std::set<std::uint64_t> raised;                 // groups that stand between the others'
@@ -124,6 +131,7 @@ class Scheduler {
                  std::uint64_t each, std::set<std::uint64_t>& without);
   void ChooseResting(Card& card, const std::set<std::uint64_t>& groups, std::uint64_t now_us);
   void TakeTurns(std::size_t index, Card& card, std::uint64_t now_us);
+  void TryAgain(std::size_t index, Card& card, std::uint64_t now_us);
   void StartClock();
   void AwaitSubmission(std::unique_lock<std::mutex>& lock, Card& card);
   [[nodiscard]] static bool IsHeld(const Card& card, const ledger::ChannelInfo& channel);
@@ -139,9 +147,10 @@ class Scheduler {
 
   mutable std::mutex mutex_;         // guards the rest
   std::condition_variable changed_;  // for the clock alone
-  std::condition_variable passes_;   // nobody tells it: time passes
+  std::condition_variable passes_;   // time does, or LetThrough() says so
   std::vector<Card> cards_;
   bool paused_ = true;
+  bool let_through_ = false;
   bool clock_ = false;  // there is one
 };
 

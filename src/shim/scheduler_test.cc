@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <set>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -36,6 +38,7 @@ class Desk final : public CardControls {
     for (const ledger::ChannelInfo& channel : channels) {
       if (on) {
         off_.erase(channel.channel);
+        put_on_.insert(channel.channel);
       } else {
         off_.insert(channel.channel);
       }
@@ -87,6 +90,10 @@ class Desk final : public CardControls {
     const std::lock_guard lock(mutex_);
     gone_.insert(group);
   }
+  void Unlock(ledger::Handle group) {
+    const std::lock_guard lock(mutex_);
+    gone_.erase(group);
+  }
   std::optional<Scheduler::Channels> List(std::uint64_t seen) {
     const std::lock_guard lock(mutex_);
     return channels_.changes == seen ? std::nullopt : std::optional(channels_);
@@ -98,6 +105,15 @@ class Desk final : public CardControls {
   std::set<ledger::Handle> Off() {
     const std::lock_guard lock(mutex_);
     return off_;
+  }
+  // That were put on the card so far.
+  std::set<ledger::Handle> PutOn() {
+    const std::lock_guard lock(mutex_);
+    return put_on_;
+  }
+  bool WaitUntilNoneIsOff() {
+    std::unique_lock lock(mutex_);
+    return switched_.wait_for(lock, std::chrono::seconds(60), [&] { return off_.empty(); });
   }
   bool WaitForSwitches(int more) {
     std::unique_lock lock(mutex_);
@@ -112,6 +128,7 @@ class Desk final : public CardControls {
   std::map<ledger::Handle, std::uint64_t> slices_;
   std::set<ledger::Handle> gone_;
   std::set<ledger::Handle> off_;
+  std::set<ledger::Handle> put_on_;
   std::set<ledger::Handle> raised_;
   std::optional<Code> refusal_;
   int asked_for_levels_ = 0;
@@ -201,6 +218,45 @@ TEST(Scheduler, GroupsTooManyTakeTurns) {
   EXPECT_TRUE(f.desk.Off().empty());
 }
 
+TEST(Scheduler, GroupsTooManyHaveWindowsInTurn) {
+  Fixture& f = Make();
+  governor::Order order;
+  order.slice_us = 400;
+  order.may_rest = true;
+  order.duty = {100'000, 1'000, 50'000};  // two turns
+  for (ledger::Handle group = 1; group <= 8; ++group) {
+    f.desk.Add(group, 100 + group);
+  }
+  f.scheduler.SetOrder(0, order);
+  for (int switches = 0; switches < 100 && f.desk.PutOn().size() < 8; ++switches) {
+    ASSERT_TRUE(f.desk.WaitForSwitches(1));
+  }
+  EXPECT_EQ(f.desk.PutOn().size(), 8);
+}
+
+TEST(Scheduler, WhoeverSchedulesAllTheTimeIsLetThroughToTheEnd) {
+  Fixture& f = Make();
+  f.desk.Add(10, 11);
+  f.scheduler.SetOrder(0, {6'000, {}, false});
+  std::atomic<int> through = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&] {
+      for (int j = 0; j < 1'000; ++j) {
+        EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 1, 10));
+        ++through;
+      }
+    });
+  }
+  while (through < 128) {
+    std::this_thread::yield();
+  }
+  f.scheduler.LetThrough();  // the rest would take six minutes
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+}
+
 TEST(Scheduler, WhoeverSchedulesAllTheTimeWaits) {
   Fixture& f = Make();
   f.desk.Add(10, 11);
@@ -267,6 +323,17 @@ TEST(Scheduler, WhatCannotBeGivenASliceDoesNotRun) {
   EXPECT_TRUE(f.desk.Off().empty());
 }
 
+TEST(Scheduler, WhatTheDriverRefusedOnceRunsAgain) {
+  Fixture& f = Make();
+  f.desk.Add(10, 11);
+  f.desk.Lock(10);
+  f.scheduler.SetOrder(0, {6'000, {}, false});
+  EXPECT_EQ(f.desk.Off(), (std::set<ledger::Handle>{11}));
+  f.desk.Unlock(10);
+  EXPECT_TRUE(f.desk.WaitUntilNoneIsOff()) << "it is off for ever";
+  EXPECT_EQ(f.desk.Slices().at(10), 6'000);
+}
+
 TEST(Scheduler, HighPriorityGoesBetweenTheOthersAndIsPutBack) {
   Fixture& f = Make();
   f.desk.Add(10, 11);
@@ -302,6 +369,23 @@ TEST(Scheduler, WhereACardKnowsNoLevelsSlicesAreLonger) {
   EXPECT_FALSE(f.scheduler.NeedsLevels());
   EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 1, 0));
   EXPECT_EQ(f.desk.AskedForLevels(), 1) << "it was asked again";
+  f.scheduler.SetOrder(0, {6'000'000, {}, true, false, 64});
+  EXPECT_EQ(f.desk.Slices().at(10), 1'000'000) << "no turn is longer";
+}
+
+TEST(Scheduler, WhatIsOffIsNotOffForItsSuccessor) {
+  Fixture& f = Make();
+  f.desk.Add(10, 11);
+  f.desk.Lock(10);
+  f.scheduler.SetOrder(0, {6'000, {}, false});
+  f.scheduler.Pause();
+  EXPECT_TRUE(f.desk.Off().empty());
+  f.desk.Unlock(10);
+  Scheduler& next = Keep(new Scheduler(
+      1, &f.desk, [&f](std::size_t, std::uint64_t seen) { return f.desk.List(seen); }));
+  next.Load(f.scheduler.Save());
+  next.Resume();
+  EXPECT_TRUE(f.desk.Off().empty());
 }
 
 TEST(Scheduler, OrdersOutliveIt) {

@@ -348,6 +348,7 @@ std::string Server::Underway() const {
 Result<> Server::Quiesce(std::chrono::milliseconds patience) {
   constexpr std::chrono::milliseconds kAgain{1};  // a thread may not have been there yet
   const auto until = std::chrono::steady_clock::now() + patience;
+  scheduler_.LetThrough();
   std::unique_lock lock(listen_mutex_);
   quiet_ = true;
   called_.notify_all();

@@ -109,6 +109,7 @@ def _hammered(node, kind, groups):
     until(lambda: len(bad.groups(node)) >= groups, "it has not all its groups")
     (got, _), _ = Look(node, good, bad).until(2000)
     t.check(got > 90 - POINTS, "the neighbour has %.1f %% of the card" % got)
+    t.command(t.CGPU, "upgrade", "bad")  # however busy it keeps its shim
     bad.process.kill()
     _end(good)
 

@@ -172,6 +172,10 @@ def policies(node, _):
     t.command(t.CGPU, "set", "second", "--compute", "80")
     until(lambda: second.slice_us() == 4 * first.slice_us(), "20 and 80: %s" % _groups(node))
     close(shares(node, first, second), [20, 80])
+    # A small change is one, too.
+    t.command(t.CGPU, "set", "first", "--compute", "18")
+    until(lambda: (first.slice_us(), second.slice_us()) == (1102, 4897), "18 and 80: %s" % _groups(node))
+    t.command(t.CGPU, "set", "first", "--compute", "20")
     refused("--compute", "1", says="has 0 % of its compute time left")
     done = t.command(t.CGPU, "policy", "0", "weight", "--node", node.name, ok=False)
     t.check(done.returncode == 125 and "was promised what the policy weight cannot give" in done.stderr,
@@ -291,8 +295,31 @@ def kept(node, daemon):
                 os.unlink("/run/cgpu/" + entry)
         daemon.start()
         t.check(t.command(t.CGPU, "policy") == said, "after the restart it is another")
+    for _ in range(8):
+        both = [subprocess.Popen([t.CGPU, "policy", "0", name], stdout=subprocess.DEVNULL)
+                for name in ("soft", "fair")]
+        t.check([one.wait() for one in both] == [0, 0], "two at once")
+        policy = t.command(t.CGPU, "policy").split()[2]
+        with open(path, encoding="utf-8") as file:
+            after = file.read()
+        t.check(after.endswith(": %s\n" % policy), "the card has %s, config.yaml: %s" % (policy, after))
+    # What is written there by hand holds from the machine's next start; what cannot hold is said.
+    daemon.stop()
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(after.replace(": %s\n" % policy, ": weight\n") + "policy GPU-none: soft\n")
+    daemon.start()
+    t.check("keeps the compute policy " + policy in daemon.log() and
+            "GPU-none, which is no card of this node" in daemon.log(), daemon.log())
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(after)
     said = t.command(t.CGPU, "policy", "0", "auto")
     t.check(said == "GPU 0: preempt (1)\n", said)
+    for words in (("", "soft"), ("0", "")):  # as of a variable that is not set
+        done = t.command(t.CGPU, "policy", *words, ok=False)
+        t.check(done.returncode == 125 and "is empty" in done.stderr, done)
+    # An ordinary user is told nothing that is not so.
+    done = t.command("setpriv", "--reuid", "1000", "--clear-groups", t.CGPU, "policy", ok=False)
+    t.check(done.returncode == 125 and "root's to see" in done.stderr and not done.stdout, done)
     with open(path, encoding="utf-8") as file:
         t.check(file.read() == before, "config.yaml is another")
 
@@ -464,7 +491,8 @@ def priority(node, daemon):
     t.check(max(waits(node, urgent, count=20)) < 900 + SWITCH_US + 1, "without cgpud it waits")
     daemon.start()
     until(lambda: helper not in _helpers() and _helpers(), "the helper is the old one")
-    _helper(urgent)
+    os.kill(_helper(urgent), signal.SIGKILL)
+    until(lambda: not _helpers(), "it cannot be killed")
     t.command(t.CGPU, "set", "urgent", "--priority", "normal")
     until(lambda: (urgent.group()["interleave"], urgent.slice_us()) == (0, 3000),
           "it has priority still: %s" % _groups(node))
@@ -483,6 +511,33 @@ def priority(node, daemon):
     for one in (urgent, *others):
         one.end()
     until(lambda: not _helpers(), "a helper outlives its container")
+
+
+def elsewhere(_, __):
+    """Of cards that are not its node's cgpud does not know whether channels may be taken off them."""
+    with t.Node("a10:1", "580") as other:
+        one = Member(other, "thirty", "--compute", "30").feed()
+        until(lambda: one.slice_us() == 3000, "no slice: %s" % _groups(other))
+        share = of_card(other, one, total_ms=500)
+        t.check(share > 90, "it is taken off: %.1f %%" % share)
+        one.stop()
+        one.end()
+
+
+def windows(node, _):
+    """High priority takes its part of each window, and the windows' owners what it leaves, also where
+    each has a window of its own."""
+    others = [Member(node, "m%d" % i, "--compute", "25").feed() for i in range(4)]
+    urgent = Member(node, "urgent", "--priority", "high").feed()
+    until(lambda: (urgent.group()["interleave"], urgent.slice_us()) == (2, 1125) and
+          all(one.slice_us() == 500 for one in others), "no priority: %s" % _groups(node))
+    got = shares(node, urgent, *others)
+    print("high priority %.1f %%, the others %s" % (got[0], ["%.1f" % one for one in got[1:]]))
+    # A window that begins late is lost.
+    t.check(88 < got[0] < 95 and min(got[1:]) > 1, "instead of 90 and 2.5 each: %s" % got)
+    for one in (urgent, *others):
+        one.stop()
+        one.end()
 
 
 def top(node, _):
@@ -519,7 +574,7 @@ def top(node, _):
     three.end()
 
 
-CASES = {"top": top, "priority": priority, "waits": waiting, "greedy": greedy, "many": many, "fresh": fresh, "kept": kept, "told": told, "weights": weights, "equal": equal, "policies": policies, "fixed": fixed, "maximum": maximum, "late": late,
+CASES = {"top": top, "priority": priority, "windows": windows, "elsewhere": elsewhere, "waits": waiting, "greedy": greedy, "many": many, "fresh": fresh, "kept": kept, "told": told, "weights": weights, "equal": equal, "policies": policies, "fixed": fixed, "maximum": maximum, "late": late,
          "upgraded": upgraded}
 
 

@@ -207,6 +207,10 @@ class Daemon:
         finally:
             os.close(ended)
 
+    def log(self):
+        with open(self._log, encoding="utf-8") as file:
+            return file.read()
+
     def stop(self, how=signal.SIGTERM):
         if not self.popen:
             return

@@ -1,5 +1,6 @@
 // cgpu set: change what a running container may use.
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <memory>
@@ -72,6 +73,12 @@ Result<ComputeChange> ChangeOf(const Flags& flags, GrantFlags given) {
 }
 
 Result<> SetCompute(const Flags& flags, const GrantFlags& given) {
+  if (geteuid() != 0) {
+    return Error{Code::kPermission,
+                 0,
+                 "shares of compute time are root's to set: a slice --alone has none",
+                 {}};
+  }
   const auto change = ChangeOf(flags, given);
   if (!change.ok()) {
     return change.error();

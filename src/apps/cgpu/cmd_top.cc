@@ -64,12 +64,12 @@ class Top {
   Top(const Registry& registry, const Flags& flags, unsigned max_inst)
       : registry_(registry),
         max_inst_(max_inst),
-        can_suspend_(CanSuspend(flags.node)),
+        suspendable_(SuspendableCards(flags.node)),
         measuring_(flags.node) {}
 
   // What has been since the last time.
   Result<std::vector<CardLines>> Look() {
-    const auto plans = PlanCards(registry_, max_inst_, can_suspend_);
+    const auto plans = PlanCards(registry_, max_inst_, suspendable_);
     if (!plans.ok()) {
       return plans.error();
     }
@@ -160,7 +160,7 @@ class Top {
 
   const Registry& registry_;
   const unsigned max_inst_;
-  const bool can_suspend_;
+  const std::set<std::string> suspendable_;
   Measuring measuring_;
   std::map<std::string, std::uint64_t> seen_;  // the time of the newest sample
 };
