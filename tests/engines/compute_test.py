@@ -256,8 +256,7 @@ def upgraded(node, _):
     until(lambda: one.slice_us() != STANDARD_US, "no orders: %s" % _groups(node))
     for _ in range(3):
         t.command(t.CGPU, "upgrade", "thirty")
-        share = of_card(node, one, total_ms=500)
-        t.check(15 < share < 45, "after an upgrade it gets %.1f %%" % share)
+        until(lambda: 15 < of_card(node, one, total_ms=500) < 33, "an upgrade changed its share")
     t.command(t.CGPU, "policy", "0", "soft", "--node", node.name)
     until(lambda: of_card(node, one, total_ms=200) > 90, "it is held back still")
     one.stop()
@@ -404,7 +403,8 @@ def waiting(node, daemon):
     until(lambda: shares(node, waiter, full, total_ms=500)[0] > 38, "it does not get its part")
     t.check(full.slice_us() < 2000, "by what? %s" % _groups(node))
     daemon.stop(signal.SIGKILL)  # what was found holds
-    t.check(shares(node, waiter, full, total_ms=1000)[0] > 35, "it gets less without cgpud")
+    until(lambda: shares(node, waiter, full, total_ms=1000)[0] > 35, "it gets less without cgpud")
+    t.check(full.slice_us() < 2000, "its turns are long again: %s" % _groups(node))
     daemon.start()
     until(lambda: shares(node, waiter, full, total_ms=500)[0] > 38, "it does not get its part again")
     log.popen.send_signal(signal.SIGTERM)
