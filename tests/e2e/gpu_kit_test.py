@@ -63,7 +63,8 @@ def bundle():
         made = {check for check, _ in rows}
         t.check(made == CHECKS, "checks: %s" % made)
         t.check(raw["record"]["rmtool info"]["calls"] > 5, "recorded: %s" % raw["record"])
-        for row in (("memory", "a raw client is stopped at its slice"),
+        for row in (("record", "CUDA memory, managed"), ("record", "CUDA memory, ipc"),
+                    ("memory", "a raw client is stopped at its slice"),
                     ("memory", "CUDA's error 2 at the slice's end"),
                     ("memory", "the driver counts what a slice's program holds"),
                     ("memory", "cuMemAlloc"), ("memory", "managed memory"),

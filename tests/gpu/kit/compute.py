@@ -106,6 +106,7 @@ class Beside:
     """gpu-orders in the background, which says that it is ready and then waits for a line."""
 
     def __init__(self, report, per_us, kernel_us, *words):
+        self._report = report
         self.process = subprocess.Popen(
             report.plain(report.tool("gpu-orders"), *words, "--kernel-us", str(kernel_us), "--steps",
                          str(int(per_us * kernel_us))),
@@ -113,7 +114,7 @@ class Beside:
 
     def ready(self, seconds):
         """Whether it says so in time."""
-        return bool(select.select([self.process.stdout], [], [], seconds)[0]
+        return bool(select.select([self.process.stdout], [], [], min(seconds, max(1, self._report.left())))[0]
                     and self.process.stdout.readline())
 
     def begin(self):
@@ -123,7 +124,7 @@ class Beside:
     def says(self, name, seconds):
         """What it says at its end, or None with what it said instead."""
         try:
-            output, errors = self.process.communicate(timeout=seconds)
+            output, errors = self.process.communicate(timeout=min(seconds, max(1, self._report.left())))
         except subprocess.TimeoutExpired:
             return None, "no end within %d s" % seconds
         try:

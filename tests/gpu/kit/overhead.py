@@ -59,11 +59,12 @@ class Both:
     """The same program without cgpu and with it."""
 
     def __init__(self, report, kind, mem):
+        self._report = report
         words = [sys.executable, os.path.join(HERE, "kit", "loops.py"), kind]
         self.workers = (Worker(report.plain(*words)), Worker(report.slice(*words, flags=["--mem", mem])))
 
     def ready(self):
-        return all(worker.line(START_SECONDS) == "ready" for worker in self.workers)
+        return all(worker.line(min(START_SECONDS, self._report.left())) == "ready" for worker in self.workers)
 
     def pair(self, name, seconds, steps, swap):
         """(without, with); None if one failed."""

@@ -6,6 +6,8 @@ import shutil
 import sys
 import tempfile
 
+from kit.memory import program
+
 TRAINING = """
 import torch
 model = torch.nn.Linear(1024, 1024).cuda()
@@ -17,28 +19,33 @@ for _ in range(3):
     step.zero_grad()
 print("loss", float(loss))
 """
-
-
+# Programs of kit/cuda_memory.py, with MiB.
+MEMORY = (("managed", 64), ("pool", 64), ("vmm", 64), ("graph-memory",), ("ipc",), ("vmm-fd",))
 STEPS = "1000000"  # of a kernel, whose length does not matter here
 
 
 def candidates(report):
     """(name, words) of the programs that are here."""
     yield "rmtool info", [report.tool("rmtool"), "info"]
-    if report.node:
-        yield "CUDA driver API", report.cuda()
-        yield "cgpu-burn", [report.tool("cgpu-burn"), "--cuda", "--seconds", "1", "--steps", STEPS]
-        return
-    if shutil.which("nvidia-smi"):
+    if not report.node and shutil.which("nvidia-smi"):
         yield "nvidia-smi", ["nvidia-smi"]
         yield "nvidia-smi -q", ["nvidia-smi", "-q"]
     yield "CUDA driver API", report.cuda()
     yield "cgpu-burn", [report.tool("cgpu-burn"), "--cuda", "--seconds", "1", "--steps", STEPS]
+    for words in MEMORY:
+        yield "CUDA memory, " + words[0], program(*words)
+    if report.node:
+        return
     if report.do(sys.executable, "-c", "import torch").status == 0:
         yield "PyTorch start", [sys.executable, "-c", "import torch; torch.zeros(1).cuda()"]
         yield "PyTorch training steps", [sys.executable, "-c", TRAINING]
     if shutil.which("vulkaninfo"):
         yield "vulkaninfo", ["vulkaninfo", "--summary"]
+
+
+def is_error(status):
+    """nvstatuscodes.h: warnings begin at 0x10000."""
+    return status not in ("0x0", "-") and int(status, 16) < 0x10000
 
 
 def look_at(report, name, words, folder):
@@ -54,7 +61,7 @@ def look_at(report, name, words, folder):
     calls = [line.split() for line in text.splitlines()]
     refused = collections.Counter(
         " ".join(call[2:-4]) for call in calls if len(call) >= 7 and call[-1] == "cgpu"
-        and (call[-3] not in ("0x0", "-") or call[-2] != "0"))
+        and (is_error(call[-3]) or call[-2] != "0"))
     report.keep(name, {"without": [without.status, without.seconds, without.last_words()],
                        "with": [with_cgpu.status, with_cgpu.seconds, with_cgpu.last_words()],
                        "calls": len(calls), "refused": dict(refused)})

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <string_view>
 
 #include "gpu/orders/record.h"
 #include "rm/class_table.h"
@@ -26,13 +27,21 @@ std::string FileName(int fd) {
   char target[256];
   (void)std::snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
   const ssize_t n = readlink(path, target, sizeof(target));
-  const std::string whole(target, n < 0 ? 0 : static_cast<std::size_t>(n));
-  const std::string name = whole.substr(whole.rfind('/') + 1);
-  constexpr std::size_t kPrefix = sizeof("nvidia") - 1;
-  return name == "nvidiactl"                                   ? "ctl"
-         : name == "nvidia-uvm"                                ? "uvm"
-         : name.starts_with("nvidia") && name.size() > kPrefix ? "gpu" + name.substr(kPrefix)
-                                                               : "";
+  std::string name(target, n < 0 ? 0 : static_cast<std::size_t>(n));
+  name.erase(0, name.rfind('/') + 1);
+  // A simulated file's name leads to another file once it was opened again.
+  constexpr std::string_view kDeleted = " (deleted)";
+  if (name.ends_with(kDeleted)) {
+    name.erase(name.size() - kDeleted.size());
+  }
+  if (name == "nvidiactl" || name == "nvidia-uvm") {
+    return name == "nvidiactl" ? "ctl" : "uvm";
+  }
+  constexpr std::string_view kCard = "nvidia";
+  const std::string number = name.starts_with(kCard) ? name.substr(kCard.size()) : "";
+  return number.empty() || number.find_first_not_of("0123456789") != std::string::npos
+             ? ""
+             : "gpu" + number;
 }
 
 template <class Row>
