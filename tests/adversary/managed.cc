@@ -189,12 +189,13 @@ int OrdinaryFile() {
   return file;
 }
 
-// Managed memory by one form of mmap: `form` SIZE-of-each-in-MiB TOTAL-in-MiB.
+// Managed memory by one form of mmap: FORM SIZE-of-each-in-MiB TOTAL-in-MiB, and of a form that
+// wins only sometimes after how many TRIES it gives up.
 int Managed(const std::vector<std::string>& args) {
   const std::string form = args.at(0);
   const std::uint64_t step = Number(args, 1, 64) * kMiB;
   const std::uint64_t wanted = Number(args, 2, 4096) * kMiB;
-  constexpr int kTries = 20000;  // of a form that wins only sometimes
+  const std::uint64_t most_tries = Number(args, 3, 20000);
   const UvmClient uvm = MakeUvmClient();
   std::uint64_t held = 0;
   const int other = OrdinaryFile();
@@ -207,7 +208,7 @@ int Managed(const std::vector<std::string>& args) {
     // All of it at once: the one place that is left.
     FillAllBut(kBase, kBase + wanted);
   }
-  int tries = 0;
+  std::uint64_t tries = 0;
   const auto map = [&](int file, std::uint64_t at, std::uint64_t size) {
     const auto offset = static_cast<off_t>(at);
     if (form == "fixed" || form == "swapped") {
@@ -234,7 +235,7 @@ int Managed(const std::vector<std::string>& args) {
   };
   if (swapped) {
     const std::uint64_t size = form == "swapped" ? step : wanted;
-    for (std::uint64_t at = kBase; held < wanted && tries < kTries; ++tries) {
+    for (std::uint64_t at = kBase; held < wanted && tries < most_tries; ++tries) {
       void* got = map(swapped->number(), at, size);
       if (got == MAP_FAILED) {
         continue;
@@ -256,7 +257,7 @@ int Managed(const std::vector<std::string>& args) {
       held += size;
     }
   }
-  Say("tries %d", tries);
+  Say("tries %llu", static_cast<unsigned long long>(tries));
   Say("got %llu MiB", static_cast<unsigned long long>(held / kMiB));
   Hold();
   return 0;

@@ -175,7 +175,7 @@ def sender(test):
         victim = roots.pid("neighbour")
         named = os.pidfd_open(victim)
         attack = test.engine.talk("attack", ["sh", "-c", "echo ready; read line &&"
-                                             "exec adversary managed null-swapped 256 4096"],
+                                             "exec adversary managed null-swapped 256 4096 1000000000"],
                                   env=SLICE)
         attack.expect("ready")
         if rootless:

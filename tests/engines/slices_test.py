@@ -499,7 +499,7 @@ def overdrawn(test):
     """Who wins managed memory beyond the slice in a race that nothing prevents is ended by the shim
     itself: nobody else is there."""
     attack = test.engine.talk("attack", ["sh", "-c", "echo ready; read line;"
-                                         "exec adversary managed null-swapped 256 4096"],
+                                         "exec adversary managed null-swapped 256 4096 1000000000"],
                               env={"CGPU_MEM": "1000MiB"})
     attack.expect("ready")
     test.daemon.stop(signal.SIGKILL)
