@@ -59,8 +59,8 @@ class Governing {
   struct Sent {
     governor::Order planned;
     governor::Order order;  // as corrected
-    UniqueFd answer;      // invalid: it was read, or none will come
-    bool failed = false;  // it did not arrive, or was not taken
+    UniqueFd answer;        // invalid: it was read, or none will come
+    bool failed = false;    // it did not arrive, or was not taken
     std::string text;
   };
   struct Wish {
