@@ -1,6 +1,7 @@
 #include "launcher/compute.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -155,6 +156,15 @@ Result<ComputeRequest> ChangeCompute(const Registry& registry, const ComputeChan
   }
   CGPU_TRY(registry.Update(*lock, after));
   return compute;
+}
+
+void TellIfNobodyHoldsShares(const std::string& daemon) {
+  if (!ConnectToDaemon(daemon).ok()) {
+    (void)std::fputs(
+        "cgpu: shares of compute time hold when cgpud runs, and it does not: systemctl start "
+        "cgpud\n",
+        stderr);
+  }
 }
 
 }  // namespace cgpu

@@ -51,6 +51,9 @@ struct ComputeChange {
 [[nodiscard]] Result<ComputeRequest> ChangeCompute(const Registry& registry,
                                                    const ComputeChange& change);
 
+// Says so on stderr where no daemon is at the socket `daemon`; what is set counts once there is.
+void TellIfNobodyHoldsShares(const std::string& daemon);
+
 }  // namespace cgpu
 
 #endif  // CGPU_LAUNCHER_COMPUTE_H_

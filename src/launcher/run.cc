@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "kernel/messages.h"
 #include "kernel/tree_words.h"
+#include "launcher/compute.h"
 #include "launcher/container.h"
 #include "launcher/descriptors.h"
 #include "launcher/machine.h"
@@ -193,11 +194,8 @@ void TellIfNobodyGoverns(const RunOptions& options) {
   if (geteuid() != 0) {
     (void)std::fputs("cgpu: a slice --alone has a limit of memory and no share of compute time\n",
                      stderr);
-  } else if (!ConnectToDaemon(options.daemon).ok()) {
-    (void)std::fputs(
-        "cgpu: shares of compute time hold when cgpud runs, and it does not: systemctl start "
-        "cgpud\n",
-        stderr);
+  } else {
+    TellIfNobodyHoldsShares(options.daemon);
   }
 }
 

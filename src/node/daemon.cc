@@ -197,6 +197,8 @@ class Daemon {
       }
       LogAll(governing_.Step(std::chrono::steady_clock::now()));
     }
+    // A child that was just made may have it still: the next daemon shall not take that for us.
+    (void)shutdown(socket_.get(), SHUT_RDWR);
     return {};
   }
 
@@ -294,6 +296,7 @@ class Daemon {
     LookAtRuntime();
     const pid_t child = fork();
     if (child == 0) {
+      socket_.reset();  // whatever becomes of the daemon, nobody else listens there
       waits.reset();
       char none = 0;
       (void)!read(goes.get(), &none, 1);  // so that the connection is closed here last
@@ -310,7 +313,6 @@ class Daemon {
 
   // In a child of its own.
   void Serve(int connection, bool busy) {
-    socket_.reset();
     if (busy) {
       const Error error{Code::kExhausted, 0, "cgpud is busy with other requests of users",
                         "try again when they are through"};

@@ -171,6 +171,9 @@ Result<AdminRequest> DecodeRequest(std::string_view line) {
   if (DecodeOrder(words, request)) {
     return request;
   }
+  if (words[0] == "order") {
+    return Bad("that is no order that can be carried out");
+  }
   if (words[0] == "set" && words.size() == 3 && ToNumber(words[2], 10, kMaxU64, request.bytes)) {
     request.kind = AdminRequest::Kind::kSet;
     request.uuid = words[1];

@@ -23,16 +23,8 @@ struct Flags {
   std::string node;
 };
 
-Result<std::vector<Card>> CardsOf(const Flags& flags) {
-  std::string name = flags.node;
-  if (name.empty()) {
-    const auto settings = ReadSettings(kSettingsFile);
-    if (!settings.ok()) {
-      return settings.error();
-    }
-    name = settings->node;
-  }
-  const auto node = FindNode(name);
+Result<std::vector<Card>> CardsOf(const Flags& flags, const Settings& settings) {
+  const auto node = FindNode(flags.node.empty() ? settings.node : flags.node);
   if (!node.ok()) {
     return node.error();
   }
@@ -74,7 +66,11 @@ Result<> Run(const Flags& flags) {
     return Error{Code::kPermission, 0, "how cards are shared out is root's to see and to set",
                  "run it with sudo"};
   }
-  const auto cards = CardsOf(flags);
+  const auto settings = ReadSettings(kSettingsFile);
+  if (!settings.ok()) {
+    return settings.error();
+  }
+  const auto cards = CardsOf(flags, *settings);
   if (!cards.ok()) {
     return cards.error();
   }
@@ -84,6 +80,7 @@ Result<> Run(const Flags& flags) {
   }
   if (!flags.policy.empty()) {
     CGPU_TRY(Set(flags, *registry, cards->front()));
+    TellIfNobodyHoldsShares(settings->socket);
   }
   const auto policies = PoliciesOf(*registry, *cards);
   if (!policies.ok()) {

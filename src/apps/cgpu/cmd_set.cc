@@ -12,6 +12,7 @@
 #include "grant/flags.h"
 #include "launcher/admin.h"
 #include "launcher/compute.h"
+#include "runtime/settings.h"
 
 namespace cgpu {
 namespace {
@@ -83,6 +84,10 @@ Result<> SetCompute(const Flags& flags, const GrantFlags& given) {
   if (!change.ok()) {
     return change.error();
   }
+  const auto settings = ReadSettings(kSettingsFile);
+  if (!settings.ok()) {
+    return settings.error();
+  }
   const auto registry = Registry::Open();
   if (!registry.ok()) {
     return registry.error();
@@ -92,6 +97,7 @@ Result<> SetCompute(const Flags& flags, const GrantFlags& given) {
     return now.error();
   }
   fmt::print("compute: {}\n", SentenceOf(*now));
+  TellIfNobodyHoldsShares(settings->socket);
   return {};
 }
 
