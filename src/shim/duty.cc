@@ -29,10 +29,19 @@ std::uint64_t DutyCycle::PlannedUntil(std::uint64_t now_us) const {
 void DutyCycle::Account(bool ran, std::uint64_t now_us) {
   const std::uint64_t had = ran ? now_us - last_us_ : 0;
   const std::uint64_t planned = PlannedUntil(now_us) - PlannedUntil(last_us_);
-  const auto most = static_cast<std::int64_t>(kMostOwedOfUs * duty_.on_us / duty_.period_us);
-  owed_us_ += static_cast<std::int64_t>(had) - static_cast<std::int64_t>(planned);
-  owed_us_ = std::clamp(owed_us_, -kMostSetOffUs, most);
+  Owe(static_cast<std::int64_t>(had) - static_cast<std::int64_t>(planned));
   last_us_ = now_us;
+}
+
+void DutyCycle::Owe(std::int64_t us) {
+  const auto most = static_cast<std::int64_t>(kMostOwedOfUs * duty_.on_us / duty_.period_us);
+  owed_us_ = std::clamp(owed_us_ + us, -kMostSetOffUs, most);
+}
+
+void DutyCycle::Overran(std::uint64_t us) {
+  if (duty_.period_us != 0) {
+    Owe(static_cast<std::int64_t>(us));
+  }
 }
 
 // Of the next window, by what is owed.

@@ -32,12 +32,16 @@ class DutyCycle {
   // a container off the card for longer.
   const DutyState& Update(bool ran, std::uint64_t now_us);
 
+  // It ran on for so long after the last call: it has a kernel that cannot be preempted.
+  void Overran(std::uint64_t us);
+
   // As Update() said last.
   [[nodiscard]] const DutyState& State() const { return state_; }
 
  private:
   [[nodiscard]] std::uint64_t PlannedUntil(std::uint64_t now_us) const;
   void Account(bool ran, std::uint64_t now_us);
+  void Owe(std::int64_t us);
   [[nodiscard]] std::uint64_t WindowLength() const;
 
   governor::Duty duty_;

@@ -110,5 +110,20 @@ RC_GTEST_PROP(Duty, LatenessGivesNoMore, ()) {
   RC_ASSERT(had <= passed * on / period + on + most_late);
 }
 
+TEST(DutyCycle, WhatRanOnIsPaidFor) {
+  DutyCycle cycle;
+  cycle.Set({20'000, 4'000, 0}, 1'000'000);
+  EXPECT_TRUE(cycle.Update(false, 1'000'000).on);
+  EXPECT_FALSE(cycle.Update(true, 1'004'000).on);
+  cycle.Overran(8'000);
+  // Two windows.
+  EXPECT_FALSE(cycle.Update(false, 1'020'000).on);
+  EXPECT_FALSE(cycle.Update(false, 1'040'000).on);
+  EXPECT_TRUE(cycle.Update(false, 1'060'000).on);
+  DutyCycle none;
+  none.Overran(8'000);
+  EXPECT_TRUE(none.Update(true, 1'000'000).on);
+}
+
 }  // namespace
 }  // namespace cgpu::shim

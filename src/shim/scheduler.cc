@@ -18,6 +18,8 @@ constexpr std::uint64_t kRestUs = 50'000;
 // Between two tries to give a group its slice.
 constexpr std::uint64_t kLeastPatienceUs = 1'000'000;
 constexpr std::uint64_t kMostPatienceUs = 60'000'000;
+// Within which channels are taken off.
+constexpr std::uint64_t kTakenOffUs = 2'000;
 // Submissions of a container: so many at once, as when programs start, then as far apart as this.
 // Each gives it one turn of its own more at the most: of two with equal shares, 3 points.
 constexpr std::uint64_t kAtOnce = 128;
@@ -336,11 +338,22 @@ void Scheduler::TryAgain(std::size_t index, Card& card, std::uint64_t now_us) {
   }
 }
 
+// All of them. What does not let itself be preempted runs on meanwhile; once it may have been the
+// machine, which was busy, but not again and again.
+void Scheduler::TakeOff(std::size_t index, Card& card) {
+  const std::uint64_t begin = NowUs();
+  controls_->Switch(index, card.channels, false);
+  const std::uint64_t took = NowUs() - begin;
+  const std::uint64_t overran = took - std::min(took, kTakenOffUs);
+  card.duty.Overran(std::min({overran, card.overran_us[0], card.overran_us[1]}));
+  card.overran_us = {overran, card.overran_us[0]};
+}
+
 void Scheduler::ApplyDuty(std::size_t index, Card& card) {
   const bool off = !card.duty.Update(card.ran, NowUs()).on && !paused_;
   if (off != card.off) {
     card.off = off;
-    off ? controls_->Switch(index, card.channels, false) : PutBack(index, card);
+    off ? TakeOff(index, card) : PutBack(index, card);
   }
   card.ran = !off && !card.channels.empty();
   card.served = card.served || card.ran;

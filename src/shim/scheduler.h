@@ -22,6 +22,7 @@
 #ifndef CGPU_SHIM_SCHEDULER_H_
 #define CGPU_SHIM_SCHEDULER_H_
 
+#include <array>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -106,6 +107,7 @@ class Scheduler {
     std::uint64_t standard_us = 0;  // slice of a group that was given none; 0: not known yet
     DutyCycle duty;                 // as of the order
     bool off = false;
+    std::array<std::uint64_t, 2> overran_us{};      // when it was taken off last, and before
     bool ran = false;                               // since `duty` was asked last
     std::uint64_t seen = 0;                         // changes of the channels below
     std::vector<ledger::ChannelInfo> channels;      // for the engine that is shared
@@ -137,6 +139,7 @@ class Scheduler {
   [[nodiscard]] static bool IsHeld(const Card& card, const ledger::ChannelInfo& channel);
   void TakeOffHeld(std::size_t index, const Card& card);
   void PutBack(std::size_t index, const Card& card);
+  void TakeOff(std::size_t index, Card& card);
   void ApplyDuty(std::size_t index, Card& card);
   [[nodiscard]] std::uint64_t NextEdge() const;
   void CarryOut(std::size_t card);

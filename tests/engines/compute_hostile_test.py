@@ -200,6 +200,17 @@ def rigid(node, _):
     _end(good)
 
 
+def rigid_fixed(node, _):
+    """Under a percentage such kernels are paid for: their owner's next windows are nobody's."""
+    bad = Member(node, "bad", "--compute", "20", kernel=12000, words=("--not-preemptible",)).feed()
+    good = Member(node, "good", "--compute", "80").feed()
+    until(lambda: STANDARD_US not in (bad.slice_us(), good.slice_us()), "no slices: %s" % _groups(node))
+    (_, got), _ = Look(node, good, bad).until(3000)
+    t.check(5 < got < 35, "it has %.1f %% of the card" % got)  # windows that are not paid for: 50
+    bad.process.kill()
+    _end(good)
+
+
 def _faulty(flag, fault):
     def case(node, _):
         bad = Member(node, "bad", kernel=1000, words=(flag,))
@@ -315,7 +326,7 @@ CASES = {"without": without, "sets": sets, "hammers": hammers, "resubmits": resu
          "recreates": recreates,
          "spawns": _spawns(32, ((), ()), 50),
          "spawns-more": _spawns(16, (("--weight", "90"), ("--weight", "10")), 90), "forks": forks, "parks": parks, "idles": idles, "rigid": rigid,
-         "traps": _faulty("--traps", 13), "accesses": _faulty("--accesses", 31),
+         "rigid-fixed": rigid_fixed, "traps": _faulty("--traps", 13), "accesses": _faulty("--accesses", 31),
          "daemon-killed": daemon_killed, "daemon-killed-fixed": daemon_killed_fixed,
          "shim-busy": shim_busy, "shim-stopped": shim_stopped, "shim-killed": shim_killed}
 
