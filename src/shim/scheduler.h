@@ -106,9 +106,10 @@ class Scheduler {
     governor::Order order;
     std::uint64_t standard_us = 0;  // slice of a group that was given none; 0: not known yet
     DutyCycle duty;                 // as of the order
+    std::array<std::uint64_t, 2> overran_us{};  // when it was taken off last, and before
     bool off = false;
-    std::array<std::uint64_t, 2> overran_us{};      // when it was taken off last, and before
     bool ran = false;                               // since `duty` was asked last
+    bool served = false;                            // those that are on ran, since it is their turn
     std::uint64_t seen = 0;                         // changes of the channels below
     std::vector<ledger::ChannelInfo> channels;      // for the engine that is shared
     std::vector<ledger::ChannelInfo> unruly;        // those of them that have no slice, and are off
@@ -119,7 +120,6 @@ class Scheduler {
     std::vector<std::uint64_t> resting;             // groups that are off, the next first
     std::uint64_t first = 0;                        // of the groups that are on
     std::uint64_t turn_us = 0;                      // when others rest
-    bool served = false;                            // those that are on ran, since it is their turn
     std::uint64_t paid_us = 0;                      // until when its submissions would last
     std::map<std::uint64_t, std::uint64_t> slices;  // that groups were given
     std::set<std::uint64_t> raised;                 // groups that stand between the others'
