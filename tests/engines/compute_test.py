@@ -239,13 +239,14 @@ def late(node, _):
     spinning = [subprocess.Popen(["sh", "-c", "while :; do :; done"])
                 for _ in range(6 * os.cpu_count())]
     try:
-        got = of_card(node, one, 4000)
+        # The median: beyond 200 ms' worth nothing is owed for a stop of the whole machine.
+        got = [of_card(node, one, 4000) for _ in range(3)]
     finally:
         for process in spinning:
             process.kill()
             process.wait()
-    print("beside %d spinning processes: %.1f %%" % (len(spinning), got))
-    t.check(2 < got < 22, "it gets %.1f %% of the card" % got)
+    print("beside %d spinning processes: %s" % (len(spinning), ["%.1f %%" % share for share in got]))
+    t.check(2 < sorted(got)[1] < 22, "it gets %s %% of the card" % got)
     one.stop()
     one.end()
 
