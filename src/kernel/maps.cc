@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/fd.h"
+#include "kernel/open_files.h"
 
 namespace cgpu::kernel {
 namespace {
@@ -66,24 +67,16 @@ void ReadLines(std::string& text, const InodeSet& inodes, std::vector<MappedRang
   text.erase(0, from);
 }
 
-}  // namespace
-
-std::vector<MappedRange> RangesOf(std::string_view text, const InodeSet& inodes) {
-  std::vector<MappedRange> ranges;
-  std::string rest(text);
-  rest += '\n';
-  ReadLines(rest, inodes, ranges);
-  return ranges;
-}
-
-Result<std::vector<MappedRange>> ReadMappings(int proc, pid_t pid, const InodeSet& inodes) {
-  const std::string path = std::to_string(pid) + "/maps";
+// Of one thread. Nothing: it has no memory any more.
+Result<std::optional<std::vector<MappedRange>>> MappingsOf(int proc, pid_t tid,
+                                                           const InodeSet& inodes) {
+  const std::string path = std::to_string(tid) + "/maps";
   const UniqueFd file(openat(proc, path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.valid()) {
     return ErrnoError(Code::kUnavailable, errno, "cannot open the mappings of a process");
   }
   constexpr std::size_t kChunk = 16 * 1024;
-  std::vector<MappedRange> ranges;
+  std::optional<std::vector<MappedRange>> ranges;
   std::string text;
   for (;;) {
     const std::size_t before = text.size();
@@ -96,8 +89,37 @@ Result<std::vector<MappedRange>> ReadMappings(int proc, pid_t pid, const InodeSe
     if (n == 0) {
       return ranges;
     }
-    ReadLines(text, inodes, ranges);
+    if (!ranges) {
+      ranges.emplace();
+    }
+    ReadLines(text, inodes, *ranges);
   }
+}
+
+}  // namespace
+
+std::vector<MappedRange> RangesOf(std::string_view text, const InodeSet& inodes) {
+  std::vector<MappedRange> ranges;
+  std::string rest(text);
+  rest += '\n';
+  ReadLines(rest, inodes, ranges);
+  return ranges;
+}
+
+Result<std::vector<MappedRange>> ReadMappings(int proc, pid_t pid, const InodeSet& inodes) {
+  // One thread's are all threads'. Of one that has ended there are none, or there is no such file.
+  auto found = MappingsOf(proc, pid, inodes);
+  if (found.ok() && *found) {
+    return std::move(**found);
+  }
+  for (const pid_t thread : Threads(proc, pid)) {
+    found = MappingsOf(proc, thread, inodes);
+    if (found.ok() && *found) {
+      return std::move(**found);
+    }
+  }
+  return found.ok() ? ErrnoError(Code::kUnavailable, ESRCH, "a process has no mappings")
+                    : found.error();
 }
 
 bool HasLeftCall(int proc, pid_t tid, int nr) {

@@ -21,7 +21,12 @@ namespace cgpu::kernel {
 // Does `process` have the open file behind our descriptor `file` under its number `number`?
 [[nodiscard]] bool HasFileAt(const Process& process, int number, int file);
 
-// Does process `pid`, looked up by number in `proc`, have the open file behind `file`?
+// The threads of process `pid` that have not been waited for; the first may have ended before
+// others.
+[[nodiscard]] std::vector<pid_t> Threads(int proc, pid_t pid);
+
+// Does process `pid`, looked up by number in `proc`, have the open file behind `file`? So also
+// where its first thread has ended, or a thread has descriptors of its own.
 [[nodiscard]] bool HasFile(int proc, pid_t pid, int file);
 
 // The process and all below it, as `proc` shows them; empty for pid 0. One that is made or adopted

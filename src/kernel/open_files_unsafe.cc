@@ -40,9 +40,8 @@ std::vector<int> NumbersIn(int proc, const std::string& path) {
 }
 
 void AddChildren(int proc, pid_t pid, std::vector<pid_t>& list) {
-  const std::string tasks = std::to_string(pid) + "/task";
-  for (const int thread : NumbersIn(proc, tasks)) {
-    const std::string path = tasks + "/" + std::to_string(thread) + "/children";
+  for (const pid_t thread : Threads(proc, pid)) {
+    const std::string path = std::to_string(pid) + "/task/" + std::to_string(thread) + "/children";
     const UniqueFd file(openat(proc, path.c_str(), O_RDONLY | O_CLOEXEC));
     std::string text;
     char chunk[4096];
@@ -74,10 +73,21 @@ bool HasFileAt(const Process& process, int number, int file) {
   return SameFile(process.tgid, number, getpid(), file) && !HasExited(process);
 }
 
+std::vector<pid_t> Threads(int proc, pid_t pid) {
+  return NumbersIn(proc, std::to_string(pid) + "/task");
+}
+
 bool HasFile(int proc, pid_t pid, int file) {
-  for (const int number : NumbersIn(proc, std::to_string(pid) + "/fd")) {
-    if (SameFile(pid, number, getpid(), file)) {
-      return true;
+  pid_t seen = 0;
+  for (const pid_t thread : Threads(proc, pid)) {
+    if (seen != 0 && syscall(SYS_kcmp, seen, thread, KCMP_FILES, 0, 0) == 0) {
+      continue;
+    }
+    seen = thread;
+    for (const int number : NumbersIn(proc, std::to_string(thread) + "/fd")) {
+      if (SameFile(thread, number, getpid(), file)) {
+        return true;
+      }
     }
   }
   return false;

@@ -7,10 +7,12 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <string_view>
 
 #include "kernel/process.h"
 
@@ -40,15 +42,21 @@ bool MayHaveExeced(const Process& process) {
 bool ReadStatus(int proc, pid_t tid, CallerTable::Status* status) {
   const std::string path = std::to_string(tid) + "/status";
   UniqueFd fd(openat(proc, path.c_str(), O_RDONLY | O_CLOEXEC));
-  char text[4096];
-  const ssize_t n = fd.valid() ? read(fd.get(), text, sizeof(text) - 1) : -1;
-  if (n <= 0) {
-    return false;
+  // As far as it is needed. Above that are the process's groups, of which it may have thousands.
+  constexpr std::string_view kLast = "\nNStgid:";
+  std::string text;
+  char chunk[4096];
+  ssize_t n = 0;
+  std::size_t last = std::string::npos;
+  while ((last == std::string::npos || text.find('\n', last + 1) == std::string::npos) &&
+         fd.valid() && (n = read(fd.get(), chunk, sizeof(chunk))) > 0) {
+    const std::size_t from = text.size() - std::min(text.size(), kLast.size());
+    text.append(chunk, static_cast<std::size_t>(n));
+    last = last == std::string::npos ? text.find(kLast, from) : last;
   }
-  text[n] = '\0';
-  const char* tgid_line = std::strstr(text, "\nTgid:");
-  const char* parent_line = std::strstr(text, "\nPPid:");
-  const char* ns_line = std::strstr(text, "\nNStgid:");
+  const char* tgid_line = std::strstr(text.c_str(), "\nTgid:");
+  const char* parent_line = std::strstr(text.c_str(), "\nPPid:");
+  const char* ns_line = std::strstr(text.c_str(), kLast.data());
   if (tgid_line == nullptr || parent_line == nullptr || ns_line == nullptr) {
     return false;
   }

@@ -122,7 +122,10 @@ void Housekeeping::Run() {
   polled[kRefusals] = {server_.refusals(), POLLIN, 0};
   polled[kPace] = {pace_.get(), POLLIN, 0};
   while (!done_) {
-    const bool soon = server_.SendAway() || (agent_ != nullptr && agent_->starved());
+    const bool soon = server_.SendAway() || starved_ || (agent_ != nullptr && agent_->starved());
+    // A connection that cannot be taken must not keep this thread busy.
+    polled[kAdmin].fd = starved_ ? -1 : admin_.get();
+    starved_ = false;
     if (poll(polled.data(), polled.size(), soon ? kSoonMs : -1) < 0) {
       continue;  // EINTR
     }
@@ -175,6 +178,7 @@ void Housekeeping::TellRefused() {
 void Housekeeping::ServeAdmin() {
   UniqueFd connection(accept4(admin_.get(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!connection.valid()) {
+    starved_ = errno != EINTR && errno != ECONNABORTED;
     return;
   }
   // The socket's folder and mode decide who gets here. A silent peer must not hold us up.

@@ -66,6 +66,7 @@ class Housekeeping {
   std::size_t round_ = 0;
   bool ended_ = false;  // the container has, so far as can be seen
   bool done_ = false;
+  bool starved_ = false;  // this process had no room for an admin's connection: try again soon
 };
 
 }  // namespace cgpu::shim

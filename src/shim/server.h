@@ -168,7 +168,7 @@ class Server {
   // For the latency benchmark: how long the driver took for each executed call since the last time
   // this was asked, in nanoseconds and in order. The first question starts the recording.
   [[nodiscard]] std::vector<std::uint32_t> TakeTrace();
-  // The first processes of all sources, where they are known.
+  // The first processes of all sources, where they are known and have not been waited for.
   [[nodiscard]] std::vector<pid_t> Roots();
   // All that is known of the container: the first processes, and those that have made calls.
   void KillContainer();

@@ -1,5 +1,6 @@
 #include "shim/watchers.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -19,6 +20,11 @@ int Send(const UniqueFd& connection, const std::string& line, int flags = MSG_DO
 }  // namespace
 
 void Watchers::Add(UniqueFd connection) {
+  std::erase_if(all_, [](const Watcher& watcher) {
+    pollfd query{watcher.connection.get(), 0,
+                 0};  // POLLHUP: has closed it; to write no more is usual
+    return poll(&query, 1, 0) > 0;
+  });
   all_.push_back({std::move(connection), {}, {}});
 }
 

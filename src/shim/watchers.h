@@ -18,6 +18,7 @@ namespace cgpu::shim {
 
 class Watchers {
  public:
+  // In the place of those that have gone away, which nothing else might show for long.
   void Add(UniqueFd connection);
 
   // `roots`: the processes that the container began with or that were added to it, as they are now.

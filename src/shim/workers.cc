@@ -107,7 +107,10 @@ std::vector<pid_t> Server::Roots() {
   const std::lock_guard lock(listen_mutex_);
   std::vector<pid_t> roots;
   for (const SourcePtr& source : sources_) {
-    if (source->pid != 0) {
+    // The number of one that has been waited for may be anybody's.
+    if (source->pid != 0 && source->process.valid() &&
+        (syscall(SYS_pidfd_send_signal, source->process.get(), 0, nullptr, 0) == 0 ||
+         errno != ESRCH)) {
       roots.push_back(source->pid);
     }
   }

@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import socket
 import tempfile
 import time
@@ -284,6 +285,54 @@ def short():
         container.expect_end()
 
 
+def _ask(container, line):
+    """A connection to the shim's admin socket, which has said this and will say no more."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.settimeout(t.DEADLINE)
+    connection.connect("/run/cgpu/%s.sock" % container.id)
+    connection.sendall(line)
+    connection.shutdown(socket.SHUT_WR)
+    return connection
+
+
+def watchers():
+    """Those that have watched the container and gone away leave nothing behind in the shim."""
+    with _container() as container:
+        first = container.worker()
+        first.do("client", 1)
+        shim = container.shim()
+        fds, _ = _counts(shim)
+        for _ in range(100):
+            with _ask(container, b"watch\n") as connection:
+                t.check(connection.recv(100) == b"pid %d\n" % first.pid, "it is told otherwise")
+        eventually(lambda: _counts(shim)[0] <= fds + 2,
+                   lambda: "%d files, %d before" % (_counts(shim)[0], fds))
+        first.kill()
+        container.expect_end()
+
+
+def numbers():
+    """Who watches is told of first processes that live, and not the number of one that has ended,
+    which by then may be anybody's."""
+    with _container() as container:
+        first = container.worker()
+        process = container.exec("runc", container.workers.argv("second"))
+        second = container.workers.accept("second", process)
+        third = container.worker()
+        child = container.workers.fork(second, "child")
+        os.kill(process.popen.pid, signal.SIGKILL)
+        process.wait()
+        child.do("client", 1)
+        with _ask(container, b"watch\n") as connection:
+            lines = connection.makefile()
+            said = lines.readline() + lines.readline()
+        t.check(said == "pid %d\npid %d\n" % (first.pid, third.pid), "it said %r" % said)
+        for one in (first, third, child):
+            one.kill()
+        container.expect_end()
+
+
 if __name__ == "__main__":
     t.main({"limit": limit, "ends": ends, "strange": strange, "full": full,
-            "other-user": other_user, "creator": creator, "crowd": crowd, "short": short})
+            "other-user": other_user, "creator": creator, "crowd": crowd, "short": short,
+            "watchers": watchers, "numbers": numbers})
