@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -116,9 +117,22 @@ Result<UniqueFd> Connect(const std::string& path, int type = SOCK_STREAM | SOCK_
 }
 
 // A full backlog is a sign of life too.
-bool Lives(const std::string& socket_path, int type = SOCK_STREAM | SOCK_NONBLOCK) {
-  const auto connection = Connect(socket_path, type);
+bool Lives(const std::string& socket_path) {
+  const auto connection = Connect(socket_path);
   return connection.ok() || connection.error().code != Code::kNotFound;
+}
+
+// Whether the process that began to listen there lives. A child of one that was killed may have the
+// socket still, for a moment or for as long as it works.
+bool DaemonLives(const std::string& path) {
+  const auto connection = Connect(path, SOCK_SEQPACKET | SOCK_NONBLOCK);
+  if (!connection.ok()) {
+    return connection.error().code != Code::kNotFound;
+  }
+  ucred listener{};
+  socklen_t size = sizeof(listener);
+  return getsockopt(connection->get(), SOL_SOCKET, SO_PEERCRED, &listener, &size) != 0 ||
+         listener.pid <= 0 || kill(listener.pid, 0) == 0 || errno != ESRCH;
 }
 
 // A request sent, and what came back so far.
@@ -403,7 +417,7 @@ std::vector<Result<std::string>> Registry::AskAll(const std::vector<std::string>
 
 Result<UniqueFd> ListenAsDaemon(const RegistryLock& /*lock*/, const std::string& path,
                                 std::optional<unsigned> group) {
-  if (Lives(path, SOCK_SEQPACKET | SOCK_NONBLOCK)) {
+  if (DaemonLives(path)) {
     return Error{Code::kConflict, 0, "another daemon listens at " + path, "stop that one first"};
   }
   unlink(path.c_str());

@@ -107,7 +107,7 @@ class Registry {
 
 // The socket of a node's daemon, for it and for whoever asks it (SOCK_SEQPACKET). Root can
 // connect, and members of the group of that number, if there is one. kConflict: somebody listens
-// there already. kNotFound: nobody does. kPermission: not a member.
+// there already, and lives. kNotFound: nobody does. kPermission: not a member.
 [[nodiscard]] Result<UniqueFd> ListenAsDaemon(const RegistryLock& lock, const std::string& path,
                                               std::optional<unsigned> group);
 [[nodiscard]] Result<UniqueFd> ConnectToDaemon(const std::string& path);

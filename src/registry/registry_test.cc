@@ -6,6 +6,7 @@
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -149,6 +150,34 @@ TEST_F(RegistryTest, AContainerLivesAsLongAsItsSocketIsHeld) {
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/000000000001.grant"));
   registry.RemoveIfDead(lock.value(), "000000000002");
   EXPECT_TRUE(std::filesystem::exists(folder_ + "/000000000002.sock"));
+}
+
+TEST_F(RegistryTest, WhatAKilledDaemonsChildHoldsIsNoDaemon) {
+  const Registry registry = Open();
+  const auto lock = registry.Lock();
+  const std::string path = folder_ + "/daemon.sock";
+  int ends[2] = {};
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t daemon = fork();
+  if (daemon == 0) {
+    close(ends[1]);
+    const auto socket = ListenAsDaemon(*lock, path, std::nullopt);
+    const pid_t child = socket.ok() ? fork() : -1;
+    char end = 0;
+    if (child == 0) {
+      (void)!read(ends[0], &end, 1);
+    }
+    _exit(child < 0 ? 1 : 0);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(daemon, &status, 0), daemon);
+  ASSERT_EQ(status, 0);
+  EXPECT_TRUE(ConnectToDaemon(path).ok()) << "its child does not hold the socket";
+  const auto next = ListenAsDaemon(*lock, path, std::nullopt);
+  EXPECT_TRUE(next.ok()) << next.error().what;
+  EXPECT_EQ(ListenAsDaemon(*lock, path, std::nullopt).error().code, Code::kConflict);
+  close(ends[0]);
+  close(ends[1]);
 }
 
 TEST_F(RegistryTest, AFullBacklogIsALivingContainer) {

@@ -143,6 +143,16 @@ void Scheduler::AfterSchedule(std::size_t card) {
   changed_.notify_one();
 }
 
+void Scheduler::AfterFree() {
+  const std::lock_guard lock(mutex_);
+  for (std::size_t i = 0; !paused_ && i < cards_.size(); ++i) {
+    Refresh(i, cards_[i]);
+    if (cards_[i].undivided && cards_[i].order.slice_us != 0) {
+      ApplySlices(i, cards_[i]);
+    }
+  }
+}
+
 void Scheduler::LetThrough() {
   const std::lock_guard lock(mutex_);
   let_through_ = true;
@@ -176,6 +186,7 @@ void Scheduler::Refresh(std::size_t index, Card& card) {
     return;
   }
   card.seen = now->changes;
+  card.undivided = true;
   card.channels.clear();
   card.others.clear();
   for (ledger::ChannelInfo& channel : now->all) {
@@ -253,6 +264,7 @@ void Scheduler::ChooseResting(Card& card, const std::set<std::uint64_t>& groups,
 }
 
 void Scheduler::ApplySlices(std::size_t index, Card& card) {
+  card.undivided = false;
   std::map<std::uint64_t, const ledger::ChannelInfo*> channels;
   std::set<std::uint64_t> groups;
   for (const ledger::ChannelInfo& channel : card.channels) {

@@ -94,6 +94,8 @@ class Scheduler {
   // once (NVIDIA/open-gpu-doc manuals/ampere/ga100/dev_ram.ref.txt: a submission expires slices).
   [[nodiscard]] bool BeforeSchedule(std::size_t card, ledger::Handle client, ledger::Handle object);
   void AfterSchedule(std::size_t card);
+  // Channels may be gone: the groups that are left have the whole slice.
+  void AfterFree();
 
   // Until Resume(), BeforeSchedule() waits for nothing that may take long.
   void LetThrough();
@@ -111,6 +113,7 @@ class Scheduler {
     bool ran = false;                               // since `duty` was asked last
     bool served = false;                            // those that are on ran, since it is their turn
     std::uint64_t seen = 0;                         // changes of the channels below
+    bool undivided = false;                         // they are others since slices were given
     std::vector<ledger::ChannelInfo> channels;      // for the engine that is shared
     std::vector<ledger::ChannelInfo> unruly;        // those of them that have no slice, and are off
     std::uint64_t again_us = 0;                     // when it is tried to give them theirs

@@ -171,6 +171,23 @@ TEST(Scheduler, DividesASliceAmongTheGroups) {
   EXPECT_EQ(f.desk.Slices().at(20), kStandardUs) << "as the driver pleases";
 }
 
+TEST(Scheduler, TheGroupsThatAreLeftHaveTheWholeSlice) {
+  Fixture& f = Make();
+  f.scheduler.SetOrder(0, {6'000, {}, false});
+  for (const ledger::Handle group : {10, 20, 30}) {
+    f.desk.Add(group, group + 1);
+    EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 1, 0));
+  }
+  EXPECT_EQ(f.desk.Slices().at(10), 1'973);
+  f.desk.Remove(20);
+  f.scheduler.AfterFree();
+  EXPECT_EQ(f.desk.Slices().at(10), 2'980);
+  EXPECT_EQ(f.desk.Slices().at(30), 2'980);
+  f.desk.Remove(30);
+  f.scheduler.AfterFree();
+  EXPECT_EQ(f.desk.Slices().at(10), 6'000);
+}
+
 TEST(Scheduler, OneGroupTooManyIsNotScheduled) {
   Fixture& f = Make();
   constexpr std::uint64_t kSlice = 400;  // and a switch: 440 us for turns of 50 and a switch of 40

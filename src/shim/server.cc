@@ -437,6 +437,9 @@ int Server::SeeThrough(Pending& pending, bool* copy_out) {
       const std::lock_guard lock(state_mutex_);
       undo = boundary_.Account(pending.call, decision, error, pids);
     }
+    if (pending.call.nr == rm::NV_ESC_RM_FREE) {
+      scheduler_.AfterFree();
+    }
     if (undo) {
       Driver::Free(pending.file.get(), undo->client, undo->object);
       const std::lock_guard lock(state_mutex_);

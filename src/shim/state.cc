@@ -34,8 +34,11 @@ bool Server::Reconcile() {
     changed = ledger_.RemoveClient(client.ref) || changed;
   }
   if (changed) {
-    const std::lock_guard lock(state_mutex_);
-    boundary_.DropGoneClients();
+    {
+      const std::lock_guard lock(state_mutex_);
+      boundary_.DropGoneClients();
+    }
+    scheduler_.AfterFree();
   }
   changed = ReconcileExports() || changed;
   changed = SettleManaged() || changed;

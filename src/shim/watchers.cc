@@ -58,6 +58,7 @@ std::vector<WatcherState> Watchers::Save() const {
 }
 
 void Watchers::Adopt(const std::vector<WatcherState>& state) {
+  all_.reserve(all_.size() + state.size());
   for (const WatcherState& watcher : state) {
     all_.push_back({UniqueFd(watcher.connection), watcher.told, {}});
   }

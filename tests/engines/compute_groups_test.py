@@ -1,0 +1,31 @@
+"""Channel groups of one container that come and go: its slice is the others' that are left. By the simulated
+card's own books. Cases by name, see tests/lib/cgpu_test.py."""
+import compute_test
+import isolation
+from compute_test import KERNELS, Crowd, Member, shares, until
+
+
+def _left(end):
+    def case(node, _):
+        """Who is left when a process of its container has ended has all of its slice."""
+        other = Member(node, "other").feed()
+        script = "(echo feed; exec sleep 1000) | %s 20000 & sleep 1000 | %s %s 1000; wait"
+        rest = Crowd(node, "rest", script % (KERNELS, end, KERNELS))
+
+        def slices():
+            return [group["timeslice_us"] for group in rest.groups(node)]
+
+        until(lambda: slices() == [1480, 1480], "its slice is not divided: %s" % rest.groups(node))
+        until(lambda: slices() == [3000], "it has not got its slice back: %s" % rest.groups(node))
+        until(lambda: abs(shares(node, other, rest)[0] - 50) < 2, "they do not get the same")
+        rest.process.kill()
+        other.stop()
+        other.end()
+    return case
+
+
+CASES = {"killed": _left("timeout -s KILL 1"), "ended": _left("timeout -s TERM 1")}
+
+if __name__ == "__main__":
+    isolation.main({name: lambda function=function: compute_test.run(function)
+                    for name, function in CASES.items()})
