@@ -12,6 +12,10 @@ compiled for Linux x86-64 and asked for sizes (bytes), offsets (@) and values of
   driver_layouts.py --repo DIR --alike FILE...
       compares every published release of the branches in FILEs, one after the other, with the
       column of its branch and says which are laid out alike.
+  driver_layouts.py --repo DIR --steps FILE...
+      compares every published release, of all branches, with the one before it in its branch: what
+      is another, what is gone, what is new. Which one is before it the history says, not the
+      number.
 
 DIR is a clone or a bare repository with the release tags. Needs git, tar and a C compiler.
 """
@@ -87,6 +91,10 @@ def probe_of(name, words):
         field = name.split(".", 1)[1]
         return ("@", f"__builtin_offsetof({name.split('.')[0]}, {field})") \
             if struct in types or struct in macros else None
+    for _ in range(MAX_ATTEMPTS):  # the old name of a structure may be a macro for the new one
+        if macros.get(struct) not in types:
+            break
+        struct = macros[struct]
     if struct in types:
         # Not a syntax error when it is wrong, so that the next line is still understood.
         return "", f"sizeof({name}[1])"
@@ -111,7 +119,7 @@ def words_of(command, source):
         return subprocess.run([*command, "-E", *options, source], check=False, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
     types = set(re.findall(r"[A-Za-z_]\w+", preprocess("-P")))
-    macros = set(re.findall(r"^#define (\w+)", preprocess("-dM"), re.M))
+    macros = dict(re.findall(r"^#define (\w+)(?: (\w+)$)?", preprocess("-dM"), re.M))
     return types, macros
 
 
@@ -196,6 +204,20 @@ def version_of(tag):
     return tuple(int(part) for part in tag.split("."))
 
 
+def published(repo):
+    return sorted((tag for tag in git(repo, "tag").decode().split()
+                   if re.fullmatch(r"\d+(\.\d+){1,2}", tag)), key=version_of)
+
+
+def before(repo, tag):
+    """The release that `tag` was made from, when it is of the same branch."""
+    done = subprocess.run(["git", "-C", repo, "describe", "--tags", "--abbrev=0", "--match",
+                           "[0-9]*", f"{tag}^"], stdout=subprocess.PIPE, text=True, check=False,
+                          stderr=subprocess.DEVNULL)
+    name = done.stdout.strip()
+    return name if name and version_of(name)[0] == version_of(tag)[0] else None
+
+
 def read_tables(paths):
     """([(path, comment lines, names)], tags, {name: columns} of all)"""
     tables, tags, rows = [], None, {}
@@ -222,16 +244,36 @@ def update(repo, paths, added, jobs):
 def say_alike(repo, paths, jobs):
     _, tags, rows = read_tables(paths)
     names = list(rows)
-    published = [tag for tag in git(repo, "tag").decode().split()
-                 if re.fullmatch(r"\d+(\.\d+){1,2}", tag)]
+    releases = published(repo)
     for i, reference in enumerate(tags):
-        branch = sorted((tag for tag in published
-                         if version_of(tag)[0] == version_of(reference)[0]), key=version_of)
+        branch = [tag for tag in releases if version_of(tag)[0] == version_of(reference)[0]]
         wanted = [rows[name][i] for name in names]
         for tag, column in zip(branch, layouts_of_tags(repo, branch, names, jobs)):
             other = [f"{name} {have} not {want}"
                      for name, want, have in zip(names, wanted, column) if want != have]
             print(f"{tag}: {'like ' + reference if not other else '; '.join(other)}", flush=True)
+
+
+def say_steps(repo, paths, jobs):
+    names = list(read_tables(paths)[2])
+    releases = published(repo)
+    columns = dict(zip(releases, layouts_of_tags(repo, releases, names, jobs)))
+    steps = changed = added = 0
+    for tag in releases:
+        old = before(repo, tag)
+        if old not in columns:
+            continue
+        rows = [row for row in zip(names, columns[old], columns[tag]) if row[1] != row[2]]
+        new = [name for name, was, _ in rows if was == ABSENT]
+        other = [f"{name} {was} then {now}" for name, was, now in rows if was != ABSENT]
+        steps += 1
+        changed += bool(other)
+        added += bool(new and not other)
+        if rows:
+            news = [f"new: {', '.join(new)}"] if new else []
+            print(f"{old} to {tag}: {'; '.join(other + news)}", flush=True)
+    print(f"{len(releases)} releases, {steps} steps within a branch: {changed} changed a row, "
+          f"{added} more only added some")
 
 
 def main():
@@ -244,10 +286,14 @@ def main():
                         help="with --update: a further column")
     parser.add_argument("--alike", metavar="FILE", nargs="+",
                         help="tables to compare all releases with")
+    parser.add_argument("--steps", metavar="FILE", nargs="+",
+                        help="tables to compare each release with the one before it")
     parser.add_argument("--jobs", type=int, default=2, help="compilations at once")
     parser.add_argument("name", nargs="*", help="structure, structure.field or macro")
     arguments = parser.parse_args()
-    if arguments.alike:
+    if arguments.steps:
+        say_steps(arguments.repo, arguments.steps, arguments.jobs)
+    elif arguments.alike:
         say_alike(arguments.repo, arguments.alike, arguments.jobs)
     elif arguments.update:
         update(arguments.repo, arguments.update, arguments.add_tag, arguments.jobs)

@@ -6,7 +6,7 @@ set -euo pipefail
 bin=$1
 test_bin=$2
 file=$3
-programs=("$bin/cgpu" "$bin/cgpu-shim" "$bin/cgpud" "$bin/rmtool")
+programs=("$bin/cgpu" "$bin/cgpu-shim" "$bin/cgpud" "$bin/rmtool" "$test_bin/gpu-trace")
 with_libc=("$bin/cgpu-burn" "$test_bin/gpu-orders")
 top=$(mktemp -d)
 trap 'rm -rf "$top"' EXIT

@@ -70,7 +70,18 @@ struct ControlEntry {
 [[nodiscard]] std::span<const ControlEntry> GraphicsControls();
 [[nodiscard]] std::span<const ControlEntry> TenantControls();
 [[nodiscard]] std::span<const ControlEntry> EventControls();
+[[nodiscard]] std::span<const ControlEntry> StartControls();
 [[nodiscard]] const ControlEntry* FindControlEntry(rm::NvU32 cmd);
+
+// Handlers of many commands: the parameters come back as they went, or all zero.
+[[nodiscard]] NvStatus Accept(ControlCall& call);
+[[nodiscard]] NvStatus AnswerZeros(ControlCall& call);
+
+// Controls that the kernel driver hands on without a look at them. The first: those that go by
+// their number, on any object of a card. The second: whatever is sent to an object of NV2081_BINAPI
+// or NV2082_BINAPI_PRIVILEGED; what the kernel driver would have checked is not checked.
+[[nodiscard]] NvStatus RunByFirmware(ControlCall& call);
+[[nodiscard]] NvStatus RunByFirmwareOfObject(ControlCall& call);
 
 // Commands for administrators, and commands that no process may issue.
 [[nodiscard]] bool IsRootControl(rm::NvU32 cmd);

@@ -155,13 +155,25 @@ NvStatus GetMaxPageSize(ControlCall& call) {
   return rm::NV_OK;
 }
 
-NvStatus Accept(ControlCall& /*call*/) {
+// The mode is the channel's group's; the parameters stay as they are.
+NvStatus SetPreemptionMode(ControlCall& call) {
+  const auto params = call.Get<rm::NV2080_CTRL_GR_SET_CTXSW_PREEMPTION_MODE_PARAMS>();
+  const Object* channel = DriverModel::FindObject(call.client, params.hChannel);
+  std::shared_ptr<Group> group = channel == nullptr ? nullptr : channel->group;
+  if (channel != nullptr && group == nullptr) {
+    const Object* parent = DriverModel::FindObject(call.client, channel->parent);
+    group = parent == nullptr ? nullptr : parent->group;
+  }
+  if (group != nullptr &&
+      (params.flags & rm::NV2080_CTRL_GR_SET_CTXSW_PREEMPTION_MODE_FLAGS_CILP) != 0) {
+    group->preemption_mode = params.cilpPreemptMode;
+  }
   return rm::NV_OK;
 }
 
-// rmapi_utils and the debugger: no error was ever seen.
-NvStatus NothingSeen(ControlCall& call) {
-  std::fill(call.params.begin(), call.params.end(), std::byte{0});
+// kern_cuda_limit.c deviceCtrlCmdKPerfCudaLimitSetControl_IMPL(): until the device goes.
+NvStatus SetCudaLimit(ControlCall& call) {
+  call.object.cuda_limit = call.Get<rm::NvU8>() != 0;
   return rm::NV_OK;
 }
 
@@ -176,15 +188,18 @@ constexpr ControlEntry kEntries[] = {
     {NV2080_CTRL_CMD_GR_GET_GPC_MASK, kSubdevice, GetGpcMask},
     {NV2080_CTRL_CMD_GR_GET_TPC_MASK, kSubdevice, GetTpcMask},
     {NV2080_CTRL_CMD_GR_GET_NUM_TPCS_FOR_GPC, kSubdevice, GetNumTpcs},
-    {NV2080_CTRL_CMD_GR_SET_CTXSW_PREEMPTION_MODE, kSubdevice, Accept},
+    {NV2080_CTRL_CMD_GR_SET_CTXSW_PREEMPTION_MODE, kSubdevice, SetPreemptionMode},
+    {rm::NV0080_CTRL_CMD_PERF_CUDA_LIMIT_SET_CONTROL, ObjectKind::kDevice, SetCudaLimit},
     {NV2080_CTRL_CMD_GPU_GET_ENGINES_V2, kSubdevice, GetEngines},
     {NV2080_CTRL_CMD_GPU_GET_SIMULATION_INFO, kSubdevice, GetSimulationInfo},
-    {NV2080_CTRL_CMD_GPU_QUERY_COMPUTE_MODE_RULES, kSubdevice, NothingSeen},
+    {NV2080_CTRL_CMD_GPU_QUERY_COMPUTE_MODE_RULES, kSubdevice, AnswerZeros},
     {NV2080_CTRL_CMD_GPU_GET_MAX_SUPPORTED_PAGE_SIZE, kSubdevice, GetMaxPageSize},
     {NV2080_CTRL_CMD_PERF_BOOST, kSubdevice, Accept},
     {NV2080_CTRL_CMD_FB_FLUSH_GPU_CACHE, kSubdevice, Accept},
-    {NV83DE_CTRL_CMD_DEBUG_READ_MMU_FAULT_INFO, kDebugger, NothingSeen},
-    {NV83DE_CTRL_CMD_DEBUG_READ_ALL_SM_ERROR_STATES, kDebugger, NothingSeen},
+    {rm::NV83DE_CTRL_CMD_DEBUG_SET_EXCEPTION_MASK, kDebugger, Accept},
+    {rm::NV83DE_CTRL_CMD_DEBUG_CLEAR_ALL_SM_ERROR_STATES, kDebugger, Accept},
+    {NV83DE_CTRL_CMD_DEBUG_READ_MMU_FAULT_INFO, kDebugger, AnswerZeros},
+    {NV83DE_CTRL_CMD_DEBUG_READ_ALL_SM_ERROR_STATES, kDebugger, AnswerZeros},
     {NV83DE_CTRL_CMD_DEBUG_SUSPEND_CONTEXT, kDebugger, Accept},
     {NV83DE_CTRL_CMD_DEBUG_RESUME_CONTEXT, kDebugger, Accept},
 };

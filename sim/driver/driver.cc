@@ -216,8 +216,10 @@ void Driver::ReadControl(Call& call, Caller& caller) {
   call.control = api.cmd;
   call.params.address = api.params;
   const rm::ControlRow* row = rm::FindControl(api.cmd);
-  const rm::NvU32 expected = row == nullptr ? 0 : row->Size(abi_.branch);
-  const bool wrong_size = row != nullptr && row->Known(abi_.branch) && api.paramsSize != expected;
+  // The kernel driver's own tables do not have the firmware's commands.
+  const bool own = row != nullptr && row->most_bytes == 0 && row->Known(abi_.branch);
+  const rm::NvU32 expected = own ? row->Size(abi_.branch) : 0;
+  const bool wrong_size = own && !row->Takes(abi_.branch, api.paramsSize);
   if ((api.params == 0) != (api.paramsSize == 0) || wrong_size || api.paramsSize > kMaxParams) {
     call.copy_in = rm::NV_ERR_INVALID_ARGUMENT;
     return;

@@ -83,6 +83,7 @@ void Escapes::Run() {
       {rm::NV_ESC_CHECK_VERSION_STR, &Escapes::CheckVersion},
       {rm::NV_ESC_ATTACH_GPUS_TO_FD, &Escapes::AttachGpus},
       {rm::NV_ESC_SYS_PARAMS, &Escapes::SysParams},
+      {rm::NV_ESC_NUMA_INFO, &Escapes::NumaInfo},
       {rm::NV_ESC_WAIT_OPEN_COMPLETE, &Escapes::WaitOpenComplete},
   };
   const std::lock_guard lock(driver_.mutex_);

@@ -2,6 +2,9 @@
 #ifndef CGPU_SIM_DRIVER_ESCAPES_H_
 #define CGPU_SIM_DRIVER_ESCAPES_H_
 
+#include <optional>
+
+#include "sim/driver/control.h"
 #include "sim/driver/driver.h"
 
 namespace cgpu::sim {
@@ -24,6 +27,7 @@ class Escapes {
   [[nodiscard]] int CheckVersion();
   [[nodiscard]] int SysParams();
   [[nodiscard]] int StatusCode();
+  [[nodiscard]] int NumaInfo();
   [[nodiscard]] int WaitOpenComplete();
   [[nodiscard]] int RegisterFd();
   [[nodiscard]] int OsEvent();
@@ -46,6 +50,10 @@ class Escapes {
 
   [[nodiscard]] NvStatus AllocRoot(rm::NvHandle* handle, rm::NvHandle wanted);
   [[nodiscard]] NvStatus RunControl(const rm::NVOS54_PARAMETERS& api);
+  // nullopt: the control goes the way of the driver's own tables.
+  [[nodiscard]] std::optional<NvStatus> RunPastTheTables(const rm::NVOS54_PARAMETERS& api);
+  [[nodiscard]] NvStatus RunOnObject(ControlCall& control);
+  [[nodiscard]] ControlCall MakeControl(Client& client, Object& object, rm::NvU32 cmd);
   [[nodiscard]] NvStatus AllocFor(rm::NvHandle client, rm::NvHandle parent, rm::NvU32 cls,
                                   std::span<std::byte> params, rm::NvHandle* handle);
   [[nodiscard]] NvStatus AllocLegacyMemory(rm::NVOS02_PARAMETERS& api);

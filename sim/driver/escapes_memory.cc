@@ -274,6 +274,9 @@ int Escapes::IdleChannels() {
       status = rm::NV_ERR_INSUFFICIENT_PERMISSIONS;
     }
   }
+  if (status == rm::NV_OK) {
+    driver_.model_.NoteIdle(api.timeout);
+  }
   PutStatus(call_, status);
   return 0;
 }

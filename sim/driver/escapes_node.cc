@@ -98,6 +98,19 @@ int Escapes::SysParams() {
   return driver_.memblock_size_ == api.memblock_size ? 0 : EBUSY;
 }
 
+// nv.c, NV_ESC_NUMA_INFO: of a card whose memory is no node of the machine's.
+int Escapes::NumaInfo() {
+  struct {  // nv-ioctl-numa.h: how nv_ioctl_numa_info_t begins
+    rm::NvS32 nid = -1;
+    rm::NvS32 status = 0;  // NV_IOCTL_NUMA_STATUS_DISABLED
+    rm::NvU64 memblock_size = 0;
+  } info;
+  std::fill(call_.bytes.begin(), call_.bytes.end(), std::byte{0});
+  info.memblock_size = driver_.memblock_size_;
+  Store(std::span(call_.bytes), info);
+  return 0;
+}
+
 // escape.c, NV_ESC_STATUS_CODE.
 int Escapes::StatusCode() {
   auto api = Load<rm::nv_ioctl_status_code_t>(call_.bytes);

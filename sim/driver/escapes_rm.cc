@@ -1,4 +1,5 @@
 // RM_CONTROL.
+#include "rm/control_route.h"
 #include "rm/control_table.h"
 #include "rm/nv_classes.h"
 #include "sim/driver/bytes.h"
@@ -11,11 +12,6 @@ namespace {
 // From src/common/sdk/nvidia/inc/nvos.h:
 constexpr rm::NvU32 kFlagIrqlRaised = 1;  // NVOS54_FLAGS_IRQL_RAISED
 constexpr rm::NvU32 kFlagLockBypass = 2;  // NVOS54_FLAGS_LOCK_BYPASS
-
-// Category and index of a command, in which 0 means "nothing" for every class.
-bool IsNullCommand(rm::NvU32 cmd) {
-  return (cmd & 0xFFFFU) == 0;
-}
 
 // Is it a command of the class that makes objects of this kind? Asked for the three that have
 // privileged commands.
@@ -43,10 +39,80 @@ int Escapes::Control() {
   return 0;
 }
 
+// rmapi_gss_legacy_control.c RmGssLegacyRpcCmd(), before control.c is asked: neither the flags nor
+// the file that the client belongs to are looked at. No rule below bounds the size either.
+std::optional<NvStatus> Escapes::RunPastTheTables(const rm::NVOS54_PARAMETERS& api) {
+  Client* client = driver_.model_.FindClient(api.hClient);
+  Object* object = client == nullptr ? nullptr : DriverModel::FindObject(*client, api.hObject);
+  const rm::ControlRoute route = rm::RouteOf(api.cmd, object == nullptr ? 0 : object->cls);
+  if (route == rm::ControlRoute::kNothing) {
+    return rm::NV_OK;
+  }
+  const bool privileged = route == rm::ControlRoute::kFirmwarePrivileged;
+  if (object == nullptr || object->card < 0 ||
+      (route != rm::ControlRoute::kFirmware && !privileged)) {
+    return std::nullopt;
+  }
+  if (privileged && !caller_.IsAdmin()) {
+    return rm::NV_ERR_INSUFFICIENT_PERMISSIONS;
+  }
+  if (call_.copy_in != rm::NV_OK) {
+    return call_.copy_in;
+  }
+  ControlCall control = MakeControl(*client, *object, api.cmd);
+  return RunByFirmware(control);
+}
+
+ControlCall Escapes::MakeControl(Client& client, Object& object, rm::NvU32 cmd) {
+  return ControlCall{driver_.model_,
+                     driver_.version_,
+                     call_.file,
+                     client,
+                     object,
+                     caller_,
+                     cmd,
+                     call_.params.bytes,
+                     call_.embedded.bytes,
+                     call_.embedded.address,
+                     call_.wait};
+}
+
+// rs_server.c serverControl(), when client and object are found.
+NvStatus Escapes::RunOnObject(ControlCall& control) {
+  const rm::NvU32 cmd = control.cmd;
+  const ObjectKind kind = control.object.kind;
+  if (rm::RouteOf(cmd, control.object.cls) == rm::ControlRoute::kFirmwareByObject) {
+    // binary_api.c
+    return control.object.cls == rm::NV2082_BINAPI_PRIVILEGED && !caller_.IsAdmin()
+               ? rm::NV_ERR_INSUFFICIENT_PERMISSIONS
+               : RunByFirmwareOfObject(control);
+  }
+  const rm::ControlRow* row = rm::FindControl(cmd);
+  const ControlEntry* entry = row != nullptr && !row->Known(driver_.abi_.branch)
+                                  ? nullptr  // of another branch
+                                  : FindControlEntry(cmd);
+  if (entry == nullptr && IsCommandOf(cmd, kind)) {
+    if (IsKernelControl(cmd) || (IsRootControl(cmd) && !caller_.IsAdmin())) {
+      return rm::NV_ERR_INSUFFICIENT_PERMISSIONS;
+    }
+    if (IsRootControl(cmd)) {
+      return rm::NV_OK;  // what it would do is not simulated
+    }
+  }
+  if (entry == nullptr || entry->target != kind) {
+    return rm::NV_ERR_NOT_SUPPORTED;
+  }
+  if ((entry->privilege == Privilege::kAdmin && !caller_.IsAdmin()) ||
+      (entry->privilege == Privilege::kNice && !caller_.IsNice())) {
+    return rm::NV_ERR_INSUFFICIENT_PERMISSIONS;
+  }
+  return entry->handler(control);
+}
+
 // control.c _rmapiRmControl(), then rs_server.c serverControl(), in their order of checks.
 NvStatus Escapes::RunControl(const rm::NVOS54_PARAMETERS& api) {
-  if (IsNullCommand(api.cmd)) {
-    return rm::NV_OK;
+  if (const auto status = RunPastTheTables(api)) {
+    return *status;
   }
   if ((api.flags & (kFlagIrqlRaised | kFlagLockBypass)) != 0) {
     return rm::NV_ERR_INVALID_ARGUMENT;
@@ -68,37 +134,8 @@ NvStatus Escapes::RunControl(const rm::NVOS54_PARAMETERS& api) {
   if (object == nullptr) {
     return rm::NV_ERR_OBJECT_NOT_FOUND;
   }
-  const rm::ControlRow* row = rm::FindControl(api.cmd);
-  const ControlEntry* entry = row != nullptr && !row->Known(driver_.abi_.branch)
-                                  ? nullptr  // of another branch
-                                  : FindControlEntry(api.cmd);
-  if (entry == nullptr && IsCommandOf(api.cmd, object->kind)) {
-    if (IsKernelControl(api.cmd) || (IsRootControl(api.cmd) && !caller_.IsAdmin())) {
-      return rm::NV_ERR_INSUFFICIENT_PERMISSIONS;
-    }
-    if (IsRootControl(api.cmd)) {
-      return rm::NV_OK;  // what it would do is not simulated
-    }
-  }
-  if (entry == nullptr || entry->target != object->kind) {
-    return rm::NV_ERR_NOT_SUPPORTED;
-  }
-  if ((entry->privilege == Privilege::kAdmin && !caller_.IsAdmin()) ||
-      (entry->privilege == Privilege::kNice && !caller_.IsNice())) {
-    return rm::NV_ERR_INSUFFICIENT_PERMISSIONS;
-  }
-  ControlCall control{model,
-                      driver_.version_,
-                      call_.file,
-                      *client,
-                      *object,
-                      caller_,
-                      api.cmd,
-                      call_.params.bytes,
-                      call_.embedded.bytes,
-                      call_.embedded.address,
-                      call_.wait};
-  return entry->handler(control);
+  ControlCall control = MakeControl(*client, *object, api.cmd);
+  return RunOnObject(control);
 }
 
 }  // namespace cgpu::sim

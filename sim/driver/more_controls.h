@@ -100,6 +100,14 @@ struct NV2080_CTRL_GR_GET_NUM_TPCS_FOR_GPC_PARAMS {
   rm::NvU32 numTpcs;
 };
 
+// ---- No public header: how the simulation tells the load of a whole card (controls_firmware.cc).
+struct FirmwareTelemetry {
+  rm::NvU64 usedBytes;
+  rm::NvU32 channels;
+  rm::NvU32 processes;
+};
+static_assert(sizeof(FirmwareTelemetry) == 16);
+
 // ---- ctrl83de/ctrl83dedebug.h
 inline constexpr rm::NvU32 NV83DE_CTRL_CMD_DEBUG_READ_MMU_FAULT_INFO = 0x83DE0328;
 inline constexpr rm::NvU32 NV83DE_CTRL_CMD_DEBUG_READ_ALL_SM_ERROR_STATES = 0x83DE030C;

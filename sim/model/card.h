@@ -35,6 +35,8 @@ struct CardModel {
   rm::NvU32 ram_type;              // NV2080_CTRL_FB_INFO_RAM_TYPE_*
   rm::DriverVersion first_driver;  // the first release of its branch that lists the card, or 0
   unsigned first_branch_without;   // 0: none yet
+  // That of a GeForce on record. What other cards have is not, and none has fewer.
+  rm::NvU32 encoder_sessions = 8;
 };
 
 [[nodiscard]] std::span<const CardModel> CardModels();

@@ -1,4 +1,5 @@
 // RM_ALLOC of channel groups, channels and what hangs on them.
+#include "rm/channel_params.h"
 #include "rm/nv_classes.h"
 #include "sim/model/alloc_params.h"
 
@@ -51,7 +52,7 @@ NvStatus DriverModel::ConstructGroup(Client& client, const AllocRequest& request
 
 NvStatus DriverModel::ConstructChannel(Client& client, const AllocRequest& request,
                                        Object& object) {
-  const auto params = Params<rm::NV_CHANNEL_ALLOC_PARAMS_V535>(request);
+  const rm::ChannelParams params = rm::ReadChannelParams(abi_.branch, request.params);
   for (const rm::NvHandle on : {params.hContextShare, params.hVASpace}) {
     if (on == 0) {
       continue;
@@ -89,7 +90,7 @@ SpaceOf DriverModel::SpaceNamed(Client& client, rm::NvHandle handle) {
 
 // kernel_channel.c kchannelConstruct(): the address space is the context share's, the one it names
 // itself, its group's, or the device's own.
-void DriverModel::SetUpChannel(Client& client, const rm::NV_CHANNEL_ALLOC_PARAMS_V535& params,
+void DriverModel::SetUpChannel(Client& client, const rm::ChannelParams& params,
                                const Object& parent, Object& object) {
   const auto block_of = [&client](rm::NvHandle handle) {
     const Object* memory = handle == 0 ? nullptr : FindObject(client, handle);
@@ -97,8 +98,8 @@ void DriverModel::SetUpChannel(Client& client, const rm::NV_CHANNEL_ALLOC_PARAMS
   };
   object.setup.gpfifo = params.gpFifoOffset;
   object.setup.entries = params.gpFifoEntries;
-  object.setup.userd = block_of(params.hUserdMemory[0]);
-  object.setup.userd_offset = params.userdOffset[0];
+  object.setup.userd = block_of(params.hUserdMemory);
+  object.setup.userd_offset = params.userdOffset;
   object.setup.errors = block_of(params.hObjectError);
   const Object* device = &parent;
   while (device->kind != ObjectKind::kDevice) {

@@ -24,6 +24,7 @@ DriverModel::DriverModel(std::vector<Card> cards, const rm::Abi& abi)
     bar1_.push_back(std::make_unique<CardMemory>(card.model->bar1_mib * kMiB));
     channel_ids_.push_back(std::make_unique<ChannelIds>());
     group_ids_.push_back(std::make_unique<ChannelIds>());
+    encoders_.emplace_back(card.model->encoder_sessions);
     shared_data_.push_back(std::make_shared<Block>(next_block_++, -1, kSharedDataBytes, Charge()));
     shared_data_.back()->shared_data_of = static_cast<int>(card.index);
     shared_data_.back()->user_read_only = true;
@@ -218,6 +219,9 @@ void DriverModel::FreeClient(rm::NvHandle handle) {
   FreeTree(found->second, handle);
   clients_.erase(found);
   files_.at(file).clients.erase(handle);
+  for (EncoderSessions& encoders : encoders_) {
+    encoders.Forget(handle);
+  }
   // rm_client_free_os_events()
   std::erase_if(os_events_, [handle](const auto& event) { return event.first.first == handle; });
 }

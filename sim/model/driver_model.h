@@ -6,6 +6,7 @@
 #ifndef CGPU_SIM_MODEL_DRIVER_MODEL_H_
 #define CGPU_SIM_MODEL_DRIVER_MODEL_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -16,10 +17,12 @@
 #include <vector>
 
 #include "rm/abi.h"
+#include "rm/channel_params.h"
 #include "rm/nv_alloc.h"
 #include "rm/nv_status.h"
 #include "rm/nv_structs.h"
 #include "sim/model/card.h"
+#include "sim/model/encoder_sessions.h"
 #include "sim/model/memory.h"
 #include "sim/model/object.h"
 
@@ -96,6 +99,7 @@ struct GroupBooks {
   rm::NvU64 timeslice_us = 0;
   rm::NvU32 interleave = 0;
   rm::NvU64 preemptions = 0;
+  rm::NvU32 preemption_mode = 0;  // NV2080_CTRL_SET_CTXSW_PREEMPTION_MODE_COMPUTE_*
   bool scheduled = false;
 };
 struct ChannelBooks {
@@ -114,10 +118,13 @@ struct CardBooks {
   rm::NvU64 page_table_bytes = 0;  // of used_bytes
   rm::NvU64 bar1_bytes = 0;
   rm::NvU64 bar1_used_bytes = 0;
+  rm::NvU32 encoder_sessions = 0;  // that are taken
+  bool cuda_limit = false;         // somebody limits its clocks
   std::vector<GroupBooks> groups;
   std::vector<ChannelBooks> channels;
 };
 struct Books {
+  rm::NvU32 longest_idle_us = 0;  // that anybody had a card locked for by IDLE_CHANNELS
   std::vector<CardBooks> cards;
   std::vector<ClientBooks> clients;
 };
@@ -135,6 +142,9 @@ class DriverModel {
     return *memory_[static_cast<std::size_t>(card)];
   }
   [[nodiscard]] CardMemory& Memory(int card) { return *memory_[static_cast<std::size_t>(card)]; }
+  [[nodiscard]] EncoderSessions& Encoders(int card) {
+    return encoders_[static_cast<std::size_t>(card)];
+  }
   [[nodiscard]] const rm::Abi& DriverAbi() const { return abi_; }
 
   // Open files. Close frees what hung on the file, unless a registered card file still holds it.
@@ -160,6 +170,8 @@ class DriverModel {
   [[nodiscard]] NvStatus UseClient(FileId file, rm::NvHandle handle, NvStatus missing,
                                    Client** client);
   [[nodiscard]] Client* FindClient(rm::NvHandle handle);
+  // A client is to wait for its channels for as long, with their card locked.
+  void NoteIdle(rm::NvU32 timeout_us) { longest_idle_us_ = std::max(longest_idle_us_, timeout_us); }
   [[nodiscard]] static Object* FindObject(Client& client, rm::NvHandle handle);
 
   // OS events.
@@ -265,8 +277,8 @@ class DriverModel {
   [[nodiscard]] NvStatus ConstructEvent(Client& client, const AllocRequest& request,
                                         Object& object);
   [[nodiscard]] static SpaceOf SpaceNamed(Client& client, rm::NvHandle handle);
-  static void SetUpChannel(Client& client, const rm::NV_CHANNEL_ALLOC_PARAMS_V535& params,
-                           const Object& parent, Object& object);
+  static void SetUpChannel(Client& client, const rm::ChannelParams& params, const Object& parent,
+                           Object& object);
   void PutOnGpu(Client& client, Object& channel);
   void SetScheduled(Client& client, Object& channel, bool on);
   [[nodiscard]] rm::NvU64 NumberOf(const SpaceOf& space, int card);
@@ -297,12 +309,14 @@ class DriverModel {
   std::vector<std::unique_ptr<ChannelIds>> channel_ids_;
   std::vector<std::unique_ptr<ChannelIds>> group_ids_;
   std::vector<std::shared_ptr<Block>> shared_data_;  // RM_USER_SHARED_DATA
+  std::vector<EncoderSessions> encoders_;
   GpuPort* gpu_ = nullptr;
   GpuKey next_key_ = 1;
   rm::NvU64 next_space_ = 1;
   std::map<rm::NvU64, KnownSpace> spaces_;
   std::map<FileId, OpenFile> files_;
   std::map<rm::NvHandle, Client> clients_;
+  rm::NvU32 longest_idle_us_ = 0;
   std::map<std::pair<rm::NvHandle, rm::NvU32>, FileId> os_events_;  // client, fd number
   FileId next_file_ = 1;
   std::uint32_t next_client_ = 0;

@@ -117,6 +117,7 @@ struct Group {
   rm::NvU64 timeslice_us = 0;  // 0: the driver's default
   rm::NvU32 interleave = 0;
   rm::NvU64 preemptions = 0;
+  rm::NvU32 preemption_mode = 0;
   bool scheduled = false;
   std::shared_ptr<OnGpu> on_gpu;  // once a channel of it was scheduled
 };

@@ -100,6 +100,7 @@ struct Object {
   bool scheduled = false;                  // kChannel
   bool disabled = false;                   // kChannel: by FIFO_DISABLE_CHANNELS
   bool stopped = false;                    // kChannel: by STOP_CHANNEL
+  bool cuda_limit = false;                 // kDevice: it limits the card's clocks
 };
 
 // The process that made a client, as recorded then.

@@ -8,6 +8,7 @@ namespace cgpu::sim {
 namespace {
 
 void AddToCard(const Client& client, const Object& object, CardBooks& card) {
+  card.cuda_limit = card.cuda_limit || object.cuda_limit;
   if (object.kind == ObjectKind::kChannelGroup) {
     GroupBooks entry;
     entry.key = object.group->on_gpu == nullptr ? 0 : object.group->on_gpu->Key();
@@ -18,6 +19,7 @@ void AddToCard(const Client& client, const Object& object, CardBooks& card) {
     entry.timeslice_us = object.group->timeslice_us;
     entry.interleave = object.group->interleave;
     entry.preemptions = object.group->preemptions;
+    entry.preemption_mode = object.group->preemption_mode;
     entry.scheduled = object.group->scheduled;
     card.groups.push_back(entry);
   }
@@ -85,11 +87,13 @@ std::vector<std::uint32_t> DriverModel::ProcessesOn(int card, rm::NvU32 cls) con
 
 Books DriverModel::GetBooks() const {
   Books books;
+  books.longest_idle_us = longest_idle_us_;
   books.cards.resize(cards_.size());
   for (std::size_t i = 0; i < cards_.size(); ++i) {
     books.cards[i].used_bytes = memory_[i]->Used();
     books.cards[i].bar1_bytes = bar1_[i]->Total();
     books.cards[i].bar1_used_bytes = bar1_[i]->Used();
+    books.cards[i].encoder_sessions = encoders_[i].Taken();
   }
   // A block counts for the client that allocated it; when that object is gone, for the first
   // holder.

@@ -28,6 +28,7 @@ json GroupReply(const GroupBooks& group, const GpuBooks& gpu) {
           {"timeslice_us", group.timeslice_us},
           {"interleave", group.interleave},
           {"preemptions", group.preemptions},
+          {"preemption_mode", group.preemption_mode},
           {"scheduled", group.scheduled},
           {"key", group.key},
           {"gpu_time_ns", work.gpu_time_ns},
@@ -94,6 +95,8 @@ json CardReply(const Card& card, const CardBooks& books, const GpuBooks& gpu) {
           {"page_table_bytes", books.page_table_bytes},
           {"bar1_bytes", books.bar1_bytes},
           {"bar1_used_bytes", books.bar1_used_bytes},
+          {"encoder_sessions", books.encoder_sessions},
+          {"cuda_limit", books.cuda_limit},
           {"groups", std::move(groups)},
           {"channels", std::move(channels)},
           {"runlists", std::move(runlists)},
@@ -115,6 +118,7 @@ std::string BooksJson(const Driver& driver, const GpuLink& link, const AllBooks&
                   {"context_switch_us", link.Options().context_switch_us},
                   {"preempt_us", link.Options().preempt_us},
                   {"copy_gbps", link.Options().copy_gbps}}},
+                {"longest_idle_us", books.driver.longest_idle_us},
                 {"received", json::object()},
                 {"refused", json::object()}};
   for (const Card& card : driver.Cards()) {

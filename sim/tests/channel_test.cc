@@ -19,17 +19,9 @@ class Channels : public testing::Test {
 
 TEST_F(Channels, AnybodyDisablesAnybodysChannels) {
   const rm::NvHandle channel = mine.AllocChannel(mine.AllocGroup(), rm::AMPERE_CHANNEL_GPFIFO_A);
-  rm::NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS params{};
-  params.bDisable = 1;
-  params.numChannels = 1;
-  params.hClientList[0] = mine.client;
-  params.hChannelList[0] = channel;
-  EXPECT_EQ(rm::NV_OK,
-            other.Control(other.subdevice, rm::NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS, params));
+  EXPECT_EQ(rm::NV_OK, other.SwitchChannel(other.subdevice, mine.client, channel, false));
   EXPECT_TRUE(mine.GetBooks().cards[0].channels.at(0).disabled);
-  params.bDisable = 0;
-  EXPECT_EQ(rm::NV_OK,
-            other.Control(other.subdevice, rm::NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS, params));
+  EXPECT_EQ(rm::NV_OK, other.SwitchChannel(other.subdevice, mine.client, channel, true));
   EXPECT_FALSE(mine.GetBooks().cards[0].channels.at(0).disabled);
 }
 

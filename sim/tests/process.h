@@ -9,6 +9,8 @@
 
 #include "rm/nv_alloc.h"
 #include "rm/nv_classes.h"
+#include "rm/nv_controls.h"
+#include "rm/nv_ctrl.h"
 #include "rm/nv_escape.h"
 #include "rm/nv_structs.h"
 #include "sim/driver/driver.h"
@@ -88,7 +90,7 @@ class Process {
     return Alloc(device, rm::KEPLER_CHANNEL_GROUP_A, params);
   }
   rm::NvHandle AllocChannel(rm::NvHandle parent, rm::NvU32 cls) {
-    return Alloc(parent, cls, rm::NV_CHANNEL_ALLOC_PARAMS_V570{});
+    return Alloc(parent, cls, rm::NV_CHANNEL_ALLOC_PARAMS_V610{});
   }
 
   rm::NvStatus Free(rm::NvHandle object) {
@@ -109,6 +111,16 @@ class Process {
     api.paramsSize = sizeof(T);
     EXPECT_EQ(0, Ioctl(ctl, rm::NV_ESC_RM_CONTROL, api));
     return api.status;
+  }
+  // FIFO_DISABLE_CHANNELS of one channel, whosever it is, sent to `object`.
+  rm::NvStatus SwitchChannel(rm::NvHandle object, rm::NvHandle owner, rm::NvHandle channel,
+                             bool on) {
+    rm::NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS params{};
+    params.bDisable = on ? 0 : 1;
+    params.numChannels = 1;
+    params.hClientList[0] = owner;
+    params.hChannelList[0] = channel;
+    return Control(object, rm::NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS, params);
   }
 
   Books GetBooks() {

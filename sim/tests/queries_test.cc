@@ -129,5 +129,48 @@ TEST_F(Queries, SharedDataShowsTheWholeCardToEverybody) {
   EXPECT_EQ(81495 * kMiB, free);
 }
 
+// A client's own policy is that of all its objects: who may duplicate them.
+TEST_F(Queries, ClientsPolicyIsInherited) {
+  const rm::NvHandle memory = mine.AllocVidmem(1 << 20);
+  const auto duplicate = [&] {
+    rm::NVOS55_PARAMETERS params{};
+    params.hClient = other.client;
+    params.hParent = other.device;
+    params.hClientSrc = mine.client;
+    params.hObjectSrc = memory;
+    EXPECT_EQ(0, other.Ioctl(other.ctl, rm::NV_ESC_RM_DUP_OBJECT, params));
+    return params.status;
+  };
+  EXPECT_EQ(rm::NV_ERR_INSUFFICIENT_PERMISSIONS, duplicate());
+  rm::RS_SHARE_POLICY anybody{};
+  anybody.accessMask.limbs[0] = 1U << rm::RS_ACCESS_DUP_OBJECT;
+  anybody.type = rm::RS_SHARE_TYPE_ALL;
+  EXPECT_EQ(
+      rm::NV_OK,
+      mine.Control(mine.client, rm::NV0000_CTRL_CMD_CLIENT_SET_INHERITED_SHARE_POLICY, anybody));
+  EXPECT_EQ(rm::NV_OK, duplicate());
+}
+
+TEST_F(Queries, WhereMemoryLies) {
+  struct {
+    rm::NvHandle object;
+    rm::NvU32 flags;
+    rm::NvU32 type;
+  } params{mine.AllocVidmem(1 << 20), 0, 0};
+  const auto ask = [&] {
+    return mine.Control(mine.client, rm::NV0000_CTRL_CMD_CLIENT_GET_ADDR_SPACE_TYPE, params);
+  };
+  EXPECT_EQ(rm::NV_OK, ask());
+  EXPECT_EQ(2U, params.type);
+  rm::NV00DE_ALLOC_PARAMETERS none{};
+  params.object = mine.Alloc(mine.subdevice, rm::RM_USER_SHARED_DATA, none);
+  EXPECT_EQ(rm::NV_OK, ask());
+  EXPECT_EQ(1U, params.type);
+  params.object = mine.client;
+  EXPECT_EQ(rm::NV_ERR_INVALID_OBJECT, ask());
+  params.object = 0xBAD;
+  EXPECT_EQ(rm::NV_ERR_OBJECT_NOT_FOUND, ask());
+}
+
 }  // namespace
 }  // namespace cgpu::sim

@@ -203,13 +203,7 @@ TEST_F(Work, WhatWasSetBeforeIsTold) {
   const rm::NvHandle channel = AllocWorker(group, memory, 0);
   rm::NVA06C_CTRL_TIMESLICE_PARAMS slice{777};
   EXPECT_EQ(rm::NV_OK, mine.Control(group, rm::NVA06C_CTRL_CMD_SET_TIMESLICE, slice));
-  rm::NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS off{};
-  off.bDisable = 1;
-  off.numChannels = 1;
-  off.hClientList[0] = mine.client;
-  off.hChannelList[0] = channel;
-  EXPECT_EQ(rm::NV_OK,
-            mine.Control(mine.subdevice, rm::NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS, off));
+  EXPECT_EQ(rm::NV_OK, mine.SwitchChannel(mine.subdevice, mine.client, channel, false));
   EXPECT_TRUE(gpu.slices.empty() && gpu.disabled.empty());
   Schedule(group, true);
   EXPECT_EQ(777U, gpu.groups.at(0).timeslice_us);

@@ -4,6 +4,7 @@
 
 #include "boundary/boundary.h"
 #include "boundary/policy.h"
+#include "rm/channel_params.h"
 #include "rm/nv_alloc.h"
 #include "rm/nv_classes.h"
 #include "rm/nv_controls.h"
@@ -22,7 +23,7 @@ constexpr ledger::FileKey kClientsFile = 1;
 
 // Of a channel group, or of a channel that is to have one of its own. None stands for graphics
 // (kernel_channel_group_api.c).
-std::uint32_t EngineOf(const Call& call) {
+std::uint32_t EngineOf(const Call& call, rm::Branch branch) {
   if (call.nr != rm::NV_ESC_RM_ALLOC) {
     return rm::NV2080_ENGINE_TYPE_NULL;
   }
@@ -35,7 +36,7 @@ std::uint32_t EngineOf(const Call& call) {
   if (rule->effect == ClassEffect::kChannelGroup) {
     engine = Load<rm::NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS>(*params).engineType;
   } else if (rule->effect == ClassEffect::kChannel) {
-    engine = Load<rm::NV_CHANNEL_ALLOC_PARAMS_V535>(*params).engineType;
+    engine = rm::ReadChannelParams(branch, *params).engineType;
   } else {
     return engine;
   }
@@ -52,6 +53,7 @@ std::optional<Undo> Boundary::Account(Call& call, Decision& decision, int error,
     return std::nullopt;
   }
   const bool done = error == 0 && (!status || *status == rm::NV_OK);
+  RestoreGiven(call, decision);
   if (call.nr == rm::NV_ESC_RM_MAP_MEMORY_DMA) {
     AccountMapDma(call, decision, done);
     return std::nullopt;
@@ -62,11 +64,18 @@ std::optional<Undo> Boundary::Account(Call& call, Decision& decision, int error,
       ledger_.Cancel(transfer.reservation);
     }
     RestoreEmptyImports(call, decision);
+    if (call.nr == rm::NV_ESC_RM_CONTROL && call.command == rm::GSS_LEGACY_8163_TAKE_ENCODER) {
+      GiveBackEncoder(decision);
+    }
     return std::nullopt;
   }
   switch (call.nr) {
     case rm::NV_ESC_RM_ALLOC:
       return AccountAlloc(call, decision);
+    case rm::NV_ESC_RM_ALLOC_MEMORY:
+      return AccountAllocMemory(call, decision);
+    case rm::NV_ESC_RM_ALLOC_CONTEXT_DMA2:
+      return AccountAllocContextDma(call, decision);
     case rm::NV_ESC_RM_DUP_OBJECT:
       return AccountCopy(decision, decision.reservation,
                          Load<rm::NVOS55_PARAMETERS>(call.image).hObject);
@@ -111,7 +120,7 @@ std::optional<Undo> Boundary::AccountNew(Call& call, Decision& decision, std::ui
       rule != nullptr && rule->effect == ClassEffect::kDevice) {
     object.card = decision.card;
   }
-  object.engine = EngineOf(call);
+  object.engine = EngineOf(call, abi_.branch);
   auto added = ledger_.AddObject(decision.reservation, decision.client, object);
   if (!added.ok() && added.error().code == Code::kConflict) {
     // The driver has just accepted this handle, so what the ledger has under it is gone.
@@ -179,7 +188,7 @@ void Boundary::AddDependencies(const Call& call, ledger::ClientRef client, std::
   if (effect == ClassEffect::kChannelGroup) {
     depends_on(Load<rm::NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS>(*params).hVASpace);
   } else if (effect == ClassEffect::kChannel) {
-    const auto channel = Load<rm::NV_CHANNEL_ALLOC_PARAMS_V535>(*params);
+    const rm::ChannelParams channel = rm::ReadChannelParams(abi_.branch, *params);
     depends_on(channel.hVASpace);
     depends_on(channel.hContextShare);
   }
@@ -241,6 +250,18 @@ std::optional<Undo> Boundary::AccountVidHeap(Call& call, Decision& decision) {
   return std::nullopt;
 }
 
+// Puts back what DecideIdleChannels() and DecidePreemption() changed.
+void Boundary::RestoreGiven(Call& call, const Decision& decision) {
+  if (call.nr == rm::NV_ESC_RM_IDLE_CHANNELS) {
+    Store(call.image, static_cast<std::uint32_t>(decision.given_flags),
+          offsetof(rm::NVOS30_PARAMETERS, timeout));
+  }
+  if (call.nr == rm::NV_ESC_RM_CONTROL &&
+      call.command == rm::NV2080_CTRL_CMD_GR_SET_CTXSW_PREEMPTION_MODE) {
+    Store(call.nested[0].bytes, static_cast<std::uint32_t>(decision.given_flags));
+  }
+}
+
 std::optional<Undo> Boundary::AccountControl(
     Call& call, Decision& decision, const std::map<ledger::ProcessKey, std::uint32_t>& pids) {
   const ControlRule* rule = FindControlRule(call.command);
@@ -253,6 +274,9 @@ std::optional<Undo> Boundary::AccountControl(
     case ControlEffect::kExportMany:
     case ControlEffect::kImportMany:
       return AccountTransfer(call, decision, rule->effect);
+    case ControlEffect::kGiveEncoder:
+      GiveBackEncoder(decision);
+      return std::nullopt;
     default:
       return std::nullopt;
   }

@@ -125,11 +125,9 @@ Decision Boundary::Decide(Call& call) {
     case rm::NV_ESC_CARD_INFO:
     case rm::NV_ESC_RM_GET_EVENT_DATA:  // what waits on the file itself
       return decision;
-    case rm::NV_ESC_RM_ALLOC_OBJECT:        // the older RM_ALLOC, without parameters
-    case rm::NV_ESC_RM_I2C_ACCESS:          // buses of the board
-    case rm::NV_ESC_RM_IDLE_CHANNELS:       // names other clients' channels; waits under the lock
-    case rm::NV_ESC_RM_ACCESS_REGISTRY:     // settings of the node
-    case rm::NV_ESC_RM_ALLOC_CONTEXT_DMA2:  // RM_ALLOC of NV01_CONTEXT_DMA does the same
+    case rm::NV_ESC_RM_ALLOC_OBJECT:     // the older RM_ALLOC, without parameters
+    case rm::NV_ESC_RM_I2C_ACCESS:       // buses of the board
+    case rm::NV_ESC_RM_ACCESS_REGISTRY:  // settings of the node
     case rm::NV_ESC_RM_LOCKLESS_DIAGNOSTIC:
     case rm::NV_ESC_QUERY_DEVICE_INTR:
     case rm::NV_ESC_NUMA_INFO:  // where the whole card's memory lies, and how much it is
@@ -199,6 +197,10 @@ Decision Boundary::Decide(Call& call) {
       return decision;
     case rm::NV_ESC_RM_ALLOC_MEMORY:
       return DecideAllocMemory(call, std::move(decision));
+    case rm::NV_ESC_RM_ALLOC_CONTEXT_DMA2:
+      return DecideAllocContextDma(call, std::move(decision));
+    case rm::NV_ESC_RM_IDLE_CHANNELS:
+      return DecideIdleChannels(call, std::move(decision));
     default:
       return RefuseEscape(call);
   }
@@ -273,6 +275,10 @@ bool Boundary::OwnsClientsIn(std::uint32_t cls, const Bytes* params) const {
 // What the driver finds wrong before it looks for the client (alloc_free.c serverAllocApiCopyIn(),
 // which reads the parameters, and serverAllocResourceUnderLock()).
 std::uint32_t Boundary::FaultOfAlloc(const Call& call) const {
+  if (call.image.size() == sizeof(rm::NVOS64_PARAMETERS) &&
+      (Load<rm::NVOS64_PARAMETERS>(call.image).flags & rm::NVOS64_FLAGS_FINN_SERIALIZED) != 0) {
+    return rm::NV_ERR_LIB_RM_VERSION_MISMATCH;
+  }
   const rm::ClassRow* row = rm::FindClass(call.command);
   if (row != nullptr && row->params == rm::ClassParams::kRequired &&
       AllocParameters(call) == nullptr && row->Size(abi_.branch) != 0) {
@@ -284,10 +290,14 @@ std::uint32_t Boundary::FaultOfAlloc(const Call& call) const {
   return rm::ClassKnown(abi_, call.command) ? rm::NV_OK : rm::NV_ERR_INVALID_CLASS;
 }
 
+Decision Boundary::RefuseClass(Call& call, std::uint32_t status) {
+  return Answer(call, status, ClassName(call.command) + ": " + std::string(WhyClass(call.command)));
+}
+
 Decision Boundary::DecideAlloc(Call& call, Decision decision) {
   const ClassRule* rule = FindClassRule(call.command);
-  if (rule == nullptr) {
-    return Answer(call, rm::NV_ERR_INVALID_CLASS, ClassName(call.command));
+  if (rule == nullptr || rule->effect == ClassEffect::kRefuse) {
+    return RefuseClass(call, rm::NV_ERR_INVALID_CLASS);
   }
   const auto parent = ledger_.Find(decision.client, call.object);
   if (!parent) {
@@ -326,8 +336,8 @@ Decision Boundary::DecideAlloc(Call& call, Decision decision) {
     }
     case ClassEffect::kDebugger:
       // The driver makes a client of its own for each (kernel_sm_debugger_session.c), so they are
-      // bounded, with the channels that they are for.
-      return Reserve(call, std::move(decision), ledger::Kind::kChannel, 0);
+      // bounded.
+      return Reserve(call, std::move(decision), ledger::Kind::kDebugger, 0);
     case ClassEffect::kAddressSpace: {
       const std::uint64_t bytes = parent->card ? cards_[*parent->card].figures.space_bytes : 0;
       return Reserve(call, std::move(decision),
@@ -340,7 +350,9 @@ Decision Boundary::DecideAlloc(Call& call, Decision decision) {
     }
     case ClassEffect::kHostMemory: {
       // NV_SEMAPHORE_SURFACE_ALLOC_PARAMETERS {hSemaphoreMem, hMaxSubmittedMem, flags}
-      for (const std::size_t at : {std::size_t{0}, sizeof(std::uint32_t)}) {
+      // NV_MEMORY_MAPPER_ALLOCATION_PARAMS {hSemaphoreSurface, maxQueueSize, hNotificationMemory}
+      const std::size_t second = call.command == rm::NV_MEMORY_MAPPER ? 8 : 4;
+      for (const std::size_t at : {std::size_t{0}, second}) {
         const auto handle = params != nullptr ? Load<std::uint32_t>(*params, at) : 0;
         const auto memory = ledger_.Find(decision.client, handle);
         if (handle != 0 && (!memory || memory->holders != 0)) {
@@ -350,7 +362,8 @@ Decision Boundary::DecideAlloc(Call& call, Decision decision) {
       return Reserve(call, std::move(decision), ledger::Kind::kOther, 0);
     }
     case ClassEffect::kUnsupported:
-      return Answer(call, rm::NV_ERR_NOT_SUPPORTED, ClassName(call.command));
+    case ClassEffect::kRefuse:
+      return RefuseClass(call, rm::NV_ERR_NOT_SUPPORTED);
     case ClassEffect::kChannelGroup:
     case ClassEffect::kChannel: {
       const bool group = rule->effect == ClassEffect::kChannelGroup;
@@ -367,45 +380,6 @@ Decision Boundary::DecideAlloc(Call& call, Decision decision) {
     }
   }
   return Fail(EINVAL, ClassName(call.command));
-}
-
-// Memory of the caller's own for the card: the driver pins pages of whoever executes the call
-// (kernel-open/nvidia/os-mlock.c), so the caller must. That is sound although another thread may
-// change the parameters after they were looked at, because it depends on the registers alone: of an
-// ioctl with this number no file of ours makes card memory for a caller without CAP_SYS_ADMIN
-// (rmapi_deprecated_allocmemory.c: NV01_MEMORY_LOCAL_USER becomes memory of the host, the classes
-// of card memory are for administrators), and only for clients on the very file. An XFER's number
-// says nothing, so there it is refused. No container has CAP_SYS_ADMIN (launcher/init.cc).
-//
-// What is made is entered here as an object without card memory, before it exists. If it never does
-// the driver accepts another object under the handle, and then that one takes its place
-// (AccountNew()). What the ledger has under the handle already stays.
-Decision Boundary::DecideAllocMemory(Call& call, Decision decision) {
-  if (call.command != rm::NV01_MEMORY_SYSTEM_OS_DESCRIPTOR) {
-    return Answer(call, rm::NV_ERR_INVALID_CLASS, "RM_ALLOC_MEMORY of " + ClassName(call.command));
-  }
-  if (call.wrapped) {
-    return Answer(call, rm::NV_ERR_NOT_SUPPORTED, "RM_ALLOC_MEMORY in an XFER");
-  }
-  const auto parent = ledger_.Find(decision.client, call.object);
-  if (!parent) {
-    return Answer(call, rm::NV_ERR_INVALID_OBJECT_PARENT,
-                  "RM_ALLOC_MEMORY below an unknown object");
-  }
-  auto reservation = ledger_.Reserve(ledger::Kind::kOther);
-  if (!reservation.ok()) {
-    return Answer(call, rm::NV_ERR_INSUFFICIENT_RESOURCES, "objects over a bound");
-  }
-  const auto handle = Load<rm::NVOS02_PARAMETERS>(call.image).hObjectNew;
-  ledger::NewObject object;
-  object.parent = parent->ref;
-  object.handle = handle;
-  object.cls = call.command;
-  if (!ledger_.AddObject(*reservation, decision.client, object).ok()) {
-    ledger_.Cancel(*reservation);
-  }
-  decision.action = Decision::Action::kContinue;
-  return decision;
 }
 
 Decision Boundary::DecideDup(Call& call, Decision decision) {

@@ -64,7 +64,7 @@ struct Decision {
     kExecute,
     kAnswer,    // the call's image holds the answer: copy out, return 0
     kFail,      // nothing is copied out, `error` is the errno
-    kContinue,  // the caller executes it: DecideAllocMemory() alone, which says why that is sound
+    kContinue,  // the caller executes it: DecidePinnedMemory() alone, which says why that is sound
   };
   Action action = Action::kFail;
   int error = 0;
@@ -79,7 +79,7 @@ struct Decision {
   bool covered = false;      // with all page tables for what is mapped in it
   std::optional<ledger::Card> card;
   std::vector<Transfer> transfers;
-  std::uint64_t uvm_flags = 0;         // INITIALIZE's, as the tenant gave them
+  std::uint64_t given_flags = 0;       // as the tenant gave them, where the driver is given others
   std::set<ledger::Card> uvm_planned;  // tables for `uvm_range` are counted on these
   AddressRange uvm_range;
 };
@@ -166,11 +166,28 @@ class Boundary {
   Decision RefuseEscape(Call& call);
   [[nodiscard]] std::uint32_t FaultOfAlloc(const Call& call) const;
   [[nodiscard]] bool OwnsClientsIn(std::uint32_t cls, const Bytes* params) const;
+  Decision RefuseClass(Call& call, std::uint32_t status);
   Decision DecideAlloc(Call& call, Decision decision);
   Decision DecideClient(Call& call);
   Decision DecideControl(Call& call, Decision decision);
   Decision DecideGpuIdList(Call& call, Decision decision, const ControlRule& rule);
+  Decision RefuseControl(Call& call, std::uint32_t status);
+  Decision DecideEffect(Call& call, Decision decision, const ControlRule& rule);
+  Decision DecideDisableChannels(Call& call, Decision decision);
+  static Decision DecidePreemption(Call& call, Decision decision);
+  Decision DecideTakeEncoder(Call& call, Decision decision);
+  Decision DecideGiveEncoder(Call& call, Decision decision);
+  static void RestoreGiven(Call& call, const Decision& decision);
+  void GiveBackEncoder(const Decision& decision);
+  void LoadEncoders(StateReader& reader);
+  // legacy.cc
+  Decision DecidePinnedMemory(Call& call, Decision decision);
   Decision DecideAllocMemory(Call& call, Decision decision);
+  std::optional<Undo> AccountAllocMemory(Call& call, Decision& decision);
+  Decision DecideAllocContextDma(Call& call, Decision decision);
+  std::optional<Undo> AccountAllocContextDma(Call& call, Decision& decision);
+  Decision DecideIdleChannels(Call& call, Decision decision);
+
   Decision DecideVidHeap(Call& call, Decision decision);
   Decision DecideDup(Call& call, Decision decision);
   Decision DecideShare(Call& call, Decision decision);
@@ -288,6 +305,14 @@ class Boundary {
   std::multiset<ledger::Card> registering_;  // by calls of UVM_REGISTER_GPU in the driver
   ManagedBook managed_;
   std::map<std::uint32_t, DmaBook> dma_;  // by client
+  // Encoder sessions that clients have taken, with those that calls in the driver are taking or
+  // giving back.
+  struct Encoders {
+    ledger::ClientRef client;
+    ledger::Card card = 0;
+    std::uint32_t taken = 0;
+  };
+  std::vector<Encoders> encoders_;
 
   // What a DMA book's mappings belong to in the ledger; UVM's spaces and managed memory have
   // smaller numbers.

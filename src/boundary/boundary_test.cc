@@ -113,8 +113,11 @@ TEST_F(BoundaryTest, RefusesOtherCardsForeignClientsAndUnknownThings) {
   rm::NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS disable{};
   Decision decision;
   call = Control(kSubdevice, 0x2080110b, disable, decision);
-  EXPECT_EQ(decision.action, Decision::Action::kAnswer);
-  EXPECT_EQ(StatusOf(call), rm::NV_ERR_NOT_SUPPORTED);
+  EXPECT_EQ(decision.action, Decision::Action::kExecute) << "of no channel";
+  disable.numChannels = 1;
+  disable.hClientList[0] = 0xc1d00002;
+  call = Control(kSubdevice, 0x2080110b, disable, decision);
+  EXPECT_EQ(StatusOf(call), rm::NV_ERR_INVALID_CLIENT);
   EXPECT_FALSE(boundary_->refused().empty());
 }
 
@@ -357,6 +360,21 @@ TEST_F(BoundaryTest, PointersInsideParametersLeadIntoCopiesOfTheTablesSizes) {
   EXPECT_EQ(Load<List>(call.nested[0].bytes).pointer, list.pointer);
 }
 
+TEST_F(BoundaryTest, RoomIsMadeBehindEveryCopy) {
+  MakeSubdevice();
+  std::array<std::uint32_t, 4> classes{};
+  List list{4, 0, memory_.Lend(classes)};
+  Decision decision;
+  Call call = Control(kDevice, rm::NV0080_CTRL_CMD_GPU_GET_CLASSLIST, list, decision);
+  ASSERT_EQ(call.nested.size(), 2U);
+  const Bytes before = call.nested[0].bytes;
+  MakeRoom(call);
+  EXPECT_EQ(call.nested[0].bytes, before);
+  for (const Bytes* bytes : {&call.image, &call.nested[0].bytes, &call.nested[1].bytes}) {
+    EXPECT_GE(bytes->capacity(), bytes->size() + kRoomBehind);
+  }
+}
+
 TEST_F(BoundaryTest, CountsThatOverflowOrPassTheDriversBoundAreRefused) {
   MakeSubdevice();
   std::array<std::uint32_t, 4> classes{};
@@ -448,7 +466,7 @@ TEST_F(BoundaryTest, OsDescriptorsRunInTheirCaller) {
   // And what is charged stays charged when a descriptor claims its handle.
   EXPECT_EQ(boundary_->Decide(call).action, Decision::Action::kContinue);
   EXPECT_GE(ledger_->Used(0), kMib);
-  call.command = rm::NV01_MEMORY_LOCAL_USER;
+  call.command = rm::NV01_MEMORY_LIST_FBMEM;
   EXPECT_EQ(boundary_->Decide(call).action, Decision::Action::kAnswer);
 }
 

@@ -132,6 +132,14 @@ struct Call {
 [[nodiscard]] bool UvmChangesState(std::uint32_t request);
 [[nodiscard]] bool UvmReleases(std::uint32_t request);
 
+// For a driver whose release was not compared (rm::NotCompared()): it goes by its own sizes, and
+// may have a structure that is longer than what is known of it. Puts room behind each of our
+// copies, so that what it reads there is zero and what it writes there is in nobody's way. Of the
+// structures whose size the driver does not compare with the caller's, none grew by half as much
+// from one known branch to the next. Before PointInside().
+inline constexpr std::size_t kRoomBehind = 16384;
+void MakeRoom(Call& call);
+
 // Makes every pointer lead into our copies (or nowhere) and the descriptor number be `local_fd`,
 // for execution; and puts the tenant's values back, for copying out.
 void PointInside(Call& call, int local_fd);

@@ -1,14 +1,19 @@
 // What becomes of RM_CONTROL.
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "boundary/boundary.h"
 #include "boundary/names.h"
 #include "boundary/policy.h"
+#include "boundary/quotas.h"
 #include "rm/class_table.h"
+#include "rm/control_route.h"
 #include "rm/control_table.h"
 #include "rm/nv_classes.h"
 #include "rm/nv_controls.h"
 #include "rm/nv_ctrl.h"
+#include "rm/nv_escape.h"
 #include "rm/nv_status.h"
 #include "rm/nv_structs.h"
 
@@ -78,40 +83,63 @@ bool Boundary::OwnPeers(std::uint32_t command, const Bytes& params) const {
   return own(0, kRoom * sizeof(std::uint32_t), kRoom);
 }
 
+// By its name and in a sentence: whoever reads it in the log knows what to do. What is in no table
+// has its size beside its number, for a report.
+Decision Boundary::RefuseControl(Call& call, std::uint32_t status) {
+  std::string what = ControlName(call.command);
+  if (FindControlRule(call.command) == nullptr) {
+    const auto size = Load<rm::NVOS54_PARAMETERS>(call.image).paramsSize;
+    what += " (" + std::to_string(size) + " bytes)";
+  }
+  return Answer(call, status, what + ": " + std::string(WhyControl(call.command)));
+}
+
 Decision Boundary::DecideControl(Call& call, Decision decision) {
-  const ControlRule* rule = FindControlRule(call.command);
-  if (rule == nullptr) {
-    return Answer(call, rm::NV_ERR_NOT_SUPPORTED, ControlName(call.command));
-  }
-  if (rule->effect == ControlEffect::kRefuse || !rm::ControlKnown(abi_, call.command)) {
-    return Answer(call, rm::NV_ERR_NOT_SUPPORTED, ControlName(call.command));
-  }
   const auto head = Load<rm::NVOS54_PARAMETERS>(call.image);
-  const std::size_t size = rm::ControlSize(abi_, call.command);
-  if (head.paramsSize != size || (head.params == 0) != (size == 0)) {
+  if ((head.flags & rm::NVOS54_FLAGS_FINN_SERIALIZED) != 0) {
+    return Answer(call, rm::NV_ERR_LIB_RM_VERSION_MISMATCH,
+                  ControlName(call.command) + " in another encoding");
+  }
+  const auto object = ledger_.Find(decision.client, call.object);
+  const rm::ControlRoute route = rm::RouteOf(call.command, object ? object->cls : 0);
+  if (route == rm::ControlRoute::kFirmwarePrivileged && object && object->card) {
+    return RefuseControl(call, rm::NV_ERR_INSUFFICIENT_PERMISSIONS);
+  }
+  const ControlRule* rule = FindControlRule(call.command);
+  if (rule == nullptr || rule->effect == ControlEffect::kRefuse ||
+      !rm::ControlKnown(abi_, call.command)) {
+    return RefuseControl(call, rm::NV_ERR_NOT_SUPPORTED);
+  }
+  if (!rm::ControlTakes(abi_, call.command, head.paramsSize) ||
+      (head.params == 0) != (head.paramsSize == 0)) {
     return Answer(call, rm::NV_ERR_INVALID_ARGUMENT, ControlName(call.command) + " (size)");
   }
   if (call.copy_in != rm::NV_OK) {
     return Answer(call, call.copy_in, ControlName(call.command) + " (copy in)");
   }
-  const auto object = ledger_.Find(decision.client, call.object);
-  decision.card = object ? object->card : std::nullopt;
-  if (size == 0) {
+  if (!object) {
+    return Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND,
+                  ControlName(call.command) + " on an unknown object");
+  }
+  decision.card = object->card;
+  if (head.paramsSize == 0) {
     call.nested.emplace_back();  // so that there always is one; nothing leads to it
   }
+  // The driver looks commands up by the object's class, and those it hands on unseen it does not
+  // look up at all. What may be answered here is answered only where it would have come to it.
+  const bool looked_up =
+      route == rm::ControlRoute::kTable &&
+      (rule->effect == ControlEffect::kPass || rule->effect == ControlEffect::kView);
+  if (!looked_up && !TakesControl(object->cls, call.command)) {
+    return Answer(call, rm::NV_ERR_NOT_SUPPORTED, ControlName(call.command) + " on another object");
+  }
+  return looked_up ? std::move(decision) : DecideEffect(call, std::move(decision), *rule);
+}
+
+Decision Boundary::DecideEffect(Call& call, Decision decision, const ControlRule& rule) {
   Bytes& params = call.nested[0].bytes;
-  const auto own_gpu = [&](std::size_t at) {
-    return CardOfGpuId(Load<std::uint32_t>(params, at)).has_value();
-  };
-  if (rule->effect == ControlEffect::kPass || rule->effect == ControlEffect::kView) {
-    return decision;
-  }
-  // What may be answered here is answered only where the driver would have come to it.
-  if (!object || !TakesControl(object->cls, call.command)) {
-    return Answer(call, object ? rm::NV_ERR_NOT_SUPPORTED : rm::NV_ERR_OBJECT_NOT_FOUND,
-                  ControlName(call.command) + " on another object");
-  }
-  switch (rule->effect) {
+  const auto argument = Load<std::uint32_t>(params, rule.argument);
+  switch (rule.effect) {
     case ControlEffect::kEmpty:
       std::fill(params.begin(), params.end(), std::byte{0});
       [[fallthrough]];
@@ -122,14 +150,14 @@ Decision Boundary::DecideControl(Call& call, Decision decision) {
       return answered;
     }
     case ControlEffect::kGpuId:
-      if (!own_gpu(rule->argument)) {
-        return Answer(call, rule->no_such, ControlName(call.command) + " of another card");
+      if (!CardOfGpuId(argument)) {
+        return Answer(call, rule.no_such, ControlName(call.command) + " of another card");
       }
       return decision;
     case ControlEffect::kGpuIdList:
-      return DecideGpuIdList(call, std::move(decision), *rule);
+      return DecideGpuIdList(call, std::move(decision), rule);
     case ControlEffect::kClient:
-      if (!ledger_.Owns(Load<std::uint32_t>(params, rule->argument))) {
+      if (!ledger_.Owns(argument)) {
         return Answer(call, rm::NV_ERR_INVALID_CLIENT,
                       ControlName(call.command) + " of a foreign client");
       }
@@ -147,13 +175,111 @@ Decision Boundary::DecideControl(Call& call, Decision decision) {
     case ControlEffect::kExportMany:
     case ControlEffect::kImportMany:
     case ControlEffect::kExportInfo:
-      return DecideTransfer(call, std::move(decision), *rule);
+      return DecideTransfer(call, std::move(decision), rule);
+    case ControlEffect::kOwnChannel:
+      if (argument != 0 && !ledger_.Find(decision.client, argument)) {
+        return Answer(call, rule.no_such, ControlName(call.command) + " of an unknown channel");
+      }
+      return decision;
+    case ControlEffect::kTakeEncoder:
+      return DecideTakeEncoder(call, std::move(decision));
+    case ControlEffect::kGiveEncoder:
+      return DecideGiveEncoder(call, std::move(decision));
+    case ControlEffect::kDisableChannels:
+      return DecideDisableChannels(call, std::move(decision));
+    case ControlEffect::kPreemption:
+      return DecidePreemption(call, std::move(decision));
+    case ControlEffect::kOwn:
     case ControlEffect::kPass:
     case ControlEffect::kView:
+      return decision;
     case ControlEffect::kRefuse:
       break;
   }
-  return Answer(call, rm::NV_ERR_NOT_SUPPORTED, ControlName(call.command));
+  return RefuseControl(call, rm::NV_ERR_NOT_SUPPORTED);
+}
+
+// The driver takes any pair of a client and a channel, whosever they are
+// (kernel_fifo_ctrl.c subdeviceCtrlCmdFifoDisableChannels_IMPL()).
+Decision Boundary::DecideDisableChannels(Call& call, Decision decision) {
+  const auto params = Load<rm::NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS>(call.nested[0].bytes);
+  if (params.pRunlistPreemptEvent != 0) {
+    return Answer(call, rm::NV_ERR_INSUFFICIENT_PERMISSIONS,
+                  ControlName(call.command) + " with an event of the kernel's");
+  }
+  if (params.numChannels > std::size(params.hChannelList)) {
+    return Answer(call, rm::NV_ERR_INVALID_ARGUMENT, ControlName(call.command) + " (count)");
+  }
+  for (std::uint32_t i = 0; i < params.numChannels; ++i) {
+    const auto client = ledger_.FindClient(params.hClientList[i]);
+    if (!client || !ledger_.Find(client->ref, params.hChannelList[i])) {
+      return Answer(call, rm::NV_ERR_INVALID_CLIENT,
+                    ControlName(call.command) + " of a foreign channel");
+    }
+  }
+  return decision;
+}
+
+// A mode that lets the context be taken off the card at a finer grain is passed on. One that waits
+// longer, and the modes of graphics, are answered as hardware does: the parameters stay as they
+// are.
+Decision Boundary::DecidePreemption(Call& call, Decision decision) {
+  auto params = Load<rm::NV2080_CTRL_GR_SET_CTXSW_PREEMPTION_MODE_PARAMS>(call.nested[0].bytes);
+  const bool finer =
+      (params.flags & rm::NV2080_CTRL_GR_SET_CTXSW_PREEMPTION_MODE_FLAGS_CILP) != 0 &&
+      (params.cilpPreemptMode == rm::NV2080_CTRL_SET_CTXSW_PREEMPTION_MODE_COMPUTE_CTA ||
+       params.cilpPreemptMode == rm::NV2080_CTRL_SET_CTXSW_PREEMPTION_MODE_COMPUTE_CILP);
+  if (!finer) {
+    SetStatus(call, rm::NV_OK);
+    Decision answered;
+    answered.action = Decision::Action::kAnswer;
+    return answered;
+  }
+  decision.given_flags = params.flags;
+  params.flags = rm::NV2080_CTRL_GR_SET_CTXSW_PREEMPTION_MODE_FLAGS_CILP;
+  Store(call.nested[0].bytes, params);
+  return decision;
+}
+
+// A session is its client's, and goes with it. (That the firmware gives back what a client has
+// taken when it ends is not on record; sessions of programs that were killed do not pile up.)
+Decision Boundary::DecideTakeEncoder(Call& call, Decision decision) {
+  std::erase_if(encoders_, [this](const Encoders& one) {
+    const auto client = ledger_.FindClient(one.client.handle);
+    return one.taken == 0 || !client || client->ref != one.client;
+  });
+  const ledger::Card card = decision.card.value_or(0);
+  std::uint32_t taken = 0;
+  Encoders* mine = nullptr;
+  for (Encoders& one : encoders_) {
+    taken += one.card == card ? one.taken : 0;
+    mine = one.card == card && one.client == decision.client ? &one : mine;
+  }
+  if (taken >= EncodersOf(ledger_.Limit(card), cards_[card].total_bytes)) {
+    return Answer(call, rm::NV_ERR_MAX_SESSION_LIMIT_REACHED, "encoder sessions over the bound");
+  }
+  if (mine == nullptr) {
+    mine = &encoders_.emplace_back(Encoders{decision.client, card, 0});
+  }
+  ++mine->taken;
+  return decision;
+}
+
+Decision Boundary::DecideGiveEncoder(Call& call, Decision decision) {
+  const bool took = std::any_of(encoders_.begin(), encoders_.end(), [&](const Encoders& one) {
+    return one.card == decision.card && one.client == decision.client && one.taken != 0;
+  });
+  return took ? std::move(decision)
+              : Answer(call, rm::NV_ERR_INVALID_ARGUMENT, "an encoder session that was not taken");
+}
+
+// Settles a call that took a session and was refused, or one that gave a session back.
+void Boundary::GiveBackEncoder(const Decision& decision) {
+  for (Encoders& one : encoders_) {
+    if (one.card == decision.card && one.client == decision.client && one.taken != 0) {
+      --one.taken;
+    }
+  }
 }
 
 }  // namespace cgpu::boundary

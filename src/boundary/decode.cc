@@ -108,9 +108,8 @@ void DecodeControl(const rm::Abi& abi, TenantMemory& memory, Call& call) {
   call.client = head.hClient;
   call.object = head.hObject;
   call.command = head.cmd;
-  const std::size_t known = rm::ControlSize(abi, head.cmd);
   // Other sizes are refused by Decide() with the driver's status, without reading anything.
-  const std::size_t size = head.paramsSize == known ? known : 0;
+  const std::size_t size = rm::ControlTakes(abi, head.cmd, head.paramsSize) ? head.paramsSize : 0;
   ReadNested(memory, call, size, -1, offsetof(rm::NVOS54_PARAMETERS, params));
   if (!call.nested.empty() && call.copy_in == rm::NV_OK) {
     DecodeControlFd(call);
@@ -130,6 +129,23 @@ void TakeFdArgument(Call& call, std::size_t at) {
   argument.at = at;
   argument.number = Load<std::int32_t>(call.image, at);
   call.fd = argument;
+}
+
+// Three lists of handles, where a list is asked for.
+void DecodeIdleChannels(TenantMemory& memory, Call& call) {
+  const auto head = Load<rm::NVOS30_PARAMETERS>(call.image);
+  call.client = head.hClient;
+  const bool list = rm::NVOS30_FLAGS_CHANNEL.Get(head.flags) == rm::NVOS30_FLAGS_CHANNEL_LIST;
+  const std::size_t count = list ? head.numChannels : 0;
+  if (count > kMaxParameters / sizeof(std::uint32_t)) {
+    call.copy_in = rm::NV_ERR_INVALID_ARGUMENT;
+  }
+  const std::size_t size = call.copy_in == rm::NV_OK ? count * sizeof(std::uint32_t) : 0;
+  for (const std::size_t at :
+       {offsetof(rm::NVOS30_PARAMETERS, phClients), offsetof(rm::NVOS30_PARAMETERS, phDevices),
+        offsetof(rm::NVOS30_PARAMETERS, phChannels)}) {
+    ReadNested(memory, call, size, -1, at, /*copy_out=*/false);
+  }
 }
 
 void DecodeDup(Call& call) {
@@ -199,8 +215,21 @@ void DecodeBody(const rm::Abi& abi, TenantMemory& memory, Call& call) {
       call.client = head.hRoot;
       call.object = head.hObjectParent;
       call.command = head.hClass;
+      if (head.hClass == rm::NV01_MEMORY_SYSTEM &&
+          rm::NVOS02_FLAGS_MAPPING.Get(head.flags) != rm::NVOS02_FLAGS_MAPPING_NO_MAP) {
+        TakeFdArgument(call, offsetof(rm::nv_ioctl_nvos02_parameters_with_fd, fd));
+      }
       return;
     }
+    case rm::NV_ESC_RM_ALLOC_CONTEXT_DMA2: {
+      const auto head = Load<rm::NVOS39_PARAMETERS>(call.image);
+      call.client = head.hObjectParent;
+      call.command = head.hClass;
+      return;
+    }
+    case rm::NV_ESC_RM_IDLE_CHANNELS:
+      DecodeIdleChannels(memory, call);
+      return;
     case rm::NV_ESC_RM_MAP_MEMORY_DMA:
     case rm::NV_ESC_RM_UNMAP_MEMORY_DMA:
       call.client = Load<std::uint32_t>(call.image);
@@ -220,6 +249,18 @@ void DecodeBody(const rm::Abi& abi, TenantMemory& memory, Call& call) {
 }
 
 }  // namespace
+
+void MakeRoom(Call& call) {
+  const auto behind = [](Bytes& bytes) {
+    const std::size_t size = bytes.size();
+    bytes.resize(size + kRoomBehind);
+    bytes.resize(size);  // and the memory stays
+  };
+  behind(call.image);
+  for (Nested& nested : call.nested) {
+    behind(nested.bytes);
+  }
+}
 
 void PointInside(Call& call, int local_fd) {
   const auto holder = [&](int index) -> Bytes& {
@@ -253,7 +294,10 @@ bool Call::ChangesState() const {
     return UvmChangesState(uvm_request);
   }
   switch (nr) {
+    case rm::NV_ESC_RM_ALLOC_MEMORY:
+      return command != rm::NV01_MEMORY_SYSTEM_OS_DESCRIPTOR;  // which the caller executes
     case rm::NV_ESC_RM_ALLOC:
+    case rm::NV_ESC_RM_ALLOC_CONTEXT_DMA2:
     case rm::NV_ESC_RM_FREE:
     case rm::NV_ESC_RM_DUP_OBJECT:
     case rm::NV_ESC_RM_MAP_MEMORY:
@@ -273,6 +317,8 @@ bool Call::ChangesState() const {
         case rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD:
         case rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD:
         case rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD:
+        case rm::GSS_LEGACY_8163_TAKE_ENCODER:
+        case rm::GSS_LEGACY_8164_GIVE_ENCODER:
           return true;
         default:
           return false;

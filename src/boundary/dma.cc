@@ -135,6 +135,9 @@ Decision Boundary::DecideMapDma(Call& call, Decision decision) {
   if (!range || !memory || !device) {
     return Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, "MAP_MEMORY_DMA of an unknown object");
   }
+  if (memory->cls == rm::NV01_MEMORY_LOCAL_PRIVILEGED) {
+    return Answer(call, rm::NV_ERR_NOT_SUPPORTED, "MAP_MEMORY_DMA of registers");
+  }
   DmaBook* const book = FindDmaBook(decision.client);
   if (book == nullptr || !range->card || device->card != range->card || !IsRangeClass(range->cls)) {
     return Answer(call, rm::NV_ERR_INVALID_OBJECT_HANDLE, "MAP_MEMORY_DMA into another object");

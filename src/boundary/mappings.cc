@@ -2,6 +2,7 @@
 // the card share; every view takes memory of the kernel's.
 #include "boundary/boundary.h"
 #include "boundary/quotas.h"
+#include "rm/nv_classes.h"
 #include "rm/nv_status.h"
 #include "rm/nv_structs.h"
 
@@ -27,6 +28,9 @@ Decision Boundary::DecideMapMemory(Call& call, Decision decision) {
   const auto memory = ledger_.Find(decision.client, map.hMemory);
   if (!memory) {
     return Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, "MAP_MEMORY of an unknown object");
+  }
+  if (memory->cls == rm::NV01_MEMORY_LOCAL_PRIVILEGED) {
+    return Answer(call, rm::NV_ERR_PROTECTION_FAULT, "MAP_MEMORY of registers");
   }
   const std::uint64_t bytes =
       memory->page_bytes == 0 ? 0 : Bar1Bytes(map.offset, map.length, memory->page_bytes);

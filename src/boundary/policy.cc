@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <array>
 
+#include "boundary/reasons.h"
+#include "rm/class_table.h"
 #include "rm/nv_alloc.h"
 #include "rm/nv_classes.h"
+#include "rm/nv_escape.h"
 #include "rm/nv_structs.h"
 
 namespace cgpu::boundary {
@@ -35,18 +38,39 @@ constexpr auto kClasses = std::to_array<ClassRule>({
     {rm::NV50_MEMORY_VIRTUAL, ClassEffect::kInterval},
     // Between granted cards: it names their objects in the same client.
     {rm::NV50_P2P, ClassEffect::kPlain},
-    // CUDA makes one for each context. What it may do is refused (policy_controls.cc); so it tells
-    // of no context and stops none.
+    // CUDA makes one for each context. It may mask the exceptions of its own session and read the
+    // errors of the container's channels; what stops contexts or reads their memory is refused
+    // (policy_controls.cc).
     {rm::GT200_DEBUGGER, ClassEffect::kDebugger},
     // Gives back what is registered with it before the memory goes (video_mem.c vidmemDestruct()).
     {rm::NV50_THIRD_PARTY_P2P, ClassEffect::kPlain},
     // A duplicate in a client of the driver's own keeps its memory (semaphore_surface.c).
     {rm::NV_SEMAPHORE_SURFACE, ClassEffect::kHostMemory},
     // A page with the whole card's figures and its processes (class/cl00de.h).
-    {rm::RM_USER_SHARED_DATA, ClassEffect::kUnsupported},
+    {rm::RM_USER_SHARED_DATA, ClassEffect::kUnsupported,
+     "shows the whole card's figures and its processes"},
     // Need a fabric manager, and keep what is attached to them.
-    {rm::NV_MEMORY_FABRIC, ClassEffect::kUnsupported},
-    {rm::NV_MEMORY_MULTICAST_FABRIC, ClassEffect::kUnsupported},
+    {rm::NV_MEMORY_FABRIC, ClassEffect::kUnsupported, kWhyFabric},
+    {rm::NV_MEMORY_MULTICAST_FABRIC, ClassEffect::kUnsupported, kWhyMulticast},
+    {rm::NV_MEMORY_EXPORT, ClassEffect::kRefuse, kWhyFabric},
+    {rm::NV_IMEX_SESSION, ClassEffect::kRefuse, kWhyFabric},
+    {rm::NV_MEMORY_FABRIC_IMPORTED_REF, ClassEffect::kRefuse, kWhyFabric},
+    // Below a subdevice: what is asked of it goes to the GPU's firmware (rm/control_route.h).
+    {rm::NV2081_BINAPI, ClassEffect::kPlain},
+    // A window onto registers. Only administrators may map it (mapping_cpu.c); nobody here does.
+    {rm::NV01_MEMORY_LOCAL_PRIVILEGED, ClassEffect::kPlain},
+    // Names memory that it uses, in the client's own handles. Its code is not public.
+    {rm::NV_MEMORY_MAPPER, ClassEffect::kHostMemory},
+    {rm::NVENC_SW_SESSION, ClassEffect::kPlain},
+    // Known to be asked by programs that do not run in a slice, or that go on without.
+    {rm::NV04_DISPLAY_COMMON, ClassEffect::kRefuse, kWhyDisplays},
+    {rm::GF100_DISP_SW, ClassEffect::kRefuse, kWhyDisplays},
+    {rm::NV20_SUBDEVICE_DIAG, ClassEffect::kRefuse, "diagnosis of the whole card"},
+    {rm::MPS_COMPUTE, ClassEffect::kRefuse,
+     "an MPS server does not run in a slice; give each program its slice instead"},
+    {rm::GF100_PROFILER, ClassEffect::kRefuse, kWhyProfilers},
+    {rm::MAXWELL_PROFILER_DEVICE, ClassEffect::kRefuse, kWhyProfilers},
+    {rm::NV_COUNTER_COLLECTION_UNIT, ClassEffect::kRefuse, kWhyProfilers},
     // Engines
     {rm::BLACKWELL_USERMODE_A, ClassEffect::kPlain},
     {rm::VOLTA_DMA_COPY_A, ClassEffect::kPlain},
@@ -123,9 +147,58 @@ const ClassRule* FindClassRule(std::uint32_t cls) {
 
 std::string_view EffectName(ClassEffect effect) {
   constexpr std::string_view kNames[] = {
-      "plain",    "device",        "vidmem",   "channel-group", "channel",
-      "debugger", "address-space", "interval", "host-memory",   "unsupported"};
+      "plain",         "device",   "vidmem",      "channel-group", "channel", "debugger",
+      "address-space", "interval", "host-memory", "unsupported",   "refuse"};
   return kNames[static_cast<std::size_t>(effect)];
+}
+
+std::string_view WhyClass(std::uint32_t cls) {
+  const ClassRule* rule = FindClassRule(cls);
+  if (rule == nullptr) {
+    return IsClientClass(cls)              ? "a client of the container's"
+           : rm::FindClass(cls) != nullptr ? kWhyNotNeeded
+                                           : kWhyNotKnown;
+  }
+  if (!rule->why.empty()) {
+    return rule->why;
+  }
+  switch (rule->effect) {
+    case ClassEffect::kPlain:
+      return "takes no card memory";
+    case ClassEffect::kDevice:
+      return "chooses a card: only a granted one";
+    case ClassEffect::kHostMemory:
+      return "names memory: only of the host";
+    case ClassEffect::kDebugger:
+      return "of an object of the container's; bounded";
+    default:
+      return "what it takes of the card is charged";
+  }
+}
+
+std::string_view WhyEscape(std::uint32_t nr) {
+  switch (nr) {
+    case rm::NV_ESC_RM_ALLOC_OBJECT:
+      return "the older RM_ALLOC, without parameters";
+    case rm::NV_ESC_RM_I2C_ACCESS:
+      return "buses of the board";
+    case rm::NV_ESC_RM_IDLE_CHANNELS:
+      return "waits for the client's own channels, and for no time: the card is locked meanwhile";
+    case rm::NV_ESC_RM_ACCESS_REGISTRY:
+      return "settings of the node";
+    case rm::NV_ESC_RM_ALLOC_CONTEXT_DMA2:
+      return "makes a context DMA of the client's own memory";
+    case rm::NV_ESC_RM_LOCKLESS_DIAGNOSTIC:
+    case rm::NV_ESC_QUERY_DEVICE_INTR:
+      return "diagnosis of the whole card";
+    case rm::NV_ESC_NUMA_INFO:
+    case rm::NV_ESC_SET_NUMA_STATUS:
+      return "where the whole card's memory lies; programs go on without";
+    case rm::NV_ESC_EXPORT_TO_DMABUF_FD:
+      return "the driver does not ask whose the client is (GPUDirect RDMA by dma-buf)";
+    default:
+      return "of the container's own clients, cards and files alone";
+  }
 }
 
 bool IsClientClass(std::uint32_t cls) {

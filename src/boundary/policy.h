@@ -22,11 +22,13 @@ enum class ClassEffect {
   kInterval,      // addresses, with page tables of their own
   kHostMemory,    // keeps the memory it names alive: none of a card's
   kUnsupported,   // refused as by a card that does not have it: programs know what to do then
+  kRefuse,        // known to be asked, and refused
 };
 
 struct ClassRule {
   std::uint32_t number;
   ClassEffect effect;
+  std::string_view why{};  // what a user is told, where it is refused
 };
 
 enum class ControlEffect {
@@ -44,7 +46,15 @@ enum class ControlEffect {
   kExportMany,   // several at once
   kImportMany,
   kExportInfo,  // asks about an exported object
-  kRefuse,      // known to be asked, and refused
+  // Executed on an object of the container's that has the class in the command's number, and on no
+  // other: what the driver would take elsewhere, too (rm/control_route.h).
+  kOwn,
+  kOwnChannel,       // the same, and the channel at `argument` is the container's, or 0
+  kTakeEncoder,      // one of the card's encoder sessions
+  kGiveEncoder,      // gives one back
+  kDisableChannels,  // names channels: only the container's own; see shim/scheduler.h
+  kPreemption,       // executed if it makes a context finer to preempt, else answered
+  kRefuse,           // known to be asked, and refused
 };
 
 struct ControlRule {
@@ -53,12 +63,24 @@ struct ControlRule {
   std::size_t argument = 0;  // offset of the checked field in the parameters
   // Where it names a card by its id: what the driver answers for one that is not there.
   std::uint32_t no_such = rm::NV_ERR_INVALID_ARGUMENT;
+  std::string_view why{};  // what a user is told; empty: WhyEffect()
 };
 
 // Null: not allowed.
 [[nodiscard]] const ClassRule* FindClassRule(std::uint32_t cls);
 // Null: not allowed either.
 [[nodiscard]] const ControlRule* FindControlRule(std::uint32_t command);
+
+// In a few words why a control gets what it gets, whether it has a rule or not: for the user's log
+// and for the table of decisions.
+[[nodiscard]] std::string_view WhyControl(std::uint32_t command);
+[[nodiscard]] std::string_view WhyEffect(ControlEffect effect);
+[[nodiscard]] std::string_view WhyClass(std::uint32_t cls);
+[[nodiscard]] std::string_view WhyEscape(std::uint32_t nr);
+
+// The same for a request of nvidia-uvm's; its effect is "check", "answer" or "refuse".
+[[nodiscard]] std::string_view WhyUvm(std::uint32_t request);
+[[nodiscard]] std::string_view UvmEffectName(std::uint32_t request);
 
 // For the table of decisions.
 [[nodiscard]] std::string_view EffectName(ClassEffect effect);

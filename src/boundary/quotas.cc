@@ -6,16 +6,32 @@
 namespace cgpu::boundary {
 namespace {
 
-constexpr std::uint64_t kEqualPart = 15;
+constexpr std::uint64_t kEqualPart = 48;
 constexpr std::uint64_t kByMemory = 960;
+constexpr std::uint64_t kEncoders = 8;
 constexpr std::uint64_t kMib = 1024 * 1024;
+
+// A slice's part of a card and the whole, in MiB as grants are: so nothing overflows. The part is
+// never more than the whole.
+struct Share {
+  std::uint64_t part;
+  std::uint64_t whole;
+};
+
+Share ShareOf(std::uint64_t limit, std::uint64_t total) {
+  const std::uint64_t whole = std::max<std::uint64_t>(total / kMib, 1);
+  return {total == 0 ? whole : std::min(limit / kMib, whole), whole};
+}
 
 }  // namespace
 
+std::uint32_t EncodersOf(std::uint64_t limit, std::uint64_t total) {
+  const auto [part, whole] = ShareOf(limit, total);
+  return static_cast<std::uint32_t>(std::max<std::uint64_t>(kEncoders * part / whole, 1));
+}
+
 ledger::CardBounds BoundsOf(std::uint64_t limit, std::uint64_t total, std::uint64_t bar1) {
-  // In whole MiB, as grants are: so nothing overflows. A part is never more than the whole.
-  const std::uint64_t whole = std::max<std::uint64_t>(total / kMib, 1);
-  const std::uint64_t part = total == 0 ? whole : std::min(limit / kMib, whole);
+  const auto [part, whole] = ShareOf(limit, total);
   const auto ids = static_cast<std::uint32_t>(kEqualPart + kByMemory * part / whole);
   const std::uint64_t window = (bar1 - bar1 / 32) / kMib;
   // BAR1 has at most as many MiB as there are in 2^52 bytes, memory likewise.

@@ -11,16 +11,16 @@ constexpr std::uint64_t kMost = ~std::uint64_t{0};
 
 TEST(Quotas, AreInProportionToTheGrant) {
   const auto whole = BoundsOf(16160 * kMib, 16160 * kMib, 16384 * kMib);
-  EXPECT_EQ(whole.channels, 975U);
-  EXPECT_EQ(whole.channel_groups, 975U);
+  EXPECT_EQ(whole.channels, 1008U);
+  EXPECT_EQ(whole.channel_groups, 1008U);
   EXPECT_LE(whole.bar1_bytes, 16384 * kMib / 32 * 31);
   EXPECT_GT(whole.bar1_bytes, 16384 * kMib / 33 * 31);
   const auto unit = BoundsOf(1024 * kMib, 15360 * kMib, 256 * kMib);
-  EXPECT_EQ(unit.channels, 79U);
+  EXPECT_EQ(unit.channels, 112U);
   EXPECT_GT(unit.bar1_bytes, 16 * kMib);
   EXPECT_LT(unit.bar1_bytes, 17 * kMib);
-  EXPECT_EQ(BoundsOf(7 * kMib, 0, 64 * kMib).channels, 975U) << "no total: all of it";
-  EXPECT_EQ(BoundsOf(9 * kMib, 7 * kMib, 64 * kMib).channels, 975U) << "never more than all";
+  EXPECT_EQ(BoundsOf(7 * kMib, 0, 64 * kMib).channels, 1008U) << "no total: all of it";
+  EXPECT_EQ(BoundsOf(9 * kMib, 7 * kMib, 64 * kMib).channels, 1008U) << "never more than all";
   EXPECT_EQ(BoundsOf(0, 7 * kMib, 64 * kMib).bar1_bytes, 0U);
   EXPECT_EQ(BoundsOf(7 * kMib, 7 * kMib, 0).bar1_bytes, 0U);
 }
@@ -28,18 +28,26 @@ TEST(Quotas, AreInProportionToTheGrant) {
 TEST(Quotas, SlicesTogetherLeaveRoom) {
   constexpr std::uint64_t kTotal = 81559 * kMib;
   constexpr std::uint64_t kWindow = 256 * kMib;
-  for (std::uint64_t slices = 1; slices <= 64; ++slices) {
+  for (std::uint64_t slices = 1; slices <= 20; ++slices) {
     const auto each = BoundsOf(kTotal / slices, kTotal, kWindow);
     EXPECT_LE(each.channels * slices, 1920U);
     EXPECT_LE(each.channel_groups * slices, 1920U);
     EXPECT_LE(each.bar1_bytes * slices, kWindow);
-    EXPECT_GE(each.channels, 29U) << "enough for a context";
   }
+}
+
+TEST(Quotas, TheSmallestSliceHasRoomForAContext) {
+  constexpr std::uint64_t kTotal = 81559 * kMib;
+  EXPECT_GE(BoundsOf(kMib, kTotal, kMib).channels, 45U) << "with 32 connections";
+  EXPECT_EQ(EncodersOf(kMib, kTotal), 1U);
+  EXPECT_EQ(EncodersOf(kTotal / 4 + kMib, kTotal), 2U);
+  EXPECT_EQ(EncodersOf(kTotal, kTotal), 8U);
+  EXPECT_EQ(EncodersOf(5 * kMib, 0), 8U) << "no total: all of it";
 }
 
 TEST(Quotas, NothingOverflows) {
   const auto huge = BoundsOf(kMost, kMost, kMost);
-  EXPECT_EQ(huge.channels, 975U);
+  EXPECT_EQ(huge.channels, 1008U);
   EXPECT_GT(huge.bar1_bytes, kMost / 32 * 30);
 }
 

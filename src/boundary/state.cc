@@ -17,11 +17,12 @@ namespace {
 
 // The fields or records of each, in their order.
 enum Tag : StateTag {
-  kRefused = 1,  // what was refused, how often
-  kFigures = 2,  // of each card in turn: a channel group's bytes, an address space's, BAR1's
-  kSpace = 3,    // kSpaceKey, kSpaceBook
-  kManaged = 4,  // kClock, kProcess, kShown, kNow, kOver
-  kDma = 5,      // kDmaClient, kDmaRange, kDmaMapping
+  kRefused = 1,   // what was refused, how often
+  kFigures = 2,   // of each card in turn: a channel group's bytes, an address space's, BAR1's
+  kSpace = 3,     // kSpaceKey, kSpaceBook
+  kManaged = 4,   // kClock, kProcess, kShown, kNow, kOver
+  kDma = 5,       // kDmaClient, kDmaRange, kDmaMapping
+  kEncoders = 6,  // client, its serial number, card, how many it has taken
 
   kSpaceKey = 10,   // the ledger's key
   kSpaceBook = 11,  // kSpaceHead, kSpaceRange, kSpaceCard, kSpacePiece, kSpaceChannel
@@ -329,6 +330,9 @@ void Boundary::Save(StateWriter& writer) const {
     book.Save(writer);
     writer.End();
   }
+  for (const Encoders& one : encoders_) {
+    Write(writer, kEncoders, one.client.handle, one.client.serial, one.card, one.taken);
+  }
 }
 
 Result<> Boundary::Load(StateReader& reader) {
@@ -351,6 +355,9 @@ Result<> Boundary::Load(StateReader& reader) {
         return true;
       case kDma:
         LoadDmaBook(reader);
+        return true;
+      case kEncoders:
+        LoadEncoders(reader);
         return true;
       default:
         return false;
@@ -396,6 +403,15 @@ void Boundary::LoadDmaBook(StateReader& reader) {
   book.Load(reader, static_cast<ledger::Card>(cards_.size()));
   const std::uint32_t client = book.client().handle;
   (void)Check(reader, dma_.try_emplace(client, std::move(book)).second, "a client's book twice");
+}
+
+void Boundary::LoadEncoders(StateReader& reader) {
+  Encoders encoders;
+  encoders.client.handle = reader.As<ledger::Handle>();
+  encoders.client.serial = reader.Number();
+  encoders.card = LoadCard(reader, static_cast<ledger::Card>(cards_.size()));
+  encoders.taken = reader.As<std::uint32_t>();
+  encoders_.push_back(encoders);
 }
 
 // The ledger says already what the books do, unless this version counts otherwise than the one that

@@ -100,7 +100,7 @@ inline bool HandsOverBeforeCalls() {
 
 class BoundaryTest : public testing::Test {
  protected:
-  static constexpr ledger::Bounds kBounds{8, 1000, 8, 16};
+  static constexpr ledger::Bounds kBounds{8, 1000, 8, 16, 65536, 16};
 
   BoundaryTest()
       : abi_(rm::GetAbi(rm::Branch::k550)),

@@ -1,4 +1,4 @@
-// nvidia-uvm's ioctls: copying in, deciding, accounting.
+// nvidia-uvm's ioctls: deciding and accounting.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -6,6 +6,8 @@
 
 #include "boundary/boundary.h"
 #include "boundary/names.h"
+#include "boundary/policy.h"
+#include "boundary/reasons.h"
 #include "rm/class_table.h"
 #include "rm/nv_status.h"
 #include "rm/uvm_table.h"
@@ -100,42 +102,33 @@ const Rule* FindRule(std::uint32_t request) {
   return found == kRules.end() ? nullptr : found;
 }
 
-// Where the parameters name an RM client's file and client.
-struct Names {
-  std::size_t fd = kNone;
-  std::size_t client = kNone;
-  std::size_t object = kNone;
-};
+}  // namespace
 
-Names NamesOf(rm::Branch branch, std::uint32_t request) {
-  switch (request) {
-    case rm::UVM_REGISTER_GPU_VASPACE:
-      return {offsetof(rm::UVM_REGISTER_GPU_VASPACE_PARAMS, rmCtrlFd),
-              offsetof(rm::UVM_REGISTER_GPU_VASPACE_PARAMS, hClient),
-              offsetof(rm::UVM_REGISTER_GPU_VASPACE_PARAMS, hVaSpace)};
-    case rm::UVM_REGISTER_CHANNEL:
-      return {offsetof(rm::UVM_REGISTER_CHANNEL_PARAMS, rmCtrlFd),
-              offsetof(rm::UVM_REGISTER_CHANNEL_PARAMS, hClient),
-              offsetof(rm::UVM_REGISTER_CHANNEL_PARAMS, hChannel)};
-    case rm::UVM_UNREGISTER_CHANNEL:
-      return branch >= rm::Branch::k590
-                 ? Names{kNone, offsetof(rm::UVM_UNREGISTER_CHANNEL_PARAMS_V590, hClient),
-                         offsetof(rm::UVM_UNREGISTER_CHANNEL_PARAMS_V590, hChannel)}
-                 : Names{kNone, offsetof(rm::UVM_UNREGISTER_CHANNEL_PARAMS_V535, hClient),
-                         offsetof(rm::UVM_UNREGISTER_CHANNEL_PARAMS_V535, hChannel)};
-    case rm::UVM_REGISTER_GPU:
-      return {offsetof(rm::UVM_REGISTER_GPU_PARAMS, rmCtrlFd),
-              offsetof(rm::UVM_REGISTER_GPU_PARAMS, hClient), kNone};
-    case rm::UVM_MAP_EXTERNAL_ALLOCATION: {
-      const std::size_t tail = rm::UvmMapExternalTail(branch);
-      return {tail + offsetof(rm::UVM_MAP_EXTERNAL_ALLOCATION_TAIL, rmCtrlFd),
-              tail + offsetof(rm::UVM_MAP_EXTERNAL_ALLOCATION_TAIL, hClient),
-              tail + offsetof(rm::UVM_MAP_EXTERNAL_ALLOCATION_TAIL, hMemory)};
-    }
-    default:
-      return {};
-  }
+std::string_view UvmEffectName(std::uint32_t request) {
+  const Rule* rule = FindRule(request);
+  return rule == nullptr ? "refuse" : rule->effect == Effect::kAlways ? "answer" : "check";
 }
+
+std::string_view WhyUvm(std::uint32_t request) {
+  const Rule* rule = FindRule(request);
+  if (rule == nullptr) {
+    switch (request) {
+      case 71:
+        return "works on the memory of whoever executes it";
+      case rm::UVM_ALLOC_DEVICE_P2P:
+        return "hands card memory to other devices";
+      default:
+        return request >= 56 && request <= 77
+                   ? "profilers' tools: other processes' memory and events, every card"
+                   : kWhyNotNeeded;
+    }
+  }
+  return rule->effect == Effect::kAlways
+             ? "the space is in the mode for several processes: there is nothing to do"
+             : "in the container's own address spaces, with granted cards";
+}
+
+namespace {
 
 std::optional<AddressRange> RangeOf(const Call& call) {
   const auto head = Load<rm::UVM_RANGE_HEAD>(call.image);
@@ -146,34 +139,6 @@ std::optional<AddressRange> RangeOf(const Call& call) {
 }
 
 }  // namespace
-
-int DecodeUvm(const rm::Abi& abi, std::uint32_t request, std::uint64_t address,
-              TenantMemory& memory, Call& call) {
-  const rm::UvmRow* row = rm::FindUvm(request);
-  const std::uint32_t size = rm::UvmParamSize(abi.branch, request);
-  if (row == nullptr || (size == 0 && request != rm::UVM_DEINITIALIZE)) {
-    return EINVAL;
-  }
-  call.uvm_request = request;
-  if (size != 0) {
-    call.uvm_status = row->status.At(abi.branch);
-  }
-  call.address = address;
-  call.image.resize(size);
-  if (size != 0 && !memory.Read(address, call.image.data(), size)) {
-    return EFAULT;
-  }
-  const Names names = NamesOf(abi.branch, request);
-  if (names.fd != kNone) {
-    FdArgument argument;
-    argument.at = names.fd;
-    argument.number = Load<std::int32_t>(call.image, names.fd);
-    call.fd = argument;
-  }
-  call.client = names.client == kNone ? 0 : Load<std::uint32_t>(call.image, names.client);
-  call.object = names.object == kNone ? 0 : Load<std::uint32_t>(call.image, names.object);
-  return 0;
-}
 
 bool UvmChangesState(std::uint32_t request) {
   const Rule* rule = FindRule(request);
@@ -248,7 +213,7 @@ Decision Boundary::DecideUvm(Call& call) {
     // The mode makes the space usable from the process that executes, and closes it to ordinary
     // memory of the tenant's, which would move to the card uncounted.
     auto params = Load<rm::UVM_INITIALIZE_PARAMS>(call.image);
-    decision.uvm_flags = params.flags;
+    decision.given_flags = params.flags;
     params.flags |= rm::UVM_INIT_FLAGS_MULTI_PROCESS_SHARING_MODE;
     Store(call.image, params);
     return decision;
@@ -425,7 +390,7 @@ Decision Boundary::DecideMapExternal(Call& call, Decision decision, UvmSpace& sp
     return AnswerUvm(call, rm::NV_ERR_INVALID_CLIENT);
   }
   const auto memory = ledger_.Find(decision.client, call.object);
-  if (!memory) {
+  if (!memory || memory->cls == rm::NV01_MEMORY_LOCAL_PRIVILEGED) {
     return AnswerUvm(call, rm::NV_ERR_OBJECT_NOT_FOUND);
   }
   const auto cards = CardsOfAttributes(call, sizeof(rm::UVM_MAP_EXTERNAL_ALLOCATION_HEAD),
@@ -487,7 +452,7 @@ void Boundary::AccountUvm(Call& call, Decision& decision, bool done) {
   const Rule* rule = FindRule(call.uvm_request);
   if (rule->effect == Effect::kInitialize) {
     auto params = Load<rm::UVM_INITIALIZE_PARAMS>(call.image);
-    params.flags = decision.uvm_flags;
+    params.flags = decision.given_flags;
     Store(call.image, params);
     return;
   }

@@ -294,6 +294,9 @@ void Boundary::RewriteControl(Call& call, const Decision& decision,
     case rm::NV0000_CTRL_CMD_GPU_GET_UUID_INFO:
       HideUuidInfo(call);
       break;
+    case rm::NV0000_CTRL_CMD_SYSTEM_GET_FABRIC_STATUS:
+      Store(params, rm::NV0000_CTRL_GET_SYSTEM_FABRIC_STATUS_SKIP);
+      break;
     default:
       break;
   }

@@ -223,10 +223,24 @@ void CopyFolder(const std::string& source, const std::string& path, std::vector<
   }
 }
 
+// Says that device files are made by nobody here: the vendor's libraries would try to make those
+// they miss, and fail where they may not (NVIDIA/nvidia-modprobe,
+// modprobe-utils/nvidia-modprobe-utils.c; google/gvisor and NVIDIA/nvidia-container-toolkit write
+// the same for containers).
+void KeepDeviceFiles(std::string& params) {
+  constexpr std::string_view kModify = "ModifyDeviceFiles: 1\n";
+  if (const auto at = params.find(kModify); at != std::string::npos) {
+    params[at + kModify.size() - 2] = '0';
+  }
+}
+
 std::vector<CopiedFile> CopyProc(const GpuTree& tree) {
   std::vector<CopiedFile> files;
   for (const char* name : {"version", "params"}) {
     CopyFile(tree.proc_source + "/" + name, name, files);
+  }
+  if (!files.empty() && files.back().path == "params") {
+    KeepDeviceFiles(files.back().content);
   }
   for (const std::string& bdf : tree.bdfs) {
     CopyFolder(tree.proc_source + "/gpus/" + bdf, "gpus/" + bdf, files);

@@ -134,6 +134,10 @@ TEST_P(MountTreeTest, ProcAndPciShowOnlyTheGivenCards) {
     if (Read("/proc/driver/nvidia/version") != "NVRM version: test\n") {
       return Read("/proc/driver/nvidia/version");
     }
+    if (Read("/proc/driver/nvidia/params") !=
+        "EnableMSI: 1\nModifyDeviceFiles: 0\nDeviceFileMode: 438\n") {
+      return "device files are to be made: " + Read("/proc/driver/nvidia/params");
+    }
     const std::set<std::string> only{"0000:01:00.0"};
     if (List("/proc/driver/nvidia/gpus") != only || List("/sys/bus/pci/devices") != only) {
       return "other cards are shown";

@@ -107,6 +107,7 @@ class NodeFolder {
     }
     Put("dev/ctl/nvidiactl", "control");
     Put("proc/version", "NVRM version: test\n");
+    Put("proc/params", "EnableMSI: 1\nModifyDeviceFiles: 1\nDeviceFileMode: 438\n");
     Put("secret/file", "secret");
   }
   NodeFolder(const NodeFolder&) = delete;

@@ -128,6 +128,9 @@ Result<std::vector<NodeDevice>> FindDevices(const Machine& machine, const std::s
   if (auto uvm = DeviceAt(machine, "nvidia-uvm", NodeFile::Kind::kUvm)) {
     devices.push_back(std::move(*uvm));
   }
+  if (auto tools = DeviceAt(machine, "nvidia-uvm-tools", NodeFile::Kind::kTools)) {
+    devices.push_back(std::move(*tools));
+  }
   return devices;
 }
 
@@ -262,7 +265,8 @@ Result<> CheckOpenToShims(const Node& node, const Grant& grant) {
   for (const NodeFile& file : told.files) {
     struct stat st{};
     if (file.simulated || !file.granted || file.kind == NodeFile::Kind::kUvm ||
-        stat(file.path.c_str(), &st) != 0 || (st.st_mode & kReadWrite) == kReadWrite) {
+        file.kind == NodeFile::Kind::kTools || stat(file.path.c_str(), &st) != 0 ||
+        (st.st_mode & kReadWrite) == kReadWrite) {
       continue;  // what is gone the shim names itself
     }
     return Error{Code::kPermission, 0,

@@ -45,9 +45,10 @@ struct Machine {
 //   kUnavailable  the device files are not there or are not device files, or nobody answers
 //   kPermission   this user may not open the files
 //   kNotFound     it has no cards
-// The node's devices are nvidiactl, every nvidia<N>, granted or not, and nvidia-uvm if it exists
-// now: loaded later it stays out of containers that run already. A card's minor is its file's, not
-// its index. Asking opens the cards for a moment, which wakes them up. Changes nothing.
+// The node's devices are nvidiactl, every nvidia<N>, granted or not, and of nvidia-uvm and
+// nvidia-uvm-tools what exists now: loaded later they stay out of containers that run already. A
+// card's minor is its file's, not its index. Asking opens the cards for a moment, which wakes them
+// up. Changes nothing.
 [[nodiscard]] Result<std::optional<Node>> FindMachineNode(const Machine& machine = {});
 
 // A root's shims run under users of their own, in no group: kPermission unless everyone may open

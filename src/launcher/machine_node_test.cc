@@ -171,7 +171,8 @@ TEST_F(MachineNodeTest, HasTheDriversCardsAndTheDeviceFiles) {
     EXPECT_EQ(device.folder, "");
     EXPECT_EQ(device.file.path, machine_.root + "/dev/" + device.name);
   }
-  EXPECT_THAT(names, ElementsAre("nvidiactl", "nvidia0", "nvidia1", "nvidia-uvm"));
+  EXPECT_THAT(names,
+              ElementsAre("nvidiactl", "nvidia0", "nvidia1", "nvidia-uvm", "nvidia-uvm-tools"));
   EXPECT_EQ(files["nvidiactl"].kind, NodeFile::Kind::kCtl);
   EXPECT_EQ(files["nvidiactl"].dev_major, 195U);
   EXPECT_EQ(files["nvidiactl"].dev_minor, 255U);

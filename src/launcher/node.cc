@@ -30,6 +30,9 @@ NodeFile::Kind KindOf(const std::string& text) {
   if (text == "ctl") {
     return NodeFile::Kind::kCtl;
   }
+  if (text == "tools") {
+    return NodeFile::Kind::kTools;
+  }
   return text == "uvm" ? NodeFile::Kind::kUvm : NodeFile::Kind::kGpu;
 }
 

@@ -25,6 +25,7 @@
 #include "registry/creation.h"
 #include "registry/registry.h"
 #include "registry/text.h"
+#include "rm/abi.h"
 
 namespace cgpu {
 namespace {
@@ -208,6 +209,9 @@ Result<int> RunByItself(const RunOptions& options, const Caller& caller,
   if (options.node.empty() && !node.value().name.empty()) {
     std::fprintf(stderr, "cgpu: no NVIDIA driver was found; using the simulated node \"%s\"\n",
                  node.value().name.c_str());
+  }
+  if (const std::string notice = rm::NotCompared(node.value().driver); !notice.empty()) {
+    std::fprintf(stderr, "cgpu: %s\n", notice.c_str());
   }
   const auto registry = Registry::Open();
   if (!registry.ok()) {

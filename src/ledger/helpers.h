@@ -26,6 +26,9 @@ inline void CountKind(Counts& counts, Kind kind, std::uint32_t by) {
   if (kind == Kind::kChannel || kind == Kind::kLoneChannel) {
     counts.channels += by;
   }
+  if (kind == Kind::kDebugger) {
+    counts.debuggers += by;
+  }
 }
 
 }  // namespace cgpu::ledger

@@ -152,6 +152,9 @@ Result<> Ledger::CheckBounds(Kind kind, const CardState* card) {
       return BoundReached("channels of a card", card->bounds.channels);
     }
   }
+  if (wanted.debuggers != 0 && counts_.debuggers + pending_counts_.debuggers >= bounds_.debuggers) {
+    return BoundReached("debuggers", bounds_.debuggers);
+  }
   return {};
 }
 

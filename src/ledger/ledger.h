@@ -58,6 +58,7 @@ struct Bounds {
   std::uint32_t channel_groups = 0;
   std::uint32_t channels = 0;
   std::uint32_t mappings = std::numeric_limits<std::uint32_t>::max();
+  std::uint32_t debuggers = std::numeric_limits<std::uint32_t>::max();
 };
 
 // Most of each that may exist at once on one card, of pools that all users of the card share.
@@ -74,6 +75,7 @@ enum class Kind : std::uint8_t {
   kChannelGroup,  // bounded; its bytes are the driver's own (context buffers)
   kChannel,       // bounded; likewise
   kLoneChannel,   // a channel with a group of its own: counts as one of each
+  kDebugger,      // bounded; holds no card memory
 };
 
 struct ClientRef {
@@ -186,6 +188,7 @@ struct Counts {
   std::uint32_t channel_groups = 0;
   std::uint32_t channels = 0;
   std::uint32_t mappings = 0;
+  std::uint32_t debuggers = 0;
   friend bool operator==(const Counts&, const Counts&) = default;
 };
 

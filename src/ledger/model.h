@@ -117,6 +117,7 @@ class Model {
       const Kind kind = blocks[static_cast<std::size_t>(block)].kind;
       counts.channel_groups += kind == Kind::kChannelGroup ? 1 : 0;
       counts.channels += kind == Kind::kChannel ? 1 : 0;
+      counts.debuggers += kind == Kind::kDebugger ? 1 : 0;
     }
     return counts;
   }
@@ -129,6 +130,7 @@ class Model {
       const bool object = flight.what == Flight::What::kObject;
       counts.channel_groups += object && flight.kind == Kind::kChannelGroup ? 1 : 0;
       counts.channels += object && flight.kind == Kind::kChannel ? 1 : 0;
+      counts.debuggers += object && flight.kind == Kind::kDebugger ? 1 : 0;
     }
     return counts;
   }

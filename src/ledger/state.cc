@@ -204,7 +204,7 @@ class Ledger::Loader {
     const std::uint64_t page_bytes = reader_.Number();
     const auto engine = reader_.As<std::uint32_t>();
     if (Check(id > last_block_ && id < kMostSerials, "the order of blocks") &&
-        Check(kind <= static_cast<std::uint8_t>(Kind::kLoneChannel), "a kind of block") &&
+        Check(kind <= static_cast<std::uint8_t>(Kind::kDebugger), "a kind of block") &&
         Check(Fits(bytes, ledger_.cards_[card].used), "the sum of a card")) {
       ledger_.next_serial_ = last_block_ = id;
       Block& block = ledger_.NewBlock(KindOf(kind), card, bytes);

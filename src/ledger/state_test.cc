@@ -298,7 +298,7 @@ TEST(LedgerStateRows, WhatCannotBeIsRefused) {
       {"there are more cards", (Row(2) << 9).Take()},
       {"nothing holds a block", (Row(3) << 5 << 1 << 0 << 1 << 0).Take()},
       {"the order of blocks", (Row(3) << 1 << 1 << 0 << 1 << 0).Take()},
-      {"a kind of block", (Row(3) << 5 << 1 << 0 << 5 << 0).Take()},
+      {"a kind of block", (Row(3) << 5 << 1 << 0 << 6 << 0).Take()},
       {"a card that is not granted", (Row(3) << 5 << 1 << 2 << 0 << 0).Take()},
       {"the sum of a card", (Row(3) << 5 << (kMost - 99) << 0 << 0 << 0).Take()},
       {"a client that is there already", (Row(4) << 5 << 50 << 1 << 1).Take()},

@@ -14,6 +14,7 @@
 #include "launcher/shim_process.h"
 #include "registry/registry.h"
 #include "registry/text.h"
+#include "rm/abi.h"
 
 namespace cgpu {
 namespace {
@@ -180,7 +181,11 @@ Result<Slice> CreateSlice(const Surroundings& surroundings, const CreationReques
   }
   Slice slice;
   if (!shim->why_no_scope().empty()) {
-    slice.remark = "the shim of " + id + " has no scope of its own: " + shim->why_no_scope();
+    slice.remarks.push_back("the shim of " + id +
+                            " has no scope of its own: " + shim->why_no_scope());
+  }
+  if (std::string notice = rm::NotCompared(node->driver); !notice.empty()) {
+    slice.remarks.push_back(std::move(notice));
   }
   CreationReply& reply = slice.reply;
   reply.id = id;

@@ -4,6 +4,7 @@
 #define CGPU_NODE_CREATION_H_
 
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "grant/grant.h"
@@ -22,7 +23,7 @@ struct Surroundings {
 
 struct Slice {
   CreationReply reply;
-  std::string remark;  // for the log; may be empty
+  std::vector<std::string> remarks;  // for the log
 };
 
 // `creator`: who asked and makes the container; the shim ends if it ends without. Everything taken

@@ -37,6 +37,7 @@
 #include "node/plan_cards.h"
 #include "registry/creation.h"
 #include "registry/registry.h"
+#include "rm/abi.h"
 #include "runtime/features.h"
 
 namespace cgpu {
@@ -84,8 +85,8 @@ Result<CreationReply> SeeTo(const Surroundings& surroundings, const std::string&
     return slice.error();
   }
   Log(who + " gets its slice as " + slice->reply.id);
-  if (!slice->remark.empty()) {
-    Log(slice->remark);
+  for (const std::string& remark : slice->remarks) {
+    Log(remark);
   }
   return std::move(slice->reply);
 }
@@ -161,6 +162,7 @@ class Daemon {
   }
 
   Result<> Run() {
+    TellOfDriver();
     SetPolicies();
     minder_.Refresh();
     LogAll(governing_.Refresh());
@@ -203,6 +205,13 @@ class Daemon {
   }
 
  private:
+  void TellOfDriver() const {
+    const auto node = FindNode(surroundings_.node);
+    if (std::string notice = node.ok() ? rm::NotCompared(node->driver) : ""; !notice.empty()) {
+      Log(std::move(notice));
+    }
+  }
+
   void SetPolicies() const {
     if (policies_.empty()) {
       return;

@@ -35,12 +35,15 @@ const char* KindName(NodeFile::Kind kind) {
       return "uvm";
     case NodeFile::Kind::kGpu:
       return "gpu";
+    case NodeFile::Kind::kTools:
+      return "tools";
   }
   return "";
 }
 
 bool ToKind(const std::string& word, NodeFile::Kind& kind) {
-  for (const auto candidate : {NodeFile::Kind::kCtl, NodeFile::Kind::kUvm, NodeFile::Kind::kGpu}) {
+  for (const auto candidate :
+       {NodeFile::Kind::kCtl, NodeFile::Kind::kUvm, NodeFile::Kind::kGpu, NodeFile::Kind::kTools}) {
     if (word == KindName(candidate)) {
       kind = candidate;
       return true;

@@ -47,7 +47,8 @@ inline constexpr char kInterleaverWord[] = "interleave";
 // One device file of the node, granted or not. A real one is known by its device number; a
 // simulated one by the file system it lies in and a pattern of its inode number.
 struct NodeFile {
-  enum class Kind { kCtl, kUvm, kGpu };
+  // kTools: nvidia-uvm-tools, which is there so that nobody tries to make it, and takes nothing.
+  enum class Kind { kCtl, kUvm, kGpu, kTools };
   Kind kind = Kind::kCtl;
   unsigned minor = 0;
   bool granted = false;

@@ -28,12 +28,13 @@ constexpr Abi Row(Branch branch, std::string_view name, DriverVersion reference,
 // ranges do: 535.43.08 to 535.43.28, which lie between two that do, and (by structures and requests
 // of nvidia-uvm) 550.40.53 and 550.40.85, the first and the last of those after 550.40.07.
 constexpr std::array kAbis = {
-    Row(Branch::k535, "535", {535, 288, 1}, {535, 86, 5}, {535, 288, 1}),
+    Row(Branch::k535, "535", {535, 288, 1}, {535, 86, 5}, {535, 309, 1}),
     Row(Branch::k550, "550", {550, 163, 1}, {550, 54, 14}, {550, 163, 1}),
     Row(Branch::k570, "570", {570, 195, 3}, {570, 86, 15}, {570, 211, 1}),
-    Row(Branch::k580, "580", {580, 95, 5}, {580, 65, 6}, {580, 142, 0}),
+    Row(Branch::k580, "580", {580, 95, 5}, {580, 65, 6}, {580, 159, 4}),
     Row(Branch::k590, "590", {590, 48, 1}, {590, 44, 1}, {590, 48, 1}),
-    Row(Branch::k595, "595", {595, 45, 4}, {595, 44, 2}, {595, 45, 4}),
+    Row(Branch::k595, "595", {595, 45, 4}, {595, 44, 2}, {595, 80, 0}),
+    Row(Branch::k610, "610", {610, 57, 4}, {610, 43, 2}, {610, 57, 4}),
 };
 
 // Takes a decimal number of at most four digits off the front of `text`.
@@ -86,11 +87,29 @@ std::string ToString(DriverVersion version) {
 
 const Abi* FindAbi(DriverVersion version) {
   for (const Abi& abi : kAbis) {
-    if (abi.first <= version && version <= abi.last) {
+    if (abi.first <= version && version.major == abi.last.major) {
       return &abi;
     }
   }
   return nullptr;
+}
+
+std::string NotCompared(DriverVersion version) {
+  const Abi* abi = FindAbi(version);
+  if (abi == nullptr || version <= abi->last) {
+    return {};
+  }
+  return "NVIDIA driver " + ToString(version) +
+         " was not compared with NVIDIA's sources; it is "
+         "taken as " +
+         ToString(abi->last) +
+         ", because so late in a branch releases hardly ever change "
+         "what programs' calls depend on (docs/drivers.md)";
+}
+
+std::string NotCompared(std::string_view version) {
+  const std::optional<DriverVersion> parsed = ParseDriverVersion(version);
+  return parsed ? NotCompared(*parsed) : std::string();
 }
 
 const Abi& GetAbi(Branch branch) {
@@ -113,16 +132,24 @@ Result<DriverVersion> SupportedVersion(std::string_view text) {
 std::string SupportedDrivers() {
   std::string text;
   for (const Abi& abi : kAbis) {
-    text += (text.empty() ? "" : ", ") + ToString(abi.first) + " to " + ToString(abi.last);
+    text +=
+        (text.empty() ? "" : ", ") + ToString(abi.first) + " and later of " + std::string(abi.name);
   }
   return text;
 }
 
 Error UnsupportedDriver(std::string_view version) {
+  std::string what =
+      "NVIDIA driver " + std::string(version) + " is not one whose interface this cgpu knows";
+  const std::optional<DriverVersion> parsed = ParseDriverVersion(version);
+  if (parsed && parsed->major > kAbis.back().last.major) {
+    what +=
+        ": it begins a branch that was not compared with NVIDIA's sources, and each one before "
+        "laid out something anew";
+  }
   return Error{
-      Code::kUnsupported, 0,
-      "NVIDIA driver " + std::string(version) + " is not one whose interface this cgpu knows",
-      "install a driver from " + SupportedDrivers() + ", or a cgpu that knows this one"};
+      Code::kUnsupported, 0, std::move(what),
+      "install a driver of these: " + SupportedDrivers() + ", or a cgpu that knows this one"};
 }
 
 }  // namespace cgpu::rm

@@ -14,10 +14,10 @@
 namespace cgpu::rm {
 
 // In the order of their releases.
-enum class Branch : NvU8 { k535, k550, k570, k580, k590, k595 };
+enum class Branch : NvU8 { k535, k550, k570, k580, k590, k595, k610 };
 
-inline constexpr std::array kBranches = {Branch::k535, Branch::k550, Branch::k570,
-                                         Branch::k580, Branch::k590, Branch::k595};
+inline constexpr std::array kBranches = {Branch::k535, Branch::k550, Branch::k570, Branch::k580,
+                                         Branch::k590, Branch::k595, Branch::k610};
 
 template <class T>
 class ByBranchOf {
@@ -61,6 +61,10 @@ constexpr ByBranch Since(Branch branch, NvU32 value = 1) {
 // `value`, and 0 from `branch` on.
 constexpr ByBranch Until(Branch branch, NvU32 value = 1) {
   return {value, {{branch, 0}}};
+}
+// `value` from `first` on, and 0 before it and from `end` on.
+constexpr ByBranch Between(Branch first, NvU32 value, Branch end) {
+  return {0, {{first, value}, {end, 0}}};
 }
 
 }  // namespace cgpu::rm

@@ -7,20 +7,24 @@ namespace cgpu::rm {
 namespace {
 
 #define CGPU_CONTROL(name, number, source, params, size, embedded, access, asked_by) \
-  {number, #name, source, params, size, size, embedded, access, asked_by},
+  {number, #name, source, params, size, size, embedded, access, asked_by, 0},
 #define CGPU_CONTROL_NO_PARAMS(name, number, source, known, access, asked_by) \
-  {number, #name, source, "", 0, known, false, access, asked_by},
+  {number, #name, source, "", 0, known, false, access, asked_by, 0},
+#define CGPU_CONTROL_FIRMWARE(name, number, size, asked_by) \
+  {number, #name, "", "", size, 1, false, ControlAccess::kAny, asked_by, kMaxFirmwareBytes},
 
 constexpr auto kRows = std::to_array<ControlRow>({
 #include "rm/controls/ctrl0000.inc"
 #include "rm/controls/ctrl0080.inc"
 #include "rm/controls/ctrl2080.inc"
+#include "rm/controls/ctrl_firmware.inc"
 #include "rm/controls/ctrl_objects.inc"
 #include "rm/controls/ctrl_tools.inc"
 });
 
 #undef CGPU_CONTROL
 #undef CGPU_CONTROL_NO_PARAMS
+#undef CGPU_CONTROL_FIRMWARE
 
 // Where each file begins the order begins anew.
 constexpr auto kSorted = [] {
@@ -120,6 +124,11 @@ bool ControlKnown(const Abi& abi, NvU32 cmd) {
 NvU32 ControlSize(const Abi& abi, NvU32 cmd) {
   const ControlRow* row = FindControl(cmd);
   return row == nullptr ? 0 : row->Size(abi.branch);
+}
+
+bool ControlTakes(const Abi& abi, NvU32 cmd, NvU32 bytes) {
+  const ControlRow* row = FindControl(cmd);
+  return row != nullptr && row->Takes(abi.branch, bytes);
 }
 
 std::optional<NvU32> EmbeddedPointer::Bytes(NvU32 count) const {

@@ -32,6 +32,10 @@ inline constexpr NvU8 kAskedByVideo = 4;
 inline constexpr NvU8 kAskedByProfilers = 8;
 inline constexpr NvU8 kAskedByFabric = 16;  // management of memory between nodes
 
+// A bound of ours on the parameters of a control of the firmware's whose size is not on record. The
+// driver itself has none (rmapi_gss_legacy_control.c); the largest one recorded has 2192 bytes.
+inline constexpr NvU32 kMaxFirmwareBytes = 4096;
+
 struct ControlRow {
   NvU32 cmd;
   std::string_view name;
@@ -42,18 +46,29 @@ struct ControlRow {
   bool embedded_pointers;   // the parameters hold further addresses; see EmbeddedPointers()
   ControlAccess access;
   NvU8 asked_by;
+  // Not 0: the firmware's own command (ctrl_firmware.inc). On branches where `size` is 0 its
+  // parameters have 1 to this many bytes, and nobody here knows how many.
+  NvU32 most_bytes;
 
-  // 0 when the branch has no such command or the command has no parameters.
+  // 0 when the branch has no such command, the command has no parameters, or their size is not
+  // known (`most_bytes`).
   [[nodiscard]] constexpr NvU32 Size(Branch branch) const { return size.At(branch); }
   [[nodiscard]] constexpr bool Known(Branch branch) const { return known.At(branch) != 0; }
+  // May the parameters have this many bytes?
+  [[nodiscard]] constexpr bool Takes(Branch branch, NvU32 bytes) const {
+    const NvU32 expected = Size(branch);
+    return expected == 0 && most_bytes != 0 ? bytes != 0 && bytes <= most_bytes : bytes == expected;
+  }
 };
 
 // Ascending by cmd within each kind of object.
 [[nodiscard]] std::span<const ControlRow> ControlRows();
 [[nodiscard]] const ControlRow* FindControl(NvU32 cmd);
 [[nodiscard]] bool ControlKnown(const Abi& abi, NvU32 cmd);
-// 0 when the command is unknown, this branch has no such command, or it has no parameters.
+// As ControlRow::Size(); 0 when the command is unknown.
 [[nodiscard]] NvU32 ControlSize(const Abi& abi, NvU32 cmd);
+// As ControlRow::Takes(); false when the command is unknown.
+[[nodiscard]] bool ControlTakes(const Abi& abi, NvU32 cmd, NvU32 bytes);
 
 // How the driver gets from an embedded pointer to a number of bytes.
 enum class PointerShape : NvU8 {

@@ -72,13 +72,26 @@ struct Layout {
    {sizeof(S##_V535),                  \
     {{Branch::k550, sizeof(S##_V550)}, \
      {Branch::k570, sizeof(S##_V570)}, \
-     {Branch::k590, sizeof(S##_V590)}}}},
+     {Branch::k590, sizeof(S##_V590)}, \
+     {Branch::k610, sizeof(S##_V610)}}}},
 #define CGPU_FIELD_GR_INFO(S, field)            \
   {#S "." #field,                               \
    {offsetof(S##_V535, field),                  \
     {{Branch::k550, offsetof(S##_V550, field)}, \
      {Branch::k570, offsetof(S##_V570, field)}, \
-     {Branch::k590, offsetof(S##_V590, field)}}}},
+     {Branch::k590, offsetof(S##_V590, field)}, \
+     {Branch::k610, offsetof(S##_V610, field)}}}},
+// The parameters of a channel, laid out anew in 610.
+#define CGPU_SIZE_CHANNEL(S) \
+  {#S, {sizeof(S##_V535), {{Branch::k570, sizeof(S##_V570)}, {Branch::k610, sizeof(S##_V610)}}}},
+#define CGPU_FIELD_CHANNEL(S, field) \
+  {#S "." #field,                    \
+   {offsetof(S##_V535, field),       \
+    {{Branch::k570, offsetof(S##_V570, v535.field)}, {Branch::k610, offsetof(S##_V610, field)}}}},
+#define CGPU_FIELD_TPC_CONFIG(S, field) \
+  {#S "." #field,                       \
+   {kAbsent,                            \
+    {{Branch::k570, offsetof(S##_V570, field)}, {Branch::k610, offsetof(S##_V610, field)}}}},
 
 std::vector<Layout> Layouts() {
   return {

@@ -114,7 +114,8 @@ struct NV_MEMORY_DESC_PARAMS {
 };
 static_assert(sizeof(NV_MEMORY_DESC_PARAMS) == 24);
 
-// The channel classes; alloc/alloc_channel.h. 580 appends tpcConfigID.
+// The channel classes; alloc/alloc_channel.h. 570 appends tpcConfigID, and 610 puts hHandleVASpace
+// into the middle. channel_params.h reads and writes either.
 struct NV_CHANNEL_ALLOC_PARAMS_V535 {
   NvHandle hObjectError;
   NvHandle hObjectBuffer;
@@ -149,6 +150,37 @@ struct NV_CHANNEL_ALLOC_PARAMS_V570 {
   NvU32 tpcConfigID;
 };
 static_assert(sizeof(NV_CHANNEL_ALLOC_PARAMS_V570) == 368);
+struct NV_CHANNEL_ALLOC_PARAMS_V610 {
+  NvHandle hObjectError;
+  NvHandle hObjectBuffer;
+  NvU64 gpFifoOffset;
+  NvU32 gpFifoEntries;
+  NvU32 flags;
+  NvHandle hContextShare;
+  NvHandle hVASpace;
+  NvHandle hHandleVASpace;  // no release up to 610.57.04 reads it
+  NvHandle hUserdMemory[8];
+  NvU64 userdOffset[8];
+  NvU32 engineType;
+  NvU32 cid;
+  NvU32 subDeviceId;
+  NvHandle hObjectEccError;
+  NV_MEMORY_DESC_PARAMS instanceMem;
+  NV_MEMORY_DESC_PARAMS userdMem;
+  NV_MEMORY_DESC_PARAMS ramfcMem;
+  NV_MEMORY_DESC_PARAMS mthdbufMem;
+  NvHandle hPhysChannelGroup;
+  NvU32 internalFlags;
+  NV_MEMORY_DESC_PARAMS errorNotifierMem;
+  NV_MEMORY_DESC_PARAMS eccErrorNotifierMem;
+  NvU32 ProcessID;
+  NvU32 SubProcessID;
+  NvU32 encryptIv[3];
+  NvU32 decryptIv[3];
+  NvU32 hmacNonce[8];
+  NvU32 tpcConfigID;
+};
+static_assert(sizeof(NV_CHANNEL_ALLOC_PARAMS_V610) == 376);
 
 struct NV_VASPACE_ALLOCATION_PARAMETERS_V535 {  // FERMI_VASPACE_A; nvos.h. 580 appends pasid
   NvU32 index;

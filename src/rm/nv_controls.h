@@ -12,13 +12,16 @@ namespace cgpu::rm {
 
 #define CGPU_CONTROL(name, number, ...) inline constexpr NvU32 name = number;
 #define CGPU_CONTROL_NO_PARAMS(name, number, ...) inline constexpr NvU32 name = number;
+#define CGPU_CONTROL_FIRMWARE(name, number, ...) inline constexpr NvU32 name = number;
 #include "rm/controls/ctrl0000.inc"
 #include "rm/controls/ctrl0080.inc"
 #include "rm/controls/ctrl2080.inc"
+#include "rm/controls/ctrl_firmware.inc"
 #include "rm/controls/ctrl_objects.inc"
 #include "rm/controls/ctrl_tools.inc"
 #undef CGPU_CONTROL
 #undef CGPU_CONTROL_NO_PARAMS
+#undef CGPU_CONTROL_FIRMWARE
 
 }  // namespace cgpu::rm
 

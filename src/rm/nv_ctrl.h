@@ -453,6 +453,12 @@ struct NV2080_CTRL_GR_GET_INFO_V2_PARAMS_V590 {
   NV2080_CTRL_GR_ROUTE_INFO grRouteInfo;
 };
 static_assert(sizeof(NV2080_CTRL_GR_GET_INFO_V2_PARAMS_V590) == 496);
+struct NV2080_CTRL_GR_GET_INFO_V2_PARAMS_V610 {
+  NvU32 grInfoListSize;
+  NV2080_CTRL_GR_INFO grInfoList[63];
+  NV2080_CTRL_GR_ROUTE_INFO grRouteInfo;
+};
+static_assert(sizeof(NV2080_CTRL_GR_GET_INFO_V2_PARAMS_V610) == 528);
 
 // Size of one kind of context buffer; asked before anything is allocated. See context_buffers.h.
 struct NV2080_CTRL_GR_GET_ENGINE_CONTEXT_PROPERTIES_PARAMS {
@@ -489,6 +495,24 @@ struct NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS {
   NvHandle hChannelList[64];
 };
 static_assert(sizeof(NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS) == 536);
+
+// ---- ctrl2080/ctrl2080gr.h
+struct NV2080_CTRL_GR_SET_CTXSW_PREEMPTION_MODE_PARAMS {
+  NvU32 flags;
+  NvHandle hChannel;
+  NvU32 gfxpPreemptMode;
+  NvU32 cilpPreemptMode;
+  NvU64 grRouteInfo[2];  // NV2080_CTRL_GR_ROUTE_INFO
+};
+static_assert(sizeof(NV2080_CTRL_GR_SET_CTXSW_PREEMPTION_MODE_PARAMS) == 32);
+inline constexpr NvU32 NV2080_CTRL_GR_SET_CTXSW_PREEMPTION_MODE_FLAGS_CILP = 1U << 0;
+inline constexpr NvU32 NV2080_CTRL_GR_SET_CTXSW_PREEMPTION_MODE_FLAGS_GFXP = 1U << 1;
+inline constexpr NvU32 NV2080_CTRL_SET_CTXSW_PREEMPTION_MODE_COMPUTE_WFI = 0;
+inline constexpr NvU32 NV2080_CTRL_SET_CTXSW_PREEMPTION_MODE_COMPUTE_CTA = 1;
+inline constexpr NvU32 NV2080_CTRL_SET_CTXSW_PREEMPTION_MODE_COMPUTE_CILP = 2;
+
+// ---- ctrl0000/ctrl0000system.h
+inline constexpr NvU32 NV0000_CTRL_GET_SYSTEM_FABRIC_STATUS_SKIP = 1;
 
 // ---- ctrla06c.h, ctrla06f/ctrla06fgpfifo.h, ctrlc36f.h
 struct NVA06C_CTRL_GPFIFO_SCHEDULE_PARAMS_V535 {

@@ -33,6 +33,8 @@ struct NVOS02_PARAMETERS {  // NV_ESC_RM_ALLOC_MEMORY
   NvV32 status;
 };
 static_assert(sizeof(NVOS02_PARAMETERS) == 48);
+inline constexpr BitField NVOS02_FLAGS_MAPPING{31, 30};
+inline constexpr NvU32 NVOS02_FLAGS_MAPPING_NO_MAP = 1;
 
 struct nv_ioctl_nvos02_parameters_with_fd {
   NVOS02_PARAMETERS params;
@@ -74,6 +76,7 @@ struct NVOS64_PARAMETERS {  // NV_ESC_RM_ALLOC, long form; told from the short o
   NvV32 status;
 };
 static_assert(sizeof(NVOS64_PARAMETERS) == 48);
+inline constexpr NvU32 NVOS64_FLAGS_FINN_SERIALIZED = 1;
 
 struct NVOS30_PARAMETERS {  // NV_ESC_RM_IDLE_CHANNELS
   NvHandle hClient;
@@ -88,6 +91,8 @@ struct NVOS30_PARAMETERS {  // NV_ESC_RM_IDLE_CHANNELS
   NvV32 status;
 };
 static_assert(sizeof(NVOS30_PARAMETERS) == 56);
+inline constexpr BitField NVOS30_FLAGS_CHANNEL{7, 4};
+inline constexpr NvU32 NVOS30_FLAGS_CHANNEL_LIST = 0;
 
 // NV_ESC_RM_VID_HEAP_CONTROL: `function` says which view of `data` holds.
 inline constexpr NvU32 NVOS32_FUNCTION_ALLOC_SIZE = 2;
@@ -330,6 +335,8 @@ struct NVOS54_PARAMETERS {  // NV_ESC_RM_CONTROL
   NvV32 status;
 };
 static_assert(sizeof(NVOS54_PARAMETERS) == 32);
+// The parameters are another encoding of themselves (src/nvidia/src/kernel/rmapi/rmapi_finn.c).
+inline constexpr NvU32 NVOS54_FLAGS_FINN_SERIALIZED = 4;
 
 struct NVOS55_PARAMETERS {  // NV_ESC_RM_DUP_OBJECT
   NvHandle hClient;

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "rm/class_table.h"
+#include "rm/control_route.h"
 #include "rm/control_table.h"
 #include "rm/escape_table.h"
 #include "rm/fb_info.h"
@@ -103,6 +104,39 @@ TEST(Controls, SizesByBranch) {
       return row.Known(branch);
     })) << row.name;
   }
+}
+
+TEST(Controls, OfTheFirmwareHaveTheSizeOnRecordOrABound) {
+  EXPECT_EQ(ControlSize(kOn580, GSS_LEGACY_8159), 332U);
+  EXPECT_TRUE(ControlTakes(kOn580, GSS_LEGACY_8159, 332));
+  EXPECT_FALSE(ControlTakes(kOn580, GSS_LEGACY_8159, 331));
+  EXPECT_FALSE(ControlTakes(kOn580, GSS_LEGACY_8159, 333));
+  EXPECT_FALSE(ControlTakes(kOn580, GSS_LEGACY_8159, 0));
+  const Abi& on595 = GetAbi(Branch::k595);
+  EXPECT_EQ(ControlSize(on595, GSS_LEGACY_8159), 0U);
+  EXPECT_TRUE(ControlKnown(on595, GSS_LEGACY_8159));
+  EXPECT_FALSE(ControlTakes(on595, GSS_LEGACY_8159, 0));
+  EXPECT_TRUE(ControlTakes(on595, GSS_LEGACY_8159, 1));
+  EXPECT_TRUE(ControlTakes(on595, GSS_LEGACY_8159, kMaxFirmwareBytes));
+  EXPECT_FALSE(ControlTakes(on595, GSS_LEGACY_8159, kMaxFirmwareBytes + 1));
+  EXPECT_FALSE(ControlTakes(on595, 0x20808fff, 1)) << "not on record";
+  for (const ControlRow& row : ControlRows()) {
+    const ControlRoute route = RouteOf(row.cmd, row.cmd >> 16U);
+    const bool firmware =
+        route == ControlRoute::kFirmware || route == ControlRoute::kFirmwareByObject;
+    EXPECT_EQ(row.most_bytes != 0, firmware) << row.name;
+  }
+}
+
+TEST(Controls, AreRoutedAsTheDriverDoes) {
+  EXPECT_EQ(RouteOf(0x20800000, NV20_SUBDEVICE_0), ControlRoute::kNothing);
+  EXPECT_EQ(RouteOf(NV2080_CTRL_CMD_FB_GET_INFO_V2, NV20_SUBDEVICE_0), ControlRoute::kTable);
+  EXPECT_EQ(RouteOf(NV2080_CTRL_CMD_FB_GET_INFO_V2, NV2081_BINAPI),
+            ControlRoute::kFirmwareByObject);
+  EXPECT_EQ(RouteOf(0x20808159, NV20_SUBDEVICE_0), ControlRoute::kFirmware);
+  EXPECT_EQ(RouteOf(0xa06f8103, TURING_CHANNEL_GPFIFO_A), ControlRoute::kFirmware);
+  EXPECT_EQ(RouteOf(0x2080c001, NV20_SUBDEVICE_0), ControlRoute::kFirmwarePrivileged);
+  EXPECT_EQ(RouteOf(0x20808159, NV2081_BINAPI), ControlRoute::kFirmware);
 }
 
 TEST(Controls, SomeHaveNoParameters) {

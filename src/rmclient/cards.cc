@@ -248,7 +248,7 @@ Result<std::uint64_t> ReadContextGroupBytes(Client& client, const Card& card) {
     sizes[i] = params.size;
   }
   // The list is first and the same on all branches; what follows it is not asked for.
-  rm::NV2080_CTRL_GR_GET_INFO_V2_PARAMS_V590 info = {};
+  rm::NV2080_CTRL_GR_GET_INFO_V2_PARAMS_V610 info = {};
   info.grInfoListSize = 1;
   info.grInfoList[0].index = rm::NV2080_CTRL_GR_INFO_INDEX_MAX_SUBCONTEXT_COUNT;
   const Outcome outcome =

@@ -5,6 +5,7 @@
 #include <thread>
 #include <vector>
 
+#include "rm/channel_params.h"
 #include "rm/control_table.h"
 #include "rm/nv_alloc.h"
 #include "rm/nv_classes.h"
@@ -149,14 +150,20 @@ Result<> WorkQueue::MakeObjects(const Card& card, rm::NvHandle memory) {
                  "cards from Volta to Hopper are known"};
   }
   Outcome outcome = AllocChannelGroup(*client_, card, &group_);
-  rm::NV_CHANNEL_ALLOC_PARAMS_V570 params{};
-  params.v535.hObjectError = memory;
-  params.v535.gpFifoOffset = address_ + kRing;
-  params.v535.gpFifoEntries = entries_;
-  params.v535.hUserdMemory[0] = memory;
-  params.v535.userdOffset[0] = kUserd;
+  rm::ChannelParams params;
+  params.hObjectError = memory;
+  params.gpFifoOffset = address_ + kRing;
+  params.gpFifoEntries = entries_;
+  params.hUserdMemory = memory;
+  params.userdOffset = kUserd;
+  rm::NV_CHANNEL_ALLOC_PARAMS_V610 raw{};
+  rm::NV_CHANNEL_ALLOC_PARAMS_V570 older{};
+  rm::IntoLayout(params, raw);
+  rm::IntoLayout(params, older.v535);
   if (outcome.ok()) {
-    outcome = client_->Alloc(group_, &channel_, channel_class, &params, sizeof(params));
+    outcome = client_->abi().branch >= rm::Branch::k610
+                  ? client_->Alloc(group_, &channel_, channel_class, &raw, sizeof(raw))
+                  : client_->Alloc(group_, &channel_, channel_class, &older, sizeof(older));
   }
   rm::NvHandle compute = 0;
   if (outcome.ok()) {

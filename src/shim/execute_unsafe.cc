@@ -17,6 +17,9 @@ using Clock = std::chrono::steady_clock;
 
 int Server::Execute(Pending& pending) {
   boundary::Call& call = pending.call;
+  if (room_) {
+    boundary::MakeRoom(call);
+  }
   boundary::PointInside(call, pending.argument.get());
   // nvidia-uvm's requests are whole numbers.
   const unsigned long request = call.uvm_request != 0
@@ -39,6 +42,9 @@ int Server::Execute(Pending& pending) {
 }
 
 int Server::ExecuteUvm(int file, boundary::Call& call) {
+  if (room_) {
+    boundary::MakeRoom(call);
+  }
   return ioctl(file, call.uvm_request, call.image.data()) < 0 ? errno : 0;
 }
 

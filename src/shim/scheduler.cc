@@ -153,6 +153,54 @@ void Scheduler::AfterFree() {
   }
 }
 
+// One that is not listed under this name may be a duplicate of one that is off.
+bool Scheduler::MayPutBack(const Card& card, const ChannelName& name) {
+  const auto is_it = [&](const ledger::ChannelInfo& channel) {
+    return ChannelName(channel.client, channel.channel) == name;
+  };
+  if (std::any_of(card.others.begin(), card.others.end(), is_it)) {
+    return true;
+  }
+  if (card.off) {
+    return false;
+  }
+  const auto found = std::find_if(card.channels.begin(), card.channels.end(), is_it);
+  return found == card.channels.end() ? card.unruly.empty() && card.resting.empty()
+                                      : !IsHeld(card, *found);
+}
+
+void Scheduler::SwitchByOwner(
+    std::size_t card, const std::vector<ChannelName>& channels, bool on,
+    const std::function<bool(const std::vector<std::size_t>& places)>& ask) {
+  std::unique_lock lock(mutex_);
+  Card& one = cards_[card];
+  const auto wanted = [&] {
+    Refresh(card, one);
+    std::vector<std::size_t> places;
+    for (std::size_t i = 0; i < channels.size(); ++i) {
+      if (!on || MayPutBack(one, channels[i])) {
+        places.push_back(i);
+      }
+    }
+    return places;
+  };
+  std::vector<std::size_t> places = wanted();
+  if (!places.empty() && one.order.slice_us != 0) {
+    AwaitSubmission(lock, one);  // the runlist is submitted for it
+    places = wanted();
+  }
+  if ((!places.empty() || channels.empty()) && !ask(places)) {
+    return;
+  }
+  for (const ChannelName& name : channels) {
+    if (on) {
+      one.off_by_owner.erase(name);
+    } else {
+      one.off_by_owner.insert(name);
+    }
+  }
+}
+
 void Scheduler::LetThrough() {
   const std::lock_guard lock(mutex_);
   let_through_ = true;
@@ -195,6 +243,11 @@ void Scheduler::Refresh(std::size_t index, Card& card) {
                         channel.engine == rm::NV2080_ENGINE_TYPE_NULL;
     (shared ? card.channels : card.others).push_back(channel);
   }
+  std::erase_if(card.off_by_owner, [&](const ChannelName& name) {
+    return std::none_of(now->all.begin(), now->all.end(), [&](const auto& channel) {
+      return ChannelName(channel.client, channel.channel) == name;
+    });
+  });
   std::set<std::uint64_t> groups;
   for (const ledger::ChannelInfo& channel : card.channels) {
     groups.insert(channel.group);
@@ -321,7 +374,9 @@ void Scheduler::TakeOffHeld(std::size_t index, const Card& card) {
 // All that may run.
 void Scheduler::PutBack(std::size_t index, const Card& card) {
   std::vector<ledger::ChannelInfo> free = card.channels;
-  std::erase_if(free, [&](const auto& channel) { return IsHeld(card, channel); });
+  std::erase_if(free, [&](const auto& channel) {
+    return IsHeld(card, channel) || card.off_by_owner.contains({channel.client, channel.channel});
+  });
   controls_->Switch(index, free, true);
 }
 

@@ -31,6 +31,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -70,6 +71,8 @@ class Scheduler {
     std::vector<ledger::ChannelInfo> all;
     std::uint64_t changes = 0;
   };
+  // By client and handle.
+  using ChannelName = std::pair<ledger::Handle, ledger::Handle>;
   // None where the number is `seen` still: listing them takes a look at all that it holds.
   using ListChannels = std::function<std::optional<Channels>(std::size_t card, std::uint64_t seen)>;
   // `controls` outlives the scheduler; null: it carries nothing out.
@@ -96,6 +99,14 @@ class Scheduler {
   void AfterSchedule(std::size_t card);
   // Channels may be gone: the groups that are left have the whole slice.
   void AfterFree();
+
+  // Their owner takes channels off the card, or puts them back (FIFO_DISABLE_CHANNELS). `ask` asks
+  // the driver for those of `channels` that it is given, by their places, and says whether that
+  // succeeded; it is not called where some are named and none is left. Channels that are off by
+  // order stay off, and are put back when it is their time; those that their owner has taken off
+  // are not. A successor (Load()) does not know which those are. May wait, as BeforeSchedule().
+  void SwitchByOwner(std::size_t card, const std::vector<ChannelName>& channels, bool on,
+                     const std::function<bool(const std::vector<std::size_t>& places)>& ask);
 
   // Until Resume(), BeforeSchedule() waits for nothing that may take long.
   void LetThrough();
@@ -127,6 +138,7 @@ class Scheduler {
     std::map<std::uint64_t, std::uint64_t> slices;  // that groups were given
     std::set<std::uint64_t> raised;                 // groups that stand between the others'
     bool levels = true;                             // the card knows some, as far as was seen
+    std::set<ChannelName> off_by_owner;
   };
 
   void Refresh(std::size_t index, Card& card);
@@ -139,6 +151,7 @@ class Scheduler {
   void TryAgain(std::size_t index, Card& card, std::uint64_t now_us);
   void StartClock();
   void AwaitSubmission(std::unique_lock<std::mutex>& lock, Card& card);
+  [[nodiscard]] static bool MayPutBack(const Card& card, const ChannelName& name);
   [[nodiscard]] static bool IsHeld(const Card& card, const ledger::ChannelInfo& channel);
   void TakeOffHeld(std::size_t index, const Card& card);
   void PutBack(std::size_t index, const Card& card);

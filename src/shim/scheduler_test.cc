@@ -390,6 +390,37 @@ TEST(Scheduler, WhereACardKnowsNoLevelsSlicesAreLonger) {
   EXPECT_EQ(f.desk.Slices().at(10), 1'000'000) << "no turn is longer";
 }
 
+TEST(Scheduler, AnOwnerPutsBackNothingThatIsOffByOrder) {
+  Fixture& f = Make();
+  f.desk.Add(10, 11);
+  f.desk.Add(20, 21);
+  f.desk.Add(30, 31, rm::NV2080_ENGINE_TYPE_NULL + 9);  // a copy engine's: no order is for it
+  std::vector<std::vector<std::size_t>> asked;
+  const auto ask = [&](const std::vector<std::size_t>& places) {
+    asked.push_back(places);
+    return true;
+  };
+  // On for the last microsecond of each second: never, as far as this test goes.
+  f.scheduler.SetOrder(0, {6'000, {1'000'000, 1, 999'999}, false});
+  ASSERT_TRUE(f.desk.Off().contains(11) || f.desk.WaitForSwitches(1));
+  f.scheduler.SwitchByOwner(0, {{1, 11}, {1, 21}}, true, ask);
+  f.scheduler.SwitchByOwner(0, {{1, 99}}, true, ask);  // a duplicate of one of them, perhaps
+  EXPECT_TRUE(asked.empty());
+  f.scheduler.SwitchByOwner(0, {{1, 11}, {1, 31}}, true, ask);
+  EXPECT_EQ(asked, (std::vector<std::vector<std::size_t>>{{1}}));
+  f.scheduler.SwitchByOwner(0, {{1, 21}}, false, ask);
+  EXPECT_EQ(asked.back(), std::vector<std::size_t>{0}) << "anything may be taken off";
+  // Nor does an order put back what its owner has taken off.
+  f.scheduler.SetOrder(0, {6'000, {}, false});
+  EXPECT_EQ(f.desk.Off(), std::set<ledger::Handle>{21});
+  f.scheduler.SwitchByOwner(0, {{1, 21}}, true, ask);
+  EXPECT_EQ(asked.size(), 3U);
+  f.scheduler.SwitchByOwner(0, {{1, 11}}, false, [](const auto&) { return false; });
+  f.scheduler.Pause();
+  f.scheduler.Resume();
+  EXPECT_FALSE(f.desk.Off().contains(11)) << "the driver had refused it";
+}
+
 TEST(Scheduler, WhatIsOffIsNotOffForItsSuccessor) {
   Fixture& f = Make();
   f.desk.Add(10, 11);

@@ -99,6 +99,7 @@ boundary::FileKind KindOf(NodeFile::Kind kind) {
     case NodeFile::Kind::kUvm:
       return boundary::FileKind::kUvm;
     case NodeFile::Kind::kGpu:
+    case NodeFile::Kind::kTools:
       break;
   }
   return boundary::FileKind::kCard;
@@ -139,7 +140,8 @@ std::optional<boundary::File> Server::Recognise(int fd) {
     return std::nullopt;
   }
   for (const NodeFile& file : config_.files) {
-    if (file.Is(identity->dev, identity->ino, identity->rdev)) {
+    if (file.kind != NodeFile::Kind::kTools &&
+        file.Is(identity->dev, identity->ino, identity->rdev)) {
       return boundary::File{KindOf(file.kind), file.minor, file.granted};
     }
   }
@@ -421,6 +423,8 @@ int Server::SeeThrough(Pending& pending, bool* copy_out) {
         !scheduler_.BeforeSchedule(*schedules, pending.call.client, pending.call.object)) {
       boundary::SetStatus(pending.call, rm::NV_ERR_NOT_SUPPORTED);
       CountRefused("a channel that cannot be given its share");
+    } else if (IsDisableChannels(pending.call)) {
+      error = SwitchChannels(pending, *decision.card);
     } else {
       error = Execute(pending);
     }
@@ -480,6 +484,40 @@ std::optional<ledger::Card> Server::CardOfSchedule(const boundary::Call& call) {
   const std::lock_guard lock(state_mutex_);
   const auto client = ledger_.FindClient(call.client);
   return client ? ledger_.CardOf(client->ref, call.object) : std::nullopt;
+}
+
+bool Server::IsDisableChannels(const boundary::Call& call) {
+  return call.nr == rm::NV_ESC_RM_CONTROL &&
+         call.command == rm::NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS;
+}
+
+// The driver is asked for those channels that are not off by order, and the tenant sees what it
+// asked for.
+int Server::SwitchChannels(Pending& pending, ledger::Card card) {
+  using Params = rm::NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS;
+  boundary::Bytes& bytes = pending.call.nested[0].bytes;
+  const auto asked = boundary::Load<Params>(bytes);
+  std::vector<Scheduler::ChannelName> channels;
+  for (std::size_t i = 0; i < asked.numChannels; ++i) {
+    channels.emplace_back(asked.hClientList[i], asked.hChannelList[i]);
+  }
+  int error = 0;
+  boundary::SetStatus(pending.call, rm::NV_OK);
+  scheduler_.SwitchByOwner(card, channels, asked.bDisable == 0,
+                           [&](const std::vector<std::size_t>& places) {
+                             Params params = asked;
+                             params.numChannels = 0;
+                             for (const std::size_t place : places) {
+                               const std::size_t at = params.numChannels++;
+                               params.hClientList[at] = asked.hClientList[place];
+                               params.hChannelList[at] = asked.hChannelList[place];
+                             }
+                             boundary::Store(bytes, params);
+                             error = Execute(pending);
+                             return error == 0 && boundary::StatusOf(pending.call) == rm::NV_OK;
+                           });
+  boundary::Store(bytes, asked);
+  return error;
 }
 
 Result<> Server::PrepareDevice(const boundary::Call& call, const Decision& decision) {

@@ -230,6 +230,8 @@ class Server {
   bool MarkTable(Pending& pending);
   void SettleMark(const Pending& pending, bool exported);
   [[nodiscard]] std::optional<Scheduler::Channels> ChannelsOf(std::size_t card, std::uint64_t seen);
+  [[nodiscard]] static bool IsDisableChannels(const boundary::Call& call);
+  int SwitchChannels(Pending& pending, ledger::Card card);
   [[nodiscard]] std::optional<ledger::Card> CardOfSchedule(const boundary::Call& call);
   Result<> PrepareDevice(const boundary::Call& call, const boundary::Decision& decision);
   void Deliver(Pending& pending, bool copy_out, int error);
@@ -238,6 +240,7 @@ class Server {
   std::map<ledger::ProcessKey, std::uint32_t> ContainerPids() const;
 
   const ShimConfig config_;
+  const bool room_ = !rm::NotCompared(config_.driver).empty();  // see boundary::MakeRoom()
   const rm::Abi& abi_;
   const std::unique_ptr<Driver> driver_;
   const Recorder recorder_;

@@ -138,6 +138,7 @@ std::vector<Entry> PhysicalAttacks();
 std::vector<Entry> MappingAttacks();
 std::vector<Entry> ExportAttacks();
 std::vector<Entry> QueryAttacks();
+std::vector<Entry> FirmwareAttacks();
 std::vector<Entry> TransferAttacks();
 std::vector<Entry> SearchAttacks();
 std::vector<Entry> SidecarAttacks();

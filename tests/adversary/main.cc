@@ -12,7 +12,7 @@ int main(int argc, char** argv) {
   for (auto* table : {CallAttacks, RaceAttacks, HandleAttacks, ReferenceAttacks, ProcessAttacks,
                       OutsideAttacks, FuseAttacks, ManagedAttacks, MappingAttacks, ExportAttacks,
                       QueryAttacks, TransferAttacks, SearchAttacks, SidecarAttacks, NumberAttacks,
-                      BombAttacks, PointerAttacks, PhysicalAttacks}) {
+                      BombAttacks, PointerAttacks, PhysicalAttacks, FirmwareAttacks}) {
     const auto entries = table();
     all.insert(all.end(), entries.begin(), entries.end());
   }

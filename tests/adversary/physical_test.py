@@ -4,10 +4,13 @@ from cgpu_test import MIB, Node, check, main
 
 OK = "0x0"
 VICTIM = 512  # MiB
-LARGE = 4096  # MiB, of a view; of the attacker's slice 256 MiB
+SLICE = 256  # MiB
+LARGE = 4096  # MiB, of a view; larger than the attacker's slice
 # From the driver's list of classes (resource_list.h): for administrators, for everybody.
 ADMIN = {"physical", "list-fbmem", "list-system", "list-object", "older"}
-ANYBODY = {"descriptor", "fabric", "multicast"}
+ANYBODY = {"descriptor", "fabric", "multicast", "registers"}
+# Objects without card memory, which a slice is given too.
+SLICED = {"older", "registers"}
 
 
 def _physical(who, gets):
@@ -20,10 +23,10 @@ def _physical(who, gets):
                 found = victim.expect(r"^client (\d+) object (\d+)$")
                 victim.expect("^holding$")
                 words = argv("physical", who, LARGE * MIB, *found.groups())
-                attacker = (node.run(words, mem="256MiB", flags=("--gpus", "1"), name="attacker")
+                attacker = (node.run(words, mem="%dMiB" % SLICE, flags=("--gpus", "1"), name="attacker")
                             if with_cgpu else node.exec(words, name="attacker"))
                 attacker.expect("^holding$")
-                _judge(node, attacker, set() if with_cgpu else gets)
+                _judge(node, attacker, SLICED if with_cgpu else gets, with_cgpu)
                 attacker.end()
                 check(victim.end() == 0 and victim.said("^undisturbed 0x0$"),
                       "the victim was disturbed")
@@ -32,7 +35,7 @@ def _physical(who, gets):
     return run
 
 
-def _judge(node, attacker, gets):
+def _judge(node, attacker, gets, with_cgpu):
     said = {m.group(1): (m.group(2), m.group(3)) for m in
             attacker.said(r"^class (\S+) (0x[0-9a-f]+) mapped (0x[0-9a-f]+)$")}
     check(len(said) == 13, "it said %s" % attacker.lines)
@@ -43,10 +46,13 @@ def _judge(node, attacker, gets):
     seen, wanted = card["bar1_used_bytes"] // MIB, 3 * LARGE + 64 if "physical" in gets else 0
     check(seen == wanted, "%d MiB of the card are seen, not %d" % (seen, wanted))
     limit = attacker.number(r"^older limit (\d+)$")
-    check((limit + 1 == card["memory_bytes"]) == ("older" in gets),
-          "the card's size was answered as %d" % limit)
+    size = SLICE * MIB if with_cgpu else card["memory_bytes"]
+    check((limit + 1 == size) == ("older" in gets), "the size was answered as %d" % limit)
+    mapped = {name for name, (_, mapping) in said.items() if mapping == OK}
+    check(not with_cgpu or not mapped, "it sees %s" % mapped)
 
 
-# Without the privilege RM_ALLOC_MEMORY gives an object without memory, and the card's size.
+# Without the privilege RM_ALLOC_MEMORY gives an object without memory, and the card's size; in a
+# slice it gives the slice's.
 main({"physical-admin": _physical("admin", ADMIN | ANYBODY),
       "physical-user": _physical("user", ANYBODY | {"older"})})

@@ -7,6 +7,7 @@ GRANT = 1021  # MiB: likewise
 OTHERS = 256  # MiB, of the attacker's slice
 OK = "0x0"
 REFUSED = "0x56"  # NV_ERR_NOT_SUPPORTED
+FOREIGN = "0x23"  # NV_ERR_INVALID_CLIENT
 
 
 def start(node, with_cgpu, words, mem, name, card=0):

@@ -9,11 +9,14 @@
 //                         further bytes at an offset of the image (HOLDER -1) or of the HOLDERth
 //                         such bytes, `f` the descriptor of a file. Both come back as zero where
 //                         the driver left them alone.
+//   map FILE BYTES ADDRESS -> ERRNO; pages at that address: of the file at the offset of the same
+//                         number, or with FILE -1 the process's own
 //   tables VERSION     -> a line KIND NUMBER SIZE NAME for each class, control, escape (SIZE: the
-//                         least that this driver takes, 0 if none) and request of nvidia-uvm, and
-//                         for each escape's sizes with a status (NUMBER << 16 | SIZE and where it
-//                         lies); then "."
+//                         least that this driver takes, 0 if none) and request of nvidia-uvm, for
+//                         each escape's sizes with a status (NUMBER << 16 | SIZE and where it
+//                         lies) and for each request where its status lies; then "."
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <bit>
@@ -101,6 +104,15 @@ class Caller {
     close(found->second);
     files_.erase(found);
     return 0;
+  }
+
+  int Map(int file, std::size_t bytes, std::uint64_t address) const {
+    void* const at = std::bit_cast<void*>(address);
+    const bool own = file < 0;
+    const int flags = MAP_FIXED_NOREPLACE | (own ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED);
+    const void* const got = mmap(at, bytes, PROT_READ | PROT_WRITE, flags, own ? -1 : FdOf(file),
+                                 own ? 0 : static_cast<off_t>(address));
+    return got == MAP_FAILED ? errno : 0;
   }
 
   std::string Call(std::istringstream& words) {
@@ -208,6 +220,8 @@ void PrintTables(const std::string& version) {
   for (const rm::UvmRow& row : rm::UvmRows()) {
     std::cout << "uvm " << row.request << ' ' << row.size.At(abi->branch) << ' ' << row.name
               << '\n';
+    std::cout << "uvm-status " << row.request << ' ' << row.status.At(abi->branch) << ' '
+              << row.name << '\n';
   }
   std::cout << "." << std::endl;
 }
@@ -219,6 +233,8 @@ void Run() {
     std::string verb;
     int file = -1;
     std::string text;
+    std::size_t bytes = 0;
+    std::uint64_t address = 0;
     words >> verb;
     if (verb == "call") {
       std::cout << caller.Call(words) << std::endl;
@@ -226,6 +242,8 @@ void Run() {
       std::cout << caller.Open(file, text) << std::endl;
     } else if (verb == "close" && words >> file) {
       std::cout << caller.Close(file) << std::endl;
+    } else if (verb == "map" && words >> file >> bytes >> std::hex >> address) {
+      std::cout << caller.Map(file, bytes, address) << std::endl;
     } else if (verb == "tables" && words >> text) {
       PrintTables(text);
     } else {

@@ -38,7 +38,8 @@ class Caller:
 
     def tables(self, driver):
         """What src/rm knows of this driver: {kind: {number: (size, name)}}."""
-        tables = {"class": {}, "control": {}, "escape": {}, "status": {}, "uvm": {}}
+        tables = {"class": {}, "control": {}, "escape": {}, "status": {}, "uvm": {},
+                  "uvm-status": {}}
         self.send("tables " + driver)
         while (line := self.line()) != ".":
             kind, number, size, name = line.split()

@@ -8,7 +8,7 @@ import cgpu_test as t
 
 CUDA = os.path.abspath(os.environ.get("CGPU_CUDA", os.path.join(t.BIN, os.pardir, "cuda")))
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "gpu", "kit", "cuda_memory.py")
-BRANCHES = ("535", "550", "570", "580", "590", "595")
+BRANCHES = ("535", "550", "570", "580", "590", "595", "610")
 SLICE_MIB = 512
 OUT_OF_MEMORY = 2
 

@@ -13,7 +13,7 @@ import differential as d
 
 _DECISIONS = os.path.join(os.path.dirname(os.path.abspath(__file__)),
                           "../../src/boundary/testdata/decisions.tsv")
-_BRANCHES = ["535", "550", "570", "580", "590", "595"]
+_BRANCHES = ["535", "550", "570", "580", "590", "595", "610"]
 NO_MEMORY, NOT_SUPPORTED, INVALID_CLASS, NO_PERMISSION = 0x51, 0x56, 0x22, 0x1B
 TAKEN, INVALID_ARGUMENT, NO_CLIENT, INVALID_LIMIT, NOT_FOUND = 0x19, 0x1F, 0x23, 0x2E, 0x57
 
@@ -26,8 +26,7 @@ FB_ZERO = (0x1E, 0x13, 0x33, 0x34)  # where neighbours' memory lies could be rea
 
 # Refused whatever they ask (Boundary::Decide(), with the reasons).
 REFUSED_ESCAPES = {"NV_ESC_RM_" + name for name in (
-    "ALLOC_OBJECT", "I2C_ACCESS", "IDLE_CHANNELS", "ACCESS_REGISTRY", "ALLOC_CONTEXT_DMA2",
-    "LOCKLESS_DIAGNOSTIC")} | {
+    "ALLOC_OBJECT", "I2C_ACCESS", "ACCESS_REGISTRY", "LOCKLESS_DIAGNOSTIC")} | {
         "NV_ESC_QUERY_DEVICE_INTR", "NV_ESC_NUMA_INFO", "NV_ESC_SET_NUMA_STATUS",
         "NV_ESC_EXPORT_TO_DMABUF_FD"}
 
@@ -40,10 +39,11 @@ class Policy:
                        for number, (_, name) in rows.items()}
         with open(_DECISIONS, encoding="utf-8") as table:
             rows = [line.rstrip("\n").split("\t") for line in table]
-        self._effects = {(row[0], row[1]): row[2] for row in rows}
+        # Kind, name, number, effect, evidence, reason, outcomes.
+        self._effects = {(row[0], row[1]): row[3] for row in rows}
         # One outcome for all branches or one for each.
         branch = _BRANCHES.index(driver.split(".")[0])
-        self._outcomes = {(row[0], row[1]): row[3:][branch if len(row) > 4 else 0] for row in rows}
+        self._outcomes = {(row[0], row[1]): row[6:][branch if len(row) > 7 else 0] for row in rows}
 
     def name(self, kind, number):
         return self._names.get((kind, number), "%s 0x%x" % (kind, number))
@@ -274,7 +274,22 @@ def nothing_mapped(nodes, call, one, other):
             one.status == INVALID_LIMIT and other.status == NO_CLIENT)
 
 
-EXCUSE = [nothing_mapped, refused_as_asked, class_not_listed, class_unsupported, control_not_listed, answered_by_us,
+def handed_to_the_firmware(_nodes, call, _one, other):
+    """The driver hands commands with bit 15 to the firmware, on any object of a card; a slice those that
+    are listed, on the object of their class. Those with bit 14 too are for administrators, as the
+    twin without cgpu is one."""
+    return (call.command is not None and call.command & 0x8000 != 0 and
+            other.status in (NOT_SUPPORTED, NO_PERMISSION) and _as_asked(call, other))
+
+
+def preemption_kept(nodes, call, _one, other):
+    """A mode of preemption that is not finer is taken note of, on whatever channel."""
+    return (call.command is not None and
+            nodes.policy.effect("control", call.command) == "preemption" and
+            other.status == 0 and _as_asked(call, other))
+
+
+EXCUSE = [handed_to_the_firmware, preemption_kept, nothing_mapped, refused_as_asked, class_not_listed, class_unsupported, control_not_listed, answered_by_us,
           escape_refused, older_memory, heap_function, over_the_limit, driver_chosen, open_complete,
           os_events, two_faults_of_dup, event_through_the_card]
 

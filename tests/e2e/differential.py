@@ -26,6 +26,12 @@ HANDLES = {"device": (0x10, 2), "subdevice": (0x20, 2), "memory": (0x30, 8), "gr
            "space": (0x60, 2), "share": (0x70, 2), "channel": (0x80, 3), "any": (0x90, 2)}
 
 
+def in_pages(size, attr, attr2):
+    """What memory takes at the least: a page of 512 MiB where one is asked for (src/rm/vidmem.cc)."""
+    huge = attr >> 23 & 3 == 3 and attr2 >> 20 & 3 == 2
+    return -(-size // (512 << 20)) * (512 << 20) if huge else size
+
+
 class Call:
     """One call, for either of the twins: `image` and `nested` with zeroes where `clients` (offsets
     and slots of the image), `pointers` ([holder, offset, number of nested]) and `fds` belong."""
@@ -240,7 +246,7 @@ class Maker:
                           (size, attr, attr2, flags, cls), self.slot(),
                           self.handle("device" if self.rng.random() < 0.9 else None),
                           self.handle("memory"), cls, params)
-        call.bytes, call.offset = size, (0, 80)
+        call.bytes, call.offset = in_pages(size, attr, attr2), (0, 80)
         return call
 
     def heap(self):
@@ -260,7 +266,7 @@ class Maker:
             struct.pack_into("<IIIII", call.image, 40, 0, handle, 0, flags, attr)
             struct.pack_into("<Q", call.image, 40 + 48, size)
             struct.pack_into("<I", call.image, 40 + 104, attr2)
-            call.bytes, call.offset = size, (-1, 40 + 64)
+            call.bytes, call.offset = in_pages(size, attr, attr2), (-1, 40 + 64)
             call.undo, call.picked = (slot, handle if provided else 0), (-1, 44)
             call.what += " of %d bytes, attr 0x%x 0x%x, flags 0x%x" % (size, attr, attr2, flags)
         elif function == 3:

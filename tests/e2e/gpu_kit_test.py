@@ -12,7 +12,8 @@ import cgpu_test as t
 
 CUDA = os.path.abspath(os.environ.get("CGPU_CUDA", os.path.join(t.BIN, os.pardir, "cuda")))
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-CHECKS = {"ground", "record", "identity", "memory", "compute", "faults", "overhead"}
+CHECKS = {"ground", "start", "record", "identity", "memory", "compute", "faults", "overhead"}
+NO_CUDART = ("start", "CUDA's start by cudart, without cgpu")
 
 
 def _unpack(folder):
@@ -37,7 +38,8 @@ def _run(kit, folder, *words, cuda=False):
     with open(os.path.join(out, "results.json"), encoding="utf-8") as file:
         results = json.load(file)
     t.check(len(os.listdir(out)) <= 6, "the results are too many files to come back")
-    return done.returncode, {(row[0], row[1]): row[2] for row in results["rows"]}, results["raw"]
+    return done.returncode, {(row[0], row[1]): row[2] for row in results["rows"]}, \
+        {**results["raw"], "lacking": results["lacking"]}
 
 
 def _spin_of_burn():
@@ -58,12 +60,14 @@ def bundle():
         status, rows, raw = _run(kit, folder, "--node", node.name, "--quick", cuda=True)
         t.check(status == 0 and "FAIL" not in rows.values(), "status %d: %s" % (status, rows))
         # What this machine's kernel lacks is no fault of the kit, and who runs cgpud here neither.
-        t.check(all(row[0] == "ground" or row == ("compute", "the rest")
+        t.check(all(row[0] == "ground" or row in (("compute", "the rest"), NO_CUDART)
                     for row, outcome in rows.items() if outcome == "skip"), "left out: %s" % rows)
         made = {check for check, _ in rows}
         t.check(made == CHECKS, "checks: %s" % made)
         t.check(raw["record"]["rmtool info"]["calls"] > 5, "recorded: %s" % raw["record"])
-        for row in (("record", "CUDA memory, managed"), ("record", "CUDA memory, ipc"),
+        t.check(raw["lacking"] == [], "lacking in a slice: %s" % raw["lacking"])
+        for row in (("start", "CUDA's start by the driver API, without cgpu"),
+                    ("start", "CUDA's start by the driver API in a slice"), ("record", "CUDA memory, managed"), ("record", "CUDA memory, ipc"),
                     ("memory", "a raw client is stopped at its slice"),
                     ("memory", "CUDA's error 2 at the slice's end"),
                     ("memory", "the driver counts what a slice's program holds"),
@@ -77,16 +81,17 @@ def bundle():
                     ("compute", "another process's kernels of 50 us beside kernels of 1 ms, "
                                 "FIFO_DISABLE_CHANNELS"),
                     ("compute", "slices 1:3 of two programs that always want the card"),
-                    ("compute", "in a slice FIFO_DISABLE_CHANNELS stops nothing"),
+                    ("compute", "in a slice FIFO_DISABLE_CHANNELS stops the container's own channels"),
                     ("faults", "its neighbour computes on"),
                     ("overhead", "graphs of 50 kernels of 20 us")):
             t.check(rows.get(row) == "pass", "%s: %s" % (row, rows))
         node.wait_used(0, "after the kit")
         # As on a kernel without user notification.
         status, rows, raw = _run(kit, folder, "--node", node.name, "--quick", "--no-notification", "--only",
-                                 "ground,record,identity,compute,memory", cuda=True)
+                                 "ground,start,record,identity,compute,memory", cuda=True)
         t.check(status == 0 and "FAIL" not in rows.values(), "status %d: %s" % (status, rows))
-        for row, outcome in ((("record", "a CUDA program without cgpu"), "pass"),
+        for row, outcome in ((("start", "CUDA's start by the driver API, without cgpu"), "pass"),
+                             (("start", "the rest"), "skip"), (("record", "a CUDA program without cgpu"), "pass"),
                              (("identity", "by two processes: MAP_MEMORY"), "pass"),
                              (("identity", "by two processes: UVM_INITIALIZE"), "pass"),
                              (("compute", "FIFO_DISABLE_CHANNELS, kernels of 1 ms"), "pass"),

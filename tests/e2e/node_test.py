@@ -144,7 +144,9 @@ def nodes():
                 (["--gpus", "nope:1"], ["no such model", "v100-16g"]),
                 (["--gpus", "t4:0"], ["t4:0"]),
                 (["--gpus", ""], ["--gpus"]),
-                (["--gpus", "t4:1", "--driver", "999"], ["999", "install a driver from 535."])):
+                (["--gpus", "t4:1", "--driver", "999"], ["999", "install a driver of these: 535."]),
+                (["--gpus", "t4:1", "--driver", "615.71.09"], ["begins a branch", "later of 610"]),
+                (["--gpus", "t4:1", "--driver", "535.54.03"], ["535.54.03", "535.86.05"])):
             refused("sim", "start", "--name", other, *words, says=says)
             t.check(not os.path.exists("/run/cgpu-sim/%s/node.json" % other), "it left a node")
         refused("sim", "books", "--name", other, "--json", says=["no simulated node"])
@@ -154,6 +156,27 @@ def nodes():
         t.command(t.CGPU, "sim", "stop", "--name", node.name)
         with open("/proc/self/mountinfo", encoding="utf-8") as mounts:
             t.check(node.folder + "/" not in mounts.read(), "a mount is left")
+
+
+def later_release():
+    """A release after the last one of its branch that was compared: used as that one, and said."""
+    says = "cgpu: NVIDIA driver %s was not compared with NVIDIA's sources; it is taken as %s, because"
+    for release, last in (("580.159.04", None), ("580.178.04", "580.159.04"), ("595.99.02", "595.80")):
+        with t.Node("t4:1", driver=release) as node:
+            for words in (("run", "--node", node.name, "--mem", "1024MiB", "--", RMTOOL, "alloc", "512"),
+                          ("smi", "--node", node.name)):
+                done = t.command(t.CGPU, *words, ok=False)
+                line = "`cgpu %s` on %s: %s" % (" ".join(words), release, done)
+                t.check(done.returncode == 0, line)
+                t.check((says % (release, last) in done.stderr) if last else
+                        "not compared" not in done.stderr, line)
+            process = hold(node, 512, "--name", named(node, "later"))
+            done = t.command(t.CGPU, "run", "--node", node.name, "--mem", "1024MiB", "--", RMTOOL,
+                             "alloc", "1025", ok=False)
+            t.check(done.returncode == 2, "1025 MiB of 1024 on %s: %s" % (release, done))
+            t.check(node.used(0) >= 512 * t.MIB, "the books do not have the 512 MiB")
+            process.end()
+            node.wait_used(0, "after the container")
 
 
 def user():
@@ -190,4 +213,4 @@ def user():
 
 if __name__ == "__main__":
     t.main({"ps": ps, "limit": limit, "set-live": set_live, "set-at-once": set_at_once,
-            "nodes": nodes, "user": user})
+            "nodes": nodes, "later-release": later_release, "user": user})

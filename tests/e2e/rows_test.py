@@ -15,14 +15,17 @@ import differential as d
 CTL, CARD, EXPORTED, EXPORTED_MANY, UVM, MAPPED = 0, 1, 10, 11, 12, 13
 FILES = {CTL: "/dev/nvidiactl", CARD: "/dev/nvidia0", EXPORTED: "/dev/nvidiactl",
          EXPORTED_MANY: "/dev/nvidiactl", UVM: "/dev/nvidia-uvm", MAPPED: "/dev/nvidia0"}
-SPACE, MEMORY, GROUP, RANGE = 0x60, 0x30, 0x50, 0x31
+SPACE, MEMORY, GROUP, RANGE, BINARY = 0x60, 0x30, 0x50, 0x31, 0x21
+CONTEXT_DMA = 2
 CARD_OF_ALL, SLICE_MIB = "t4:1", 4096  # all branches drive it
 CHANNEL, CHANNEL_CLASS, VIRTUAL, OS_DESCRIPTOR, HEAP_INFO = 0x51, 0xC46F, 0x70, 0x71, 5
 BASE, LENGTH, CHANNEL_BASE = 0x7F0000000000, 2 << 20, 0x7E0000000000
 
 STATUSES = {"NV_OK": 0, "NV_ERR_NOT_SUPPORTED": 0x56, "NV_ERR_INVALID_CLASS": 0x22}
 # Effects of controls that do not reach the driver, and those that do whatever is asked.
-NEVER_RUN, ALWAYS_RUN = ("-", "refuse", "swallow", "empty"), ("pass", "view")
+# With zeros no mode of preemption is asked for.
+NEVER_RUN, ALWAYS_RUN = ("-", "refuse", "swallow", "empty", "preemption"), ("pass", "view")
+BINAPI = 0x2081
 # Escapes that only a card's file takes, and one that a slice takes on such a file alone.
 CARDS_OWN = ("ALLOC_MEMORY", "I2C_ACCESS", "QUERY_DEVICE_INTR", "NUMA_INFO", "SET_NUMA_STATUS",
              "EXPORT_TO_DMABUF_FD", "REGISTER_FD")
@@ -78,6 +81,7 @@ class Asker:
                 make.alloc("space", 0, 0x10, SPACE, d.VASPACE, bytes(sizes[d.VASPACE][0])),
                 make.alloc("group", 0, 0x10, GROUP, d.GROUP, group),
                 make.alloc("channel", 0, GROUP, CHANNEL, CHANNEL_CLASS, channel),
+                make.alloc("binary", 0, 0x20, BINARY, BINAPI, None),
                 make.alloc("memory", 0, 0x10, MEMORY, d.VIDMEM, memory),
                 make.alloc("range", 0, 0x10, RANGE, VIRTUAL, ranges)]:
             self.must(call)
@@ -102,8 +106,10 @@ class Asker:
             self._keep("control", number, name, self.ask(self._control(number, size, name)))
 
     def _control(self, number, size, name):
+        if name.startswith(("GSS_LEGACY_", "BINAPI_")):
+            size = size or 1  # not on record
         params = bytearray(size)
-        objects = {0: 0, 0x80: 0x10, d.GROUP: GROUP, d.VASPACE: SPACE}
+        objects = {0: 0, 0x80: 0x10, d.GROUP: GROUP, d.VASPACE: SPACE, BINAPI: BINARY}
         call = self.maker.control(0, objects.get(number >> 16, 0x20), number, params)
         if number >> 16 == 0:
             call.by(0, 4)
@@ -189,6 +195,9 @@ class Asker:
             struct.pack_into("<Q", call.image, 32, 4095)
             call.point(24, bytes(4096))
             call.fds.append((-1, 48, MAPPED))
+        elif short == "ALLOC_CONTEXT_DMA2":
+            # NVOS39: client, subdevice, handle, class, flags, selector, memory.
+            struct.pack_into("<IIIIII", call.image, 4, 0, 0, CONTEXT_DMA, 0, 0, MEMORY)
         elif short == "DUP_OBJECT":
             struct.pack_into("<II", call.image, 4, 0x10, 0)
             call.by(0, 12)
@@ -271,6 +280,10 @@ def _may_run(policy, kind, number, size, name):
         return name not in differences.REFUSED_ESCAPES and (
             outcome == "run" or name != "NV_ESC_WAIT_OPEN_COMPLETE")  # 550 has it without a size
     effect = policy.effect(kind, number)
+    if name.startswith(("GSS_LEGACY_", "BINAPI_")):
+        return effect not in NEVER_RUN
+    if name.startswith("NV83DE_"):
+        return False  # there is no debugger
     # With zeros in place of what it names, a control that names something is refused.
     return outcome == "run" or (kind == "control" and size != 0 and
                                 effect not in NEVER_RUN + ALWAYS_RUN)
@@ -285,7 +298,7 @@ def _check_refusal(policy, kind, number, name, answer):
     outcome = policy.outcome(kind, number)
     if outcome in STATUSES:
         # On the right object, which the table of decisions does not have.
-        swallowed = policy.effect(kind, number) in ("swallow", "empty")
+        swallowed = policy.effect(kind, number) in ("swallow", "empty", "preemption")
         t.check(answer.errno == 0 and
                 answer.status in [STATUSES[outcome]] + [0] * swallowed,
                 "%s: %s, not %s" % (name, answer, outcome))
@@ -323,4 +336,4 @@ def rows(branch):
 
 
 t.main({branch: (lambda branch=branch: rows(branch))
-        for branch in ("535", "550", "570", "580", "590", "595")})
+        for branch in ("535", "550", "570", "580", "590", "595", "610")})

@@ -84,7 +84,7 @@ void Objects(Client& client) {
   Say("free 0x%x", client.Free(object));
   Say("free again 0x%x", client.Free(object));
   std::uint64_t unused = 0;
-  Say("unknown control 0x%x", client.Control(Client::kSubdevice, 0x2080fff1, &unused, 8));
+  Say("unknown control 0x%x", client.Control(Client::kSubdevice, 0x20803ff1, &unused, 8));
   Say("control of nothing 0x%x",
       client.Control(0xdead, rm::NV2080_CTRL_CMD_GPU_GET_NAME_STRING, &unused, 8));
   Say("control with a wrong size 0x%x",

@@ -154,7 +154,7 @@ class WrongInput(launch.LaunchTest):
         node = launch.FileNode(driver="999.01.02")
         self.addCleanup(node.close)
         self.check(["run", "--node", node.name, "--", "true"],
-                   ["999.01.02", "install a driver from 535."])
+                   ["999.01.02", "install a driver of these: 535."])
 
     def test_no_driver(self):
         if any(map(os.path.exists, VERSION_FILES)):
@@ -205,7 +205,7 @@ class MachineDriver(launch.LaunchTest):
     def test_an_unknown_release_is_not_touched(self):
         for words in (["run", "--", "true"], ["smi"]):
             self.refused("470.57.02", words, "NVIDIA driver 470.57.02 is not one",
-                         "install a driver from 535.")
+                         "install a driver of these: 535.")
 
     def test_a_driver_without_its_files_is_not_replaced_by_a_simulated_one(self):
         for words in (["run", "--", "true"], ["smi"]):

@@ -1,6 +1,7 @@
 #include "tests/fuzz/tenant.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "rm/control_table.h"
 #include "rm/escape_table.h"
@@ -13,6 +14,17 @@ namespace cgpu::fuzz {
 namespace {
 
 constexpr std::size_t kMostPending = 3;
+
+// The only pointer of FIFO_DISABLE_CHANNELS must be null, for nobody describes it.
+bool HasNoEvent(const Call& call) {
+  if (call.command != rm::NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS) {
+    return false;
+  }
+  rm::NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS params{};
+  std::memcpy(&params, call.nested[0].bytes.data(),
+              std::min(sizeof(params), call.nested[0].bytes.size()));
+  return params.pRunlistPreemptEvent == 0;
+}
 
 }  // namespace
 
@@ -98,7 +110,7 @@ void Tenant::Start(const Call& call, Decision decision) {
   }
   const rm::ControlRow* row =
       call.nr == rm::NV_ESC_RM_CONTROL ? rm::FindControl(call.command) : nullptr;
-  Require(row == nullptr || !row->embedded_pointers || call.pointers.size() > 1,
+  Require(row == nullptr || !row->embedded_pointers || call.pointers.size() > 1 || HasNoEvent(call),
           "all pointers of an executed control are known");
   auto pending = std::make_unique<Pending>();
   pending->call = call;

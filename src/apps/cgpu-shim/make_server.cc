@@ -45,8 +45,7 @@ Result<const rm::Abi*> AbiOf(const ShimConfig& config) {
   const auto version = rm::ParseDriverVersion(config.driver);
   const rm::Abi* abi = version ? rm::FindAbi(*version) : nullptr;
   if (abi == nullptr) {
-    return Error{Code::kUnsupported, 0, "driver " + config.driver + " is not known to this cgpu",
-                 "use a driver from " + rm::SupportedDrivers() + ", or a newer cgpu"};
+    return rm::UnsupportedDriver(config.driver);
   }
   return abi;
 }

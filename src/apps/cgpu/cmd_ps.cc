@@ -17,6 +17,7 @@
 #include "launcher/admin.h"
 #include "launcher/node.h"
 #include "launcher/unmanaged.h"
+#include "rm/abi.h"
 
 namespace cgpu {
 namespace {
@@ -167,6 +168,11 @@ std::vector<std::pair<std::uint64_t, std::string>> Refused(const Registry& regis
 }
 
 void PrintDetails(const Registry& registry, const std::vector<ContainerStatus>& containers) {
+  if (const auto node = FindNode({}); node.ok()) {
+    if (const std::string notice = rm::NotCompared(node->driver); !notice.empty()) {
+      fmt::print("\n{}\n", notice);
+    }
+  }
   for (const ContainerStatus& container : containers) {
     if (!container.isolated) {
       fmt::print("\n{} has whole cards: this node's containers share without limits\n",

@@ -180,7 +180,7 @@ void AddSim(CLI::App& app, int& status) {
   start->add_option("--gpus", flags->gpus, "Its cards: v100-16g:2,t4:1,v100-16g@16130MiB:1")
       ->required();
   start->add_option("--driver", flags->driver,
-                    "Its driver: 535, 550, 570, 580, 590, 595 or a full version");
+                    "Its driver: 535, 550, 570, 580, 590, 595, 610 or a full version");
   const auto cost = [&](const char* option, std::uint64_t* value, std::uint64_t most,
                         const char* help) {
     start->add_option(option, *value, help)

@@ -9,6 +9,7 @@
 #include "apps/cgpu/commands.h"
 #include "apps/cgpu/smi/report.h"
 #include "launcher/node.h"
+#include "rm/abi.h"
 
 namespace cgpu {
 namespace {
@@ -87,6 +88,9 @@ int Smi(const Flags& flags) {
     if (const Result<> selected = Select(*report, flags.id); !selected.ok()) {
       return Fail(selected.error());
     }
+  }
+  if (const std::string notice = rm::NotCompared(report->driver_version); !notice.empty()) {
+    std::fprintf(stderr, "cgpu: %s\n", notice.c_str());
   }
   const Result<std::string> text = Render(*report, flags);
   if (!text.ok()) {

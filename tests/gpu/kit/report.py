@@ -52,13 +52,14 @@ class Report:
     """Rows (check, what, outcome, detail) and raw data; written with each row, so that the folder is
     complete even if what comes next takes the machine down."""
 
-    def __init__(self, folder, budget, node, quick, notification=True):
-        self.folder, self.node, self.quick = folder, node, quick
+    def __init__(self, folder, budget, node, quick, notification=True, answers=()):
+        self.folder, self.node, self.quick, self.answers = folder, node, quick, answers
         self.notification = notification and has_notification()
         self.begin, self.budget = time.monotonic(), budget
         self.until = self.begin + budget
         self.bin = programs()
         self.rows, self.raw, self.calls = [], {"seconds": {}}, []
+        self.lacking = None
         self._check = self._cuda = None
         os.makedirs(folder, exist_ok=True)
 
@@ -78,6 +79,11 @@ class Report:
         """Raw data, in JSON's types."""
         self.raw.setdefault(self._check, {})[name] = value
 
+    def lack(self, sentences):
+        """What succeeds without cgpu and not in a slice: named first of all."""
+        self.lacking = (self.lacking or []) + sentences
+        self._write()
+
     def left(self):
         return self.until - time.monotonic()
 
@@ -91,10 +97,10 @@ class Report:
         path = os.path.join(self.bin, name)
         return path if os.path.exists(path) else os.path.join(os.path.dirname(self.bin), "tests", "bin", name)
 
-    def do(self, *argv, stdin="", environment=None):
+    def do(self, *argv, stdin="", environment=None, seconds=PROGRAM_SECONDS):
         """Runs a program to its end. One that does not end has the status None. Skip when the time is over."""
         self.need(LEAST_SECONDS)
-        seconds = min(PROGRAM_SECONDS, self.left())
+        seconds = min(seconds, self.left())
         begin = time.monotonic()
         try:
             done = subprocess.run(argv, input=stdin, capture_output=True, text=True, errors="replace",
@@ -159,6 +165,8 @@ class Report:
             self._write(to_disk=True)
 
     def end(self):
+        for one in self.lacking or []:
+            print("succeeds without cgpu and not in a slice: " + one)
         print("%d rows, %d failed; %d s of %d (%s); see %s" % (
             len(self.rows), self._failed(), time.monotonic() - self.begin, self.budget, self._seconds(), self.folder))
         return 1 if self._failed() else 0
@@ -174,11 +182,14 @@ class Report:
         page = "# %s, driver %s\n\nLinux %s, on %s, in %d s of %d (%s).\n\n" % (
             ground.get("gpu", "a GPU"), ground.get("driver", "?"), os.uname().release,
             time.strftime("%Y-%m-%d"), time.monotonic() - self.begin, self.budget, self._seconds())
+        if self.lacking is not None:
+            page += "Succeeds without cgpu and not in a slice:\n\n%s\n\n" % (
+                "\n".join("* " + one for one in self.lacking) or "* nothing")
         page += "| check | what | outcome | |\n|---|---|---|---|\n"
         for row in self.rows:
             page += "| %s |\n" % " | ".join(cell.replace("|", "\\|") for cell in row)
         calls = "".join("== %s\n%s" % (name, text) for name, text in self.calls)
-        for name, content in (("results.json", json.dumps({"rows": self.rows, "raw": self.raw}, indent=1).encode()),
+        for name, content in (("results.json", json.dumps({"lacking": self.lacking, "rows": self.rows, "raw": self.raw}, indent=1).encode()),
                               ("page.md", page.encode()),
                               ("calls.txt.gz", gzip.compress(calls.encode(errors="replace")))):
             self._replace(name, content, to_disk)

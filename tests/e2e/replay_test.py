@@ -1,0 +1,76 @@
+"""What programs asked of real cards (tests/gpu/records), played on a simulated node without cgpu and in a slice:
+what a card answered with success, a slice answers with success, and with the content on record.
+
+  replay_test.py play FOLDER/NAME BRANCH
+  replay_test.py refusals FOLDER/NAME BRANCH   each refusal that is known to end the program, by itself, ends it
+"""
+import caller
+import cgpu_test as t
+import replay
+
+# Of a card's memory: enough for all the programs, of what is divided by memory too (NVENC's sessions).
+SLICE_MIB = {"t4": 12288, "a10": 16384}
+
+# What is answered otherwise than by the card on record, and why that ends no program.
+WITHOUT_CGPU = {
+    # Whether there is something to do depends on the kernel: uvm_va_space_mm_enabled().
+    "UVM_MM_INITIALIZE": (0, 0),
+}
+IN_A_SLICE = {
+    # Memory of the machine that the card has for its own: no card here. gVisor refuses it too.
+    "NV_ESC_NUMA_INFO": (22, None),
+    # What the whole card does.
+    "RM_USER_SHARED_DATA": (0, 0x56),
+    # A display. Refused in a guest, Vulkan and EGL went on without one.
+    "GF100_DISP_SW": (0, 0x22),
+}
+
+
+def played(record, node, branch, sliced, refuse=None):
+    if sliced:
+        program = caller.Caller(node.run([caller.PROGRAM], mem="%dMiB" % SLICE_MIB[record.chip], name="sliced",
+                                         flags=("--gpus", str(record.cards))))
+    else:
+        program = caller.plain(node)
+    # The simulated driver sees an mmap when it looks at the processes.
+    player = replay.Player(program, program.tables(node.info()["driver"]), branch, node.sync, refuse)
+    answers, ended = player.play(record.all_rows())
+    status = program.process.end()
+    t.check(status == 0, "the program that makes the calls ended with %d" % status)
+    return answers, ended
+
+
+def node_of(record, branch):
+    t.check(branch in record.branches, "%s is not of %s" % (record.name, branch))
+    return t.Node("%s:%d" % (record.chip, record.cards), branch)
+
+
+def play(name, branch):
+    record = replay.Record(*name.split("/"))
+    rows = record.all_rows()
+    with node_of(record, branch) as node:
+        for where, sliced, allowed in (("without cgpu", False, WITHOUT_CGPU),
+                                       ("in a slice", True, IN_A_SLICE)):
+            answers, ended = played(record, node, branch, sliced)
+            wrong = ["%s: %s, on record %s" % (row, got, row.expected())
+                     for row, got, differs in answers if differs and got != allowed.get(row.what())]
+            print("%s: %d of %d calls, %s" % (where, len(answers), len(rows), ended or "to the end"))
+            t.check(ended is None, "%s the program ends: %s; %s" % (where, ended, "; ".join(wrong)))
+            t.check(not wrong, "%s: %s" % (where, "; ".join(wrong)))
+            t.check(answers[-1][0] is rows[-1], "%s the last call is not made" % where)
+
+
+def refusals(name, branch):
+    record = replay.Record(*name.split("/"))
+    fatal = [row for row in record.rows if row.fatal]
+    t.check(fatal, "no refusal is known to end this program")
+    with node_of(record, branch) as node:
+        for refuse in fatal:
+            answers, ended = played(record, node, branch, True, refuse)
+            print("%s refused: %s" % (refuse, ended))
+            t.check(ended == refuse.fatal and answers[-1][0] is refuse,
+                    "%s is refused, and the program comes to %s: %s" %
+                    (refuse, answers[-1][0], ended))
+
+
+t.main({"play": play, "refusals": refusals})

@@ -1,0 +1,35 @@
+// What a traced program is told in place of what the driver said.
+//
+//   alloc:0x2081=0x22         the status of every allocation of this class
+//   control:0x20808159=0x56   the status of every control of this number
+//   control:0x208001a3=zeros  NV_OK, and all of its parameters zero
+//
+// Pure; thread-safe.
+#ifndef CGPU_TESTS_GPU_TRACE_ANSWERS_H_
+#define CGPU_TESTS_GPU_TRACE_ANSWERS_H_
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace cgpu::trace {
+
+struct Answer {
+  enum class Of : std::uint8_t { kAlloc, kControl };
+  Of of = Of::kControl;
+  std::uint32_t number = 0;
+  std::uint32_t status = 0;
+  bool zeros = false;
+};
+
+[[nodiscard]] Result<Answer> ParseAnswer(std::string_view text);
+
+// The first that is of this kind and number, or nullptr.
+[[nodiscard]] const Answer* FindAnswer(const std::vector<Answer>& answers, Answer::Of of,
+                                       std::uint32_t number);
+
+}  // namespace cgpu::trace
+
+#endif  // CGPU_TESTS_GPU_TRACE_ANSWERS_H_
