@@ -340,6 +340,26 @@ TEST(Feedback, ANewcomerIsNotTakenForOneThatLacks) {
   }
 }
 
+// Or who has many would look as if it lacked what it spends on them, and others would have less.
+TEST(Meter, CountsSwitchesBetweenItsOwnContexts) {
+  Meter meter;
+  meter.Add(7, 1'000, true);
+  meter.Add(7, 2'000, false);
+  meter.Add(8, 2'100, true);
+  meter.Add(8, 3'000, false);
+  ASSERT_TRUE(meter.Take(0));
+  meter.Add(8, 4'000, true);
+  meter.Add(8, 5'000, false);
+  meter.Add(8, 6'000, true);
+  meter.Add(8, 7'000, false);
+  const auto use = meter.Take(0);
+  ASSERT_TRUE(use);
+  EXPECT_EQ(use->span_ns, 4'000U);
+  EXPECT_DOUBLE_EQ(use->parts.at(8).on, 1);
+  EXPECT_DOUBLE_EQ(use->parts.at(8).between, 0);
+  EXPECT_DOUBLE_EQ(use->parts.at(8).turns, 0);
+}
+
 TEST(Meter, CountsWhoWasOnTheEngine) {
   Meter meter;
   EXPECT_FALSE(meter.Take(0));

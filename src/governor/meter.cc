@@ -22,6 +22,10 @@ void Meter::Add(std::uint32_t pid, std::uint64_t time_ns, bool begins) {
   }
   last_ = time_ns;
   if (begins) {
+    const bool back = !on_ && latest_ == pid;  // from a context of its own
+    if (back && time_ns > since_) {
+      counted_[pid].on += time_ns - since_;
+    }
     Close(time_ns);
     if (on_ && *on_ != pid) {
       left_[*on_] = time_ns;  // nobody told
@@ -29,7 +33,7 @@ void Meter::Add(std::uint32_t pid, std::uint64_t time_ns, bool begins) {
     counted_[pid].turns += latest_ && *latest_ != pid ? 1 : 0;
     on_ = latest_ = pid;
     const auto left = left_.find(pid);
-    if (left != left_.end() && time_ns < left->second + kSoonNs) {
+    if (!back && left != left_.end() && time_ns < left->second + kSoonNs) {
       counted_[pid].between += time_ns - left->second;
     }
   } else if (on_ == pid) {

@@ -2,7 +2,8 @@
 //
 // A process is counted for as long as its context was on the engine, also while it had nothing to
 // do there and nobody else wanted it: so a card with one busy process says nothing, and where
-// several want it the figures are what they got.
+// several want it the figures are what they got. A switch from one of its contexts to another is
+// the process's own time: it chose to have several.
 #ifndef CGPU_GOVERNOR_METER_H_
 #define CGPU_GOVERNOR_METER_H_
 
@@ -22,7 +23,7 @@ class Meter {
 
   struct Part {
     double on = 0;       // of the time measured
-    double between = 0;  // off the engine, between two turns less than a tenth of a second apart
+    double between = 0;  // others', between two turns less than a tenth of a second apart
     double turns = 0;    // that began after somebody else's, a second
   };
   struct Use {
