@@ -110,12 +110,16 @@ Decision Boundary::DecideControl(Call& call, Decision decision) {
       !rm::ControlKnown(abi_, call.command)) {
     return RefuseControl(call, rm::NV_ERR_NOT_SUPPORTED);
   }
-  if (!rm::ControlTakes(abi_, call.command, head.paramsSize) ||
-      (head.params == 0) != (head.paramsSize == 0)) {
-    return Answer(call, rm::NV_ERR_INVALID_ARGUMENT, ControlName(call.command) + " (size)");
-  }
-  if (call.copy_in != rm::NV_OK) {
-    return Answer(call, call.copy_in, ControlName(call.command) + " (copy in)");
+  const bool half_given = (head.params == 0) != (head.paramsSize == 0);
+  // The kernel driver has no sizes of the firmware's commands, so it looks for the object first.
+  const bool object_first = route != rm::ControlRoute::kTable && !half_given;
+  if (object || !object_first) {
+    if (half_given || !rm::ControlTakes(abi_, call.command, head.paramsSize)) {
+      return Answer(call, rm::NV_ERR_INVALID_ARGUMENT, ControlName(call.command) + " (size)");
+    }
+    if (call.copy_in != rm::NV_OK) {
+      return Answer(call, call.copy_in, ControlName(call.command) + " (copy in)");
+    }
   }
   if (!object) {
     return Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND,

@@ -57,6 +57,7 @@ TEST_F(FirmwareTest, TakesWhatIsListedOnTheObjectOfItsClass) {
   EXPECT_EQ(Ask<332>(kDevice, rm::GSS_LEGACY_8159), rm::NV_ERR_NOT_SUPPORTED);
   EXPECT_EQ(Ask<332>(kBinary, rm::GSS_LEGACY_8159), rm::NV_ERR_NOT_SUPPORTED);
   EXPECT_EQ(Ask<332>(0x99, rm::GSS_LEGACY_8159), rm::NV_ERR_OBJECT_NOT_FOUND);
+  EXPECT_EQ(Ask<8>(0x99, rm::GSS_LEGACY_8159), rm::NV_ERR_OBJECT_NOT_FOUND) << "before its size";
   EXPECT_EQ(Ask<992>(kSubdevice, rm::BINAPI_0108), rm::NV_ERR_NOT_SUPPORTED);
   EXPECT_FALSE(executed_);
 }
