@@ -124,7 +124,7 @@ NvStatus DriverModel::Construct(Client& client, const CallerView& caller, AllocR
       const auto params = Params<rm::NV_VASPACE_ALLOCATION_PARAMETERS_V535>(request);
       object.vaspace = std::make_shared<VaSpace>();
       object.vaspace->externally_owned = (params.flags & kVaSpaceExternallyOwned) != 0;
-      return ConstructAddresses(client, request.parent, 0, object);
+      return ConstructSpace(client, request.parent, params.index, object);
     }
     default:
       return object.cls == rm::NV_EVENT_BUFFER ? ConstructEventBuffer(client, request, object)
@@ -144,9 +144,13 @@ NvStatus DriverModel::ConstructDevice(const CallerView& caller, AllocRequest& re
     return rm::NV_ERR_INSUFFICIENT_PERMISSIONS;
   }
   object.card = static_cast<int>(card.index);
-  object.tables = std::make_shared<PageTables>(*memory_[card.index]);
-  // device_share.c deviceInitClientShare(): the address space of any client's device of this card.
-  if (params.hClientShare != 0 && params.hClientShare != request.client) {
+  // device_share.c deviceInitClientShare(): the card's global address space, which all such devices
+  // share, one of its own, or that of any client's device of this card.
+  if (params.hClientShare == 0) {
+    object.tables = global_tables_[card.index];
+  } else if (params.hClientShare == request.client) {
+    object.tables = std::make_shared<PageTables>(*memory_[card.index]);
+  } else {
     const Client* share = FindClient(params.hClientShare);
     if (share == nullptr) {
       return rm::NV_ERR_INVALID_OBJECT_HANDLE;

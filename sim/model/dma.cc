@@ -131,20 +131,37 @@ void DriverModel::DropDma(Client& client, Object& object) {
   }
 }
 
-// vaspace_api.c and virtual_mem.c: which page tables an address space or a range of addresses has.
+// vaspace_api.c vaspaceapiConstruct(): an address space of its own, or one that is there.
+NvStatus DriverModel::ConstructSpace(Client& client, rm::NvHandle parent, rm::NvU32 index,
+                                     Object& object) {
+  const auto card = static_cast<std::size_t>(object.card);
+  switch (index) {
+    case rm::NV_VASPACE_ALLOCATION_INDEX_GPU_NEW:
+      break;
+    case rm::NV_VASPACE_ALLOCATION_INDEX_GPU_GLOBAL:
+      object.tables = global_tables_[card];
+      return rm::NV_OK;
+    case rm::NV_VASPACE_ALLOCATION_INDEX_GPU_DEVICE:
+      return ConstructAddresses(client, parent, 0, object);
+    case rm::NV_VASPACE_ALLOCATION_INDEX_GPU_HOST:
+      return rm::NV_ERR_INVALID_ARGUMENT;  // for the kernel
+    default:
+      return rm::NV_ERR_INVALID_STATE;
+  }
+  object.tables = std::make_shared<PageTables>(*memory_[card]);
+  if (cards_[card].model->chip->architecture < kTuring) {
+    return rm::NV_OK;
+  }
+  // gpu_vaspace.c _gvaspaceReserveVaForClientRm(): of the range that the card's firmware manages,
+  // where it has some.
+  constexpr rm::NvU64 kFirmwareStart = rm::NvU64{1} << 32;
+  return object.tables->Map(kFirmwareStart, rm::kPage512M, rm::kPage512M) ? rm::NV_OK
+                                                                          : rm::NV_ERR_NO_MEMORY;
+}
+
+// virtual_mem.c: which page tables a range of addresses has.
 NvStatus DriverModel::ConstructAddresses(Client& client, rm::NvHandle parent, rm::NvHandle space,
                                          Object& object) {
-  if (object.kind == ObjectKind::kVaSpace) {
-    object.tables = std::make_shared<PageTables>(*memory_[static_cast<std::size_t>(object.card)]);
-    if (cards_[static_cast<std::size_t>(object.card)].model->chip->architecture < kTuring) {
-      return rm::NV_OK;
-    }
-    // gpu_vaspace.c _gvaspaceReserveVaForClientRm(): of the range that the card's firmware manages,
-    // where it has some.
-    constexpr rm::NvU64 kFirmwareStart = rm::NvU64{1} << 32;
-    return object.tables->Map(kFirmwareStart, rm::kPage512M, rm::kPage512M) ? rm::NV_OK
-                                                                            : rm::NV_ERR_NO_MEMORY;
-  }
   if (space == 0 || space == kNoAddressSpace) {
     const Object* device = &client.objects.at(parent);
     while (device->kind != ObjectKind::kDevice) {

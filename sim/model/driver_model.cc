@@ -21,6 +21,7 @@ DriverModel::DriverModel(std::vector<Card> cards, const rm::Abi& abi)
     : cards_(std::move(cards)), abi_(abi), next_linear_address_(rm::NvU64{0x38} << 40) {
   for (const Card& card : cards_) {
     memory_.push_back(std::make_unique<CardMemory>(card.memory_bytes));
+    global_tables_.push_back(std::make_shared<PageTables>(*memory_.back()));
     bar1_.push_back(std::make_unique<CardMemory>(card.model->bar1_mib * kMiB));
     channel_ids_.push_back(std::make_unique<ChannelIds>());
     group_ids_.push_back(std::make_unique<ChannelIds>());

@@ -262,6 +262,8 @@ class DriverModel {
   [[nodiscard]] NvStatus ConstructOsDescriptor(AllocRequest& request, Object& object);
   [[nodiscard]] NvStatus ConstructPhysical(AllocRequest& request, Object& object);
   [[nodiscard]] NvStatus ConstructList(AllocRequest& request, Object& object);
+  [[nodiscard]] NvStatus ConstructSpace(Client& client, rm::NvHandle parent, rm::NvU32 index,
+                                        Object& object);
   [[nodiscard]] NvStatus ConstructAddresses(Client& client, rm::NvHandle parent, rm::NvHandle space,
                                             Object& object);
   [[nodiscard]] NvStatus ConstructInterval(Client& client, AllocRequest& request, Object& object);
@@ -305,6 +307,8 @@ class DriverModel {
   const rm::Abi& abi_;
   // Before everything that holds a charge. Per card:
   std::vector<std::unique_ptr<CardMemory>> memory_;
+  // kern_gmmu.c: each card has an address space for all clients that name no other.
+  std::vector<std::shared_ptr<PageTables>> global_tables_;
   std::vector<std::unique_ptr<CardMemory>> bar1_;
   std::vector<std::unique_ptr<ChannelIds>> channel_ids_;
   std::vector<std::unique_ptr<ChannelIds>> group_ids_;

@@ -38,6 +38,7 @@ class Process {
     client = AllocRoot();
     rm::NV0080_ALLOC_PARAMETERS params{};
     params.deviceId = card;
+    params.hClientShare = client;
     device = Alloc(client, rm::NV01_DEVICE_0, params);
     subdevice = Alloc(device, rm::NV20_SUBDEVICE_0, rm::NV2080_ALLOC_PARAMETERS{});
   }

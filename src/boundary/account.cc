@@ -250,8 +250,12 @@ std::optional<Undo> Boundary::AccountVidHeap(Call& call, Decision& decision) {
   return std::nullopt;
 }
 
-// Puts back what DecideIdleChannels() and DecidePreemption() changed.
+// Puts back what DecideDevice(), DecideIdleChannels() and DecidePreemption() changed.
 void Boundary::RestoreGiven(Call& call, const Decision& decision) {
+  if (decision.own_share) {
+    Store(call.nested[static_cast<std::size_t>(call.pointers[0].target)].bytes, std::uint32_t{0},
+          offsetof(rm::NV0080_ALLOC_PARAMETERS, hClientShare));
+  }
   if (call.nr == rm::NV_ESC_RM_IDLE_CHANNELS) {
     Store(call.image, static_cast<std::uint32_t>(decision.given_flags),
           offsetof(rm::NVOS30_PARAMETERS, timeout));

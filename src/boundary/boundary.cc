@@ -294,6 +294,34 @@ Decision Boundary::RefuseClass(Call& call, std::uint32_t status) {
   return Answer(call, status, ClassName(call.command) + ": " + std::string(WhyClass(call.command)));
 }
 
+// A device whose parameters name no client, or that has none, is attached to the card's global
+// address space (device_share.c), where containers would read and write what others have mapped. It
+// gets one of its own instead, by its own client's handle, as libcuda asks for it.
+Decision Boundary::DecideDevice(Call& call, Decision decision) {
+  const Bytes* params = AllocParameters(call);
+  auto device = params != nullptr ? Load<rm::NV0080_ALLOC_PARAMETERS>(*params)
+                                  : rm::NV0080_ALLOC_PARAMETERS{};
+  const auto card = CardOfInstance(device.deviceId);
+  if (!card) {  // as one that is not there (device.c)
+    const auto handle = Load<rm::NVOS21_PARAMETERS>(call.image).hObjectNew;
+    const bool taken = handle != 0 && ledger_.Find(decision.client, handle).has_value();
+    return Answer(call, taken ? rm::NV_ERR_INSERT_DUPLICATE_NAME : rm::NV_ERR_INVALID_CLASS,
+                  "a device of another card");
+  }
+  decision = Reserve(call, std::move(decision), ledger::Kind::kOther, 0);
+  decision.card = card;
+  decision.own_share = decision.action == Decision::Action::kExecute && device.hClientShare == 0;
+  if (decision.own_share) {
+    device.hClientShare = call.client;
+    if (params == nullptr) {
+      call.pointers[0].target = static_cast<int>(call.nested.size());
+      call.nested.push_back({0, Bytes(sizeof(device)), /*copy_out=*/false});
+    }
+    Store(call.nested[static_cast<std::size_t>(call.pointers[0].target)].bytes, device);
+  }
+  return decision;
+}
+
 Decision Boundary::DecideAlloc(Call& call, Decision decision) {
   const ClassRule* rule = FindClassRule(call.command);
   if (rule == nullptr || rule->effect == ClassEffect::kRefuse) {
@@ -311,20 +339,8 @@ Decision Boundary::DecideAlloc(Call& call, Decision decision) {
   switch (rule->effect) {
     case ClassEffect::kPlain:
       return Reserve(call, std::move(decision), ledger::Kind::kOther, 0);
-    case ClassEffect::kDevice: {
-      const auto device = params != nullptr ? Load<rm::NV0080_ALLOC_PARAMETERS>(*params)
-                                            : rm::NV0080_ALLOC_PARAMETERS{};
-      const auto card = CardOfInstance(device.deviceId);
-      if (!card) {  // as one that is not there (device.c)
-        const auto handle = Load<rm::NVOS21_PARAMETERS>(call.image).hObjectNew;
-        const bool taken = handle != 0 && ledger_.Find(decision.client, handle).has_value();
-        return Answer(call, taken ? rm::NV_ERR_INSERT_DUPLICATE_NAME : rm::NV_ERR_INVALID_CLASS,
-                      "a device of another card");
-      }
-      decision = Reserve(call, std::move(decision), ledger::Kind::kOther, 0);
-      decision.card = card;
-      return decision;
-    }
+    case ClassEffect::kDevice:
+      return DecideDevice(call, std::move(decision));
     case ClassEffect::kVidmem: {
       if (params == nullptr) {
         return Answer(call, rm::NV_ERR_INVALID_ARGUMENT, "memory without parameters");
@@ -339,6 +355,12 @@ Decision Boundary::DecideAlloc(Call& call, Decision decision) {
       // bounded.
       return Reserve(call, std::move(decision), ledger::Kind::kDebugger, 0);
     case ClassEffect::kAddressSpace: {
+      // The others are the card's own, which all clients share that name them (vaspace_api.c).
+      const auto index = params != nullptr ? Load<std::uint32_t>(*params) : 0;
+      if (index != rm::NV_VASPACE_ALLOCATION_INDEX_GPU_NEW &&
+          index != rm::NV_VASPACE_ALLOCATION_INDEX_GPU_DEVICE) {
+        return Answer(call, rm::NV_ERR_INVALID_ARGUMENT, "an address space of the whole card");
+      }
       const std::uint64_t bytes = parent->card ? cards_[*parent->card].figures.space_bytes : 0;
       return Reserve(call, std::move(decision),
                      bytes > 0 ? ledger::Kind::kMemory : ledger::Kind::kOther, bytes);

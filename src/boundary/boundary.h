@@ -80,6 +80,7 @@ struct Decision {
   std::optional<ledger::Card> card;
   std::vector<Transfer> transfers;
   std::uint64_t given_flags = 0;       // as the tenant gave them, where the driver is given others
+  bool own_share = false;              // a device's hClientShare was 0, and is not for the driver
   std::set<ledger::Card> uvm_planned;  // tables for `uvm_range` are counted on these
   AddressRange uvm_range;
 };
@@ -167,6 +168,7 @@ class Boundary {
   [[nodiscard]] std::uint32_t FaultOfAlloc(const Call& call) const;
   [[nodiscard]] bool OwnsClientsIn(std::uint32_t cls, const Bytes* params) const;
   Decision RefuseClass(Call& call, std::uint32_t status);
+  Decision DecideDevice(Call& call, Decision decision);
   Decision DecideAlloc(Call& call, Decision decision);
   Decision DecideClient(Call& call);
   Decision DecideControl(Call& call, Decision decision);
@@ -175,6 +177,7 @@ class Boundary {
   Decision DecideEffect(Call& call, Decision decision, const ControlRule& rule);
   Decision DecideDisableChannels(Call& call, Decision decision);
   static Decision DecidePreemption(Call& call, Decision decision);
+  Decision DecideReadings(Call& call, Decision decision);
   Decision DecideTakeEncoder(Call& call, Decision decision);
   Decision DecideGiveEncoder(Call& call, Decision decision);
   static void RestoreGiven(Call& call, const Decision& decision);

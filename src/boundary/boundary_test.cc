@@ -121,6 +121,47 @@ TEST_F(BoundaryTest, RefusesOtherCardsForeignClientsAndUnknownThings) {
   EXPECT_FALSE(boundary_->refused().empty());
 }
 
+// Else it would be attached to the one that the card has for all clients.
+TEST_F(BoundaryTest, GivesADeviceAnAddressSpaceOfItsOwn) {
+  ASSERT_EQ(Alloc(0, kClient, rm::NV01_ROOT, 0, 0), rm::NV_OK);
+  rm::NV0080_ALLOC_PARAMETERS device{};
+  rm::NVOS21_PARAMETERS alloc{};
+  alloc.hRoot = kClient;
+  alloc.hObjectParent = kClient;
+  alloc.hObjectNew = kDevice;
+  alloc.hClass = rm::NV01_DEVICE_0;
+  for (const std::uint64_t params : {memory_.Lend(device), std::uint64_t{0}}) {
+    alloc.pAllocParms = params;
+    alloc.hObjectNew++;
+    Call call;
+    ASSERT_EQ(Copy(rm::NV_ESC_RM_ALLOC, alloc, call), 0);
+    Decision decision = boundary_->Decide(call);
+    ASSERT_NE(AllocParameters(call), nullptr);
+    EXPECT_EQ(Load<rm::NV0080_ALLOC_PARAMETERS>(*AllocParameters(call)).hClientShare, kClient);
+    PointInside(call, -1);
+    EXPECT_NE(Load<rm::NVOS21_PARAMETERS>(call.image).pAllocParms, 0U) << "for the driver";
+    PointBack(call);
+    EXPECT_FALSE(Execute(call, decision).has_value());
+    EXPECT_EQ(Load<rm::NVOS21_PARAMETERS>(call.image).pAllocParms, params);
+    EXPECT_EQ(Load<rm::NV0080_ALLOC_PARAMETERS>(*AllocParameters(call)).hClientShare, 0U);
+    EXPECT_EQ(call.nested.back().copy_out, params != 0);
+  }
+}
+
+TEST_F(BoundaryTest, RefusesTheCardsOwnAddressSpaces) {
+  MakeSubdevice();
+  std::uint32_t handle = 0x40;
+  for (std::uint32_t index = 0; index < 8; ++index) {
+    rm::NV_VASPACE_ALLOCATION_PARAMETERS_V535 space{};
+    space.index = index;
+    const bool own = index == rm::NV_VASPACE_ALLOCATION_INDEX_GPU_NEW ||
+                     index == rm::NV_VASPACE_ALLOCATION_INDEX_GPU_DEVICE;
+    EXPECT_EQ(Alloc(kDevice, handle++, rm::FERMI_VASPACE_A, memory_.Lend(space)),
+              own ? rm::NV_OK : rm::NV_ERR_INVALID_ARGUMENT)
+        << index;
+  }
+}
+
 TEST_F(BoundaryTest, SharesWithItsOwnClientsAlone) {
   MakeSubdevice();
   rm::NVOS57_PARAMETERS share{};

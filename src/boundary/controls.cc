@@ -1,5 +1,6 @@
 // What becomes of RM_CONTROL.
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <utility>
 
@@ -191,6 +192,8 @@ Decision Boundary::DecideEffect(Call& call, Decision decision, const ControlRule
       return DecideGiveEncoder(call, std::move(decision));
     case ControlEffect::kDisableChannels:
       return DecideDisableChannels(call, std::move(decision));
+    case ControlEffect::kReadings:
+      return DecideReadings(call, std::move(decision));
     case ControlEffect::kPreemption:
       return DecidePreemption(call, std::move(decision));
     case ControlEffect::kOwn:
@@ -242,6 +245,29 @@ Decision Boundary::DecidePreemption(Call& call, Decision decision) {
   decision.given_flags = params.flags;
   params.flags = rm::NV2080_CTRL_GR_SET_CTXSW_PREEMPTION_MODE_FLAGS_CILP;
   Store(call.nested[0].bytes, params);
+  return decision;
+}
+
+// The whole list is looked at, whatever length the caller says that it has: the firmware's own look
+// is not public.
+Decision Boundary::DecideReadings(Call& call, Decision decision) {
+  constexpr auto kReading = std::to_array<std::uint32_t>(
+      {0,  // not used
+       rm::NV2080_CTRL_THERMAL_SYSTEM_GET_INFO_TARGETS_AVAILABLE_OPCODE,
+       rm::NV2080_CTRL_THERMAL_SYSTEM_GET_INFO_TARGET_TYPE_OPCODE,
+       rm::NV2080_CTRL_THERMAL_SYSTEM_GET_INFO_PROVIDER_TYPE_OPCODE,
+       rm::NV2080_CTRL_THERMAL_SYSTEM_GET_INFO_SENSORS_AVAILABLE_OPCODE,
+       rm::NV2080_CTRL_THERMAL_SYSTEM_GET_INFO_SENSOR_PROVIDER_OPCODE,
+       rm::NV2080_CTRL_THERMAL_SYSTEM_GET_INFO_SENSOR_TARGET_OPCODE,
+       rm::NV2080_CTRL_THERMAL_SYSTEM_GET_INFO_SENSOR_READING_RANGE_OPCODE,
+       rm::NV2080_CTRL_THERMAL_SYSTEM_GET_STATUS_SENSOR_READING_OPCODE});
+  const auto params = Load<rm::NV2080_CTRL_THERMAL_SYSTEM_EXECUTE_V2_PARAMS>(call.nested[0].bytes);
+  for (const auto& one : params.instructionList) {
+    if (std::find(kReading.begin(), kReading.end(), one.opcode) == kReading.end()) {
+      return Answer(call, rm::NV_ERR_NOT_SUPPORTED,
+                    ControlName(call.command) + " with an instruction that is not listed");
+    }
+  }
   return decision;
 }
 

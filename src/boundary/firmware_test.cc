@@ -19,6 +19,8 @@ using Params = std::array<std::byte, kSize>;
 
 class FirmwareTest : public BoundaryTest {
  protected:
+  using BoundaryTest::BoundaryTest;
+
   void SetUp() override {
     MakeSubdevice();
     ASSERT_EQ(Alloc(kSubdevice, kBinary, rm::NV2081_BINAPI), rm::NV_OK);
@@ -46,6 +48,11 @@ class FirmwareTest : public BoundaryTest {
 
   bool executed_ = false;
   Call last_;
+};
+
+class FirmwareTest580 : public FirmwareTest {
+ protected:
+  FirmwareTest580() : FirmwareTest(rm::Branch::k580) {}
 };
 
 TEST_F(FirmwareTest, TakesWhatIsListedOnTheObjectOfItsClass) {
@@ -161,6 +168,22 @@ TEST_F(FirmwareTest, KeepsAnEncoderSessionCountedUntilItIsGivenBack) {
     SetStatus(give, answer);
     (void)boundary_->Account(give, decision, 0, pids_);
     EXPECT_EQ(take(), answer == rm::NV_OK ? rm::NV_OK : rm::NV_ERR_MAX_SESSION_LIMIT_REACHED);
+  }
+}
+
+TEST_F(FirmwareTest580, LetsThermalInstructionsReadAlone) {
+  using List = rm::NV2080_CTRL_THERMAL_SYSTEM_EXECUTE_V2_PARAMS;
+  for (const std::uint32_t opcode : {0x100U, 0x540U, 0x1500U, 0x1501U, 0x2500U}) {
+    for (const std::size_t place : {0U, 31U}) {
+      List list{};
+      list.instructionListSize = 1;
+      list.instructionList[place].opcode = opcode;
+      const bool reads = opcode <= 0x1500U;
+      EXPECT_EQ(Ask(kSubdevice, rm::NV2080_CTRL_CMD_THERMAL_SYSTEM_EXECUTE_V2, list),
+                reads ? rm::NV_OK : rm::NV_ERR_NOT_SUPPORTED)
+          << opcode << " at " << place;
+      EXPECT_EQ(executed_, reads);
+    }
   }
 }
 

@@ -54,6 +54,7 @@ enum class ControlEffect {
   kGiveEncoder,      // gives one back
   kDisableChannels,  // names channels: only the container's own; see shim/scheduler.h
   kPreemption,       // executed if it makes a context finer to preempt, else answered
+  kReadings,         // a list of instructions to the firmware: only those that read
   kRefuse,           // known to be asked, and refused
 };
 

@@ -148,7 +148,7 @@ constexpr auto kControls = std::to_array<ControlRule>({
     {rm::NV2080_CTRL_CMD_TIMER_GET_TIME, Effect::kPass},
     {rm::NV2080_CTRL_CMD_TIMER_GET_GPU_CPU_TIME_CORRELATION_INFO, Effect::kPass},
     Swallow(rm::NV2080_CTRL_CMD_TIMER_SET_GR_TICK_FREQ, "a clock of the whole card"),
-    {rm::NV2080_CTRL_CMD_THERMAL_SYSTEM_EXECUTE_V2, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_THERMAL_SYSTEM_EXECUTE_V2, Effect::kReadings},
     {rm::NV2080_CTRL_CMD_BIOS_GET_INFO, Effect::kPass},
     {rm::NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS, Effect::kDisableChannels, 0, 0,
      "the driver does not ask whose the named channels are: only the container's own"},
@@ -345,9 +345,11 @@ const ControlRule* FindControlRule(std::uint32_t command) {
 
 std::string_view EffectName(ControlEffect effect) {
   constexpr std::string_view kNames[] = {
-      "pass",   "view",        "swallow",      "empty",        "gpu-id",   "gpu-ids",    "peers",
-      "client", "policy",      "export",       "import",       "exports",  "imports",    "exported",
-      "own",    "own-channel", "take-encoder", "give-encoder", "channels", "preemption", "refuse"};
+      "pass",     "view",       "swallow",  "empty",       "gpu-id",       "gpu-ids",
+      "peers",    "client",     "policy",   "export",      "import",       "exports",
+      "imports",  "exported",   "own",      "own-channel", "take-encoder", "give-encoder",
+      "channels", "preemption", "readings", "refuse"};
+  static_assert(std::size(kNames) == static_cast<std::size_t>(ControlEffect::kRefuse) + 1);
   return kNames[static_cast<std::size_t>(effect)];
 }
 
@@ -372,6 +374,8 @@ std::string_view WhyEffect(ControlEffect effect) {
       return "memory stays charged while a file holds it";
     case ControlEffect::kOwn:
       return "concerns the caller alone, on an object of its own";
+    case ControlEffect::kReadings:
+      return "a list of instructions: only those that read a sensor";
     case ControlEffect::kOwnChannel:
       return "names a channel: only one of the container's";
     default:

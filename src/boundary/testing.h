@@ -102,8 +102,8 @@ class BoundaryTest : public testing::Test {
  protected:
   static constexpr ledger::Bounds kBounds{8, 1000, 8, 16, 65536, 16};
 
-  BoundaryTest()
-      : abi_(rm::GetAbi(rm::Branch::k550)),
+  explicit BoundaryTest(rm::Branch branch = rm::Branch::k550)
+      : abi_(rm::GetAbi(branch)),
         ledger_(std::make_unique<ledger::Ledger>(
             std::vector<std::uint64_t>{1024 * kMib, 512 * kMib}, kBounds)),
         boundary_(std::make_unique<Boundary>(

@@ -182,6 +182,12 @@ struct NV_CHANNEL_ALLOC_PARAMS_V610 {
 };
 static_assert(sizeof(NV_CHANNEL_ALLOC_PARAMS_V610) == 376);
 
+// Which address space; nvos.h. The global one is the card's, shared by all clients that name it.
+inline constexpr NvU32 NV_VASPACE_ALLOCATION_INDEX_GPU_NEW = 0;
+inline constexpr NvU32 NV_VASPACE_ALLOCATION_INDEX_GPU_HOST = 1;
+inline constexpr NvU32 NV_VASPACE_ALLOCATION_INDEX_GPU_GLOBAL = 2;
+inline constexpr NvU32 NV_VASPACE_ALLOCATION_INDEX_GPU_DEVICE = 3;
+
 struct NV_VASPACE_ALLOCATION_PARAMETERS_V535 {  // FERMI_VASPACE_A; nvos.h. 580 appends pasid
   NvU32 index;
   NvV32 flags;

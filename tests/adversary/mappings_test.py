@@ -1,6 +1,6 @@
 """Attacks by GPU mappings that RM makes itself (mappings.cc): their page tables lie on the card."""
-from attack import at_least, counted, more_than, within, without
-from cgpu_test import MIB, check, main
+from attack import argv, at_least, counted, more_than, within, without
+from cgpu_test import MIB, Node, check, main
 
 SLICE = 16  # MiB
 WANTED = 24
@@ -44,6 +44,37 @@ def spaces():
     within(["spaces", WANTED], _charged, mem="%dMiB" % SLICE, limit=SLICE, gpus="t4:1")
 
 
+def _global(how):
+    def addresses(start):
+        """Where the driver puts the same memory of a victim and of who comes after it."""
+        with Node("v100-16g:1") as node:
+            found = []
+            running = [start(node, who) for who in ("victim", "spy")]
+            for process in running:
+                found.append(process.expect(r"^(?:address|refused) (0x[0-9a-f]+)$").group(1))
+                process.expect("^holding$")
+            lines = [line for process in running for line in process.lines]
+            for process in running:
+                check(process.end() == 0, "the attack failed")
+            node.wait_used(0, "after it")
+            return found, lines
+
+    def case():
+        words = argv("global", how)
+        found, _ = addresses(lambda node, who: node.exec(words, name=who))
+        check(found[0] != found[1], "without cgpu both have %s: it proves nothing" % found[0])
+        found, lines = addresses(lambda node, who: node.run(words, mem="64MiB", name=who))
+        if how == "index":
+            check(found == ["0x1f", "0x1f"], "it is not refused: %s" % found)
+        else:
+            check(found[0] == found[1], "the victim's address moves the spy's: %s" % found)
+            check(lines.count("share 0x0") == 2, "it is not as it was given: %s" % lines)
+    case.__doc__ = "The address space that a card has for all clients that name no other: %s." % how
+    return case
+
+
 if __name__ == "__main__":
-    main({"dma-tables": tables, "dma-tables-again": again, "intervals": intervals,
+    main({"global-share": _global("share"), "global-bare": _global("bare"),
+          "global-index": _global("index"),
+          "dma-tables": tables, "dma-tables-again": again, "intervals": intervals,
           "spaces": spaces})
