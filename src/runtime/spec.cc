@@ -7,6 +7,7 @@
 
 #include "runtime/json_depth.h"
 #include "runtime/nvidia.h"
+#include "runtime/runtime_environment.h"
 
 namespace cgpu {
 namespace {
@@ -338,7 +339,7 @@ void ChangeHooks(Json& hooks, const SpecChanges& changes) {
   }
   for (const SpecHook& hook : changes.hooks) {
     Make(hooks, "createContainer", Json::value_t::array)
-        .push_back({{"path", hook.path}, {"args", hook.arguments}});
+        .push_back({{"path", hook.path}, {"args", hook.arguments}, {"env", {kPlainPath}}});
   }
 }
 

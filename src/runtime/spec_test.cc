@@ -114,7 +114,9 @@ TEST(Spec, ChangesWhatASliceNeedsAndNothingElse) {
   EXPECT_EQ(after["linux"]["seccomp"]["listenerPath"], "/run/cgpu/seccomp.sock");
   EXPECT_EQ(after["hooks"]["prestart"], before["hooks"]["prestart"]);
   EXPECT_EQ(after["hooks"]["createContainer"], Json::parse(R"([{"path": "/usr/bin/cgpu-runtime",
-                             "args": ["cgpu-runtime", "hook", "--bdf", "x"]}])"));
+                             "args": ["cgpu-runtime", "hook", "--bdf", "x"],
+                             "env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]
+                             }])"));
 }
 
 TEST(Spec, HooksThatAreThereGoFirst) {

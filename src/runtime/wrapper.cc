@@ -22,11 +22,13 @@
 #include "kernel/tree_words.h"
 #include "registry/creation.h"
 #include "registry/registry.h"
+#include "runtime/annotations.h"
 #include "runtime/arguments.h"
 #include "runtime/bundle.h"
 #include "runtime/cdi.h"
 #include "runtime/hook.h"
 #include "runtime/nvidia.h"
+#include "runtime/runtime_environment.h"
 #include "runtime/seccomp_rules.h"
 #include "runtime/settings.h"
 #include "runtime/spec.h"
@@ -291,6 +293,7 @@ Result<> PrepareContainer(const Settings& settings, const RuntimeCall& call) {
   if (!spec.ok()) {
     return spec.error();
   }
+  CGPU_TRY(CheckAnnotations(spec->annotations));
   const auto variables = VariablesOf(GrantVariables(spec->environment));
   const auto request = EnvGrant(variables);
   if (!request.ok()) {
@@ -313,7 +316,8 @@ Result<> PrepareContainer(const Settings& settings, const RuntimeCall& call) {
   return bundle->Replace(bundle->text());
 }
 
-// Whether the container with this id has a slice; this machine's registry knows.
+// Whether the caller's container with this id has a slice; this machine's registry knows. Another
+// user may have called one of his the same.
 Result<bool> HasSlice(const std::string& id) {
   const auto registry = Registry::Open();
   if (!registry.ok()) {
@@ -327,8 +331,9 @@ Result<bool> HasSlice(const std::string& id) {
   if (!live.ok()) {
     return live.error();
   }
-  return std::any_of(live->begin(), live->end(),
-                     [&](const Reservation& one) { return one.engine_id == id; });
+  return std::any_of(live->begin(), live->end(), [&](const Reservation& one) {
+    return one.engine_id == id && one.user == geteuid();
+  });
 }
 
 // A process that is added to a container gets the container's filter from the runtime, but
@@ -381,22 +386,36 @@ void Report(const RuntimeCall& call, const Error& error) {
   Log(call, "error", text);
 }
 
+std::vector<std::string> WordsOf(char* const* list) {
+  std::vector<std::string> words;
+  while (list != nullptr && *list != nullptr) {
+    words.emplace_back(*list++);
+  }
+  return words;
+}
+
+// With a null at the end, as execve(2) wants them; they last as long as `words`.
+std::vector<char*> PointersTo(std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (std::string& word : words) {
+    pointers.push_back(word.data());
+  }
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
 // Never returns if the runtime can be executed.
 Error BecomeProgram(const std::string& program, const std::vector<std::string>& arguments) {
-  std::vector<char*> argv{const_cast<char*>(program.c_str())};
-  for (const std::string& argument : arguments) {
-    argv.push_back(const_cast<char*>(argument.c_str()));
-  }
-  argv.push_back(nullptr);
-  execvp(program.c_str(), argv.data());
+  std::vector<std::string> words{program};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  execvp(program.c_str(), PointersTo(words).data());
   Error error = ErrnoError(Code::kNotFound, errno, "cannot execute the OCI runtime " + program);
   error.hint = "install it, or set `runtime` in " + std::string(kSettingsFile);
   return error;
 }
 
-}  // namespace
-
-int BecomeRuntime(const WrapperOptions& options) {
+// As BecomeRuntime(), with an environment that is safe for the runtime.
+int PrepareAndBecome(const WrapperOptions& options) {
   auto call = ParseArguments(options.arguments);
   if (!call.ok()) {
     Report({}, call.error());
@@ -413,6 +432,18 @@ int BecomeRuntime(const WrapperOptions& options) {
   }
   Report(*call, BecomeProgram(settings->runtime, options.arguments));
   return kFailure;
+}
+
+}  // namespace
+
+int BecomeRuntime(const WrapperOptions& options) {
+  // Before anything of the container is read.
+  std::vector<std::string> environment = RuntimeEnvironment(WordsOf(environ));
+  std::vector<char*> variables = PointersTo(environment);
+  environ = variables.data();
+  const int status = PrepareAndBecome(options);
+  environ = nullptr;
+  return status;
 }
 
 }  // namespace cgpu
