@@ -172,7 +172,7 @@ Result<CreationReply> AskForSlice(const Settings& settings, const std::string& i
   return AskDaemon(*daemon, request);
 }
 
-// The hook that puts the files in, and covers `hidden`.
+// The hook that puts the files in, with this program to prove the filter, and covers `hidden`.
 Result<SpecHook> HookFor(const CreationReply& reply, const std::vector<std::string>& hidden) {
   const auto self = OwnProgram();
   if (!self.ok()) {
@@ -182,6 +182,7 @@ Result<SpecHook> HookFor(const CreationReply& reply, const std::vector<std::stri
   if (!tree.ok()) {
     return tree.error();
   }
+  tree->prover = *self;
   tree->hide.insert(tree->hide.end(), hidden.begin(), hidden.end());
   SpecHook hook{*self, {"cgpu-runtime", "hook"}};
   for (std::string& argument : TreeWords(*tree)) {
@@ -231,6 +232,7 @@ Result<SpecChanges> ChangesForSlice(const ContainerSpec& spec, const CreationRep
     return hook.error();
   }
   changes.hooks.push_back(std::move(*hook));
+  changes.start_hooks.push_back({kProver, {"cgpu-runtime", "prove", reply.id}});
   // Whoever else reads the configuration after us gives nothing more.
   changes.environment.emplace_back("NVIDIA_VISIBLE_DEVICES", "void");
   return changes;

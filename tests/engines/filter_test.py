@@ -2,11 +2,15 @@
 Judged by the driver's books. Cases by name: ENGINE-CASE."""
 import base64
 import contextlib
+import os
+import select
 import struct
+import subprocess
 
 import cgpu_test as t
 from engines import write_settings
-from slices_test import main, stand_in
+from slices_test import expect, main, stand_in
+from upgrading import NEXT, OWN, upgrade
 
 LIMIT, WANTED = 1024, 8192  # MiB: the slice, and what its tenant is after
 SLICE = {"CGPU_MEM": "%dMiB" % LIMIT}
@@ -58,7 +62,77 @@ def environment(test):
     t.check(names == {"PATH", "HOME", "_CONTAINERS_ROOTLESS_UID"}, "the runtime has %s" % names)
 
 
-CASES = {"environment": environment, "annotation": annotation}
+# Stands between cgpu-runtime and the runtime, and changes what cgpu-runtime wrote as somebody could who
+# found a way past it: `annotations` go in, and hooks of startContainer out if `hooks` is not to have them.
+BETWEEN = """#!/usr/bin/python3
+import json, os, sys
+words = sys.argv[1:]
+if "run" in words or "create" in words:
+    path = words[words.index("--bundle") + 1] + "/config.json"
+    with open(path) as file:
+        spec = json.load(file)
+    spec.setdefault("annotations", {{}}).update({annotations})
+    if not {hooks}:
+        spec.get("hooks", {{}}).pop("startContainer", None)
+    with open(path, "w") as file:
+        json.dump(spec, file)
+os.execv("{runtime}", ["{runtime}", *words])
+"""
+
+
+def _go_between(test, annotations, hooks):
+    path = stand_in("between")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(BETWEEN.format(annotations=annotations, hooks=hooks, runtime=test.engine.plain))
+    write_settings(test.node, path)
+
+
+def bypassed(test):
+    """With the annotation past the check the container proves nothing, and does not start."""
+    _go_between(test, {BPF_DATA: ALLOW_ALL}, True)
+    t.check(_attack(test) != 0, "it was started")
+    test.run(test.refused, "cgpu-prove", "said", ["true"], env=SLICE)
+
+
+def silent(test):
+    """Where the runtime does not ask for the proof either, the container is ended when it runs: nothing
+    of it is left, and root is told."""
+    _go_between(test, {BPF_DATA: ALLOW_ALL}, False)
+    process = test.engine.talk("attack", ["rmtool", "hold", str(WANTED), "--page", "big"], env=SLICE)
+    t.check(process.wait() == 137, "it ended with %d" % process.wait())
+    test.node.wait_used(0, "after the container")
+    process.end()
+    test.engine.remove("attack")
+
+
+def created(test):
+    """A container that is made and not yet started proves its filter to the next version of its shim."""
+    for hooks in (True, False):
+        name = "hooks-%s" % hooks
+        _go_between(test, {}, hooks)
+        words = test.engine.command(name, ["sleep", "1000"], env=SLICE)
+        words[words.index("run")] = "create"
+        with open("/dev/null", "r+b") as null:
+            done = subprocess.run(words, stdin=null, stdout=null, stderr=null, check=False,
+                                  timeout=t.DEADLINE)
+        t.check(done.returncode == 0, "it was not made")
+        (row,) = test.node.containers()
+        for program in (NEXT, OWN):
+            upgrade(row["id"], program)
+        first = os.pidfd_open(test.engine.pid(name))
+        start = test.engine._try(*test.engine._words(name, "start", name))
+        if hooks:
+            t.check(start.returncode == 0, "it does not start: %s" % start)
+            test.engine._wait("it does not run", lambda: test.engine._state(name)["status"] == "running")
+            expect(test.engine.exec(name, ["rmtool", "alloc", str(LIMIT - 24), "--page", "big"]), 0)
+            t.check(not select.select([first], [], [], 0)[0], "it was ended")
+        else:
+            t.check(select.select([first], [], [], t.DEADLINE)[0], "it is not ended")
+        os.close(first)
+        test.engine.remove(name)
+
+
+CASES = {"bypassed": bypassed, "silent": silent, "created": created, "environment": environment, "annotation": annotation}
 
 if __name__ == "__main__":
     main(CASES)

@@ -407,17 +407,24 @@ pid = os.fork()
 if pid == 0:
     assert libc.unshare(0x10000000) == 0  # CLONE_NEWUSER
     libc.prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
-    allow = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0x7fff0000))
+    traps = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *one) for one in (
+        (0x20, 0, 0, 0), (0x15, 0, 1, 16), (0x06, 0, 0, 0x7fc00000),  # ioctl
+        (0x06, 0, 0, 0x7fff0000))))
     class Program(ctypes.Structure):
         _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
-    listener = libc.syscall(317, 1, 8, ctypes.byref(Program(1, ctypes.addressof(allow))))
+    listener = libc.syscall(317, 1, 8, ctypes.byref(Program(4, ctypes.addressof(traps))))
     left.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [listener]))])
     os.close(listener)
+    # The proof of the filter (src/kernel/proof.h).
+    assert libc.syscall(16, ctypes.c_ulong(0xffffffff), ctypes.c_ulong(0x80086370), 0) > 0
+    left.send(b"proved")
     time.sleep(1000)
 _, ancillary, _, _ = right.recvmsg(10, 1000)
 listener = array.array("i")
 listener.frombytes(ancillary[0][2])
-agent.sendmsg([('{"pid":%d}' % pid).encode()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, listener)])
+agent.sendmsg([b"{"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, listener)])
+right.recv(10)
+agent.send(('"pid":%d}' % pid).encode())
 print("handed", pid, flush=True)
 time.sleep(1000)
 """
