@@ -32,7 +32,7 @@ constexpr std::array kReadFields = {
     "resources",     "seccomp",     "source",      "startContainer", "type",
 };
 // Fields whose own fields have names of the container's user's.
-constexpr std::array kMaps = {"annotations", "sysctl", "unified", "rdma"};
+constexpr std::array kMaps = {"annotations", "netDevices", "sysctl", "unified", "rdma"};
 
 Error Wrong(std::string what) {
   return Error{Code::kInvalid, 0, "the container's configuration " + std::move(what),

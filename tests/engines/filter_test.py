@@ -3,6 +3,7 @@ Judged by the driver's books. Cases by name: ENGINE-CASE."""
 import base64
 import contextlib
 import os
+import re
 import select
 import struct
 import subprocess
@@ -132,7 +133,26 @@ def created(test):
         test.engine.remove(name)
 
 
-CASES = {"bypassed": bypassed, "silent": silent, "created": created, "environment": environment, "annotation": annotation}
+def program(test):
+    """The program that makes the proof is the node's: root in the container cannot change it. It proves
+    this container's filter and no other's."""
+    path = "/dev/.nvidia/cgpu-prove"
+    script = ("id -u; echo x 2>&1 >> {0}; chmod 777 {0} 2>&1; rm {0} 2>&1; umount {0} 2>&1;"
+              " {0} prove 0123456789ab </dev/null 2>/dev/null; echo other $?".format(path))
+    out = test.run(0, "", "program", ["sh", "-c", script], env=SLICE)
+    for line in ("0", "other 1"):
+        t.check(line in out.splitlines(), "it said: " + out)
+    t.check(len(re.findall("Read-only file system|Permission denied", out)) == 2 and "busy" in out and
+            "ermitted" in out, "it was changed: " + out)
+    other = test.engine.talk("other", ["sh", "-c", "echo ready; read line"], env=SLICE)
+    other.expect("ready")
+    (row,) = test.node.containers()
+    expect(test.engine.exec("other", [path, "prove", row["id"]]), 0)
+    other.end()
+    test.engine.remove("other")
+
+
+CASES = {"program": program, "bypassed": bypassed, "silent": silent, "created": created, "environment": environment, "annotation": annotation}
 
 if __name__ == "__main__":
     main(CASES)
