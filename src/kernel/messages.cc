@@ -31,6 +31,42 @@ UniqueFd TakeFd(msghdr& header) {
   return fd;
 }
 
+// With a descriptor, where there is a `fd` for it.
+Result<std::string> Receive(int socket, int timeout_ms, UniqueFd* fd) {
+  pollfd ready{socket, POLLIN, 0};
+  int polled = 0;
+  while ((polled = poll(&ready, 1, timeout_ms)) < 0 && errno == EINTR) {
+  }
+  if (polled <= 0) {
+    return Error{Code::kUnavailable, polled < 0 ? errno : ETIMEDOUT, "no message in time", {}};
+  }
+  std::string text(kMaxText, '\0');
+  iovec io{text.data(), text.size()};
+  Control control{};
+  msghdr header{};
+  header.msg_iov = &io;
+  header.msg_iovlen = 1;
+  if (fd != nullptr) {  // without room for descriptors the kernel drops them
+    header.msg_control = control.bytes;
+    header.msg_controllen = sizeof(control.bytes);
+  }
+  ssize_t n = 0;
+  while ((n = recvmsg(socket, &header, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR) {
+  }
+  if (n >= 0 && fd != nullptr) {
+    *fd = TakeFd(header);
+  }
+  if (n < 0) {
+    return ErrnoError(Code::kUnavailable, errno, "cannot receive a message");
+  }
+  if (n == 0 || (header.msg_flags & MSG_TRUNC) != 0) {
+    return Error{
+        Code::kUnavailable, 0, n == 0 ? "the other side is gone" : "a message is too long", {}};
+  }
+  text.resize(static_cast<std::size_t>(n));
+  return text;
+}
+
 }  // namespace
 
 Result<std::pair<UniqueFd, UniqueFd>> MakeMessagePair() {
@@ -65,36 +101,17 @@ Result<> SendMessage(int socket, std::string_view text, int fd) {
 }
 
 Result<Message> ReceiveMessage(int socket, int timeout_ms) {
-  pollfd ready{socket, POLLIN, 0};
-  int polled = 0;
-  while ((polled = poll(&ready, 1, timeout_ms)) < 0 && errno == EINTR) {
-  }
-  if (polled <= 0) {
-    return Error{Code::kUnavailable, polled < 0 ? errno : ETIMEDOUT, "no message in time", {}};
-  }
-  std::string text(kMaxText, '\0');
-  iovec io{text.data(), text.size()};
-  Control control{};
-  msghdr header{};
-  header.msg_iov = &io;
-  header.msg_iovlen = 1;
-  header.msg_control = control.bytes;
-  header.msg_controllen = sizeof(control.bytes);
-  ssize_t n = 0;
-  while ((n = recvmsg(socket, &header, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR) {
-  }
-  if (n < 0) {
-    return ErrnoError(Code::kUnavailable, errno, "cannot receive a message");
-  }
   Message message;
-  message.fd = TakeFd(header);
-  if (n == 0 || (header.msg_flags & MSG_TRUNC) != 0) {
-    return Error{
-        Code::kUnavailable, 0, n == 0 ? "the other side is gone" : "a message is too long", {}};
+  auto text = Receive(socket, timeout_ms, &message.fd);
+  if (!text.ok()) {
+    return text.error();
   }
-  text.resize(static_cast<std::size_t>(n));
-  message.text = std::move(text);
+  message.text = std::move(*text);
   return message;
+}
+
+Result<std::string> ReceiveText(int socket, int timeout_ms) {
+  return Receive(socket, timeout_ms, nullptr);
 }
 
 }  // namespace cgpu

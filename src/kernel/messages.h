@@ -28,6 +28,11 @@ struct Message {
 // came in time.
 [[nodiscard]] Result<Message> ReceiveMessage(int socket, int timeout_ms);
 
+// The same from a peer whose descriptors nobody wants. None of them is ever this process's, so none
+// is closed as an open file is: that asks the file's file system, which may be the peer's own, and
+// waits for its answer beyond every signal.
+[[nodiscard]] Result<std::string> ReceiveText(int socket, int timeout_ms);
+
 }  // namespace cgpu
 
 #endif  // CGPU_KERNEL_MESSAGES_H_

@@ -10,6 +10,9 @@
 
 namespace cgpu {
 
+// Where GpuTree::prover is in a container.
+inline constexpr char kProver[] = "/dev/.nvidia/cgpu-prove";
+
 struct DeviceFile {
   std::string name;    // in /dev: "nvidiactl", "nvidia0"
   std::string source;  // the device node; with via_folder, the folder that holds a file `name`
@@ -24,6 +27,9 @@ struct GpuTree {
   std::string pci_source;         // a tree shaped like /sys/bus/pci; empty: leave /sys
   std::vector<std::string> bdfs;  // only these are shown of both: "0000:01:00.0"
   std::vector<std::string> hide;  // folders to cover with an empty read-only tmpfs; may not exist
+  // A program that a container runs to show that its filter is ours (proof.h): bound to kProver,
+  // read-only. MountGpuTreeAt() alone; empty: none.
+  std::string prover;
   // Take away the machine's own devices (machine_devices.h) and controls (shield.h) too.
   bool shield = false;
 };

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -112,7 +113,21 @@ Result<> AddFolder(int dev, const DeviceFile& device, const UniqueFd& clone) {
   return Attach(clone, "/dev/" + folder);
 }
 
-Result<> AddToDev(const UniqueFd& dev, const GpuTree& tree, const std::vector<UniqueFd>& clones) {
+Result<> AddProver(int dev, const UniqueFd& clone) {
+  const std::string path = std::string(kProver).substr(std::string_view("/dev/").size());
+  if (mkdirat(dev, kDevFolder, 0755) != 0 && errno != EEXIST) {
+    return MountError("cannot make the folder of " + path);
+  }
+  const UniqueFd place(openat(dev, path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444));
+  if (!place.valid()) {
+    return MountError("cannot make /dev/" + path);
+  }
+  CGPU_TRY(Restrict(clone, path));
+  return Attach(clone, kProver);
+}
+
+Result<> AddToDev(const UniqueFd& dev, const GpuTree& tree, const NodeFiles& files) {
+  const std::vector<UniqueFd>& clones = files.devices;
   CGPU_TRY(CheckDevFiles(tree.devices, clones));
   CGPU_TRY(KeepMountsHere(dev.get(), "/dev"));
   const auto writable = WritableClone(dev.get(), "/dev");
@@ -124,7 +139,7 @@ Result<> AddToDev(const UniqueFd& dev, const GpuTree& tree, const std::vector<Un
       CGPU_TRY(AddFolder(writable->get(), tree.devices[i], clones[i]));
     }
   }
-  return {};
+  return files.prover.valid() ? AddProver(writable->get(), files.prover) : Result<>();
 }
 
 Result<> EnterRoot(const std::string& rootfs) {
@@ -149,7 +164,7 @@ Result<> MountGpuTreeAt(const GpuTree& tree, const std::string& rootfs) {
   CGPU_TRY(EnterRoot(rootfs));
   const UniqueFd dev = OpenOwnFolder("/dev");
   CGPU_TRY(CheckDev(dev, *mounts));
-  CGPU_TRY(AddToDev(dev, tree, files->devices));
+  CGPU_TRY(AddToDev(dev, tree, *files));
   GpuTree shown = tree;
   if (!OpenOwnFolder("/proc", PROC_SUPER_MAGIC).valid()) {
     shown.proc_source.clear();

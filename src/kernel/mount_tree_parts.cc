@@ -328,7 +328,16 @@ Result<NodeFiles> TakeFromNode(const GpuTree& tree) {
   if (!devices.ok()) {
     return devices.error();
   }
-  return NodeFiles{std::move(*devices), CopyProc(tree), CopyPci(tree), CardsNotGiven(tree)};
+  UniqueFd prover;
+  if (!tree.prover.empty()) {
+    auto clone = CloneMount(AT_FDCWD, tree.prover);
+    if (!clone.ok()) {
+      return clone.error();
+    }
+    prover = std::move(*clone);
+  }
+  return NodeFiles{std::move(*devices), std::move(prover), CopyProc(tree), CopyPci(tree),
+                   CardsNotGiven(tree)};
 }
 
 Result<> MountViews(const GpuTree& tree, const NodeFiles& files,

@@ -58,6 +58,7 @@ struct CopiedFile {
 
 struct NodeFiles {
   std::vector<UniqueFd> devices;  // mount copies of the sources, in order
+  UniqueFd prover;                // the same
   std::vector<CopiedFile> proc;
   std::vector<CopiedFile> pci;
   std::vector<std::string> cards;  // in /sys/devices, to hide

@@ -132,6 +132,15 @@ Result<UniqueFd> WritableClone(int dirfd, const std::string& name) {
   return fd;
 }
 
+Result<> Restrict(const UniqueFd& mount_fd, const std::string& name) {
+  struct mount_attr change{};
+  change.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+  change.propagation = MS_PRIVATE;
+  return mount_setattr(mount_fd.get(), "", AT_EMPTY_PATH, &change, sizeof(change)) == 0
+             ? Result<>()
+             : MountError("cannot restrict the mount of " + name);
+}
+
 Result<MountOfFile> FindMount(int fd, const std::string& name) {
   struct statx info{};
   if (statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &info) != 0) {

@@ -43,6 +43,10 @@ using DirPtr = std::unique_ptr<DIR, int (*)(DIR*)>;
 // also where that mount is read-only.
 [[nodiscard]] Result<UniqueFd> WritableClone(int dirfd, const std::string& name);
 
+// Of a mount copy, before it is attached: it is read-only, without setuid programs and devices, and
+// what is mounted on it shows nowhere else.
+[[nodiscard]] Result<> Restrict(const UniqueFd& mount_fd, const std::string& name);
+
 // Makes the mount that the folder `dirfd` (may be O_PATH) lies in private, so that what is mounted
 // on the folder shows in no other mount namespace. `name` is for the error.
 [[nodiscard]] Result<> KeepMountsHere(int dirfd, const std::string& name);

@@ -18,6 +18,7 @@ constexpr std::string_view kProc = "--proc";
 constexpr std::string_view kPci = "--pci";
 constexpr std::string_view kBdf = "--bdf";
 constexpr std::string_view kHide = "--hide";
+constexpr std::string_view kProverWord = "--prover";
 
 Error WrongWords(const std::string& what) {
   return Error{Code::kInvalid, 0, "the description of the GPUs' files " + what,
@@ -68,6 +69,8 @@ Result<> Set(GpuTree& tree, std::string_view word, std::vector<std::string> valu
     tree.bdfs.push_back(std::move(values[0]));
   } else if (word == kHide) {
     tree.hide.push_back(std::move(values[0]));
+  } else if (word == kProverWord) {
+    tree.prover = std::move(values[0]);
   } else {
     return WrongWords("has a word that is not known: " + std::string(word));
   }
@@ -92,6 +95,9 @@ std::vector<std::string> TreeWords(const GpuTree& tree) {
   }
   for (const std::string& folder : tree.hide) {
     add(kHide, {folder});
+  }
+  if (!tree.prover.empty()) {
+    add(kProverWord, {tree.prover});
   }
   return words;
 }

@@ -170,6 +170,7 @@ Result<Slice> CreateSlice(const Surroundings& surroundings, const CreationReques
   ShimConfig config = ConfigFor(reserved->reservation, *node, reserved->grant);
   config.pid_namespace = request.pid_namespace;
   config.killable = killable;
+  config.prove = command == nullptr;  // a user's `cgpu run` makes its filter itself
   ShimDescriptors files;
   files.admin = std::move(reserved->admin);
   files.agent = std::move(reserved->agent);

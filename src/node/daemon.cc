@@ -34,6 +34,7 @@
 #include "node/govern.h"
 #include "node/minder.h"
 #include "node/peer.h"
+#include "node/places.h"
 #include "node/plan_cards.h"
 #include "registry/creation.h"
 #include "registry/registry.h"
@@ -45,12 +46,6 @@ namespace {
 
 // A peer that connects and says nothing.
 constexpr int kRequestMs = 10'000;
-// Requests seen to at a time; more wait in the socket's backlog.
-constexpr std::size_t kMaxChildren = 32;
-// Of them, of one user who is not root, and of all those: who asks and says nothing shall keep
-// nobody else waiting, and root not at all.
-constexpr std::ptrdiff_t kMaxOfUser = 8;
-constexpr std::ptrdiff_t kMaxOfUsers = 24;
 
 // One line for the log: systemd and terminals take standard error. Some of it is others' words.
 void Log(std::string text) {
@@ -61,19 +56,18 @@ void Log(std::string text) {
 
 Result<CreationReply> SeeTo(const Surroundings& surroundings, const std::string& group,
                             int connection) {
-  // First: what is left unread at the end would take the answer with it. What came with it is
-  // nothing to us, and closing it can take long: the alarm is set.
-  auto message = ReceiveMessage(connection, kRequestMs);
+  // First: what is left unread at the end would take the answer with it. Of files that come with
+  // it the kernel lets go, which can take long where they are sockets: the alarm is set.
+  const auto message = ReceiveText(connection, kRequestMs);
   if (!message.ok()) {
     return message.error();
   }
-  message->fd.reset();
   alarm(0);
   auto peer = AdmitPeer(connection, group);
   if (!peer.ok()) {
     return peer.error();
   }
-  const auto request = DecodeCreationRequest(message->text);
+  const auto request = DecodeCreationRequest(*message);
   if (!request.ok()) {
     return request.error();
   }
@@ -169,7 +163,7 @@ class Daemon {
     TellReady();
     while (!stopping_) {
       std::vector<pollfd> events{{signals_.get(), POLLIN, 0},
-                                 {children_.size() < kMaxChildren ? socket_.get() : -1, POLLIN, 0}};
+                                 {children_.size() < kPlaces ? socket_.get() : -1, POLLIN, 0}};
       for (const auto& some : {minder_.descriptors(), governing_.descriptors()}) {
         for (const int fd : some) {
           events.push_back({fd, POLLIN, 0});
@@ -300,8 +294,7 @@ class Daemon {
     const UniqueFd goes(gate[0]);
     UniqueFd waits(gate[1]);
     const auto user = UserOf(connection.get());
-    const auto of_users = static_cast<std::ptrdiff_t>(children_.size()) - CountOf(0);
-    const bool busy = user != 0 && (CountOf(user) >= kMaxOfUser || of_users >= kMaxOfUsers);
+    const bool busy = user != 0 && !HasPlace(CountOf(user), children_.size() - CountOf(0));
     LookAtRuntime();
     const pid_t child = fork();
     if (child == 0) {
@@ -316,7 +309,9 @@ class Daemon {
       Log(ErrnoError(Code::kExhausted, errno, "cannot start a process for a request").what);
       return;
     }
-    children_[child] = user;
+    if (!busy) {  // one that only refuses has no place, whatever keeps it
+      children_[child] = user;
+    }
     connection.reset();
   }
 
@@ -336,9 +331,10 @@ class Daemon {
     (void)SendMessage(connection, EncodeCreationReply(SeeTo(surroundings_, group_, connection)));
   }
 
-  [[nodiscard]] std::ptrdiff_t CountOf(std::optional<unsigned> user) const {
-    return std::count_if(children_.begin(), children_.end(),
-                         [&](const auto& child) { return child.second == user; });
+  [[nodiscard]] std::size_t CountOf(std::optional<unsigned> user) const {
+    return static_cast<std::size_t>(
+        std::count_if(children_.begin(), children_.end(),
+                      [&](const auto& child) { return child.second == user; }));
   }
 
   // The program may be replaced, as by an upgrade of its package.

@@ -146,6 +146,9 @@ bool DecodeScalar(const Words& line, ShimConfig& config) {
     config.driver = value;
     return true;
   }
+  if (key == "prove") {
+    return ToFlag(value, config.prove);
+  }
   return key == "killable" && ToFlag(value, config.killable);
 }
 
@@ -179,6 +182,9 @@ std::string EncodeConfig(const ShimConfig& config) {
   text += JoinLine({"pidns", config.pid_namespace ? "1" : "0"});
   text += JoinLine({"driver", config.driver});
   text += JoinLine({"killable", config.killable ? "1" : "0"});
+  if (config.prove) {  // versions before it do not know the word
+    text += JoinLine({"prove", "1"});
+  }
   for (const NodeFile& file : config.files) {
     text += JoinLine(FileLine(file));
   }

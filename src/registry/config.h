@@ -73,7 +73,9 @@ struct ShimConfig {
   std::vector<NodeFile> files;
   std::vector<std::string> watches;  // to watch for the last close of a device file
   std::vector<CardGrant> cards;      // in grant order; Card::model is not carried
-  bool killable = true;              // the listener has SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
+  // A call must have come from the container before its image runs (kernel/proof.h).
+  bool prove = false;
+  bool killable = true;  // the listener has SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
 };
 
 [[nodiscard]] std::string EncodeConfig(const ShimConfig& config);

@@ -21,6 +21,7 @@ ShimConfig Example() {
   config.since = 1790000000;
   config.driver = "550.163.01";
   config.killable = false;
+  config.prove = true;
   NodeFile ctl;
   ctl.kind = NodeFile::Kind::kCtl;
   ctl.minor = 255;
@@ -60,6 +61,7 @@ TEST(Config, IsTheSameAfterEncodingAndDecoding) {
   EXPECT_EQ(config.user, 1000U);
   EXPECT_TRUE(config.pid_namespace);
   EXPECT_FALSE(config.killable);
+  EXPECT_TRUE(config.prove);
   ASSERT_EQ(config.files.size(), 2U);
   EXPECT_EQ(config.files[0].dev_major, 195U);
   EXPECT_TRUE(config.files[0].granted);

@@ -7,6 +7,7 @@
 
 #include "runtime/json_depth.h"
 #include "runtime/nvidia.h"
+#include "runtime/runtime_environment.h"
 
 namespace cgpu {
 namespace {
@@ -20,6 +21,19 @@ constexpr std::array kHookStages = {"prestart",       "createRuntime", "createCo
                                     "startContainer", "poststart",     "poststop"};
 constexpr std::array kPastSlices = {"CAP_SYS_ADMIN", "CAP_SYS_MODULE", "CAP_SYS_RAWIO", "CAP_BPF",
                                     "CAP_PERFMON",   "CAP_SYS_NICE",   "CAP_SYS_PTRACE"};
+// The names of fields that are read here. runc and others take names that differ in case alone for
+// them, the last one winning (Go's encoding/json); crun does not.
+constexpr std::array kReadFields = {
+    "annotations",   "args",        "bounding",    "capabilities",   "createContainer",
+    "createRuntime", "destination", "devices",     "effective",      "ambient",
+    "env",           "hooks",       "inheritable", "linux",          "major",
+    "minor",         "mounts",      "namespaces",  "options",        "path",
+    "permitted",     "poststart",   "poststop",    "prestart",       "process",
+    "resources",     "seccomp",     "source",      "startContainer", "type",
+};
+// Fields whose own fields have names of the container's user's.
+constexpr std::array kMaps = {"annotations", "netDevices", "sysctl", "unified", "rdma"};
+
 Error Wrong(std::string what) {
   return Error{Code::kInvalid, 0, "the container's configuration " + std::move(what),
                "it must be as OCI runtime-spec's config.md"};
@@ -224,6 +238,40 @@ Result<> ReadRest(const Json& root, ContainerSpec* spec) {
   return {};
 }
 
+// As Go compares names: without regard to case, also for the two letters outside ASCII that have
+// one inside (the long s and the sign for Kelvin).
+std::string Folded(std::string name) {
+  for (const auto& [letter, plain] : {std::pair("\u017f", 's'), std::pair("\u212a", 'k')}) {
+    for (std::size_t at = 0; (at = name.find(letter)) != std::string::npos;) {
+      name.replace(at, std::string_view(letter).size(), 1, plain);
+    }
+  }
+  std::transform(name.begin(), name.end(), name.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  return name;
+}
+
+bool IsMisspelt(const std::string& name) {
+  return std::any_of(kReadFields.begin(), kReadFields.end(), [&](const char* field) {
+    return name != field && Folded(name) == Folded(field);
+  });
+}
+
+// A field that some runtimes take for one that is read here, or nothing. The depth is bounded.
+std::optional<std::string> FindMisspelt(const Json& json) {  // NOLINT(misc-no-recursion)
+  for (const auto& [name, value] : json.items()) {
+    if (json.is_object() && IsMisspelt(name)) {
+      return name;
+    }
+    const bool map = std::find(kMaps.begin(), kMaps.end(), name) != kMaps.end();
+    if (auto found = map || !value.is_structured() ? std::nullopt : FindMisspelt(value)) {
+      return found;
+    }
+  }
+  return std::nullopt;
+}
+
 Result<Json> Parse(std::string_view text) {
   if (text.size() > kMaxSpec || NestsDeeper(text, kMaxDepth)) {
     return Wrong("is too large");
@@ -231,6 +279,9 @@ Result<Json> Parse(std::string_view text) {
   Json root = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!root.is_object()) {
     return Wrong(root.is_discarded() ? "is not JSON" : "is no JSON object");
+  }
+  if (const auto misspelt = FindMisspelt(root)) {
+    return Wrong("has a field " + *misspelt + ", which not every runtime takes for the same");
   }
   return root;
 }
@@ -327,6 +378,11 @@ void ChangeMounts(Json& mounts, const SpecChanges& changes) {
   }
 }
 
+// Without an environment of its own it would have the runtime's, or the image's.
+Json HookOf(const SpecHook& hook) {
+  return {{"path", hook.path}, {"args", hook.arguments}, {"env", {kPlainPath}}};
+}
+
 void ChangeHooks(Json& hooks, const SpecChanges& changes) {
   for (Json& list : hooks) {
     if (list.is_array()) {
@@ -337,9 +393,16 @@ void ChangeHooks(Json& hooks, const SpecChanges& changes) {
     }
   }
   for (const SpecHook& hook : changes.hooks) {
-    Make(hooks, "createContainer", Json::value_t::array)
-        .push_back({{"path", hook.path}, {"args", hook.arguments}});
+    Make(hooks, "createContainer", Json::value_t::array).push_back(HookOf(hook));
   }
+  Json start = Json::array();
+  for (const SpecHook& hook : changes.start_hooks) {
+    start.push_back(HookOf(hook));
+  }
+  for (const Json& hook : Make(hooks, "startContainer", Json::value_t::array)) {
+    start.push_back(hook);
+  }
+  hooks["startContainer"] = std::move(start);
 }
 
 void ChangeEnvironment(Json& environment, const SpecChanges& changes) {

@@ -72,6 +72,9 @@ struct SpecChanges {
   // To be run in the container's mount namespace before the container's root becomes its root
   // (createContainer), after those that are there.
   std::vector<SpecHook> hooks;
+  // To be run in the container, under its filter, right before its first process is its own
+  // program (startContainer), before those that are there.
+  std::vector<SpecHook> start_hooks;
   // Put in place of what the variable says, or added.
   std::vector<std::pair<std::string, std::string>> environment;
 };

@@ -114,7 +114,36 @@ TEST(Spec, ChangesWhatASliceNeedsAndNothingElse) {
   EXPECT_EQ(after["linux"]["seccomp"]["listenerPath"], "/run/cgpu/seccomp.sock");
   EXPECT_EQ(after["hooks"]["prestart"], before["hooks"]["prestart"]);
   EXPECT_EQ(after["hooks"]["createContainer"], Json::parse(R"([{"path": "/usr/bin/cgpu-runtime",
-                             "args": ["cgpu-runtime", "hook", "--bdf", "x"]}])"));
+                             "args": ["cgpu-runtime", "hook", "--bdf", "x"],
+                             "env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]
+                             }])"));
+}
+
+TEST(Spec, FieldsThatSomeRuntimesTakeForOthersAreRefused) {
+  for (const char* text :
+       {R"({"Linux": {"seccomp": null}})", R"({"linux": {"SECCOMP": null}})",
+        R"({"linux": {"\u017feccomp": null}})", R"({"hoo\u212as": {}})",
+        R"({"Annotations": {"org.criu.config": "/x"}})",
+        R"({"mounts": [{"destination": "/x", "source": "/y", "Source": "/z"}]})"}) {
+    EXPECT_FALSE(ParseSpec(text).ok()) << text;
+    EXPECT_FALSE(ChangeSpec(text, Changes()).ok()) << text;
+    EXPECT_FALSE(ChangeSeccomp(text, SeccompProfile()).ok()) << text;
+  }
+  EXPECT_TRUE(
+      ParseSpec(R"({"annotations": {"Type": "x"}, "linux": {"sysctl": {"Path": "1"}}})").ok());
+}
+
+TEST(Spec, TheProofOfTheFilterIsTheFirstOfItsStage) {
+  SpecChanges changes = Changes();
+  changes.start_hooks.push_back({"/dev/prove", {"prove", "id"}});
+  const auto changed =
+      ChangeSpec(R"({"hooks": {"startContainer": [{"path": "/image/program"}]}})", changes);
+  ASSERT_TRUE(changed.ok());
+  const Json hooks = Json::parse(*changed)["hooks"]["startContainer"];
+  ASSERT_EQ(hooks.size(), 2U);
+  EXPECT_EQ(hooks[0]["path"], "/dev/prove");
+  EXPECT_EQ(hooks[0]["env"].size(), 1U);
+  EXPECT_EQ(hooks[1]["path"], "/image/program");
 }
 
 TEST(Spec, HooksThatAreThereGoFirst) {

@@ -22,11 +22,13 @@
 #include "kernel/tree_words.h"
 #include "registry/creation.h"
 #include "registry/registry.h"
+#include "runtime/annotations.h"
 #include "runtime/arguments.h"
 #include "runtime/bundle.h"
 #include "runtime/cdi.h"
 #include "runtime/hook.h"
 #include "runtime/nvidia.h"
+#include "runtime/runtime_environment.h"
 #include "runtime/seccomp_rules.h"
 #include "runtime/settings.h"
 #include "runtime/spec.h"
@@ -170,7 +172,7 @@ Result<CreationReply> AskForSlice(const Settings& settings, const std::string& i
   return AskDaemon(*daemon, request);
 }
 
-// The hook that puts the files in, and covers `hidden`.
+// The hook that puts the files in, with this program to prove the filter, and covers `hidden`.
 Result<SpecHook> HookFor(const CreationReply& reply, const std::vector<std::string>& hidden) {
   const auto self = OwnProgram();
   if (!self.ok()) {
@@ -180,6 +182,7 @@ Result<SpecHook> HookFor(const CreationReply& reply, const std::vector<std::stri
   if (!tree.ok()) {
     return tree.error();
   }
+  tree->prover = *self;
   tree->hide.insert(tree->hide.end(), hidden.begin(), hidden.end());
   SpecHook hook{*self, {"cgpu-runtime", "hook"}};
   for (std::string& argument : TreeWords(*tree)) {
@@ -229,6 +232,7 @@ Result<SpecChanges> ChangesForSlice(const ContainerSpec& spec, const CreationRep
     return hook.error();
   }
   changes.hooks.push_back(std::move(*hook));
+  changes.start_hooks.push_back({kProver, {"cgpu-runtime", "prove", reply.id}});
   // Whoever else reads the configuration after us gives nothing more.
   changes.environment.emplace_back("NVIDIA_VISIBLE_DEVICES", "void");
   return changes;
@@ -291,6 +295,7 @@ Result<> PrepareContainer(const Settings& settings, const RuntimeCall& call) {
   if (!spec.ok()) {
     return spec.error();
   }
+  CGPU_TRY(CheckAnnotations(spec->annotations));
   const auto variables = VariablesOf(GrantVariables(spec->environment));
   const auto request = EnvGrant(variables);
   if (!request.ok()) {
@@ -313,7 +318,8 @@ Result<> PrepareContainer(const Settings& settings, const RuntimeCall& call) {
   return bundle->Replace(bundle->text());
 }
 
-// Whether the container with this id has a slice; this machine's registry knows.
+// Whether the caller's container with this id has a slice; this machine's registry knows. Another
+// user may have called one of his the same.
 Result<bool> HasSlice(const std::string& id) {
   const auto registry = Registry::Open();
   if (!registry.ok()) {
@@ -327,8 +333,9 @@ Result<bool> HasSlice(const std::string& id) {
   if (!live.ok()) {
     return live.error();
   }
-  return std::any_of(live->begin(), live->end(),
-                     [&](const Reservation& one) { return one.engine_id == id; });
+  return std::any_of(live->begin(), live->end(), [&](const Reservation& one) {
+    return one.engine_id == id && one.user == geteuid();
+  });
 }
 
 // A process that is added to a container gets the container's filter from the runtime, but
@@ -381,22 +388,36 @@ void Report(const RuntimeCall& call, const Error& error) {
   Log(call, "error", text);
 }
 
+std::vector<std::string> WordsOf(char* const* list) {
+  std::vector<std::string> words;
+  while (list != nullptr && *list != nullptr) {
+    words.emplace_back(*list++);
+  }
+  return words;
+}
+
+// With a null at the end, as execve(2) wants them; they last as long as `words`.
+std::vector<char*> PointersTo(std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (std::string& word : words) {
+    pointers.push_back(word.data());
+  }
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
 // Never returns if the runtime can be executed.
 Error BecomeProgram(const std::string& program, const std::vector<std::string>& arguments) {
-  std::vector<char*> argv{const_cast<char*>(program.c_str())};
-  for (const std::string& argument : arguments) {
-    argv.push_back(const_cast<char*>(argument.c_str()));
-  }
-  argv.push_back(nullptr);
-  execvp(program.c_str(), argv.data());
+  std::vector<std::string> words{program};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  execvp(program.c_str(), PointersTo(words).data());
   Error error = ErrnoError(Code::kNotFound, errno, "cannot execute the OCI runtime " + program);
   error.hint = "install it, or set `runtime` in " + std::string(kSettingsFile);
   return error;
 }
 
-}  // namespace
-
-int BecomeRuntime(const WrapperOptions& options) {
+// As BecomeRuntime(), with an environment that is safe for the runtime.
+int PrepareAndBecome(const WrapperOptions& options) {
   auto call = ParseArguments(options.arguments);
   if (!call.ok()) {
     Report({}, call.error());
@@ -413,6 +434,18 @@ int BecomeRuntime(const WrapperOptions& options) {
   }
   Report(*call, BecomeProgram(settings->runtime, options.arguments));
   return kFailure;
+}
+
+}  // namespace
+
+int BecomeRuntime(const WrapperOptions& options) {
+  // Before anything of the container is read.
+  std::vector<std::string> environment = RuntimeEnvironment(WordsOf(environ));
+  std::vector<char*> variables = PointersTo(environment);
+  environ = variables.data();
+  const int status = PrepareAndBecome(options);
+  environ = nullptr;
+  return status;
 }
 
 }  // namespace cgpu

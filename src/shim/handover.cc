@@ -110,6 +110,7 @@ void VisitServer(Io& io, S& server) {
   io.Number(server.next_uvm_key);
   io.Number(server.mapping);
   io.File(server.record);
+  io.Number(server.unproved);
 }
 
 template <class Io, class S>

@@ -79,6 +79,7 @@ struct ServerState {
   std::string ledger;
   std::string boundary;
   std::string replay;
+  bool unproved = false;  // a proof of the container's filter is still to come (kernel/proof.h)
 };
 
 struct AgentState {

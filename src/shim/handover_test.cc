@@ -52,6 +52,7 @@ Handover Full() {
   server.uvm_inodes = {{37, 38}, {39, 40}};
   server.exports = {41, 42};
   server.mapping = true;
+  server.unproved = true;
   server.record = 43;
   server.orders = {{{53, {20'000, 54, 55}, true, true, 56}, 57}, {}};
   server.ledger = "ledger";

@@ -122,7 +122,9 @@ void Housekeeping::Run() {
   polled[kRefusals] = {server_.refusals(), POLLIN, 0};
   polled[kPace] = {pace_.get(), POLLIN, 0};
   while (!done_) {
-    const bool soon = server_.SendAway() || starved_ || (agent_ != nullptr && agent_->starved());
+    const bool unproved = server_.LookForProof();
+    const bool soon =
+        server_.SendAway() || starved_ || unproved || (agent_ != nullptr && agent_->starved());
     // A connection that cannot be taken must not keep this thread busy.
     polled[kAdmin].fd = starved_ ? -1 : admin_.get();
     starved_ = false;
@@ -211,6 +213,7 @@ void Housekeeping::ServeAdmin() {
 Result<Handover> Housekeeping::Save() const {
   Handover state;
   state.config = server_.config();
+  state.config.prove = false;  // what of it is left stands in the server's state
   state.allowed = allowed_;
   state.launcher = launcher_;
   state.admin = admin_.get();

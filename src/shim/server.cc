@@ -159,6 +159,10 @@ void Server::Discard(UniqueFd file) {
 std::unique_ptr<Pending> Server::Prepare(const SourcePtr& source,
                                          const Notification& notification) {
   NoteThread(notification.tid);
+  if (kernel::IsProof(notification)) {
+    TakeProof(source, notification);
+    return nullptr;
+  }
   if (notification.nr == SYS_mmap) {
     SeeMmap(*source, notification);
     return nullptr;

@@ -40,6 +40,7 @@
 #include "boundary/quotas.h"
 #include "kernel/notify.h"
 #include "kernel/process.h"
+#include "kernel/proof.h"
 #include "ledger/ledger.h"
 #include "registry/admin.h"
 #include "registry/config.h"
@@ -119,6 +120,9 @@ class Server {
     unsigned first_process = 0;
   };
   [[nodiscard]] Served WhatIsServed();
+  // Ends the container if its first process runs a program of the image and no proof of its filter
+  // has come (kernel/proof.h). True: none has, look again soon. From housekeeping's thread alone.
+  bool LookForProof();
   // Closes a file that may be anything, without waiting for it.
   void Discard(UniqueFd file);
 
@@ -187,6 +191,7 @@ class Server {
   [[nodiscard]] bool CallListener(const SourcePtr& source);
   void RunElsewhere(std::unique_ptr<Pending> call);
   void CountListening(Source& source, int change);
+  void TakeProof(const SourcePtr& source, const kernel::Notification& notification);
   [[nodiscard]] Task Listen(SourcePtr source);
   void ListenSoon();
   void StopListening(const SourcePtr& source, bool over);
@@ -275,7 +280,9 @@ class Server {
   std::vector<std::weak_ptr<Source>> ended_;  // at which threads of ours wait
   std::weak_ptr<Source> first_;               // the one that came first
   Served served_;
-  int listening_ = 0;  // threads, at all sources
+  bool unproved_ = config_.prove;
+  std::optional<kernel::Program> first_program_;  // of the process whose proof is to come
+  int listening_ = 0;                             // threads, at all sources
   int parked_ = 0;
   std::deque<Task> tasks_;        // of parked ones that have not come yet
   std::vector<Worker*> all_;      // workers that have begun and not ended

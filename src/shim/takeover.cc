@@ -51,6 +51,7 @@ ServerState Server::Save() {
     }
     state.served = served_.ever;
     state.first_process = served_.first_process;
+    state.unproved = unproved_;
   }
   {
     const std::lock_guard lock(replay_mutex_);
@@ -108,6 +109,7 @@ void Server::TakeOver(const ServerState& state) {
   const std::lock_guard lock(listen_mutex_);
   served_.ever = state.served;
   served_.first_process = state.first_process;
+  unproved_ = state.unproved;
 }
 
 Result<> Server::ServeAgain(const ServerState& state) {

@@ -4,7 +4,9 @@
 #include <linux/fuse.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -119,8 +121,16 @@ struct Hanging {
   pid_t server = -1;
 };
 
-// Says why and ends where there cannot be such a file.
-Hanging OpenHanging() {
+// Takes what is asked and does not answer: then not even a signal ends the waiting.
+[[noreturn]] void TakeAll(int dev) {
+  std::vector<char> buffer(64 * 1024);
+  while (true) {
+    (void)!read(dev, buffer.data(), buffer.size());
+  }
+}
+
+// Says why and ends where there cannot be such a file. `takes`: see TakeAll().
+Hanging OpenHanging(bool takes = false) {
   const uid_t uid = getuid();
   const gid_t gid = getgid();
   if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) {
@@ -147,6 +157,9 @@ Hanging OpenHanging() {
   hanging.server = fork();
   if (hanging.server == 0) {
     ServeUntilOpen(dev);
+    if (takes) {
+      TakeAll(dev);
+    }
     while (true) {
       pause();
     }
@@ -202,10 +215,46 @@ int AttackByFuse(const std::vector<std::string>& args) {
   return 0;
 }
 
+// A request to the node's daemon, with the hanging file; several times.
+int SendHanging(const std::vector<std::string>& args) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  args.at(0).copy(address.sun_path, sizeof(address.sun_path) - 1);
+  const auto [file, server] = OpenHanging(/*takes=*/true);
+  for (std::uint64_t i = 0; i < Number(args, 1, 1); ++i) {
+    const int daemon = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (connect(daemon, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
+      Die("failed: cannot connect: %s", std::strerror(errno));
+    }
+    char text[] = "nothing";
+    iovec io{text, sizeof(text)};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+    msghdr message{};
+    message.msg_iov = &io;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof(control);
+    cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(header), &file, sizeof(file));
+    if (sendmsg(daemon, &message, MSG_NOSIGNAL) < 0) {
+      Die("failed: cannot send: %s", std::strerror(errno));
+    }
+    Say("sent");  // whose answer, if there is one, nobody waits for
+  }
+  Hold();
+  kill(server, SIGKILL);
+  return 0;
+}
+
 }  // namespace
 
 std::vector<Entry> FuseAttacks() {
-  return {{"fuse", AttackByFuse, "[COUNT]: a file that never answers, as target and as argument"}};
+  return {{"send-hanging", SendHanging,
+           "SOCKET [COUNT]: requests to cgpud with a file that never answers"},
+          {"fuse", AttackByFuse, "[COUNT]: a file that never answers, as target and as argument"}};
 }
 
 }  // namespace cgpu::adversary

@@ -6,12 +6,14 @@ import pty
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import time
 
 import cgpu_test as t
 import engines
 import isolation
+from bundles import Runc
 from engines import start_cgpud
 
 USER, GROUP, MEMBERS = 47110, 47111, 47112
@@ -25,6 +27,7 @@ def _prepare():
     os.mkdir(FOLDER, 0o755)
     for program in ("cgpu", "cgpu-shim", "rmtool"):
         shutil.copy(os.path.join(t.BIN, program), FOLDER)
+    shutil.copy(os.path.join(t.TEST_BIN, "adversary"), FOLDER)
     with open("/etc/group", "a", encoding="utf-8") as file:
         file.write("cgpu-members:x:%d:\n" % MEMBERS)
     os.makedirs("/run/user/%d" % USER, 0o755)
@@ -328,8 +331,13 @@ for number in range(40):
     open_ones.append(one)
     if number % 10 == 9:
         file, *others = lingering()
-        one.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [file.fileno()]))])
-        file.close()
+        try:
+            one.sendmsg([b"x"],
+                        [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [file.fileno()]))])
+        except BrokenPipeError:  # it was refused before
+            keep.append(file)
+        else:
+            file.close()
         keep += others
 print("connected", flush=True)
 for _ in sys.stdin:
@@ -346,6 +354,39 @@ def silent(*_):
     process.say("")
     t.check(process.expect("silent ([0-9]+)").group(1) == "8", "the silent ones have had their time")
     process.kill()
+
+
+def hanging(_, daemon):
+    """A file that comes with a request, on a file system of the sender's own that never answers its
+    close: what sees to the request ends all the same, and the next is heard."""
+    # As root, who may open /dev/fuse on every machine; that the sender is a member is asked later.
+    sender = t.Process([FOLDER + "/adversary", "send-hanging", "/run/cgpu/cgpud.sock", "12"], "sender")
+    for _ in range(12):
+        sender.expect("^sent$")
+    children = "/proc/%d/task/%d/children" % (daemon.popen.pid, daemon.popen.pid)
+    until(lambda: not open(children, encoding="utf-8").read(), "a process of cgpud's hangs")
+    expect(call("--mem", "1GiB", "--", "true"), 0)
+    sender.end()
+
+
+def crowd(*_):
+    """Three members who ask all that cgpud lets them, and say nothing, keep no other out, nor root."""
+    t.command("ip", "link", "set", "lo", "up")
+    silent_ones = []
+    for number in range(1, 4):
+        process = t.Process(["python3", "-c", SILENT], "silent%d" % number,
+                            **{**as_user(), "user": USER + number})
+        process.expect("connected")
+        silent_ones.append(process)
+    expect(call("--mem", "1GiB", "--", "true"), 0)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as roots:
+        roots.connect("/run/cgpu/cgpud.sock")
+        roots.send(b"nothing")
+        t.check(b"busy" not in roots.recv(65536), "root is kept out")
+    for process in silent_ones:
+        process.say("")
+        t.check(process.expect("silent ([0-9]+)").group(1) == "8", "they have had their time")
+        process.kill()
 
 
 # A member's own client of cgpud: a container that he calls argv[1], whose first process is one of his
@@ -366,17 +407,24 @@ pid = os.fork()
 if pid == 0:
     assert libc.unshare(0x10000000) == 0  # CLONE_NEWUSER
     libc.prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
-    allow = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0x7fff0000))
+    traps = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *one) for one in (
+        (0x20, 0, 0, 0), (0x15, 0, 1, 16), (0x06, 0, 0, 0x7fc00000),  # ioctl
+        (0x06, 0, 0, 0x7fff0000))))
     class Program(ctypes.Structure):
         _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
-    listener = libc.syscall(317, 1, 8, ctypes.byref(Program(1, ctypes.addressof(allow))))
+    listener = libc.syscall(317, 1, 8, ctypes.byref(Program(4, ctypes.addressof(traps))))
     left.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [listener]))])
     os.close(listener)
+    # The proof of the filter (src/kernel/proof.h).
+    assert libc.syscall(16, ctypes.c_ulong(0xffffffff), ctypes.c_ulong(0x80086370), 0) > 0
+    left.send(b"proved")
     time.sleep(1000)
 _, ancillary, _, _ = right.recvmsg(10, 1000)
 listener = array.array("i")
 listener.frombytes(ancillary[0][2])
-agent.sendmsg([('{"pid":%d}' % pid).encode()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, listener)])
+agent.sendmsg([b"{"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, listener)])
+right.recv(10)
+agent.send(('"pid":%d}' % pid).encode())
 print("handed", pid, flush=True)
 time.sleep(1000)
 """
@@ -426,6 +474,22 @@ def foreign(_, daemon):
     os.rmdir(folder)
 
 
+def namesake(node, _):
+    """A member who calls a container of his as root's without a slice is called: root's is what it was,
+    and `cgpu ps` says whose the slice is."""
+    with Runc(os.path.abspath(os.path.join(t.BIN, "cgpu-runtime"))) as engine:
+        engine.run("shared", ["sleep", "1000"], detach=True)
+        own = t.Process(["python3", "-c", OWN, "shared"], "own", **as_user())
+        own.expect("created")
+        (row,) = node.containers()
+        t.check((row["engine_id"], row["user"]) == ("shared", str(USER)), "cgpu ps says %s" % row)
+        done = engine.exec("shared", ["true"], options=("--cap", "CAP_SYS_ADMIN"))
+        t.check(done.returncode == 0, "root's process is not let in: %s" % done)
+        own.kill()
+        engine.remove("shared")
+    wait_over(node, "the member's slice stays")
+
+
 def words(*_):
     """What a member says is no line of the log."""
     script = ("import socket\ns = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n"
@@ -440,7 +504,7 @@ def words(*_):
     t.check(not any(line.startswith("cgpud: audit") for line in lines), "forged: %s" % lines)
 
 
-CASES = {"silent": silent, "foreign": foreign, "words": words, "limit": limit, "passes": passes, "refused": refused, "sums": sums, "killed": killed,
+CASES = {"silent": silent, "hanging": hanging, "crowd": crowd, "foreign": foreign, "namesake": namesake, "words": words, "limit": limit, "passes": passes, "refused": refused, "sums": sums, "killed": killed,
          "minded": minded, "daemon-dies": daemon_dies, "walls": walls, "idle": idle}
 
 

@@ -1,17 +1,39 @@
 // cgpu-runtime: what container engines call in place of runc or crun (runtime/wrapper.h), with
 // their arguments. `--cgpu-config FILE` before them names another file of settings. `hook` is what
-// the configuration of a container has the runtime call (runtime/hook.h).
+// the configuration of a container has the runtime call (runtime/hook.h), and `prove ID` what it
+// has the runtime call in the container ID, under its filter (kernel/proof.h).
 #include <unistd.h>
 
 #include <cstdio>
 #include <string>
 #include <vector>
 
+#include "kernel/proof.h"
 #include "runtime/hook.h"
 #include "runtime/settings.h"
 #include "runtime/wrapper.h"
 
 namespace {
+
+constexpr unsigned kProofSeconds = 60;
+
+// A runtime that writes the container's state to a pipe shall not find it closed.
+void ReadAll(int fd) {
+  char piece[4096];
+  while (read(fd, piece, sizeof(piece)) > 0) {
+  }
+}
+
+int Prove(const std::vector<std::string>& arguments) {
+  alarm(kProofSeconds);  // whoever has the listener need not answer
+  ReadAll(STDIN_FILENO);
+  const auto done = cgpu::kernel::ProveFilter(arguments.empty() ? "" : arguments.front());
+  if (!done.ok()) {
+    (void)std::fprintf(stderr, "cgpu: %s\n", cgpu::FormatError(done.error()).c_str());
+    return 1;
+  }
+  return 0;
+}
 
 int Hook(const std::vector<std::string>& arguments) {
   const auto done = cgpu::RunHook(arguments, STDIN_FILENO);
@@ -29,6 +51,10 @@ int main(int argc, char** argv) {
   if (!arguments.empty() && arguments[0] == "hook") {
     arguments.erase(arguments.begin());
     return Hook(arguments);
+  }
+  if (!arguments.empty() && arguments[0] == "prove") {
+    arguments.erase(arguments.begin());
+    return Prove(arguments);
   }
   cgpu::WrapperOptions options;
   options.settings_file = cgpu::kSettingsFile;

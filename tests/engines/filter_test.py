@@ -1,0 +1,158 @@
+"""A container's filter is cgpu's, whatever else there is by which an OCI runtime takes another one.
+Judged by the driver's books. Cases by name: ENGINE-CASE."""
+import base64
+import contextlib
+import os
+import re
+import select
+import struct
+import subprocess
+
+import cgpu_test as t
+from engines import write_settings
+from slices_test import expect, main, stand_in
+from upgrading import NEXT, OWN, upgrade
+
+LIMIT, WANTED = 1024, 8192  # MiB: the slice, and what its tenant is after
+SLICE = {"CGPU_MEM": "%dMiB" % LIMIT}
+BPF_DATA = "run.oci.seccomp_bpf_data"
+# A filter of one instruction that lets everything pass: linux/bpf_common.h, linux/seccomp.h.
+ALLOW_ALL = base64.b64encode(struct.pack("HBBI", 0x06, 0, 0, 0x7FFF0000)).decode()
+
+
+def _with(annotations):
+    return {"edit": lambda spec: spec.setdefault("annotations", {}).update(annotations)}
+
+
+def _attack(test, name="attack", **wants):
+    """The tenant takes what it can and holds it; what it has, by the books, and its status if it
+    ended."""
+    process = test.engine.talk(name, ["rmtool", "hold", str(WANTED), "--page", "big"], env=SLICE,
+                               **wants)
+    with contextlib.suppress(t.Failure):
+        process.expect("holding")
+    test.node.sync()
+    used = test.node.used() // t.MIB
+    t.check(used <= LIMIT, "the books say %d MiB in a slice of %d" % (used, LIMIT))
+    status = process.end()
+    test.engine.remove(name)
+    return status
+
+
+def annotation(test):
+    """crun takes its filter from an annotation in place of the configuration's: refused, with a slice
+    and without."""
+    t.check(_attack(test, **_with({BPF_DATA: ALLOW_ALL})) == test.refused, "it was started")
+    for name, env in (("slice", SLICE), ("none", {})):
+        test.run(test.refused, BPF_DATA, name, ["true"], env=env, **_with({BPF_DATA: ALLOW_ALL}))
+
+
+def environment(test):
+    """What the engine's environment has for runtimes to act on does not reach them; what they need
+    does."""
+    seen = "/run/seen"
+    write_settings(test.node, stand_in("runtime", "tr '\\0' '\\n' < /proc/$$/environ >> %s\nexec %s \"$@\"" %
+                                       (seen, test.engine.plain)))
+    test.engine.environment.update({
+        "LD_PRELOAD": "/no/such.so", "LD_LIBRARY_PATH": ".", "RUN_OCI_SECCOMP_RECEIVER": "/no/such",
+        "_LIBCONTAINER_STATEDIR": "/no/such", "XDG_CONFIG_HOME": "/no/such",
+        "_CONTAINERS_ROOTLESS_UID": "0", "PATH": ".:" + test.engine.environment["PATH"]})
+    test.run(2, "out of memory", "held", ["rmtool", "alloc", str(LIMIT + 1), "--page", "big"], env=SLICE)
+    with open(seen, encoding="utf-8") as file:
+        names = {line.split("=")[0] for line in file.read().splitlines()}
+    t.check(names == {"PATH", "HOME", "_CONTAINERS_ROOTLESS_UID"}, "the runtime has %s" % names)
+
+
+# Stands between cgpu-runtime and the runtime, and changes what cgpu-runtime wrote as somebody could who
+# found a way past it: `annotations` go in, and hooks of startContainer out if `hooks` is not to have them.
+BETWEEN = """#!/usr/bin/python3
+import json, os, sys
+words = sys.argv[1:]
+if "run" in words or "create" in words:
+    path = words[words.index("--bundle") + 1] + "/config.json"
+    with open(path) as file:
+        spec = json.load(file)
+    spec.setdefault("annotations", {{}}).update({annotations})
+    if not {hooks}:
+        spec.get("hooks", {{}}).pop("startContainer", None)
+    with open(path, "w") as file:
+        json.dump(spec, file)
+os.execv("{runtime}", ["{runtime}", *words])
+"""
+
+
+def _go_between(test, annotations, hooks):
+    path = stand_in("between")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(BETWEEN.format(annotations=annotations, hooks=hooks, runtime=test.engine.plain))
+    write_settings(test.node, path)
+
+
+def bypassed(test):
+    """With the annotation past the check the container proves nothing, and does not start."""
+    _go_between(test, {BPF_DATA: ALLOW_ALL}, True)
+    t.check(_attack(test) != 0, "it was started")
+    test.run(test.refused, "cgpu-prove", "said", ["true"], env=SLICE)
+
+
+def silent(test):
+    """Where the runtime does not ask for the proof either, the container is ended when it runs: nothing
+    of it is left, and root is told."""
+    _go_between(test, {BPF_DATA: ALLOW_ALL}, False)
+    process = test.engine.talk("attack", ["rmtool", "hold", str(WANTED), "--page", "big"], env=SLICE)
+    t.check(process.wait() == 137, "it ended with %d" % process.wait())
+    test.node.wait_used(0, "after the container")
+    process.end()
+    test.engine.remove("attack")
+
+
+def created(test):
+    """A container that is made and not yet started proves its filter to the next version of its shim."""
+    for hooks in (True, False):
+        name = "hooks-%s" % hooks
+        _go_between(test, {}, hooks)
+        words = test.engine.command(name, ["sleep", "1000"], env=SLICE)
+        words[words.index("run")] = "create"
+        with open("/dev/null", "r+b") as null:
+            done = subprocess.run(words, stdin=null, stdout=null, stderr=null, check=False,
+                                  timeout=t.DEADLINE)
+        t.check(done.returncode == 0, "it was not made")
+        (row,) = test.node.containers()
+        for program in (NEXT, OWN):
+            upgrade(row["id"], program)
+        first = os.pidfd_open(test.engine.pid(name))
+        start = test.engine._try(*test.engine._words(name, "start", name))
+        if hooks:
+            t.check(start.returncode == 0, "it does not start: %s" % start)
+            test.engine._wait("it does not run", lambda: test.engine._state(name)["status"] == "running")
+            expect(test.engine.exec(name, ["rmtool", "alloc", str(LIMIT - 24), "--page", "big"]), 0)
+            t.check(not select.select([first], [], [], 0)[0], "it was ended")
+        else:
+            t.check(select.select([first], [], [], t.DEADLINE)[0], "it is not ended")
+        os.close(first)
+        test.engine.remove(name)
+
+
+def program(test):
+    """The program that makes the proof is the node's: root in the container cannot change it. It proves
+    this container's filter and no other's."""
+    path = "/dev/.nvidia/cgpu-prove"
+    script = ("id -u; echo x 2>&1 >> {0}; chmod 777 {0} 2>&1; rm {0} 2>&1; umount {0} 2>&1;"
+              " {0} prove 0123456789ab </dev/null 2>/dev/null; echo other $?".format(path))
+    out = test.run(0, "", "program", ["sh", "-c", script], env=SLICE)
+    for line in ("0", "other 1"):
+        t.check(line in out.splitlines(), "it said: " + out)
+    t.check(len(re.findall("Read-only file system|Permission denied", out)) == 2 and "busy" in out and
+            "ermitted" in out, "it was changed: " + out)
+    other = test.engine.talk("other", ["sh", "-c", "echo ready; read line"], env=SLICE)
+    other.expect("ready")
+    (row,) = test.node.containers()
+    expect(test.engine.exec("other", [path, "prove", row["id"]]), 0)
+    other.end()
+    test.engine.remove("other")
+
+
+CASES = {"program": program, "bypassed": bypassed, "silent": silent, "created": created, "environment": environment, "annotation": annotation}
+
+if __name__ == "__main__":
+    main(CASES)
