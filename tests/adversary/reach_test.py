@@ -4,6 +4,7 @@ would pay for. Without cgpu there is no shim to reach: what is shown instead is 
 it says."""
 import os
 import resource
+import signal
 import time
 
 from attack import argv
@@ -24,7 +25,7 @@ def _row(node):
 
 
 def _descriptors(node):
-    (shim,) = {client["pid"] for client in node.books()["clients"]}  # for the driver all are its
+    (shim,) = _shims(node)
     return len(os.listdir("/proc/%d/fd" % shim))
 
 
@@ -135,5 +136,37 @@ def spaces():
         process.kill()
 
 
-main({"reach-fuse": fuse, "reach-swap": swap, "reach-hoard": hoard, "reach-closes": closes,
+def silent():
+    """A shim that does not run at all: everybody who orders something is told so, and the container can be
+    ended."""
+    with Node() as node:
+        command(CGPU, "policy", "0", "weight", "--node", node.name)
+        process = _attack(node, "quiet", 10)
+        process.expect("^holding$")
+        (shim,) = _shims(node)
+        other = node.run(argv("quiet", 10), flags=("--gpus", "1"), name="other")
+        other.expect("^holding$")
+        row = _row(node)
+        os.kill(shim, signal.SIGSTOP)
+        for words in (("--mem", "512MiB"), ("--weight", "3")):
+            done = command(CGPU, "set", row["id"], *words, ok=False)
+            print(done.stdout, done.stderr)
+            check(done.returncode != 0 and "answer" in done.stderr, "cgpu set says nothing of it")
+        done = command(CGPU, "upgrade", row["id"], ok=False)
+        check(done.returncode != 0 and "no answer" in done.stdout, done.stdout)
+        check("--force" in command(CGPU, "upgrade", "--force", ok=False).stderr, "all can be ended")
+        said = command(CGPU, "upgrade", "--force", row["id"])
+        check("%s %s: ended" % (row["id"], row["name"]) in said, said)
+        check(process.wait() != 0, "it ended well")
+        check(len(node.books()["clients"]) == 11, "clients are left")
+        check([one["state"] for one in node.containers()] == ["running"], "the other one is not there")
+        check(other.end() == 0, "the other did not end well")
+
+
+def _shims(node):
+    """For the driver all clients are the shims'."""
+    return {client["pid"] for client in node.books()["clients"]}
+
+
+main({"reach-silent": silent, "reach-fuse": fuse, "reach-swap": swap, "reach-hoard": hoard, "reach-closes": closes,
       "reach-spaces": spaces})
