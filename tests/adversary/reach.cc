@@ -2,6 +2,7 @@
 // others, be it root or a neighbour.
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -121,6 +122,37 @@ int Closes(const std::vector<std::string>& /*args*/) {
   return 0;
 }
 
+// [AT ONCE]: processes that make a client and end, until stdin is closed.
+int ExitStorm(const std::vector<std::string>& args) {
+  const std::uint64_t at_once = Number(args, 0, 8);
+  for (std::uint64_t i = 0; i < at_once; ++i) {
+    if (fork() == 0) {
+      while (true) {
+        const pid_t child = fork();
+        if (child == 0) {
+          (void)MakeRoot(Plainly, /*quiet=*/true);
+          _exit(0);
+        }
+        (void)waitpid(child, nullptr, 0);
+      }
+    }
+  }
+  Hold();
+  kill(0, SIGKILL);
+  return 0;
+}
+
+// Closes without pause, until stdin is closed.
+int CloseFlood(const std::vector<std::string>& /*args*/) {
+  Client client = MakeClient();
+  if (fork() == 0) {
+    CloseWithoutPause();
+  }
+  Hold();
+  kill(0, SIGKILL);
+  return 0;
+}
+
 // [COUNT]: as many address spaces as there are to be had.
 int Spaces(const std::vector<std::string>& args) {
   RaiseFileLimit();
@@ -137,6 +169,8 @@ std::vector<Entry> ReachAttacks() {
   return {{"hoard", Hoard, "[SPACES PROCESSES FILES]: files that are hard to find"},
           {"quiet", Quiet, "[CLIENTS]: holds clients"},
           {"closes", Closes, "opens and closes files, as often as each line says"},
+          {"exit-storm", ExitStorm, "[AT ONCE]: processes that make a client and end"},
+          {"close-flood", CloseFlood, "closes without pause"},
           {"hide-spaces", Spaces, "[COUNT]: address spaces in a process that does nothing"}};
 }
 
