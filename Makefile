@@ -109,6 +109,9 @@ bench-container-start: build
 bench-flood: build
 	@python3 bench/flood.py
 
+bench-orders: build
+	@python3 bench/orders.py
+
 bench-upgrade-pause: build
 	@python3 bench/upgrade_pause.py
 

@@ -5,12 +5,15 @@
 //   flood N    from N threads, without pause until its next line: memory queries, each thread with
 //              a client of its own; writes "going\n" when each has made one, and at the end how
 //              many there were, as a line
+//   closes N   the same with opening and closing a file of the driver's
+//   exits N    the same with processes that make a client and end
 //   others N   the same with TCGETS, which is not trapped
 //   pace N     issues a query every N milliseconds until its input ends; for each further line
 //              writes the longest since the last, in nanoseconds, and how many there were
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/ioctl.h>
+#include <sys/wait.h>
 #include <termios.h>
 #include <time.h>
 #include <unistd.h>
@@ -117,8 +120,41 @@ void Write(const void* bytes, std::size_t size) {
   }
 }
 
+// What a flood is made of, by the first letter of its word.
+class Drop {
+ public:
+  explicit Drop(char kind) : kind_(kind) {
+    if (kind == 'f') {
+      own_.emplace();
+    }
+  }
+
+  void Fall() {
+    termios settings{};
+    if (kind_ == 'f') {
+      own_->Query();
+    } else if (kind_ == 'c') {
+      close(open("/dev/nvidiactl", O_RDWR | O_CLOEXEC));
+    } else if (kind_ == 'e') {
+      const pid_t child = fork();
+      if (child == 0) {
+        const Client client;
+        _exit(0);
+      }
+      (void)waitpid(child, nullptr, 0);
+    } else if (ioctl(null_, TCGETS, &settings) == 0) {
+      Die("an ioctl of no terminal");
+    }
+  }
+
+ private:
+  const char kind_;
+  const int null_ = open("/dev/null", O_RDWR | O_CLOEXEC);
+  std::optional<Client> own_;
+};
+
 // From `count` threads until the next line of input.
-void Flood(std::uint32_t count, bool trapped) {
+void Flood(std::uint32_t count, char kind) {
   std::atomic<bool> stop{false};
   std::atomic<std::uint64_t> made{0};
   std::atomic<std::uint32_t> going{0};
@@ -126,19 +162,10 @@ void Flood(std::uint32_t count, bool trapped) {
   threads.reserve(count);
   for (std::uint32_t i = 0; i < count; ++i) {
     threads.emplace_back([&] {
-      std::optional<Client> own;
-      if (trapped) {
-        own.emplace();
-      }
-      const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+      Drop drop(kind);
       std::uint64_t mine = 0;
       for (; !stop.load(std::memory_order_relaxed); ++mine) {
-        termios settings{};
-        if (own) {
-          own->Query();
-        } else if (ioctl(null, TCGETS, &settings) == 0) {
-          Die("an ioctl of no terminal");
-        }
+        drop.Fall();
         if (mine == 0 && ++going == count) {
           Write("going\n", 6);
         }
@@ -188,8 +215,9 @@ int Main() {
     const char* number = std::strchr(line, ' ');
     const std::uint32_t count =
         number != nullptr ? static_cast<std::uint32_t>(std::strtoul(number, nullptr, 10)) : 0;
-    if (std::strncmp(line, "flood", 5) == 0 || std::strncmp(line, "others", 6) == 0) {
-      Flood(count, line[0] == 'f');
+    if (std::strncmp(line, "flood", 5) == 0 || std::strncmp(line, "closes", 6) == 0 ||
+        std::strncmp(line, "exits", 5) == 0 || std::strncmp(line, "others", 6) == 0) {
+      Flood(count, line[0]);
     } else if (std::strncmp(line, "calls", 5) == 0) {
       std::vector<std::uint32_t> durations(count);
       for (std::uint32_t& duration : durations) {

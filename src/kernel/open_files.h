@@ -5,6 +5,8 @@
 
 #include <sys/types.h>
 
+#include <functional>
+#include <optional>
 #include <vector>
 
 #include "base/fd.h"
@@ -21,13 +23,23 @@ namespace cgpu::kernel {
 // Does `process` have the open file behind our descriptor `file` under its number `number`?
 [[nodiscard]] bool HasFileAt(const Process& process, int number, int file);
 
+// Where two descriptors' open files stand in an order of the kernel's own, which holds for all
+// processes while both are open: negative, 0 for the same one, positive. Ours alone can always be
+// compared.
+[[nodiscard]] int Compare(int one, int other);
+
 // The threads of process `pid` that have not been waited for; the first may have ended before
 // others.
 [[nodiscard]] std::vector<pid_t> Threads(int proc, pid_t pid);
 
-// Does process `pid`, looked up by number in `proc`, have the open file behind `file`? So also
-// where its first thread has ended, or a thread has descriptors of its own.
-[[nodiscard]] bool HasFile(int proc, pid_t pid, int file);
+// Which of our descriptors `files` lead to open files that one of the processes `pids`, looked up
+// by number in `proc`, has; in their order. So also where its first thread has ended, or a thread
+// has descriptors of its own. One look at each descriptor of theirs, however many files there are:
+// its inode says of almost all that they are none of these. May take long; stops when `enough` says
+// so, and then returns nothing.
+[[nodiscard]] std::optional<std::vector<bool>> FindHeld(int proc, const std::vector<pid_t>& pids,
+                                                        const std::vector<int>& files,
+                                                        const std::function<bool()>& enough);
 
 // The process and all below it, as `proc` shows them; empty for pid 0. One that is made or adopted
 // meanwhile can be missed.

@@ -12,6 +12,11 @@ namespace {
 
 class OpenFilesTest : public ::testing::Test {
  protected:
+  [[nodiscard]] std::optional<std::vector<bool>> Held(const std::vector<pid_t>& pids,
+                                                      const std::vector<int>& files) const {
+    return FindHeld(proc_.get(), pids, files, [] { return false; });
+  }
+
   UniqueFd file_{open("/dev/null", O_RDONLY | O_CLOEXEC)};
   UniqueFd proc_{open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
 };
@@ -23,6 +28,25 @@ TEST_F(OpenFilesTest, ADuplicateIsTheSameAndAnotherOpenIsNot) {
   EXPECT_TRUE(SameOpenFile(file_.get(), duplicate.get()));
   EXPECT_FALSE(SameOpenFile(file_.get(), other.get()));
   EXPECT_FALSE(SameOpenFile(file_.get(), -1));
+}
+
+TEST_F(OpenFilesTest, OpenFilesHaveAnOrder) {
+  const UniqueFd other(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const UniqueFd duplicate = Duplicate(file_.get());
+  EXPECT_EQ(Compare(file_.get(), duplicate.get()), 0);
+  EXPECT_NE(Compare(file_.get(), other.get()), 0);
+  EXPECT_EQ(Compare(file_.get(), other.get()) < 0, Compare(other.get(), duplicate.get()) > 0);
+}
+
+// One of each inode, and many of one.
+TEST_F(OpenFilesTest, EveryFileIsFoundAmongMany) {
+  std::vector<UniqueFd> mine;
+  std::vector<int> files;
+  for (int i = 0; i < 100; ++i) {
+    files.push_back(
+        mine.emplace_back(open(i % 10 == 0 ? "/" : "/dev/null", O_RDONLY | O_CLOEXEC)).get());
+  }
+  EXPECT_EQ(Held({getpid()}, files), std::vector<bool>(files.size(), true));
 }
 
 TEST_F(OpenFilesTest, AChildIsFoundAndHasWhatItInherited) {
@@ -39,12 +63,15 @@ TEST_F(OpenFilesTest, AChildIsFoundAndHasWhatItInherited) {
   const auto all = Descendants(proc_.get(), getpid());
   EXPECT_NE(std::find(all.begin(), all.end(), child), all.end());
   EXPECT_EQ(all.front(), getpid());
-  EXPECT_TRUE(HasFile(proc_.get(), child, file_.get()));
   const UniqueFd later(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  EXPECT_FALSE(HasFile(proc_.get(), child, later.get()));
+  const UniqueFd folder(open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const std::vector<int> files = {later.get(), file_.get(), folder.get(), proc_.get()};
+  EXPECT_EQ(Held({child}, files), std::vector<bool>({false, true, false, true}));
+  EXPECT_EQ(Held({child, getpid()}, files), std::vector<bool>(4, true));
+  EXPECT_EQ(FindHeld(proc_.get(), {child}, files, [] { return true; }), std::nullopt);
   close(wait_pipe[1]);
   ASSERT_EQ(waitpid(child, nullptr, 0), child);
-  EXPECT_FALSE(HasFile(proc_.get(), child, file_.get()));
+  EXPECT_EQ(Held({child}, files), std::vector<bool>(4, false));
   EXPECT_TRUE(Descendants(proc_.get(), 0).empty());
 }
 

@@ -4,18 +4,24 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "kernel/open_files.h"
 
 namespace cgpu::kernel {
 namespace {
 
-bool SameFile(pid_t one_pid, int one, pid_t other_pid, int other) {
-  return syscall(SYS_kcmp, one_pid, other_pid, KCMP_FILE, one, other) == 0;
+// 0: the same, 1: less, 2: greater. Something else: there is no such descriptor.
+long Order(pid_t one_pid, int one, pid_t other_pid, int other) {
+  return syscall(SYS_kcmp, one_pid, other_pid, KCMP_FILE, one, other);
 }
 
 // The numbers that the folder `path` below `proc` is made of.
@@ -66,31 +72,98 @@ UniqueFd Duplicate(int fd) {
 
 bool SameOpenFile(int one, int other) {
   const pid_t self = getpid();
-  return SameFile(self, one, self, other);
+  return Order(self, one, self, other) == 0;
+}
+
+int Compare(int one, int other) {
+  const pid_t self = getpid();
+  const long order = Order(self, one, self, other);
+  return order == 1 ? -1 : static_cast<int>(order);
 }
 
 bool HasFileAt(const Process& process, int number, int file) {
-  return SameFile(process.tgid, number, getpid(), file) && !HasExited(process);
+  return Order(process.tgid, number, getpid(), file) == 0 && !HasExited(process);
 }
 
 std::vector<pid_t> Threads(int proc, pid_t pid) {
   return NumbersIn(proc, std::to_string(pid) + "/task");
 }
 
-bool HasFile(int proc, pid_t pid, int file) {
-  pid_t seen = 0;
-  for (const pid_t thread : Threads(proc, pid)) {
-    if (seen != 0 && syscall(SYS_kcmp, seen, thread, KCMP_FILES, 0, 0) == 0) {
-      continue;
+namespace {
+
+// The files that are looked for.
+class Wanted {
+ public:
+  explicit Wanted(const std::vector<int>& files) : held_(files.size()) {
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      if (const auto identity = Identify(files[i]); identity.ok()) {
+        inodes_.insert({identity->dev, identity->ino});
+      }
+      sorted_.emplace_back(files[i], i);
     }
-    seen = thread;
-    for (const int number : NumbersIn(proc, std::to_string(thread) + "/fd")) {
-      if (SameFile(thread, number, getpid(), file)) {
-        return true;
+    std::sort(sorted_.begin(), sorted_.end(), [](const auto& one, const auto& other) {
+      return Compare(one.first, other.first) < 0;
+    });
+  }
+
+  void Look(int proc, pid_t thread, int number) {
+    const auto identity = IdentifyOf(proc, thread, number);
+    if (identity.ok() ? !inodes_.contains({identity->dev, identity->ino})
+                      : identity.error().sys_errno == ENOENT) {
+      return;
+    }
+    std::size_t from = 0;
+    std::size_t to = sorted_.size();
+    while (from < to) {
+      const std::size_t middle = (from + to) / 2;
+      const long order = Order(thread, number, getpid(), sorted_[middle].first);
+      if (order == 0) {
+        missing_ -= held_[sorted_[middle].second] ? 0 : 1;
+        held_[sorted_[middle].second] = true;
+        return;
+      }
+      if (order != 1 && order != 2) {
+        return;  // it is closed
+      }
+      (order == 1 ? to : from) = order == 1 ? middle : middle + 1;
+    }
+  }
+
+  [[nodiscard]] bool AllFound() const { return missing_ == 0; }
+  [[nodiscard]] std::vector<bool> Take() { return std::move(held_); }
+
+ private:
+  std::set<std::pair<std::uint64_t, std::uint64_t>> inodes_;
+  std::vector<std::pair<int, std::size_t>> sorted_;  // and their places
+  std::vector<bool> held_;
+  std::size_t missing_ = held_.size();
+};
+
+}  // namespace
+
+std::optional<std::vector<bool>> FindHeld(int proc, const std::vector<pid_t>& pids,
+                                          const std::vector<int>& files,
+                                          const std::function<bool()>& enough) {
+  Wanted wanted(files);
+  for (const pid_t pid : pids) {
+    pid_t seen = 0;
+    for (const pid_t thread : Threads(proc, pid)) {
+      if (wanted.AllFound()) {
+        return wanted.Take();
+      }
+      if (seen != 0 && syscall(SYS_kcmp, seen, thread, KCMP_FILES, 0, 0) == 0) {
+        continue;
+      }
+      seen = thread;
+      for (const int number : NumbersIn(proc, std::to_string(thread) + "/fd")) {
+        if (enough()) {
+          return std::nullopt;
+        }
+        wanted.Look(proc, thread, number);
       }
     }
   }
-  return false;
+  return wanted.Take();
 }
 
 std::vector<pid_t> Descendants(int proc, pid_t pid) {

@@ -18,6 +18,8 @@
 
 #include <sys/types.h>
 
+#include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -30,7 +32,28 @@
 
 namespace cgpu::kernel {
 
-// One process of the tenant. Immutable after construction, so safe to share between threads.
+// Which of a process's descriptor numbers led to a file that was worth taking, so far as is
+// remembered. From any thread.
+class UsualNumbers {
+ public:
+  [[nodiscard]] bool Contains(int number) const {
+    return number >= 0 && Place(number).load(std::memory_order_relaxed) == number;
+  }
+  void Add(int number) { Place(number).store(number, std::memory_order_relaxed); }
+
+ private:
+  static constexpr std::size_t kPlaces = 16;
+  [[nodiscard]] const std::atomic<int>& Place(int number) const {
+    return places_[static_cast<unsigned>(number) % kPlaces];
+  }
+  std::atomic<int>& Place(int number) { return places_[static_cast<unsigned>(number) % kPlaces]; }
+
+  std::array<std::atomic<int>, kPlaces> places_{-1, -1, -1, -1, -1, -1, -1, -1,
+                                                -1, -1, -1, -1, -1, -1, -1, -1};
+};
+
+// One process of the tenant. Immutable after construction but for `usual`, so safe to share between
+// threads.
 struct Process {
   pid_t tgid = 0;            // for messages and lookups that are verified by `pidfd`
   pid_t ns_pid = 0;          // its number in the pid namespace one below ours: the container's
@@ -38,9 +61,25 @@ struct Process {
   UniqueFd pidfd;
   pid_t shares_with = 0;  // its parent, if both had one address space when `mem` was opened
   UniqueFd mem;  // /proc/TID/mem of the thread that called first: its leader may have exited
+  mutable UsualNumbers usual;
 };
 
 [[nodiscard]] bool HasExited(const Process& process);
+
+// What a file is, asked in a way that a hostile file system cannot hang.
+struct FileIdentity {
+  std::uint64_t dev = 0;   // makedev form
+  std::uint64_t rdev = 0;  // of a character device, else 0
+  std::uint64_t ino = 0;
+};
+[[nodiscard]] Result<FileIdentity> Identify(int fd);
+
+// What the thread `tid` has under the number `fd`, without taking it; `proc` as CallerTable's. Asks
+// no FUSE server: the kernel walks to the open file by its own link, where it asks a file system
+// only for d_weak_revalidate (fs/namei.c complete_walk()), which FUSE does not have and network
+// file systems do; and the file's attributes are those it knows (AT_STATX_DONT_SYNC). ENOENT in
+// sys_errno: there is no such descriptor or no such thread.
+[[nodiscard]] Result<FileIdentity> IdentifyOf(int proc, pid_t tid, int fd);
 
 struct Caller {
   pid_t tid = 0;
@@ -60,17 +99,15 @@ struct Caller {
   [[nodiscard]] bool Alive() const;
 };
 
-// What a file is, asked in a way that a hostile file system cannot hang.
-struct FileIdentity {
-  std::uint64_t dev = 0;   // makedev form
-  std::uint64_t rdev = 0;  // of a character device, else 0
-  std::uint64_t ino = 0;
-};
-[[nodiscard]] Result<FileIdentity> Identify(int fd);
-
-// Finds callers, caching them. Thread-safe.
+// Finds callers, caching them. Thread-safe. Its lock is never held while the kernel is asked about
+// a process: that can wait for whom the process waits for, as for an exec that closes files.
 class CallerTable {
  public:
+  // Each known process takes two descriptors of this one, each known thread one. Threads beyond
+  // their bound are looked up at every call.
+  static constexpr std::size_t kMaxProcesses = 16'384;
+  static constexpr std::size_t kMaxThreads = 16'384;
+
   // What /proc says of a thread.
   struct Status {
     pid_t tgid = 0;
@@ -83,7 +120,8 @@ class CallerTable {
 
   // The caller with thread id `tid`. Must be followed by NotifyListener::Valid(). What is cached is
   // not looked at again: of a thread that is gone TakeFd() fails with ESRCH. With `fresh` the
-  // cached entry is dropped first: after ESRCH or an empty read.
+  // cached entry is dropped first: after ESRCH or an empty read. kExhausted: there is no room for
+  // another process.
   [[nodiscard]] Result<std::shared_ptr<const Caller>> Find(pid_t tid, bool fresh = false);
 
   // An epoll descriptor that becomes readable when a known process exits; then call DropDead().
@@ -104,6 +142,9 @@ class CallerTable {
  private:
   Result<std::shared_ptr<const Process>> FindProcess(pid_t tid, const Status& status, bool fresh);
   void Keep(std::shared_ptr<const Process> process);
+  void Remember(const std::shared_ptr<const Caller>& caller);
+  [[nodiscard]] std::shared_ptr<const Process> Known(pid_t tgid) const;
+  [[nodiscard]] std::vector<std::shared_ptr<const Process>> All() const;
   void StopWatching(const Process& process) const;
 
   const UniqueFd proc_;

@@ -9,12 +9,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
 #include <string_view>
 
 #include "kernel/process.h"
+#include "kernel/spare.h"
 
 namespace cgpu::kernel {
 namespace {
@@ -101,10 +103,12 @@ bool Caller::Alive() const {
   return !Exited(thread_pidfd.valid() ? thread_pidfd.get() : process->pidfd.get());
 }
 
-Result<FileIdentity> Identify(int fd) {
+namespace {
+
+Result<FileIdentity> IdentifyAt(int at, const char* path, int flags) {
   struct statx info{};
   // DONT_SYNC: a FUSE server that does not answer must not hang us.
-  if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_INO, &info) != 0) {
+  if (statx(at, path, flags | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_INO, &info) != 0) {
     return ErrnoError(Code::kUnavailable, errno, "cannot identify a file");
   }
   FileIdentity identity;
@@ -114,32 +118,56 @@ Result<FileIdentity> Identify(int fd) {
   return identity;
 }
 
+}  // namespace
+
+Result<FileIdentity> Identify(int fd) {
+  return IdentifyAt(fd, "", AT_EMPTY_PATH);
+}
+
+Result<FileIdentity> IdentifyOf(int proc, pid_t tid, int fd) {
+  char path[64];
+  (void)std::snprintf(path, sizeof(path), "%d/fd/%d", tid, fd);
+  return IdentifyAt(proc, path, AT_NO_AUTOMOUNT);
+}
+
 CallerTable::CallerTable(UniqueFd proc_fd)
     : proc_(std::move(proc_fd)), epoll_(epoll_create1(EPOLL_CLOEXEC)) {}
 
+std::shared_ptr<const Process> CallerTable::Known(pid_t tgid) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = processes_.find(tgid);
+  return found == processes_.end() ? nullptr : found->second;
+}
+
 Result<std::shared_ptr<const Process>> CallerTable::FindProcess(pid_t tid, const Status& status,
                                                                 bool fresh) {
-  std::uint64_t serial = 0;
-  if (const auto found = processes_.find(status.tgid); found != processes_.end()) {
-    if (!HasExited(*found->second)) {
-      if (!fresh && !MayHaveExeced(*found->second)) {
-        return found->second;
-      }
-      serial = found->second->serial;  // the same process with a new address space
-    }
+  const auto known = Known(status.tgid);
+  const bool lives = known != nullptr && !HasExited(*known);
+  if (lives && !fresh && !MayHaveExeced(*known)) {
+    return known;
   }
   auto process = std::make_shared<Process>();
   process->tgid = status.tgid;
   process->ns_pid = status.ns_pid;
-  process->pidfd = PidfdOpen(status.tgid, 0);
+  process->pidfd = Frugally(PidfdOpen(status.tgid, 0));
   // Asked before the memory is opened: an exec in between is noticed at the next call.
   process->shares_with = ShareMemory(tid, status.parent) ? status.parent : 0;
   const std::string path = std::to_string(tid) + "/mem";
-  process->mem = UniqueFd(openat(proc_.get(), path.c_str(), O_RDWR | O_CLOEXEC));
+  process->mem = Frugally(UniqueFd(openat(proc_.get(), path.c_str(), O_RDWR | O_CLOEXEC)));
   if (!process->pidfd.valid() || !process->mem.valid()) {
     return ErrnoError(Code::kUnavailable, errno, "cannot open the calling process");
   }
-  process->serial = serial != 0 ? serial : next_serial_++;
+  const std::lock_guard lock(mutex_);
+  const auto now = processes_.find(status.tgid);
+  const bool there = now != processes_.end() && !HasExited(*now->second);
+  if (there && !lives) {
+    return now->second;  // another thread of it was faster
+  }
+  if (!there && processes_.size() >= kMaxProcesses) {
+    return Error{Code::kExhausted, EMFILE, "too many processes of one container make calls", {}};
+  }
+  // Possibly the same process with a new address space.
+  process->serial = there ? now->second->serial : next_serial_++;
   Keep(process);
   return std::shared_ptr<const Process>(process);
 }
@@ -176,17 +204,25 @@ void CallerTable::Adopt(std::vector<std::shared_ptr<const Process>> processes,
 }
 
 Result<std::shared_ptr<const Caller>> CallerTable::Find(pid_t tid, bool fresh) {
-  const std::lock_guard lock(mutex_);
-  if (const auto found = threads_.find(tid); found != threads_.end()) {
-    const Caller& known = *found->second;
-    if (!fresh && known.thread_pidfd.valid() && !MayHaveExeced(*known.process)) {
-      return found->second;
+  std::shared_ptr<const Caller> known;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = threads_.find(tid); found != threads_.end()) {
+      known = found->second;
     }
-    threads_.erase(found);
+  }
+  if (known != nullptr) {
+    if (!fresh && known->thread_pidfd.valid() && !MayHaveExeced(*known->process)) {
+      return known;
+    }
+    const std::lock_guard lock(mutex_);
+    if (const auto found = threads_.find(tid); found != threads_.end() && found->second == known) {
+      threads_.erase(found);
+    }
   }
   auto caller = std::make_shared<Caller>();
   caller->tid = tid;
-  caller->thread_pidfd = PidfdOpen(tid, kPidfdThread);
+  caller->thread_pidfd = Frugally(PidfdOpen(tid, kPidfdThread));
   Status status;
   if (!ReadStatus(proc_.get(), tid, &status)) {
     return Error{Code::kUnavailable, ESRCH, "the calling thread is gone", {}};
@@ -201,38 +237,66 @@ Result<std::shared_ptr<const Caller>> CallerTable::Find(pid_t tid, bool fresh) {
     caller->own_file_table =
         tid != status.tgid && syscall(SYS_kcmp, tid, status.tgid, KCMP_FILES, 0, 0) != 0;
   } else {
-    threads_[tid] = caller;
-    if (threads_.size() >= sweep_at_) {
-      std::erase_if(threads_, [](const auto& entry) { return !entry.second->Alive(); });
-      sweep_at_ = 2 * threads_.size() + 64;
-    }
+    Remember(caller);
   }
   return std::shared_ptr<const Caller>(caller);
 }
 
-std::vector<std::uint64_t> CallerTable::DropDead() {
+void CallerTable::Remember(const std::shared_ptr<const Caller>& caller) {
   const std::lock_guard lock(mutex_);
-  std::vector<std::uint64_t> dead;
-  std::erase_if(processes_, [&](const auto& entry) {
-    const bool exited = HasExited(*entry.second);
-    if (exited) {
-      StopWatching(*entry.second);
-      dead.push_back(entry.second->serial);
+  if (threads_.size() >= sweep_at_) {
+    std::erase_if(threads_, [](const auto& entry) { return !entry.second->Alive(); });
+    sweep_at_ = 2 * threads_.size() + 64;
+  }
+  if (threads_.size() < kMaxThreads) {
+    threads_[caller->tid] = caller;
+  }
+}
+
+std::vector<std::uint64_t> CallerTable::DropDead() {
+  std::vector<std::shared_ptr<const Process>> processes = All();
+  std::erase_if(processes, [](const auto& process) { return !HasExited(*process); });
+  std::vector<std::shared_ptr<const Caller>> threads;
+  {
+    const std::lock_guard lock(mutex_);
+    threads.reserve(threads_.size());
+    for (const auto& [tid, caller] : threads_) {
+      threads.push_back(caller);
     }
-    return exited;
-  });
-  std::erase_if(threads_, [](const auto& entry) { return !entry.second->Alive(); });
+  }
+  std::erase_if(threads, [](const auto& caller) { return caller->Alive(); });
+  std::vector<std::uint64_t> dead;
+  const std::lock_guard lock(mutex_);
+  for (const auto& process : processes) {
+    const auto found = processes_.find(process->tgid);
+    if (found != processes_.end() && found->second == process) {
+      StopWatching(*process);
+      dead.push_back(process->serial);
+      processes_.erase(found);
+    }
+  }
+  for (const auto& caller : threads) {
+    const auto found = threads_.find(caller->tid);
+    if (found != threads_.end() && found->second == caller) {
+      threads_.erase(found);
+    }
+  }
   return dead;
 }
 
-std::vector<std::shared_ptr<const Process>> CallerTable::Processes() const {
+std::vector<std::shared_ptr<const Process>> CallerTable::All() const {
   const std::lock_guard lock(mutex_);
   std::vector<std::shared_ptr<const Process>> list;
+  list.reserve(processes_.size());
   for (const auto& [tgid, process] : processes_) {
-    if (!HasExited(*process)) {
-      list.push_back(process);
-    }
+    list.push_back(process);
   }
+  return list;
+}
+
+std::vector<std::shared_ptr<const Process>> CallerTable::Processes() const {
+  auto list = All();
+  std::erase_if(list, [](const auto& process) { return HasExited(*process); });
   return list;
 }
 

@@ -158,6 +158,27 @@ Result<ComputeRequest> ChangeCompute(const Registry& registry, const ComputeChan
   return compute;
 }
 
+Result<> AnswersOrders(const Registry& registry, const std::string& container) {
+  const auto live = registry.Live();
+  if (!live.ok()) {
+    return live.error();
+  }
+  const auto found = FindReservation(container, *live);
+  if (!found.ok()) {
+    return found.error();
+  }
+  const Reservation& reservation = (*live)[*found];
+  const auto answer = registry.Ask(reservation.id, AdminRequest{});
+  if (answer.ok() || answer.error().code == Code::kNotFound) {
+    return {};
+  }
+  return Error{
+      Code::kUnavailable, 0,
+      "the share is written down, but the shim of container " + reservation.id +
+          " does not answer: what it had holds until it does",
+      "cgpud sends the order again; to end the container: cgpu upgrade --force " + reservation.id};
+}
+
 void TellIfNobodyHoldsShares(const std::string& daemon) {
   if (!ConnectToDaemon(daemon).ok()) {
     (void)std::fputs(

@@ -51,6 +51,10 @@ struct ComputeChange {
 [[nodiscard]] Result<ComputeRequest> ChangeCompute(const Registry& registry,
                                                    const ComputeChange& change);
 
+// Whether the container's shim takes orders now. kUnavailable: it is silent, and what was set does
+// not hold yet.
+[[nodiscard]] Result<> AnswersOrders(const Registry& registry, const std::string& container);
+
 // Says so on stderr where no daemon is at the socket `daemon`; what is set counts once there is.
 void TellIfNobodyHoldsShares(const std::string& daemon);
 

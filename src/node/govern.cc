@@ -19,6 +19,8 @@ namespace {
 
 constexpr std::chrono::seconds kLeastPatience{1};
 constexpr std::chrono::seconds kMostPatience{60};
+// With a shim that was sent an order.
+constexpr std::chrono::seconds kAnswerTime{5};
 
 // Many small corrections are not worth their messages; a plan is, and what leads back to it.
 bool IsWorthSending(const governor::Order& sent, const governor::Order& wanted,
@@ -133,7 +135,10 @@ std::vector<std::string> Governing::Send() {
       continue;
     }
     auto answer = Ask(place, wish, log);
-    Sent& sent = sent_[place] = Sent{wish.planned, wish.order, {}, false, {}};
+    Sent& sent = sent_[place] = Sent{};
+    sent.planned = wish.planned;
+    sent.order = wish.order;
+    sent.until = std::chrono::steady_clock::now() + kAnswerTime;
     if (wish.order.high) {
       high_.insert(place);
     }
@@ -164,7 +169,30 @@ std::vector<std::string> Governing::SendAgain() {
 }
 
 std::optional<std::chrono::steady_clock::time_point> Governing::next() const {
-  return measuring_.any() && (!again_ || next_ < *again_) ? std::optional(next_) : again_;
+  auto next = measuring_.any() && (!again_ || next_ < *again_) ? std::optional(next_) : again_;
+  for (const auto& [place, sent] : sent_) {
+    if (sent.answer.valid() && (!next || sent.until < *next)) {
+      next = sent.until;
+    }
+  }
+  return next;
+}
+
+// On the answers of shims that stay silent. They are asked again.
+void Governing::GiveUp(std::chrono::steady_clock::time_point now, std::vector<std::string>& log) {
+  for (auto& [place, sent] : sent_) {
+    if (!sent.answer.valid() || now < sent.until) {
+      continue;
+    }
+    sent.answer.reset();
+    Failed(sent);
+    if (patience_ == kLeastPatience) {
+      log.push_back("container " + place.first +
+                    " does not confirm its share, and keeps what it had: its shim does not answer; "
+                    "to end it: cgpu upgrade --force " +
+                    place.first);
+    }
+  }
 }
 
 std::vector<std::string> Governing::Step(std::chrono::steady_clock::time_point now) {
@@ -172,6 +200,7 @@ std::vector<std::string> Governing::Step(std::chrono::steady_clock::time_point n
   if (measuring_.any() && now >= next_) {
     log = Measure(now);
   }
+  GiveUp(now, log);
   if (again_ && now >= *again_) {
     patience_ = std::min(2 * patience_, kMostPatience);
     (void)SendAgain();  // it was told of the first time

@@ -58,9 +58,10 @@ class Governing {
   using Place = std::pair<std::string, std::string>;  // a container's id and a card's UUID
   struct Sent {
     governor::Order planned;
-    governor::Order order;  // as corrected
-    UniqueFd answer;        // invalid: it was read, or none will come
-    bool failed = false;    // it did not arrive, or was not taken
+    governor::Order order;                        // as corrected
+    UniqueFd answer;                              // invalid: it was read, or none will come
+    std::chrono::steady_clock::time_point until;  // the answer is waited for
+    bool failed = false;                          // it did not arrive, or was not taken
     std::string text;
   };
   struct Wish {
@@ -81,6 +82,7 @@ class Governing {
   [[nodiscard]] std::vector<std::string> Send();
   [[nodiscard]] std::vector<std::string> SendAgain();
   void Failed(Sent& sent);
+  void GiveUp(std::chrono::steady_clock::time_point now, std::vector<std::string>& log);
   void ReadAnswer(const Place& place, Sent& sent, std::vector<std::string>& log);
 
   const Registry& registry_;

@@ -94,7 +94,8 @@ class Registry {
   // A connection to the shim, for a talk (admin.h, "upgrade"). Errors as Ask(); it does not block.
   [[nodiscard]] Result<UniqueFd> ConnectTo(const std::string& id) const;
   // As Ask(), of many shims at once; answers in the order of `ids`. They have those seconds
-  // together, however many are silent. Takes an open file for each.
+  // together, however many are silent, and two once another one has answered. Takes an open file
+  // for each.
   [[nodiscard]] std::vector<Result<std::string>> AskAll(const std::vector<std::string>& ids,
                                                         const AdminRequest& request) const;
 

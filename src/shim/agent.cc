@@ -214,6 +214,10 @@ void Agent::Take(Connection& connection, UniqueFd file) {
 
 bool Agent::Receive(Connection& connection) {
   for (int i = 0; i < kPieces; ++i) {
+    if (!server_.CanDiscard(kMaxFiles)) {
+      starved_ = true;
+      return true;
+    }
     char piece[kPiece];
     Control control;  // NOLINT(cppcoreguidelines-pro-type-member-init): the kernel's to fill
     iovec part{piece, sizeof(piece)};

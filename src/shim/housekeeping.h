@@ -1,72 +1,73 @@
-// What a shim does beside its tenants' calls: notices exits and closes, takes further listeners
-// (agent.h), and answers the admin socket. Runs on the calling thread until the container has ended
-// and the driver has given everything back.
+// What a shim looks after beside its tenants' calls: exits and closes, whatever they leave behind,
+// and that the container's end leaves nothing. All of it can be made to take long by a tenant, so
+// it has a thread of its own, for which nobody waits, and rounds.h says how much of the time it
+// takes.
 #ifndef CGPU_SHIM_HOUSEKEEPING_H_
 #define CGPU_SHIM_HOUSEKEEPING_H_
 
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <memory>
-#include <set>
-#include <string>
+#include <mutex>
 
 #include "base/fd.h"
 #include "base/result.h"
-#include "registry/admin.h"
-#include "shim/agent.h"
-#include "shim/handover.h"
+#include "shim/rounds.h"
 #include "shim/server.h"
-#include "shim/watchers.h"
 
 namespace cgpu::shim {
 
+// From any thread but for Start(). Lives for as long as the process does.
 class Housekeeping {
  public:
-  // `admin`: a listening stream socket, or none. `agent`: may be null. The inotify watches are
-  // those of the configuration.
-  static Result<Housekeeping> Make(Server& server, UniqueFd admin, std::unique_ptr<Agent> agent);
+  // The inotify watches are those of the server's configuration.
+  static Result<std::unique_ptr<Housekeeping>> Make(Server& server);
 
-  // What it does not know itself of the state to hand over one day, and what a predecessor's
-  // watched: before Run().
-  void Inherit(const Handover& state);
+  // Begins, with a look around: of closes before this nobody has been told. kExhausted: the machine
+  // has no room for the thread.
+  Result<> Start();
 
-  // Returns when nobody is left under a filter, no listener is on its way, and the driver holds
-  // nothing of the container any more: while another container keeps its files its memory is taken,
-  // and so stays its grant.
-  void Run();
+  // Something of the container's may have ended.
+  void Hasten();
+
+  // Nobody is left under a filter and no listener is on its way, so far as can be seen; or somebody
+  // is again.
+  void SetOver(bool over);
+  // Readable when nothing is held any more while the container is over. Then Rested() says so once.
+  [[nodiscard]] int rest_events() const { return rested_.get(); }
+  [[nodiscard]] bool Rested();
+
+  // Looks after nothing more until Resume(); false: it is in a look that lasted longer than
+  // `patience`, and goes on.
+  [[nodiscard]] bool Pause(std::chrono::milliseconds patience);
+  void Resume();
 
  private:
-  Housekeeping(Server& server, UniqueFd admin, std::unique_ptr<Agent> agent, UniqueFd inotify,
-               UniqueFd timer, UniqueFd pace)
+  Housekeeping(Server& server, UniqueFd inotify, UniqueFd called, UniqueFd rested)
       : server_(server),
-        admin_(std::move(admin)),
-        agent_(std::move(agent)),
         inotify_(std::move(inotify)),
-        timer_(std::move(timer)),
-        pace_(std::move(pace)) {}
+        called_(std::move(called)),
+        rested_(std::move(rested)) {}
 
-  void Schedule();
-  void Round();
-  void LookForEnd();
-  void DrainInotify() const;
-  void TellRefused();
-  void ServeAdmin();
-  [[nodiscard]] bool LauncherGone() const;
-  [[nodiscard]] std::string Reply(const AdminRequest& request, UniqueFd file) const;
-  void Upgrade(const UniqueFd& connection, UniqueFd program);
-  [[nodiscard]] Result<Handover> Save() const;
+  void Run();
+  void Wait();
+  void Look();
+  [[nodiscard]] bool DrainInotify() const;
 
   Server& server_;
-  UniqueFd admin_;
-  std::unique_ptr<Agent> agent_;
-  UniqueFd inotify_;
-  UniqueFd timer_;
-  UniqueFd pace_;  // a timer, of refusals that are told
-  Watchers watchers_;
-  int launcher_ = -1;      // borrowed
-  std::set<int> allowed_;  // system calls
-  std::size_t round_ = 0;
-  bool ended_ = false;  // the container has, so far as can be seen
-  bool done_ = false;
-  bool starved_ = false;  // this process had no room for an admin's connection: try again soon
+  const UniqueFd inotify_;
+  const UniqueFd called_;  // an eventfd: something has changed that Run() is to see
+  const UniqueFd rested_;  // another
+  std::atomic<bool> over_{false};
+  // Of Run()'s thread:
+  Rounds rounds_;
+  bool told_ = false;  // of an exit or the like, since the last look
+
+  std::mutex mutex_;  // guards the rest
+  std::condition_variable changed_;
+  bool paused_ = false;
+  bool looking_ = false;
 };
 
 }  // namespace cgpu::shim

@@ -1,7 +1,9 @@
 #ifndef CGPU_SHIM_REAPER_H_
 #define CGPU_SHIM_REAPER_H_
 
+#include <chrono>
 #include <condition_variable>
+#include <cstddef>
 #include <deque>
 #include <mutex>
 
@@ -9,14 +11,27 @@
 
 namespace cgpu::shim {
 
-// Closes files that are not a GPU's, on the thread that runs Loop(): their file system may never
-// answer. Add() from any thread.
+// Closes files on the thread that runs Loop(): what they belong to may take long to answer, or
+// never do. The rest from any thread.
 class Reaper {
  public:
-  void Add(UniqueFd file) {
-    const std::lock_guard lock(mutex_);
+  // Files at a time.
+  static constexpr std::size_t kMost = 512;
+
+  // Takes `file` if there is room, or comes to be before `patience` is over; otherwise it stays the
+  // caller's.
+  bool Add(UniqueFd& file, std::chrono::milliseconds patience = {}) {
+    std::unique_lock lock(mutex_);
+    if (!closed_.wait_for(lock, patience, [&] { return files_.size() < kMost; })) {
+      return false;
+    }
     files_.push_back(std::move(file));
     added_.notify_one();
+    return true;
+  }
+  [[nodiscard]] bool HasRoomFor(std::size_t files) {
+    const std::lock_guard lock(mutex_);
+    return files_.size() + files <= kMost;
   }
   void Loop() {
     while (true) {
@@ -29,6 +44,7 @@ class Reaper {
       file.reset();
       lock.lock();
       closing_ = false;
+      closed_.notify_all();
     }
   }
   // Nothing is left to close, nor being closed.
@@ -40,6 +56,7 @@ class Reaper {
  private:
   std::mutex mutex_;
   std::condition_variable added_;
+  std::condition_variable closed_;
   std::deque<UniqueFd> files_;
   bool closing_ = false;
 };

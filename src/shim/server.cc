@@ -132,32 +132,26 @@ Server::Server(ShimConfig config, const rm::Abi& abi, std::unique_ptr<Driver> dr
       attention_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       refusals_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       hang_ups_(epoll_create1(EPOLL_CLOEXEC)),
-      reaper_(std::make_shared<Reaper>()) {}
+      reaper_(std::make_shared<Reaper>()),
+      closer_(std::make_shared<Reaper>()) {}
 
-std::optional<boundary::File> Server::Recognise(int fd) {
-  const auto identity = kernel::Identify(fd);
-  if (!identity.ok()) {
-    return std::nullopt;
-  }
+std::optional<boundary::File> Server::Recognise(const kernel::FileIdentity& identity) const {
   for (const NodeFile& file : config_.files) {
-    if (file.kind != NodeFile::Kind::kTools &&
-        file.Is(identity->dev, identity->ino, identity->rdev)) {
+    if (file.kind != NodeFile::Kind::kTools && file.Is(identity.dev, identity.ino, identity.rdev)) {
       return boundary::File{KindOf(file.kind), file.minor, file.granted};
     }
   }
   return std::nullopt;
 }
 
-void Server::Discard(UniqueFd file) {
-  if (file.valid()) {
-    reaper_->Add(std::move(file));
-  }
-}
-
 // Sees a notification as far as a decoded call that waits for admission; null: it was answered, or
 // its caller is gone.
 std::unique_ptr<Pending> Server::Prepare(const SourcePtr& source,
                                          const Notification& notification) {
+  if (condemned_.load(std::memory_order_relaxed)) {
+    (void)Answer(*source, notification.id, EIO);
+    return nullptr;
+  }
   NoteThread(notification.tid);
   if (kernel::IsProof(notification)) {
     TakeProof(source, notification);
@@ -195,38 +189,40 @@ std::unique_ptr<Pending> Server::CopyIn(const SourcePtr& source, const Notificat
   };
   auto caller = callers_.Find(notification.tid, fresh);
   if (!caller.ok()) {
+    if (caller.error().code == Code::kExhausted) {
+      CountRefused(caller.error().what);
+    }
     return answer(EIO);
   }
   process = (*caller)->process;
-  auto file = (*caller)->TakeFd(static_cast<int>(notification.args[0]));
-  if (!file.ok()) {
-    if (file.error().sys_errno == ESRCH && again != nullptr) {
+  auto taken = Take(**caller, static_cast<int>(notification.args[0]));
+  if (!taken.ok()) {
+    const int error = taken.error().sys_errno;
+    if (error == ESRCH && again != nullptr) {
       *again = true;
       return nullptr;
     }
-    return answer(file.error().sys_errno == EMFILE ? EIO : EBADF);
+    if (error == ENOTTY) {
+      CountRefused("a GPU command on another file");
+    }
+    return answer(error == EMFILE ? EIO : error == ENOTTY ? ENOTTY : EBADF);
   }
-  const auto known = Recognise(file->get());
-  if (!known) {
-    Discard(std::move(*file));
-    CountRefused("a GPU command on another file");
-    return answer(ENOTTY);
-  }
+  const boundary::File known = taken->known;
   auto pending = std::make_unique<Pending>();
   pending->source = source;
   pending->notification = notification;
   pending->caller = *caller;
-  pending->file = std::move(*file);
-  pending->call.file = *known;
+  pending->file = std::move(taken->file);
+  pending->call.file = known;
   pending->call.process = (*caller)->process->serial;
-  if (!known->granted) {
+  if (!known.granted) {
     CountRefused("a file of another card");
     return answer(EPERM);
   }
   CallerMemory memory(**caller);
   const auto request = static_cast<std::uint32_t>(notification.args[1]);
   int error = 0;
-  if (known->kind == boundary::FileKind::kUvm) {
+  if (known.kind == boundary::FileKind::kUvm) {
     error = boundary::DecodeUvm(abi_, request, notification.args[2], memory, pending->call);
     FindSpace(*pending);
   } else {
@@ -258,16 +254,12 @@ bool Server::TakeArgument(Pending& pending) {
   if (!pending.call.fd) {
     return true;
   }
-  auto file = pending.caller->TakeFd(pending.call.fd->number);
-  if (!file.ok()) {
+  auto taken = Take(*pending.caller, pending.call.fd->number);
+  if (!taken.ok()) {
     return false;
   }
-  pending.call.fd->file = Recognise(file->get());
-  if (!pending.call.fd->file) {
-    Discard(std::move(*file));
-    return false;
-  }
-  pending.argument = std::move(*file);
+  pending.call.fd->file = taken->known;
+  pending.argument = std::move(taken->file);
   return true;
 }
 
@@ -403,13 +395,16 @@ int Server::SeeThrough(Pending& pending, bool* copy_out) {
   }
   Decision decision = decide();
   if (decision.over_limit) {
-    // Whether this look finds anything says nothing: another thread's may just have.
-    (void)Reconcile();
+    ReconcileForCall();
     decision = decide();
   }
   if (decision.over_limit) {
     const std::lock_guard lock(state_mutex_);
     ledger_.CountDenial(*decision.card);
+  }
+  if (!HasRoomForSpace(pending)) {
+    decision.action = Decision::Action::kAnswer;
+    boundary::SetStatus(pending.call, rm::NV_ERR_INSUFFICIENT_RESOURCES);
   }
   int error = decision.error;
   pending.proceed = decision.action == Decision::Action::kContinue;

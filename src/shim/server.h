@@ -13,12 +13,14 @@
 // only calls that give back; beyond those every source has one that takes such calls. So threads
 // are bounded by the calls and the sources, and no source waits for another's. Calls that must wait
 // for others are parked without a thread (admission.h); when their turn comes an idle thread takes
-// them, or a new one. Descriptors of files that are not a GPU's
-// are closed by a thread of their own, since that can hang. Housekeeping (housekeeping.h) runs
-// beside them.
+// them, or a new one. Descriptors of files that are not a GPU's are not taken (taking.cc); those of
+// a tenant who swaps them are closed by a thread of their own, since that can hang. Housekeeping
+// (housekeeping.h) runs beside them, and the desk (desk.h), which takes orders.
 //
-// Locks: state_mutex_ guards the boundary and the ledger; it is never held while the driver is
-// asked, nor together with another lock except replay_mutex_ (taken alone).
+// Locks: state_mutex_ guards the boundary and the ledger; it is never held while the driver or the
+// kernel is asked, nor together with another lock except replay_mutex_ (taken alone). The desk
+// waits for none but those that are held as shortly: state_mutex_, listen_mutex_, the scheduler's
+// and those of the caller table and the driver.
 #ifndef CGPU_SHIM_SERVER_H_
 #define CGPU_SHIM_SERVER_H_
 
@@ -121,10 +123,13 @@ class Server {
   };
   [[nodiscard]] Served WhatIsServed();
   // Ends the container if its first process runs a program of the image and no proof of its filter
-  // has come (kernel/proof.h). True: none has, look again soon. From housekeeping's thread alone.
+  // has come (kernel/proof.h). True: none has, look again soon. From the desk's thread alone.
   bool LookForProof();
-  // Closes a file that may be anything, without waiting for it.
+  // Closes a file that may be anything, without waiting for it. Ends the container where its files
+  // do not let themselves be closed: no program has as many of those.
   void Discard(UniqueFd file);
+  // Whether it does without a wait for room.
+  [[nodiscard]] bool CanDiscard(std::size_t files) { return reaper_->HasRoomFor(files); }
 
   // --- For housekeeping, from any thread.
   // Readable when there is something to look after without an exit or a close; then reset by
@@ -135,8 +140,10 @@ class Server {
   // Forgets exited processes and drops parked calls whose callers are gone.
   void DropDead();
   // Asks the driver which clients still exist and takes the others off the ledger. True: something
-  // went. Cheap when nothing is held.
+  // went. Cheap when nothing is held. A tenant can make it take long.
   bool Reconcile();
+  // While `hurry`, Reconcile() returns soon, with its work undone.
+  void Hurry(bool hurry);
   // True while the ledger holds anything.
   [[nodiscard]] bool Holding();
   // `uuid` "*": every card of the grant. Takes effect at once; below use, growth stops.
@@ -155,7 +162,7 @@ class Server {
   void ResetRefusals() const;
   [[nodiscard]] const ShimConfig& config() const { return config_; }
 
-  // --- For a hot upgrade (handover.h), all of it from housekeeping's thread.
+  // --- For a hot upgrade (handover.h), all of it from one thread, while housekeeping rests.
   // Lets no further call begin and waits until none is under way, then no thread works. kConflict:
   // that took longer than `patience`; the sentence names a call, and everything goes on.
   [[nodiscard]] Result<> Quiesce(std::chrono::milliseconds patience);
@@ -207,13 +214,26 @@ class Server {
                                   bool fresh, bool* again);
   void FindSpace(Pending& pending);
   bool TakeArgument(Pending& pending);
-  [[nodiscard]] std::optional<boundary::File> Recognise(int fd);
+  [[nodiscard]] std::optional<boundary::File> Recognise(const kernel::FileIdentity& identity) const;
+  // taking.cc
+  struct TakenFile {
+    UniqueFd file;
+    boundary::File known;
+  };
+  [[nodiscard]] Result<std::optional<boundary::File>> LookAt(const kernel::Caller& caller,
+                                                             int number) const;
+  [[nodiscard]] Result<TakenFile> Take(const kernel::Caller& caller, int number);
+  void Condemn(const std::string& why);
+  [[nodiscard]] bool HasRoomForSpace(const Pending& pending);
   void Admit(std::unique_ptr<Pending> pending, bool hold);
   void Run(std::unique_ptr<Pending> pending);
   bool Replayed(Pending& pending, ReplayKey& key, Image& input);
   int SeeThrough(Pending& pending, bool* copy_out);
   int Execute(Pending& pending);
   int ExecuteUvm(int file, boundary::Call& call);
+  void ReconcileForCall();
+  bool ReconcileAll(bool at_leisure);
+  [[nodiscard]] bool CutShort() const { return at_leisure_ && hurry_.load(); }
   bool ReconcileExports();
   // uvm.cc
   void SeeMmap(const Source& source, const kernel::Notification& notification);
@@ -224,7 +244,7 @@ class Server {
   void ForgetMappings(ledger::ProcessKey process);
   void KeepSpace(Pending& pending);
   bool ReconcileSpaces();
-  [[nodiscard]] bool IsHeld(const UvmFile& file);
+  [[nodiscard]] std::vector<std::shared_ptr<UvmFile>> LeftBehind();
   bool EndSpace(const std::shared_ptr<UvmFile>& file);
   void CallForAttention() const;
   void NoteRefusals();
@@ -259,6 +279,13 @@ class Server {
   std::mutex table_mutex_;  // held while a file's table of exports is set up; before state_mutex_
   std::set<std::uint32_t> exports_;  // marks of the files that hold exported objects
 
+  std::mutex reconcile_mutex_;  // held throughout; before all others. Guards these:
+  std::condition_variable hurried_;
+  std::atomic<std::uint64_t> begun_{0};  // reconciliations
+  std::chrono::steady_clock::time_point may_begin_;
+  bool at_leisure_ = false;  // no call waits for it
+  std::atomic<bool> hurry_{false};
+
   UvmFiles uvm_files_;
   std::atomic<bool> mapping_{false};  // some thread may be in a mapping that it was let into
   UniqueFd attention_;                // an eventfd
@@ -289,7 +316,10 @@ class Server {
   bool quiet_ = false;            // no further call shall begin
   std::condition_variable idle_;  // no worker is left
 
-  std::shared_ptr<Reaper> reaper_;
+  std::shared_ptr<Reaper> reaper_;  // of tenants' files
+  std::shared_ptr<Reaper> closer_;  // of duplicates of a GPU's files, which end their spaces
+  std::atomic<bool> wary_{false};   // a tenant has put another file where a GPU's was
+  std::atomic<bool> condemned_{false};
 };
 
 }  // namespace cgpu::shim

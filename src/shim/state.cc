@@ -20,6 +20,32 @@ void Server::DropDead() {
 }
 
 bool Server::Reconcile() {
+  const std::lock_guard lock(reconcile_mutex_);
+  return ReconcileAll(true);
+}
+
+// For a call that finds no room: one that begins from now on, with half of the time for all of
+// them. Whether it finds anything says nothing: another thread's may just have.
+void Server::ReconcileForCall() {
+  const std::uint64_t seen = begun_.load();
+  std::unique_lock lock(reconcile_mutex_);
+  const auto done = [&] { return begun_.load() > seen || hurry_.load(); };
+  const auto at = may_begin_;
+  if (!hurried_.wait_until(lock, at, done)) {
+    (void)ReconcileAll(false);
+  }
+}
+
+void Server::Hurry(bool hurry) {
+  hurry_.store(hurry);
+  hurried_.notify_all();
+}
+
+// With reconcile_mutex_ held.
+bool Server::ReconcileAll(bool at_leisure) {
+  const auto began = std::chrono::steady_clock::now();
+  ++begun_;
+  at_leisure_ = at_leisure;
   std::vector<ledger::ClientInfo> clients;
   {
     const std::lock_guard lock(state_mutex_);
@@ -27,7 +53,7 @@ bool Server::Reconcile() {
   }
   bool changed = false;
   for (const ledger::ClientInfo& client : clients) {
-    if (driver_->ClientExists(client.ref.handle)) {
+    if (CutShort() || driver_->ClientExists(client.ref.handle)) {
       continue;
     }
     const std::lock_guard lock(state_mutex_);
@@ -44,10 +70,16 @@ bool Server::Reconcile() {
   changed = SettleManaged() || changed;
   changed = ReconcileSpaces() || changed;
   std::vector<UniqueFd> closing;  // after the lock: the last close of a card can take long
-  const std::lock_guard lock(state_mutex_);
-  if (ledger_.Count().clients == 0) {
-    closing = driver_->TakeCardFiles();
+  {
+    const std::lock_guard lock(state_mutex_);
+    if (ledger_.Count().clients == 0) {
+      closing = driver_->TakeCardFiles();
+    }
   }
+  closing.clear();
+  const auto now = std::chrono::steady_clock::now();
+  may_begin_ = now + (now - began);
+  hurried_.notify_all();
   return changed;
 }
 
@@ -60,7 +92,8 @@ bool Server::ReconcileExports() {
     const std::lock_guard lock(state_mutex_);
     marks = exports_;
   }
-  std::erase_if(marks, [&](std::uint32_t mark) { return driver_->ClientExists(mark); });
+  std::erase_if(marks,
+                [&](std::uint32_t mark) { return CutShort() || driver_->ClientExists(mark); });
   const std::lock_guard lock(state_mutex_);
   for (const std::uint32_t mark : marks) {
     if (exports_.erase(mark) != 0) {
@@ -99,8 +132,9 @@ void Server::ResetRefusals() const {
 }
 
 bool Server::Holding() {
+  const bool spaces = uvm_files_.size() != 0;
   const std::lock_guard lock(state_mutex_);
-  return ledger_.Count().clients > 0 || !exports_.empty() || !uvm_files_.All().empty() ||
+  return spaces || ledger_.Count().clients > 0 || !exports_.empty() ||
          !boundary_.managed().Processes().empty();
 }
 

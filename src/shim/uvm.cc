@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <set>
+#include <utility>
 
 #include "rm/nv_status.h"
 #include "rm/uvm_table.h"
@@ -40,12 +42,8 @@ void Server::SeeMmap(const Source& source, const kernel::Notification& notificat
     return;
   }
   bool uvm_file = false;
-  if (auto file = (*caller)->TakeFd(static_cast<int>(notification.args[4])); file.ok()) {
-    const auto known = Recognise(file->get());
-    uvm_file = known && known->kind == boundary::FileKind::kUvm;
-    if (!known) {
-      Discard(std::move(*file));
-    }
+  if (const auto known = LookAt(**caller, static_cast<int>(notification.args[4])); known.ok()) {
+    uvm_file = *known && (*known)->kind == boundary::FileKind::kUvm;
   }
   boundary::AddressRange range;
   const boundary::MmapKind kind = boundary::JudgeMmap(args, uvm_file, &range);
@@ -79,7 +77,7 @@ bool Server::ChargeMapping(ledger::ProcessKey process, pid_t thread, boundary::A
   };
   auto full = charge();
   if (full) {
-    (void)Reconcile();
+    ReconcileForCall();
     full = charge();
   }
   if (!full) {
@@ -185,6 +183,16 @@ void Server::ForgetMappings(ledger::ProcessKey process) {
   boundary_.managed().Remove(process);
 }
 
+// False: one that another INITIALIZE would make is one too many.
+bool Server::HasRoomForSpace(const Pending& pending) {
+  if (pending.call.uvm_request != rm::UVM_INITIALIZE || pending.uvm != nullptr ||
+      uvm_files_.size() < UvmFiles::kMost) {
+    return true;
+  }
+  CountRefused("more open files of nvidia-uvm than " + std::to_string(UvmFiles::kMost));
+  return false;
+}
+
 // After a successful INITIALIZE.
 void Server::KeepSpace(Pending& pending) {
   std::shared_ptr<UvmFile> file = uvm_files_.Find(pending.file.get());
@@ -204,32 +212,58 @@ void Server::KeepSpace(Pending& pending) {
 // Ends the spaces whose files no process of the container has any more. True: there was one.
 bool Server::ReconcileSpaces() {
   bool changed = false;
-  for (auto& file : uvm_files_.All()) {
-    if (file->user && kernel::HasFileAt(*file->user, file->number, file->file.get())) {
-      continue;
+  for (const auto& file : LeftBehind()) {
+    if (CutShort()) {
+      break;
     }
-    if (IsHeld(*file) || !uvm_files_.Take(file)) {
-      continue;
+    if (uvm_files_.Take(file)) {
+      changed = EndSpace(file) || changed;
     }
-    changed = EndSpace(file) || changed;
   }
   return changed;
 }
 
-bool Server::IsHeld(const UvmFile& file) {
+// The files that no process has.
+std::vector<std::shared_ptr<UvmFile>> Server::LeftBehind() {
+  auto files = uvm_files_.All();
+  std::erase_if(files, [](const auto& file) {
+    return file->user && kernel::HasFileAt(*file->user, file->number, file->file.get());
+  });
+  if (files.empty()) {
+    return files;
+  }
+  std::set<pid_t> seen;
+  std::vector<pid_t> pids;
+  const auto add = [&](pid_t pid) {
+    if (seen.insert(pid).second) {
+      pids.push_back(pid);
+    }
+  };
   for (const auto& process : callers_.Processes()) {
-    if (kernel::HasFile(callers_.proc_fd(), process->tgid, file.file.get())) {
-      return true;
+    add(process->tgid);
+  }
+  for (const pid_t root : Roots()) {
+    for (const pid_t pid : kernel::Descendants(callers_.proc_fd(), root)) {
+      add(pid);
     }
   }
-  const auto has = [&](pid_t pid) {
-    return kernel::HasFile(callers_.proc_fd(), pid, file.file.get());
-  };
-  const std::vector<pid_t> roots = Roots();
-  return std::any_of(roots.begin(), roots.end(), [&](pid_t root) {
-    const auto others = kernel::Descendants(callers_.proc_fd(), root);
-    return std::any_of(others.begin(), others.end(), has);
-  });
+  std::vector<int> wanted;
+  wanted.reserve(files.size());
+  for (const auto& file : files) {
+    wanted.push_back(file->file.get());
+  }
+  const auto held =
+      kernel::FindHeld(callers_.proc_fd(), pids, wanted, [this] { return CutShort(); });
+  if (!held) {
+    return {};
+  }
+  std::vector<std::shared_ptr<UvmFile>> left;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (!(*held)[i]) {
+      left.push_back(std::move(files[i]));
+    }
+  }
+  return left;
 }
 
 // Asks the driver to give back what is in the space, by requests that the boundary accounts as a
@@ -279,15 +313,21 @@ bool Server::EndSpace(const std::shared_ptr<UvmFile>& file) {
   for (boundary::Call& call : calls) {
     run(std::move(call));
   }
-  const std::lock_guard lock(state_mutex_);
-  const boundary::UvmSpace* space = boundary_.FindSpace(file->key);
-  if (!driver_ended &&
-      (space->ranges() != 0 || !space->Channels().empty() || !space->gpus().empty())) {
-    uvm_files_.PutBack(file);  // something is in use still: another time
+  bool in_use = false;
+  {
+    const std::lock_guard lock(state_mutex_);
+    const boundary::UvmSpace* space = boundary_.FindSpace(file->key);
+    in_use = !driver_ended &&
+             (space->ranges() != 0 || !space->Channels().empty() || !space->gpus().empty());
+    if (!in_use) {
+      boundary_.RemoveSpace(file->key);
+    }
+  }
+  if (in_use) {
+    uvm_files_.PutBack(file);  // another time
     return false;
   }
-  boundary_.RemoveSpace(file->key);
-  Discard(std::move(file->file));
+  (void)closer_->Add(file->file);  // or here, with the last of those that hold it
   return true;
 }
 

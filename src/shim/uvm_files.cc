@@ -6,12 +6,8 @@ namespace cgpu::shim {
 
 std::shared_ptr<UvmFile> UvmFiles::Find(int file) const {
   const std::lock_guard lock(mutex_);
-  for (const auto& [key, known] : files_) {
-    if (kernel::SameOpenFile(known->file.get(), file)) {
-      return known;
-    }
-  }
-  return nullptr;
+  const auto found = by_file_.find(file);
+  return found == by_file_.end() ? nullptr : *found;
 }
 
 std::shared_ptr<UvmFile> UvmFiles::Add(UniqueFd duplicate) {
@@ -24,6 +20,7 @@ std::shared_ptr<UvmFile> UvmFiles::Add(UniqueFd duplicate) {
     inodes_.insert({identity->dev, identity->ino});
   }
   files_[file->key] = file;
+  by_file_.insert(file);
   return file;
 }
 
@@ -43,6 +40,11 @@ std::vector<std::shared_ptr<UvmFile>> UvmFiles::All() const {
   return all;
 }
 
+std::size_t UvmFiles::size() const {
+  const std::lock_guard lock(mutex_);
+  return files_.size();
+}
+
 kernel::InodeSet UvmFiles::Inodes() const {
   const std::lock_guard lock(mutex_);
   return inodes_;
@@ -51,10 +53,11 @@ kernel::InodeSet UvmFiles::Inodes() const {
 bool UvmFiles::Take(const std::shared_ptr<UvmFile>& file) {
   const std::lock_guard lock(mutex_);
   const auto found = files_.find(file->key);
-  constexpr long kOursAndTheMaps = 2;
-  if (found == files_.end() || found->second.use_count() > kOursAndTheMaps) {
+  constexpr long kOursAndTheBooks = 3;
+  if (found == files_.end() || found->second.use_count() > kOursAndTheBooks) {
     return false;
   }
+  by_file_.erase(file);
   files_.erase(found);
   return true;
 }
@@ -72,6 +75,7 @@ void UvmFiles::Adopt(std::uint64_t next_key, kernel::InodeSet inodes) {
 
 void UvmFiles::PutBack(std::shared_ptr<UvmFile> file) {
   const std::lock_guard lock(mutex_);
+  by_file_.insert(file);
   files_[file->key] = std::move(file);
 }
 

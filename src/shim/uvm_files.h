@@ -8,10 +8,12 @@
 #ifndef CGPU_SHIM_UVM_FILES_H_
 #define CGPU_SHIM_UVM_FILES_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include "base/fd.h"
@@ -31,6 +33,9 @@ struct UvmFile {
 
 class UvmFiles {
  public:
+  // A process has one or two.
+  static constexpr std::size_t kMost = 1024;
+
   explicit UvmFiles(std::uint64_t first_key) : next_key_(first_key) {}
 
   // Null: not one of these. Whoever holds the result keeps it from being taken away.
@@ -43,6 +48,7 @@ class UvmFiles {
 
   // All, and the nodes that their mappings show in /proc.
   [[nodiscard]] std::vector<std::shared_ptr<UvmFile>> All() const;
+  [[nodiscard]] std::size_t size() const;
   [[nodiscard]] kernel::InodeSet Inodes() const;
 
   // Takes it out if nobody but the caller holds it: no call on it can begin any more.
@@ -54,8 +60,24 @@ class UvmFiles {
   void Adopt(std::uint64_t next_key, kernel::InodeSet inodes);
 
  private:
+  // By the kernel's order of open files, so that one is found by few comparisons.
+  struct ByFile {
+    using is_transparent = void;
+    using Pointer = std::shared_ptr<UvmFile>;
+    bool operator()(const Pointer& one, const Pointer& other) const {
+      return kernel::Compare(one->file.get(), other->file.get()) < 0;
+    }
+    bool operator()(const Pointer& one, int other) const {
+      return kernel::Compare(one->file.get(), other) < 0;
+    }
+    bool operator()(int one, const Pointer& other) const {
+      return kernel::Compare(one, other->file.get()) < 0;
+    }
+  };
+
   mutable std::mutex mutex_;  // guards the rest, and `user` and `number` of each
   std::map<std::uint64_t, std::shared_ptr<UvmFile>> files_;
+  std::set<std::shared_ptr<UvmFile>, ByFile> by_file_;
   kernel::InodeSet inodes_;  // of every file that ever was here
   std::uint64_t next_key_;
 };

@@ -19,13 +19,17 @@ int Send(const UniqueFd& connection, const std::string& line, int flags = MSG_DO
 
 }  // namespace
 
-void Watchers::Add(UniqueFd connection) {
+bool Watchers::Add(UniqueFd& connection) {
   std::erase_if(all_, [](const Watcher& watcher) {
     pollfd query{watcher.connection.get(), 0,
                  0};  // POLLHUP: has closed it; to write no more is usual
     return poll(&query, 1, 0) > 0;
   });
+  if (all_.size() >= kMost) {
+    return false;
+  }
   all_.push_back({std::move(connection), {}, {}});
+  return true;
 }
 
 bool Watchers::IsGone(Watcher& watcher, const std::vector<pid_t>& roots) {

@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -18,8 +19,11 @@ namespace cgpu::shim {
 
 class Watchers {
  public:
-  // In the place of those that have gone away, which nothing else might show for long.
-  void Add(UniqueFd connection);
+  static constexpr std::size_t kMost = 64;
+
+  // Takes the connection, in the place of those that have gone away, which nothing else might show
+  // for long. False, and it stays the caller's: there are too many.
+  bool Add(UniqueFd& connection);
 
   // `roots`: the processes that the container began with or that were added to it, as they are now.
   // Everybody is told of those that he has not been told of, once he reads what he was told.

@@ -44,7 +44,9 @@ void InterruptWaiting(const Source& source) {
 }  // namespace
 
 void Server::Start() {
-  std::thread([reaper = reaper_] { reaper->Loop(); }).detach();
+  for (const auto& reaper : {reaper_, closer_}) {
+    std::thread([reaper] { reaper->Loop(); }).detach();
+  }
   scheduler_.Resume();
 }
 
@@ -366,7 +368,7 @@ Result<> Server::Quiesce(std::chrono::milliseconds patience) {
     }
     idle_.wait_for(lock, kAgain);
   }
-  if (workers_.load() == 0 && reaper_->Idle()) {
+  if (workers_.load() == 0 && reaper_->Idle() && closer_->Idle()) {
     lock.unlock();
     scheduler_.Pause();
     driver_->FreeDevices();

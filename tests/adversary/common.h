@@ -131,6 +131,7 @@ std::vector<Entry> ReferenceAttacks();
 std::vector<Entry> ProcessAttacks();
 std::vector<Entry> OutsideAttacks();
 std::vector<Entry> FuseAttacks();
+std::vector<Entry> ReachAttacks();
 std::vector<Entry> ManagedAttacks();
 std::vector<Entry> BombAttacks();
 std::vector<Entry> PointerAttacks();

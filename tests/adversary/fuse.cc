@@ -249,12 +249,56 @@ int SendHanging(const std::vector<std::string>& args) {
   return 0;
 }
 
+// [COUNT]: as many calls on the file, which is all.
+int FillByFuse(const std::vector<std::string>& args) {
+  const std::uint64_t count = Number(args, 0, 4'000);
+  Client client = MakeClient();
+  if (client.AllocMemory(64) != rm::NV_OK) {
+    Die("failed: no memory");
+  }
+  const auto [file, server] = OpenHanging();
+  std::uint64_t not_tty = 0;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    rm::NVOS21_PARAMETERS alloc{};
+    alloc.hClass = rm::NV01_ROOT_CLIENT;
+    not_tty += Plainly(file, rm::NV_ESC_RM_ALLOC, &alloc, sizeof(alloc)) == ENOTTY ? 1 : 0;
+  }
+  Say("ENOTTY %llu", static_cast<unsigned long long>(not_tty));
+  Hold();
+  kill(server, SIGKILL);
+  return 0;
+}
+
+// [COUNT]: the file under numbers that led to a GPU's file for the call before.
+int SwapByFuse(const std::vector<std::string>& args) {
+  const std::uint64_t count = Number(args, 0, 100);
+  Client client = MakeClient();
+  const auto [file, server] = OpenHanging();
+  std::uint64_t not_tty = 0;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const int number = fcntl(client.ctl, F_DUPFD_CLOEXEC, 0);
+    rm::NVOS21_PARAMETERS alloc{};
+    alloc.hClass = rm::NV01_ROOT_CLIENT;
+    if (Plainly(number, rm::NV_ESC_RM_ALLOC, &alloc, sizeof(alloc)) != 0 || alloc.status != 0) {
+      Die("failed: no client");
+    }
+    (void)!dup2(file, number);  // never closed again: that would hang us
+    not_tty += Plainly(number, rm::NV_ESC_RM_ALLOC, &alloc, sizeof(alloc)) == ENOTTY ? 1 : 0;
+  }
+  Say("ENOTTY %llu", static_cast<unsigned long long>(not_tty));
+  Hold();
+  kill(server, SIGKILL);
+  return 0;
+}
+
 }  // namespace
 
 std::vector<Entry> FuseAttacks() {
   return {{"send-hanging", SendHanging,
            "SOCKET [COUNT]: requests to cgpud with a file that never answers"},
-          {"fuse", AttackByFuse, "[COUNT]: a file that never answers, as target and as argument"}};
+          {"fuse", AttackByFuse, "[COUNT]: a file that never answers, as target and as argument"},
+          {"fuse-fill", FillByFuse, "[COUNT]: such a file as target of many calls"},
+          {"fuse-swap", SwapByFuse, "[COUNT]: such a file in the place of a GPU's"}};
 }
 
 }  // namespace cgpu::adversary

@@ -9,10 +9,11 @@ int main(int argc, char** argv) {
   using namespace cgpu::adversary;
   std::signal(SIGPIPE, SIG_IGN);
   std::vector<Entry> all;
-  for (auto* table : {CallAttacks, RaceAttacks, HandleAttacks, ReferenceAttacks, ProcessAttacks,
-                      OutsideAttacks, FuseAttacks, ManagedAttacks, MappingAttacks, ExportAttacks,
-                      QueryAttacks, TransferAttacks, SearchAttacks, SidecarAttacks, NumberAttacks,
-                      BombAttacks, PointerAttacks, PhysicalAttacks, FirmwareAttacks}) {
+  for (auto* table :
+       {CallAttacks,    RaceAttacks,  HandleAttacks,   ReferenceAttacks, ProcessAttacks,
+        OutsideAttacks, FuseAttacks,  ReachAttacks,    ManagedAttacks,   MappingAttacks,
+        ExportAttacks,  QueryAttacks, TransferAttacks, SearchAttacks,    SidecarAttacks,
+        NumberAttacks,  BombAttacks,  PointerAttacks,  PhysicalAttacks,  FirmwareAttacks}) {
     const auto entries = table();
     all.insert(all.end(), entries.begin(), entries.end());
   }

@@ -322,13 +322,39 @@ def shim_busy(node, _):
     _end(one, good)
 
 
+ADVERSARY = os.path.abspath(os.path.join(t.TEST_BIN, "adversary"))
+
+
+def _unreachable(*words):
+    """A container that does what it can to keep orders from its shim has what it is given all the same."""
+    def case(node, _):
+        script = "(echo feed; exec sleep 1000) | %s 20000 & exec %s" % (KERNELS, " ".join([ADVERSARY, *words]))
+        bad = Crowd(node, "bad", script, "--weight", "9")
+        said = bad.process.expect("^(holding|unsupported: .*)$").group(1)
+        if said != "holding":
+            t.skip(said)
+        good = Member(node, "good", "--weight", "1").feed()
+        for weight, parts in (("1", 1), ("9", 9), ("1", 1)):
+            t.command(t.CGPU, "set", "bad", "--weight", weight)
+            until(lambda parts=parts: {group["timeslice_us"] for group in bad.groups(node)} ==
+                  {parts * good.slice_us()}, "it keeps its slice: %s" % _groups(node))
+        close(shares(node, bad, good), [50, 50], POINTS)
+        t.command(t.CGPU, "set", "bad", "--mem", "512MiB")
+        bad.process.kill()
+        _end(good)
+
+    return case
+
+
 CASES = {"without": without, "sets": sets, "hammers": hammers, "resubmits": resubmits, "makes-groups": makes_groups,
          "recreates": recreates,
          "spawns": _spawns(32, ((), ()), 50),
          "spawns-more": _spawns(16, (("--weight", "90"), ("--weight", "10")), 90), "forks": forks, "parks": parks, "idles": idles, "rigid": rigid,
          "rigid-fixed": rigid_fixed, "traps": _faulty("--traps", 13), "accesses": _faulty("--accesses", 31),
          "daemon-killed": daemon_killed, "daemon-killed-fixed": daemon_killed_fixed,
-         "shim-busy": shim_busy, "shim-stopped": shim_stopped, "shim-killed": shim_killed}
+         "shim-busy": shim_busy, "shim-stopped": shim_stopped, "shim-killed": shim_killed,
+         "unreachable-fuse": _unreachable("fuse-fill", "25000"),
+         "unreachable-hoard": _unreachable("hoard", "100", "300", "900")}
 
 
 if __name__ == "__main__":

@@ -18,11 +18,13 @@
 #include <string>
 #include <string_view>
 
+#include "kernel/spare.h"
 #include "make_server.h"
 #include "registry/config.h"
 #include "registry/text.h"
 #include "resume.h"
 #include "shim/confine.h"
+#include "shim/desk.h"
 #include "shim/housekeeping.h"
 #include "shim/interleave.h"
 #include "shim/server.h"
@@ -167,24 +169,31 @@ Result<> Serve() {
       return text.error();
     }
   }
-  auto housekeeping = Housekeeping::Make(**server, std::move(admin), std::move(*agent));
+  auto housekeeping = Housekeeping::Make(**server);
   if (!housekeeping.ok()) {
     return fail(housekeeping.error());
+  }
+  auto desk = Desk::Make(**server, **housekeeping, std::move(admin), std::move(*agent));
+  if (!desk.ok()) {
+    return fail(desk.error());
   }
   Handover known;  // no more than this, yet
   known.launcher = launcher.get();
   if (const auto confined = ConfineSystemCalls(known.allowed); !confined.ok()) {
     return fail(confined.error());
   }
-  housekeeping->Inherit(known);
+  desk->Inherit(known);
   (*server)->Start();
+  if (const auto started = (*housekeeping)->Start(); !started.ok()) {
+    return fail(started.error());
+  }
   if (by_launcher) {
     if (const auto served = ServeFirst(**server, *text, std::move(listener)); !served.ok()) {
       return fail(served.error());
     }
   }
   Say(launcher.get(), by_launcher ? "ok" : "ready");
-  housekeeping->Run();
+  desk->Run();
   // Workers may still wait in the kernel; nothing of theirs matters any more.
   _exit(0);
 }
@@ -209,6 +218,7 @@ int main(int argc, char** argv) {
     files.rlim_cur = files.rlim_max;
     (void)setrlimit(RLIMIT_NOFILE, &files);
   }
+  cgpu::kernel::KeepSpare();
   const std::string_view word = argc > 1 ? argv[1] : "";
   const auto done = word == cgpu::shim::kCheckWord    ? cgpu::shim::CheckHandover()
                     : word == cgpu::shim::kResumeWord ? cgpu::shim::ResumeServing()

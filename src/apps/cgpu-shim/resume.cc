@@ -13,6 +13,7 @@
 #include "make_server.h"
 #include "shim/agent.h"
 #include "shim/confine.h"
+#include "shim/desk.h"
 #include "shim/housekeeping.h"
 #include "shim/upgrade.h"
 
@@ -70,18 +71,23 @@ Result<> ResumeServing() {
   if (!agent.ok()) {
     return agent.error();
   }
-  auto housekeeping = Housekeeping::Make(**server, UniqueFd(state->admin), std::move(*agent));
+  auto housekeeping = Housekeeping::Make(**server);
   if (!housekeeping.ok()) {
     return housekeeping.error();
   }
+  auto desk = Desk::Make(**server, **housekeeping, UniqueFd(state->admin), std::move(*agent));
+  if (!desk.ok()) {
+    return desk.error();
+  }
   CGPU_TRY(ConfineSystemCalls(state->allowed));
-  housekeeping->Inherit(*state);
+  desk->Inherit(*state);
   (*server)->Start();
+  CGPU_TRY((*housekeeping)->Start());
   CGPU_TRY((*server)->ServeAgain(state->server));
   const auto pause_ns = static_cast<std::uint64_t>(MonotonicNs() - state->quiet_since_ns);
   (void)SendMessage(upgrader.get(), EncodeUpgraded(pause_ns / 1'000));
   upgrader.reset();
-  housekeeping->Run();
+  desk->Run();
   _exit(0);
 }
 

@@ -98,7 +98,7 @@ Result<> SetCompute(const Flags& flags, const GrantFlags& given) {
   }
   fmt::print("compute: {}\n", SentenceOf(*now));
   TellIfNobodyHoldsShares(settings->socket);
-  return {};
+  return AnswersOrders(*registry, change->container);
 }
 
 int SetMemory(Flags& flags) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "apps/cgpu/commands.h"
+#include "launcher/force.h"
 #include "launcher/shim_process.h"
 #include "launcher/upgrade.h"
 #include "registry/creation.h"
@@ -20,6 +21,7 @@ namespace {
 struct Flags {
   std::vector<std::string> containers;
   std::string program;
+  bool force = false;
 };
 
 int Daemon() {
@@ -33,7 +35,21 @@ int Daemon() {
   return 0;
 }
 
+// Of one that was not upgraded: ended, it has no old version. Returns the exit status.
+int End(const Registry& registry, const Upgraded& one) {
+  const auto ended = EndByForce(registry, one.id);
+  if (ended.ok() || ended.error().code == Code::kNotFound) {
+    fmt::print("{} {}: ended\n", one.id, one.name);
+    return 0;
+  }
+  return Fail(ended.error());
+}
+
 int Upgrade(Flags& flags) {
+  if (flags.force && flags.containers.empty()) {
+    return Fail(Error{Code::kInvalid, 0, "--force ends containers, so it wants their names",
+                      "give their ids: cgpu ps"});
+  }
   const auto registry = Registry::Open();
   if (!registry.ok()) {
     return Fail(registry.error());
@@ -55,9 +71,9 @@ int Upgrade(Flags& flags) {
       fmt::print("{} {}: upgraded; its calls waited {:.1f} ms\n", one.id, one.name,
                  static_cast<double>(*one.pause_us) / 1'000);
     } else if (one.pause_us.error().code != Code::kNotFound) {
-      fmt::print("{} {}: not upgraded, and left as it was: {}\n", one.id, one.name,
-                 one.pause_us.error().what);
-      status = 1;
+      fmt::print("{} {}: not upgraded, and {}: {}\n", one.id, one.name,
+                 flags.force ? "ended for that" : "left as it was", one.pause_us.error().what);
+      status = flags.force ? std::max(status, End(*registry, one)) : 1;
     }
   }
   return flags.containers.empty() && geteuid() == 0 ? std::max(status, Daemon()) : status;
@@ -73,6 +89,8 @@ void AddUpgrade(CLI::App& app, int& status) {
                       "Ids, their unique beginnings, or names (default: all)");
   command->add_option("--program", flags->program,
                       "The cgpu-shim to become (default: beside cgpu)");
+  command->add_flag("--force", flags->force,
+                    "End those that cannot be upgraded: their processes and their slices");
   command->callback([flags, &status] { status = Upgrade(*flags); });
 }
 

@@ -1,0 +1,43 @@
+#include "kernel/spare.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <limits>
+
+namespace cgpu::kernel {
+namespace {
+
+// More than threads that can have one for a moment before they see that it is.
+constexpr rlim_t kSpare = 320;
+constexpr rlim_t kMostPart = 4;  // of all, where that is less
+
+std::atomic<int> first_spare{std::numeric_limits<int>::max()};
+
+}  // namespace
+
+void KeepSpare() {
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) {
+    return;
+  }
+  const rlim_t all = std::min<rlim_t>(files.rlim_cur, std::numeric_limits<int>::max());
+  first_spare = static_cast<int>(all - std::min(kSpare, all / kMostPart));
+}
+
+bool IsSpare(int fd) {
+  return fd >= first_spare.load(std::memory_order_relaxed);
+}
+
+UniqueFd Frugally(UniqueFd fd) {
+  if (!fd.valid() || !IsSpare(fd.get())) {
+    return fd;
+  }
+  fd.reset();
+  errno = EMFILE;
+  return {};
+}
+
+}  // namespace cgpu::kernel

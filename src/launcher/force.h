@@ -1,0 +1,20 @@
+// Ends a container by way of its shim's own descriptors, where the shim does not do as it is told.
+#ifndef CGPU_LAUNCHER_FORCE_H_
+#define CGPU_LAUNCHER_FORCE_H_
+
+#include <string>
+
+#include "base/result.h"
+#include "registry/registry.h"
+
+namespace cgpu {
+
+// Kills every process that the shim of container `id` knows, and the shim if it is there still some
+// seconds later. Returns when its admin socket is gone and the driver has what it held. kNotFound:
+// nobody serves it. kPermission: the caller may not look into the shim. kUnavailable: it is there
+// still.
+[[nodiscard]] Result<> EndByForce(const Registry& registry, const std::string& id);
+
+}  // namespace cgpu
+
+#endif  // CGPU_LAUNCHER_FORCE_H_

@@ -1,0 +1,299 @@
+#include "shim/desk.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <string_view>
+#include <utility>
+
+#include "base/file.h"
+#include "kernel/messages.h"
+#include "shim/upgrade.h"
+
+namespace cgpu::shim {
+namespace {
+
+constexpr std::size_t kMaxRequest = 4096;
+
+constexpr int kSoonMs = 100;
+
+// With a peer that does not read.
+constexpr timeval kPatience{1, 0};
+
+// Between what those that watch are told of refused calls.
+constexpr time_t kTellSeconds = 1;
+
+// For the calls that are in the driver when an upgrade begins: others wait meanwhile. And before
+// that, while nobody waits, for what housekeeping is doing.
+constexpr std::chrono::milliseconds kUnderway{50};
+constexpr std::chrono::milliseconds kHousekeeping{500};
+
+void Send(const UniqueFd& connection, std::string_view reply) {
+  while (!reply.empty()) {
+    const ssize_t n = send(connection.get(), reply.data(), reply.size(), MSG_NOSIGNAL);
+    if (n <= 0) {
+      return;
+    }
+    reply.remove_prefix(static_cast<std::size_t>(n));
+  }
+}
+
+}  // namespace
+
+Result<Desk> Desk::Make(Server& server, Housekeeping& housekeeping, UniqueFd admin,
+                        std::unique_ptr<Agent> agent) {
+  UniqueFd pace(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  if (!pace.valid()) {
+    return ErrnoError(Code::kUnavailable, errno, "cannot make a timer");
+  }
+  return Desk(server, housekeeping, std::move(admin), std::move(agent), std::move(pace));
+}
+
+namespace {
+
+// The places of what is polled; after these come the connections.
+enum { kHangUps, kAgent, kRefusals, kPace, kRest, kAdmin, kFirstConnection };
+
+}  // namespace
+
+// What cannot be taken now must not keep this thread busy.
+std::vector<pollfd> Desk::Polled() const {
+  std::vector<pollfd> polled(kFirstConnection);
+  polled[kHangUps].fd = server_.hang_ups();
+  polled[kAgent].fd = agent_ == nullptr || agent_->starved() ? -1 : agent_->events();
+  polled[kRefusals].fd = told_ ? -1 : server_.refusals();
+  polled[kPace].fd = pace_.get();
+  polled[kRest].fd = housekeeping_.rest_events();
+  polled[kAdmin].fd = starved_ ? -1 : admin_.get();
+  for (const Connection& one : connections_) {
+    polled.push_back({one.socket.get(), 0, 0});
+  }
+  for (pollfd& one : polled) {
+    one.events = POLLIN;
+  }
+  return polled;
+}
+
+void Desk::Run() {
+  while (!done_) {
+    std::vector<pollfd> polled = Polled();
+    const bool unproved = server_.LookForProof();
+    const bool soon =
+        server_.SendAway() || starved_ || unproved || (agent_ != nullptr && agent_->starved());
+    starved_ = false;
+    if (poll(polled.data(), polled.size(), soon ? kSoonMs : -1) < 0) {
+      continue;  // EINTR
+    }
+    if (server_.EndSources()) {
+      housekeeping_.Hasten();
+    }
+    if (agent_ != nullptr) {
+      agent_->Handle();
+    }
+    LookForEnd();
+    if (polled[kRest].revents != 0 && housekeeping_.Rested()) {
+      done_ = ended_ && !server_.Holding();
+    }
+    Serve(polled);
+    if (!watchers_.empty()) {
+      watchers_.Tell(server_.Roots());
+    }
+    if (polled[kPace].revents != 0) {
+      std::uint64_t ticks = 0;
+      (void)!read(pace_.get(), &ticks, sizeof(ticks));
+      told_ = false;
+    } else if (polled[kRefusals].revents != 0) {
+      TellRefused();
+    }
+  }
+  admin_.reset();  // nobody shall come from now on who would be told nothing
+  watchers_.TellEnd(server_.Refused());
+}
+
+// Those that have asked, in the order in which they came.
+void Desk::Serve(const std::vector<pollfd>& polled) {
+  std::size_t place = kFirstConnection;
+  for (auto one = connections_.begin(); one != connections_.end() && place < polled.size();
+       ++place) {
+    const auto next = std::next(one);
+    if (polled[place].revents != 0 && HasAsked(*one)) {
+      Connection connection = std::move(*one);
+      connections_.erase(one);
+      Answer(std::move(connection));
+    }
+    one = next;
+  }
+  if ((polled[kAdmin].revents & POLLIN) != 0) {
+    Accept();
+  }
+}
+
+void Desk::LookForEnd() {
+  ended_ = !server_.WhatIsServed().now && (agent_ == nullptr || agent_->Over());
+  housekeeping_.SetOver(ended_);
+}
+
+void Desk::TellRefused() {
+  told_ = true;
+  server_.ResetRefusals();
+  watchers_.TellRefused(server_.Refused());
+  const itimerspec when{{}, {kTellSeconds, 0}};
+  (void)timerfd_settime(pace_.get(), 0, &when, nullptr);
+}
+
+// The socket's folder and mode decide who gets here.
+void Desk::Accept() {
+  UniqueFd socket(accept4(admin_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (!socket.valid()) {
+    starved_ = errno != EINTR && errno != ECONNABORTED;
+    return;
+  }
+  (void)setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &kPatience, sizeof(kPatience));
+  if (connections_.size() >= kMaxConnections) {
+    connections_.pop_front();
+  }
+  Connection& connection = connections_.emplace_back();
+  connection.socket = std::move(socket);
+  if (HasAsked(connection)) {  // as most have
+    Connection asked = std::move(connection);
+    connections_.pop_back();
+    Answer(std::move(asked));
+  }
+}
+
+// Reads what is there. True: that is all it has to say.
+bool Desk::HasAsked(Connection& connection) const {
+  while (connection.line.size() < kMaxRequest && !connection.line.ends_with('\n')) {
+    pollfd query{connection.socket.get(), POLLIN, 0};
+    if (poll(&query, 1, 0) == 0) {
+      return false;
+    }
+    auto part = ReceiveMessage(connection.socket.get(), 0);
+    if (!part.ok()) {
+      break;
+    }
+    connection.line += part->text;
+    connection.file = part->fd.valid() ? std::move(part->fd) : std::move(connection.file);
+  }
+  return true;
+}
+
+void Desk::Answer(Connection connection) {
+  const auto request = DecodeRequest(connection.line);
+  if (!request.ok()) {
+    Send(connection.socket, EncodeOutcome(request.error()));
+  } else if (request->kind == AdminRequest::Kind::kUpgrade) {
+    Upgrade(connection.socket, std::move(connection.file));
+  } else if (request->kind != AdminRequest::Kind::kWatch) {
+    Send(connection.socket, Reply(*request, std::move(connection.file)));
+  } else if (watchers_.Add(connection.socket)) {
+    watchers_.TellRefused(server_.Refused());
+  } else {
+    Send(connection.socket,
+         EncodeOutcome(Error{Code::kExhausted, 0, "too many watch this container", {}}));
+  }
+}
+
+Result<Handover> Desk::Save() const {
+  Handover state;
+  state.config = server_.config();
+  state.config.prove = false;  // what of it is left stands in the server's state
+  state.allowed = allowed_;
+  state.launcher = launcher_;
+  state.admin = admin_.get();
+  state.server = server_.Save();
+  state.watchers = watchers_.Save();
+  if (agent_ == nullptr) {
+    return state;
+  }
+  auto agent = agent_->Save();
+  if (!agent.ok()) {
+    return agent.error();
+  }
+  state.agent = std::move(*agent);
+  return state;
+}
+
+// Returns where the upgrade did not come about; then everything is as it was.
+void Desk::Upgrade(const UniqueFd& connection, UniqueFd program) {
+  const Error error = TryUpgrade(connection, std::move(program));
+  Send(connection, EncodeOutcome(error));
+}
+
+Error Desk::TryUpgrade(const UniqueFd& connection, UniqueFd program) {
+  if (!program.valid()) {
+    return {Code::kInvalid, 0, "no program came with the request", {}};
+  }
+  if (!housekeeping_.Pause(kHousekeeping)) {
+    return {Code::kConflict, 0, "it is looking after what its processes have left", "try again"};
+  }
+  const std::int64_t since = MonotonicNs();
+  if (const auto quiet = server_.Quiesce(kUnderway); !quiet.ok()) {
+    housekeeping_.Resume();
+    return quiet.error();
+  }
+  auto state = Save();
+  if (state.ok()) {
+    state->quiet_since_ns = since;
+    state->upgrader = connection.get();
+  }
+  Error error = state.ok() ? HandOver(*state, std::move(program), connection.get()) : state.error();
+  server_.Resume();
+  housekeeping_.Resume();
+  return error;
+}
+
+void Desk::Inherit(const Handover& state) {
+  launcher_ = state.launcher;
+  allowed_ = state.allowed;
+  watchers_.Adopt(state.watchers);
+}
+
+// Of a launcher that lives as long as its container: the kernel then kills that.
+bool Desk::LauncherGone() const {
+  pollfd launcher{launcher_, POLLRDHUP, 0};
+  return agent_ == nullptr && poll(&launcher, 1, 0) > 0 && launcher.revents != 0;
+}
+
+std::string Desk::Reply(const AdminRequest& request, UniqueFd file) const {
+  switch (request.kind) {
+    case AdminRequest::Kind::kPs: {
+      ContainerStatus status = server_.Status();
+      status.pid = server_.WhatIsServed().first_process;
+      status.state = ended_ || LauncherGone() ? kEnded : kRunning;
+      return EncodeStatus(status);
+    }
+    case AdminRequest::Kind::kMemory: {
+      const auto memory = server_.MemoryOf(request.uuid);
+      return memory.ok() ? EncodeCardMemory(*memory) : EncodeOutcome(memory.error());
+    }
+    case AdminRequest::Kind::kSet:
+      return EncodeOutcome(server_.SetLimit(request.uuid, request.bytes));
+    case AdminRequest::Kind::kOrder:
+      return EncodeOutcome(server_.SetOrder(request.uuid, request.order, std::move(file)));
+    case AdminRequest::Kind::kWatch:
+    case AdminRequest::Kind::kUpgrade:
+      break;  // have no reply of this kind
+    case AdminRequest::Kind::kTrace: {
+      std::string text;
+      for (const std::uint32_t ns : server_.TakeTrace()) {
+        text += std::to_string(ns) + "\n";
+      }
+      return text + ".\n";
+    }
+    case AdminRequest::Kind::kRefused: {
+      std::string text;
+      for (const auto& [what, count] : server_.Refused()) {
+        text += std::to_string(count) + " " + what + "\n";
+      }
+      return text + ".\n";
+    }
+  }
+  return EncodeOutcome(Error{Code::kInvalid, 0, "unknown request", {}});
+}
+
+}  // namespace cgpu::shim

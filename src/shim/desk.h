@@ -1,0 +1,95 @@
+// Where the shim is spoken to: answers the admin socket, takes further listeners (agent.h) and
+// tells those that watch. Runs on the calling thread until the container has ended and the driver
+// has given everything back.
+//
+// What root orders must arrive whatever the container does. So nothing is done here that a tenant
+// could make longer: that is housekeeping's, and nothing here waits for it but an upgrade, for half
+// a second.
+#ifndef CGPU_SHIM_DESK_H_
+#define CGPU_SHIM_DESK_H_
+
+#include <cstddef>
+#include <list>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/result.h"
+#include "registry/admin.h"
+#include "shim/agent.h"
+#include "shim/handover.h"
+#include "shim/housekeeping.h"
+#include "shim/server.h"
+#include "shim/watchers.h"
+
+struct pollfd;
+
+namespace cgpu::shim {
+
+class Desk {
+ public:
+  // Connections that have not said yet what they want. The oldest is closed for the next.
+  static constexpr std::size_t kMaxConnections = 64;
+
+  // `admin`: a listening stream socket, or none. `agent`: may be null.
+  static Result<Desk> Make(Server& server, Housekeeping& housekeeping, UniqueFd admin,
+                           std::unique_ptr<Agent> agent);
+
+  // What it does not know itself of the state to hand over one day, and what a predecessor's
+  // watched: before Run().
+  void Inherit(const Handover& state);
+
+  // Returns when nobody is left under a filter, no listener is on its way, and the driver holds
+  // nothing of the container any more: while another container keeps its files its memory is taken,
+  // and so stays its grant.
+  void Run();
+
+ private:
+  // One that asks something.
+  struct Connection {
+    UniqueFd socket;
+    std::string line;
+    UniqueFd file;
+  };
+
+  Desk(Server& server, Housekeeping& housekeeping, UniqueFd admin, std::unique_ptr<Agent> agent,
+       UniqueFd pace)
+      : server_(server),
+        housekeeping_(housekeeping),
+        admin_(std::move(admin)),
+        agent_(std::move(agent)),
+        pace_(std::move(pace)) {}
+
+  [[nodiscard]] std::vector<pollfd> Polled() const;
+  void Serve(const std::vector<pollfd>& polled);
+  void LookForEnd();
+  void TellRefused();
+  void Accept();
+  [[nodiscard]] bool HasAsked(Connection& connection) const;
+  void Answer(Connection connection);
+  [[nodiscard]] bool LauncherGone() const;
+  [[nodiscard]] std::string Reply(const AdminRequest& request, UniqueFd file) const;
+  void Upgrade(const UniqueFd& connection, UniqueFd program);
+  [[nodiscard]] Error TryUpgrade(const UniqueFd& connection, UniqueFd program);
+  [[nodiscard]] Result<Handover> Save() const;
+
+  Server& server_;
+  Housekeeping& housekeeping_;
+  UniqueFd admin_;
+  std::unique_ptr<Agent> agent_;
+  UniqueFd pace_;  // a timer, of refusals that are told
+  Watchers watchers_;
+  std::list<Connection> connections_;  // the oldest first
+  int launcher_ = -1;                  // borrowed
+  std::set<int> allowed_;              // system calls
+  bool told_ = false;                  // of refusals, until the timer goes off
+  bool ended_ = false;                 // the container has, so far as can be seen
+  bool done_ = false;
+  bool starved_ = false;  // this process had no room for an admin's connection: try again soon
+};
+
+}  // namespace cgpu::shim
+
+#endif  // CGPU_SHIM_DESK_H_

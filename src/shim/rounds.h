@@ -1,0 +1,51 @@
+// When housekeeping looks for what has ended: soon after it is told of something, then less and
+// less often, since the last close is reported before the driver has acted on it and the driver
+// takes its time; and never for more than a tenth of the time.
+//
+// Device nodes are shared, so closes are anybody's. Those that come while looks are due anyway put
+// nothing forward or back: a neighbour who opens and closes all the time gets ten looks a second of
+// this shim at the most.
+//
+// Pure: times are microseconds of one clock, and are given. Not thread-safe.
+#ifndef CGPU_SHIM_ROUNDS_H_
+#define CGPU_SHIM_ROUNDS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+namespace cgpu::shim {
+
+class Rounds {
+ public:
+  // When the next look is due, if one is.
+  [[nodiscard]] std::optional<std::uint64_t> due_us() const { return due_us_; }
+
+  // Something of this container's has ended. A look that is due sooner stays.
+  void Hasten(std::uint64_t now_us);
+
+  // A file was closed, perhaps another container's. `holding`: this one holds anything.
+  void Closed(std::uint64_t now_us, bool holding);
+
+  // What a look has shown.
+  struct Look {
+    std::uint64_t began_us = 0;
+    std::uint64_t ended_us = 0;
+    bool found = false;    // something was given back
+    bool holding = false;  // something is held still
+    bool over = false;     // the container has ended: others have its files
+  };
+  void Done(const Look& look);
+
+ private:
+  void Begin(std::uint64_t now_us);
+
+  std::optional<std::uint64_t> due_us_;
+  std::uint64_t allowed_us_ = 0;
+  std::size_t step_ = 0;
+  bool again_ = false;  // a file was closed since the first of these looks
+};
+
+}  // namespace cgpu::shim
+
+#endif  // CGPU_SHIM_ROUNDS_H_
