@@ -123,7 +123,7 @@ void Housekeeping::Wait() {
   polled[kCalled] = {called_.get(), POLLIN, 0};
   polled[kAttention] = {told_ ? -1 : server_.attention(), POLLIN, 0};
   polled[kExits] = {told_ ? -1 : server_.exit_events(), POLLIN, 0};
-  polled[kInotify] = {due ? -1 : inotify_.get(), POLLIN, 0};
+  polled[kInotify] = {rounds_.Hears(now) ? inotify_.get() : -1, POLLIN, 0};
   const std::uint64_t wait_us = due ? *due - std::min(*due, now) : 0;
   const auto wait_ms = static_cast<int>((wait_us + kUsPerMs - 1) / kUsPerMs);
   if (poll(polled.data(), polled.size(), due ? wait_ms : -1) <= 0) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace cgpu::shim {
 namespace {
@@ -9,7 +10,8 @@ namespace {
 // From the look before.
 constexpr std::array<std::uint64_t, 9> kStepsUs = {1'000,  4'000,   10'000,  20'000, 40'000,
                                                    80'000, 160'000, 320'000, 640'000};
-constexpr std::uint64_t kIdleUs = 100'000;    // with nothing held that could have been closed
+constexpr std::uint64_t kAgainUs = 100'000;   // where a file was closed since
+constexpr std::size_t kStepAgain = 6;         // the first that is longer
 constexpr std::uint64_t kOverUs = 1'000'000;  // files live on elsewhere, and so does the grant
 constexpr std::uint64_t kRestFor = 9;         // times what a look took
 
@@ -26,30 +28,41 @@ void Rounds::Hasten(std::uint64_t now_us) {
   due_us_ = std::min(*due_us_, before.value_or(*due_us_));
 }
 
+std::uint64_t Rounds::SoonestAgain(std::uint64_t now_us) const {
+  return std::max({last_us_ + kAgainUs, now_us + kStepsUs[0], allowed_us_});
+}
+
+bool Rounds::Hears(std::uint64_t now_us) const {
+  return !due_us_ || SoonestAgain(now_us) < *due_us_;
+}
+
 void Rounds::Closed(std::uint64_t now_us, bool holding) {
   if (due_us_) {
     again_ = true;
+    due_us_ = std::min(*due_us_, SoonestAgain(now_us));
   } else if (holding) {
     Begin(now_us);
   } else {
     step_ = kStepsUs.size();
-    due_us_ = std::max(now_us + kIdleUs, allowed_us_);
+    due_us_ = SoonestAgain(now_us);
   }
 }
 
 void Rounds::Done(const Look& look) {
+  last_us_ = look.ended_us;
   allowed_us_ = look.ended_us + kRestFor * (look.ended_us - std::min(look.began_us, look.ended_us));
   due_us_.reset();
   step_ = look.found ? 1 : step_ + 1;
-  if (look.holding && step_ >= kStepsUs.size() && again_) {
-    again_ = false;
-    Begin(look.ended_us);
-  } else if (look.holding && step_ < kStepsUs.size()) {
-    due_us_ = std::max(look.ended_us + kStepsUs[step_], allowed_us_);
+  const bool again = std::exchange(again_, false) && look.holding;
+  if (again) {
+    step_ = std::min(step_, kStepAgain);
+  }
+  if (look.holding && step_ < kStepsUs.size()) {
+    const std::uint64_t wait = again ? std::min(kStepsUs[step_], kAgainUs) : kStepsUs[step_];
+    due_us_ = std::max(look.ended_us + wait, allowed_us_);
   } else if (look.over) {
     due_us_ = std::max(look.ended_us + kOverUs, allowed_us_);
   }
-  again_ = again_ && look.holding;
 }
 
 }  // namespace cgpu::shim

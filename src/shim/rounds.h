@@ -2,9 +2,9 @@
 // less often, since the last close is reported before the driver has acted on it and the driver
 // takes its time; and never for more than a tenth of the time.
 //
-// Device nodes are shared, so closes are anybody's. Those that come while looks are due anyway put
-// nothing forward or back: a neighbour who opens and closes all the time gets ten looks a second of
-// this shim at the most.
+// Device nodes are shared, so closes are anybody's. While looks are due anyway a close leads to one
+// that is a tenth of a second behind the last: a neighbour who opens and closes all the time gets
+// ten looks a second of this shim at the most.
 //
 // Pure: times are microseconds of one clock, and are given. Not thread-safe.
 #ifndef CGPU_SHIM_ROUNDS_H_
@@ -24,6 +24,9 @@ class Rounds {
   // Something of this container's has ended. A look that is due sooner stays.
   void Hasten(std::uint64_t now_us);
 
+  // Whether to hear of closes: what is due is due no later for them.
+  [[nodiscard]] bool Hears(std::uint64_t now_us) const;
+
   // A file was closed, perhaps another container's. `holding`: this one holds anything.
   void Closed(std::uint64_t now_us, bool holding);
 
@@ -39,11 +42,13 @@ class Rounds {
 
  private:
   void Begin(std::uint64_t now_us);
+  [[nodiscard]] std::uint64_t SoonestAgain(std::uint64_t now_us) const;
 
   std::optional<std::uint64_t> due_us_;
   std::uint64_t allowed_us_ = 0;
   std::size_t step_ = 0;
-  bool again_ = false;  // a file was closed since the first of these looks
+  std::uint64_t last_us_ = 0;  // the end of the last look
+  bool again_ = false;         // a file was closed since a look was due
 };
 
 }  // namespace cgpu::shim
