@@ -17,9 +17,6 @@ namespace cgpu::kernel {
 // A further descriptor of the open file behind `fd`.
 [[nodiscard]] UniqueFd Duplicate(int fd);
 
-// Are two descriptors of this process the same open file?
-[[nodiscard]] bool SameOpenFile(int one, int other);
-
 // Does `process` have the open file behind our descriptor `file` under its number `number`?
 [[nodiscard]] bool HasFileAt(const Process& process, int number, int file);
 

@@ -70,11 +70,6 @@ UniqueFd Duplicate(int fd) {
   return UniqueFd(fcntl(fd, F_DUPFD_CLOEXEC, 0));
 }
 
-bool SameOpenFile(int one, int other) {
-  const pid_t self = getpid();
-  return Order(self, one, self, other) == 0;
-}
-
 int Compare(int one, int other) {
   const pid_t self = getpid();
   const long order = Order(self, one, self, other);
