@@ -77,7 +77,7 @@ std::string Value(Input& input, int depth) {  // NOLINT(misc-no-recursion)
   std::string text;
   switch (kind) {
     case 0:
-      return std::array{"null", "true", "195", "-1"}[size % 4];
+      return std::array{"null", "true", "195", "-1"}[static_cast<std::size_t>(size) % 4];
     case 1:
     case 2:
       return "\"" + std::string(kTexts[input.Take<std::uint8_t>() % kTexts.size()]) + "\"";
