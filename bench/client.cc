@@ -120,7 +120,7 @@ void Write(const void* bytes, std::size_t size) {
   }
 }
 
-// What a flood is made of, by the first letter of its word.
+// Kinds of flood, by the first letter of their words.
 class Drop {
  public:
   explicit Drop(char kind) : kind_(kind) {

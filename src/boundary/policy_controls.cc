@@ -268,7 +268,7 @@ constexpr auto kControls = std::to_array<ControlRule>({
     // Debuggers, profilers and diagnosis
     Refuse(rm::NV208F_CTRL_CMD_GPU_VERIFY_INFOROM, "diagnosis of the whole card"),
     Refuse(rm::NV83DE_CTRL_CMD_DEBUG_SET_MODE_MMU_DEBUG, kDebuggers),
-    // Of the caller's own session; without it cuCtxCreate fails.
+    // Sets the mask of the caller's own session; without it cuCtxCreate fails.
     {rm::NV83DE_CTRL_CMD_DEBUG_SET_EXCEPTION_MASK, Effect::kOwn},
     {rm::NV83DE_CTRL_CMD_DEBUG_READ_ALL_SM_ERROR_STATES, Effect::kOwnChannel, 0,
      rm::NV_ERR_OBJECT_NOT_FOUND},

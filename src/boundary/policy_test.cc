@@ -163,7 +163,7 @@ std::vector<Asked> ReadAsked() {
   return asked;
 }
 
-// What stands behind a row, strongest first: a refusal that somebody measured, a recording, a
+// Evidence behind a row, strongest first: a refusal that somebody measured, a recording, a
 // number that was seen, a log, another project's history; "none": only the vendor's sources name
 // it.
 std::string EvidenceOf(const std::vector<Asked>& asked, const std::string& kind,
@@ -198,7 +198,7 @@ std::string EvidenceOf(const std::vector<Asked>& asked, const std::string& kind,
   return text.empty() ? "none" : text;
 }
 
-// What a line says of a row beside its outcomes.
+// A line without its outcomes.
 struct Row {
   std::string kind;
   std::string name;

@@ -226,22 +226,7 @@ int SendHanging(const std::vector<std::string>& args) {
     if (connect(daemon, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
       Die("failed: cannot connect: %s", std::strerror(errno));
     }
-    char text[] = "nothing";
-    iovec io{text, sizeof(text)};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-    msghdr message{};
-    message.msg_iov = &io;
-    message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof(control);
-    cmsghdr* const header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(header), &file, sizeof(file));
-    if (sendmsg(daemon, &message, MSG_NOSIGNAL) < 0) {
-      Die("failed: cannot send: %s", std::strerror(errno));
-    }
+    SendFd(daemon, file);
     Say("sent");  // whose answer, if there is one, nobody waits for
   }
   Hold();

@@ -35,7 +35,8 @@ int Daemon() {
   return 0;
 }
 
-// Of one that was not upgraded: ended, it has no old version. Returns the exit status.
+// Ends a container that was not upgraded, so that no shim of the old version is left. Returns the
+// exit status.
 int End(const Registry& registry, const Upgraded& one) {
   const auto ended = EndByForce(registry, one.id);
   if (ended.ok() || ended.error().code == Code::kNotFound) {
