@@ -152,7 +152,7 @@ void FuseServer::Resume(std::uint64_t ticket) {
 
 void FuseServer::SettleMappings(std::set<std::uint32_t> processes) {
   const std::lock_guard lock(settle_mutex_);
-  driver_.SettleUvm(LookAtMappings(node_, open_files_, std::move(processes)));
+  driver_.SettleUvm(mappings_.Look(node_, open_files_, std::move(processes)));
 }
 
 void FuseServer::BarrierReleased(Ino barrier) {

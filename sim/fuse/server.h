@@ -16,6 +16,7 @@
 #include "sim/driver/driver.h"
 #include "sim/fuse/faults.h"
 #include "sim/fuse/gpu_link.h"
+#include "sim/fuse/mappings.h"
 #include "sim/fuse/open_files.h"
 #include "sim/fuse/proc_caller.h"
 #include "sim/fuse/tree.h"
@@ -105,6 +106,7 @@ class FuseServer {
   std::unique_ptr<Workers> workers_;
 
   std::mutex settle_mutex_;  // a look at the processes and its use; above the driver's own
+  Mappings mappings_;        // protected by settle_mutex_
   std::mutex pages_mutex_;   // protects Block::pages and managed_pages_
   std::map<FileId, std::shared_ptr<Pages>> managed_pages_;
 

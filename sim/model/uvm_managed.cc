@@ -129,17 +129,18 @@ void UvmModel::Settle(const UvmSeen& seen) {
   }
 }
 
-// Unmapped by a process that lives: gone. With the process: kept where the file is shared between
-// processes, until CLEAN_UP_ZOMBIE_RESOURCES or the last close.
+// Unmapped from an address space that lives: gone, and so with one whose last process executes
+// another program. With that process: kept where the file is shared between processes, until
+// CLEAN_UP_ZOMBIE_RESOURCES or the last close.
 void UvmModel::DropUnseen(FileId file, UvmSpace& space, const UvmSeen& seen) {
   Managed kept;
   for (const auto& [base, range] : space.managed) {
-    if (range.zombie || !seen.LookedAt(range.owner.tgid)) {
+    if (range.zombie || !seen.LookedAt(range.owner.tgid) || seen.unseen.contains(range.owner)) {
       kept.emplace(base, range);
       continue;
     }
     if (!seen.alive.contains(range.owner)) {
-      if (space.Sharing()) {
+      if (space.Sharing() && !seen.executed.contains(range.owner)) {
         kept.emplace(base, range).first->second.zombie = true;
       }
       continue;

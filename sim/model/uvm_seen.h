@@ -13,10 +13,12 @@
 
 namespace cgpu::sim {
 
-// A process, never another one with the same number.
+// An address space, never another one: named after the process that it was first seen in, and the
+// one among those that this process has had. Ranges live in it, and not in that process.
 struct UvmOwner {
   std::uint32_t tgid = 0;
   std::uint64_t started = 0;
+  std::uint64_t program = 0;
 
   friend auto operator<=>(const UvmOwner&, const UvmOwner&) = default;
 };
@@ -33,9 +35,11 @@ struct UvmMapping {
 };
 
 struct UvmSeen {
-  // Only these were looked at; empty: all processes.
+  // Only what these processes gave their name to was looked at; empty: all.
   std::set<std::uint32_t> looked_at;
-  std::set<UvmOwner> alive;  // with memory of their own
+  std::set<UvmOwner> alive;     // used by a process
+  std::set<UvmOwner> unseen;    // of these, those whose mappings nobody could be asked for
+  std::set<UvmOwner> executed;  // over since its last process has executed another program
   std::vector<UvmMapping> mappings;
 
   [[nodiscard]] bool LookedAt(std::uint32_t tgid) const {

@@ -69,7 +69,7 @@ struct UvmGpu {
 struct UvmManaged {
   rm::NvU64 length = 0;
   UvmOwner owner;
-  bool zombie = false;  // its process is gone, and the space is shared between processes
+  bool zombie = false;  // its owner is gone, and the space is shared between processes
   bool read_duplication = false;
   std::optional<rm::NvProcessorUuid> preferred;
 };
