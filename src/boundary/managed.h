@@ -15,13 +15,9 @@
 #include <optional>
 #include <vector>
 
-namespace cgpu::boundary {
+#include "boundary/address_ranges.h"
 
-struct AddressRange {
-  std::uint64_t start = 0;
-  std::uint64_t end = 0;
-  friend auto operator<=>(const AddressRange&, const AddressRange&) = default;
-};
+namespace cgpu::boundary {
 
 struct MmapArgs {
   std::uint64_t address = 0;
@@ -40,8 +36,8 @@ enum class MmapKind {
 // `uvm_file`: what the descriptor leads to now. `range`: where a managed range would lie.
 [[nodiscard]] MmapKind JudgeMmap(const MmapArgs& args, bool uvm_file, AddressRange* range);
 
-// The card memory that managed ranges of one process can take, at most: whole blocks of 2 MiB,
-// which is what UVM takes from the card at a time, and page tables. Ranges may overlap.
+// The card memory that managed ranges of one address space can take, at most: whole blocks of 2
+// MiB, which is what UVM takes from the card at a time, and page tables. Ranges may overlap.
 [[nodiscard]] std::uint64_t ManagedBytes(std::vector<AddressRange> ranges);
 
 }  // namespace cgpu::boundary

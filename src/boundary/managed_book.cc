@@ -1,6 +1,7 @@
 #include "boundary/managed_book.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace cgpu::boundary {
 namespace {
@@ -10,27 +11,28 @@ ledger::ExtraKey KeyOf(ledger::ProcessKey process) {
   return {process, kManaged};
 }
 
+bool Overlap(const AddressRange& one, const AddressRange& other) {
+  return one.start < other.end && other.start < one.end;
+}
+
 }  // namespace
 
-std::optional<ledger::Card> ManagedBook::Charge(ledger::ProcessKey process, Thread thread,
-                                                AddressRange range) {
+std::optional<ledger::Card> ManagedBook::Charge(Thread thread, const Claim& claim) {
   Over(thread);
-  Begin(thread, {process, range, false, 0});
-  const auto full = TryCharge(process, BytesOf(process));
+  now_[thread].claim = claim;
+  const auto full = TryCharge(claim.process, BytesOf(claim.process));
   if (full) {
     now_.erase(thread);
   }
   return full;
 }
 
-void ManagedBook::Watch(ledger::ProcessKey process, Thread thread, AddressRange range) {
+void ManagedBook::Watch(Thread thread, const Claim& claim, AddressRanges before) {
   Over(thread);
-  Begin(thread, {process, range, true, 0});
-}
-
-void ManagedBook::Begin(Thread thread, Mapping mapping) {
-  now_[thread] = mapping;
-  shown_.try_emplace(mapping.process);
+  Mapping& mapping = now_[thread];
+  mapping.claim = claim;
+  mapping.watched = true;
+  mapping.before = std::move(before);
 }
 
 void ManagedBook::Over(Thread thread) {
@@ -38,23 +40,53 @@ void ManagedBook::Over(Thread thread) {
   if (found == now_.end()) {
     return;
   }
-  Mapping mapping = found->second;
+  Mapping mapping = std::move(found->second);
   now_.erase(found);
   if (any_space_) {
+    mapping.over = true;
     mapping.over_at = clock_;
-    over_.push_back(mapping);
-  } else if (!mapping.watched) {
-    (void)TryCharge(mapping.process, BytesOf(mapping.process));  // less than before
+    over_.push_back(std::move(mapping));
+    return;
+  }
+  Release(mapping);
+  if (!mapping.watched) {
+    const ledger::ProcessKey process = mapping.claim.process;
+    (void)TryCharge(process, BytesOf(process));  // less than before
   }
 }
 
-std::vector<ledger::ProcessKey> ManagedBook::Processes() const {
-  std::vector<ledger::ProcessKey> all;
-  all.reserve(shown_.size());
-  for (const auto& [process, shown] : shown_) {
-    all.push_back(process);
+bool ManagedBook::IsKnown(std::uint64_t program) const {
+  return std::any_of(spaces_.begin(), spaces_.end(),
+                     [&](const auto& entry) { return entry.second.programs.contains(program); });
+}
+
+// What was resolved since may have appeared in this address space after the look, and does not wait
+// any more: another that does would be taken for it.
+void ManagedBook::Know(Look look, const Claim& claim, AddressRanges shown) {
+  if (resolved_at_ >= look) {
+    return;
   }
-  return all;
+  spaces_.try_emplace(claim.witness, Space{claim.process, {claim.program}, {}, std::move(shown)});
+}
+
+bool ManagedBook::Meets(const Claim& claim) const {
+  const auto waiting = Waiting();
+  return std::any_of(waiting.begin(), waiting.end(),
+                     [&](const Mapping* one) { return Overlap(one->claim.range, claim.range); }) ||
+         std::any_of(spaces_.begin(), spaces_.end(), [&](const auto& entry) {
+           return entry.second.programs.contains(claim.program) &&
+                  !Intersection({claim.range}, entry.second.seen).empty();
+         });
+}
+
+AddressRanges ManagedBook::Counted(const Claim& claim) const {
+  AddressRanges counted;
+  for (const auto& [witness, space] : spaces_) {
+    if (space.process == claim.process) {
+      counted = Union(counted, Intersection({claim.range}, space.counted));
+    }
+  }
+  return counted;
 }
 
 std::vector<ManagedBook::Thread> ManagedBook::Unfinished() const {
@@ -66,61 +98,311 @@ std::vector<ManagedBook::Thread> ManagedBook::Unfinished() const {
   return all;
 }
 
-bool ManagedBook::Settle(ledger::ProcessKey process, Look look, std::vector<AddressRange> shown) {
-  const auto found = shown_.find(process);
-  if (found == shown_.end()) {
-    return true;
+std::vector<ManagedBook::Witness> ManagedBook::Spaces() const {
+  std::vector<Witness> all;
+  all.reserve(spaces_.size());
+  for (const auto& [witness, space] : spaces_) {
+    all.push_back(witness);
   }
-  const auto appeared = [&](const Mapping& mapping) {
-    return mapping.process == process && mapping.watched &&
-           std::any_of(shown.begin(), shown.end(), [&](const AddressRange& range) {
-             return range.start < mapping.range.end && mapping.range.start < range.end;
-           });
-  };
-  bool intent = std::any_of(over_.begin(), over_.end(), appeared);
-  for (const auto& [thread, mapping] : now_) {
-    intent = intent || appeared(mapping);
+  return all;
+}
+
+bool ManagedBook::Settle(Look look, SeenByWitness seen) {
+  const Processes before = Payers();
+  Processes intents;
+  DropGone(seen);
+  Recognise(seen, intents);
+  SettleOwn(look, seen, intents);
+  resolved_.clear();
+  NoteResolved(look);
+  for (auto& [witness, space] : spaces_) {
+    const auto said = seen.find(witness);
+    if (said != seen.end() && said->second.state == Seen::State::kShown) {
+      space.counted = Intersection(space.counted, said->second.shown);
+      space.seen = said->second.shown;
+    }
+    // One that was not over may have appeared here after this look and before that of its own
+    // space; it does not wait any more, and must not be taken for another later.
+    space.seen = Union(space.seen, resolved_);
   }
-  found->second = std::move(shown);
-  std::erase_if(over_, [&](const Mapping& mapping) {
-    return mapping.process == process && mapping.over_at < look;
+  DropResolved();
+  DropIdle(seen);
+  return Recharge(before, intents);
+}
+
+void ManagedBook::DropGone(const SeenByWitness& seen) {
+  for (const auto& [witness, said] : seen) {
+    if (said.state != Seen::State::kGone || spaces_.erase(witness) == 0) {
+      continue;
+    }
+    released_.push_back(witness);
+    const auto within = [gone = witness](const Mapping& mapping) {
+      return mapping.claim.witness == gone;
+    };
+    std::erase_if(over_, within);
+    std::erase_if(now_, [&](const auto& entry) { return within(entry.second); });
+  }
+}
+
+// Finds the address spaces in which mappings have appeared: see the top of managed_book.h.
+void ManagedBook::Recognise(SeenByWitness& seen, Processes& intents) {
+  std::map<Witness, AddressRanges> fresh;
+  for (const auto& [witness, space] : spaces_) {
+    const auto said = seen.find(witness);
+    if (said != seen.end() && said->second.state == Seen::State::kShown) {
+      fresh[witness] = Without(said->second.shown, space.seen);
+    }
+  }
+  const std::vector<Mapping*> waiting = Waiting();
+  std::map<Witness, Witness> joined;  // what has become of those that are not there any more
+  for (Mapping* mapping : waiting) {
+    AddressRanges others;
+    for (const Mapping* other : waiting) {
+      if (other != mapping && Overlap(other->claim.range, mapping->claim.range)) {
+        others.push_back(other->claim.range);
+      }
+    }
+    const AddressRanges own = Without({mapping->claim.range}, Ordered(std::move(others)));
+    std::set<Witness> homes;
+    for (const auto& [witness, ranges] : fresh) {
+      if (!Intersection(own, ranges).empty()) {
+        homes.insert(joined.contains(witness) ? joined[witness] : witness);
+      }
+    }
+    if (homes.empty()) {
+      continue;
+    }
+    const Witness kept = *homes.begin();
+    homes.insert(mapping->claim.witness);  // of the same address space, if it is known as one
+    for (const Witness other : homes) {
+      if (other != kept && spaces_.contains(other)) {
+        JoinInto(kept, other, seen);
+        joined[other] = kept;
+        for (auto& [from, to] : joined) {
+          to = to == other ? kept : to;
+        }
+      }
+    }
+    Count(spaces_[kept], *mapping, PartOf(*mapping, seen.at(kept).shown), intents);
+  }
+}
+
+// Each was looked at in a moment of its own; what either shows counts as there.
+void ManagedBook::JoinInto(Witness kept, Witness other, SeenByWitness& seen) {
+  if (const auto said = seen.find(other); said != seen.end()) {
+    seen[kept].shown = Union(seen[kept].shown, said->second.shown);
+  }
+  const auto found = spaces_.find(other);
+  Space& space = spaces_[kept];
+  space.counted = Union(space.counted, found->second.counted);
+  space.programs.merge(found->second.programs);
+  spaces_.erase(found);
+  released_.push_back(other);
+  for (Mapping* mapping : Waiting()) {
+    if (mapping->claim.witness == other) {
+      mapping->claim.witness = kept;
+    }
+  }
+}
+
+// Those whose own witness is that of a known address space.
+void ManagedBook::SettleOwn(Look look, const SeenByWitness& seen, Processes& intents) {
+  for (Mapping* mapping : Waiting()) {
+    const auto space = spaces_.find(mapping->claim.witness);
+    const auto said = seen.find(mapping->claim.witness);
+    if (mapping->resolved || space == spaces_.end() || said == seen.end()) {
+      continue;
+    }
+    AddressRanges part = PartOf(*mapping, said->second.shown);
+    if (said->second.state == Seen::State::kHidden) {
+      part = {mapping->claim.range};
+    }
+    // A watched one is in no sum, so that it counts as soon as it is seen.
+    if (mapping->WasOver(look) ||
+        (mapping->watched && !part.empty() && said->second.state == Seen::State::kShown)) {
+      Count(space->second, *mapping, part, intents);
+    }
+  }
+}
+
+AddressRanges ManagedBook::PartOf(const Mapping& mapping, const AddressRanges& shown) {
+  return Without(Intersection({mapping.claim.range}, shown), mapping.before);
+}
+
+void ManagedBook::Count(Space& space, Mapping& mapping, const AddressRanges& part,
+                        Processes& intents) {
+  mapping.resolved = true;
+  space.programs.insert(mapping.claim.program);
+  space.counted = Union(space.counted, part);
+  if (mapping.watched && !part.empty()) {
+    intents.insert(space.process);
+  }
+}
+
+std::vector<ManagedBook::Witness> ManagedBook::Unplaced(Look look) const {
+  std::vector<Witness> all;
+  for (const Mapping* mapping : Waiting()) {
+    if ((mapping->WasOver(look) || mapping->watched) && !spaces_.contains(mapping->claim.witness)) {
+      all.push_back(mapping->claim.witness);
+    }
+  }
+  return all;
+}
+
+bool ManagedBook::Place(Look look, Witness witness, const Seen& seen) {
+  const Processes before = Payers();
+  Processes intents;
+  for (Mapping* mapping : Waiting()) {
+    if (mapping->claim.witness != witness || spaces_.contains(witness)) {
+      continue;
+    }
+    const bool over = mapping->WasOver(look);
+    AddressRanges part = PartOf(*mapping, seen.shown);
+    if (seen.state == Seen::State::kHidden && over) {
+      part = {mapping->claim.range};
+    }
+    if (part.empty()) {
+      mapping->resolved = over || seen.state == Seen::State::kGone;
+      continue;
+    }
+    Space& space = spaces_[witness];
+    space.process = mapping->claim.process;
+    space.seen = seen.shown;
+    Count(space, *mapping, part, intents);
+  }
+  NoteResolved(look);
+  for (auto& [other, space] : spaces_) {
+    space.seen = Union(space.seen, resolved_);  // as in Settle()
+  }
+  DropResolved();
+  return Recharge(before, intents);
+}
+
+void ManagedBook::NoteResolved(Look look) {
+  AddressRanges more;
+  for (const Mapping* mapping : Waiting()) {
+    if (mapping->resolved) {
+      resolved_at_ = clock_;
+      if (!mapping->WasOver(look)) {
+        more.push_back(mapping->claim.range);
+      }
+    }
+  }
+  resolved_ = Union(resolved_, more);
+}
+
+void ManagedBook::DropResolved() {
+  for (const Mapping* mapping : Waiting()) {
+    if (mapping->resolved) {
+      Release(*mapping);
+    }
+  }
+  std::erase_if(over_, [](const Mapping& mapping) { return mapping.resolved; });
+  std::erase_if(now_, [](const auto& entry) { return entry.second.resolved; });
+}
+
+// Address spaces that have nothing and wait for nothing.
+void ManagedBook::DropIdle(const SeenByWitness& seen) {
+  std::erase_if(spaces_, [&](const auto& entry) {
+    const auto& [witness, space] = entry;
+    const auto waiting = Waiting();
+    const bool idle = space.counted.empty() && seen.contains(witness) &&
+                      std::none_of(waiting.begin(), waiting.end(), [&](const Mapping* one) {
+                        return one->claim.witness == entry.first ||
+                               entry.second.programs.contains(one->claim.program);
+                      });
+    if (idle) {
+      released_.push_back(witness);
+    }
+    return idle;
   });
-  const std::uint64_t bytes = BytesOf(process);
+}
+
+void ManagedBook::Release(const Mapping& mapping) {
+  if (!spaces_.contains(mapping.claim.witness)) {
+    released_.push_back(mapping.claim.witness);
+  }
+}
+
+std::vector<ManagedBook::Witness> ManagedBook::TakeReleased() {
+  std::sort(released_.begin(), released_.end());
+  released_.erase(std::unique(released_.begin(), released_.end()), released_.end());
+  return std::exchange(released_, {});
+}
+
+std::map<ManagedBook::Witness, ledger::ProcessKey> ManagedBook::Witnesses() const {
+  std::map<Witness, ledger::ProcessKey> all;
+  for (const auto& [witness, space] : spaces_) {
+    all[witness] = space.process;
+  }
+  for (const Mapping* mapping : Waiting()) {
+    all.try_emplace(mapping->claim.witness, mapping->claim.process);
+  }
+  return all;
+}
+
+std::vector<const ManagedBook::Mapping*> ManagedBook::Waiting() const {
+  std::vector<const Mapping*> all;
+  all.reserve(over_.size() + now_.size());
+  for (const Mapping& mapping : over_) {
+    all.push_back(&mapping);
+  }
+  for (const auto& [thread, mapping] : now_) {
+    all.push_back(&mapping);
+  }
+  return all;
+}
+
+std::vector<ManagedBook::Mapping*> ManagedBook::Waiting() {
+  std::vector<Mapping*> all;
+  all.reserve(over_.size() + now_.size());
+  for (Mapping& mapping : over_) {
+    all.push_back(&mapping);
+  }
+  for (auto& [thread, mapping] : now_) {
+    all.push_back(&mapping);
+  }
+  return all;
+}
+
+ManagedBook::Processes ManagedBook::Payers() const {
+  Processes all;
+  for (const auto& [witness, space] : spaces_) {
+    all.insert(space.process);
+  }
+  for (const Mapping* mapping : Waiting()) {
+    all.insert(mapping->claim.process);
+  }
+  return all;
+}
+
+// What is charged for each follows what there is. False: what was mapped by intent does not fit.
+bool ManagedBook::Recharge(const Processes& before, const Processes& intents) {
+  Processes all = before;
+  all.merge(Payers());
   bool fits = true;
-  if (intent) {
-    fits = !TryCharge(process, bytes);
-  }
-  for (const ledger::Card card : cards_) {
-    ledger_.ForceExtra(KeyOf(process), card, bytes);
-  }
-  const bool idle = std::none_of(
-      now_.begin(), now_.end(), [&](const auto& entry) { return entry.second.process == process; });
-  if (bytes == 0 && idle && std::none_of(over_.begin(), over_.end(), [&](const Mapping& mapping) {
-        return mapping.process == process;
-      })) {
-    shown_.erase(process);
+  for (const ledger::ProcessKey process : all) {
+    const std::uint64_t bytes = BytesOf(process);
+    if (intents.contains(process)) {
+      fits = !TryCharge(process, bytes) && fits;
+    }
+    for (const ledger::Card card : cards_) {
+      ledger_.ForceExtra(KeyOf(process), card, bytes);
+    }
   }
   return fits;
 }
 
-void ManagedBook::Remove(ledger::ProcessKey process) {
-  shown_.erase(process);
-  std::erase_if(now_, [&](const auto& entry) { return entry.second.process == process; });
-  std::erase_if(over_, [&](const Mapping& mapping) { return mapping.process == process; });
-  for (const ledger::Card card : cards_) {
-    ledger_.ForceExtra(KeyOf(process), card, 0);
-  }
-}
-
 bool ManagedBook::SetCards(const std::set<ledger::Card>& cards) {
   const std::set<ledger::Card> before = cards_;
+  const Processes payers = Payers();
   for (const ledger::Card card : cards) {
-    for (const auto& [process, shown] : shown_) {
+    for (const ledger::ProcessKey process : payers) {
       if (before.contains(card) || ledger_.SetExtra(KeyOf(process), card, BytesOf(process)).ok()) {
         continue;
       }
       for (const ledger::Card added : cards) {
-        for (const auto& [other, ignored] : shown_) {
+        for (const ledger::ProcessKey other : payers) {
           if (!before.contains(added)) {
             ledger_.ForceExtra(KeyOf(other), added, 0);
           }
@@ -130,7 +412,7 @@ bool ManagedBook::SetCards(const std::set<ledger::Card>& cards) {
     }
   }
   for (const ledger::Card card : before) {
-    for (const auto& [process, shown] : shown_) {
+    for (const ledger::ProcessKey process : payers) {
       if (!cards.contains(card)) {
         ledger_.ForceExtra(KeyOf(process), card, 0);
       }
@@ -143,27 +425,23 @@ bool ManagedBook::SetCards(const std::set<ledger::Card>& cards) {
 void ManagedBook::Resume(const std::set<ledger::Card>& cards) {
   cards_ = cards;
   for (const ledger::Card card : cards_) {
-    for (const auto& [process, shown] : shown_) {
+    for (const ledger::ProcessKey process : Payers()) {
       ledger_.ForceExtra(KeyOf(process), card, BytesOf(process));
     }
   }
 }
 
 std::uint64_t ManagedBook::BytesOf(ledger::ProcessKey process) const {
-  std::vector<AddressRange> ranges;
-  if (const auto found = shown_.find(process); found != shown_.end()) {
-    ranges = found->second;
+  std::uint64_t bytes = 0;
+  for (const auto& [witness, space] : spaces_) {
+    bytes += space.process == process ? ManagedBytes(space.counted) : 0;
   }
-  const auto add = [&](const Mapping& mapping) {
-    if (mapping.process == process && !mapping.watched) {
-      ranges.push_back(mapping.range);
+  for (const Mapping* mapping : Waiting()) {
+    if (mapping->claim.process == process && !mapping->watched) {
+      bytes += ManagedBytes({mapping->claim.range});
     }
-  };
-  for (const auto& [thread, mapping] : now_) {
-    add(mapping);
   }
-  std::for_each(over_.begin(), over_.end(), add);
-  return ManagedBytes(std::move(ranges));
+  return bytes;
 }
 
 // All cards or none, for want of room on the returned one.

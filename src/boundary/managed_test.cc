@@ -2,9 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "boundary/managed_book.h"
 #include "boundary/page_tables.h"
-#include "ledger/ledger.h"
 
 namespace cgpu::boundary {
 namespace {
@@ -82,85 +80,13 @@ TEST(ManagedBytes, WholeBlocksOnceAndTables) {
       << "the same twice";
 }
 
-class ManagedBookTest : public ::testing::Test {
- protected:
-  ManagedBookTest() {
-    EXPECT_TRUE(book_.SetCards({0}));
-    book_.SetAnySpace(true);
-  }
-  static AddressRange Piece(std::uint64_t index) {
-    return {kBase + index * 256 * kMib, kBase + (index + 1) * 256 * kMib};
-  }
-
-  ledger::Ledger ledger_{{1024 * kMib, 512 * kMib}, {8, 64, 8, 8}};
-  ManagedBook book_{ledger_};
-};
-
-TEST_F(ManagedBookTest, ChargesBeforeAndSettlesAfter) {
-  ASSERT_EQ(book_.Charge(1, 10, Piece(0)), std::nullopt);
-  const std::uint64_t one = ledger_.Used(0);
-  EXPECT_GT(one, 256 * kMib);
-  // It is not known to be over: whatever is shown, the charge stays.
-  EXPECT_TRUE(book_.Settle(1, book_.BeginLook(), {}));
-  EXPECT_EQ(ledger_.Used(0), one);
-  book_.Over(10);
-  EXPECT_EQ(ledger_.Used(0), one) << "no look has settled it";
-  EXPECT_TRUE(book_.Settle(1, book_.BeginLook(), {Piece(0)}));
-  EXPECT_EQ(ledger_.Used(0), one);
-  EXPECT_TRUE(book_.Settle(1, book_.BeginLook(), {}));
-  EXPECT_EQ(ledger_.Used(0), 0U);
-  EXPECT_TRUE(book_.Processes().empty());
-}
-
-TEST_F(ManagedBookTest, ALookThatBeganBeforeTheEndDoesNotSettle) {
-  ASSERT_EQ(book_.Charge(1, 10, Piece(0)), std::nullopt);
-  const auto look = book_.BeginLook();
-  book_.Over(10);
-  EXPECT_TRUE(book_.Settle(1, look, {}));
-  EXPECT_GT(ledger_.Used(0), 256 * kMib);
-  EXPECT_TRUE(book_.Settle(1, book_.BeginLook(), {}));
-  EXPECT_EQ(ledger_.Used(0), 0U);
-}
-
-TEST_F(ManagedBookTest, RefusesWhatDoesNotFit) {
-  for (int i = 0; i < 3; ++i) {
-    ASSERT_EQ(book_.Charge(1, 10 + i, Piece(static_cast<std::uint64_t>(i))), std::nullopt);
-  }
-  const std::uint64_t used = ledger_.Used(0);
-  EXPECT_EQ(book_.Charge(1, 13, Piece(3)), 0U);
-  EXPECT_EQ(ledger_.Used(0), used);
-}
-
-TEST_F(ManagedBookTest, AWatchedMappingIsChargedWhenItAppears) {
-  book_.Watch(1, 10, Piece(0));
-  EXPECT_EQ(ledger_.Used(0), 0U);
-  EXPECT_TRUE(book_.Settle(1, book_.BeginLook(), {})) << "nothing came of it yet";
-  EXPECT_TRUE(book_.Settle(1, book_.BeginLook(), {Piece(0)}));
-  EXPECT_GT(ledger_.Used(0), 256 * kMib);
-  book_.Watch(1, 11, {kBase, kBase + 2048 * kMib});
-  EXPECT_FALSE(book_.Settle(1, book_.BeginLook(), {{kBase, kBase + 2048 * kMib}}));
-  EXPECT_GT(ledger_.Used(0), 2048 * kMib) << "charged all the same";
-}
-
-TEST_F(ManagedBookTest, LiesOnEveryCardThatIsRegistered) {
-  ASSERT_EQ(book_.Charge(1, 10, Piece(0)), std::nullopt);
-  EXPECT_EQ(ledger_.Used(1), 0U);
-  ASSERT_TRUE(book_.SetCards({0, 1}));
-  EXPECT_GT(ledger_.Used(1), 256 * kMib);
-  ASSERT_TRUE(book_.SetCards({0}));
-  EXPECT_EQ(ledger_.Used(1), 0U);
-  ASSERT_EQ(book_.Charge(1, 11, Piece(1)), std::nullopt);
-  EXPECT_FALSE(book_.SetCards({0, 1})) << "512 MiB and tables do not fit";
-  EXPECT_EQ(ledger_.Used(1), 0U);
-  book_.Remove(1);
-  EXPECT_EQ(ledger_.Used(0), 0U);
-}
-
-TEST_F(ManagedBookTest, WithoutASpaceNothingComesOfAMapping) {
-  book_.SetAnySpace(false);
-  book_.Watch(1, 10, Piece(0));
-  book_.Over(10);
-  EXPECT_EQ(book_.Unsettled(), 0U);
+TEST(AddressRanges, AreSets) {
+  const AddressRanges set = Ordered({{30, 40}, {10, 20}, {18, 25}, {25, 28}, {50, 50}});
+  EXPECT_EQ(set, (AddressRanges{{10, 28}, {30, 40}}));
+  EXPECT_EQ(Intersection(set, {{0, 12}, {20, 35}}), (AddressRanges{{10, 12}, {20, 28}, {30, 35}}));
+  EXPECT_EQ(Without(set, {{0, 12}, {20, 35}}), (AddressRanges{{12, 20}, {35, 40}}));
+  EXPECT_EQ(Without({{0, 100}}, set), (AddressRanges{{0, 10}, {28, 30}, {40, 100}}));
+  EXPECT_EQ(Union({{28, 30}}, set), (AddressRanges{{10, 40}}));
 }
 
 }  // namespace

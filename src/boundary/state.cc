@@ -20,7 +20,7 @@ enum Tag : StateTag {
   kRefused = 1,   // what was refused, how often
   kFigures = 2,   // of each card in turn: a channel group's bytes, an address space's, BAR1's
   kSpace = 3,     // kSpaceKey, kSpaceBook
-  kManaged = 4,   // kClock, kProcess, kShown, kNow, kOver
+  kManaged = 4,   // kClock, kManagedSpace, kCounted, kSeen, kNow, kOver
   kDma = 5,       // kDmaClient, kDmaRange, kDmaMapping
   kEncoders = 6,  // client, its serial number, card, how many it has taken
 
@@ -34,10 +34,14 @@ enum Tag : StateTag {
   kSpaceChannel = 24,  // client, channel, card, start, end, hold
 
   kClock = 30,    // looks begun
-  kProcess = 31,  // process
-  kShown = 32,    // of a process: process, start, end
-  kNow = 33,      // process, start, end, watched, thread
-  kOver = 34,     // process, start, end, watched, over at
+  kProcess = 31,  // process; instead of kManagedSpace in versions that knew processes alone
+  kShown = 32,    // of a process: process, start, end; the same
+  kNow = 33,      // process, start, end, watched, thread, witness
+  kOver = 34,     // process, start, end, watched, over at, witness
+  // What those versions would forget.
+  kManagedSpace = 35 | kRequired,  // witness, process
+  kCounted = 36 | kRequired,       // of an address space: witness, start, end
+  kSeen = 37 | kRequired,          // the same
 
   kDmaClient = 40,   // client, its serial number, owner
   kDmaRange = 41,    // serial number, handle, space, card, covered
@@ -182,29 +186,66 @@ void UvmSpace::LoadChannel(StateReader& reader, ledger::Card cards) {
 
 void ManagedBook::Save(StateWriter& writer) const {
   Write(writer, kClock, clock_);
-  for (const auto& [process, shown] : shown_) {
-    Write(writer, kProcess, process);
-    for (const AddressRange& range : shown) {
-      Write(writer, kShown, process, range.start, range.end);
+  for (const auto& [witness, space] : spaces_) {
+    Write(writer, kManagedSpace, witness, space.process);
+    for (const AddressRange& range : space.counted) {
+      Write(writer, kCounted, witness, range.start, range.end);
+    }
+    for (const AddressRange& range : space.seen) {
+      Write(writer, kSeen, witness, range.start, range.end);
     }
   }
+  const auto write = [&](StateTag tag, const Mapping& mapping, std::uint64_t last) {
+    const Claim& claim = mapping.claim;
+    Write(writer, tag, claim.process, claim.range.start, claim.range.end, mapping.watched, last,
+          claim.witness);
+  };
   for (const auto& [thread, mapping] : now_) {
-    Write(writer, kNow, mapping.process, mapping.range.start, mapping.range.end, mapping.watched,
-          thread);
+    write(kNow, mapping, static_cast<std::uint64_t>(thread));
   }
   for (const Mapping& mapping : over_) {
-    Write(writer, kOver, mapping.process, mapping.range.start, mapping.range.end, mapping.watched,
-          mapping.over_at);
+    write(kOver, mapping, mapping.over_at);
   }
 }
 
-ManagedBook::Mapping ManagedBook::LoadMapping(StateReader& reader) const {
+// A version that knew processes alone had no witnesses: each process stands for one.
+ManagedBook::Mapping ManagedBook::LoadMapping(StateReader& reader, bool over,
+                                              Thread* thread) const {
   Mapping mapping;
-  mapping.process = reader.Number();
-  mapping.range = LoadAddresses(reader);
+  Claim& claim = mapping.claim;
+  claim.process = reader.Number();
+  claim.range = LoadAddresses(reader);
   mapping.watched = reader.Flag();
-  (void)Check(reader, shown_.contains(mapping.process), "a mapping of an unknown process");
+  mapping.over = over;
+  if (over) {
+    mapping.over_at = reader.Number();
+  } else {
+    *thread = reader.As<Thread>();
+  }
+  claim.witness = reader.Number();
+  claim.witness = claim.witness == 0 ? claim.process : claim.witness;
+  (void)Check(reader, claim.witness != 0, "a mapping without a witness");
   return mapping;
+}
+
+void ManagedBook::LoadSpace(StateReader& reader, bool of_process) {
+  const Witness witness = reader.Number();
+  Space space;
+  space.process = of_process ? witness : reader.Number();
+  if (Check(reader, witness != 0, "an address space without a witness")) {
+    (void)Check(reader, spaces_.try_emplace(witness, std::move(space)).second,
+                "an address space twice");
+  }
+}
+
+void ManagedBook::LoadRange(StateReader& reader, bool counted, bool seen) {
+  const auto found = spaces_.find(reader.Number());
+  const AddressRange range = LoadAddresses(reader);
+  if (Check(reader, found != spaces_.end(), "a mapping in an unknown address space")) {
+    Space& space = found->second;
+    space.counted = counted ? Union(space.counted, {range}) : space.counted;
+    space.seen = seen ? Union(space.seen, {range}) : space.seen;
+  }
 }
 
 void ManagedBook::Load(StateReader& reader) {
@@ -214,28 +255,23 @@ void ManagedBook::Load(StateReader& reader) {
         clock_ = reader.Number();
         return true;
       case kProcess:
-        (void)Check(reader, shown_.try_emplace(reader.Number()).second, "a process twice");
+      case kManagedSpace:
+        LoadSpace(reader, tag == kProcess);
         return true;
-      case kShown: {
-        const auto found = shown_.find(reader.Number());
-        const AddressRange range = LoadAddresses(reader);
-        if (Check(reader, found != shown_.end(), "a mapping of an unknown process")) {
-          found->second.push_back(range);
-        }
+      case kShown:
+      case kCounted:
+      case kSeen:
+        LoadRange(reader, tag != kSeen, tag != kCounted);
         return true;
-      }
       case kNow: {
-        const Mapping mapping = LoadMapping(reader);
-        (void)Check(reader, now_.try_emplace(reader.As<Thread>(), mapping).second,
-                    "a thread twice");
+        Thread thread = 0;
+        const Mapping mapping = LoadMapping(reader, false, &thread);
+        (void)Check(reader, now_.try_emplace(thread, mapping).second, "a thread twice");
         return true;
       }
-      case kOver: {
-        Mapping mapping = LoadMapping(reader);
-        mapping.over_at = reader.Number();
-        over_.push_back(mapping);
+      case kOver:
+        over_.push_back(LoadMapping(reader, true, nullptr));
         return true;
-      }
       default:
         return false;
     }

@@ -181,21 +181,24 @@ struct Managed {
 
 struct ManagedStep {
   std::uint64_t what;
-  ledger::ProcessKey process;
+  ManagedBook::Claim claim;
   int thread;
-  std::vector<AddressRange> ranges;
+  AddressRanges ranges;
   bool all;
 };
 
 // What came of it, as far as it says.
 bool Play(const ManagedStep& step, ManagedBook::Look& look, ManagedBook& book) {
+  const ManagedBook::Seen seen = {
+      step.all ? ManagedBook::Seen::State::kShown : ManagedBook::Seen::State::kGone,
+      Ordered(step.ranges)};
   switch (step.what) {
     case 0:
     case 1:
     case 2:
-      return !book.Charge(step.process, step.thread, step.ranges[0]);
+      return !book.Charge(step.thread, step.claim);
     case 3:
-      book.Watch(step.process, step.thread, step.ranges[0]);
+      book.Watch(step.thread, step.claim, {});
       return true;
     case 4:
     case 5:
@@ -204,15 +207,24 @@ bool Play(const ManagedStep& step, ManagedBook::Look& look, ManagedBook& book) {
     case 6:
       look = book.BeginLook();
       return true;
-    case 7:
-    case 8:
-      return book.Settle(step.process, look, step.ranges);
+    case 7: {
+      std::map<ManagedBook::Witness, ManagedBook::Seen> all;
+      for (const auto witness : book.Spaces()) {
+        all[witness] = seen;
+      }
+      return book.Settle(look, std::move(all));
+    }
+    case 8: {
+      bool fits = true;
+      for (const auto witness : book.Unplaced(look)) {
+        fits = book.Place(look, witness, seen) && fits;
+      }
+      return fits;
+    }
     case 9:
       return book.SetCards(step.all ? std::set<ledger::Card>{0, 1} : std::set<ledger::Card>{0});
     case 10:
-      if (step.all) {
-        book.Remove(step.process);
-      }
+      book.Know(book.BeginLook(), step.claim, Ordered(step.ranges));
       return true;
     default:
       book.SetAnySpace(step.all);
@@ -231,9 +243,13 @@ TEST(BoundaryState, AManagedBookGoesOnAsTheOldOne) {
     next.HandOver(cards, any);
     const std::uint64_t start = kBase + dice(8) * 4 * kMib;
     const std::uint64_t other = kBase + dice(8) * 4 * kMib;
-    ManagedStep step{dice(12), 1 + dice(3), static_cast<int>(10 + dice(6)), {}, dice(4) != 0};
-    step.ranges = {{start, start + (1 + dice(16)) * kMib}, {other, other + kMib}};
-    step.ranges.resize(step.what < 4 ? 1 : dice(3));
+    const auto witness = static_cast<ManagedBook::Witness>(i + 1);
+    ManagedStep step{dice(12),
+                     {witness, 1 + dice(3), witness, {start, start + (1 + dice(16)) * kMib}},
+                     static_cast<int>(10 + dice(6)),
+                     {{start, start + 2 * kMib}, {other, other + kMib}},
+                     dice(4) != 0};
+    step.ranges.resize(dice(3));
     ManagedBook::Look next_look = look;
     const bool done = Play(step, look, *old.book);
     ASSERT_EQ(Play(step, next_look, *next.book), done);
@@ -242,7 +258,7 @@ TEST(BoundaryState, AManagedBookGoesOnAsTheOldOne) {
       cards = step.all ? std::set<ledger::Card>{0, 1} : std::set<ledger::Card>{0};
     }
     any = step.what == 11 ? step.all : any;
-    ASSERT_EQ(next.book->Processes(), old.book->Processes());
+    ASSERT_EQ(next.book->Witnesses(), old.book->Witnesses());
     ASSERT_EQ(next.book->Unfinished(), old.book->Unfinished());
     ASSERT_EQ(next.book->Unsettled(), old.book->Unsettled());
     ASSERT_EQ(SavedBook(*next.ledger), SavedBook(*old.ledger)) << i;
@@ -268,9 +284,9 @@ class BoundaryStateTest : public BoundaryTest {
     map.flags = 1U << 15;
     Run(rm::NV_ESC_RM_MAP_MEMORY_DMA, map);
     boundary_->AddSpace(kSpace, 1);
-    ASSERT_EQ(boundary_->managed().Charge(1, 10, {kBase, kBase + kMib}), std::nullopt);
+    ASSERT_EQ(boundary_->managed().Charge(10, {1, 1, 1, {kBase, kBase + kMib}}), std::nullopt);
     boundary_->managed().Over(10);
-    boundary_->managed().Watch(1, 11, {kBase, kBase + kMib});
+    boundary_->managed().Watch(11, {2, 1, 1, {kBase, kBase + kMib}}, {});
     boundary_->SetFigures(1, {64 * kMib, 8192, 256 * kMib});
     boundary_->CountRefused("a thing");
     boundary_->CountRefused("a thing");
@@ -463,10 +479,18 @@ TEST(BoundaryStateRows, SpacesThatCannotBeAreRefused) {
 
 TEST(BoundaryStateRows, ManagedMemoryThatCannotBeIsRefused) {
   EXPECT_EQ(VerdictIn(4, {{31, {1}}, {32, {1, 5, 6}}, {33, {1, 5, 6, 1, 1}}, {34, {1, 5, 5}}}), "");
-  EXPECT_EQ(VerdictIn(4, {{31, {1}}, {31, {1}}}), "a process twice");
-  EXPECT_EQ(VerdictIn(4, {{32, {1, 5, 6}}}), "a mapping of an unknown process");
-  EXPECT_EQ(VerdictIn(4, {{33, {1, 5, 6, 1, 1}}}), "a mapping of an unknown process");
-  EXPECT_EQ(VerdictIn(4, {{34, {1, 5, 6, 1, 1}}}), "a mapping of an unknown process");
+  EXPECT_EQ(VerdictIn(4, {{31, {1}}, {31, {1}}}), "an address space twice");
+  EXPECT_EQ(VerdictIn(4, {{35 | kRequired, {7, 1}},
+                          {36 | kRequired, {7, 5, 6}},
+                          {37 | kRequired, {7, 5, 8}},
+                          {33, {1, 5, 6, 1, 1, 8}},
+                          {34, {1, 5, 6, 0, 0, 7}}}),
+            "");
+  EXPECT_EQ(VerdictIn(4, {{35 | kRequired, {0, 1}}}), "an address space without a witness");
+  for (const StateTag tag : {StateTag{32}, 36 | kRequired, 37 | kRequired}) {
+    EXPECT_EQ(VerdictIn(4, {{tag, {1, 5, 6}}}), "a mapping in an unknown address space");
+  }
+  EXPECT_EQ(VerdictIn(4, {{33, {0, 5, 6, 1, 1}}}), "a mapping without a witness");
   EXPECT_EQ(VerdictIn(4, {{31, {1}}, {32, {1, 6, 5}}}), "a range of addresses");
   EXPECT_EQ(VerdictIn(4, {{31, {1}}, {32, {1, 6, kMost}}}), "a range of addresses");
   EXPECT_EQ(VerdictIn(4, {{31, {1}}, {34, {1, 6, 5}}}), "a range of addresses");

@@ -184,7 +184,7 @@ TEST_P(UvmTest, ACardIsChargedFromBeforeItIsRegistered) {
   constexpr std::uint64_t kManaged = 32 * kMib;
   EXPECT_EQ(Ask(rm::UVM_UNREGISTER_GPU_VASPACE, kUuid), rm::NV_OK);
   EXPECT_EQ(Ask(rm::UVM_UNREGISTER_GPU, kUuid), rm::NV_OK);
-  EXPECT_FALSE(boundary_->managed().Charge(1, 7, {kMib, kMib + kManaged}));
+  EXPECT_FALSE(boundary_->managed().Charge(7, {1, 1, 1, {kMib, kMib + kManaged}}));
   const std::uint64_t before = ledger_->Used(0);
   boundary_->AddSpace(kSpace + 1, 1);
   for (const int error : {EIO, 0}) {

@@ -7,10 +7,9 @@
 #include <cerrno>
 #include <charconv>
 #include <optional>
-#include <string>
+#include <string_view>
 
 #include "base/fd.h"
-#include "kernel/open_files.h"
 
 namespace cgpu::kernel {
 namespace {
@@ -40,7 +39,11 @@ bool Skip(std::string_view& line, char separator) {
 void ReadLine(std::string_view line, const InodeSet& inodes, std::vector<MappedRange>& ranges) {
   const auto start = Take(line, 16, '-');
   const auto end = start ? Take(line, 16, ' ') : std::nullopt;
-  if (!end || !Skip(line, ' ') || !Skip(line, ' ')) {
+  if (!end || !Skip(line, ' ')) {
+    return;
+  }
+  const auto offset = Take(line, 16, ' ');
+  if (!offset || *offset != *start) {
     return;
   }
   const auto device_major = Take(line, 16, ':');
@@ -57,69 +60,15 @@ void ReadLine(std::string_view line, const InodeSet& inodes, std::vector<MappedR
   }
 }
 
-// Takes whole lines off `text`.
-void ReadLines(std::string& text, const InodeSet& inodes, std::vector<MappedRange>& ranges) {
+}  // namespace
+
+void TakeRanges(std::string& text, const InodeSet& inodes, std::vector<MappedRange>& ranges) {
   std::size_t from = 0;
   for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', from)) {
     ReadLine(std::string_view(text).substr(from, end - from), inodes, ranges);
     from = end + 1;
   }
   text.erase(0, from);
-}
-
-// Of one thread. Nothing: it has no memory any more.
-Result<std::optional<std::vector<MappedRange>>> MappingsOf(int proc, pid_t tid,
-                                                           const InodeSet& inodes) {
-  const std::string path = std::to_string(tid) + "/maps";
-  const UniqueFd file(openat(proc, path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.valid()) {
-    return ErrnoError(Code::kUnavailable, errno, "cannot open the mappings of a process");
-  }
-  constexpr std::size_t kChunk = 16 * 1024;
-  std::optional<std::vector<MappedRange>> ranges;
-  std::string text;
-  for (;;) {
-    const std::size_t before = text.size();
-    text.resize(before + kChunk);
-    const ssize_t n = read(file.get(), text.data() + before, kChunk);
-    if (n < 0) {
-      return ErrnoError(Code::kUnavailable, errno, "cannot read the mappings of a process");
-    }
-    text.resize(before + static_cast<std::size_t>(n));
-    if (n == 0) {
-      return ranges;
-    }
-    if (!ranges) {
-      ranges.emplace();
-    }
-    ReadLines(text, inodes, *ranges);
-  }
-}
-
-}  // namespace
-
-std::vector<MappedRange> RangesOf(std::string_view text, const InodeSet& inodes) {
-  std::vector<MappedRange> ranges;
-  std::string rest(text);
-  rest += '\n';
-  ReadLines(rest, inodes, ranges);
-  return ranges;
-}
-
-Result<std::vector<MappedRange>> ReadMappings(int proc, pid_t pid, const InodeSet& inodes) {
-  // One thread's are all threads'. Of one that has ended there are none, or there is no such file.
-  auto found = MappingsOf(proc, pid, inodes);
-  if (found.ok() && *found) {
-    return std::move(**found);
-  }
-  for (const pid_t thread : Threads(proc, pid)) {
-    found = MappingsOf(proc, thread, inodes);
-    if (found.ok() && *found) {
-      return std::move(**found);
-    }
-  }
-  return found.ok() ? ErrnoError(Code::kUnavailable, ESRCH, "a process has no mappings")
-                    : found.error();
 }
 
 bool HasLeftCall(int proc, pid_t tid, int nr) {

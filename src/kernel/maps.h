@@ -1,4 +1,4 @@
-// A process's mappings of given files, as /proc/PID/maps shows them.
+// Mappings of given files, as /proc/PID/maps shows them, and what a thread is doing.
 #ifndef CGPU_KERNEL_MAPS_H_
 #define CGPU_KERNEL_MAPS_H_
 
@@ -6,11 +6,9 @@
 
 #include <cstdint>
 #include <set>
-#include <string_view>
+#include <string>
 #include <utility>
 #include <vector>
-
-#include "base/result.h"
 
 namespace cgpu::kernel {
 
@@ -22,14 +20,10 @@ struct MappedRange {
 // A file by its file system (makedev form) and inode number.
 using InodeSet = std::set<std::pair<std::uint64_t, std::uint64_t>>;
 
-// The ranges of `text`, in the form of /proc/PID/maps, that map one of `inodes`. Lines that cannot
-// be read are passed over.
-[[nodiscard]] std::vector<MappedRange> RangesOf(std::string_view text, const InodeSet& inodes);
-
-// The same of process `pid`, which is looked up by number in `proc`: the caller makes sure that it
-// was still the process it meant afterwards.
-[[nodiscard]] Result<std::vector<MappedRange>> ReadMappings(int proc, pid_t pid,
-                                                            const InodeSet& inodes);
+// Takes whole lines in the form of /proc/PID/maps off `text`, and adds the ranges of those that map
+// one of `inodes` and lie at the address that is their offset: what was moved there does not. Lines
+// that cannot be read are passed over.
+void TakeRanges(std::string& text, const InodeSet& inodes, std::vector<MappedRange>& ranges);
 
 // Has thread `tid`, last seen to begin the system call `nr`, come out of it? False while it may be
 // in it: so also while it runs, when nothing tells.

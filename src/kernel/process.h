@@ -11,8 +11,9 @@
 // uses the old address space: a process that shared it with its parent when first seen (vfork,
 // CLONE_VM) is therefore compared with its parent at every call, which costs others nothing. Not
 // seen: an exec after sharing memory with a process other than its parent then, or with a child
-// that lives on. Its calls are then read from and written to the other, a process of the same
-// container that it could write to before.
+// that lives on. The parameters of its calls are then read from and written to the other's memory,
+// a process of the same container that it could write to before. Nothing else may rest on which
+// address space a process has: what is charged to one goes by address_space.h.
 #ifndef CGPU_KERNEL_PROCESS_H_
 #define CGPU_KERNEL_PROCESS_H_
 
@@ -61,6 +62,7 @@ struct Process {
   UniqueFd pidfd;
   pid_t shares_with = 0;  // its parent, if both had one address space when `mem` was opened
   UniqueFd mem;  // /proc/TID/mem of the thread that called first: its leader may have exited
+  std::uint64_t program = 0;  // another one whenever `mem` was opened: a hint, see above
   mutable UsualNumbers usual;
 };
 
@@ -153,6 +155,7 @@ class CallerTable {
   std::map<pid_t, std::shared_ptr<const Caller>> threads_;
   std::map<pid_t, std::shared_ptr<const Process>> processes_;
   std::uint64_t next_serial_ = 1;
+  std::uint64_t next_program_ = std::uint64_t{1} << 48;  // above every serial
   std::size_t sweep_at_ = 64;
 };
 

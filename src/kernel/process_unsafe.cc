@@ -168,6 +168,7 @@ Result<std::shared_ptr<const Process>> CallerTable::FindProcess(pid_t tid, const
   }
   // Possibly the same process with a new address space.
   process->serial = there ? now->second->serial : next_serial_++;
+  process->program = next_program_++;
   Keep(process);
   return std::shared_ptr<const Process>(process);
 }

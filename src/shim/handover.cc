@@ -29,6 +29,7 @@ enum Tag : StateTag {
   kWatcher = 15,
   kEnd = 16,  // the last one
   kOrder = 17,
+  kWitness = 18 | kRequired,  // the boundary's books name them
 };
 
 // Both directions visit the same fields in the same order.
@@ -140,6 +141,13 @@ void Visit(Io& io, S& file, const UvmFileState* /*kind*/) {
 }
 
 template <class Io, class S>
+void Visit(Io& io, S& witness, const WitnessState* /*kind*/) {
+  io.Number(witness.number);
+  io.File(witness.mem);
+  io.File(witness.maps);
+}
+
+template <class Io, class S>
 void Visit(Io& io, S& state, const OrderState* /*kind*/) {
   auto& order = state.order;
   io.Number(order.slice_us);
@@ -239,6 +247,9 @@ bool GetServerRecord(StateReader& reader, StateTag tag, ServerState& server) {
     case kOrder:
       GetItem(reader, server.orders);
       return true;
+    case kWitness:
+      GetItem(reader, server.witnesses);
+      return true;
     default:
       return false;
   }
@@ -327,6 +338,7 @@ std::string Encode(const Handover& state) {
   record(kExports, [&] { io.Numbers(server.exports); });
   record(kBooks, [&] { VisitBooks(io, server); });
   PutList(writer, kOrder, server.orders);
+  PutList(writer, kWitness, server.witnesses);
   record(kAgent, [&] {
     io.File(state.agent.socket);
     io.File(state.agent.creator);
@@ -375,6 +387,9 @@ std::vector<int> DescriptorsOf(const Handover& state) {
   }
   for (const UvmFileState& file : state.server.uvm_files) {
     all.push_back(file.file);
+  }
+  for (const WitnessState& witness : state.server.witnesses) {
+    all.insert(all.end(), {witness.mem, witness.maps});
   }
   for (const AgentState::Connection& connection : state.agent.connections) {
     all.push_back(connection.socket);

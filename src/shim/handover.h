@@ -61,6 +61,12 @@ struct UvmFileState {
   int number = -1;
 };
 
+struct WitnessState {
+  std::uint64_t number = 0;
+  int mem = -1;
+  int maps = -1;
+};
+
 struct ServerState {
   DriverState driver;
   std::vector<SourceState> sources;
@@ -71,6 +77,7 @@ struct ServerState {
   std::vector<UvmFileState> uvm_files;
   std::uint64_t next_uvm_key = 0;
   std::set<std::pair<std::uint64_t, std::uint64_t>> uvm_inodes;
+  std::vector<WitnessState> witnesses;
   std::set<std::uint32_t> exports;
   std::vector<OrderState> orders;  // in the order of the grant; none: nobody gave any
   bool mapping = false;

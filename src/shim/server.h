@@ -17,10 +17,11 @@
 // a tenant who swaps them are closed by a thread of their own, since that can hang. Housekeeping
 // (housekeeping.h) runs beside them, and the desk (desk.h), which takes orders.
 //
-// Locks: state_mutex_ guards the boundary and the ledger; it is never held while the driver or the
-// kernel is asked, nor together with another lock except replay_mutex_ (taken alone). The desk
-// waits for none but those that are held as shortly: state_mutex_, listen_mutex_, the scheduler's
-// and those of the caller table and the driver.
+// Locks: state_mutex_ guards the boundary and the ledger; it is never held while the driver is
+// asked, nor together with another lock except replay_mutex_ (taken alone) and those that come
+// before it: reconcile_mutex_, settle_mutex_, table_mutex_ and the scheduler's, in this order. The
+// desk waits for none but those that are held as shortly: state_mutex_, listen_mutex_, the
+// scheduler's and those of the caller table and the driver.
 #ifndef CGPU_SHIM_SERVER_H_
 #define CGPU_SHIM_SERVER_H_
 
@@ -56,6 +57,7 @@
 #include "shim/scheduler.h"
 #include "shim/source.h"
 #include "shim/uvm_files.h"
+#include "shim/witnesses.h"
 
 namespace cgpu::shim {
 
@@ -235,13 +237,23 @@ class Server {
   bool ReconcileAll(bool at_leisure);
   [[nodiscard]] bool CutShort() const { return at_leisure_ && hurry_.load(); }
   bool ReconcileExports();
-  // uvm.cc
+  void TakeWitnesses(const ServerState& state,
+                     const std::vector<std::shared_ptr<const kernel::Process>>& processes);
+  // managed.cc
   void SeeMmap(const Source& source, const kernel::Notification& notification);
-  bool ChargeMapping(ledger::ProcessKey process, pid_t thread, boundary::AddressRange range);
+  [[nodiscard]] std::shared_ptr<const kernel::Caller> FindMapper(pid_t thread);
+  [[nodiscard]] Witnesses::Number OpenWitness(const kernel::Caller& caller);
+  bool BeginMapping(boundary::MmapKind kind, const boundary::ManagedBook::Claim& claim,
+                    pid_t thread);
+  bool ChargeMapping(const boundary::ManagedBook::Claim& claim, pid_t thread);
   void NoteThread(pid_t thread);
   bool SettleManaged();
-  void SettleProcess(const kernel::Process& process, const kernel::InodeSet& inodes);
-  void ForgetMappings(ledger::ProcessKey process);
+  bool SettleAll();
+  void DropReleased();
+  [[nodiscard]] std::map<boundary::ManagedBook::Witness, boundary::ManagedBook::Seen> Ask(
+      const std::vector<boundary::ManagedBook::Witness>& witnesses);
+  // uvm.cc
+  bool CleanUpMappings();
   void KeepSpace(Pending& pending);
   bool ReconcileSpaces();
   [[nodiscard]] std::vector<std::shared_ptr<UvmFile>> LeftBehind();
@@ -288,10 +300,13 @@ class Server {
 
   UvmFiles uvm_files_;
   std::atomic<bool> mapping_{false};  // some thread may be in a mapping that it was let into
-  UniqueFd attention_;                // an eventfd
-  UniqueFd refusals_;                 // another
-  std::uint64_t noted_ = 0;           // of the boundary's refusals
-  UniqueFd hang_ups_;                 // an epoll of the sources' listeners
+  Witnesses witnesses_;
+  std::mutex settle_mutex_;      // one settlement of managed memory at a time; before the others
+  bool clean_up_again_ = false;  // guarded by settle_mutex_
+  UniqueFd attention_;           // an eventfd
+  UniqueFd refusals_;            // another
+  std::uint64_t noted_ = 0;      // of the boundary's refusals
+  UniqueFd hang_ups_;            // an epoll of the sources' listeners
 
   std::mutex replay_mutex_;  // guards replay_
   ReplayLog replay_;

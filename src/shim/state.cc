@@ -134,8 +134,7 @@ void Server::ResetRefusals() const {
 bool Server::Holding() {
   const bool spaces = uvm_files_.size() != 0;
   const std::lock_guard lock(state_mutex_);
-  return spaces || ledger_.Count().clients > 0 || !exports_.empty() ||
-         !boundary_.managed().Processes().empty();
+  return spaces || ledger_.Count().clients > 0 || !exports_.empty() || !boundary_.managed().Empty();
 }
 
 Result<> Server::SetLimit(const std::string& uuid, std::uint64_t bytes) {

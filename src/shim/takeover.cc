@@ -40,6 +40,9 @@ ServerState Server::Save() {
         {file->key, file->file.get(), file->user ? file->user->serial : 0, file->number});
   }
   state.next_uvm_key = uvm_files_.next_key();
+  for (const auto& [number, space] : witnesses_.All()) {
+    state.witnesses.push_back({number, space->mem.get(), space->maps.get()});
+  }
   state.uvm_inodes = uvm_files_.Inodes();
   state.mapping = mapping_.load();
   {
@@ -80,6 +83,36 @@ Result<> Server::LoadBooks(const ServerState& state) {
   return {};
 }
 
+// A predecessor that knew processes alone has none: what it charges to one is from now on charged
+// to the address space that this one has now.
+void Server::TakeWitnesses(const ServerState& state,
+                           const std::vector<std::shared_ptr<const kernel::Process>>& processes) {
+  for (const WitnessState& one : state.witnesses) {
+    kernel::AddressSpace space;
+    space.mem.reset(one.mem);
+    space.maps.reset(one.maps);
+    witnesses_.Adopt(one.number, std::move(space));
+  }
+  std::map<boundary::ManagedBook::Witness, ledger::ProcessKey> used;
+  {
+    const std::lock_guard lock(state_mutex_);
+    used = boundary_.managed().Witnesses();
+  }
+  for (const auto& [witness, serial] : used) {
+    witnesses_.StartAt(witness + 1);
+    const auto process = std::find_if(processes.begin(), processes.end(),
+                                      [&](const auto& one) { return one->serial == serial; });
+    if (witnesses_.Find(witness) != nullptr || process == processes.end()) {
+      continue;
+    }
+    const pid_t number = (*process)->tgid;
+    auto space = kernel::OpenAddressSpace(callers_.proc_fd(), number, number);
+    if (space.ok() && !kernel::HasExited(**process)) {
+      witnesses_.Adopt(witness, std::move(*space));
+    }
+  }
+}
+
 void Server::TakeOver(const ServerState& state) {
   std::vector<std::shared_ptr<const kernel::Process>> processes;
   for (const ProcessState& one : state.processes) {
@@ -90,9 +123,11 @@ void Server::TakeOver(const ServerState& state) {
     process->shares_with = one.shares_with;
     process->pidfd.reset(one.pidfd);
     process->mem.reset(one.mem);
+    process->program = one.serial;
     processes.push_back(std::move(process));
   }
   callers_.Adopt(processes, state.next_serial);
+  TakeWitnesses(state, processes);
   for (const UvmFileState& one : state.uvm_files) {
     auto file = std::make_shared<UvmFile>();
     file->key = one.key;

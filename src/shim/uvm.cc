@@ -1,9 +1,6 @@
-// The server's part for nvidia-uvm: mappings, address spaces and their end.
-#include <sys/syscall.h>
-
+// The server's part for nvidia-uvm: its address spaces and their end.
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <set>
 #include <utility>
@@ -30,157 +27,18 @@ boundary::Call OwnCall(std::uint64_t space, std::uint32_t request, const rm::Abi
 
 }  // namespace
 
-// An mmap that could make managed memory. All its arguments are registers, so what is judged is
-// what the kernel executes, but for the file that the descriptor leads to.
-void Server::SeeMmap(const Source& source, const kernel::Notification& notification) {
-  ListenSoon();
-  const boundary::MmapArgs args = {notification.args[0], notification.args[1], notification.args[2],
-                                   notification.args[3], notification.args[5]};
-  auto caller = callers_.Find(notification.tid);
-  if (!caller.ok()) {
-    (void)Answer(source, notification.id, ENOMEM);
-    return;
-  }
-  bool uvm_file = false;
-  if (const auto known = LookAt(**caller, static_cast<int>(notification.args[4])); known.ok()) {
-    uvm_file = *known && (*known)->kind == boundary::FileKind::kUvm;
-  }
-  boundary::AddressRange range;
-  const boundary::MmapKind kind = boundary::JudgeMmap(args, uvm_file, &range);
-  if (kind != boundary::MmapKind::kHarmless && source.listener.Valid(notification.id)) {
-    const ledger::ProcessKey process = (*caller)->process->serial;
-    if (kind == boundary::MmapKind::kManaged && !ChargeMapping(process, notification.tid, range)) {
-      recorder_.Mapping(*(*caller)->process, args.length, ENOMEM);
-      (void)Answer(source, notification.id, ENOMEM);
-      return;
-    }
-    if (uvm_file) {
-      recorder_.Mapping(*(*caller)->process, args.length, 0);
-    }
-    if (kind == boundary::MmapKind::kSuspect) {
-      const std::lock_guard lock(state_mutex_);
-      boundary_.managed().Watch(process, notification.tid, range);
-      mapping_.store(true, std::memory_order_relaxed);
-    }
-  }
-  (void)source.listener.Continue(notification.id);
-  if (kind == boundary::MmapKind::kSuspect && !uvm_files_.All().empty()) {
-    CallForAttention();
-  }
-}
-
-bool Server::ChargeMapping(ledger::ProcessKey process, pid_t thread, boundary::AddressRange range) {
-  const auto charge = [&] {
-    const std::lock_guard lock(state_mutex_);
-    mapping_.store(true, std::memory_order_relaxed);
-    return boundary_.managed().Charge(process, thread, range);
-  };
-  auto full = charge();
-  if (full) {
-    ReconcileForCall();
-    full = charge();
-  }
-  if (!full) {
-    return true;
-  }
-  CountRefused("managed memory over the limit");
-  const std::lock_guard lock(state_mutex_);
-  ledger_.CountDenial(*full);
-  return false;
-}
-
-// The thread makes another call, so the mapping it was let into is over.
-void Server::NoteThread(pid_t thread) {
-  if (!mapping_.load(std::memory_order_relaxed)) {
-    return;
-  }
-  std::size_t unsettled = 0;
-  {
-    const std::lock_guard lock(state_mutex_);
-    boundary_.managed().Over(thread);
-    unsettled = boundary_.managed().Unsettled();
-    mapping_.store(!boundary_.managed().Unfinished().empty(), std::memory_order_relaxed);
-  }
-  constexpr std::size_t kManyUnsettled = 32;
-  if (unsettled >= kManyUnsettled) {
-    (void)SettleManaged();
-  }
-}
-
-// True: something may have been given back.
-bool Server::SettleManaged() {
-  std::vector<ledger::ProcessKey> processes;
-  std::vector<boundary::ManagedBook::Thread> threads;
-  {
-    const std::lock_guard lock(state_mutex_);
-    processes = boundary_.managed().Processes();
-    threads = boundary_.managed().Unfinished();
-  }
-  if (processes.empty()) {
-    return false;
-  }
-  for (const auto thread : threads) {
-    if (kernel::HasLeftCall(callers_.proc_fd(), thread, SYS_mmap)) {
-      const std::lock_guard lock(state_mutex_);
-      boundary_.managed().Over(thread);
-    }
-  }
-  const kernel::InodeSet inodes = uvm_files_.Inodes();
-  const auto alive = callers_.Processes();
-  for (const ledger::ProcessKey process : processes) {
-    const auto found = std::find_if(alive.begin(), alive.end(),
-                                    [&](const auto& one) { return one->serial == process; });
-    if (found == alive.end()) {
-      ForgetMappings(process);
-    } else {
-      SettleProcess(**found, inodes);
-    }
-  }
-  return true;
-}
-
-void Server::SettleProcess(const kernel::Process& process, const kernel::InodeSet& inodes) {
-  boundary::ManagedBook::Look look = 0;
-  {
-    const std::lock_guard lock(state_mutex_);
-    look = boundary_.managed().BeginLook();
-  }
-  const auto mapped = kernel::ReadMappings(callers_.proc_fd(), process.tgid, inodes);
-  if (!mapped.ok() || kernel::HasExited(process)) {
-    return;  // gone, or about to be: the next look finds it so
-  }
-  std::vector<boundary::AddressRange> shown;
-  shown.reserve(mapped->size());
-  for (const kernel::MappedRange& range : *mapped) {
-    shown.push_back({range.start, range.end});
-  }
-  bool fits = true;
-  {
-    const std::lock_guard lock(state_mutex_);
-    fits = boundary_.managed().Settle(process.serial, look, std::move(shown));
-  }
-  if (!fits) {
-    // A watched mapping has become managed memory beyond the limit. Only a tenant that swaps
-    // descriptors while the kernel looks gets here, and nothing takes the mapping back but the end
-    // of its processes. Those not known here have no shim from now on, and end by whoever minds it.
-    KillContainer();
-    std::_Exit(1);
-  }
-}
-
-// With the sharing mode the managed ranges of a process that has ended keep their memory until they
-// are cleaned up (kernel-open/nvidia-uvm/uvm.c, uvm_vm_close_managed).
-void Server::ForgetMappings(ledger::ProcessKey process) {
+// With the sharing mode the managed ranges of an address space that ends with its last process keep
+// their memory until they are cleaned up (kernel-open/nvidia-uvm/uvm.c, uvm_vm_close_managed).
+bool Server::CleanUpMappings() {
   for (const auto& file : uvm_files_.All()) {
     boundary::Call call =
         OwnCall(file->key, rm::UVM_CLEAN_UP_ZOMBIE_RESOURCES, abi_, std::uint32_t{0});
     const int error = ExecuteUvm(file->file.get(), call);
     if (error != ENOTCONN && (error != 0 || boundary::StatusOf(call) != rm::NV_OK)) {
-      return;
+      return false;
     }
   }
-  const std::lock_guard lock(state_mutex_);
-  boundary_.managed().Remove(process);
+  return true;
 }
 
 // False: one that another INITIALIZE would make is one too many.

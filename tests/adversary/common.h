@@ -144,6 +144,7 @@ std::vector<Entry> TransferAttacks();
 std::vector<Entry> SearchAttacks();
 std::vector<Entry> SidecarAttacks();
 std::vector<Entry> NumberAttacks();
+std::vector<Entry> SpaceAttacks();
 
 }  // namespace cgpu::adversary
 

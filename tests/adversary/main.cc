@@ -13,7 +13,8 @@ int main(int argc, char** argv) {
        {CallAttacks,    RaceAttacks,  HandleAttacks,   ReferenceAttacks, ProcessAttacks,
         OutsideAttacks, FuseAttacks,  ReachAttacks,    ManagedAttacks,   MappingAttacks,
         ExportAttacks,  QueryAttacks, TransferAttacks, SearchAttacks,    SidecarAttacks,
-        NumberAttacks,  BombAttacks,  PointerAttacks,  PhysicalAttacks,  FirmwareAttacks}) {
+        NumberAttacks,  SpaceAttacks, BombAttacks,     PointerAttacks,   PhysicalAttacks,
+        FirmwareAttacks}) {
     const auto entries = table();
     all.insert(all.end(), entries.begin(), entries.end());
   }

@@ -274,9 +274,15 @@ void GiveBack(Successor& successor, const Names& names) {
   for (const boundary::ManagedBook::Thread thread : managed.Unfinished()) {
     managed.Over(thread);
   }
-  for (const ledger::ProcessKey process : managed.Processes()) {
-    (void)managed.Settle(process, managed.BeginLook(), {});
-    managed.Remove(process);
+  using Seen = boundary::ManagedBook::Seen;
+  const auto look = managed.BeginLook();
+  std::map<boundary::ManagedBook::Witness, Seen> gone;
+  for (const auto witness : managed.Spaces()) {
+    gone[witness].state = Seen::State::kGone;
+  }
+  (void)managed.Settle(look, gone);
+  for (const auto witness : managed.Unplaced(look)) {
+    (void)managed.Place(look, witness, Seen{Seen::State::kGone, {}});
   }
   for (const auto& [number, next] : names) {
     CloseSpace(successor.boundary, number);

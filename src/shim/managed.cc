@@ -1,0 +1,289 @@
+// The server's part for managed memory: mmaps, and what has become of them.
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <utility>
+
+#include "shim/server.h"
+
+namespace cgpu::shim {
+namespace {
+
+using boundary::ManagedBook;
+using Seen = ManagedBook::Seen;
+
+boundary::AddressRanges RangesOf(const std::vector<kernel::MappedRange>& mapped) {
+  boundary::AddressRanges ranges;
+  ranges.reserve(mapped.size());
+  for (const kernel::MappedRange& range : mapped) {
+    ranges.push_back({range.start, range.end});
+  }
+  return boundary::Ordered(std::move(ranges));
+}
+
+}  // namespace
+
+// An mmap that could make managed memory. All its arguments are registers, so what is judged is
+// what the kernel executes, but for the file that the descriptor leads to.
+void Server::SeeMmap(const Source& source, const kernel::Notification& notification) {
+  ListenSoon();
+  const boundary::MmapArgs args = {notification.args[0], notification.args[1], notification.args[2],
+                                   notification.args[3], notification.args[5]};
+  const auto refuse = [&] {
+    if (source.listener.Valid(notification.id)) {
+      (void)Answer(source, notification.id, ENOMEM);
+    }
+  };
+  const auto caller = FindMapper(notification.tid);
+  if (caller == nullptr) {
+    return refuse();
+  }
+  bool uvm_file = false;
+  if (const auto known = LookAt(*caller, static_cast<int>(notification.args[4])); known.ok()) {
+    uvm_file = *known && (*known)->kind == boundary::FileKind::kUvm;
+  }
+  ManagedBook::Claim claim;
+  const boundary::MmapKind kind = boundary::JudgeMmap(args, uvm_file, &claim.range);
+  if (kind == boundary::MmapKind::kHarmless) {
+    (void)source.listener.Continue(notification.id);
+    return;
+  }
+  claim.process = caller->process->serial;
+  claim.program = caller->process->program;
+  claim.witness = OpenWitness(*caller);
+  if (claim.witness == 0) {
+    return refuse();
+  }
+  // The address space was opened by a number. If the thread still waits in its call, it is the one
+  // that the mapping comes to lie in: no other thread can execute a program without ending this
+  // one.
+  const bool valid = source.listener.Valid(notification.id);
+  const bool admitted = valid && BeginMapping(kind, claim, notification.tid);
+  if (!admitted) {
+    witnesses_.Drop({claim.witness});
+  }
+  if (valid && uvm_file) {
+    recorder_.Mapping(*caller->process, args.length, admitted ? 0 : ENOMEM);
+  }
+  if (!admitted) {
+    return refuse();
+  }
+  (void)source.listener.Continue(notification.id);
+  if (kind == boundary::MmapKind::kSuspect && !uvm_files_.All().empty()) {
+    CallForAttention();
+  }
+}
+
+// Null: it is gone, or nobody can look at it. What is cached of a thread's number may be of another
+// thread that has ended, or of a program that its process executes no more.
+std::shared_ptr<const kernel::Caller> Server::FindMapper(pid_t thread) {
+  auto caller = callers_.Find(thread);
+  char byte = 0;
+  constexpr std::uint64_t kAnywhere = 4096;
+  if (caller.ok() && (!(*caller)->Alive() || (*caller)->Read(kAnywhere, &byte, 1) == 0)) {
+    caller = callers_.Find(thread, true);
+  }
+  return caller.ok() ? *caller : nullptr;
+}
+
+// 0: there is no room, or the thread is gone.
+Witnesses::Number Server::OpenWitness(const kernel::Caller& caller) {
+  const auto add = [&]() -> Witnesses::Number {
+    auto space = kernel::OpenAddressSpace(callers_.proc_fd(), caller.process->tgid, caller.tid);
+    return space.ok() ? witnesses_.Add(std::move(*space)) : 0;
+  };
+  const Witnesses::Number witness = add();
+  if (witness != 0) {
+    return witness;
+  }
+  (void)SettleManaged();
+  return add();
+}
+
+// While its call is held. False: it does not fit.
+bool Server::BeginMapping(boundary::MmapKind kind, const ManagedBook::Claim& claim, pid_t thread) {
+  const auto ask = [&](const auto& question) {
+    const std::lock_guard lock(state_mutex_);
+    return question(boundary_.managed());
+  };
+  if (ask([&](const ManagedBook& book) { return book.Meets(claim); })) {
+    (void)SettleManaged();
+  }
+  const bool suspect = kind == boundary::MmapKind::kSuspect;
+  const bool known = ask([&](const ManagedBook& book) { return book.IsKnown(claim.program); });
+  boundary::AddressRanges before;
+  if (suspect) {
+    before = ask([&](const ManagedBook& book) { return book.Counted(claim); });
+  }
+  const auto look = ask([](ManagedBook& book) { return book.BeginLook(); });
+  boundary::AddressRanges shown;
+  if (const auto inodes = uvm_files_.Inodes(); !inodes.empty() && (!known || !before.empty())) {
+    const auto mapped = kernel::ReadMappings(*witnesses_.Find(claim.witness), inodes);
+    if (!mapped) {
+      return false;
+    }
+    shown = RangesOf(*mapped);
+  }
+  mapping_.store(true, std::memory_order_relaxed);
+  if (!suspect && !ChargeMapping(claim, thread)) {
+    return false;
+  }
+  const std::lock_guard lock(state_mutex_);
+  if (suspect) {
+    boundary_.managed().Watch(thread, claim, boundary::Intersection(before, shown));
+  }
+  if (!known) {
+    boundary_.managed().Know(look, claim, std::move(shown));
+  }
+  return true;
+}
+
+bool Server::ChargeMapping(const ManagedBook::Claim& claim, pid_t thread) {
+  const auto charge = [&] {
+    const std::lock_guard lock(state_mutex_);
+    mapping_.store(true, std::memory_order_relaxed);
+    return boundary_.managed().Charge(thread, claim);
+  };
+  auto full = charge();
+  if (full) {
+    ReconcileForCall();
+    full = charge();
+  }
+  if (!full) {
+    return true;
+  }
+  CountRefused("managed memory over the limit");
+  const std::lock_guard lock(state_mutex_);
+  ledger_.CountDenial(*full);
+  return false;
+}
+
+// The thread makes another call, so the mapping it was let into is over.
+void Server::NoteThread(pid_t thread) {
+  if (!mapping_.load(std::memory_order_relaxed)) {
+    return;
+  }
+  std::size_t unsettled = 0;
+  {
+    const std::lock_guard lock(state_mutex_);
+    boundary_.managed().Over(thread);
+    unsettled = boundary_.managed().Unsettled();
+    mapping_.store(!boundary_.managed().Unfinished().empty(), std::memory_order_relaxed);
+  }
+  constexpr std::size_t kManyUnsettled = 32;
+  if (unsettled >= kManyUnsettled) {
+    if (std::unique_lock settling(settle_mutex_, std::try_to_lock); settling.owns_lock()) {
+      SettleAll();
+    }
+  }
+}
+
+// True: something may have been given back.
+bool Server::SettleManaged() {
+  const std::lock_guard settling(settle_mutex_);
+  return SettleAll();
+}
+
+// With settle_mutex_ held.
+bool Server::SettleAll() {
+  std::vector<ManagedBook::Thread> threads;
+  {
+    const std::lock_guard lock(state_mutex_);
+    DropReleased();
+    if (boundary_.managed().Empty()) {
+      return false;
+    }
+    threads = boundary_.managed().Unfinished();
+  }
+  for (const auto thread : threads) {
+    if (kernel::HasLeftCall(callers_.proc_fd(), thread, SYS_mmap)) {
+      const std::lock_guard lock(state_mutex_);
+      boundary_.managed().Over(thread);
+    }
+  }
+  if (clean_up_again_) {
+    clean_up_again_ = !CleanUpMappings();
+  }
+  ManagedBook::Look look = 0;
+  std::vector<ManagedBook::Witness> asked;
+  {
+    const std::lock_guard lock(state_mutex_);
+    look = boundary_.managed().BeginLook();
+    asked = boundary_.managed().Spaces();
+  }
+  auto seen = Ask(asked);
+  bool fits = true;
+  {
+    const std::lock_guard lock(state_mutex_);
+    fits = boundary_.managed().Settle(look, seen);
+    asked = boundary_.managed().Unplaced(look);
+  }
+  seen = Ask(asked);
+  {
+    const std::lock_guard lock(state_mutex_);
+    for (const auto& [witness, said] : seen) {
+      fits = boundary_.managed().Place(look, witness, said) && fits;
+    }
+    DropReleased();
+  }
+  if (!fits) {
+    // A watched mapping has become managed memory beyond the limit. Only a tenant that swaps
+    // descriptors while the kernel looks gets here, and nothing takes the mapping back but the end
+    // of its processes. Those not known here have no shim from now on, and end by whoever minds it.
+    KillContainer();
+    std::_Exit(1);
+  }
+  return true;
+}
+
+// With state_mutex_ held.
+void Server::DropReleased() {
+  witnesses_.Drop(boundary_.managed().TakeReleased());
+}
+
+std::map<ManagedBook::Witness, Seen> Server::Ask(
+    const std::vector<ManagedBook::Witness>& witnesses) {
+  const kernel::InodeSet inodes = uvm_files_.Inodes();
+  std::map<ManagedBook::Witness, ledger::ProcessKey> processes;
+  {
+    const std::lock_guard lock(state_mutex_);
+    processes = boundary_.managed().Witnesses();
+  }
+  const auto alive = callers_.Processes();
+  // An address space is not used any more from a moment on in which its last process has yet to
+  // unmap what is in it. Of a process that ends with it that is done when its end can be seen; one
+  // that has another address space has left this one.
+  const auto is_over = [&](ManagedBook::Witness witness) {
+    const auto process = std::find_if(alive.begin(), alive.end(), [&](const auto& one) {
+      return one->serial == processes[witness];
+    });
+    return process == alive.end() ||
+           kernel::OpenAddressSpace(callers_.proc_fd(), (*process)->tgid, (*process)->tgid).ok();
+  };
+  std::map<ManagedBook::Witness, Seen> seen;
+  bool gone = false;
+  for (const ManagedBook::Witness witness : witnesses) {
+    Seen& said = seen[witness];
+    const auto space = witnesses_.Find(witness);
+    const auto mapped = space == nullptr ? std::nullopt : kernel::ReadMappings(*space, inodes);
+    if (mapped) {
+      said.shown = RangesOf(*mapped);
+    } else if ((space == nullptr || !kernel::IsUsed(*space)) && is_over(witness)) {
+      said.state = Seen::State::kGone;
+      gone = true;
+    } else {
+      said.state = Seen::State::kHidden;
+    }
+  }
+  if (gone) {
+    clean_up_again_ = true;  // where an unknown process was the last, it may not be done yet
+    if (!CleanUpMappings()) {
+      std::erase_if(seen, [](const auto& one) { return one.second.state == Seen::State::kGone; });
+    }
+  }
+  return seen;
+}
+
+}  // namespace cgpu::shim

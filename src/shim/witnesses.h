@@ -1,0 +1,72 @@
+// The witnesses of managed memory (boundary/managed_book.h): address spaces, kept open by numbers
+// that are never used again. Thread-safe.
+#ifndef CGPU_SHIM_WITNESSES_H_
+#define CGPU_SHIM_WITNESSES_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "kernel/address_space.h"
+
+namespace cgpu::shim {
+
+class Witnesses {
+ public:
+  using Number = std::uint64_t;
+  using Space = std::shared_ptr<const kernel::AddressSpace>;
+  // Two descriptors each. More than that only a container has that wants them, since those of one
+  // address space are joined.
+  static constexpr std::size_t kMax = 2048;
+
+  // 0: there are too many.
+  Number Add(kernel::AddressSpace space) {
+    const std::lock_guard lock(mutex_);
+    if (spaces_.size() >= kMax) {
+      return 0;
+    }
+    spaces_[next_] = std::make_shared<kernel::AddressSpace>(std::move(space));
+    return next_++;
+  }
+  // Null: it is not known.
+  [[nodiscard]] Space Find(Number number) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = spaces_.find(number);
+    return found == spaces_.end() ? nullptr : found->second;
+  }
+  void Drop(const std::vector<Number>& numbers) {
+    const std::lock_guard lock(mutex_);
+    for (const Number number : numbers) {
+      spaces_.erase(number);
+    }
+  }
+
+  // From one to a later one.
+  [[nodiscard]] std::map<Number, Space> All() const {
+    const std::lock_guard lock(mutex_);
+    return spaces_;
+  }
+  void Adopt(Number number, kernel::AddressSpace space) {
+    const std::lock_guard lock(mutex_);
+    spaces_[number] = std::make_shared<kernel::AddressSpace>(std::move(space));
+    next_ = std::max(next_, number + 1);
+  }
+  // Numbers below were used.
+  void StartAt(Number number) {
+    const std::lock_guard lock(mutex_);
+    next_ = std::max(next_, number);
+  }
+
+ private:
+  mutable std::mutex mutex_;  // guards the rest
+  std::map<Number, Space> spaces_;
+  Number next_ = 1;
+};
+
+}  // namespace cgpu::shim
+
+#endif  // CGPU_SHIM_WITNESSES_H_

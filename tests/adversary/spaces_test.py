@@ -1,0 +1,104 @@
+"""Attacks on who managed memory is charged to: it lives in an address space, and not with the
+process or the thread that mapped it (spaces.cc)."""
+import glob
+
+from attack import (LIMIT, NEIGHBOUR, argv, at_least, counted, more_than, within,
+                    without)
+from cgpu_test import MIB, check, main
+
+WANTED = 6144
+
+
+def _left(way):
+    words = ["left", way, WANTED] if way else ["vforked", WANTED]
+
+    def course(process, _node):
+        process.expect(r"^got (\d+) MiB$")
+
+    def judge(node, process):
+        """Nothing of it is forgotten while it is there, and all of it can be had afterwards."""
+        got = process.number(r"^got (\d+) MiB$")
+        node.sync()
+        ours, drivers = counted(node), node.used() - NEIGHBOUR * MIB
+        check(ours >= drivers >= got * MIB, "of %d MiB cgpu counts %d bytes, the driver %d" %
+              (got, ours, drivers))
+        if not way:
+            return  # of a process that is gone nobody knows what its memory has unmapped
+        process.say("on")
+        again = int(process.expect(r"^again (\d+) MiB$").group(1))
+        process.expect("^holding$")
+        check(again == got > 0, "%d MiB of %d could be had again" % (again, got))
+
+    def run():
+        without(words, more_than(LIMIT), course)
+        within(words, judge, course)
+
+    run.__doc__ = "A process maps, leaves its memory to another, and is gone: %s." % (way or "vfork")
+    return run
+
+
+def twins():
+    """The same addresses in ever new address spaces, of which each outlives its process."""
+    def judge(node, process):
+        at_least(LIMIT // 2)(node, process)
+        check(process.number(r"^left (\d+)$") > 0, "all of it was mapped")
+
+    without(["twins", WANTED // 256], more_than(LIMIT))
+    within(["twins", WANTED // 256], judge)
+
+
+def _status(path):
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            return dict(line.split(":\t", 1) for line in file.read().splitlines() if ":\t" in line)
+    except OSError:
+        return {}
+
+
+def _outer(number):
+    """The thread of the attack that calls itself `number`, as it is numbered here."""
+    found = []
+    for path in glob.glob("/proc/[0-9]*/task/[0-9]*/status"):
+        status = _status(path)
+        if status.get("Name") == "adversary" and status["NSpid"].split()[-1] == str(number):
+            with open("/proc/%s/cmdline" % status["Tgid"], "rb") as file:
+                if b"reused" in file.read():
+                    found.append(int(status["Pid"]))
+    check(len(found) == 1, "the thread %d is there %d times" % (number, len(found)))
+    return found[0]
+
+
+def _give_out_next(number):
+    with open("/proc/sys/kernel/ns_last_pid", "w", encoding="ascii") as file:
+        file.write(str(number - 1))
+
+
+def reused():
+    """A child that has the number of a thread which made a call and ended."""
+    def course(process, _node):
+        while not process.said("^holding$"):
+            if process.expect(r"^(number \d+|holding)$").group(1) == "holding":
+                break
+            number = _outer(int(process.lines[-1].split()[1]))
+            process.say("end")
+            process.expect("^ended$")
+            child = None
+            for _ in range(1000):  # others may be given the number
+                _give_out_next(number)
+                process.say("fork")
+                child = _outer(int(process.expect(r"^number (\d+)$").group(1)))
+                process.say("map" if child == number else "drop")
+                if child == number:
+                    break
+            check(child == number, "the number %d is not given out again" % number)
+            process.expect("^child (mapped|refused)$")
+            if process.lines[-1].endswith("refused"):
+                process.expect("^holding$")
+
+    without(["reused", WANTED], more_than(LIMIT), course)
+    within(["reused", WANTED], at_least(LIMIT // 2), course)
+
+
+main({"spaces-exit": _left("exit"), "spaces-exec": _left("exec"),
+      "spaces-thread-exec": _left("thread-exec"), "spaces-vfork": _left(None),
+      "spaces-twins": twins, "spaces-numbers": reused})
