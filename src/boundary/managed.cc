@@ -43,6 +43,15 @@ MmapKind JudgeMmap(const MmapArgs& args, bool uvm_file, AddressRange* range) {
   return uvm_file || hinted ? MmapKind::kManaged : MmapKind::kSuspect;
 }
 
+MmapKind JudgeMremap(std::uint64_t new_address, std::uint64_t new_length, AddressRange* range) {
+  if (new_address % kPage != 0 || new_length == 0 || new_address >= kMaxAddress ||
+      new_length > kMaxAddress - new_address) {
+    return MmapKind::kHarmless;
+  }
+  *range = {new_address, (new_address + new_length + kPage - 1) / kPage * kPage};
+  return MmapKind::kSuspect;
+}
+
 std::uint64_t ManagedBytes(std::vector<AddressRange> ranges) {
   std::sort(ranges.begin(), ranges.end());
   PageTables tables;

@@ -36,8 +36,14 @@ enum class MmapKind {
 // `uvm_file`: what the descriptor leads to now. `range`: where a managed range would lie.
 [[nodiscard]] MmapKind JudgeMmap(const MmapArgs& args, bool uvm_file, AddressRange* range);
 
+// An mremap that the filter traps. It brings a mapping of nvidia-uvm's that was moved away back to
+// where its offset says, or part of one.
+[[nodiscard]] MmapKind JudgeMremap(std::uint64_t new_address, std::uint64_t new_length,
+                                   AddressRange* range);
+
 // The card memory that managed ranges of one address space can take, at most: whole blocks of 2
 // MiB, which is what UVM takes from the card at a time, and page tables. Ranges may overlap.
+// Saturates.
 [[nodiscard]] std::uint64_t ManagedBytes(std::vector<AddressRange> ranges);
 
 }  // namespace cgpu::boundary

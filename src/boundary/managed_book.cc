@@ -1,6 +1,7 @@
 #include "boundary/managed_book.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace cgpu::boundary {
@@ -87,6 +88,11 @@ AddressRanges ManagedBook::Counted(const Claim& claim) const {
     }
   }
   return counted;
+}
+
+bool ManagedBook::Watches() const {
+  return std::any_of(now_.begin(), now_.end(),
+                     [](const auto& entry) { return entry.second.watched; });
 }
 
 std::vector<ManagedBook::Thread> ManagedBook::Unfinished() const {
@@ -183,7 +189,7 @@ void ManagedBook::Recognise(SeenByWitness& seen, Processes& intents) {
         }
       }
     }
-    Count(spaces_[kept], *mapping, PartOf(*mapping, seen.at(kept).shown), intents);
+    Count(spaces_[kept], *mapping, PartOf(*mapping, seen.at(kept)), intents);
   }
 }
 
@@ -213,7 +219,7 @@ void ManagedBook::SettleOwn(Look look, const SeenByWitness& seen, Processes& int
     if (mapping->resolved || space == spaces_.end() || said == seen.end()) {
       continue;
     }
-    AddressRanges part = PartOf(*mapping, said->second.shown);
+    AddressRanges part = PartOf(*mapping, said->second);
     if (said->second.state == Seen::State::kHidden) {
       part = {mapping->claim.range};
     }
@@ -225,14 +231,20 @@ void ManagedBook::SettleOwn(Look look, const SeenByWitness& seen, Processes& int
   }
 }
 
-AddressRanges ManagedBook::PartOf(const Mapping& mapping, const AddressRanges& shown) {
-  return Without(Intersection({mapping.claim.range}, shown), mapping.before);
+// What was there before and is not any more may be there again: that is new.
+AddressRanges ManagedBook::PartOf(Mapping& mapping, const Seen& seen) {
+  if (seen.state == Seen::State::kShown) {
+    mapping.before = Intersection(mapping.before, seen.shown);
+  }
+  return Without(Intersection({mapping.claim.range}, seen.shown), mapping.before);
 }
 
 void ManagedBook::Count(Space& space, Mapping& mapping, const AddressRanges& part,
                         Processes& intents) {
   mapping.resolved = true;
-  space.programs.insert(mapping.claim.program);
+  if (mapping.claim.program != 0) {
+    space.programs.insert(mapping.claim.program);
+  }
   space.counted = Union(space.counted, part);
   if (mapping.watched && !part.empty()) {
     intents.insert(space.process);
@@ -257,7 +269,7 @@ bool ManagedBook::Place(Look look, Witness witness, const Seen& seen) {
       continue;
     }
     const bool over = mapping->WasOver(look);
-    AddressRanges part = PartOf(*mapping, seen.shown);
+    AddressRanges part = PartOf(*mapping, seen);
     if (seen.state == Seen::State::kHidden && over) {
       part = {mapping->claim.range};
     }
@@ -431,14 +443,21 @@ void ManagedBook::Resume(const std::set<ledger::Card>& cards) {
   }
 }
 
+// Saturates: a tenant can claim more than 64 bits hold, while no card is there to refuse it.
 std::uint64_t ManagedBook::BytesOf(ledger::ProcessKey process) const {
   std::uint64_t bytes = 0;
+  const auto add = [&](const AddressRanges& ranges) {
+    const std::uint64_t more = ManagedBytes(ranges);
+    bytes += std::min(more, std::numeric_limits<std::uint64_t>::max() - bytes);
+  };
   for (const auto& [witness, space] : spaces_) {
-    bytes += space.process == process ? ManagedBytes(space.counted) : 0;
+    if (space.process == process) {
+      add(space.counted);
+    }
   }
   for (const Mapping* mapping : Waiting()) {
     if (mapping->claim.process == process && !mapping->watched) {
-      bytes += ManagedBytes({mapping->claim.range});
+      add({mapping->claim.range});
     }
   }
   return bytes;

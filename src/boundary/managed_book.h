@@ -20,13 +20,13 @@
 // they are the same (a tenant can make twins: fork, or one program executed twice with its
 // addresses not randomised). What does tell is the mapping itself. Say a known address space did
 // not show some address at its last look and does now. Then a call within that very address space
-// has mapped it since: forking fills new address spaces only, and what mremap moved does not lie
-// where its offset says and is not shown here. Every such call was held before it was made, and
-// waits here until it is resolved. So if exactly one waiting call covers that address, it is the
-// one, and its witness is of that address space. If several do, or the address was shown before,
-// nothing follows: the mapping becomes an address space of its own here. It may then be one that is
-// known already, whose memory is counted in both only where it was mapped twice; a later call that
-// appears in both joins them.
+// has mapped it since, or moved it back there: forking fills new address spaces only, and what was
+// moved elsewhere does not lie where its offset says and is not shown here. Every such call was
+// held before it was made, and waits here until it is resolved. So if exactly one waiting call
+// covers that address, it is the one, and its witness is of that address space. If several do, or
+// the address was shown before, nothing follows: the mapping becomes an address space of its own
+// here. It may then be one that is known already, whose memory is counted in both only where it was
+// mapped twice; a later call that appears in both joins them.
 //
 // A mapping that has not been seen is charged by itself, in whole blocks, even if it seems to lie
 // in memory that is charged already: in which address space it comes to lie is not known yet.
@@ -91,9 +91,14 @@ class ManagedBook {
   // One that can become managed memory only by intent: not charged, but looked for. `before`: what
   // its address space shows of what Counted() names, if anything.
   void Watch(Thread thread, const Claim& claim, AddressRanges before);
-  // The thread has come out of its last mapping. Without a UVM space that mapping is none of ours.
+  // The thread has come out of its last mapping. Nothing comes of one while no file of nvidia-uvm
+  // was ever about to be initialised.
   void Over(Thread thread);
-  void SetAnySpace(bool any) { any_space_ = any; }
+  // Before the driver is asked to initialise the first. What ends a space here does not end it in
+  // the driver, which has it until the last close.
+  void ExpectSpaces() { any_space_ = true; }
+  // One is watched and not known to be over: whenever it is made, a look must follow.
+  [[nodiscard]] bool Watches() const;
   // Mappings that are over and wait for a look.
   [[nodiscard]] std::size_t Unsettled() const { return over_.size(); }
 
@@ -130,7 +135,7 @@ class ManagedBook {
   [[nodiscard]] bool SetCards(const std::set<ledger::Card>& cards);
 
   // Handing over (state.cc): records within the open one. What follows from the UVM spaces is told
-  // afterwards: SetAnySpace() and Resume(), with the cards that managed memory lies on already.
+  // afterwards: Resume(), with the cards that managed memory lies on already.
   void Save(StateWriter& writer) const;
   void Load(StateReader& reader);
   void Resume(const std::set<ledger::Card>& cards);
@@ -168,7 +173,7 @@ class ManagedBook {
   void JoinInto(Witness kept, Witness other, SeenByWitness& seen);
   void SettleOwn(Look look, const SeenByWitness& seen, Processes& intents);
   static void Count(Space& space, Mapping& mapping, const AddressRanges& part, Processes& intents);
-  [[nodiscard]] static AddressRanges PartOf(const Mapping& mapping, const AddressRanges& shown);
+  [[nodiscard]] static AddressRanges PartOf(Mapping& mapping, const Seen& seen);
   void DropResolved();
   void NoteResolved(Look look);
   void DropIdle(const SeenByWitness& seen);
@@ -186,7 +191,7 @@ class ManagedBook {
   AddressRanges resolved_;
   Look resolved_at_ = 0;
   Look clock_ = 0;
-  bool any_space_ = false;
+  bool any_space_ = false;  // there is or was one
 };
 
 }  // namespace cgpu::boundary

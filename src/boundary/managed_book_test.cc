@@ -25,7 +25,7 @@ class ManagedBookTest : public ::testing::Test {
  protected:
   ManagedBookTest() {
     EXPECT_TRUE(book_.SetCards({0}));
-    book_.SetAnySpace(true);
+    book_.ExpectSpaces();
   }
   static AddressRange Piece(std::uint64_t index, std::uint64_t count = 1) {
     return {kBase + index * 256 * kMib, kBase + (index + count) * 256 * kMib};
@@ -171,11 +171,68 @@ TEST_F(ManagedBookTest, LiesOnEveryCardThatIsRegistered) {
 }
 
 TEST_F(ManagedBookTest, WithoutASpaceNothingComesOfAMapping) {
-  book_.SetAnySpace(false);
-  book_.Watch(10, {1, 1, 1, Piece(0)}, {});
+  ManagedBook book(ledger_);
+  book.Watch(10, {1, 1, 1, Piece(0)}, {});
+  book.Over(10);
+  EXPECT_EQ(book.Unsettled(), 0U);
+  EXPECT_EQ(book.TakeReleased(), std::vector<Witness>{1});
+}
+
+TEST_F(ManagedBookTest, SumsDoNotWrap) {
+  ASSERT_TRUE(book_.SetCards({}));
+  constexpr std::uint64_t kTop = std::uint64_t{1} << 56;
+  for (int thread = 0; thread < 300; ++thread) {
+    const auto witness = static_cast<Witness>(thread + 1);
+    ASSERT_EQ(book_.Charge(thread, {witness, 1, 1, {4096, kTop}}), std::nullopt) << "on no card";
+  }
+  EXPECT_FALSE(book_.SetCards({0})) << "300 times 64 PiB";
+}
+
+// The thread is slow: before it maps anything, what was there is unmapped, and that is seen.
+TEST_F(ManagedBookTest, WhatWasThereBeforeIsNewOnceItWasGone) {
+  ASSERT_EQ(Charge(1, 10, Piece(0)), std::nullopt);
   book_.Over(10);
-  EXPECT_EQ(book_.Unsettled(), 0U);
-  EXPECT_EQ(book_.TakeReleased(), std::vector<Witness>{1});
+  EXPECT_TRUE(Settle({Piece(0)}));
+  const std::uint64_t one = ledger_.Used(0);
+  ASSERT_GT(one, 0U);
+  book_.Watch(11, {2, 1, 1, Piece(0)}, {Piece(0)});
+  EXPECT_TRUE(book_.Watches());
+  EXPECT_TRUE(Settle({}));
+  EXPECT_EQ(ledger_.Used(0), 0U);
+  EXPECT_TRUE(Settle({Piece(0)}));
+  EXPECT_EQ(ledger_.Used(0), one);
+}
+
+// One that was moved away and back is not taken for another's that lies at the same address.
+TEST_F(ManagedBookTest, AMappingThatComesBackIsNobodyElses) {
+  const auto settle = [&](const AddressRanges& first, const AddressRanges& second) {
+    const auto says = [&](Witness witness) {
+      return ManagedBook::Seen{State::kShown, witness == 2 ? second : first};
+    };
+    const auto look = book_.BeginLook();
+    std::map<Witness, ManagedBook::Seen> seen;
+    for (const Witness witness : book_.Spaces()) {
+      seen[witness] = says(witness);
+    }
+    EXPECT_TRUE(book_.Settle(look, seen));
+    for (const Witness witness : book_.Unplaced(look)) {
+      EXPECT_TRUE(book_.Place(look, witness, says(witness)));
+    }
+  };
+  const AddressRange kept = Piece(5);
+  ASSERT_EQ(Charge(1, 9, kept), std::nullopt);
+  ASSERT_EQ(Charge(1, 10, Piece(0)), std::nullopt);
+  book_.Over(9);
+  book_.Over(10);
+  settle({Piece(0), kept}, {});
+  settle({kept}, {});                                              // moved away
+  ASSERT_EQ(book_.Charge(20, {2, 2, 2, Piece(0)}), std::nullopt);  // by another process
+  book_.Watch(10, {3, 1, 1, Piece(0)}, {});                        // and moved back
+  book_.Over(10);
+  book_.Over(20);
+  settle({Piece(0), kept}, {Piece(0)});
+  settle({kept}, {Piece(0)});
+  EXPECT_GT(ledger_.Used(0), 512 * kMib) << "the other's is there still";
 }
 
 // --- Whatever processes do with their address spaces
@@ -220,7 +277,7 @@ class Machine {
  public:
   Machine(std::uint64_t seed, bool tame) : random_(seed), tame_(tame) {
     EXPECT_TRUE(book_.SetCards({0}));
-    book_.SetAnySpace(true);
+    book_.ExpectSpaces();
     Spawn();
   }
 

@@ -42,6 +42,7 @@ enum Tag : StateTag {
   kManagedSpace = 35 | kRequired,  // witness, process
   kCounted = 36 | kRequired,       // of an address space: witness, start, end
   kSeen = 37 | kRequired,          // the same
+  kAnyUvmSpace = 38,               // there is or was a UVM space
 
   kDmaClient = 40,   // client, its serial number, owner
   kDmaRange = 41,    // serial number, handle, space, card, covered
@@ -186,6 +187,7 @@ void UvmSpace::LoadChannel(StateReader& reader, ledger::Card cards) {
 
 void ManagedBook::Save(StateWriter& writer) const {
   Write(writer, kClock, clock_);
+  Write(writer, kAnyUvmSpace, any_space_);
   for (const auto& [witness, space] : spaces_) {
     Write(writer, kManagedSpace, witness, space.process);
     for (const AddressRange& range : space.counted) {
@@ -243,8 +245,12 @@ void ManagedBook::LoadRange(StateReader& reader, bool counted, bool seen) {
   const AddressRange range = LoadAddresses(reader);
   if (Check(reader, found != spaces_.end(), "a mapping in an unknown address space")) {
     Space& space = found->second;
-    space.counted = counted ? Union(space.counted, {range}) : space.counted;
-    space.seen = seen ? Union(space.seen, {range}) : space.seen;
+    if (counted) {
+      space.counted.push_back(range);
+    }
+    if (seen) {
+      space.seen.push_back(range);
+    }
   }
 }
 
@@ -253,6 +259,9 @@ void ManagedBook::Load(StateReader& reader) {
     switch (tag) {
       case kClock:
         clock_ = reader.Number();
+        return true;
+      case kAnyUvmSpace:
+        any_space_ = reader.Flag();
         return true;
       case kProcess:
       case kManagedSpace:
@@ -276,6 +285,10 @@ void ManagedBook::Load(StateReader& reader) {
         return false;
     }
   });
+  for (auto& [witness, space] : spaces_) {
+    space.counted = Ordered(std::move(space.counted));
+    space.seen = Ordered(std::move(space.seen));
+  }
 }
 
 // --- RM's own mappings
@@ -460,7 +473,9 @@ void Boundary::Resume() {
   for (const auto& [client, book] : dma_) {
     SettleDma(book);
   }
-  managed_.SetAnySpace(!spaces_.empty());
+  if (!spaces_.empty()) {
+    managed_.ExpectSpaces();
+  }
   managed_.Resume(ManagedCards());
   SetBounds();
 }

@@ -156,7 +156,7 @@ TEST(BoundaryState, AUvmSpaceGoesOnAsTheOldOne) {
 struct Managed {
   static constexpr ledger::Bounds kBounds{8, 64, 8, 8};
 
-  void HandOver(const std::set<ledger::Card>& cards, bool any) {
+  void HandOver(const std::set<ledger::Card>& cards) {
     const std::string rows = SavedBook(*ledger);
     const std::string bytes = SavedBook(*book);
     ledger = std::make_unique<ledger::Ledger>(std::vector<std::uint64_t>{1, 1}, kBounds);
@@ -168,7 +168,6 @@ struct Managed {
     (void)reader.Enter();
     book->Load(reader);
     ASSERT_TRUE(reader.Finish().ok());
-    book->SetAnySpace(any);
     book->Resume(cards);
     ASSERT_EQ(SavedBook(*book), bytes);
     ASSERT_EQ(SavedBook(*ledger), rows);
@@ -227,7 +226,7 @@ bool Play(const ManagedStep& step, ManagedBook::Look& look, ManagedBook& book) {
       book.Know(book.BeginLook(), step.claim, Ordered(step.ranges));
       return true;
     default:
-      book.SetAnySpace(step.all);
+      book.ExpectSpaces();
       return true;
   }
 }
@@ -236,11 +235,13 @@ TEST(BoundaryState, AManagedBookGoesOnAsTheOldOne) {
   Managed old;
   Managed next;
   ManagedBook::Look look = 0;
+  bool settling = false;  // a shim finishes a settlement before it hands over
   std::set<ledger::Card> cards;
-  bool any = false;
   Dice dice;
   for (int i = 0; i < kSteps; ++i) {
-    next.HandOver(cards, any);
+    if (!settling) {
+      next.HandOver(cards);
+    }
     const std::uint64_t start = kBase + dice(8) * 4 * kMib;
     const std::uint64_t other = kBase + dice(8) * 4 * kMib;
     const auto witness = static_cast<ManagedBook::Witness>(i + 1);
@@ -250,6 +251,12 @@ TEST(BoundaryState, AManagedBookGoesOnAsTheOldOne) {
                      {{start, start + 2 * kMib}, {other, other + kMib}},
                      dice(4) != 0};
     step.ranges.resize(dice(3));
+    constexpr std::uint64_t kSettle = 7;
+    constexpr std::uint64_t kPlace = 8;
+    if (step.what == kPlace && !settling) {
+      continue;
+    }
+    settling = step.what == kSettle || (settling && step.what != kPlace);
     ManagedBook::Look next_look = look;
     const bool done = Play(step, look, *old.book);
     ASSERT_EQ(Play(step, next_look, *next.book), done);
@@ -257,7 +264,6 @@ TEST(BoundaryState, AManagedBookGoesOnAsTheOldOne) {
     if (step.what == 9 && done) {
       cards = step.all ? std::set<ledger::Card>{0, 1} : std::set<ledger::Card>{0};
     }
-    any = step.what == 11 ? step.all : any;
     ASSERT_EQ(next.book->Witnesses(), old.book->Witnesses());
     ASSERT_EQ(next.book->Unfinished(), old.book->Unfinished());
     ASSERT_EQ(next.book->Unsettled(), old.book->Unsettled());

@@ -167,7 +167,7 @@ std::optional<ledger::Card> Boundary::CardOfUuid(const rm::NvProcessorUuid& uuid
 
 void Boundary::AddSpace(ledger::FileKey space, ledger::ProcessKey owner) {
   spaces_.try_emplace(space, owner);
-  managed_.SetAnySpace(true);
+  managed_.ExpectSpaces();
 }
 
 const UvmSpace* Boundary::FindSpace(ledger::FileKey space) const {
@@ -186,7 +186,6 @@ void Boundary::RemoveSpace(ledger::FileKey space) {
   ledger_.CloseFile(space);
   spaces_.erase(found);
   (void)managed_.SetCards(ManagedCards());
-  managed_.SetAnySpace(!spaces_.empty());
 }
 
 Decision Boundary::AnswerUvm(Call& call, std::uint32_t status) {
@@ -216,6 +215,7 @@ Decision Boundary::DecideUvm(Call& call) {
     decision.given_flags = params.flags;
     params.flags |= rm::UVM_INIT_FLAGS_MULTI_PROCESS_SHARING_MODE;
     Store(call.image, params);
+    managed_.ExpectSpaces();
     return decision;
   }
   const auto space = spaces_.find(call.uvm_space);

@@ -23,6 +23,7 @@ constexpr std::uint32_t kRequestOffset = ArgumentOffset(1);  // ioctl takes an u
 constexpr std::uint32_t kMmapProtOffset = ArgumentOffset(2);
 constexpr std::uint32_t kMmapFlagsOffset = ArgumentOffset(3);  // no flag lies in the high half
 constexpr std::uint32_t kMmapFileOffset = ArgumentOffset(5);
+constexpr std::uint32_t kMremapFlagsOffset = ArgumentOffset(3);
 
 sock_filter Statement(std::uint32_t code, std::uint32_t k) {
   return {static_cast<std::uint16_t>(code), 0, 0, k};
@@ -44,9 +45,10 @@ std::vector<sock_filter> BuildGpuFilter() {
   // Where the parts begin.
   enum : std::uint8_t {
     kOther = 5,
-    kIoctl = 9,
-    kMmap = 15,
-    kKill = 25,
+    kIoctl = 10,
+    kMmap = 16,
+    kMremap = 26,
+    kKill = 28,
     kAllow,
     kRefuse,
     kAbsent,
@@ -75,6 +77,7 @@ std::vector<sock_filter> BuildGpuFilter() {
   jump(kIfAtLeast, kX32Bit, kKill, kNext);
   jump(kIfEqual, SYS_io_uring_setup, kRefuse, kNext);
   jump(kIfEqual, SYS_remap_file_pages, kAbsent, kNext);
+  jump(kIfEqual, SYS_mremap, kMremap, kNext);
   add(kReturn, SECCOMP_RET_ALLOW);
   // kIoctl
   add(kLoad, kRequestOffset);
@@ -94,6 +97,9 @@ std::vector<sock_filter> BuildGpuFilter() {
   jump(kIfEqual, 0, kNext, kNotify);
   add(kLoad, kMmapFileOffset);
   jump(kIfAtLeast, kPage, kNotify, kAllow);
+  // kMremap: to a place of the caller's choice
+  add(kLoad, kMremapFlagsOffset);
+  jump(kIfAnyBit, kMremapTo, kNotify, kAllow);
   // kKill and the others
   add(kReturn, SECCOMP_RET_KILL_PROCESS);
   add(kReturn, SECCOMP_RET_ALLOW);

@@ -12,8 +12,9 @@
 // ledger's clean-up.
 //
 // UVM's managed memory comes of mmap, without any ioctl: mappings that nvidia-uvm could accept are
-// handed to the shim too, which charges them and lets the kernel go on. remap_file_pages, which
-// moves such mappings and which Linux only emulates, does not exist for a tenant.
+// handed to the shim too, which charges them and lets the kernel go on. So are mremaps to a place
+// of the caller's choice: they bring a mapping that was moved away back to where its offset says.
+// remap_file_pages, which Linux only emulates, does not exist for a tenant.
 #ifndef CGPU_KERNEL_FILTER_H_
 #define CGPU_KERNEL_FILTER_H_
 
@@ -60,6 +61,13 @@ inline constexpr std::array kInAnySize = {kWaitOpenComplete, kLocklessDiagnostic
   constexpr std::uint64_t kAnonymous = 0x20;
   return (flags & kShared) != 0 && (flags & kAnonymous) == 0 && (prot & kReadWrite) == kReadWrite &&
          offset >= kPage;
+}
+
+// The same of an mremap. Without these flags (MREMAP_FIXED, MREMAP_DONTUNMAP) no mapping of
+// nvidia-uvm's comes to lie elsewhere: such a one does not grow (VM_DONTEXPAND, uvm_mmap).
+inline constexpr std::uint32_t kMremapTo = 0x6;
+[[nodiscard]] constexpr bool IsTrappedMremap(std::uint64_t flags) {
+  return (flags & kMremapTo) != 0;
 }
 
 [[nodiscard]] std::vector<sock_filter> BuildGpuFilter();

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <linux/audit.h>
 #include <linux/seccomp.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 
 #include <array>
@@ -75,6 +76,23 @@ TEST(Filter, TrapsMappingsThatManagedMemoryCouldComeOf) {
   EXPECT_EQ(Judge(program, Mmap(7, 0x01, 0x1000)), SECCOMP_RET_USER_NOTIF);
   EXPECT_EQ(Judge(program, Mmap(3, 0x01, 0)), SECCOMP_RET_ALLOW);
   EXPECT_EQ(Judge(program, Mmap(3, 0x02, 0x1000)), SECCOMP_RET_ALLOW);
+}
+
+TEST(Filter, TrapsMovesOfMappings) {
+  const auto program = BuildGpuFilter();
+  seccomp_data data{};
+  data.arch = AUDIT_ARCH_X86_64;
+  data.nr = SYS_mremap;
+  std::mt19937_64 random(3);
+  for (int i = 0; i < 10000; ++i) {
+    data.args[3] = i < 16 ? static_cast<std::uint64_t>(i) : random();
+    EXPECT_EQ(Judge(program, data),
+              IsTrappedMremap(data.args[3]) ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ALLOW);
+  }
+  data.args[3] = MREMAP_MAYMOVE;
+  EXPECT_EQ(Judge(program, data), SECCOMP_RET_ALLOW) << "realloc()";
+  data.args[3] = MREMAP_MAYMOVE | MREMAP_FIXED;
+  EXPECT_EQ(Judge(program, data), SECCOMP_RET_USER_NOTIF);
 }
 
 TEST(Filter, KillsOtherEntriesAndRefusesIoUring) {

@@ -1,7 +1,9 @@
 #include "kernel/maps.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -69,6 +71,12 @@ void TakeRanges(std::string& text, const InodeSet& inodes, std::vector<MappedRan
     from = end + 1;
   }
   text.erase(0, from);
+}
+
+bool ShowItsDevice(int file) {
+  struct statfs system{};
+  return fstatfs(file, &system) == 0 && system.f_type != BTRFS_SUPER_MAGIC &&
+         system.f_type != OVERLAYFS_SUPER_MAGIC;
 }
 
 bool HasLeftCall(int proc, pid_t tid, int nr) {

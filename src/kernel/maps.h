@@ -25,6 +25,12 @@ using InodeSet = std::set<std::pair<std::uint64_t, std::uint64_t>>;
 // that cannot be read are passed over.
 void TakeRanges(std::string& text, const InodeSet& inodes, std::vector<MappedRange>& ranges);
 
+// Do mappings of this file show the device that stat() gives it? Not on btrfs, where each subvolume
+// has a device of its own (fs/btrfs/inode.c btrfs_getattr()), nor on overlayfs, where each layer
+// may (fs/overlayfs/inode.c ovl_map_dev_ino()); /proc/PID/maps has that of the file system
+// (fs/proc/task_mmu.c show_map_vma()).
+[[nodiscard]] bool ShowItsDevice(int file);
+
 // Has thread `tid`, last seen to begin the system call `nr`, come out of it? False while it may be
 // in it: so also while it runs, when nothing tells.
 [[nodiscard]] bool HasLeftCall(int proc, pid_t tid, int nr);

@@ -2,8 +2,12 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/magic.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <string>
@@ -30,6 +34,31 @@ TEST(Maps, FindsRangesByDeviceAndInode) {
   EXPECT_EQ(ranges[0].start, 0x7f0000000000U);
   EXPECT_EQ(ranges[0].end, 0x7f0000200000U);
   EXPECT_EQ(ranges[1].start, 0xffffU);
+}
+
+// Witnesses: this kernel's own file systems.
+TEST(Maps, ShowTheDeviceOfMostFileSystems) {
+  for (const char* path : {"/dev/null", "/proc/self/exe"}) {
+    const UniqueFd file(open(path, O_RDONLY | O_CLOEXEC));
+    struct statfs system{};
+    ASSERT_EQ(fstatfs(file.get(), &system), 0);
+    EXPECT_EQ(ShowItsDevice(file.get()),
+              system.f_type != BTRFS_SUPER_MAGIC && system.f_type != OVERLAYFS_SUPER_MAGIC)
+        << path;
+  }
+  EXPECT_FALSE(ShowItsDevice(-1));
+}
+
+// With an overlay of our own, where we may mount one.
+TEST(Maps, DoNotShowTheDeviceOfOverlayfs) {
+  if (unshare(CLONE_NEWNS) != 0 ||
+      mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+      mount("overlay", "/mnt", "overlay", MS_RDONLY, "lowerdir=/usr/bin:/etc") != 0) {
+    GTEST_SKIP() << "no overlay can be mounted here";
+  }
+  const UniqueFd file(open("/mnt/env", O_RDONLY | O_CLOEXEC));
+  ASSERT_TRUE(file.valid());
+  EXPECT_FALSE(ShowItsDevice(file.get()));
 }
 
 TEST(Maps, AThreadInTheCallHasNotLeftAndAMissingOneHas) {

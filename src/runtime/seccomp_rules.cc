@@ -32,7 +32,7 @@ constexpr std::uint32_t kWhole = 0xffffffff;
 // Of any file, from linux/fs.h; everything else with a zero type byte and no size is nvidia-uvm's.
 constexpr std::array<std::uint32_t, 2> kOfAnyFile = {1 /* FIBMAP */, 2 /* FIGETBSZ */};
 
-// Arguments of ioctl and mmap.
+// Arguments of ioctl, mmap and mremap.
 constexpr std::uint32_t kRequest = 1;
 constexpr std::uint32_t kProt = 2;
 constexpr std::uint32_t kFlags = 3;
@@ -249,6 +249,17 @@ void DivideMmap(SeccompProfile& profile) {
   Divide(profile, Rule("mmap", kNotify), division, [](const SeccompRule&) { return true; });
 }
 
+// Those that kernel::IsTrappedMremap() is true of.
+void DivideMremap(SeccompProfile& profile) {
+  Division division = {{}, {{Masked(kFlags, kernel::kMremapTo, 0)}}};
+  for (std::uint32_t bit = 1; bit <= kernel::kMremapTo; bit <<= 1) {
+    if ((kernel::kMremapTo & bit) != 0) {
+      division.include.push_back({Masked(kFlags, bit, bit)});
+    }
+  }
+  Divide(profile, Rule("mremap", kNotify), division, [](const SeccompRule&) { return true; });
+}
+
 void Deny(SeccompProfile& profile, const std::string& name, std::uint32_t errno_ret) {
   (void)TakeOut(profile, name);
   // libseccomp refuses a rule that says what the default says.
@@ -291,6 +302,7 @@ Result<SeccompProfile> ProfileForSlice(const std::optional<SeccompProfile>& prof
   }
   DivideIoctl(made, Rule("ioctl", kNotify), TrappedRequests(), &kernel::IsTrapped);
   DivideMmap(made);
+  DivideMremap(made);
   Deny(made, "remap_file_pages", ENOSYS);
   Deny(made, "io_uring_setup", EPERM);
   made.architectures = {"SCMP_ARCH_X86_64"};  // of others the arguments cannot be judged

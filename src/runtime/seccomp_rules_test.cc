@@ -131,9 +131,11 @@ SeccompProfile Strict() {
   SeccompProfile profile;
   profile.default_action = "SCMP_ACT_ERRNO";
   profile.architectures = {"SCMP_ARCH_X86_64", "SCMP_ARCH_X86", "SCMP_ARCH_X32"};
-  profile.rules = {
-      {{"read", "ioctl", "mmap", "remap_file_pages", "io_uring_setup"}, "SCMP_ACT_ALLOW", {}, {}},
-      {{"personality"}, "SCMP_ACT_ALLOW", {}, {{0, 8, 0, "SCMP_CMP_EQ"}}}};
+  profile.rules = {{{"read", "ioctl", "mmap", "mremap", "remap_file_pages", "io_uring_setup"},
+                    "SCMP_ACT_ALLOW",
+                    {},
+                    {}},
+                   {{"personality"}, "SCMP_ACT_ALLOW", {}, {{0, 8, 0, "SCMP_CMP_EQ"}}}};
   return profile;
 }
 
@@ -198,6 +200,9 @@ TEST_P(SeccompRules, TrapTheSameMappings) {
         Judge(filter, SYS_mmap, {random(), 4096, prot, flags, 3, offset}),
         kernel::IsTrappedMmap(prot, flags, offset) ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ALLOW)
         << prot << " " << flags << " " << offset;
+    ASSERT_EQ(Judge(filter, SYS_mremap, {random(), 4096, 4096, flags, random(), 0}),
+              kernel::IsTrappedMremap(flags) ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ALLOW)
+        << flags;
   }
 }
 

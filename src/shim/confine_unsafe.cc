@@ -34,6 +34,7 @@ constexpr auto kNeeded = std::to_array<int>({
     SYS_pread64,
     SYS_pwrite64,
     SYS_statx,
+    SYS_fstatfs,
     SYS_read,
     SYS_write,
     SYS_close,

@@ -153,6 +153,7 @@ void Housekeeping::Look() {
   look.found = server_.Reconcile();
   look.holding = server_.Holding();
   look.over = over_.load();
+  look.watching = server_.Watching();
   look.ended_us = NowUs();
   rounds_.Done(look);
   if (look.over && !look.holding) {

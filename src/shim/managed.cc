@@ -25,12 +25,12 @@ boundary::AddressRanges RangesOf(const std::vector<kernel::MappedRange>& mapped)
 
 }  // namespace
 
-// An mmap that could make managed memory. All its arguments are registers, so what is judged is
-// what the kernel executes, but for the file that the descriptor leads to.
-void Server::SeeMmap(const Source& source, const kernel::Notification& notification) {
+// An mmap that could make managed memory, or an mremap that could bring it back to its place. All
+// arguments are registers, so what is judged is what the kernel executes, but for the file that the
+// descriptor leads to.
+void Server::SeeMapping(const Source& source, const kernel::Notification& notification) {
   ListenSoon();
-  const boundary::MmapArgs args = {notification.args[0], notification.args[1], notification.args[2],
-                                   notification.args[3], notification.args[5]};
+  const auto& args = notification.args;
   const auto refuse = [&] {
     if (source.listener.Valid(notification.id)) {
       (void)Answer(source, notification.id, ENOMEM);
@@ -41,11 +41,17 @@ void Server::SeeMmap(const Source& source, const kernel::Notification& notificat
     return refuse();
   }
   bool uvm_file = false;
-  if (const auto known = LookAt(*caller, static_cast<int>(notification.args[4])); known.ok()) {
-    uvm_file = *known && (*known)->kind == boundary::FileKind::kUvm;
-  }
   ManagedBook::Claim claim;
-  const boundary::MmapKind kind = boundary::JudgeMmap(args, uvm_file, &claim.range);
+  auto kind = boundary::MmapKind::kHarmless;
+  if (notification.nr == SYS_mremap) {
+    kind = boundary::JudgeMremap(args[4], args[2], &claim.range);
+  } else {
+    if (const auto known = LookAt(*caller, static_cast<int>(args[4])); known.ok()) {
+      uvm_file = *known && (*known)->kind == boundary::FileKind::kUvm;
+    }
+    kind =
+        boundary::JudgeMmap({args[0], args[1], args[2], args[3], args[5]}, uvm_file, &claim.range);
+  }
   if (kind == boundary::MmapKind::kHarmless) {
     (void)source.listener.Continue(notification.id);
     return;
@@ -65,7 +71,7 @@ void Server::SeeMmap(const Source& source, const kernel::Notification& notificat
     witnesses_.Drop({claim.witness});
   }
   if (valid && uvm_file) {
-    recorder_.Mapping(*caller->process, args.length, admitted ? 0 : ENOMEM);
+    recorder_.Mapping(*caller->process, args[1], admitted ? 0 : ENOMEM);
   }
   if (!admitted) {
     return refuse();
@@ -113,13 +119,11 @@ bool Server::BeginMapping(boundary::MmapKind kind, const ManagedBook::Claim& cla
   }
   const bool suspect = kind == boundary::MmapKind::kSuspect;
   const bool known = ask([&](const ManagedBook& book) { return book.IsKnown(claim.program); });
-  boundary::AddressRanges before;
-  if (suspect) {
-    before = ask([&](const ManagedBook& book) { return book.Counted(claim); });
-  }
+  const bool counted =
+      suspect && ask([&](const ManagedBook& book) { return !book.Counted(claim).empty(); });
   const auto look = ask([](ManagedBook& book) { return book.BeginLook(); });
   boundary::AddressRanges shown;
-  if (const auto inodes = uvm_files_.Inodes(); !inodes.empty() && (!known || !before.empty())) {
+  if (const auto inodes = uvm_files_.Inodes(); !inodes.empty() && (!known || counted)) {
     const auto mapped = kernel::ReadMappings(*witnesses_.Find(claim.witness), inodes);
     if (!mapped) {
       return false;
@@ -132,7 +136,9 @@ bool Server::BeginMapping(boundary::MmapKind kind, const ManagedBook::Claim& cla
   }
   const std::lock_guard lock(state_mutex_);
   if (suspect) {
-    boundary_.managed().Watch(thread, claim, boundary::Intersection(before, shown));
+    // What is counted now: in the meantime it may have been unmapped, and that settled.
+    ManagedBook& book = boundary_.managed();
+    book.Watch(thread, claim, boundary::Intersection(book.Counted(claim), shown));
   }
   if (!known) {
     boundary_.managed().Know(look, claim, std::move(shown));
@@ -198,7 +204,8 @@ bool Server::SettleAll() {
     threads = boundary_.managed().Unfinished();
   }
   for (const auto thread : threads) {
-    if (kernel::HasLeftCall(callers_.proc_fd(), thread, SYS_mmap)) {
+    if (kernel::HasLeftCall(callers_.proc_fd(), thread, SYS_mmap) &&
+        kernel::HasLeftCall(callers_.proc_fd(), thread, SYS_mremap)) {
       const std::lock_guard lock(state_mutex_);
       boundary_.managed().Over(thread);
     }

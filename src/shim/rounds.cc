@@ -10,10 +10,11 @@ namespace {
 // From the look before.
 constexpr std::array<std::uint64_t, 9> kStepsUs = {1'000,  4'000,   10'000,  20'000, 40'000,
                                                    80'000, 160'000, 320'000, 640'000};
-constexpr std::uint64_t kAgainUs = 100'000;   // where a file was closed since
-constexpr std::size_t kStepAgain = 6;         // the first that is longer
-constexpr std::uint64_t kOverUs = 1'000'000;  // files live on elsewhere, and so does the grant
-constexpr std::uint64_t kRestFor = 9;         // times what a look took
+constexpr std::uint64_t kAgainUs = 100'000;  // where a file was closed since
+constexpr std::size_t kStepAgain = 6;        // the first that is longer
+// Files live on elsewhere, and so does the grant; or a thread does not get on.
+constexpr std::uint64_t kSlowlyUs = 1'000'000;
+constexpr std::uint64_t kRestFor = 9;  // times what a look took
 
 }  // namespace
 
@@ -60,8 +61,8 @@ void Rounds::Done(const Look& look) {
   if (look.holding && step_ < kStepsUs.size()) {
     const std::uint64_t wait = again ? std::min(kStepsUs[step_], kAgainUs) : kStepsUs[step_];
     due_us_ = std::max(look.ended_us + wait, allowed_us_);
-  } else if (look.over) {
-    due_us_ = std::max(look.ended_us + kOverUs, allowed_us_);
+  } else if (look.over || look.watching) {
+    due_us_ = std::max(look.ended_us + kSlowlyUs, allowed_us_);
   }
 }
 

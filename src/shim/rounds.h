@@ -37,6 +37,8 @@ class Rounds {
     bool found = false;    // something was given back
     bool holding = false;  // something is held still
     bool over = false;     // the container has ended: others have its files
+    // A call was let go on that nobody knows the end of, and that must be looked after then.
+    bool watching = false;
   };
   void Done(const Look& look);
 

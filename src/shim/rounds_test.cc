@@ -124,5 +124,19 @@ TEST(Rounds, AContainerThatIsOverIsLookedAfterForAsLongAsItHoldsAnything) {
   }
 }
 
+TEST(Rounds, WhatAThreadMayDoAtAnyTimeIsLookedAfterUntilItHas) {
+  Rounds rounds;
+  rounds.Hasten(0);
+  std::uint64_t now = 0;
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(rounds.due_us());
+    EXPECT_LE(*rounds.due_us(), now + kSecondUs);
+    now = *rounds.due_us();
+    rounds.Done({now, now, false, true, false, true});
+  }
+  (void)LookUntil(rounds, now + 10 * kSecondUs, 0);
+  EXPECT_FALSE(rounds.due_us());
+}
+
 }  // namespace
 }  // namespace cgpu::shim

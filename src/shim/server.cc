@@ -157,8 +157,8 @@ std::unique_ptr<Pending> Server::Prepare(const SourcePtr& source,
     TakeProof(source, notification);
     return nullptr;
   }
-  if (notification.nr == SYS_mmap) {
-    SeeMmap(*source, notification);
+  if (notification.nr == SYS_mmap || notification.nr == SYS_mremap) {
+    SeeMapping(*source, notification);
     return nullptr;
   }
   const auto request = static_cast<std::uint32_t>(notification.args[1]);
@@ -402,9 +402,9 @@ int Server::SeeThrough(Pending& pending, bool* copy_out) {
     const std::lock_guard lock(state_mutex_);
     ledger_.CountDenial(*decision.card);
   }
-  if (!HasRoomForSpace(pending)) {
+  if (const auto refused = RefuseSpace(pending)) {
     decision.action = Decision::Action::kAnswer;
-    boundary::SetStatus(pending.call, rm::NV_ERR_INSUFFICIENT_RESOURCES);
+    boundary::SetStatus(pending.call, *refused);
   }
   int error = decision.error;
   pending.proceed = decision.action == Decision::Action::kContinue;

@@ -148,6 +148,8 @@ class Server {
   void Hurry(bool hurry);
   // True while the ledger holds anything.
   [[nodiscard]] bool Holding();
+  // It watches for what a thread may map at any time.
+  [[nodiscard]] bool Watching();
   // `uuid` "*": every card of the grant. Takes effect at once; below use, growth stops.
   [[nodiscard]] Result<> SetLimit(const std::string& uuid, std::uint64_t bytes);
   // Holds until the next. `helper`: the socket of one that sets interleave levels, or none.
@@ -226,7 +228,7 @@ class Server {
                                                              int number) const;
   [[nodiscard]] Result<TakenFile> Take(const kernel::Caller& caller, int number);
   void Condemn(const std::string& why);
-  [[nodiscard]] bool HasRoomForSpace(const Pending& pending);
+  [[nodiscard]] std::optional<std::uint32_t> RefuseSpace(const Pending& pending);
   void Admit(std::unique_ptr<Pending> pending, bool hold);
   void Run(std::unique_ptr<Pending> pending);
   bool Replayed(Pending& pending, ReplayKey& key, Image& input);
@@ -240,7 +242,7 @@ class Server {
   void TakeWitnesses(const ServerState& state,
                      const std::vector<std::shared_ptr<const kernel::Process>>& processes);
   // managed.cc
-  void SeeMmap(const Source& source, const kernel::Notification& notification);
+  void SeeMapping(const Source& source, const kernel::Notification& notification);
   [[nodiscard]] std::shared_ptr<const kernel::Caller> FindMapper(pid_t thread);
   [[nodiscard]] Witnesses::Number OpenWitness(const kernel::Caller& caller);
   bool BeginMapping(boundary::MmapKind kind, const boundary::ManagedBook::Claim& claim,

@@ -131,6 +131,11 @@ void Server::ResetRefusals() const {
   (void)eventfd_read(refusals_.get(), &count);
 }
 
+bool Server::Watching() {
+  const std::lock_guard lock(state_mutex_);
+  return boundary_.managed().Watches() && !uvm_files_.All().empty();
+}
+
 bool Server::Holding() {
   const bool spaces = uvm_files_.size() != 0;
   const std::lock_guard lock(state_mutex_);

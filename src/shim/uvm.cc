@@ -41,14 +41,30 @@ bool Server::CleanUpMappings() {
   return true;
 }
 
-// False: one that another INITIALIZE would make is one too many.
-bool Server::HasRoomForSpace(const Pending& pending) {
-  if (pending.call.uvm_request != rm::UVM_INITIALIZE || pending.uvm != nullptr ||
-      uvm_files_.size() < UvmFiles::kMost) {
-    return true;
+// What an INITIALIZE that would make another space is answered if it may not.
+std::optional<std::uint32_t> Server::RefuseSpace(const Pending& pending) {
+  if (pending.call.uvm_request != rm::UVM_INITIALIZE || pending.uvm != nullptr) {
+    return std::nullopt;
   }
-  CountRefused("more open files of nvidia-uvm than " + std::to_string(UvmFiles::kMost));
-  return false;
+  if (uvm_files_.size() >= UvmFiles::kMost) {
+    CountRefused("more open files of nvidia-uvm than " + std::to_string(UvmFiles::kMost));
+    return rm::NV_ERR_INSUFFICIENT_RESOURCES;
+  }
+  if (!kernel::ShowItsDevice(pending.file.get())) {
+    CountRefused("a device file of nvidia-uvm on btrfs or overlayfs");
+    return rm::NV_ERR_NOT_SUPPORTED;
+  }
+  // In the driver a file stays initialised until its last close: also one that no process had for a
+  // while, whose space is ended here. What was mapped on it since is in no book. Every request but
+  // INITIALIZE tells (kernel-open/nvidia-uvm/uvm_api.h, UVM_ROUTE_CMD_STACK_INIT_CHECK).
+  boundary::Call asked = OwnCall(0, rm::UVM_CLEAN_UP_ZOMBIE_RESOURCES, abi_, std::uint32_t{0});
+  if (ExecuteUvm(pending.file.get(), asked) != 0 ||
+      boundary::StatusOf(asked) != rm::NV_ERR_ILLEGAL_ACTION) {
+    CountRefused("a file of nvidia-uvm that no process had for a while");
+    return rm::NV_ERR_INVALID_STATE;
+  }
+  uvm_files_.Expect(pending.file.get());
+  return std::nullopt;
 }
 
 // After a successful INITIALIZE.
@@ -57,7 +73,7 @@ void Server::KeepSpace(Pending& pending) {
   if (file == nullptr) {
     UniqueFd duplicate = kernel::Duplicate(pending.file.get());
     if (!duplicate.valid()) {
-      return;  // of no use to the tenant: every request finds it not initialised
+      return;  // of no use to the tenant: it is answered as not initialised from now on
     }
     file = uvm_files_.Add(std::move(duplicate));
     const std::lock_guard lock(state_mutex_);

@@ -10,15 +10,18 @@ std::shared_ptr<UvmFile> UvmFiles::Find(int file) const {
   return found == by_file_.end() ? nullptr : *found;
 }
 
+void UvmFiles::Expect(int file) {
+  if (const auto identity = kernel::Identify(file); identity.ok()) {
+    const std::lock_guard lock(mutex_);
+    inodes_.insert({identity->dev, identity->ino});
+  }
+}
+
 std::shared_ptr<UvmFile> UvmFiles::Add(UniqueFd duplicate) {
-  const auto identity = kernel::Identify(duplicate.get());
   auto file = std::make_shared<UvmFile>();
   file->file = std::move(duplicate);
   const std::lock_guard lock(mutex_);
   file->key = next_key_++;
-  if (identity.ok()) {
-    inodes_.insert({identity->dev, identity->ino});
-  }
   files_[file->key] = file;
   by_file_.insert(file);
   return file;

@@ -41,7 +41,9 @@ class UvmFiles {
   // Null: not one of these. Whoever holds the result keeps it from being taken away.
   [[nodiscard]] std::shared_ptr<UvmFile> Find(int file) const;
 
-  // `file` is not among these, `duplicate` a duplicate of it that is ours to keep.
+  // Its mappings are seen from now on: before the driver can be asked for any.
+  void Expect(int file);
+  // `file` is not among these and expected, `duplicate` a duplicate of it that is ours to keep.
   std::shared_ptr<UvmFile> Add(UniqueFd duplicate);
 
   void SetUser(UvmFile& file, std::shared_ptr<const kernel::Process> user, int number);

@@ -145,6 +145,7 @@ std::vector<Entry> SearchAttacks();
 std::vector<Entry> SidecarAttacks();
 std::vector<Entry> NumberAttacks();
 std::vector<Entry> SpaceAttacks();
+std::vector<Entry> EvasionAttacks();
 
 }  // namespace cgpu::adversary
 

@@ -18,9 +18,9 @@ namespace {
 
 // Registers that mean something: the system calls that have rules, of this architecture or another.
 seccomp_data Take(Input& input) {
-  constexpr int kCalls[] = {
-      SYS_ioctl, SYS_ioctl, SYS_ioctl, SYS_mmap, SYS_mmap, SYS_io_uring_setup, SYS_remap_file_pages,
-      SYS_read};
+  constexpr int kCalls[] = {SYS_ioctl, SYS_ioctl,  SYS_ioctl,          SYS_mmap,
+                            SYS_mmap,  SYS_mremap, SYS_io_uring_setup, SYS_remap_file_pages,
+                            SYS_read};
   seccomp_data data{};
   const auto how = input.Take<std::uint8_t>();
   data.arch = how < 240 ? AUDIT_ARCH_X86_64 : input.Take<std::uint32_t>();
@@ -57,6 +57,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
       const bool trapped = cgpu::kernel::IsTrappedMmap(data.args[2], data.args[3], data.args[5]);
       Require(verdict == (trapped ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ALLOW),
               "an mmap is handed over as the rule says");
+    } else if (data.nr == SYS_mremap) {
+      const bool trapped = cgpu::kernel::IsTrappedMremap(data.args[3]);
+      Require(verdict == (trapped ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ALLOW),
+              "an mremap is handed over as the rule says");
     } else if (data.nr == SYS_io_uring_setup || data.nr == SYS_remap_file_pages) {
       Require((verdict & SECCOMP_RET_ACTION_FULL) == SECCOMP_RET_ERRNO,
               "io_uring and remap_file_pages are refused");

@@ -26,7 +26,7 @@ void CheckSlice(const cgpu::SeccompProfile& profile) {
   Require(profile.listener_path == "/l" && profile.listener_metadata == "m", "the shim listens");
   Require(profile.architectures.size() == 1, "one architecture");
   for (const cgpu::SeccompRule& rule : profile.rules) {
-    const bool divided = Names(rule, "ioctl") || Names(rule, "mmap");
+    const bool divided = Names(rule, "ioctl") || Names(rule, "mmap") || Names(rule, "mremap");
     Require(!divided || !rule.args.empty() || rule.action != "SCMP_ACT_ALLOW",
             "no rule lets all pass");
     Require(rule.action != "SCMP_ACT_ALLOW" ||
