@@ -1,10 +1,10 @@
 // Which of a container's calls may be in the driver at the same time.
 //
 // Calls that change what exists are ordered per client, so that the ledger sees them in the order
-// the driver did. At most kPerCard calls of one container are in the driver per card, because the
-// driver's locks are global and one container must not hold them all; calls that only give back
-// are exempt. A call that may not start yet is parked here, without a thread; whoever finishes a
-// call is handed those that may start now.
+// the driver did. At most kPerCard calls of one container are in the driver per card, and as many
+// of RM's that name none, because the driver's locks are global and one container must not hold
+// them all; calls that only give back are exempt. A call that may not start yet is parked here,
+// without a thread; whoever finishes a call is handed those that may start now.
 //
 // Template over the parked item so that it can be tested without a kernel. Thread-safe.
 #ifndef CGPU_SHIM_ADMISSION_H_
@@ -23,8 +23,8 @@ namespace cgpu::shim {
 // What a call needs for itself while it is in the driver.
 struct Claim {
   std::vector<std::uint64_t> exclusive;  // nobody else may hold any of these
-  int card = -1;                         // index of the card whose driver slots it counts on, or -1
-  bool releases = false;                 // gives back: does not count on the card
+  int card = -1;          // whose driver slots it counts on: a card, or one more for none; or -1
+  bool releases = false;  // gives back: does not count on the card
 };
 
 template <class Item>  // has a member `Claim claim`

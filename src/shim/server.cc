@@ -114,7 +114,7 @@ Server::Server(ShimConfig config, const rm::Abi& abi, std::unique_ptr<Driver> dr
       driver_(std::move(driver)),
       recorder_(std::move(record)),
       callers_(std::move(proc)),
-      admission_(config_.cards.size()),
+      admission_(config_.cards.size() + 1),
       scheduler_(config_.cards.size(), driver_.get(),
                  [this](std::size_t card, std::uint64_t seen) { return ChannelsOf(card, seen); }),
       ledger_(
@@ -282,7 +282,10 @@ void Server::Admit(std::unique_ptr<Pending> pending, bool hold) {
     pending->claim.exclusive.push_back(kThreadKey |
                                        static_cast<std::uint32_t>(pending->notification.tid));
   }
-  pending->claim.card = needs.card ? static_cast<int>(*needs.card) : -1;
+  // RM's locks are one for calls that name no card; nvidia-uvm's belong to an address space.
+  const bool of_rm = pending->call.uvm_request == 0;
+  const int no_card = of_rm ? static_cast<int>(config_.cards.size()) : -1;
+  pending->claim.card = needs.card ? static_cast<int>(*needs.card) : no_card;
   pending->claim.releases = pending->call.Releases();
   hold = hold && !pending->claim.releases;
   pending->waited = true;  // what Start() keeps is looked at again when it gets its turn
