@@ -29,6 +29,11 @@ namespace cgpu::kernel {
 // others.
 [[nodiscard]] std::vector<pid_t> Threads(int proc, pid_t pid);
 
+// The processes that `proc` shows, and the descriptors of one of its threads; none where the caller
+// may not look.
+[[nodiscard]] std::vector<pid_t> Processes(int proc);
+[[nodiscard]] std::vector<int> Descriptors(int proc, pid_t thread);
+
 // Which of our descriptors `files` lead to open files that one of the processes `pids`, looked up
 // by number in `proc`, has; in their order. So also where its first thread has ended, or a thread
 // has descriptors of its own. One look at each descriptor of theirs, however many files there are:

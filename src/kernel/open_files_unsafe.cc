@@ -84,6 +84,14 @@ std::vector<pid_t> Threads(int proc, pid_t pid) {
   return NumbersIn(proc, std::to_string(pid) + "/task");
 }
 
+std::vector<pid_t> Processes(int proc) {
+  return NumbersIn(proc, ".");
+}
+
+std::vector<int> Descriptors(int proc, pid_t thread) {
+  return NumbersIn(proc, std::to_string(thread) + "/fd");
+}
+
 namespace {
 
 // The files that are looked for.
@@ -150,7 +158,7 @@ std::optional<std::vector<bool>> FindHeld(int proc, const std::vector<pid_t>& pi
         continue;
       }
       seen = thread;
-      for (const int number : NumbersIn(proc, std::to_string(thread) + "/fd")) {
+      for (const int number : Descriptors(proc, thread)) {
         if (enough()) {
           return std::nullopt;
         }

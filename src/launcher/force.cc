@@ -1,108 +1,99 @@
 #include "launcher/force.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <csignal>
-#include <filesystem>
-#include <fstream>
-#include <optional>
-#include <sstream>
 #include <string_view>
-#include <system_error>
+
+#include "base/file.h"
+#include "kernel/open_files.h"
+#include "kernel/process.h"
+#include "kernel/sockets.h"
 
 namespace cgpu {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr std::chrono::seconds kItsOwn{3};  // for its shim to see that it is over
 constexpr std::chrono::seconds kMost{10};
 constexpr int kBetweenMs = 20;
+constexpr std::size_t kMaxText = std::size_t{1} << 16;  // of a file of a process in /proc
 
-std::optional<int> NumberOf(const fs::path& path) {
-  const std::string name = path.filename();
-  int number = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-  return error == std::errc{} && end == name.data() + name.size() ? std::optional(number)
-                                                                  : std::nullopt;
+Error HasEndedError() {
+  return Error{Code::kNotFound, 0, "the container has ended", {}};
 }
 
-// As /proc shows a descriptor of the socket that listens at `path`; empty: nobody listens.
-std::string ListenerAt(const std::string& path) {
-  std::ifstream file("/proc/net/unix");
-  std::string line;
-  while (std::getline(file, line)) {
-    std::istringstream words(line);
-    std::string number, references, protocol, flags, type, state, inode, name;
-    words >> number >> references >> protocol >> flags >> type >> state >> inode >> name;
-    constexpr std::string_view kListens = "00010000";
-    if (name == path && flags == kListens) {
-      return "socket:[" + inode + "]";
-    }
-  }
-  return {};
+// A shim's process, and a way to look into it.
+struct Shim {
+  pid_t pid = 0;
+  UniqueFd pidfd;
+  UniqueFd proc;  // an open /proc
+};
+
+std::string PathIn(pid_t pid, std::string_view file) {
+  return "/proc/" + std::to_string(pid) + "/" + std::string(file);
 }
 
-bool HasFile(const fs::path& process, const std::string& file) {
-  std::error_code error;
-  const fs::directory_iterator all(process / "fd", error);
-  return !error && std::any_of(begin(all), end(all), [&](const fs::directory_entry& entry) {
-    std::error_code gone;
-    return fs::read_symlink(entry.path(), gone) == file;
+bool RunsUnder(pid_t pid, unsigned uid) {
+  const auto status = ReadFile(PathIn(pid, "status"), kMaxText);
+  const std::string id = "\t" + std::to_string(uid);
+  return status.ok() && status->find("\nUid:" + id + id + id + id + "\n") != std::string::npos;
+}
+
+bool Holds(const Shim& shim, const kernel::FileIdentity& file) {
+  const auto numbers = kernel::Descriptors(shim.proc.get(), shim.pid);
+  return std::any_of(numbers.begin(), numbers.end(), [&](int number) {
+    const auto one = kernel::IdentifyOf(shim.proc.get(), shim.pid, number);
+    return one.ok() && one->dev == file.dev && one->ino == file.ino;
   });
 }
 
-// Whoever holds the listening end: the shim alone does.
-Result<pid_t> ShimAt(const std::string& socket) {
-  const std::string file = ListenerAt(socket);
-  if (file.empty()) {
-    return Error{Code::kNotFound, 0, "the container has ended", {}};
+// Takes the process by its number before it asks who that is.
+Result<Shim> ShimAt(const std::string& socket, unsigned uid) {
+  const auto file = kernel::ListenerAt(socket);
+  if (!file.ok()) {
+    return file.error();
   }
-  std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator("/proc", error)) {
-    const auto pid = NumberOf(entry.path());
-    if (pid && HasFile(entry.path(), file)) {
-      return *pid;
+  Shim shim;
+  shim.proc.reset(open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  for (const pid_t pid : kernel::Processes(shim.proc.get())) {
+    shim.pid = pid;
+    if (!RunsUnder(pid, uid)) {
+      continue;
+    }
+    shim.pidfd.reset(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+    if (shim.pidfd.valid() && RunsUnder(pid, uid) && Holds(shim, *file)) {
+      return shim;
     }
   }
   return Error{Code::kPermission, 0, "its shim is not to be seen", "do it as root"};
 }
 
-bool IsProcess(const fs::path& process, int number) {
-  std::ifstream info(process / "fdinfo" / std::to_string(number));
-  std::string line;
-  while (std::getline(info, line)) {
-    if (line.starts_with("Pid:")) {
-      return true;
-    }
-  }
-  return false;
+bool IsProcess(pid_t pid, int number) {
+  const auto info = ReadFile(PathIn(pid, "fdinfo/" + std::to_string(number)), kMaxText);
+  return info.ok() && info->find("\nPid:") != std::string::npos;
 }
 
 // What the shim knows of the container's processes are pidfds: these mean the processes that it
 // means, whatever their numbers are now.
-void KillKnown(const UniqueFd& shim, pid_t pid) {
-  const fs::path process = "/proc/" + std::to_string(pid);
-  std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(process / "fd", error)) {
-    const auto number = NumberOf(entry.path());
-    if (!number || !IsProcess(process, *number)) {
+void KillKnown(const Shim& shim) {
+  for (const int number : kernel::Descriptors(shim.proc.get(), shim.pid)) {
+    if (!IsProcess(shim.pid, number)) {
       continue;
     }
-    const UniqueFd known(static_cast<int>(syscall(SYS_pidfd_getfd, shim.get(), *number, 0)));
+    const UniqueFd known(static_cast<int>(syscall(SYS_pidfd_getfd, shim.pidfd.get(), number, 0)));
     (void)syscall(SYS_pidfd_send_signal, known.get(), SIGKILL, nullptr, 0);
   }
 }
 
-bool HasEnded(const UniqueFd& shim, std::chrono::steady_clock::time_point until) {
+bool HasEnded(const Shim& shim, std::chrono::steady_clock::time_point until) {
   do {
-    pollfd exit{shim.get(), POLLIN, 0};
+    pollfd exit{shim.pidfd.get(), POLLIN, 0};
     if (poll(&exit, 1, kBetweenMs) > 0) {
       return true;
     }
@@ -110,32 +101,55 @@ bool HasEnded(const UniqueFd& shim, std::chrono::steady_clock::time_point until)
   return false;
 }
 
+// Whether nobody serves the container any more.
+bool IsOver(const Registry& registry, const std::string& id) {
+  const auto connection = registry.ConnectTo(id);
+  return !connection.ok() && connection.error().code == Code::kNotFound;
+}
+
+Result<Shim> ShimOf(const Registry& registry, const std::string& id) {
+  const auto live = registry.Live();
+  if (!live.ok()) {
+    return live.error();
+  }
+  const auto found = std::find_if(live->begin(), live->end(),
+                                  [&](const Reservation& one) { return one.id == id; });
+  if (found == live->end()) {
+    return HasEndedError();
+  }
+  auto shim = ShimAt(registry.folder() + "/" + id + ".sock", found->shim_uid);
+  if (shim.ok() || !IsOver(registry, id)) {
+    const bool elsewhere = !shim.ok() && shim.error().code == Code::kNotFound;
+    return elsewhere ? Error{Code::kUnavailable, 0, "its shim is not to be found from here",
+                             "do it in the machine's network namespace"}
+                     : std::move(shim);
+  }
+  return HasEndedError();
+}
+
 }  // namespace
 
 Result<> EndByForce(const Registry& registry, const std::string& id) {
-  const std::string socket = registry.folder() + "/" + id + ".sock";
-  const auto pid = ShimAt(socket);
-  if (!pid.ok()) {
-    return pid.error();
-  }
-  const UniqueFd shim(static_cast<int>(syscall(SYS_pidfd_open, *pid, 0)));
-  if (!shim.valid() || !HasFile("/proc/" + std::to_string(*pid), ListenerAt(socket))) {
-    return Error{Code::kNotFound, 0, "the container has ended", {}};
+  const auto shim = ShimOf(registry, id);
+  if (!shim.ok()) {
+    return shim.error();
   }
   const auto began = std::chrono::steady_clock::now();
-  KillKnown(shim, *pid);
-  if (HasEnded(shim, began + kItsOwn)) {
-    return {};
+  KillKnown(*shim);
+  if (!HasEnded(*shim, began + kItsOwn)) {
+    KillKnown(*shim);  // those that have come meanwhile
+    (void)syscall(SYS_pidfd_send_signal, shim->pidfd.get(), SIGKILL, nullptr, 0);
+    if (!HasEnded(*shim, began + kMost)) {
+      return Error{Code::kUnavailable, 0,
+                   "its processes were killed, and its shim is there still, in a call that cannot "
+                   "be interrupted",
+                   "see what it waits for: " + PathIn(shim->pid, "task/*/stack")};
+    }
   }
-  KillKnown(shim, *pid);  // those that have come meanwhile
-  (void)syscall(SYS_pidfd_send_signal, shim.get(), SIGKILL, nullptr, 0);
-  if (HasEnded(shim, began + kMost)) {
-    return {};
+  if (!IsOver(registry, id)) {
+    return Error{Code::kUnavailable, 0, "its shim has ended, and somebody serves it still", {}};
   }
-  return Error{Code::kUnavailable, 0,
-               "its processes were killed, and its shim is there still, in a call that cannot be "
-               "interrupted",
-               "see what it waits for: /proc/" + std::to_string(*pid) + "/task/*/stack"};
+  return {};
 }
 
 }  // namespace cgpu

@@ -10,9 +10,10 @@
 namespace cgpu {
 
 // Kills every process that the shim of container `id` knows, and the shim if it is there still some
-// seconds later. Returns when its admin socket is gone and the driver has what it held. kNotFound:
-// nobody serves it. kPermission: the caller may not look into the shim. kUnavailable: it is there
-// still.
+// seconds later. The shim is who runs under the uid of its reservation and holds the socket that
+// listens at the very file in the registry, whatever others call theirs. Returns when its admin
+// socket is gone and the driver has what it held. kNotFound: it has ended. kPermission: the caller
+// may not look into the shim. kUnavailable: it is there still.
 [[nodiscard]] Result<> EndByForce(const Registry& registry, const std::string& id);
 
 }  // namespace cgpu

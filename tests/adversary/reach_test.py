@@ -2,13 +2,14 @@
 more keeps what root takes away from it, and what one container does at every close its neighbours' shims
 would pay for. Without cgpu there is no shim to reach: what is shown instead is that the attack does what
 it says."""
+import contextlib
 import os
 import resource
 import signal
 import time
 
 from attack import argv
-from cgpu_test import CGPU, MIB, Node, check, command, main, skip
+from cgpu_test import CGPU, MIB, Node, Process, check, command, main, skip
 
 ATTACKER, LIMIT, LESS = "attacker", 1024, 512  # MiB
 FILES = 2048  # descriptors that shims may have here: so few are soon used up
@@ -163,10 +164,62 @@ def silent():
         check(other.end() == 0, "the other did not end well")
 
 
+# Binds the path of a container's admin socket in a mount namespace of its own, again and again, until its
+# socket is the first of that name that the kernel lists; with a process in its hands that is not its own.
+IMPOSTOR = """
+import os, socket, sys
+victim = os.pidfd_open(int(sys.argv[2]))
+path, held = sys.argv[1], []
+folder = os.path.dirname(path)
+os.makedirs(folder, exist_ok=True)
+def first():
+    with open("/proc/net/unix", encoding="utf-8") as file:
+        return next(words[6] for words in map(str.split, file) if words[-1] == path)
+while len(held) < 900 and (not held or str(os.fstat(held[-1].fileno()).st_ino) != first()):
+    if held:
+        os.rename(path, "%s/%d" % (folder, len(held)))
+    held.append(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+    held[-1].bind(path)
+    held[-1].listen(1)
+print("first" if str(os.fstat(held[-1].fileno()).st_ino) == first() else "never first", flush=True)
+sys.stdin.read()
+"""
+
+
+def impostor():
+    """A user without rights whose socket bears the name of the admin socket of a container whose shim does not
+    run. It was taken for the shim: whatever process it named was killed, and the container called ended."""
+    user = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "unshare", "-Urm"]
+    if command(*user, "true", ok=False).returncode != 0:
+        skip("users make no user namespaces here")
+    with Node() as node:
+        victim = Process(["cat"], "victim")
+        process = _attack(node, "quiet", 10)
+        process.expect("^holding$")
+        (shim,) = _shims(node)
+        row = _row(node)
+        other = Process([*user, "sh", "-c", "mount -t tmpfs t /run && exec python3 -c \"$@\"", "sh", IMPOSTOR,
+                         "/run/cgpu/%s.sock" % row["id"], str(victim.popen.pid)], "impostor", cwd="/")
+        other.expect("^first$")
+        command(CGPU, "upgrade", row["id"])  # its socket is older than the shim's program
+        os.kill(shim, signal.SIGSTOP)
+        try:
+            said = command(CGPU, "upgrade", "--force", row["id"])
+            check(victim.popen.poll() is None, "the process that it named was killed")
+            check(other.popen.poll() is None, "the impostor was taken for the shim")
+            check("%s %s: ended" % (row["id"], row["name"]) in said, said)
+            check(process.wait() != 0, "it ended well")
+            check(not node.books()["clients"], "clients are left")
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(shim, signal.SIGCONT)
+        check(not node.containers(), "it is there still")
+
+
 def _shims(node):
     """For the driver all clients are the shims'."""
     return {client["pid"] for client in node.books()["clients"]}
 
 
-main({"reach-silent": silent, "reach-fuse": fuse, "reach-swap": swap, "reach-hoard": hoard, "reach-closes": closes,
+main({"reach-silent": silent, "reach-impostor": impostor, "reach-fuse": fuse, "reach-swap": swap, "reach-hoard": hoard, "reach-closes": closes,
       "reach-spaces": spaces})
