@@ -19,6 +19,14 @@ constexpr std::array<std::string_view, 18> kExecWithValue = {
     "additional-gids", "g",        "process", "p", "pid-file",     "pidfd-socket",
     "process-label",   "apparmor", "cap",     "c", "preserve-fds", "cgroup"};
 
+// Commands that make no process, nor change what a container may. `checkpoint` stops a container's
+// processes, writes them down, and lets them go on under the filter that they have. Not among them:
+// `restore`, for which runc (libcontainer/criu_linux.go) and crun (src/libcrun/criu.c) build no
+// filter, and crun's `mounts`, which puts the node's folders into a container that runs.
+constexpr std::array<std::string_view, 15> kHarmless = {
+    "start",  "kill",   "delete", "state",      "list", "ps", "pause",   "resume",
+    "update", "events", "spec",   "checkpoint", "help", "h",  "features"};
+
 struct Option {
   std::string name;  // without dashes
   std::optional<std::string> value;
@@ -114,12 +122,18 @@ Result<RuntimeCall> ParseArguments(const std::vector<std::string>& arguments) {
     }
   }
   const auto command = walker.Word();
+  if (!command) {
+    return call;
+  }
+  call.command = *command;
   if (command == "create" || command == "run") {
     call.kind = RuntimeCall::Kind::kCreate;
     CGPU_TRY(ParseCreate(walker, call));
   } else if (command == "exec") {
     call.kind = RuntimeCall::Kind::kExec;
     CGPU_TRY(ParseExec(walker, call));
+  } else if (std::find(kHarmless.begin(), kHarmless.end(), *command) == kHarmless.end()) {
+    call.kind = RuntimeCall::Kind::kRefused;
   }
   return call;
 }

@@ -17,10 +17,12 @@ struct RuntimeCall {
   enum class Kind {
     kCreate,  // create or run: a container is made of a bundle
     kExec,    // a further process in a container
-    kOther,   // nothing that concerns us
+    kOther,   // known to make or change nothing that concerns us
+    kRefused  // anything else, which may
   };
   Kind kind = Kind::kOther;
-  std::string id;                         // the container's; empty for kOther
+  std::string command;                    // empty where there is none, as with --version
+  std::string id;                         // the container's, for kCreate and kExec
   std::string bundle = ".";               // kCreate: the folder
   std::string config = "config.json";     // kCreate: in the bundle, or an absolute path
   std::string process;                    // kExec: the file that describes it, or empty

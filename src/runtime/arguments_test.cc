@@ -66,11 +66,26 @@ TEST(RuntimeArguments, ExecOfAFileOrOfWords) {
 }
 
 TEST(RuntimeArguments, OtherCommandsAreNotLookedInto) {
-  for (const char* command : {"start", "delete", "kill", "state", "features", "spec"}) {
+  for (const char* command : {"start", "delete", "kill", "state", "features", "spec", "list", "ps",
+                              "pause", "resume", "update", "events", "checkpoint", "help"}) {
     EXPECT_EQ(Parse({"--root", "/r", command, "create", "c1"}).kind, RuntimeCall::Kind::kOther);
   }
   EXPECT_EQ(Parse({}).kind, RuntimeCall::Kind::kOther);
   EXPECT_EQ(Parse({"--version"}).kind, RuntimeCall::Kind::kOther);
+}
+
+// What makes a container without its filter, mounts into one that runs, or is not known.
+TEST(RuntimeArguments, CommandsThatMayUndoAFilterAreToBeRefused) {
+  for (const char* command : {"restore", "mounts", "init", "Restore", "restor", "rebuild", "-"}) {
+    const RuntimeCall call =
+        Parse({"--root", "/r", "--log=/l", command, "--bundle", "/b", "--image-path", "/i", "c1"});
+    EXPECT_EQ(call.kind, RuntimeCall::Kind::kRefused) << command;
+    EXPECT_EQ(call.command, command);
+    EXPECT_EQ(call.log, "/l");
+  }
+  EXPECT_EQ(Parse({"--", "restore", "c1"}).kind, RuntimeCall::Kind::kRefused);
+  // An option whose value is not known to be one.
+  EXPECT_EQ(Parse({"--later", "x", "start", "c1"}).kind, RuntimeCall::Kind::kRefused);
 }
 
 TEST(RuntimeArguments, WithoutAContainerNothingIsMade) {

@@ -369,12 +369,35 @@ Result<> CheckProcess(const RuntimeCall& call) {
                          "leave --privileged or --cap out"};
 }
 
+// Why the runtime is not asked.
+Error Refusal(const std::string& command) {
+  if (command == "restore") {
+    return Error{
+        Code::kUnsupported, 0,
+        "a container cannot be restored: no OCI runtime makes its filter anew, which holds "
+        "it to its slice or keeps it off the GPUs",
+        "start it anew, without a checkpoint"};
+  }
+  if (command == "mounts") {
+    return Error{Code::kUnsupported, 0,
+                 "the mounts of a container that runs cannot be changed: what it must not see was "
+                 "looked for before",
+                 "start it anew with the mounts that it is to have"};
+  }
+  return Error{
+      Code::kUnsupported, 0,
+      "the runtime's command " + command + " is not known to leave containers held as they are",
+      "do without it, or use a version of cgpu that knows it"};
+}
+
 Result<> Prepare(const Settings& settings, const RuntimeCall& call) {
   switch (call.kind) {
     case RuntimeCall::Kind::kCreate:
       return PrepareContainer(settings, call);
     case RuntimeCall::Kind::kExec:
       return CheckProcess(call);
+    case RuntimeCall::Kind::kRefused:
+      return Refusal(call.command);
     case RuntimeCall::Kind::kOther:
       break;
   }

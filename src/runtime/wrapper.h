@@ -6,6 +6,10 @@
 //   files of GPUs without  it stays as it is, or is refused, as settings.h says
 //   nothing of a GPU       a filter that keeps files of GPUs from working, should it be passed any;
 //                          nobody is asked
+//
+// It does not become the runtime for commands that are not known to leave containers held as they
+// are (arguments.h): for `restore`, of which runtimes make no filter, as little as for one that
+// nobody here knows.
 #ifndef CGPU_RUNTIME_WRAPPER_H_
 #define CGPU_RUNTIME_WRAPPER_H_
 

@@ -10,7 +10,7 @@ import subprocess
 
 import cgpu_test as t
 from engines import write_settings
-from slices_test import expect, main, stand_in
+from slices_test import called, expect, main, stand_in
 from upgrading import NEXT, OWN, upgrade
 
 LIMIT, WANTED = 1024, 8192  # MiB: the slice, and what its tenant is after
@@ -152,7 +152,23 @@ def program(test):
     test.engine.remove("other")
 
 
-CASES = {"program": program, "bypassed": bypassed, "silent": silent, "created": created, "environment": environment, "annotation": annotation}
+def restored(test):
+    """A runtime that restores a container builds no filter, but takes what somebody's image says; one that
+    mounts into a container which runs asks nobody. Neither is executed for it, nor for what is not known."""
+    write_settings(test.node, stand_in("runtime", "exec %s \"$@\"" % test.engine.plain))
+    test.run(0, "", "held", ["rmtool", "alloc", "1"], env=SLICE)
+    test.engine.command("back", ["true"])
+    called()
+    for command, why in ((["restore", "--bundle", test.engine._bundle("back"), "--image-path", "/tmp"], "filter"),
+                         (["mounts", "add"], "mounts"), (["rebuild"], "not known"), (["--debug", "rest"], "not known")):
+        expect(test.engine._try(*test.engine._words("back", *command, "back")), 1, "cgpu: .*" + why)
+    t.check(called() == [], "the runtime was executed")
+    expect(test.engine._try(*test.engine._words("back", "list")), 0)
+    t.check(any(line.endswith(" list") for line in called()), "nor is it for what harms nobody")
+    test.engine.remove("back")
+
+
+CASES = {"restored": restored, "program": program, "bypassed": bypassed, "silent": silent, "created": created, "environment": environment, "annotation": annotation}
 
 if __name__ == "__main__":
     main(CASES)
