@@ -5,7 +5,9 @@
 #include <linux/capability.h>
 #include <sys/types.h>
 
+#include <array>
 #include <cstdint>
+#include <string_view>
 
 #include "base/result.h"
 
@@ -29,6 +31,54 @@ inline constexpr CapabilityMask kShimCapabilities =
 
 // What the helper holds that sets interleave levels for a shim (shim/interleave.h), in every set.
 inline constexpr CapabilityMask kInterleaverCapabilities = CapabilityBit(CAP_SYS_NICE);
+
+// The capabilities with which a container can be held to a slice, as OCI configurations spell them.
+// Whatever is not here gets past one, or may: what reaches other processes, mounts, raw devices and
+// the kernel itself (SYS_BOOT loads one), files by handle past the mount tree, what the compute
+// limits stand on, and what steers the machine rather than the command: its clock, log, accounting,
+// audit and security modules. A later kernel's are not here until somebody has thought of them.
+struct NamedCapability {
+  int number;
+  std::string_view name;
+};
+inline constexpr std::array kHeldCapabilities = std::to_array<NamedCapability>({
+    {CAP_AUDIT_READ, "CAP_AUDIT_READ"},
+    {CAP_AUDIT_WRITE, "CAP_AUDIT_WRITE"},
+    {CAP_BLOCK_SUSPEND, "CAP_BLOCK_SUSPEND"},
+    {CAP_CHOWN, "CAP_CHOWN"},
+    {CAP_DAC_OVERRIDE, "CAP_DAC_OVERRIDE"},
+    {CAP_FOWNER, "CAP_FOWNER"},
+    {CAP_FSETID, "CAP_FSETID"},
+    {CAP_IPC_LOCK, "CAP_IPC_LOCK"},
+    {CAP_IPC_OWNER, "CAP_IPC_OWNER"},
+    {CAP_KILL, "CAP_KILL"},
+    {CAP_LEASE, "CAP_LEASE"},
+    {CAP_LINUX_IMMUTABLE, "CAP_LINUX_IMMUTABLE"},
+    {CAP_MKNOD, "CAP_MKNOD"},
+    {CAP_NET_ADMIN, "CAP_NET_ADMIN"},
+    {CAP_NET_BIND_SERVICE, "CAP_NET_BIND_SERVICE"},
+    {CAP_NET_BROADCAST, "CAP_NET_BROADCAST"},
+    {CAP_NET_RAW, "CAP_NET_RAW"},
+    {CAP_SETFCAP, "CAP_SETFCAP"},
+    {CAP_SETGID, "CAP_SETGID"},
+    {CAP_SETPCAP, "CAP_SETPCAP"},
+    {CAP_SETUID, "CAP_SETUID"},
+    {CAP_SYS_CHROOT, "CAP_SYS_CHROOT"},
+    {CAP_SYS_RESOURCE, "CAP_SYS_RESOURCE"},
+    {CAP_SYS_TTY_CONFIG, "CAP_SYS_TTY_CONFIG"},
+    {CAP_WAKE_ALARM, "CAP_WAKE_ALARM"},
+});
+
+// The same as a mask, but for CAP_MKNOD: what root's command has under `cgpu run`. Docker gives
+// CAP_MKNOD to every container, and an engine's container has a device cgroup, which keeps the
+// device files that it makes from being opened; `cgpu run` makes none.
+[[nodiscard]] constexpr CapabilityMask CapabilitiesUnderRun() {
+  CapabilityMask mask = 0;
+  for (const NamedCapability& one : kHeldCapabilities) {
+    mask |= CapabilityBit(one.number);
+  }
+  return mask & ~CapabilityBit(CAP_MKNOD);
+}
 
 // Removes `drop` from the bounding, permitted, effective, inheritable and ambient sets, for good.
 // Needs CAP_SETPCAP while there is anything in the bounding set to remove.

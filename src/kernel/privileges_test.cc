@@ -38,6 +38,20 @@ CapabilityMask Field(const std::string& name, const std::string& status) {
 constexpr const char* kSets[] = {"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"};
 constexpr CapabilityMask kPtrace = CapabilityBit(CAP_SYS_PTRACE);
 
+// By hand, so that a slip in the table is seen.
+TEST(CapabilitiesUnderRun, AreTheseAndNoOthers) {
+  constexpr CapabilityMask kKnown = (CapabilityBit(CAP_LAST_CAP) << 1) - 1;
+  CapabilityMask dropped = 0;
+  for (const int capability :
+       {CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_SYS_MODULE, CAP_SYS_RAWIO, CAP_MKNOD, CAP_BPF,
+        CAP_PERFMON, CAP_SYS_NICE, CAP_SYS_BOOT, CAP_DAC_READ_SEARCH, CAP_CHECKPOINT_RESTORE,
+        CAP_SYS_TIME, CAP_SYSLOG, CAP_SYS_PACCT, CAP_AUDIT_CONTROL, CAP_MAC_ADMIN,
+        CAP_MAC_OVERRIDE}) {
+    dropped |= CapabilityBit(capability);
+  }
+  EXPECT_EQ(CapabilitiesUnderRun(), kKnown & ~dropped);
+}
+
 TEST(DropCapabilities, RemovesFromEverySetAndLeavesTheRest) {
   if (geteuid() != 0) {
     GTEST_SKIP() << "needs root";

@@ -1,6 +1,5 @@
 #include "launcher/init.h"
 
-#include <linux/capability.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -25,19 +24,6 @@ namespace cgpu {
 namespace {
 
 constexpr int kOwnFailure = 125;
-
-// What root's containers do without: what reaches other processes, mounts, raw devices and the
-// kernel itself (SYS_BOOT loads one), files by handle past the mount tree, what the compute limits
-// stand on, and what steers the machine rather than the command: its clock, log, accounting, audit
-// and security modules.
-constexpr CapabilityMask kDroppedFromRoot =
-    CapabilityBit(CAP_SYS_PTRACE) | CapabilityBit(CAP_SYS_ADMIN) | CapabilityBit(CAP_SYS_MODULE) |
-    CapabilityBit(CAP_SYS_RAWIO) | CapabilityBit(CAP_MKNOD) | CapabilityBit(CAP_BPF) |
-    CapabilityBit(CAP_PERFMON) | CapabilityBit(CAP_SYS_NICE) | CapabilityBit(CAP_SYS_BOOT) |
-    CapabilityBit(CAP_DAC_READ_SEARCH) | CapabilityBit(CAP_CHECKPOINT_RESTORE) |
-    CapabilityBit(CAP_SYS_TIME) | CapabilityBit(CAP_SYSLOG) | CapabilityBit(CAP_SYS_PACCT) |
-    CapabilityBit(CAP_AUDIT_CONTROL) | CapabilityBit(CAP_MAC_ADMIN) |
-    CapabilityBit(CAP_MAC_OVERRIDE);
 
 [[noreturn]] void Fail(int control, const Error& error) {
   (void)SendMessage(control, JoinError(error));
@@ -79,7 +65,7 @@ Result<> ShutIn(const InitOptions& options, int control) {
   }
   CGPU_TRY(SendMessage(control, "listener", listener->get()));
   listener->reset();
-  return DropCapabilities(options.uid == 0 ? kDroppedFromRoot : kAllCapabilities);
+  return DropCapabilities(options.uid == 0 ? ~CapabilitiesUnderRun() : kAllCapabilities);
 }
 
 // The command's process, once `go` has a byte; its end means that nobody wants it any more.

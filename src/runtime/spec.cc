@@ -5,6 +5,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "kernel/privileges.h"
 #include "runtime/json_depth.h"
 #include "runtime/nvidia.h"
 #include "runtime/runtime_environment.h"
@@ -19,8 +20,6 @@ constexpr std::array kCapabilitySets = {"bounding", "effective", "permitted", "i
                                         "ambient"};
 constexpr std::array kHookStages = {"prestart",       "createRuntime", "createContainer",
                                     "startContainer", "poststart",     "poststop"};
-constexpr std::array kPastSlices = {"CAP_SYS_ADMIN", "CAP_SYS_MODULE", "CAP_SYS_RAWIO", "CAP_BPF",
-                                    "CAP_PERFMON",   "CAP_SYS_NICE",   "CAP_SYS_PTRACE"};
 // The names of fields that are read here. runc and others take names that differ in case alone for
 // them, the last one winning (Go's encoding/json); crun does not.
 constexpr std::array kReadFields = {
@@ -430,12 +429,12 @@ std::optional<std::string> CapabilityPastSlices(const ContainerSpec& spec) {
   if (spec.user_namespace) {
     return std::nullopt;
   }
-  for (const char* capability : kPastSlices) {
-    if (spec.capabilities.contains(capability)) {
-      return capability;
-    }
-  }
-  return std::nullopt;
+  const auto found =
+      std::find_if(spec.capabilities.begin(), spec.capabilities.end(), [](const auto& capability) {
+        return std::none_of(kHeldCapabilities.begin(), kHeldCapabilities.end(),
+                            [&](const NamedCapability& held) { return held.name == capability; });
+      });
+  return found == spec.capabilities.end() ? std::nullopt : std::optional(*found);
 }
 
 Result<std::string> ChangeSpec(std::string_view text, const SpecChanges& changes) {

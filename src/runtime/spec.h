@@ -53,9 +53,9 @@ struct ContainerSpec {
 
 [[nodiscard]] Result<ContainerSpec> ParseSpec(std::string_view text);
 
-// A capability of the list with which a container cannot be held, or nothing: it could load a
-// program into the kernel, reach devices or memory past their drivers, or look into the shim. One
-// in a user namespace of the container's own is harmless. CAP_SYS_NICE would set time slices.
+// A capability with which a container cannot be held, or nothing: any that is not spelt as in
+// kHeldCapabilities (kernel/privileges.h), as crun takes cap_sys_admin and numbers, too. One in a
+// user namespace of the container's own is harmless.
 [[nodiscard]] std::optional<std::string> CapabilityPastSlices(const ContainerSpec& spec);
 
 struct SpecDevice {

@@ -96,6 +96,50 @@ TEST(Spec, NamesTheCapabilityThatCannotBeHeld) {
   EXPECT_EQ(CapabilityPastSlices(*spec), std::nullopt);
 }
 
+TEST(Spec, CapabilitiesThatEnginesGiveByDefaultCanBeHeld) {
+  ContainerSpec spec;
+  for (const char* name :
+       {"CHOWN", "DAC_OVERRIDE", "FSETID", "FOWNER", "MKNOD", "NET_RAW", "SETGID", "SETUID",
+        "SETFCAP", "SETPCAP", "NET_BIND_SERVICE", "SYS_CHROOT", "KILL", "AUDIT_WRITE"}) {
+    spec.capabilities.insert(std::string("CAP_") + name);
+  }
+  EXPECT_EQ(CapabilityPastSlices(spec), std::nullopt);
+}
+
+// Also what `cgpu run` takes away, other spellings that crun understands, and what nobody knows.
+TEST(Spec, OtherCapabilitiesCannotBeHeld) {
+  for (const char* name : {"CAP_SYS_PTRACE",
+                           "CAP_SYS_ADMIN",
+                           "CAP_SYS_MODULE",
+                           "CAP_SYS_RAWIO",
+                           "CAP_BPF",
+                           "CAP_PERFMON",
+                           "CAP_SYS_NICE",
+                           "CAP_SYS_BOOT",
+                           "CAP_DAC_READ_SEARCH",
+                           "CAP_CHECKPOINT_RESTORE",
+                           "CAP_SYS_TIME",
+                           "CAP_SYSLOG",
+                           "CAP_SYS_PACCT",
+                           "CAP_AUDIT_CONTROL",
+                           "CAP_MAC_ADMIN",
+                           "CAP_MAC_OVERRIDE",
+                           "cap_sys_admin",
+                           "Cap_Chown",
+                           "SYS_ADMIN",
+                           "21",
+                           "0x15",
+                           "CAP_41",
+                           "CAP_TO_COME",
+                           "CAP_CHOWN ",
+                           "",
+                           "ALL"}) {
+    ContainerSpec spec;
+    spec.capabilities = {"CAP_CHOWN", name};
+    EXPECT_EQ(CapabilityPastSlices(spec), name);
+  }
+}
+
 TEST(Spec, ChangesWhatASliceNeedsAndNothingElse) {
   const auto changed = ChangeSpec(kText, Changes());
   ASSERT_TRUE(changed.ok()) << changed.error().what;

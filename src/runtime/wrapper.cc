@@ -120,9 +120,10 @@ void Log(const RuntimeCall& call, const std::string& level, const std::string& t
 // What keeps the container from having a slice at all.
 Result<> CheckCanBeHeld(const ContainerSpec& spec) {
   if (const auto capability = CapabilityPastSlices(spec)) {
-    return Error{Code::kPermission, 0,
-                 "a container with " + *capability + " cannot be held to a slice of a GPU",
-                 "run it without --privileged or --cap-add, or in a user namespace of its own"};
+    return Error{
+        Code::kPermission, 0,
+        "a container with the capability " + *capability + " cannot be held to a slice of a GPU",
+        "run it without --privileged or --cap-add, or in a user namespace of its own"};
   }
   for (const SpecHook& hook : spec.hooks) {
     const NvidiaHook kind = NvidiaHookOf(hook.path, hook.arguments);
@@ -364,7 +365,7 @@ Result<> CheckProcess(const RuntimeCall& call) {
   }
   return !*slice ? Result<>()
                  : Error{Code::kPermission, 0,
-                         "a process with " + *capability +
+                         "a process with the capability " + *capability +
                              " cannot be let into a container that is held to a slice of a GPU",
                          "leave --privileged or --cap out"};
 }

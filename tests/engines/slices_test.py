@@ -130,6 +130,7 @@ def refused(test):
     """What cannot be held is not started, and the user is told why."""
     for name, wants, why in (("privileged", {"privileged": True}, "CAP_"),
                              ("admin", {"caps": ("CAP_SYS_ADMIN",)}, "CAP_SYS_ADMIN"),
+                             ("search", {"caps": ("CAP_DAC_READ_SEARCH",)}, "CAP_DAC_READ_SEARCH"),
                              ("sockets", {"mounts": (("/run/cgpu", "/sockets"),)},
                               "of cgpu itself")):
         print(name)
