@@ -51,6 +51,20 @@ Result<> CheckMember(int connection, gid_t first, const std::string& group) {
   return member ? Result<>() : NotAMember(group);
 }
 
+// The process that connected, whoever has its number now (Linux 6.5). Before, the number has to do.
+UniqueFd ProcessOf(int connection, pid_t number) {
+  constexpr int kPeerPidfd = 77;  // SO_PEERPIDFD, asm-generic/socket.h
+  int pidfd = -1;
+  socklen_t size = sizeof(pidfd);
+  if (getsockopt(connection, SOL_SOCKET, kPeerPidfd, &pidfd, &size) == 0) {
+    return UniqueFd(pidfd);
+  }
+  if (errno != ENOPROTOOPT) {
+    return {};
+  }
+  return UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, number, 0)));
+}
+
 }  // namespace
 
 Result<unsigned> FindGroup(const std::string& group) {
@@ -92,7 +106,7 @@ Result<Peer> AdmitPeer(int connection, const std::string& group) {
   }
   Peer peer;
   peer.uid = credentials->uid;
-  peer.process.reset(static_cast<int>(syscall(SYS_pidfd_open, credentials->pid, 0)));
+  peer.process = ProcessOf(connection, credentials->pid);
   if (!peer.process.valid()) {
     return ErrnoError(Code::kUnavailable, errno, "the caller is gone");
   }
