@@ -175,7 +175,7 @@ Result<> AnswersOrders(const Registry& registry, const std::string& container) {
   return Error{
       Code::kUnavailable, 0,
       "the share is written down, but the shim of container " + reservation.id +
-          " does not answer: what it had holds until it does",
+          " does not answer (" + answer.error().what + "): what it had holds until it does",
       "cgpud sends the order again; to end the container: cgpu upgrade --force " + reservation.id};
 }
 

@@ -145,8 +145,8 @@ def blocked_control():
 
 
 def blocked_client():
-    """On no card: they take the shim's threads, all but those kept for what gives back."""
-    _blocked("client", {"control": ATTACHED_IDS}, 200)
+    """On no card: two of a container as well, for they take the driver's locks."""
+    _blocked("client", {"control": ATTACHED_IDS}, 2)
 
 
 def _outer_pid(inner, name):

@@ -34,7 +34,7 @@ IN_ANY_SIZE = (0x5F, 218)
 CLIENT_CLASSES = (0, 1, d.ROOT)
 # What the shim asks for itself.
 SHIMS_OWN = ("NV_ESC_RM_ALLOC 0x41", "NV0000_CTRL_CMD_CLIENT_GET_ACCESS_RIGHTS",
-             "NV0000_CTRL_CMD_OS_UNIX_CREATE_EXPORT_OBJECT_FD")
+             "NV0000_CTRL_CMD_OS_UNIX_CREATE_EXPORT_OBJECT_FD", "UVM_CLEAN_UP_ZOMBIE_RESOURCES")
 # nvidia-uvm's that do not reach it, as boundary/uvm.cc has them: answered, because the sharing mode
 # leaves nothing to do, and refused.
 UVM_NEVER_RUN = ("UVM_MM_INITIALIZE", "UVM_DEINITIALIZE", "UVM_POPULATE_PAGEABLE",
