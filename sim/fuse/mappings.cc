@@ -132,7 +132,7 @@ bool Mappings::IsUsed(const Known& known) {
   return pread(known.memory.get(), &byte, 1, 0x1000) != 0;
 }
 
-// What shares an address space with one of `processes` is looked at in its place.
+// Adds the processes that share an address space with one of `processes`.
 void Mappings::AddMembers(std::set<std::uint32_t>& processes) const {
   std::set<std::uint32_t> more;
   for (const Known& known : known_) {

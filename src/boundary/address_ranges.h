@@ -15,7 +15,7 @@ struct AddressRange {
 
 using AddressRanges = std::vector<AddressRange>;
 
-// Of ranges in any order, which may overlap.
+// Takes ranges in any order, which may overlap.
 [[nodiscard]] AddressRanges Ordered(AddressRanges ranges);
 // The rest takes and gives ranges in order.
 [[nodiscard]] AddressRanges Union(const AddressRanges& one, const AddressRanges& other);

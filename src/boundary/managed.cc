@@ -21,20 +21,27 @@ constexpr std::uint64_t kMaxAddress = std::uint64_t{1} << 56;
 // uvm_pmm_gpu.h)
 constexpr std::uint64_t kBlock = std::uint64_t{2} << 20;
 
+// The whole pages of a mapping; nothing where the kernel makes none.
+std::optional<AddressRange> PagesAt(std::uint64_t start, std::uint64_t length) {
+  if (start % kPage != 0 || length == 0 || start >= kMaxAddress || length > kMaxAddress - start) {
+    return std::nullopt;
+  }
+  return AddressRange{start, (start + length + kPage - 1) / kPage * kPage};
+}
+
 }  // namespace
 
 MmapKind JudgeMmap(const MmapArgs& args, bool uvm_file, AddressRange* range) {
   if ((args.flags & kMapShared) == 0 || (args.flags & kMapAnonymous) != 0 ||
-      (args.prot & kProtReadWrite) != kProtReadWrite || args.length == 0) {
+      (args.prot & kProtReadWrite) != kProtReadWrite) {
     return MmapKind::kHarmless;
   }
   const std::uint64_t offset = args.offset;
-  if (offset == 0 || offset % kPage != 0 || offset >= kMaxAddress ||
-      args.length > kMaxAddress - offset) {
+  const auto pages = PagesAt(offset, args.length);
+  if (offset == 0 || !pages) {
     return MmapKind::kHarmless;
   }
-  range->start = offset;
-  range->end = (offset + args.length + kPage - 1) / kPage * kPage;
+  *range = *pages;
   if ((args.flags & (kMapFixed | kMapFixedNoReplace)) != 0) {
     return args.address == offset ? MmapKind::kManaged : MmapKind::kHarmless;
   }
@@ -44,11 +51,11 @@ MmapKind JudgeMmap(const MmapArgs& args, bool uvm_file, AddressRange* range) {
 }
 
 MmapKind JudgeMremap(std::uint64_t new_address, std::uint64_t new_length, AddressRange* range) {
-  if (new_address % kPage != 0 || new_length == 0 || new_address >= kMaxAddress ||
-      new_length > kMaxAddress - new_address) {
+  const auto pages = PagesAt(new_address, new_length);
+  if (!pages) {
     return MmapKind::kHarmless;
   }
-  *range = {new_address, (new_address + new_length + kPage - 1) / kPage * kPage};
+  *range = *pages;
   return MmapKind::kSuspect;
 }
 

@@ -61,8 +61,8 @@ bool ManagedBook::IsKnown(std::uint64_t program) const {
                      [&](const auto& entry) { return entry.second.programs.contains(program); });
 }
 
-// What was resolved since may have appeared in this address space after the look, and does not wait
-// any more: another that does would be taken for it.
+// A mapping that was resolved since may have appeared in this address space after the look, and
+// does not wait any more: another that does would be taken for it.
 void ManagedBook::Know(Look look, const Claim& claim, AddressRanges shown) {
   if (resolved_at_ >= look) {
     return;
@@ -231,7 +231,7 @@ void ManagedBook::SettleOwn(Look look, const SeenByWitness& seen, Processes& int
   }
 }
 
-// What was there before and is not any more may be there again: that is new.
+// Addresses that were mapped before and are not any more may be mapped again: that is new.
 AddressRanges ManagedBook::PartOf(Mapping& mapping, const Seen& seen) {
   if (seen.state == Seen::State::kShown) {
     mapping.before = Intersection(mapping.before, seen.shown);
@@ -388,7 +388,7 @@ ManagedBook::Processes ManagedBook::Payers() const {
   return all;
 }
 
-// What is charged for each follows what there is. False: what was mapped by intent does not fit.
+// Makes the charges follow what there is. False: a mapping made by intent does not fit.
 bool ManagedBook::Recharge(const Processes& before, const Processes& intents) {
   Processes all = before;
   all.merge(Payers());

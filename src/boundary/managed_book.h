@@ -72,7 +72,7 @@ class ManagedBook {
     AddressRange range;
   };
 
-  // What a witness says.
+  // The answer of a witness.
   struct Seen {
     enum class State : std::uint8_t {
       kShown,
@@ -109,7 +109,7 @@ class ManagedBook {
   void Know(Look look, const Claim& claim, AddressRanges shown);
   // Is it worth while to settle first? Something is in the way of recognising it.
   [[nodiscard]] bool Meets(const Claim& claim) const;
-  // What of its range is counted for its process.
+  // The part of its range that is counted for its process.
   [[nodiscard]] AddressRanges Counted(const Claim& claim) const;
 
   // Nothing is charged or watched.
@@ -187,7 +187,7 @@ class ManagedBook {
   std::map<Thread, Mapping> now_;  // the last mapping of each thread
   std::vector<Mapping> over_;      // earlier ones that no look has settled yet
   std::vector<Witness> released_;
-  // What this settlement, or the last, has resolved although it was not known to be over.
+  // Mappings that this settlement, or the last, has resolved although none knew them to be over.
   AddressRanges resolved_;
   Look resolved_at_ = 0;
   Look clock_ = 0;

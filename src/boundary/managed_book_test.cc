@@ -491,7 +491,7 @@ class Machine {
     return {State::kShown, RangesOf(Shown(*mm))};
   }
 
-  // What others do between two looks.
+  // Does what others may do between two looks.
   void Meanwhile() {
     if (!tame_ && Dice(3) == 0) {
       const std::size_t task = Dice(tasks_.size());

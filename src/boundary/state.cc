@@ -38,7 +38,7 @@ enum Tag : StateTag {
   kShown = 32,    // of a process: process, start, end; the same
   kNow = 33,      // process, start, end, watched, thread, witness
   kOver = 34,     // process, start, end, watched, over at, witness
-  // What those versions would forget.
+  // Records that those versions would forget.
   kManagedSpace = 35 | kRequired,  // witness, process
   kCounted = 36 | kRequired,       // of an address space: witness, start, end
   kSeen = 37 | kRequired,          // the same

@@ -57,7 +57,7 @@ std::optional<std::vector<MappedRange>> ReadMappings(const AddressSpace& space,
     }
     TakeRanges(text, inodes, ranges);
   }
-  // What ended meanwhile has shown some of its mappings, or none.
+  // An address space that ended meanwhile has shown some of its mappings, or none.
   return IsUsed(space) ? std::optional(std::move(ranges)) : std::nullopt;
 }
 

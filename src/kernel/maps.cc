@@ -6,6 +6,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <optional>
@@ -79,7 +80,7 @@ bool ShowItsDevice(int file) {
          system.f_type != OVERLAYFS_SUPER_MAGIC;
 }
 
-bool HasLeftCall(int proc, pid_t tid, int nr) {
+bool HasLeftCalls(int proc, pid_t tid, std::initializer_list<int> calls) {
   const std::string path = std::to_string(tid) + "/syscall";
   const UniqueFd file(openat(proc, path.c_str(), O_RDONLY | O_CLOEXEC));
   char text[64];
@@ -91,7 +92,7 @@ bool HasLeftCall(int proc, pid_t tid, int nr) {
   // "running", or the number of the call it sleeps in, or -1 for sleeping elsewhere.
   int shown = 0;
   const auto [end, error] = std::from_chars(text, text + n, shown);
-  return error == std::errc{} && shown != nr;
+  return error == std::errc{} && std::find(calls.begin(), calls.end(), shown) == calls.end();
 }
 
 }  // namespace cgpu::kernel

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <initializer_list>
 #include <set>
 #include <string>
 #include <utility>
@@ -31,9 +32,9 @@ void TakeRanges(std::string& text, const InodeSet& inodes, std::vector<MappedRan
 // (fs/proc/task_mmu.c show_map_vma()).
 [[nodiscard]] bool ShowItsDevice(int file);
 
-// Has thread `tid`, last seen to begin the system call `nr`, come out of it? False while it may be
-// in it: so also while it runs, when nothing tells.
-[[nodiscard]] bool HasLeftCall(int proc, pid_t tid, int nr);
+// Has thread `tid`, last seen to begin one of the system calls `calls`, come out of it? False while
+// it may be in it: so also while it runs, when nothing tells.
+[[nodiscard]] bool HasLeftCalls(int proc, pid_t tid, std::initializer_list<int> calls);
 
 }  // namespace cgpu::kernel
 

@@ -63,8 +63,8 @@ TEST(Maps, DoNotShowTheDeviceOfOverlayfs) {
 
 TEST(Maps, AThreadInTheCallHasNotLeftAndAMissingOneHas) {
   const UniqueFd proc(open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  EXPECT_FALSE(HasLeftCall(proc.get(), getpid(), SYS_read)) << "the one it asks in";
-  EXPECT_TRUE(HasLeftCall(proc.get(), 0x3fffffff, SYS_mmap));
+  EXPECT_FALSE(HasLeftCalls(proc.get(), getpid(), {SYS_read})) << "the one it asks in";
+  EXPECT_TRUE(HasLeftCalls(proc.get(), 0x3fffffff, {SYS_mmap}));
 }
 
 }  // namespace

@@ -77,7 +77,7 @@ void Server::SeeMapping(const Source& source, const kernel::Notification& notifi
     return refuse();
   }
   (void)source.listener.Continue(notification.id);
-  if (kind == boundary::MmapKind::kSuspect && !uvm_files_.All().empty()) {
+  if (kind == boundary::MmapKind::kSuspect && uvm_files_.size() != 0) {
     CallForAttention();
   }
 }
@@ -204,8 +204,7 @@ bool Server::SettleAll() {
     threads = boundary_.managed().Unfinished();
   }
   for (const auto thread : threads) {
-    if (kernel::HasLeftCall(callers_.proc_fd(), thread, SYS_mmap) &&
-        kernel::HasLeftCall(callers_.proc_fd(), thread, SYS_mremap)) {
+    if (kernel::HasLeftCalls(callers_.proc_fd(), thread, {SYS_mmap, SYS_mremap})) {
       const std::lock_guard lock(state_mutex_);
       boundary_.managed().Over(thread);
     }

@@ -132,8 +132,11 @@ void Server::ResetRefusals() const {
 }
 
 bool Server::Watching() {
+  if (uvm_files_.size() == 0) {
+    return false;
+  }
   const std::lock_guard lock(state_mutex_);
-  return boundary_.managed().Watches() && !uvm_files_.All().empty();
+  return boundary_.managed().Watches();
 }
 
 bool Server::Holding() {

@@ -41,7 +41,7 @@ bool Server::CleanUpMappings() {
   return true;
 }
 
-// What an INITIALIZE that would make another space is answered if it may not.
+// The status for an INITIALIZE that would make another space and may not.
 std::optional<std::uint32_t> Server::RefuseSpace(const Pending& pending) {
   if (pending.call.uvm_request != rm::UVM_INITIALIZE || pending.uvm != nullptr) {
     return std::nullopt;
@@ -55,8 +55,8 @@ std::optional<std::uint32_t> Server::RefuseSpace(const Pending& pending) {
     return rm::NV_ERR_NOT_SUPPORTED;
   }
   // In the driver a file stays initialised until its last close: also one that no process had for a
-  // while, whose space is ended here. What was mapped on it since is in no book. Every request but
-  // INITIALIZE tells (kernel-open/nvidia-uvm/uvm_api.h, UVM_ROUTE_CMD_STACK_INIT_CHECK).
+  // while, whose space is ended here. What was mapped on it since is in no book. This request tells
+  // (kernel-open/nvidia-uvm/uvm_api.h, UVM_ROUTE_CMD_STACK_INIT_CHECK).
   boundary::Call asked = OwnCall(0, rm::UVM_CLEAN_UP_ZOMBIE_RESOURCES, abi_, std::uint32_t{0});
   if (ExecuteUvm(pending.file.get(), asked) != 0 ||
       boundary::StatusOf(asked) != rm::NV_ERR_ILLEGAL_ACTION) {

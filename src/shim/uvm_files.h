@@ -43,7 +43,7 @@ class UvmFiles {
 
   // Its mappings are seen from now on: before the driver can be asked for any.
   void Expect(int file);
-  // `file` is not among these and expected, `duplicate` a duplicate of it that is ours to keep.
+  // `duplicate`: ours to keep, of a file that was expected and is not among these.
   std::shared_ptr<UvmFile> Add(UniqueFd duplicate);
 
   void SetUser(UvmFile& file, std::shared_ptr<const kernel::Process> user, int number);

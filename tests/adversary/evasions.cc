@@ -26,26 +26,9 @@ constexpr std::uint64_t kThere = 0x200000000000;
 constexpr std::uint64_t kKept = 0x300000000000;
 constexpr std::uint64_t kPage = 4096;
 
-bool MapManaged(int uvm, std::uint64_t at, std::uint64_t size) {
-  return mmap(std::bit_cast<void*>(at), size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, uvm,
-              static_cast<off_t>(at)) != MAP_FAILED;
-}
-
 bool Move(std::uint64_t from, std::uint64_t to) {
   return mremap(std::bit_cast<void*>(from), kPage, kPage, MREMAP_MAYMOVE | MREMAP_FIXED,
                 std::bit_cast<void*>(to)) != MAP_FAILED;
-}
-
-std::uint32_t Initialise(const UvmClient& uvm) {
-  rm::UVM_INITIALIZE_PARAMS params{rm::UVM_INIT_FLAGS_MULTI_PROCESS_SHARING_MODE, 0, 0};
-  return uvm.Ask(rm::UVM_INITIALIZE, &params);
-}
-
-std::uint32_t RegisterCard(const UvmClient& uvm) {
-  rm::UVM_REGISTER_GPU_PARAMS params{};
-  params.gpu_uuid = uvm.uuid;
-  params.rmCtrlFd = -1;
-  return uvm.Ask(rm::UVM_REGISTER_GPU, &params);
 }
 
 std::uint32_t CleanUp(const UvmClient& uvm) {
@@ -66,16 +49,16 @@ void Query(const UvmClient& uvm) {
 // anew: MIB.
 int Forgotten(const std::vector<std::string>& args) {
   const std::uint64_t size = Number(args, 0, 6144) * kMiB;
+  const std::uint64_t tries = Number(args, 1, std::numeric_limits<std::uint64_t>::max());
   UvmClient uvm = MakeUvmClient();
   close(uvm.uvm);
   uvm.uvm = open("/dev/nvidia-uvm", O_RDWR | O_CLOEXEC);
   int sockets[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0 || Initialise(uvm) != 0) {
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0 || uvm.Initialise() != 0) {
     Die("no file of nvidia-uvm");
   }
   bool known = true;
-  constexpr int kTries = 100;
-  for (int i = 0; i < kTries && known; ++i) {
+  for (std::uint64_t i = 0; i < tries && known; ++i) {
     SendFd(sockets[0], uvm.uvm);
     close(uvm.uvm);
     close(OpenControl());
@@ -87,8 +70,8 @@ int Forgotten(const std::vector<std::string>& args) {
   Say(known ? "known" : "forgotten");
   const bool mapped = MapManaged(uvm.uvm, kHere, size);
   (void)CleanUp(uvm);
-  const std::uint32_t again = Initialise(uvm);
-  Say("mapped %d, initialised 0x%x, registered 0x%x", mapped ? 1 : 0, again, RegisterCard(uvm));
+  const std::uint32_t again = uvm.Initialise();
+  Say("mapped %d, initialised 0x%x, registered 0x%x", mapped ? 1 : 0, again, uvm.RegisterCard());
   Hold();
   return 0;
 }
@@ -184,7 +167,7 @@ int Sums(const std::vector<std::string>& args) {
   UvmClient uvm = MakeUvmClient();
   close(uvm.uvm);
   uvm.uvm = open("/dev/nvidia-uvm", O_RDWR | O_CLOEXEC);
-  if (Initialise(uvm) != 0 || !MapManaged(uvm.uvm, kHere, size)) {
+  if (uvm.Initialise() != 0 || !MapManaged(uvm.uvm, kHere, size)) {
     Die("nothing mapped");
   }
   (void)CleanUp(uvm);
@@ -207,7 +190,7 @@ int Sums(const std::vector<std::string>& args) {
   while (claimed < ends.size()) {
     sched_yield();
   }
-  Say("registered 0x%x", RegisterCard(uvm));
+  Say("registered 0x%x", uvm.RegisterCard());
   over = true;
   for (std::thread& thread : threads) {
     thread.join();
@@ -219,7 +202,9 @@ int Sums(const std::vector<std::string>& args) {
 }  // namespace
 
 std::vector<Entry> EvasionAttacks() {
-  return {{"forgotten", Forgotten, "MIB"}, {"moved", Moved, "COUNT MIB"}, {"sums", Sums, "MIB"}};
+  return {{"forgotten", Forgotten, "MIB [TRIES]"},
+          {"moved", Moved, "COUNT MIB"},
+          {"sums", Sums, "MIB"}};
 }
 
 }  // namespace cgpu::adversary

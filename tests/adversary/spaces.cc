@@ -25,9 +25,8 @@ namespace {
 constexpr std::uint64_t kBase = 0x100000000000;  // free in any process of ours
 constexpr std::uint64_t kStep = 256 * kMiB;
 
-bool MapManaged(int uvm, std::uint64_t at, std::uint64_t size = kStep) {
-  return mmap(std::bit_cast<void*>(at), size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, uvm,
-              static_cast<off_t>(at)) != MAP_FAILED;
+bool MapStep(int uvm, std::uint64_t at) {
+  return MapManaged(uvm, at, kStep);
 }
 
 int SleepForEver(void* with_parent) {
@@ -59,7 +58,7 @@ pid_t Sleeper(bool with_process = false) {
 // A child that maps a step, leaves the address space to a sleeper and goes: WAY. It writes the
 // sleeper's number first, and closes the pipe by what it does last.
 [[noreturn]] void MapAndGo(const std::string& way, int uvm, std::uint64_t at, int pipe) {
-  if (!MapManaged(uvm, at)) {
+  if (!MapStep(uvm, at)) {
     _exit(1);
   }
   const pid_t sleeper = Sleeper();
@@ -138,7 +137,7 @@ class Family {
 // What is free again is had again.
 void SayAgain(const UvmClient& uvm, std::uint64_t wanted) {
   std::uint64_t again = 0;
-  for (std::uint64_t at = kBase; again < wanted && MapManaged(uvm.uvm, at); at += kStep) {
+  for (std::uint64_t at = kBase; again < wanted && MapStep(uvm.uvm, at); at += kStep) {
     again += kStep;
   }
   Say("again %llu MiB", static_cast<unsigned long long>(again / kMiB));
@@ -173,7 +172,7 @@ bool MapByChild(const Step& step) {
   static std::array<char, 64 * 1024> stack;
   const auto map = [](void* what) {
     const auto* one = static_cast<const Step*>(what);
-    return MapManaged(one->uvm, one->at) ? 0 : 1;
+    return MapStep(one->uvm, one->at) ? 0 : 1;
   };
   Step copy = step;
   const pid_t child =
@@ -228,7 +227,7 @@ int Twins(const std::vector<std::string>& args) {
       Die("dup");
     }
   }
-  if (files.front() == "none" || !MapManaged(std::stoi(files.front()), kBase)) {
+  if (files.front() == "none" || !MapStep(std::stoi(files.front()), kBase)) {
     Say("left %zu", files.front() == "none" ? 0 : files.size());
     Hold();
     return 0;
@@ -282,7 +281,7 @@ int Reused(const std::vector<std::string>& args) {
         if (read(go[0], &word, 1) != 1 || word != 'm') {
           _exit(1);
         }
-        word = MapManaged(uvm.uvm, at) ? 'm' : 'r';
+        word = MapStep(uvm.uvm, at) ? 'm' : 'r';
         (void)!write(done[1], &word, 1);
         (void)SleepForEver(nullptr);
       }

@@ -99,21 +99,23 @@ def reused():
     within(["reused", WANTED], at_least(LIMIT // 2), course)
 
 
-def _evades(*words):
-    """What cgpu does not recognise: hidden, moved away and back, or more than 64 bits hold."""
-    def judge(node, _process):
+def _evades(*words, alone=(), says=None):
+    """Hides mappings, moves them away and back, or claims more than 64 bits hold. `alone`: words for the
+    run without cgpu; `says`: how the attack tells that it came as far as it can."""
+    def judge(node, process):
+        check(says is None or process.said("^%s$" % says), "the attack has not come to its point")
         node.sync()
         ours, drivers = counted(node), node.used() - NEIGHBOUR * MIB
         check(ours >= drivers, "cgpu counts %d bytes, the driver %d" % (ours, drivers))
 
     def run():
-        without(words, more_than(LIMIT))
+        without([*words, *alone], more_than(LIMIT))
         within(words, judge)
 
     return run
 
 
-main({"spaces-forgotten": _evades("forgotten", WANTED), "spaces-moved": _evades("moved", 12, 500),
+main({"spaces-forgotten": _evades("forgotten", WANTED, alone=[1], says="forgotten"), "spaces-moved": _evades("moved", 12, 500),
       "spaces-sums": _evades("sums", WANTED), "spaces-exit": _left("exit"), "spaces-exec": _left("exec"),
       "spaces-thread-exec": _left("thread-exec"), "spaces-vfork": _left(None),
       "spaces-twins": twins, "spaces-numbers": reused})

@@ -1,8 +1,10 @@
 #include "uvm_client.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include <bit>
 #include <cerrno>
 #include <cstring>
 
@@ -28,6 +30,18 @@ std::uint32_t UvmClient::Ask(std::uint32_t request, void* params) const {
   std::memcpy(&status, static_cast<const char*>(params) + rm::FindUvm(request)->status.At(kBranch),
               sizeof(status));
   return status;
+}
+
+std::uint32_t UvmClient::Initialise() const {
+  rm::UVM_INITIALIZE_PARAMS params{rm::UVM_INIT_FLAGS_MULTI_PROCESS_SHARING_MODE, 0, 0};
+  return Ask(rm::UVM_INITIALIZE, &params);
+}
+
+std::uint32_t UvmClient::RegisterCard() const {
+  rm::UVM_REGISTER_GPU_PARAMS params{};
+  params.gpu_uuid = uuid;
+  params.rmCtrlFd = -1;
+  return Ask(rm::UVM_REGISTER_GPU, &params);
 }
 
 std::uint32_t UvmClient::CreateRange(std::uint64_t base, std::uint64_t length) const {
@@ -63,17 +77,18 @@ std::uint32_t UvmClient::Unmap(std::uint64_t base, std::uint64_t length) const {
   return Ask(rm::UVM_UNMAP_EXTERNAL, &params);
 }
 
+bool MapManaged(int uvm, std::uint64_t at, std::uint64_t size) {
+  return mmap(std::bit_cast<void*>(at), size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, uvm,
+              static_cast<off_t>(at)) != MAP_FAILED;
+}
+
 void StartUvm(UvmClient& client) {
   client.uvm = open("/dev/nvidia-uvm", O_RDWR | O_CLOEXEC);
   if (client.uvm < 0) {
     Die("cannot open nvidia-uvm: %s", std::strerror(errno));
   }
-  rm::UVM_INITIALIZE_PARAMS initialize{rm::UVM_INIT_FLAGS_MULTI_PROCESS_SHARING_MODE, 0, 0};
-  MustBeOk("UVM_INITIALIZE", client.Ask(rm::UVM_INITIALIZE, &initialize));
-  rm::UVM_REGISTER_GPU_PARAMS gpu{};
-  gpu.gpu_uuid = client.uuid;
-  gpu.rmCtrlFd = -1;
-  MustBeOk("UVM_REGISTER_GPU", client.Ask(rm::UVM_REGISTER_GPU, &gpu));
+  MustBeOk("UVM_INITIALIZE", client.Initialise());
+  MustBeOk("UVM_REGISTER_GPU", client.RegisterCard());
 }
 
 UvmClient MakeUvmClient() {

@@ -20,11 +20,17 @@ struct UvmClient {
   // The in-band status of a request, kNoAnswer where ioctl itself failed.
   std::uint32_t Ask(std::uint32_t request, void* params) const;
 
+  // With the sharing mode, as the shim makes every space.
+  std::uint32_t Initialise() const;
+  std::uint32_t RegisterCard() const;
   std::uint32_t CreateRange(std::uint64_t base, std::uint64_t length) const;
   std::uint32_t Map(std::uint64_t base, std::uint64_t length, std::uint32_t memory) const;
   std::uint32_t Unmap(std::uint64_t base, std::uint64_t length) const;
   std::uint32_t FreeRange(std::uint64_t base, std::uint64_t length) const;
 };
+
+// Maps managed memory of the open file `uvm` where it lies.
+bool MapManaged(int uvm, std::uint64_t at, std::uint64_t size);
 
 // Opens nvidia-uvm anew for `client` and makes it ready to map on its card.
 void StartUvm(UvmClient& client);
