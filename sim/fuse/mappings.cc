@@ -103,7 +103,7 @@ std::optional<Mappings::Stat> Mappings::ReadStat(const std::string& folder) {
 
 // The folder of a thread that has memory; empty: there is none.
 std::string Mappings::WithMemory(std::uint32_t tgid, const Stat& stat) {
-  const std::string folder = "/proc/" + std::to_string(tgid);
+  std::string folder = "/proc/" + std::to_string(tgid);
   if (stat.state != 'Z' && stat.state != 'X') {
     return folder;
   }

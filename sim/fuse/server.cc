@@ -152,7 +152,14 @@ void FuseServer::Resume(std::uint64_t ticket) {
 
 void FuseServer::SettleMappings(std::set<std::uint32_t> processes) {
   const std::lock_guard lock(settle_mutex_);
-  driver_.SettleUvm(mappings_.Look(node_, open_files_, std::move(processes)));
+  UvmSeen seen = mappings_.Look(node_, open_files_, std::move(processes));
+  seen.keeps_ended = keep_mapped_;
+  driver_.SettleUvm(seen);
+}
+
+void FuseServer::KeepMapped(bool kept) {
+  const std::lock_guard lock(settle_mutex_);
+  keep_mapped_ = kept;
 }
 
 void FuseServer::BarrierReleased(Ino barrier) {

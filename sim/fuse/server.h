@@ -58,6 +58,8 @@ class FuseServer {
 
   // Looks for mappings of nvidia-uvm's files in all processes and tells the driver.
   void SettleMappings() { SettleMappings({}); }
+  // From now on, what address spaces that have ended had mapped stays: UvmSeen::keeps_ended.
+  void KeepMapped(bool kept);
 
  private:
   friend struct FuseOps;
@@ -105,9 +107,10 @@ class FuseServer {
   fuse_session* session_ = nullptr;
   std::unique_ptr<Workers> workers_;
 
-  std::mutex settle_mutex_;  // a look at the processes and its use; above the driver's own
-  Mappings mappings_;        // protected by settle_mutex_
-  std::mutex pages_mutex_;   // protects Block::pages and managed_pages_
+  std::mutex settle_mutex_;   // a look at the processes and its use; above the driver's own
+  Mappings mappings_;         // protected by settle_mutex_
+  bool keep_mapped_ = false;  // the same
+  std::mutex pages_mutex_;    // protects Block::pages and managed_pages_
   std::map<FileId, std::shared_ptr<Pages>> managed_pages_;
 
   std::mutex shared_data_mutex_;

@@ -135,11 +135,13 @@ void UvmModel::Settle(const UvmSeen& seen) {
 void UvmModel::DropUnseen(FileId file, UvmSpace& space, const UvmSeen& seen) {
   Managed kept;
   for (const auto& [base, range] : space.managed) {
-    if (range.zombie || !seen.LookedAt(range.owner.tgid) || seen.unseen.contains(range.owner)) {
+    const bool alive = seen.alive.contains(range.owner);
+    if (range.zombie || !seen.LookedAt(range.owner.tgid) || seen.unseen.contains(range.owner) ||
+        (!alive && seen.keeps_ended)) {
       kept.emplace(base, range);
       continue;
     }
-    if (!seen.alive.contains(range.owner)) {
+    if (!alive) {
       if (space.Sharing() && !seen.executed.contains(range.owner)) {
         kept.emplace(base, range).first->second.zombie = true;
       }

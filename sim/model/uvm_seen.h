@@ -40,6 +40,10 @@ struct UvmSeen {
   std::set<UvmOwner> alive;     // used by a process
   std::set<UvmOwner> unseen;    // of these, those whose mappings nobody could be asked for
   std::set<UvmOwner> executed;  // over since its last process has executed another program
+  // The kernel is kept from unmapping what is in address spaces that nobody uses: exit_mmap() comes
+  // after the last use, and what must be written to a file first may take as long as its file
+  // system likes (Linux kernel/fork.c, __mmput()).
+  bool keeps_ended = false;
   std::vector<UvmMapping> mappings;
 
   [[nodiscard]] bool LookedAt(std::uint32_t tgid) const {

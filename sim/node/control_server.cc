@@ -259,7 +259,12 @@ std::string ControlServer::Answer(const std::string& line) {
     files_.GetFaults().Clear();
     return ResultReply("{}");
   }
+  if (command == "keep-mapped") {
+    files_.KeepMapped(true);
+    return ResultReply("{}");
+  }
   if (command == "release") {
+    files_.KeepMapped(false);
     return ResultReply(json{{"released", files_.GetFaults().Release()}}.dump());
   }
   if (command == "wait") {

@@ -204,6 +204,9 @@ void AddSim(CLI::App& app, int& status) {
   AddVerb(*sim, flags, status, "sync", "Wait until all closed files are released",
           [](SimFlags& f) { return Tell(f, {{"command", "sync"}}); });
   AddFault(*sim, flags, status);
+  AddVerb(*sim, flags, status, "keep-mapped",
+          "Keep from unmapping the address spaces that end, until `cgpu sim release`",
+          [](SimFlags& f) { return Tell(f, {{"command", "keep-mapped"}}); });
   AddVerb(*sim, flags, status, "release", "Let all held calls go on, and drop the rules that hold",
           [](SimFlags& f) { return Tell(f, {{"command", "release"}}); });
   AddVerb(*sim, flags, status, "clear", "Drop all faults that have not happened yet",
