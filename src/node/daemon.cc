@@ -337,7 +337,8 @@ class Daemon {
                       [&](const auto& child) { return child.second == user; }));
   }
 
-  // The program may be replaced, as by an upgrade of its package.
+  // The program may be replaced, as by an upgrade of its package. Each is asked once, also where it
+  // does not answer: nobody is served meanwhile.
   void LookAtRuntime() {
     struct stat now{};
     const std::string path = FindProgram(runtime_);
@@ -347,13 +348,13 @@ class Daemon {
          now.st_mtim.tv_nsec == seen_.st_mtim.tv_nsec)) {
       return;
     }
-    const auto killable = AskForKillableWaits(path);
-    if (!killable.ok()) {
-      Log("cannot tell what " + path + " can: " + killable.error().what);
-      return;
-    }
-    surroundings_.killable = *killable;
     seen_ = now;
+    const auto killable = AskForKillableWaits(path);
+    surroundings_.killable = killable.ok() && *killable;
+    if (!killable.ok()) {
+      Log("cannot tell what " + path + " can: " + killable.error().what +
+          "; it is asked again when it is replaced or cgpud is reloaded");
+    }
   }
 
   const std::string runtime_;

@@ -32,8 +32,9 @@ struct RuntimeCall {
   bool log_json = false;
 };
 
-// `arguments` without the program's name. Options that are not known are taken for ones without a
-// value. kInvalid: a call that makes a container or a process, but does not say which.
+// `arguments` without the program's name. kUnsupported: an option before the command, or of create,
+// run or exec, that is not known or is spelt as runtimes read it differently. kInvalid: a call that
+// makes a container or a process, but does not say which.
 [[nodiscard]] Result<RuntimeCall> ParseArguments(const std::vector<std::string>& arguments);
 
 }  // namespace cgpu

@@ -84,8 +84,87 @@ TEST(RuntimeArguments, CommandsThatMayUndoAFilterAreToBeRefused) {
     EXPECT_EQ(call.log, "/l");
   }
   EXPECT_EQ(Parse({"--", "restore", "c1"}).kind, RuntimeCall::Kind::kRefused);
-  // An option whose value is not known to be one.
-  EXPECT_EQ(Parse({"--later", "x", "start", "c1"}).kind, RuntimeCall::Kind::kRefused);
+}
+
+// Crun takes these for another bundle, another file or another command than a parser that does not
+// know the option.
+TEST(RuntimeArguments, OptionsThatAreReadDifferentlyAreRefused) {
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"create", "-bDIR", "c1"},
+                                             {"create", "-b=DIR", "c1"},
+                                             {"create", "--bun", "DIR", "c1"},
+                                             {"create", "--bun=DIR", "c1"},
+                                             {"create", "c1", "--conf", "F"},
+                                             {"run", "-db", "DIR", "c1"},
+                                             {"run", "-bundle", "DIR", "c1"},
+                                             {"run", "--b", "DIR", "c1"},
+                                             {"run", "---bundle", "DIR", "c1"},
+                                             {"run", "--later", "c1"},
+                                             {"exec", "--proc", "F", "c1"},
+                                             {"exec", "-cCAP_SYS_ADMIN", "c1", "sh"},
+                                             {"--roo", "start", "create", "c1"},
+                                             {"-root", "start", "create", "c1"},
+                                             {"--later", "x", "start", "c1"}}) {
+    const auto call = ParseArguments(words);
+    ASSERT_FALSE(call.ok()) << testing::PrintToString(words);
+    EXPECT_EQ(call.error().code, Code::kUnsupported);
+  }
+}
+
+// All that runc and crun document, with a value where they take one.
+TEST(RuntimeArguments, DocumentedOptionsAreKnown) {
+  EXPECT_EQ(Parse({"--debug",
+                   "--systemd-cgroup",
+                   "--log-level=debug",
+                   "--rootless",
+                   "auto",
+                   "--cgroup-manager",
+                   "cgroupfs",
+                   "--criu",
+                   "/criu",
+                   "run",
+                   "--detach",
+                   "-d",
+                   "--keep",
+                   "--no-pivot",
+                   "--no-new-keyring",
+                   "--no-subreaper",
+                   "--pidfd-socket",
+                   "/s",
+                   "--preserve-fds",
+                   "3",
+                   "-f",
+                   "/c.json",
+                   "-b",
+                   "/b",
+                   "c1"})
+                .id,
+            "c1");
+  EXPECT_EQ(Parse({"exec",
+                   "-d",
+                   "--detach",
+                   "-t",
+                   "--tty",
+                   "--no-new-privs",
+                   "--ignore-paused",
+                   "--cwd",
+                   "/",
+                   "-e",
+                   "A=B",
+                   "-g",
+                   "1",
+                   "--cgroup",
+                   "x",
+                   "--process-label",
+                   "l",
+                   "--apparmor",
+                   "p",
+                   "--preserve-fds=1",
+                   "c1",
+                   "-x"})
+                .id,
+            "c1");
+  EXPECT_EQ(Parse({"run", "--", "c1", "--bundle"}).bundle, ".");
 }
 
 TEST(RuntimeArguments, WithoutAContainerNothingIsMade) {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -55,23 +56,34 @@ bool IsNewCrun(std::string_view version) {
   return major > kMajor || (major == kMajor && minor >= kMinor);
 }
 
-// What comes until the end of the stream, the deadline or too much; true: the end was reached.
-bool ReadOutput(int fd, Clock::time_point deadline, std::string& output) {
-  while (output.size() <= kMaxOutput) {
+// False: the deadline came first.
+bool AwaitInput(int fd, Clock::time_point deadline) {
+  int polled = -1;
+  do {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
     pollfd ready{fd, POLLIN, 0};
-    const int polled = poll(&ready, 1, static_cast<int>(std::max(left.count(), 0L)));
-    if (polled == 0 || (polled < 0 && errno != EINTR)) {
-      return false;
-    }
+    polled = poll(&ready, 1, static_cast<int>(std::max(left.count(), 0L)));
+  } while (polled < 0 && errno == EINTR);
+  return polled > 0;
+}
+
+// Reads until the end of the stream, the deadline or too much; true: the end was reached.
+bool ReadOutput(int fd, Clock::time_point deadline, std::string& output) {
+  while (output.size() <= kMaxOutput && AwaitInput(fd, deadline)) {
     char buffer[4096];
-    const ssize_t n = polled > 0 ? read(fd, buffer, sizeof(buffer)) : 0;
-    if (polled > 0 && n <= 0) {
+    const ssize_t n = read(fd, buffer, sizeof(buffer));
+    if (n <= 0) {
       return n == 0;
     }
     output.append(buffer, static_cast<std::size_t>(n));
   }
   return false;
+}
+
+// Whether the child ends in time: it may have closed its output before.
+bool EndsUntil(pid_t child, Clock::time_point deadline) {
+  const UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, child, 0)));
+  return process.valid() && AwaitInput(process.get(), deadline);
 }
 
 // Standard output of a program that is to end soon; empty if it fails.
@@ -96,7 +108,8 @@ Result<std::string> OutputOf(const std::string& program, const char* argument) {
     return ErrnoError(Code::kNotFound, error, "cannot execute " + program);
   }
   std::string output;
-  const bool whole = ReadOutput(from.get(), Clock::now() + kPatience, output);
+  const auto deadline = Clock::now() + kPatience;
+  const bool whole = ReadOutput(from.get(), deadline, output) && EndsUntil(child, deadline);
   if (!whole) {
     kill(child, SIGKILL);
   }

@@ -17,8 +17,8 @@ namespace cgpu {
 // no.
 [[nodiscard]] bool WaitsKillably(std::string_view features, std::string_view version);
 
-// Asks the program, a name to find in PATH or a path, which has seconds to answer. Errors: it
-// cannot be executed, or does not end.
+// Asks the program, a name to find in PATH or a path, which has seconds to answer and to end.
+// Errors: it cannot be executed, or does not end.
 [[nodiscard]] Result<bool> AskForKillableWaits(const std::string& program);
 
 }  // namespace cgpu

@@ -69,15 +69,10 @@ std::vector<std::string> OwnFolders(const Settings& settings) {
   return folders;
 }
 
-bool IsAtOrBelow(const std::string& path, const std::string& folder) {
-  return path == folder || path.starts_with(folder == "/" ? folder : folder + "/");
-}
-
-// Where they would show in the container, through what it has mounted of the node. Refused is a
-// mount of one of them, or of a part of it.
-Result<std::vector<std::string>> HiddenInside(const ContainerSpec& spec, const std::string& bundle,
-                                              const std::vector<std::string>& folders) {
-  std::vector<std::string> hidden;
+// Refuses what the configuration says it mounts of them. Whatever else the container comes to have
+// of them, by other names, the hook finds when it is mounted.
+Result<> CheckMounts(const ContainerSpec& spec, const std::string& bundle,
+                     const std::vector<std::string>& folders) {
   for (const SpecMount& mount : spec.binds) {
     std::error_code gone;
     const std::string source = fs::canonical(fs::path(bundle) / mount.source, gone);
@@ -86,19 +81,15 @@ Result<std::vector<std::string>> HiddenInside(const ContainerSpec& spec, const s
                    mount.source + " cannot be looked at: nobody serves that file system any more",
                    "leave that mount out"};
     }
-    for (const std::string& folder : folders) {
-      if (!gone && IsAtOrBelow(source, folder)) {
-        return Error{Code::kPermission, 0,
-                     "the container would have " + mount.source + " of cgpu itself",
-                     "leave that mount out"};
-      }
-      if (!gone && IsAtOrBelow(folder, source)) {
-        hidden.push_back(mount.destination + "/" +
-                         folder.substr(source == "/" ? 1 : source.size()));
-      }
+    if (!gone && std::any_of(folders.begin(), folders.end(), [&](const std::string& folder) {
+          return IsAtOrBelow(source, folder);
+        })) {
+      return Error{Code::kPermission, 0,
+                   "the container would have " + mount.source + " of cgpu itself",
+                   "leave that mount out"};
     }
   }
-  return hidden;
+  return {};
 }
 
 // As runc writes its log (github.com/sirupsen/logrus): engines show the last line of it.
@@ -173,8 +164,8 @@ Result<CreationReply> AskForSlice(const Settings& settings, const std::string& i
   return AskDaemon(*daemon, request);
 }
 
-// The hook that puts the files in, with this program to prove the filter, and covers `hidden`.
-Result<SpecHook> HookFor(const CreationReply& reply, const std::vector<std::string>& hidden) {
+// The hook that puts the files in, with this program to prove the filter, and covers `own`.
+Result<SpecHook> HookFor(const CreationReply& reply, const std::vector<std::string>& own) {
   const auto self = OwnProgram();
   if (!self.ok()) {
     return self.error();
@@ -184,7 +175,7 @@ Result<SpecHook> HookFor(const CreationReply& reply, const std::vector<std::stri
     return tree.error();
   }
   tree->prover = *self;
-  tree->hide.insert(tree->hide.end(), hidden.begin(), hidden.end());
+  tree->own = own;
   SpecHook hook{*self, {"cgpu-runtime", "hook"}};
   for (std::string& argument : TreeWords(*tree)) {
     hook.arguments.push_back(std::move(argument));
@@ -215,8 +206,7 @@ void AddDriverFiles(const DriverFiles& files, const ContainerSpec& spec, SpecCha
 }
 
 Result<SpecChanges> ChangesForSlice(const ContainerSpec& spec, const CreationReply& reply,
-                                    const DriverFiles& files,
-                                    const std::vector<std::string>& hidden) {
+                                    const DriverFiles& files, const std::vector<std::string>& own) {
   auto profile = ProfileForSlice(spec.seccomp, {reply.listener, reply.id, reply.killable});
   if (!profile.ok()) {
     return profile.error();
@@ -228,7 +218,7 @@ Result<SpecChanges> ChangesForSlice(const ContainerSpec& spec, const CreationRep
     changes.devices.push_back({device.path, device.major, device.minor});
   }
   AddDriverFiles(files, spec, changes);
-  auto hook = HookFor(reply, hidden);
+  auto hook = HookFor(reply, own);
   if (!hook.ok()) {
     return hook.error();
   }
@@ -246,10 +236,8 @@ Result<> GiveSlice(const Settings& settings, const RuntimeCall& call, const Cont
   if (const auto possible = ProfileForSlice(spec.seccomp, {"/", "", false}); !possible.ok()) {
     return possible.error();
   }
-  const auto hidden = HiddenInside(spec, call.bundle, OwnFolders(settings));
-  if (!hidden.ok()) {
-    return hidden.error();
-  }
+  const std::vector<std::string> own = OwnFolders(settings);
+  CGPU_TRY(CheckMounts(spec, call.bundle, own));
   const auto reply = AskForSlice(settings, call.id, spec);
   if (!reply.ok()) {
     return reply.error();
@@ -261,7 +249,7 @@ Result<> GiveSlice(const Settings& settings, const RuntimeCall& call, const Cont
   for (const std::string& hook : files->left_out) {
     Log(call, "warning", "cgpu: the hook " + hook + " of a CDI specification is left out");
   }
-  const auto changes = ChangesForSlice(spec, *reply, *files, *hidden);
+  const auto changes = ChangesForSlice(spec, *reply, *files, own);
   if (!changes.ok()) {
     return changes.error();
   }
