@@ -95,6 +95,11 @@ Result<std::string> OwnProgram() {
   return std::string(path);
 }
 
+bool IsAtOrBelow(std::string_view path, std::string_view folder) {
+  return path.starts_with(folder) &&
+         (folder == "/" || path.size() == folder.size() || path[folder.size()] == '/');
+}
+
 Result<> MakeDirectories(const std::string& path, unsigned mode) {
   for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
     const std::string prefix = path.substr(0, end);

@@ -27,6 +27,9 @@ namespace cgpu {
 // Where the running program lies: the file that it was executed from, or what has taken its place.
 [[nodiscard]] Result<std::string> OwnProgram();
 
+// By the words alone, for paths without a "/" at the end. Pure.
+[[nodiscard]] bool IsAtOrBelow(std::string_view path, std::string_view folder);
+
 // mkdir -p with `mode` for each directory it creates.
 [[nodiscard]] Result<> MakeDirectories(const std::string& path, unsigned mode = 0755);
 

@@ -27,6 +27,9 @@ struct GpuTree {
   std::string pci_source;         // a tree shaped like /sys/bus/pci; empty: leave /sys
   std::vector<std::string> bdfs;  // only these are shown of both: "0000:01:00.0"
   std::vector<std::string> hide;  // folders to cover with an empty read-only tmpfs; may not exist
+  // Folders of the node that a container must not have, whatever it has mounted (own_folders.h).
+  // MountGpuTreeAt() alone; may not exist.
+  std::vector<std::string> own;
   // A program that a container runs to show that its filter is ours (proof.h): bound to kProver,
   // read-only. MountGpuTreeAt() alone; empty: none.
   std::string prover;
@@ -65,11 +68,13 @@ struct GpuTree {
 //   numbers. Anything else of NVIDIA's in it is refused.
 // * /proc/driver/nvidia, /sys/bus/pci and what else shows cards are as above, where /proc is a
 //   procfs and /sys a sysfs; where they are not, nothing shows cards.
+// * `own` is covered wherever the container has it, or a part of it. Refused is a mount of a single
+//   file of it, a root that is in it, and an overlay with a layer of it or of a folder above.
 // * `hide` names folders of the container; may not exist. `shield` is not looked at: of the rest of
 //   the machine the container has what its engine gives it.
 //
-// kConflict when /dev is not as it must be. On error the tree is half made: the container must not
-// start.
+// kConflict when /dev or what is mounted is not as it must be. On error the tree is half made: the
+// container must not start.
 [[nodiscard]] Result<> MountGpuTreeAt(const GpuTree& tree, const std::string& rootfs);
 
 }  // namespace cgpu

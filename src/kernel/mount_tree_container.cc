@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
+#include <filesystem>
 #include <set>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -17,6 +19,7 @@
 #include "kernel/mount_tree.h"
 #include "kernel/mount_tree_parts.h"
 #include "kernel/mounts.h"
+#include "kernel/own_folders.h"
 
 namespace cgpu {
 namespace {
@@ -142,6 +145,20 @@ Result<> AddToDev(const UniqueFd& dev, const GpuTree& tree, const NodeFiles& fil
   return files.prover.valid() ? AddProver(writable->get(), files.prover) : Result<>();
 }
 
+// Adds what the container has of `own` to what is to be hidden. Called in the container's root:
+// `places` are paths there.
+Result<> HideOwn(const std::vector<std::string>& places, GpuTree& tree) {
+  for (const std::string& place : places) {
+    struct stat st{};
+    if (place == "/" || (lstat(place.c_str(), &st) == 0 && !S_ISDIR(st.st_mode))) {
+      return Error{Code::kConflict, 0, "the container would have " + place + " of cgpu itself",
+                   "leave that mount out"};
+    }
+    tree.hide.push_back(place);
+  }
+  return {};
+}
+
 Result<> EnterRoot(const std::string& rootfs) {
   if (chdir(rootfs.c_str()) != 0 || chroot(".") != 0 || chdir("/") != 0) {
     return MountError("cannot go into " + rootfs);
@@ -161,11 +178,21 @@ Result<> MountGpuTreeAt(const GpuTree& tree, const std::string& rootfs) {
   if (!mounts.ok()) {
     return mounts.error();
   }
-  CGPU_TRY(EnterRoot(rootfs));
+  std::error_code gone;
+  const auto root = std::filesystem::canonical(rootfs, gone);
+  if (gone) {
+    return ErrnoError(Code::kInternal, gone.value(), "cannot find " + rootfs);
+  }
+  const auto own = FindOwnFolders(tree.own, root, *mounts);
+  if (!own.ok()) {
+    return own.error();
+  }
+  CGPU_TRY(EnterRoot(root));
+  GpuTree shown = tree;
+  CGPU_TRY(HideOwn(*own, shown));
   const UniqueFd dev = OpenOwnFolder("/dev");
   CGPU_TRY(CheckDev(dev, *mounts));
   CGPU_TRY(AddToDev(dev, tree, *files));
-  GpuTree shown = tree;
   if (!OpenOwnFolder("/proc", PROC_SUPER_MAGIC).valid()) {
     shown.proc_source.clear();
   }

@@ -215,6 +215,38 @@ TEST_P(ContainerTreeTest, WhatIsHiddenIsFoundThroughLinksWithinTheImage) {
       });
 }
 
+TEST_P(ContainerTreeTest, WhatIsOursIsCoveredWhateverTheMountIsCalled) {
+  std::filesystem::create_directories(node_.root() + "/alias");
+  std::filesystem::create_directories(rootfs_ + "/above");
+  GpuTree tree = FoldersOf(node_.Slice());
+  tree.hide = {};
+  tree.own = {node_.root() + "/secret", "/none"};
+  const std::string alias = node_.root() + "/alias";
+  InContainer(
+      tree,
+      [&] {
+        return All({MakeContainer(), Mount(node_.root() + "/secret", alias, MS_BIND),
+                    BindTo(alias, "/volume"), Mount(node_.root(), alias, MS_BIND),
+                    BindTo(alias, "/above")});
+      },
+      [&](const Result<>& done) -> std::string {
+        return !done.ok()                           ? FormatError(done.error())
+               : !List("/volume").empty()           ? "the folder is seen"
+               : !List("/above/secret").empty()     ? "it is seen in the folder above"
+               : List("/above/dev").contains("ctl") ? ""
+                                                    : "more is covered";
+      });
+  ExpectRefused(
+      "of cgpu itself",
+      [&] {
+        const std::string wrong = MakeContainer();
+        return WriteFile(rootfs_ + "/file", "").ok()
+                   ? wrong + BindTo(node_.root() + "/secret/file", "/file")
+                   : "cannot write";
+      },
+      tree);
+}
+
 TEST_P(ContainerTreeTest, ADevThatIsNotTheContainersOwnIsRefused) {
   const GpuTree tree = FoldersOf(node_.Slice());
   ExpectRefused("no tmpfs of its own", [&] { return Mount(rootfs_, rootfs_, MS_BIND); }, tree);

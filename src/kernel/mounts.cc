@@ -28,23 +28,6 @@ std::string_view TakeWord(std::string_view& line) {
   return word;
 }
 
-// Space, tab, newline and backslash stand as \\ooo.
-std::string Unescape(std::string_view word) {
-  std::string text;
-  for (std::size_t i = 0; i < word.size(); ++i) {
-    unsigned value = 0;
-    if (word[i] == '\\' && i + 4 <= word.size() &&
-        std::from_chars(word.data() + i + 1, word.data() + i + 4, value, 8).ptr ==
-            word.data() + i + 4) {
-      text += static_cast<char>(value);
-      i += 3;
-    } else {
-      text += word[i];
-    }
-  }
-  return text;
-}
-
 }  // namespace
 
 Error MountError(std::string what) {
@@ -182,6 +165,22 @@ Result<> KeepMountsHere(int dirfd, const std::string& name) {
   }
 }
 
+std::string UnescapeMountWord(std::string_view word) {
+  std::string text;
+  for (std::size_t i = 0; i < word.size(); ++i) {
+    unsigned value = 0;
+    if (word[i] == '\\' && i + 4 <= word.size() &&
+        std::from_chars(word.data() + i + 1, word.data() + i + 4, value, 8).ptr ==
+            word.data() + i + 4) {
+      text += static_cast<char>(value);
+      i += 3;
+    } else {
+      text += word[i];
+    }
+  }
+  return text;
+}
+
 std::vector<MountEntry> ParseMounts(const std::string& text) {
   std::vector<MountEntry> mounts;
   std::string_view rest = text;
@@ -195,14 +194,16 @@ std::vector<MountEntry> ParseMounts(const std::string& text) {
         std::from_chars(id.data(), id.data() + id.size(), mount.id).ptr == id.data() + id.size();
     (void)TakeWord(line);  // the mount above
     mount.device = TakeWord(line);
-    mount.root = Unescape(TakeWord(line));
-    mount.point = Unescape(TakeWord(line));
+    mount.root = UnescapeMountWord(TakeWord(line));
+    mount.point = UnescapeMountWord(TakeWord(line));
     const std::size_t dash = line.find(" - ");  // after options and a varying number of tags
     if (!numbered || dash == std::string_view::npos) {
       continue;
     }
     line.remove_prefix(dash + 3);
-    mount.type = Unescape(TakeWord(line));
+    mount.type = UnescapeMountWord(TakeWord(line));
+    (void)TakeWord(line);  // the source
+    mount.options = TakeWord(line);
     mounts.push_back(std::move(mount));
   }
   return mounts;

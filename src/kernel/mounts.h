@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/fd.h"
@@ -58,9 +59,13 @@ struct MountEntry {
   std::string root;    // of the file system: what of it is mounted
   std::string point;   // where
   std::string type;
+  std::string options;  // of the file system, as they stand there, still escaped
 };
 
 [[nodiscard]] Result<std::vector<MountEntry>> ReadMounts();
+
+// A word of such a line, in which space, tab, newline and backslash stand as \ooo.
+[[nodiscard]] std::string UnescapeMountWord(std::string_view word);
 
 // The lines of a mountinfo file (proc_pid_mountinfo(5)); lines that it cannot read are left out.
 [[nodiscard]] std::vector<MountEntry> ParseMounts(const std::string& text);

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/file.h"
 #include "kernel/machine_devices.h"
 #include "kernel/mounts.h"
 
@@ -35,10 +36,6 @@ constexpr std::string_view kCopiedTypes[] = {"devtmpfs", "proc", "sysfs"};
 template <std::size_t kSize>
 bool IsAmong(const std::string_view (&names)[kSize], std::string_view name) {
   return std::find(std::begin(names), std::end(names), name) != std::end(names);
-}
-
-bool IsAtOrBelow(std::string_view path, std::string_view folder) {
-  return path.starts_with(folder) && (path.size() == folder.size() || path[folder.size()] == '/');
 }
 
 // Puts what is at `source` on `target`; one that is not there is passed over.

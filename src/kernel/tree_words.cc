@@ -18,6 +18,7 @@ constexpr std::string_view kProc = "--proc";
 constexpr std::string_view kPci = "--pci";
 constexpr std::string_view kBdf = "--bdf";
 constexpr std::string_view kHide = "--hide";
+constexpr std::string_view kOwn = "--own";
 constexpr std::string_view kProverWord = "--prover";
 
 Error WrongWords(const std::string& what) {
@@ -69,6 +70,8 @@ Result<> Set(GpuTree& tree, std::string_view word, std::vector<std::string> valu
     tree.bdfs.push_back(std::move(values[0]));
   } else if (word == kHide) {
     tree.hide.push_back(std::move(values[0]));
+  } else if (word == kOwn) {
+    tree.own.push_back(std::move(values[0]));
   } else if (word == kProverWord) {
     tree.prover = std::move(values[0]);
   } else {
@@ -95,6 +98,9 @@ std::vector<std::string> TreeWords(const GpuTree& tree) {
   }
   for (const std::string& folder : tree.hide) {
     add(kHide, {folder});
+  }
+  for (const std::string& folder : tree.own) {
+    add(kOwn, {folder});
   }
   if (!tree.prover.empty()) {
     add(kProverWord, {tree.prover});

@@ -27,6 +27,7 @@ void ExpectSame(const GpuTree& a, const GpuTree& b) {
   EXPECT_EQ(a.pci_source, b.pci_source);
   EXPECT_EQ(a.bdfs, b.bdfs);
   EXPECT_EQ(a.hide, b.hide);
+  EXPECT_EQ(a.own, b.own);
   EXPECT_EQ(a.prover, b.prover);
 }
 
@@ -52,6 +53,7 @@ TEST(TreeWords, ComeBackAsTheyWere) {
   tree.pci_source = "/run/node/mnt/sys/bus/pci";
   tree.bdfs = {"0000:05:00.0", "0000:06:00.0"};
   tree.hide = {"/run/node", "", "/run/other"};
+  tree.own = {"/run/node", "/etc/node"};
   tree.prover = "/usr/bin/cgpu-runtime";
   ExpectRoundTrip(tree);
 }
