@@ -67,7 +67,8 @@ void ManagedBook::Know(Look look, const Claim& claim, AddressRanges shown) {
   if (resolved_at_ >= look) {
     return;
   }
-  spaces_.try_emplace(claim.witness, Space{claim.process, {claim.program}, {}, std::move(shown)});
+  spaces_.try_emplace(claim.witness,
+                      Space{claim.process, {claim.program}, {}, std::move(shown), {}, false});
 }
 
 bool ManagedBook::Meets(const Claim& claim) const {
@@ -116,7 +117,7 @@ std::vector<ManagedBook::Witness> ManagedBook::Spaces() const {
 bool ManagedBook::Settle(Look look, SeenByWitness seen) {
   const Processes before = Payers();
   Processes intents;
-  DropGone(seen);
+  DoubtGone(seen);
   Recognise(seen, intents);
   SettleOwn(look, seen, intents);
   resolved_.clear();
@@ -124,7 +125,7 @@ bool ManagedBook::Settle(Look look, SeenByWitness seen) {
   for (auto& [witness, space] : spaces_) {
     const auto said = seen.find(witness);
     if (said != seen.end() && said->second.state == Seen::State::kShown) {
-      space.counted = Intersection(space.counted, said->second.shown);
+      CountShown(space, said->second.shown);
       space.seen = said->second.shown;
     }
     // One that was not over may have appeared here after this look and before that of its own
@@ -134,20 +135,6 @@ bool ManagedBook::Settle(Look look, SeenByWitness seen) {
   DropResolved();
   DropIdle(seen);
   return Recharge(before, intents);
-}
-
-void ManagedBook::DropGone(const SeenByWitness& seen) {
-  for (const auto& [witness, said] : seen) {
-    if (said.state != Seen::State::kGone || spaces_.erase(witness) == 0) {
-      continue;
-    }
-    released_.push_back(witness);
-    const auto within = [gone = witness](const Mapping& mapping) {
-      return mapping.claim.witness == gone;
-    };
-    std::erase_if(over_, within);
-    std::erase_if(now_, [&](const auto& entry) { return within(entry.second); });
-  }
 }
 
 // Finds the address spaces in which mappings have appeared: see the top of managed_book.h.
@@ -268,13 +255,18 @@ bool ManagedBook::Place(Look look, Witness witness, const Seen& seen) {
     if (mapping->claim.witness != witness || spaces_.contains(witness)) {
       continue;
     }
+    if (seen.state == Seen::State::kGone) {
+      spaces_[witness].process = mapping->claim.process;
+      DoubtAll(witness);
+      break;
+    }
     const bool over = mapping->WasOver(look);
     AddressRanges part = PartOf(*mapping, seen);
     if (seen.state == Seen::State::kHidden && over) {
       part = {mapping->claim.range};
     }
     if (part.empty()) {
-      mapping->resolved = over || seen.state == Seen::State::kGone;
+      mapping->resolved = over;
       continue;
     }
     Space& space = spaces_[witness];

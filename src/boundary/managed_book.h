@@ -12,7 +12,13 @@
 // opened while its call was held and keeps meaning that address space (kernel/address_space.h).
 // Here it is an opaque number. What a witness shows is exact. A charge is given back when the
 // mapping's own witness, or that of the same address space, does not show it although its call is
-// over, or says that nobody uses the address space any more; by nothing else.
+// over; by nothing else, but for an address space that nobody uses any more.
+//
+// The kernel has yet to unmap what is in such a one, and a tenant can keep it from that. Its
+// charges are *doubted*: UVM is asked how many of its files have something at these addresses, and
+// they are given back only where at least as many charges remain. The rest may then be of address
+// spaces that show those addresses by other means, as after a fork, so what they show no more of
+// them is doubted too, until UVM has said that nothing is left there.
 //
 // For each mapping to keep its witness would take two descriptors a mapping. So witnesses of one
 // address space are joined, and the whole danger lies in joining those of two: one of them would
@@ -44,6 +50,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "boundary/managed.h"
@@ -77,7 +84,7 @@ class ManagedBook {
     enum class State : std::uint8_t {
       kShown,
       kHidden,  // it is used, but nobody can be asked for its mappings
-      kGone,    // nobody uses it, and UVM has cleaned up what it had
+      kGone,    // nobody uses it
     };
     State state = State::kShown;
     AddressRanges shown;  // in order: mappings of UVM files that lie where their offset says
@@ -127,6 +134,19 @@ class ManagedBook {
   // Witnesses of mappings that Settle() did not recognise: what each says goes to Place().
   [[nodiscard]] std::vector<Witness> Unplaced(Look look) const;
   [[nodiscard]] bool Place(Look look, Witness witness, const Seen& seen);
+
+  // A range that is given back if UVM has nothing there: how many address spaces are charged for
+  // it, and how many of these doubted. Addresses that a thread is about to map are in none.
+  struct Doubt {
+    AddressRange range;
+    std::size_t charged = 0;
+    std::size_t doubted = 0;
+  };
+  [[nodiscard]] bool HasDoubts() const;
+  [[nodiscard]] std::vector<Doubt> Doubts() const;
+  // `holders`: how many files of nvidia-uvm have something there. In the settlement that the doubt
+  // was raised in.
+  void Resolve(const std::vector<std::pair<Doubt, std::size_t>>& holders);
   // Witnesses that are not needed any more. Names each once.
   [[nodiscard]] std::vector<Witness> TakeReleased();
 
@@ -156,7 +176,9 @@ class ManagedBook {
     ledger::ProcessKey process = 0;
     std::set<std::uint64_t> programs;
     AddressRanges counted;
-    AddressRanges seen;  // at the last look, or more
+    AddressRanges seen;     // at the last look, or more
+    AddressRanges doubted;  // part of what is counted; by the last look
+    bool gone = false;
   };
   using Processes = std::set<ledger::ProcessKey>;
   using SeenByWitness = std::map<Witness, Seen>;
@@ -168,7 +190,9 @@ class ManagedBook {
   std::optional<ledger::Card> TryCharge(ledger::ProcessKey process, std::uint64_t bytes);
   bool Recharge(const Processes& before, const Processes& intents);
   void Release(const Mapping& mapping);
-  void DropGone(const SeenByWitness& seen);
+  void DoubtGone(const SeenByWitness& seen);
+  void DoubtAll(Witness witness);
+  void CountShown(Space& space, const AddressRanges& shown) const;
   void Recognise(SeenByWitness& seen, Processes& intents);
   void JoinInto(Witness kept, Witness other, SeenByWitness& seen);
   void SettleOwn(Look look, const SeenByWitness& seen, Processes& intents);
@@ -190,6 +214,7 @@ class ManagedBook {
   // Mappings that this settlement, or the last, has resolved although none knew them to be over.
   AddressRanges resolved_;
   Look resolved_at_ = 0;
+  AddressRanges contested_;  // given back although UVM has something there
   Look clock_ = 0;
   bool any_space_ = false;  // there is or was one
 };

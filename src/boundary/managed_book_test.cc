@@ -4,22 +4,15 @@
 
 #include <algorithm>
 #include <map>
-#include <memory>
 #include <optional>
-#include <random>
 #include <set>
 #include <vector>
 
+#include "boundary/managed_book_testing.h"
 #include "ledger/ledger.h"
 
 namespace cgpu::boundary {
 namespace {
-
-using State = ManagedBook::Seen::State;
-using Witness = ManagedBook::Witness;
-
-constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
-constexpr std::uint64_t kBase = 0x100000000000;
 
 class ManagedBookTest : public ::testing::Test {
  protected:
@@ -53,8 +46,10 @@ class ManagedBookTest : public ::testing::Test {
     for (const Witness witness : book_.Unplaced(look)) {
       fits = book_.Place(look, witness, {state, shown}) && fits;
     }
+    Resolve({});
     return fits;
   }
+  void Resolve(const std::vector<AddressRanges>& files) { AnswerDoubts(book_, files); }
 
   ledger::Ledger ledger_{{1024 * kMib, 512 * kMib}, {8, 64, 8, 8}};
   ManagedBook book_{ledger_};
@@ -134,6 +129,57 @@ TEST_F(ManagedBookTest, WhatNobodyCanBeAskedForStaysUntilItIsGone) {
   EXPECT_TRUE(Settle({}, State::kGone));
   EXPECT_EQ(ledger_.Used(0), 0U);
   EXPECT_TRUE(book_.Empty());
+}
+
+TEST_F(ManagedBookTest, WhatUvmStillHasOfAGoneAddressSpaceStaysCharged) {
+  EXPECT_FALSE(Charge(1, 10, Piece(0, 2)));
+  book_.Over(10);
+  EXPECT_TRUE(Settle({Piece(0, 2)}));
+  const auto look = book_.BeginLook();
+  EXPECT_TRUE(book_.Settle(look, {{1, {State::kGone, {}}}}));
+  EXPECT_TRUE(book_.HasDoubts());
+  Resolve({{Piece(0, 2)}});
+  EXPECT_EQ(ledger_.Used(0), ManagedBytes({Piece(0, 2)}));
+  EXPECT_TRUE(book_.HasDoubts());
+  EXPECT_TRUE(book_.Settle(book_.BeginLook(), {{1, {State::kGone, {}}}}));
+  Resolve({});
+  EXPECT_EQ(ledger_.Used(0), 0U);
+  EXPECT_FALSE(book_.HasDoubts());
+  EXPECT_EQ(book_.TakeReleased(), std::vector<Witness>{1});
+}
+
+// Another address space that shows the address, but has nothing there in UVM, as a fork's, must not
+// stand for the one that has.
+TEST_F(ManagedBookTest, WhatWasGivenBackOnAnothersChargeIsNotGivenBackTwice) {
+  for (const Witness witness : {1, 2}) {
+    const ManagedBook::Claim claim{witness, witness, witness, Piece(0)};
+    const auto before = book_.BeginLook();
+    EXPECT_FALSE(book_.Charge(static_cast<int>(witness), claim));
+    book_.Know(before, claim, {});
+    book_.Over(static_cast<int>(witness));
+    EXPECT_TRUE(book_.Settle(book_.BeginLook(), {{witness, {State::kShown, {Piece(0)}}}}));
+  }
+  const std::vector<AddressRanges> held = {{Piece(0)}};
+  EXPECT_EQ(ledger_.Used(0), 2 * ManagedBytes({Piece(0)}));
+  EXPECT_TRUE(book_.Settle(book_.BeginLook(), {{1, {State::kGone, {}}}}));
+  Resolve(held);
+  EXPECT_EQ(ledger_.Used(0), ManagedBytes({Piece(0)}));
+  EXPECT_TRUE(book_.Settle(book_.BeginLook(), {{2, {State::kShown, {}}}}));
+  Resolve(held);
+  EXPECT_EQ(ledger_.Used(0), ManagedBytes({Piece(0)})) << "it lies there still";
+  EXPECT_TRUE(book_.Settle(book_.BeginLook(), {{2, {State::kShown, {}}}}));
+  Resolve({});
+  EXPECT_EQ(ledger_.Used(0), 0U);
+}
+
+TEST_F(ManagedBookTest, NothingIsAskedWhereAThreadIsAboutToMap) {
+  EXPECT_FALSE(Charge(1, 10, Piece(0)));
+  book_.Over(10);
+  EXPECT_TRUE(Settle({Piece(0)}));
+  EXPECT_FALSE(book_.Charge(11, {2, 2, 2, Piece(0)}));
+  EXPECT_TRUE(book_.Settle(book_.BeginLook(), {{1, {State::kGone, {}}}}));
+  EXPECT_TRUE(book_.HasDoubts());
+  EXPECT_TRUE(book_.Doubts().empty());
 }
 
 TEST_F(ManagedBookTest, AWatchedMappingIsChargedWhenItAppears) {
@@ -233,360 +279,6 @@ TEST_F(ManagedBookTest, AMappingThatComesBackIsNobodyElses) {
   settle({Piece(0), kept}, {Piece(0)});
   settle({kept}, {Piece(0)});
   EXPECT_GT(ledger_.Used(0), 512 * kMib) << "the other's is there still";
-}
-
-// --- Whatever processes do with their address spaces
-
-using Blocks = std::set<std::uint64_t>;
-
-struct Mm {
-  Blocks managed;
-  Blocks copies;  // shown, of a parent's: no memory
-  int users = 0;
-};
-
-struct Task {
-  std::shared_ptr<Mm> mm;  // none: it has ended
-  bool reaped = false;
-};
-
-struct Pending {
-  std::shared_ptr<Mm> mm;
-  std::size_t task = 0;
-  Blocks blocks;
-  bool executed = false;
-};
-
-struct Opened {
-  std::shared_ptr<Mm> mm;
-  std::size_t task = 0;
-};
-
-AddressRanges RangesOf(const Blocks& blocks) {
-  AddressRanges ranges;
-  for (const std::uint64_t block : blocks) {
-    ranges.push_back({kBase + block * 2 * kMib, kBase + (block + 1) * 2 * kMib});
-  }
-  return Ordered(std::move(ranges));
-}
-
-// `tame`: each process in an address space of its own, one mapping at a time and nothing mapped
-// over another. Then what is charged is exact whenever all is settled. Otherwise it is never too
-// little.
-class Machine {
- public:
-  Machine(std::uint64_t seed, bool tame) : random_(seed), tame_(tame) {
-    EXPECT_TRUE(book_.SetCards({0}));
-    book_.ExpectSpaces();
-    Spawn();
-  }
-
-  void Step() {
-    Act();
-    if (Dice(6) == 0) {
-      Settle();
-      if (tame_) {
-        Exact();
-      }
-    }
-    Check();
-  }
-
-  void EndAll() {
-    while (!pending_.empty()) {
-      Leave(pending_.begin()->first);
-    }
-    for (std::size_t task = 0; task < tasks_.size(); ++task) {
-      Exit(task);
-    }
-    Settle();
-    Settle();
-    EXPECT_EQ(ledger_.Used(0), 0U);
-    EXPECT_TRUE(book_.Empty());
-    EXPECT_TRUE(opened_.empty()) << "witnesses that nobody needs";
-  }
-  [[nodiscard]] std::uint64_t joined() const { return joined_; }
-
- private:
-  static constexpr std::uint64_t kBlocks = 12;
-  static constexpr std::uint64_t kLimit = 80 * kMib;
-
-  std::uint64_t Dice(std::uint64_t sides) { return random_() % sides; }
-
-  void Spawn() {
-    tasks_.push_back({std::make_shared<Mm>(), false});
-    ++tasks_.back().mm->users;
-  }
-
-  void Act() {
-    const std::size_t task = Dice(tasks_.size());
-    if (tasks_[task].mm == nullptr) {
-      tasks_[task].reaped = tasks_[task].reaped || Dice(2) == 0;
-      return;
-    }
-    switch (Dice(tame_ ? 8 : 14)) {
-      case 0:
-      case 1:
-      case 2:
-        return Begin(task);
-      case 3:
-        return Unmap(*tasks_[task].mm);
-      case 4:
-        return LeaveAny();
-      case 5:
-        return Fork(task);
-      case 6:
-        if (tasks_.size() > 1) {
-          Exit(task);
-        }
-        return;
-      case 7:
-      case 8:
-        return ExecuteAny();
-      case 9:
-      case 10:
-        return Share(task);
-      case 11:
-        return Program(task);
-      default:
-        return Begin(task);
-    }
-  }
-
-  Blocks SomeBlocks() {
-    const std::uint64_t first = Dice(kBlocks);
-    const std::uint64_t count = 1 + Dice(3);
-    Blocks blocks;
-    for (std::uint64_t i = first; i < first + count; ++i) {
-      blocks.insert(i);
-    }
-    return blocks;
-  }
-
-  void Begin(std::size_t task) {
-    const int thread = static_cast<int>(10 * task + Dice(2));
-    if (pending_.contains(thread)) {
-      Leave(thread);
-    }
-    while (tame_ && !pending_.empty()) {
-      Leave(pending_.begin()->first);
-    }
-    const std::shared_ptr<Mm> mm = tasks_[task].mm;
-    const Blocks blocks = SomeBlocks();
-    const Blocks there = Shown(*mm);
-    if (tame_ && std::any_of(blocks.begin(), blocks.end(),
-                             [&](auto block) { return there.contains(block); })) {
-      return;
-    }
-    ManagedBook::Claim claim;
-    claim.witness = ++last_;
-    claim.process = task + 1;
-    claim.program = tame_ ? task + 1 : 1 + Dice(3);  // nobody may rely on it
-    claim.range = RangesOf(blocks).front();
-    opened_[claim.witness] = {mm, task};
-    if (book_.Meets(claim)) {
-      Settle();
-    }
-    const bool known = book_.IsKnown(claim.program);
-    const auto look = book_.BeginLook();
-    const AddressRanges shown = RangesOf(Shown(*mm));
-    if (book_.Charge(thread, claim)) {
-      Settle();
-      if (book_.Charge(thread, claim)) {
-        opened_.erase(claim.witness);
-        return;
-      }
-    }
-    if (!known) {
-      book_.Know(look, claim, shown);
-    }
-    pending_[thread] = {mm, task, blocks, false};
-    if (tame_) {
-      Execute(pending_[thread]);
-    }
-  }
-
-  static Blocks Shown(const Mm& mm) {
-    Blocks shown = mm.managed;
-    shown.insert(mm.copies.begin(), mm.copies.end());
-    return shown;
-  }
-
-  void Execute(Pending& pending) {
-    if (pending.executed || tasks_[pending.task].mm != pending.mm) {
-      return;  // made, or its thread is gone
-    }
-    pending.executed = true;
-    const bool is_managed =
-        tame_ || Dice(4) != 0;  // else the descriptor led elsewhere, or it failed
-    for (const std::uint64_t block : pending.blocks) {
-      pending.mm->copies.erase(block);
-      if (is_managed) {
-        pending.mm->managed.insert(block);
-      } else {
-        pending.mm->managed.erase(block);
-      }
-    }
-  }
-
-  void ExecuteAny() {
-    if (!pending_.empty()) {
-      Execute(std::next(pending_.begin(), static_cast<long>(Dice(pending_.size())))->second);
-    }
-  }
-
-  void Leave(int thread) {
-    Execute(pending_[thread]);
-    pending_.erase(thread);
-    book_.Over(thread);
-  }
-
-  void LeaveAny() {
-    if (!pending_.empty()) {
-      Leave(std::next(pending_.begin(), static_cast<long>(Dice(pending_.size())))->first);
-    }
-  }
-
-  void Unmap(Mm& mm) {
-    for (const std::uint64_t block : SomeBlocks()) {
-      mm.managed.erase(block);
-      mm.copies.erase(block);
-    }
-  }
-
-  void Fork(std::size_t task) {
-    const Blocks shown = Shown(*tasks_[task].mm);
-    Spawn();
-    tasks_.back().mm->copies = shown;
-  }
-
-  void Share(std::size_t task) {
-    tasks_.push_back({tasks_[task].mm, false});
-    ++tasks_.back().mm->users;
-  }
-
-  void Program(std::size_t task) {
-    --tasks_[task].mm->users;
-    tasks_[task].mm = std::make_shared<Mm>();
-    ++tasks_[task].mm->users;
-  }
-
-  void Exit(std::size_t task) {
-    if (tasks_[task].mm != nullptr) {
-      --tasks_[task].mm->users;
-      tasks_[task].mm = nullptr;
-    }
-  }
-
-  ManagedBook::Seen Ask(Witness witness) {
-    const auto found = opened_.find(witness);
-    EXPECT_NE(found, opened_.end()) << "a witness that was given back";
-    const auto& [mm, task] = found->second;
-    if (mm->users == 0) {
-      return {State::kGone, {}};
-    }
-    if (tasks_[task].reaped) {
-      return {State::kHidden, {}};
-    }
-    return {State::kShown, RangesOf(Shown(*mm))};
-  }
-
-  // Does what others may do between two looks.
-  void Meanwhile() {
-    if (!tame_ && Dice(3) == 0) {
-      const std::size_t task = Dice(tasks_.size());
-      if (Dice(2) == 0) {
-        ExecuteAny();
-      } else if (tasks_[task].mm != nullptr) {
-        Unmap(*tasks_[task].mm);
-      }
-    }
-  }
-
-  void Settle() {
-    std::vector<int> left;
-    for (const auto& [thread, pending] : pending_) {
-      if (tasks_[pending.task].mm != pending.mm || (pending.executed && Dice(2) == 0)) {
-        left.push_back(thread);
-      }
-    }
-    for (const int thread : left) {
-      pending_.erase(thread);
-      book_.Over(thread);
-    }
-    const auto look = book_.BeginLook();
-    std::map<Witness, ManagedBook::Seen> seen;
-    for (const Witness witness : book_.Spaces()) {
-      seen[witness] = Ask(witness);
-      Meanwhile();
-    }
-    const std::size_t before = book_.Spaces().size();
-    EXPECT_TRUE(book_.Settle(look, seen));
-    joined_ += before > book_.Spaces().size() ? 1 : 0;
-    for (const Witness witness : book_.Unplaced(look)) {
-      EXPECT_TRUE(book_.Place(look, witness, Ask(witness)));
-      Meanwhile();
-    }
-    for (const Witness witness : book_.TakeReleased()) {
-      EXPECT_EQ(opened_.erase(witness), 1U) << "given back twice";
-    }
-  }
-
-  [[nodiscard]] std::uint64_t Living() const {
-    std::set<const Mm*> spaces;
-    std::uint64_t bytes = 0;
-    for (const Task& task : tasks_) {
-      if (task.mm != nullptr && spaces.insert(task.mm.get()).second) {
-        bytes += ManagedBytes(RangesOf(task.mm->managed));
-      }
-    }
-    return bytes;
-  }
-
-  void Check() {
-    EXPECT_GE(ledger_.Used(0), Living());
-    EXPECT_LE(ledger_.Used(0), kLimit);
-  }
-
-  void Exact() {
-    while (!pending_.empty()) {
-      Leave(pending_.begin()->first);
-    }
-    Settle();
-    EXPECT_EQ(ledger_.Used(0), Living());
-  }
-
-  std::mt19937_64 random_;
-  const bool tame_;
-  ledger::Ledger ledger_{{kLimit}, {8, 64, 8, 8}};
-  ManagedBook book_{ledger_};
-  std::vector<Task> tasks_;
-  std::map<int, Pending> pending_;  // by thread
-  std::map<Witness, Opened> opened_;
-  Witness last_ = 0;
-  std::uint64_t joined_ = 0;
-};
-
-TEST(ManagedBookProperty, NothingThatLivesIsEverGivenBack) {
-  constexpr std::uint64_t kSeeds = 3000;
-  std::uint64_t joined = 0;
-  for (const bool tame : {false, true}) {
-    for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
-      Machine machine(seed, tame);
-      for (int step = 0; step < 60; ++step) {
-        machine.Step();
-        if (::testing::Test::HasFailure()) {
-          FAIL() << "seed " << seed << (tame ? ", tame" : "") << ", step " << step;
-        }
-      }
-      machine.EndAll();
-      if (::testing::Test::HasFailure()) {
-        FAIL() << "seed " << seed << (tame ? ", tame" : "") << ", at the end";
-      }
-      joined += machine.joined();
-    }
-  }
-  EXPECT_GT(joined, kSeeds / 10) << "address spaces are hardly ever joined: it proves little";
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ enum Tag : StateTag {
   kRefused = 1,   // what was refused, how often
   kFigures = 2,   // of each card in turn: a channel group's bytes, an address space's, BAR1's
   kSpace = 3,     // kSpaceKey, kSpaceBook
-  kManaged = 4,   // kClock, kManagedSpace, kCounted, kSeen, kNow, kOver
+  kManaged = 4,   // kClock, kManagedSpace, kCounted, kSeen, kContested, kNow, kOver
   kDma = 5,       // kDmaClient, kDmaRange, kDmaMapping
   kEncoders = 6,  // client, its serial number, card, how many it has taken
 
@@ -43,6 +43,7 @@ enum Tag : StateTag {
   kCounted = 36 | kRequired,       // of an address space: witness, start, end
   kSeen = 37 | kRequired,          // the same
   kAnyUvmSpace = 38,               // there is or was a UVM space
+  kContested = 39 | kRequired,     // start, end
 
   kDmaClient = 40,   // client, its serial number, owner
   kDmaRange = 41,    // serial number, handle, space, card, covered
@@ -197,6 +198,9 @@ void ManagedBook::Save(StateWriter& writer) const {
       Write(writer, kSeen, witness, range.start, range.end);
     }
   }
+  for (const AddressRange& range : contested_) {
+    Write(writer, kContested, range.start, range.end);
+  }
   const auto write = [&](StateTag tag, const Mapping& mapping, std::uint64_t last) {
     const Claim& claim = mapping.claim;
     Write(writer, tag, claim.process, claim.range.start, claim.range.end, mapping.watched, last,
@@ -272,6 +276,9 @@ void ManagedBook::Load(StateReader& reader) {
       case kSeen:
         LoadRange(reader, tag != kSeen, tag != kCounted);
         return true;
+      case kContested:
+        contested_.push_back(LoadAddresses(reader));
+        return true;
       case kNow: {
         Thread thread = 0;
         const Mapping mapping = LoadMapping(reader, false, &thread);
@@ -289,6 +296,7 @@ void ManagedBook::Load(StateReader& reader) {
     space.counted = Ordered(std::move(space.counted));
     space.seen = Ordered(std::move(space.seen));
   }
+  contested_ = Ordered(std::move(contested_));
 }
 
 // --- RM's own mappings

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <shared_mutex>
 #include <utility>
 
 #include "shim/server.h"
@@ -13,6 +14,11 @@ namespace {
 
 using boundary::ManagedBook;
 using Seen = ManagedBook::Seen;
+
+// Of managed memory in all address spaces together, before the container is ended: the kernel lets
+// a process have 65,530 mappings at first (Linux, Documentation/admin-guide/sysctl/vm.rst,
+// max_map_count), and no program comes near that with managed ones.
+constexpr std::size_t kMostPieces = 262'144;
 
 boundary::AddressRanges RangesOf(const std::vector<kernel::MappedRange>& mapped) {
   boundary::AddressRanges ranges;
@@ -115,7 +121,7 @@ bool Server::BeginMapping(boundary::MmapKind kind, const ManagedBook::Claim& cla
     return question(boundary_.managed());
   };
   if (ask([&](const ManagedBook& book) { return book.Meets(claim); })) {
-    (void)SettleManaged();
+    (void)SettleManaged(true);
   }
   const bool suspect = kind == boundary::MmapKind::kSuspect;
   const bool known = ask([&](const ManagedBook& book) { return book.IsKnown(claim.program); });
@@ -134,6 +140,7 @@ bool Server::BeginMapping(boundary::MmapKind kind, const ManagedBook::Claim& cla
   if (!suspect && !ChargeMapping(claim, thread)) {
     return false;
   }
+  const std::shared_lock no_questions(ranges_mutex_);
   const std::lock_guard lock(state_mutex_);
   if (suspect) {
     // What is counted now: in the meantime it may have been unmapped, and that settled.
@@ -148,6 +155,7 @@ bool Server::BeginMapping(boundary::MmapKind kind, const ManagedBook::Claim& cla
 
 bool Server::ChargeMapping(const ManagedBook::Claim& claim, pid_t thread) {
   const auto charge = [&] {
+    const std::shared_lock no_questions(ranges_mutex_);
     const std::lock_guard lock(state_mutex_);
     mapping_.store(true, std::memory_order_relaxed);
     return boundary_.managed().Charge(thread, claim);
@@ -181,19 +189,20 @@ void Server::NoteThread(pid_t thread) {
   constexpr std::size_t kManyUnsettled = 32;
   if (unsettled >= kManyUnsettled) {
     if (std::unique_lock settling(settle_mutex_, std::try_to_lock); settling.owns_lock()) {
-      SettleAll();
+      SettleAll(true);
     }
   }
 }
 
-// True: something may have been given back.
-bool Server::SettleManaged() {
+// True: something may have been given back. At leisure it stops when others are in a hurry, and
+// does the rest another time: nobody is refused anything for it.
+bool Server::SettleManaged(bool at_leisure) {
   const std::lock_guard settling(settle_mutex_);
-  return SettleAll();
+  return SettleAll(at_leisure);
 }
 
 // With settle_mutex_ held.
-bool Server::SettleAll() {
+bool Server::SettleAll(bool at_leisure) {
   std::vector<ManagedBook::Thread> threads;
   {
     const std::lock_guard lock(state_mutex_);
@@ -209,9 +218,6 @@ bool Server::SettleAll() {
       boundary_.managed().Over(thread);
     }
   }
-  if (clean_up_again_) {
-    clean_up_again_ = !CleanUpMappings();
-  }
   ManagedBook::Look look = 0;
   std::vector<ManagedBook::Witness> asked;
   {
@@ -219,19 +225,25 @@ bool Server::SettleAll() {
     look = boundary_.managed().BeginLook();
     asked = boundary_.managed().Spaces();
   }
-  auto seen = Ask(asked);
+  auto seen = Ask(asked, at_leisure);
   bool fits = true;
   {
     const std::lock_guard lock(state_mutex_);
     fits = boundary_.managed().Settle(look, seen);
     asked = boundary_.managed().Unplaced(look);
   }
-  seen = Ask(asked);
+  seen = Ask(asked, at_leisure);
   {
     const std::lock_guard lock(state_mutex_);
     for (const auto& [witness, said] : seen) {
       fits = boundary_.managed().Place(look, witness, said) && fits;
     }
+  }
+  if (!at_leisure || !hurry_.load()) {
+    SettleDoubts();
+  }
+  {
+    const std::lock_guard lock(state_mutex_);
     DropReleased();
   }
   if (!fits) {
@@ -249,45 +261,30 @@ void Server::DropReleased() {
   witnesses_.Drop(boundary_.managed().TakeReleased());
 }
 
-std::map<ManagedBook::Witness, Seen> Server::Ask(
-    const std::vector<ManagedBook::Witness>& witnesses) {
+std::map<ManagedBook::Witness, Seen> Server::Ask(const std::vector<ManagedBook::Witness>& witnesses,
+                                                 bool at_leisure) {
   const kernel::InodeSet inodes = uvm_files_.Inodes();
-  std::map<ManagedBook::Witness, ledger::ProcessKey> processes;
-  {
-    const std::lock_guard lock(state_mutex_);
-    processes = boundary_.managed().Witnesses();
-  }
-  const auto alive = callers_.Processes();
-  // An address space is not used any more from a moment on in which its last process has yet to
-  // unmap what is in it. Of a process that ends with it that is done when its end can be seen; one
-  // that has another address space has left this one.
-  const auto is_over = [&](ManagedBook::Witness witness) {
-    const auto process = std::find_if(alive.begin(), alive.end(), [&](const auto& one) {
-      return one->serial == processes[witness];
-    });
-    return process == alive.end() ||
-           kernel::OpenAddressSpace(callers_.proc_fd(), (*process)->tgid, (*process)->tgid).ok();
-  };
   std::map<ManagedBook::Witness, Seen> seen;
-  bool gone = false;
+  std::size_t pieces = 0;
   for (const ManagedBook::Witness witness : witnesses) {
-    Seen& said = seen[witness];
+    if (at_leisure && hurry_.load()) {
+      break;
+    }
+    Seen said;
     const auto space = witnesses_.Find(witness);
     const auto mapped = space == nullptr ? std::nullopt : kernel::ReadMappings(*space, inodes);
     if (mapped) {
+      pieces += mapped->size();
+      if (pieces > kMostPieces) {
+        Condemn("managed memory in more pieces than any program's: the container is ended");
+        break;
+      }
       said.shown = RangesOf(*mapped);
-    } else if ((space == nullptr || !kernel::IsUsed(*space)) && is_over(witness)) {
-      said.state = Seen::State::kGone;
-      gone = true;
     } else {
-      said.state = Seen::State::kHidden;
+      const bool used = space != nullptr && kernel::IsUsed(*space);
+      said.state = used ? Seen::State::kHidden : Seen::State::kGone;
     }
-  }
-  if (gone) {
-    clean_up_again_ = true;  // where an unknown process was the last, it may not be done yet
-    if (!CleanUpMappings()) {
-      std::erase_if(seen, [](const auto& one) { return one.second.state == Seen::State::kGone; });
-    }
+    seen[witness] = std::move(said);
   }
   return seen;
 }

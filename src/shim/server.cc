@@ -420,6 +420,7 @@ int Server::SeeThrough(Pending& pending, bool* copy_out) {
     if (pending.call.uvm_request == 0 && AsksForMemory(pending.call)) {
       (void)SettleManaged();
     }
+    const auto no_questions = KeepQuestionsOut(pending.call);
     const auto schedules = CardOfSchedule(pending.call);
     if (schedules &&
         !scheduler_.BeforeSchedule(*schedules, pending.call.client, pending.call.object)) {

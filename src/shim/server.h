@@ -19,9 +19,9 @@
 //
 // Locks: state_mutex_ guards the boundary and the ledger; it is never held while the driver is
 // asked, nor together with another lock except replay_mutex_ (taken alone) and those that come
-// before it: reconcile_mutex_, settle_mutex_, table_mutex_ and the scheduler's, in this order. The
-// desk waits for none but those that are held as shortly: state_mutex_, listen_mutex_, the
-// scheduler's and those of the caller table and the driver.
+// before it: reconcile_mutex_, settle_mutex_, ranges_mutex_, table_mutex_ and the scheduler's, in
+// this order. The desk waits for none but those that are held as shortly: state_mutex_,
+// listen_mutex_, the scheduler's and those of the caller table and the driver.
 #ifndef CGPU_SHIM_SERVER_H_
 #define CGPU_SHIM_SERVER_H_
 
@@ -34,6 +34,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <shared_mutex>
 #include <string>
 #include <vector>
 
@@ -86,6 +87,7 @@ struct Pending {
   bool waited = false;   // was parked: check that its caller still waits
 };
 
+// NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): there is one, in the order of its locks
 class Server {
  public:
   static constexpr int kMaxWorkers = 256;
@@ -249,13 +251,26 @@ class Server {
                     pid_t thread);
   bool ChargeMapping(const boundary::ManagedBook::Claim& claim, pid_t thread);
   void NoteThread(pid_t thread);
-  bool SettleManaged();
-  bool SettleAll();
+  bool SettleManaged(bool at_leisure = false);
+  bool SettleAll(bool at_leisure);
   void DropReleased();
   [[nodiscard]] std::map<boundary::ManagedBook::Witness, boundary::ManagedBook::Seen> Ask(
-      const std::vector<boundary::ManagedBook::Witness>& witnesses);
+      const std::vector<boundary::ManagedBook::Witness>& witnesses, bool at_leisure);
+  // doubts.cc
+  [[nodiscard]] std::shared_lock<std::shared_timed_mutex> KeepQuestionsOut(
+      const boundary::Call& call);
+  void SettleDoubts();
+  void CleanUpMappings();
+  struct KnownFile {
+    std::shared_ptr<UvmFile> file;
+    boundary::AddressRanges known;  // ranges in it that are not managed, by the books
+  };
+  [[nodiscard]] std::vector<KnownFile> KnownFiles();
+  [[nodiscard]] std::optional<std::size_t> CountHolders(const boundary::AddressRange& range,
+                                                        const std::vector<KnownFile>& files,
+                                                        std::size_t* questions);
+  [[nodiscard]] bool HasRange(const UvmFile& file, const boundary::AddressRange& range);
   // uvm.cc
-  bool CleanUpMappings();
   void KeepSpace(Pending& pending);
   bool ReconcileSpaces();
   [[nodiscard]] std::vector<std::shared_ptr<UvmFile>> LeftBehind();
@@ -303,12 +318,13 @@ class Server {
   UvmFiles uvm_files_;
   std::atomic<bool> mapping_{false};  // some thread may be in a mapping that it was let into
   Witnesses witnesses_;
-  std::mutex settle_mutex_;      // one settlement of managed memory at a time; before the others
-  bool clean_up_again_ = false;  // guarded by settle_mutex_
-  UniqueFd attention_;           // an eventfd
-  UniqueFd refusals_;            // another
-  std::uint64_t noted_ = 0;      // of the boundary's refusals
-  UniqueFd hang_ups_;            // an epoll of the sources' listeners
+  std::mutex settle_mutex_;  // one settlement of managed memory at a time; before the others
+  // Shared where a range comes to lie in UVM, or is about to; held alone to ask what lies there.
+  std::shared_timed_mutex ranges_mutex_;
+  UniqueFd attention_;       // an eventfd
+  UniqueFd refusals_;        // another
+  std::uint64_t noted_ = 0;  // of the boundary's refusals
+  UniqueFd hang_ups_;        // an epoll of the sources' listeners
 
   std::mutex replay_mutex_;  // guards replay_
   ReplayLog replay_;

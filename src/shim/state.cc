@@ -67,7 +67,7 @@ bool Server::ReconcileAll(bool at_leisure) {
     scheduler_.AfterFree();
   }
   changed = ReconcileExports() || changed;
-  changed = SettleManaged() || changed;
+  changed = SettleManaged(at_leisure) || changed;
   changed = ReconcileSpaces() || changed;
   std::vector<UniqueFd> closing;  // after the lock: the last close of a card can take long
   {
@@ -136,7 +136,7 @@ bool Server::Watching() {
     return false;
   }
   const std::lock_guard lock(state_mutex_);
-  return boundary_.managed().Watches();
+  return boundary_.managed().Watches() || boundary_.managed().HasDoubts();
 }
 
 bool Server::Holding() {

@@ -1,46 +1,15 @@
 // The server's part for nvidia-uvm: its address spaces and their end.
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <set>
 #include <utility>
 
 #include "rm/nv_status.h"
 #include "rm/uvm_table.h"
+#include "shim/own_call.h"
 #include "shim/server.h"
 
 namespace cgpu::shim {
-namespace {
-
-template <class T>
-boundary::Call OwnCall(std::uint64_t space, std::uint32_t request, const rm::Abi& abi,
-                       const T& params) {
-  const rm::UvmRow* row = rm::FindUvm(request);
-  boundary::Call call;
-  call.uvm_request = request;
-  call.uvm_status = row->status.At(abi.branch);
-  call.uvm_space = space;
-  call.image.resize(row->size.At(abi.branch));
-  std::memcpy(call.image.data(), &params, std::min(sizeof(T), call.image.size()));
-  return call;
-}
-
-}  // namespace
-
-// With the sharing mode the managed ranges of an address space that ends with its last process keep
-// their memory until they are cleaned up (kernel-open/nvidia-uvm/uvm.c, uvm_vm_close_managed).
-bool Server::CleanUpMappings() {
-  for (const auto& file : uvm_files_.All()) {
-    boundary::Call call =
-        OwnCall(file->key, rm::UVM_CLEAN_UP_ZOMBIE_RESOURCES, abi_, std::uint32_t{0});
-    const int error = ExecuteUvm(file->file.get(), call);
-    if (error != ENOTCONN && (error != 0 || boundary::StatusOf(call) != rm::NV_OK)) {
-      return false;
-    }
-  }
-  return true;
-}
-
 // The status for an INITIALIZE that would make another space and may not.
 std::optional<std::uint32_t> Server::RefuseSpace(const Pending& pending) {
   if (pending.call.uvm_request != rm::UVM_INITIALIZE || pending.uvm != nullptr) {

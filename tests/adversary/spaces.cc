@@ -181,22 +181,53 @@ bool MapByChild(const Step& step) {
   return child > 0 && waitpid(child, &status, 0) == child && status == 0;
 }
 
-// MIB: children made as vfork makes them map into this process's memory and end.
-int Vforked(const std::vector<std::string>& args) {
-  const std::uint64_t wanted = Number(args, 0, 6144) * kMiB;
-  const UvmClient uvm = MakeUvmClient();
+// Maps by `map_step`, a step at a time, until `wanted` bytes are held or no more are given.
+template <class MapOne>
+std::uint64_t MapMost(std::uint64_t wanted, const MapOne& map_step) {
   std::uint64_t held = 0;
   constexpr int kTries = 20;  // what was mapped may have been given back meanwhile
   for (int tries = 0; held < wanted && tries < kTries; ++tries) {
-    while (held < wanted && MapByChild({uvm.uvm, kBase + held})) {
+    while (held < wanted && map_step(kBase + held)) {
       held += kStep;
     }
     usleep(50000);
   }
   Say("got %llu MiB", static_cast<unsigned long long>(held / kMiB));
+  return held;
+}
+
+// MIB: children made as vfork makes them map into this process's memory and end.
+int Vforked(const std::vector<std::string>& args) {
+  const std::uint64_t wanted = Number(args, 0, 6144) * kMiB;
+  const UvmClient uvm = MakeUvmClient();
+  const std::uint64_t held =
+      MapMost(wanted, [&](std::uint64_t at) { return MapByChild({uvm.uvm, at}); });
   std::string line;
   (void)Line(&line);
   (void)munmap(std::bit_cast<void*>(kBase), held);
+  SayAgain(uvm, held);
+  Hold();
+  return 0;
+}
+
+// MIB: children map and end, and the kernel is kept from unmapping what they had.
+int Unmapped(const std::vector<std::string>& args) {
+  const std::uint64_t wanted = Number(args, 0, 6144) * kMiB;
+  const UvmClient uvm = MakeUvmClient();
+  std::string line;
+  (void)Line(&line);
+  const std::uint64_t held = MapMost(wanted, [&](std::uint64_t at) {
+    const pid_t child = fork();
+    if (child == 0) {
+      const bool mapped = MapStep(uvm.uvm, at);
+      // The simulated driver sees mappings when it is asked for memory, and not as they are made.
+      (void)uvm.client.FreeKib();
+      _exit(mapped ? 0 : 1);
+    }
+    int status = 1;
+    return child > 0 && waitpid(child, &status, 0) == child && status == 0;
+  });
+  (void)Line(&line);
   SayAgain(uvm, held);
   Hold();
   return 0;
@@ -320,6 +351,7 @@ int Idle(const std::vector<std::string>& /*args*/) {
 std::vector<Entry> SpaceAttacks() {
   return {{"left", Left, "exit|exec|thread-exec MIB"},
           {"vforked", Vforked, "MIB"},
+          {"unmapped", Unmapped, "MIB"},
           {"twins", Twins, "COUNT [FILE...]"},
           {"reused", Reused, "MIB"},
           {"idle", Idle, ": sleeps"}};

@@ -9,6 +9,23 @@ from cgpu_test import MIB, check, main
 WANTED = 6144
 
 
+def _all_counted(node, process):
+    """Returns the MiB that the attack got: all of it is there, and counted."""
+    got = process.number(r"^got (\d+) MiB$")
+    node.sync()
+    ours, drivers = counted(node), node.used() - NEIGHBOUR * MIB
+    check(ours >= drivers >= got * MIB, "of %d MiB cgpu counts %d bytes, the driver %d" %
+          (got, ours, drivers))
+    return got
+
+
+def _had_again(process, got):
+    process.say("on")
+    again = int(process.expect(r"^again (\d+) MiB$").group(1))
+    process.expect("^holding$")
+    check(again == got > 0, "%d MiB of %d could be had again" % (again, got))
+
+
 def _left(way):
     words = ["left", way, WANTED] if way else ["vforked", WANTED]
 
@@ -17,17 +34,9 @@ def _left(way):
 
     def judge(node, process):
         """Nothing of it is forgotten while it is there, and all of it can be had afterwards."""
-        got = process.number(r"^got (\d+) MiB$")
-        node.sync()
-        ours, drivers = counted(node), node.used() - NEIGHBOUR * MIB
-        check(ours >= drivers >= got * MIB, "of %d MiB cgpu counts %d bytes, the driver %d" %
-              (got, ours, drivers))
-        if not way:
-            return  # of a process that is gone nobody knows what its memory has unmapped
-        process.say("on")
-        again = int(process.expect(r"^again (\d+) MiB$").group(1))
-        process.expect("^holding$")
-        check(again == got > 0, "%d MiB of %d could be had again" % (again, got))
+        got = _all_counted(node, process)
+        if way:  # else of a process that is gone nobody knows what its memory has unmapped
+            _had_again(process, got)
 
     def run():
         without(words, more_than(LIMIT), course)
@@ -35,6 +44,22 @@ def _left(way):
 
     run.__doc__ = "A process maps, leaves its memory to another, and is gone: %s." % (way or "vfork")
     return run
+
+
+def unmapped():
+    """Processes map and end, and the kernel is kept from unmapping what they had."""
+    def course(process, node):
+        node.sim("keep-mapped")
+        process.say("go")
+        process.expect(r"^got (\d+) MiB$")
+
+    def judge(node, process):
+        got = _all_counted(node, process)
+        node.release()
+        _had_again(process, got)
+
+    without(["unmapped", WANTED], more_than(LIMIT), course)
+    within(["unmapped", WANTED], judge, course)
 
 
 def twins():
@@ -118,4 +143,4 @@ def _evades(*words, alone=(), says=None):
 main({"spaces-forgotten": _evades("forgotten", WANTED, alone=[1], says="forgotten"), "spaces-moved": _evades("moved", 12, 500),
       "spaces-sums": _evades("sums", WANTED), "spaces-exit": _left("exit"), "spaces-exec": _left("exec"),
       "spaces-thread-exec": _left("thread-exec"), "spaces-vfork": _left(None),
-      "spaces-twins": twins, "spaces-numbers": reused})
+      "spaces-unmapped": unmapped, "spaces-twins": twins, "spaces-numbers": reused})

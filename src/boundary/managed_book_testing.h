@@ -1,0 +1,34 @@
+// For tests of the managed book: where its memory lies, and a UVM that is asked.
+#ifndef CGPU_BOUNDARY_MANAGED_BOOK_TESTING_H_
+#define CGPU_BOUNDARY_MANAGED_BOOK_TESTING_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "boundary/managed_book.h"
+
+namespace cgpu::boundary {
+
+using State = ManagedBook::Seen::State;
+using Witness = ManagedBook::Witness;
+
+inline constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
+inline constexpr std::uint64_t kBase = 0x100000000000;
+
+// UVM has something in each file's ranges.
+inline void AnswerDoubts(ManagedBook& book, const std::vector<AddressRanges>& files) {
+  std::vector<std::pair<ManagedBook::Doubt, std::size_t>> holders;
+  for (const auto& doubt : book.Doubts()) {
+    holders.emplace_back(doubt, std::count_if(files.begin(), files.end(), [&](const auto& file) {
+                           return !Intersection({doubt.range}, file).empty();
+                         }));
+  }
+  book.Resolve(holders);
+}
+
+}  // namespace cgpu::boundary
+
+#endif  // CGPU_BOUNDARY_MANAGED_BOOK_TESTING_H_

@@ -1,0 +1,110 @@
+// ManagedBook: charges that are given back on UVM's word alone.
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <utility>
+
+#include "boundary/managed_book.h"
+
+namespace cgpu::boundary {
+
+void ManagedBook::DoubtGone(const SeenByWitness& seen) {
+  for (const auto& [witness, said] : seen) {
+    if (said.state == Seen::State::kGone && spaces_.contains(witness)) {
+      DoubtAll(witness);
+    }
+  }
+}
+
+// Whatever a gone address space waited for is over, and nobody can say what came of it. A watched
+// mapping, too, counts until UVM is asked; it is not held to the limit for that.
+void ManagedBook::DoubtAll(Witness witness) {
+  Space& space = spaces_.at(witness);
+  const auto take = [&](const Mapping& mapping) {
+    const bool within = mapping.claim.witness == witness;
+    if (within) {
+      space.counted = Union(space.counted, {mapping.claim.range});
+    }
+    return within;
+  };
+  std::erase_if(over_, take);
+  std::erase_if(now_, [&](const auto& entry) { return take(entry.second); });
+  space.gone = true;
+  space.doubted = space.counted;
+}
+
+void ManagedBook::CountShown(Space& space, const AddressRanges& shown) const {
+  const AddressRanges unmapped = Without(space.counted, shown);
+  space.doubted = Intersection(unmapped, contested_);
+  space.counted = Union(Intersection(space.counted, shown), space.doubted);
+}
+
+bool ManagedBook::HasDoubts() const {
+  return std::any_of(spaces_.begin(), spaces_.end(), [](const auto& entry) {
+    return entry.second.gone || !entry.second.doubted.empty();
+  });
+}
+
+// Cut wherever the number of those that are charged or doubted changes.
+std::vector<ManagedBook::Doubt> ManagedBook::Doubts() const {
+  struct Change {
+    long charged = 0;
+    long doubted = 0;
+    long mapping = 0;
+  };
+  std::map<std::uint64_t, Change> changes;
+  const auto add = [&](const AddressRanges& ranges, long Change::* what) {
+    for (const AddressRange& range : ranges) {
+      ++(changes[range.start].*what);
+      --(changes[range.end].*what);
+    }
+  };
+  for (const auto& [witness, space] : spaces_) {
+    add(space.counted, &Change::charged);
+    add(space.doubted, &Change::doubted);
+  }
+  for (const auto& [thread, mapping] : now_) {
+    add({mapping.claim.range}, &Change::mapping);
+  }
+  std::vector<Doubt> doubts;
+  Change now;
+  for (auto at = changes.begin(); at != changes.end(); ++at) {
+    now.charged += at->second.charged;
+    now.doubted += at->second.doubted;
+    now.mapping += at->second.mapping;
+    if (now.doubted > 0 && now.mapping == 0) {
+      doubts.push_back({{at->first, std::next(at)->first},
+                        static_cast<std::size_t>(now.charged),
+                        static_cast<std::size_t>(now.doubted)});
+    }
+  }
+  return doubts;
+}
+
+void ManagedBook::Resolve(const std::vector<std::pair<Doubt, std::size_t>>& holders) {
+  const Processes before = Payers();
+  AddressRanges freed;
+  AddressRanges contested;
+  AddressRanges settled;
+  for (const auto& [doubt, held] : holders) {
+    if (doubt.charged - doubt.doubted >= held) {
+      freed.push_back(doubt.range);
+      (held == 0 ? settled : contested).push_back(doubt.range);
+    }
+  }
+  freed = Ordered(std::move(freed));
+  contested_ =
+      Union(Without(contested_, Ordered(std::move(settled))), Ordered(std::move(contested)));
+  for (auto& [witness, space] : spaces_) {
+    space.counted = Without(space.counted, Intersection(space.doubted, freed));
+    space.doubted = Without(space.doubted, freed);
+    if (space.gone && space.counted.empty()) {
+      released_.push_back(witness);
+    }
+  }
+  std::erase_if(
+      spaces_, [](const auto& entry) { return entry.second.gone && entry.second.counted.empty(); });
+  (void)Recharge(before, {});
+}
+
+}  // namespace cgpu::boundary

@@ -1,0 +1,145 @@
+// The server's part for managed memory that was in an address space nobody uses any more: whether
+// it still lies in UVM, UVM is asked.
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <optional>
+#include <shared_mutex>
+#include <utility>
+
+#include "rm/nv_status.h"
+#include "shim/own_call.h"
+#include "shim/server.h"
+
+namespace cgpu::shim {
+namespace {
+
+constexpr std::uint64_t kPage = 4096;
+// In one settlement; what is left over waits for the next.
+constexpr std::size_t kMostQuestions = 4096;
+// A call that makes ranges, and is in the driver for longer, leaves the doubts as they are.
+constexpr std::chrono::milliseconds kPatience{50};
+
+}  // namespace
+
+// While a tenant's call makes or frees a range, until it is in the books.
+std::shared_lock<std::shared_timed_mutex> Server::KeepQuestionsOut(const boundary::Call& call) {
+  std::shared_lock lock(ranges_mutex_, std::defer_lock);
+  switch (call.uvm_request) {
+    case rm::UVM_REGISTER_CHANNEL:
+    case rm::UVM_FREE:
+    case rm::UVM_MAP_DYNAMIC_PARALLELISM_REGION:
+    case rm::UVM_ALLOC_SEMAPHORE_POOL:
+    case rm::UVM_CREATE_EXTERNAL_RANGE:
+      lock.lock();
+      break;
+    default:
+      break;
+  }
+  return lock;
+}
+
+// UVM destroys what an address space has as the kernel unmaps it: after its last user has gone, and
+// a tenant can come between, as by a page of a file system of its own that must be written first.
+// Until then the ranges are there, and so is their memory.
+//
+// Nothing asks for the ranges between two addresses. But an external range is refused wherever any
+// range is (kernel-open/nvidia-uvm/uvm_va_range.c, uvm_va_range_create_external() and
+// uvm_range_tree.c, uvm_range_tree_add(), in 535.104.05 to 595.45.04), and one that could be made
+// is freed at once. Meanwhile nobody else may make a range there: calls that do so wait, and where
+// an mmap has been let through nothing is asked.
+void Server::SettleDoubts() {
+  {
+    const std::lock_guard lock(state_mutex_);
+    if (!boundary_.managed().HasDoubts()) {
+      return;
+    }
+  }
+  CleanUpMappings();
+  const std::unique_lock alone(ranges_mutex_, kPatience);
+  if (!alone.owns_lock()) {
+    return;
+  }
+  std::vector<boundary::ManagedBook::Doubt> doubts;
+  {
+    const std::lock_guard lock(state_mutex_);
+    doubts = boundary_.managed().Doubts();
+  }
+  std::size_t questions = kMostQuestions;
+  std::vector<std::pair<boundary::ManagedBook::Doubt, std::size_t>> holders;
+  const auto files = KnownFiles();
+  for (const auto& doubt : doubts) {
+    const auto held = CountHolders(doubt.range, files, &questions);
+    if (!held) {
+      break;
+    }
+    holders.emplace_back(doubt, *held);
+  }
+  const std::lock_guard lock(state_mutex_);
+  boundary_.managed().Resolve(holders);
+}
+
+// In how many files UVM has something there that is not known. Nothing: that would take more than
+// so many questions; else what is left of them is told.
+std::optional<std::size_t> Server::CountHolders(const boundary::AddressRange& range,
+                                                const std::vector<KnownFile>& files,
+                                                std::size_t* questions) {
+  std::size_t held = 0;
+  for (const KnownFile& one : files) {
+    const auto parts = boundary::Without({range}, one.known);
+    if (parts.size() > *questions) {
+      return std::nullopt;
+    }
+    *questions -= parts.size();
+    const bool holds = std::any_of(parts.begin(), parts.end(),
+                                   [&](const auto& part) { return HasRange(*one.file, part); });
+    held += holds ? 1 : 0;
+  }
+  return held;
+}
+
+// With the sharing mode the managed ranges of an address space that ends with its last process keep
+// their memory until they are cleaned up (kernel-open/nvidia-uvm/uvm.c, uvm_vm_close_managed). A
+// file where that fails keeps them, and is seen to.
+void Server::CleanUpMappings() {
+  for (const auto& file : uvm_files_.All()) {
+    boundary::Call call =
+        OwnCall(file->key, rm::UVM_CLEAN_UP_ZOMBIE_RESOURCES, abi_, std::uint32_t{0});
+    (void)ExecuteUvm(file->file.get(), call);
+  }
+}
+
+std::vector<Server::KnownFile> Server::KnownFiles() {
+  std::vector<KnownFile> files;
+  for (auto& file : uvm_files_.All()) {
+    boundary::AddressRanges known;
+    const std::lock_guard lock(state_mutex_);
+    if (const boundary::UvmSpace* space = boundary_.FindSpace(file->key); space != nullptr) {
+      for (const auto& [base, length] : space->Ranges()) {
+        known.push_back({base, base + length});
+      }
+    }
+    files.push_back({std::move(file), boundary::Ordered(std::move(known))});
+  }
+  return files;
+}
+
+// Also where it cannot be told.
+bool Server::HasRange(const UvmFile& file, const boundary::AddressRange& range) {
+  const std::uint64_t start = range.start / kPage * kPage;
+  const std::uint64_t end = (range.end + kPage - 1) / kPage * kPage;
+  const rm::UVM_RANGE_HEAD head{start, end - start};
+  boundary::Call made = OwnCall(file.key, rm::UVM_CREATE_EXTERNAL_RANGE, abi_, head);
+  const int error = ExecuteUvm(file.file.get(), made);
+  if (error != 0) {
+    return error != ENOTCONN;  // the simulated driver is gone, and all that it had
+  }
+  if (boundary::StatusOf(made) != rm::NV_OK) {
+    return true;
+  }
+  boundary::Call freed = OwnCall(file.key, rm::UVM_FREE, abi_, head);
+  (void)ExecuteUvm(file.file.get(), freed);
+  return false;
+}
+
+}  // namespace cgpu::shim
