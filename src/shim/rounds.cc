@@ -7,9 +7,10 @@
 namespace cgpu::shim {
 namespace {
 
-// From the look before.
-constexpr std::array<std::uint64_t, 9> kStepsUs = {1'000,  4'000,   10'000,  20'000, 40'000,
-                                                   80'000, 160'000, 320'000, 640'000};
+// From the look before. The last ones are for a driver that is slow to act on a close.
+constexpr std::array<std::uint64_t, 13> kStepsUs = {
+    1'000,   4'000,   10'000,    20'000,    40'000,    80'000,    160'000,
+    320'000, 640'000, 1'280'000, 2'560'000, 5'120'000, 10'240'000};
 constexpr std::uint64_t kAgainUs = 100'000;  // where a file was closed since
 constexpr std::size_t kStepAgain = 6;        // the first that is longer
 // Files live on elsewhere, and so does the grant; or a thread does not get on.
@@ -58,11 +59,15 @@ void Rounds::Done(const Look& look) {
   if (again) {
     step_ = std::min(step_, kStepAgain);
   }
+  std::optional<std::uint64_t> wait;
   if (look.holding && step_ < kStepsUs.size()) {
-    const std::uint64_t wait = again ? std::min(kStepsUs[step_], kAgainUs) : kStepsUs[step_];
-    due_us_ = std::max(look.ended_us + wait, allowed_us_);
-  } else if (look.over || look.watching) {
-    due_us_ = std::max(look.ended_us + kSlowlyUs, allowed_us_);
+    wait = again ? std::min(kStepsUs[step_], kAgainUs) : kStepsUs[step_];
+  }
+  if (look.over || look.watching) {
+    wait = std::min(wait.value_or(kSlowlyUs), kSlowlyUs);
+  }
+  if (wait) {
+    due_us_ = std::max(look.ended_us + *wait, allowed_us_);
   }
 }
 

@@ -1,6 +1,7 @@
 // When housekeeping looks for what has ended: soon after it is told of something, then less and
 // less often, since the last close is reported before the driver has acted on it and the driver
-// takes its time; and never for more than a tenth of the time.
+// takes its time, or puts it off (NVIDIA/open-gpu-kernel-modules 550.163.01
+// kernel-open/nvidia/nv.c, nvidia_close_deferred()); and never for more than a tenth of the time.
 //
 // Device nodes are shared, so closes are anybody's. While looks are due anyway a close leads to one
 // that is a tenth of a second behind the last: a neighbour who opens and closes all the time gets

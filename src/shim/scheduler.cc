@@ -21,9 +21,11 @@ constexpr std::uint64_t kMostPatienceUs = 60'000'000;
 // Within which channels are taken off.
 constexpr std::uint64_t kTakenOffUs = 2'000;
 // Submissions of a container: so many at once, as when programs start, then as far apart as this.
-// Each gives it one turn of its own more at the most: of two with equal shares, 3 points.
-constexpr std::uint64_t kAtOnce = 128;
-constexpr std::uint64_t kApartUs = 50'000;
+// What is submitted leaves the list one day, for which nobody has to ask, and a submission ends the
+// turn of whoever runs. So each takes two turns' rest from a neighbour at the most: of one with
+// half of the card, 3 points.
+constexpr std::uint64_t kAtOnce = 64;
+constexpr std::uint64_t kApartUs = 100'000;
 
 // libstdc++'s steady clock is CLOCK_MONOTONIC, which is the same in all processes.
 std::uint64_t NowUs() {
