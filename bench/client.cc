@@ -7,6 +7,9 @@
 //              many there were, as a line
 //   closes N   the same with opening and closing a file of the driver's
 //   exits N    the same with processes that make a client and end
+//   interrupts N  the same as `flood` with a control that has the driver look after interrupts
+//   nocard N   the same with a control that names no card
+//   descriptors N  the same with closing and opening a card's file while as many are open as can be
 //   others N   the same with TCGETS, which is not trapped
 //   pace N     issues a query every N milliseconds until its input ends; for each further line
 //              writes the longest since the last, in nanoseconds, and how many there were
@@ -54,7 +57,8 @@ constexpr std::uint32_t kFirstObject = 0x1000;
 class Client {
  public:
   Client()
-      : fd_(fcntl(open("/dev/nvidiactl", O_RDWR | O_CLOEXEC), F_DUPFD_CLOEXEC, bench::kClientFd)) {
+      : low_fd_(open("/dev/nvidiactl", O_RDWR | O_CLOEXEC)),
+        fd_(fcntl(low_fd_, F_DUPFD_CLOEXEC, bench::kClientFd)) {
     client_ = Alloc(0, 0, rm::NV01_ROOT, nullptr);
     // The driver wants the card's file open in the process.
     card_fd_ = open("/dev/nvidia0", O_RDWR | O_CLOEXEC);
@@ -62,6 +66,13 @@ class Client {
     Alloc(client_, kDevice, rm::NV01_DEVICE_0, &device);
     rm::NV2080_ALLOC_PARAMETERS subdevice{};
     Alloc(kDevice, kSubdevice, rm::NV20_SUBDEVICE_0, &subdevice);
+  }
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+  ~Client() {
+    close(card_fd_);
+    close(fd_);
+    close(low_fd_);
   }
 
   std::uint32_t Alloc(std::uint32_t parent, std::uint32_t handle, std::uint32_t cls, void* params) {
@@ -82,16 +93,17 @@ class Client {
     rm::NV2080_CTRL_FB_GET_INFO_V2_PARAMS_V550 info{};
     info.fbInfoListSize = 1;
     info.fbInfoList[0].index = 0x16;  // HEAP_FREE
-    rm::NVOS54_PARAMETERS control{};
-    control.hClient = client_;
-    control.hObject = kSubdevice;
-    control.cmd = rm::NV2080_CTRL_CMD_FB_GET_INFO_V2;
-    control.params = std::bit_cast<std::uint64_t>(&info);
-    control.paramsSize = sizeof(info);
-    if (ioctl(fd_, _IOWR('F', rm::NV_ESC_RM_CONTROL, rm::NVOS54_PARAMETERS), &control) != 0 ||
-        control.status != rm::NV_OK) {
-      Die("a query");
-    }
+    Control(kSubdevice, rm::NV2080_CTRL_CMD_FB_GET_INFO_V2, &info, sizeof(info));
+  }
+
+  void ServiceInterrupts() {
+    std::uint32_t engines = 1;  // NV2080_CTRL_MC_ENGINE_ID_GRAPHICS
+    Control(kSubdevice, rm::NV2080_CTRL_CMD_MC_SERVICE_INTERRUPTS, &engines, sizeof(engines));
+  }
+
+  void AskWithoutCard() {
+    std::uint32_t enabled = 0;
+    Control(client_, rm::NV0000_CTRL_CMD_GPU_GET_MEMOP_ENABLE, &enabled, sizeof(enabled));
   }
 
   void AllocSmall(std::uint32_t handle) {
@@ -102,6 +114,20 @@ class Client {
   }
 
  private:
+  void Control(std::uint32_t object, std::uint32_t command, void* params, std::uint32_t size) {
+    rm::NVOS54_PARAMETERS control{};
+    control.hClient = client_;
+    control.hObject = object;
+    control.cmd = command;
+    control.params = std::bit_cast<std::uint64_t>(params);
+    control.paramsSize = size;
+    if (ioctl(fd_, _IOWR('F', rm::NV_ESC_RM_CONTROL, rm::NVOS54_PARAMETERS), &control) != 0 ||
+        control.status != rm::NV_OK) {
+      Die("a control");
+    }
+  }
+
+  int low_fd_;
   int fd_;
   int card_fd_ = -1;
   std::uint32_t client_ = 0;
@@ -124,15 +150,34 @@ void Write(const void* bytes, std::size_t size) {
 class Drop {
  public:
   explicit Drop(char kind) : kind_(kind) {
-    if (kind == 'f') {
+    if (kind == 'f' || kind == 'i' || kind == 'n') {
       own_.emplace();
     }
+    while (kind == 'd' && (files_.empty() || files_.back() >= 0)) {
+      files_.push_back(open("/dev/nvidia0", O_RDWR | O_CLOEXEC));
+    }
+  }
+  Drop(const Drop&) = delete;
+  Drop& operator=(const Drop&) = delete;
+  ~Drop() {
+    for (const int file : files_) {
+      close(file);
+    }
+    close(null_);
   }
 
   void Fall() {
     termios settings{};
     if (kind_ == 'f') {
       own_->Query();
+    } else if (kind_ == 'i') {
+      own_->ServiceInterrupts();
+    } else if (kind_ == 'n') {
+      own_->AskWithoutCard();
+    } else if (kind_ == 'd') {
+      int& file = files_[next_++ % files_.size()];
+      close(file);
+      file = open("/dev/nvidia0", O_RDWR | O_CLOEXEC);  // fails where another thread was faster
     } else if (kind_ == 'c') {
       close(open("/dev/nvidiactl", O_RDWR | O_CLOEXEC));
     } else if (kind_ == 'e') {
@@ -151,6 +196,8 @@ class Drop {
   const char kind_;
   const int null_ = open("/dev/null", O_RDWR | O_CLOEXEC);
   std::optional<Client> own_;
+  std::vector<int> files_;
+  std::size_t next_ = 0;
 };
 
 // From `count` threads until the next line of input.
@@ -215,8 +262,11 @@ int Main() {
     const char* number = std::strchr(line, ' ');
     const std::uint32_t count =
         number != nullptr ? static_cast<std::uint32_t>(std::strtoul(number, nullptr, 10)) : 0;
-    if (std::strncmp(line, "flood", 5) == 0 || std::strncmp(line, "closes", 6) == 0 ||
-        std::strncmp(line, "exits", 5) == 0 || std::strncmp(line, "others", 6) == 0) {
+    const auto floods = {"flood",  "closes",      "exits", "interrupts",
+                         "nocard", "descriptors", "others"};
+    if (std::any_of(floods.begin(), floods.end(), [&](const char* word) {
+          return std::strncmp(line, word, std::strlen(word)) == 0;
+        })) {
       Flood(count, line[0]);
     } else if (std::strncmp(line, "calls", 5) == 0) {
       std::vector<std::uint32_t> durations(count);

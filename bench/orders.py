@@ -1,6 +1,6 @@
 """How long it takes until an order (a share, a limit) has reached a container's shim and is confirmed, while
 that container does its worst: floods of closes and of exits, a file whose close never returns, files of
-nvidia-uvm that are hard to find. Needs root; prints a line for each; the last line is the figure.
+nvidia-uvm that are hard to find, managed memory in many pieces. Needs root; prints a line for each; the last line is the figure.
 """
 import os
 import socket
@@ -19,7 +19,8 @@ ORDERS = int(os.environ.get("ORDERS", "400"))  # of each kind
 PAUSE = 0.01  # seconds between them
 ADVERSARY = os.path.join(os.path.abspath(t.TEST_BIN), "adversary")
 WORST = (("nothing", ["quiet", "10"]), ("closes", ["close-flood"]), ("exits", ["exit-storm"]),
-         ("files that hang", ["fuse-fill", "25000"]), ("hidden files", ["hoard", "100", "300", "900"]))
+         ("files that hang", ["fuse-fill", "25000"]), ("hidden files", ["hoard", "100", "300", "900"]),
+         ("pieces", ["pieces", "16", "15000"]))
 
 
 def ask(container, line):

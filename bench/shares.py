@@ -20,7 +20,6 @@ import isolation  # noqa: E402
 from engines import RUNC, start_cgpud  # noqa: E402
 
 BURN = os.path.abspath(os.path.join(t.BIN, "cgpu-burn"))
-GRAPHICS = 1  # NV2080_ENGINE_TYPE_GRAPHICS
 QUEUED_MS = 100  # of work: a program that wakes up late does not run dry
 LATE_S = 0.020  # a wake-up later than this; or all of them together, by this part of the time
 LATE_PART = 0.01
@@ -112,10 +111,9 @@ class Loads:
 
     def _look(self):
         gpu = self._node.books()["gpus"][0]
-        (engine,) = [one for one in gpu["runlists"] if one["runlist"] == GRAPHICS]
+        engine = t.graphics(gpu)
         times = {group["pid"]: group["gpu_time_ns"] for group in gpu["groups"]}
-        passed = sum(engine[key] for key in ("busy_ns", "switching_ns", "idle_ns"))
-        return [times[shim] for shim in self._shims], passed, engine["idle_ns"]
+        return [times[shim] for shim in self._shims], t.counted_ns(engine), engine["idle_ns"]
 
     def window(self, seconds):
         """What each gets of the card in the next `seconds`, in percent of the time that passes on
@@ -147,9 +145,7 @@ class Sampler:
         reply = json.loads(self._stream.readline())
         t.check("result" in reply, "no books: %s" % reply)
         gpu = reply["result"]["gpus"][0]
-        (engine,) = [one for one in gpu["runlists"] if one["runlist"] == GRAPHICS]
-        passed = sum(engine[key] for key in ("busy_ns", "switching_ns", "idle_ns"))
-        return passed, {group["pid"]: group["gpu_time_ns"] for group in gpu["groups"]}
+        return t.counted_ns(t.graphics(gpu)), {group["pid"]: group["gpu_time_ns"] for group in gpu["groups"]}
 
     def _loop(self):
         while not self._stop:
