@@ -14,6 +14,10 @@ for test in build/asan/unit/*_property_test; do
   done
   echo "soak: $rounds rounds, none fails"
 done
+seed=$((RANDOM * 32768 + RANDOM))
+echo "soak: a million steps of processes with managed memory, seed $seed"
+CGPU_BOOK_STEPS=1000000 CGPU_BOOK_SEED=$seed build/unit/boundary_test \
+  --gtest_filter='ManagedBookProperty.*' >build/soak.log 2>&1 || { cat build/soak.log; exit 1; }
 tools/fuzz.sh build/fuzz "$seconds"
 
 export CGPU_BIN=build/bin CGPU_TEST_BIN=build/tests/bin PYTHONPATH=tests/lib
@@ -42,6 +46,11 @@ while [ $SECONDS -lt $end ]; do
   steps=$((steps + 100))
 done
 echo "soak: $steps steps, all as the model says"
+echo "soak: 1,000 kills under load"
+status=0
+python3 tests/engines/kills_test.py random 1000 >build/soak.log 2>&1 || status=$?
+[ $status -eq 0 ] || [ $status -eq 77 ] || { head -n 1 build/soak.log; tail -n 50 build/soak.log; exit 1; }
+grep -a -e '^kills' -e '^skipped' build/soak.log  # belongs into docs/adversaries.md
 for case in size pointer class xfer attr dup2-null dup2-file; do
   status=0
   python3 tests/adversary/races_test.py "soak-$case" "$seconds" >build/soak.log 2>&1 || status=$?

@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "rm/fb_info.h"
 #include "rm/nv_controls.h"
 #include "rm/nv_ctrl.h"
 
@@ -195,6 +196,16 @@ std::uint32_t Client::Control(std::uint32_t object, std::uint32_t command, void*
   control.paramsSize = size;
   const int error = issue(ctl, rm::NV_ESC_RM_CONTROL, &control, sizeof(control));
   return error != 0 ? kNoAnswer : control.status;
+}
+
+std::uint32_t Client::FreeKib() const {
+  rm::NV2080_CTRL_FB_GET_INFO_V2_PARAMS_V550 info{};
+  info.fbInfoListSize = 1;
+  info.fbInfoList[0].index = rm::NV2080_CTRL_FB_INFO_INDEX_HEAP_FREE;
+  if (Control(kSubdevice, rm::NV2080_CTRL_CMD_FB_GET_INFO_V2, &info, sizeof(info)) != rm::NV_OK) {
+    Die("disturbed: no free memory");
+  }
+  return info.fbInfoList[0].data;
 }
 
 std::uint32_t Client::Dup(std::uint32_t source_client, std::uint32_t source,

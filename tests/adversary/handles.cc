@@ -1,11 +1,13 @@
 // Attacks with what belongs to others: their client handles, their exported objects, their files;
 // and games with the files that hold one's own exported objects.
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 #include "common.h"
@@ -309,11 +311,74 @@ int Neighbour(const std::vector<std::string>& args) {
   return 0;
 }
 
+// A client that knows what each of its calls must say.
+class Judge {
+ public:
+  explicit Judge(std::uint64_t mib) {
+    if (client_.AllocMemory(mib) != rm::NV_OK) {
+      Die("failed: no memory");
+    }
+    free_ = client_.FreeKib();
+    name_ = Name();
+  }
+
+  // Four calls, each answered and with the right answer. Asks once for the card's name.
+  void Turn() {
+    std::uint32_t handle = 0;
+    if (client_.AllocMemory(kMib, &handle) != rm::NV_OK || Name() != name_ ||
+        client_.FreeKib() != free_ - kMib * 1024 || client_.Free(handle) != rm::NV_OK) {
+      Die("disturbed");
+    }
+  }
+
+ private:
+  static constexpr std::uint32_t kMib = 2;
+
+  std::string Name() {
+    rm::NV2080_CTRL_GPU_GET_SHORT_NAME_STRING_PARAMS name{};
+    if (client_.Control(Client::kSubdevice, rm::NV2080_CTRL_CMD_GPU_GET_SHORT_NAME_STRING, &name,
+                        sizeof(name)) != rm::NV_OK) {
+      Die("disturbed: no name");
+    }
+    return {reinterpret_cast<const char*>(&name), sizeof(name)};
+  }
+
+  Client client_ = MakeClient();
+  std::uint32_t free_ = 0;
+  std::string name_;
+};
+
+// Holds `mib`, and from its first line on takes turns without pause. At a line N
+// it says "at TURNS" after N more, and goes on; at "rest" it says "made TURNS" and waits for the
+// next line.
+int Counted(const std::vector<std::string>& args) {
+  Judge judge(Number(args, 0, 512));
+  Say("holding");
+  std::uint64_t turns = 0;
+  std::string line;
+  for (bool there = Line(&line); there; there = Line(&line)) {
+    if (line == "rest") {
+      Say("made %llu", static_cast<unsigned long long>(turns));
+      continue;
+    }
+    pollfd input{0, POLLIN, 0};
+    const std::uint64_t wanted = turns + std::strtoull(line.c_str(), nullptr, 10);
+    do {
+      judge.Turn();
+      if (++turns == wanted) {
+        Say("at %llu", static_cast<unsigned long long>(turns));
+      }
+    } while (turns < wanted || poll(&input, 1, 0) == 0);
+  }
+  return 0;
+}
+
 }  // namespace
 
 std::vector<Entry> HandleAttacks() {
   return {
       {"neighbour", Neighbour, "[MIB]: holds memory and goes on"},
+      {"counted", Counted, "[MIB]: holds memory, calls without pause and judges each answer"},
       {"victim", Victim, "[MIB [private]]: memory that everybody may copy, or nobody"},
       {"foreign", Foreign, "CLIENT OBJECT: the victim's handles on files of one's own"},
       {"exporter", Exporter, "NAME [MIB]: exports and hands the file out at an abstract socket"},

@@ -4,7 +4,7 @@ import random
 import signal
 
 from attack import LIMIT, NEIGHBOUR, argv, neighbour, nothing, twice, within, without
-from cgpu_test import MIB, Failure, Node, Peak, check, main, skip
+from cgpu_test import MIB, Failure, Node, Peak, check, main, skip, wait_for
 from old_kernel import WAIT_KILLABLE_RECV, seccomp_without
 
 USABLE = LIMIT * 9 // 10
@@ -276,7 +276,8 @@ def _shimless(node, others, held):
     node.wait_used(NEIGHBOUR * MIB, "after the shim's end")
     check(not [c for c in node.containers() if c["name"] == "hammer"],
           "cgpu ps still shows a container without a shim")
-    check({client["pid"] for client in node.books()["clients"]} == others, "clients are left")
+    wait_for(lambda: {client["pid"] for client in node.books()["clients"]} == others,
+             "clients are left")
 
 
 def shim_kill():

@@ -1,15 +1,18 @@
 // Attacks on the shim's time: what it looks after so often, or for so long, that it has none for
 // others, be it root or a neighbour.
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <csignal>
 
 #include "common.h"
 #include "rm/uvm_table.h"
+#include "uvm_client.h"
 
 namespace cgpu::adversary {
 namespace {
@@ -163,6 +166,52 @@ int Spaces(const std::vector<std::string>& args) {
   return 0;
 }
 
+// [PROCESSES PIECES]: processes whose managed memory lies in as many pieces each, which all have to
+// be counted whenever one is looked for; and one that maps and unmaps without pause. No card is
+// registered, so the limit does not bound them.
+int Pieces(const std::vector<std::string>& args) {
+  const std::uint64_t processes = Number(args, 0, 32);
+  const std::uint64_t pieces = Number(args, 1, 1'000);
+  constexpr std::uint64_t kBase = 0x200000000000;
+  constexpr std::uint64_t kPage = 4096;
+  int ready[2];
+  if (pipe(ready) != 0) {
+    Die("failed: no pipe");
+  }
+  for (std::uint64_t i = 0; i <= processes; ++i) {
+    if (fork() != 0) {
+      continue;
+    }
+    UvmClient client;
+    client.uvm = open("/dev/nvidia-uvm", O_RDWR | O_CLOEXEC);
+    if (client.Initialise() != rm::NV_OK) {
+      Die("failed: no space");
+    }
+    const auto unmap = [](std::uint64_t at) { (void)munmap(std::bit_cast<void*>(at), kPage); };
+    if (i < processes && !MapManaged(client.uvm, kBase, 2 * pieces * kPage)) {
+      Die("failed: no managed memory");
+    }
+    for (std::uint64_t j = 0; i < processes && j < pieces; ++j) {
+      unmap(kBase + (2 * j + 1) * kPage);
+    }
+    (void)!write(ready[1], "", 1);
+    while (true) {
+      if (i < processes) {
+        pause();
+      } else if (MapManaged(client.uvm, kBase, kPage)) {
+        unmap(kBase);
+      }
+    }
+  }
+  char byte = 0;
+  for (std::uint64_t i = 0; i <= processes; ++i) {
+    (void)!read(ready[0], &byte, 1);
+  }
+  Hold();
+  kill(0, SIGKILL);
+  return 0;
+}
+
 }  // namespace
 
 std::vector<Entry> ReachAttacks() {
@@ -171,6 +220,7 @@ std::vector<Entry> ReachAttacks() {
           {"closes", Closes, "opens and closes files, as often as each line says"},
           {"exit-storm", ExitStorm, "[AT ONCE]: processes that make a client and end"},
           {"close-flood", CloseFlood, "closes without pause"},
+          {"pieces", Pieces, "[PROCESSES PIECES]: managed memory in pieces"},
           {"hide-spaces", Spaces, "[COUNT]: address spaces in a process that does nothing"}};
 }
 

@@ -9,7 +9,7 @@ import signal
 import time
 
 from attack import argv
-from cgpu_test import CGPU, MIB, Node, Process, check, command, main, skip
+from cgpu_test import CGPU, MIB, Node, Process, check, command, main, skip, wait_for
 
 ATTACKER, LIMIT, LESS = "attacker", 1024, 512  # MiB
 FILES = 2048  # descriptors that shims may have here: so few are soon used up
@@ -137,6 +137,20 @@ def spaces():
         process.kill()
 
 
+def pieces():
+    """Managed memory in pieces, all of which are counted each time that one is mapped: they have a bound."""
+    with Node() as node:
+        process = _attack(node, "pieces", 16, 15000)
+        process.expect("^holding$")
+        for _ in range(3):
+            _reached(node)
+        process.kill()
+    with Node() as node:
+        process = _attack(node, "pieces", 18, 15000)
+        check(process.wait() != 0, "it has more of them than 262,144")
+        node.wait_nothing_left()
+
+
 def silent():
     """A shim that does not run at all: everybody who orders something is told so, and the container can be
     ended."""
@@ -159,7 +173,7 @@ def silent():
         said = command(CGPU, "upgrade", "--force", row["id"])
         check("%s %s: ended" % (row["id"], row["name"]) in said, said)
         check(process.wait() != 0, "it ended well")
-        check(len(node.books()["clients"]) == 11, "clients are left")
+        wait_for(lambda: len(node.books()["clients"]) == 11, "clients are left")
         check([one["state"] for one in node.containers()] == ["running"], "the other one is not there")
         check(other.end() == 0, "the other did not end well")
 
@@ -209,7 +223,7 @@ def impostor():
             check(other.popen.poll() is None, "the impostor was taken for the shim")
             check("%s %s: ended" % (row["id"], row["name"]) in said, said)
             check(process.wait() != 0, "it ended well")
-            check(not node.books()["clients"], "clients are left")
+            node.wait_nothing_left()
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(shim, signal.SIGCONT)
@@ -222,4 +236,4 @@ def _shims(node):
 
 
 main({"reach-silent": silent, "reach-impostor": impostor, "reach-fuse": fuse, "reach-swap": swap, "reach-hoard": hoard, "reach-closes": closes,
-      "reach-spaces": spaces})
+      "reach-spaces": spaces, "reach-pieces": pieces})

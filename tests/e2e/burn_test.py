@@ -9,13 +9,11 @@ import cgpu_test as t
 
 BURN = os.path.abspath(os.path.join(t.BIN, "cgpu-burn"))
 MS = 1000000  # nanoseconds
-GRAPHICS = 1  # NV2080_ENGINE_TYPE_GRAPHICS
 
 
 def busy_ms(node):
     """The time that the card's graphics engine has worked."""
-    return sum(one["busy_ns"] for one in node.books()["gpus"][0]["runlists"]
-               if one["runlist"] == GRAPHICS) / MS
+    return t.graphics(node.books()["gpus"][0])["busy_ns"] / MS
 
 
 def ended(process):

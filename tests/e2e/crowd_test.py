@@ -96,8 +96,7 @@ def crowd(seconds="60"):
         for run in runs:
             t.check(run.end() == 0, "%s failed" % run.name)
         node.wait_used(0, "after the containers")
-        t.check(not node.containers(), "containers are left: %s" % node.containers())
-        t.check(not node.books()["clients"], "clients are left: %s" % node.books()["clients"])
+        node.wait_nothing_left()
 
 
 def denials(readings="100"):

@@ -108,10 +108,8 @@ def _containers(seed, victim, status):
                 for tenant in [root, *tenants]:
                     tenant.wait_gone()
                 times.append(_until(node, 0, "after container %d" % round_))
-                until = time.monotonic() + t.DEADLINE
-                while node.containers():
-                    t.check(time.monotonic() < until, "it is still listed")
-        t.check(not node.books()["clients"], "clients are left: %s" % node.books()["clients"])
+                t.wait_for(lambda: not node.containers(), "it is still listed")
+        node.wait_nothing_left()
     print("back to 0 within %.0f ms" % (max(times) * 1000))
 
 
@@ -174,9 +172,8 @@ def again(_seed=None):
             process.wait()
             before = _connections(path)
             following = t.Process(whole, "following")
-            until = time.monotonic() + t.DEADLINE
-            while _connections(path) == before and following.popen.poll() is None:
-                t.check(time.monotonic() < until, "nobody asks the one at its end")
+            t.wait_for(lambda: _connections(path) != before or following.popen.poll() is not None,
+                       "nobody asks the one at its end")
             os.kill(shim, signal.SIGCONT)
             t.check(following.end() == 0, "the whole card while the one before ends")
 

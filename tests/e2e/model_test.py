@@ -83,8 +83,7 @@ def _history(name, seed, steps, last):
         for slice_ in slices:
             slice_.kill_all()
         node.wait_used(0, "after the last process")
-        t.check(not node.containers(), "containers are left: %s" % node.containers())
-        t.check(not node.books()["clients"], "clients are left: %s" % node.books()["clients"])
+        node.wait_nothing_left()
 
 
 def _run(name, steps="400", seed=None):

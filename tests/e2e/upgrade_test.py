@@ -79,7 +79,7 @@ def forward_and_back():
         t.check(slice_.status()["gpus"][0]["limit_bytes"] == 128 * t.MIB, "the limit is forgotten")
         slice_.end()
         node.wait_used(0, "at the end")
-        t.check(not node.containers() and not node.books()["clients"], "something is left")
+        node.wait_nothing_left()
 
 
 def several():

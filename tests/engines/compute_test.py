@@ -19,7 +19,6 @@ KERNELS = os.path.abspath(os.path.join(t.TEST_BIN, "kernels"))
 BURN = os.path.abspath(os.path.join(t.BIN, "cgpu-burn"))
 MS = 1000000  # nanoseconds
 STANDARD_US = 1049
-GRAPHICS = 1  # NV2080_ENGINE_TYPE_GRAPHICS
 
 
 def until(condition, sentence):
@@ -94,8 +93,8 @@ def shares(node, *members, total_ms=2000, card=0):
 
 
 def _engine(node):
-    (engine,) = [one for one in node.books()["gpus"][0]["runlists"] if one["runlist"] == GRAPHICS]
-    return engine["busy_ns"], sum(engine[key] for key in ("busy_ns", "switching_ns", "idle_ns"))
+    engine = t.graphics(node.books()["gpus"][0])
+    return engine["busy_ns"], t.counted_ns(engine)
 
 
 def of_card(node, member, total_ms=2000):

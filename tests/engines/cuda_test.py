@@ -17,7 +17,6 @@ PROGRAM = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
                        "cuda_program.py")
 KIT = os.path.join(os.path.dirname(os.path.dirname(PROGRAM)), "run")
 ENVIRONMENT = dict(os.environ, LD_LIBRARY_PATH=CUDA)
-GRAPHICS = 1  # NV2080_ENGINE_TYPE_GRAPHICS
 MS_STEPS = "1000000"  # of a kernel of 1 ms: the simulated libcuda takes a nanosecond for each
 
 
@@ -26,8 +25,7 @@ def _groups(node):
 
 
 def _busy_ms(node):
-    return sum(one["busy_ns"] for one in node.books()["gpus"][0]["runlists"]
-               if one["runlist"] == GRAPHICS) / MS
+    return t.graphics(node.books()["gpus"][0])["busy_ns"] / MS
 
 
 def _last(process):

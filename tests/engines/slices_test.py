@@ -150,6 +150,30 @@ def without(test):
     test.daemon.start()
 
 
+def never_answers(test):
+    """A runtime that is asked what it can and hangs, with its output open or closed: cgpud asks it once
+    and goes on. One that is put in its place is asked again."""
+    script, calls = "/run/slow-runtime", "/run/slow-calls"
+
+    def install(answer):
+        with open(script + ".new", "w", encoding="utf-8") as file:
+            file.write('#!/bin/sh\nif [ "$1" = features ]; then echo asked >> %s; %s; fi\n'
+                       'exec %s "$@"\n' % (calls, answer, test.engine.plain))
+        os.chmod(script + ".new", 0o755)
+        os.rename(script + ".new", script)
+
+    install("exec sleep infinity")
+    test.daemon.stop()
+    test.daemon = start_cgpud(test.node, script, "group: cgpu-test\n")
+    for asked, answer in enumerate((None, "exec sleep infinity >&-", ":"), 1):
+        if answer:
+            install(answer)
+        for name in ("first", "second"):
+            test.run(0, "", name, ["rmtool", "alloc", "10"], env={"CGPU_MEM": "100MiB"})
+        with open(calls, encoding="utf-8") as file:
+            t.check(len(file.readlines()) == asked, "the runtime was not asked %d times" % asked)
+
+
 def no_member(test):
     """Of a user who may not ask: a container without a grant runs, one that asks is told why not."""
     test.run(0, "it runs", "plain", ["sh", "-c", "echo $WORD"], env={"WORD": "it runs"})
@@ -523,7 +547,8 @@ def not_made(test):
 
 
 CASES = {"limits": limits, "sees": sees, "exec": exec_is_held, "forms": forms, "refused": refused,
-         "without": without, "no-member": no_member, "numbers": numbers, "sidecar": sidecar,
+         "without": without, "no-member": no_member, "never-answers": never_answers,
+         "numbers": numbers, "sidecar": sidecar,
          "restarts": restarts, "pauses": pauses, "privileged-exec": privileged_exec,
          "shim-dies": shim_dies, "overdrawn": overdrawn, "not-made": not_made,
          "gpus-flag": gpus_flag, "interface": interface, "cdi-flag": cdi_flag,

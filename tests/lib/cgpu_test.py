@@ -71,6 +71,16 @@ def command(*words, ok=True, **options):
     return done.stdout if ok else done
 
 
+def wait_for(happened, sentence):
+    """Asks `happened` again and again until what it says is true; what it said. Fails at the
+    deadline with the sentence, or with what it makes then."""
+    until = time.monotonic() + DEADLINE
+    while not (found := happened()):
+        check(time.monotonic() < until, sentence() if callable(sentence) else sentence)
+        select.select([], [], [], 0.01)  # leaves the cores to the test
+    return found
+
+
 class Process:
     """A program that talks in lines. Always ended, also when the test fails."""
 
@@ -260,6 +270,13 @@ class Node:
             check(time.monotonic() < until,
                   "%s: %d MiB are in use, not %d" % (sentence, used // MIB, wanted // MIB))
 
+    def wait_nothing_left(self):
+        """Waits until the driver's books have no client and `cgpu ps` lists no container. A shim
+        ends, and its own client with it, some time after it is listed no more."""
+        wait_for(lambda: not self.containers(), lambda: "listed: %s" % self.containers())
+        wait_for(lambda: not self.books()["clients"],
+                 lambda: "clients are left: %s" % self.books()["clients"])
+
     def containers(self):
         """What `cgpu ps` knows of containers on this node: other tests have theirs."""
         uuids = {gpu["uuid"] for gpu in self.info()["gpus"]}
@@ -275,6 +292,20 @@ class Node:
         """A program on the node in a slice of cgpu's."""
         return Process([CGPU, "run", "--node", self.name, "--mem", mem, *flags, "--"] + argv,
                        name or argv[1], **options)
+
+
+def graphics(gpu):
+    """The books of the engine that runs kernels, in the books of a card. They have none of an engine that
+    was never used."""
+    for one in gpu["runlists"]:
+        if one["runlist"] == 1:  # NV2080_ENGINE_TYPE_GRAPHICS
+            return one
+    return {"busy_ns": 0, "switching_ns": 0, "idle_ns": 0}
+
+
+def counted_ns(engine):
+    """The time that these books account for."""
+    return sum(engine[key] for key in ("busy_ns", "switching_ns", "idle_ns"))
 
 
 class Peak:
