@@ -1,10 +1,11 @@
 // Which of a container's calls may be in the driver at the same time.
 //
 // Calls that change what exists are ordered per client, so that the ledger sees them in the order
-// the driver did. At most kPerCard calls of one container are in the driver per card, and as many
-// of RM's that name none, because the driver's locks are global and one container must not hold
-// them all; calls that only give back are exempt. A call that may not start yet is parked here,
-// without a thread; whoever finishes a call is handed those that may start now.
+// the driver did. One call of a container is in the driver per card, and one of RM's that names no
+// card, because the driver's locks are global and a container must not keep others from them.
+// Beside a call that takes long there may be a second. Calls that only give back are exempt. A call
+// that may not start yet is parked here, without a thread; whoever finishes a call is handed those
+// that may start now.
 //
 // Template over the parked item so that it can be tested without a kernel. Thread-safe.
 #ifndef CGPU_SHIM_ADMISSION_H_
@@ -30,9 +31,10 @@ struct Claim {
 template <class Item>  // has a member `Claim claim`
 class Admission {
  public:
-  static constexpr int kPerCard = 2;
+  static constexpr int kPerCard = 1;
+  static constexpr int kBesideLong = 2;
 
-  explicit Admission(std::size_t cards) : running_(cards, 0) {}
+  explicit Admission(std::size_t cards) : slots_(cards) {}
 
   // Returns the item if it may run now, or keeps it and returns null. With `hold` it is kept even
   // so, if another runs, at whose end it may start.
@@ -53,11 +55,34 @@ class Admission {
     for (const std::uint64_t key : claim.exclusive) {
       held_.erase(key);
     }
-    if (int* slot = Slot(claim)) {
-      --*slot;
-    }
-    --taken_;
+    Release(claim);
     return Runnable();
+  }
+
+  // Returns the parked items that may run now beside calls that take long: those that were in the
+  // driver at the last call of this and still are. To be called from time to time while anything is
+  // parked.
+  std::vector<std::unique_ptr<Item>> Overdue() {
+    const std::lock_guard lock(mutex_);
+    for (CardSlot& slot : slots_) {
+      slot.most = slot.started == slot.noted ? kBesideLong : kPerCard;
+      slot.noted = slot.started;
+    }
+    auto out = Runnable();
+    for (CardSlot& slot : slots_) {
+      slot.most = kPerCard;
+    }
+    return out;
+  }
+
+  // Parks an item again that Overdue() returned and nobody has run.
+  void PutBack(std::unique_ptr<Item> item) {
+    const std::lock_guard lock(mutex_);
+    for (const std::uint64_t key : item->claim.exclusive) {
+      held_.erase(key);
+    }
+    Release(item->claim);
+    parked_.push_front(std::move(item));
   }
 
   // Removes the parked items for which `gone` is true and returns them, for the caller to drop.
@@ -82,16 +107,30 @@ class Admission {
   }
 
  private:
-  int* Slot(const Claim& claim) {
+  struct CardSlot {
+    int running = 0;
+    int most = kPerCard;
+    std::uint64_t started = 0;  // calls, ever
+    std::uint64_t noted = 0;    // of `started`, by the last Overdue()
+  };
+
+  CardSlot* Slot(const Claim& claim) {
     if (claim.card < 0 || claim.releases) {
       return nullptr;
     }
-    return &running_[static_cast<std::size_t>(claim.card)];
+    return &slots_[static_cast<std::size_t>(claim.card)];
+  }
+
+  void Release(const Claim& claim) {
+    if (CardSlot* slot = Slot(claim)) {
+      --slot->running;
+    }
+    --taken_;
   }
 
   bool Free(const Claim& claim) {
-    const int* slot = Slot(claim);
-    return (slot == nullptr || *slot < kPerCard) &&
+    const CardSlot* slot = Slot(claim);
+    return (slot == nullptr || slot->running < slot->most) &&
            std::none_of(claim.exclusive.begin(), claim.exclusive.end(),
                         [&](std::uint64_t key) { return held_.contains(key); });
   }
@@ -108,8 +147,9 @@ class Admission {
 
   void Take(const Claim& claim) {
     held_.insert(claim.exclusive.begin(), claim.exclusive.end());
-    if (int* slot = Slot(claim)) {
-      ++*slot;
+    if (CardSlot* slot = Slot(claim)) {
+      ++slot->running;
+      ++slot->started;
     }
     ++taken_;
   }
@@ -135,7 +175,7 @@ class Admission {
 
   mutable std::mutex mutex_;  // guards the rest
   std::set<std::uint64_t> held_;
-  std::vector<int> running_;
+  std::vector<CardSlot> slots_;
   int taken_ = 0;  // claims
   std::list<std::unique_ptr<Item>> parked_;
 };

@@ -59,6 +59,50 @@ TEST(Admission, LimitsTheCallsOnACardButNotTheOnesThatGiveBack) {
   EXPECT_EQ(ready[0]->name, 10);
 }
 
+TEST(Admission, LetsASecondCallRunBesideOneThatTakesLong) {
+  Admission<Item> admission(2);
+  const auto first = admission.Start(Make(1, {}, 0));
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(admission.Start(Make(2, {}, 0)), nullptr);
+  EXPECT_EQ(admission.Start(Make(3, {}, 0)), nullptr);
+  EXPECT_TRUE(admission.Overdue().empty()) << "it has just begun";
+  auto ready = admission.Overdue();
+  ASSERT_EQ(ready.size(), 1U);
+  EXPECT_EQ(ready[0]->name, 2);
+  EXPECT_TRUE(admission.Overdue().empty());
+  EXPECT_TRUE(admission.Overdue().empty()) << "two are in the driver";
+  EXPECT_TRUE(admission.Finish(ready[0]->claim).empty()) << "the first still is";
+  ready = admission.Overdue();
+  ASSERT_EQ(ready.size(), 1U);
+  EXPECT_EQ(ready[0]->name, 3);
+}
+
+TEST(Admission, CallsThatComeBackAreNotOverdue) {
+  Admission<Item> admission(1);
+  auto running = admission.Start(Make(0, {}, 0));
+  for (int i = 1; i < 10; ++i) {
+    EXPECT_EQ(admission.Start(Make(i, {}, 0)), nullptr);
+    EXPECT_TRUE(admission.Overdue().empty());
+    auto ready = admission.Finish(running->claim);
+    ASSERT_EQ(ready.size(), 1U);
+    running = std::move(ready[0]);
+  }
+}
+
+TEST(Admission, WhatWasPutBackComesFirst) {
+  Admission<Item> admission(1);
+  const auto first = admission.Start(Make(1, {}, 0));
+  EXPECT_EQ(admission.Start(Make(2, {7}, 0)), nullptr);
+  EXPECT_EQ(admission.Start(Make(3, {7}, 0)), nullptr);
+  (void)admission.Overdue();
+  auto ready = admission.Overdue();
+  ASSERT_EQ(ready.size(), 1U);
+  admission.PutBack(std::move(ready[0]));
+  ready = admission.Finish(first->claim);
+  ASSERT_EQ(ready.size(), 1U);
+  EXPECT_EQ(ready[0]->name, 2);
+}
+
 TEST(Admission, HeldCallsRunWhenAThreadIsThere) {
   Admission<Item> admission(1);
   auto running = admission.Start(Make(1, {}));

@@ -292,12 +292,17 @@ void Server::Admit(std::unique_ptr<Pending> pending, bool hold) {
   if (auto ready = admission_.Start(std::move(pending), hold)) {
     ready->waited = false;
     Run(std::move(ready));
+    return;
   }
+  const std::lock_guard lock(overdue_mutex_);
+  anything_parked_.notify_one();
 }
 
 void Server::Finish(const Claim& claim) {
   for (auto& ready : admission_.Finish(claim)) {
-    RunElsewhere(std::move(ready));  // so that none waits for another's driver call
+    if (!RunElsewhere(ready)) {  // so that none waits for another's driver call
+      Run(std::move(ready));
+    }
   }
 }
 

@@ -199,10 +199,11 @@ class Server {
     std::unique_ptr<Pending> call;
   };
   void Work(Task task);
-  // On a new thread. False: there is none, and the call, if any, was seen through by this one.
-  bool StartWorker(Task task);
+  // On a new thread. False: there is no room for one, and the task is the caller's still.
+  [[nodiscard]] bool StartWorker(Task& task);
   [[nodiscard]] bool CallListener(const SourcePtr& source);
-  void RunElsewhere(std::unique_ptr<Pending> call);
+  [[nodiscard]] bool RunElsewhere(std::unique_ptr<Pending>& call);
+  void WatchOverdue();
   void CountListening(Source& source, int change);
   void TakeProof(const SourcePtr& source, const kernel::Notification& notification);
   [[nodiscard]] Task Listen(SourcePtr source);
@@ -300,6 +301,8 @@ class Server {
   const Recorder recorder_;
   kernel::CallerTable callers_;
   Admission<Pending> admission_;
+  std::mutex overdue_mutex_;  // taken alone, with nothing but the admission's own
+  std::condition_variable anything_parked_;
   Scheduler scheduler_;  // its lock comes before state_mutex_
 
   std::mutex state_mutex_;  // guards ledger_, boundary_, exports_, noted_

@@ -47,6 +47,7 @@ void Server::Start() {
   for (const auto& reaper : {reaper_, closer_}) {
     std::thread([reaper] { reaper->Loop(); }).detach();
   }
+  std::thread(&Server::WatchOverdue, this).detach();
   scheduler_.Resume();
 }
 
@@ -157,7 +158,7 @@ bool Server::SendAway() {
   return !ended_.empty();
 }
 
-bool Server::StartWorker(Task task) {
+bool Server::StartWorker(Task& task) {
   struct Start {
     Server* server;
     Task task;
@@ -177,9 +178,7 @@ bool Server::StartWorker(Task task) {
   }
   start.reset(handed);
   --workers_;
-  if (start->task.call) {
-    Run(std::move(start->task.call));
-  }
+  task = std::move(start->task);
   return false;
 }
 
@@ -196,30 +195,51 @@ int Server::Busy() const {
 // Has one more thread listen at the source: a parked one, or a new one. It counts from here on, so
 // that only one is called however long it takes to come. False: there is none.
 bool Server::CallListener(const SourcePtr& source) {
+  Task task{source, nullptr};
   if (parked_ > 0) {
     --parked_;
-    tasks_.push_back({source, nullptr});
+    tasks_.push_back(std::move(task));
     called_.notify_one();
-  } else if (!StartWorker({source, nullptr})) {
+  } else if (!StartWorker(task)) {
     return false;
   }
   CountListening(*source, 1);
   return true;
 }
 
-// Has another thread than the calling one see the call through: a parked one, or a new one.
-void Server::RunElsewhere(std::unique_ptr<Pending> call) {
-  SourcePtr source = call->source;
+// Has another thread than the calling one see the call through: a parked one, or a new one. False:
+// there is neither, and the call is the caller's still.
+bool Server::RunElsewhere(std::unique_ptr<Pending>& call) {
+  Task task{call->source, std::move(call)};
   {
     const std::lock_guard lock(listen_mutex_);
     if (parked_ > 0) {
       --parked_;
-      tasks_.push_back({std::move(source), std::move(call)});
+      tasks_.push_back(std::move(task));
       called_.notify_one();
-      return;
+      return true;
     }
   }
-  StartWorker({std::move(source), std::move(call)});
+  const bool started = StartWorker(task);
+  call = std::move(task.call);
+  return started;
+}
+
+// The thread that lets calls go on beside those that take long. It waits while nothing is parked.
+void Server::WatchOverdue() {
+  constexpr std::chrono::milliseconds kLong{2};
+  while (true) {
+    {
+      std::unique_lock lock(overdue_mutex_);
+      anything_parked_.wait(lock, [this] { return admission_.parked() != 0; });
+    }
+    std::this_thread::sleep_for(kLong);
+    for (auto& call : admission_.Overdue()) {
+      if (!RunElsewhere(call)) {
+        admission_.PutBack(std::move(call));
+      }
+    }
+  }
 }
 
 // Makes the calling thread one of those that listen, at `source` or, perhaps much later, where it
