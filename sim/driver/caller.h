@@ -46,6 +46,10 @@ class Caller {
   [[nodiscard]] virtual std::map<int, FileId> FilesByFd() = 0;
   // Minors of the cards' files in the caller's descriptor table.
   [[nodiscard]] virtual std::set<unsigned> OpenMinors() = 0;
+  // Finds out what the following calls of these would say, Tgid(), Euid() and, with `files`,
+  // OpenMinors(). For whoever takes a lock next: the driver reads them of `current` in no time, and
+  // a simulated one may take long.
+  virtual void LookAhead(bool files) = 0;
   // The number of process `tgid` in the caller's pid namespace; nullopt when it is not there.
   [[nodiscard]] virtual std::optional<std::uint32_t> PidAsSeen(std::uint32_t tgid) = 0;
 };

@@ -14,6 +14,10 @@
 namespace cgpu::sim {
 namespace {
 
+bool IsRoot(rm::NvU32 cls) {
+  return cls == rm::NV01_ROOT || cls == rm::NV01_ROOT_NON_PRIV || cls == rm::NV01_ROOT_CLIENT;
+}
+
 // Where the status is in calls that cgpu never lets through.
 std::optional<std::size_t> MoreStatusOffset(rm::NvU8 nr, std::size_t size) {
   switch (nr) {
@@ -86,6 +90,10 @@ void Escapes::Run() {
       {rm::NV_ESC_NUMA_INFO, &Escapes::NumaInfo},
       {rm::NV_ESC_WAIT_OPEN_COMPLETE, &Escapes::WaitOpenComplete},
   };
+  const bool device = call_.cls == rm::NV01_DEVICE_0;
+  if (call_.nr == rm::NV_ESC_RM_ALLOC && (device || IsRoot(call_.cls))) {
+    caller_.LookAhead(device);
+  }
   const std::lock_guard lock(driver_.mutex_);
   const OpenFile* file = driver_.model_.FindFile(call_.file);
   const rm::EscapeRow* row = rm::FindEscape(call_.nr);
@@ -147,8 +155,7 @@ NvStatus Escapes::AllocRoot(rm::NvHandle* handle, rm::NvHandle wanted) {
 int Escapes::Alloc() {
   auto api = Load<rm::NVOS21_PARAMETERS>(call_.bytes);
   NvStatus status = call_.copy_in;
-  const bool root = api.hClass == rm::NV01_ROOT || api.hClass == rm::NV01_ROOT_NON_PRIV ||
-                    api.hClass == rm::NV01_ROOT_CLIENT;
+  const bool root = IsRoot(api.hClass);
   if (call_.null_params) {
     status = rm::NV_ERR_INVALID_ARGUMENT;
   }

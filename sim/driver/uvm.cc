@@ -37,6 +37,10 @@ int Driver::UvmIoctl(FileId file, rm::NvU32 request, rm::NvP64 argument, Caller&
 
 NvStatus Driver::RunUvm(const UvmHandler& handler, FileId file, Caller& caller,
                         std::span<std::byte> params) {
+  const bool registers = handler.request == rm::UVM_REGISTER_GPU;
+  if (registers || handler.request == rm::UVM_INITIALIZE) {
+    caller.LookAhead(registers);
+  }
   std::unique_lock lock(mutex_);
   UvmCall call{uvm_, abi_.branch, file, uvm_.Find(file), caller, params, 0, {}};
   if (handler.needs_space && call.space == nullptr) {

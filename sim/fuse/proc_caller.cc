@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <memory>
 #include <sstream>
+#include <utility>
 
 #include "base/fd.h"
 #include "base/file.h"
@@ -181,7 +182,18 @@ std::map<int, FileId> ProcCaller::FilesByFd() {
   return files;
 }
 
+void ProcCaller::LookAhead(bool files) {
+  (void)Get();
+  minors_.reset();
+  if (files) {
+    minors_ = OpenMinors();
+  }
+}
+
 std::set<unsigned> ProcCaller::OpenMinors() {
+  if (minors_) {
+    return *std::exchange(minors_, std::nullopt);
+  }
   std::set<unsigned> minors;
   ForEachFile([&](int /*fd*/, Ino /*ino*/, const auto& device) {
     if (device.kind == FileKind::kGpu) {

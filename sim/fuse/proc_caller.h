@@ -39,6 +39,7 @@ class ProcCaller final : public Caller {
   [[nodiscard]] FileId ResolveFd(int fd) override;
   [[nodiscard]] std::map<int, FileId> FilesByFd() override;
   [[nodiscard]] std::set<unsigned> OpenMinors() override;
+  void LookAhead(bool files) override;
   [[nodiscard]] std::optional<std::uint32_t> PidAsSeen(std::uint32_t tgid) override;
 
   // What the descriptor stands for, without opening it: O_PATH. Not valid when there is no such.
@@ -67,6 +68,7 @@ class ProcCaller final : public Caller {
   const NodeIdentity& node_;
   const OpenFiles& files_;
   std::optional<Status> status_;
+  std::optional<std::set<unsigned>> minors_;  // what LookAhead() found, until it is asked for
 };
 
 }  // namespace cgpu::sim

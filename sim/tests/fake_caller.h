@@ -47,6 +47,7 @@ class FakeCaller final : public Caller {
     return found == fds.end() ? 0 : found->second;
   }
   std::map<int, FileId> FilesByFd() override { return fds; }
+  void LookAhead(bool /*files*/) override {}
   std::set<unsigned> OpenMinors() override { return minors; }
   std::optional<std::uint32_t> PidAsSeen(std::uint32_t pid) override { return pid; }
 
