@@ -67,8 +67,7 @@ def sliced(engine, name):
 
 
 def bare(engine, node):
-    files = [(os.path.join(device["dir"], device["name"]), "/dev/" + device["name"])
-             for device in node.info()["devices"]]
+    files = [(file["path"], "/dev/" + file["name"]) for file in node.info()["files"]]
     return Client(engine, "bare", plain=True, mounts=files)
 
 
