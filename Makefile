@@ -17,7 +17,7 @@ MAKEFLAGS += --no-print-directory
 JOBS ?= $(shell nproc)
 WARNINGS_AS_ERRORS ?= ON
 SECONDS_EACH ?= 600
-FUZZ_SECONDS ?= 60
+FUZZ_SECONDS ?= 20
 NOTHING :=
 SPACE := $(NOTHING) $(NOTHING)
 # The unit tests in which there is more than one thread.
@@ -78,7 +78,6 @@ lint: check-deps
 	  cmake --preset release -DCGPU_WARNINGS_AS_ERRORS=$(WARNINGS_AS_ERRORS)
 	@tools/tidy.py --build build --jobs $(JOBS)
 
-# The fuzzers have AddressSanitizer in builds of their own.
 test-asan:
 	$(call build_preset,asan,,unit_tests)
 	@ctest --test-dir build/asan -L unit --output-on-failure --parallel $(JOBS) | $(QUIET)
@@ -91,13 +90,12 @@ test-tsan:
 	    --parallel $(JOBS) | $(QUIET)
 
 fuzz:
-	$(call build_preset,fuzz,,fuzz_targets)
-	@tools/fuzz.sh build/fuzz $(FUZZ_SECONDS)
+	$(call build_preset,asan,,fuzz_targets)
+	@tools/fuzz.sh build/asan $(FUZZ_SECONDS)
 
 soak: check-deps
 	$(call build_preset,release,,all)
-	$(call build_preset,asan,,unit_tests)
-	$(call build_preset,fuzz,,fuzz_targets)
+	$(call build_preset,asan,,unit_tests fuzz_targets)
 	@tools/soak.sh $(SECONDS_EACH)
 
 bench-%: build

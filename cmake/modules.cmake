@@ -28,7 +28,7 @@ endfunction()
 # machine with such a library has, and nothing else. What is not used is left out, since it would ask
 # for a newer libc: 2.35 will do.
 function(cgpu_link_against_libc_alone target)
-  if(NOT CGPU_SANITIZE AND NOT CGPU_FUZZ)
+  if(NOT CGPU_SANITIZE)
     target_link_options(${target} PRIVATE -static-libstdc++ -static-libgcc -Wl,--gc-sections)
   endif()
 endfunction()
@@ -36,7 +36,7 @@ endfunction()
 # Statically linked programs need nothing from the machine or container they run on. A sanitizer's
 # runtime cannot be linked statically, so sanitized builds are dynamic.
 function(cgpu_link_statically target)
-  if(NOT CGPU_SANITIZE AND NOT CGPU_FUZZ)
+  if(NOT CGPU_SANITIZE)
     target_link_options(${target} PRIVATE -static)
   endif()
 endfunction()

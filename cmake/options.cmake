@@ -1,7 +1,7 @@
 # Build options and the one INTERFACE target, cgpu::options, that carries every compile flag.
 option(CGPU_WARNINGS_AS_ERRORS "Treat compiler warnings as errors (continuous integration)" OFF)
 set(CGPU_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize= (address,undefined or thread)")
-option(CGPU_FUZZ "Build the fuzz targets with libFuzzer (clang only)" OFF)
+option(CGPU_FUZZ "Build the fuzz targets with libFuzzer (clang and CGPU_SANITIZE only)" OFF)
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -27,6 +27,5 @@ if(CGPU_SANITIZE)
   target_link_options(cgpu_options INTERFACE -fsanitize=${CGPU_SANITIZE})
 endif()
 if(CGPU_FUZZ)
-  target_compile_options(cgpu_options INTERFACE -O1 -fsanitize=fuzzer-no-link,address,undefined)
-  target_link_options(cgpu_options INTERFACE -fsanitize=address,undefined)
+  target_compile_options(cgpu_options INTERFACE -O1 -fsanitize=fuzzer-no-link)
 endif()

@@ -15,7 +15,7 @@ void Append(std::vector<GroupKey>& round, const std::vector<GroupKey>& groups) {
 
 std::vector<GroupKey> Flat(const Levels& levels) {
   std::vector<GroupKey> round;
-  for (const std::size_t level : {2, 1, 0}) {
+  for (const std::size_t level : {2U, 1U, 0U}) {
     Append(round, levels[level]);
   }
   return round;

@@ -132,7 +132,7 @@ TEST_F(DmaBookTest, IsNeverLessThanWhatIsNeeded) {
     }
     EXPECT_GE(book_.Bytes(0), real());
   }
-  for (const std::uint64_t memory : {20, 21, 22, 23}) {
+  for (const std::uint64_t memory : {20U, 21U, 22U, 23U}) {
     book_.Forget(memory);
   }
   EXPECT_EQ(book_.Bytes(0), 0U);

@@ -151,7 +151,7 @@ TEST_F(ManagedBookTest, WhatUvmStillHasOfAGoneAddressSpaceStaysCharged) {
 // Another address space that shows the address, but has nothing there in UVM, as a fork's, must not
 // stand for the one that has.
 TEST_F(ManagedBookTest, WhatWasGivenBackOnAnothersChargeIsNotGivenBackTwice) {
-  for (const Witness witness : {1, 2}) {
+  for (const Witness witness : {1U, 2U}) {
     const ManagedBook::Claim claim{witness, witness, witness, Piece(0)};
     const auto before = book_.BeginLook();
     EXPECT_FALSE(book_.Charge(static_cast<int>(witness), claim));

@@ -148,7 +148,7 @@ TEST(Plan, HighPriorityHasItsPartOfEachWindow) {
   Rules rules;
   rules.policy = Policy::kFixed;
   rules.can_suspend = true;
-  for (const std::size_t count : {1, 2, 4}) {
+  for (const std::size_t count : {1U, 2U, 4U}) {
     std::vector<Member> members(count, WithPercent(100 / count));
     members.push_back(High());
     const auto orders = Plan(rules, members);

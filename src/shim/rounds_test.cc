@@ -71,7 +71,7 @@ TEST(Rounds, NothingPutsADueLookBack) {
 }
 
 TEST(Rounds, ACloseDuringTheLooksIsLookedAfterInATenthOfASecond) {
-  for (std::uint64_t at : {500'000, 20'000, 2'000}) {
+  for (std::uint64_t at : {500'000U, 20'000U, 2'000U}) {
     Rounds rounds;
     rounds.Closed(0, true);
     (void)LookUntil(rounds, at, 0);

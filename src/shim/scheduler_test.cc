@@ -174,7 +174,7 @@ TEST(Scheduler, DividesASliceAmongTheGroups) {
 TEST(Scheduler, TheGroupsThatAreLeftHaveTheWholeSlice) {
   Fixture& f = Make();
   f.scheduler.SetOrder(0, {6'000, {}, false});
-  for (const ledger::Handle group : {10, 20, 30}) {
+  for (const ledger::Handle group : {10U, 20U, 30U}) {
     f.desk.Add(group, group + 1);
     EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 1, 0));
   }
