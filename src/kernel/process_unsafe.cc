@@ -73,6 +73,11 @@ bool ReadStatus(int proc, pid_t tid, CallerTable::Status* status) {
   return status->tgid > 0;
 }
 
+// By the table's bound, or by the descriptors that this process may have.
+Error TooManyProcesses() {
+  return Error{Code::kExhausted, EMFILE, "too many processes of one container make calls", {}};
+}
+
 }  // namespace
 
 bool HasExited(const Process& process) {
@@ -150,10 +155,15 @@ Result<std::shared_ptr<const Process>> CallerTable::FindProcess(pid_t tid, const
   process->tgid = status.tgid;
   process->ns_pid = status.ns_pid;
   process->pidfd = Frugally(PidfdOpen(status.tgid, 0));
+  bool no_room = !process->pidfd.valid() && errno == EMFILE;
   // Asked before the memory is opened: an exec in between is noticed at the next call.
   process->shares_with = ShareMemory(tid, status.parent) ? status.parent : 0;
   const std::string path = std::to_string(tid) + "/mem";
   process->mem = Frugally(UniqueFd(openat(proc_.get(), path.c_str(), O_RDWR | O_CLOEXEC)));
+  no_room = no_room || (!process->mem.valid() && errno == EMFILE);
+  if (no_room) {
+    return TooManyProcesses();
+  }
   if (!process->pidfd.valid() || !process->mem.valid()) {
     return ErrnoError(Code::kUnavailable, errno, "cannot open the calling process");
   }
@@ -164,7 +174,7 @@ Result<std::shared_ptr<const Process>> CallerTable::FindProcess(pid_t tid, const
     return now->second;  // another thread of it was faster
   }
   if (!there && processes_.size() >= kMaxProcesses) {
-    return Error{Code::kExhausted, EMFILE, "too many processes of one container make calls", {}};
+    return TooManyProcesses();
   }
   // Possibly the same process with a new address space.
   process->serial = there ? now->second->serial : next_serial_++;

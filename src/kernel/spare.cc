@@ -12,9 +12,12 @@ namespace {
 
 // More than threads that can have one for a moment before they see that it is.
 constexpr rlim_t kSpare = 320;
+// What all threads together have open for the calls that they are in, and some that wait.
+constexpr rlim_t kForCalls = 640;
 constexpr rlim_t kMostPart = 4;  // of all, where that is less
 
 std::atomic<int> first_spare{std::numeric_limits<int>::max()};
+std::atomic<int> first_for_calls{std::numeric_limits<int>::max()};
 
 }  // namespace
 
@@ -24,7 +27,9 @@ void KeepSpare() {
     return;
   }
   const rlim_t all = std::min<rlim_t>(files.rlim_cur, std::numeric_limits<int>::max());
-  first_spare = static_cast<int>(all - std::min(kSpare, all / kMostPart));
+  const rlim_t spare = std::min(kSpare, all / kMostPart);
+  first_spare = static_cast<int>(all - spare);
+  first_for_calls = static_cast<int>(all - spare - std::min(kForCalls, all / kMostPart));
 }
 
 bool IsSpare(int fd) {
@@ -32,7 +37,7 @@ bool IsSpare(int fd) {
 }
 
 UniqueFd Frugally(UniqueFd fd) {
-  if (!fd.valid() || !IsSpare(fd.get())) {
+  if (!fd.valid() || fd.get() < first_for_calls.load(std::memory_order_relaxed)) {
     return fd;
   }
   fd.reset();

@@ -14,8 +14,9 @@ void KeepSpare();
 // Is `fd` one of those? Never, before KeepSpare().
 [[nodiscard]] bool IsSpare(int fd);
 
-// `fd`, or nothing with errno EMFILE where it is one of those: then it is closed, so it must be of
-// a kind whose close waits for nobody.
+// For descriptors that are kept for as long as a process of the tenant's lives: `fd`, or nothing
+// with errno EMFILE where it is one of those, or of those before them that are left to calls. Then
+// it is closed, so it must be of a kind whose close waits for nobody.
 [[nodiscard]] UniqueFd Frugally(UniqueFd fd);
 
 }  // namespace cgpu::kernel

@@ -78,6 +78,11 @@ Result<> Server::LoadBooks(const ServerState& state) {
   }
   const std::lock_guard lock(state_mutex_);
   CGPU_TRY(LoadBook(state.ledger, ledger_));
+  for (std::size_t i = 0; i < config_.cards.size(); ++i) {
+    if (ledger_.Limit(static_cast<ledger::Card>(i)) > config_.cards[i].card.memory_bytes) {
+      return Error{Code::kInvalid, 0, "its books allow more of a card than the card has", {}};
+    }
+  }
   CGPU_TRY(LoadBook(state.boundary, boundary_));
   exports_ = state.exports;
   return {};
