@@ -1,6 +1,7 @@
 """Running one attack twice: on a node without cgpu, where it must get what it is after (else it
 proves nothing), and in a slice, where it must not and a neighbour must not notice."""
 import contextlib
+import glob
 import os
 
 from cgpu_test import MIB, TEST_BIN, Node, Peak, Process, check
@@ -106,5 +107,32 @@ def twice(words, usable=0, course=hold, wants=LIMIT):
     within(words, at_least(usable), course)
 
 
-__all__ = ["ADVERSARY", "LIMIT", "NEIGHBOUR", "Process", "argv", "at_least", "balanced", "counted",
-           "hold", "more_than", "neighbour", "nothing", "twice", "within", "without"]
+def _status(path):
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            return dict(line.split(":\t", 1) for line in file.read().splitlines() if ":\t" in line)
+    except OSError:
+        return {}
+
+
+def outer_number(number, word):
+    """The thread of the attack `word` that calls itself `number`, as it is numbered here."""
+    found = []
+    for path in glob.glob("/proc/[0-9]*/task/[0-9]*/status"):
+        status = _status(path)
+        if status.get("Name") == "adversary" and status["NSpid"].split()[-1] == str(number):
+            with open("/proc/%s/cmdline" % status["Tgid"], "rb") as file:
+                if word.encode() in file.read().split(b"\0"):
+                    found.append(int(status["Pid"]))
+    check(len(found) == 1, "the thread %d is there %d times" % (number, len(found)))
+    return found[0]
+
+
+def give_out_next(number):
+    """The next thread or process of the machine gets it, if nobody else is faster."""
+    with open("/proc/sys/kernel/ns_last_pid", "w", encoding="ascii") as file:
+        file.write(str(number - 1))
+
+
+__all__ = ["ADVERSARY", "LIMIT", "NEIGHBOUR", "Process", "argv", "at_least", "balanced", "counted", "give_out_next",
+           "hold", "more_than", "neighbour", "nothing", "outer_number", "twice", "within", "without"]

@@ -8,10 +8,13 @@
 #ifndef CGPU_TESTS_ADVERSARY_COMMON_H_
 #define CGPU_TESTS_ADVERSARY_COMMON_H_
 
+#include <sys/mman.h>
+
 #include <cstdarg>
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -38,6 +41,14 @@ bool Line(std::string* line);
 // Argument `index` as a number, or `otherwise`.
 std::uint64_t Number(const std::vector<std::string>& args, std::size_t index,
                      std::uint64_t otherwise);
+
+// One that the children of this process have, too.
+template <class T>
+T* Shared() {
+  void* const place =
+      mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  return new (place) T();
+}
 
 // ioctl(2) with all 64 bits of each argument as given. Returns 0 or the errno.
 int RawIoctl(int fd, std::uint64_t request, const void* argument);
@@ -148,6 +159,8 @@ std::vector<Entry> SidecarAttacks();
 std::vector<Entry> NumberAttacks();
 std::vector<Entry> SpaceAttacks();
 std::vector<Entry> EvasionAttacks();
+std::vector<Entry> TrickAttacks();
+std::vector<Entry> FaultAttacks();
 
 }  // namespace cgpu::adversary
 

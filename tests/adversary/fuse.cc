@@ -1,5 +1,7 @@
 // A file system of the tenant's own that answers until its file is open and then never again.
 // Whoever waits for it waits for ever.
+#include "fuse.h"
+
 #include <fcntl.h>
 #include <linux/fuse.h>
 #include <sched.h>
@@ -20,11 +22,8 @@
 #include "rm/nv_ctrl.h"
 
 namespace cgpu::adversary {
-namespace {
 
-constexpr std::uint64_t kFileNode = 2;
-
-void Reply(int dev, std::uint64_t unique, const void* body, std::size_t size, int error = 0) {
+void Reply(int dev, std::uint64_t unique, const void* body, std::size_t size, int error) {
   std::vector<char> message(sizeof(fuse_out_header) + size);
   fuse_out_header header{};
   header.len = static_cast<std::uint32_t>(message.size());
@@ -37,13 +36,20 @@ void Reply(int dev, std::uint64_t unique, const void* body, std::size_t size, in
   (void)!write(dev, message.data(), message.size());
 }
 
+namespace {
+
+constexpr std::uint64_t kFileNode = 2;
+
 fuse_attr Attributes(std::uint64_t node) {
   fuse_attr attr{};
   attr.ino = node;
+  attr.size = node == kFileNode ? kFuseFileBytes : 0;
   attr.mode = node == kFileNode ? S_IFREG | 0666U : S_IFDIR | 0755U;
   attr.nlink = 1;
   return attr;
 }
+
+}  // namespace
 
 void Answer(int dev, const fuse_in_header& in, const char* body) {
   switch (in.opcode) {
@@ -85,6 +91,8 @@ void Answer(int dev, const fuse_in_header& in, const char* body) {
       break;
   }
 }
+
+namespace {
 
 // Returns when the file is open: from then on nobody is answered.
 void ServeUntilOpen(int dev) {
@@ -129,16 +137,42 @@ struct Hanging {
   }
 }
 
-// Says why and ends where there cannot be such a file. `takes`: see TakeAll().
-Hanging OpenHanging(bool takes = false) {
-  const uid_t uid = getuid();
-  const gid_t gid = getgid();
+// Whoever may be any user outside maps all of them, from outside.
+void UnshareWithAllIds() {
+  int unshared[2];
+  if (pipe2(unshared, O_CLOEXEC) != 0) {
+    Die("failed: no pipe");
+  }
+  const std::string folder = "/proc/" + std::to_string(getpid());
+  const pid_t mapper = fork();
+  if (mapper == 0) {
+    char byte = 0;
+    (void)!read(unshared[0], &byte, 1);
+    WriteFile((folder + "/uid_map").c_str(), "0 0 4294967295");
+    WriteFile((folder + "/gid_map").c_str(), "0 0 4294967295");
+    _exit(0);
+  }
   if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) {
     Die("unsupported: no user namespace: %s", std::strerror(errno));
   }
-  WriteFile("/proc/self/setgroups", "deny");
-  WriteFile("/proc/self/uid_map", std::to_string(uid) + " " + std::to_string(uid) + " 1");
-  WriteFile("/proc/self/gid_map", std::to_string(gid) + " " + std::to_string(gid) + " 1");
+  (void)!write(unshared[1], "", 1);
+  (void)waitpid(mapper, nullptr, 0);
+}
+
+}  // namespace
+
+FuseMount MountFuse(bool all_ids) {
+  const uid_t uid = getuid();
+  const gid_t gid = getgid();
+  if (all_ids) {
+    UnshareWithAllIds();
+  } else if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) {
+    Die("unsupported: no user namespace: %s", std::strerror(errno));
+  } else {
+    WriteFile("/proc/self/setgroups", "deny");
+    WriteFile("/proc/self/uid_map", std::to_string(uid) + " " + std::to_string(uid) + " 1");
+    WriteFile("/proc/self/gid_map", std::to_string(gid) + " " + std::to_string(gid) + " 1");
+  }
   const int dev = open("/dev/fuse", O_RDWR | O_CLOEXEC);
   if (dev < 0) {
     Die("unsupported: no /dev/fuse: %s", std::strerror(errno));
@@ -153,6 +187,14 @@ Hanging OpenHanging(bool takes = false) {
   if (mount("hanging", folder.c_str(), "fuse", MS_NOSUID | MS_NODEV, options.c_str()) != 0) {
     Die("unsupported: no FUSE mount: %s", std::strerror(errno));
   }
+  return {dev, folder + "/file"};
+}
+
+namespace {
+
+// Says why and ends where there cannot be such a file. `takes`: see TakeAll().
+Hanging OpenHanging(bool takes = false) {
+  const auto [dev, name] = MountFuse();
   Hanging hanging;
   hanging.server = fork();
   if (hanging.server == 0) {
@@ -165,7 +207,7 @@ Hanging OpenHanging(bool takes = false) {
     }
   }
   close(dev);
-  hanging.file = open((folder + "/file").c_str(), O_RDWR | O_CLOEXEC);
+  hanging.file = open(name.c_str(), O_RDWR | O_CLOEXEC);
   if (hanging.file < 0) {
     Die("failed: cannot open the file: %s", std::strerror(errno));
   }

@@ -10,11 +10,11 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   std::vector<Entry> all;
   for (auto* table :
-       {CallAttacks,     RaceAttacks,    HandleAttacks,   ReferenceAttacks, ProcessAttacks,
-        OutsideAttacks,  FuseAttacks,    ReachAttacks,    ManagedAttacks,   MappingAttacks,
-        ExportAttacks,   QueryAttacks,   TransferAttacks, SearchAttacks,    SidecarAttacks,
-        NumberAttacks,   SpaceAttacks,   EvasionAttacks,  BombAttacks,      PointerAttacks,
-        PhysicalAttacks, FirmwareAttacks}) {
+       {CallAttacks,     RaceAttacks,     HandleAttacks,   ReferenceAttacks, ProcessAttacks,
+        OutsideAttacks,  FuseAttacks,     ReachAttacks,    ManagedAttacks,   MappingAttacks,
+        ExportAttacks,   QueryAttacks,    TransferAttacks, SearchAttacks,    SidecarAttacks,
+        NumberAttacks,   SpaceAttacks,    EvasionAttacks,  BombAttacks,      PointerAttacks,
+        PhysicalAttacks, FirmwareAttacks, TrickAttacks,    FaultAttacks}) {
     const auto entries = table();
     all.insert(all.end(), entries.begin(), entries.end());
   }

@@ -1,9 +1,7 @@
 """Attacks on who managed memory is charged to: it lives in an address space, and not with the
 process or the thread that mapped it (spaces.cc)."""
-import glob
-
-from attack import (LIMIT, NEIGHBOUR, argv, at_least, counted, more_than, within,
-                    without)
+from attack import (LIMIT, NEIGHBOUR, argv, at_least, counted, give_out_next, more_than, outer_number,
+                    within, without)
 from cgpu_test import MIB, check, main
 
 WANTED = 6144
@@ -72,46 +70,20 @@ def twins():
     within(["twins", WANTED // 256], judge)
 
 
-def _status(path):
-    try:
-        with open(path, encoding="ascii", errors="replace") as file:
-            return dict(line.split(":\t", 1) for line in file.read().splitlines() if ":\t" in line)
-    except OSError:
-        return {}
-
-
-def _outer(number):
-    """The thread of the attack that calls itself `number`, as it is numbered here."""
-    found = []
-    for path in glob.glob("/proc/[0-9]*/task/[0-9]*/status"):
-        status = _status(path)
-        if status.get("Name") == "adversary" and status["NSpid"].split()[-1] == str(number):
-            with open("/proc/%s/cmdline" % status["Tgid"], "rb") as file:
-                if b"reused" in file.read():
-                    found.append(int(status["Pid"]))
-    check(len(found) == 1, "the thread %d is there %d times" % (number, len(found)))
-    return found[0]
-
-
-def _give_out_next(number):
-    with open("/proc/sys/kernel/ns_last_pid", "w", encoding="ascii") as file:
-        file.write(str(number - 1))
-
-
 def reused():
     """A child that has the number of a thread which made a call and ended."""
     def course(process, _node):
         while not process.said("^holding$"):
             if process.expect(r"^(number \d+|holding)$").group(1) == "holding":
                 break
-            number = _outer(int(process.lines[-1].split()[1]))
+            number = outer_number(int(process.lines[-1].split()[1]), "reused")
             process.say("end")
             process.expect("^ended$")
             child = None
             for _ in range(1000):  # others may be given the number
-                _give_out_next(number)
+                give_out_next(number)
                 process.say("fork")
-                child = _outer(int(process.expect(r"^number (\d+)$").group(1)))
+                child = outer_number(int(process.expect(r"^number (\d+)$").group(1)), "reused")
                 process.say("map" if child == number else "drop")
                 if child == number:
                     break
