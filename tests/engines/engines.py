@@ -246,7 +246,9 @@ class _DockerLike(Engine):
         raise NotImplementedError
 
     def _create_words(self, name, argv, plain, want):
-        words = ["--name", name, "--runtime", "plain" if plain else "tested", "--network", "none"]
+        words = ["--name", name, "--runtime", "plain" if plain else "tested"]
+        if not any(option.startswith("--network") for option in want.options):
+            words += ["--network", "none"]
         for key, value in want.env.items():
             words += ["--env", "%s=%s" % (key, value)]
         for source, target, how in want.mounted():
@@ -420,7 +422,7 @@ class Podman(_DockerLike):
         self._do(*self._cli("load", "--quiet", "--input", self._make_archive()))
 
     def _cli(self, *words):
-        if words[0] == "run":  # podman's is a word before the command
+        if words[0] in ("run", "create"):  # podman's is a word before the command
             at = words.index("--runtime")
             return [self.programs[0], *words[at:at + 2], *words[:at], *words[at + 2:]]
         if words[0] == "rm":
