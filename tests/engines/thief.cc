@@ -1,7 +1,7 @@
-// thief PID MIB: goes for card memory with the GPU files of another process that it may trace, as one of a
-// container whose namespaces are shared: with descriptors that it takes (pidfd_getfd), with the
-// files behind them that it opens again, and with those of the other's root. Talks as an attack of
-// tests/adversary does.
+// thief PID MIB: goes for card memory with the GPU files of another process that it may trace, as
+// one of a container whose namespaces are shared: with descriptors that it takes (pidfd_getfd),
+// with the files behind them that it opens again, and with those of the other's root. Talks as an
+// attack of tests/adversary does.
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
