@@ -61,6 +61,9 @@ struct Client {
   // Both directions of "the second is freed with the first" and of its reverse.
   std::set<std::pair<std::uint32_t, std::uint32_t>> dependants;
   std::set<std::pair<std::uint32_t, std::uint32_t>> dependencies;
+  // Likewise of "the second keeps what lies under the first".
+  std::set<std::pair<std::uint32_t, std::uint32_t>> keepers;
+  std::set<std::pair<std::uint32_t, std::uint32_t>> kept;
   std::multimap<std::uint32_t, Mapping> mappings;  // by the object's handle
 };
 

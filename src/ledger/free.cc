@@ -143,6 +143,11 @@ void Ledger::Erase(Client& client, Object& object) {
     client.dependants.erase({edge->second, handle});
     edge = client.dependencies.erase(edge);
   }
+  auto kept = client.kept.lower_bound({handle, 0});
+  while (kept != client.kept.end() && kept->first == handle) {
+    client.keepers.erase({kept->second, handle});
+    kept = client.kept.erase(kept);
+  }
   LeaveBlock(object);
   auto mapping = client.mappings.lower_bound(handle);
   while (mapping != client.mappings.end() && mapping->first == handle) {

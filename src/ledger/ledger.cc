@@ -446,4 +446,17 @@ Result<> Ledger::AddDependency(ClientRef client, Handle dependant, Handle on) {
   return {};
 }
 
+Result<> Ledger::AddKeeper(ClientRef client, Handle keeper, Handle kept) {
+  Client* owner = Get(client);
+  if (owner == nullptr) {
+    return Gone("client", client.handle);
+  }
+  if (!owner->objects.contains(keeper)) {
+    return Gone("object", keeper);
+  }
+  owner->keepers.emplace(kept, keeper);
+  owner->kept.emplace(keeper, kept);
+  return {};
+}
+
 }  // namespace cgpu::ledger

@@ -246,6 +246,10 @@ class Ledger {
 
   // `dependant` is freed when `on` is (a channel with its group's context share, and so on).
   [[nodiscard]] Result<> AddDependency(ClientRef client, Handle dependant, Handle on);
+  // `keeper` goes on using what lies under `kept`, now or later, though the driver frees that
+  // without asking: see IsKept(). A channel group uses it as long as it has a channel. kNotFound:
+  // the keeper is gone.
+  [[nodiscard]] Result<> AddKeeper(ClientRef client, Handle keeper, Handle kept);
 
   // Frees the object, everything below it and their dependants; the client itself frees the client.
   // kNotFound: gone already, or the serial is another.
@@ -280,6 +284,8 @@ class Ledger {
   [[nodiscard]] std::optional<Card> CardOf(ClientRef client, Handle object) const;
   // Would other objects be freed with it?
   [[nodiscard]] bool FreesOthers(ClientRef client, Handle object) const;
+  // Would something be freed with it that an object uses which stays?
+  [[nodiscard]] bool IsKept(ClientRef client, Handle object) const;
   // All objects of a client with the client itself, by handle.
   [[nodiscard]] std::vector<ObjectInfo> Objects(ClientRef client) const;
 
@@ -337,6 +343,7 @@ class Ledger {
   static const Object* Get(const Client& client, ObjectRef ref);
   static Object* Get(Client& client, ObjectRef ref);
   static ObjectInfo Describe(const Object& object);
+  static bool Uses(const Object& keeper);
   static void AddUsage(const Object& object, Card card, Usage& usage);
 
   [[nodiscard]] const Pending* Get(const Reservation& reservation, Pending::What what) const;

@@ -37,7 +37,7 @@ class Player {
   void Play(const Step& step) {
     using Move = void (Player::*)(const Step&);
     // More ways to grow than to shrink, so that histories get somewhere.
-    constexpr std::array<Move, 46> kMoves{
+    constexpr std::array<Move, 50> kMoves{
         &Player::BeginClient, &Player::BeginObject, &Player::BeginObject, &Player::BeginObject,
         &Player::BeginObject, &Player::BeginObject, &Player::BeginObject, &Player::BeginDup,
         &Player::BeginDup,    &Player::BeginDup,    &Player::BeginExport, &Player::BeginImport,
@@ -48,7 +48,8 @@ class Player {
         &Player::Cancel,      &Player::Drop,        &Player::Free,        &Player::Free,
         &Player::Free,        &Player::Free,        &Player::Depend,      &Player::Depend,
         &Player::Depend,      &Player::Depend,      &Player::Depend,      &Player::Depend,
-        &Player::Depend,      &Player::Depend,      &Player::Close,       &Player::Remove,
+        &Player::Depend,      &Player::Depend,      &Player::Keep,        &Player::Keep,
+        &Player::Keep,        &Player::Keep,        &Player::Close,       &Player::Remove,
         &Player::Limit,       &Player::HandOver};
     (this->*kMoves.at(step.what % kMoves.size()))(step);
     Compare();
@@ -387,6 +388,18 @@ class Player {
     }
   }
 
+  void Keep(const Step& step) {
+    const Handle client = ClientName(step, 0);
+    const Handle keeper = ParentName(step, 1);
+    const Handle kept = ParentName(step, 2);
+    const bool there = model_.Find(client, keeper) != nullptr;
+    Expect(ledger_->AddKeeper({client}, keeper, kept),
+           there ? std::nullopt : std::optional(Code::kNotFound));
+    if (there) {
+      model_.keepers.push_back({client, keeper, kept});
+    }
+  }
+
   static std::string Saved(const Ledger& ledger) {
     StateWriter writer;
     writer.Begin(1);
@@ -457,6 +470,8 @@ class Player {
         RC_ASSERT(row != nullptr);
         RC_ASSERT(object.parent == row->parent);
         RC_ASSERT(object.kind == row->kind);
+        RC_ASSERT(ledger_->IsKept(client.ref, object.ref.handle) ==
+                  model_.IsKept(client.ref.handle, object.ref.handle));
         RC_ASSERT(object.card == row->card);
         RC_ASSERT(object.holders == (row->block ? model_.Holders(*row->block) : 0U));
       }

@@ -209,6 +209,30 @@ TEST_F(LedgerTest, FreeTakesTheSubtreeAndItsDependants) {
   EXPECT_EQ(ledger_.Count(), Counts{});
 }
 
+TEST_F(LedgerTest, WhatAChannelUsesIsKeptUntilBothGo) {
+  const ClientRef client = Client(kClient);
+  Device(client);
+  ASSERT_TRUE(Add(client, kDevice, 1, Kind::kOther).ok());
+  ASSERT_TRUE(Add(client, 1, 2, Kind::kMemory, 100).ok());
+  ASSERT_TRUE(Add(client, kDevice, 3, Kind::kChannelGroup).ok());
+  ASSERT_TRUE(ledger_.AddKeeper(client, 3, 2).ok());
+  ASSERT_TRUE(ledger_.AddKeeper(client, 3, 5).ok());  // not there yet
+  EXPECT_EQ(CodeOf(ledger_.AddKeeper(client, 77, 2)), Code::kNotFound);
+  EXPECT_FALSE(ledger_.IsKept(client, 2)) << "the group has no channel";
+  ASSERT_TRUE(Add(client, 3, 4, Kind::kChannel).ok());
+  EXPECT_TRUE(ledger_.IsKept(client, 2));
+  EXPECT_TRUE(ledger_.IsKept(client, 1)) << "what is kept goes with it";
+  EXPECT_FALSE(ledger_.IsKept(client, kDevice)) << "all goes at once";
+  EXPECT_FALSE(ledger_.IsKept(client, kClient));
+  EXPECT_FALSE(ledger_.IsKept(client, 4));
+  ASSERT_TRUE(Add(client, kDevice, 5, Kind::kMemory, 1).ok());
+  EXPECT_TRUE(ledger_.IsKept(client, 5));
+  ASSERT_TRUE(ledger_.AddDependency(client, 3, 2).ok());
+  EXPECT_FALSE(ledger_.IsKept(client, 2)) << "the group goes with it";
+  ASSERT_TRUE(ledger_.Free(client, {3}).ok());
+  EXPECT_FALSE(ledger_.IsKept(client, 5));
+}
+
 TEST_F(LedgerTest, ADuplicateCountsOnceAndInheritsThePayment) {
   const ClientRef first = Client(kClient, 1, 11);
   const ClientRef second = Client(kOtherClient, 2, 22);

@@ -170,7 +170,8 @@ class Model {
     return usages;
   }
 
-  void Free(Handle client, Handle handle) {
+  // What goes with it.
+  std::set<Handle> Doomed(Handle client, Handle handle) const {
     std::set<Handle> doomed{handle};
     for (bool grown = true; grown;) {
       grown = false;
@@ -185,10 +186,31 @@ class Model {
         }
       }
     }
+    return doomed;
+  }
+
+  bool IsKept(Handle client, Handle handle) const {
+    const std::set<Handle> doomed = Doomed(client, handle);
+    return handle != client && std::any_of(keepers.begin(), keepers.end(), [&](const Edge& edge) {
+             const bool group = Find(edge.client, edge.dependant)->kind == Kind::kChannelGroup;
+             return edge.client == client && doomed.contains(edge.on) &&
+                    !doomed.contains(edge.dependant) &&
+                    (!group || std::any_of(rows.begin(), rows.end(), [&](const Row& row) {
+                      return row.client == client && row.parent == edge.dependant &&
+                             row.kind == Kind::kChannel;
+                    }));
+           });
+  }
+
+  void Free(Handle client, Handle handle) {
+    const std::set<Handle> doomed = Doomed(client, handle);
     std::erase_if(
         rows, [&](const Row& row) { return row.client == client && doomed.contains(row.handle); });
     std::erase_if(edges, [&](const Edge& edge) {
       return edge.client == client && (doomed.contains(edge.dependant) || doomed.contains(edge.on));
+    });
+    std::erase_if(keepers, [&](const Edge& edge) {
+      return edge.client == client && doomed.contains(edge.dependant);
     });
     if (handle == client) {
       clients.erase(client);
@@ -221,6 +243,7 @@ class Model {
   std::map<Handle, ClientRow> clients;
   std::vector<ExportRow> exports;
   std::vector<Edge> edges;
+  std::vector<Edge> keepers;  // `dependant` uses what lies under `on`, now or later
   std::map<std::uint64_t, Flight> flights;
   std::uint64_t clock = 0;
 };

@@ -97,6 +97,46 @@ bool Ledger::FreesOthers(ClientRef client, Handle object) const {
          (dependant != owner->dependants.end() && dependant->first == object);
 }
 
+bool Ledger::IsKept(ClientRef client, Handle object) const {
+  const Client* owner = Get(client);
+  const Object* found = owner != nullptr ? Get(*owner, {object, 0}) : nullptr;
+  if (found == nullptr || found->parent == nullptr || owner->keepers.empty()) {
+    return false;
+  }
+  std::set<Handle> doomed;
+  std::vector<const Object*> next{found};
+  while (!next.empty()) {
+    const Object& current = *next.back();
+    next.pop_back();
+    if (!doomed.insert(current.handle).second) {
+      continue;
+    }
+    for (const Object* child = current.first_child; child != nullptr; child = child->next_sibling) {
+      next.push_back(child);
+    }
+    auto edge = owner->dependants.lower_bound({current.handle, 0});
+    for (; edge != owner->dependants.end() && edge->first == current.handle; ++edge) {
+      next.push_back(&owner->objects.at(edge->second));
+    }
+  }
+  return std::any_of(owner->keepers.begin(), owner->keepers.end(), [&](const auto& edge) {
+    return doomed.contains(edge.first) && !doomed.contains(edge.second) &&
+           Uses(owner->objects.at(edge.second));
+  });
+}
+
+// Does a keeper use what it keeps?
+bool Ledger::Uses(const Object& keeper) {
+  if (Describe(keeper).kind != Kind::kChannelGroup) {
+    return true;
+  }
+  const Object* child = keeper.first_child;
+  while (child != nullptr && Describe(*child).kind != Kind::kChannel) {
+    child = child->next_sibling;
+  }
+  return child != nullptr;
+}
+
 std::vector<ObjectInfo> Ledger::Objects(ClientRef client) const {
   std::vector<ObjectInfo> all;
   if (const Client* owner = Get(client); owner != nullptr) {

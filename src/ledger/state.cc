@@ -30,6 +30,7 @@ enum Tag : StateTag {
   kMapping = 7,     // client, object, address, bytes, card
   kExport = 8,      // file, index, class, card, block
   kExtra = 9,       // card, owner, what, bytes
+  kKeeper = 10,     // client, the object that uses, what it uses
 };
 
 // More serial numbers than can ever be given.
@@ -69,6 +70,9 @@ void Ledger::Save(StateWriter& writer) const {
   for (const auto& [handle, client] : clients_) {
     for (const auto& [on, dependant] : client.dependants) {
       Write(writer, kDependency, handle, dependant, on);
+    }
+    for (const auto& [keeper, kept] : client.kept) {
+      Write(writer, kKeeper, handle, keeper, kept);
     }
     for (const auto& [object, view] : client.mappings) {
       Write(writer, kMapping, handle, object, view.address, view.bytes, view.card);
@@ -151,6 +155,8 @@ class Ledger::Loader {
         return OneObject();
       case kDependency:
         return OneDependency();
+      case kKeeper:
+        return OneKeeper();
       case kMapping:
         return OneMapping();
       case kExport:
@@ -258,6 +264,15 @@ class Ledger::Loader {
     const auto on = reader_.As<Handle>();
     if (!reader_.failed()) {
       Check(ledger_.AddDependency({client, 0}, dependant, on).ok(), "a dependency");
+    }
+  }
+
+  void OneKeeper() {
+    const auto client = reader_.As<Handle>();
+    const auto keeper = reader_.As<Handle>();
+    const auto kept = reader_.As<Handle>();
+    if (!reader_.failed()) {
+      Check(ledger_.AddKeeper({client, 0}, keeper, kept).ok(), "a keeper");
     }
   }
 

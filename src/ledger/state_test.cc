@@ -63,6 +63,8 @@ class LedgerStateTest : public ::testing::Test {
     Export(memory_, kFile, 3);
     Export(device_, kFile, 4);
     EXPECT_TRUE(ledger_->AddDependency(other_, 0x50, 0x51).ok());
+    EXPECT_TRUE(ledger_->AddKeeper(client_, 0x80, 0x40).ok());
+    EXPECT_TRUE(ledger_->AddKeeper(other_, 0x52, 0x50).ok());
     Map(0x40, 0x7000, 30);
     Map(0x40, 0x9000, 40);
     Map(0x80, 0x7000, 0);
@@ -141,6 +143,7 @@ class LedgerStateTest : public ::testing::Test {
       EXPECT_EQ(object.page_bytes, same->page_bytes);
       EXPECT_EQ(left.FreesOthers(client, object.ref.handle),
                 right.FreesOthers(client, object.ref.handle));
+      EXPECT_EQ(left.IsKept(client, object.ref.handle), right.IsKept(client, object.ref.handle));
     }
   }
 
