@@ -93,6 +93,8 @@ NvStatus GetInterleave(ControlCall& call) {
 // kernel_fifo_ga100.c: the runlist and the channel's number. Anyone can work one out.
 NvStatus WorkSubmitToken(ControlCall& call) {
   const ChannelIds::Id& id = *call.object.channel_id;
+  // kernel_channel.c kchannelNotifyWorkSubmitToken_IMPL() writes it to the notifiers as well.
+  call.model.NoteUse(call.object.setup.errors);
   call.Put(
       rm::NVC36F_CTRL_CMD_GPFIFO_GET_WORK_SUBMIT_TOKEN_PARAMS{id.Runlist() << 16 | id.Number()});
   return rm::NV_OK;

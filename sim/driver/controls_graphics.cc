@@ -199,7 +199,6 @@ constexpr ControlEntry kEntries[] = {
     {rm::NV83DE_CTRL_CMD_DEBUG_SET_EXCEPTION_MASK, kDebugger, Accept},
     {rm::NV83DE_CTRL_CMD_DEBUG_CLEAR_ALL_SM_ERROR_STATES, kDebugger, Accept},
     {NV83DE_CTRL_CMD_DEBUG_READ_MMU_FAULT_INFO, kDebugger, AnswerZeros},
-    {NV83DE_CTRL_CMD_DEBUG_READ_ALL_SM_ERROR_STATES, kDebugger, AnswerZeros},
     {NV83DE_CTRL_CMD_DEBUG_SUSPEND_CONTEXT, kDebugger, Accept},
     {NV83DE_CTRL_CMD_DEBUG_RESUME_CONTEXT, kDebugger, Accept},
 };

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "rm/nv_controls.h"
 #include "rm/nv_ctrl.h"
@@ -19,16 +20,34 @@ using enum ObjectKind;
 constexpr rm::NvU64 kMiB = rm::NvU64{1} << 20;
 constexpr rm::NvU64 kRegistersMiB = 16;
 
-// Answers nothing for each index: a count, then as many pairs of an index and its value.
+// kern_bus_ctrl.c getBusInfos(): of the counters of errors one is kept, which anybody resets.
+rm::NvU32 BusInfo(const ControlCall& call, rm::NvU32 index) {
+  rm::NvU32& errors = call.model.BusErrors(call.object.card);
+  switch (index) {
+    case rm::NV2080_CTRL_BUS_INFO_INDEX_PCIE_GPU_LINK_CORRECTABLE_ERRORS:
+      return errors;
+    case rm::NV2080_CTRL_BUS_INFO_INDEX_PCIE_GPU_LINK_AER:  // which of them there were
+      return std::exchange(errors, 0U) != 0 ? 1 : 0;
+    case rm::NV2080_CTRL_BUS_INFO_INDEX_PCIE_GPU_LINK_CORRECTABLE_ERRORS_CLEAR:
+      errors = 0;
+      return 0;
+    default:
+      return 0;
+  }
+}
+
+// Answers nothing for most indices: a count, then as many pairs of an index and its value.
 // subdeviceCtrlCmdGpuGetInfoV2_IMPL(), subdeviceCtrlCmdBusGetInfoV2_IMPL().
-NvStatus NothingOfAnyIndex(ControlCall& call) {
+NvStatus NothingOfMostIndices(ControlCall& call) {
   constexpr std::size_t kPair = 2 * sizeof(rm::NvU32);
   const auto count = Load<rm::NvU32>(call.params);
   if (count > (call.params.size() - sizeof(count)) / kPair) {
     return rm::NV_ERR_INVALID_ARGUMENT;
   }
   for (std::size_t i = 1; i <= count; ++i) {
-    Store(call.params.subspan(i * kPair), rm::NvU32{0});
+    const auto index = Load<rm::NvU32>(call.params.subspan(i * kPair - sizeof(rm::NvU32)));
+    Store(call.params.subspan(i * kPair),
+          call.cmd == rm::NV2080_CTRL_CMD_BUS_GET_INFO_V2 ? BusInfo(call, index) : 0U);
   }
   return rm::NV_OK;
 }
@@ -45,7 +64,8 @@ NvStatus BuildVersion(ControlCall& call) {
 // cliresCtrlCmdClientSetInheritedSharePolicy_IMPL(): what the client itself is shared by.
 NvStatus SetInheritedSharePolicy(ControlCall& call) {
   const rm::NvHandle client = call.client.handle;
-  return call.model.Share(call.file, client, client, call.Get<rm::RS_SHARE_POLICY>());
+  return call.model.Share(call.file, client, client, call.Get<rm::RS_SHARE_POLICY>(),
+                          /*by_escape=*/false);
 }
 
 // cliresCtrlCmdClientGetAddrSpaceType_IMPL().
@@ -163,11 +183,11 @@ constexpr ControlEntry kEntries[] = {
     {rm::NV0080_CTRL_CMD_MSENC_GET_CAPS_V2, kDevice, AnswerZeros},
     {rm::NV0080_CTRL_CMD_BSP_GET_CAPS_V2, kDevice, AnswerZeros},
     {rm::NV0080_CTRL_CMD_GPU_GET_VIRTUALIZATION_MODE, kDevice, AnswerZeros},
-    {rm::NV2080_CTRL_CMD_GPU_GET_INFO_V2, kSubdevice, NothingOfAnyIndex},
+    {rm::NV2080_CTRL_CMD_GPU_GET_INFO_V2, kSubdevice, NothingOfMostIndices},
     {rm::NV2080_CTRL_CMD_GPU_GET_INFOROM_OBJECT_VERSION, kSubdevice, InforomObjectVersion},
     {rm::NV2080_CTRL_CMD_GPU_ACQUIRE_COMPUTE_MODE_RESERVATION, kSubdevice, Accept},
     {rm::NV2080_CTRL_CMD_GPU_RELEASE_COMPUTE_MODE_RESERVATION, kSubdevice, Accept},
-    {rm::NV2080_CTRL_CMD_BUS_GET_INFO_V2, kSubdevice, NothingOfAnyIndex},
+    {rm::NV2080_CTRL_CMD_BUS_GET_INFO_V2, kSubdevice, NothingOfMostIndices},
     {rm::NV2080_CTRL_CMD_BUS_GET_PCI_BAR_INFO, kSubdevice, PciBars},
     {rm::NV2080_CTRL_CMD_BUS_GET_PCIE_SUPPORTED_GPU_ATOMICS, kSubdevice, AnswerZeros},
     {rm::NV2080_CTRL_CMD_BUS_GET_PEX_COUNTERS, kSubdevice, AnswerZeros},

@@ -157,17 +157,21 @@ NvStatus AccountingOfProcess(ControlCall& call) {
   return rm::NV_OK;
 }
 
-// The channel that the card would be running: the first that is scheduled, whoever has it.
 NvStatus ResidentChannel(ControlCall& call) {
-  const Books books = call.model.GetBooks();
-  for (const ChannelBooks& channel :
-       books.cards[static_cast<std::size_t>(call.object.card)].channels) {
-    if (channel.scheduled && !channel.disabled && !channel.stopped) {
-      Store(call.params, channel.id);
-      return rm::NV_OK;
-    }
+  const auto channel = call.model.ResidentChannel(call.object.card);
+  Store(call.params, channel.value_or(0));
+  return channel ? rm::NV_OK : rm::NV_ERR_INVALID_STATE;
+}
+
+// ctrl83dedebug.h: of whatever context is on the card, whichever channel is named. Which one it was
+// is told in place of its errors.
+NvStatus SmErrors(ControlCall& call) {
+  constexpr std::size_t kFirstState = 2 * sizeof(rm::NvU32);
+  constexpr rm::NvU32 kSome = 1U << 31;
+  if (const auto channel = call.model.ResidentChannel(call.object.card)) {
+    Store(call.params.subspan(kFirstState), kSome | *channel);
   }
-  return rm::NV_ERR_INVALID_STATE;
+  return rm::NV_OK;
 }
 
 // Switches of a channel, which the caller names in its own client.
@@ -221,6 +225,19 @@ NvStatus P2pCapsMatrix(ControlCall& call) {
   return rm::NV_OK;
 }
 
+// third_party_p2p.c CliAddThirdPartyP2PVASpace(): under any number, each once.
+NvStatus RegisterVaSpace(ControlCall& call) {
+  if (call.object.cls != rm::NV50_THIRD_PARTY_P2P) {
+    return rm::NV_ERR_NOT_SUPPORTED;
+  }
+  constexpr rm::NvU64 kFirstToken = 0xfe00;
+  if (!call.object.registered.insert(call.Get<rm::NvHandle>()).second) {
+    return rm::NV_ERR_INSERT_DUPLICATE_NAME;
+  }
+  Store(call.params.subspan(sizeof(rm::NvU64)), kFirstToken);
+  return rm::NV_OK;
+}
+
 constexpr ObjectKind kClient = ObjectKind::kClient;
 constexpr ObjectKind kSubdevice = ObjectKind::kSubdevice;
 constexpr ControlEntry kEntries[] = {
@@ -229,10 +246,12 @@ constexpr ControlEntry kEntries[] = {
     {NV0000_CTRL_CMD_GPUACCT_GET_PROC_ACCOUNTING_INFO, kClient, AccountingOfProcess},
     {NV0000_CTRL_CMD_GPUACCT_GET_ACCOUNTING_PIDS, kClient, AccountingPids},
     {NV2080_CTRL_CMD_GR_GET_CURRENT_RESIDENT_CHANNEL, kSubdevice, ResidentChannel},
+    {NV83DE_CTRL_CMD_DEBUG_READ_ALL_SM_ERROR_STATES, ObjectKind::kDebugger, SmErrors},
     {NV2080_CTRL_CMD_GR_GET_CTXSW_STATS, kSubdevice, SwitchStatistics},
     {NV0000_CTRL_CMD_SYSTEM_GET_P2P_CAPS, kClient, P2pCaps},
     {NV0000_CTRL_CMD_SYSTEM_GET_P2P_CAPS_V2, kClient, P2pCaps},
     {rm::NV0000_CTRL_CMD_SYSTEM_GET_P2P_CAPS_MATRIX, kClient, P2pCapsMatrix},
+    {rm::NV503C_CTRL_CMD_REGISTER_VA_SPACE, ObjectKind::kOther, RegisterVaSpace},
 };
 
 }  // namespace

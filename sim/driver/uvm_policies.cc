@@ -194,8 +194,8 @@ NvStatus UuidTable(UvmCall& call) {
 }
 
 constexpr UvmHandler kHandlers[] = {
-    {&CreateGroup, 23},  // UVM_CREATE_RANGE_GROUP; the names of the others are in rm/uvm_table.cc
-    {&DestroyGroup, 24},
+    {&CreateGroup, rm::UVM_CREATE_RANGE_GROUP},  // the names of the others are in rm/uvm_table.cc
+    {&DestroyGroup, rm::UVM_DESTROY_RANGE_GROUP},
     {&SetGroup, 31},
     {&MigrationOfGroups, 40},
     {&MigrationOfGroups, 41},

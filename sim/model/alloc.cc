@@ -12,6 +12,11 @@ namespace {
 // NV_VASPACE_ALLOCATION_FLAGS_IS_EXTERNALLY_OWNED in src/common/sdk/nvidia/inc/nvos.h
 constexpr rm::NvU32 kVaSpaceExternallyOwned = 1U << 3;
 
+struct MapperParams {  // NV_MEMORY_MAPPER_ALLOCATION_PARAMS in class/cl00fe.h: its beginning
+  rm::NvHandle hSemaphoreSurface;
+  rm::NvU32 maxQueueSize;
+};
+
 // Is this a class that the card must have, and has not?
 bool CardLacksClass(const CardModel& model, ObjectKind kind, rm::NvU32 cls) {
   return (kind == ObjectKind::kChannel || kind == ObjectKind::kUserMode ||
@@ -103,6 +108,8 @@ NvStatus DriverModel::Construct(Client& client, const CallerView& caller, AllocR
       return ConstructDebugger(client, request);
     case ObjectKind::kContextDma:
       return ConstructContextDma(client, request, object);
+    case ObjectKind::kEngine:
+      return ConstructVideoEngine(request, object);
     case ObjectKind::kChannelGroup:
       return ConstructGroup(client, request, object);
     case ObjectKind::kChannel:
@@ -127,6 +134,9 @@ NvStatus DriverModel::Construct(Client& client, const CallerView& caller, AllocR
       return ConstructSpace(client, request.parent, params.index, object);
     }
     default:
+      if (object.cls == rm::NV_MEMORY_MAPPER) {  // mem_mapper.c memmapperConstruct()
+        object.queue = Params<MapperParams>(request).maxQueueSize;
+      }
       return object.cls == rm::NV_EVENT_BUFFER ? ConstructEventBuffer(client, request, object)
                                                : rm::NV_OK;
   }

@@ -38,6 +38,28 @@ NvStatus DriverModel::MakeGroup(int card, rm::NvU32 engine_type, std::shared_ptr
   return rm::NV_OK;
 }
 
+// nvos.h, prohibitMultipleInstances. What the firmware answers is not public.
+NvStatus DriverModel::ConstructVideoEngine(const AllocRequest& request, Object& object) const {
+  const rm::NvU32 kind = object.cls & 0xFFU;
+  if (kind != 0xB0 && kind != 0xB7 && kind != 0xD1 && kind != 0xFA) {  // *_VIDEO_*
+    return rm::NV_OK;
+  }
+  struct VideoParams {
+    rm::NvU32 size;
+    rm::NvU32 prohibitMultipleInstances;
+  };
+  object.exclusive = Params<VideoParams>(request).prohibitMultipleInstances != 0;
+  for (const auto& [handle, client] : clients_) {
+    for (const auto& [object_handle, other] : client.objects) {
+      if (other.cls == object.cls && other.card == object.card &&
+          (other.exclusive || object.exclusive)) {
+        return rm::NV_ERR_STATE_IN_USE;
+      }
+    }
+  }
+  return rm::NV_OK;
+}
+
 NvStatus DriverModel::ConstructGroup(Client& client, const AllocRequest& request, Object& object) {
   const auto params = Params<rm::NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS>(request);
   if (params.hVASpace != 0) {
@@ -47,6 +69,7 @@ NvStatus DriverModel::ConstructGroup(Client& client, const AllocRequest& request
     object.depends_on.insert(params.hVASpace);  // kernel_channel_group_api.c
     object.space = SpaceNamed(client, params.hVASpace);
   }
+  object.setup.error_handle = params.hObjectError;
   return MakeGroup(object.card, params.engineType, &object.group);
 }
 
@@ -100,7 +123,8 @@ void DriverModel::SetUpChannel(Client& client, const rm::ChannelParams& params,
   object.setup.entries = params.gpFifoEntries;
   object.setup.userd = block_of(params.hUserdMemory);
   object.setup.userd_offset = params.userdOffset;
-  object.setup.errors = block_of(params.hObjectError);
+  object.setup.errors =
+      block_of(params.hObjectError != 0 ? params.hObjectError : parent.setup.error_handle);
   const Object* device = &parent;
   while (device->kind != ObjectKind::kDevice) {
     device = &client.objects.at(device->parent);

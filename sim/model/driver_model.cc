@@ -26,6 +26,8 @@ DriverModel::DriverModel(std::vector<Card> cards, const rm::Abi& abi)
     channel_ids_.push_back(std::make_unique<ChannelIds>());
     group_ids_.push_back(std::make_unique<ChannelIds>());
     encoders_.emplace_back(card.model->encoder_sessions);
+    constexpr rm::NvU32 kBusErrors = 5;  // as of a link that has had some
+    bus_errors_.push_back(kBusErrors);
     shared_data_.push_back(std::make_shared<Block>(next_block_++, -1, kSharedDataBytes, Charge()));
     shared_data_.back()->shared_data_of = static_cast<int>(card.index);
     shared_data_.back()->user_read_only = true;
@@ -218,6 +220,7 @@ void DriverModel::FreeClient(rm::NvHandle handle) {
   }
   const FileId file = found->second.file;
   FreeTree(found->second, handle);
+  RevokeSharesWith(found->second);
   clients_.erase(found);
   files_.at(file).clients.erase(handle);
   for (EncoderSessions& encoders : encoders_) {

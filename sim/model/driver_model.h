@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -123,8 +124,18 @@ struct CardBooks {
   std::vector<GroupBooks> groups;
   std::vector<ChannelBooks> channels;
 };
+// What is kept for clients in the kernel's memory.
+struct KernelBooks {
+  std::size_t os_events = 0;          // NV_ESC_ALLOC_OS_EVENT, of the whole node
+  std::size_t shared_with = 0;        // entries of clients' lists of what was shared with them
+  std::size_t share_policies = 0;     // of all objects
+  std::size_t registered_spaces = 0;  // NV503C_CTRL_CMD_REGISTER_VA_SPACE
+  rm::NvU64 mapper_places = 0;        // in the queues of NV_MEMORY_MAPPER
+};
 struct Books {
+  KernelBooks kernel;
   rm::NvU32 longest_idle_us = 0;  // that anybody had a card locked for by IDLE_CHANNELS
+  rm::NvU64 stray_writes = 0;     // to memory that was freed: whatever lies there by then
   std::vector<CardBooks> cards;
   std::vector<ClientBooks> clients;
 };
@@ -145,6 +156,12 @@ class DriverModel {
   [[nodiscard]] EncoderSessions& Encoders(int card) {
     return encoders_[static_cast<std::size_t>(card)];
   }
+  // Correctable errors of a card's link that nobody has reset.
+  [[nodiscard]] rm::NvU32& BusErrors(int card) {
+    return bus_errors_[static_cast<std::size_t>(card)];
+  }
+  // The channel that a card would be running: the first that is scheduled, whoever has it.
+  [[nodiscard]] std::optional<rm::NvU32> ResidentChannel(int card) const;
   [[nodiscard]] const rm::Abi& DriverAbi() const { return abi_; }
 
   // Open files. Close frees what hung on the file, unless a registered card file still holds it.
@@ -162,7 +179,7 @@ class DriverModel {
   [[nodiscard]] NvStatus Free(FileId file, rm::NvHandle client, rm::NvHandle object);
   [[nodiscard]] NvStatus Dup(FileId file, DupRequest& request);
   [[nodiscard]] NvStatus Share(FileId file, rm::NvHandle client, rm::NvHandle object,
-                               const rm::RS_SHARE_POLICY& policy);
+                               const rm::RS_SHARE_POLICY& policy, bool by_escape = true);
   // Does `object` of `source` let `target` duplicate it?
   [[nodiscard]] bool MayDup(const Client& source, const Object& object, const Client& target) const;
   // The client when it exists and may be used through `file`. `missing` is what the call answers
@@ -171,6 +188,8 @@ class DriverModel {
                                    Client** client);
   [[nodiscard]] Client* FindClient(rm::NvHandle handle);
   // A client is to wait for its channels for as long, with their card locked.
+  // The driver, or the card at its word, writes to memory that it keeps a pointer to.
+  void NoteUse(const std::weak_ptr<Block>& memory);
   void NoteIdle(rm::NvU32 timeout_us) { longest_idle_us_ = std::max(longest_idle_us_, timeout_us); }
   [[nodiscard]] static Object* FindObject(Client& client, rm::NvHandle handle);
 
@@ -274,6 +293,7 @@ class DriverModel {
                                         Object& object);
   [[nodiscard]] NvStatus ConstructChannel(Client& client, const AllocRequest& request,
                                           Object& object);
+  [[nodiscard]] NvStatus ConstructVideoEngine(const AllocRequest& request, Object& object) const;
   [[nodiscard]] NvStatus ConstructEventBuffer(Client& client, const AllocRequest& request,
                                               Object& object);
   [[nodiscard]] NvStatus ConstructEvent(Client& client, const AllocRequest& request,
@@ -291,6 +311,8 @@ class DriverModel {
   void DropDma(Client& client, Object& object);
   void FreeTree(Client& client, rm::NvHandle handle);
   void FreeClient(rm::NvHandle handle);
+  void RevokeSharesWith(const Client& client);
+  [[nodiscard]] KernelBooks InKernel() const;
   void DropFile(FileId file);
   [[nodiscard]] static bool PolicyMatches(const rm::RS_SHARE_POLICY& policy, const Client& source,
                                           const Client& target);
@@ -314,6 +336,7 @@ class DriverModel {
   std::vector<std::unique_ptr<ChannelIds>> group_ids_;
   std::vector<std::shared_ptr<Block>> shared_data_;  // RM_USER_SHARED_DATA
   std::vector<EncoderSessions> encoders_;
+  std::vector<rm::NvU32> bus_errors_;
   GpuPort* gpu_ = nullptr;
   GpuKey next_key_ = 1;
   rm::NvU64 next_space_ = 1;
@@ -321,6 +344,7 @@ class DriverModel {
   std::map<FileId, OpenFile> files_;
   std::map<rm::NvHandle, Client> clients_;
   rm::NvU32 longest_idle_us_ = 0;
+  rm::NvU64 stray_writes_ = 0;
   std::map<std::pair<rm::NvHandle, rm::NvU32>, FileId> os_events_;  // client, fd number
   FileId next_file_ = 1;
   std::uint32_t next_client_ = 0;

@@ -70,6 +70,7 @@ struct ChannelSetup {
   std::weak_ptr<Block> userd;
   rm::NvU64 userd_offset = 0;
   std::weak_ptr<Block> errors;
+  rm::NvHandle error_handle = 0;  // a group's, for its channels that name none
 };
 
 struct Object {
@@ -97,10 +98,13 @@ struct Object {
   ChannelSetup setup;  // kChannel
   std::shared_ptr<OnGpu> on_gpu;           // kChannel, once it was scheduled; an event buffer
   std::shared_ptr<GpuEventBuffer> events;  // NV_EVENT_BUFFER
+  std::set<rm::NvHandle> registered;       // NV50_THIRD_PARTY_P2P: address spaces, or any number
+  rm::NvU32 queue = 0;                     // NV_MEMORY_MAPPER: places in it
   bool scheduled = false;                  // kChannel
   bool disabled = false;                   // kChannel: by FIFO_DISABLE_CHANNELS
   bool stopped = false;                    // kChannel: by STOP_CHANNEL
   bool cuda_limit = false;                 // kDevice: it limits the card's clocks
+  bool exclusive = false;                  // kEngine, of video: nobody else may have one
 };
 
 // The process that made a client, as recorded then.
@@ -115,6 +119,8 @@ struct Client {
   Identity identity;
   std::uint32_t next_generated = 0;
   std::map<rm::NvHandle, Object> objects;  // the client itself among them
+  // rs_client.h, accessBackRefList: what was shared with it, by client and object.
+  std::vector<std::pair<rm::NvHandle, rm::NvHandle>> shared_with;
 };
 
 // What the pages of an mmap of a file are. It does not keep the memory: a mapping of freed memory

@@ -85,9 +85,35 @@ std::vector<std::uint32_t> DriverModel::ProcessesOn(int card, rm::NvU32 cls) con
   return pids;
 }
 
+KernelBooks DriverModel::InKernel() const {
+  KernelBooks kernel;
+  kernel.os_events = os_events_.size();
+  for (const auto& [handle, client] : clients_) {
+    kernel.shared_with += client.shared_with.size();
+    for (const auto& [object_handle, object] : client.objects) {
+      kernel.share_policies += object.share ? object.share->size() : 0;
+      kernel.registered_spaces += object.registered.size();
+      kernel.mapper_places += object.queue;
+    }
+  }
+  return kernel;
+}
+
+std::optional<rm::NvU32> DriverModel::ResidentChannel(int card) const {
+  const Books books = GetBooks();
+  for (const ChannelBooks& channel : books.cards[static_cast<std::size_t>(card)].channels) {
+    if (channel.scheduled && !channel.disabled && !channel.stopped) {
+      return channel.id;
+    }
+  }
+  return std::nullopt;
+}
+
 Books DriverModel::GetBooks() const {
   Books books;
   books.longest_idle_us = longest_idle_us_;
+  books.kernel = InKernel();
+  books.stray_writes = stray_writes_;
   books.cards.resize(cards_.size());
   for (std::size_t i = 0; i < cards_.size(); ++i) {
     books.cards[i].used_bytes = memory_[i]->Used();

@@ -26,6 +26,34 @@ bool GivesDup(const rm::RS_SHARE_POLICY& policy) {
   return (policy.accessMask.limbs[0] >> rm::RS_ACCESS_DUP_OBJECT & 1U) != 0;
 }
 
+// rs_access_map.c rsSharePolicyEquals(): may the two be merged?
+bool Alike(const rm::RS_SHARE_POLICY& a, const rm::RS_SHARE_POLICY& b) {
+  return a.type == b.type && ((a.action ^ b.action) & rm::RS_SHARE_ACTION_FLAG_REQUIRE) == 0 &&
+         (a.type != rm::RS_SHARE_TYPE_CLIENT || a.target == b.target);
+}
+
+// rsShareListInsert()
+void Insert(const rm::RS_SHARE_POLICY& policy, std::vector<rm::RS_SHARE_POLICY>& list) {
+  const auto found =
+      std::find_if(list.begin(), list.end(), [&](const auto& one) { return Alike(one, policy); });
+  if (found == list.end()) {
+    list.push_back(policy);
+  } else {
+    found->accessMask.limbs[0] |= policy.accessMask.limbs[0];
+  }
+}
+
+// rsShareListRemove()
+void Revoke(const rm::RS_SHARE_POLICY& policy, std::vector<rm::RS_SHARE_POLICY>& list) {
+  std::erase_if(list, [&](auto& one) {
+    if (!Alike(one, policy)) {
+      return false;
+    }
+    one.accessMask.limbs[0] &= ~policy.accessMask.limbs[0];
+    return one.accessMask.limbs[0] == 0;
+  });
+}
+
 constexpr rm::NvU16 kShareTypeMax = rm::RS_SHARE_TYPE_FM_CLIENT + 1;
 // From src/common/sdk/nvidia/inc/ctrl/ctrl0000/ctrl0000unix.h:
 constexpr std::size_t kMaxExportObjects = 512;
@@ -148,7 +176,7 @@ NvStatus DriverModel::AttachCopy(Client& client, rm::NvHandle parent, Object cop
 
 // rs_client.c clientShareResource().
 NvStatus DriverModel::Share(FileId file, rm::NvHandle handle, rm::NvHandle object_handle,
-                            const rm::RS_SHARE_POLICY& policy) {
+                            const rm::RS_SHARE_POLICY& policy, bool by_escape) {
   if (policy.type >= kShareTypeMax) {
     return rm::NV_ERR_INVALID_ARGUMENT;
   }
@@ -166,6 +194,12 @@ NvStatus DriverModel::Share(FileId file, rm::NvHandle handle, rm::NvHandle objec
   Object* object = FindObject(*client, object_handle);
   if (object == nullptr) {
     return rm::NV_ERR_OBJECT_NOT_FOUND;
+  }
+  // A list without an end: an entry for each call, the first one's again.
+  const bool revokes = (policy.action & rm::RS_SHARE_ACTION_FLAG_REVOKE) != 0;
+  if (policy.type == rm::RS_SHARE_TYPE_CLIENT &&
+      (by_escape || (!revokes && policy.target != handle))) {
+    FindClient(policy.target)->shared_with.emplace_back(handle, object_handle);
   }
   const bool compose = (policy.action & rm::RS_SHARE_ACTION_FLAG_COMPOSE) != 0;
   if (!object->share) {
@@ -188,15 +222,27 @@ NvStatus DriverModel::Share(FileId file, rm::NvHandle handle, rm::NvHandle objec
   if (!compose) {
     object->share->clear();
   }
-  if ((policy.action & rm::RS_SHARE_ACTION_FLAG_REVOKE) != 0) {
-    std::erase_if(*object->share, [&policy](const rm::RS_SHARE_POLICY& p) {
-      return p.type == policy.type &&
-             (p.type != rm::RS_SHARE_TYPE_CLIENT || p.target == policy.target);
-    });
+  if (revokes) {
+    Revoke(policy, *object->share);
   } else {
-    object->share->push_back(policy);
+    Insert(policy, *object->share);
   }
   return rm::NV_OK;
+}
+
+// rs_client.c clientFreeAccessBackRefs().
+void DriverModel::RevokeSharesWith(const Client& client) {
+  rm::RS_SHARE_POLICY all{};
+  all.type = rm::RS_SHARE_TYPE_CLIENT;
+  all.target = client.handle;
+  all.accessMask.limbs[0] = ~0U;
+  for (const auto& [owner, handle] : client.shared_with) {
+    Client* other = owner == client.handle ? nullptr : FindClient(owner);
+    Object* object = other == nullptr ? nullptr : FindObject(*other, handle);
+    if (object != nullptr && object->share) {
+      Revoke(all, *object->share);
+    }
+  }
 }
 
 // rmobjexportimport.c RmExportObject(): a duplicate that belongs to a client of the driver's own.

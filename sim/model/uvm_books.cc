@@ -37,6 +37,7 @@ UvmBooks UvmModel::GetBooks() const {
     books.flags = space.flags;
     books.pid = space.tgid;
     books.gpus = space.order;
+    books.range_groups = space.groups.size();
     for (const auto& [card, gpu] : space.gpus) {
       if (gpu.vaspace == nullptr) {
         continue;

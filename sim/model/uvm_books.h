@@ -50,6 +50,7 @@ struct UvmFileBooks {
   std::vector<int> gpus;
   std::vector<int> vaspaces;
   std::size_t channels = 0;
+  std::size_t range_groups = 0;
   std::vector<UvmRangeBooks> ranges;
   std::vector<UvmManagedBooks> managed;
   std::map<int, UvmCardBooks> cards;

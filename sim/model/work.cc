@@ -79,8 +79,17 @@ void DriverModel::PutOnGpu(Client& client, Object& channel) {
   }
 }
 
+void DriverModel::NoteUse(const std::weak_ptr<Block>& memory) {
+  const std::weak_ptr<Block> none;
+  const bool named = memory.owner_before(none) || none.owner_before(memory);
+  stray_writes_ += named && memory.expired() ? 1 : 0;
+}
+
 void DriverModel::SetScheduled(Client& client, Object& channel, bool on) {
   channel.scheduled = on;
+  if (on) {
+    NoteUse(channel.setup.userd);
+  }
   // A ring without entries or without its page of pointers can hold no work.
   const bool may_work = channel.setup.entries != 0 && !channel.setup.userd.expired();
   if (on && gpu_ != nullptr && channel.on_gpu == nullptr && !channel.stopped && may_work) {

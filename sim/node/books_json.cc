@@ -119,6 +119,13 @@ std::string BooksJson(const Driver& driver, const GpuLink& link, const AllBooks&
                   {"preempt_us", link.Options().preempt_us},
                   {"copy_gbps", link.Options().copy_gbps}}},
                 {"longest_idle_us", books.driver.longest_idle_us},
+                {"kernel",
+                 {{"os_events", books.driver.kernel.os_events},
+                  {"shared_with", books.driver.kernel.shared_with},
+                  {"share_policies", books.driver.kernel.share_policies},
+                  {"registered_spaces", books.driver.kernel.registered_spaces},
+                  {"mapper_places", books.driver.kernel.mapper_places}}},
+                {"stray_writes", books.driver.stray_writes},
                 {"received", json::object()},
                 {"refused", json::object()}};
   for (const Card& card : driver.Cards()) {

@@ -78,6 +78,7 @@ std::string UvmFilesJson(const UvmBooks& books) {
                      {"registered_gpus", file.gpus},
                      {"vaspaces", file.vaspaces},
                      {"channels", file.channels},
+                     {"range_groups", file.range_groups},
                      {"gpus", std::move(cards)},
                      {"managed", std::move(managed)},
                      {"ranges", std::move(ranges)}});

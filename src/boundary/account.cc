@@ -45,8 +45,7 @@ std::uint32_t EngineOf(const Call& call, rm::Branch branch) {
 
 }  // namespace
 
-std::optional<Undo> Boundary::Account(Call& call, Decision& decision, int error,
-                                      const std::map<ledger::ProcessKey, std::uint32_t>& pids) {
+std::optional<Undo> Boundary::Account(Call& call, Decision& decision, int error) {
   const auto status = StatusOf(call);
   if (call.uvm_request != 0) {
     AccountUvm(call, decision, error == 0 && status == rm::NV_OK);
@@ -54,6 +53,9 @@ std::optional<Undo> Boundary::Account(Call& call, Decision& decision, int error,
   }
   const bool done = error == 0 && (!status || *status == rm::NV_OK);
   RestoreGiven(call, decision);
+  if (call.nr == rm::NV_ESC_FREE_OS_EVENT && error == 0) {
+    ForgetOsEvent(call);  // if the driver did not find it, there is none either
+  }
   if (call.nr == rm::NV_ESC_RM_MAP_MEMORY_DMA) {
     AccountMapDma(call, decision, done);
     return std::nullopt;
@@ -88,9 +90,12 @@ std::optional<Undo> Boundary::Account(Call& call, Decision& decision, int error,
     case rm::NV_ESC_RM_VID_HEAP_CONTROL:
       return AccountVidHeap(call, decision);
     case rm::NV_ESC_RM_CONTROL:
-      return AccountControl(call, decision, pids);
+      return AccountControl(call, decision);
     case rm::NV_ESC_CARD_INFO:
       RewriteCardInfo(call);
+      return std::nullopt;
+    case rm::NV_ESC_RM_GET_EVENT_DATA:
+      HideErrors(call);
       return std::nullopt;
     case rm::NV_ESC_RM_MAP_MEMORY:
       AccountMapMemory(call, decision);
@@ -184,13 +189,31 @@ void Boundary::AddDependencies(const Call& call, ledger::ClientRef client, std::
     depends_on(Load<rm::NV_CONTEXT_DMA_ALLOCATION_PARAMS>(*params).hMemory);
     return;
   }
+  // What the driver keeps a pointer to without keeping the object: once that is freed it writes
+  // into whatever lies there by then.
+  const auto keeps = [&](std::uint32_t kept) {
+    if (kept != 0) {
+      (void)ledger_.AddKeeper(client, handle, kept).ok();  // gone by now: it uses nothing
+    }
+  };
+  if (call.command == rm::NVENC_SW_SESSION) {  // nvencsession.c nvencsessionConstruct_IMPL()
+    const auto session = Load<rm::NVA0BC_ALLOC_PARAMETERS>(*params);
+    keeps(session.version == rm::NVA0BC_ALLOC_PARAMS_VER_1 ? session.hMem : 0);
+    return;
+  }
   const ClassEffect effect = FindClassRule(call.command)->effect;
   if (effect == ClassEffect::kChannelGroup) {
-    depends_on(Load<rm::NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS>(*params).hVASpace);
+    const auto group = Load<rm::NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS>(*params);
+    depends_on(group.hVASpace);
+    keeps(group.hObjectError);  // of its channels that name none (kernel_channel.c)
+    keeps(group.hObjectEccError);
   } else if (effect == ClassEffect::kChannel) {
     const rm::ChannelParams channel = rm::ReadChannelParams(abi_.branch, *params);
     depends_on(channel.hVASpace);
     depends_on(channel.hContextShare);
+    for (const std::uint32_t kept : rm::KeptByChannel(abi_.branch, *params)) {
+      keeps(kept);
+    }
   }
 }
 
@@ -250,11 +273,16 @@ std::optional<Undo> Boundary::AccountVidHeap(Call& call, Decision& decision) {
   return std::nullopt;
 }
 
-// Puts back what DecideDevice(), DecideIdleChannels() and DecidePreemption() changed.
+// Puts back what DecideDevice(), DecideVideoEngine(), DecideIdleChannels() and DecidePreemption()
+// changed.
 void Boundary::RestoreGiven(Call& call, const Decision& decision) {
   if (decision.own_share) {
     Store(call.nested[static_cast<std::size_t>(call.pointers[0].target)].bytes, std::uint32_t{0},
           offsetof(rm::NV0080_ALLOC_PARAMETERS, hClientShare));
+  }
+  if (call.nr == rm::NV_ESC_RM_ALLOC && decision.given_flags != 0) {
+    Store(call.nested[static_cast<std::size_t>(call.pointers[0].target)].bytes,
+          static_cast<std::uint32_t>(decision.given_flags), rm::kProhibitMultipleInstances);
   }
   if (call.nr == rm::NV_ESC_RM_IDLE_CHANNELS) {
     Store(call.image, static_cast<std::uint32_t>(decision.given_flags),
@@ -266,12 +294,11 @@ void Boundary::RestoreGiven(Call& call, const Decision& decision) {
   }
 }
 
-std::optional<Undo> Boundary::AccountControl(
-    Call& call, Decision& decision, const std::map<ledger::ProcessKey, std::uint32_t>& pids) {
+std::optional<Undo> Boundary::AccountControl(Call& call, Decision& decision) {
   const ControlRule* rule = FindControlRule(call.command);
   switch (rule->effect) {
     case ControlEffect::kView:
-      RewriteControl(call, decision, pids);
+      RewriteControl(call, decision);
       return std::nullopt;
     case ControlEffect::kExport:
     case ControlEffect::kImport:

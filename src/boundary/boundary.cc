@@ -178,10 +178,7 @@ Decision Boundary::Decide(Call& call) {
     case rm::NV_ESC_RM_DUP_OBJECT:
       return DecideDup(call, std::move(decision));
     case rm::NV_ESC_RM_FREE:
-      if (const auto object = ledger_.Find(client->ref, call.object)) {
-        decision.object = object->ref;
-      }
-      return decision;
+      return DecideFree(call, std::move(decision), call.object);
     case rm::NV_ESC_RM_MAP_MEMORY:
       return DecideMapMemory(call, std::move(decision));
     case rm::NV_ESC_RM_SHARE:
@@ -192,9 +189,10 @@ Decision Boundary::Decide(Call& call) {
     case rm::NV_ESC_RM_UNMAP_MEMORY_DMA:
     case rm::NV_ESC_RM_UPDATE_DEVICE_MAPPING_INFO:
     case rm::NV_ESC_RM_BIND_CONTEXT_DMA:
-    case rm::NV_ESC_ALLOC_OS_EVENT:
     case rm::NV_ESC_FREE_OS_EVENT:
       return decision;
+    case rm::NV_ESC_ALLOC_OS_EVENT:
+      return DecideAllocOsEvent(call, std::move(decision));
     case rm::NV_ESC_RM_ALLOC_MEMORY:
       return DecideAllocMemory(call, std::move(decision));
     case rm::NV_ESC_RM_ALLOC_CONTEXT_DMA2:
@@ -221,6 +219,17 @@ Decision Boundary::DecideClient(Call& call) {
   }
   decision.action = Decision::Action::kExecute;
   decision.reservation = std::move(*reservation);
+  return decision;
+}
+
+// The driver would free a channel's error notifiers or USERD from under it and go on writing there.
+Decision Boundary::DecideFree(Call& call, Decision decision, std::uint32_t handle) {
+  if (ledger_.IsKept(decision.client, handle)) {
+    return Answer(call, rm::NV_ERR_STATE_IN_USE,
+                  "RM_FREE of memory that a channel or an encoder session uses: free that first");
+  }
+  const auto object = ledger_.Find(decision.client, handle);
+  decision.object = object ? object->ref : ledger::ObjectRef();  // not the parent of a heap's call
   return decision;
 }
 
@@ -322,6 +331,19 @@ Decision Boundary::DecideDevice(Call& call, Decision decision) {
   return decision;
 }
 
+// nvos.h: prohibitMultipleInstances keeps everybody else on the card off the engine. It lies at the
+// same place for decoders, encoders, JPEG and optical flow.
+Decision Boundary::DecideVideoEngine(Call& call, Decision decision) {
+  decision = Reserve(call, std::move(decision), ledger::Kind::kOther, 0);
+  if (const Bytes* params = AllocParameters(call);
+      params != nullptr && decision.action == Decision::Action::kExecute) {
+    decision.given_flags = Load<std::uint32_t>(*params, rm::kProhibitMultipleInstances);
+    Store(call.nested[static_cast<std::size_t>(call.pointers[0].target)].bytes, std::uint32_t{0},
+          rm::kProhibitMultipleInstances);
+  }
+  return decision;
+}
+
 Decision Boundary::DecideAlloc(Call& call, Decision decision) {
   const ClassRule* rule = FindClassRule(call.command);
   if (rule == nullptr || rule->effect == ClassEffect::kRefuse) {
@@ -339,6 +361,8 @@ Decision Boundary::DecideAlloc(Call& call, Decision decision) {
   switch (rule->effect) {
     case ClassEffect::kPlain:
       return Reserve(call, std::move(decision), ledger::Kind::kOther, 0);
+    case ClassEffect::kVideoEngine:
+      return DecideVideoEngine(call, std::move(decision));
     case ClassEffect::kDevice:
       return DecideDevice(call, std::move(decision));
     case ClassEffect::kVidmem: {
@@ -370,19 +394,8 @@ Decision Boundary::DecideAlloc(Call& call, Decision decision) {
                                             : rm::NV_MEMORY_ALLOCATION_PARAMS{};
       return ReserveInterval(call, std::move(decision), memory.size, memory.flags, memory.attr);
     }
-    case ClassEffect::kHostMemory: {
-      // NV_SEMAPHORE_SURFACE_ALLOC_PARAMETERS {hSemaphoreMem, hMaxSubmittedMem, flags}
-      // NV_MEMORY_MAPPER_ALLOCATION_PARAMS {hSemaphoreSurface, maxQueueSize, hNotificationMemory}
-      const std::size_t second = call.command == rm::NV_MEMORY_MAPPER ? 8 : 4;
-      for (const std::size_t at : {std::size_t{0}, second}) {
-        const auto handle = params != nullptr ? Load<std::uint32_t>(*params, at) : 0;
-        const auto memory = ledger_.Find(decision.client, handle);
-        if (handle != 0 && (!memory || memory->holders != 0)) {
-          return Answer(call, rm::NV_ERR_NOT_SUPPORTED, ClassName(call.command) + " on a card");
-        }
-      }
-      return Reserve(call, std::move(decision), ledger::Kind::kOther, 0);
-    }
+    case ClassEffect::kHostMemory:
+      return DecideHostMemory(call, std::move(decision), params);
     case ClassEffect::kUnsupported:
     case ClassEffect::kRefuse:
       return RefuseClass(call, rm::NV_ERR_NOT_SUPPORTED);
@@ -435,6 +448,9 @@ Decision Boundary::CheckSharePolicy(Call& call, Decision decision,
   if (policy.type == rm::RS_SHARE_TYPE_CLIENT && !ledger_.Owns(policy.target)) {
     return Answer(call, NoSuchClient(call.nr), "RM_SHARE with a foreign client");
   }
+  if (policy.type == rm::RS_SHARE_TYPE_CLIENT && !AddShare(decision.client, policy)) {
+    return Answer(call, rm::NV_ERR_INSUFFICIENT_RESOURCES, "shares with clients over the bound");
+  }
   return decision;
 }
 
@@ -467,9 +483,7 @@ Decision Boundary::DecideVidHeap(Call& call, Decision decision) {
               : 0);
     }
     case rm::NVOS32_FUNCTION_FREE: {
-      const auto object = ledger_.Find(decision.client, head.data.Free.hMemory);
-      decision.object = object ? object->ref : ledger::ObjectRef();
-      return decision;
+      return DecideFree(call, std::move(decision), head.data.Free.hMemory);
     }
     default:
       return decision;

@@ -80,6 +80,7 @@ struct Decision {
   std::optional<ledger::Card> card;
   std::vector<Transfer> transfers;
   std::uint64_t given_flags = 0;       // as the tenant gave them, where the driver is given others
+  bool of_processes = false;           // an answer that lacks what AnswerOfProcesses() puts in
   bool own_share = false;              // a device's hClientShare was 0, and is not for the driver
   std::set<ledger::Card> uvm_planned;  // tables for `uvm_range` are counted on these
   AddressRange uvm_range;
@@ -112,12 +113,14 @@ class Boundary {
 
   [[nodiscard]] Decision Decide(Call& call);
 
-  // After execution: `error` is the ioctl's errno or 0. `pids`: the numbers that the container's
-  // processes have inside it, by process key. Rewrites the results in `call`. With a returned Undo
-  // the reservation is kept until Undone().
-  [[nodiscard]] std::optional<Undo> Account(
-      Call& call, Decision& decision, int error,
-      const std::map<ledger::ProcessKey, std::uint32_t>& pids);
+  // Where the decision says `of_processes`. `pids`: the numbers that the container's processes have
+  // inside it, by process key.
+  void AnswerOfProcesses(Call& call, const Decision& decision,
+                         const std::map<ledger::ProcessKey, std::uint32_t>& pids) const;
+
+  // After execution: `error` is the ioctl's errno or 0. Rewrites the results in `call`. With a
+  // returned Undo the reservation is kept until Undone().
+  [[nodiscard]] std::optional<Undo> Account(Call& call, Decision& decision, int error);
   void Undone(Call& call, Decision& decision);
 
   // --- UVM's address spaces, by the key of their open file: never given twice, above every
@@ -169,20 +172,36 @@ class Boundary {
   [[nodiscard]] bool OwnsClientsIn(std::uint32_t cls, const Bytes* params) const;
   Decision RefuseClass(Call& call, std::uint32_t status);
   Decision DecideDevice(Call& call, Decision decision);
+  Decision DecideVideoEngine(Call& call, Decision decision);
   Decision DecideAlloc(Call& call, Decision decision);
   Decision DecideClient(Call& call);
   Decision DecideControl(Call& call, Decision decision);
   Decision DecideGpuIdList(Call& call, Decision decision, const ControlRule& rule);
   Decision RefuseControl(Call& call, std::uint32_t status);
   Decision DecideEffect(Call& call, Decision decision, const ControlRule& rule);
+  Decision DecideNamed(Call& call, Decision decision, const ControlRule& rule);
   Decision DecideDisableChannels(Call& call, Decision decision);
   static Decision DecidePreemption(Call& call, Decision decision);
+  Decision DecideProcesses(Call& call, Decision decision);
+  Decision DecideBusInfo(Call& call, Decision decision);
+  Decision DecideSmErrors(Call& call, const Decision& decision, const ControlRule& rule);
+  [[nodiscard]] bool IsOwnHostMemory(ledger::ClientRef client, std::uint32_t handle) const;
   Decision DecideReadings(Call& call, Decision decision);
   Decision DecideTakeEncoder(Call& call, Decision decision);
   Decision DecideGiveEncoder(Call& call, Decision decision);
   static void RestoreGiven(Call& call, const Decision& decision);
   void GiveBackEncoder(const Decision& decision);
   void LoadEncoders(StateReader& reader);
+  // entries.cc
+  Decision DecideAllocOsEvent(Call& call, Decision decision);
+  void ForgetOsEvent(const Call& call);
+  [[nodiscard]] bool AddEntry(ledger::ClientRef client);
+  [[nodiscard]] bool AddShare(ledger::ClientRef owner, const rm::RS_SHARE_POLICY& policy);
+  Decision DecideHostMemory(Call& call, Decision decision, const Bytes* params);
+  [[nodiscard]] bool Lives(ledger::ClientRef client) const;
+  void SaveEntries(StateWriter& writer) const;
+  void LoadEntries(StateReader& reader);
+  void LoadOsEvent(StateReader& reader);
   // legacy.cc
   Decision DecidePinnedMemory(Call& call, Decision decision);
   Decision DecideAllocMemory(Call& call, Decision decision);
@@ -200,6 +219,7 @@ class Boundary {
   Decision DecideStatusCode(Call& call);
   Decision DecideAttachFd(Call& call);
   Decision DecideRegisterFd(Call& call);
+  Decision DecideFree(Call& call, Decision decision, std::uint32_t handle);
   Decision Reserve(Call& call, Decision decision, ledger::Kind kind, std::uint64_t bytes);
 
   // uvm.cc
@@ -210,6 +230,7 @@ class Boundary {
                                                                         std::uint64_t count) const;
   [[nodiscard]] bool OwnsNamedClient(const Call& call, Decision& decision) const;
   [[nodiscard]] std::set<ledger::Card> ManagedCards() const;
+  [[nodiscard]] std::uint64_t RangeGroups() const;
   Decision AnswerUvm(Call& call, std::uint32_t status);
   Decision NoMemory(Call& call, ledger::Card card);
   Decision DecideUvm(Call& call);
@@ -275,18 +296,17 @@ class Boundary {
   void AccountMapMemory(const Call& call, Decision& decision);
   void AccountUnmapMemory(const Call& call, const Decision& decision);
   void AccountMovedMapping(const Call& call, const Decision& decision);
-  std::optional<Undo> AccountControl(Call& call, Decision& decision,
-                                     const std::map<ledger::ProcessKey, std::uint32_t>& pids);
+  std::optional<Undo> AccountControl(Call& call, Decision& decision);
 
   // view.cc: the results as this container may see them.
   void RewriteCardInfo(Call& call) const;
-  void RewriteControl(Call& call, const Decision& decision,
-                      const std::map<ledger::ProcessKey, std::uint32_t>& pids);
+  void RewriteControl(Call& call, const Decision& decision);
+  static void HideErrors(Call& call);
   void RewriteFbInfo(Bytes& bytes, std::size_t at, std::size_t count, ledger::Card card) const;
-  void RewritePids(Bytes& bytes, ledger::Card card,
+  void ListPids(Bytes& bytes, ledger::Card card,
+                const std::map<ledger::ProcessKey, std::uint32_t>& pids) const;
+  void TellPidInfo(Bytes& bytes, ledger::Card card,
                    const std::map<ledger::ProcessKey, std::uint32_t>& pids) const;
-  void RewritePidInfo(Bytes& bytes, ledger::Card card,
-                      const std::map<ledger::ProcessKey, std::uint32_t>& pids) const;
   void FilterGpuIds(Bytes& bytes) const;
   void FilterProbedIds(Bytes& bytes) const;
   void FilterActiveDevices(Bytes& bytes) const;
@@ -316,6 +336,14 @@ class Boundary {
     std::uint32_t taken = 0;
   };
   std::vector<Encoders> encoders_;
+  // What the driver keeps for a client until that ends, whatever becomes of what it is of.
+  struct Entries {
+    std::uint64_t serial = 0;  // of the client
+    std::uint32_t count = 0;
+  };
+  std::map<ledger::Handle, Entries> entries_;
+  // By the client and the number that the tenant chose: the serial number of the client.
+  std::map<std::pair<ledger::Handle, std::uint32_t>, std::uint64_t> os_events_;
 
   // What a DMA book's mappings belong to in the ledger; UVM's spaces and managed memory have
   // smaller numbers.

@@ -65,7 +65,7 @@ TEST_F(BoundaryTest, ADriverErrorChargesNothing) {
   ASSERT_EQ(Copy(rm::NV_ESC_RM_ALLOC, alloc, call), 0);
   Decision decision = boundary_->Decide(call);
   SetStatus(call, rm::NV_ERR_INVALID_ARGUMENT);
-  EXPECT_FALSE(boundary_->Account(call, decision, 0, pids_).has_value());
+  EXPECT_FALSE(boundary_->Account(call, decision, 0).has_value());
   EXPECT_EQ(ledger_->Used(0) + ledger_->Reserved(0), 0U);
 }
 
@@ -85,7 +85,7 @@ TEST_F(BoundaryTest, MoreThanReservedIsTakenBack) {
   SetStatus(call, rm::NV_OK);
   params.size = 1026 * kMib;  // the driver rounded otherwise
   Store(call.nested[0].bytes, params);
-  const auto undo = boundary_->Account(call, decision, 0, pids_);
+  const auto undo = boundary_->Account(call, decision, 0);
   ASSERT_TRUE(undo.has_value());
   EXPECT_EQ(undo->object, 0x20U);
   boundary_->Undone(call, decision);
@@ -199,11 +199,13 @@ TEST_F(BoundaryTest, ShowsTheSlice) {
   MakeSubdevice();
   ASSERT_EQ(AllocMemory(0x20, 100 * kMib), rm::NV_OK);
   rm::NV2080_CTRL_FB_GET_INFO_V2_PARAMS_V550 info{};
-  info.fbInfoListSize = 3;
+  info.fbInfoListSize = 4;
   info.fbInfoList[0].index = 0x08;
   info.fbInfoList[1].index = 0x16;
   info.fbInfoList[2].index = 0x0b;  // bus width: passes
   info.fbInfoList[2].data = 4096;
+  info.fbInfoList[3].index = 0x11;  // where the heap begins
+  info.fbInfoList[3].data = 512;
   Decision decision;
   Call call = Control(kSubdevice, rm::NV2080_CTRL_CMD_FB_GET_INFO_V2, info, decision);
   (void)Execute(call, decision);
@@ -211,6 +213,7 @@ TEST_F(BoundaryTest, ShowsTheSlice) {
   EXPECT_EQ(seen.fbInfoList[0].data, 1024U * 1024);
   EXPECT_EQ(seen.fbInfoList[1].data, 924U * 1024);
   EXPECT_EQ(seen.fbInfoList[2].data, 4096U);
+  EXPECT_EQ(seen.fbInfoList[3].data, 0U);
 }
 
 TEST_F(BoundaryTest, ShowsOnlyGrantedCards) {
@@ -257,10 +260,7 @@ TEST_F(BoundaryTest, ListsProcessesByTheClassTheyUse) {
   const auto count = [this](std::uint32_t cls) {
     rm::NV2080_CTRL_GPU_GET_PIDS_PARAMS pids{};
     pids.id = cls;
-    Decision decision;
-    Call call = Control(kSubdevice, rm::NV2080_CTRL_CMD_GPU_GET_PIDS, pids, decision);
-    (void)Execute(call, decision);
-    return Load<rm::NV2080_CTRL_GPU_GET_PIDS_PARAMS>(call.nested[0].bytes).pidTblCount;
+    return AskOfProcesses(rm::NV2080_CTRL_CMD_GPU_GET_PIDS, pids).pidTblCount;
   };
   EXPECT_EQ(count(rm::NV20_SUBDEVICE_0), 1U);
   EXPECT_EQ(count(rm::VOLTA_COMPUTE_A), 0U);
@@ -316,20 +316,52 @@ TEST_F(BoundaryTest, ShowsTheContainersProcessesByItsOwnNumbers) {
   pids.pidTblCount = 2;
   pids.pidTbl[0] = 4711;  // the shim and a neighbour, as the driver sees them
   pids.pidTbl[1] = 4712;
-  Decision decision;
-  Call call = Control(kSubdevice, rm::NV2080_CTRL_CMD_GPU_GET_PIDS, pids, decision);
-  (void)Execute(call, decision);
-  const auto seen = Load<rm::NV2080_CTRL_GPU_GET_PIDS_PARAMS>(call.nested[0].bytes);
+  const auto seen = AskOfProcesses(rm::NV2080_CTRL_CMD_GPU_GET_PIDS, pids);
   EXPECT_EQ(seen.pidTblCount, 1U);
   EXPECT_EQ(seen.pidTbl[0], 17U);
   EXPECT_EQ(seen.pidTbl[1], 0U);
   rm::NV2080_CTRL_GPU_GET_PID_INFO_PARAMS info{};
   info.pidInfoListCount = 1;
   info.pidInfoList[0].pid = 17;
-  call = Control(kSubdevice, rm::NV2080_CTRL_CMD_GPU_GET_PID_INFO, info, decision);
-  (void)Execute(call, decision);
-  const auto usage = Load<rm::NV2080_CTRL_GPU_GET_PID_INFO_PARAMS>(call.nested[0].bytes);
+  const auto usage = AskOfProcesses(rm::NV2080_CTRL_CMD_GPU_GET_PID_INFO, info);
   EXPECT_EQ(usage.pidInfoList[0].data.vidMemUsage.memPrivate, 100 * kMib);
+}
+
+// The driver would hold its lock while it looks at all clients of the node.
+TEST_F(BoundaryTest, AnswersForProcessesAsTheDriverWould) {
+  MakeSubdevice();
+  rm::NV2080_CTRL_GPU_GET_PID_INFO_PARAMS info{};
+  info.pidInfoListCount = 2;
+  info.pidInfoList[0].pid = 4711;  // a neighbour
+  info.pidInfoList[0].data.vidMemUsage.memPrivate = kMib;
+  info.pidInfoList[1].index = 1;
+  const auto told = AskOfProcesses(rm::NV2080_CTRL_CMD_GPU_GET_PID_INFO, info);
+  EXPECT_EQ(told.pidInfoList[0].result, rm::NV_OK);
+  EXPECT_EQ(told.pidInfoList[0].data.vidMemUsage.memPrivate, 0U);
+  EXPECT_EQ(told.pidInfoList[0].smcSubscription.gpuInstanceId, 0xffffffffU);
+  EXPECT_EQ(told.pidInfoList[1].result, rm::NV_ERR_INVALID_ARGUMENT);
+  const auto status = [this](std::uint32_t object, std::uint32_t command, auto& params) {
+    Decision decision;
+    const Call call = Control(object, command, params, decision);
+    EXPECT_EQ(decision.action, Decision::Action::kAnswer);
+    EXPECT_FALSE(decision.of_processes);
+    return StatusOf(call).value();
+  };
+  for (const std::uint32_t count : {0U, 201U, ~0U}) {
+    info.pidInfoListCount = count;
+    EXPECT_EQ(status(kSubdevice, rm::NV2080_CTRL_CMD_GPU_GET_PID_INFO, info),
+              rm::NV_ERR_INVALID_ARGUMENT);
+  }
+  info.pidInfoListCount = 1;
+  EXPECT_EQ(status(0x99, rm::NV2080_CTRL_CMD_GPU_GET_PID_INFO, info), rm::NV_ERR_OBJECT_NOT_FOUND);
+  EXPECT_EQ(status(kDevice, rm::NV2080_CTRL_CMD_GPU_GET_PID_INFO, info), rm::NV_ERR_NOT_SUPPORTED);
+  rm::NV2080_CTRL_GPU_GET_PIDS_PARAMS pids{};
+  pids.id = rm::NV20_SUBDEVICE_0;
+  pids.idType = rm::NV2080_CTRL_GPU_GET_PIDS_ID_TYPE_VGPU_GUEST;
+  EXPECT_EQ(AskOfProcesses(rm::NV2080_CTRL_CMD_GPU_GET_PIDS, pids).pidTblCount, 0U);
+  pids.idType = 2;
+  EXPECT_EQ(status(kSubdevice, rm::NV2080_CTRL_CMD_GPU_GET_PIDS, pids),
+            rm::NV_ERR_INVALID_ARGUMENT);
 }
 
 TEST_F(BoundaryTest, TheTenantsPointersNeverReachTheDriver) {

@@ -134,26 +134,19 @@ Decision Boundary::DecideControl(Call& call, Decision decision) {
   // look up at all. What may be answered here is answered only where it would have come to it.
   const bool looked_up =
       route == rm::ControlRoute::kTable &&
-      (rule->effect == ControlEffect::kPass || rule->effect == ControlEffect::kView);
+      (rule->effect == ControlEffect::kPass || rule->effect == ControlEffect::kView ||
+       rule->effect == ControlEffect::kOwnMemory || rule->effect == ControlEffect::kEntry);
   if (!looked_up && !TakesControl(object->cls, call.command)) {
     return Answer(call, rm::NV_ERR_NOT_SUPPORTED, ControlName(call.command) + " on another object");
   }
-  return looked_up ? std::move(decision) : DecideEffect(call, std::move(decision), *rule);
+  return DecideEffect(call, std::move(decision), *rule);
 }
 
-Decision Boundary::DecideEffect(Call& call, Decision decision, const ControlRule& rule) {
-  Bytes& params = call.nested[0].bytes;
+// Of what the parameters name by a number: is it one of the container's?
+Decision Boundary::DecideNamed(Call& call, Decision decision, const ControlRule& rule) {
+  const Bytes& params = call.nested[0].bytes;
   const auto argument = Load<std::uint32_t>(params, rule.argument);
   switch (rule.effect) {
-    case ControlEffect::kEmpty:
-      std::fill(params.begin(), params.end(), std::byte{0});
-      [[fallthrough]];
-    case ControlEffect::kSwallow: {
-      SetStatus(call, rm::NV_OK);
-      Decision answered;
-      answered.action = Decision::Action::kAnswer;
-      return answered;
-    }
     case ControlEffect::kGpuId:
       if (!CardOfGpuId(argument)) {
         return Answer(call, rule.no_such, ControlName(call.command) + " of another card");
@@ -175,17 +168,48 @@ Decision Boundary::DecideEffect(Call& call, Decision decision, const ControlRule
       return decision;
     case ControlEffect::kSharePolicy:
       return CheckSharePolicy(call, std::move(decision), Load<rm::RS_SHARE_POLICY>(params));
+    case ControlEffect::kOwnMemory:
+      if (argument != 0 && !IsOwnHostMemory(decision.client, argument)) {
+        return Answer(call, rm::NV_ERR_INVALID_OBJECT_HANDLE,
+                      ControlName(call.command) + " with other memory than the host's");
+      }
+      return decision;
+    default:
+      return RefuseControl(call, rm::NV_ERR_NOT_SUPPORTED);
+  }
+}
+
+Decision Boundary::DecideEffect(Call& call, Decision decision, const ControlRule& rule) {
+  Bytes& params = call.nested[0].bytes;
+  switch (rule.effect) {
+    case ControlEffect::kEmpty:
+      std::fill(params.begin(), params.end(), std::byte{0});
+      [[fallthrough]];
+    case ControlEffect::kSwallow: {
+      SetStatus(call, rm::NV_OK);
+      Decision answered;
+      answered.action = Decision::Action::kAnswer;
+      return answered;
+    }
+    case ControlEffect::kGpuId:
+    case ControlEffect::kGpuIdList:
+    case ControlEffect::kClient:
+    case ControlEffect::kPeerCaps:
+    case ControlEffect::kSharePolicy:
+    case ControlEffect::kOwnMemory:
+      return DecideNamed(call, std::move(decision), rule);
     case ControlEffect::kExport:
     case ControlEffect::kImport:
     case ControlEffect::kExportMany:
     case ControlEffect::kImportMany:
     case ControlEffect::kExportInfo:
       return DecideTransfer(call, std::move(decision), rule);
-    case ControlEffect::kOwnChannel:
-      if (argument != 0 && !ledger_.Find(decision.client, argument)) {
-        return Answer(call, rule.no_such, ControlName(call.command) + " of an unknown channel");
-      }
-      return decision;
+    case ControlEffect::kLedger:
+      return DecideProcesses(call, std::move(decision));
+    case ControlEffect::kSmErrors:
+      return DecideSmErrors(call, decision, rule);
+    case ControlEffect::kBusInfo:
+      return DecideBusInfo(call, std::move(decision));
     case ControlEffect::kTakeEncoder:
       return DecideTakeEncoder(call, std::move(decision));
     case ControlEffect::kGiveEncoder:
@@ -196,6 +220,12 @@ Decision Boundary::DecideEffect(Call& call, Decision decision, const ControlRule
       return DecideReadings(call, std::move(decision));
     case ControlEffect::kPreemption:
       return DecidePreemption(call, std::move(decision));
+    case ControlEffect::kEntry:
+      if (!AddEntry(decision.client)) {
+        return Answer(call, rm::NV_ERR_INSUFFICIENT_RESOURCES,
+                      ControlName(call.command) + " over the bound");
+      }
+      return decision;
     case ControlEffect::kOwn:
     case ControlEffect::kPass:
     case ControlEffect::kView:
@@ -204,6 +234,73 @@ Decision Boundary::DecideEffect(Call& call, Decision decision, const ControlRule
       break;
   }
   return RefuseControl(call, rm::NV_ERR_NOT_SUPPORTED);
+}
+
+bool Boundary::IsOwnHostMemory(ledger::ClientRef client, std::uint32_t handle) const {
+  const auto memory = ledger_.Find(client, handle);
+  return memory && memory->holders == 0;
+}
+
+// The driver would refuse the same parameters (subdevice_ctrl_gpu_kernel.c).
+Decision Boundary::DecideProcesses(Call& call, Decision decision) {
+  const auto first = Load<std::uint32_t>(call.nested[0].bytes);
+  const bool valid = call.command == rm::NV2080_CTRL_CMD_GPU_GET_PIDS
+                         ? first <= rm::NV2080_CTRL_GPU_GET_PIDS_ID_TYPE_VGPU_GUEST
+                         : first - 1 < rm::NV2080_CTRL_GPU_PID_INFO_MAX_COUNT;
+  if (!valid) {
+    return Answer(call, rm::NV_ERR_INVALID_ARGUMENT, ControlName(call.command) + " (parameters)");
+  }
+  SetStatus(call, rm::NV_OK);
+  decision.action = Decision::Action::kAnswer;
+  decision.of_processes = true;
+  return decision;
+}
+
+// The firmware reads or clears the error registers of whatever context is on the card
+// (ctrl83dedebug.h), so none of it is told. What the caller gave lies in the first two words and
+// the last.
+Decision Boundary::DecideSmErrors(Call& call, const Decision& decision, const ControlRule& rule) {
+  Bytes& params = call.nested[0].bytes;
+  const auto channel = Load<std::uint32_t>(params, rule.argument);
+  if (channel != 0 && !ledger_.Find(decision.client, channel)) {
+    return Answer(call, rule.no_such, ControlName(call.command) + " of an unknown channel");
+  }
+  constexpr std::ptrdiff_t kWord = sizeof(std::uint32_t);
+  if (std::ssize(params) > 3 * kWord) {
+    std::fill(params.begin() + 2 * kWord, params.end() - kWord, std::byte{0});
+  }
+  SetStatus(call, rm::NV_OK);
+  Decision answered;
+  answered.action = Decision::Action::kAnswer;
+  return answered;
+}
+
+// Of these indices the driver resets what it tells: by their names, and as a side effect
+// (kernel_bif.c kbifControlGetPCIEInfo_IMPL()).
+Decision Boundary::DecideBusInfo(Call& call, Decision decision) {
+  const auto resets = [](std::uint32_t index) {
+    return index == rm::NV2080_CTRL_BUS_INFO_INDEX_PCIE_GPU_LINK_ERRORS ||
+           index == rm::NV2080_CTRL_BUS_INFO_INDEX_PCIE_ROOT_LINK_ERRORS ||
+           index == rm::NV2080_CTRL_BUS_INFO_INDEX_PCIE_GPU_LINK_AER ||
+           (index >= rm::NV2080_CTRL_BUS_INFO_INDEX_PCIE_GPU_LINK_LINECODE_ERRORS_CLEAR &&
+            index <= rm::NV2080_CTRL_BUS_INFO_INDEX_PCIE_GPU_LINK_FAILED_L0S_EXITS_CLEAR) ||
+           (index >= rm::NV2080_CTRL_BUS_INFO_INDEX_PCIE_GPU_LINK_CORRECTABLE_ERRORS_CLEAR &&
+            index <= rm::NV2080_CTRL_BUS_INFO_INDEX_PCIE_GPU_LINK_UNSUPPORTED_REQUESTS_CLEAR);
+  };
+  // {count, list}, or {count, pointer to the list}. What lies behind the count is looked at, too.
+  const bool in_place = call.command == rm::NV2080_CTRL_CMD_BUS_GET_INFO_V2;
+  const Bytes& list = call.nested[in_place || call.nested.size() < 2 ? 0 : 1].bytes;
+  constexpr std::size_t kPair = 2 * sizeof(std::uint32_t);
+  const std::size_t count =
+      in_place ? Load<std::uint32_t>(list) : (call.nested.size() < 2 ? 0 : list.size() / kPair);
+  for (std::size_t i = 0, at = in_place ? sizeof(std::uint32_t) : 0; i < count && at < list.size();
+       ++i, at += kPair) {
+    if (resets(Load<std::uint32_t>(list, at))) {
+      return Answer(call, rm::NV_ERR_INSUFFICIENT_PERMISSIONS,
+                    ControlName(call.command) + ": an index that resets the card's error counters");
+    }
+  }
+  return decision;
 }
 
 // The driver takes any pair of a client and a channel, whosever they are

@@ -204,10 +204,8 @@ void DecodeBody(const rm::Abi& abi, TenantMemory& memory, Call& call) {
       TakeFdArgument(call, 0);
       return;
     case rm::NV_ESC_RM_GET_EVENT_DATA: {
-      // NvUnixEvent {hObject, NotifyIndex, info32, info16} (src/common/sdk/nvidia/inc/nvos.h)
-      constexpr std::size_t kEventSize = 16;
-      ReadNested(memory, call, kEventSize, -1, offsetof(rm::NVOS41_PARAMETERS, pEvent), true,
-                 false);
+      ReadNested(memory, call, sizeof(rm::NvUnixEvent), -1, offsetof(rm::NVOS41_PARAMETERS, pEvent),
+                 true, false);
       return;
     }
     case rm::NV_ESC_RM_ALLOC_MEMORY: {

@@ -167,7 +167,7 @@ class DmaTest : public BoundaryTest {
     if (decision.action == Decision::Action::kExecute) {
       Store(call.image, given, offsetof(rm::NVOS46_PARAMETERS_V535, dmaOffset));
       SetStatus(call, driver_says);
-      EXPECT_FALSE(boundary_->Account(call, decision, 0, pids_).has_value());
+      EXPECT_FALSE(boundary_->Account(call, decision, 0).has_value());
     }
     return StatusOf(call).value();
   }

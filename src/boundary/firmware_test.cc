@@ -35,7 +35,7 @@ class FirmwareTest : public BoundaryTest {
     executed_ = decision.action == Decision::Action::kExecute;
     if (executed_) {
       SetStatus(call, answer);
-      (void)boundary_->Account(call, decision, 0, pids_);
+      (void)boundary_->Account(call, decision, 0);
     }
     last_ = call;
     return StatusOf(call).value();
@@ -166,7 +166,7 @@ TEST_F(FirmwareTest, KeepsAnEncoderSessionCountedUntilItIsGivenBack) {
     ASSERT_EQ(decision.action, Decision::Action::kExecute);
     EXPECT_EQ(take(), rm::NV_ERR_MAX_SESSION_LIMIT_REACHED) << "it is not given back yet";
     SetStatus(give, answer);
-    (void)boundary_->Account(give, decision, 0, pids_);
+    (void)boundary_->Account(give, decision, 0);
     EXPECT_EQ(take(), answer == rm::NV_OK ? rm::NV_OK : rm::NV_ERR_MAX_SESSION_LIMIT_REACHED);
   }
 }

@@ -90,51 +90,51 @@ constexpr auto kClasses = std::to_array<ClassRule>({
     {rm::GF100_SUBDEVICE_INFOROM, ClassEffect::kPlain},
     {rm::KEPLER_INLINE_TO_MEMORY_B, ClassEffect::kPlain},
     {rm::MAXWELL_DMA_COPY_A, ClassEffect::kPlain},
-    {rm::NVB4B7_VIDEO_ENCODER, ClassEffect::kPlain},
-    {rm::NVB8B0_VIDEO_DECODER, ClassEffect::kPlain},
-    {rm::NVB8D1_VIDEO_NVJPG, ClassEffect::kPlain},
-    {rm::NVB8FA_VIDEO_OFA, ClassEffect::kPlain},
+    {rm::NVB4B7_VIDEO_ENCODER, ClassEffect::kVideoEngine},
+    {rm::NVB8B0_VIDEO_DECODER, ClassEffect::kVideoEngine},
+    {rm::NVB8D1_VIDEO_NVJPG, ClassEffect::kVideoEngine},
+    {rm::NVB8FA_VIDEO_OFA, ClassEffect::kVideoEngine},
     {rm::PASCAL_DMA_COPY_A, ClassEffect::kPlain},
-    {rm::NVC4B0_VIDEO_DECODER, ClassEffect::kPlain},
-    {rm::NVC4B7_VIDEO_ENCODER, ClassEffect::kPlain},
-    {rm::NVC4D1_VIDEO_NVJPG, ClassEffect::kPlain},
+    {rm::NVC4B0_VIDEO_DECODER, ClassEffect::kVideoEngine},
+    {rm::NVC4B7_VIDEO_ENCODER, ClassEffect::kVideoEngine},
+    {rm::NVC4D1_VIDEO_NVJPG, ClassEffect::kVideoEngine},
     {rm::TURING_A, ClassEffect::kPlain},
     {rm::AMPERE_A, ClassEffect::kPlain},
-    {rm::NVC6B0_VIDEO_DECODER, ClassEffect::kPlain},
-    {rm::NVC6FA_VIDEO_OFA, ClassEffect::kPlain},
+    {rm::NVC6B0_VIDEO_DECODER, ClassEffect::kVideoEngine},
+    {rm::NVC6FA_VIDEO_OFA, ClassEffect::kVideoEngine},
     {rm::AMPERE_B, ClassEffect::kPlain},
-    {rm::NVC7B0_VIDEO_DECODER, ClassEffect::kPlain},
-    {rm::NVC7B7_VIDEO_ENCODER, ClassEffect::kPlain},
-    {rm::NVC7FA_VIDEO_OFA, ClassEffect::kPlain},
+    {rm::NVC7B0_VIDEO_DECODER, ClassEffect::kVideoEngine},
+    {rm::NVC7B7_VIDEO_ENCODER, ClassEffect::kVideoEngine},
+    {rm::NVC7FA_VIDEO_OFA, ClassEffect::kVideoEngine},
     {rm::ADA_A, ClassEffect::kPlain},
-    {rm::NVC9B0_VIDEO_DECODER, ClassEffect::kPlain},
+    {rm::NVC9B0_VIDEO_DECODER, ClassEffect::kVideoEngine},
     {rm::BLACKWELL_DMA_COPY_A, ClassEffect::kPlain},
-    {rm::NVC9B7_VIDEO_ENCODER, ClassEffect::kPlain},
-    {rm::NVC9D1_VIDEO_NVJPG, ClassEffect::kPlain},
-    {rm::NVC9FA_VIDEO_OFA, ClassEffect::kPlain},
+    {rm::NVC9B7_VIDEO_ENCODER, ClassEffect::kVideoEngine},
+    {rm::NVC9D1_VIDEO_NVJPG, ClassEffect::kVideoEngine},
+    {rm::NVC9FA_VIDEO_OFA, ClassEffect::kVideoEngine},
     {rm::BLACKWELL_DMA_COPY_B, ClassEffect::kPlain},
     {rm::NV_CONFIDENTIAL_COMPUTE, ClassEffect::kPlain},
     {rm::HOPPER_A, ClassEffect::kPlain},
     {rm::HOPPER_SEC2_WORK_LAUNCH_A, ClassEffect::kPlain},
     {rm::BLACKWELL_INLINE_TO_MEMORY_A, ClassEffect::kPlain},
     {rm::BLACKWELL_A, ClassEffect::kPlain},
-    {rm::NVCDB0_VIDEO_DECODER, ClassEffect::kPlain},
+    {rm::NVCDB0_VIDEO_DECODER, ClassEffect::kVideoEngine},
     {rm::BLACKWELL_COMPUTE_A, ClassEffect::kPlain},
-    {rm::NVCDD1_VIDEO_NVJPG, ClassEffect::kPlain},
-    {rm::NVCDFA_VIDEO_OFA, ClassEffect::kPlain},
+    {rm::NVCDD1_VIDEO_NVJPG, ClassEffect::kVideoEngine},
+    {rm::NVCDFA_VIDEO_OFA, ClassEffect::kVideoEngine},
     {rm::BLACKWELL_B, ClassEffect::kPlain},
-    {rm::NVCEB0_VIDEO_DECODER, ClassEffect::kPlain},
-    {rm::NVCEB7_VIDEO_ENCODER, ClassEffect::kPlain},
+    {rm::NVCEB0_VIDEO_DECODER, ClassEffect::kVideoEngine},
+    {rm::NVCEB7_VIDEO_ENCODER, ClassEffect::kVideoEngine},
     {rm::BLACKWELL_COMPUTE_B, ClassEffect::kPlain},
-    {rm::NVCED0_VIDEO_NVJPG, ClassEffect::kPlain},
-    {rm::NVCEFA_VIDEO_OFA, ClassEffect::kPlain},
-    {rm::NVCFB0_VIDEO_DECODER, ClassEffect::kPlain},
-    {rm::NVCFB7_VIDEO_ENCODER, ClassEffect::kPlain},
-    {rm::NVCFD1_VIDEO_NVJPG, ClassEffect::kPlain},
-    {rm::NVCFFA_VIDEO_OFA, ClassEffect::kPlain},
-    {rm::NVD1B0_VIDEO_DECODER, ClassEffect::kPlain},
-    {rm::NVD1B7_VIDEO_ENCODER, ClassEffect::kPlain},
-    {rm::NVD1FA_VIDEO_OFA, ClassEffect::kPlain},
+    {rm::NVCED0_VIDEO_NVJPG, ClassEffect::kVideoEngine},
+    {rm::NVCEFA_VIDEO_OFA, ClassEffect::kVideoEngine},
+    {rm::NVCFB0_VIDEO_DECODER, ClassEffect::kVideoEngine},
+    {rm::NVCFB7_VIDEO_ENCODER, ClassEffect::kVideoEngine},
+    {rm::NVCFD1_VIDEO_NVJPG, ClassEffect::kVideoEngine},
+    {rm::NVCFFA_VIDEO_OFA, ClassEffect::kVideoEngine},
+    {rm::NVD1B0_VIDEO_DECODER, ClassEffect::kVideoEngine},
+    {rm::NVD1B7_VIDEO_ENCODER, ClassEffect::kVideoEngine},
+    {rm::NVD1FA_VIDEO_OFA, ClassEffect::kVideoEngine},
 });
 
 }  // namespace
@@ -147,8 +147,9 @@ const ClassRule* FindClassRule(std::uint32_t cls) {
 
 std::string_view EffectName(ClassEffect effect) {
   constexpr std::string_view kNames[] = {
-      "plain",         "device",   "vidmem",      "channel-group", "channel", "debugger",
-      "address-space", "interval", "host-memory", "unsupported",   "refuse"};
+      "plain",         "device",   "vidmem",      "channel-group", "channel",     "debugger",
+      "address-space", "interval", "host-memory", "video-engine",  "unsupported", "refuse"};
+  static_assert(std::size(kNames) == static_cast<std::size_t>(ClassEffect::kRefuse) + 1);
   return kNames[static_cast<std::size_t>(effect)];
 }
 
@@ -165,6 +166,8 @@ std::string_view WhyClass(std::uint32_t cls) {
   switch (rule->effect) {
     case ClassEffect::kPlain:
       return "takes no card memory";
+    case ClassEffect::kVideoEngine:
+      return "takes no card memory; nobody has an engine for himself";
     case ClassEffect::kDevice:
       return "chooses a card: only a granted one";
     case ClassEffect::kHostMemory:

@@ -21,6 +21,7 @@ enum class ClassEffect {
   kAddressSpace,  // with the first page tables of it
   kInterval,      // addresses, with page tables of their own
   kHostMemory,    // keeps the memory it names alive: none of a card's
+  kVideoEngine,   // executed without its flag that keeps others off the engine
   kUnsupported,   // refused as by a card that does not have it: programs know what to do then
   kRefuse,        // known to be asked, and refused
 };
@@ -49,12 +50,16 @@ enum class ControlEffect {
   // Executed on an object of the container's that has the class in the command's number, and on no
   // other: what the driver would take elsewhere, too (rm/control_route.h).
   kOwn,
-  kOwnChannel,       // the same, and the channel at `argument` is the container's, or 0
+  kLedger,           // answered with what the ledger knows, not executed (view.cc)
+  kSmErrors,         // answered with no error, for the container's channel at `argument`, or 0
+  kOwnMemory,        // names memory at `argument`: none, or the host's and the container's
+  kBusInfo,          // a list of indices: none that resets what it tells of
   kTakeEncoder,      // one of the card's encoder sessions
   kGiveEncoder,      // gives one back
   kDisableChannels,  // names channels: only the container's own; see shim/scheduler.h
   kPreemption,       // executed if it makes a context finer to preempt, else answered
   kReadings,         // a list of instructions to the firmware: only those that read
+  kEntry,            // the driver may keep an entry for it while the client lives: bounded
   kRefuse,           // known to be asked, and refused
 };
 

@@ -137,8 +137,10 @@ constexpr auto kControls = std::to_array<ControlRule>({
     {rm::NV2080_CTRL_CMD_GPU_GET_ENGINES_V2, Effect::kPass},
     Empty(rm::NV2080_CTRL_GPU_GET_NVFBC_SW_SESSION_STATS, "counts the sessions of all tenants"),
     {rm::NV2080_CTRL_CMD_GPU_GET_ACTIVE_PARTITION_IDS, Effect::kPass},
-    {rm::NV2080_CTRL_CMD_GPU_GET_PIDS, Effect::kView},
-    {rm::NV2080_CTRL_CMD_GPU_GET_PID_INFO, Effect::kView},
+    // For each number, of up to 200, the driver would look at all clients of the node under its
+    // lock.
+    {rm::NV2080_CTRL_CMD_GPU_GET_PIDS, Effect::kLedger},
+    {rm::NV2080_CTRL_CMD_GPU_GET_PID_INFO, Effect::kLedger},
     {rm::NV2080_CTRL_CMD_GPU_GET_COMPUTE_POLICY_CONFIG, Effect::kPass},
     {rm::NV2080_CTRL_CMD_GPU_GET_SKYLINE_INFO, Effect::kPass},
     Empty(rm::NV2080_CTRL_CMD_GET_GPU_FABRIC_PROBE_INFO, "a slice is on no fabric"),
@@ -177,13 +179,16 @@ constexpr auto kControls = std::to_array<ControlRule>({
     {rm::NV2080_CTRL_CMD_FB_QUERY_DRAM_ENCRYPTION_STATUS, Effect::kPass},
     {rm::NV2080_CTRL_CMD_FB_QUERY_DRAM_ENCRYPTION_STATUS_V570, Effect::kPass},
     {rm::NV2080_CTRL_CMD_MC_GET_ARCH_INFO, Effect::kPass},
+    // Programs that wait ask it once a second and read their errors after it; refused, a wait ended
+    // early (tests/gpu/records/580/wait.txt). Not swallowed: the driver hands it to the firmware,
+    // whose part is not public, and does itself what the interrupts would have it do (intr.c).
     {rm::NV2080_CTRL_CMD_MC_SERVICE_INTERRUPTS, Effect::kPass},
     {rm::NV2080_CTRL_CMD_BUS_GET_PCI_INFO, Effect::kPass},
-    {rm::NV2080_CTRL_CMD_BUS_GET_INFO, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_BUS_GET_INFO, Effect::kBusInfo},
     {rm::NV2080_CTRL_CMD_BUS_GET_PCI_BAR_INFO, Effect::kView},
     {rm::NV2080_CTRL_CMD_BUS_GET_PEX_COUNTERS, Effect::kPass},
     Refuse(rm::NV2080_CTRL_CMD_BUS_GET_PEX_UTIL_COUNTERS, "counts the traffic of all tenants"),
-    {rm::NV2080_CTRL_CMD_BUS_GET_INFO_V2, Effect::kPass},
+    {rm::NV2080_CTRL_CMD_BUS_GET_INFO_V2, Effect::kBusInfo},
     {rm::NV2080_CTRL_CMD_BUS_GET_PCIE_REQ_ATOMICS_CAPS, Effect::kPass},
     {rm::NV2080_CTRL_CMD_BUS_GET_PCIE_SUPPORTED_GPU_ATOMICS, Effect::kPass},
     {rm::NV2080_CTRL_CMD_BUS_GET_C2C_INFO, Effect::kPass},
@@ -243,7 +248,8 @@ constexpr auto kControls = std::to_array<ControlRule>({
     Refuse(rm::NV00FD_CTRL_CMD_ATTACH_MEM, kWhyMulticast),
     Refuse(rm::NV00FD_CTRL_CMD_ATTACH_GPU, kWhyMulticast),
     Refuse(rm::NV00FD_CTRL_CMD_DETACH_MEM, kWhyMulticast),
-    {rm::NV503C_CTRL_CMD_REGISTER_VA_SPACE, Effect::kPass},
+    // For any number, and no command that programs use takes it back (third_party_p2p.c).
+    {rm::NV503C_CTRL_CMD_REGISTER_VA_SPACE, Effect::kEntry},
     {rm::NV503C_CTRL_CMD_REGISTER_VIDMEM, Effect::kPass},
     {rm::NV503C_CTRL_CMD_UNREGISTER_VIDMEM, Effect::kPass},
     {rm::NV906F_CTRL_GET_CLASS_ENGINEID, Effect::kPass},
@@ -260,7 +266,8 @@ constexpr auto kControls = std::to_array<ControlRule>({
     {rm::NVC36F_CTRL_GET_CLASS_ENGINEID, Effect::kPass},
     {rm::NVC36F_CTRL_CMD_GPFIFO_GET_WORK_SUBMIT_TOKEN, Effect::kPass},
     {rm::NVC36F_CTRL_CMD_GPFIFO_SET_WORK_SUBMIT_TOKEN_NOTIF_INDEX, Effect::kPass},
-    {rm::NVC56F_CTRL_CMD_GET_KMB, Effect::kPass},
+    // The driver copies the memory into the caller's client, where nobody charges it.
+    {rm::NVC56F_CTRL_CMD_GET_KMB, Effect::kOwnMemory, 124},  // hMemory
     {rm::NV_CONF_COMPUTE_CTRL_CMD_SYSTEM_GET_CAPABILITIES, Effect::kPass},
     {rm::NV_CONF_COMPUTE_CTRL_CMD_SYSTEM_GET_GPUS_STATE, Effect::kPass},
     {rm::NV_CONF_COMPUTE_CTRL_CMD_GPU_GET_NUM_SECURE_CHANNELS, Effect::kPass},
@@ -270,9 +277,10 @@ constexpr auto kControls = std::to_array<ControlRule>({
     Refuse(rm::NV83DE_CTRL_CMD_DEBUG_SET_MODE_MMU_DEBUG, kDebuggers),
     // Sets the mask of the caller's own session; without it cuCtxCreate fails.
     {rm::NV83DE_CTRL_CMD_DEBUG_SET_EXCEPTION_MASK, Effect::kOwn},
-    {rm::NV83DE_CTRL_CMD_DEBUG_READ_ALL_SM_ERROR_STATES, Effect::kOwnChannel, 0,
+    // Programs ask them after a fault, and learn of it by their channel's error notifier as well.
+    {rm::NV83DE_CTRL_CMD_DEBUG_READ_ALL_SM_ERROR_STATES, Effect::kSmErrors, 0,
      rm::NV_ERR_OBJECT_NOT_FOUND},
-    {rm::NV83DE_CTRL_CMD_DEBUG_CLEAR_ALL_SM_ERROR_STATES, Effect::kOwnChannel, 0,
+    {rm::NV83DE_CTRL_CMD_DEBUG_CLEAR_ALL_SM_ERROR_STATES, Effect::kSmErrors, 0,
      rm::NV_ERR_OBJECT_NOT_FOUND},
     Refuse(rm::NV83DE_CTRL_CMD_DEBUG_READ_MEMORY, kDebuggers),
     Refuse(rm::NV83DE_CTRL_CMD_DEBUG_SUSPEND_CONTEXT, kDebuggers),
@@ -345,10 +353,11 @@ const ControlRule* FindControlRule(std::uint32_t command) {
 
 std::string_view EffectName(ControlEffect effect) {
   constexpr std::string_view kNames[] = {
-      "pass",     "view",       "swallow",  "empty",       "gpu-id",       "gpu-ids",
-      "peers",    "client",     "policy",   "export",      "import",       "exports",
-      "imports",  "exported",   "own",      "own-channel", "take-encoder", "give-encoder",
-      "channels", "preemption", "readings", "refuse"};
+      "pass",     "view",         "swallow",      "empty",    "gpu-id",     "gpu-ids",
+      "peers",    "client",       "policy",       "export",   "import",     "exports",
+      "imports",  "exported",     "own",          "ledger",   "sm-errors",  "own-memory",
+      "bus-info", "take-encoder", "give-encoder", "channels", "preemption", "readings",
+      "entry",    "refuse"};
   static_assert(std::size(kNames) == static_cast<std::size_t>(ControlEffect::kRefuse) + 1);
   return kNames[static_cast<std::size_t>(effect)];
 }
@@ -376,8 +385,16 @@ std::string_view WhyEffect(ControlEffect effect) {
       return "concerns the caller alone, on an object of its own";
     case ControlEffect::kReadings:
       return "a list of instructions: only those that read a sensor";
-    case ControlEffect::kOwnChannel:
-      return "names a channel: only one of the container's";
+    case ControlEffect::kLedger:
+      return "of the container's own processes; the driver would look at all clients of the node";
+    case ControlEffect::kSmErrors:
+      return "of the context that is on the card, whosever it is: no error is told, none cleared";
+    case ControlEffect::kOwnMemory:
+      return "names memory: only the container's, and of the host";
+    case ControlEffect::kBusInfo:
+      return "counters of the whole card: only indices that reset none";
+    case ControlEffect::kEntry:
+      return "the driver keeps an entry for it: bounded";
     default:
       return {};
   }

@@ -311,8 +311,9 @@ TEST(Policy, RefusesNothingWithoutWhichAProgramFails) {
     ASSERT_NE(rule, nullptr) << std::hex << command;
     EXPECT_NE(rule->effect, ControlEffect::kRefuse) << std::hex << command;
   }
-  for (const std::uint32_t cls : {rm::NV2081_BINAPI, rm::NV01_MEMORY_LOCAL_PRIVILEGED,
-                                  rm::NV_MEMORY_MAPPER, rm::NVENC_SW_SESSION}) {
+  for (const std::uint32_t cls :
+       {rm::NV2081_BINAPI, rm::NV01_MEMORY_LOCAL_PRIVILEGED, rm::NV_MEMORY_MAPPER,
+        rm::NVENC_SW_SESSION, rm::NV50_THIRD_PARTY_P2P}) {
     const ClassRule* rule = FindClassRule(cls);
     ASSERT_NE(rule, nullptr) << std::hex << cls;
     EXPECT_TRUE(rule->effect == ClassEffect::kPlain || rule->effect == ClassEffect::kHostMemory);

@@ -23,11 +23,19 @@
 // how many there are: so every card is taken to have 8.
 //
 // Per container, whatever its cards: 1024 clients, 262,144 objects, 256 channel groups, 512
-// channels, 256 debuggers (a context has one) and 65,536 views of memory, each of which takes
-// memory of the kernel's.
+// channels, 256 debuggers (a context has one) and memory mappers together and 65,536 views of
+// memory, each of which takes memory of the kernel's. So do, of what is not in the ledger:
+//
+// | what | a container has at most |
+// |---|---|
+// | events of the system | 1024: a context makes 8, and 512 channels are those of 25 contexts |
+// | shares with a client, and address spaces registered for third parties | 16,384 |
+// | places in the queue of a memory mapper | 4096 in each: so many does one command fill |
+// | range groups of UVM | 65,536: a context makes 9 |
 #ifndef CGPU_BOUNDARY_QUOTAS_H_
 #define CGPU_BOUNDARY_QUOTAS_H_
 
+#include <cstddef>
 #include <cstdint>
 
 #include "ledger/ledger.h"
@@ -40,6 +48,11 @@ inline constexpr ledger::Bounds kContainerBounds = {.clients = 1024,
                                                     .channels = 512,
                                                     .mappings = 65536,
                                                     .debuggers = 256};
+
+inline constexpr std::size_t kMaxOsEvents = 1024;
+inline constexpr std::uint64_t kMaxEntries = 16384;
+inline constexpr std::uint32_t kMaxMapperQueue = 4096;
+inline constexpr std::uint64_t kMaxRangeGroups = 65536;
 
 // Of a slice of `limit` bytes of a card that has `total` bytes and a BAR1 of `bar1` bytes. `total`
 // 0 is taken for `limit`.

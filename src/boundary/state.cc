@@ -23,11 +23,13 @@ enum Tag : StateTag {
   kManaged = 4,   // kClock, kManagedSpace, kCounted, kSeen, kContested, kNow, kOver
   kDma = 5,       // kDmaClient, kDmaRange, kDmaMapping
   kEncoders = 6,  // client, its serial number, card, how many it has taken
+  kEntries = 7,   // client, its serial number, how many entries the driver keeps for it
+  kOsEvent = 8,   // client, its serial number, the event's number
 
   kSpaceKey = 10,   // the ledger's key
   kSpaceBook = 11,  // kSpaceHead, kSpaceRange, kSpaceCard, kSpacePiece, kSpaceChannel
 
-  kSpaceHead = 20,     // owner, last hold
+  kSpaceHead = 20,     // owner, last hold, range groups
   kSpaceRange = 21,    // base, length
   kSpaceCard = 22,     // card; it is registered; it has an address space
   kSpacePiece = 23,    // by start: card, start, end, hold
@@ -96,7 +98,7 @@ AddressRange LoadAddresses(StateReader& reader) {
 // --- UVM's address spaces
 
 void UvmSpace::Save(StateWriter& writer) const {
-  Write(writer, kSpaceHead, owner_, last_hold_);
+  Write(writer, kSpaceHead, owner_, last_hold_, groups_);
   for (const auto& [base, length] : ranges_) {
     Write(writer, kSpaceRange, base, length);
   }
@@ -122,6 +124,7 @@ void UvmSpace::Load(StateReader& reader, ledger::Card cards) {
       case kSpaceHead:
         owner_ = reader.Number();
         last_hold_ = reader.As<Hold>();
+        groups_ = reader.As<std::uint32_t>();
         return true;
       case kSpaceRange: {
         const std::uint64_t base = reader.Number();
@@ -390,6 +393,7 @@ void Boundary::Save(StateWriter& writer) const {
   for (const Encoders& one : encoders_) {
     Write(writer, kEncoders, one.client.handle, one.client.serial, one.card, one.taken);
   }
+  SaveEntries(writer);
 }
 
 Result<> Boundary::Load(StateReader& reader) {
@@ -415,6 +419,12 @@ Result<> Boundary::Load(StateReader& reader) {
         return true;
       case kEncoders:
         LoadEncoders(reader);
+        return true;
+      case kEntries:
+        LoadEntries(reader);
+        return true;
+      case kOsEvent:
+        LoadOsEvent(reader);
         return true;
       default:
         return false;
@@ -469,6 +479,27 @@ void Boundary::LoadEncoders(StateReader& reader) {
   encoders.card = LoadCard(reader, static_cast<ledger::Card>(cards_.size()));
   encoders.taken = reader.As<std::uint32_t>();
   encoders_.push_back(encoders);
+}
+
+void Boundary::SaveEntries(StateWriter& writer) const {
+  for (const auto& [client, entries] : entries_) {
+    Write(writer, kEntries, client, entries.serial, entries.count);
+  }
+  for (const auto& [event, serial] : os_events_) {
+    Write(writer, kOsEvent, event.first, serial, event.second);
+  }
+}
+
+void Boundary::LoadEntries(StateReader& reader) {
+  const auto client = reader.As<ledger::Handle>();
+  const std::uint64_t serial = reader.Number();
+  entries_[client] = {serial, reader.As<std::uint32_t>()};
+}
+
+void Boundary::LoadOsEvent(StateReader& reader) {
+  const auto client = reader.As<ledger::Handle>();
+  const std::uint64_t serial = reader.Number();
+  os_events_[{client, reader.As<std::uint32_t>()}] = serial;
 }
 
 // The ledger says already what the books do, unless this version counts otherwise than the one that

@@ -113,6 +113,8 @@ void PlaySpace(std::uint64_t what, std::uint64_t pick, std::uint64_t start, std:
       return space.AddVaSpace(card);
     case 7:
       return pick < 3 ? space.RemoveGpu(card) : space.AddGpu(card);
+    case 8:
+      return pick < 8 ? space.RemoveGroup() : space.AddGroup();
     default:
       for (ledger::Card each = 0; each < kCards; ++each) {
         space.PlanPiece(each, start, end);
@@ -133,7 +135,7 @@ TEST(BoundaryState, AUvmSpaceGoesOnAsTheOldOne) {
     next.Load(reader, kCards);
     ASSERT_TRUE(reader.Finish().ok());
     ASSERT_EQ(SavedBook(next), bytes);
-    const std::uint64_t what = dice(14);
+    const std::uint64_t what = dice(15);
     const std::uint64_t pick = dice(20);
     const std::uint64_t start = kBase + dice(64) * kMib;
     const std::uint64_t end = start + (1 + dice(16)) * kMib;
@@ -146,6 +148,7 @@ TEST(BoundaryState, AUvmSpaceGoesOnAsTheOldOne) {
     ASSERT_EQ(next.CardOfChannel({5, pick}), old.CardOfChannel({5, pick}));
     ASSERT_EQ(next.gpus(), old.gpus());
     ASSERT_EQ(next.va_spaces(), old.va_spaces());
+    ASSERT_EQ(next.groups(), old.groups());
     for (ledger::Card card = 0; card < kCards; ++card) {
       ASSERT_EQ(next.Bytes(card), old.Bytes(card)) << step;
     }

@@ -126,7 +126,7 @@ class BoundaryTest : public testing::Test {
   std::optional<Undo> Execute(Call& call, Decision& decision) {
     EXPECT_EQ(decision.action, Decision::Action::kExecute);
     SetStatus(call, rm::NV_OK);
-    return boundary_->Account(call, decision, 0, pids_);
+    return boundary_->Account(call, decision, 0);
   }
 
   std::uint32_t Alloc(std::uint32_t parent, std::uint32_t handle, std::uint32_t cls,
@@ -188,6 +188,18 @@ class BoundaryTest : public testing::Test {
     }
     decision = boundary_->Decide(call);
     return call;
+  }
+
+  // What is answered of the container's processes.
+  template <class T>
+  T AskOfProcesses(std::uint32_t command, T& params) {
+    Decision decision;
+    Call call = Control(kSubdevice, command, params, decision);
+    EXPECT_EQ(decision.action, Decision::Action::kAnswer);
+    EXPECT_EQ(StatusOf(call), rm::NV_OK);
+    EXPECT_TRUE(decision.of_processes);
+    boundary_->AnswerOfProcesses(call, decision, pids_);
+    return Load<T>(call.nested[0].bytes);
   }
 
   const rm::Abi& abi_;

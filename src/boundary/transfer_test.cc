@@ -52,7 +52,7 @@ class TransferTest : public BoundaryTest {
         ChooseHandles(call);
       }
       SetStatus(call, driver_says);
-      EXPECT_FALSE(boundary_->Account(call, decision, 0, pids_).has_value());
+      EXPECT_FALSE(boundary_->Account(call, decision, 0).has_value());
     }
     params = Load<T>(call.nested[0].bytes);
     return StatusOf(call).value();

@@ -7,6 +7,7 @@
 #include "boundary/boundary.h"
 #include "boundary/names.h"
 #include "boundary/policy.h"
+#include "boundary/quotas.h"
 #include "boundary/reasons.h"
 #include "rm/class_table.h"
 #include "rm/nv_status.h"
@@ -38,6 +39,8 @@ enum class Effect {
   kUnmap,
   kFree,
   kSemaphorePool,
+  kCreateGroup,
+  kDestroyGroup,
 };
 
 struct Rule {
@@ -52,10 +55,11 @@ constexpr std::size_t kAfterRange = sizeof(rm::UVM_RANGE_HEAD);
 
 // What is not listed gets the driver's "not supported". Not listed on purpose: 56-64, 67, 76 and 77
 // (TOOLS: other processes' memory and events, every card's uuid), 71 (POPULATE_PAGEABLE works on
-// the memory of whoever executes it), 78 (ALLOC_DEVICE_P2P: card memory handed to other devices).
+// the memory of whoever executes it), 78 (ALLOC_DEVICE_P2P: card memory handed to other devices),
+// 79 (CLEAR_ALL_ACCESS_COUNTERS clears those of all that use the card: uvm_gpu_access_counters.c).
 constexpr auto kRules = std::to_array<Rule>({
-    {23, Effect::kPass},  // range groups
-    {24, Effect::kPass},
+    {rm::UVM_CREATE_RANGE_GROUP, Effect::kCreateGroup},
+    {rm::UVM_DESTROY_RANGE_GROUP, Effect::kDestroyGroup},
     {rm::UVM_REGISTER_GPU_VASPACE, Effect::kRegisterVaSpace, 0},
     {rm::UVM_UNREGISTER_GPU_VASPACE, Effect::kUnregisterVaSpace, 0},
     {rm::UVM_REGISTER_CHANNEL, Effect::kRegisterChannel, 0},
@@ -90,7 +94,6 @@ constexpr auto kRules = std::to_array<Rule>({
     {rm::UVM_CREATE_EXTERNAL_RANGE, Effect::kCreateRange},
     {rm::UVM_MAP_EXTERNAL_SPARSE, Effect::kMapTables, kAfterRange},
     {rm::UVM_MM_INITIALIZE, Effect::kAlways},
-    {79, Effect::kPass},  // CLEAR_ALL_ACCESS_COUNTERS
     {80, Effect::kPass},  // DISCARD
     {rm::UVM_INITIALIZE, Effect::kInitialize},
     {rm::UVM_DEINITIALIZE, Effect::kAlways},
@@ -117,6 +120,8 @@ std::string_view WhyUvm(std::uint32_t request) {
         return "works on the memory of whoever executes it";
       case rm::UVM_ALLOC_DEVICE_P2P:
         return "hands card memory to other devices";
+      case 79:
+        return "clears the access counters of all that use the card";
       default:
         return request >= 56 && request <= 77
                    ? "profilers' tools: other processes' memory and events, every card"
@@ -150,7 +155,7 @@ bool UvmReleases(std::uint32_t request) {
   return rule != nullptr &&
          (rule->effect == Effect::kUnregisterGpu || rule->effect == Effect::kUnregisterVaSpace ||
           rule->effect == Effect::kUnregisterChannel || rule->effect == Effect::kUnmap ||
-          rule->effect == Effect::kFree);
+          rule->effect == Effect::kFree || rule->effect == Effect::kDestroyGroup);
 }
 
 bool Boundary::GrantedUuid(const Call& call, std::size_t at) const {
@@ -195,7 +200,8 @@ Decision Boundary::AnswerUvm(Call& call, std::uint32_t status) {
 Decision Boundary::DecideUvm(Call& call) {
   const Rule* rule = FindRule(call.uvm_request);
   if (rule == nullptr) {
-    return AnswerUvm(call, rm::NV_ERR_NOT_SUPPORTED);
+    return Answer(call, rm::NV_ERR_NOT_SUPPORTED,
+                  UvmName(call.uvm_request) + ": " + std::string(WhyUvm(call.uvm_request)));
   }
   Decision decision;
   decision.action = Decision::Action::kExecute;
@@ -275,6 +281,11 @@ Decision Boundary::DecideInSpace(Call& call, Decision decision, UvmSpace& space)
         return AnswerUvm(call, rm::NV_ERR_INSUFFICIENT_RESOURCES);
       }
       return decision;
+    case Effect::kCreateGroup:
+      if (RangeGroups() >= kMaxRangeGroups) {
+        return AnswerUvm(call, rm::NV_ERR_INSUFFICIENT_RESOURCES);
+      }
+      return decision;
     case Effect::kMapExternal:
       return DecideMapExternal(call, std::move(decision), space);
     case Effect::kMapTables: {
@@ -292,6 +303,14 @@ Decision Boundary::DecideInSpace(Call& call, Decision decision, UvmSpace& space)
     default:
       return decision;
   }
+}
+
+std::uint64_t Boundary::RangeGroups() const {
+  std::uint64_t groups = 0;
+  for (const auto& [key, space] : spaces_) {
+    groups += space.groups();
+  }
+  return groups;
 }
 
 // Those of all spaces, and those that one is about to have: managed memory is charged on them from
@@ -532,6 +551,12 @@ void Boundary::AccountInSpace(const Call& call, Decision& decision,
       break;
     case Effect::kFree:
       space.RemoveRange(head.base);
+      break;
+    case Effect::kCreateGroup:
+      space.AddGroup();
+      break;
+    case Effect::kDestroyGroup:
+      space.RemoveGroup();
       break;
     default:
       break;

@@ -42,6 +42,11 @@ class UvmSpace {
   void RemoveRange(std::uint64_t base);
   [[nodiscard]] std::size_t ranges() const { return ranges_.size(); }
 
+  // --- Range groups. The driver numbers them, and never names one twice in a space.
+  void AddGroup() { ++groups_; }
+  void RemoveGroup() { groups_ -= groups_ > 0 ? 1 : 0; }
+  [[nodiscard]] std::uint32_t groups() const { return groups_; }
+
   // --- Pieces mapped into ranges, per card. The tables of a new piece are counted before the
   // driver is asked: PlanPiece(), then AddPiece() with the same arguments or DropPlan().
   void PlanPiece(ledger::Card card, std::uint64_t start, std::uint64_t end);
@@ -109,6 +114,7 @@ class UvmSpace {
   std::map<Hold, std::uint32_t> holds_;  // uses of each
   std::vector<Hold> released_;
   Hold last_hold_ = 0;
+  std::uint32_t groups_ = 0;
 };
 
 }  // namespace cgpu::boundary

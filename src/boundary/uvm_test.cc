@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "boundary/boundary.h"
+#include "boundary/quotas.h"
 #include "boundary/testing.h"
 #include "boundary/uvm_book.h"
 #include "rm/nv_classes.h"
@@ -137,7 +138,7 @@ class UvmTest : public ::testing::TestWithParam<rm::Branch> {
     if (executed_) {
       seen_ = call.image;
       SetStatus(call, status);
-      (void)boundary_->Account(call, decision, 0, {});
+      (void)boundary_->Account(call, decision, 0);
     }
     answer_ = call.image;
     return StatusOf(call).value();
@@ -204,7 +205,7 @@ TEST_P(UvmTest, ACardIsChargedFromBeforeItIsRegistered) {
     space_ = kSpace;
     EXPECT_EQ(ledger_->Used(0), charged);
     SetStatus(call, rm::NV_OK);
-    (void)boundary_->Account(call, decision, error, {});
+    (void)boundary_->Account(call, decision, error);
     EXPECT_EQ(ledger_->Used(0), error == 0 ? charged : before);
   }
 }
@@ -274,6 +275,36 @@ TEST_P(UvmTest, PageTablesAreHeldToTheLimit) {
   EXPECT_LE(ledger_->Used(0), ledger_->Limit(0));
 }
 
+TEST_P(UvmTest, RangeGroupsOfAllSpacesAreBounded) {
+  if (rm::UvmParamSize(GetParam(), rm::UVM_CREATE_RANGE_GROUP) == 0) {
+    return;
+  }
+  EXPECT_TRUE(UvmChangesState(rm::UVM_CREATE_RANGE_GROUP)) << "in the order of the driver";
+  EXPECT_TRUE(UvmReleases(rm::UVM_DESTROY_RANGE_GROUP));
+  constexpr ledger::FileKey kSecond = kSpace + 1;
+  boundary_->AddSpace(kSecond, 1);
+  const auto create = [&](std::uint32_t status = rm::NV_OK) {
+    return AskBytes(rm::UVM_CREATE_RANGE_GROUP, {}, status);
+  };
+  for (std::uint64_t i = 0; i < kMaxRangeGroups; ++i) {
+    space_ = i % 2 == 0 ? kSpace : kSecond;
+    ASSERT_EQ(create(), rm::NV_OK) << i;
+  }
+  EXPECT_EQ(create(), rm::NV_ERR_INSUFFICIENT_RESOURCES);
+  EXPECT_FALSE(executed_);
+  EXPECT_EQ(AskBytes(rm::UVM_DESTROY_RANGE_GROUP, {}, rm::NV_ERR_OBJECT_NOT_FOUND),
+            rm::NV_ERR_OBJECT_NOT_FOUND);
+  EXPECT_EQ(create(), rm::NV_ERR_INSUFFICIENT_RESOURCES);
+  HandOver(abi_, kBounds, ledger_, boundary_);
+  EXPECT_EQ(create(), rm::NV_ERR_INSUFFICIENT_RESOURCES);
+  EXPECT_EQ(AskBytes(rm::UVM_DESTROY_RANGE_GROUP, {}), rm::NV_OK);
+  EXPECT_EQ(create(rm::NV_ERR_NO_MEMORY), rm::NV_ERR_NO_MEMORY);
+  EXPECT_EQ(create(), rm::NV_OK);
+  boundary_->RemoveSpace(kSecond);
+  space_ = kSpace;
+  EXPECT_EQ(create(), rm::NV_OK) << "half of them are gone with their space";
+}
+
 TEST_P(UvmTest, NothingOfOthers) {
   EXPECT_EQ(Ask(rm::UVM_REGISTER_GPU, RegisterGpu(kForeign)), rm::NV_ERR_GPU_UUID_NOT_FOUND);
   EXPECT_FALSE(executed_);
@@ -296,7 +327,8 @@ TEST_P(UvmTest, EveryRowHasADecisionAndNoneOfTheToolsIsExecuted) {
     }
     Bytes bytes(row.size.At(GetParam()));
     const std::uint32_t status = AskBytes(row.request, bytes);
-    const bool tools = row.name.starts_with("UVM_TOOLS") || row.request == 71 || row.request == 78;
+    const bool tools = row.name.starts_with("UVM_TOOLS") || row.request == 71 ||
+                       row.request == 78 || row.request == 79;
     EXPECT_EQ(status == rm::NV_ERR_NOT_SUPPORTED, tools) << row.name;
     EXPECT_FALSE(tools && executed_) << row.name;
   }

@@ -17,6 +17,8 @@
 namespace cgpu::boundary {
 namespace {
 
+constexpr std::uint32_t kNoInstance = 0xffffffff;  // PARTITIONID_INVALID: of a divided card
+
 constexpr std::uint32_t ToKib(std::uint64_t bytes) {
   return static_cast<std::uint32_t>(
       std::min<std::uint64_t>(bytes / 1024, std::numeric_limits<std::uint32_t>::max()));
@@ -59,6 +61,7 @@ void Boundary::RewriteFbInfo(Bytes& bytes, std::size_t at, std::size_t count,
         break;
       // Where the heap's room lies on the card tells what neighbours hold.
       case rm::NV2080_CTRL_FB_INFO_INDEX_HEAP_START:
+      case rm::NV2080_CTRL_FB_INFO_INDEX_HEAP_BASE_KB:
       case rm::NV2080_CTRL_FB_INFO_INDEX_LARGEST_FREE_REGION_BASE_KB:
       case rm::NV2080_CTRL_FB_INFO_INDEX_PROTECTED_MEM_SIZE_TOTAL_KB:
       case rm::NV2080_CTRL_FB_INFO_INDEX_PROTECTED_MEM_SIZE_FREE_KB:
@@ -93,24 +96,32 @@ std::vector<std::uint32_t> Boundary::PidsOnCard(
   return {found.begin(), found.end()};
 }
 
-void Boundary::RewritePids(Bytes& bytes, ledger::Card card,
-                           const std::map<ledger::ProcessKey, std::uint32_t>& pids) const {
+void Boundary::ListPids(Bytes& bytes, ledger::Card card,
+                        const std::map<ledger::ProcessKey, std::uint32_t>& pids) const {
   auto params = Load<rm::NV2080_CTRL_GPU_GET_PIDS_PARAMS>(bytes);
-  const auto list = PidsOnCard(card, params.id, pids);
+  const auto list = params.idType == rm::NV2080_CTRL_GPU_GET_PIDS_ID_TYPE_CLASS
+                        ? PidsOnCard(card, params.id, pids)
+                        : std::vector<std::uint32_t>();
   params.pidTblCount = static_cast<std::uint32_t>(std::min(list.size(), std::size(params.pidTbl)));
   std::fill(std::begin(params.pidTbl), std::end(params.pidTbl), 0U);
   std::copy_n(list.begin(), params.pidTblCount, std::begin(params.pidTbl));
   Store(bytes, params);
 }
 
-void Boundary::RewritePidInfo(Bytes& bytes, ledger::Card card,
-                              const std::map<ledger::ProcessKey, std::uint32_t>& pids) const {
+void Boundary::TellPidInfo(Bytes& bytes, ledger::Card card,
+                           const std::map<ledger::ProcessKey, std::uint32_t>& pids) const {
   auto params = Load<rm::NV2080_CTRL_GPU_GET_PID_INFO_PARAMS>(bytes);
   const auto usage = ledger_.UsageByProcess(card);
   const std::size_t count =
       std::min<std::size_t>(params.pidInfoListCount, std::size(params.pidInfoList));
   for (std::size_t i = 0; i < count; ++i) {
     auto& entry = params.pidInfoList[i];
+    entry.smcSubscription = {kNoInstance, kNoInstance};
+    if (entry.index != rm::NV2080_CTRL_GPU_PID_INFO_INDEX_VIDEO_MEMORY_USAGE) {
+      entry.result = rm::NV_ERR_INVALID_ARGUMENT;
+      continue;
+    }
+    entry.result = entry.pid == 0 ? rm::NV_ERR_INVALID_ARGUMENT : rm::NV_OK;
     auto& memory = entry.data.vidMemUsage;
     memory = {};
     for (const auto& [process, pid] : pids) {
@@ -123,6 +134,32 @@ void Boundary::RewritePidInfo(Bytes& bytes, ledger::Card card,
     }
   }
   Store(bytes, params);
+}
+
+void Boundary::AnswerOfProcesses(Call& call, const Decision& decision,
+                                 const std::map<ledger::ProcessKey, std::uint32_t>& pids) const {
+  Bytes& params = call.nested[0].bytes;
+  const ledger::Card card = decision.card.value_or(0);
+  if (call.command == rm::NV2080_CTRL_CMD_GPU_GET_PIDS) {
+    ListPids(params, card, pids);
+  } else {
+    TellPidInfo(params, card, pids);
+  }
+}
+
+// The driver tells of the error of any channel on the card to all who wait for such an event
+// (gpu_rmapi.c gpuNotifySubDeviceEvent_IMPL()): that there was one, and not what it was.
+void Boundary::HideErrors(Call& call) {
+  if (call.nested.empty()) {
+    return;
+  }
+  Bytes& bytes = call.nested[0].bytes;
+  if (auto event = Load<rm::NvUnixEvent>(bytes);
+      event.NotifyIndex == rm::NV2080_NOTIFIERS_RC_ERROR) {
+    event.info32 = 0;
+    event.info16 = 0;
+    Store(bytes, event);
+  }
 }
 
 // Keeps the granted ids of a list that ends at the first invalid one, at the start of `bytes`.
@@ -248,8 +285,7 @@ void Boundary::RewriteCardInfo(Call& call) const {
   call.image = std::move(kept);
 }
 
-void Boundary::RewriteControl(Call& call, const Decision& decision,
-                              const std::map<ledger::ProcessKey, std::uint32_t>& pids) {
+void Boundary::RewriteControl(Call& call, const Decision& decision) {
   Bytes& params = call.nested[0].bytes;
   const ledger::Card card = decision.card.value_or(0);
   switch (call.command) {
@@ -269,12 +305,6 @@ void Boundary::RewriteControl(Call& call, const Decision& decision,
     }
     case rm::NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO:
       RewriteRegions(params, card);
-      break;
-    case rm::NV2080_CTRL_CMD_GPU_GET_PIDS:
-      RewritePids(params, card, pids);
-      break;
-    case rm::NV2080_CTRL_CMD_GPU_GET_PID_INFO:
-      RewritePidInfo(params, card, pids);
       break;
     case rm::NV0000_CTRL_CMD_GPU_GET_ATTACHED_IDS:
       FilterGpuIds(params);

@@ -2,8 +2,11 @@
 #ifndef CGPU_RM_CHANNEL_PARAMS_H_
 #define CGPU_RM_CHANNEL_PARAMS_H_
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstring>
+#include <iterator>
 #include <span>
 
 #include "rm/by_branch.h"
@@ -50,17 +53,34 @@ void IntoLayout(const ChannelParams& params, Layout& raw) {
   raw.engineType = params.engineType;
 }
 
-// Reads what a caller of that branch wrote; the rest of a short `bytes` is zero.
-[[nodiscard]] inline ChannelParams ReadChannelParams(Branch branch,
-                                                     std::span<const std::byte> bytes) {
-  const auto load = [bytes](auto raw) {
+// `take` of what a caller of that branch wrote; the rest of a short `bytes` is zero.
+template <class Take>
+[[nodiscard]] auto OfChannel(Branch branch, std::span<const std::byte> bytes, Take take) {
+  const auto load = [bytes, take](auto raw) {
     if (!bytes.empty()) {
       std::memcpy(&raw, bytes.data(), bytes.size() < sizeof(raw) ? bytes.size() : sizeof(raw));
     }
-    return FromLayout(raw);
+    return take(raw);
   };
   return branch >= Branch::k610 ? load(NV_CHANNEL_ALLOC_PARAMS_V610{})
                                 : load(NV_CHANNEL_ALLOC_PARAMS_V535{});
+}
+
+[[nodiscard]] inline ChannelParams ReadChannelParams(Branch branch,
+                                                     std::span<const std::byte> bytes) {
+  return OfChannel(branch, bytes, [](const auto& raw) { return FromLayout(raw); });
+}
+
+// The handles of memory or of context DMAs that the driver goes on using as long as the channel
+// lives: its error notifiers, and USERD of each subdevice; 0: none (kernel_channel.c
+// kchannelConstruct_IMPL(), kernel_channel_gv100.c kchannelCreateUserdMemDescBc_GV100()).
+[[nodiscard]] inline std::array<NvHandle, 10> KeptByChannel(Branch branch,
+                                                            std::span<const std::byte> bytes) {
+  return OfChannel(branch, bytes, [](const auto& raw) {
+    std::array<NvHandle, 10> kept{raw.hObjectError, raw.hObjectEccError};
+    std::copy(std::begin(raw.hUserdMemory), std::end(raw.hUserdMemory), kept.begin() + 2);
+    return kept;
+  });
 }
 
 }  // namespace cgpu::rm

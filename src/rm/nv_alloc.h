@@ -5,6 +5,8 @@
 #ifndef CGPU_RM_NV_ALLOC_H_
 #define CGPU_RM_NV_ALLOC_H_
 
+#include <cstddef>
+
 #include "rm/nv_types.h"
 
 namespace cgpu::rm {
@@ -105,6 +107,19 @@ static_assert(sizeof(NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS) == 20);
 inline constexpr NvU32 NV2080_ENGINE_TYPE_NULL = 0;
 inline constexpr NvU32 NV2080_ENGINE_TYPE_GRAPHICS = 1;
 inline constexpr NvU32 NV2080_ENGINE_TYPE_COPY0 = 9;
+
+// Where NV_BSP_, NV_MSENC_, NV_NVJPG_ and NV_OFA_ALLOCATION_PARAMETERS have it; nvos.h
+inline constexpr std::size_t kProhibitMultipleInstances = 4;
+
+struct NVA0BC_ALLOC_PARAMETERS {  // NVENC_SW_SESSION; class/cla0bc.h
+  NvU32 codecType;
+  NvU32 hResolution;
+  NvU32 vResolution;
+  NvU32 version;  // hMem counts from NVA0BC_ALLOC_PARAMS_VER_1 on
+  NvHandle hMem;
+};
+static_assert(sizeof(NVA0BC_ALLOC_PARAMETERS) == 20);
+inline constexpr NvU32 NVA0BC_ALLOC_PARAMS_VER_1 = 1;
 
 struct NV_MEMORY_DESC_PARAMS {
   NvU64 base;

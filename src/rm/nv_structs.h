@@ -257,6 +257,15 @@ struct NVOS41_PARAMETERS {  // NV_ESC_RM_GET_EVENT_DATA
 };
 static_assert(sizeof(NVOS41_PARAMETERS) == 16);
 
+struct NvUnixEvent {  // what NVOS41_PARAMETERS::pEvent leads to; nvos.h
+  NvHandle hObject;
+  NvV32 NotifyIndex;
+  NvV32 info32;
+  NvU16 info16;
+};
+static_assert(sizeof(NvUnixEvent) == 16);
+inline constexpr NvU32 NV2080_NOTIFIERS_RC_ERROR = 37;  // class/cl2080_notification.h
+
 // NVOS46_FLAGS_*, the `flags` word of a mapping.
 inline constexpr BitField NVOS46_FLAGS_PAGE_SIZE{11, 8};
 inline constexpr NvU32 NVOS46_FLAGS_PAGE_SIZE_DEFAULT = 0;

@@ -14,6 +14,8 @@
 namespace cgpu::rm {
 
 // Request numbers whose parameters somebody here looks at; the table has them all.
+inline constexpr NvU32 UVM_CREATE_RANGE_GROUP = 23;
+inline constexpr NvU32 UVM_DESTROY_RANGE_GROUP = 24;
 inline constexpr NvU32 UVM_REGISTER_GPU_VASPACE = 25;
 inline constexpr NvU32 UVM_UNREGISTER_GPU_VASPACE = 26;
 inline constexpr NvU32 UVM_REGISTER_CHANNEL = 27;

@@ -82,14 +82,13 @@ ReplayKey KeyOf(const Pending& pending) {
   return {pending.call.process, n.tid, n.ip, {n.args[0], n.args[1], n.args[2]}};
 }
 
-// Queries whose answers show how much the container has.
+// Queries of the driver's whose answers show how much the container has.
 bool AsksForMemory(const boundary::Call& call) {
   if (call.nr == rm::NV_ESC_RM_VID_HEAP_CONTROL) {
     return call.command == rm::NVOS32_FUNCTION_INFO;
   }
   return call.nr == rm::NV_ESC_RM_CONTROL && (call.command == rm::NV2080_CTRL_CMD_FB_GET_INFO ||
-                                              call.command == rm::NV2080_CTRL_CMD_FB_GET_INFO_V2 ||
-                                              call.command == rm::NV2080_CTRL_CMD_GPU_GET_PID_INFO);
+                                              call.command == rm::NV2080_CTRL_CMD_FB_GET_INFO_V2);
 }
 
 boundary::FileKind KindOf(NodeFile::Kind kind) {
@@ -416,10 +415,13 @@ int Server::SeeThrough(Pending& pending, bool* copy_out) {
   }
   int error = decision.error;
   pending.proceed = decision.action == Decision::Action::kContinue;
+  if (decision.of_processes) {
+    AnswerOfProcesses(pending.call, decision);
+  }
   if (decision.action == Decision::Action::kExecute) {
     if (const auto ready = PrepareDevice(pending.call, decision); !ready.ok()) {
       const std::lock_guard lock(state_mutex_);
-      (void)boundary_.Account(pending.call, decision, EIO, {});
+      (void)boundary_.Account(pending.call, decision, EIO);
       return EIO;  // an allocation: it has no mark
     }
     if (pending.call.uvm_request == 0 && AsksForMemory(pending.call)) {
@@ -439,15 +441,10 @@ int Server::SeeThrough(Pending& pending, bool* copy_out) {
     if (schedules) {
       scheduler_.AfterSchedule(*schedules);
     }
-    std::map<ledger::ProcessKey, std::uint32_t> pids;
-    if (pending.call.command == rm::NV2080_CTRL_CMD_GPU_GET_PIDS ||
-        pending.call.command == rm::NV2080_CTRL_CMD_GPU_GET_PID_INFO) {
-      pids = ContainerPids();
-    }
     std::optional<boundary::Undo> undo;
     {
       const std::lock_guard lock(state_mutex_);
-      undo = boundary_.Account(pending.call, decision, error, pids);
+      undo = boundary_.Account(pending.call, decision, error);
     }
     if (pending.call.nr == rm::NV_ESC_RM_FREE) {
       scheduler_.AfterFree();
@@ -481,6 +478,15 @@ std::optional<Scheduler::Channels> Server::ChannelsOf(std::size_t card, std::uin
   }
   return Scheduler::Channels{ledger_.Channels(static_cast<ledger::Card>(card)),
                              ledger_.ChannelChanges()};
+}
+
+void Server::AnswerOfProcesses(boundary::Call& call, const Decision& decision) {
+  if (call.command == rm::NV2080_CTRL_CMD_GPU_GET_PID_INFO) {
+    (void)SettleManaged();
+  }
+  const auto pids = ContainerPids();
+  const std::lock_guard lock(state_mutex_);
+  boundary_.AnswerOfProcesses(call, decision, pids);
 }
 
 // The card of the channels that the call schedules, if it does.

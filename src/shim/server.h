@@ -293,6 +293,8 @@ class Server {
   bool CopyOut(Pending& pending);
   void Finish(const Claim& claim);
   std::map<ledger::ProcessKey, std::uint32_t> ContainerPids() const;
+  // Fills in an answer of the ledger's.
+  void AnswerOfProcesses(boundary::Call& call, const boundary::Decision& decision);
 
   const ShimConfig config_;
   const bool room_ = !rm::NotCompared(config_.driver).empty();  // see boundary::MakeRoom()

@@ -118,7 +118,7 @@ bool Server::EndSpace(const std::shared_ptr<UvmFile>& file) {
     driver_ended = driver_ended || error == ENOTCONN;
     const std::lock_guard lock(state_mutex_);
     boundary::Decision decision;
-    (void)boundary_.Account(call, decision, error, {});
+    (void)boundary_.Account(call, decision, error);
   };
   std::vector<boundary::Call> calls;
   {

@@ -3,9 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "common.h"
+#include "rm/nv_controls.h"
 #include "rm/nv_ctrl.h"
+#include "uvm_client.h"
 
 namespace cgpu::adversary {
 namespace {
@@ -136,6 +139,79 @@ int Bomb(const std::vector<std::string>& args) {
   return 0;
 }
 
+// One flood after the other. Each has one more in the kernel's memory with each call, which no
+// cgroup is charged for.
+void Flood(const char* what, std::uint64_t most,
+           const std::function<std::uint32_t(std::uint32_t)>& once) {
+  std::uint32_t made = 0;
+  std::uint32_t status = rm::NV_OK;
+  while (made < most && (status = once(made)) == rm::NV_OK) {
+    ++made;
+  }
+  Say("%s %u status 0x%x", what, made, status);
+}
+
+std::uint32_t TakeEvent(const Client& client, std::uint32_t number) {
+  rm::nv_ioctl_alloc_os_event_t event{client.root, Client::kDevice, number, 0};
+  const int error = Plainly(client.card, rm::NV_ESC_ALLOC_OS_EVENT, &event, sizeof(event));
+  return error != 0 ? kNoAnswer : event.Status;
+}
+
+// A policy that stays with the object when the client is gone that it names.
+std::uint32_t ShareWithAClientThatEnds(const Client& client) {
+  rm::NVOS21_PARAMETERS alloc{};
+  alloc.hClass = rm::NV01_ROOT_CLIENT;
+  rm::NVOS57_PARAMETERS share{};
+  if (Plainly(client.ctl, rm::NV_ESC_RM_ALLOC, &alloc, sizeof(alloc)) != 0 || alloc.status != 0) {
+    return alloc.status;
+  }
+  share.hClient = client.root;
+  share.hObject = Client::kDevice;
+  share.sharePolicy.target = alloc.hObjectNew;
+  share.sharePolicy.type = rm::RS_SHARE_TYPE_CLIENT;
+  share.sharePolicy.accessMask.limbs[0] = 1U << rm::RS_ACCESS_DUP_OBJECT;
+  share.sharePolicy.action = rm::RS_SHARE_ACTION_FLAG_REQUIRE | rm::RS_SHARE_ACTION_FLAG_COMPOSE;
+  const int error = Plainly(client.ctl, rm::NV_ESC_RM_SHARE, &share, sizeof(share));
+  rm::NVOS00_PARAMETERS free{alloc.hObjectNew, 0, alloc.hObjectNew, 0};
+  (void)Plainly(client.ctl, rm::NV_ESC_RM_FREE, &free, sizeof(free));
+  return error != 0 ? kNoAnswer : share.status;
+}
+
+std::uint32_t MapperAlloc(Client& client, std::uint32_t queue) {
+  rm::NvU32 params[6] = {0, queue};
+  return client.Alloc(Client::kSubdevice, client.next++, rm::NV_MEMORY_MAPPER, params,
+                      sizeof(params));
+}
+
+// [MOST [GROUPS]]: everything that is a flood.
+int Floods(const std::vector<std::string>& args) {
+  const std::uint64_t most = Number(args, 0, 20'000);
+  UvmClient uvm = MakeUvmClient();
+  Client& client = uvm.client;
+  Flood("events", most, [&](std::uint32_t i) { return TakeEvent(client, 1000 + i); });
+  Flood("policies", most / 10, [&](std::uint32_t) { return ShareWithAClientThatEnds(client); });
+  rm::NvU32 flags = 1;  // NV503C_ALLOC_PARAMETERS_FLAGS_TYPE_BAR1
+  const std::uint32_t third = client.next++;
+  if (client.Alloc(Client::kSubdevice, third, rm::NV50_THIRD_PARTY_P2P, &flags, sizeof(flags)) !=
+      rm::NV_OK) {
+    Die("failed: no object for third parties");
+  }
+  Flood("spaces", most / 4, [&](std::uint32_t i) {
+    std::uint64_t space[2] = {i, 0};
+    return client.Control(third, rm::NV503C_CTRL_CMD_REGISTER_VA_SPACE, space, sizeof(space));
+  });
+  Flood("shares", most,
+        [&](std::uint32_t) { return Share(client, client.root, Client::kSubdevice, client.root); });
+  Flood("huge", 1, [&](std::uint32_t) { return MapperAlloc(client, 1U << 24); });
+  Flood("mappers", 1000, [&](std::uint32_t) { return MapperAlloc(client, 4096); });
+  Flood("groups", Number(args, 1, 70'000), [&](std::uint32_t) {
+    std::uint64_t group[2] = {};
+    return uvm.Ask(rm::UVM_CREATE_RANGE_GROUP, group);
+  });
+  Hold();
+  return 0;
+}
+
 // Not an attack: whoever comes after one. A whole context, memory, and a look at that.
 int Newcomer(const std::vector<std::string>& args) {
   const std::uint64_t mib = Number(args, 0, 8);
@@ -226,6 +302,7 @@ std::vector<Entry> BombAttacks() {
       {"newcomer", Newcomer, "[MIB]: opens a context as if nothing had happened"},
       {"views", Views, "[ROUNDS]: views of memory made and given back"},
       {"alike", Alike, "[MIB]: views under one address"},
+      {"floods", Floods, "[MOST [GROUPS]]: what makes kernel memory or long lists by each call"},
   };
 }
 

@@ -163,6 +163,44 @@ def alike():
     within(["alike"], bounded, gpus="t4:1")
 
 
+def floods():
+    """Calls each of which leaves something in the kernel's memory, or in a list that the driver walks
+    under its locks: without cgpu as many as one likes, in a slice no more than quotas.h says."""
+    events, entries, places, groups = 1024, 16_384, 4096, 65_536  # the bounds
+    most, most_groups = 20_000, 70_000
+
+    def kernel(node):
+        books = node.books()
+        return dict(books["kernel"], range_groups=sum(file["range_groups"] for file in books["uvm"]))
+
+    def all_of_them(node, process):
+        got = kernel(node)
+        check(got["os_events"] == most and got["shared_with"] == most, "the books have %s" % got)
+        check(got["share_policies"] >= most // 10, "policies do not stay: %s" % got)
+        check(got["registered_spaces"] == most // 4, "the books have %s" % got)
+        check(got["mapper_places"] > 1 << 24, "the books have %s" % got)
+        check(got["range_groups"] == most_groups, "the books have %s" % got)
+        process.end()
+        left = kernel(node)
+        check(not any(left.values()), "left without anybody: %s" % left)
+
+    def bounded(node, process):
+        got = kernel(node)
+        check(got["os_events"] == events, "the books have %s" % got)
+        kept = got["shared_with"] + got["share_policies"] + got["registered_spaces"]
+        check(entries // 2 < kept <= entries + 16, "the books have %s" % got)
+        check(process.number(r"^huge (\d+) ") == 0, "a queue of any length is made")
+        check(0 < got["mapper_places"] <= 256 * places, "the books have %s" % got)
+        check(got["range_groups"] == groups, "the books have %s" % got)
+
+    def course(process, _node):
+        process.expect("^holding$", LONG)
+
+    without(["floods", most, most_groups], all_of_them, course)
+    within(["floods", most, most_groups], _opens(bounded), course, limit=LIMIT + NEWCOMER,
+           mem="%dMiB" % LIMIT)
+
+
 main({"bomb-groups": groups, "bomb-channels": channels, "bomb-lone": lone,
       "bomb-runlist": runlist, "bomb-clients": clients, "bomb-bar1": bar1,
-      "bomb-handles": handles, "views": views, "alike": alike})
+      "bomb-handles": handles, "views": views, "alike": alike, "floods": floods})

@@ -210,6 +210,42 @@ int Events(const std::vector<std::string>& args) {
   return 0;
 }
 
+// Resets what the card's link counts for everybody: by index, and by reading.
+int Resets(const std::vector<std::string>&) {
+  const Busy own(1, kOwnHandles);
+  const auto ask = [&](const char* what, std::uint32_t index) {
+    constexpr std::uint32_t kCommand = rm::NV2080_CTRL_CMD_BUS_GET_INFO_V2;
+    std::vector<std::uint32_t> list(rm::FindControl(kCommand)->Size(kBranch) / 4);
+    list.at(0) = 1;
+    list.at(1) = index;
+    const std::uint32_t status = own.client.Control(Client::kSubdevice, kCommand, list.data(),
+                                                    static_cast<std::uint32_t>(list.size() * 4));
+    Say("%s 0x%x %u", what, status, list.at(2));
+  };
+  ask("before", rm::NV2080_CTRL_BUS_INFO_INDEX_PCIE_GPU_LINK_CORRECTABLE_ERRORS);
+  ask("clear", rm::NV2080_CTRL_BUS_INFO_INDEX_PCIE_GPU_LINK_CORRECTABLE_ERRORS_CLEAR);
+  ask("read", rm::NV2080_CTRL_BUS_INFO_INDEX_PCIE_GPU_LINK_AER);
+  ask("after", rm::NV2080_CTRL_BUS_INFO_INDEX_PCIE_GPU_LINK_CORRECTABLE_ERRORS);
+  Hold();
+  return 0;
+}
+
+// FLAG: a video decoder, with FLAG in prohibitMultipleInstances.
+int Decoder(const std::vector<std::string>& args) {
+  Client client = MakeClient();
+  std::uint32_t status = rm::NV_OK;
+  const std::uint32_t space = Space(client, &status);
+  const std::uint32_t group = Group(client, space, &status);
+  const std::uint32_t channel = Channel(client, group, space, 0, &status);
+  std::uint32_t params[] = {12, Handle(args, 0), 0};  // NV_BSP_ALLOCATION_PARAMETERS, nvos.h
+  Say("channel 0x%x", status);
+  Say("decoder 0x%x",
+      client.Alloc(channel, client.next++, rm::NVC4B0_VIDEO_DECODER, params, sizeof(params)));
+  Say("keeps %u", params[1]);
+  Hold();
+  return 0;
+}
+
 // CLIENT ENGINE: debugs the tenant's context, and its own.
 int Debug(const std::vector<std::string>& args) {
   Busy own(1, kOwnHandles);
@@ -220,13 +256,15 @@ int Debug(const std::vector<std::string>& args) {
     Say("%s debugger 0x%x", whose,
         client.Alloc(Client::kDevice, handle, rm::GT200_DEBUGGER, params, sizeof(params)));
     const auto ask = [&](const char* what, std::uint32_t command) {
-      std::vector<char> zeros(rm::FindControl(command)->Size(kBranch));
+      std::vector<std::uint32_t> sent(rm::FindControl(command)->Size(kBranch) / 4);
       Say("%s %s 0x%x", whose, what,
-          client.Control(handle, command, zeros.empty() ? nullptr : zeros.data(),
-                         static_cast<std::uint32_t>(zeros.size())));
+          client.Control(handle, command, sent.empty() ? nullptr : sent.data(),
+                         static_cast<std::uint32_t>(sent.size() * 4)));
+      return sent;
     };
     ask("suspend", rm::NV83DE_CTRL_CMD_DEBUG_SUSPEND_CONTEXT);
-    ask("errors", rm::NV83DE_CTRL_CMD_DEBUG_READ_ALL_SM_ERROR_STATES);
+    const auto errors = ask("errors", rm::NV83DE_CTRL_CMD_DEBUG_READ_ALL_SM_ERROR_STATES);
+    Say("%s debugger reads %u", whose, errors.at(2));
   };
   debugger("tenant's", Handle(args, 0), Handle(args, 1));
   debugger("own", client.root, own.engine);
@@ -461,6 +499,8 @@ std::vector<Entry> QueryAttacks() {
       {"regroup", Regroup, "CLIENT GROUP [allow]: schedules the tenant's channel group"},
       {"events", Events, "CLIENT free|take: the tenant's events"},
       {"debug", Debug, "CLIENT ENGINE: the tenant's context in a debugger"},
+      {"bus-errors", Resets, ": resets the counters of the card's link"},
+      {"decoder", Decoder, "FLAG: a video decoder, for itself alone if FLAG is 1"},
       {"pids", Pids, "GPUID PID...: who else is there"},
       {"usage", Usage, "GPUID BYTES PID...: how much they have"},
       {"card-memory", Memory, ": how much the whole card has"},

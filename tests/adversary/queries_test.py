@@ -7,6 +7,7 @@ from attack import argv
 from cgpu_test import MIB, TEST_BIN, Node, check, main
 from tenant import FOREIGN, OK, OTHERS, REFUSED, SIZE, Tenant, answer, answers, start
 
+DENIED = "0x1b"  # NV_ERR_INSUFFICIENT_PERMISSIONS
 KERNELS = os.path.abspath(os.path.join(TEST_BIN, "kernels"))
 
 
@@ -123,14 +124,48 @@ def event_taken():
 
 
 def debug():
-    """A debugger's object of another client's context. The driver asks for the same user alone."""
+    """A debugger's object of another client's context: the driver asks for the same user alone. With
+    one of an own context the errors are read of the context that is on the card."""
     for with_cgpu in (False, True):
-        with attacked(with_cgpu, lambda t: ["debug", t.client, t.engine]) as (_node, _victim,
-                                                                             attacker):
+        with attacked(with_cgpu, lambda t: ["debug", t.client, t.engine]) as (_node, victim, attacker):
             for what in ("debugger", "suspend", "errors"):
                 status = answer(attacker, "tenant's " + what)
                 check((status == OK) != with_cgpu, "%s gave %s" % (what, status))
-            check(answer(attacker, "own debugger") == OK, "one's own context has no debugger")
+            for what in ("own debugger", "own errors"):
+                check(answer(attacker, what) == OK, "one's own context has no debugger")
+            read = int(attacker.said(r"^own debugger reads (\d+)$")[0].group(1))
+            channel = next(row for row in victim.state() if row["handle"] == victim.channel)
+            check(read == (0 if with_cgpu else 1 << 31 | channel["id"]),
+                  "the errors of %x were read, the tenant is %s" % (read, channel))
+
+
+def bus_errors():
+    """BUS_GET_INFO_V2 with indices that reset what the card's link has counted for everybody."""
+    for with_cgpu in (False, True):
+        with attacked(with_cgpu, lambda t: ["bus-errors"]) as (_node, _victim, attacker):
+            told = {what: attacker.said(r"^%s (0x[0-9a-f]+) (\d+)$" % what)[0].groups()
+                    for what in ("before", "clear", "read", "after")}
+            for what in ("clear", "read"):
+                check(told[what][0] == (DENIED if with_cgpu else OK), "%s: %s" % (what, told))
+            check(told["before"][0] == told["after"][0] == OK and told["before"][1] != "0" and
+                  (told["after"] == told["before"]) == with_cgpu, "the counters: %s" % told)
+
+
+def exclusive_decoder():
+    """prohibitMultipleInstances: a video decoder for oneself, and others get none."""
+    for with_cgpu in (False, True):
+        with Node("t4") as node:
+            found = []
+            for flag in (1, 0):
+                process = start(node, with_cgpu, ["decoder", flag], OTHERS, "decoder-%d" % flag)
+                process.expect("^holding$")
+                check(answer(process, "channel") == OK, "there is no channel")
+                check(process.said("^keeps %d$" % flag), "the caller's own flag was changed")
+                found.append((process, answer(process, "decoder")))
+            check(found[0][1] == OK, "there is no decoder: %s" % found[0][1])
+            check((found[1][1] == OK) == with_cgpu, "the other got %s" % found[1][1])
+            for process, _ in found:
+                process.end()
 
 
 def _worker(node, with_cgpu):
@@ -169,12 +204,15 @@ def usage():
     for with_cgpu in (False, True):
         with attacked(with_cgpu,
                       lambda t: ["usage", _gpu_id(t.node), SIZE * MIB, *t.pids()]) as (
-                          _node, _victim, attacker):
+                          node, _victim, attacker):
             for what in ("usage", "account"):
                 tells = attacker.said("^%s 0x[0-9a-f]+ tells$" % what)
                 silent = attacker.said("^%s 0x[0-9a-f]+ silent$" % what)
                 check(tells or silent, "nothing of %s: %s" % (what, attacker.lines))
                 check(bool(tells) != with_cgpu, "%s: %s" % (what, attacker.lines))
+            # Each is a walk over all clients, under the driver's lock.
+            walks = node.books()["received"].get("NV2080_CTRL_CMD_GPU_GET_PID_INFO", 0)
+            check((walks == 0) == with_cgpu, "the driver was asked %d times" % walks)
 
 
 def _gpu_id(node, index=0):
@@ -244,4 +282,5 @@ def other_card():
 main({"disable-channels": disable_channels, "idle-channels": idle_channels,
       "regroup-allowed": regroup_allowed, "regroup-shared": regroup_shared,
       "event-freed": event_freed, "event-taken": event_taken, "debug": debug, "pids": pids,
+      "bus-errors": bus_errors, "exclusive-decoder": exclusive_decoder,
       "usage": usage, "card-memory": card_memory, "other-card": other_card})

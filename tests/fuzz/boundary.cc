@@ -117,6 +117,9 @@ void RunCall(Input& input, const cgpu::rm::Abi& abi, Boundary& boundary) {
   }
   (void)boundary.NeedsOf(call);
   Decision decision = boundary.Decide(call);
+  if (decision.of_processes) {
+    boundary.AnswerOfProcesses(call, decision, {{1, 17}, {2, 18}});
+  }
   if (decision.action != Decision::Action::kExecute) {
     return;
   }
@@ -124,8 +127,7 @@ void RunCall(Input& input, const cgpu::rm::Abi& abi, Boundary& boundary) {
   CheckPointers(call);
   const int error = Execute(input, call);
   cgpu::boundary::PointBack(call);
-  const std::map<cgpu::ledger::ProcessKey, std::uint32_t> pids = {{1, 17}, {2, 18}};
-  if (boundary.Account(call, decision, error, pids)) {
+  if (boundary.Account(call, decision, error)) {
     boundary.Undone(call, decision);
   }
 }

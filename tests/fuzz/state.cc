@@ -257,7 +257,7 @@ void Free(boundary::Boundary& boundary, std::uint32_t client, std::uint32_t obje
   boundary::Decision decision = boundary.Decide(call);
   if (decision.action == boundary::Decision::Action::kExecute) {
     boundary::SetStatus(call, rm::NV_OK);
-    Require(!boundary.Account(call, decision, 0, {}), "a free takes nothing");
+    Require(!boundary.Account(call, decision, 0), "a free takes nothing");
   }
 }
 

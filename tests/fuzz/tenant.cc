@@ -105,6 +105,11 @@ void Tenant::Issue(std::uint32_t nr, const void* params, std::size_t size) {
 }
 
 void Tenant::Start(const Call& call, Decision decision) {
+  if (decision.of_processes) {
+    Call answer = call;
+    boundary_.AnswerOfProcesses(answer, decision, pids_);
+    CheckAnswer(answer);
+  }
   if (decision.action != Decision::Action::kExecute) {
     return;
   }
@@ -155,7 +160,7 @@ void Tenant::Finish(std::size_t index) {
     Execute(*pending);
   }
   Call& call = pending->call;
-  if (const auto undo = boundary_.Account(call, pending->decision, pending->error, pids_)) {
+  if (const auto undo = boundary_.Account(call, pending->decision, pending->error)) {
     (void)driver_.Free(undo->client, undo->object);
     boundary_.Undone(call, pending->decision);
   }

@@ -190,7 +190,7 @@ class Course {
     Decision decision = boundary_.Decide(call);
     if (decision.action == Decision::Action::kExecute) {
       boundary::SetStatus(call, driver() ? rm::NV_OK : rm::NV_ERR_INVALID_ADDRESS);
-      (void)boundary_.Account(call, decision, 0, {});
+      (void)boundary_.Account(call, decision, 0);
     }
   }
   template <class T>
