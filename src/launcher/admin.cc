@@ -13,8 +13,11 @@ namespace {
 // Each takes an open file.
 constexpr std::size_t kAskedAtOnce = 256;
 
-// What its shim does not know.
+// What its shim does not know, and whose it is: a shim is not asked that.
 void AddFrom(const Reservation& reservation, ContainerStatus& status) {
+  status.id = reservation.id;
+  status.name = reservation.name;
+  status.user = reservation.user;
   status.engine_id = reservation.engine_id;
   status.origin = reservation.origin;
   status.isolated = reservation.isolated;
@@ -27,9 +30,6 @@ void AddFrom(const Reservation& reservation, ContainerStatus& status) {
 // What is known of a container without its shim.
 ContainerStatus StatusFrom(const Reservation& reservation) {
   ContainerStatus status;
-  status.id = reservation.id;
-  status.name = reservation.name;
-  status.user = reservation.user;
   status.state = kUnresponsive;
   status.since = reservation.since;
   for (std::size_t i = 0; i < reservation.cards.size(); ++i) {

@@ -102,7 +102,7 @@ Result<std::uint64_t> UpgradeShim(const Registry& registry, const Reservation& r
   (void)SendMessage(connection->get(), "go\n");
   answer = ReceiveMessage(connection->get(), kAnswerMs);
   if (!answer.ok()) {
-    return Error{Code::kInternal, 0, "the new version gives no answer", {}};
+    return Error{Code::kInternal, 0, "the new version gives no answer; cgpu ps shows whether it runs", {}};
   }
   return DecodeUpgraded(answer->text);
 }

@@ -218,6 +218,10 @@ def _guard(alive, done, hierarchies):
     for fd in (0, 1, 2):
         os.dup2(null, fd)
     os.read(alive, 1)
+    for freezer in (h for h in hierarchies if "freezer" in h.controllers.split(",")):
+        for folder, _, _ in os.walk(freezer.path):  # who is frozen does not die
+            if os.path.exists(os.path.join(folder, "freezer.state")):
+                _write(os.path.join(folder, "freezer.state"), "THAWED")
     whole = next(h.path for h in hierarchies if h.version == 2)
     _write(os.path.join(whole, "cgroup.kill"), "1")
     until = time.monotonic() + DEADLINE

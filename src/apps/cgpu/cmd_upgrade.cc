@@ -72,8 +72,11 @@ int Upgrade(Flags& flags) {
       fmt::print("{} {}: upgraded; its calls waited {:.1f} ms\n", one.id, one.name,
                  static_cast<double>(*one.pause_us) / 1'000);
     } else if (one.pause_us.error().code != Code::kNotFound) {
-      fmt::print("{} {}: not upgraded, and {}: {}\n", one.id, one.name,
-                 flags.force ? "ended for that" : "left as it was", one.pause_us.error().what);
+      // After "go" only the new version can say what became of the container.
+      const bool unknown = one.pause_us.error().code == Code::kInternal;
+      fmt::print("{} {}: not upgraded{}: {}\n", one.id, one.name,
+                 flags.force ? ", and ended for that" : unknown ? "" : ", and left as it was",
+                 one.pause_us.error().what);
       status = flags.force ? std::max(status, End(*registry, one)) : 1;
     }
   }
