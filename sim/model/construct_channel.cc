@@ -70,6 +70,7 @@ NvStatus DriverModel::ConstructGroup(Client& client, const AllocRequest& request
     object.space = SpaceNamed(client, params.hVASpace);
   }
   object.setup.error_handle = params.hObjectError;
+  object.original = true;
   return MakeGroup(object.card, params.engineType, &object.group);
 }
 

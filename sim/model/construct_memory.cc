@@ -115,7 +115,7 @@ NvStatus DriverModel::ConstructVidmem(AllocRequest& request, Object& object) {
   object.block =
       std::make_shared<Block>(next_block_++, object.card, params.size, Charge(memory, bytes));
   object.block->page_size = page;
-  object.owns_block = true;
+  object.original = true;
   PutParams(request, params);
   return rm::NV_OK;
 }
@@ -135,7 +135,7 @@ NvStatus DriverModel::ConstructSystemMemory(AllocRequest& request, Object& objec
   object.block = std::make_shared<Block>(next_block_++, -1, params.size, Charge());
   object.block->user_read_only = rm::NVOS32_ATTR2_PROTECTION_USER.Get(params.attr2) ==
                                  rm::NVOS32_ATTR2_PROTECTION_USER_READ_ONLY;
-  object.owns_block = true;
+  object.original = true;
   PutParams(request, params);
   return rm::NV_OK;
 }
@@ -160,7 +160,7 @@ NvStatus DriverModel::ConstructOsDescriptor(AllocRequest& request, Object& objec
   }
   const rm::NvU64 size = (params.limit + kSystemPage) / kSystemPage * kSystemPage;
   object.block = std::make_shared<Block>(next_block_++, -1, size, Charge());
-  object.owns_block = true;
+  object.original = true;
   return rm::NV_OK;
 }
 
@@ -170,7 +170,7 @@ NvStatus DriverModel::ConstructPhysical(AllocRequest& request, Object& object) {
   params.memSize = Memory(object.card).Total();
   object.block = std::make_shared<Block>(next_block_++, object.card, params.memSize, Charge());
   object.block->page_size = rm::kPageHuge;
-  object.owns_block = true;
+  object.original = true;
   PutParams(request, params);
   return rm::NV_OK;
 }
@@ -201,7 +201,7 @@ NvStatus DriverModel::ConstructList(AllocRequest& request, Object& object) {
     return rm::NV_ERR_INVALID_ARGUMENT;
   }
   object.block = std::make_shared<Block>(next_block_++, card, params.limit + 1, Charge());
-  object.owns_block = true;
+  object.original = true;
   return rm::NV_OK;
 }
 

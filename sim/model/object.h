@@ -83,7 +83,7 @@ struct Object {
   std::set<rm::NvHandle> dependants;  // freed with it though not below it
   std::set<rm::NvHandle> depends_on;
   std::shared_ptr<Block> block;          // kMemory
-  bool owns_block = false;               // it was allocated, not duplicated
+  bool original = false;                 // it, or its group, was allocated, not duplicated
   std::shared_ptr<Group> group;          // kChannelGroup; kChannel without a group above it
   std::shared_ptr<PageTables> tables;    // kVaSpace, kVirtualMemory; kDevice: its default space
   std::vector<DmaMapping> dma;           // kVirtualMemory

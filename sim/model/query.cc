@@ -7,21 +7,39 @@
 namespace cgpu::sim {
 namespace {
 
-void AddToCard(const Client& client, const Object& object, CardBooks& card) {
+GroupBooks BooksOf(const Client& client, const Object& object) {
+  GroupBooks entry;
+  entry.key = object.group->on_gpu == nullptr ? 0 : object.group->on_gpu->Key();
+  entry.client = client.handle;
+  entry.handle = object.handle;
+  entry.pid = client.identity.tgid;
+  entry.engine_type = object.group->runlist;
+  entry.timeslice_us = object.group->timeslice_us;
+  entry.interleave = object.group->interleave;
+  entry.preemptions = object.group->preemptions;
+  entry.preemption_mode = object.group->preemption_mode;
+  entry.scheduled = object.group->scheduled;
+  return entry;
+}
+
+// Where a group stands among those of its card.
+using Places = std::map<const Group*, std::size_t>;
+
+// Lists a group once, however many duplicates it has: under the name it was made with, or, when
+// that is gone, under that of its first duplicate.
+void AddGroup(const Client& client, const Object& object, CardBooks& card, Places& places) {
+  const auto [place, is_new] = places.try_emplace(object.group.get(), card.groups.size());
+  if (is_new) {
+    card.groups.push_back(BooksOf(client, object));
+  } else if (object.original) {
+    card.groups[place->second] = BooksOf(client, object);
+  }
+}
+
+void AddToCard(const Client& client, const Object& object, CardBooks& card, Places& places) {
   card.cuda_limit = card.cuda_limit || object.cuda_limit;
   if (object.kind == ObjectKind::kChannelGroup) {
-    GroupBooks entry;
-    entry.key = object.group->on_gpu == nullptr ? 0 : object.group->on_gpu->Key();
-    entry.client = client.handle;
-    entry.handle = object.handle;
-    entry.pid = client.identity.tgid;
-    entry.engine_type = object.group->runlist;
-    entry.timeslice_us = object.group->timeslice_us;
-    entry.interleave = object.group->interleave;
-    entry.preemptions = object.group->preemptions;
-    entry.preemption_mode = object.group->preemption_mode;
-    entry.scheduled = object.group->scheduled;
-    card.groups.push_back(entry);
+    AddGroup(client, object, card, places);
   }
   if (object.kind == ObjectKind::kChannel) {
     ChannelBooks entry;
@@ -53,7 +71,7 @@ MemoryUse DriverModel::UseOf(std::uint32_t tgid, int card) const {
       }
       if (object.block.use_count() == 1) {
         use.memory_private += object.block->length;
-      } else if (object.owns_block) {
+      } else if (object.original) {
         use.shared_owned += object.block->length;
       } else {
         use.shared_duped += object.block->length;
@@ -125,17 +143,18 @@ Books DriverModel::GetBooks() const {
   // holder.
   std::map<const Block*, rm::NvHandle> holder;
   std::set<std::shared_ptr<PageTables>> tables;
+  Places places;
   for (const auto& [handle, client] : clients_) {
     for (const auto& [object_handle, object] : client.objects) {
       if (object.block != nullptr) {
-        if (object.owns_block) {
+        if (object.original) {
           holder[object.block.get()] = handle;
         } else {
           holder.try_emplace(object.block.get(), handle);
         }
       }
       if (object.card >= 0) {
-        AddToCard(client, object, books.cards[static_cast<std::size_t>(object.card)]);
+        AddToCard(client, object, books.cards[static_cast<std::size_t>(object.card)], places);
       }
       if (object.tables != nullptr && object.card >= 0 && tables.insert(object.tables).second) {
         books.cards[static_cast<std::size_t>(object.card)].page_table_bytes +=
