@@ -1,5 +1,6 @@
 # What a newcomer and the continuous integration call. Everything else is CMake: see CMakePresets.json.
 #
+#   make             what ships, into build/bin
 #   make demo        the main job on a simulated node, step by step (installs what it needs, builds)
 #   make test        what is checked at each change (installs what it needs, builds)
 #   make soak        the same randomised tests and fuzzers for long: SECONDS_EACH=600
@@ -60,9 +61,10 @@ define build_preset
 endef
 
 build: deps
-	$(call build_preset,release,,all)
+	$(call build_preset,release,,programs)
 
-demo: build
+demo: deps
+	$(call build_preset,release,,demo_programs)
 	@tests/demo.py
 
 # The last lines are those of ctest.
@@ -98,43 +100,13 @@ soak: check-deps
 	$(call build_preset,asan,,unit_tests fuzz_targets)
 	@tools/soak.sh $(SECONDS_EACH)
 
-bench-%: build
-	@build/bin/bench-$(subst -,_,$*)
+# A benchmark is a program or a script, which may start containers.
+bench-%: check-deps
+	$(call build_preset,release,,benchmarks)
+	@if [ -f bench/$(subst -,_,$*).py ]; then exec python3 bench/$(subst -,_,$*).py; else exec build/bin/bench-$(subst -,_,$*); fi
 
-bench-container-start: build
-	@python3 bench/container_start.py
-
-bench-flood: build
-	@python3 bench/flood.py
-
-bench-orders: build
-	@python3 bench/orders.py
-
-bench-upgrade-pause: build
-	@python3 bench/upgrade_pause.py
-
-bench-reattach: build
-	@python3 bench/reattach.py
-
-bench-share-error: build
-	@python3 bench/share_error.py
-
-bench-share-settle: build
-	@python3 bench/share_settle.py
-
-bench-share-total: build
-	@python3 bench/share_total.py
-
-bench-governor-cpu: build
-	@python3 bench/governor_cpu.py
-
-bench-priority-wait: build
-	@python3 bench/priority_wait.py
-
-bench-share-promises: build
-	@python3 bench/share_promises.py
-
-share-story: build
+share-story: check-deps
+	$(call build_preset,release,,benchmarks)
 	@python3 bench/share_story.py
 
 install: build
@@ -144,7 +116,8 @@ deb: build
 	@tools/install_packages.sh dpkg-dev
 	@cpack --config build/CPackConfig.cmake
 
-gpu-bundle: build
+gpu-bundle: deps
+	$(call build_preset,release,,all)
 	@tools/gpu_bundle.sh build/bin build/tests/bin dist/cgpu-gpu-bundle.tar.gz
 
 clean:
