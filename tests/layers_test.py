@@ -16,6 +16,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MAX_LINES = 600
+MAX_COLUMNS = 100  # of prose in Markdown
 # Tables: data, a row per line, however many rows the vendor has.
 TABLES = re.compile(r"(^|/)(tables?/|[a-z0-9_]*_table[s]?\.(h|cc)$)")
 # Places that only exist on one machine or in one room. Written so that this file passes.
@@ -111,6 +112,19 @@ def check_includes(path, lines, table):
     return faults
 
 
+def check_prose(path, lines):
+    """Prose is wrapped; tables, code and single long words need not be."""
+    faults = []
+    fenced = False
+    for number, line in enumerate(lines, 1):
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+        exempt = fenced or line.lstrip().startswith("|") or line.startswith("    ") or " " not in line.strip("*->. ")
+        if len(line) > MAX_COLUMNS and not exempt:
+            faults.append(f"{path}:{number}: {len(line)} columns; {MAX_COLUMNS} is the most")
+    return faults
+
+
 def check_file(path, text, table):
     """All faults of one file; `path` is relative to the root."""
     lines = text.splitlines()
@@ -119,6 +133,8 @@ def check_file(path, text, table):
         faults += check_includes(path, lines, table)
         if len(lines) > MAX_LINES and not TABLES.search(path):
             faults.append(f"{path}: {len(lines)} lines; {MAX_LINES} is the most")
+    if path.endswith(".md"):
+        faults += check_prose(path, lines)
     for number, line in enumerate(lines, 1):
         for word in FORBIDDEN:
             if word in line:
@@ -171,6 +187,7 @@ def self_test():
         ("src/rm/a.cc", "x\n" * 601, 1),
         ("src/rm/a_table.cc", "x\n" * 601, 0),
         ("docs/a.md", "see " + FORBIDDEN[0] + "x", 1),
+        ("docs/a.md", "word " * 25 + "\n```\n" + "code " * 25 + "\n```\n| " + "cell " * 25, 1),
     ]
     for path, text, faults in cases:
         found = check_file(path, text, table)

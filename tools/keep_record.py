@@ -7,6 +7,7 @@ import json
 import os
 import re
 import sys
+import textwrap
 
 RECORDS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tests", "gpu", "records")
 
@@ -36,8 +37,9 @@ def main(results):
         names.append(plain(name) + "-" + plain(where) + ".txt")
         with open(os.path.join(folder, names[-1]), "w", encoding="utf-8") as file:
             file.write("# %s\n# %s\n# driver %s%s\n%s\n" % (name, where, driver.group(1), driver.group(2), "\n".join(lines)))
-    line = "* `%s/`: %s, driver %s%s: %s\n" % (driver.group(1), where, driver.group(1), driver.group(2),
-                                             ", ".join("`%s`" % name for name in names))
+    entry = "* `%s/`: %s, driver %s%s: %s" % (driver.group(1), where, driver.group(1), driver.group(2),
+                                            ", ".join("`%s`" % name for name in names))
+    line = textwrap.fill(entry, 100, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False) + "\n"
     readme = os.path.join(RECORDS, "README.md")
     with open(readme, encoding="utf-8") as file:
         known = line in file.read()
