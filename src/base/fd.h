@@ -1,5 +1,5 @@
-// UniqueFd: the owner of one file descriptor. A plain `int fd` parameter anywhere in the project is
-// a borrow. Thread-compatible.
+// UniqueFd owns one file descriptor. A plain `int fd` parameter anywhere in the project is a
+// borrow. Thread-compatible.
 #ifndef CGPU_BASE_FD_H_
 #define CGPU_BASE_FD_H_
 
@@ -23,7 +23,7 @@ class UniqueFd {
   [[nodiscard]] int get() const { return fd_; }
   [[nodiscard]] bool valid() const { return fd_ >= 0; }
   [[nodiscard]] int release() { return std::exchange(fd_, -1); }
-  // Closes what is owned (errno is preserved) and takes `fd`.
+  // Closes the owned descriptor (errno is preserved) and takes `fd`.
   void reset(int fd = -1) noexcept;
 
  private:

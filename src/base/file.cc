@@ -8,6 +8,8 @@
 #include <climits>
 #include <string_view>
 
+#include "base/result.h"
+
 namespace cgpu {
 namespace {
 
@@ -35,14 +37,11 @@ Result<UniqueFd> OpenFile(const std::string& path, int flags, unsigned mode) {
 }
 
 Result<std::string> ReadFile(const std::string& path, std::size_t limit) {
-  auto fd = OpenFile(path, O_RDONLY);
-  if (!fd.ok()) {
-    return fd.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(auto fd, OpenFile(path, O_RDONLY));
   std::string content;
   char buffer[4096];
   while (true) {
-    const ssize_t n = read(fd->get(), buffer, sizeof(buffer));
+    const ssize_t n = read(fd.get(), buffer, sizeof(buffer));
     if (n == 0) {
       return content;
     }
@@ -60,11 +59,8 @@ Result<std::string> ReadFile(const std::string& path, std::size_t limit) {
 }
 
 Result<> WriteFile(const std::string& path, std::string_view content, unsigned mode) {
-  auto fd = OpenFile(path, O_WRONLY | O_CREAT | O_TRUNC, mode);
-  if (!fd.ok()) {
-    return fd.error();
-  }
-  return WriteAll(fd->get(), content);
+  CGPU_ASSIGN_OR_RETURN(auto fd, OpenFile(path, O_WRONLY | O_CREAT | O_TRUNC, mode));
+  return WriteAll(fd.get(), content);
 }
 
 Result<> WriteAll(int fd, std::string_view bytes) {

@@ -1,5 +1,5 @@
-// Whole-file reads and writes for small files (/proc, configuration, tests). All opens are
-// O_CLOEXEC. Errors carry the path.
+// Reads and writes whole small files (/proc, configuration, tests). All opens are O_CLOEXEC. Errors
+// carry the path.
 #ifndef CGPU_BASE_FILE_H_
 #define CGPU_BASE_FILE_H_
 
@@ -24,13 +24,15 @@ namespace cgpu {
 // Writes everything or fails; retries EINTR and short writes. For blocking descriptors.
 [[nodiscard]] Result<> WriteAll(int fd, std::string_view bytes);
 
-// Where the running program lies: the file that it was executed from, or what has taken its place.
+// Returns the path of the running program: the file that it was executed from, or what has taken
+// its place.
 [[nodiscard]] Result<std::string> OwnProgram();
 
-// By the words alone, for paths without a "/" at the end. Pure.
+// Returns whether `path` is `folder` or lies below it. Compares the words alone, for paths without
+// a "/" at the end. Pure.
 [[nodiscard]] bool IsAtOrBelow(std::string_view path, std::string_view folder);
 
-// mkdir -p with `mode` for each directory it creates.
+// Makes the directory and its parents, as mkdir -p, each new one with `mode`.
 [[nodiscard]] Result<> MakeDirectories(const std::string& path, unsigned mode = 0755);
 
 }  // namespace cgpu

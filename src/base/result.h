@@ -1,4 +1,4 @@
-// Result<T>: a value or an Error. The one way functions of this project report failure.
+// Result<T> is a value or an Error: the one way in which functions of this project report failure.
 //
 // An Error has a code to branch on, the errno it came from (0 if none), a sentence that says what
 // happened, and a hint that says what to do next (may be empty). Programs print both; see
@@ -20,10 +20,10 @@ enum class Code {
   kInvalid,      // the request itself is wrong: the user must change it
   kNotFound,     // the thing named does not exist
   kPermission,   // the caller may not do this
-  kExhausted,    // a limit or a card is full
+  kExhausted,    // a limit or a GPU is full
   kConflict,     // clashes with something that exists or is in progress
   kUnavailable,  // the other side is gone or not there yet; trying again may help
-  kUnsupported,  // this kernel, driver or card cannot do it
+  kUnsupported,  // this kernel, driver or GPU cannot do it
   kInternal,     // our fault
 };
 
@@ -34,10 +34,11 @@ struct Error {
   std::string hint;
 };
 
-// "WHAT: strerror" with `sys_errno` kept.
+// Returns an error that says "WHAT: strerror" and keeps `sys_errno`.
 [[nodiscard]] Error ErrnoError(Code code, int sys_errno, std::string what);
 
-// The text a user sees: "error: WHAT" and, when there is one, "\nhint: HINT". No trailing newline.
+// Returns the text that a user sees: "error: WHAT" and, when there is one, "\nhint: HINT". No
+// trailing newline.
 [[nodiscard]] std::string FormatError(const Error& error);
 
 template <class T = void>
@@ -52,7 +53,8 @@ class [[nodiscard]] Result {
   [[nodiscard]] bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }
 
-  // Access to the side that is not there is a programming error and aborts.
+  // Return the value or the error. Access to the side that is not there is a programming error and
+  // aborts.
   [[nodiscard]] T& value() & { return *Require(std::get_if<0>(&state_)); }
   [[nodiscard]] const T& value() const& { return *Require(std::get_if<0>(&state_)); }
   [[nodiscard]] T&& value() && { return std::move(*Require(std::get_if<0>(&state_))); }
@@ -99,11 +101,24 @@ class [[nodiscard]] Result<void> {
 }  // namespace cgpu
 
 // Returns the error of a Result<> expression to the caller, if it is one.
-#define CGPU_TRY(expression)                                          \
-  do {                                                                \
-    if (auto cgpu_try_result = (expression); !cgpu_try_result.ok()) { \
-      return cgpu_try_result.error();                                 \
-    }                                                                 \
+#define CGPU_TRY(...)                                                  \
+  do {                                                                 \
+    if (auto cgpu_try_result = (__VA_ARGS__); !cgpu_try_result.ok()) { \
+      return cgpu_try_result.error();                                  \
+    }                                                                  \
   } while (false)
+
+// Assigns the value of a Result expression to `target`, which may declare a variable, or returns
+// the error to the caller. It is two statements: not for the body of an `if` without braces.
+#define CGPU_ASSIGN_OR_RETURN(target, ...) \
+  CGPU_ASSIGN_OR_RETURN_IN(CGPU_JOIN(cgpu_result_, __LINE__), target, __VA_ARGS__)
+#define CGPU_ASSIGN_OR_RETURN_IN(result, target, ...) \
+  auto result = (__VA_ARGS__);                        \
+  if (!result.ok()) {                                 \
+    return result.error();                            \
+  }                                                   \
+  target = std::move(result).value()
+#define CGPU_JOIN(left, right) CGPU_JOIN_IN(left, right)
+#define CGPU_JOIN_IN(left, right) left##right
 
 #endif  // CGPU_BASE_RESULT_H_

@@ -16,7 +16,7 @@ void Append(std::string& to, std::uint64_t value) {
   to.push_back(static_cast<char>(value));
 }
 
-// In a build for tests, what a later version may add to every record.
+// Adds, in a build for tests, what a later version may add to every record.
 #ifdef CGPU_STATE_OF_NEXT_VERSION
 constexpr bool kNextVersion = true;
 #else

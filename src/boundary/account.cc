@@ -1,4 +1,4 @@
-// What the ledger learns from a call the driver has executed.
+// Updates the ledger after a call that the driver has executed.
 #include <algorithm>
 #include <utility>
 
@@ -18,11 +18,12 @@ namespace cgpu::boundary {
 
 namespace {
 
-// Which of the tenant's files a client lies on is not kept: that it is gone the driver says itself.
+// Stands for a client's file. Which of the tenant's files a client lies on is not kept, because the
+// driver itself says when the client is gone.
 constexpr ledger::FileKey kClientsFile = 1;
 
-// Of a channel group, or of a channel that is to have one of its own. None stands for graphics
-// (kernel_channel_group_api.c).
+// Returns the GPU engine of a channel group, or of a channel that gets a group of its own. No
+// engine stands for graphics (kernel_channel_group_api.c).
 std::uint32_t EngineOf(const Call& call, rm::Branch branch) {
   if (call.nr != rm::NV_ESC_RM_ALLOC) {
     return rm::NV2080_ENGINE_TYPE_NULL;
@@ -54,7 +55,7 @@ std::optional<Undo> Boundary::Account(Call& call, Decision& decision, int error)
   const bool done = error == 0 && (!status || *status == rm::NV_OK);
   RestoreGiven(call, decision);
   if (call.nr == rm::NV_ESC_FREE_OS_EVENT && error == 0) {
-    ForgetOsEvent(call);  // if the driver did not find it, there is none either
+    ForgetOsEvent(call);  // if the driver did not find it, it does not exist here either
   }
   if (call.nr == rm::NV_ESC_RM_MAP_MEMORY_DMA) {
     AccountMapDma(call, decision, done);
@@ -119,7 +120,7 @@ std::optional<Undo> Boundary::AccountNew(Call& call, Decision& decision, std::ui
   object.parent = decision.object;
   object.handle = handle;
   object.cls = cls;
-  // What was reserved is what the driver takes; the size it reports can be smaller, never larger.
+  // The driver takes what was reserved; the size that it reports can be smaller, never larger.
   object.actual_bytes = std::max(bytes, decision.bytes);
   if (const ClassRule* rule = FindClassRule(cls);
       rule != nullptr && rule->effect == ClassEffect::kDevice) {
@@ -128,14 +129,14 @@ std::optional<Undo> Boundary::AccountNew(Call& call, Decision& decision, std::ui
   object.engine = EngineOf(call, abi_.branch);
   auto added = ledger_.AddObject(decision.reservation, decision.client, object);
   if (!added.ok() && added.error().code == Code::kConflict) {
-    // The driver has just accepted this handle, so what the ledger has under it is gone.
+    // The driver has just accepted this handle, so the ledger's object under it is gone.
     FreeObject(decision.client, {handle, 0});
     added = ledger_.AddObject(decision.reservation, decision.client, object);
   }
   if (added.ok()) {
     return std::nullopt;
   }
-  // Of a client or parent that is gone the object is gone too; freeing it then fails harmlessly.
+  // If a client or parent is gone the object is gone too; freeing it then fails harmlessly.
   SetStatus(call, rm::NV_ERR_NO_MEMORY);
   return Undo{decision.client.handle, handle};
 }
@@ -169,8 +170,8 @@ std::optional<Undo> Boundary::AccountAlloc(Call& call, Decision& decision) {
   return undo;
 }
 
-// What the driver frees with an object that its parameters name (refAddDependant() in
-// kernel_channel.c, kernel_ctxshare.c and kernel_channel_group_api.c).
+// Adds the dependencies of an object: the driver frees it with an object that its parameters name
+// (refAddDependant() in kernel_channel.c, kernel_ctxshare.c and kernel_channel_group_api.c).
 void Boundary::AddDependencies(const Call& call, ledger::ClientRef client, std::uint32_t handle) {
   const Bytes* params = AllocParameters(call);
   if (params == nullptr) {
@@ -178,7 +179,8 @@ void Boundary::AddDependencies(const Call& call, ledger::ClientRef client, std::
   }
   const auto depends_on = [&](std::uint32_t on) {
     if (on != 0) {
-      (void)ledger_.AddDependency(client, handle, on).ok();  // gone by now: then so is this one
+      (void)ledger_.AddDependency(client, handle, on).ok();  // it is gone by now: then so is this
+                                                             // one
     }
   };
   if (call.command == rm::FERMI_CONTEXT_SHARE_A) {
@@ -189,11 +191,11 @@ void Boundary::AddDependencies(const Call& call, ledger::ClientRef client, std::
     depends_on(Load<rm::NV_CONTEXT_DMA_ALLOCATION_PARAMS>(*params).hMemory);
     return;
   }
-  // What the driver keeps a pointer to without keeping the object: once that is freed it writes
-  // into whatever lies there by then.
+  // The driver keeps a pointer to the object without keeping the object: once that is freed, it
+  // writes to whatever lies there by then.
   const auto keeps = [&](std::uint32_t kept) {
     if (kept != 0) {
-      (void)ledger_.AddKeeper(client, handle, kept).ok();  // gone by now: it uses nothing
+      (void)ledger_.AddKeeper(client, handle, kept).ok();  // it is gone by now: it uses nothing
     }
   };
   if (call.command == rm::NVENC_SW_SESSION) {  // nvencsession.c nvencsessionConstruct_IMPL()
@@ -205,7 +207,7 @@ void Boundary::AddDependencies(const Call& call, ledger::ClientRef client, std::
   if (effect == ClassEffect::kChannelGroup) {
     const auto group = Load<rm::NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS>(*params);
     depends_on(group.hVASpace);
-    keeps(group.hObjectError);  // of its channels that name none (kernel_channel.c)
+    keeps(group.hObjectError);  // used by its channels that name none (kernel_channel.c)
     keeps(group.hObjectEccError);
   } else if (effect == ClassEffect::kChannel) {
     const rm::ChannelParams channel = rm::ReadChannelParams(abi_.branch, *params);
@@ -217,7 +219,7 @@ void Boundary::AddDependencies(const Call& call, ledger::ClientRef client, std::
   }
 }
 
-// A duplicate or an import, under `handle`.
+// Accounts for a duplicate or an import, under `handle`.
 std::optional<Undo> Boundary::AccountCopy(const Decision& decision,
                                           ledger::Reservation& reservation, std::uint32_t handle) {
   auto added = ledger_.AddCopy(reservation, decision.client, decision.object, handle);
@@ -258,8 +260,8 @@ std::optional<Undo> Boundary::AccountVidHeap(Call& call, Decision& decision) {
     default:
       break;
   }
-  // The heap's size, what is free of it, and where on the card that lies, which tells what
-  // neighbours hold. The other functions tell nothing of it.
+  // The heap's size, its free bytes, and where on the GPU that lies, which shows what neighbours
+  // hold. The other functions show nothing of it.
   if (head.function == rm::NVOS32_FUNCTION_INFO && decision.card) {
     head = Load<rm::NVOS32_PARAMETERS>(call.image);
     const std::uint64_t limit = ledger_.Limit(*decision.card);
@@ -273,8 +275,8 @@ std::optional<Undo> Boundary::AccountVidHeap(Call& call, Decision& decision) {
   return std::nullopt;
 }
 
-// Puts back what DecideDevice(), DecideVideoEngine(), DecideIdleChannels() and DecidePreemption()
-// changed.
+// Restores the fields that DecideDevice(), DecideVideoEngine(), DecideIdleChannels() and
+// DecidePreemption() changed.
 void Boundary::RestoreGiven(Call& call, const Decision& decision) {
   if (decision.own_share) {
     Store(call.nested[static_cast<std::size_t>(call.pointers[0].target)].bytes, std::uint32_t{0},

@@ -1,4 +1,4 @@
-// Sets of addresses as ranges in order that neither overlap nor touch. Pure.
+// Sets of addresses: ranges in order that neither overlap nor touch. Pure.
 #ifndef CGPU_BOUNDARY_ADDRESS_RANGES_H_
 #define CGPU_BOUNDARY_ADDRESS_RANGES_H_
 
@@ -15,9 +15,9 @@ struct AddressRange {
 
 using AddressRanges = std::vector<AddressRange>;
 
-// Takes ranges in any order, which may overlap.
+// Orders ranges, which may come in any order and overlap.
 [[nodiscard]] AddressRanges Ordered(AddressRanges ranges);
-// The rest takes and gives ranges in order.
+// The other functions take and return ranges in order.
 [[nodiscard]] AddressRanges Union(const AddressRanges& one, const AddressRanges& other);
 [[nodiscard]] AddressRanges Intersection(const AddressRanges& one, const AddressRanges& other);
 [[nodiscard]] AddressRanges Without(const AddressRanges& one, const AddressRanges& other);

@@ -101,7 +101,7 @@ Decision Boundary::Fail(int error, const std::string& what) {
   return decision;
 }
 
-// With the driver's own status where the parameters have room for one.
+// Refuses with the driver's own status where the parameters have room for one.
 Decision Boundary::RefuseEscape(Call& call) {
   return StatusOf(call) ? Answer(call, rm::NV_ERR_NOT_SUPPORTED, EscapeName(call.nr))
                         : Fail(EINVAL, EscapeName(call.nr));
@@ -114,7 +114,8 @@ Decision Boundary::Decide(Call& call) {
   Decision decision;
   decision.action = Decision::Action::kExecute;
   if (call.nr == rm::NV_ESC_RM_CONTROL && (call.command & 0xffffU) == 0) {
-    SetStatus(call, rm::NV_OK);  // control.c: of every class the command that does nothing
+    SetStatus(call, rm::NV_OK);  // control.c: index 0 of every class is the command that does
+                                 // nothing
     decision.action = Decision::Action::kAnswer;
     return decision;
   }
@@ -123,16 +124,16 @@ Decision Boundary::Decide(Call& call) {
     case rm::NV_ESC_SYS_PARAMS:
     case rm::NV_ESC_WAIT_OPEN_COMPLETE:
     case rm::NV_ESC_CARD_INFO:
-    case rm::NV_ESC_RM_GET_EVENT_DATA:  // what waits on the file itself
+    case rm::NV_ESC_RM_GET_EVENT_DATA:  // reads what waits on the file itself
       return decision;
     case rm::NV_ESC_RM_ALLOC_OBJECT:     // the older RM_ALLOC, without parameters
     case rm::NV_ESC_RM_I2C_ACCESS:       // buses of the board
-    case rm::NV_ESC_RM_ACCESS_REGISTRY:  // settings of the node
+    case rm::NV_ESC_RM_ACCESS_REGISTRY:  // settings of the host
     case rm::NV_ESC_RM_LOCKLESS_DIAGNOSTIC:
     case rm::NV_ESC_QUERY_DEVICE_INTR:
-    case rm::NV_ESC_NUMA_INFO:  // where the whole card's memory lies, and how much it is
+    case rm::NV_ESC_NUMA_INFO:  // where the whole GPU's memory lies, and its size
     case rm::NV_ESC_SET_NUMA_STATUS:
-    case rm::NV_ESC_EXPORT_TO_DMABUF_FD:  // the driver does not ask whose the client is
+    case rm::NV_ESC_EXPORT_TO_DMABUF_FD:  // the driver does not check whose the client is
       return RefuseEscape(call);
     case rm::NV_ESC_STATUS_CODE:
       return DecideStatusCode(call);
@@ -162,7 +163,7 @@ Decision Boundary::Decide(Call& call) {
     default:
       break;
   }
-  // Everything else acts for a client, and only for one of this container's.
+  // Everything else acts for a client, which must be one of this container's.
   const auto client = ledger_.FindClient(call.client);
   if (!client) {
     return Answer(call, NoSuchClient(call.nr), EscapeName(call.nr) + " on a foreign client");
@@ -204,9 +205,9 @@ Decision Boundary::Decide(Call& call) {
   }
 }
 
-// The driver lets anybody choose his client's handle, so also that of another container's client
-// that is just gone: whoever asks the driver about the one would learn of the other. Handles that
-// the driver itself gives out may therefore not be chosen.
+// The driver lets any caller choose a client's handle, so also that of another container's client
+// that is just gone: a caller that asks the driver about the one would learn of the other. So a
+// tenant may not choose handles that the driver itself gives out.
 Decision Boundary::DecideClient(Call& call) {
   Decision decision;
   if (IsDriverChosenClient(call.client)) {
@@ -222,7 +223,8 @@ Decision Boundary::DecideClient(Call& call) {
   return decision;
 }
 
-// The driver would free a channel's error notifiers or USERD from under it and go on writing there.
+// Refuses to free memory that a channel uses. The driver would free a channel's error notifiers or
+// USERD and go on writing there.
 Decision Boundary::DecideFree(Call& call, Decision decision, std::uint32_t handle) {
   if (ledger_.IsKept(decision.client, handle)) {
     return Answer(call, rm::NV_ERR_STATE_IN_USE,
@@ -257,8 +259,9 @@ Decision Boundary::Reserve(Call& call, Decision decision, ledger::Kind kind, std
   return decision;
 }
 
-// Parameters that name other clients: the driver does not ask whose they are (device_share.c takes
-// the address space of hClientShare's device, event.c hangs an event on hParentClient's object).
+// Checks parameters that name other clients, because the driver does not check whose they are
+// (device_share.c takes the address space of hClientShare's device, event.c attaches an event to
+// hParentClient's object).
 bool Boundary::OwnsClientsIn(std::uint32_t cls, const Bytes* params) const {
   const auto mine = [this](std::uint32_t client) { return client == 0 || ledger_.Owns(client); };
   if (params == nullptr) {
@@ -281,8 +284,8 @@ bool Boundary::OwnsClientsIn(std::uint32_t cls, const Bytes* params) const {
   }
 }
 
-// What the driver finds wrong before it looks for the client (alloc_free.c serverAllocApiCopyIn(),
-// which reads the parameters, and serverAllocResourceUnderLock()).
+// Returns the error that the driver finds before it looks for the client (alloc_free.c
+// serverAllocApiCopyIn(), which reads the parameters, and serverAllocResourceUnderLock()).
 std::uint32_t Boundary::FaultOfAlloc(const Call& call) const {
   if (call.image.size() == sizeof(rm::NVOS64_PARAMETERS) &&
       (Load<rm::NVOS64_PARAMETERS>(call.image).flags & rm::NVOS64_FLAGS_FINN_SERIALIZED) != 0) {
@@ -303,15 +306,16 @@ Decision Boundary::RefuseClass(Call& call, std::uint32_t status) {
   return Answer(call, status, ClassName(call.command) + ": " + std::string(WhyClass(call.command)));
 }
 
-// A device whose parameters name no client, or that has none, is attached to the card's global
-// address space (device_share.c), where containers would read and write what others have mapped. It
-// gets one of its own instead, by its own client's handle, as libcuda asks for it.
+// Gives a device an address space of its own. A device without parameters, or whose parameters name
+// no client, is attached to the GPU's global address space (device_share.c), where containers would
+// read and write what others have mapped. Its own client's handle gives it one of its own, as
+// libcuda asks for it.
 Decision Boundary::DecideDevice(Call& call, Decision decision) {
   const Bytes* params = AllocParameters(call);
   auto device = params != nullptr ? Load<rm::NV0080_ALLOC_PARAMETERS>(*params)
                                   : rm::NV0080_ALLOC_PARAMETERS{};
   const auto card = CardOfInstance(device.deviceId);
-  if (!card) {  // as one that is not there (device.c)
+  if (!card) {  // answered as for a GPU that is not there (device.c)
     const auto handle = Load<rm::NVOS21_PARAMETERS>(call.image).hObjectNew;
     const bool taken = handle != 0 && ledger_.Find(decision.client, handle).has_value();
     return Answer(call, taken ? rm::NV_ERR_INSERT_DUPLICATE_NAME : rm::NV_ERR_INVALID_CLASS,
@@ -331,8 +335,8 @@ Decision Boundary::DecideDevice(Call& call, Decision decision) {
   return decision;
 }
 
-// nvos.h: prohibitMultipleInstances keeps everybody else on the card off the engine. It lies at the
-// same place for decoders, encoders, JPEG and optical flow.
+// Clears prohibitMultipleInstances (nvos.h), which keeps all others on the GPU off the engine. It
+// lies at the same place for decoders, encoders, JPEG and optical flow.
 Decision Boundary::DecideVideoEngine(Call& call, Decision decision) {
   decision = Reserve(call, std::move(decision), ledger::Kind::kOther, 0);
   if (const Bytes* params = AllocParameters(call);
@@ -375,11 +379,11 @@ Decision Boundary::DecideAlloc(Call& call, Decision decision) {
                          {memory.size, memory.attr, memory.attr2, memory.flags, memory.alignment}));
     }
     case ClassEffect::kDebugger:
-      // The driver makes a client of its own for each (kernel_sm_debugger_session.c), so they are
-      // bounded.
+      // The driver makes a client of its own for each (kernel_sm_debugger_session.c), so they have
+      // a quota.
       return Reserve(call, std::move(decision), ledger::Kind::kDebugger, 0);
     case ClassEffect::kAddressSpace: {
-      // The others are the card's own, which all clients share that name them (vaspace_api.c).
+      // The others are the GPU's own, shared by all clients that name them (vaspace_api.c).
       const auto index = params != nullptr ? Load<std::uint32_t>(*params) : 0;
       if (index != rm::NV_VASPACE_ALLOCATION_INDEX_GPU_NEW &&
           index != rm::NV_VASPACE_ALLOCATION_INDEX_GPU_DEVICE) {
@@ -402,7 +406,7 @@ Decision Boundary::DecideAlloc(Call& call, Decision decision) {
     case ClassEffect::kChannelGroup:
     case ClassEffect::kChannel: {
       const bool group = rule->effect == ClassEffect::kChannelGroup;
-      // A channel outside of a group gets a group of its own from the driver.
+      // The driver gives a channel outside of a group a group of its own.
       const auto in_group = FindClassRule(parent->cls);
       const bool pays =
           group || in_group == nullptr || in_group->effect != ClassEffect::kChannelGroup;
@@ -437,7 +441,7 @@ Decision Boundary::DecideDup(Call& call, Decision decision) {
   return decision;
 }
 
-// The driver tells whether the client exists that something is shared with.
+// Decides NV_ESC_RM_SHARE. The driver reports whether the client that is shared with exists.
 Decision Boundary::DecideShare(Call& call, Decision decision) {
   return CheckSharePolicy(call, std::move(decision),
                           Load<rm::NVOS57_PARAMETERS>(call.image).sharePolicy);
@@ -457,7 +461,7 @@ Decision Boundary::CheckSharePolicy(Call& call, Decision decision,
 Decision Boundary::DecideVidHeap(Call& call, Decision decision) {
   const auto head = Load<rm::NVOS32_PARAMETERS>(call.image);
   const auto parent = ledger_.Find(decision.client, head.hObjectParent);
-  // The driver frees without a look at the parent (rmapi_deprecated_vidheapctrl.c).
+  // The driver frees without checking the parent (rmapi_deprecated_vidheapctrl.c).
   if (!parent && head.function != rm::NVOS32_FUNCTION_FREE) {
     return Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, "VID_HEAP_CONTROL on an unknown object");
   }
@@ -490,8 +494,8 @@ Decision Boundary::DecideVidHeap(Call& call, Decision decision) {
   }
 }
 
-// Names a card by its place, of which the driver makes its id (gpu.c gpuGenerate32BitId()). It
-// answers with the same error where there is no card.
+// Decides a call that names a GPU by its place, of which the driver makes its id (gpu.c
+// gpuGenerate32BitId()). The driver answers the same error where there is no GPU.
 Decision Boundary::DecideStatusCode(Call& call) {
   const auto params = Load<rm::nv_ioctl_status_code_t>(call.image);
   if (!CardOfGpuId((params.domain & 0xffff) << 16 | std::uint32_t{params.bus} << 8 | params.slot)) {
@@ -515,9 +519,9 @@ Decision Boundary::DecideAttachFd(Call& call) {
   return decision;
 }
 
-// Only for a card's file, as the vendor's libraries do it: the clients on a control file that was
-// registered to another would be used through either, and its mark could not be told from the
-// other's.
+// Allows it only for a GPU's file, as the vendor's libraries use it. The clients on a control file
+// that was registered to another would be used through either, and its tag could not be told from
+// the other's.
 Decision Boundary::DecideRegisterFd(Call& call) {
   if (!call.fd->file || call.fd->file->kind != FileKind::kControl ||
       call.file.kind != FileKind::kCard) {

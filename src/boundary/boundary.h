@@ -1,13 +1,13 @@
-// The boundary: what becomes of a decoded call, as a pure function of the ledger, the grant and the
-// call; what the ledger learns from its outcome; and what the tenant gets to see of the results.
+// The boundary decides what happens to a decoded call, as a pure function of the ledger, the grant
+// and the call. It updates the ledger with the outcome, and rewrites the results for the tenant.
 //
 // One Boundary per container. Thread-compatible: the caller holds one lock around every method, the
 // same that guards the ledger. The driver is asked in between, without the lock:
 //
 //   Decide()  ->  execute, unless the decision is an answer already  ->  Account()
 //
-// Calls that change state must not run side by side on one client (see Needs()), so that the ledger
-// sees them in the order the driver did.
+// Calls that change state must not run side by side on one client (see Needs), so that the ledger
+// sees them in the order that the driver did.
 #ifndef CGPU_BOUNDARY_BOUNDARY_H_
 #define CGPU_BOUNDARY_BOUNDARY_H_
 
@@ -35,27 +35,27 @@ class StateWriter;
 
 namespace cgpu::boundary {
 
-// Of a card, in bytes, as the driver says when it is first opened.
+// Sizes of a GPU, in bytes, as the driver reports them when the GPU is first opened.
 struct CardFigures {
-  std::uint64_t context_bytes = 0;  // what it takes for a channel group
-  std::uint64_t space_bytes = 0;    // what it takes for an address space
-  std::uint64_t bar1_bytes = 0;     // the size of the window onto its memory
+  std::uint64_t context_bytes = 0;  // bytes that it takes for a channel group
+  std::uint64_t space_bytes = 0;    // bytes that it takes for an address space
+  std::uint64_t bar1_bytes = 0;     // size of the window onto its memory
 };
 
-// A granted card as the driver numbers it.
+// A granted GPU, as the driver numbers it.
 struct CardIds {
   std::uint32_t minor = 0;
   std::uint32_t gpu_id = 0;
   std::uint32_t device_instance = 0;
   rm::NvProcessorUuid uuid{};
-  std::uint64_t total_bytes = 0;  // of its memory; 0: the whole card is granted
+  std::uint64_t total_bytes = 0;  // of its memory; 0: the whole GPU is granted
   CardFigures figures;
 };
 
 // One of several objects that go to a file or come from one.
 struct Transfer {
   std::uint32_t place = 0;          // in the file, or in the list of handles
-  ledger::Reservation reservation;  // empty: the place is emptied, or it is empty ...
+  ledger::Reservation reservation;  // empty: the call empties the place, or it is empty ...
   std::uint32_t empty_handle = 0;   // ... and this is the tenant's handle for it
 };
 
@@ -64,43 +64,44 @@ struct Decision {
     kExecute,
     kAnswer,    // the call's image holds the answer: copy out, return 0
     kFail,      // nothing is copied out, `error` is the errno
-    kContinue,  // the caller executes it: DecidePinnedMemory() alone, which says why that is sound
+    kContinue,  // the caller executes it: DecidePinnedMemory() alone, see there why that is sound
   };
   Action action = Action::kFail;
   int error = 0;
-  // Set when memory was refused, on `card`: worth another try after a look at what has been closed
+  // True when memory was refused, on `card`: try again after a look at what has been closed
   // meanwhile.
   bool over_limit = false;
-  // For Account().
+  // The fields below are for Account().
   ledger::Reservation reservation;
   ledger::ClientRef client;
-  ledger::ObjectRef object;  // the parent of an allocation or copy; what is freed
+  ledger::ObjectRef object;  // the parent of an allocation or copy; the object to free
   std::uint64_t bytes = 0;   // reserved for it
-  bool covered = false;      // with all page tables for what is mapped in it
+  bool covered = false;      // all page tables for mappings in it are included
   std::optional<ledger::Card> card;
   std::vector<Transfer> transfers;
-  std::uint64_t given_flags = 0;       // as the tenant gave them, where the driver is given others
-  bool of_processes = false;           // an answer that lacks what AnswerOfProcesses() puts in
-  bool own_share = false;              // a device's hClientShare was 0, and is not for the driver
+  std::uint64_t given_flags = 0;  // the tenant's flags, where the driver is given others
+  bool of_processes = false;      // the answer still lacks what AnswerOfProcesses() adds
+  bool own_share = false;         // a device's hClientShare was 0, which the driver must not see
   std::set<ledger::Card> uvm_planned;  // tables for `uvm_range` are counted on these
   AddressRange uvm_range;
 };
 
-// An object the driver must free again before the call is answered: it took more than may be had.
+// An object that the driver must free again before the call is answered, because it took more than
+// the tenant may have.
 struct Undo {
   std::uint32_t client = 0;
   std::uint32_t object = 0;
 };
 
-// Stands for every client that may come into being; no client has this handle.
+// Stands for every client that the call may create; no client has this handle.
 inline constexpr std::uint32_t kAnyClient = 0;
 
 inline constexpr std::uint64_t kAnySpace = 0;
 
-// What a call must have for itself while it is in the driver.
+// The clients, UVM space and GPU that a call must have for itself while it is in the driver.
 struct Needs {
-  std::vector<std::uint32_t> clients;  // state of these changes
-  std::optional<std::uint64_t> space;  // and of this UVM space; kAnySpace: one may come into being
+  std::vector<std::uint32_t> clients;  // the call changes their state
+  std::optional<std::uint64_t> space;  // and this UVM space's; kAnySpace: the call may create one
   std::optional<ledger::Card> card;
 };
 
@@ -113,52 +114,55 @@ class Boundary {
 
   [[nodiscard]] Decision Decide(Call& call);
 
-  // Where the decision says `of_processes`. `pids`: the numbers that the container's processes have
-  // inside it, by process key.
+  // Completes an answer whose decision says `of_processes`. `pids`: the numbers that the
+  // container's processes have inside it, by process key.
   void AnswerOfProcesses(Call& call, const Decision& decision,
                          const std::map<ledger::ProcessKey, std::uint32_t>& pids) const;
 
-  // After execution: `error` is the ioctl's errno or 0. Rewrites the results in `call`. With a
-  // returned Undo the reservation is kept until Undone().
+  // Accounts for an executed call and rewrites the results in `call`. `error` is the ioctl's errno
+  // or 0. With a returned Undo, keeps the reservation until Undone().
   [[nodiscard]] std::optional<Undo> Account(Call& call, Decision& decision, int error);
   void Undone(Call& call, Decision& decision);
 
   // --- UVM's address spaces, by the key of their open file: never given twice, above every
-  // client's handle. Before a space is closed its holder gives back what it has
+  // client's handle. Before a space is closed, its holder gives back what it has
   // (shim/uvm_spaces.h).
   static constexpr ledger::FileKey kFirstSpace = ledger::FileKey{1} << 40;
   void AddSpace(ledger::FileKey space, ledger::ProcessKey owner);
   [[nodiscard]] const UvmSpace* FindSpace(ledger::FileKey space) const;
   void RemoveSpace(ledger::FileKey space);
   [[nodiscard]] ManagedBook& managed() { return managed_; }
-  // What was kept of clients that are no longer in the ledger.
+  // Drops what was kept for clients that are no longer in the ledger.
   void DropGoneClients();
 
-  // What is known when the card is first opened. Until then it has no BAR1.
+  // Sets the sizes that are known once the GPU is first opened. Until then it has no BAR1.
   void SetFigures(ledger::Card card, const CardFigures& figures);
-  // To be called after each change of a limit (quotas.h).
+  // Applies the quotas; call it after each change of a limit (quotas.h).
   void SetBounds();
   [[nodiscard]] const std::vector<CardIds>& cards() const { return cards_; }
 
-  // Calls refused since the start, by the vendor's name of the command or its number.
+  // Returns the calls refused since the start, by the vendor's name of the command or its number.
   [[nodiscard]] const std::map<std::string, std::uint64_t>& refused() const { return refused_; }
-  // Some names hold a number that the tenant chose: beyond kMaxRefused names the rest is "others".
+  // Counts a refusal. Some names hold a number that the tenant chose, so beyond kMaxRefused names
+  // the rest is "others".
   void CountRefused(const std::string& what) {
     const bool room = refused_.size() < kMaxRefused || refused_.contains(what);
     ++refused_[room ? what : "others"];
     ++refusals_;
   }
-  // Grows with each. Of this program's own time only.
+  // Grows with each refusal. Not handed over.
   [[nodiscard]] std::uint64_t refusals() const { return refusals_; }
   static constexpr std::size_t kMaxRefused = 1024;
 
-  // --- Handing over (base/state.h). Writes records within the one that is open. No call is between
-  // Decide() and Account(); cards and limits are not in it, only what the driver said of a card.
+  // --- Hand-over (base/state.h).
+  //
+  // Writes records within the one that is open. No call is between Decide() and Account(). GPUs and
+  // limits are not written, only what the driver said of a GPU.
   void Save(StateWriter& writer) const;
-  // Reads those of the open record into a boundary that is new and has as many cards, after its
-  // ledger was loaded (ledger.h). Sets the ledger's bounds, and what page tables and managed memory
-  // take as this version counts it. kInvalid: the bytes are no state of a boundary, whatever they
-  // are; then neither this nor the ledger must be used any more.
+  // Reads the open record into a boundary that is new and has as many GPUs, after its ledger was
+  // loaded (ledger.h). Sets the ledger's quotas, and the bytes of page tables and managed memory as
+  // this version counts them. kInvalid: the bytes, which may be anything, are no state of a
+  // boundary; then neither this nor the ledger must be used any more.
   [[nodiscard]] Result<> Load(StateReader& reader);
 
  private:
@@ -257,7 +261,7 @@ class Boundary {
   // dma.cc
   struct IntervalTables {
     std::uint64_t bytes = 0;
-    bool covered = false;  // whatever is mapped in it needs no more
+    bool covered = false;  // mappings in it need no further tables
   };
   [[nodiscard]] static IntervalTables TablesOfInterval(std::uint64_t size, std::uint32_t flags,
                                                        std::uint32_t attr);
@@ -298,7 +302,7 @@ class Boundary {
   void AccountMovedMapping(const Call& call, const Decision& decision);
   std::optional<Undo> AccountControl(Call& call, Decision& decision);
 
-  // view.cc: the results as this container may see them.
+  // view.cc: rewrites results for this container.
   void RewriteCardInfo(Call& call) const;
   void RewriteControl(Call& call, const Decision& decision);
   static void HideErrors(Call& call);
@@ -314,7 +318,7 @@ class Boundary {
   void RewriteBars(Bytes& bytes, ledger::Card card) const;
   void RewriteRegions(Bytes& bytes, ledger::Card card) const;
   void HideUuidInfo(Call& call) const;
-  // Of processes that use the class; NV20_SUBDEVICE_0: that use the card.
+  // Returns the processes that use the class; NV20_SUBDEVICE_0: those that use the GPU.
   [[nodiscard]] std::vector<std::uint32_t> PidsOnCard(
       ledger::Card card, std::uint32_t cls,
       const std::map<ledger::ProcessKey, std::uint32_t>& pids) const;
@@ -328,32 +332,34 @@ class Boundary {
   std::multiset<ledger::Card> registering_;  // by calls of UVM_REGISTER_GPU in the driver
   ManagedBook managed_;
   std::map<std::uint32_t, DmaBook> dma_;  // by client
-  // Encoder sessions that clients have taken, with those that calls in the driver are taking or
-  // giving back.
+  // Encoder sessions that clients have taken, including those that calls in the driver are taking
+  // or giving back.
   struct Encoders {
     ledger::ClientRef client;
     ledger::Card card = 0;
     std::uint32_t taken = 0;
   };
   std::vector<Encoders> encoders_;
-  // What the driver keeps for a client until that ends, whatever becomes of what it is of.
+  // Entries that the driver keeps for a client until the client ends, even when their object is
+  // gone.
   struct Entries {
     std::uint64_t serial = 0;  // of the client
     std::uint32_t count = 0;
   };
   std::map<ledger::Handle, Entries> entries_;
-  // By the client and the number that the tenant chose: the serial number of the client.
+  // The client's serial number, by client and the number that the tenant chose.
   std::map<std::pair<ledger::Handle, std::uint32_t>, std::uint64_t> os_events_;
 
-  // What a DMA book's mappings belong to in the ledger; UVM's spaces and managed memory have
-  // smaller numbers.
+  // Key of a DMA tracker's mappings in the ledger; UVM's spaces and managed memory have smaller
+  // numbers.
   static constexpr std::uint64_t kDmaExtra = std::uint64_t{1} << 62;
 
-  // UVM ranges of one space: memory of the kernel's that nothing else bounds.
+  // Most UVM ranges of one space: kernel memory that nothing else limits.
   static constexpr std::size_t kMaxRanges = 262144;
 };
 
-// The in-band status of a call's image, whatever its escape; escapes without one: none.
+// Returns the in-band status of a call's image, whatever its escape; nothing for escapes without
+// one.
 [[nodiscard]] std::optional<std::uint32_t> StatusOf(const Call& call);
 void SetStatus(Call& call, std::uint32_t status);
 

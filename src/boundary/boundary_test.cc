@@ -83,7 +83,7 @@ TEST_F(BoundaryTest, MoreThanReservedIsTakenBack) {
   ASSERT_EQ(Copy(rm::NV_ESC_RM_ALLOC, alloc, call), 0);
   Decision decision = boundary_->Decide(call);
   SetStatus(call, rm::NV_OK);
-  params.size = 1026 * kMib;  // the driver rounded otherwise
+  params.size = 1026 * kMib;  // the driver rounded differently
   Store(call.nested[0].bytes, params);
   const auto undo = boundary_->Account(call, decision, 0);
   ASSERT_TRUE(undo.has_value());
@@ -96,7 +96,7 @@ TEST_F(BoundaryTest, MoreThanReservedIsTakenBack) {
 TEST_F(BoundaryTest, RefusesOtherCardsForeignClientsAndUnknownThings) {
   MakeSubdevice();
   rm::NV0080_ALLOC_PARAMETERS other{};
-  other.deviceId = 1;  // exists on the node, is not granted
+  other.deviceId = 1;  // exists on the host, is not granted
   EXPECT_EQ(Alloc(kClient, 0x30, rm::NV01_DEVICE_0, memory_.Lend(other)), rm::NV_ERR_INVALID_CLASS);
   EXPECT_EQ(Alloc(0xc1d00002, 0x30, rm::NV01_DEVICE_0, 0, 0xc1d00002),
             rm::NV_ERR_INVALID_OBJECT_HANDLE);
@@ -121,7 +121,7 @@ TEST_F(BoundaryTest, RefusesOtherCardsForeignClientsAndUnknownThings) {
   EXPECT_FALSE(boundary_->refused().empty());
 }
 
-// Else it would be attached to the one that the card has for all clients.
+// Otherwise it would be attached to the one that the GPU has for all clients.
 TEST_F(BoundaryTest, GivesADeviceAnAddressSpaceOfItsOwn) {
   ASSERT_EQ(Alloc(0, kClient, rm::NV01_ROOT, 0, 0), rm::NV_OK);
   rm::NV0080_ALLOC_PARAMETERS device{};
@@ -240,7 +240,7 @@ TEST_F(BoundaryTest, ShowsOnlyGrantedCards) {
 
 TEST_F(BoundaryTest, KnowsOnlyGrantedCardsByTheirPlace) {
   for (const rm::NvU8 bus :
-       std::array<rm::NvU8, 3>{1, 2, 4}) {  // 2 exists on the node, is not granted
+       std::array<rm::NvU8, 3>{1, 2, 4}) {  // 2 exists on the host, is not granted
     rm::nv_ioctl_status_code_t place{};
     place.bus = bus;
     Call call;
@@ -273,7 +273,7 @@ TEST_F(BoundaryTest, ListsProcessesByTheClassTheyUse) {
   EXPECT_EQ(count(rm::NV01_MEMORY_LOCAL_USER), 0U);
 }
 
-// The driver frees without a look at the parent, and tells of the heap only who asks for it.
+// The driver frees without checking the parent, and describes the heap only to a caller that asks.
 TEST_F(BoundaryTest, HeapFreesAsTheDriverDoes) {
   MakeSubdevice();
   ASSERT_EQ(AllocMemory(0x20, kMib), rm::NV_OK);
@@ -289,7 +289,7 @@ TEST_F(BoundaryTest, HeapFreesAsTheDriverDoes) {
     Call call;
     EXPECT_EQ(Copy(rm::NV_ESC_RM_VID_HEAP_CONTROL, params, call), 0);
     Decision decision = boundary_->Decide(call);
-    if (function == rm::NVOS32_FUNCTION_INFO) {  // the driver's answer: of the whole card
+    if (function == rm::NVOS32_FUNCTION_INFO) {  // the driver's answer: for the whole GPU
       params.data.Info = {0, 7000 * kMib, 9000 * kMib, kMib};
       Store(call.image, params);
     }
@@ -327,7 +327,7 @@ TEST_F(BoundaryTest, ShowsTheContainersProcessesByItsOwnNumbers) {
   EXPECT_EQ(usage.pidInfoList[0].data.vidMemUsage.memPrivate, 100 * kMib);
 }
 
-// The driver would hold its lock while it looks at all clients of the node.
+// The driver would hold its lock while it looks at all clients of the host.
 TEST_F(BoundaryTest, AnswersForProcessesAsTheDriverWould) {
   MakeSubdevice();
   rm::NV2080_CTRL_GPU_GET_PID_INFO_PARAMS info{};
@@ -463,7 +463,7 @@ TEST_F(BoundaryTest, CountsThatOverflowOrPassTheDriversBoundAreRefused) {
 TEST_F(BoundaryTest, AListThatLeavesTheTenantsMemoryIsAFault) {
   MakeSubdevice();
   std::array<std::uint32_t, 4> classes{};
-  List list{5, 0, memory_.Lend(classes)};  // one more than there is
+  List list{5, 0, memory_.Lend(classes)};  // one more than exists
   rm::NVOS54_PARAMETERS control{
       kClient,      kDevice, rm::NV0080_CTRL_CMD_GPU_GET_CLASSLIST, 0, memory_.Lend(list),
       sizeof(list), 0};
@@ -484,7 +484,7 @@ TEST_F(BoundaryTest, OverlappingPointersGetCopiesOfTheirOwn) {
   EXPECT_NE(call.nested[0].bytes.data(), call.nested[1].bytes.data());
 }
 
-// Peers: cards of others by their ids.
+// Peers name other GPUs by their ids.
 TEST_F(BoundaryTest, TellsOfPeersAmongGrantedCardsAlone) {
   MakeSubdevice();
   std::array<std::byte, 8348> caps{};  // NV0000_CTRL_SYSTEM_GET_P2P_CAPS_V2_PARAMS of 550
@@ -536,7 +536,7 @@ TEST_F(BoundaryTest, OsDescriptorsRunInTheirCaller) {
   // The call may have failed: what the driver then makes under the handle is charged.
   ASSERT_EQ(AllocMemory(0x71, kMib), rm::NV_OK);
   EXPECT_GE(ledger_->Used(0), kMib);
-  // And what is charged stays charged when a descriptor claims its handle.
+  // The charge stays when a descriptor claims its handle.
   EXPECT_EQ(boundary_->Decide(call).action, Decision::Action::kContinue);
   EXPECT_GE(ledger_->Used(0), kMib);
   call.command = rm::NV01_MEMORY_LIST_FBMEM;

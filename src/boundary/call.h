@@ -1,7 +1,7 @@
-// A tenant's ioctl as the shim holds it: everything the driver will read, copied once into memory
-// of ours. From here on the tenant can no longer change what was decided about.
+// A tenant's ioctl as the shim holds it: everything that the driver will read, copied once into our
+// memory. From then on the tenant cannot change what the shim decides about.
 //
-// Plain data, no I/O. Addresses are the tenant's and are only ever used to copy results back.
+// Plain data, no I/O. Addresses are the tenant's, and serve only to copy results back.
 #ifndef CGPU_BOUNDARY_CALL_H_
 #define CGPU_BOUNDARY_CALL_H_
 
@@ -20,8 +20,8 @@ namespace cgpu::boundary {
 
 using Bytes = std::vector<std::byte>;
 
-// Loads and stores a vendor structure at the start of a byte string, which may be shorter where a
-// driver branch does not have the structure's tail: then the tail loads as zero and is not stored.
+// Load and store a vendor structure at `offset` of a byte string. The string may be shorter where a
+// driver branch lacks the structure's tail: then the tail loads as zero and is not stored.
 template <class T>
 [[nodiscard]] T Load(const Bytes& bytes, std::size_t offset = 0) {
   T value{};
@@ -60,10 +60,11 @@ struct Nested {
   bool copy_out = true;
 };
 
-// A pointer inside the parameters. While the driver executes the call in the shim it must lead to
-// our copy or be null: the driver would read and write the shim's own memory at a tenant's address.
+// A pointer inside the parameters. While the driver executes the call in the shim, the pointer must
+// lead to our copy or be null: the driver would read and write the shim's own memory at a tenant's
+// address.
 struct Pointer {
-  int holder = -1;           // it lies in the image (-1) or in nested[holder] ...
+  int holder = -1;           // the pointer lies in the image (-1) or in nested[holder] ...
   std::size_t at = 0;        // ... at this offset
   std::uint64_t tenant = 0;  // the tenant's value
   int target = -1;           // nested[target], or -1: null for the driver
@@ -74,49 +75,51 @@ struct FdArgument {
   int holder = -1;
   std::size_t at = 0;
   std::int32_t number = -1;
-  // Filled in by the shim:
+  // The shim fills in:
   std::optional<File> file;  // empty: not open, or no GPU file of ours
-  std::uint64_t mark = 0;    // the ledger's key for what is exported to this open file; 0: nothing
+  std::uint64_t mark = 0;    // the ledger's key of the exports to this open file; 0: none
 };
 
 struct Call {
   std::uint32_t nr = 0;       // the escape number; of an XFER, the wrapped one
   bool wrapped = false;       // in an XFER
-  std::uint64_t address = 0;  // of the parameters in the tenant
+  std::uint64_t address = 0;  // of the parameters, in the tenant
   Bytes image;
   std::vector<Nested> nested;
   std::vector<Pointer> pointers;
   std::optional<FdArgument> fd;
   File file;  // the file the call is made on
 
-  // Of the typed request, where the escape has them (0 otherwise).
+  // Fields of the typed request, where the escape has them (0 otherwise).
   std::uint32_t client = 0;
   std::uint32_t object = 0;         // the object acted on; for allocations the parent
   std::uint32_t source_client = 0;  // DUP_OBJECT
   std::uint32_t command = 0;        // RM_CONTROL command, RM_ALLOC class, VID_HEAP function
 
-  // What the driver answers in band (rmapi/param_copy.c) where a pointer inside the parameters
-  // leads to more than it copies, or to what cannot be read; then `nested` is not whole. NV_OK:
-  // neither.
+  // The driver's in-band status (rmapi/param_copy.c) when a pointer inside the parameters leads to
+  // more than the driver copies, or to memory that cannot be read; then `nested` is incomplete.
+  // NV_OK: neither.
   std::uint32_t copy_in = 0;
 
-  // Of nvidia-uvm, whose requests are whole numbers: the request (0: this is an RM escape), where
-  // its status lies, and the ledger's key of the open file's address space (0: it has none that we
-  // know).
+  // Fields of nvidia-uvm, whose requests are whole numbers: the request (0: this is an RM escape),
+  // the offset of its status, and the ledger's key of the open file's address space (0: it has none
+  // that we know).
   std::uint32_t uvm_request = 0;
   std::optional<std::size_t> uvm_status;
   std::uint64_t uvm_space = 0;
 
-  // The caller's process, for the ledger.
+  // Key of the caller's process, for the ledger.
   std::uint64_t process = 0;
 
-  // True for calls that change what exists: they are ordered per client and never executed twice.
+  // Returns true for calls that change what exists: they are ordered per client and never executed
+  // twice.
   [[nodiscard]] bool ChangesState() const;
-  // True for calls that only give back: they get a thread even when all others are taken.
+  // Returns true for calls that only give back: they get a thread even when all others are taken.
   [[nodiscard]] bool Releases() const;
 };
 
-// What RM_ALLOC's pAllocParms leads to, of the class's size; null where the tenant gave none.
+// Returns what RM_ALLOC's pAllocParms leads to, in the class's size; null where the tenant gave
+// none.
 [[nodiscard]] const Bytes* AllocParameters(const Call& call);
 
 // Copies a call out of the tenant. `request` and `address` are the ioctl's arguments. Returns 0 or
@@ -125,27 +128,27 @@ struct Call {
 [[nodiscard]] int Decode(const rm::Abi& abi, std::uint32_t request, std::uint64_t address,
                          TenantMemory& memory, Call& call);
 
-// The same for an ioctl on nvidia-uvm's file.
+// Copies a call on nvidia-uvm's file, likewise.
 [[nodiscard]] int DecodeUvm(const rm::Abi& abi, std::uint32_t request, std::uint64_t address,
                             TenantMemory& memory, Call& call);
-// Of Call::ChangesState() and Call::Releases().
+// Implement Call::ChangesState() and Call::Releases().
 [[nodiscard]] bool UvmChangesState(std::uint32_t request);
 [[nodiscard]] bool UvmReleases(std::uint32_t request);
 
-// For a driver whose release was not compared (rm::NotCompared()): it goes by its own sizes, and
-// may have a structure that is longer than what is known of it. Puts room behind each of our
-// copies, so that what it reads there is zero and what it writes there is in nobody's way. Of the
-// structures whose size the driver does not compare with the caller's, none grew by half as much
-// from one known branch to the next. Before PointInside().
+// Puts room behind each of our copies, for a driver whose release was not compared
+// (rm::NotCompared()). Such a driver goes by its own sizes, and may have a structure that is longer
+// than the one we know. It then reads zeros there, and its writes there hit nothing else. The
+// driver does not compare the size of some structures with the caller's; from one known branch to
+// the next, none of these grew by half of the room. Call it before PointInside().
 inline constexpr std::size_t kRoomBehind = 16384;
 void MakeRoom(Call& call);
 
-// Makes every pointer lead into our copies (or nowhere) and the descriptor number be `local_fd`,
-// for execution; and puts the tenant's values back, for copying out.
+// PointInside() makes every pointer lead into our copies (or nowhere) and sets the descriptor
+// number to `local_fd`, for execution. PointBack() restores the tenant's values, for copying out.
 void PointInside(Call& call, int local_fd);
 void PointBack(Call& call);
 
-// Bounds on what one call may make us copy.
+// Limits on what one call may make us copy.
 inline constexpr std::size_t kMaxImage = 16 * 1024;         // NV_ABSOLUTE_MAX_IOCTL_SIZE
 inline constexpr std::size_t kMaxParameters = 1024 * 1024;  // RMAPI_PARAM_COPY_MAX_PARAMS_SIZE
 

@@ -1,4 +1,4 @@
-// What becomes of RM_CONTROL.
+// Decides RM_CONTROL.
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -21,9 +21,10 @@
 namespace cgpu::boundary {
 namespace {
 
-// Is a command, by the class in its upper half, one for objects of this class?
+// Returns true if a command, by the class in its upper half, is one for objects of this class.
 bool TakesControl(std::uint32_t cls, std::uint32_t command) {
-  constexpr std::uint32_t kAnyChannel = 0xa06f;  // KEPLER_CHANNEL_GPFIFO_A, for all that followed
+  constexpr std::uint32_t kAnyChannel = 0xa06f;  // KEPLER_CHANNEL_GPFIFO_A, stands for all that
+                                                 // followed
   switch (command >> 16U) {
     case rm::NV01_ROOT:
       return IsClientClass(cls);
@@ -38,8 +39,8 @@ bool TakesControl(std::uint32_t cls, std::uint32_t command) {
 
 }  // namespace
 
-// A list of card ids that ends at the first invalid one; the whole node is turned into the granted
-// cards.
+// Decides a list of GPU ids that ends at the first invalid one. A list that means the whole host
+// becomes the granted GPUs.
 Decision Boundary::DecideGpuIdList(Call& call, Decision decision, const ControlRule& rule) {
   Bytes& params = call.nested[0].bytes;
   const auto id = [&](std::size_t i) {
@@ -63,7 +64,7 @@ Decision Boundary::DecideGpuIdList(Call& call, Decision decision, const ControlR
   return decision;
 }
 
-// What two cards can do for each other: both must be granted (ctrl0000system.h).
+// Returns true if both GPUs whose relation is asked about are granted (ctrl0000system.h).
 bool Boundary::OwnPeers(std::uint32_t command, const Bytes& params) const {
   const auto own = [&](std::size_t ids, std::size_t count_at, std::uint32_t room) {
     const std::uint32_t count = std::min(Load<std::uint32_t>(params, count_at), room);
@@ -84,8 +85,8 @@ bool Boundary::OwnPeers(std::uint32_t command, const Bytes& params) const {
   return own(0, kRoom * sizeof(std::uint32_t), kRoom);
 }
 
-// By its name and in a sentence: whoever reads it in the log knows what to do. What is in no table
-// has its size beside its number, for a report.
+// Refuses by the command's name and a sentence, so that a reader of the log knows what to do. For a
+// command that is in no table, the log has its size beside its number, for a report.
 Decision Boundary::RefuseControl(Call& call, std::uint32_t status) {
   std::string what = ControlName(call.command);
   if (FindControlRule(call.command) == nullptr) {
@@ -112,7 +113,7 @@ Decision Boundary::DecideControl(Call& call, Decision decision) {
     return RefuseControl(call, rm::NV_ERR_NOT_SUPPORTED);
   }
   const bool half_given = (head.params == 0) != (head.paramsSize == 0);
-  // The kernel driver has no sizes of the firmware's commands, so it looks for the object first.
+  // The kernel driver has no sizes for the firmware's commands, so it looks for the object first.
   const bool object_first = route != rm::ControlRoute::kTable && !half_given;
   if (object || !object_first) {
     if (half_given || !rm::ControlTakes(abi_, call.command, head.paramsSize)) {
@@ -128,10 +129,11 @@ Decision Boundary::DecideControl(Call& call, Decision decision) {
   }
   decision.card = object->card;
   if (head.paramsSize == 0) {
-    call.nested.emplace_back();  // so that there always is one; nothing leads to it
+    call.nested.emplace_back();  // so that there always is one; no pointer leads to it
   }
-  // The driver looks commands up by the object's class, and those it hands on unseen it does not
-  // look up at all. What may be answered here is answered only where it would have come to it.
+  // The driver looks commands up by the object's class; those that it hands on to the firmware it
+  // does not look up at all. A command is answered here only where the driver would have looked it
+  // up.
   const bool looked_up =
       route == rm::ControlRoute::kTable &&
       (rule->effect == ControlEffect::kPass || rule->effect == ControlEffect::kView ||
@@ -142,7 +144,7 @@ Decision Boundary::DecideControl(Call& call, Decision decision) {
   return DecideEffect(call, std::move(decision), *rule);
 }
 
-// Of what the parameters name by a number: is it one of the container's?
+// Checks that the object, client or GPU that the parameters name is the container's.
 Decision Boundary::DecideNamed(Call& call, Decision decision, const ControlRule& rule) {
   const Bytes& params = call.nested[0].bytes;
   const auto argument = Load<std::uint32_t>(params, rule.argument);
@@ -256,9 +258,9 @@ Decision Boundary::DecideProcesses(Call& call, Decision decision) {
   return decision;
 }
 
-// The firmware reads or clears the error registers of whatever context is on the card
-// (ctrl83dedebug.h), so none of it is told. What the caller gave lies in the first two words and
-// the last.
+// Answers no error. The firmware reads or clears the error registers of whatever context is on the
+// GPU (ctrl83dedebug.h), so nothing of them is reported. The caller's values lie in the first two
+// words and the last.
 Decision Boundary::DecideSmErrors(Call& call, const Decision& decision, const ControlRule& rule) {
   Bytes& params = call.nested[0].bytes;
   const auto channel = Load<std::uint32_t>(params, rule.argument);
@@ -275,8 +277,8 @@ Decision Boundary::DecideSmErrors(Call& call, const Decision& decision, const Co
   return answered;
 }
 
-// Of these indices the driver resets what it tells: by their names, and as a side effect
-// (kernel_bif.c kbifControlGetPCIEInfo_IMPL()).
+// Refuses the indices that the driver resets when it reports them: by their names, and as a side
+// effect (kernel_bif.c kbifControlGetPCIEInfo_IMPL()).
 Decision Boundary::DecideBusInfo(Call& call, Decision decision) {
   const auto resets = [](std::uint32_t index) {
     return index == rm::NV2080_CTRL_BUS_INFO_INDEX_PCIE_GPU_LINK_ERRORS ||
@@ -287,7 +289,7 @@ Decision Boundary::DecideBusInfo(Call& call, Decision decision) {
            (index >= rm::NV2080_CTRL_BUS_INFO_INDEX_PCIE_GPU_LINK_CORRECTABLE_ERRORS_CLEAR &&
             index <= rm::NV2080_CTRL_BUS_INFO_INDEX_PCIE_GPU_LINK_UNSUPPORTED_REQUESTS_CLEAR);
   };
-  // {count, list}, or {count, pointer to the list}. What lies behind the count is looked at, too.
+  // {count, list}, or {count, pointer to the list}. Entries behind the count are checked, too.
   const bool in_place = call.command == rm::NV2080_CTRL_CMD_BUS_GET_INFO_V2;
   const Bytes& list = call.nested[in_place || call.nested.size() < 2 ? 0 : 1].bytes;
   constexpr std::size_t kPair = 2 * sizeof(std::uint32_t);
@@ -303,7 +305,7 @@ Decision Boundary::DecideBusInfo(Call& call, Decision decision) {
   return decision;
 }
 
-// The driver takes any pair of a client and a channel, whosever they are
+// Checks the owners, because the driver takes any pair of a client and a channel
 // (kernel_fifo_ctrl.c subdeviceCtrlCmdFifoDisableChannels_IMPL()).
 Decision Boundary::DecideDisableChannels(Call& call, Decision decision) {
   const auto params = Load<rm::NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS>(call.nested[0].bytes);
@@ -324,7 +326,7 @@ Decision Boundary::DecideDisableChannels(Call& call, Decision decision) {
   return decision;
 }
 
-// A mode that lets the context be taken off the card at a finer grain is passed on. One that waits
+// Passes on a mode that lets the context be taken off the GPU at a finer grain. A mode that waits
 // longer, and the modes of graphics, are answered as hardware does: the parameters stay as they
 // are.
 Decision Boundary::DecidePreemption(Call& call, Decision decision) {
@@ -345,8 +347,7 @@ Decision Boundary::DecidePreemption(Call& call, Decision decision) {
   return decision;
 }
 
-// The whole list is looked at, whatever length the caller says that it has: the firmware's own look
-// is not public.
+// Checks the whole list, whatever length the caller gives: the firmware's own check is not public.
 Decision Boundary::DecideReadings(Call& call, Decision decision) {
   constexpr auto kReading = std::to_array<std::uint32_t>(
       {0,  // not used
@@ -368,8 +369,9 @@ Decision Boundary::DecideReadings(Call& call, Decision decision) {
   return decision;
 }
 
-// A session is its client's, and goes with it. (That the firmware gives back what a client has
-// taken when it ends is not on record; sessions of programs that were killed do not pile up.)
+// Takes an encoder session, which belongs to its client and ends with it. (It is not on record that
+// the firmware gives back a client's sessions when the client ends; sessions of killed programs do
+// not pile up.)
 Decision Boundary::DecideTakeEncoder(Call& call, Decision decision) {
   std::erase_if(encoders_, [this](const Encoders& one) {
     const auto client = ledger_.FindClient(one.client.handle);

@@ -1,4 +1,4 @@
-// Calls that the driver lets reach beyond the caller: what is left of them in a slice.
+// Calls that the driver lets reach beyond the caller, as a slice may use them.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -34,7 +34,7 @@ class ControlsTest : public BoundaryTest {
   Call last_;
 };
 
-// Whichever way the list is given.
+// Holds for both ways to give the list.
 TEST_F(ControlsTest, ResetsNoCounterOfTheBus) {
   struct Pair {
     std::uint32_t index = 0;
@@ -92,7 +92,7 @@ TEST_F(ControlsTest, TellsOfNoErrorsOfTheContextOnTheCard) {
   }
 }
 
-// Of a card's memory the driver would keep a copy that nobody is charged for.
+// The driver would keep an uncharged copy of a GPU's memory.
 TEST_F(ControlsTest, KeepsStatisticsOfEncryptionInOwnHostMemoryAlone) {
   std::array<std::uint32_t, 256> zeros{};
   ASSERT_EQ(Alloc(kDevice, 0x20, rm::HOPPER_CHANNEL_GPFIFO_A, memory_.Lend(zeros)), rm::NV_OK);

@@ -1,5 +1,5 @@
-// Copying in: one function per escape that has more to it than a flat structure. Every byte is read
-// once; sizes come from the tables, never from the tenant alone.
+// Copies calls in: one function per escape whose parameters are more than a flat structure. Every
+// byte is read once; sizes come from the tables, never from the tenant alone.
 #include <bit>
 #include <cerrno>
 
@@ -56,8 +56,8 @@ void DecodeAlloc(const rm::Abi& abi, TenantMemory& memory, Call& call) {
   }
 }
 
-// Pointers inside control parameters, as the table describes them. Where a row says that there are
-// some and nobody has described them, the policy refuses the control.
+// Decodes pointers inside control parameters, as the table describes them. Where a row says that
+// there are some but does not describe them, the policy refuses the control.
 void DecodeEmbedded(const rm::Abi& abi, TenantMemory& memory, Call& call) {
   for (const rm::EmbeddedPointer& pointer : rm::EmbeddedPointers(call.command)) {
     if (abi.branch < pointer.since) {
@@ -108,7 +108,7 @@ void DecodeControl(const rm::Abi& abi, TenantMemory& memory, Call& call) {
   call.client = head.hClient;
   call.object = head.hObject;
   call.command = head.cmd;
-  // Other sizes are refused by Decide() with the driver's status, without reading anything.
+  // Decide() refuses other sizes with the driver's status, without reading anything.
   const std::size_t size = rm::ControlTakes(abi, head.cmd, head.paramsSize) ? head.paramsSize : 0;
   ReadNested(memory, call, size, -1, offsetof(rm::NVOS54_PARAMETERS, params));
   if (!call.nested.empty() && call.copy_in == rm::NV_OK) {
@@ -131,7 +131,7 @@ void TakeFdArgument(Call& call, std::size_t at) {
   call.fd = argument;
 }
 
-// Three lists of handles, where a list is asked for.
+// Decodes three lists of handles, where a list is asked for.
 void DecodeIdleChannels(TenantMemory& memory, Call& call) {
   const auto head = Load<rm::NVOS30_PARAMETERS>(call.image);
   call.client = head.hClient;
@@ -155,8 +155,8 @@ void DecodeDup(Call& call) {
   call.source_client = dup.hClientSrc;
 }
 
-// escape.c: NV_CTL_DEVICE_ONLY and NV_ACTUAL_DEVICE_ONLY. On a card's file RM_ALLOC makes events
-// alone.
+// Checks the file as escape.c does: NV_CTL_DEVICE_ONLY and NV_ACTUAL_DEVICE_ONLY. On a GPU's file
+// RM_ALLOC makes only events.
 bool OnItsFile(const Call& call) {
   if (call.nr == rm::NV_ESC_RM_ALLOC && call.file.kind == FileKind::kCard) {
     switch (Load<rm::NVOS21_PARAMETERS>(call.image).hClass) {
@@ -174,7 +174,7 @@ bool OnItsFile(const Call& call) {
          (files == rm::EscapeFiles::kCtl) == (call.file.kind == FileKind::kControl);
 }
 
-// The first field of every structure that is not listed in DecodeBody is the client.
+// In every structure that DecodeBody does not list, the first field is the client.
 void DecodeBody(const rm::Abi& abi, TenantMemory& memory, Call& call) {
   switch (call.nr) {
     case rm::NV_ESC_RM_ALLOC:
@@ -252,7 +252,7 @@ void MakeRoom(Call& call) {
   const auto behind = [](Bytes& bytes) {
     const std::size_t size = bytes.size();
     bytes.resize(size + kRoomBehind);
-    bytes.resize(size);  // and the memory stays
+    bytes.resize(size);  // and the memory keeps its place
   };
   behind(call.image);
   for (Nested& nested : call.nested) {
@@ -371,11 +371,12 @@ int Decode(const rm::Abi& abi, std::uint32_t request, std::uint64_t address, Ten
   }
   if (call.nr == rm::NV_ESC_WAIT_OPEN_COMPLETE &&
       size != sizeof(rm::nv_ioctl_wait_open_complete_t)) {
-    return EINVAL;  // 550 would write its answer past a smaller buffer
+    return EINVAL;  // 550 would write its answer beyond a smaller buffer
   }
   DecodeBody(abi, memory, call);
   if (call.copy_in != rm::NV_OK) {
-    // The driver says so in the status, and writes that alone (param_copy.c rmapiParamsAcquire()).
+    // The driver reports it in the status, and writes nothing else (param_copy.c
+    // rmapiParamsAcquire()).
     for (Nested& nested : call.nested) {
       nested.copy_out = false;
     }

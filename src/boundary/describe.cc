@@ -10,7 +10,7 @@
 namespace cgpu::boundary {
 namespace {
 
-// What a call selects beside its own number, with the bytes behind it.
+// Returns what a call selects beside its own number, and the bytes behind it.
 std::string Selected(const Call& call) {
   switch (call.nr) {
     case rm::NV_ESC_RM_ALLOC: {

@@ -1,4 +1,4 @@
-// Calls in words: the vendor's names of what was asked, and nothing of what was in it.
+// Describes calls in words: the vendor's names of the request, without its content.
 #ifndef CGPU_BOUNDARY_DESCRIBE_H_
 #define CGPU_BOUNDARY_DESCRIBE_H_
 
@@ -8,12 +8,12 @@
 
 namespace cgpu::boundary {
 
+// Returns the escape or request, what it selects, and the bytes of its parameters:
 // "NV_ESC_RM_CONTROL NV2080_CTRL_CMD_FB_GET_INFO_V2 444", "NV_ESC_RM_ALLOC NV01_DEVICE_0 56",
-// "UVM_FREE 24": the escape or request, what it selects, the bytes of its parameters. What has no
-// name is shown by its number.
+// "UVM_FREE 24". A number stands for what has no name.
 [[nodiscard]] std::string Describe(const Call& call);
 
-// "NV_ERR_NO_MEMORY"-like numbers are left to the reader: "0x51", or "-" without a status.
+// Returns the status as a number, "0x51", or "-" without a status. The reader looks up the name.
 [[nodiscard]] std::string DescribeStatus(const Call& call);
 
 }  // namespace cgpu::boundary

@@ -1,4 +1,4 @@
-// RM's own GPU mappings: what page tables for them take is charged.
+// Charges the page tables of RM's own GPU mappings.
 #include <optional>
 #include <utility>
 #include <vector>
@@ -48,10 +48,10 @@ DmaMapping MappingOf(const MapRequest& request, const ledger::ObjectInfo& memory
 
 }  // namespace
 
-// An interval of addresses (NV50_MEMORY_VIRTUAL) is made with tables for all pages that may be
-// mapped in it (gpu_vaspace.c gvaspaceAlloc() and gvaspaceApplyDefaultAlignment()): of small and of
-// big pages unless it says which. A lazy one has none, one managed by others neither, and a sparse
-// one those at its ends.
+// Returns the tables of a VA range (NV50_MEMORY_VIRTUAL). The driver makes it with tables for all
+// pages that may be mapped in it (gpu_vaspace.c gvaspaceAlloc() and
+// gvaspaceApplyDefaultAlignment()): of small and of big pages unless it says which. A lazy one has
+// none, one that others manage neither, and a sparse one has those at its ends.
 Boundary::IntervalTables Boundary::TablesOfInterval(std::uint64_t size, std::uint32_t flags,
                                                     std::uint32_t attr) {
   constexpr std::uint64_t kBigTable = 256;
@@ -68,7 +68,7 @@ Boundary::IntervalTables Boundary::TablesOfInterval(std::uint64_t size, std::uin
     case rm::NVOS32_ATTR_PAGE_SIZE_HUGE:
       return {PageTables::MostBytes(size, false), false};
     case rm::NVOS32_ATTR_PAGE_SIZE_DEFAULT: {
-      // Tables of big pages lie several to a page of the card (gmmu_walk.c).
+      // A page of the GPU holds several tables of big pages (gmmu_walk.c).
       const std::uint64_t big = ((size - 1) / rm::kPageHuge + 2) * kBigTable;
       return {PageTables::MostBytes(size) + big + PageTables::kTableBytes, true};
     }
@@ -100,7 +100,8 @@ std::uint32_t Boundary::SpaceOfRange(const Call& call) {
              : Load<rm::NV_MEMORY_ALLOCATION_PARAMS>(*params).hVASpace;
 }
 
-// `space`: the address space it names, or 0 for its device's; an unknown one is the object's own.
+// Adds a range. `space`: the address space that it names, or 0 for its device's; an unknown one is
+// the object's own.
 void Boundary::AddRange(ledger::ClientRef client, std::uint32_t handle,
                         std::optional<std::uint32_t> space, bool covered) {
   const auto owner = ledger_.FindClient(client.handle);
@@ -119,7 +120,8 @@ void Boundary::AddRange(ledger::ClientRef client, std::uint32_t handle,
   }
   dma_.at(client.handle).AddRange(range->ref, serial, *range->card, covered);
   if (space && range->cls == rm::NV50_MEMORY_VIRTUAL) {
-    // virtual_mem.c refAddDependant(). Of none, or of one that is gone by now, it depends on none.
+    // virtual_mem.c refAddDependant(). If it names no space, or one that is gone by now, it depends
+    // on none.
     (void)ledger_.AddDependency(client, handle, *space).ok();
   }
 }
@@ -185,7 +187,7 @@ ledger::ExtraKey Boundary::KeyOf(const DmaBook& book) {
   return {book.owner(), kDmaExtra | book.client().serial};
 }
 
-// The ledger as the book says.
+// Sets the ledger's charge to what the tracker says.
 void Boundary::SettleDma(const DmaBook& book) {
   for (ledger::Card card = 0; card < cards_.size(); ++card) {
     ledger_.ForceExtra(KeyOf(book), card, book.Bytes(card));
@@ -206,7 +208,8 @@ void Boundary::DropDmaBook(std::uint32_t client) {
 void Boundary::FreeObject(ledger::ClientRef client, ledger::ObjectRef object) {
   DmaBook* const book = FindDmaBook(client);
   const bool others = book != nullptr && ledger_.FreesOthers(client, object.handle);
-  // Not known to the ledger, or gone with its parent meanwhile: nothing to give back.
+  // If the ledger does not know it, or it went with its parent meanwhile, there is nothing to give
+  // back.
   if (!ledger_.Free(client, object).ok() || book == nullptr) {
     return;
   }

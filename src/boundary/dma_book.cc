@@ -94,7 +94,7 @@ void DmaBook::Remove(std::uint64_t range, ledger::Handle device, std::uint64_t s
   std::vector<DmaMapping> rests;
   auto at = mappings.lower_bound(start);
   if (at != mappings.begin()) {
-    --at;  // it may reach into the interval; mappings do not overlap (gpu_vaspace.c)
+    --at;  // it may reach into the range; mappings do not overlap (gpu_vaspace.c)
   }
   while (at != mappings.end() && at->first < end) {
     const auto mapping = at++;

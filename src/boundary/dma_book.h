@@ -1,12 +1,12 @@
-// The mappings into GPU address spaces that RM makes itself (NV_ESC_RM_MAP_MEMORY_DMA), and what
-// page tables for them take of the cards.
+// Tracks the mappings into GPU address spaces that RM makes itself (NV_ESC_RM_MAP_MEMORY_DMA), and
+// the GPU memory that page tables for them take.
 //
 // A mapping lies in a range: an object of class NV01_MEMORY_VIRTUAL, anywhere in its address space,
-// or NV50_MEMORY_VIRTUAL, an interval of it. It goes when it is undone and when its range or the
-// memory in it is freed. Tables that no mapping needs are given back
+// or NV50_MEMORY_VIRTUAL, a VA range of it. It ends when it is undone and when its range or the
+// memory in it is freed. The driver gives back tables that no mapping needs
 // (NVIDIA/open-gpu-kernel-modules 550.163.01 src/nvidia/src/kernel/mem_mgr/gpu_vaspace.c and
-// src/nvidia/src/libraries/mmu/mmu_walk*.c). An interval's own tables, unless it is lazy, are
-// charged with the object (TablesOfInterval()) and hold whatever is mapped in it.
+// src/nvidia/src/libraries/mmu/mmu_walk*.c). A VA range's own tables, unless it is lazy, are
+// charged with the object (TablesOfInterval()) and serve all mappings in it.
 //
 // An address space that several ranges lie in has its tables once; under another handle it counts
 // as another.
@@ -36,13 +36,13 @@ namespace cgpu::boundary {
 struct DmaMapping {
   std::uint64_t start = 0;
   std::uint64_t end = 0;
-  bool both = false;          // with tables for small and for big pages
-  ledger::Handle device = 0;  // it was made through
+  bool both = false;          // has tables for small and for big pages
+  ledger::Handle device = 0;  // through which it was made
   std::uint64_t memory = 0;   // the mapped object's serial number
-  ledger::Handle handle = 0;  // and handle
+  ledger::Handle handle = 0;  // and its handle
 };
 
-// Those of one client.
+// The mappings of one client.
 class DmaBook {
  public:
   DmaBook(ledger::ClientRef client, ledger::ProcessKey owner) : client_(client), owner_(owner) {}
@@ -51,21 +51,22 @@ class DmaBook {
   [[nodiscard]] ledger::ProcessKey owner() const { return owner_; }
   [[nodiscard]] bool empty() const { return ranges_.empty(); }
 
-  // `space`: the serial number of what identifies the address space on the card; the range's own
-  // where that is unknown. `covered`: all tables are charged with the range.
+  // Adds a range. `space`: the serial number of the object that identifies the address space on the
+  // GPU; the range's own where that is unknown. `covered`: all tables are charged with the range.
   void AddRange(ledger::ObjectRef range, std::uint64_t space, ledger::Card card, bool covered);
 
-  // Bytes of tables that the mapping may take beyond what there is; `placed`: its address is known.
-  // 0 for an unknown range, where nothing can be mapped.
+  // Returns the bytes of tables that the mapping may take beyond the existing ones. `placed`: its
+  // address is known. Returns 0 for an unknown range, where nothing can be mapped.
   [[nodiscard]] std::uint64_t Need(std::uint64_t range, const DmaMapping& mapping, bool placed);
   void Add(std::uint64_t range, const DmaMapping& mapping);
-  // `length` 0: the one that begins at `start`; else whatever of mappings lies in the interval.
+  // Removes mappings. `length` 0: the one that begins at `start`; else all parts of mappings in the
+  // range.
   void Remove(std::uint64_t range, ledger::Handle device, std::uint64_t start,
               std::uint64_t length);
 
-  // The object is gone, and it alone.
+  // Forgets the object, which is gone, and no other.
   void Forget(std::uint64_t object);
-  // Forgets all that are gone.
+  // Forgets all objects that are gone.
   template <class IsThere>
   void Sweep(const IsThere& is_there) {
     for (const ledger::ObjectRef object : Objects()) {
@@ -77,7 +78,7 @@ class DmaBook {
 
   [[nodiscard]] std::uint64_t Bytes(ledger::Card card) const;
 
-  // Handing over (state.cc): records within the open one. `cards`: how many there are.
+  // Hand-over (state.cc): records within the open one. `cards`: the number of GPUs.
   void Save(StateWriter& writer) const;
   void Load(StateReader& reader, ledger::Card cards);
 
@@ -95,7 +96,7 @@ class DmaBook {
   };
   struct Space {
     PageTables tables;
-    PageTables more;  // of mappings with both kinds of pages, the second kind
+    PageTables more;  // of mappings with both kinds of pages: the second kind
     [[nodiscard]] std::uint64_t Bytes() const;
   };
   [[nodiscard]] std::vector<ledger::ObjectRef> Objects() const;

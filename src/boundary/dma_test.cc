@@ -91,8 +91,8 @@ TEST_F(DmaBookTest, CutsMappings) {
   EXPECT_EQ(book_.Bytes(0), 0U);
 }
 
-// Against the set of all tables that some mapping needs, counted one by one: never less, and after
-// everything is undone nothing. What is said to be needed at most is.
+// Compares with the set of all tables that some mapping needs, counted one by one: never less, and
+// nothing after everything is undone. The stated maximum is one.
 TEST_F(DmaBookTest, IsNeverLessThanWhatIsNeeded) {
   std::mt19937_64 random(1);
   std::vector<DmaMapping> mappings;
@@ -148,7 +148,7 @@ class DmaTest : public BoundaryTest {
     before_ = ledger_->Used(0);
   }
 
-  // `given`: where the driver puts it.
+  // `given`: the address that the driver chooses.
   std::uint32_t Map(std::uint32_t memory, std::uint32_t range, std::uint64_t length,
                     std::uint64_t given, bool fixed = true, std::uint32_t driver_says = rm::NV_OK) {
     rm::NVOS46_PARAMETERS_V535 map{};

@@ -1,5 +1,5 @@
-// What the driver keeps in the kernel's memory, or in lists that it walks under its locks, for as
-// long as a client lives. No cgroup is charged for any of it, so each kind is bounded here.
+// Limits what the driver keeps in the kernel's memory, or in lists that it walks under its locks,
+// as long as a client lives. No cgroup is charged for any of it, so each kind has a quota here.
 #include <algorithm>
 #include <iterator>
 #include <numeric>
@@ -19,8 +19,8 @@ bool Boundary::Lives(ledger::ClientRef client) const {
   return found && found->ref == client;
 }
 
-// Before the driver is asked: it makes the entry before it looks whether the rest is in order.
-// False: there are as many as may be. What clients that are gone had is gone with them.
+// Adds an entry before the driver is asked: it makes the entry before it checks the rest. Returns
+// false at the quota. Entries of clients that are gone are gone with them.
 bool Boundary::AddEntry(ledger::ClientRef client) {
   const auto sum = [this] {
     return std::accumulate(
@@ -42,22 +42,22 @@ bool Boundary::AddEntry(ledger::ClientRef client) {
   return true;
 }
 
-// Each call with a client adds a reference to that client's list, be it the same as the last one or
-// one that takes rights away (rs_client.c clientAddAccessBackRef()). The policies themselves are
-// merged (rs_access_map.c rsShareListInsert()), so those of the other types are few. But with
-// REQUIRE one stays in the object's list after its client is gone: what ends with that client takes
-// back only those without (clientFreeAccessBackRefs()).
+// Counts a share. Each call with a client adds a reference to that client's list, even if it is the
+// same as the last one or takes rights away (rs_client.c clientAddAccessBackRef()). The policies
+// themselves are merged (rs_access_map.c rsShareListInsert()), so those of the other types are few.
+// But a policy with REQUIRE stays in the object's list after its client is gone: the end of that
+// client takes back only policies without REQUIRE (clientFreeAccessBackRefs()).
 bool Boundary::AddShare(ledger::ClientRef owner, const rm::RS_SHARE_POLICY& policy) {
   const auto target = ledger_.FindClient(policy.target);
   const bool stays = (policy.action & rm::RS_SHARE_ACTION_FLAG_REQUIRE) != 0;
   return target && AddEntry(target->ref) && (!stays || AddEntry(owner));
 }
 
-// The driver looks for an event by its client and number in one list of all users of the node, and
-// has each but once (osapi.c allocate_os_event()). The number is a descriptor's of the program's,
-// to the driver but a name, so any number will do. A client's events go with it, and those made on
-// a file with the file. Which file that was is not kept: a program has few numbers, and what it
-// makes again under the same one is no other event here.
+// Counts an event. The driver looks for an event by its client and number in one list of all users
+// of the host, and has each only once (osapi.c allocate_os_event()). The number is one of the
+// program's descriptors, but only a name to the driver, so any number works. A client's events end
+// with it, and those made on a file with the file. Which file that was is not kept: a program has
+// few numbers, and an event that it makes again under the same number is no other event here.
 Decision Boundary::DecideAllocOsEvent(Call& call, Decision decision) {
   const auto params = Load<rm::nv_ioctl_alloc_os_event_t>(call.image);
   const std::pair name(params.hClient, params.fd);
@@ -68,7 +68,7 @@ Decision Boundary::DecideAllocOsEvent(Call& call, Decision decision) {
       return Answer(call, rm::NV_ERR_INSUFFICIENT_RESOURCES, "events of the system over the bound");
     }
   }
-  // If it is refused it is there already, or its place is kept until it is freed.
+  // If the driver refuses it, it exists already, or its place is kept until it is freed.
   os_events_[name] = decision.client.serial;
   return decision;
 }
@@ -94,7 +94,7 @@ Decision Boundary::DecideHostMemory(Call& call, Decision decision, const Bytes* 
     return Answer(call, rm::NV_ERR_INSUFFICIENT_RESOURCES,
                   ClassName(call.command) + " with a queue over the bound");
   }
-  // As many as there may be debuggers: a program has one or none.
+  // Has the quota of debuggers: a program has one or none.
   return Reserve(call, std::move(decision), mapper ? ledger::Kind::kDebugger : ledger::Kind::kOther,
                  0);
 }

@@ -1,5 +1,5 @@
-// What the driver keeps for clients in the kernel's memory is bounded, counted as long as the
-// driver has it, and not forgotten by a hand-over.
+// Quotas of what the driver keeps for clients in the kernel's memory: each entry counts as long as
+// the driver has it, and a hand-over does not forget it.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -21,10 +21,10 @@ class EntriesTest : public BoundaryTest {
   void SetUp() override {
     MakeSubdevice();
     ASSERT_EQ(Alloc(0, kOther, rm::NV01_ROOT, 0, 0), rm::NV_OK);
-    hands_over_ = false;  // for so many calls too slow
+    hands_over_ = false;  // too slow for so many calls
   }
 
-  // With the status that the driver answers, if it is asked.
+  // Returns the driver's status, if the driver is asked.
   template <class T>
   std::uint32_t Ask(std::uint32_t nr, T params, std::uint32_t answer = rm::NV_OK) {
     FakeMemory memory;

@@ -1,5 +1,5 @@
-// Controls that the driver hands to the GPU's firmware unseen, what the boundary counts of them,
-// and the escapes of an older interface.
+// Controls that the driver hands to the GPU's firmware unseen, their counting by the boundary, and
+// the escapes of an older interface.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -69,7 +69,7 @@ TEST_F(FirmwareTest, TakesWhatIsListedOnTheObjectOfItsClass) {
   EXPECT_FALSE(executed_);
 }
 
-// The driver looks at the object alone and hands on whatever is sent to it.
+// The driver looks at the object alone and hands on every command that is sent to it.
 TEST_F(FirmwareTest, LetsNothingElseReachTheFirmwareByTheObject) {
   EXPECT_EQ(Ask<4>(kBinary, rm::NV2080_CTRL_CMD_RC_GET_WATCHDOG_INFO), rm::NV_ERR_NOT_SUPPORTED);
   EXPECT_EQ(Ask<536>(kBinary, rm::NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS), rm::NV_ERR_NOT_SUPPORTED);
@@ -94,7 +94,7 @@ TEST_F(FirmwareTest, RefusesOtherNumbersWithNumberAndSize) {
 TEST_F(FirmwareTest, RefusesOtherSizes) {
   EXPECT_EQ(Ask<331>(kSubdevice, rm::GSS_LEGACY_8159), rm::NV_ERR_INVALID_ARGUMENT);
   EXPECT_EQ(Ask<333>(kSubdevice, rm::GSS_LEGACY_8159), rm::NV_ERR_INVALID_ARGUMENT);
-  // Not on record on any branch: any size up to the bound.
+  // Not on record on any branch: any size up to the limit.
   EXPECT_EQ(Ask<1>(kSubdevice, rm::GSS_LEGACY_A612), rm::NV_OK);
   EXPECT_EQ(Ask<rm::kMaxFirmwareBytes>(kSubdevice, rm::GSS_LEGACY_A612), rm::NV_OK);
   EXPECT_EQ(Ask<rm::kMaxFirmwareBytes + 1>(kSubdevice, rm::GSS_LEGACY_A612),
@@ -126,7 +126,7 @@ TEST_F(FirmwareTest, RefusesParametersInAnotherEncoding) {
   EXPECT_EQ(StatusOf(call), rm::NV_ERR_LIB_RM_VERSION_MISMATCH);
 }
 
-// The grant is the whole card, so there are eight.
+// The grant is the whole GPU, so there are eight.
 TEST_F(FirmwareTest, CountsEncoderSessions) {
   const auto take = [&](std::uint32_t answer = rm::NV_OK) {
     Params<4> params{};
@@ -145,7 +145,7 @@ TEST_F(FirmwareTest, CountsEncoderSessions) {
   EXPECT_EQ(give(), rm::NV_OK);
   EXPECT_EQ(take(), rm::NV_OK);
   EXPECT_EQ(take(), rm::NV_ERR_MAX_SESSION_LIMIT_REACHED);
-  // They go with their client.
+  // They end with their client.
   ASSERT_EQ(Free(kClient), rm::NV_OK);
   SetUp();
   EXPECT_EQ(give(), rm::NV_ERR_INVALID_ARGUMENT);

@@ -1,4 +1,4 @@
-// The escapes of an older interface that graphics libraries still use: RM_ALLOC_MEMORY,
+// Decides the escapes of an older interface that graphics libraries still use: RM_ALLOC_MEMORY,
 // RM_ALLOC_CONTEXT_DMA2 and RM_IDLE_CHANNELS. The driver turns the first two into RM_ALLOC
 // (src/nvidia/interface/deprecated/rmapi_deprecated_allocmemory.c, rmapi_deprecated_misc.c).
 #include <algorithm>
@@ -12,17 +12,17 @@
 
 namespace cgpu::boundary {
 
-// Memory of the caller's own for the card: the driver pins pages of whoever executes the call
-// (kernel-open/nvidia/os-mlock.c), so the caller must. That is sound although another thread may
-// change the parameters after they were looked at, because it depends on the registers alone: of an
-// ioctl with this number no file of ours makes card memory for a caller without CAP_SYS_ADMIN
-// (NV01_MEMORY_LOCAL_USER becomes memory of the host, the classes of card memory are for
-// administrators), and only for clients on the very file. An XFER's number says nothing, so there
-// it is refused. No container has CAP_SYS_ADMIN (launcher/init.cc).
+// Lets the caller pin memory of its own for the GPU. The driver pins pages of the process that
+// executes the call (kernel-open/nvidia/os-mlock.c), so the caller must execute it. That is sound
+// although another thread may change the parameters after they were checked, because it depends on
+// the registers alone. With this number, no ioctl on any of our files makes GPU memory for a caller
+// without CAP_SYS_ADMIN (NV01_MEMORY_LOCAL_USER becomes host memory, the classes of GPU memory are
+// for administrators), and each acts only for clients on the very file. An XFER's number says
+// nothing, so an XFER is refused. No container has CAP_SYS_ADMIN (launcher/init.cc).
 //
-// The object is entered here as one without card memory, before it exists. If it never does
-// the driver accepts another object under the handle, and then that one takes its place
-// (AccountNew()). What the ledger has under the handle already stays.
+// The object is entered here as one without GPU memory, before it exists. If it never comes to
+// exist, the driver accepts another object under the handle, and that one then takes its place
+// (AccountNew()). An object that the ledger already has under the handle stays.
 Decision Boundary::DecidePinnedMemory(Call& call, Decision decision) {
   if (call.wrapped) {
     return Answer(call, rm::NV_ERR_NOT_SUPPORTED, "RM_ALLOC_MEMORY in an XFER");
@@ -42,9 +42,10 @@ Decision Boundary::DecidePinnedMemory(Call& call, Decision decision) {
   return decision;
 }
 
-// None of the other classes takes card memory of a caller that is no administrator, as the shim is
-// none: NV01_MEMORY_SYSTEM is the host's, NV01_MEMORY_LOCAL_PRIVILEGED a window that nobody may
-// open, NV01_MEMORY_LOCAL_USER an object without memory that tells the size of the heap.
+// Decides the other classes. None of them takes GPU memory for a caller that is no administrator,
+// and the shim is none: NV01_MEMORY_SYSTEM is the host's, NV01_MEMORY_LOCAL_PRIVILEGED a window
+// that nobody may open, NV01_MEMORY_LOCAL_USER an object without memory that reports the size of
+// the heap.
 Decision Boundary::DecideAllocMemory(Call& call, Decision decision) {
   const auto params = Load<rm::NVOS02_PARAMETERS>(call.image);
   switch (call.command) {
@@ -67,7 +68,7 @@ Decision Boundary::DecideAllocMemory(Call& call, Decision decision) {
   if (call.command == rm::NV01_MEMORY_SYSTEM_OS_DESCRIPTOR) {
     return DecidePinnedMemory(call, std::move(decision));
   }
-  // The driver would choose a handle and tell nobody.
+  // The driver would choose a handle and report it to nobody.
   if (params.hObjectNew == 0) {
     return Answer(call, rm::NV_ERR_INVALID_ARGUMENT, "RM_ALLOC_MEMORY without a handle");
   }
@@ -92,8 +93,8 @@ std::optional<Undo> Boundary::AccountAllocMemory(Call& call, Decision& decision)
   return undo;
 }
 
-// A context DMA names a client's own memory, by its own handles. For virtual memory the driver
-// would make another range of addresses.
+// Decides a context DMA, which names a client's own memory by its own handles. For virtual memory
+// the driver would make another range of addresses.
 Decision Boundary::DecideAllocContextDma(Call& call, Decision decision) {
   const auto params = Load<rm::NVOS39_PARAMETERS>(call.image);
   if (params.hClass != rm::NV01_CONTEXT_DMA) {
@@ -116,14 +117,15 @@ std::optional<Undo> Boundary::AccountAllocContextDma(Call& call, Decision& decis
   const auto params = Load<rm::NVOS39_PARAMETERS>(call.image);
   const auto undo = AccountNew(call, decision, params.hObjectNew, rm::NV01_CONTEXT_DMA, 0);
   if (!undo) {
-    // Memory that is gone by now has taken it along.
+    // If the memory is gone by now, the context DMA is gone too.
     (void)ledger_.AddDependency(decision.client, params.hObjectNew, params.hMemory).ok();
   }
   return undo;
 }
 
-// The driver lets a client name its own channels only (kernel_idle_channels.c), and waits for them
-// with the card locked against everybody: so it is given no time.
+// Decides RM_IDLE_CHANNELS. The driver lets a client name only its own channels
+// (kernel_idle_channels.c), and waits for them while it locks the GPU against all others. So the
+// call gets no time.
 Decision Boundary::DecideIdleChannels(Call& call, Decision decision) {
   if (call.copy_in != rm::NV_OK) {
     return Answer(call, call.copy_in, "RM_IDLE_CHANNELS (copy in)");

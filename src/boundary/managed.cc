@@ -8,20 +8,20 @@
 namespace cgpu::boundary {
 namespace {
 
-// Of Linux on x86-64 (asm-generic/mman-common.h, linux/mman.h, uapi).
+// Constants of Linux on x86-64 (asm-generic/mman-common.h, linux/mman.h, uapi).
 constexpr std::uint64_t kProtReadWrite = 0x3;
 constexpr std::uint64_t kMapShared = 0x1;  // MAP_SHARED and MAP_SHARED_VALIDATE have this bit
 constexpr std::uint64_t kMapFixed = 0x10;
 constexpr std::uint64_t kMapAnonymous = 0x20;
 constexpr std::uint64_t kMapFixedNoReplace = 0x100000;
 constexpr std::uint64_t kPage = 4096;
-// No address of a user's with five levels of page tables is above.
+// Limit of user addresses with five levels of page tables.
 constexpr std::uint64_t kMaxAddress = std::uint64_t{1} << 56;
 // UVM_VA_BLOCK_SIZE and UVM_CHUNK_SIZE_MAX (kernel-open/nvidia-uvm/uvm_va_block_types.h,
 // uvm_pmm_gpu.h)
 constexpr std::uint64_t kBlock = std::uint64_t{2} << 20;
 
-// The whole pages of a mapping; nothing where the kernel makes none.
+// Returns the whole pages of a mapping; nothing where the kernel makes none.
 std::optional<AddressRange> PagesAt(std::uint64_t start, std::uint64_t length) {
   if (start % kPage != 0 || length == 0 || start >= kMaxAddress || length > kMaxAddress - start) {
     return std::nullopt;
@@ -45,7 +45,7 @@ MmapKind JudgeMmap(const MmapArgs& args, bool uvm_file, AddressRange* range) {
   if ((args.flags & (kMapFixed | kMapFixedNoReplace)) != 0) {
     return args.address == offset ? MmapKind::kManaged : MmapKind::kHarmless;
   }
-  // A hint is rounded to a page, up or down.
+  // The kernel rounds a hint to a page, up or down.
   const bool hinted = args.address > offset - kPage && args.address < offset + kPage;
   return uvm_file || hinted ? MmapKind::kManaged : MmapKind::kSuspect;
 }

@@ -62,7 +62,7 @@ bool ManagedBook::IsKnown(std::uint64_t program) const {
 }
 
 // A mapping that was resolved since may have appeared in this address space after the look, and
-// does not wait any more: another that does would be taken for it.
+// waits no more: another one that appears would be confused with it.
 void ManagedBook::Know(Look look, const Claim& claim, AddressRanges shown) {
   if (resolved_at_ >= look) {
     return;
@@ -128,8 +128,8 @@ bool ManagedBook::Settle(Look look, SeenByWitness seen) {
       CountShown(space, said->second.shown);
       space.seen = said->second.shown;
     }
-    // One that was not over may have appeared here after this look and before that of its own
-    // space; it does not wait any more, and must not be taken for another later.
+    // A mapping that was not over may have appeared here after this look and before that of its own
+    // space. It waits no more, and must not be confused with another later.
     space.seen = Union(space.seen, resolved_);
   }
   DropResolved();
@@ -147,7 +147,7 @@ void ManagedBook::Recognise(SeenByWitness& seen, Processes& intents) {
     }
   }
   const std::vector<Mapping*> waiting = Waiting();
-  std::map<Witness, Witness> joined;  // what has become of those that are not there any more
+  std::map<Witness, Witness> joined;  // the successors of those that are gone
   for (Mapping* mapping : waiting) {
     AddressRanges others;
     for (const Mapping* other : waiting) {
@@ -166,7 +166,7 @@ void ManagedBook::Recognise(SeenByWitness& seen, Processes& intents) {
       continue;
     }
     const Witness kept = *homes.begin();
-    homes.insert(mapping->claim.witness);  // of the same address space, if it is known as one
+    homes.insert(mapping->claim.witness);  // of the same address space, if that is known as one
     for (const Witness other : homes) {
       if (other != kept && spaces_.contains(other)) {
         JoinInto(kept, other, seen);
@@ -180,7 +180,7 @@ void ManagedBook::Recognise(SeenByWitness& seen, Processes& intents) {
   }
 }
 
-// Each was looked at in a moment of its own; what either shows counts as there.
+// Each was looked at in a moment of its own; what either shows counts.
 void ManagedBook::JoinInto(Witness kept, Witness other, SeenByWitness& seen) {
   if (const auto said = seen.find(other); said != seen.end()) {
     seen[kept].shown = Union(seen[kept].shown, said->second.shown);
@@ -198,7 +198,7 @@ void ManagedBook::JoinInto(Witness kept, Witness other, SeenByWitness& seen) {
   }
 }
 
-// Those whose own witness is that of a known address space.
+// Settles mappings whose own witness is that of a known address space.
 void ManagedBook::SettleOwn(Look look, const SeenByWitness& seen, Processes& intents) {
   for (Mapping* mapping : Waiting()) {
     const auto space = spaces_.find(mapping->claim.witness);
@@ -210,7 +210,7 @@ void ManagedBook::SettleOwn(Look look, const SeenByWitness& seen, Processes& int
     if (said->second.state == Seen::State::kHidden) {
       part = {mapping->claim.range};
     }
-    // A watched one is in no sum, so that it counts as soon as it is seen.
+    // A watched one is in no sum, so it counts as soon as it is seen.
     if (mapping->WasOver(look) ||
         (mapping->watched && !part.empty() && said->second.state == Seen::State::kShown)) {
       Count(space->second, *mapping, part, intents);
@@ -305,7 +305,7 @@ void ManagedBook::DropResolved() {
   std::erase_if(now_, [](const auto& entry) { return entry.second.resolved; });
 }
 
-// Address spaces that have nothing and wait for nothing.
+// Drops address spaces that have nothing and wait for nothing.
 void ManagedBook::DropIdle(const SeenByWitness& seen) {
   std::erase_if(spaces_, [&](const auto& entry) {
     const auto& [witness, space] = entry;
@@ -380,7 +380,7 @@ ManagedBook::Processes ManagedBook::Payers() const {
   return all;
 }
 
-// Makes the charges follow what there is. False: a mapping made by intent does not fit.
+// Makes the charges follow the mappings. Returns false if a mapping made on purpose does not fit.
 bool ManagedBook::Recharge(const Processes& before, const Processes& intents) {
   Processes all = before;
   all.merge(Payers());
@@ -435,7 +435,7 @@ void ManagedBook::Resume(const std::set<ledger::Card>& cards) {
   }
 }
 
-// Saturates: a tenant can claim more than 64 bits hold, while no card is there to refuse it.
+// Saturates: a tenant can claim more than 64 bits hold while there is no GPU to refuse it.
 std::uint64_t ManagedBook::BytesOf(ledger::ProcessKey process) const {
   std::uint64_t bytes = 0;
   const auto add = [&](const AddressRanges& ranges) {
@@ -455,7 +455,7 @@ std::uint64_t ManagedBook::BytesOf(ledger::ProcessKey process) const {
   return bytes;
 }
 
-// All cards or none, for want of room on the returned one.
+// Charges all GPUs or none. Returns the GPU that has no room.
 std::optional<ledger::Card> ManagedBook::TryCharge(ledger::ProcessKey process,
                                                    std::uint64_t bytes) {
   std::map<ledger::Card, std::uint64_t> before;

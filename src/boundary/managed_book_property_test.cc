@@ -1,4 +1,4 @@
-// Whatever processes do with their address spaces.
+// Random histories of processes and their address spaces.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ using Blocks = std::set<std::uint64_t>;
 
 struct Mm {
   Blocks managed;
-  Blocks copies;  // shown, of a parent's: no memory
+  Blocks copies;  // shown, copied from a parent: no memory
   int users = 0;
 };
 
@@ -52,9 +52,9 @@ AddressRanges RangesOf(const Blocks& blocks) {
   return Ordered(std::move(ranges));
 }
 
-// `tame`: each process in an address space of its own, one mapping at a time and nothing mapped
-// over another. Then what is charged is exact whenever all is settled. Otherwise it is never too
-// little.
+// A simulated machine. `tame`: each process has an address space of its own, makes one mapping at a
+// time and maps nothing over another. Then the charge is exact whenever all is settled. Otherwise
+// it is never too low.
 class Machine {
  public:
   Machine(std::uint64_t seed, bool tame) : random_(seed), tame_(tame) {
@@ -168,7 +168,7 @@ class Machine {
     ManagedBook::Claim claim;
     claim.witness = ++last_;
     claim.process = task + 1;
-    claim.program = tame_ ? task + 1 : 1 + Dice(3);  // nobody may rely on it
+    claim.program = tame_ ? task + 1 : 1 + Dice(3);  // nothing may rely on it
     claim.range = RangesOf(blocks).front();
     opened_[claim.witness] = {mm, task};
     if (book_.Meets(claim)) {
@@ -201,7 +201,7 @@ class Machine {
 
   void Execute(Pending& pending) {
     if (pending.executed || tasks_[pending.task].mm != pending.mm) {
-      return;  // made, or its thread is gone
+      return;  // it is made, or its thread is gone
     }
     pending.executed = true;
     const bool is_managed =
@@ -277,7 +277,7 @@ class Machine {
     return {State::kShown, RangesOf(Shown(*mm))};
   }
 
-  // Does what others may do between two looks.
+  // Does what other processes may do between two looks.
   void Meanwhile() {
     if (!tame_ && Dice(3) == 0) {
       const std::size_t task = Dice(tasks_.size());
@@ -319,11 +319,11 @@ class Machine {
     }
   }
 
-  // Each address space has a file of its own here, which is where addresses are used twice.
+  // Each address space has a file of its own here, and addresses are used twice in it.
   void AskUvm() {
     for (const auto& mm : all_) {
       if (mm->users == 0 && (tame_ || Dice(2) == 0)) {
-        mm->managed.clear();  // the kernel has come to unmap it
+        mm->managed.clear();  // the kernel has unmapped it by now
       }
     }
     std::vector<AddressRanges> files;
@@ -372,7 +372,7 @@ std::uint64_t Parameter(const char* name, std::uint64_t otherwise) {
   return value != nullptr ? std::strtoull(value, nullptr, 10) : otherwise;
 }
 
-// CGPU_BOOK_STEPS, of all machines together, and CGPU_BOOK_SEED, of the first.
+// CGPU_BOOK_STEPS counts steps of all machines together; CGPU_BOOK_SEED is the first one's.
 TEST(ManagedBookProperty, NothingThatLivesIsEverGivenBack) {
   constexpr std::uint64_t kSteps = 60;  // of one machine
   const std::uint64_t machines = Parameter("CGPU_BOOK_STEPS", 360'000) / kSteps / 2;

@@ -23,7 +23,7 @@ class ManagedBookTest : public ::testing::Test {
   static AddressRange Piece(std::uint64_t index, std::uint64_t count = 1) {
     return {kBase + index * 256 * kMib, kBase + (index + count) * 256 * kMib};
   }
-  // By thread and process of that number.
+  // Charges for the thread and process of that number.
   std::optional<ledger::Card> Charge(Witness witness, int thread, AddressRange range) {
     const ManagedBook::Claim claim{witness, 1, 1, range};
     const auto look = book_.BeginLook();
@@ -33,7 +33,7 @@ class ManagedBookTest : public ::testing::Test {
     }
     return full;
   }
-  // As witness 1 and those that are placed say.
+  // Settles with the answers of witness 1 and of those that are placed.
   bool Settle(const AddressRanges& shown, State state = State::kShown) {
     return SettleAt(book_.BeginLook(), shown, state);
   }
@@ -109,7 +109,7 @@ TEST_F(ManagedBookTest, ATwinKeepsItsOwn) {
   EXPECT_TRUE(Settle({Piece(0)}));
   EXPECT_EQ(book_.Spaces(), (std::vector<Witness>{1, 2}));
   EXPECT_TRUE(book_.TakeReleased().empty());
-  // One that appears in both shows that they are one.
+  // A mapping that appears in both shows that they are the same.
   ASSERT_EQ(Charge(3, 10, Piece(1)), std::nullopt);
   EXPECT_TRUE(Settle({Piece(0, 2)}));
   EXPECT_EQ(book_.Spaces(), std::vector<Witness>{1});
@@ -148,8 +148,8 @@ TEST_F(ManagedBookTest, WhatUvmStillHasOfAGoneAddressSpaceStaysCharged) {
   EXPECT_EQ(book_.TakeReleased(), std::vector<Witness>{1});
 }
 
-// Another address space that shows the address, but has nothing there in UVM, as a fork's, must not
-// stand for the one that has.
+// A fork's address space shows the address, but has nothing there in UVM. It must not stand for
+// another that has.
 TEST_F(ManagedBookTest, WhatWasGivenBackOnAnothersChargeIsNotGivenBackTwice) {
   for (const Witness witness : {1U, 2U}) {
     const ManagedBook::Claim claim{witness, witness, witness, Piece(0)};
@@ -234,7 +234,7 @@ TEST_F(ManagedBookTest, SumsDoNotWrap) {
   EXPECT_FALSE(book_.SetCards({0})) << "300 times 64 PiB";
 }
 
-// The thread is slow: before it maps anything, what was there is unmapped, and that is seen.
+// The thread is slow: before it maps anything, the old mapping is unmapped, and that is seen.
 TEST_F(ManagedBookTest, WhatWasThereBeforeIsNewOnceItWasGone) {
   ASSERT_EQ(Charge(1, 10, Piece(0)), std::nullopt);
   book_.Over(10);
@@ -249,7 +249,7 @@ TEST_F(ManagedBookTest, WhatWasThereBeforeIsNewOnceItWasGone) {
   EXPECT_EQ(ledger_.Used(0), one);
 }
 
-// One that was moved away and back is not taken for another's that lies at the same address.
+// A mapping that was moved away and back is not confused with another's at the same address.
 TEST_F(ManagedBookTest, AMappingThatComesBackIsNobodyElses) {
   const auto settle = [&](const AddressRanges& first, const AddressRanges& second) {
     const auto says = [&](Witness witness) {

@@ -1,4 +1,4 @@
-// For tests of the managed book: where its memory lies, and a UVM that is asked.
+// Helpers for tests of the managed tracker: the addresses of its memory, and a UVM that is asked.
 #ifndef CGPU_BOUNDARY_MANAGED_BOOK_TESTING_H_
 #define CGPU_BOUNDARY_MANAGED_BOOK_TESTING_H_
 
@@ -18,7 +18,7 @@ using Witness = ManagedBook::Witness;
 inline constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
 inline constexpr std::uint64_t kBase = 0x100000000000;
 
-// UVM has something in each file's ranges.
+// Answers all doubts as a UVM that has something in each file's ranges.
 inline void AnswerDoubts(ManagedBook& book, const std::vector<AddressRanges>& files) {
   std::vector<std::pair<ManagedBook::Doubt, std::size_t>> holders;
   for (const auto& doubt : book.Doubts()) {

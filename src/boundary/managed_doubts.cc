@@ -1,4 +1,4 @@
-// ManagedBook: charges that are given back on UVM's word alone.
+// ManagedBook: charges that are given back only because UVM says so.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -16,8 +16,8 @@ void ManagedBook::DoubtGone(const SeenByWitness& seen) {
   }
 }
 
-// Whatever a gone address space waited for is over, and nobody can say what came of it. A watched
-// mapping, too, counts until UVM is asked; it is not held to the limit for that.
+// Doubts all charges. The calls that a gone address space waited for are over, and their result is
+// unknown. A watched mapping counts, too, until UVM is asked; the limit does not apply to it.
 void ManagedBook::DoubtAll(Witness witness) {
   Space& space = spaces_.at(witness);
   const auto take = [&](const Mapping& mapping) {
@@ -45,7 +45,7 @@ bool ManagedBook::HasDoubts() const {
   });
 }
 
-// Cut wherever the number of those that are charged or doubted changes.
+// Cuts the ranges wherever the number of charged or doubted address spaces changes.
 std::vector<ManagedBook::Doubt> ManagedBook::Doubts() const {
   struct Change {
     long charged = 0;

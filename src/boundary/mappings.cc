@@ -1,5 +1,5 @@
-// Views of memory: RM_MAP_MEMORY and its kin. Card memory is seen through BAR1, which all users of
-// the card share; every view takes memory of the kernel's.
+// Decides views of memory: RM_MAP_MEMORY and its kin. GPU memory is seen through BAR1, which all
+// users of the GPU share. Every view takes memory of the kernel's.
 #include "boundary/boundary.h"
 #include "boundary/quotas.h"
 #include "rm/nv_classes.h"

@@ -8,16 +8,17 @@
 
 namespace cgpu::boundary {
 
-// The vendor's, or the number.
+// Return the vendor's name, or the number.
 [[nodiscard]] std::string EscapeName(std::uint32_t nr);
 [[nodiscard]] std::string ControlName(std::uint32_t command);
 [[nodiscard]] std::string ClassName(std::uint32_t cls);
 [[nodiscard]] std::string UvmName(std::uint32_t request);
-// "WHAT-0xVALUE".
+// Returns "WHAT-0xVALUE".
 [[nodiscard]] std::string Hex(const char* what, std::uint32_t value);
 
-// What the driver answers for a client that does not exist: to a container, everybody else's
-// (src/nvidia/src/libraries/resserv/src/rs_server.c and src/kernel/rmapi/control.c).
+// Returns the driver's answer for a client that does not exist; to a container, no other
+// container's client exists (src/nvidia/src/libraries/resserv/src/rs_server.c and
+// src/kernel/rmapi/control.c).
 [[nodiscard]] std::uint32_t NoSuchClient(std::uint32_t nr);
 
 }  // namespace cgpu::boundary

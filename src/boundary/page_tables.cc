@@ -38,7 +38,7 @@ void PageTables::Unmap(std::uint64_t start, std::uint64_t end) {
 std::uint64_t PageTables::MostBytes(std::uint64_t length, bool smallest) {
   std::uint64_t tables = 0;
   for (std::size_t level = smallest ? 0 : 1; level < kReach.size(); ++level) {
-    tables += ((length - 1) >> kReach[level]) + 2;  // one more where it begins in the middle of one
+    tables += ((length - 1) >> kReach[level]) + 2;  // one more if it begins in the middle of one
   }
   return tables * kTableBytes;
 }

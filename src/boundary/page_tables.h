@@ -1,11 +1,11 @@
-// How many page tables the driver needs for the mappings of one GPU address space, at most, without
-// the root.
+// Counts the page tables that the driver needs for the mappings of one GPU address space, at most,
+// without the root.
 //
-// UVM and RM put their page tables on the card and take them for themselves, so no object shows
+// UVM and RM put their page tables on the GPU and take them for themselves, so no object shows
 // them: one small object mapped at every second MiB takes a table each time
 // (NVIDIA/open-gpu-kernel-modules 550.163.01 kernel-open/nvidia-uvm/uvm_mmu.c; levels and their
 // reach from uvm_pascal_mmu.c to uvm_hopper_mmu.c). Mappings are counted as if made of the smallest
-// pages: with pages of 2 MiB the lowest tables are not needed, which is a 512th of the memory.
+// pages. With pages of 2 MiB the lowest tables, a 512th of the memory, are not needed.
 //
 // Pure; thread-compatible.
 #ifndef CGPU_BOUNDARY_PAGE_TABLES_H_
@@ -22,23 +22,24 @@ class PageTables {
  public:
   static constexpr std::uint64_t kTableBytes = 4096;
 
-  // A mapping of [start, end), start < end. Mappings do not overlap.
+  // Adds a mapping of [start, end), start < end. Mappings do not overlap.
   void Map(std::uint64_t start, std::uint64_t end);
-  // Exactly what was mapped.
+  // Removes a mapping, exactly as it was added.
   void Unmap(std::uint64_t start, std::uint64_t end);
 
   [[nodiscard]] std::uint64_t Bytes() const { return tables_ * kTableBytes; }
 
-  // For a mapping of `length` bytes (not 0) whose place is not known. `smallest`: of the smallest
-  // pages; else of 2 MiB and more, which need none of the lowest tables.
+  // Returns the most bytes of tables for a mapping of `length` bytes (not 0) at an unknown address.
+  // `smallest`: of the smallest pages; else of 2 MiB and more, which need none of the lowest
+  // tables.
   [[nodiscard]] static std::uint64_t MostBytes(std::uint64_t length, bool smallest = true);
 
  private:
-  // Bits of address that one table of each level translates, from the lowest up.
+  // Bits of address that one table of each level translates, from the lowest level up.
   static constexpr std::array<unsigned, 4> kReach = {21, 29, 38, 47};
 
-  // Tables at the ends of mappings, which neighbours may share: how many mappings use each. The
-  // tables between the ends of a mapping are its own.
+  // Tables at the ends of mappings, which neighbours may share, with the number of mappings that
+  // use each. The tables between the ends of a mapping are its own.
   std::array<std::map<std::uint64_t, std::uint32_t>, kReach.size()> shared_;
   std::uint64_t tables_ = 0;
 };

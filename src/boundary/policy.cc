@@ -36,33 +36,33 @@ constexpr auto kClasses = std::to_array<ClassRule>({
     {rm::BLACKWELL_CHANNEL_GPFIFO_B, ClassEffect::kChannel},
     {rm::NV01_CONTEXT_DMA, ClassEffect::kPlain},
     {rm::NV50_MEMORY_VIRTUAL, ClassEffect::kInterval},
-    // Between granted cards: it names their objects in the same client.
+    // Between granted GPUs: it names their objects in the same client.
     {rm::NV50_P2P, ClassEffect::kPlain},
     // CUDA makes one for each context. It may mask the exceptions of its own session and read the
-    // errors of the container's channels; what stops contexts or reads their memory is refused
-    // (policy_controls.cc).
+    // errors of the container's channels. Commands that stop contexts or read their memory are
+    // refused (policy_controls.cc).
     {rm::GT200_DEBUGGER, ClassEffect::kDebugger},
-    // Gives back what is registered with it before the memory goes (video_mem.c vidmemDestruct()).
+    // Gives back registrations before the memory goes (video_mem.c vidmemDestruct()).
     {rm::NV50_THIRD_PARTY_P2P, ClassEffect::kPlain},
     // A duplicate in a client of the driver's own keeps its memory (semaphore_surface.c).
     {rm::NV_SEMAPHORE_SURFACE, ClassEffect::kHostMemory},
-    // A page with the whole card's figures and its processes (class/cl00de.h).
+    // A page with the whole GPU's figures and its processes (class/cl00de.h).
     {rm::RM_USER_SHARED_DATA, ClassEffect::kUnsupported,
      "shows the whole card's figures and its processes"},
-    // Need a fabric manager, and keep what is attached to them.
+    // Need a fabric manager, and keep objects that are attached to them.
     {rm::NV_MEMORY_FABRIC, ClassEffect::kUnsupported, kWhyFabric},
     {rm::NV_MEMORY_MULTICAST_FABRIC, ClassEffect::kUnsupported, kWhyMulticast},
     {rm::NV_MEMORY_EXPORT, ClassEffect::kRefuse, kWhyFabric},
     {rm::NV_IMEX_SESSION, ClassEffect::kRefuse, kWhyFabric},
     {rm::NV_MEMORY_FABRIC_IMPORTED_REF, ClassEffect::kRefuse, kWhyFabric},
-    // Below a subdevice: what is asked of it goes to the GPU's firmware (rm/control_route.h).
+    // Below a subdevice: its commands go to the GPU's firmware (rm/control_route.h).
     {rm::NV2081_BINAPI, ClassEffect::kPlain},
-    // A window onto registers. Only administrators may map it (mapping_cpu.c); nobody here does.
+    // A window onto registers. Only administrators may map it (mapping_cpu.c); no tenant is one.
     {rm::NV01_MEMORY_LOCAL_PRIVILEGED, ClassEffect::kPlain},
     // Names memory that it uses, in the client's own handles. Its code is not public.
     {rm::NV_MEMORY_MAPPER, ClassEffect::kHostMemory},
     {rm::NVENC_SW_SESSION, ClassEffect::kPlain},
-    // Known to be asked by programs that do not run in a slice, or that go on without.
+    // Programs that do not run in a slice, or that go on without it, are known to ask for these.
     {rm::NV04_DISPLAY_COMMON, ClassEffect::kRefuse, kWhyDisplays},
     {rm::GF100_DISP_SW, ClassEffect::kRefuse, kWhyDisplays},
     {rm::NV20_SUBDEVICE_DIAG, ClassEffect::kRefuse, "diagnosis of the whole card"},

@@ -1,12 +1,12 @@
-// What becomes of each control. A control that is not here is refused; one that is here to be
-// refused stands with the reason, because real programs send it.
+// The rules for controls. A control that is not listed is refused. A control that real programs
+// send and that is refused is listed with the reason.
 //
 // The starting point is what gVisor's nvproxy admits for compute, utility, graphics and video
-// (google/gvisor pkg/sentry/devices/nvproxy/version.go). Taken out of it or answered by us: what
-// changes the card for everybody (scheduling, clocks, watchdogs, partitions), what reads or writes
-// registers or other contexts, and what tells of other tenants. Of the controls that the driver
-// hands to the GPU's firmware unseen (rm/control_route.h), which nvproxy lets through by a rule,
-// those on record as asked and found to concern the caller alone are listed here one by one.
+// (google/gvisor pkg/sentry/devices/nvproxy/version.go). Removed, or answered by us, are controls
+// that change the GPU for all (scheduling, clocks, watchdogs, partitions), that read or write
+// registers or other contexts, and that report other tenants. nvproxy admits by a rule the controls
+// that the driver hands to the GPU's firmware unseen (rm/control_route.h). Here, each of those that
+// programs are recorded to ask and that concerns only the caller has a row of its own.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -47,7 +47,7 @@ constexpr auto kControls = std::to_array<ControlRule>({
     {rm::NV0000_CTRL_CMD_SYSTEM_GET_CPU_INFO, Effect::kPass},
     {rm::NV0000_CTRL_CMD_SYSTEM_GET_P2P_CAPS, Effect::kPeerCaps},
     {rm::NV0000_CTRL_CMD_SYSTEM_GET_P2P_CAPS_V2, Effect::kPeerCaps},
-    // Whatever the machine has, a slice has no fabric: both answers say so.
+    // A slice has no fabric, whatever the machine has: both answers say so.
     {rm::NV0000_CTRL_CMD_SYSTEM_GET_FABRIC_STATUS, Effect::kView},
     {rm::NV0000_CTRL_CMD_SYSTEM_GET_P2P_CAPS_MATRIX, Effect::kPeerCaps},
     {rm::NV0000_CTRL_CMD_SYSTEM_GET_BUILD_VERSION_V2, Effect::kPass},
@@ -70,7 +70,7 @@ constexpr auto kControls = std::to_array<ControlRule>({
     {rm::NV0000_CTRL_CMD_GPU_GET_MEMOP_ENABLE, Effect::kPass},
     {rm::NV0000_CTRL_CMD_GPU_GET_ACTIVE_DEVICE_IDS, Effect::kView},
     {rm::NV0000_CTRL_CMD_GPU_ASYNC_ATTACH_ID, Effect::kGpuId, 0},
-    {rm::NV0000_CTRL_CMD_GPU_WAIT_ATTACH_ID, Effect::kPass},  // the driver looks at no card
+    {rm::NV0000_CTRL_CMD_GPU_WAIT_ATTACH_ID, Effect::kPass},  // the driver looks at no GPU
     {rm::NV0000_CTRL_CMD_GSYNC_GET_ATTACHED_IDS, Effect::kPass},
     Empty(rm::NV0000_CTRL_CMD_SYNC_GPU_BOOST_GROUP_INFO, "groups name cards of the whole node"),
     Refuse(rm::NV0000_CTRL_CMD_GPUACCT_GET_ACCOUNTING_STATE,
@@ -106,7 +106,7 @@ constexpr auto kControls = std::to_array<ControlRule>({
     {rm::NV0080_CTRL_CMD_FIFO_GET_CAPS_V2, Effect::kPass},
     {rm::NV0080_CTRL_CMD_DMA_ADV_SCHED_GET_VA_CAPS, Effect::kPass},
     {rm::NV0080_CTRL_CMD_DMA_GET_CAPS, Effect::kPass},
-    // As on NVIDIA's own virtual GPUs (kern_cuda_limit.c); without it cuCtxCreate fails.
+    // Answered as on NVIDIA's own virtual GPUs (kern_cuda_limit.c); without it cuCtxCreate fails.
     Swallow(rm::NV0080_CTRL_CMD_PERF_CUDA_LIMIT_SET_CONTROL, "limits clocks of the whole card"),
     {rm::NV0080_CTRL_CMD_MSENC_GET_CAPS, Effect::kPass},
     {rm::NV0080_CTRL_CMD_MSENC_GET_CAPS_V2, Effect::kPass},
@@ -137,7 +137,7 @@ constexpr auto kControls = std::to_array<ControlRule>({
     {rm::NV2080_CTRL_CMD_GPU_GET_ENGINES_V2, Effect::kPass},
     Empty(rm::NV2080_CTRL_GPU_GET_NVFBC_SW_SESSION_STATS, "counts the sessions of all tenants"),
     {rm::NV2080_CTRL_CMD_GPU_GET_ACTIVE_PARTITION_IDS, Effect::kPass},
-    // For each number, of up to 200, the driver would look at all clients of the node under its
+    // For each number, of up to 200, the driver would look at all clients of the host under its
     // lock.
     {rm::NV2080_CTRL_CMD_GPU_GET_PIDS, Effect::kLedger},
     {rm::NV2080_CTRL_CMD_GPU_GET_PID_INFO, Effect::kLedger},
@@ -179,9 +179,9 @@ constexpr auto kControls = std::to_array<ControlRule>({
     {rm::NV2080_CTRL_CMD_FB_QUERY_DRAM_ENCRYPTION_STATUS, Effect::kPass},
     {rm::NV2080_CTRL_CMD_FB_QUERY_DRAM_ENCRYPTION_STATUS_V570, Effect::kPass},
     {rm::NV2080_CTRL_CMD_MC_GET_ARCH_INFO, Effect::kPass},
-    // Programs that wait ask it once a second and read their errors after it; refused, a wait ended
-    // early (tests/gpu/records/580/wait.txt). Not swallowed: the driver hands it to the firmware,
-    // whose part is not public, and does itself what the interrupts would have it do (intr.c).
+    // Programs that wait ask it once a second and read their errors after it; when it was refused,
+    // a wait ended early (tests/gpu/records/580/wait.txt). Not swallowed: the driver hands it to
+    // the firmware, whose part is not public, and itself does the work of the interrupts (intr.c).
     {rm::NV2080_CTRL_CMD_MC_SERVICE_INTERRUPTS, Effect::kPass},
     {rm::NV2080_CTRL_CMD_BUS_GET_PCI_INFO, Effect::kPass},
     {rm::NV2080_CTRL_CMD_BUS_GET_INFO, Effect::kBusInfo},
@@ -248,7 +248,7 @@ constexpr auto kControls = std::to_array<ControlRule>({
     Refuse(rm::NV00FD_CTRL_CMD_ATTACH_MEM, kWhyMulticast),
     Refuse(rm::NV00FD_CTRL_CMD_ATTACH_GPU, kWhyMulticast),
     Refuse(rm::NV00FD_CTRL_CMD_DETACH_MEM, kWhyMulticast),
-    // For any number, and no command that programs use takes it back (third_party_p2p.c).
+    // Takes any number, and no command that programs use takes it back (third_party_p2p.c).
     {rm::NV503C_CTRL_CMD_REGISTER_VA_SPACE, Effect::kEntry},
     {rm::NV503C_CTRL_CMD_REGISTER_VIDMEM, Effect::kPass},
     {rm::NV503C_CTRL_CMD_UNREGISTER_VIDMEM, Effect::kPass},
@@ -266,7 +266,7 @@ constexpr auto kControls = std::to_array<ControlRule>({
     {rm::NVC36F_CTRL_GET_CLASS_ENGINEID, Effect::kPass},
     {rm::NVC36F_CTRL_CMD_GPFIFO_GET_WORK_SUBMIT_TOKEN, Effect::kPass},
     {rm::NVC36F_CTRL_CMD_GPFIFO_SET_WORK_SUBMIT_TOKEN_NOTIF_INDEX, Effect::kPass},
-    // The driver copies the memory into the caller's client, where nobody charges it.
+    // The driver copies the memory into the caller's client, where it is not charged.
     {rm::NVC56F_CTRL_CMD_GET_KMB, Effect::kOwnMemory, 124},  // hMemory
     {rm::NV_CONF_COMPUTE_CTRL_CMD_SYSTEM_GET_CAPABILITIES, Effect::kPass},
     {rm::NV_CONF_COMPUTE_CTRL_CMD_SYSTEM_GET_GPUS_STATE, Effect::kPass},
@@ -277,7 +277,7 @@ constexpr auto kControls = std::to_array<ControlRule>({
     Refuse(rm::NV83DE_CTRL_CMD_DEBUG_SET_MODE_MMU_DEBUG, kDebuggers),
     // Sets the mask of the caller's own session; without it cuCtxCreate fails.
     {rm::NV83DE_CTRL_CMD_DEBUG_SET_EXCEPTION_MASK, Effect::kOwn},
-    // Programs ask them after a fault, and learn of it by their channel's error notifier as well.
+    // Programs ask them after a fault; their channel's error notifier reports the fault as well.
     {rm::NV83DE_CTRL_CMD_DEBUG_READ_ALL_SM_ERROR_STATES, Effect::kSmErrors, 0,
      rm::NV_ERR_OBJECT_NOT_FOUND},
     {rm::NV83DE_CTRL_CMD_DEBUG_CLEAR_ALL_SM_ERROR_STATES, Effect::kSmErrors, 0,

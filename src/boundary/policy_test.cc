@@ -1,5 +1,5 @@
-// Which decision every class, control and escape that the tables know gets on every branch, against
-// testdata/decisions.tsv: a change of policy is a change of that file.
+// Compares the decision for every class, control and escape that the tables know, on every branch,
+// with testdata/decisions.tsv: a change of policy is a change of that file.
 #include "boundary/policy.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ constexpr std::uint32_t kClient = 0xc1d00001;
 constexpr std::uint32_t kDevice = 0x10;
 constexpr std::uint32_t kSubdevice = 0x11;
 
-// Of one branch, with a client, a device and a subdevice in the ledger.
+// The tenant of one branch, with a client, a device and a subdevice in the ledger.
 class Tenant final : public TenantMemory {
  public:
   explicit Tenant(rm::Branch branch)
@@ -44,7 +44,7 @@ class Tenant final : public TenantMemory {
     (void)ledger_.AddObject(*subdevice, ref, {{kDevice, 0}, kSubdevice, 0x2080, {}, 0}).ok();
   }
 
-  // All memory of the tenant's is zeros, except for the one call.
+  // Reads zeros from all memory of the tenant's, except for the one call.
   bool Read(std::uint64_t address, void* into, std::size_t size) override {
     std::memset(into, 0, size);
     if (address == kCall && size <= call_.size()) {
@@ -96,7 +96,7 @@ class Tenant final : public TenantMemory {
 
 constexpr std::uint64_t kSomewhere = 0x20000;
 
-// Where the size is not on record, with one byte.
+// Returns one byte where the size is not on record.
 rm::NvU32 SizeOf(const rm::ControlRow& row, rm::Branch branch) {
   return row.Takes(branch, row.Size(branch)) ? row.Size(branch) : 1;
 }
@@ -120,7 +120,7 @@ std::string OutcomeOfClass(Tenant& tenant, rm::NvU32 number) {
   return tenant.Outcome(rm::NV_ESC_RM_ALLOC, alloc);
 }
 
-// The parameters are zeros but for the client.
+// Decides an escape whose parameters are zeros except for the client.
 std::string OutcomeOfEscape(Tenant& tenant, const rm::EscapeRow& row) {
   const rm::SizeRule rule = row.Rule(tenant.abi().branch);
   if (rule.kind == rm::SizeRule::Kind::kNever) {
@@ -131,7 +131,7 @@ std::string OutcomeOfEscape(Tenant& tenant, const rm::EscapeRow& row) {
   return tenant.Outcome(row.nr, params);
 }
 
-// A line of testdata/asked.tsv: what a program is on record asking.
+// A line of testdata/asked.tsv: a recorded request of a program.
 struct Asked {
   std::string kind;
   std::uint32_t number = 0;
@@ -163,9 +163,8 @@ std::vector<Asked> ReadAsked() {
   return asked;
 }
 
-// Evidence behind a row, strongest first: a refusal that somebody measured, a recording, a
-// number that was seen, a log, another project's history; "none": only the vendor's sources name
-// it.
+// Returns the evidence behind a row, strongest first: a measured refusal, a recording, a number
+// that was seen, a log, another project's history; "none": only the vendor's sources name it.
 std::string EvidenceOf(const std::vector<Asked>& asked, const std::string& kind,
                        std::uint32_t number) {
   constexpr std::pair<std::string_view, std::string_view> kSources[] = {
@@ -207,7 +206,7 @@ struct Row {
   std::string why;
 };
 
-// The outcomes are one where all branches agree.
+// Writes a line. Outcomes are one where all branches agree.
 std::string Line(const std::vector<Asked>& asked, const Row& row,
                  const std::function<std::string(Tenant&)>& outcome) {
   std::vector<std::string> outcomes;
@@ -267,7 +266,7 @@ std::vector<std::string> Decisions() {
   for (const rm::ControlRow& row : rm::ControlRows()) {
     control(row.cmd, std::string(row.name), &row);
   }
-  // Asked for, and in no table of ours.
+  // Programs ask for it, and it is in no table of ours.
   std::set<std::pair<std::string, std::uint32_t>> listed;
   for (const Asked& one : asked) {
     if (!listed.emplace(one.kind, one.number).second) {
@@ -322,7 +321,7 @@ TEST(Policy, RefusesNothingWithoutWhichAProgramFails) {
 
 // Sizes on record are those of the tables, in the branches whose releases they were recorded on.
 TEST(Policy, TakesTheSizesOnRecord) {
-  // Of 555.42.02 itself: between those of 550 and 570.
+  // Commands of 555.42.02 itself, which lies between 550 and 570.
   const std::set<std::uint32_t> only_555 = {rm::NV2080_CTRL_CMD_GPU_QUERY_ECC_STATUS,
                                             rm::NV2080_CTRL_CMD_NVLINK_GET_NVLINK_STATUS};
   unsigned compared = 0;
@@ -344,8 +343,8 @@ TEST(Policy, TakesTheSizesOnRecord) {
   EXPECT_GT(compared, 60U);
 }
 
-// What runs in the driver never holds an address that nobody translates. (Of FIFO_DISABLE_CHANNELS
-// it must be null.)
+// A call that runs in the driver never holds an address that is not translated. (In
+// FIFO_DISABLE_CHANNELS it must be null.)
 TEST(Policy, AllowsNoControlWithPointersThatNobodyDescribed) {
   for (const rm::ControlRow& row : rm::ControlRows()) {
     const ControlRule* rule = FindControlRule(row.cmd);

@@ -11,7 +11,7 @@ constexpr std::uint64_t kByMemory = 960;
 constexpr std::uint64_t kEncoders = 8;
 constexpr std::uint64_t kMib = 1024 * 1024;
 
-// A slice's part of a card and the whole, in MiB as grants are: so nothing overflows. The part is
+// A slice's part of a GPU and the whole, in MiB as grants are: so nothing overflows. The part is
 // never more than the whole.
 struct Share {
   std::uint64_t part;
@@ -34,7 +34,7 @@ ledger::CardBounds BoundsOf(std::uint64_t limit, std::uint64_t total, std::uint6
   const auto [part, whole] = ShareOf(limit, total);
   const auto ids = static_cast<std::uint32_t>(kEqualPart + kByMemory * part / whole);
   const std::uint64_t window = (bar1 - bar1 / 32) / kMib;
-  // BAR1 has at most as many MiB as there are in 2^52 bytes, memory likewise.
+  // BAR1 has at most as many MiB as 2^52 bytes have, and so has memory.
   const std::uint64_t bytes = window * kMib / whole * part;
   return {ids, ids, bytes};
 }

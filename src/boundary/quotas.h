@@ -1,36 +1,37 @@
-// How much of a card's pools a slice may hold. The driver hands these out to whoever asks first, so
-// one tenant could take them all and nobody else would open a context any more.
+// Quotas of a slice in a GPU's pools. The driver gives these to the first that asks, so one tenant
+// could take them all and nobody else could open a context any more.
 //
 // | pool | a slice has at most |
 // |---|---|
-// | channel ids: 2048 in a runlist, or on the card | 48 + 960 x its part of the card's memory |
+// | channel ids: 2048 in a runlist, or on the GPU | 48 + 960 x its part of the GPU's memory |
 // | channel group ids: as many | the same; a channel without a group counts as one, too |
 // | BAR1 | its part of 31/32 of it: the rest is the driver's |
-// | encoder sessions: 8 on a GeForce | its part of 8, but one at the least |
+// | encoder sessions: 8 on a GeForce | its part of 8, but at least one |
 //
 // A CUDA context takes 20 channels in 4 groups (recorded: TITAN RTX, 555.42.02), with
-// CUDA_DEVICE_MAX_CONNECTIONS=32 about 45 (8 of those 20 are the connections; reckoned, not
+// CUDA_DEVICE_MAX_CONNECTIONS=32 about 45 (8 of those 20 are the connections; computed, not
 // recorded): the smallest slice has room for one of these.
 //
-// So the slices of a card, up to 20 of them, never hold more than 1920 ids together and the driver
-// keeps 128 for itself. Of more slices than that each still has its bound, but all of them at their
-// bounds would hold more ids than there are. On Ampere and later each runlist has ids of its own;
-// all of a slice's channels are counted as of one, since which copy engines share the runlist of
-// graphics is a matter of the chip.
+// So the slices of a GPU, up to 20 of them, never hold more than 1920 ids together, and the driver
+// keeps 128 for itself. With more slices each still has its quota, but all of them at their quotas
+// would hold more ids than there are. On Ampere and later each runlist has ids of its own. All
+// channels of a slice are counted as if in one runlist, because the chip decides which copy engines
+// share the runlist of graphics.
 //
-// The number of encoder sessions is on record for GeForce cards alone (the ninth is answered with
-// 0x69; RTX 3090, 580.159.04). The firmware counts them, not the open driver, and no command tells
-// how many there are: so every card is taken to have 8.
+// The number of encoder sessions is on record for GeForce GPUs alone (the ninth is answered with
+// 0x69; RTX 3090, 580.159.04). The firmware counts them, not the open driver, and no command
+// reports the number: so every GPU is taken to have 8.
 //
-// Per container, whatever its cards: 1024 clients, 262,144 objects, 256 channel groups, 512
-// channels, 256 debuggers (a context has one) and memory mappers together and 65,536 views of
-// memory, each of which takes memory of the kernel's. So do, of what is not in the ledger:
+// Quotas of a container, whatever its GPUs: 1024 clients, 262,144 objects, 256 channel groups, 512
+// channels, 256 debuggers (a context has one) and memory mappers together, and 65,536 views of
+// memory. Each of them takes memory of the kernel's. So do the following, which are not in the
+// ledger:
 //
 // | what | a container has at most |
 // |---|---|
 // | events of the system | 1024: a context makes 8, and 512 channels are those of 25 contexts |
 // | shares with a client, and address spaces registered for third parties | 16,384 |
-// | places in the queue of a memory mapper | 4096 in each: so many does one command fill |
+// | places in the queue of a memory mapper | 4096 in each: one command fills as many |
 // | range groups of UVM | 65,536: a context makes 9 |
 #ifndef CGPU_BOUNDARY_QUOTAS_H_
 #define CGPU_BOUNDARY_QUOTAS_H_
@@ -54,16 +55,16 @@ inline constexpr std::uint64_t kMaxEntries = 16384;
 inline constexpr std::uint32_t kMaxMapperQueue = 4096;
 inline constexpr std::uint64_t kMaxRangeGroups = 65536;
 
-// Of a slice of `limit` bytes of a card that has `total` bytes and a BAR1 of `bar1` bytes. `total`
-// 0 is taken for `limit`.
+// Returns the quotas of a slice of `limit` bytes, on a GPU that has `total` bytes and a BAR1 of
+// `bar1` bytes. `total` 0 means `limit`.
 [[nodiscard]] ledger::CardBounds BoundsOf(std::uint64_t limit, std::uint64_t total,
                                           std::uint64_t bar1);
 
-// How many encoder sessions of a card a slice may have.
+// Returns the number of a GPU's encoder sessions that a slice may have.
 [[nodiscard]] std::uint32_t EncodersOf(std::uint64_t limit, std::uint64_t total);
 
-// What a view of `length` bytes at `offset` takes of BAR1: whole pages (kern_bus_gm107.c
-// kbusMapFbAperture_GM107()). The largest number where that overflows.
+// Returns the bytes of BAR1 that a view of `length` bytes at `offset` takes: whole pages
+// (kern_bus_gm107.c kbusMapFbAperture_GM107()). Saturates.
 [[nodiscard]] std::uint64_t Bar1Bytes(std::uint64_t offset, std::uint64_t length,
                                       std::uint64_t page_bytes);
 

@@ -1,4 +1,4 @@
-// Sentences that tell a user why something is refused, where several tables say the same.
+// Sentences that tell a user why cgpu refuses something, where several tables say the same.
 #ifndef CGPU_BOUNDARY_REASONS_H_
 #define CGPU_BOUNDARY_REASONS_H_
 

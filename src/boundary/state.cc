@@ -1,6 +1,6 @@
-// Handing a boundary over to a successor: what each of its books holds.
+// Hands a boundary over to a successor: the content of each of its trackers.
 //
-// Page tables follow from what is mapped, holds from who uses them, so neither is written.
+// Page tables follow from the mappings, and holds from their users, so neither is written.
 #include "base/state.h"
 
 #include <algorithm>
@@ -15,14 +15,14 @@
 namespace cgpu::boundary {
 namespace {
 
-// The fields or records of each, in their order.
+// Fields or records of each record, in their order.
 enum Tag : StateTag {
   kRefused = 1,   // what was refused, how often
-  kFigures = 2,   // of each card in turn: a channel group's bytes, an address space's, BAR1's
+  kFigures = 2,   // of each GPU in turn: a channel group's bytes, an address space's, BAR1's
   kSpace = 3,     // kSpaceKey, kSpaceBook
   kManaged = 4,   // kClock, kManagedSpace, kCounted, kSeen, kContested, kNow, kOver
   kDma = 5,       // kDmaClient, kDmaRange, kDmaMapping
-  kEncoders = 6,  // client, its serial number, card, how many it has taken
+  kEncoders = 6,  // client, its serial number, GPU, how many it has taken
   kEntries = 7,   // client, its serial number, how many entries the driver keeps for it
   kOsEvent = 8,   // client, its serial number, the event's number
 
@@ -31,9 +31,9 @@ enum Tag : StateTag {
 
   kSpaceHead = 20,     // owner, last hold, range groups
   kSpaceRange = 21,    // base, length
-  kSpaceCard = 22,     // card; it is registered; it has an address space
-  kSpacePiece = 23,    // by start: card, start, end, hold
-  kSpaceChannel = 24,  // client, channel, card, start, end, hold
+  kSpaceCard = 22,     // GPU; it is registered; it has an address space
+  kSpacePiece = 23,    // by start: GPU, start, end, hold
+  kSpaceChannel = 24,  // client, channel, GPU, start, end, hold
 
   kClock = 30,    // looks begun
   kProcess = 31,  // process; instead of kManagedSpace in versions that knew processes alone
@@ -48,7 +48,7 @@ enum Tag : StateTag {
   kContested = 39 | kRequired,     // start, end
 
   kDmaClient = 40,   // client, its serial number, owner
-  kDmaRange = 41,    // serial number, handle, space, card, covered
+  kDmaRange = 41,    // serial number, handle, space, GPU, covered
   kDmaMapping = 42,  // range's serial number, start, end, both, device, serial number, handle
 };
 
@@ -84,7 +84,7 @@ ledger::Card LoadCard(StateReader& reader, ledger::Card cards) {
 }
 
 AddressRange LoadAddresses(StateReader& reader) {
-  // No address of a process is above.
+  // Limit of a process's addresses.
   constexpr std::uint64_t kMost = std::uint64_t{1} << 63;
   AddressRange range;
   range.start = reader.Number();
@@ -217,7 +217,7 @@ void ManagedBook::Save(StateWriter& writer) const {
   }
 }
 
-// A version that knew processes alone had no witnesses: each process stands for one.
+// A version that knew only processes had no witnesses: each process stands for one.
 ManagedBook::Mapping ManagedBook::LoadMapping(StateReader& reader, bool over,
                                               Thread* thread) const {
   Mapping mapping;
@@ -502,8 +502,8 @@ void Boundary::LoadOsEvent(StateReader& reader) {
   os_events_[{client, reader.As<std::uint32_t>()}] = serial;
 }
 
-// The ledger says already what the books do, unless this version counts otherwise than the one that
-// wrote them.
+// The ledger already agrees with the trackers, unless this version counts differently from the one
+// that wrote them.
 void Boundary::Resume() {
   DropGoneClients();
   for (auto& [key, space] : spaces_) {

@@ -1,6 +1,6 @@
-// Handing a boundary over. Each book plays a random history twice: once as it is, once handed over
-// before each step; both must always say the same. All tests of a boundary run with hand-overs
-// too (CGPU_TEST_HAND_OVER).
+// Hands a boundary over. Each tracker plays a random history twice: once unchanged, once handed
+// over before each step; both must always answer the same. All tests of a boundary run with
+// hand-overs too (CGPU_TEST_HAND_OVER).
 #include "base/state.h"
 
 #include <gtest/gtest.h>
@@ -155,7 +155,7 @@ TEST(BoundaryState, AUvmSpaceGoesOnAsTheOldOne) {
   }
 }
 
-// A book of managed memory with the ledger that it charges.
+// A tracker of managed memory with the ledger that it charges.
 struct Managed {
   static constexpr ledger::Bounds kBounds{8, 64, 8, 8};
 
@@ -189,7 +189,7 @@ struct ManagedStep {
   bool all;
 };
 
-// What came of it, as far as it says.
+// Plays a step and compares the results that it reports.
 bool Play(const ManagedStep& step, ManagedBook::Look& look, ManagedBook& book) {
   const ManagedBook::Seen seen = {
       step.all ? ManagedBook::Seen::State::kShown : ManagedBook::Seen::State::kGone,
@@ -274,7 +274,7 @@ TEST(BoundaryState, AManagedBookGoesOnAsTheOldOne) {
   }
 }
 
-// With something in every book.
+// Has something in every tracker.
 class BoundaryStateTest : public BoundaryTest {
  protected:
   static constexpr ledger::FileKey kSpace = Boundary::kFirstSpace + 5;
@@ -309,7 +309,7 @@ class BoundaryStateTest : public BoundaryTest {
     ASSERT_FALSE(Execute(call, decision).has_value());
   }
 
-  // A new pair that has loaded `bytes`; null: it has not taken them.
+  // A new pair that has loaded `bytes`; null if it refused them.
   struct Pair {
     std::unique_ptr<ledger::Ledger> ledger;
     std::unique_ptr<Boundary> boundary;
@@ -343,7 +343,7 @@ TEST_F(BoundaryStateTest, FiguresRefusalsAndBoundsAreAsTheyWere) {
   EXPECT_EQ(boundary_->FindSpace(kSpace)->owner(), 1U);
 }
 
-// As for a version that counts page tables otherwise.
+// Stands for a version that counts page tables differently.
 TEST_F(BoundaryStateTest, WhatTheBooksHoldIsChargedWhateverTheLedgerSaid) {
   const std::uint64_t used = ledger_->Used(0);
   const std::string right = Saved(*ledger_, *boundary_);
@@ -420,7 +420,7 @@ class Records {
   StateWriter writer_;
 };
 
-// What a boundary without cards says of rows that it is to load.
+// Returns the answer of a boundary without GPUs to rows that it loads.
 template <class Write>
 std::string Verdict(const Write& write) {
   ledger::Ledger ledger({1, 1}, {8, 64, 8, 8});

@@ -1,4 +1,4 @@
-// A boundary with two cards over memory of the test's own, and calls on it.
+// A boundary with two GPUs over memory of the test's own, and calls on it.
 #ifndef CGPU_BOUNDARY_TESTING_H_
 #define CGPU_BOUNDARY_TESTING_H_
 
@@ -31,7 +31,7 @@ inline constexpr std::uint32_t kClient = 0xc1d00001;
 inline constexpr std::uint32_t kDevice = 0x10;
 inline constexpr std::uint32_t kSubdevice = 0x11;
 
-// The test's own memory plays the tenant's; addresses outside of what was lent cannot be read.
+// Plays the tenant's memory with the test's own; addresses outside of lent memory cannot be read.
 class FakeMemory final : public TenantMemory {
  public:
   template <class T>
@@ -53,7 +53,7 @@ class FakeMemory final : public TenantMemory {
   std::vector<std::pair<std::uint64_t, std::size_t>> lent_;
 };
 
-// What a container's boundary and ledger hand over.
+// Returns what a container's boundary and ledger hand over.
 inline std::string Saved(const ledger::Ledger& ledger, const Boundary& boundary) {
   StateWriter writer;
   writer.Begin(1);
@@ -76,7 +76,7 @@ inline Result<> LoadBoth(std::string_view bytes, ledger::Ledger& ledger, Boundar
   return reader.Finish();
 }
 
-// Puts successors in the place of both, which know no more than a new shim does.
+// Replaces both by successors that know no more than a new shim does.
 inline void HandOver(const rm::Abi& abi, const ledger::Bounds& bounds,
                      std::unique_ptr<ledger::Ledger>& ledger, std::unique_ptr<Boundary>& boundary) {
   const std::string bytes = Saved(*ledger, *boundary);
@@ -92,7 +92,7 @@ inline void HandOver(const rm::Abi& abi, const ledger::Bounds& bounds,
   EXPECT_EQ(Saved(*ledger, *boundary), bytes);
 }
 
-// If it is set, the tests of a boundary hand over before each call.
+// Returns true if the tests of a boundary hand over before each call.
 inline bool HandsOverBeforeCalls() {
   // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody sets it
   return std::getenv("CGPU_TEST_HAND_OVER") != nullptr;
@@ -122,7 +122,7 @@ class BoundaryTest : public testing::Test {
                   std::bit_cast<std::uint64_t>(&params), memory_, call);
   }
 
-  // A driver that says yes: sets status NV_OK, and for clients a handle.
+  // Executes as a driver that agrees: sets status NV_OK, and for clients a handle.
   std::optional<Undo> Execute(Call& call, Decision& decision) {
     EXPECT_EQ(decision.action, Decision::Action::kExecute);
     SetStatus(call, rm::NV_OK);
@@ -170,7 +170,7 @@ class BoundaryTest : public testing::Test {
     return Alloc(kDevice, handle, rm::NV01_MEMORY_LOCAL_USER, memory_.Lend(params));
   }
 
-  // With `mark`: it names a control file, whose mark that is.
+  // Makes a control call. `mark`: the tag of the control file that the call names.
   template <class T>
   Call Control(std::uint32_t object, std::uint32_t command, T& params, Decision& decision,
                std::optional<ledger::FileKey> mark = std::nullopt) {
@@ -190,7 +190,7 @@ class BoundaryTest : public testing::Test {
     return call;
   }
 
-  // What is answered of the container's processes.
+  // Returns the answer about the container's processes.
   template <class T>
   T AskOfProcesses(std::uint32_t command, T& params) {
     Decision decision;

@@ -1,4 +1,4 @@
-// Objects exported to a file, and imported from one.
+// Exports objects to a file, and imports them from one.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -68,8 +68,9 @@ Decision Boundary::DecideTransfer(Call& call, Decision decision, const ControlRu
   return decision;
 }
 
-// The file's table of objects is the container's own: the shim has set it up before, which works
-// once (Server::MarkTransfer()). So a place that the ledger has nothing at is empty.
+// Decides an export to places of a file. The file's table of objects is the container's own: the
+// shim has set it up before, which works once (Server::MarkTransfer()). So a place where the ledger
+// has nothing is empty.
 Decision Boundary::DecideExportMany(Call& call, Decision decision) {
   const auto request = Load<ExportParams>(call.nested[0].bytes);
   if (request.numObjects > std::size(request.objects)) {
@@ -94,8 +95,9 @@ Decision Boundary::DecideExportMany(Call& call, Decision decision) {
   return decision;
 }
 
-// When it fails on the way the driver frees all handles named for the places before, also those of
-// empty ones (os.c cliresCtrlCmdOsUnixImportObjectsFromFd()): so it is not told those.
+// Decides an import from places of a file. When it fails on the way, the driver frees all handles
+// named for the places before, also those of empty ones (os.c
+// cliresCtrlCmdOsUnixImportObjectsFromFd()): so the driver is not given those.
 Decision Boundary::DecideImportMany(Call& call, Decision decision) {
   auto request = Load<ImportParams>(call.nested[0].bytes);
   if (call.fd->mark == 0) {
@@ -142,7 +144,7 @@ std::optional<Undo> Boundary::AccountTransfer(Call& call, Decision& decision,
                                               ControlEffect effect) {
   switch (effect) {
     case ControlEffect::kExport:
-      // Fails only if the source is gone, and then so is what was exported.
+      // Fails only if the source is gone, and then the export is gone too.
       if (!ledger_.Export(decision.reservation, call.fd->mark).ok()) {
         ledger_.Cancel(decision.reservation);
       }
@@ -166,7 +168,7 @@ std::optional<Undo> Boundary::AccountTransfer(Call& call, Decision& decision,
       std::optional<Undo> undo;
       for (Transfer& transfer : decision.transfers) {
         if (!transfer.reservation.empty()) {
-          // Fails only if the parent is gone, and with it what was imported.
+          // Fails only if the parent is gone, and then the import is gone too.
           const auto failed =
               AccountCopy(decision, transfer.reservation, made.objects[transfer.place]);
           undo = failed ? failed : undo;

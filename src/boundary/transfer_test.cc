@@ -15,7 +15,7 @@ TEST_F(BoundaryTest, TellsOfItsOwnExportsAlone) {
   MakeSubdevice();
   ASSERT_EQ(AllocMemory(0x20, kMib), rm::NV_OK);
   constexpr ledger::FileKey kOwn = 7;
-  constexpr ledger::FileKey kForeign = 0;  // bears no mark of ours
+  constexpr ledger::FileKey kForeign = 0;  // carries no tag of ours
   rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS exported{};
   exported.object.type = rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TYPE_RM;
   exported.object.data.rmObject.hObject = 0x20;
@@ -33,7 +33,7 @@ TEST_F(BoundaryTest, TellsOfItsOwnExportsAlone) {
   EXPECT_EQ(StatusOf(call), rm::NV_ERR_INVALID_PARAMETER);
 }
 
-// Many objects to a file and from it.
+// Exports many objects to a file and imports them.
 class TransferTest : public BoundaryTest {
  protected:
   using Exports = rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS;
@@ -58,7 +58,7 @@ class TransferTest : public BoundaryTest {
     return StatusOf(call).value();
   }
 
-  // What the driver does with handles that it may choose, where there is something: places 0 and 2.
+  // Chooses handles as the driver does, where there is something: places 0 and 2.
   static void ChooseHandles(Call& call) {
     if (call.command == rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD) {
       auto params = Load<Imports>(call.nested[0].bytes);
@@ -87,8 +87,7 @@ TEST_F(TransferTest, WhatIsExportedStaysChargedAndIsImportedOnce) {
   Imports params{};
   params.hParent = kDevice;
   params.numObjects = 3;
-  params.objects[1] =
-      kDevice;  // the place is empty: were the call to fail the driver would free it
+  params.objects[1] = kDevice;  // the place is empty: if the call failed the driver would free it
   EXPECT_EQ(Transfer(rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD, params, kMark,
                      rm::NV_ERR_INSERT_DUPLICATE_NAME),
             rm::NV_ERR_INSERT_DUPLICATE_NAME);

@@ -1,4 +1,4 @@
-// nvidia-uvm's ioctls: deciding and accounting.
+// Decides nvidia-uvm's ioctls and accounts for them.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -26,7 +26,7 @@ constexpr rm::NvProcessorUuid NV_PROCESSOR_UUID_CPU_DEFAULT = {{0xa6, 0x5e, 0x0f
 enum class Effect {
   kPass,
   kInitialize,
-  kAlways,  // answered with a status of ours
+  kAlways,  // answered with our own status
   kRegisterGpu,
   kUnregisterGpu,
   kRegisterVaSpace,
@@ -35,7 +35,7 @@ enum class Effect {
   kUnregisterChannel,
   kCreateRange,
   kMapExternal,
-  kMapTables,  // takes page tables alone
+  kMapTables,  // takes only page tables
   kUnmap,
   kFree,
   kSemaphorePool,
@@ -46,17 +46,18 @@ enum class Effect {
 struct Rule {
   std::uint32_t request;
   Effect effect;
-  // Offsets of uuids: each must be a granted card's or the processor's.
+  // Offsets of uuids: each must be a granted GPU's or the processor's.
   std::size_t uuid = kNone;
   std::size_t second_uuid = kNone;
 };
 
 constexpr std::size_t kAfterRange = sizeof(rm::UVM_RANGE_HEAD);
 
-// What is not listed gets the driver's "not supported". Not listed on purpose: 56-64, 67, 76 and 77
-// (TOOLS: other processes' memory and events, every card's uuid), 71 (POPULATE_PAGEABLE works on
-// the memory of whoever executes it), 78 (ALLOC_DEVICE_P2P: card memory handed to other devices),
-// 79 (CLEAR_ALL_ACCESS_COUNTERS clears those of all that use the card: uvm_gpu_access_counters.c).
+// Rules for requests; others get the driver's "not supported". Not listed on purpose: 56-64, 67, 76
+// and 77 (TOOLS: other processes' memory and events, every GPU's uuid), 71 (POPULATE_PAGEABLE works
+// on the memory of the process that executes it), 78 (ALLOC_DEVICE_P2P: GPU memory handed to other
+// devices), 79 (CLEAR_ALL_ACCESS_COUNTERS clears those of all that use the GPU:
+// uvm_gpu_access_counters.c).
 constexpr auto kRules = std::to_array<Rule>({
     {rm::UVM_CREATE_RANGE_GROUP, Effect::kCreateGroup},
     {rm::UVM_DESTROY_RANGE_GROUP, Effect::kDestroyGroup},
@@ -206,8 +207,7 @@ Decision Boundary::DecideUvm(Call& call) {
   Decision decision;
   decision.action = Decision::Action::kExecute;
   if (rule->effect == Effect::kAlways) {
-    // With the sharing mode there is no address space of a process to set up, and closing is left
-    // to the last close.
+    // The sharing mode leaves no address space of a process to set up, and the last close closes.
     if (call.uvm_request == rm::UVM_MM_INITIALIZE) {
       SetStatus(call, rm::NV_WARN_NOTHING_TO_DO);
     }
@@ -215,8 +215,8 @@ Decision Boundary::DecideUvm(Call& call) {
     return decision;
   }
   if (rule->effect == Effect::kInitialize) {
-    // The mode makes the space usable from the process that executes, and closes it to ordinary
-    // memory of the tenant's, which would move to the card uncounted.
+    // The mode makes the space usable from the process that executes. It also excludes the tenant's
+    // ordinary memory, which would move to the GPU uncounted.
     auto params = Load<rm::UVM_INITIALIZE_PARAMS>(call.image);
     decision.given_flags = params.flags;
     params.flags |= rm::UVM_INIT_FLAGS_MULTI_PROCESS_SHARING_MODE;
@@ -238,7 +238,7 @@ Decision Boundary::DecideUvm(Call& call) {
   return DecideInSpace(call, std::move(decision), space->second);
 }
 
-// A client that the parameters name, with the file it lives on.
+// Checks a client that the parameters name, and the file it lies on.
 bool Boundary::OwnsNamedClient(const Call& call, Decision& decision) const {
   const auto client = ledger_.FindClient(call.client);
   if (!client || !call.fd || !call.fd->file || call.fd->file->kind != FileKind::kControl) {
@@ -251,7 +251,7 @@ bool Boundary::OwnsNamedClient(const Call& call, Decision& decision) const {
 Decision Boundary::DecideInSpace(Call& call, Decision decision, UvmSpace& space) {
   switch (FindRule(call.uvm_request)->effect) {
     case Effect::kRegisterGpu: {
-      // The client is that of an instance of a divided card; 0 otherwise.
+      // The client is that of an instance of a divided GPU; 0 otherwise.
       if (call.client != 0 && !OwnsNamedClient(call, decision)) {
         return AnswerUvm(call, rm::NV_ERR_INVALID_ARGUMENT);
       }
@@ -313,8 +313,8 @@ std::uint64_t Boundary::RangeGroups() const {
   return groups;
 }
 
-// Those of all spaces, and those that one is about to have: managed memory is charged on them from
-// before the driver is asked.
+// Returns the GPUs of all spaces, and those that a space is about to have: managed memory is
+// charged on them from before the driver is asked.
 std::set<ledger::Card> Boundary::ManagedCards() const {
   std::set<ledger::Card> cards(registering_.begin(), registering_.end());
   for (const auto& [key, space] : spaces_) {
@@ -330,7 +330,7 @@ Decision Boundary::NoMemory(Call& call, ledger::Card card) {
   return refusal;
 }
 
-// Charges what the plan of `decision` takes of each card, and the tables' root.
+// Charges what the plan of `decision` takes of each GPU, and the tables' root.
 Decision Boundary::ReserveTables(Call& call, Decision decision, UvmSpace& space) {
   const AddressRange& range = decision.uvm_range;
   const ledger::ExtraKey key{space.owner(), call.uvm_space};
@@ -357,7 +357,7 @@ void Boundary::DropPlan(const Call& call, const Decision& decision, UvmSpace& sp
   SettleSpace(call.uvm_space, space);
 }
 
-// The ledger as the space's book says.
+// Sets the ledger's charge to what the space's tracker says.
 void Boundary::SettleSpace(ledger::FileKey key, UvmSpace& space) {
   for (const UvmSpace::Hold hold : space.TakeReleased()) {
     ledger_.Unexport(key, hold);
@@ -377,7 +377,7 @@ Decision Boundary::DecideRegisterChannel(Call& call, Decision decision, UvmSpace
   if (!channel || !rm::IsChannelClass(channel->cls)) {
     return AnswerUvm(call, rm::NV_ERR_INVALID_CHANNEL);
   }
-  // What UVM keeps is the memory of the channel's context: its own, or its group's.
+  // UVM keeps the memory of the channel's context: its own, or its group's.
   const auto parent = ledger_.Find(decision.client, channel->parent);
   const ledger::ObjectRef held =
       channel->bytes == 0 && parent && parent->kind == ledger::Kind::kChannelGroup ? parent->ref
@@ -427,7 +427,7 @@ Decision Boundary::DecideMapExternal(Call& call, Decision decision, UvmSpace& sp
   return ReserveTables(call, std::move(decision), space);
 }
 
-// The cards of a perGpuAttributes array, each once; nothing if one is not granted.
+// Returns the GPUs of a perGpuAttributes array, each once; nothing if one is not granted.
 std::optional<std::set<ledger::Card>> Boundary::CardsOfAttributes(const Call& call, std::size_t at,
                                                                   std::uint64_t count) const {
   std::set<ledger::Card> cards;
@@ -443,7 +443,7 @@ std::optional<std::set<ledger::Card>> Boundary::CardsOfAttributes(const Call& ca
   return cards;
 }
 
-// Pools lie in the host's memory; their tables are on the cards.
+// Decides a semaphore pool. Pools lie in the host's memory; their tables are on the GPUs.
 Decision Boundary::DecideSemaphorePool(Call& call, Decision decision, UvmSpace& space) {
   const auto range = RangeOf(call);
   const auto tail =
@@ -459,7 +459,7 @@ Decision Boundary::DecideSemaphorePool(Call& call, Decision decision, UvmSpace& 
   if (space.ranges() >= kMaxRanges) {
     return AnswerUvm(call, rm::NV_ERR_INSUFFICIENT_RESOURCES);
   }
-  // It is mapped on all cards of the space, listed or not (uvm_map_external.c,
+  // The driver maps it on all GPUs of the space, listed or not (uvm_map_external.c,
   // uvm_api_alloc_semaphore_pool).
   decision.uvm_planned = space.va_spaces();
   decision.uvm_planned.insert(listed->begin(), listed->end());
@@ -571,7 +571,7 @@ void Boundary::AddPieces(const Decision& decision, UvmSpace::Hold hold, UvmSpace
 
 UvmSpace::Hold Boundary::ExportHold(const Call& call, Decision& decision, UvmSpace& space) {
   const UvmSpace::Hold hold = space.NewHold();
-  // Fails only if the source is gone, and then so is what UVM would keep of it.
+  // Fails only if the source is gone, and then UVM keeps nothing of it.
   if (ledger_.Export(decision.reservation, call.uvm_space, hold).ok()) {
     return hold;
   }

@@ -28,7 +28,7 @@ void UvmSpace::DropPlan(ledger::Card card, std::uint64_t start, std::uint64_t en
 }
 
 void UvmSpace::AddPiece(ledger::Card card, std::uint64_t start, std::uint64_t end, Hold hold) {
-  Use(hold);  // first, so that a piece of the same hold that goes does not end it
+  Use(hold);  // first, so that a removed piece of the same hold does not end it
   UnmapPieces(card, start, end);
   pieces_[card][start] = {end, hold};
 }

@@ -1,11 +1,11 @@
-// What a container has in UVM's address spaces: one per open file of nvidia-uvm that was
+// Tracks what a container has in UVM's address spaces: one per open file of nvidia-uvm that was
 // initialised.
 //
-// UVM keeps what is mapped alive by references of its own: memory whose handle has been freed stays
-// on the card as long as a piece of it is mapped, a channel's buffers as long as the channel is
+// UVM keeps mapped memory alive by references of its own: memory whose handle has been freed stays
+// on the GPU as long as a piece of it is mapped, a channel's buffers as long as the channel is
 // registered (NVIDIA/open-gpu-kernel-modules 550.163.01 kernel-open/nvidia-uvm/uvm_map_external.c
 // and uvm_user_channel.c). Each such reference is a hold here and an export in the ledger. Page
-// tables are counted per space and card.
+// tables are counted per space and GPU.
 //
 // Pure data; thread-compatible. Addresses and lengths are bytes; every range [start, end) is not
 // empty and does not wrap.
@@ -38,7 +38,7 @@ class UvmSpace {
 
   // --- Ranges that the tenant made, by their base.
   void AddRange(std::uint64_t base, std::uint64_t length);
-  // Every piece in it goes, on all cards.
+  // Removes the range and every piece in it, on all GPUs.
   void RemoveRange(std::uint64_t base);
   [[nodiscard]] std::size_t ranges() const { return ranges_.size(); }
 
@@ -47,11 +47,11 @@ class UvmSpace {
   void RemoveGroup() { groups_ -= groups_ > 0 ? 1 : 0; }
   [[nodiscard]] std::uint32_t groups() const { return groups_; }
 
-  // --- Pieces mapped into ranges, per card. The tables of a new piece are counted before the
-  // driver is asked: PlanPiece(), then AddPiece() with the same arguments or DropPlan().
+  // --- Pieces mapped into ranges, per GPU. The tables of a new piece are counted before the driver
+  // is asked: PlanPiece(), then AddPiece() with the same arguments or DropPlan().
   void PlanPiece(ledger::Card card, std::uint64_t start, std::uint64_t end);
   void DropPlan(ledger::Card card, std::uint64_t start, std::uint64_t end);
-  // What it covers of other pieces goes.
+  // Adds a piece; it replaces the parts of other pieces that it covers.
   void AddPiece(ledger::Card card, std::uint64_t start, std::uint64_t end, Hold hold);
   void UnmapPieces(ledger::Card card, std::uint64_t start, std::uint64_t end);
 
@@ -60,30 +60,30 @@ class UvmSpace {
                   std::uint64_t start, std::uint64_t end, Hold hold);
   void RemoveChannel(std::pair<std::uint32_t, std::uint32_t> channel);
 
-  // --- Cards: registered, and with an address space of the tenant's.
+  // --- GPUs: registered, and with an address space of the tenant's.
   void AddGpu(ledger::Card card) { gpus_.insert(card); }
   void AddVaSpace(ledger::Card card) { va_spaces_.insert(card); }
-  // Pieces and channels on the card go.
+  // Removes the pieces and channels on the GPU too.
   void RemoveVaSpace(ledger::Card card);
   void RemoveGpu(ledger::Card card);
   [[nodiscard]] const std::set<ledger::Card>& gpus() const { return gpus_; }
   [[nodiscard]] const std::set<ledger::Card>& va_spaces() const { return va_spaces_; }
 
-  // A number for a new hold.
+  // Returns a number for a new hold.
   [[nodiscard]] Hold NewHold();
-  // Holds that no piece and no channel uses any more, each reported once.
+  // Returns the holds that no piece and no channel uses any more, each once.
   [[nodiscard]] std::vector<Hold> TakeReleased() { return std::exchange(released_, {}); }
 
-  // What page tables take of the card.
+  // Returns the bytes of page tables on the GPU.
   [[nodiscard]] std::uint64_t Bytes(ledger::Card card) const;
 
-  // Everything a teardown must ask the driver to give back.
+  // Return everything that a teardown must ask the driver to give back.
   [[nodiscard]] std::vector<std::pair<std::uint64_t, std::uint64_t>> Ranges() const;
   [[nodiscard]] std::vector<std::pair<std::uint32_t, std::uint32_t>> Channels() const;
   [[nodiscard]] ledger::Card CardOfChannel(std::pair<std::uint32_t, std::uint32_t> channel) const;
 
-  // Handing over (state.cc): records within the open one. No plan is open, and what was released
-  // has been taken. `cards`: how many there are.
+  // Hand-over (state.cc): records within the open one. No plan is open, and released holds have
+  // been taken. `cards`: the number of GPUs.
   void Save(StateWriter& writer) const;
   void Load(StateReader& reader, ledger::Card cards);
 
@@ -95,7 +95,7 @@ class UvmSpace {
   struct Channel {
     ledger::Card card = 0;
     std::uint64_t start = 0;
-    std::uint64_t end = 0;  // start: it has no range
+    std::uint64_t end = 0;  // equal to start: it has no range
     Hold hold = 0;
   };
 

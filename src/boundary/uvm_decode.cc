@@ -1,4 +1,4 @@
-// Copying in nvidia-uvm's ioctls.
+// Copies nvidia-uvm's ioctls in.
 #include <cerrno>
 #include <cstddef>
 #include <limits>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
 
-// Where the parameters name an RM client's file and client.
+// Offsets of an RM client's file and handle in the parameters.
 struct Names {
   std::size_t fd = kNone;
   std::size_t client = kNone;

@@ -118,7 +118,7 @@ class UvmTest : public ::testing::TestWithParam<rm::Branch> {
     return params;
   }
 
-  // Copies in, decides and, if the driver is to be asked, lets it answer `status`.
+  // Copies in, decides and, if the driver is to be asked, answers `status` for it.
   std::uint32_t AskBytes(std::uint32_t request, Bytes bytes, std::uint32_t status = rm::NV_OK) {
     bytes.resize(std::max<std::size_t>(bytes.size(), rm::UvmParamSize(GetParam(), request)));
     OneBlock memory(bytes);
@@ -176,8 +176,8 @@ class UvmTest : public ::testing::TestWithParam<rm::Branch> {
   Bytes answer_;  // what the tenant gets
 };
 
-// While the driver registers a card, calls in other spaces come and go: what managed memory takes
-// of the card stays charged, or the room would be given away.
+// While the driver registers a GPU, calls in other spaces come and go. The bytes that managed
+// memory takes of the GPU stay charged, or the room would be given away.
 TEST_P(UvmTest, ACardIsChargedFromBeforeItIsRegistered) {
   if (HandsOverBeforeCalls()) {
     GTEST_SKIP() << "nothing is handed over while a call is under way";
@@ -261,7 +261,7 @@ TEST_P(UvmTest, PageTablesAreHeldToTheLimit) {
             rm::NV_ERR_INSUFFICIENT_RESOURCES)
       << "the bound on references is met first here";
   EXPECT_LE(ledger_->Used(0), ledger_->Limit(0));
-  // Without references: sparse mappings.
+  // Sparse mappings have no references.
   std::uint64_t sparse = 0;
   std::uint32_t status = rm::NV_OK;
   while (status == rm::NV_OK) {

@@ -1,4 +1,4 @@
-// The driver's answers as this container may see them: its slice, its cards, its processes.
+// Rewrites the driver's answers for this container: its slice, its GPUs, its processes.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -17,7 +17,7 @@
 namespace cgpu::boundary {
 namespace {
 
-constexpr std::uint32_t kNoInstance = 0xffffffff;  // PARTITIONID_INVALID: of a divided card
+constexpr std::uint32_t kNoInstance = 0xffffffff;  // PARTITIONID_INVALID: of a divided GPU
 
 constexpr std::uint32_t ToKib(std::uint64_t bytes) {
   return static_cast<std::uint32_t>(
@@ -50,8 +50,8 @@ void Boundary::RewriteFbInfo(Bytes& bytes, std::size_t at, std::size_t count,
       case rm::NV2080_CTRL_FB_INFO_INDEX_LARGEST_FREE_REGION_SIZE_KB:
         entry.data = std::min(entry.data, free);
         break;
-      // The window onto the card's memory may be as large as the card, and what is free of it tells
-      // what neighbours see.
+      // The window onto the GPU's memory may be as large as the GPU, and its free part shows what
+      // neighbours view.
       case rm::NV2080_CTRL_FB_INFO_INDEX_BAR1_SIZE:
         entry.data = std::min(entry.data, ToKib(window));
         break;
@@ -59,7 +59,7 @@ void Boundary::RewriteFbInfo(Bytes& bytes, std::size_t at, std::size_t count,
       case rm::NV2080_CTRL_FB_INFO_INDEX_BAR1_MAX_CONTIGUOUS_AVAIL_SIZE:
         entry.data = ToKib(window - std::min(window, ledger_.Bar1Used(card)));
         break;
-      // Where the heap's room lies on the card tells what neighbours hold.
+      // The heap's place on the GPU shows what neighbours hold.
       case rm::NV2080_CTRL_FB_INFO_INDEX_HEAP_START:
       case rm::NV2080_CTRL_FB_INFO_INDEX_HEAP_BASE_KB:
       case rm::NV2080_CTRL_FB_INFO_INDEX_LARGEST_FREE_REGION_BASE_KB:
@@ -85,7 +85,7 @@ std::vector<std::uint32_t> Boundary::PidsOnCard(
     }
     for (const ledger::ObjectInfo& object : ledger_.Objects(client.ref)) {
       const auto parent = ledger_.Find(client.ref, object.parent);
-      // subdevice_ctrl_gpu_kernel.c: of subdevices, and of what lies below channels.
+      // subdevice_ctrl_gpu_kernel.c: reports users of subdevices, and of objects below channels.
       if (object.card == card && object.cls == cls &&
           (cls == rm::NV20_SUBDEVICE_0 || (parent && rm::IsChannelClass(parent->cls)))) {
         found.insert(pid->second);
@@ -147,8 +147,8 @@ void Boundary::AnswerOfProcesses(Call& call, const Decision& decision,
   }
 }
 
-// The driver tells of the error of any channel on the card to all who wait for such an event
-// (gpu_rmapi.c gpuNotifySubDeviceEvent_IMPL()): that there was one, and not what it was.
+// Hides errors. The driver reports the error of any channel on the GPU to all that wait for such an
+// event (gpu_rmapi.c gpuNotifySubDeviceEvent_IMPL()): that there was one, and not what it was.
 void Boundary::HideErrors(Call& call) {
   if (call.nested.empty()) {
     return;
@@ -171,7 +171,8 @@ void Boundary::FilterGpuIds(Bytes& bytes) const {
   Store(bytes, list);
 }
 
-// Probed ids, then the excluded ones and (from 580) a word of flags per probed id.
+// Keeps granted ids of the list: probed ids, then the excluded ones and (from 580) a word of flags
+// per probed id.
 void Boundary::FilterProbedIds(Bytes& bytes) const {
   constexpr std::size_t kSlots = rm::NV0000_CTRL_GPU_MAX_ATTACHED_GPUS;
   constexpr std::size_t kWord = sizeof(std::uint32_t);
@@ -212,7 +213,7 @@ void Boundary::FilterActiveDevices(Bytes& bytes) const {
   Store(bytes, list);
 }
 
-// Bit n: device instance n.
+// Keeps the bits of granted GPUs. Bit n: device instance n.
 void Boundary::FilterDeviceMask(Bytes& bytes) const {
   std::uint32_t mask = 0;
   for (const CardIds& card : cards_) {
@@ -223,14 +224,14 @@ void Boundary::FilterDeviceMask(Bytes& bytes) const {
   Store(bytes, Load<std::uint32_t>(bytes) & mask);
 }
 
-// {count, {flags, size in MiB, size in bytes, offset}[8]} (ctrl2080bus.h). Windows onto the card's
-// memory may be as large as the card: none is larger than the slice needs.
+// Rewrites {count, {flags, size in MiB, size in bytes, offset}[8]} (ctrl2080bus.h). Windows onto
+// the GPU's memory may be as large as the GPU: none is reported larger than the slice needs.
 void Boundary::RewriteBars(Bytes& bytes, ledger::Card card) const {
   constexpr std::size_t kFirst = 8;
   constexpr std::size_t kEntry = 24;
   constexpr std::size_t kSizeBytes = 8;
   constexpr std::uint64_t kMib = 1024 * 1024;
-  // Registers need some MiB whatever the slice.
+  // Registers need some MiB whatever the slice is.
   const std::uint64_t most = std::max(std::bit_ceil(ledger_.Limit(card)), 256 * kMib);
   for (std::size_t at = kFirst; at + kEntry <= bytes.size(); at += kEntry) {
     if (const auto size = Load<std::uint64_t>(bytes, at + kSizeBytes); size > most) {
@@ -240,7 +241,7 @@ void Boundary::RewriteBars(Bytes& bytes, ledger::Card card) const {
   }
 }
 
-// One region, as large as the slice; where it lies on the card is nobody's business.
+// Reports one region, as large as the slice; hides where it lies on the GPU.
 void Boundary::RewriteRegions(Bytes& bytes, ledger::Card card) const {
   constexpr std::size_t kFirst =
       offsetof(rm::NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS_V535, fbRegion);
@@ -258,7 +259,7 @@ void Boundary::RewriteRegions(Bytes& bytes, ledger::Card card) const {
   Store(bytes, std::uint32_t{1});
 }
 
-// The card was found by its uuid: one that is not granted does not exist.
+// The driver found the GPU by its uuid: one that is not granted does not exist.
 void Boundary::HideUuidInfo(Call& call) const {
   auto info = Load<rm::NV0000_CTRL_GPU_GET_UUID_INFO_PARAMS>(call.nested[0].bytes);
   if (CardOfGpuId(info.gpuId)) {
@@ -296,7 +297,7 @@ void Boundary::RewriteControl(Call& call, const Decision& decision) {
       }
       break;
     case rm::NV2080_CTRL_CMD_FB_GET_INFO_V2: {
-      // {count, list}: the list's capacity differs by version, its place does not.
+      // {count, list}: the list's capacity differs by version, its offset does not.
       const std::size_t room =
           (params.size() - sizeof(std::uint32_t)) / sizeof(rm::NV2080_CTRL_FB_INFO);
       RewriteFbInfo(params, sizeof(std::uint32_t),

@@ -7,24 +7,27 @@
 namespace cgpu::governor {
 namespace {
 
-constexpr double kActive = 0.002;  // of the time measured
+constexpr double kActive = 0.002;  // fraction of the measured time
 constexpr double kTolerated = 0.015;
-// Measurements passed over after a change: each may have begun before it.
+// Measurements skipped after a change: each may have begun before it.
 constexpr int kSettling = 2;
-constexpr double kStrongest = 0.3;  // a slice is not shortened by more in one step
-// A look back: whether shorter slices have brought anything.
+constexpr double kStrongest = 0.3;  // a time slice is not shortened by more in one step
+// Steps between two looks back at whether shorter time slices have brought anything.
 constexpr int kStepsBetween = 4;
 constexpr double kShortened = 0.8;
 constexpr double kBrought = 1.05;
 constexpr double kLongestRest = 60;
-// Who wants a little now and then is without work in some measurements.
+// Measurements without work after which a container counts as away: one that wants a little at
+// times is without work in some.
 constexpr int kWithout = 5;
-// Of what a member wants: more measurements before say little of now, fewer little for chance.
+// Most and fewest measurements that tell what a member wants: older ones say little of the present,
+// fewer may be chance.
 constexpr int kEvidence = 8;
 constexpr int kLeastEvidence = 2;
-// Of its part; who wants less at the most may want less than its part.
+// Factor on its share: a container that wants less than that at the most may want less than its
+// share.
 constexpr double kSurely = 1.5;
-// Turns are not quite as long as slices say.
+// Tolerance: time slices are not quite as long as planned.
 constexpr double kLonger = 1.25;
 constexpr double kUsPerS = 1e6;
 
@@ -51,8 +54,8 @@ void Feedback::Forget() {
   settling_ = kSettling;
 }
 
-// Those that had the card; all slices are as planned again when those that have work are others
-// than before, or have other parts.
+// Returns the members that had the GPU. Resets all time slices to the plan when other members have
+// work than before, or when their shares are others.
 std::vector<Feedback::Turn> Feedback::Take(const std::vector<Seen>& seen) {
   std::set<std::string> there;
   bool changed = false;
@@ -89,8 +92,9 @@ std::vector<Feedback::Turn> Feedback::Take(const std::vector<Seen>& seen) {
   return turns;
 }
 
-// What the others had beyond a slice each for each turn of its own: it had no work then. Where they
-// do not fill their slices it may have had none in more of the time.
+// Weighs what each wants. Time that the others had beyond a time slice each, for each time slice of
+// its own, is time in which it had no work. Where they do not fill their time slices, it may have
+// had no work for longer.
 void Feedback::Weigh(const std::vector<Turn>& turns, const std::vector<Seen>& seen) {
   double all = 0;
   double round_us = 0;
@@ -112,12 +116,12 @@ void Feedback::LeaveInPeace(Member& member, double now_s) {
   helped_.clear();
 }
 
-// From now on slices are shortened for `needy`.
+// Shortens time slices for `needy` from now on.
 void Feedback::Help(const Turn& needy) {
   helped_ = needy.id;
   steps_ = 0;
   planned_ = needy.member->evidence;
-  needy.member->evidence = {};  // shorter slices tell more of what it wants
+  needy.member->evidence = {};  // shorter time slices tell more of what it wants
 }
 
 void Feedback::LookBack(std::vector<Turn>& turns, const Turn& needy, double now_s) {
@@ -145,7 +149,8 @@ void Feedback::LookBack(std::vector<Turn>& turns, const Turn& needy, double now_
   }
 }
 
-// Whether slices may stay short for one that turned out to want little more than its part, or less.
+// Returns whether time slices may stay short for a member that turned out to want little more than
+// its share, or less.
 bool Feedback::IsWorthIt(const std::vector<Turn>& turns, double now_s) {
   const auto helped = std::find_if(turns.begin(), turns.end(),
                                    [this](const Turn& turn) { return turn.id == helped_; });
@@ -183,7 +188,7 @@ void Feedback::Correct(std::vector<Turn>& turns, double now_s) {
   if (needy == turns.end() || !MayBeHelped(*needy, now_s) || needy->Lack() < kTolerated) {
     return;
   }
-  if (needy->member->factor < 1) {  // it was shortened too much
+  if (needy->member->factor < 1) {  // its time slice was shortened too much
     needy->member->factor = std::min(1.0, needy->member->factor / std::max(needy->Ratio(), 0.5));
     return;
   }
@@ -210,10 +215,10 @@ void Feedback::Step(const std::vector<Seen>& seen, double now_s) {
   for (const Seen& one : seen) {
     Member& member = members_.at(one.id);
     const std::uint32_t slice = Corrected(one.slice_us, member.factor);
-    // A measurement may have begun before the slices changed.
+    // A measurement may have begun before the time slices changed.
     member.longest_us = std::max(slice, member.before_us);
     member.before_us = slice;
-    // What the floor does not let through is not counted either.
+    // The factor does not count what the floor prevents, either.
     member.factor = one.slice_us == 0 ? 1 : static_cast<double>(slice) / one.slice_us;
   }
 }

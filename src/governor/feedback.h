@@ -1,16 +1,18 @@
-// Corrects slices by what containers were seen to get. Pure.
+// Corrects time slices by what containers were seen to get. Pure.
 //
-// Slices in proportion give time in proportion only to those that fill them. A program that
-// launches, waits and launches again gives up its turn at each wait, so beside one that keeps its
-// queue full it gets a kernel a round, however long the other's slice. What helps is a shorter
-// round: the slices of those that have more than they were promised are shortened until the one
-// that lacks most has its part, or until shorter ones bring it nothing more: then it does not want
-// more, and is left in peace for a while. Nobody's slice is ever longer than planned.
+// Time slices in proportion give time in proportion only to containers that fill them. A program
+// that launches, waits and launches again gives up its time slice at each wait. Beside a container
+// that keeps its queue full, it gets one kernel a round, however long the other's time slice is. A
+// shorter round helps it: Feedback shortens the time slices of containers that have more than they
+// were promised. It stops when the container that lacks most has its share, or when shorter time
+// slices bring that container nothing more. Then the container does not want more, and Feedback
+// leaves it alone for a while. No time slice is ever longer than planned.
 //
-// Who was away while the others had more than a slice each had no work when its turn came. So its
-// turns tell how much it wants at the most. Slices are not shortened for one that wants less than
-// its part, an online service for one; where that is seen only once they are short, they stay so
-// only if it brings that one as much as all together lose by switching more often.
+// A container that was off the GPU while the others had more than a time slice each had no work
+// when its own time slice came. So its time slices tell how much it wants at the most. Feedback
+// does not shorten the others' time slices for a container that wants less than its share, such as
+// an online service. Where that shows only once they are short, they stay short only if that brings
+// the container as much as all together lose by switching more often.
 #ifndef CGPU_GOVERNOR_FEEDBACK_H_
 #define CGPU_GOVERNOR_FEEDBACK_H_
 
@@ -22,22 +24,23 @@
 
 namespace cgpu::governor {
 
-// Below this a turn is nearly more switch than work; what was planned shorter stays as it is.
+// Shortest corrected time slice: below it a time slice is nearly more switch than work. One that
+// was planned shorter stays as it is.
 inline constexpr std::uint32_t kLeastCorrectedUs = 200;
 
-// Of one card. Thread-compatible.
+// The feedback of one GPU. Thread-compatible.
 class Feedback {
  public:
   struct Seen {
     std::string id;
-    double promised = 0;         // part of the card while all have work
-    double used = 0;             // part of the time that was measured
-    std::uint32_t slice_us = 0;  // as planned
-    double turns = 0;            // that it had after somebody else's, a second
+    double promised = 0;         // share of the GPU while all have work, 0 to 1
+    double used = 0;             // fraction of the measured time
+    std::uint32_t slice_us = 0;  // planned time slice
+    double turns = 0;            // time slices per second that followed another container's
   };
-  // After each measurement, at `now_s` of any clock.
+  // Takes one measurement, made at `now_s` of any clock.
   void Step(const std::vector<Seen>& seen, double now_s);
-  // What `id` has instead of `slice_us`, by the last Step().
+  // Returns the time slice that `id` has instead of `slice_us`, by the last Step().
   [[nodiscard]] std::uint32_t SliceOf(const std::string& id, std::uint32_t slice_us) const;
 
  private:
@@ -45,32 +48,32 @@ class Feedback {
   struct Evidence {
     int steps = 0;
     double used = 0;
-    double idle = 0;  // part of the time in which it surely had no work
-    double all = 0;   // what all together used
+    double idle = 0;  // fraction of the time in which it surely had no work
+    double all = 0;   // use of all together
     void Add(double used_now, double idle_now, double all_now);
     [[nodiscard]] double MostWanted() const { return steps == 0 ? 1 : used / (used + idle); }
   };
   struct Member {
-    double last = 0;      // measurement
-    double used = 0;      // mean of the last two
-    double most = 0;      // and the greater one: what is missing once may be the machine's fault
-    double factor = 1;    // of its slice
-    bool active = false;  // it had the card, not long ago
+    double last = 0;    // last measurement
+    double used = 0;    // mean of the last two
+    double most = 0;    // the greater of the last two: what is missing once may be the host's fault
+    double factor = 1;  // factor on its time slice
+    bool active = false;  // it had the GPU not long ago
     int without = 0;      // measurements since then
     double promised = 0;
     std::uint32_t slice_us = 0;
-    std::uint32_t before_us = 0;   // slice after the step before
-    std::uint32_t longest_us = 0;  // slice that it may have had in the next measurement
-    double content_until = 0;      // shorter slices of others would bring it nothing
-    double rest_s = 2;             // how long it is left in peace the next time
+    std::uint32_t before_us = 0;   // time slice after the step before
+    std::uint32_t longest_us = 0;  // time slice that it may have had in the next measurement
+    double content_until = 0;      // until then, shorter time slices of others bring it nothing
+    double rest_s = 2;             // seconds for which it is left alone the next time
     double before = 1;             // its factor at the last look back
     Evidence evidence;
   };
   struct Turn {
     std::string id;
     Member* member = nullptr;
-    double promised = 0;  // among those that have work
-    // It wants less than its part, by what its turns tell.
+    double promised = 0;  // share among those that have work
+    // Returns whether its time slices tell that it wants less than its share.
     [[nodiscard]] bool WantsLess() const { return member->evidence.MostWanted() < promised; }
     [[nodiscard]] double Part() const {
       return WantsLess() ? member->evidence.MostWanted() : promised;
@@ -90,11 +93,11 @@ class Feedback {
   void Forget();
 
   std::map<std::string, Member> members_;
-  std::string helped_;      // whom the slices are shortened for; empty: nobody
+  std::string helped_;      // container that the time slices are shortened for; empty: none
   double helped_used_ = 0;  // its use at the last look back
-  Evidence planned_;        // of it, before slices were shortened for it
-  int steps_ = 0;           // since then
-  int settling_ = 0;        // measurements that may tell of what was before
+  Evidence planned_;        // its evidence before time slices were shortened for it
+  int steps_ = 0;           // steps since then
+  int settling_ = 0;        // measurements that may still show the time before
 };
 
 }  // namespace cgpu::governor

@@ -19,9 +19,9 @@ namespace cgpu::governor {
 namespace {
 
 constexpr double kSwitchUs = 40;
-constexpr double kEachRound = 5'000;  // turns a second: one in each round, however short
+constexpr double kEachRound = 5'000;  // time slices per second: one in each round, however short
 
-// The slices after a step.
+// Returns the time slices after a step.
 std::vector<std::uint32_t> Stepped(Feedback& feedback, const std::vector<Feedback::Seen>& seen,
                                    double now_s) {
   feedback.Step(seen, now_s);
@@ -32,26 +32,25 @@ std::vector<std::uint32_t> Stepped(Feedback& feedback, const std::vector<Feedbac
   return slices;
 }
 
-// A program on a card that runs everybody in turn.
+// A program on a GPU that runs all programs in turn.
 struct Load {
   double promised = 0;
   std::uint32_t planned_us = 0;
   double kernel_us = 0;  // it launches one and waits; 0: its queue is always full
   double gap_us = 0;     // between its kernels
-  double every_us =
-      0;  // requests come at times of chance, so far apart; 0: it does not wait for any
-  int most_kernels = 1;  // of a request
+  double every_us = 0;   // mean time between requests, which come at random; 0: it waits for none
+  int most_kernels = 1;  // kernels of a request
   std::uint32_t slice_us = 0;
-  double left_us = 0;   // of the kernel under way
-  double ready_at = 0;  // when its next kernel is there
+  double left_us = 0;   // rest of the kernel under way
+  double ready_at = 0;  // time of its next kernel
   double got_us = 0;
   int turns = 0;
   std::deque<int> requests{};  // kernels to do
-  double request_at = 0;       // when the next one comes
+  double request_at = 0;       // time of the next request
   std::mt19937 random{7};
 };
 
-// What has come by `now`.
+// Adds the requests that have come by `now`.
 void Arrive(Load& load, double now) {
   while (load.every_us > 0 && load.request_at <= now) {
     const double chance = (static_cast<double>(load.random()) + 0.5) / 4294967296.0;
@@ -61,7 +60,7 @@ void Arrive(Load& load, double now) {
   }
 }
 
-// How long it runs in a turn that begins at `now`.
+// Returns how long it runs in a time slice that begins at `now`.
 double TurnOf(Load& load, double now) {
   if (load.kernel_us == 0) {
     return load.slice_us;
@@ -88,7 +87,7 @@ double TurnOf(Load& load, double now) {
   }
 }
 
-// The round, with a step of the feedback each 16 planned rounds.
+// The GPU's rounds, with a step of the feedback each 16 planned rounds.
 class Card {
  public:
   explicit Card(std::vector<Load> loads) : loads_(std::move(loads)) {
@@ -97,7 +96,7 @@ class Card {
       length_us_ += 16 * load.planned_us;
     }
   }
-  // Parts of the time from now on.
+  // Returns the shares of the time from now on.
   std::vector<double> Play(double seconds) {
     const double begin = now_;
     std::vector<double> had(loads_.size(), 0);
@@ -112,7 +111,8 @@ class Card {
     }
     return had;
   }
-  // In which a slice was shorter than half of what was planned; and how often that began.
+  // Return the seconds in which a time slice was shorter than half of the planned one, and how
+  // often that began.
   [[nodiscard]] double ShortSeconds() const { return short_us_ / 1e6; }
   [[nodiscard]] int Flips() const { return flips_; }
   bool corrected = true;
@@ -170,7 +170,7 @@ class Card {
   std::size_t latest_ = 0;
 };
 
-// Parts of the last second.
+// Returns the shares of the last second.
 std::vector<double> Played(const std::vector<Load>& loads, double seconds) {
   Card card(loads);
   (void)card.Play(seconds - 1);
@@ -181,7 +181,7 @@ double SumOf(const std::vector<double>& parts) {
   return std::accumulate(parts.begin(), parts.end(), 0.0);
 }
 
-// A service and so many jobs, all with the same part.
+// Returns a service and so many jobs, all with the same share.
 std::vector<Load> ServiceAndJobs(int jobs, double kernel_us, int kernels, double every_us) {
   const double part = 1.0 / (jobs + 1);
   std::vector<Load> loads(static_cast<std::size_t>(jobs) + 1, Load{part, 3'000});
@@ -210,7 +210,7 @@ TEST(Feedback, FullQueuesStayAsPlanned) {
   const std::vector<Load> loads = {{0.5, 6'000}, {0.3, 3'600}, {0.2, 2'400}};
   Feedback feedback;
   for (int step = 0; step < 100; ++step) {
-    // Measured in windows that end within a turn.
+    // The measured windows end within a time slice.
     const double off = 0.02 * std::sin(step * 1.7);
     const auto slices = Stepped(feedback,
                                 {{"a", 0.5, 0.5 + off, 6'000},
@@ -224,7 +224,7 @@ TEST(Feedback, FullQueuesStayAsPlanned) {
 }
 
 TEST(Feedback, WhoWantsLittleCostsNothing) {
-  // 1 ms of work every 20 ms: it is not there in most rounds.
+  // 1 ms of work every 20 ms: the program is absent in most rounds.
   Feedback feedback;
   for (int step = 1; step <= 600; ++step) {
     const auto slices = Stepped(
@@ -331,7 +331,7 @@ TEST(Feedback, ANewcomerIsNotTakenForOneThatLacks) {
   for (int step = 1; step < 10; ++step) {
     feedback.Step({{"a", 0.5, 1, 3'000}, {"b", 0.5, 0, 3'000}}, step * 0.1);
   }
-  // It came late in the first measurement that has it, and was away for one of the others.
+  // The program came late in the first measurement that has it, and was away for one of the others.
   int step = 10;
   for (const double part : {0.1, 0.4, 0.5, 0.5, 0.5, 0.3, 0.5, 0.5, 0.5}) {
     const auto slices = Stepped(

@@ -3,7 +3,7 @@
 namespace cgpu::governor {
 namespace {
 
-// Who comes back sooner was waiting, as far as can be told.
+// A process that comes back sooner was waiting, as far as one can tell.
 constexpr std::uint64_t kSoonNs = 100'000'000;
 constexpr double kSecondNs = 1e9;
 
@@ -28,7 +28,7 @@ void Meter::Add(std::uint32_t pid, std::uint64_t time_ns, bool begins) {
     }
     Close(time_ns);
     if (on_ && *on_ != pid) {
-      left_[*on_] = time_ns;  // nobody told
+      left_[*on_] = time_ns;  // the driver did not tell
     }
     counted_[pid].turns += latest_ && *latest_ != pid ? 1 : 0;
     on_ = latest_ = pid;

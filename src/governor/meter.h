@@ -1,9 +1,9 @@
-// How a card's time was divided, from the driver's list of context switches. Pure.
+// Measures how a GPU's time was divided, from the driver's list of context switches. Pure.
 //
-// A process is counted for as long as its context was on the engine, also while it had nothing to
-// do there and nobody else wanted it: so a card with one busy process says nothing, and where
-// several want it the figures are what they got. A switch from one of its contexts to another is
-// the process's own time: it chose to have several.
+// A process counts for as long as its context is on the GPU engine, also while the context has
+// nothing to do there and nobody else wants the engine. So a GPU with one busy process says
+// nothing. Where several processes want the engine, the figures are what they got. A switch between
+// two contexts of one process counts as the process's own time: it chose to have several.
 #ifndef CGPU_GOVERNOR_METER_H_
 #define CGPU_GOVERNOR_METER_H_
 
@@ -15,31 +15,32 @@ namespace cgpu::governor {
 
 class Meter {
  public:
-  // In order of time, in nanoseconds of the card's clock. An end without its beginning is passed
-  // over.
+  // Adds one switch, in order of time, in nanoseconds of the GPU's clock. Skips an end without its
+  // beginning.
   void Add(std::uint32_t pid, std::uint64_t time_ns, bool begins);
-  // Some are missing: what was counted since the last Take() is forgotten.
+  // Says that switches are missing: what was counted since the last Take() is forgotten.
   void Lost();
 
   struct Part {
-    double on = 0;       // of the time measured
-    double between = 0;  // others', between two turns less than a tenth of a second apart
-    double turns = 0;    // that began after somebody else's, a second
+    double on = 0;       // fraction of the measured time
+    double between = 0;  // fraction that others had between two time slices less than 0.1 s apart
+    double turns = 0;    // time slices per second that began after another process's
   };
   struct Use {
-    std::uint64_t span_ns = 0;            // over which it was measured
+    std::uint64_t span_ns = 0;            // measured time
     std::map<std::uint32_t, Part> parts;  // by process
   };
-  // Since the last time, up to the last switch; none while that is less than `least_ns`.
+  // Returns the use since the last call, up to the last switch; nothing while that is less than
+  // `least_ns`.
   [[nodiscard]] std::optional<Use> Take(std::uint64_t least_ns);
 
  private:
   void Close(std::uint64_t time_ns);
 
-  std::optional<std::uint64_t> from_;  // of what is counted
+  std::optional<std::uint64_t> from_;  // begin of what is counted
   std::uint64_t last_ = 0;
-  std::optional<std::uint32_t> on_;      // who is on the engine, counted up to `since_`
-  std::optional<std::uint32_t> latest_;  // who was the last to be
+  std::optional<std::uint32_t> on_;      // process on the GPU engine, counted up to `since_`
+  std::optional<std::uint32_t> latest_;  // process that was there last
   std::uint64_t since_ = 0;
   struct Counted {
     std::uint64_t on = 0;
@@ -47,7 +48,7 @@ class Meter {
     std::uint64_t turns = 0;
   };
   std::map<std::uint32_t, Counted> counted_;
-  std::map<std::uint32_t, std::uint64_t> left_;  // when it left the engine
+  std::map<std::uint32_t, std::uint64_t> left_;  // time at which each process left the GPU engine
 };
 
 }  // namespace cgpu::governor

@@ -1,5 +1,5 @@
-// A standing order: what a container's shim is to do so that its card's policy holds. It holds
-// until another comes, whoever is away meanwhile. See plan.h for what its means are.
+// A standing order: what a container's shim does so that its GPU's policy holds. It holds until
+// another one comes, even if cgpud is away meanwhile. plan.h describes its means.
 #ifndef CGPU_GOVERNOR_ORDER_H_
 #define CGPU_GOVERNOR_ORDER_H_
 
@@ -9,8 +9,9 @@
 
 namespace cgpu::governor {
 
-// On for `on_us` from `phase_us` after each whole multiple of `period_us` of CLOCK_MONOTONIC, which
-// is the same for all shims of a machine. None: `period_us` is 0, and it is always on.
+// Times at which a container is on the GPU: for `on_us` from `phase_us` after each whole multiple
+// of `period_us` of CLOCK_MONOTONIC, which is the same for all shims of a host. None: `period_us`
+// is 0, and the container is always on.
 struct Duty {
   std::uint32_t period_us = 0;
   std::uint32_t on_us = 0;
@@ -19,27 +20,29 @@ struct Duty {
   bool operator==(const Duty&) const = default;
 };
 
-// Of one container on one card.
+// The order for one container on one GPU.
 struct Order {
-  // For each round, to be divided among the channel groups that it has scheduled. 0: as the driver
-  // pleases.
+  // Time slice of each round, divided among the channel groups that the container has scheduled. 0:
+  // as the driver pleases.
   std::uint32_t slice_us = 0;
   Duty duty;
-  // Its groups go between every two of the others'. Where the card does that, they have so many
-  // turns in a round (0: one), and `slice_us` is for all of them.
+  // High priority: the container's channel groups go between every two of the others'. Where the
+  // GPU does that, they have `turns` time slices in a round (0: one), and `slice_us` is for all of
+  // them.
   bool high = false;
-  // Of more channel groups than its slice can be divided among, some may be off the card in turn.
+  // Whether some channel groups may be off the GPU in turn, where there are more than the time
+  // slice can be divided among.
   bool may_rest = false;
   std::uint32_t turns = 0;
 
   bool operator==(const Order&) const = default;
 };
 
-// No turn is longer.
+// Longest time slice.
 inline constexpr std::uint64_t kMostTurnUs = 1'000'000;
 
-// Whether it can be carried out: turns that are not too long, a window that is something and lies
-// within its period, a period of at least a millisecond and no more than a second.
+// Returns whether an order can be carried out: time slices that are not too long, a window that is
+// not empty and lies within its period, a period of 1 ms to 1 s.
 [[nodiscard]] constexpr bool IsSound(const Order& order) {
   constexpr std::uint32_t kLeastUs = 1'000;
   constexpr std::uint32_t kMostUs = 1'000'000;
@@ -54,20 +57,20 @@ inline constexpr std::uint64_t kMostTurnUs = 1'000'000;
          duty.on_us <= duty.period_us && duty.phase_us <= duty.period_us - duty.on_us;
 }
 
-// What the card needs to go from one channel group to another, of which nothing runs meanwhile.
-// Measured cards: 44 MB of context at 1.1 TB/s.
+// Time that the GPU needs to go from one channel group to another; nothing runs meanwhile.
+// Measured: 44 MB of context at 1.1 TB/s.
 inline constexpr std::uint64_t kSwitchUs = 40;
-// Of shorter turns a container has little but switches.
+// Shortest time slice: a container has little but switches of a shorter one.
 inline constexpr std::uint64_t kLeastTurnUs = 50;
 
-// How many channel groups a container's slice can be divided among.
+// Returns the number of channel groups that a container's time slice can be divided among.
 [[nodiscard]] constexpr std::size_t MostGroups(std::uint64_t slice_us) {
   return std::max<std::size_t>((slice_us + kSwitchUs) / (kLeastTurnUs + kSwitchUs), 1);
 }
 
-// The slice of each of so many. Each pays for the switch to it, so that all together take no more
-// of a round than a single one does with its only switch; but for those beyond MostGroups(), whose
-// slices cannot be below 1 us.
+// Returns the time slice of each of `groups` channel groups. Each pays for the switch to it, so
+// that all together take no more of a round than a single one does with its only switch. Beyond
+// MostGroups() they take more, because a time slice cannot be below 1 us.
 [[nodiscard]] constexpr std::uint64_t TurnOf(std::uint64_t slice_us, std::size_t groups) {
   const std::uint64_t part = (slice_us + kSwitchUs) / std::max<std::size_t>(groups, 1);
   return part > kSwitchUs ? part - kSwitchUs : 1;

@@ -9,16 +9,17 @@
 namespace cgpu::governor {
 namespace {
 
-// Of 2,500 us and more a switch of 40 us is less than 2 %; shorter turns than the mean are for
-// small shares, longer rounds for those that would come out too short.
+// Mean time slice: of 2,500 us and more, a switch of 40 us is less than 2 %. Small shares get
+// shorter time slices than the mean; longer rounds are for those that would come out too short.
 constexpr double kMeanSliceUs = 3'000;
 constexpr double kLeastSliceUs = 400;
 constexpr double kMostRoundUs = 60'000;
-// While one of high priority may come at any time: nothing tells of a launch, so it waits for the
-// end of a slice, and that is to be below a millisecond with the switch.
+// Time slice while a container of high priority may come at any time. Nothing tells of a launch, so
+// that container waits for the end of a time slice, which with the switch shall be below 1 ms.
 constexpr double kShortSliceUs = 900;
 constexpr double kLeastShortSliceUs = 100;
-// A channel is taken off the card in some 0.3 ms: a window is to be several times that.
+// Shortest window: the shim takes a channel off the GPU in about 0.3 ms, and a window is several
+// times that.
 constexpr double kLeastWindowUs = 2'000;
 constexpr std::array<std::uint32_t, 4> kPeriodsUs = {20'000, 25'000, 50'000, 100'000};
 
@@ -47,7 +48,7 @@ double PercentageOf(const std::vector<Member>& members, const ComputeRequest& re
   return std::max(1.0, (100.0 - promised) / static_cast<double>(others));
 }
 
-// Among those of normal priority.
+// Returns its weight among those of normal priority.
 double WeightOf(const Rules& rules, const std::vector<Member>& members, const Member& member) {
   switch (rules.policy) {
     case Policy::kWeight:
@@ -70,7 +71,7 @@ double WeightOfHigh(const Rules& rules, const Member& member) {
   return 1;
 }
 
-// What each weighs among those of its own priority, the sum of either being 1.
+// Returns the weight of each among those of its own priority; the sum of either kind is 1.
 std::vector<double> Parts(const Rules& rules, const std::vector<Member>& members) {
   std::vector<double> parts(members.size());
   std::array<double, 2> sums = {0, 0};
@@ -89,12 +90,13 @@ bool IsCapped(const Rules& rules) {
   return rules.policy == Policy::kFair || rules.policy == Policy::kFixed;
 }
 
-// Of a card under kFair: more than `max_inst` where that is less than there are.
+// Returns the places of a GPU under kFair: `max_inst`, or the number of members where that is more.
 unsigned PlacesOf(const Rules& rules, const std::vector<Member>& members) {
   return std::max(rules.max_inst, static_cast<unsigned>(members.size()));
 }
 
-// What of the card a member of a capped policy may take: 0 to 1, together 1 at the most.
+// Returns the fraction of the GPU that a member of a capped policy may take: 0 to 1, together 1 at
+// the most.
 double CapOf(const Rules& rules, const std::vector<Member>& members, const Member& member) {
   if (rules.policy == Policy::kFair) {
     return 1.0 / PlacesOf(rules, members);
@@ -106,8 +108,8 @@ double CapOf(const Rules& rules, const std::vector<Member>& members, const Membe
   return PercentageOf(members, member.request) / std::max(100.0, sum);
 }
 
-// Takes what is over its cap from whoever has it and gives it to the others, in proportion, until
-// nobody has too much.
+// Takes from each what is over its cap and gives it to the others, in proportion, until nobody has
+// too much.
 void PourOver(const std::vector<double>& caps, std::vector<double>& shares) {
   for (std::size_t round = 0; round < shares.size(); ++round) {
     double over = 0;
@@ -154,8 +156,8 @@ void Slices(const std::vector<Member>& members, const std::vector<double>& parts
       sum += slice;
     }
   }
-  // Each has one turn in a round, or where it goes between every two of the others, as many as
-  // they.
+  // Each has one time slice in a round, or one for each of the others where it goes between every
+  // two of them.
   const double high = normal == 0 ? kMeanSliceUs : sum * ratio / (1 - ratio);
   for (std::size_t i = 0; i < members.size(); ++i) {
     if (members[i].request.high_priority) {
@@ -167,8 +169,9 @@ void Slices(const std::vector<Member>& members, const std::vector<double>& parts
   }
 }
 
-// In a window there are its owner and those of high priority, who have all their turns in it. So
-// that the owners together have what these are to leave, each has this part of its own.
+// Returns the fraction of a window that its owner gets. In a window there are its owner and those
+// of high priority, which have all their time slices in it. With this fraction, the owners together
+// have what those of high priority leave.
 double PartOfWindow(const Rules& rules, const std::vector<Member>& members) {
   constexpr double kMost = 0.5;  // for one of high priority with many groups, too
   double windows = 0;
@@ -178,7 +181,7 @@ double PartOfWindow(const Rules& rules, const std::vector<Member>& members) {
   return std::min((100 - rules.prio_ratio) / 100.0 / windows, kMost);
 }
 
-// Turns are so short that the owner has one in each window.
+// Sets time slices that are so short that the owner has one in each window.
 void SlicesInWindows(const Rules& rules, const std::vector<Member>& members,
                      const std::vector<double>& parts, std::vector<Order>& orders) {
   const double part = PartOfWindow(rules, members);
@@ -195,7 +198,7 @@ void SlicesInWindows(const Rules& rules, const std::vector<Member>& members,
   }
 }
 
-// The shortest period in which no window is too short, or the longest there is.
+// Returns the shortest period in which no window is too short, or the longest there is.
 std::uint32_t PeriodFor(double least_share) {
   for (const std::uint32_t period : kPeriodsUs) {
     if (period * least_share >= kLeastWindowUs) {
@@ -231,8 +234,8 @@ void Windows(const Rules& rules, const std::vector<Member>& members, std::vector
   }
 }
 
-// Under kSoft, whoever has a maximum is off for the rest of a period; every other one as late in it
-// as can be, so that they share as little of it as can be.
+// Sets the windows under kSoft: a member that has a maximum is off for the rest of a period. Every
+// second one is on at the period's end, so that they overlap as little as can be.
 void Maxima(const std::vector<Member>& members, std::vector<Order>& orders) {
   bool late = false;
   for (std::size_t i = 0; i < members.size(); ++i) {
@@ -248,7 +251,8 @@ void Maxima(const std::vector<Member>& members, std::vector<Order>& orders) {
   }
 }
 
-// What each gets where all have work: the card's time is divided by weight among those that are on.
+// Returns what each gets where all have work: the GPU's time is divided by weight among those that
+// are on.
 std::vector<double> Divided(const std::vector<double>& weights, const std::vector<Order>& orders) {
   constexpr std::uint32_t kWholeUs = 100'000;  // a multiple of every period
   std::vector<std::uint32_t> edges = {0, kWholeUs};
@@ -278,12 +282,12 @@ std::vector<double> Divided(const std::vector<double>& weights, const std::vecto
   return shares;
 }
 
-// Weights by which everybody gets what is wanted although some are off at times: who is has more
-// while he is on. Step by step, each corrected by what it lacks.
+// Returns weights by which each gets what is wanted although some are off at times: a member has
+// more while it is on. Works step by step; each step corrects what a member lacks.
 std::vector<double> Compensated(const std::vector<double>& wanted,
                                 const std::vector<Order>& orders) {
   constexpr int kSteps = 100;
-  constexpr double kLeast = 0.002;  // of the largest
+  constexpr double kLeast = 0.002;  // fraction of the largest
   std::vector<double> weights = wanted;
   for (int step = 0; step < kSteps; ++step) {
     const std::vector<double> shares = Divided(weights, orders);

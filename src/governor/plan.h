@@ -1,17 +1,19 @@
-// What each container on a card is to do so that the card's policy holds: its standing orders.
-// Pure: members and rules in, orders out. Orders hold until others come, whoever is away meanwhile.
+// Plans what each container on a GPU does so that the GPU's policy holds: its standing orders.
+// Pure: takes members and rules, returns orders. Orders hold until others come, even if cgpud is
+// away meanwhile.
 //
-// Three means, all of the card's own (NVIDIA's channel RAM documentation for Ampere,
+// There are three means, all of the GPU's own (NVIDIA's channel RAM documentation for Ampere,
 // open-gpu-doc manuals/ampere/ga100/dev_ram.ref.txt, and the driver's controls on channel groups):
 //
-// * A time slice per channel group. The card runs the groups that have work in turn, each for its
-//   slice: so slices in proportion give time in proportion among those that have work, and what
-//   one leaves the others get. It costs nothing but the switches between them.
-// * A duty cycle: a container's channels are taken off the card and put back by the clock. That
-//   caps it whatever others do. Windows of containers that are capped together do not overlap, so
-//   that each finds the card free in its own.
-// * A level: on the card's list the groups of a container of high priority come between every two
-//   of the others', whose slices are short meanwhile. So it waits for one of them.
+// * A time slice per channel group. The GPU runs the groups that have work in turn, each for its
+//   time slice. So time slices in proportion give time in proportion among those that have work,
+//   and the others get what one leaves. It costs nothing but the switches between them.
+// * A duty cycle: the shim takes a container's channels off the GPU and puts them back by the
+//   clock. That caps the container whatever others do. Windows of containers that are capped
+//   together do not overlap, so that each finds the GPU free in its own.
+// * An interleave level: on the GPU's list the channel groups of a container of high priority come
+//   between every two of the others', whose time slices are short meanwhile. So it waits for one of
+//   them.
 #ifndef CGPU_GOVERNOR_PLAN_H_
 #define CGPU_GOVERNOR_PLAN_H_
 
@@ -26,25 +28,25 @@ namespace cgpu::governor {
 struct Rules {
   Policy policy = Policy::kPreempt;
   unsigned max_inst = kDefaultMaxInst;
-  unsigned prio_ratio = kDefaultPrioRatio;  // percent
-  // Whether taking channels off this card with this driver was seen to do no harm. Without, kFair
-  // and kFixed share by slices: idle time is then lent, not kept.
+  unsigned prio_ratio = kDefaultPrioRatio;  // share in percent
+  // Whether taking channels off this GPU with this driver was seen to do no harm. Without it, kFair
+  // and kFixed share by time slices: idle time is then lent, not kept.
   bool can_suspend = false;
 };
 
 struct Member {
   ComputeRequest request;
-  // kFair: which of the card's places is its own, each member's another. There are `max_inst`, or
-  // one for each member where that is more.
+  // kFair: the place of the GPU that is this member's own; no two members have the same. There are
+  // `max_inst` places, or one for each member where that is more.
   unsigned place = 0;
 };
 
-// One order for each of `members`, in their order. Whatever they are, no slice is 0 but under
-// kNative, and no window is empty or longer than its period.
+// Returns one order for each of `members`, in their order. Whatever they are, no time slice is 0
+// except under kNative, and no window is empty or longer than its period.
 [[nodiscard]] std::vector<Order> Plan(const Rules& rules, const std::vector<Member>& members);
 
-// What part of the card each is promised when all have more work than they get: 0 to 1, together 1
-// at the most. By this shares are judged.
+// Returns the share of the GPU that each is promised when all have more work than they get: 0 to 1,
+// together 1 at the most. Shares are judged by this.
 [[nodiscard]] std::vector<double> Shares(const Rules& rules, const std::vector<Member>& members);
 
 }  // namespace cgpu::governor

@@ -38,7 +38,7 @@ std::vector<std::uint32_t> SlicesOf(const std::vector<Order>& orders) {
   return slices;
 }
 
-// What each gets of a card that runs them in turn, all with more work than they get.
+// Returns what each gets of a GPU that runs them in turn, all with more work than they get.
 std::vector<double> InTurn(const std::vector<Order>& orders) {
   const auto slices = SlicesOf(orders);
   double round = 0;
@@ -91,7 +91,7 @@ TEST(Plan, EqualPartsAndWeights) {
   rules.policy = Policy::kWeight;
   EXPECT_EQ(SlicesOf(Plan(rules, {WithWeight(3), WithWeight(7)})),
             (std::vector<std::uint32_t>{1'800, 4'200}));
-  // A small part makes the round longer, to a bound.
+  // A small share makes the round longer, up to a limit.
   EXPECT_EQ(SlicesOf(Plan(rules, {WithWeight(1), WithWeight(99)})),
             (std::vector<std::uint32_t>{400, 39'600}));
 }
@@ -128,7 +128,7 @@ TEST(Plan, NobodyWaitsLongForHighPriority) {
   EXPECT_EQ(orders[2].slice_us, 900);
   EXPECT_TRUE(orders[1].high);
   EXPECT_FALSE(orders[0].high);
-  // 90 of 100, in a turn before each of the others.
+  // 90 of 100, in a time slice before each of the others.
   EXPECT_NEAR(orders[1].slice_us, 16'200, 1);
   EXPECT_EQ(orders[1].turns, 2);
 }
@@ -143,7 +143,8 @@ TEST(Plan, HighPriorityCanBeCarriedOutHoweverManyOthersThereAre) {
   EXPECT_TRUE(IsSound(order)) << order.slice_us;
 }
 
-// A window's owner is there with those of high priority alone, who have all their turns in it.
+// In a window there are its owner and those of high priority, which have all their time slices in
+// it.
 TEST(Plan, HighPriorityHasItsPartOfEachWindow) {
   Rules rules;
   rules.policy = Policy::kFixed;
@@ -156,7 +157,7 @@ TEST(Plan, HighPriorityHasItsPartOfEachWindow) {
     EXPECT_NEAR(orders.back().slice_us, 9 * orders.front().slice_us, 1) << "beside " << count;
     EXPECT_EQ(orders.back().turns, count);
   }
-  // Where the others may have 30 % at the most, their third of that is the 10 % that is left.
+  // The others may have 30 % at the most; a third of that is the 10 % that is left to them.
   const auto orders = Plan(rules, {WithPercent(30), High()});
   EXPECT_NEAR(orders[1].slice_us, 1'800, 1);
 }
@@ -208,7 +209,7 @@ TEST(Shares, WhatIsPromised) {
   const auto high = Shares(rules, {WithPercent(30), High()});
   EXPECT_NEAR(high[1], 0.9, 1e-9);
   EXPECT_NEAR(high[0], 0.1, 1e-9);
-  // Of a small window the owner has half.
+  // The owner has half of a small window.
   rules.policy = Policy::kFair;
   rules.can_suspend = true;
   const auto fair = Shares(rules, {Member{}, High()});
@@ -237,7 +238,8 @@ struct Case {
   std::vector<Member> members;
 };
 
-// Also what CanHonour() would have refused: a policy may change under its containers.
+// Returns any case, also one that CanHonour() would have refused: a policy may change under its
+// containers.
 Case AnyCase() {
   Case any;
   any.rules.policy = *rc::gen::elementOf(kPolicies);
@@ -282,7 +284,7 @@ TEST(PlanProperty, WindowsDoNotOverlap) {
               [](const Order& a, const Order& b) { return a.duty.phase_us < b.duty.phase_us; });
     for (std::size_t i = 1; i < orders.size(); ++i) {
       RC_ASSERT(orders[i].duty.period_us == orders[0].duty.period_us);
-      // A window that would be nothing is 1 us, whoever is there already.
+      // A window that would be empty is 1 us, whichever containers are there already.
       RC_ASSERT(orders[i - 1].duty.phase_us + orders[i - 1].duty.on_us <=
                 orders[i].duty.phase_us + 1);
     }

@@ -75,8 +75,8 @@ Result<> CanHonour(const Card& card, Policy policy, std::span<const ComputeReque
   if (wanted.high_priority && policy == Policy::kNative) {
     return NotHonoured(card, policy, "priorities", Policy::kPreempt);
   }
-  // One that asks for no percentage gets a part of what is left, which is to be something; one of
-  // high priority takes what it needs.
+  // A container that asks for no percentage gets a share of what is left, which must be something;
+  // one of high priority takes what it needs.
   if (!percentages || wanted.high_priority) {
     return {};
   }

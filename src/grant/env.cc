@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/result.h"
+
 namespace cgpu {
 namespace {
 
@@ -14,7 +16,7 @@ constexpr std::uint64_t kMaxParts = std::uint64_t{1} << 32;
 
 using Environment = std::map<std::string, std::string>;
 
-// All that is looked at below.
+// All names that are read below.
 constexpr std::array<std::string_view, 13> kNames = {"ALIYUN_COM_GPU_MEM_CONTAINER",
                                                      "ALIYUN_COM_GPU_MEM_DEV",
                                                      "ALIYUN_COM_GPU_VISIBLE_DEVICES",
@@ -39,7 +41,7 @@ Error Naming(const std::string& name, Error error) {
   return error;
 }
 
-// A yes or no as cGPU writes it.
+// Returns a yes or no as cGPU writes it.
 Result<bool> Flag(const Environment& environment, const std::string& name) {
   const std::string* text = Find(environment, name);
   if (text == nullptr || *text == "0" || *text == "false" || text->empty()) {
@@ -58,39 +60,31 @@ Result<std::optional<std::uint64_t>> Number(const Environment& environment, cons
   if (text == nullptr) {
     return std::optional<std::uint64_t>();
   }
-  auto number = ParseNumber(*text, name, low, high);
-  if (!number.ok()) {
-    return number.error();
-  }
-  return std::optional(*number);
+  CGPU_ASSIGN_OR_RETURN(auto number, ParseNumber(*text, name, low, high));
+  return std::optional(number);
 }
 
-// ALIYUN_COM_GPU_MEM_CONTAINER of ALIYUN_COM_GPU_MEM_DEV parts. The unit variable beside them does
-// not matter to a ratio.
+// Adds the fraction ALIYUN_COM_GPU_MEM_CONTAINER of ALIYUN_COM_GPU_MEM_DEV. The unit variable
+// beside them does not matter to a ratio.
 Result<> AddFraction(const Environment& environment, ResourceRequest& resources) {
-  auto part = Number(environment, "ALIYUN_COM_GPU_MEM_CONTAINER", 1, kMaxParts);
-  if (!part.ok()) {
-    return part.error();
-  }
-  if (!part->has_value()) {
+  CGPU_ASSIGN_OR_RETURN(auto part,
+                        Number(environment, "ALIYUN_COM_GPU_MEM_CONTAINER", 1, kMaxParts));
+  if (!part.has_value()) {
     return {};
   }
-  auto whole = Number(environment, "ALIYUN_COM_GPU_MEM_DEV", 1, kMaxParts);
-  if (!whole.ok()) {
-    return whole.error();
-  }
-  if (!whole->has_value()) {
+  CGPU_ASSIGN_OR_RETURN(auto whole, Number(environment, "ALIYUN_COM_GPU_MEM_DEV", 1, kMaxParts));
+  if (!whole.has_value()) {
     return Error{Code::kInvalid, 0,
                  "ALIYUN_COM_GPU_MEM_CONTAINER is set without ALIYUN_COM_GPU_MEM_DEV",
                  "set ALIYUN_COM_GPU_MEM_DEV to the memory of the whole card"};
   }
-  if (**part > **whole) {
+  if (*part > *whole) {
     return Error{Code::kInvalid, 0,
-                 "ALIYUN_COM_GPU_MEM_CONTAINER=" + std::to_string(**part) +
-                     " is more than ALIYUN_COM_GPU_MEM_DEV=" + std::to_string(**whole),
+                 "ALIYUN_COM_GPU_MEM_CONTAINER=" + std::to_string(*part) +
+                     " is more than ALIYUN_COM_GPU_MEM_DEV=" + std::to_string(*whole),
                  "a container cannot have more than the card"};
   }
-  resources.memory.push_back({MemoryRequest::Kind::kFraction, **part, **whole});
+  resources.memory.push_back({MemoryRequest::Kind::kFraction, *part, *whole});
   return {};
 }
 
@@ -106,7 +100,7 @@ Result<> AddMemory(const Environment& environment, ResourceRequest& resources) {
   return {};
 }
 
-// "nvidia.com/gpu=0" is card 0.
+// Replaces CDI names by indices: "nvidia.com/gpu=0" is GPU 0.
 std::string WithoutCdiNames(std::string list) {
   for (const std::string_view kind : {"runtime.nvidia.com/gpu=", "nvidia.com/gpu="}) {
     for (std::size_t at = 0; (at = list.find(kind, at)) != std::string::npos;) {
@@ -116,7 +110,8 @@ std::string WithoutCdiNames(std::string list) {
   return list;
 }
 
-// Alibaba Cloud's rule for NVIDIA's variable beside the others: what they do not name stays whole.
+// Adds GPUs by Alibaba Cloud's rule for NVIDIA's variable beside the others: GPUs that those do not
+// name stay whole.
 Result<> AddNvidiaCards(const Environment& environment, ResourceRequest& resources) {
   constexpr const char* kName = "NVIDIA_VISIBLE_DEVICES";
   const std::string* text = Find(environment, kName);
@@ -154,46 +149,32 @@ Result<> AddCards(const Environment& environment, ResourceRequest& resources) {
 }
 
 Result<> AddCompute(const Environment& environment, ComputeRequest& request) {
-  auto percent = Number(environment, "CGPU_COMPUTE", 1, 100);
-  if (!percent.ok()) {
-    return percent.error();
-  }
-  auto most = Number(environment, "CGPU_COMPUTE_MAX", 1, 100);
-  if (!most.ok()) {
-    return most.error();
-  }
-  if (percent->has_value() && most->has_value() && **most < **percent) {
+  CGPU_ASSIGN_OR_RETURN(auto percent, Number(environment, "CGPU_COMPUTE", 1, 100));
+  CGPU_ASSIGN_OR_RETURN(auto most, Number(environment, "CGPU_COMPUTE_MAX", 1, 100));
+  if (percent.has_value() && most.has_value() && *most < *percent) {
     return Error{Code::kInvalid, 0, "CGPU_COMPUTE_MAX is less than CGPU_COMPUTE",
                  "CGPU_COMPUTE is guaranteed, CGPU_COMPUTE_MAX the most it may use"};
   }
-  request.percent = *percent;
-  request.max_percent = *most;
+  request.percent = percent;
+  request.max_percent = most;
   return {};
 }
 
 Result<> AddWeight(const Environment& environment, ComputeRequest& request) {
-  auto theirs = Number(environment, "ALIYUN_COM_GPU_SCHD_WEIGHT", 1, kMaxWeight);
-  if (!theirs.ok()) {
-    return theirs.error();
-  }
-  auto ours = Number(environment, "CGPU_WEIGHT", 1, kMaxWeight);
-  if (!ours.ok()) {
-    return ours.error();
-  }
-  if (theirs->has_value() && ours->has_value() && **theirs != **ours) {
+  CGPU_ASSIGN_OR_RETURN(auto theirs,
+                        Number(environment, "ALIYUN_COM_GPU_SCHD_WEIGHT", 1, kMaxWeight));
+  CGPU_ASSIGN_OR_RETURN(auto ours, Number(environment, "CGPU_WEIGHT", 1, kMaxWeight));
+  if (theirs.has_value() && ours.has_value() && *theirs != *ours) {
     return Error{Code::kConflict, 0, "ALIYUN_COM_GPU_SCHD_WEIGHT and CGPU_WEIGHT differ",
                  "set one of them"};
   }
-  request.weight = ours->has_value() ? *ours : *theirs;
+  request.weight = ours.has_value() ? ours : theirs;
   return {};
 }
 
 Result<> AddPriority(const Environment& environment, ComputeRequest& request) {
-  auto theirs = Flag(environment, "ALIYUN_COM_GPU_HIGH_PRIO");
-  if (!theirs.ok()) {
-    return theirs.error();
-  }
-  request.high_priority = *theirs;
+  CGPU_ASSIGN_OR_RETURN(auto theirs, Flag(environment, "ALIYUN_COM_GPU_HIGH_PRIO"));
+  request.high_priority = theirs;
   const std::string* ours = Find(environment, "CGPU_PRIORITY");
   if (ours == nullptr) {
     return {};
@@ -201,7 +182,7 @@ Result<> AddPriority(const Environment& environment, ComputeRequest& request) {
   if (*ours != "high" && *ours != "normal") {
     return Error{Code::kInvalid, 0, "CGPU_PRIORITY is neither high nor normal", {}};
   }
-  if (Find(environment, "ALIYUN_COM_GPU_HIGH_PRIO") != nullptr && *theirs != (*ours == "high")) {
+  if (Find(environment, "ALIYUN_COM_GPU_HIGH_PRIO") != nullptr && theirs != (*ours == "high")) {
     return Error{Code::kConflict, 0, "ALIYUN_COM_GPU_HIGH_PRIO and CGPU_PRIORITY differ",
                  "set one of them"};
   }
@@ -209,7 +190,7 @@ Result<> AddPriority(const Environment& environment, ComputeRequest& request) {
   return {};
 }
 
-// Alibaba Cloud's rule: without _MEM_CONTAINER, its other names mean nothing.
+// Applies Alibaba Cloud's rule: without _MEM_CONTAINER, its other names mean nothing.
 bool IsManaged(const Environment& environment) {
   for (const char* name : {"ALIYUN_COM_GPU_MEM_CONTAINER", "CGPU_MEM", "CGPU_DEVICES",
                            "CGPU_COMPUTE", "CGPU_COMPUTE_MAX", "CGPU_WEIGHT", "CGPU_PRIORITY"}) {
@@ -246,11 +227,8 @@ std::vector<std::string> GrantVariables(const std::vector<std::string>& environm
 
 Result<EnvRequest> EnvGrant(const std::map<std::string, std::string>& environment) {
   EnvRequest request;
-  auto disabled = Flag(environment, "CGPU_DISABLE");
-  if (!disabled.ok()) {
-    return disabled.error();
-  }
-  if (*disabled) {
+  CGPU_ASSIGN_OR_RETURN(auto disabled, Flag(environment, "CGPU_DISABLE"));
+  if (disabled) {
     request.mode = EnvRequest::Mode::kDisabled;
     return request;
   }

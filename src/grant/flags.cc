@@ -2,15 +2,16 @@
 
 #include <utility>
 
+#include "base/result.h"
 #include "grant/env.h"
 
 namespace cgpu {
 namespace {
 
-// What no flag says is taken from the environment, as for a container of an engine.
+// Takes what no flag says from the environment, as for a container of a container engine.
 Result<> FillFromEnvironment(const GrantFlags& flags, FlagsRequest& request) {
   auto environment = EnvGrant(VariablesOf(flags.environment));
-  if (!environment.ok()) {
+  if (!environment.ok()) {  // GCC 12 takes the macro's value for uninitialized
     return environment.error();
   }
   ResourceRequest& resources = request.resources;
@@ -30,11 +31,7 @@ Result<> Take(const char* name, const std::optional<std::string>& text, std::uin
   if (!text) {
     return {};
   }
-  const auto number = ParseNumber(*text, name, 1, most);
-  if (!number.ok()) {
-    return number.error();
-  }
-  value = *number;
+  CGPU_ASSIGN_OR_RETURN(value, ParseNumber(*text, name, 1, most));
   return {};
 }
 
@@ -60,31 +57,22 @@ Result<FlagsRequest> RequestOf(const GrantFlags& flags) {
   FlagsRequest request;
   ResourceRequest& resources = request.resources;
   if (flags.gpus) {
-    auto gpus = ParseGpus(*flags.gpus);
-    if (!gpus.ok()) {
-      return gpus.error();
-    }
-    resources.gpus.push_back(std::move(*gpus));
+    CGPU_ASSIGN_OR_RETURN(auto gpus, ParseGpus(*flags.gpus));
+    resources.gpus.push_back(std::move(gpus));
   }
   if (flags.memory && flags.units) {
     return Error{Code::kInvalid, 0, "--mem and --units are both given",
                  "--mem is memory per card, --units a total over the cards: give one"};
   }
   if (flags.memory || flags.units) {
-    auto memory = flags.memory ? ParseSize(*flags.memory) : ParseUnits(*flags.units);
-    if (!memory.ok()) {
-      return memory.error();
-    }
-    resources.memory.push_back(*memory);
+    CGPU_ASSIGN_OR_RETURN(auto memory,
+                          flags.memory ? ParseSize(*flags.memory) : ParseUnits(*flags.units));
+    resources.memory.push_back(memory);
   }
   request.origin = resources.gpus.empty() && resources.memory.empty() ? "environment" : "flags";
   CGPU_TRY(FillFromEnvironment(flags, request));
   if (flags.compute || flags.compute_max || flags.weight || flags.priority) {
-    auto compute = ComputeOf(flags);
-    if (!compute.ok()) {
-      return compute.error();
-    }
-    request.compute = *compute;
+    CGPU_ASSIGN_OR_RETURN(request.compute, ComputeOf(flags));
   }
   if (resources.gpus.empty() && resources.memory.empty()) {
     request.origin = "default";

@@ -1,4 +1,4 @@
-// What `cgpu run` asks for: its flags, and the environment for what no flag says. Pure.
+// Reads what `cgpu run` asks for: its flags, and the environment for what no flag says. Pure.
 #ifndef CGPU_GRANT_FLAGS_H_
 #define CGPU_GRANT_FLAGS_H_
 
@@ -11,17 +11,17 @@
 
 namespace cgpu {
 
-// As written; absent ones ask for nothing.
+// Flags as written; absent ones ask for nothing.
 struct GrantFlags {
   std::optional<std::string> gpus;
   std::optional<std::string> memory;
   std::optional<std::string> units;
-  // Of compute time. With any of these, what the environment says of it does not count.
+  // Compute time. With any of these, the environment's compute variables do not count.
   std::optional<std::string> compute;
   std::optional<std::string> compute_max;
   std::optional<std::string> weight;
   std::optional<std::string> priority;
-  std::vector<std::string> environment;  // NAME=VALUE, as far as it may concern a grant
+  std::vector<std::string> environment;  // NAME=VALUE entries that may concern a grant
 };
 
 struct FlagsRequest {
@@ -30,10 +30,10 @@ struct FlagsRequest {
   std::string origin;  // "flags", "environment" or "default"
 };
 
-// Of those flags that are there. kInvalid, with the flag's name.
+// Returns the compute request of the flags that are there. kInvalid, with the flag's name.
 [[nodiscard]] Result<ComputeRequest> ComputeOf(const GrantFlags& flags);
 
-// kInvalid and kConflict, as the parsers of request.h and env.h.
+// Returns the whole request. kInvalid and kConflict as from the parsers of request.h and env.h.
 [[nodiscard]] Result<FlagsRequest> RequestOf(const GrantFlags& flags);
 
 }  // namespace cgpu

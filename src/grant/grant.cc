@@ -6,6 +6,8 @@
 #include <set>
 #include <utility>
 
+#include "base/result.h"
+
 namespace cgpu {
 namespace {
 
@@ -102,15 +104,13 @@ Result<std::vector<std::size_t>> SelectDevices(const std::vector<std::string>& d
                                                const std::vector<Card>& cards) {
   std::vector<std::size_t> chosen;
   for (const std::string& device : devices) {
-    auto found = AllDigits(device) ? FindByIndex(device, cards) : FindByUuid(device, cards);
-    if (!found.ok()) {
-      return found.error();
-    }
-    if (std::find(chosen.begin(), chosen.end(), *found) != chosen.end()) {
-      return Error{Code::kInvalid, 0, NameOf(cards[*found]) + " is named twice",
+    CGPU_ASSIGN_OR_RETURN(
+        auto found, AllDigits(device) ? FindByIndex(device, cards) : FindByUuid(device, cards));
+    if (std::find(chosen.begin(), chosen.end(), found) != chosen.end()) {
+      return Error{Code::kInvalid, 0, NameOf(cards[found]) + " is named twice",
                    "name each GPU once"};
     }
-    chosen.push_back(*found);
+    chosen.push_back(found);
   }
   return chosen;
 }
@@ -134,7 +134,7 @@ Result<std::vector<std::size_t>> Select(const GpuRequest& request, const std::ve
   return chosen;
 }
 
-// All requests of the list come to the same; the bytes they come to.
+// Returns the bytes that all requests of the list come to; they must agree.
 Result<std::uint64_t> AgreedLimit(const std::vector<MemoryRequest>& requests, const Card& card,
                                   std::size_t card_count) {
   if (requests.empty()) {
@@ -183,11 +183,8 @@ Result<> HasRoom(const Card& card, const CardUse& use, std::uint64_t wanted) {
 
 Result<> AddWholeCards(const GpuRequest& request, const std::vector<Card>& cards,
                        const std::vector<CardUse>& uses, Grant& grant) {
-  const auto named = Select(request, cards);
-  if (!named.ok()) {
-    return named.error();
-  }
-  for (const std::size_t i : *named) {
+  CGPU_ASSIGN_OR_RETURN(const auto named, Select(request, cards));
+  for (const std::size_t i : named) {
     const bool there =
         std::any_of(grant.cards.begin(), grant.cards.end(),
                     [&](const CardGrant& other) { return other.card.uuid == cards[i].uuid; });
@@ -249,12 +246,9 @@ Result<std::uint64_t> LimitOnCard(const MemoryRequest& request, const Card& card
 }
 
 Result<std::vector<Card>> SelectCards(const GpuRequest& request, const std::vector<Card>& cards) {
-  auto chosen = Select(request, cards);
-  if (!chosen.ok()) {
-    return chosen.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(auto chosen, Select(request, cards));
   std::vector<Card> selected;
-  for (const std::size_t i : *chosen) {
+  for (const std::size_t i : chosen) {
     selected.push_back(cards[i]);
   }
   return selected;
@@ -285,31 +279,26 @@ Result<> HasPlace(const Card& card, const CardUse& use) {
 
 Result<Grant> MakeGrant(const ResourceRequest& request, const std::vector<Card>& cards,
                         const std::vector<CardUse>& uses) {
-  auto chosen = AgreedCards(request.gpus, cards);
-  if (!chosen.ok()) {
-    return chosen.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(auto chosen, AgreedCards(request.gpus, cards));
   if (IsCount(request)) {
-    // The first cards with room; where there are too few, the first cards, which says what is free.
+    // Takes the first GPUs with room; where there are too few, the first GPUs, whose error says
+    // what is free.
     std::vector<std::size_t> roomy;
-    for (std::size_t i = 0; i < cards.size() && roomy.size() < chosen->size(); ++i) {
-      const auto limit = AgreedLimit(request.memory, cards[i], chosen->size());
+    for (std::size_t i = 0; i < cards.size() && roomy.size() < chosen.size(); ++i) {
+      const auto limit = AgreedLimit(request.memory, cards[i], chosen.size());
       if (limit.ok() && HasRoom(cards[i], uses[i], *limit).ok()) {
         roomy.push_back(i);
       }
     }
-    if (roomy.size() == chosen->size()) {
-      *chosen = std::move(roomy);
+    if (roomy.size() == chosen.size()) {
+      chosen = std::move(roomy);
     }
   }
   Grant grant;
-  for (const std::size_t i : *chosen) {
-    auto limit = AgreedLimit(request.memory, cards[i], chosen->size());
-    if (!limit.ok()) {
-      return limit.error();
-    }
-    CGPU_TRY(HasRoom(cards[i], uses[i], *limit));
-    grant.cards.push_back({cards[i], *limit});
+  for (const std::size_t i : chosen) {
+    CGPU_ASSIGN_OR_RETURN(auto limit, AgreedLimit(request.memory, cards[i], chosen.size()));
+    CGPU_TRY(HasRoom(cards[i], uses[i], limit));
+    grant.cards.push_back({cards[i], limit});
   }
   if (request.whole) {
     CGPU_TRY(AddWholeCards(*request.whole, cards, uses, grant));

@@ -1,8 +1,8 @@
-// What a container may use: a set of cards and, per card, bytes of memory. Pure: parsed requests
-// (request.h) and the node's cards in, a Grant or a sentence that says why not out.
+// Decides what a container may use: a set of GPUs and, per GPU, bytes of memory. Pure: takes parsed
+// requests (request.h) and the host's GPUs; returns a Grant, or an error that says why not.
 //
-// The arithmetic is the contract's: a card has floor(MiB / 1024) units, and what a container sees
-// of it is floor(physical MiB * its units / the card's units) MiB.
+// The arithmetic is the contract's: a GPU has floor(MiB / 1024) units, and a container sees
+// floor(physical MiB * its units / the GPU's units) MiB of it.
 #ifndef CGPU_GRANT_GRANT_H_
 #define CGPU_GRANT_GRANT_H_
 
@@ -16,11 +16,11 @@
 
 namespace cgpu {
 
-// One physical card of the node.
+// One physical GPU of the host.
 struct Card {
   std::string uuid;          // "GPU-8-4-4-4-12 hex digits"
-  unsigned index = 0;        // in the node's enumeration: what a user calls it
-  unsigned minor = 0;        // of /dev/nvidia<minor>
+  unsigned index = 0;        // place in the host's enumeration: what a user calls it
+  unsigned minor = 0;        // number of /dev/nvidia<minor>
   std::string bdf;           // "0000:01:00.0"
   std::uint32_t gpu_id = 0;  // the driver's, from NV0000_CTRL_CMD_GPU_GET_PROBED_IDS
   std::string model;
@@ -32,47 +32,48 @@ struct CardGrant {
   std::uint64_t limit_bytes = 0;
 };
 
-// Slices that a card may have at a time where nothing else is said, and the most that can be said
-// (the contract's max_inst).
+// Default and greatest number of slices that a GPU may have at a time (the contract's max_inst).
 inline constexpr unsigned kDefaultMaxInst = 20;
 inline constexpr unsigned kMostMaxInst = 64;
 
-// What running containers have of a card.
+// What running containers hold of a GPU.
 struct CardUse {
-  std::uint64_t bytes = 0;  // granted to them
-  unsigned slices = 0;      // how many they are
+  std::uint64_t bytes = 0;  // bytes granted to them
+  unsigned slices = 0;      // number of them
   unsigned max_inst = kDefaultMaxInst;
 };
 
-// In this order the cards count from 0 inside the container.
+// GPUs in the order in which they count from 0 inside the container.
 struct Grant {
   std::vector<CardGrant> cards;
 };
 
-// floor(MiB / 1024): the units a card offers.
+// Returns the units that a GPU offers: floor(MiB / 1024).
 [[nodiscard]] std::uint64_t UnitsOf(const Card& card);
 
-// What `request` comes to on `card`, as one of `card_count` cards of the grant. kInvalid when units
-// do not divide evenly over the cards; kExhausted when it is more than the card has, or nothing.
+// Returns the bytes that `request` comes to on `card`, one of the grant's `card_count` GPUs.
+// kInvalid: units do not divide evenly over the GPUs. kExhausted: it is more than the GPU has, or
+// nothing.
 [[nodiscard]] Result<std::uint64_t> LimitOnCard(const MemoryRequest& request, const Card& card,
                                                 std::size_t card_count);
 
-// The cards that `request` names, in its order. For a count, the first ones. kNotFound for an
-// unknown or missing card, kInvalid for one named twice or ambiguously.
+// Returns the GPUs that `request` names, in its order; for a count, the first ones. kNotFound: a
+// GPU is unknown or missing. kInvalid: a GPU is named twice or ambiguously.
 [[nodiscard]] Result<std::vector<Card>> SelectCards(const GpuRequest& request,
                                                     const std::vector<Card>& cards);
 
-// kExhausted, and what is free, unless `wanted` bytes fit beside `granted` bytes on the card.
+// Returns kExhausted, and what is free, unless `wanted` bytes fit beside `granted` bytes on the
+// GPU.
 [[nodiscard]] Result<> FitsOnCard(const Card& card, std::uint64_t granted, std::uint64_t wanted);
 
-// kExhausted unless the card may have a slice more.
+// Returns kExhausted unless the GPU may have one more slice.
 [[nodiscard]] Result<> HasPlace(const Card& card, const CardUse& use);
 
-// The whole decision. `uses` says for each of `cards` (same order) what running containers have
-// already. A count takes the first cards with room; every other choice is the user's own. Two
-// requests of a kind (the two families of environment names) must come to the same
-// cards and bytes, else kConflict. With cards beside them that are given whole, all come in the
-// node's order.
+// Makes the whole decision. `uses` says for each of `cards`, in the same order, what running
+// containers hold. A count takes the first GPUs with room; every other choice is the user's own.
+// Two requests of a kind (the two families of environment names) must come to the same GPUs and
+// bytes, else kConflict. Where the request also has GPUs that are given whole, the grant lists all
+// in the host's order.
 [[nodiscard]] Result<Grant> MakeGrant(const ResourceRequest& request,
                                       const std::vector<Card>& cards,
                                       const std::vector<CardUse>& uses);

@@ -37,7 +37,7 @@ MemoryRequest Size(const std::string& text) {
   return *ParseSize(text);
 }
 
-// The published outputs: physical MiB, units of the container on the card, what it sees.
+// The published outputs: physical MiB, units of the container on the GPU, MiB that it sees.
 TEST(LimitOnCard, GivesThePublishedOutputsToTheMib) {
   struct Case {
     std::uint64_t mib, units, of, sees;

@@ -6,10 +6,12 @@
 #include <iterator>
 #include <system_error>
 
+#include "base/result.h"
+
 namespace cgpu {
 namespace {
 
-// Far above any card, and small enough that its bytes fit into 64 bits.
+// Most MiB: far above any GPU, and small enough that its bytes fit into 64 bits.
 constexpr std::uint64_t kMaxMib = std::uint64_t{1} << 40;
 constexpr std::uint64_t kMaxUnits = 1'000'000;
 constexpr std::uint64_t kMaxCards = 4096;
@@ -35,7 +37,8 @@ std::string Lower(std::string_view text) {
   return lower;
 }
 
-// User text in a message: quoted, shortened, and nothing that a terminal would interpret.
+// Returns user text for a message: quoted, shortened, and without anything that a terminal would
+// interpret.
 std::string Quote(std::string_view text) {
   constexpr std::size_t kLongest = 64;
   std::string quoted = "\"";
@@ -49,7 +52,7 @@ Error Invalid(std::string what, std::string_view hint) {
   return Error{Code::kInvalid, 0, std::move(what), std::string(hint)};
 }
 
-// The leading digits of `text` as a number; what follows them in `rest`.
+// The leading digits of a text as a number; `rest` is what follows them.
 struct Digits {
   std::uint64_t value = 0;
   bool any = false;
@@ -66,7 +69,7 @@ Digits TakeDigits(std::string_view text) {
   return digits;
 }
 
-// What is wrong with a number before its unit is looked at; empty if nothing.
+// Returns what is wrong with a number before its unit is looked at; "" if nothing.
 std::string NumberFault(std::string_view text, const Digits& digits) {
   if (text.empty()) {
     return "is empty";
@@ -117,11 +120,8 @@ Result<MemoryRequest> ParseSize(std::string_view text) {
 }
 
 Result<MemoryRequest> ParseUnits(std::string_view text) {
-  auto units = ParseNumber(text, "the number of units", 1, kMaxUnits);
-  if (!units.ok()) {
-    return units.error();
-  }
-  return MemoryRequest{MemoryRequest::Kind::kUnits, *units, 0};
+  CGPU_ASSIGN_OR_RETURN(auto units, ParseNumber(text, "the number of units", 1, kMaxUnits));
+  return MemoryRequest{MemoryRequest::Kind::kUnits, units, 0};
 }
 
 Result<std::uint64_t> ParseNumber(std::string_view text, std::string_view what, std::uint64_t low,

@@ -1,6 +1,6 @@
-// What a user asks for, as written on a command line or in an environment, before it meets the
-// node's cards. Units are 1 MiB and 1 %; fractions are refused. All functions are pure; every error
-// is kInvalid with a sentence and a hint.
+// Requests: what a user asks for on a command line or in an environment, before it meets the host's
+// GPUs. Units are 1 MiB and 1 %; fractions are refused. All functions are pure; every error is
+// kInvalid with a sentence and a hint.
 #ifndef CGPU_GRANT_REQUEST_H_
 #define CGPU_GRANT_REQUEST_H_
 
@@ -14,21 +14,21 @@
 
 namespace cgpu {
 
-// Memory per card, but for kUnits.
+// Memory per GPU, except kUnits, which is a total.
 struct MemoryRequest {
   enum class Kind {
     kWholeCard,
     kMib,       // `value` MiB
-    kPercent,   // `value` % of the card's MiB, 1 to 100
-    kUnits,     // `value` units in total, evenly over the cards
-    kFraction,  // `value` of `of` parts of the card
+    kPercent,   // `value` % of the GPU's MiB, 1 to 100
+    kUnits,     // `value` units in total, evenly over the GPUs
+    kFraction,  // `value` of `of` equal parts of the GPU
   };
   Kind kind = Kind::kWholeCard;
   std::uint64_t value = 0;
   std::uint64_t of = 0;
 };
 
-// Which cards.
+// GPUs that are asked for.
 struct GpuRequest {
   enum class Kind { kAll, kCount, kDevices };
   Kind kind = Kind::kAll;
@@ -36,16 +36,16 @@ struct GpuRequest {
   std::vector<std::string> devices;  // indices ("0"), UUIDs or prefixes of them
 };
 
-// Everything asked for one container. More than one request of a kind means that the same thing was
-// said twice; they must agree. None means all cards, whole cards.
+// Everything that is asked for one container. More than one request of a kind means that the same
+// thing was said twice; they must agree. No request means all GPUs, and each whole.
 struct ResourceRequest {
   std::vector<GpuRequest> gpus;
   std::vector<MemoryRequest> memory;
-  // Cards that it has whole, whatever `memory` says, as far as they are not among `gpus` too.
+  // GPUs that the container has whole, whatever `memory` says, unless `gpus` has them too.
   std::optional<GpuRequest> whole = std::nullopt;
 };
 
-// How much of the time of its cards a container may use (governor/policy.h).
+// Compute time that a container asks for on its GPUs (governor/policy.h).
 struct ComputeRequest {
   std::optional<std::uint64_t> percent;      // 1 to 100, guaranteed
   std::optional<std::uint64_t> max_percent;  // `percent` to 100
@@ -56,24 +56,24 @@ struct ComputeRequest {
 };
 inline constexpr std::uint64_t kMaxWeight = 100;
 
-// "30 % to 60 %, weight 4, high priority"; "an equal part" if nothing was asked for.
+// Returns "30 % to 60 %, weight 4, high priority"; "an equal part" if nothing was asked for.
 [[nodiscard]] std::string SentenceOf(const ComputeRequest& request);
 
-// "4096MiB", "4GiB", "4G", "25%"; a bare number is MiB. 0, negative, fractional, overflowing and
-// other text is refused. Letters' case does not matter.
+// Parses "4096MiB", "4GiB", "4G" or "25%"; a bare number is MiB. Refuses 0 and negative,
+// fractional, overflowing and other text. Letters' case does not matter.
 [[nodiscard]] Result<MemoryRequest> ParseSize(std::string_view text);
 
-// A positive whole number of units.
+// Parses a positive whole number of units.
 [[nodiscard]] Result<MemoryRequest> ParseUnits(std::string_view text);
 
-// Docker's grammar for --gpus: "2", "all", "device=0,2", "device=GPU-8a56…", with or without
+// Parses Docker's grammar for --gpus: "2", "all", "device=0,2", "device=GPU-8a56…", with or without
 // Docker's inner quotation marks.
 [[nodiscard]] Result<GpuRequest> ParseGpus(std::string_view text);
 
-// "0,2", "GPU-8a56…" or "all": as in ALIYUN_COM_GPU_VISIBLE_DEVICES.
+// Parses "0,2", "GPU-8a56…" or "all", as in ALIYUN_COM_GPU_VISIBLE_DEVICES.
 [[nodiscard]] Result<GpuRequest> ParseDeviceList(std::string_view text);
 
-// A whole number from `low` to `high`; `what` names it in the error.
+// Parses a whole number from `low` to `high`; `what` names it in the error.
 [[nodiscard]] Result<std::uint64_t> ParseNumber(std::string_view text, std::string_view what,
                                                 std::uint64_t low, std::uint64_t high);
 

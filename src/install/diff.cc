@@ -11,7 +11,7 @@ namespace {
 using Lines = std::vector<std::string_view>;
 
 constexpr std::size_t kContext = 3;
-constexpr std::size_t kMaxTable = std::size_t{1} << 22;  // more is shown as a whole new text
+constexpr std::size_t kMaxTable = std::size_t{1} << 22;  // larger ones: a whole new text
 
 struct Row {
   char kind = ' ';  // ' ' in both, '-' before, '+' after
@@ -28,8 +28,7 @@ Lines LinesOf(const std::string& text) {
   return lines;
 }
 
-// The rows of what is between the common beginning and the common end, by the longest common
-// subsequence.
+// Adds the rows between the common beginning and the common end, by the longest common subsequence.
 void CompareMiddle(const Lines& before, const Lines& after, std::vector<Row>& rows) {
   const std::size_t width = after.size() + 1;
   const bool small = (before.size() + 1) * width <= kMaxTable;
@@ -83,13 +82,14 @@ std::vector<Row> Compare(const Lines& before, const Lines& after) {
   return rows;
 }
 
-// "12,3": the first line and how many; "12" where it is one; of none, the line before.
+// Returns "12,3": the first line and the number of lines; "12" for one line; for none, the line
+// before.
 std::string Range(std::size_t first, std::size_t count) {
   const std::string start = std::to_string(count == 0 ? first : first + 1);
   return count == 1 ? start : start + "," + std::to_string(count);
 }
 
-// rows[begin, end) with its heading. `line` and `new_line`: those before the first row.
+// Returns rows[begin, end) with its heading. `line` and `new_line`: those before the first row.
 std::string Hunk(const std::vector<Row>& rows, std::size_t begin, std::size_t end, std::size_t line,
                  std::size_t new_line) {
   std::string body;

@@ -1,4 +1,4 @@
-// The unified format of diff(1), as `patch` takes it.
+// Writes the unified format of diff(1), as `patch` takes it.
 #ifndef CGPU_INSTALL_DIFF_H_
 #define CGPU_INSTALL_DIFF_H_
 
@@ -7,8 +7,8 @@
 
 namespace cgpu::install {
 
-// What turns `before` into `after`, with three lines around each change; empty if they are the
-// same. Nothing in place of a text: there is no file, and the name is /dev/null. Pure.
+// Returns the diff that turns `before` into `after`, with three lines around each change; "" if
+// they are the same. Nothing in place of a text: there is no file, and the name is /dev/null. Pure.
 [[nodiscard]] std::string UnifiedDiff(const std::string& file,
                                       const std::optional<std::string>& before,
                                       const std::optional<std::string>& after);

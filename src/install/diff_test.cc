@@ -37,7 +37,7 @@ TEST(DiffTest, SaysWhereALineHasNoEnd) {
             "--- f\n+++ f\n@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+a\n");
 }
 
-// What `patch` does, and as strictly: every line must be where the diff says it is.
+// Does what `patch` does, and as strictly: every line must be where the diff says it is.
 std::string Patched(const std::string& text, const std::string& diff) {
   std::vector<std::string> old;
   for (std::size_t at = 0; at < text.size();) {

@@ -1,5 +1,6 @@
 #include "install/docker.h"
 
+#include "base/result.h"
 #include "install/json_text.h"
 
 namespace cgpu::install {
@@ -19,8 +20,8 @@ Entry EntryOf(const JsonText& json) {
   return entry;
 }
 
-// What the default was before, if it can still be that: what a file once named and has no more
-// would keep Docker from starting.
+// Returns the earlier default, if it can still be that: a name that the file once had and has no
+// more would keep Docker from starting.
 std::optional<std::string> EarlierDefault(const JsonText& json,
                                           const std::optional<JsonText>& original) {
   const auto name = original.has_value() ? original->String(kDefault) : std::nullopt;
@@ -32,11 +33,8 @@ std::optional<std::string> EarlierDefault(const JsonText& json,
 }  // namespace
 
 Result<Entry> FindInDocker(const std::string& text) {
-  const auto json = JsonText::Parse(text);
-  if (!json.ok()) {
-    return json.error();
-  }
-  return EntryOf(*json);
+  CGPU_ASSIGN_OR_RETURN(const auto json, JsonText::Parse(text));
+  return EntryOf(json);
 }
 
 Result<std::string> AddToDocker(const std::string& text, const std::string& path,

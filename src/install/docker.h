@@ -1,4 +1,4 @@
-// Docker's part of engines.h.
+// Implements engines.h for Docker.
 #ifndef CGPU_INSTALL_DOCKER_H_
 #define CGPU_INSTALL_DOCKER_H_
 
@@ -16,7 +16,7 @@ namespace cgpu::install {
 [[nodiscard]] Result<std::string> RemoveFromDocker(const std::string& text,
                                                    const std::optional<std::string>& original);
 
-// No text, or an object without members.
+// Returns whether there is no text, or an object without members.
 [[nodiscard]] bool IsEmptyForDocker(const std::string& text);
 
 }  // namespace cgpu::install

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 
+#include "base/result.h"
 #include "install/docker.h"
 #include "install/toml_engines.h"
 
@@ -31,14 +32,11 @@ Result<Entry> FindEntry(Engine engine, const std::string& text) {
 
 Result<std::string> AddEntry(Engine engine, const std::string& text, const std::string& path,
                              bool set_default, const std::string* like) {
-  const auto entry = FindEntry(engine, text);
-  if (!entry.ok()) {
-    return entry.error();
-  }
-  if (entry->path.has_value() && *entry->path != path) {
+  CGPU_ASSIGN_OR_RETURN(const auto entry, FindEntry(engine, text));
+  if (entry.path.has_value() && *entry.path != path) {
     return Error{Code::kConflict, 0,
                  "has a runtime cgpu already, with another program: " +
-                     (entry->path->empty() ? "none that is named" : *entry->path),
+                     (entry.path->empty() ? "none that is named" : *entry.path),
                  "`cgpu uninstall " + std::string(FactsOf(engine).name) + "` takes it away"};
   }
   return engine == Engine::kDocker ? AddToDocker(text, path, set_default)

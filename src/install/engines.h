@@ -1,4 +1,4 @@
-// What the configuration of each container engine must say so that it knows the OCI runtime `cgpu`.
+// Edits the configuration of each container engine so that the engine knows the OCI runtime `cgpu`.
 //
 // Pure: texts in, texts out. Sources: Docker's daemon.json (docs.docker.com, dockerd, "Daemon
 // configuration file"), containerd's docs/man/containerd-config.toml.5.md and docs/cri/config.md,
@@ -20,56 +20,57 @@ enum class Engine { kDocker, kContainerd, kCrio, kPodman };
 struct EngineFacts {
   Engine engine;
   std::string_view name;
-  std::string_view file;    // where its configuration is; for some a file that is ours alone
-  std::string_view reload;  // the command that makes the engine read it, or what to know instead
-  std::string_view usage;   // what starts a container with the runtime
+  std::string_view file;    // path of its configuration; for some a file that is cgpu's alone
+  std::string_view reload;  // command that makes the engine read it, or what to know instead
+  std::string_view usage;   // command that starts a container with the runtime
 };
 
 [[nodiscard]] const std::vector<EngineFacts>& Engines();
 [[nodiscard]] const EngineFacts& FactsOf(Engine engine);
 
-// What a configuration says of the runtime `cgpu`.
+// A configuration's entry of the runtime `cgpu`.
 struct Entry {
-  std::optional<std::string> path;  // of its program; "" if it is there without one
+  std::optional<std::string> path;  // path of its program; "" if it is there without one
   bool is_default = false;
 };
 
 [[nodiscard]] Result<Entry> FindEntry(Engine engine, const std::string& text);
 
-// The text with the runtime at `path` in it and, if asked for, as the default one. What is there
-// already stays. kConflict if `cgpu` is there with another path, kInvalid if the text is not what
+// Returns the text with the runtime at `path` in it and, if asked for, as the default one. What is
+// there already stays. kConflict: `cgpu` is there with another path. kInvalid: the text is not what
 // the engine reads. `like`: a text with the entry of runc, from which settings are taken; only
 // containerd has such, and only where the text itself is no more than a part of the whole.
 [[nodiscard]] Result<std::string> AddEntry(Engine engine, const std::string& text,
                                            const std::string& path, bool set_default,
                                            const std::string* like = nullptr);
 
-// The text without the runtime. `original`: what the file was before the runtime was added, if that
-// is known: the default of then comes back, unless what it names is gone.
+// Returns the text without the runtime. `original`: what the file was before the runtime was added,
+// if that is known. The default runtime of that time comes back, unless what it names is gone.
 [[nodiscard]] Result<std::string> RemoveEntry(Engine engine, const std::string& text,
                                               const std::optional<std::string>& original);
 
-// Whether nothing is lost with a file of this text: no settings, and no comments either.
+// Returns whether nothing is lost with a file of this text: it has no settings, and no comments
+// either.
 [[nodiscard]] bool SaysNothing(Engine engine, const std::string& text);
 
-// Other files that a configuration of containerd has it read, as they are written there.
+// Other files that a configuration of containerd imports, as they are written there.
 struct Imports {
   std::vector<std::string> patterns;
-  // Whether their tables are merged with those of this file, as containerd 2 does with any and as
-  // files of version 3 therefore can count on. Before, a plugin's section in one of them took the
-  // place of all that this file says of the plugin (containerd issue 5837).
+  // Whether their tables are merged with those of this file. containerd 2 does that with any file,
+  // and so files of version 3 can count on it. Before, a plugin's section in one of them replaced
+  // all that this file says of the plugin (containerd issue 5837).
   bool merged = false;
 };
 
 [[nodiscard]] Result<Imports> ImportsOf(const std::string& text);
 
-// Whether the text has a section of containerd's CRI plugin.
+// Returns whether the text has a section of containerd's CRI plugin.
 [[nodiscard]] Result<bool> ConfiguresCri(const std::string& text);
 
-// An empty file to be imported by one with this text.
+// Returns an empty file that a file with this text can import.
 [[nodiscard]] Result<std::string> EmptyImport(const std::string& text);
 
-// Whether the text disables containerd's CRI plugin, as the file in Docker's packages does.
+// Returns whether the text disables containerd's CRI plugin, as the file in Docker's packages does.
 [[nodiscard]] bool DisablesCri(const std::string& text);
 
 }  // namespace cgpu::install

@@ -39,7 +39,7 @@ struct Golden {
   std::string suffix;
 };
 
-// VERSION of a configuration: before, after, default.
+// Reads VERSION of a configuration: before, after, default.
 std::string Data(const Golden& golden, const std::string& version) {
   std::string name = golden.name;
   name.append(".").append(version).append(golden.suffix);
@@ -77,7 +77,8 @@ TEST_P(GoldenTest, AnotherProgramIsRefused) {
   EXPECT_THAT(other.error().what, HasSubstr(kProgram));
 }
 
-// As after a change by somebody else: nothing but the text to go by, and the original.
+// Removes the runtime as after another program's change: with nothing but the text and the
+// original.
 TEST_P(GoldenTest, TheRuntimeIsTakenOut) {
   const Engine engine = GetParam().engine;
   const bool made = GetParam().name.ends_with("-made");
@@ -144,7 +145,7 @@ TEST(EnginesTest, ContainerdKeepsItsBuiltInRunc) {
   const std::string text = Added(Engine::kContainerd, "version = 2\n");
   EXPECT_TRUE(TomlText::Parse(text)->Has(runc));
   EXPECT_THAT(Added(Engine::kContainerd, "version = 3\n"), Not(HasSubstr("runtimes.runc")));
-  // Another runtime came after ours: now runc is what keeps the default one.
+  // Another runtime came after cgpu: now runc is what keeps the default one.
   const std::string more =
       text +
       "[plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.kata]\nruntime_type = \"k\"\n";
@@ -204,7 +205,7 @@ TEST(EnginesTest, AnEarlierDefaultThatIsGoneDoesNotComeBack) {
             "[engine]\nruntime = \"crun\" # x\n");
 }
 
-// As nvidia-ctk writes a file again: no comment of ours is left, and the order is another.
+// nvidia-ctk writes a file again without cgpu's comment, and in another order.
 TEST(EnginesTest, TheRuntimeIsFoundWithoutOurComments) {
   const std::string before = Data("containerd-1.6.before.toml");
   std::string text = Added(Engine::kContainerd, before);

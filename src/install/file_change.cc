@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/result.h"
 
 namespace cgpu::install {
 namespace {
@@ -37,7 +38,7 @@ std::string NameOf(const std::string& file) {
   return file.substr(file.rfind('/') + 1);
 }
 
-// The folder for files that the engine is not to read.
+// Returns the folder for files that the engine must not read.
 std::string SideFolderOf(const std::string& file) {
   const std::string folder = FolderOf(file);
   const std::string above = FolderOf(folder);
@@ -48,7 +49,8 @@ std::string SideFolderOf(const std::string& file) {
   return folder.ends_with(".d") && same_disk ? above : folder;
 }
 
-// Access lists and labels among them. What the file system or the caller cannot set stays away.
+// Copies extended attributes, access lists and labels among them. Leaves out what the file system
+// or the caller cannot set.
 void CopyAttributes(const std::string& from, int to) {
   std::vector<char> names(XATTR_LIST_MAX);
   const ssize_t size = listxattr(from.c_str(), names.data(), names.size());
@@ -128,7 +130,7 @@ Result<std::string> RealFile(const std::string& path) {
   if (lstat(absolute.c_str(), &link) == 0) {
     return Error{Code::kInvalid, 0, path + " is a link to a file that does not exist", {}};
   }
-  // The folder may be reached by a link too; what is missing of it is made where its name says.
+  // A link may lead to the folder too; missing parts of it are made where its name says.
   const std::string folder = FolderOf(absolute);
   return realpath(folder.c_str(), real) != nullptr
              ? (std::strcmp(real, "/") == 0 ? "" : std::string(real)) + "/" + NameOf(absolute)
@@ -169,7 +171,8 @@ Result<UniqueFd> LockFolderOf(const std::string& file) {
 }
 
 Result<> ReplaceFile(const std::string& file, const std::string& content, const std::string& like) {
-  // One name: under the lock nobody else uses it, and what a killed run left is not in the way.
+  // One name is enough: under the lock nobody else uses it, and a file that a killed run left is
+  // not in the way.
   CGPU_TRY(MakeFolder(FolderOf(file)));
   const std::string folder = SideFolderOf(file);
   const std::string temporary = folder + "/." + NameOf(file) + ".new-cgpu";

@@ -1,4 +1,4 @@
-// Adding and removing, on texts as odd as people and programs write them.
+// Tests adding and removing, on texts as odd as people and programs write them.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -61,7 +61,7 @@ const std::vector<std::string>& OddJson() {
   return texts;
 }
 
-// Without the blanks at the end: appending ends the last line.
+// Returns the text without the blanks at its end: appending ends the last line.
 std::string WithoutEnd(const std::string& text) {
   return text.substr(0, text.find_last_not_of("\r\n") + 1);
 }
@@ -77,7 +77,7 @@ bool Same(Engine engine, const std::string& one, const std::string& other) {
   return parsed(one) == parsed(other);
 }
 
-// All of the text is there still, in its order, whatever stands between.
+// Returns whether all of the text is still there, in its order, whatever stands between.
 bool IsWithin(const std::string& text, const std::string& longer) {
   std::size_t at = 0;
   for (const char c : text) {
@@ -118,7 +118,7 @@ TEST(InstallPropertyTest, AddedAndRemovedNothingIsDifferent) {
   }
 }
 
-// JSON of any shape, with blanks anywhere.
+// Returns JSON of any shape, with blanks anywhere.
 std::string RandomJson(int depth) {
   const auto blanks = [] { return *rc::gen::element<std::string>("", " ", "\n", "\r\n\t"); };
   const int kind = *rc::gen::inRange(0, depth > 0 ? 4 : 2);

@@ -20,7 +20,7 @@ constexpr const char* kByteOrderMark = "\xEF\xBB\xBF";
 // One member of an object, by the places of its bytes in the text.
 struct Member {
   std::string key;
-  std::size_t begin = 0;  // of the key
+  std::size_t begin = 0;  // begin of the key
   std::size_t value = 0;
   std::size_t end = 0;
 };
@@ -87,7 +87,7 @@ std::string LineEndOf(const std::string& text) {
   return text.find("\r\n") == std::string::npos ? "\n" : "\r\n";
 }
 
-// What stands before `at` in its line, if that is nothing but blanks.
+// Returns what stands before `at` in its line, if that is nothing but blanks.
 std::optional<std::string> IndentationAt(const std::string& text, std::size_t at) {
   const std::size_t line = at == 0 ? std::string::npos : text.rfind('\n', at - 1);
   if (line == std::string::npos) {
@@ -98,7 +98,7 @@ std::optional<std::string> IndentationAt(const std::string& text, std::size_t at
                                                               : std::nullopt;
 }
 
-// How far the members of the outermost object are indented; four blanks if they are not.
+// Returns the indentation of the outermost object's members; four blanks if they have none.
 std::string UnitOf(const std::string& text) {
   const auto members = MembersOf(text, RootOf(text));
   const auto first = members.empty() ? std::nullopt : IndentationAt(text, members.front().begin);
@@ -119,8 +119,8 @@ std::string MemberText(const std::string& key, const Json& value, const std::str
   return name + lines;
 }
 
-// The text with a member more in the object at `object`. `own_line`: what its line is indented by,
-// where the object itself stands in a line of its own.
+// Returns the text with one more member in the object at `object`. `own_line`: the indentation of
+// the line, where the object stands in a line of its own.
 std::string WithMember(const std::string& text, std::size_t object,
                        const std::optional<std::string>& own_line, const std::string& key,
                        const Json& value) {
@@ -158,7 +158,8 @@ std::string WithoutMember(const std::string& text, const std::vector<Member>& me
   return text.substr(0, begin) + text.substr(end);
 }
 
-// The parsed text; nothing where Parse() would have refused it. nlohmann skips a byte order mark.
+// Returns the parsed text; nothing where Parse() would have refused it. nlohmann skips a byte order
+// mark.
 Json Parsed(const std::string& text) {
   return text.find_first_not_of(kBlanks) == std::string::npos ? Json::object() : Json::parse(text);
 }
@@ -171,7 +172,7 @@ Json::json_pointer PointerTo(const Path& path) {
   return pointer;
 }
 
-// A key that an object names twice, if there is one: readers differ in which one they take.
+// Returns a key that an object names twice, if there is one: readers differ in which one they take.
 std::optional<std::string> NamedTwice(const std::string& text) {
   std::optional<std::string> twice;
   std::vector<std::set<std::string>> open;
@@ -197,7 +198,7 @@ bool IsText(const std::string& value) {
   return json.dump(-1, ' ', false, Handler::replace) == json.dump(-1, ' ', false, Handler::ignore);
 }
 
-// The changed text, if it means what was meant.
+// Returns the changed text, if it means what was meant.
 Result<JsonText> Checked(const std::string& text, const Json& meant) {
   auto changed = JsonText::Parse(text);
   if (!changed.ok() || Parsed(text) != meant) {

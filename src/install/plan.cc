@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/result.h"
 #include "install/file_change.h"
 
 namespace cgpu::install {
@@ -17,11 +18,11 @@ namespace {
 
 constexpr const char* kDropIn = "cgpu.toml";  // sorts behind names that begin with a number
 
-// A file that has, or gets, the runtime; and what it is a part of.
+// A file that has, or gets, the runtime; and the configuration that it belongs to.
 struct Target {
   std::string file;
   std::optional<std::string> before;
-  std::string empty;                // what is added to if there is no file
+  std::string empty;                // text that the runtime is added to if there is no file
   std::optional<std::string> like;  // the configuration that imports the file
 };
 
@@ -34,12 +35,12 @@ std::string FolderOf(const std::string& file) {
   return file.substr(0, file.rfind('/'));
 }
 
-// As containerd reads it: relative to the folder of the file that imports.
+// Returns the pattern as containerd reads it: relative to the folder of the file that imports.
 std::string Absolute(const std::string& pattern, const std::string& file) {
   return pattern.starts_with('/') ? pattern : FolderOf(file) + "/" + pattern;
 }
 
-// The files of a pattern, whose "*" and the like may be in any part of it.
+// Returns the files of a pattern, whose "*" and the like may be in any part of it.
 std::vector<std::string> Matches(const std::string& pattern) {
   std::vector<std::string> found = {""};
   for (std::size_t at = 1; at <= pattern.size();) {
@@ -66,7 +67,7 @@ std::vector<std::string> Matches(const std::string& pattern) {
   return found;
 }
 
-// The file of ours in a folder of which all is imported, or nothing.
+// Returns cgpu's file in a folder of which all is imported, or nothing.
 std::optional<std::string> DropInFor(const std::string& pattern) {
   const std::size_t star = pattern.find_first_of("*?[");
   if (star == std::string::npos || pattern.substr(star) != "*.toml" || pattern[star - 1] != '/') {
@@ -76,27 +77,18 @@ std::optional<std::string> DropInFor(const std::string& pattern) {
 }
 
 Result<Target> ReadTarget(const std::string& path) {
-  auto file = RealFile(path);
-  if (!file.ok()) {
-    return file.error();
-  }
-  auto before = ReadIfThere(*file);
-  if (!before.ok()) {
-    return before.error();
-  }
-  return Target{std::move(*file), std::move(*before), {}, {}};
+  CGPU_ASSIGN_OR_RETURN(auto file, RealFile(path));
+  CGPU_ASSIGN_OR_RETURN(auto before, ReadIfThere(file));
+  return Target{std::move(file), std::move(before), {}, {}};
 }
 
-// Before containerd 2, what this file says of the CRI plugin is lost if an imported one says
-// anything of it.
+// Refuses an import that would hide settings: before containerd 2, what this file says of the CRI
+// plugin is lost if an imported one says anything of it.
 Result<> RefuseHidden(const Imports& imports, const Target& main) {
   for (const std::string& pattern : imports.patterns) {
     for (const std::string& file : Matches(Absolute(pattern, main.file))) {
-      const auto text = ReadIfThere(file);
-      if (!text.ok()) {
-        return text.error();
-      }
-      const auto cri = ConfiguresCri(text->value_or(""));
+      CGPU_ASSIGN_OR_RETURN(const auto text, ReadIfThere(file));
+      const auto cri = ConfiguresCri(text.value_or(""));
       if (!cri.ok()) {
         return In(file, cri.error());
       }
@@ -111,8 +103,8 @@ Result<> RefuseHidden(const Imports& imports, const Target& main) {
   return {};
 }
 
-// The file in which containerd's runtime is to be: the configuration itself, or one of ours in a
-// folder that it imports.
+// Returns the file for containerd's runtime: the configuration itself, or cgpu's own in a folder
+// that it imports.
 Result<Target> ContainerdTarget(Target main) {
   const std::string text = main.before.value_or("");
   const auto entry = FindEntry(Engine::kContainerd, text);
@@ -149,8 +141,8 @@ Result<std::string> Added(Engine engine, const Target& target, const std::string
   return added.ok() ? std::move(added) : In(target.file, added.error());
 }
 
-// Whether the file is what installing makes of `original` (nothing: of no file), in one step or in
-// two: then nobody has changed it since.
+// Returns whether the file is what installing makes of `original` (nothing: of no file), in one
+// step or in two: then nobody has changed it since.
 bool IsMadeFrom(const std::optional<std::string>& original, Engine engine, const Target& target,
                 const Entry& entry) {
   if (!entry.path.has_value()) {
@@ -171,7 +163,7 @@ bool IsMadeFrom(const std::optional<std::string>& original, Engine engine, const
   return second.ok() && *second == target.before;
 }
 
-// One may keep what is there now unless it is our own doing already.
+// Returns whether to keep a copy of what is there now: yes, unless cgpu itself wrote that.
 Result<bool> IsToBeKept(Engine engine, const Target& target) {
   if (!target.before.has_value()) {
     return false;
@@ -208,28 +200,21 @@ Result<Plan> PlanInstall(const Request& request, Target main) {
                          " disables containerd's CRI plugin (disabled_plugins): until that is "
                          "changed, Kubernetes cannot use this containerd");
   }
-  auto target = containerd ? ContainerdTarget(std::move(main)) : Result<Target>(std::move(main));
-  if (!target.ok()) {
-    return target.error();
-  }
-  const auto after = Added(request.engine, *target, target->before.value_or(target->empty),
-                           request.program, request.set_default);
-  if (!after.ok()) {
-    return after.error();
-  }
-  if (*after == target->before) {
+  CGPU_ASSIGN_OR_RETURN(auto target, containerd ? ContainerdTarget(std::move(main))
+                                                : Result<Target>(std::move(main)));
+  CGPU_ASSIGN_OR_RETURN(const auto after,
+                        Added(request.engine, target, target.before.value_or(target.empty),
+                              request.program, request.set_default));
+  if (after == target.before) {
     return plan;
   }
-  const auto keep = IsToBeKept(request.engine, *target);
-  if (!keep.ok()) {
-    return keep.error();
-  }
-  plan.changes.push_back({target->file, target->before, *after,
-                          *keep ? Change::Original::kWrite : Change::Original::kLeave});
+  CGPU_ASSIGN_OR_RETURN(const auto keep, IsToBeKept(request.engine, target));
+  plan.changes.push_back({target.file, target.before, after,
+                          keep ? Change::Original::kWrite : Change::Original::kLeave});
   return plan;
 }
 
-// What taking the runtime out of one file needs.
+// Plans the removal of the runtime from one file.
 Result<> PlanRemoval(Engine engine, const Target& target, Plan& plan) {
   const auto original = ReadIfThere(OriginalOf(target.file));
   const auto entry = FindEntry(engine, target.before.value_or(""));
@@ -291,11 +276,8 @@ Result<Plan> PlanUninstall(const Request& request, const Target& main) {
 }
 
 Result<> ApplyChange(const Change& change) {
-  const auto now = ReadIfThere(change.file);
-  if (!now.ok()) {
-    return now.error();
-  }
-  if (*now != change.before) {
+  CGPU_ASSIGN_OR_RETURN(const auto now, ReadIfThere(change.file));
+  if (now != change.before) {
     return Error{Code::kConflict, 0, change.file + " was changed by somebody else just now",
                  "run the command again"};
   }
@@ -311,11 +293,8 @@ Result<> ApplyChange(const Change& change) {
 }
 
 Result<Plan> Look(const Request& request, const std::string& config) {
-  auto main = ReadTarget(config);
-  if (!main.ok()) {
-    return main.error();
-  }
-  return request.uninstall ? PlanUninstall(request, *main) : PlanInstall(request, std::move(*main));
+  CGPU_ASSIGN_OR_RETURN(auto main, ReadTarget(config));
+  return request.uninstall ? PlanUninstall(request, main) : PlanInstall(request, std::move(main));
 }
 
 }  // namespace
@@ -327,17 +306,11 @@ Result<Plan> MakePlan(const Request& request, bool lock) {
   if (!plan.ok() || !lock || plan->changes.empty()) {
     return plan;
   }
-  const auto file = RealFile(config);
-  if (!file.ok()) {
-    return file.error();
-  }
-  auto held = LockFolderOf(*file);
-  if (!held.ok()) {
-    return held.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto file, RealFile(config));
+  CGPU_ASSIGN_OR_RETURN(auto held, LockFolderOf(file));
   plan = Look(request, config);  // as it is while nobody else changes it
   if (plan.ok()) {
-    plan->lock = std::move(*held);
+    plan->lock = std::move(held);
   }
   return plan;
 }

@@ -1,4 +1,5 @@
-// `cgpu install` and `cgpu uninstall`: which files of an engine change, and how; and doing it.
+// Implements `cgpu install` and `cgpu uninstall`: plans which files of a container engine change,
+// and how; and does it.
 #ifndef CGPU_INSTALL_PLAN_H_
 #define CGPU_INSTALL_PLAN_H_
 
@@ -15,8 +16,8 @@ namespace cgpu::install {
 struct Request {
   Engine engine = Engine::kDocker;
   bool uninstall = false;
-  std::string config;   // the engine's own place if empty
-  std::string program;  // of the runtime: an absolute path. Not for uninstall
+  std::string config;   // path of the configuration; the engine's usual one if empty
+  std::string program;  // program of the runtime: an absolute path. Not for uninstall
   bool set_default = false;
 };
 
@@ -24,7 +25,7 @@ struct Change {
   std::string file;
   std::optional<std::string> before;  // nothing: there is no file
   std::optional<std::string> after;
-  // What becomes of the copy of what the file was before the installation (OriginalOf()).
+  // Fate of the copy of the original file (OriginalOf()).
   enum class Original { kLeave, kWrite, kDelete } original = Original::kLeave;
 };
 
@@ -34,13 +35,13 @@ struct Plan {
   UniqueFd lock;
 };
 
-// Looks at the files. `lock`: the plan is to be applied; it then holds the lock of the folder of
-// the engine's configuration, if there is anything to do. Errors name the file: kConflict if a
-// runtime `cgpu` with another program is there, or if what is added would not take effect;
-// kInvalid, kUnsupported for files that cannot be read or changed; kPermission.
+// Looks at the files and plans the changes. `lock`: the plan is to be applied; it then holds the
+// lock of the folder of the engine's configuration, if there is anything to do. Errors name the
+// file. kConflict: a runtime `cgpu` with another program is there, or what is added would not take
+// effect. kInvalid, kUnsupported: files cannot be read or changed. kPermission.
 [[nodiscard]] Result<Plan> MakePlan(const Request& request, bool lock);
 
-// Does it. A file that has changed since the plan was made is left alone: kConflict.
+// Makes the changes. A file that has changed since the plan was made is left alone: kConflict.
 [[nodiscard]] Result<> Apply(const Plan& plan);
 
 }  // namespace cgpu::install

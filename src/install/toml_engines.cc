@@ -7,12 +7,13 @@
 #include <utility>
 #include <vector>
 
+#include "base/result.h"
 #include "install/toml_text.h"
 
 namespace cgpu::install {
 namespace {
 
-// Where an engine's file has what matters here.
+// Places in an engine's file that matter here.
 struct Layout {
   Path default_key;
   Path runtimes;
@@ -26,8 +27,8 @@ Path operator+(Path path, const Path& more) {
   return path;
 }
 
-// Without a version a file of containerd is one of version 1; one that says nothing at all may as
-// well become one of version 2.
+// Returns the version. A file of containerd without one is of version 1; a file that says nothing
+// at all may as well become one of version 2.
 Result<std::int64_t> VersionOf(const TomlText& toml) {
   if (!toml.Has({"version"})) {
     return toml.Keys({}).empty() ? 2 : 1;
@@ -40,8 +41,8 @@ Result<std::int64_t> VersionOf(const TomlText& toml) {
   return version;
 }
 
-// containerd's names of its CRI plugin (docs/PLUGINS.md, docs/containerd-2.0.md); version 4 changed
-// the server's settings alone.
+// Returns containerd's name of its CRI plugin (docs/PLUGINS.md, docs/containerd-2.0.md); version 4
+// changed the server's settings alone.
 Path CriPlugin(std::int64_t version) {
   static constexpr std::array<const char*, 5> kNames = {"", "cri", "io.containerd.grpc.v1.cri",
                                                         "io.containerd.cri.v1.runtime",
@@ -57,11 +58,8 @@ Result<Layout> LayoutOf(Engine engine, const TomlText& toml) {
   if (engine == Engine::kPodman) {
     return Layout{{"engine", "runtime"}, {"engine", "runtimes"}, {}};
   }
-  const auto version = VersionOf(toml);
-  if (!version.ok()) {
-    return version.error();
-  }
-  const Path containerd = CriPlugin(*version) + Path{"containerd"};
+  CGPU_ASSIGN_OR_RETURN(const auto version, VersionOf(toml));
+  const Path containerd = CriPlugin(version) + Path{"containerd"};
   return Layout{containerd + Path{"default_runtime_name"},
                 containerd + Path{"runtimes"},
                 {"options", "BinaryName"}};
@@ -80,7 +78,7 @@ Entry EntryOf(const TomlText& toml, const Layout& layout) {
   return entry;
 }
 
-// What an entry of containerd takes over from the one that is the default, or from runc's: the same
+// Returns what an entry of containerd takes over from the default entry, or from runc's: the same
 // containers, with another program below the same shim.
 TomlSection LikeRunc(const TomlText& toml, const Layout& layout, Values& options) {
   TomlSection section;
@@ -93,7 +91,7 @@ TomlSection LikeRunc(const TomlText& toml, const Layout& layout, Values& options
       break;
     }
   }
-  // The program's own, and names that containerd has given up.
+  // Settings of the program itself, and names that containerd has given up, stay out.
   std::erase_if(section.values, [](const auto& value) {
     return value.first == "runtime_type" || value.first == "runtime_root" ||
            value.first == "runtime_engine" || value.first == "runtime_path";
@@ -142,7 +140,7 @@ Result<TomlText> AddRuntime(Engine engine, const TomlText& toml, const Layout& l
   return AddToContainerd(toml, layout, path, like);
 }
 
-// What the default was before, if it can still be that.
+// Returns the earlier default, if it can still be that.
 std::optional<std::string> EarlierDefault(const TomlText& toml, const Layout& layout,
                                           const std::optional<TomlText>& original) {
   const auto name = original.has_value() ? original->String(layout.default_key) : std::nullopt;
@@ -151,7 +149,8 @@ std::optional<std::string> EarlierDefault(const TomlText& toml, const Layout& la
   return gone || name == "cgpu" ? std::nullopt : name;
 }
 
-// The runc that AddToContainerd() wrote, unless other runtimes need it by now or it was changed.
+// Returns whether the runc there is the one that AddToContainerd() wrote. False where other
+// runtimes need it by now or it was changed.
 bool IsOurRunc(const TomlText& toml, const Layout& layout,
                const std::optional<TomlText>& original) {
   const Path runc = layout.runtimes + Path{"runc"};
@@ -161,7 +160,7 @@ bool IsOurRunc(const TomlText& toml, const Layout& layout,
          !(original.has_value() && original->Has(runc));
 }
 
-// Takes tables that have become empty away, from `path` upwards, unless they were there before.
+// Removes tables that have become empty, from `path` upwards, unless they were there before.
 Result<TomlText> Pruned(TomlText toml, Path path, const std::optional<TomlText>& original) {
   for (; !path.empty(); path.pop_back()) {
     const bool ours = !(original.has_value() && original->Has(path));
@@ -202,15 +201,9 @@ Result<TomlText> RemoveRuntime(TomlText toml, const Layout& layout,
 }  // namespace
 
 Result<Entry> FindInToml(Engine engine, const std::string& text) {
-  const auto toml = TomlText::Parse(text);
-  if (!toml.ok()) {
-    return toml.error();
-  }
-  const auto layout = LayoutOf(engine, *toml);
-  if (!layout.ok()) {
-    return layout.error();
-  }
-  return EntryOf(*toml, *layout);
+  CGPU_ASSIGN_OR_RETURN(const auto toml, TomlText::Parse(text));
+  CGPU_ASSIGN_OR_RETURN(const auto layout, LayoutOf(engine, toml));
+  return EntryOf(toml, layout);
 }
 
 Result<std::string> AddToToml(Engine engine, const std::string& text, const std::string& path,
@@ -219,23 +212,16 @@ Result<std::string> AddToToml(Engine engine, const std::string& text, const std:
   if (!toml.ok()) {
     return toml.error();
   }
-  const auto layout = LayoutOf(engine, *toml);
-  if (!layout.ok()) {
-    return layout.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto layout, LayoutOf(engine, *toml));
   std::optional<TomlText> other;
   if (like != nullptr) {
-    auto parsed = TomlText::Parse(*like);
-    if (!parsed.ok()) {
-      return parsed.error();
-    }
-    other = std::move(*parsed);
+    CGPU_ASSIGN_OR_RETURN(other, TomlText::Parse(*like));
   }
-  if (!EntryOf(*toml, *layout).path.has_value()) {
-    toml = AddRuntime(engine, *toml, *layout, path, other.has_value() ? &*other : nullptr);
+  if (!EntryOf(*toml, layout).path.has_value()) {
+    toml = AddRuntime(engine, *toml, layout, path, other.has_value() ? &*other : nullptr);
   }
-  if (toml.ok() && set_default && !EntryOf(*toml, *layout).is_default) {
-    toml = toml->Set(layout->default_key, TomlText::Quoted("cgpu"));
+  if (toml.ok() && set_default && !EntryOf(*toml, layout).is_default) {
+    toml = toml->Set(layout.default_key, TomlText::Quoted("cgpu"));
   }
   if (!toml.ok()) {
     return toml.error();
@@ -245,21 +231,15 @@ Result<std::string> AddToToml(Engine engine, const std::string& text, const std:
 
 Result<std::string> RemoveFromToml(Engine engine, const std::string& text,
                                    const std::optional<std::string>& original) {
-  const auto toml = TomlText::Parse(text);
-  if (!toml.ok()) {
-    return toml.error();
-  }
-  const auto layout = LayoutOf(engine, *toml);
-  if (!layout.ok()) {
-    return layout.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto toml, TomlText::Parse(text));
+  CGPU_ASSIGN_OR_RETURN(const auto layout, LayoutOf(engine, toml));
   std::optional<TomlText> before;
   if (original.has_value()) {
     if (auto parsed = TomlText::Parse(*original); parsed.ok()) {
       before = std::move(*parsed);
     }
   }
-  auto rest = RemoveRuntime(*toml, *layout, before);
+  auto rest = RemoveRuntime(toml, layout, before);
   const bool only_version = rest.ok() && engine == Engine::kContainerd &&
                             rest->Keys({}) == std::vector<std::string>{"version"};
   if (only_version && !(before.has_value() && before->Has({"version"}))) {
@@ -272,32 +252,20 @@ Result<std::string> RemoveFromToml(Engine engine, const std::string& text,
 }
 
 Result<Imports> ImportsOf(const std::string& text) {
-  const auto toml = TomlText::Parse(text);
-  if (!toml.ok()) {
-    return toml.error();
-  }
-  const auto version = VersionOf(*toml);
-  if (!version.ok()) {
-    return version.error();
-  }
-  return Imports{toml->Strings({"imports"}), *version >= 3};
+  CGPU_ASSIGN_OR_RETURN(const auto toml, TomlText::Parse(text));
+  CGPU_ASSIGN_OR_RETURN(const auto version, VersionOf(toml));
+  return Imports{toml.Strings({"imports"}), version >= 3};
 }
 
 Result<bool> ConfiguresCri(const std::string& text) {
-  const auto toml = TomlText::Parse(text);
-  if (!toml.ok()) {
-    return toml.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto toml, TomlText::Parse(text));
   return std::ranges::any_of(std::array<std::int64_t, 3>{1, 2, 3},
-                             [&](std::int64_t version) { return toml->Has(CriPlugin(version)); });
+                             [&](std::int64_t version) { return toml.Has(CriPlugin(version)); });
 }
 
 Result<std::string> EmptyImport(const std::string& text) {
-  const auto toml = TomlText::Parse(text);
-  if (!toml.ok()) {
-    return toml.error();
-  }
-  return "version = " + std::to_string(toml->Integer({"version"}).value_or(2)) + "\n";
+  CGPU_ASSIGN_OR_RETURN(const auto toml, TomlText::Parse(text));
+  return "version = " + std::to_string(toml.Integer({"version"}).value_or(2)) + "\n";
 }
 
 bool DisablesCri(const std::string& text) {

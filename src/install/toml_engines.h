@@ -1,4 +1,4 @@
-// The parts of engines.h of the engines whose configuration is TOML.
+// Implements engines.h for the container engines whose configuration is TOML.
 #ifndef CGPU_INSTALL_TOML_ENGINES_H_
 #define CGPU_INSTALL_TOML_ENGINES_H_
 

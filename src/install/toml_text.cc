@@ -32,7 +32,7 @@ std::string Header(const Path& path) {
   return text + "]";
 }
 
-// What is at `path`; null if nothing.
+// Returns what is at `path`; null if nothing.
 const toml::node* Find(const toml::table& root, const Path& path) {
   const toml::node* node = &root;
   for (const std::string& key : path) {
@@ -45,7 +45,7 @@ const toml::node* Find(const toml::table& root, const Path& path) {
   return node;
 }
 
-// Takes what is at the path out of the table, and then each table on the way that has become empty.
+// Removes what is at the path from the table, and then each table on the way that has become empty.
 void Erase(toml::table& table, const Path& path, std::size_t depth = 0) {
   if (depth + 1 == path.size()) {
     table.erase(path[depth]);
@@ -59,7 +59,7 @@ void Erase(toml::table& table, const Path& path, std::size_t depth = 0) {
   }
 }
 
-// Lines with their ends.
+// Returns the lines with their ends.
 std::vector<std::string> LinesOf(const std::string& text) {
   std::vector<std::string> lines;
   for (std::size_t at = 0; at < text.size();) {
@@ -82,7 +82,7 @@ std::string LineEndOf(const std::string& text) {
   return text.find("\r\n") == std::string::npos ? "\n" : "\r\n";
 }
 
-// Without the blanks around it.
+// Returns the line without the blanks around it.
 std::string Trimmed(const std::string& line) {
   const std::size_t begin = line.find_first_not_of(" \t\r\n");
   return begin == std::string::npos
@@ -94,7 +94,8 @@ std::string IndentationOf(const std::string& line) {
   return line.substr(0, line.find_first_not_of(" \t"));
 }
 
-// The parser counts characters from 1, in UTF-8; a byte order mark is none.
+// Returns the byte at a column. The parser counts characters from 1, in UTF-8; a byte order mark is
+// none.
 std::size_t ByteOf(const std::string& line, std::size_t column) {
   std::size_t at = line.starts_with("\xEF\xBB\xBF") ? 3 : 0;
   for (std::size_t character = 1; character < column && at < line.size(); ++character) {
@@ -105,7 +106,7 @@ std::size_t ByteOf(const std::string& line, std::size_t column) {
   return at;
 }
 
-// The lines, from 0, in which tables of `table` (itself among them) have their headers.
+// Collects the lines, from 0, in which tables of `table` (itself among them) have their headers.
 void CollectHeaders(const toml::table& table, const std::vector<std::string>& lines,
                     std::set<std::size_t>& headers) {
   if (table.is_inline()) {
@@ -128,7 +129,8 @@ void CollectHeaders(const toml::table& table, const std::vector<std::string>& li
   }
 }
 
-// One past the last line of what `header` heads. Comments before the next header belong to that.
+// Returns one past the last line that belongs to `header`. Comments before the next header belong
+// to that one.
 std::size_t EndOfSection(const std::vector<std::string>& lines, const std::set<std::size_t>& all,
                          std::size_t header) {
   const auto next = all.upper_bound(header);
@@ -143,11 +145,11 @@ std::size_t EndOfSection(const std::vector<std::string>& lines, const std::set<s
   return end;
 }
 
-// `gone`: which lines are to be removed, and one more that is not there. Adds what Append() wrote
-// before them, and the blank lines before removed headers.
+// Marks more lines for removal: those that Append() wrote before removed headers, and the blank
+// lines before these. `gone`: which lines are to be removed, and one more that is not there.
 void RemoveOurTraces(const std::vector<std::string>& lines, const std::set<std::size_t>& headers,
                      std::vector<bool>& gone) {
-  for (const std::size_t header : headers) {  // ours, of a table of which nothing is left
+  for (const std::size_t header : headers) {  // cgpu's line, of a table of which nothing is left
     const auto begin = gone.begin() + static_cast<std::ptrdiff_t>(header);
     const auto end =
         gone.begin() + static_cast<std::ptrdiff_t>(EndOfSection(lines, headers, header));

@@ -32,7 +32,8 @@ Result<AddressSpace> OpenAddressSpace(int proc, pid_t tgid, pid_t tid) {
 
 bool IsUsed(const AddressSpace& space) {
   char byte = 0;
-  constexpr off_t kAnywhere = 4096;  // where nothing is mapped reading fails, and says as much
+  constexpr off_t kAnywhere = 4096;  // nothing is mapped there: reading fails, and the errno tells
+                                     // the state
   return pread(space.mem.get(), &byte, 1, kAnywhere) != 0;
 }
 
@@ -57,7 +58,7 @@ std::optional<std::vector<MappedRange>> ReadMappings(const AddressSpace& space,
     }
     TakeRanges(text, inodes, ranges);
   }
-  // An address space that ended meanwhile has shown some of its mappings, or none.
+  // If the address space ended meanwhile, it has shown some of its mappings, or none.
   return IsUsed(space) ? std::optional(std::move(ranges)) : std::nullopt;
 }
 

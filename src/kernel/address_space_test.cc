@@ -48,7 +48,7 @@ class AddressSpaceTest : public ::testing::Test {
     close(pipe_[1]);
   }
 
-  // What follows is after it has mapped.
+  // Makes the process continue once it has mapped.
   void Start(bool share) {
     child_ = fork();
     if (child_ == 0) {
@@ -135,7 +135,7 @@ TEST_F(AddressSpaceTest, OutlivesTheExecutionOfAnotherProgram) {
   ASSERT_EQ(write(ready[1], "g", 1), 1);
   close(ready[1]);
   ASSERT_EQ(read(pipe_[0], &sharer_, sizeof(sharer_)), static_cast<ssize_t>(sizeof(sharer_)));
-  // Once it shows another one by its number, it has left this one.
+  // Once it shows another address space by its number, it has left this one.
   for (bool left = false; !left;) {
     auto now = OpenAddressSpace(proc_.get(), child_, child_);
     left = now.ok() && ReadMappings(*now, inodes_) && ReadMappings(*now, inodes_)->empty();

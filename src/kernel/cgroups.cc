@@ -18,8 +18,9 @@
 namespace cgpu::kernel {
 namespace {
 
-// Processes that are being killed can have started others before: those are found by looking again,
-// which ends when a look finds none. What forks faster than this machine can look is given up on.
+// Most looks at the processes to kill. A process can start others before it dies; a further look
+// finds them, and the last look finds none. Processes that fork faster than this machine can look
+// are given up.
 constexpr int kLooks = 100;
 
 bool HasExited(int process) {
@@ -40,7 +41,7 @@ int KillOnce(const std::string& cgroups, const std::function<bool(pid_t)>& may) 
       continue;
     }
     const UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-    // Read after it was pinned: so it is this process's.
+    // Read after the process was pinned, so it is this process's.
     const auto own = CgroupsOf(pid);
     if (process.valid() && own.ok() && IsIn(*own, cgroups) && may(static_cast<pid_t>(pid)) &&
         !HasExited(process.get()) &&

@@ -1,4 +1,4 @@
-// Control groups as the sets of processes that they are.
+// Reads control groups as sets of processes, and kills such a set.
 #ifndef CGPU_KERNEL_CGROUPS_H_
 #define CGPU_KERNEL_CGROUPS_H_
 
@@ -12,19 +12,19 @@
 
 namespace cgpu::kernel {
 
-// /proc/PID/cgroup: the group of the process in every hierarchy.
+// Returns the text of /proc/PID/cgroup: the group of the process in every hierarchy.
 [[nodiscard]] Result<std::string> CgroupsOf(unsigned pid);
 
-// Whether a process in the groups `cgroups` is in each of `others` or below it. Both are texts of
-// CgroupsOf(). Pure.
+// Returns true if a process in the groups `cgroups` is in each of `others` or below it. Both are
+// texts of CgroupsOf(). Pure.
 [[nodiscard]] bool IsIn(std::string_view cgroups, std::string_view others);
 
-// Whether one of the groups is called after the container that an engine knows by `id`: ID itself,
-// or as a systemd scope like docker-ID.scope. Pure.
+// Returns true if one of the groups is named after the container that an engine knows by `id`: ID
+// itself, or a systemd scope like docker-ID.scope. Pure.
 [[nodiscard]] bool IsCalledAfter(std::string_view cgroups, std::string_view id);
 
-// Kills every process that is in these groups, also those that they start meanwhile, but not the
-// caller, and only those of which `may` says so. Returns how many.
+// Kills every process in these groups for which `may` returns true, and processes that they start
+// meanwhile, but never the caller. Returns how many it killed.
 int KillAllIn(const std::string& cgroups, const std::function<bool(pid_t)>& may);
 
 }  // namespace cgpu::kernel

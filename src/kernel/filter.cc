@@ -15,13 +15,13 @@ namespace {
 constexpr std::uint32_t kX32Bit = 0x40000000U;
 constexpr auto kArchOffset = static_cast<std::uint32_t>(offsetof(seccomp_data, arch));
 constexpr auto kNrOffset = static_cast<std::uint32_t>(offsetof(seccomp_data, nr));
-// The low half of an argument; the high half lies 4 bytes behind it.
+// Returns the offset of an argument's low half; the high half lies 4 bytes behind it.
 constexpr std::uint32_t ArgumentOffset(std::uint32_t index) {
   return static_cast<std::uint32_t>(offsetof(seccomp_data, args)) + 8 * index;
 }
 constexpr std::uint32_t kRequestOffset = ArgumentOffset(1);  // ioctl takes an unsigned int
 constexpr std::uint32_t kMmapProtOffset = ArgumentOffset(2);
-constexpr std::uint32_t kMmapFlagsOffset = ArgumentOffset(3);  // no flag lies in the high half
+constexpr std::uint32_t kMmapFlagsOffset = ArgumentOffset(3);  // the high half has no flags
 constexpr std::uint32_t kMmapFileOffset = ArgumentOffset(5);
 constexpr std::uint32_t kMremapFlagsOffset = ArgumentOffset(3);
 
@@ -42,7 +42,7 @@ std::vector<sock_filter> BuildGpuFilter() {
   constexpr std::uint32_t kIfAtLeast = BPF_JMP | BPF_JGE | BPF_K;
   constexpr std::uint32_t kIfAnyBit = BPF_JMP | BPF_JSET | BPF_K;
   constexpr std::uint32_t kReturn = BPF_RET | BPF_K;
-  // Where the parts begin.
+  // The starts of the program's sections.
   enum : std::uint8_t {
     kOther = 5,
     kIoctl = 10,
@@ -58,7 +58,7 @@ std::vector<sock_filter> BuildGpuFilter() {
   const auto add = [&](std::uint32_t code, std::uint32_t k) {
     program.push_back(Statement(code, k));
   };
-  // A jump to one place or the other; kNext: the instruction that follows.
+  // Adds a jump to one place or the other; kNext: the instruction that follows.
   constexpr std::uint8_t kNext = 0;
   const auto jump = [&](std::uint32_t code, std::uint32_t k, std::uint8_t if_true,
                         std::uint8_t if_false) {
@@ -81,12 +81,12 @@ std::vector<sock_filter> BuildGpuFilter() {
   add(kReturn, SECCOMP_RET_ALLOW);
   // kIoctl
   add(kLoad, kRequestOffset);
-  jump(kIfAnyBit, 0x3fff0000U, kNotify, kNext);  // has a size
-  jump(kIfAnyBit, 0x0000ff00U, kNext, kNotify);  // has no type
+  jump(kIfAnyBit, 0x3fff0000U, kNotify, kNext);  // it has a size
+  jump(kIfAnyBit, 0x0000ff00U, kNext, kNotify);  // it has no type
   add(kAnd, 0xff);
   jump(kIfEqual, kWaitOpenComplete, kNotify, kNext);
   jump(kIfEqual, kLocklessDiagnostic, kNotify, kAllow);
-  // kMmap: shared, of a file, readable and writable, at an offset of a page or more
+  // kMmap: shared, of a file, readable and writable, at an offset of a page or more.
   add(kLoad, kMmapFlagsOffset);
   jump(kIfAnyBit, MAP_SHARED, kNext, kAllow);
   jump(kIfAnyBit, MAP_ANONYMOUS, kAllow, kNext);
@@ -97,10 +97,10 @@ std::vector<sock_filter> BuildGpuFilter() {
   jump(kIfEqual, 0, kNext, kNotify);
   add(kLoad, kMmapFileOffset);
   jump(kIfAtLeast, kPage, kNotify, kAllow);
-  // kMremap: to a place of the caller's choice
+  // kMremap: to an address that the caller chooses.
   add(kLoad, kMremapFlagsOffset);
   jump(kIfAnyBit, kMremapTo, kNotify, kAllow);
-  // kKill and the others
+  // kKill and the others.
   add(kReturn, SECCOMP_RET_KILL_PROCESS);
   add(kReturn, SECCOMP_RET_ALLOW);
   add(kReturn, SECCOMP_RET_ERRNO | EPERM);

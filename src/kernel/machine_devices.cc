@@ -19,7 +19,7 @@ constexpr Number kNever[] = {
     {1, 2},           // kmem
     {1, 4},           // port
     {1, 11},          // kmsg
-    {7, kAnyMinor},   // vcs*: what the consoles show
+    {7, kAnyMinor},   // vcs*: contents of the consoles
     {9, kAnyMinor},   // st*
     {10, 144},        // nvram
     {21, kAnyMinor},  // sg*
@@ -37,9 +37,9 @@ constexpr Number kAlways[] = {
     {10, 200},  // net/tun
     {10, 229},  // fuse
 };
-// Those with dynamic numbers.
+// Devices with dynamic numbers.
 constexpr std::string_view kFolders[] = {"bsg", "cpu", "vfio"};
-constexpr std::string_view kCounted[] = {"dax", "ng", "nvme", "uio"};  // with a digit behind
+constexpr std::string_view kCounted[] = {"dax", "ng", "nvme", "uio"};  // followed by a digit
 
 template <std::size_t kSize>
 bool IsAmong(const Number (&numbers)[kSize], dev_t device) {

@@ -17,7 +17,7 @@
 namespace cgpu::kernel {
 namespace {
 
-// Takes a number off the front of `line`, and the separator behind it.
+// Takes a number, and the separator behind it, off the front of `line`.
 std::optional<std::uint64_t> Take(std::string_view& line, int base, char separator) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), value, base);
@@ -38,7 +38,7 @@ bool Skip(std::string_view& line, char separator) {
   return true;
 }
 
-// "7f0000000000-7f0000200000 rw-s 7f0000000000 00:05 612    /dev/nvidia-uvm"
+// Reads "7f0000000000-7f0000200000 rw-s 7f0000000000 00:05 612    /dev/nvidia-uvm".
 void ReadLine(std::string_view line, const InodeSet& inodes, std::vector<MappedRange>& ranges) {
   const auto start = Take(line, 16, '-');
   const auto end = start ? Take(line, 16, ' ') : std::nullopt;
@@ -89,7 +89,7 @@ bool HasLeftCalls(int proc, pid_t tid, std::initializer_list<int> calls) {
   if (n <= 0) {
     return errno == ENOENT || errno == ESRCH;
   }
-  // "running", or the number of the call it sleeps in, or -1 for sleeping elsewhere.
+  // Shown is "running", the number of the call that it sleeps in, or -1 for sleeping elsewhere.
   int shown = 0;
   const auto [end, error] = std::from_chars(text, text + n, shown);
   return error == std::errc{} && std::find(calls.begin(), calls.end(), shown) == calls.end();

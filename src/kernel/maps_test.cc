@@ -36,7 +36,7 @@ TEST(Maps, FindsRangesByDeviceAndInode) {
   EXPECT_EQ(ranges[1].start, 0xffffU);
 }
 
-// Witnesses: this kernel's own file systems.
+// Uses this kernel's own file systems.
 TEST(Maps, ShowTheDeviceOfMostFileSystems) {
   for (const char* path : {"/dev/null", "/proc/self/exe"}) {
     const UniqueFd file(open(path, O_RDONLY | O_CLOEXEC));
@@ -49,7 +49,7 @@ TEST(Maps, ShowTheDeviceOfMostFileSystems) {
   EXPECT_FALSE(ShowItsDevice(-1));
 }
 
-// With an overlay of our own, where we may mount one.
+// Uses an overlay of our own, where we may mount one.
 TEST(Maps, DoNotShowTheDeviceOfOverlayfs) {
   if (unshare(CLONE_NEWNS) != 0 ||
       mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/result.h"
+
 namespace cgpu {
 namespace {
 
@@ -31,7 +33,7 @@ UniqueFd TakeFd(msghdr& header) {
   return fd;
 }
 
-// With a descriptor, where there is a `fd` for it.
+// Receives a message, with its descriptor if `fd` has a place for it.
 Result<std::string> Receive(int socket, int timeout_ms, UniqueFd* fd) {
   pollfd ready{socket, POLLIN, 0};
   int polled = 0;
@@ -102,11 +104,7 @@ Result<> SendMessage(int socket, std::string_view text, int fd) {
 
 Result<Message> ReceiveMessage(int socket, int timeout_ms) {
   Message message;
-  auto text = Receive(socket, timeout_ms, &message.fd);
-  if (!text.ok()) {
-    return text.error();
-  }
-  message.text = std::move(*text);
+  CGPU_ASSIGN_OR_RETURN(message.text, Receive(socket, timeout_ms, &message.fd));
   return message;
 }
 

@@ -1,6 +1,6 @@
-// Messages over a SOCK_SEQPACKET socket, each with at most one descriptor. For the short talks
-// between a launcher and the processes it starts. Over a SOCK_STREAM socket a message may come in
-// parts, the descriptor with the first.
+// Sends and receives messages over a SOCK_SEQPACKET socket, each with at most one descriptor. A
+// launcher talks so with the processes that it starts. Over a SOCK_STREAM socket a message may
+// arrive in parts, with the descriptor in the first.
 #ifndef CGPU_KERNEL_MESSAGES_H_
 #define CGPU_KERNEL_MESSAGES_H_
 
@@ -13,24 +13,24 @@
 
 namespace cgpu {
 
-// Both ends, O_CLOEXEC.
+// Returns both ends, O_CLOEXEC.
 [[nodiscard]] Result<std::pair<UniqueFd, UniqueFd>> MakeMessagePair();
 
 struct Message {
   std::string text;
-  UniqueFd fd;  // not valid when none came along
+  UniqueFd fd;  // invalid if none came along
 };
 
-// `fd` is borrowed; -1 for none. kUnavailable when the other side is gone.
+// Sends a message. `fd` is borrowed; -1: none. kUnavailable: the other side is gone.
 [[nodiscard]] Result<> SendMessage(int socket, std::string_view text, int fd = -1);
 
-// Waits at most `timeout_ms` (-1: for ever). kUnavailable when the other side is gone or nothing
-// came in time.
+// Waits at most `timeout_ms` (-1: forever). kUnavailable: the other side is gone, or nothing came
+// in time.
 [[nodiscard]] Result<Message> ReceiveMessage(int socket, int timeout_ms);
 
-// The same from a peer whose descriptors nobody wants. None of them is ever this process's, so none
-// is closed as an open file is: that asks the file's file system, which may be the peer's own, and
-// waits for its answer beyond every signal.
+// Receives as ReceiveMessage() does, from a peer whose descriptors are not wanted. None of them
+// ever becomes this process's, so none is closed as an open file is. Such a close asks the file's
+// file system, which may be the peer's own, and waits for its answer; no signal interrupts that.
 [[nodiscard]] Result<std::string> ReceiveText(int socket, int timeout_ms);
 
 }  // namespace cgpu

@@ -14,6 +14,7 @@
 
 #include "base/fd.h"
 #include "base/file.h"
+#include "base/result.h"
 #include "kernel/machine_devices.h"
 #include "kernel/mount_tree_parts.h"
 #include "kernel/mounts.h"
@@ -25,7 +26,7 @@ namespace {
 // NVIDIA's registered character device; the other majors (nvidia-uvm, nvidia-caps) are dynamic.
 // NVIDIA/open-gpu-kernel-modules 550.163.01 kernel-open/common/inc/nv.h NV_MAJOR_DEVICE_NUMBER.
 constexpr unsigned kNvidiaMajor = 195;
-// Character device majors of NVIDIA's drivers: lines "195 nvidia" of /proc/devices.
+// Returns the character device majors of NVIDIA's drivers: lines "195 nvidia" of /proc/devices.
 std::set<unsigned> NvidiaMajors() {
   std::set<unsigned> majors{kNvidiaMajor};
   const auto text = ReadFile("/proc/devices");
@@ -79,12 +80,9 @@ Result<> MountDev(const GpuTree& tree, const std::vector<UniqueFd>& clones) {
 
 Result<> MountGpuTree(const GpuTree& tree) {
   const UmaskGuard everyone_may_read;
-  const auto files = TakeFromNode(tree);
-  if (!files.ok()) {
-    return files.error();
-  }
-  CGPU_TRY(MountDev(tree, files->devices));
-  CGPU_TRY(MountViews(tree, *files, [](const std::string&) { return Result<>(); }));
+  CGPU_ASSIGN_OR_RETURN(const auto files, TakeFromNode(tree));
+  CGPU_TRY(MountDev(tree, files.devices));
+  CGPU_TRY(MountViews(tree, files, [](const std::string&) { return Result<>(); }));
   return tree.shield ? ShieldMachine() : Result<>();
 }
 

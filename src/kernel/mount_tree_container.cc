@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "base/result.h"
 #include "kernel/mount_tree.h"
 #include "kernel/mount_tree_parts.h"
 #include "kernel/mounts.h"
@@ -29,7 +30,7 @@ Error DevConflict(std::string what) {
                "leave /dev to the container engine: no volume over it and no GPU's files in it"};
 }
 
-// A folder of the root that is no link; with `magic`, of that file system (statfs(2)).
+// Opens a folder of the root that is no link; with `magic`, one of that file system (statfs(2)).
 UniqueFd OpenOwnFolder(const char* path, long magic = 0) {
   UniqueFd fd(open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct statfs fs{};
@@ -39,20 +40,17 @@ UniqueFd OpenOwnFolder(const char* path, long magic = 0) {
   return fd;
 }
 
-// Whether /dev is a file system that the runtime made for this container. One of the machine's is
-// mounted elsewhere too: `mounts` is all that this mount namespace has. (Twice below the
-// container's root is what a shared root makes of one mount, or a volume that holds that root.)
+// Checks that /dev is a file system that the runtime made for this container. A file system of the
+// machine is mounted elsewhere too: `mounts` is everything that this mount namespace has. (A shared
+// root makes two mounts of one below the container's root; so does a volume that holds that root.)
 Result<> CheckDev(const UniqueFd& dev, const std::vector<MountEntry>& mounts) {
   if (!dev.valid()) {
     return DevConflict("is no folder of its own");
   }
-  const auto found = FindMount(dev.get(), "/dev");
-  if (!found.ok()) {
-    return found.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto found, FindMount(dev.get(), "/dev"));
   const auto own = std::find_if(mounts.begin(), mounts.end(),
-                                [&](const MountEntry& mount) { return mount.id == found->id; });
-  if (!found->begins || own == mounts.end() || own->type != "tmpfs" || own->root != "/") {
+                                [&](const MountEntry& mount) { return mount.id == found.id; });
+  if (!found.begins || own == mounts.end() || own->type != "tmpfs" || own->root != "/") {
     return DevConflict("is no tmpfs of its own");
   }
   const std::string root = own->point.substr(0, own->point.rfind('/') + 1);
@@ -64,7 +62,7 @@ Result<> CheckDev(const UniqueFd& dev, const std::vector<MountEntry>& mounts) {
   return {};
 }
 
-// Of a device that the runtime was to make, against the source's mount copy.
+// Checks a device that the runtime had to make against the source's mount copy.
 Result<> CheckDeviceFile(const DeviceFile& device, const UniqueFd& source) {
   struct stat wanted{};
   struct stat there{};
@@ -78,7 +76,8 @@ Result<> CheckDeviceFile(const DeviceFile& device, const UniqueFd& source) {
   return {};
 }
 
-// Whether the device files that the runtime was to make are there, and nothing else of NVIDIA's.
+// Checks that the device files that the runtime had to make are there, and nothing else of
+// NVIDIA's.
 Result<> CheckDevFiles(const std::vector<DeviceFile>& devices,
                        const std::vector<UniqueFd>& sources) {
   std::set<std::string> made_by_runtime;
@@ -103,7 +102,8 @@ Result<> CheckDevFiles(const std::vector<DeviceFile>& devices,
   return {};
 }
 
-// The runtime may have made /dev read-only by now: it is changed through another way to it.
+// Adds a folder to /dev. The runtime may have made /dev read-only by now, so it is changed through
+// another way to it.
 Result<> AddFolder(int dev, const DeviceFile& device, const UniqueFd& clone) {
   const std::string folder = kDevFolder + ("/" + LastComponent(device.source));
   const std::string target = folder + "/" + device.name;
@@ -133,20 +133,17 @@ Result<> AddToDev(const UniqueFd& dev, const GpuTree& tree, const NodeFiles& fil
   const std::vector<UniqueFd>& clones = files.devices;
   CGPU_TRY(CheckDevFiles(tree.devices, clones));
   CGPU_TRY(KeepMountsHere(dev.get(), "/dev"));
-  const auto writable = WritableClone(dev.get(), "/dev");
-  if (!writable.ok()) {
-    return writable.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto writable, WritableClone(dev.get(), "/dev"));
   for (std::size_t i = 0; i < tree.devices.size(); ++i) {
     if (tree.devices[i].via_folder) {
-      CGPU_TRY(AddFolder(writable->get(), tree.devices[i], clones[i]));
+      CGPU_TRY(AddFolder(writable.get(), tree.devices[i], clones[i]));
     }
   }
-  return files.prover.valid() ? AddProver(writable->get(), files.prover) : Result<>();
+  return files.prover.valid() ? AddProver(writable.get(), files.prover) : Result<>();
 }
 
-// Adds what the container has of `own` to what is to be hidden. Called in the container's root:
-// `places` are paths there.
+// Adds the folders of `own` that the container has to those that are hidden. Called in the
+// container's root: `places` are paths there.
 Result<> HideOwn(const std::vector<std::string>& places, GpuTree& tree) {
   for (const std::string& place : places) {
     struct stat st{};
@@ -170,10 +167,7 @@ Result<> EnterRoot(const std::string& rootfs) {
 
 Result<> MountGpuTreeAt(const GpuTree& tree, const std::string& rootfs) {
   const UmaskGuard everyone_may_read;
-  const auto files = TakeFromNode(tree);
-  if (!files.ok()) {
-    return files.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto files, TakeFromNode(tree));
   const auto mounts = ReadMounts();  // all, not only the container's
   if (!mounts.ok()) {
     return mounts.error();
@@ -183,23 +177,20 @@ Result<> MountGpuTreeAt(const GpuTree& tree, const std::string& rootfs) {
   if (gone) {
     return ErrnoError(Code::kInternal, gone.value(), "cannot find " + rootfs);
   }
-  const auto own = FindOwnFolders(tree.own, root, *mounts);
-  if (!own.ok()) {
-    return own.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto own, FindOwnFolders(tree.own, root, *mounts));
   CGPU_TRY(EnterRoot(root));
   GpuTree shown = tree;
-  CGPU_TRY(HideOwn(*own, shown));
+  CGPU_TRY(HideOwn(own, shown));
   const UniqueFd dev = OpenOwnFolder("/dev");
   CGPU_TRY(CheckDev(dev, *mounts));
-  CGPU_TRY(AddToDev(dev, tree, *files));
+  CGPU_TRY(AddToDev(dev, tree, files));
   if (!OpenOwnFolder("/proc", PROC_SUPER_MAGIC).valid()) {
     shown.proc_source.clear();
   }
   if (!OpenOwnFolder("/sys", SYSFS_MAGIC).valid()) {
     shown.pci_source.clear();
   }
-  return MountViews(shown, *files, [](const std::string& folder) -> Result<> {
+  return MountViews(shown, files, [](const std::string& folder) -> Result<> {
     const std::string have = ExistingFolder(folder);
     const UniqueFd fd(open(have.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     return fd.valid() ? KeepMountsHere(fd.get(), have) : MountError("cannot open " + have);

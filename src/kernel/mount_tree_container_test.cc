@@ -22,8 +22,8 @@
 namespace cgpu {
 namespace {
 
-// A container as an OCI runtime has it when it calls the hook: in the namespaces of the test, its
-// image in a folder of the node.
+// A container as an OCI runtime has it when it calls the hook: in the namespaces of the test, with
+// its image in a folder of the host.
 class ContainerTreeTest : public testing::TestWithParam<uid_t> {
  protected:
   void SetUp() override {
@@ -41,7 +41,7 @@ class ContainerTreeTest : public testing::TestWithParam<uid_t> {
     return tree;
   }
 
-  // What is wrong with steps that are made in this order.
+  // Makes the steps in this order; returns what is wrong.
   static std::string All(std::initializer_list<std::string> steps) {
     std::string wrong;
     for (const std::string& step : steps) {
@@ -50,7 +50,7 @@ class ContainerTreeTest : public testing::TestWithParam<uid_t> {
     return wrong;
   }
 
-  // The mounts of a runtime. Returns what is wrong.
+  // Mounts what a runtime mounts. Returns what is wrong.
   std::string MakeContainer() const {
     return All({Mount(rootfs_, rootfs_, MS_BIND | MS_REC), MountDev(), BindTo("/proc", "/proc"),
                 BindTo("/sys", "/sys")});
@@ -70,7 +70,7 @@ class ContainerTreeTest : public testing::TestWithParam<uid_t> {
                : "cannot mount " + target;
   }
 
-  // Runs `make` and, when that says nothing, the mounting in a container and `check` in it.
+  // Runs `make`, and if that returns nothing, mounts in a container and runs `check` in it.
   void InContainer(const GpuTree& tree, const std::function<std::string()>& make,
                    const std::function<std::string(const Result<>&)>& check) const {
     const Outcome outcome = InNamespaces(GetParam(), [&]() -> std::string {
@@ -88,7 +88,7 @@ class ContainerTreeTest : public testing::TestWithParam<uid_t> {
     return done.ok() ? std::string() : FormatError(done.error());
   }
 
-  // That /dev is refused as `make` leaves it, for this reason, and has nothing more in it.
+  // Expects that /dev is refused for this reason as `make` leaves it, and has nothing more in it.
   void ExpectRefused(const std::string& says, const std::function<std::string()>& make,
                      const GpuTree& tree) const {
     UniqueFd dev;
@@ -98,7 +98,7 @@ class ContainerTreeTest : public testing::TestWithParam<uid_t> {
       if (const std::string wrong = make(); !wrong.empty()) {
         return wrong;
       }
-      // Beyond the container's root, in which there may be no /proc.
+      // Leads beyond the container's root, in which there may be no /proc.
       const UniqueFd root(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
       dev.reset(open((rootfs_ + "/dev").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
       before = list();
@@ -265,7 +265,7 @@ TEST_P(ContainerTreeTest, ADevThatIsNotTheContainersOwnIsRefused) {
   };
   ExpectRefused("mounted elsewhere", [&] { return bind_tmpfs(""); }, tree);
   ExpectRefused("no tmpfs of its own", [&] { return bind_tmpfs("/part"); }, tree);
-  if (GetParam() == 0) {  // locked together with what is below it
+  if (GetParam() == 0) {  // locked together with the mount below it
     ExpectRefused(
         "no tmpfs of its own",
         [&] { return All({Mount(rootfs_, rootfs_, MS_BIND), BindTo("/dev", "/dev")}); }, tree);
@@ -311,7 +311,7 @@ TEST_P(ContainerTreeTest, TheRuntimesDeviceFilesMustBeThereAndThemselves) {
   InContainer(node_.Slice(), with("/dev/null"), Text);
 }
 
-// The mounts that other namespaces see, where all are shared with them: as many as before.
+// Other namespaces share all mounts: they must see as many as before.
 TEST_P(ContainerTreeTest, NothingShowsInNamespacesThatShareItsMounts) {
   GpuTree tree = FoldersOf(node_.Slice());
   tree.hide = {"/volume"};

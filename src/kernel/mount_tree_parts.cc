@@ -18,15 +18,16 @@
 
 #include "base/fd.h"
 #include "base/file.h"
+#include "base/result.h"
 #include "kernel/mounts.h"
 
 namespace cgpu {
 namespace {
 
-// Longest file of /proc/driver/nvidia or a PCI device's sysfs folder that is copied.
+// Most bytes of a file of /proc/driver/nvidia or of a PCI device's sysfs folder that is copied.
 constexpr std::size_t kCopyLimit = 64 * 1024;
 // A PCI device's `vendor` and the beginning of its `class` in sysfs: NVIDIA, display controller.
-// NVIDIA also makes root ports, below which are other makers' devices and cards that are given.
+// NVIDIA also makes root ports; below these are other makers' devices and granted GPUs.
 constexpr std::string_view kNvidiaVendor = "0x10de\n";
 constexpr std::string_view kDisplayClass = "0x03";
 constexpr char kProcFolder[] = "/proc/driver/nvidia";
@@ -86,8 +87,8 @@ namespace {
 Result<> MirrorEntries(DIR* old, const std::string& path, const std::string& under,
                        const Skip& skip);
 
-// Whether a folder of the file system `device` holds, at any depth, what is to be left out. Other
-// file systems are not looked into.
+// Returns true if a folder of the file system `device` holds, at any depth, an entry to leave out.
+// Does not look into other file systems.
 bool HoldsSkipped(int dirfd_of, const std::string& name, const std::string& path, dev_t device,
                   const Skip& skip) {
   const DirPtr dir = OpenDir(dirfd_of, name);
@@ -110,7 +111,7 @@ bool HoldsSkipped(int dirfd_of, const std::string& name, const std::string& path
   return false;
 }
 
-// What the entry `name` of the old folder `old` becomes, and where.
+// The target of the entry `name` of the old folder `old`.
 struct Place {
   int old;
   std::string name;
@@ -118,8 +119,8 @@ struct Place {
   std::string under;  // relative, for Skip
 };
 
-// Links are copied and folders with something to leave out are made anew; all else is bound. What
-// vanished meanwhile is left out.
+// Copies a link, makes a folder that holds an entry to leave out again, and binds all else. Leaves
+// out entries that vanished meanwhile.
 Result<> MirrorEntry(const Place& place, const struct stat& st, const Skip& skip) {
   if (S_ISLNK(st.st_mode)) {
     const std::string target = LinkTarget(place.old, place.name);
@@ -174,7 +175,7 @@ Result<> MirrorDirectory(const std::string& path, unsigned long flags, const Ski
 
 namespace {
 
-// An empty writable tmpfs at `path`, which file systems like sysfs have no way to create.
+// Covers `path` with an empty writable tmpfs, because file systems like sysfs cannot make files.
 Result<> CoverWithTmpfs(const std::string& path) {
   constexpr unsigned long kFlags = MS_NOSUID | MS_NODEV | MS_NOEXEC;
   if (const std::string have = ExistingFolder(path); have != path) {
@@ -186,15 +187,12 @@ Result<> CoverWithTmpfs(const std::string& path) {
   return MountTmpfs(path, kFlags, "mode=755,size=4m");
 }
 
-// Mount copies of the device files, taken before anything covers them.
+// Returns mount copies of the device files, taken before anything covers them.
 Result<std::vector<UniqueFd>> CloneDevices(const std::vector<DeviceFile>& devices) {
   std::vector<UniqueFd> clones;
   for (const DeviceFile& device : devices) {
-    auto clone = CloneMount(AT_FDCWD, device.source);
-    if (!clone.ok()) {
-      return clone.error();
-    }
-    clones.push_back(std::move(*clone));
+    CGPU_ASSIGN_OR_RETURN(auto clone, CloneMount(AT_FDCWD, device.source));
+    clones.push_back(std::move(clone));
   }
   return clones;
 }
@@ -209,8 +207,8 @@ void CopyFile(const std::string& source, const std::string& path, std::vector<Co
   }
 }
 
-// Every readable plain file of one folder. What cannot be read (write-only, root's own) is no part
-// of what a process would have seen.
+// Copies every readable plain file of one folder. A process would not have seen files that cannot
+// be read (write-only, root's own).
 void CopyFolder(const std::string& source, const std::string& path, std::vector<CopiedFile>& out) {
   const DirPtr dir = OpenDir(AT_FDCWD, source);
   if (dir == nullptr) {
@@ -223,8 +221,8 @@ void CopyFolder(const std::string& source, const std::string& path, std::vector<
   }
 }
 
-// Says that device files are made by nobody here: the vendor's libraries would try to make those
-// they miss, and fail where they may not (NVIDIA/nvidia-modprobe,
+// Says that no program makes device files here. Otherwise the vendor's libraries would try to make
+// those they miss, and fail where they may not (NVIDIA/nvidia-modprobe,
 // modprobe-utils/nvidia-modprobe-utils.c; google/gvisor and NVIDIA/nvidia-container-toolkit write
 // the same for containers).
 void KeepDeviceFiles(std::string& params) {
@@ -253,7 +251,7 @@ std::vector<CopiedFile> CopyPci(const GpuTree& tree) {
   for (const std::string& bdf : tree.bdfs) {
     const std::string path = "devices/" + bdf;
     const std::string source = tree.pci_source + "/" + path;
-    // sysfs has a link into /sys/devices here, which stays where it is.
+    // sysfs has a link into /sys/devices here, and it stays where it is.
     if (const std::string target = LinkTarget(AT_FDCWD, source); !target.empty()) {
       files.push_back({path, target, true});
     } else {
@@ -277,8 +275,8 @@ Result<> MountCopies(const std::string& root, const std::vector<CopiedFile>& fil
   return MakeReadOnly(root);
 }
 
-// Where pci_source has links to the devices, as sysfs has: the devices themselves that are NVIDIA's
-// cards and not given. With them all is hidden that other links of /sys lead to.
+// Returns NVIDIA's GPUs that are not given, where pci_source has links to the devices, as sysfs
+// has. Hiding them hides everything that other links of /sys lead to.
 std::vector<std::string> CardsNotGiven(const GpuTree& tree) {
   std::vector<std::string> hide;
   if (tree.pci_source.empty()) {
@@ -301,8 +299,8 @@ std::vector<std::string> CardsNotGiven(const GpuTree& tree) {
   return hide;
 }
 
-// The folders to cover: those that show cards beside those that are replaced whole, and the tree's
-// own.
+// Returns the folders to cover: those that show GPUs beside the folders that are replaced whole,
+// and the tree's own.
 std::vector<std::string> FoldersToHide(const GpuTree& tree, const NodeFiles& files) {
   std::vector<std::string> hide;
   const auto add = [&](const std::vector<std::string>& more) {
@@ -324,19 +322,12 @@ std::vector<std::string> FoldersToHide(const GpuTree& tree, const NodeFiles& fil
 }  // namespace
 
 Result<NodeFiles> TakeFromNode(const GpuTree& tree) {
-  auto devices = CloneDevices(tree.devices);
-  if (!devices.ok()) {
-    return devices.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(auto devices, CloneDevices(tree.devices));
   UniqueFd prover;
   if (!tree.prover.empty()) {
-    auto clone = CloneMount(AT_FDCWD, tree.prover);
-    if (!clone.ok()) {
-      return clone.error();
-    }
-    prover = std::move(*clone);
+    CGPU_ASSIGN_OR_RETURN(prover, CloneMount(AT_FDCWD, tree.prover));
   }
-  return NodeFiles{std::move(*devices), std::move(prover), CopyProc(tree), CopyPci(tree),
+  return NodeFiles{std::move(devices), std::move(prover), CopyProc(tree), CopyPci(tree),
                    CardsNotGiven(tree)};
 }
 

@@ -1,5 +1,5 @@
-// The parts of a mount tree that are made alike on the machine and in a container (mount_tree.h):
-// what is shown below /proc and /sys, and how folders are mirrored. For mount_tree*.cc alone.
+// Makes the parts of a mount tree that are the same on the machine and in a container
+// (mount_tree.h): files below /proc and /sys, and mirrors of folders. For mount_tree*.cc alone.
 #ifndef CGPU_KERNEL_MOUNT_TREE_PARTS_H_
 #define CGPU_KERNEL_MOUNT_TREE_PARTS_H_
 
@@ -16,10 +16,10 @@
 
 namespace cgpu {
 
-// The folder of /dev in which the folders of devices with via_folder are.
+// Name of the folder of /dev that holds the folders of devices with via_folder.
 inline constexpr char kDevFolder[] = ".nvidia";
 
-// While it lives, what is made can be read by everyone.
+// Makes new files readable by everyone while it lives.
 class UmaskGuard {
  public:
   UmaskGuard() : old_(umask(022)) {}
@@ -35,21 +35,23 @@ class UmaskGuard {
 
 [[nodiscard]] std::string LastComponent(const std::string& path);
 
-// The entries of `folder` whose names begin with `prefix`, as paths; none if it cannot be read.
+// Returns the entries of `folder` whose names begin with `prefix`, as paths; none if the folder
+// cannot be read.
 [[nodiscard]] std::vector<std::string> EntriesOf(const std::string& folder,
                                                  std::string_view prefix);
 
-// The folder itself or, where there is none, the next one above it.
+// Returns the folder itself or, where it does not exist, the nearest existing one above it.
 [[nodiscard]] std::string ExistingFolder(std::string path);
 
-// Says of an entry whether a mirror leaves it out; `path` is relative to the folder mirrored first.
+// Returns true for an entry that a mirror leaves out. `path` is relative to the folder that was
+// mirrored first.
 using Skip = std::function<bool(const std::string& path, const struct stat& st)>;
 
-// Covers the folder `path` with a writable tmpfs that holds what it held, but for what is skipped.
+// Covers the folder `path` with a writable tmpfs that holds what it held, except skipped entries.
 [[nodiscard]] Result<> MirrorDirectory(const std::string& path, unsigned long flags,
                                        const Skip& skip);
 
-// What is taken from the node before anything covers it.
+// A file that is copied from the host before anything covers it.
 struct CopiedFile {
   std::string path;  // relative
   std::string content;
@@ -66,7 +68,7 @@ struct NodeFiles {
 
 [[nodiscard]] Result<NodeFiles> TakeFromNode(const GpuTree& tree);
 
-// Makes everything but /dev. `prepare` is called with each folder before it is covered.
+// Makes everything except /dev. Calls `prepare` with each folder before it covers the folder.
 [[nodiscard]] Result<> MountViews(const GpuTree& tree, const NodeFiles& files,
                                   const std::function<Result<>(const std::string&)>& prepare);
 

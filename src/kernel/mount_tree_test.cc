@@ -72,8 +72,8 @@ TEST_P(MountTreeTest, DevHoldsTheGivenFilesAndNoOthersOfNvidia) {
   });
 }
 
-// A machine's own device nodes are bound as they are. Who watches such an inode, as a shim does,
-// must learn of the closes behind the bind.
+// A machine's own device nodes are bound as they are. A process that watches such an inode, as a
+// shim does, must learn of the closes behind the bind.
 TEST_P(MountTreeTest, ADeviceNodeKeepsItsNumberWorksAndIsWatchedThroughItsBind) {
   const std::string node = node_.root() + "/nvidia7";
   struct statvfs fs{};
@@ -200,7 +200,7 @@ TEST_P(MountTreeTest, AMissingSourceIsNamed) {
   EXPECT_EQ(outcome.message, "");
 }
 
-// /sys/bus/pci is made to vanish under a mirrored /sys/bus, as on a machine without PCI.
+// /sys/bus/pci vanishes under a mirrored /sys/bus, as on a machine without PCI.
 TEST_P(MountTreeTest, WorksWhereTheMachineHasNoPciBus) {
   const Outcome outcome = InNamespaces(GetParam(), [&]() -> std::string {
     GpuTree first;
@@ -221,7 +221,7 @@ TEST_P(MountTreeTest, WorksWhereTheMachineHasNoPciBus) {
 
 // sysfs has links in its pci folder, and the devices elsewhere.
 TEST_P(MountTreeTest, WherePciHasLinksOtherNvidiaCardsAreHiddenAndNothingElse) {
-  // A root port of NVIDIA's with the given card below it, another card, another maker's card.
+  // A root port of NVIDIA's with the given GPU below it, another GPU, another maker's device.
   const std::string port = "devices/0000:00:00.0";
   const std::string given = port + "/0000:01:00.0";
   const std::string other = "devices/0000:02:00.0";

@@ -1,4 +1,4 @@
-// For tests of mount trees: namespaces of their own, and a node's files to mount in them.
+// Helpers for tests of mount trees: private namespaces, and a host's files to mount in them.
 #ifndef CGPU_KERNEL_MOUNT_TREE_TESTING_H_
 #define CGPU_KERNEL_MOUNT_TREE_TESTING_H_
 
@@ -26,8 +26,8 @@ namespace cgpu {
 inline constexpr int kSkip = 77;
 inline constexpr uid_t kSomeUser = 47110;
 
-// Runs `body` in a child process inside namespaces of its own; `body` returns what is wrong, or
-// nothing. `uid` 0 stays who we are.
+// Runs `body` in a child process in private namespaces. `body` returns what is wrong, or an empty
+// text. `uid` 0: the child keeps the caller's uid.
 struct Outcome {
   int status = 0;
   std::string message;
@@ -35,7 +35,8 @@ struct Outcome {
 
 inline Outcome InNamespaces(uid_t uid, const std::function<std::string()>& body) {
 #ifdef __SANITIZE_THREAD__
-  // Its runtime has a thread of its own, and a process of several threads gets no user namespace.
+  // Thread sanitizer runs a thread of its own, and a process with several threads gets no user
+  // namespace.
   if (uid != 0) {
     return {kSkip, ""};
   }
@@ -89,7 +90,7 @@ inline std::string Read(const std::string& path) {
   return content.ok() ? *content : "(" + content.error().what + ")";
 }
 
-// A node's files in a temporary folder: two cards, all device files in folders of their own.
+// A host's files in a temporary folder: two GPUs, all device files in folders of their own.
 class NodeFolder {
  public:
   NodeFolder() {
@@ -127,7 +128,7 @@ class NodeFolder {
     }
   }
 
-  // The slice with card 1 alone.
+  // Returns a slice with GPU 1 alone.
   [[nodiscard]] GpuTree Slice() const {
     GpuTree tree;
     tree.devices = {{"nvidiactl", root_ + "/dev/ctl", true},

@@ -13,14 +13,15 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/result.h"
 
 namespace cgpu {
 namespace {
 
-// A machine with ten thousand mounts has some megabytes of them.
+// Limit of the mount table, in bytes. A machine with ten thousand mounts has some megabytes of it.
 constexpr std::size_t kMountsLimit = 256 << 20;
 
-// The next word of a line; empty at its end.
+// Takes the next word of a line; empty at its end.
 std::string_view TakeWord(std::string_view& line) {
   const std::size_t end = std::min(line.find(' '), line.size());
   const std::string_view word = line.substr(0, end);
@@ -78,8 +79,8 @@ Result<> MakeReadOnly(const std::string& target) {
   if (statvfs(target.c_str(), &fs) != 0) {
     return MountError("cannot ask about " + target);
   }
-  // A remount replaces the flags. In a user namespace those of inherited mounts are locked, and a
-  // remount without them is refused; of access times nothing said means that nothing changes.
+  // A remount replaces the flags. In a user namespace the flags of inherited mounts are locked, and
+  // a remount without them is refused. Access times stay as they are if no flag names them.
   unsigned long flags = MS_REMOUNT | MS_BIND | MS_RDONLY;
   flags |= (fs.f_flag & ST_NOSUID) != 0 ? MS_NOSUID : 0;
   flags |= (fs.f_flag & ST_NODEV) != 0 ? MS_NODEV : 0;
@@ -101,7 +102,7 @@ Result<> HideFolder(const std::string& folder) {
   }
   auto covered =
       MountTmpfs(folder, MS_NOSUID | MS_NODEV | MS_NOEXEC | MS_RDONLY, "mode=555,size=4k");
-  // It may have been removed meanwhile.
+  // The folder may have been removed meanwhile.
   return covered.ok() || !IsDirectory(folder) ? Result<>() : covered;
 }
 
@@ -140,13 +141,10 @@ Result<MountOfFile> FindMount(int fd, const std::string& name) {
 Result<> KeepMountsHere(int dirfd, const std::string& name) {
   UniqueFd above;
   for (int at = dirfd;; at = above.get()) {
-    const auto mount = FindMount(at, name);
-    if (!mount.ok()) {
-      return mount.error();
-    }
+    CGPU_ASSIGN_OR_RETURN(const auto mount, FindMount(at, name));
     struct stat before{};
     struct stat after{};
-    if (mount->begins) {
+    if (mount.begins) {
       struct mount_attr change{};
       change.propagation = MS_PRIVATE;
       if (mount_setattr(at, "", AT_EMPTY_PATH, &change, sizeof(change)) != 0) {
@@ -192,7 +190,7 @@ std::vector<MountEntry> ParseMounts(const std::string& text) {
     const std::string_view id = TakeWord(line);
     const bool numbered =
         std::from_chars(id.data(), id.data() + id.size(), mount.id).ptr == id.data() + id.size();
-    (void)TakeWord(line);  // the mount above
+    (void)TakeWord(line);  // the parent mount
     mount.device = TakeWord(line);
     mount.root = UnescapeMountWord(TakeWord(line));
     mount.point = UnescapeMountWord(TakeWord(line));
@@ -210,11 +208,8 @@ std::vector<MountEntry> ParseMounts(const std::string& text) {
 }
 
 Result<std::vector<MountEntry>> ReadMounts() {
-  const auto text = ReadFile("/proc/self/mountinfo", kMountsLimit);
-  if (!text.ok()) {
-    return text.error();
-  }
-  return ParseMounts(*text);
+  CGPU_ASSIGN_OR_RETURN(const auto text, ReadFile("/proc/self/mountinfo", kMountsLimit));
+  return ParseMounts(text);
 }
 
 bool IsOnTop(const MountEntry& mount) {

@@ -1,5 +1,5 @@
 // The mount operations that mount trees are made with. For a process with one thread; paths are
-// absolute. Errors are kPermission where the kernel refuses.
+// absolute. Where the kernel refuses, errors are kPermission.
 #ifndef CGPU_KERNEL_MOUNTS_H_
 #define CGPU_KERNEL_MOUNTS_H_
 
@@ -16,61 +16,61 @@
 
 namespace cgpu {
 
-// An error from errno.
+// Returns an error made from errno.
 [[nodiscard]] Error MountError(std::string what);
 
 using DirPtr = std::unique_ptr<DIR, int (*)(DIR*)>;
 
-// nullptr with errno. A last component that is a link is not followed.
+// Opens a folder. Returns nullptr with errno. Does not follow a last component that is a link.
 [[nodiscard]] DirPtr OpenDir(int dirfd, const std::string& name);
 
 [[nodiscard]] bool IsDirectory(const std::string& path);
 
-// A detached copy of the mounts at `dirfd`/`name`, to be attached elsewhere with Attach().
-// kNotFound when there is no such file.
+// Returns a detached copy of the mounts at `dirfd`/`name`, for Attach(). kNotFound: there is no
+// such file.
 [[nodiscard]] Result<UniqueFd> CloneMount(int dirfd, const std::string& name);
 [[nodiscard]] Result<> Attach(const UniqueFd& mount_fd, const std::string& target);
 
 [[nodiscard]] Result<> MountTmpfs(const std::string& target, unsigned long flags,
                                   const char* options);
 
-// Makes the mount on top at `target` read-only; what else it forbids stays forbidden.
+// Makes the topmost mount at `target` read-only; other restrictions on it stay.
 [[nodiscard]] Result<> MakeReadOnly(const std::string& target);
 
-// Covers a folder with an empty read-only tmpfs; what is no folder is left alone.
+// Covers a folder with an empty read-only tmpfs; leaves other files alone.
 [[nodiscard]] Result<> HideFolder(const std::string& folder);
 
-// Another way to the folder `dirfd`, which is where a mount begins: files can be made through it
-// also where that mount is read-only.
+// Returns another way to the folder `dirfd`, which is the root of a mount. Files can be made
+// through it even where that mount is read-only.
 [[nodiscard]] Result<UniqueFd> WritableClone(int dirfd, const std::string& name);
 
-// Of a mount copy, before it is attached: it is read-only, without setuid programs and devices, and
-// what is mounted on it shows nowhere else.
+// Restricts a mount copy before it is attached: read-only, no setuid programs, no devices, and
+// mounts on it show nowhere else.
 [[nodiscard]] Result<> Restrict(const UniqueFd& mount_fd, const std::string& name);
 
-// Makes the mount that the folder `dirfd` (may be O_PATH) lies in private, so that what is mounted
-// on the folder shows in no other mount namespace. `name` is for the error.
+// Makes the mount that holds the folder `dirfd` (may be O_PATH) private, so that mounts on the
+// folder show in no other mount namespace. `name` is for the error.
 [[nodiscard]] Result<> KeepMountsHere(int dirfd, const std::string& name);
 
 // One line of /proc/self/mountinfo.
 struct MountEntry {
   std::uint64_t id = 0;
   std::string device;  // of the file system: "0:21"
-  std::string root;    // of the file system: what of it is mounted
-  std::string point;   // where
+  std::string root;    // the folder of the file system that is mounted
+  std::string point;   // the mount point
   std::string type;
-  std::string options;  // of the file system, as they stand there, still escaped
+  std::string options;  // of the file system, as the line has them, still escaped
 };
 
 [[nodiscard]] Result<std::vector<MountEntry>> ReadMounts();
 
-// A word of such a line, in which space, tab, newline and backslash stand as \ooo.
+// Returns a word of such a line unescaped: space, tab, newline and backslash stand there as \ooo.
 [[nodiscard]] std::string UnescapeMountWord(std::string_view word);
 
-// The lines of a mountinfo file (proc_pid_mountinfo(5)); lines that it cannot read are left out.
+// Returns the lines of a mountinfo file (proc_pid_mountinfo(5)). Skips lines that it cannot read.
 [[nodiscard]] std::vector<MountEntry> ParseMounts(const std::string& text);
 
-// The number of the mount that the file `fd` lies in, and whether the mount begins with it.
+// The number of the mount that a file lies in, and whether the file is its root.
 struct MountOfFile {
   std::uint64_t id = 0;
   bool begins = false;
@@ -78,7 +78,7 @@ struct MountOfFile {
 
 [[nodiscard]] Result<MountOfFile> FindMount(int fd, const std::string& name);
 
-// Whether a path lookup finds this mount: no other covers it or a folder above it.
+// Returns true if a path lookup finds this mount: no other covers it or a folder above it.
 [[nodiscard]] bool IsOnTop(const MountEntry& mount);
 
 }  // namespace cgpu

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/file.h"
+#include "base/result.h"
 
 namespace cgpu {
 namespace {
@@ -42,10 +43,10 @@ class DumpableGuard {
   int old_;
 };
 
-// gid_map can be written by an ordinary user only once setgroups(2) is off (user_namespaces(7)).
+// An ordinary user can write gid_map only once setgroups(2) is off (user_namespaces(7)).
 Result<> MapToSelf(uid_t uid, gid_t gid) {
-  // The files in /proc/self belong to root while the process is not dumpable, which it is not after
-  // a change of its uid or when its program cannot be read.
+  // The files in /proc/self belong to root while the process is not dumpable. A change of its uid,
+  // or a program that cannot be read, makes it so.
   const DumpableGuard own_proc_files;
   CGPU_TRY(WriteFile("/proc/self/setgroups", "deny"));
   const std::string u = std::to_string(uid);

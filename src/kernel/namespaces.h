@@ -1,4 +1,4 @@
-// Entering the namespaces that hold a command apart from the machine it runs on.
+// Enters the namespaces that separate a command from the machine it runs on.
 #ifndef CGPU_KERNEL_NAMESPACES_H_
 #define CGPU_KERNEL_NAMESPACES_H_
 
@@ -8,22 +8,22 @@
 
 namespace cgpu {
 
-// fork() into a private mount namespace, plus a user namespace when the caller is not root, plus
-// what `extra_flags` (CLONE_NEW*) say; with CLONE_NEWPID the child is process 1. Returns 0 in the
-// child, which must call SetUpNamespaces() with the parent's ids before anything else. Errors as
-// EnterPrivateNamespaces().
+// Forks into a private mount namespace, a user namespace when the caller is not root, and the
+// namespaces that `extra_flags` (CLONE_NEW*) name. With CLONE_NEWPID the child is process 1.
+// Returns 0 in the child, which must call SetUpNamespaces() with the parent's ids before anything
+// else. Errors as EnterPrivateNamespaces().
 [[nodiscard]] Result<pid_t> ForkIntoNamespaces(int extra_flags);
 [[nodiscard]] Result<> SetUpNamespaces(uid_t uid, gid_t gid);
 
 // Moves the calling process, which must have one thread, into a mount namespace of its own whose
 // mounts neither come from nor go to the machine (MS_REC|MS_PRIVATE). A process that is not root
-// enters a user namespace first, in which its uid and gid map to themselves and in which it has
-// every capability until it drops them or executes a program.
+// enters a user namespace first. In it, its uid and gid map to themselves, and it has every
+// capability until it drops them or executes a program.
 //
-// `extra_flags` are further CLONE_NEW* flags to unshare in the same step (CLONE_NEWPID: as ever,
-// only children are in the new pid namespace).
+// `extra_flags` are further CLONE_NEW* flags to unshare in the same step. With CLONE_NEWPID only
+// children are in the new pid namespace, as always.
 //
-// kPermission when the kernel or a policy of the machine refuses; kUnsupported when it has no such
+// kPermission: the kernel or a policy of the machine refuses. kUnsupported: it has no such
 // namespaces.
 [[nodiscard]] Result<> EnterPrivateNamespaces(int extra_flags = 0);
 

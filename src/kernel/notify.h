@@ -1,5 +1,5 @@
-// The seccomp listener: receives the tenants' trapped calls and answers them. Every method may be
-// called from any thread; several threads may block in Receive() at once.
+// The seccomp listener. Receives the tenants' trapped calls and answers them. Any thread may call
+// any method; several threads may block in Receive() at once.
 #ifndef CGPU_KERNEL_NOTIFY_H_
 #define CGPU_KERNEL_NOTIFY_H_
 
@@ -14,7 +14,7 @@ namespace cgpu::kernel {
 
 struct Notification {
   std::uint64_t id = 0;
-  pid_t tid = 0;  // the calling thread, in our pid namespace. A name only: see process.h
+  pid_t tid = 0;  // the calling thread, in our pid namespace; a name only, see process.h
   std::uint32_t arch = 0;
   int nr = 0;
   std::uint64_t ip = 0;
@@ -23,34 +23,35 @@ struct Notification {
 
 class NotifyListener {
  public:
-  // Once, before the first is made and before the process confines itself: checks that the kernel's
-  // structures are not larger than ours, and takes SIGUSR1 for Interrupt().
+  // Checks that the kernel's structures are not larger than ours, and takes SIGUSR1 for
+  // Interrupt(). Call it once, before the first Make() and before the process confines itself.
   [[nodiscard]] static Result<> Prepare();
 
-  // Takes the listener. kInvalid: it is none. Asks a hostile file nothing that it could hang on.
+  // Takes the listener. kInvalid: the file is none. Asks a hostile file nothing that could hang.
   [[nodiscard]] static Result<NotifyListener> Make(UniqueFd fd);
   [[nodiscard]] static bool IsListener(int fd);
 
-  // Blocks for the next call. kUnavailable: the caller died meanwhile, Interrupt(), or nobody is
-  // left under the filter (see Ended()).
+  // Waits for the next call. kUnavailable: the caller died meanwhile, Interrupt() was called, or no
+  // process is left under the filter (see Ended()).
   [[nodiscard]] Result<Notification> Receive() const;
 
   // Makes Receive() return in the thread `tid` of this process, if it waits there by then. (Kernels
-  // before 6.11 leave a thread there even when the last process under the filter has gone.)
+  // before 6.11 leave a thread waiting even when the last process under the filter is gone.)
   static void Interrupt(pid_t tid);
 
-  // True once nobody is left under the filter.
+  // Returns true once no process is left under the filter.
   [[nodiscard]] bool Ended() const;
 
-  // True while the caller still waits in exactly this call. Ask after opening anything by number.
+  // Returns true while the caller still waits in exactly this call. Ask after opening anything by
+  // number.
   [[nodiscard]] bool Valid(std::uint64_t id) const;
 
-  // Ends the call with `value`, or with -1 and `error` if that is not 0. False: the caller is gone
-  // or was interrupted; the call had its effect all the same.
+  // Ends the call with `value`, or with -1 and `error` if `error` is not 0. Returns false if the
+  // caller is gone or was interrupted; the call had its effect all the same.
   [[nodiscard]] bool Answer(std::uint64_t id, std::int64_t value, int error) const;
 
-  // Lets the kernel execute the call as the tenant issued it. Only for calls that are harmless
-  // with any content on any file: memory and descriptors may have changed since.
+  // Lets the kernel execute the call as the tenant issued it. Only for calls that are harmless with
+  // any content on any file, because memory and descriptors may have changed since.
   [[nodiscard]] bool Continue(std::uint64_t id) const;
 
   [[nodiscard]] int fd() const { return fd_.get(); }

@@ -22,7 +22,7 @@
 
 namespace cgpu::kernel {
 
-// By what /proc calls the file: it is of the kernel's own making.
+// Recognises the file by the name that /proc shows: the kernel makes it.
 bool NotifyListener::IsListener(int fd) {
   constexpr std::string_view kName = "anon_inode:seccomp notify";
   const std::string path = "/proc/self/fd/" + std::to_string(fd);
@@ -42,7 +42,7 @@ Result<> NotifyListener::Prepare() {
                  "use a newer cgpu"};
   }
   struct sigaction action{};
-  action.sa_handler = [](int) {};  // nothing but EINTR, so without SA_RESTART
+  action.sa_handler = [](int) {};  // does nothing but cause EINTR, so without SA_RESTART
   (void)sigaction(SIGUSR1, &action, nullptr);
   return {};
 }
@@ -51,8 +51,8 @@ Result<NotifyListener> NotifyListener::Make(UniqueFd fd) {
   if (!IsListener(fd.get())) {
     return Error{Code::kInvalid, 0, "this is no seccomp listener", {}};
   }
-  // The caller and the shim take turns, so they are best served by one core. Older kernels do not
-  // know the flag: then it is only slower.
+  // The caller and the shim alternate, so one core serves them best. Older kernels do not know the
+  // flag: then it is only slower.
   (void)ioctl(fd.get(), SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
   return NotifyListener(std::move(fd));
 }

@@ -1,5 +1,5 @@
-// Which process has which open file: the comparisons the kernel offers (kcmp), for files of which
-// the caller has a descriptor of its own.
+// Finds which process has which open file, by the comparisons that the kernel offers (kcmp). The
+// caller has a descriptor of its own for each file that it asks about.
 #ifndef CGPU_KERNEL_OPEN_FILES_H_
 #define CGPU_KERNEL_OPEN_FILES_H_
 
@@ -14,37 +14,38 @@
 
 namespace cgpu::kernel {
 
-// A further descriptor of the open file behind `fd`.
+// Returns a further descriptor of the open file behind `fd`.
 [[nodiscard]] UniqueFd Duplicate(int fd);
 
-// Does `process` have the open file behind our descriptor `file` under its number `number`?
+// Returns true if `process` has the open file behind our descriptor `file` under its number
+// `number`.
 [[nodiscard]] bool HasFileAt(const Process& process, int number, int file);
 
-// Where two descriptors' open files stand in an order of the kernel's own, which holds for all
-// processes while both are open: negative, 0 for the same one, positive. Ours alone can always be
-// compared.
+// Orders the open files of two descriptors of this process, as the kernel orders them: negative, 0
+// for the same file, positive. The order holds for all processes while both files are open. The
+// kernel always compares a process's own descriptors.
 [[nodiscard]] int Compare(int one, int other);
 
-// The threads of process `pid` that have not been waited for; the first may have ended before
-// others.
+// Returns the threads of process `pid` that have not been waited for. The first may have ended
+// before others.
 [[nodiscard]] std::vector<pid_t> Threads(int proc, pid_t pid);
 
-// The processes that `proc` shows, and the descriptors of one of its threads; none where the caller
-// may not look.
+// Returns the processes that `proc` shows, and the descriptors of one of its threads; nothing where
+// the caller may not look.
 [[nodiscard]] std::vector<pid_t> Processes(int proc);
 [[nodiscard]] std::vector<int> Descriptors(int proc, pid_t thread);
 
-// Which of our descriptors `files` lead to open files that one of the processes `pids`, looked up
-// by number in `proc`, has; in their order. So also where its first thread has ended, or a thread
-// has descriptors of its own. One look at each descriptor of theirs, however many files there are:
-// its inode says of almost all that they are none of these. May take long; stops when `enough` says
-// so, and then returns nothing.
+// Tells for each of our descriptors `files`, in order, whether one of the processes `pids`, looked
+// up by number in `proc`, has its open file. Finds it even where the process's first thread has
+// ended, or where a thread has descriptors of its own. Looks once at each of their descriptors,
+// however many files are asked about: the inode excludes almost all of them. May take long. Stops
+// when `enough` returns true, and then returns nothing.
 [[nodiscard]] std::optional<std::vector<bool>> FindHeld(int proc, const std::vector<pid_t>& pids,
                                                         const std::vector<int>& files,
                                                         const std::function<bool()>& enough);
 
-// The process and all below it, as `proc` shows them; empty for pid 0. One that is made or adopted
-// meanwhile can be missed.
+// Returns the process and all below it, as `proc` shows them; nothing for pid 0. Can miss a process
+// that is made or adopted meanwhile.
 [[nodiscard]] std::vector<pid_t> Descendants(int proc, pid_t pid);
 
 }  // namespace cgpu::kernel

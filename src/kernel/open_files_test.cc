@@ -54,7 +54,7 @@ TEST_F(OpenFilesTest, AChildIsFoundAndHasWhatItInherited) {
   if (child == 0) {
     close(wait_pipe[1]);
     char byte = 0;
-    (void)!read(wait_pipe[0], &byte, 1);  // until the parent lets go
+    (void)!read(wait_pipe[0], &byte, 1);  // until the parent closes its end
     _exit(0);
   }
   close(wait_pipe[0]);

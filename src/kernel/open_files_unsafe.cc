@@ -19,12 +19,12 @@
 namespace cgpu::kernel {
 namespace {
 
-// 0: the same, 1: less, 2: greater. Something else: there is no such descriptor.
+// Returns 0: the same, 1: less, 2: greater; anything else: there is no such descriptor.
 long Order(pid_t one_pid, int one, pid_t other_pid, int other) {
   return syscall(SYS_kcmp, one_pid, other_pid, KCMP_FILE, one, other);
 }
 
-// The numbers that the folder `path` below `proc` is made of.
+// Returns the entries of the folder `path` below `proc` that are numbers.
 std::vector<int> NumbersIn(int proc, const std::string& path) {
   std::vector<int> numbers;
   UniqueFd folder(openat(proc, path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -32,7 +32,7 @@ std::vector<int> NumbersIn(int proc, const std::string& path) {
   if (entries == nullptr) {
     return numbers;
   }
-  (void)folder.release();  // the stream's now
+  (void)folder.release();  // the stream owns it now
   // NOLINTNEXTLINE(concurrency-mt-unsafe): a stream of this thread's own
   while (const dirent* entry = readdir(entries)) {
     int number = 0;
@@ -94,7 +94,7 @@ std::vector<int> Descriptors(int proc, pid_t thread) {
 
 namespace {
 
-// The files that are looked for.
+// The files to find.
 class Wanted {
  public:
   explicit Wanted(const std::vector<int>& files) : held_(files.size()) {
@@ -126,7 +126,7 @@ class Wanted {
         return;
       }
       if (order != 1 && order != 2) {
-        return;  // it is closed
+        return;  // the descriptor is closed
       }
       (order == 1 ? to : from) = order == 1 ? middle : middle + 1;
     }

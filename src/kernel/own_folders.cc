@@ -13,12 +13,13 @@
 
 #include "base/fd.h"
 #include "base/file.h"
+#include "base/result.h"
 
 namespace cgpu {
 namespace {
 
-// Returns the rest of `path` after `folder`: "" for the folder itself, else "/..."; nothing if it
-// is not there.
+// Returns the rest of `path` after `folder`: "" for the folder itself, else "/..."; nothing if
+// `path` is not in it.
 std::optional<std::string> Below(const std::string& path, const std::string& folder) {
   if (!IsAtOrBelow(path, folder)) {
     return std::nullopt;
@@ -26,8 +27,8 @@ std::optional<std::string> Below(const std::string& path, const std::string& fol
   return folder == "/" && path != "/" ? path : path.substr(folder.size());
 }
 
-// Takes off `text` all before the next `end`, and that. With `escapes`, an `end` after a backslash
-// is none.
+// Takes the text before the next `end`, and that `end`, off `text`. With `escapes`, an `end` after
+// a backslash does not count.
 std::string_view TakeUntil(std::string_view& text, char end, bool escapes = false) {
   std::size_t i = 0;
   while (i < text.size() && text[i] != end) {
@@ -48,9 +49,9 @@ std::string WithoutBackslashes(std::string_view text) {
   return plain;
 }
 
-// As Linux writes them from 6.5 on, where names have no backslashes of overlayfs's any more, and as
-// before, where they stand as they were given (fs/overlayfs/params.c, super.c). Which it is cannot
-// be told: read are both.
+// Adds layers, in both forms that Linux writes: from 6.5 on without overlayfs's backslashes in
+// names, before that as they were given (fs/overlayfs/params.c, super.c). The form cannot be told,
+// so both are read.
 void AddLayers(std::string_view value, bool list, std::set<std::string>& layers) {
   const std::string given = UnescapeMountWord(value);
   std::string_view before = given;
@@ -72,12 +73,12 @@ Result<> CheckLayers(const MountEntry& mount, const std::vector<FilePlace>& plac
   for (const std::string& layer : LayersOf(mount)) {
     const auto place = FindPlace(layer, mounts);
     if (!place.ok() && place.error().code == Code::kPermission) {
-      continue;  // out of reach for this user, who so cannot have asked for it
+      continue;  // unreachable for this user, who so cannot have asked for it
     }
     if (!place.ok()) {
       return place.error();
     }
-    // An overlay is no layer of itself: one that covers its own layer, as of /etc on /etc.
+    // An overlay is no layer of itself: it may cover its own layer, as one of /etc on /etc does.
     if (place->has_value() && (*place)->device != mount.device &&
         std::any_of(places.begin(), places.end(),
                     [&](const FilePlace& own) { return Touch(**place, own); })) {
@@ -104,12 +105,9 @@ Result<std::optional<FilePlace>> FindPlace(const std::string& path,
     errno = gone ? gone.value() : errno;
     return MountError("cannot find " + path);
   }
-  const auto found = FindMount(fd.get(), path);
-  if (!found.ok()) {
-    return found.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto found, FindMount(fd.get(), path));
   for (const MountEntry& mount : mounts) {
-    const auto rest = mount.id == found->id ? Below(real, mount.point) : std::nullopt;
+    const auto rest = mount.id == found.id ? Below(real, mount.point) : std::nullopt;
     if (rest) {
       return std::optional(FilePlace{mount.device, (mount.root == "/" ? "" : mount.root) + *rest});
     }
@@ -162,12 +160,9 @@ Result<std::vector<std::string>> FindOwnFolders(const std::vector<std::string>& 
                                                 const std::vector<MountEntry>& mounts) {
   std::vector<FilePlace> places;
   for (const std::string& folder : own) {
-    auto place = FindPlace(folder, mounts);
-    if (!place.ok()) {
-      return place.error();
-    }
-    if (place->has_value()) {
-      places.push_back(std::move(**place));
+    CGPU_ASSIGN_OR_RETURN(auto place, FindPlace(folder, mounts));
+    if (place.has_value()) {
+      places.push_back(std::move(*place));
     }
   }
   for (const MountEntry& mount : mounts) {

@@ -1,8 +1,8 @@
-// Where folders of the node show in a container, whatever its mounts were called: a bind of a bind,
-// a volume, a folder above them, the container's root itself. Compared is what is mounted (the
-// device of the file system, and the part of it), as /proc/self/mountinfo says.
+// Finds where folders of the host show in a container, whatever its mounts are named: as a bind of
+// a bind, a volume, a folder above them, the container's root itself. Compares what is mounted (the
+// device of the file system, and the folder of it) by /proc/self/mountinfo.
 //
-// Not found are files that another file system serves anew, as a FUSE server of root's does.
+// Does not find files that another file system serves again, as a FUSE server of root's does.
 #ifndef CGPU_KERNEL_OWN_FOLDERS_H_
 #define CGPU_KERNEL_OWN_FOLDERS_H_
 
@@ -22,23 +22,24 @@ struct FilePlace {
   std::string path;    // from that file system's own root: "/cgpu"
 };
 
-// `path` as this process sees it; `mounts` is ReadMounts(). Nothing where there is no such file.
+// Finds `path` as this process sees it. `mounts` is ReadMounts(). Returns nothing if there is no
+// such file.
 [[nodiscard]] Result<std::optional<FilePlace>> FindPlace(const std::string& path,
                                                          const std::vector<MountEntry>& mounts);
 
-// The paths, from the folder `root` on, at which the mounts at or below it show one of `places` or
-// a part of one: "/x/cgpu". Another mount may cover them. Pure.
+// Returns the paths, from the folder `root` on, at which the mounts at or below it show one of
+// `places` or a part of one: "/x/cgpu". Another mount may cover them. Pure.
 [[nodiscard]] std::vector<std::string> WhereTheyShow(const std::vector<FilePlace>& places,
                                                      const std::string& root,
                                                      const std::vector<MountEntry>& mounts);
 
-// The absolute paths that an overlay's layers may have, by its options; for others nothing. Layers
-// whose paths are relative are an engine's own, who went to its folder of images to mount them.
-// Pure.
+// Returns the absolute paths that an overlay's layers may have, by its options; nothing for other
+// mounts. Layers with relative paths belong to an engine, which went to its folder of images to
+// mount them. Pure.
 [[nodiscard]] std::set<std::string> LayersOf(const MountEntry& mount);
 
-// The same for a process that is not in the container's root yet: WhereTheyShow() for `own`.
-// kConflict when an overlay below `root` has a layer at, below or above one of them.
+// Returns WhereTheyShow() for `own`, for a process that is not in the container's root yet.
+// kConflict: an overlay below `root` has a layer at, below or above one of them.
 [[nodiscard]] Result<std::vector<std::string>> FindOwnFolders(
     const std::vector<std::string>& own, const std::string& root,
     const std::vector<MountEntry>& mounts);

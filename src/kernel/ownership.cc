@@ -21,7 +21,8 @@ bool IsInNamespaceOf(int proc_fd, pid_t pid, uid_t user) {
     if (owner == user) {
       return true;
     }
-    space.reset(ioctl(space.get(), NS_GET_PARENT));  // EPERM: it has none, or none that we may see
+    space.reset(ioctl(space.get(), NS_GET_PARENT));  // EPERM: it has no parent, or none that we may
+                                                     // see
   }
   return false;
 }

@@ -1,4 +1,4 @@
-// Whose processes are: what a user who is not root may say of one.
+// Tells whether a user who is not root may decide about a process.
 #ifndef CGPU_KERNEL_OWNERSHIP_H_
 #define CGPU_KERNEL_OWNERSHIP_H_
 
@@ -6,10 +6,10 @@
 
 namespace cgpu::kernel {
 
-// True if process `pid` is in a user namespace that `user` made, or in one further in: then `user`
-// may do to it what root may (user_namespaces(7)), as to all processes of containers that `user`
-// runs. False where that cannot be seen. `pid` is a name only: the caller sees to it that it still
-// is the same process's afterwards. `proc_fd`: an open /proc. Safe on any thread.
+// Returns true if process `pid` is in a user namespace that `user` made, or in one further in. Then
+// `user` may do to it what root may (user_namespaces(7)), as to all processes of containers that
+// `user` runs. Returns false where that cannot be seen. `pid` is a name only: the caller checks
+// afterwards that it is still the same process's. `proc_fd`: an open /proc. Safe on any thread.
 [[nodiscard]] bool IsInNamespaceOf(int proc_fd, pid_t pid, uid_t user);
 
 }  // namespace cgpu::kernel

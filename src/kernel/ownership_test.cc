@@ -13,7 +13,8 @@ namespace {
 
 constexpr uid_t kSomebody = 54321;
 
-// A process that is in a user namespace of `user`'s, until its input is closed. -1: not to be had.
+// Starts a process in a user namespace of `user`'s, which lives until its input is closed. -1: not
+// possible.
 pid_t ProcessOf(uid_t user, UniqueFd* input) {
   int to_child[2];
   int to_us[2];

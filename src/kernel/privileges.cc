@@ -9,6 +9,8 @@
 #include <array>
 #include <cerrno>
 
+#include "base/result.h"
+
 namespace cgpu {
 namespace {
 
@@ -66,13 +68,10 @@ Result<> DropFromBoundingSet(CapabilityMask drop) {
 
 Result<> DropCapabilities(CapabilityMask drop) {
   CGPU_TRY(DropFromBoundingSet(drop));
-  auto sets = GetCapabilities();
-  if (!sets.ok()) {
-    return sets.error();
-  }
-  // The ambient set can hold only what is permitted and inheritable, so it shrinks along.
+  CGPU_ASSIGN_OR_RETURN(auto sets, GetCapabilities());
+  // The ambient set holds only permitted and inheritable capabilities, so it shrinks too.
   return SetCapabilities(
-      {sets->effective & ~drop, sets->permitted & ~drop, sets->inheritable & ~drop});
+      {sets.effective & ~drop, sets.permitted & ~drop, sets.inheritable & ~drop});
 }
 
 Result<> BecomeUser(uid_t id, CapabilityMask keep) {

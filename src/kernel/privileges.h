@@ -1,4 +1,4 @@
-// Giving up privileges, for a process with one thread.
+// Gives up privileges, for a process with one thread.
 #ifndef CGPU_KERNEL_PRIVILEGES_H_
 #define CGPU_KERNEL_PRIVILEGES_H_
 
@@ -21,22 +21,25 @@ using CapabilityMask = std::uint64_t;
 }
 inline constexpr CapabilityMask kAllCapabilities = ~CapabilityMask{0};
 
-// What a shim that root started holds, in every set. CAP_SYS_PTRACE: tenants' descriptors and
-// memory. CAP_DAC_OVERRIDE: /proc/PID/mem and /proc/PID/fd of another uid are files of mode 0600,
-// and the kernel asks for file permission before it asks about tracing. It adds nothing for whoever
-// takes a shim over: CAP_SYS_PTRACE reaches every process of the host, root's included. Nor does
-// CAP_KILL: a container that got more than it may is ended by its shim, whoever else is away.
+// The capabilities of a shim that root started, in every set. CAP_SYS_PTRACE opens tenants'
+// descriptors and memory. CAP_DAC_OVERRIDE is needed because /proc/PID/mem and /proc/PID/fd of
+// another uid are files of mode 0600, and the kernel checks file permission before it checks
+// tracing. It adds nothing for an attacker who controls a shim: CAP_SYS_PTRACE reaches every
+// process of the host, root's included. CAP_KILL adds nothing either; with it, the shim itself ends
+// a container that got more than it may, even while every other part of cgpu is away.
 inline constexpr CapabilityMask kShimCapabilities =
     CapabilityBit(CAP_SYS_PTRACE) | CapabilityBit(CAP_DAC_OVERRIDE) | CapabilityBit(CAP_KILL);
 
-// What the helper holds that sets interleave levels for a shim (shim/interleave.h), in every set.
+// The capabilities, in every set, of the helper that sets interleave levels for a shim
+// (shim/interleave.h).
 inline constexpr CapabilityMask kInterleaverCapabilities = CapabilityBit(CAP_SYS_NICE);
 
 // The capabilities with which a container can be held to a slice, as OCI configurations spell them.
-// Whatever is not here gets past one, or may: what reaches other processes, mounts, raw devices and
-// the kernel itself (SYS_BOOT loads one), files by handle past the mount tree, what the compute
-// limits stand on, and what steers the machine rather than the command: its clock, log, accounting,
-// audit and security modules. A later kernel's are not here until somebody has thought of them.
+// A capability that is not listed gets past a slice, or may. It reaches other processes, mounts,
+// raw devices and the kernel itself (SYS_BOOT loads one), opens files by handle past the mount
+// tree, changes what the compute limits depend on, or controls the machine rather than the command:
+// its clock, log, accounting, audit and security modules. Capabilities of later kernels are not
+// listed until somebody has examined them.
 struct NamedCapability {
   int number;
   std::string_view name;
@@ -69,9 +72,9 @@ inline constexpr std::array kHeldCapabilities = std::to_array<NamedCapability>({
     {CAP_WAKE_ALARM, "CAP_WAKE_ALARM"},
 });
 
-// The same as a mask, but for CAP_MKNOD: what root's command has under `cgpu run`. Docker gives
-// CAP_MKNOD to every container, and an engine's container has a device cgroup, which keeps the
-// device files that it makes from being opened; `cgpu run` makes none.
+// Returns the same set as a mask, without CAP_MKNOD: the capabilities of root's command under `cgpu
+// run`. Docker gives CAP_MKNOD to every container. An engine's container has a device cgroup, which
+// prevents opening the device files that the container makes; `cgpu run` makes no device cgroup.
 [[nodiscard]] constexpr CapabilityMask CapabilitiesUnderRun() {
   CapabilityMask mask = 0;
   for (const NamedCapability& one : kHeldCapabilities) {
@@ -80,12 +83,12 @@ inline constexpr std::array kHeldCapabilities = std::to_array<NamedCapability>({
   return mask & ~CapabilityBit(CAP_MKNOD);
 }
 
-// Removes `drop` from the bounding, permitted, effective, inheritable and ambient sets, for good.
-// Needs CAP_SETPCAP while there is anything in the bounding set to remove.
+// Removes `drop` from the bounding, permitted, effective, inheritable and ambient sets,
+// permanently. Needs CAP_SETPCAP while the bounding set holds anything to remove.
 [[nodiscard]] Result<> DropCapabilities(CapabilityMask drop);
 
-// Becomes uid = gid = `id` (not 0) with no other groups, whose every capability set, ambient
-// included, is exactly `keep` and stays so over exec; sets no_new_privs. Must be root.
+// Becomes uid = gid = `id` (not 0) with no other groups. Every capability set, ambient included, is
+// then exactly `keep`, also after exec. Sets no_new_privs. The caller must be root.
 [[nodiscard]] Result<> BecomeUser(uid_t id, CapabilityMask keep);
 
 [[nodiscard]] Result<> SetNoNewPrivileges();

@@ -38,7 +38,7 @@ CapabilityMask Field(const std::string& name, const std::string& status) {
 constexpr const char* kSets[] = {"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"};
 constexpr CapabilityMask kPtrace = CapabilityBit(CAP_SYS_PTRACE);
 
-// By hand, so that a slip in the table is seen.
+// Written by hand, so that an error in the table shows.
 TEST(CapabilitiesUnderRun, AreTheseAndNoOthers) {
   constexpr CapabilityMask kKnown = (CapabilityBit(CAP_LAST_CAP) << 1) - 1;
   CapabilityMask dropped = 0;

@@ -1,19 +1,21 @@
-// The tenants' processes as pinned kernel objects. A pid number is only a name that the kernel may
-// give to another process at any moment; a pidfd and an open /proc/PID/mem keep meaning the process
-// they were opened for, and fail once it is gone. So: find the caller by the number in the
-// notification, then ask NotifyListener::Valid(), and from there use only what this header returns.
+// The tenants' processes as pinned kernel objects. A pid is only a name, which the kernel may give
+// to another process at any moment. A pidfd and an open /proc/PID/mem keep meaning the process they
+// were opened for, and fail once it is gone. So: find the caller by the number in the notification,
+// then ask NotifyListener::Valid(), and from there use only what this header returns.
 //
-// Why a cached entry may be trusted: it holds a pidfd of the *thread*. As long as that thread lives
-// its number belongs to nobody else, so a notification with that number came from it; once it is
-// dead every use of the pidfd fails with ESRCH and the entry is dropped. The memory descriptor
-// belongs to the address space at the time it was opened; exec replaces that, and reads then return
-// nothing, which makes the caller look the process up again. That is not so while another process
-// uses the old address space: a process that shared it with its parent when first seen (vfork,
-// CLONE_VM) is therefore compared with its parent at every call, which costs others nothing. Not
-// seen: an exec after sharing memory with a process other than its parent then, or with a child
-// that lives on. The parameters of its calls are then read from and written to the other's memory,
-// a process of the same container that it could write to before. Nothing else may rest on which
-// address space a process has: what is charged to one goes by address_space.h.
+// A cached entry may be trusted because it holds a pidfd of the *thread*. While that thread lives,
+// nobody else has its number, so a notification with that number came from it. Once it is dead,
+// every use of the pidfd fails with ESRCH and the entry is dropped. The memory descriptor belongs
+// to the address space at the time it was opened. An exec replaces the address space; reads then
+// return nothing, and the caller looks the process up again.
+//
+// Reads do return something while another process uses the old address space. Therefore a process
+// that shared it with its parent when first seen (vfork, CLONE_VM) is compared with its parent at
+// every call, which costs other processes nothing. One case stays undetected: an exec after sharing
+// memory with a process other than its parent at that time, or with a child that lives on. The
+// parameters of such a process's calls are then read from and written to the other's memory; that
+// is a process of the same container that it could write to before. Nothing else may depend on
+// which address space a process has: charges to an address space go by address_space.h.
 #ifndef CGPU_KERNEL_PROCESS_H_
 #define CGPU_KERNEL_PROCESS_H_
 
@@ -33,8 +35,8 @@
 
 namespace cgpu::kernel {
 
-// Which of a process's descriptor numbers led to a file that was worth taking, so far as is
-// remembered. From any thread.
+// The descriptor numbers of a process that led to a file worth taking, as far as they are
+// remembered. Any thread may use it.
 class UsualNumbers {
  public:
   [[nodiscard]] bool Contains(int number) const {
@@ -53,22 +55,21 @@ class UsualNumbers {
                                                 -1, -1, -1, -1, -1, -1, -1, -1};
 };
 
-// One process of the tenant. Immutable after construction but for `usual`, so safe to share between
-// threads.
+// One process of the tenant. Only `usual` changes after construction, so threads may share it.
 struct Process {
   pid_t tgid = 0;            // for messages and lookups that are verified by `pidfd`
-  pid_t ns_pid = 0;          // its number in the pid namespace one below ours: the container's
+  pid_t ns_pid = 0;          // its number in the container's pid namespace, one below ours
   std::uint64_t serial = 0;  // unique in this shim: never given to another process
   UniqueFd pidfd;
   pid_t shares_with = 0;  // its parent, if both had one address space when `mem` was opened
   UniqueFd mem;  // /proc/TID/mem of the thread that called first: its leader may have exited
-  std::uint64_t program = 0;  // another one whenever `mem` was opened: a hint, see above
+  std::uint64_t program = 0;  // different whenever `mem` was opened: a hint, see above
   mutable UsualNumbers usual;
 };
 
 [[nodiscard]] bool HasExited(const Process& process);
 
-// What a file is, asked in a way that a hostile file system cannot hang.
+// The identity of a file, asked in a way that a hostile file system cannot hang.
 struct FileIdentity {
   std::uint64_t dev = 0;   // makedev form
   std::uint64_t rdev = 0;  // of a character device, else 0
@@ -76,11 +77,11 @@ struct FileIdentity {
 };
 [[nodiscard]] Result<FileIdentity> Identify(int fd);
 
-// What the thread `tid` has under the number `fd`, without taking it; `proc` as CallerTable's. Asks
-// no FUSE server: the kernel walks to the open file by its own link, where it asks a file system
-// only for d_weak_revalidate (fs/namei.c complete_walk()), which FUSE does not have and network
-// file systems do; and the file's attributes are those it knows (AT_STATX_DONT_SYNC). ENOENT in
-// sys_errno: there is no such descriptor or no such thread.
+// Identifies the file that thread `tid` has under the number `fd`, without taking it; `proc` as
+// CallerTable's. Asks no FUSE server. The kernel walks to the open file by its own link, where it
+// asks a file system only for d_weak_revalidate (fs/namei.c complete_walk()), which FUSE does not
+// have and network file systems do. The attributes are those that the kernel knows
+// (AT_STATX_DONT_SYNC). ENOENT in sys_errno: there is no such descriptor or no such thread.
 [[nodiscard]] Result<FileIdentity> IdentifyOf(int proc, pid_t tid, int fd);
 
 struct Caller {
@@ -89,28 +90,30 @@ struct Caller {
   std::shared_ptr<const Process> process;
   bool own_file_table = false;  // only meaningful without thread_pidfd: see TakeFd()
 
-  // Bytes transferred, or -1 with errno EFAULT or another; 0 means that the address space is gone.
+  // Return the bytes transferred, or -1 with errno (EFAULT or another). 0: the address space is
+  // gone.
   [[nodiscard]] ssize_t Read(std::uint64_t address, void* into, std::size_t size) const;
   [[nodiscard]] ssize_t Write(std::uint64_t address, const void* from, std::size_t size) const;
 
-  // A duplicate of the thread's descriptor `fd`. ESRCH: the thread is gone. EBADF: no such
+  // Returns a duplicate of the thread's descriptor `fd`. ESRCH: the thread is gone. EBADF: no such
   // descriptor, or the thread has a table of its own and this kernel cannot look into it.
   [[nodiscard]] Result<UniqueFd> TakeFd(int fd) const;
 
-  // False once the process (the thread, where the kernel can tell) has exited.
+  // Returns false once the process (the thread, where the kernel can tell) has exited.
   [[nodiscard]] bool Alive() const;
 };
 
-// Finds callers, caching them. Thread-safe. Its lock is never held while the kernel is asked about
-// a process: that can wait for whom the process waits for, as for an exec that closes files.
+// Finds callers and caches them. Thread-safe. Never holds its lock while it asks the kernel about a
+// process: the kernel can make it wait for everything that the process waits for, for example an
+// exec that closes files.
 class CallerTable {
  public:
-  // Each known process takes two descriptors of this one, each known thread one. Threads beyond
-  // their bound are looked up at every call.
+  // Limits of the cache. Each known process takes two descriptors of this one, each known thread
+  // takes one. Threads beyond kMaxThreads are looked up at every call.
   static constexpr std::size_t kMaxProcesses = 16'384;
   static constexpr std::size_t kMaxThreads = 16'384;
 
-  // What /proc says of a thread.
+  // The fields of a thread's status in /proc.
   struct Status {
     pid_t tgid = 0;
     pid_t ns_pid = 0;  // in its innermost pid namespace
@@ -120,13 +123,14 @@ class CallerTable {
   // `proc_fd`: an open /proc of the pid namespace that notifications are numbered in.
   explicit CallerTable(UniqueFd proc_fd);
 
-  // The caller with thread id `tid`. Must be followed by NotifyListener::Valid(). What is cached is
-  // not looked at again: of a thread that is gone TakeFd() fails with ESRCH. With `fresh` the
-  // cached entry is dropped first: after ESRCH or an empty read. kExhausted: there is no room for
+  // Returns the caller with thread id `tid`. NotifyListener::Valid() must follow. Does not check
+  // cached entries again: TakeFd() fails with ESRCH for a thread that is gone. `fresh` drops the
+  // cached entry first; use it after ESRCH or an empty read. kExhausted: there is no room for
   // another process.
   [[nodiscard]] Result<std::shared_ptr<const Caller>> Find(pid_t tid, bool fresh = false);
 
-  // An epoll descriptor that becomes readable when a known process exits; then call DropDead().
+  // Returns an epoll descriptor that becomes readable when a known process exits; then call
+  // DropDead().
   [[nodiscard]] int exit_events() const { return epoll_.get(); }
 
   [[nodiscard]] int proc_fd() const { return proc_.get(); }
@@ -134,10 +138,10 @@ class CallerTable {
   // Forgets processes and threads that have exited. Returns the serials of the processes.
   std::vector<std::uint64_t> DropDead();
 
-  // Processes known and alive, in order of serial.
+  // Returns the known processes that are alive, in order of serial.
   [[nodiscard]] std::vector<std::shared_ptr<const Process>> Processes() const;
 
-  // --- From one table to a later one, which knows none yet. Callers are found anew.
+  // --- Hand-over to a later table that knows no process yet. It finds callers again.
   [[nodiscard]] std::uint64_t next_serial() const;
   void Adopt(std::vector<std::shared_ptr<const Process>> processes, std::uint64_t next_serial);
 

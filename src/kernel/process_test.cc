@@ -41,10 +41,10 @@ TEST(Identify, FailsOnWhatIsNoFile) {
   EXPECT_FALSE(Identify(-1).ok());
 }
 
-// A process that has its memory in common with this one, until it is told to exec.
+// A process that shares its memory with this one, until it is told to exec.
 struct Sharer {
   int go[2];
-  int done[2];  // O_CLOEXEC: closes by the exec
+  int done[2];  // O_CLOEXEC: the exec closes them
 };
 
 int WaitAndExec(void* argument) {

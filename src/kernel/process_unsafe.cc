@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/result.h"
 #include "kernel/process.h"
 #include "kernel/spare.h"
 
@@ -32,7 +33,7 @@ bool Exited(int pidfd) {
   return poll(&query, 1, 0) > 0;
 }
 
-// Whether two processes have one address space now. False where the kernel does not tell.
+// Returns true if two processes have one address space now, false where the kernel does not tell.
 bool ShareMemory(pid_t one, pid_t other) {
   return syscall(SYS_kcmp, one, other, KCMP_VM, 0, 0) == 0;
 }
@@ -44,7 +45,7 @@ bool MayHaveExeced(const Process& process) {
 bool ReadStatus(int proc, pid_t tid, CallerTable::Status* status) {
   const std::string path = std::to_string(tid) + "/status";
   UniqueFd fd(openat(proc, path.c_str(), O_RDONLY | O_CLOEXEC));
-  // As far as it is needed. Above that are the process's groups, of which it may have thousands.
+  // Last line that is needed. Above it are the process's groups, which may be thousands.
   constexpr std::string_view kLast = "\nNStgid:";
   std::string text;
   char chunk[4096];
@@ -64,7 +65,7 @@ bool ReadStatus(int proc, pid_t tid, CallerTable::Status* status) {
   }
   status->tgid = static_cast<pid_t>(std::strtol(tgid_line + 6, nullptr, 10));
   status->parent = static_cast<pid_t>(std::strtol(parent_line + 6, nullptr, 10));
-  // "NStgid: 4711 12 1": as we number it, as its container does, as namespaces within do.
+  // "NStgid: 4711 12 1": the number in our namespace, in the container's, in namespaces within.
   char* end = nullptr;
   status->ns_pid = static_cast<pid_t>(std::strtol(ns_line + 8, &end, 10));
   if (*end == '\t' || *end == ' ') {
@@ -73,7 +74,7 @@ bool ReadStatus(int proc, pid_t tid, CallerTable::Status* status) {
   return status->tgid > 0;
 }
 
-// By the table's bound, or by the descriptors that this process may have.
+// Returned at the limit of the table, or of this process's descriptors.
 Error TooManyProcesses() {
   return Error{Code::kExhausted, EMFILE, "too many processes of one container make calls", {}};
 }
@@ -156,7 +157,7 @@ Result<std::shared_ptr<const Process>> CallerTable::FindProcess(pid_t tid, const
   process->ns_pid = status.ns_pid;
   process->pidfd = Frugally(PidfdOpen(status.tgid, 0));
   bool no_room = !process->pidfd.valid() && errno == EMFILE;
-  // Asked before the memory is opened: an exec in between is noticed at the next call.
+  // Asked before the memory is opened: the next call notices an exec in between.
   process->shares_with = ShareMemory(tid, status.parent) ? status.parent : 0;
   const std::string path = std::to_string(tid) + "/mem";
   process->mem = Frugally(UniqueFd(openat(proc_.get(), path.c_str(), O_RDWR | O_CLOEXEC)));
@@ -171,12 +172,12 @@ Result<std::shared_ptr<const Process>> CallerTable::FindProcess(pid_t tid, const
   const auto now = processes_.find(status.tgid);
   const bool there = now != processes_.end() && !HasExited(*now->second);
   if (there && !lives) {
-    return now->second;  // another thread of it was faster
+    return now->second;  // another thread of the process was faster
   }
   if (!there && processes_.size() >= kMaxProcesses) {
     return TooManyProcesses();
   }
-  // Possibly the same process with a new address space.
+  // It may be the same process with a new address space.
   process->serial = there ? now->second->serial : next_serial_++;
   process->program = next_program_++;
   Keep(process);
@@ -195,7 +196,7 @@ void CallerTable::Keep(std::shared_ptr<const Process> process) {
   known = std::move(process);
 }
 
-// Others may hold the process still, and its pidfd with it, which would be readable for ever.
+// Others may still hold the process and its pidfd, which would then be readable forever.
 void CallerTable::StopWatching(const Process& process) const {
   (void)epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, process.pidfd.get(), nullptr);
 }
@@ -238,13 +239,9 @@ Result<std::shared_ptr<const Caller>> CallerTable::Find(pid_t tid, bool fresh) {
   if (!ReadStatus(proc_.get(), tid, &status)) {
     return Error{Code::kUnavailable, ESRCH, "the calling thread is gone", {}};
   }
-  auto process = FindProcess(tid, status, fresh);
-  if (!process.ok()) {
-    return process.error();
-  }
-  caller->process = *process;
+  CGPU_ASSIGN_OR_RETURN(caller->process, FindProcess(tid, status, fresh));
   if (!caller->thread_pidfd.valid()) {
-    // Without PIDFD_THREAD the leader's table stands for the thread's, if they are the same one.
+    // Without PIDFD_THREAD the leader's table stands for the thread's, if both are the same one.
     caller->own_file_table =
         tid != status.tgid && syscall(SYS_kcmp, tid, status.tgid, KCMP_FILES, 0, 0) != 0;
   } else {

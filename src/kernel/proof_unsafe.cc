@@ -37,7 +37,7 @@ bool IsProof(const Notification& call) {
 }
 
 std::int64_t ProofAnswer(std::string_view id) {
-  std::uint32_t hash = 0x811c9dc5U;  // FNV-1a: tells containers of a node apart
+  std::uint32_t hash = 0x811c9dc5U;  // FNV-1a: distinguishes the containers of a host
   for (const char c : id) {
     hash = (hash ^ static_cast<unsigned char>(c)) * 0x01000193U;
   }
@@ -63,7 +63,7 @@ Result<> ProveFilter(std::string_view id) {
 std::optional<Program> ProgramOf(int proc, pid_t pid) {
   const std::string folder = std::to_string(pid);
   struct statx info{};
-  // What is known of it already: the file system may be the image's author's.
+  // Attributes that the kernel knows already: the file system may be the image's author's.
   if (statx(proc, (folder + "/exe").c_str(), AT_STATX_DONT_SYNC, STATX_INO | STATX_MNT_ID, &info) !=
       0) {
     return std::nullopt;

@@ -1,11 +1,11 @@
-// What a service says to systemd.
+// Tells systemd the state of a service.
 #ifndef CGPU_KERNEL_SERVICE_H_
 #define CGPU_KERNEL_SERVICE_H_
 
 namespace cgpu {
 
-// sd_notify(3): "READY=1" to the socket that NOTIFY_SOCKET names, '@' meaning an abstract one.
-// Without one nothing is said.
+// Sends "READY=1" to the socket that NOTIFY_SOCKET names, '@' meaning an abstract one
+// (sd_notify(3)). Does nothing without NOTIFY_SOCKET.
 void TellReady();
 
 }  // namespace cgpu

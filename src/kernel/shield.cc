@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/result.h"
 #include "kernel/machine_devices.h"
 #include "kernel/mounts.h"
 
@@ -19,14 +20,14 @@ namespace {
 // github.com/moby/moby oci/defaults.go, ReadonlyPaths, and the mount options of sysfs there.
 constexpr const char* kReadOnly[] = {"/proc/bus",           "/proc/fs", "/proc/irq", "/proc/sys",
                                      "/proc/sysrq-trigger", "/sys"};
-// The same, MaskedPaths.
+// MaskedPaths of the same file.
 constexpr const char* kMasked[] = {
     "/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/scsi", "/proc/timer_list",
     "/proc/timer_stats", "/proc/latency_stats", "/proc/sched_debug", "/sys/firmware",
     "/sys/devices/virtual/powercap",
-    // What an engine's new sysfs comes without, or a container has no capability for.
+    // Paths that an engine's new sysfs lacks, or for which a container has no capability.
     "/proc/vmcore", "/sys/kernel/debug", "/sys/kernel/tracing", "/sys/fs/bpf"};
-// File systems that steer or show the kernel, if some machine mounts them outside /proc and /sys.
+// File systems that control or show the kernel, if a machine mounts them outside /proc and /sys.
 constexpr std::string_view kHiddenTypes[] = {"bpf", "debugfs", "tracefs"};
 constexpr std::string_view kControlTypes[] = {"binfmt_misc", "cgroup",     "cgroup2",
                                               "configfs",    "efivarfs",   "fusectl",
@@ -38,7 +39,7 @@ bool IsAmong(const std::string_view (&names)[kSize], std::string_view name) {
   return std::find(std::begin(names), std::end(names), name) != std::end(names);
 }
 
-// Puts what is at `source` on `target`; one that is not there is passed over.
+// Binds `source` on `target`; skips a source that does not exist.
 Result<> BindOver(const std::string& source, const std::string& target) {
   auto clone = CloneMount(AT_FDCWD, source);
   if (!clone.ok()) {
@@ -59,8 +60,8 @@ Result<> Mask(const std::string& path) {
   return Exists(path) ? BindOver("/dev/null", path) : Result<>();
 }
 
-// Of a mount of the kind that is at `own`, elsewhere. A part of such a file system is judged by
-// what it is.
+// Masks paths in a mount, elsewhere, of the kind that is at `own`. A part of such a file system is
+// judged by what it is.
 Result<> ShieldCopy(const MountEntry& mount, const char* own) {
   struct stat st{};
   if (mount.root == "/") {
@@ -81,7 +82,7 @@ bool IsReadOnlyPath(const std::string& path) {
                      [&](const char* folder) { return IsAtOrBelow(path, folder); });
 }
 
-// Others are not even looked up: they may be of a file system whose server does not answer.
+// Other mounts are not even looked up: their file system's server may not answer.
 bool Concerns(const MountEntry& mount) {
   return IsReadOnlyPath(mount.point) || IsAmong(kHiddenTypes, mount.type) ||
          IsAmong(kControlTypes, mount.type) || IsAmong(kCopiedTypes, mount.type);
@@ -96,7 +97,7 @@ Result<> ShieldMount(const MountEntry& mount) {
              : Result<>();
 }
 
-// A proc, sysfs or devtmpfs elsewhere becomes the one of /proc, /sys or /dev.
+// Makes a proc, sysfs or devtmpfs elsewhere the one of /proc, /sys or /dev.
 Result<> ShieldCopies(const MountEntry& mount) {
   for (const char* own : {"/proc", "/sys", "/dev"}) {
     if (IsAtOrBelow(mount.point, own)) {
@@ -112,7 +113,7 @@ Result<> ShieldCopies(const MountEntry& mount) {
   return mount.type == "devtmpfs" ? ShieldCopy(mount, "/dev") : Result<>();
 }
 
-// That nothing was overlooked.
+// Checks that nothing was missed.
 Result<> CheckReadOnly(const std::string& path) {
   struct statvfs fs{};
   if (Exists(path) && (statvfs(path.c_str(), &fs) != 0 || (fs.f_flag & ST_RDONLY) == 0)) {
@@ -130,12 +131,9 @@ Result<> ShieldMachine() {
   for (const char* path : kMasked) {
     CGPU_TRY(Mask(path));
   }
-  const auto mounts = ReadMounts();
-  if (!mounts.ok()) {
-    return mounts.error();
-  }
-  for (const auto step : {ShieldMount, ShieldCopies}) {  // what is copied must be as it is to be
-    for (const MountEntry& mount : *mounts) {
+  CGPU_ASSIGN_OR_RETURN(const auto mounts, ReadMounts());
+  for (const auto step : {ShieldMount, ShieldCopies}) {  // the copied mounts must be final
+    for (const MountEntry& mount : mounts) {
       if (Concerns(mount) && IsOnTop(mount)) {
         CGPU_TRY(step(mount));
       }

@@ -89,7 +89,7 @@ std::string Nothing() {
 
 class ShieldTest : public testing::TestWithParam<uid_t> {};
 
-// What writing does to each: nothing but EROFS, for whoever may write there.
+// Returns the result of a write to each: nothing but EROFS, for a user who may write there.
 std::string Writable(const std::string& path) {
   const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CLOEXEC));
   if (!fd.valid() && (errno == EROFS || errno == ENOENT || errno == EACCES)) {
@@ -151,7 +151,7 @@ TEST_P(ShieldTest, WhatShowsTheKernelIsEmpty) {
   });
 }
 
-// Every node that a walk through /dev finds, and so whatever is below its folders.
+// Checks every node that a walk through /dev finds, and so everything below its folders.
 TEST_P(ShieldTest, DevHasNoDisksNoMemoryAndNoConsoleOfTheMachine) {
   InWorld(GetParam(), Nothing, [] {
     std::string wrong;
@@ -174,11 +174,11 @@ TEST_P(ShieldTest, DevHasNoDisksNoMemoryAndNoConsoleOfTheMachine) {
   });
 }
 
-// As root of a user namespace of its own, which is all that a slice's process can become.
+// Runs as root of a user namespace of its own: a slice's process can become nothing more.
 TEST_P(ShieldTest, ALessPrivilegedMountNamespaceCannotUndoIt) {
   InWorld(GetParam(), Nothing, []() -> std::string {
     if (unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET) != 0) {
-      return "";  // then nobody can try
+      return "";  // then nobody can try it
     }
     const pid_t child = fork();
     if (child == 0) {

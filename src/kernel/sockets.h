@@ -1,5 +1,4 @@
-// Which sockets there are, by what the kernel says of them and not by what their makers called
-// them.
+// Finds sockets by what the kernel says of them, not by the names that their makers gave them.
 #ifndef CGPU_KERNEL_SOCKETS_H_
 #define CGPU_KERNEL_SOCKETS_H_
 
@@ -10,10 +9,10 @@
 
 namespace cgpu::kernel {
 
-// The socket that listens at the file `path`, as Identify() has a descriptor of it. One that was
-// bound to the same words in another mount namespace is at another file, and is not taken for it.
-// kNotFound: there is no such file, or nobody of this network namespace listens at it.
-// kUnsupported: the kernel does not say (unix_diag).
+// Returns the socket that listens at the file `path`, as Identify() of a descriptor of it does.
+// Does not confuse it with a socket that was bound to the same path in another mount namespace,
+// because that is another file. kNotFound: there is no such file, or nobody of this network
+// namespace listens at it. kUnsupported: the kernel does not say (unix_diag).
 [[nodiscard]] Result<FileIdentity> ListenerAt(const std::string& path);
 
 }  // namespace cgpu::kernel

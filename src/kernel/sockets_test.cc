@@ -34,7 +34,7 @@ class SocketsTest : public ::testing::Test {
 TEST_F(SocketsTest, TheListenerIsTheOneAtTheFile) {
   const UniqueFd old = Bind(true);
   ASSERT_EQ(std::rename(path_.c_str(), (path_ + ".old").c_str()), 0);
-  const UniqueFd now = Bind(true);  // both bear this name
+  const UniqueFd now = Bind(true);  // both have this name
   for (const auto& [path, fd] : {std::pair(path_, now.get()), {path_ + ".old", old.get()}}) {
     const auto listener = ListenerAt(path);
     if (!listener.ok() && listener.error().code == Code::kUnsupported) {

@@ -17,13 +17,14 @@
 
 #include "base/fd.h"
 #include "base/file.h"
+#include "base/result.h"
 #include "kernel/mounts.h"
 #include "kernel/sockets.h"
 
 namespace cgpu::kernel {
 namespace {
 
-// A file as unix_diag names it.
+// A file as unix_diag identifies it.
 struct File {
   std::uint32_t inode = 0;
   std::uint32_t device = 0;
@@ -34,7 +35,7 @@ struct Request {
   unix_diag_req body;
 };
 
-// "254:3" as the kernel has it in one number.
+// Converts "254:3" to the kernel's single number.
 std::optional<std::uint32_t> DeviceFrom(std::string_view text) {
   constexpr int kMinorBits = 20;
   std::uint32_t major = 0;
@@ -48,7 +49,7 @@ std::optional<std::uint32_t> DeviceFrom(std::string_view text) {
   return major << kMinorBits | minor;
 }
 
-// The device is the file system's, which stat(2) does not always say (btrfs).
+// Finds a file. The device is the file system's, which stat(2) does not always return (btrfs).
 Result<File> FileAt(const std::string& path) {
   const UniqueFd file(open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
   struct stat st{};
@@ -56,24 +57,18 @@ Result<File> FileAt(const std::string& path) {
     return ErrnoError(errno == ENOENT ? Code::kNotFound : Code::kPermission, errno,
                       "cannot look at " + path);
   }
-  const auto mount = FindMount(file.get(), path);
-  if (!mount.ok()) {
-    return mount.error();
-  }
-  const auto mounts = ReadMounts();
-  if (!mounts.ok()) {
-    return mounts.error();
-  }
-  const auto found = std::find_if(mounts->begin(), mounts->end(),
-                                  [&](const MountEntry& one) { return one.id == mount->id; });
-  const auto device = found == mounts->end() ? std::nullopt : DeviceFrom(found->device);
+  CGPU_ASSIGN_OR_RETURN(const auto mount, FindMount(file.get(), path));
+  CGPU_ASSIGN_OR_RETURN(const auto mounts, ReadMounts());
+  const auto found = std::find_if(mounts.begin(), mounts.end(),
+                                  [&](const MountEntry& one) { return one.id == mount.id; });
+  const auto device = found == mounts.end() ? std::nullopt : DeviceFrom(found->device);
   if (!device) {
     return Error{Code::kUnavailable, 0, "cannot find the mount of " + path, {}};
   }
   return File{static_cast<std::uint32_t>(st.st_ino), *device};
 }
 
-// Asks for all sockets of this network namespace that listen, with their files.
+// Asks for all listening sockets of this network namespace, with their files.
 Result<UniqueFd> AskForListeners() {
   UniqueFd socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
   Request request{};
@@ -89,7 +84,7 @@ Result<UniqueFd> AskForListeners() {
   return socket;
 }
 
-// What `bytes` begin with; zeros where they are too short.
+// Returns the beginning of `bytes`; zeros where they are too short.
 template <class Struct>
 Struct Head(std::string_view bytes) {
   Struct head{};
@@ -97,8 +92,8 @@ Struct Head(std::string_view bytes) {
   return head;
 }
 
-// Takes the first of the parts off, all of which begin with their length and at multiples of four;
-// nothing where there is none.
+// Takes the first part off. Parts begin with their length and at multiples of four. Returns nothing
+// if there is none.
 template <class Length>
 std::string_view TakePart(std::string_view& parts) {
   constexpr std::size_t kAlign = 4;
@@ -111,7 +106,7 @@ std::string_view TakePart(std::string_view& parts) {
   return part;
 }
 
-// The inode of the socket that the message tells of, if that is at `file`.
+// Returns the inode of the socket in the message, if the socket is at `file`.
 std::optional<std::uint64_t> SocketAt(std::string_view message, const File& file) {
   constexpr std::size_t kSocket = sizeof(nlmsghdr);
   constexpr std::size_t kAttributes = kSocket + sizeof(unix_diag_msg);
@@ -132,18 +127,12 @@ std::optional<std::uint64_t> SocketAt(std::string_view message, const File& file
 }  // namespace
 
 Result<FileIdentity> ListenerAt(const std::string& path) {
-  const auto file = FileAt(path);
-  if (!file.ok()) {
-    return file.error();
-  }
-  const auto socket = AskForListeners();
-  if (!socket.ok()) {
-    return socket.error();
-  }
-  auto identity = Identify(socket->get());  // all sockets are of one file system
+  CGPU_ASSIGN_OR_RETURN(const auto file, FileAt(path));
+  CGPU_ASSIGN_OR_RETURN(const auto socket, AskForListeners());
+  auto identity = Identify(socket.get());  // all sockets are of one file system
   std::array<char, std::size_t{1} << 15> buffer{};
   while (identity.ok()) {
-    const ssize_t n = recv(socket->get(), buffer.data(), buffer.size(), 0);
+    const ssize_t n = recv(socket.get(), buffer.data(), buffer.size(), 0);
     if (n <= 0) {
       return ErrnoError(Code::kUnavailable, errno, "the kernel's list of sockets broke off");
     }
@@ -157,7 +146,7 @@ Result<FileIdentity> ListenerAt(const std::string& path) {
       if (type == NLMSG_DONE) {
         return Error{Code::kNotFound, 0, "nobody listens at " + path, {}};
       }
-      if (const auto inode = SocketAt(one, *file)) {
+      if (const auto inode = SocketAt(one, file)) {
         identity->ino = *inode;
         return identity;
       }

@@ -10,11 +10,12 @@
 namespace cgpu::kernel {
 namespace {
 
-// More than threads that can have one for a moment before they see that it is.
+// Spare numbers: more than the threads that can have one at a time before they notice.
 constexpr rlim_t kSpare = 320;
-// What all threads together have open for the calls that they are in, and some that wait.
+// Numbers for calls: most descriptors that all threads have open for their calls, and for some that
+// wait.
 constexpr rlim_t kForCalls = 640;
-constexpr rlim_t kMostPart = 4;  // of all, where that is less
+constexpr rlim_t kMostPart = 4;  // divisor of all numbers, where that gives less
 
 std::atomic<int> first_spare{std::numeric_limits<int>::max()};
 std::atomic<int> first_for_calls{std::numeric_limits<int>::max()};

@@ -1,6 +1,6 @@
-// Descriptors that this process keeps free for itself, whatever tenants make it open: the highest
-// numbers that it may have. The kernel gives out the lowest first, so a number among them says that
-// there is no other left. From any thread.
+// Keeps descriptors free for this process, whatever tenants make it open: the highest numbers that
+// it may have. The kernel gives out the lowest number first, so a spare number means that no other
+// is left. Any thread may call this.
 #ifndef CGPU_KERNEL_SPARE_H_
 #define CGPU_KERNEL_SPARE_H_
 
@@ -8,15 +8,16 @@
 
 namespace cgpu::kernel {
 
-// As many as this process may open from now on, less some hundreds, are what tenants can take.
+// Sets the spare numbers. Tenants can take as many descriptors as this process may open from now
+// on, less some hundreds.
 void KeepSpare();
 
-// Is `fd` one of those? Never, before KeepSpare().
+// Returns true if `fd` is a spare number. Always false before KeepSpare().
 [[nodiscard]] bool IsSpare(int fd);
 
-// For descriptors that are kept for as long as a process of the tenant's lives: `fd`, or nothing
-// with errno EMFILE where it is one of those, or of those before them that are left to calls. Then
-// it is closed, so it must be of a kind whose close waits for nobody.
+// Returns `fd`, for a descriptor that is kept while a process of the tenant lives. If `fd` is a
+// spare number, or one of those before them that are left to calls, closes it and returns nothing
+// with errno EMFILE. So `fd` must be of a kind whose close waits for nobody.
 [[nodiscard]] UniqueFd Frugally(UniqueFd fd);
 
 }  // namespace cgpu::kernel

@@ -1,4 +1,4 @@
-// For tests of seccomp filters.
+// Helpers for tests of seccomp filters.
 #ifndef CGPU_KERNEL_TESTING_H_
 #define CGPU_KERNEL_TESTING_H_
 
@@ -13,9 +13,10 @@
 
 namespace cgpu::kernel {
 
-// What the kernel makes of a call under `program`: classic BPF, Documentation/networking/filter.rst
-// and kernel/seccomp.c, seccomp_check_filter, as far as our programs and libseccomp's go. Nothing:
-// the kernel would not take the program, or it has an instruction that is not known here.
+// Returns what the kernel does with a call under `program`: classic BPF
+// (Documentation/networking/filter.rst; kernel/seccomp.c, seccomp_check_filter), as far as our
+// programs and libseccomp's use it. Returns nothing if the kernel would not take the program, or if
+// it has an instruction that is unknown here.
 [[nodiscard]] inline std::optional<std::uint32_t> Judge(const std::vector<sock_filter>& program,
                                                         const seccomp_data& data) {
   std::uint32_t accumulator = 0;

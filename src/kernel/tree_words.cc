@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/result.h"
+
 namespace cgpu {
 namespace {
 
@@ -26,7 +28,7 @@ Error WrongWords(const std::string& what) {
                "cgpu writes it itself: all of its programs must be of one release"};
 }
 
-// Bytes that are not printable ASCII, and %, as %XX.
+// Writes bytes that are not printable ASCII, and %, as %XX.
 std::string Escape(std::string_view text) {
   constexpr char kDigits[] = "0123456789ABCDEF";
   std::string escaped;
@@ -118,11 +120,8 @@ Result<GpuTree> TreeFromWords(const std::vector<std::string>& words) {
       if (i == words.size()) {
         return WrongWords("ends after " + word);
       }
-      auto value = Unescape(words[i]);
-      if (!value.ok()) {
-        return value.error();
-      }
-      values.push_back(std::move(*value));
+      CGPU_ASSIGN_OR_RETURN(auto value, Unescape(words[i]));
+      values.push_back(std::move(value));
     }
     CGPU_TRY(Set(tree, word, std::move(values)));
   }

@@ -1,4 +1,4 @@
-// A GpuTree as words, for others to mount: in an argument list or a message. Pure.
+// Encodes a GpuTree as words, in an argument list or a message, for another process to mount. Pure.
 #ifndef CGPU_KERNEL_TREE_WORDS_H_
 #define CGPU_KERNEL_TREE_WORDS_H_
 
@@ -10,8 +10,8 @@
 
 namespace cgpu {
 
-// The tree in plain ASCII, whatever bytes its paths have; and back. `shield` is not among them.
-// kInvalid for anything else.
+// Convert the tree to plain ASCII, whatever bytes its paths have, and back. `shield` is not
+// encoded. kInvalid: the words are no tree.
 [[nodiscard]] std::vector<std::string> TreeWords(const GpuTree& tree);
 [[nodiscard]] Result<GpuTree> TreeFromWords(const std::vector<std::string>& words);
 

@@ -20,6 +20,7 @@
 
 #include "base/fd.h"
 #include "base/file.h"
+#include "base/result.h"
 #include "kernel/mounts.h"
 #include "kernel/service.h"
 #include "km/tree.h"

@@ -5,15 +5,16 @@
 #include <span>
 #include <utility>
 
+#include "base/result.h"
 #include "grant/grant.h"
 
 namespace cgpu {
 namespace {
 
-// Each takes an open file.
+// Most shims asked at once: each takes an open file.
 constexpr std::size_t kAskedAtOnce = 256;
 
-// What its shim does not know, and whose it is: a shim is not asked that.
+// Adds what the shim does not know, and the container's user: a shim is not asked that.
 void AddFrom(const Reservation& reservation, ContainerStatus& status) {
   status.id = reservation.id;
   status.name = reservation.name;
@@ -27,7 +28,7 @@ void AddFrom(const Reservation& reservation, ContainerStatus& status) {
   }
 }
 
-// What is known of a container without its shim.
+// Returns what is known of a container without its shim.
 ContainerStatus StatusFrom(const Reservation& reservation) {
   ContainerStatus status;
   status.state = kUnresponsive;
@@ -49,8 +50,8 @@ Result<ContainerStatus> StatusIn(const Result<std::string>& answer) {
   return answer.ok() ? DecodeStatus(*answer) : Result<ContainerStatus>(answer.error());
 }
 
-// All are asked before the first is waited for, and have one deadline: on a busy machine each shim
-// takes a while until it runs, and a stopped one holds up no more than itself.
+// Asks all shims before it waits for the first, with one deadline: on a busy host each shim takes a
+// while until it runs, and a stopped one holds up only itself.
 void AppendStatuses(const Registry& registry, std::span<const Reservation> reservations,
                     std::vector<ContainerStatus>& containers) {
   std::vector<std::string> ids;
@@ -69,7 +70,7 @@ void AppendStatuses(const Registry& registry, std::span<const Reservation> reser
   }
 }
 
-// The places in the container's grant that the change is for.
+// Returns the places in the container's grant that the change is for.
 Result<std::vector<std::size_t>> ChosenCards(const Reservation& reservation,
                                              const std::string& gpu) {
   std::vector<Card> inside;
@@ -95,22 +96,19 @@ Result<std::vector<std::size_t>> ChosenCards(const Reservation& reservation,
   return chosen;
 }
 
-// `reservation` with the new limits, checked against the cards and everybody's grants.
+// Returns `reservation` with the new limits, checked against the GPUs and all grants.
 Result<Reservation> Changed(Reservation reservation, const std::vector<std::size_t>& chosen,
                             const MemoryRequest& memory, const std::vector<Reservation>& live) {
   for (const std::size_t i : chosen) {
     CardGrant& grant = reservation.cards[i];
-    const auto limit = LimitOnCard(memory, grant.card, chosen.size());
-    if (!limit.ok()) {
-      return limit.error();
-    }
-    CGPU_TRY(FitsOnCard(grant.card, CardUses({grant.card}, live, reservation.id)[0].bytes, *limit));
-    grant.limit_bytes = *limit;
+    CGPU_ASSIGN_OR_RETURN(const auto limit, LimitOnCard(memory, grant.card, chosen.size()));
+    CGPU_TRY(FitsOnCard(grant.card, CardUses({grant.card}, live, reservation.id)[0].bytes, limit));
+    grant.limit_bytes = limit;
   }
   return reservation;
 }
 
-// Tells the shim, card by card. The larger of both limits is reserved from now on.
+// Tells the shim, GPU by GPU. The larger of both limits is reserved from now on.
 Result<> Apply(const Registry& registry, const RegistryLock& lock, const Reservation& before,
                const Reservation& after, const std::vector<std::size_t>& chosen) {
   Reservation during = after;
@@ -136,8 +134,9 @@ Result<> Apply(const Registry& registry, const RegistryLock& lock, const Reserva
   return {};
 }
 
-// What is held above a new limit is not free for others. It stays reserved until the limit is set
-// again; all of the old limit does while nobody says what is held.
+// Returns the reservation after the change. What is held above a new limit is not free for others:
+// it stays reserved until the limit is set again. All of the old limit stays reserved while no shim
+// says what is held.
 Reservation Settled(const Reservation& before, Reservation after,
                     const Result<ContainerStatus>& status) {
   for (std::size_t i = 0; i < after.cards.size(); ++i) {
@@ -152,52 +151,34 @@ Reservation Settled(const Reservation& before, Reservation after,
 }  // namespace
 
 Result<std::vector<ContainerStatus>> ListContainers(const Registry& registry) {
-  const auto live = registry.Live();
-  if (!live.ok()) {
-    return live.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto live, registry.Live());
   std::vector<ContainerStatus> containers;
-  for (std::size_t first = 0; first < live.value().size(); first += kAskedAtOnce) {
-    const std::size_t count = std::min(kAskedAtOnce, live.value().size() - first);
-    AppendStatuses(registry, std::span(live.value()).subspan(first, count), containers);
+  for (std::size_t first = 0; first < live.size(); first += kAskedAtOnce) {
+    const std::size_t count = std::min(kAskedAtOnce, live.size() - first);
+    AppendStatuses(registry, std::span(live).subspan(first, count), containers);
   }
   return containers;
 }
 
 Result<std::vector<CardStatus>> ChangeMemory(const Registry& registry, const MemoryChange& change) {
-  const auto lock = registry.Lock();
-  if (!lock.ok()) {
-    return lock.error();
-  }
-  const auto live = registry.List(lock.value());
-  if (!live.ok()) {
-    return live.error();
-  }
-  const auto found = FindReservation(change.container, live.value());
-  if (!found.ok()) {
-    return found.error();
-  }
-  const Reservation& before = live.value()[*found];
+  CGPU_ASSIGN_OR_RETURN(const auto lock, registry.Lock());
+  CGPU_ASSIGN_OR_RETURN(const auto live, registry.List(lock));
+  CGPU_ASSIGN_OR_RETURN(const auto found, FindReservation(change.container, live));
+  const Reservation& before = live[found];
   if (!before.isolated) {
     return Error{Code::kUnsupported, 0,
                  "container " + before.name + " shares its cards without limits",
                  "`mode: share` of this node says so: there is no limit to change"};
   }
-  const auto chosen = ChosenCards(before, change.gpu);
-  if (!chosen.ok()) {
-    return chosen.error();
-  }
-  const auto after = Changed(before, chosen.value(), change.memory, live.value());
-  if (!after.ok()) {
-    return after.error();
-  }
-  CGPU_TRY(Apply(registry, lock.value(), before, after.value(), chosen.value()));
+  CGPU_ASSIGN_OR_RETURN(const auto chosen, ChosenCards(before, change.gpu));
+  CGPU_ASSIGN_OR_RETURN(const auto after, Changed(before, chosen, change.memory, live));
+  CGPU_TRY(Apply(registry, lock, before, after, chosen));
   const auto status = StatusIn(registry.Ask(before.id, AdminRequest{}));
-  CGPU_TRY(registry.Update(lock.value(), Settled(before, after.value(), status)));
+  CGPU_TRY(registry.Update(lock, Settled(before, after, status)));
   std::vector<CardStatus> cards;
-  for (const std::size_t i : chosen.value()) {
+  for (const std::size_t i : chosen) {
     const std::vector<CardStatus>& now =
-        status.ok() ? status.value().cards : StatusFrom(after.value()).cards;
+        status.ok() ? status.value().cards : StatusFrom(after).cards;
     if (i < now.size()) {
       cards.push_back(now[i]);
     }

@@ -1,4 +1,4 @@
-// What can be asked of running containers and changed about them, from outside.
+// Questions to running containers, and changes to them, from outside.
 #ifndef CGPU_LAUNCHER_ADMIN_H_
 #define CGPU_LAUNCHER_ADMIN_H_
 
@@ -12,22 +12,22 @@
 
 namespace cgpu {
 
-// A living container whose shim gives no answer: what its reservation says, with this state.
+// State of a living container whose shim gives no answer. The rest is from its reservation.
 inline constexpr char kUnresponsive[] = "unresponsive";
 
-// All living containers, oldest first.
+// Returns all living containers, oldest first.
 [[nodiscard]] Result<std::vector<ContainerStatus>> ListContainers(const Registry& registry);
 
 struct MemoryChange {
-  std::string container;  // id, its unique beginning, or name
-  std::string gpu;        // index inside the container or UUID; empty: all its cards
+  std::string container;  // id, unique beginning of an id, or name
+  std::string gpu;        // index inside the container or UUID; empty: all its GPUs
   MemoryRequest memory;
 };
 
 // Changes the limit while the container runs, after checking that the sums of grants still fit the
-// cards. A limit below what is in use takes nothing away, and what is in use then stays reserved
-// until the limit is set again. Returns the changed cards as they are then. kNotFound for an
-// unknown or ended container or card, kExhausted when it does not fit, kUnsupported for one that is
+// GPUs. A limit below what is in use takes nothing away, and what is in use then stays reserved
+// until the limit is set again. Returns the changed GPUs as they are then. kNotFound: the container
+// or the GPU is unknown or has ended. kExhausted: it does not fit. kUnsupported: the container is
 // not held to a limit.
 [[nodiscard]] Result<std::vector<CardStatus>> ChangeMemory(const Registry& registry,
                                                            const MemoryChange& change);

@@ -1,4 +1,4 @@
-// The end of every launch: this process becomes the command.
+// Ends every launch: the calling process becomes the command.
 #ifndef CGPU_LAUNCHER_COMMAND_H_
 #define CGPU_LAUNCHER_COMMAND_H_
 

@@ -6,10 +6,12 @@
 #include <string_view>
 #include <utility>
 
+#include "base/result.h"
+
 namespace cgpu {
 namespace {
 
-// What the others that live on the card were promised, but for the one of that id.
+// Returns what the others that live on the GPU were promised, without the one of that id.
 std::vector<ComputeRequest> OthersOn(const Card& card, const std::vector<Reservation>& live,
                                      std::string_view except) {
   std::vector<ComputeRequest> others;
@@ -48,16 +50,13 @@ Result<> AdmitCompute(const Registry& registry, const RegistryLock& lock,
                       const ComputeRequest& wanted) {
   std::vector<std::pair<std::string, CardSettings>> chosen;
   for (const CardGrant& grant : cards) {
-    auto settings = registry.SettingsOf(lock, grant.card.uuid);
-    if (!settings.ok()) {
-      return settings.error();
-    }
+    CGPU_ASSIGN_OR_RETURN(auto settings, registry.SettingsOf(lock, grant.card.uuid));
     const auto others = OthersOn(grant.card, live, {});
-    if (others.empty() && settings->chosen != governor::ChosenBy(wanted)) {
-      settings->chosen = governor::ChosenBy(wanted);
-      chosen.emplace_back(grant.card.uuid, *settings);
+    if (others.empty() && settings.chosen != governor::ChosenBy(wanted)) {
+      settings.chosen = governor::ChosenBy(wanted);
+      chosen.emplace_back(grant.card.uuid, settings);
     }
-    CGPU_TRY(governor::CanHonour(grant.card, settings->PolicyNow(), others, wanted));
+    CGPU_TRY(governor::CanHonour(grant.card, settings.PolicyNow(), others, wanted));
   }
   for (const auto& [uuid, settings] : chosen) {
     CGPU_TRY(registry.SetCard(lock, uuid, settings));
@@ -67,76 +66,46 @@ Result<> AdmitCompute(const Registry& registry, const RegistryLock& lock,
 
 Result<std::vector<governor::Policy>> PoliciesOf(const Registry& registry,
                                                  const std::vector<Card>& cards) {
-  const auto lock = registry.Lock();
-  if (!lock.ok()) {
-    return lock.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto lock, registry.Lock());
   std::vector<governor::Policy> policies;
   for (const Card& card : cards) {
-    const auto settings = registry.SettingsOf(*lock, card.uuid);
-    if (!settings.ok()) {
-      return settings.error();
-    }
-    policies.push_back(settings->PolicyNow());
+    CGPU_ASSIGN_OR_RETURN(const auto settings, registry.SettingsOf(lock, card.uuid));
+    policies.push_back(settings.PolicyNow());
   }
   return policies;
 }
 
 Result<> SetPolicy(const Registry& registry, const Card& card,
                    std::optional<governor::Policy> policy) {
-  const auto lock = registry.Lock();
-  if (!lock.ok()) {
-    return lock.error();
-  }
-  const auto live = registry.List(*lock);
-  if (!live.ok()) {
-    return live.error();
-  }
-  auto settings = registry.SettingsOf(*lock, card.uuid);
-  if (!settings.ok()) {
-    return settings.error();
-  }
-  settings->policy = policy;
-  const auto honoured = HonoursAll(card, settings->PolicyNow(), OthersOn(card, *live, {}));
-  return honoured.ok() ? registry.SetCard(*lock, card.uuid, *settings) : honoured;
+  CGPU_ASSIGN_OR_RETURN(const auto lock, registry.Lock());
+  CGPU_ASSIGN_OR_RETURN(const auto live, registry.List(lock));
+  CGPU_ASSIGN_OR_RETURN(auto settings, registry.SettingsOf(lock, card.uuid));
+  settings.policy = policy;
+  const auto honoured = HonoursAll(card, settings.PolicyNow(), OthersOn(card, live, {}));
+  return honoured.ok() ? registry.SetCard(lock, card.uuid, settings) : honoured;
 }
 
 Result<> SetPolicyAtStart(const Registry& registry, const std::string& uuid,
                           governor::Policy policy) {
-  const auto lock = registry.Lock();
-  if (!lock.ok()) {
-    return lock.error();
-  }
-  auto settings = registry.SettingsOf(*lock, uuid);
-  if (!settings.ok()) {
-    return settings.error();
-  }
-  if (settings->policy && settings->policy != policy) {
+  CGPU_ASSIGN_OR_RETURN(const auto lock, registry.Lock());
+  CGPU_ASSIGN_OR_RETURN(auto settings, registry.SettingsOf(lock, uuid));
+  if (settings.policy && settings.policy != policy) {
     return Error{Code::kConflict, 0,
                  "card " + uuid + " keeps the compute policy " +
-                     std::string(NameOf(*settings->policy)) +
+                     std::string(NameOf(*settings.policy)) +
                      ", which was set while the machine runs: " + std::string(NameOf(policy)) +
                      " of the settings does not hold",
                  "set it with: cgpu policy"};
   }
-  settings->policy = policy;
-  return registry.SetCard(*lock, uuid, *settings);
+  settings.policy = policy;
+  return registry.SetCard(lock, uuid, settings);
 }
 
 Result<ComputeRequest> ChangeCompute(const Registry& registry, const ComputeChange& change) {
-  const auto lock = registry.Lock();
-  if (!lock.ok()) {
-    return lock.error();
-  }
-  const auto live = registry.List(*lock);
-  if (!live.ok()) {
-    return live.error();
-  }
-  const auto found = FindReservation(change.container, *live);
-  if (!found.ok()) {
-    return found.error();
-  }
-  Reservation after = (*live)[*found];
+  CGPU_ASSIGN_OR_RETURN(const auto lock, registry.Lock());
+  CGPU_ASSIGN_OR_RETURN(const auto live, registry.List(lock));
+  CGPU_ASSIGN_OR_RETURN(const auto found, FindReservation(change.container, live));
+  Reservation after = (live)[found];
   ComputeRequest& compute = after.compute;
   compute.percent = change.percent.value_or(compute.percent);
   compute.max_percent = change.max_percent.value_or(compute.max_percent);
@@ -147,27 +116,18 @@ Result<ComputeRequest> ChangeCompute(const Registry& registry, const ComputeChan
                  "give both: --compute and --compute-max"};
   }
   for (const CardGrant& grant : after.cards) {
-    const auto settings = registry.SettingsOf(*lock, grant.card.uuid);
-    if (!settings.ok()) {
-      return settings.error();
-    }
-    CGPU_TRY(governor::CanHonour(grant.card, settings->PolicyNow(),
-                                 OthersOn(grant.card, *live, after.id), compute));
+    CGPU_ASSIGN_OR_RETURN(const auto settings, registry.SettingsOf(lock, grant.card.uuid));
+    CGPU_TRY(governor::CanHonour(grant.card, settings.PolicyNow(),
+                                 OthersOn(grant.card, live, after.id), compute));
   }
-  CGPU_TRY(registry.Update(*lock, after));
+  CGPU_TRY(registry.Update(lock, after));
   return compute;
 }
 
 Result<> AnswersOrders(const Registry& registry, const std::string& container) {
-  const auto live = registry.Live();
-  if (!live.ok()) {
-    return live.error();
-  }
-  const auto found = FindReservation(container, *live);
-  if (!found.ok()) {
-    return found.error();
-  }
-  const Reservation& reservation = (*live)[*found];
+  CGPU_ASSIGN_OR_RETURN(const auto live, registry.Live());
+  CGPU_ASSIGN_OR_RETURN(const auto found, FindReservation(container, live));
+  const Reservation& reservation = (live)[found];
   const auto answer = registry.Ask(reservation.id, AdminRequest{});
   if (answer.ok() || answer.error().code == Code::kNotFound) {
     return {};

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/result.h"
 #include "kernel/messages.h"
 #include "kernel/namespaces.h"
 #include "launcher/signals.h"
@@ -23,7 +24,7 @@ namespace {
 
 constexpr int kStartMs = 60'000;
 
-// What process 1 said in place of what it should have.
+// Returns the error that process 1 sent in place of the expected message.
 Error ErrorIn(const std::string& text) {
   const auto lines = SplitLines(text);
   const auto error = lines.ok() && lines.value().size() == 1 ? ErrorFrom(lines.value()[0])
@@ -31,19 +32,17 @@ Error ErrorIn(const std::string& text) {
   return error.value_or(Error{Code::kInternal, 0, "the container did not start", {}});
 }
 
-// The process a pidfd stands for, in this process's pid namespace: "Pid:\t1234" of its fdinfo.
+// Returns the process that a pidfd stands for, in this process's pid namespace: "Pid:\t1234" of its
+// fdinfo.
 Result<pid_t> PidOf(int pidfd) {
-  const auto text = ReadFile("/proc/self/fdinfo/" + std::to_string(pidfd));
-  if (!text.ok()) {
-    return text.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto text, ReadFile("/proc/self/fdinfo/" + std::to_string(pidfd)));
   constexpr std::string_view kKey = "\nPid:\t";
-  const std::size_t at = text.value().find(kKey);
+  const std::size_t at = text.find(kKey);
   std::uint64_t pid = 0;
   if (at == std::string::npos) {
     return Error{Code::kInternal, 0, "the kernel does not tell a process's id", {}};
   }
-  const std::string_view rest = std::string_view(text.value()).substr(at + kKey.size());
+  const std::string_view rest = std::string_view(text).substr(at + kKey.size());
   if (!ToNumber(rest.substr(0, rest.find('\n')), 10, 1 << 30, pid)) {
     return Error{Code::kUnavailable, 0, "the container's command ended before it ran", {}};
   }
@@ -68,20 +67,14 @@ Container::~Container() {
 }
 
 Result<Container> Container::Start(const InitOptions& options) {
-  auto pair = MakeMessagePair();
-  if (!pair.ok()) {
-    return pair.error();
+  CGPU_ASSIGN_OR_RETURN(auto pair, MakeMessagePair());
+  CGPU_ASSIGN_OR_RETURN(const auto pid, ForkIntoNamespaces(CLONE_NEWPID));
+  if (pid == 0) {
+    RunInit(options, pair.second.get());
   }
-  const auto pid = ForkIntoNamespaces(CLONE_NEWPID);
-  if (!pid.ok()) {
-    return pid.error();
-  }
-  if (*pid == 0) {
-    RunInit(options, pair->second.get());
-  }
-  pair->second.reset();
-  Container container(*pid, std::move(pair->first));
-  container.init_.reset(static_cast<int>(syscall(SYS_pidfd_open, *pid, 0)));
+  pair.second.reset();
+  Container container(pid, std::move(pair.first));
+  container.init_.reset(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   if (!container.init_.valid()) {
     return ErrnoError(Code::kInternal, errno, "cannot hold on to the container's first process");
   }
@@ -101,11 +94,7 @@ Result<> Container::ReceiveParts() {
     }
     (listener_.valid() ? command_ : listener_) = std::move(message->fd);
   }
-  const auto pid = PidOf(command_.get());
-  if (!pid.ok()) {
-    return pid.error();
-  }
-  command_pid_ = *pid;
+  CGPU_ASSIGN_OR_RETURN(command_pid_, PidOf(command_.get()));
   return {};
 }
 
@@ -142,8 +131,8 @@ Result<int> Container::Wait(int signals, int shim) {
   }
 }
 
-// A shim ends when the container's last process does, which may be seen here before process 1 has
-// quite ended; or it ended by itself, and then the container must.
+// Handles the end of the shim. A shim ends when the container's last process does, which may show
+// here before process 1 has quite ended. Or it ended by itself, and then the container must end.
 Result<int> Container::EndAfterShim() {
   constexpr int kGraceMs = 200;
   pollfd ended{init_.get(), POLLIN, 0};

@@ -1,4 +1,4 @@
-// The descriptors `cgpu run` was started with: its command gets them, and nothing of ours.
+// Descriptors that `cgpu run` was started with: its command gets them, and none of cgpu's own.
 #ifndef CGPU_LAUNCHER_DESCRIPTORS_H_
 #define CGPU_LAUNCHER_DESCRIPTORS_H_
 
@@ -16,8 +16,9 @@ namespace cgpu {
 // Closes every descriptor that is not in `keep`.
 void CloseAllBut(std::vector<int> keep);
 
-// Gives up the inherited ones, so that a pipe's other end sees its end when the command is done
-// with it: standard input and output become /dev/null, standard error stays, the rest is closed.
+// Gives up the inherited descriptors, so that a pipe's other end sees its end when the command is
+// done with it: standard input and output become /dev/null, standard error stays, the rest is
+// closed.
 void ReleaseInherited(const std::vector<int>& inherited);
 
 }  // namespace cgpu

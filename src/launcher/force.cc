@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "base/file.h"
+#include "base/result.h"
 #include "kernel/open_files.h"
 #include "kernel/process.h"
 #include "kernel/sockets.h"
@@ -19,10 +20,10 @@
 namespace cgpu {
 namespace {
 
-constexpr std::chrono::seconds kItsOwn{3};  // for its shim to see that it is over
+constexpr std::chrono::seconds kItsOwn{3};  // time for its shim to see that the container has ended
 constexpr std::chrono::seconds kMost{10};
 constexpr int kBetweenMs = 20;
-constexpr std::size_t kMaxText = std::size_t{1} << 16;  // of a file of a process in /proc
+constexpr std::size_t kMaxText = std::size_t{1} << 16;  // most bytes of a process's file in /proc
 
 Error HasEndedError() {
   return Error{Code::kNotFound, 0, "the container has ended", {}};
@@ -53,12 +54,9 @@ bool Holds(const Shim& shim, const kernel::FileIdentity& file) {
   });
 }
 
-// Takes the process by its number before it asks who that is.
+// Opens the process by its number before it asks which process that is.
 Result<Shim> ShimAt(const std::string& socket, unsigned uid) {
-  const auto file = kernel::ListenerAt(socket);
-  if (!file.ok()) {
-    return file.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto file, kernel::ListenerAt(socket));
   Shim shim;
   shim.proc.reset(open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   for (const pid_t pid : kernel::Processes(shim.proc.get())) {
@@ -67,7 +65,7 @@ Result<Shim> ShimAt(const std::string& socket, unsigned uid) {
       continue;
     }
     shim.pidfd.reset(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-    if (shim.pidfd.valid() && RunsUnder(pid, uid) && Holds(shim, *file)) {
+    if (shim.pidfd.valid() && RunsUnder(pid, uid) && Holds(shim, file)) {
       return shim;
     }
   }
@@ -79,8 +77,8 @@ bool IsProcess(pid_t pid, int number) {
   return info.ok() && info->find("\nPid:") != std::string::npos;
 }
 
-// What the shim knows of the container's processes are pidfds: these mean the processes that it
-// means, whatever their numbers are now.
+// Kills the processes by the shim's own pidfds: they mean the processes that the shim means,
+// whatever their numbers are now.
 void KillKnown(const Shim& shim) {
   for (const int number : kernel::Descriptors(shim.proc.get(), shim.pid)) {
     if (!IsProcess(shim.pid, number)) {
@@ -101,20 +99,17 @@ bool HasEnded(const Shim& shim, std::chrono::steady_clock::time_point until) {
   return false;
 }
 
-// Whether nobody serves the container any more.
+// Returns whether no process serves the container any more.
 bool IsOver(const Registry& registry, const std::string& id) {
   const auto connection = registry.ConnectTo(id);
   return !connection.ok() && connection.error().code == Code::kNotFound;
 }
 
 Result<Shim> ShimOf(const Registry& registry, const std::string& id) {
-  const auto live = registry.Live();
-  if (!live.ok()) {
-    return live.error();
-  }
-  const auto found = std::find_if(live->begin(), live->end(),
-                                  [&](const Reservation& one) { return one.id == id; });
-  if (found == live->end()) {
+  CGPU_ASSIGN_OR_RETURN(const auto live, registry.Live());
+  const auto found =
+      std::find_if(live.begin(), live.end(), [&](const Reservation& one) { return one.id == id; });
+  if (found == live.end()) {
     return HasEndedError();
   }
   auto shim = ShimAt(registry.folder() + "/" + id + ".sock", found->shim_uid);
@@ -130,20 +125,17 @@ Result<Shim> ShimOf(const Registry& registry, const std::string& id) {
 }  // namespace
 
 Result<> EndByForce(const Registry& registry, const std::string& id) {
-  const auto shim = ShimOf(registry, id);
-  if (!shim.ok()) {
-    return shim.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto shim, ShimOf(registry, id));
   const auto began = std::chrono::steady_clock::now();
-  KillKnown(*shim);
-  if (!HasEnded(*shim, began + kItsOwn)) {
-    KillKnown(*shim);  // those that have come meanwhile
-    (void)syscall(SYS_pidfd_send_signal, shim->pidfd.get(), SIGKILL, nullptr, 0);
-    if (!HasEnded(*shim, began + kMost)) {
+  KillKnown(shim);
+  if (!HasEnded(shim, began + kItsOwn)) {
+    KillKnown(shim);  // processes that have come meanwhile
+    (void)syscall(SYS_pidfd_send_signal, shim.pidfd.get(), SIGKILL, nullptr, 0);
+    if (!HasEnded(shim, began + kMost)) {
       return Error{Code::kUnavailable, 0,
                    "its processes were killed, and its shim is there still, in a call that cannot "
                    "be interrupted",
-                   "see what it waits for: " + PathIn(shim->pid, "task/*/stack")};
+                   "see what it waits for: " + PathIn(shim.pid, "task/*/stack")};
     }
   }
   if (!IsOver(registry, id)) {

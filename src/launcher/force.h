@@ -1,4 +1,4 @@
-// Ends a container by way of its shim's own descriptors, where the shim does not do as it is told.
+// Ends a container through its shim's own descriptors, where the shim does not do as it is told.
 #ifndef CGPU_LAUNCHER_FORCE_H_
 #define CGPU_LAUNCHER_FORCE_H_
 
@@ -9,11 +9,11 @@
 
 namespace cgpu {
 
-// Kills every process that the shim of container `id` knows, and the shim if it is there still some
-// seconds later. The shim is who runs under the uid of its reservation and holds the socket that
-// listens at the very file in the registry, whatever others call theirs. Returns when its admin
-// socket is gone and the driver has what it held. kNotFound: it has ended. kPermission: the caller
-// may not look into the shim. kUnavailable: it is there still.
+// Kills every process that the shim of container `id` knows, and the shim if it is still there some
+// seconds later. The shim is the process that runs under the uid of its reservation and holds the
+// socket that listens at the very file in the registry, whatever other processes call theirs.
+// Returns when its admin socket is gone and the driver has what it held. kNotFound: it has ended.
+// kPermission: the caller may not look into the shim. kUnavailable: it is still there.
 [[nodiscard]] Result<> EndByForce(const Registry& registry, const std::string& id);
 
 }  // namespace cgpu

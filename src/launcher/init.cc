@@ -12,6 +12,7 @@
 
 #include "base/fd.h"
 #include "base/file.h"
+#include "base/result.h"
 #include "kernel/filter.h"
 #include "kernel/messages.h"
 #include "kernel/namespaces.h"
@@ -53,22 +54,20 @@ Result<> MakeWorld(const InitOptions& options) {
   return {};
 }
 
-// From here on this process and its children run under the filter, and have only the capabilities
-// that a container may have.
+// Shuts this process in: from here on it and its children run under the filter, and have only the
+// capabilities that a container may have.
 Result<> ShutIn(const InitOptions& options, int control) {
   if (options.uid != 0) {
     CGPU_TRY(SetNoNewPrivileges());
   }
-  auto listener = kernel::InstallGpuFilter(options.filter);
-  if (!listener.ok()) {
-    return listener.error();
-  }
-  CGPU_TRY(SendMessage(control, "listener", listener->get()));
-  listener->reset();
+  CGPU_ASSIGN_OR_RETURN(auto listener, kernel::InstallGpuFilter(options.filter));
+  CGPU_TRY(SendMessage(control, "listener", listener.get()));
+  listener.reset();
   return DropCapabilities(options.uid == 0 ? ~CapabilitiesUnderRun() : kAllCapabilities);
 }
 
-// The command's process, once `go` has a byte; its end means that nobody wants it any more.
+// Becomes the command once `go` has a byte. The end of `go` means that nobody wants the command any
+// more.
 [[noreturn]] void RunCommand(const InitOptions& options, UniqueFd go) {
   char byte = 0;
   if (read(go.get(), &byte, 1) != 1) {
@@ -109,7 +108,8 @@ int StatusOf(int wait_status) {
   return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
 }
 
-// Reaps all that end, until it was the command. Signals sent to this process are the command's.
+// Reaps every child that ends, until the command does. Signals sent to this process are the
+// command's.
 [[noreturn]] void ReapUntilDone(pid_t command) {
   sigset_t all;
   sigfillset(&all);

@@ -21,16 +21,17 @@ struct InitOptions {
   std::vector<int> inherited;  // descriptors for the command
   SignalState signals;         // for the command
   kernel::FilterOptions filter;
-  uid_t uid = 0;  // of the launcher, in its own namespaces
+  uid_t uid = 0;  // uid of the launcher, in its own namespaces
   gid_t gid = 0;
 };
 
-// To be called in a child from ForkIntoNamespaces(CLONE_NEWPID); never returns. Talks over the
-// message socket `control`, with the launcher at its other end:
+// Runs process 1. Call it in a child from ForkIntoNamespaces(CLONE_NEWPID); it never returns. It
+// talks over the message socket `control`, with the launcher at the other end:
 //   init      "listener" and the seccomp listener, then "pid" and a pidfd of the waiting command;
 //             or "error CODE WHAT HINT" at any point, and exits
 //   launcher  "go": the command runs
-// Exits with the command's status, or 128 + n when signal n ended it. Dies with the launcher.
+// It exits with the command's status, or 128 + n when signal n ended the command. It dies with the
+// launcher.
 [[noreturn]] void RunInit(const InitOptions& options, int control);
 
 }  // namespace cgpu

@@ -5,13 +5,14 @@
 
 #include <cerrno>
 
+#include "base/result.h"
 #include "kernel/filter.h"
 #include "kernel/privileges.h"
 
 namespace cgpu {
 namespace {
 
-// What the child found out, as its exit status.
+// The child's finding, as its exit status.
 enum Finding { kFine = 0, kNested = 10, kTooOld = 11, kRefused = 12 };
 
 Finding Judge(const Result<>& tried) {
@@ -28,7 +29,7 @@ Finding Judge(const Result<>& tried) {
   }
 }
 
-// Tries it in a child process, which the filter dies with.
+// Makes the trial in a child process, which the filter dies with.
 Result<Finding> Try(FilterTrial trial, const kernel::FilterOptions& options) {
   const pid_t child = fork();
   if (child < 0) {

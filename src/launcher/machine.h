@@ -1,4 +1,4 @@
-// Whether this machine, and this process on it, can run a container at all.
+// Checks whether this host, and this process on it, can run a container at all.
 #ifndef CGPU_LAUNCHER_MACHINE_H_
 #define CGPU_LAUNCHER_MACHINE_H_
 
@@ -7,15 +7,15 @@
 
 namespace cgpu {
 
-// Installs what every container runs under on the calling process, which is one made for this and
-// exits with the answer: kConflict under another such filter, kUnsupported where the kernel lacks
-// it.
+// Installs the filter that every container runs under on the calling process. That process is made
+// for this and exits with the answer: kConflict under another such filter, kUnsupported where the
+// kernel lacks it.
 using FilterTrial = Result<> (*)(const kernel::FilterOptions& options);
 [[nodiscard]] Result<> InstallForGood(const kernel::FilterOptions& options);
 
-// Makes the trial in a child process, a second time without killable waits where the kernel has
+// Makes the trial in a child process, and a second time without killable waits where the kernel has
 // none. Returns what a container's filter can have. kConflict: this is inside a `cgpu run` already.
-// kUnsupported: the kernel is too old. kPermission: whatever else hinders it.
+// kUnsupported: the kernel is too old. kPermission: anything else hinders it.
 [[nodiscard]] Result<kernel::FilterOptions> CheckMachine(FilterTrial trial = InstallForGood);
 
 }  // namespace cgpu

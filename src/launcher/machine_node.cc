@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/result.h"
 #include "rm/abi.h"
 #include "rmclient/cards.h"
 #include "rmclient/client.h"
@@ -20,12 +21,12 @@ namespace {
 
 constexpr char kElse[] = ", or name a simulated node with --node";
 
-// Device minors of cards end here: NVIDIA/open-gpu-kernel-modules 550.163.01
+// Greatest device minor of a GPU: NVIDIA/open-gpu-kernel-modules 550.163.01
 // kernel-open/common/inc/nv-chardev-numbers.h NV_MINOR_DEVICE_NUMBER_REGULAR_MAX.
 constexpr unsigned kMaxCardMinor = 247;
 constexpr unsigned kCtlMinor = 255;  // NV_MINOR_DEVICE_NUMBER_CONTROL_DEVICE
 
-// The version text of the loaded driver; nullopt: none is loaded.
+// Returns the version text of the loaded driver; nullopt: none is loaded.
 Result<std::optional<std::string>> ReadVersionFile(const Machine& machine) {
   for (const char* path : {"/proc/driver/nvidia/version", "/sys/module/nvidia/version"}) {
     auto text = ReadFile(machine.root + path);
@@ -41,8 +42,8 @@ Result<std::optional<std::string>> ReadVersionFile(const Machine& machine) {
   return std::optional<std::string>();
 }
 
-// A character device as what a shim knows it by; nullopt for anything else, with errno 0 for what
-// exists and is no device.
+// Returns a character device as a shim knows it. Returns nullopt for anything else, with errno 0
+// for what exists and is no device.
 std::optional<NodeDevice> DeviceAt(const Machine& machine, const std::string& name,
                                    NodeFile::Kind kind) {
   NodeDevice device;
@@ -63,7 +64,7 @@ std::optional<NodeDevice> DeviceAt(const Machine& machine, const std::string& na
   return device;
 }
 
-// N of "nvidia<N>".
+// Returns N of "nvidia<N>".
 std::optional<unsigned> CardMinorOf(std::string_view name) {
   constexpr std::string_view kPrefix = "nvidia";
   if (!name.starts_with(kPrefix)) {
@@ -81,8 +82,9 @@ struct CloseDir {
   void operator()(DIR* dir) const { closedir(dir); }
 };
 
-// All nvidia<N> that are what their names say, in order of minor. Another file under such a name is
-// nothing that the driver's own libraries would use, and a shim refuses what it was not told of.
+// Returns all nvidia<N> that are what their names say, in order of minor. The driver's own
+// libraries would not use another file under such a name, and a shim refuses a file that it was not
+// told of.
 std::vector<NodeDevice> CardDevices(const Machine& machine, const NodeFile& ctl) {
   std::vector<NodeDevice> devices;
   const std::unique_ptr<DIR, CloseDir> dir(opendir((machine.root + "/dev").c_str()));
@@ -158,7 +160,8 @@ bool HasFileFor(const std::vector<NodeDevice>& devices, const Card& card) {
   });
 }
 
-// A machine may have cards that this user may not have: of those the driver gives no answer.
+// Returns the error for a host without usable GPUs. It may have GPUs that this user may not have:
+// the driver gives no answer about those.
 Error NoCards(const std::vector<NodeDevice>& devices, const std::string& version) {
   std::string files;
   for (const NodeDevice& device : devices) {
@@ -180,21 +183,12 @@ Error NoCards(const std::vector<NodeDevice>& devices, const std::string& version
 }  // namespace
 
 Result<DriverAnswer> AskThroughFiles(const rmclient::DevicePaths& paths) {
-  auto client = rmclient::Client::Open(paths);
-  if (!client.ok()) {
-    return client.error();
-  }
-  const auto cards = rmclient::OpenCards(*client);
-  if (!cards.ok()) {
-    return cards.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(auto client, rmclient::Client::Open(paths));
+  CGPU_ASSIGN_OR_RETURN(const auto cards, rmclient::OpenCards(client));
   DriverAnswer answer;
-  answer.version = client->driver_version();
-  for (const rmclient::Card& open : *cards) {
-    const auto memory = rmclient::ReadFbInfo(*client, open);
-    if (!memory.ok()) {
-      return memory.error();
-    }
+  answer.version = client.driver_version();
+  for (const rmclient::Card& open : cards) {
+    CGPU_ASSIGN_OR_RETURN(const auto memory, rmclient::ReadFbInfo(client, open));
     Card card;
     card.index = open.index;
     card.uuid = open.uuid;
@@ -202,7 +196,7 @@ Result<DriverAnswer> AskThroughFiles(const rmclient::DevicePaths& paths) {
     card.minor = open.minor;
     card.gpu_id = open.gpu_id;
     card.model = open.name;
-    card.memory_bytes = memory->total;
+    card.memory_bytes = memory.total;
     answer.cards.push_back(std::move(card));
   }
   return answer;
@@ -222,33 +216,27 @@ std::string VersionIn(std::string_view text) {
 }
 
 Result<std::optional<Node>> FindMachineNode(const Machine& machine) {
-  const auto text = ReadVersionFile(machine);
-  if (!text.ok()) {
-    return text.error();
-  }
-  if (!text->has_value()) {
+  CGPU_ASSIGN_OR_RETURN(const auto text, ReadVersionFile(machine));
+  if (!text.has_value()) {
     return std::optional<Node>();
   }
-  const std::string version = VersionIn(**text);
+  const std::string version = VersionIn(*text);
   const auto parsed = rm::ParseDriverVersion(version);
   if (!parsed || rm::FindAbi(*parsed) == nullptr) {
     return rm::UnsupportedDriver(version.empty() ? "of no known version" : version);
   }
-  auto devices = FindDevices(machine, version);
-  if (!devices.ok()) {
-    return devices.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(auto devices, FindDevices(machine, version));
   auto answer = machine.ask(rmclient::DevicePaths::InFolder(machine.root + "/dev"));
   if (!answer.ok()) {
     return Explain(answer.error(), version);
   }
-  std::erase_if(answer->cards, [&](const Card& card) { return !HasFileFor(*devices, card); });
+  std::erase_if(answer->cards, [&](const Card& card) { return !HasFileFor(devices, card); });
   if (answer->cards.empty()) {
-    return NoCards(*devices, version);
+    return NoCards(devices, version);
   }
   Node node;
-  node.driver = answer->version;  // its own word, by which its calls are read
-  node.devices = std::move(*devices);
+  node.driver = answer->version;  // the driver's own word, by which its calls are read
+  node.devices = std::move(devices);
   node.cards = std::move(answer->cards);
   node.proc_source = machine.root + "/proc/driver/nvidia";
   node.pci_source = machine.root + "/sys/bus/pci";
@@ -267,7 +255,7 @@ Result<> CheckOpenToShims(const Node& node, const Grant& grant) {
     if (file.simulated || !file.granted || file.kind == NodeFile::Kind::kUvm ||
         file.kind == NodeFile::Kind::kTools || stat(file.path.c_str(), &st) != 0 ||
         (st.st_mode & kReadWrite) == kReadWrite) {
-      continue;  // what is gone the shim names itself
+      continue;  // the shim itself names what is gone
     }
     return Error{Code::kPermission, 0,
                  "a container's shim runs under a user of its own, which may not open " + file.path,

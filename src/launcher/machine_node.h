@@ -1,4 +1,4 @@
-// The machine's own NVIDIA driver as a node: its version, its device files and its cards.
+// The host's own NVIDIA driver as a node: its version, its device files and its GPUs.
 #ifndef CGPU_LAUNCHER_MACHINE_NODE_H_
 #define CGPU_LAUNCHER_MACHINE_NODE_H_
 
@@ -14,45 +14,48 @@
 
 namespace cgpu {
 
-// What a driver answers about itself.
+// A driver's answer about itself.
 struct DriverAnswer {
   std::string version;
   std::vector<Card> cards;  // in order of bus address; index counts them from 0
 };
 using AskDriver = std::function<Result<DriverAnswer>(const rmclient::DevicePaths&)>;
 
-// Opens the control file and every card that this process may open, and asks. A card that it may
-// not open is left out, as are cards that are gone. kNotFound: no driver is behind the control
-// file. kPermission: it may not be opened. kUnsupported: a release src/rm does not know.
+// Opens the control file and every GPU that this process may open, and asks. Leaves out a GPU that
+// it may not open and a GPU that is gone. kNotFound: no driver is behind the control file.
+// kPermission: the control file may not be opened. kUnsupported: a release that src/rm does not
+// know.
 [[nodiscard]] Result<DriverAnswer> AskThroughFiles(const rmclient::DevicePaths& paths);
 
-// Where the files lie, and who answers. Tests give another folder and other answers.
+// Place of the files, and the function that asks the driver. Tests give another folder and other
+// answers.
 struct Machine {
-  std::string root;  // what is put before /dev, /proc/driver/nvidia, /sys: empty for the machine
+  std::string root;  // prefix of /dev, /proc/driver/nvidia, /sys: empty for the host
   AskDriver ask = AskThroughFiles;
 };
 
-// The first word of a driver's version text that is a version number: of
+// Returns the first word of a driver's version text that is a version number: in
 //   NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.163.01  Tue Apr  8 12:41:17 UTC 2025
 //   NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.163.01  Release Build  (...)
-// (/proc/driver/nvidia/version, kernel-open/nvidia/nv-procfs.c) and of the bare 550.163.01 of
-// /sys/module/nvidia/version. Empty where no word is.
+// (/proc/driver/nvidia/version, kernel-open/nvidia/nv-procfs.c) and in the bare 550.163.01 of
+// /sys/module/nvidia/version. Returns "" where no word is one.
 [[nodiscard]] std::string VersionIn(std::string_view text);
 
-// The machine's node; nullopt when no NVIDIA driver is loaded, that is, neither version file is
-// there. Errors mean that one is loaded but cannot be used, and say what to do:
+// Finds the host's node. Returns nullopt when no NVIDIA driver is loaded, that is, neither version
+// file is there. Errors mean that one is loaded but cannot be used, and say what to do:
 //   kUnsupported  its release is not known, or says nothing that is a version
-//   kUnavailable  the device files are not there or are not device files, or nobody answers
+//   kUnavailable  the device files are not there or are not device files, or no driver answers
 //   kPermission   this user may not open the files
-//   kNotFound     it has no cards
-// The node's devices are nvidiactl, every nvidia<N>, granted or not, and of nvidia-uvm and
-// nvidia-uvm-tools what exists now: loaded later they stay out of containers that run already. A
-// card's minor is its file's, not its index. Asking opens the cards for a moment, which wakes them
-// up. Changes nothing.
+//   kNotFound     it has no GPUs
+// The node's devices are nvidiactl, every nvidia<N>, granted or not, and nvidia-uvm and
+// nvidia-uvm-tools if they exist now: where they are loaded later, they stay out of containers that
+// already run. A GPU's minor is its file's, not its index. Asking opens the GPUs for a moment,
+// which wakes them up. Changes nothing.
 [[nodiscard]] Result<std::optional<Node>> FindMachineNode(const Machine& machine = {});
 
-// A root's shims run under users of their own, in no group: kPermission unless everyone may open
-// the control file and the files of `grant`'s cards. Simulated files are open to all.
+// Checks that root's shims can open the files: they run under users of their own, in no group.
+// kPermission unless everyone may open the control file and the files of `grant`'s GPUs. Simulated
+// files are open to all.
 [[nodiscard]] Result<> CheckOpenToShims(const Node& node, const Grant& grant);
 
 }  // namespace cgpu

@@ -49,7 +49,7 @@ Card CardAt(unsigned index, unsigned minor) {
   return card;
 }
 
-// A machine in a temporary folder, with device nodes behind which there is nothing.
+// A host in a temporary folder, with device nodes that no driver is behind.
 class MachineNodeTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -75,7 +75,7 @@ class MachineNodeTest : public testing::Test {
     return mknod(path.c_str(), S_IFCHR, makedev(major, minor)) == 0 &&
            chmod(path.c_str(), mode) == 0;
   }
-  // A loaded driver with cards of these minors, listed in this order.
+  // Makes a loaded driver with GPUs of these minors, listed in this order.
   bool Load(const std::vector<unsigned>& minors) {
     Put("/proc/driver/nvidia/version", kVersion550);
     answer_.version = "550.163.01";
@@ -187,7 +187,7 @@ TEST_F(MachineNodeTest, HasTheDriversCardsAndTheDeviceFiles) {
   EXPECT_EQ(node.cards[1].memory_bytes, std::uint64_t{16160} << 20);
 }
 
-// Cards are counted by bus address, files by the order in which the driver found the cards.
+// GPUs are counted by bus address, files by the order in which the driver found the GPUs.
 TEST_F(MachineNodeTest, MinorsAreNotIndices) {
   CGPU_NEED(Load({3, 1}) && Device("nvidia7", 195, 7));
   const auto found = FindMachineNode(machine_);
@@ -209,7 +209,7 @@ TEST_F(MachineNodeTest, MinorsAreNotIndices) {
   EXPECT_THAT(tree.bdfs, ElementsAre("0000:03:00.0"));
 }
 
-// All the way to the shim: every file of the machine, granted or not, as it was found.
+// Goes all the way to the shim: every file of the host, granted or not, as it was found.
 TEST_F(MachineNodeTest, AShimIsToldOfEveryFileByItsDeviceNumber) {
   CGPU_NEED(Load({3, 1}) && Device("nvidia7", 195, 7));
   const auto found = FindMachineNode(machine_);
@@ -266,7 +266,7 @@ TEST_F(MachineNodeTest, WhatTheDriverSaysOfItsReleaseCounts) {
   EXPECT_EQ((*found)->driver, "550.90.07");
 }
 
-// The real question, on files that no driver is behind.
+// Asks the real question, on files that no driver is behind.
 TEST_F(MachineNodeTest, NobodyBehindTheFilesIsAnError) {
   CGPU_NEED(Load({0}));
   if (std::filesystem::exists("/dev/nvidiactl")) {

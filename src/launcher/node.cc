@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/result.h"
 #include "launcher/machine_node.h"
 #include "registry/text.h"
 #include "rm/abi.h"
@@ -61,7 +62,7 @@ Card CardFrom(const Json& json) {
   return card;
 }
 
-// Throws what nlohmann::json and std::stoull throw.
+// Reads a node. Throws what nlohmann::json and std::stoull throw.
 Node NodeFrom(const Json& json) {
   Node node;
   node.name = json.at("name").get<std::string>();
@@ -78,7 +79,7 @@ Node NodeFrom(const Json& json) {
   return node;
 }
 
-// The file system all of a simulated node's files lie in.
+// Fills in the file system that all files of a simulated node lie in.
 Result<> FillDeviceNumbers(Node& node) {
   for (NodeDevice& device : node.devices) {
     struct stat st{};
@@ -94,7 +95,8 @@ Result<> FillDeviceNumbers(Node& node) {
   return {};
 }
 
-// Of a driver that is not known nothing is, neither what its calls mean nor which are dangerous.
+// Checks that the driver's release is known. Of an unknown one cgpu knows neither what its calls
+// mean nor which are dangerous.
 Result<> CheckDriver(const std::string& text) {
   const auto version = rm::ParseDriverVersion(text);
   if (!version || rm::FindAbi(*version) == nullptr) {
@@ -124,7 +126,8 @@ Result<Node> FindSimulatedNode(const std::string& name) {
   Node node;
   try {
     node = NodeFrom(Json::parse(*text));
-  } catch (const std::exception& exception) {  // one edge: a library and a file of another program
+  } catch (const std::exception& exception) {  // caught here alone: a library's exceptions, about
+                                               // another program's file
     return Error{Code::kInvalid, 0, path + " is not understood: " + exception.what(),
                  "cgpu and cgpu-sim must be of the same release"};
   }
@@ -141,12 +144,9 @@ Result<Node> FindNode(const std::string& name, const Machine& machine) {
   if (!name.empty()) {
     return FindSimulatedNode(name);
   }
-  auto own = FindMachineNode(machine);
-  if (!own.ok()) {
-    return own.error();
-  }
-  if (own->has_value()) {
-    return std::move(**own);
+  CGPU_ASSIGN_OR_RETURN(auto own, FindMachineNode(machine));
+  if (own.has_value()) {
+    return std::move(*own);
   }
   auto node = FindSimulatedNode(kDefaultNode);
   if (!node.ok() && node.error().code == Code::kNotFound) {

@@ -6,24 +6,22 @@
 #include <filesystem>
 #include <system_error>
 
+#include "base/result.h"
 #include "kernel/mount_tree.h"
 #include "kernel/namespaces.h"
 #include "launcher/node.h"
 
 namespace cgpu {
 Result<> EnterPlainNode(const std::string& name) {
-  const auto node = FindSimulatedNode(name);
-  if (!node.ok()) {
-    return node.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto node, FindSimulatedNode(name));
   Grant everything;
-  for (const Card& card : node.value().cards) {
+  for (const Card& card : node.cards) {
     everything.cards.push_back({card, card.memory_bytes});
   }
   std::error_code no_directory;
   const auto directory = std::filesystem::current_path(no_directory);
   CGPU_TRY(EnterPrivateNamespaces());
-  CGPU_TRY(MountGpuTree(TreeFor(node.value(), everything, {kSimulatedNodes})));
+  CGPU_TRY(MountGpuTree(TreeFor(node, everything, {kSimulatedNodes})));
   // The working directory may have been covered; the path leads to the cover.
   if (!no_directory && chdir(directory.c_str()) != 0) {
     return ErrnoError(Code::kUnavailable, errno,

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/result.h"
 #include "launcher/compute.h"
 #include "launcher/machine_node.h"
 #include "launcher/shim_process.h"
@@ -23,8 +24,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kIdLength = 12;  // of hex digits
-// How long those that are at their end are waited for.
+constexpr std::size_t kIdLength = 12;  // number of hex digits
+// Time for which containers that are about to end are waited for.
 constexpr std::chrono::seconds kEndingTime{3};
 
 struct Random {
@@ -46,8 +47,8 @@ Result<Random> Draw() {
   return random;
 }
 
-// Docker's, podman's and containerd's ids are 64 hex digits, of which their users see the first
-// twelve: where they are free, `cgpu ps` shows the same.
+// Returns the id. Docker's, podman's and containerd's ids are 64 hex digits, of which their users
+// see the first twelve: where these are free, `cgpu ps` shows the same.
 std::string IdFor(const std::string& engine_id, const std::string& drawn,
                   const std::vector<Reservation>& live) {
   std::string id = engine_id.substr(0, kIdLength);
@@ -61,8 +62,8 @@ bool IsTaken(const std::string& name, const std::vector<Reservation>& live) {
                      [&](const Reservation& other) { return other.name == name; });
 }
 
-// "train.py-3f2a": the stem, as far as a name may have it, and as much of the id as makes it the
-// only one.
+// Makes up a name such as "train.py-3f2a": the stem, as far as a name may have it, and as much of
+// the id as makes the name the only one.
 std::string MadeUpName(const std::string& wanted, const std::string& id,
                        const std::vector<Reservation>& live) {
   std::string stem = wanted.substr(0, 48);
@@ -76,7 +77,7 @@ std::string MadeUpName(const std::string& wanted, const std::string& id,
   return stem + "-" + id.substr(0, digits);
 }
 
-// An engine has given its containers names or ids already.
+// Returns the name. A container engine has already given its containers names or ids.
 std::string NameFor(const Wish& wish, const std::string& id, const std::vector<Reservation>& live) {
   const bool fits = !wish.engine_id.empty() && IsName(wish.stem) && !IsTaken(wish.stem, live);
   return fits ? wish.stem : MadeUpName(wish.stem, id, live);
@@ -102,22 +103,16 @@ Result<std::vector<CardUse>> UsesOf(const Registry& registry, const RegistryLock
                                     const std::vector<Reservation>& live, unsigned max_inst) {
   std::vector<CardUse> uses = CardUses(cards, live);
   for (std::size_t i = 0; i < cards.size(); ++i) {
-    const auto settings = registry.SettingsOf(lock, cards[i].uuid);
-    if (!settings.ok()) {
-      return settings.error();
-    }
-    uses[i].max_inst = settings->max_inst.value_or(max_inst);
+    CGPU_ASSIGN_OR_RETURN(const auto settings, registry.SettingsOf(lock, cards[i].uuid));
+    uses[i].max_inst = settings.max_inst.value_or(max_inst);
   }
   return uses;
 }
 
 Result<> Announce(const Registry& registry, const RegistryLock& lock, bool with_agent,
                   Reserved& reserved) {
-  auto admin = registry.Add(lock, reserved.reservation);
-  if (!admin.ok()) {
-    return admin.error();
-  }
-  reserved.admin = std::move(*admin);
+  CGPU_ASSIGN_OR_RETURN(auto admin, registry.Add(lock, reserved.reservation));
+  reserved.admin = std::move(admin);
   if (!with_agent) {
     return {};
   }
@@ -131,8 +126,8 @@ Result<> Announce(const Registry& registry, const RegistryLock& lock, bool with_
   return {};
 }
 
-// Whether it is worth to try again: one of these that were in the way has ended, or did now. Not
-// with the registry's lock, which their launchers take.
+// Returns whether trying again is worthwhile: one of the containers in the way has ended, or ends
+// now. Call it without the registry's lock, which their launchers take.
 bool WaitForAnEnd(const Registry& registry, const std::vector<std::string>& ids,
                   Clock::time_point until) {
   const auto answers = registry.AskAll(ids, AdminRequest{});
@@ -166,49 +161,32 @@ bool WaitForAnEnd(const Registry& registry, const std::vector<std::string>& ids,
   return ready > 0;
 }
 
-// `in_the_way` gets those that there are.
+// Reserves, without waiting. Puts the containers that are in the way into `in_the_way`.
 Result<Reserved> ReserveNow(const Registry& registry, const Node& node, const Wish& wish,
                             std::vector<std::string>& in_the_way) {
-  const auto random = Draw();
-  if (!random.ok()) {
-    return random.error();
-  }
-  const auto lock = registry.Lock();
-  if (!lock.ok()) {
-    return lock.error();
-  }
-  const auto live = registry.List(lock.value());
-  if (!live.ok()) {
-    return live.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto random, Draw());
+  CGPU_ASSIGN_OR_RETURN(const auto lock, registry.Lock());
+  CGPU_ASSIGN_OR_RETURN(const auto live, registry.List(lock));
   in_the_way.clear();
-  for (const Reservation& other : *live) {
+  for (const Reservation& other : live) {
     in_the_way.push_back(other.id);
   }
   Reserved reserved;
   Reservation& reservation = reserved.reservation;
-  reservation.id = IdFor(wish.engine_id, random.value().id, live.value());
-  reservation.name = wish.name.empty() ? NameFor(wish, reservation.id, live.value()) : wish.name;
-  CGPU_TRY(CheckName(reservation.name, live.value()));
-  const auto uses = UsesOf(registry, lock.value(), node.cards, live.value(), wish.max_inst);
-  if (!uses.ok()) {
-    return uses.error();
-  }
-  auto grant = MakeGrant(wish.request, node.cards, *uses);
-  if (!grant.ok()) {
-    return grant.error();
-  }
-  reserved.grant = std::move(*grant);
+  reservation.id = IdFor(wish.engine_id, random.id, live);
+  reservation.name = wish.name.empty() ? NameFor(wish, reservation.id, live) : wish.name;
+  CGPU_TRY(CheckName(reservation.name, live));
+  CGPU_ASSIGN_OR_RETURN(const auto uses, UsesOf(registry, lock, node.cards, live, wish.max_inst));
+  CGPU_ASSIGN_OR_RETURN(auto grant, MakeGrant(wish.request, node.cards, uses));
+  reserved.grant = std::move(grant);
   if (wish.isolated) {
-    CGPU_TRY(
-        AdmitCompute(registry, lock.value(), reserved.grant.cards, live.value(), wish.compute));
+    CGPU_TRY(AdmitCompute(registry, lock, reserved.grant.cards, live, wish.compute));
   }
   if (geteuid() == 0) {
     CGPU_TRY(CheckOpenToShims(node, reserved.grant));
   }
   reservation.user = wish.user;
-  reservation.shim_uid =
-      geteuid() == 0 ? PickShimUid(live.value(), random.value().number) : geteuid();
+  reservation.shim_uid = geteuid() == 0 ? PickShimUid(live, random.number) : geteuid();
   reservation.since = static_cast<std::uint64_t>(std::time(nullptr));
   reservation.engine_id = wish.engine_id;
   reservation.origin = wish.origin;
@@ -218,7 +196,7 @@ Result<Reserved> ReserveNow(const Registry& registry, const Node& node, const Wi
   for (CardGrant& card : reserved.grant.cards) {
     card.limit_bytes = wish.isolated ? card.limit_bytes : card.card.memory_bytes;
   }
-  CGPU_TRY(Announce(registry, lock.value(), wish.agent, reserved));
+  CGPU_TRY(Announce(registry, lock, wish.agent, reserved));
   return reserved;
 }
 

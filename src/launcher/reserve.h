@@ -1,5 +1,5 @@
-// The first step of every container, however it is started: what it gets of the node is decided and
-// taken, in one step as others see it.
+// The first step of every container, however it is started: decides what the container gets and
+// reserves it, in one step as others see it.
 #ifndef CGPU_LAUNCHER_RESERVE_H_
 #define CGPU_LAUNCHER_RESERVE_H_
 
@@ -15,35 +15,36 @@
 
 namespace cgpu {
 
-// What is asked for.
+// A request for a container.
 struct Wish {
   ResourceRequest request;
-  std::string name;       // empty: made up
-  std::string stem;       // what a made-up name begins with
-  std::string engine_id;  // what a container engine calls it: empty for `cgpu run`
+  std::string name;       // empty: one is made up
+  std::string stem;       // begin of a made-up name
+  std::string engine_id;  // the container engine's name for it; empty for `cgpu run`
   bool agent = false;     // its listeners come over a socket of its own
   std::string origin;     // see Reservation
   bool isolated = true;   // see Reservation
   ComputeRequest compute;
-  unsigned user = 0;                    // uid of whoever asks
-  unsigned max_inst = kDefaultMaxInst;  // of cards for which nothing else was set
+  unsigned user = 0;                    // uid of the user that asks
+  unsigned max_inst = kDefaultMaxInst;  // for GPUs for which nothing else was set
 };
 
 struct Reserved {
   Reservation reservation;
-  Grant grant;  // what its shim is to hold it to
-  // For the shim: as long as somebody holds it the container is alive for others.
+  Grant grant;  // what its shim holds it to
+  // For the shim: the container is alive for others as long as a process holds this descriptor.
   UniqueFd admin;
-  UniqueFd agent;  // where its listeners will come, if it was wished for
+  UniqueFd agent;  // socket that its listeners come over, if it was asked for
 };
 
-// kInvalid, kNotFound, kExhausted or kConflict, with the sentence for the user. Where one does not
-// fit beside containers that are at their end it waits for these, for seconds: whoever saw the end
-// of one (its launcher was killed, its engine has said so) may start the next at once.
+// Reserves. Returns kInvalid, kNotFound, kExhausted or kConflict with the sentence for the user.
+// Where the request does not fit beside containers that are about to end, it waits for these, for
+// seconds: a user that saw the end of one (its launcher was killed, its container engine has said
+// so) may start the next at once.
 [[nodiscard]] Result<Reserved> Reserve(const Registry& registry, const Node& node,
                                        const Wish& wish);
 
-// What its shim is told.
+// Returns the configuration for the container's shim.
 [[nodiscard]] ShimConfig ConfigFor(const Reservation& reservation, const Node& node,
                                    const Grant& grant);
 

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/result.h"
 #include "kernel/messages.h"
 #include "kernel/tree_words.h"
 #include "launcher/compute.h"
@@ -30,13 +31,13 @@
 namespace cgpu {
 namespace {
 
-// How long the end of a shim is waited for after its container's. While another container keeps
-// files of this one it goes on without us.
+// Time for which the end of a shim is waited for after its container's. While another container
+// keeps files of this one, the shim goes on without this process.
 constexpr int kShimEndMs = 3'000;
-// Of a made-up name's beginning, more than a name can have.
+// Longest begin of a made-up name: more than a name can have.
 constexpr std::size_t kMaxStem = 64;
 
-// The container's files are removed when it is over, however it ends.
+// Removes the container's files when it has ended, however it ends.
 class Cleanup {
  public:
   Cleanup(const Registry& registry, std::string id) : registry_(registry), id_(std::move(id)) {}
@@ -53,8 +54,8 @@ class Cleanup {
   std::string id_;
 };
 
-// What a container must not reach: other nodes' files, and admin sockets, whoever's. `own`: the
-// folder of those that were used.
+// Returns the folders that a container must not reach: other nodes' files, and all admin sockets.
+// `own`: the folder of the sockets that this container uses.
 std::vector<std::string> HiddenFolders(const std::string& own) {
   std::vector<std::string> hidden{kSimulatedNodes, "/run/cgpu", own};
   std::error_code ignored;
@@ -71,7 +72,7 @@ std::vector<std::string> HiddenFolders(const std::string& own) {
   return hidden;
 }
 
-// Everything about the calling process that a container needs to know or that changes for it.
+// The state of the calling process that a container needs or that changes for it.
 struct Caller {
   std::vector<int> inherited;
   SignalState signals;
@@ -81,16 +82,8 @@ struct Caller {
 Result<Caller> PrepareCaller(std::vector<int> inherited) {
   Caller caller;
   caller.inherited = std::move(inherited);
-  const auto signals = BlockSignals();
-  if (!signals.ok()) {
-    return signals.error();
-  }
-  caller.signals = signals.value();
-  auto fd = OpenSignals();
-  if (!fd.ok()) {
-    return fd.error();
-  }
-  caller.signal_fd = std::move(*fd);
+  CGPU_ASSIGN_OR_RETURN(caller.signals, BlockSignals());
+  CGPU_ASSIGN_OR_RETURN(caller.signal_fd, OpenSignals());
   return caller;
 }
 
@@ -105,15 +98,12 @@ Result<std::string> WorkingDirectory() {
 
 Result<InitOptions> InitOptionsFor(const RunOptions& options, const Caller& caller,
                                    const kernel::FilterOptions& filter, GpuTree tree) {
-  auto directory = WorkingDirectory();
-  if (!directory.ok()) {
-    return directory.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(auto directory, WorkingDirectory());
   InitOptions init;
   init.tree = std::move(tree);
   init.tree.shield = true;
   init.command = options.command;
-  init.working_directory = *directory;
+  init.working_directory = directory;
   init.inherited = caller.inherited;
   init.signals = caller.signals;
   init.filter = filter;
@@ -126,19 +116,16 @@ std::string StemOf(const RunOptions& options) {
   return options.command[0].substr(options.command[0].rfind('/') + 1);
 }
 
-// From process 1 to the end of it, under a shim that is ready.
+// Runs the container from process 1 to its end, under a shim that is ready.
 Result<int> RunUnder(ShimProcess& shim, const InitOptions& init, const Caller& caller) {
-  auto container = Container::Start(init);
-  if (!container.ok()) {
-    return container.error();
-  }
-  CGPU_TRY(shim.Attach(container->TakeListener(), container->command_pid()));
-  CGPU_TRY(container->Go());
+  CGPU_ASSIGN_OR_RETURN(auto container, Container::Start(init));
+  CGPU_TRY(shim.Attach(container.TakeListener(), container.command_pid()));
+  CGPU_TRY(container.Go());
   ReleaseInherited(caller.inherited);
-  return container->Wait(caller.signal_fd.get(), shim.control());
+  return container.Wait(caller.signal_fd.get(), shim.control());
 }
 
-// The file of --record with its first lines; invalid for an empty path. Opened as the user.
+// Opens the file of --record as the user and writes its first lines; invalid for an empty path.
 Result<UniqueFd> OpenRecord(const std::string& path, const ShimConfig& config) {
   if (path.empty()) {
     return UniqueFd();
@@ -163,31 +150,25 @@ Result<int> RunReserved(Reserved& reserved, const Registry& registry, const Node
                         const RunOptions& options, const Caller& caller,
                         const kernel::FilterOptions& filter) {
   const Cleanup cleanup(registry, reserved.reservation.id);
-  const auto init = InitOptionsFor(options, caller, filter,
-                                   TreeFor(node, reserved.grant, HiddenFolders(registry.folder())));
-  if (!init.ok()) {
-    return init.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto init, InitOptionsFor(options, caller, filter,
+                                                        TreeFor(node, reserved.grant,
+                                                                HiddenFolders(registry.folder()))));
   ShimConfig config = ConfigFor(reserved.reservation, node, reserved.grant);
   config.killable = filter.killable_wait;
-  auto record = OpenRecord(options.record, config);
-  if (!record.ok()) {
-    return record.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(auto record, OpenRecord(options.record, config));
   ShimDescriptors descriptors;
   descriptors.admin = std::move(reserved.admin);
-  descriptors.record = std::move(*record);
-  auto shim = ShimProcess::Start(config, std::move(descriptors), reserved.reservation.shim_uid);
-  if (!shim.ok()) {
-    return shim.error();
-  }
-  auto status = RunUnder(*shim, *init, caller);
-  // Until then its memory and its grant are not free for the next.
-  (void)shim->WaitForEnd(kShimEndMs);
+  descriptors.record = std::move(record);
+  CGPU_ASSIGN_OR_RETURN(
+      auto shim, ShimProcess::Start(config, std::move(descriptors), reserved.reservation.shim_uid));
+  auto status = RunUnder(shim, init, caller);
+  // Until the shim has ended, the container's memory and grant are not free for the next one.
+  (void)shim.WaitForEnd(kShimEndMs);
   return status;
 }
 
-// It runs all the same, as a container does whose daemon is away for a while.
+// Tells if no daemon holds the shares. The container runs all the same, as one does whose daemon is
+// away for a while.
 void TellIfNobodyGoverns(const RunOptions& options) {
   if (options.request.compute == ComputeRequest{}) {
     return;
@@ -202,21 +183,15 @@ void TellIfNobodyGoverns(const RunOptions& options) {
 
 Result<int> RunByItself(const RunOptions& options, const Caller& caller,
                         const kernel::FilterOptions& filter) {
-  const auto node = FindNode(options.node);
-  if (!node.ok()) {
-    return node.error();
-  }
-  if (options.node.empty() && !node.value().name.empty()) {
+  CGPU_ASSIGN_OR_RETURN(const auto node, FindNode(options.node));
+  if (options.node.empty() && !node.name.empty()) {
     std::fprintf(stderr, "cgpu: no NVIDIA driver was found; using the simulated node \"%s\"\n",
-                 node.value().name.c_str());
+                 node.name.c_str());
   }
-  if (const std::string notice = rm::NotCompared(node.value().driver); !notice.empty()) {
+  if (const std::string notice = rm::NotCompared(node.driver); !notice.empty()) {
     std::fprintf(stderr, "cgpu: %s\n", notice.c_str());
   }
-  const auto registry = Registry::Open();
-  if (!registry.ok()) {
-    return registry.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
   Wish wish;
   wish.request = options.request.resources;
   wish.compute = options.request.compute;
@@ -226,11 +201,8 @@ Result<int> RunByItself(const RunOptions& options, const Caller& caller,
   wish.user = getuid();
   wish.max_inst = options.max_inst;
   TellIfNobodyGoverns(options);
-  auto reserved = Reserve(registry.value(), node.value(), wish);
-  if (!reserved.ok()) {
-    return reserved.error();
-  }
-  return RunReserved(*reserved, registry.value(), node.value(), options, caller, filter);
+  CGPU_ASSIGN_OR_RETURN(auto reserved, Reserve(registry, node, wish));
+  return RunReserved(reserved, registry, node, options, caller, filter);
 }
 
 Result<CreationReply> AskForSlice(const RunOptions& options, bool killable) {
@@ -259,37 +231,23 @@ Result<CreationReply> AskForSlice(const RunOptions& options, bool killable) {
   return AskDaemon(*daemon, request);
 }
 
-// The daemon has started the shim; what is left to do needs no rights but the user's own.
+// Runs a container whose shim cgpud has started: what is left to do needs only the user's own
+// rights.
 Result<int> RunByDaemon(const RunOptions& options, const Caller& caller,
                         const kernel::FilterOptions& filter) {
-  const auto reply = AskForSlice(options, filter.killable_wait);
-  if (!reply.ok()) {
-    return reply.error();
-  }
-  auto tree = TreeFromWords(reply->tree);
-  if (!tree.ok()) {
-    return tree.error();
-  }
-  tree->hide = HiddenFolders(options.daemon.substr(0, options.daemon.rfind('/')));
-  const auto init = InitOptionsFor(options, caller, filter, std::move(*tree));
-  if (!init.ok()) {
-    return init.error();
-  }
-  auto container = Container::Start(*init);
-  if (!container.ok()) {
-    return container.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto reply, AskForSlice(options, filter.killable_wait));
+  CGPU_ASSIGN_OR_RETURN(auto tree, TreeFromWords(reply.tree));
+  tree.hide = HiddenFolders(options.daemon.substr(0, options.daemon.rfind('/')));
+  CGPU_ASSIGN_OR_RETURN(const auto init, InitOptionsFor(options, caller, filter, std::move(tree)));
+  CGPU_ASSIGN_OR_RETURN(auto container, Container::Start(init));
   // As an OCI runtime does it (shim/agent.h); kept, since it hangs up when the shim ends.
-  const auto shim = ConnectToAgent(reply->listener);
-  if (!shim.ok()) {
-    return shim.error();
-  }
-  CGPU_TRY(SendMessage(shim->get(), "{\"pid\":" + std::to_string(container->command_pid()) + "}",
-                       container->TakeListener().get()));
-  CGPU_TRY(container->Go());
+  CGPU_ASSIGN_OR_RETURN(const auto shim, ConnectToAgent(reply.listener));
+  CGPU_TRY(SendMessage(shim.get(), "{\"pid\":" + std::to_string(container.command_pid()) + "}",
+                       container.TakeListener().get()));
+  CGPU_TRY(container.Go());
   ReleaseInherited(caller.inherited);
-  auto status = container->Wait(caller.signal_fd.get(), shim->get());
-  pollfd ended{shim->get(), 0, 0};  // POLLHUP is always reported
+  auto status = container.Wait(caller.signal_fd.get(), shim.get());
+  pollfd ended{shim.get(), 0, 0};  // POLLHUP is always reported
   while (poll(&ended, 1, kShimEndMs) < 0 && errno == EINTR) {
   }
   return status;
@@ -298,20 +256,11 @@ Result<int> RunByDaemon(const RunOptions& options, const Caller& caller,
 }  // namespace
 
 Result<int> RunContainer(const RunOptions& options) {
-  auto inherited = TakeInheritedDescriptors();
-  if (!inherited.ok()) {
-    return inherited.error();
-  }
-  const auto filter = CheckMachine();
-  if (!filter.ok()) {
-    return filter.error();
-  }
-  const auto caller = PrepareCaller(std::move(*inherited));
-  if (!caller.ok()) {
-    return caller.error();
-  }
-  return geteuid() == 0 || options.alone ? RunByItself(options, *caller, *filter)
-                                         : RunByDaemon(options, *caller, *filter);
+  CGPU_ASSIGN_OR_RETURN(auto inherited, TakeInheritedDescriptors());
+  CGPU_ASSIGN_OR_RETURN(const auto filter, CheckMachine());
+  CGPU_ASSIGN_OR_RETURN(const auto caller, PrepareCaller(std::move(inherited)));
+  return geteuid() == 0 || options.alone ? RunByItself(options, caller, filter)
+                                         : RunByDaemon(options, caller, filter);
 }
 
 }  // namespace cgpu

@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/result.h"
 #include "kernel/messages.h"
 #include "kernel/privileges.h"
 #include "registry/text.h"
@@ -27,19 +28,19 @@
 namespace cgpu {
 namespace {
 
-// A loaded machine may take long; a shim that is broken must not hang a user for ever.
+// Time for an answer. A loaded host may take long; a broken shim must not hang a user for ever.
 constexpr int kAnswerMs = 60'000;
-// One that refuses its configuration ends at once.
+// Time for the end of a shim that refuses its configuration; it ends at once.
 constexpr int kRefusedMs = 3'000;
-// For systemd to make a scope, which takes some 20 ms; the shim must not wait for it for ever.
+// Time for systemd to make a scope. It takes about 20 ms; the shim must not wait for it for ever.
 constexpr int kScopeMs = 10'000;
-// Signals of the kernel are 1 to 64; a set of them is so many bits.
+// Number of the kernel's signals, 1 to 64, and of the bits of a signal set.
 constexpr int kSignals = 64;
 // The shim's descriptors, see registry/config.h: 0 to 2 are /dev/null, then these.
 constexpr int kErrorFd = kShimCreatorFd + 1;
 constexpr int kProgramFd = kShimCreatorFd + 2;
 
-// What BecomeShimInScope() says first where errors go: systemd-run has done its work.
+// First words of BecomeShimInScope() where errors go: systemd-run has done its work.
 constexpr std::string_view kInScope = "in scope\n";
 
 struct ShimStart {
@@ -88,8 +89,8 @@ bool ArrangeDescriptors(const ShimStart& start) {
   return close_range(kProgramFd + 1, UINT_MAX, 0) == 0;
 }
 
-// Past the C library, which keeps two signals to itself: whoever was started by posix_spawn(), as
-// all below make is, has inherited them ignored.
+// Resets all signals with raw system calls, because the C library keeps two signals to itself. A
+// program that posix_spawn() started, as everything below make is, has inherited these two ignored.
 void ResetSignals() {
   const std::array<std::uint64_t, 4> standard{};  // the kernel's struct sigaction: SIG_DFL is 0
   for (int signal = 1; signal <= kSignals; ++signal) {
@@ -105,7 +106,7 @@ void ResetSignals() {
   _exit(1);
 }
 
-// With everything in its place; returns what went wrong.
+// Becomes the shim, with everything in its place; returns what went wrong.
 Error BecomeShim(uid_t uid, bool interleaver = false) {
   ResetSignals();
   umask(077);
@@ -113,10 +114,7 @@ Error BecomeShim(uid_t uid, bool interleaver = false) {
     return ErrnoError(Code::kUnavailable, errno, "cannot change to /");
   }
   const CapabilityMask keep = interleaver ? kInterleaverCapabilities : kShimCapabilities;
-  const auto became = geteuid() == 0 ? BecomeUser(uid, keep) : SetNoNewPrivileges();
-  if (!became.ok()) {
-    return became.error();
-  }
+  CGPU_TRY(geteuid() == 0 ? BecomeUser(uid, keep) : SetNoNewPrivileges());
   char name[] = "cgpu-shim";
   std::string word = kInterleaverWord;
   char* const argv[] = {name, interleaver ? word.data() : nullptr, nullptr};
@@ -125,9 +123,11 @@ Error BecomeShim(uid_t uid, bool interleaver = false) {
   return ErrnoError(Code::kPermission, errno, "cannot execute cgpu-shim");
 }
 
-// Goes on in BecomeShimInScope(). What systemd-run complains of goes where our errors go.
+// Becomes systemd-run; the work goes on in BecomeShimInScope(). systemd-run's complaints go where
+// cgpu's errors go.
 Error BecomeSystemdRun(const ShimStart& start) {
-  // Stopped after the engines when the machine is, as their containers are stopped with them.
+  // When the host stops, systemd stops the scope after the container engines, as their containers
+  // are stopped with them.
   std::string words[] = {"systemd-run",
                          "--scope",
                          "--quiet",
@@ -154,7 +154,7 @@ Error BecomeSystemdRun(const ShimStart& start) {
   return ErrnoError(Code::kNotFound, errno, "cannot execute systemd-run");
 }
 
-// The grandchild. Its own session: no signal of a terminal or of a job reaches it.
+// Becomes the grandchild. It has its own session: no signal of a terminal or of a job reaches it.
 [[noreturn]] void BecomeGrandchild(const ShimStart& start) {
   if (!ArrangeDescriptors(start)) {
     _exit(1);
@@ -164,8 +164,8 @@ Error BecomeSystemdRun(const ShimStart& start) {
           .what);
 }
 
-// What is said until nobody can say anything more, or for `timeout_ms` at most (-1: for ever): then
-// false.
+// Reads until every other end is closed, or for `timeout_ms` at most (-1: for ever). Returns false
+// at the timeout.
 bool ReadToEnd(int from, int timeout_ms, std::string& said) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
   for (;;) {
@@ -214,11 +214,11 @@ Result<> Spawn(ShimStart start) {
   }
   std::string wrong;
   if (!ReadToEnd(from.get(), start.scope.empty() ? -1 : kScopeMs, wrong)) {
-    // It holds the other end, so it lives, in the session of the child that has exited.
+    // The grandchild holds the other end, so it lives, in the session of the child that has exited.
     (void)kill(-child, SIGKILL);
     wrong = "systemd-run does not end";
   } else if (!start.scope.empty()) {
-    // Warnings before that are nobody's concern.
+    // Warnings before these words do not matter.
     wrong = wrong.ends_with(kInScope) ? "" : wrong + "systemd-run failed";
   }
   if (!wrong.empty() || status != 0) {
@@ -229,7 +229,7 @@ Result<> Spawn(ShimStart start) {
   return {};
 }
 
-// Why not; empty if it has come about.
+// Starts the shim in a scope. Returns why not; "" if it has worked.
 std::string SpawnInScope(ShimStart start, const std::string& scope) {
   const auto self = OwnProgram();
   if (!self.ok()) {
@@ -243,7 +243,8 @@ std::string SpawnInScope(ShimStart start, const std::string& scope) {
   return why;
 }
 
-// "ready" and "ok" are `expected`; "error SENTENCE" is the shim's refusal.
+// Waits for the shim's answer: `expected` is "ready" or "ok"; "error SENTENCE" is the shim's
+// refusal.
 Result<> Expect(int control, const std::string& expected) {
   const auto answer = ReceiveMessage(control, kAnswerMs);
   if (!answer.ok()) {
@@ -267,13 +268,10 @@ Result<> Expect(int control, const std::string& expected) {
   return Error{Code::kInternal, 0, "the container's shim gave a strange answer", {}};
 }
 
-// cgpu-shim, to be executed.
+// Opens cgpu-shim for execution.
 Result<UniqueFd> OpenShim() {
-  const auto path = ProgramPath("cgpu-shim");
-  if (!path.ok()) {
-    return path.error();
-  }
-  auto program = OpenFile(*path, O_PATH);
+  CGPU_ASSIGN_OR_RETURN(const auto path, ProgramPath("cgpu-shim"));
+  auto program = OpenFile(path, O_PATH);
   if (!program.ok()) {
     Error error = program.error();
     error.hint = "cgpu-shim belongs beside cgpu, or in the folder that CGPU_LIBEXEC names";
@@ -321,23 +319,17 @@ Error BecomeShimInScope(const std::string& uid) {
 
 Result<ShimProcess> ShimProcess::Start(const ShimConfig& config, ShimDescriptors descriptors,
                                        uid_t uid, const std::string& scope) {
-  const auto program = OpenShim();
-  if (!program.ok()) {
-    return program.error();
-  }
-  auto pair = MakeMessagePair();
-  if (!pair.ok()) {
-    return pair.error();
-  }
-  UniqueFd theirs = std::move(pair->second);
-  ShimStart start{theirs.get(), descriptors, -1, program->get(), uid, {}, {}};
+  CGPU_ASSIGN_OR_RETURN(const auto program, OpenShim());
+  CGPU_ASSIGN_OR_RETURN(auto pair, MakeMessagePair());
+  UniqueFd theirs = std::move(pair.second);
+  ShimStart start{theirs.get(), descriptors, -1, program.get(), uid, {}, {}};
   const std::string why_no_scope = scope.empty() ? "" : SpawnInScope(start, scope);
   if (scope.empty() || !why_no_scope.empty()) {
     CGPU_TRY(Spawn(start));
   }
   theirs.reset();
   descriptors = {};
-  ShimProcess shim(std::move(pair->first));
+  ShimProcess shim(std::move(pair.first));
   shim.why_no_scope_ = why_no_scope;
   CGPU_TRY(SendMessage(shim.control(), EncodeConfig(config)));
   if (auto ready = Expect(shim.control(), "ready"); !ready.ok()) {
@@ -354,23 +346,17 @@ Result<> ShimProcess::Attach(UniqueFd listener, pid_t pid) {
 }
 
 Result<UniqueFd> StartInterleaver(uid_t uid) {
-  const auto program = OpenShim();
-  if (!program.ok()) {
-    return program.error();
-  }
-  auto pair = MakeMessagePair();
-  if (!pair.ok()) {
-    return pair.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto program, OpenShim());
+  CGPU_ASSIGN_OR_RETURN(auto pair, MakeMessagePair());
   const ShimDescriptors none;
-  ShimStart start{pair->second.get(), none, -1, program->get(), uid, {}, {}};
+  ShimStart start{pair.second.get(), none, -1, program.get(), uid, {}, {}};
   start.interleaver = true;
   CGPU_TRY(Spawn(start));
-  return std::move(pair->first);
+  return std::move(pair.first);
 }
 
 bool ShimProcess::WaitForEnd(int timeout_ms) {
-  // A shim that never got a listener waits for one: this tells it that none will come.
+  // Tells a shim that waits for a listener that none will come.
   shutdown(control(), SHUT_WR);
   pollfd ended{control(), 0, 0};  // POLLHUP is always reported
   int polled = 0;

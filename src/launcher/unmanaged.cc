@@ -17,6 +17,7 @@
 
 #include "base/fd.h"
 #include "base/file.h"
+#include "base/result.h"
 #include "kernel/process.h"
 #include "launcher/admin.h"
 
@@ -29,7 +30,7 @@ std::string ProcPath(unsigned pid, const std::string& name) {
   return "/proc/" + std::to_string(pid) + "/" + name;
 }
 
-// A namespace's own number; nothing where the descriptor is none.
+// Returns a namespace's own number; nothing where the descriptor is none.
 std::optional<ino_t> NumberOf(int fd) {
   struct stat st{};
   return fd >= 0 && fstat(fd, &st) == 0 ? std::optional(st.st_ino) : std::nullopt;
@@ -39,7 +40,7 @@ UniqueFd OpenNamespace(unsigned pid, const char* kind) {
   return UniqueFd(open(ProcPath(pid, std::string("ns/") + kind).c_str(), O_RDONLY | O_CLOEXEC));
 }
 
-// The namespaces of the containers, but for those that are the machine's.
+// The containers' namespaces, without those that are the host's.
 struct Slices {
   std::set<ino_t> mounts;
   std::set<ino_t> pids;
@@ -56,28 +57,22 @@ void Add(unsigned pid, const char* kind, std::set<ino_t>& numbers) {
 
 Result<Slices> FindSlices(const Registry& registry) {
   Slices slices;
-  const auto containers = ListContainers(registry);
-  if (!containers.ok()) {
-    return containers.error();
-  }
-  for (const ContainerStatus& container : *containers) {
+  CGPU_ASSIGN_OR_RETURN(const auto containers, ListContainers(registry));
+  for (const ContainerStatus& container : containers) {
     if (container.pid != 0) {
       Add(container.pid, "mnt", slices.mounts);
       Add(container.pid, "pid", slices.pids);
     }
   }
-  const auto live = registry.Live();
-  if (!live.ok()) {
-    return live.error();
-  }
-  for (const Reservation& reservation : *live) {
+  CGPU_ASSIGN_OR_RETURN(const auto live, registry.Live());
+  for (const Reservation& reservation : live) {
     slices.shim_users.insert(reservation.shim_uid);
   }
   return slices;
 }
 
-// Whether the process is in a container. A tenant may make namespaces of its own, but a pid
-// namespace stays below the one it was made in.
+// Returns whether the process is in a container. A tenant may make namespaces of its own, but a pid
+// namespace stays below the one that it was made in.
 bool IsInside(unsigned pid, const Slices& slices) {
   const auto mounts = NumberOf(OpenNamespace(pid, "mnt").get());
   if (mounts && slices.mounts.contains(*mounts)) {
@@ -93,7 +88,7 @@ bool IsInside(unsigned pid, const Slices& slices) {
   return false;
 }
 
-// The name of the node's file behind a link of /proc/PID/fd; empty if it is none.
+// Returns the name of the node's file behind a link of /proc/PID/fd; "" if it is none.
 std::string NameOf(const std::string& link, const Node& node) {
   const UniqueFd fd(open(link.c_str(), O_PATH | O_CLOEXEC));
   const auto identity = kernel::Identify(fd.get());
@@ -131,7 +126,7 @@ std::string CommandOf(unsigned pid) {
   return command;
 }
 
-// The numbers of all processes, in order.
+// Returns the numbers of all processes, in order.
 Result<std::set<unsigned>> AllProcesses() {
   std::set<unsigned> pids;
   std::error_code failed;
@@ -156,19 +151,13 @@ Result<std::vector<UnmanagedProcess>> ListUnmanaged(const Registry& registry, co
     return Error{Code::kPermission, 0, "only root sees which files other users have open",
                  "run it with sudo"};
   }
-  const auto slices = FindSlices(registry);
-  if (!slices.ok()) {
-    return slices.error();
-  }
-  const auto pids = AllProcesses();
-  if (!pids.ok()) {
-    return pids.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto slices, FindSlices(registry));
+  CGPU_ASSIGN_OR_RETURN(const auto pids, AllProcesses());
   std::vector<UnmanagedProcess> list;
-  for (const unsigned pid : *pids) {
+  for (const unsigned pid : pids) {
     std::vector<std::string> files = FilesOf(pid, node);
     const unsigned user = UserOf(pid);
-    if (!files.empty() && !slices->shim_users.contains(user) && !IsInside(pid, *slices)) {
+    if (!files.empty() && !slices.shim_users.contains(user) && !IsInside(pid, slices)) {
       list.push_back({pid, user, CommandOf(pid), std::move(files)});
     }
   }

@@ -14,6 +14,7 @@
 
 #include "base/fd.h"
 #include "base/file.h"
+#include "base/result.h"
 #include "grant/grant.h"
 #include "kernel/messages.h"
 #include "kernel/privileges.h"
@@ -21,13 +22,14 @@
 namespace cgpu {
 namespace {
 
-// A shim answers at once, or after the calls that are under way have had their time.
+// Time for a shim's answer: it answers at once, or after the calls that are under way have had
+// their time.
 constexpr int kAnswerMs = 10'000;
 constexpr int kTries = 5;
 constexpr int kBetweenMs = 100;
 
-// The child of Check(): says on `says` why not. Parses what a shim wrote, so with no more rights
-// than that shim has on files.
+// Becomes the child of Check() and says on `says` why not. It parses what a shim wrote, so it has
+// no more rights on files than that shim.
 [[noreturn]] void BecomeChecker(int program, int state, int says, uid_t user) {
   if (dup2(state, STDIN_FILENO) < 0 || dup2(says, STDOUT_FILENO) < 0 ||
       dup2(says, STDERR_FILENO) < 0) {
@@ -44,7 +46,7 @@ constexpr int kBetweenMs = 100;
   _exit(127);
 }
 
-// Whether the program can take over the state, by its own word.
+// Asks the program whether it can take over the state.
 Result<> Check(int program, int state, uid_t user) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) {
@@ -81,14 +83,11 @@ Result<> Check(int program, int state, uid_t user) {
 
 Result<std::uint64_t> UpgradeShim(const Registry& registry, const Reservation& reservation,
                                   int program) {
-  const auto connection = registry.ConnectTo(reservation.id);
-  if (!connection.ok()) {
-    return connection.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto connection, registry.ConnectTo(reservation.id));
   AdminRequest request;
   request.kind = AdminRequest::Kind::kUpgrade;
-  CGPU_TRY(SendMessage(connection->get(), EncodeRequest(request), program));
-  auto answer = ReceiveMessage(connection->get(), kAnswerMs);
+  CGPU_TRY(SendMessage(connection.get(), EncodeRequest(request), program));
+  auto answer = ReceiveMessage(connection.get(), kAnswerMs);
   if (!answer.ok()) {
     const auto again = registry.ConnectTo(reservation.id);
     const bool ended = !again.ok() && again.error().code == Code::kNotFound;
@@ -98,11 +97,12 @@ Result<std::uint64_t> UpgradeShim(const Registry& registry, const Reservation& r
     return DecodeUpgraded(answer->text);
   }
   CGPU_TRY(Check(program, answer->fd.get(), reservation.shim_uid));
-  // It fails where the shim has stopped waiting for it; then that is its answer.
-  (void)SendMessage(connection->get(), "go\n");
-  answer = ReceiveMessage(connection->get(), kAnswerMs);
+  // Sending fails where the shim has stopped waiting for it; then the shim's answer says that.
+  (void)SendMessage(connection.get(), "go\n");
+  answer = ReceiveMessage(connection.get(), kAnswerMs);
   if (!answer.ok()) {
-    return Error{Code::kInternal, 0, "the new version gives no answer; cgpu ps shows whether it runs", {}};
+    return Error{
+        Code::kInternal, 0, "the new version gives no answer; cgpu ps shows whether it runs", {}};
   }
   return DecodeUpgraded(answer->text);
 }
@@ -119,11 +119,8 @@ Result<std::vector<Reservation>> Chosen(const Registry& registry,
   }
   std::vector<Reservation> chosen;
   for (const std::string& container : containers) {
-    const auto found = FindReservation(container, *live);
-    if (!found.ok()) {
-      return found.error();
-    }
-    chosen.push_back((*live)[*found]);
+    CGPU_ASSIGN_OR_RETURN(const auto found, FindReservation(container, *live));
+    chosen.push_back((*live)[found]);
   }
   return chosen;
 }
@@ -132,25 +129,19 @@ Result<std::vector<Reservation>> Chosen(const Registry& registry,
 
 Result<std::vector<Upgraded>> UpgradeShims(const Registry& registry, const std::string& program,
                                            const std::vector<std::string>& containers) {
-  const auto file = OpenFile(program, O_RDONLY);
-  if (!file.ok()) {
-    return file.error();
-  }
-  const auto chosen = Chosen(registry, containers);
-  if (!chosen.ok()) {
-    return chosen.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto file, OpenFile(program, O_RDONLY));
+  CGPU_ASSIGN_OR_RETURN(const auto chosen, Chosen(registry, containers));
   std::vector<Upgraded> results;
-  for (const Reservation& reservation : *chosen) {
+  for (const Reservation& reservation : chosen) {
     results.push_back(
-        {reservation.id, reservation.name, UpgradeShim(registry, reservation, file->get())});
+        {reservation.id, reservation.name, UpgradeShim(registry, reservation, file.get())});
   }
   for (int tries = 1; tries < kTries && std::any_of(results.begin(), results.end(), IsBusy);
        ++tries) {
     (void)poll(nullptr, 0, kBetweenMs);
     for (std::size_t i = 0; i < results.size(); ++i) {
       if (IsBusy(results[i])) {
-        results[i].pause_us = UpgradeShim(registry, (*chosen)[i], file->get());
+        results[i].pause_us = UpgradeShim(registry, (chosen)[i], file.get());
       }
     }
   }
@@ -168,13 +159,11 @@ Result<bool> UpgradeDaemon(const std::string& socket) {
       kill(daemon.pid, SIGHUP) != 0) {
     return ErrnoError(Code::kPermission, errno, "cannot tell the daemon at " + socket);
   }
-  // It looks at signals before it looks at requests, and answers what it does not know.
-  const auto again = ConnectToDaemon(socket);
-  if (!again.ok()) {
-    return again.error();
-  }
-  CGPU_TRY(SendMessage(again->get(), "are you there\n"));
-  const auto answer = ReceiveMessage(again->get(), kAnswerMs);
+  // The daemon looks at signals before it looks at requests, and answers a request that it does not
+  // know.
+  CGPU_ASSIGN_OR_RETURN(const auto again, ConnectToDaemon(socket));
+  CGPU_TRY(SendMessage(again.get(), "are you there\n"));
+  const auto answer = ReceiveMessage(again.get(), kAnswerMs);
   return answer.ok() ? Result<bool>(true) : answer.error();
 }
 

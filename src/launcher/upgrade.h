@@ -15,19 +15,20 @@ namespace cgpu {
 struct Upgraded {
   std::string id;
   std::string name;
-  // For how long calls had to wait, in microseconds. kConflict: it could not be done now and all is
-  // as it was; the sentence says why. kNotFound: the container has ended.
+  // Time that calls had to wait, in microseconds. kConflict: it could not be done now and all is as
+  // it was; the sentence says why. kNotFound: the container has ended.
   Result<std::uint64_t> pause_us;
 };
 
-// Of `containers` (ids, their unique beginnings, or names), or without any of all; `program` is the
-// cgpu-shim they are to become. Those that are busy are tried again a few times.
+// Upgrades the shims of `containers` (ids, their unique beginnings, or names), or of all if there
+// are none. `program` is the cgpu-shim that they become. Shims that are busy are tried again a few
+// times.
 [[nodiscard]] Result<std::vector<Upgraded>> UpgradeShims(
     const Registry& registry, const std::string& program,
     const std::vector<std::string>& containers);
 
-// Has the node's daemon at `socket` execute its program anew, and waits until it answers. False:
-// there is none.
+// Has cgpud at `socket` execute its program again, and waits until it answers. Returns false where
+// there is no daemon.
 [[nodiscard]] Result<bool> UpgradeDaemon(const std::string& socket);
 
 }  // namespace cgpu

@@ -1,7 +1,7 @@
 // The rows of the ledger. Private to src/ledger: only ledger.h includes it, for its members.
 //
-// Objects live in a std::map per client, blocks in one std::map, so their addresses are stable and
-// the links below are plain pointers; Ledger alone writes them.
+// A std::map per client holds the objects, one std::map the blocks. Their addresses are stable, so
+// the links below are plain pointers. Ledger alone writes them.
 #ifndef CGPU_LEDGER_BOOKS_H_
 #define CGPU_LEDGER_BOOKS_H_
 
@@ -14,8 +14,9 @@ namespace cgpu::ledger::internal {
 
 struct Object;
 
-// What the driver gives back only when its last holder is gone: a piece of card memory, or a
-// channel group or channel (a hardware channel id) with the memory the driver takes for it.
+// A resource that the driver gives back only when its last holder is gone: a piece of GPU memory,
+// or a channel group or channel (a hardware channel id) with the memory that the driver takes for
+// it.
 struct Block {
   std::uint64_t id = 0;
   std::uint64_t bytes = 0;
@@ -36,12 +37,12 @@ struct Object {
   Object* previous_sibling = nullptr;
   Object* next_sibling = nullptr;
   Block* block = nullptr;
-  // The circle of objects that hold `block`: from its owner on in the order of serial numbers.
+  // Ring of the objects that hold `block`: from its owner on, in the order of serial numbers.
   Object* previous_holder = nullptr;
   Object* next_holder = nullptr;
   std::uint32_t handle = 0;
   std::uint32_t cls = 0;
-  std::int16_t card = -1;  // own or inherited; -1: on no card
+  std::int16_t card = -1;  // own or inherited; -1: on no GPU
   std::uint8_t kind = 0;
   bool dying = false;
 };
@@ -58,10 +59,10 @@ struct Client {
   std::uint64_t file = 0;
   std::uint64_t owner = 0;
   std::map<std::uint32_t, Object> objects;  // the client itself lies under its own handle
-  // Both directions of "the second is freed with the first" and of its reverse.
+  // Pairs of "the second is freed with the first", in both directions.
   std::set<std::pair<std::uint32_t, std::uint32_t>> dependants;
   std::set<std::pair<std::uint32_t, std::uint32_t>> dependencies;
-  // Likewise of "the second keeps what lies under the first".
+  // Pairs of "the second keeps what lies under the first", likewise.
   std::set<std::pair<std::uint32_t, std::uint32_t>> keepers;
   std::set<std::pair<std::uint32_t, std::uint32_t>> kept;
   std::multimap<std::uint32_t, Mapping> mappings;  // by the object's handle

@@ -30,7 +30,7 @@ void Ledger::NoteChannels(const Block& block) {
   channel_changes_ += kind == Kind::kOther || kind == Kind::kMemory ? 0 : 1;
 }
 
-// The new holder goes to the end of the circle, which is just before the owner.
+// Adds the new holder at the end of the ring, just before the owner.
 void Ledger::JoinBlock(Object& object, Block& block) {
   object.block = &block;
   ++block.objects;
@@ -90,8 +90,8 @@ Result<> Ledger::Free(ClientRef client, ObjectRef object) {
   return {};
 }
 
-// Goes down children and dependants without recursion. Each link is cut before it is followed, so
-// that circles of dependants end; an object goes when it has no link left. (The reverse link of a
+// Visits children and dependants without recursion. Each link is cut before it is followed, so
+// rings of dependants end. An object goes when it has no link left. (The reverse link of a
 // dependant goes with the dependant, in Erase.)
 void Ledger::FreeTree(Client& client, Object& object) {
   std::vector<Object*> doomed;

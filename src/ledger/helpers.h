@@ -1,4 +1,4 @@
-// Small things that the ledger's source files share. Private to src/ledger.
+// Small functions that the ledger's source files share. Private to src/ledger.
 #ifndef CGPU_LEDGER_HELPERS_H_
 #define CGPU_LEDGER_HELPERS_H_
 
@@ -18,7 +18,7 @@ inline Kind KindOf(std::uint8_t kind) {
   return static_cast<Kind>(kind);
 }
 
-// Adds `by` to what `kind` is bounded by. Unsigned: by -1 too.
+// Adds `by` to the counts that have a quota for `kind`. Unsigned: works for -1 too.
 inline void CountKind(Counts& counts, Kind kind, std::uint32_t by) {
   if (kind == Kind::kChannelGroup || kind == Kind::kLoneChannel) {
     counts.channel_groups += by;

@@ -1,9 +1,10 @@
-// Reserving and adding. Freeing is in free.cc, questions in query.cc, handing over in state.cc.
+// Reserves and adds. free.cc frees, query.cc answers questions, state.cc hands over.
 #include "ledger/ledger.h"
 
 #include <algorithm>
 #include <string>
 
+#include "base/result.h"
 #include "ledger/helpers.h"
 
 namespace cgpu::ledger {

@@ -1,26 +1,26 @@
-// The ledger: what one container holds on the cards it was granted.
+// The ledger: what one container holds now on the GPUs of its grant.
 //
-// It is a tree of the container's RM objects per client, with blocks of card memory hanging on
-// them. A block is charged to the container once, from before the driver is asked for it until its
-// last holder is gone: an object in any client, a file it was exported to, or a call in flight that
-// is about to add a holder.
+// It is a tree of the container's RM objects per client. Blocks of GPU memory are attached to the
+// objects. A block is charged to the container once, from before the driver is asked for it until
+// its last holder is gone. A holder is an object in any client, a file that the block was exported
+// to, or a call in flight that is about to add a holder.
 //
-// Every creation takes three steps, so that calls may run in the driver side by side and the sum
-// still never passes a limit or a bound:
+// Every creation takes three steps. Calls may thus run in the driver side by side, and the sum
+// still never passes a limit or a quota:
 //   1. Reserve...()  before the call: takes the bytes, the handle, the channel id; pins the source
 //                    of a copy, so that a free that overtakes the call cannot lose its bytes.
-//   2. the driver executes.
+//   2. The driver executes the call.
 //   3. Add...() or Export() on success; Cancel() otherwise. If step 3 fails, the reservation still
-//      holds what it held: free the new object in the driver first, then Cancel().
-// Take references (ClientRef, ObjectRef) before the call and give them back after it: they carry a
-// serial number, so what was freed and made again meanwhile under the same handle is left alone.
+//                    holds what it held: free the new object in the driver first, then Cancel().
+// Take references (ClientRef, ObjectRef) before the call and pass them after it. They carry a
+// serial number, so an object that was freed and made again under the same handle meanwhile is left
+// alone.
 //
-// Bytes are what the driver takes, rounded by the caller as the driver rounds. Cards are numbered
-// as in the grant. Keys of files and processes are the caller's own and never 0.
-// A failed operation changes nothing.
-// Thread-compatible: the caller holds one lock around every call. Destroying a Reservation needs no
-// lock. Cost: O(log n), except for the lists and usages, which read every row, and for frees, which
-// touch what they free. An object costs about 150 bytes, a block about 80.
+// Bytes are what the driver takes; the caller rounds as the driver rounds. GPUs are numbered as in
+// the grant. Keys of files and processes are the caller's own and never 0. A failed operation
+// changes nothing. Thread-compatible: the caller holds one lock around every call. Destroying a
+// Reservation needs no lock. Cost: O(log n), except for the lists and usages, which read every row,
+// and for frees, which touch what they free. An object costs about 150 bytes, a block about 80.
 #ifndef CGPU_LEDGER_LEDGER_H_
 #define CGPU_LEDGER_LEDGER_H_
 
@@ -49,9 +49,9 @@ using Handle = std::uint32_t;
 using FileKey = std::uint64_t;
 using ProcessKey = std::uint64_t;
 
-// Most of each that may exist at once in the container. `handles` counts objects (without clients)
-// and exports, which the driver keeps as objects of its own; `mappings` the processor's views of
-// memory.
+// Quotas of a container: most objects of each kind that may exist at once. `handles` counts objects
+// (without clients) and exports, which the driver keeps as objects of its own; `mappings` counts
+// the processor's views of memory.
 struct Bounds {
   std::uint32_t clients = 0;
   std::uint32_t handles = 0;
@@ -61,8 +61,8 @@ struct Bounds {
   std::uint32_t debuggers = std::numeric_limits<std::uint32_t>::max();
 };
 
-// Most of each that may exist at once on one card, of pools that all users of the card share.
-// `bar1_bytes`: of the window through which the processor sees the card's memory.
+// Quotas of a container on one GPU, of pools that all users of the GPU share. `bar1_bytes`: of the
+// window through which the processor sees the GPU's memory.
 struct CardBounds {
   std::uint32_t channel_groups = std::numeric_limits<std::uint32_t>::max();
   std::uint32_t channels = std::numeric_limits<std::uint32_t>::max();
@@ -70,12 +70,12 @@ struct CardBounds {
 };
 
 enum class Kind : std::uint8_t {
-  kOther,         // holds no card memory
+  kOther,         // holds no GPU memory
   kMemory,        // vidmem: reported per process as the driver reports it
-  kChannelGroup,  // bounded; its bytes are the driver's own (context buffers)
-  kChannel,       // bounded; likewise
+  kChannelGroup,  // has a quota; its bytes are the driver's own (context buffers)
+  kChannel,       // likewise
   kLoneChannel,   // a channel with a group of its own: counts as one of each
-  kDebugger,      // bounded; holds no card memory
+  kDebugger,      // has a quota; holds no GPU memory
 };
 
 struct ClientRef {
@@ -84,16 +84,16 @@ struct ClientRef {
   friend bool operator==(const ClientRef&, const ClientRef&) = default;
 };
 
-// `serial` 0 in an argument stands for whatever lies under `handle` now.
+// A reference to an object. `serial` 0 in an argument means the object that has `handle` now.
 struct ObjectRef {
   Handle handle = 0;
   std::uint64_t serial = 0;
   friend bool operator==(const ObjectRef&, const ObjectRef&) = default;
 };
 
-// What a call in flight holds. Move-only; empty after Add...(), Export() or Cancel(). A full one
-// that is destroyed gives back what it holds at the ledger's next Reserve...(), whichever thread
-// destroys it and even after the ledger.
+// The resources that a call in flight holds. Move-only; empty after Add...(), Export() or Cancel().
+// One that is destroyed while not empty gives its resources back at the ledger's next Reserve...(),
+// whichever thread destroys it, and even after the ledger.
 class Reservation {
  public:
   Reservation() = default;
@@ -122,11 +122,11 @@ struct NewObject {
   ObjectRef parent;  // the client itself: its own handle
   Handle handle = 0;
   std::uint32_t cls = 0;
-  std::optional<Card> card;        // set on objects that choose one (devices); others inherit
+  std::optional<Card> card;        // set on objects that choose a GPU (devices); others inherit it
   std::uint64_t actual_bytes = 0;  // what the driver says it took
-  std::uint64_t page_bytes = 0;    // of card memory: the driver maps whole pages of it
-  std::uint32_t engine = 0;        // of a channel group: which its channels are for, as the caller
-                                   // numbers engines; a channel without one has it as its own
+  std::uint64_t page_bytes = 0;    // of GPU memory: the driver maps whole pages of it
+  std::uint32_t engine = 0;  // of a channel group: the GPU engine of its channels, as the caller
+                             // numbers them; a channel without a group has its own
 };
 
 struct ObjectInfo {
@@ -135,17 +135,17 @@ struct ObjectInfo {
   std::uint32_t cls = 0;
   Kind kind = Kind::kOther;
   std::optional<Card> card;
-  std::uint64_t bytes = 0;    // of its block, whoever pays
+  std::uint64_t bytes = 0;    // of its block, whichever holder pays
   std::uint32_t holders = 0;  // of its block: objects and exports; 0 without a block
   std::uint64_t page_bytes = 0;
 };
 
-// A channel by the names that the driver knows it by, and its group. Of a lone channel that is a
-// group without names: 0.
+// A channel and its group, by the names that the driver knows them by. The group of a lone channel
+// has no names: 0.
 struct ChannelInfo {
   Handle client = 0;
   Handle channel = 0;
-  std::uint64_t group = 0;  // tells groups apart; the same for all duplicates of one
+  std::uint64_t group = 0;  // differs between groups; the same for all duplicates of one
   Handle group_client = 0;
   Handle group_handle = 0;
   std::uint32_t engine = 0;
@@ -157,25 +157,27 @@ struct ClientInfo {
   ProcessKey owner = 0;
 };
 
-// Card memory by who pays, after the driver's rule (NVIDIA/open-gpu-kernel-modules 550.163.01
-// src/nvidia/src/kernel/gpu/gpu_rmapi.c, _gpuCollectMemInfo): a block with one holder is private;
-// otherwise its owner has it as shared_owned and every other object as shared_duped. When the owner
-// is freed the next holder owns (src/nvidia/src/kernel/mem_mgr/mem.c, memDestruct). Unlike the
-// driver's, an exporting file never owns while an object holds the block.
+// GPU memory by payer, after the driver's rule (NVIDIA/open-gpu-kernel-modules 550.163.01
+// src/nvidia/src/kernel/gpu/gpu_rmapi.c, _gpuCollectMemInfo). A block with one holder is private.
+// Otherwise its owner has it as shared_owned, and every other object has it as shared_duped. When
+// the owner is freed, the next holder owns the block (src/nvidia/src/kernel/mem_mgr/mem.c,
+// memDestruct). Unlike the driver's rule, an exporting file never owns while an object holds the
+// block.
 struct Usage {
   std::uint64_t private_bytes = 0;
   std::uint64_t shared_owned_bytes = 0;
   std::uint64_t shared_duped_bytes = 0;  // paid by others
   std::uint64_t context_bytes = 0;       // channel groups and channels paid for
   std::uint64_t extra_bytes = 0;         // SetExtra(); of processes alone
-  // What of Used() this process or client pays for.
+  // Returns the bytes of Used() that this process or client pays for.
   [[nodiscard]] std::uint64_t Paid() const {
     return private_bytes + shared_owned_bytes + context_bytes + extra_bytes;
   }
   friend bool operator==(const Usage&, const Usage&) = default;
 };
 
-// Names a sum of card memory that belongs to no object: managed ranges, page tables.
+// Names an untracked charge: GPU memory that belongs to no object, such as managed ranges and page
+// tables.
 struct ExtraKey {
   ProcessKey owner = 0;
   std::uint64_t what = 0;  // the caller's own
@@ -196,84 +198,89 @@ enum class LimitResult { kSet, kBelowUse };
 
 class Ledger {
  public:
-  // `limits`: bytes, one per granted card (at most 32767 cards).
+  // `limits`: bytes, one per granted GPU (at most 32767 GPUs).
   Ledger(const std::vector<std::uint64_t>& limits, Bounds bounds);
   ~Ledger();
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
 
-  // --- Before the call. kExhausted: over the card's limit or a bound.
+  // --- Before the call. kExhausted: over the GPU's limit or a quota.
   [[nodiscard]] Result<Reservation> ReserveClient();
-  // For a new object. kNotFound: no such card.
+  // Reserves a new object. kNotFound: no such GPU.
   [[nodiscard]] Result<Reservation> Reserve(Kind kind, Card card = 0, std::uint64_t bytes = 0);
-  // For a duplicate of `source`, anywhere in the container. kNotFound: no such object; kInvalid: it
-  // is a client.
+  // Reserves a duplicate of `source`, anywhere in the container. kNotFound: no such object;
+  // kInvalid: it is a client.
   [[nodiscard]] Result<Reservation> ReserveDup(ClientRef client, ObjectRef source);
-  // For an import of what `file` holds at `index`. kNotFound: nothing, or not of this container.
+  // Reserves an import of the object that `file` holds at `index`. kNotFound: the place is empty,
+  // or its object is not this container's.
   [[nodiscard]] Result<Reservation> ReserveImport(FileKey file, std::uint32_t index = 0);
-  // For an export of `source`; errors as ReserveDup.
+  // Reserves an export of `source`; errors as ReserveDup.
   [[nodiscard]] Result<Reservation> ReserveExport(ClientRef client, ObjectRef source);
-  // For a view of `object`; `bytes` of BAR1, 0 where it is not card memory. Errors as ReserveDup.
+  // Reserves a view of `object`. `bytes` of BAR1; 0 where it is not GPU memory. Errors as
+  // ReserveDup.
   [[nodiscard]] Result<Reservation> ReserveMapping(ClientRef client, ObjectRef object,
                                                    std::uint64_t bytes);
   void Cancel(Reservation& reservation);
 
-  // --- After it. A reservation of another kind, or an empty one: kInternal.
-  // A client that already has this handle is gone in the driver, and is freed here first.
+  // --- After the call. kInternal: the reservation is empty or of another kind.
+  //
+  // Adds the client. A client that already has this handle is gone in the driver, and is freed
+  // first.
   [[nodiscard]] Result<ClientRef> AddClient(Reservation& reservation, Handle handle, FileKey file,
                                             ProcessKey owner);
-  // kNotFound: client or parent is gone (and with it the object, in the driver). kConflict: the
-  // handle is taken; as the driver has just accepted it, what is here is stale: Free() it, repeat.
-  // kExhausted: the driver took more than was reserved and that passes the limit.
-  // kInternal: bytes were reserved on a card that the object does not lie on.
+  // Adds the object. kNotFound: client or parent is gone, and with it the object in the driver.
+  // kConflict: the handle is taken; as the driver has just accepted it, the ledger's object is
+  // stale: Free() it and repeat. kExhausted: the driver took more than was reserved, and that
+  // passes the limit. kInternal: bytes were reserved on a GPU that the object does not lie on.
   [[nodiscard]] Result<ObjectRef> AddObject(Reservation& reservation, ClientRef client,
                                             const NewObject& object);
-  // The duplicate or import that was reserved; errors as AddObject. Its card is its parent's if
+  // Adds the duplicate or import that was reserved; errors as AddObject. Its GPU is its parent's if
   // that has one, else its source's; its bytes stay where they are.
   [[nodiscard]] Result<ObjectRef> AddCopy(Reservation& reservation, ClientRef client,
                                           ObjectRef parent, Handle handle);
-  // What was exported lives until `file` closes or the place is used again.
+  // Adds the export that was reserved. It lives until `file` closes or the place is used again.
   [[nodiscard]] Result<> Export(Reservation& reservation, FileKey file, std::uint32_t index = 0);
   void Unexport(FileKey file, std::uint32_t index);
-  // The view that was reserved, until it is removed or the object is freed. kNotFound: the object
-  // is gone, and with it the view.
+  // Adds the view that was reserved. It lives until it is removed or the object is freed.
+  // kNotFound: the object is gone, and with it the view.
   [[nodiscard]] Result<> AddMapping(Reservation& reservation, ClientRef client, ObjectRef object,
                                     std::uint64_t address);
-  // Of several views of the object under one address it is not known which the driver means: from
-  // then on each of them counts as the largest.
+  // Remove or move a view. If the object has several views under one address, it is unknown which
+  // one the driver means: from then on each of them counts as the largest.
   void RemoveMapping(ClientRef client, ObjectRef object, std::uint64_t address);
   void MoveMapping(ClientRef client, ObjectRef object, std::uint64_t from, std::uint64_t to);
 
-  // `dependant` is freed when `on` is (a channel with its group's context share, and so on).
+  // Makes Free() of `on` free `dependant` too (a channel with its group's context share, and so
+  // on).
   [[nodiscard]] Result<> AddDependency(ClientRef client, Handle dependant, Handle on);
-  // `keeper` goes on using what lies under `kept`, now or later, though the driver frees that
-  // without asking: see IsKept(). A channel group uses it as long as it has a channel. kNotFound:
-  // the keeper is gone.
+  // Notes that `keeper` goes on using what lies under `kept`, now or later, although the driver
+  // frees that without asking: see IsKept(). A channel group uses it as long as it has a channel.
+  // kNotFound: the keeper is gone.
   [[nodiscard]] Result<> AddKeeper(ClientRef client, Handle keeper, Handle kept);
 
-  // Frees the object, everything below it and their dependants; the client itself frees the client.
-  // kNotFound: gone already, or the serial is another.
+  // Frees the object, everything below it and their dependants. The client's own handle frees the
+  // client. kNotFound: it is gone already, or the serial differs.
   [[nodiscard]] Result<> Free(ClientRef client, ObjectRef object);
-  // False: gone already.
+  // Frees the client. False: it is gone already.
   bool RemoveClient(ClientRef client);
-  // The last close of `file`: its clients and its exports go.
+  // Ends the clients and exports of `file`, after its last close.
   void CloseFile(FileKey file);
 
-  // A tenant was refused memory on the card. Not every kExhausted is: the caller may look at what
-  // has been closed meanwhile, and ask again.
+  // Counts that a tenant was refused memory on the GPU. Not every kExhausted is such a refusal: the
+  // caller may look at what has been closed meanwhile, and ask again.
   void CountDenial(Card card);
 
-  // What `key` takes of the card from now on, in place of what it took before; 0: nothing.
-  // kExhausted: it would grow and that passes the limit. kNotFound: no such card.
+  // Sets the untracked charge of `key` on the GPU, in place of the one before; 0: nothing.
+  // kExhausted: the charge would grow and that passes the limit. kNotFound: no such GPU.
   [[nodiscard]] Result<> SetExtra(ExtraKey key, Card card, std::uint64_t bytes);
-  // The same for what the driver has given already: passes the limit if it must. (More than a
-  // number can hold is that number.)
+  // Sets the charge for memory that the driver has given already: passes the limit if it must.
+  // Saturates.
   void ForceExtra(ExtraKey key, Card card, std::uint64_t bytes);
   [[nodiscard]] std::uint64_t Extra(ExtraKey key, Card card) const;
 
-  // Takes effect at once. Below use, everything stays and growth stops.
+  // Sets the limit at once. Below use, everything stays and growth stops.
   [[nodiscard]] Result<LimitResult> SetLimit(Card card, std::uint64_t bytes);
-  // Likewise. Until then a card has none but the container's.
+  // Sets the GPU's quotas at once, as SetLimit(). Until the first call only the container's apply.
   void SetCardBounds(Card card, const CardBounds& bounds);
 
   // --- Questions.
@@ -282,19 +289,19 @@ class Ledger {
   [[nodiscard]] std::vector<ClientInfo> Clients() const;
   [[nodiscard]] std::optional<ObjectInfo> Find(ClientRef client, Handle object) const;
   [[nodiscard]] std::optional<Card> CardOf(ClientRef client, Handle object) const;
-  // Would other objects be freed with it?
+  // Returns true if other objects would be freed with it.
   [[nodiscard]] bool FreesOthers(ClientRef client, Handle object) const;
-  // Would something be freed with it that an object uses which stays?
+  // Returns true if an object that stays uses something that would be freed with it.
   [[nodiscard]] bool IsKept(ClientRef client, Handle object) const;
-  // All objects of a client with the client itself, by handle.
+  // Returns all objects of a client and the client itself, by handle.
   [[nodiscard]] std::vector<ObjectInfo> Objects(ClientRef client) const;
 
-  // The channels on a card; those of a group beside each other.
+  // Returns the channels on a GPU; those of a group are adjacent.
   [[nodiscard]] std::vector<ChannelInfo> Channels(Card card) const;
-  // Another number whenever Channels() has another answer for some card.
+  // Returns a number that changes whenever the answer of Channels() changes for some GPU.
   [[nodiscard]] std::uint64_t ChannelChanges() const { return channel_changes_; }
 
-  // For a card that does not exist all figures are 0.
+  // For a GPU that does not exist all figures are 0.
   [[nodiscard]] std::uint64_t Used(Card card) const { return At(card).used; }
   [[nodiscard]] std::uint64_t Reserved(Card card) const { return At(card).reserved; }
   [[nodiscard]] std::uint64_t Peak(Card card) const { return At(card).peak; }
@@ -303,18 +310,21 @@ class Ledger {
   [[nodiscard]] std::uint64_t Bar1Used(Card card) const { return At(card).bar1; }
   [[nodiscard]] std::uint64_t Bar1Bound(Card card) const { return At(card).bounds.bar1_bytes; }
   [[nodiscard]] Card Cards() const { return static_cast<Card>(cards_.size()); }
-  // What exists, without reservations.
+  // Returns the counts of what exists, without reservations.
   [[nodiscard]] Counts Count() const { return counts_; }
-  // Used(card) is the sum of Paid() over all processes plus what only exports hold or calls pin.
+  // Returns usage by process. Used(card) is the sum of Paid() over all processes, plus the bytes
+  // that only exports hold or calls pin.
   [[nodiscard]] std::map<ProcessKey, Usage> UsageByProcess(Card card) const;
   [[nodiscard]] Usage UsageOfClient(ClientRef client, Card card) const;
 
-  // --- Handing over (base/state.h). Writes records within the one that is open. No call is in
-  // flight, every reservation is empty: what one held would not be in it. Nor are bounds.
+  // --- Hand-over (base/state.h).
+  //
+  // Writes records within the one that is open. No call is in flight and every reservation is
+  // empty: what a reservation holds would not be written. Quotas are not written either.
   void Save(StateWriter& writer) const;
-  // Reads those of the open record into a ledger that is new and has as many cards. Then all that
-  // can be asked is as it was, references and who pays next included. kInvalid: the bytes are no
-  // state of a ledger, whatever they are; then this one must not be used any more.
+  // Reads the open record into a ledger that is new and has as many GPUs. Every answer is then as
+  // it was, also references and which holder pays next. kInvalid: the bytes, which may be anything,
+  // are no state of a ledger; then this one must not be used any more.
   [[nodiscard]] Result<> Load(StateReader& reader);
 
  private:
@@ -332,7 +342,7 @@ class Ledger {
     std::uint64_t peak = 0;
     std::uint64_t denied = 0;
     CardBounds bounds;
-    // With what is reserved.
+    // The following include reservations.
     Counts counts;  // of channel groups and channels alone
     std::uint64_t bar1 = 0;
   };
@@ -359,7 +369,7 @@ class Ledger {
   Mappings::iterator DropMapping(Client& client, Mappings::iterator mapping);
   void CollectDropped();
 
-  // Where a new object goes, checked before anything changes.
+  // The place of a new object, checked before anything changes.
   struct Place {
     Client* client = nullptr;
     Object* parent = nullptr;

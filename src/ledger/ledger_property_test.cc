@@ -1,5 +1,5 @@
-// Random histories of one container, played to the ledger and to a naive model of it. After every
-// step both must answer every question alike, and what must always hold is checked.
+// Plays random histories of one container to the ledger and to a naive model of it. After every
+// step both must answer every question alike, and invariants are checked.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -36,7 +36,7 @@ class Player {
  public:
   void Play(const Step& step) {
     using Move = void (Player::*)(const Step&);
-    // More ways to grow than to shrink, so that histories get somewhere.
+    // More ways to grow than to shrink, so that histories reach large states.
     constexpr std::array<Move, 50> kMoves{
         &Player::BeginClient, &Player::BeginObject, &Player::BeginObject, &Player::BeginObject,
         &Player::BeginObject, &Player::BeginObject, &Player::BeginObject, &Player::BeginDup,
@@ -55,7 +55,7 @@ class Player {
     Compare();
   }
 
-  // Whatever happened: when all files are closed and no call is in flight, nothing is left.
+  // Checks the end: when all files are closed and no call is in flight, nothing is left.
   void End() {
     for (auto& [id, reservation] : tokens_) {
       ledger_->Cancel(reservation);
@@ -344,7 +344,7 @@ class Player {
     ledger_->CloseFile(FileName(step, 0));
   }
 
-  // By a reference that may be stale.
+  // Removes by a reference that may be stale.
   void Remove(const Step& step) {
     const Handle handle = ClientName(step, 0);
     const auto ref = refs_.find(handle);
@@ -408,7 +408,7 @@ class Player {
     return writer.Take();
   }
 
-  // A successor goes on. Calls in flight have ended before: some failed, some died.
+  // Continues with a successor. Calls in flight have ended before: some failed, some died.
   void HandOver(const Step& step) {
     for (auto& [id, reservation] : tokens_) {
       if (step.pick[0] % 2 == 0) {

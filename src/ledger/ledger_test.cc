@@ -35,7 +35,7 @@ class LedgerTest : public ::testing::Test {
     return ledger_.AddClient(reservation, handle, file, owner).value();
   }
 
-  // One object with `bytes` on `card`; the driver takes what was asked for.
+  // Adds one object with `bytes` on `card`; the driver takes what was asked for.
   Result<ObjectRef> Add(ClientRef client, Handle parent, Handle handle, Kind kind,
                         std::uint64_t bytes = 0, Card card = 0) {
     Result<Reservation> reservation = ledger_.Reserve(kind, card, bytes);
@@ -79,7 +79,7 @@ TEST_F(LedgerTest, ReservesUpToTheLimitAndNotAByteMore) {
   ledger_.Cancel(all);
   EXPECT_TRUE(all.empty());
   EXPECT_EQ(ledger_.Reserved(0), 0U);
-  ledger_.Cancel(all);  // an empty one: nothing
+  ledger_.Cancel(all);  // an empty one: does nothing
   EXPECT_EQ(CodeOf(ledger_.Reserve(Kind::kMemory, 0, ~std::uint64_t{0})), Code::kExhausted);
   EXPECT_EQ(CodeOf(ledger_.Reserve(Kind::kMemory, 2, 1)), Code::kNotFound);
 }
@@ -194,7 +194,7 @@ TEST_F(LedgerTest, FreeTakesTheSubtreeAndItsDependants) {
   ASSERT_TRUE(Add(client, 3, 4, Kind::kMemory, 25).ok());
   ASSERT_TRUE(Add(client, kDevice, 5, Kind::kMemory, 1).ok());
   ASSERT_TRUE(ledger_.AddDependency(client, 3, 2).ok());
-  ASSERT_TRUE(ledger_.AddDependency(client, 1, 3).ok());  // a circle through the tree
+  ASSERT_TRUE(ledger_.AddDependency(client, 1, 3).ok());  // a ring through the tree
   EXPECT_EQ(CodeOf(ledger_.AddDependency(client, 3, 77)), Code::kNotFound);
   EXPECT_EQ(CodeOf(ledger_.AddDependency(client, 3, 3)), Code::kInvalid);
   ASSERT_TRUE(ledger_.Free(client, {1}).ok());
@@ -263,7 +263,7 @@ TEST_F(LedgerTest, DuplicatesGoNowhereElse) {
   EXPECT_EQ(ledger_.Find(client, kMemory)->holders, 1U);
 }
 
-// The free of the source is executed and booked while the duplicate's call is on its way back.
+// The free of the source is executed and accounted while the duplicate's call is on its way back.
 TEST_F(LedgerTest, AFreeThatOvertakesADuplicateLosesNoBytes) {
   const ClientRef client = Client(kClient);
   Device(client);
@@ -273,7 +273,7 @@ TEST_F(LedgerTest, AFreeThatOvertakesADuplicateLosesNoBytes) {
   EXPECT_EQ(ledger_.Used(0), 400U);
   ASSERT_TRUE(ledger_.AddCopy(reservation, client, {kDevice}, 0x41).ok());
   EXPECT_EQ(ledger_.UsageOfClient(client, 0), (Usage{.private_bytes = 400}));
-  // And the driver may have refused the duplicate.
+  // The driver may also have refused the duplicate.
   Reservation refused = ledger_.ReserveDup(client, {0x41}).value();
   ASSERT_TRUE(ledger_.Free(client, {0x41}).ok());
   EXPECT_EQ(ledger_.Used(0), 400U);

@@ -1,4 +1,4 @@
-// Views of memory, and the bounds of one card.
+// Views of memory, and the quotas of one GPU.
 #include <gtest/gtest.h>
 
 #include "ledger/ledger.h"
@@ -102,7 +102,7 @@ TEST_F(MappingsTest, TheNumberOfViewsIsBoundedWhateverTheyShow) {
   EXPECT_TRUE(Map(8, 0, 9));
 }
 
-// The driver drops one of them, nobody knows which: no order may make the ledger count less.
+// The driver drops one of them, and it is unknown which: no order may make the ledger count less.
 TEST_F(MappingsTest, OfViewsUnderOneAddressEachCountsAsTheLargest) {
   ASSERT_TRUE(Map(kMemory, 1, 0x10));
   ASSERT_TRUE(Map(kMemory, 30, 0x20));

@@ -1,5 +1,5 @@
-// The ledger again, obviously right and slow: everything is recomputed from a plain list of facts
-// at each question. For the property test.
+// A model of the ledger that is obviously right and slow: it computes every answer from a plain
+// list of facts. For the property test.
 #ifndef CGPU_LEDGER_MODEL_H_
 #define CGPU_LEDGER_MODEL_H_
 
@@ -72,7 +72,7 @@ class Model {
     return nullptr;
   }
 
-  // Blocks that something holds; the others are gone.
+  // Returns the blocks that something holds; the others are gone.
   std::set<int> Live() const {
     std::set<int> live;
     const auto hold = [&live](const std::optional<int>& block) {
@@ -170,7 +170,7 @@ class Model {
     return usages;
   }
 
-  // What goes with it.
+  // Returns the handles that are freed with it.
   std::set<Handle> Doomed(Handle client, Handle handle) const {
     std::set<Handle> doomed{handle};
     for (bool grown = true; grown;) {

@@ -1,4 +1,4 @@
-// What the ledger answers.
+// Answers questions to the ledger.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -125,7 +125,7 @@ bool Ledger::IsKept(ClientRef client, Handle object) const {
   });
 }
 
-// Does a keeper use what it keeps?
+// Returns true if a keeper uses what it keeps.
 bool Ledger::Uses(const Object& keeper) {
   if (Describe(keeper).kind != Kind::kChannelGroup) {
     return true;

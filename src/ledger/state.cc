@@ -1,9 +1,9 @@
-// Handing a ledger over to a successor.
+// Hands a ledger over to a successor.
 //
 // Clients and objects are written in the order of their serial numbers. A parent is older than its
 // children and the owner of a block than its other holders, so adding them again in that order
-// makes the same tree and the same circles of holders. What follows from the rows is not written:
-// sums, counts, links back.
+// makes the same tree and the same rings of holders. Sums, counts and links back follow from the
+// rows and are not written.
 #include "base/state.h"
 
 #include <algorithm>
@@ -18,18 +18,18 @@
 namespace cgpu::ledger {
 namespace {
 
-// The fields of each, in their order. A card that may be none is its number plus 1; a block that
+// Fields of each record, in their order. A GPU that may be none is its number plus 1; a block that
 // may be none is its id.
 enum Tag : StateTag {
   kSerial = 1,      // the next serial number
-  kCard = 2,        // of each card in turn: limit, peak, denials
-  kBlock = 3,       // in the order of ids: id, bytes, card, kind, bytes of a page
+  kCard = 2,        // of each GPU in turn: limit, peak, denials
+  kBlock = 3,       // in the order of ids: id, bytes, GPU, kind, bytes of a page
   kClient = 4,      // among the objects: serial, handle, file, owner
-  kObject = 5,      // in the order of serials: serial, client, handle, parent, class, card, block
+  kObject = 5,      // in the order of serials: serial, client, handle, parent, class, GPU, block
   kDependency = 6,  // client, the object that goes, the object that it goes with
-  kMapping = 7,     // client, object, address, bytes, card
-  kExport = 8,      // file, index, class, card, block
-  kExtra = 9,       // card, owner, what, bytes
+  kMapping = 7,     // client, object, address, bytes, GPU
+  kExport = 8,      // file, index, class, GPU, block
+  kExtra = 9,       // GPU, owner, what, bytes
   kKeeper = 10,     // client, the object that uses, what it uses
 };
 
@@ -110,7 +110,7 @@ void Ledger::SaveObjects(StateWriter& writer) const {
 
 // --- Reading
 
-// Adds row by row what was written, in ways that keep a ledger what it must be whatever the rows.
+// Adds the written rows one by one, in ways that keep the ledger consistent whatever the rows are.
 class Ledger::Loader {
  public:
   Loader(Ledger& ledger, StateReader& reader) : ledger_(ledger), reader_(reader) {}
@@ -169,7 +169,7 @@ class Ledger::Loader {
     }
   }
 
-  // The number in the grant, which the ledger has.
+  // Reads a GPU's number in the grant, which the ledger has.
   Card CardNumber() {
     const auto card = reader_.As<Card>();
     return Check(card < ledger_.cards_.size(), "a card that is not granted") ? card : 0;
@@ -185,7 +185,7 @@ class Ledger::Loader {
     Check(id == 0 || found != ledger_.blocks_.end(), "a block that is not there");
     return found == ledger_.blocks_.end() ? nullptr : &found->second;
   }
-  // Null if it failed.
+  // Returns null if reading failed.
   Client* TheClient() {
     const auto found = ledger_.clients_.find(reader_.As<Handle>());
     return Check(found != ledger_.clients_.end(), "a client that is not there") ? &found->second
@@ -219,7 +219,7 @@ class Ledger::Loader {
     }
   }
 
-  // The next client or object gets the serial number that it had.
+  // Gives the next client or object its former serial number.
   bool NextSerial() {
     const std::uint64_t serial = reader_.Number();
     if (!Check(serial > last_object_ && serial < kMostSerials, "the order of objects")) {

@@ -1,5 +1,5 @@
-// A ledger that is handed over. Random histories with hand-overs are in ledger_property_test.cc;
-// here is what those do not reach, and what makes no sense.
+// Hands a ledger over. Random histories with hand-overs are in ledger_property_test.cc; these tests
+// cover what those do not reach, and states that make no sense.
 #include "base/state.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ Result<> Load(std::string_view bytes, Ledger& ledger) {
   return ledger.Load(reader);
 }
 
-// One with a row of every kind.
+// A ledger with a row of every kind.
 class LedgerStateTest : public ::testing::Test {
  protected:
   LedgerStateTest() {
@@ -58,7 +58,7 @@ class LedgerStateTest : public ::testing::Test {
     (void)Add(other_, 0x51, 0x52, Kind::kChannel, 0, 0x54);
     const ObjectRef gone = Add(client_, 0x80, 0x44, Kind::kMemory, 1000, 0x41);
     EXPECT_TRUE(ledger_->Free(client_, gone).ok());
-    Copy(memory_, other_, 0x80, 0x60);  // on a device of the other card
+    Copy(memory_, other_, 0x80, 0x60);  // on a device of the other GPU
     Copy(memory_, client_, kClient, 0x61);
     Export(memory_, kFile, 3);
     Export(device_, kFile, 4);
@@ -104,7 +104,7 @@ class LedgerStateTest : public ::testing::Test {
     ASSERT_TRUE(ledger_->AddMapping(reservation, client_, {object}, address).ok());
   }
 
-  // Everything that can be asked.
+  // Compares everything that can be asked.
   static void ExpectAlike(const Ledger& left, const Ledger& right) {
     EXPECT_EQ(left.Count(), right.Count());
     for (Card card = 0; card < 2; ++card) {
@@ -162,7 +162,7 @@ TEST_F(LedgerStateTest, EverythingIsAsItWas) {
   EXPECT_EQ(next->Peak(1), 1700U) << "what was is not forgotten";
 }
 
-// The same happens to both; what comes of it tells of all that cannot be asked.
+// The same happens to both; the results compare what cannot be asked.
 TEST_F(LedgerStateTest, GoesOnAsTheOldOneWould) {
   using Step = void (*)(Ledger&, ClientRef, ClientRef);
   constexpr Step kSteps[] = {
@@ -230,7 +230,7 @@ TEST_F(LedgerStateTest, WantsAsManyCards) {
   EXPECT_FALSE(Load("", *NewLedger(0)).ok()) << "not even a serial number";
 }
 
-// Whatever it takes is a ledger: it says the same when it is asked again, and comes to nothing.
+// Checks that an accepted state is a ledger: it answers the same when asked again, and ends empty.
 void ExpectSound(std::string_view bytes) {
   const auto ledger = NewLedger();
   if (!Load(bytes, *ledger).ok()) {
@@ -261,7 +261,7 @@ TEST_F(LedgerStateTest, BytesThatMakeNoSenseDoNoHarm) {
   }
 }
 
-// A state with one row more.
+// Adds one row to a state.
 class Row {
  public:
   explicit Row(StateTag tag) { writer_.Begin(tag); }

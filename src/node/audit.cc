@@ -32,7 +32,7 @@ void AuditBook::Take(const Refusal& refusal) {
   }
 }
 
-// When a line is due; never: nothing if there is nothing new.
+// Returns when a line is due; nothing if there is nothing new.
 std::optional<AuditBook::Time> AuditBook::When(const Name& name) const {
   if (name.count <= name.written) {
     return std::nullopt;

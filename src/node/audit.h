@@ -1,12 +1,12 @@
-// Which driver calls of engines' containers were refused at the boundary, for the daemon's log: a
-// line for each container and name of a call,
+// Writes which driver calls of containers were refused at the boundary, for cgpud's log: a line for
+// each container and name of a call,
 //
 //   audit container=ID engine=ENGINE_ID refused=NAME count=N
 //
-// ENGINE_ID is - for a command of `cgpu run`, N all of them since the container began, so that no
-// line must be added up. A space in a word is %20, as in registry/text.h. A name is written when it
-// is first seen, then at most once in an interval and only if its count has grown, and at last when
-// the container has ended. Pure.
+// ENGINE_ID is - for a command of `cgpu run`. N counts all of them since the container began, so
+// that no lines must be added up. A space in a word is %20, as in registry/text.h. A name is
+// written when it is first seen, then at most once in an interval and only if its count has grown,
+// and at last when the container has ended. Pure.
 #ifndef CGPU_NODE_AUDIT_H_
 #define CGPU_NODE_AUDIT_H_
 
@@ -19,7 +19,7 @@
 
 namespace cgpu {
 
-// What a shim says to whoever watches it (registry/admin.h, "refused").
+// A count of refused calls, as a shim sends it to a watcher (registry/admin.h, "refused").
 struct Refusal {
   std::string container;  // its id
   std::string engine_id;
@@ -30,20 +30,20 @@ struct Refusal {
 class AuditBook {
  public:
   using Time = std::chrono::steady_clock::time_point;
-  // Names of one container that have lines of their own; a tenant can think up many. The rest is
-  // counted as "others".
+  // Names of one container that have lines of their own, since a tenant can think up many. The rest
+  // is counted as "others".
   static constexpr std::size_t kMaxNames = 64;
-  // Of the rest. A shim says no more (Boundary::kMaxRefused).
+  // Names that are counted in the rest. A shim sends no more (Boundary::kMaxRefused).
   static constexpr std::size_t kMaxOthers = 1024;
 
   explicit AuditBook(std::chrono::seconds interval) : interval_(interval) {}
 
-  // Counts never shrink.
+  // Takes a count. Counts never shrink.
   void Take(const Refusal& refusal);
-  // The lines that are to be written at `now`; and when there will be some, if nothing else comes.
+  // Returns the lines to write at `now`, and the time of the next ones if nothing else comes.
   [[nodiscard]] std::vector<std::string> Due(Time now);
   [[nodiscard]] std::optional<Time> next() const;
-  // The container has ended: what is not yet written of it.
+  // Ends the container; returns the lines that are not yet written.
   [[nodiscard]] std::vector<std::string> End(const std::string& id);
 
  private:

@@ -47,7 +47,7 @@ TEST_F(AuditBookTest, TheLastWordIsWhatWasNotWritten) {
   EXPECT_THAT(Take({{"A", 4}, {"B", 1}}, 1001), IsEmpty());
   EXPECT_THAT(book_.End(kId), ElementsAre(Line("A", 4)));
   EXPECT_THAT(book_.End(kId), IsEmpty());
-  EXPECT_THAT(Take({{"A", 2}}, 1002), ElementsAre(Line("A", 2)));  // another one of that id
+  EXPECT_THAT(Take({{"A", 2}}, 1002), ElementsAre(Line("A", 2)));  // another container of that id
 }
 
 TEST_F(AuditBookTest, SaysWhenThereWillBeMore) {

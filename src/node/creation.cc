@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/result.h"
 #include "grant/env.h"
 #include "grant/flags.h"
 #include "kernel/tree_words.h"
@@ -21,7 +22,8 @@ namespace {
 
 constexpr std::size_t kShortId = 12;
 
-// What `cgpu ps` calls it: a pod's container by its name, another by the id that its engine shows.
+// Returns what `cgpu ps` calls it: a pod's container by its name, another by the id that its
+// container engine shows.
 std::string StemFor(const CreationRequest& request) {
   for (const auto& [name, value] : request.annotations) {
     if (name == "io.kubernetes.cri.container-name" || name == "io.kubernetes.container.name") {
@@ -32,7 +34,8 @@ std::string StemFor(const CreationRequest& request) {
   return hex ? request.engine_id.substr(0, kShortId) : request.engine_id;
 }
 
-// Who gives the container a card's file, as CDI does, has named the card.
+// Returns the GPUs whose files the container was given, for example through CDI: giving the file
+// names the GPU.
 Result<GpuRequest> CardsGiven(const std::vector<unsigned>& minors, const Node& node) {
   GpuRequest cards;
   cards.kind = GpuRequest::Kind::kDevices;
@@ -53,44 +56,36 @@ Result<GpuRequest> CardsGiven(const std::vector<unsigned>& minors, const Node& n
 Result<Wish> WishOfCommand(const CommandRequest& command, const CreationRequest& request) {
   GrantFlags flags = command.flags;
   flags.environment = request.environment;
-  auto wanted = RequestOf(flags);
-  if (!wanted.ok()) {
-    return wanted.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(auto wanted, RequestOf(flags));
   Wish wish;
-  wish.request = std::move(wanted->resources);
-  wish.compute = wanted->compute;
-  wish.origin = std::move(wanted->origin);
+  wish.request = std::move(wanted.resources);
+  wish.compute = wanted.compute;
+  wish.origin = std::move(wanted.origin);
   wish.name = command.name;
   wish.stem = command.stem;
   return wish;
 }
 
 Result<Wish> WishOfEngine(const CreationRequest& request, const Node& node) {
-  const auto environment = EnvGrant(VariablesOf(request.environment));
-  if (!environment.ok()) {
-    return environment.error();
-  }
-  if (environment->mode != EnvRequest::Mode::kManaged) {
+  CGPU_ASSIGN_OR_RETURN(const auto environment, EnvGrant(VariablesOf(request.environment)));
+  if (environment.mode != EnvRequest::Mode::kManaged) {
     return Error{Code::kInvalid, 0, "the container asks for no slice of a GPU", {}};
   }
   Wish wish;
-  wish.request = environment->resources;
+  wish.request = environment.resources;
   if (wish.request.gpus.empty() && !request.minors.empty()) {
-    auto cards = CardsGiven(request.minors, node);
-    if (!cards.ok()) {
-      return cards.error();
-    }
-    wish.request.gpus.push_back(std::move(*cards));
+    CGPU_ASSIGN_OR_RETURN(auto cards, CardsGiven(request.minors, node));
+    wish.request.gpus.push_back(std::move(cards));
   }
   wish.stem = StemFor(request);
   wish.engine_id = request.engine_id;
   wish.origin = "environment";
-  wish.compute = environment->compute;
+  wish.compute = environment.compute;
   return wish;
 }
 
-// Real device files are the runtime's to make, a simulated node's the hook's; of both it is told.
+// Describes the files to the runtime. The runtime makes real device files, the hook a simulated
+// node's; the reply names both.
 void DescribeFiles(const Node& node, const Grant& grant, CreationReply& reply) {
   const GpuTree tree = TreeFor(node, grant, {});
   reply.tree = TreeWords(tree);
@@ -117,7 +112,7 @@ void DescribeFiles(const Node& node, const Grant& grant, CreationReply& reply) {
   }
 }
 
-// Gives everything up that nobody lives for.
+// Releases the reservation of a container that does not live.
 class Giveback {
  public:
   Giveback(const Registry& registry, std::string id) : registry_(registry), id_(std::move(id)) {}
@@ -140,59 +135,46 @@ Result<Slice> CreateSlice(const Surroundings& surroundings, const CreationReques
                           Peer creator) {
   const CommandRequest* const command = request.command ? &*request.command : nullptr;
   const bool other_node = command != nullptr && !command->node.empty();
-  const auto node = FindNode(other_node ? command->node : surroundings.node);
-  if (!node.ok()) {
-    return node.error();
-  }
-  auto wish = command != nullptr ? WishOfCommand(*command, request) : WishOfEngine(request, *node);
-  if (!wish.ok()) {
-    return wish.error();
-  }
-  if (wish->compute.high_priority && creator.uid != 0) {
+  CGPU_ASSIGN_OR_RETURN(const auto node, FindNode(other_node ? command->node : surroundings.node));
+  CGPU_ASSIGN_OR_RETURN(auto wish, command != nullptr ? WishOfCommand(*command, request)
+                                                      : WishOfEngine(request, node));
+  if (wish.compute.high_priority && creator.uid != 0) {
     return Error{Code::kPermission, 0, "high priority is for root to give",
                  "leave it out, or have root say: cgpu set NAME --priority high"};
   }
-  wish->agent = true;
-  wish->user = creator.uid;
-  wish->isolated = surroundings.isolated || command != nullptr;
+  wish.agent = true;
+  wish.user = creator.uid;
+  wish.isolated = surroundings.isolated || command != nullptr;
   const bool killable = command != nullptr ? command->killable : surroundings.killable;
-  wish->max_inst = surroundings.max_inst;
-  const auto registry = Registry::Open();
-  if (!registry.ok()) {
-    return registry.error();
-  }
-  auto reserved = Reserve(*registry, *node, *wish);
-  if (!reserved.ok()) {
-    return reserved.error();
-  }
-  const std::string id = reserved->reservation.id;
-  const Giveback unless_started(*registry, id);
-  ShimConfig config = ConfigFor(reserved->reservation, *node, reserved->grant);
+  wish.max_inst = surroundings.max_inst;
+  CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
+  CGPU_ASSIGN_OR_RETURN(auto reserved, Reserve(registry, node, wish));
+  const std::string id = reserved.reservation.id;
+  const Giveback unless_started(registry, id);
+  ShimConfig config = ConfigFor(reserved.reservation, node, reserved.grant);
   config.pid_namespace = request.pid_namespace;
   config.killable = killable;
   config.prove = command == nullptr;  // a user's `cgpu run` makes its filter itself
   ShimDescriptors files;
-  files.admin = std::move(reserved->admin);
-  files.agent = std::move(reserved->agent);
+  files.admin = std::move(reserved.admin);
+  files.agent = std::move(reserved.agent);
   files.creator = std::move(creator.process);
-  const auto shim = ShimProcess::Start(config, std::move(files), reserved->reservation.shim_uid,
-                                       SystemdRuns() ? "cgpu-shim-" + id : "");
-  if (!shim.ok()) {
-    return shim.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto shim,
+                        ShimProcess::Start(config, std::move(files), reserved.reservation.shim_uid,
+                                           SystemdRuns() ? "cgpu-shim-" + id : ""));
   Slice slice;
-  if (!shim->why_no_scope().empty()) {
+  if (!shim.why_no_scope().empty()) {
     slice.remarks.push_back("the shim of " + id +
-                            " has no scope of its own: " + shim->why_no_scope());
+                            " has no scope of its own: " + shim.why_no_scope());
   }
-  if (std::string notice = rm::NotCompared(node->driver); !notice.empty()) {
+  if (std::string notice = rm::NotCompared(node.driver); !notice.empty()) {
     slice.remarks.push_back(std::move(notice));
   }
   CreationReply& reply = slice.reply;
   reply.id = id;
-  reply.listener = registry->AgentPath(id);
+  reply.listener = registry.AgentPath(id);
   reply.killable = killable;
-  DescribeFiles(*node, reserved->grant, reply);
+  DescribeFiles(node, reserved.grant, reply);
   return slice;
 }
 

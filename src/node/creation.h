@@ -1,5 +1,5 @@
-// A slice for a container that an engine, or a user's `cgpu run`, is about to make: reserved, with
-// its shim started.
+// Creates a slice for a container that a container engine, or a user's `cgpu run`, is about to
+// make: reserves it and starts its shim.
 #ifndef CGPU_NODE_CREATION_H_
 #define CGPU_NODE_CREATION_H_
 
@@ -13,21 +13,21 @@
 
 namespace cgpu {
 
-// What the containers of the node's engines have in common.
+// Settings that the containers of the host's container engines have in common.
 struct Surroundings {
   std::string node;       // see FindNode()
-  bool isolated = true;   // containers are held to their parts of the cards
-  bool killable = false;  // the OCI runtime can have such waits, see runtime/features.h
+  bool isolated = true;   // containers are held to their slices
+  bool killable = false;  // the OCI runtime can have killable waits, see runtime/features.h
   unsigned max_inst = kDefaultMaxInst;  // see Wish
 };
 
 struct Slice {
   CreationReply reply;
-  std::vector<std::string> remarks;  // for the log
+  std::vector<std::string> remarks;  // lines for the log
 };
 
-// `creator`: who asked and makes the container; the shim ends if it ends without. Everything taken
-// is given back on error.
+// Creates the slice. `creator`: the process that asked and makes the container; the shim ends if
+// that process ends without having made it. Everything taken is given back on error.
 [[nodiscard]] Result<Slice> CreateSlice(const Surroundings& surroundings,
                                         const CreationRequest& request, Peer creator);
 

@@ -25,6 +25,7 @@
 
 #include "base/fd.h"
 #include "base/file.h"
+#include "base/result.h"
 #include "kernel/messages.h"
 #include "kernel/service.h"
 #include "launcher/compute.h"
@@ -44,10 +45,11 @@
 namespace cgpu {
 namespace {
 
-// A peer that connects and says nothing.
+// Time for a request, for a peer that connects and says nothing.
 constexpr int kRequestMs = 10'000;
 
-// One line for the log: systemd and terminals take standard error. Some of it is others' words.
+// Writes one line for the log: systemd and terminals take standard error. Some of it is others'
+// words.
 void Log(std::string text) {
   std::replace_if(
       text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
@@ -56,24 +58,19 @@ void Log(std::string text) {
 
 Result<CreationReply> SeeTo(const Surroundings& surroundings, const std::string& group,
                             int connection) {
-  // First: what is left unread at the end would take the answer with it. Of files that come with
-  // it the kernel lets go, which can take long where they are sockets: the alarm is set.
-  const auto message = ReceiveText(connection, kRequestMs);
-  if (!message.ok()) {
-    return message.error();
-  }
+  // This comes first: a message that is left unread at the end would take the answer with it. The
+  // kernel releases the files that come with it, which can take long where they are sockets: the
+  // alarm is set.
+  CGPU_ASSIGN_OR_RETURN(const auto message, ReceiveText(connection, kRequestMs));
   alarm(0);
   auto peer = AdmitPeer(connection, group);
   if (!peer.ok()) {
     return peer.error();
   }
-  const auto request = DecodeCreationRequest(*message);
-  if (!request.ok()) {
-    return request.error();
-  }
-  const std::string who = request->command ? "a command of uid " + std::to_string(peer->uid)
-                                           : "container " + request->engine_id;
-  auto slice = CreateSlice(surroundings, *request, *std::move(peer));
+  CGPU_ASSIGN_OR_RETURN(const auto request, DecodeCreationRequest(message));
+  const std::string who = request.command ? "a command of uid " + std::to_string(peer->uid)
+                                          : "container " + request.engine_id;
+  auto slice = CreateSlice(surroundings, request, *std::move(peer));
   if (!slice.ok()) {
     Log(who + " gets no slice: " + slice.error().what);
     return slice.error();
@@ -85,7 +82,7 @@ Result<CreationReply> SeeTo(const Surroundings& surroundings, const std::string&
   return std::move(slice->reply);
 }
 
-// Where a program is that execvp(3) would find.
+// Returns the path of a program that execvp(3) would find.
 std::string FindProgram(const std::string& name) {
   const char* const path = secure_getenv("PATH");
   std::string_view rest = path == nullptr ? "/usr/sbin:/usr/bin:/sbin:/bin" : path;
@@ -100,10 +97,10 @@ std::string FindProgram(const std::string& name) {
   return name;
 }
 
-// Where a daemon that executes itself anew leaves the number of its socket.
+// Variable that holds the number of the socket, for a daemon that executes itself again.
 constexpr char kSocketVariable[] = "CGPUD_SOCKET";
 
-// The socket that it left, or none.
+// Returns the socket that the previous program left, or none.
 UniqueFd HandedSocket() {
   const char* const number = secure_getenv(kSocketVariable);
   const int fd = number == nullptr ? -1 : static_cast<int>(std::strtol(number, nullptr, 10));
@@ -117,18 +114,16 @@ UniqueFd HandedSocket() {
   return UniqueFd(fd);
 }
 
-// Returns only if the program cannot be executed; then all is as before. Signals stay blocked.
+// Executes the program again. Returns only if that fails; then all is as before. Signals stay
+// blocked.
 Error ExecuteAnew(char* const* argv, int socket) {
-  const auto program = OwnProgram();
-  if (!program.ok()) {
-    return program.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto program, OwnProgram());
   const std::string number = std::to_string(socket);
   if (fcntl(socket, F_SETFD, 0) == 0 &&
       setenv(kSocketVariable, number.c_str(), 1) == 0) {  // NOLINT(concurrency-mt-unsafe)
-    execv(program->c_str(), argv);
+    execv(program.c_str(), argv);
   }
-  const Error error = ErrnoError(Code::kUnavailable, errno, "cannot execute " + *program);
+  const Error error = ErrnoError(Code::kUnavailable, errno, "cannot execute " + program);
   (void)fcntl(socket, F_SETFD, FD_CLOEXEC);
   unsetenv(kSocketVariable);  // NOLINT(concurrency-mt-unsafe)
   return error;
@@ -193,7 +188,8 @@ class Daemon {
       }
       LogAll(governing_.Step(std::chrono::steady_clock::now()));
     }
-    // A child that was just made may have it still: the next daemon shall not take that for us.
+    // A child that was just made may still have it: the next daemon must not take that for this
+    // one.
     (void)shutdown(socket_.get(), SHUT_RDWR);
     return {};
   }
@@ -223,8 +219,8 @@ class Daemon {
     }
   }
 
-  // For poll(2): until the audit has something to say, or shares are to be looked at; milliseconds,
-  // rounded up.
+  // Returns the timeout for poll(2): until the audit has something to say, or shares need a look;
+  // milliseconds, rounded up.
   [[nodiscard]] int Timeout() const {
     constexpr auto kNever = std::chrono::steady_clock::time_point::max();
     const auto audit = audit_ ? audit_->next().value_or(kNever) : kNever;
@@ -240,7 +236,7 @@ class Daemon {
 
   void Tell(const Minder::News& news) {
     if (!news.gone.empty()) {
-      LogAll(governing_.Refresh());  // for those that are left
+      LogAll(governing_.Refresh());  // for the containers that are left
     }
     for (const std::string& id : news.killed) {
       Log("the shim of container " + id + " ended before it: the container was killed");
@@ -275,7 +271,7 @@ class Daemon {
     stopping_ = info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT;
     bool served = false;
     for (pid_t child = 0; (child = waitpid(-1, nullptr, WNOHANG)) > 0;) {
-      children_.erase(child);  // it may be one of before this program
+      children_.erase(child);  // it may be a child of the previous program
       served = true;
     }
     if (served) {
@@ -283,8 +279,8 @@ class Daemon {
     }
   }
 
-  // Each request is a child process's, also where it is refused: what a peer has sent with it may
-  // be files whose close takes as long as the peer likes, and is closed with the connection.
+  // Gives each request to a child process, also one that is refused: a peer may have sent files
+  // whose close takes as long as the peer likes, and they are closed with the connection.
   void TakeRequest() {
     UniqueFd connection(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     int gate[2];
@@ -298,7 +294,7 @@ class Daemon {
     LookAtRuntime();
     const pid_t child = fork();
     if (child == 0) {
-      socket_.reset();  // whatever becomes of the daemon, nobody else listens there
+      socket_.reset();  // whatever becomes of the daemon, no other process listens there
       waits.reset();
       char none = 0;
       (void)!read(goes.get(), &none, 1);  // so that the connection is closed here last
@@ -309,13 +305,13 @@ class Daemon {
       Log(ErrnoError(Code::kExhausted, errno, "cannot start a process for a request").what);
       return;
     }
-    if (!busy) {  // one that only refuses has no place, whatever keeps it
+    if (!busy) {  // a child that only refuses has no place, whatever keeps it
       children_[child] = user;
     }
     connection.reset();
   }
 
-  // In a child of its own.
+  // Serves one request, in a child of its own.
   void Serve(int connection, bool busy) {
     if (busy) {
       const Error error{Code::kExhausted, 0, "cgpud is busy with other requests of users",
@@ -337,8 +333,8 @@ class Daemon {
                       [&](const auto& child) { return child.second == user; }));
   }
 
-  // The program may be replaced, as by an upgrade of its package. Each is asked once, also where it
-  // does not answer: nobody is served meanwhile.
+  // Looks at the OCI runtime, whose program may be replaced, as by an upgrade of its package. Each
+  // program is asked once, also where it does not answer: no request is served meanwhile.
   void LookAtRuntime() {
     struct stat now{};
     const std::string path = FindProgram(runtime_);
@@ -369,7 +365,7 @@ class Daemon {
   std::optional<AuditBook> audit_;
   UniqueFd socket_;
   UniqueFd signals_;
-  std::map<pid_t, std::optional<unsigned>> children_;  // the users whose requests they see to
+  std::map<pid_t, std::optional<unsigned>> children_;  // users whose requests they serve
   bool stopping_ = false;
 };
 
@@ -390,7 +386,7 @@ Result<> RunDaemon(const Settings& settings, char* const* argv) {
   if (geteuid() != 0) {
     return Error{Code::kPermission, 0, "cgpud runs as root", "start it with systemctl, or sudo"};
   }
-  const auto registry = Registry::Open();  // the folder, so that the socket has a place
+  const auto registry = Registry::Open();  // makes the folder, so that the socket has a place
   if (!registry.ok()) {
     return registry.error();
   }
@@ -405,12 +401,10 @@ Result<> RunDaemon(const Settings& settings, char* const* argv) {
     return ErrnoError(Code::kInternal, errno, "cannot take signals");
   }
   UniqueFd handed = HandedSocket();
-  auto socket = handed.valid() ? Result<UniqueFd>(std::move(handed)) : Listen(*registry, settings);
-  if (!socket.ok()) {
-    return socket.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(auto socket, handed.valid() ? Result<UniqueFd>(std::move(handed))
+                                                    : Listen(*registry, settings));
   Log("listens at " + settings.socket);
-  return Daemon(settings, argv, *registry, std::move(*socket), std::move(signals)).Run();
+  return Daemon(settings, argv, *registry, std::move(socket), std::move(signals)).Run();
 }
 
 }  // namespace cgpu

@@ -1,8 +1,8 @@
-// cgpud's main loop: takes requests at its socket. What it knows of containers is what the registry
-// and their shims say, so it may end and begin again at any time; none of them notices.
+// cgpud's main loop takes requests at its socket. It knows of containers only what the registry and
+// their shims say. So cgpud may end and begin again at any time; no container notices.
 //
-// Each request is seen to by a child process of its own: the loop has one thread, and a request
-// that waits or fails keeps nobody.
+// A child process of its own serves each request: the loop has one thread, and a request that waits
+// or fails does not hold it up.
 #ifndef CGPU_NODE_DAEMON_H_
 #define CGPU_NODE_DAEMON_H_
 
@@ -11,9 +11,9 @@
 
 namespace cgpu {
 
-// Serves until SIGTERM or SIGINT. On SIGHUP the process executes its program anew, as it then is,
-// with `argv` (null at its end) and the socket: whoever asks meanwhile waits. Tells systemd when it
-// is ready (sd_notify(3)). kConflict: another one runs; kPermission: not root.
+// Serves until SIGTERM or SIGINT. On SIGHUP the process executes its program again, as it then is,
+// with `argv` (null at its end) and the socket; clients that ask meanwhile wait. Tells systemd when
+// it is ready (sd_notify(3)). kConflict: another one runs; kPermission: not root.
 [[nodiscard]] Result<> RunDaemon(const Settings& settings, char* const* argv);
 
 }  // namespace cgpu

@@ -19,10 +19,11 @@ namespace {
 
 constexpr std::chrono::seconds kLeastPatience{1};
 constexpr std::chrono::seconds kMostPatience{60};
-// With a shim that was sent an order.
+// Time for the answer of a shim that was sent an order.
 constexpr std::chrono::seconds kAnswerTime{5};
 
-// Many small corrections are not worth their messages; a plan is, and what leads back to it.
+// Returns whether an order is worth a message. Many small corrections are not; a plan is, and so is
+// a correction that leads back to it.
 bool IsWorthSending(const governor::Order& sent, const governor::Order& wanted,
                     const governor::Order& planned) {
   constexpr double kLeast = 0.05;
@@ -32,7 +33,8 @@ bool IsWorthSending(const governor::Order& sent, const governor::Order& wanted,
 
 }  // namespace
 
-// Less says little: some turns are cut off at its ends.
+// Returns the shortest time worth measuring. Less says little: some time slices are cut off at its
+// ends.
 std::uint64_t Governing::LeastMeasuredNs(const std::vector<PlannedMember>& members) {
   constexpr std::uint64_t kRounds = 16;
   constexpr std::uint64_t kMostUs = 1'000'000;
@@ -80,7 +82,7 @@ std::vector<std::string> Governing::Refresh() {
   for (auto& [uuid, plan] : *plans) {
     Card& card = cards[uuid];
     static_cast<PlannedCard&>(card) = std::move(plan);
-    // What was found holds for these members and this plan.
+    // The feedback holds for these members and this plan.
     if (const auto before = cards_.find(uuid);
         before != cards_.end() && before->second.members == card.members) {
       card.feedback = before->second.feedback;
@@ -161,7 +163,7 @@ void Governing::Failed(Sent& sent) {
   }
 }
 
-// What failed, and what is new.
+// Sends what failed, and what is new.
 std::vector<std::string> Governing::SendAgain() {
   again_.reset();
   std::erase_if(sent_, [](const auto& one) { return one.second.failed; });
@@ -178,7 +180,7 @@ std::optional<std::chrono::steady_clock::time_point> Governing::next() const {
   return next;
 }
 
-// On the answers of shims that stay silent. They are asked again.
+// Gives up waiting for shims that stay silent. They are asked again.
 void Governing::GiveUp(std::chrono::steady_clock::time_point now, std::vector<std::string>& log) {
   for (auto& [place, sent] : sent_) {
     if (!sent.answer.valid() || now < sent.until) {
@@ -203,7 +205,7 @@ std::vector<std::string> Governing::Step(std::chrono::steady_clock::time_point n
   GiveUp(now, log);
   if (again_ && now >= *again_) {
     patience_ = std::min(2 * patience_, kMostPatience);
-    (void)SendAgain();  // it was told of the first time
+    (void)SendAgain();  // the log has it from the first time
   }
   return log;
 }
@@ -220,7 +222,7 @@ std::vector<std::string> Governing::Measure(std::chrono::steady_clock::time_poin
     Card& card = cards_.at(uuid);
     std::vector<governor::Feedback::Seen> seen;
     for (const PlannedMember& member : card.members) {
-      // For the driver all of a container's clients are its shim's.
+      // For the driver, all of a container's clients belong to its shim.
       const auto shim = shims_.find(member.id);
       const auto part = shim == shims_.end()
                             ? use.parts.end()
@@ -275,7 +277,7 @@ void Governing::ReadAnswer(const Place& place, Sent& sent, std::vector<std::stri
     return;
   }
   Failed(sent);
-  // An earlier version, which knows no orders, is as the driver pleases.
+  // The container of an earlier version, which knows no orders, runs as the driver pleases.
   if (sent.order != governor::Order{} && patience_ == kLeastPatience) {
     log.push_back("container " + place.first + " does not take its share: " + outcome.error().what);
   }

@@ -1,11 +1,11 @@
-// Gives every container its standing orders (governor/plan.h), so that each card's policy holds:
-// from what the registry says, whenever that changes, and corrected by what the containers were
-// seen to get (governor/feedback.h) where several share a card by slices. A shim that has its order
-// keeps to it by itself. With an order of high priority, and with the one after it, goes a helper
-// that can carry it out (shim/interleave.h), a new one each time, so that one that is gone is
-// replaced.
+// Gives every container its standing orders (governor/plan.h), so that each GPU's policy holds. It
+// works the orders out from what the registry says, whenever that changes. Where several containers
+// share a GPU by time slices, it corrects the orders by what they were seen to get
+// (governor/feedback.h). A shim that has its order keeps to it by itself. With an order of high
+// priority, and with the one after it, goes a helper that can carry it out (shim/interleave.h). It
+// is a new helper each time, so that one that is gone is replaced.
 //
-// For one thread; waits for nobody: an order is sent, and its answer read when it comes.
+// For one thread. It never waits: it sends an order, and reads the answer when that comes.
 #ifndef CGPU_NODE_GOVERN_H_
 #define CGPU_NODE_GOVERN_H_
 
@@ -31,16 +31,16 @@ namespace cgpu {
 
 class Governing {
  public:
-  // `node`: whose cards they are, as FindNode() takes it; `max_inst`: of cards for which nothing
-  // else was set; `suspendable`: see PlanCards().
+  // `node`: the GPUs' node, as FindNode() takes it; `max_inst`: for GPUs for which nothing else was
+  // set; `suspendable`: see PlanCards().
   Governing(const Registry& registry, const std::string& node, unsigned max_inst,
             std::set<std::string> suspendable);
 
-  // Works out all orders anew and sends those that differ from what was sent. Returns lines for the
-  // log.
+  // Works out all orders again and sends those that differ from what was sent. Returns lines for
+  // the log.
   [[nodiscard]] std::vector<std::string> Refresh();
 
-  // Descriptors to poll for reading; of those that are readable Look() takes what there is.
+  // Returns descriptors to poll for reading. Look() reads from those that are readable.
   [[nodiscard]] std::vector<int> descriptors() const;
   struct News {
     bool changed = false;  // the registry has: a container more or less, or something was set
@@ -48,27 +48,27 @@ class Governing {
   };
   [[nodiscard]] News Look(const std::vector<int>& readable);
 
-  // When to call Step(), if ever.
+  // Returns when to call Step(), if ever.
   [[nodiscard]] std::optional<std::chrono::steady_clock::time_point> next() const;
-  // Corrects the orders, if it is time to, and sends once more what did not arrive. Returns lines
-  // for the log.
+  // Corrects the orders, if it is time to, and sends again what did not arrive. Returns lines for
+  // the log.
   [[nodiscard]] std::vector<std::string> Step(std::chrono::steady_clock::time_point now);
 
  private:
   using Place = std::pair<std::string, std::string>;  // a container's id and a card's UUID
   struct Sent {
     governor::Order planned;
-    governor::Order order;                        // as corrected
-    UniqueFd answer;                              // invalid: it was read, or none will come
-    std::chrono::steady_clock::time_point until;  // the answer is waited for
-    bool failed = false;                          // it did not arrive, or was not taken
+    governor::Order order;  // order as corrected
+    UniqueFd answer;        // socket of the answer; invalid: it was read, or none will come
+    std::chrono::steady_clock::time_point until;  // end of the wait for the answer
+    bool failed = false;                          // the order did not arrive, or was not taken
     std::string text;
   };
   struct Wish {
     governor::Order planned;
     governor::Order order;
     uid_t shim_uid = 0;
-    bool levels = false;  // some are to be had, or to be given up
+    bool levels = false;  // interleave levels are wanted, or must be given up
   };
   struct Card : PlannedCard {
     governor::Feedback feedback;
@@ -88,16 +88,16 @@ class Governing {
   const Registry& registry_;
   const unsigned max_inst_;
   const std::set<std::string> suspendable_;
-  UniqueFd changes_;  // an inotify of the registry's folder
+  UniqueFd changes_;  // inotify of the registry's folder
   std::map<std::string, Card> cards_;
   std::map<Place, Sent> sent_;
-  std::set<Place> high_;  // that may have levels: they were given an order of high priority
-  std::map<std::string, pid_t> shims_;  // the processes that serve the containers
+  std::set<Place> high_;  // may have interleave levels: were given an order of high priority
+  std::map<std::string, pid_t> shims_;  // processes that serve the containers
   Measuring measuring_;
-  std::chrono::steady_clock::time_point next_;  // that it measures
-  // That it sends what did not arrive: some shim takes no orders now, or never does.
+  std::chrono::steady_clock::time_point next_;  // time of the next measurement
+  // Time of sending again what did not arrive: some shim takes no orders now, or never does.
   std::optional<std::chrono::steady_clock::time_point> again_;
-  std::chrono::seconds patience_;  // until then, the next time
+  std::chrono::seconds patience_;  // backoff before `again_`, the next time
 };
 
 }  // namespace cgpu

@@ -3,24 +3,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/result.h"
 #include "launcher/node.h"
 
 namespace cgpu {
 Result<> Measuring::Open() {
-  const auto node = FindNode(node_);
-  if (!node.ok()) {
-    return node.error();
-  }
-  auto client = rmclient::Client::Open(PathsOf(*node));
-  if (!client.ok()) {
-    return client.error();
-  }
-  client_ = std::make_unique<rmclient::Client>(std::move(*client));
-  auto cards = rmclient::OpenCards(*client_);
-  if (!cards.ok()) {
-    return cards.error();
-  }
-  opened_ = std::move(*cards);
+  CGPU_ASSIGN_OR_RETURN(const auto node, FindNode(node_));
+  CGPU_ASSIGN_OR_RETURN(auto client, rmclient::Client::Open(PathsOf(node)));
+  client_ = std::make_unique<rmclient::Client>(std::move(client));
+  CGPU_ASSIGN_OR_RETURN(opened_, rmclient::OpenCards(*client_));
   return {};
 }
 
@@ -33,11 +24,8 @@ Result<> Measuring::Begin(const std::string& uuid) {
   if (card == opened_.end()) {
     return Error{Code::kNotFound, 0, "the driver has no card " + uuid, {}};
   }
-  auto log = rmclient::SwitchLog::Make(*client_, *card);
-  if (!log.ok()) {
-    return log.error();
-  }
-  cards_[uuid].log = std::make_unique<rmclient::SwitchLog>(std::move(*log));
+  CGPU_ASSIGN_OR_RETURN(auto log, rmclient::SwitchLog::Make(*client_, *card));
+  cards_[uuid].log = std::make_unique<rmclient::SwitchLog>(std::move(log));
   return {};
 }
 

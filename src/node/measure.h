@@ -1,7 +1,7 @@
-// What processes got of the cards, by the driver's list of context switches.
+// Measures what processes got of the GPUs, from the driver's list of context switches.
 //
-// For one thread. The driver is asked when a card comes to be measured; after that only memory is
-// read.
+// For one thread. It asks the driver when it begins to measure a GPU; after that it only reads
+// memory.
 #ifndef CGPU_NODE_MEASURE_H_
 #define CGPU_NODE_MEASURE_H_
 
@@ -27,16 +27,17 @@ class Measuring {
   // `node`: as FindNode() takes it.
   explicit Measuring(std::string node) : node_(std::move(node)) {}
 
-  // These cards and no others from now on. Returns lines for the log: of a card whose driver does
-  // not tell, once.
+  // Measures these GPUs and no others from now on. Returns lines for the log: one, once, for a GPU
+  // whose driver does not tell.
   [[nodiscard]] std::vector<std::string> Watch(const std::set<std::string>& uuids);
 
-  // By card, of those on which so many nanoseconds were measured since the last time.
+  // Returns the use by GPU, for those on which so many nanoseconds were measured since the last
+  // time.
   [[nodiscard]] std::map<std::string, governor::Meter::Use> Read(
       const std::map<std::string, std::uint64_t>& least_ns);
-  // How busy a watched card was lately; none: the driver does not say.
+  // Returns how busy a watched GPU was lately; nothing: the driver does not say.
   [[nodiscard]] std::optional<rmclient::Utilisation> Busy(const std::string& uuid);
-  // How long until Read() is to be called again, if any() is measured: longer while nothing changes
+  // Returns how long to wait before the next Read(), if any() is true: longer while nothing changes
   // hands.
   [[nodiscard]] std::chrono::milliseconds Rest() const {
     return std::chrono::milliseconds(still_ < kStill ? 100 : 1'000);
@@ -44,7 +45,7 @@ class Measuring {
   [[nodiscard]] bool any() const { return !cards_.empty(); }
 
  private:
-  static constexpr unsigned kStill = 10;  // readings without news, until it is seldom
+  static constexpr unsigned kStill = 10;  // readings without news after which they become rare
 
   struct Card {
     std::unique_ptr<rmclient::SwitchLog> log;
@@ -55,10 +56,10 @@ class Measuring {
   [[nodiscard]] Result<> Begin(const std::string& uuid);
 
   const std::string node_;
-  std::unique_ptr<rmclient::Client> client_;  // outlives the cards
+  std::unique_ptr<rmclient::Client> client_;  // outlives the GPUs
   std::vector<rmclient::Card> opened_;
   std::map<std::string, Card> cards_;
-  std::set<std::string> refused_;  // whose driver does not tell
+  std::set<std::string> refused_;  // GPUs whose driver does not tell
   unsigned still_ = 0;
 };
 

@@ -19,7 +19,7 @@ namespace cgpu {
 namespace {
 
 constexpr std::uint64_t kMaxPid = 1U << 22;  // the kernel's PID_MAX_LIMIT
-constexpr std::size_t kMaxRoots = 4096;      // that live, of one container
+constexpr std::size_t kMaxRoots = 4096;      // live ones of one container
 
 }  // namespace
 
@@ -75,7 +75,7 @@ Minder::News Minder::Look(const std::vector<int>& readable) {
   return news;
 }
 
-// All there is. False at the end of the stream.
+// Reads all there is. Returns false at the end of the stream.
 bool Minder::Read(Watched& watched) {
   char buffer[4096];
   ssize_t n = 0;
@@ -115,8 +115,9 @@ void Minder::TakeLines(const std::string& id, Watched& watched, News& news) cons
   }
 }
 
-// The shim, which holds on to the process, says its number while it lives. In the moment until it
-// is opened here it may end and the number be given away: to a process in other cgroups.
+// Adds a process of the container. The shim holds on to the process and says its number while it
+// lives. Before this program opens the number, the process may end and the number go to another: to
+// a process in other cgroups.
 void Minder::AddRoot(Watched& watched, unsigned pid) const {
   const auto lives = [](const Root& root) {
     return syscall(SYS_pidfd_send_signal, root.process.get(), 0, nullptr, 0) == 0;
@@ -148,7 +149,8 @@ void Minder::AddRoot(Watched& watched, unsigned pid) const {
   watched.roots.push_back(std::move(root));
 }
 
-// A user's word, and the names he gives to containers, count for processes of his own only.
+// Returns whether the process may be killed. A user's word, and the names that the user gives to
+// containers, count for the user's own processes only.
 bool Minder::MayKill(const Watched& watched, pid_t pid) const {
   return watched.user == 0 || kernel::IsInNamespaceOf(proc_.get(), pid, watched.user);
 }

@@ -1,9 +1,8 @@
-// Sees to it that no container outlives its shim: without it the container's calls fail, but what
-// it has mapped and submitted runs on without limits. A shim that ends in order says so to whoever
-// watches (registry/admin.h); when one falls silent without, its container is killed.
+// Kills a container whose shim has ended: without the shim the container's calls fail, but what it
+// has mapped and submitted runs on without limits. A shim that ends in order says so to its
+// watchers (registry/admin.h). When one falls silent without that, the Minder kills its container.
 //
-// Containers of root's own `cgpu run` have their launcher for that; here their end alone is
-// noticed.
+// A container of root's own `cgpu run` has its launcher for that; here only its end is noticed.
 #ifndef CGPU_NODE_MINDER_H_
 #define CGPU_NODE_MINDER_H_
 
@@ -26,16 +25,16 @@ class Minder {
   // `proc`: an open /proc.
   Minder(const Registry& registry, UniqueFd proc) : registry_(registry), proc_(std::move(proc)) {}
 
-  // Begins to watch what nobody here watches yet. Call at the start and whenever a container may
-  // have been added.
+  // Begins to watch the shims that it does not watch yet. Call at the start and whenever a
+  // container may have been added.
   void Refresh();
 
-  // Descriptors to poll for reading; of those that are readable, Look() takes what there is.
+  // Returns descriptors to poll for reading. Look() reads from those that are readable.
   [[nodiscard]] std::vector<int> descriptors() const;
   struct News {
-    std::vector<std::string> killed;  // ids of containers, for the log
-    std::vector<Refusal> refused;     // but of root's own `cgpu run`
-    std::vector<std::string> gone;    // those that are no longer watched, the killed ones too
+    std::vector<std::string> killed;  // ids of killed containers, for the log
+    std::vector<Refusal> refused;     // without those of root's own `cgpu run`
+    std::vector<std::string> gone;    // ids that are not watched any more, the killed ones too
   };
   [[nodiscard]] News Look(const std::vector<int>& readable);
 
@@ -44,14 +43,14 @@ class Minder {
   struct Root {
     unsigned pid = 0;
     UniqueFd process;     // its pidfd
-    std::string cgroups;  // that are the container's own; empty: none is
+    std::string cgroups;  // cgroups that are the container's own; empty: none is
   };
   struct Watched {
     UniqueFd shim;
     std::string engine_id;
-    unsigned user = 0;   // whose container it is
-    std::string text;    // not yet a whole line
-    bool minded = true;  // killed if its shim ends before it
+    unsigned user = 0;   // uid of the container's user
+    std::string text;    // text that is not yet a whole line
+    bool minded = true;  // the container is killed if its shim ends before it
     bool ended = false;
     std::vector<Root> roots;
   };

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/result.h"
 #include "registry/registry.h"
 
 namespace cgpu {
@@ -27,7 +28,8 @@ std::optional<ucred> CredentialsOf(int connection) {
   return told ? std::optional(credentials) : std::nullopt;
 }
 
-// The peer's groups beside its first, as it had them when it connected (socket(7), SO_PEERGROUPS).
+// Returns the peer's groups beside its first, as it had them when it connected (socket(7),
+// SO_PEERGROUPS).
 std::vector<gid_t> GroupsOf(int connection) {
   std::vector<gid_t> groups(64);
   for (;;) {
@@ -51,7 +53,8 @@ Result<> CheckMember(int connection, gid_t first, const std::string& group) {
   return member ? Result<>() : NotAMember(group);
 }
 
-// The process that connected, whoever has its number now (Linux 6.5). Before, the number has to do.
+// Returns the process that connected, even if another process has its number now (Linux 6.5).
+// Before, the number has to do.
 UniqueFd ProcessOf(int connection, pid_t number) {
   constexpr int kPeerPidfd = 77;  // SO_PEERPIDFD, asm-generic/socket.h
   int pidfd = -1;

@@ -44,9 +44,10 @@ TEST(Peer, IsTheProcessAtTheOtherEnd) {
   EXPECT_FALSE(AdmitPeer(STDIN_FILENO, "no-such-group").ok());
 }
 
-// A child with the number `wanted`, which waits for its end; -1: the number is not given out.
+// Makes a child with the number `wanted`, which waits for its end. Returns -1 if the kernel does
+// not give that number.
 pid_t ChildWithNumber(pid_t wanted) {
-  constexpr int kTries = 1000;  // others may be given the number
+  constexpr int kTries = 1000;  // other processes may get the number
   for (int i = 0; i < kTries; ++i) {
     if (!WriteFile("/proc/sys/kernel/ns_last_pid", std::to_string(wanted - 1)).ok()) {
       return -1;

@@ -8,7 +8,7 @@
 namespace cgpu {
 namespace {
 
-// What `users` have of whom each takes all that it can, in turn.
+// Returns what `users` have when each takes all that it can, in turn.
 std::vector<std::size_t> Taken(std::size_t users) {
   std::vector<std::size_t> taken(users);
   bool more = true;

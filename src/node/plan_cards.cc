@@ -1,5 +1,6 @@
 #include "node/plan_cards.h"
 
+#include "base/result.h"
 #include "governor/plan.h"
 #include "launcher/node.h"
 
@@ -19,17 +20,11 @@ governor::Rules RulesFor(const CardSettings& settings, unsigned max_inst, bool c
 
 Result<std::map<std::string, PlannedCard>> PlanCards(const Registry& registry, unsigned max_inst,
                                                      const std::set<std::string>& suspendable) {
-  const auto lock = registry.Lock();
-  if (!lock.ok()) {
-    return lock.error();
-  }
-  const auto live = registry.List(*lock);
-  if (!live.ok()) {
-    return live.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto lock, registry.Lock());
+  CGPU_ASSIGN_OR_RETURN(const auto live, registry.List(lock));
   std::map<std::string, PlannedCard> cards;
   std::map<std::string, std::vector<governor::Member>> members;
-  for (const Reservation& reservation : *live) {
+  for (const Reservation& reservation : live) {
     for (const CardGrant& grant : reservation.cards) {
       if (reservation.isolated) {
         // The oldest container has the first place.
@@ -40,7 +35,7 @@ Result<std::map<std::string, PlannedCard>> PlanCards(const Registry& registry, u
     }
   }
   for (auto& [uuid, card] : cards) {
-    const auto settings = registry.SettingsOf(*lock, uuid);
+    const auto settings = registry.SettingsOf(lock, uuid);
     if (!settings.ok()) {
       card.members.clear();  // it stays as it is there
       continue;

@@ -1,4 +1,4 @@
-// What the containers of each card are to have, from what the registry says.
+// Plans what the containers of each GPU get, from what the registry says.
 #ifndef CGPU_NODE_PLAN_CARDS_H_
 #define CGPU_NODE_PLAN_CARDS_H_
 
@@ -28,19 +28,20 @@ struct PlannedMember {
 struct PlannedCard {
   governor::Policy policy = governor::Policy::kPreempt;
   std::vector<PlannedMember> members;  // in the order of their age
-  // Shared by slices alone, so that what is measured may correct them.
+  // Whether time slices alone share the GPU, so that what is measured may correct them.
   bool by_slices = false;
 };
 
-// By UUID, of the cards that some container is held to a part of; without what was measured.
-// `max_inst`: of cards for which nothing else was set; `suspendable`: those whose channels may be
-// taken off.
+// Returns the plan by UUID, for the GPUs on which some container is held to a slice; without what
+// was measured. `max_inst`: for GPUs for which nothing else was set; `suspendable`: GPUs whose
+// channels may be taken off.
 [[nodiscard]] Result<std::map<std::string, PlannedCard>> PlanCards(
     const Registry& registry, unsigned max_inst, const std::set<std::string>& suspendable);
 
-// The UUIDs of a node's cards, as FindNode() takes its name, whose channels may be taken off them.
-// What a real card and driver make of it is not known before it was measured (docs/hardware): so a
-// container of the machine's cards is safe also beside a daemon of a simulated node.
+// Returns the UUIDs of the GPUs of `node`, as FindNode() takes its name, whose channels may be
+// taken off them. What a real GPU and driver make of that is not known before it was measured
+// (docs/hardware). So a container of the host's GPUs is safe also beside a daemon of a simulated
+// node.
 [[nodiscard]] std::set<std::string> SuspendableCards(const std::string& node);
 
 }  // namespace cgpu

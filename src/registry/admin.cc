@@ -4,6 +4,7 @@
 #include <limits>
 #include <set>
 
+#include "base/result.h"
 #include "registry/text.h"
 
 namespace cgpu {
@@ -28,7 +29,7 @@ bool DecodeCard(const Words& line, CardStatus& card) {
          ToNumber(line[7], 10, kMaxU64, card.denied);
 }
 
-// Another key is a later version's.
+// Decodes a line. An unknown key is a later version's.
 bool DecodeScalar(const Words& line, ContainerStatus& status) {
   if (line.size() < 2) {
     return false;
@@ -59,7 +60,8 @@ bool DecodeScalar(const Words& line, ContainerStatus& status) {
   return key != "since" || ToNumber(value, 10, kMaxU64, status.since);
 }
 
-// Numbers of processes rise from line to line. Another key is a later version's.
+// Decodes a line of CardMemory. Numbers of processes rise from line to line. An unknown key is a
+// later version's.
 bool DecodeMemoryLine(const Words& line, unsigned& last, std::set<std::string>& seen,
                       CardMemory& memory) {
   if (line[0] == "process") {
@@ -81,7 +83,7 @@ bool DecodeMemoryLine(const Words& line, unsigned& last, std::set<std::string>& 
   return line[0] != "used" || ToNumber(line[1], 10, kMaxU64, memory.used_bytes);
 }
 
-// Of an order's marks.
+// Bits of an order's marks.
 constexpr std::uint32_t kHigh = 1;
 constexpr std::uint32_t kMayRest = 2;
 
@@ -109,7 +111,7 @@ bool DecodeOrder(const Words& words, AdminRequest& request) {
   return IsSound(order);
 }
 
-// A sentence in one line, whatever was in it.
+// Returns a sentence in one line, whatever was in it.
 std::string OneLine(std::string text) {
   std::replace_if(text.begin(), text.end(), [](char c) { return c >= 0 && c < ' '; }, ' ');
   return text.substr(0, kMaxLine / 2);
@@ -140,14 +142,11 @@ std::string EncodeRequest(const AdminRequest& request) {
 }
 
 Result<AdminRequest> DecodeRequest(std::string_view line) {
-  const auto lines = SplitLines(line);
-  if (!lines.ok()) {
-    return lines.error();
-  }
-  if (lines.value().size() != 1) {
+  CGPU_ASSIGN_OR_RETURN(const auto lines, SplitLines(line));
+  if (lines.size() != 1) {
     return Bad("expected one request line");
   }
-  const Words& words = lines.value()[0];
+  const Words& words = lines[0];
   AdminRequest request;
   if (words[0] == "ps" && words.size() == 1) {
     return request;
@@ -211,13 +210,10 @@ Result<ContainerStatus> DecodeStatus(std::string_view text) {
   if (!text.ends_with("\n.\n")) {
     return Bad("the container's answer is cut off");
   }
-  const auto lines = SplitLines(text.substr(0, text.size() - 2));
-  if (!lines.ok()) {
-    return lines.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto lines, SplitLines(text.substr(0, text.size() - 2)));
   ContainerStatus status;
   std::set<std::string> seen;
-  for (const Words& line : lines.value()) {
+  for (const Words& line : lines) {
     const bool good = line[0] == "card" ? status.cards.size() < kMaxCards &&
                                               DecodeCard(line, status.cards.emplace_back())
                                         : seen.insert(line[0]).second && DecodeScalar(line, status);
@@ -259,14 +255,11 @@ Result<CardMemory> DecodeCardMemory(std::string_view text) {
   if (!text.ends_with("\n.\n")) {
     return Bad("the container's answer is cut off");
   }
-  const auto lines = SplitLines(text.substr(0, text.size() - 2));
-  if (!lines.ok()) {
-    return lines.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto lines, SplitLines(text.substr(0, text.size() - 2)));
   CardMemory memory;
   std::set<std::string> seen;
   unsigned last = 0;
-  for (const Words& line : *lines) {
+  for (const Words& line : lines) {
     if (!DecodeMemoryLine(line, last, seen, memory)) {
       return Bad("the container's answer has a bad line");
     }

@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "base/result.h"
 #include "grant/grant.h"
 #include "registry/text.h"
 
@@ -32,7 +33,7 @@ bool Take(const std::string& word, std::optional<governor::Policy>& value) {
   return policy.ok();
 }
 
-// False: it is a line of ours, and a bad one.
+// Takes a line. Returns false for a line with a known key and a bad value.
 bool TakeLine(const Words& line, CardSettings& settings) {
   const std::string& key = line[0];
   if (key != kMaxInst && key != kPolicy && key != kChosen && key != kPrioRatio) {
@@ -70,16 +71,13 @@ std::string EncodeCardSettings(const CardSettings& settings) {
 }
 
 Result<CardSettings> DecodeCardSettings(std::string_view text) {
-  const auto lines = SplitLines(text);
-  if (!lines.ok()) {
-    return lines.error();
-  }
-  if (lines->empty() || lines->back() != Words{"."}) {
+  CGPU_ASSIGN_OR_RETURN(const auto lines, SplitLines(text));
+  if (lines.empty() || lines.back() != Words{"."}) {
     return Error{Code::kInvalid, 0, "a card's settings are cut off", {}};
   }
   CardSettings settings;
   std::set<std::string> seen;
-  for (const Words& line : *lines) {
+  for (const Words& line : lines) {
     if (!seen.insert(line[0]).second || !TakeLine(line, settings)) {
       return Error{Code::kInvalid, 0, "a card's settings have a bad line: " + JoinLine(line), {}};
     }

@@ -1,7 +1,7 @@
-// What was set for one card while the node runs, as <registry>/<UUID>.card has it: by root, and
-// what its first container has chosen. It holds
-// for every container that is admitted from then on, whoever starts it and whatever has ended
-// since; /run being what it is, until the machine boots. Pure.
+// Settings of one GPU, made while the host runs, as <registry>/<UUID>.card has them: what root has
+// set and what the GPU's first container has chosen. They hold for every container that is admitted
+// from then on, whatever starts it and whatever has ended since. They last until the host boots,
+// since /run does not outlive it. Pure.
 #ifndef CGPU_REGISTRY_CARD_SETTINGS_H_
 #define CGPU_REGISTRY_CARD_SETTINGS_H_
 
@@ -15,13 +15,15 @@
 namespace cgpu {
 
 struct CardSettings {
-  // Slices that it may have at a time, 1 to kMostMaxInst; without, what the node's settings say.
+  // Most slices that the GPU may have at a time, 1 to kMostMaxInst. Without it, the host's settings
+  // count.
   std::optional<unsigned> max_inst = std::nullopt;
-  // How its compute time is shared out. Without, the first container that comes to an empty card
-  // has chosen, for all that come until it is empty again.
+  // Policy of the GPU's compute time. Without it, `chosen` counts: the first container that comes
+  // to an empty GPU has chosen, for all that come until the GPU is empty again.
   std::optional<governor::Policy> policy = std::nullopt;
   std::optional<governor::Policy> chosen = std::nullopt;
-  // kLeastPrioRatio to kMostPrioRatio; without, kDefaultPrioRatio.
+  // Percentage of containers of high priority, kLeastPrioRatio to kMostPrioRatio; without it,
+  // kDefaultPrioRatio.
   std::optional<unsigned> prio_ratio = std::nullopt;
 
   [[nodiscard]] governor::Policy PolicyNow() const {
@@ -29,7 +31,7 @@ struct CardSettings {
   }
 };
 
-// Lines that a later version has added are passed over.
+// Encode and decode the file. Decoding skips lines that a later version has added.
 [[nodiscard]] std::string EncodeCardSettings(const CardSettings& settings);
 [[nodiscard]] Result<CardSettings> DecodeCardSettings(std::string_view text);
 

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "base/result.h"
 #include "registry/text.h"
 
 namespace cgpu {
@@ -118,7 +119,7 @@ bool DecodeCard(const Words& line, CardGrant& grant) {
   return grant.limit_bytes <= grant.card.memory_bytes;
 }
 
-// The lines that hold one value and come once.
+// Decodes the lines that hold one value and come once.
 bool DecodeScalar(const Words& line, ShimConfig& config) {
   if (line.size() != 2) {
     return false;
@@ -182,7 +183,7 @@ std::string EncodeConfig(const ShimConfig& config) {
   text += JoinLine({"pidns", config.pid_namespace ? "1" : "0"});
   text += JoinLine({"driver", config.driver});
   text += JoinLine({"killable", config.killable ? "1" : "0"});
-  if (config.prove) {  // versions before it do not know the word
+  if (config.prove) {  // earlier versions do not know the word
     text += JoinLine({"prove", "1"});
   }
   for (const NodeFile& file : config.files) {
@@ -198,13 +199,10 @@ std::string EncodeConfig(const ShimConfig& config) {
 }
 
 Result<ShimConfig> DecodeConfig(std::string_view text) {
-  auto lines = SplitLines(text);
-  if (!lines.ok()) {
-    return lines.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(auto lines, SplitLines(text));
   ShimConfig config;
   std::set<std::string> seen;
-  for (const Words& line : *lines) {
+  for (const Words& line : lines) {
     if (!DecodeOne(line, seen, config)) {
       return Bad(line);
     }

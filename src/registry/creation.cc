@@ -4,12 +4,14 @@
 #include <cctype>
 #include <cstdint>
 
+#include "base/result.h"
 #include "registry/text.h"
 
 namespace cgpu {
 namespace {
 
-// What OCI runtimes take for a container's id (runc's idRegex, libcontainer/factory_linux.go).
+// Returns whether OCI runtimes take `id` for a container's id (runc's idRegex,
+// libcontainer/factory_linux.go).
 bool IsEngineId(std::string_view id) {
   return id != "." && id != ".." && std::all_of(id.begin(), id.end(), [](char c) {
            return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '+' ||
@@ -22,7 +24,7 @@ Error Bad(const std::string& what) {
                "they must be of the same release"};
 }
 
-// The lines of a message that ends as a whole one does.
+// Returns the lines of a message that ends as a whole one does.
 Result<std::vector<Words>> LinesOf(std::string_view text) {
   if (!text.ends_with("\n.\n")) {
     return Bad("is cut off");
@@ -30,7 +32,7 @@ Result<std::vector<Words>> LinesOf(std::string_view text) {
   return SplitLines(text.substr(0, text.size() - 2));
 }
 
-// A line of `cgpu run` alone. False for any other.
+// Takes a line that only `cgpu run` sends. Returns false for any other.
 bool Take(const Words& line, CommandRequest& command) {
   const std::string& key = line[0];
   const std::string& value = line[1];
@@ -169,12 +171,9 @@ std::string EncodeCreationRequest(const CreationRequest& request) {
 }
 
 Result<CreationRequest> DecodeCreationRequest(std::string_view text) {
-  const auto lines = LinesOf(text);
-  if (!lines.ok()) {
-    return lines.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto lines, LinesOf(text));
   CreationRequest request;
-  for (const Words& line : lines.value()) {
+  for (const Words& line : lines) {
     if (!Take(line, request)) {
       return Bad("has a line that is not understood: " + JoinLine(line));
     }
@@ -213,17 +212,14 @@ std::string EncodeCreationReply(const Result<CreationReply>& result) {
 }
 
 Result<CreationReply> DecodeCreationReply(std::string_view text) {
-  const auto lines = LinesOf(text);
-  if (!lines.ok()) {
-    return lines.error();
-  }
-  if (lines.value().size() == 1) {
-    if (auto error = ErrorFrom(lines.value()[0])) {
+  CGPU_ASSIGN_OR_RETURN(const auto lines, LinesOf(text));
+  if (lines.size() == 1) {
+    if (auto error = ErrorFrom(lines[0])) {
       return *std::move(error);
     }
   }
   CreationReply reply;
-  for (const Words& line : lines.value()) {
+  for (const Words& line : lines) {
     if (!Take(line, reply)) {
       return Bad("has a line that is not understood: " + JoinLine(line));
     }

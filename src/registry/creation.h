@@ -1,8 +1,8 @@
-// What an OCI runtime wrapper, or `cgpu run` of a user, asks the node's daemon for and what it is
-// told: over <registry>/cgpud.sock, SOCK_SEQPACKET, one message each way, then the end of the
-// stream. Root may ask, and the members of a group; the container is theirs.
+// The protocol between cgpud and its clients: an OCI runtime wrapper, or a user's `cgpu run`, asks
+// for a slice. It goes over <registry>/cgpud.sock, SOCK_SEQPACKET, one message each way, then the
+// end of the stream. Root and the members of a group may ask; the container is theirs.
 //
-// The daemon reserves the grant and starts the container's shim, which ends by itself when the
+// cgpud reserves the grant and starts the container's shim. The shim ends by itself when the
 // process that asked (it becomes the OCI runtime) ends without having made the container.
 //
 // Pure; decoding is bounded and refuses what it does not know.
@@ -22,24 +22,24 @@ namespace cgpu {
 
 inline constexpr char kDaemonSocket[] = "/run/cgpu/cgpud.sock";
 
-// What `cgpu run` asks for.
+// Request of `cgpu run`.
 struct CommandRequest {
-  std::string name;  // empty: made up
-  std::string stem;  // what a made-up name begins with; may be empty
-  std::string node;  // a simulated one; empty: the daemon's
-  // Its waits are to be ended by fatal signals alone. Who says so falsely has calls of its own
+  std::string name;  // empty: cgpud makes one up
+  std::string stem;  // begin of a made-up name; may be empty
+  std::string node;  // a simulated node; empty: cgpud's own
+  // Whether fatal signals alone end its waits. A client that says so falsely has calls of its own
   // executed twice.
   bool killable = false;
-  GrantFlags flags;  // but for the environment, which is below
+  GrantFlags flags;  // without the environment, which is below
 };
 
 struct CreationRequest {
-  std::string engine_id;                  // what the engine calls the container
-  std::optional<CommandRequest> command;  // instead of an engine's container
+  std::string engine_id;                  // the container engine's name for the container
+  std::optional<CommandRequest> command;  // instead of a container engine's container
   bool pid_namespace = true;
-  std::vector<std::string> environment;  // NAME=VALUE, as far as it may concern a grant
-  std::vector<std::pair<std::string, std::string>> annotations;  // who it is: pod, container
-  // N of every /dev/nvidiaN that somebody gave the container already, as by CDI; each once.
+  std::vector<std::string> environment;  // NAME=VALUE entries that may concern a grant
+  std::vector<std::pair<std::string, std::string>> annotations;  // its names: pod, container
+  // N of every /dev/nvidiaN that the container already has, for example through CDI; each once.
   std::vector<unsigned> minors;
 };
 
@@ -53,19 +53,19 @@ struct CreatedDevice {
 };
 
 struct CreationReply {
-  std::string id;         // ours: 12 hex digits
-  std::string listener;   // the socket that the runtime sends seccomp listeners to
-  bool killable = false;  // its waits are to be ended by fatal signals alone
+  std::string id;         // cgpu's id: 12 hex digits
+  std::string listener;   // socket that the runtime sends seccomp listeners to
+  bool killable = false;  // fatal signals alone end its waits
   std::vector<CreatedDevice> devices;
-  std::vector<unsigned> majors;   // all that files of GPUs have on this node
-  std::vector<std::string> cdi;   // folders of the node's CDI specifications (runtime/cdi.h)
-  std::vector<std::string> tree;  // the files to mount (kernel/tree_words.h)
+  std::vector<unsigned> majors;   // all major numbers of GPU files on this host
+  std::vector<std::string> cdi;   // folders of the host's CDI specifications (runtime/cdi.h)
+  std::vector<std::string> tree;  // files to mount (kernel/tree_words.h)
 };
 
 [[nodiscard]] std::string EncodeCreationRequest(const CreationRequest& request);
 [[nodiscard]] Result<CreationRequest> DecodeCreationRequest(std::string_view text);
 
-// The reply, or an error as it was.
+// Encode and decode the reply, or an error as it was.
 [[nodiscard]] std::string EncodeCreationReply(const Result<CreationReply>& reply);
 [[nodiscard]] Result<CreationReply> DecodeCreationReply(std::string_view text);
 

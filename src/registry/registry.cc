@@ -21,6 +21,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/result.h"
 #include "kernel/messages.h"
 #include "registry/text.h"
 
@@ -29,12 +30,12 @@ namespace {
 
 constexpr int kBacklog = 64;
 constexpr std::chrono::seconds kAnswerTime{5};
-// For the others once one shim has answered: then it is not the machine that is slow.
+// Time for the other shims once one has answered: then the host is not the reason for the delay.
 constexpr std::chrono::seconds kBehindOthers{2};
-// The daemon starts a shim meanwhile, on a machine that may be loaded.
+// Time for cgpud's answer: it starts a shim meanwhile, on a host that may be loaded.
 constexpr int kDaemonMs = 90'000;
 
-// The user's own runtime folder, if it is what it should be (XDG Base Directory Specification).
+// Returns the user's own runtime folder, if it is as it must be (XDG Base Directory Specification).
 std::string RuntimeFolder() {
   const char* const path = secure_getenv("XDG_RUNTIME_DIR");
   struct stat st{};
@@ -53,7 +54,7 @@ std::string OwnFolder() {
   return runtime.empty() ? "/tmp/cgpu-" + std::to_string(geteuid()) : runtime + "/cgpu";
 }
 
-// Others must not have been able to put anything into the folder.
+// Checks that others cannot have put anything into the folder.
 Result<> CheckFolder(const std::string& folder) {
   struct stat st{};
   if (lstat(folder.c_str(), &st) != 0) {
@@ -79,17 +80,14 @@ Result<sockaddr_un> AddressOf(const std::string& path) {
   return address;
 }
 
-// Connecting needs write permission: it is made with the owner's alone, and then gets `mode`.
+// Listens at `path`. Connecting needs write permission: the socket is made with the owner's alone,
+// and then gets `mode`.
 Result<UniqueFd> ListenAt(const std::string& path, int type) {
-  const auto address = AddressOf(path);
-  if (!address.ok()) {
-    return address.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto address, AddressOf(path));
   UniqueFd fd(socket(AF_UNIX, type | SOCK_CLOEXEC, 0));
   const mode_t old = umask(0177);
-  const bool bound =
-      fd.valid() &&
-      bind(fd.get(), reinterpret_cast<const sockaddr*>(&address.value()), sizeof(sockaddr_un)) == 0;
+  const bool bound = fd.valid() && bind(fd.get(), reinterpret_cast<const sockaddr*>(&address),
+                                        sizeof(sockaddr_un)) == 0;
   umask(old);
   if (!bound || listen(fd.get(), kBacklog) != 0) {
     return ErrnoError(Code::kUnavailable, errno, "cannot make the socket " + path);
@@ -97,18 +95,14 @@ Result<UniqueFd> ListenAt(const std::string& path, int type) {
   return fd;
 }
 
-// Connects without waiting. kNotFound when nobody holds the listening end.
+// Connects without waiting. kNotFound when no process holds the listening end.
 Result<UniqueFd> Connect(const std::string& path, int type = SOCK_STREAM | SOCK_NONBLOCK) {
-  const auto address = AddressOf(path);
-  if (!address.ok()) {
-    return address.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto address, AddressOf(path));
   UniqueFd fd(socket(AF_UNIX, type | SOCK_CLOEXEC, 0));
   if (!fd.valid()) {
     return ErrnoError(Code::kUnavailable, errno, "cannot make a socket");
   }
-  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address.value()), sizeof(sockaddr_un)) !=
-      0) {
+  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(sockaddr_un)) != 0) {
     const int error = errno;
     const Code code = error == ECONNREFUSED || error == ENOENT ? Code::kNotFound
                       : error == EACCES                        ? Code::kPermission
@@ -118,14 +112,14 @@ Result<UniqueFd> Connect(const std::string& path, int type = SOCK_STREAM | SOCK_
   return fd;
 }
 
-// A full backlog is a sign of life too.
+// Returns whether a process listens. A full backlog is a sign of life too.
 bool Lives(const std::string& socket_path) {
   const auto connection = Connect(socket_path);
   return connection.ok() || connection.error().code != Code::kNotFound;
 }
 
-// Whether the process that began to listen there lives. A child of one that was killed may have the
-// socket still, for a moment or for as long as it works.
+// Returns whether the process that began to listen there lives. A child of a killed daemon may
+// still have the socket, for a moment or for as long as it works.
 bool DaemonLives(const std::string& path) {
   const auto connection = Connect(path, SOCK_SEQPACKET | SOCK_NONBLOCK);
   if (!connection.ok()) {
@@ -137,7 +131,7 @@ bool DaemonLives(const std::string& path) {
          listener.pid <= 0 || kill(listener.pid, 0) == 0 || errno != ESRCH;
 }
 
-// A request sent, and what came back so far.
+// A request that was sent, and what came back so far.
 struct Asked {
   UniqueFd fd;
   bool waits = false;
@@ -163,7 +157,8 @@ void ReadSome(const std::string& id, Asked& asked) {
   }
 }
 
-// Waits until one of them can be read; a poll for each. False at the deadline, or when none waits.
+// Waits until one descriptor can be read; `events` has a pollfd for each. Returns false at the
+// deadline, or when none waits.
 bool WaitForAny(std::vector<pollfd>& events, std::chrono::steady_clock::time_point deadline) {
   if (std::all_of(events.begin(), events.end(), [](const pollfd& e) { return e.fd < 0; })) {
     return false;
@@ -177,7 +172,7 @@ bool WaitForAny(std::vector<pollfd>& events, std::chrono::steady_clock::time_poi
   return ready > 0;
 }
 
-// In one step as others see it.
+// Replaces a file, in one step as others see it.
 Result<> Replace(const std::string& path, const std::string& text) {
   const std::string part = path + ".new";
   CGPU_TRY(WriteFile(part, text, 0600));
@@ -216,7 +211,7 @@ Result<Registry> Registry::Open() {
 }
 
 Result<Registry> Registry::OpenAt(std::string folder) {
-  // Of an older release it was 0700.
+  // An older release made it 0700.
   const mode_t mode = geteuid() == 0 ? 0711 : 0700;
   if (mkdir(folder.c_str(), mode) != 0 && errno != EEXIST) {
     return ErrnoError(Code::kPermission, errno, "cannot make " + folder);
@@ -233,16 +228,13 @@ std::string Registry::PathOf(std::string_view id, std::string_view suffix) const
 }
 
 Result<RegistryLock> Registry::Lock() const {
-  auto fd = OpenFile(folder_ + "/lock", O_RDWR | O_CREAT, 0600);
-  if (!fd.ok()) {
-    return fd.error();
-  }
-  while (flock(fd->get(), LOCK_EX) != 0) {
+  CGPU_ASSIGN_OR_RETURN(auto fd, OpenFile(folder_ + "/lock", O_RDWR | O_CREAT, 0600));
+  while (flock(fd.get(), LOCK_EX) != 0) {
     if (errno != EINTR) {
       return ErrnoError(Code::kUnavailable, errno, "cannot lock " + folder_ + "/lock");
     }
   }
-  return RegistryLock(std::move(*fd));
+  return RegistryLock(std::move(fd));
 }
 
 Result<std::vector<Reservation>> Registry::Live() const {
@@ -260,7 +252,7 @@ Result<std::vector<Reservation>> Registry::List(const RegistryLock& lock) const 
     const auto text = ReadFile(PathOf(id, ".grant"), kMaxMessage);
     auto reservation = text.ok() ? DecodeReservation(*text) : Result<Reservation>(text.error());
     if (!reservation.ok()) {
-      // Its share of the cards is unknown, so nothing can be granted safely beside it.
+      // The container's part of the GPUs is unknown, so nothing can be granted safely beside it.
       Error error = reservation.error();
       error.what =
           "container " + id + " lives, but what it was granted cannot be read: " + error.what;
@@ -361,7 +353,7 @@ Result<UniqueFd> Registry::Request(const std::string& id, const AdminRequest& re
   if (!shim.ok()) {
     return shim;
   }
-  // Before the request, so that the answer tells who gave it.
+  // Set before the request, so that the answer tells which process gave it.
   const int on = 1;
   (void)setsockopt(shim->get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
   // A stopped shim's socket still takes one line.

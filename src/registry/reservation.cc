@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "base/result.h"
 #include "registry/text.h"
 
 namespace cgpu {
@@ -130,13 +131,10 @@ Result<Reservation> DecodeReservation(std::string_view text) {
   if (!text.ends_with("\n.\n")) {
     return Error{Code::kInvalid, 0, "a grant's file is cut off", {}};
   }
-  const auto lines = SplitLines(text.substr(0, text.size() - 2));
-  if (!lines.ok()) {
-    return lines.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto lines, SplitLines(text.substr(0, text.size() - 2)));
   Reservation reservation;
   std::set<std::string> seen;
-  for (const Words& line : lines.value()) {
+  for (const Words& line : lines) {
     const bool good = line[0] == "card"
                           ? reservation.cards.size() < kMaxCards &&
                                 DecodeCard(line, reservation.cards.emplace_back())

@@ -23,8 +23,8 @@ int HexValue(char c) {
   return at == kHex + 16 ? -1 : static_cast<int>(at - kHex);
 }
 
-// Only what JoinLine writes: were raw bytes taken as well, a line read within its bound could be
-// too long to be read again once written.
+// Takes only what JoinLine() writes. If raw bytes were taken as well, a line that was read within
+// its limit could be too long to be read again once written.
 bool Unescape(std::string_view word, std::string& out) {
   out.clear();
   for (std::size_t i = 0; i < word.size(); ++i) {

@@ -1,6 +1,6 @@
-// Lines of words, the form of everything that a shim is told and asked: "key word word...\n".
-// Words never hold a space; bytes that could be mistaken (and '%') are written as %XX, and taken in
-// no other form. Pure, bounded, and never trusts its input.
+// Lines of words, the form of everything that a shim is told and asked: "key word word...\n". Words
+// never hold a space; bytes that could be mistaken (and '%') are written as %XX, and taken in no
+// other form. Pure, bounded, and trusts no input.
 #ifndef CGPU_REGISTRY_TEXT_H_
 #define CGPU_REGISTRY_TEXT_H_
 
@@ -15,36 +15,37 @@
 
 namespace cgpu {
 
-// Longest message and longest line taken.
+// Longest message and longest line taken, in bytes.
 inline constexpr std::size_t kMaxMessage = 64 * 1024;
 inline constexpr std::size_t kMaxLine = 2048;
 
 using Words = std::vector<std::string>;
 
-// One line's words with a newline, escaped.
+// Returns one line of these words, escaped, with a newline.
 [[nodiscard]] std::string JoinLine(const Words& words);
 
-// "error CODE WHAT HINT": an error as it was, for whoever waits at the other end.
+// Returns the line "error CODE WHAT HINT": an error as it was, for the other end.
 [[nodiscard]] std::string JoinError(const Error& error);
 
-// The error that the words of one line stand for; nothing when the line is none.
+// Returns the error that the words of one line stand for; nothing when the line is no error.
 [[nodiscard]] std::optional<Error> ErrorFrom(const Words& line);
 
-// The lines of `text`, each split into its unescaped words; empty lines are left out. kInvalid when
-// a bound is passed or a byte is not escaped as it should be.
+// Splits `text` into lines and each line into its unescaped words. Leaves out empty lines.
+// kInvalid: a message or line is too long, or a byte is not escaped as it should be.
 [[nodiscard]] Result<std::vector<Words>> SplitLines(std::string_view text);
 
-// The whole word as a number; false if it is none or does not fit below `limit` (inclusive).
+// Parses the whole word as a number. False: it is none, or is greater than `limit`.
 [[nodiscard]] bool ToNumber(std::string_view word, int base, std::uint64_t limit,
                             std::uint64_t& value);
 
-// The same for one in decimal.
+// Parses a decimal number, likewise.
 [[nodiscard]] bool ToUnsigned(std::string_view word, unsigned& value);
 
-// 1 to 64 of A-Z a-z 0-9 _ . - and the first a letter or digit: container and node names.
+// Returns whether `text` is the name of a container or a node: 1 to 64 of A-Z a-z 0-9 _ . - and the
+// first a letter or digit.
 [[nodiscard]] bool IsName(std::string_view text);
 
-// 12 lower-case hex digits.
+// Returns whether `text` is 12 lower-case hex digits.
 [[nodiscard]] bool IsId(std::string_view text);
 
 }  // namespace cgpu

@@ -22,11 +22,12 @@ constexpr Abi Row(Branch branch, std::string_view name, DriverVersion reference,
       branch, name, reference, first, last, kFbInfoV2Count.At(branch), kFbRegionStride.At(branch)};
 }
 
-// In the order of Branch. A range is one run of numbers, so a release that differs cuts off what
-// lies beyond it. Left out because they differ: 535.43.02, 535.54.03 (NV_CHANNEL_ALLOC_PARAMS is
-// shorter) and 550.40.07. Left out although they do not differ more than releases inside of the
-// ranges do: 535.43.08 to 535.43.28, which lie between two that do, and (by structures and requests
-// of nvidia-uvm) 550.40.53 and 550.40.85, the first and the last of those after 550.40.07.
+// The ABIs in the order of Branch. A range is one run of numbers, so a release that differs cuts
+// off the releases beyond it. Left out because they differ: 535.43.02, 535.54.03
+// (NV_CHANNEL_ALLOC_PARAMS is shorter) and 550.40.07. Left out although they do not differ more
+// than releases inside of the ranges do: 535.43.08 to 535.43.28, which lie between two that do, and
+// (by structures and requests of nvidia-uvm) 550.40.53 and 550.40.85, the first and the last of
+// those after 550.40.07.
 constexpr std::array kAbis = {
     Row(Branch::k535, "535", {535, 288, 1}, {535, 86, 5}, {535, 309, 1}),
     Row(Branch::k550, "550", {550, 163, 1}, {550, 54, 14}, {550, 163, 1}),

@@ -1,23 +1,23 @@
-// Driver versions and what differs between their ABIs.
+// Driver versions, and what differs between their ABIs.
 //
-// A branch stands for a run of driver releases that are laid out alike in what this module knows
-// of them: structures, escapes, controls, classes and nvidia-uvm's requests, by the numbers, sizes
-// and offsets in testdata/. The headers of every release tag of NVIDIA/open-gpu-kernel-modules that
+// A branch stands for a run of driver releases with the same layout in what this module knows of
+// them: structures, escapes, controls, classes and nvidia-uvm's requests, by the numbers, sizes and
+// offsets in testdata/. The headers of every release tag of NVIDIA/open-gpu-kernel-modules that
 // lies in one of these runs were compiled and compared with the branch's reference
 // (tools/driver_layouts.py --alike). Where a row differed within a run, it is unknown in that
 // branch and says why. Two things do differ: NV_LOCKLESS_DIAGNOSTIC_PARAMS on 550, whose size the
-// driver does not look at there; and commands and classes that came later within the branch, which
-// an older release refuses itself. Releases without a tag were not seen.
+// driver does not check there; and commands and classes that came later within the branch, which an
+// older release refuses itself. Releases without a tag were not compared.
 //
 // A release later than the last of these runs and of the same major number is taken as that branch,
-// and whoever starts something on it is told so (NotCompared()). That is a conclusion, not a
+// and cgpu tells a user that starts something on it (NotCompared()). That is a conclusion, not a
 // comparison: of 190 steps from one release to the next within a branch, in all 16 branches that
-// are public, 4 changed what a program's calls depend on, none of them after the second step of its
-// branch, which leaves 152. docs/drivers.md has the count. Every other version is refused: one
-// before a run, and one of a major number that is not here, as each new branch did change
-// something. The driver cannot be asked for sizes, so none of it can be tried at start: it tells
-// its version (NV_ESC_CHECK_VERSION_STR, NV0000_CTRL_CMD_SYSTEM_GET_BUILD_VERSION_V2) and no more.
-// docs/howto/add-a-driver-version.md says how to add a release.
+// are public, 4 changed what a program's calls depend on. None of them came after the second step
+// of its branch, which leaves 152. docs/drivers.md has the count. Every other version is refused:
+// one before a run, and one of a major number that is not here, as each new branch did change
+// something. The driver reports its version (NV_ESC_CHECK_VERSION_STR,
+// NV0000_CTRL_CMD_SYSTEM_GET_BUILD_VERSION_V2) but no sizes, so none of it can be tested at the
+// start. docs/howto/add-a-driver-version.md says how to add a release.
 #ifndef CGPU_RM_ABI_H_
 #define CGPU_RM_ABI_H_
 
@@ -40,9 +40,9 @@ struct DriverVersion {
   friend auto operator<=>(const DriverVersion&, const DriverVersion&) = default;
 };
 
-// "550.163.01" or "550.67"; nullopt for anything else.
+// Parses "550.163.01" or "550.67"; nullopt for anything else.
 [[nodiscard]] std::optional<DriverVersion> ParseDriverVersion(std::string_view text);
-// As the driver itself writes it: two digits at least in the second and third part.
+// Returns the version as the driver writes it: at least two digits in the second and third part.
 [[nodiscard]] std::string ToString(DriverVersion version);
 
 // The sizes of parameters by branch are in the tables: escape_table.h, class_table.h and
@@ -58,18 +58,18 @@ struct Abi {
 
 // The ABI of a driver release, or nullptr when that release is not supported.
 [[nodiscard]] const Abi* FindAbi(DriverVersion version);
-// A sentence for whoever uses a release that FindAbi() takes as a branch although it was not
+// Returns a sentence for the user of a release that FindAbi() takes as a branch although it was not
 // compared. Empty for every other release.
 [[nodiscard]] std::string NotCompared(DriverVersion version);
 [[nodiscard]] std::string NotCompared(std::string_view version);
 [[nodiscard]] const Abi& GetAbi(Branch branch);
-// "580" stands for the reference release of that branch; otherwise as ParseDriverVersion(). Fails
-// with UnsupportedDriver() when FindAbi() does not know the release.
+// Parses a version; "580" means the reference release of that branch. Fails with
+// UnsupportedDriver() when FindAbi() does not know the release.
 [[nodiscard]] Result<DriverVersion> SupportedVersion(std::string_view text);
 
-// "550.54.14 and later of 550, 580.65.06 and later of 580".
+// Returns "550.54.14 and later of 550, 580.65.06 and later of 580".
 [[nodiscard]] std::string SupportedDrivers();
-// What to tell a user whose driver FindAbi() does not know.
+// Returns the error for a user whose driver FindAbi() does not know.
 [[nodiscard]] Error UnsupportedDriver(std::string_view version);
 
 }  // namespace cgpu::rm

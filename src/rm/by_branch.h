@@ -13,7 +13,7 @@
 
 namespace cgpu::rm {
 
-// In the order of their releases.
+// The branches in the order of their releases.
 enum class Branch : NvU8 { k535, k550, k570, k580, k590, k595, k610 };
 
 inline constexpr std::array kBranches = {Branch::k535, Branch::k550, Branch::k570, Branch::k580,
@@ -28,7 +28,7 @@ class ByBranchOf {
   };
   static constexpr std::size_t kMaxChanges = 4;
 
-  // The same in all branches.
+  // A fact that is the same in all branches.
   constexpr ByBranchOf(T value) : first_(value) {}  // NOLINT(google-explicit-constructor)
   // `first` in the oldest branch; then the changes, oldest first.
   constexpr ByBranchOf(T first, std::initializer_list<Change> changes) : first_(first) {
@@ -54,15 +54,15 @@ class ByBranchOf {
 // A size, a count or a yes (1) or no (0).
 using ByBranch = ByBranchOf<NvU32>;
 
-// 0 in the branches before `branch`, then `value`.
+// Returns a fact that is 0 in the branches before `branch`, then `value`.
 constexpr ByBranch Since(Branch branch, NvU32 value = 1) {
   return {0, {{branch, value}}};
 }
-// `value`, and 0 from `branch` on.
+// Returns a fact that is `value`, and 0 from `branch` on.
 constexpr ByBranch Until(Branch branch, NvU32 value = 1) {
   return {value, {{branch, 0}}};
 }
-// `value` from `first` on, and 0 before it and from `end` on.
+// Returns a fact that is `value` from `first` on, and 0 before it and from `end` on.
 constexpr ByBranch Between(Branch first, NvU32 value, Branch end) {
   return {0, {{first, value}, {end, 0}}};
 }

@@ -40,7 +40,7 @@ template <class Layout>
   return params;
 }
 
-// Sets those fields of `raw` and none else.
+// Sets those fields of `raw` and no others.
 template <class Layout>
 void IntoLayout(const ChannelParams& params, Layout& raw) {
   raw.hObjectError = params.hObjectError;
@@ -53,7 +53,7 @@ void IntoLayout(const ChannelParams& params, Layout& raw) {
   raw.engineType = params.engineType;
 }
 
-// `take` of what a caller of that branch wrote; the rest of a short `bytes` is zero.
+// Returns `take` of what a caller of that branch wrote; the rest of a short `bytes` is zero.
 template <class Take>
 [[nodiscard]] auto OfChannel(Branch branch, std::span<const std::byte> bytes, Take take) {
   const auto load = [bytes, take](auto raw) {
@@ -71,7 +71,7 @@ template <class Take>
   return OfChannel(branch, bytes, [](const auto& raw) { return FromLayout(raw); });
 }
 
-// The handles of memory or of context DMAs that the driver goes on using as long as the channel
+// Returns the handles of memory or of context DMAs that the driver uses as long as the channel
 // lives: its error notifiers, and USERD of each subdevice; 0: none (kernel_channel.c
 // kchannelConstruct_IMPL(), kernel_channel_gv100.c kchannelCreateUserdMemDescBc_GV100()).
 [[nodiscard]] inline std::array<NvHandle, 10> KeptByChannel(Branch branch,

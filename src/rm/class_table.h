@@ -1,6 +1,6 @@
 // The RM classes: one row per class of the driver's own list in any supported branch. A class that
-// is not here is unknown and gets NV_ERR_INVALID_CLASS from whoever decides. That a class is here
-// does not mean that anybody may allocate it.
+// is not listed is unknown; cgpu answers it with NV_ERR_INVALID_CLASS. A row does not mean that a
+// tenant may allocate the class.
 //
 // Pure data and look-ups; thread-safe.
 #ifndef CGPU_RM_CLASS_TABLE_H_
@@ -20,7 +20,7 @@ enum class ClassParams : NvU8 {
   kRequired,
 };
 
-// Whom the driver lets allocate it, by the newest branch that lists it:
+// The callers that the driver lets allocate it, by the newest branch that lists it:
 // RS_FLAGS_ALLOC_NON_PRIVILEGED, RS_FLAGS_ALLOC_PRIVILEGED, RS_FLAGS_ALLOC_KERNEL_PRIVILEGED.
 enum class ClassAccess : NvU8 { kAny, kRoot, kKernel };
 
@@ -30,7 +30,7 @@ struct ClassRow {
   std::string_view source;  // file that defines the parameters, under src/common/sdk/nvidia/inc/
   ClassParams params;  // src/nvidia/src/kernel/rmapi/resource_list.h: RS_NONE, RS_OPTIONAL, ...
   std::string_view structure;  // of the parameters; empty: none
-  // What the driver copies from pAllocParms. It takes no notice of paramsSize
+  // Bytes that the driver copies from pAllocParms. It ignores paramsSize
   // (src/nvidia/src/kernel/rmapi/param_copy.c).
   ByBranch size;
   ByBranch listed;  // 1: the open driver's own class list has it
@@ -44,13 +44,13 @@ struct ClassRow {
   }
 };
 
-// In ascending order of number.
+// Returns the rows in ascending order of number.
 [[nodiscard]] std::span<const ClassRow> ClassRows();
 [[nodiscard]] const ClassRow* FindClass(NvU32 number);
 [[nodiscard]] bool ClassKnown(const Abi& abi, NvU32 number);
-// 0 when the class is unknown, this branch has no such class, or it takes no parameters.
+// Returns 0 when the class is unknown, this branch has no such class, or it takes no parameters.
 [[nodiscard]] NvU32 ClassParamSize(const Abi& abi, NvU32 number);
-// The classes whose object is a channel (parent: a channel group or a device).
+// Returns true for classes whose object is a channel (parent: a channel group or a device).
 [[nodiscard]] bool IsChannelClass(NvU32 number);
 
 }  // namespace cgpu::rm

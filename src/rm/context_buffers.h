@@ -1,20 +1,20 @@
-// What a channel group costs on the card before it holds any work: its context buffers.
+// Computes what a channel group costs on the GPU before it holds any work: its context buffers.
 //
-// The driver allocates them for itself, on the card, once per channel group on the graphics/compute
-// engine. Their sizes can be asked by any client that holds a subdevice, before it allocates
-// anything: NV2080_CTRL_CMD_GR_GET_ENGINE_CONTEXT_PROPERTIES with each of kGroupContextBuffers
-// (no privilege in either branch; src/nvidia/src/kernel/gpu/gr/kernel_graphics.c
-// subdeviceCtrlCmdKGrGetEngineContextProperties_IMPL). NV_ERR_NOT_SUPPORTED means that the card has
-// no such buffer. Not used: GR_GET_CTX_BUFFER_SIZE answers only for a group whose context exists
-// already, GR_GET_CTX_BUFFER_INFO is for the kernel alone, and NV0080
-// FIFO_GET_ENGINE_CONTEXT_PROPERTIES tells the same as the first but is routed to the card's
+// The driver allocates them for itself, on the GPU, once per channel group on the graphics/compute
+// engine. Any client that holds a subdevice can ask their sizes before it allocates anything:
+// NV2080_CTRL_CMD_GR_GET_ENGINE_CONTEXT_PROPERTIES with each of kGroupContextBuffers (no privilege
+// in either branch; src/nvidia/src/kernel/gpu/gr/kernel_graphics.c
+// subdeviceCtrlCmdKGrGetEngineContextProperties_IMPL). NV_ERR_NOT_SUPPORTED means that the GPU has
+// no such buffer. Three other commands are not used: GR_GET_CTX_BUFFER_SIZE answers only for a
+// group whose context exists already, GR_GET_CTX_BUFFER_INFO is for the kernel alone, and NV0080
+// FIFO_GET_ENGINE_CONTEXT_PROPERTIES tells the same as the first but is routed to the GPU's
 // firmware.
 //
 // Which buffers are per group: kernel_graphics_context.c kgrctxCtxBufferToFifoEngineId
-// (GR_CTX_BUFFER to engine id). The other engine ids are buffers of the whole card, allocated once.
+// (GR_CTX_BUFFER to engine id). The other engine ids are buffers of the whole GPU, allocated once.
 // The main buffer is followed by one 4 KiB header per subcontext (kernel_graphics.c
-// kgraphicsGetMainCtxBufferSize); their number is asked with NV2080_CTRL_CMD_GR_GET_INFO_V2, index
-// MAX_SUBCONTEXT_COUNT.
+// kgraphicsGetMainCtxBufferSize). Their number is the answer of NV2080_CTRL_CMD_GR_GET_INFO_V2,
+// index MAX_SUBCONTEXT_COUNT.
 #ifndef CGPU_RM_CONTEXT_BUFFERS_H_
 #define CGPU_RM_CONTEXT_BUFFERS_H_
 
@@ -46,16 +46,16 @@ inline constexpr auto kGroupContextBuffers = std::to_array<NvU32>(
 // does not have.
 using ContextBufferSizes = std::array<NvU64, kGroupContextBuffers.size()>;
 
-// Bytes of the card one channel group takes, at most: each buffer in whole 4 KiB pages, the main
-// one with `max_subcontexts` headers, and the sum in whole units of kVidmemGranularity. 0 when no
-// buffer has a size. Saturates.
+// Returns the bytes of the GPU that one channel group takes, at most: each buffer in whole 4 KiB
+// pages, the main one with `max_subcontexts` headers, and the sum in whole units of
+// kVidmemGranularity. Returns 0 when no buffer has a size. Saturates.
 [[nodiscard]] NvU64 ContextGroupBytes(const ContextBufferSizes& sizes, NvU32 max_subcontexts);
 
-// Bytes of the card that an address space (FERMI_VASPACE_A) takes from the start. The range that
-// the card's firmware manages has its page tables, down to those whose entries are 512 MiB: three
-// from Turing on, where there is such firmware, and four from Hopper on
-// (src/nvidia/src/kernel/mem_mgr/gpu_vaspace.c _gvaspaceReserveVaForClientRm()).
-// `architecture`: NV2080_CTRL_MC_ARCH_INFO_ARCHITECTURE_* (ctrl2080mc.h).
+// Returns the bytes of the GPU that an address space (FERMI_VASPACE_A) takes from the start. The
+// range that the GPU's firmware manages has its page tables, down to those whose entries are 512
+// MiB: three from Turing on, where there is such firmware, and four from Hopper on
+// (src/nvidia/src/kernel/mem_mgr/gpu_vaspace.c _gvaspaceReserveVaForClientRm()). `architecture`:
+// NV2080_CTRL_MC_ARCH_INFO_ARCHITECTURE_* (ctrl2080mc.h).
 [[nodiscard]] NvU64 AddressSpaceBytes(NvU32 architecture);
 
 }  // namespace cgpu::rm

@@ -26,7 +26,7 @@ constexpr auto kRows = std::to_array<ControlRow>({
 #undef CGPU_CONTROL_NO_PARAMS
 #undef CGPU_CONTROL_FIRMWARE
 
-// Where each file begins the order begins anew.
+// The order begins again where each file begins.
 constexpr auto kSorted = [] {
   std::array<const ControlRow*, kRows.size()> order{};
   for (std::size_t i = 0; i < kRows.size(); ++i) {
@@ -43,7 +43,7 @@ constexpr bool kNoneTwice =
     }) == kSorted.end();
 static_assert(kNoneTwice);
 
-// A command's pointers side by side.
+// The pointers of a command are adjacent.
 constexpr auto kPointers = std::to_array<EmbeddedPointer>({
     {NV0000_CTRL_CMD_SYSTEM_GET_BUILD_VERSION, 8, 0, 1, PointerShape::kList,
      PointerDirection::kOut},  // pDriverVersionBuffer

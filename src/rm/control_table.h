@@ -1,10 +1,11 @@
-// The RM controls this project knows: one row per command, with its size in each driver branch.
-// What is not here is unknown. That a command is here does not mean that anybody may send it.
+// The RM controls that this project knows: one row per command, with its size in each driver
+// branch. A command that is not listed is unknown. A row does not mean that a tenant may send the
+// command.
 //
-// Commands, and which kinds of program send them, are those found out by gVisor's nvproxy
-// (google/gvisor pkg/sentry/devices/nvproxy); further ones are here to be refused by name. Sizes,
-// names and numbers come from the headers of NVIDIA/open-gpu-kernel-modules, who may call from its
-// src/nvidia/generated/.
+// The commands, and the kinds of program that send them, are those that gVisor's nvproxy found
+// (google/gvisor pkg/sentry/devices/nvproxy); further ones are listed so that they are refused by
+// name. Sizes, names and numbers come from the headers of NVIDIA/open-gpu-kernel-modules, access
+// rights from its src/nvidia/generated/.
 //
 // Pure data and look-ups; thread-safe.
 #ifndef CGPU_RM_CONTROL_TABLE_H_
@@ -20,8 +21,8 @@
 
 namespace cgpu::rm {
 
-// Whom the driver lets call, by its newest branch that has the command. It asks further access
-// rights of some commands. For commands that ended with 550, kRoot may also mean kKernel.
+// The callers that the driver lets call, by its newest branch that has the command. Some commands
+// need further access rights. For commands that ended with 550, kRoot may also mean kKernel.
 enum class ControlAccess : NvU8 { kAny, kRoot, kKernel };
 
 // Bits of ControlRow::asked_by: the kinds of program nvproxy admits the command for.
@@ -30,10 +31,10 @@ inline constexpr NvU8 kAskedByCompute = 1;  // CUDA, NVML, nvidia-smi
 inline constexpr NvU8 kAskedByGraphics = 2;
 inline constexpr NvU8 kAskedByVideo = 4;
 inline constexpr NvU8 kAskedByProfilers = 8;
-inline constexpr NvU8 kAskedByFabric = 16;  // management of memory between nodes
+inline constexpr NvU8 kAskedByFabric = 16;  // management of memory between hosts
 
-// A bound of ours on the parameters of a control of the firmware's whose size is not on record. The
-// driver itself has none (rmapi_gss_legacy_control.c); the largest one recorded has 2192 bytes.
+// Our own limit, in bytes, on the parameters of a firmware control whose size is not on record. The
+// driver has none (rmapi_gss_legacy_control.c); the largest one recorded has 2192 bytes.
 inline constexpr NvU32 kMaxFirmwareBytes = 4096;
 
 struct ControlRow {
@@ -47,30 +48,30 @@ struct ControlRow {
   ControlAccess access;
   NvU8 asked_by;
   // Not 0: the firmware's own command (ctrl_firmware.inc). On branches where `size` is 0 its
-  // parameters have 1 to this many bytes, and nobody here knows how many.
+  // parameters have 1 to this many bytes; the exact number is unknown.
   NvU32 most_bytes;
 
-  // 0 when the branch has no such command, the command has no parameters, or their size is not
-  // known (`most_bytes`).
+  // Returns 0 when the branch has no such command, the command has no parameters, or their size is
+  // not known (`most_bytes`).
   [[nodiscard]] constexpr NvU32 Size(Branch branch) const { return size.At(branch); }
   [[nodiscard]] constexpr bool Known(Branch branch) const { return known.At(branch) != 0; }
-  // May the parameters have this many bytes?
+  // Returns true if the parameters may have this many bytes.
   [[nodiscard]] constexpr bool Takes(Branch branch, NvU32 bytes) const {
     const NvU32 expected = Size(branch);
     return expected == 0 && most_bytes != 0 ? bytes != 0 && bytes <= most_bytes : bytes == expected;
   }
 };
 
-// Ascending by cmd within each kind of object.
+// Returns the rows, ascending by cmd within each kind of object.
 [[nodiscard]] std::span<const ControlRow> ControlRows();
 [[nodiscard]] const ControlRow* FindControl(NvU32 cmd);
 [[nodiscard]] bool ControlKnown(const Abi& abi, NvU32 cmd);
-// As ControlRow::Size(); 0 when the command is unknown.
+// Returns ControlRow::Size(); 0 when the command is unknown.
 [[nodiscard]] NvU32 ControlSize(const Abi& abi, NvU32 cmd);
-// As ControlRow::Takes(); false when the command is unknown.
+// Returns ControlRow::Takes(); false when the command is unknown.
 [[nodiscard]] bool ControlTakes(const Abi& abi, NvU32 cmd, NvU32 bytes);
 
-// How the driver gets from an embedded pointer to a number of bytes.
+// The rule by which the driver computes the bytes behind an embedded pointer.
 enum class PointerShape : NvU8 {
   kList,     // count elements of stride bytes
   kSquare,   // count * count elements
@@ -78,8 +79,8 @@ enum class PointerShape : NvU8 {
 };
 enum class PointerDirection : NvU8 { kIn, kOut, kInOut };  // kOut: the driver begins with zeros
 
-// An address of the caller's memory inside the parameters of a command. At NULL nothing is read or
-// written. From src/nvidia/src/kernel/rmapi/embedded_param_copy.c and
+// An address of the caller's memory inside the parameters of a command. At NULL the driver reads
+// and writes nothing. From src/nvidia/src/kernel/rmapi/embedded_param_copy.c and
 // src/nvidia/interface/deprecated/rmapi_deprecated_control.c.
 struct EmbeddedPointer {
   NvU32 cmd = 0;
@@ -90,14 +91,15 @@ struct EmbeddedPointer {
   PointerDirection direction{};
   Branch since = Branch::k535;
 
-  // nullopt: more than the driver copies, which it answers with NV_ERR_INVALID_ARGUMENT.
+  // Returns nullopt for more than the driver copies, which it answers with NV_ERR_INVALID_ARGUMENT.
   [[nodiscard]] std::optional<NvU32> Bytes(NvU32 count) const;
 };
 // RMAPI_PARAM_COPY_MAX_PARAMS_SIZE (src/nvidia/inc/kernel/rmapi/param_copy.h).
 inline constexpr NvU32 kMaxEmbeddedBytes = 1024 * 1024;
 
-// The pointers of a command, in the order of the driver's own list; some may be of later branches
-// (`since`). Empty for a row with embedded_pointers: nobody described them, do not execute it.
+// Returns the pointers of a command, in the order of the driver's own list; some may be of later
+// branches (`since`). Empty for a row with embedded_pointers: its pointers are not described, do
+// not execute it.
 [[nodiscard]] std::span<const EmbeddedPointer> EmbeddedPointers(NvU32 cmd);
 
 }  // namespace cgpu::rm

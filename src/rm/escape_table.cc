@@ -15,7 +15,7 @@ constexpr SizeRule Exact(NvU32 size) {
   return {Kind::kExact, size, 0};
 }
 
-// Sizes of structures whose fields nothing here needs. nvos.h: NVOS38_PARAMETERS,
+// Sizes of structures whose fields are not needed here. nvos.h: NVOS38_PARAMETERS,
 // NVOS_I2C_ACCESS_PARAMS. nv-ioctl.h: nv_ioctl_query_device_intr. nv-ioctl-numa.h:
 // nv_ioctl_numa_info_t, nv_ioctl_set_numa_status_t. nv-ioctl-lockless-diag.h:
 // NV_LOCKLESS_DIAGNOSTIC_PARAMS.
@@ -29,7 +29,7 @@ constexpr NvU32 kLocklessDiagnosticSize = 15412;
 constexpr std::string_view kEscapeC = "src/nvidia/arch/nvalloc/unix/src/escape.c";
 constexpr std::string_view kNvC = "kernel-open/nvidia/nv.c";
 
-// A row whose size is the same, exactly, on all branches.
+// Makes a row whose size is the same, exactly, on all branches.
 constexpr EscapeRow Row(NvU8 nr, std::string_view name, std::string_view source, EscapeFiles files,
                         NvU32 size) {
   return {nr, name, source, files, Exact(size)};
@@ -46,7 +46,7 @@ constexpr auto kRows = std::to_array<EscapeRow>({
     Row(CGPU_ESC(NV_ESC_RM_ALLOC_OBJECT), kEscapeC, EscapeFiles::kCtl, sizeof(NVOS05_PARAMETERS)),
     Row(CGPU_ESC(NV_ESC_RM_FREE), kEscapeC, EscapeFiles::kCtl, sizeof(NVOS00_PARAMETERS)),
     Row(CGPU_ESC(NV_ESC_RM_CONTROL), kEscapeC, EscapeFiles::kCtl, sizeof(NVOS54_PARAMETERS)),
-    // On a card's file only the event classes.
+    // On a GPU's file only the event classes.
     {CGPU_ESC(NV_ESC_RM_ALLOC), kEscapeC, EscapeFiles::kBoth,
      SizeRule{Kind::kEither, sizeof(NVOS21_PARAMETERS), sizeof(NVOS64_PARAMETERS)}},
     Row(CGPU_ESC(NV_ESC_RM_DUP_OBJECT), kEscapeC, EscapeFiles::kCtl, sizeof(NVOS55_PARAMETERS)),
@@ -77,15 +77,15 @@ constexpr auto kRows = std::to_array<EscapeRow>({
         sizeof(NVOS49_PARAMETERS)),
     Row(CGPU_ESC(NV_ESC_RM_UPDATE_DEVICE_MAPPING_INFO), kEscapeC, EscapeFiles::kCtl,
         sizeof(NVOS56_PARAMETERS)),
-    // Administrators only; before 580 the size is not looked at. On 535 the number stands for
-    // NV_ESC_RM_NVLOG_CTRL, for administrators too.
+    // For administrators only; before 580 the driver does not check the size. On 535 the number
+    // means NV_ESC_RM_NVLOG_CTRL, for administrators too.
     {CGPU_ESC(NV_ESC_RM_LOCKLESS_DIAGNOSTIC),
      kEscapeC,
      EscapeFiles::kCtl,
      {kAny, {{Branch::k580, Exact(kLocklessDiagnosticSize)}}}},
-    // An array of nv_ioctl_card_info_t; before 595 a remainder is ignored. (595 looks at the size
-    // of this and of the next ones before it looks into an XFER, so that inside one the older rule
-    // still holds there. Nothing real asks so.)
+    // An array of nv_ioctl_card_info_t; before 595 a remainder is ignored. (595 checks the size of
+    // this and of the next ones before it looks into an XFER, so inside an XFER the older rule
+    // still holds there. No real program asks so.)
     {CGPU_ESC(NV_ESC_CARD_INFO),
      kNvC,
      EscapeFiles::kCtl,
@@ -113,8 +113,8 @@ constexpr auto kRows = std::to_array<EscapeRow>({
      kNvC,
      EscapeFiles::kCard,
      {Exact(2600), {{Branch::k570, Exact(2608)}}}},
-    // 550 writes 8 bytes whatever the size, so a smaller one makes it write past its own buffer:
-    // boundary::Decode() lets nothing but 8 reach it.
+    // 550 writes 8 bytes whatever the size is, so a smaller one makes it write beyond its own
+    // buffer: boundary::Decode() lets only size 8 reach it.
     {CGPU_ESC(NV_ESC_WAIT_OPEN_COMPLETE),
      kNvC,
      EscapeFiles::kBoth,

@@ -1,4 +1,4 @@
-// Which ioctls the driver accepts: one row per escape number.
+// The ioctls that the driver accepts: one row per escape number.
 //
 // Pure data and look-ups; thread-safe.
 #ifndef CGPU_RM_ESCAPE_TABLE_H_
@@ -15,7 +15,7 @@
 
 namespace cgpu::rm {
 
-// Which parameter sizes reach a handler. Other sizes get EINVAL from the driver.
+// The parameter sizes that reach a handler. The driver answers EINVAL to other sizes.
 struct SizeRule {
   enum class Kind : NvU8 {
     kNever,     // the branch has no such escape
@@ -63,18 +63,19 @@ struct EscapeRow {
   [[nodiscard]] constexpr SizeRule Rule(Branch branch) const { return rule.At(branch); }
 };
 
-// In ascending order of nr. Only escapes that some supported driver handles.
+// Returns the rows in ascending order of nr: only escapes that some supported driver handles.
 [[nodiscard]] std::span<const EscapeRow> EscapeRows();
 [[nodiscard]] const EscapeRow* FindEscape(NvU8 nr);
-// Does this driver handle (nr, size)? For NV_ESC_IOCTL_XFER_CMD, ask again for the inner command,
-// with the size in its parameters; an XFER inside an XFER is never handled.
+// Returns true if this driver handles (nr, size). For NV_ESC_IOCTL_XFER_CMD, ask again for the
+// inner command, with the size in its parameters; an XFER inside an XFER is never handled.
 [[nodiscard]] bool EscapeAcceptsSize(const Abi& abi, NvU8 nr, NvU32 size);
-// Where the in-band NV_STATUS lies in parameters of an accepted size; nullopt: they have none.
+// Returns where the in-band NV_STATUS lies in parameters of an accepted size; nullopt: they have
+// none.
 [[nodiscard]] std::optional<std::size_t> StatusOffset(NvU8 nr, std::size_t size);
 
-// Does any supported driver handle an ioctl with this request number on any of its files? The
-// answer depends on the low 32 bits alone, as the kernel's does; type and direction bits are
-// ignored for RM escapes. Conservative: it says true where only one branch does.
+// Returns true if any supported driver handles an ioctl with this request number on any of its
+// files. The answer depends on the low 32 bits alone, as the kernel's does; for RM escapes the type
+// and direction bits are ignored. Conservative: true even if only one branch handles it.
 [[nodiscard]] bool AnyDriverAccepts(NvU32 request);
 
 }  // namespace cgpu::rm

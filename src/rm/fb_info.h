@@ -1,4 +1,4 @@
-// What NV2080_CTRL_CMD_FB_GET_INFO and FB_GET_INFO_V2 can be asked.
+// The indices of NV2080_CTRL_CMD_FB_GET_INFO and FB_GET_INFO_V2.
 //
 // From NVIDIA/open-gpu-kernel-modules 580.95.05
 // src/common/sdk/nvidia/inc/ctrl/ctrl2080/ctrl2080fb.h; 550.163.01 has the same ones up to
@@ -68,7 +68,8 @@ inline constexpr NvU32 NV2080_CTRL_FB_INFO_INDEX_ACCESS_COUNTER_BUFFER_COUNT = 0
 inline constexpr NvU32 NV2080_CTRL_FB_INFO_INDEX_COHERENCE_INFO = 0x3a;
 inline constexpr NvU32 NV2080_CTRL_FB_INFO_INDEX_NUMA_NODE_ID = 0x3b;
 
-// "RAM_SIZE" for NV2080_CTRL_FB_INFO_INDEX_RAM_SIZE; nullptr for an index the vendor does not name.
+// Returns "RAM_SIZE" for NV2080_CTRL_FB_INFO_INDEX_RAM_SIZE; nullptr for an index that the vendor
+// does not name.
 [[nodiscard]] const char* FbInfoIndexName(NvU32 index);
 
 }  // namespace cgpu::rm

@@ -1,6 +1,6 @@
 // Compares every structure with the sizes and offsets that the vendor's own headers compile to
 // (testdata/struct-sizes.tsv), in both directions: nothing unchecked here, nothing unknown there.
-// And the tables of controls, classes and nvidia-uvm's requests, with the other files there.
+// Compares the tables of controls, classes and nvidia-uvm's requests with the other files there.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -46,17 +46,17 @@ struct Layout {
 
 #define CGPU_SIZE(S) {#S, sizeof(S)},
 #define CGPU_FIELD(S, field) {#S "." #field, offsetof(S, field)},
-// Of a structure that the branches before `since` do not have, and of a field that they or the
-// later ones do not have.
+// Rows of a structure that the branches before `since` lack, and of a field that they or the later
+// ones lack.
 #define CGPU_SIZE_SINCE(S, since) {#S, {kAbsent, {{Branch::k##since, sizeof(S)}}}},
 #define CGPU_FIELD_SINCE(S, field, since) \
   {#S "." #field, {kAbsent, {{Branch::k##since, offsetof(S, field)}}}},
 #define CGPU_FIELD_UNTIL(S, field, until) \
   {#S "." #field, {offsetof(S, field), {{Branch::k##until, kAbsent}}}},
-// Of a structure of which a branch has the head: its first size, then the changes.
+// Rows of a structure of which a branch has the head: its first size, then the changes.
 #define CGPU_SIZE_IS(S, first, ...) {#S, {first, {__VA_ARGS__}}},
 #define CGPU_FIELD_IN(S, variant, field) {#S "." #field, offsetof(S##variant, field)},
-// Of a structure that was laid out anew in branch `since`.
+// Rows of a structure whose layout changed in branch `since`.
 #define CGPU_SIZE_FROM(S, since) \
   {#S, {sizeof(S##_V535), {{Branch::k##since, sizeof(S##_V##since)}}}},
 #define CGPU_FIELD_FROM(S, field, since) \
@@ -81,7 +81,7 @@ struct Layout {
      {Branch::k570, offsetof(S##_V570, field)}, \
      {Branch::k590, offsetof(S##_V590, field)}, \
      {Branch::k610, offsetof(S##_V610, field)}}}},
-// The parameters of a channel, laid out anew in 610.
+// Rows of a channel's parameters, whose layout changed in 610.
 #define CGPU_SIZE_CHANNEL(S) \
   {#S, {sizeof(S##_V535), {{Branch::k570, sizeof(S##_V570)}, {Branch::k610, sizeof(S##_V610)}}}},
 #define CGPU_FIELD_CHANNEL(S, field) \
@@ -99,7 +99,7 @@ std::vector<Layout> Layouts() {
   };
 }
 
-// The sizes of an escape where its size matters.
+// Returns the sizes of an escape where its size matters.
 Layout OfEscape(const char* name, NvU8 nr) {
   Layout layout{name, ByBranch(kUnchecked)};
   for (const Branch branch : kBranches) {
@@ -115,7 +115,7 @@ Layout OfClass(const char* name, NvU32 number) {
   return {name, FindClass(number)->size};
 }
 
-// Structures the tables know by size alone.
+// Returns structures that the tables know by size alone.
 std::vector<Layout> SizesInTables() {
   return {
       OfEscape("NVOS38_PARAMETERS", NV_ESC_RM_ACCESS_REGISTRY),
@@ -208,7 +208,7 @@ TEST(Layout, EqualsTheVendorsHeaders) {
   }
 }
 
-// A command that has another name on some branches: its 570 number was given to its successor.
+// A command that has another name on some branches: its 570 number went to its successor.
 constexpr NvU32 kNumberTwice = NV2080_CTRL_CMD_FB_QUERY_DRAM_ENCRYPTION_STATUS;
 
 std::string Hex(NvU32 value) {

@@ -11,8 +11,8 @@
 
 namespace cgpu::rm {
 
-// What the driver adds a number to when it chooses a client's handle, and above what number it
-// begins anew. src/nvidia/inc/libraries/resserv/resserv.h
+// Client handles: the number that the driver adds to its own when it chooses one, and the number
+// above which it begins again. src/nvidia/inc/libraries/resserv/resserv.h
 inline constexpr NvHandle RS_CLIENT_HANDLE_BASE = 0xc1d00000;
 inline constexpr NvHandle RS_CLIENT_INTERNAL_HANDLE_BASE = 0xc1e00000;
 inline constexpr NvU32 RS_CLIENT_HANDLE_MAX = 0x100000;
@@ -108,7 +108,7 @@ inline constexpr NvU32 NV2080_ENGINE_TYPE_NULL = 0;
 inline constexpr NvU32 NV2080_ENGINE_TYPE_GRAPHICS = 1;
 inline constexpr NvU32 NV2080_ENGINE_TYPE_COPY0 = 9;
 
-// Where NV_BSP_, NV_MSENC_, NV_NVJPG_ and NV_OFA_ALLOCATION_PARAMETERS have it; nvos.h
+// Offset of the field in NV_BSP_, NV_MSENC_, NV_NVJPG_ and NV_OFA_ALLOCATION_PARAMETERS; nvos.h
 inline constexpr std::size_t kProhibitMultipleInstances = 4;
 
 struct NVA0BC_ALLOC_PARAMETERS {  // NVENC_SW_SESSION; class/cla0bc.h
@@ -197,7 +197,7 @@ struct NV_CHANNEL_ALLOC_PARAMS_V610 {
 };
 static_assert(sizeof(NV_CHANNEL_ALLOC_PARAMS_V610) == 376);
 
-// Which address space; nvos.h. The global one is the card's, shared by all clients that name it.
+// Kinds of address space; nvos.h. The global one is the GPU's, shared by all clients that name it.
 inline constexpr NvU32 NV_VASPACE_ALLOCATION_INDEX_GPU_NEW = 0;
 inline constexpr NvU32 NV_VASPACE_ALLOCATION_INDEX_GPU_HOST = 1;
 inline constexpr NvU32 NV_VASPACE_ALLOCATION_INDEX_GPU_GLOBAL = 2;

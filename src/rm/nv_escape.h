@@ -66,7 +66,7 @@ inline constexpr NvU32 NV_ABSOLUTE_MAX_IOCTL_SIZE = 16384;
 [[nodiscard]] constexpr NvU32 EscapeRequest(NvU8 nr, NvU32 size) {
   return 0xC0000000U | ((size & 0x3FFFU) << 16) | (NvU32{NV_IOCTL_MAGIC} << 8) | nr;
 }
-// What the driver reads of a request number.
+// Return the parts of a request number that the driver reads.
 [[nodiscard]] constexpr NvU8 EscapeNr(NvU32 request) {
   return static_cast<NvU8>(request & 0xFFU);
 }

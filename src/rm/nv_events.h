@@ -63,7 +63,7 @@ static_assert(sizeof(NV_EVENT_BUFFER_FECS_RECORD_V2) == 24);
 
 inline constexpr NvU8 NV_EVENT_BUFFER_FECS_CTXSWTAG_SIMPLE_START = 0x06;
 inline constexpr NvU8 NV_EVENT_BUFFER_FECS_CTXSWTAG_SIMPLE_END = 0x07;
-// Of a client of another user, where the reader is no administrator.
+// Stands for a client of another user, where the reader is no administrator.
 inline constexpr NvU32 NV_EVENT_BUFFER_HIDDEN_PID = 0;
 inline constexpr NvU32 NV_EVENT_BUFFER_HIDDEN_CONTEXT = 0;
 
@@ -79,8 +79,8 @@ struct NV_EVENT_BUFFER_CTRL_CMD_UPDATE_GET_PARAMS {
   NvU32 varDataBufferGet;
 };
 
-// An administrator sees the processes and contexts of all users. What else than starts and ends of
-// a context's time on the engine is asked for, a release driver does not tell
+// An administrator sees the processes and contexts of all users. A release driver reports only
+// starts and ends of a context's time on the engine, whatever else a reader asks for
 // (src/nvidia/src/kernel/gpu/gr/fecs_event_list.c fecsAddBindpoint()).
 inline constexpr NvU32 NV2080_CTRL_GR_FECS_BIND_EVTBUF_LOD_SIMPLE = 1;
 struct NV2080_CTRL_GR_FECS_BIND_EVTBUF_FOR_UID_V2_PARAMS {

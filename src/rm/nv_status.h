@@ -140,7 +140,7 @@ inline constexpr NvStatus NV_ERR_QUEUE_TASK_SLOT_NOT_AVAILABLE = 0x7c;
 inline constexpr NvStatus NV_ERR_KEY_ROTATION_IN_PROGRESS = 0x7d;
 inline constexpr NvStatus NV_ERR_NVSWITCH_FABRIC_NOT_READY = 0x81;
 inline constexpr NvStatus NV_ERR_NVSWITCH_FABRIC_FAILURE = 0x82;
-// From 610 on, which uses it where a cgroup has a limit on card memory:
+// From 610 on, which uses it where a cgroup has a limit on GPU memory:
 inline constexpr NvStatus NV_ERR_RESOURCE_ACCOUNTING_HARD_LIMIT_EXCEEDED = 0x8d;
 inline constexpr NvStatus NV_WARN_HOT_SWITCH = 0x10001;
 inline constexpr NvStatus NV_WARN_INCORRECT_PERFMON_DATA = 0x10002;

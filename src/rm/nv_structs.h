@@ -94,7 +94,7 @@ static_assert(sizeof(NVOS30_PARAMETERS) == 56);
 inline constexpr BitField NVOS30_FLAGS_CHANNEL{7, 4};
 inline constexpr NvU32 NVOS30_FLAGS_CHANNEL_LIST = 0;
 
-// NV_ESC_RM_VID_HEAP_CONTROL: `function` says which view of `data` holds.
+// NV_ESC_RM_VID_HEAP_CONTROL: `function` says which view of `data` is valid.
 inline constexpr NvU32 NVOS32_FUNCTION_ALLOC_SIZE = 2;
 inline constexpr NvU32 NVOS32_FUNCTION_FREE = 3;
 inline constexpr NvU32 NVOS32_FUNCTION_INFO = 5;

@@ -35,7 +35,7 @@ struct UVM_REGISTER_GPU_VASPACE_PARAMS {
   NvU32 rmStatus;
 };
 
-// UNREGISTER_GPU_VASPACE and, with `gpu_uuid`, UNREGISTER_GPU.
+// UNREGISTER_GPU_VASPACE, and UNREGISTER_GPU with `gpu_uuid`.
 struct UVM_UNREGISTER_GPU_VASPACE_PARAMS {
   NvProcessorUuid gpuUuid;
   NvU32 rmStatus;
@@ -52,7 +52,7 @@ struct UVM_REGISTER_CHANNEL_PARAMS {
   NvU32 padding;
 };
 
-// From 590 on without the uuid.
+// Has no uuid from 590 on.
 struct UVM_UNREGISTER_CHANNEL_PARAMS_V535 {
   NvProcessorUuid gpuUuid;
   NvHandle hClient;
@@ -106,15 +106,15 @@ struct UVM_ALLOC_SEMAPHORE_POOL_TAIL {
   NvU32 padding;
 };
 
-// FREE (without `length` from 590 on), CREATE_EXTERNAL_RANGE, VALIDATE_VA_RANGE and every other
-// command on a range begin so.
+// The common head of all commands on a range: FREE (without `length` from 590 on),
+// CREATE_EXTERNAL_RANGE, VALIDATE_VA_RANGE and the others.
 struct UVM_RANGE_HEAD {
   NvU64 base;
   NvU64 length;
 };
 
 // MAP_DYNAMIC_PARALLELISM_REGION, UNMAP_EXTERNAL, MAP_EXTERNAL_SPARSE; SET_ACCESSED_BY and
-// UNSET_ACCESSED_BY, whose uuid may be the CPU's. Of SET_PREFERRED_LOCATION the first three fields.
+// UNSET_ACCESSED_BY, whose uuid may be the CPU's; the first three fields of SET_PREFERRED_LOCATION.
 struct UVM_UNMAP_EXTERNAL_PARAMS {
   NvU64 base;
   NvU64 length;

@@ -84,7 +84,7 @@ constexpr const UvmRow& RowOf(NvU32 request) {
                        [&](const UvmRow& row) { return row.request == request; });
 }
 
-// Does the structure lie as the row says, in this branch?
+// Checks that the structure lies as the row says, in this branch.
 template <class T>
 constexpr bool Fits(NvU32 request, std::size_t status, Branch branch) {
   return RowOf(request).size.At(branch) == sizeof(T) && RowOf(request).status.At(branch) == status;

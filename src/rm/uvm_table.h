@@ -13,7 +13,7 @@
 
 namespace cgpu::rm {
 
-// Request numbers whose parameters somebody here looks at; the table has them all.
+// Request numbers whose parameters this project reads; the table has all numbers.
 inline constexpr NvU32 UVM_CREATE_RANGE_GROUP = 23;
 inline constexpr NvU32 UVM_DESTROY_RANGE_GROUP = 24;
 inline constexpr NvU32 UVM_REGISTER_GPU_VASPACE = 25;
@@ -52,11 +52,11 @@ struct UvmRow {
   ByBranch status;  // offset of rmStatus in them
 };
 
-// In ascending order of request. The numbers nvidia-uvm and nvidia-uvm-tools route
-// (kernel-open/nvidia-uvm/uvm.c, uvm_tools.c), sizes from their headers.
+// Returns the rows in ascending order of request: the numbers that nvidia-uvm and nvidia-uvm-tools
+// route (kernel-open/nvidia-uvm/uvm.c, uvm_tools.c), with sizes from their headers.
 [[nodiscard]] std::span<const UvmRow> UvmRows();
 [[nodiscard]] const UvmRow* FindUvm(NvU32 request);
-// 0 when the request is unknown, or this branch has no such request, or it has no parameters.
+// Returns 0 when the request is unknown, this branch has no such request, or it has no parameters.
 [[nodiscard]] NvU32 UvmParamSize(Branch branch, NvU32 request);
 
 // Built-in tests of nvidia-uvm, reachable when the module was loaded with uvm_enable_builtin_tests
@@ -67,7 +67,7 @@ inline constexpr NvU32 kUvmTestLast = 311;
 // Entries of a perGpuAttributes array: UVM_MAX_GPUS_V1, then UVM_MAX_GPUS_V2.
 inline constexpr ByBranch kUvmMaxGpus = {32, {{Branch::k550, 256}}};
 
-// Where the tails of MAP_EXTERNAL_ALLOCATION and ALLOC_SEMAPHORE_POOL lie.
+// Return the offsets of the tails of MAP_EXTERNAL_ALLOCATION and ALLOC_SEMAPHORE_POOL.
 [[nodiscard]] constexpr std::size_t UvmMapExternalTail(Branch branch) {
   return sizeof(UVM_MAP_EXTERNAL_ALLOCATION_HEAD) +
          kUvmMaxGpus.At(branch) * sizeof(UvmGpuMappingAttributes);

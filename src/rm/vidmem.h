@@ -1,4 +1,4 @@
-// How much memory of the card an allocation takes.
+// Computes how much GPU memory an allocation takes.
 //
 // From NVIDIA/open-gpu-kernel-modules 550.163.01 and 580.95.05, which agree:
 // src/nvidia/src/kernel/gpu/mem_mgr/mem_mgr.c memmgrDeterminePageSize_IMPL (page size),
@@ -17,13 +17,14 @@ inline constexpr NvU64 kPageBig = NvU64{64} << 10;
 inline constexpr NvU64 kPageHuge = NvU64{2} << 20;
 inline constexpr NvU64 kPage512M = NvU64{512} << 20;
 inline constexpr NvU64 kPage256G = NvU64{256} << 30;
-// The least the card's memory is handed out in.
+// Smallest unit, in bytes, in which the GPU's memory is given out.
 inline constexpr NvU64 kVidmemGranularity = kPageBig;
-// With compression asked for, sizes are rounded to the card's compression page. The driver gets
-// that size from the card's firmware and tells it to nobody; this is the largest of the known ones.
+// Unit, in bytes, to which sizes are rounded when compression is asked for: the GPU's compression
+// page. The driver gets its size from the GPU's firmware and does not report it; this is the
+// largest known size.
 inline constexpr NvU64 kCompressionPage = NvU64{256} << 10;
 
-// What of an allocation request decides its size. From NV_MEMORY_ALLOCATION_PARAMS or
+// The fields of an allocation request that decide its size, from NV_MEMORY_ALLOCATION_PARAMS or
 // NVOS32_PARAMETERS.data.AllocSize.
 struct VidmemRequest {
   NvU64 size = 0;
@@ -33,21 +34,22 @@ struct VidmemRequest {
   NvU64 alignment = 0;
 };
 
-// The page size the driver picks.
+// Returns the page size that the driver picks.
 [[nodiscard]] NvU64 VidmemPageSize(NvU64 size, NvU32 attr, NvU32 attr2);
 
-// Bytes of the card an allocation by a user's client takes: what the free memory shrinks by, and so
-// what is charged. 0 for size 0 (which the driver refuses); ~0 when rounding overflows.
+// Returns the bytes of the GPU that an allocation by a user's client takes. The free memory shrinks
+// by this number, and cgpu charges it. Returns 0 for size 0 (which the driver refuses); ~0 when
+// rounding overflows.
 //
-// It is also an upper bound of the size the driver writes back, which is rounded to the page alone:
-// 4 KiB pages are reported as asked and still take 64 KiB.
+// It is also an upper limit of the size that the driver writes back, which is rounded to the page
+// alone: 4 KiB pages are reported as asked and still take 64 KiB.
 //
-// An allocation at a fixed address is rounded up to the *requested* alignment by the driver while
-// the size it writes back is not: charge by this function and not by what the driver answers.
+// The driver rounds an allocation at a fixed address up to the *requested* alignment, but not the
+// size that it writes back: charge by this function and not by the driver's answer.
 [[nodiscard]] NvU64 RoundVidmem(const VidmemRequest& request);
 [[nodiscard]] NvU64 RoundVidmem(NvU64 size, NvU32 attr, NvU32 attr2);
 
-// The size the driver writes back for such a request.
+// Returns the size that the driver writes back for such a request.
 [[nodiscard]] NvU64 ReportedVidmemSize(NvU64 size, NvU32 attr, NvU32 attr2);
 
 }  // namespace cgpu::rm

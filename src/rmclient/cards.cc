@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/result.h"
 #include "rm/context_buffers.h"
 #include "rm/control_table.h"
 #include "rm/fb_info.h"
@@ -41,7 +42,7 @@ Result<CardInfos> ReadCardInfos(const Client& client) {
   return infos;
 }
 
-// The card's file, or an invalid fd when this process may not have that card.
+// Opens the GPU's file; returns an invalid fd when this process may not have that GPU.
 Result<UniqueFd> OpenCardFile(const Client& client, unsigned minor) {
   Result<UniqueFd> file = OpenFile(client.paths().card(minor), O_RDWR);
   if (file.ok()) {
@@ -241,7 +242,7 @@ Result<std::uint64_t> ReadContextGroupBytes(Client& client, const Card& card) {
         client.Control(card.subdevice, rm::NV2080_CTRL_CMD_GR_GET_ENGINE_CONTEXT_PROPERTIES,
                        &params, sizeof(params));
     if (outcome == Outcome{0, rm::NV_ERR_NOT_SUPPORTED}) {
-      continue;  // the card has no such buffer
+      continue;  // the GPU has no such buffer
     }
     if (!outcome.ok()) {
       return CallError(outcome, "asking for the context buffers of card " + card.bdf);

@@ -1,4 +1,4 @@
-// The cards a client can see, and what can be asked of and allocated on each.
+// Opens the GPUs that a client can see, asks about them and allocates on them.
 #ifndef CGPU_RMCLIENT_CARDS_H_
 #define CGPU_RMCLIENT_CARDS_H_
 
@@ -13,8 +13,8 @@
 
 namespace cgpu::rmclient {
 
-// One card, opened: its device file stays open (the driver demands it), and `device` and
-// `subdevice` are objects of the client it was opened by.
+// One opened GPU. Its device file stays open (the driver demands it); `device` and `subdevice` are
+// objects of the client that opened it.
 struct Card {
   unsigned index = 0;  // in order of bus address, from 0
   rm::NvU32 gpu_id = 0;
@@ -29,47 +29,48 @@ struct Card {
   rm::NvHandle subdevice = 0;
 };
 
-// Every card whose file exists and may be opened, in order of bus address. Others are left out.
+// Opens every GPU whose file exists and may be opened, in order of bus address. Leaves out the
+// others.
 [[nodiscard]] Result<std::vector<Card>> OpenCards(Client& client);
 
 struct FbInfo {
-  std::uint64_t total = 0;  // bytes that can be allocated on an idle card (HEAP_SIZE)
-  std::uint64_t free = 0;   // HEAP_FREE
-  std::uint64_t ram = 0;    // bytes of memory on the card (TOTAL_RAM_SIZE)
+  std::uint64_t total = 0;  // bytes that can be allocated on an idle GPU (HEAP_SIZE)
+  std::uint64_t free = 0;   // free bytes (HEAP_FREE)
+  std::uint64_t ram = 0;    // bytes of memory on the GPU (TOTAL_RAM_SIZE)
 
   [[nodiscard]] std::uint64_t used() const { return total > free ? total - free : 0; }
 };
 [[nodiscard]] Result<FbInfo> ReadFbInfo(Client& client, const Card& card);
 
-// Several FB info indices at once, values as the driver gives them (KiB).
+// Reads several FB info indices at once; values as the driver gives them (KiB).
 [[nodiscard]] Result<std::vector<rm::NvU32>> ReadFbInfos(Client& client, const Card& card,
                                                          const std::vector<rm::NvU32>& indices);
 
 struct ProcessUse {
   std::uint32_t pid = 0;
-  std::uint64_t bytes = 0;  // memory its objects take on the card
+  std::uint64_t bytes = 0;  // memory that its objects take on the GPU
 };
-// The processes the driver shows to this client; those that end meanwhile are left out.
+// Reads the processes that the driver shows to this client; leaves out those that end meanwhile.
 [[nodiscard]] Result<std::vector<ProcessUse>> ReadProcesses(Client& client, const Card& card);
 
-// What one channel group takes on this card: rm/context_buffers.h.
+// Reads the bytes that one channel group takes on this GPU: rm/context_buffers.h.
 [[nodiscard]] Result<std::uint64_t> ReadContextGroupBytes(Client& client, const Card& card);
 
-// Allocates memory on the card (class NV01_MEMORY_LOCAL_USER, child of the device). On success
+// Allocates memory on the GPU (class NV01_MEMORY_LOCAL_USER, child of the device). On success
 // request.size is what the driver says it gave.
 [[nodiscard]] Outcome AllocVidmem(Client& client, const Card& card, rm::VidmemRequest* request,
                                   rm::NvHandle* handle);
 
-// A channel group on the graphics/compute engine (child of the device).
+// Allocates a channel group on the graphics/compute engine (child of the device).
 [[nodiscard]] Outcome AllocChannelGroup(Client& client, const Card& card, rm::NvHandle* handle);
 
-// Memory that the driver gave, mapped into this process; unmapped and released on destruction.
+// Memory that the driver gave, mapped into this process. The destructor unmaps and releases it.
 // `client` must outlive it.
 class Mapping {
  public:
-  // Memory of the card, or of the machine that may only be read.
+  // Kind of memory: the GPU's, or the host's, which may only be read.
   enum class Of : std::uint8_t { kCard, kMachineToRead };
-  // The first `length` bytes of a memory object. A multiple of the page size.
+  // Maps the first `length` bytes of a memory object. A multiple of the page size.
   [[nodiscard]] static Result<Mapping> Make(const Client& client, const Card& card,
                                             rm::NvHandle memory, std::size_t length,
                                             Of of = Of::kCard);

@@ -1,4 +1,4 @@
-// A client of the Resource Manager: one open control file and the root object on it.
+// A client of the Resource Manager (RM): one open control file and the root object on it.
 //
 // Not thread-safe (handles are counted up); the driver calls themselves may run in several threads
 // through the raw functions. The driver ties a client to the open file and the process: do not use
@@ -17,8 +17,8 @@ namespace cgpu::rmclient {
 
 class Client {
  public:
-  // Opens the control file, asks the driver's version and allocates the root object.
-  // kNotFound: there is no driver. kPermission. kUnsupported: a version src/rm does not know.
+  // Opens the control file, asks the driver's version and allocates the root object. kNotFound:
+  // there is no driver. kPermission. kUnsupported: a version that src/rm does not know.
   [[nodiscard]] static Result<Client> Open(DevicePaths paths);
   [[nodiscard]] static Result<Client> Open() { return Open(DevicePaths::InFolder("/dev")); }
 
@@ -35,10 +35,10 @@ class Client {
   [[nodiscard]] const rm::Abi& abi() const { return *abi_; }
   [[nodiscard]] const std::string& driver_version() const { return driver_version_; }
 
-  // A handle this client has not used yet.
+  // Returns a handle that this client has not used yet.
   [[nodiscard]] rm::NvHandle NewHandle() { return next_handle_++; }
 
-  // The raw calls on this client. Alloc and Dup take a new handle and return it in `handle`.
+  // Make the raw calls on this client. Alloc and Dup take a new handle and return it in `handle`.
   [[nodiscard]] Outcome Alloc(rm::NvHandle parent, rm::NvHandle* handle, rm::NvU32 class_number,
                               void* params, std::size_t params_size);
   [[nodiscard]] Outcome Free(rm::NvHandle parent, rm::NvHandle object);
@@ -48,12 +48,12 @@ class Client {
                             rm::NvHandle source_object);
   [[nodiscard]] Outcome Share(rm::NvHandle object, const rm::RS_SHARE_POLICY& policy);
 
-  // Hands out an object of this client as a file: whoever has the file can import the object, and
-  // the object lives until the last copy of the file is closed. `device` is the object's device, 0
-  // if it has none.
+  // Exports an object of this client as a file. Every process that has the file can import the
+  // object, and the object lives until the last copy of the file is closed. `device` is the
+  // object's device, 0 if it has none.
   [[nodiscard]] Result<UniqueFd> ExportObject(rm::NvHandle device, rm::NvHandle parent,
                                               rm::NvHandle object);
-  // The object of such a file as a child of `parent`; returns its handle.
+  // Imports the object of such a file as a child of `parent`; returns its handle.
   [[nodiscard]] Result<rm::NvHandle> ImportObject(int fd, rm::NvHandle device, rm::NvHandle parent);
 
  private:

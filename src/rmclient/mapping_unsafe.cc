@@ -41,7 +41,7 @@ Result<Mapping> Mapping::Make(const Client& client, const Card& card, rm::NvHand
     return ErrnoError(Code::kInternal, errno, "mapping memory of card " + card.bdf);
   }
   if (!of_card) {
-    (void)mlock(data, length);  // a page that had to be fetched again might not be there any more
+    (void)mlock(data, length);  // a page that had to be fetched again might be gone
   }
   mapping.data_ = data;
   mapping.size_ = length;

@@ -16,10 +16,10 @@ struct Record {
   rm::NV_EVENT_BUFFER_RECORD_HEADER header;
   rm::NV_EVENT_BUFFER_FECS_RECORD_V2 payload;
 };
-constexpr rm::NvU32 kRecords = 4096;  // more than a second's, of a card that does nothing else
+constexpr rm::NvU32 kRecords = 4096;  // more than 1 s of a GPU that does nothing else
 constexpr std::size_t kHeaderBytes = 4096;
 
-// Of the machine, for the driver to write and for this process to read.
+// Allocates memory of the host, for the driver to write and for this process to read.
 Outcome AllocToRead(Client& client, const Card& card, std::size_t bytes, rm::NvHandle* handle) {
   rm::NV_MEMORY_ALLOCATION_PARAMS params = {};
   params.owner = client.handle();

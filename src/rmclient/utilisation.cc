@@ -11,10 +11,11 @@
 namespace cgpu::rmclient {
 namespace {
 
-// NV2080_CTRL_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2_PARAMS (ctrl2080perf.h, ctrl2080gpumon.h):
-// type, bufSize, count and tracker, and then 72 samples of a time and some engines, of which `gr`
-// is the second. An engine has its use in hundredths of a percent first and third the process that
-// was active on it when the sample was taken, if one was; it has 116 bytes, from 570 on 128.
+// Layout of NV2080_CTRL_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2_PARAMS (ctrl2080perf.h,
+// ctrl2080gpumon.h): type, bufSize, count and tracker, then 72 samples. A sample has a time and
+// some GPU engines, of which `gr` is the second. A GPU engine begins with its use in 1/100 %; its
+// third field is the process that was active on it when the sample was taken, if one was. It has
+// 116 bytes, from release 570 on 128.
 constexpr rm::NvU8 kPerfmonUtil = 2;  // NV2080_CTRL_GPUMON_SAMPLE_TYPE_PERFMON_UTIL
 constexpr std::size_t kHead = 16;
 constexpr std::size_t kSamples = 72;
@@ -46,7 +47,7 @@ Result<Utilisation> ReadUtilisation(Client& client, const Card& card) {
   const std::size_t engine =
       (sample - sizeof(rm::NvU64)) % kLongEngine == 0 ? kLongEngine : kShortEngine;
   Utilisation newest;
-  std::uint64_t named = 0;  // the time of the newest that names a process
+  std::uint64_t named = 0;  // time of the newest sample that names a process
   for (std::size_t i = 0; i < kSamples; ++i) {
     const std::size_t at = kHead + i * sample;
     const auto time = At<rm::NvU64>(params, at);

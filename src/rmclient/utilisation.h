@@ -1,4 +1,4 @@
-// How busy a card's engine for graphics and compute was, by the driver's own samples.
+// Reads how busy a GPU's engine for graphics and compute was, from the driver's own samples.
 #ifndef CGPU_RMCLIENT_UTILISATION_H_
 #define CGPU_RMCLIENT_UTILISATION_H_
 
@@ -10,11 +10,11 @@
 
 namespace cgpu::rmclient {
 
-// The newest sample, of a seventh of a second. The same time as before: nothing has happened since.
+// The newest sample, of 1/7 s. The same time as before: nothing has happened since.
 struct Utilisation {
   std::uint64_t time = 0;
   double busy = 0;        // 0 to 1
-  std::uint32_t pid = 0;  // the last process that was seen active on it, or 0
+  std::uint32_t pid = 0;  // last process that was seen active on it, or 0
 };
 [[nodiscard]] Result<Utilisation> ReadUtilisation(Client& client, const Card& card);
 

@@ -1,9 +1,9 @@
-// Work for a card: a channel group with one channel, and launches of programs on it.
+// Gives a GPU work: a channel group with one channel, and launches of programs on it.
 //
-// What a program is, the card decides: the bytes are the caller's. On a simulated card one that
-// begins with sim/engine/timed_kernel.h runs for the time it names. No doorbell is rung: simulated
-// cards look at the channels themselves. NVIDIA/open-gpu-doc classes/host/clc56f.h and
-// classes/compute/ clc6c0.h, clc6c0qmd.h.
+// The GPU decides what a program is: the bytes are the caller's. On a simulated GPU a program that
+// begins with sim/engine/timed_kernel.h runs for the time that it names. No doorbell is rung:
+// simulated GPUs look at the channels themselves. NVIDIA/open-gpu-doc classes/host/clc56f.h and
+// classes/compute/clc6c0.h, clc6c0qmd.h.
 #ifndef CGPU_RMCLIENT_WORK_H_
 #define CGPU_RMCLIENT_WORK_H_
 
@@ -18,9 +18,9 @@
 
 namespace cgpu::rmclient {
 
-// The address at which the card sees the first `length` bytes of a memory object: one that the
-// driver chooses, in the device's own address space, which is that of every WorkQueue. It holds
-// until the memory is freed.
+// Maps the first `length` bytes of a memory object for the GPU and returns the address. The driver
+// chooses it, in the device's own address space, which is that of every WorkQueue. It holds until
+// the memory is freed.
 [[nodiscard]] Result<std::uint64_t> MapForCard(Client& client, const Card& card,
                                                rm::NvHandle memory, std::size_t length);
 
@@ -31,30 +31,31 @@ class WorkQueue {
   static constexpr unsigned kPrograms = 64;
   static constexpr unsigned kMostRuns = 1024;
 
-  // A queue of at least `depth` launches at a time, ready for work. Each launch is one entry that
-  // runs its program `runs` times, one after the other; at most kMostRuns. kUnsupported: the card's
-  // classes are not known here.
+  // Makes a queue of at least `depth` launches at a time, ready for work. Each launch is one entry
+  // that runs its program `runs` times, one after the other; at most kMostRuns. kUnsupported: the
+  // GPU's classes are not known here.
   [[nodiscard]] static Result<WorkQueue> Make(Client& client, const Card& card, unsigned depth,
                                               unsigned runs = 1);
 
-  // For controls: NVA06C_CTRL_CMD_SET_TIMESLICE and its like.
+  // Return the handles, for controls: NVA06C_CTRL_CMD_SET_TIMESLICE and its like.
   [[nodiscard]] rm::NvHandle group() const { return group_; }
   [[nodiscard]] rm::NvHandle channel() const { return channel_; }
   [[nodiscard]] unsigned depth() const { return entries_ - 1; }
 
-  // The number of a program to launch; at most kPrograms of kProgramBytes each. One that is written
-  // over while it is queued runs as either.
+  // Adds a program and returns its number; at most kPrograms of kProgramBytes each. A program that
+  // is written over while it is queued runs as either.
   [[nodiscard]] Result<unsigned> AddProgram(std::span<const std::byte> program);
   void WriteProgram(unsigned number, std::span<const std::byte> program);
 
   // Queues one launch and returns its number; they count from 1 and end in their order. nullopt:
   // the queue is full.
   [[nodiscard]] std::optional<std::uint64_t> Launch(unsigned program);
-  // How many launches have ended.
+  // Returns the number of launches that have ended.
   [[nodiscard]] std::uint64_t Ended() const;
-  // Waits until this many have ended; false when they have not in this time, or never will.
+  // Waits until this many have ended. Returns false when they have not in this time, or never will.
   [[nodiscard]] bool Wait(std::uint64_t launch, std::chrono::milliseconds timeout) const;
-  // What ended the channel, by the error notifier: ROBUST_CHANNEL_* of nverror.h, 0 for nothing.
+  // Returns what ended the channel, by the error notifier: ROBUST_CHANNEL_* of nverror.h, 0 for
+  // nothing.
   [[nodiscard]] rm::NvU32 Fault() const;
 
   [[nodiscard]] Result<> SetTimeslice(std::uint64_t microseconds);
@@ -71,7 +72,7 @@ class WorkQueue {
   Mapping area_;
   unsigned entries_;
   unsigned runs_;
-  std::uint64_t address_ = 0;  // of the area for the card
+  std::uint64_t address_ = 0;  // address of the area for the GPU
   rm::NvU32 compute_class_ = 0;
   rm::NvHandle group_ = 0;
   rm::NvHandle channel_ = 0;

@@ -5,6 +5,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/result.h"
 #include "rm/channel_params.h"
 #include "rm/control_table.h"
 #include "rm/nv_alloc.h"
@@ -17,8 +18,8 @@
 namespace cgpu::rmclient {
 namespace {
 
-// The area: error notifiers, the semaphore, USERD, programs with their QMDs, the ring of entries,
-// and for each of them its methods.
+// Layout of the area: error notifiers, the semaphore, USERD, programs with their QMDs, the ring of
+// entries, and for each of them its methods.
 constexpr std::size_t kNotifier = 0;
 constexpr std::size_t kSemaphore = 0x1000;
 constexpr std::size_t kUserd = 0x2000;
@@ -27,12 +28,12 @@ constexpr std::size_t kQmdBytes = 256;
 constexpr std::size_t kSlot = WorkQueue::kProgramBytes + kQmdBytes;
 constexpr std::size_t kRing = 0x10000;
 constexpr std::size_t kEntryBytes = 8;
-// Of an entry's methods, beside those of its runs; and of each of these.
+// Bytes of an entry's methods, beside those of its runs; and bytes of each run's.
 constexpr std::size_t kFrameBytes = 32;
 constexpr std::size_t kRunBytes = 16;
 
 constexpr std::size_t kGpPut = 0x8C;  // Nvc56fControl
-constexpr std::size_t kInfo32 = 8;    // of NvNotification
+constexpr std::size_t kInfo32 = 8;    // offset in NvNotification
 constexpr std::size_t kStatus = 12;   // info16, and status in the upper half
 
 // Words of a QMD of layout 3.0: PROGRAM_ADDRESS_LOWER and _UPPER.
@@ -55,7 +56,7 @@ constexpr rm::NvU32 kComputeClasses[] = {rm::HOPPER_COMPUTE_A, rm::AMPERE_COMPUT
                                          rm::AMPERE_COMPUTE_A, rm::TURING_COMPUTE_A,
                                          rm::VOLTA_COMPUTE_A};
 
-// Incrementing methods.
+// Returns the header of incrementing methods.
 constexpr std::uint32_t Header(std::uint32_t subchannel, std::uint32_t method,
                                std::uint32_t count) {
   return 1U << 29 | count << 16 | subchannel << 13 | method >> 2;

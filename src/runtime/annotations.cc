@@ -6,7 +6,7 @@
 namespace cgpu {
 namespace {
 
-// The beginnings of names that runtimes act on.
+// Beginnings of names that runtimes act on.
 constexpr std::array<std::string_view, 8> kActedOn = {
     "run.oci.",               // crun, youki
     "krun.",                  // crun's handler for virtual machines
@@ -18,7 +18,7 @@ constexpr std::array<std::string_view, 8> kActedOn = {
     "dev.gvisor.",            // gVisor
 };
 
-// Those that may stay: engines set all but the last two themselves.
+// Annotations that may stay: container engines set all except the last two themselves.
 constexpr std::array<std::string_view, 9> kHarmless = {
     // podman --group-add keep-groups: the supplementary groups.
     "run.oci.keep_original_groups",

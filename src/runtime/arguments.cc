@@ -7,13 +7,15 @@
 #include <string_view>
 #include <utility>
 
+#include "base/result.h"
+
 namespace cgpu {
 namespace {
 
-// The options of a command. runc's: main.go, create.go, run.go, exec.go; crun's: src/crun.c,
-// create.c, run.c, exec.c.
+// Options of a command. runc's: main.go, create.go, run.go, exec.go; crun's: src/crun.c, create.c,
+// run.c, exec.c.
 struct Options {
-  std::span<const std::string_view> with_value;  // in the word after them or after '='
+  std::span<const std::string_view> with_value;  // value in the next word or after '='
   std::span<const std::string_view> flags;
 };
 
@@ -37,10 +39,11 @@ constexpr Options kGlobal{kGlobalWithValue, kGlobalFlags};
 constexpr Options kCreate{kCreateWithValue, kCreateFlags};
 constexpr Options kExec{kExecWithValue, kExecFlags};
 
-// Commands that make no process, nor change what a container may. `checkpoint` stops a container's
-// processes, writes them down, and lets them go on under the filter that they have. Not among them:
-// `restore`, for which runc (libcontainer/criu_linux.go) and crun (src/libcrun/criu.c) build no
-// filter, and crun's `mounts`, which puts the node's folders into a container that runs.
+// Commands that make no process and do not change what a container may do. `checkpoint` stops a
+// container's processes, writes them down, and lets them go on under the filter that they have. Two
+// commands are not among them: `restore`, for which runc (libcontainer/criu_linux.go) and crun
+// (src/libcrun/criu.c) build no filter, and crun's `mounts`, which puts the host's folders into a
+// running container.
 constexpr std::array<std::string_view, 15> kHarmless = {
     "start",  "kill",   "delete", "state",      "list", "ps", "pause",   "resume",
     "update", "events", "spec",   "checkpoint", "help", "h",  "features"};
@@ -60,9 +63,9 @@ Error Unknown(const std::string& word) {
                "write it in full, as --bundle DIR; or use a version of cgpu that knows it"};
 }
 
-// Walks over options and says where the words begin. Runtimes read them differently where they are
-// abbreviated (--bun), have their value attached (-bDIR), or a long name after one dash: such are
-// refused, as are unknown ones, for nobody knows then which word is what.
+// Walks over options and says where the words begin. Runtimes read options differently where they
+// are abbreviated (--bun), have their value attached (-bDIR), or have a long name after one dash.
+// The walker refuses these and unknown ones, because then it cannot tell which word is what.
 class Walker {
  public:
   Walker(const std::vector<std::string>& arguments, std::size_t at)
@@ -77,22 +80,19 @@ class Walker {
   template <class Take>
   Result<> Each(const Options& options, const Take& take) {
     while (true) {
-      const auto option = Next(options);
-      if (!option.ok()) {
-        return option.error();
-      }
-      if (!option->has_value()) {
+      CGPU_ASSIGN_OR_RETURN(const auto option, Next(options));
+      if (!option.has_value()) {
         return {};
       }
-      take((*option)->name, (*option)->value);
+      take((option)->name, (option)->value);
     }
   }
 
-  // Options may come again, as after a command.
+  // Lets options come again, as after a command.
   void GoOn() { ended_ = false; }
 
  private:
-  // The next option; nothing at the first word that is none, or at the end.
+  // Returns the next option; nothing at the first word that is none, or at the end.
   Result<std::optional<Option>> Next(const Options& options) {
     if (ended_ || at_ >= arguments_.size() || arguments_[at_].size() < 2 ||
         arguments_[at_][0] != '-') {
@@ -128,7 +128,7 @@ Error NoContainer(const std::string& command) {
   return Error{Code::kInvalid, 0, command + " names no container", {}};
 }
 
-// Options may also follow the container's id, as crun's parser allows.
+// Parses create or run. Options may also follow the container's id, as crun's parser allows.
 Result<> ParseCreate(Walker& walker, RuntimeCall& call) {
   while (true) {
     CGPU_TRY(walker.Each(kCreate, [&](const std::string& name, const auto& value) {

@@ -1,4 +1,4 @@
-// The command line of an OCI runtime, as engines call it: runc's
+// Parses the command line of an OCI runtime, as container engines call it: runc's
 //   [global options] create|run|exec|delete|... [options] CONTAINER-ID ...
 // of which crun's is a superset (opencontainers/runc man/runc*.8.md, containers/crun crun.1.md).
 //
@@ -15,9 +15,9 @@ namespace cgpu {
 
 struct RuntimeCall {
   enum class Kind {
-    kCreate,  // create or run: a container is made of a bundle
-    kExec,    // a further process in a container
-    kOther,   // known to make or change nothing that concerns us
+    kCreate,  // create or run: makes a container from a bundle
+    kExec,    // adds a process to a container
+    kOther,   // known to make or change nothing that concerns cgpu
     kRefused  // anything else, which may
   };
   Kind kind = Kind::kOther;
@@ -27,14 +27,14 @@ struct RuntimeCall {
   std::string config = "config.json";     // kCreate: in the bundle, or an absolute path
   std::string process;                    // kExec: the file that describes it, or empty
   std::vector<std::string> capabilities;  // kExec: added by options
-  // Where the engine looks for what went wrong; empty: standard error alone.
+  // File where the container engine looks for what went wrong; empty: standard error alone.
   std::string log;
   bool log_json = false;
 };
 
-// `arguments` without the program's name. kUnsupported: an option before the command, or of create,
-// run or exec, that is not known or is spelt as runtimes read it differently. kInvalid: a call that
-// makes a container or a process, but does not say which.
+// Parses `arguments`, which come without the program's name. kUnsupported: an option before the
+// command, or of create, run or exec, is not known or is spelt as runtimes read it differently.
+// kInvalid: the call makes a container or a process, but does not say which.
 [[nodiscard]] Result<RuntimeCall> ParseArguments(const std::vector<std::string>& arguments);
 
 }  // namespace cgpu

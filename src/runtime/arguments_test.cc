@@ -13,7 +13,7 @@ RuntimeCall Parse(const std::vector<std::string>& arguments) {
   return call.ok() ? call.value() : RuntimeCall{};
 }
 
-// As containerd's shim calls it.
+// Parses a call of containerd's shim.
 TEST(RuntimeArguments, ContainerdCreates) {
   const RuntimeCall call =
       Parse({"--root", "/run/runc/k8s.io", "--log", "/b/log.json", "--log-format", "json",
@@ -27,7 +27,7 @@ TEST(RuntimeArguments, ContainerdCreates) {
   EXPECT_TRUE(call.log_json);
 }
 
-// As conmon calls it.
+// Parses a call of conmon.
 TEST(RuntimeArguments, PodmanCreatesWithEqualsSigns) {
   const RuntimeCall call = Parse({"--log-format=json", "--log=/l", "--systemd-cgroup", "create",
                                   "--bundle=/b", "--pid-file=/p", "--no-pivot", "c1"});
@@ -74,7 +74,7 @@ TEST(RuntimeArguments, OtherCommandsAreNotLookedInto) {
   EXPECT_EQ(Parse({"--version"}).kind, RuntimeCall::Kind::kOther);
 }
 
-// What makes a container without its filter, mounts into one that runs, or is not known.
+// Commands that make a container without its filter or mount into one that runs, and unknown ones.
 TEST(RuntimeArguments, CommandsThatMayUndoAFilterAreToBeRefused) {
   for (const char* command : {"restore", "mounts", "init", "Restore", "restor", "rebuild", "-"}) {
     const RuntimeCall call =
@@ -86,7 +86,7 @@ TEST(RuntimeArguments, CommandsThatMayUndoAFilterAreToBeRefused) {
   EXPECT_EQ(Parse({"--", "restore", "c1"}).kind, RuntimeCall::Kind::kRefused);
 }
 
-// Crun takes these for another bundle, another file or another command than a parser that does not
+// crun takes these for another bundle, another file or another command than a parser that does not
 // know the option.
 TEST(RuntimeArguments, OptionsThatAreReadDifferentlyAreRefused) {
   for (const std::vector<std::string>& words :
@@ -111,7 +111,7 @@ TEST(RuntimeArguments, OptionsThatAreReadDifferentlyAreRefused) {
   }
 }
 
-// All that runc and crun document, with a value where they take one.
+// All options that runc and crun document, with a value where they take one.
 TEST(RuntimeArguments, DocumentedOptionsAreKnown) {
   EXPECT_EQ(Parse({"--debug",
                    "--systemd-cgroup",

@@ -11,12 +11,13 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/result.h"
 #include "runtime/spec.h"
 
 namespace cgpu {
 namespace {
 
-// FNV-1a: tells texts apart; nobody gains by making two alike.
+// Returns the FNV-1a hash, which tells texts apart; nobody gains by making two alike.
 std::string Digest(const std::string& text) {
   std::uint64_t hash = 0xcbf29ce484222325U;
   for (const char c : text) {
@@ -27,18 +28,16 @@ std::string Digest(const std::string& text) {
   return digits;
 }
 
-// A new file with the owner and mode of `like`, which takes the place of `path`.
+// Writes a new file with the owner and mode of `like`, which takes the place of `path`.
 Result<> WriteInPlace(const std::string& path, const std::string& text, const struct stat& like) {
   const std::string part = path + ".new";
   unlink(part.c_str());
-  const auto file = OpenFile(part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
-  if (!file.ok()) {
-    return file.error();
-  }
-  CGPU_TRY(WriteAll(file->get(), text));
-  // A process that is not root can give it nobody else's owner, and need not.
-  const bool owned = fchown(file->get(), like.st_uid, like.st_gid) == 0 || geteuid() != 0;
-  if (!owned || fchmod(file->get(), like.st_mode & 07777) != 0 ||
+  CGPU_ASSIGN_OR_RETURN(const auto file,
+                        OpenFile(part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600));
+  CGPU_TRY(WriteAll(file.get(), text));
+  // A process other than root cannot give it another owner, and need not.
+  const bool owned = fchown(file.get(), like.st_uid, like.st_gid) == 0 || geteuid() != 0;
+  if (!owned || fchmod(file.get(), like.st_mode & 07777) != 0 ||
       rename(part.c_str(), path.c_str()) != 0) {
     const int error = errno;
     unlink(part.c_str());
@@ -55,11 +54,8 @@ std::string Bundle::KeptPath(const std::string& replacement) const {
 
 Result<Bundle> Bundle::Open(const std::string& folder, const std::string& config) {
   std::string path = std::filesystem::path(folder) / config;
-  auto text = ReadFile(path, kMaxSpec);
-  if (!text.ok()) {
-    return text.error();
-  }
-  Bundle bundle(std::move(path), std::move(*text));
+  CGPU_ASSIGN_OR_RETURN(auto text, ReadFile(path, kMaxSpec));
+  Bundle bundle(std::move(path), std::move(text));
   std::string kept = bundle.KeptPath(bundle.text_);
   auto original = ReadFile(kept, kMaxSpec);
   if (original.ok()) {

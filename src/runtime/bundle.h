@@ -1,8 +1,8 @@
-// The configuration of a bundle that somebody else wrote, changed in place for the OCI runtime.
+// Changes the configuration of a bundle that another program wrote, in place, for the OCI runtime.
 //
-// What was there is kept beside it, under a name made from what it was replaced by: a bundle that
-// is run a second time, as by hand, is changed from its original and not from our changes. One that
-// was written anew meanwhile is another, and is taken as it is.
+// The original is kept beside it, under a name made from what replaced it. So a bundle that is run
+// a second time, for example by hand, is changed from its original and not from cgpu's changes. A
+// configuration that was written again meanwhile is another one, and is taken as it is.
 #ifndef CGPU_RUNTIME_BUNDLE_H_
 #define CGPU_RUNTIME_BUNDLE_H_
 
@@ -14,10 +14,10 @@ namespace cgpu {
 
 class Bundle {
  public:
-  // `config`: in `folder`, or an absolute path. kNotFound, or why it cannot be read.
+  // Opens `config`: in `folder`, or an absolute path. kNotFound, or why it cannot be read.
   [[nodiscard]] static Result<Bundle> Open(const std::string& folder, const std::string& config);
 
-  // As it was written.
+  // Returns the configuration as it was written.
   [[nodiscard]] const std::string& text() const { return text_; }
 
   // Puts `text` in its place, with the same owner and mode.
@@ -29,7 +29,7 @@ class Bundle {
 
   std::string path_;
   std::string text_;
-  std::string kept_;  // where text_ was found, if it is not what lies at path_
+  std::string kept_;  // path where text_ was found, if that is not path_
 };
 
 }  // namespace cgpu

@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "base/file.h"
+#include "base/result.h"
 #include "runtime/nvidia.h"
 
 namespace cgpu {
@@ -28,7 +29,7 @@ bool IsAbsolute(const std::string& path) {
   return path.starts_with('/');
 }
 
-// These throw what yaml-cpp throws where a node is of another kind.
+// These functions throw what yaml-cpp throws where a node is of another kind.
 
 std::vector<std::string> Texts(const YAML::Node& list) {
   return list ? list.as<std::vector<std::string>>() : std::vector<std::string>();
@@ -76,7 +77,7 @@ void AddHooks(const YAML::Node& list, DriverFiles& files) {
   }
 }
 
-// Nothing where it is of something else.
+// Reads a specification. Returns nothing where it is of another kind.
 Result<std::optional<DriverFiles>> Read(std::string_view text) {
   const YAML::Node root = YAML::Load(std::string(text));
   if (!root.IsMap() || !root["cdiVersion"] || !root["kind"]) {
@@ -97,7 +98,8 @@ Result<std::optional<DriverFiles>> Read(std::string_view text) {
 Result<std::optional<DriverFiles>> Parse(std::string_view text) {
   try {
     return Read(text);
-  } catch (const YAML::Exception& exception) {  // one edge: the library reports by exceptions
+  } catch (
+      const YAML::Exception& exception) {  // caught here alone: the library reports by exceptions
     return Wrong(std::string("is not understood: ") + exception.what());
   }
 }
@@ -107,7 +109,7 @@ void Append(List& list, const List& more) {
   list.insert(list.end(), more.begin(), more.end());
 }
 
-// The specifications of a folder in the order of their names.
+// Returns the specifications of a folder in the order of their names.
 Result<std::vector<std::string>> FilesIn(const std::string& folder) {
   std::vector<std::string> files;
   std::error_code failed;
@@ -128,28 +130,19 @@ Result<std::vector<std::string>> FilesIn(const std::string& folder) {
 }  // namespace
 
 Result<DriverFiles> ParseCdi(std::string_view text) {
-  auto files = Parse(text);
-  if (!files.ok()) {
-    return files.error();
-  }
-  return files->value_or(DriverFiles());
+  CGPU_ASSIGN_OR_RETURN(auto files, Parse(text));
+  return files.value_or(DriverFiles());
 }
 
 Result<DriverFiles> ReadCdi(const std::vector<std::string>& folders) {
   for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder) {
-    const auto paths = FilesIn(*folder);
-    if (!paths.ok()) {
-      return paths.error();
-    }
+    CGPU_ASSIGN_OR_RETURN(const auto paths, FilesIn(*folder));
     DriverFiles all;
     bool any = false;
-    for (const std::string& path : *paths) {
-      const auto text = ReadFile(path);
-      if (!text.ok()) {
-        return text.error();
-      }
-      const auto files = Parse(*text);
-      if (!files.ok() && text->find(kKind) != std::string::npos) {
+    for (const std::string& path : paths) {
+      CGPU_ASSIGN_OR_RETURN(const auto text, ReadFile(path));
+      const auto files = Parse(text);
+      if (!files.ok() && text.find(kKind) != std::string::npos) {
         Error error = files.error();
         error.what = path + ": " + error.what;
         return error;

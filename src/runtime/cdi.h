@@ -1,10 +1,10 @@
-// What a node's Container Device Interface specifications say of NVIDIA's driver: the libraries and
-// programs that containers need of it (tags.cncf.io/container-device-interface SPEC.md;
-// `nvidia-ctk cdi generate` writes them).
+// Reads what a host's Container Device Interface specifications say of NVIDIA's driver: the
+// libraries and programs of it that containers need (tags.cncf.io/container-device-interface
+// SPEC.md; `nvidia-ctk cdi generate` writes them).
 //
-// Taken are the mounts, the variables and the hooks that all devices have in common, the hooks only
-// so far as they make libraries be found (NvidiaHook::kLibraries). Devices and what belongs to one
-// of them alone are not: cards are ours to give.
+// It takes the mounts, the variables and the hooks that all devices have in common, and of the
+// hooks only those that make libraries be found (NvidiaHook::kLibraries). It takes no devices and
+// nothing that belongs to one device alone: cgpu gives the GPUs.
 #ifndef CGPU_RUNTIME_CDI_H_
 #define CGPU_RUNTIME_CDI_H_
 
@@ -22,16 +22,16 @@ struct DriverFiles {
   std::vector<SpecMount> mounts;  // all read-only
   std::vector<std::pair<std::string, std::string>> environment;
   std::vector<SpecHook> hooks;
-  std::vector<std::string> left_out;  // other hooks, as they are to be called
+  std::vector<std::string> left_out;  // other hooks, as they are called
 };
 
-// The files of a specification, in YAML or JSON; nothing where it is of something else than
+// Returns the files of a specification, in YAML or JSON; nothing where it is of a kind other than
 // "nvidia.com/gpu". kInvalid for what is no specification. Pure.
 [[nodiscard]] Result<DriverFiles> ParseCdi(std::string_view text);
 
-// Of the specifications in `folders`, the last of those that have any first: as CDI has it, what
-// lies in /var/run/cdi goes before what lies in /etc/cdi. Folders need not be there. Files that
-// cannot be read or understood and that may be about NVIDIA's cards are errors.
+// Reads the specifications in the last of `folders` that has any: as CDI has it, what lies in
+// /var/run/cdi goes before what lies in /etc/cdi. Folders need not exist. Files that cannot be read
+// or understood and that may be about NVIDIA's GPUs are errors.
 [[nodiscard]] Result<DriverFiles> ReadCdi(const std::vector<std::string>& folders);
 
 }  // namespace cgpu

@@ -16,7 +16,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Pair;
 
-// As `nvidia-ctk cdi generate` writes it, shortened.
+// A specification as `nvidia-ctk cdi generate` writes it, shortened.
 constexpr const char* kYaml = R"(---
 cdiVersion: 0.5.0
 kind: nvidia.com/gpu

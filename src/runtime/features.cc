@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/fd.h"
+#include "base/result.h"
 #include "runtime/json_depth.h"
 
 namespace cgpu {
@@ -26,7 +27,7 @@ constexpr std::chrono::seconds kPatience{10};
 constexpr std::size_t kMaxOutput = std::size_t{1} << 20;
 constexpr std::size_t kMaxDepth = 32;
 constexpr const char* kFlag = "SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV";
-constexpr int kMajor = 1;  // of crun, the first that has it
+constexpr int kMajor = 1;  // first version of crun that has it
 constexpr int kMinor = 6;
 
 bool IsListed(std::string_view features) {
@@ -39,7 +40,7 @@ bool IsListed(std::string_view features) {
   return flags.is_array() && std::find(flags.begin(), flags.end(), kFlag) != flags.end();
 }
 
-// "crun version 1.8.1"
+// Returns whether the text, such as "crun version 1.8.1", is of a crun that has it.
 bool IsNewCrun(std::string_view version) {
   constexpr std::string_view kBeginning = "crun version ";
   if (!version.starts_with(kBeginning)) {
@@ -56,7 +57,7 @@ bool IsNewCrun(std::string_view version) {
   return major > kMajor || (major == kMajor && minor >= kMinor);
 }
 
-// False: the deadline came first.
+// Waits for input. Returns false when the deadline came first.
 bool AwaitInput(int fd, Clock::time_point deadline) {
   int polled = -1;
   do {
@@ -67,7 +68,8 @@ bool AwaitInput(int fd, Clock::time_point deadline) {
   return polled > 0;
 }
 
-// Reads until the end of the stream, the deadline or too much; true: the end was reached.
+// Reads until the end of the stream, the deadline or too much. Returns true when the end was
+// reached.
 bool ReadOutput(int fd, Clock::time_point deadline, std::string& output) {
   while (output.size() <= kMaxOutput && AwaitInput(fd, deadline)) {
     char buffer[4096];
@@ -80,13 +82,13 @@ bool ReadOutput(int fd, Clock::time_point deadline, std::string& output) {
   return false;
 }
 
-// Whether the child ends in time: it may have closed its output before.
+// Returns whether the child ends in time: it may have closed its output before.
 bool EndsUntil(pid_t child, Clock::time_point deadline) {
   const UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, child, 0)));
   return process.valid() && AwaitInput(process.get(), deadline);
 }
 
-// Standard output of a program that is to end soon; empty if it fails.
+// Returns the standard output of a program that must end soon; "" if it fails.
 Result<std::string> OutputOf(const std::string& program, const char* argument) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) {
@@ -129,15 +131,9 @@ bool WaitsKillably(std::string_view features, std::string_view version) {
 }
 
 Result<bool> AskForKillableWaits(const std::string& program) {
-  const auto features = OutputOf(program, "features");
-  if (!features.ok()) {
-    return features.error();
-  }
-  const auto version = OutputOf(program, "--version");
-  if (!version.ok()) {
-    return version.error();
-  }
-  return WaitsKillably(*features, *version);
+  CGPU_ASSIGN_OR_RETURN(const auto features, OutputOf(program, "features"));
+  CGPU_ASSIGN_OR_RETURN(const auto version, OutputOf(program, "--version"));
+  return WaitsKillably(features, version);
 }
 
 }  // namespace cgpu

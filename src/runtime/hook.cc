@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/result.h"
 #include "kernel/mount_tree.h"
 #include "kernel/tree_words.h"
 #include "runtime/json_depth.h"
@@ -55,36 +56,31 @@ Result<Json> ParseObject(const std::string& text, const std::string& what) {
   return object;
 }
 
-// The field of an object; null where there is none.
+// Returns the field of an object; null where there is none.
 const Json& FieldOf(const Json& object, const char* name) {
   static const Json null;
   const auto found = object.is_object() ? object.find(name) : object.end();
   return found == object.end() ? null : *found;
 }
 
-// Empty where it is no string.
+// Returns the text of a field; "" where it is no string.
 std::string TextOf(const Json& object, const char* name) {
   const Json& field = FieldOf(object, name);
   return field.is_string() ? field.get<std::string>() : std::string();
 }
 
 Result<std::string> BundleOf(int state_fd) {
-  const auto text = ReadState(state_fd);
-  if (!text.ok()) {
-    return text.error();
-  }
-  const auto state = ParseObject(*text, "the container's state");
-  if (!state.ok()) {
-    return state.error();
-  }
-  std::string bundle = TextOf(*state, "bundle");
+  CGPU_ASSIGN_OR_RETURN(const auto text, ReadState(state_fd));
+  CGPU_ASSIGN_OR_RETURN(const auto state, ParseObject(text, "the container's state"));
+  std::string bundle = TextOf(state, "bundle");
   if (!bundle.starts_with('/')) {
     return Wrong("the container's state has no absolute path of a bundle");
   }
   return bundle;
 }
 
-// A namespace with a path is one that others have too.
+// Returns whether the container has a mount namespace of its own. A namespace with a path is shared
+// with others.
 bool HasOwnMounts(const Json& config) {
   const Json& list = FieldOf(FieldOf(config, "linux"), "namespaces");
   return std::any_of(list.begin(), list.end(), [](const Json& one) {
@@ -94,19 +90,13 @@ bool HasOwnMounts(const Json& config) {
 
 Result<std::string> FindRoot(const std::string& bundle) {
   const std::string path = bundle + "/config.json";
-  const auto text = ReadFile(path, kMaxSpec);
-  if (!text.ok()) {
-    return text.error();
-  }
-  const auto config = ParseObject(*text, path);
-  if (!config.ok()) {
-    return config.error();
-  }
-  if (!HasOwnMounts(*config)) {
+  CGPU_ASSIGN_OR_RETURN(const auto text, ReadFile(path, kMaxSpec));
+  CGPU_ASSIGN_OR_RETURN(const auto config, ParseObject(text, path));
+  if (!HasOwnMounts(config)) {
     return Error{Code::kUnsupported, 0, "the container has no mount namespace of its own",
                  "a container with a slice of a GPU needs one"};
   }
-  std::string rootfs = TextOf(FieldOf(*config, "root"), "path");
+  std::string rootfs = TextOf(FieldOf(config, "root"), "path");
   if (rootfs.empty()) {
     return Wrong(path + " names no root file system");
   }
@@ -116,16 +106,10 @@ Result<std::string> FindRoot(const std::string& bundle) {
 }  // namespace
 
 Result<> RunHook(const std::vector<std::string>& arguments, int state_fd) {
-  const auto tree = TreeFromWords(arguments);
-  if (!tree.ok()) {
-    return tree.error();
-  }
-  const auto bundle = BundleOf(state_fd);
-  if (!bundle.ok()) {
-    return bundle.error();
-  }
-  const auto rootfs = FindRoot(*bundle);
-  return rootfs.ok() ? MountGpuTreeAt(*tree, *rootfs) : rootfs.error();
+  CGPU_ASSIGN_OR_RETURN(const auto tree, TreeFromWords(arguments));
+  CGPU_ASSIGN_OR_RETURN(const auto bundle, BundleOf(state_fd));
+  const auto rootfs = FindRoot(bundle);
+  return rootfs.ok() ? MountGpuTreeAt(tree, *rootfs) : rootfs.error();
 }
 
 }  // namespace cgpu

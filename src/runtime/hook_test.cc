@@ -14,7 +14,8 @@
 namespace cgpu {
 namespace {
 
-// What RunHook() makes of what the runtime and the bundle say, as far as a machine stays untouched.
+// Tests what RunHook() makes of the runtime's state and of the bundle, as far as the host stays
+// untouched.
 class RunHookTest : public testing::Test {
  protected:
   void SetUp() override {

@@ -1,4 +1,4 @@
-// How deep a JSON text nests, found out before it is parsed: the parser recurses.
+// Finds out how deep a JSON text nests before it is parsed, since the parser recurses.
 #ifndef CGPU_RUNTIME_JSON_DEPTH_H_
 #define CGPU_RUNTIME_JSON_DEPTH_H_
 
@@ -7,8 +7,8 @@
 
 namespace cgpu {
 
-// Whether objects and arrays lie deeper in each other than `most`, whatever else is wrong with the
-// text.
+// Returns whether objects and arrays lie deeper in each other than `most`, whatever else is wrong
+// with the text.
 [[nodiscard]] bool NestsDeeper(std::string_view text, std::size_t most);
 
 }  // namespace cgpu

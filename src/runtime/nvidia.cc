@@ -23,7 +23,7 @@ constexpr std::array<std::string_view, 5> kLibraryHooks = {
     "update-ldcache"};
 constexpr std::array<std::string_view, 3> kNeedlessHooks = {
     "chmod", "disable-device-node-modification", "update-nvidia-params"};
-// Programs that put cards in, each under the names it has had.
+// Programs that put GPUs in, each under the names it has had.
 constexpr std::array<std::string_view, 3> kCardPrograms = {
     "nvidia-container-runtime-hook", "nvidia-container-toolkit", "nvidia-container-cli"};
 
@@ -38,19 +38,20 @@ bool Contains(const std::array<std::string_view, kCount>& list, std::string_view
   return std::find(list.begin(), list.end(), text) != list.end();
 }
 
-// Without what a path may have beside names: "//", "/./", "/../".
+// Returns the path without "//", "/./" and "/../".
 std::string Plain(std::string_view path) {
   return std::filesystem::path(path).lexically_normal();
 }
 
-// Also of the real programs beside which wrappers of their names were put: ".real".
+// Returns the program's name, also for a real program beside which a wrapper of its name was put:
+// ".real".
 std::string_view ProgramOf(std::string_view path) {
   const std::string_view name = path.substr(path.rfind('/') + 1);
   constexpr std::string_view kReal = ".real";
   return name.ends_with(kReal) ? name.substr(0, name.size() - kReal.size()) : name;
 }
 
-// The subcommand: what comes first that is neither an option nor "hook".
+// Returns the subcommand: the first word that is neither an option nor "hook".
 std::string_view SubcommandOf(const std::vector<std::string>& arguments) {
   for (std::size_t i = 1; i < arguments.size(); ++i) {
     if (!arguments[i].starts_with('-') && arguments[i] != "hook") {

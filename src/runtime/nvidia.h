@@ -1,7 +1,7 @@
-// What NVIDIA's container toolkit, and engines at its word, put into a container's configuration:
-// files of cards, sockets of GPUs' daemons, and hooks (NVIDIA/nvidia-container-toolkit
-// pkg/nvcdi, internal/discover/hooks.go, internal/modifier/stable.go; containerd
-// contrib/nvidia/nvidia.go; moby daemon/nvidia_linux.go).
+// Recognises what NVIDIA's container toolkit, and container engines for it, put into a container's
+// configuration: files of GPUs, sockets of GPUs' daemons, and hooks
+// (NVIDIA/nvidia-container-toolkit pkg/nvcdi, internal/discover/hooks.go,
+// internal/modifier/stable.go; containerd contrib/nvidia/nvidia.go; moby daemon/nvidia_linux.go).
 //
 // Pure.
 #ifndef CGPU_RUNTIME_NVIDIA_H_
@@ -14,28 +14,29 @@
 
 namespace cgpu {
 
-// A file of a card or of the driver, by its path on the node or in a container.
+// Returns whether the path, on the host or in a container, is a file of a GPU or of the driver.
 [[nodiscard]] bool IsGpuFile(std::string_view path);
 
-// Where a daemon that serves all of the node's cards listens, or a folder of such.
+// Returns whether the path is a socket of a daemon that serves all of the host's GPUs, or a folder
+// of such sockets.
 [[nodiscard]] bool IsGpuSocket(std::string_view path);
 
-// N of /dev/nvidiaN; nothing for any other file.
+// Returns N of /dev/nvidiaN; nothing for any other file.
 [[nodiscard]] std::optional<unsigned> CardMinor(std::string_view path);
 
 enum class NvidiaHook {
   kNone,       // not of the toolkit
   kLibraries,  // makes the driver's libraries be found: links, the linker's cache
-  kNeedless,   // about files that a slice has from us alone
-  kCards,      // puts cards and libraries in when the configuration is read already
-  kUnknown,    // of the toolkit, and nothing more is known
+  kNeedless,   // about files that a slice has from cgpu alone
+  kCards,      // puts GPUs and libraries in after the configuration was read
+  kUnknown,    // a hook of the toolkit; nothing more is known
 };
 
-// `arguments` from argv[0] on.
+// Returns the kind of a hook. `arguments` from argv[0] on.
 [[nodiscard]] NvidiaHook NvidiaHookOf(std::string_view path,
                                       const std::vector<std::string>& arguments);
 
-// Whether the value of NVIDIA_VISIBLE_DEVICES makes NVIDIA's runtime put cards in.
+// Returns whether the value of NVIDIA_VISIBLE_DEVICES makes NVIDIA's runtime put GPUs in.
 [[nodiscard]] bool NamesCards(std::string_view visible_devices);
 
 }  // namespace cgpu

@@ -14,7 +14,7 @@ using Json = nlohmann::json;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// What dockerd 20.10 makes of --gpus 1 where NVIDIA's hook is installed.
+// Configuration that dockerd 20.10 makes of --gpus 1 where NVIDIA's hook is installed.
 constexpr const char* kDockerGpus = R"({
   "process": {"env": ["CGPU_MEM=3GiB", "NVIDIA_VISIBLE_DEVICES=0"]},
   "hooks": {"prestart": [
@@ -23,15 +23,15 @@ constexpr const char* kDockerGpus = R"({
     {"path": "/proc/12/exe", "args": ["libnetwork-setkey", "-exec-root=/var/run/docker", "a", "b"]}
   ]}})";
 
-// What `ctr run --gpus 0` of containerd 1.6 makes.
+// Configuration that `ctr run --gpus 0` of containerd 1.6 makes.
 constexpr const char* kCtrGpus = R"({
   "hooks": {"prestart": [
     {"path": "/usr/bin/containerd",
      "args": ["containerd", "oci-hook", "--", "/usr/bin/nvidia-container-cli", "--load-kmods",
               "configure", "--device=0", "--utility", "--pid={{pid}}", "{{rootfs}}"]}]}})";
 
-// What NVIDIA's runtime in CDI mode, podman and newer engines make of nvidia.com/gpu=1 with a
-// specification of `nvidia-ctk cdi generate`, shortened.
+// Configuration that NVIDIA's runtime in CDI mode, podman and newer container engines make of
+// nvidia.com/gpu=1 with a specification of `nvidia-ctk cdi generate`, shortened.
 constexpr const char* kCdi = R"({
   "process": {"env": ["CGPU_MEM=3GiB", "NVIDIA_VISIBLE_DEVICES=void"]},
   "mounts": [

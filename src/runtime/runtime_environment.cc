@@ -10,7 +10,7 @@ namespace {
 constexpr std::array<std::string_view, 9> kNeeded = {
     "HOME",                      // a runtime that finds none sets the container's
     "USER",                      // runc: whether it is rootless
-    "XDG_RUNTIME_DIR",           // where a user's containers are known; and the user's systemd
+    "XDG_RUNTIME_DIR",           // where a user's containers are known; also the user's systemd
     "DBUS_SESSION_BUS_ADDRESS",  // the same
     "NOTIFY_SOCKET",             // sd_notify(3), handed on to the container
     "LISTEN_FDS",                // sd_listen_fds(3), the same

@@ -1,8 +1,9 @@
-// What the OCI runtime has of the environment that an engine called cgpu-runtime with. Pure.
+// Chooses what the OCI runtime gets of the environment that a container engine called cgpu-runtime
+// with. Pure.
 //
 // Variables change what runtimes do behind the configuration's back: crun sends seccomp listeners
-// where RUN_OCI_SECCOMP_RECEIVER says, the dynamic linker loads what LD_PRELOAD names. Engines hand
-// on what they were started with, and users of rootless ones whatever they like.
+// where RUN_OCI_SECCOMP_RECEIVER says, the dynamic linker loads what LD_PRELOAD names. Container
+// engines hand on what they were started with, and users of rootless ones whatever they like.
 #ifndef CGPU_RUNTIME_RUNTIME_ENVIRONMENT_H_
 #define CGPU_RUNTIME_RUNTIME_ENVIRONMENT_H_
 
@@ -11,12 +12,12 @@
 
 namespace cgpu {
 
-// Where programs are looked for without a PATH, and by the hooks that cgpu puts in.
+// Folders where programs are looked for without a PATH, and by the hooks that cgpu puts in.
 inline constexpr char kPlainPath[] =
     "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-// Those of `environment` (NAME=VALUE) that runtimes need. Of PATH only absolute folders are left:
-// the working directory is often the container's.
+// Returns the entries of `environment` (NAME=VALUE) that runtimes need. Keeps only absolute folders
+// of PATH: the working directory is often the container's.
 [[nodiscard]] std::vector<std::string> RuntimeEnvironment(
     const std::vector<std::string>& environment);
 

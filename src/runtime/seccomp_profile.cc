@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/result.h"
 #include "runtime/json_depth.h"
 
 namespace cgpu {
@@ -14,7 +15,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMaxDepth = 16;
-constexpr std::uint32_t kArguments = 6;  // of a system call
+constexpr std::uint32_t kArguments = 6;  // arguments of a system call
 constexpr std::array kComparisons = {"SCMP_CMP_NE",       "SCMP_CMP_LT", "SCMP_CMP_LE",
                                      "SCMP_CMP_EQ",       "SCMP_CMP_GE", "SCMP_CMP_GT",
                                      "SCMP_CMP_MASKED_EQ"};
@@ -24,7 +25,7 @@ Error Wrong(std::string what) {
                "it must be as linux.seccomp of OCI runtime-spec's config-linux.md"};
 }
 
-// Null where the field is absent or null, as many writers have it.
+// Returns the field; null where it is absent or null, as many writers have it.
 const Json* Field(const Json& object, const char* name) {
   const auto found = object.find(name);
   return found == object.end() || found->is_null() ? nullptr : &*found;
@@ -116,11 +117,8 @@ Result<SeccompRule> ReadRule(const Json& object) {
     return Wrong("has args that are no list");
   }
   for (std::size_t i = 0; args != nullptr && i < args->size(); ++i) {
-    auto condition = ReadCondition((*args)[i]);
-    if (!condition.ok()) {
-      return condition.error();
-    }
-    rule.args.push_back(std::move(*condition));
+    CGPU_ASSIGN_OR_RETURN(auto condition, ReadCondition((*args)[i]));
+    rule.args.push_back(std::move(condition));
   }
   return rule;
 }
@@ -164,11 +162,8 @@ Result<SeccompProfile> ParseSeccompProfile(std::string_view text) {
     return Wrong("has syscalls that are no list");
   }
   for (std::size_t i = 0; rules != nullptr && i < rules->size(); ++i) {
-    auto rule = ReadRule((*rules)[i]);
-    if (!rule.ok()) {
-      return rule.error();
-    }
-    profile.rules.push_back(std::move(*rule));
+    CGPU_ASSIGN_OR_RETURN(auto rule, ReadRule((*rules)[i]));
+    profile.rules.push_back(std::move(rule));
   }
   return profile;
 }

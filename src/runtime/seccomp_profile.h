@@ -1,8 +1,9 @@
 // A container's seccomp profile as an OCI runtime gets it: `linux.seccomp` of config.json
 // (opencontainers/runtime-spec config-linux.md).
 //
-// Pure. The engine wrote the text, but parts of it are the container's user's, so it is bounded and
-// nothing is taken that is not well-formed. Fields that the specification does not name are lost.
+// Pure. The container engine wrote the text, but parts of it are from the container's user. So it
+// is bounded, and text that is not well-formed is refused. Fields that the specification does not
+// name are lost.
 #ifndef CGPU_RUNTIME_SECCOMP_PROFILE_H_
 #define CGPU_RUNTIME_SECCOMP_PROFILE_H_
 
@@ -31,9 +32,9 @@ struct SeccompCondition {
   bool operator==(const SeccompCondition&) const = default;
 };
 
-// What becomes of calls of these names whose arguments meet all conditions. Of rules that apply to
-// the same call libseccomp makes what it likes, but one without conditions always wins, and of
-// several such the first.
+// A rule: what becomes of calls of these names whose arguments meet all conditions. libseccomp may
+// combine several rules for the same call as it likes, but a rule without conditions always wins,
+// and the first of several such.
 struct SeccompRule {
   std::vector<std::string> names;
   std::string action;  // SCMP_ACT_...
@@ -46,7 +47,7 @@ struct SeccompRule {
 struct SeccompProfile {
   std::string default_action;
   std::optional<std::uint32_t> default_errno_ret;
-  std::vector<std::string> architectures;  // none: the machine's own alone
+  std::vector<std::string> architectures;  // none: the host's own alone
   std::vector<std::string> flags;
   std::string listener_path;
   std::string listener_metadata;
@@ -55,7 +56,7 @@ struct SeccompProfile {
   bool operator==(const SeccompProfile&) const = default;
 };
 
-// kInvalid, with what is wrong.
+// Parse and format a profile. kInvalid, with what is wrong.
 [[nodiscard]] Result<SeccompProfile> ParseSeccompProfile(std::string_view text);
 [[nodiscard]] std::string FormatSeccompProfile(const SeccompProfile& profile);
 

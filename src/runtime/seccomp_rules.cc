@@ -21,7 +21,7 @@ constexpr const char* kErrno = "SCMP_ACT_ERRNO";
 constexpr const char* kNotify = "SCMP_ACT_NOTIFY";
 constexpr const char* kKillable = "SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV";
 
-// A request's number: asm-generic/ioctl.h.
+// Bits of a request's number: asm-generic/ioctl.h.
 constexpr std::uint32_t kNumber = 0xff;
 constexpr std::uint32_t kType = 0xff00;
 constexpr std::uint32_t kSize = 0x3fff0000;
@@ -29,7 +29,8 @@ constexpr std::uint32_t kFirstTypeBit = 8;
 constexpr std::uint32_t kFirstSizeBit = 16;
 constexpr std::uint32_t kDirectionBit = 30;
 constexpr std::uint32_t kWhole = 0xffffffff;
-// Of any file, from linux/fs.h; everything else with a zero type byte and no size is nvidia-uvm's.
+// Requests of any file, from linux/fs.h; everything else with a zero type byte and no size is
+// nvidia-uvm's.
 constexpr std::array<std::uint32_t, 2> kOfAnyFile = {1 /* FIBMAP */, 2 /* FIGETBSZ */};
 
 // Arguments of ioctl, mmap and mremap.
@@ -58,7 +59,7 @@ bool Passes(const std::string& action) {
   return action == kAllow || action == "SCMP_ACT_LOG" || action == "SCMP_ACT_TRACE";
 }
 
-// What a profile says of one system call, taken out of its rules.
+// A profile's rules for one system call, taken out of it.
 struct Verdicts {
   std::optional<std::string> always;  // the action for all of its calls that no rule denies
   std::vector<SeccompRule> conditional;
@@ -90,15 +91,16 @@ Verdicts TakeOut(SeccompProfile& profile, const std::string& name) {
   return verdicts;
 }
 
-// Calls that `include` lists, each by what its arguments must meet; and for profiles that deny what
-// they do not list, those that must be let through.
+// Calls that `include` lists, each by what its arguments must meet; and the calls to let through,
+// for profiles that deny what they do not list.
 struct Division {
   std::vector<Conditions> include;
   std::vector<Conditions> rest;
 };
 
-// Adds what is `also` in the bits of `with` and has none of `values` in the bits of `mask`: for
-// each value's beginnings, from the highest bit down, those that go on in a way that no value does.
+// Adds conditions for all requests that are `also` in the bits of `with` and have none of `values`
+// in the bits of `mask`. It goes from the highest bit down; for each beginning of a value it adds
+// the continuations that no value has.
 void AddComplement(std::uint32_t mask, const std::set<std::uint32_t>& values, std::uint32_t with,
                    std::uint32_t also, std::vector<Conditions>* rest) {
   std::set<std::uint32_t> beginnings = {0};
@@ -123,7 +125,7 @@ void AddComplement(std::uint32_t mask, const std::set<std::uint32_t>& values, st
   }
 }
 
-// Those that kernel::IsTrapped() is true of.
+// Returns the requests that kernel::IsTrapped() is true of.
 Division TrappedRequests() {
   Division division;
   for (std::uint32_t bit = kFirstSizeBit; bit < kDirectionBit; ++bit) {
@@ -133,7 +135,7 @@ Division TrappedRequests() {
   for (const std::uint32_t number : kernel::kInAnySize) {
     division.include.push_back({Masked(kRequest, kNumber, number)});
   }
-  // Without a size, with a bit of the type set and another number.
+  // Requests without a size, with a bit of the type set and another number.
   const std::set<std::uint32_t> in_any_size(kernel::kInAnySize.begin(), kernel::kInAnySize.end());
   for (std::uint32_t type = kFirstTypeBit; type < kFirstSizeBit; ++type) {
     AddComplement(kNumber, in_any_size, kSize | 1U << type, 1U << type, &division.rest);
@@ -141,7 +143,8 @@ Division TrappedRequests() {
   return division;
 }
 
-// The requests that make objects, in every size that a driver takes, and all of nvidia-uvm's.
+// Returns the requests that make objects, in every size that a driver takes, and all of
+// nvidia-uvm's.
 Division FindMakingRequests() {
   constexpr std::uint32_t kMostSize = kSize >> kFirstSizeBit;
   std::set<std::uint32_t> escapes;
@@ -172,10 +175,11 @@ Division FindMakingRequests() {
       with_size.insert(row.request & (kSize | kNumber));
     }
   }
-  // A few rules for all of nvidia-uvm's others: each costs a container's start.
+  // Few rules cover all of nvidia-uvm's others, because each rule costs time at a container's
+  // start.
   AddComplement(kNumber, {kOfAnyFile.begin(), kOfAnyFile.end()}, kSize | kType, 0,
                 &division.include);
-  // Without a size: those with a type, and two of any file. With one: all others.
+  // Requests without a size: those with a type, and two of any file. Requests with one: all others.
   for (std::uint32_t type = kFirstTypeBit; type < kFirstSizeBit; ++type) {
     division.rest.push_back({Masked(kRequest, kSize | 1U << type, 1U << type)});
   }
@@ -189,7 +193,7 @@ Division FindMakingRequests() {
   return division;
 }
 
-// Conditions that let one request through, and which.
+// Returns the one request that the rule's conditions let through, if that is so.
 std::optional<std::uint32_t> OneRequest(const SeccompRule& rule) {
   if (rule.args.size() != 1 || rule.args[0].index != kRequest || rule.args[0].op != "SCMP_CMP_EQ") {
     return std::nullopt;
@@ -197,8 +201,9 @@ std::optional<std::uint32_t> OneRequest(const SeccompRule& rule) {
   return static_cast<std::uint32_t>(rule.args[0].value);
 }
 
-// Where the profile lets calls of `listed`'s name pass, those that `division` includes become what
-// `listed` says; where it does so on conditions, whatever may mean one of them.
+// Divides the calls of `listed`'s name that the profile lets pass: those that `division` includes
+// become what `listed` says. Where the profile lets calls pass on conditions, a rule that may mean
+// one of those becomes what `listed` says.
 void Divide(SeccompProfile& profile, const SeccompRule& listed, const Division& division,
             const std::function<bool(const SeccompRule&)>& may_mean_listed) {
   const std::string& name = listed.names[0];
@@ -236,7 +241,7 @@ void DivideIoctl(SeccompProfile& profile, const SeccompRule& listed, const Divis
   });
 }
 
-// Those that kernel::IsTrappedMmap() is true of.
+// Divides the calls that kernel::IsTrappedMmap() is true of.
 void DivideMmap(SeccompProfile& profile) {
   const Division division = {{{Masked(kProt, kRead | kWrite, kRead | kWrite),
                                Masked(kFlags, kShared | kAnonymous, kShared),
@@ -249,7 +254,7 @@ void DivideMmap(SeccompProfile& profile) {
   Divide(profile, Rule("mmap", kNotify), division, [](const SeccompRule&) { return true; });
 }
 
-// Those that kernel::IsTrappedMremap() is true of.
+// Divides the calls that kernel::IsTrappedMremap() is true of.
 void DivideMremap(SeccompProfile& profile) {
   Division division = {{}, {{Masked(kFlags, kernel::kMremapTo, 0)}}};
   for (std::uint32_t bit = 1; bit <= kernel::kMremapTo; bit <<= 1) {
@@ -305,7 +310,7 @@ Result<SeccompProfile> ProfileForSlice(const std::optional<SeccompProfile>& prof
   DivideMremap(made);
   Deny(made, "remap_file_pages", ENOSYS);
   Deny(made, "io_uring_setup", EPERM);
-  made.architectures = {"SCMP_ARCH_X86_64"};  // of others the arguments cannot be judged
+  made.architectures = {"SCMP_ARCH_X86_64"};  // others' arguments cannot be judged
   if (listener.killable &&
       std::find(made.flags.begin(), made.flags.end(), kKillable) == made.flags.end()) {
     made.flags.emplace_back(kKillable);

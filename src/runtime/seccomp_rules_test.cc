@@ -1,5 +1,5 @@
-// Profiles go through libseccomp, as runc and crun have it make a filter, and the filter is run
-// here.
+// Tests profiles with libseccomp: it makes a filter of each, as for runc and crun, and the filter
+// runs here.
 #include "runtime/seccomp_rules.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ namespace {
 
 using Filter = std::vector<sock_filter>;
 
-constexpr std::uint32_t kSyscallErrno = EPERM;  // of SCMP_ACT_ERRNO without errnoRet
+constexpr std::uint32_t kSyscallErrno = EPERM;  // errno of SCMP_ACT_ERRNO without errnoRet
 
 std::uint32_t ActionOf(const std::string& name, std::optional<std::uint32_t> errno_ret) {
   static const std::map<std::string, std::uint32_t> kActions = {
@@ -52,7 +52,7 @@ scmp_arg_cmp ComparisonOf(const SeccompCondition& condition) {
   return {condition.index, kOperators.at(condition.op), condition.value, condition.value_two};
 }
 
-// For x86-64 alone, so that every other architecture is judged by the default for those.
+// Compiles a filter for x86-64 alone, so that the default judges every other architecture.
 Filter Compile(const SeccompProfile& profile) {
   EXPECT_EQ(seccomp_api_set(6), 0);
   const std::uint32_t otherwise = ActionOf(profile.default_action, profile.default_errno_ret);
@@ -95,7 +95,7 @@ std::uint32_t JudgeIoctl(const Filter& filter, std::uint64_t request) {
 
 constexpr std::uint64_t kJunk = 0xdead0001'00000000;
 
-// Sizes that some driver takes, their neighbours, the ends, and single bits.
+// Returns sizes that some driver takes, their neighbours, the ends, and single bits.
 std::set<std::uint32_t> Sizes() {
   std::set<std::uint32_t> sizes = {0, 1, 0x3fff};
   for (std::uint32_t size = 1; size < 1U << 14U; ++size) {
@@ -113,7 +113,8 @@ std::set<std::uint32_t> Sizes() {
   return sizes;
 }
 
-// Each request number of every type byte, with sizes that matter; direction and junk take turns.
+// Checks each request number of every type byte, with sizes that matter; direction and junk
+// alternate.
 template <class Check>
 void ForRequests(const Check& check) {
   std::uint32_t turn = 0;
@@ -126,7 +127,7 @@ void ForRequests(const Check& check) {
   }
 }
 
-// As container engines have it: what is not listed is denied.
+// Returns a profile as container engines have it: what is not listed is denied.
 SeccompProfile Strict() {
   SeccompProfile profile;
   profile.default_action = "SCMP_ACT_ERRNO";
@@ -167,8 +168,9 @@ TEST_P(SeccompRules, TrapWhatOurOwnFilterTraps) {
   EXPECT_GT(trapped, 1'000'000U);
 }
 
-// But for nvidia-uvm's built-in tests, which developers load the module with, and for a list of
-// cards without room for any, which the driver refuses (nv.c, nvidia_read_card_info).
+// Returns whether a request makes nothing: one of nvidia-uvm's built-in tests, which developers
+// load the module with, or a list of GPUs without room for any, which the driver refuses (nv.c,
+// nvidia_read_card_info).
 bool IsIdle(std::uint32_t request) {
   return (request >= rm::kUvmTestFirst && request <= rm::kUvmTestLast) ||
          (request & 0x3fff00ffU) == rm::NV_ESC_CARD_INFO;

@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "base/file.h"
+#include "base/result.h"
 #include "registry/creation.h"
 
 namespace cgpu {
@@ -58,11 +59,7 @@ Result<> TakePolicy(const std::string& uuid, const std::string& value, Settings&
                  "a policy is set for a UUID, as nvidia-smi -L has it: policy GPU-...: fixed; or "
                  "with: cgpu policy");
   }
-  const auto policy = governor::ParsePolicy(value);
-  if (!policy.ok()) {
-    return policy.error();
-  }
-  settings.policies[uuid] = *policy;
+  CGPU_ASSIGN_OR_RETURN(settings.policies[uuid], governor::ParsePolicy(value));
   return {};
 }
 
@@ -112,7 +109,7 @@ Result<> Take(const std::string& key, const std::string& value, Settings& settin
                "policy with a card's UUID");
 }
 
-// Throws what yaml-cpp throws.
+// Reads the settings. Throws what yaml-cpp throws.
 Result<Settings> Read(std::string_view text) {
   Settings settings;
   const YAML::Node root = YAML::Load(std::string(text));
@@ -144,7 +141,8 @@ Settings::Settings() : socket(kDaemonSocket) {}
 Result<Settings> ParseSettings(std::string_view text) {
   try {
     return Read(text);
-  } catch (const YAML::Exception& exception) {  // one edge: the library reports by exceptions
+  } catch (
+      const YAML::Exception& exception) {  // caught here alone: the library reports by exceptions
     return Wrong(exception.what(), {});
   }
 }
@@ -175,7 +173,7 @@ Result<> SavePolicy(const std::string& path, const std::string& uuid,
   if (after == before) {
     return {};
   }
-  CGPU_TRY(ParseSettings(after));  // what is not understood is not written either
+  CGPU_TRY(ParseSettings(after));  // a text that is not understood is not written either
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
   struct stat now{};

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "base/result.h"
 #include "kernel/privileges.h"
 #include "runtime/json_depth.h"
 #include "runtime/nvidia.h"
@@ -20,8 +21,8 @@ constexpr std::array kCapabilitySets = {"bounding", "effective", "permitted", "i
                                         "ambient"};
 constexpr std::array kHookStages = {"prestart",       "createRuntime", "createContainer",
                                     "startContainer", "poststart",     "poststop"};
-// The names of fields that are read here. runc and others take names that differ in case alone for
-// them, the last one winning (Go's encoding/json); crun does not.
+// Names of fields that are read here. runc and others take names that differ in case alone for
+// them, and the last one wins (Go's encoding/json); crun does not.
 constexpr std::array kReadFields = {
     "annotations",   "args",        "bounding",    "capabilities",   "createContainer",
     "createRuntime", "destination", "devices",     "effective",      "ambient",
@@ -30,7 +31,7 @@ constexpr std::array kReadFields = {
     "permitted",     "poststart",   "poststop",    "prestart",       "process",
     "resources",     "seccomp",     "source",      "startContainer", "type",
 };
-// Fields whose own fields have names of the container's user's.
+// Fields whose own fields have names that the container's user chooses.
 constexpr std::array kMaps = {"annotations", "netDevices", "sysctl", "unified", "rdma"};
 
 Error Wrong(std::string what) {
@@ -38,7 +39,7 @@ Error Wrong(std::string what) {
                "it must be as OCI runtime-spec's config.md"};
 }
 
-// Null where the field is absent or null, as many writers have it.
+// Returns the field; null where it is absent or null, as many writers have it.
 const Json* Field(const Json& object, const char* name) {
   const auto found = object.find(name);
   return found == object.end() || found->is_null() ? nullptr : &*found;
@@ -49,7 +50,7 @@ std::string TextOf(const Json& object, const char* name) {
   return field != nullptr && field->is_string() ? field->get<std::string>() : std::string();
 }
 
-// The field of the kind that it must be; an empty one of that kind where there is none.
+// Returns the field of the kind that it must be; an empty one of that kind where there is none.
 Result<const Json*> Get(const Json& object, const char* name, Json::value_t kind) {
   static const Json no_list = Json::array();
   static const Json no_object = Json::object();
@@ -72,12 +73,9 @@ Result<const Json*> Object(const Json& object, const char* name) {
 }
 
 Result<std::vector<std::string>> Texts(const Json& object, const char* name) {
-  const auto list = List(object, name);
-  if (!list.ok()) {
-    return list.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto list, List(object, name));
   std::vector<std::string> texts;
-  for (const Json& one : **list) {
+  for (const Json& one : *list) {
     if (!one.is_string()) {
       return Wrong(std::string("has a ") + name + " with something that is no string");
     }
@@ -86,15 +84,12 @@ Result<std::vector<std::string>> Texts(const Json& object, const char* name) {
   return texts;
 }
 
-// The field `key` of each object of the list `name`, as far as they have it.
+// Returns the field `key` of each object of the list `name` that has it.
 Result<std::vector<std::string>> TextsOfObjects(const Json& object, const char* name,
                                                 const char* key) {
-  const auto list = List(object, name);
-  if (!list.ok()) {
-    return list.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto list, List(object, name));
   std::vector<std::string> texts;
-  for (const Json& one : **list) {
+  for (const Json& one : *list) {
     const Json* text = one.is_object() ? Field(one, key) : nullptr;
     if (!one.is_object() || (text != nullptr && !text->is_string())) {
       return Wrong(std::string("has ") + name + " that are not as they must be");
@@ -105,62 +100,33 @@ Result<std::vector<std::string>> TextsOfObjects(const Json& object, const char* 
 }
 
 Result<> ReadProcess(const Json& root, ContainerSpec* spec) {
-  const auto process = Object(root, "process");
-  if (!process.ok()) {
-    return process.error();
-  }
-  auto environment = Texts(**process, "env");
-  if (!environment.ok()) {
-    return environment.error();
-  }
-  spec->environment = std::move(*environment);
-  const auto capabilities = Object(**process, "capabilities");
-  if (!capabilities.ok()) {
-    return capabilities.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto process, Object(root, "process"));
+  CGPU_ASSIGN_OR_RETURN(spec->environment, Texts(*process, "env"));
+  CGPU_ASSIGN_OR_RETURN(const auto capabilities, Object(*process, "capabilities"));
   for (const char* set : kCapabilitySets) {
-    const auto names = Texts(**capabilities, set);
-    if (!names.ok()) {
-      return names.error();
-    }
-    spec->capabilities.insert(names->begin(), names->end());
+    CGPU_ASSIGN_OR_RETURN(const auto names, Texts(*capabilities, set));
+    spec->capabilities.insert(names.begin(), names.end());
   }
   return {};
 }
 
 Result<> ReadLinux(const Json& root, ContainerSpec* spec) {
-  const auto linux_part = Object(root, "linux");
-  if (!linux_part.ok()) {
-    return linux_part.error();
-  }
-  const auto namespaces = TextsOfObjects(**linux_part, "namespaces", "type");
-  if (!namespaces.ok()) {
-    return namespaces.error();
-  }
-  for (const std::string& type : *namespaces) {
+  CGPU_ASSIGN_OR_RETURN(const auto linux_part, Object(root, "linux"));
+  CGPU_ASSIGN_OR_RETURN(const auto namespaces, TextsOfObjects(*linux_part, "namespaces", "type"));
+  for (const std::string& type : namespaces) {
     spec->user_namespace = spec->user_namespace || type == "user";
     spec->pid_namespace = spec->pid_namespace || type == "pid";
   }
-  const auto devices = TextsOfObjects(**linux_part, "devices", "path");
-  if (!devices.ok()) {
-    return devices.error();
-  }
-  std::copy_if(devices->begin(), devices->end(), std::back_inserter(spec->gpu_files), IsGpuFile);
-  const auto seccomp = Object(**linux_part, "seccomp");
-  if (!seccomp.ok()) {
-    return seccomp.error();
-  }
-  if (Field(**linux_part, "seccomp") != nullptr) {
-    auto profile = ParseSeccompProfile((*seccomp)->dump());
-    if (!profile.ok()) {
-      return profile.error();
-    }
-    spec->seccomp = std::move(*profile);
+  CGPU_ASSIGN_OR_RETURN(const auto devices, TextsOfObjects(*linux_part, "devices", "path"));
+  std::copy_if(devices.begin(), devices.end(), std::back_inserter(spec->gpu_files), IsGpuFile);
+  CGPU_ASSIGN_OR_RETURN(const auto seccomp, Object(*linux_part, "seccomp"));
+  if (Field(*linux_part, "seccomp") != nullptr) {
+    CGPU_ASSIGN_OR_RETURN(spec->seccomp, ParseSeccompProfile((seccomp)->dump()));
   }
   return {};
 }
 
-// Whether a slice has it from us alone.
+// Returns whether a slice has this mount from cgpu alone.
 bool IsOfGpus(const Json& mount) {
   const std::string destination = TextOf(mount, "destination");
   const std::string source = TextOf(mount, "source");
@@ -168,19 +134,13 @@ bool IsOfGpus(const Json& mount) {
          IsGpuSocket(source);
 }
 
-// Mounts of what the node has; others make file systems of their own.
+// Reads the mounts of the host's files; other mounts make file systems of their own.
 Result<> ReadBinds(const Json& root, ContainerSpec* spec) {
-  const auto mounts = List(root, "mounts");
-  if (!mounts.ok()) {
-    return mounts.error();
-  }
-  for (const Json& mount : **mounts) {
-    const auto options = Texts(mount, "options");
-    if (!options.ok()) {
-      return options.error();
-    }
+  CGPU_ASSIGN_OR_RETURN(const auto mounts, List(root, "mounts"));
+  for (const Json& mount : *mounts) {
+    CGPU_ASSIGN_OR_RETURN(const auto options, Texts(mount, "options"));
     const auto has = [&](const char* option) {
-      return std::find(options->begin(), options->end(), option) != options->end();
+      return std::find(options.begin(), options.end(), option) != options.end();
     };
     const bool bind = TextOf(mount, "type") == "bind" || has("bind") || has("rbind");
     if (bind && !IsOfGpus(mount)) {
@@ -194,51 +154,33 @@ Result<SpecHook> HookFrom(const Json& one) {
   if (!one.is_object() || TextOf(one, "path").empty()) {
     return Wrong("has a hook that names no program");
   }
-  auto arguments = Texts(one, "args");
-  if (!arguments.ok()) {
-    return arguments.error();
-  }
-  return SpecHook{TextOf(one, "path"), std::move(*arguments)};
+  CGPU_ASSIGN_OR_RETURN(auto arguments, Texts(one, "args"));
+  return SpecHook{TextOf(one, "path"), std::move(arguments)};
 }
 
 Result<> ReadRest(const Json& root, ContainerSpec* spec) {
-  const auto annotations = Object(root, "annotations");
-  if (!annotations.ok()) {
-    return annotations.error();
-  }
-  for (const auto& [name, value] : (*annotations)->items()) {
+  CGPU_ASSIGN_OR_RETURN(const auto annotations, Object(root, "annotations"));
+  for (const auto& [name, value] : (annotations)->items()) {
     if (!value.is_string()) {
       return Wrong("has an annotation that is no string");
     }
     spec->annotations.emplace(name, value.get<std::string>());
   }
-  const auto mounts = TextsOfObjects(root, "mounts", "destination");
-  if (!mounts.ok()) {
-    return mounts.error();
-  }
-  std::copy_if(mounts->begin(), mounts->end(), std::back_inserter(spec->gpu_files), IsGpuFile);
-  const auto hooks = Object(root, "hooks");
-  if (!hooks.ok()) {
-    return hooks.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto mounts, TextsOfObjects(root, "mounts", "destination"));
+  std::copy_if(mounts.begin(), mounts.end(), std::back_inserter(spec->gpu_files), IsGpuFile);
+  CGPU_ASSIGN_OR_RETURN(const auto hooks, Object(root, "hooks"));
   for (const char* stage : kHookStages) {
-    const auto list = List(**hooks, stage);
-    if (!list.ok()) {
-      return list.error();
-    }
-    for (const Json& one : **list) {
-      auto hook = HookFrom(one);
-      if (!hook.ok()) {
-        return hook.error();
-      }
-      spec->hooks.push_back(std::move(*hook));
+    CGPU_ASSIGN_OR_RETURN(const auto list, List(*hooks, stage));
+    for (const Json& one : *list) {
+      CGPU_ASSIGN_OR_RETURN(auto hook, HookFrom(one));
+      spec->hooks.push_back(std::move(hook));
     }
   }
   return {};
 }
 
-// As Go compares names: without regard to case, also for the two letters outside ASCII that have
-// one inside (the long s and the sign for Kelvin).
+// Returns the name as Go compares it: without regard to case, also for the two letters outside
+// ASCII that have one inside (the long s and the sign for Kelvin).
 std::string Folded(std::string name) {
   for (const auto& [letter, plain] : {std::pair("\u017f", 's'), std::pair("\u212a", 'k')}) {
     for (std::size_t at = 0; (at = name.find(letter)) != std::string::npos;) {
@@ -257,7 +199,8 @@ bool IsMisspelt(const std::string& name) {
   });
 }
 
-// A field that some runtimes take for one that is read here, or nothing. The depth is bounded.
+// Returns a field that some runtimes take for one that is read here, or nothing. The depth is
+// bounded.
 std::optional<std::string> FindMisspelt(const Json& json) {  // NOLINT(misc-no-recursion)
   for (const auto& [name, value] : json.items()) {
     if (json.is_object() && IsMisspelt(name)) {
@@ -294,8 +237,8 @@ Result<ContainerSpec> Read(const Json& root) {
   return spec;
 }
 
-// A field that was read already, so it is of its kind or not there. References to other fields of
-// `object` end.
+// Returns a field, and makes it if there is none. It was read already, so it is of its kind or not
+// there. References to other fields of `object` become invalid.
 Json& Make(Json& object, const char* name, Json::value_t kind) {
   Json& field = object[name];
   if (field.is_null()) {
@@ -309,14 +252,14 @@ void EraseIf(Json& list, const Unwanted& unwanted) {
   list.erase(std::remove_if(list.begin(), list.end(), unwanted), list.end());
 }
 
-// The field as a device number; nothing where it is none or not there.
+// Returns the field as a device number; nothing where it is none or not there.
 std::optional<unsigned> DeviceNumber(const Json& object, const char* name) {
   const Json* field = object.is_object() ? Field(object, name) : nullptr;
   return field != nullptr && field->is_number_unsigned() ? std::optional(field->get<unsigned>())
                                                          : std::nullopt;
 }
 
-// Takes out the devices that are files of GPUs, with what the device cgroup says of them.
+// Removes the devices that are GPU files, with what the device cgroup says of them.
 void RemoveDevices(Json& devices, Json& rules, const std::set<unsigned>& majors) {
   std::set<std::pair<unsigned, unsigned>> removed;
   const auto unwanted = [&](const Json& device) {
@@ -377,7 +320,7 @@ void ChangeMounts(Json& mounts, const SpecChanges& changes) {
   }
 }
 
-// Without an environment of its own it would have the runtime's, or the image's.
+// Returns a hook. Without an environment of its own it would have the runtime's, or the image's.
 Json HookOf(const SpecHook& hook) {
   return {{"path", hook.path}, {"args", hook.arguments}, {"env", {kPlainPath}}};
 }
@@ -418,11 +361,8 @@ void ChangeEnvironment(Json& environment, const SpecChanges& changes) {
 }  // namespace
 
 Result<ContainerSpec> ParseSpec(std::string_view text) {
-  const auto root = Parse(text);
-  if (!root.ok()) {
-    return root.error();
-  }
-  return Read(*root);
+  CGPU_ASSIGN_OR_RETURN(const auto root, Parse(text));
+  return Read(root);
 }
 
 std::optional<std::string> CapabilityPastSlices(const ContainerSpec& spec) {
@@ -438,20 +378,14 @@ std::optional<std::string> CapabilityPastSlices(const ContainerSpec& spec) {
 }
 
 Result<std::string> ChangeSpec(std::string_view text, const SpecChanges& changes) {
-  auto parsed = Parse(text);
-  if (!parsed.ok()) {
-    return parsed.error();
-  }
-  Json& root = *parsed;
+  CGPU_ASSIGN_OR_RETURN(auto parsed, Parse(text));
+  Json& root = parsed;
   if (const auto spec = Read(root); !spec.ok()) {
     return spec.error();
   }
   Json& linux_part = Make(root, "linux", Json::value_t::object);
-  const auto resources = Object(linux_part, "resources");
-  if (!resources.ok()) {
-    return resources.error();
-  }
-  if (const auto rules = List(**resources, "devices"); !rules.ok()) {
+  CGPU_ASSIGN_OR_RETURN(const auto resources, Object(linux_part, "resources"));
+  if (const auto rules = List(*resources, "devices"); !rules.ok()) {
     return rules.error();
   }
   ChangeDevices(linux_part, changes);
@@ -464,16 +398,13 @@ Result<std::string> ChangeSpec(std::string_view text, const SpecChanges& changes
 }
 
 Result<std::string> ChangeSeccomp(std::string_view text, const SeccompProfile& profile) {
-  auto root = Parse(text);
-  if (!root.ok()) {
-    return root.error();
-  }
-  if (const auto linux_part = Object(*root, "linux"); !linux_part.ok()) {
+  CGPU_ASSIGN_OR_RETURN(auto root, Parse(text));
+  if (const auto linux_part = Object(root, "linux"); !linux_part.ok()) {
     return linux_part.error();
   }
-  Make(*root, "linux", Json::value_t::object)["seccomp"] =
+  Make(root, "linux", Json::value_t::object)["seccomp"] =
       Json::parse(FormatSeccompProfile(profile));
-  return root->dump();
+  return root.dump();
 }
 
 }  // namespace cgpu

@@ -13,7 +13,7 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::UnorderedElementsAre;
 
-// As an engine writes it, with a card that somebody has put in.
+// A configuration as a container engine writes it, with a GPU that is already in.
 constexpr const char* kText = R"({
   "ociVersion": "1.0.2-dev",
   "process": {
@@ -106,7 +106,8 @@ TEST(Spec, CapabilitiesThatEnginesGiveByDefaultCanBeHeld) {
   EXPECT_EQ(CapabilityPastSlices(spec), std::nullopt);
 }
 
-// Also what `cgpu run` takes away, other spellings that crun understands, and what nobody knows.
+// Also refused: what `cgpu run` takes away, other spellings that crun understands, and unknown
+// names.
 TEST(Spec, OtherCapabilitiesCannotBeHeld) {
   for (const char* name : {"CAP_SYS_PTRACE",
                            "CAP_SYS_ADMIN",

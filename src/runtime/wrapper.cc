@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/result.h"
 #include "grant/env.h"
 #include "kernel/tree_words.h"
 #include "registry/creation.h"
@@ -39,7 +40,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kFailure = 1;  // as runc's own
-// Who the container is, as containerd and CRI-O write it.
+// Annotations that say which container it is, as containerd and CRI-O write them.
 constexpr std::array<std::string_view, 4> kAnnotations = {
     "io.kubernetes.cri.sandbox-", "io.kubernetes.cri.container-name", "io.kubernetes.pod.",
     "io.kubernetes.container.name"};
@@ -54,7 +55,7 @@ std::string_view LastComponent(std::string_view path) {
   return path.substr(path.rfind('/') + 1);
 }
 
-// The folders of this machine that a container with a slice must not see, by their real paths.
+// Returns the folders of this host that a container with a slice must not see, by their real paths.
 std::vector<std::string> OwnFolders(const Settings& settings) {
   const std::string socket_folder = settings.socket.substr(0, settings.socket.rfind('/'));
   std::vector<std::string> folders;
@@ -69,8 +70,8 @@ std::vector<std::string> OwnFolders(const Settings& settings) {
   return folders;
 }
 
-// Refuses what the configuration says it mounts of them. Whatever else the container comes to have
-// of them, by other names, the hook finds when it is mounted.
+// Refuses a configuration that says that it mounts some of them. Where the container gets one by
+// another name, the hook finds that when it is mounted.
 Result<> CheckMounts(const ContainerSpec& spec, const std::string& bundle,
                      const std::vector<std::string>& folders) {
   for (const SpecMount& mount : spec.binds) {
@@ -92,7 +93,8 @@ Result<> CheckMounts(const ContainerSpec& spec, const std::string& bundle,
   return {};
 }
 
-// As runc writes its log (github.com/sirupsen/logrus): engines show the last line of it.
+// Writes to the log as runc does (github.com/sirupsen/logrus): container engines show its last
+// line.
 void Log(const RuntimeCall& call, const std::string& level, const std::string& text) {
   if (call.log.empty()) {
     return;
@@ -108,7 +110,7 @@ void Log(const RuntimeCall& call, const std::string& level, const std::string& t
   }
 }
 
-// What keeps the container from having a slice at all.
+// Refuses a container that cannot have a slice at all.
 Result<> CheckCanBeHeld(const ContainerSpec& spec) {
   if (const auto capability = CapabilityPastSlices(spec)) {
     return Error{
@@ -164,26 +166,20 @@ Result<CreationReply> AskForSlice(const Settings& settings, const std::string& i
   return AskDaemon(*daemon, request);
 }
 
-// The hook that puts the files in, with this program to prove the filter, and covers `own`.
+// Returns the hook that puts the files in, with this program to prove the filter, and covers `own`.
 Result<SpecHook> HookFor(const CreationReply& reply, const std::vector<std::string>& own) {
-  const auto self = OwnProgram();
-  if (!self.ok()) {
-    return self.error();
-  }
-  auto tree = TreeFromWords(reply.tree);
-  if (!tree.ok()) {
-    return tree.error();
-  }
-  tree->prover = *self;
-  tree->own = own;
-  SpecHook hook{*self, {"cgpu-runtime", "hook"}};
-  for (std::string& argument : TreeWords(*tree)) {
+  CGPU_ASSIGN_OR_RETURN(const auto self, OwnProgram());
+  CGPU_ASSIGN_OR_RETURN(auto tree, TreeFromWords(reply.tree));
+  tree.prover = self;
+  tree.own = own;
+  SpecHook hook{self, {"cgpu-runtime", "hook"}};
+  for (std::string& argument : TreeWords(tree)) {
     hook.arguments.push_back(std::move(argument));
   }
   return hook;
 }
 
-// The driver's libraries and programs, but for what somebody has put in already.
+// Adds the driver's libraries and programs, without those that are already in.
 void AddDriverFiles(const DriverFiles& files, const ContainerSpec& spec, SpecChanges& changes) {
   for (const SpecMount& mount : files.mounts) {
     const bool there =
@@ -207,24 +203,19 @@ void AddDriverFiles(const DriverFiles& files, const ContainerSpec& spec, SpecCha
 
 Result<SpecChanges> ChangesForSlice(const ContainerSpec& spec, const CreationReply& reply,
                                     const DriverFiles& files, const std::vector<std::string>& own) {
-  auto profile = ProfileForSlice(spec.seccomp, {reply.listener, reply.id, reply.killable});
-  if (!profile.ok()) {
-    return profile.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(auto profile,
+                        ProfileForSlice(spec.seccomp, {reply.listener, reply.id, reply.killable}));
   SpecChanges changes;
-  changes.seccomp = std::move(*profile);
+  changes.seccomp = std::move(profile);
   changes.gpu_majors.insert(reply.majors.begin(), reply.majors.end());
   for (const CreatedDevice& device : reply.devices) {
     changes.devices.push_back({device.path, device.major, device.minor});
   }
   AddDriverFiles(files, spec, changes);
-  auto hook = HookFor(reply, own);
-  if (!hook.ok()) {
-    return hook.error();
-  }
-  changes.hooks.push_back(std::move(*hook));
+  CGPU_ASSIGN_OR_RETURN(auto hook, HookFor(reply, own));
+  changes.hooks.push_back(std::move(hook));
   changes.start_hooks.push_back({kProver, {"cgpu-runtime", "prove", reply.id}});
-  // Whoever else reads the configuration after us gives nothing more.
+  // A program that reads the configuration later gives the container nothing more.
   changes.environment.emplace_back("NVIDIA_VISIBLE_DEVICES", "void");
   return changes;
 }
@@ -232,32 +223,23 @@ Result<SpecChanges> ChangesForSlice(const ContainerSpec& spec, const CreationRep
 Result<> GiveSlice(const Settings& settings, const RuntimeCall& call, const ContainerSpec& spec,
                    Bundle& bundle) {
   CGPU_TRY(CheckCanBeHeld(spec));
-  // The profile first: nothing is to be given back if it cannot be changed.
+  // The profile comes first: nothing must be given back if it cannot be changed.
   if (const auto possible = ProfileForSlice(spec.seccomp, {"/", "", false}); !possible.ok()) {
     return possible.error();
   }
   const std::vector<std::string> own = OwnFolders(settings);
   CGPU_TRY(CheckMounts(spec, call.bundle, own));
-  const auto reply = AskForSlice(settings, call.id, spec);
-  if (!reply.ok()) {
-    return reply.error();
-  }
-  const auto files = ReadCdi(reply->cdi);
-  if (!files.ok()) {
-    return files.error();
-  }
-  for (const std::string& hook : files->left_out) {
+  CGPU_ASSIGN_OR_RETURN(const auto reply, AskForSlice(settings, call.id, spec));
+  CGPU_ASSIGN_OR_RETURN(const auto files, ReadCdi(reply.cdi));
+  for (const std::string& hook : files.left_out) {
     Log(call, "warning", "cgpu: the hook " + hook + " of a CDI specification is left out");
   }
-  const auto changes = ChangesForSlice(spec, *reply, *files, own);
-  if (!changes.ok()) {
-    return changes.error();
-  }
-  const auto text = ChangeSpec(bundle.text(), *changes);
+  CGPU_ASSIGN_OR_RETURN(const auto changes, ChangesForSlice(spec, reply, files, own));
+  const auto text = ChangeSpec(bundle.text(), changes);
   return text.ok() ? bundle.Replace(*text) : Result<>(text.error());
 }
 
-// Why the container comes to have whole cards, from us or after us; empty if it does not.
+// Returns why the container gets whole GPUs, from cgpu or from a later program; "" if it does not.
 std::string WholeCards(const Settings& settings, const ContainerSpec& spec,
                        const std::map<std::string, std::string>& variables) {
   if (!spec.gpu_files.empty()) {
@@ -276,27 +258,18 @@ std::string WholeCards(const Settings& settings, const ContainerSpec& spec,
 }
 
 Result<> PrepareContainer(const Settings& settings, const RuntimeCall& call) {
-  auto bundle = Bundle::Open(call.bundle, call.config);
-  if (!bundle.ok()) {
-    return bundle.error();
+  CGPU_ASSIGN_OR_RETURN(auto bundle, Bundle::Open(call.bundle, call.config));
+  CGPU_ASSIGN_OR_RETURN(const auto spec, ParseSpec(bundle.text()));
+  CGPU_TRY(CheckAnnotations(spec.annotations));
+  const auto variables = VariablesOf(GrantVariables(spec.environment));
+  CGPU_ASSIGN_OR_RETURN(const auto request, EnvGrant(variables));
+  if (request.mode == EnvRequest::Mode::kManaged) {
+    return GiveSlice(settings, call, spec, bundle);
   }
-  const auto spec = ParseSpec(bundle->text());
-  if (!spec.ok()) {
-    return spec.error();
-  }
-  CGPU_TRY(CheckAnnotations(spec->annotations));
-  const auto variables = VariablesOf(GrantVariables(spec->environment));
-  const auto request = EnvGrant(variables);
-  if (!request.ok()) {
-    return request.error();
-  }
-  if (request->mode == EnvRequest::Mode::kManaged) {
-    return GiveSlice(settings, call, *spec, *bundle);
-  }
-  const std::string whole = WholeCards(settings, *spec, variables);
+  const std::string whole = WholeCards(settings, spec, variables);
   if (whole.empty()) {
-    const auto text = ChangeSeccomp(bundle->text(), ProfileForOthers(spec->seccomp));
-    return text.ok() ? bundle->Replace(*text) : Result<>(text.error());
+    const auto text = ChangeSeccomp(bundle.text(), ProfileForOthers(spec.seccomp));
+    return text.ok() ? bundle.Replace(*text) : Result<>(text.error());
   }
   if (settings.refuse_unmanaged) {
     return Error{Code::kPermission, 0,
@@ -304,61 +277,42 @@ Result<> PrepareContainer(const Settings& settings, const RuntimeCall& call) {
                      " but no slice, and this node's GPUs are shared by slices only",
                  "say how much it may have, as CGPU_MEM=4GiB"};
   }
-  return bundle->Replace(bundle->text());
+  return bundle.Replace(bundle.text());
 }
 
-// Whether the caller's container with this id has a slice; this machine's registry knows. Another
-// user may have called one of his the same.
+// Returns whether the caller's container with this id has a slice; this host's registry knows.
+// Another user may have a container of the same name.
 Result<bool> HasSlice(const std::string& id) {
-  const auto registry = Registry::Open();
-  if (!registry.ok()) {
-    return registry.error();
-  }
-  const auto lock = registry->Lock();
-  if (!lock.ok()) {
-    return lock.error();
-  }
-  const auto live = registry->List(*lock);
-  if (!live.ok()) {
-    return live.error();
-  }
-  return std::any_of(live->begin(), live->end(), [&](const Reservation& one) {
+  CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
+  CGPU_ASSIGN_OR_RETURN(const auto lock, registry.Lock());
+  CGPU_ASSIGN_OR_RETURN(const auto live, registry.List(lock));
+  return std::any_of(live.begin(), live.end(), [&](const Reservation& one) {
     return one.engine_id == id && one.user == geteuid();
   });
 }
 
-// A process that is added to a container gets the container's filter from the runtime, but
-// capabilities of its own.
+// Checks a process that is added to a container: it gets the container's filter from the runtime,
+// but capabilities of its own.
 Result<> CheckProcess(const RuntimeCall& call) {
   ContainerSpec process;
   if (!call.process.empty()) {
-    const auto text = ReadFile(call.process, kMaxSpec);
-    if (!text.ok()) {
-      return text.error();
-    }
-    auto parsed = ParseSpec("{\"process\":" + *text + "}");
-    if (!parsed.ok()) {
-      return parsed.error();
-    }
-    process = std::move(*parsed);
+    CGPU_ASSIGN_OR_RETURN(const auto text, ReadFile(call.process, kMaxSpec));
+    CGPU_ASSIGN_OR_RETURN(process, ParseSpec("{\"process\":" + text + "}"));
   }
   process.capabilities.insert(call.capabilities.begin(), call.capabilities.end());
   const auto capability = CapabilityPastSlices(process);
   if (!capability) {
     return {};
   }
-  const auto slice = HasSlice(call.id);
-  if (!slice.ok()) {
-    return slice.error();
-  }
-  return !*slice ? Result<>()
-                 : Error{Code::kPermission, 0,
-                         "a process with the capability " + *capability +
-                             " cannot be let into a container that is held to a slice of a GPU",
-                         "leave --privileged or --cap out"};
+  CGPU_ASSIGN_OR_RETURN(const auto slice, HasSlice(call.id));
+  return !slice ? Result<>()
+                : Error{Code::kPermission, 0,
+                        "a process with the capability " + *capability +
+                            " cannot be let into a container that is held to a slice of a GPU",
+                        "leave --privileged or --cap out"};
 }
 
-// Why the runtime is not asked.
+// Returns why the runtime is not asked.
 Error Refusal(const std::string& command) {
   if (command == "restore") {
     return Error{
@@ -408,7 +362,8 @@ std::vector<std::string> WordsOf(char* const* list) {
   return words;
 }
 
-// With a null at the end, as execve(2) wants them; they last as long as `words`.
+// Returns pointers to the words with a null at the end, as execve(2) wants them; they last as long
+// as `words`.
 std::vector<char*> PointersTo(std::vector<std::string>& words) {
   std::vector<char*> pointers;
   for (std::string& word : words) {
@@ -418,7 +373,7 @@ std::vector<char*> PointersTo(std::vector<std::string>& words) {
   return pointers;
 }
 
-// Never returns if the runtime can be executed.
+// Becomes the program. Never returns if it can be executed.
 Error BecomeProgram(const std::string& program, const std::vector<std::string>& arguments) {
   std::vector<std::string> words{program};
   words.insert(words.end(), arguments.begin(), arguments.end());
@@ -428,7 +383,7 @@ Error BecomeProgram(const std::string& program, const std::vector<std::string>& 
   return error;
 }
 
-// As BecomeRuntime(), with an environment that is safe for the runtime.
+// Does BecomeRuntime()'s work, with an environment that is safe for the runtime.
 int PrepareAndBecome(const WrapperOptions& options) {
   auto call = ParseArguments(options.arguments);
   if (!call.ok()) {
@@ -451,7 +406,7 @@ int PrepareAndBecome(const WrapperOptions& options) {
 }  // namespace
 
 int BecomeRuntime(const WrapperOptions& options) {
-  // Before anything of the container is read.
+  // This comes before anything of the container is read.
   std::vector<std::string> environment = RuntimeEnvironment(WordsOf(environ));
   std::vector<char*> variables = PointersTo(environment);
   environ = variables.data();

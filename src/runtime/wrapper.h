@@ -1,15 +1,15 @@
-// cgpu-runtime: stands in front of an OCI runtime. It changes the configuration of a container that
+// cgpu-runtime stands in front of an OCI runtime. It changes the configuration of a container that
 // is being made, and becomes the runtime.
 //
-//   a slice is asked for   the node's daemon gives one (registry/creation.h), or the container is
-//                          not made and the engine is told why
-//   files of GPUs without  it stays as it is, or is refused, as settings.h says
-//   nothing of a GPU       a filter that keeps files of GPUs from working, should it be passed any;
-//                          nobody is asked
+//   a slice is asked for   cgpud gives one (registry/creation.h), or the container is not made and
+//                          the container engine is told why
+//   GPU files alone        the container stays as it is, or is refused, as settings.h says
+//   nothing of a GPU       the container gets a filter that keeps GPU files from working, should it
+//                          be passed any; cgpud is not asked
 //
-// It does not become the runtime for commands that are not known to leave containers held as they
-// are (arguments.h): for `restore`, of which runtimes make no filter, as little as for one that
-// nobody here knows.
+// It becomes the runtime only for commands that are known to leave containers held as they are
+// (arguments.h). It does not for `restore`, for which runtimes make no filter, nor for a command
+// that cgpu does not know.
 #ifndef CGPU_RUNTIME_WRAPPER_H_
 #define CGPU_RUNTIME_WRAPPER_H_
 
@@ -25,8 +25,9 @@ struct WrapperOptions {
   std::vector<std::string> arguments;  // the runtime's
 };
 
-// Returns only when it cannot become the runtime, after saying why: on standard error, and in the
-// log that `arguments` name, where engines look. The program's exit status.
+// Becomes the runtime. Returns the program's exit status, and only when it cannot become the
+// runtime, after saying why: on standard error, and in the log that `arguments` name, where
+// container engines look.
 [[nodiscard]] int BecomeRuntime(const WrapperOptions& options);
 
 }  // namespace cgpu

@@ -1,11 +1,11 @@
-// Which of a container's calls may be in the driver at the same time.
+// Decides which of a container's calls may be in the driver at the same time.
 //
 // Calls that change what exists are ordered per client, so that the ledger sees them in the order
-// the driver did. One call of a container is in the driver per card, and one of RM's that names no
-// card, because the driver's locks are global and a container must not keep others from them.
+// that the driver did. One call of a container is in the driver per GPU, and one of RM's that names
+// no GPU, because the driver's locks are global and a container must not keep others from them.
 // Beside a call that takes long there may be a second. Calls that only give back are exempt. A call
-// that may not start yet is parked here, without a thread; whoever finishes a call is handed those
-// that may start now.
+// that may not start yet is parked here, without a thread. The thread that finishes a call receives
+// the parked calls that may start then.
 //
 // Template over the parked item so that it can be tested without a kernel. Thread-safe.
 #ifndef CGPU_SHIM_ADMISSION_H_
@@ -21,11 +21,11 @@
 
 namespace cgpu::shim {
 
-// What a call needs for itself while it is in the driver.
+// The keys and the driver slot that a call needs for itself while it is in the driver.
 struct Claim {
-  std::vector<std::uint64_t> exclusive;  // nobody else may hold any of these
-  int card = -1;          // whose driver slots it counts on: a card, or one more for none; or -1
-  bool releases = false;  // gives back: does not count on the card
+  std::vector<std::uint64_t> exclusive;  // no other call may hold any of these
+  int card = -1;          // the driver slots that it counts on: a GPU, or one more for none; or -1
+  bool releases = false;  // gives back: does not count on the GPU
 };
 
 template <class Item>  // has a member `Claim claim`
@@ -36,8 +36,8 @@ class Admission {
 
   explicit Admission(std::size_t cards) : slots_(cards) {}
 
-  // Returns the item if it may run now, or keeps it and returns null. With `hold` it is kept even
-  // so, if another runs, at whose end it may start.
+  // Returns the item if it may run now, or parks it and returns null. With `hold`, parks it even so
+  // if another runs; it may start when that one ends.
   std::unique_ptr<Item> Start(std::unique_ptr<Item> item, bool hold = false) {
     const std::lock_guard lock(mutex_);
     if ((hold && taken_ > 0) || !Free(item->claim) || Overtakes(item->claim)) {
@@ -60,7 +60,7 @@ class Admission {
   }
 
   // Returns the parked items that may run now beside calls that take long: those that were in the
-  // driver at the last call of this and still are. To be called from time to time while anything is
+  // driver at the last call of this function and still are. Call it periodically while anything is
   // parked.
   std::vector<std::unique_ptr<Item>> Overdue() {
     const std::lock_guard lock(mutex_);
@@ -75,7 +75,7 @@ class Admission {
     return out;
   }
 
-  // Parks an item again that Overdue() returned and nobody has run.
+  // Parks an item again that Overdue() returned and no thread has run.
   void PutBack(std::unique_ptr<Item> item) {
     const std::lock_guard lock(mutex_);
     for (const std::uint64_t key : item->claim.exclusive) {
@@ -85,7 +85,7 @@ class Admission {
     parked_.push_front(std::move(item));
   }
 
-  // Removes the parked items for which `gone` is true and returns them, for the caller to drop.
+  // Removes the parked items for which `gone` is true and returns them; the caller drops them.
   template <class Predicate>
   std::vector<std::unique_ptr<Item>> Purge(Predicate gone) {
     const std::lock_guard lock(mutex_);
@@ -135,7 +135,8 @@ class Admission {
                         [&](std::uint64_t key) { return held_.contains(key); });
   }
 
-  // True if an earlier call waits for something this one needs: calls of a client keep their order.
+  // Returns true if an earlier call waits for something this one needs: calls of a client keep
+  // their order.
   bool Overtakes(const Claim& claim) const {
     return std::any_of(parked_.begin(), parked_.end(), [&](const auto& other) {
       return std::any_of(claim.exclusive.begin(), claim.exclusive.end(), [&](std::uint64_t key) {

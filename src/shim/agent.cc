@@ -19,8 +19,8 @@ namespace cgpu::shim {
 namespace {
 
 constexpr std::size_t kPiece = 16 * 1024;
-constexpr int kPieces = 8;              // of one connection before the others' turn
-constexpr std::size_t kMaxFiles = 253;  // of one message: the kernel's SCM_MAX_FD
+constexpr int kPieces = 8;              // read from one connection before the others' turn
+constexpr std::size_t kMaxFiles = 253;  // in one message: the kernel's SCM_MAX_FD
 
 // Room for the descriptors of one message, aligned as its header must be.
 union Control {
@@ -44,7 +44,7 @@ std::vector<UniqueFd> FilesOf(msghdr& message) {
   return files;
 }
 
-// The uid at the other end.
+// Returns the uid at the other end.
 std::optional<unsigned> SenderOf(int socket) {
   ucred peer{};
   socklen_t size = sizeof(peer);
@@ -142,10 +142,11 @@ void Agent::Handle() {
     if (fd == socket_.get()) {
       Accept();
     } else if (fd == creator_.get()) {
-      (void)epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);  // others may have it open
+      (void)epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);  // other processes may have it
+                                                                  // open
       creator_.reset();
     } else {
-      // None: it was closed for another one.
+      // Not found: it was closed for another one.
       const auto found = std::find_if(connections_.begin(), connections_.end(),
                                       [&](const Connection& c) { return c.socket.get() == fd; });
       if (found == connections_.end()) {
@@ -153,7 +154,7 @@ void Agent::Handle() {
       }
       const bool open = Receive(*found);
       if (!open || found->Done()) {
-        SetAccepting(true);  // there is room, or can be
+        SetAccepting(true);  // there is room, or there can be
       }
       if (!open) {
         connections_.erase(found);
@@ -206,7 +207,7 @@ void Agent::Take(Connection& connection, UniqueFd file) {
   if (!listener.ok()) {
     return;
   }
-  // Without room for it the listener is closed: then its processes' calls fail.
+  // Without room the listener is closed: then its processes' calls fail.
   if (const auto source = server_.Serve(std::move(*listener)); source.ok()) {
     connection.sources.push_back(*source);
   }

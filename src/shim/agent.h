@@ -1,13 +1,14 @@
-// The socket over which an OCI runtime (runc, crun) hands the container's seccomp listeners to the
-// shim: it is the configuration's linux.seccomp.listenerPath (opencontainers/runtime-spec
-// config-linux.md). A runtime connects once when it creates the container and once for every
-// `exec`, and sends the listener with the first byte of a text (runtime_state.h).
+// The agent is the socket over which an OCI runtime (runc, crun) hands the container's seccomp
+// listeners to the shim: the configuration's linux.seccomp.listenerPath
+// (opencontainers/runtime-spec config-linux.md). A runtime connects once when it creates the
+// container and once for every `exec`, and sends the listener with the first byte of a text
+// (runtime_state.h).
 //
 // A user's `cgpu run` does the same, and keeps the connection open to see the end of the shim.
 //
-// What runtimes do with their connections is theirs: runc before 1.2.7 leaves them open until it
-// ends, crun makes one before there is anything to send, sends it as late as at the container's
-// start, or never. So nothing here waits for anybody. For one thread; nothing blocks it.
+// Runtimes treat their connections differently. runc before 1.2.7 leaves them open until it ends.
+// crun makes a connection before there is anything to send, and sends it as late as at the
+// container's start, or never. So the agent waits for nobody. For one thread; nothing blocks it.
 #ifndef CGPU_SHIM_AGENT_H_
 #define CGPU_SHIM_AGENT_H_
 
@@ -26,31 +27,31 @@ namespace cgpu::shim {
 
 class Agent {
  public:
-  // When so many are open the oldest that has said everything is closed for the next; without such
-  // a one the next waits.
+  // Most open connections. Beyond that, the oldest that has said everything is closed for the next
+  // one; if there is none, the next one waits.
   static constexpr std::size_t kMaxConnections = 64;
   static constexpr std::size_t kMaxText = std::size_t{1} << 20;
 
-  // `socket`: listening; `creator`: a pidfd of the process that creates the container. Listeners
-  // come from root and from `user`; the connections of others are closed.
+  // `socket`: listening; `creator`: a pidfd of the process that creates the container. Takes
+  // listeners from root and from `user`, and closes the connections of others.
   static Result<std::unique_ptr<Agent>> Make(Server& server, UniqueFd socket, UniqueFd creator,
                                              unsigned user);
 
-  // Readable when there is something for Handle() to do.
+  // Returns a descriptor that is readable when Handle() has something to do.
   [[nodiscard]] int events() const { return epoll_.get(); }
   void Handle();
 
-  // True while connections wait for this process to have room for them: handle again soon.
+  // Returns true while connections wait for this process to have room for them: handle again soon.
   [[nodiscard]] bool starved() const { return starved_; }
 
-  // From one to a later one, with the descriptors. kConflict: a runtime is about to hand over a
+  // Hand-over to a later agent, with the descriptors. kConflict: a runtime is about to hand over a
   // listener; ask again soon.
   [[nodiscard]] Result<AgentState> Save() const;
   static Result<std::unique_ptr<Agent>> Resume(Server& server, const AgentState& state,
                                                unsigned user);
 
-  // No listener is on its way: nobody is connected who has said nothing yet, and if none ever came,
-  // the creator is gone.
+  // Returns true if no listener is on its way: every connected sender has said something, and if no
+  // listener ever came, the creator is gone.
   [[nodiscard]] bool Over() const;
 
  private:
@@ -70,7 +71,7 @@ class Agent {
   void SetAccepting(bool accepting);
   void Accept();
   [[nodiscard]] bool MakeRoom();
-  // False: the connection is over.
+  // Returns false if the connection is over.
   bool Receive(Connection& connection);
   void Take(Connection& connection, UniqueFd file);
 

@@ -23,7 +23,7 @@
 namespace cgpu::shim {
 namespace {
 
-// By purpose. Some have conditions, see Program().
+// Needed system calls by purpose. Some have conditions, see Program().
 constexpr auto kNeeded = std::to_array<int>({
     // notifications, the driver, the tenants' files and memory
     SYS_ioctl,
@@ -90,7 +90,7 @@ constexpr auto kNeeded = std::to_array<int>({
     SYS_exit_group,
     // files, which are opened, never made or emptied
     SYS_openat,
-    // handing over to another version, and what that does to begin
+    // hand-over to another version, and what that needs to begin
     SYS_execveat,
     SYS_memfd_create,
     SYS_dup3,
@@ -157,7 +157,7 @@ const std::set<int>& NeededSystemCalls() {
 
 namespace {
 
-// What the helper makes from then on.
+// System calls that the helper needs from then on.
 constexpr auto kNeededByInterleaver = std::to_array<int>({
     SYS_recvmsg,
     SYS_sendmsg,
@@ -172,7 +172,7 @@ constexpr auto kNeededByInterleaver = std::to_array<int>({
     SYS_exit_group,
 });
 
-// What all programs begin with; then the call's number is loaded.
+// Returns the common beginning of all programs; it ends with the call's number loaded.
 std::vector<sock_filter> Beginning() {
   return {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, arch)),
@@ -182,7 +182,7 @@ std::vector<sock_filter> Beginning() {
   };
 }
 
-// All that is needed, and nothing else.
+// Returns a program that allows `Calls` and nothing else.
 template <class Calls>
 void End(std::vector<sock_filter>& program, const Calls& needed) {
   for (const int nr : needed) {
@@ -200,7 +200,7 @@ Result<> Install(std::vector<sock_filter> program) {
   return {};
 }
 
-// The arguments that are looked at are ints: their registers' low halves.
+// Returns the shim's program. The checked arguments are ints: their registers' low halves.
 std::vector<sock_filter> Program() {
   std::vector<sock_filter> program = Beginning();
   const auto conditions = std::to_array<sock_filter>({
@@ -209,8 +209,8 @@ std::vector<sock_filter> Program() {
       BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_CREAT | O_TRUNC, 0, 1),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-      // One descriptor can be executed. Whoever has taken the shim over can put any file there, and
-      // gains nothing by it: what a process may do does not grow with what it executes.
+      // One descriptor can be executed. An attacker who controls the shim can put any file there,
+      // and gains nothing: what a process may do does not grow with what it executes.
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_execveat, 0, 4),
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[0])),
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kProgramFd, 1, 0),

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/result.h"
 #include "kernel/messages.h"
 #include "shim/upgrade.h"
 
@@ -21,14 +22,14 @@ constexpr std::size_t kMaxRequest = 4096;
 
 constexpr int kSoonMs = 100;
 
-// With a peer that does not read.
+// Timeout of a peer that does not read.
 constexpr timeval kPatience{1, 0};
 
-// Between what those that watch are told of refused calls.
+// Pause between two reports of refused calls to watchers.
 constexpr time_t kTellSeconds = 1;
 
-// For the calls that are in the driver when an upgrade begins: others wait meanwhile. And before
-// that, while nobody waits, for what housekeeping is doing.
+// Timeout for calls that are in the driver when an upgrade begins; others wait meanwhile. Before
+// that comes a timeout for housekeeping's work, during which nobody waits.
 constexpr std::chrono::milliseconds kUnderway{50};
 constexpr std::chrono::milliseconds kHousekeeping{500};
 
@@ -55,12 +56,12 @@ Result<Desk> Desk::Make(Server& server, Housekeeping& housekeeping, UniqueFd adm
 
 namespace {
 
-// The places of what is polled; after these come the connections.
+// Places of the polled descriptors; the connections follow.
 enum { kHangUps, kAgent, kRefusals, kPace, kRest, kAdmin, kFirstConnection };
 
 }  // namespace
 
-// What cannot be taken now must not keep this thread busy.
+// Returns the descriptors to poll. One that cannot be handled now must not keep this thread busy.
 std::vector<pollfd> Desk::Polled() const {
   std::vector<pollfd> polled(kFirstConnection);
   polled[kHangUps].fd = server_.hang_ups();
@@ -110,11 +111,11 @@ void Desk::Run() {
       TellRefused();
     }
   }
-  admin_.reset();  // nobody shall come from now on who would be told nothing
+  admin_.reset();  // a later connection would get no answer
   watchers_.TellEnd(server_.Refused());
 }
 
-// Those that have asked, in the order in which they came.
+// Serves those that have asked, in the order in which they came.
 void Desk::Serve(const std::vector<pollfd>& polled) {
   std::size_t place = kFirstConnection;
   for (auto one = connections_.begin(); one != connections_.end() && place < polled.size();
@@ -145,7 +146,7 @@ void Desk::TellRefused() {
   (void)timerfd_settime(pace_.get(), 0, &when, nullptr);
 }
 
-// The socket's folder and mode decide who gets here.
+// Accepts a connection. The socket's folder and mode decide who can connect.
 void Desk::Accept() {
   UniqueFd socket(accept4(admin_.get(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!socket.valid()) {
@@ -165,7 +166,7 @@ void Desk::Accept() {
   }
 }
 
-// Reads what is there. True: that is all it has to say.
+// Reads what is there. Returns true if the request is complete.
 bool Desk::HasAsked(Connection& connection) const {
   while (connection.line.size() < kMaxRequest && !connection.line.ends_with('\n')) {
     pollfd query{connection.socket.get(), POLLIN, 0};
@@ -201,7 +202,7 @@ void Desk::Answer(Connection connection) {
 Result<Handover> Desk::Save() const {
   Handover state;
   state.config = server_.config();
-  state.config.prove = false;  // what of it is left stands in the server's state
+  state.config.prove = false;  // the server's state holds what is left of it
   state.allowed = allowed_;
   state.launcher = launcher_;
   state.admin = admin_.get();
@@ -210,15 +211,11 @@ Result<Handover> Desk::Save() const {
   if (agent_ == nullptr) {
     return state;
   }
-  auto agent = agent_->Save();
-  if (!agent.ok()) {
-    return agent.error();
-  }
-  state.agent = std::move(*agent);
+  CGPU_ASSIGN_OR_RETURN(state.agent, agent_->Save());
   return state;
 }
 
-// Returns where the upgrade did not come about; then everything is as it was.
+// Upgrades. Returns if that failed; then everything is as it was.
 void Desk::Upgrade(const UniqueFd& connection, UniqueFd program) {
   const Error error = TryUpgrade(connection, std::move(program));
   Send(connection, EncodeOutcome(error));
@@ -253,7 +250,8 @@ void Desk::Inherit(const Handover& state) {
   watchers_.Adopt(state.watchers);
 }
 
-// Of a launcher that lives as long as its container: the kernel then kills that.
+// Returns true if the launcher, which lives as long as its container, is gone: the kernel then
+// kills the container.
 bool Desk::LauncherGone() const {
   pollfd launcher{launcher_, POLLRDHUP, 0};
   return agent_ == nullptr && poll(&launcher, 1, 0) > 0 && launcher.revents != 0;

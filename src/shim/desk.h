@@ -1,10 +1,9 @@
-// Where the shim is spoken to: answers the admin socket, takes further listeners (agent.h) and
-// tells those that watch. Runs on the calling thread until the container has ended and the driver
-// has given everything back.
+// The desk answers the admin socket, takes further listeners (agent.h) and tells watchers. It runs
+// on the calling thread until the container has ended and the driver has given everything back.
 //
-// What root orders must arrive whatever the container does. So nothing is done here that a tenant
-// could make longer: that is housekeeping's, and nothing here waits for it but an upgrade, for half
-// a second.
+// An order of root must arrive whatever the container does. So the desk does nothing that a tenant
+// could make longer: that is housekeeping's work. The desk never waits for housekeeping, except for
+// an upgrade, at most half a second.
 #ifndef CGPU_SHIM_DESK_H_
 #define CGPU_SHIM_DESK_H_
 
@@ -30,24 +29,24 @@ namespace cgpu::shim {
 
 class Desk {
  public:
-  // Connections that have not said yet what they want. The oldest is closed for the next.
+  // Most connections that have not sent a request yet. The oldest is closed for the next one.
   static constexpr std::size_t kMaxConnections = 64;
 
   // `admin`: a listening stream socket, or none. `agent`: may be null.
   static Result<Desk> Make(Server& server, Housekeeping& housekeeping, UniqueFd admin,
                            std::unique_ptr<Agent> agent);
 
-  // What it does not know itself of the state to hand over one day, and what a predecessor's
-  // watched: before Run().
+  // Takes over the state to hand over one day that the desk does not know itself, and a
+  // predecessor's watchers. Call it before Run().
   void Inherit(const Handover& state);
 
-  // Returns when nobody is left under a filter, no listener is on its way, and the driver holds
-  // nothing of the container any more: while another container keeps its files its memory is taken,
-  // and so stays its grant.
+  // Returns when no process is left under a filter, no listener is on its way, and the driver holds
+  // nothing of the container any more. While another container keeps its files its memory stays
+  // taken, and so its grant stays too.
   void Run();
 
  private:
-  // One that asks something.
+  // A connection that asks something.
   struct Connection {
     UniqueFd socket;
     std::string line;
@@ -79,13 +78,13 @@ class Desk {
   Housekeeping& housekeeping_;
   UniqueFd admin_;
   std::unique_ptr<Agent> agent_;
-  UniqueFd pace_;  // a timer, of refusals that are told
+  UniqueFd pace_;  // a timer, paces reports of refusals
   Watchers watchers_;
   std::list<Connection> connections_;  // the oldest first
   int launcher_ = -1;                  // borrowed
   std::set<int> allowed_;              // system calls
-  bool told_ = false;                  // of refusals, until the timer goes off
-  bool ended_ = false;                 // the container has, so far as can be seen
+  bool told_ = false;                  // refusals were reported; until the timer expires
+  bool ended_ = false;                 // the container has ended, as far as can be seen
   bool done_ = false;
   bool starved_ = false;  // this process had no room for an admin's connection: try again soon
 };

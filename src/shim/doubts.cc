@@ -1,5 +1,5 @@
-// The server's part for managed memory that was in an address space nobody uses any more: whether
-// it still lies in UVM, UVM is asked.
+// The part of the server that asks UVM whether managed memory, of an address space that no process
+// uses any more, still lies there.
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -15,14 +15,14 @@ namespace cgpu::shim {
 namespace {
 
 constexpr std::uint64_t kPage = 4096;
-// In one settlement; what is left over waits for the next.
+// Most questions in one settlement; the rest waits for the next.
 constexpr std::size_t kMostQuestions = 4096;
-// A call that makes ranges, and is in the driver for longer, leaves the doubts as they are.
+// Timeout for a call that makes ranges. If it is in the driver for longer, the doubts stay.
 constexpr std::chrono::milliseconds kPatience{50};
 
 }  // namespace
 
-// While a tenant's call makes or frees a range, until it is in the books.
+// Excludes questions while a tenant's call makes or frees a range, until that is in the accounting.
 std::shared_lock<std::shared_timed_mutex> Server::KeepQuestionsOut(const boundary::Call& call) {
   std::shared_lock lock(ranges_mutex_, std::defer_lock);
   switch (call.uvm_request) {
@@ -39,15 +39,15 @@ std::shared_lock<std::shared_timed_mutex> Server::KeepQuestionsOut(const boundar
   return lock;
 }
 
-// UVM destroys what an address space has as the kernel unmaps it: after its last user has gone, and
-// a tenant can come between, as by a page of a file system of its own that must be written first.
-// Until then the ranges are there, and so is their memory.
+// Asks UVM what is left. UVM destroys what an address space has while the kernel unmaps it: after
+// its last user is gone. A tenant can delay that, for example by a page of a file system of its own
+// that must be written first. Until then the ranges exist, and so does their memory.
 //
-// Nothing asks for the ranges between two addresses. But an external range is refused wherever any
+// No request lists the ranges between two addresses. But UVM refuses an external range wherever any
 // range is (kernel-open/nvidia-uvm/uvm_va_range.c, uvm_va_range_create_external() and
 // uvm_range_tree.c, uvm_range_tree_add(), in 535.104.05 to 595.45.04), and one that could be made
-// is freed at once. Meanwhile nobody else may make a range there: calls that do so wait, and where
-// an mmap has been let through nothing is asked.
+// is freed at once. Meanwhile no other caller may make a range there: calls that do so wait, and
+// where an mmap has been let through nothing is asked.
 void Server::SettleDoubts() {
   {
     const std::lock_guard lock(state_mutex_);
@@ -79,8 +79,8 @@ void Server::SettleDoubts() {
   boundary_.managed().Resolve(holders);
 }
 
-// In how many files UVM has something there that is not known. Nothing: that would take more than
-// so many questions; else what is left of them is told.
+// Returns in how many files UVM has an unknown range there, and deducts from `questions`. Returns
+// nothing if that would take more questions than are left.
 std::optional<std::size_t> Server::CountHolders(const boundary::AddressRange& range,
                                                 const std::vector<KnownFile>& files,
                                                 std::size_t* questions) {
@@ -98,9 +98,9 @@ std::optional<std::size_t> Server::CountHolders(const boundary::AddressRange& ra
   return held;
 }
 
-// With the sharing mode the managed ranges of an address space that ends with its last process keep
-// their memory until they are cleaned up (kernel-open/nvidia-uvm/uvm.c, uvm_vm_close_managed). A
-// file where that fails keeps them, and is seen to.
+// Cleans up managed ranges. With the sharing mode, the managed ranges of an address space that ends
+// with its last process keep their memory until they are cleaned up (kernel-open/nvidia-uvm/uvm.c,
+// uvm_vm_close_managed). A file where that fails keeps them, and the question finds them.
 void Server::CleanUpMappings() {
   for (const auto& file : uvm_files_.All()) {
     boundary::Call call =
@@ -124,7 +124,7 @@ std::vector<Server::KnownFile> Server::KnownFiles() {
   return files;
 }
 
-// Also where it cannot be told.
+// Returns true also where it cannot be told.
 bool Server::HasRange(const UvmFile& file, const boundary::AddressRange& range) {
   const std::uint64_t start = range.start / kPage * kPage;
   const std::uint64_t end = (range.end + kPage - 1) / kPage * kPage;
@@ -132,7 +132,7 @@ bool Server::HasRange(const UvmFile& file, const boundary::AddressRange& range) 
   boundary::Call made = OwnCall(file.key, rm::UVM_CREATE_EXTERNAL_RANGE, abi_, head);
   const int error = ExecuteUvm(file.file.get(), made);
   if (error != 0) {
-    return error != ENOTCONN;  // the simulated driver is gone, and all that it had
+    return error != ENOTCONN;  // a simulated driver is gone, with everything it had
   }
   if (boundary::StatusOf(made) != rm::NV_OK) {
     return true;

@@ -1,7 +1,8 @@
-// The shim's own small RM client: questions that must not depend on anything of the tenant's.
+// The shim's own small RM client. It asks questions that must not depend on anything of the
+// tenant's.
 //
-// It has a control file and an RM client of its own, and keeps one open file per card while tenants
-// have clients: the driver lets a process use a card only if that process itself holds an open file
+// It has a control file and an RM client of its own, and keeps one open file per GPU while tenants
+// have clients: the driver lets a process use a GPU only if that process itself holds an open file
 // of it (osIsGpuAccessible, src/nvidia/arch/nvalloc/unix/src/os.c). Thread-safe.
 #ifndef CGPU_SHIM_DRIVER_H_
 #define CGPU_SHIM_DRIVER_H_
@@ -26,54 +27,54 @@ namespace cgpu::shim {
 
 class Driver : public CardControls {
  public:
-  // `card_paths`: the card files in the order of the grant.
+  // Opens the control file. `card_paths`: the GPU files in the order of the grant.
   static Result<std::unique_ptr<Driver>> Open(const rm::Abi& abi, const std::string& control_path,
                                               std::vector<std::string> card_paths);
 
-  // The one that said `state`, with the descriptors in it; the same number of cards.
+  // Resumes the driver that saved `state`, with the descriptors in it; the same number of GPUs.
   static std::unique_ptr<Driver> Resume(const rm::Abi& abi, std::vector<std::string> card_paths,
                                         const DriverState& state);
-  // All but the cards' instances, which are the boundary's.
+  // Returns the state without the GPUs' instances, which are the boundary's.
   [[nodiscard]] DriverState Save() const;
 
-  // The driver's number of a card, for NV01_DEVICE_0.
+  // Returns the driver's number of a GPU, for NV01_DEVICE_0.
   [[nodiscard]] Result<std::uint32_t> DeviceInstance(std::uint32_t gpu_id) const;
 
-  // False only if the driver says that this client does not exist, or has ended itself, which only
-  // a simulated one does.
+  // Returns false only if the driver says that this client does not exist, or has ended itself,
+  // which only a simulated driver does.
   [[nodiscard]] bool ClientExists(std::uint32_t client) const;
 
-  // Makes a client of ours on `file`, an open control file of the tenant's. It is gone when the
-  // file is, and of no use on any other: so it tells this open file from all others.
+  // Tags `file`, an open control file of the tenant's, by making a client of ours on it. The client
+  // ends with the file and cannot be used on any other, so it distinguishes this open file from all
+  // others.
   [[nodiscard]] static Result<std::uint32_t> MarkFile(int file);
   [[nodiscard]] static bool HasMark(int file, std::uint32_t mark);
 
   // Makes `table.fd`, an open control file, hold exported objects, as `client`, which lies on
-  // `file`. False: refused, as where it holds some already.
+  // `file`. Returns false if the driver refuses, for example because the file holds some already.
   [[nodiscard]] static bool SetUpTable(
       int file, std::uint32_t client,
       rm::NV0000_CTRL_OS_UNIX_CREATE_EXPORT_OBJECT_FD_PARAMS& table);
 
-  // Frees a client's object, or a client (its own object), by a call on its file. Failing means
+  // Frees a client's object, or a client (its own object), by a call on its file. Failure means
   // that it is gone.
   static void Free(int file, std::uint32_t client, std::uint32_t object);
 
-  // Opens the card's file if it is not open. The first time the card is opened, also asks for its
-  // figures.
+  // Opens the GPU's file if it is not open. At the first open, also asks for the GPU's sizes.
   [[nodiscard]] Result<> OpenCard(std::size_t card, std::uint32_t device_instance);
   [[nodiscard]] boundary::CardFigures FiguresOf(std::size_t card) const;
-  // By way of a device of ours on an opened card.
+  // Act through a device of ours on an opened GPU.
   Result<std::uint64_t> SetSlice(std::size_t card, ledger::Handle client, ledger::Handle group,
                                  std::uint64_t us) override;
   void Switch(std::size_t card, const std::vector<ledger::ChannelInfo>& channels, bool on) override;
   Result<> SetInterleave(std::size_t card, ledger::Handle client, ledger::Handle group,
                          bool high) override;
-  // From now on SetInterleave() asks this one; -1: nobody.
+  // Makes SetInterleave() ask this helper from now on; -1: no helper.
   void UseHelper(UniqueFd socket);
-  // Gives back those devices: with them nothing could be handed over.
+  // Frees those devices: the shim cannot hand them over.
   void FreeDevices();
 
-  // The cards' files, to be closed by the caller outside of its locks.
+  // Returns the GPUs' files; the caller closes them outside of its locks.
   [[nodiscard]] std::vector<UniqueFd> TakeCardFiles();
 
  private:
@@ -83,14 +84,14 @@ class Driver : public CardControls {
     bool asked = false;
     boundary::CardFigures figures;
     std::uint32_t instance = 0;  // the driver's number of it, once it is open
-    bool device = false;         // we have one on it
+    bool device = false;         // we have a device on it
   };
   explicit Driver(const rm::Abi& abi) : abi_(abi) {}
   Result<std::uint32_t> Alloc(std::uint32_t parent, std::uint32_t handle, std::uint32_t cls,
                               void* params) const;
   Result<std::uint32_t> Control(std::uint32_t object, std::uint32_t command, void* params,
                                 std::uint32_t size) const;
-  // On our own subdevice.
+  // Asks about our own subdevice.
   Result<std::uint32_t> QueryList(std::uint32_t command, std::uint32_t index,
                                   std::uint32_t* value) const;
   Result<std::uint64_t> QueryContextBytes() const;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/result.h"
 #include "rm/context_buffers.h"
 #include "rm/control_table.h"
 #include "rm/fb_info.h"
@@ -28,8 +29,8 @@ namespace {
 // Handles of our own client; any numbers will do.
 constexpr std::uint32_t kDevice = 0xc0de0001;
 constexpr std::uint32_t kSubdevice = 0xc0de0002;
-constexpr std::uint32_t kCopy = 0xc0de0003;  // of a tenant's group
-// A device and a subdevice for each card.
+constexpr std::uint32_t kCopy = 0xc0de0003;  // a copy of a tenant's group
+// Handles of a device and a subdevice for each GPU.
 constexpr std::uint32_t kCardDevices = 0xc0de1000;
 
 std::uint32_t DeviceOf(std::size_t card) {
@@ -60,7 +61,7 @@ Result<std::uint32_t> MakeClient(int file) {
   return root.hObjectNew;
 }
 
-// RM_CONTROL; the driver's status.
+// Makes an RM_CONTROL call; returns the driver's status.
 Result<std::uint32_t> Ask(int file, std::uint32_t client, std::uint32_t object,
                           std::uint32_t command, void* params, std::uint32_t size) {
   rm::NVOS54_PARAMETERS control{};
@@ -90,19 +91,11 @@ Result<std::uint32_t> AskForClient(int file, std::uint32_t client, std::uint32_t
 Result<std::unique_ptr<Driver>> Driver::Open(const rm::Abi& abi, const std::string& control_path,
                                              std::vector<std::string> card_paths) {
   std::unique_ptr<Driver> driver(new Driver(abi));
-  auto control = OpenFile(control_path, O_RDWR);
-  if (!control.ok()) {
-    return control.error();
-  }
-  driver->control_ = std::move(*control);
+  CGPU_ASSIGN_OR_RETURN(driver->control_, OpenFile(control_path, O_RDWR));
   for (std::string& path : card_paths) {
     driver->cards_.push_back(Card{std::move(path), {}, false, {}});
   }
-  const auto client = MakeClient(driver->control_.get());
-  if (!client.ok()) {
-    return client.error();
-  }
-  driver->client_ = *client;
+  CGPU_ASSIGN_OR_RETURN(driver->client_, MakeClient(driver->control_.get()));
   return driver;
 }
 
@@ -155,12 +148,10 @@ Result<std::uint32_t> Driver::Control(std::uint32_t object, std::uint32_t comman
 Result<std::uint32_t> Driver::DeviceInstance(std::uint32_t gpu_id) const {
   rm::NV0000_CTRL_GPU_GET_ID_INFO_V2_PARAMS info{};
   info.gpuId = gpu_id;
-  auto status = Control(client_, rm::NV0000_CTRL_CMD_GPU_GET_ID_INFO_V2, &info, sizeof(info));
-  if (!status.ok()) {
-    return status.error();
-  }
-  if (*status != rm::NV_OK) {
-    return Refused("a card's number", 0, *status);
+  CGPU_ASSIGN_OR_RETURN(
+      auto status, Control(client_, rm::NV0000_CTRL_CMD_GPU_GET_ID_INFO_V2, &info, sizeof(info)));
+  if (status != rm::NV_OK) {
+    return Refused("a card's number", 0, status);
   }
   return info.deviceInstance;
 }
@@ -197,34 +188,31 @@ void Driver::Free(int file, std::uint32_t client, std::uint32_t object) {
   (void)Call(file, rm::NV_ESC_RM_FREE, free);
 }
 
-// What one channel group takes, from the sizes of its buffers.
+// Returns the bytes of one channel group, from the sizes of its buffers.
 Result<std::uint64_t> Driver::QueryContextBytes() const {
   rm::ContextBufferSizes sizes{};
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     rm::NV2080_CTRL_GR_GET_ENGINE_CONTEXT_PROPERTIES_PARAMS params{};
     params.engineId = rm::kGroupContextBuffers[i];
-    const auto status = Control(kSubdevice, rm::NV2080_CTRL_CMD_GR_GET_ENGINE_CONTEXT_PROPERTIES,
-                                &params, sizeof(params));
-    if (!status.ok()) {
-      return status.error();
-    }
-    if (*status == rm::NV_OK) {
+    CGPU_ASSIGN_OR_RETURN(const auto status,
+                          Control(kSubdevice, rm::NV2080_CTRL_CMD_GR_GET_ENGINE_CONTEXT_PROPERTIES,
+                                  &params, sizeof(params)));
+    if (status == rm::NV_OK) {
       sizes[i] = params.size;
-    } else if (*status != rm::NV_ERR_NOT_SUPPORTED) {
-      return Refused("the size of a context", 0, *status);
+    } else if (status != rm::NV_ERR_NOT_SUPPORTED) {
+      return Refused("the size of a context", 0, status);
     }
   }
   std::uint32_t subcontexts = 0;
-  const auto status = QueryList(rm::NV2080_CTRL_CMD_GR_GET_INFO_V2,
-                                rm::NV2080_CTRL_GR_INFO_INDEX_MAX_SUBCONTEXT_COUNT, &subcontexts);
-  if (!status.ok()) {
-    return status.error();
-  }
-  return rm::ContextGroupBytes(sizes, *status == rm::NV_OK ? subcontexts : 0);
+  CGPU_ASSIGN_OR_RETURN(
+      const auto status,
+      QueryList(rm::NV2080_CTRL_CMD_GR_GET_INFO_V2,
+                rm::NV2080_CTRL_GR_INFO_INDEX_MAX_SUBCONTEXT_COUNT, &subcontexts));
+  return rm::ContextGroupBytes(sizes, status == rm::NV_OK ? subcontexts : 0);
 }
 
-// One value of a list {count, {index, data}[]}, whose capacity differs by version and whose place
-// does not. The driver's status.
+// Asks for one value of a list {count, {index, data}[]}, whose capacity differs by version and
+// whose offset does not. Returns the driver's status.
 Result<std::uint32_t> Driver::QueryList(std::uint32_t command, std::uint32_t index,
                                         std::uint32_t* value) const {
   std::vector<std::byte> info(rm::ControlSize(abi_, command));
@@ -293,24 +281,21 @@ Result<> Driver::OpenCard(std::size_t card, std::uint32_t device_instance) {
   if (entry.file.valid()) {
     return {};
   }
-  auto file = OpenFile(entry.path, O_RDWR);
-  if (!file.ok()) {
-    return file.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(auto file, OpenFile(entry.path, O_RDWR));
   if (!entry.asked) {
-    auto figures = AskFigures(device_instance);  // which needs the open file
+    auto figures = AskFigures(device_instance);  // needs the open file
     if (!figures.ok()) {
       return figures.error();
     }
     entry.figures = *figures;
     entry.asked = true;
   }
-  entry.file = std::move(*file);
+  entry.file = std::move(file);
   entry.instance = device_instance;
   return {};
 }
 
-// With mutex_ held.
+// Call it with mutex_ held.
 Result<> Driver::MakeDevice(std::size_t card) {
   Card& entry = cards_[card];
   if (entry.device) {
@@ -345,8 +330,8 @@ void Driver::FreeDevices() {
   }
 }
 
-// The group is duplicated as kCopy for the moment, to be freed by the caller: what we have of it
-// for longer would keep it when its owner frees it. With mutex_ held.
+// Duplicates the group as kCopy for the moment; the caller frees it. A copy that we keep for longer
+// would keep the group when its owner frees it. Call it with mutex_ held.
 Result<> Driver::CopyGroup(std::size_t card, ledger::Handle client, ledger::Handle group) {
   CGPU_TRY(MakeDevice(card));
   rm::NVOS55_PARAMETERS dup{};
@@ -425,7 +410,8 @@ void Driver::Switch(std::size_t card, const std::vector<ledger::ChannelInfo>& ch
     if (SwitchSome(card, some, on)) {
       continue;
     }
-    for (std::size_t j = 0; j < some.size(); ++j) {  // one is gone, and with it the whole call
+    for (std::size_t j = 0; j < some.size(); ++j) {  // one channel is gone, and the whole call
+                                                     // failed
       (void)SwitchSome(card, some.subspan(j, 1), on);
     }
   }

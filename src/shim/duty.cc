@@ -19,7 +19,7 @@ void DutyCycle::Set(const governor::Duty& duty, std::uint64_t now_us) {
   }
 }
 
-// What it was to have from the beginning of time.
+// Returns the container's planned time, from the beginning of time.
 std::uint64_t DutyCycle::PlannedUntil(std::uint64_t now_us) const {
   const std::uint64_t at = std::max<std::uint64_t>(now_us % duty_.period_us, duty_.phase_us);
   return now_us / duty_.period_us * duty_.on_us +
@@ -44,7 +44,7 @@ void DutyCycle::Overran(std::uint64_t us) {
   }
 }
 
-// Of the next window, by what is owed.
+// Returns the length of the next window, by what is owed.
 std::uint64_t DutyCycle::WindowLength() const {
   const auto owed = static_cast<std::uint64_t>(std::max<std::int64_t>(owed_us_, 0));
   const std::uint64_t left = duty_.on_us - std::min<std::uint64_t>(owed, duty_.on_us);

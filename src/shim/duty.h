@@ -1,5 +1,5 @@
-// When a container under a duty cycle (governor/order.h) is on its card, and what it owes because
-// somebody's clock was late: a window that ended late is paid for out of the next ones.
+// Computes when a container under a duty cycle (governor/order.h) is on its GPU, and the time that
+// it owes because a clock was late: the next windows pay for a window that ended late.
 //
 // Pure: times are microseconds of CLOCK_MONOTONIC, and are given. Not thread-safe.
 #ifndef CGPU_SHIM_DUTY_H_
@@ -14,28 +14,30 @@ namespace cgpu::shim {
 
 struct DutyState {
   bool on = true;
-  std::uint64_t until_us = std::numeric_limits<std::uint64_t>::max();  // when that is to change
+  std::uint64_t until_us = std::numeric_limits<std::uint64_t>::max();  // when `on` is to change
 };
 
 class DutyCycle {
  public:
-  // Nothing is owed for what was before. The same duty again changes nothing. Update() comes next.
+  // Sets the duty. Nothing is owed for the time before. The same duty again changes nothing.
+  // Update() comes next.
   void Set(const governor::Duty& duty, std::uint64_t now_us);
 
-  // Since the last call the container ran on the card as it liked, or did not run. Returns what is
-  // to be from now on. Calls go forward in time.
+  // Returns the state that holds from now on. `ran`: since the last call the container ran on the
+  // GPU as it liked, or did not run. Calls go forward in time.
   //
-  // How long a window is, is settled at the first call in its period. One that began late is set
+  // The first call in a period settles the length of its window. A window that began late is set
   // off against one that ended late, up to a millisecond, and is never made longer: after it the
-  // card is somebody else's. Of a window of which less than a fifth would be left nothing is used.
-  // More than what it is to have in 200 ms is never owed: that a machine stood still does not keep
-  // a container off the card for longer.
+  // GPU is another container's. A window of which less than a fifth would be left is not used at
+  // all. The debt is never more than the container's time in 200 ms, so a machine that stood still
+  // does not keep a container off the GPU for longer.
   const DutyState& Update(bool ran, std::uint64_t now_us);
 
-  // It ran on for so long after the last call: it has a kernel that cannot be preempted.
+  // Notes that the container ran on for so long after the last call: it has a kernel that cannot be
+  // preempted.
   void Overran(std::uint64_t us);
 
-  // As Update() said last.
+  // Returns what Update() returned last.
   [[nodiscard]] const DutyState& State() const { return state_; }
 
  private:
@@ -46,9 +48,10 @@ class DutyCycle {
 
   governor::Duty duty_;
   DutyState state_;
-  std::uint64_t last_us_ = 0;    // of the last call
-  std::int64_t owed_us_ = 0;     // negative: it had less
-  std::uint64_t period_ = 0;     // whose window is settled, counted from the beginning of time
+  std::uint64_t last_us_ = 0;  // of the last call
+  std::int64_t owed_us_ = 0;   // negative: it had less
+  std::uint64_t period_ = 0;   // the period whose window is settled, counted from the beginning of
+                               // time
   std::uint64_t length_us_ = 0;  // of that window
 };
 

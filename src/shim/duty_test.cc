@@ -30,9 +30,9 @@ TEST(Duty, SaysWhenItIsTime) {
 TEST(Duty, AWindowThatEndedLateIsPaidForByTheNext) {
   DutyCycle cycle = Make();
   cycle.Update(false, kBegin + 10'000);
-  cycle.Update(true, kBegin + 18'000);  // by 2 ms
+  cycle.Update(true, kBegin + 18'000);  // late by 2 ms
   EXPECT_EQ(cycle.Update(false, kBegin + 30'000).until_us, kBegin + 34'000);
-  // Looked at again meanwhile, it is no longer or shorter for it.
+  // A further look meanwhile makes it no longer or shorter.
   EXPECT_EQ(cycle.Update(true, kBegin + 31'000).until_us, kBegin + 34'000);
   EXPECT_EQ(cycle.Update(true, kBegin + 34'000).until_us, kBegin + 50'000);
   EXPECT_FALSE(cycle.Update(false, kBegin + 35'000).on);
@@ -56,7 +56,7 @@ TEST(Duty, AWindowThatBeganLateIsNotMadeLonger) {
   EXPECT_EQ(cycle.Update(false, kBegin + 13'000).until_us, kBegin + 16'000);
   cycle.Update(true, kBegin + 16'000);
   EXPECT_EQ(cycle.Update(false, kBegin + 30'000).until_us, kBegin + 36'000);
-  // Of its 3 ms 1 is set off against a late end.
+  // 1 of its 3 ms is set off against a late end.
   cycle.Update(true, kBegin + 37'500);
   EXPECT_EQ(cycle.Update(false, kBegin + 50'000).until_us, kBegin + 55'500);
 }
@@ -85,13 +85,13 @@ TEST(Duty, WhatIsOwedIsForgottenWithTheDuty) {
   EXPECT_EQ(cycle.Update(false, kBegin + 40'000).until_us, kBegin + 46'000);
 }
 
-// However late whoever carries it out is: over a second and more it is never on for longer than it
-// is to be, but for the last window and what nobody has to pay back.
+// However late the clock is: over a second and more the container is never on for longer than it is
+// to be, except for the last window and the time that need not be paid back.
 RC_GTEST_PROP(Duty, LatenessGivesNoMore, ()) {
   const std::uint32_t period = 1000 * *rc::gen::inRange<std::uint32_t>(1, 101);
   const std::uint32_t on = *rc::gen::inRange<std::uint32_t>(1, period + 1);
   const std::uint32_t phase = *rc::gen::inRange<std::uint32_t>(0, period - on + 1);
-  // No later than what can be owed at the most.
+  // At most as late as the largest debt.
   const std::uint64_t most_late = 200'000ULL * on / period;
   DutyCycle cycle = Make({period, on, phase});
   std::uint64_t now = kBegin;
@@ -116,7 +116,7 @@ TEST(DutyCycle, WhatRanOnIsPaidFor) {
   EXPECT_TRUE(cycle.Update(false, 1'000'000).on);
   EXPECT_FALSE(cycle.Update(true, 1'004'000).on);
   cycle.Overran(8'000);
-  // Two windows.
+  // Uses up two windows.
   EXPECT_FALSE(cycle.Update(false, 1'020'000).on);
   EXPECT_FALSE(cycle.Update(false, 1'040'000).on);
   EXPECT_TRUE(cycle.Update(false, 1'060'000).on);

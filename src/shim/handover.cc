@@ -29,10 +29,10 @@ enum Tag : StateTag {
   kWatcher = 15,
   kEnd = 16,  // the last one
   kOrder = 17,
-  kWitness = 18 | kRequired,  // the boundary's books name them
+  kWitness = 18 | kRequired,  // the boundary's trackers name them
 };
 
-// Both directions visit the same fields in the same order.
+// Putter and Getter visit the same fields in the same order.
 class Putter {
  public:
   explicit Putter(StateWriter& writer) : writer_(writer) {}
@@ -42,7 +42,7 @@ class Putter {
     writer_.Number(static_cast<std::uint64_t>(value));
   }
   void Text(const std::string& text) { writer_.Text(text); }
-  // None is 0, which is what a reader finds where there is no field.
+  // No descriptor is 0, which is what a reader finds where there is no field.
   void File(const int& fd) { writer_.Number(static_cast<std::uint64_t>(fd) + 1); }
   template <class List>
   void Numbers(const List& list) {
@@ -211,7 +211,7 @@ void GetConfig(StateReader& reader, Handover& state) {
   state.config = std::move(*config);
 }
 
-// False: the tag is none of these.
+// Returns false if the tag is none of these.
 bool GetServerRecord(StateReader& reader, StateTag tag, ServerState& server) {
   Getter io(reader);
   switch (tag) {
@@ -287,7 +287,7 @@ void GetRecord(StateReader& reader, StateTag tag, Handover& state, bool* whole) 
   }
 }
 
-// What makes no sense together.
+// Refuses combinations that make no sense.
 void Check(StateReader& reader, const Handover& state) {
   std::vector<int> files = DescriptorsOf(state);
   std::sort(files.begin(), files.end());

@@ -1,11 +1,13 @@
-// What a shim hands to its successor at a hot upgrade: everything it knows, and its descriptors.
+// The state that a shim hands to its successor at a hot upgrade: everything it knows, and its
+// descriptors.
 //
-// The successor is the same process executing another program, so process id, descriptors and what
-// the driver ties to either stay. Nothing is under way then: no call between its receipt and its
-// answer, and whatever the tenants ask meanwhile waits in the kernel. Descriptors stand here as
-// their numbers; a number of -1 stands for none.
+// The successor is the same process executing another program, so process id, descriptors and the
+// objects that the driver ties to either stay. No call is between its receipt and its answer then,
+// and requests that the tenants make meanwhile wait in the kernel. Descriptors are written as their
+// numbers; -1 means none.
 //
-// The form is base/state.h's, whose rules keep versions together. Pure; decoding trusts nothing.
+// The format is base/state.h's, whose rules keep versions compatible. Pure; decoding trusts
+// nothing.
 #ifndef CGPU_SHIM_HANDOVER_H_
 #define CGPU_SHIM_HANDOVER_H_
 
@@ -28,13 +30,13 @@ namespace cgpu::shim {
 struct DriverState {
   struct Card {
     std::uint32_t device_instance = 0;
-    int file = -1;  // of the card, while it is open
+    int file = -1;  // of the GPU, while it is open
     bool asked = false;
     boundary::CardFigures figures;
   };
   int control = -1;
-  std::uint32_t client = 0;  // on it
-  int helper = -1;           // the socket to one that sets interleave levels
+  std::uint32_t client = 0;  // on `control`
+  int helper = -1;           // the socket to a helper that sets interleave levels
   std::vector<Card> cards;   // in the order of the grant
 };
 
@@ -70,7 +72,7 @@ struct WitnessState {
 struct ServerState {
   DriverState driver;
   std::vector<SourceState> sources;
-  bool served = false;  // there has ever been a source
+  bool served = false;  // the server has ever had a source
   unsigned first_process = 0;
   std::vector<ProcessState> processes;
   std::uint64_t next_serial = 1;
@@ -79,10 +81,10 @@ struct ServerState {
   std::set<std::pair<std::uint64_t, std::uint64_t>> uvm_inodes;
   std::vector<WitnessState> witnesses;
   std::set<std::uint32_t> exports;
-  std::vector<OrderState> orders;  // in the order of the grant; none: nobody gave any
+  std::vector<OrderState> orders;  // in the order of the grant; empty: no order was given
   bool mapping = false;
   int record = -1;
-  // Records of their own kinds.
+  // Records of their own kinds:
   std::string ledger;
   std::string boundary;
   std::string replay;
@@ -92,7 +94,7 @@ struct ServerState {
 struct AgentState {
   struct Connection {
     int socket = -1;
-    bool silent = false;  // it has said nothing yet; else all that is of interest
+    bool silent = false;  // it has said nothing yet; nothing else about it is needed
   };
   int socket = -1;   // -1: there is no agent
   int creator = -1;  // -1: it has exited
@@ -107,10 +109,10 @@ struct WatcherState {
 struct Handover {
   ShimConfig config;
   std::set<int> allowed;            // system calls that the process may still make
-  std::int64_t quiet_since_ns = 0;  // CLOCK_MONOTONIC: from when on calls have had to wait
+  std::int64_t quiet_since_ns = 0;  // CLOCK_MONOTONIC: since when calls have had to wait
   int launcher = -1;
   int admin = -1;
-  int upgrader = -1;  // who asked for the upgrade, and waits for the answer
+  int upgrader = -1;  // asked for the upgrade, and waits for the answer
   ServerState server;
   AgentState agent;
   std::vector<WatcherState> watchers;
@@ -119,7 +121,7 @@ struct Handover {
 [[nodiscard]] std::string Encode(const Handover& state);
 [[nodiscard]] Result<Handover> DecodeHandover(std::string_view bytes);
 
-// All descriptors in it. No number is in it twice, or decoding fails.
+// Returns all descriptors in it. Decoding fails if a number is in it twice.
 [[nodiscard]] std::vector<int> DescriptorsOf(const Handover& state);
 
 }  // namespace cgpu::shim

@@ -31,7 +31,7 @@ ShimConfig SomeConfig() {
   return config;
 }
 
-// Every field has a value of its own.
+// Returns a state in which every field has a value of its own.
 Handover Full() {
   Handover state;
   state.config = SomeConfig();
@@ -87,8 +87,8 @@ TEST(HandoverTest, WhatIsReadIsWritten) {
   EXPECT_EQ(read->watchers[0].told, Full().watchers[0].told);
 }
 
-// As the first version that could be upgraded wrote it: a container with two clients, 10 MiB, a
-// channel group, an export, a view, and one refusal at its limit of 1 GiB.
+// A state as the first version that could be upgraded wrote it: a container with two clients, 10
+// MiB, a channel group, an export, a view, and one refusal at its limit of 1 GiB.
 TEST(HandoverTest, TheFirstVersionsStateIsReadForEver) {
   const auto bytes = ReadFile(CGPU_TESTDATA "/handover-1");
   ASSERT_TRUE(bytes.ok());

@@ -113,8 +113,8 @@ void Housekeeping::Run() {
   }
 }
 
-// Until something is due, or was heard of. What is looked after in a moment anyway is not heard of
-// before: whoever closes files all the time wakes nobody up.
+// Waits until a look is due or something is reported. Reports are ignored while a look is due in a
+// moment anyway, so a process that closes files all the time wakes nobody up.
 void Housekeeping::Wait() {
   enum { kCalled, kAttention, kExits, kInotify, kCount };
   std::array<pollfd, kCount> polled{};
@@ -161,7 +161,7 @@ void Housekeeping::Look() {
   }
 }
 
-// True: there was something.
+// Returns true if there was something.
 bool Housekeeping::DrainInotify() const {
   alignas(inotify_event) char buffer[4096];
   bool any = false;

@@ -1,7 +1,7 @@
-// What a shim looks after beside its tenants' calls: exits and closes, whatever they leave behind,
-// and that the container's end leaves nothing. All of it can be made to take long by a tenant, so
-// it has a thread of its own, for which nobody waits, and rounds.h says how much of the time it
-// takes.
+// Housekeeping handles what happens beside the tenants' calls: exits and closes, everything they
+// leave behind, and the end of the container, which must leave nothing. A tenant can make all of it
+// take long. So it has a thread of its own, for which nobody waits, and rounds.h limits its share
+// of the time.
 #ifndef CGPU_SHIM_HOUSEKEEPING_H_
 #define CGPU_SHIM_HOUSEKEEPING_H_
 
@@ -18,28 +18,29 @@
 
 namespace cgpu::shim {
 
-// From any thread but for Start(). Lives for as long as the process does.
+// Any thread may call it, except Start(). Lives as long as the process does.
 class Housekeeping {
  public:
-  // The inotify watches are those of the server's configuration.
+  // Makes the inotify watches of the server's configuration.
   static Result<std::unique_ptr<Housekeeping>> Make(Server& server);
 
-  // Begins, with a look around: of closes before this nobody has been told. kExhausted: the machine
-  // has no room for the thread.
+  // Begins with a look around, because closes before this were not reported. kExhausted: the
+  // machine has no room for the thread.
   Result<> Start();
 
-  // Something of the container's may have ended.
+  // Notes that something of the container's may have ended.
   void Hasten();
 
-  // Nobody is left under a filter and no listener is on its way, so far as can be seen; or somebody
-  // is again.
+  // Sets whether the container is over: no process is left under a filter and no listener is on its
+  // way, as far as can be seen.
   void SetOver(bool over);
-  // Readable when nothing is held any more while the container is over. Then Rested() says so once.
+  // Returns a descriptor that is readable when nothing is held any more while the container is
+  // over. Then Rested() returns true once.
   [[nodiscard]] int rest_events() const { return rested_.get(); }
   [[nodiscard]] bool Rested();
 
-  // Looks after nothing more until Resume(); false: it is in a look that lasted longer than
-  // `patience`, and goes on.
+  // Stops all looks until Resume(). Returns false if a look lasted longer than `patience`;
+  // housekeeping then goes on.
   [[nodiscard]] bool Pause(std::chrono::milliseconds patience);
   void Resume();
 
@@ -60,9 +61,9 @@ class Housekeeping {
   const UniqueFd called_;  // an eventfd: something has changed that Run() is to see
   const UniqueFd rested_;  // another
   std::atomic<bool> over_{false};
-  // Of Run()'s thread:
+  // For Run()'s thread alone:
   Rounds rounds_;
-  bool told_ = false;  // of an exit or the like, since the last look
+  bool told_ = false;  // an exit or the like was reported since the last look
 
   std::mutex mutex_;  // guards the rest
   std::condition_variable changed_;

@@ -1,15 +1,15 @@
-// The level by which a channel group stands between others on its runlist: the driver lets only a
-// process set it that has CAP_SYS_NICE (NVA06C_CTRL_CMD_SET_INTERLEAVE_LEVEL,
+// Sets the interleave level of a channel group: its place between others on its runlist. The driver
+// lets only a process with CAP_SYS_NICE set it (NVA06C_CTRL_CMD_SET_INTERLEAVE_LEVEL,
 // src/nvidia/generated/g_kernel_channel_group_api_nvoc.c; judged at each call, cliresAccessCallback
 // in src/nvidia/src/kernel/rmapi/client_resource.c).
 //
 // The shim must not have that capability, since the driver makes tenants' calls with the shim's
 // rights. So a helper makes this one call: `cgpu-shim interleave`, a process with CAP_SYS_NICE and
-// no other capability, whose system calls are few, and whose ioctls this one escape. It hears the
+// no other capability, few system calls, and this one escape as its only ioctl. It talks to the
 // shim alone, never touches a tenant's call or file, and keeps nothing: each request brings the
-// control file that the shim's own client lies on. Whoever gives an order of high priority starts
-// it (launcher/shim_process.h) and hands its socket over with the order; it ends when nobody has
-// the other end any more.
+// control file that the shim's own client lies on. The process that gives an order of high priority
+// starts the helper (launcher/shim_process.h) and hands its socket over with the order. The helper
+// ends when the other end of its socket is closed everywhere.
 #ifndef CGPU_SHIM_INTERLEAVE_H_
 #define CGPU_SHIM_INTERLEAVE_H_
 
@@ -27,7 +27,7 @@ class Interleaver {
   // `helper`: its socket; not valid: there is none.
   explicit Interleaver(UniqueFd helper) : helper_(std::move(helper)) {}
 
-  // The level of `group`, an object of `client`, which lies on `control`:
+  // Sets the interleave level of `group`, an object of `client`, which lies on `control`:
   // NVA06C_CTRL_INTERLEAVE_LEVEL_*. Returns the driver's status. kUnavailable: there is no helper,
   // or it gave no answer; then there is none from now on.
   [[nodiscard]] Result<std::uint32_t> Set(int control, std::uint32_t client, std::uint32_t group,
@@ -39,7 +39,7 @@ class Interleaver {
   UniqueFd helper_;
 };
 
-// The helper's work, over `socket`, until the other side is gone.
+// Does the helper's work, over `socket`, until the other side is gone.
 void ServeInterleaver(int socket);
 
 }  // namespace cgpu::shim

@@ -17,7 +17,8 @@
 namespace cgpu::shim {
 namespace {
 
-// A driver that is busy with others' calls; one that is stuck must not hold orders up for ever.
+// Timeout of an answer. The driver may be busy with others' calls; one that is stuck must not delay
+// orders forever.
 constexpr int kAnswerMs = 2'000;
 
 struct Request {
@@ -31,7 +32,8 @@ struct Answer {
   std::uint32_t status = 0;
 };
 
-// Both sides are one program on one machine, and may be of two versions: these stay as they are.
+// Both sides are one program on one machine, perhaps in two versions: these structures stay as they
+// are.
 template <class T>
 std::string BytesOf(const T& value) {
   return {std::bit_cast<const char*>(&value), sizeof(value)};

@@ -1,4 +1,4 @@
-// The server's part for managed memory: mmaps, and what has become of them.
+// The part of the server for managed memory: mmaps, and their results.
 #include <sys/syscall.h>
 
 #include <algorithm>
@@ -15,9 +15,10 @@ namespace {
 using boundary::ManagedBook;
 using Seen = ManagedBook::Seen;
 
-// Of managed memory in all address spaces together, before the container is ended: the kernel lets
-// a process have 65,530 mappings at first (Linux, Documentation/admin-guide/sysctl/vm.rst,
-// max_map_count), and no program comes near that with managed ones.
+// Most pieces of managed memory, in all address spaces together, before the container is ended. The
+// kernel lets a process have 65,530 mappings at first (Linux,
+// Documentation/admin-guide/sysctl/vm.rst, max_map_count), and no program comes near that with
+// managed ones.
 constexpr std::size_t kMostPieces = 262'144;
 
 boundary::AddressRanges RangesOf(const std::vector<kernel::MappedRange>& mapped) {
@@ -31,9 +32,9 @@ boundary::AddressRanges RangesOf(const std::vector<kernel::MappedRange>& mapped)
 
 }  // namespace
 
-// An mmap that could make managed memory, or an mremap that could bring it back to its place. All
-// arguments are registers, so what is judged is what the kernel executes, but for the file that the
-// descriptor leads to.
+// Handles an mmap that could make managed memory, or an mremap that could bring it back to its
+// place. All arguments are registers, so the kernel executes what is judged here, except for the
+// file that the descriptor leads to.
 void Server::SeeMapping(const Source& source, const kernel::Notification& notification) {
   ListenSoon();
   const auto& args = notification.args;
@@ -68,8 +69,8 @@ void Server::SeeMapping(const Source& source, const kernel::Notification& notifi
   if (claim.witness == 0) {
     return refuse();
   }
-  // The address space was opened by a number. If the thread still waits in its call, it is the one
-  // that the mapping comes to lie in: no other thread can execute a program without ending this
+  // The address space was opened by a number. If the thread still waits in its call, the mapping
+  // comes to lie in this address space: no other thread can execute a program without ending this
   // one.
   const bool valid = source.listener.Valid(notification.id);
   const bool admitted = valid && BeginMapping(kind, claim, notification.tid);
@@ -88,8 +89,9 @@ void Server::SeeMapping(const Source& source, const kernel::Notification& notifi
   }
 }
 
-// Null: it is gone, or nobody can look at it. What is cached of a thread's number may be of another
-// thread that has ended, or of a program that its process executes no more.
+// Returns null if the thread is gone, or cannot be looked at. A cached entry for the thread's
+// number may be of another thread that has ended, or of a program that its process no longer
+// executes.
 std::shared_ptr<const kernel::Caller> Server::FindMapper(pid_t thread) {
   auto caller = callers_.Find(thread);
   char byte = 0;
@@ -100,7 +102,7 @@ std::shared_ptr<const kernel::Caller> Server::FindMapper(pid_t thread) {
   return caller.ok() ? *caller : nullptr;
 }
 
-// 0: there is no room, or the thread is gone.
+// Returns 0 if there is no room, or the thread is gone.
 Witnesses::Number Server::OpenWitness(const kernel::Caller& caller) {
   const auto add = [&]() -> Witnesses::Number {
     auto space = kernel::OpenAddressSpace(callers_.proc_fd(), caller.process->tgid, caller.tid);
@@ -114,7 +116,7 @@ Witnesses::Number Server::OpenWitness(const kernel::Caller& caller) {
   return add();
 }
 
-// While its call is held. False: it does not fit.
+// Begins a mapping while its call is held. Returns false if it does not fit.
 bool Server::BeginMapping(boundary::MmapKind kind, const ManagedBook::Claim& claim, pid_t thread) {
   const auto ask = [&](const auto& question) {
     const std::lock_guard lock(state_mutex_);
@@ -143,7 +145,7 @@ bool Server::BeginMapping(boundary::MmapKind kind, const ManagedBook::Claim& cla
   const std::shared_lock no_questions(ranges_mutex_);
   const std::lock_guard lock(state_mutex_);
   if (suspect) {
-    // What is counted now: in the meantime it may have been unmapped, and that settled.
+    // Counted again: in the meantime it may have been unmapped, and that settled.
     ManagedBook& book = boundary_.managed();
     book.Watch(thread, claim, boundary::Intersection(book.Counted(claim), shown));
   }
@@ -174,7 +176,7 @@ bool Server::ChargeMapping(const ManagedBook::Claim& claim, pid_t thread) {
   return false;
 }
 
-// The thread makes another call, so the mapping it was let into is over.
+// Notes that the thread makes another call, so the mapping that it was let into is over.
 void Server::NoteThread(pid_t thread) {
   if (!mapping_.load(std::memory_order_relaxed)) {
     return;
@@ -194,14 +196,14 @@ void Server::NoteThread(pid_t thread) {
   }
 }
 
-// True: something may have been given back. At leisure it stops when others are in a hurry, and
-// does the rest another time: nobody is refused anything for it.
+// Settles. Returns true if something may have been given back. At leisure it stops when others are
+// in a hurry, and does the rest later: no tenant is refused anything for it.
 bool Server::SettleManaged(bool at_leisure) {
   const std::lock_guard settling(settle_mutex_);
   return SettleAll(at_leisure);
 }
 
-// With settle_mutex_ held.
+// Call it with settle_mutex_ held.
 bool Server::SettleAll(bool at_leisure) {
   std::vector<ManagedBook::Thread> threads;
   {
@@ -248,15 +250,16 @@ bool Server::SettleAll(bool at_leisure) {
   }
   if (!fits) {
     // A watched mapping has become managed memory beyond the limit. Only a tenant that swaps
-    // descriptors while the kernel looks gets here, and nothing takes the mapping back but the end
-    // of its processes. Those not known here have no shim from now on, and end by whoever minds it.
+    // descriptors while the kernel looks gets here, and only the end of its processes takes the
+    // mapping back. Processes that are unknown here have no shim from now on; the supervisor ends
+    // them.
     KillContainer();
     std::_Exit(1);
   }
   return true;
 }
 
-// With state_mutex_ held.
+// Call it with state_mutex_ held.
 void Server::DropReleased() {
   witnesses_.Drop(boundary_.managed().TakeReleased());
 }

@@ -1,7 +1,7 @@
-// The parts of the server that know the files which objects are exported to.
+// The part of the server that knows the files which objects are exported to.
 //
-// Open files have no name that we could know one by, so a file that something is exported to gets a
-// mark: an RM client of ours, which only calls made on that very file can use and which lives as
+// Open files have no name that we could know one by. So a file that something is exported to gets a
+// tag: an RM client of ours, which only calls made on that very file can use and which lives as
 // long as the file.
 #include <algorithm>
 #include <iterator>
@@ -14,20 +14,20 @@
 
 namespace cgpu::shim {
 
-// 0: the file has none of ours.
+// Returns 0 if the file has no tag of ours.
 std::uint32_t Server::FindMark(int file) {
   std::set<std::uint32_t> marks;
   {
     const std::lock_guard lock(state_mutex_);
     marks = exports_;
   }
-  // No tenant makes a client with a mark's handle (Boundary::DecideClient), so one at most.
+  // No tenant makes a client with a tag's handle (Boundary::DecideClient), so at most one is left.
   std::erase_if(marks, [&](std::uint32_t mark) { return !Driver::HasMark(file, mark); });
   return marks.size() == 1 ? *marks.begin() : 0;
 }
 
-// Before an export the file is marked; for an import and for a question about what was exported
-// its mark is looked for. False: the driver has no room for a mark.
+// Tags the file before an export. For an import, and for a question about an export, finds its tag.
+// Returns false if the driver has no room for a tag.
 bool Server::MarkTransfer(Pending& pending) {
   boundary::Call& call = pending.call;
   if (!pending.argument.valid() || call.fd->file->kind != boundary::FileKind::kControl) {
@@ -39,7 +39,7 @@ bool Server::MarkTransfer(Pending& pending) {
       {
         const std::lock_guard lock(state_mutex_);
         if (exports_.size() >= kMaxExports) {
-          return true;  // without a mark it is refused
+          return true;  // without a tag the boundary refuses it
         }
       }
       const auto mark = Driver::MarkFile(file);
@@ -60,9 +60,9 @@ bool Server::MarkTransfer(Pending& pending) {
   }
 }
 
-// A table of several objects is filled by several calls, of whoever has the file. Ours is one that
-// we have set up, which works once and for nobody after us: so no other container's objects are
-// ever in it, and none of its own get there unseen.
+// Sets up a table of several objects. Several calls fill a table, of any process that has the file.
+// The shim's own is one that it has set up, which works once and for nobody afterwards. So no other
+// container's objects are ever in it, and none of this container's get there unseen.
 bool Server::MarkTable(Pending& pending) {
   using Params = rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS;
   boundary::Call& call = pending.call;

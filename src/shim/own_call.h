@@ -1,4 +1,4 @@
-// A request to nvidia-uvm of the shim's own, on its duplicate of a tenant's file.
+// Makes a request of the shim's own to nvidia-uvm, on its duplicate of a tenant's file.
 #ifndef CGPU_SHIM_OWN_CALL_H_
 #define CGPU_SHIM_OWN_CALL_H_
 
@@ -12,7 +12,7 @@
 
 namespace cgpu::shim {
 
-// `params` is as long as the request's in some version of the driver; the rest is zero or cut.
+// `params` is as long as the request's in some version of the driver; the rest is zero or cut off.
 template <class T>
 boundary::Call OwnCall(std::uint64_t space, std::uint32_t request, const rm::Abi& abi,
                        const T& params) {

@@ -1,4 +1,4 @@
-// Whether the container's filter is ours (kernel/proof.h).
+// Checks whether the container's filter is cgpu's (kernel/proof.h).
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -35,8 +35,8 @@ bool Server::LookForProof() {
     return true;
   }
   {
-    // The proof comes before the image's program is executed. That was looked at first: what is
-    // not here by now did not come.
+    // The proof comes before the image's program is executed. The program was looked at first: a
+    // proof that is not here by now did not come.
     const std::lock_guard lock(listen_mutex_);
     if (!unproved_) {
       return false;

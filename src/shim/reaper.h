@@ -11,14 +11,14 @@
 
 namespace cgpu::shim {
 
-// Closes files on the thread that runs Loop(): what they belong to may take long to answer, or
-// never do. The rest from any thread.
+// Closes files on the thread that runs Loop(), because their drivers or file systems may take long
+// to answer, or never answer. Any thread may call the rest.
 class Reaper {
  public:
-  // Files at a time.
+  // Most files at a time.
   static constexpr std::size_t kMost = 512;
 
-  // Takes `file` if there is room, or comes to be before `patience` is over; otherwise it stays the
+  // Takes `file` if there is room, or if room appears within `patience`; otherwise it stays the
   // caller's.
   bool Add(UniqueFd& file, std::chrono::milliseconds patience = {}) {
     std::unique_lock lock(mutex_);
@@ -47,7 +47,7 @@ class Reaper {
       closed_.notify_all();
     }
   }
-  // Nothing is left to close, nor being closed.
+  // Returns true if no file is left to close or being closed.
   bool Idle() {
     const std::lock_guard lock(mutex_);
     return files_.empty() && !closing_;

@@ -16,7 +16,7 @@ UniqueFd File() {
   return UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC));
 }
 
-// Nobody runs Loop(): as if the first close did not return.
+// No thread runs Loop(), as if the first close did not return.
 TEST(Reaper, HasABound) {
   Reaper reaper;
   for (std::size_t i = 0; i < Reaper::kMost; ++i) {

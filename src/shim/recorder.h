@@ -1,5 +1,5 @@
-// The sequence of calls of a container, for bug reports and for learning what programs ask of the
-// driver: which, how large, answered with what and by whom. Nothing of what is in them.
+// Records the sequence of calls of a container, for bug reports and for learning what programs ask
+// of the driver: which call, its size, its answer, and who gave it. Records nothing of its content.
 //
 // One line per call, in the order in which they ended:
 //
@@ -8,8 +8,8 @@
 //   3 uvm UVM_TOOLS_FLUSH_EVENTS 4 0x56 0 cgpu
 //   3 other 0xc0204611 - 25 cgpu
 //
-// PROCESS is its number in the container; WHO answered. Thread-safe. A line is written as a whole
-// or not at all.
+// PROCESS is its number in the container; WHO gave the answer. Thread-safe. A line is written as a
+// whole or not at all.
 #ifndef CGPU_SHIM_RECORDER_H_
 #define CGPU_SHIM_RECORDER_H_
 
@@ -23,7 +23,7 @@ namespace cgpu::shim {
 
 class Recorder {
  public:
-  // Invalid: nothing is recorded. Else a regular file, to be appended to.
+  // `file`: a regular file, to be appended to. Invalid: nothing is recorded.
   explicit Recorder(UniqueFd file) : file_(std::move(file)) {}
 
   [[nodiscard]] bool on() const { return file_.valid(); }
@@ -31,9 +31,9 @@ class Recorder {
 
   void Call(const kernel::Process& process, const boundary::Call& call, int error,
             bool executed) const;
-  // One that did not come as far as a decoded call.
+  // Records a call that was refused before it was decoded.
   void Refused(const kernel::Process& process, std::uint32_t request, int error) const;
-  // An mmap that could make managed memory.
+  // Records an mmap that could make managed memory.
   void Mapping(const kernel::Process& process, std::uint64_t length, int error) const;
 
  private:

@@ -8,7 +8,7 @@
 namespace cgpu::shim {
 namespace {
 
-// The fields or records of each, in their order.
+// Fields or records of each record, in their order.
 enum Tag : StateTag {
   kRecord = 1,  // a thread's in the order of its calls: kKey, kInput, kOutput
   kKey = 2,     // process, thread, instruction pointer, three arguments, error, answered

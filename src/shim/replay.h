@@ -2,11 +2,11 @@
 //
 // Where the kernel or runtime cannot wait killably, a signal makes the tenant's thread leave a call
 // that the shim is executing, and restart it. The driver has then already done the work. The
-// restarted call has the same instruction pointer and arguments, and its parameters are either
-// what they were (the results were not delivered) or exactly what we wrote (the results were
-// written but the wake-up was lost, which the kernel does not tell). In both cases the record's
-// results are the answer. The record of a call that was answered is over with the thread's next
-// call; that of an interrupted one is kept, since a signal handler may make calls of its own.
+// restarted call has the same instruction pointer and arguments. Its parameters are either what
+// they were (the results were not delivered) or exactly what we wrote (the results were written but
+// the wake-up was lost, which the kernel does not tell). In both cases the record's results are the
+// answer. The record of a call that was answered ends with the thread's next call. The record of an
+// interrupted call is kept, because a signal handler may make calls of its own.
 //
 // Cost: a thread that repeats its last call, at once and with parameters exactly as we wrote them,
 // gets the same results again. That happens only without killable waits.
@@ -53,21 +53,22 @@ struct ReplayRecord {
 
 class ReplayLog {
  public:
-  // The record that answers this call, or null: then the call is new. Valid until the next Add().
+  // Returns the record that answers this call, or null: then the call is new. Valid until the next
+  // Add().
   [[nodiscard]] const ReplayRecord* Find(const ReplayKey& key, const Image& now) const;
 
   // Keeps the record as the last of its thread's call at that place.
   void Add(ReplayRecord record);
 
-  // The thread makes this call: what it made before and was answered is over.
+  // Notes that the thread makes this call: its earlier calls that were answered are over.
   void Begin(const ReplayKey& key);
-  // The call's results were delivered.
+  // Notes that the call's results were delivered.
   void Answered(const ReplayKey& key);
 
   // Forgets the threads of a process that has exited.
   void DropProcess(std::uint64_t process);
 
-  // Handing over (base/state.h): records within the open one. kInvalid: the bytes are no log.
+  // Hand-over (base/state.h): records within the open one. kInvalid: the bytes are no log.
   void Save(StateWriter& writer) const;
   [[nodiscard]] Result<> Load(StateReader& reader);
 

@@ -78,7 +78,8 @@ Result<> Load(std::string_view bytes, ReplayLog& log) {
   return log.Load(reader);
 }
 
-// Two threads, calls within calls, blocks of all sizes, and more calls than are kept.
+// Returns a log of two threads, with calls within calls, blocks of all sizes, and more calls than
+// are kept.
 ReplayLog FullLog() {
   ReplayLog log;
   for (std::uint64_t place = 0; place < 10; ++place) {

@@ -7,15 +7,15 @@
 namespace cgpu::shim {
 namespace {
 
-// From the look before. The last ones are for a driver that is slow to act on a close.
+// Times since the look before. The last ones are for a driver that is slow to act on a close.
 constexpr std::array<std::uint64_t, 13> kStepsUs = {
     1'000,   4'000,   10'000,    20'000,    40'000,    80'000,    160'000,
     320'000, 640'000, 1'280'000, 2'560'000, 5'120'000, 10'240'000};
 constexpr std::uint64_t kAgainUs = 100'000;  // where a file was closed since
-constexpr std::size_t kStepAgain = 6;        // the first that is longer
-// Files live on elsewhere, and so does the grant; or a thread does not get on.
+constexpr std::size_t kStepAgain = 6;        // the first step that is longer
+// Pace while files, and so the grant, live on elsewhere, or while a thread makes no progress.
 constexpr std::uint64_t kSlowlyUs = 1'000'000;
-constexpr std::uint64_t kRestFor = 9;  // times what a look took
+constexpr std::uint64_t kRestFor = 9;  // multiple of the time that a look took
 
 }  // namespace
 

@@ -1,11 +1,12 @@
-// When housekeeping looks for what has ended: soon after it is told of something, then less and
-// less often, since the last close is reported before the driver has acted on it and the driver
-// takes its time, or puts it off (NVIDIA/open-gpu-kernel-modules 550.163.01
-// kernel-open/nvidia/nv.c, nvidia_close_deferred()); and never for more than a tenth of the time.
+// Decides when housekeeping looks for what has ended. It looks soon after something is reported,
+// then less and less often: the last close is reported before the driver has acted on it, and the
+// driver takes its time or puts it off (NVIDIA/open-gpu-kernel-modules 550.163.01
+// kernel-open/nvidia/nv.c, nvidia_close_deferred()). Looks never take more than a tenth of the
+// time.
 //
-// Device nodes are shared, so closes are anybody's. While looks are due anyway a close leads to one
-// that is a tenth of a second behind the last: a neighbour who opens and closes all the time gets
-// ten looks a second of this shim at the most.
+// Containers share device nodes, so any container's close is reported to each. While looks are due
+// anyway, a close leads to a look a tenth of a second after the last one. A neighbour that opens
+// and closes all the time causes at most ten looks a second of this shim.
 //
 // Pure: times are microseconds of one clock, and are given. Not thread-safe.
 #ifndef CGPU_SHIM_ROUNDS_H_
@@ -19,26 +20,26 @@ namespace cgpu::shim {
 
 class Rounds {
  public:
-  // When the next look is due, if one is.
+  // Returns when the next look is due, if one is.
   [[nodiscard]] std::optional<std::uint64_t> due_us() const { return due_us_; }
 
-  // Something of this container's has ended. A look that is due sooner stays.
+  // Notes that something of this container's has ended. A look that is due sooner stays.
   void Hasten(std::uint64_t now_us);
 
-  // Whether to hear of closes: what is due is due no later for them.
+  // Returns whether to listen for closes: false while a close could not make the due look sooner.
   [[nodiscard]] bool Hears(std::uint64_t now_us) const;
 
-  // A file was closed, perhaps another container's. `holding`: this one holds anything.
+  // Notes that a file was closed, perhaps another container's. `holding`: this one holds anything.
   void Closed(std::uint64_t now_us, bool holding);
 
-  // What a look has shown.
+  // The result of a look.
   struct Look {
     std::uint64_t began_us = 0;
     std::uint64_t ended_us = 0;
     bool found = false;    // something was given back
-    bool holding = false;  // something is held still
+    bool holding = false;  // something is still held
     bool over = false;     // the container has ended: others have its files
-    // A call was let go on that nobody knows the end of, and that must be looked after then.
+    // A call was let go on whose end nobody reports, and that must be checked then.
     bool watching = false;
   };
   void Done(const Look& look);

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::uint64_t kSecondUs = 1'000'000;
 
-// Looks when it is due, until `end_us`; each takes `took_us`. Returns how often.
+// Looks when it is due, until `end_us`; each look takes `took_us`. Returns how often it looked.
 int LookUntil(Rounds& rounds, std::uint64_t end_us, std::uint64_t took_us, bool holding = true) {
   int looks = 0;
   while (rounds.due_us() && *rounds.due_us() < end_us) {
@@ -28,7 +28,7 @@ TEST(Rounds, OneCloseIsLookedAfterSoonAndLessAndLessOften) {
   EXPECT_FALSE(rounds.due_us());
 }
 
-// The driver may take long to act on it.
+// The driver may take long to act on the close.
 TEST(Rounds, ACloseWhileAnothersIsLookedAfterIsLookedAfterForAsLong) {
   Rounds rounds;
   rounds.Closed(0, false);

@@ -40,7 +40,7 @@ void RuntimeState::Read(std::string_view piece) {
   }
 }
 
-// A character of a string.
+// Reads a character of a string.
 void RuntimeState::Spell(std::uint32_t character) {
   if (!in_key_) {
     return;
@@ -52,7 +52,7 @@ void RuntimeState::Spell(std::uint32_t character) {
 
 void RuntimeState::ReadInString(char c) {
   if (hex_left_ > 0) {
-    hex_ = hex_ << 4 | HexDigit(c);  // a digit that is none makes it a large number
+    hex_ = hex_ << 4 | HexDigit(c);  // a character that is no digit makes it a large number
     if (--hex_left_ == 0) {
       Spell(hex_);
     }
@@ -62,7 +62,7 @@ void RuntimeState::ReadInString(char c) {
       hex_left_ = 4;
       hex_ = 0;
     } else {
-      Spell(kNoAscii);  // no letter of ours is written so
+      Spell(kNoAscii);  // no letter of ours is escaped so
     }
   } else if (c == '\\') {
     escaped_ = true;
@@ -73,7 +73,7 @@ void RuntimeState::ReadInString(char c) {
   }
 }
 
-// A character that is no space, outside of strings.
+// Reads a character that is no space, outside of strings.
 void RuntimeState::ReadOutside(char c) {
   if (depth_ == 0 && c != '{') {
     over_ = true;  // no object
@@ -115,7 +115,7 @@ void RuntimeState::ReadOutside(char c) {
   }
 }
 
-// A character of a value in the outermost object, or the first one of a longer value.
+// Reads a character of a value in the outermost object, or the first one of a longer value.
 void RuntimeState::ReadValue(char c) {
   const bool more = number_ == Number::kDigits && value_ != 0;
   if (!IsDigit(c) || (number_ != Number::kNone && !more)) {

@@ -7,13 +7,13 @@
 namespace cgpu::shim {
 namespace {
 
-// As runc 1.1.5 writes it.
+// Written by runc 1.1.5.
 constexpr std::string_view kCompact =
     R"({"ociVersion":"1.0.2-dev","fds":["seccompFd"],"pid":4711,"metadata":"cgpu","state":{)"
     R"("ociVersion":"1.0.2-dev","id":"3f2a","status":"running","pid":42,"bundle":"/run/b",)"
     R"("annotations":{"pid":"7","a":"{\"pid\": 8"}}})";
 
-// As crun 1.8.1 does.
+// Written by crun 1.8.1.
 constexpr std::string_view kPretty = R"({
   "ociVersion": "0.2.0",
   "fds": [
@@ -78,7 +78,7 @@ TEST(RuntimeStateTest, OfSeveralTheLastCounts) {
   EXPECT_EQ(ProcessOf(R"({"pid":[1],"pid":2})"), 2U);
 }
 
-// Wherever it is cut there is no number or the right one; however it is cut up it is found.
+// At every cut the text has no number or the right one; in whatever pieces it comes, it is found.
 TEST(RuntimeStateTest, ComesInPieces) {
   for (const std::string_view text : {kCompact, kPretty}) {
     const std::size_t known = text.find("4711") + 4;

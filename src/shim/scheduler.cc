@@ -13,17 +13,17 @@ namespace cgpu::shim {
 namespace {
 
 constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
-// How long groups rest that take turns: of it, taking them off the card (0.3 ms) is little.
+// Time that groups which alternate rest: taking them off the GPU (0.3 ms) is little of it.
 constexpr std::uint64_t kRestUs = 50'000;
-// Between two tries to give a group its slice.
+// First backoff between two tries to give a group its time slice.
 constexpr std::uint64_t kLeastPatienceUs = 1'000'000;
 constexpr std::uint64_t kMostPatienceUs = 60'000'000;
-// Within which channels are taken off.
+// Time within which channels are taken off.
 constexpr std::uint64_t kTakenOffUs = 2'000;
 // Submissions of a container: so many at once, as when programs start, then as far apart as this.
-// What is submitted leaves the list one day, for which nobody has to ask, and a submission ends the
-// turn of whoever runs. So each takes two turns' rest from a neighbour at the most: of one with
-// half of the card, 3 points.
+// Submitted groups leave the list one day without a request. A submission ends the time slice of
+// the group that runs. So each takes two time slices' rest from a neighbour at the most: 3 points
+// from one with half of the GPU.
 constexpr std::uint64_t kAtOnce = 64;
 constexpr std::uint64_t kApartUs = 100'000;
 
@@ -73,7 +73,7 @@ bool Scheduler::NeedsLevels() const {
   });
 }
 
-// With mutex_ held.
+// Call it with mutex_ held.
 void Scheduler::CarryOut(std::size_t card) {
   cards_[card].patience_us = 0;
   Refresh(card, cards_[card]);
@@ -86,7 +86,7 @@ void Scheduler::CarryOut(std::size_t card) {
   }
 }
 
-// If there is none; otherwise it looks anew at what is due.
+// Starts the clock if there is none; otherwise it checks again what is due.
 void Scheduler::StartClock() {
   if (!std::exchange(clock_, true)) {
     std::thread(&Scheduler::Clock, this).detach();
@@ -94,7 +94,7 @@ void Scheduler::StartClock() {
   changed_.notify_one();
 }
 
-// Until it may submit.
+// Waits until the container may submit.
 void Scheduler::AwaitSubmission(std::unique_lock<std::mutex>& lock, Card& card) {
   const std::uint64_t now = NowUs();
   card.paid_us = std::max(card.paid_us, now) + kApartUs;
@@ -106,7 +106,7 @@ void Scheduler::AwaitSubmission(std::unique_lock<std::mutex>& lock, Card& card) 
 }
 
 bool Scheduler::BeforeSchedule(std::size_t card, ledger::Handle client, ledger::Handle object) {
-  // One that another thread is freeing has no slice for a moment.
+  // A group that another thread is freeing has no time slice for a moment.
   constexpr int kTries = 20;
   constexpr std::chrono::milliseconds kBetween{1};
   std::unique_lock lock(mutex_);
@@ -155,7 +155,7 @@ void Scheduler::AfterFree() {
   }
 }
 
-// One that is not listed under this name may be a duplicate of one that is off.
+// A channel that is not listed under this name may be a duplicate of one that is off.
 bool Scheduler::MayPutBack(const Card& card, const ChannelName& name) {
   const auto is_it = [&](const ledger::ChannelInfo& channel) {
     return ChannelName(channel.client, channel.channel) == name;
@@ -214,7 +214,8 @@ void Scheduler::Pause() {
   paused_ = true;
   for (std::size_t i = 0; i < cards_.size(); ++i) {
     const bool rested = !std::exchange(cards_[i].resting, {}).empty();
-    const bool unruly = !std::exchange(cards_[i].unruly, {}).empty();  // a successor knows nothing
+    const bool unruly = !std::exchange(cards_[i].unruly, {}).empty();  // a successor does not know
+                                                                       // them
     if (std::exchange(cards_[i].off, false) || rested || unruly) {
       Refresh(i, cards_[i]);
       PutBack(i, cards_[i]);
@@ -240,7 +241,7 @@ void Scheduler::Refresh(std::size_t index, Card& card) {
   card.channels.clear();
   card.others.clear();
   for (ledger::ChannelInfo& channel : now->all) {
-    // None: it was made when an earlier version of this program did not look.
+    // No engine: the channel was made when an earlier version of this program did not look.
     const bool shared = channel.engine == rm::NV2080_ENGINE_TYPE_GRAPHICS ||
                         channel.engine == rm::NV2080_ENGINE_TYPE_NULL;
     (shared ? card.channels : card.others).push_back(channel);
@@ -258,8 +259,8 @@ void Scheduler::Refresh(std::size_t index, Card& card) {
   std::erase_if(card.raised, [&](std::uint64_t group) { return !groups.contains(group); });
 }
 
-// One that another thread is freeing has no level; one that could not be had is asked for again
-// when something is scheduled.
+// Applies interleave levels. A group that another thread is freeing has none. A level that could
+// not be set is tried again when something is scheduled.
 void Scheduler::ApplyLevels(std::size_t index, Card& card) {
   for (const ledger::ChannelInfo& channel : card.channels) {
     const bool wanted = card.order.high && card.levels;
@@ -278,7 +279,7 @@ void Scheduler::ApplyLevels(std::size_t index, Card& card) {
   }
 }
 
-// Adds its group to `without` when it cannot be given.
+// Gives a time slice. Adds the group to `without` if that fails.
 void Scheduler::GiveSlice(std::size_t index, Card& card, const ledger::ChannelInfo& channel,
                           std::uint64_t each, std::set<std::uint64_t>& without) {
   const auto given = card.slices.find(channel.group);
@@ -301,7 +302,8 @@ void Scheduler::GiveSlice(std::size_t index, Card& card, const ledger::ChannelIn
   }
 }
 
-// As many as may be are on, in a ring; the one behind them is first in the next turn.
+// Chooses resting groups. As many as possible are on, in a ring; the one behind them is first in
+// the next turn.
 void Scheduler::ChooseResting(Card& card, const std::set<std::uint64_t>& groups,
                               std::uint64_t now_us) {
   const std::size_t most = governor::MostGroups(card.order.slice_us);
@@ -373,7 +375,7 @@ void Scheduler::TakeOffHeld(std::size_t index, const Card& card) {
   }
 }
 
-// All that may run.
+// Puts back all that may run.
 void Scheduler::PutBack(std::size_t index, const Card& card) {
   std::vector<ledger::ChannelInfo> free = card.channels;
   std::erase_if(free, [&](const auto& channel) {
@@ -382,8 +384,8 @@ void Scheduler::PutBack(std::size_t index, const Card& card) {
   controls_->Switch(index, free, true);
 }
 
-// Others rest from now on, if it is time. Under a duty cycle that is between two windows: its
-// period may be a multiple of the turns', so that some would never be on in one.
+// Lets other groups rest, if it is time. Under a duty cycle that is between two windows: its period
+// may be a multiple of the turns', so that some groups would never be on in one.
 void Scheduler::TakeTurns(std::size_t index, Card& card, std::uint64_t now_us) {
   if (card.resting.empty() || now_us < card.turn_us) {
     return;
@@ -407,8 +409,8 @@ void Scheduler::TryAgain(std::size_t index, Card& card, std::uint64_t now_us) {
   }
 }
 
-// All of them. What does not let itself be preempted runs on meanwhile; once it may have been the
-// machine, which was busy, but not again and again.
+// Takes all channels off. A kernel that cannot be preempted runs on meanwhile. Once that may have
+// been the machine, which was busy, but not repeatedly.
 void Scheduler::TakeOff(std::size_t index, Card& card) {
   const std::uint64_t begin = NowUs();
   controls_->Switch(index, card.channels, false);
@@ -428,7 +430,7 @@ void Scheduler::ApplyDuty(std::size_t index, Card& card) {
   card.served = card.served || card.ran;
 }
 
-// Of cards on which there is anything to take off.
+// Returns the next edge of the GPUs that have anything to take off.
 std::uint64_t Scheduler::NextEdge() const {
   std::uint64_t next = kNever;
   for (const Card& card : cards_) {

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::uint64_t kStandardUs = 1049;
 
-// A card that only remembers.
+// A GPU that only remembers.
 class Desk final : public CardControls {
  public:
   Result<std::uint64_t> SetSlice(std::size_t /*card*/, ledger::Handle /*client*/,
@@ -106,7 +106,7 @@ class Desk final : public CardControls {
     const std::lock_guard lock(mutex_);
     return off_;
   }
-  // That were put on the card so far.
+  // Returns the channels that were put on the GPU so far.
   std::set<ledger::Handle> PutOn() {
     const std::lock_guard lock(mutex_);
     return put_on_;
@@ -135,7 +135,7 @@ class Desk final : public CardControls {
   int switches_ = 0;
 };
 
-// A clock's thread never ends: what it uses lives as long as the process.
+// A clock's thread never ends: the objects that it uses live as long as the process.
 template <class T>
 T& Keep(T* object) {
   static auto& all = *new std::vector<T*>;
@@ -315,7 +315,7 @@ TEST(Scheduler, SwitchesByTheClockAndPutsEverythingBack) {
 TEST(Scheduler, WhatIsScheduledOutOfTimeIsTakenOffAtOnce) {
   Fixture& f = Make();
   f.desk.Add(10, 11);
-  // On for the last microsecond of each second: never, as far as this test goes.
+  // On for the last microsecond of each second: never, within this test.
   f.scheduler.SetOrder(0, {6'000, {1'000'000, 1, 999'999}, false});
   f.desk.Add(20, 21);
   EXPECT_TRUE(f.scheduler.BeforeSchedule(0, 1, 0));
@@ -400,7 +400,7 @@ TEST(Scheduler, AnOwnerPutsBackNothingThatIsOffByOrder) {
     asked.push_back(places);
     return true;
   };
-  // On for the last microsecond of each second: never, as far as this test goes.
+  // On for the last microsecond of each second: never, within this test.
   f.scheduler.SetOrder(0, {6'000, {1'000'000, 1, 999'999}, false});
   ASSERT_TRUE(f.desk.Off().contains(11) || f.desk.WaitForSwitches(1));
   f.scheduler.SwitchByOwner(0, {{1, 11}, {1, 21}}, true, ask);
@@ -410,7 +410,7 @@ TEST(Scheduler, AnOwnerPutsBackNothingThatIsOffByOrder) {
   EXPECT_EQ(asked, (std::vector<std::vector<std::size_t>>{{1}}));
   f.scheduler.SwitchByOwner(0, {{1, 21}}, false, ask);
   EXPECT_EQ(asked.back(), std::vector<std::size_t>{0}) << "anything may be taken off";
-  // Nor does an order put back what its owner has taken off.
+  // An order does not put back either what its owner has taken off.
   f.scheduler.SetOrder(0, {6'000, {}, false});
   EXPECT_EQ(f.desk.Off(), std::set<ledger::Handle>{21});
   f.scheduler.SwitchByOwner(0, {{1, 21}}, true, ask);

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/result.h"
 #include "rm/nv_classes.h"
 #include "rm/nv_controls.h"
 #include "rm/nv_ctrl.h"
@@ -27,9 +28,9 @@ constexpr std::uint64_t kThreadKey = std::uint64_t{1} << 32;  // above every cli
 constexpr std::uint64_t kAnySpaceKey = std::uint64_t{1} << 39;
 static_assert(boundary::Boundary::kFirstSpace > kAnySpaceKey);
 
-// The tenant's memory through its pinned process. Remembers whether the address space was gone.
-// The page of the first read is copied as a whole: parameters and what they point to often lie on
-// one page of a stack, and the copying costs less than a second system call.
+// Reads the tenant's memory through its pinned process, and notes whether the address space was
+// gone. Copies the page of the first read as a whole: parameters and what they point to often lie
+// on one page of a stack, and the copy costs less than a second system call.
 class CallerMemory final : public boundary::TenantMemory {
  public:
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): bytes_ is filled when it is needed
@@ -82,7 +83,7 @@ ReplayKey KeyOf(const Pending& pending) {
   return {pending.call.process, n.tid, n.ip, {n.args[0], n.args[1], n.args[2]}};
 }
 
-// Queries of the driver's whose answers show how much the container has.
+// Returns true for queries whose answers show how much the container has.
 bool AsksForMemory(const boundary::Call& call) {
   if (call.nr == rm::NV_ESC_RM_VID_HEAP_CONTROL) {
     return call.command == rm::NVOS32_FUNCTION_INFO;
@@ -143,8 +144,8 @@ std::optional<boundary::File> Server::Recognise(const kernel::FileIdentity& iden
   return std::nullopt;
 }
 
-// Sees a notification as far as a decoded call that waits for admission; null: it was answered, or
-// its caller is gone.
+// Handles a notification up to a decoded call that waits for admission. Returns null if it was
+// answered, or its caller is gone.
 std::unique_ptr<Pending> Server::Prepare(const SourcePtr& source,
                                          const Notification& notification) {
   if (condemned_.load(std::memory_order_relaxed)) {
@@ -162,7 +163,8 @@ std::unique_ptr<Pending> Server::Prepare(const SourcePtr& source,
   }
   const auto request = static_cast<std::uint32_t>(notification.args[1]);
   if (notification.nr != SYS_ioctl || !rm::AnyDriverAccepts(request)) {
-    // By the registers alone: no GPU file of any supported driver does anything for this number.
+    // Refused by the registers alone: no GPU file of any supported driver does anything for this
+    // number.
     ListenSoon();
     (void)source->listener.Continue(notification.id);
     return nullptr;
@@ -172,7 +174,7 @@ std::unique_ptr<Pending> Server::Prepare(const SourcePtr& source,
   return again ? CopyIn(source, notification, true, nullptr) : std::move(pending);
 }
 
-// `again`: set when what is cached of the caller turned out to be out of date.
+// Copies a call in. `again`: set when the cached caller turned out to be out of date.
 std::unique_ptr<Pending> Server::CopyIn(const SourcePtr& source, const Notification& notification,
                                         bool fresh, bool* again) {
   std::shared_ptr<const kernel::Process> process;
@@ -180,7 +182,8 @@ std::unique_ptr<Pending> Server::CopyIn(const SourcePtr& source, const Notificat
     if (process != nullptr) {
       recorder_.Refused(*process, static_cast<std::uint32_t>(notification.args[1]), error);
     }
-    // Without this check the error could be for a thread that is gone and its number given away.
+    // Without this check the error could belong to a thread that is gone and whose number is
+    // reused.
     if (source->listener.Valid(notification.id)) {
       (void)Answer(*source, notification.id, error);
     }
@@ -248,7 +251,7 @@ void Server::FindSpace(Pending& pending) {
   }
 }
 
-// The file behind a descriptor number inside the parameters.
+// Takes the file behind a descriptor number inside the parameters.
 bool Server::TakeArgument(Pending& pending) {
   if (!pending.call.fd) {
     return true;
@@ -263,7 +266,8 @@ bool Server::TakeArgument(Pending& pending) {
 }
 
 void Server::Admit(std::unique_ptr<Pending> pending, bool hold) {
-  // A thread is in one call at a time: what is parked for it was interrupted, and holds files.
+  // A thread is in one call at a time: a call that is parked for it was interrupted, and holds
+  // files.
   (void)admission_.Purge(
       [&](const Pending& parked) { return parked.notification.tid == pending->notification.tid; });
   boundary::Needs needs;
@@ -281,13 +285,13 @@ void Server::Admit(std::unique_ptr<Pending> pending, bool hold) {
     pending->claim.exclusive.push_back(kThreadKey |
                                        static_cast<std::uint32_t>(pending->notification.tid));
   }
-  // RM's locks are one for calls that name no card; nvidia-uvm's belong to an address space.
+  // RM's locks are shared by calls that name no GPU; nvidia-uvm's belong to an address space.
   const bool of_rm = pending->call.uvm_request == 0;
   const int no_card = of_rm ? static_cast<int>(config_.cards.size()) : -1;
   pending->claim.card = needs.card ? static_cast<int>(*needs.card) : no_card;
   pending->claim.releases = pending->call.Releases();
   hold = hold && !pending->claim.releases;
-  pending->waited = true;  // what Start() keeps is looked at again when it gets its turn
+  pending->waited = true;  // a call that Start() keeps is checked again when it gets its turn
   if (auto ready = admission_.Start(std::move(pending), hold)) {
     ready->waited = false;
     Run(std::move(ready));
@@ -320,7 +324,7 @@ void Server::Run(std::unique_ptr<Pending> pending) {
     if (renewed && (renewed->call.client != pending->call.client ||
                     renewed->call.source_client != pending->call.source_client)) {
       Finish(claim);
-      Admit(std::move(renewed), false);  // another call now: it needs other clients
+      Admit(std::move(renewed), false);  // another call now, which needs other clients
       return;
     }
     alive = renewed != nullptr;
@@ -342,8 +346,8 @@ void Server::Run(std::unique_ptr<Pending> pending) {
     }
     return;
   }
-  // While the claim is held no repetition is answered, so the caller has not gone on and put other
-  // parameters into this memory. A repetition gets the results from the record.
+  // While the claim is held no repetition is answered, so the caller has not continued and put
+  // other parameters into this memory. A repetition gets the results from the record.
   if (alive && pending->source->listener.Valid(notification.id)) {
     Deliver(*pending, copy_out, error);
   }
@@ -354,7 +358,7 @@ void Server::Deliver(Pending& pending, bool copy_out, int error) {
   if (copy_out && !CopyOut(pending)) {
     error = EFAULT;
   }
-  // Now, since it takes long if the tenant has closed its own meanwhile.
+  // Closed now, because it takes long if the tenant has closed its own meanwhile.
   pending.file.reset();
   pending.argument.reset();
   if (pending.proceed) {
@@ -422,7 +426,7 @@ int Server::SeeThrough(Pending& pending, bool* copy_out) {
     if (const auto ready = PrepareDevice(pending.call, decision); !ready.ok()) {
       const std::lock_guard lock(state_mutex_);
       (void)boundary_.Account(pending.call, decision, EIO);
-      return EIO;  // an allocation: it has no mark
+      return EIO;  // an allocation without a tag
     }
     if (pending.call.uvm_request == 0 && AsksForMemory(pending.call)) {
       (void)SettleManaged();
@@ -489,7 +493,7 @@ void Server::AnswerOfProcesses(boundary::Call& call, const Decision& decision) {
   boundary_.AnswerOfProcesses(call, decision, pids);
 }
 
-// The card of the channels that the call schedules, if it does.
+// Returns the GPU of the channels that the call schedules, if it does.
 std::optional<ledger::Card> Server::CardOfSchedule(const boundary::Call& call) {
   if (call.nr != rm::NV_ESC_RM_CONTROL || (call.command != rm::NVA06C_CTRL_CMD_GPFIFO_SCHEDULE &&
                                            call.command != rm::NVA06F_CTRL_CMD_GPFIFO_SCHEDULE)) {
@@ -505,8 +509,8 @@ bool Server::IsDisableChannels(const boundary::Call& call) {
          call.command == rm::NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS;
 }
 
-// The driver is asked for those channels that are not off by order, and the tenant sees what it
-// asked for.
+// Switches channels for their owner. The driver is asked only for channels that are not off by
+// order; the tenant sees what it asked for.
 int Server::SwitchChannels(Pending& pending, ledger::Card card) {
   using Params = rm::NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS;
   boundary::Bytes& bytes = pending.call.nested[0].bytes;
@@ -550,9 +554,10 @@ Result<> Server::PrepareDevice(const boundary::Call& call, const Decision& decis
   return {};
 }
 
-// In the driver's order, which shows where the tenant laid one over the other: what parameters lead
-// to, the parameters, the call (control.c serverControlApiCopyOut(), nv.c). Like the driver it goes
-// on where one of the inner ones cannot be written, and says so in the status.
+// Copies the results out in the driver's order, which shows where the tenant overlaps memory: what
+// parameters lead to, the parameters, the call (control.c serverControlApiCopyOut(), nv.c). Like
+// the driver, it continues where one of the inner ones cannot be written, and reports that in the
+// status.
 bool Server::CopyOut(Pending& pending) {
   const auto write = [&](std::uint64_t address, const boundary::Bytes& bytes) {
     return bytes.empty() || pending.caller->Write(address, bytes.data(), bytes.size()) ==

@@ -1,4 +1,4 @@
-// The shim's heart: receives a container's trapped calls and sees each one through.
+// The core of the shim: receives a container's trapped calls and sees each one through.
 //
 //   receive -> whose file is it -> copy in -> still waiting? -> decide -> execute -> account
 //           -> copy out -> answer
@@ -6,22 +6,23 @@
 // Calls come from any number of listeners (source.h); everything else is the container's, whichever
 // listener a call came by.
 //
-// Threads: workers listen for calls, each at one source; the one that gets a call sees it through
-// itself, and when none is left listening there another takes its place: an idle one, or a new
+// Threads: workers listen for calls, each at one source. The worker that gets a call sees it
+// through itself. When none is left listening there, another takes its place: an idle one, or a new
 // one. The kernel wakes every listening thread for each call, so no more listen than it takes to
-// have one while another begins. At most kMaxWorkers are in calls, of which the last kReserved take
-// only calls that give back; beyond those every source has one that takes such calls. So threads
-// are bounded by the calls and the sources, and no source waits for another's. Calls that must wait
-// for others are parked without a thread (admission.h); when their turn comes an idle thread takes
-// them, or a new one. Descriptors of files that are not a GPU's are not taken (taking.cc); those of
-// a tenant who swaps them are closed by a thread of their own, since that can hang. Housekeeping
-// (housekeeping.h) runs beside them, and the desk (desk.h), which takes orders.
+// have one while another begins. At most kMaxWorkers are in calls, and the last kReserved of them
+// take only calls that give back. Beyond those, every source has one that takes such calls. So the
+// number of threads is limited by the calls and the sources, and no source waits for another's.
+// Calls that must wait for others are parked without a thread (admission.h); when their turn comes
+// an idle thread takes them, or a new one. The shim does not take descriptors of files that are not
+// a GPU's (taking.cc). It closes those of a tenant that swaps them on a thread of their own, since
+// that can hang. Housekeeping (housekeeping.h) runs beside the workers, and the desk (desk.h),
+// which takes orders.
 //
-// Locks: state_mutex_ guards the boundary and the ledger; it is never held while the driver is
+// Locks: state_mutex_ guards the boundary and the ledger. It is never held while the driver is
 // asked, nor together with another lock except replay_mutex_ (taken alone) and those that come
 // before it: reconcile_mutex_, settle_mutex_, ranges_mutex_, table_mutex_ and the scheduler's, in
-// this order. The desk waits for none but those that are held as shortly: state_mutex_,
-// listen_mutex_, the scheduler's and those of the caller table and the driver.
+// this order. The desk waits only for locks that are held as shortly: state_mutex_, listen_mutex_,
+// the scheduler's and those of the caller table and the driver.
 #ifndef CGPU_SHIM_SERVER_H_
 #define CGPU_SHIM_SERVER_H_
 
@@ -65,22 +66,22 @@ namespace cgpu::shim {
 // A thread of the server's.
 struct Worker {
   Source* source = nullptr;  // where it listens when it has nothing else to do
-  bool listening = false;    // it is among those that the source counts
+  bool listening = false;    // the source counts it among its listening threads
   pid_t thread = 0;
-  // For others to see what it asks the driver: the escape above 32 bits of what it selects, or
-  // nvidia-uvm's request; and for which thread. 0: nothing.
+  // The request that it asks the driver, for others to see: the escape above 32 bits of what it
+  // selects, or nvidia-uvm's request; and the thread that it asks for. 0: none.
   std::atomic<std::uint64_t> asked{0};
   std::atomic<pid_t> caller{0};
 };
 
 // A call on its way through.
 struct Pending {
-  std::shared_ptr<Source> source;  // that the notification came from
+  std::shared_ptr<Source> source;  // where the notification came from
   kernel::Notification notification;
   std::shared_ptr<const kernel::Caller> caller;
   UniqueFd file;                 // the tenant's, taken for this call
-  UniqueFd argument;             // of a descriptor inside the parameters
-  std::shared_ptr<UvmFile> uvm;  // of a call on nvidia-uvm's file: the space it belongs to
+  UniqueFd argument;             // the file of a descriptor inside the parameters
+  std::shared_ptr<UvmFile> uvm;  // for a call on nvidia-uvm's file: the space it belongs to
   boundary::Call call;
   Claim claim;
   bool proceed = false;  // the caller executes the call itself
@@ -93,8 +94,9 @@ class Server {
   static constexpr int kMaxWorkers = 256;
   static constexpr int kReserved = 2;
   static constexpr int kListening = 2;  // at each source
-  static constexpr int kParked = 4;     // more idle ones than this end themselves
-  // Exported objects at a time: each is a client of the driver, and each is asked about at a close.
+  static constexpr int kParked = 4;     // further idle ones end themselves
+  // Most exported objects at a time: each is a client of the driver, and each is asked about at a
+  // close.
   static constexpr std::size_t kMaxExports = 1024;
 
   // `proc`: an open /proc; `record`: see Recorder.
@@ -104,22 +106,23 @@ class Server {
   // Starts what all sources share. Call once, before Serve().
   void Start();
 
-  // Serves a further listener, at once. kExhausted: the machine has no room for its threads, and
-  // the listener is closed. From any thread, as the following.
+  // Attaches a further listener, at once. kExhausted: the machine has no room for its threads, and
+  // the listener is closed. Any thread may call this and the following.
   Result<std::shared_ptr<Source>> Serve(kernel::NotifyListener listener);
-  // What is known of it, sooner or later: the first process under the filter, as `sender` says.
-  // That one's word counts for processes of its own only: what is named here is ended with the
-  // container.
+  // Sets the first process under the filter, as `sender` says, when it becomes known. The word of
+  // `sender` counts for processes of its own only, because a process that is named here is ended
+  // with the container.
   void SetProcess(Source& source, unsigned pid, unsigned sender = 0);
-  // Readable when a source has hung up; then call EndSources().
+  // Returns a descriptor that is readable when a source has hung up; then call EndSources().
   [[nodiscard]] int hang_ups() const { return hang_ups_.get(); }
-  // Lets go of the sources that have hung up: their threads end, and each is closed when its last
-  // call is through. True: there was one.
+  // Lets go of the sources that have hung up: their threads end, and each source is closed when its
+  // last call is through. Returns true if there was one.
   bool EndSources();
-  // True while threads still wait at sources that have ended, where older kernels leave them: ask
-  // again soon.
+  // Returns true while threads still wait at sources that have ended, where older kernels leave
+  // them: ask again soon.
   [[nodiscard]] bool SendAway();
-  // Does it serve any source now, did it ever, and the process of the first one, 0 if not known.
+  // The state of the sources: whether there is any now, whether there ever was, and the process of
+  // the first one; 0 if not known.
   struct Served {
     bool now = false;
     bool ever = false;
@@ -127,79 +130,83 @@ class Server {
   };
   [[nodiscard]] Served WhatIsServed();
   // Ends the container if its first process runs a program of the image and no proof of its filter
-  // has come (kernel/proof.h). True: none has, look again soon. From the desk's thread alone.
+  // has come (kernel/proof.h). Returns true if none has come; look again soon. From the desk's
+  // thread alone.
   bool LookForProof();
-  // Closes a file that may be anything, without waiting for it. Ends the container where its files
-  // do not let themselves be closed: no program has as many of those.
+  // Closes a file that may be anything, without waiting for it. Ends the container if too many of
+  // its files cannot be closed: no program has as many of those.
   void Discard(UniqueFd file);
-  // Whether it does without a wait for room.
+  // Returns true if Discard() of so many files needs no wait for room.
   [[nodiscard]] bool CanDiscard(std::size_t files) { return reaper_->HasRoomFor(files); }
 
   // --- For housekeeping, from any thread.
-  // Readable when there is something to look after without an exit or a close; then reset by
-  // ResetAttention().
+  // Returns a descriptor that is readable when there is work without an exit or a close; reset it
+  // by ResetAttention().
   [[nodiscard]] int attention() const { return attention_.get(); }
   void ResetAttention() const;
   [[nodiscard]] int exit_events() const { return callers_.exit_events(); }
   // Forgets exited processes and drops parked calls whose callers are gone.
   void DropDead();
-  // Asks the driver which clients still exist and takes the others off the ledger. True: something
-  // went. Cheap when nothing is held. A tenant can make it take long.
+  // Asks the driver which clients still exist and takes the others off the ledger. Returns true if
+  // something went. Cheap when nothing is held. A tenant can make it take long.
   bool Reconcile();
-  // While `hurry`, Reconcile() returns soon, with its work undone.
+  // Makes Reconcile() return soon, with its work undone, while `hurry`.
   void Hurry(bool hurry);
-  // True while the ledger holds anything.
+  // Returns true while the ledger holds anything.
   [[nodiscard]] bool Holding();
-  // It watches for what a thread may map at any time.
+  // Returns true while it watches for what a thread may map at any time.
   [[nodiscard]] bool Watching();
-  // `uuid` "*": every card of the grant. Takes effect at once; below use, growth stops.
+  // Sets a limit at once; below use, growth stops. `uuid` "*": every GPU of the grant.
   [[nodiscard]] Result<> SetLimit(const std::string& uuid, std::uint64_t bytes);
-  // Holds until the next. `helper`: the socket of one that sets interleave levels, or none.
-  // kNotFound: no card of the grant.
+  // Sets an order, which holds until the next. `helper`: the socket of one that sets interleave
+  // levels, or none. kNotFound: no GPU of the grant.
   [[nodiscard]] Result<> SetOrder(const std::string& uuid, const governor::Order& order,
                                   UniqueFd helper);
-  // All but `pid` and `state`, which the server does not know.
+  // Returns all fields except `pid` and `state`, which the server does not know.
   [[nodiscard]] ContainerStatus Status();
-  // kNotFound: no card of the grant.
+  // Returns the memory of one GPU. kNotFound: no GPU of the grant.
   [[nodiscard]] Result<CardMemory> MemoryOf(const std::string& uuid);
   [[nodiscard]] std::map<std::string, std::uint64_t> Refused();
-  // Readable when more was refused since it was last reset by ResetRefusals().
+  // Returns a descriptor that is readable when more was refused since the last ResetRefusals().
   [[nodiscard]] int refusals() const { return refusals_.get(); }
   void ResetRefusals() const;
   [[nodiscard]] const ShimConfig& config() const { return config_; }
 
   // --- For a hot upgrade (handover.h), all of it from one thread, while housekeeping rests.
-  // Lets no further call begin and waits until none is under way, then no thread works. kConflict:
+  //
+  // Lets no further call begin and waits until none is under way; then no thread works. kConflict:
   // that took longer than `patience`; the sentence names a call, and everything goes on.
   [[nodiscard]] Result<> Quiesce(std::chrono::milliseconds patience);
   // Goes on after Quiesce().
   void Resume();
-  // While it is quiet.
+  // Returns the state, while the server is quiet.
   [[nodiscard]] ServerState Save();
-  // On a fresh server: what is known, and no descriptors. Trusts nothing.
+  // Loads the accounting without descriptors into a fresh server. Trusts nothing.
   [[nodiscard]] Result<> LoadBooks(const ServerState& state);
-  // The rest, with the descriptors; then Start() and Serve() them.
+  // Take over the rest, with the descriptors. TakeOver() comes first, then Start() and
+  // ServeAgain().
   void TakeOver(const ServerState& state);
   [[nodiscard]] Result<> ServeAgain(const ServerState& state);
 
-  // For the latency benchmark: how long the driver took for each executed call since the last time
-  // this was asked, in nanoseconds and in order. The first question starts the recording.
+  // Returns how long the driver took for each executed call since the last time this was asked, in
+  // nanoseconds and in order, for the latency benchmark. The first call starts the recording.
   [[nodiscard]] std::vector<std::uint32_t> TakeTrace();
-  // The first processes of all sources, where they are known and have not been waited for.
+  // Returns the first processes of all sources, where they are known and have not been waited for.
   [[nodiscard]] std::vector<pid_t> Roots();
-  // All that is known of the container: the first processes, and those that have made calls.
+  // Kills all known processes of the container: the first ones, and those that have made calls.
   void KillContainer();
 
  private:
   using SourcePtr = std::shared_ptr<Source>;
-  // What a thread is to do next: see the call through or, without one, listen at the source.
+  // The next work of a thread: to see the call through or, without one, to listen at the source.
   // Neither: nothing.
   struct Task {
     SourcePtr source;
     std::unique_ptr<Pending> call;
   };
   void Work(Task task);
-  // On a new thread. False: there is no room for one, and the task is the caller's still.
+  // Starts a new thread. Returns false if there is no room for one; the task is then still the
+  // caller's.
   [[nodiscard]] bool StartWorker(Task& task);
   [[nodiscard]] bool CallListener(const SourcePtr& source);
   [[nodiscard]] bool RunElsewhere(std::unique_ptr<Pending>& call);
@@ -213,7 +220,7 @@ class Server {
   [[nodiscard]] std::string Underway() const;
   bool Answer(const Source& source, std::uint64_t id, int error);
   [[nodiscard]] int Busy() const;
-  // Threads that could take a call, if all that may be were started.
+  // Returns the number of threads that could take a call, if all that may be were started.
   int Idle();
   std::unique_ptr<Pending> Prepare(const SourcePtr& source,
                                    const kernel::Notification& notification);
@@ -264,7 +271,7 @@ class Server {
   void CleanUpMappings();
   struct KnownFile {
     std::shared_ptr<UvmFile> file;
-    boundary::AddressRanges known;  // ranges in it that are not managed, by the books
+    boundary::AddressRanges known;  // ranges in it that are not managed, by the accounting
   };
   [[nodiscard]] std::vector<KnownFile> KnownFiles();
   [[nodiscard]] std::optional<std::size_t> CountHolders(const boundary::AddressRange& range,
@@ -293,7 +300,7 @@ class Server {
   bool CopyOut(Pending& pending);
   void Finish(const Claim& claim);
   std::map<ledger::ProcessKey, std::uint32_t> ContainerPids() const;
-  // Fills in an answer of the ledger's.
+  // Fills in an answer that the ledger gives.
   void AnswerOfProcesses(boundary::Call& call, const boundary::Decision& decision);
 
   const ShimConfig config_;
@@ -311,20 +318,20 @@ class Server {
   ledger::Ledger ledger_;
   boundary::Boundary boundary_;
   std::mutex table_mutex_;  // held while a file's table of exports is set up; before state_mutex_
-  std::set<std::uint32_t> exports_;  // marks of the files that hold exported objects
+  std::set<std::uint32_t> exports_;  // tags of the files that hold exported objects
 
   std::mutex reconcile_mutex_;  // held throughout; before all others. Guards these:
   std::condition_variable hurried_;
   std::atomic<std::uint64_t> begun_{0};  // reconciliations
   std::chrono::steady_clock::time_point may_begin_;
-  bool at_leisure_ = false;  // no call waits for it
+  bool at_leisure_ = false;  // no call waits for the reconciliation
   std::atomic<bool> hurry_{false};
 
   UvmFiles uvm_files_;
   std::atomic<bool> mapping_{false};  // some thread may be in a mapping that it was let into
   Witnesses witnesses_;
   std::mutex settle_mutex_;  // one settlement of managed memory at a time; before the others
-  // Shared where a range comes to lie in UVM, or is about to; held alone to ask what lies there.
+  // Shared by calls that put a range into UVM, or are about to; held alone to ask what lies there.
   std::shared_timed_mutex ranges_mutex_;
   UniqueFd attention_;       // an eventfd
   UniqueFd refusals_;        // another
@@ -341,17 +348,18 @@ class Server {
   std::atomic<int> workers_{0};
   std::mutex listen_mutex_;  // guards the rest, and what sources have besides their listeners
   std::condition_variable called_;
-  std::vector<SourcePtr> sources_;            // that live
-  std::vector<std::weak_ptr<Source>> ended_;  // at which threads of ours wait
-  std::weak_ptr<Source> first_;               // the one that came first
+  std::vector<SourcePtr> sources_;            // alive
+  std::vector<std::weak_ptr<Source>> ended_;  // where threads of ours still wait
+  std::weak_ptr<Source> first_;               // the source that came first
   Served served_;
   bool unproved_ = config_.prove;
-  std::optional<kernel::Program> first_program_;  // of the process whose proof is to come
+  std::optional<kernel::Program> first_program_;  // of the process that still has to prove its
+                                                  // filter
   int listening_ = 0;                             // threads, at all sources
   int parked_ = 0;
-  std::deque<Task> tasks_;        // of parked ones that have not come yet
+  std::deque<Task> tasks_;        // of parked threads that have not taken them yet
   std::vector<Worker*> all_;      // workers that have begun and not ended
-  bool quiet_ = false;            // no further call shall begin
+  bool quiet_ = false;            // no further call may begin
   std::condition_variable idle_;  // no worker is left
 
   std::shared_ptr<Reaper> reaper_;  // of tenants' files

@@ -1,5 +1,5 @@
-// One seccomp listener of the container: that of its first process, or of one that was brought into
-// it later (an engine's `exec`). Whatever came of one of its notifications is answered through it.
+// One seccomp listener of the container: that of its first process, or of a process that was
+// brought into it later (an engine's `exec`). Its notifications are answered through it.
 #ifndef CGPU_SHIM_SOURCE_H_
 #define CGPU_SHIM_SOURCE_H_
 
@@ -18,10 +18,10 @@ struct Source {
   const kernel::NotifyListener listener;
 
   // The rest is guarded by Server::listen_mutex_.
-  pid_t pid = 0;               // the first process under the filter, 0: not known
+  pid_t pid = 0;               // the first process under the filter; 0: not known
   UniqueFd process;            // its pidfd
   int listening = 0;           // threads that take its calls
-  bool over = false;           // nobody is left under the filter
+  bool over = false;           // no process is left under the filter
   std::vector<pid_t> waiting;  // threads of ours in listener.Receive(), or just before or after it
 };
 

@@ -1,4 +1,4 @@
-// The parts of the server that housekeeping asks for.
+// The part of the server that housekeeping calls.
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -13,7 +13,7 @@ void Server::DropDead() {
     const std::lock_guard lock(replay_mutex_);
     replay_.DropProcess(process);
   }
-  // Parked calls hold their files open; of a caller that is gone nothing may be held.
+  // Parked calls hold their files open; nothing may be held for a caller that is gone.
   (void)admission_.Purge([](const Pending& pending) {
     return !pending.source->listener.Valid(pending.notification.id);
   });
@@ -24,8 +24,9 @@ bool Server::Reconcile() {
   return ReconcileAll(true);
 }
 
-// For a call that finds no room: one that begins from now on, with four fifths of the time for all
-// of them. Whether it finds anything says nothing: another thread's may just have.
+// Reconciles for a call that finds no room, unless a reconciliation begins after this call of it.
+// All such reconciliations together take at most four fifths of the time. The result does not
+// matter: another thread's may just have found something.
 void Server::ReconcileForCall() {
   const std::uint64_t seen = begun_.load();
   std::unique_lock lock(reconcile_mutex_);
@@ -41,7 +42,7 @@ void Server::Hurry(bool hurry) {
   hurried_.notify_all();
 }
 
-// With reconcile_mutex_ held.
+// Call it with reconcile_mutex_ held.
 bool Server::ReconcileAll(bool at_leisure) {
   const auto began = std::chrono::steady_clock::now();
   ++begun_;
@@ -69,7 +70,7 @@ bool Server::ReconcileAll(bool at_leisure) {
   changed = ReconcileExports() || changed;
   changed = SettleManaged(at_leisure) || changed;
   changed = ReconcileSpaces() || changed;
-  std::vector<UniqueFd> closing;  // after the lock: the last close of a card can take long
+  std::vector<UniqueFd> closing;  // closed after the lock: the last close of a GPU can take long
   {
     const std::lock_guard lock(state_mutex_);
     if (ledger_.Count().clients == 0) {
@@ -83,8 +84,8 @@ bool Server::ReconcileAll(bool at_leisure) {
   return changed;
 }
 
-// An exported object lives until its file's last close. With the file the driver frees first what
-// was exported to it and then the clients on it, our mark among them
+// Reconciles exported objects. One lives until its file's last close. With the file, the driver
+// frees first what was exported to it and then the clients on it, our tag among them
 // (src/nvidia/arch/nvalloc/unix/src/osapi.c, rm_cleanup_file_private).
 bool Server::ReconcileExports() {
   std::set<std::uint32_t> marks;
@@ -112,7 +113,7 @@ void Server::ResetAttention() const {
   (void)eventfd_read(attention_.get(), &count);
 }
 
-// With state_mutex_ held.
+// Call it with state_mutex_ held.
 void Server::NoteRefusals() {
   if (noted_ != boundary_.refusals()) {
     noted_ = boundary_.refusals();
@@ -202,8 +203,8 @@ ContainerStatus Server::Status() {
 }
 
 Result<CardMemory> Server::MemoryOf(const std::string& uuid) {
-  // Before the ledger is asked: a process that has come since is left out, and its bytes are not
-  // somebody else's.
+  // Listed before the ledger is asked: a process that has come since is left out, and its bytes are
+  // not attributed to another one.
   const auto processes = callers_.Processes();
   CardMemory memory;
   const std::lock_guard lock(state_mutex_);

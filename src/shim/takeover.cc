@@ -1,7 +1,8 @@
-// What a server hands to its successor at a hot upgrade, and takes over from its predecessor.
+// Hands a server's state to its successor at a hot upgrade, and takes it over from a predecessor.
 #include <algorithm>
 #include <utility>
 
+#include "base/result.h"
 #include "base/state.h"
 #include "shim/server.h"
 
@@ -88,8 +89,8 @@ Result<> Server::LoadBooks(const ServerState& state) {
   return {};
 }
 
-// A predecessor that knew processes alone has none: what it charges to one is from now on charged
-// to the address space that this one has now.
+// Takes witnesses over. A predecessor that knew only processes has none: its charges to a process
+// are from now on charges to the address space that the process has now.
 void Server::TakeWitnesses(const ServerState& state,
                            const std::vector<std::shared_ptr<const kernel::Process>>& processes) {
   for (const WitnessState& one : state.witnesses) {
@@ -154,19 +155,13 @@ void Server::TakeOver(const ServerState& state) {
 
 Result<> Server::ServeAgain(const ServerState& state) {
   for (const SourceState& one : state.sources) {
-    auto listener = kernel::NotifyListener::Make(UniqueFd(one.listener));
-    if (!listener.ok()) {
-      return listener.error();
-    }
-    const auto source = Serve(std::move(*listener));
-    if (!source.ok()) {
-      return source.error();
-    }
+    CGPU_ASSIGN_OR_RETURN(auto listener, kernel::NotifyListener::Make(UniqueFd(one.listener)));
+    CGPU_ASSIGN_OR_RETURN(const auto source, Serve(std::move(listener)));
     const std::lock_guard lock(listen_mutex_);
-    (*source)->pid = one.pid;
-    (*source)->process.reset(one.process);
+    (source)->pid = one.pid;
+    (source)->process.reset(one.process);
     if (one.first) {
-      first_ = *source;
+      first_ = source;
     }
   }
   return {};

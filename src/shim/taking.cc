@@ -1,22 +1,24 @@
-// The parts of the server that take descriptors of the tenants' processes.
+// The part of the server that takes descriptors of the tenants' processes.
 //
-// A taken file has to be closed, and its file system has a part in every close: a FUSE server of
+// A taken file has to be closed, and its file system takes part in every close: a FUSE server of
 // the tenant's own answers that when it likes. So a file is looked at before it is taken, which
-// asks no such server, and taken only if it is a GPU's. A number that led to one before is taken
-// without the look, which costs more than the taking. Who puts another file there afterwards is
-// believed no more, nor is anybody else in his container; and the file that came is not closed.
+// asks no such server, and is taken only if it is a GPU's. A number that led to one before is taken
+// without the look, which costs more than the taking. If a tenant puts another file there
+// afterwards, numbers are no longer trusted in its whole container, and the file that came is not
+// closed.
 #include <fcntl.h>
 
 #include <cerrno>
 #include <chrono>
 
+#include "base/result.h"
 #include "kernel/spare.h"
 #include "shim/server.h"
 
 namespace cgpu::shim {
 namespace {
 
-// For room among the files that are to be closed, with a worker's thread.
+// Timeout for room among the files to close, with a worker's thread.
 constexpr std::chrono::milliseconds kPatience{1'000};
 
 }  // namespace
@@ -24,7 +26,7 @@ constexpr std::chrono::milliseconds kPatience{1'000};
 void Server::Discard(UniqueFd file) {
   if (file.valid() && !reaper_->Add(file, kPatience)) {
     Condemn("more files whose close does not return than any program has: the container is ended");
-    (void)file.release();  // closing it is just what cannot be waited for
+    (void)file.release();  // its close is what cannot be waited for
   }
 }
 
@@ -36,7 +38,7 @@ void Server::Condemn(const std::string& why) {
   }
 }
 
-// What the caller has under the number; nothing: another file than a GPU's. ESRCH: the thread is
+// Looks at the caller's file under the number; nothing: it is not a GPU's. ESRCH: the thread is
 // gone. EBADF: it has no such descriptor.
 Result<std::optional<boundary::File>> Server::LookAt(const kernel::Caller& caller,
                                                      int number) const {
@@ -46,47 +48,41 @@ Result<std::optional<boundary::File>> Server::LookAt(const kernel::Caller& calle
   }
   Error error = identity.error();
   if (error.sys_errno != ENOENT) {
-    return std::optional<boundary::File>();  // a file system that does not let us look at it
+    return std::optional<boundary::File>();  // its file system does not allow the look
   }
   error.sys_errno = caller.Alive() ? EBADF : ESRCH;
   return error;
 }
 
-// The caller's file under the number. ENOTTY: it is no GPU's. EMFILE: this process has no room.
-// Otherwise as LookAt().
+// Takes the caller's file under the number. ENOTTY: it is no GPU's. EMFILE: this process has no
+// room. Otherwise as LookAt().
 Result<Server::TakenFile> Server::Take(const kernel::Caller& caller, int number) {
   const Error foreign{Code::kInvalid, ENOTTY, "not a file of a GPU", {}};
   kernel::UsualNumbers& usual = caller.process->usual;
   const bool trusted = usual.Contains(number) && !wary_.load(std::memory_order_relaxed);
   if (!trusted) {
-    const auto known = LookAt(caller, number);
-    if (!known.ok()) {
-      return known.error();
-    }
-    if (!*known) {
+    CGPU_ASSIGN_OR_RETURN(const auto known, LookAt(caller, number));
+    if (!known) {
       return foreign;
     }
   }
-  auto file = caller.TakeFd(number);
-  if (!file.ok()) {
-    return file.error();
-  }
-  const auto identity = kernel::Identify(file->get());
+  CGPU_ASSIGN_OR_RETURN(auto file, caller.TakeFd(number));
+  const auto identity = kernel::Identify(file.get());
   const auto known = identity.ok() ? Recognise(*identity) : std::nullopt;
   if (!known) {
     if (trusted && !wary_.exchange(true)) {
-      // Kept for as long as this process lives, whatever version it becomes: it is one, and while
-      // its close hung nothing could be upgraded.
-      (void)fcntl(file->release(), F_SETFD, 0);
+      // Kept open as long as this process lives, in whatever version. It is one file, and while its
+      // close hung nothing could be upgraded.
+      (void)fcntl(file.release(), F_SETFD, 0);
     }
-    Discard(std::move(*file));
+    Discard(std::move(file));
     return foreign;
   }
-  if (kernel::IsSpare(file->get())) {
+  if (kernel::IsSpare(file.get())) {
     return Error{Code::kExhausted, EMFILE, "no room for another descriptor", {}};
   }
   usual.Add(number);
-  return TakenFile{std::move(*file), *known};
+  return TakenFile{std::move(file), *known};
 }
 
 }  // namespace cgpu::shim

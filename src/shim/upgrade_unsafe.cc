@@ -11,13 +11,14 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/result.h"
 #include "kernel/messages.h"
 #include "shim/upgrade.h"
 
 namespace cgpu::shim {
 namespace {
 
-// Whoever upgrades is a program's start and end away from his word. Until then calls wait.
+// Timeout of the upgrader's word, which takes a program's start and end. Until then calls wait.
 constexpr int kWordMs = 1'000;
 constexpr std::size_t kMaxState = std::size_t{1} << 30;
 
@@ -54,11 +55,8 @@ Result<> ReserveDescriptors() {
 }
 
 Error HandOver(const Handover& state, UniqueFd program, int connection) {
-  const auto file = SealedFile(Encode(state));
-  if (!file.ok()) {
-    return file.error();
-  }
-  if (const auto sent = SendMessage(connection, "state\n", file->get()); !sent.ok()) {
+  CGPU_ASSIGN_OR_RETURN(const auto file, SealedFile(Encode(state)));
+  if (const auto sent = SendMessage(connection, "state\n", file.get()); !sent.ok()) {
     return sent.error();
   }
   const auto word = ReceiveMessage(connection, kWordMs);
@@ -67,8 +65,8 @@ Error HandOver(const Handover& state, UniqueFd program, int connection) {
   }
   std::vector<int> kept = DescriptorsOf(state);
   kept.push_back(kStateFd);
-  if (dup3(file->get(), kStateFd, O_CLOEXEC) < 0 ||
-      dup3(program.get(), kProgramFd, O_CLOEXEC) < 0 || !SetCloseOnExec(kept, false)) {
+  if (dup3(file.get(), kStateFd, O_CLOEXEC) < 0 || dup3(program.get(), kProgramFd, O_CLOEXEC) < 0 ||
+      !SetCloseOnExec(kept, false)) {
     const Error error = ErrnoError(Code::kInternal, errno, "cannot keep the descriptors");
     (void)SetCloseOnExec(kept, true);
     return error;

@@ -1,4 +1,4 @@
-// The server's part for nvidia-uvm: its address spaces and their end.
+// The part of the server for nvidia-uvm: its address spaces and their end.
 #include <algorithm>
 #include <cerrno>
 #include <set>
@@ -10,7 +10,7 @@
 #include "shim/server.h"
 
 namespace cgpu::shim {
-// The status for an INITIALIZE that would make another space and may not.
+// Returns the status for an INITIALIZE that would make another space and may not.
 std::optional<std::uint32_t> Server::RefuseSpace(const Pending& pending) {
   if (pending.call.uvm_request != rm::UVM_INITIALIZE || pending.uvm != nullptr) {
     return std::nullopt;
@@ -23,9 +23,9 @@ std::optional<std::uint32_t> Server::RefuseSpace(const Pending& pending) {
     CountRefused("a device file of nvidia-uvm on btrfs or overlayfs");
     return rm::NV_ERR_NOT_SUPPORTED;
   }
-  // In the driver a file stays initialised until its last close: also one that no process had for a
-  // while, whose space is ended here. What was mapped on it since is in no book. This request tells
-  // (kernel-open/nvidia-uvm/uvm_api.h, UVM_ROUTE_CMD_STACK_INIT_CHECK).
+  // In the driver a file stays initialised until its last close. That includes a file that no
+  // process had for a while, whose space is ended here; no tracker knows what was mapped on it
+  // since. This request tells (kernel-open/nvidia-uvm/uvm_api.h, UVM_ROUTE_CMD_STACK_INIT_CHECK).
   boundary::Call asked = OwnCall(0, rm::UVM_CLEAN_UP_ZOMBIE_RESOURCES, abi_, std::uint32_t{0});
   if (ExecuteUvm(pending.file.get(), asked) != 0 ||
       boundary::StatusOf(asked) != rm::NV_ERR_ILLEGAL_ACTION) {
@@ -36,13 +36,13 @@ std::optional<std::uint32_t> Server::RefuseSpace(const Pending& pending) {
   return std::nullopt;
 }
 
-// After a successful INITIALIZE.
+// Keeps the space after a successful INITIALIZE.
 void Server::KeepSpace(Pending& pending) {
   std::shared_ptr<UvmFile> file = uvm_files_.Find(pending.file.get());
   if (file == nullptr) {
     UniqueFd duplicate = kernel::Duplicate(pending.file.get());
     if (!duplicate.valid()) {
-      return;  // of no use to the tenant: it is answered as not initialised from now on
+      return;  // useless to the tenant: from now on it is answered as not initialised
     }
     file = uvm_files_.Add(std::move(duplicate));
     const std::lock_guard lock(state_mutex_);
@@ -52,7 +52,8 @@ void Server::KeepSpace(Pending& pending) {
                      static_cast<int>(pending.notification.args[0]));
 }
 
-// Ends the spaces whose files no process of the container has any more. True: there was one.
+// Ends the spaces whose files no process of the container has any more. Returns true if there was
+// one.
 bool Server::ReconcileSpaces() {
   bool changed = false;
   for (const auto& file : LeftBehind()) {
@@ -66,7 +67,7 @@ bool Server::ReconcileSpaces() {
   return changed;
 }
 
-// The files that no process has.
+// Returns the files that no process has.
 std::vector<std::shared_ptr<UvmFile>> Server::LeftBehind() {
   auto files = uvm_files_.All();
   std::erase_if(files, [](const auto& file) {
@@ -110,9 +111,9 @@ std::vector<std::shared_ptr<UvmFile>> Server::LeftBehind() {
 }
 
 // Asks the driver to give back what is in the space, by requests that the boundary accounts as a
-// tenant's. The tables' order: what holds others goes last.
+// tenant's. In the tables' order: objects that hold others go last.
 bool Server::EndSpace(const std::shared_ptr<UvmFile>& file) {
-  bool driver_ended = false;  // a simulated one: it holds nothing any more
+  bool driver_ended = false;  // a simulated driver: it holds nothing any more
   const auto run = [&](boundary::Call call) {
     const int error = ExecuteUvm(file->file.get(), call);
     driver_ended = driver_ended || error == ENOTCONN;

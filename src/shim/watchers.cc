@@ -12,7 +12,7 @@
 namespace cgpu::shim {
 namespace {
 
-// 0, or the errno. A line this short goes whole or not at all.
+// Returns 0 or the errno. A line this short goes whole or not at all.
 int Send(const UniqueFd& connection, const std::string& line, int flags = MSG_DONTWAIT) {
   return send(connection.get(), line.data(), line.size(), MSG_NOSIGNAL | flags) < 0 ? errno : 0;
 }
@@ -22,7 +22,7 @@ int Send(const UniqueFd& connection, const std::string& line, int flags = MSG_DO
 bool Watchers::Add(UniqueFd& connection) {
   std::erase_if(all_, [](const Watcher& watcher) {
     pollfd query{watcher.connection.get(), 0,
-                 0};  // POLLHUP: has closed it; to write no more is usual
+                 0};  // POLLHUP: closed by the watcher; a watcher that only stops writing is usual
     return poll(&query, 1, 0) > 0;
   });
   if (all_.size() >= kMost) {
@@ -33,7 +33,7 @@ bool Watchers::Add(UniqueFd& connection) {
 }
 
 bool Watchers::IsGone(Watcher& watcher, const std::vector<pid_t>& roots) {
-  // Of numbers that are given away anew he is to hear again.
+  // Forgets ended processes: if their numbers are given out again, the watcher hears of them again.
   std::erase_if(watcher.told, [&](pid_t pid) {
     return std::find(roots.begin(), roots.end(), pid) == roots.end();
   });
@@ -68,7 +68,7 @@ void Watchers::Adopt(const std::vector<WatcherState>& state) {
   }
 }
 
-// Stops at the first that there is no room for.
+// Stops at the first line that there is no room for.
 void Watchers::TellRefused(Watcher& watcher, const Refused& refused, int flags) {
   for (const auto& [what, count] : refused) {
     std::uint64_t& told = watcher.told_refused[what];
@@ -88,8 +88,8 @@ void Watchers::TellRefused(const Refused& refused) {
   }
 }
 
-// It matters more that they hear it than that this ends at once: with the patience of the
-// connection (SO_SNDTIMEO).
+// Waits, because the watchers must hear this more than it must end at once: up to the timeout of
+// the connection (SO_SNDTIMEO).
 void Watchers::TellEnd(const Refused& refused) {
   for (Watcher& watcher : all_) {
     if (Send(watcher.connection, "ended\n", 0) == 0) {

@@ -1,5 +1,5 @@
-// The open streams of those that watch the container (registry/admin.h, "watch"). For one thread;
-// never waits but at the end.
+// The open streams of watchers of the container (registry/admin.h, "watch"). For one thread; never
+// waits except in TellEnd().
 #ifndef CGPU_SHIM_WATCHERS_H_
 #define CGPU_SHIM_WATCHERS_H_
 
@@ -22,24 +22,25 @@ class Watchers {
   static constexpr std::size_t kMost = 64;
 
   // Takes the connection, in the place of those that have gone away, which nothing else might show
-  // for long. False, and it stays the caller's: there are too many.
+  // for long. Returns false if there are too many; the connection then stays the caller's.
   bool Add(UniqueFd& connection);
 
-  // `roots`: the processes that the container began with or that were added to it, as they are now.
-  // Everybody is told of those that he has not been told of, once he reads what he was told.
+  // Tells every watcher the processes in `roots` that it was not told yet, once it has read what it
+  // was told. `roots`: the processes that the container began with or that were added to it, as
+  // they are now.
   void Tell(const std::vector<pid_t>& roots);
 
-  // How often calls were refused, by name: everybody is told of those that have grown.
+  // Tells every watcher how often calls were refused, by name, where the number has grown.
   using Refused = std::map<std::string, std::uint64_t>;
   void TellRefused(const Refused& refused);
 
-  // The container is over. Nobody hears more. Waits for a listener that does not read, for as long
-  // as its connection's SO_SNDTIMEO says.
+  // Tells every watcher that the container is over; they hear nothing more. Waits for a watcher
+  // that does not read, for as long as its connection's SO_SNDTIMEO says.
   void TellEnd(const Refused& refused);
 
   [[nodiscard]] bool empty() const { return all_.empty(); }
 
-  // From one to a later one, with the descriptors.
+  // Hand-over to a later one, with the descriptors.
   [[nodiscard]] std::vector<WatcherState> Save() const;
   void Adopt(const std::vector<WatcherState>& state);
 
@@ -47,7 +48,7 @@ class Watchers {
   struct Watcher {
     UniqueFd connection;
     std::set<pid_t> told;
-    Refused told_refused;  // not handed over: to be told twice does no harm
+    Refused told_refused;  // not handed over: telling it twice does no harm
   };
 
   static void TellRefused(Watcher& watcher, const Refused& refused, int flags);

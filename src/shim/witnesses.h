@@ -1,5 +1,5 @@
-// The witnesses of managed memory (boundary/managed_book.h): address spaces, kept open by numbers
-// that are never used again. Thread-safe.
+// The witnesses of managed memory (boundary/managed_book.h): address spaces, kept open under
+// numbers that are never used again. Thread-safe.
 #ifndef CGPU_SHIM_WITNESSES_H_
 #define CGPU_SHIM_WITNESSES_H_
 
@@ -19,11 +19,11 @@ class Witnesses {
  public:
   using Number = std::uint64_t;
   using Space = std::shared_ptr<const kernel::AddressSpace>;
-  // Two descriptors each. More than that only a container has that wants them, since those of one
-  // address space are joined.
+  // Most witnesses, with two descriptors each. Since those of one address space are joined, only a
+  // container that does so on purpose has more.
   static constexpr std::size_t kMax = 2048;
 
-  // 0: there are too many.
+  // Returns 0 if there are too many.
   Number Add(kernel::AddressSpace space) {
     const std::lock_guard lock(mutex_);
     if (spaces_.size() >= kMax) {
@@ -32,7 +32,7 @@ class Witnesses {
     spaces_[next_] = std::make_shared<kernel::AddressSpace>(std::move(space));
     return next_++;
   }
-  // Null: it is not known.
+  // Returns null if the number is unknown.
   [[nodiscard]] Space Find(Number number) const {
     const std::lock_guard lock(mutex_);
     const auto found = spaces_.find(number);
@@ -45,7 +45,7 @@ class Witnesses {
     }
   }
 
-  // From one to a later one.
+  // Hand-over to a later one.
   [[nodiscard]] std::map<Number, Space> All() const {
     const std::lock_guard lock(mutex_);
     return spaces_;
@@ -55,7 +55,7 @@ class Witnesses {
     spaces_[number] = std::make_shared<kernel::AddressSpace>(std::move(space));
     next_ = std::max(next_, number + 1);
   }
-  // Numbers below were used.
+  // Notes that numbers below were used.
   void StartAt(Number number) {
     const std::lock_guard lock(mutex_);
     next_ = std::max(next_, number);

@@ -1,4 +1,4 @@
-// The server's threads: how many listen where, who takes a listener's place, when they end.
+// The server's threads: how many listen where, which takes a listener's place, when they end.
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
@@ -22,7 +22,7 @@ namespace {
 
 thread_local Worker self;
 
-// False: the machine has no room for another thread's stack.
+// Returns false if the machine has no room for another thread's stack.
 bool RunDetached(void* (*entry)(void*), void* argument) {
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
@@ -34,7 +34,7 @@ bool RunDetached(void* (*entry)(void*), void* argument) {
   return started;
 }
 
-// With listen_mutex_ held.
+// Call it with listen_mutex_ held.
 void InterruptWaiting(const Source& source) {
   for (const pid_t thread : source.waiting) {
     kernel::NotifyListener::Interrupt(thread);
@@ -55,7 +55,7 @@ Result<std::shared_ptr<Source>> Server::Serve(kernel::NotifyListener listener) {
   auto source = std::make_shared<Source>(std::move(listener));
   const int fd = source->listener.fd();
   const std::lock_guard lock(listen_mutex_);
-  epoll_event hang_up{};  // which is always reported
+  epoll_event hang_up{};  // hang-ups are always reported
   hang_up.data.fd = fd;
   if (epoll_ctl(hang_ups_.get(), EPOLL_CTL_ADD, fd, &hang_up) != 0) {
     return ErrnoError(Code::kExhausted, errno, "cannot watch a seccomp listener");
@@ -110,7 +110,7 @@ std::vector<pid_t> Server::Roots() {
   const std::lock_guard lock(listen_mutex_);
   std::vector<pid_t> roots;
   for (const SourcePtr& source : sources_) {
-    // The number of one that has been waited for may be anybody's.
+    // The number of a process that has been waited for may be another's.
     if (source->pid != 0 && source->process.valid() &&
         (syscall(SYS_pidfd_send_signal, source->process.get(), 0, nullptr, 0) == 0 ||
          errno != ESRCH)) {
@@ -128,7 +128,7 @@ bool Server::EndSources() {
   while ((count = epoll_wait(hang_ups_.get(), events.data(), events.size(), 0)) > 0) {
     for (const epoll_event& event : std::span(events).first(static_cast<std::size_t>(count))) {
       const int fd = event.data.fd;
-      // Others may have the same listener open.
+      // Other processes may have the same listener open.
       (void)epoll_ctl(hang_ups_.get(), EPOLL_CTL_DEL, fd, nullptr);
       const auto found = std::find_if(sources_.begin(), sources_.end(), [&](const SourcePtr& one) {
         return one->listener.fd() == fd;
@@ -165,7 +165,7 @@ bool Server::StartWorker(Task& task) {
   };
   auto start = std::make_unique<Start>(Start{this, std::move(task)});
   ++workers_;
-  Start* const handed = start.release();  // the new thread's, if there is one
+  Start* const handed = start.release();  // the new thread owns it, if there is one
   const bool started = RunDetached(
       [](void* argument) -> void* {
         const std::unique_ptr<Start> own(static_cast<Start*>(argument));
@@ -182,7 +182,7 @@ bool Server::StartWorker(Task& task) {
   return false;
 }
 
-// With listen_mutex_ held, as the following two. The calling thread's or another one's.
+// Counts the calling thread or another one. Call it with listen_mutex_ held, as the following two.
 void Server::CountListening(Source& source, int change) {
   source.listening += change;
   listening_ += change;
@@ -192,8 +192,8 @@ int Server::Busy() const {
   return workers_.load() - listening_ - parked_;
 }
 
-// Has one more thread listen at the source: a parked one, or a new one. It counts from here on, so
-// that only one is called however long it takes to come. False: there is none.
+// Makes one more thread listen at the source: a parked one, or a new one. It counts from here on,
+// so that only one is called however long it takes to come. Returns false if there is none.
 bool Server::CallListener(const SourcePtr& source) {
   Task task{source, nullptr};
   if (parked_ > 0) {
@@ -207,8 +207,8 @@ bool Server::CallListener(const SourcePtr& source) {
   return true;
 }
 
-// Has another thread than the calling one see the call through: a parked one, or a new one. False:
-// there is neither, and the call is the caller's still.
+// Makes another thread see the call through: a parked one, or a new one. Returns false if there is
+// neither; the call is then still the caller's.
 bool Server::RunElsewhere(std::unique_ptr<Pending>& call) {
   Task task{call->source, std::move(call)};
   {
@@ -225,7 +225,8 @@ bool Server::RunElsewhere(std::unique_ptr<Pending>& call) {
   return started;
 }
 
-// The thread that lets calls go on beside those that take long. It waits while nothing is parked.
+// Runs the thread that lets calls continue beside those that take long. It waits while nothing is
+// parked.
 void Server::WatchOverdue() {
   constexpr std::chrono::milliseconds kLong{2};
   while (true) {
@@ -242,9 +243,8 @@ void Server::WatchOverdue() {
   }
 }
 
-// Makes the calling thread one of those that listen, at `source` or, perhaps much later, where it
-// is called to, unless it is called to a call instead. Nothing to do if there are enough without
-// it.
+// Makes the calling thread listen at `source` or, perhaps much later, where it is called to, unless
+// it is called to a call instead. Returns no task if enough listen without it.
 Server::Task Server::Listen(SourcePtr source) {
   std::unique_lock lock(listen_mutex_);
   if (!self.listening && !source->over && !quiet_) {
@@ -252,7 +252,7 @@ Server::Task Server::Listen(SourcePtr source) {
       CountListening(*source, 1);
     } else if (parked_ < kParked) {
       ++parked_;
-      source.reset();  // it may end meanwhile
+      source.reset();  // the source may end meanwhile
       called_.wait(lock, [&] { return !tasks_.empty() || quiet_; });
       if (tasks_.empty()) {
         --parked_;
@@ -279,8 +279,8 @@ Server::Task Server::Listen(SourcePtr source) {
   return {std::move(source), nullptr};
 }
 
-// Before an answer: the caller often gets the processor at once and makes its next call before
-// this thread is back. It shall not look as if nobody listened.
+// Call it before an answer: the caller often gets the processor at once and makes its next call
+// before this thread is back. Then it must not seem that no thread listens.
 void Server::ListenSoon() {
   const std::lock_guard lock(listen_mutex_);
   if (!self.listening && !self.source->over && self.source->listening < kListening) {
@@ -294,8 +294,9 @@ bool Server::Answer(const Source& source, std::uint64_t id, int error) {
   return source.listener.Answer(id, 0, error);
 }
 
-// The calling thread got a call, or nothing. If nobody listens there now, somebody else shall. Not
-// with kMaxWorkers in calls: this one is back soon, unless its call is one that gives back.
+// Notes that the calling thread got a call, or nothing. If no thread listens there now, calls
+// another one. Not with kMaxWorkers in calls: this thread is back soon, unless its call is one that
+// gives back.
 void Server::StopListening(const SourcePtr& source, bool over) {
   const std::lock_guard lock(listen_mutex_);
   source->over = source->over || over;
@@ -327,10 +328,11 @@ void Server::Work(Task task) {
     const auto notification = source->listener.Receive();
     StopListening(source, !notification.ok() && source->listener.Ended());
     if (!notification.ok()) {
-      continue;  // the caller died, or all have
+      continue;  // the caller died, or all callers have
     }
     if (auto pending = Prepare(source, *notification)) {
-      Admit(std::move(pending), Idle() < kReserved);  // the last threads are for what gives back
+      Admit(std::move(pending), Idle() < kReserved);  // the last threads are for calls that give
+                                                      // back
     }
   }
   const std::lock_guard lock(listen_mutex_);
@@ -340,7 +342,8 @@ void Server::Work(Task task) {
   }
 }
 
-// What the calling thread is about to ask the driver, for Underway(). Null: it is back.
+// Notes the request that the calling thread is about to make to the driver, for Underway(). Null:
+// it is back.
 void Server::NoteCall(const Pending* pending) {
   std::uint64_t asked = 0;
   if (pending != nullptr) {

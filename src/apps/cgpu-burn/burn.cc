@@ -16,12 +16,13 @@ namespace cgpu::burn {
 namespace {
 
 constexpr std::uint64_t kSecond = 1'000'000'000;
-// Between two looks at what has ended: so little of the age of what is waited for, that a latency
-// is late by no more than a 32nd, and a queue runs no emptier than that.
+// Divisor of the pause between two looks at what has ended. The pause is so small a part of the age
+// of what is waited for that a latency is late by no more than a 32nd, and a queue runs no emptier
+// than that.
 constexpr std::uint64_t kPartOfAge = 32;
 constexpr std::uint64_t kLeastPause = 20'000;
 constexpr std::uint64_t kMostPause = 4'000'000;
-constexpr std::uint64_t kPatience = kSecond;  // for what is under way when it is stopped
+constexpr std::uint64_t kPatience = kSecond;  // timeout for launches under way when it is stopped
 
 std::uint64_t Now() {
   return static_cast<std::uint64_t>(
@@ -36,7 +37,7 @@ sigset_t Signals() {
   return set;
 }
 
-// True: one of the signals came meanwhile.
+// Returns true if one of the signals came meanwhile.
 bool SleepOrSignal(std::uint64_t ns) {
   const sigset_t set = Signals();
   const timespec time{static_cast<time_t>(ns / kSecond), static_cast<long>(ns % kSecond)};
@@ -81,7 +82,7 @@ class Burner {
 
  private:
   struct Second {
-    std::uint64_t ended = 0;  // launches, when it began
+    std::uint64_t ended = 0;  // launches, at its begin
     std::uint64_t begin = 0;
   };
 
@@ -92,7 +93,7 @@ class Burner {
     const auto& seconds = options_.pace.seconds;
     return signalled_ || AllLaunched() || (seconds && now - begin_ >= *seconds * kSecond);
   }
-  // Launches that were counted are waited for, until a signal comes.
+  // Returns the timeout. Counted launches are waited for until a signal comes.
   [[nodiscard]] std::uint64_t Patience() const {
     return AllLaunched() && !signalled_ ? ~std::uint64_t{0} : kPatience;
   }
@@ -106,7 +107,7 @@ class Burner {
       }
       launched_.pop_front();
       last_end_ = now;
-      // When launches end is not to change what chance says of --rate.
+      // Ends of launches must not change the random times of --rate.
       gap_ = options_.pace.gap_us + (options_.pace.gap_spread_us != 0 ? spread_(chance_) : 0);
     }
   }
@@ -121,7 +122,7 @@ class Burner {
     }
   }
 
-  // Nothing is due before it; 0: something is.
+  // Returns the time before which nothing is due; 0: something is due.
   [[nodiscard]] std::uint64_t NextLaunch() const {
     if (options_.pace.rate) {
       return due_;
@@ -181,20 +182,21 @@ class Burner {
   Latencies latencies_;
   std::uint64_t begin_;
   Second second_;
-  std::uint64_t seconds_ = 0;           // that have been told of
-  std::deque<std::uint64_t> launched_;  // when, or when they were due; those that have not ended
+  std::uint64_t seconds_ = 0;           // already reported
+  std::deque<std::uint64_t> launched_;  // when the launches began, or when they were due; those
+                                        // that have not ended
   std::uint64_t total_ = 0;             // launches
   std::uint64_t ended_ = 0;
   std::uint64_t last_end_ = 0;
-  std::uint64_t gap_ = 0;  // after it
+  std::uint64_t gap_ = 0;  // after that
   std::mt19937_64 chance_;
   std::uniform_int_distribution<std::uint64_t> spread_;
-  std::exponential_distribution<double> between_;  // ns from one that --rate says to the next
-  std::uint64_t due_;                              // the next of them
+  std::exponential_distribution<double> between_;  // ns from one launch of --rate to the next
+  std::uint64_t due_;                              // the next of those launches
   std::int64_t allowance_ = 0;  // of --duty: what may still be launched in this period, in ns
   std::uint64_t period_end_ = 0;
   bool signalled_ = false;
-  std::optional<std::uint64_t> stopping_;  // since when
+  std::optional<std::uint64_t> stopping_;  // since when it is stopping
 };
 
 }  // namespace

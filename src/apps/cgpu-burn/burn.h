@@ -1,4 +1,4 @@
-// Keeps a load going and tells of it.
+// Keeps a load going and reports on it.
 #ifndef CGPU_APPS_CGPU_BURN_BURN_H_
 #define CGPU_APPS_CGPU_BURN_BURN_H_
 
@@ -11,8 +11,9 @@ namespace cgpu::burn {
 // Blocks SIGINT and SIGTERM for this process, so that Burn() alone takes them. Call it first.
 void TakeSignals();
 
-// Launches as `options` say until it is time, or one of these signals comes; prints a line at the
-// begin, one each second and two at the end. An error: the card ends no launches any more.
+// Launches as `options` say until the time is over, or one of these signals comes. Prints a line at
+// the begin, one each second and two at the end. Returns an error when the GPU ends no launches any
+// more.
 [[nodiscard]] Result<> Burn(Load& load, const Options& options);
 
 }  // namespace cgpu::burn

@@ -1,9 +1,9 @@
 // The part of CUDA's driver API that cgpu-burn calls, found in the machine's libcuda.so.1.
 //
-// Names, arguments and numbers: docs.nvidia.com/cuda/cuda-driver-api. Functions are called by the
-// names they have in the library (that of cuMemAlloc is cuMemAlloc_v2), all of which are there
-// since CUDA 11.4, so in every driver of branch 535 and later. Nothing of CUDA is linked and no
-// header of it is needed: without a library there is an error and nothing else.
+// Names, arguments and numbers: docs.nvidia.com/cuda/cuda-driver-api. Functions are called by their
+// names in the library (that of cuMemAlloc is cuMemAlloc_v2). All of them are there since CUDA
+// 11.4, so in every driver of branch 535 and later. cgpu-burn links nothing of CUDA and needs no
+// header of it: without a library Load() returns an error.
 #ifndef CGPU_APPS_CGPU_BURN_CUDA_H_
 #define CGPU_APPS_CGPU_BURN_CUDA_H_
 
@@ -15,7 +15,7 @@
 
 namespace cgpu::burn {
 
-// CUresult: 0, or why not.
+// CUresult: 0, or the reason of a failure.
 using CudaStatus = int;
 inline constexpr CudaStatus kCudaSuccess = 0;
 inline constexpr CudaStatus kCudaOutOfMemory = 2;
@@ -26,7 +26,7 @@ inline constexpr unsigned kCudaNonBlocking = 1;     // CU_STREAM_NON_BLOCKING
 inline constexpr unsigned kCudaNoTiming = 2;        // CU_EVENT_DISABLE_TIMING
 inline constexpr int kCudaCaptureOfThisThread = 1;  // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 
-// A handle of the library's: a pointer that leads to nothing of ours.
+// A handle of the library's: a pointer that is opaque to us.
 using CudaHandle = void*;
 
 // (name, type)
@@ -61,10 +61,10 @@ struct Cuda {
   CGPU_CUDA_FUNCTIONS(CGPU_CUDA_POINTER)
 #undef CGPU_CUDA_POINTER
 
-  // kNotFound: there is no library, or a function is not in it. It stays loaded.
+  // Loads the library, which stays loaded. kNotFound: there is no library, or it lacks a function.
   [[nodiscard]] static Result<Cuda> Load();
 
-  // "WHAT: WHY (CUDA_ERROR_..., error N)", in the library's words. `status` is no success.
+  // Returns "WHAT: WHY (CUDA_ERROR_..., error N)", in the library's words. `status` is no success.
   [[nodiscard]] Error MakeError(CudaStatus status, const std::string& what) const;
 };
 

@@ -1,8 +1,8 @@
 // Spin kernels by CUDA's driver API.
 //
-// What has ended is known by events: each launch, a graph as a whole, is followed by one, and they
-// come in order. Asking for one neither waits nor calls the kernel, and answers with the error when
-// the context has one; the kernel needs no memory that it shares with the machine.
+// Events show what has ended: each launch, a graph as a whole, is followed by one, and they come in
+// order. Asking for one neither waits nor calls the kernel, and answers with the error when the
+// context has one; the kernel needs no memory that it shares with the machine.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -14,6 +14,7 @@
 #include "apps/cgpu-burn/cuda.h"
 #include "apps/cgpu-burn/load.h"
 #include "apps/cgpu-burn/spin_kernel.h"
+#include "base/result.h"
 
 namespace cgpu::burn {
 namespace {
@@ -21,10 +22,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
-constexpr unsigned kThreads = 32;  // of a block: one warp
-// Of the calibration. Launches are short, so that one of them at least is not interrupted by a
-// neighbour on the card; their least times are compared, so that what a launch itself takes falls
-// out; and before that the card is kept busy until its clocks have risen.
+constexpr unsigned kThreads = 32;  // in a block: one warp
+// Constants of the calibration. Launches are short, so that a neighbour on the GPU leaves at least
+// one of them uninterrupted. Their least times are compared, so that the time of a launch itself
+// cancels out. Before that the GPU is kept busy until its clocks have risen.
 constexpr Seconds kShort{200e-6};
 constexpr Seconds kWarmUp{0.3};
 constexpr unsigned kTries = 20;
@@ -122,7 +123,7 @@ class CudaLoad : public Load {
                                 nullptr);
   }
 
-  // How long one launch takes, to its end.
+  // Returns how long one launch takes, to its end.
   [[nodiscard]] Result<Seconds> Time(std::uint64_t steps) const {
     const Clock::time_point begin = Clock::now();
     CGPU_TRY(Try(LaunchKernel(steps), "launching"));
@@ -157,7 +158,7 @@ class CudaLoad : public Load {
 
   struct Lengths {
     std::uint64_t steps = 0;
-    Seconds once{0};  // the least that so many steps took
+    Seconds once{0};  // the least time of so many steps
     Seconds thrice{0};
   };
   [[nodiscard]] Result<> Compare(std::uint64_t steps, Lengths* lengths) const {
@@ -174,7 +175,7 @@ class CudaLoad : public Load {
     return {};
   }
 
-  // How many steps a kernel of this length has on a card of its own.
+  // Finds how many steps a kernel of this length has on a GPU of its own.
   [[nodiscard]] Result<> Calibrate(std::uint64_t kernel_us) {
     std::uint64_t steps = kFirstSteps;
     Result<Seconds> least = Least(steps, 3);
@@ -192,7 +193,7 @@ class CudaLoad : public Load {
       }
     }
     Lengths lengths;
-    // Where even the shortest time is that of something else, longer kernels are tried.
+    // If even the shortest time is due to something else, longer kernels are tried.
     for (unsigned longer = 0; longer < kLonger; ++longer, steps *= 4) {
       CGPU_TRY(Compare(steps, &lengths));
       if (lengths.thrice > kClearly * lengths.once) {
@@ -227,7 +228,7 @@ class CudaLoad : public Load {
   CudaHandle graph_ = nullptr;
   unsigned blocks_ = 1;
   std::uint64_t steps_ = 1;
-  std::vector<CudaHandle> events_;  // the n-th launch's is the n-th, round and round
+  std::vector<CudaHandle> events_;  // the n-th launch uses the n-th, in a ring
   std::uint64_t launched_ = 0;
   mutable std::uint64_t ended_ = 0;
   mutable std::optional<Error> error_;
@@ -241,16 +242,13 @@ Result<std::unique_ptr<Load>> MakeCudaLoad(const Shape& shape) {
                  "CUDA has no kernels that a card cannot take off: --rigid is for simulated cards",
                  "leave it out"};
   }
-  // Cards are counted as the rest of cgpu counts them. There is one thread yet.
+  // GPUs are counted as the rest of cgpu counts them. There is only one thread yet.
   // NOLINTNEXTLINE(concurrency-mt-unsafe)
   if (setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1) != 0) {
     return ErrnoError(Code::kInternal, errno, "setting CUDA_DEVICE_ORDER");
   }
-  const auto cuda = Cuda::Load();
-  if (!cuda.ok()) {
-    return cuda.error();
-  }
-  auto load = std::make_unique<CudaLoad>(*cuda);
+  CGPU_ASSIGN_OR_RETURN(const auto cuda, Cuda::Load());
+  auto load = std::make_unique<CudaLoad>(cuda);
   CGPU_TRY(load->Make(shape));
   return std::unique_ptr<Load>(std::move(load));
 }

@@ -7,7 +7,7 @@ namespace {
 
 constexpr const char* kLibrary = "libcuda.so.1";
 
-// What the loader said last. It is one thread's.
+// Returns the loader's last error. It is the calling thread's.
 std::string LoaderError() {
   const char* const words = dlerror();  // NOLINT(concurrency-mt-unsafe): see above
   return words == nullptr ? "no reason given" : words;

@@ -1,4 +1,4 @@
-// How long things took: a histogram of constant size, so that a load may go on for days.
+// A histogram of durations. It has constant size, so that a load may go on for days.
 #ifndef CGPU_APPS_CGPU_BURN_LATENCIES_H_
 #define CGPU_APPS_CGPU_BURN_LATENCIES_H_
 
@@ -13,8 +13,8 @@ class Latencies {
 
   [[nodiscard]] std::uint64_t count() const { return count_; }
   [[nodiscard]] std::uint64_t most() const { return most_; }
-  // The time that `percent` of all took at the most: at most 1 % above the true one and never above
-  // most(). 0 when there are none.
+  // Returns the time that `percent` of all took at most: at most 1 % above the true one and never
+  // above most(). Returns 0 when there are none.
   [[nodiscard]] std::uint64_t Percentile(double percent) const;
 
  private:

@@ -7,7 +7,7 @@
 namespace cgpu::burn {
 namespace {
 
-// The files of a simulated node are regular files.
+// Returns true unless the files are a simulated node's, which are regular files.
 bool IsRealDriver() {
   struct stat status{};
   return stat(rmclient::DevicePaths::InFolder("/dev").ctl.c_str(), &status) == 0 &&

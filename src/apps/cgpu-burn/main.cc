@@ -1,5 +1,5 @@
-// cgpu-burn: a load for a card, to see a share at work. It needs nothing but a libc, and CUDA's
-// library on a real card.
+// cgpu-burn: a load for a GPU, to see a share at work. It needs nothing but a libc, and CUDA's
+// library on a real GPU.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -33,6 +33,6 @@ int main(int argc, char** argv) {
   }
   const auto burnt = Burn(**load, line->options);
   const int status = burnt.ok() ? 0 : Fail(burnt.error());
-  // At an end in order CUDA's library would wait for all that is queued.
+  // At a normal end CUDA's library would wait for everything that is queued.
   std::_Exit(status);
 }

@@ -11,7 +11,7 @@ constexpr double kNsPerUs = 1e3;
 constexpr double kNsPerMs = 1e6;
 constexpr double kNsPerS = 1e9;
 
-// Whoever reads it over a pipe is to have it at once.
+// Prints and flushes, so that a reader of a pipe has it at once.
 void Say(const std::string& text) {
   (void)std::fputs(text.c_str(), stdout);
   (void)std::fflush(stdout);

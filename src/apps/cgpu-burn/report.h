@@ -1,4 +1,4 @@
-// What cgpu-burn prints: for people, or a JSON object a line. Units stand in the names.
+// Prints cgpu-burn's results: for people, or a JSON object a line. The names contain the units.
 #ifndef CGPU_APPS_CGPU_BURN_REPORT_H_
 #define CGPU_APPS_CGPU_BURN_REPORT_H_
 
@@ -10,7 +10,7 @@
 
 namespace cgpu::burn {
 
-// Of a second, or of the whole.
+// The work of a second, or of the whole run.
 struct Done {
   std::uint64_t launches = 0;  // that ended
   std::uint64_t ns = 0;        // that it took
@@ -20,13 +20,13 @@ class Report {
  public:
   explicit Report(const Options& options) : options_(options) {}
 
-  // `steps`: of Load.
+  // `steps`: those of Load.
   void Begin(std::optional<std::uint64_t> steps) const;
-  // The `number`th second, counted from 1.
+  // Prints the `number`th second, counted from 1.
   void Second(std::uint64_t number, const Done& done) const;
-  // That a launch has ended, and how long it took.
+  // Prints that a launch has ended, and how long it took.
   void Each(std::uint64_t latency_ns) const;
-  // `left`: launches whose end was not waited for.
+  // Prints the sum. `left`: launches whose end was not waited for.
   void Sum(const Done& done, std::uint64_t left, const Latencies& latencies) const;
 
  private:

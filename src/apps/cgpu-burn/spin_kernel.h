@@ -1,11 +1,11 @@
-// The kernel that cgpu-burn launches on a real card, as text that the driver translates for it.
+// The kernel that cgpu-burn launches on a real GPU, as text that the driver translates for it.
 //
-// It counts. No clock would do: those of a card go on while a group is off it, so a kernel that
+// It counts. A clock would not do: a GPU's clocks go on while a group is off it, so a kernel that
 // waits for a time has less to do the more often it is preempted. Each step needs the one before,
-// so a step takes as long as the card's arithmetic does, whatever else runs on it.
+// so a step takes as long as the GPU's arithmetic does, whatever else runs on it.
 //
 // PTX ISA 6.0 is the first that knows sm_70 (docs.nvidia.com/cuda/parallel-thread-execution,
-// "Release Notes"); the driver translates upwards for every later card.
+// "Release Notes"); the driver translates upwards for every later GPU.
 #ifndef CGPU_APPS_CGPU_BURN_SPIN_KERNEL_H_
 #define CGPU_APPS_CGPU_BURN_SPIN_KERNEL_H_
 

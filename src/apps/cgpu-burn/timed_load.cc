@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "apps/cgpu-burn/load.h"
+#include "base/result.h"
 #include "rmclient/work.h"
 #include "sim/engine/timed_kernel.h"
 
@@ -16,19 +17,13 @@ class TimedLoad : public Load {
       : client_(std::move(client)), cards_(std::move(cards)) {}
 
   [[nodiscard]] Result<> Make(const Shape& shape) {
-    auto queue = rmclient::WorkQueue::Make(client_, cards_[shape.card], shape.queue, shape.graph);
-    if (!queue.ok()) {
-      return queue.error();
-    }
-    queue_.emplace(std::move(queue).value());
+    CGPU_ASSIGN_OR_RETURN(auto queue, rmclient::WorkQueue::Make(client_, cards_[shape.card],
+                                                                shape.queue, shape.graph));
+    queue_.emplace(std::move(queue));
     sim::engine::TimedKernel kernel;
     kernel.duration_ns = shape.kernel_us * 1000;
     kernel.flags = shape.rigid ? sim::engine::TimedKernel::kNotPreemptible : 0;
-    auto program = queue_->AddProgram(std::as_bytes(std::span(&kernel, 1)));
-    if (!program.ok()) {
-      return program.error();
-    }
-    program_ = *program;
+    CGPU_ASSIGN_OR_RETURN(program_, queue_->AddProgram(std::as_bytes(std::span(&kernel, 1))));
     most_ = shape.queue;
     return {};
   }
@@ -65,18 +60,12 @@ class TimedLoad : public Load {
 }  // namespace
 
 Result<std::unique_ptr<Load>> MakeTimedLoad(const Shape& shape) {
-  auto client = rmclient::Client::Open();
-  if (!client.ok()) {
-    return client.error();
+  CGPU_ASSIGN_OR_RETURN(auto client, rmclient::Client::Open());
+  CGPU_ASSIGN_OR_RETURN(auto cards, rmclient::OpenCards(client));
+  if (shape.card >= cards.size()) {
+    return NoSuchCard(shape.card, cards.size());
   }
-  auto cards = rmclient::OpenCards(*client);
-  if (!cards.ok()) {
-    return cards.error();
-  }
-  if (shape.card >= cards->size()) {
-    return NoSuchCard(shape.card, cards->size());
-  }
-  auto load = std::make_unique<TimedLoad>(std::move(client).value(), std::move(cards).value());
+  auto load = std::make_unique<TimedLoad>(std::move(client), std::move(cards));
   CGPU_TRY(load->Make(shape));
   return std::unique_ptr<Load>(std::move(load));
 }

@@ -1,7 +1,7 @@
-// cgpu-runtime: what container engines call in place of runc or crun (runtime/wrapper.h), with
-// their arguments. `--cgpu-config FILE` before them names another file of settings. `hook` is what
-// the configuration of a container has the runtime call (runtime/hook.h), and `prove ID` what it
-// has the runtime call in the container ID, under its filter (kernel/proof.h).
+// cgpu-runtime: the program that container engines call in place of runc or crun
+// (runtime/wrapper.h), with their arguments. `--cgpu-config FILE` before them names another file of
+// settings. A container's configuration makes the runtime call `hook` (runtime/hook.h), and `prove
+// ID` in the container ID, under its filter (kernel/proof.h).
 #include <unistd.h>
 
 #include <cstdio>
@@ -17,7 +17,8 @@ namespace {
 
 constexpr unsigned kProofSeconds = 60;
 
-// A runtime that writes the container's state to a pipe shall not find it closed.
+// Reads to the end, so that a runtime that writes the container's state to a pipe does not find it
+// closed.
 void ReadAll(int fd) {
   char piece[4096];
   while (read(fd, piece, sizeof(piece)) > 0) {
@@ -25,7 +26,7 @@ void ReadAll(int fd) {
 }
 
 int Prove(const std::vector<std::string>& arguments) {
-  alarm(kProofSeconds);  // whoever has the listener need not answer
+  alarm(kProofSeconds);  // the process that has the listener need not answer
   ReadAll(STDIN_FILENO);
   const auto done = cgpu::kernel::ProveFilter(arguments.empty() ? "" : arguments.front());
   if (!done.ok()) {

@@ -1,5 +1,5 @@
-// cgpu-shim: one per container. Started by cgpu with the sockets that registry/config.h describes;
-// never by hand.
+// cgpu-shim: one per container. cgpu starts it with the sockets that registry/config.h describes;
+// users never start it by hand.
 #include <fcntl.h>
 #include <malloc.h>
 #include <sys/resource.h>
@@ -18,6 +18,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/result.h"
 #include "kernel/spare.h"
 #include "make_server.h"
 #include "registry/config.h"
@@ -64,7 +65,7 @@ void Say(int socket, const std::string& text) {
   (void)send(socket, text.data(), text.size(), MSG_NOSIGNAL);
 }
 
-// A descriptor that the launcher left under this number, if it is what `check` looks for.
+// Returns the descriptor that the launcher left under this number, if `check` accepts it.
 template <class Check>
 UniqueFd TakeFd(int number, const Check& check) {
   UniqueFd fd(fcntl(number, F_GETFD) >= 0 ? number : -1);
@@ -96,7 +97,7 @@ UniqueFd TakeCreator() {
   });
 }
 
-// The agent, where the launcher gave the shim its socket; else null.
+// Makes the agent if the launcher gave the shim its socket; else returns null.
 Result<std::unique_ptr<Agent>> MakeAgent(Server& server) {
   UniqueFd socket = TakeListening(kShimAgentFd);
   UniqueFd creator = TakeCreator();
@@ -110,33 +111,21 @@ Result<std::unique_ptr<Agent>> MakeAgent(Server& server) {
   return Agent::Make(server, std::move(socket), std::move(creator), server.config().user);
 }
 
-// Without an agent the one listener there is comes from the launcher.
+// Attaches the one listener that there is without an agent: the launcher hands it over.
 Result<> ServeFirst(Server& server, const std::string& text, UniqueFd fd) {
-  const auto process = DecodeListener(text);
-  if (!process.ok()) {
-    return process.error();
-  }
-  auto listener = kernel::NotifyListener::Make(std::move(fd));
-  if (!listener.ok()) {
-    return listener.error();
-  }
-  const auto source = server.Serve(std::move(*listener));
-  if (!source.ok()) {
-    return source.error();
-  }
-  server.SetProcess(**source, *process);
+  CGPU_ASSIGN_OR_RETURN(const auto process, DecodeListener(text));
+  CGPU_ASSIGN_OR_RETURN(auto listener, kernel::NotifyListener::Make(std::move(fd)));
+  CGPU_ASSIGN_OR_RETURN(const auto source, server.Serve(std::move(listener)));
+  server.SetProcess(*source, process);
   return {};
 }
 
 Result<std::unique_ptr<Server>> MakeConfigured(const std::string& text) {
-  const auto config = DecodeConfig(text);
-  if (!config.ok()) {
-    return config.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto config, DecodeConfig(text));
   // A launcher that runs as root starts its shims under uids of their own.
-  CGPU_TRY(CheckPrivileges(config->user == getuid() ? config->user : 0));
+  CGPU_TRY(CheckPrivileges(config.user == getuid() ? config.user : 0));
   CGPU_TRY(kernel::NotifyListener::Prepare());
-  return MakeServer(*config, TakeRecord());
+  return MakeServer(config, TakeRecord());
 }
 
 Result<> Serve() {
@@ -177,7 +166,7 @@ Result<> Serve() {
   if (!desk.ok()) {
     return fail(desk.error());
   }
-  Handover known;  // no more than this, yet
+  Handover known;  // nothing more is known yet
   known.launcher = launcher.get();
   if (const auto confined = ConfineSystemCalls(known.allowed); !confined.ok()) {
     return fail(confined.error());
@@ -194,7 +183,7 @@ Result<> Serve() {
   }
   Say(launcher.get(), by_launcher ? "ok" : "ready");
   desk->Run();
-  // Workers may still wait in the kernel; nothing of theirs matters any more.
+  // Workers may still wait in the kernel; their results do not matter any more.
   _exit(0);
 }
 
@@ -211,7 +200,7 @@ Result<> Interleave() {
 }  // namespace cgpu::shim
 
 int main(int argc, char** argv) {
-  // One heap for all threads, and stacks come and go: this process must stay small.
+  // One heap for all threads, because their stacks come and go: this process must stay small.
   mallopt(M_ARENA_MAX, 1);  // NOLINT(concurrency-mt-unsafe): the only thread yet
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) == 0) {

@@ -13,12 +13,13 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/result.h"
 #include "rm/abi.h"
 
 namespace cgpu::shim {
 namespace {
 
-// "GPU-8-4-4-4-12 hex digits" as the driver's 16 bytes.
+// Parses "GPU-8-4-4-4-12 hex digits" into the driver's 16 bytes.
 std::optional<rm::NvProcessorUuid> UuidOf(std::string_view text) {
   constexpr std::string_view kPrefix = "GPU-";
   if (!text.starts_with(kPrefix)) {
@@ -72,7 +73,7 @@ Result<Paths> PathsOf(const ShimConfig& config) {
   return paths;
 }
 
-// `instance_of`: the driver's number of a card, by its place in the grant.
+// `instance_of`: returns the driver's number of a GPU, by its place in the grant.
 template <class InstanceOf>
 Result<std::vector<boundary::CardIds>> CardsOf(const ShimConfig& config,
                                                const InstanceOf& instance_of) {
@@ -99,55 +100,37 @@ Result<std::unique_ptr<Server>> Make(const ShimConfig& config, const rm::Abi& ab
   if (!cards.ok()) {
     return cards.error();
   }
-  auto proc = OpenFile("/proc", O_RDONLY | O_DIRECTORY);
-  if (!proc.ok()) {
-    return proc.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(auto proc, OpenFile("/proc", O_RDONLY | O_DIRECTORY));
   return std::make_unique<Server>(config, abi, std::move(driver), std::move(*cards),
-                                  std::move(*proc), std::move(record));
+                                  std::move(proc), std::move(record));
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Server>> MakeServer(const ShimConfig& config, UniqueFd record) {
-  const auto abi = AbiOf(config);
-  if (!abi.ok()) {
-    return abi.error();
-  }
-  auto paths = PathsOf(config);
-  if (!paths.ok()) {
-    return paths.error();
-  }
-  auto driver = Driver::Open(**abi, paths->control, std::move(paths->cards));
-  if (!driver.ok()) {
-    return driver.error();
-  }
-  const Driver& asked = **driver;
+  CGPU_ASSIGN_OR_RETURN(const auto abi, AbiOf(config));
+  CGPU_ASSIGN_OR_RETURN(auto paths, PathsOf(config));
+  CGPU_ASSIGN_OR_RETURN(auto driver, Driver::Open(*abi, paths.control, std::move(paths.cards)));
+  const Driver& asked = *driver;
   auto cards = CardsOf(config, [&](std::size_t card) {
     return asked.DeviceInstance(config.cards[card].card.gpu_id);
   });
-  return Make(config, **abi, std::move(*driver), std::move(cards), std::move(record));
+  return Make(config, *abi, std::move(driver), std::move(cards), std::move(record));
 }
 
 Result<std::unique_ptr<Server>> MakeServerAgain(const Handover& state, bool for_good) {
-  const auto abi = AbiOf(state.config);
-  if (!abi.ok()) {
-    return abi.error();
-  }
-  auto paths = PathsOf(state.config);
-  if (!paths.ok()) {
-    return paths.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto abi, AbiOf(state.config));
+  CGPU_ASSIGN_OR_RETURN(auto paths, PathsOf(state.config));
   std::unique_ptr<Driver> driver;
   UniqueFd record;
   if (for_good) {
-    driver = Driver::Resume(**abi, std::move(paths->cards), state.server.driver);
+    driver = Driver::Resume(*abi, std::move(paths.cards), state.server.driver);
     record.reset(state.server.record);
   }
   auto cards = CardsOf(state.config, [&](std::size_t card) {
     return Result<std::uint32_t>(state.server.driver.cards[card].device_instance);
   });
-  auto server = Make(state.config, **abi, std::move(driver), std::move(cards), std::move(record));
+  auto server = Make(state.config, *abi, std::move(driver), std::move(cards), std::move(record));
   if (!server.ok()) {
     return server.error();
   }

@@ -1,4 +1,4 @@
-// The shim's server from what the launcher said, or from what a predecessor left.
+// Makes the shim's server from the launcher's configuration, or from a predecessor's state.
 #ifndef CGPU_APPS_CGPU_SHIM_MAKE_SERVER_H_
 #define CGPU_APPS_CGPU_SHIM_MAKE_SERVER_H_
 
@@ -14,7 +14,8 @@ namespace cgpu::shim {
 
 [[nodiscard]] Result<std::unique_ptr<Server>> MakeServer(const ShimConfig& config, UniqueFd record);
 
-// With all that was known. `for_good`: with its descriptors; else only to see whether it can be.
+// Makes the server with everything that the predecessor knew. `for_good`: with its descriptors;
+// else only to test whether it can be made.
 [[nodiscard]] Result<std::unique_ptr<Server>> MakeServerAgain(const Handover& state, bool for_good);
 
 }  // namespace cgpu::shim

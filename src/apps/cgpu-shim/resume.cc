@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/result.h"
 #include "kernel/messages.h"
 #include "kernel/notify.h"
 #include "make_server.h"
@@ -44,50 +45,33 @@ Result<std::unique_ptr<Agent>> ResumeAgent(Server& server, const AgentState& sta
 }  // namespace
 
 Result<> CheckHandover() {
-  const auto state = Read(STDIN_FILENO);
-  if (!state.ok()) {
-    return state.error();
-  }
-  const auto server = MakeServerAgain(*state, false);
+  CGPU_ASSIGN_OR_RETURN(const auto state, Read(STDIN_FILENO));
+  const auto server = MakeServerAgain(state, false);
   return server.ok() ? WriteAll(STDOUT_FILENO, kCanTakeOver) : server.error();
 }
 
 Result<> ResumeServing() {
-  auto state = Read(kStateFd);
-  if (!state.ok()) {
-    return state.error();
-  }
-  CGPU_TRY(TakeDescriptors(*state));
-  CGPU_TRY(ReserveDescriptors());  // and let go of the state
-  UniqueFd upgrader(state->upgrader);
-  const UniqueFd launcher(state->launcher);
-  CGPU_TRY(CheckPrivileges(state->config.user == getuid() ? state->config.user : 0));
+  CGPU_ASSIGN_OR_RETURN(auto state, Read(kStateFd));
+  CGPU_TRY(TakeDescriptors(state));
+  CGPU_TRY(ReserveDescriptors());  // and closes the state's file
+  UniqueFd upgrader(state.upgrader);
+  const UniqueFd launcher(state.launcher);
+  CGPU_TRY(CheckPrivileges(state.config.user == getuid() ? state.config.user : 0));
   CGPU_TRY(kernel::NotifyListener::Prepare());
-  auto server = MakeServerAgain(*state, true);
-  if (!server.ok()) {
-    return server.error();
-  }
-  auto agent = ResumeAgent(**server, state->agent);
-  if (!agent.ok()) {
-    return agent.error();
-  }
-  auto housekeeping = Housekeeping::Make(**server);
-  if (!housekeeping.ok()) {
-    return housekeeping.error();
-  }
-  auto desk = Desk::Make(**server, **housekeeping, UniqueFd(state->admin), std::move(*agent));
-  if (!desk.ok()) {
-    return desk.error();
-  }
-  CGPU_TRY(ConfineSystemCalls(state->allowed));
-  desk->Inherit(*state);
-  (*server)->Start();
-  CGPU_TRY((*housekeeping)->Start());
-  CGPU_TRY((*server)->ServeAgain(state->server));
-  const auto pause_ns = static_cast<std::uint64_t>(MonotonicNs() - state->quiet_since_ns);
+  CGPU_ASSIGN_OR_RETURN(auto server, MakeServerAgain(state, true));
+  CGPU_ASSIGN_OR_RETURN(auto agent, ResumeAgent(*server, state.agent));
+  CGPU_ASSIGN_OR_RETURN(auto housekeeping, Housekeeping::Make(*server));
+  CGPU_ASSIGN_OR_RETURN(
+      auto desk, Desk::Make(*server, *housekeeping, UniqueFd(state.admin), std::move(agent)));
+  CGPU_TRY(ConfineSystemCalls(state.allowed));
+  desk.Inherit(state);
+  (server)->Start();
+  CGPU_TRY((housekeeping)->Start());
+  CGPU_TRY((server)->ServeAgain(state.server));
+  const auto pause_ns = static_cast<std::uint64_t>(MonotonicNs() - state.quiet_since_ns);
   (void)SendMessage(upgrader.get(), EncodeUpgraded(pause_ns / 1'000));
   upgrader.reset();
-  desk->Run();
+  desk.Run();
   _exit(0);
 }
 

@@ -1,5 +1,5 @@
-// What a shim of another version does at a hot upgrade (shim/handover.h): first, as a process of
-// its own, say whether it can take over a state; then, as the container's shim, do it.
+// The work of a shim of another version at a hot upgrade (shim/handover.h). First, as a process of
+// its own, it says whether it can take over a state. Then, as the container's shim, it does.
 #ifndef CGPU_APPS_CGPU_SHIM_RESUME_H_
 #define CGPU_APPS_CGPU_SHIM_RESUME_H_
 
@@ -7,10 +7,11 @@
 
 namespace cgpu::shim {
 
-// Of the state in fd 0. Opens nothing that the state names.
+// Checks the state in fd 0. Opens nothing that the state names.
 [[nodiscard]] Result<> CheckHandover();
 
-// Serves the container on from the state in kStateFd until it ends. Returns only an error.
+// Goes on serving the container from the state in kStateFd until the container ends. Returns only
+// an error.
 [[nodiscard]] Result<> ResumeServing();
 
 }  // namespace cgpu::shim

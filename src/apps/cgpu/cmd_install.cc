@@ -110,7 +110,7 @@ int Change(Flags& flags) {
   return 0;
 }
 
-// What both commands have.
+// Adds the flags that both commands have.
 std::shared_ptr<Flags> AddCommon(CLI::App* command, int& status) {
   auto flags = std::make_shared<Flags>();
   command->add_option("ENGINE", flags->engine, Names())->required();

@@ -1,4 +1,4 @@
-// cgpu policy: how the compute time of cards is shared out.
+// cgpu policy: sets how the compute time of GPUs is divided.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/cgpu/commands.h"
+#include "base/result.h"
 #include "governor/policy.h"
 #include "launcher/compute.h"
 #include "launcher/node.h"
@@ -24,71 +25,49 @@ struct Flags {
 };
 
 Result<std::vector<Card>> CardsOf(const Flags& flags, const Settings& settings) {
-  const auto node = FindNode(flags.node.empty() ? settings.node : flags.node);
-  if (!node.ok()) {
-    return node.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto node, FindNode(flags.node.empty() ? settings.node : flags.node));
   GpuRequest request;
   if (!flags.gpu.empty()) {
     request.kind = GpuRequest::Kind::kDevices;
     request.devices = {flags.gpu};
   }
-  return SelectCards(request, node->cards);
+  return SelectCards(request, node.cards);
 }
 
-// What holds now, so that of two who set something at once both do.
+// Saves the settings that hold now, so that of two settings made at once both stay.
 Result<> Save(const Registry& registry, const Card& card) {
-  const auto lock = registry.Lock();
-  if (!lock.ok()) {
-    return lock.error();
-  }
-  const auto settings = registry.SettingsOf(*lock, card.uuid);
+  CGPU_ASSIGN_OR_RETURN(const auto lock, registry.Lock());
+  const auto settings = registry.SettingsOf(lock, card.uuid);
   return settings.ok() ? SavePolicy(kSettingsFile, card.uuid, settings->policy)
                        : Result<>(settings.error());
 }
 
-// The machine's own cards keep it over restarts.
+// Sets it. The machine's own GPUs keep it over restarts.
 Result<> Set(const Flags& flags, const Registry& registry, const Card& card) {
   std::optional<governor::Policy> wanted;
   if (flags.policy != "auto") {
-    const auto policy = governor::ParsePolicy(flags.policy);
-    if (!policy.ok()) {
-      return policy.error();
-    }
-    wanted = *policy;
+    CGPU_ASSIGN_OR_RETURN(wanted, governor::ParsePolicy(flags.policy));
   }
   CGPU_TRY(SetPolicy(registry, card, wanted));
   return flags.node.empty() ? Save(registry, card) : Result<>();
 }
 
 Result<> Run(const Flags& flags) {
-  if (geteuid() != 0) {  // what others keep of the cards is not what holds
+  if (geteuid() != 0) {  // settings that other users keep do not hold
     return Error{Code::kPermission, 0, "how cards are shared out is root's to see and to set",
                  "run it with sudo"};
   }
-  const auto settings = ReadSettings(kSettingsFile);
-  if (!settings.ok()) {
-    return settings.error();
-  }
-  const auto cards = CardsOf(flags, *settings);
-  if (!cards.ok()) {
-    return cards.error();
-  }
-  const auto registry = Registry::Open();
-  if (!registry.ok()) {
-    return registry.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto settings, ReadSettings(kSettingsFile));
+  CGPU_ASSIGN_OR_RETURN(const auto cards, CardsOf(flags, settings));
+  CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
   if (!flags.policy.empty()) {
-    CGPU_TRY(Set(flags, *registry, cards->front()));
-    TellIfNobodyHoldsShares(settings->socket);
+    CGPU_TRY(Set(flags, registry, cards.front()));
+    TellIfNobodyHoldsShares(settings.socket);
   }
-  const auto policies = PoliciesOf(*registry, *cards);
-  if (!policies.ok()) {
-    return policies.error();
-  }
-  for (std::size_t i = 0; i < cards->size(); ++i) {
-    fmt::print("GPU {}: {} ({})\n", (*cards)[i].index, NameOf((*policies)[i]),
-               static_cast<int>((*policies)[i]));
+  CGPU_ASSIGN_OR_RETURN(const auto policies, PoliciesOf(registry, cards));
+  for (std::size_t i = 0; i < cards.size(); ++i) {
+    fmt::print("GPU {}: {} ({})\n", (cards)[i].index, NameOf((policies)[i]),
+               static_cast<int>((policies)[i]));
   }
   return {};
 }

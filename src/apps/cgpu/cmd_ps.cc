@@ -1,4 +1,4 @@
-// cgpu ps: the containers that run.
+// cgpu ps: lists the running containers.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -24,7 +24,8 @@ namespace {
 
 constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
 
-// From /etc/passwd: a statically linked program has no other name service. Without a name, the uid.
+// Returns the name from /etc/passwd, because a statically linked program has no other name service;
+// without a name, the uid.
 std::string UserName(unsigned uid) {
   std::ifstream passwd("/etc/passwd");
   for (std::string line; std::getline(passwd, line);) {
@@ -38,7 +39,7 @@ std::string UserName(unsigned uid) {
   return std::to_string(uid);
 }
 
-// RFC 3339, in UTC.
+// Returns the time in RFC 3339, in UTC.
 std::string TimeText(std::uint64_t seconds) {
   const auto time = static_cast<std::time_t>(seconds);
   std::tm parts{};
@@ -62,7 +63,7 @@ std::string Age(std::uint64_t since) {
   return fmt::format("{} days", seconds / (24 * 3600));
 }
 
-// What was asked for.
+// Returns the request as JSON.
 nlohmann::ordered_json ComputeJson(const ComputeRequest& compute) {
   auto json = nlohmann::ordered_json::object();
   for (const auto& [name, value] : {std::pair{"percent", compute.percent},
@@ -126,7 +127,7 @@ void PrintRows(const std::vector<Row>& rows) {
   }
 }
 
-// One line per card; what is the container's own stands in its first line only.
+// Prints one line per GPU; a container's own values are in its first line only.
 void PrintTable(const std::vector<ContainerStatus>& containers) {
   std::vector<Row> rows{{"CONTAINER ID", "NAME", "USER", "PID", "STATE", "UP", "GRANT FROM", "GPU",
                          "MEMORY USED / LIMIT", "DENIED"}};
@@ -149,8 +150,8 @@ void PrintTable(const std::vector<ContainerStatus>& containers) {
   PrintRows(rows);
 }
 
-// What the container's driver calls were refused, the most frequent first; cut-off or no answer:
-// what there is.
+// Returns the container's refused driver calls, the most frequent first. If the answer is cut off
+// or missing, returns what there is.
 std::vector<std::pair<std::uint64_t, std::string>> Refused(const Registry& registry,
                                                            const std::string& id) {
   AdminRequest request;
@@ -187,7 +188,7 @@ void PrintDetails(const Registry& registry, const std::vector<ContainerStatus>& 
   }
 }
 
-// Text of a process in a line of ours: nothing that a terminal would interpret.
+// Returns a process's text for a line of ours, without characters that a terminal would interpret.
 std::string Shown(std::string text) {
   std::replace_if(text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
   return text;

@@ -1,4 +1,4 @@
-// cgpu run: a command with its slice of each granted card.
+// cgpu run: runs a command with its slice of each granted GPU.
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <optional>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "apps/cgpu/commands.h"
+#include "base/result.h"
 #include "grant/env.h"
 #include "grant/flags.h"
 #include "launcher/run.h"
@@ -46,27 +47,20 @@ Result<> TakeRequest(const CLI::App& command, const Flags& flags, RunOptions& op
                    given("--weight", flags.weight),
                    given("--priority", flags.priority),
                    Environment()};
-  auto request = RequestOf(options.flags);
-  if (!request.ok()) {
-    return request.error();
-  }
-  options.request = std::move(*request);
+  CGPU_ASSIGN_OR_RETURN(options.request, RequestOf(options.flags));
   return {};
 }
 
-// What the node's settings say of it, such as where its daemon listens.
+// Reads the host's settings, such as where its daemon listens.
 Result<> TakeSettings(RunOptions& options) {
-  auto settings = ReadSettings(kSettingsFile);
-  if (!settings.ok()) {
-    return settings.error();
-  }
-  options.max_inst = settings->max_inst;
-  options.daemon = std::move(settings->socket);
-  options.group = std::move(settings->group);
+  CGPU_ASSIGN_OR_RETURN(auto settings, ReadSettings(kSettingsFile));
+  options.max_inst = settings.max_inst;
+  options.daemon = std::move(settings.socket);
+  options.group = std::move(settings.group);
   return {};
 }
 
-// What the flags spell out; absent flags ask for nothing.
+// Parses the flags; absent flags ask for nothing.
 Result<> Parse(const CLI::App& command, Flags& flags) {
   const auto given = [&](const char* name) { return command.count(name) > 0; };
   CGPU_TRY(TakeRequest(command, flags, flags.options));

@@ -1,4 +1,4 @@
-// cgpu set: change what a running container may use.
+// cgpu set: changes what a running container may use.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "apps/cgpu/commands.h"
+#include "base/result.h"
 #include "grant/flags.h"
 #include "launcher/admin.h"
 #include "launcher/compute.h"
@@ -28,7 +29,7 @@ struct Flags {
   std::string priority;
 };
 
-constexpr char kNone[] = "none";  // in place of a number: it asks for that no longer
+constexpr char kNone[] = "none";  // instead of a number: withdraws that request
 
 GrantFlags ComputeFlags(const CLI::App& command, const Flags& flags) {
   const auto given = [&](const char* name, const std::string& value) {
@@ -42,7 +43,7 @@ GrantFlags ComputeFlags(const CLI::App& command, const Flags& flags) {
   return all;
 }
 
-// Whether the flag says so; then nothing is left of it.
+// Returns true if the flag is kNone, and clears the flag.
 bool TakeNone(std::optional<std::string>& flag) {
   if (flag != kNone) {
     return false;
@@ -55,20 +56,17 @@ Result<ComputeChange> ChangeOf(const Flags& flags, GrantFlags given) {
   const bool no_percent = TakeNone(given.compute);
   const bool no_max_percent = TakeNone(given.compute_max);
   const bool no_weight = TakeNone(given.weight);
-  const auto request = ComputeOf(given);
-  if (!request.ok()) {
-    return request.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto request, ComputeOf(given));
   const auto number = [](bool none, const std::optional<std::uint64_t>& value) {
     return none || value ? ComputeChange::Number(std::in_place, value) : std::nullopt;
   };
   ComputeChange change;
   change.container = flags.change.container;
-  change.percent = number(no_percent, request->percent);
-  change.max_percent = number(no_max_percent, request->max_percent);
-  change.weight = number(no_weight, request->weight);
+  change.percent = number(no_percent, request.percent);
+  change.max_percent = number(no_max_percent, request.max_percent);
+  change.weight = number(no_weight, request.weight);
   if (given.priority) {
-    change.high_priority = request->high_priority;
+    change.high_priority = request.high_priority;
   }
   return change;
 }
@@ -80,25 +78,13 @@ Result<> SetCompute(const Flags& flags, const GrantFlags& given) {
                  "shares of compute time are root's to set: a slice --alone has none",
                  {}};
   }
-  const auto change = ChangeOf(flags, given);
-  if (!change.ok()) {
-    return change.error();
-  }
-  const auto settings = ReadSettings(kSettingsFile);
-  if (!settings.ok()) {
-    return settings.error();
-  }
-  const auto registry = Registry::Open();
-  if (!registry.ok()) {
-    return registry.error();
-  }
-  const auto now = ChangeCompute(*registry, *change);
-  if (!now.ok()) {
-    return now.error();
-  }
-  fmt::print("compute: {}\n", SentenceOf(*now));
-  TellIfNobodyHoldsShares(settings->socket);
-  return AnswersOrders(*registry, change->container);
+  CGPU_ASSIGN_OR_RETURN(const auto change, ChangeOf(flags, given));
+  CGPU_ASSIGN_OR_RETURN(const auto settings, ReadSettings(kSettingsFile));
+  CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
+  CGPU_ASSIGN_OR_RETURN(const auto now, ChangeCompute(registry, change));
+  fmt::print("compute: {}\n", SentenceOf(now));
+  TellIfNobodyHoldsShares(settings.socket);
+  return AnswersOrders(registry, change.container);
 }
 
 int SetMemory(Flags& flags) {

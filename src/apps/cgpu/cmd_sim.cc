@@ -1,4 +1,4 @@
-// cgpu sim: simulated nodes, for machines without a GPU and for tests.
+// cgpu sim: simulated hosts, for machines without a GPU and for tests.
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <cstdio>
@@ -8,6 +8,7 @@
 #include <string>
 
 #include "apps/cgpu/commands.h"
+#include "base/result.h"
 #include "launcher/command.h"
 #include "launcher/node.h"
 #include "launcher/plain.h"
@@ -32,15 +33,9 @@ struct SimFlags {
 };
 
 Result<> Start(const SimFlags& flags) {
-  const auto dir = sim::NodeDir::Of(flags.name);
-  if (!dir.ok()) {
-    return dir.error();
-  }
-  auto server = ProgramPath("cgpu-sim");
-  if (!server.ok()) {
-    return server.error();
-  }
-  return sim::StartNode(*dir, {flags.gpus, flags.driver, *server, flags.gpu});
+  CGPU_ASSIGN_OR_RETURN(const auto dir, sim::NodeDir::Of(flags.name));
+  CGPU_ASSIGN_OR_RETURN(auto server, ProgramPath("cgpu-sim"));
+  return sim::StartNode(dir, {flags.gpus, flags.driver, server, flags.gpu});
 }
 
 Result<> Stop(const SimFlags& flags) {
@@ -49,19 +44,10 @@ Result<> Stop(const SimFlags& flags) {
 }
 
 Result<json> Ask(const SimFlags& flags, const json& request) {
-  const auto dir = sim::NodeDir::Of(flags.name);
-  if (!dir.ok()) {
-    return dir.error();
-  }
-  auto client = sim::ControlClient::Connect(*dir);
-  if (!client.ok()) {
-    return client.error();
-  }
-  const auto reply = client->Ask(request.dump());
-  if (!reply.ok()) {
-    return reply.error();
-  }
-  return json::parse(*reply);
+  CGPU_ASSIGN_OR_RETURN(const auto dir, sim::NodeDir::Of(flags.name));
+  CGPU_ASSIGN_OR_RETURN(auto client, sim::ControlClient::Connect(dir));
+  CGPU_ASSIGN_OR_RETURN(const auto reply, client.Ask(request.dump()));
+  return json::parse(reply);
 }
 
 Result<> Tell(const SimFlags& flags, const json& request) {
@@ -98,14 +84,11 @@ Result<> Books(const SimFlags& flags) {
   if (flags.starts_from >= 0) {
     request["starts_from"] = flags.starts_from;
   }
-  const auto books = Ask(flags, request);
-  if (!books.ok()) {
-    return books.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto books, Ask(flags, request));
   if (flags.as_json) {
-    std::printf("%s\n", books->dump(2).c_str());
+    std::printf("%s\n", books.dump(2).c_str());
   } else {
-    PrintBooks(*books);
+    PrintBooks(books);
   }
   return {};
 }
@@ -132,7 +115,7 @@ CLI::App* AddVerb(CLI::App& sim, const Flags& flags, int& status, const char* ve
   return command;
 }
 
-// One injected fault: which calls, and what happens to them.
+// Adds one injected fault: the calls, and what happens to them.
 void AddFault(CLI::App& sim, const Flags& flags, int& status) {
   CLI::App* const command =
       AddVerb(sim, flags, status, "fault", "Make calls of programs on the node slow or fail",

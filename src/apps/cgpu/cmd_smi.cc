@@ -1,4 +1,4 @@
-// cgpu smi: what nvidia-smi shows, asked of the driver itself, inside a slice and outside.
+// cgpu smi: shows what nvidia-smi shows, asked of the driver itself, inside a slice and outside.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <ctime>
@@ -22,8 +22,8 @@ struct Flags {
   bool list = false;
 };
 
-// The files here, in a slice or out of one; with none here or a name given those of the node that
-// `cgpu run` would take, seen from outside.
+// Reads the files here, in a slice or outside of one. If there are none here or a name is given,
+// reads those of the simulated node that `cgpu run` would take, seen from outside.
 Result<smi::Report> GatherFor(const std::string& node_name) {
   if (node_name.empty()) {
     Result<smi::Report> here = smi::Gather(rmclient::DevicePaths::InFolder("/dev"));
@@ -42,7 +42,7 @@ Result<smi::Report> GatherFor(const std::string& node_name) {
   return smi::Gather(PathsOf(*node));
 }
 
-// Leaves only the card `id` names by index or UUID.
+// Leaves only the GPU that `id` names by index or UUID.
 Result<> Select(smi::Report& report, const std::string& id) {
   for (smi::Card& card : report.cards) {
     if (id == std::to_string(card.index) || id == card.uuid) {

@@ -1,5 +1,5 @@
-// cgpu top: what each container is given of the cards' compute time, and what it gets, again and
-// again.
+// cgpu top: shows repeatedly which part of the GPUs' compute time each container is given, and
+// which it gets.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "apps/cgpu/commands.h"
+#include "base/result.h"
 #include "launcher/admin.h"
 #include "node/measure.h"
 #include "node/plan_cards.h"
@@ -35,7 +36,7 @@ struct Flags {
   bool json = false;
 };
 
-// Parts of the card's time, 0 to 1; what is not known is none.
+// Parts of the GPU's time, 0 to 1; an unknown one is empty.
 struct Line {
   std::string id;
   std::string name;
@@ -54,7 +55,7 @@ struct CardLines {
   std::vector<Line> lines;
 };
 
-// What the clock keeps a container off the card.
+// Returns the part of the time for which the clock keeps a container off the GPU.
 double OffPart(const governor::Duty& duty) {
   return duty.period_us == 0 ? 0 : 1 - static_cast<double>(duty.on_us) / duty.period_us;
 }
@@ -67,19 +68,13 @@ class Top {
         suspendable_(SuspendableCards(flags.node)),
         measuring_(flags.node) {}
 
-  // What has been since the last time.
+  // Returns what happened since the last look.
   Result<std::vector<CardLines>> Look() {
-    const auto plans = PlanCards(registry_, max_inst_, suspendable_);
-    if (!plans.ok()) {
-      return plans.error();
-    }
-    const auto containers = ListContainers(registry_);
-    if (!containers.ok()) {
-      return containers.error();
-    }
+    CGPU_ASSIGN_OR_RETURN(const auto plans, PlanCards(registry_, max_inst_, suspendable_));
+    CGPU_ASSIGN_OR_RETURN(const auto containers, ListContainers(registry_));
     std::set<std::string> uuids;
     std::map<std::string, std::uint64_t> least_ns;
-    for (const auto& [uuid, plan] : *plans) {
+    for (const auto& [uuid, plan] : plans) {
       uuids.insert(uuid);
       least_ns[uuid] = 0;
     }
@@ -88,9 +83,9 @@ class Top {
     }
     const auto uses = measuring_.Read(least_ns);
     std::vector<CardLines> cards;
-    for (const auto& [uuid, plan] : *plans) {
+    for (const auto& [uuid, plan] : plans) {
       const auto use = uses.find(uuid);
-      cards.push_back(Of(uuid, plan, *containers, use == uses.end() ? nullptr : &use->second));
+      cards.push_back(Of(uuid, plan, containers, use == uses.end() ? nullptr : &use->second));
     }
     std::sort(cards.begin(), cards.end(),
               [](const CardLines& x, const CardLines& y) { return x.index < y.index; });
@@ -104,7 +99,7 @@ class Top {
     card.uuid = uuid;
     card.policy = plan.policy;
     const auto sample = measuring_.Busy(uuid);
-    if (sample) {  // no newer one: nothing has run
+    if (sample) {  // there is no newer one: nothing has run
       card.busy = std::exchange(seen_[uuid], sample->time) == sample->time ? 0 : sample->busy;
     }
     for (const PlannedMember& member : plan.members) {
@@ -130,8 +125,9 @@ class Top {
     return card;
   }
 
-  // For the driver all of a container's clients are its shim's. Where the card has changed hands,
-  // who was on it is known; of the time that it was idle in somebody's hands all have their part.
+  // Fills in measured times. For the driver all of a container's clients are its shim's. Where the
+  // GPU changed hands, it is known who had it. The time that it was idle in one container's hands
+  // is divided among all.
   static void Measured(unsigned shim, const governor::Meter::Use* use, std::optional<double> busy,
                        std::uint32_t last, Line& line) {
     if (shim == 0) {
@@ -191,7 +187,7 @@ nlohmann::ordered_json Json(std::optional<double> part) {
   return part ? nlohmann::ordered_json(*part * kPercent) : nlohmann::ordered_json();
 }
 
-// A line each time.
+// Prints one line each time.
 void PrintJson(const std::vector<CardLines>& cards) {
   auto all = nlohmann::ordered_json::array();
   for (const CardLines& card : cards) {
@@ -221,30 +217,21 @@ Result<> Run(Flags flags) {
     return Error{Code::kPermission, 0, "only root is told what all containers get of a card",
                  "run it with sudo"};
   }
-  const auto settings = ReadSettings(kSettingsFile);
-  if (!settings.ok()) {
-    return settings.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto settings, ReadSettings(kSettingsFile));
   if (flags.node.empty()) {
-    flags.node = settings->node;
+    flags.node = settings.node;
   }
-  const auto registry = Registry::Open();
-  if (!registry.ok()) {
-    return registry.error();
-  }
-  Top top(*registry, flags, settings->max_inst);
-  CGPU_TRY(top.Look());  // from here on it is measured
+  CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
+  Top top(registry, flags, settings.max_inst);
+  CGPU_TRY(top.Look());  // measuring starts here
   const bool clear = !flags.json && flags.count != 1 && isatty(STDOUT_FILENO) == 1;
   for (unsigned shown = 0; flags.count == 0 || shown < flags.count; ++shown) {
     std::this_thread::sleep_for(std::chrono::duration<double>(flags.seconds));
-    const auto cards = top.Look();
-    if (!cards.ok()) {
-      return cards.error();
-    }
+    CGPU_ASSIGN_OR_RETURN(const auto cards, top.Look());
     if (clear) {
       fmt::print("\033[H\033[2J");
     }
-    flags.json ? PrintJson(*cards) : PrintTable(*cards);
+    flags.json ? PrintJson(cards) : PrintTable(cards);
   }
   return {};
 }

@@ -1,4 +1,4 @@
-// cgpu upgrade: running containers and the node's daemon get this version of cgpu, without
+// cgpu upgrade: gives running containers and the host's daemon this version of cgpu, without their
 // noticing.
 #include <fmt/core.h>
 #include <unistd.h>
@@ -72,10 +72,12 @@ int Upgrade(Flags& flags) {
       fmt::print("{} {}: upgraded; its calls waited {:.1f} ms\n", one.id, one.name,
                  static_cast<double>(*one.pause_us) / 1'000);
     } else if (one.pause_us.error().code != Code::kNotFound) {
-      // After "go" only the new version can say what became of the container.
+      // After "go" only the new version can say what happened to the container.
       const bool unknown = one.pause_us.error().code == Code::kInternal;
       fmt::print("{} {}: not upgraded{}: {}\n", one.id, one.name,
-                 flags.force ? ", and ended for that" : unknown ? "" : ", and left as it was",
+                 flags.force ? ", and ended for that"
+                 : unknown   ? ""
+                             : ", and left as it was",
                  one.pause_us.error().what);
       status = flags.force ? std::max(status, End(*registry, one)) : 1;
     }

@@ -1,5 +1,5 @@
-// The subcommands of `cgpu`. Each AddX() registers one with the parser, and its callback writes the
-// status `cgpu` exits with into `status`, which must outlive the parse.
+// The subcommands of `cgpu`. Each AddX() registers one with the parser. Its callback writes the
+// exit status of `cgpu` into `status`, which must outlive the parse.
 #ifndef CGPU_APPS_CGPU_COMMANDS_H_
 #define CGPU_APPS_CGPU_COMMANDS_H_
 
@@ -14,14 +14,14 @@ class App;
 
 namespace cgpu {
 
-// What `cgpu` exits with when the failure is its own and not that of a command it runs.
+// Exit status of `cgpu` when the failure is its own, not that of a command it runs.
 inline constexpr int kOwnError = 125;
 
 // Prints FormatError(error) on stderr and returns kOwnError: `status = Fail(result.error());`
 int Fail(const Error& error);
 
-// The words after the first "--" of a command line that runs another program (`cgpu run`,
-// `cgpu sim exec`). They are taken away before the parser, which would interpret some of them.
+// Returns the words after the first "--" of a command line that runs another program (`cgpu run`,
+// `cgpu sim exec`). They are removed before the parser runs, which would interpret some of them.
 [[nodiscard]] const std::vector<std::string>& WordsAfterDashes();
 
 // `cgpu install` and `cgpu uninstall`.

@@ -1,4 +1,4 @@
-// cgpu: the command at a prompt. The work is in the cmd_*.cc files.
+// cgpu: the command-line program. The work is in the cmd_*.cc files.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -17,7 +17,7 @@ std::vector<std::string>& MutableWordsAfterDashes() {
   return words;
 }
 
-// How many of the arguments are cgpu's own; the rest is kept for WordsAfterDashes().
+// Returns how many of the arguments are cgpu's own; keeps the rest for WordsAfterDashes().
 int TakeWordsAfterDashes(int argc, char** argv) {
   const std::string_view command = argc > 1 ? argv[1] : "";
   const bool exec = command == "sim" && argc > 2 && std::string_view(argv[2]) == "exec";
@@ -83,7 +83,7 @@ int Fail(const Error& error) {
 
 }  // namespace cgpu
 
-// Under the name cgpu-smi, as which cGPU's users know it, it is `cgpu smi`.
+// Under the name cgpu-smi, which cGPU's users know, it is `cgpu smi`.
 int main(int argc, char** argv) {
   std::vector<char*> words(argv, argv + argc);
   const std::string_view path = argc > 0 ? argv[0] : "";

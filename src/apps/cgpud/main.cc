@@ -1,4 +1,4 @@
-// cgpud: one per node. Gives containers of engines their slices; see node/daemon.h.
+// cgpud: one per host. Gives containers of engines their slices; see node/daemon.h.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <string>

@@ -1,5 +1,5 @@
-// rmtool: the raw client of the driver as a program. Statically linked, so that nothing can be
-// slipped under it and it runs in any container.
+// rmtool: the raw client of the driver as a program. It is statically linked, so that no library
+// can be put under it and it runs in any container.
 #include <cstdio>
 #include <string>
 #include <vector>

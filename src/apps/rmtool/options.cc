@@ -7,6 +7,8 @@
 #include <optional>
 #include <string_view>
 
+#include "base/result.h"
+
 namespace cgpu::rmtool {
 namespace {
 
@@ -79,7 +81,7 @@ Error Wrong(std::string what) {
   return Error{Code::kInvalid, 0, std::move(what), "see `rmtool --help`"};
 }
 
-// Walks the arguments; options anywhere, the rest in order into `words`.
+// Walks the arguments: options anywhere, the rest in order into `words`.
 class Parser {
  public:
   explicit Parser(const std::vector<std::string>& arguments) : arguments_(arguments) {

@@ -1,4 +1,4 @@
-// rmtool's command line, parsed.
+// Parses rmtool's command line.
 #ifndef CGPU_APPS_RMTOOL_OPTIONS_H_
 #define CGPU_APPS_RMTOOL_OPTIONS_H_
 
@@ -31,15 +31,15 @@ struct Options {
   bool xfer = false;        // wrapped in NV_ESC_IOCTL_XFER_CMD
   bool short_form = false;  // NVOS21 instead of NVOS64
   bool vid_heap = false;    // NV_ESC_RM_VID_HEAP_CONTROL instead of RM_ALLOC
-  bool hold = false;        // keep what was allocated until stdin ends
+  bool hold = false;        // keep the allocated memory until stdin ends
   std::uint32_t class_number = 0x40;
-  std::string file = "ctl";  // ctl, uvm, or a card's number
+  std::string file = "ctl";  // ctl, uvm, or a GPU's number
   unsigned nr = 0;
   std::uint32_t size = 0;
   std::vector<std::uint8_t> data;
 };
 
-// kInvalid with a sentence for a command line that makes no sense.
+// Parses the arguments. kInvalid with a sentence for a command line that makes no sense.
 [[nodiscard]] Result<Options> ParseOptions(const std::vector<std::string>& arguments);
 [[nodiscard]] const char* HelpText();
 

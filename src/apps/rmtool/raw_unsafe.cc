@@ -26,7 +26,7 @@ unsigned long Request(const Options& options, unsigned nr, std::uint32_t size) {
   return (static_cast<unsigned long>(options.upper) << 32) | low;
 }
 
-// One ioctl of the options' shape. Returns the errno.
+// Makes one ioctl of the options' shape. Returns the errno.
 int Shaped(const Options& options, int fd, unsigned nr, void* params, std::uint32_t size) {
   if (!options.xfer) {
     return rmclient::RawIoctl(fd, Request(options, nr, size), params);

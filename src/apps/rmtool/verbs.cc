@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
-// Allocates options.mib in chunks. Returns what the last call came to; `got` is in MiB.
+// Allocates options.mib in chunks. Returns the result of the last call; `got` is in MiB.
 rmclient::Outcome AllocChunks(Target& target, const Options& options, std::uint64_t* got) {
   std::uint64_t chunk = options.chunk_mib;
   *got = 0;

@@ -1,4 +1,4 @@
-// What rmtool does. Each returns the exit status and prints what came of it.
+// The actions of rmtool. Each returns the exit status and prints its result.
 #ifndef CGPU_APPS_RMTOOL_VERBS_H_
 #define CGPU_APPS_RMTOOL_VERBS_H_
 
@@ -15,11 +15,11 @@ inline constexpr int kRefused = 3;
 
 // Prints FormatError() on stderr and returns kUsage.
 int Fail(const Error& error);
-// The `attr` word of an allocation with that page size.
+// Returns the `attr` word of an allocation with that page size.
 rm::NvU32 PageAttr(Page page);
 void WaitForEndOfStdin();
 
-// The client and the card an Options names.
+// The client and the GPU that an Options names.
 struct Target {
   rmclient::Client client;
   rmclient::Card card;

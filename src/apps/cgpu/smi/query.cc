@@ -27,9 +27,9 @@ std::vector<std::string> Split(const std::string& text) {
 
 struct Field {
   std::string_view name;
-  std::string_view alias;  // another name nvidia-smi takes for it; may be empty
+  std::string_view alias;  // another name that nvidia-smi accepts for it; may be empty
   std::string_view unit;   // may be empty
-  std::string (*value)(const Report& report, const Card& card);  // nullptr: nothing here tells it
+  std::string (*value)(const Report& report, const Card& card);  // nullptr: no value is known here
 };
 
 std::string Number(std::uint64_t value) {

@@ -1,7 +1,8 @@
-// What `cgpu smi` knows of a node, and its forms: nvidia-smi's table, its list and its CSV.
+// The data of `cgpu smi` about a host, and its output formats: nvidia-smi's table, its list and its
+// CSV.
 //
-// Gathering asks the driver; rendering is pure. What the driver was not asked prints as "N/A", as
-// nvidia-smi prints what a card does not tell.
+// Gathering asks the driver; rendering is pure. A figure that the driver was not asked for prints
+// as "N/A", as nvidia-smi prints a figure that a GPU does not report.
 #ifndef CGPU_APPS_CGPU_SMI_REPORT_H_
 #define CGPU_APPS_CGPU_SMI_REPORT_H_
 
@@ -29,7 +30,7 @@ struct Card {
   std::uint64_t total = 0;
   std::uint64_t used = 0;
   std::uint64_t free = 0;
-  std::vector<Process> processes;  // those that hold memory, but for the caller itself
+  std::vector<Process> processes;  // those that hold memory, except the caller itself
 };
 
 struct Report {
@@ -39,20 +40,21 @@ struct Report {
 
 [[nodiscard]] Result<Report> Gather(const rmclient::DevicePaths& paths);
 
-// nvidia-smi's default output. `now` is the line over the table, without its newline; `version` is
-// cgpu's own.
+// Returns nvidia-smi's default output. `now` is the line over the table, without its newline;
+// `version` is cgpu's own.
 [[nodiscard]] std::string RenderTable(const Report& report, const std::string& now,
                                       const std::string& version);
-// `-L`
+// Returns the output of `-L`.
 [[nodiscard]] std::string RenderList(const Report& report);
 
 struct QueryFormat {
   bool header = true;
   bool units = true;
 };
-// "csv", "csv,noheader", "csv,noheader,nounits" in any order after csv.
+// Parses "csv", "csv,noheader", "csv,noheader,nounits", in any order after csv.
 [[nodiscard]] Result<QueryFormat> ParseQueryFormat(const std::string& text);
-// `--query-gpu=FIELDS`: comma-separated names, nvidia-smi's. kInvalid for a name it does not have.
+// Returns the output of `--query-gpu=FIELDS`: comma-separated names, nvidia-smi's. kInvalid for a
+// name that nvidia-smi does not have.
 [[nodiscard]] Result<std::string> RenderQuery(const Report& report, const std::string& fields,
                                               QueryFormat format);
 
