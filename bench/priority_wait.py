@@ -58,7 +58,7 @@ def window(node, record, arrival, kernels):
         record.since()
         got, clock = loads.window(WINDOW_S[arrival])
         gpu = record.since()
-    (high,) = [group for group in gpu["groups"] if group["pid"] == loads.shims()[0]]
+    (high,) = [group for group in t.groups(gpu) if group["pid"] == loads.shims()[0]]
     t.check(high["interleave"] == 2, "it has no priority: %s" % gpu["groups"])
     waits = [(start["start_ns"] - start["visible_ns"]) / 1000 - SWITCH_US * start["switched"]
              for start in gpu["starts"] if start["group"] == high["key"]]

@@ -132,7 +132,7 @@ class Arrivals:
             horizon = share_settle.HORIZON_MS + share_settle.WINDOW_MS // 2
             sampler.sleep_until(begin + horizon * MS)
         gpu = self._record.since()
-        (group,) = [one["key"] for one in gpu["groups"] if one["pid"] == self._comer]
+        (group,) = [one["key"] for one in t.groups(gpu) if one["pid"] == self._comer]
         start = next(one for one in gpu["starts"] if one["group"] == group)
         wait_us = (start["start_ns"] - start["visible_ns"]) / 1000
         return sampler.samples[at - 1:], begin, self._idle_part(sampler.samples[:at]), wait_us, clock

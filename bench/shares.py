@@ -107,7 +107,7 @@ class Loads:
         return list(self._processes)
 
     def _groups(self):
-        return self._node.books()["gpus"][0]["groups"]
+        return t.groups(self._node.books()["gpus"][0])
 
     def _look(self):
         gpu = self._node.books()["gpus"][0]

@@ -95,6 +95,7 @@ struct GroupBooks {
   GpuKey key = 0;  // 0: the engines never heard of it
   rm::NvHandle client = 0;
   rm::NvHandle handle = 0;
+  bool copy = false;  // a duplicate of a group: what it says is the group's
   std::uint32_t pid = 0;
   rm::NvU32 engine_type = 0;
   rm::NvU64 timeslice_us = 0;
@@ -124,7 +125,7 @@ struct CardBooks {
   std::vector<GroupBooks> groups;
   std::vector<ChannelBooks> channels;
 };
-// What is kept for clients in the kernel's memory.
+// Counts the entries that the driver keeps for clients in the kernel's memory.
 struct KernelBooks {
   std::size_t os_events = 0;          // NV_ESC_ALLOC_OS_EVENT, of the whole node
   std::size_t shared_with = 0;        // entries of clients' lists of what was shared with them

@@ -7,39 +7,22 @@
 namespace cgpu::sim {
 namespace {
 
-GroupBooks BooksOf(const Client& client, const Object& object) {
-  GroupBooks entry;
-  entry.key = object.group->on_gpu == nullptr ? 0 : object.group->on_gpu->Key();
-  entry.client = client.handle;
-  entry.handle = object.handle;
-  entry.pid = client.identity.tgid;
-  entry.engine_type = object.group->runlist;
-  entry.timeslice_us = object.group->timeslice_us;
-  entry.interleave = object.group->interleave;
-  entry.preemptions = object.group->preemptions;
-  entry.preemption_mode = object.group->preemption_mode;
-  entry.scheduled = object.group->scheduled;
-  return entry;
-}
-
-// Where a group stands among those of its card.
-using Places = std::map<const Group*, std::size_t>;
-
-// Lists a group once, however many duplicates it has: under the name it was made with, or, when
-// that is gone, under that of its first duplicate.
-void AddGroup(const Client& client, const Object& object, CardBooks& card, Places& places) {
-  const auto [place, is_new] = places.try_emplace(object.group.get(), card.groups.size());
-  if (is_new) {
-    card.groups.push_back(BooksOf(client, object));
-  } else if (object.original) {
-    card.groups[place->second] = BooksOf(client, object);
-  }
-}
-
-void AddToCard(const Client& client, const Object& object, CardBooks& card, Places& places) {
+void AddToCard(const Client& client, const Object& object, CardBooks& card) {
   card.cuda_limit = card.cuda_limit || object.cuda_limit;
   if (object.kind == ObjectKind::kChannelGroup) {
-    AddGroup(client, object, card, places);
+    GroupBooks entry;
+    entry.key = object.group->on_gpu == nullptr ? 0 : object.group->on_gpu->Key();
+    entry.client = client.handle;
+    entry.handle = object.handle;
+    entry.copy = !object.original;
+    entry.pid = client.identity.tgid;
+    entry.engine_type = object.group->runlist;
+    entry.timeslice_us = object.group->timeslice_us;
+    entry.interleave = object.group->interleave;
+    entry.preemptions = object.group->preemptions;
+    entry.preemption_mode = object.group->preemption_mode;
+    entry.scheduled = object.group->scheduled;
+    card.groups.push_back(entry);
   }
   if (object.kind == ObjectKind::kChannel) {
     ChannelBooks entry;
@@ -143,7 +126,6 @@ Books DriverModel::GetBooks() const {
   // holder.
   std::map<const Block*, rm::NvHandle> holder;
   std::set<std::shared_ptr<PageTables>> tables;
-  Places places;
   for (const auto& [handle, client] : clients_) {
     for (const auto& [object_handle, object] : client.objects) {
       if (object.block != nullptr) {
@@ -154,7 +136,7 @@ Books DriverModel::GetBooks() const {
         }
       }
       if (object.card >= 0) {
-        AddToCard(client, object, books.cards[static_cast<std::size_t>(object.card)], places);
+        AddToCard(client, object, books.cards[static_cast<std::size_t>(object.card)]);
       }
       if (object.tables != nullptr && object.card >= 0 && tables.insert(object.tables).second) {
         books.cards[static_cast<std::size_t>(object.card)].page_table_bytes +=

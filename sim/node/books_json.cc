@@ -23,6 +23,7 @@ json GroupReply(const GroupBooks& group, const GpuBooks& gpu) {
   const auto fault = gpu.faults.find(group.key);
   return {{"client", group.client},
           {"handle", group.handle},
+          {"copy", group.copy},
           {"pid", group.pid},
           {"engine_type", group.engine_type},
           {"timeslice_us", group.timeslice_us},

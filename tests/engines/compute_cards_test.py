@@ -30,10 +30,10 @@ class Container:
 
     def _shims(self, *cards):
         return {group["pid"] for card in cards or (0, 1)
-                for group in self._node.books()["gpus"][card]["groups"]}
+                for group in t.groups(self._node.books()["gpus"][card])}
 
     def slice_us(self, card):
-        return sum(group["timeslice_us"] for group in self._node.books()["gpus"][card]["groups"]
+        return sum(group["timeslice_us"] for group in t.groups(self._node.books()["gpus"][card])
                    if group["pid"] == self.shim)
 
 

@@ -21,10 +21,10 @@ class Fed:
         self.process.expect("^feeding$")
 
     def _shims(self):
-        return {group["pid"] for group in self.test.node.books()["gpus"][0]["groups"]}
+        return {group["pid"] for group in t.groups(self.test.node.books()["gpus"][0])}
 
     def groups(self):
-        return [group for group in self.test.node.books()["gpus"][0]["groups"]
+        return [group for group in t.groups(self.test.node.books()["gpus"][0])
                 if group["pid"] == self.shim]
 
     def slice_us(self):

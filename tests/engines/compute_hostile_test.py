@@ -35,7 +35,7 @@ class Look:
 
     def _now(self):
         gpu = self._node.books()["gpus"][0]  # once: all of the same moment
-        times = [sum(group["gpu_time_ns"] for group in gpu["groups"] if group["pid"] == member.shim)
+        times = [sum(group["gpu_time_ns"] for group in t.groups(gpu) if group["pid"] == member.shim)
                  for member in self._members]
         return times, t.graphics(gpu)
 

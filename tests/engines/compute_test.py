@@ -29,7 +29,7 @@ def until(condition, sentence):
 
 
 def _groups(node, card=0):
-    return node.books()["gpus"][card]["groups"]
+    return t.groups(node.books()["gpus"][card])
 
 
 class Member:

@@ -303,6 +303,12 @@ def graphics(gpu):
     return {"busy_ns": 0, "switching_ns": 0, "idle_ns": 0}
 
 
+def groups(gpu):
+    """The channel groups in the books of a card, without duplicates: a shim makes one for the moment of
+    an order, and its times are those of the group."""
+    return [group for group in gpu["groups"] if not group["copy"]]
+
+
 def counted_ns(engine):
     """The time that these books account for."""
     return sum(engine[key] for key in ("busy_ns", "switching_ns", "idle_ns"))
