@@ -353,6 +353,7 @@ class Ledger {
   static const Object* Get(const Client& client, ObjectRef ref);
   static Object* Get(Client& client, ObjectRef ref);
   static ObjectInfo Describe(const Object& object);
+  static bool GoesWith(const Client& client, const Object& object, const Object& root);
   static bool Uses(const Object& keeper);
   static void AddUsage(const Object& object, Card card, Usage& usage);
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -97,32 +98,47 @@ bool Ledger::FreesOthers(ClientRef client, Handle object) const {
          (dependant != owner->dependants.end() && dependant->first == object);
 }
 
+// Looks from what is kept upwards, so the cost is that of the keepers and not of all that lies
+// below the object: a tenant may ask again and again for a free that is refused.
 bool Ledger::IsKept(ClientRef client, Handle object) const {
   const Client* owner = Get(client);
   const Object* found = owner != nullptr ? Get(*owner, {object, 0}) : nullptr;
-  if (found == nullptr || found->parent == nullptr || owner->keepers.empty()) {
+  if (found == nullptr || found->parent == nullptr) {
     return false;
   }
-  std::set<Handle> doomed;
-  std::vector<const Object*> next{found};
-  while (!next.empty()) {
-    const Object& current = *next.back();
-    next.pop_back();
-    if (!doomed.insert(current.handle).second) {
-      continue;
-    }
-    for (const Object* child = current.first_child; child != nullptr; child = child->next_sibling) {
-      next.push_back(child);
-    }
-    auto edge = owner->dependants.lower_bound({current.handle, 0});
-    for (; edge != owner->dependants.end() && edge->first == current.handle; ++edge) {
-      next.push_back(&owner->objects.at(edge->second));
+  const bool alone = !FreesOthers(client, object);
+  auto edge = alone ? owner->keepers.lower_bound({object, 0}) : owner->keepers.begin();
+  for (; edge != owner->keepers.end() && (!alone || edge->first == object); ++edge) {
+    const Object* kept = Get(*owner, {edge->first, 0});
+    const Object& keeper = owner->objects.at(edge->second);
+    if (kept != nullptr && GoesWith(*owner, *kept, *found) && !GoesWith(*owner, keeper, *found) &&
+        Uses(keeper)) {
+      return true;
     }
   }
-  return std::any_of(owner->keepers.begin(), owner->keepers.end(), [&](const auto& edge) {
-    return doomed.contains(edge.first) && !doomed.contains(edge.second) &&
-           Uses(owner->objects.at(edge.second));
-  });
+  return false;
+}
+
+// Returns true if freeing `root` frees `object` too. Dependencies may form circles.
+bool Ledger::GoesWith(const Client& client, const Object& object, const Object& root) {
+  std::set<const Object*> seen;
+  std::vector<const Object*> next{&object};
+  while (!next.empty()) {
+    const Object* current = next.back();
+    next.pop_back();
+    if (current == &root) {
+      return true;
+    }
+    if (current == nullptr || !seen.insert(current).second) {
+      continue;
+    }
+    next.push_back(current->parent);
+    auto edge = client.dependencies.lower_bound({current->handle, 0});
+    for (; edge != client.dependencies.end() && edge->first == current->handle; ++edge) {
+      next.push_back(Get(client, {edge->second, 0}));
+    }
+  }
+  return false;
 }
 
 // Returns true if a keeper uses what it keeps.

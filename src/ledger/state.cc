@@ -154,9 +154,9 @@ class Ledger::Loader {
       case kObject:
         return OneObject();
       case kDependency:
-        return OneDependency();
+        return OneEdge(&Ledger::AddDependency, "a dependency");
       case kKeeper:
-        return OneKeeper();
+        return OneEdge(&Ledger::AddKeeper, "a keeper");
       case kMapping:
         return OneMapping();
       case kExport:
@@ -258,21 +258,12 @@ class Ledger::Loader {
     }
   }
 
-  void OneDependency() {
+  void OneEdge(Result<> (Ledger::*add)(ClientRef, Handle, Handle), const char* what) {
     const auto client = reader_.As<Handle>();
-    const auto dependant = reader_.As<Handle>();
-    const auto on = reader_.As<Handle>();
+    const auto from = reader_.As<Handle>();
+    const auto to = reader_.As<Handle>();
     if (!reader_.failed()) {
-      Check(ledger_.AddDependency({client, 0}, dependant, on).ok(), "a dependency");
-    }
-  }
-
-  void OneKeeper() {
-    const auto client = reader_.As<Handle>();
-    const auto keeper = reader_.As<Handle>();
-    const auto kept = reader_.As<Handle>();
-    if (!reader_.failed()) {
-      Check(ledger_.AddKeeper({client, 0}, keeper, kept).ok(), "a keeper");
+      Check((ledger_.*add)({client, 0}, from, to).ok(), what);
     }
   }
 
