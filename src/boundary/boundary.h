@@ -185,6 +185,7 @@ class Boundary {
   Decision DecideEffect(Call& call, Decision decision, const ControlRule& rule);
   Decision DecideNamed(Call& call, Decision decision, const ControlRule& rule);
   Decision DecideDisableChannels(Call& call, Decision decision);
+  static Decision Succeed(Call& call);
   static Decision DecidePreemption(Call& call, Decision decision);
   Decision DecideProcesses(Call& call, Decision decision);
   Decision DecideBusInfo(Call& call, Decision decision);

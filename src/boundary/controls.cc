@@ -181,18 +181,22 @@ Decision Boundary::DecideNamed(Call& call, Decision decision, const ControlRule&
   }
 }
 
+// Answers success without the driver; the parameters stay as they are in the call.
+Decision Boundary::Succeed(Call& call) {
+  SetStatus(call, rm::NV_OK);
+  Decision decision;
+  decision.action = Decision::Action::kAnswer;
+  return decision;
+}
+
 Decision Boundary::DecideEffect(Call& call, Decision decision, const ControlRule& rule) {
   Bytes& params = call.nested[0].bytes;
   switch (rule.effect) {
     case ControlEffect::kEmpty:
       std::fill(params.begin(), params.end(), std::byte{0});
       [[fallthrough]];
-    case ControlEffect::kSwallow: {
-      SetStatus(call, rm::NV_OK);
-      Decision answered;
-      answered.action = Decision::Action::kAnswer;
-      return answered;
-    }
+    case ControlEffect::kSwallow:
+      return Succeed(call);
     case ControlEffect::kGpuId:
     case ControlEffect::kGpuIdList:
     case ControlEffect::kClient:
@@ -271,10 +275,7 @@ Decision Boundary::DecideSmErrors(Call& call, const Decision& decision, const Co
   if (std::ssize(params) > 3 * kWord) {
     std::fill(params.begin() + 2 * kWord, params.end() - kWord, std::byte{0});
   }
-  SetStatus(call, rm::NV_OK);
-  Decision answered;
-  answered.action = Decision::Action::kAnswer;
-  return answered;
+  return Succeed(call);
 }
 
 // Refuses the indices that the driver resets when it reports them: by their names, and as a side
@@ -336,10 +337,7 @@ Decision Boundary::DecidePreemption(Call& call, Decision decision) {
       (params.cilpPreemptMode == rm::NV2080_CTRL_SET_CTXSW_PREEMPTION_MODE_COMPUTE_CTA ||
        params.cilpPreemptMode == rm::NV2080_CTRL_SET_CTXSW_PREEMPTION_MODE_COMPUTE_CILP);
   if (!finer) {
-    SetStatus(call, rm::NV_OK);
-    Decision answered;
-    answered.action = Decision::Action::kAnswer;
-    return answered;
+    return Succeed(call);
   }
   decision.given_flags = params.flags;
   params.flags = rm::NV2080_CTRL_GR_SET_CTXSW_PREEMPTION_MODE_FLAGS_CILP;

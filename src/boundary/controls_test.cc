@@ -71,12 +71,7 @@ TEST_F(ControlsTest, ResetsNoCounterOfTheBus) {
 }
 
 TEST_F(ControlsTest, TellsOfNoErrorsOfTheContextOnTheCard) {
-  struct {
-    std::uint32_t obsolete = 0;
-    std::uint32_t client = kClient;
-    std::uint32_t object = kSubdevice;
-  } debugger;
-  ASSERT_EQ(Alloc(kDevice, 0x60, rm::GT200_DEBUGGER, memory_.Lend(debugger)), rm::NV_OK);
+  MakeDebugger(0x60);
   std::array<std::uint32_t, 4824 / 4> states{};
   for (const std::uint32_t channel : {0U, kDevice}) {
     states.fill(7);

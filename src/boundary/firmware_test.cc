@@ -234,12 +234,7 @@ TEST_F(FirmwareTest, AnswersTheCudaLimitAndTheFabricWithoutTheDriver) {
 }
 
 TEST_F(FirmwareTest, MasksTheExceptionsOfItsOwnDebuggerAlone) {
-  struct {
-    std::uint32_t obsolete = 0;
-    std::uint32_t client = kClient;
-    std::uint32_t object = kSubdevice;
-  } debugger;
-  ASSERT_EQ(Alloc(kDevice, 0x60, rm::GT200_DEBUGGER, memory_.Lend(debugger)), rm::NV_OK);
+  MakeDebugger(0x60);
   EXPECT_EQ(Ask<4>(0x60, rm::NV83DE_CTRL_CMD_DEBUG_SET_EXCEPTION_MASK), rm::NV_OK);
   EXPECT_TRUE(executed_);
   EXPECT_EQ(Ask<4>(kSubdevice, rm::NV83DE_CTRL_CMD_DEBUG_SET_EXCEPTION_MASK),

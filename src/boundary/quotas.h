@@ -29,10 +29,10 @@
 //
 // | what | a container has at most |
 // |---|---|
-// | events of the system | 1024: a context makes 8, and 512 channels are those of 25 contexts |
-// | shares with a client, and address spaces registered for third parties | 16,384 |
-// | places in the queue of a memory mapper | 4096 in each: one command fills as many |
-// | range groups of UVM | 65,536: a context makes 9 |
+// | events of the system | 1024: a context makes 8 (tests/gpu/records/555/cuctxcreate.txt), and 512
+// channels are those of 25 contexts | | shares with a client, and address spaces registered for
+// third parties | 16,384 | | places in the queue of a memory mapper | 4096 in each: one command
+// fills as many | | range groups of UVM | 65,536: a context makes 9 (the same record) |
 #ifndef CGPU_BOUNDARY_QUOTAS_H_
 #define CGPU_BOUNDARY_QUOTAS_H_
 

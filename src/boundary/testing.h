@@ -155,6 +155,15 @@ class BoundaryTest : public testing::Test {
     ASSERT_EQ(Alloc(kDevice, kSubdevice, rm::NV20_SUBDEVICE_0, memory_.Lend(subdevice)), rm::NV_OK);
   }
 
+  void MakeDebugger(std::uint32_t handle) {
+    struct {
+      std::uint32_t obsolete = 0;
+      std::uint32_t client = kClient;
+      std::uint32_t object = kSubdevice;
+    } debugger;
+    ASSERT_EQ(Alloc(kDevice, handle, rm::GT200_DEBUGGER, memory_.Lend(debugger)), rm::NV_OK);
+  }
+
   std::uint32_t Free(std::uint32_t handle) {
     rm::NVOS00_PARAMETERS free{kClient, kDevice, handle, 0};
     Call call;
