@@ -36,7 +36,7 @@ struct CardGrant {
 inline constexpr unsigned kDefaultMaxInst = 20;
 inline constexpr unsigned kMostMaxInst = 64;
 
-// What running containers hold of a GPU.
+// The part of a GPU that running containers hold.
 struct CardUse {
   std::uint64_t bytes = 0;  // bytes granted to them
   unsigned slices = 0;      // number of them

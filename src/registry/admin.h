@@ -77,10 +77,10 @@ struct ProcessMemory {
   std::uint64_t bytes = 0;
 };
 
-// What a container holds of a GPU at one moment. A driver's client, and what is made through it,
-// belongs to the process that made the client, whichever process uses it later. Two kinds of memory
-// have no process here and count in `used_bytes` alone: memory of a process that has ended (others
-// can still have its files), and memory that only files or calls reference.
+// The memory of a GPU that a container holds at one moment. A driver's client, and what is made
+// through it, belongs to the process that made the client, whichever process uses it later. Two
+// kinds of memory have no process here and count in `used_bytes` alone: memory of a process that
+// has ended (others can still have its files), and memory that only files or calls reference.
 struct CardMemory {
   std::uint64_t limit_bytes = 0;
   std::uint64_t used_bytes = 0;

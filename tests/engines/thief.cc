@@ -87,8 +87,9 @@ int Steal(const std::string& pid, std::uint64_t mib) {
     Keep(target, open(link.c_str(), O_RDWR | O_CLOEXEC), reopened);
   }
   Files opened;
+  const std::string root = folder + "/root";
   for (const char* name : {"/nvidiactl", "/nvidia0"}) {
-    Keep(name, open((folder + "/root/dev" + name).c_str(), O_RDWR | O_CLOEXEC), opened);
+    Keep(name, open((root + "/dev" + name).c_str(), O_RDWR | O_CLOEXEC), opened);
   }
   Try("taken", taken, mib);
   Try("reopened", reopened, mib);
