@@ -208,6 +208,9 @@ Result<Handover> Desk::Save() const {
   state.admin = admin_.get();
   state.server = server_.Save();
   state.watchers = watchers_.Save();
+  for (const Connection& one : connections_) {
+    state.askers.push_back({one.socket.get(), one.line, one.file.get()});
+  }
   if (agent_ == nullptr) {
     return state;
   }
@@ -248,6 +251,9 @@ void Desk::Inherit(const Handover& state) {
   launcher_ = state.launcher;
   allowed_ = state.allowed;
   watchers_.Adopt(state.watchers);
+  for (const AskerState& one : state.askers) {
+    connections_.push_back({UniqueFd(one.connection), one.line, UniqueFd(one.file)});
+  }
 }
 
 // Returns true if the launcher, which lives as long as its container, is gone: the kernel then

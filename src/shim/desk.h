@@ -37,7 +37,7 @@ class Desk {
                            std::unique_ptr<Agent> agent);
 
   // Takes over the state to hand over one day that the desk does not know itself, and a
-  // predecessor's watchers. Call it before Run().
+  // predecessor's watchers and connections. Call it before Run().
   void Inherit(const Handover& state);
 
   // Returns when no process is left under a filter, no listener is on its way, and the driver holds

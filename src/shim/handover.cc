@@ -30,6 +30,7 @@ enum Tag : StateTag {
   kEnd = 16,  // the last one
   kOrder = 17,
   kWitness = 18 | kRequired,  // the boundary's trackers name them
+  kAsker = 19,
 };
 
 // Putter and Getter visit the same fields in the same order.
@@ -179,6 +180,13 @@ void Visit(Io& io, S& watcher, const WatcherState* /*kind*/) {
   io.Numbers(watcher.told);
 }
 
+template <class Io, class S>
+void Visit(Io& io, S& asker, const AskerState* /*kind*/) {
+  io.File(asker.connection);
+  io.Text(asker.line);
+  io.File(asker.file);
+}
+
 template <class Item>
 void PutList(StateWriter& writer, StateTag tag, const std::vector<Item>& items) {
   for (const Item& item : items) {
@@ -280,6 +288,9 @@ void GetRecord(StateReader& reader, StateTag tag, Handover& state, bool* whole) 
     case kWatcher:
       GetItem(reader, state.watchers);
       break;
+    case kAsker:
+      GetItem(reader, state.askers);
+      break;
     default:
       if (!GetServerRecord(reader, tag, state.server)) {
         reader.Unknown(tag);
@@ -345,6 +356,7 @@ std::string Encode(const Handover& state) {
   });
   PutList(writer, kConnection, state.agent.connections);
   PutList(writer, kWatcher, state.watchers);
+  PutList(writer, kAsker, state.askers);
   record(kEnd, [] {});
   return writer.Take();
 }
@@ -396,6 +408,9 @@ std::vector<int> DescriptorsOf(const Handover& state) {
   }
   for (const WatcherState& watcher : state.watchers) {
     all.push_back(watcher.connection);
+  }
+  for (const AskerState& asker : state.askers) {
+    all.insert(all.end(), {asker.connection, asker.file});
   }
   std::erase(all, -1);
   return all;

@@ -106,6 +106,13 @@ struct WatcherState {
   std::set<pid_t> told;
 };
 
+// A connection to the admin socket whose request is not complete yet.
+struct AskerState {
+  int connection = -1;
+  std::string line;  // what it has sent
+  int file = -1;     // came with it
+};
+
 struct Handover {
   ShimConfig config;
   std::set<int> allowed;            // system calls that the process may still make
@@ -116,6 +123,7 @@ struct Handover {
   ServerState server;
   AgentState agent;
   std::vector<WatcherState> watchers;
+  std::vector<AskerState> askers;  // the oldest first
 };
 
 [[nodiscard]] std::string Encode(const Handover& state);

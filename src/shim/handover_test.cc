@@ -61,6 +61,7 @@ Handover Full() {
   server.replay = "";
   state.agent = {44, 45, {{46, true}, {47, false}}};
   state.watchers = {{48, {49, 50}}, {51, {}}};
+  state.askers = {{64, "asks", 65}, {66, "", -1}};
   return state;
 }
 
@@ -85,6 +86,7 @@ TEST(HandoverTest, WhatIsReadIsWritten) {
   EXPECT_EQ(read->server.boundary, Full().server.boundary);
   EXPECT_FALSE(read->agent.connections[1].silent);
   EXPECT_EQ(read->watchers[0].told, Full().watchers[0].told);
+  EXPECT_EQ(read->askers[0].line, "asks");
 }
 
 // A state as the first version that could be upgraded wrote it: a container with two clients, 10
@@ -118,7 +120,7 @@ TEST(HandoverTest, EveryDescriptorIsListed) {
   std::vector<int> files = DescriptorsOf(Full());
   std::sort(files.begin(), files.end());
   EXPECT_EQ(files, (std::vector<int>{3,  4,  5,  6,  8,  13, 15, 16, 22, 23, 27, 28, 31,
-                                     35, 43, 44, 45, 46, 47, 48, 51, 52, 59, 60, 62, 63}));
+                                     35, 43, 44, 45, 46, 47, 48, 51, 52, 59, 60, 62, 63, 64, 65, 66}));
 }
 
 TEST(HandoverTest, ADescriptorTwiceIsRefused) {

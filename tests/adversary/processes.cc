@@ -142,6 +142,7 @@ int Daemon(const std::vector<std::string>& args) {
   return 0;
 }
 
+constexpr std::uint64_t kCallsPerSignal = 16;  // at most
 std::atomic<std::uint64_t> g_signals{0};
 
 // Allocates `count` objects under a storm of handled signals, then frees every second one. Each
@@ -168,6 +169,10 @@ int Storm(const std::vector<std::string>& args) {
   std::uint64_t failed = 0;
   const std::uint32_t first = client.next;
   for (std::uint64_t i = 0; i < count; ++i) {
+    // On a busy machine, the sender may not run by itself.
+    while (g_signals.load() < i / kCallsPerSignal) {
+      sched_yield();
+    }
     auto memory = MemoryParams(4096);
     const std::uint32_t status = client.Alloc(Client::kDevice, client.next++,
                                               rm::NV01_MEMORY_LOCAL_USER, &memory, sizeof(memory));

@@ -164,9 +164,31 @@ def wrong_program():
         slice_.end()
 
 
-def _ask(slice_, *files):
+def _connect(slice_):
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.connect("/run/cgpu/%s.sock" % slice_.status()["id"])
+    return connection
+
+
+def half_asked():
+    """Whoever is still asking something when an upgrade begins has an answer of the next version."""
+    with t.Node("v100-16g:1") as node, w.Workers() as workers:
+        slice_ = Slice(node, workers)
+        asking = [(_connect(slice_), said) for said in (b"", b"p", b"ps")]
+        for connection, said in asking:
+            connection.sendall(said)
+        slice_.status()  # the shim accepts in turn, so it knows those before this one
+        for program in (NEXT, OWN):
+            upgrade(slice_.name, program)
+        for connection, said in asking:
+            connection.sendall(b"ps\n"[len(said):])
+            answer = connection.recv(4096)
+            t.check(answer.startswith(b"id "), "the answer to half a request is %s" % answer)
+        slice_.end()
+
+
+def _ask(slice_, *files):
+    connection = _connect(slice_)
     socket.send_fds(connection, [b"upgrade\n"], files)
     return connection
 
@@ -207,4 +229,4 @@ def walked_away():
 
 t.main({"forward-and-back": forward_and_back, "several": several,
         "under-load": under_load, "busy": busy, "wrong-program": wrong_program,
-        "walked-away": walked_away})
+        "walked-away": walked_away, "half-asked": half_asked})
