@@ -1,6 +1,7 @@
 // Limits what the driver keeps in the kernel's memory, or in lists that it walks under its locks,
 // as long as a client lives. No cgroup is charged for any of it, so each kind has a quota here.
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <numeric>
 #include <utility>
@@ -8,6 +9,7 @@
 #include "boundary/boundary.h"
 #include "boundary/names.h"
 #include "boundary/quotas.h"
+#include "rm/nv_alloc.h"
 #include "rm/nv_classes.h"
 #include "rm/nv_status.h"
 #include "rm/nv_structs.h"
@@ -78,12 +80,25 @@ void Boundary::ForgetOsEvent(const Call& call) {
   os_events_.erase({params.hClient, params.fd});
 }
 
-// NV_SEMAPHORE_SURFACE_ALLOC_PARAMETERS {hSemaphoreMem, hMaxSubmittedMem, flags}
-// NV_MEMORY_MAPPER_ALLOCATION_PARAMS {hSemaphoreSurface, maxQueueSize, hNotificationMemory}
+namespace {
+
+// Returns the memory that an object of the class `cls` keeps.
+std::array<std::uint32_t, 2> KeptBy(std::uint32_t cls, const Bytes& params) {
+  const auto at = [&params](std::size_t offset) { return Load<std::uint32_t>(params, offset); };
+  if (cls == rm::NVENC_SW_SESSION) {
+    const auto session = Load<rm::NVA0BC_ALLOC_PARAMETERS>(params);
+    return {session.version == rm::NVA0BC_ALLOC_PARAMS_VER_1 ? session.hMem : 0, 0};
+  }
+  // NV_MEMORY_MAPPER_ALLOCATION_PARAMS {hSemaphoreSurface, maxQueueSize, hNotificationMemory}
+  // NV_SEMAPHORE_SURFACE_ALLOC_PARAMETERS {hSemaphoreMem, hMaxSubmittedMem, flags}
+  return {at(0), at(cls == rm::NV_MEMORY_MAPPER ? 8 : 4)};
+}
+
+}  // namespace
+
 Decision Boundary::DecideHostMemory(Call& call, Decision decision, const Bytes* params) {
   const bool mapper = call.command == rm::NV_MEMORY_MAPPER;
-  for (const std::size_t at : {std::size_t{0}, std::size_t{mapper ? 8U : 4U}}) {
-    const auto handle = params != nullptr ? Load<std::uint32_t>(*params, at) : 0;
+  for (const std::uint32_t handle : KeptBy(call.command, params != nullptr ? *params : Bytes{})) {
     const auto memory = ledger_.Find(decision.client, handle);
     if (handle != 0 && (!memory || memory->holders != 0)) {
       return Answer(call, rm::NV_ERR_NOT_SUPPORTED, ClassName(call.command) + " on a card");
@@ -94,8 +109,9 @@ Decision Boundary::DecideHostMemory(Call& call, Decision decision, const Bytes* 
     return Answer(call, rm::NV_ERR_INSUFFICIENT_RESOURCES,
                   ClassName(call.command) + " with a queue over the bound");
   }
-  // Has the quota of debuggers: a program has one or none.
-  return Reserve(call, std::move(decision), mapper ? ledger::Kind::kDebugger : ledger::Kind::kOther,
+  // Mappers and encoder sessions have the quota of debuggers: a program has few or none.
+  const bool few = mapper || call.command == rm::NVENC_SW_SESSION;
+  return Reserve(call, std::move(decision), few ? ledger::Kind::kDebugger : ledger::Kind::kOther,
                  0);
 }
 

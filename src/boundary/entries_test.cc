@@ -161,6 +161,30 @@ TEST_F(EntriesTest, SpacesRegisteredForThirdPartiesAreBounded) {
             rm::NV_ERR_INSUFFICIENT_RESOURCES);
 }
 
+TEST_F(EntriesTest, SessionsOfEncodersAreBounded) {
+  rm::NVA0BC_ALLOC_PARAMETERS session{};
+  const std::uint64_t lent = memory_.Lend(session);
+  for (std::uint32_t i = 0; i < kBounds.debuggers; ++i) {
+    EXPECT_EQ(Alloc(kSubdevice, 0x40 + i, rm::NVENC_SW_SESSION, lent), rm::NV_OK);
+  }
+  EXPECT_EQ(Alloc(kSubdevice, 0x80, rm::NVENC_SW_SESSION, lent),
+            rm::NV_ERR_INSUFFICIENT_RESOURCES);
+}
+
+TEST_F(EntriesTest, ASessionKeepsHostMemoryAlone) {
+  rm::NVA0BC_ALLOC_PARAMETERS session{};
+  session.version = rm::NVA0BC_ALLOC_PARAMS_VER_1;
+  rm::NV_MEMORY_ALLOCATION_PARAMS memory{};
+  memory.size = 65536;
+  ASSERT_EQ(Alloc(kDevice, 0x30, rm::NV01_MEMORY_LOCAL_USER, memory_.Lend(memory)), rm::NV_OK);
+  ASSERT_EQ(Alloc(kDevice, 0x31, rm::NV01_MEMORY_SYSTEM, memory_.Lend(memory)), rm::NV_OK);
+  session.hMem = 0x30;
+  EXPECT_EQ(Alloc(kSubdevice, 0x40, rm::NVENC_SW_SESSION, memory_.Lend(session)),
+            rm::NV_ERR_NOT_SUPPORTED);
+  session.hMem = 0x31;
+  EXPECT_EQ(Alloc(kSubdevice, 0x40, rm::NVENC_SW_SESSION, memory_.Lend(session)), rm::NV_OK);
+}
+
 TEST_F(EntriesTest, AMappersQueueIsBoundedAndSoAreMappers) {
   rm::NvU32 params[6] = {0, kMaxMapperQueue + 1};
   const std::uint64_t lent = memory_.Lend(params);

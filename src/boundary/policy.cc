@@ -61,7 +61,7 @@ constexpr auto kClasses = std::to_array<ClassRule>({
     {rm::NV01_MEMORY_LOCAL_PRIVILEGED, ClassEffect::kPlain},
     // Names memory that it uses, in the client's own handles. Its code is not public.
     {rm::NV_MEMORY_MAPPER, ClassEffect::kHostMemory},
-    {rm::NVENC_SW_SESSION, ClassEffect::kPlain},
+    {rm::NVENC_SW_SESSION, ClassEffect::kHostMemory},
     // Programs that do not run in a slice, or that go on without it, are known to ask for these.
     {rm::NV04_DISPLAY_COMMON, ClassEffect::kRefuse, kWhyDisplays},
     {rm::GF100_DISP_SW, ClassEffect::kRefuse, kWhyDisplays},

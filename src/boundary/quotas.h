@@ -23,16 +23,15 @@
 // reports the number: so every GPU is taken to have 8.
 //
 // Quotas of a container, whatever its GPUs: 1024 clients, 262,144 objects, 256 channel groups, 512
-// channels, 256 debuggers (a context has one) and memory mappers together, and 65,536 views of
-// memory. Each of them takes memory of the kernel's. So do the following, which are not in the
-// ledger:
+// channels, 65,536 views of memory, and 256 debuggers (a context has one), memory mappers and
+// sessions of NVENC together. Each of them takes memory of the kernel's. So do the following, which
+// are not in the ledger:
 //
-// | what | a container has at most |
-// |---|---|
-// | events of the system | 1024: a context makes 8 (tests/gpu/records/555/cuctxcreate.txt), and 512
-// channels are those of 25 contexts | | shares with a client, and address spaces registered for
-// third parties | 16,384 | | places in the queue of a memory mapper | 4096 in each: one command
-// fills as many | | range groups of UVM | 65,536: a context makes 9 (the same record) |
+// * 1024 events of the system: a context makes 8 (tests/gpu/records/555/cuctxcreate.txt), and 512
+//   channels are those of 25 contexts.
+// * 16,384 shares with a client and address spaces registered for third parties, together.
+// * 4096 places in the queue of each memory mapper: one command fills as many.
+// * 65,536 range groups of UVM: a context makes 9 (the same record).
 #ifndef CGPU_BOUNDARY_QUOTAS_H_
 #define CGPU_BOUNDARY_QUOTAS_H_
 

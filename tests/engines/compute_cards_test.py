@@ -3,7 +3,7 @@ others that have one. By the books of the cards' engines; cases by name, see tes
 import cgpu_test as t
 import engines
 import isolation
-from compute_test import BURN, close, shares, until
+from compute_test import BURN, close, shares
 from engines import start_cgpud
 
 # Feeds both of its cards until a line comes, then the first alone until the next.
@@ -25,7 +25,7 @@ class Container:
         before = self._shims()
         self.process = node.run(argv, name=name, flags=(
             "--name", name, "--gpus", "device=" + ",".join(map(str, cards)), *flags))
-        until(lambda: all(self._shims(card) - before for card in cards), "no channels of " + name)
+        t.wait_for(lambda: all(self._shims(card) - before for card in cards), "no channels of " + name)
         (self.shim,) = self._shims() - before
 
     def _shims(self, *cards):
@@ -47,7 +47,7 @@ def slices(both, first, second, on_first, on_second):
         return (on_first[1] * both.slice_us(0) == on_first[0] * first.slice_us(0) and
                 on_second[1] * both.slice_us(1) == on_second[0] * second.slice_us(1))
 
-    until(right, "slices of %d and %d us, %d and %d us" %
+    t.wait_for(right, "slices of %d and %d us, %d and %d us" %
           (both.slice_us(0), first.slice_us(0), both.slice_us(1), second.slice_us(1)))
 
 
@@ -76,7 +76,7 @@ def percentages(node):
     both = Container(node, "both", [0, 1], ["sh", "-c", BOTH, BURN], "--compute", "30",
                      "--compute-max", "100")
     second = _alone(node, "second", 1, "--compute", "70", "--compute-max", "100")
-    until(lambda: 7 * both.slice_us(1) == 3 * second.slice_us(1), "no slices")
+    t.wait_for(lambda: 7 * both.slice_us(1) == 3 * second.slice_us(1), "no slices")
     close(shares(node, both, total_ms=500, card=0), [100])
     close(shares(node, both, second, card=1), [30, 70])
     done = t.command(t.CGPU, "run", "--node", node.name, "--mem", "100MiB", "--gpus", "device=0,1",
@@ -101,7 +101,7 @@ def run(function):
         daemon = start_cgpud(node, engines.RUNC)
         function(node)
         for index in (0, 1):
-            until(lambda: not node.books()["gpus"][index]["groups"], "groups are left on a card")
+            t.wait_for(lambda: not node.books()["gpus"][index]["groups"], "groups are left on a card")
         daemon.stop()
 
 

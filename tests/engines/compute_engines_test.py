@@ -3,7 +3,7 @@ books of its engines. Cases by name: ENGINE-CASE."""
 import threading
 
 import cgpu_test as t
-from compute_test import close, shares, until
+from compute_test import close, shares
 from slices_test import expect, main
 
 
@@ -42,7 +42,7 @@ def weights(test):
     """By weight, under our own name and Alibaba Cloud's; what exec adds is within its container's."""
     three = Fed(test, "three", ALIYUN_COM_GPU_SCHD_WEIGHT="3")
     one = Fed(test, "one", CGPU_WEIGHT="1")
-    until(lambda: three.slice_us() == 3 * one.slice_us(), "no slices")
+    t.wait_for(lambda: three.slice_us() == 3 * one.slice_us(), "no slices")
     close(shares(test.node, one, three), [25, 75])
     enough = threading.Event()
 
@@ -53,7 +53,7 @@ def weights(test):
     added = threading.Thread(target=add)
     added.start()
     try:
-        until(lambda: len(one.groups()) == 2, "what exec adds has no channels")
+        t.wait_for(lambda: len(one.groups()) == 2, "what exec adds has no channels")
         close(shares(test.node, one, three), [25, 75])
     finally:
         enough.set()
@@ -66,7 +66,7 @@ def percentages(test):
     """A percentage and a maximum, and what does not fit is refused before the container is made."""
     one = Fed(test, "one", CGPU_COMPUTE="20", CGPU_COMPUTE_MAX="100")
     two = Fed(test, "two", CGPU_COMPUTE="80", CGPU_COMPUTE_MAX="100")
-    until(lambda: two.slice_us() == 4 * one.slice_us(), "no slices")
+    t.wait_for(lambda: two.slice_us() == 4 * one.slice_us(), "no slices")
     close(shares(test.node, one, two), [20, 80])
     test.run(test.refused, "has 0 % of its compute time left", "third", ["true"],
              env={"CGPU_MEM": "500MiB", "CGPU_COMPUTE": "1"})
@@ -74,7 +74,7 @@ def percentages(test):
              env={"CGPU_MEM": "500MiB", "CGPU_WEIGHT": "2"})
     (row,) = [row for row in test.node.containers() if row["compute"]["percent"] == 20]
     t.command(t.CGPU, "set", row["id"], "--compute", "10")
-    until(lambda: two.slice_us() > 7 * one.slice_us(), "no other slices")
+    t.wait_for(lambda: two.slice_us() > 7 * one.slice_us(), "no other slices")
     close(shares(test.node, one, two), [100 / 9, 800 / 9])
     one.end()
     two.end()
@@ -84,7 +84,7 @@ def priority(test):
     """Only root gives it, and to the engines of root."""
     other = Fed(test, "other")
     high = Fed(test, "high", ALIYUN_COM_GPU_HIGH_PRIO="1")
-    until(lambda: all(group["interleave"] == 2 for group in high.groups()), "no level")
+    t.wait_for(lambda: all(group["interleave"] == 2 for group in high.groups()), "no level")
     t.check(all(group["interleave"] == 0 for group in other.groups()), "the other has a level")
     high.end()
     other.end()

@@ -2,7 +2,7 @@
 card's own books. Cases by name, see tests/lib/cgpu_test.py."""
 import compute_test
 import isolation
-from compute_test import KERNELS, Crowd, Member, shares, until
+from compute_test import KERNELS, Crowd, Member, shares
 
 
 def _left(end):
@@ -15,9 +15,9 @@ def _left(end):
         def slices():
             return [group["timeslice_us"] for group in rest.groups(node)]
 
-        until(lambda: slices() == [1480, 1480], "its slice is not divided: %s" % rest.groups(node))
-        until(lambda: slices() == [3000], "it has not got its slice back: %s" % rest.groups(node))
-        until(lambda: abs(shares(node, other, rest)[0] - 50) < 2, "they do not get the same")
+        t.wait_for(lambda: slices() == [1480, 1480], "its slice is not divided: %s" % rest.groups(node))
+        t.wait_for(lambda: slices() == [3000], "it has not got its slice back: %s" % rest.groups(node))
+        t.wait_for(lambda: abs(shares(node, other, rest)[0] - 50) < 2, "they do not get the same")
         rest.process.kill()
         other.stop()
         other.end()

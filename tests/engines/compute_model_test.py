@@ -14,7 +14,7 @@ import time
 import cgpu_test as t
 import engines
 import isolation
-from compute_test import Member, _groups, gets, shares, until
+from compute_test import Member, _groups, gets, shares
 from engines import start_cgpud
 
 POLICIES = ("preempt", "weight", "soft", "fixed")
@@ -98,7 +98,7 @@ class World:
         one = self.members.pop(name)
         if self.chance.random() < 0.3:
             one["is"].process.kill()
-            until(lambda: one["is"].shim not in {group["pid"] for group in _groups(self.node)},
+            t.wait_for(lambda: one["is"].shim not in {group["pid"] for group in _groups(self.node)},
                   "the groups of %s are left" % name)
             return name + " is killed"
         if one["works"]:

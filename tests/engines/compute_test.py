@@ -21,13 +21,6 @@ MS = 1000000  # nanoseconds
 STANDARD_US = 1049
 
 
-def until(condition, sentence):
-    end = time.monotonic() + t.DEADLINE
-    while not condition():
-        t.check(time.monotonic() < end, sentence)
-        time.sleep(0.005)
-
-
 def _groups(node, card=0):
     return t.groups(node.books()["gpus"][card])
 
@@ -118,15 +111,15 @@ def weights(node, _):
     """By weight among those that have work; what one leaves the other has."""
     a = Member(node, "three", "--weight", "3").feed()
     b = Member(node, "seven", "--weight", "7").feed()
-    until(lambda: (a.slice_us(), b.slice_us()) == (1800, 4200), "no slices: %s" % _groups(node))
+    t.wait_for(lambda: (a.slice_us(), b.slice_us()) == (1800, 4200), lambda: "no slices: %s" % _groups(node))
     close(shares(node, a, b), [30, 70])
     t.check("GPU 0: weight (2)" in t.command(t.CGPU, "policy", "--node", node.name), "the policy")
     t.command(t.CGPU, "set", "three", "--weight", "63")
-    until(lambda: a.slice_us() == 5400, "the weight did not change: %s" % _groups(node))
+    t.wait_for(lambda: a.slice_us() == 5400, lambda: "the weight did not change: %s" % _groups(node))
     close(shares(node, a, b), [90, 10])
     b.stop()
     b.end()
-    until(lambda: a.slice_us() == 3000, "the slices of one alone: %s" % _groups(node))
+    t.wait_for(lambda: a.slice_us() == 3000, lambda: "the slices of one alone: %s" % _groups(node))
     a.stop()
     a.end()
 
@@ -135,7 +128,7 @@ def equal(node, daemon):
     """Without a word everybody has as much, whatever cgpud does meanwhile."""
     members = [Member(node, "m%d" % i, kernel=kernel).feed()
                for i, kernel in enumerate((10000, 20000, 50000))]
-    until(lambda: all(one.slice_us() == 3000 for one in members), "no slices: %s" % _groups(node))
+    t.wait_for(lambda: all(one.slice_us() == 3000 for one in members), lambda: "no slices: %s" % _groups(node))
     close(shares(node, *members), [100 / 3] * 3)
     daemon.stop(signal.SIGKILL)
     close(shares(node, *members), [100 / 3] * 3)
@@ -144,7 +137,7 @@ def equal(node, daemon):
     members[0].end()
     close(shares(node, *members[1:]), [50, 50])
     daemon.start()
-    until(lambda: all(one.slice_us() == 3000 for one in members[1:]), "other slices")
+    t.wait_for(lambda: all(one.slice_us() == 3000 for one in members[1:]), "other slices")
     for one in members[1:]:
         one.stop()
         one.end()
@@ -165,15 +158,15 @@ def policies(node, _):
     refused("--compute", "60", "--compute-max", "50", says="--compute-max is less than --compute")
     refused("--compute", "0", says="--compute")
     t.command(t.CGPU, "policy", "0", "native", "--node", node.name)
-    until(lambda: {first.slice_us(), second.slice_us()} == {STANDARD_US}, "slices under native")
+    t.wait_for(lambda: {first.slice_us(), second.slice_us()} == {STANDARD_US}, "slices under native")
     t.command(t.CGPU, "policy", "0", "soft", "--node", node.name)
     t.command(t.CGPU, "set", "first", "--compute", "20")
     t.command(t.CGPU, "set", "second", "--compute", "80")
-    until(lambda: second.slice_us() == 4 * first.slice_us(), "20 and 80: %s" % _groups(node))
+    t.wait_for(lambda: second.slice_us() == 4 * first.slice_us(), lambda: "20 and 80: %s" % _groups(node))
     close(shares(node, first, second), [20, 80])
     # A small change is one, too.
     t.command(t.CGPU, "set", "first", "--compute", "18")
-    until(lambda: (first.slice_us(), second.slice_us()) == (1102, 4897), "18 and 80: %s" % _groups(node))
+    t.wait_for(lambda: (first.slice_us(), second.slice_us()) == (1102, 4897), lambda: "18 and 80: %s" % _groups(node))
     t.command(t.CGPU, "set", "first", "--compute", "20")
     refused("--compute", "1", says="has 0 % of its compute time left")
     done = t.command(t.CGPU, "policy", "0", "weight", "--node", node.name, ok=False)
@@ -181,9 +174,9 @@ def policies(node, _):
             "cgpu policy: %s" % done)
     t.command(t.CGPU, "set", "second", "--compute", "none")
     t.command(t.CGPU, "set", "first", "--compute", "40")
-    until(lambda: 2 * second.slice_us() == 3 * first.slice_us(), "40 and the rest: %s" % _groups(node))
+    t.wait_for(lambda: 2 * second.slice_us() == 3 * first.slice_us(), lambda: "40 and the rest: %s" % _groups(node))
     t.command(t.CGPU, "set", "first", "--compute", "none")
-    until(lambda: second.slice_us() == first.slice_us(), "equal parts: %s" % _groups(node))
+    t.wait_for(lambda: second.slice_us() == first.slice_us(), lambda: "equal parts: %s" % _groups(node))
     t.command(t.CGPU, "policy", "0", "weight", "--node", node.name)
     t.command(t.CGPU, "policy", "0", "soft", "--node", node.name)
     for one in (first, second):
@@ -196,7 +189,7 @@ def policies(node, _):
 def fixed(node, _):
     """A percentage and never more, also while nobody else wants the card."""
     one = Member(node, "thirty", "--compute", "30").feed()
-    until(lambda: one.slice_us() != STANDARD_US, "no orders: %s" % _groups(node))
+    t.wait_for(lambda: one.slice_us() != STANDARD_US, lambda: "no orders: %s" % _groups(node))
     alone = of_card(node, one)
     print("alone: %.1f %%" % alone)
     t.check(15 < alone < 33, "alone it gets %.1f %%" % alone)
@@ -218,10 +211,10 @@ def fixed(node, _):
 def maximum(node, _):
     """Guaranteed beside others, more while they leave time, and never more than its maximum."""
     one = Member(node, "thirty", "--compute", "30", "--compute-max", "60").feed()
-    until(lambda: one.slice_us() != STANDARD_US, "no orders: %s" % _groups(node))
+    t.wait_for(lambda: one.slice_us() != STANDARD_US, lambda: "no orders: %s" % _groups(node))
     alone = of_card(node, one)
     other = Member(node, "seventy", "--compute", "70").feed()
-    until(lambda: other.slice_us() != STANDARD_US, "no orders: %s" % _groups(node))
+    t.wait_for(lambda: other.slice_us() != STANDARD_US, lambda: "no orders: %s" % _groups(node))
     beside = of_card(node, one), of_card(node, other)
     print("alone %.1f %%, beside the other %.1f %% and %.1f %%" % (alone, *beside))
     t.check(45 < alone < 63, "alone it gets %.1f %%" % alone)
@@ -234,7 +227,7 @@ def maximum(node, _):
 def late(node, _):
     """Windows that end late, because the machine has no processor free, are paid for by the next."""
     one = Member(node, "twenty", "--compute", "20").feed()
-    until(lambda: one.slice_us() != STANDARD_US, "no orders: %s" % _groups(node))
+    t.wait_for(lambda: one.slice_us() != STANDARD_US, lambda: "no orders: %s" % _groups(node))
     spinning = [subprocess.Popen(["sh", "-c", "while :; do :; done"])
                 for _ in range(6 * os.cpu_count())]
     try:
@@ -253,12 +246,12 @@ def late(node, _):
 def upgraded(node, _):
     """Orders are handed over; while a shim becomes another nothing is suspended for good."""
     one = Member(node, "thirty", "--compute", "30").feed()
-    until(lambda: one.slice_us() != STANDARD_US, "no orders: %s" % _groups(node))
+    t.wait_for(lambda: one.slice_us() != STANDARD_US, lambda: "no orders: %s" % _groups(node))
     for _ in range(3):
         t.command(t.CGPU, "upgrade", "thirty")
-        until(lambda: 15 < of_card(node, one, total_ms=500) < 33, "an upgrade changed its share")
+        t.wait_for(lambda: 15 < of_card(node, one, total_ms=500) < 33, "an upgrade changed its share")
     t.command(t.CGPU, "policy", "0", "soft", "--node", node.name)
-    until(lambda: of_card(node, one, total_ms=200) > 90, "it is held back still")
+    t.wait_for(lambda: of_card(node, one, total_ms=200) > 90, "it is held back still")
     one.stop()
     one.end()
 
@@ -332,7 +325,7 @@ def kept(node, daemon):
 def greedy(node, _):
     """What a container asks of the scheduling of its own channels is answered and not done."""
     one, other = Member(node, "greedy"), Member(node, "other").feed()
-    until(lambda: (one.slice_us(), other.slice_us()) == (3000, 3000), "no slices: %s" % _groups(node))
+    t.wait_for(lambda: (one.slice_us(), other.slice_us()) == (3000, 3000), lambda: "no slices: %s" % _groups(node))
     for line in ("slice 1000000", "preempt"):
         one.tell(line)
     t.check(one.slice_us() == 3000, "it set its own slice: %s" % one.group())
@@ -359,7 +352,7 @@ class Crowd:
             begun.update({group["pid"] for group in _groups(node)} - before)
             return begun
 
-        until(has_begun, "it begins nothing")
+        t.wait_for(has_begun, "it begins nothing")
         (self.shim,) = begun
 
     def groups(self, node):
@@ -371,9 +364,9 @@ def many(node, _):
     one = Member(node, "one").feed()
     script = "for i in 1 2 3 4 5 6 7 8; do (echo feed; exec sleep 1000) | %s 20000 & done; wait"
     crowd = Crowd(node, "crowd", script % KERNELS)
-    until(lambda: [group["timeslice_us"] for group in crowd.groups(node)] == [340] * 8,
-          "its slice is not divided: %s" % _groups(node))
-    until(lambda: all(group["gpu_time_ns"] for group in crowd.groups(node)), "not all of them feed")
+    t.wait_for(lambda: [group["timeslice_us"] for group in crowd.groups(node)] == [340] * 8,
+          lambda: "its slice is not divided: %s" % _groups(node))
+    t.wait_for(lambda: all(group["gpu_time_ns"] for group in crowd.groups(node)), "not all of them feed")
     # Eight turns cost eight switches of 40 us, which are not the other's time.
     close(shares(node, one, crowd), [50, 50], points=3)
     crowd.process.kill()
@@ -401,21 +394,21 @@ def waiting(node, daemon):
     full = Member(node, "full").feed()
     log = node.run([BURN, "--kernel-us", "1000", "--queue", "1"], flags=("--name", "waits"),
                    name="waits")
-    until(lambda: len(_groups(node)) == 2, "it does not begin")
+    t.wait_for(lambda: len(_groups(node)) == 2, "it does not begin")
     waiter = Member.__new__(Member)
     waiter.node, waiter.process = node, log
     (waiter.shim,) = {group["pid"] for group in _groups(node)} - {full.shim}
     # A kernel for each turn of 3 ms would be a quarter of the card.
-    until(lambda: shares(node, waiter, full, total_ms=500)[0] > 38, "it does not get its part")
+    t.wait_for(lambda: shares(node, waiter, full, total_ms=500)[0] > 38, "it does not get its part")
     t.check(full.slice_us() < 2000, "by what? %s" % _groups(node))
     daemon.stop(signal.SIGKILL)  # what was found holds
-    until(lambda: shares(node, waiter, full, total_ms=1000)[0] > 35, "it gets less without cgpud")
+    t.wait_for(lambda: shares(node, waiter, full, total_ms=1000)[0] > 35, "it gets less without cgpud")
     t.check(full.slice_us() < 2000, "its turns are long again: %s" % _groups(node))
     daemon.start()
-    until(lambda: shares(node, waiter, full, total_ms=500)[0] > 38, "it does not get its part again")
+    t.wait_for(lambda: shares(node, waiter, full, total_ms=500)[0] > 38, "it does not get its part again")
     log.popen.send_signal(signal.SIGTERM)
     log.end()
-    until(lambda: full.slice_us() == 3000, "its turns stay short: %s" % _groups(node))
+    t.wait_for(lambda: full.slice_us() == 3000, lambda: "its turns stay short: %s" % _groups(node))
     full.stop()
     full.end()
 
@@ -456,7 +449,7 @@ CAP_SYS_NICE = 1 << 23
 
 def _helper(member):
     """The one process that may set levels; the shim, which makes tenants' calls, may not."""
-    until(lambda: len(_helpers()) == 1, "helpers: %s" % _helpers())  # one that was replaced ends
+    t.wait_for(lambda: len(_helpers()) == 1, "helpers: %s" % _helpers())  # one that was replaced ends
     (pid,) = _helpers()
     status, shim = _status(pid), _status(member.shim)
     for name in ("CapEff", "CapPrm", "CapBnd"):
@@ -472,12 +465,12 @@ def priority(node, daemon):
     back; nobody sets his own."""
     others = [Member(node, "m%d" % i).feed() for i in range(4)]
     urgent = Member(node, "urgent")
-    until(lambda: urgent.slice_us() == 3000, "no slices: %s" % _groups(node))
+    t.wait_for(lambda: urgent.slice_us() == 3000, lambda: "no slices: %s" % _groups(node))
     t.check(max(waits(node, urgent, count=10)) > 1000 and not _helpers(), "it has priority already")
     t.command(t.CGPU, "set", "urgent", "--priority", "high")
     # 90 % of a round: 9 times the others' slices, in four turns.
-    until(lambda: (urgent.group()["interleave"], urgent.slice_us()) == (2, 8100) and
-          all(one.slice_us() == 900 for one in others), "no priority: %s" % _groups(node))
+    t.wait_for(lambda: (urgent.group()["interleave"], urgent.slice_us()) == (2, 8100) and
+          all(one.slice_us() == 900 for one in others), lambda: "no priority: %s" % _groups(node))
     # One slice, and the switch to it that was under way.
     t.check(max(waits(node, urgent)) < 900 + SWITCH_US + 1, "it waits for more than one slice")
     helper = _helper(urgent)
@@ -485,7 +478,7 @@ def priority(node, daemon):
     others[0].stop()
     others[0].tell("level 2")
     t.check([one.group()["interleave"] for one in (urgent, others[0])] == [2, 0],
-            "it set its own level: %s" % _groups(node))
+            lambda: "it set its own level: %s" % _groups(node))
     others[0].feed()
     urgent.feed()
     close(shares(node, urgent, *others), [90] + [2.5] * 4)
@@ -496,34 +489,34 @@ def priority(node, daemon):
     daemon.stop(signal.SIGKILL)
     t.check(max(waits(node, urgent, count=20)) < 900 + SWITCH_US + 1, "without cgpud it waits")
     daemon.start()
-    until(lambda: helper not in _helpers() and _helpers(), "the helper is the old one")
+    t.wait_for(lambda: helper not in _helpers() and _helpers(), "the helper is the old one")
     os.kill(_helper(urgent), signal.SIGKILL)
-    until(lambda: not _helpers(), "it cannot be killed")
+    t.wait_for(lambda: not _helpers(), "it cannot be killed")
     t.command(t.CGPU, "set", "urgent", "--priority", "normal")
-    until(lambda: (urgent.group()["interleave"], urgent.slice_us()) == (0, 3000),
-          "it has priority still: %s" % _groups(node))
-    until(lambda: not _helpers(), "the helper is still there")
+    t.wait_for(lambda: (urgent.group()["interleave"], urgent.slice_us()) == (0, 3000),
+          lambda: "it has priority still: %s" % _groups(node))
+    t.wait_for(lambda: not _helpers(), "the helper is still there")
     # A card that knows no levels: longer slices are all that it gets.
     node.fault("--status", NOT_SUPPORTED, control=SET_INTERLEAVE_LEVEL, count=1000)
     t.command(t.CGPU, "set", "urgent", "--priority", "high")
-    until(lambda: (urgent.group()["interleave"], urgent.slice_us()) == (0, 32400),
-          "no longer slice: %s" % _groups(node))
-    until(lambda: not _helpers(), "a helper that is of no use")
+    t.wait_for(lambda: (urgent.group()["interleave"], urgent.slice_us()) == (0, 32400),
+          lambda: "no longer slice: %s" % _groups(node))
+    t.wait_for(lambda: not _helpers(), "a helper that is of no use")
     for one in others:
         one.stop()
     node.clear()
     others.pop().end()  # orders are sent anew
-    until(lambda: urgent.group()["interleave"] == 2 and _helpers(), "no priority: %s" % _groups(node))
+    t.wait_for(lambda: urgent.group()["interleave"] == 2 and _helpers(), lambda: "no priority: %s" % _groups(node))
     for one in (urgent, *others):
         one.end()
-    until(lambda: not _helpers(), "a helper outlives its container")
+    t.wait_for(lambda: not _helpers(), "a helper outlives its container")
 
 
 def elsewhere(_, __):
     """Of cards that are not its node's cgpud does not know whether channels may be taken off them."""
     with t.Node("a10:1", "580") as other:
         one = Member(other, "thirty", "--compute", "30").feed()
-        until(lambda: one.slice_us() == 3000, "no slice: %s" % _groups(other))
+        t.wait_for(lambda: one.slice_us() == 3000, "no slice: %s" % _groups(other))
         share = of_card(other, one, total_ms=500)
         t.check(share > 90, "it is taken off: %.1f %%" % share)
         one.stop()
@@ -535,10 +528,10 @@ def windows(node, _):
     each has a window of its own."""
     others = [Member(node, "m%d" % i, "--compute", "25").feed() for i in range(4)]
     urgent = Member(node, "urgent", "--priority", "high").feed()
-    until(lambda: (urgent.group()["interleave"], urgent.slice_us()) == (2, 1125) and
-          all(one.slice_us() == 500 for one in others), "no priority: %s" % _groups(node))
+    t.wait_for(lambda: (urgent.group()["interleave"], urgent.slice_us()) == (2, 1125) and
+          all(one.slice_us() == 500 for one in others), lambda: "no priority: %s" % _groups(node))
     # A window that begins late is lost.
-    until(lambda: 88 < (got := shares(node, urgent, *others))[0] < 95 and min(got[1:]) > 1,
+    t.wait_for(lambda: 88 < (got := shares(node, urgent, *others))[0] < 95 and min(got[1:]) > 1,
           "it does not come to 90 and 2.5 each")
     for one in (urgent, *others):
         one.stop()
@@ -549,7 +542,7 @@ def top(node, _):
     """cgpu top says what the books say."""
     three = Member(node, "three", "--weight", "3").feed()
     seven = Member(node, "seven", "--weight", "7").feed()
-    until(lambda: (three.slice_us(), seven.slice_us()) == (1800, 4200), "no slices: %s" % _groups(node))
+    t.wait_for(lambda: (three.slice_us(), seven.slice_us()) == (1800, 4200), lambda: "no slices: %s" % _groups(node))
 
     def look(count=1):
         """The last of so many looks: by name, and the card's own."""
@@ -568,12 +561,12 @@ def top(node, _):
         return (card["policy"] == "weight" and card["busy_percent"] > 90 and
                 fits(lines["three"], 30) and fits(lines["seven"], 70))
 
-    until(right, "it says something else")
+    t.wait_for(right, "it says something else")
     seven.stop()
     seven.end()
-    until(lambda: look()[0]["three"]["used_percent"] > 85, "one alone uses nothing")
+    t.wait_for(lambda: look()[0]["three"]["used_percent"] > 85, "one alone uses nothing")
     three.stop()
-    until(lambda: look(2)[0]["three"]["used_percent"] == 0, "it uses more than nothing")
+    t.wait_for(lambda: look(2)[0]["three"]["used_percent"] == 0, "it uses more than nothing")
     table = t.command(t.CGPU, "top", "--node", node.name, "-n", "1", "-d", "0.1")
     t.check("GPU 0: weight" in table and "three" in table and "THROTTLED" in table, table)
     three.end()

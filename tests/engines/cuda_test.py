@@ -9,7 +9,7 @@ import tempfile
 
 import cgpu_test as t
 import isolation
-from compute_test import MS, close, run, shares, until
+from compute_test import MS, close, run, shares
 
 BURN = os.path.abspath(os.path.join(t.BIN, "cgpu-burn"))
 CUDA = os.path.abspath(os.environ.get("CGPU_CUDA", os.path.join(t.BIN, os.pardir, "cuda")))
@@ -66,8 +66,8 @@ def weights(node, _):
     """The card is shared out by weight, as it is among programs that make the driver's calls."""
     three = Burning(node, "three", "--weight", "3")
     one = Burning(node, "one", "--weight", "1")
-    until(lambda: sorted(group["timeslice_us"] for group in _groups(node)) == [1500, 4500],
-          "no slices: %s" % _groups(node))
+    t.wait_for(lambda: sorted(group["timeslice_us"] for group in _groups(node)) == [1500, 4500],
+          lambda: "no slices: %s" % _groups(node))
     close(shares(node, one, three), [25, 75])
     for burning in (one, three):
         burning.process.popen.terminate()

@@ -60,13 +60,6 @@ def expect(done, status, says=""):
             "%r with status %d was expected: %s" % (says, status, done))
 
 
-def until(condition, sentence):
-    end = time.monotonic() + t.DEADLINE
-    while not condition():
-        t.check(time.monotonic() < end, sentence)
-        time.sleep(0.01)
-
-
 def shims():
     return [pid for pid, line in isolation.processes().items() if line.startswith("cgpu-shim")]
 
@@ -74,7 +67,7 @@ def shims():
 def wait_over(node, sentence):
     """Until no shim is left, and nothing of what it held: a process that exits shows no command line
     any more before its sockets are closed."""
-    until(lambda: not shims() and not node.containers(), sentence)
+    t.wait_for(lambda: not shims() and not node.containers(), sentence)
 
 
 def check_used(node, mib):
@@ -215,7 +208,7 @@ def killed(node, _):
     command = node.containers()[0]["pid"]
     os.kill(shim, signal.SIGKILL)
     t.check(process.wait() in (125, 137), "without a shim it ended with %d" % process.wait())
-    until(lambda: command not in isolation.processes(), "the command goes on without its shim")
+    t.wait_for(lambda: command not in isolation.processes(), "the command goes on without its shim")
     node.wait_used(0, "after a killed shim")
     wait_over(node, "a killed shim stays")
     expect(call("--mem", "15GiB", "--", "true"), 0)
@@ -228,7 +221,7 @@ def minded(node, daemon):
     command = node.containers()[0]["pid"]
     process.popen.send_signal(signal.SIGSTOP)
     os.kill(shim, signal.SIGKILL)
-    until(lambda: command not in isolation.processes(), "the command goes on without its shim")
+    t.wait_for(lambda: command not in isolation.processes(), "the command goes on without its shim")
     process.popen.send_signal(signal.SIGCONT)
     process.wait()
     with open("/run/daemon/log", encoding="utf-8") as file:
@@ -364,7 +357,7 @@ def hanging(_, daemon):
     for _ in range(12):
         sender.expect("^sent$")
     children = "/proc/%d/task/%d/children" % (daemon.popen.pid, daemon.popen.pid)
-    until(lambda: not open(children, encoding="utf-8").read(), "a process of cgpud's hangs")
+    t.wait_for(lambda: not open(children, encoding="utf-8").read(), "a process of cgpud's hangs")
     expect(call("--mem", "1GiB", "--", "true"), 0)
     sender.end()
 
@@ -460,12 +453,12 @@ def foreign(_, daemon):
     folder = _cgroup("shared", [victim.popen.pid, own.popen.pid])
     own.say("")
     pid = int(own.expect("handed ([0-9]+)").group(1))
-    until(lambda: _knows(daemon, pid), "cgpud does not hear of the process")
+    t.wait_for(lambda: _knows(daemon, pid), "cgpud does not hear of the process")
     for shim in shims():
         os.kill(shim, signal.SIGKILL)
-    until(lambda: not os.path.exists("/proc/%d" % pid) or status_of(pid)["State"].startswith("Z"),
+    t.wait_for(lambda: not os.path.exists("/proc/%d" % pid) or status_of(pid)["State"].startswith("Z"),
           "the process outlives its shim")
-    until(lambda: "ended before it" in open("/run/daemon/log", encoding="utf-8").read(),
+    t.wait_for(lambda: "ended before it" in open("/run/daemon/log", encoding="utf-8").read(),
           "cgpud says nothing")
     t.check(victim.popen.poll() is None, "root's process was killed, too")
     t.check(own.popen.poll() is None, "the user's other process was killed: it was in no container")
