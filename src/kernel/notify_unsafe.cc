@@ -72,7 +72,7 @@ Result<Notification> NotifyListener::Receive() const {
   return n;
 }
 
-void NotifyListener::Interrupt(pid_t tid) {
+void NotifyListener::Interrupt(pid_t tid) const {
   (void)syscall(SYS_tgkill, getpid(), tid, SIGUSR1);
 }
 

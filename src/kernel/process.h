@@ -27,10 +27,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "base/fd.h"
+#include "base/mutex.h"
 #include "base/result.h"
 
 namespace cgpu::kernel {
@@ -85,6 +85,8 @@ struct FileIdentity {
 [[nodiscard]] Result<FileIdentity> IdentifyOf(int proc, pid_t tid, int fd);
 
 struct Caller {
+  virtual ~Caller() = default;
+
   pid_t tid = 0;
   UniqueFd thread_pidfd;  // invalid on kernels without PIDFD_THREAD (before 6.9)
   std::shared_ptr<const Process> process;
@@ -92,21 +94,55 @@ struct Caller {
 
   // Return the bytes transferred, or -1 with errno (EFAULT or another). 0: the address space is
   // gone.
-  [[nodiscard]] ssize_t Read(std::uint64_t address, void* into, std::size_t size) const;
-  [[nodiscard]] ssize_t Write(std::uint64_t address, const void* from, std::size_t size) const;
+  [[nodiscard]] virtual ssize_t Read(std::uint64_t address, void* into, std::size_t size) const;
+  [[nodiscard]] virtual ssize_t Write(std::uint64_t address, const void* from,
+                                      std::size_t size) const;
 
   // Returns a duplicate of the thread's descriptor `fd`. ESRCH: the thread is gone. EBADF: no such
   // descriptor, or the thread has a table of its own and this kernel cannot look into it.
-  [[nodiscard]] Result<UniqueFd> TakeFd(int fd) const;
+  [[nodiscard]] virtual Result<UniqueFd> TakeFd(int fd) const;
 
   // Returns false once the process (the thread, where the kernel can tell) has exited.
-  [[nodiscard]] bool Alive() const;
+  [[nodiscard]] virtual bool Alive() const;
+
+  // As IdentifyOf() of this thread.
+  [[nodiscard]] virtual Result<FileIdentity> Identify(int proc, int fd) const;
 };
 
-// Finds callers and caches them. Thread-safe. Never holds its lock while it asks the kernel about a
+// Finds callers. Thread-safe.
+class CallerLookup {
+ public:
+  virtual ~CallerLookup() = default;
+
+  // Returns the caller with thread id `tid`. NotifyListener::Valid() must follow. Does not check
+  // cached entries again: TakeFd() fails with ESRCH for a thread that is gone. `fresh` drops the
+  // cached entry first; use it after ESRCH or an empty read. kExhausted: there is no room for
+  // another process.
+  [[nodiscard]] virtual Result<std::shared_ptr<const Caller>> Find(pid_t tid, bool fresh) = 0;
+
+  // Returns an epoll descriptor that becomes readable when a known process exits; then call
+  // DropDead().
+  [[nodiscard]] virtual int exit_events() const = 0;
+
+  // Returns the open /proc of the pid namespace that callers are numbered in.
+  [[nodiscard]] virtual int proc_fd() const = 0;
+
+  // Forgets processes and threads that have exited. Returns the serials of the processes.
+  virtual std::vector<std::uint64_t> DropDead() = 0;
+
+  // Returns the known processes that are alive, in order of serial.
+  [[nodiscard]] virtual std::vector<std::shared_ptr<const Process>> Processes() const = 0;
+
+  // --- Hand-over to a later lookup that knows no process yet. It finds callers again.
+  [[nodiscard]] virtual std::uint64_t next_serial() const = 0;
+  virtual void Adopt(std::vector<std::shared_ptr<const Process>> processes,
+                     std::uint64_t next_serial) = 0;
+};
+
+// Finds callers in /proc and caches them. Never holds its lock while it asks the kernel about a
 // process: the kernel can make it wait for everything that the process waits for, for example an
 // exec that closes files.
-class CallerTable {
+class CallerTable final : public CallerLookup {
  public:
   // Limits of the cache. Each known process takes two descriptors of this one, each known thread
   // takes one. Threads beyond kMaxThreads are looked up at every call.
@@ -120,34 +156,21 @@ class CallerTable {
     pid_t parent = 0;
   };
 
-  // `proc_fd`: an open /proc of the pid namespace that notifications are numbered in.
+  // `proc_fd`: an open /proc, see proc_fd().
   explicit CallerTable(UniqueFd proc_fd);
 
-  // Returns the caller with thread id `tid`. NotifyListener::Valid() must follow. Does not check
-  // cached entries again: TakeFd() fails with ESRCH for a thread that is gone. `fresh` drops the
-  // cached entry first; use it after ESRCH or an empty read. kExhausted: there is no room for
-  // another process.
-  [[nodiscard]] Result<std::shared_ptr<const Caller>> Find(pid_t tid, bool fresh = false);
-
-  // Returns an epoll descriptor that becomes readable when a known process exits; then call
-  // DropDead().
-  [[nodiscard]] int exit_events() const { return epoll_.get(); }
-
-  [[nodiscard]] int proc_fd() const { return proc_.get(); }
-
-  // Forgets processes and threads that have exited. Returns the serials of the processes.
-  std::vector<std::uint64_t> DropDead();
-
-  // Returns the known processes that are alive, in order of serial.
-  [[nodiscard]] std::vector<std::shared_ptr<const Process>> Processes() const;
-
-  // --- Hand-over to a later table that knows no process yet. It finds callers again.
-  [[nodiscard]] std::uint64_t next_serial() const;
-  void Adopt(std::vector<std::shared_ptr<const Process>> processes, std::uint64_t next_serial);
+  [[nodiscard]] Result<std::shared_ptr<const Caller>> Find(pid_t tid, bool fresh) override;
+  [[nodiscard]] int exit_events() const override { return epoll_.get(); }
+  [[nodiscard]] int proc_fd() const override { return proc_.get(); }
+  std::vector<std::uint64_t> DropDead() override;
+  [[nodiscard]] std::vector<std::shared_ptr<const Process>> Processes() const override;
+  [[nodiscard]] std::uint64_t next_serial() const override;
+  void Adopt(std::vector<std::shared_ptr<const Process>> processes,
+             std::uint64_t next_serial) override;
 
  private:
   Result<std::shared_ptr<const Process>> FindProcess(pid_t tid, const Status& status, bool fresh);
-  void Keep(std::shared_ptr<const Process> process);
+  void Keep(std::shared_ptr<const Process> process) CGPU_REQUIRES(mutex_);
   void Remember(const std::shared_ptr<const Caller>& caller);
   [[nodiscard]] std::shared_ptr<const Process> Known(pid_t tgid) const;
   [[nodiscard]] std::vector<std::shared_ptr<const Process>> All() const;
@@ -155,12 +178,13 @@ class CallerTable {
 
   const UniqueFd proc_;
   UniqueFd epoll_;
-  mutable std::mutex mutex_;  // guards the rest
-  std::map<pid_t, std::shared_ptr<const Caller>> threads_;
-  std::map<pid_t, std::shared_ptr<const Process>> processes_;
-  std::uint64_t next_serial_ = 1;
-  std::uint64_t next_program_ = std::uint64_t{1} << 48;  // above every serial
-  std::size_t sweep_at_ = 64;
+  mutable Mutex mutex_;  // guards the rest
+  std::map<pid_t, std::shared_ptr<const Caller>> threads_ CGPU_GUARDED_BY(mutex_);
+  std::map<pid_t, std::shared_ptr<const Process>> processes_ CGPU_GUARDED_BY(mutex_);
+  std::uint64_t next_serial_ CGPU_GUARDED_BY(mutex_) = 1;
+  std::uint64_t next_program_ CGPU_GUARDED_BY(mutex_) = std::uint64_t{1}
+                                                        << 48;  // above every serial
+  std::size_t sweep_at_ CGPU_GUARDED_BY(mutex_) = 64;
 };
 
 }  // namespace cgpu::kernel

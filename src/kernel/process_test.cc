@@ -72,23 +72,23 @@ TEST(CallerTable, SeesAnExecAfterWhichItsParentKeepsTheMemory) {
   CallerTable table(UniqueFd(open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC)));
   const std::uint64_t canary = 0x5eed5eed5eed5eed;
   const auto address = reinterpret_cast<std::uintptr_t>(&canary);
-  const auto before = table.Find(child);
+  const auto before = table.Find(child, false);
   ASSERT_TRUE(before.ok());
   std::uint64_t seen = 0;
   EXPECT_EQ((*before)->Read(address, &seen, sizeof(seen)), static_cast<ssize_t>(sizeof(seen)));
   EXPECT_EQ(seen, canary);
-  EXPECT_EQ(table.Find(child).value(), *before) << "looked up again without need";
+  EXPECT_EQ(table.Find(child, false).value(), *before) << "looked up again without need";
 
   close(sharer.done[1]);
   ASSERT_EQ(write(sharer.go[1], "", 1), 1);
   char byte = 0;
   EXPECT_EQ(read(sharer.done[0], &byte, 1), 0);  // until the exec
-  const auto after = table.Find(child);
+  const auto after = table.Find(child, false);
   ASSERT_TRUE(after.ok());
   EXPECT_NE((*after)->Read(address, &seen, sizeof(seen)), static_cast<ssize_t>(sizeof(seen)))
       << "read from the parent";
   EXPECT_EQ((*after)->process->serial, (*before)->process->serial) << "it is the same process";
-  EXPECT_EQ(table.Find(child).value(), *after) << "looked up again without need";
+  EXPECT_EQ(table.Find(child, false).value(), *after) << "looked up again without need";
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
   close(sharer.go[0]);
@@ -104,7 +104,7 @@ TEST(CallerTable, SaysOnceThatAProcessHasExitedWhoeverHoldsItStill) {
     pause();
     _exit(0);
   }
-  const auto held = table.Find(child);
+  const auto held = table.Find(child, false);
   const auto anew = table.Find(child, true);
   ASSERT_TRUE(held.ok() && anew.ok());
   pollfd exits{table.exit_events(), POLLIN, 0};

@@ -136,11 +136,15 @@ Result<FileIdentity> IdentifyOf(int proc, pid_t tid, int fd) {
   return IdentifyAt(proc, path, AT_NO_AUTOMOUNT);
 }
 
+Result<FileIdentity> Caller::Identify(int proc, int fd) const {
+  return IdentifyOf(proc, tid, fd);
+}
+
 CallerTable::CallerTable(UniqueFd proc_fd)
     : proc_(std::move(proc_fd)), epoll_(epoll_create1(EPOLL_CLOEXEC)) {}
 
 std::shared_ptr<const Process> CallerTable::Known(pid_t tgid) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = processes_.find(tgid);
   return found == processes_.end() ? nullptr : found->second;
 }
@@ -168,7 +172,7 @@ Result<std::shared_ptr<const Process>> CallerTable::FindProcess(pid_t tid, const
   if (!process->pidfd.valid() || !process->mem.valid()) {
     return ErrnoError(Code::kUnavailable, errno, "cannot open the calling process");
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto now = processes_.find(status.tgid);
   const bool there = now != processes_.end() && !HasExited(*now->second);
   if (there && !lives) {
@@ -202,13 +206,13 @@ void CallerTable::StopWatching(const Process& process) const {
 }
 
 std::uint64_t CallerTable::next_serial() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return next_serial_;
 }
 
 void CallerTable::Adopt(std::vector<std::shared_ptr<const Process>> processes,
                         std::uint64_t next_serial) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (auto& process : processes) {
     Keep(std::move(process));
   }
@@ -218,7 +222,7 @@ void CallerTable::Adopt(std::vector<std::shared_ptr<const Process>> processes,
 Result<std::shared_ptr<const Caller>> CallerTable::Find(pid_t tid, bool fresh) {
   std::shared_ptr<const Caller> known;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (const auto found = threads_.find(tid); found != threads_.end()) {
       known = found->second;
     }
@@ -227,7 +231,7 @@ Result<std::shared_ptr<const Caller>> CallerTable::Find(pid_t tid, bool fresh) {
     if (!fresh && known->thread_pidfd.valid() && !MayHaveExeced(*known->process)) {
       return known;
     }
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (const auto found = threads_.find(tid); found != threads_.end() && found->second == known) {
       threads_.erase(found);
     }
@@ -251,7 +255,7 @@ Result<std::shared_ptr<const Caller>> CallerTable::Find(pid_t tid, bool fresh) {
 }
 
 void CallerTable::Remember(const std::shared_ptr<const Caller>& caller) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (threads_.size() >= sweep_at_) {
     std::erase_if(threads_, [](const auto& entry) { return !entry.second->Alive(); });
     sweep_at_ = 2 * threads_.size() + 64;
@@ -266,7 +270,7 @@ std::vector<std::uint64_t> CallerTable::DropDead() {
   std::erase_if(processes, [](const auto& process) { return !HasExited(*process); });
   std::vector<std::shared_ptr<const Caller>> threads;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     threads.reserve(threads_.size());
     for (const auto& [tid, caller] : threads_) {
       threads.push_back(caller);
@@ -274,7 +278,7 @@ std::vector<std::uint64_t> CallerTable::DropDead() {
   }
   std::erase_if(threads, [](const auto& caller) { return caller->Alive(); });
   std::vector<std::uint64_t> dead;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& process : processes) {
     const auto found = processes_.find(process->tgid);
     if (found != processes_.end() && found->second == process) {
@@ -293,7 +297,7 @@ std::vector<std::uint64_t> CallerTable::DropDead() {
 }
 
 std::vector<std::shared_ptr<const Process>> CallerTable::All() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<std::shared_ptr<const Process>> list;
   list.reserve(processes_.size());
   for (const auto& [tgid, process] : processes_) {

@@ -42,7 +42,7 @@ Reservation& Reservation::operator=(Reservation&& other) noexcept {
 
 Reservation::~Reservation() {
   if (id_ != 0) {
-    const std::scoped_lock lock(dropped_->mutex);
+    const MutexLock lock(dropped_->mutex);
     dropped_->ids.push_back(id_);
   }
 }
@@ -254,7 +254,7 @@ void Ledger::Cancel(Reservation& reservation) {
 void Ledger::CollectDropped() {
   std::vector<std::uint64_t> ids;
   {
-    const std::scoped_lock lock(dropped_->mutex);
+    const MutexLock lock(dropped_->mutex);
     ids.swap(dropped_->ids);
   }
   for (const std::uint64_t id : ids) {

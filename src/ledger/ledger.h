@@ -28,12 +28,12 @@
 #include <limits>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/result.h"
 #include "ledger/books.h"
 
@@ -108,8 +108,8 @@ class Reservation {
  private:
   friend class Ledger;
   struct Dropped {
-    std::mutex mutex;
-    std::vector<std::uint64_t> ids;
+    Mutex mutex;
+    std::vector<std::uint64_t> ids CGPU_GUARDED_BY(mutex);
   };
   Reservation(std::shared_ptr<Dropped> dropped, std::uint64_t id)
       : dropped_(std::move(dropped)), id_(id) {}

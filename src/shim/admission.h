@@ -15,9 +15,10 @@
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <vector>
+
+#include "base/mutex.h"
 
 namespace cgpu::shim {
 
@@ -39,7 +40,7 @@ class Admission {
   // Returns the item if it may run now, or parks it and returns null. With `hold`, parks it even so
   // if another runs; it may start when that one ends.
   std::unique_ptr<Item> Start(std::unique_ptr<Item> item, bool hold = false) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if ((hold && taken_ > 0) || !Free(item->claim) || Overtakes(item->claim)) {
       parked_.push_back(std::move(item));
       return nullptr;
@@ -51,7 +52,7 @@ class Admission {
   // Gives back what `claim` held. Returns the parked items that may run now; they hold their
   // claims.
   std::vector<std::unique_ptr<Item>> Finish(const Claim& claim) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const std::uint64_t key : claim.exclusive) {
       held_.erase(key);
     }
@@ -63,7 +64,7 @@ class Admission {
   // driver at the last call of this function and still are. Call it periodically while anything is
   // parked.
   std::vector<std::unique_ptr<Item>> Overdue() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (CardSlot& slot : slots_) {
       slot.most = slot.started == slot.noted ? kBesideLong : kPerCard;
       slot.noted = slot.started;
@@ -77,7 +78,7 @@ class Admission {
 
   // Parks an item again that Overdue() returned and no thread has run.
   void PutBack(std::unique_ptr<Item> item) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const std::uint64_t key : item->claim.exclusive) {
       held_.erase(key);
     }
@@ -88,7 +89,7 @@ class Admission {
   // Removes the parked items for which `gone` is true and returns them; the caller drops them.
   template <class Predicate>
   std::vector<std::unique_ptr<Item>> Purge(Predicate gone) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::vector<std::unique_ptr<Item>> out;
     for (auto it = parked_.begin(); it != parked_.end();) {
       if (gone(**it)) {
@@ -102,7 +103,7 @@ class Admission {
   }
 
   [[nodiscard]] std::size_t parked() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return parked_.size();
   }
 
@@ -114,30 +115,33 @@ class Admission {
     std::uint64_t noted = 0;    // of `started`, by the last Overdue()
   };
 
-  CardSlot* Slot(const Claim& claim) {
+  CardSlot* Slot(const Claim& claim) CGPU_REQUIRES(mutex_) {
     if (claim.card < 0 || claim.releases) {
       return nullptr;
     }
     return &slots_[static_cast<std::size_t>(claim.card)];
   }
 
-  void Release(const Claim& claim) {
+  void Release(const Claim& claim) CGPU_REQUIRES(mutex_) {
     if (CardSlot* slot = Slot(claim)) {
       --slot->running;
     }
     --taken_;
   }
 
-  bool Free(const Claim& claim) {
+  bool Free(const Claim& claim) CGPU_REQUIRES(mutex_) {
+    for (const std::uint64_t key : claim.exclusive) {
+      if (held_.contains(key)) {
+        return false;
+      }
+    }
     const CardSlot* slot = Slot(claim);
-    return (slot == nullptr || slot->running < slot->most) &&
-           std::none_of(claim.exclusive.begin(), claim.exclusive.end(),
-                        [&](std::uint64_t key) { return held_.contains(key); });
+    return slot == nullptr || slot->running < slot->most;
   }
 
   // Returns true if an earlier call waits for something this one needs: calls of a client keep
   // their order.
-  bool Overtakes(const Claim& claim) const {
+  bool Overtakes(const Claim& claim) const CGPU_REQUIRES(mutex_) {
     return std::any_of(parked_.begin(), parked_.end(), [&](const auto& other) {
       return std::any_of(claim.exclusive.begin(), claim.exclusive.end(), [&](std::uint64_t key) {
         const auto& theirs = other->claim.exclusive;
@@ -146,7 +150,7 @@ class Admission {
     });
   }
 
-  void Take(const Claim& claim) {
+  void Take(const Claim& claim) CGPU_REQUIRES(mutex_) {
     held_.insert(claim.exclusive.begin(), claim.exclusive.end());
     if (CardSlot* slot = Slot(claim)) {
       ++slot->running;
@@ -155,7 +159,7 @@ class Admission {
     ++taken_;
   }
 
-  std::vector<std::unique_ptr<Item>> Runnable() {
+  std::vector<std::unique_ptr<Item>> Runnable() CGPU_REQUIRES(mutex_) {
     std::vector<std::unique_ptr<Item>> out;
     std::set<std::uint64_t> waiting;  // keys that earlier parked calls wait for
     for (auto it = parked_.begin(); it != parked_.end();) {
@@ -174,11 +178,11 @@ class Admission {
     return out;
   }
 
-  mutable std::mutex mutex_;  // guards the rest
-  std::set<std::uint64_t> held_;
-  std::vector<CardSlot> slots_;
-  int taken_ = 0;  // claims
-  std::list<std::unique_ptr<Item>> parked_;
+  mutable Mutex mutex_;  // guards the rest
+  std::set<std::uint64_t> held_ CGPU_GUARDED_BY(mutex_);
+  std::vector<CardSlot> slots_ CGPU_GUARDED_BY(mutex_);
+  int taken_ CGPU_GUARDED_BY(mutex_) = 0;  // claims
+  std::list<std::unique_ptr<Item>> parked_ CGPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace cgpu::shim

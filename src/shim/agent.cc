@@ -114,7 +114,7 @@ bool Agent::Over() const {
   // A descriptor comes with the first byte.
   const bool silent = std::any_of(connections_.begin(), connections_.end(),
                                   [](const Connection& one) { return one.read == 0; });
-  return accepting_ && !silent && (!creator_.valid() || server_.WhatIsServed().ever);
+  return accepting_ && !silent && (!creator_.valid() || server_.pool().WhatIsServed().ever);
 }
 
 // Connections that cannot be taken now must not keep the epoll readable.
@@ -208,7 +208,9 @@ void Agent::Take(Connection& connection, UniqueFd file) {
     return;
   }
   // Without room the listener is closed: then its processes' calls fail.
-  if (const auto source = server_.Serve(std::move(*listener)); source.ok()) {
+  if (const auto source = server_.pool().Serve(
+          std::make_unique<const kernel::NotifyListener>(std::move(*listener)));
+      source.ok()) {
     connection.sources.push_back(*source);
   }
 }
@@ -240,7 +242,8 @@ bool Agent::Receive(Connection& connection) {
     }
     for (const auto& one : connection.sources) {
       if (const auto source = one.lock()) {
-        server_.SetProcess(*source, connection.state.process().value_or(0), connection.sender);
+        server_.pool().SetProcess(*source, connection.state.process().value_or(0),
+                                  connection.sender);
       }
     }
   }

@@ -64,7 +64,7 @@ enum { kHangUps, kAgent, kRefusals, kPace, kRest, kAdmin, kFirstConnection };
 // Returns the descriptors to poll. One that cannot be handled now must not keep this thread busy.
 std::vector<pollfd> Desk::Polled() const {
   std::vector<pollfd> polled(kFirstConnection);
-  polled[kHangUps].fd = server_.hang_ups();
+  polled[kHangUps].fd = server_.pool().hang_ups();
   polled[kAgent].fd = agent_ == nullptr || agent_->starved() ? -1 : agent_->events();
   polled[kRefusals].fd = told_ ? -1 : server_.refusals();
   polled[kPace].fd = pace_.get();
@@ -83,13 +83,13 @@ void Desk::Run() {
   while (!done_) {
     std::vector<pollfd> polled = Polled();
     const bool unproved = server_.LookForProof();
-    const bool soon =
-        server_.SendAway() || starved_ || unproved || (agent_ != nullptr && agent_->starved());
+    const bool soon = server_.pool().SendAway() || starved_ || unproved ||
+                      (agent_ != nullptr && agent_->starved());
     starved_ = false;
     if (poll(polled.data(), polled.size(), soon ? kSoonMs : -1) < 0) {
       continue;  // EINTR
     }
-    if (server_.EndSources()) {
+    if (server_.pool().EndSources()) {
       housekeeping_.Hasten();
     }
     if (agent_ != nullptr) {
@@ -101,7 +101,7 @@ void Desk::Run() {
     }
     Serve(polled);
     if (!watchers_.empty()) {
-      watchers_.Tell(server_.Roots());
+      watchers_.Tell(server_.pool().Roots());
     }
     if (polled[kPace].revents != 0) {
       std::uint64_t ticks = 0;
@@ -134,7 +134,7 @@ void Desk::Serve(const std::vector<pollfd>& polled) {
 }
 
 void Desk::LookForEnd() {
-  ended_ = !server_.WhatIsServed().now && (agent_ == nullptr || agent_->Over());
+  ended_ = !server_.pool().WhatIsServed().now && (agent_ == nullptr || agent_->Over());
   housekeeping_.SetOver(ended_);
 }
 
@@ -267,7 +267,7 @@ std::string Desk::Reply(const AdminRequest& request, UniqueFd file) const {
   switch (request.kind) {
     case AdminRequest::Kind::kPs: {
       ContainerStatus status = server_.Status();
-      status.pid = server_.WhatIsServed().first_process;
+      status.pid = server_.pool().WhatIsServed().first_process;
       status.state = ended_ || LauncherGone() ? kEnded : kRunning;
       return EncodeStatus(status);
     }

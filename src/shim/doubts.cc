@@ -50,7 +50,7 @@ std::shared_lock<std::shared_timed_mutex> Server::KeepQuestionsOut(const boundar
 // where an mmap has been let through nothing is asked.
 void Server::SettleDoubts() {
   {
-    const std::lock_guard lock(state_mutex_);
+    const MutexLock lock(state_mutex_);
     if (!boundary_.managed().HasDoubts()) {
       return;
     }
@@ -62,7 +62,7 @@ void Server::SettleDoubts() {
   }
   std::vector<boundary::ManagedBook::Doubt> doubts;
   {
-    const std::lock_guard lock(state_mutex_);
+    const MutexLock lock(state_mutex_);
     doubts = boundary_.managed().Doubts();
   }
   std::size_t questions = kMostQuestions;
@@ -75,7 +75,7 @@ void Server::SettleDoubts() {
     }
     holders.emplace_back(doubt, *held);
   }
-  const std::lock_guard lock(state_mutex_);
+  const MutexLock lock(state_mutex_);
   boundary_.managed().Resolve(holders);
 }
 
@@ -113,7 +113,7 @@ std::vector<Server::KnownFile> Server::KnownFiles() {
   std::vector<KnownFile> files;
   for (auto& file : uvm_files_.All()) {
     boundary::AddressRanges known;
-    const std::lock_guard lock(state_mutex_);
+    const MutexLock lock(state_mutex_);
     if (const boundary::UvmSpace* space = boundary_.FindSpace(file->key); space != nullptr) {
       for (const auto& [base, length] : space->Ranges()) {
         known.push_back({base, base + length});

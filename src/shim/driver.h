@@ -9,16 +9,17 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/fd.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "boundary/boundary.h"
 #include "rm/abi.h"
 #include "rm/nv_ctrl.h"
+#include "shim/gpu_calls.h"
 #include "shim/handover.h"
 #include "shim/interleave.h"
 #include "shim/scheduler.h"
@@ -27,12 +28,15 @@ namespace cgpu::shim {
 
 class Driver : public CardControls {
  public:
-  // Opens the control file. `card_paths`: the GPU files in the order of the grant.
-  static Result<std::unique_ptr<Driver>> Open(const rm::Abi& abi, const std::string& control_path,
+  // Opens the control file. `calls` and `abi` outlive this. `card_paths`: the GPU files in the
+  // order of the grant.
+  static Result<std::unique_ptr<Driver>> Open(GpuCalls& calls, const rm::Abi& abi,
+                                              const std::string& control_path,
                                               std::vector<std::string> card_paths);
 
   // Resumes the driver that saved `state`, with the descriptors in it; the same number of GPUs.
-  static std::unique_ptr<Driver> Resume(const rm::Abi& abi, std::vector<std::string> card_paths,
+  static std::unique_ptr<Driver> Resume(GpuCalls& calls, const rm::Abi& abi,
+                                        std::vector<std::string> card_paths,
                                         const DriverState& state);
   // Returns the state without the GPUs' instances, which are the boundary's.
   [[nodiscard]] DriverState Save() const;
@@ -47,18 +51,18 @@ class Driver : public CardControls {
   // Tags `file`, an open control file of the tenant's, by making a client of ours on it. The client
   // ends with the file and cannot be used on any other, so it distinguishes this open file from all
   // others.
-  [[nodiscard]] static Result<std::uint32_t> MarkFile(int file);
-  [[nodiscard]] static bool HasMark(int file, std::uint32_t mark);
+  [[nodiscard]] Result<std::uint32_t> MarkFile(int file) const;
+  [[nodiscard]] bool HasMark(int file, std::uint32_t mark) const;
 
   // Makes `table.fd`, an open control file, hold exported objects, as `client`, which lies on
   // `file`. Returns false if the driver refuses, for example because the file holds some already.
-  [[nodiscard]] static bool SetUpTable(
+  [[nodiscard]] bool SetUpTable(
       int file, std::uint32_t client,
-      rm::NV0000_CTRL_OS_UNIX_CREATE_EXPORT_OBJECT_FD_PARAMS& table);
+      rm::NV0000_CTRL_OS_UNIX_CREATE_EXPORT_OBJECT_FD_PARAMS& table) const;
 
   // Frees a client's object, or a client (its own object), by a call on its file. Failure means
   // that it is gone.
-  static void Free(int file, std::uint32_t client, std::uint32_t object);
+  void Free(int file, std::uint32_t client, std::uint32_t object) const;
 
   // Opens the GPU's file if it is not open. At the first open, also asks for the GPU's sizes.
   [[nodiscard]] Result<> OpenCard(std::size_t card, std::uint32_t device_instance);
@@ -74,8 +78,11 @@ class Driver : public CardControls {
   // Frees those devices: the shim cannot hand them over.
   void FreeDevices();
 
-  // Returns the GPUs' files; the caller closes them outside of its locks.
-  [[nodiscard]] std::vector<UniqueFd> TakeCardFiles();
+  // Returns how often OpenCard() was called.
+  [[nodiscard]] std::uint64_t opens() const;
+  // Returns the GPUs' files, if OpenCard() was not called since `opens` calls: a caller of that
+  // needs them. The last close of a GPU can take long.
+  [[nodiscard]] std::vector<UniqueFd> TakeCardFiles(std::uint64_t opens);
 
  private:
   struct Card {
@@ -86,7 +93,7 @@ class Driver : public CardControls {
     std::uint32_t instance = 0;  // the driver's number of it, once it is open
     bool device = false;         // we have a device on it
   };
-  explicit Driver(const rm::Abi& abi) : abi_(abi) {}
+  Driver(GpuCalls& calls, const rm::Abi& abi) : calls_(calls), abi_(abi) {}
   Result<std::uint32_t> Alloc(std::uint32_t parent, std::uint32_t handle, std::uint32_t cls,
                               void* params) const;
   Result<std::uint32_t> Control(std::uint32_t object, std::uint32_t command, void* params,
@@ -97,19 +104,22 @@ class Driver : public CardControls {
   Result<std::uint64_t> QueryContextBytes() const;
   Result<std::uint64_t> QuerySpaceBytes() const;
   Result<std::uint64_t> QueryBar1Bytes() const;
-  [[nodiscard]] Result<> MakeDevice(std::size_t card);
-  [[nodiscard]] Result<> CopyGroup(std::size_t card, ledger::Handle client, ledger::Handle group);
-  void FreeDevice(std::size_t card);
+  [[nodiscard]] Result<> MakeDevice(std::size_t card) CGPU_REQUIRES(mutex_);
+  [[nodiscard]] Result<> CopyGroup(std::size_t card, ledger::Handle client, ledger::Handle group)
+      CGPU_REQUIRES(mutex_);
+  void FreeDevice(std::size_t card) CGPU_REQUIRES(mutex_);
   [[nodiscard]] bool SwitchSome(std::size_t card, std::span<const ledger::ChannelInfo> some,
                                 bool on) const;
   Result<boundary::CardFigures> AskFigures(std::uint32_t device_instance) const;
 
+  GpuCalls& calls_;
   const rm::Abi& abi_;
   UniqueFd control_;
   std::uint32_t client_ = 0;
-  mutable std::mutex mutex_;  // guards the rest
-  std::vector<Card> cards_;
-  Interleaver interleaver_;
+  mutable Mutex mutex_;  // guards the rest
+  std::vector<Card> cards_ CGPU_GUARDED_BY(mutex_);
+  std::uint64_t opens_ CGPU_GUARDED_BY(mutex_) = 0;
+  Interleaver interleaver_ CGPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace cgpu::shim

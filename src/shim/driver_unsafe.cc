@@ -41,8 +41,8 @@ std::uint32_t SubdeviceOf(std::size_t card) {
 }
 
 template <class T>
-int Call(int fd, std::uint32_t nr, T& params) {
-  return ioctl(fd, _IOWR('F', nr, T), &params) == 0 ? 0 : errno;
+int Call(GpuCalls& calls, int fd, std::uint32_t nr, T& params) {
+  return calls.Call(fd, _IOWR('F', nr, T), &params);
 }
 
 Error Refused(const char* what, int error, std::uint32_t status) {
@@ -51,10 +51,10 @@ Error Refused(const char* what, int error, std::uint32_t status) {
   return Error{Code::kUnavailable, error, text, {}};
 }
 
-Result<std::uint32_t> MakeClient(int file) {
+Result<std::uint32_t> MakeClient(GpuCalls& calls, int file) {
   rm::NVOS21_PARAMETERS root{};
   root.hClass = rm::NV01_ROOT_CLIENT;
-  const int error = Call(file, rm::NV_ESC_RM_ALLOC, root);
+  const int error = Call(calls, file, rm::NV_ESC_RM_ALLOC, root);
   if (error != 0 || root.status != rm::NV_OK) {
     return Refused("a client", error, root.status);
   }
@@ -62,7 +62,7 @@ Result<std::uint32_t> MakeClient(int file) {
 }
 
 // Makes an RM_CONTROL call; returns the driver's status.
-Result<std::uint32_t> Ask(int file, std::uint32_t client, std::uint32_t object,
+Result<std::uint32_t> Ask(GpuCalls& calls, int file, std::uint32_t client, std::uint32_t object,
                           std::uint32_t command, void* params, std::uint32_t size) {
   rm::NVOS54_PARAMETERS control{};
   control.hClient = client;
@@ -70,7 +70,7 @@ Result<std::uint32_t> Ask(int file, std::uint32_t client, std::uint32_t object,
   control.cmd = command;
   control.params = std::bit_cast<std::uint64_t>(params);
   control.paramsSize = size;
-  const int error = Call(file, rm::NV_ESC_RM_CONTROL, control);
+  const int error = Call(calls, file, rm::NV_ESC_RM_CONTROL, control);
   if (error != 0) {
     return Refused("a question", error, control.status);
   }
@@ -78,30 +78,35 @@ Result<std::uint32_t> Ask(int file, std::uint32_t client, std::uint32_t object,
 }
 
 // Asks about `wanted` as `client`, which must lie on `file`.
-Result<std::uint32_t> AskForClient(int file, std::uint32_t client, std::uint32_t wanted) {
+Result<std::uint32_t> AskForClient(GpuCalls& calls, int file, std::uint32_t client,
+                                   std::uint32_t wanted) {
   rm::NV0000_CTRL_CLIENT_GET_ACCESS_RIGHTS_PARAMS params{};
   params.hClient = wanted;
   params.hObject = wanted;
-  return Ask(file, client, client, rm::NV0000_CTRL_CMD_CLIENT_GET_ACCESS_RIGHTS, &params,
+  return Ask(calls, file, client, client, rm::NV0000_CTRL_CMD_CLIENT_GET_ACCESS_RIGHTS, &params,
              sizeof(params));
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Driver>> Driver::Open(const rm::Abi& abi, const std::string& control_path,
+Result<std::unique_ptr<Driver>> Driver::Open(GpuCalls& calls, const rm::Abi& abi,
+                                             const std::string& control_path,
                                              std::vector<std::string> card_paths) {
-  std::unique_ptr<Driver> driver(new Driver(abi));
+  std::unique_ptr<Driver> driver(new Driver(calls, abi));
+  const MutexLock lock(driver->mutex_);
   CGPU_ASSIGN_OR_RETURN(driver->control_, OpenFile(control_path, O_RDWR));
   for (std::string& path : card_paths) {
     driver->cards_.push_back(Card{std::move(path), {}, false, {}});
   }
-  CGPU_ASSIGN_OR_RETURN(driver->client_, MakeClient(driver->control_.get()));
+  CGPU_ASSIGN_OR_RETURN(driver->client_, MakeClient(calls, driver->control_.get()));
   return driver;
 }
 
-std::unique_ptr<Driver> Driver::Resume(const rm::Abi& abi, std::vector<std::string> card_paths,
+std::unique_ptr<Driver> Driver::Resume(GpuCalls& calls, const rm::Abi& abi,
+                                       std::vector<std::string> card_paths,
                                        const DriverState& state) {
-  std::unique_ptr<Driver> driver(new Driver(abi));
+  std::unique_ptr<Driver> driver(new Driver(calls, abi));
+  const MutexLock lock(driver->mutex_);
   driver->control_.reset(state.control);
   driver->client_ = state.client;
   driver->interleaver_ = Interleaver(UniqueFd(state.helper));
@@ -117,7 +122,7 @@ DriverState Driver::Save() const {
   DriverState state;
   state.control = control_.get();
   state.client = client_;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   state.helper = interleaver_.fd();
   for (const Card& card : cards_) {
     state.cards.push_back({0, card.file.get(), card.asked, card.figures});
@@ -133,7 +138,7 @@ Result<std::uint32_t> Driver::Alloc(std::uint32_t parent, std::uint32_t handle, 
   alloc.hObjectNew = handle;
   alloc.hClass = cls;
   alloc.pAllocParms = std::bit_cast<std::uint64_t>(params);
-  const int error = Call(control_.get(), rm::NV_ESC_RM_ALLOC, alloc);
+  const int error = Call(calls_, control_.get(), rm::NV_ESC_RM_ALLOC, alloc);
   if (error != 0 || alloc.status != rm::NV_OK) {
     return Refused("an object", error, alloc.status);
   }
@@ -142,7 +147,7 @@ Result<std::uint32_t> Driver::Alloc(std::uint32_t parent, std::uint32_t handle, 
 
 Result<std::uint32_t> Driver::Control(std::uint32_t object, std::uint32_t command, void* params,
                                       std::uint32_t size) const {
-  return Ask(control_.get(), client_, object, command, params, size);
+  return Ask(calls_, control_.get(), client_, object, command, params, size);
 }
 
 Result<std::uint32_t> Driver::DeviceInstance(std::uint32_t gpu_id) const {
@@ -157,35 +162,36 @@ Result<std::uint32_t> Driver::DeviceInstance(std::uint32_t gpu_id) const {
 }
 
 bool Driver::ClientExists(std::uint32_t client) const {
-  const auto status = AskForClient(control_.get(), client_, client);
+  const auto status = AskForClient(calls_, control_.get(), client_, client);
   if (!status.ok()) {
     return status.error().sys_errno != ENOTCONN;  // a simulated driver that has ended holds nothing
   }
   return (*status != rm::NV_ERR_INVALID_CLIENT && *status != rm::NV_ERR_INVALID_OBJECT_HANDLE);
 }
 
-Result<std::uint32_t> Driver::MarkFile(int file) {
-  return MakeClient(file);
+Result<std::uint32_t> Driver::MarkFile(int file) const {
+  return MakeClient(calls_, file);
 }
 
-bool Driver::HasMark(int file, std::uint32_t mark) {
-  const auto status = AskForClient(file, mark, mark);
+bool Driver::HasMark(int file, std::uint32_t mark) const {
+  const auto status = AskForClient(calls_, file, mark, mark);
   return status.ok() && *status == rm::NV_OK;
 }
 
 bool Driver::SetUpTable(int file, std::uint32_t client,
-                        rm::NV0000_CTRL_OS_UNIX_CREATE_EXPORT_OBJECT_FD_PARAMS& table) {
-  const auto status = Ask(file, client, client, rm::NV0000_CTRL_CMD_OS_UNIX_CREATE_EXPORT_OBJECT_FD,
-                          &table, sizeof(table));
+                        rm::NV0000_CTRL_OS_UNIX_CREATE_EXPORT_OBJECT_FD_PARAMS& table) const {
+  const auto status =
+      Ask(calls_, file, client, client, rm::NV0000_CTRL_CMD_OS_UNIX_CREATE_EXPORT_OBJECT_FD, &table,
+          sizeof(table));
   return status.ok() && *status == rm::NV_OK;
 }
 
-void Driver::Free(int file, std::uint32_t client, std::uint32_t object) {
+void Driver::Free(int file, std::uint32_t client, std::uint32_t object) const {
   rm::NVOS00_PARAMETERS free{};
   free.hRoot = client;
   free.hObjectParent = client;
   free.hObjectOld = object;
-  (void)Call(file, rm::NV_ESC_RM_FREE, free);
+  (void)Call(calls_, file, rm::NV_ESC_RM_FREE, free);
 }
 
 // Returns the bytes of one channel group, from the sizes of its buffers.
@@ -276,8 +282,9 @@ Result<boundary::CardFigures> Driver::AskFigures(std::uint32_t device_instance) 
 }
 
 Result<> Driver::OpenCard(std::size_t card, std::uint32_t device_instance) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Card& entry = cards_[card];
+  ++opens_;
   if (entry.file.valid()) {
     return {};
   }
@@ -295,7 +302,6 @@ Result<> Driver::OpenCard(std::size_t card, std::uint32_t device_instance) {
   return {};
 }
 
-// Call it with mutex_ held.
 Result<> Driver::MakeDevice(std::size_t card) {
   Card& entry = cards_[card];
   if (entry.device) {
@@ -324,14 +330,14 @@ void Driver::FreeDevice(std::size_t card) {
 }
 
 void Driver::FreeDevices() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (std::size_t card = 0; card < cards_.size(); ++card) {
     FreeDevice(card);
   }
 }
 
 // Duplicates the group as kCopy for the moment; the caller frees it. A copy that we keep for longer
-// would keep the group when its owner frees it. Call it with mutex_ held.
+// would keep the group when its owner frees it.
 Result<> Driver::CopyGroup(std::size_t card, ledger::Handle client, ledger::Handle group) {
   CGPU_TRY(MakeDevice(card));
   rm::NVOS55_PARAMETERS dup{};
@@ -340,7 +346,7 @@ Result<> Driver::CopyGroup(std::size_t card, ledger::Handle client, ledger::Hand
   dup.hObject = kCopy;
   dup.hClientSrc = client;
   dup.hObjectSrc = group;
-  const int error = Call(control_.get(), rm::NV_ESC_RM_DUP_OBJECT, dup);
+  const int error = Call(calls_, control_.get(), rm::NV_ESC_RM_DUP_OBJECT, dup);
   if (error != 0 || dup.status != rm::NV_OK) {
     return Refused("a channel group", error, dup.status);
   }
@@ -349,7 +355,7 @@ Result<> Driver::CopyGroup(std::size_t card, ledger::Handle client, ledger::Hand
 
 Result<std::uint64_t> Driver::SetSlice(std::size_t card, ledger::Handle client,
                                        ledger::Handle group, std::uint64_t us) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   CGPU_TRY(CopyGroup(card, client, group));
   rm::NVA06C_CTRL_TIMESLICE_PARAMS before{};
   rm::NVA06C_CTRL_TIMESLICE_PARAMS slice{us};
@@ -364,7 +370,7 @@ Result<std::uint64_t> Driver::SetSlice(std::size_t card, ledger::Handle client,
 
 Result<> Driver::SetInterleave(std::size_t card, ledger::Handle client, ledger::Handle group,
                                bool high) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   CGPU_TRY(CopyGroup(card, client, group));
   const auto set = interleaver_.Set(
       control_.get(), client_, kCopy,
@@ -380,7 +386,7 @@ Result<> Driver::SetInterleave(std::size_t card, ledger::Handle client, ledger::
 }
 
 void Driver::UseHelper(UniqueFd socket) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   interleaver_ = Interleaver(std::move(socket));
 }
 
@@ -401,7 +407,7 @@ bool Driver::SwitchSome(std::size_t card, std::span<const ledger::ChannelInfo> s
 void Driver::Switch(std::size_t card, const std::vector<ledger::ChannelInfo>& channels, bool on) {
   constexpr std::size_t kMost =
       std::size(rm::NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS{}.hClientList);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!channels.empty() && !MakeDevice(card).ok()) {
     return;
   }
@@ -418,13 +424,21 @@ void Driver::Switch(std::size_t card, const std::vector<ledger::ChannelInfo>& ch
 }
 
 boundary::CardFigures Driver::FiguresOf(std::size_t card) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return cards_[card].figures;
 }
 
-std::vector<UniqueFd> Driver::TakeCardFiles() {
-  const std::lock_guard lock(mutex_);
+std::uint64_t Driver::opens() const {
+  const MutexLock lock(mutex_);
+  return opens_;
+}
+
+std::vector<UniqueFd> Driver::TakeCardFiles(std::uint64_t opens) {
+  const MutexLock lock(mutex_);
   std::vector<UniqueFd> files;
+  if (opens != opens_) {
+    return files;
+  }
   for (std::size_t i = 0; i < cards_.size(); ++i) {
     FreeDevice(i);
     if (cards_[i].file.valid()) {

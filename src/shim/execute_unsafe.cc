@@ -1,4 +1,4 @@
-// The only place where a tenant's call, or one made for a tenant's file, enters the driver.
+// The only place where the shim enters the driver, with calls of tenants and its own.
 #include <sys/ioctl.h>
 
 #include <cerrno>
@@ -13,7 +13,19 @@ constexpr std::size_t kMaxTrace = 1 << 16;
 
 using Clock = std::chrono::steady_clock;
 
+class Kernel final : public GpuCalls {
+ public:
+  int Call(int file, unsigned long request, void* params) override {
+    return ioctl(file, request, params) < 0 ? errno : 0;
+  }
+};
+
 }  // namespace
+
+GpuCalls& KernelGpuCalls() {
+  static Kernel kernel;
+  return kernel;
+}
 
 int Server::Execute(Pending& pending) {
   boundary::Call& call = pending.call;
@@ -27,12 +39,14 @@ int Server::Execute(Pending& pending) {
                                     : _IOC(_IOC_READ | _IOC_WRITE, 'F', call.nr, call.image.size());
   const bool traced = tracing_.load(std::memory_order_relaxed);
   const Clock::time_point start = traced ? Clock::now() : Clock::time_point();
-  NoteCall(&pending);
-  const int error = ioctl(pending.file.get(), request, call.image.data()) < 0 ? errno : 0;
-  NoteCall(nullptr);
+  WorkerPool::NoteRequest(
+      call.uvm_request != 0 ? call.uvm_request : std::uint64_t{call.nr} << 32 | call.command,
+      pending.notification.tid);
+  const int error = calls_.Call(pending.file.get(), request, call.image.data());
+  WorkerPool::NoteRequest(0, 0);
   if (traced) {
     const auto took = Clock::now() - start;
-    const std::lock_guard lock(trace_mutex_);
+    const MutexLock lock(trace_mutex_);
     if (trace_.size() < kMaxTrace) {
       trace_.push_back(static_cast<std::uint32_t>(std::chrono::nanoseconds(took).count()));
     }
@@ -45,7 +59,7 @@ int Server::ExecuteUvm(int file, boundary::Call& call) {
   if (room_) {
     boundary::MakeRoom(call);
   }
-  return ioctl(file, call.uvm_request, call.image.data()) < 0 ? errno : 0;
+  return calls_.Call(file, call.uvm_request, call.image.data());
 }
 
 }  // namespace cgpu::shim

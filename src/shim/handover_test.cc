@@ -119,8 +119,8 @@ TEST(HandoverTest, TheFirstVersionsStateIsReadForEver) {
 TEST(HandoverTest, EveryDescriptorIsListed) {
   std::vector<int> files = DescriptorsOf(Full());
   std::sort(files.begin(), files.end());
-  EXPECT_EQ(files, (std::vector<int>{3,  4,  5,  6,  8,  13, 15, 16, 22, 23, 27, 28, 31,
-                                     35, 43, 44, 45, 46, 47, 48, 51, 52, 59, 60, 62, 63, 64, 65, 66}));
+  EXPECT_EQ(files, (std::vector<int>{3,  4,  5,  6,  8,  13, 15, 16, 22, 23, 27, 28, 31, 35, 43,
+                                     44, 45, 46, 47, 48, 51, 52, 59, 60, 62, 63, 64, 65, 66}));
 }
 
 TEST(HandoverTest, ADescriptorTwiceIsRefused) {

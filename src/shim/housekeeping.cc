@@ -76,22 +76,26 @@ bool Housekeeping::Rested() {
 }
 
 bool Housekeeping::Pause(std::chrono::milliseconds patience) {
-  std::unique_lock lock(mutex_);
-  paused_ = true;
-  server_.Hurry(true);
-  const bool quiet = changed_.wait_for(lock, patience, [this] { return !looking_; });
-  lock.unlock();
-  if (!quiet) {
-    Resume();
+  const auto until = std::chrono::steady_clock::now() + patience;
+  {
+    const MutexLock lock(mutex_);
+    paused_ = true;
+    server_.Hurry(true);
+    while (looking_ && changed_.WaitUntil(mutex_, until)) {
+    }
+    if (!looking_) {
+      return true;
+    }
   }
-  return quiet;
+  Resume();
+  return false;
 }
 
 void Housekeeping::Resume() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   server_.Hurry(false);
   paused_ = false;
-  changed_.notify_all();
+  changed_.NotifyAll();
   Hasten();  // a look may have been cut short
 }
 
@@ -102,14 +106,16 @@ void Housekeeping::Run() {
       continue;
     }
     {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return !paused_; });
+      const MutexLock lock(mutex_);
+      while (paused_) {
+        changed_.Wait(mutex_);
+      }
       looking_ = true;
     }
     Look();
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     looking_ = false;
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
 }
 

@@ -7,11 +7,10 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 
 #include "base/fd.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "shim/rounds.h"
 #include "shim/server.h"
@@ -65,10 +64,10 @@ class Housekeeping {
   Rounds rounds_;
   bool told_ = false;  // an exit or the like was reported since the last look
 
-  std::mutex mutex_;  // guards the rest
-  std::condition_variable changed_;
-  bool paused_ = false;
-  bool looking_ = false;
+  Mutex mutex_;  // guards the rest
+  CondVar changed_;
+  bool paused_ CGPU_GUARDED_BY(mutex_) = false;
+  bool looking_ CGPU_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace cgpu::shim

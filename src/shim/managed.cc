@@ -36,11 +36,11 @@ boundary::AddressRanges RangesOf(const std::vector<kernel::MappedRange>& mapped)
 // place. All arguments are registers, so the kernel executes what is judged here, except for the
 // file that the descriptor leads to.
 void Server::SeeMapping(const Source& source, const kernel::Notification& notification) {
-  ListenSoon();
+  pool_.ListenSoon();
   const auto& args = notification.args;
   const auto refuse = [&] {
     if (source.listener.Valid(notification.id)) {
-      (void)Answer(source, notification.id, ENOMEM);
+      (void)pool_.Answer(source, notification.id, ENOMEM);
     }
   };
   const auto caller = FindMapper(notification.tid);
@@ -93,11 +93,11 @@ void Server::SeeMapping(const Source& source, const kernel::Notification& notifi
 // number may be of another thread that has ended, or of a program that its process no longer
 // executes.
 std::shared_ptr<const kernel::Caller> Server::FindMapper(pid_t thread) {
-  auto caller = callers_.Find(thread);
+  auto caller = callers_->Find(thread, false);
   char byte = 0;
   constexpr std::uint64_t kAnywhere = 4096;
   if (caller.ok() && (!(*caller)->Alive() || (*caller)->Read(kAnywhere, &byte, 1) == 0)) {
-    caller = callers_.Find(thread, true);
+    caller = callers_->Find(thread, true);
   }
   return caller.ok() ? *caller : nullptr;
 }
@@ -105,7 +105,7 @@ std::shared_ptr<const kernel::Caller> Server::FindMapper(pid_t thread) {
 // Returns 0 if there is no room, or the thread is gone.
 Witnesses::Number Server::OpenWitness(const kernel::Caller& caller) {
   const auto add = [&]() -> Witnesses::Number {
-    auto space = kernel::OpenAddressSpace(callers_.proc_fd(), caller.process->tgid, caller.tid);
+    auto space = kernel::OpenAddressSpace(callers_->proc_fd(), caller.process->tgid, caller.tid);
     return space.ok() ? witnesses_.Add(std::move(*space)) : 0;
   };
   const Witnesses::Number witness = add();
@@ -119,7 +119,7 @@ Witnesses::Number Server::OpenWitness(const kernel::Caller& caller) {
 // Begins a mapping while its call is held. Returns false if it does not fit.
 bool Server::BeginMapping(boundary::MmapKind kind, const ManagedBook::Claim& claim, pid_t thread) {
   const auto ask = [&](const auto& question) {
-    const std::lock_guard lock(state_mutex_);
+    const MutexLock lock(state_mutex_);
     return question(boundary_.managed());
   };
   if (ask([&](const ManagedBook& book) { return book.Meets(claim); })) {
@@ -143,7 +143,7 @@ bool Server::BeginMapping(boundary::MmapKind kind, const ManagedBook::Claim& cla
     return false;
   }
   const std::shared_lock no_questions(ranges_mutex_);
-  const std::lock_guard lock(state_mutex_);
+  const MutexLock lock(state_mutex_);
   if (suspect) {
     // Counted again: in the meantime it may have been unmapped, and that settled.
     ManagedBook& book = boundary_.managed();
@@ -158,7 +158,7 @@ bool Server::BeginMapping(boundary::MmapKind kind, const ManagedBook::Claim& cla
 bool Server::ChargeMapping(const ManagedBook::Claim& claim, pid_t thread) {
   const auto charge = [&] {
     const std::shared_lock no_questions(ranges_mutex_);
-    const std::lock_guard lock(state_mutex_);
+    const MutexLock lock(state_mutex_);
     mapping_.store(true, std::memory_order_relaxed);
     return boundary_.managed().Charge(thread, claim);
   };
@@ -171,7 +171,7 @@ bool Server::ChargeMapping(const ManagedBook::Claim& claim, pid_t thread) {
     return true;
   }
   CountRefused("managed memory over the limit");
-  const std::lock_guard lock(state_mutex_);
+  const MutexLock lock(state_mutex_);
   ledger_.CountDenial(*full);
   return false;
 }
@@ -183,15 +183,16 @@ void Server::NoteThread(pid_t thread) {
   }
   std::size_t unsettled = 0;
   {
-    const std::lock_guard lock(state_mutex_);
+    const MutexLock lock(state_mutex_);
     boundary_.managed().Over(thread);
     unsettled = boundary_.managed().Unsettled();
     mapping_.store(!boundary_.managed().Unfinished().empty(), std::memory_order_relaxed);
   }
   constexpr std::size_t kManyUnsettled = 32;
   if (unsettled >= kManyUnsettled) {
-    if (std::unique_lock settling(settle_mutex_, std::try_to_lock); settling.owns_lock()) {
+    if (settle_mutex_.TryLock()) {
       SettleAll(true);
+      settle_mutex_.Unlock();
     }
   }
 }
@@ -199,15 +200,14 @@ void Server::NoteThread(pid_t thread) {
 // Settles. Returns true if something may have been given back. At leisure it stops when others are
 // in a hurry, and does the rest later: no tenant is refused anything for it.
 bool Server::SettleManaged(bool at_leisure) {
-  const std::lock_guard settling(settle_mutex_);
+  const MutexLock settling(settle_mutex_);
   return SettleAll(at_leisure);
 }
 
-// Call it with settle_mutex_ held.
 bool Server::SettleAll(bool at_leisure) {
   std::vector<ManagedBook::Thread> threads;
   {
-    const std::lock_guard lock(state_mutex_);
+    const MutexLock lock(state_mutex_);
     DropReleased();
     if (boundary_.managed().Empty()) {
       return false;
@@ -215,28 +215,28 @@ bool Server::SettleAll(bool at_leisure) {
     threads = boundary_.managed().Unfinished();
   }
   for (const auto thread : threads) {
-    if (kernel::HasLeftCalls(callers_.proc_fd(), thread, {SYS_mmap, SYS_mremap})) {
-      const std::lock_guard lock(state_mutex_);
+    if (kernel::HasLeftCalls(callers_->proc_fd(), thread, {SYS_mmap, SYS_mremap})) {
+      const MutexLock lock(state_mutex_);
       boundary_.managed().Over(thread);
     }
   }
   ManagedBook::Look look = 0;
   std::vector<ManagedBook::Witness> asked;
   {
-    const std::lock_guard lock(state_mutex_);
+    const MutexLock lock(state_mutex_);
     look = boundary_.managed().BeginLook();
     asked = boundary_.managed().Spaces();
   }
   auto seen = Ask(asked, at_leisure);
   bool fits = true;
   {
-    const std::lock_guard lock(state_mutex_);
+    const MutexLock lock(state_mutex_);
     fits = boundary_.managed().Settle(look, seen);
     asked = boundary_.managed().Unplaced(look);
   }
   seen = Ask(asked, at_leisure);
   {
-    const std::lock_guard lock(state_mutex_);
+    const MutexLock lock(state_mutex_);
     for (const auto& [witness, said] : seen) {
       fits = boundary_.managed().Place(look, witness, said) && fits;
     }
@@ -245,7 +245,7 @@ bool Server::SettleAll(bool at_leisure) {
     SettleDoubts();
   }
   {
-    const std::lock_guard lock(state_mutex_);
+    const MutexLock lock(state_mutex_);
     DropReleased();
   }
   if (!fits) {
@@ -259,7 +259,6 @@ bool Server::SettleAll(bool at_leisure) {
   return true;
 }
 
-// Call it with state_mutex_ held.
 void Server::DropReleased() {
   witnesses_.Drop(boundary_.managed().TakeReleased());
 }

@@ -18,11 +18,11 @@ namespace cgpu::shim {
 std::uint32_t Server::FindMark(int file) {
   std::set<std::uint32_t> marks;
   {
-    const std::lock_guard lock(state_mutex_);
+    const MutexLock lock(state_mutex_);
     marks = exports_;
   }
   // No tenant makes a client with a tag's handle (Boundary::DecideClient), so at most one is left.
-  std::erase_if(marks, [&](std::uint32_t mark) { return !Driver::HasMark(file, mark); });
+  std::erase_if(marks, [&](std::uint32_t mark) { return !driver_->HasMark(file, mark); });
   return marks.size() == 1 ? *marks.begin() : 0;
 }
 
@@ -37,12 +37,12 @@ bool Server::MarkTransfer(Pending& pending) {
   switch (call.command) {
     case rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD: {
       {
-        const std::lock_guard lock(state_mutex_);
+        const MutexLock lock(state_mutex_);
         if (exports_.size() >= kMaxExports) {
           return true;  // without a tag the boundary refuses it
         }
       }
-      const auto mark = Driver::MarkFile(file);
+      const auto mark = driver_->MarkFile(file);
       if (mark.ok()) {
         call.fd->mark = *mark;
       }
@@ -67,18 +67,18 @@ bool Server::MarkTable(Pending& pending) {
   using Params = rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS;
   boundary::Call& call = pending.call;
   const int file = pending.argument.get();
-  const std::lock_guard table_lock(table_mutex_);
+  const MutexLock table_lock(table_mutex_);
   call.fd->mark = FindMark(file);
   if (call.fd->mark != 0 || call.nested.empty() || call.nested[0].bytes.size() != sizeof(Params)) {
     return true;
   }
   {
-    const std::lock_guard lock(state_mutex_);
+    const MutexLock lock(state_mutex_);
     if (exports_.size() >= kMaxExports || !ledger_.Owns(call.client)) {
       return true;
     }
   }
-  const auto mark = Driver::MarkFile(file);
+  const auto mark = driver_->MarkFile(file);
   if (!mark.ok()) {
     return false;
   }
@@ -88,12 +88,12 @@ bool Server::MarkTable(Pending& pending) {
   table.maxObjects = request.maxObjects;
   std::copy(std::begin(request.metadata), std::end(request.metadata), std::begin(table.metadata));
   table.fd = file;
-  if (!Driver::SetUpTable(pending.file.get(), call.client, table)) {
-    Driver::Free(file, *mark, *mark);
+  if (!driver_->SetUpTable(pending.file.get(), call.client, table)) {
+    driver_->Free(file, *mark, *mark);
     return true;
   }
   call.fd->mark = *mark;
-  const std::lock_guard lock(state_mutex_);
+  const MutexLock lock(state_mutex_);
   exports_.insert(*mark);
   return true;
 }
@@ -105,10 +105,10 @@ void Server::SettleMark(const Pending& pending, bool exported) {
   }
   const auto mark = static_cast<std::uint32_t>(pending.call.fd->mark);
   if (!exported) {
-    Driver::Free(pending.argument.get(), mark, mark);
+    driver_->Free(pending.argument.get(), mark, mark);
     return;
   }
-  const std::lock_guard lock(state_mutex_);
+  const MutexLock lock(state_mutex_);
   exports_.insert(mark);
 }
 

@@ -7,25 +7,19 @@
 namespace cgpu::shim {
 
 void Server::TakeProof(const SourcePtr& source, const kernel::Notification& notification) {
-  {
-    const std::lock_guard lock(listen_mutex_);
-    unproved_ = unproved_ && first_.lock() != source;
+  if (pool_.IsFirst(*source)) {
+    unproved_.store(false);
   }
-  ListenSoon();
+  pool_.ListenSoon();
   (void)source->listener.Answer(notification.id, kernel::ProofAnswer(config_.id), 0);
 }
 
 bool Server::LookForProof() {
-  pid_t pid = 0;
-  {
-    const std::lock_guard lock(listen_mutex_);
-    const SourcePtr first = first_.lock();
-    if (!unproved_ || first == nullptr) {
-      return false;
-    }
-    pid = first->process.valid() ? first->pid : 0;
+  const std::optional<pid_t> pid = unproved_.load() ? pool_.FirstProcess() : std::nullopt;
+  if (!pid) {
+    return false;
   }
-  const auto program = pid == 0 ? std::nullopt : kernel::ProgramOf(callers_.proc_fd(), pid);
+  const auto program = *pid == 0 ? std::nullopt : kernel::ProgramOf(callers_->proc_fd(), *pid);
   if (!program) {
     return true;  // the runtime has not said yet whose listener it is
   }
@@ -34,14 +28,10 @@ bool Server::LookForProof() {
   if (!runs_image) {
     return true;
   }
-  {
-    // The proof comes before the image's program is executed. The program was looked at first: a
-    // proof that is not here by now did not come.
-    const std::lock_guard lock(listen_mutex_);
-    if (!unproved_) {
-      return false;
-    }
-    unproved_ = false;
+  // The proof comes before the image's program is executed. The program was looked at first: a
+  // proof that is not here by now did not come.
+  if (!unproved_.exchange(false)) {
+    return false;
   }
   CountRefused("a container under a filter that is not cgpu's");
   KillContainer();

@@ -2,12 +2,11 @@
 #define CGPU_SHIM_REAPER_H_
 
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <deque>
-#include <mutex>
 
 #include "base/fd.h"
+#include "base/mutex.h"
 
 namespace cgpu::shim {
 
@@ -21,44 +20,49 @@ class Reaper {
   // Takes `file` if there is room, or if room appears within `patience`; otherwise it stays the
   // caller's.
   bool Add(UniqueFd& file, std::chrono::milliseconds patience = {}) {
-    std::unique_lock lock(mutex_);
-    if (!closed_.wait_for(lock, patience, [&] { return files_.size() < kMost; })) {
-      return false;
+    const auto until = std::chrono::steady_clock::now() + patience;
+    const MutexLock lock(mutex_);
+    while (files_.size() >= kMost) {
+      if (!closed_.WaitUntil(mutex_, until) && files_.size() >= kMost) {
+        return false;
+      }
     }
     files_.push_back(std::move(file));
-    added_.notify_one();
+    added_.NotifyOne();
     return true;
   }
   [[nodiscard]] bool HasRoomFor(std::size_t files) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return files_.size() + files <= kMost;
   }
   void Loop() {
     while (true) {
-      std::unique_lock lock(mutex_);
-      added_.wait(lock, [&] { return !files_.empty(); });
+      MutexLock lock(mutex_);
+      while (files_.empty()) {
+        added_.Wait(mutex_);
+      }
       UniqueFd file = std::move(files_.front());
       files_.pop_front();
       closing_ = true;
-      lock.unlock();
+      lock.Unlock();
       file.reset();
-      lock.lock();
+      lock.Lock();
       closing_ = false;
-      closed_.notify_all();
+      closed_.NotifyAll();
     }
   }
   // Returns true if no file is left to close or being closed.
   bool Idle() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return files_.empty() && !closing_;
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable added_;
-  std::condition_variable closed_;
-  std::deque<UniqueFd> files_;
-  bool closing_ = false;
+  Mutex mutex_;
+  CondVar added_;
+  CondVar closed_;
+  std::deque<UniqueFd> files_ CGPU_GUARDED_BY(mutex_);
+  bool closing_ CGPU_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace cgpu::shim

@@ -40,7 +40,7 @@ Scheduler::Scheduler(std::size_t cards, CardControls* controls, ListChannels lis
     : controls_(controls), list_(std::move(list)), cards_(cards) {}
 
 std::vector<OrderState> Scheduler::Save() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<OrderState> state;
   state.reserve(cards_.size());
   for (const Card& card : cards_) {
@@ -50,7 +50,7 @@ std::vector<OrderState> Scheduler::Save() const {
 }
 
 void Scheduler::Load(const std::vector<OrderState>& state) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (std::size_t i = 0; i < std::min(state.size(), cards_.size()); ++i) {
     cards_[i].order = state[i].order;
     cards_[i].standard_us = state[i].standard_us;
@@ -58,7 +58,7 @@ void Scheduler::Load(const std::vector<OrderState>& state) {
 }
 
 void Scheduler::SetOrder(std::size_t card, const governor::Order& order) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   cards_[card].order = order;
   cards_[card].levels = true;
   if (!paused_) {
@@ -67,13 +67,12 @@ void Scheduler::SetOrder(std::size_t card, const governor::Order& order) {
 }
 
 bool Scheduler::NeedsLevels() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return std::any_of(cards_.begin(), cards_.end(), [](const Card& card) {
     return !card.raised.empty() || (card.order.high && card.levels);
   });
 }
 
-// Call it with mutex_ held.
 void Scheduler::CarryOut(std::size_t card) {
   cards_[card].patience_us = 0;
   Refresh(card, cards_[card]);
@@ -91,17 +90,18 @@ void Scheduler::StartClock() {
   if (!std::exchange(clock_, true)) {
     std::thread(&Scheduler::Clock, this).detach();
   }
-  changed_.notify_one();
+  changed_.NotifyOne();
 }
 
 // Waits until the container may submit.
-void Scheduler::AwaitSubmission(std::unique_lock<std::mutex>& lock, Card& card) {
+void Scheduler::AwaitSubmission(Card& card) {
   const std::uint64_t now = NowUs();
   card.paid_us = std::max(card.paid_us, now) + kApartUs;
   if (card.paid_us > now + kAtOnce * kApartUs) {
     const std::chrono::microseconds until(card.paid_us - kAtOnce * kApartUs);
-    passes_.wait_until(lock, std::chrono::steady_clock::time_point(until),
-                       [this] { return let_through_; });
+    while (!let_through_ &&
+           passes_.WaitUntil(mutex_, std::chrono::steady_clock::time_point(until))) {
+    }
   }
 }
 
@@ -109,7 +109,7 @@ bool Scheduler::BeforeSchedule(std::size_t card, ledger::Handle client, ledger::
   // A group that another thread is freeing has no time slice for a moment.
   constexpr int kTries = 20;
   constexpr std::chrono::milliseconds kBetween{1};
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   Refresh(card, cards_[card]);
   const auto& others = cards_[card].others;
   if (cards_[card].order.slice_us != 0 &&
@@ -117,7 +117,7 @@ bool Scheduler::BeforeSchedule(std::size_t card, ledger::Handle client, ledger::
         return (channel.client == client && channel.channel == object) ||
                (channel.group_client == client && channel.group_handle == object);
       })) {
-    AwaitSubmission(lock, cards_[card]);
+    AwaitSubmission(cards_[card]);
   }
   for (int tries = 1;; ++tries) {
     Refresh(card, cards_[card]);
@@ -128,13 +128,13 @@ bool Scheduler::BeforeSchedule(std::size_t card, ledger::Handle client, ledger::
     if (all || tries == kTries) {
       return all;
     }
-    passes_.wait_for(lock, kBetween);
+    (void)passes_.WaitUntil(mutex_, std::chrono::steady_clock::now() + kBetween);
   }
 }
 
 // The channels that were just scheduled run, whatever the others of the container do.
 void Scheduler::AfterSchedule(std::size_t card) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Card& one = cards_[card];
   Refresh(card, one);
   if (one.off) {
@@ -142,11 +142,11 @@ void Scheduler::AfterSchedule(std::size_t card) {
   } else {
     TakeOffHeld(card, one);
   }
-  changed_.notify_one();
+  changed_.NotifyOne();
 }
 
 void Scheduler::AfterFree() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (std::size_t i = 0; !paused_ && i < cards_.size(); ++i) {
     Refresh(i, cards_[i]);
     if (cards_[i].undivided && cards_[i].order.slice_us != 0) {
@@ -174,10 +174,9 @@ bool Scheduler::MayPutBack(const Card& card, const ChannelName& name) {
 void Scheduler::SwitchByOwner(
     std::size_t card, const std::vector<ChannelName>& channels, bool on,
     const std::function<bool(const std::vector<std::size_t>& places)>& ask) {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   Card& one = cards_[card];
   const auto wanted = [&] {
-    Refresh(card, one);
     std::vector<std::size_t> places;
     for (std::size_t i = 0; i < channels.size(); ++i) {
       if (!on || MayPutBack(one, channels[i])) {
@@ -186,9 +185,11 @@ void Scheduler::SwitchByOwner(
     }
     return places;
   };
+  Refresh(card, one);
   std::vector<std::size_t> places = wanted();
   if (!places.empty() && one.order.slice_us != 0) {
-    AwaitSubmission(lock, one);  // the runlist is submitted for it
+    AwaitSubmission(one);  // the runlist is submitted for it
+    Refresh(card, one);
     places = wanted();
   }
   if ((!places.empty() || channels.empty()) && !ask(places)) {
@@ -204,13 +205,13 @@ void Scheduler::SwitchByOwner(
 }
 
 void Scheduler::LetThrough() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   let_through_ = true;
-  passes_.notify_all();
+  passes_.NotifyAll();
 }
 
 void Scheduler::Pause() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   paused_ = true;
   for (std::size_t i = 0; i < cards_.size(); ++i) {
     const bool rested = !std::exchange(cards_[i].resting, {}).empty();
@@ -224,7 +225,7 @@ void Scheduler::Pause() {
 }
 
 void Scheduler::Resume() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   paused_ = let_through_ = false;
   for (std::size_t i = 0; i < cards_.size(); ++i) {
     CarryOut(i);
@@ -448,7 +449,7 @@ std::uint64_t Scheduler::NextEdge() const {
 }
 
 void Scheduler::Clock() {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   while (true) {
     for (std::size_t i = 0; !paused_ && i < cards_.size(); ++i) {
       Refresh(i, cards_[i]);
@@ -458,10 +459,10 @@ void Scheduler::Clock() {
     }
     const std::uint64_t next = paused_ ? kNever : NextEdge();
     if (next == kNever) {
-      changed_.wait(lock);
+      changed_.Wait(mutex_);
     } else {
       const std::chrono::microseconds at(next);
-      changed_.wait_until(lock, std::chrono::steady_clock::time_point(at));
+      (void)changed_.WaitUntil(mutex_, std::chrono::steady_clock::time_point(at));
     }
   }
 }

@@ -24,17 +24,16 @@
 #define CGPU_SHIM_SCHEDULER_H_
 
 #include <array>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/result.h"
 #include "governor/order.h"
 #include "ledger/ledger.h"
@@ -144,36 +143,37 @@ class Scheduler {
     std::set<ChannelName> off_by_owner;
   };
 
-  void Refresh(std::size_t index, Card& card);
-  void ApplyLevels(std::size_t index, Card& card);
-  void ApplySlices(std::size_t index, Card& card);
+  void Refresh(std::size_t index, Card& card) CGPU_REQUIRES(mutex_);
+  void ApplyLevels(std::size_t index, Card& card) CGPU_REQUIRES(mutex_);
+  void ApplySlices(std::size_t index, Card& card) CGPU_REQUIRES(mutex_);
   void GiveSlice(std::size_t index, Card& card, const ledger::ChannelInfo& channel,
-                 std::uint64_t each, std::set<std::uint64_t>& without);
-  void ChooseResting(Card& card, const std::set<std::uint64_t>& groups, std::uint64_t now_us);
-  void TakeTurns(std::size_t index, Card& card, std::uint64_t now_us);
-  void TryAgain(std::size_t index, Card& card, std::uint64_t now_us);
-  void StartClock();
-  void AwaitSubmission(std::unique_lock<std::mutex>& lock, Card& card);
+                 std::uint64_t each, std::set<std::uint64_t>& without) CGPU_REQUIRES(mutex_);
+  void ChooseResting(Card& card, const std::set<std::uint64_t>& groups, std::uint64_t now_us)
+      CGPU_REQUIRES(mutex_);
+  void TakeTurns(std::size_t index, Card& card, std::uint64_t now_us) CGPU_REQUIRES(mutex_);
+  void TryAgain(std::size_t index, Card& card, std::uint64_t now_us) CGPU_REQUIRES(mutex_);
+  void StartClock() CGPU_REQUIRES(mutex_);
+  void AwaitSubmission(Card& card) CGPU_REQUIRES(mutex_);
   [[nodiscard]] static bool MayPutBack(const Card& card, const ChannelName& name);
   [[nodiscard]] static bool IsHeld(const Card& card, const ledger::ChannelInfo& channel);
-  void TakeOffHeld(std::size_t index, const Card& card);
-  void PutBack(std::size_t index, const Card& card);
-  void TakeOff(std::size_t index, Card& card);
-  void ApplyDuty(std::size_t index, Card& card);
-  [[nodiscard]] std::uint64_t NextEdge() const;
-  void CarryOut(std::size_t card);
+  void TakeOffHeld(std::size_t index, const Card& card) CGPU_REQUIRES(mutex_);
+  void PutBack(std::size_t index, const Card& card) CGPU_REQUIRES(mutex_);
+  void TakeOff(std::size_t index, Card& card) CGPU_REQUIRES(mutex_);
+  void ApplyDuty(std::size_t index, Card& card) CGPU_REQUIRES(mutex_);
+  [[nodiscard]] std::uint64_t NextEdge() const CGPU_REQUIRES(mutex_);
+  void CarryOut(std::size_t card) CGPU_REQUIRES(mutex_);
   void Clock();
 
   CardControls* const controls_;
   const ListChannels list_;
 
-  mutable std::mutex mutex_;         // guards the rest
-  std::condition_variable changed_;  // for the clock alone
-  std::condition_variable passes_;   // time passes, or LetThrough() was called
-  std::vector<Card> cards_;
-  bool paused_ = true;
-  bool let_through_ = false;
-  bool clock_ = false;  // the clock's thread runs
+  mutable Mutex mutex_;  // guards the rest
+  CondVar changed_;      // for the clock alone
+  CondVar passes_;       // time passes, or LetThrough() was called
+  std::vector<Card> cards_ CGPU_GUARDED_BY(mutex_);
+  bool paused_ CGPU_GUARDED_BY(mutex_) = true;
+  bool let_through_ CGPU_GUARDED_BY(mutex_) = false;
+  bool clock_ CGPU_GUARDED_BY(mutex_) = false;  // the clock's thread runs
 };
 
 }  // namespace cgpu::shim

@@ -1,6 +1,5 @@
 #include "shim/server.h"
 
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 
@@ -8,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <thread>
 
 #include "base/result.h"
 #include "rm/nv_classes.h"
@@ -108,12 +108,15 @@ boundary::FileKind KindOf(NodeFile::Kind kind) {
 }  // namespace
 
 Server::Server(ShimConfig config, const rm::Abi& abi, std::unique_ptr<Driver> driver,
-               std::vector<boundary::CardIds> cards, UniqueFd proc, UniqueFd record)
+               std::vector<boundary::CardIds> cards, std::unique_ptr<kernel::CallerLookup> callers,
+               UniqueFd record, GpuCalls& calls)
     : config_(std::move(config)),
       abi_(abi),
+      calls_(calls),
       driver_(std::move(driver)),
       recorder_(std::move(record)),
-      callers_(std::move(proc)),
+      callers_(std::move(callers)),
+      pool_(*this, callers_->proc_fd()),
       admission_(config_.cards.size() + 1),
       scheduler_(config_.cards.size(), driver_.get(),
                  [this](std::size_t card, std::uint64_t seen) { return ChannelsOf(card, seen); }),
@@ -131,7 +134,6 @@ Server::Server(ShimConfig config, const rm::Abi& abi, std::unique_ptr<Driver> dr
       uvm_files_(boundary::Boundary::kFirstSpace),
       attention_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       refusals_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      hang_ups_(epoll_create1(EPOLL_CLOEXEC)),
       reaper_(std::make_shared<Reaper>()),
       closer_(std::make_shared<Reaper>()) {}
 
@@ -144,12 +146,46 @@ std::optional<boundary::File> Server::Recognise(const kernel::FileIdentity& iden
   return std::nullopt;
 }
 
+void Server::Start() {
+  for (const auto& reaper : {reaper_, closer_}) {
+    std::thread([reaper] { reaper->Loop(); }).detach();
+  }
+  std::thread(&Server::WatchOverdue, this).detach();
+  scheduler_.Resume();
+}
+
+// Runs the thread that lets calls continue beside those that take long. It waits while nothing is
+// parked.
+void Server::WatchOverdue() {
+  constexpr std::chrono::milliseconds kLong{2};
+  while (true) {
+    {
+      const MutexLock lock(overdue_mutex_);
+      while (admission_.parked() == 0) {
+        anything_parked_.Wait(overdue_mutex_);
+      }
+    }
+    std::this_thread::sleep_for(kLong);
+    for (auto& call : admission_.Overdue()) {
+      if (!pool_.RunElsewhere(call)) {
+        admission_.PutBack(std::move(call));
+      }
+    }
+  }
+}
+
+void Server::Handle(const SourcePtr& source, const Notification& notification) {
+  if (auto pending = Prepare(source, notification)) {
+    Admit(std::move(pending), pool_.NearlyFull());
+  }
+}
+
 // Handles a notification up to a decoded call that waits for admission. Returns null if it was
 // answered, or its caller is gone.
 std::unique_ptr<Pending> Server::Prepare(const SourcePtr& source,
                                          const Notification& notification) {
   if (condemned_.load(std::memory_order_relaxed)) {
-    (void)Answer(*source, notification.id, EIO);
+    (void)pool_.Answer(*source, notification.id, EIO);
     return nullptr;
   }
   NoteThread(notification.tid);
@@ -165,7 +201,7 @@ std::unique_ptr<Pending> Server::Prepare(const SourcePtr& source,
   if (notification.nr != SYS_ioctl || !rm::AnyDriverAccepts(request)) {
     // Refused by the registers alone: no GPU file of any supported driver does anything for this
     // number.
-    ListenSoon();
+    pool_.ListenSoon();
     (void)source->listener.Continue(notification.id);
     return nullptr;
   }
@@ -185,11 +221,11 @@ std::unique_ptr<Pending> Server::CopyIn(const SourcePtr& source, const Notificat
     // Without this check the error could belong to a thread that is gone and whose number is
     // reused.
     if (source->listener.Valid(notification.id)) {
-      (void)Answer(*source, notification.id, error);
+      (void)pool_.Answer(*source, notification.id, error);
     }
     return nullptr;
   };
-  auto caller = callers_.Find(notification.tid, fresh);
+  auto caller = callers_->Find(notification.tid, fresh);
   if (!caller.ok()) {
     if (caller.error().code == Code::kExhausted) {
       CountRefused(caller.error().what);
@@ -272,7 +308,7 @@ void Server::Admit(std::unique_ptr<Pending> pending, bool hold) {
       [&](const Pending& parked) { return parked.notification.tid == pending->notification.tid; });
   boundary::Needs needs;
   {
-    const std::lock_guard lock(state_mutex_);
+    const MutexLock lock(state_mutex_);
     needs = boundary_.NeedsOf(pending->call);
   }
   pending->claim.exclusive.assign(needs.clients.begin(), needs.clients.end());
@@ -297,13 +333,13 @@ void Server::Admit(std::unique_ptr<Pending> pending, bool hold) {
     Run(std::move(ready));
     return;
   }
-  const std::lock_guard lock(overdue_mutex_);
-  anything_parked_.notify_one();
+  const MutexLock lock(overdue_mutex_);
+  anything_parked_.NotifyOne();
 }
 
 void Server::Finish(const Claim& claim) {
   for (auto& ready : admission_.Finish(claim)) {
-    if (!RunElsewhere(ready)) {  // so that none waits for another's driver call
+    if (!pool_.RunElsewhere(ready)) {  // so that none waits for another's driver call
       Run(std::move(ready));
     }
   }
@@ -334,7 +370,7 @@ void Server::Run(std::unique_ptr<Pending> pending) {
   }
   if (alive) {
     if (!config_.killable) {
-      const std::lock_guard lock(replay_mutex_);
+      const MutexLock lock(replay_mutex_);
       replay_.Begin(KeyOf(*pending));
     }
     error = SeeThrough(*pending, &copy_out);
@@ -365,8 +401,8 @@ void Server::Deliver(Pending& pending, bool copy_out, int error) {
     (void)pending.source->listener.Continue(pending.notification.id);
     return;
   }
-  if (Answer(*pending.source, pending.notification.id, error) && !config_.killable) {
-    const std::lock_guard lock(replay_mutex_);
+  if (pool_.Answer(*pending.source, pending.notification.id, error) && !config_.killable) {
+    const MutexLock lock(replay_mutex_);
     replay_.Answered(KeyOf(pending));
   }
 }
@@ -374,7 +410,7 @@ void Server::Deliver(Pending& pending, bool copy_out, int error) {
 bool Server::Replayed(Pending& pending, ReplayKey& key, Image& input) {
   key = KeyOf(pending);
   input = ImageOf(pending.call);
-  const std::lock_guard lock(replay_mutex_);
+  const MutexLock lock(replay_mutex_);
   const ReplayRecord* record = replay_.Find(key, input);
   if (record == nullptr || record->error != 0) {
     return false;
@@ -396,7 +432,7 @@ int Server::SeeThrough(Pending& pending, bool* copy_out) {
     return 0;
   }
   const auto decide = [&] {
-    const std::lock_guard lock(state_mutex_);
+    const MutexLock lock(state_mutex_);
     Decision decision = boundary_.Decide(pending.call);
     NoteRefusals();
     return decision;
@@ -410,7 +446,7 @@ int Server::SeeThrough(Pending& pending, bool* copy_out) {
     decision = decide();
   }
   if (decision.over_limit) {
-    const std::lock_guard lock(state_mutex_);
+    const MutexLock lock(state_mutex_);
     ledger_.CountDenial(*decision.card);
   }
   if (const auto refused = RefuseSpace(pending)) {
@@ -424,7 +460,7 @@ int Server::SeeThrough(Pending& pending, bool* copy_out) {
   }
   if (decision.action == Decision::Action::kExecute) {
     if (const auto ready = PrepareDevice(pending.call, decision); !ready.ok()) {
-      const std::lock_guard lock(state_mutex_);
+      const MutexLock lock(state_mutex_);
       (void)boundary_.Account(pending.call, decision, EIO);
       return EIO;  // an allocation without a tag
     }
@@ -447,15 +483,15 @@ int Server::SeeThrough(Pending& pending, bool* copy_out) {
     }
     std::optional<boundary::Undo> undo;
     {
-      const std::lock_guard lock(state_mutex_);
+      const MutexLock lock(state_mutex_);
       undo = boundary_.Account(pending.call, decision, error);
     }
     if (pending.call.nr == rm::NV_ESC_RM_FREE) {
       scheduler_.AfterFree();
     }
     if (undo) {
-      Driver::Free(pending.file.get(), undo->client, undo->object);
-      const std::lock_guard lock(state_mutex_);
+      driver_->Free(pending.file.get(), undo->client, undo->object);
+      const MutexLock lock(state_mutex_);
       boundary_.Undone(pending.call, decision);
       NoteRefusals();
     }
@@ -469,14 +505,14 @@ int Server::SeeThrough(Pending& pending, bool* copy_out) {
   recorder_.Call(*pending.caller->process, pending.call, error,
                  decision.action == Decision::Action::kExecute || pending.proceed);
   if (recorded) {
-    const std::lock_guard lock(replay_mutex_);
+    const MutexLock lock(replay_mutex_);
     replay_.Add({key, std::move(input), ImageOf(pending.call), error});
   }
   return error;
 }
 
 std::optional<Scheduler::Channels> Server::ChannelsOf(std::size_t card, std::uint64_t seen) {
-  const std::lock_guard lock(state_mutex_);
+  const MutexLock lock(state_mutex_);
   if (ledger_.ChannelChanges() == seen) {
     return std::nullopt;
   }
@@ -489,7 +525,7 @@ void Server::AnswerOfProcesses(boundary::Call& call, const Decision& decision) {
     (void)SettleManaged();
   }
   const auto pids = ContainerPids();
-  const std::lock_guard lock(state_mutex_);
+  const MutexLock lock(state_mutex_);
   boundary_.AnswerOfProcesses(call, decision, pids);
 }
 
@@ -499,7 +535,7 @@ std::optional<ledger::Card> Server::CardOfSchedule(const boundary::Call& call) {
                                            call.command != rm::NVA06F_CTRL_CMD_GPFIFO_SCHEDULE)) {
     return std::nullopt;
   }
-  const std::lock_guard lock(state_mutex_);
+  const MutexLock lock(state_mutex_);
   const auto client = ledger_.FindClient(call.client);
   return client ? ledger_.CardOf(client->ref, call.object) : std::nullopt;
 }
@@ -545,12 +581,13 @@ Result<> Server::PrepareDevice(const boundary::Call& call, const Decision& decis
   }
   std::uint32_t instance = 0;
   {
-    const std::lock_guard lock(state_mutex_);
+    const MutexLock lock(state_mutex_);
     instance = boundary_.cards()[*decision.card].device_instance;
   }
   CGPU_TRY(driver_->OpenCard(*decision.card, instance));
-  const std::lock_guard lock(state_mutex_);
-  boundary_.SetFigures(*decision.card, driver_->FiguresOf(*decision.card));
+  const boundary::CardFigures figures = driver_->FiguresOf(*decision.card);
+  const MutexLock lock(state_mutex_);
+  boundary_.SetFigures(*decision.card, figures);
   return {};
 }
 
@@ -580,7 +617,7 @@ bool Server::CopyOut(Pending& pending) {
 
 std::map<ledger::ProcessKey, std::uint32_t> Server::ContainerPids() const {
   std::map<ledger::ProcessKey, std::uint32_t> pids;
-  for (const auto& process : callers_.Processes()) {
+  for (const auto& process : callers_->Processes()) {
     pids[process->serial] = static_cast<std::uint32_t>(process->ns_pid);
   }
   return pids;

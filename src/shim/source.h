@@ -5,6 +5,8 @@
 
 #include <sys/types.h>
 
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/fd.h"
@@ -12,17 +14,22 @@
 
 namespace cgpu::shim {
 
-struct Source {
-  explicit Source(kernel::NotifyListener taken) : listener(std::move(taken)) {}
+class Source {
+ public:
+  explicit Source(std::unique_ptr<const kernel::NotifyChannel> taken)
+      : listener(*taken), owned_(std::move(taken)) {}
 
-  const kernel::NotifyListener listener;
+  const kernel::NotifyChannel& listener;
 
-  // The rest is guarded by Server::listen_mutex_.
-  pid_t pid = 0;               // the first process under the filter; 0: not known
-  UniqueFd process;            // its pidfd
-  int listening = 0;           // threads that take its calls
-  bool over = false;           // no process is left under the filter
-  std::vector<pid_t> waiting;  // threads of ours in listener.Receive(), or just before or after it
+ private:
+  // Guarded by the lock of the pool, which clang cannot be told.
+  friend class WorkerPool;
+  const std::unique_ptr<const kernel::NotifyChannel> owned_;
+  pid_t pid_ = 0;               // the first process under the filter; 0: not known
+  UniqueFd process_;            // its pidfd
+  int listening_ = 0;           // threads that take its calls
+  bool over_ = false;           // no process is left under the filter
+  std::vector<pid_t> waiting_;  // threads of ours in Receive(), or just before or after it
 };
 
 }  // namespace cgpu::shim

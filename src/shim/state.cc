@@ -9,8 +9,8 @@
 namespace cgpu::shim {
 
 void Server::DropDead() {
-  for (const std::uint64_t process : callers_.DropDead()) {
-    const std::lock_guard lock(replay_mutex_);
+  for (const std::uint64_t process : callers_->DropDead()) {
+    const MutexLock lock(replay_mutex_);
     replay_.DropProcess(process);
   }
   // Parked calls hold their files open; nothing may be held for a caller that is gone.
@@ -20,7 +20,7 @@ void Server::DropDead() {
 }
 
 bool Server::Reconcile() {
-  const std::lock_guard lock(reconcile_mutex_);
+  const MutexLock lock(reconcile_mutex_);
   return ReconcileAll(true);
 }
 
@@ -29,73 +29,81 @@ bool Server::Reconcile() {
 // matter: another thread's may just have found something.
 void Server::ReconcileForCall() {
   const std::uint64_t seen = begun_.load();
-  std::unique_lock lock(reconcile_mutex_);
-  const auto done = [&] { return begun_.load() > seen || hurry_.load(); };
+  const MutexLock lock(reconcile_mutex_);
   const auto at = may_begin_;
-  if (!hurried_.wait_until(lock, at, done)) {
+  bool in_time = true;
+  while (begun_.load() <= seen && !hurry_.load() && in_time) {
+    in_time = hurried_.WaitUntil(reconcile_mutex_, at);
+  }
+  if (begun_.load() <= seen && !hurry_.load()) {
     (void)ReconcileAll(false);
   }
 }
 
 void Server::Hurry(bool hurry) {
   hurry_.store(hurry);
-  hurried_.notify_all();
+  hurried_.NotifyAll();
 }
 
-// Call it with reconcile_mutex_ held.
 bool Server::ReconcileAll(bool at_leisure) {
   const auto began = std::chrono::steady_clock::now();
   ++begun_;
-  at_leisure_ = at_leisure;
   std::vector<ledger::ClientInfo> clients;
   {
-    const std::lock_guard lock(state_mutex_);
+    const MutexLock lock(state_mutex_);
     clients = ledger_.Clients();
   }
   bool changed = false;
   for (const ledger::ClientInfo& client : clients) {
-    if (CutShort() || driver_->ClientExists(client.ref.handle)) {
+    if (CutShort(at_leisure) || driver_->ClientExists(client.ref.handle)) {
       continue;
     }
-    const std::lock_guard lock(state_mutex_);
+    const MutexLock lock(state_mutex_);
     changed = ledger_.RemoveClient(client.ref) || changed;
   }
   if (changed) {
     {
-      const std::lock_guard lock(state_mutex_);
+      const MutexLock lock(state_mutex_);
       boundary_.DropGoneClients();
     }
     scheduler_.AfterFree();
   }
-  changed = ReconcileExports() || changed;
+  changed = ReconcileExports(at_leisure) || changed;
   changed = SettleManaged(at_leisure) || changed;
-  changed = ReconcileSpaces() || changed;
-  std::vector<UniqueFd> closing;  // closed after the lock: the last close of a GPU can take long
-  {
-    const std::lock_guard lock(state_mutex_);
-    if (ledger_.Count().clients == 0) {
-      closing = driver_->TakeCardFiles();
-    }
-  }
-  closing.clear();
+  changed = ReconcileSpaces(at_leisure) || changed;
+  CloseCards();
   const auto now = std::chrono::steady_clock::now();
   may_begin_ = now + (now - began) / 4;
-  hurried_.notify_all();
+  hurried_.NotifyAll();
   return changed;
+}
+
+// Closes the GPUs' files if there are no clients. A client that comes meanwhile has them opened
+// again: its device is made after that, and a device that is being made has its client here.
+void Server::CloseCards() {
+  const std::uint64_t opens = driver_->opens();
+  {
+    const MutexLock lock(state_mutex_);
+    if (ledger_.Count().clients != 0) {
+      return;
+    }
+  }
+  driver_->TakeCardFiles(opens).clear();
 }
 
 // Reconciles exported objects. One lives until its file's last close. With the file, the driver
 // frees first what was exported to it and then the clients on it, our tag among them
 // (src/nvidia/arch/nvalloc/unix/src/osapi.c, rm_cleanup_file_private).
-bool Server::ReconcileExports() {
+bool Server::ReconcileExports(bool at_leisure) {
   std::set<std::uint32_t> marks;
   {
-    const std::lock_guard lock(state_mutex_);
+    const MutexLock lock(state_mutex_);
     marks = exports_;
   }
-  std::erase_if(marks,
-                [&](std::uint32_t mark) { return CutShort() || driver_->ClientExists(mark); });
-  const std::lock_guard lock(state_mutex_);
+  std::erase_if(marks, [&](std::uint32_t mark) {
+    return CutShort(at_leisure) || driver_->ClientExists(mark);
+  });
+  const MutexLock lock(state_mutex_);
   for (const std::uint32_t mark : marks) {
     if (exports_.erase(mark) != 0) {
       ledger_.CloseFile(mark);
@@ -113,7 +121,6 @@ void Server::ResetAttention() const {
   (void)eventfd_read(attention_.get(), &count);
 }
 
-// Call it with state_mutex_ held.
 void Server::NoteRefusals() {
   if (noted_ != boundary_.refusals()) {
     noted_ = boundary_.refusals();
@@ -122,7 +129,7 @@ void Server::NoteRefusals() {
 }
 
 void Server::CountRefused(const std::string& what) {
-  const std::lock_guard lock(state_mutex_);
+  const MutexLock lock(state_mutex_);
   boundary_.CountRefused(what);
   NoteRefusals();
 }
@@ -136,18 +143,23 @@ bool Server::Watching() {
   if (uvm_files_.size() == 0) {
     return false;
   }
-  const std::lock_guard lock(state_mutex_);
+  const MutexLock lock(state_mutex_);
   return boundary_.managed().Watches() || boundary_.managed().HasDoubts();
 }
 
 bool Server::Holding() {
   const bool spaces = uvm_files_.size() != 0;
-  const std::lock_guard lock(state_mutex_);
+  const MutexLock lock(state_mutex_);
   return spaces || ledger_.Count().clients > 0 || !exports_.empty() || !boundary_.managed().Empty();
 }
 
+ledger::Counts Server::WhatIsHeld() {
+  const MutexLock lock(state_mutex_);
+  return ledger_.Count();
+}
+
 Result<> Server::SetLimit(const std::string& uuid, std::uint64_t bytes) {
-  const std::lock_guard lock(state_mutex_);
+  const MutexLock lock(state_mutex_);
   bool found = false;
   for (std::size_t i = 0; i < config_.cards.size(); ++i) {
     if (uuid == "*" || uuid == config_.cards[i].card.uuid) {
@@ -187,7 +199,7 @@ ContainerStatus Server::Status() {
   status.shim = static_cast<unsigned>(getpid());
   status.user = config_.user;
   status.since = config_.since;
-  const std::lock_guard lock(state_mutex_);
+  const MutexLock lock(state_mutex_);
   for (unsigned i = 0; i < config_.cards.size(); ++i) {
     CardStatus card;
     card.uuid = config_.cards[i].card.uuid;
@@ -205,9 +217,9 @@ ContainerStatus Server::Status() {
 Result<CardMemory> Server::MemoryOf(const std::string& uuid) {
   // Listed before the ledger is asked: a process that has come since is left out, and its bytes are
   // not attributed to another one.
-  const auto processes = callers_.Processes();
+  const auto processes = callers_->Processes();
   CardMemory memory;
-  const std::lock_guard lock(state_mutex_);
+  const MutexLock lock(state_mutex_);
   ledger::Card card = 0;
   while (card < config_.cards.size() && config_.cards[card].card.uuid != uuid) {
     ++card;
@@ -228,13 +240,13 @@ Result<CardMemory> Server::MemoryOf(const std::string& uuid) {
 }
 
 std::map<std::string, std::uint64_t> Server::Refused() {
-  const std::lock_guard lock(state_mutex_);
+  const MutexLock lock(state_mutex_);
   return boundary_.refused();
 }
 
 std::vector<std::uint32_t> Server::TakeTrace() {
   tracing_.store(true, std::memory_order_relaxed);
-  const std::lock_guard lock(trace_mutex_);
+  const MutexLock lock(trace_mutex_);
   return std::exchange(trace_, {});
 }
 

@@ -31,14 +31,15 @@ ServerState Server::Save() {
   state.driver = driver_->Save();
   state.record = recorder_.fd();
   state.orders = scheduler_.Save();
-  for (const auto& process : callers_.Processes()) {
+  for (const auto& process : callers_->Processes()) {
     state.processes.push_back({process->serial, process->tgid, process->ns_pid,
                                process->shares_with, process->pidfd.get(), process->mem.get()});
   }
-  state.next_serial = callers_.next_serial();
+  state.next_serial = callers_->next_serial();
   for (const auto& file : uvm_files_.All()) {
+    const UvmFile::User user = uvm_files_.UserOf(*file);
     state.uvm_files.push_back(
-        {file->key, file->file.get(), file->user ? file->user->serial : 0, file->number});
+        {file->key, file->file.get(), user.process ? user.process->serial : 0, user.number});
   }
   state.next_uvm_key = uvm_files_.next_key();
   for (const auto& [number, space] : witnesses_.All()) {
@@ -46,22 +47,13 @@ ServerState Server::Save() {
   }
   state.uvm_inodes = uvm_files_.Inodes();
   state.mapping = mapping_.load();
+  pool_.Save(state);
+  state.unproved = unproved_.load();
   {
-    const std::lock_guard lock(listen_mutex_);
-    const SourcePtr first = first_.lock();
-    for (const SourcePtr& source : sources_) {
-      state.sources.push_back(
-          {source->listener.fd(), source->pid, source->process.get(), source == first});
-    }
-    state.served = served_.ever;
-    state.first_process = served_.first_process;
-    state.unproved = unproved_;
-  }
-  {
-    const std::lock_guard lock(replay_mutex_);
+    const MutexLock lock(replay_mutex_);
     state.replay = BytesOf(replay_);
   }
-  const std::lock_guard lock(state_mutex_);
+  const MutexLock lock(state_mutex_);
   for (std::size_t i = 0; i < state.driver.cards.size(); ++i) {
     state.driver.cards[i].device_instance = boundary_.cards()[i].device_instance;
   }
@@ -74,10 +66,10 @@ ServerState Server::Save() {
 Result<> Server::LoadBooks(const ServerState& state) {
   scheduler_.Load(state.orders);
   {
-    const std::lock_guard lock(replay_mutex_);
+    const MutexLock lock(replay_mutex_);
     CGPU_TRY(LoadBook(state.replay, replay_));
   }
-  const std::lock_guard lock(state_mutex_);
+  const MutexLock lock(state_mutex_);
   CGPU_TRY(LoadBook(state.ledger, ledger_));
   for (std::size_t i = 0; i < config_.cards.size(); ++i) {
     if (ledger_.Limit(static_cast<ledger::Card>(i)) > config_.cards[i].card.memory_bytes) {
@@ -101,7 +93,7 @@ void Server::TakeWitnesses(const ServerState& state,
   }
   std::map<boundary::ManagedBook::Witness, ledger::ProcessKey> used;
   {
-    const std::lock_guard lock(state_mutex_);
+    const MutexLock lock(state_mutex_);
     used = boundary_.managed().Witnesses();
   }
   for (const auto& [witness, serial] : used) {
@@ -112,7 +104,7 @@ void Server::TakeWitnesses(const ServerState& state,
       continue;
     }
     const pid_t number = (*process)->tgid;
-    auto space = kernel::OpenAddressSpace(callers_.proc_fd(), number, number);
+    auto space = kernel::OpenAddressSpace(callers_->proc_fd(), number, number);
     if (space.ok() && !kernel::HasExited(**process)) {
       witnesses_.Adopt(witness, std::move(*space));
     }
@@ -132,39 +124,40 @@ void Server::TakeOver(const ServerState& state) {
     process->program = one.serial;
     processes.push_back(std::move(process));
   }
-  callers_.Adopt(processes, state.next_serial);
+  callers_->Adopt(processes, state.next_serial);
   TakeWitnesses(state, processes);
   for (const UvmFileState& one : state.uvm_files) {
     auto file = std::make_shared<UvmFile>();
     file->key = one.key;
     file->file.reset(one.file);
-    file->number = one.number;
     const auto user = std::find_if(processes.begin(), processes.end(), [&](const auto& process) {
       return process->serial == one.user;
     });
-    file->user = user == processes.end() ? nullptr : *user;
+    uvm_files_.SetUser(*file, user == processes.end() ? nullptr : *user, one.number);
     uvm_files_.PutBack(std::move(file));
   }
   uvm_files_.Adopt(state.next_uvm_key, state.uvm_inodes);
   mapping_.store(state.mapping);
-  const std::lock_guard lock(listen_mutex_);
-  served_.ever = state.served;
-  served_.first_process = state.first_process;
-  unproved_ = state.unproved;
+  pool_.Load(state);
+  unproved_.store(state.unproved);
 }
 
-Result<> Server::ServeAgain(const ServerState& state) {
-  for (const SourceState& one : state.sources) {
-    CGPU_ASSIGN_OR_RETURN(auto listener, kernel::NotifyListener::Make(UniqueFd(one.listener)));
-    CGPU_ASSIGN_OR_RETURN(const auto source, Serve(std::move(listener)));
-    const std::lock_guard lock(listen_mutex_);
-    (source)->pid = one.pid;
-    (source)->process.reset(one.process);
-    if (one.first) {
-      first_ = source;
-    }
+Result<> Server::Quiesce(std::chrono::milliseconds patience) {
+  scheduler_.LetThrough();
+  const bool quiet = pool_.Quiesce(patience);
+  if (quiet && reaper_->Idle() && closer_->Idle()) {
+    scheduler_.Pause();
+    driver_->FreeDevices();
+    return {};
   }
-  return {};
+  const std::string busy = quiet ? "the close of a file that does not answer" : pool_.Underway();
+  Resume();
+  return Error{Code::kConflict, 0, "it is in " + busy, "try again"};
+}
+
+void Server::Resume() {
+  scheduler_.Resume();
+  pool_.Resume();
 }
 
 }  // namespace cgpu::shim

@@ -7,9 +7,12 @@
 // afterwards, numbers are no longer trusted in its whole container, and the file that came is not
 // closed.
 #include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 
 #include "base/result.h"
 #include "kernel/spare.h"
@@ -30,6 +33,13 @@ void Server::Discard(UniqueFd file) {
   }
 }
 
+void Server::KillContainer() {
+  for (const auto& process : callers_->Processes()) {
+    (void)syscall(SYS_pidfd_send_signal, process->pidfd.get(), SIGKILL, nullptr, 0);
+  }
+  pool_.KillRoots();
+}
+
 // Ends the container. Until it is gone nothing more of it is taken or executed.
 void Server::Condemn(const std::string& why) {
   if (!condemned_.exchange(true)) {
@@ -42,7 +52,7 @@ void Server::Condemn(const std::string& why) {
 // gone. EBADF: it has no such descriptor.
 Result<std::optional<boundary::File>> Server::LookAt(const kernel::Caller& caller,
                                                      int number) const {
-  const auto identity = kernel::IdentifyOf(callers_.proc_fd(), caller.tid, number);
+  const auto identity = caller.Identify(callers_->proc_fd(), number);
   if (identity.ok()) {
     return Recognise(*identity);
   }

@@ -45,7 +45,7 @@ void Server::KeepSpace(Pending& pending) {
       return;  // useless to the tenant: from now on it is answered as not initialised
     }
     file = uvm_files_.Add(std::move(duplicate));
-    const std::lock_guard lock(state_mutex_);
+    const MutexLock lock(state_mutex_);
     boundary_.AddSpace(file->key, pending.call.process);
   }
   uvm_files_.SetUser(*file, pending.caller->process,
@@ -54,10 +54,10 @@ void Server::KeepSpace(Pending& pending) {
 
 // Ends the spaces whose files no process of the container has any more. Returns true if there was
 // one.
-bool Server::ReconcileSpaces() {
+bool Server::ReconcileSpaces(bool at_leisure) {
   bool changed = false;
-  for (const auto& file : LeftBehind()) {
-    if (CutShort()) {
+  for (const auto& file : LeftBehind(at_leisure)) {
+    if (CutShort(at_leisure)) {
       break;
     }
     if (uvm_files_.Take(file)) {
@@ -68,10 +68,11 @@ bool Server::ReconcileSpaces() {
 }
 
 // Returns the files that no process has.
-std::vector<std::shared_ptr<UvmFile>> Server::LeftBehind() {
+std::vector<std::shared_ptr<UvmFile>> Server::LeftBehind(bool at_leisure) {
   auto files = uvm_files_.All();
-  std::erase_if(files, [](const auto& file) {
-    return file->user && kernel::HasFileAt(*file->user, file->number, file->file.get());
+  std::erase_if(files, [this](const auto& file) {
+    const UvmFile::User user = uvm_files_.UserOf(*file);
+    return user.process && kernel::HasFileAt(*user.process, user.number, file->file.get());
   });
   if (files.empty()) {
     return files;
@@ -83,11 +84,11 @@ std::vector<std::shared_ptr<UvmFile>> Server::LeftBehind() {
       pids.push_back(pid);
     }
   };
-  for (const auto& process : callers_.Processes()) {
+  for (const auto& process : callers_->Processes()) {
     add(process->tgid);
   }
-  for (const pid_t root : Roots()) {
-    for (const pid_t pid : kernel::Descendants(callers_.proc_fd(), root)) {
+  for (const pid_t root : pool_.Roots()) {
+    for (const pid_t pid : kernel::Descendants(callers_->proc_fd(), root)) {
       add(pid);
     }
   }
@@ -97,7 +98,7 @@ std::vector<std::shared_ptr<UvmFile>> Server::LeftBehind() {
     wanted.push_back(file->file.get());
   }
   const auto held =
-      kernel::FindHeld(callers_.proc_fd(), pids, wanted, [this] { return CutShort(); });
+      kernel::FindHeld(callers_->proc_fd(), pids, wanted, [&] { return CutShort(at_leisure); });
   if (!held) {
     return {};
   }
@@ -117,13 +118,13 @@ bool Server::EndSpace(const std::shared_ptr<UvmFile>& file) {
   const auto run = [&](boundary::Call call) {
     const int error = ExecuteUvm(file->file.get(), call);
     driver_ended = driver_ended || error == ENOTCONN;
-    const std::lock_guard lock(state_mutex_);
+    const MutexLock lock(state_mutex_);
     boundary::Decision decision;
     (void)boundary_.Account(call, decision, error);
   };
   std::vector<boundary::Call> calls;
   {
-    const std::lock_guard lock(state_mutex_);
+    const MutexLock lock(state_mutex_);
     const boundary::UvmSpace* space = boundary_.FindSpace(file->key);
     if (space == nullptr) {
       return false;
@@ -159,7 +160,7 @@ bool Server::EndSpace(const std::shared_ptr<UvmFile>& file) {
   }
   bool in_use = false;
   {
-    const std::lock_guard lock(state_mutex_);
+    const MutexLock lock(state_mutex_);
     const boundary::UvmSpace* space = boundary_.FindSpace(file->key);
     in_use = !driver_ended &&
              (space->ranges() != 0 || !space->Channels().empty() || !space->gpus().empty());

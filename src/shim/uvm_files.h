@@ -12,11 +12,11 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <vector>
 
 #include "base/fd.h"
+#include "base/mutex.h"
 #include "kernel/maps.h"
 #include "kernel/open_files.h"
 #include "kernel/process.h"
@@ -26,9 +26,16 @@ namespace cgpu::shim {
 struct UvmFile {
   std::uint64_t key = 0;  // of its space in boundary and ledger
   UniqueFd file;
+
   // The last user, and its number of the file: the first place to look.
-  std::shared_ptr<const kernel::Process> user;
-  int number = -1;
+  struct User {
+    std::shared_ptr<const kernel::Process> process;
+    int number = -1;
+  };
+
+ private:
+  friend class UvmFiles;
+  User user_;
 };
 
 class UvmFiles {
@@ -47,7 +54,8 @@ class UvmFiles {
   // Adds a file that was expected and is not among these. `duplicate`: ours to keep.
   std::shared_ptr<UvmFile> Add(UniqueFd duplicate);
 
-  void SetUser(UvmFile& file, std::shared_ptr<const kernel::Process> user, int number);
+  void SetUser(UvmFile& file, std::shared_ptr<const kernel::Process> process, int number);
+  [[nodiscard]] UvmFile::User UserOf(const UvmFile& file) const;
 
   // Return all files, and the inodes that their mappings show in /proc.
   [[nodiscard]] std::vector<std::shared_ptr<UvmFile>> All() const;
@@ -78,11 +86,11 @@ class UvmFiles {
     }
   };
 
-  mutable std::mutex mutex_;  // guards the rest, and `user` and `number` of each
-  std::map<std::uint64_t, std::shared_ptr<UvmFile>> files_;
-  std::set<std::shared_ptr<UvmFile>, ByFile> by_file_;
-  kernel::InodeSet inodes_;  // of every file that ever was here
-  std::uint64_t next_key_;
+  mutable Mutex mutex_;  // guards the rest, and the user of each
+  std::map<std::uint64_t, std::shared_ptr<UvmFile>> files_ CGPU_GUARDED_BY(mutex_);
+  std::set<std::shared_ptr<UvmFile>, ByFile> by_file_ CGPU_GUARDED_BY(mutex_);
+  kernel::InodeSet inodes_ CGPU_GUARDED_BY(mutex_);  // of every file that ever was here
+  std::uint64_t next_key_ CGPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace cgpu::shim

@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.h"
 #include "kernel/address_space.h"
 
 namespace cgpu::shim {
@@ -25,7 +25,7 @@ class Witnesses {
 
   // Returns 0 if there are too many.
   Number Add(kernel::AddressSpace space) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (spaces_.size() >= kMax) {
       return 0;
     }
@@ -34,12 +34,12 @@ class Witnesses {
   }
   // Returns null if the number is unknown.
   [[nodiscard]] Space Find(Number number) const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = spaces_.find(number);
     return found == spaces_.end() ? nullptr : found->second;
   }
   void Drop(const std::vector<Number>& numbers) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const Number number : numbers) {
       spaces_.erase(number);
     }
@@ -47,24 +47,24 @@ class Witnesses {
 
   // Hand-over to a later one.
   [[nodiscard]] std::map<Number, Space> All() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return spaces_;
   }
   void Adopt(Number number, kernel::AddressSpace space) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     spaces_[number] = std::make_shared<kernel::AddressSpace>(std::move(space));
     next_ = std::max(next_, number + 1);
   }
   // Notes that numbers below were used.
   void StartAt(Number number) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     next_ = std::max(next_, number);
   }
 
  private:
-  mutable std::mutex mutex_;  // guards the rest
-  std::map<Number, Space> spaces_;
-  Number next_ = 1;
+  mutable Mutex mutex_;  // guards the rest
+  std::map<Number, Space> spaces_ CGPU_GUARDED_BY(mutex_);
+  Number next_ CGPU_GUARDED_BY(mutex_) = 1;
 };
 
 }  // namespace cgpu::shim

@@ -1,5 +1,6 @@
 """Channel groups of one container that come and go: its slice is the others' that are left. By the simulated
 card's own books. Cases by name, see tests/lib/cgpu_test.py."""
+import cgpu_test as t
 import compute_test
 import isolation
 from compute_test import KERNELS, Crowd, Member, shares
@@ -15,8 +16,8 @@ def _left(end):
         def slices():
             return [group["timeslice_us"] for group in rest.groups(node)]
 
-        t.wait_for(lambda: slices() == [1480, 1480], "its slice is not divided: %s" % rest.groups(node))
-        t.wait_for(lambda: slices() == [3000], "it has not got its slice back: %s" % rest.groups(node))
+        t.wait_for(lambda: slices() == [1480, 1480], lambda: "its slice is not divided: %s" % rest.groups(node))
+        t.wait_for(lambda: slices() == [3000], lambda: "it has not got its slice back: %s" % rest.groups(node))
         t.wait_for(lambda: abs(shares(node, other, rest)[0] - 50) < 2, "they do not get the same")
         rest.process.kill()
         other.stop()

@@ -1,7 +1,6 @@
 """Containers of real engines, each held to its slice of a simulated card: judged by the driver's books.
 Cases by name: ENGINE-CASE."""
 import functools
-import glob
 import json
 import os
 import re

@@ -115,8 +115,10 @@ Result<std::unique_ptr<Agent>> MakeAgent(Server& server) {
 Result<> ServeFirst(Server& server, const std::string& text, UniqueFd fd) {
   CGPU_ASSIGN_OR_RETURN(const auto process, DecodeListener(text));
   CGPU_ASSIGN_OR_RETURN(auto listener, kernel::NotifyListener::Make(std::move(fd)));
-  CGPU_ASSIGN_OR_RETURN(const auto source, server.Serve(std::move(listener)));
-  server.SetProcess(*source, process);
+  CGPU_ASSIGN_OR_RETURN(
+      const auto source,
+      server.pool().Serve(std::make_unique<const kernel::NotifyListener>(std::move(listener))));
+  server.pool().SetProcess(*source, process, 0);
   return {};
 }
 

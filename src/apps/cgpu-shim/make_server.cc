@@ -102,7 +102,8 @@ Result<std::unique_ptr<Server>> Make(const ShimConfig& config, const rm::Abi& ab
   }
   CGPU_ASSIGN_OR_RETURN(auto proc, OpenFile("/proc", O_RDONLY | O_DIRECTORY));
   return std::make_unique<Server>(config, abi, std::move(driver), std::move(*cards),
-                                  std::move(proc), std::move(record));
+                                  std::make_unique<kernel::CallerTable>(std::move(proc)),
+                                  std::move(record), KernelGpuCalls());
 }
 
 }  // namespace
@@ -110,7 +111,8 @@ Result<std::unique_ptr<Server>> Make(const ShimConfig& config, const rm::Abi& ab
 Result<std::unique_ptr<Server>> MakeServer(const ShimConfig& config, UniqueFd record) {
   CGPU_ASSIGN_OR_RETURN(const auto abi, AbiOf(config));
   CGPU_ASSIGN_OR_RETURN(auto paths, PathsOf(config));
-  CGPU_ASSIGN_OR_RETURN(auto driver, Driver::Open(*abi, paths.control, std::move(paths.cards)));
+  CGPU_ASSIGN_OR_RETURN(
+      auto driver, Driver::Open(KernelGpuCalls(), *abi, paths.control, std::move(paths.cards)));
   const Driver& asked = *driver;
   auto cards = CardsOf(config, [&](std::size_t card) {
     return asked.DeviceInstance(config.cards[card].card.gpu_id);
@@ -124,7 +126,7 @@ Result<std::unique_ptr<Server>> MakeServerAgain(const Handover& state, bool for_
   std::unique_ptr<Driver> driver;
   UniqueFd record;
   if (for_good) {
-    driver = Driver::Resume(*abi, std::move(paths.cards), state.server.driver);
+    driver = Driver::Resume(KernelGpuCalls(), *abi, std::move(paths.cards), state.server.driver);
     record.reset(state.server.record);
   }
   auto cards = CardsOf(state.config, [&](std::size_t card) {

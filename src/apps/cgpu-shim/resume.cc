@@ -67,7 +67,7 @@ Result<> ResumeServing() {
   desk.Inherit(state);
   (server)->Start();
   CGPU_TRY((housekeeping)->Start());
-  CGPU_TRY((server)->ServeAgain(state.server));
+  CGPU_TRY(server->pool().ServeAgain(state.server));
   const auto pause_ns = static_cast<std::uint64_t>(MonotonicNs() - state.quiet_since_ns);
   (void)SendMessage(upgrader.get(), EncodeUpgraded(pause_ns / 1'000));
   upgrader.reset();

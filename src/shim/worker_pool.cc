@@ -1,4 +1,6 @@
-// The server's threads: how many listen where, which takes a listener's place, when they end.
+// The pool's threads: how many listen where, which takes a listener's place, when they end.
+#include "shim/worker_pool.h"
+
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
@@ -9,15 +11,26 @@
 #include <cerrno>
 #include <csignal>
 #include <span>
-#include <thread>
+#include <string>
 #include <utility>
 
 #include "boundary/names.h"
 #include "kernel/ownership.h"
 #include "rm/nv_escape.h"
-#include "shim/server.h"
+#include "shim/pending.h"
 
 namespace cgpu::shim {
+
+// A thread of the pool's.
+struct Worker {
+  Source* source = nullptr;  // where it listens when it has nothing else to do
+  bool listening = false;    // the source counts it among its listening threads
+  pid_t thread = 0;
+  // For others to see: see NoteRequest().
+  std::atomic<std::uint64_t> request{0};
+  std::atomic<pid_t> caller{0};
+};
+
 namespace {
 
 thread_local Worker self;
@@ -34,35 +47,43 @@ bool RunDetached(void* (*entry)(void*), void* argument) {
   return started;
 }
 
-// Call it with listen_mutex_ held.
-void InterruptWaiting(const Source& source) {
-  for (const pid_t thread : source.waiting) {
-    kernel::NotifyListener::Interrupt(thread);
-  }
-}
-
 }  // namespace
 
-void Server::Start() {
-  for (const auto& reaper : {reaper_, closer_}) {
-    std::thread([reaper] { reaper->Loop(); }).detach();
+WorkerPool::WorkerPool(CallHandler& handler, int proc)
+    : handler_(handler), proc_(proc), hang_ups_(epoll_create1(EPOLL_CLOEXEC)) {}
+
+WorkerPool::~WorkerPool() = default;
+
+// Wakes the threads that wait at the source. Call it with the lock held.
+void WorkerPool::Interrupt(const Source& source) {
+  for (const pid_t thread : source.waiting_) {
+    source.listener.Interrupt(thread);
   }
-  std::thread(&Server::WatchOverdue, this).detach();
-  scheduler_.Resume();
 }
 
-Result<std::shared_ptr<Source>> Server::Serve(kernel::NotifyListener listener) {
+void WorkerPool::InterruptAll() {
+  for (const SourcePtr& source : sources_) {
+    Interrupt(*source);
+  }
+  for (const auto& ended : ended_) {
+    if (const SourcePtr source = ended.lock()) {
+      Interrupt(*source);
+    }
+  }
+}
+
+Result<SourcePtr> WorkerPool::Serve(std::unique_ptr<const kernel::NotifyChannel> listener) {
   auto source = std::make_shared<Source>(std::move(listener));
   const int fd = source->listener.fd();
-  const std::lock_guard lock(listen_mutex_);
+  const MutexLock lock(mutex_);
   epoll_event hang_up{};  // hang-ups are always reported
   hang_up.data.fd = fd;
   if (epoll_ctl(hang_ups_.get(), EPOLL_CTL_ADD, fd, &hang_up) != 0) {
     return ErrnoError(Code::kExhausted, errno, "cannot watch a seccomp listener");
   }
-  while (source->listening < kListening && CallListener(source)) {
+  while (source->listening_ < kListening && CallListener(source)) {
   }
-  if (source->listening == 0) {
+  if (source->listening_ == 0) {
     (void)epoll_ctl(hang_ups_.get(), EPOLL_CTL_DEL, fd, nullptr);
     return Error{Code::kExhausted, 0, "the machine has no room for another thread", {}};
   }
@@ -74,54 +95,66 @@ Result<std::shared_ptr<Source>> Server::Serve(kernel::NotifyListener listener) {
   return source;
 }
 
-void Server::SetProcess(Source& source, unsigned pid, unsigned sender) {
+void WorkerPool::SetProcess(Source& source, unsigned pid, unsigned sender) {
   UniqueFd process(pid == 0 ? -1 : static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   if (sender != 0 && process.valid() &&
-      (!kernel::IsInNamespaceOf(callers_.proc_fd(), static_cast<pid_t>(pid), sender) ||
+      (!kernel::IsInNamespaceOf(proc_, static_cast<pid_t>(pid), sender) ||
        syscall(SYS_pidfd_send_signal, process.get(), 0, nullptr, 0) != 0)) {
     pid = 0;
     process.reset();
   }
-  const std::lock_guard lock(listen_mutex_);
-  source.pid = static_cast<pid_t>(pid);
-  source.process = std::move(process);
+  const MutexLock lock(mutex_);
+  source.pid_ = static_cast<pid_t>(pid);
+  source.process_ = std::move(process);
   if (first_.lock().get() == &source) {
     served_.first_process = pid;
   }
 }
 
-Server::Served Server::WhatIsServed() {
-  const std::lock_guard lock(listen_mutex_);
-  served_.now = !sources_.empty();
-  return served_;
+WorkerPool::Served WorkerPool::WhatIsServed() const {
+  const MutexLock lock(mutex_);
+  Served served = served_;
+  served.now = !sources_.empty();
+  return served;
 }
 
-void Server::KillContainer() {
-  for (const auto& process : callers_.Processes()) {
-    (void)syscall(SYS_pidfd_send_signal, process->pidfd.get(), SIGKILL, nullptr, 0);
+bool WorkerPool::IsFirst(const Source& source) const {
+  const MutexLock lock(mutex_);
+  return first_.lock().get() == &source;
+}
+
+std::optional<pid_t> WorkerPool::FirstProcess() const {
+  const MutexLock lock(mutex_);
+  const SourcePtr first = first_.lock();
+  if (first == nullptr) {
+    return std::nullopt;
   }
-  const std::lock_guard lock(listen_mutex_);
+  return first->process_.valid() ? first->pid_ : 0;
+}
+
+void WorkerPool::KillRoots() {
+  const MutexLock lock(mutex_);
   for (const SourcePtr& source : sources_) {
-    (void)syscall(SYS_pidfd_send_signal, source->process.get(), SIGKILL, nullptr, 0);
+    (void)syscall(SYS_pidfd_send_signal, source->process_.get(), SIGKILL, nullptr, 0);
   }
 }
 
-std::vector<pid_t> Server::Roots() {
-  const std::lock_guard lock(listen_mutex_);
+std::vector<pid_t> WorkerPool::Roots() const {
+  const MutexLock lock(mutex_);
   std::vector<pid_t> roots;
   for (const SourcePtr& source : sources_) {
     // The number of a process that has been waited for may be another's.
-    if (source->pid != 0 && source->process.valid() &&
-        (syscall(SYS_pidfd_send_signal, source->process.get(), 0, nullptr, 0) == 0 ||
+    if (source->pid_ != 0 && source->process_.valid() &&
+        (syscall(SYS_pidfd_send_signal, source->process_.get(), 0, nullptr, 0) == 0 ||
          errno != ESRCH)) {
-      roots.push_back(source->pid);
+      roots.push_back(source->pid_);
     }
   }
   return roots;
 }
 
-bool Server::EndSources() {
-  const std::lock_guard lock(listen_mutex_);
+bool WorkerPool::EndSources() {
+  const MutexLock lock(mutex_);
   bool ended = false;
   std::array<epoll_event, 16> events{};
   int count = 0;
@@ -134,7 +167,7 @@ bool Server::EndSources() {
         return one->listener.fd() == fd;
       });
       if (found != sources_.end()) {
-        (*found)->over = true;
+        (*found)->over_ = true;
         ended_.push_back(*found);
         sources_.erase(found);
         ended = true;
@@ -144,23 +177,23 @@ bool Server::EndSources() {
   return ended;
 }
 
-bool Server::SendAway() {
-  const std::lock_guard lock(listen_mutex_);
+bool WorkerPool::SendAway() {
+  const MutexLock lock(mutex_);
   std::erase_if(ended_, [](const std::weak_ptr<Source>& ended) {
     const SourcePtr source = ended.lock();
-    return source == nullptr || source->waiting.empty();
+    return source == nullptr || source->waiting_.empty();
   });
   for (const auto& ended : ended_) {
     if (const SourcePtr source = ended.lock()) {
-      InterruptWaiting(*source);
+      Interrupt(*source);
     }
   }
   return !ended_.empty();
 }
 
-bool Server::StartWorker(Task& task) {
+bool WorkerPool::StartWorker(Task& task) {
   struct Start {
-    Server* server;
+    WorkerPool* pool;
     Task task;
   };
   auto start = std::make_unique<Start>(Start{this, std::move(task)});
@@ -169,7 +202,7 @@ bool Server::StartWorker(Task& task) {
   const bool started = RunDetached(
       [](void* argument) -> void* {
         const std::unique_ptr<Start> own(static_cast<Start*>(argument));
-        own->server->Work(std::move(own->task));
+        own->pool->Work(std::move(own->task));
         return nullptr;
       },
       handed);
@@ -182,24 +215,24 @@ bool Server::StartWorker(Task& task) {
   return false;
 }
 
-// Counts the calling thread or another one. Call it with listen_mutex_ held, as the following two.
-void Server::CountListening(Source& source, int change) {
-  source.listening += change;
+// Counts the calling thread or another one.
+void WorkerPool::CountListening(Source& source, int change) {
+  source.listening_ += change;
   listening_ += change;
 }
 
-int Server::Busy() const {
+int WorkerPool::Busy() const {
   return workers_.load() - listening_ - parked_;
 }
 
 // Makes one more thread listen at the source: a parked one, or a new one. It counts from here on,
 // so that only one is called however long it takes to come. Returns false if there is none.
-bool Server::CallListener(const SourcePtr& source) {
+bool WorkerPool::CallListener(const SourcePtr& source) {
   Task task{source, nullptr};
   if (parked_ > 0) {
     --parked_;
     tasks_.push_back(std::move(task));
-    called_.notify_one();
+    called_.NotifyOne();
   } else if (!StartWorker(task)) {
     return false;
   }
@@ -207,16 +240,14 @@ bool Server::CallListener(const SourcePtr& source) {
   return true;
 }
 
-// Makes another thread see the call through: a parked one, or a new one. Returns false if there is
-// neither; the call is then still the caller's.
-bool Server::RunElsewhere(std::unique_ptr<Pending>& call) {
+bool WorkerPool::RunElsewhere(std::unique_ptr<Pending>& call) {
   Task task{call->source, std::move(call)};
   {
-    const std::lock_guard lock(listen_mutex_);
+    const MutexLock lock(mutex_);
     if (parked_ > 0) {
       --parked_;
       tasks_.push_back(std::move(task));
-      called_.notify_one();
+      called_.NotifyOne();
       return true;
     }
   }
@@ -225,35 +256,19 @@ bool Server::RunElsewhere(std::unique_ptr<Pending>& call) {
   return started;
 }
 
-// Runs the thread that lets calls continue beside those that take long. It waits while nothing is
-// parked.
-void Server::WatchOverdue() {
-  constexpr std::chrono::milliseconds kLong{2};
-  while (true) {
-    {
-      std::unique_lock lock(overdue_mutex_);
-      anything_parked_.wait(lock, [this] { return admission_.parked() != 0; });
-    }
-    std::this_thread::sleep_for(kLong);
-    for (auto& call : admission_.Overdue()) {
-      if (!RunElsewhere(call)) {
-        admission_.PutBack(std::move(call));
-      }
-    }
-  }
-}
-
 // Makes the calling thread listen at `source` or, perhaps much later, where it is called to, unless
 // it is called to a call instead. Returns no task if enough listen without it.
-Server::Task Server::Listen(SourcePtr source) {
-  std::unique_lock lock(listen_mutex_);
-  if (!self.listening && !source->over && !quiet_) {
-    if (source->listening < kListening) {
+WorkerPool::Task WorkerPool::Listen(SourcePtr source) {
+  const MutexLock lock(mutex_);
+  if (!self.listening && !source->over_ && !quiet_) {
+    if (source->listening_ < kListening) {
       CountListening(*source, 1);
     } else if (parked_ < kParked) {
       ++parked_;
       source.reset();  // the source may end meanwhile
-      called_.wait(lock, [&] { return !tasks_.empty() || quiet_; });
+      while (tasks_.empty() && !quiet_) {
+        called_.Wait(mutex_);
+      }
       if (tasks_.empty()) {
         --parked_;
         return {};
@@ -271,25 +286,23 @@ Server::Task Server::Listen(SourcePtr source) {
     self.source = source.get();
     self.listening = true;
   }
-  if (source->over || quiet_) {
+  if (source->over_ || quiet_) {
     CountListening(*source, self.listening ? -1 : 0);
     return {};
   }
-  source->waiting.push_back(self.thread);
+  source->waiting_.push_back(self.thread);
   return {std::move(source), nullptr};
 }
 
-// Call it before an answer: the caller often gets the processor at once and makes its next call
-// before this thread is back. Then it must not seem that no thread listens.
-void Server::ListenSoon() {
-  const std::lock_guard lock(listen_mutex_);
-  if (!self.listening && !self.source->over && self.source->listening < kListening) {
+void WorkerPool::ListenSoon() {
+  const MutexLock lock(mutex_);
+  if (!self.listening && !self.source->over_ && self.source->listening_ < kListening) {
     CountListening(*self.source, 1);
     self.listening = true;
   }
 }
 
-bool Server::Answer(const Source& source, std::uint64_t id, int error) {
+bool WorkerPool::Answer(const Source& source, std::uint64_t id, int error) {
   ListenSoon();
   return source.listener.Answer(id, 0, error);
 }
@@ -297,31 +310,31 @@ bool Server::Answer(const Source& source, std::uint64_t id, int error) {
 // Notes that the calling thread got a call, or nothing. If no thread listens there now, calls
 // another one. Not with kMaxWorkers in calls: this thread is back soon, unless its call is one that
 // gives back.
-void Server::StopListening(const SourcePtr& source, bool over) {
-  const std::lock_guard lock(listen_mutex_);
-  source->over = source->over || over;
-  std::erase(source->waiting, self.thread);
+void WorkerPool::StopListening(const SourcePtr& source, bool over) {
+  const MutexLock lock(mutex_);
+  source->over_ = source->over_ || over;
+  std::erase(source->waiting_, self.thread);
   self.listening = false;
   CountListening(*source, -1);
-  if (source->listening == 0 && !source->over && !quiet_ && Busy() < kMaxWorkers) {
+  if (source->listening_ == 0 && !source->over_ && !quiet_ && Busy() < kMaxWorkers) {
     (void)CallListener(source);
   }
 }
 
-void Server::Work(Task task) {
+void WorkerPool::Work(Task task) {
   self.source = task.source.get();
   self.listening = task.call == nullptr;
   self.thread = gettid();
   {
-    const std::lock_guard lock(listen_mutex_);
+    const MutexLock lock(mutex_);
     all_.push_back(&self);
   }
   if (task.call) {
-    Run(std::move(task.call));
+    handler_.Run(std::move(task.call));
   }
   while ((task = Listen(std::move(task.source))).source != nullptr) {
     if (task.call) {
-      Run(std::move(task.call));
+      handler_.Run(std::move(task.call));
       continue;
     }
     const SourcePtr& source = task.source;
@@ -330,38 +343,29 @@ void Server::Work(Task task) {
     if (!notification.ok()) {
       continue;  // the caller died, or all callers have
     }
-    if (auto pending = Prepare(source, *notification)) {
-      Admit(std::move(pending), Idle() < kReserved);  // the last threads are for calls that give
-                                                      // back
-    }
+    handler_.Handle(source, *notification);
   }
-  const std::lock_guard lock(listen_mutex_);
+  const MutexLock lock(mutex_);
   std::erase(all_, &self);
   if (--workers_ == 0) {
-    idle_.notify_all();
+    idle_.NotifyAll();
   }
 }
 
-// Notes the request that the calling thread is about to make to the driver, for Underway(). Null:
-// it is back.
-void Server::NoteCall(const Pending* pending) {
-  std::uint64_t asked = 0;
-  if (pending != nullptr) {
-    const boundary::Call& call = pending->call;
-    asked = call.uvm_request != 0 ? call.uvm_request : std::uint64_t{call.nr} << 32 | call.command;
-    self.caller.store(pending->notification.tid, std::memory_order_relaxed);
-  }
-  self.asked.store(asked, std::memory_order_relaxed);
+void WorkerPool::NoteRequest(std::uint64_t request, pid_t caller) {
+  self.caller.store(caller, std::memory_order_relaxed);
+  self.request.store(request, std::memory_order_relaxed);
 }
 
-std::string Server::Underway() const {
+std::string WorkerPool::Underway() const {
+  const MutexLock lock(mutex_);
   for (const Worker* worker : all_) {
-    const std::uint64_t asked = worker->asked.load(std::memory_order_relaxed);
-    if (asked == 0) {
+    const std::uint64_t request = worker->request.load(std::memory_order_relaxed);
+    if (request == 0) {
       continue;
     }
-    const auto nr = static_cast<std::uint32_t>(asked >> 32);
-    const auto command = static_cast<std::uint32_t>(asked);
+    const auto nr = static_cast<std::uint32_t>(request >> 32);
+    const auto command = static_cast<std::uint32_t>(request);
     std::string name = nr == 0 ? boundary::UvmName(command) : boundary::EscapeName(nr);
     if (nr == rm::NV_ESC_RM_CONTROL) {
       name += " " + boundary::ControlName(command);
@@ -373,50 +377,64 @@ std::string Server::Underway() const {
   return "a call that is not yet, or no longer, in the driver";
 }
 
-Result<> Server::Quiesce(std::chrono::milliseconds patience) {
+bool WorkerPool::Quiesce(std::chrono::milliseconds patience) {
   constexpr std::chrono::milliseconds kAgain{1};  // a thread may not have been there yet
   const auto until = std::chrono::steady_clock::now() + patience;
-  scheduler_.LetThrough();
-  std::unique_lock lock(listen_mutex_);
+  const MutexLock lock(mutex_);
   quiet_ = true;
-  called_.notify_all();
+  called_.NotifyAll();
   while (workers_.load() != 0 && std::chrono::steady_clock::now() < until) {
-    for (const SourcePtr& source : sources_) {
-      InterruptWaiting(*source);
-    }
-    for (const auto& ended : ended_) {
-      if (const SourcePtr source = ended.lock()) {
-        InterruptWaiting(*source);
-      }
-    }
-    idle_.wait_for(lock, kAgain);
+    InterruptAll();
+    (void)idle_.WaitUntil(mutex_, std::chrono::steady_clock::now() + kAgain);
   }
-  if (workers_.load() == 0 && reaper_->Idle() && closer_->Idle()) {
-    lock.unlock();
-    scheduler_.Pause();
-    driver_->FreeDevices();
-    return {};
-  }
-  const std::string busy =
-      workers_.load() != 0 ? Underway() : "the close of a file that does not answer";
-  lock.unlock();
-  Resume();
-  return Error{Code::kConflict, 0, "it is in " + busy, "try again"};
+  return workers_.load() == 0;
 }
 
-void Server::Resume() {
-  scheduler_.Resume();
-  const std::lock_guard lock(listen_mutex_);
+void WorkerPool::Resume() {
+  const MutexLock lock(mutex_);
   quiet_ = false;
   for (const SourcePtr& source : sources_) {
-    while (source->listening < kListening && CallListener(source)) {
+    while (source->listening_ < kListening && CallListener(source)) {
     }
   }
 }
 
-int Server::Idle() {
-  const std::lock_guard lock(listen_mutex_);
-  return kMaxWorkers - Busy();
+void WorkerPool::Save(ServerState& state) const {
+  const MutexLock lock(mutex_);
+  const SourcePtr first = first_.lock();
+  for (const SourcePtr& source : sources_) {
+    state.sources.push_back(
+        {source->listener.fd(), source->pid_, source->process_.get(), source == first});
+  }
+  state.served = served_.ever;
+  state.first_process = served_.first_process;
+}
+
+void WorkerPool::Load(const ServerState& state) {
+  const MutexLock lock(mutex_);
+  served_.ever = state.served;
+  served_.first_process = state.first_process;
+}
+
+Result<> WorkerPool::ServeAgain(const ServerState& state) {
+  for (const SourceState& one : state.sources) {
+    CGPU_ASSIGN_OR_RETURN(auto listener, kernel::NotifyListener::Make(UniqueFd(one.listener)));
+    CGPU_ASSIGN_OR_RETURN(
+        const auto source,
+        Serve(std::make_unique<const kernel::NotifyListener>(std::move(listener))));
+    const MutexLock lock(mutex_);
+    source->pid_ = one.pid;
+    source->process_.reset(one.process);
+    if (one.first) {
+      first_ = source;
+    }
+  }
+  return {};
+}
+
+bool WorkerPool::NearlyFull() const {
+  const MutexLock lock(mutex_);
+  return kMaxWorkers - Busy() < kReserved;
 }
 
 }  // namespace cgpu::shim

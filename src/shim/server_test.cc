@@ -1,0 +1,218 @@
+// The way of a call through the server, with a caller that may die at any step of it.
+#include "shim/server.h"
+
+#include <gtest/gtest.h>
+#include <linux/audit.h>
+
+#include <cstdlib>
+
+#include "rm/abi.h"
+#include "shim/testing.h"
+
+namespace cgpu::shim {
+namespace {
+
+constexpr std::chrono::seconds kPatience{20};
+
+// Memory of a tenant, with whole pages around what it holds: the shim reads pages.
+class Arena {
+ public:
+  Arena() : bytes_(static_cast<std::byte*>(std::aligned_alloc(kPage, kPage))) {}
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+  ~Arena() { std::free(bytes_); }
+  template <class T>
+  T& As() {
+    return *new (bytes_) T{};
+  }
+
+ private:
+  static constexpr std::size_t kPage = 4096;
+  std::byte* bytes_;
+};
+
+struct World {
+  explicit World(bool killable = true) {
+    ShimConfig config;
+    config.id = "0123456789ab";
+    config.driver = "550.163.01";
+    config.files = {ControlFile()};
+    config.killable = killable;
+    const rm::Abi& abi = *rm::FindAbi({550, 163, 1});
+    auto made = Driver::Open(driver, abi, "/dev/zero", {});
+    own_client = *driver.Clients().begin();
+    server = std::make_unique<Server>(std::move(config), abi, std::move(*made),
+                                      std::vector<boundary::CardIds>{},
+                                      std::make_unique<FakeLookup>(fate), UniqueFd(), driver);
+    server->Start();
+    auto own = std::make_unique<const FakeChannel>(fate);
+    channel = const_cast<FakeChannel*>(own.get());
+    EXPECT_TRUE(server->pool().Serve(std::move(own)).ok());
+  }
+
+  // Makes the call as thread `tid`; returns its number.
+  template <class T>
+  std::uint64_t Make(std::uint32_t nr, T& params, pid_t tid = 100) {
+    kernel::Notification call;
+    call.id = ++last_id;
+    call.tid = tid;
+    call.arch = AUDIT_ARCH_X86_64;
+    call.nr = SYS_ioctl;
+    call.args[0] = static_cast<std::uint64_t>(file.get());
+    call.args[1] = _IOC(_IOC_READ | _IOC_WRITE, 'F', nr, sizeof(T));
+    call.args[2] = std::bit_cast<std::uint64_t>(&params);
+    channel->Push(call);
+    return call.id;
+  }
+  std::uint32_t MakeClient() {
+    Arena arena;
+    auto& root = arena.As<rm::NVOS21_PARAMETERS>();
+    root.hClass = rm::NV01_ROOT_CLIENT;
+    const Outcome outcome = channel->Await(Make(rm::NV_ESC_RM_ALLOC, root));
+    EXPECT_TRUE(outcome.answered && outcome.error == 0 && root.status == rm::NV_OK);
+    return root.hObjectNew;
+  }
+  // Returns when no call is on its way any more.
+  void Settle() {
+    channel->AwaitReceived();
+    EXPECT_TRUE(server->Quiesce(kPatience).ok());
+    server->Resume();
+  }
+  // Returns the clients of tenants that the driver has.
+  std::set<std::uint32_t> Held() const {
+    auto clients = driver.Clients();
+    clients.erase(own_client);
+    return clients;
+  }
+
+  Fate fate;
+  FakeDriver driver{fate};
+  FakeChannel* channel = nullptr;
+  UniqueFd file{open("/dev/zero", O_RDWR | O_CLOEXEC)};
+  std::uint32_t own_client = 0;
+  std::unique_ptr<Server> server;
+  std::uint64_t last_id = 0;
+};
+
+// Threads of a server run for as long as its process.
+World& NewWorld(bool killable = true) {
+  static auto& all = *new std::vector<std::unique_ptr<World>>();
+  return *all.emplace_back(std::make_unique<World>(killable));
+}
+
+rm::NVOS00_PARAMETERS& FreeOf(Arena& arena, std::uint32_t client) {
+  auto& free = arena.As<rm::NVOS00_PARAMETERS>();
+  free.hRoot = free.hObjectOld = client;
+  return free;
+}
+
+TEST(ServerTest, ACallReachesTheDriverAndItsAnswerTheCaller) {
+  World& world = NewWorld();
+  const std::uint32_t client = world.MakeClient();
+  EXPECT_EQ(world.Held(), std::set<std::uint32_t>{client});
+  EXPECT_TRUE(world.server->Holding());
+  Arena arena;
+  auto& free = FreeOf(arena, client);
+  EXPECT_TRUE(world.channel->Await(world.Make(rm::NV_ESC_RM_FREE, free)).answered);
+  EXPECT_EQ(free.status, rm::NV_OK);
+  EXPECT_FALSE(world.server->Holding());
+  EXPECT_TRUE(world.Held().empty());
+}
+
+// The server knows afterwards what the driver has, and serves the next caller.
+TEST(ServerTest, ACallerMayDieBetweenAnyTwoSteps) {
+  World& world = NewWorld();
+  (void)world.MakeClient();
+  world.fate.DieBefore(0);
+  (void)world.MakeClient();
+  const int steps = world.fate.steps();
+  ASSERT_GE(steps, 6) << "lookup, descriptor, memory, still there, driver, answer";
+  unsigned made = 0;
+  for (int step = 1; step <= steps; ++step) {
+    SCOPED_TRACE(step);
+    Arena arena;
+    auto& root = arena.As<rm::NVOS21_PARAMETERS>();
+    root.hClass = rm::NV01_ROOT_CLIENT;
+    const auto before = world.Held();
+    world.fate.DieBefore(step);
+    const std::uint64_t call = world.Make(rm::NV_ESC_RM_ALLOC, root);
+    world.Settle();
+    EXPECT_TRUE(world.fate.dead());
+    EXPECT_FALSE(world.channel->Answered(call)) << "an answer for one that is gone";
+    const auto after = world.Held();
+    made += after.size() > before.size() ? 1 : 0;
+    world.fate.DieBefore(0);
+    (void)world.server->Reconcile();
+    EXPECT_EQ(world.server->WhatIsHeld().clients, after.size());
+    (void)world.MakeClient();
+  }
+  EXPECT_GE(made, 1U) << "no caller died with its call in the driver";
+  EXPECT_LT(made, static_cast<unsigned>(steps)) << "a call was executed for one that was gone";
+}
+
+TEST(ServerTest, ACallThatIsOverBeforeItIsLookedAtIsNotExecuted) {
+  World& world = NewWorld();
+  const int before = world.driver.allocs();
+  Arena arena;
+  auto& root = arena.As<rm::NVOS21_PARAMETERS>();
+  root.hClass = rm::NV01_ROOT_CLIENT;
+  world.channel->Forget(world.last_id + 1);
+  const std::uint64_t call = world.Make(rm::NV_ESC_RM_ALLOC, root);
+  world.Settle();
+  EXPECT_EQ(world.driver.allocs(), before);
+  EXPECT_FALSE(world.channel->Answered(call));
+}
+
+TEST(ServerTest, AParkedCallWhoseCallerIsGoneIsDropped) {
+  for (const bool gone : {false, true}) {
+    SCOPED_TRACE(gone);
+    World& world = NewWorld();
+    const std::uint32_t client = world.MakeClient();
+    Arena first;
+    Arena second;
+    world.driver.Hold();
+    const std::uint64_t one = world.Make(rm::NV_ESC_RM_FREE, FreeOf(first, client), 100);
+    world.driver.AwaitFrees(1);
+    const std::uint64_t other = world.Make(rm::NV_ESC_RM_FREE, FreeOf(second, client), 101);
+    while (world.server->Parked() == 0) {
+      std::this_thread::yield();
+    }
+    if (gone) {
+      world.channel->Forget(other);
+      world.server->DropDead();
+      EXPECT_EQ(world.server->Parked(), 0U);
+    }
+    world.driver.Release();
+    EXPECT_TRUE(world.channel->Await(one).answered);
+    world.Settle();
+    EXPECT_EQ(world.channel->Answered(other), !gone);
+    EXPECT_EQ(world.driver.frees(), 1) << "the second names a client that is gone";
+  }
+}
+
+// Without killable waits a signal ends a call that has had its effect, and the kernel repeats it.
+TEST(ServerTest, ARepeatedCallIsNotExecutedAgain) {
+  World& world = NewWorld(false);
+  Arena arena;
+  auto& root = arena.As<rm::NVOS21_PARAMETERS>();
+  root.hClass = rm::NV01_ROOT_CLIENT;
+  world.channel->LoseAnswers(true);
+  const int before = world.driver.allocs();
+  (void)world.Make(rm::NV_ESC_RM_ALLOC, root);
+  world.Settle();
+  ASSERT_EQ(world.driver.allocs(), before + 1);
+  const std::uint32_t made = root.hObjectNew;
+  root = {};
+  root.hClass = rm::NV01_ROOT_CLIENT;
+  world.channel->LoseAnswers(false);
+  EXPECT_TRUE(world.channel->Await(world.Make(rm::NV_ESC_RM_ALLOC, root)).answered);
+  EXPECT_EQ(world.driver.allocs(), before + 1);
+  EXPECT_EQ(root.hObjectNew, made);
+  root = {};
+  root.hClass = rm::NV01_ROOT_CLIENT;
+  (void)world.channel->Await(world.Make(rm::NV_ESC_RM_ALLOC, root));
+  EXPECT_EQ(world.driver.allocs(), before + 2) << "a call after an answer is another one";
+}
+
+}  // namespace
+}  // namespace cgpu::shim

@@ -1,0 +1,353 @@
+// A server over callers, a listener and a driver of the test's own: no root, no GPU, no filter.
+#ifndef CGPU_SHIM_TESTING_H_
+#define CGPU_SHIM_TESTING_H_
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <bit>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/mutex.h"
+#include "kernel/notify.h"
+#include "kernel/process.h"
+#include "rm/nv_classes.h"
+#include "rm/nv_escape.h"
+#include "rm/nv_status.h"
+#include "rm/nv_structs.h"
+#include "shim/gpu_calls.h"
+#include "shim/server.h"
+
+namespace cgpu::shim {
+
+// Counts the steps of a call, and ends its caller before one of them.
+class Fate {
+ public:
+  // `at`: number of the step before which the caller dies, from 1 on; 0: it lives.
+  void DieBefore(int at) {
+    steps_ = 0;
+    at_ = at;
+    dead_ = false;
+  }
+  void Step() {
+    if (++steps_ == at_) {
+      dead_ = true;
+    }
+  }
+  void Die() { dead_ = true; }
+  [[nodiscard]] bool dead() const { return dead_; }
+  [[nodiscard]] int steps() const { return steps_; }
+
+ private:
+  std::atomic<int> steps_{0};
+  std::atomic<int> at_{0};
+  std::atomic<bool> dead_{false};
+};
+
+// What became of a call.
+struct Outcome {
+  bool answered = false;
+  bool continued = false;
+  int error = 0;
+};
+
+// The listener of the test: hands out what Push() got.
+class FakeChannel final : public kernel::NotifyChannel {
+ public:
+  explicit FakeChannel(Fate& fate) : fate_(fate) {
+    int ends[2] = {-1, -1};
+    (void)!pipe2(ends, O_CLOEXEC);
+    end_.reset(ends[0]);
+    other_.reset(ends[1]);
+  }
+
+  void Push(const kernel::Notification& notification) {
+    const MutexLock lock(mutex_);
+    waiting_.push_back(notification);
+    changed_.NotifyAll();
+  }
+  // Waits until the call was answered or continued.
+  Outcome Await(std::uint64_t id) {
+    const MutexLock lock(mutex_);
+    while (!outcomes_.contains(id)) {
+      changed_.Wait(mutex_);
+    }
+    return outcomes_[id];
+  }
+  // Waits until a thread has received every call.
+  void AwaitReceived() {
+    const MutexLock lock(mutex_);
+    while (!waiting_.empty()) {
+      changed_.Wait(mutex_);
+    }
+  }
+  [[nodiscard]] bool Answered(std::uint64_t id) const {
+    const MutexLock lock(mutex_);
+    return outcomes_.contains(id);
+  }
+  // Makes the kernel forget a call: its caller was killed, or a signal ended the call.
+  void Forget(std::uint64_t id) {
+    const MutexLock lock(mutex_);
+    forgotten_.insert(id);
+  }
+  // Makes answers arrive at nobody (ENOENT), from now on.
+  void LoseAnswers(bool lose) { lose_ = lose; }
+
+  [[nodiscard]] Result<kernel::Notification> Receive() const override {
+    const MutexLock lock(mutex_);
+    const pid_t self = gettid();
+    while (waiting_.empty() && !interrupted_.contains(self)) {
+      changed_.Wait(mutex_);
+    }
+    interrupted_.erase(self);
+    if (waiting_.empty()) {
+      return Error{Code::kUnavailable, EINTR, "interrupted", {}};
+    }
+    const kernel::Notification next = waiting_.front();
+    waiting_.pop_front();
+    changed_.NotifyAll();
+    return next;
+  }
+  void Interrupt(pid_t tid) const override {
+    const MutexLock lock(mutex_);
+    interrupted_.insert(tid);
+    changed_.NotifyAll();
+  }
+  [[nodiscard]] bool Ended() const override { return false; }
+  [[nodiscard]] bool Valid(std::uint64_t id) const override {
+    fate_.Step();
+    const MutexLock lock(mutex_);
+    return !fate_.dead() && !forgotten_.contains(id);
+  }
+  [[nodiscard]] bool Answer(std::uint64_t id, std::int64_t /*value*/, int error) const override {
+    return Settle(id, {true, false, error});
+  }
+  [[nodiscard]] bool Continue(std::uint64_t id) const override {
+    return Settle(id, {false, true, 0});
+  }
+  [[nodiscard]] int fd() const override { return end_.get(); }
+
+ private:
+  bool Settle(std::uint64_t id, const Outcome& outcome) const {
+    fate_.Step();
+    const MutexLock lock(mutex_);
+    if (fate_.dead() || forgotten_.contains(id) || lose_) {
+      return false;
+    }
+    outcomes_[id] = outcome;
+    changed_.NotifyAll();
+    return true;
+  }
+
+  Fate& fate_;
+  UniqueFd end_;
+  UniqueFd other_;
+  std::atomic<bool> lose_{false};
+  mutable Mutex mutex_;
+  mutable CondVar changed_;
+  mutable std::deque<kernel::Notification> waiting_ CGPU_GUARDED_BY(mutex_);
+  mutable std::set<pid_t> interrupted_ CGPU_GUARDED_BY(mutex_);
+  mutable std::map<std::uint64_t, Outcome> outcomes_ CGPU_GUARDED_BY(mutex_);
+  std::set<std::uint64_t> forgotten_ CGPU_GUARDED_BY(mutex_);
+};
+
+// A thread of the test's own process, whose files and memory are the test's.
+struct FakeCaller final : kernel::Caller {
+  explicit FakeCaller(Fate& its_fate) : fate(its_fate) {}
+
+  [[nodiscard]] ssize_t Read(std::uint64_t address, void* into, std::size_t size) const override {
+    fate.Step();
+    if (fate.dead()) {
+      return 0;
+    }
+    std::memcpy(into, std::bit_cast<const void*>(address), size);
+    return static_cast<ssize_t>(size);
+  }
+  [[nodiscard]] ssize_t Write(std::uint64_t address, const void* from,
+                              std::size_t size) const override {
+    fate.Step();
+    if (fate.dead()) {
+      return 0;
+    }
+    std::memcpy(std::bit_cast<void*>(address), from, size);
+    return static_cast<ssize_t>(size);
+  }
+  [[nodiscard]] Result<UniqueFd> TakeFd(int fd) const override {
+    fate.Step();
+    if (fate.dead()) {
+      return Error{Code::kNotFound, ESRCH, "the thread is gone", {}};
+    }
+    return UniqueFd(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  }
+  [[nodiscard]] bool Alive() const override { return !fate.dead(); }
+  [[nodiscard]] Result<kernel::FileIdentity> Identify(int /*proc*/, int fd) const override {
+    fate.Step();
+    if (fate.dead()) {
+      return Error{Code::kNotFound, ENOENT, "no such descriptor", {}};
+    }
+    return kernel::Identify(fd);
+  }
+
+  Fate& fate;
+};
+
+class FakeLookup final : public kernel::CallerLookup {
+ public:
+  explicit FakeLookup(Fate& fate)
+      : fate_(fate), events_(epoll_create1(EPOLL_CLOEXEC)), process_(MakeProcess()) {}
+
+  [[nodiscard]] Result<std::shared_ptr<const kernel::Caller>> Find(pid_t tid,
+                                                                   bool /*fresh*/) override {
+    fate_.Step();
+    if (fate_.dead()) {
+      return Error{Code::kUnavailable, ESRCH, "the thread is gone", {}};
+    }
+    auto caller = std::make_shared<FakeCaller>(fate_);
+    caller->tid = tid;
+    caller->process = process_;
+    return std::shared_ptr<const kernel::Caller>(std::move(caller));
+  }
+  [[nodiscard]] int exit_events() const override { return events_.get(); }
+  [[nodiscard]] int proc_fd() const override { return -1; }
+  std::vector<std::uint64_t> DropDead() override { return {}; }
+  [[nodiscard]] std::vector<std::shared_ptr<const kernel::Process>> Processes() const override {
+    return {process_};
+  }
+  [[nodiscard]] std::uint64_t next_serial() const override { return 2; }
+  void Adopt(std::vector<std::shared_ptr<const kernel::Process>> /*processes*/,
+             std::uint64_t /*next_serial*/) override {}
+
+ private:
+  static std::shared_ptr<const kernel::Process> MakeProcess() {
+    auto process = std::make_shared<kernel::Process>();
+    process->tgid = getpid();
+    process->ns_pid = 1;
+    process->serial = 1;
+    process->pidfd.reset(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)));
+    return process;
+  }
+
+  Fate& fate_;
+  UniqueFd events_;
+  std::shared_ptr<const kernel::Process> process_;
+};
+
+// A driver that knows clients alone, and that can be told to wait.
+class FakeDriver final : public GpuCalls {
+ public:
+  explicit FakeDriver(Fate& fate) : fate_(fate) {}
+
+  // Stops frees until Release().
+  void Hold() {
+    const MutexLock lock(mutex_);
+    held_ = true;
+  }
+  void Release() {
+    const MutexLock lock(mutex_);
+    held_ = false;
+    changed_.NotifyAll();
+  }
+  // Waits until so many frees have begun, ever.
+  void AwaitFrees(int count) {
+    const MutexLock lock(mutex_);
+    while (frees_ < count) {
+      changed_.Wait(mutex_);
+    }
+  }
+  [[nodiscard]] std::set<std::uint32_t> Clients() const {
+    const MutexLock lock(mutex_);
+    return clients_;
+  }
+  [[nodiscard]] int allocs() const {
+    const MutexLock lock(mutex_);
+    return allocs_;
+  }
+  [[nodiscard]] int frees() const {
+    const MutexLock lock(mutex_);
+    return frees_;
+  }
+
+  int Call(int /*file*/, unsigned long request, void* params) override {
+    fate_.Step();
+    switch (_IOC_NR(request)) {
+      case rm::NV_ESC_RM_ALLOC:
+        Alloc(*static_cast<rm::NVOS21_PARAMETERS*>(params));
+        return 0;
+      case rm::NV_ESC_RM_FREE:
+        Free(*static_cast<rm::NVOS00_PARAMETERS*>(params));
+        return 0;
+      case rm::NV_ESC_RM_CONTROL:  // whether a client exists
+        Look(*static_cast<rm::NVOS54_PARAMETERS*>(params));
+        return 0;
+      default:
+        return EINVAL;
+    }
+  }
+
+ private:
+  void Alloc(rm::NVOS21_PARAMETERS& alloc) {
+    const MutexLock lock(mutex_);
+    ++allocs_;
+    alloc.hObjectNew = next_++;
+    clients_.insert(alloc.hObjectNew);
+    alloc.status = rm::NV_OK;
+  }
+  void Free(rm::NVOS00_PARAMETERS& free) {
+    const MutexLock lock(mutex_);
+    ++frees_;
+    changed_.NotifyAll();
+    while (held_) {
+      changed_.Wait(mutex_);
+    }
+    free.status =
+        clients_.erase(free.hObjectOld) != 0 ? rm::NV_OK : rm::NV_ERR_INVALID_OBJECT_HANDLE;
+  }
+  void Look(rm::NVOS54_PARAMETERS& control) const {
+    const MutexLock lock(mutex_);
+    std::uint32_t wanted = 0;
+    std::memcpy(&wanted, std::bit_cast<const void*>(control.params), sizeof(wanted));
+    control.status = clients_.contains(wanted) ? rm::NV_OK : rm::NV_ERR_INVALID_CLIENT;
+  }
+
+  Fate& fate_;
+  mutable Mutex mutex_;
+  CondVar changed_;
+  std::set<std::uint32_t> clients_ CGPU_GUARDED_BY(mutex_);
+  std::uint32_t next_ CGPU_GUARDED_BY(mutex_) = 0xc1d00001;
+  int allocs_ CGPU_GUARDED_BY(mutex_) = 0;
+  int frees_ CGPU_GUARDED_BY(mutex_) = 0;
+  bool held_ CGPU_GUARDED_BY(mutex_) = false;
+};
+
+// Returns a control file by the identity of /dev/zero.
+inline NodeFile ControlFile() {
+  struct stat zero{};
+  (void)stat("/dev/zero", &zero);
+  NodeFile file;
+  file.kind = NodeFile::Kind::kCtl;
+  file.granted = true;
+  file.path = "/dev/zero";
+  file.dev_major = major(zero.st_rdev);
+  file.dev_minor = minor(zero.st_rdev);
+  return file;
+}
+
+}  // namespace cgpu::shim
+
+#endif  // CGPU_SHIM_TESTING_H_
