@@ -22,7 +22,7 @@ if(CGPU_WARNINGS_AS_ERRORS)
   target_compile_options(cgpu_options INTERFACE -Werror)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-  target_compile_options(cgpu_options INTERFACE -Wthread-safety)
+  target_compile_options(cgpu_options INTERFACE -Wthread-safety -Wthread-safety-beta)
 endif()
 if(CGPU_SANITIZE)
   target_compile_options(cgpu_options INTERFACE -fsanitize=${CGPU_SANITIZE}

@@ -12,11 +12,11 @@
 // their own, since that can hang. Housekeeping (housekeeping.h) runs beside the workers, and the
 // desk (desk.h), which takes orders.
 //
-// Locks: state_mutex_ guards the boundary and the ledger. It is never held while the driver is
-// asked, nor together with another lock except replay_mutex_ (taken alone) and those that come
-// before it: reconcile_mutex_, settle_mutex_, ranges_mutex_, table_mutex_ and the scheduler's, in
-// this order. The desk waits only for locks that are held as shortly: state_mutex_, the pool's,
-// the scheduler's and those of the caller table and the driver.
+// Locks: the members say what guards them, and in which order the locks are taken. state_mutex_ is
+// never held while the driver is asked or a file of a GPU is opened or closed; only the caller
+// table's, the pool's and the like, which are held as shortly, may be taken under it. The desk
+// waits only for locks that are held as shortly: state_mutex_, the pool's, the scheduler's and
+// those of the caller table and the driver.
 #ifndef CGPU_SHIM_SERVER_H_
 #define CGPU_SHIM_SERVER_H_
 
@@ -242,14 +242,16 @@ class Server : private CallHandler {
   CondVar anything_parked_;
   Scheduler scheduler_;  // its lock comes before state_mutex_
 
-  Mutex state_mutex_;  // guards ledger_, boundary_, exports_, noted_
+  Mutex state_mutex_;
   ledger::Ledger ledger_ CGPU_GUARDED_BY(state_mutex_);
   boundary::Boundary boundary_ CGPU_GUARDED_BY(state_mutex_);
-  Mutex table_mutex_;  // held while a file's table of exports is set up; before state_mutex_
+  // Held while a file's table of exports is set up.
+  Mutex table_mutex_ CGPU_ACQUIRED_BEFORE(state_mutex_);
   std::set<std::uint32_t> exports_
       CGPU_GUARDED_BY(state_mutex_);  // tags of the files that hold exported objects
 
-  Mutex reconcile_mutex_;  // held throughout; before all others. Guards these:
+  // Held throughout a reconciliation.
+  Mutex reconcile_mutex_ CGPU_ACQUIRED_BEFORE(settle_mutex_, state_mutex_);
   CondVar hurried_;
   std::atomic<std::uint64_t> begun_{0};  // reconciliations
   std::chrono::steady_clock::time_point may_begin_ CGPU_GUARDED_BY(reconcile_mutex_);
@@ -258,16 +260,18 @@ class Server : private CallHandler {
   UvmFiles uvm_files_;
   std::atomic<bool> mapping_{false};  // some thread may be in a mapping that it was let into
   Witnesses witnesses_;
-  Mutex settle_mutex_;  // one settlement of managed memory at a time; before the others
+  // Held throughout a settlement of managed memory.
+  Mutex settle_mutex_ CGPU_ACQUIRED_BEFORE(state_mutex_);
   // Shared by calls that put a range into UVM, or are about to; held alone to ask what lies there.
+  // Taken after settle_mutex_ and before state_mutex_; no member is its own.
   std::shared_timed_mutex ranges_mutex_;
   UniqueFd attention_;                                     // an eventfd
   UniqueFd refusals_;                                      // another
   std::uint64_t noted_ CGPU_GUARDED_BY(state_mutex_) = 0;  // of the boundary's refusals
-  Mutex replay_mutex_;                                     // guards replay_
+  Mutex replay_mutex_;                                     // taken alone
   ReplayLog replay_ CGPU_GUARDED_BY(replay_mutex_);
 
-  Mutex trace_mutex_;  // guards trace_
+  Mutex trace_mutex_;  // taken alone
   std::vector<std::uint32_t> trace_ CGPU_GUARDED_BY(trace_mutex_);
   std::atomic<bool> tracing_{false};
 
