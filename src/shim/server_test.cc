@@ -31,23 +31,41 @@ class Arena {
   std::byte* bytes_;
 };
 
+// Servers of one container, one after the other, with the driver that all of them ask.
 struct World {
   explicit World(bool killable = true) {
-    ShimConfig config;
     config.id = "0123456789ab";
     config.driver = "550.163.01";
     config.files = {ControlFile()};
     config.killable = killable;
-    const rm::Abi& abi = *rm::FindAbi({550, 163, 1});
     auto made = Driver::Open(driver, abi, "/dev/zero", {});
     own_client = *driver.Clients().begin();
-    server = std::make_unique<Server>(std::move(config), abi, std::move(*made),
-                                      std::vector<boundary::CardIds>{},
-                                      std::make_unique<FakeLookup>(fate), UniqueFd(), driver);
+    server = Make(std::move(*made));
     server->Start();
+    Serve();
+  }
+
+  std::unique_ptr<Server> Make(std::unique_ptr<Driver> its_driver) {
+    return std::make_unique<Server>(config, abi, std::move(its_driver),
+                                    std::vector<boundary::CardIds>{},
+                                    std::make_unique<FakeLookup>(fate), UniqueFd(), driver);
+  }
+  void Serve() {
     auto own = std::make_unique<const FakeChannel>(fate);
     channel = const_cast<FakeChannel*>(own.get());
     EXPECT_TRUE(server->pool().Serve(std::move(own)).ok());
+  }
+  // Puts a successor in the server's place. The one before stays, without a thread.
+  void HandOver() {
+    channel->AwaitReceived();
+    ASSERT_TRUE(server->Quiesce(kPatience).ok());
+    const ServerState state = server->Save();
+    before.push_back(std::move(server));
+    server = Make(Driver::Resume(driver, abi, {}, state.driver));
+    ASSERT_TRUE(server->LoadBooks(state).ok());
+    server->TakeOver(state);
+    server->Start();
+    Serve();
   }
 
   // Makes the call as thread `tid`; returns its number.
@@ -85,8 +103,11 @@ struct World {
     return clients;
   }
 
+  const rm::Abi& abi = *rm::FindAbi({550, 163, 1});
+  ShimConfig config;
   Fate fate;
   FakeDriver driver{fate};
+  std::vector<std::unique_ptr<Server>> before;
   FakeChannel* channel = nullptr;
   UniqueFd file{open("/dev/zero", O_RDWR | O_CLOEXEC)};
   std::uint32_t own_client = 0;
@@ -212,6 +233,36 @@ TEST(ServerTest, ARepeatedCallIsNotExecutedAgain) {
   root.hClass = rm::NV01_ROOT_CLIENT;
   (void)world.channel->Await(world.Make(rm::NV_ESC_RM_ALLOC, root));
   EXPECT_EQ(world.driver.allocs(), before + 2) << "a call after an answer is another one";
+}
+
+TEST(ServerTest, ASuccessorKnowsWhatWasHeld) {
+  World& world = NewWorld();
+  const std::uint32_t client = world.MakeClient();
+  world.HandOver();
+  EXPECT_EQ(world.server->WhatIsHeld().clients, 1U);
+  EXPECT_NE(world.MakeClient(), client);
+  Arena arena;
+  EXPECT_TRUE(world.channel->Await(world.Make(rm::NV_ESC_RM_FREE, FreeOf(arena, client))).answered);
+  EXPECT_EQ(world.server->WhatIsHeld().clients, world.Held().size());
+  EXPECT_FALSE(world.Held().contains(client));
+}
+
+TEST(ServerTest, ACallThatItsPredecessorExecutedIsNotExecutedByASuccessor) {
+  World& world = NewWorld(false);
+  Arena arena;
+  auto& root = arena.As<rm::NVOS21_PARAMETERS>();
+  root.hClass = rm::NV01_ROOT_CLIENT;
+  world.channel->LoseAnswers(true);
+  (void)world.Make(rm::NV_ESC_RM_ALLOC, root);
+  world.HandOver();
+  const int allocs = world.driver.allocs();
+  const std::uint32_t made = root.hObjectNew;
+  root = {};
+  root.hClass = rm::NV01_ROOT_CLIENT;
+  EXPECT_TRUE(world.channel->Await(world.Make(rm::NV_ESC_RM_ALLOC, root)).answered);
+  EXPECT_EQ(world.driver.allocs(), allocs);
+  EXPECT_EQ(root.hObjectNew, made);
+  EXPECT_TRUE(world.Held().contains(made));
 }
 
 }  // namespace
