@@ -106,7 +106,7 @@ int Serve(const std::string& name, const std::string& gpus, const std::string& d
   control->Run();
 }
 
-// What GpuLink::Start() starts: cgpu-sim engine SWITCH-US PREEMPT-US COPY-GBPS.
+// Runs what GpuLink::Start() starts: cgpu-sim engine SWITCH-US PREEMPT-US COPY-GBPS.
 int RunEngines(char** argv) {
   GpuOptions options;
   options.context_switch_us = std::strtoull(argv[2], nullptr, 10);

@@ -80,7 +80,7 @@ class Command {
   CLI::App* app_;
 };
 
-// What came of Program::Parse().
+// The result of Program::Parse().
 struct Parsed {
   enum class Kind { kGood, kText, kWrong };
   Kind kind = Kind::kGood;
