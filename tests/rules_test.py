@@ -34,8 +34,7 @@ LONG_FUNCTIONS = {
 
 # Words that no comment begins with, and folders whose comments are not yet checked.
 BAD_WORDS = re.compile(r"(?:^|\s)// *(Of|Who|What|Whoever|Such) ")
-COMMENTS_NOT_YET = ("src/boundary/", "src/shim/", "src/install/", "src/km/", "src/launcher/",
-                    "tests/", "bench/")
+COMMENTS_NOT_YET = ("src/boundary/", "src/shim/", "src/install/", "src/km/", "src/launcher/")
 
 # Folders whose sources are one unit, with the tests in a folder of their own or by whole programs.
 TESTED_AS_ONE = {
