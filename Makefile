@@ -33,25 +33,31 @@ PACKAGES := g++ cmake ninja-build pkg-config python3 fuse3 libfuse3-dev libfmt-d
   libseccomp-dev libyaml-cpp-dev
 CHECK_PACKAGES := clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev util-linux \
   busybox-static uidmap python3-grpcio python3-protobuf protobuf-compiler
+BENCH_PACKAGES := busybox-static util-linux
 # Container engines for tests, as PROGRAM:PACKAGE: one that is there from elsewhere is left alone.
 ENGINES := runc:runc crun:crun containerd:containerd dockerd:docker.io podman:podman \
   docker-compose:docker-compose
-ENGINE_PACKAGES = $(foreach engine,$(ENGINES),$(if \
+# $(call missing_engines,PROGRAM:PACKAGE...): the packages of those that are not there.
+missing_engines = $(foreach engine,$(1),$(if \
   $(shell command -v $(firstword $(subst :, ,$(engine)))),,$(lastword $(subst :, ,$(engine)))))
 
 ifneq ($(shell command -v ccache),)
 export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
 endif
 
-.PHONY: build demo test soak share-story lint install deb gpu-bundle deps check-deps clean
+.PHONY: build demo test soak share-story lint install deb gpu-bundle deps check-deps bench-deps clean
 .PHONY: test-asan test-tsan fuzz
 
 deps:
 	@tools/install_packages.sh $(PACKAGES)
 
 check-deps:
-	@tools/install_packages.sh $(PACKAGES) $(CHECK_PACKAGES) $(ENGINE_PACKAGES)
+	@tools/install_packages.sh $(PACKAGES) $(CHECK_PACKAGES) $(call missing_engines,$(ENGINES))
 	@tools/install_python.sh build/python
+
+# Benchmarks start containers with runc alone.
+bench-deps:
+	@tools/install_packages.sh $(PACKAGES) $(BENCH_PACKAGES) $(call missing_engines,runc:runc)
 
 # $(call build_preset,PRESET,WRAPPER,TARGETS): configures once; ninja configures again when CMake's files change.
 define build_preset
@@ -101,11 +107,11 @@ soak: check-deps
 	@tools/soak.sh $(SECONDS_EACH)
 
 # A benchmark is a program or a script, which may start containers.
-bench-%: check-deps
+bench-%: bench-deps
 	$(call build_preset,release,,benchmarks)
 	@if [ -f bench/$(subst -,_,$*).py ]; then exec python3 bench/$(subst -,_,$*).py; else exec build/bin/bench-$(subst -,_,$*); fi
 
-share-story: check-deps
+share-story: bench-deps
 	$(call build_preset,release,,benchmarks)
 	@python3 bench/share_story.py
 

@@ -1,5 +1,5 @@
-// What the benchmarks run inside a slice. Makes a client, a device and a subdevice, says "ready",
-// and then, for each line of its input:
+// The program that benchmarks run inside a slice. Makes a client, a device and a subdevice, says
+// "ready", and then, for each line of its input:
 //   calls N    issues N memory queries, writes N 32-bit durations in nanoseconds
 //   objects N  allocates N objects, writes "done\n"
 //   flood N    from N threads, without pause until its next line: memory queries, each thread with

@@ -1,4 +1,4 @@
-// What the benchmarks share: a simulated node of their own, a slice on it, statistics.
+// Parts that the benchmarks share: a simulated node of their own, a slice on it, statistics.
 #ifndef CGPU_BENCH_HARNESS_H_
 #define CGPU_BENCH_HARNESS_H_
 
@@ -30,7 +30,7 @@ class Node {
 // bench-client makes its calls on a descriptor not below this one.
 inline constexpr int kClientFd = 500;
 
-// What answers the controls that the shim executes for bench-client.
+// The driver that answers the controls which the shim executes for bench-client.
 enum class Answers {
   kSimulatedDriver,  // a process of its own, behind FUSE: the shim sleeps until it has answered
   kAtOnce,  // nothing: the kernel returns success and the parameters as they are. As with a

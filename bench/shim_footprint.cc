@@ -1,4 +1,4 @@
-// What a shim costs: its proportional set size while its container holds 1,000 objects.
+// Measures the cost of a shim: its proportional set size while its container holds 1,000 objects.
 #include <dirent.h>
 #include <fmt/core.h>
 

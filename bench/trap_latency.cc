@@ -1,7 +1,7 @@
-// What the boundary adds to a trapped call: for each call, the caller's time minus the time that
-// the shim's own ioctl took in that same call. 40 rounds of 5,000 calls; the figure is the median
-// over rounds of each round's p50 and p99. A round in which the machine itself was late (p99 of the
-// driver's part above ten times its median) is repeated and counted.
+// Measures what the boundary adds to a trapped call: for each call, the caller's time minus the
+// time that the shim's own ioctl took in that same call. 40 rounds of 5,000 calls; the figure is
+// the median over rounds of each round's p50 and p99. A round in which the machine itself was late
+// (p99 of the driver's part above ten times its median) is repeated and counted.
 //
 // Two slices take turns. In one the shim's calls go to the simulated driver, another process behind
 // FUSE: while it answers, the shim sleeps, its processor goes idle and may lose the shim to another
@@ -128,7 +128,7 @@ Result<> Round(Side& side, const Registry& registry) {
   return {};
 }
 
-// What the kernel takes for a notification alone: a call that a second thread lets go on at once.
+// Measures the kernel's time for a notification: a call that a second thread lets go on at once.
 Result<std::vector<double>> BareNotifications() {
   std::promise<int> filtered;
   std::vector<double> each;

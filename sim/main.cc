@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -15,6 +14,7 @@
 #include <thread>
 
 #include "base/file.h"
+#include "cli/command_line.h"
 #include "rm/abi.h"
 #include "sim/driver/driver.h"
 #include "sim/fuse/gpu_link.h"
@@ -106,7 +106,7 @@ int Serve(const std::string& name, const std::string& gpus, const std::string& d
   control->Run();
 }
 
-// What GpuLink::Start() starts: cgpu-sim engine SWITCH-US PREEMPT-US COPY-GBPS.
+// Runs what GpuLink::Start() starts: cgpu-sim engine SWITCH-US PREEMPT-US COPY-GBPS.
 int RunEngines(char** argv) {
   GpuOptions options;
   options.context_switch_us = std::strtoull(argv[2], nullptr, 10);
@@ -126,18 +126,21 @@ int Main(int argc, char** argv) {
   if (argc == 5 && std::string_view(argv[1]) == "engine") {
     return RunEngines(argv);
   }
-  CLI::App app("The server of one simulated NVIDIA node. Started by `cgpu sim start`.", "cgpu-sim");
+  const cli::Program app("The server of one simulated NVIDIA node. Started by `cgpu sim start`.",
+                         "cgpu-sim");
   std::string name;
   std::string gpus;
   std::string driver;
-  app.add_option("--name", name)->required();
-  app.add_option("--gpus", gpus)->required();
-  app.add_option("--driver", driver)->required();
+  app.AddOption("--name", name).Required();
+  app.AddOption("--gpus", gpus).Required();
+  app.AddOption("--driver", driver).Required();
   GpuOptions options;
-  app.add_option("--context-switch-us", options.context_switch_us);
-  app.add_option("--preempt-us", options.preempt_us);
-  app.add_option("--copy-gbps", options.copy_gbps);
-  CLI11_PARSE(app, argc, argv);
+  app.AddOption("--context-switch-us", options.context_switch_us);
+  app.AddOption("--preempt-us", options.preempt_us);
+  app.AddOption("--copy-gbps", options.copy_gbps);
+  if (const auto status = app.ParseOrPrint(argc, argv)) {
+    return *status;
+  }
   if (fcntl(kLockFd, F_SETFD, FD_CLOEXEC) != 0 || fcntl(kReadyFd, F_SETFD, FD_CLOEXEC) != 0) {
     std::fprintf(stderr, "cgpu-sim is started by `cgpu sim start`\n");
     return 1;

@@ -26,7 +26,7 @@ class AddressSpace {
 
   // Addresses at which nothing is: an external range.
   [[nodiscard]] Result<std::uint64_t> Reserve(std::uint64_t bytes);
-  // Of the whole range, with what is mapped there.
+  // Frees the whole range, with what is mapped there.
   [[nodiscard]] Result<> Free(std::uint64_t address, std::uint64_t bytes);
   // The first bytes of a memory object of the client's. The card keeps the memory until it is
   // unmapped.

@@ -36,7 +36,7 @@ struct Copy {
 struct Back {
   std::uint64_t address = 0;
 };
-// What a stream can be given.
+// One thing that a stream can be given.
 using Step = std::variant<Kernel, Fill, Copy, Back>;
 
 // Not thread-safe.

@@ -1,4 +1,4 @@
-// What a context has of memory, of each kind that CUDA knows.
+// The memory of a context, of each kind that CUDA knows.
 //
 // All of it is addresses (address_space.h) with memory objects of RM behind them. cuMemAlloc makes
 // both at once; the pool keeps such for the next one who asks; virtual memory management makes

@@ -1,4 +1,4 @@
-// What a process has of CUDA: contexts, and things that it has handles of. One lock for all;
+// The CUDA state of a process: contexts, and things that it has handles of. One lock for all;
 // waiting holds it.
 #ifndef CGPU_SIM_CUDA_STATE_H_
 #define CGPU_SIM_CUDA_STATE_H_

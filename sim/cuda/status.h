@@ -25,7 +25,7 @@ enum Status : int {
 };
 const char* NameOf(Status status);
 const char* WordsOf(Status status);
-// Of an error of the driver's.
+// Translates an error of the driver's.
 Status StatusOf(const Error& error);
 template <class T>
 Status StatusOf(const Result<T>& result) {

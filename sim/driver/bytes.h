@@ -21,7 +21,7 @@ template <class T>
   return value;
 }
 
-// What of `value` fits goes to the front of `bytes`.
+// Copies as much of `value` as fits to the front of `bytes`.
 template <class T>
 void Store(std::span<std::byte> bytes, const T& value) {
   static_assert(std::is_trivially_copyable_v<T>);

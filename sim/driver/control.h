@@ -14,7 +14,7 @@
 
 namespace cgpu::sim {
 
-// What a handler works on. Handlers run under the driver's lock.
+// The data that a handler works on. Handlers run under the driver's lock.
 struct ControlCall {
   DriverModel& model;
   rm::DriverVersion version;

@@ -195,7 +195,7 @@ void Driver::ReadAlloc(Call& call, Caller& caller) {
   }
 }
 
-// What embedded_param_copy.c reads of a control, whether the control itself is simulated or not.
+// Reads what embedded_param_copy.c reads of a control, whether the control is simulated or not.
 bool Driver::IsReadable(Call& call, const rm::EmbeddedPointer& pointer, Caller& caller) {
   const std::span<const std::byte> params = call.params.bytes;
   const auto size = pointer.Bytes(Load<rm::NvU32>(params.subspan(pointer.count_offset)));
@@ -258,7 +258,7 @@ void Driver::Execute(Call& call, Caller& caller) {
   CountCall(CallName(call), call.error != 0 || call.status != rm::NV_OK);
 }
 
-// What a control started is waited for without the lock, as RM waits in its firmware's call.
+// Waits without the lock for the work that a control started, as RM waits in its firmware's call.
 void Driver::Await(Call& call) {
   if (call.wait.ticket == 0) {
     return;

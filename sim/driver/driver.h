@@ -24,7 +24,7 @@
 
 namespace cgpu::sim {
 
-// What a call waits for before it is answered, without the driver's lock.
+// The work that a call waits for before it is answered, without the driver's lock.
 struct GpuWait {
   GpuTicket ticket = 0;
   rm::NvU64 timeout_us = 0;  // 0: for as long as it takes
@@ -36,7 +36,7 @@ struct Call {
   rm::NvU8 nr = 0;        // of the inner call where NV_ESC_IOCTL_XFER_CMD wrapped it
   rm::NvP64 address = 0;  // where `bytes` came from and go back to
   std::vector<std::byte> bytes;
-  // What the parameters of RM_ALLOC, RM_CONTROL and their like point to.
+  // The bytes that the parameters of RM_ALLOC, RM_CONTROL and their like point to.
   struct Second {
     rm::NvP64 address = 0;
     std::vector<std::byte> bytes;
@@ -102,7 +102,7 @@ class Driver {
   // Copy of what an mmap of `file` leads to; nullopt when nothing was mapped through it.
   [[nodiscard]] std::optional<MapContext> MapContextOf(FileId file);
 
-  // What a page of RM_USER_SHARED_DATA of this card says now.
+  // Returns the present content of this card's page of RM_USER_SHARED_DATA.
   [[nodiscard]] std::vector<std::byte> SharedData(int card);
   // Another number whenever one of these pages says something else.
   [[nodiscard]] std::uint64_t SharedDataVersion();

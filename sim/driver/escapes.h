@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "rm/escape_table.h"
 #include "sim/driver/control.h"
 #include "sim/driver/driver.h"
 
@@ -21,6 +22,9 @@ class Escapes {
   static void PutStatus(Call& call, NvStatus status);
 
  private:
+  // Tells whether the driver takes the call on a file of this kind.
+  [[nodiscard]] bool IsOnRightFile(const OpenFile& file, const rm::EscapeRow& row) const;
+
   // Return the errno; 0 with PutStatus() done.
   [[nodiscard]] int CardInfo();
   [[nodiscard]] int AttachGpus();
@@ -67,7 +71,7 @@ class Escapes {
                                             rm::NvHandle* handle);
   [[nodiscard]] NvStatus VidHeapAlloc(rm::NVOS32_PARAMETERS& api);
   [[nodiscard]] NvStatus VidHeapInfo(rm::NVOS32_PARAMETERS& api);
-  // What RM_ALLOC of `cls` asks of the caller; nothing costs anything unless the class needs it.
+  // Returns what RM_ALLOC of `cls` asks of the caller. It looks only at what the class needs.
   [[nodiscard]] CallerView ViewForAlloc(rm::NvU32 cls);
   [[nodiscard]] CallerView ViewForMapping();
   // -1 when there is none.

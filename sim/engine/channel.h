@@ -18,7 +18,7 @@ namespace cgpu::sim::engine {
 
 struct Group;
 
-// What a channel executes of its pushbuffer: the words of the entry that it is at, of which some
+// A channel's position in its pushbuffer: the words of the entry that it is at, of which some
 // are read ahead, and the method whose data comes next.
 struct Pushbuffer {
   static constexpr std::uint32_t kReadAhead = 256;
@@ -105,7 +105,7 @@ struct VideoState {
   std::uint64_t payload = 0;
 };
 
-// What occupies the engine for a time. It is done when `remaining` is 0.
+// Work that occupies the engine for a time. It is done when `remaining` is 0.
 struct Operation {
   enum class Kind : std::uint8_t { kKernel, kCopy, kVideo };
   Kind kind = Kind::kKernel;

@@ -1,4 +1,4 @@
-// What a channel does, step by step. Who may do it and when is the runlist's (runlist.h).
+// The steps of a channel. The runlist (runlist.h) decides which channel may make one, and when.
 #ifndef CGPU_SIM_ENGINE_EXECUTE_H_
 #define CGPU_SIM_ENGINE_EXECUTE_H_
 
@@ -32,7 +32,7 @@ struct FaultReport {
   std::uint64_t address = 0;
 };
 
-// What came of a step, beside what it left in the channel: an operation, a wait.
+// The result of a step, beside what it left in the channel: an operation, a wait.
 struct Step {
   Duration cost = 0;       // time that the front end took
   std::uint64_t work = 1;  // of the caller's budget
@@ -44,7 +44,7 @@ struct Step {
   bool wrote = false;  // memory changed: others' semaphores may have come
 };
 
-// What a step happens in.
+// The surroundings of a step.
 struct Machine {
   GpuMemory& memory;
   GpuEvents& events;

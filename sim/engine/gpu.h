@@ -6,7 +6,7 @@
 // followed by the next one at t. Calling it more often changes nothing in the books. What happens
 // outside (a GP_PUT, a semaphore that a processor writes) is seen at Poll().
 //
-// What is modelled
+// The model
 //   Runlists. One per RunlistId, independent of each other. A runlist is a list of groups; its
 //   engine goes round it and runs the next group that has work until its slice is over, it has
 //   nothing more to do, or all its channels wait for semaphores. All channels of a group share its
@@ -28,7 +28,7 @@
 //   channels can run, whatever ACQUIRE_SWITCH says; it is looked at again when its turn comes.
 //   Kernels and copies stop at the end of a slice and go on later; a kernel flagged as not
 //   preemptible runs on, up to context_switch_timeout_ns, then its group ends with an error.
-//   What is understood of GPFIFO entries, pushbuffers and classes is in channel.h and methods_*.cc.
+//   channel.h and methods_*.cc say which GPFIFO entries, pushbuffers and classes are understood.
 //
 // Owns nothing of its memory and events, which must outlive it. Thread-compatible.
 // Keys that are not there are ignored; the calls then say that they are done now.
@@ -47,7 +47,7 @@
 
 namespace cgpu::sim::engine {
 
-// What RM_ALLOC of a channel names.
+// The places that RM_ALLOC of a channel names.
 struct ChannelPlace {
   SpaceId space = 0;
   std::uint64_t gpfifo_address = 0;  // in that space
@@ -119,8 +119,8 @@ class Gpu {
   void SetTimeslice(GroupKey group, std::uint64_t timeslice_us);
   // A submission too.
   void SetInterleave(GroupKey group, Interleave level);
-  // What hardware found outside of what is modelled, for tests that inject errors: as if the
-  // channel had caused it.
+  // Reports a fault as if the channel had caused it, for tests of errors that the model cannot
+  // bring about.
   void InjectFault(ChannelKey channel, Fault fault);
 
   // --- Books, up to Now().

@@ -103,7 +103,7 @@ class Qmd {
   std::array<std::uint32_t, 96> words_{};
 };
 
-// What the program at an address is; nullopt with the step's fault.
+// Reads the program at an address; nullopt with the step's fault.
 std::optional<TimedKernel> ReadProgram(const Channel& channel, const Machine& machine,
                                        std::uint64_t address, Step& step) {
   TimedKernel kernel;
@@ -149,7 +149,7 @@ void Launch(Channel& channel, const Machine& machine, std::uint32_t object, Step
   Begin(channel, machine, object, channel.compute.qmd, step);
 }
 
-// What a timed kernel does at its end. False: that was a fault.
+// Does what a timed kernel does at its end. False: that was a fault.
 bool EndProgram(const Channel& channel, const Machine& machine, Step& step) {
   const Kernel& kernel = channel.compute.kernel;
   if ((kernel.flags & TimedKernel::kTraps) != 0) {

@@ -39,7 +39,7 @@ struct Group {
   [[nodiscard]] bool IsScheduled() const;
 };
 
-// What all runlists of a card share.
+// Data that all runlists of a card share.
 struct Shared {
   Costs costs;
   GpuMemory* memory = nullptr;
@@ -88,7 +88,7 @@ class Runlist {
   void SetSlice(Group& group, Duration slice, Time now);
   // The group of the channel is over.
   void Fail(Channel& channel, const FaultReport& report, Time now);
-  // What became possible for it becomes visible now, if it did not run yet.
+  // Makes visible now what became possible for a group that did not run yet.
   void Show(Group& group, Time now) const;
 
  private:

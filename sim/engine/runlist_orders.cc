@@ -1,4 +1,4 @@
-// What others do to a runlist.
+// Orders of others to a runlist.
 #include <algorithm>
 #include <unordered_map>
 

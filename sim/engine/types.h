@@ -24,7 +24,7 @@ using BlockId = std::uint64_t;     // memory that is named without an address sp
 // NVA06C_CTRL_INTERLEAVE_LEVEL_*
 enum class Interleave : std::uint8_t { kLow = 0, kMedium = 1, kHigh = 2 };
 
-// What things cost and take. The first three figures are those of measured cards: a switch of 40 us
+// Costs and durations. The first three figures are those of measured cards: a switch of 40 us
 // (44 MB of context at 1.1 TB/s), RM's preemption 250-356 us (gpu_ext, arXiv 2512.12615), RM's
 // default slice 128 << 3 units of 1024 ns (src/nvidia/src/kernel/gpu/fifo/arch/volta/
 // kernel_fifo_gv100.c). All others are the simulation's. A figure of 0 counts as 1 where time would
@@ -41,15 +41,14 @@ struct Costs {
   std::uint64_t bytes_per_us = 20'000;  // of a copy: 20 GB/s
   Duration entry_ns = 100;              // to fetch one GPFIFO entry
   Duration method_ns = 25;              // to execute one method
-  // What a submission of the runlist does beside expiring slices. nvgpu's runlist.c says of a
-  // resubmission that scheduling begins from its first entry; false: it goes on behind the group
-  // that ran.
+  // True: scheduling begins from the first entry when a runlist is submitted again, as nvgpu's
+  // runlist.c says. False: it goes on behind the group that ran. Slices expire in either case.
   bool submission_restarts = false;
   std::size_t kept_starts = 65'536;  // length of the log of starts
   std::size_t kept_residences = 4'096;
 };
 
-// What ends a channel, as the notifier and Xid tell it. src/common/sdk/nvidia/inc/nverror.h
+// Errors that end a channel, as the notifier and Xid tell them. src/common/sdk/nvidia/inc/nverror.h
 enum class Fault : std::uint32_t {
   kGraphics = 13,               // ROBUST_CHANNEL_GR_EXCEPTION
   kMmu = 31,                    // ROBUST_CHANNEL_FIFO_ERROR_MMU_ERR_FLT

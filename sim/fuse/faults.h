@@ -19,11 +19,11 @@
 namespace cgpu::sim {
 
 struct FaultRule {
-  // What it applies to; unset: any.
+  // The calls that it applies to; unset: any.
   std::optional<rm::NvU8> escape;
   std::optional<rm::NvU32> control;  // of RM_CONTROL
   std::optional<rm::NvU32> cls;      // of RM_ALLOC
-  // What happens. Status and errno fail the call without executing it; delay and hold execute it
+  // The effect. Status and errno fail the call without executing it; delay and hold execute it
   // afterwards, with the parameters as they were read before.
   enum class Effect { kDelay, kStatus, kErrno, kHold };
   Effect effect = Effect::kHold;

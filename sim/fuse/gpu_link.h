@@ -28,7 +28,7 @@
 
 namespace cgpu::sim {
 
-// What the engines counted; see sim/engine/books.h.
+// The engines' counts; see sim/engine/books.h.
 struct GpuBooks {
   bool alive = false;
   std::vector<wire::GroupBooks> groups;
@@ -57,7 +57,7 @@ class GpuLink final : public GpuPort {
   // kUnavailable: no answer.
   [[nodiscard]] Result<GpuBooks> AskBooks(std::uint64_t starts_from);
 
-  // What the driver tells; see gpu_port.h.
+  // The driver's messages; see gpu_port.h.
   void AddGroup(const GpuGroupSetup& group) override;
   void RemoveGroup(GpuKey group) override;
   void SetTimeslice(GpuKey group, rm::NvU64 us) override;

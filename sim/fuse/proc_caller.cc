@@ -34,7 +34,7 @@ std::string ProcPath(pid_t pid, const std::string& rest) {
   return "/proc/" + std::to_string(pid) + "/" + rest;
 }
 
-// What is open behind a link of /proc/PID/fd, without asking the file's own file system.
+// Returns the file behind a link of /proc/PID/fd, without asking the file's own file system.
 std::optional<Ino> InodeOnDevice(int directory, const char* name, dev_t device) {
   struct statx info{};
   if (statx(directory, name, AT_STATX_DONT_SYNC, STATX_INO, &info) != 0) {

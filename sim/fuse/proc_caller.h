@@ -42,7 +42,7 @@ class ProcCaller final : public Caller {
   void LookAhead(bool files) override;
   [[nodiscard]] std::optional<std::uint32_t> PidAsSeen(std::uint32_t tgid) override;
 
-  // What the descriptor stands for, without opening it: O_PATH. Not valid when there is no such.
+  // Returns the descriptor's file without opening it (O_PATH); not valid if there is none.
   [[nodiscard]] UniqueFd PathOf(int fd) const;
 
   // Has it been killed? It cannot die before it is answered.

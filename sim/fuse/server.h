@@ -30,7 +30,7 @@ namespace cgpu::sim {
 // Thread-safe. Once started it lives until the process ends.
 class FuseServer {
  public:
-  // What a processor can address, and so the offsets of managed memory.
+  // The bytes that a processor can address, and so the offsets of managed memory.
   static constexpr std::int64_t kAddresses = std::int64_t{1} << 47;
 
   // `driver` outlives the server.
@@ -82,8 +82,8 @@ class FuseServer {
   // As Sync(), without the mappings.
   [[nodiscard]] Result<> AwaitReleases(std::chrono::milliseconds timeout);
   [[nodiscard]] std::shared_ptr<Pages> PagesOf(Block& block);
-  // What managed memory of this file of nvidia-uvm holds, by address; nullptr: it is no address
-  // space. A range holds what another one left there that was unmapped.
+  // Returns the content of this nvidia-uvm file's managed memory, by address; nullptr: the file is
+  // no address space. A range holds what an unmapped one left there.
   [[nodiscard]] std::shared_ptr<Pages> ManagedPagesOf(FileId file);
   void ForgetManagedPages(FileId file);
   [[nodiscard]] bool IsEngine(pid_t tid) const { return gpu_ != nullptr && gpu_->Pid() == tid; }

@@ -73,8 +73,8 @@ void Engines::Run() {
   }
 }
 
-// What is seen of memory now may rest on calls that were answered before: their messages come
-// first.
+// Looks for new work in memory, then takes the messages that wait. The work may rest on calls that
+// were answered before, so their messages are handled before it runs.
 void Engines::Look() {
   if (!AnyScheduled()) {
     return;

@@ -1,4 +1,4 @@
-// What the engines tell of what they counted.
+// The engines' report of their counts.
 #include "sim/gpu/engines.h"
 
 namespace cgpu::sim {

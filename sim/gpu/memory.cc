@@ -274,7 +274,7 @@ bool Memory::Resolve(engine::SpaceId space, std::uint64_t address, std::size_t l
       if (place.found == 0) {
         return false;
       }
-      // What was cut or hidden was told of with kInvalidate: no old segment overlaps.
+      // No old segment overlaps: kInvalidate told of those that were cut or hidden.
       start = place.start;
       segment = &(spaces_[space][place.start] = {place.length, place.block, place.offset});
     }

@@ -1,5 +1,5 @@
-// What the driver's process and the engines' process say to each other: one structure a message of
-// a SOCK_SEQPACKET socket, some with a descriptor. Both are the same program, so there are no
+// Messages between the driver's process and the engines' process: one structure a message of a
+// SOCK_SEQPACKET socket, some with a descriptor. Both are the same program, so there are no
 // versions.
 #ifndef CGPU_SIM_GPU_WIRE_H_
 #define CGPU_SIM_GPU_WIRE_H_
@@ -57,7 +57,7 @@ struct AddGroup {
   std::uint32_t user = 0;
 };
 
-// Of a group or a channel, or the number of a space, a block or an inode.
+// Names a group or a channel by key, or a space, a block or an inode by number.
 template <Kind K>
 struct Named {
   static constexpr Kind kKind = K;

@@ -114,17 +114,8 @@ NvStatus DriverModel::Construct(Client& client, const CallerView& caller, AllocR
       return ConstructGroup(client, request, object);
     case ObjectKind::kChannel:
       return ConstructChannel(client, request, object);
-    case ObjectKind::kContextShare: {
-      const auto params = Params<rm::NV_CTXSHARE_ALLOCATION_PARAMETERS>(request);
-      if (params.hVASpace != 0 && FindObject(client, params.hVASpace) == nullptr) {
-        return rm::NV_ERR_OBJECT_NOT_FOUND;
-      }
-      if (params.hVASpace != 0) {
-        object.depends_on.insert(params.hVASpace);
-      }
-      object.space = SpaceNamed(client, params.hVASpace);
-      return rm::NV_OK;
-    }
+    case ObjectKind::kContextShare:
+      return ConstructContextShare(client, request, object);
     case ObjectKind::kEvent:
       return ConstructEvent(client, request, object);
     case ObjectKind::kVaSpace: {
@@ -140,6 +131,18 @@ NvStatus DriverModel::Construct(Client& client, const CallerView& caller, AllocR
       return object.cls == rm::NV_EVENT_BUFFER ? ConstructEventBuffer(client, request, object)
                                                : rm::NV_OK;
   }
+}
+
+NvStatus DriverModel::ConstructContextShare(Client& client, AllocRequest& request, Object& object) {
+  const auto params = Params<rm::NV_CTXSHARE_ALLOCATION_PARAMETERS>(request);
+  if (params.hVASpace != 0 && FindObject(client, params.hVASpace) == nullptr) {
+    return rm::NV_ERR_OBJECT_NOT_FOUND;
+  }
+  if (params.hVASpace != 0) {
+    object.depends_on.insert(params.hVASpace);
+  }
+  object.space = SpaceNamed(client, params.hVASpace);
+  return rm::NV_OK;
 }
 
 // device.c deviceConstruct().

@@ -8,7 +8,7 @@
 
 namespace cgpu::sim {
 
-// Of the first chip of the family: ctrl2080mc.h ..._TU100, ..._GA100.
+// Numbers of the first chip of each family: ctrl2080mc.h ..._TU100, ..._GA100.
 inline constexpr rm::NvU32 kTuring = 0x160;
 inline constexpr rm::NvU32 kAmpere = 0x170;
 

@@ -13,13 +13,13 @@
 
 namespace cgpu::sim {
 
-// What NV2080_CTRL_CMD_GR_GET_ENGINE_CONTEXT_PROPERTIES answers for an engine id; nullopt:
+// Returns what NV2080_CTRL_CMD_GR_GET_ENGINE_CONTEXT_PROPERTIES answers for an engine id; nullopt:
 // NV_ERR_NOT_SUPPORTED.
 [[nodiscard]] std::optional<rm::NvU32> ContextBufferSize(const CardModel& model,
                                                          rm::NvU32 engine_id);
-// What NV2080_CTRL_GR_INFO_INDEX_MAX_SUBCONTEXT_COUNT answers.
+// Returns what NV2080_CTRL_GR_INFO_INDEX_MAX_SUBCONTEXT_COUNT answers.
 [[nodiscard]] rm::NvU32 MaxSubcontexts(const CardModel& model);
-// What a channel group on the graphics/compute engine takes of the card.
+// Returns the bytes that a channel group on the graphics/compute engine takes of the card.
 [[nodiscard]] rm::NvU64 ContextGroupBytesOf(const CardModel& model);
 
 }  // namespace cgpu::sim

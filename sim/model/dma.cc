@@ -108,7 +108,7 @@ NvStatus DriverModel::UnmapDma(FileId file, const DmaRequest& request) {
   return found ? rm::NV_OK : rm::NV_ERR_OBJECT_NOT_FOUND;
 }
 
-// What lies in a range goes with it, and so does every mapping of memory that is freed.
+// Drops a range's mappings with the range, and the mappings of memory that is freed.
 void DriverModel::DropDma(Client& client, Object& object) {
   for (const DmaMapping& m : object.dma) {
     object.tables->Unmap(m.address, m.length, m.page);

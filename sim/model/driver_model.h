@@ -31,7 +31,7 @@ namespace cgpu::sim {
 
 using rm::NvStatus;
 
-// What the driver asks of the executing task while it works.
+// Facts that the driver asks of the executing task while it works.
 struct CallerView {
   std::uint32_t tgid = 0;
   bool admin = false;  // CAP_SYS_ADMIN in the initial user namespace
@@ -289,6 +289,8 @@ class DriverModel {
   [[nodiscard]] NvStatus ConstructInterval(Client& client, AllocRequest& request, Object& object);
   [[nodiscard]] NvStatus ConstructContextDma(Client& client, const AllocRequest& request,
                                              Object& object);
+  [[nodiscard]] NvStatus ConstructContextShare(Client& client, AllocRequest& request,
+                                               Object& object);
   [[nodiscard]] NvStatus ConstructDebugger(Client& client, const AllocRequest& request);
   [[nodiscard]] NvStatus ConstructGroup(Client& client, const AllocRequest& request,
                                         Object& object);
@@ -306,7 +308,7 @@ class DriverModel {
   void SetScheduled(Client& client, Object& channel, bool on);
   [[nodiscard]] rm::NvU64 NumberOf(const SpaceOf& space, int card);
   [[nodiscard]] NvStatus MakeGroup(int card, rm::NvU32 engine_type, std::shared_ptr<Group>* group);
-  // Of which pool of numbers a runlist's channels are.
+  // Returns the pool that the numbers of a runlist's channels come from.
   [[nodiscard]] rm::NvU32 PoolOf(int card, rm::NvU32 runlist) const;
   void Link(Client& client, Object object);
   void DropDma(Client& client, Object& object);

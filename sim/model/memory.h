@@ -113,7 +113,7 @@ struct Group {
   const rm::NvU32 runlist;  // the engine type its channels are for
   const std::unique_ptr<ChannelIds::Id> id;
   const Charge charge;
-  // What the controls set.
+  // Values that controls set.
   rm::NvU64 timeslice_us = 0;  // 0: the driver's default
   rm::NvU32 interleave = 0;
   rm::NvU64 preemptions = 0;

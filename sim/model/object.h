@@ -1,4 +1,4 @@
-// What the driver keeps: open files, clients, and the tree of objects below each client.
+// The driver's objects: open files, clients, and the tree of objects below each client.
 #ifndef CGPU_SIM_MODEL_OBJECT_H_
 #define CGPU_SIM_MODEL_OBJECT_H_
 
@@ -63,7 +63,7 @@ struct SpaceOf {
   std::weak_ptr<VaSpace> vaspace;
 };
 
-// What a channel was made with, for the engines.
+// The parameters that a channel was made with, for the engines.
 struct ChannelSetup {
   rm::NvU64 gpfifo = 0;
   rm::NvU32 entries = 0;
@@ -123,8 +123,8 @@ struct Client {
   std::vector<std::pair<rm::NvHandle, rm::NvHandle>> shared_with;
 };
 
-// What the pages of an mmap of a file are. It does not keep the memory: a mapping of freed memory
-// leads nowhere.
+// The memory behind the pages of an mmap of a file. It does not keep the memory: a mapping of freed
+// memory leads nowhere.
 struct MapContext {
   std::weak_ptr<Block> block;
   rm::NvU64 offset = 0;
@@ -143,7 +143,7 @@ struct Exported {
   int card = -1;
 };
 
-// What OS_UNIX_EXPORT_OBJECT(S)_TO_FD made of a control file.
+// The table that OS_UNIX_EXPORT_OBJECT(S)_TO_FD makes in a control file.
 struct ExportTable {
   rm::NvU32 device_instance = 0;
   std::vector<std::optional<Exported>> slots;

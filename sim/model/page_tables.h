@@ -14,7 +14,7 @@
 
 namespace cgpu::sim {
 
-// What [start, start + length) of an address space leads to.
+// The memory that [start, start + length) of an address space leads to.
 struct GpuPlace {
   rm::NvU64 start = 0;
   rm::NvU64 length = 0;
@@ -39,7 +39,7 @@ class PageTables {
   // `length` is not 0 and address + length does not overflow. False: the card has no room for what
   // is missing; nothing was taken.
   [[nodiscard]] bool Map(rm::NvU64 address, rm::NvU64 length, rm::NvU64 page);
-  // What an earlier Map() named.
+  // Undoes an earlier Map() of the same arguments.
   void Unmap(rm::NvU64 address, rm::NvU64 length, rm::NvU64 page);
   // An address for a mapping whose place the driver chooses.
   [[nodiscard]] rm::NvU64 Reserve(rm::NvU64 length);

@@ -1,4 +1,4 @@
-// What the driver and its books tell about processes and memory.
+// Answers of the driver and of its accounting about processes and memory.
 #include <algorithm>
 
 #include "rm/nv_classes.h"

@@ -1,4 +1,4 @@
-// What the books say of nvidia-uvm.
+// The accounting of nvidia-uvm.
 #ifndef CGPU_SIM_MODEL_UVM_BOOKS_H_
 #define CGPU_SIM_MODEL_UVM_BOOKS_H_
 

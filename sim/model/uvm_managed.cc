@@ -15,7 +15,7 @@ struct Span {
   rm::NvU64 end = 0;
 };
 
-// What of `span` is left without [start, end) of `others`, which are in order.
+// Returns what is left of `span` without [start, end) of `others`, which are in order.
 std::vector<Span> Without(Span span, const std::vector<Span>& others) {
   std::vector<Span> left;
   for (const Span& other : others) {
@@ -110,7 +110,7 @@ std::set<std::uint32_t> UvmModel::OwnersOf(FileId file) const {
 }
 
 void UvmModel::Settle(const UvmSeen& seen) {
-  // What was refused stays so for as long as it is there.
+  // Forgets refused mappings that are gone: a refused one stays refused as long as it is there.
   std::erase_if(refused_, [&seen](const auto& entry) {
     return seen.LookedAt(entry.first.owner.tgid) &&
            std::find(seen.mappings.begin(), seen.mappings.end(), entry.first) ==

@@ -1,4 +1,4 @@
-// What nvidia-uvm keeps for one open file: an address space, the cards registered in it and the
+// The state of one open file of nvidia-uvm: an address space, the cards registered in it and the
 // ranges made in it. Plain data; uvm_model.h has the rules.
 #ifndef CGPU_SIM_MODEL_UVM_SPACE_H_
 #define CGPU_SIM_MODEL_UVM_SPACE_H_
@@ -80,7 +80,7 @@ struct UvmSegment {
   rm::NvU64 page_size = 0;
 };
 
-// What the managed ranges of a space take of a card.
+// The memory that the managed ranges of a space take of a card.
 struct UvmResident {
   int card = -1;
   rm::NvU64 bytes = 0;

@@ -1,4 +1,4 @@
-// What the driver tells the engines of groups, channels and address spaces.
+// The driver's messages to the engines about groups, channels and address spaces.
 #include <array>
 
 #include "sim/model/driver_model.h"

@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-// What the engines counted under a key; zeros when they do not know it.
+// Returns the engines' counts under a key; zeros if they do not know it.
 template <class T>
 T Of(const std::vector<T>& all, GpuKey key) {
   const auto found =

@@ -9,7 +9,7 @@
 
 namespace cgpu::sim {
 
-// What was counted, of one moment each: the driver's books, nvidia-uvm's and the engines'.
+// The accounting of the driver, of nvidia-uvm and of the engines, each of one moment.
 struct AllBooks {
   Books driver;
   Driver::Counts counts;

@@ -40,7 +40,7 @@ class NodeDir {
   std::string name_;
 };
 
-// What to say when there is no node of that name.
+// Returns the error for a name that no node has.
 [[nodiscard]] Error NoSuchNode(const std::string& name);
 
 }  // namespace cgpu::sim

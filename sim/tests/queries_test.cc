@@ -1,4 +1,4 @@
-// What the card's clients can ask: what it is, and what the others do.
+// Tests of what the card's clients can ask: what it is, and what the others do.
 #include <gtest/gtest.h>
 
 #include <algorithm>

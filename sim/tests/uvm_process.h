@@ -22,7 +22,7 @@ class UvmProcess : public Process {
     caller.fds[kUvmFd] = uvm;
   }
 
-  // What the ioctl answers in-band; its errno must be 0.
+  // Returns the status that the ioctl answers in its structure; its errno must be 0.
   rm::NvStatus Uvm(rm::NvU32 request, std::span<std::byte> params) {
     EXPECT_EQ(rm::UvmParamSize(branch_, request), params.size());
     EXPECT_EQ(0, node_.UvmIoctl(uvm, request, reinterpret_cast<rm::NvP64>(params.data()), caller));

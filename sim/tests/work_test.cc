@@ -1,5 +1,5 @@
-// What the driver tells the engines: of which channels, what their addresses lead to, and what a
-// call waits for.
+// Tests of the driver's messages to the engines: which channels there are, what their addresses
+// lead to, and what a call waits for.
 #include <gtest/gtest.h>
 
 #include <memory>

@@ -60,7 +60,7 @@ std::uint32_t Rename(const Client& client, std::uint32_t memory, std::uint64_t f
   return error != 0 ? kNoAnswer : update.status;
 }
 
-// Of one more each time, until it is refused or `most` are there.
+// Makes one more each time, until it is refused or `most` are there.
 template <class Once>
 void Explode(std::uint64_t most, Once once) {
   std::uint64_t made = 0;
@@ -255,7 +255,7 @@ int Views(const std::vector<std::string>& args) {
         (status = client.Free(copy)) != rm::NV_OK) {
       break;
     }
-    // What is not there cannot be given back.
+    // The driver cannot give back what is not there.
     if (Unmap(client, memory, first) == rm::NV_OK || Rename(client, copy, second, 1) == rm::NV_OK) {
       Die("failed: the driver unmapped what was gone");
     }

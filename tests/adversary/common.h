@@ -1,4 +1,4 @@
-// What every attack needs: raw calls into the driver, without any library in between, and a way to
+// Parts of every attack: raw calls into the driver, without any library in between, and a way to
 // talk with the test that runs it.
 //
 // An attack is a program that a tenant might run. It prints one fact per line on stdout; the last
@@ -92,7 +92,7 @@ struct Client {
   std::uint32_t HeapFree(std::uint32_t parent, std::uint32_t handle, std::uint32_t flags = 1) const;
   std::uint32_t Control(std::uint32_t object, std::uint32_t command, void* params,
                         std::uint32_t size) const;
-  // What the card has free, by FB_GET_INFO_V2. Dies when the driver refuses.
+  // Returns what the card has free, by FB_GET_INFO_V2. Dies when the driver refuses.
   std::uint32_t FreeKib() const;
   std::uint32_t Dup(std::uint32_t source_client, std::uint32_t source, std::uint32_t handle) const;
   std::uint32_t Export(std::uint32_t object, int file) const;

@@ -131,7 +131,7 @@ int Moved(const std::vector<std::string>& args) {
   return 0;
 }
 
-// What a claim of [kPage, end) counts: blocks of 2 MiB, and four levels of page tables.
+// Returns the bytes that a claim counts for: blocks of 2 MiB, and four levels of page tables.
 std::uint64_t Counted(std::uint64_t start, std::uint64_t end) {
   constexpr unsigned kBlock = 21;
   std::uint64_t bytes = (((end - 1) >> kBlock) - (start >> kBlock) + 1) << kBlock;

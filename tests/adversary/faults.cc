@@ -32,7 +32,7 @@ constexpr std::uint64_t kImmodest = 2048;  // MiB
 
 // --- Pages of a file whose server is the tenant's
 
-// What the server and those who use its file know of each other.
+// State that the server shares with those that use its file.
 struct Desk {
   std::atomic<std::uint64_t> reads{0};    // that were asked for
   std::atomic<std::uint64_t> waiting{0};  // of them, not answered

@@ -1,5 +1,5 @@
 // A file system of the tenant's own that answers until its file is open and then never again.
-// Whoever waits for it waits for ever.
+// A process that waits for it waits for ever.
 #include "fuse.h"
 
 #include <fcntl.h>
@@ -137,7 +137,7 @@ struct Hanging {
   }
 }
 
-// Whoever may be any user outside maps all of them, from outside.
+// Maps all users, from outside, if the caller may be any user outside.
 void UnshareWithAllIds() {
   int unshared[2];
   if (pipe2(unshared, O_CLOEXEC) != 0) {

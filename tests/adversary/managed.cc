@@ -305,7 +305,7 @@ int Zombies(const std::vector<std::string>& args) {
   return 0;
 }
 
-// What the tools' interface gives, by the ordinary file: other processes' memory, every card.
+// Asks the tools' interface, by the ordinary file, for other processes' memory and every card.
 int Tools(const std::vector<std::string>&) {
   const UvmClient uvm = MakeUvmClient();
   std::vector<char> params(4096);

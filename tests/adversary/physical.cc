@@ -45,7 +45,7 @@ void DropAdmin() {
   }
 }
 
-// What may be seen through it goes to the books.
+// Maps the object, so that the accounting shows what can be seen through it, and says the answers.
 void Look(const Client& client, const char* name, std::uint32_t handle, std::uint32_t status,
           std::uint64_t bytes) {
   std::uint32_t mapped = kNoAnswer;

@@ -15,7 +15,7 @@
 namespace cgpu::adversary {
 namespace {
 
-// What the second thread changes without pause while the first one allocates.
+// Parameters that the second thread changes without pause while the first one allocates.
 struct Flipped {
   rm::NVOS21_PARAMETERS alloc{};
   rm::NV_MEMORY_ALLOCATION_PARAMS memory{};

@@ -1,7 +1,7 @@
 // A search for what a container must not know, in all that it can read: /proc, /sys, /dev, and the
 // replies of the driver to everything that can be asked.
 //
-// What is looked for comes on stdin, so that it is not found in the searcher's own arguments.
+// The wanted words come on stdin, so that they are not found in the searcher's own arguments.
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -100,7 +100,7 @@ class Needles {
     }
   }
 
-  // What was not sent but came back.
+  // Searches the bytes that were not sent but came back.
   void LookInReply(const Bytes& sent, const Bytes& got, const std::string& where) {
     if (sent == got) {
       return;
@@ -364,7 +364,7 @@ class Questions {
     return status != rm::NV_ERR_NOT_SUPPORTED;
   }
 
-  // What the processes have that are listed, and those that were named.
+  // Asks for the memory of the processes that are listed and of those that were named.
   void AskUsage(const std::vector<std::uint32_t>& numbers) {
     std::vector<std::uint32_t> pids = numbers;
     rm::NV2080_CTRL_GPU_GET_PIDS_PARAMS list{};

@@ -134,7 +134,7 @@ class Family {
   std::vector<pid_t> members_;
 };
 
-// What is free again is had again.
+// Takes again what is free again.
 void SayAgain(const UvmClient& uvm, std::uint64_t wanted) {
   std::uint64_t again = 0;
   for (std::uint64_t at = kBase; again < wanted && MapStep(uvm.uvm, at); at += kStep) {
@@ -253,7 +253,7 @@ int Twins(const std::vector<std::string>& args) {
     for (std::uint64_t left = Number(args, 0, 24); left > 0; --left) {
       files.push_back(std::to_string(NextFile(uvm)));
     }
-    // Whoever has the client keeps the card registered.
+    // A process that has the client keeps the card registered.
     if (dup(uvm.client.ctl) < 0 || dup(uvm.client.card) < 0) {
       Die("dup");
     }

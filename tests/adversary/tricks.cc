@@ -244,7 +244,8 @@ int Crowd(const std::vector<std::string>& args) {
 
 // --- Sandboxes within
 
-// Of `system_call` the filter says `action`. Returns what seccomp(2) returned, or -errno.
+// Installs a filter that answers `system_call` with `action`. Returns what seccomp(2) returned, or
+// -errno.
 int InstallFilter(long system_call, std::uint32_t action, unsigned flags) {
   sock_filter program[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -320,7 +321,7 @@ bool GiveListener(int supervisor) {
   _exit(1);
 }
 
-// What a sandbox's program does under the sandbox's filter. Returns having held what it got.
+// Does what a sandbox's program does under the sandbox's filter. Returns having held what it got.
 void RunUnder(const std::string& kind, std::uint64_t mib, int supervisor) {
   Issue issue = Plainly;
   if (kind == "listener") {

@@ -76,7 +76,7 @@ std::string ToHex(const Bytes& bytes) {
   return text;
 }
 
-// What is put into the parameters and taken out of them again.
+// A value that is put into the parameters and taken out of them again.
 struct Patch {
   int holder = -1;
   std::size_t at = 0;

@@ -306,7 +306,7 @@ class Tenant {
     Once(Writer(Must(rmclient::MapForCard(client_, cards_.at(0), lend.params.hObjectNew, kBytes))));
     return words[0] == 0 && words[1] == kOnes;
   }
-  // What it may not have done; whatever is answered.
+  // Asks for what it may not have done, whatever is answered.
   void Order() {
     const auto ask = [this](rm::NvHandle object, rm::NvU32 command, auto params) {
       (void)client_.Control(object, command, &params, sizeof(params));

@@ -1,4 +1,4 @@
-// What a program may expect of the driver, told step by step: each line is what one step gave. It
+// Tells step by step what a program may expect of the driver: each line is what one step gave. It
 // must tell the same story in a slice as on the bare node.
 #include <fcntl.h>
 #include <sys/eventfd.h>

@@ -97,7 +97,7 @@ int FileOf(const Worker& worker, std::uint64_t number) {
   return client != worker.clients.end() ? client->second.ctl : worker.files.at(number);
 }
 
-// What it has already becomes a further descriptor. With a root it is a client's file.
+// Makes a further descriptor of a file that it has. With a root it is a client's file.
 void KeepFile(Worker& worker, std::uint64_t number, int fd, std::uint32_t root) {
   if (worker.clients.contains(number) || worker.files.contains(number)) {
     worker.twins.emplace(number, fd);
@@ -197,7 +197,7 @@ void Fork(Worker& worker, const Args& args, std::string* own_name) {
   }
 }
 
-// What one image tells the next, in words: what it has open.
+// Returns the words by which one image tells the next what it has open.
 std::string Belongings(const Worker& worker) {
   std::ostringstream text;
   const auto keep = [&text](int fd) {

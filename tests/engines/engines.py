@@ -59,6 +59,15 @@ class Wants:
             yield source, target, how[0] if how else "rw"
 
 
+def _lacks(program):
+    """Says that a program is missing, and the command that installs it."""
+    name = os.path.basename(program)
+    package = {"busybox": "busybox-static", "dockerd": "docker.io", "docker": "docker.io",
+               "ctr": "containerd", "protoc": "protobuf-compiler"}.get(name, name)
+    return ("no %s on this machine; as root, run: apt-get install --no-install-recommends %s" %
+            (program, package))
+
+
 class Engine:
     """What the engines have in common. `runtime`: the path of the OCI runtime under test; `plain`:
     of one that is known to work. Not every engine passes its environment on: a runtime that needs
@@ -80,7 +89,7 @@ class Engine:
     def __enter__(self):
         for program in (self.plain, image.BUSYBOX, *self.programs):
             if not os.access(program, os.X_OK):
-                skip("no %s on this machine" % program)
+                skip(_lacks(program))
         os.makedirs(self.folder)
         try:
             self._prepare()
@@ -361,7 +370,7 @@ class Docker(_DockerLike):
     def compose(self, file, *words):
         """How docker-compose, called with this compose file, ended and what it said."""
         if not os.access(COMPOSE, os.X_OK):
-            skip("no %s on this machine" % COMPOSE)
+            skip(_lacks(COMPOSE))
         return self._try(COMPOSE, "--host", "unix://" + self._socket, "--ansi", "never", "--file",
                          file, *words)
 

@@ -314,4 +314,4 @@ def main(cases, outside=()):
     `outside`."""
     if sys.argv[1:2] and sys.argv[1] in cases and sys.argv[1] not in outside:
         enter()
-    cgpu_test.main(cases)
+    cgpu_test.main(cases, apart=False)

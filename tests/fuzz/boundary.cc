@@ -1,6 +1,6 @@
-// What a hostile process can hand to the shim: any sequence of ioctls, with any parameters and any
-// memory behind their pointers. The driver's answers come from the input too, since the boundary
-// must not fall over a driver it does not know.
+// Input that a hostile process can hand to the shim: any sequence of ioctls, with any parameters
+// and any memory behind their pointers. The driver's answers come from the input too, since the
+// boundary must not fall over a driver it does not know.
 //
 // For every input: no pointer of the tenant's is left in what the driver would get, all of them are
 // back in what the tenant gets, and never more is charged than the limit.

@@ -80,7 +80,7 @@ void Tenant::AllocSomething() {
   }
 }
 
-// Of memory, most of it on the card, in pages of any size.
+// Returns attributes of memory, most of it on the card, in pages of any size.
 std::uint32_t Tenant::Attributes() {
   const std::uint32_t attr = U32();
   return attr % 8 == 0 ? attr : rm::NVOS32_ATTR_LOCATION.Set(attr, rm::NVOS32_ATTR_LOCATION_VIDMEM);
@@ -270,7 +270,7 @@ void Tenant::AnyControl() {
   Control(row.cmd, params.data(), params.size());
 }
 
-// What happens beside the calls.
+// Does what happens beside the calls.
 void Tenant::Otherwise() {
   const std::uint8_t what = U8();
   if (what % 4 == 0) {

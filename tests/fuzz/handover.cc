@@ -1,5 +1,5 @@
-// What a shim takes over from its predecessor. What is accepted is written again as bytes that mean
-// the same, and names no descriptor twice.
+// State that a shim takes over from its predecessor. Accepted state is written again as bytes that
+// mean the same, and names no descriptor twice.
 #include "shim/handover.h"
 
 #include <algorithm>

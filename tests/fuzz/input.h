@@ -51,7 +51,7 @@ class Input {
   std::size_t size_;
 };
 
-// What must hold for every input. Ends the process, which is what a fuzzer looks for.
+// States what must hold for every input. Ends the process, which is what a fuzzer looks for.
 inline void Require(bool holds, const char* sentence) {
   if (!holds) {
     std::fprintf(stderr, "does not hold: %s\n", sentence);

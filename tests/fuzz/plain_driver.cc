@@ -398,7 +398,7 @@ std::uint32_t PlainDriver::Control(std::byte* image, std::uint64_t file) {
   }
 }
 
-// What would tell of other cards, other containers and the whole of this card.
+// Answers with what would tell of other cards, other containers and the whole of this card.
 void PlainDriver::Answer(std::uint32_t command, std::byte* params, std::size_t size) {
   const auto fill = [&](std::byte* list, std::size_t count, std::size_t stride, std::uint32_t a,
                         std::uint32_t b) {

@@ -1,7 +1,7 @@
-// What a shim's successor is handed: any bytes, as they are or as records of numbers.
+// State that a shim's successor is handed: any bytes, as they are or as records of numbers.
 //
 // For every input: the ledger, the boundary and the log of answered calls take it or refuse it.
-// What they have taken they hand over again unchanged. Each card's sum is what its processes pay
+// They hand over again, unchanged, what they have taken. Each card's sum is what its processes pay
 // and what only files hold, and when everything is given back nothing is left of it.
 #include "base/state.h"
 

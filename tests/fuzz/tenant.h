@@ -31,7 +31,7 @@ inline constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
 inline constexpr std::uint64_t kMostMib = 1020;      // that a limit is ever set to
 inline constexpr std::uint64_t kFirstFile = 0x1001;  // of those that exports go to
 
-// What the tenant lends, each block on pages of its own, to be read once.
+// Memory that the tenant lends, each block on pages of its own, to be read once.
 class Lent final : public boundary::TenantMemory {
  public:
   std::uint64_t Add(const void* bytes, std::size_t size) {

@@ -126,7 +126,7 @@ TEST_F(Copy, ConstantsFillMemory) {
 TEST_F(Copy, ElementsAreRearranged) {
   Words words = Start();
   Method(words, kCopy, 0x700, {0xaa, 0xbb});
-  // Of two bytes each: X from Y, Y from X, Z is constant B, W stays.
+  // Components of two bytes each: X from Y, Y from X, Z is constant B, W stays.
   constexpr std::uint32_t kComponents =
       1U | (0U << 4U) | (5U << 8U) | (6U << 12U) | (0U << 16U) | (1U << 20U) | (3U << 24U);
   Method(words, kCopy, 0x708, {kComponents});

@@ -1,4 +1,4 @@
-// What ends a channel ends its group, and nobody else's.
+// Tests that an error which ends a channel ends its group, and no other.
 #include <gtest/gtest.h>
 
 #include <array>

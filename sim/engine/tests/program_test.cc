@@ -1,4 +1,4 @@
-// What channels execute: entries, method headers, semaphores, launches, inline data.
+// Tests of what channels execute: entries, method headers, semaphores, launches, inline data.
 #include <gtest/gtest.h>
 
 #include <array>

@@ -1,17 +1,20 @@
 // cgpu-km: the tree at /run/cgpu/km, in the shape of cGPU's /proc/cgpu_km; see km/server.h.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <string>
 
+#include "cli/command_line.h"
 #include "km/server.h"
 #include "runtime/settings.h"
 
 int main(int argc, char** argv) {
-  CLI::App app("Shows slices as files at /run/cgpu/km, as cGPU does in /proc/cgpu_km", "cgpu-km");
-  app.set_version_flag("--version", CGPU_VERSION);
+  const cgpu::cli::Program app(
+      "Shows slices as files at /run/cgpu/km, as cGPU does in /proc/cgpu_km", "cgpu-km");
+  app.SetVersion(CGPU_VERSION);
   std::string file = cgpu::kSettingsFile;
-  app.add_option("--config", file, "The file with the settings")->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
+  app.AddOption("--config", file, "The file with the settings").ShowDefault();
+  if (const auto status = app.ParseOrPrint(argc, argv)) {
+    return *status;
+  }
   const auto settings = cgpu::ReadSettings(file);
   const auto ended =
       settings.ok() ? cgpu::km::ServeTree(*settings, CGPU_VERSION) : settings.error();

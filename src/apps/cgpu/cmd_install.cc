@@ -1,12 +1,12 @@
 // cgpu install, cgpu uninstall: the runtime `cgpu` in the configuration of a container engine.
 #include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <string>
 
 #include "apps/cgpu/commands.h"
+#include "cli/command_line.h"
 #include "install/diff.h"
 #include "install/file_change.h"
 #include "install/plan.h"
@@ -111,27 +111,26 @@ int Change(Flags& flags) {
 }
 
 // Adds the flags that both commands have.
-std::shared_ptr<Flags> AddCommon(CLI::App* command, int& status) {
+std::shared_ptr<Flags> AddCommon(const cli::Command& command, int& status) {
   auto flags = std::make_shared<Flags>();
-  command->add_option("ENGINE", flags->engine, Names())->required();
-  command->add_option("--config", flags->request.config,
-                      "The engine's configuration, if it is not in its usual place");
-  command->add_flag("--dry-run", flags->dry_run, "Only show what would be changed");
-  command->callback([flags, &status] { status = Change(*flags); });
+  command.AddOption("ENGINE", flags->engine, Names()).Required();
+  command.AddOption("--config", flags->request.config,
+                    "The engine's configuration, if it is not in its usual place");
+  command.AddFlag("--dry-run", flags->dry_run, "Only show what would be changed");
+  command.OnParsed([flags, &status] { status = Change(*flags); });
   return flags;
 }
 
 }  // namespace
 
-void AddInstall(CLI::App& app, int& status) {
-  CLI::App* const add =
-      app.add_subcommand("install", "Tell a container engine of the runtime cgpu");
+void AddInstall(const cli::Command& app, int& status) {
+  const cli::Command add = app.AddCommand("install", "Tell a container engine of the runtime cgpu");
   const auto flags = AddCommon(add, status);
-  add->add_option("--runtime-path", flags->request.program,
-                  "Where cgpu-runtime is (default: beside cgpu)");
-  add->add_flag("--set-default", flags->request.set_default,
-                "For all containers, also those that do not ask for it");
-  CLI::App* const remove = app.add_subcommand("uninstall", "Undo what `cgpu install` did");
+  add.AddOption("--runtime-path", flags->request.program,
+                "Where cgpu-runtime is (default: beside cgpu)");
+  add.AddFlag("--set-default", flags->request.set_default,
+              "For all containers, also those that do not ask for it");
+  const cli::Command remove = app.AddCommand("uninstall", "Undo what `cgpu install` did");
   AddCommon(remove, status)->request.uninstall = true;
 }
 

@@ -2,7 +2,6 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +9,7 @@
 
 #include "apps/cgpu/commands.h"
 #include "base/result.h"
+#include "cli/command_line.h"
 #include "governor/policy.h"
 #include "launcher/compute.h"
 #include "launcher/node.h"
@@ -74,19 +74,19 @@ Result<> Run(const Flags& flags) {
 
 }  // namespace
 
-void AddPolicy(CLI::App& app, int& status) {
+void AddPolicy(const cli::Command& app, int& status) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* const command =
-      app.add_subcommand("policy", "Show or set how a card's compute time is shared out; root");
-  command->add_option("GPU", flags->gpu, "Its index, or UUID (default: show all)");
-  command->add_option(
+  const cli::Command command =
+      app.AddCommand("policy", "Show or set how a card's compute time is shared out; root");
+  command.AddOption("GPU", flags->gpu, "Its index, or UUID (default: show all)");
+  command.AddOption(
       "POLICY", flags->policy,
       "fair (0), preempt (1), weight (2), fixed (3), soft (4), native (5); or auto: as the "
       "first container asks");
-  command->add_option("--node", flags->node, "A simulated node instead of the driver");
-  command->callback([flags, command, &status] {
-    const bool nothing = (command->count("GPU") > 0 && flags->gpu.empty()) ||
-                         (command->count("POLICY") > 0 && flags->policy.empty());
+  command.AddOption("--node", flags->node, "A simulated node instead of the driver");
+  command.OnParsed([flags, command, &status] {
+    const bool nothing = (command.Count("GPU") > 0 && flags->gpu.empty()) ||
+                         (command.Count("POLICY") > 0 && flags->policy.empty());
     const auto done =
         nothing ? Result<>(Error{Code::kInvalid, 0, "the name of a GPU or of a policy is empty",
                                  "leave it out, or see `cgpu policy --help`"})

@@ -1,7 +1,6 @@
 // cgpu ps: lists the running containers.
 #include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <ctime>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "apps/cgpu/commands.h"
+#include "cli/command_line.h"
 #include "launcher/admin.h"
 #include "launcher/node.h"
 #include "launcher/unmanaged.h"
@@ -252,22 +252,22 @@ int Ps(bool json, bool verbose) {
 
 }  // namespace
 
-void AddPs(CLI::App& app, int& status) {
+void AddPs(const cli::Command& app, int& status) {
   auto json = std::make_shared<bool>(false);
-  CLI::App* const command = app.add_subcommand("ps", "List the containers that run");
-  command->add_flag("--json", *json, "As JSON, sizes in bytes");
+  const cli::Command command = app.AddCommand("ps", "List the containers that run");
+  command.AddFlag("--json", *json, "As JSON, sizes in bytes");
   auto verbose = std::make_shared<bool>(false);
   command
-      ->add_flag("-v,--verbose", *verbose,
-                 "Also the compute time, and which driver calls were refused, and how often")
-      ->excludes("--json");
+      .AddFlag("-v,--verbose", *verbose,
+               "Also the compute time, and which driver calls were refused, and how often")
+      .Excludes("--json");
   auto unmanaged = std::make_shared<bool>(false);
-  CLI::Option* const others = command->add_flag(
+  const cli::Option others = command.AddFlag(
       "--unmanaged", *unmanaged, "Instead, the processes that use GPUs and are in none (root)");
-  others->excludes("--verbose");
+  others.Excludes("--verbose");
   auto node = std::make_shared<std::string>();
-  command->add_option("--node", *node, "A simulated node instead of the driver")->needs(others);
-  command->callback([json, verbose, unmanaged, node, &status] {
+  command.AddOption("--node", *node, "A simulated node instead of the driver").Needs(others);
+  command.OnParsed([json, verbose, unmanaged, node, &status] {
     status = *unmanaged ? PsUnmanaged(*node, *json) : Ps(*json, *verbose);
   });
 }

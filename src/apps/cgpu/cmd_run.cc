@@ -1,5 +1,4 @@
 // cgpu run: runs a command with its slice of each granted GPU.
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <optional>
 #include <string>
@@ -8,6 +7,7 @@
 
 #include "apps/cgpu/commands.h"
 #include "base/result.h"
+#include "cli/command_line.h"
 #include "grant/env.h"
 #include "grant/flags.h"
 #include "launcher/run.h"
@@ -35,9 +35,9 @@ std::vector<std::string> Environment() {
   return GrantVariables(variables);
 }
 
-Result<> TakeRequest(const CLI::App& command, const Flags& flags, RunOptions& options) {
+Result<> TakeRequest(const cli::Command& command, const Flags& flags, RunOptions& options) {
   const auto given = [&](const char* name, const std::string& value) {
-    return command.count(name) > 0 ? std::optional(value) : std::nullopt;
+    return command.Count(name) > 0 ? std::optional(value) : std::nullopt;
   };
   options.flags = {given("--gpus", flags.gpus),
                    given("--mem", flags.memory),
@@ -61,8 +61,8 @@ Result<> TakeSettings(RunOptions& options) {
 }
 
 // Parses the flags; absent flags ask for nothing.
-Result<> Parse(const CLI::App& command, Flags& flags) {
-  const auto given = [&](const char* name) { return command.count(name) > 0; };
+Result<> Parse(const cli::Command& command, Flags& flags) {
+  const auto given = [&](const char* name) { return command.Count(name) > 0; };
   CGPU_TRY(TakeRequest(command, flags, flags.options));
   if (given("--name") && flags.options.name.empty()) {
     return Error{Code::kInvalid, 0, "the container's name is empty", "leave --name out for one"};
@@ -74,7 +74,7 @@ Result<> Parse(const CLI::App& command, Flags& flags) {
     return Error{Code::kInvalid, 0, "the record's file name is empty",
                  "--record takes a file's name"};
   }
-  const std::vector<std::string> rest = command.remaining();
+  const std::vector<std::string> rest = command.OtherWords();
   if (!rest.empty() && (rest.front().starts_with('-') || !WordsAfterDashes().empty())) {
     return Error{Code::kInvalid, 0, "\"" + rest.front() + "\" is not an option of cgpu run",
                  "see `cgpu run --help`; the command comes after --"};
@@ -88,36 +88,36 @@ Result<> Parse(const CLI::App& command, Flags& flags) {
 
 }  // namespace
 
-void AddRun(CLI::App& app, int& status) {
+void AddRun(const cli::Command& app, int& status) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* const command = app.add_subcommand("run", "Run a command with a slice of GPUs");
-  command->add_option("--gpus", flags->gpus,
-                      "Cards: a number, all, device=0,2 or device=UUID (default: all)");
-  command->add_option("--mem", flags->memory,
-                      "Memory per card: 4096MiB, 4GiB, 4G, 25% (default: the whole card)");
-  command->add_option("--units", flags->units, "Memory in units of 1 GiB, in total over the cards");
-  command->add_option("--compute", flags->compute,
-                      "Percent of each card's compute time, guaranteed (see docs/compute.md)");
-  command->add_option("--compute-max", flags->compute_max,
-                      "Percent that it may use while others leave time (with --compute)");
-  command->add_option("--weight", flags->weight, "1 to 100: its part among those that have work");
-  command->add_option("--priority", flags->priority, "high: before the others; or normal");
-  command->add_option("--name", flags->options.name, "The container's name");
-  command->add_option("--record", flags->options.record,
-                      "A file to write the sequence of driver calls to: names, sizes and statuses, "
-                      "no data");
-  command->add_option("--node", flags->options.node, "A simulated node instead of the driver");
-  command->add_flag("--alone", flags->options.alone,
-                    "As an ordinary user: without cgpud. The slice is then counted among your own "
-                    "commands only, and no wall to your other programs");
-  command->footer(
+  const cli::Command command = app.AddCommand("run", "Run a command with a slice of GPUs");
+  command.AddOption("--gpus", flags->gpus,
+                    "Cards: a number, all, device=0,2 or device=UUID (default: all)");
+  command.AddOption("--mem", flags->memory,
+                    "Memory per card: 4096MiB, 4GiB, 4G, 25% (default: the whole card)");
+  command.AddOption("--units", flags->units, "Memory in units of 1 GiB, in total over the cards");
+  command.AddOption("--compute", flags->compute,
+                    "Percent of each card's compute time, guaranteed (see docs/compute.md)");
+  command.AddOption("--compute-max", flags->compute_max,
+                    "Percent that it may use while others leave time (with --compute)");
+  command.AddOption("--weight", flags->weight, "1 to 100: its part among those that have work");
+  command.AddOption("--priority", flags->priority, "high: before the others; or normal");
+  command.AddOption("--name", flags->options.name, "The container's name");
+  command.AddOption("--record", flags->options.record,
+                    "A file to write the sequence of driver calls to: names, sizes and statuses, "
+                    "no data");
+  command.AddOption("--node", flags->options.node, "A simulated node instead of the driver");
+  command.AddFlag("--alone", flags->options.alone,
+                  "As an ordinary user: without cgpud. The slice is then counted among your own "
+                  "commands only, and no wall to your other programs");
+  command.SetFooter(
       "CMD...  the command and its arguments, after --\n"
       "Without --gpus or --mem and --units, CGPU_DEVICES and CGPU_MEM of the environment count, "
       "or\n"
       "ALIYUN_COM_GPU_VISIBLE_DEVICES and ALIYUN_COM_GPU_MEM_CONTAINER of ALIYUN_COM_GPU_MEM_DEV.");
-  command->prefix_command();
-  command->callback([flags, command, &status] {
-    if (const auto parsed = Parse(*command, *flags); !parsed.ok()) {
+  command.KeepOtherWords();
+  command.OnParsed([flags, command, &status] {
+    if (const auto parsed = Parse(command, *flags); !parsed.ok()) {
       status = Fail(parsed.error());
       return;
     }

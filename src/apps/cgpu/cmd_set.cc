@@ -2,7 +2,6 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +9,7 @@
 
 #include "apps/cgpu/commands.h"
 #include "base/result.h"
+#include "cli/command_line.h"
 #include "grant/flags.h"
 #include "launcher/admin.h"
 #include "launcher/compute.h"
@@ -31,9 +31,9 @@ struct Flags {
 
 constexpr char kNone[] = "none";  // instead of a number: withdraws that request
 
-GrantFlags ComputeFlags(const CLI::App& command, const Flags& flags) {
+GrantFlags ComputeFlags(const cli::Command& command, const Flags& flags) {
   const auto given = [&](const char* name, const std::string& value) {
-    return command.count(name) > 0 ? std::optional(value) : std::nullopt;
+    return command.Count(name) > 0 ? std::optional(value) : std::nullopt;
   };
   GrantFlags all;
   all.compute = given("--compute", flags.compute);
@@ -114,7 +114,7 @@ int SetMemory(Flags& flags) {
   return 0;
 }
 
-int Set(const CLI::App& command, Flags& flags) {
+int Set(const cli::Command& command, Flags& flags) {
   const GrantFlags given = ComputeFlags(command, flags);
   const bool compute = given.compute || given.compute_max || given.weight || given.priority;
   if (!compute && flags.memory.empty()) {
@@ -135,21 +135,19 @@ int Set(const CLI::App& command, Flags& flags) {
 
 }  // namespace
 
-void AddSet(CLI::App& app, int& status) {
+void AddSet(const cli::Command& app, int& status) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* const command = app.add_subcommand("set", "Change the limits of a running container");
-  command->add_option("ID", flags->change.container, "Id, its unique beginning, or name")
-      ->required();
-  command->add_option("--mem", flags->memory, "Memory per card: 4096MiB, 4GiB, 4G, 25%");
-  command->add_option("--compute", flags->compute,
-                      "Percent of compute time, guaranteed; none: an equal part");
-  command->add_option("--compute-max", flags->compute_max,
-                      "Percent it may use at the most, or none");
-  command->add_option("--weight", flags->weight, "1 to 100, or none");
-  command->add_option("--priority", flags->priority, "high or normal");
-  command->add_option("--gpu", flags->change.gpu,
-                      "The container's own card, from 0, or its UUID (default: all its cards)");
-  command->callback([flags, command, &status] { status = Set(*command, *flags); });
+  const cli::Command command = app.AddCommand("set", "Change the limits of a running container");
+  command.AddOption("ID", flags->change.container, "Id, its unique beginning, or name").Required();
+  command.AddOption("--mem", flags->memory, "Memory per card: 4096MiB, 4GiB, 4G, 25%");
+  command.AddOption("--compute", flags->compute,
+                    "Percent of compute time, guaranteed; none: an equal part");
+  command.AddOption("--compute-max", flags->compute_max, "Percent it may use at the most, or none");
+  command.AddOption("--weight", flags->weight, "1 to 100, or none");
+  command.AddOption("--priority", flags->priority, "high or normal");
+  command.AddOption("--gpu", flags->change.gpu,
+                    "The container's own card, from 0, or its UUID (default: all its cards)");
+  command.OnParsed([flags, command, &status] { status = Set(command, *flags); });
 }
 
 }  // namespace cgpu

@@ -1,5 +1,4 @@
 // cgpu sim: simulated hosts, for machines without a GPU and for tests.
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <cstdio>
 #include <functional>
@@ -9,6 +8,7 @@
 
 #include "apps/cgpu/commands.h"
 #include "base/result.h"
+#include "cli/command_line.h"
 #include "launcher/command.h"
 #include "launcher/node.h"
 #include "launcher/plain.h"
@@ -104,11 +104,11 @@ Result<> Exec(const SimFlags& flags) {
 
 using Flags = std::shared_ptr<SimFlags>;
 
-CLI::App* AddVerb(CLI::App& sim, const Flags& flags, int& status, const char* verb,
-                  const char* description, std::function<Result<>(SimFlags&)> run) {
-  CLI::App* const command = sim.add_subcommand(verb, description);
-  command->add_option("--name", flags->name, "The node's name (default: default)");
-  command->callback([flags, &status, run = std::move(run)] {
+cli::Command AddVerb(const cli::Command& sim, const Flags& flags, int& status, const char* verb,
+                     const char* description, std::function<Result<>(SimFlags&)> run) {
+  const cli::Command command = sim.AddCommand(verb, description);
+  command.AddOption("--name", flags->name, "The node's name (default: default)");
+  command.OnParsed([flags, &status, run = std::move(run)] {
     const Result<> done = run(*flags);
     status = done.ok() ? 0 : Fail(done.error());
   });
@@ -116,26 +116,26 @@ CLI::App* AddVerb(CLI::App& sim, const Flags& flags, int& status, const char* ve
 }
 
 // Adds one injected fault: the calls, and what happens to them.
-void AddFault(CLI::App& sim, const Flags& flags, int& status) {
-  CLI::App* const command =
+void AddFault(const cli::Command& sim, const Flags& flags, int& status) {
+  const cli::Command command =
       AddVerb(sim, flags, status, "fault", "Make calls of programs on the node slow or fail",
               [](SimFlags& f) {
                 f.fault["command"] = "fault";
                 return Tell(f, f.fault);
               });
   const auto text = [&](const char* option, const char* key, const char* help) {
-    command->add_option_function<std::string>(
+    command.AddOptionCallback<std::string>(
         option, [flags, key](const std::string& value) { flags->fault[key] = value; }, help);
   };
   text("--escape", "escape", "Only this ioctl: its number or the vendor's name");
   text("--control", "control", "Only this RM_CONTROL command: its number or the vendor's name");
   text("--class", "class", "Only RM_ALLOC of this class: its number");
-  command->add_option_function<std::uint64_t>(
+  command.AddOptionCallback<std::uint64_t>(
       "--count", [flags](std::uint64_t n) { flags->fault["count"] = n; },
       "For so many calls (default: 1)");
-  CLI::Option_group* const effects = command->add_option_group("effect");
+  const cli::Command effects = command.AddGroup("effect");
   const auto effect = [&](const char* option, const char* name, const char* help) {
-    effects->add_option_function<std::uint32_t>(
+    effects.AddOptionCallback<std::uint32_t>(
         option,
         [flags, name](std::uint32_t value) {
           flags->fault["effect"] = name;
@@ -146,29 +146,28 @@ void AddFault(CLI::App& sim, const Flags& flags, int& status) {
   effect("--delay-ms", "delay", "Execute it after so many milliseconds");
   effect("--status", "status", "Fail it with this NV_STATUS");
   effect("--errno", "errno", "Fail it with this errno");
-  effects->add_flag_callback(
+  effects.AddFlagCallback(
       "--hold", [flags] { flags->fault["effect"] = "hold"; },
       "Hold it until `cgpu sim release`, or until its caller is killed");
-  effects->require_option(1);
+  effects.RequireOne();
 }
 
 }  // namespace
 
-void AddSim(CLI::App& app, int& status) {
+void AddSim(const cli::Command& app, int& status) {
   const auto flags = std::make_shared<SimFlags>();
-  CLI::App* const sim = app.add_subcommand("sim", "Simulated nodes, for tests and for a try");
-  sim->require_subcommand(1);
+  const cli::Command sim = app.AddCommand("sim", "Simulated nodes, for tests and for a try");
+  sim.RequireCommand();
 
-  CLI::App* const start = AddVerb(*sim, flags, status, "start", "Start a node (root only)", Start);
-  start->add_option("--gpus", flags->gpus, "Its cards: v100-16g:2,t4:1,v100-16g@16130MiB:1")
-      ->required();
-  start->add_option("--driver", flags->driver,
-                    "Its driver: 535, 550, 570, 580, 590, 595, 610 or a full version");
+  const cli::Command start =
+      AddVerb(sim, flags, status, "start", "Start a node (root only)", Start);
+  start.AddOption("--gpus", flags->gpus, "Its cards: v100-16g:2,t4:1,v100-16g@16130MiB:1")
+      .Required();
+  start.AddOption("--driver", flags->driver,
+                  "Its driver: 535, 550, 570, 580, 590, 595, 610 or a full version");
   const auto cost = [&](const char* option, std::uint64_t* value, std::uint64_t most,
                         const char* help) {
-    start->add_option(option, *value, help)
-        ->check(CLI::Range(std::uint64_t{1}, most))
-        ->capture_default_str();
+    start.AddOption(option, *value, help).Between(std::uint64_t{1}, most).ShowDefault();
   };
   cost("--context-switch-us", &flags->gpu.context_switch_us, 1000000,
        "What an engine takes from one channel group to the next");
@@ -176,28 +175,27 @@ void AddSim(CLI::App& app, int& status) {
        "What the driver takes to get a running group off its engine");
   cost("--copy-gbps", &flags->gpu.copy_gbps, 100000,
        "What a copy engine moves, 10^9 bytes a second");
-  AddVerb(*sim, flags, status, "stop", "Stop a node, or clean up after one that was killed", Stop);
-  AddVerb(*sim, flags, status, "exec", "Run a command on a node without cgpu: exec -- CMD...",
-          Exec);
-  CLI::App* const books =
-      AddVerb(*sim, flags, status, "books", "What the driver has handed out, and to whom", Books);
-  books->add_flag("--json", flags->as_json, "As JSON");
-  books->add_option("--starts-from", flags->starts_from,
-                    "With --json: when groups got work and began with it, from this number on");
-  AddVerb(*sim, flags, status, "sync", "Wait until all closed files are released",
+  AddVerb(sim, flags, status, "stop", "Stop a node, or clean up after one that was killed", Stop);
+  AddVerb(sim, flags, status, "exec", "Run a command on a node without cgpu: exec -- CMD...", Exec);
+  const cli::Command books =
+      AddVerb(sim, flags, status, "books", "What the driver has handed out, and to whom", Books);
+  books.AddFlag("--json", flags->as_json, "As JSON");
+  books.AddOption("--starts-from", flags->starts_from,
+                  "With --json: when groups got work and began with it, from this number on");
+  AddVerb(sim, flags, status, "sync", "Wait until all closed files are released",
           [](SimFlags& f) { return Tell(f, {{"command", "sync"}}); });
-  AddFault(*sim, flags, status);
-  AddVerb(*sim, flags, status, "keep-mapped",
+  AddFault(sim, flags, status);
+  AddVerb(sim, flags, status, "keep-mapped",
           "Keep from unmapping the address spaces that end, until `cgpu sim release`",
           [](SimFlags& f) { return Tell(f, {{"command", "keep-mapped"}}); });
-  AddVerb(*sim, flags, status, "release", "Let all held calls go on, and drop the rules that hold",
+  AddVerb(sim, flags, status, "release", "Let all held calls go on, and drop the rules that hold",
           [](SimFlags& f) { return Tell(f, {{"command", "release"}}); });
-  AddVerb(*sim, flags, status, "clear", "Drop all faults that have not happened yet",
+  AddVerb(sim, flags, status, "clear", "Drop all faults that have not happened yet",
           [](SimFlags& f) { return Tell(f, {{"command", "clear"}}); });
-  CLI::App* const wait =
-      AddVerb(*sim, flags, status, "wait-held", "Wait until so many calls are held",
+  const cli::Command wait =
+      AddVerb(sim, flags, status, "wait-held", "Wait until so many calls are held",
               [](SimFlags& f) { return Tell(f, {{"command", "wait"}, {"count", f.held}}); });
-  wait->add_option("--count", flags->held, "How many (default: 1)");
+  wait.AddOption("--count", flags->held, "How many (default: 1)");
 }
 
 }  // namespace cgpu

@@ -1,5 +1,4 @@
 // cgpu smi: shows what nvidia-smi shows, asked of the driver itself, inside a slice and outside.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <ctime>
 #include <memory>
@@ -8,6 +7,7 @@
 
 #include "apps/cgpu/commands.h"
 #include "apps/cgpu/smi/report.h"
+#include "cli/command_line.h"
 #include "launcher/node.h"
 #include "rm/abi.h"
 
@@ -101,18 +101,19 @@ int Smi(const Flags& flags) {
 
 }  // namespace
 
-void AddSmi(CLI::App& app, int& status) {
+void AddSmi(const cli::Command& app, int& status) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* command = app.add_subcommand("smi", "Show the cards, as nvidia-smi does");
-  command->add_flag("-L,--list-gpus", flags->list, "One line per card");
-  CLI::Option* query = command->add_option(
+  const cli::Command command = app.AddCommand("smi", "Show the cards, as nvidia-smi does");
+  command.AddFlag("-L,--list-gpus", flags->list, "One line per card");
+  const cli::Option query = command.AddOption(
       "--query-gpu", flags->query, "Comma-separated fields, as of nvidia-smi: memory.used, ...");
-  CLI::Option* format = command->add_option("--format", flags->format, "csv[,noheader][,nounits]");
-  query->needs(format);
-  format->needs(query);
-  command->add_option("-i,--id", flags->id, "Only this card, by index or UUID");
-  command->add_option("--node", flags->node, "A simulated node instead of the cards seen here");
-  command->callback([flags, &status] { status = Smi(*flags); });
+  const cli::Option format =
+      command.AddOption("--format", flags->format, "csv[,noheader][,nounits]");
+  query.Needs(format);
+  format.Needs(query);
+  command.AddOption("-i,--id", flags->id, "Only this card, by index or UUID");
+  command.AddOption("--node", flags->node, "A simulated node instead of the cards seen here");
+  command.OnParsed([flags, &status] { status = Smi(*flags); });
 }
 
 }  // namespace cgpu

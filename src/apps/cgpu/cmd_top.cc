@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -18,6 +17,7 @@
 
 #include "apps/cgpu/commands.h"
 #include "base/result.h"
+#include "cli/command_line.h"
 #include "launcher/admin.h"
 #include "node/measure.h"
 #include "node/plan_cards.h"
@@ -238,19 +238,19 @@ Result<> Run(Flags flags) {
 
 }  // namespace
 
-void AddTop(CLI::App& app, int& status) {
+void AddTop(const cli::Command& app, int& status) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* const command = app.add_subcommand(
+  const cli::Command command = app.AddCommand(
       "top",
       "Show, again and again, what each container is given of the cards' compute time, what it "
       "used, for how long others had the card while it came back for more (waiting), and for how "
       "long the clock keeps it off (throttled); root");
-  command->add_option("-d,--delay", flags->seconds, "Seconds between two tables")
-      ->check(CLI::Range(0.1, 3600.0));
-  command->add_option("-n,--count", flags->count, "So many tables; without, until it is ended");
-  command->add_flag("--json", flags->json, "As JSON, a line each time");
-  command->add_option("--node", flags->node, "A simulated node instead of the driver");
-  command->callback([flags, &status] {
+  command.AddOption("-d,--delay", flags->seconds, "Seconds between two tables")
+      .Between(0.1, 3600.0);
+  command.AddOption("-n,--count", flags->count, "So many tables; without, until it is ended");
+  command.AddFlag("--json", flags->json, "As JSON, a line each time");
+  command.AddOption("--node", flags->node, "A simulated node instead of the driver");
+  command.OnParsed([flags, &status] {
     const auto done = Run(*flags);
     status = done.ok() ? 0 : Fail(done.error());
   });

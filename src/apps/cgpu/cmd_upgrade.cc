@@ -3,13 +3,13 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "apps/cgpu/commands.h"
+#include "cli/command_line.h"
 #include "launcher/force.h"
 #include "launcher/shim_process.h"
 #include "launcher/upgrade.h"
@@ -87,17 +87,16 @@ int Upgrade(Flags& flags) {
 
 }  // namespace
 
-void AddUpgrade(CLI::App& app, int& status) {
+void AddUpgrade(const cli::Command& app, int& status) {
   auto flags = std::make_shared<Flags>();
-  CLI::App* const command = app.add_subcommand(
+  const cli::Command command = app.AddCommand(
       "upgrade", "Give running containers, and the node's daemon, this version of cgpu");
-  command->add_option("ID", flags->containers,
-                      "Ids, their unique beginnings, or names (default: all)");
-  command->add_option("--program", flags->program,
-                      "The cgpu-shim to become (default: beside cgpu)");
-  command->add_flag("--force", flags->force,
-                    "End those that cannot be upgraded: their processes and their slices");
-  command->callback([flags, &status] { status = Upgrade(*flags); });
+  command.AddOption("ID", flags->containers,
+                    "Ids, their unique beginnings, or names (default: all)");
+  command.AddOption("--program", flags->program, "The cgpu-shim to become (default: beside cgpu)");
+  command.AddFlag("--force", flags->force,
+                  "End those that cannot be upgraded: their processes and their slices");
+  command.OnParsed([flags, &status] { status = Upgrade(*flags); });
 }
 
 }  // namespace cgpu

@@ -7,10 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
-
-namespace CLI {
-class App;
-}
+#include "cli/command_line.h"
 
 namespace cgpu {
 
@@ -25,15 +22,15 @@ int Fail(const Error& error);
 [[nodiscard]] const std::vector<std::string>& WordsAfterDashes();
 
 // `cgpu install` and `cgpu uninstall`.
-void AddInstall(CLI::App& app, int& status);
-void AddPolicy(CLI::App& app, int& status);
-void AddPs(CLI::App& app, int& status);
-void AddRun(CLI::App& app, int& status);
-void AddSet(CLI::App& app, int& status);
-void AddSim(CLI::App& app, int& status);
-void AddSmi(CLI::App& app, int& status);
-void AddTop(CLI::App& app, int& status);
-void AddUpgrade(CLI::App& app, int& status);
+void AddInstall(const cli::Command& app, int& status);
+void AddPolicy(const cli::Command& app, int& status);
+void AddPs(const cli::Command& app, int& status);
+void AddRun(const cli::Command& app, int& status);
+void AddSet(const cli::Command& app, int& status);
+void AddSim(const cli::Command& app, int& status);
+void AddSmi(const cli::Command& app, int& status);
+void AddTop(const cli::Command& app, int& status);
+void AddUpgrade(const cli::Command& app, int& status);
 
 }  // namespace cgpu
 

@@ -1,5 +1,4 @@
 // cgpu: the command-line program. The work is in the cmd_*.cc files.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <string>
@@ -8,6 +7,7 @@
 
 #include "apps/cgpu/commands.h"
 #include "base/result.h"
+#include "cli/command_line.h"
 
 namespace cgpu {
 namespace {
@@ -30,17 +30,11 @@ int TakeWordsAfterDashes(int argc, char** argv) {
   return argc;
 }
 
-bool Has(const CLI::App& app, const std::string& command) {
-  const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
-  return std::any_of(commands.begin(), commands.end(),
-                     [&](const CLI::App* known) { return known->get_name() == command; });
-}
-
 int Main(int argc, char** argv) {
-  CLI::App app("cgpu: share NVIDIA GPUs between containers, each held to what it was given",
-               "cgpu");
-  app.set_version_flag("--version", "cgpu " CGPU_VERSION);
-  app.require_subcommand(1);
+  const cli::Program app(
+      "cgpu: share NVIDIA GPUs between containers, each held to what it was given", "cgpu");
+  app.SetVersion("cgpu " CGPU_VERSION);
+  app.RequireCommand();
   int status = 0;
   AddRun(app, status);
   AddInstall(app, status);
@@ -52,21 +46,17 @@ int Main(int argc, char** argv) {
   AddTop(app, status);
   AddUpgrade(app, status);
   const std::string first = argc > 1 ? argv[1] : "";
-  if (!first.empty() && first[0] != '-' && !Has(app, first)) {
+  if (!first.empty() && first[0] != '-' && !app.HasCommand(first)) {
     return Fail(
         Error{Code::kInvalid, 0, "cgpu has no command \"" + first + "\"", "see `cgpu --help`"});
   }
-  try {
-    app.parse(TakeWordsAfterDashes(argc, argv), argv);
-  } catch (const CLI::Success& request) {  // --help, --version
-    return app.exit(request);
-  } catch (const CLI::ParseError& error) {
-    std::string help = "cgpu --help";
-    for (const CLI::App* command : app.get_subcommands()) {
-      help = "cgpu " + command->get_name() + " --help";
-    }
-    return Fail(Error{Code::kInvalid, 0, error.what(), "see `" + help + "`"});
+  const int own = TakeWordsAfterDashes(argc, argv);
+  const cli::Parsed parsed =
+      app.Parse(std::vector<std::string>(argv + std::min(1, own), argv + own));
+  if (parsed.kind == cli::Parsed::Kind::kWrong) {
+    return Fail(Error{Code::kInvalid, 0, parsed.text, "see `" + parsed.command + " --help`"});
   }
+  (void)std::fputs(parsed.text.c_str(), stdout);
   return status;
 }
 

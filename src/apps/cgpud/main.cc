@@ -1,8 +1,8 @@
 // cgpud: one per host. Gives containers of engines their slices; see node/daemon.h.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <string>
 
+#include "cli/command_line.h"
 #include "launcher/shim_process.h"
 #include "node/daemon.h"
 #include "runtime/settings.h"
@@ -13,11 +13,13 @@ int main(int argc, char** argv) {
     (void)std::fprintf(stderr, "cgpud: %s\n", cgpu::FormatError(error).c_str());
     return 1;
   }
-  CLI::App app("The node's daemon: gives containers their slices of GPUs", "cgpud");
-  app.set_version_flag("--version", CGPU_VERSION);
+  const cgpu::cli::Program app("The node's daemon: gives containers their slices of GPUs", "cgpud");
+  app.SetVersion(CGPU_VERSION);
   std::string file = cgpu::kSettingsFile;
-  app.add_option("--config", file, "The file with the settings")->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
+  app.AddOption("--config", file, "The file with the settings").ShowDefault();
+  if (const auto status = app.ParseOrPrint(argc, argv)) {
+    return *status;
+  }
   const auto settings = cgpu::ReadSettings(file);
   const auto ended = settings.ok() ? cgpu::RunDaemon(*settings, argv) : settings.error();
   if (!ended.ok()) {

@@ -1,5 +1,5 @@
-// What a shim needs of the driver, asked without one: it takes calls that another process makes on
-// a descriptor of this one's as from a client of its own.
+// Asks, without a shim, for what a shim needs of the driver: it takes calls that another process
+// makes on a descriptor of this one's as from a client of its own.
 #ifndef CGPU_TESTS_GPU_ORDERS_IDENTITY_H_
 #define CGPU_TESTS_GPU_ORDERS_IDENTITY_H_
 

@@ -179,7 +179,7 @@ class Measure {
       did.push_back(Time(order, &first));
       held_up = std::max(held_up, neighbour_.Longest());
       if (undo) {
-        // What ended while the order was under way is not seen as ended after it.
+        // Takes away launches that ended while the order was under way.
         (void)bench_.load().Ended();
         ended_off += bench_.Run(settle);
         (void)neighbour_.Longest();

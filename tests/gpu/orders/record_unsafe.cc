@@ -59,7 +59,7 @@ std::string Status(const void* argument, std::size_t at) {
   return text;
 }
 
-// What is selected, and its bytes.
+// Returns the name of what is selected, and its bytes.
 std::string Selected(rm::NvU8 nr, unsigned long size, const void* argument) {
   if (nr == rm::NV_ESC_RM_CONTROL && size == sizeof(rm::NVOS54_PARAMETERS)) {
     const auto* const call = static_cast<const rm::NVOS54_PARAMETERS*>(argument);

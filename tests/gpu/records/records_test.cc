@@ -22,7 +22,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// Of a line; false: nothing that a table could have.
+// The content of a line; false: nothing that a table could have.
 struct Recorded {
   std::string call;
   std::string selected;  // of RM_CONTROL, RM_ALLOC, RM_ALLOC_MEMORY and VID_HEAP_CONTROL
@@ -30,7 +30,7 @@ struct Recorded {
   bool done = false;     // by the driver, with success
 };
 
-// Of a file: the branches that it is read against, one of which has the sizes of each line.
+// The branches that a file is read against, one of which has the sizes of each line.
 using Branches = std::vector<const rm::Abi*>;
 
 bool Parse(const std::string& line, Recorded& recorded) {
@@ -95,7 +95,7 @@ void CheckClass(const Branches& branches, const Recorded& call) {
   for (const rm::Abi* abi : branches) {
     EXPECT_TRUE(row->Known(abi->branch)) << abi->name;
   }
-  // What RM_ALLOC says of its size the driver does not look at.
+  // The driver does not look at the size that RM_ALLOC gives.
   EXPECT_TRUE(call.size == "0" || OneTakes(branches, call.size,
                                            [&](const rm::Abi& abi, rm::NvU32 size) {
                                              return row->Size(abi.branch) == size;

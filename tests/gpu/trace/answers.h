@@ -1,4 +1,4 @@
-// What a traced program is told in place of what the driver said.
+// Answers that a traced program is told in place of the driver's.
 //
 //   alloc:0x2081=0x22         the status of every allocation of this class
 //   control:0x20808159=0x56   the status of every control of this number

@@ -115,7 +115,7 @@ std::string OfMapping(const Call& call) {
          " fd=" + std::to_string(api.fd);
 }
 
-// What the call's own parameters say.
+// Returns what the call's own parameters say.
 std::string Said(const Call& call) {
   switch (call.nr) {
     case rm::NV_ESC_RM_ALLOC:

@@ -17,7 +17,7 @@ namespace cgpu::trace {
 
 using boundary::Bytes;
 
-// Of a control's parameters, as many bytes are looked at.
+// The most bytes of a control's parameters that are looked at.
 inline constexpr std::size_t kShownBytes = 64;
 
 // "ctl", "uvm", "gpu0", or the name of another device file of the driver ("nvidia-uvm-tools") for
@@ -53,7 +53,7 @@ struct Call {
   [[nodiscard]] std::optional<std::size_t> StatusAt(rm::Branch branch) const;
 };
 
-// What the pointer in the image leads to.
+// Returns what the pointer in the image leads to.
 [[nodiscard]] Block ParamsOf(const Call& call, rm::Branch branch);
 
 enum class Shown { kNothing, kFirmware, kAll };

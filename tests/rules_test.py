@@ -1,0 +1,215 @@
+#!/usr/bin/env python3
+"""Checks the rules of CONTRIBUTING.md and docs/style.md that a text search can check: the length of
+functions, the test beside each source, the first word of comments. layers_test.py checks what
+includes what, the length of files and the width of prose. --self-test feeds the rules broken files.
+
+The sources are formatted (tools/check_format.sh), so a function's braces have its indentation.
+"""
+
+import pathlib
+import re
+import sys
+
+from layers_test import our_files
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+MAX_BODY = 60  # lines between a function's braces
+FOLDERS = ("src/", "sim/", "tests/", "bench/")
+
+# Functions that may be longer -> why. A row that nothing needs is a fault.
+LONG_FUNCTIONS = {
+    "src/rm/nv_status.cc: StatusName": "a table",
+    "src/rm/fb_info.cc: FbInfoIndexName": "a table",
+    "src/kernel/filter.cc: BuildGpuFilter": "a program of the kernel's, an instruction a line",
+    "src/boundary/account.cc: Boundary::Account": "not yet split",
+    "src/boundary/boundary.cc: Boundary::Decide": "not yet split",
+    "src/boundary/boundary.cc: Boundary::DecideAlloc": "not yet split",
+    "src/boundary/decode.cc: DecodeBody": "not yet split",
+    "src/boundary/uvm.cc: Boundary::AccountInSpace": "not yet split",
+    "src/shim/server.cc: Server::CopyIn": "not yet split",
+    "src/shim/server.cc: Server::SeeThrough": "not yet split",
+    "tests/adversary/managed.cc: Managed": "not yet split",
+    "tests/fuzz/plain_driver.cc: PlainDriver::AllocIn": "not yet split",
+}
+
+# Words that no comment begins with, and folders whose comments are not yet checked.
+BAD_WORDS = re.compile(r"(?:^|\s)// *(Of|Who|What|Whoever|Such) ")
+COMMENTS_NOT_YET = ("src/boundary/", "src/shim/", "src/install/", "src/km/", "src/launcher/")
+
+# Folders whose sources are one unit, with the tests in a folder of their own or by whole programs.
+TESTED_AS_ONE = {
+    "sim/cuda/": "tests/e2e/cuda_memory_test.py and the CUDA cases of tests/engines",
+    "sim/driver/": "sim/tests",
+    "sim/engine/": "sim/engine/tests",
+    "sim/fuse/": "tests/e2e: it is what every test's node runs on",
+    "sim/gpu/": "tests/e2e/engines_test.py",
+    "sim/main.cc": "tests/e2e/node_test.py",
+    "sim/model/": "sim/tests",
+    "sim/node/": "tests/e2e/node_test.py",
+    "src/apps/": "tests/e2e: a program's main and its words; parsers have tests beside them",
+}
+
+# Other sources without a test beside them: folder -> (why or where, names).
+TESTED_ELSEWHERE = {
+    "src/boundary/": ("parts of one class, in boundary_test.cc, managed_test.cc and uvm_test.cc",
+                      "account address_ranges decode describe legacy managed_doubts mappings names "
+                      "policy_controls uvm_decode view"),
+    "src/install/": ("parts of the plan, in engines_test.cc",
+                     "docker file_change plan toml_engines"),
+    "src/kernel/": ("needs a container or a filter: tests/e2e and tests/engines",
+                    "messages mount_tree_parts notify_unsafe service spare"),
+    "src/km/": ("tests/engines/km_test.py", "server tree"),
+    "src/launcher/": ("makes namespaces and processes: tests/e2e",
+                      "admin command compute container descriptors force init node plain reserve run "
+                      "shim_process signals unmanaged upgrade"),
+    "src/ledger/": ("parts of class Ledger, in ledger_test.cc", "free query"),
+    "src/node/": ("a daemon with containers: tests/engines",
+                  "creation daemon govern measure minder plan_cards"),
+    "src/registry/": ("by the registry's own calls, in registry_test.cc",
+                      "card_settings reservation"),
+    "src/rmclient/": ("needs a driver: tests/e2e",
+                      "mapping_unsafe switches_unsafe utilisation work_unsafe"),
+    "src/runtime/": ("json_depth by spec_test.cc; wrapper by tests/engines", "json_depth wrapper"),
+    "src/shim/": ("needs a process in a slice: tests/e2e and tests/adversary",
+                  "agent confine_unsafe desk doubts driver_unsafe execute_unsafe housekeeping "
+                  "interleave_unsafe managed marks proof recorder server state takeover taking "
+                  "upgrade_unsafe uvm uvm_files watchers workers"),
+}
+
+
+def _first_line(lines, end, indent):
+    """The index of the last line before `end` with exactly that indentation: where the function that
+    ends there begins. None: there is none."""
+    for index in range(end - 1, -1, -1):
+        line = lines[index]
+        if line.startswith(indent) and line[len(indent):len(indent) + 1] not in ("", " ", "#", "/"):
+            return index
+    return None
+
+
+def long_functions(path, lines):
+    """The functions whose bodies are too long, as (row of LONG_FUNCTIONS, line, lines of the body)."""
+    found = []
+    for end, line in enumerate(lines):
+        if line not in ("}", "  }"):
+            continue
+        first = _first_line(lines, end, line[:-1])
+        if line == "  }":  # only a function within a class; else it is a block
+            outer = _first_line(lines, end, "")
+            if outer is None or not re.match(r"(template\b.*|class|struct)\b", lines[outer]):
+                continue
+        opening = next((i for i in range(first or 0, end) if lines[i].endswith("{")), None)
+        name = re.search(r"([\w:~]+)\(", lines[first]) if opening is not None else None
+        if name and end - opening - 1 > MAX_BODY:
+            found.append((f"{path}: {name.group(1)}", first + 1, end - opening - 1))
+    return found
+
+
+def is_tested(path, files, included):
+    """Whether a source has a test beside it, or a test that includes its header."""
+    stems = {path.removesuffix(".cc"), path.removesuffix(".cc").removesuffix("_unsafe")}
+    return any(stem + "_test.cc" in files or stem.removeprefix("src/") + ".h" in included
+               for stem in stems)
+
+
+def lists_as_tested(path):
+    """Whether one of the lists above names the source."""
+    if path.startswith(tuple(TESTED_AS_ONE)):
+        return True
+    folder, name = path.rsplit("/", 1)
+    return name.removesuffix(".cc") in TESTED_ELSEWHERE.get(folder + "/", ("", ""))[1].split()
+
+
+def check_tests(files):
+    """`files`: path -> lines. Sources need a test; the lists name only those that have none."""
+    included = {match.group(1) for path, lines in files.items()
+                if path.endswith("_test.cc") or "/tests/" in path
+                for match in map(re.compile(r'#include "([^"]+)"').match, lines) if match}
+    faults = []
+    sources = [path for path in files if path.startswith(("src/", "sim/")) and path.endswith(".cc")
+               and not path.endswith("_test.cc") and "/tests/" not in path]
+    for path in sources:
+        tested = is_tested(path, files, included)
+        listed = lists_as_tested(path)
+        if not tested and not listed:
+            faults.append(f"{path}: has no test beside it, and no row in TESTED_ELSEWHERE")
+        if tested and listed and not path.startswith(tuple(TESTED_AS_ONE)):
+            faults.append(f"{path}: is in TESTED_ELSEWHERE, but has a test")
+    for folder, (_, names) in TESTED_ELSEWHERE.items():
+        faults += [f"{folder}{name}.cc: is in TESTED_ELSEWHERE, but is no file"
+                   for name in names.split() if f"{folder}{name}.cc" not in files]
+    return faults
+
+
+def check_file(path, lines):
+    """The faults of one file, and the rows of LONG_FUNCTIONS that it needs."""
+    faults, needed = [], set()
+    for row, number, length in long_functions(path, lines):
+        needed.add(row)
+        if row not in LONG_FUNCTIONS:
+            faults.append(f"{path}:{number}: {length} lines in a function; {MAX_BODY} is the most")
+    if not path.startswith(COMMENTS_NOT_YET):
+        for number, line in enumerate(lines, 1):
+            word = BAD_WORDS.search(line)
+            before = lines[number - 2].strip() if number > 1 else ""
+            goes_on = before.startswith("//") and line.lstrip().startswith("//")
+            if word and (not goes_on or before.endswith((".", ":", "//"))):
+                faults.append(f'{path}:{number}: a comment begins with "{word.group(1)}"')
+    return faults, needed
+
+
+def check_all(files):
+    faults, needed = check_tests(files), set()
+    for path, lines in files.items():
+        found, rows = check_file(path, lines)
+        faults += found
+        needed |= rows
+    return faults + [f"{row}: is in LONG_FUNCTIONS, but is not long"
+                     for row in LONG_FUNCTIONS if row not in needed]
+
+
+def self_test():
+    def function(lines, head="int F() {"):
+        return [head] + ["  x();"] * lines + ["}"]
+
+    inner = ["class A {", " public:", "  int G(int a,", "        int b) {"] + ["    x();"] * 61 + ["  }", "};"]
+    cases = [
+        ("src/a/b.cc", function(60), 0),
+        ("src/a/b.cc", function(61), 1),
+        ("src/a/b.cc", ["int F(int a,", "      int b) {"] + ["  x();"] * 61 + ["}"], 1),
+        ("src/a/b.h", inner, 1),
+        ("src/a/b.cc", ["int table[] = {"] + ["  1,"] * 99 + ["};"], 0),
+        ("src/a/b.cc", ["int F() {", "  if (a) {"] + ["    x();"] * 30 + ["  }"] + function(40)[1:], 1),
+        ("src/a/b.cc", ["// Of the client."], 1),
+        ("src/a/b.cc", ["int a;  // Who asks"], 1),
+        ("src/a/b.cc", ["// Returns the sum", "// Of both."], 0),
+        ("src/a/b.cc", ["// Returns it.", "// What it does."], 1),
+        ("src/a/b.cc", ["// Offers one. What it takes."], 0),
+        ("src/shim/b.cc", ["// Of the client."], 0),
+    ]
+    for path, lines, count in cases:
+        found = check_file(path, lines)[0]
+        assert len(found) == count, (path, lines[:4], found)
+    assert len(check_tests({"src/a/b.cc": []})) == 1 + sum(
+        len(names.split()) for _, names in TESTED_ELSEWHERE.values())
+    for test in ({"src/a/b_test.cc": []}, {"src/a/c_test.cc": ['#include "a/b.h"']}):
+        assert not [f for f in check_tests({"src/a/b.cc": [], **test}) if f.startswith("src/a/")]
+    assert [f for f in check_tests({"src/km/tree.cc": [], "src/km/tree_test.cc": []})
+            if f.startswith("src/km/tree.cc: is in")]
+    assert any(f.endswith("is not long") for f in check_all({}))
+
+
+def main():
+    if "--self-test" in sys.argv:
+        self_test()
+        return 0
+    faults = check_all({name: path.read_text().splitlines() for name, path in our_files()
+                        if name.startswith(FOLDERS) and name.endswith((".cc", ".h"))})
+    for fault in faults:
+        print(fault)
+    print(f"rules: {len(faults)} faults")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
