@@ -110,7 +110,7 @@ class World:
     def _gone(self, name):
         """It was the runtime's to wait for; its memory and its shim are gone, or go."""
         process, _ = self.tenants.pop(name)
-        process.wait()
+        process.drop()
         self._left_nothing(name)
 
     def _remove(self, name):
@@ -179,7 +179,7 @@ class World:
             kill_and_wait(pid)
         if not pids or victim == "runtime":  # it may have been made, and would go on
             self._end(name, process)
-        process.wait()
+        process.drop()
         self._left_nothing(name)
         return did
 
