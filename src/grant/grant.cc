@@ -273,8 +273,8 @@ Result<> HasPlace(const Card& card, const CardUse& use) {
   return Error{Code::kExhausted, 0,
                NameOf(card) + " has " + Plural(use.slices, "slice") +
                    " already, and its max_inst is " + std::to_string(use.max_inst),
-               "take another GPU, end a container (see `cgpu ps`), or raise max_inst of "
-               "/etc/cgpu/config.yaml"};
+               "take another GPU, end a container (see `cgpu ps`), or raise max_inst (cgpu "
+               "policy --max-inst, or /etc/cgpu/config.yaml)"};
 }
 
 Result<Grant> MakeGrant(const ResourceRequest& request, const std::vector<Card>& cards,

@@ -21,7 +21,7 @@ struct Notification {
   std::uint64_t args[6] = {};
 };
 
-// What receives calls and answers them.
+// Receives calls and answers them.
 class NotifyChannel {
  public:
   virtual ~NotifyChannel() = default;

@@ -11,8 +11,8 @@
 namespace cgpu {
 namespace {
 
-// Most shims asked at once: each takes an open file.
-constexpr std::size_t kAskedAtOnce = 256;
+// Most questions asked at once: each takes an open file, of the 1024 that a process usually has.
+constexpr std::size_t kAskedAtOnce = 768;
 
 // Adds what the shim does not know, and the container's user: a shim is not asked that.
 void AddFrom(const Reservation& reservation, ContainerStatus& status) {
@@ -50,24 +50,64 @@ Result<ContainerStatus> StatusIn(const Result<std::string>& answer) {
   return answer.ok() ? DecodeStatus(*answer) : Result<ContainerStatus>(answer.error());
 }
 
-// Asks all shims before it waits for the first, with one deadline: on a busy host each shim takes a
-// while until it runs, and a stopped one holds up only itself.
-void AppendStatuses(const Registry& registry, std::span<const Reservation> reservations,
-                    std::vector<ContainerStatus>& containers) {
-  std::vector<std::string> ids;
-  for (const Reservation& reservation : reservations) {
-    ids.push_back(reservation.id);
-  }
-  const auto answers = registry.AskAll(ids, AdminRequest{});
-  for (std::size_t i = 0; i < reservations.size(); ++i) {
-    auto status = StatusIn(answers[i]);
-    if (status.ok()) {
-      AddFrom(reservations[i], *status);
-      containers.push_back(std::move(*status));
-    } else if (status.error().code != Code::kNotFound) {
-      containers.push_back(StatusFrom(reservations[i]));
+// Adds what the shim said about the processes on each GPU. No answer, or that of an earlier
+// version, leaves them out.
+void AddProcesses(std::span<const Result<std::string>> answers, ContainerStatus& status) {
+  for (std::size_t i = 0; i < std::min(status.cards.size(), answers.size()); ++i) {
+    auto memory =
+        answers[i].ok() ? DecodeCardMemory(*answers[i]) : Result<CardMemory>(answers[i].error());
+    if (memory.ok()) {
+      status.cards[i].processes = std::move(memory->processes);
     }
   }
+}
+
+// Asks the shims of some containers everything before it waits for the first answer, with one
+// deadline: on a busy host each shim takes a while until it runs, and a stopped one holds up only
+// itself.
+void AppendStatuses(const Registry& registry, std::span<const Reservation> reservations,
+                    bool processes, std::vector<ContainerStatus>& containers) {
+  std::vector<Question> questions;
+  for (const Reservation& reservation : reservations) {
+    questions.push_back({reservation.id});
+    for (const CardGrant& grant : reservation.cards) {
+      if (processes) {
+        questions.push_back({reservation.id, {AdminRequest::Kind::kMemory, grant.card.uuid, 0}});
+      }
+    }
+  }
+  const auto answers = registry.AskAll(questions);
+  std::span<const Result<std::string>> rest(answers);
+  for (const Reservation& reservation : reservations) {
+    auto status = StatusIn(rest.front());
+    const std::size_t more = processes ? reservation.cards.size() : 0;
+    if (status.ok()) {
+      AddFrom(reservation, *status);
+      AddProcesses(rest.subspan(1, more), *status);
+      containers.push_back(std::move(*status));
+    } else if (status.error().code != Code::kNotFound) {
+      containers.push_back(StatusFrom(reservation));
+    }
+    rest = rest.subspan(1 + more);
+  }
+}
+
+Result<std::vector<ContainerStatus>> List(const Registry& registry, bool processes) {
+  CGPU_ASSIGN_OR_RETURN(const auto live, registry.Live());
+  std::vector<ContainerStatus> containers;
+  std::size_t first = 0;
+  std::size_t questions = 0;
+  for (std::size_t i = 0; i < live.size(); ++i) {
+    const std::size_t more = 1 + (processes ? live[i].cards.size() : 0);
+    if (questions + more > kAskedAtOnce) {
+      AppendStatuses(registry, std::span(live).subspan(first, i - first), processes, containers);
+      first = i;
+      questions = 0;
+    }
+    questions += more;
+  }
+  AppendStatuses(registry, std::span(live).subspan(first), processes, containers);
+  return containers;
 }
 
 // Returns the places in the container's grant that the change is for.
@@ -151,13 +191,11 @@ Reservation Settled(const Reservation& before, Reservation after,
 }  // namespace
 
 Result<std::vector<ContainerStatus>> ListContainers(const Registry& registry) {
-  CGPU_ASSIGN_OR_RETURN(const auto live, registry.Live());
-  std::vector<ContainerStatus> containers;
-  for (std::size_t first = 0; first < live.size(); first += kAskedAtOnce) {
-    const std::size_t count = std::min(kAskedAtOnce, live.size() - first);
-    AppendStatuses(registry, std::span(live).subspan(first, count), containers);
-  }
-  return containers;
+  return List(registry, false);
+}
+
+Result<std::vector<ContainerStatus>> ListWithProcesses(const Registry& registry) {
+  return List(registry, true);
 }
 
 Result<std::vector<CardStatus>> ChangeMemory(const Registry& registry, const MemoryChange& change) {

@@ -17,6 +17,9 @@ inline constexpr char kUnresponsive[] = "unresponsive";
 
 // Returns all living containers, oldest first.
 [[nodiscard]] Result<std::vector<ContainerStatus>> ListContainers(const Registry& registry);
+// Returns the same with the processes of each GPU. A shim may be asked for them and for the rest at
+// slightly different moments. A shim that does not name them costs no time of its own.
+[[nodiscard]] Result<std::vector<ContainerStatus>> ListWithProcesses(const Registry& registry);
 
 struct MemoryChange {
   std::string container;  // id, unique beginning of an id, or name

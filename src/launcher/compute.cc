@@ -43,6 +43,14 @@ Result<> HonoursAll(const Card& card, governor::Policy policy,
   return {};
 }
 
+// Sets the settings if their policy can give what the GPU's containers were promised.
+Result<> SetHonoured(const Registry& registry, const RegistryLock& lock, const Card& card,
+                     const CardSettings& settings) {
+  CGPU_ASSIGN_OR_RETURN(const auto live, registry.List(lock));
+  CGPU_TRY(HonoursAll(card, settings.PolicyNow(), OthersOn(card, live, {})));
+  return registry.SetCard(lock, card.uuid, settings);
+}
+
 }  // namespace
 
 Result<> AdmitCompute(const Registry& registry, const RegistryLock& lock,
@@ -64,25 +72,59 @@ Result<> AdmitCompute(const Registry& registry, const RegistryLock& lock,
   return {};
 }
 
-Result<std::vector<governor::Policy>> PoliciesOf(const Registry& registry,
-                                                 const std::vector<Card>& cards) {
+Result<std::vector<CardSettings>> SettingsOf(const Registry& registry,
+                                             const std::vector<Card>& cards) {
   CGPU_ASSIGN_OR_RETURN(const auto lock, registry.Lock());
-  std::vector<governor::Policy> policies;
+  std::vector<CardSettings> all;
   for (const Card& card : cards) {
     CGPU_ASSIGN_OR_RETURN(const auto settings, registry.SettingsOf(lock, card.uuid));
-    policies.push_back(settings.PolicyNow());
+    all.push_back(settings);
   }
-  return policies;
+  return all;
 }
 
-Result<> SetPolicy(const Registry& registry, const Card& card,
-                   std::optional<governor::Policy> policy) {
+Result<> ChangeCard(const Registry& registry, const Card& card, const SavedSettings& change,
+                    const std::string& saved) {
   CGPU_ASSIGN_OR_RETURN(const auto lock, registry.Lock());
-  CGPU_ASSIGN_OR_RETURN(const auto live, registry.List(lock));
   CGPU_ASSIGN_OR_RETURN(auto settings, registry.SettingsOf(lock, card.uuid));
-  settings.policy = policy;
-  const auto honoured = HonoursAll(card, settings.PolicyNow(), OthersOn(card, live, {}));
-  return honoured.ok() ? registry.SetCard(lock, card.uuid, settings) : honoured;
+  settings.policy = change.policy.value_or(settings.policy);
+  settings.max_inst = change.max_inst ? change.max_inst : settings.max_inst;
+  settings.prio_ratio = change.prio_ratio ? change.prio_ratio : settings.prio_ratio;
+  SavedByGpu kept;
+  if (!saved.empty()) {
+    CGPU_ASSIGN_OR_RETURN(kept, ReadSaved(saved));
+  }
+  CGPU_TRY(SetHonoured(registry, lock, card, settings));
+  if (saved.empty()) {
+    return {};
+  }
+  kept[card.uuid] = Merged(kept[card.uuid], change);
+  return WriteSaved(saved, kept);
+}
+
+Result<> ResetCard(const Registry& registry, const Card& card,
+                   std::optional<governor::Policy> configured, const std::string& saved) {
+  CGPU_ASSIGN_OR_RETURN(const auto lock, registry.Lock());
+  CGPU_ASSIGN_OR_RETURN(const auto before, registry.SettingsOf(lock, card.uuid));
+  CardSettings settings;
+  settings.policy = configured;
+  settings.chosen = before.chosen;
+  SavedByGpu kept;
+  if (!saved.empty()) {
+    CGPU_ASSIGN_OR_RETURN(kept, ReadSaved(saved));
+  }
+  CGPU_TRY(SetHonoured(registry, lock, card, settings));
+  return kept.erase(card.uuid) == 0 ? Result<>() : WriteSaved(saved, kept);
+}
+
+Result<> RestoreCard(const Registry& registry, const std::string& uuid,
+                     const SavedSettings& saved) {
+  CGPU_ASSIGN_OR_RETURN(const auto lock, registry.Lock());
+  CGPU_ASSIGN_OR_RETURN(auto settings, registry.SettingsOf(lock, uuid));
+  settings.policy = settings.policy ? settings.policy : saved.policy.value_or(std::nullopt);
+  settings.max_inst = settings.max_inst ? settings.max_inst : saved.max_inst;
+  settings.prio_ratio = settings.prio_ratio ? settings.prio_ratio : saved.prio_ratio;
+  return registry.SetCard(lock, uuid, settings);
 }
 
 Result<> SetPolicyAtStart(const Registry& registry, const std::string& uuid,

@@ -12,6 +12,7 @@
 #include "governor/policy.h"
 #include "grant/grant.h"
 #include "registry/registry.h"
+#include "registry/saved_settings.h"
 
 namespace cgpu {
 
@@ -23,18 +24,29 @@ namespace cgpu {
                                     const std::vector<Reservation>& live,
                                     const ComputeRequest& wanted);
 
-// Returns the policies of `cards`, in their order.
-[[nodiscard]] Result<std::vector<governor::Policy>> PoliciesOf(const Registry& registry,
-                                                               const std::vector<Card>& cards);
+// Returns the settings of `cards`, in their order.
+[[nodiscard]] Result<std::vector<CardSettings>> SettingsOf(const Registry& registry,
+                                                           const std::vector<Card>& cards);
 
-// Sets the policy of a GPU from now on, also for the containers that are there. No policy: what the
-// GPU's first container has chosen. kConflict or kExhausted: a container was promised what the
-// policy cannot honour.
-[[nodiscard]] Result<> SetPolicy(const Registry& registry, const Card& card,
-                                 std::optional<governor::Policy> policy);
+// Sets this for a GPU from now on, also for the containers that are there, and saves it in the file
+// `saved` (none if empty). The policy "auto": what the GPU's first container has chosen. A max_inst
+// below the number of present slices ends none. kConflict or kExhausted: a container was promised
+// what the policy cannot honour.
+[[nodiscard]] Result<> ChangeCard(const Registry& registry, const Card& card,
+                                  const SavedSettings& change, const std::string& saved);
 
-// Sets the policy if nothing was set since the host booted. kConflict: another one was set, and
-// holds.
+// Forgets all that ChangeCard() has set for a GPU. From now on `configured` holds, the policy of
+// the host's settings, if any. Errors as ChangeCard().
+[[nodiscard]] Result<> ResetCard(const Registry& registry, const Card& card,
+                                 std::optional<governor::Policy> configured,
+                                 const std::string& saved);
+
+// Sets what was saved for a GPU, except what was set since the host booted.
+[[nodiscard]] Result<> RestoreCard(const Registry& registry, const std::string& uuid,
+                                   const SavedSettings& saved);
+
+// Sets the policy of the host's settings if none was set since the host booted. kConflict: another
+// one was set, and holds.
 [[nodiscard]] Result<> SetPolicyAtStart(const Registry& registry, const std::string& uuid,
                                         governor::Policy policy);
 

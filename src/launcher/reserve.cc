@@ -130,7 +130,11 @@ Result<> Announce(const Registry& registry, const RegistryLock& lock, bool with_
 // now. Call it without the registry's lock, which their launchers take.
 bool WaitForAnEnd(const Registry& registry, const std::vector<std::string>& ids,
                   Clock::time_point until) {
-  const auto answers = registry.AskAll(ids, AdminRequest{});
+  std::vector<Question> questions;
+  for (const std::string& id : ids) {
+    questions.push_back({id});
+  }
+  const auto answers = registry.AskAll(questions);
   std::vector<UniqueFd> streams;
   std::vector<pollfd> ends;  // POLLHUP is always reported
   for (std::size_t i = 0; i < ids.size(); ++i) {

@@ -152,7 +152,7 @@ class Daemon {
 
   Result<> Run() {
     TellOfDriver();
-    SetPolicies();
+    RestoreSettings();
     minder_.Refresh();
     LogAll(governing_.Refresh());
     TellReady();
@@ -202,16 +202,34 @@ class Daemon {
     }
   }
 
-  void SetPolicies() const {
-    if (policies_.empty()) {
-      return;
+  // Sets what `cgpu policy` has saved, then the policies of config.yaml for the other GPUs.
+  void RestoreSettings() const {
+    const auto read = ReadSaved(kSavedFile);
+    if (!read.ok()) {
+      Log(read.error().what);
     }
+    const SavedByGpu saved = read.ok() ? *read : SavedByGpu();
+    for (const auto& [uuid, settings] : saved) {
+      if (const auto set = RestoreCard(registry_, uuid, settings); !set.ok()) {
+        Log(set.error().what);
+      }
+    }
+    if (!policies_.empty()) {
+      SetPolicies(saved);
+    }
+  }
+
+  void SetPolicies(const SavedByGpu& saved) const {
     const auto node = FindNode(surroundings_.node);
     for (const auto& [uuid, policy] : policies_) {
       const auto& name = uuid;
       if (node.ok() && std::none_of(node->cards.begin(), node->cards.end(),
                                     [&](const Card& card) { return card.uuid == name; })) {
         Log("the settings have a policy for " + uuid + ", which is no card of this node");
+      }
+      const auto found = saved.find(uuid);
+      if (found != saved.end() && found->second.policy) {
+        continue;
       }
       if (const auto set = SetPolicyAtStart(registry_, uuid, policy); !set.ok()) {
         Log(set.error().what);

@@ -28,6 +28,7 @@
 #define CGPU_REGISTRY_ADMIN_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,6 +39,13 @@
 
 namespace cgpu {
 
+// Memory of one process of the container. The number is that of the shim's pid namespace, which is
+// the host's.
+struct ProcessMemory {
+  unsigned pid = 0;
+  std::uint64_t bytes = 0;
+};
+
 struct CardStatus {
   std::string uuid;
   unsigned index = 0;  // inside the container
@@ -47,6 +55,8 @@ struct CardStatus {
   std::uint64_t peak_bytes = 0;
   std::uint64_t denied = 0;          // allocations refused at the limit
   std::uint64_t reserved_bytes = 0;  // not from the shim, as below
+  // From the answer to "memory". Nothing: nobody asked, or the shim gave none.
+  std::optional<std::vector<ProcessMemory>> processes = std::nullopt;
 };
 
 // States of a container. kEnded: nothing runs in it any more, or nothing will in a moment, since
@@ -68,13 +78,6 @@ struct ContainerStatus {
   bool isolated = true;
   ComputeRequest compute;
   std::vector<CardStatus> cards;
-};
-
-// Memory of one process of the container. The number is that of the shim's pid namespace, which is
-// the host's.
-struct ProcessMemory {
-  unsigned pid = 0;
-  std::uint64_t bytes = 0;
 };
 
 // The memory of a GPU that a container holds at one moment. A driver's client, and what is made

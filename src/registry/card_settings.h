@@ -1,7 +1,7 @@
 // Settings of one GPU, made while the host runs, as <registry>/<UUID>.card has them: what root has
 // set and what the GPU's first container has chosen. They hold for every container that is admitted
 // from then on, whatever starts it and whatever has ended since. They last until the host boots,
-// since /run does not outlive it. Pure.
+// since /run does not outlive it; saved_settings.h has those that last longer. Pure.
 #ifndef CGPU_REGISTRY_CARD_SETTINGS_H_
 #define CGPU_REGISTRY_CARD_SETTINGS_H_
 

@@ -371,14 +371,13 @@ Result<UniqueFd> Registry::Watch(const std::string& id) const {
 }
 
 Result<std::string> Registry::Ask(const std::string& id, const AdminRequest& request) const {
-  return AskAll({id}, request)[0];
+  return AskAll({{id, request}})[0];
 }
 
-std::vector<Result<std::string>> Registry::AskAll(const std::vector<std::string>& ids,
-                                                  const AdminRequest& request) const {
-  std::vector<Asked> all(ids.size());
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    auto sent = Request(ids[i], request);
+std::vector<Result<std::string>> Registry::AskAll(const std::vector<Question>& questions) const {
+  std::vector<Asked> all(questions.size());
+  for (std::size_t i = 0; i < questions.size(); ++i) {
+    auto sent = Request(questions[i].id, questions[i].request);
     all[i].waits = sent.ok();
     if (sent.ok()) {
       all[i].fd = std::move(*sent);
@@ -397,7 +396,7 @@ std::vector<Result<std::string>> Registry::AskAll(const std::vector<std::string>
   while (wait()) {
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (events[i].revents != 0) {
-        ReadSome(ids[i], all[i]);
+        ReadSome(questions[i].id, all[i]);
         if (!all[i].waits) {
           deadline = std::min(deadline, std::chrono::steady_clock::now() + kBehindOthers);
         }
@@ -407,7 +406,7 @@ std::vector<Result<std::string>> Registry::AskAll(const std::vector<std::string>
   std::vector<Result<std::string>> answers;
   answers.reserve(all.size());
   for (std::size_t i = 0; i < all.size(); ++i) {
-    answers.push_back(all[i].waits ? NoAnswer(ids[i], EAGAIN) : std::move(all[i].answer));
+    answers.push_back(all[i].waits ? NoAnswer(questions[i].id, EAGAIN) : std::move(all[i].answer));
   }
   return answers;
 }

@@ -7,10 +7,9 @@
 //   <id>.grant  what the container holds of the host (reservation.h)
 //   <id>.agent  for a shim that a daemon started: where seccomp listeners are sent; its user's
 //   <uuid>.card  the settings of a GPU (card_settings.h)
-// and, where cgpud runs, its socket (creation.h), and where cgpu-km does, its lock and its files in
-// `km` (km/server.h). Nobody else can list root's folder (0711) or use what is root's in it, but
-// users reach the sockets that are for them. The files of containers that have ended are removed
-// under the lock.
+// and, where cgpud runs, its socket (creation.h). Nobody else can list root's folder (0711) or use
+// what is root's in it, but users reach the sockets that are for them. The files of containers that
+// have ended are removed under the lock.
 #ifndef CGPU_REGISTRY_REGISTRY_H_
 #define CGPU_REGISTRY_REGISTRY_H_
 
@@ -26,6 +25,12 @@
 #include "registry/reservation.h"
 
 namespace cgpu {
+
+// One request to the shim of one container.
+struct Question {
+  std::string id;
+  AdminRequest request = {};
+};
 
 // Holds the registry's lock from construction to destruction, whatever was forked in between.
 class RegistryLock {
@@ -96,11 +101,11 @@ class Registry {
   // Connects to the shim, for a dialogue (admin.h, "upgrade"). The connection does not block.
   // Errors as Ask().
   [[nodiscard]] Result<UniqueFd> ConnectTo(const std::string& id) const;
-  // Asks many shims at once, as Ask(); returns the answers in the order of `ids`. They have those
-  // seconds together, however many are silent, and 2 s once another one has answered. Takes an open
-  // file for each.
-  [[nodiscard]] std::vector<Result<std::string>> AskAll(const std::vector<std::string>& ids,
-                                                        const AdminRequest& request) const;
+  // Asks many questions at once, as Ask(); returns the answers in the order of the questions. The
+  // shims have those seconds together, however many are silent, and 2 s once another one has
+  // answered. Takes an open file for each question.
+  [[nodiscard]] std::vector<Result<std::string>> AskAll(
+      const std::vector<Question>& questions) const;
 
  private:
   explicit Registry(std::string folder) : folder_(std::move(folder)) {}

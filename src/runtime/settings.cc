@@ -1,13 +1,9 @@
 #include "runtime/settings.h"
 
-#include <sys/stat.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <cstdio>
-#include <filesystem>
 #include <set>
 #include <system_error>
 
@@ -145,45 +141,6 @@ Result<Settings> ParseSettings(std::string_view text) {
       const YAML::Exception& exception) {  // caught here alone: the library reports by exceptions
     return Wrong(exception.what(), {});
   }
-}
-
-std::string WithPolicy(std::string_view text, const std::string& uuid,
-                       std::optional<governor::Policy> policy) {
-  const std::string key = std::string(kPolicyOf) + uuid + ":";
-  std::string all;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = text.substr(0, end);
-    if (!line.starts_with(key)) {
-      all += std::string(line) + "\n";
-    }
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return policy ? all + key + " " + std::string(NameOf(*policy)) + "\n" : all;
-}
-
-Result<> SavePolicy(const std::string& path, const std::string& uuid,
-                    std::optional<governor::Policy> policy) {
-  const auto text = ReadFile(path);
-  if (!text.ok() && text.error().code != Code::kNotFound) {
-    return text.error();
-  }
-  const std::string before = text.ok() ? *text : std::string();
-  const std::string after = WithPolicy(before, uuid, policy);
-  if (after == before) {
-    return {};
-  }
-  CGPU_TRY(ParseSettings(after));  // a text that is not understood is not written either
-  std::error_code error;
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
-  struct stat now{};
-  const mode_t mode = stat(path.c_str(), &now) == 0 ? now.st_mode & 07777 : 0644;
-  const std::string part = path + ".new";
-  CGPU_TRY(WriteFile(part, after, mode));
-  if (rename(part.c_str(), path.c_str()) != 0) {
-    return ErrnoError(Code::kUnavailable, errno, "cannot replace " + path);
-  }
-  return {};
 }
 
 Result<Settings> ReadSettings(const std::string& path) {

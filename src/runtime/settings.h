@@ -12,7 +12,8 @@
 //                        # one kind of refused call; "off" for none
 //   max_inst: 20         # slices that a GPU may have at a time, 1 to 64, unless it was set
 //                        # for that GPU
-//   policy GPU-UUID: fixed   # how that GPU's compute time is shared; set by `cgpu policy`
+//   policy GPU-UUID: fixed   # how that GPU's compute time is shared, unless
+//                        # `cgpu policy` has set it (registry/saved_settings.h)
 //   socket: /run/cgpu/cgpud.sock
 #ifndef CGPU_RUNTIME_SETTINGS_H_
 #define CGPU_RUNTIME_SETTINGS_H_
@@ -47,17 +48,6 @@ struct Settings {
 // Parses the settings. Pure. kInvalid, with the key or the line, for what is not understood: a
 // mistyped limit must not go unnoticed.
 [[nodiscard]] Result<Settings> ParseSettings(std::string_view text);
-
-// Returns the file's text with another policy for the GPU, or without one; the rest as it was.
-// Pure.
-[[nodiscard]] std::string WithPolicy(std::string_view text, const std::string& uuid,
-                                     std::optional<governor::Policy> policy);
-
-// Does the same in the file `path`; makes the file where there is none, and keeps its mode. Readers
-// see the old text or the new one; of two processes that do this at once, one undoes what the other
-// did.
-[[nodiscard]] Result<> SavePolicy(const std::string& path, const std::string& uuid,
-                                  std::optional<governor::Policy> policy);
 
 // Reads the settings of the file `path`; the defaults if there is none.
 [[nodiscard]] Result<Settings> ReadSettings(const std::string& path);

@@ -1,8 +1,6 @@
 #include "runtime/settings.h"
 
 #include <gmock/gmock.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <string>
 
@@ -45,35 +43,16 @@ TEST(Settings, AreTakenAsWritten) {
   EXPECT_EQ(ParseSettings("node:\n")->node, "");
 }
 
-TEST(Settings, ACardsPolicyIsTakenAndChangedWithoutTheRest) {
-  const std::string text = "# mine\nnode: n  # the second\npolicy GPU-1: fixed\n\naudit: off";
+TEST(Settings, ACardsPolicyIsTaken) {
+  const std::string text = "# mine\npolicy GPU-1: fixed\n\npolicy GPU-12: 0\n";
   EXPECT_EQ(ParseSettings(text)->policies.at("GPU-1"), governor::Policy::kFixed);
-  const std::string soft = WithPolicy(text, "GPU-1", governor::Policy::kSoft);
-  EXPECT_EQ(soft, "# mine\nnode: n  # the second\n\naudit: off\npolicy GPU-1: soft\n");
-  EXPECT_EQ(ParseSettings(soft)->policies.at("GPU-1"), governor::Policy::kSoft);
-  EXPECT_EQ(WithPolicy(soft, "GPU-1", std::nullopt),
-            "# mine\nnode: n  # the second\n\naudit: off\n");
-  const std::string both = WithPolicy(soft, "GPU-12", governor::Policy::kFair);
-  EXPECT_EQ(ParseSettings(both)->policies.size(), 2U);
-  EXPECT_EQ(WithPolicy({}, "GPU-1", std::nullopt), "");
+  EXPECT_EQ(ParseSettings(text)->policies.at("GPU-12"), governor::Policy::kFair);
   EXPECT_THAT(ParseSettings("policy GPU-1: fast").error().what, HasSubstr("fast"));
   for (const char* key : {"0", "all", "gpu-1"}) {
     EXPECT_THAT(ParseSettings("policy " + std::string(key) + ": fixed").error().what,
                 HasSubstr("is no card's UUID"))
         << key;
   }
-}
-
-TEST(Settings, TheFileKeepsItsMode) {
-  const std::string path = testing::TempDir() + "/config-" + std::to_string(getpid()) + ".yaml";
-  struct stat now{};
-  ASSERT_TRUE(SavePolicy(path, "GPU-1", governor::Policy::kSoft).ok());
-  ASSERT_EQ(chmod(path.c_str(), 0600), 0);
-  ASSERT_TRUE(SavePolicy(path, "GPU-1", governor::Policy::kFair).ok());
-  ASSERT_EQ(stat(path.c_str(), &now), 0);
-  EXPECT_EQ(now.st_mode & 07777, 0600);
-  EXPECT_EQ(ReadSettings(path)->policies.at("GPU-1"), governor::Policy::kFair);
-  unlink(path.c_str());
 }
 
 TEST(Settings, WhatIsNotUnderstoodIsRefusedByName) {

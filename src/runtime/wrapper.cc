@@ -59,8 +59,9 @@ std::string_view LastComponent(std::string_view path) {
 std::vector<std::string> OwnFolders(const Settings& settings) {
   const std::string socket_folder = settings.socket.substr(0, settings.socket.rfind('/'));
   std::vector<std::string> folders;
-  for (const std::string& path : {std::string("/run/cgpu"), std::string("/run/cgpu-sim"),
-                                  std::string("/etc/cgpu"), socket_folder}) {
+  for (const std::string& path :
+       {std::string("/run/cgpu"), std::string("/run/cgpu-sim"), std::string("/etc/cgpu"),
+        std::string("/var/lib/cgpu"), socket_folder}) {
     std::error_code gone;
     const auto real = fs::canonical(path, gone);
     if (!gone) {
@@ -77,7 +78,7 @@ Result<> CheckMounts(const ContainerSpec& spec, const std::string& bundle,
   for (const SpecMount& mount : spec.binds) {
     std::error_code gone;
     const std::string source = fs::canonical(fs::path(bundle) / mount.source, gone);
-    if (gone == std::errc::not_connected) {  // as of a cgpu-km that was killed
+    if (gone == std::errc::not_connected) {  // as of a FUSE server that was killed
       return Error{Code::kPermission, 0,
                    mount.source + " cannot be looked at: nobody serves that file system any more",
                    "leave that mount out"};

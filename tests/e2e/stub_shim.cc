@@ -24,6 +24,8 @@
 namespace cgpu {
 namespace {
 
+constexpr std::uint64_t kUsed = std::uint64_t{100} << 20;  // bytes of its process on each GPU
+
 void AnswerTrap(int listener) {
   seccomp_notif call{};
   if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &call) == 0) {
@@ -44,7 +46,6 @@ std::string StatusText(const ShimConfig& config, unsigned pid) {
   status.since = config.since;
   for (const CardGrant& grant : config.cards) {
     const auto index = static_cast<unsigned>(status.cards.size());
-    constexpr std::uint64_t kUsed = std::uint64_t{100} << 20;
     status.cards.push_back(
         {grant.card.uuid, index, grant.card.index, grant.limit_bytes, kUsed, kUsed, 0});
   }
@@ -78,6 +79,8 @@ void AnswerAdmin(ShimConfig& config, unsigned pid) {
       (void)sigwait(&Usr1(), &which);
     }
     (void)WriteAll(peer.get(), StatusText(config, pid));
+  } else if (request.value().kind == AdminRequest::Kind::kMemory) {
+    (void)WriteAll(peer.get(), EncodeCardMemory({kUsed, kUsed, {{pid, kUsed}}}));
   } else {
     for (CardGrant& grant : config.cards) {
       if (request.value().uuid == grant.card.uuid || request.value().uuid == "*") {

@@ -52,7 +52,9 @@ class Containers(launch.LaunchTest):
         self.assertRegex(container["since"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
         self.assertEqual([sorted(gpu) for gpu in container["gpus"]],
                          [sorted(["index", "uuid", "host_index", "limit_bytes", "used_bytes",
-                                  "reserved_bytes", "peak_bytes", "denied"])] * 2)
+                                  "reserved_bytes", "peak_bytes", "denied", "processes"])] * 2)
+        self.assertEqual([gpu["processes"] for gpu in container["gpus"]],
+                         [[{"pid": container["pid"], "bytes": 100 << 20}]] * 2)
         for kind in ("limit_bytes", "reserved_bytes"):
             self.assertEqual([gpu[kind] for gpu in container["gpus"]], [4309 << 20] * 2)
         self.assertEqual([gpu["uuid"] for gpu in container["gpus"]],
@@ -227,9 +229,12 @@ class ContainersAsUser(Containers):
         other = self.hold("--name", "other", "--mem", "1GiB")
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
-        states = {c["name"]: c["state"] for c in self.containers()}
+        containers = self.containers()
         for pid in pids:
             os.kill(pid, signal.SIGCONT)
+        states = {c["name"]: c["state"] for c in containers}
+        named = {c["name"]: c["gpus"][0]["processes"] is not None for c in containers}
+        self.assertEqual(named, {"stopped-0": False, "stopped-1": False, "other": True})
         self.assertEqual(states, {"stopped-0": "unresponsive", "stopped-1": "unresponsive",
                                   "other": "running"})
         for process in (*stopped, other):

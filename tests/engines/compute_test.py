@@ -275,53 +275,6 @@ def told(node, daemon):
     daemon.start()
 
 
-def kept(node, daemon):
-    """A policy that root sets outlives the machine's restart; the rest of config.yaml stays."""
-    path = "/etc/cgpu/config.yaml"
-    with open(path, encoding="utf-8") as file:
-        before = file.read()
-    for name, number in (("fixed", 3), ("weight", 2)):
-        said = t.command(t.CGPU, "policy", "0", name)
-        t.check(said == "GPU 0: %s (%d)\n" % (name, number), said)
-        with open(path, encoding="utf-8") as file:
-            after = file.read()
-        t.check(after.startswith(before) and after.endswith(": %s\n" % name) and
-                len(after.splitlines()) == len(before.splitlines()) + 1, "config.yaml is: " + after)
-        daemon.stop()
-        for entry in os.listdir("/run/cgpu"):
-            if entry.endswith(".card"):
-                os.unlink("/run/cgpu/" + entry)
-        daemon.start()
-        t.check(t.command(t.CGPU, "policy") == said, "after the restart it is another")
-    for _ in range(8):
-        both = [subprocess.Popen([t.CGPU, "policy", "0", name], stdout=subprocess.DEVNULL)
-                for name in ("soft", "fair")]
-        t.check([one.wait() for one in both] == [0, 0], "two at once")
-        policy = t.command(t.CGPU, "policy").split()[2]
-        with open(path, encoding="utf-8") as file:
-            after = file.read()
-        t.check(after.endswith(": %s\n" % policy), "the card has %s, config.yaml: %s" % (policy, after))
-    # What is written there by hand holds from the machine's next start; what cannot hold is said.
-    daemon.stop()
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(after.replace(": %s\n" % policy, ": weight\n") + "policy GPU-none: soft\n")
-    daemon.start()
-    t.check("keeps the compute policy " + policy in daemon.log() and
-            "GPU-none, which is no card of this node" in daemon.log(), daemon.log())
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(after)
-    said = t.command(t.CGPU, "policy", "0", "auto")
-    t.check(said == "GPU 0: preempt (1)\n", said)
-    for words in (("", "soft"), ("0", "")):  # as of a variable that is not set
-        done = t.command(t.CGPU, "policy", *words, ok=False)
-        t.check(done.returncode == 125 and "is empty" in done.stderr, done)
-    # An ordinary user is told nothing that is not so.
-    done = t.command("setpriv", "--reuid", "1000", "--clear-groups", t.CGPU, "policy", ok=False)
-    t.check(done.returncode == 125 and "root's to see" in done.stderr and not done.stdout, done)
-    with open(path, encoding="utf-8") as file:
-        t.check(file.read() == before, "config.yaml is another")
-
-
 def greedy(node, _):
     """What a container asks of the scheduling of its own channels is answered and not done."""
     one, other = Member(node, "greedy"), Member(node, "other").feed()
@@ -572,7 +525,7 @@ def top(node, _):
     three.end()
 
 
-CASES = {"top": top, "priority": priority, "windows": windows, "elsewhere": elsewhere, "waits": waiting, "greedy": greedy, "many": many, "fresh": fresh, "kept": kept, "told": told, "weights": weights, "equal": equal, "policies": policies, "fixed": fixed, "maximum": maximum, "late": late,
+CASES = {"top": top, "priority": priority, "windows": windows, "elsewhere": elsewhere, "waits": waiting, "greedy": greedy, "many": many, "fresh": fresh, "told": told, "weights": weights, "equal": equal, "policies": policies, "fixed": fixed, "maximum": maximum, "late": late,
          "upgraded": upgraded}
 
 

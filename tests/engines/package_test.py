@@ -19,9 +19,9 @@ from upgrading import LOOP, NEXT, check_goes_on
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 RMTOOL = os.path.abspath(os.path.join(t.BIN, "rmtool"))
 UNIT = "cgpud.service"
-OPTIONAL = "cgpu-km.service"
+FORMER = "cgpu-km.service"  # earlier versions had it
 RM_ALLOC, NV01_MEMORY_LOCAL_USER = 0x2B, 0x40
-PROGRAMS = {"cgpu": "-rwxr-xr-x", "cgpu-burn": "-rwxr-xr-x", "cgpu-km": "-rwxr-xr-x", "cgpu-runtime": "-rwxr-xr-x", "cgpu-sim": "-rwxr-xr-x",
+PROGRAMS = {"cgpu": "-rwxr-xr-x", "cgpu-burn": "-rwxr-xr-x", "cgpu-runtime": "-rwxr-xr-x", "cgpu-sim": "-rwxr-xr-x",
             "cgpud": "-rwxr-xr-x", "cgpu-shim": "-rwx--x--x", "cgpu-smi": "lrwxrwxrwx"}
 ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
 
@@ -50,8 +50,7 @@ def _check_lists(package):
     expected = {"/usr/bin/" + name: mode for name, mode in PROGRAMS.items()}
     expected["/usr/bin/cgpu-smi -> cgpu"] = expected.pop("/usr/bin/cgpu-smi")
     expected["/etc/cgpu/config.yaml"] = "-rw-r--r--"
-    for unit in (UNIT, OPTIONAL):
-        expected["/usr/lib/systemd/system/" + unit] = "-rw-r--r--"
+    expected["/usr/lib/systemd/system/" + UNIT] = "-rw-r--r--"
     expected.update({"/usr/share/doc/cgpu/" + name: "-rw-r--r--" for name in _documents()})
     found = _listed(package)
     t.check(found == expected, "in the package and not: %s" %
@@ -76,11 +75,9 @@ def _check_control(package, version):
         t.check(done.returncode == 0 and "set -e" in text, script + " is no script")
 
 
-def _check_units(folder, prefix="/usr"):
-    for unit in (UNIT, OPTIONAL):
-        with open(folder + "/lib/systemd/system/" + unit, encoding="utf-8") as file:
-            starts = "ExecStart=%s/bin/%s\n" % (prefix, unit.removesuffix(".service"))
-            t.check(starts in file.read(), unit + " starts something else")
+def _check_unit(folder, prefix="/usr"):
+    with open(folder + "/lib/systemd/system/" + UNIT, encoding="utf-8") as file:
+        t.check("ExecStart=%s/bin/cgpud\n" % prefix in file.read(), "it starts something else")
 
 
 def _use(folder):
@@ -120,7 +117,7 @@ def contents():
     folder = "/run/unpacked"
     t.command("dpkg-deb", "--extract", package, folder)
     t.check(t.command(folder + "/usr/bin/cgpu", "--version").split()[-1] == version, "another version")
-    _check_units(folder + "/usr")
+    _check_unit(folder + "/usr")
     shim = os.stat(folder + "/usr/bin/cgpu-shim")
     t.check(stat.S_IMODE(shim.st_mode) == 0o711, "cgpu-shim can be read")
     _use(folder + "/usr/bin")
@@ -144,7 +141,7 @@ def _in_place():
     for name in PROGRAMS:
         t.check(os.path.lexists("/run/staged/usr/local/bin/" + name), name + " is missing")
     t.check(not os.path.exists("/run/staged/etc"), "it writes to /etc")
-    _check_units("/run/staged/usr/local", "/usr/local")
+    _check_unit("/run/staged/usr/local", "/usr/local")
 
 
 def _dpkg(*words):
@@ -180,18 +177,12 @@ def lives():
             text = file.read()
         with open("/etc/cgpu/config.yaml", "w", encoding="utf-8") as file:
             file.write("# the administrator's\n" + text.replace('node: ""', "node: " + node.name))
-        t.check(not systemctl.pid_of(OPTIONAL), "what is optional was started")
-        t.command("systemctl", "enable", OPTIONAL)
-        t.command("systemctl", "start", OPTIONAL)
-        tree = systemctl.pid_of(OPTIONAL)
+        t.command("/usr/bin/cgpu", "policy", "0", "soft", env=ENVIRONMENT)
         newer = packages.with_version(package, "9.0", "/run/package")
         t.check(_installed(newer) == daemon, "the upgrade ended the daemon")
-        t.check(systemctl.pid_of(OPTIONAL) not in (0, tree), "the tree is the old version's")
-        t.check(len(os.listdir("/run/cgpu/km/0")) == 4, "the slice is not shown")
         _dpkg("--remove", "cgpu")
-        for unit in (UNIT, OPTIONAL):
-            t.check(not systemctl.pid_of(unit), unit + " goes on without its package")
-        t.check(not os.path.exists("/run/cgpu/km"), "its mount is left")
+        t.check(not systemctl.pid_of(UNIT), "cgpud goes on without its package")
+        t.check(os.path.exists("/var/lib/cgpu/policy"), "what `cgpu policy` has set is gone")
         t.check(not os.path.lexists("/usr/bin/cgpu"), "the program is left")
         with open("/etc/cgpu/config.yaml", encoding="utf-8") as file:
             t.check("administrator" in file.read(), "the settings are not as they were left")
@@ -201,9 +192,53 @@ def lives():
         holds.end()
         node.wait_used(0, "after the slice")
     _dpkg("--purge", "cgpu")
-    t.check(not os.path.exists("/etc/cgpu") and not systemctl.pid_of(UNIT), "it is not purged")
+    t.check(not os.path.exists("/etc/cgpu") and not os.path.exists("/var/lib/cgpu") and
+            not systemctl.pid_of(UNIT), "it is not purged")
     with open(systemctl.CALLS, encoding="utf-8") as file:
         t.check("daemon-reload" in file.read(), "systemd was not told of the unit")
+
+
+# A service that says when it is ready and ends when it is told to.
+SERVICE = """#!/usr/bin/python3
+import os, signal, socket
+socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b"READY=1", os.environ["NOTIFY_SOCKET"])
+signal.pause()
+"""
+
+
+def _add_former(content):
+    """Makes the package one of those that had another service, which its postinst knew."""
+    for path, text, mode in (
+            ("usr/bin/cgpu-km", SERVICE, 0o755),
+            ("usr/lib/systemd/system/" + FORMER, "[Service]\nType=notify\nExecStart=/usr/bin/cgpu-km\n"
+             "[Install]\nWantedBy=multi-user.target\n", 0o644)):
+        with open(os.path.join(content, path), "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(os.path.join(content, path), mode)
+    with open(content + "/DEBIAN/postinst", "w", encoding="utf-8") as file:
+        file.write("#!/bin/sh\nset -e\naddgroup --quiet --system cgpu\n"
+                   "deb-systemd-helper enable %s >/dev/null\n"
+                   "deb-systemd-helper update-state %s >/dev/null\n"
+                   "deb-systemd-invoke start %s >/dev/null\n" % (UNIT, FORMER, UNIT))
+
+
+def former():
+    """An upgrade from a version with cgpu-km stops it and leaves nothing that would start it."""
+    packages.own_usr()
+    package = packages.make("/run/package")
+    _installed(packages.with_version(package, "0.0.1", "/run/package", edit=_add_former))
+    t.command("systemctl", "enable", FORMER)
+    t.command("systemctl", "start", FORMER)
+    t.check(systemctl.pid_of(FORMER), "there is nothing to stop")
+    _installed(package)
+    t.check(not systemctl.pid_of(FORMER), "it goes on")
+    left = [os.path.join(folder, name) for place in ("/etc/systemd", "/var/lib/systemd", "/usr/lib/systemd")
+            for folder, folders, files in os.walk(place) for name in folders + files
+            if name.startswith("cgpu-km")]
+    t.check(not left and not os.path.exists("/usr/bin/cgpu-km"), "left are %s" % left)
+    done = t.command("systemctl", "is-enabled", FORMER, ok=False)
+    t.check(done.returncode != 0 and "enabled" not in done.stdout, "%s" % done)
+    _dpkg("--purge", "cgpu")
 
 
 HELD = 600  # MiB, of the 1000 of a slice
@@ -269,4 +304,4 @@ def upgraded():
     _dpkg("--purge", "cgpu")
 
 
-isolation.main({"contents": contents, "lives": lives, "upgraded": upgraded})
+isolation.main({"contents": contents, "lives": lives, "former": former, "upgraded": upgraded})

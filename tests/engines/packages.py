@@ -27,13 +27,15 @@ def make(folder):
     return path
 
 
-def with_version(package, version, folder, programs=None):
-    """The same package with another version, and with other programs (by name, their paths); its
-    path."""
+def with_version(package, version, folder, programs=None, edit=None):
+    """The same package with another version, with other programs (by name, their paths), and changed
+    by `edit`, which gets the folder of its content; its path."""
     content = folder + "/content"
     command("dpkg-deb", "--raw-extract", package, content)
     for name, program in (programs or {}).items():
         shutil.copyfile(program, "%s/usr/bin/%s" % (content, name))  # of the mode that it had
+    if edit:
+        edit(content)
     with open(content + "/DEBIAN/control", encoding="utf-8") as file:
         lines = [("Version: %s\n" % version) if line.startswith("Version:") else line
                  for line in file]

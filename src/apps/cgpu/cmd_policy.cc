@@ -1,4 +1,4 @@
-// cgpu policy: sets how the compute time of GPUs is divided.
+// cgpu policy: sets how the compute time of GPUs is divided, and how many slices they may have.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -13,6 +13,7 @@
 #include "governor/policy.h"
 #include "launcher/compute.h"
 #include "launcher/node.h"
+#include "registry/saved_settings.h"
 #include "runtime/settings.h"
 
 namespace cgpu {
@@ -21,6 +22,9 @@ namespace {
 struct Flags {
   std::string gpu;
   std::string policy;
+  std::string max_inst;
+  std::string prio_ratio;
+  bool reset = false;
   std::string node;
 };
 
@@ -34,40 +38,62 @@ Result<std::vector<Card>> CardsOf(const Flags& flags, const Settings& settings) 
   return SelectCards(request, node.cards);
 }
 
-// Saves the settings that hold now, so that of two settings made at once both stay.
-Result<> Save(const Registry& registry, const Card& card) {
-  CGPU_ASSIGN_OR_RETURN(const auto lock, registry.Lock());
-  const auto settings = registry.SettingsOf(lock, card.uuid);
-  return settings.ok() ? SavePolicy(kSettingsFile, card.uuid, settings->policy)
-                       : Result<>(settings.error());
-}
-
-// Sets it. The machine's own GPUs keep it over restarts.
-Result<> Set(const Flags& flags, const Registry& registry, const Card& card) {
-  std::optional<governor::Policy> wanted;
-  if (flags.policy != "auto") {
-    CGPU_ASSIGN_OR_RETURN(wanted, governor::ParsePolicy(flags.policy));
+// Returns what the flags set.
+Result<SavedSettings> ChangeOf(const cli::Command& command, const Flags& flags) {
+  SavedSettings change;
+  if (!flags.policy.empty()) {
+    CGPU_ASSIGN_OR_RETURN(change.policy, ParsePolicyOrAuto(flags.policy));
   }
-  CGPU_TRY(SetPolicy(registry, card, wanted));
-  return flags.node.empty() ? Save(registry, card) : Result<>();
+  if (command.Count("--max-inst") > 0) {
+    CGPU_ASSIGN_OR_RETURN(change.max_inst, ParseMaxInst(flags.max_inst));
+  }
+  if (command.Count("--prio-ratio") > 0) {
+    CGPU_ASSIGN_OR_RETURN(change.prio_ratio, ParsePrioRatio(flags.prio_ratio));
+  }
+  if (flags.gpu.empty() && (flags.reset || !change.empty())) {
+    return Error{Code::kInvalid, 0, "no GPU is named to set this for",
+                 "name one: cgpu policy 0 ..."};
+  }
+  if (flags.reset && !change.empty()) {
+    return Error{Code::kInvalid, 0, "--reset forgets what other words of the command set",
+                 "give --reset alone"};
+  }
+  return change;
 }
 
-Result<> Run(const Flags& flags) {
+// Sets it. The host's own GPUs keep it over boots.
+Result<> Set(const Flags& flags, const SavedSettings& change, const Settings& settings,
+             const Registry& registry, const Card& card) {
+  const std::string saved = flags.node.empty() ? kSavedFile : "";
+  if (!flags.reset) {
+    return ChangeCard(registry, card, change, saved);
+  }
+  const auto found = settings.policies.find(card.uuid);
+  return ResetCard(registry, card,
+                   found == settings.policies.end() ? std::nullopt : std::optional(found->second),
+                   saved);
+}
+
+Result<> Run(const cli::Command& command, const Flags& flags) {
   if (geteuid() != 0) {  // settings that other users keep do not hold
     return Error{Code::kPermission, 0, "how cards are shared out is root's to see and to set",
                  "run it with sudo"};
   }
+  CGPU_ASSIGN_OR_RETURN(const auto change, ChangeOf(command, flags));
   CGPU_ASSIGN_OR_RETURN(const auto settings, ReadSettings(kSettingsFile));
   CGPU_ASSIGN_OR_RETURN(const auto cards, CardsOf(flags, settings));
   CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
-  if (!flags.policy.empty()) {
-    CGPU_TRY(Set(flags, registry, cards.front()));
+  if (flags.reset || !change.empty()) {
+    CGPU_TRY(Set(flags, change, settings, registry, cards.front()));
     TellIfNobodyHoldsShares(settings.socket);
   }
-  CGPU_ASSIGN_OR_RETURN(const auto policies, PoliciesOf(registry, cards));
+  CGPU_ASSIGN_OR_RETURN(const auto all, SettingsOf(registry, cards));
   for (std::size_t i = 0; i < cards.size(); ++i) {
-    fmt::print("GPU {}: {} ({})\n", (cards)[i].index, NameOf((policies)[i]),
-               static_cast<int>((policies)[i]));
+    const CardSettings& now = all[i];
+    fmt::print("GPU {}: {} ({}), max-inst {}, prio-ratio {}\n", cards[i].index,
+               NameOf(now.PolicyNow()), static_cast<int>(now.PolicyNow()),
+               now.max_inst.value_or(settings.max_inst),
+               now.prio_ratio.value_or(governor::kDefaultPrioRatio));
   }
   return {};
 }
@@ -77,12 +103,17 @@ Result<> Run(const Flags& flags) {
 void AddPolicy(const cli::Command& app, int& status) {
   auto flags = std::make_shared<Flags>();
   const cli::Command command =
-      app.AddCommand("policy", "Show or set how a card's compute time is shared out; root");
+      app.AddCommand("policy", "Show or set how a card is shared out: compute time, slices; root");
   command.AddOption("GPU", flags->gpu, "Its index, or UUID (default: show all)");
   command.AddOption(
       "POLICY", flags->policy,
       "fair (0), preempt (1), weight (2), fixed (3), soft (4), native (5); or auto: as the "
       "first container asks");
+  command.AddOption("--max-inst", flags->max_inst, "Slices that it may have at a time, 1 to 64");
+  command.AddOption("--prio-ratio", flags->prio_ratio,
+                    "Percent that containers of high priority may take together, 20 to 99");
+  command.AddFlag("--reset", flags->reset,
+                  "Forget what was set; what config.yaml says holds again");
   command.AddOption("--node", flags->node, "A simulated node instead of the driver");
   command.OnParsed([flags, command, &status] {
     const bool nothing = (command.Count("GPU") > 0 && flags->gpu.empty()) ||
@@ -90,7 +121,7 @@ void AddPolicy(const cli::Command& app, int& status) {
     const auto done =
         nothing ? Result<>(Error{Code::kInvalid, 0, "the name of a GPU or of a policy is empty",
                                  "leave it out, or see `cgpu policy --help`"})
-                : Run(*flags);
+                : Run(*command, *flags);
     status = done.ok() ? 0 : Fail(done.error());
   });
 }

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -79,6 +80,18 @@ nlohmann::ordered_json ComputeJson(const ComputeRequest& compute) {
   return json;
 }
 
+// Returns the processes, or null if the shim does not name them.
+nlohmann::ordered_json ProcessesJson(const std::optional<std::vector<ProcessMemory>>& processes) {
+  if (!processes) {
+    return nullptr;
+  }
+  auto list = nlohmann::ordered_json::array();
+  for (const ProcessMemory& process : *processes) {
+    list.push_back({{"pid", process.pid}, {"bytes", process.bytes}});
+  }
+  return list;
+}
+
 void PrintJson(const std::vector<ContainerStatus>& containers) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const ContainerStatus& container : containers) {
@@ -91,7 +104,8 @@ void PrintJson(const std::vector<ContainerStatus>& containers) {
                       {"reserved_bytes", card.reserved_bytes},
                       {"used_bytes", card.used_bytes},
                       {"peak_bytes", card.peak_bytes},
-                      {"denied", card.denied}});
+                      {"denied", card.denied},
+                      {"processes", ProcessesJson(card.processes)}});
     }
     list.push_back({{"id", container.id},
                     {"name", container.name},
@@ -235,7 +249,8 @@ int Ps(bool json, bool verbose) {
   if (!registry.ok()) {
     return Fail(registry.error());
   }
-  const auto containers = ListContainers(registry.value());
+  const auto containers =
+      json ? ListWithProcesses(registry.value()) : ListContainers(registry.value());
   if (!containers.ok()) {
     return Fail(containers.error());
   }

@@ -1,0 +1,203 @@
+// The part of the server that turns a notification into a decoded call.
+#include <sys/syscall.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/result.h"
+#include "shim/server.h"
+
+namespace cgpu::shim {
+namespace {
+
+using kernel::Notification;
+
+// Reads the tenant's memory through its pinned process, and notes whether the address space was
+// gone. Copies the page of the first read as a whole: parameters and what they point to often lie
+// on one page of a stack, and the copy costs less than a second system call.
+class CallerMemory final : public boundary::TenantMemory {
+ public:
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): bytes_ is filled when it is needed
+  explicit CallerMemory(const kernel::Caller& caller) : caller_(caller) {}
+
+  bool Read(std::uint64_t address, void* into, std::size_t size) override {
+    const std::uint64_t page = address & ~(kPage - 1);
+    if (address + size < address || address + size > page + kPage || (filled_ && page != page_)) {
+      return Copy(address, into, size);
+    }
+    if (!filled_) {
+      if (!Copy(page, bytes_.data(), kPage)) {
+        return false;
+      }
+      page_ = page;
+      filled_ = true;
+    }
+    std::memcpy(into, bytes_.data() + (address - page), size);
+    return true;
+  }
+  [[nodiscard]] bool gone() const { return gone_; }
+
+ private:
+  static constexpr std::uint64_t kPage = 4096;  // x86-64's, at least
+
+  bool Copy(std::uint64_t address, void* into, std::size_t size) {
+    const ssize_t n = caller_.Read(address, into, size);
+    gone_ = gone_ || n == 0;
+    return n == static_cast<ssize_t>(size);
+  }
+
+  const kernel::Caller& caller_;
+  bool gone_ = false;
+  bool filled_ = false;
+  std::uint64_t page_ = 0;
+  std::array<std::byte, kPage> bytes_;
+};
+
+boundary::FileKind KindOf(NodeFile::Kind kind) {
+  switch (kind) {
+    case NodeFile::Kind::kCtl:
+      return boundary::FileKind::kControl;
+    case NodeFile::Kind::kUvm:
+      return boundary::FileKind::kUvm;
+    case NodeFile::Kind::kGpu:
+    case NodeFile::Kind::kTools:
+      break;
+  }
+  return boundary::FileKind::kCard;
+}
+
+}  // namespace
+
+std::optional<boundary::File> Server::Recognise(const kernel::FileIdentity& identity) const {
+  for (const NodeFile& file : config_.files) {
+    if (file.kind != NodeFile::Kind::kTools && file.Is(identity.dev, identity.ino, identity.rdev)) {
+      return boundary::File{KindOf(file.kind), file.minor, file.granted};
+    }
+  }
+  return std::nullopt;
+}
+
+// Handles a notification up to a decoded call that waits for admission. Returns null if it was
+// answered, or its caller is gone.
+std::unique_ptr<Pending> Server::Prepare(const SourcePtr& source,
+                                         const Notification& notification) {
+  if (condemned_.load(std::memory_order_relaxed)) {
+    (void)pool_.Answer(*source, notification.id, EIO);
+    return nullptr;
+  }
+  NoteThread(notification.tid);
+  if (kernel::IsProof(notification)) {
+    TakeProof(source, notification);
+    return nullptr;
+  }
+  if (notification.nr == SYS_mmap || notification.nr == SYS_mremap) {
+    SeeMapping(*source, notification);
+    return nullptr;
+  }
+  const auto request = static_cast<std::uint32_t>(notification.args[1]);
+  if (notification.nr != SYS_ioctl || !rm::AnyDriverAccepts(request)) {
+    // Refused by the registers alone: no GPU file of any supported driver does anything for this
+    // number.
+    pool_.ListenSoon();
+    (void)source->listener.Continue(notification.id);
+    return nullptr;
+  }
+  bool again = false;
+  auto pending = CopyIn(source, notification, false, &again);
+  return again ? CopyIn(source, notification, true, nullptr) : std::move(pending);
+}
+
+// Copies a call in. `again`: set when the cached caller turned out to be out of date.
+std::unique_ptr<Pending> Server::CopyIn(const SourcePtr& source, const Notification& notification,
+                                        bool fresh, bool* again) {
+  std::shared_ptr<const kernel::Process> process;
+  const auto answer = [&](int error) {
+    if (process != nullptr) {
+      recorder_.Refused(*process, static_cast<std::uint32_t>(notification.args[1]), error);
+    }
+    // Without this check the error could belong to a thread that is gone and whose number is
+    // reused.
+    if (source->listener.Valid(notification.id)) {
+      (void)pool_.Answer(*source, notification.id, error);
+    }
+    return nullptr;
+  };
+  auto caller = callers_->Find(notification.tid, fresh);
+  if (!caller.ok()) {
+    if (caller.error().code == Code::kExhausted) {
+      CountRefused(caller.error().what);
+    }
+    return answer(EIO);
+  }
+  process = (*caller)->process;
+  auto taken = Take(**caller, static_cast<int>(notification.args[0]));
+  if (!taken.ok()) {
+    const int error = taken.error().sys_errno;
+    if (error == ESRCH && again != nullptr) {
+      *again = true;
+      return nullptr;
+    }
+    if (error == ENOTTY) {
+      CountRefused("a GPU command on another file");
+    }
+    return answer(error == EMFILE ? EIO : error == ENOTTY ? ENOTTY : EBADF);
+  }
+  const boundary::File known = taken->known;
+  auto pending = std::make_unique<Pending>();
+  pending->source = source;
+  pending->notification = notification;
+  pending->caller = *caller;
+  pending->file = std::move(taken->file);
+  pending->call.file = known;
+  pending->call.process = (*caller)->process->serial;
+  if (!known.granted) {
+    CountRefused("a file of another card");
+    return answer(EPERM);
+  }
+  CallerMemory memory(**caller);
+  const auto request = static_cast<std::uint32_t>(notification.args[1]);
+  int error = 0;
+  if (known.kind == boundary::FileKind::kUvm) {
+    error = boundary::DecodeUvm(abi_, request, notification.args[2], memory, pending->call);
+    FindSpace(*pending);
+  } else {
+    error = boundary::Decode(abi_, request, notification.args[2], memory, pending->call);
+  }
+  if (memory.gone() && again != nullptr) {
+    *again = true;
+    return nullptr;
+  }
+  if (error != 0) {
+    return answer(error);
+  }
+  TakeArgument(*pending);
+  // Everything above was found by a number. If the caller still waits, it was the caller's.
+  return source->listener.Valid(notification.id) ? std::move(pending) : nullptr;
+}
+
+void Server::FindSpace(Pending& pending) {
+  pending.uvm = uvm_files_.Find(pending.file.get());
+  if (pending.uvm != nullptr) {
+    pending.call.uvm_space = pending.uvm->key;
+    uvm_files_.SetUser(*pending.uvm, pending.caller->process,
+                       static_cast<int>(pending.notification.args[0]));
+  }
+}
+
+// Takes the file behind a descriptor number inside the parameters.
+bool Server::TakeArgument(Pending& pending) {
+  if (!pending.call.fd) {
+    return true;
+  }
+  auto taken = Take(*pending.caller, pending.call.fd->number);
+  if (!taken.ok()) {
+    return false;
+  }
+  pending.call.fd->file = taken->known;
+  pending.argument = std::move(taken->file);
+  return true;
+}
+
+}  // namespace cgpu::shim
