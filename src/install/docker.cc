@@ -1,85 +1,158 @@
 #include "install/docker.h"
 
+#include <algorithm>
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+#include <vector>
+
 #include "base/result.h"
-#include "install/json_text.h"
+#include "runtime/json_depth.h"
 
 namespace cgpu::install {
 namespace {
 
-const Path kRuntimes = {"runtimes"};
-const Path kRuntime = {"runtimes", "cgpu"};
-const Path kProgram = {"runtimes", "cgpu", "path"};
-const Path kDefault = {"default-runtime"};
+using Json = nlohmann::ordered_json;
 
-Entry EntryOf(const JsonText& json) {
-  Entry entry;
-  if (json.Has(kRuntime)) {
-    entry.path = json.String(kProgram).value_or("");
+constexpr std::size_t kMaxDepth = 100;  // the parser's values are compared by recursion
+constexpr const char* kRuntimes = "runtimes";
+constexpr const char* kDefault = "default-runtime";
+
+Error NotJson(const Json::exception& error) {
+  std::string what = error.what();  // "[json.exception.parse_error.101] parse error at line ..."
+  what.erase(0, what.find("] ") == std::string::npos ? 0 : what.find("] ") + 2);
+  return Error{Code::kInvalid, 0, "is not valid JSON: " + what,
+               "JSON has no comments and no comma after the last member"};
+}
+
+// Parses a text; a blank one counts as an empty object. Refuses a key that an object names twice:
+// readers differ in which one they take.
+Result<Json> Parse(const std::string& text) {
+  if (text.find_first_not_of(" \t\r\n") == std::string::npos) {
+    return Json::object();
   }
-  entry.is_default = json.String(kDefault) == "cgpu";
+  if (NestsDeeper(text, kMaxDepth)) {
+    return Error{Code::kInvalid, 0, "nests too deep to be a configuration", {}};
+  }
+  std::optional<std::string> twice;
+  std::vector<std::set<std::string>> open;
+  const auto see = [&](int /*depth*/, Json::parse_event_t event, const Json& value) {
+    if (event == Json::parse_event_t::object_start) {
+      open.emplace_back();
+    } else if (event == Json::parse_event_t::object_end) {
+      open.pop_back();
+    } else if (event == Json::parse_event_t::key &&
+               !open.back().insert(value.get<std::string>()).second) {
+      twice = value.get<std::string>();
+    }
+    return true;
+  };
+  try {
+    Json json = Json::parse(text, see);
+    if (!json.is_object()) {
+      return Error{Code::kInvalid, 0, "is not a JSON object", {}};
+    }
+    if (twice.has_value()) {
+      return Error{Code::kInvalid, 0, "names \"" + *twice + "\" twice", "leave one of them"};
+    }
+    if (json.contains(kRuntimes) && !json[kRuntimes].is_object()) {
+      return Error{Code::kInvalid, 0, "has something else than an object as \"runtimes\"", {}};
+    }
+    return json;
+  } catch (const Json::exception& error) {
+    return NotJson(error);
+  }
+}
+
+// Prints the document with the indentation of the text that it was parsed from.
+Result<std::string> Printed(const Json& json, const std::string& text) {
+  const std::size_t line = std::min(text.find('\n'), text.size() - 1) + 1;
+  const std::size_t end = std::min(text.find_first_not_of(" \t", line), text.size());
+  const int indent = end > line && text[end - 1] == text[line] ? static_cast<int>(end - line) : 4;
+  try {
+    return json.dump(indent, end > line ? text[line] : ' ') + "\n";
+  } catch (const Json::exception&) {
+    return Error{Code::kInvalid, 0, "would get a text that is not UTF-8", "use another path"};
+  }
+}
+
+bool HasRuntime(const Json& json, const std::string& name) {
+  return json.contains(kRuntimes) && json.at(kRuntimes).contains(name);
+}
+
+std::optional<std::string> String(const Json& object, const char* key) {
+  return object.is_object() && object.contains(key) && object.at(key).is_string()
+             ? std::optional(object.at(key).get<std::string>())
+             : std::nullopt;
+}
+
+Entry EntryOf(const Json& json) {
+  Entry entry;
+  if (HasRuntime(json, "cgpu")) {
+    entry.path = String(json.at(kRuntimes).at("cgpu"), "path").value_or("");
+  }
+  entry.is_default = String(json, kDefault) == "cgpu";
   return entry;
 }
 
 // Returns the earlier default, if it can still be that: a name that the file once had and has no
 // more would keep Docker from starting.
-std::optional<std::string> EarlierDefault(const JsonText& json,
-                                          const std::optional<JsonText>& original) {
-  const auto name = original.has_value() ? original->String(kDefault) : std::nullopt;
-  const bool gone =
-      name.has_value() && original->Has({"runtimes", *name}) && !json.Has({"runtimes", *name});
+std::optional<std::string> EarlierDefault(const Json& json, const Json& original) {
+  const auto name = String(original, kDefault);
+  const bool gone = name.has_value() && HasRuntime(original, *name) && !HasRuntime(json, *name);
   return gone || name == "cgpu" ? std::nullopt : name;
 }
 
 }  // namespace
 
 Result<Entry> FindInDocker(const std::string& text) {
-  CGPU_ASSIGN_OR_RETURN(const auto json, JsonText::Parse(text));
+  CGPU_ASSIGN_OR_RETURN(const auto json, Parse(text));
   return EntryOf(json);
 }
 
 Result<std::string> AddToDocker(const std::string& text, const std::string& path,
                                 bool set_default) {
-  auto json = JsonText::Parse(text);
-  if (json.ok() && !EntryOf(*json).path.has_value()) {
-    json = json->Set(kProgram, path);
+  CGPU_ASSIGN_OR_RETURN(auto json, Parse(text));
+  const Entry entry = EntryOf(json);
+  if (entry.path.has_value() && (entry.is_default || !set_default)) {
+    return text;
   }
-  if (json.ok() && set_default && !EntryOf(*json).is_default) {
-    json = json->Set(kDefault, "cgpu");
+  json[kRuntimes]["cgpu"]["path"] = path;
+  if (set_default) {
+    json[kDefault] = "cgpu";
   }
-  if (!json.ok()) {
-    return json.error();
-  }
-  return json->text();
+  return Printed(json, text);
 }
 
 Result<std::string> RemoveFromDocker(const std::string& text,
                                      const std::optional<std::string>& original) {
-  auto json = JsonText::Parse(text);
-  std::optional<JsonText> before;
-  if (original.has_value()) {
-    if (auto parsed = JsonText::Parse(*original); parsed.ok()) {
-      before = *parsed;
+  CGPU_ASSIGN_OR_RETURN(auto json, Parse(text));
+  const auto parsed = Parse(original.value_or(""));
+  const Json before = parsed.ok() ? *parsed : Json::object();
+  const Entry entry = EntryOf(json);
+  if (!entry.path.has_value() && !entry.is_default) {
+    return text;
+  }
+  if (entry.is_default) {
+    if (const auto earlier = EarlierDefault(json, before); earlier.has_value()) {
+      json[kDefault] = *earlier;
+    } else {
+      json.erase(kDefault);
     }
   }
-  if (json.ok() && EntryOf(*json).is_default) {
-    const auto earlier = EarlierDefault(*json, before);
-    json = earlier.has_value() ? json->Set(kDefault, *earlier) : json->Remove(kDefault);
+  if (entry.path.has_value()) {
+    json[kRuntimes].erase("cgpu");
+    if (json[kRuntimes].empty() && !before.contains(kRuntimes)) {
+      json.erase(kRuntimes);
+    }
   }
-  if (json.ok()) {
-    json = json->Remove(kRuntime);
-  }
-  if (json.ok() && json->IsEmpty(kRuntimes) && !(before.has_value() && before->Has(kRuntimes))) {
-    json = json->Remove(kRuntimes);
-  }
-  if (!json.ok()) {
-    return json.error();
-  }
-  return json->text();
+  return Printed(json, text);
 }
 
 bool IsEmptyForDocker(const std::string& text) {
-  const auto json = JsonText::Parse(text);
-  return json.ok() && json->IsEmpty({});
+  const auto json = Parse(text);
+  return json.ok() && json->empty();
 }
 
 }  // namespace cgpu::install

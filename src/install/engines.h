@@ -67,7 +67,7 @@ struct Imports {
 // Returns whether the text has a section of containerd's CRI plugin.
 [[nodiscard]] Result<bool> ConfiguresCri(const std::string& text);
 
-// Returns an empty file that a file with this text can import.
+// Returns a file of containerd that has nothing but the version of this text.
 [[nodiscard]] Result<std::string> EmptyImport(const std::string& text);
 
 // Returns whether the text disables containerd's CRI plugin, as the file in Docker's packages does.

@@ -4,12 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "base/file.h"
-#include "install/json_text.h"
 #include "install/toml_text.h"
 
 namespace cgpu::install {
@@ -27,6 +25,11 @@ std::string Text(const Result<std::string>& result) {
 std::string Data(const std::string& name) {
   const auto text = ReadFile(std::string(CGPU_TESTDATA) + "/" + name);
   return text.ok() ? *text : "error: " + text.error().what;
+}
+
+// Returns JSON without blanks, in its order.
+std::string Compact(const std::string& text) {
+  return nlohmann::ordered_json::parse(text, nullptr, false).dump();
 }
 
 std::string Added(Engine engine, const std::string& text, bool set_default = false) {
@@ -87,6 +90,8 @@ TEST_P(GoldenTest, TheRuntimeIsTakenOut) {
     const std::string rest = Text(RemoveEntry(engine, Data(GetParam(), version), before));
     if (made) {
       EXPECT_TRUE(SaysNothing(engine, rest)) << rest;
+    } else if (engine == Engine::kDocker) {
+      EXPECT_EQ(Compact(rest), Compact(*before));
     } else {
       EXPECT_EQ(rest, *before);
     }
@@ -126,6 +131,30 @@ TEST(EnginesTest, WhatIsNotTheEnginesFormatIsRefused) {
             "error: has a version that is not 1, 2, 3 or 4");
   EXPECT_EQ(Added(Engine::kContainerd, "version = 'two'\n"),
             "error: has a version that is not 1, 2, 3 or 4");
+}
+
+TEST(EnginesTest, JsonThatIsWrongOrNotClearIsRefused) {
+  for (const char* text : {"{\"a\": 1,}", "{ // no\n}", "{\"a\": 1} x", "{'a': 1}",
+                           "{\"a\": \"\xFF\"}", "{", "nothing"}) {
+    EXPECT_THAT(Added(Engine::kDocker, text),
+                HasSubstr("is not valid JSON: parse error at line 1"));
+  }
+  EXPECT_EQ(Added(Engine::kDocker, "[1]"), "error: is not a JSON object");
+  EXPECT_EQ(Added(Engine::kDocker, R"({"x": {"a": 1, "b": {"a": 1}, "\u0061": 2}})"),
+            "error: names \"a\" twice");
+  EXPECT_EQ(Added(Engine::kDocker, std::string(200, '[')),
+            "error: nests too deep to be a configuration");
+  EXPECT_EQ(Added(Engine::kDocker, R"({"runtimes": []})"),
+            "error: has something else than an object as \"runtimes\"");
+  EXPECT_EQ(Text(AddEntry(Engine::kDocker, "{}", "/\xFF", false)),
+            "error: would get a text that is not UTF-8");
+}
+
+TEST(EnginesTest, JsonKeepsItsOrderAndItsIndentation) {
+  EXPECT_EQ(Added(Engine::kDocker, "{\n  \"z\": 1,\n  \"a\": [ ]\n}"),
+            "{\n  \"z\": 1,\n  \"a\": [],\n  \"runtimes\": {\n    \"cgpu\": {\n"
+            "      \"path\": \"/usr/bin/cgpu-runtime\"\n    }\n  }\n}\n");
+  EXPECT_THAT(Added(Engine::kDocker, "{\n\t\"z\": 1\n}"), HasSubstr("\n\t\t\"cgpu\""));
 }
 
 TEST(EnginesTest, ContainerdsVersionSaysWhereTheRuntimeGoes) {
@@ -186,8 +215,8 @@ TEST(EnginesTest, WhatOthersAddedStays) {
   const std::string text =
       "{\"default-runtime\": \"cgpu\", \"runtimes\": {\"cgpu\": {\"path\": \"/r\"}, \"kata\": "
       "{\"path\": \"/k\"}}, \"debug\": true}";
-  EXPECT_EQ(Text(RemoveEntry(Engine::kDocker, text, "{\"debug\": false}")),
-            "{\"runtimes\": {\"kata\": {\"path\": \"/k\"}}, \"debug\": true}");
+  EXPECT_EQ(Compact(Text(RemoveEntry(Engine::kDocker, text, "{\"debug\": false}"))),
+            R"({"runtimes":{"kata":{"path":"/k"}},"debug":true})");
 }
 
 // Docker and containerd do not start with a default runtime that they do not know.
@@ -195,7 +224,7 @@ TEST(EnginesTest, AnEarlierDefaultThatIsGoneDoesNotComeBack) {
   const std::string original = Data("docker-nvidia.before.json");
   const std::string text =
       "{\"default-runtime\": \"cgpu\", \"runtimes\": {\"cgpu\": {\"path\": \"/r\"}}}";
-  EXPECT_EQ(Text(RemoveEntry(Engine::kDocker, text, original)), "{\"runtimes\": {}}");
+  EXPECT_EQ(Text(RemoveEntry(Engine::kDocker, text, original)), "{\n    \"runtimes\": {}\n}\n");
   EXPECT_EQ(Text(RemoveEntry(Engine::kPodman, "[engine]\nruntime = \"cgpu\"\n",
                              "[engine]\nruntime = \"kata\"\n[engine.runtimes]\nkata = [\"/k\"]\n")),
             "[engine]\n");

@@ -42,27 +42,24 @@ std::string Absolute(const std::string& pattern, const std::string& file) {
 
 // Returns the files of a pattern, whose "*" and the like may be in any part of it.
 std::vector<std::string> Matches(const std::string& pattern) {
-  std::vector<std::string> found = {""};
-  for (std::size_t at = 1; at <= pattern.size();) {
-    const std::size_t end = std::min(pattern.find('/', at), pattern.size());
-    const std::string part = pattern.substr(at, end - at);
-    std::vector<std::string> further;
-    for (const std::string& folder : found) {
-      if (part.find_first_of("*?[") == std::string::npos) {
-        further.push_back(folder);
-        further.back().append("/").append(part);
-        continue;
-      }
-      std::error_code none;
-      for (const auto& entry : std::filesystem::directory_iterator(folder + "/", none)) {
-        const std::string name = entry.path().filename();
-        if (fnmatch(part.c_str(), name.c_str(), 0) == 0) {
-          further.push_back(entry.path());
-        }
-      }
+  const std::size_t star = pattern.find_first_of("*?[");
+  if (star == std::string::npos) {
+    return {pattern};
+  }
+  const auto depth =
+      std::count(pattern.begin() + static_cast<std::ptrdiff_t>(star), pattern.end(), '/');
+  std::vector<std::string> found;
+  std::error_code none;
+  using Walk = std::filesystem::recursive_directory_iterator;
+  Walk at(pattern.substr(0, pattern.rfind('/', star) + 1),
+          std::filesystem::directory_options::follow_directory_symlink, none);
+  for (; at != Walk(); at.increment(none)) {
+    if (fnmatch(pattern.c_str(), at->path().c_str(), FNM_PATHNAME) == 0) {
+      found.push_back(at->path());
     }
-    found = std::move(further);
-    at = end + 1;
+    if (at.depth() >= depth) {
+      at.disable_recursion_pending();
+    }
   }
   return found;
 }
@@ -141,8 +138,8 @@ Result<std::string> Added(Engine engine, const Target& target, const std::string
   return added.ok() ? std::move(added) : In(target.file, added.error());
 }
 
-// Returns whether the file is what installing makes of `original` (nothing: of no file), in one
-// step or in two: then nobody has changed it since.
+// Returns whether the file is what installing makes of `original` (nothing: of no file): nobody has
+// changed it since. A default that was set later makes the same text.
 bool IsMadeFrom(const std::optional<std::string>& original, Engine engine, const Target& target,
                 const Entry& entry) {
   if (!entry.path.has_value()) {
@@ -153,14 +150,8 @@ bool IsMadeFrom(const std::optional<std::string>& original, Engine engine, const
   if (!earlier.ok() || earlier->path.has_value()) {
     return false;
   }
-  const auto once = Added(engine, target, base, *entry.path, entry.is_default);
-  if (once.ok() && *once == target.before) {
-    return true;
-  }
-  const auto first = Added(engine, target, base, *entry.path, false);
-  const auto second =
-      first.ok() ? Added(engine, target, *first, *entry.path, entry.is_default) : first;
-  return second.ok() && *second == target.before;
+  const auto made = Added(engine, target, base, *entry.path, entry.is_default);
+  return made.ok() && *made == target.before;
 }
 
 // Returns whether to keep a copy of what is there now: yes, unless cgpu itself wrote that.
@@ -175,6 +166,21 @@ Result<bool> IsToBeKept(Engine engine, const Target& target) {
   }
   return !entry->path.has_value() ||
          (!original->has_value() && !IsMadeFrom(std::nullopt, engine, target, *entry));
+}
+
+// Returns what the file gets, as text of the engine's configuration.
+Result<std::string> Gets(const Request& request, Target target, const std::string& after) {
+  if (!target.before.has_value()) {
+    return after;
+  }
+  std::string base;
+  if (request.engine == Engine::kContainerd) {
+    CGPU_ASSIGN_OR_RETURN(base, EmptyImport(*target.before));
+  }
+  target.like = target.like.has_value() ? target.like : target.before;
+  CGPU_ASSIGN_OR_RETURN(const auto text,
+                        Added(request.engine, target, base, request.program, request.set_default));
+  return text.substr(std::min(text.find_first_not_of('\n', base.size()), text.size()));
 }
 
 Result<> CheckProgram(const std::string& program) {
@@ -209,7 +215,8 @@ Result<Plan> PlanInstall(const Request& request, Target main) {
     return plan;
   }
   CGPU_ASSIGN_OR_RETURN(const auto keep, IsToBeKept(request.engine, target));
-  plan.changes.push_back({target.file, target.before, after,
+  CGPU_ASSIGN_OR_RETURN(const auto gets, Gets(request, target, after));
+  plan.changes.push_back({target.file, target.before, after, target.file + " gets\n" + gets,
                           keep ? Change::Original::kWrite : Change::Original::kLeave});
   return plan;
 }
@@ -223,24 +230,31 @@ Result<> PlanRemoval(Engine engine, const Target& target, Plan& plan) {
   }
   if (!entry->path.has_value() && !entry->is_default) {
     if (original->has_value() && *original == target.before) {  // left by a run that was cut off
-      plan.changes.push_back(
-          {target.file, target.before, target.before, Change::Original::kDelete});
+      plan.changes.push_back({target.file, target.before, target.before,
+                              target.file + " is as it was before cgpu\n",
+                              Change::Original::kDelete});
     } else if (original->has_value()) {
       plan.notes.push_back(OriginalOf(target.file) + " stays: there is no runtime cgpu in " +
                            target.file + ", and it differs from that");
     }
     return {};
   }
-  Change change{target.file, target.before, *original, Change::Original::kDelete};
+  Change change{target.file, target.before, *original,
+                target.file + " becomes what it was before cgpu\n", Change::Original::kDelete};
   if (!IsMadeFrom(*original, engine, target, *entry)) {
     auto rest = RemoveEntry(engine, *target.before, *original);
     if (!rest.ok()) {
       return In(target.file, rest.error());
     }
     change.after = std::move(*rest);
+    change.shown =
+        target.file + " was changed since: it loses the runtime cgpu and keeps the rest\n";
     if (!original->has_value() && SaysNothing(engine, *change.after)) {
       change.after.reset();
     }
+  }
+  if (!change.after.has_value()) {
+    change.shown = target.file + " goes: nothing but the runtime cgpu is in it\n";
   }
   plan.changes.push_back(std::move(change));
   return {};

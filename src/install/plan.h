@@ -25,6 +25,7 @@ struct Change {
   std::string file;
   std::optional<std::string> before;  // nothing: there is no file
   std::optional<std::string> after;
+  std::string shown;  // what changes, for the user: a sentence, or a line and what the file gets
   // Fate of the copy of the original file (OriginalOf()).
   enum class Original { kLeave, kWrite, kDelete } original = Original::kLeave;
 };

@@ -119,7 +119,7 @@ Result<TomlText> AddToContainerd(const TomlText& toml, const Layout& layout,
   sections.push_back(section);
   sections.push_back({runtime + Path{"options"}, options});
   // containerd 1 has its built-in runc only while a file names no runtime.
-  const bool built_in = toml.Keys(layout.runtimes).empty();
+  const bool built_in = (like == nullptr ? toml : *like).Keys(layout.runtimes).empty();
   if (built_in && *VersionOf(toml) < 3) {
     sections.push_back({layout.runtimes + Path{"runc"}, {type}});
   }
@@ -130,7 +130,7 @@ Result<TomlText> AddRuntime(Engine engine, const TomlText& toml, const Layout& l
                             const std::string& path, const TomlText* like) {
   const Path runtime = layout.runtimes + Path{"cgpu"};
   if (engine == Engine::kPodman) {
-    return toml.Set(runtime, "[" + TomlText::Quoted(path) + "]");
+    return toml.Set(runtime, "[ " + TomlText::Quoted(path) + " ]");
   }
   if (engine == Engine::kCrio) {
     return toml.Append(
@@ -265,7 +265,8 @@ Result<bool> ConfiguresCri(const std::string& text) {
 
 Result<std::string> EmptyImport(const std::string& text) {
   CGPU_ASSIGN_OR_RETURN(const auto toml, TomlText::Parse(text));
-  return "version = " + std::to_string(toml.Integer({"version"}).value_or(2)) + "\n";
+  CGPU_ASSIGN_OR_RETURN(const auto version, VersionOf(toml));
+  return "version = " + std::to_string(version) + "\n";
 }
 
 bool DisablesCri(const std::string& text) {

@@ -185,21 +185,12 @@ bool SaysSomething(const toml::node& node) {
   });
 }
 
+// Returns the value as TOML.
 std::string Formatted(const toml::node& node) {
-  if (const auto text = node.value<std::string>(); text.has_value()) {
-    return TomlText::Quoted(*text);
-  }
-  std::string list;
-  if (const toml::array* const array = node.as_array(); array != nullptr) {
-    for (const toml::node& element : *array) {
-      list += (list.empty() ? "[" : ", ") + Formatted(element);
-    }
-    return list + "]";
-  }
-  if (const auto truth = node.value_exact<bool>(); truth.has_value()) {
-    return *truth ? "true" : "false";
-  }
-  return std::to_string(node.value_or(std::int64_t{0}));
+  std::ostringstream text;
+  text << toml::toml_formatter(
+      node, toml::toml_formatter::default_flags & ~toml::format_flags::allow_literal_strings);
+  return text.str();
 }
 
 Error CannotChange(const Path& path) {
@@ -223,18 +214,7 @@ Result<TomlText> TomlText::Parse(const std::string& text) {
 }
 
 std::string TomlText::Quoted(const std::string& value) {
-  static constexpr const char* kDigits = "0123456789ABCDEF";
-  std::string text = "\"";
-  for (const char c : value) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7F) {
-      text += std::string("\\u00") + kDigits[byte >> 4] + kDigits[byte & 15];
-    } else {
-      text += c == '"' || c == '\\' ? "\\" : "";
-      text += c;
-    }
-  }
-  return text + "\"";
+  return Formatted(toml::value<std::string>(value));
 }
 
 bool TomlText::Has(const Path& path) const {
@@ -371,16 +351,13 @@ Result<TomlText> TomlText::Set(const Path& path, const std::string& value) const
   if (table != nullptr && table->is_table()) {
     const std::size_t header = table->source().begin.line;
     if (header >= 1 && header <= lines.size() && Trimmed(lines[header - 1]).starts_with("[")) {
-      const std::string below = header < lines.size() ? lines[header] : std::string();
-      const std::string like = Trimmed(below).empty() || Trimmed(below).starts_with("[")
-                                   ? IndentationOf(lines[header - 1]) + "  "
-                                   : IndentationOf(below);
       const std::string end = LineEndOf(text_);
       if (!lines[header - 1].ends_with('\n')) {
         lines[header - 1] += end;
       }
-      lines.insert(lines.begin() + static_cast<std::ptrdiff_t>(header),
-                   like + KeyText(path.back()) + " = " + value + end);
+      lines.insert(
+          lines.begin() + static_cast<std::ptrdiff_t>(header),
+          IndentationOf(lines[header - 1]) + "  " + KeyText(path.back()) + " = " + value + end);
       if (auto changed = WithValue(Checked(Joined(lines), {path}), path, value); changed.ok()) {
         return changed;
       }

@@ -54,10 +54,10 @@ TEST(TomlTextTest, SetsAValueInItsPlace) {
 
 TEST(TomlTextTest, SetsAValueInATableThatHasAHeader) {
   EXPECT_EQ(Set("[a.b]\n  x = 1\n[a]\n\ty = 1", {"a", "k"}, "\"v\""),
-            "[a.b]\n  x = 1\n[a]\n\tk = \"v\"\n\ty = 1");
+            "[a.b]\n  x = 1\n[a]\n  k = \"v\"\n\ty = 1");
   EXPECT_EQ(Set("  [a]", {"a", "k"}, "\"v\""), "  [a]\n    k = \"v\"\n");
-  EXPECT_EQ(Set("[a.b]\nx = 1\n", {"a", "k"}, "[\"v\"]"),
-            std::string("[a.b]\nx = 1\n\n") + kMark + "[a]\n  k = [\"v\"]\n");
+  EXPECT_EQ(Set("[a.b]\nx = 1\n", {"a", "k"}, "[ \"v\" ]"),
+            std::string("[a.b]\nx = 1\n\n") + kMark + "[a]\n  k = [ \"v\" ]\n");
   EXPECT_EQ(Set("# only\n", {"a", "k"}, "\"v\""),
             std::string("# only\n\n") + kMark + "[a]\n  k = \"v\"\n");
 }

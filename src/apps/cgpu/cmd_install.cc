@@ -7,7 +7,6 @@
 
 #include "apps/cgpu/commands.h"
 #include "cli/command_line.h"
-#include "install/diff.h"
 #include "install/file_change.h"
 #include "install/plan.h"
 #include "launcher/shim_process.h"
@@ -42,7 +41,7 @@ Result<install::Engine> EngineNamed(const std::string& name) {
 
 void PrintChanges(const install::Plan& plan) {
   for (const install::Change& change : plan.changes) {
-    fmt::print("{}", install::UnifiedDiff(change.file, change.before, change.after));
+    fmt::print("{}", change.shown);
   }
   for (const std::string& note : plan.notes) {
     fmt::print("note: {}\n", note);
