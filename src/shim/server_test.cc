@@ -191,9 +191,10 @@ TEST(ServerTest, AParkedCallWhoseCallerIsGoneIsDropped) {
     const std::uint32_t client = world.MakeClient();
     Arena first;
     Arena second;
+    const int before = world.driver.allocs() + world.driver.frees();
     world.driver.Hold();
     const std::uint64_t one = world.Make(rm::NV_ESC_RM_FREE, FreeOf(first, client), 100);
-    world.driver.AwaitFrees(1);
+    world.driver.AwaitOneMoreThan(before);
     const std::uint64_t other = world.Make(rm::NV_ESC_RM_FREE, FreeOf(second, client), 101);
     while (world.server->Parked() == 0) {
       std::this_thread::yield();
@@ -208,6 +209,32 @@ TEST(ServerTest, AParkedCallWhoseCallerIsGoneIsDropped) {
     world.Settle();
     EXPECT_EQ(world.channel->Answered(other), !gone);
     EXPECT_EQ(world.driver.frees(), 1) << "the second names a client that is gone";
+  }
+}
+
+TEST(ServerTest, ACallWhoseCallerHasGoneWhileItWaitedIsNotExecuted) {
+  for (const bool gone : {false, true}) {
+    SCOPED_TRACE(gone);
+    World& world = NewWorld();
+    Arena first;
+    Arena second;
+    auto& one = first.As<rm::NVOS21_PARAMETERS>();
+    auto& other = second.As<rm::NVOS21_PARAMETERS>();
+    one.hClass = other.hClass = rm::NV01_ROOT_CLIENT;
+    const int before = world.driver.allocs();
+    world.driver.Hold();
+    (void)world.Make(rm::NV_ESC_RM_ALLOC, one, 100);
+    world.driver.AwaitOneMoreThan(before);
+    const std::uint64_t call = world.Make(rm::NV_ESC_RM_ALLOC, other, 101);
+    while (world.server->Parked() == 0) {
+      std::this_thread::yield();
+    }
+    if (gone) {
+      world.channel->Forget(call);
+    }
+    world.driver.Release();
+    world.Settle();
+    EXPECT_EQ(world.driver.allocs(), before + (gone ? 1 : 2));
   }
 }
 

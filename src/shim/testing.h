@@ -253,7 +253,7 @@ class FakeDriver final : public GpuCalls {
  public:
   explicit FakeDriver(Fate& fate) : fate_(fate) {}
 
-  // Stops frees until Release().
+  // Stops allocations and frees until Release().
   void Hold() {
     const MutexLock lock(mutex_);
     held_ = true;
@@ -263,10 +263,10 @@ class FakeDriver final : public GpuCalls {
     held_ = false;
     changed_.NotifyAll();
   }
-  // Waits until so many frees have begun, ever.
-  void AwaitFrees(int count) {
+  // Waits until one more allocation or free has begun than `before`: allocs() + frees().
+  void AwaitOneMoreThan(int before) {
     const MutexLock lock(mutex_);
-    while (frees_ < count) {
+    while (allocs_ + frees_ <= before) {
       changed_.Wait(mutex_);
     }
   }
@@ -301,9 +301,16 @@ class FakeDriver final : public GpuCalls {
   }
 
  private:
+  void AwaitRelease() CGPU_REQUIRES(mutex_) {
+    changed_.NotifyAll();
+    while (held_) {
+      changed_.Wait(mutex_);
+    }
+  }
   void Alloc(rm::NVOS21_PARAMETERS& alloc) {
     const MutexLock lock(mutex_);
     ++allocs_;
+    AwaitRelease();
     alloc.hObjectNew = next_++;
     clients_.insert(alloc.hObjectNew);
     alloc.status = rm::NV_OK;
@@ -311,10 +318,7 @@ class FakeDriver final : public GpuCalls {
   void Free(rm::NVOS00_PARAMETERS& free) {
     const MutexLock lock(mutex_);
     ++frees_;
-    changed_.NotifyAll();
-    while (held_) {
-      changed_.Wait(mutex_);
-    }
+    AwaitRelease();
     free.status =
         clients_.erase(free.hObjectOld) != 0 ? rm::NV_OK : rm::NV_ERR_INVALID_OBJECT_HANDLE;
   }
