@@ -167,8 +167,7 @@ TEST_F(EntriesTest, SessionsOfEncodersAreBounded) {
   for (std::uint32_t i = 0; i < kBounds.debuggers; ++i) {
     EXPECT_EQ(Alloc(kSubdevice, 0x40 + i, rm::NVENC_SW_SESSION, lent), rm::NV_OK);
   }
-  EXPECT_EQ(Alloc(kSubdevice, 0x80, rm::NVENC_SW_SESSION, lent),
-            rm::NV_ERR_INSUFFICIENT_RESOURCES);
+  EXPECT_EQ(Alloc(kSubdevice, 0x80, rm::NVENC_SW_SESSION, lent), rm::NV_ERR_INSUFFICIENT_RESOURCES);
 }
 
 TEST_F(EntriesTest, ASessionKeepsHostMemoryAlone) {

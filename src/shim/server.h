@@ -266,7 +266,7 @@ class Server {
       const std::vector<boundary::ManagedBook::Witness>& witnesses, bool at_leisure);
   // doubts.cc
   [[nodiscard]] std::shared_lock<std::shared_timed_mutex> KeepQuestionsOut(
-      const boundary::Call& call);
+      const boundary::Decision& decision);
   void SettleDoubts();
   void CleanUpMappings();
   struct KnownFile {
@@ -287,15 +287,15 @@ class Server {
   void NoteRefusals();
   void CountRefused(const std::string& what);
   // marks.cc
-  std::uint32_t FindMark(int file);
-  bool MarkTransfer(Pending& pending);
-  bool MarkTable(Pending& pending);
-  void SettleMark(const Pending& pending, bool exported);
+  std::uint32_t FindTag(int file);
+  bool TagTransfer(Pending& pending);
+  bool TagTable(Pending& pending);
+  void SettleTag(const Pending& pending, bool exported);
   [[nodiscard]] std::optional<Scheduler::Channels> ChannelsOf(std::size_t card, std::uint64_t seen);
-  [[nodiscard]] static bool IsDisableChannels(const boundary::Call& call);
   int SwitchChannels(Pending& pending, ledger::Card card);
-  [[nodiscard]] std::optional<ledger::Card> CardOfSchedule(const boundary::Call& call);
-  Result<> PrepareDevice(const boundary::Call& call, const boundary::Decision& decision);
+  [[nodiscard]] std::optional<ledger::Card> CardOfSchedule(const boundary::Call& call,
+                                                           const boundary::Decision& decision);
+  Result<> PrepareDevice(const boundary::Decision& decision);
   void Deliver(Pending& pending, bool copy_out, int error);
   bool CopyOut(Pending& pending);
   void Finish(const Claim& claim);
