@@ -1,7 +1,5 @@
 #include "boundary/spaces.h"
 
-#include <utility>
-
 #include "boundary/page_tables.h"
 
 namespace cgpu::boundary {

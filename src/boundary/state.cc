@@ -3,7 +3,6 @@
 // Page tables follow from the mappings, and holds from their users, so neither is written.
 #include "base/state.h"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 

@@ -1,5 +1,4 @@
 // RM_ALLOC: makes a client, or an object of a class below another object.
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstddef>
@@ -16,7 +15,6 @@
 #include "rm/class_table.h"
 #include "rm/nv_alloc.h"
 #include "rm/nv_classes.h"
-#include "rm/nv_ctrl.h"
 #include "rm/nv_status.h"
 #include "rm/nv_structs.h"
 #include "rm/vidmem.h"
@@ -286,7 +284,7 @@ void AddDependencies(Container& container, const Call& call, ledger::ClientRef c
 
 }  // namespace
 
-// On a GPU's file the driver makes only events (escape.c, NV_ACTUAL_DEVICE_ONLY).
+// Accepts only events on a GPU's file, as the driver does (escape.c, NV_ACTUAL_DEVICE_ONLY).
 bool AcceptsAlloc(const Call& call) {
   if (call.file.kind != FileKind::kCard) {
     return true;

@@ -2,8 +2,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
-#include <string>
-#include <utility>
 
 #include "boundary/calls/control_handler.h"
 #include "boundary/calls/handler.h"
@@ -11,7 +9,6 @@
 #include "rm/nv_controls.h"
 #include "rm/nv_ctrl.h"
 #include "rm/nv_status.h"
-#include "rm/nv_structs.h"
 
 namespace cgpu::boundary {
 

@@ -4,7 +4,6 @@
 #include "boundary/calls/handler.h"
 #include "boundary/calls/steps.h"
 #include "boundary/quotas.h"
-#include "rm/nv_events.h"
 #include "rm/nv_status.h"
 #include "rm/nv_structs.h"
 

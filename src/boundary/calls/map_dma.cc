@@ -1,11 +1,9 @@
 // RM's own GPU mappings: RM_MAP_MEMORY_DMA and its kin. Their page tables are charged.
-#include <utility>
 
 #include "boundary/calls/handler.h"
 #include "boundary/calls/steps.h"
 #include "boundary/objects.h"
 #include "boundary/policy.h"
-#include "rm/nv_alloc.h"
 #include "rm/nv_classes.h"
 #include "rm/nv_status.h"
 #include "rm/nv_structs.h"

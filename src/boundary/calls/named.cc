@@ -1,8 +1,6 @@
 // Controls whose parameters name a GPU, a client or memory: only the container's.
 #include <algorithm>
 #include <cstddef>
-#include <string>
-#include <utility>
 
 #include "boundary/calls/control_handler.h"
 #include "boundary/calls/handler.h"

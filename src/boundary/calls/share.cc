@@ -4,7 +4,6 @@
 #include "boundary/calls/control_handler.h"
 #include "boundary/calls/handler.h"
 #include "boundary/calls/steps.h"
-#include "rm/nv_alloc.h"
 #include "rm/nv_status.h"
 #include "rm/nv_structs.h"
 

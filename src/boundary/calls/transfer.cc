@@ -1,9 +1,7 @@
 // Controls that export objects to a file, and import them from one.
-#include <algorithm>
 #include <cstddef>
 #include <iterator>
 #include <optional>
-#include <string>
 #include <utility>
 
 #include "boundary/calls/control_handler.h"
@@ -13,7 +11,6 @@
 #include "rm/nv_controls.h"
 #include "rm/nv_ctrl.h"
 #include "rm/nv_status.h"
-#include "rm/nv_structs.h"
 
 namespace cgpu::boundary {
 namespace {

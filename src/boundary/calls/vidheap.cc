@@ -7,7 +7,6 @@
 #include "boundary/names.h"
 #include "boundary/objects.h"
 #include "boundary/policy.h"
-#include "rm/nv_alloc.h"
 #include "rm/nv_classes.h"
 #include "rm/nv_status.h"
 #include "rm/nv_structs.h"

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <iterator>
 #include <limits>
-#include <utility>
 
 #include "boundary/calls/control_handler.h"
 #include "boundary/calls/handler.h"
@@ -12,7 +11,6 @@
 #include "rm/nv_controls.h"
 #include "rm/nv_ctrl.h"
 #include "rm/nv_status.h"
-#include "rm/nv_structs.h"
 
 namespace cgpu::boundary {
 namespace {
@@ -183,7 +181,7 @@ void HideUuidInfo(const Container& container, Call& call) {
 
 }  // namespace
 
-// Two of them show how much the container holds.
+// Notes the two that show how much the container holds.
 Decision DecideView(Container& /*container*/, Call& call, Decision decision,
                     const ControlRule& /*rule*/) {
   decision.effects.shows_memory = call.command == rm::NV2080_CTRL_CMD_FB_GET_INFO ||
