@@ -21,13 +21,6 @@ LONG_FUNCTIONS = {
     "src/rm/nv_status.cc: StatusName": "a table",
     "src/rm/fb_info.cc: FbInfoIndexName": "a table",
     "src/kernel/filter.cc: BuildGpuFilter": "a program of the kernel's, an instruction a line",
-    "src/boundary/account.cc: Boundary::Account": "not yet split",
-    "src/boundary/boundary.cc: Boundary::Decide": "not yet split",
-    "src/boundary/boundary.cc: Boundary::DecideAlloc": "not yet split",
-    "src/boundary/decode.cc: DecodeBody": "not yet split",
-    "src/boundary/uvm.cc: Boundary::AccountInSpace": "not yet split",
-    "src/shim/receive.cc: Server::CopyIn": "not yet split",
-    "src/shim/server.cc: Server::SeeThrough": "not yet split",
     "tests/adversary/managed.cc: Managed": "not yet split",
     "tests/fuzz/plain_driver.cc: PlainDriver::AllocIn": "not yet split",
 }
@@ -46,14 +39,15 @@ TESTED_AS_ONE = {
     "sim/main.cc": "tests/e2e/node_test.py",
     "sim/model/": "sim/tests",
     "sim/node/": "tests/e2e/node_test.py",
+    "src/boundary/calls/": "one family each, in boundary_test.cc and the other tests of src/boundary",
     "src/apps/": "tests/e2e: a program's main and its words; parsers have tests beside them",
 }
 
 # Other sources without a test beside them: folder -> (why or where, names).
 TESTED_ELSEWHERE = {
-    "src/boundary/": ("parts of one class, in boundary_test.cc, managed_test.cc and uvm_test.cc",
-                      "account address_ranges decode describe legacy managed_doubts mappings names "
-                      "policy_controls uvm_decode view"),
+    "src/boundary/": ("parts of Boundary, in boundary_test.cc, managed_test.cc and uvm_test.cc",
+                      "address_ranges container decode describe managed_doubts names objects "
+                      "policy_controls spaces"),
     "src/install/": ("parts of the plan, in engines_test.cc",
                      "docker file_change plan toml_engines"),
     "src/kernel/": ("needs a container or a filter: tests/e2e and tests/engines",

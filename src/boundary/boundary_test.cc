@@ -344,7 +344,7 @@ TEST_F(BoundaryTest, AnswersForProcessesAsTheDriverWould) {
     Decision decision;
     const Call call = Control(object, command, params, decision);
     EXPECT_EQ(decision.action, Decision::Action::kAnswer);
-    EXPECT_FALSE(decision.of_processes);
+    EXPECT_FALSE(decision.effects.lists_processes);
     return StatusOf(call).value();
   };
   for (const std::uint32_t count : {0U, 201U, ~0U}) {

@@ -70,11 +70,21 @@ struct Pointer {
   int target = -1;           // nested[target], or -1: null for the driver
 };
 
+// What the shim does with the tag of the file behind a descriptor number (shim/marks.cc), before
+// the boundary decides.
+enum class FileTag {
+  kNone,
+  kNew,    // tags the file for an export; the tag goes if the export fails
+  kTable,  // tags the file for an export of several objects, and sets up its table
+  kFind,   // finds the tag that the file has
+};
+
 // A descriptor number inside the parameters.
 struct FdArgument {
   int holder = -1;
   std::size_t at = 0;
   std::int32_t number = -1;
+  FileTag tag = FileTag::kNone;
   // The shim fills in:
   std::optional<File> file;  // empty: not open, or no GPU file of ours
   std::uint64_t mark = 0;    // the ledger's key of the exports to this open file; 0: none
@@ -131,9 +141,6 @@ struct Call {
 // Copies a call on nvidia-uvm's file, likewise.
 [[nodiscard]] int DecodeUvm(const rm::Abi& abi, std::uint32_t request, std::uint64_t address,
                             TenantMemory& memory, Call& call);
-// Implement Call::ChangesState() and Call::Releases().
-[[nodiscard]] bool UvmChangesState(std::uint32_t request);
-[[nodiscard]] bool UvmReleases(std::uint32_t request);
 
 // Puts room behind each of our copies, for a driver whose release was not compared
 // (rm::NotCompared()). Such a driver goes by its own sizes, and may have a structure that is longer
@@ -147,6 +154,11 @@ void MakeRoom(Call& call);
 // number to `local_fd`, for execution. PointBack() restores the tenant's values, for copying out.
 void PointInside(Call& call, int local_fd);
 void PointBack(Call& call);
+
+// Returns the in-band status of a call's image, whatever its escape; nothing for escapes without
+// one.
+[[nodiscard]] std::optional<std::uint32_t> StatusOf(const Call& call);
+void SetStatus(Call& call, std::uint32_t status);
 
 // Limits on what one call may make us copy.
 inline constexpr std::size_t kMaxImage = 16 * 1024;         // NV_ABSOLUTE_MAX_IOCTL_SIZE

@@ -5,8 +5,6 @@
 #include "rm/class_table.h"
 #include "rm/control_table.h"
 #include "rm/escape_table.h"
-#include "rm/nv_escape.h"
-#include "rm/nv_status.h"
 #include "rm/uvm_table.h"
 
 namespace cgpu::boundary {
@@ -18,21 +16,6 @@ std::string NameOr(const Row* row, const char* what, std::uint32_t number) {
 }
 
 }  // namespace
-
-std::uint32_t NoSuchClient(std::uint32_t nr) {
-  switch (nr) {
-    case rm::NV_ESC_RM_ALLOC:
-    case rm::NV_ESC_RM_DUP_OBJECT:
-    case rm::NV_ESC_RM_SHARE:
-    case rm::NV_ESC_RM_FREE:
-    case rm::NV_ESC_RM_MAP_MEMORY:
-    case rm::NV_ESC_RM_UNMAP_MEMORY:
-    case rm::NV_ESC_RM_VID_HEAP_CONTROL:
-      return rm::NV_ERR_INVALID_OBJECT_HANDLE;
-    default:
-      return rm::NV_ERR_INVALID_CLIENT;
-  }
-}
 
 std::string Hex(const char* what, std::uint32_t value) {
   char text[64];

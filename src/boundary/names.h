@@ -1,5 +1,4 @@
-// Names for the record of calls and the count of refusals, and the driver's answer for other
-// containers' clients.
+// Names for the record of calls and the count of refusals.
 #ifndef CGPU_BOUNDARY_NAMES_H_
 #define CGPU_BOUNDARY_NAMES_H_
 
@@ -15,11 +14,6 @@ namespace cgpu::boundary {
 [[nodiscard]] std::string UvmName(std::uint32_t request);
 // Returns "WHAT-0xVALUE".
 [[nodiscard]] std::string Hex(const char* what, std::uint32_t value);
-
-// Returns the driver's answer for a client that does not exist; to a container, no other
-// container's client exists (src/nvidia/src/libraries/resserv/src/rs_server.c and
-// src/kernel/rmapi/control.c).
-[[nodiscard]] std::uint32_t NoSuchClient(std::uint32_t nr);
 
 }  // namespace cgpu::boundary
 

@@ -34,7 +34,7 @@ struct ClassRule {
 
 enum class ControlEffect {
   kPass,         // harmless: executed as it is
-  kView,         // executed, then its results are rewritten for this container (view.cc)
+  kView,         // executed, then its results are rewritten for this container (calls/view.cc)
   kSwallow,      // answered with success, not executed
   kEmpty,        // answered with success and zeros, not executed
   kGpuId,        // names a GPU by its id at `argument`: only a granted one
@@ -50,7 +50,7 @@ enum class ControlEffect {
   // Executed only on an object of the container's that has the class in the command's number. This
   // also covers commands that the driver would take on other objects (rm/control_route.h).
   kOwn,
-  kLedger,           // answered with what the ledger knows, not executed (view.cc)
+  kLedger,           // answered with what the ledger knows, not executed (calls/processes.cc)
   kSmErrors,         // answered with no error, for the container's channel at `argument`, or 0
   kOwnMemory,        // names memory at `argument`: none, or host memory that is the container's
   kBusInfo,          // a list of indices: none that resets what it reports

@@ -32,6 +32,7 @@
 // * 16,384 shares with a client and address spaces registered for third parties, together.
 // * 4096 places in the queue of each memory mapper: one command fills as many.
 // * 65,536 range groups of UVM: a context makes 9 (the same record).
+// * 262,144 ranges in each of UVM's address spaces.
 #ifndef CGPU_BOUNDARY_QUOTAS_H_
 #define CGPU_BOUNDARY_QUOTAS_H_
 
@@ -53,6 +54,7 @@ inline constexpr std::size_t kMaxOsEvents = 1024;
 inline constexpr std::uint64_t kMaxEntries = 16384;
 inline constexpr std::uint32_t kMaxMapperQueue = 4096;
 inline constexpr std::uint64_t kMaxRangeGroups = 65536;
+inline constexpr std::size_t kMaxRanges = 262144;
 
 // Returns the quotas of a slice of `limit` bytes, on a GPU that has `total` bytes and a BAR1 of
 // `bar1` bytes. `total` 0 means `limit`.

@@ -3,13 +3,14 @@
 // Page tables follow from the mappings, and holds from their users, so neither is written.
 #include "base/state.h"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 
 #include "boundary/boundary.h"
 #include "boundary/dma_book.h"
 #include "boundary/managed_book.h"
+#include "boundary/objects.h"
+#include "boundary/spaces.h"
 #include "boundary/uvm_book.h"
 
 namespace cgpu::boundary {
@@ -363,89 +364,18 @@ void DmaBook::LoadMapping(StateReader& reader) {
 
 // --- The boundary
 
-void Boundary::Save(StateWriter& writer) const {
-  for (const auto& [what, times] : refused_) {
-    writer.Begin(kRefused);
-    writer.Text(what);
-    writer.Number(times);
-    writer.End();
-  }
-  for (const CardIds& card : cards_) {
-    Write(writer, kFigures, card.figures.context_bytes, card.figures.space_bytes,
-          card.figures.bar1_bytes);
-  }
-  for (const auto& [key, space] : spaces_) {
-    writer.Begin(kSpace);
-    Write(writer, kSpaceKey, key);
-    writer.Begin(kSpaceBook);
-    space.Save(writer);
-    writer.End();
-    writer.End();
-  }
-  writer.Begin(kManaged);
-  managed_.Save(writer);
-  writer.End();
-  for (const auto& [client, book] : dma_) {
-    writer.Begin(kDma);
-    book.Save(writer);
-    writer.End();
-  }
-  for (const Encoders& one : encoders_) {
-    Write(writer, kEncoders, one.client.handle, one.client.serial, one.card, one.taken);
-  }
-  SaveEntries(writer);
-}
+namespace {
 
-Result<> Boundary::Load(StateReader& reader) {
-  ledger::Card figures = 0;
-  ForEachRecord(reader, [&](StateTag tag) {
-    switch (tag) {
-      case kRefused: {
-        const std::string what = reader.Text();
-        refused_[what] = reader.Number();
-        return true;
-      }
-      case kFigures:
-        LoadFigures(reader, figures++);
-        return true;
-      case kSpace:
-        LoadSpace(reader);
-        return true;
-      case kManaged:
-        managed_.Load(reader);
-        return true;
-      case kDma:
-        LoadDmaBook(reader);
-        return true;
-      case kEncoders:
-        LoadEncoders(reader);
-        return true;
-      case kEntries:
-        LoadEntries(reader);
-        return true;
-      case kOsEvent:
-        LoadOsEvent(reader);
-        return true;
-      default:
-        return false;
-    }
-  });
-  if (Check(reader, figures == cards_.size(), "there are more cards, or fewer")) {
-    Resume();
-  }
-  return reader.Finish();
-}
-
-void Boundary::LoadFigures(StateReader& reader, ledger::Card card) {
-  if (Check(reader, card < cards_.size(), "there are more cards, or fewer")) {
-    CardFigures& figures = cards_[card].figures;
+void LoadFigures(Container& container, StateReader& reader, ledger::Card card) {
+  if (Check(reader, card < container.cards.size(), "there are more cards, or fewer")) {
+    CardFigures& figures = container.cards[card].figures;
     figures.context_bytes = reader.Number();
     figures.space_bytes = reader.Number();
     figures.bar1_bytes = reader.Number();
   }
 }
 
-void Boundary::LoadSpace(StateReader& reader) {
+void LoadSpace(Container& container, StateReader& reader) {
   ledger::FileKey key = 0;
   UvmSpace space(0);
   ForEachRecord(reader, [&](StateTag tag) {
@@ -454,68 +384,145 @@ void Boundary::LoadSpace(StateReader& reader) {
         key = reader.Number();
         return true;
       case kSpaceBook:
-        space.Load(reader, static_cast<ledger::Card>(cards_.size()));
+        space.Load(reader, static_cast<ledger::Card>(container.cards.size()));
         return true;
       default:
         return false;
     }
   });
-  if (Check(reader, key >= kFirstSpace && key < kDmaExtra, "the key of a space")) {
-    (void)Check(reader, spaces_.try_emplace(key, std::move(space)).second, "a space twice");
+  if (Check(reader, key >= Boundary::kFirstSpace && key < kDmaExtra, "the key of a space")) {
+    (void)Check(reader, container.spaces.try_emplace(key, std::move(space)).second,
+                "a space twice");
   }
 }
 
-void Boundary::LoadDmaBook(StateReader& reader) {
+void LoadDmaBook(Container& container, StateReader& reader) {
   DmaBook book({}, 0);
-  book.Load(reader, static_cast<ledger::Card>(cards_.size()));
+  book.Load(reader, static_cast<ledger::Card>(container.cards.size()));
   const std::uint32_t client = book.client().handle;
-  (void)Check(reader, dma_.try_emplace(client, std::move(book)).second, "a client's book twice");
+  (void)Check(reader, container.dma.try_emplace(client, std::move(book)).second,
+              "a client's book twice");
 }
 
-void Boundary::LoadEncoders(StateReader& reader) {
+void LoadEncoders(Container& container, StateReader& reader) {
   Encoders encoders;
   encoders.client.handle = reader.As<ledger::Handle>();
   encoders.client.serial = reader.Number();
-  encoders.card = LoadCard(reader, static_cast<ledger::Card>(cards_.size()));
+  encoders.card = LoadCard(reader, static_cast<ledger::Card>(container.cards.size()));
   encoders.taken = reader.As<std::uint32_t>();
-  encoders_.push_back(encoders);
+  container.encoders.push_back(encoders);
 }
 
-void Boundary::SaveEntries(StateWriter& writer) const {
-  for (const auto& [client, entries] : entries_) {
+void SaveEntries(const Container& container, StateWriter& writer) {
+  for (const auto& [client, entries] : container.entries) {
     Write(writer, kEntries, client, entries.serial, entries.count);
   }
-  for (const auto& [event, serial] : os_events_) {
+  for (const auto& [event, serial] : container.os_events) {
     Write(writer, kOsEvent, event.first, serial, event.second);
   }
 }
 
-void Boundary::LoadEntries(StateReader& reader) {
+void LoadEntries(Container& container, StateReader& reader) {
   const auto client = reader.As<ledger::Handle>();
   const std::uint64_t serial = reader.Number();
-  entries_[client] = {serial, reader.As<std::uint32_t>()};
+  container.entries[client] = {serial, reader.As<std::uint32_t>()};
 }
 
-void Boundary::LoadOsEvent(StateReader& reader) {
+void LoadOsEvent(Container& container, StateReader& reader) {
   const auto client = reader.As<ledger::Handle>();
   const std::uint64_t serial = reader.Number();
-  os_events_[{client, reader.As<std::uint32_t>()}] = serial;
+  container.os_events[{client, reader.As<std::uint32_t>()}] = serial;
+}
+
+}  // namespace
+
+void Boundary::Save(StateWriter& writer) const {
+  for (const auto& [what, times] : container_.refusals.counts()) {
+    writer.Begin(kRefused);
+    writer.Text(what);
+    writer.Number(times);
+    writer.End();
+  }
+  for (const CardIds& card : container_.cards) {
+    Write(writer, kFigures, card.figures.context_bytes, card.figures.space_bytes,
+          card.figures.bar1_bytes);
+  }
+  for (const auto& [key, space] : container_.spaces) {
+    writer.Begin(kSpace);
+    Write(writer, kSpaceKey, key);
+    writer.Begin(kSpaceBook);
+    space.Save(writer);
+    writer.End();
+    writer.End();
+  }
+  writer.Begin(kManaged);
+  container_.managed.Save(writer);
+  writer.End();
+  for (const auto& [client, book] : container_.dma) {
+    writer.Begin(kDma);
+    book.Save(writer);
+    writer.End();
+  }
+  for (const Encoders& one : container_.encoders) {
+    Write(writer, kEncoders, one.client.handle, one.client.serial, one.card, one.taken);
+  }
+  SaveEntries(container_, writer);
+}
+
+Result<> Boundary::Load(StateReader& reader) {
+  ledger::Card figures = 0;
+  ForEachRecord(reader, [&](StateTag tag) {
+    switch (tag) {
+      case kRefused: {
+        const std::string what = reader.Text();
+        container_.refusals.Set(what, reader.Number());
+        return true;
+      }
+      case kFigures:
+        LoadFigures(container_, reader, figures++);
+        return true;
+      case kSpace:
+        LoadSpace(container_, reader);
+        return true;
+      case kManaged:
+        container_.managed.Load(reader);
+        return true;
+      case kDma:
+        LoadDmaBook(container_, reader);
+        return true;
+      case kEncoders:
+        LoadEncoders(container_, reader);
+        return true;
+      case kEntries:
+        LoadEntries(container_, reader);
+        return true;
+      case kOsEvent:
+        LoadOsEvent(container_, reader);
+        return true;
+      default:
+        return false;
+    }
+  });
+  if (Check(reader, figures == container_.cards.size(), "there are more cards, or fewer")) {
+    Resume();
+  }
+  return reader.Finish();
 }
 
 // The ledger already agrees with the trackers, unless this version counts differently from the one
 // that wrote them.
 void Boundary::Resume() {
   DropGoneClients();
-  for (auto& [key, space] : spaces_) {
-    SettleSpace(key, space);
+  for (auto& [key, space] : container_.spaces) {
+    SettleSpace(container_, key, space);
   }
-  for (const auto& [client, book] : dma_) {
-    SettleDma(book);
+  for (const auto& [client, book] : container_.dma) {
+    SettleDma(container_, book);
   }
-  if (!spaces_.empty()) {
-    managed_.ExpectSpaces();
+  if (!container_.spaces.empty()) {
+    container_.managed.ExpectSpaces();
   }
-  managed_.Resume(ManagedCards());
+  container_.managed.Resume(ManagedCards(container_));
   SetBounds();
 }
 

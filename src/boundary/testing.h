@@ -206,7 +206,7 @@ class BoundaryTest : public testing::Test {
     Call call = Control(kSubdevice, command, params, decision);
     EXPECT_EQ(decision.action, Decision::Action::kAnswer);
     EXPECT_EQ(StatusOf(call), rm::NV_OK);
-    EXPECT_TRUE(decision.of_processes);
+    EXPECT_TRUE(decision.effects.lists_processes);
     boundary_->AnswerOfProcesses(call, decision, pids_);
     return Load<T>(call.nested[0].bytes);
   }

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "boundary/boundary.h"
+#include "boundary/calls/steps.h"
 #include "boundary/quotas.h"
 #include "boundary/testing.h"
 #include "boundary/uvm_book.h"

@@ -10,9 +10,10 @@
 namespace cgpu::ledger {
 namespace {
 
-Error BoundReached(const char* what, std::uint32_t bound) {
-  return {Code::kExhausted, 0,
-          "the grant's bound of " + std::to_string(bound) + " " + what + " is reached", ""};
+ReserveResult BoundReached(Full full, const char* what, std::uint32_t bound) {
+  return {Error{Code::kExhausted, 0,
+                "the grant's bound of " + std::to_string(bound) + " " + what + " is reached", ""},
+          full};
 }
 
 Error Internal(std::string what) {
@@ -59,21 +60,25 @@ Ledger::Ledger(const std::vector<std::uint64_t>& limits, Bounds bounds)
 
 Ledger::~Ledger() = default;
 
-Result<Reservation> Ledger::ReserveClient() {
+ReserveResult Ledger::ReserveClient() {
   CollectDropped();
   if (counts_.clients + pending_counts_.clients >= bounds_.clients) {
-    return BoundReached("clients", bounds_.clients);
+    return BoundReached(Full::kClients, "clients", bounds_.clients);
   }
   return Hold({.what = Pending::What::kClient, .source = {}});
 }
 
-Result<Reservation> Ledger::Reserve(Kind kind, Card card, std::uint64_t bytes) {
+ReserveResult Ledger::Reserve(Kind kind, Card card, std::uint64_t bytes) {
   CollectDropped();
   if (card >= cards_.size()) {
     return NoCard(card);
   }
-  CGPU_TRY(CheckBounds(kind, &cards_[card]));
-  CGPU_TRY(CheckRoom(card, bytes));
+  if (const auto room = CheckRoom(card, bytes); !room.ok()) {
+    return {room.error(), Full::kLimit};
+  }
+  if (auto refusal = CheckBounds(kind, &cards_[card])) {
+    return std::move(*refusal);
+  }
   cards_[card].reserved += bytes;
   return Hold({.what = Pending::What::kObject,
                .kind = static_cast<std::uint8_t>(kind),
@@ -130,33 +135,34 @@ Result<> Ledger::CheckRoom(Card card, std::uint64_t bytes) {
                ""};
 }
 
-Result<> Ledger::CheckBounds(Kind kind, const CardState* card) {
+std::optional<ReserveResult> Ledger::CheckBounds(Kind kind, const CardState* card) const {
   if (counts_.handles + pending_counts_.handles >= bounds_.handles) {
-    return BoundReached("objects", bounds_.handles);
+    return BoundReached(Full::kHandles, "objects", bounds_.handles);
   }
   Counts wanted;
   CountKind(wanted, kind, 1);
   if (wanted.channel_groups != 0) {
     const std::uint32_t live = counts_.channel_groups + pending_counts_.channel_groups;
     if (live >= bounds_.channel_groups) {
-      return BoundReached("channel groups", bounds_.channel_groups);
+      return BoundReached(Full::kChannelGroups, "channel groups", bounds_.channel_groups);
     }
     if (card != nullptr && card->counts.channel_groups >= card->bounds.channel_groups) {
-      return BoundReached("channel groups of a card", card->bounds.channel_groups);
+      return BoundReached(Full::kCardChannelGroups, "channel groups of a card",
+                          card->bounds.channel_groups);
     }
   }
   if (wanted.channels != 0) {
     if (counts_.channels + pending_counts_.channels >= bounds_.channels) {
-      return BoundReached("channels", bounds_.channels);
+      return BoundReached(Full::kChannels, "channels", bounds_.channels);
     }
     if (card != nullptr && card->counts.channels >= card->bounds.channels) {
-      return BoundReached("channels of a card", card->bounds.channels);
+      return BoundReached(Full::kCardChannels, "channels of a card", card->bounds.channels);
     }
   }
   if (wanted.debuggers != 0 && counts_.debuggers + pending_counts_.debuggers >= bounds_.debuggers) {
-    return BoundReached("debuggers", bounds_.debuggers);
+    return BoundReached(Full::kDebuggers, "debuggers", bounds_.debuggers);
   }
-  return {};
+  return std::nullopt;
 }
 
 Result<Ledger::Shared> Ledger::SourceOf(ClientRef client, ObjectRef source) const {
@@ -174,26 +180,28 @@ Result<Ledger::Shared> Ledger::SourceOf(ClientRef client, ObjectRef source) cons
   return Shared{object->block, object->cls, object->card, object->kind};
 }
 
-Result<Reservation> Ledger::ReserveShared(Pending::What what, const Shared& source) {
+ReserveResult Ledger::ReserveShared(Pending::What what, const Shared& source) {
   CollectDropped();
-  CGPU_TRY(CheckBounds(Kind::kOther, nullptr));
+  if (auto refusal = CheckBounds(Kind::kOther, nullptr)) {
+    return std::move(*refusal);
+  }
   if (source.block != nullptr) {
     ++source.block->pins;
   }
   return Hold({.what = what, .source = source});
 }
 
-Result<Reservation> Ledger::ReserveDup(ClientRef client, ObjectRef source) {
+ReserveResult Ledger::ReserveDup(ClientRef client, ObjectRef source) {
   Result<Shared> shared = SourceOf(client, source);
   return shared.ok() ? ReserveShared(Pending::What::kCopy, *shared) : shared.error();
 }
 
-Result<Reservation> Ledger::ReserveExport(ClientRef client, ObjectRef source) {
+ReserveResult Ledger::ReserveExport(ClientRef client, ObjectRef source) {
   Result<Shared> shared = SourceOf(client, source);
   return shared.ok() ? ReserveShared(Pending::What::kExport, *shared) : shared.error();
 }
 
-Result<Reservation> Ledger::ReserveImport(FileKey file, std::uint32_t index) {
+ReserveResult Ledger::ReserveImport(FileKey file, std::uint32_t index) {
   const auto entry = exports_.find({file, index});
   if (entry == exports_.end()) {
     return Error{Code::kNotFound, 0, "the file holds no object that this container exported", ""};

@@ -118,6 +118,39 @@ class Reservation {
   std::uint64_t id_ = 0;
 };
 
+// The thing that a reservation found full.
+enum class Full : std::uint8_t {
+  kNothing,
+  kLimit,  // the GPU's limit; said before any quota that is full, too
+  // Quotas of the container ...
+  kClients,
+  kHandles,
+  kChannelGroups,
+  kChannels,
+  kMappings,
+  kDebuggers,
+  // ... and on the GPU.
+  kCardChannelGroups,
+  kCardChannels,
+  kCardBar1,
+};
+
+// A reservation or, as an error, why there is none. `full()` is kNothing for all codes other than
+// kExhausted.
+class [[nodiscard]] ReserveResult : public Result<Reservation> {
+ public:
+  // Implicit, as those of Result.
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  ReserveResult(Reservation reservation) : Result(std::move(reservation)) {}
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  ReserveResult(Error error, Full full = Full::kNothing) : Result(std::move(error)), full_(full) {}
+
+  [[nodiscard]] Full full() const { return full_; }
+
+ private:
+  Full full_ = Full::kNothing;
+};
+
 struct NewObject {
   ObjectRef parent;  // the client itself: its own handle
   Handle handle = 0;
@@ -204,22 +237,22 @@ class Ledger {
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
 
-  // --- Before the call. kExhausted: over the GPU's limit or a quota.
-  [[nodiscard]] Result<Reservation> ReserveClient();
+  // --- Before the call. kExhausted: over the GPU's limit or a quota; ReserveResult::full() says
+  // which.
+  ReserveResult ReserveClient();
   // Reserves a new object. kNotFound: no such GPU.
-  [[nodiscard]] Result<Reservation> Reserve(Kind kind, Card card = 0, std::uint64_t bytes = 0);
+  ReserveResult Reserve(Kind kind, Card card = 0, std::uint64_t bytes = 0);
   // Reserves a duplicate of `source`, anywhere in the container. kNotFound: no such object;
   // kInvalid: it is a client.
-  [[nodiscard]] Result<Reservation> ReserveDup(ClientRef client, ObjectRef source);
+  ReserveResult ReserveDup(ClientRef client, ObjectRef source);
   // Reserves an import of the object that `file` holds at `index`. kNotFound: the place is empty,
   // or its object is not this container's.
-  [[nodiscard]] Result<Reservation> ReserveImport(FileKey file, std::uint32_t index = 0);
+  ReserveResult ReserveImport(FileKey file, std::uint32_t index = 0);
   // Reserves an export of `source`; errors as ReserveDup.
-  [[nodiscard]] Result<Reservation> ReserveExport(ClientRef client, ObjectRef source);
+  ReserveResult ReserveExport(ClientRef client, ObjectRef source);
   // Reserves a view of `object`. `bytes` of BAR1; 0 where it is not GPU memory. Errors as
   // ReserveDup.
-  [[nodiscard]] Result<Reservation> ReserveMapping(ClientRef client, ObjectRef object,
-                                                   std::uint64_t bytes);
+  ReserveResult ReserveMapping(ClientRef client, ObjectRef object, std::uint64_t bytes);
   void Cancel(Reservation& reservation);
 
   // --- After the call. kInternal: the reservation is empty or of another kind.
@@ -358,9 +391,10 @@ class Ledger {
   static void AddUsage(const Object& object, Card card, Usage& usage);
 
   [[nodiscard]] const Pending* Get(const Reservation& reservation, Pending::What what) const;
-  Result<> CheckBounds(Kind kind, const CardState* card);
+  // Returns nothing if no quota is full.
+  std::optional<ReserveResult> CheckBounds(Kind kind, const CardState* card) const;
   Result<> CheckRoom(Card card, std::uint64_t bytes);
-  Result<Reservation> ReserveShared(Pending::What what, const Shared& source);
+  ReserveResult ReserveShared(Pending::What what, const Shared& source);
   [[nodiscard]] Result<Shared> SourceOf(ClientRef client, ObjectRef source) const;
   Reservation Hold(const Pending& pending);
   void Release(std::uint64_t id);

@@ -343,6 +343,33 @@ TEST_F(LedgerTest, AProbeCannotRemoveANewerClientOfTheSameHandle) {
   EXPECT_FALSE(ledger_.CardOf(old, kDevice));
 }
 
+TEST_F(LedgerTest, ARefusalSaysWhatIsFull) {
+  const ClientRef client = Client(kClient);
+  Device(client);
+  EXPECT_EQ(ledger_.Reserve(Kind::kMemory, 0, kLimit).full(), Full::kNothing);
+  EXPECT_EQ(ledger_.Reserve(Kind::kMemory, 2, 1).full(), Full::kNothing) << "there is no such card";
+  EXPECT_EQ(ledger_.Reserve(Kind::kMemory, 0, kLimit + 1).full(), Full::kLimit);
+  ledger_.SetCardBounds(0, {.channel_groups = 1, .channels = 1, .bar1_bytes = 10});
+  const Reservation lone = ledger_.Reserve(Kind::kLoneChannel, 0, 5).value();
+  EXPECT_EQ(ledger_.Reserve(Kind::kChannelGroup, 0, 5).full(), Full::kCardChannelGroups);
+  EXPECT_EQ(ledger_.Reserve(Kind::kChannel, 0).full(), Full::kCardChannels);
+  EXPECT_EQ(ledger_.Reserve(Kind::kChannelGroup, 0, kLimit).full(), Full::kLimit)
+      << "over a quota as well";
+  ASSERT_TRUE(Add(client, kDevice, kMemory, Kind::kMemory, 100).ok());
+  EXPECT_EQ(ledger_.ReserveMapping(client, {kMemory}, 11).full(), Full::kCardBar1);
+  std::vector<Reservation> held;
+  for (ReserveResult one = ledger_.ReserveClient(); one.ok(); one = ledger_.ReserveClient()) {
+    held.push_back(std::move(one).value());
+  }
+  EXPECT_EQ(ledger_.ReserveClient().full(), Full::kClients);
+  for (ReserveResult one = ledger_.ReserveExport(client, {kMemory}); one.ok();
+       one = ledger_.ReserveExport(client, {kMemory})) {
+    held.push_back(std::move(one).value());
+  }
+  EXPECT_EQ(ledger_.ReserveDup(client, {kMemory}).full(), Full::kHandles);
+  EXPECT_EQ(ledger_.Reserve(Kind::kDebugger, 0).full(), Full::kHandles);
+}
+
 TEST_F(LedgerTest, ALimitBelowUseStopsGrowth) {
   const ClientRef client = Client(kClient);
   Device(client);

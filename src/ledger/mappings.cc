@@ -6,8 +6,7 @@
 
 namespace cgpu::ledger {
 
-Result<Reservation> Ledger::ReserveMapping(ClientRef client, ObjectRef object,
-                                           std::uint64_t bytes) {
+ReserveResult Ledger::ReserveMapping(ClientRef client, ObjectRef object, std::uint64_t bytes) {
   CollectDropped();
   const Result<Shared> source = SourceOf(client, object);
   if (!source.ok()) {
@@ -15,7 +14,8 @@ Result<Reservation> Ledger::ReserveMapping(ClientRef client, ObjectRef object,
   }
   Pending pending{.what = Pending::What::kMapping, .source = {}};
   if (counts_.mappings + pending_counts_.mappings >= bounds_.mappings) {
-    return Error{Code::kExhausted, 0, "the bound on views of memory is reached", ""};
+    return {Error{Code::kExhausted, 0, "the bound on views of memory is reached", ""},
+            Full::kMappings};
   }
   if (bytes != 0) {
     if (source->block == nullptr) {
@@ -25,11 +25,12 @@ Result<Reservation> Ledger::ReserveMapping(ClientRef client, ObjectRef object,
     pending.bytes = bytes;
     CardState& state = cards_[pending.card];
     if (state.bar1 > state.bounds.bar1_bytes || bytes > state.bounds.bar1_bytes - state.bar1) {
-      return Error{Code::kExhausted, 0,
-                   "card " + std::to_string(pending.card) + ": " + std::to_string(bytes) +
-                       " bytes of BAR1 asked for, " + std::to_string(state.bar1) + " of " +
-                       std::to_string(state.bounds.bar1_bytes) + " in use",
-                   ""};
+      return {Error{Code::kExhausted, 0,
+                    "card " + std::to_string(pending.card) + ": " + std::to_string(bytes) +
+                        " bytes of BAR1 asked for, " + std::to_string(state.bar1) + " of " +
+                        std::to_string(state.bounds.bar1_bytes) + " in use",
+                    ""},
+              Full::kCardBar1};
     }
     state.bar1 += bytes;
   }

@@ -33,7 +33,7 @@ class AuditBook {
   // Names of one container that have lines of their own, since a tenant can think up many. The rest
   // is counted as "others".
   static constexpr std::size_t kMaxNames = 64;
-  // Names that are counted in the rest. A shim sends no more (Boundary::kMaxRefused).
+  // Names that are counted in the rest. A shim sends no more (boundary::Refusals::kMost).
   static constexpr std::size_t kMaxOthers = 1024;
 
   explicit AuditBook(std::chrono::seconds interval) : interval_(interval) {}

@@ -23,18 +23,11 @@ constexpr std::chrono::milliseconds kPatience{50};
 }  // namespace
 
 // Excludes questions while a tenant's call makes or frees a range, until that is in the accounting.
-std::shared_lock<std::shared_timed_mutex> Server::KeepQuestionsOut(const boundary::Call& call) {
+std::shared_lock<std::shared_timed_mutex> Server::KeepQuestionsOut(
+    const boundary::Decision& decision) {
   std::shared_lock lock(ranges_mutex_, std::defer_lock);
-  switch (call.uvm_request) {
-    case rm::UVM_REGISTER_CHANNEL:
-    case rm::UVM_FREE:
-    case rm::UVM_MAP_DYNAMIC_PARALLELISM_REGION:
-    case rm::UVM_ALLOC_SEMAPHORE_POOL:
-    case rm::UVM_CREATE_EXTERNAL_RANGE:
-      lock.lock();
-      break;
-    default:
-      break;
+  if (decision.effects.changes_ranges) {
+    lock.lock();
   }
   return lock;
 }

@@ -15,60 +15,60 @@
 namespace cgpu::shim {
 
 // Returns 0 if the file has no tag of ours.
-std::uint32_t Server::FindMark(int file) {
+std::uint32_t Server::FindTag(int file) {
   std::set<std::uint32_t> marks;
   {
     const MutexLock lock(state_mutex_);
     marks = exports_;
   }
-  // No tenant makes a client with a tag's handle (Boundary::DecideClient), so at most one is left.
+  // No tenant makes a client with a tag's handle (boundary/calls/alloc.cc, DecideClient()), so at
+  // most one is left.
   std::erase_if(marks, [&](std::uint32_t mark) { return !driver_->HasMark(file, mark); });
   return marks.size() == 1 ? *marks.begin() : 0;
 }
 
 // Tags the file before an export. For an import, and for a question about an export, finds its tag.
 // Returns false if the driver has no room for a tag.
-bool Server::MarkTransfer(Pending& pending) {
+bool Server::TagTransfer(Pending& pending) {
   boundary::Call& call = pending.call;
   if (!pending.argument.valid() || call.fd->file->kind != boundary::FileKind::kControl) {
     return true;
   }
   const int file = pending.argument.get();
-  switch (call.command) {
-    case rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD: {
+  switch (call.fd->tag) {
+    case boundary::FileTag::kNew: {
       {
         const MutexLock lock(state_mutex_);
         if (exports_.size() >= kMaxExports) {
           return true;  // without a tag the boundary refuses it
         }
       }
-      const auto mark = driver_->MarkFile(file);
-      if (mark.ok()) {
-        call.fd->mark = *mark;
+      const auto tag = driver_->MarkFile(file);
+      if (tag.ok()) {
+        call.fd->mark = *tag;
       }
-      return mark.ok();
+      return tag.ok();
     }
-    case rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD:
-      return MarkTable(pending);
-    case rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD:
-    case rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD:
-    case rm::NV0000_CTRL_CMD_OS_UNIX_GET_EXPORT_OBJECT_INFO:
-      call.fd->mark = FindMark(file);
+    case boundary::FileTag::kTable:
+      return TagTable(pending);
+    case boundary::FileTag::kFind:
+      call.fd->mark = FindTag(file);
       return true;
-    default:
+    case boundary::FileTag::kNone:
       return true;
   }
+  return true;
 }
 
 // Sets up a table of several objects. Several calls fill a table, of any process that has the file.
 // The shim's own is one that it has set up, which works once and for nobody afterwards. So no other
 // container's objects are ever in it, and none of this container's get there unseen.
-bool Server::MarkTable(Pending& pending) {
+bool Server::TagTable(Pending& pending) {
   using Params = rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS;
   boundary::Call& call = pending.call;
   const int file = pending.argument.get();
   const MutexLock table_lock(table_mutex_);
-  call.fd->mark = FindMark(file);
+  call.fd->mark = FindTag(file);
   if (call.fd->mark != 0 || call.nested.empty() || call.nested[0].bytes.size() != sizeof(Params)) {
     return true;
   }
@@ -98,8 +98,8 @@ bool Server::MarkTable(Pending& pending) {
   return true;
 }
 
-void Server::SettleMark(const Pending& pending, bool exported) {
-  if (pending.call.command != rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD || !pending.call.fd ||
+void Server::SettleTag(const Pending& pending, bool exported) {
+  if (!pending.call.fd || pending.call.fd->tag != boundary::FileTag::kNew ||
       pending.call.fd->mark == 0) {
     return;
   }

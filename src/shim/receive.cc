@@ -117,8 +117,7 @@ std::unique_ptr<Pending> Server::CopyIn(const SourcePtr& source, const Notificat
     if (process != nullptr) {
       recorder_.Refused(*process, static_cast<std::uint32_t>(notification.args[1]), error);
     }
-    // Without this check the error could belong to a thread that is gone and whose number is
-    // reused.
+    // The number of a thread that is gone may be another's by now.
     if (source->listener.Valid(notification.id)) {
       (void)pool_.Answer(*source, notification.id, error);
     }
@@ -144,26 +143,24 @@ std::unique_ptr<Pending> Server::CopyIn(const SourcePtr& source, const Notificat
     }
     return answer(error == EMFILE ? EIO : error == ENOTTY ? ENOTTY : EBADF);
   }
-  const boundary::File known = taken->known;
   auto pending = std::make_unique<Pending>();
   pending->source = source;
   pending->notification = notification;
   pending->caller = *caller;
   pending->file = std::move(taken->file);
-  pending->call.file = known;
-  pending->call.process = (*caller)->process->serial;
-  if (!known.granted) {
+  pending->call.file = taken->known;
+  pending->call.process = process->serial;
+  if (!taken->known.granted) {
     CountRefused("a file of another card");
     return answer(EPERM);
   }
   CallerMemory memory(**caller);
   const auto request = static_cast<std::uint32_t>(notification.args[1]);
-  int error = 0;
-  if (known.kind == boundary::FileKind::kUvm) {
-    error = boundary::DecodeUvm(abi_, request, notification.args[2], memory, pending->call);
+  const bool of_uvm = taken->known.kind == boundary::FileKind::kUvm;
+  const int error = (of_uvm ? boundary::DecodeUvm : boundary::Decode)(
+      abi_, request, notification.args[2], memory, pending->call);
+  if (of_uvm) {
     FindSpace(*pending);
-  } else {
-    error = boundary::Decode(abi_, request, notification.args[2], memory, pending->call);
   }
   if (memory.gone() && again != nullptr) {
     *again = true;

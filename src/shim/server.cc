@@ -40,15 +40,6 @@ ReplayKey KeyOf(const Pending& pending) {
   return {pending.call.process, n.tid, n.ip, {n.args[0], n.args[1], n.args[2]}};
 }
 
-// Returns true for queries whose answers show how much the container has.
-bool AsksForMemory(const boundary::Call& call) {
-  if (call.nr == rm::NV_ESC_RM_VID_HEAP_CONTROL) {
-    return call.command == rm::NVOS32_FUNCTION_INFO;
-  }
-  return call.nr == rm::NV_ESC_RM_CONTROL && (call.command == rm::NV2080_CTRL_CMD_FB_GET_INFO ||
-                                              call.command == rm::NV2080_CTRL_CMD_FB_GET_INFO_V2);
-}
-
 }  // namespace
 
 Server::Server(ShimConfig config, const rm::Abi& abi, std::unique_ptr<Driver> driver,
@@ -236,24 +227,14 @@ bool Server::Replayed(Pending& pending, ReplayKey& key, Image& input) {
   return true;
 }
 
-// Decides, executes and accounts. Returns the errno for the tenant.
-int Server::SeeThrough(Pending& pending, bool* copy_out) {
-  ReplayKey key;
-  Image input;
-  const bool recorded = !config_.killable && pending.call.ChangesState();
-  if (recorded && Replayed(pending, key, input)) {
-    *copy_out = true;
-    return 0;
-  }
+// Decides; where there is no room, after a look at what has been closed meanwhile.
+Decision Server::Decide(Pending& pending) {
   const auto decide = [&] {
     const MutexLock lock(state_mutex_);
     Decision decision = boundary_.Decide(pending.call);
     NoteRefusals();
     return decision;
   };
-  if (!MarkTransfer(pending)) {
-    return ENOMEM;
-  }
   Decision decision = decide();
   if (decision.over_limit) {
     ReconcileForCall();
@@ -263,58 +244,83 @@ int Server::SeeThrough(Pending& pending, bool* copy_out) {
     const MutexLock lock(state_mutex_);
     ledger_.CountDenial(*decision.card);
   }
-  if (const auto refused = RefuseSpace(pending)) {
-    decision.action = Decision::Action::kAnswer;
-    boundary::SetStatus(pending.call, *refused);
+  if (decision.effects.makes_space) {
+    if (const auto refused = RefuseSpace(pending)) {
+      decision.action = Decision::Action::kAnswer;
+      boundary::SetStatus(pending.call, *refused);
+    }
   }
+  return decision;
+}
+
+// Executes the call and accounts for it. Returns the errno for the tenant.
+int Server::ExecuteDecided(Pending& pending, Decision& decision) {
+  if (decision.effects.shows_memory) {
+    (void)SettleManaged();
+  }
+  const auto no_questions = KeepQuestionsOut(decision);
+  const auto schedules = CardOfSchedule(pending.call, decision);
+  int error = decision.error;
+  if (schedules &&
+      !scheduler_.BeforeSchedule(*schedules, pending.call.client, pending.call.object)) {
+    boundary::SetStatus(pending.call, rm::NV_ERR_NOT_SUPPORTED);
+    CountRefused("a channel that cannot be given its share");
+  } else if (decision.effects.switches_channels) {
+    error = SwitchChannels(pending, *decision.card);
+  } else {
+    error = Execute(pending);
+  }
+  if (schedules) {
+    scheduler_.AfterSchedule(*schedules);
+  }
+  std::optional<boundary::Undo> undo;
+  {
+    const MutexLock lock(state_mutex_);
+    undo = boundary_.Account(pending.call, decision, error);
+  }
+  if (decision.effects.frees_objects) {
+    scheduler_.AfterFree();
+  }
+  if (undo) {
+    driver_->Free(pending.file.get(), undo->client, undo->object);
+    const MutexLock lock(state_mutex_);
+    boundary_.Undone(pending.call, decision);
+    NoteRefusals();
+  }
+  return error;
+}
+
+// Sees the call through. Returns the errno for the tenant.
+int Server::SeeThrough(Pending& pending, bool* copy_out) {
+  ReplayKey key;
+  Image input;
+  const bool recorded = !config_.killable && pending.call.ChangesState();
+  if (recorded && Replayed(pending, key, input)) {
+    *copy_out = true;
+    return 0;
+  }
+  if (!TagTransfer(pending)) {
+    return ENOMEM;
+  }
+  Decision decision = Decide(pending);
   int error = decision.error;
   pending.proceed = decision.action == Decision::Action::kContinue;
-  if (decision.of_processes) {
+  if (decision.effects.lists_processes) {
     AnswerOfProcesses(pending.call, decision);
   }
   if (decision.action == Decision::Action::kExecute) {
-    if (const auto ready = PrepareDevice(pending.call, decision); !ready.ok()) {
+    if (const auto ready = PrepareDevice(decision); !ready.ok()) {
       const MutexLock lock(state_mutex_);
       (void)boundary_.Account(pending.call, decision, EIO);
       return EIO;  // an allocation without a tag
     }
-    if (pending.call.uvm_request == 0 && AsksForMemory(pending.call)) {
-      (void)SettleManaged();
-    }
-    const auto no_questions = KeepQuestionsOut(pending.call);
-    const auto schedules = CardOfSchedule(pending.call);
-    if (schedules &&
-        !scheduler_.BeforeSchedule(*schedules, pending.call.client, pending.call.object)) {
-      boundary::SetStatus(pending.call, rm::NV_ERR_NOT_SUPPORTED);
-      CountRefused("a channel that cannot be given its share");
-    } else if (IsDisableChannels(pending.call)) {
-      error = SwitchChannels(pending, *decision.card);
-    } else {
-      error = Execute(pending);
-    }
-    if (schedules) {
-      scheduler_.AfterSchedule(*schedules);
-    }
-    std::optional<boundary::Undo> undo;
-    {
-      const MutexLock lock(state_mutex_);
-      undo = boundary_.Account(pending.call, decision, error);
-    }
-    if (pending.call.nr == rm::NV_ESC_RM_FREE) {
-      scheduler_.AfterFree();
-    }
-    if (undo) {
-      driver_->Free(pending.file.get(), undo->client, undo->object);
-      const MutexLock lock(state_mutex_);
-      boundary_.Undone(pending.call, decision);
-      NoteRefusals();
-    }
+    error = ExecuteDecided(pending, decision);
   }
-  if (pending.call.uvm_request == rm::UVM_INITIALIZE && error == 0 &&
-      boundary::StatusOf(pending.call) == rm::NV_OK) {
+  const bool done = error == 0 && boundary::StatusOf(pending.call) == rm::NV_OK;
+  if (decision.effects.makes_space && done) {
     KeepSpace(pending);
   }
-  SettleMark(pending, error == 0 && boundary::StatusOf(pending.call) == rm::NV_OK);
+  SettleTag(pending, done);
   *copy_out = error == 0 && decision.action != Decision::Action::kFail && !pending.proceed;
   recorder_.Call(*pending.caller->process, pending.call, error,
                  decision.action == Decision::Action::kExecute || pending.proceed);
@@ -335,7 +341,7 @@ std::optional<Scheduler::Channels> Server::ChannelsOf(std::size_t card, std::uin
 }
 
 void Server::AnswerOfProcesses(boundary::Call& call, const Decision& decision) {
-  if (call.command == rm::NV2080_CTRL_CMD_GPU_GET_PID_INFO) {
+  if (decision.effects.shows_memory) {
     (void)SettleManaged();
   }
   const auto pids = ContainerPids();
@@ -344,19 +350,14 @@ void Server::AnswerOfProcesses(boundary::Call& call, const Decision& decision) {
 }
 
 // Returns the GPU of the channels that the call schedules, if it does.
-std::optional<ledger::Card> Server::CardOfSchedule(const boundary::Call& call) {
-  if (call.nr != rm::NV_ESC_RM_CONTROL || (call.command != rm::NVA06C_CTRL_CMD_GPFIFO_SCHEDULE &&
-                                           call.command != rm::NVA06F_CTRL_CMD_GPFIFO_SCHEDULE)) {
+std::optional<ledger::Card> Server::CardOfSchedule(const boundary::Call& call,
+                                                   const Decision& decision) {
+  if (!decision.effects.schedules_channels) {
     return std::nullopt;
   }
   const MutexLock lock(state_mutex_);
   const auto client = ledger_.FindClient(call.client);
   return client ? ledger_.CardOf(client->ref, call.object) : std::nullopt;
-}
-
-bool Server::IsDisableChannels(const boundary::Call& call) {
-  return call.nr == rm::NV_ESC_RM_CONTROL &&
-         call.command == rm::NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS;
 }
 
 // Switches channels for their owner. The driver is asked only for channels that are not off by
@@ -388,9 +389,9 @@ int Server::SwitchChannels(Pending& pending, ledger::Card card) {
   return error;
 }
 
-Result<> Server::PrepareDevice(const boundary::Call& call, const Decision& decision) {
-  const bool device = call.nr == rm::NV_ESC_RM_ALLOC && call.command == rm::NV01_DEVICE_0;
-  if ((!device && call.uvm_request != rm::UVM_REGISTER_GPU) || !decision.card) {
+// Opens the GPU that the call is about to use, and tells the boundary its sizes.
+Result<> Server::PrepareDevice(const Decision& decision) {
+  if (!decision.effects.opens_gpu || !decision.card) {
     return {};
   }
   std::uint32_t instance = 0;

@@ -167,6 +167,8 @@ class Server : private CallHandler {
   void Admit(std::unique_ptr<Pending> pending, bool hold);
   bool Replayed(Pending& pending, ReplayKey& key, Image& input);
   int SeeThrough(Pending& pending, bool* copy_out);
+  [[nodiscard]] boundary::Decision Decide(Pending& pending);
+  int ExecuteDecided(Pending& pending, boundary::Decision& decision);
   int Execute(Pending& pending);
   int ExecuteUvm(int file, boundary::Call& call);
   void ReconcileForCall();
@@ -192,7 +194,7 @@ class Server : private CallHandler {
       const std::vector<boundary::ManagedBook::Witness>& witnesses, bool at_leisure);
   // doubts.cc
   [[nodiscard]] std::shared_lock<std::shared_timed_mutex> KeepQuestionsOut(
-      const boundary::Call& call);
+      const boundary::Decision& decision);
   void SettleDoubts();
   void CleanUpMappings();
   struct KnownFile {
@@ -213,15 +215,15 @@ class Server : private CallHandler {
   void NoteRefusals() CGPU_REQUIRES(state_mutex_);
   void CountRefused(const std::string& what);
   // marks.cc
-  std::uint32_t FindMark(int file);
-  bool MarkTransfer(Pending& pending);
-  bool MarkTable(Pending& pending);
-  void SettleMark(const Pending& pending, bool exported);
+  std::uint32_t FindTag(int file);
+  bool TagTransfer(Pending& pending);
+  bool TagTable(Pending& pending);
+  void SettleTag(const Pending& pending, bool exported);
   [[nodiscard]] std::optional<Scheduler::Channels> ChannelsOf(std::size_t card, std::uint64_t seen);
-  [[nodiscard]] static bool IsDisableChannels(const boundary::Call& call);
   int SwitchChannels(Pending& pending, ledger::Card card);
-  [[nodiscard]] std::optional<ledger::Card> CardOfSchedule(const boundary::Call& call);
-  Result<> PrepareDevice(const boundary::Call& call, const boundary::Decision& decision);
+  [[nodiscard]] std::optional<ledger::Card> CardOfSchedule(const boundary::Call& call,
+                                                           const boundary::Decision& decision);
+  Result<> PrepareDevice(const boundary::Decision& decision);
   void Deliver(Pending& pending, bool copy_out, int error);
   bool CopyOut(Pending& pending);
   void Finish(const Claim& claim);

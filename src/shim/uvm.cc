@@ -12,7 +12,7 @@
 namespace cgpu::shim {
 // Returns the status for an INITIALIZE that would make another space and may not.
 std::optional<std::uint32_t> Server::RefuseSpace(const Pending& pending) {
-  if (pending.call.uvm_request != rm::UVM_INITIALIZE || pending.uvm != nullptr) {
+  if (pending.uvm != nullptr) {
     return std::nullopt;
   }
   if (uvm_files_.size() >= UvmFiles::kMost) {

@@ -17,7 +17,7 @@ _BRANCHES = ["535", "550", "570", "580", "590", "595", "610"]
 NO_MEMORY, NOT_SUPPORTED, INVALID_CLASS, NO_PERMISSION = 0x51, 0x56, 0x22, 0x1B
 TAKEN, INVALID_ARGUMENT, NO_CLIENT, INVALID_LIMIT, NOT_FOUND = 0x19, 0x1F, 0x23, 0x2E, 0x57
 
-# Of FB info, by index: what the slice is told (KiB). See src/boundary/view.cc.
+# Of FB info, by index: what the slice is told (KiB). See src/boundary/calls/view.cc.
 FB_TOTAL = (0x07, 0x08, 0x09, 0x20)
 FB_FREE = 0x16
 FB_AT_MOST_TOTAL, FB_AT_MOST_FREE = 0x0A, 0x12

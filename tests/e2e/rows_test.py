@@ -39,8 +39,8 @@ SHIMS_OWN = ("NV_ESC_RM_ALLOC 0x41", "NV0000_CTRL_CMD_CLIENT_GET_ACCESS_RIGHTS",
              "NV0000_CTRL_CMD_OS_UNIX_CREATE_EXPORT_OBJECT_FD")
 # It asks this of each file before it is initialised: whether it is already.
 IS_INITIALISED = "UVM_CLEAN_UP_ZOMBIE_RESOURCES"
-# nvidia-uvm's that do not reach it, as boundary/uvm.cc has them: answered, because the sharing mode
-# leaves nothing to do, and refused.
+# nvidia-uvm's that do not reach it, as boundary/calls/uvm.cc has them: answered, because the sharing
+# mode leaves nothing to do, and refused.
 UVM_NEVER_RUN = ("UVM_MM_INITIALIZE", "UVM_DEINITIALIZE", "UVM_POPULATE_PAGEABLE",
                  "UVM_ALLOC_DEVICE_P2P", "UVM_CLEAR_ALL_ACCESS_COUNTERS")
 

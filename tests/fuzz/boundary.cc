@@ -117,7 +117,7 @@ void RunCall(Input& input, const cgpu::rm::Abi& abi, Boundary& boundary) {
   }
   (void)boundary.NeedsOf(call);
   Decision decision = boundary.Decide(call);
-  if (decision.of_processes) {
+  if (decision.effects.lists_processes) {
     boundary.AnswerOfProcesses(call, decision, {{1, 17}, {2, 18}});
   }
   if (decision.action != Decision::Action::kExecute) {

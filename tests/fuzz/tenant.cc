@@ -105,7 +105,7 @@ void Tenant::Issue(std::uint32_t nr, const void* params, std::size_t size) {
 }
 
 void Tenant::Start(const Call& call, Decision decision) {
-  if (decision.of_processes) {
+  if (decision.effects.lists_processes) {
     Call answer = call;
     boundary_.AnswerOfProcesses(answer, decision, pids_);
     CheckAnswer(answer);

@@ -1,37 +1,31 @@
-// Rewrites the driver's answers for this container: its slice, its GPUs, its processes.
+// Controls whose results are rewritten for the container: its slice, its GPUs.
 #include <algorithm>
-#include <array>
 #include <bit>
+#include <cstddef>
+#include <iterator>
 #include <limits>
-#include <set>
 
-#include "boundary/boundary.h"
-#include "rm/class_table.h"
+#include "boundary/calls/control_handler.h"
+#include "boundary/calls/handler.h"
 #include "rm/fb_info.h"
-#include "rm/nv_classes.h"
 #include "rm/nv_controls.h"
 #include "rm/nv_ctrl.h"
 #include "rm/nv_status.h"
-#include "rm/nv_structs.h"
 
 namespace cgpu::boundary {
 namespace {
-
-constexpr std::uint32_t kNoInstance = 0xffffffff;  // PARTITIONID_INVALID: of a divided GPU
 
 constexpr std::uint32_t ToKib(std::uint64_t bytes) {
   return static_cast<std::uint32_t>(
       std::min<std::uint64_t>(bytes / 1024, std::numeric_limits<std::uint32_t>::max()));
 }
 
-}  // namespace
-
-void Boundary::RewriteFbInfo(Bytes& bytes, std::size_t at, std::size_t count,
-                             ledger::Card card) const {
-  const std::uint64_t limit = ledger_.Limit(card);
+void RewriteFbInfo(const Container& container, Bytes& bytes, std::size_t at, std::size_t count,
+                   ledger::Card card) {
+  const std::uint64_t limit = container.ledger.Limit(card);
   const std::uint32_t total = ToKib(limit);
-  const std::uint32_t free = ToKib(limit - std::min(limit, ledger_.Used(card)));
-  const std::uint64_t window = ledger_.Bar1Bound(card);
+  const std::uint32_t free = ToKib(limit - std::min(limit, container.ledger.Used(card)));
+  const std::uint64_t window = container.ledger.Bar1Bound(card);
   for (std::size_t i = 0; i < count; ++i, at += sizeof(rm::NV2080_CTRL_FB_INFO)) {
     auto entry = Load<rm::NV2080_CTRL_FB_INFO>(bytes, at);
     switch (entry.index) {
@@ -57,7 +51,7 @@ void Boundary::RewriteFbInfo(Bytes& bytes, std::size_t at, std::size_t count,
         break;
       case rm::NV2080_CTRL_FB_INFO_INDEX_BAR1_AVAIL_SIZE:
       case rm::NV2080_CTRL_FB_INFO_INDEX_BAR1_MAX_CONTIGUOUS_AVAIL_SIZE:
-        entry.data = ToKib(window - std::min(window, ledger_.Bar1Used(card)));
+        entry.data = ToKib(window - std::min(window, container.ledger.Bar1Used(card)));
         break;
       // The heap's place on the GPU shows what neighbours hold.
       case rm::NV2080_CTRL_FB_INFO_INDEX_HEAP_START:
@@ -74,106 +68,18 @@ void Boundary::RewriteFbInfo(Bytes& bytes, std::size_t at, std::size_t count,
   }
 }
 
-std::vector<std::uint32_t> Boundary::PidsOnCard(
-    ledger::Card card, std::uint32_t cls,
-    const std::map<ledger::ProcessKey, std::uint32_t>& pids) const {
-  std::set<std::uint32_t> found;
-  for (const ledger::ClientInfo& client : ledger_.Clients()) {
-    const auto pid = pids.find(client.owner);
-    if (pid == pids.end()) {
-      continue;
-    }
-    for (const ledger::ObjectInfo& object : ledger_.Objects(client.ref)) {
-      const auto parent = ledger_.Find(client.ref, object.parent);
-      // subdevice_ctrl_gpu_kernel.c: reports users of subdevices, and of objects below channels.
-      if (object.card == card && object.cls == cls &&
-          (cls == rm::NV20_SUBDEVICE_0 || (parent && rm::IsChannelClass(parent->cls)))) {
-        found.insert(pid->second);
-        break;
-      }
-    }
-  }
-  return {found.begin(), found.end()};
-}
-
-void Boundary::ListPids(Bytes& bytes, ledger::Card card,
-                        const std::map<ledger::ProcessKey, std::uint32_t>& pids) const {
-  auto params = Load<rm::NV2080_CTRL_GPU_GET_PIDS_PARAMS>(bytes);
-  const auto list = params.idType == rm::NV2080_CTRL_GPU_GET_PIDS_ID_TYPE_CLASS
-                        ? PidsOnCard(card, params.id, pids)
-                        : std::vector<std::uint32_t>();
-  params.pidTblCount = static_cast<std::uint32_t>(std::min(list.size(), std::size(params.pidTbl)));
-  std::fill(std::begin(params.pidTbl), std::end(params.pidTbl), 0U);
-  std::copy_n(list.begin(), params.pidTblCount, std::begin(params.pidTbl));
-  Store(bytes, params);
-}
-
-void Boundary::TellPidInfo(Bytes& bytes, ledger::Card card,
-                           const std::map<ledger::ProcessKey, std::uint32_t>& pids) const {
-  auto params = Load<rm::NV2080_CTRL_GPU_GET_PID_INFO_PARAMS>(bytes);
-  const auto usage = ledger_.UsageByProcess(card);
-  const std::size_t count =
-      std::min<std::size_t>(params.pidInfoListCount, std::size(params.pidInfoList));
-  for (std::size_t i = 0; i < count; ++i) {
-    auto& entry = params.pidInfoList[i];
-    entry.smcSubscription = {kNoInstance, kNoInstance};
-    if (entry.index != rm::NV2080_CTRL_GPU_PID_INFO_INDEX_VIDEO_MEMORY_USAGE) {
-      entry.result = rm::NV_ERR_INVALID_ARGUMENT;
-      continue;
-    }
-    entry.result = entry.pid == 0 ? rm::NV_ERR_INVALID_ARGUMENT : rm::NV_OK;
-    auto& memory = entry.data.vidMemUsage;
-    memory = {};
-    for (const auto& [process, pid] : pids) {
-      if (const auto used = usage.find(process); pid == entry.pid && used != usage.end()) {
-        memory.memPrivate +=
-            used->second.private_bytes + used->second.context_bytes + used->second.extra_bytes;
-        memory.memSharedOwned += used->second.shared_owned_bytes;
-        memory.memSharedDuped += used->second.shared_duped_bytes;
-      }
-    }
-  }
-  Store(bytes, params);
-}
-
-void Boundary::AnswerOfProcesses(Call& call, const Decision& decision,
-                                 const std::map<ledger::ProcessKey, std::uint32_t>& pids) const {
-  Bytes& params = call.nested[0].bytes;
-  const ledger::Card card = decision.card.value_or(0);
-  if (call.command == rm::NV2080_CTRL_CMD_GPU_GET_PIDS) {
-    ListPids(params, card, pids);
-  } else {
-    TellPidInfo(params, card, pids);
-  }
-}
-
-// Hides errors. The driver reports the error of any channel on the GPU to all that wait for such an
-// event (gpu_rmapi.c gpuNotifySubDeviceEvent_IMPL()): that there was one, and not what it was.
-void Boundary::HideErrors(Call& call) {
-  if (call.nested.empty()) {
-    return;
-  }
-  Bytes& bytes = call.nested[0].bytes;
-  if (auto event = Load<rm::NvUnixEvent>(bytes);
-      event.NotifyIndex == rm::NV2080_NOTIFIERS_RC_ERROR) {
-    event.info32 = 0;
-    event.info16 = 0;
-    Store(bytes, event);
-  }
-}
-
 // Keeps the granted ids of a list that ends at the first invalid one, at the start of `bytes`.
-void Boundary::FilterGpuIds(Bytes& bytes) const {
+void FilterGpuIds(const Container& container, Bytes& bytes) {
   auto list = Load<rm::NV0000_CTRL_GPU_GET_ATTACHED_IDS_PARAMS>(bytes);
   auto* const end = std::remove_if(std::begin(list.gpuIds), std::end(list.gpuIds),
-                                   [&](std::uint32_t id) { return !CardOfGpuId(id); });
+                                   [&](std::uint32_t id) { return !container.CardOfGpuId(id); });
   std::fill(end, std::end(list.gpuIds), rm::NV0000_CTRL_GPU_INVALID_ID);
   Store(bytes, list);
 }
 
 // Keeps granted ids of the list: probed ids, then the excluded ones and (from 580) a word of flags
 // per probed id.
-void Boundary::FilterProbedIds(Bytes& bytes) const {
+void FilterProbedIds(const Container& container, Bytes& bytes) {
   constexpr std::size_t kSlots = rm::NV0000_CTRL_GPU_MAX_ATTACHED_GPUS;
   constexpr std::size_t kWord = sizeof(std::uint32_t);
   const Bytes before = bytes;
@@ -181,7 +87,7 @@ void Boundary::FilterProbedIds(Bytes& bytes) const {
   std::size_t kept = 0;
   for (std::size_t i = 0; i < kSlots; ++i) {
     const auto id = Load<std::uint32_t>(before, i * kWord);
-    if (CardOfGpuId(id)) {
+    if (container.CardOfGpuId(id)) {
       Store(bytes, id, kept * kWord);
       if (has_flags) {
         Store(bytes, Load<std::uint32_t>(before, (2 * kSlots + i) * kWord),
@@ -201,22 +107,23 @@ void Boundary::FilterProbedIds(Bytes& bytes) const {
   }
 }
 
-void Boundary::FilterActiveDevices(Bytes& bytes) const {
+void FilterActiveDevices(const Container& container, Bytes& bytes) {
   auto list = Load<rm::NV0000_CTRL_GPU_GET_ACTIVE_DEVICE_IDS_PARAMS>(bytes);
   auto* const last =
       std::begin(list.devices) + std::min<std::size_t>(list.numDevices, std::size(list.devices));
-  auto* const end = std::remove_if(
-      std::begin(list.devices), last,
-      [&](const rm::NV0000_CTRL_GPU_ACTIVE_DEVICE& device) { return !CardOfGpuId(device.gpuId); });
+  auto* const end = std::remove_if(std::begin(list.devices), last,
+                                   [&](const rm::NV0000_CTRL_GPU_ACTIVE_DEVICE& device) {
+                                     return !container.CardOfGpuId(device.gpuId);
+                                   });
   std::fill(end, std::end(list.devices), rm::NV0000_CTRL_GPU_ACTIVE_DEVICE{});
   list.numDevices = static_cast<std::uint32_t>(end - std::begin(list.devices));
   Store(bytes, list);
 }
 
 // Keeps the bits of granted GPUs. Bit n: device instance n.
-void Boundary::FilterDeviceMask(Bytes& bytes) const {
+void FilterDeviceMask(const Container& container, Bytes& bytes) {
   std::uint32_t mask = 0;
-  for (const CardIds& card : cards_) {
+  for (const CardIds& card : container.cards) {
     if (card.device_instance < 32) {
       mask |= std::uint32_t{1} << card.device_instance;
     }
@@ -226,13 +133,13 @@ void Boundary::FilterDeviceMask(Bytes& bytes) const {
 
 // Rewrites {count, {flags, size in MiB, size in bytes, offset}[8]} (ctrl2080bus.h). Windows onto
 // the GPU's memory may be as large as the GPU: none is reported larger than the slice needs.
-void Boundary::RewriteBars(Bytes& bytes, ledger::Card card) const {
+void RewriteBars(Container& container, Bytes& bytes, ledger::Card card) {
   constexpr std::size_t kFirst = 8;
   constexpr std::size_t kEntry = 24;
   constexpr std::size_t kSizeBytes = 8;
   constexpr std::uint64_t kMib = 1024 * 1024;
   // Registers need some MiB whatever the slice is.
-  const std::uint64_t most = std::max(std::bit_ceil(ledger_.Limit(card)), 256 * kMib);
+  const std::uint64_t most = std::max(std::bit_ceil(container.ledger.Limit(card)), 256 * kMib);
   for (std::size_t at = kFirst; at + kEntry <= bytes.size(); at += kEntry) {
     if (const auto size = Load<std::uint64_t>(bytes, at + kSizeBytes); size > most) {
       Store(bytes, most, at + kSizeBytes);
@@ -242,27 +149,27 @@ void Boundary::RewriteBars(Bytes& bytes, ledger::Card card) const {
 }
 
 // Reports one region, as large as the slice; hides where it lies on the GPU.
-void Boundary::RewriteRegions(Bytes& bytes, ledger::Card card) const {
+void RewriteRegions(const Container& container, Bytes& bytes, ledger::Card card) {
   constexpr std::size_t kFirst =
       offsetof(rm::NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO_PARAMS_V535, fbRegion);
-  if (bytes.size() < kFirst + abi_.fb_region_stride || Load<std::uint32_t>(bytes) == 0) {
+  if (bytes.size() < kFirst + container.abi.fb_region_stride || Load<std::uint32_t>(bytes) == 0) {
     return;
   }
   auto region = Load<rm::NV2080_CTRL_CMD_FB_GET_FB_REGION_FB_REGION_INFO_V535>(bytes, kFirst);
-  const std::uint64_t limit = ledger_.Limit(card);
+  const std::uint64_t limit = container.ledger.Limit(card);
   region.base = 0;
   region.limit = limit == 0 ? 0 : limit - 1;
   region.reserved = 0;
-  std::fill(bytes.begin() + static_cast<std::ptrdiff_t>(kFirst + abi_.fb_region_stride),
+  std::fill(bytes.begin() + static_cast<std::ptrdiff_t>(kFirst + container.abi.fb_region_stride),
             bytes.end(), std::byte{0});
   Store(bytes, region, kFirst);
   Store(bytes, std::uint32_t{1});
 }
 
 // The driver found the GPU by its uuid: one that is not granted does not exist.
-void Boundary::HideUuidInfo(Call& call) const {
+void HideUuidInfo(const Container& container, Call& call) {
   auto info = Load<rm::NV0000_CTRL_GPU_GET_UUID_INFO_PARAMS>(call.nested[0].bytes);
-  if (CardOfGpuId(info.gpuId)) {
+  if (container.CardOfGpuId(info.gpuId)) {
     return;
   }
   info.gpuId = 0;
@@ -272,58 +179,54 @@ void Boundary::HideUuidInfo(Call& call) const {
   SetStatus(call, rm::NV_ERR_OBJECT_NOT_FOUND);
 }
 
-void Boundary::RewriteCardInfo(Call& call) const {
-  constexpr std::size_t kEntry = sizeof(rm::nv_ioctl_card_info_t);
-  Bytes kept;
-  for (std::size_t at = 0; at + kEntry <= call.image.size(); at += kEntry) {
-    const auto card = Load<rm::nv_ioctl_card_info_t>(call.image, at);
-    if (card.valid != 0 && CardOfGpuId(card.gpu_id)) {
-      kept.insert(kept.end(), call.image.begin() + static_cast<std::ptrdiff_t>(at),
-                  call.image.begin() + static_cast<std::ptrdiff_t>(at + kEntry));
-    }
-  }
-  kept.resize(call.image.size());
-  call.image = std::move(kept);
+}  // namespace
+
+// Notes the two that show how much the container holds.
+Decision DecideView(Container& /*container*/, Call& call, Decision decision,
+                    const ControlRule& /*rule*/) {
+  decision.effects.shows_memory = call.command == rm::NV2080_CTRL_CMD_FB_GET_INFO ||
+                                  call.command == rm::NV2080_CTRL_CMD_FB_GET_INFO_V2;
+  return decision;
 }
 
-void Boundary::RewriteControl(Call& call, const Decision& decision) {
+std::optional<Undo> AccountView(Container& container, Call& call, Decision& decision) {
   Bytes& params = call.nested[0].bytes;
   const ledger::Card card = decision.card.value_or(0);
   switch (call.command) {
     case rm::NV2080_CTRL_CMD_FB_GET_INFO:
       if (call.nested.size() > 1) {
         Bytes& list = call.nested[1].bytes;
-        RewriteFbInfo(list, 0, list.size() / sizeof(rm::NV2080_CTRL_FB_INFO), card);
+        RewriteFbInfo(container, list, 0, list.size() / sizeof(rm::NV2080_CTRL_FB_INFO), card);
       }
       break;
     case rm::NV2080_CTRL_CMD_FB_GET_INFO_V2: {
       // {count, list}: the list's capacity differs by version, its offset does not.
       const std::size_t room =
           (params.size() - sizeof(std::uint32_t)) / sizeof(rm::NV2080_CTRL_FB_INFO);
-      RewriteFbInfo(params, sizeof(std::uint32_t),
+      RewriteFbInfo(container, params, sizeof(std::uint32_t),
                     std::min<std::size_t>(Load<std::uint32_t>(params), room), card);
       break;
     }
     case rm::NV2080_CTRL_CMD_FB_GET_FB_REGION_INFO:
-      RewriteRegions(params, card);
+      RewriteRegions(container, params, card);
       break;
     case rm::NV0000_CTRL_CMD_GPU_GET_ATTACHED_IDS:
-      FilterGpuIds(params);
+      FilterGpuIds(container, params);
       break;
     case rm::NV0000_CTRL_CMD_GPU_GET_PROBED_IDS:
-      FilterProbedIds(params);
+      FilterProbedIds(container, params);
       break;
     case rm::NV0000_CTRL_CMD_GPU_GET_ACTIVE_DEVICE_IDS:
-      FilterActiveDevices(params);
+      FilterActiveDevices(container, params);
       break;
     case rm::NV0000_CTRL_CMD_GPU_GET_DEVICE_IDS:
-      FilterDeviceMask(params);
+      FilterDeviceMask(container, params);
       break;
     case rm::NV2080_CTRL_CMD_BUS_GET_PCI_BAR_INFO:
-      RewriteBars(params, card);
+      RewriteBars(container, params, card);
       break;
     case rm::NV0000_CTRL_CMD_GPU_GET_UUID_INFO:
-      HideUuidInfo(call);
+      HideUuidInfo(container, call);
       break;
     case rm::NV0000_CTRL_CMD_SYSTEM_GET_FABRIC_STATUS:
       Store(params, rm::NV0000_CTRL_GET_SYSTEM_FABRIC_STATUS_SKIP);
@@ -331,6 +234,7 @@ void Boundary::RewriteControl(Call& call, const Decision& decision) {
     default:
       break;
   }
+  return std::nullopt;
 }
 
 }  // namespace cgpu::boundary

@@ -1,0 +1,56 @@
+// RM_DUP_OBJECT: duplicates an object, perhaps of another client.
+#include <utility>
+
+#include "boundary/calls/handler.h"
+#include "boundary/calls/steps.h"
+#include "boundary/objects.h"
+#include "rm/nv_status.h"
+#include "rm/nv_structs.h"
+
+namespace cgpu::boundary {
+
+void DecodeDup(const rm::Abi& /*abi*/, TenantMemory& /*memory*/, Call& call) {
+  const auto dup = Load<rm::NVOS55_PARAMETERS>(call.image);
+  call.client = dup.hClient;
+  call.object = dup.hParent;
+  call.source_client = dup.hClientSrc;
+}
+
+std::vector<std::uint32_t> ClientsOfDup(const Call& call) {
+  if (call.client == 0) {
+    return {};
+  }
+  std::vector<std::uint32_t> clients{call.client};
+  if (call.source_client != 0 && call.source_client != call.client) {
+    clients.push_back(call.source_client);
+  }
+  return clients;
+}
+
+Decision DecideDup(Container& container, Call& call, Decision decision) {
+  const auto dup = Load<rm::NVOS55_PARAMETERS>(call.image);
+  const auto source = container.ledger.FindClient(dup.hClientSrc);
+  if (!source) {
+    return container.Answer(call, NoSuchClient(call), "RM_DUP_OBJECT of a foreign client");
+  }
+  const auto parent = container.ledger.Find(decision.client, dup.hParent);
+  const auto object = container.ledger.Find(source->ref, dup.hObjectSrc);
+  if (!parent || !object) {
+    return container.Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND,
+                            "RM_DUP_OBJECT of an unknown object");
+  }
+  decision.object = parent->ref;
+  auto reservation = container.ledger.ReserveDup(source->ref, object->ref);
+  if (!reservation.ok()) {
+    return container.Answer(call, rm::NV_ERR_INSUFFICIENT_RESOURCES, "objects over a bound");
+  }
+  decision.reservation = std::move(*reservation);
+  return decision;
+}
+
+std::optional<Undo> AccountDup(Container& container, Call& call, Decision& decision) {
+  return AddCopy(container, decision, decision.reservation,
+                 Load<rm::NVOS55_PARAMETERS>(call.image).hObject);
+}
+
+}  // namespace cgpu::boundary

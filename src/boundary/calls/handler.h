@@ -1,0 +1,81 @@
+// How the boundary treats each escape of RM: one handler per number, in one table (table.cc). A
+// family of calls has one file here, which holds all its steps; steps.h declares them.
+//
+// A step that a handler does not have is null.
+#ifndef CGPU_BOUNDARY_CALLS_HANDLER_H_
+#define CGPU_BOUNDARY_CALLS_HANDLER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "boundary/call.h"
+#include "boundary/container.h"
+#include "boundary/decision.h"
+#include "rm/abi.h"
+#include "rm/nv_status.h"
+
+namespace cgpu::boundary {
+
+// How an executed call ended.
+struct Outcome {
+  int error = 0;      // the ioctl's errno or 0
+  bool done = false;  // no error, and the in-band status says so too
+};
+
+struct Handler {
+  std::uint32_t nr = 0;
+
+  // Decode. `accepts`: the driver has the command on this file and in this size; null: the table of
+  // escapes says on which (rm/escape_table.h). `decode` reads the rest of the parameters.
+  bool (*accepts)(const Call& call) = nullptr;
+  void (*decode)(const rm::Abi& abi, TenantMemory& memory, Call& call) = nullptr;
+
+  // Needs. See Call::ChangesState() and Call::Releases(); null: never. `clients`: the clients whose
+  // state the call changes; null: the client that it acts for.
+  bool (*changes_state)(const Call& call) = nullptr;
+  bool (*releases)(const Call& call) = nullptr;
+  std::vector<std::uint32_t> (*clients)(const Call& call) = nullptr;
+
+  // Decide. `decide_early` may decide before the client is looked up. Then the client that the call
+  // acts for must be the container's. `decide` gets it in a decision to execute; null: the call is
+  // executed as it is.
+  std::optional<Decision> (*decide_early)(Container& container, Call& call) = nullptr;
+  bool for_client = true;
+  std::uint32_t no_such_client = rm::NV_ERR_INVALID_CLIENT;  // see NoSuchClient()
+  Decision (*decide)(Container& container, Call& call, Decision decision) = nullptr;
+
+  // Account. `settle` follows every execution: it restores what `decide` changed in the call, and
+  // settles what does not depend on success alone. `account` follows a call that is done.
+  void (*settle)(Container& container, Call& call, const Decision& decision,
+                 const Outcome& outcome) = nullptr;
+  std::optional<Undo> (*account)(Container& container, Call& call, Decision& decision) = nullptr;
+};
+
+// Returns null for an escape that is refused (WhyEscape() in policy.h).
+[[nodiscard]] const Handler* FindHandler(std::uint32_t nr);
+
+// Returns the driver's answer for a client that does not exist; to a container, no other
+// container's client exists (src/nvidia/src/libraries/resserv/src/rs_server.c and
+// src/kernel/rmapi/control.c).
+[[nodiscard]] std::uint32_t NoSuchClient(const Call& call);
+
+// --- For steps of several families.
+
+[[nodiscard]] inline bool Always(const Call& /*call*/) {
+  return true;
+}
+
+// Notes the pointer at `at` in `holder` and copies the `size` bytes it leads to. With size 0 the
+// driver gets a null pointer. Without `copy_in` the driver begins with zeros.
+void ReadNested(TenantMemory& memory, Call& call, std::size_t size, int holder, std::size_t at,
+                bool copy_out = true, bool copy_in = true);
+// Notes the descriptor number at `at` in the image, or in nested[holder].
+void TakeFdArgument(Call& call, std::size_t at, int holder = -1);
+// Decodes parameters whose first field is the client.
+void DecodeClient(const rm::Abi& abi, TenantMemory& memory, Call& call);
+
+}  // namespace cgpu::boundary
+
+#endif  // CGPU_BOUNDARY_CALLS_HANDLER_H_

@@ -1,0 +1,200 @@
+#include "boundary/objects.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "boundary/page_tables.h"
+#include "boundary/policy.h"
+#include "rm/nv_alloc.h"
+#include "rm/nv_classes.h"
+#include "rm/nv_status.h"
+#include "rm/nv_structs.h"
+#include "rm/vidmem.h"
+
+namespace cgpu::boundary {
+namespace {
+
+struct IntervalTables {
+  std::uint64_t bytes = 0;
+  bool covered = false;  // mappings in it need no further tables
+};
+
+// Returns the tables of a VA range (NV50_MEMORY_VIRTUAL). The driver makes it with tables for all
+// pages that may be mapped in it (gpu_vaspace.c gvaspaceAlloc() and
+// gvaspaceApplyDefaultAlignment()): of small and of big pages unless it says which. A lazy one has
+// none, one that others manage neither, and a sparse one has those at its ends.
+IntervalTables TablesOfInterval(std::uint64_t size, std::uint32_t flags, std::uint32_t attr) {
+  constexpr std::uint64_t kBigTable = 256;
+  if (size == 0 || (flags & (rm::NVOS32_ALLOC_FLAGS_EXTERNALLY_MANAGED)) != 0) {
+    return {};
+  }
+  if ((flags & rm::NVOS32_ALLOC_FLAGS_SPARSE) != 0) {
+    return {2 * PageTables::MostBytes(1), false};
+  }
+  if ((flags & rm::NVOS32_ALLOC_FLAGS_LAZY) != 0) {
+    return {};
+  }
+  switch (rm::NVOS32_ATTR_PAGE_SIZE.Get(attr)) {
+    case rm::NVOS32_ATTR_PAGE_SIZE_HUGE:
+      return {PageTables::MostBytes(size, false), false};
+    case rm::NVOS32_ATTR_PAGE_SIZE_DEFAULT: {
+      // A page of the GPU holds several tables of big pages (gmmu_walk.c).
+      const std::uint64_t big = ((size - 1) / rm::kPageHuge + 2) * kBigTable;
+      return {PageTables::MostBytes(size) + big + PageTables::kTableBytes, true};
+    }
+    default:
+      return {PageTables::MostBytes(size), false};
+  }
+}
+
+}  // namespace
+
+Decision Reserve(Container& container, Call& call, Decision decision, ledger::Kind kind,
+                 std::uint64_t bytes) {
+  decision.card = container.ledger.CardOf(decision.client, call.object);
+  if (bytes > 0 && !decision.card) {
+    return container.Answer(call, rm::NV_ERR_INVALID_OBJECT_PARENT, "card memory below no card");
+  }
+  const ledger::Card card = decision.card.value_or(0);
+  auto reservation = container.ledger.Reserve(kind, card, bytes);
+  if (!reservation.ok()) {
+    const bool memory = reservation.full() == ledger::Full::kLimit;
+    Decision refusal =
+        container.Answer(call, memory ? rm::NV_ERR_NO_MEMORY : rm::NV_ERR_INSUFFICIENT_RESOURCES,
+                         memory ? "memory over the limit" : "objects over a bound");
+    refusal.over_limit = memory;
+    refusal.card = card;
+    return refusal;
+  }
+  decision.reservation = std::move(*reservation);
+  decision.bytes = bytes;
+  return decision;
+}
+
+Decision ReserveInterval(Container& container, Call& call, Decision decision, std::uint64_t size,
+                         std::uint32_t flags, std::uint32_t attr) {
+  const IntervalTables tables = TablesOfInterval(size, flags, attr);
+  decision.covered = tables.covered;
+  return Reserve(container, call, std::move(decision),
+                 tables.bytes > 0 ? ledger::Kind::kMemory : ledger::Kind::kOther, tables.bytes);
+}
+
+std::optional<Undo> AddMade(Container& container, Call& call, Decision& decision,
+                            const Made& made) {
+  ledger::NewObject object;
+  object.page_bytes = made.page_bytes;
+  object.parent = decision.object;
+  object.handle = made.handle;
+  object.cls = made.cls;
+  // The driver takes what was reserved; the size that it reports can be smaller, never larger.
+  object.actual_bytes = std::max(made.bytes, decision.bytes);
+  if (const ClassRule* rule = FindClassRule(made.cls);
+      rule != nullptr && rule->effect == ClassEffect::kDevice) {
+    object.card = decision.card;
+  }
+  object.engine = made.engine;
+  auto added = container.ledger.AddObject(decision.reservation, decision.client, object);
+  if (!added.ok() && added.error().code == Code::kConflict) {
+    // The driver has just accepted this handle, so the ledger's object under it is gone.
+    FreeObject(container, decision.client, {made.handle, 0});
+    added = container.ledger.AddObject(decision.reservation, decision.client, object);
+  }
+  if (added.ok()) {
+    return std::nullopt;
+  }
+  // If a client or parent is gone the object is gone too; freeing it then fails harmlessly.
+  SetStatus(call, rm::NV_ERR_NO_MEMORY);
+  return Undo{decision.client.handle, made.handle};
+}
+
+std::optional<Undo> AddCopy(Container& container, const Decision& decision,
+                            ledger::Reservation& reservation, std::uint32_t handle) {
+  auto added = container.ledger.AddCopy(reservation, decision.client, decision.object, handle);
+  if (!added.ok() && added.error().code == Code::kConflict) {
+    FreeObject(container, decision.client, {handle, 0});
+    added = container.ledger.AddCopy(reservation, decision.client, decision.object, handle);
+  }
+  if (!added.ok()) {
+    return Undo{decision.client.handle, handle};
+  }
+  if (const auto copy = container.ledger.Find(decision.client, handle);
+      copy && IsRangeClass(copy->cls)) {
+    AddRange(container, decision.client, handle, std::nullopt, false);
+  }
+  return std::nullopt;
+}
+
+void FreeObject(Container& container, ledger::ClientRef client, ledger::ObjectRef object) {
+  DmaBook* const book = FindDmaBook(container, client);
+  const bool others = book != nullptr && container.ledger.FreesOthers(client, object.handle);
+  // If the ledger does not know it, or it went with its parent meanwhile, there is nothing to give
+  // back.
+  if (!container.ledger.Free(client, object).ok() || book == nullptr) {
+    return;
+  }
+  if (!container.ledger.Owns(client.handle)) {
+    DropDmaBook(container, client.handle);
+    return;
+  }
+  book->Forget(object.serial);
+  if (others) {
+    book->Sweep([&](ledger::ObjectRef at) {
+      const auto there = container.ledger.Find(client, at.handle);
+      return there && there->ref == at;
+    });
+  }
+  SettleDma(container, *book);
+}
+
+ledger::ExtraKey KeyOf(const DmaBook& book) {
+  return {book.owner(), kDmaExtra | book.client().serial};
+}
+
+DmaBook* FindDmaBook(Container& container, ledger::ClientRef client) {
+  const auto found = container.dma.find(client.handle);
+  return found != container.dma.end() && found->second.client() == client ? &found->second
+                                                                          : nullptr;
+}
+
+void AddRange(Container& container, ledger::ClientRef client, std::uint32_t handle,
+              std::optional<std::uint32_t> space, bool covered) {
+  const auto owner = container.ledger.FindClient(client.handle);
+  const auto range = container.ledger.Find(client, handle);
+  if (!owner || !range || !range->card) {
+    return;
+  }
+  if (FindDmaBook(container, client) == nullptr) {
+    DropDmaBook(container, client.handle);
+    container.dma.emplace(client.handle, DmaBook(owner->ref, owner->owner));
+  }
+  std::uint64_t serial = range->ref.serial;
+  if (space) {
+    const auto named = container.ledger.Find(client, *space != 0 ? *space : range->parent);
+    serial = named ? named->ref.serial : serial;
+  }
+  container.dma.at(client.handle).AddRange(range->ref, serial, *range->card, covered);
+  if (space && range->cls == rm::NV50_MEMORY_VIRTUAL) {
+    // virtual_mem.c refAddDependant(). If it names no space, or one that is gone by now, it depends
+    // on none.
+    (void)container.ledger.AddDependency(client, handle, *space).ok();
+  }
+}
+
+void SettleDma(Container& container, const DmaBook& book) {
+  for (ledger::Card card = 0; card < container.cards.size(); ++card) {
+    container.ledger.ForceExtra(KeyOf(book), card, book.Bytes(card));
+  }
+}
+
+void DropDmaBook(Container& container, std::uint32_t client) {
+  const auto found = container.dma.find(client);
+  if (found == container.dma.end()) {
+    return;
+  }
+  for (ledger::Card card = 0; card < container.cards.size(); ++card) {
+    container.ledger.ForceExtra(KeyOf(found->second), card, 0);
+  }
+  container.dma.erase(found);
+}
+
+}  // namespace cgpu::boundary
