@@ -121,7 +121,7 @@ void AddPolicy(const cli::Command& app, int& status) {
     const auto done =
         nothing ? Result<>(Error{Code::kInvalid, 0, "the name of a GPU or of a policy is empty",
                                  "leave it out, or see `cgpu policy --help`"})
-                : Run(*command, *flags);
+                : Run(command, *flags);
     status = done.ok() ? 0 : Fail(done.error());
   });
 }
