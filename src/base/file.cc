@@ -63,6 +63,18 @@ Result<> WriteFile(const std::string& path, std::string_view content, unsigned m
   return WriteAll(fd.get(), content);
 }
 
+Result<> ReplaceFile(const std::string& path, std::string_view content, unsigned mode,
+                     bool durable) {
+  const std::string part = path + ".new";
+  CGPU_ASSIGN_OR_RETURN(auto fd, OpenFile(part, O_WRONLY | O_CREAT | O_TRUNC, mode));
+  CGPU_TRY(WriteAll(fd.get(), content));
+  if (fchmod(fd.get(), mode) != 0 || (durable && fsync(fd.get()) != 0) ||
+      rename(part.c_str(), path.c_str()) != 0) {
+    return ErrnoError(Code::kUnavailable, errno, "cannot write " + path);
+  }
+  return {};
+}
+
 Result<> WriteAll(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t n = write(fd, bytes.data(), bytes.size());

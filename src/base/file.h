@@ -21,6 +21,12 @@ namespace cgpu {
 [[nodiscard]] Result<> WriteFile(const std::string& path, std::string_view content,
                                  unsigned mode = 0644);
 
+// Puts a file of this content and mode, whatever the umask, in the place of `path`. Others see the
+// old file or the new one; if it is `durable`, also after the host has crashed. Writes to
+// `path`.new meanwhile, so two callers need a lock.
+[[nodiscard]] Result<> ReplaceFile(const std::string& path, std::string_view content, unsigned mode,
+                                   bool durable = false);
+
 // Writes everything or fails; retries EINTR and short writes. For blocking descriptors.
 [[nodiscard]] Result<> WriteAll(int fd, std::string_view bytes);
 

@@ -5,7 +5,6 @@
 //
 //   int count_ CGPU_GUARDED_BY(mutex_);              // needs mutex_
 //   void Add() CGPU_REQUIRES(mutex_);                // the caller holds mutex_
-//   void Close() CGPU_EXCLUDES(mutex_);              // the caller does not
 //   Mutex a_ CGPU_ACQUIRED_BEFORE(b_);               // the order of two mutexes
 //
 // The analysis looks at one function at a time. A lambda is a function of its own, which holds
@@ -25,7 +24,6 @@
 #endif
 #define CGPU_GUARDED_BY(mutex) CGPU_THREAD_ATTRIBUTE(guarded_by(mutex))
 #define CGPU_REQUIRES(...) CGPU_THREAD_ATTRIBUTE(requires_capability(__VA_ARGS__))
-#define CGPU_EXCLUDES(...) CGPU_THREAD_ATTRIBUTE(locks_excluded(__VA_ARGS__))
 #define CGPU_ACQUIRED_BEFORE(...) CGPU_THREAD_ATTRIBUTE(acquired_before(__VA_ARGS__))
 #define CGPU_ACQUIRE(...) CGPU_THREAD_ATTRIBUTE(acquire_capability(__VA_ARGS__))
 #define CGPU_RELEASE(...) CGPU_THREAD_ATTRIBUTE(release_capability(__VA_ARGS__))

@@ -1,6 +1,6 @@
 // The boundary decides what happens to a decoded call, as a pure function of the ledger, the grant
 // and the call. It updates the ledger with the outcome, and rewrites the results for the tenant.
-// What it does with each family of calls is in calls/; calls/handler.h lists the steps.
+// Each family of calls has its steps in calls/; calls/handler.h lists them.
 //
 // One Boundary per container. Thread-compatible: the caller holds one lock around every method, the
 // same that guards the ledger. The driver is asked in between, without the lock:

@@ -70,7 +70,7 @@ struct Pointer {
   int target = -1;           // nested[target], or -1: null for the driver
 };
 
-// What the shim does with the tag of the file behind a descriptor number (shim/marks.cc), before
+// The shim's step for the tag of the file behind a descriptor number (shim/marks.cc), before
 // the boundary decides.
 enum class FileTag {
   kNone,

@@ -1,5 +1,5 @@
-// What the boundary knows of its container: the GPUs of the grant, the ledger and the trackers. The
-// steps of the call families (calls/) work on it.
+// The boundary's knowledge of its container: the GPUs of the grant, the ledger and the trackers.
+// The steps of the call families (calls/) work on it.
 #ifndef CGPU_BOUNDARY_CONTAINER_H_
 #define CGPU_BOUNDARY_CONTAINER_H_
 

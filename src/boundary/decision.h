@@ -1,4 +1,4 @@
-// What the boundary decides about a call, and what the shim does for it.
+// The boundary's decision on a call, with what the shim does for it.
 //
 // Plain data, no I/O.
 #ifndef CGPU_BOUNDARY_DECISION_H_
@@ -14,7 +14,8 @@
 
 namespace cgpu::boundary {
 
-// What a call needs of the shim beside its execution, in the order in which the shim sees to it.
+// Steps that a call needs of the shim beside its execution, in the order in which the shim takes
+// them.
 struct Effects {
   bool lists_processes = false;  // the answer still lacks what AnswerOfProcesses() adds
   bool opens_gpu = false;        // needs the sizes of `card`: open it first, then SetFigures()

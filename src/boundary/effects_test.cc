@@ -1,4 +1,4 @@
-// What each family of calls asks of the shim.
+// Tests the effects of each family of calls.
 #include <gtest/gtest.h>
 
 #include <array>

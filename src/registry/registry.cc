@@ -172,16 +172,6 @@ bool WaitForAny(std::vector<pollfd>& events, std::chrono::steady_clock::time_poi
   return ready > 0;
 }
 
-// Replaces a file, in one step as others see it.
-Result<> Replace(const std::string& path, const std::string& text) {
-  const std::string part = path + ".new";
-  CGPU_TRY(WriteFile(part, text, 0600));
-  if (rename(part.c_str(), path.c_str()) != 0) {
-    return ErrnoError(Code::kUnavailable, errno, "cannot write " + path);
-  }
-  return {};
-}
-
 std::vector<std::string> IdsIn(const std::string& folder) {
   constexpr std::string_view kSuffix = ".sock";
   std::vector<std::string> ids;
@@ -298,7 +288,7 @@ bool Registry::HasAgent(const std::string& id) const {
 }
 
 Result<> Registry::Update(const RegistryLock& /*lock*/, const Reservation& reservation) const {
-  return Replace(PathOf(reservation.id, ".grant"), EncodeReservation(reservation));
+  return ReplaceFile(PathOf(reservation.id, ".grant"), EncodeReservation(reservation), 0600);
 }
 
 Result<CardSettings> Registry::SettingsOf(const RegistryLock& /*lock*/,
@@ -325,7 +315,7 @@ Result<CardSettings> Registry::SettingsOf(const RegistryLock& /*lock*/,
 Result<> Registry::SetCard(const RegistryLock& lock, const std::string& uuid,
                            const CardSettings& settings) const {
   CGPU_TRY(SettingsOf(lock, uuid));
-  return Replace(PathOf(uuid, ".card"), EncodeCardSettings(settings));
+  return ReplaceFile(PathOf(uuid, ".card"), EncodeCardSettings(settings), 0600);
 }
 
 void Registry::RemoveIfDead(const RegistryLock& /*lock*/, const std::string& id) const {

@@ -1,14 +1,7 @@
 #include "registry/saved_settings.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstdio>
 #include <utility>
 
-#include "base/fd.h"
 #include "base/file.h"
 #include "base/result.h"
 #include "grant/grant.h"
@@ -40,15 +33,6 @@ Result<> Take(const Words& line, SavedSettings& settings) {
     CGPU_ASSIGN_OR_RETURN(settings.max_inst, ParseMaxInst(line[2]));
   } else if (line[1] == kPrioRatio) {
     CGPU_ASSIGN_OR_RETURN(settings.prio_ratio, ParsePrioRatio(line[2]));
-  }
-  return {};
-}
-
-// Makes the content of the file durable: the file outlives the boot.
-Result<> Sync(const std::string& path) {
-  CGPU_ASSIGN_OR_RETURN(const auto fd, OpenFile(path, O_RDONLY));
-  if (fsync(fd.get()) != 0) {
-    return ErrnoError(Code::kUnavailable, errno, "cannot write " + path);
   }
   return {};
 }
@@ -126,18 +110,8 @@ Result<SavedByGpu> ReadSaved(const std::string& path) {
 }
 
 Result<> WriteSaved(const std::string& path, const SavedByGpu& saved) {
-  const std::string folder = path.substr(0, path.rfind('/'));
-  if (mkdir(folder.c_str(), 0755) != 0 && errno != EEXIST) {
-    return ErrnoError(Code::kUnavailable, errno, "cannot make " + folder);
-  }
-  const std::string part = path + ".new";
-  CGPU_TRY(WriteFile(part, EncodeSaved(saved), 0644));
-  CGPU_TRY(Sync(part));
-  // A strict umask must not keep the file from its readers.
-  if (chmod(part.c_str(), 0644) != 0 || rename(part.c_str(), path.c_str()) != 0) {
-    return ErrnoError(Code::kUnavailable, errno, "cannot replace " + path);
-  }
-  return {};
+  CGPU_TRY(MakeDirectories(path.substr(0, path.rfind('/'))));
+  return ReplaceFile(path, EncodeSaved(saved), 0644, true);
 }
 
 }  // namespace cgpu

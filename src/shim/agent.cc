@@ -208,8 +208,8 @@ void Agent::Take(Connection& connection, UniqueFd file) {
     return;
   }
   // Without room the listener is closed: then its processes' calls fail.
-  if (const auto source = server_.pool().Serve(
-          std::make_unique<const kernel::NotifyListener>(std::move(*listener)));
+  if (const auto source =
+          server_.pool().Serve(std::make_unique<kernel::NotifyListener>(std::move(*listener)));
       source.ok()) {
     connection.sources.push_back(*source);
   }

@@ -9,7 +9,6 @@
 
 #include "rm/nv_controls.h"
 #include "rm/nv_ctrl.h"
-#include "rm/nv_status.h"
 #include "shim/server.h"
 
 namespace cgpu::shim {

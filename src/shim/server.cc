@@ -1,20 +1,13 @@
 #include "shim/server.h"
 
 #include <sys/eventfd.h>
-#include <sys/syscall.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <thread>
 
 #include "base/result.h"
-#include "rm/nv_classes.h"
 #include "rm/nv_controls.h"
-#include "rm/nv_ctrl.h"
-#include "rm/nv_escape.h"
 #include "rm/nv_status.h"
-#include "rm/nv_structs.h"
-#include "rm/uvm_table.h"
 
 namespace cgpu::shim {
 namespace {

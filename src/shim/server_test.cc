@@ -51,8 +51,8 @@ struct World {
                                     std::make_unique<FakeLookup>(fate), UniqueFd(), driver);
   }
   void Serve() {
-    auto own = std::make_unique<const FakeChannel>(fate);
-    channel = const_cast<FakeChannel*>(own.get());
+    auto own = std::make_unique<FakeChannel>(fate);
+    channel = own.get();
     EXPECT_TRUE(server->pool().Serve(std::move(own)).ok());
   }
   // Puts a successor in the server's place. The one before stays, without a thread.

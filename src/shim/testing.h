@@ -60,7 +60,7 @@ class Fate {
   std::atomic<bool> dead_{false};
 };
 
-// What became of a call.
+// The end of a call.
 struct Outcome {
   bool answered = false;
   bool continued = false;

@@ -72,7 +72,7 @@ void WorkerPool::InterruptAll() {
   }
 }
 
-Result<SourcePtr> WorkerPool::Serve(std::unique_ptr<const kernel::NotifyChannel> listener) {
+Result<SourcePtr> WorkerPool::Serve(std::unique_ptr<kernel::NotifyChannel> listener) {
   auto source = std::make_shared<Source>(std::move(listener));
   const int fd = source->listener.fd();
   const MutexLock lock(mutex_);
@@ -419,9 +419,8 @@ void WorkerPool::Load(const ServerState& state) {
 Result<> WorkerPool::ServeAgain(const ServerState& state) {
   for (const SourceState& one : state.sources) {
     CGPU_ASSIGN_OR_RETURN(auto listener, kernel::NotifyListener::Make(UniqueFd(one.listener)));
-    CGPU_ASSIGN_OR_RETURN(
-        const auto source,
-        Serve(std::make_unique<const kernel::NotifyListener>(std::move(listener))));
+    CGPU_ASSIGN_OR_RETURN(const auto source,
+                          Serve(std::make_unique<kernel::NotifyListener>(std::move(listener))));
     const MutexLock lock(mutex_);
     source->pid_ = one.pid;
     source->process_.reset(one.process);

@@ -59,7 +59,7 @@ class WorkerPool {
 
   // Attaches a further listener, at once. kExhausted: the machine has no room for its threads, and
   // the listener is closed.
-  Result<SourcePtr> Serve(std::unique_ptr<const kernel::NotifyChannel> listener);
+  Result<SourcePtr> Serve(std::unique_ptr<kernel::NotifyChannel> listener);
   // Sets the first process under the filter, as `sender` says, when it becomes known. The word of
   // `sender` counts for processes of its own only, because a process that is named here is ended
   // with the container.

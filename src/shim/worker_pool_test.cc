@@ -64,8 +64,8 @@ class Keeper final : public CallHandler {
 // Threads of a pool run for as long as its process.
 struct World {
   FakeChannel* Serve() {
-    auto own = std::make_unique<const FakeChannel>(fate);
-    auto* const channel = const_cast<FakeChannel*>(own.get());
+    auto own = std::make_unique<FakeChannel>(fate);
+    auto* const channel = own.get();
     EXPECT_TRUE(pool.Serve(std::move(own)).ok());
     return channel;
   }
@@ -128,7 +128,7 @@ TEST(WorkerPoolTest, ACallThatHasWaitedRunsOnAnotherThread) {
   (void)world.Serve();
   for (std::size_t i = 1; i <= 10; ++i) {
     auto call = std::make_unique<Pending>();
-    call->source = std::make_shared<Source>(std::make_unique<const FakeChannel>(world.fate));
+    call->source = std::make_shared<Source>(std::make_unique<FakeChannel>(world.fate));
     ASSERT_TRUE(world.pool.RunElsewhere(call));
     world.keeper.AwaitRan(i);
   }
@@ -139,8 +139,8 @@ TEST(WorkerPoolTest, TheFirstSourceIsTheOneThatCameFirst) {
   world.keeper.Release();
   EXPECT_FALSE(world.pool.WhatIsServed().ever);
   EXPECT_EQ(world.pool.FirstProcess(), std::nullopt);
-  const auto first = world.pool.Serve(std::make_unique<const FakeChannel>(world.fate));
-  const auto second = world.pool.Serve(std::make_unique<const FakeChannel>(world.fate));
+  const auto first = world.pool.Serve(std::make_unique<FakeChannel>(world.fate));
+  const auto second = world.pool.Serve(std::make_unique<FakeChannel>(world.fate));
   ASSERT_TRUE(first.ok() && second.ok());
   EXPECT_TRUE(world.pool.IsFirst(**first));
   EXPECT_FALSE(world.pool.IsFirst(**second));

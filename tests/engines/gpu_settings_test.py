@@ -150,12 +150,12 @@ def kept():
             t.check(last[0] in ("soft", "fair") and last[1:] == (6, 70), "one undid another: %s" % (last,))
             booted(daemon)
             t.check(policy() == last, "%s, and after the boot %s" % (last, policy()))
-        # Of a simulated node that is named, nothing is kept.
+        # cgpu keeps nothing for a simulated node that is named.
         t.command(t.CGPU, "policy", "0", "native", "--node", node.name)
         booted(daemon)
         t.check(policy() == last, "it is kept: %s" % (policy(),))
         t.check(read(SETTINGS) == before, "config.yaml is: " + read(SETTINGS))
-        # What is no such file is said, and neither used nor overwritten.
+        # cgpud names a file that it cannot read, and neither uses nor overwrites it.
         with open(SAVED, "w", encoding="utf-8") as file:
             file.write("policy\n")
         booted(daemon)
@@ -167,7 +167,7 @@ def kept():
 
 def hand_written():
     """A policy that is written into config.yaml, by hand or by an older cgpu, holds from a boot on.
-    What the command sets wins over it, "auto" too."""
+    The command's settings win over it, "auto" too."""
     with t.Node("v100-16g:2") as node:
         one, two = [gpu["uuid"] for gpu in node.info()["gpus"]]
         lines = "policy %s: fixed\npolicy %s: soft\npolicy GPU-none: soft\n" % (one, two)
@@ -208,7 +208,7 @@ def reset():
         t.check(policy() == ("fixed", 3, 90) and policy(gpu="1") == ("soft", 9, 50), "after the boot")
         t.check(policy("--reset", gpu="1") == ("preempt", 3, 90), "%s" % (policy(gpu="1"),))
         t.check(policy("--reset", gpu="1") == ("preempt", 3, 90), "for the second time")
-        # What the first container has chosen stays, and what was promised is honoured.
+        # The first container's choice stays, and promises are honoured.
         held = node.run([RMTOOL, "hold", "1"], flags=("--gpus", "device=1", "--compute", "30"))
         held.expect("holding")
         policy("soft", gpu="1")

@@ -117,7 +117,7 @@ Result<> ServeFirst(Server& server, const std::string& text, UniqueFd fd) {
   CGPU_ASSIGN_OR_RETURN(auto listener, kernel::NotifyListener::Make(std::move(fd)));
   CGPU_ASSIGN_OR_RETURN(
       const auto source,
-      server.pool().Serve(std::make_unique<const kernel::NotifyListener>(std::move(listener))));
+      server.pool().Serve(std::make_unique<kernel::NotifyListener>(std::move(listener))));
   server.pool().SetProcess(*source, process, 0);
   return {};
 }

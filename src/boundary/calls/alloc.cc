@@ -169,10 +169,11 @@ Decision DecideChannel(Container& container, Call& call, Decision decision,
   return Reserve(container, call, std::move(decision), kind, bytes);
 }
 
-// Returns the memory that an object of the class `cls` keeps.
-std::array<std::uint32_t, 2> KeptBy(std::uint32_t cls, const Bytes& params) {
+// Returns the memory that an object of the class `cls` names.
+std::array<std::uint32_t, 2> MemoryOf(std::uint32_t cls, const Bytes& params) {
   const auto at = [&params](std::size_t offset) { return Load<std::uint32_t>(params, offset); };
   if (cls == rm::NVENC_SW_SESSION) {
+    // hMem counts in this version alone (nvencsession.c nvencsessionConstruct_IMPL()).
     const auto session = Load<rm::NVA0BC_ALLOC_PARAMETERS>(params);
     return {session.version == rm::NVA0BC_ALLOC_PARAMS_VER_1 ? session.hMem : 0, 0};
   }
@@ -184,7 +185,7 @@ std::array<std::uint32_t, 2> KeptBy(std::uint32_t cls, const Bytes& params) {
 Decision DecideHostMemory(Container& container, Call& call, Decision decision,
                           const Bytes* params) {
   const bool mapper = call.command == rm::NV_MEMORY_MAPPER;
-  for (const std::uint32_t handle : KeptBy(call.command, params != nullptr ? *params : Bytes{})) {
+  for (const std::uint32_t handle : MemoryOf(call.command, params != nullptr ? *params : Bytes{})) {
     const auto memory = container.ledger.Find(decision.client, handle);
     if (handle != 0 && (!memory || memory->holders != 0)) {
       return container.Answer(call, rm::NV_ERR_NOT_SUPPORTED,
@@ -262,8 +263,7 @@ void AddDependencies(Container& container, const Call& call, ledger::ClientRef c
     }
   };
   if (call.command == rm::NVENC_SW_SESSION) {  // nvencsession.c nvencsessionConstruct_IMPL()
-    const auto session = Load<rm::NVA0BC_ALLOC_PARAMETERS>(*params);
-    keeps(session.version == rm::NVA0BC_ALLOC_PARAMS_VER_1 ? session.hMem : 0);
+    keeps(MemoryOf(call.command, *params)[0]);
     return;
   }
   const ClassEffect effect = FindClassRule(call.command)->effect;
