@@ -22,7 +22,7 @@ FUZZ_SECONDS ?= 20
 NOTHING :=
 SPACE := $(NOTHING) $(NOTHING)
 # The unit tests in which there is more than one thread.
-TSAN_TESTS := ledger_test process_test registry_test shim_test sim_test
+TSAN_TESTS := ledger_test host_test process_test protocol_test shim_test sim_test
 # The cases that passed are not listed: what failed is to be found in the last lines.
 QUIET := grep -v -e '^ *Start ' -e ' Passed '
 

@@ -23,11 +23,11 @@
 #include <vector>
 
 #include "bench/harness.h"
-#include "kernel/filter.h"
-#include "kernel/notify.h"
-#include "registry/registry.h"
+#include "host/registry.h"
+#include "os/notify.h"
 #include "rm/nv_escape.h"
 #include "rm/nv_structs.h"
+#include "sandbox/filter.h"
 
 namespace cgpu::bench {
 namespace {
@@ -135,7 +135,7 @@ Result<std::vector<double>> BareNotifications() {
   Result<> result;
   std::thread caller([&] {
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    const auto listener = kernel::InstallGpuFilter({});
+    const auto listener = sandbox::InstallGpuFilter({});
     if (!listener.ok()) {
       result = listener.error();
       filtered.set_value(-1);
@@ -152,7 +152,7 @@ Result<std::vector<double>> BareNotifications() {
   });
   UniqueFd fd(filtered.get_future().get());
   if (fd.valid()) {
-    const auto listener = kernel::NotifyListener::Make(std::move(fd));
+    const auto listener = os::NotifyListener::Make(std::move(fd));
     for (std::size_t i = 0; listener.ok() && i < kBare; ++i) {
       if (const auto notification = listener->Receive(); notification.ok()) {
         (void)listener->Continue(notification->id);

@@ -20,7 +20,7 @@
 
 #include "base/fd.h"
 #include "bench/harness.h"
-#include "kernel/filter.h"
+#include "sandbox/filter.h"
 
 namespace cgpu::bench {
 namespace {
@@ -57,7 +57,7 @@ bool AllowAll() {
     _exit(1);
   }
   if (filter == Filter::kGpu) {
-    auto installed = kernel::InstallGpuFilter({});
+    auto installed = sandbox::InstallGpuFilter({});
     if (!installed.ok()) {
       _exit(Fail(installed.error()));
     }

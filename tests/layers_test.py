@@ -165,16 +165,16 @@ def our_files():
 
 def self_test():
     table = read_table("## Layers\n| `base` | | none | x |\n| `rm` | `base` | none | *pure* |\n"
-                       "| `kernel` | `base` | none | x |\n"
+                       "| `os` | `base` | none | x |\n"
                        "| `engine` | | none | *pure* |\n| `sim` | `engine` | .cc | x |\n"
                        "| `apps` | `base` `rm` | .cc | x |\n## Else\n| `no` | | none | x |\n")
-    assert set(table) == {"base", "rm", "kernel", "engine", "sim", "apps"}, table
+    assert set(table) == {"base", "rm", "os", "engine", "sim", "apps"}, table
     cases = [
         ("src/base/a.h", '#include "rm/b.h"', 1),
         ("src/rm/a.h", '#include "base/b.h"\n#include <cerrno>\n#include <vector>', 0),
         ("src/rm/a.h", '#include "base/fd.h"\n#include <sys/stat.h>\n#include <chrono>', 3),
         ("src/rm/a.cc", "#include <unistd.h>\n#include <random>", 2),
-        ("src/kernel/a.cc", '#include "base/fd.h"\n#include <unistd.h>\n#include <chrono>', 0),
+        ("src/os/a.cc", '#include "base/fd.h"\n#include <unistd.h>\n#include <chrono>', 0),
         ("src/rm/a.cc", "#include <fmt/core.h>", 1),
         ("src/rm/a_test.cc", '#include <gtest/gtest.h>\n#include "apps/x.h"', 0),
         ("src/apps/x/a.h", "#include <fmt/core.h>", 0),

@@ -20,7 +20,7 @@ FOLDERS = ("src/", "sim/", "tests/", "bench/")
 LONG_FUNCTIONS = {
     "src/rm/nv_status.cc: StatusName": "a table",
     "src/rm/fb_info.cc: FbInfoIndexName": "a table",
-    "src/kernel/filter.cc: BuildGpuFilter": "a program of the kernel's, an instruction a line",
+    "src/sandbox/filter.cc: BuildGpuFilter": "a program of the kernel's, an instruction a line",
     "tests/adversary/managed.cc: Managed": "not yet split",
     "tests/fuzz/plain_driver.cc: PlainDriver::AllocIn": "not yet split",
 }
@@ -49,19 +49,20 @@ TESTED_ELSEWHERE = {
                       "policy_controls spaces"),
     "src/install/": ("parts of the plan, in engines_test.cc",
                      "docker file_change plan toml_engines"),
-    "src/kernel/": ("needs a container or a filter: tests/e2e and tests/engines",
-                    "messages mount_tree_parts notify_unsafe service spare"),
-    "src/launcher/": ("makes namespaces and processes: tests/e2e",
-                      "admin command compute container descriptors force init node plain reserve run "
-                      "shim_process signals unmanaged upgrade"),
+    "src/cgpud/": ("a daemon with containers: tests/engines",
+                   "creation daemon govern measure minder plan_cards"),
+    "src/host/": ("files and processes of live containers: tests/e2e",
+                  "admin card_settings compute force node reservation reserve shim_process unmanaged "
+                  "upgrade"),
     "src/ledger/": ("parts of class Ledger, in ledger_test.cc", "free query"),
-    "src/node/": ("a daemon with containers: tests/engines",
-                  "creation daemon govern measure minder plan_cards"),
-    "src/registry/": ("by the registry's own calls, in registry_test.cc",
-                      "card_settings reservation"),
+    "src/os/": ("needs a container or a filter: tests/e2e and tests/engines",
+                "messages notify_unsafe service spare"),
     "src/rmclient/": ("needs a driver: tests/e2e",
                       "mapping_unsafe switches_unsafe utilisation work_unsafe"),
+    "src/run/": ("makes namespaces and processes: tests/e2e",
+                 "command container descriptors init plain run signals"),
     "src/runtime/": ("json_depth by spec_test.cc; wrapper by tests/engines", "json_depth wrapper"),
+    "src/sandbox/": ("parts of the mount tree, in mount_tree_test.cc", "mount_tree_parts"),
     "src/shim/": ("needs a process in a slice: tests/e2e and tests/adversary",
                   "agent confine_unsafe desk doubts driver_unsafe execute_unsafe housekeeping "
                   "interleave_unsafe managed marks proof receive recorder state takeover taking "
@@ -185,8 +186,8 @@ def self_test():
         len(names.split()) for _, names in TESTED_ELSEWHERE.values())
     for test in ({"src/a/b_test.cc": []}, {"src/a/c_test.cc": ['#include "a/b.h"']}):
         assert not [f for f in check_tests({"src/a/b.cc": [], **test}) if f.startswith("src/a/")]
-    assert [f for f in check_tests({"src/launcher/admin.cc": [], "src/launcher/admin_test.cc": []})
-            if f.startswith("src/launcher/admin.cc: is in")]
+    assert [f for f in check_tests({"src/host/admin.cc": [], "src/host/admin_test.cc": []})
+            if f.startswith("src/host/admin.cc: is in")]
     assert any(f.endswith("is not long") for f in check_all({}))
 
 

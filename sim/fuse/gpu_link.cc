@@ -12,7 +12,7 @@
 #include <cstdio>
 #include <new>
 
-#include "kernel/messages.h"
+#include "os/messages.h"
 
 namespace cgpu::sim {
 namespace {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/fd.h"
-#include "kernel/messages.h"
+#include "os/messages.h"
 #include "sim/engine/gpu_memory.h"
 #include "sim/gpu/wire.h"
 

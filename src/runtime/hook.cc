@@ -11,10 +11,10 @@
 
 #include "base/file.h"
 #include "base/result.h"
-#include "kernel/mount_tree.h"
-#include "kernel/tree_words.h"
 #include "runtime/json_depth.h"
 #include "runtime/spec.h"
+#include "sandbox/mount_tree.h"
+#include "sandbox/tree_words.h"
 
 namespace cgpu {
 namespace {

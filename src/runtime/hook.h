@@ -15,7 +15,7 @@
 
 namespace cgpu {
 
-// Mounts the tree that `arguments` describe (kernel/tree_words.h) in the container whose state
+// Mounts the tree that `arguments` describe (sandbox/tree_words.h) in the container whose state
 // `state_fd` has (runtime-spec runtime.md, "State"). MountGpuTreeAt() says what is asked of the
 // process, and what becomes of it. Of the state and of the bundle's configuration only two things
 // are used: the place of the root file system, and whether the container has a mount namespace of

@@ -8,10 +8,10 @@
 #include <set>
 #include <utility>
 
-#include "kernel/filter.h"
 #include "rm/escape_table.h"
 #include "rm/nv_escape.h"
 #include "rm/uvm_table.h"
+#include "sandbox/filter.h"
 
 namespace cgpu {
 namespace {
@@ -125,18 +125,18 @@ void AddComplement(std::uint32_t mask, const std::set<std::uint32_t>& values, st
   }
 }
 
-// Returns the requests that kernel::IsTrapped() is true of.
+// Returns the requests that sandbox::IsTrapped() is true of.
 Division TrappedRequests() {
   Division division;
   for (std::uint32_t bit = kFirstSizeBit; bit < kDirectionBit; ++bit) {
     division.include.push_back({Masked(kRequest, 1U << bit, 1U << bit)});
   }
   division.include.push_back({Masked(kRequest, kType, 0)});
-  for (const std::uint32_t number : kernel::kInAnySize) {
+  for (const std::uint32_t number : sandbox::kInAnySize) {
     division.include.push_back({Masked(kRequest, kNumber, number)});
   }
   // Requests without a size, with a bit of the type set and another number.
-  const std::set<std::uint32_t> in_any_size(kernel::kInAnySize.begin(), kernel::kInAnySize.end());
+  const std::set<std::uint32_t> in_any_size(sandbox::kInAnySize.begin(), sandbox::kInAnySize.end());
   for (std::uint32_t type = kFirstTypeBit; type < kFirstSizeBit; ++type) {
     AddComplement(kNumber, in_any_size, kSize | 1U << type, 1U << type, &division.rest);
   }
@@ -241,24 +241,24 @@ void DivideIoctl(SeccompProfile& profile, const SeccompRule& listed, const Divis
   });
 }
 
-// Divides the calls that kernel::IsTrappedMmap() is true of.
+// Divides the calls that sandbox::IsTrappedMmap() is true of.
 void DivideMmap(SeccompProfile& profile) {
   const Division division = {{{Masked(kProt, kRead | kWrite, kRead | kWrite),
                                Masked(kFlags, kShared | kAnonymous, kShared),
-                               {kOffset, kernel::kPage, 0, "SCMP_CMP_GE"}}},
+                               {kOffset, sandbox::kPage, 0, "SCMP_CMP_GE"}}},
                              {{Masked(kProt, kRead, 0)},
                               {Masked(kProt, kWrite, 0)},
                               {Masked(kFlags, kShared, 0)},
                               {Masked(kFlags, kAnonymous, kAnonymous)},
-                              {{kOffset, kernel::kPage, 0, "SCMP_CMP_LT"}}}};
+                              {{kOffset, sandbox::kPage, 0, "SCMP_CMP_LT"}}}};
   Divide(profile, Rule("mmap", kNotify), division, [](const SeccompRule&) { return true; });
 }
 
-// Divides the calls that kernel::IsTrappedMremap() is true of.
+// Divides the calls that sandbox::IsTrappedMremap() is true of.
 void DivideMremap(SeccompProfile& profile) {
-  Division division = {{}, {{Masked(kFlags, kernel::kMremapTo, 0)}}};
-  for (std::uint32_t bit = 1; bit <= kernel::kMremapTo; bit <<= 1) {
-    if ((kernel::kMremapTo & bit) != 0) {
+  Division division = {{}, {{Masked(kFlags, sandbox::kMremapTo, 0)}}};
+  for (std::uint32_t bit = 1; bit <= sandbox::kMremapTo; bit <<= 1) {
+    if ((sandbox::kMremapTo & bit) != 0) {
       division.include.push_back({Masked(kFlags, bit, bit)});
     }
   }
@@ -305,7 +305,7 @@ Result<SeccompProfile> ProfileForSlice(const std::optional<SeccompProfile>& prof
         "use a profile without SCMP_ACT_NOTIFY: a container has room for one listener, and "
         "a slice needs it"};
   }
-  DivideIoctl(made, Rule("ioctl", kNotify), TrappedRequests(), &kernel::IsTrapped);
+  DivideIoctl(made, Rule("ioctl", kNotify), TrappedRequests(), &sandbox::IsTrapped);
   DivideMmap(made);
   DivideMremap(made);
   Deny(made, "remap_file_pages", ENOSYS);

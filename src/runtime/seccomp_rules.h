@@ -1,6 +1,6 @@
 // Makes the rules that say which system calls of a container reach its shim. The container's OCI
 // runtime (runc or crun, with libseccomp) makes the filter of the container's profile with them.
-// They say what kernel/filter.h says for `cgpu run`, as far as libseccomp can say it.
+// They say what sandbox/filter.h says for `cgpu run`, as far as libseccomp can say it.
 //
 // A NOTIFY rule beside a container engine's plain "allow ioctl" has no effect whatever: libseccomp
 // drops it, in either order. So the names that matter are taken out of the profile's rules and put

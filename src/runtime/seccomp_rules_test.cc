@@ -17,11 +17,11 @@
 #include <set>
 
 #include "base/fd.h"
-#include "kernel/filter.h"
-#include "kernel/testing.h"
+#include "os/testing.h"
 #include "rm/escape_table.h"
 #include "rm/nv_escape.h"
 #include "rm/uvm_table.h"
+#include "sandbox/filter.h"
 
 namespace cgpu {
 namespace {
@@ -84,7 +84,7 @@ std::uint32_t Judge(const Filter& filter, int nr, std::array<std::uint64_t, 6> a
   data.nr = nr;
   data.arch = AUDIT_ARCH_X86_64;
   std::copy(args.begin(), args.end(), std::begin(data.args));
-  const auto verdict = kernel::Judge(filter, data);
+  const auto verdict = os::Judge(filter, data);
   EXPECT_TRUE(verdict) << "an instruction that is not known here";
   return verdict.value_or(0);
 }
@@ -160,7 +160,7 @@ TEST_P(SeccompRules, TrapWhatOurOwnFilterTraps) {
   const Filter filter = Compile(Slice(Given()));
   std::uint64_t trapped = 0;
   ForRequests([&](std::uint64_t request) {
-    const bool traps = kernel::IsTrapped(static_cast<std::uint32_t>(request));
+    const bool traps = sandbox::IsTrapped(static_cast<std::uint32_t>(request));
     trapped += traps ? 1 : 0;
     ASSERT_EQ(JudgeIoctl(filter, request), traps ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ALLOW)
         << std::hex << request;
@@ -200,10 +200,10 @@ TEST_P(SeccompRules, TrapTheSameMappings) {
     const std::uint64_t offset = i % 3 == 0 ? random() : kOffsets.at(random() % kOffsets.size());
     ASSERT_EQ(
         Judge(filter, SYS_mmap, {random(), 4096, prot, flags, 3, offset}),
-        kernel::IsTrappedMmap(prot, flags, offset) ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ALLOW)
+        sandbox::IsTrappedMmap(prot, flags, offset) ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ALLOW)
         << prot << " " << flags << " " << offset;
     ASSERT_EQ(Judge(filter, SYS_mremap, {random(), 4096, 4096, flags, random(), 0}),
-              kernel::IsTrappedMremap(flags) ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ALLOW)
+              sandbox::IsTrappedMremap(flags) ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ALLOW)
         << flags;
   }
 }

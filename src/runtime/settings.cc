@@ -9,7 +9,7 @@
 
 #include "base/file.h"
 #include "base/result.h"
-#include "registry/creation.h"
+#include "protocol/creation.h"
 
 namespace cgpu {
 namespace {

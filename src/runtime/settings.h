@@ -13,7 +13,7 @@
 //   max_inst: 20         # slices that a GPU may have at a time, 1 to 64, unless it was set
 //                        # for that GPU
 //   policy GPU-UUID: fixed   # how that GPU's compute time is shared, unless
-//                        # `cgpu policy` has set it (registry/saved_settings.h)
+//                        # `cgpu policy` has set it (host/saved_settings.h)
 //   socket: /run/cgpu/cgpud.sock
 #ifndef CGPU_RUNTIME_SETTINGS_H_
 #define CGPU_RUNTIME_SETTINGS_H_

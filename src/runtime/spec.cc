@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/result.h"
-#include "kernel/privileges.h"
+#include "os/privileges.h"
 #include "runtime/json_depth.h"
 #include "runtime/nvidia.h"
 #include "runtime/runtime_environment.h"

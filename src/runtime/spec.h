@@ -55,7 +55,7 @@ struct ContainerSpec {
 [[nodiscard]] Result<ContainerSpec> ParseSpec(std::string_view text);
 
 // Returns a capability that lets a container escape its slice, or nothing. That is also any that is
-// not spelt as in kHeldCapabilities (kernel/privileges.h), because crun takes cap_sys_admin and
+// not spelt as in kHeldCapabilities (os/privileges.h), because crun takes cap_sys_admin and
 // numbers, too. A capability in a user namespace of the container's own is harmless.
 [[nodiscard]] std::optional<std::string> CapabilityPastSlices(const ContainerSpec& spec);
 

@@ -20,9 +20,8 @@
 #include "base/file.h"
 #include "base/result.h"
 #include "grant/env.h"
-#include "kernel/tree_words.h"
-#include "registry/creation.h"
-#include "registry/registry.h"
+#include "host/registry.h"
+#include "protocol/creation.h"
 #include "runtime/annotations.h"
 #include "runtime/arguments.h"
 #include "runtime/bundle.h"
@@ -33,6 +32,7 @@
 #include "runtime/seccomp_rules.h"
 #include "runtime/settings.h"
 #include "runtime/spec.h"
+#include "sandbox/tree_words.h"
 
 namespace cgpu {
 namespace {

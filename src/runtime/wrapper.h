@@ -1,7 +1,7 @@
 // cgpu-runtime stands in front of an OCI runtime. It changes the configuration of a container that
 // is being made, and becomes the runtime.
 //
-//   a slice is asked for   cgpud gives one (registry/creation.h), or the container is not made and
+//   a slice is asked for   cgpud gives one (protocol/creation.h), or the container is not made and
 //                          the container engine is told why
 //   GPU files alone        the container stays as it is, or is refused, as settings.h says
 //   nothing of a GPU       the container gets a filter that keeps GPU files from working, should it

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <utility>
 
-#include "kernel/notify.h"
+#include "os/notify.h"
 
 namespace cgpu::shim {
 namespace {
@@ -199,17 +199,17 @@ void Agent::Accept() {
 }
 
 void Agent::Take(Connection& connection, UniqueFd file) {
-  if (!kernel::NotifyListener::IsListener(file.get())) {
+  if (!os::NotifyListener::IsListener(file.get())) {
     server_.Discard(std::move(file));
     return;
   }
-  auto listener = kernel::NotifyListener::Make(std::move(file));
+  auto listener = os::NotifyListener::Make(std::move(file));
   if (!listener.ok()) {
     return;
   }
   // Without room the listener is closed: then its processes' calls fail.
   if (const auto source =
-          server_.pool().Serve(std::make_unique<kernel::NotifyListener>(std::move(*listener)));
+          server_.pool().Serve(std::make_unique<os::NotifyListener>(std::move(*listener)));
       source.ok()) {
     connection.sources.push_back(*source);
   }

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "base/result.h"
-#include "kernel/privileges.h"
+#include "os/privileges.h"
 
 namespace cgpu::shim {
 

@@ -16,7 +16,7 @@
 
 #include "base/fd.h"
 #include "base/result.h"
-#include "registry/admin.h"
+#include "protocol/admin.h"
 #include "shim/agent.h"
 #include "shim/handover.h"
 #include "shim/housekeeping.h"

@@ -22,7 +22,7 @@
 
 #include "base/result.h"
 #include "boundary/boundary.h"
-#include "registry/config.h"
+#include "protocol/config.h"
 #include "shim/scheduler.h"
 
 namespace cgpu::shim {
@@ -88,7 +88,7 @@ struct ServerState {
   std::string ledger;
   std::string boundary;
   std::string replay;
-  bool unproved = false;  // a proof of the container's filter is still to come (kernel/proof.h)
+  bool unproved = false;  // a proof of the container's filter is still to come (sandbox/proof.h)
 };
 
 struct AgentState {

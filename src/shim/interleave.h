@@ -8,7 +8,7 @@
 // no other capability, few system calls, and this one escape as its only ioctl. It talks to the
 // shim alone, never touches a tenant's call or file, and keeps nothing: each request brings the
 // control file that the shim's own client lies on. The process that gives an order of high priority
-// starts the helper (launcher/shim_process.h) and hands its socket over with the order. The helper
+// starts the helper (host/shim_process.h) and hands its socket over with the order. The helper
 // ends when the other end of its socket is closed everywhere.
 #ifndef CGPU_SHIM_INTERLEAVE_H_
 #define CGPU_SHIM_INTERLEAVE_H_

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "kernel/messages.h"
+#include "os/messages.h"
 #include "rm/nv_controls.h"
 #include "rm/nv_ctrl.h"
 #include "rm/nv_escape.h"

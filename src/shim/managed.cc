@@ -21,10 +21,10 @@ using Seen = ManagedBook::Seen;
 // managed ones.
 constexpr std::size_t kMostPieces = 262'144;
 
-boundary::AddressRanges RangesOf(const std::vector<kernel::MappedRange>& mapped) {
+boundary::AddressRanges RangesOf(const std::vector<os::MappedRange>& mapped) {
   boundary::AddressRanges ranges;
   ranges.reserve(mapped.size());
-  for (const kernel::MappedRange& range : mapped) {
+  for (const os::MappedRange& range : mapped) {
     ranges.push_back({range.start, range.end});
   }
   return boundary::Ordered(std::move(ranges));
@@ -35,7 +35,7 @@ boundary::AddressRanges RangesOf(const std::vector<kernel::MappedRange>& mapped)
 // Handles an mmap that could make managed memory, or an mremap that could bring it back to its
 // place. All arguments are registers, so the kernel executes what is judged here, except for the
 // file that the descriptor leads to.
-void Server::SeeMapping(const Source& source, const kernel::Notification& notification) {
+void Server::SeeMapping(const Source& source, const os::Notification& notification) {
   pool_.ListenSoon();
   const auto& args = notification.args;
   const auto refuse = [&] {
@@ -92,7 +92,7 @@ void Server::SeeMapping(const Source& source, const kernel::Notification& notifi
 // Returns null if the thread is gone, or cannot be looked at. A cached entry for the thread's
 // number may be of another thread that has ended, or of a program that its process no longer
 // executes.
-std::shared_ptr<const kernel::Caller> Server::FindMapper(pid_t thread) {
+std::shared_ptr<const os::Caller> Server::FindMapper(pid_t thread) {
   auto caller = callers_->Find(thread, false);
   char byte = 0;
   constexpr std::uint64_t kAnywhere = 4096;
@@ -103,9 +103,9 @@ std::shared_ptr<const kernel::Caller> Server::FindMapper(pid_t thread) {
 }
 
 // Returns 0 if there is no room, or the thread is gone.
-Witnesses::Number Server::OpenWitness(const kernel::Caller& caller) {
+Witnesses::Number Server::OpenWitness(const os::Caller& caller) {
   const auto add = [&]() -> Witnesses::Number {
-    auto space = kernel::OpenAddressSpace(callers_->proc_fd(), caller.process->tgid, caller.tid);
+    auto space = os::OpenAddressSpace(callers_->proc_fd(), caller.process->tgid, caller.tid);
     return space.ok() ? witnesses_.Add(std::move(*space)) : 0;
   };
   const Witnesses::Number witness = add();
@@ -132,7 +132,7 @@ bool Server::BeginMapping(boundary::MmapKind kind, const ManagedBook::Claim& cla
   const auto look = ask([](ManagedBook& book) { return book.BeginLook(); });
   boundary::AddressRanges shown;
   if (const auto inodes = uvm_files_.Inodes(); !inodes.empty() && (!known || counted)) {
-    const auto mapped = kernel::ReadMappings(*witnesses_.Find(claim.witness), inodes);
+    const auto mapped = os::ReadMappings(*witnesses_.Find(claim.witness), inodes);
     if (!mapped) {
       return false;
     }
@@ -215,7 +215,7 @@ bool Server::SettleAll(bool at_leisure) {
     threads = boundary_.managed().Unfinished();
   }
   for (const auto thread : threads) {
-    if (kernel::HasLeftCalls(callers_->proc_fd(), thread, {SYS_mmap, SYS_mremap})) {
+    if (os::HasLeftCalls(callers_->proc_fd(), thread, {SYS_mmap, SYS_mremap})) {
       const MutexLock lock(state_mutex_);
       boundary_.managed().Over(thread);
     }
@@ -265,7 +265,7 @@ void Server::DropReleased() {
 
 std::map<ManagedBook::Witness, Seen> Server::Ask(const std::vector<ManagedBook::Witness>& witnesses,
                                                  bool at_leisure) {
-  const kernel::InodeSet inodes = uvm_files_.Inodes();
+  const os::InodeSet inodes = uvm_files_.Inodes();
   std::map<ManagedBook::Witness, Seen> seen;
   std::size_t pieces = 0;
   for (const ManagedBook::Witness witness : witnesses) {
@@ -274,7 +274,7 @@ std::map<ManagedBook::Witness, Seen> Server::Ask(const std::vector<ManagedBook::
     }
     Seen said;
     const auto space = witnesses_.Find(witness);
-    const auto mapped = space == nullptr ? std::nullopt : kernel::ReadMappings(*space, inodes);
+    const auto mapped = space == nullptr ? std::nullopt : os::ReadMappings(*space, inodes);
     if (mapped) {
       pieces += mapped->size();
       if (pieces > kMostPieces) {
@@ -283,7 +283,7 @@ std::map<ManagedBook::Witness, Seen> Server::Ask(const std::vector<ManagedBook::
       }
       said.shown = RangesOf(*mapped);
     } else {
-      const bool used = space != nullptr && kernel::IsUsed(*space);
+      const bool used = space != nullptr && os::IsUsed(*space);
       said.state = used ? Seen::State::kHidden : Seen::State::kGone;
     }
     seen[witness] = std::move(said);

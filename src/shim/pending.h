@@ -6,8 +6,8 @@
 
 #include "base/fd.h"
 #include "boundary/call.h"
-#include "kernel/notify.h"
-#include "kernel/process.h"
+#include "os/notify.h"
+#include "os/process.h"
 #include "shim/admission.h"
 #include "shim/source.h"
 #include "shim/uvm_files.h"
@@ -16,8 +16,8 @@ namespace cgpu::shim {
 
 struct Pending {
   std::shared_ptr<Source> source;  // where the notification came from
-  kernel::Notification notification;
-  std::shared_ptr<const kernel::Caller> caller;
+  os::Notification notification;
+  std::shared_ptr<const os::Caller> caller;
   UniqueFd file;                 // the tenant's, taken for this call
   UniqueFd argument;             // the file of a descriptor inside the parameters
   std::shared_ptr<UvmFile> uvm;  // for a call on nvidia-uvm's file: the space it belongs to

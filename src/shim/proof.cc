@@ -1,4 +1,4 @@
-// Checks whether the container's filter is cgpu's (kernel/proof.h).
+// Checks whether the container's filter is cgpu's (sandbox/proof.h).
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -6,12 +6,12 @@
 
 namespace cgpu::shim {
 
-void Server::TakeProof(const SourcePtr& source, const kernel::Notification& notification) {
+void Server::TakeProof(const SourcePtr& source, const os::Notification& notification) {
   if (pool_.IsFirst(*source)) {
     unproved_.store(false);
   }
   pool_.ListenSoon();
-  (void)source->listener.Answer(notification.id, kernel::ProofAnswer(config_.id), 0);
+  (void)source->listener.Answer(notification.id, sandbox::ProofAnswer(config_.id), 0);
 }
 
 bool Server::LookForProof() {
@@ -19,7 +19,7 @@ bool Server::LookForProof() {
   if (!pid) {
     return false;
   }
-  const auto program = *pid == 0 ? std::nullopt : kernel::ProgramOf(callers_->proc_fd(), *pid);
+  const auto program = *pid == 0 ? std::nullopt : sandbox::ProgramOf(callers_->proc_fd(), *pid);
   if (!program) {
     return true;  // the runtime has not said yet whose listener it is
   }

@@ -12,7 +12,7 @@
 namespace cgpu::shim {
 namespace {
 
-using kernel::Notification;
+using os::Notification;
 
 // Reads the tenant's memory through its pinned process, and notes whether the address space was
 // gone. Copies the page of the first read as a whole: parameters and what they point to often lie
@@ -20,7 +20,7 @@ using kernel::Notification;
 class CallerMemory final : public boundary::TenantMemory {
  public:
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): bytes_ is filled when it is needed
-  explicit CallerMemory(const kernel::Caller& caller) : caller_(caller) {}
+  explicit CallerMemory(const os::Caller& caller) : caller_(caller) {}
 
   bool Read(std::uint64_t address, void* into, std::size_t size) override {
     const std::uint64_t page = address & ~(kPage - 1);
@@ -48,7 +48,7 @@ class CallerMemory final : public boundary::TenantMemory {
     return n == static_cast<ssize_t>(size);
   }
 
-  const kernel::Caller& caller_;
+  const os::Caller& caller_;
   bool gone_ = false;
   bool filled_ = false;
   std::uint64_t page_ = 0;
@@ -70,7 +70,7 @@ boundary::FileKind KindOf(NodeFile::Kind kind) {
 
 }  // namespace
 
-std::optional<boundary::File> Server::Recognise(const kernel::FileIdentity& identity) const {
+std::optional<boundary::File> Server::Recognise(const os::FileIdentity& identity) const {
   for (const NodeFile& file : config_.files) {
     if (file.kind != NodeFile::Kind::kTools && file.Is(identity.dev, identity.ino, identity.rdev)) {
       return boundary::File{KindOf(file.kind), file.minor, file.granted};
@@ -88,7 +88,7 @@ std::unique_ptr<Pending> Server::Prepare(const SourcePtr& source,
     return nullptr;
   }
   NoteThread(notification.tid);
-  if (kernel::IsProof(notification)) {
+  if (sandbox::IsProof(notification)) {
     TakeProof(source, notification);
     return nullptr;
   }
@@ -112,7 +112,7 @@ std::unique_ptr<Pending> Server::Prepare(const SourcePtr& source,
 // Copies a call in. `again`: set when the cached caller turned out to be out of date.
 std::unique_ptr<Pending> Server::CopyIn(const SourcePtr& source, const Notification& notification,
                                         bool fresh, bool* again) {
-  std::shared_ptr<const kernel::Process> process;
+  std::shared_ptr<const os::Process> process;
   const auto answer = [&](int error) {
     if (process != nullptr) {
       recorder_.Refused(*process, static_cast<std::uint32_t>(notification.args[1]), error);

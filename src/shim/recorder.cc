@@ -23,7 +23,7 @@ std::string FileName(const boundary::File& file) {
 
 }  // namespace
 
-void Recorder::Call(const kernel::Process& process, const boundary::Call& call, int error,
+void Recorder::Call(const os::Process& process, const boundary::Call& call, int error,
                     bool executed) const {
   if (on()) {
     Line(process, FileName(call.file) + " " + boundary::Describe(call) + " " +
@@ -32,7 +32,7 @@ void Recorder::Call(const kernel::Process& process, const boundary::Call& call, 
   }
 }
 
-void Recorder::Refused(const kernel::Process& process, std::uint32_t request, int error) const {
+void Recorder::Refused(const os::Process& process, std::uint32_t request, int error) const {
   if (on()) {
     char text[64];
     (void)std::snprintf(text, sizeof(text), "other 0x%x - %d cgpu", request, error);
@@ -40,14 +40,14 @@ void Recorder::Refused(const kernel::Process& process, std::uint32_t request, in
   }
 }
 
-void Recorder::Mapping(const kernel::Process& process, std::uint64_t length, int error) const {
+void Recorder::Mapping(const os::Process& process, std::uint64_t length, int error) const {
   if (on()) {
     Line(process, "uvm mmap " + std::to_string(length) + " - " + std::to_string(error) +
                       (error == 0 ? " kernel" : " cgpu"));
   }
 }
 
-void Recorder::Line(const kernel::Process& process, const std::string& text) const {
+void Recorder::Line(const os::Process& process, const std::string& text) const {
   const std::string line = std::to_string(process.ns_pid) + " " + text + "\n";
   // The file was opened for appending, so lines do not mix.
   (void)!write(file_.get(), line.data(), line.size());

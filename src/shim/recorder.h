@@ -17,7 +17,7 @@
 
 #include "base/fd.h"
 #include "boundary/call.h"
-#include "kernel/process.h"
+#include "os/process.h"
 
 namespace cgpu::shim {
 
@@ -29,15 +29,14 @@ class Recorder {
   [[nodiscard]] bool on() const { return file_.valid(); }
   [[nodiscard]] int fd() const { return file_.get(); }
 
-  void Call(const kernel::Process& process, const boundary::Call& call, int error,
-            bool executed) const;
+  void Call(const os::Process& process, const boundary::Call& call, int error, bool executed) const;
   // Records a call that was refused before it was decoded.
-  void Refused(const kernel::Process& process, std::uint32_t request, int error) const;
+  void Refused(const os::Process& process, std::uint32_t request, int error) const;
   // Records an mmap that could make managed memory.
-  void Mapping(const kernel::Process& process, std::uint64_t length, int error) const;
+  void Mapping(const os::Process& process, std::uint64_t length, int error) const;
 
  private:
-  void Line(const kernel::Process& process, const std::string& text) const;
+  void Line(const os::Process& process, const std::string& text) const;
 
   const UniqueFd file_;
 };

@@ -13,7 +13,7 @@ namespace cgpu::shim {
 namespace {
 
 using boundary::Decision;
-using kernel::Notification;
+using os::Notification;
 
 constexpr std::uint64_t kThreadKey = std::uint64_t{1} << 32;  // above every client handle
 constexpr std::uint64_t kAnySpaceKey = std::uint64_t{1} << 39;
@@ -36,7 +36,7 @@ ReplayKey KeyOf(const Pending& pending) {
 }  // namespace
 
 Server::Server(ShimConfig config, const rm::Abi& abi, std::unique_ptr<Driver> driver,
-               std::vector<boundary::CardIds> cards, std::unique_ptr<kernel::CallerLookup> callers,
+               std::vector<boundary::CardIds> cards, std::unique_ptr<os::CallerLookup> callers,
                UniqueFd record, GpuCalls& calls)
     : config_(std::move(config)),
       abi_(abi),

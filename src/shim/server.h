@@ -36,12 +36,12 @@
 #include "base/result.h"
 #include "boundary/boundary.h"
 #include "boundary/quotas.h"
-#include "kernel/process.h"
-#include "kernel/proof.h"
 #include "ledger/ledger.h"
-#include "registry/admin.h"
-#include "registry/config.h"
+#include "os/process.h"
+#include "protocol/admin.h"
+#include "protocol/config.h"
 #include "rm/abi.h"
+#include "sandbox/proof.h"
 #include "shim/admission.h"
 #include "shim/driver.h"
 #include "shim/gpu_calls.h"
@@ -66,7 +66,7 @@ class Server : private CallHandler {
 
   // `record`: see Recorder; `calls` outlives the server.
   Server(ShimConfig config, const rm::Abi& abi, std::unique_ptr<Driver> driver,
-         std::vector<boundary::CardIds> cards, std::unique_ptr<kernel::CallerLookup> callers,
+         std::vector<boundary::CardIds> cards, std::unique_ptr<os::CallerLookup> callers,
          UniqueFd record, GpuCalls& calls);
 
   // Starts what all sources share. Call once, before Serve().
@@ -75,7 +75,7 @@ class Server : private CallHandler {
   // Returns the threads and the listeners.
   [[nodiscard]] WorkerPool& pool() { return pool_; }
   // Ends the container if its first process runs a program of the image and no proof of its filter
-  // has come (kernel/proof.h). Returns true if none has come; look again soon. From the desk's
+  // has come (sandbox/proof.h). Returns true if none has come; look again soon. From the desk's
   // thread alone.
   bool LookForProof();
   // Closes a file that may be anything, without waiting for it. Ends the container if too many of
@@ -143,25 +143,24 @@ class Server : private CallHandler {
   void KillContainer();
 
  private:
-  void Handle(const SourcePtr& source, const kernel::Notification& notification) override;
+  void Handle(const SourcePtr& source, const os::Notification& notification) override;
   void Run(std::unique_ptr<Pending> pending) override;
   void WatchOverdue();
-  void TakeProof(const SourcePtr& source, const kernel::Notification& notification);
-  std::unique_ptr<Pending> Prepare(const SourcePtr& source,
-                                   const kernel::Notification& notification);
-  std::unique_ptr<Pending> CopyIn(const SourcePtr& source, const kernel::Notification& notification,
+  void TakeProof(const SourcePtr& source, const os::Notification& notification);
+  std::unique_ptr<Pending> Prepare(const SourcePtr& source, const os::Notification& notification);
+  std::unique_ptr<Pending> CopyIn(const SourcePtr& source, const os::Notification& notification,
                                   bool fresh, bool* again);
   void FindSpace(Pending& pending);
   bool TakeArgument(Pending& pending);
-  [[nodiscard]] std::optional<boundary::File> Recognise(const kernel::FileIdentity& identity) const;
+  [[nodiscard]] std::optional<boundary::File> Recognise(const os::FileIdentity& identity) const;
   // taking.cc
   struct TakenFile {
     UniqueFd file;
     boundary::File known;
   };
-  [[nodiscard]] Result<std::optional<boundary::File>> LookAt(const kernel::Caller& caller,
+  [[nodiscard]] Result<std::optional<boundary::File>> LookAt(const os::Caller& caller,
                                                              int number) const;
-  [[nodiscard]] Result<TakenFile> Take(const kernel::Caller& caller, int number);
+  [[nodiscard]] Result<TakenFile> Take(const os::Caller& caller, int number);
   void Condemn(const std::string& why);
   [[nodiscard]] std::optional<std::uint32_t> RefuseSpace(const Pending& pending);
   void Admit(std::unique_ptr<Pending> pending, bool hold);
@@ -178,11 +177,11 @@ class Server : private CallHandler {
   void CloseCards();
   bool ReconcileExports(bool at_leisure);
   void TakeWitnesses(const ServerState& state,
-                     const std::vector<std::shared_ptr<const kernel::Process>>& processes);
+                     const std::vector<std::shared_ptr<const os::Process>>& processes);
   // managed.cc
-  void SeeMapping(const Source& source, const kernel::Notification& notification);
-  [[nodiscard]] std::shared_ptr<const kernel::Caller> FindMapper(pid_t thread);
-  [[nodiscard]] Witnesses::Number OpenWitness(const kernel::Caller& caller);
+  void SeeMapping(const Source& source, const os::Notification& notification);
+  [[nodiscard]] std::shared_ptr<const os::Caller> FindMapper(pid_t thread);
+  [[nodiscard]] Witnesses::Number OpenWitness(const os::Caller& caller);
   bool BeginMapping(boundary::MmapKind kind, const boundary::ManagedBook::Claim& claim,
                     pid_t thread);
   bool ChargeMapping(const boundary::ManagedBook::Claim& claim, pid_t thread);
@@ -237,7 +236,7 @@ class Server : private CallHandler {
   GpuCalls& calls_;
   const std::unique_ptr<Driver> driver_;
   const Recorder recorder_;
-  const std::unique_ptr<kernel::CallerLookup> callers_;
+  const std::unique_ptr<os::CallerLookup> callers_;
   WorkerPool pool_;
   Admission<Pending> admission_;
   Mutex overdue_mutex_;  // taken alone, with nothing but the admission's own
@@ -278,8 +277,8 @@ class Server : private CallHandler {
   std::atomic<bool> tracing_{false};
 
   std::atomic<bool> unproved_{config_.prove};
-  std::optional<kernel::Program> first_program_;  // of the process that still has to prove its
-                                                  // filter
+  std::optional<sandbox::Program> first_program_;  // of the process that still has to prove its
+                                                   // filter
 
   std::shared_ptr<Reaper> reaper_;  // of tenants' files
   std::shared_ptr<Reaper> closer_;  // of duplicates of a GPU's files, which end their spaces

@@ -71,7 +71,7 @@ struct World {
   // Makes the call as thread `tid`; returns its number.
   template <class T>
   std::uint64_t Make(std::uint32_t nr, T& params, pid_t tid = 100) {
-    kernel::Notification call;
+    os::Notification call;
     call.id = ++last_id;
     call.tid = tid;
     call.arch = AUDIT_ARCH_X86_64;

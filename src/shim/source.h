@@ -10,21 +10,21 @@
 #include <vector>
 
 #include "base/fd.h"
-#include "kernel/notify.h"
+#include "os/notify.h"
 
 namespace cgpu::shim {
 
 class Source {
  public:
-  explicit Source(std::unique_ptr<kernel::NotifyChannel> taken)
+  explicit Source(std::unique_ptr<os::NotifyChannel> taken)
       : listener(*taken), owned_(std::move(taken)) {}
 
-  const kernel::NotifyChannel& listener;
+  const os::NotifyChannel& listener;
 
  private:
   // Guarded by the lock of the pool, which clang cannot be told.
   friend class WorkerPool;
-  const std::unique_ptr<kernel::NotifyChannel> owned_;
+  const std::unique_ptr<os::NotifyChannel> owned_;
   pid_t pid_ = 0;               // the first process under the filter; 0: not known
   UniqueFd process_;            // its pidfd
   int listening_ = 0;           // threads that take its calls

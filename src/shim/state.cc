@@ -232,7 +232,7 @@ Result<CardMemory> Server::MemoryOf(const std::string& uuid) {
   const auto usages = ledger_.UsageByProcess(card);
   for (const auto& process : processes) {
     const auto usage = usages.find(process->serial);
-    if (usage != usages.end() && usage->second.Paid() != 0 && !kernel::HasExited(*process)) {
+    if (usage != usages.end() && usage->second.Paid() != 0 && !os::HasExited(*process)) {
       memory.processes.push_back({static_cast<unsigned>(process->tgid), usage->second.Paid()});
     }
   }

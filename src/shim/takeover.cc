@@ -84,9 +84,9 @@ Result<> Server::LoadBooks(const ServerState& state) {
 // Takes witnesses over. A predecessor that knew only processes has none: its charges to a process
 // are from now on charges to the address space that the process has now.
 void Server::TakeWitnesses(const ServerState& state,
-                           const std::vector<std::shared_ptr<const kernel::Process>>& processes) {
+                           const std::vector<std::shared_ptr<const os::Process>>& processes) {
   for (const WitnessState& one : state.witnesses) {
-    kernel::AddressSpace space;
+    os::AddressSpace space;
     space.mem.reset(one.mem);
     space.maps.reset(one.maps);
     witnesses_.Adopt(one.number, std::move(space));
@@ -104,17 +104,17 @@ void Server::TakeWitnesses(const ServerState& state,
       continue;
     }
     const pid_t number = (*process)->tgid;
-    auto space = kernel::OpenAddressSpace(callers_->proc_fd(), number, number);
-    if (space.ok() && !kernel::HasExited(**process)) {
+    auto space = os::OpenAddressSpace(callers_->proc_fd(), number, number);
+    if (space.ok() && !os::HasExited(**process)) {
       witnesses_.Adopt(witness, std::move(*space));
     }
   }
 }
 
 void Server::TakeOver(const ServerState& state) {
-  std::vector<std::shared_ptr<const kernel::Process>> processes;
+  std::vector<std::shared_ptr<const os::Process>> processes;
   for (const ProcessState& one : state.processes) {
-    auto process = std::make_shared<kernel::Process>();
+    auto process = std::make_shared<os::Process>();
     process->tgid = one.tgid;
     process->ns_pid = one.ns_pid;
     process->serial = one.serial;

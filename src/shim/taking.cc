@@ -15,7 +15,7 @@
 #include <csignal>
 
 #include "base/result.h"
-#include "kernel/spare.h"
+#include "os/spare.h"
 #include "shim/server.h"
 
 namespace cgpu::shim {
@@ -50,8 +50,7 @@ void Server::Condemn(const std::string& why) {
 
 // Looks at the caller's file under the number; nothing: it is not a GPU's. ESRCH: the thread is
 // gone. EBADF: it has no such descriptor.
-Result<std::optional<boundary::File>> Server::LookAt(const kernel::Caller& caller,
-                                                     int number) const {
+Result<std::optional<boundary::File>> Server::LookAt(const os::Caller& caller, int number) const {
   const auto identity = caller.Identify(callers_->proc_fd(), number);
   if (identity.ok()) {
     return Recognise(*identity);
@@ -66,9 +65,9 @@ Result<std::optional<boundary::File>> Server::LookAt(const kernel::Caller& calle
 
 // Takes the caller's file under the number. ENOTTY: it is no GPU's. EMFILE: this process has no
 // room. Otherwise as LookAt().
-Result<Server::TakenFile> Server::Take(const kernel::Caller& caller, int number) {
+Result<Server::TakenFile> Server::Take(const os::Caller& caller, int number) {
   const Error foreign{Code::kInvalid, ENOTTY, "not a file of a GPU", {}};
-  kernel::UsualNumbers& usual = caller.process->usual;
+  os::UsualNumbers& usual = caller.process->usual;
   const bool trusted = usual.Contains(number) && !wary_.load(std::memory_order_relaxed);
   if (!trusted) {
     CGPU_ASSIGN_OR_RETURN(const auto known, LookAt(caller, number));
@@ -77,7 +76,7 @@ Result<Server::TakenFile> Server::Take(const kernel::Caller& caller, int number)
     }
   }
   CGPU_ASSIGN_OR_RETURN(auto file, caller.TakeFd(number));
-  const auto identity = kernel::Identify(file.get());
+  const auto identity = os::Identify(file.get());
   const auto known = identity.ok() ? Recognise(*identity) : std::nullopt;
   if (!known) {
     if (trusted && !wary_.exchange(true)) {
@@ -88,7 +87,7 @@ Result<Server::TakenFile> Server::Take(const kernel::Caller& caller, int number)
     Discard(std::move(file));
     return foreign;
   }
-  if (kernel::IsSpare(file.get())) {
+  if (os::IsSpare(file.get())) {
     return Error{Code::kExhausted, EMFILE, "no room for another descriptor", {}};
   }
   usual.Add(number);

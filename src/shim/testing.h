@@ -25,8 +25,8 @@
 
 #include "base/fd.h"
 #include "base/mutex.h"
-#include "kernel/notify.h"
-#include "kernel/process.h"
+#include "os/notify.h"
+#include "os/process.h"
 #include "rm/nv_classes.h"
 #include "rm/nv_escape.h"
 #include "rm/nv_status.h"
@@ -68,7 +68,7 @@ struct Outcome {
 };
 
 // The listener of the test: hands out what Push() got.
-class FakeChannel final : public kernel::NotifyChannel {
+class FakeChannel final : public os::NotifyChannel {
  public:
   explicit FakeChannel(Fate& fate) : fate_(fate) {
     int ends[2] = {-1, -1};
@@ -77,7 +77,7 @@ class FakeChannel final : public kernel::NotifyChannel {
     other_.reset(ends[1]);
   }
 
-  void Push(const kernel::Notification& notification) {
+  void Push(const os::Notification& notification) {
     const MutexLock lock(mutex_);
     waiting_.push_back(notification);
     changed_.NotifyAll();
@@ -109,7 +109,7 @@ class FakeChannel final : public kernel::NotifyChannel {
   // Makes answers arrive at nobody (ENOENT), from now on.
   void LoseAnswers(bool lose) { lose_ = lose; }
 
-  [[nodiscard]] Result<kernel::Notification> Receive() const override {
+  [[nodiscard]] Result<os::Notification> Receive() const override {
     const MutexLock lock(mutex_);
     const pid_t self = gettid();
     while (waiting_.empty() && !interrupted_.contains(self)) {
@@ -119,7 +119,7 @@ class FakeChannel final : public kernel::NotifyChannel {
     if (waiting_.empty()) {
       return Error{Code::kUnavailable, EINTR, "interrupted", {}};
     }
-    const kernel::Notification next = waiting_.front();
+    const os::Notification next = waiting_.front();
     waiting_.pop_front();
     changed_.NotifyAll();
     return next;
@@ -161,14 +161,14 @@ class FakeChannel final : public kernel::NotifyChannel {
   std::atomic<bool> lose_{false};
   mutable Mutex mutex_;
   mutable CondVar changed_;
-  mutable std::deque<kernel::Notification> waiting_ CGPU_GUARDED_BY(mutex_);
+  mutable std::deque<os::Notification> waiting_ CGPU_GUARDED_BY(mutex_);
   mutable std::set<pid_t> interrupted_ CGPU_GUARDED_BY(mutex_);
   mutable std::map<std::uint64_t, Outcome> outcomes_ CGPU_GUARDED_BY(mutex_);
   std::set<std::uint64_t> forgotten_ CGPU_GUARDED_BY(mutex_);
 };
 
 // A thread of the test's own process, whose files and memory are the test's.
-struct FakeCaller final : kernel::Caller {
+struct FakeCaller final : os::Caller {
   explicit FakeCaller(Fate& its_fate) : fate(its_fate) {}
 
   [[nodiscard]] ssize_t Read(std::uint64_t address, void* into, std::size_t size) const override {
@@ -196,24 +196,23 @@ struct FakeCaller final : kernel::Caller {
     return UniqueFd(fcntl(fd, F_DUPFD_CLOEXEC, 0));
   }
   [[nodiscard]] bool Alive() const override { return !fate.dead(); }
-  [[nodiscard]] Result<kernel::FileIdentity> Identify(int /*proc*/, int fd) const override {
+  [[nodiscard]] Result<os::FileIdentity> Identify(int /*proc*/, int fd) const override {
     fate.Step();
     if (fate.dead()) {
       return Error{Code::kNotFound, ENOENT, "no such descriptor", {}};
     }
-    return kernel::Identify(fd);
+    return os::Identify(fd);
   }
 
   Fate& fate;
 };
 
-class FakeLookup final : public kernel::CallerLookup {
+class FakeLookup final : public os::CallerLookup {
  public:
   explicit FakeLookup(Fate& fate)
       : fate_(fate), events_(epoll_create1(EPOLL_CLOEXEC)), process_(MakeProcess()) {}
 
-  [[nodiscard]] Result<std::shared_ptr<const kernel::Caller>> Find(pid_t tid,
-                                                                   bool /*fresh*/) override {
+  [[nodiscard]] Result<std::shared_ptr<const os::Caller>> Find(pid_t tid, bool /*fresh*/) override {
     fate_.Step();
     if (fate_.dead()) {
       return Error{Code::kUnavailable, ESRCH, "the thread is gone", {}};
@@ -221,21 +220,21 @@ class FakeLookup final : public kernel::CallerLookup {
     auto caller = std::make_shared<FakeCaller>(fate_);
     caller->tid = tid;
     caller->process = process_;
-    return std::shared_ptr<const kernel::Caller>(std::move(caller));
+    return std::shared_ptr<const os::Caller>(std::move(caller));
   }
   [[nodiscard]] int exit_events() const override { return events_.get(); }
   [[nodiscard]] int proc_fd() const override { return -1; }
   std::vector<std::uint64_t> DropDead() override { return {}; }
-  [[nodiscard]] std::vector<std::shared_ptr<const kernel::Process>> Processes() const override {
+  [[nodiscard]] std::vector<std::shared_ptr<const os::Process>> Processes() const override {
     return {process_};
   }
   [[nodiscard]] std::uint64_t next_serial() const override { return 2; }
-  void Adopt(std::vector<std::shared_ptr<const kernel::Process>> /*processes*/,
+  void Adopt(std::vector<std::shared_ptr<const os::Process>> /*processes*/,
              std::uint64_t /*next_serial*/) override {}
 
  private:
-  static std::shared_ptr<const kernel::Process> MakeProcess() {
-    auto process = std::make_shared<kernel::Process>();
+  static std::shared_ptr<const os::Process> MakeProcess() {
+    auto process = std::make_shared<os::Process>();
     process->tgid = getpid();
     process->ns_pid = 1;
     process->serial = 1;
@@ -245,7 +244,7 @@ class FakeLookup final : public kernel::CallerLookup {
 
   Fate& fate_;
   UniqueFd events_;
-  std::shared_ptr<const kernel::Process> process_;
+  std::shared_ptr<const os::Process> process_;
 };
 
 // A driver that knows clients alone, and that can be told to wait.

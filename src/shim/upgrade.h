@@ -24,7 +24,7 @@ inline constexpr char kCheckWord[] = "check";    // say on stdout whether the st
                                                  // taken over
 
 // Writes the state to a sealed file, has the process at `connection` check it by the rules of
-// registry/admin.h, and executes `program`. Returns only if that failed; then nothing has changed.
+// protocol/admin.h, and executes `program`. Returns only if that failed; then nothing has changed.
 // The server is quiet.
 [[nodiscard]] Error HandOver(const Handover& state, UniqueFd program, int connection);
 

@@ -12,7 +12,7 @@
 
 #include "base/file.h"
 #include "base/result.h"
-#include "kernel/messages.h"
+#include "os/messages.h"
 #include "shim/upgrade.h"
 
 namespace cgpu::shim {

@@ -19,7 +19,7 @@ std::optional<std::uint32_t> Server::RefuseSpace(const Pending& pending) {
     CountRefused("more open files of nvidia-uvm than " + std::to_string(UvmFiles::kMost));
     return rm::NV_ERR_INSUFFICIENT_RESOURCES;
   }
-  if (!kernel::ShowItsDevice(pending.file.get())) {
+  if (!os::ShowItsDevice(pending.file.get())) {
     CountRefused("a device file of nvidia-uvm on btrfs or overlayfs");
     return rm::NV_ERR_NOT_SUPPORTED;
   }
@@ -40,7 +40,7 @@ std::optional<std::uint32_t> Server::RefuseSpace(const Pending& pending) {
 void Server::KeepSpace(Pending& pending) {
   std::shared_ptr<UvmFile> file = uvm_files_.Find(pending.file.get());
   if (file == nullptr) {
-    UniqueFd duplicate = kernel::Duplicate(pending.file.get());
+    UniqueFd duplicate = os::Duplicate(pending.file.get());
     if (!duplicate.valid()) {
       return;  // useless to the tenant: from now on it is answered as not initialised
     }
@@ -72,7 +72,7 @@ std::vector<std::shared_ptr<UvmFile>> Server::LeftBehind(bool at_leisure) {
   auto files = uvm_files_.All();
   std::erase_if(files, [this](const auto& file) {
     const UvmFile::User user = uvm_files_.UserOf(*file);
-    return user.process && kernel::HasFileAt(*user.process, user.number, file->file.get());
+    return user.process && os::HasFileAt(*user.process, user.number, file->file.get());
   });
   if (files.empty()) {
     return files;
@@ -88,7 +88,7 @@ std::vector<std::shared_ptr<UvmFile>> Server::LeftBehind(bool at_leisure) {
     add(process->tgid);
   }
   for (const pid_t root : pool_.Roots()) {
-    for (const pid_t pid : kernel::Descendants(callers_->proc_fd(), root)) {
+    for (const pid_t pid : os::Descendants(callers_->proc_fd(), root)) {
       add(pid);
     }
   }
@@ -98,7 +98,7 @@ std::vector<std::shared_ptr<UvmFile>> Server::LeftBehind(bool at_leisure) {
     wanted.push_back(file->file.get());
   }
   const auto held =
-      kernel::FindHeld(callers_->proc_fd(), pids, wanted, [&] { return CutShort(at_leisure); });
+      os::FindHeld(callers_->proc_fd(), pids, wanted, [&] { return CutShort(at_leisure); });
   if (!held) {
     return {};
   }

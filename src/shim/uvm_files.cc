@@ -11,7 +11,7 @@ std::shared_ptr<UvmFile> UvmFiles::Find(int file) const {
 }
 
 void UvmFiles::Expect(int file) {
-  if (const auto identity = kernel::Identify(file); identity.ok()) {
+  if (const auto identity = os::Identify(file); identity.ok()) {
     const MutexLock lock(mutex_);
     inodes_.insert({identity->dev, identity->ino});
   }
@@ -27,7 +27,7 @@ std::shared_ptr<UvmFile> UvmFiles::Add(UniqueFd duplicate) {
   return file;
 }
 
-void UvmFiles::SetUser(UvmFile& file, std::shared_ptr<const kernel::Process> process, int number) {
+void UvmFiles::SetUser(UvmFile& file, std::shared_ptr<const os::Process> process, int number) {
   const MutexLock lock(mutex_);
   file.user_ = {std::move(process), number};
 }
@@ -52,7 +52,7 @@ std::size_t UvmFiles::size() const {
   return files_.size();
 }
 
-kernel::InodeSet UvmFiles::Inodes() const {
+os::InodeSet UvmFiles::Inodes() const {
   const MutexLock lock(mutex_);
   return inodes_;
 }
@@ -74,7 +74,7 @@ std::uint64_t UvmFiles::next_key() const {
   return next_key_;
 }
 
-void UvmFiles::Adopt(std::uint64_t next_key, kernel::InodeSet inodes) {
+void UvmFiles::Adopt(std::uint64_t next_key, os::InodeSet inodes) {
   const MutexLock lock(mutex_);
   next_key_ = next_key;
   inodes_ = std::move(inodes);

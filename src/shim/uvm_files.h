@@ -17,9 +17,9 @@
 
 #include "base/fd.h"
 #include "base/mutex.h"
-#include "kernel/maps.h"
-#include "kernel/open_files.h"
-#include "kernel/process.h"
+#include "os/maps.h"
+#include "os/open_files.h"
+#include "os/process.h"
 
 namespace cgpu::shim {
 
@@ -29,7 +29,7 @@ struct UvmFile {
 
   // The last user, and its number of the file: the first place to look.
   struct User {
-    std::shared_ptr<const kernel::Process> process;
+    std::shared_ptr<const os::Process> process;
     int number = -1;
   };
 
@@ -54,13 +54,13 @@ class UvmFiles {
   // Adds a file that was expected and is not among these. `duplicate`: ours to keep.
   std::shared_ptr<UvmFile> Add(UniqueFd duplicate);
 
-  void SetUser(UvmFile& file, std::shared_ptr<const kernel::Process> process, int number);
+  void SetUser(UvmFile& file, std::shared_ptr<const os::Process> process, int number);
   [[nodiscard]] UvmFile::User UserOf(const UvmFile& file) const;
 
   // Return all files, and the inodes that their mappings show in /proc.
   [[nodiscard]] std::vector<std::shared_ptr<UvmFile>> All() const;
   [[nodiscard]] std::size_t size() const;
-  [[nodiscard]] kernel::InodeSet Inodes() const;
+  [[nodiscard]] os::InodeSet Inodes() const;
 
   // Takes the file out if only the caller holds it: no call on it can begin any more.
   [[nodiscard]] bool Take(const std::shared_ptr<UvmFile>& file);
@@ -68,7 +68,7 @@ class UvmFiles {
 
   // Hand-over to a later one, with PutBack() for each of All().
   [[nodiscard]] std::uint64_t next_key() const;
-  void Adopt(std::uint64_t next_key, kernel::InodeSet inodes);
+  void Adopt(std::uint64_t next_key, os::InodeSet inodes);
 
  private:
   // Orders by the kernel's order of open files, so that few comparisons find one.
@@ -76,20 +76,20 @@ class UvmFiles {
     using is_transparent = void;
     using Pointer = std::shared_ptr<UvmFile>;
     bool operator()(const Pointer& one, const Pointer& other) const {
-      return kernel::Compare(one->file.get(), other->file.get()) < 0;
+      return os::Compare(one->file.get(), other->file.get()) < 0;
     }
     bool operator()(const Pointer& one, int other) const {
-      return kernel::Compare(one->file.get(), other) < 0;
+      return os::Compare(one->file.get(), other) < 0;
     }
     bool operator()(int one, const Pointer& other) const {
-      return kernel::Compare(one, other->file.get()) < 0;
+      return os::Compare(one, other->file.get()) < 0;
     }
   };
 
   mutable Mutex mutex_;  // guards the rest, and the user of each
   std::map<std::uint64_t, std::shared_ptr<UvmFile>> files_ CGPU_GUARDED_BY(mutex_);
   std::set<std::shared_ptr<UvmFile>, ByFile> by_file_ CGPU_GUARDED_BY(mutex_);
-  kernel::InodeSet inodes_ CGPU_GUARDED_BY(mutex_);  // of every file that ever was here
+  os::InodeSet inodes_ CGPU_GUARDED_BY(mutex_);  // of every file that ever was here
   std::uint64_t next_key_ CGPU_GUARDED_BY(mutex_);
 };
 

@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "registry/text.h"
+#include "protocol/text.h"
 
 namespace cgpu::shim {
 namespace {

@@ -1,4 +1,4 @@
-// The open streams of watchers of the container (registry/admin.h, "watch"). For one thread; never
+// The open streams of watchers of the container (protocol/admin.h, "watch"). For one thread; never
 // waits except in TellEnd().
 #ifndef CGPU_SHIM_WATCHERS_H_
 #define CGPU_SHIM_WATCHERS_H_

@@ -11,25 +11,25 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "kernel/address_space.h"
+#include "os/address_space.h"
 
 namespace cgpu::shim {
 
 class Witnesses {
  public:
   using Number = std::uint64_t;
-  using Space = std::shared_ptr<const kernel::AddressSpace>;
+  using Space = std::shared_ptr<const os::AddressSpace>;
   // Most witnesses, with two descriptors each. Since those of one address space are joined, only a
   // container that does so on purpose has more.
   static constexpr std::size_t kMax = 2048;
 
   // Returns 0 if there are too many.
-  Number Add(kernel::AddressSpace space) {
+  Number Add(os::AddressSpace space) {
     const MutexLock lock(mutex_);
     if (spaces_.size() >= kMax) {
       return 0;
     }
-    spaces_[next_] = std::make_shared<kernel::AddressSpace>(std::move(space));
+    spaces_[next_] = std::make_shared<os::AddressSpace>(std::move(space));
     return next_++;
   }
   // Returns null if the number is unknown.
@@ -50,9 +50,9 @@ class Witnesses {
     const MutexLock lock(mutex_);
     return spaces_;
   }
-  void Adopt(Number number, kernel::AddressSpace space) {
+  void Adopt(Number number, os::AddressSpace space) {
     const MutexLock lock(mutex_);
-    spaces_[number] = std::make_shared<kernel::AddressSpace>(std::move(space));
+    spaces_[number] = std::make_shared<os::AddressSpace>(std::move(space));
     next_ = std::max(next_, number + 1);
   }
   // Notes that numbers below were used.

@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "boundary/names.h"
-#include "kernel/ownership.h"
+#include "os/ownership.h"
 #include "rm/nv_escape.h"
 #include "shim/pending.h"
 
@@ -72,7 +72,7 @@ void WorkerPool::InterruptAll() {
   }
 }
 
-Result<SourcePtr> WorkerPool::Serve(std::unique_ptr<kernel::NotifyChannel> listener) {
+Result<SourcePtr> WorkerPool::Serve(std::unique_ptr<os::NotifyChannel> listener) {
   auto source = std::make_shared<Source>(std::move(listener));
   const int fd = source->listener.fd();
   const MutexLock lock(mutex_);
@@ -98,7 +98,7 @@ Result<SourcePtr> WorkerPool::Serve(std::unique_ptr<kernel::NotifyChannel> liste
 void WorkerPool::SetProcess(Source& source, unsigned pid, unsigned sender) {
   UniqueFd process(pid == 0 ? -1 : static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   if (sender != 0 && process.valid() &&
-      (!kernel::IsInNamespaceOf(proc_, static_cast<pid_t>(pid), sender) ||
+      (!os::IsInNamespaceOf(proc_, static_cast<pid_t>(pid), sender) ||
        syscall(SYS_pidfd_send_signal, process.get(), 0, nullptr, 0) != 0)) {
     pid = 0;
     process.reset();
@@ -418,9 +418,9 @@ void WorkerPool::Load(const ServerState& state) {
 
 Result<> WorkerPool::ServeAgain(const ServerState& state) {
   for (const SourceState& one : state.sources) {
-    CGPU_ASSIGN_OR_RETURN(auto listener, kernel::NotifyListener::Make(UniqueFd(one.listener)));
+    CGPU_ASSIGN_OR_RETURN(auto listener, os::NotifyListener::Make(UniqueFd(one.listener)));
     CGPU_ASSIGN_OR_RETURN(const auto source,
-                          Serve(std::make_unique<kernel::NotifyListener>(std::move(listener))));
+                          Serve(std::make_unique<os::NotifyListener>(std::move(listener))));
     const MutexLock lock(mutex_);
     source->pid_ = one.pid;
     source->process_.reset(one.process);

@@ -25,7 +25,7 @@
 #include "base/fd.h"
 #include "base/mutex.h"
 #include "base/result.h"
-#include "kernel/notify.h"
+#include "os/notify.h"
 #include "shim/handover.h"
 #include "shim/source.h"
 
@@ -41,7 +41,7 @@ class CallHandler {
  public:
   virtual ~CallHandler() = default;
   // Handles a call that has just come.
-  virtual void Handle(const SourcePtr& source, const kernel::Notification& notification) = 0;
+  virtual void Handle(const SourcePtr& source, const os::Notification& notification) = 0;
   // Continues with a call that has waited for others.
   virtual void Run(std::unique_ptr<Pending> call) = 0;
 };
@@ -59,7 +59,7 @@ class WorkerPool {
 
   // Attaches a further listener, at once. kExhausted: the machine has no room for its threads, and
   // the listener is closed.
-  Result<SourcePtr> Serve(std::unique_ptr<kernel::NotifyChannel> listener);
+  Result<SourcePtr> Serve(std::unique_ptr<os::NotifyChannel> listener);
   // Sets the first process under the filter, as `sender` says, when it becomes known. The word of
   // `sender` counts for processes of its own only, because a process that is named here is ended
   // with the container.

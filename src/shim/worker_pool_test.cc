@@ -17,7 +17,7 @@ constexpr std::chrono::seconds kPatience{20};
 // Keeps each call until Release().
 class Keeper final : public CallHandler {
  public:
-  void Handle(const SourcePtr& source, const kernel::Notification& notification) override {
+  void Handle(const SourcePtr& source, const os::Notification& notification) override {
     const MutexLock lock(mutex_);
     ++begun_;
     changed_.NotifyAll();
@@ -70,7 +70,7 @@ struct World {
     return channel;
   }
   std::uint64_t Push(FakeChannel& channel) {
-    kernel::Notification call;
+    os::Notification call;
     call.id = ++last_id;
     channel.Push(call);
     return call.id;

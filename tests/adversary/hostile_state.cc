@@ -12,7 +12,7 @@
 #include "base/state.h"
 #include "boundary/quotas.h"
 #include "ledger/ledger.h"
-#include "registry/admin.h"
+#include "protocol/admin.h"
 #include "shim/upgrade.h"
 
 namespace {

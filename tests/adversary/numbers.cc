@@ -11,10 +11,10 @@
 #include <set>
 
 #include "common.h"
-#include "kernel/filter.h"
 #include "rm/escape_table.h"
 #include "rm/nv_escape.h"
 #include "rm/uvm_table.h"
+#include "sandbox/filter.h"
 
 namespace cgpu::adversary {
 namespace {
@@ -40,7 +40,7 @@ bool IsMaking(std::uint32_t nr) {
 std::vector<std::uint32_t> SizesOf(std::uint32_t nr) {
   constexpr std::uint32_t kType = 'F' << 8;
   std::vector<std::uint32_t> sizes;
-  const auto& in_any_size = kernel::kInAnySize;
+  const auto& in_any_size = sandbox::kInAnySize;
   const bool any = std::find(in_any_size.begin(), in_any_size.end(), nr) != in_any_size.end();
   for (std::uint32_t size = any ? 0 : 1; size < kSizes; ++size) {
     if (rm::AnyDriverAccepts(size << 16 | kType | nr)) {
@@ -101,7 +101,7 @@ Count TryMappings(int file, int errno_of) {
   for (unsigned prot = 0; prot < 8; ++prot) {
     for (unsigned flags = 0; flags < 1U << 21; flags = (flags | 0x3ffc0) + 1) {
       for (const std::uint64_t offset : {0UL, 4096UL, 1UL << 40, 1UL << 62}) {
-        if (!kernel::IsTrappedMmap(prot, flags, offset)) {
+        if (!sandbox::IsTrappedMmap(prot, flags, offset)) {
           continue;
         }
         void* got = mmap(nullptr, 4096, static_cast<int>(prot), static_cast<int>(flags), file,

@@ -33,12 +33,12 @@
 
 #include "grant/grant.h"
 #include "grant/request.h"
-#include "kernel/filter.h"
-#include "kernel/messages.h"
-#include "launcher/node.h"
-#include "launcher/plain.h"
-#include "launcher/shim_process.h"
-#include "registry/registry.h"
+#include "host/node.h"
+#include "host/registry.h"
+#include "host/shim_process.h"
+#include "os/messages.h"
+#include "run/plain.h"
+#include "sandbox/filter.h"
 
 namespace cgpu {
 namespace {
@@ -177,7 +177,7 @@ int Exec(const Args& args) {
     MustHold(fcntl(socket.get(), F_SETFD, 0) == 0, "cannot keep the connection");
   }
   Must(EnterPlainNode(args.at(2)));
-  UniqueFd listener = Must(kernel::InstallGpuFilter({}));
+  UniqueFd listener = Must(sandbox::InstallGpuFilter({}));
   // A shim that refuses the sender may have closed the connection already.
   (void)SendMessage(socket.get(), StateOf(style, getpid()), listener.get());
   std::vector<char*> command;

@@ -42,7 +42,7 @@
 #include <sstream>
 #include <string>
 
-#include "kernel/messages.h"
+#include "os/messages.h"
 #include "rm/control_table.h"
 #include "rm/nv_classes.h"
 #include "rm/nv_controls.h"

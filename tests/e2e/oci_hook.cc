@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "kernel/mount_tree.h"
-#include "kernel/tree_words.h"
 #include "runtime/hook.h"
+#include "sandbox/mount_tree.h"
+#include "sandbox/tree_words.h"
 
 namespace {
 

@@ -17,9 +17,9 @@
 
 #include "base/fd.h"
 #include "base/file.h"
-#include "kernel/messages.h"
-#include "registry/admin.h"
-#include "registry/config.h"
+#include "os/messages.h"
+#include "protocol/admin.h"
+#include "protocol/config.h"
 
 namespace cgpu {
 namespace {

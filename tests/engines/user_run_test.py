@@ -407,7 +407,7 @@ if pid == 0:
     listener = libc.syscall(317, 1, 8, ctypes.byref(Program(4, ctypes.addressof(traps))))
     left.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [listener]))])
     os.close(listener)
-    # The proof of the filter (src/kernel/proof.h).
+    # The proof of the filter (src/sandbox/proof.h).
     assert libc.syscall(16, ctypes.c_ulong(0xffffffff), ctypes.c_ulong(0x80086370), 0) > 0
     left.send(b"proved")
     time.sleep(1000)

@@ -1,6 +1,6 @@
 // The filter that every tenant runs under, as the kernel runs it: for any registers its program
 // says what its rules say. The program is interpreted here.
-#include "kernel/filter.h"
+#include "sandbox/filter.h"
 
 #include <linux/audit.h>
 #include <linux/seccomp.h>
@@ -8,7 +8,7 @@
 
 #include <vector>
 
-#include "kernel/testing.h"
+#include "os/testing.h"
 #include "tests/fuzz/input.h"
 
 using cgpu::fuzz::Input;
@@ -36,11 +36,11 @@ seccomp_data Take(Input& input) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
-  static const std::vector<sock_filter> program = cgpu::kernel::BuildGpuFilter();
+  static const std::vector<sock_filter> program = cgpu::sandbox::BuildGpuFilter();
   Input input(bytes, size);
   while (!input.empty()) {
     const seccomp_data data = Take(input);
-    const auto judged = cgpu::kernel::Judge(program, data);
+    const auto judged = cgpu::os::Judge(program, data);
     Require(judged.has_value(), "it ends with a verdict");
     const std::uint32_t verdict = judged.value_or(0);
     if (data.arch != AUDIT_ARCH_X86_64 ||
@@ -50,15 +50,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
               "other architectures are killed");
       Require(verdict != SECCOMP_RET_ALLOW, "x32 calls do not pass");
     } else if (data.nr == SYS_ioctl) {
-      const bool trapped = cgpu::kernel::IsTrapped(static_cast<std::uint32_t>(data.args[1]));
+      const bool trapped = cgpu::sandbox::IsTrapped(static_cast<std::uint32_t>(data.args[1]));
       Require(verdict == (trapped ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ALLOW),
               "an ioctl is handed over as the rule says");
     } else if (data.nr == SYS_mmap) {
-      const bool trapped = cgpu::kernel::IsTrappedMmap(data.args[2], data.args[3], data.args[5]);
+      const bool trapped = cgpu::sandbox::IsTrappedMmap(data.args[2], data.args[3], data.args[5]);
       Require(verdict == (trapped ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ALLOW),
               "an mmap is handed over as the rule says");
     } else if (data.nr == SYS_mremap) {
-      const bool trapped = cgpu::kernel::IsTrappedMremap(data.args[3]);
+      const bool trapped = cgpu::sandbox::IsTrappedMremap(data.args[3]);
       Require(verdict == (trapped ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ALLOW),
               "an mremap is handed over as the rule says");
     } else if (data.nr == SYS_io_uring_setup || data.nr == SYS_remap_file_pages) {

@@ -2,9 +2,9 @@
 // text that means the same.
 #include <string>
 
-#include "registry/admin.h"
-#include "registry/config.h"
-#include "registry/creation.h"
+#include "protocol/admin.h"
+#include "protocol/config.h"
+#include "protocol/creation.h"
 #include "tests/fuzz/input.h"
 
 using cgpu::fuzz::Require;

@@ -1,17 +1,17 @@
 // cgpu-runtime: the program that container engines call in place of runc or crun
 // (runtime/wrapper.h), with their arguments. `--cgpu-config FILE` before them names another file of
 // settings. A container's configuration makes the runtime call `hook` (runtime/hook.h), and `prove
-// ID` in the container ID, under its filter (kernel/proof.h).
+// ID` in the container ID, under its filter (sandbox/proof.h).
 #include <unistd.h>
 
 #include <cstdio>
 #include <string>
 #include <vector>
 
-#include "kernel/proof.h"
 #include "runtime/hook.h"
 #include "runtime/settings.h"
 #include "runtime/wrapper.h"
+#include "sandbox/proof.h"
 
 namespace {
 
@@ -28,7 +28,7 @@ void ReadAll(int fd) {
 int Prove(const std::vector<std::string>& arguments) {
   alarm(kProofSeconds);  // the process that has the listener need not answer
   ReadAll(STDIN_FILENO);
-  const auto done = cgpu::kernel::ProveFilter(arguments.empty() ? "" : arguments.front());
+  const auto done = cgpu::sandbox::ProveFilter(arguments.empty() ? "" : arguments.front());
   if (!done.ok()) {
     (void)std::fprintf(stderr, "cgpu: %s\n", cgpu::FormatError(done.error()).c_str());
     return 1;

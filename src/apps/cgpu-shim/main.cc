@@ -1,4 +1,4 @@
-// cgpu-shim: one per container. cgpu starts it with the sockets that registry/config.h describes;
+// cgpu-shim: one per container. cgpu starts it with the sockets that protocol/config.h describes;
 // users never start it by hand.
 #include <fcntl.h>
 #include <malloc.h>
@@ -19,10 +19,10 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "kernel/spare.h"
 #include "make_server.h"
-#include "registry/config.h"
-#include "registry/text.h"
+#include "os/spare.h"
+#include "protocol/config.h"
+#include "protocol/text.h"
 #include "resume.h"
 #include "shim/confine.h"
 #include "shim/desk.h"
@@ -114,10 +114,10 @@ Result<std::unique_ptr<Agent>> MakeAgent(Server& server) {
 // Attaches the one listener that there is without an agent: the launcher hands it over.
 Result<> ServeFirst(Server& server, const std::string& text, UniqueFd fd) {
   CGPU_ASSIGN_OR_RETURN(const auto process, DecodeListener(text));
-  CGPU_ASSIGN_OR_RETURN(auto listener, kernel::NotifyListener::Make(std::move(fd)));
+  CGPU_ASSIGN_OR_RETURN(auto listener, os::NotifyListener::Make(std::move(fd)));
   CGPU_ASSIGN_OR_RETURN(
       const auto source,
-      server.pool().Serve(std::make_unique<kernel::NotifyListener>(std::move(listener))));
+      server.pool().Serve(std::make_unique<os::NotifyListener>(std::move(listener))));
   server.pool().SetProcess(*source, process, 0);
   return {};
 }
@@ -126,7 +126,7 @@ Result<std::unique_ptr<Server>> MakeConfigured(const std::string& text) {
   CGPU_ASSIGN_OR_RETURN(const auto config, DecodeConfig(text));
   // A launcher that runs as root starts its shims under uids of their own.
   CGPU_TRY(CheckPrivileges(config.user == getuid() ? config.user : 0));
-  CGPU_TRY(kernel::NotifyListener::Prepare());
+  CGPU_TRY(os::NotifyListener::Prepare());
   return MakeServer(config, TakeRecord());
 }
 
@@ -209,7 +209,7 @@ int main(int argc, char** argv) {
     files.rlim_cur = files.rlim_max;
     (void)setrlimit(RLIMIT_NOFILE, &files);
   }
-  cgpu::kernel::KeepSpare();
+  cgpu::os::KeepSpare();
   const std::string_view word = argc > 1 ? argv[1] : "";
   const auto done = word == cgpu::shim::kCheckWord    ? cgpu::shim::CheckHandover()
                     : word == cgpu::shim::kResumeWord ? cgpu::shim::ResumeServing()

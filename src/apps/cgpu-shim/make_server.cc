@@ -102,7 +102,7 @@ Result<std::unique_ptr<Server>> Make(const ShimConfig& config, const rm::Abi& ab
   }
   CGPU_ASSIGN_OR_RETURN(auto proc, OpenFile("/proc", O_RDONLY | O_DIRECTORY));
   return std::make_unique<Server>(config, abi, std::move(driver), std::move(*cards),
-                                  std::make_unique<kernel::CallerTable>(std::move(proc)),
+                                  std::make_unique<os::CallerTable>(std::move(proc)),
                                   std::move(record), KernelGpuCalls());
 }
 

@@ -6,7 +6,7 @@
 
 #include "base/fd.h"
 #include "base/result.h"
-#include "registry/config.h"
+#include "protocol/config.h"
 #include "shim/handover.h"
 #include "shim/server.h"
 

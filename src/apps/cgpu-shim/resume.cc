@@ -9,9 +9,9 @@
 
 #include "base/file.h"
 #include "base/result.h"
-#include "kernel/messages.h"
-#include "kernel/notify.h"
 #include "make_server.h"
+#include "os/messages.h"
+#include "os/notify.h"
 #include "shim/agent.h"
 #include "shim/confine.h"
 #include "shim/desk.h"
@@ -57,7 +57,7 @@ Result<> ResumeServing() {
   UniqueFd upgrader(state.upgrader);
   const UniqueFd launcher(state.launcher);
   CGPU_TRY(CheckPrivileges(state.config.user == getuid() ? state.config.user : 0));
-  CGPU_TRY(kernel::NotifyListener::Prepare());
+  CGPU_TRY(os::NotifyListener::Prepare());
   CGPU_ASSIGN_OR_RETURN(auto server, MakeServerAgain(state, true));
   CGPU_ASSIGN_OR_RETURN(auto agent, ResumeAgent(*server, state.agent));
   CGPU_ASSIGN_OR_RETURN(auto housekeeping, Housekeeping::Make(*server));

@@ -7,9 +7,9 @@
 
 #include "apps/cgpu/commands.h"
 #include "cli/command_line.h"
+#include "host/shim_process.h"
 #include "install/file_change.h"
 #include "install/plan.h"
-#include "launcher/shim_process.h"
 
 namespace cgpu {
 namespace {

@@ -11,9 +11,9 @@
 #include "base/result.h"
 #include "cli/command_line.h"
 #include "governor/policy.h"
-#include "launcher/compute.h"
-#include "launcher/node.h"
-#include "registry/saved_settings.h"
+#include "host/compute.h"
+#include "host/node.h"
+#include "host/saved_settings.h"
 #include "runtime/settings.h"
 
 namespace cgpu {

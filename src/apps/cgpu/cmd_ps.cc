@@ -15,9 +15,9 @@
 
 #include "apps/cgpu/commands.h"
 #include "cli/command_line.h"
-#include "launcher/admin.h"
-#include "launcher/node.h"
-#include "launcher/unmanaged.h"
+#include "host/admin.h"
+#include "host/node.h"
+#include "host/unmanaged.h"
 #include "rm/abi.h"
 
 namespace cgpu {

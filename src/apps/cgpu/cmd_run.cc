@@ -10,7 +10,7 @@
 #include "cli/command_line.h"
 #include "grant/env.h"
 #include "grant/flags.h"
-#include "launcher/run.h"
+#include "run/run.h"
 #include "runtime/settings.h"
 
 namespace cgpu {

@@ -11,8 +11,8 @@
 #include "base/result.h"
 #include "cli/command_line.h"
 #include "grant/flags.h"
-#include "launcher/admin.h"
-#include "launcher/compute.h"
+#include "host/admin.h"
+#include "host/compute.h"
 #include "runtime/settings.h"
 
 namespace cgpu {

@@ -8,7 +8,7 @@
 #include "apps/cgpu/commands.h"
 #include "apps/cgpu/smi/report.h"
 #include "cli/command_line.h"
-#include "launcher/node.h"
+#include "host/node.h"
 #include "rm/abi.h"
 
 namespace cgpu {

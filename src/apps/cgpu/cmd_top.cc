@@ -17,10 +17,10 @@
 
 #include "apps/cgpu/commands.h"
 #include "base/result.h"
+#include "cgpud/measure.h"
+#include "cgpud/plan_cards.h"
 #include "cli/command_line.h"
-#include "launcher/admin.h"
-#include "node/measure.h"
-#include "node/plan_cards.h"
+#include "host/admin.h"
 #include "runtime/settings.h"
 
 namespace cgpu {

@@ -10,10 +10,10 @@
 
 #include "apps/cgpu/commands.h"
 #include "cli/command_line.h"
-#include "launcher/force.h"
-#include "launcher/shim_process.h"
-#include "launcher/upgrade.h"
-#include "registry/creation.h"
+#include "host/force.h"
+#include "host/shim_process.h"
+#include "host/upgrade.h"
+#include "protocol/creation.h"
 
 namespace cgpu {
 namespace {

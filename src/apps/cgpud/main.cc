@@ -1,10 +1,10 @@
-// cgpud: one per host. Gives containers of engines their slices; see node/daemon.h.
+// cgpud: one per host. Gives containers of engines their slices; see cgpud/daemon.h.
 #include <cstdio>
 #include <string>
 
+#include "cgpud/daemon.h"
 #include "cli/command_line.h"
-#include "launcher/shim_process.h"
-#include "node/daemon.h"
+#include "host/shim_process.h"
 #include "runtime/settings.h"
 
 int main(int argc, char** argv) {

@@ -23,7 +23,7 @@ namespace {
 // the registers alone. With this number, no ioctl on any of our files makes GPU memory for a caller
 // without CAP_SYS_ADMIN (NV01_MEMORY_LOCAL_USER becomes host memory, the classes of GPU memory are
 // for administrators), and each acts only for clients on the very file. An XFER's number says
-// nothing, so an XFER is refused. No container has CAP_SYS_ADMIN (launcher/init.cc).
+// nothing, so an XFER is refused. No container has CAP_SYS_ADMIN (run/init.cc).
 //
 // The object is entered here as one without GPU memory, before it exists. If it never comes to
 // exist, the driver accepts another object under the handle, and that one then takes its place

@@ -1,0 +1,428 @@
+#include "cgpud/daemon.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/file.h"
+#include "base/result.h"
+#include "cgpud/audit.h"
+#include "cgpud/creation.h"
+#include "cgpud/govern.h"
+#include "cgpud/minder.h"
+#include "cgpud/peer.h"
+#include "cgpud/places.h"
+#include "cgpud/plan_cards.h"
+#include "host/compute.h"
+#include "host/node.h"
+#include "host/registry.h"
+#include "os/messages.h"
+#include "os/service.h"
+#include "protocol/creation.h"
+#include "rm/abi.h"
+#include "runtime/features.h"
+
+namespace cgpu {
+namespace {
+
+// Time for a request, for a peer that connects and says nothing.
+constexpr int kRequestMs = 10'000;
+
+// Writes one line for the log: systemd and terminals take standard error. Some of it is others'
+// words.
+void Log(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
+  (void)std::fprintf(stderr, "cgpud: %s\n", text.c_str());
+}
+
+Result<CreationReply> SeeTo(const Surroundings& surroundings, const std::string& group,
+                            int connection) {
+  // This comes first: a message that is left unread at the end would take the answer with it. The
+  // kernel releases the files that come with it, which can take long where they are sockets: the
+  // alarm is set.
+  CGPU_ASSIGN_OR_RETURN(const auto message, ReceiveText(connection, kRequestMs));
+  alarm(0);
+  auto peer = AdmitPeer(connection, group);
+  if (!peer.ok()) {
+    return peer.error();
+  }
+  CGPU_ASSIGN_OR_RETURN(const auto request, DecodeCreationRequest(message));
+  const std::string who = request.command ? "a command of uid " + std::to_string(peer->uid)
+                                          : "container " + request.engine_id;
+  auto slice = CreateSlice(surroundings, request, *std::move(peer));
+  if (!slice.ok()) {
+    Log(who + " gets no slice: " + slice.error().what);
+    return slice.error();
+  }
+  Log(who + " gets its slice as " + slice->reply.id);
+  for (const std::string& remark : slice->remarks) {
+    Log(remark);
+  }
+  return std::move(slice->reply);
+}
+
+// Returns the path of a program that execvp(3) would find.
+std::string FindProgram(const std::string& name) {
+  const char* const path = secure_getenv("PATH");
+  std::string_view rest = path == nullptr ? "/usr/sbin:/usr/bin:/sbin:/bin" : path;
+  while (name.find('/') == std::string::npos && !rest.empty()) {
+    const std::size_t end = std::min(rest.find(':'), rest.size());
+    const std::string file = std::string(rest.substr(0, end)) + "/" + name;
+    if (access(file.c_str(), X_OK) == 0) {
+      return file;
+    }
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return name;
+}
+
+// Variable that holds the number of the socket, for a daemon that executes itself again.
+constexpr char kSocketVariable[] = "CGPUD_SOCKET";
+
+// Returns the socket that the previous program left, or none.
+UniqueFd HandedSocket() {
+  const char* const number = secure_getenv(kSocketVariable);
+  const int fd = number == nullptr ? -1 : static_cast<int>(std::strtol(number, nullptr, 10));
+  unsetenv(kSocketVariable);  // NOLINT(concurrency-mt-unsafe): the only thread, as below
+  int listening = 0;
+  socklen_t size = sizeof(listening);
+  if (fd <= STDERR_FILENO || getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) != 0 ||
+      listening == 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) {
+    return {};
+  }
+  return UniqueFd(fd);
+}
+
+// Executes the program again. Returns only if that fails; then all is as before. Signals stay
+// blocked.
+Error ExecuteAnew(char* const* argv, int socket) {
+  CGPU_ASSIGN_OR_RETURN(const auto program, OwnProgram());
+  const std::string number = std::to_string(socket);
+  if (fcntl(socket, F_SETFD, 0) == 0 &&
+      setenv(kSocketVariable, number.c_str(), 1) == 0) {  // NOLINT(concurrency-mt-unsafe)
+    execv(program.c_str(), argv);
+  }
+  const Error error = ErrnoError(Code::kUnavailable, errno, "cannot execute " + program);
+  (void)fcntl(socket, F_SETFD, FD_CLOEXEC);
+  unsetenv(kSocketVariable);  // NOLINT(concurrency-mt-unsafe)
+  return error;
+}
+
+class Daemon {
+ public:
+  Daemon(const Settings& settings, char* const* argv, const Registry& registry, UniqueFd socket,
+         UniqueFd signals)
+      : runtime_(settings.runtime),
+        group_(settings.group),
+        policies_(settings.policies),
+        registry_(registry),
+        argv_(argv),
+        minder_(registry, UniqueFd(open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC))),
+        governing_(registry, settings.node, settings.max_inst, SuspendableCards(settings.node)),
+        socket_(std::move(socket)),
+        signals_(std::move(signals)) {
+    surroundings_.node = settings.node;
+    surroundings_.isolated = !settings.share;
+    surroundings_.max_inst = settings.max_inst;
+    if (settings.audit) {
+      audit_.emplace(std::chrono::seconds(*settings.audit));
+    }
+  }
+
+  Result<> Run() {
+    TellOfDriver();
+    RestoreSettings();
+    minder_.Refresh();
+    LogAll(governing_.Refresh());
+    TellReady();
+    while (!stopping_) {
+      std::vector<pollfd> events{{signals_.get(), POLLIN, 0},
+                                 {children_.size() < kPlaces ? socket_.get() : -1, POLLIN, 0}};
+      for (const auto& some : {minder_.descriptors(), governing_.descriptors()}) {
+        for (const int fd : some) {
+          events.push_back({fd, POLLIN, 0});
+        }
+      }
+      if (poll(events.data(), events.size(), Timeout()) < 0 && errno != EINTR) {
+        return ErrnoError(Code::kInternal, errno, "cannot wait for requests");
+      }
+      if (events[0].revents != 0) {
+        TakeSignals();
+      }
+      if (events[1].revents != 0) {
+        TakeRequest();
+      }
+      std::vector<int> readable;
+      for (std::size_t i = 2; i < events.size(); ++i) {
+        if (events[i].revents != 0) {
+          readable.push_back(events[i].fd);
+        }
+      }
+      Tell(minder_.Look(readable));
+      const Governing::News news = governing_.Look(readable);
+      LogAll(news.log);
+      if (news.changed) {
+        minder_.Refresh();
+        LogAll(governing_.Refresh());
+      }
+      LogAll(governing_.Step(std::chrono::steady_clock::now()));
+    }
+    // A child that was just made may still have it: the next daemon must not take that for this
+    // one.
+    (void)shutdown(socket_.get(), SHUT_RDWR);
+    return {};
+  }
+
+ private:
+  void TellOfDriver() const {
+    const auto node = FindNode(surroundings_.node);
+    if (std::string notice = node.ok() ? rm::NotCompared(node->driver) : ""; !notice.empty()) {
+      Log(std::move(notice));
+    }
+  }
+
+  // Sets what `cgpu policy` has saved, then the policies of config.yaml for the other GPUs.
+  void RestoreSettings() const {
+    const auto read = ReadSaved(kSavedFile);
+    if (!read.ok()) {
+      Log(read.error().what);
+    }
+    const SavedByGpu saved = read.ok() ? *read : SavedByGpu();
+    for (const auto& [uuid, settings] : saved) {
+      if (const auto set = RestoreCard(registry_, uuid, settings); !set.ok()) {
+        Log(set.error().what);
+      }
+    }
+    if (!policies_.empty()) {
+      SetPolicies(saved);
+    }
+  }
+
+  void SetPolicies(const SavedByGpu& saved) const {
+    const auto node = FindNode(surroundings_.node);
+    for (const auto& [uuid, policy] : policies_) {
+      const auto& name = uuid;
+      if (node.ok() && std::none_of(node->cards.begin(), node->cards.end(),
+                                    [&](const Card& card) { return card.uuid == name; })) {
+        Log("the settings have a policy for " + uuid + ", which is no card of this node");
+      }
+      const auto found = saved.find(uuid);
+      if (found != saved.end() && found->second.policy) {
+        continue;
+      }
+      if (const auto set = SetPolicyAtStart(registry_, uuid, policy); !set.ok()) {
+        Log(set.error().what);
+      }
+    }
+  }
+
+  // Returns the timeout for poll(2): until the audit has something to say, or shares need a look;
+  // milliseconds, rounded up.
+  [[nodiscard]] int Timeout() const {
+    constexpr auto kNever = std::chrono::steady_clock::time_point::max();
+    const auto audit = audit_ ? audit_->next().value_or(kNever) : kNever;
+    const auto next = std::min(audit, governing_.next().value_or(kNever));
+    if (next == kNever) {
+      return -1;
+    }
+    const auto now = std::chrono::steady_clock::now();
+    return next <= now
+               ? 0
+               : static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(next - now).count());
+  }
+
+  void Tell(const Minder::News& news) {
+    if (!news.gone.empty()) {
+      LogAll(governing_.Refresh());  // for the containers that are left
+    }
+    for (const std::string& id : news.killed) {
+      Log("the shim of container " + id + " ended before it: the container was killed");
+    }
+    if (!audit_) {
+      return;
+    }
+    for (const Refusal& refusal : news.refused) {
+      audit_->Take(refusal);
+    }
+    LogAll(audit_->Due(std::chrono::steady_clock::now()));
+    for (const std::string& id : news.gone) {
+      LogAll(audit_->End(id));
+    }
+  }
+
+  static void LogAll(const std::vector<std::string>& lines) {
+    for (const std::string& line : lines) {
+      Log(line);
+    }
+  }
+
+  void TakeSignals() {
+    signalfd_siginfo info{};
+    if (read(signals_.get(), &info, sizeof(info)) != sizeof(info)) {
+      return;
+    }
+    if (info.ssi_signo == SIGHUP) {
+      Log("executes its program anew");
+      Log(ExecuteAnew(argv_, socket_.get()).what);
+    }
+    stopping_ = info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT;
+    bool served = false;
+    for (pid_t child = 0; (child = waitpid(-1, nullptr, WNOHANG)) > 0;) {
+      children_.erase(child);  // it may be a child of the previous program
+      served = true;
+    }
+    if (served) {
+      minder_.Refresh();
+    }
+  }
+
+  // Gives each request to a child process, also one that is refused: a peer may have sent files
+  // whose close takes as long as the peer likes, and they are closed with the connection.
+  void TakeRequest() {
+    UniqueFd connection(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    int gate[2];
+    if (!connection.valid() || pipe2(gate, O_CLOEXEC) != 0) {
+      return;
+    }
+    const UniqueFd goes(gate[0]);
+    UniqueFd waits(gate[1]);
+    const auto user = UserOf(connection.get());
+    const bool busy = user != 0 && !HasPlace(CountOf(user), children_.size() - CountOf(0));
+    LookAtRuntime();
+    const pid_t child = fork();
+    if (child == 0) {
+      socket_.reset();  // whatever becomes of the daemon, no other process listens there
+      waits.reset();
+      char none = 0;
+      (void)!read(goes.get(), &none, 1);  // so that the connection is closed here last
+      Serve(connection.get(), busy);
+      _exit(0);
+    }
+    if (child < 0) {
+      Log(ErrnoError(Code::kExhausted, errno, "cannot start a process for a request").what);
+      return;
+    }
+    if (!busy) {  // a child that only refuses has no place, whatever keeps it
+      children_[child] = user;
+    }
+    connection.reset();
+  }
+
+  // Serves one request, in a child of its own.
+  void Serve(int connection, bool busy) {
+    if (busy) {
+      const Error error{Code::kExhausted, 0, "cgpud is busy with other requests of users",
+                        "try again when they are through"};
+      (void)SendMessage(connection, EncodeCreationReply(error));
+      return;
+    }
+    sigset_t ends;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGALRM);
+    pthread_sigmask(SIG_UNBLOCK, &ends, nullptr);
+    alarm(kRequestMs / 1'000 + 1);
+    (void)SendMessage(connection, EncodeCreationReply(SeeTo(surroundings_, group_, connection)));
+  }
+
+  [[nodiscard]] std::size_t CountOf(std::optional<unsigned> user) const {
+    return static_cast<std::size_t>(
+        std::count_if(children_.begin(), children_.end(),
+                      [&](const auto& child) { return child.second == user; }));
+  }
+
+  // Looks at the OCI runtime, whose program may be replaced, as by an upgrade of its package. Each
+  // program is asked once, also where it does not answer: no request is served meanwhile.
+  void LookAtRuntime() {
+    struct stat now{};
+    const std::string path = FindProgram(runtime_);
+    if (stat(path.c_str(), &now) != 0 ||
+        (now.st_ino == seen_.st_ino && now.st_dev == seen_.st_dev &&
+         now.st_mtim.tv_sec == seen_.st_mtim.tv_sec &&
+         now.st_mtim.tv_nsec == seen_.st_mtim.tv_nsec)) {
+      return;
+    }
+    seen_ = now;
+    const auto killable = AskForKillableWaits(path);
+    surroundings_.killable = killable.ok() && *killable;
+    if (!killable.ok()) {
+      Log("cannot tell what " + path + " can: " + killable.error().what +
+          "; it is asked again when it is replaced or cgpud is reloaded");
+    }
+  }
+
+  const std::string runtime_;
+  const std::string group_;
+  const std::map<std::string, governor::Policy> policies_;
+  const Registry& registry_;
+  char* const* const argv_;
+  struct stat seen_{};
+  Surroundings surroundings_;
+  Minder minder_;
+  Governing governing_;
+  std::optional<AuditBook> audit_;
+  UniqueFd socket_;
+  UniqueFd signals_;
+  std::map<pid_t, std::optional<unsigned>> children_;  // users whose requests they serve
+  bool stopping_ = false;
+};
+
+Result<UniqueFd> Listen(const Registry& registry, const Settings& settings) {
+  const auto group = FindGroup(settings.group);
+  if (!group.ok()) {
+    Log("only root may ask for slices: " + group.error().what);
+  }
+  const auto lock = registry.Lock();
+  return lock.ok() ? ListenAsDaemon(*lock, settings.socket,
+                                    group.ok() ? std::optional(*group) : std::nullopt)
+                   : Result<UniqueFd>(lock.error());
+}
+
+}  // namespace
+
+Result<> RunDaemon(const Settings& settings, char* const* argv) {
+  if (geteuid() != 0) {
+    return Error{Code::kPermission, 0, "cgpud runs as root", "start it with systemctl, or sudo"};
+  }
+  const auto registry = Registry::Open();  // makes the folder, so that the socket has a place
+  if (!registry.ok()) {
+    return registry.error();
+  }
+  sigset_t taken;
+  sigemptyset(&taken);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGCHLD}) {
+    sigaddset(&taken, signal);
+  }
+  pthread_sigmask(SIG_BLOCK, &taken, nullptr);
+  UniqueFd signals(signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!signals.valid()) {
+    return ErrnoError(Code::kInternal, errno, "cannot take signals");
+  }
+  UniqueFd handed = HandedSocket();
+  CGPU_ASSIGN_OR_RETURN(auto socket, handed.valid() ? Result<UniqueFd>(std::move(handed))
+                                                    : Listen(*registry, settings));
+  Log("listens at " + settings.socket);
+  return Daemon(settings, argv, *registry, std::move(socket), std::move(signals)).Run();
+}
+
+}  // namespace cgpu

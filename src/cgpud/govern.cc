@@ -1,0 +1,303 @@
+#include "cgpud/govern.h"
+
+#include <sys/inotify.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <set>
+#include <string_view>
+
+#include "host/shim_process.h"
+#include "protocol/text.h"
+
+namespace cgpu {
+namespace {
+
+constexpr std::chrono::seconds kLeastPatience{1};
+constexpr std::chrono::seconds kMostPatience{60};
+// Time for the answer of a shim that was sent an order.
+constexpr std::chrono::seconds kAnswerTime{5};
+
+// Returns whether an order is worth a message. Many small corrections are not; a plan is, and so is
+// a correction that leads back to it.
+bool IsWorthSending(const governor::Order& sent, const governor::Order& wanted,
+                    const governor::Order& planned) {
+  constexpr double kLeast = 0.05;
+  const double difference = std::abs(static_cast<double>(wanted.slice_us) - sent.slice_us);
+  return difference > (wanted == planned ? 0 : kLeast * sent.slice_us);
+}
+
+}  // namespace
+
+// Returns the shortest time worth measuring. Less says little: some time slices are cut off at its
+// ends.
+std::uint64_t Governing::LeastMeasuredNs(const std::vector<PlannedMember>& members) {
+  constexpr std::uint64_t kRounds = 16;
+  constexpr std::uint64_t kMostUs = 1'000'000;
+  std::uint64_t round_us = 0;
+  for (const PlannedMember& member : members) {
+    round_us += member.order.slice_us;
+  }
+  return std::min(kRounds * round_us, kMostUs) * 1'000;
+}
+
+Governing::Governing(const Registry& registry, const std::string& node, unsigned max_inst,
+                     std::set<std::string> suspendable)
+    : registry_(registry),
+      max_inst_(max_inst),
+      suspendable_(std::move(suspendable)),
+      changes_(inotify_init1(IN_CLOEXEC | IN_NONBLOCK)),
+      measuring_(node),
+      patience_(kLeastPatience) {
+  // Grants and settings are renamed into their places.
+  (void)inotify_add_watch(changes_.get(), registry.folder().c_str(), IN_MOVED_TO | IN_DELETE);
+}
+
+std::map<Governing::Place, Governing::Wish> Governing::Wanted() const {
+  std::map<Place, Wish> wanted;
+  for (const auto& [uuid, card] : cards_) {
+    for (const PlannedMember& member : card.members) {
+      Wish& wish =
+          wanted[{member.id, uuid}] = {member.order, member.order, member.shim_uid,
+                                       member.order.high || high_.contains({member.id, uuid})};
+      if (card.by_slices) {
+        wish.order.slice_us = card.feedback.SliceOf(member.id, wish.order.slice_us);
+      }
+    }
+  }
+  return wanted;
+}
+
+std::vector<std::string> Governing::Refresh() {
+  auto plans = PlanCards(registry_, max_inst_, suspendable_);
+  if (!plans.ok()) {
+    return {"compute shares stay as they are: " + plans.error().what};
+  }
+  std::set<std::string> shared;
+  std::map<std::string, Card> cards;
+  for (auto& [uuid, plan] : *plans) {
+    Card& card = cards[uuid];
+    static_cast<PlannedCard&>(card) = std::move(plan);
+    // The feedback holds for these members and this plan.
+    if (const auto before = cards_.find(uuid);
+        before != cards_.end() && before->second.members == card.members) {
+      card.feedback = before->second.feedback;
+    }
+    if (card.by_slices && card.members.size() > 1) {
+      shared.insert(uuid);
+    }
+  }
+  cards_ = std::move(cards);
+  patience_ = kLeastPatience;
+  std::vector<std::string> log = measuring_.Watch(shared);
+  next_ = std::chrono::steady_clock::now() + measuring_.Rest();
+  for (std::string& line : SendAgain()) {
+    log.push_back(std::move(line));
+  }
+  return log;
+}
+
+Result<UniqueFd> Governing::Ask(const Place& place, const Wish& wish,
+                                std::vector<std::string>& log) const {
+  AdminRequest request;
+  request.kind = AdminRequest::Kind::kOrder;
+  request.uuid = place.second;
+  request.order = wish.order;
+  UniqueFd helper;
+  if (wish.levels) {
+    auto started = StartInterleaver(wish.shim_uid);
+    if (started.ok()) {
+      helper = std::move(*started);
+    } else {
+      log.push_back("the high priority of container " + place.first +
+                    (wish.order.high ? " is a longer slice alone: " : " may stay: ") +
+                    started.error().what);
+    }
+  }
+  return registry_.Request(place.first, request, helper.get());
+}
+
+std::vector<std::string> Governing::Send() {
+  const auto wanted = Wanted();
+  std::erase_if(sent_, [&](const auto& one) { return !wanted.contains(one.first); });
+  std::erase_if(high_, [&](const Place& place) { return !wanted.contains(place); });
+  std::erase_if(shims_, [&](const auto& one) {
+    const auto next = wanted.lower_bound({one.first, {}});
+    return next == wanted.end() || next->first.first != one.first;
+  });
+  std::vector<std::string> log;
+  for (const auto& [place, wish] : wanted) {
+    const auto before = sent_.find(place);
+    if (before != sent_.end() && before->second.planned == wish.planned &&
+        !IsWorthSending(before->second.order, wish.order, wish.planned)) {
+      continue;
+    }
+    auto answer = Ask(place, wish, log);
+    Sent& sent = sent_[place] = Sent{};
+    sent.planned = wish.planned;
+    sent.order = wish.order;
+    sent.until = std::chrono::steady_clock::now() + kAnswerTime;
+    if (wish.order.high) {
+      high_.insert(place);
+    }
+    if (answer.ok()) {
+      sent.answer = std::move(*answer);
+      continue;
+    }
+    Failed(sent);
+    if (answer.error().code != Code::kNotFound) {
+      log.push_back("container " + place.first + " has no new share: " + answer.error().what);
+    }
+  }
+  return log;
+}
+
+void Governing::Failed(Sent& sent) {
+  sent.failed = true;
+  if (!again_) {
+    again_ = std::chrono::steady_clock::now() + patience_;
+  }
+}
+
+// Sends what failed, and what is new.
+std::vector<std::string> Governing::SendAgain() {
+  again_.reset();
+  std::erase_if(sent_, [](const auto& one) { return one.second.failed; });
+  return Send();
+}
+
+std::optional<std::chrono::steady_clock::time_point> Governing::next() const {
+  auto next = measuring_.any() && (!again_ || next_ < *again_) ? std::optional(next_) : again_;
+  for (const auto& [place, sent] : sent_) {
+    if (sent.answer.valid() && (!next || sent.until < *next)) {
+      next = sent.until;
+    }
+  }
+  return next;
+}
+
+// Gives up waiting for shims that stay silent. They are asked again.
+void Governing::GiveUp(std::chrono::steady_clock::time_point now, std::vector<std::string>& log) {
+  for (auto& [place, sent] : sent_) {
+    if (!sent.answer.valid() || now < sent.until) {
+      continue;
+    }
+    sent.answer.reset();
+    Failed(sent);
+    if (patience_ == kLeastPatience) {
+      log.push_back("container " + place.first +
+                    " does not confirm its share, and keeps what it had: its shim does not answer; "
+                    "to end it: cgpu upgrade --force " +
+                    place.first);
+    }
+  }
+}
+
+std::vector<std::string> Governing::Step(std::chrono::steady_clock::time_point now) {
+  std::vector<std::string> log;
+  if (measuring_.any() && now >= next_) {
+    log = Measure(now);
+  }
+  GiveUp(now, log);
+  if (again_ && now >= *again_) {
+    patience_ = std::min(2 * patience_, kMostPatience);
+    (void)SendAgain();  // the log has it from the first time
+  }
+  return log;
+}
+
+std::vector<std::string> Governing::Measure(std::chrono::steady_clock::time_point now) {
+  std::map<std::string, std::uint64_t> least_ns;
+  for (const auto& [uuid, card] : cards_) {
+    least_ns[uuid] = LeastMeasuredNs(card.members);
+  }
+  const auto uses = measuring_.Read(least_ns);
+  next_ = now + measuring_.Rest();
+  const double now_s = std::chrono::duration<double>(now.time_since_epoch()).count();
+  for (const auto& [uuid, use] : uses) {
+    Card& card = cards_.at(uuid);
+    std::vector<governor::Feedback::Seen> seen;
+    for (const PlannedMember& member : card.members) {
+      // For the driver, all of a container's clients belong to its shim.
+      const auto shim = shims_.find(member.id);
+      const auto part = shim == shims_.end()
+                            ? use.parts.end()
+                            : use.parts.find(static_cast<std::uint32_t>(shim->second));
+      const auto had = part == use.parts.end() ? governor::Meter::Part{} : part->second;
+      seen.push_back({member.id, member.promised, had.on, member.order.slice_us, had.turns});
+    }
+    card.feedback.Step(seen, now_s);
+  }
+  return uses.empty() ? std::vector<std::string>() : Send();
+}
+
+std::vector<int> Governing::descriptors() const {
+  std::vector<int> all{changes_.get()};
+  for (const auto& [place, sent] : sent_) {
+    if (sent.answer.valid()) {
+      all.push_back(sent.answer.get());
+    }
+  }
+  return all;
+}
+
+void Governing::ReadAnswer(const Place& place, Sent& sent, std::vector<std::string>& log) {
+  char buffer[4096];
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(ucred))];
+  iovec part{buffer, sizeof(buffer)};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof(control);
+  const ssize_t n = recvmsg(sent.answer.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  const cmsghdr* const head = n > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
+  if (head != nullptr && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_CREDENTIALS) {
+    ucred from{};
+    std::memcpy(&from, CMSG_DATA(head), sizeof(from));
+    shims_[place.first] = from.pid;
+  }
+  if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+    return;
+  }
+  if (n > 0 && sent.text.size() < kMaxMessage) {
+    sent.text.append(buffer, static_cast<std::size_t>(n));
+    return;
+  }
+  sent.answer.reset();
+  const auto outcome = DecodeOutcome(sent.text);
+  if (outcome.ok()) {
+    if (!sent.order.high) {
+      high_.erase(place);
+    }
+    return;
+  }
+  Failed(sent);
+  // The container of an earlier version, which knows no orders, runs as the driver pleases.
+  if (sent.order != governor::Order{} && patience_ == kLeastPatience) {
+    log.push_back("container " + place.first + " does not take its share: " + outcome.error().what);
+  }
+}
+
+Governing::News Governing::Look(const std::vector<int>& readable) {
+  News news;
+  const std::set<int> ready(readable.begin(), readable.end());
+  for (auto& [place, sent] : sent_) {
+    if (sent.answer.valid() && ready.contains(sent.answer.get())) {
+      ReadAnswer(place, sent, news.log);
+    }
+  }
+  if (ready.contains(changes_.get())) {
+    alignas(inotify_event) char buffer[4096];
+    while (read(changes_.get(), buffer, sizeof(buffer)) > 0) {
+    }
+    news.changed = true;
+  }
+  return news;
+}
+
+}  // namespace cgpu

@@ -1,0 +1,105 @@
+// Gives every container its standing orders (governor/plan.h), so that each GPU's policy holds. It
+// works the orders out from what the registry says, whenever that changes. Where several containers
+// share a GPU by time slices, it corrects the orders by what they were seen to get
+// (governor/feedback.h). A shim that has its order keeps to it by itself. With an order of high
+// priority, and with the one after it, goes a helper that can carry it out (shim/interleave.h). It
+// is a new helper each time, so that one that is gone is replaced.
+//
+// For one thread. It never waits: it sends an order, and reads the answer when that comes.
+#ifndef CGPU_CGPUD_GOVERN_H_
+#define CGPU_CGPUD_GOVERN_H_
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/fd.h"
+#include "cgpud/measure.h"
+#include "cgpud/plan_cards.h"
+#include "governor/feedback.h"
+#include "governor/order.h"
+#include "host/registry.h"
+
+namespace cgpu {
+
+class Governing {
+ public:
+  // `node`: the GPUs' node, as FindNode() takes it; `max_inst`: for GPUs for which nothing else was
+  // set; `suspendable`: see PlanCards().
+  Governing(const Registry& registry, const std::string& node, unsigned max_inst,
+            std::set<std::string> suspendable);
+
+  // Works out all orders again and sends those that differ from what was sent. Returns lines for
+  // the log.
+  [[nodiscard]] std::vector<std::string> Refresh();
+
+  // Returns descriptors to poll for reading. Look() reads from those that are readable.
+  [[nodiscard]] std::vector<int> descriptors() const;
+  struct News {
+    bool changed = false;  // the registry has: a container more or less, or something was set
+    std::vector<std::string> log;
+  };
+  [[nodiscard]] News Look(const std::vector<int>& readable);
+
+  // Returns when to call Step(), if ever.
+  [[nodiscard]] std::optional<std::chrono::steady_clock::time_point> next() const;
+  // Corrects the orders, if it is time to, and sends again what did not arrive. Returns lines for
+  // the log.
+  [[nodiscard]] std::vector<std::string> Step(std::chrono::steady_clock::time_point now);
+
+ private:
+  using Place = std::pair<std::string, std::string>;  // a container's id and a card's UUID
+  struct Sent {
+    governor::Order planned;
+    governor::Order order;  // order as corrected
+    UniqueFd answer;        // socket of the answer; invalid: it was read, or none will come
+    std::chrono::steady_clock::time_point until;  // end of the wait for the answer
+    bool failed = false;                          // the order did not arrive, or was not taken
+    std::string text;
+  };
+  struct Wish {
+    governor::Order planned;
+    governor::Order order;
+    uid_t shim_uid = 0;
+    bool levels = false;  // interleave levels are wanted, or must be given up
+  };
+  struct Card : PlannedCard {
+    governor::Feedback feedback;
+  };
+
+  [[nodiscard]] std::map<Place, Wish> Wanted() const;
+  [[nodiscard]] Result<UniqueFd> Ask(const Place& place, const Wish& wish,
+                                     std::vector<std::string>& log) const;
+  [[nodiscard]] static std::uint64_t LeastMeasuredNs(const std::vector<PlannedMember>& members);
+  [[nodiscard]] std::vector<std::string> Measure(std::chrono::steady_clock::time_point now);
+  [[nodiscard]] std::vector<std::string> Send();
+  [[nodiscard]] std::vector<std::string> SendAgain();
+  void Failed(Sent& sent);
+  void GiveUp(std::chrono::steady_clock::time_point now, std::vector<std::string>& log);
+  void ReadAnswer(const Place& place, Sent& sent, std::vector<std::string>& log);
+
+  const Registry& registry_;
+  const unsigned max_inst_;
+  const std::set<std::string> suspendable_;
+  UniqueFd changes_;  // inotify of the registry's folder
+  std::map<std::string, Card> cards_;
+  std::map<Place, Sent> sent_;
+  std::set<Place> high_;  // may have interleave levels: were given an order of high priority
+  std::map<std::string, pid_t> shims_;  // processes that serve the containers
+  Measuring measuring_;
+  std::chrono::steady_clock::time_point next_;  // time of the next measurement
+  // Time of sending again what did not arrive: some shim takes no orders now, or never does.
+  std::optional<std::chrono::steady_clock::time_point> again_;
+  std::chrono::seconds patience_;  // backoff before `again_`, the next time
+};
+
+}  // namespace cgpu
+
+#endif  // CGPU_CGPUD_GOVERN_H_

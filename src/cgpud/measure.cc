@@ -1,0 +1,91 @@
+#include "cgpud/measure.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/result.h"
+#include "host/node.h"
+
+namespace cgpu {
+Result<> Measuring::Open() {
+  CGPU_ASSIGN_OR_RETURN(const auto node, FindNode(node_));
+  CGPU_ASSIGN_OR_RETURN(auto client, rmclient::Client::Open(PathsOf(node)));
+  client_ = std::make_unique<rmclient::Client>(std::move(client));
+  CGPU_ASSIGN_OR_RETURN(opened_, rmclient::OpenCards(*client_));
+  return {};
+}
+
+Result<> Measuring::Begin(const std::string& uuid) {
+  if (client_ == nullptr) {
+    CGPU_TRY(Open());
+  }
+  const auto card = std::find_if(opened_.begin(), opened_.end(),
+                                 [&uuid](const auto& one) { return one.uuid == uuid; });
+  if (card == opened_.end()) {
+    return Error{Code::kNotFound, 0, "the driver has no card " + uuid, {}};
+  }
+  CGPU_ASSIGN_OR_RETURN(auto log, rmclient::SwitchLog::Make(*client_, *card));
+  cards_[uuid].log = std::make_unique<rmclient::SwitchLog>(std::move(log));
+  return {};
+}
+
+std::vector<std::string> Measuring::Watch(const std::set<std::string>& uuids) {
+  std::vector<std::string> log;
+  std::erase_if(refused_, [&](const std::string& uuid) { return !uuids.contains(uuid); });
+  const bool fewer =
+      std::erase_if(cards_, [&](const auto& one) { return !uuids.contains(one.first); }) != 0;
+  if (fewer) {  // the driver forgets a list with its client
+    cards_.clear();
+    opened_.clear();
+    client_.reset();
+  }
+  for (const std::string& uuid : uuids) {
+    if (cards_.contains(uuid) || refused_.contains(uuid)) {
+      continue;
+    }
+    if (const auto begun = Begin(uuid); !begun.ok()) {
+      refused_.insert(uuid);
+      log.push_back("what containers get of card " + uuid +
+                    " cannot be measured: " + begun.error().what);
+      if (cards_.empty()) {
+        opened_.clear();
+        client_.reset();
+      }
+    }
+    still_ = 0;
+  }
+  return log;
+}
+
+std::map<std::string, governor::Meter::Use> Measuring::Read(
+    const std::map<std::string, std::uint64_t>& least_ns) {
+  std::map<std::string, governor::Meter::Use> uses;
+  bool any = false;
+  for (auto& [uuid, card] : cards_) {
+    const auto news = card.log->Read();
+    any = any || !news.switches.empty();
+    if (news.lost) {
+      card.meter.Lost();
+    }
+    for (const rmclient::Switch& one : news.switches) {
+      card.meter.Add(one.pid, one.time_ns, one.begins);
+    }
+    if (auto use = card.meter.Take(least_ns.at(uuid))) {
+      uses.emplace(uuid, std::move(*use));
+    }
+  }
+  still_ = any ? 0 : still_ + 1;
+  return uses;
+}
+
+std::optional<rmclient::Utilisation> Measuring::Busy(const std::string& uuid) {
+  const auto card = std::find_if(opened_.begin(), opened_.end(),
+                                 [&uuid](const auto& one) { return one.uuid == uuid; });
+  if (card == opened_.end()) {
+    return std::nullopt;
+  }
+  const auto use = rmclient::ReadUtilisation(*client_, *card);
+  return use.ok() ? std::optional(*use) : std::nullopt;
+}
+
+}  // namespace cgpu

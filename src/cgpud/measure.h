@@ -1,0 +1,68 @@
+// Measures what processes got of the GPUs, from the driver's list of context switches.
+//
+// For one thread. It asks the driver when it begins to measure a GPU; after that it only reads
+// memory.
+#ifndef CGPU_CGPUD_MEASURE_H_
+#define CGPU_CGPUD_MEASURE_H_
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "governor/meter.h"
+#include "rmclient/switches.h"
+#include "rmclient/utilisation.h"
+
+namespace cgpu {
+
+class Measuring {
+ public:
+  // `node`: as FindNode() takes it.
+  explicit Measuring(std::string node) : node_(std::move(node)) {}
+
+  // Measures these GPUs and no others from now on. Returns lines for the log: one, once, for a GPU
+  // whose driver does not tell.
+  [[nodiscard]] std::vector<std::string> Watch(const std::set<std::string>& uuids);
+
+  // Returns the use by GPU, for those on which so many nanoseconds were measured since the last
+  // time.
+  [[nodiscard]] std::map<std::string, governor::Meter::Use> Read(
+      const std::map<std::string, std::uint64_t>& least_ns);
+  // Returns how busy a watched GPU was lately; nothing: the driver does not say.
+  [[nodiscard]] std::optional<rmclient::Utilisation> Busy(const std::string& uuid);
+  // Returns how long to wait before the next Read(), if any() is true: longer while nothing changes
+  // hands.
+  [[nodiscard]] std::chrono::milliseconds Rest() const {
+    return std::chrono::milliseconds(still_ < kStill ? 100 : 1'000);
+  }
+  [[nodiscard]] bool any() const { return !cards_.empty(); }
+
+ private:
+  static constexpr unsigned kStill = 10;  // readings without news after which they become rare
+
+  struct Card {
+    std::unique_ptr<rmclient::SwitchLog> log;
+    governor::Meter meter;
+  };
+
+  [[nodiscard]] Result<> Open();
+  [[nodiscard]] Result<> Begin(const std::string& uuid);
+
+  const std::string node_;
+  std::unique_ptr<rmclient::Client> client_;  // outlives the GPUs
+  std::vector<rmclient::Card> opened_;
+  std::map<std::string, Card> cards_;
+  std::set<std::string> refused_;  // GPUs whose driver does not tell
+  unsigned still_ = 0;
+};
+
+}  // namespace cgpu
+
+#endif  // CGPU_CGPUD_MEASURE_H_

@@ -1,0 +1,227 @@
+#include "host/admin.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <utility>
+
+#include "base/result.h"
+#include "grant/grant.h"
+
+namespace cgpu {
+namespace {
+
+// Most questions asked at once: each takes an open file, of the 1024 that a process usually has.
+constexpr std::size_t kAskedAtOnce = 768;
+
+// Adds what the shim does not know, and the container's user: a shim is not asked that.
+void AddFrom(const Reservation& reservation, ContainerStatus& status) {
+  status.id = reservation.id;
+  status.name = reservation.name;
+  status.user = reservation.user;
+  status.engine_id = reservation.engine_id;
+  status.origin = reservation.origin;
+  status.isolated = reservation.isolated;
+  status.compute = reservation.compute;
+  for (std::size_t i = 0; i < std::min(status.cards.size(), reservation.cards.size()); ++i) {
+    status.cards[i].reserved_bytes = reservation.cards[i].limit_bytes;
+  }
+}
+
+// Returns what is known of a container without its shim.
+ContainerStatus StatusFrom(const Reservation& reservation) {
+  ContainerStatus status;
+  status.state = kUnresponsive;
+  status.since = reservation.since;
+  for (std::size_t i = 0; i < reservation.cards.size(); ++i) {
+    const CardGrant& grant = reservation.cards[i];
+    CardStatus card;
+    card.uuid = grant.card.uuid;
+    card.index = static_cast<unsigned>(i);
+    card.host_index = grant.card.index;
+    card.limit_bytes = grant.limit_bytes;
+    status.cards.push_back(card);
+  }
+  AddFrom(reservation, status);
+  return status;
+}
+
+Result<ContainerStatus> StatusIn(const Result<std::string>& answer) {
+  return answer.ok() ? DecodeStatus(*answer) : Result<ContainerStatus>(answer.error());
+}
+
+// Adds what the shim said about the processes on each GPU. No answer, or that of an earlier
+// version, leaves them out.
+void AddProcesses(std::span<const Result<std::string>> answers, ContainerStatus& status) {
+  for (std::size_t i = 0; i < std::min(status.cards.size(), answers.size()); ++i) {
+    auto memory =
+        answers[i].ok() ? DecodeCardMemory(*answers[i]) : Result<CardMemory>(answers[i].error());
+    if (memory.ok()) {
+      status.cards[i].processes = std::move(memory->processes);
+    }
+  }
+}
+
+// Asks the shims of some containers everything before it waits for the first answer, with one
+// deadline: on a busy host each shim takes a while until it runs, and a stopped one holds up only
+// itself.
+void AppendStatuses(const Registry& registry, std::span<const Reservation> reservations,
+                    bool processes, std::vector<ContainerStatus>& containers) {
+  std::vector<Question> questions;
+  for (const Reservation& reservation : reservations) {
+    questions.push_back({reservation.id});
+    for (const CardGrant& grant : reservation.cards) {
+      if (processes) {
+        questions.push_back({reservation.id, {AdminRequest::Kind::kMemory, grant.card.uuid, 0}});
+      }
+    }
+  }
+  const auto answers = registry.AskAll(questions);
+  std::span<const Result<std::string>> rest(answers);
+  for (const Reservation& reservation : reservations) {
+    auto status = StatusIn(rest.front());
+    const std::size_t more = processes ? reservation.cards.size() : 0;
+    if (status.ok()) {
+      AddFrom(reservation, *status);
+      AddProcesses(rest.subspan(1, more), *status);
+      containers.push_back(std::move(*status));
+    } else if (status.error().code != Code::kNotFound) {
+      containers.push_back(StatusFrom(reservation));
+    }
+    rest = rest.subspan(1 + more);
+  }
+}
+
+Result<std::vector<ContainerStatus>> List(const Registry& registry, bool processes) {
+  CGPU_ASSIGN_OR_RETURN(const auto live, registry.Live());
+  std::vector<ContainerStatus> containers;
+  std::size_t first = 0;
+  std::size_t questions = 0;
+  for (std::size_t i = 0; i < live.size(); ++i) {
+    const std::size_t more = 1 + (processes ? live[i].cards.size() : 0);
+    if (questions + more > kAskedAtOnce) {
+      AppendStatuses(registry, std::span(live).subspan(first, i - first), processes, containers);
+      first = i;
+      questions = 0;
+    }
+    questions += more;
+  }
+  AppendStatuses(registry, std::span(live).subspan(first), processes, containers);
+  return containers;
+}
+
+// Returns the places in the container's grant that the change is for.
+Result<std::vector<std::size_t>> ChosenCards(const Reservation& reservation,
+                                             const std::string& gpu) {
+  std::vector<Card> inside;
+  for (const CardGrant& grant : reservation.cards) {
+    inside.push_back(grant.card);
+    inside.back().index = static_cast<unsigned>(inside.size() - 1);
+  }
+  GpuRequest request;
+  if (!gpu.empty()) {
+    request.kind = GpuRequest::Kind::kDevices;
+    request.devices = {gpu};
+  }
+  const auto selected = SelectCards(request, inside);
+  if (!selected.ok()) {
+    Error error = selected.error();
+    error.hint = "--gpu counts the container's own cards from 0; see `cgpu ps`";
+    return error;
+  }
+  std::vector<std::size_t> chosen;
+  for (const Card& card : selected.value()) {
+    chosen.push_back(card.index);
+  }
+  return chosen;
+}
+
+// Returns `reservation` with the new limits, checked against the GPUs and all grants.
+Result<Reservation> Changed(Reservation reservation, const std::vector<std::size_t>& chosen,
+                            const MemoryRequest& memory, const std::vector<Reservation>& live) {
+  for (const std::size_t i : chosen) {
+    CardGrant& grant = reservation.cards[i];
+    CGPU_ASSIGN_OR_RETURN(const auto limit, LimitOnCard(memory, grant.card, chosen.size()));
+    CGPU_TRY(FitsOnCard(grant.card, CardUses({grant.card}, live, reservation.id)[0].bytes, limit));
+    grant.limit_bytes = limit;
+  }
+  return reservation;
+}
+
+// Tells the shim, GPU by GPU. The larger of both limits is reserved from now on.
+Result<> Apply(const Registry& registry, const RegistryLock& lock, const Reservation& before,
+               const Reservation& after, const std::vector<std::size_t>& chosen) {
+  Reservation during = after;
+  for (const std::size_t i : chosen) {
+    during.cards[i].limit_bytes = std::max(before.cards[i].limit_bytes, after.cards[i].limit_bytes);
+  }
+  CGPU_TRY(registry.Update(lock, during));
+  Reservation done = before;
+  for (const std::size_t i : chosen) {
+    const auto answer = registry.Ask(
+        after.id, {AdminRequest::Kind::kSet, after.cards[i].card.uuid, after.cards[i].limit_bytes});
+    const Result<> outcome = answer.ok() ? DecodeOutcome(answer.value()) : answer.error();
+    if (!outcome.ok()) {
+      // Silence leaves open which limit holds, so the larger one stays reserved.
+      const bool refused = answer.ok() && outcome.error().code == Code::kConflict;
+      if (refused || outcome.error().code == Code::kNotFound) {
+        CGPU_TRY(registry.Update(lock, done));
+      }
+      return outcome.error();
+    }
+    done.cards[i].limit_bytes = after.cards[i].limit_bytes;
+  }
+  return {};
+}
+
+// Returns the reservation after the change. What is held above a new limit is not free for others:
+// it stays reserved until the limit is set again. All of the old limit stays reserved while no shim
+// says what is held.
+Reservation Settled(const Reservation& before, Reservation after,
+                    const Result<ContainerStatus>& status) {
+  for (std::size_t i = 0; i < after.cards.size(); ++i) {
+    const std::uint64_t held = status.ok() && i < status.value().cards.size()
+                                   ? status.value().cards[i].used_bytes
+                                   : before.cards[i].limit_bytes;
+    after.cards[i].limit_bytes = std::max(after.cards[i].limit_bytes, held);
+  }
+  return after;
+}
+
+}  // namespace
+
+Result<std::vector<ContainerStatus>> ListContainers(const Registry& registry) {
+  return List(registry, false);
+}
+
+Result<std::vector<ContainerStatus>> ListWithProcesses(const Registry& registry) {
+  return List(registry, true);
+}
+
+Result<std::vector<CardStatus>> ChangeMemory(const Registry& registry, const MemoryChange& change) {
+  CGPU_ASSIGN_OR_RETURN(const auto lock, registry.Lock());
+  CGPU_ASSIGN_OR_RETURN(const auto live, registry.List(lock));
+  CGPU_ASSIGN_OR_RETURN(const auto found, FindReservation(change.container, live));
+  const Reservation& before = live[found];
+  if (!before.isolated) {
+    return Error{Code::kUnsupported, 0,
+                 "container " + before.name + " shares its cards without limits",
+                 "`mode: share` of this node says so: there is no limit to change"};
+  }
+  CGPU_ASSIGN_OR_RETURN(const auto chosen, ChosenCards(before, change.gpu));
+  CGPU_ASSIGN_OR_RETURN(const auto after, Changed(before, chosen, change.memory, live));
+  CGPU_TRY(Apply(registry, lock, before, after, chosen));
+  const auto status = StatusIn(registry.Ask(before.id, AdminRequest{}));
+  CGPU_TRY(registry.Update(lock, Settled(before, after, status)));
+  std::vector<CardStatus> cards;
+  for (const std::size_t i : chosen) {
+    const std::vector<CardStatus>& now =
+        status.ok() ? status.value().cards : StatusFrom(after).cards;
+    if (i < now.size()) {
+      cards.push_back(now[i]);
+    }
+  }
+  return cards;
+}
+
+}  // namespace cgpu

@@ -1,0 +1,193 @@
+#include "host/compute.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "base/result.h"
+
+namespace cgpu {
+namespace {
+
+// Returns what the others that live on the GPU were promised, without the one of that id.
+std::vector<ComputeRequest> OthersOn(const Card& card, const std::vector<Reservation>& live,
+                                     std::string_view except) {
+  std::vector<ComputeRequest> others;
+  for (const Reservation& reservation : live) {
+    const bool there =
+        std::any_of(reservation.cards.begin(), reservation.cards.end(),
+                    [&](const CardGrant& grant) { return grant.card.uuid == card.uuid; });
+    if (there && reservation.isolated && reservation.id != except) {
+      others.push_back(reservation.compute);
+    }
+  }
+  return others;
+}
+
+Result<> HonoursAll(const Card& card, governor::Policy policy,
+                    const std::vector<ComputeRequest>& all) {
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto honoured = governor::CanHonour(card, policy, std::span(all).first(i), all[i]);
+    if (honoured.ok()) {
+      continue;
+    }
+    Error error = honoured.error();
+    error.what = "a container on GPU " + std::to_string(card.index) +
+                 " was promised what the policy " + std::string(NameOf(policy)) +
+                 " cannot give: " + error.what;
+    error.hint = "see which with `cgpu ps -v`; change it with `cgpu set`, or end it";
+    return error;
+  }
+  return {};
+}
+
+// Sets the settings if their policy can give what the GPU's containers were promised.
+Result<> SetHonoured(const Registry& registry, const RegistryLock& lock, const Card& card,
+                     const CardSettings& settings) {
+  CGPU_ASSIGN_OR_RETURN(const auto live, registry.List(lock));
+  CGPU_TRY(HonoursAll(card, settings.PolicyNow(), OthersOn(card, live, {})));
+  return registry.SetCard(lock, card.uuid, settings);
+}
+
+}  // namespace
+
+Result<> AdmitCompute(const Registry& registry, const RegistryLock& lock,
+                      const std::vector<CardGrant>& cards, const std::vector<Reservation>& live,
+                      const ComputeRequest& wanted) {
+  std::vector<std::pair<std::string, CardSettings>> chosen;
+  for (const CardGrant& grant : cards) {
+    CGPU_ASSIGN_OR_RETURN(auto settings, registry.SettingsOf(lock, grant.card.uuid));
+    const auto others = OthersOn(grant.card, live, {});
+    if (others.empty() && settings.chosen != governor::ChosenBy(wanted)) {
+      settings.chosen = governor::ChosenBy(wanted);
+      chosen.emplace_back(grant.card.uuid, settings);
+    }
+    CGPU_TRY(governor::CanHonour(grant.card, settings.PolicyNow(), others, wanted));
+  }
+  for (const auto& [uuid, settings] : chosen) {
+    CGPU_TRY(registry.SetCard(lock, uuid, settings));
+  }
+  return {};
+}
+
+Result<std::vector<CardSettings>> SettingsOf(const Registry& registry,
+                                             const std::vector<Card>& cards) {
+  CGPU_ASSIGN_OR_RETURN(const auto lock, registry.Lock());
+  std::vector<CardSettings> all;
+  for (const Card& card : cards) {
+    CGPU_ASSIGN_OR_RETURN(const auto settings, registry.SettingsOf(lock, card.uuid));
+    all.push_back(settings);
+  }
+  return all;
+}
+
+Result<> ChangeCard(const Registry& registry, const Card& card, const SavedSettings& change,
+                    const std::string& saved) {
+  CGPU_ASSIGN_OR_RETURN(const auto lock, registry.Lock());
+  CGPU_ASSIGN_OR_RETURN(auto settings, registry.SettingsOf(lock, card.uuid));
+  settings.policy = change.policy.value_or(settings.policy);
+  settings.max_inst = change.max_inst ? change.max_inst : settings.max_inst;
+  settings.prio_ratio = change.prio_ratio ? change.prio_ratio : settings.prio_ratio;
+  SavedByGpu kept;
+  if (!saved.empty()) {
+    CGPU_ASSIGN_OR_RETURN(kept, ReadSaved(saved));
+  }
+  CGPU_TRY(SetHonoured(registry, lock, card, settings));
+  if (saved.empty()) {
+    return {};
+  }
+  kept[card.uuid] = Merged(kept[card.uuid], change);
+  return WriteSaved(saved, kept);
+}
+
+Result<> ResetCard(const Registry& registry, const Card& card,
+                   std::optional<governor::Policy> configured, const std::string& saved) {
+  CGPU_ASSIGN_OR_RETURN(const auto lock, registry.Lock());
+  CGPU_ASSIGN_OR_RETURN(const auto before, registry.SettingsOf(lock, card.uuid));
+  CardSettings settings;
+  settings.policy = configured;
+  settings.chosen = before.chosen;
+  SavedByGpu kept;
+  if (!saved.empty()) {
+    CGPU_ASSIGN_OR_RETURN(kept, ReadSaved(saved));
+  }
+  CGPU_TRY(SetHonoured(registry, lock, card, settings));
+  return kept.erase(card.uuid) == 0 ? Result<>() : WriteSaved(saved, kept);
+}
+
+Result<> RestoreCard(const Registry& registry, const std::string& uuid,
+                     const SavedSettings& saved) {
+  CGPU_ASSIGN_OR_RETURN(const auto lock, registry.Lock());
+  CGPU_ASSIGN_OR_RETURN(auto settings, registry.SettingsOf(lock, uuid));
+  settings.policy = settings.policy ? settings.policy : saved.policy.value_or(std::nullopt);
+  settings.max_inst = settings.max_inst ? settings.max_inst : saved.max_inst;
+  settings.prio_ratio = settings.prio_ratio ? settings.prio_ratio : saved.prio_ratio;
+  return registry.SetCard(lock, uuid, settings);
+}
+
+Result<> SetPolicyAtStart(const Registry& registry, const std::string& uuid,
+                          governor::Policy policy) {
+  CGPU_ASSIGN_OR_RETURN(const auto lock, registry.Lock());
+  CGPU_ASSIGN_OR_RETURN(auto settings, registry.SettingsOf(lock, uuid));
+  if (settings.policy && settings.policy != policy) {
+    return Error{Code::kConflict, 0,
+                 "card " + uuid + " keeps the compute policy " +
+                     std::string(NameOf(*settings.policy)) +
+                     ", which was set while the machine runs: " + std::string(NameOf(policy)) +
+                     " of the settings does not hold",
+                 "set it with: cgpu policy"};
+  }
+  settings.policy = policy;
+  return registry.SetCard(lock, uuid, settings);
+}
+
+Result<ComputeRequest> ChangeCompute(const Registry& registry, const ComputeChange& change) {
+  CGPU_ASSIGN_OR_RETURN(const auto lock, registry.Lock());
+  CGPU_ASSIGN_OR_RETURN(const auto live, registry.List(lock));
+  CGPU_ASSIGN_OR_RETURN(const auto found, FindReservation(change.container, live));
+  Reservation after = (live)[found];
+  ComputeRequest& compute = after.compute;
+  compute.percent = change.percent.value_or(compute.percent);
+  compute.max_percent = change.max_percent.value_or(compute.max_percent);
+  compute.weight = change.weight.value_or(compute.weight);
+  compute.high_priority = change.high_priority.value_or(compute.high_priority);
+  if (compute.max_percent && compute.percent && *compute.max_percent < *compute.percent) {
+    return Error{Code::kInvalid, 0, "its maximum would be less than what it is guaranteed",
+                 "give both: --compute and --compute-max"};
+  }
+  for (const CardGrant& grant : after.cards) {
+    CGPU_ASSIGN_OR_RETURN(const auto settings, registry.SettingsOf(lock, grant.card.uuid));
+    CGPU_TRY(governor::CanHonour(grant.card, settings.PolicyNow(),
+                                 OthersOn(grant.card, live, after.id), compute));
+  }
+  CGPU_TRY(registry.Update(lock, after));
+  return compute;
+}
+
+Result<> AnswersOrders(const Registry& registry, const std::string& container) {
+  CGPU_ASSIGN_OR_RETURN(const auto live, registry.Live());
+  CGPU_ASSIGN_OR_RETURN(const auto found, FindReservation(container, live));
+  const Reservation& reservation = (live)[found];
+  const auto answer = registry.Ask(reservation.id, AdminRequest{});
+  if (answer.ok() || answer.error().code == Code::kNotFound) {
+    return {};
+  }
+  return Error{
+      Code::kUnavailable, 0,
+      "the share is written down, but the shim of container " + reservation.id +
+          " does not answer (" + answer.error().what + "): what it had holds until it does",
+      "cgpud sends the order again; to end the container: cgpu upgrade --force " + reservation.id};
+}
+
+void TellIfNobodyHoldsShares(const std::string& daemon) {
+  if (!ConnectToDaemon(daemon).ok()) {
+    (void)std::fputs(
+        "cgpu: shares of compute time hold when cgpud runs, and it does not: systemctl start "
+        "cgpud\n",
+        stderr);
+  }
+}
+
+}  // namespace cgpu

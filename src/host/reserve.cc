@@ -1,0 +1,232 @@
+#include "host/reserve.h"
+
+#include <poll.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <ctime>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "host/compute.h"
+#include "host/machine_node.h"
+#include "host/shim_process.h"
+#include "protocol/admin.h"
+#include "protocol/text.h"
+
+namespace cgpu {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kIdLength = 12;  // number of hex digits
+// Time for which containers that are about to end are waited for.
+constexpr std::chrono::seconds kEndingTime{3};
+
+struct Random {
+  std::string id;
+  unsigned number = 0;
+};
+
+Result<Random> Draw() {
+  unsigned char bytes[kIdLength / 2 + sizeof(unsigned)];
+  if (getrandom(bytes, sizeof(bytes), 0) != static_cast<ssize_t>(sizeof(bytes))) {
+    return ErrnoError(Code::kInternal, errno, "cannot draw random numbers");
+  }
+  Random random;
+  for (std::size_t i = 0; i < kIdLength / 2; ++i) {
+    random.id += "0123456789abcdef"[bytes[i] >> 4];
+    random.id += "0123456789abcdef"[bytes[i] & 15];
+  }
+  std::memcpy(&random.number, bytes + kIdLength / 2, sizeof(random.number));
+  return random;
+}
+
+// Returns the id. Docker's, podman's and containerd's ids are 64 hex digits, of which their users
+// see the first twelve: where these are free, `cgpu ps` shows the same.
+std::string IdFor(const std::string& engine_id, const std::string& drawn,
+                  const std::vector<Reservation>& live) {
+  std::string id = engine_id.substr(0, kIdLength);
+  const bool free = std::none_of(live.begin(), live.end(),
+                                 [&](const Reservation& other) { return other.id == id; });
+  return IsId(id) && free ? id : drawn;
+}
+
+bool IsTaken(const std::string& name, const std::vector<Reservation>& live) {
+  return std::any_of(live.begin(), live.end(),
+                     [&](const Reservation& other) { return other.name == name; });
+}
+
+// Makes up a name such as "train.py-3f2a": the stem, as far as a name may have it, and as much of
+// the id as makes the name the only one.
+std::string MadeUpName(const std::string& wanted, const std::string& id,
+                       const std::vector<Reservation>& live) {
+  std::string stem = wanted.substr(0, 48);
+  std::replace_if(
+      stem.begin(), stem.end(), [](char c) { return !IsName(std::string("a") + c); }, '-');
+  stem = IsName(stem) ? stem : "c" + stem;
+  std::size_t digits = 4;
+  while (digits < id.size() && IsTaken(stem + "-" + id.substr(0, digits), live)) {
+    ++digits;
+  }
+  return stem + "-" + id.substr(0, digits);
+}
+
+// Returns the name. A container engine has already given its containers names or ids.
+std::string NameFor(const Wish& wish, const std::string& id, const std::vector<Reservation>& live) {
+  const bool fits = !wish.engine_id.empty() && IsName(wish.stem) && !IsTaken(wish.stem, live);
+  return fits ? wish.stem : MadeUpName(wish.stem, id, live);
+}
+
+Result<> CheckName(const std::string& name, const std::vector<Reservation>& live) {
+  if (!IsName(name)) {
+    return Error{Code::kInvalid, 0, "\"" + name + "\" cannot be a container's name",
+                 "use up to 64 letters, digits, and - . _ after the first"};
+  }
+  for (const Reservation& other : live) {
+    if (other.name == name) {
+      return Error{Code::kConflict, 0,
+                   "the name \"" + name + "\" is in use by container " + other.id,
+                   "choose another, or end that one"};
+    }
+  }
+  return {};
+}
+
+Result<std::vector<CardUse>> UsesOf(const Registry& registry, const RegistryLock& lock,
+                                    const std::vector<Card>& cards,
+                                    const std::vector<Reservation>& live, unsigned max_inst) {
+  std::vector<CardUse> uses = CardUses(cards, live);
+  for (std::size_t i = 0; i < cards.size(); ++i) {
+    CGPU_ASSIGN_OR_RETURN(const auto settings, registry.SettingsOf(lock, cards[i].uuid));
+    uses[i].max_inst = settings.max_inst.value_or(max_inst);
+  }
+  return uses;
+}
+
+Result<> Announce(const Registry& registry, const RegistryLock& lock, bool with_agent,
+                  Reserved& reserved) {
+  CGPU_ASSIGN_OR_RETURN(auto admin, registry.Add(lock, reserved.reservation));
+  reserved.admin = std::move(admin);
+  if (!with_agent) {
+    return {};
+  }
+  auto agent = registry.AddAgent(lock, reserved.reservation.id, reserved.reservation.user);
+  if (!agent.ok()) {
+    reserved.admin.reset();
+    registry.RemoveIfDead(lock, reserved.reservation.id);
+    return agent.error();
+  }
+  reserved.agent = std::move(*agent);
+  return {};
+}
+
+// Returns whether trying again is worthwhile: one of the containers in the way has ended, or ends
+// now. Call it without the registry's lock, which their launchers take.
+bool WaitForAnEnd(const Registry& registry, const std::vector<std::string>& ids,
+                  Clock::time_point until) {
+  std::vector<Question> questions;
+  for (const std::string& id : ids) {
+    questions.push_back({id});
+  }
+  const auto answers = registry.AskAll(questions);
+  std::vector<UniqueFd> streams;
+  std::vector<pollfd> ends;  // POLLHUP is always reported
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const auto status =
+        answers[i].ok() ? DecodeStatus(*answers[i]) : Result<ContainerStatus>(answers[i].error());
+    if (status.ok() && status->state != kEnded) {
+      continue;
+    }
+    auto stream = registry.Watch(ids[i]);
+    if (!stream.ok()) {
+      return true;
+    }
+    if (!status.ok()) {
+      continue;  // its shim is stopped
+    }
+    ends.push_back({stream->get(), 0, 0});
+    streams.push_back(std::move(*stream));
+  }
+  int ready = 0;
+  while (!ends.empty() && ready == 0) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
+    if (left <= 0) {
+      return false;
+    }
+    ready = poll(ends.data(), ends.size(), static_cast<int>(left));
+    ready = ready < 0 && errno == EINTR ? 0 : ready;
+  }
+  return ready > 0;
+}
+
+// Reserves, without waiting. Puts the containers that are in the way into `in_the_way`.
+Result<Reserved> ReserveNow(const Registry& registry, const Node& node, const Wish& wish,
+                            std::vector<std::string>& in_the_way) {
+  CGPU_ASSIGN_OR_RETURN(const auto random, Draw());
+  CGPU_ASSIGN_OR_RETURN(const auto lock, registry.Lock());
+  CGPU_ASSIGN_OR_RETURN(const auto live, registry.List(lock));
+  in_the_way.clear();
+  for (const Reservation& other : live) {
+    in_the_way.push_back(other.id);
+  }
+  Reserved reserved;
+  Reservation& reservation = reserved.reservation;
+  reservation.id = IdFor(wish.engine_id, random.id, live);
+  reservation.name = wish.name.empty() ? NameFor(wish, reservation.id, live) : wish.name;
+  CGPU_TRY(CheckName(reservation.name, live));
+  CGPU_ASSIGN_OR_RETURN(const auto uses, UsesOf(registry, lock, node.cards, live, wish.max_inst));
+  CGPU_ASSIGN_OR_RETURN(auto grant, MakeGrant(wish.request, node.cards, uses));
+  reserved.grant = std::move(grant);
+  if (wish.isolated) {
+    CGPU_TRY(AdmitCompute(registry, lock, reserved.grant.cards, live, wish.compute));
+  }
+  if (geteuid() == 0) {
+    CGPU_TRY(CheckOpenToShims(node, reserved.grant));
+  }
+  reservation.user = wish.user;
+  reservation.shim_uid = geteuid() == 0 ? PickShimUid(live, random.number) : geteuid();
+  reservation.since = static_cast<std::uint64_t>(std::time(nullptr));
+  reservation.engine_id = wish.engine_id;
+  reservation.origin = wish.origin;
+  reservation.isolated = wish.isolated;
+  reservation.compute = wish.compute;
+  reservation.cards = reserved.grant.cards;
+  for (CardGrant& card : reserved.grant.cards) {
+    card.limit_bytes = wish.isolated ? card.limit_bytes : card.card.memory_bytes;
+  }
+  CGPU_TRY(Announce(registry, lock, wish.agent, reserved));
+  return reserved;
+}
+
+}  // namespace
+
+Result<Reserved> Reserve(const Registry& registry, const Node& node, const Wish& wish) {
+  const auto until = Clock::now() + kEndingTime;
+  for (;;) {
+    std::vector<std::string> in_the_way;
+    auto reserved = ReserveNow(registry, node, wish, in_the_way);
+    const bool refused = !reserved.ok() && (reserved.error().code == Code::kExhausted ||
+                                            reserved.error().code == Code::kConflict);
+    if (!refused || Clock::now() >= until || !WaitForAnEnd(registry, in_the_way, until)) {
+      return reserved;
+    }
+  }
+}
+
+ShimConfig ConfigFor(const Reservation& reservation, const Node& node, const Grant& grant) {
+  ShimConfig config;
+  config.id = reservation.id;
+  config.name = reservation.name;
+  config.user = reservation.user;
+  config.since = reservation.since;
+  Describe(node, grant, config);
+  return config;
+}
+
+}  // namespace cgpu

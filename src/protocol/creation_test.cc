@@ -1,0 +1,102 @@
+#include "protocol/creation.h"
+
+#include <gtest/gtest.h>
+
+namespace cgpu {
+namespace {
+
+TEST(Creation, ARequestIsTheSameAfterEncodingAndDecoding) {
+  CreationRequest request;
+  request.engine_id = "a_b-1.c+d";
+  request.pid_namespace = false;
+  request.environment = {"CGPU_MEM=3GiB", "CGPU_DEVICES=", "NVIDIA_VISIBLE_DEVICES=a\nb"};
+  request.annotations = {{"io.kubernetes.cri.sandbox-uid", "1-2"}, {"empty", ""}};
+  request.minors = {0, 3};
+  const std::string text = EncodeCreationRequest(request);
+  const auto decoded = DecodeCreationRequest(text);
+  ASSERT_TRUE(decoded.ok()) << decoded.error().what;
+  EXPECT_EQ(decoded->engine_id, request.engine_id);
+  EXPECT_FALSE(decoded->pid_namespace);
+  EXPECT_EQ(decoded->environment, request.environment);
+  EXPECT_EQ(decoded->annotations, request.annotations);
+  EXPECT_EQ(decoded->minors, request.minors);
+  for (std::size_t n = 0; n < text.size(); ++n) {
+    EXPECT_FALSE(DecodeCreationRequest(text.substr(0, n)).ok()) << n;
+  }
+}
+
+TEST(Creation, ACommandsRequestIsTheSameAfterEncodingAndDecoding) {
+  CreationRequest request;
+  CommandRequest& command = request.command.emplace();
+  command.name = "a b%c";
+  command.stem = "python3";
+  command.node = "default";
+  command.killable = true;
+  command.flags.gpus = "device=0,2";
+  command.flags.memory = "3GiB";
+  request.environment = {"CGPU_COMPUTE=30"};
+  const auto decoded = DecodeCreationRequest(EncodeCreationRequest(request));
+  ASSERT_TRUE(decoded.ok()) << decoded.error().what;
+  ASSERT_TRUE(decoded->command);
+  EXPECT_EQ(decoded->command->name, command.name);
+  EXPECT_EQ(decoded->command->stem, command.stem);
+  EXPECT_EQ(decoded->command->node, command.node);
+  EXPECT_TRUE(decoded->command->killable);
+  EXPECT_EQ(decoded->command->flags.gpus, command.flags.gpus);
+  EXPECT_EQ(decoded->command->flags.memory, command.flags.memory);
+  EXPECT_FALSE(decoded->command->flags.units);
+  EXPECT_EQ(decoded->environment, request.environment);
+  EXPECT_TRUE(decoded->engine_id.empty());
+}
+
+TEST(Creation, AReplyIsTheSameAfterEncodingAndDecoding) {
+  CreationReply reply;
+  reply.id = "3f2a00bc11de";
+  reply.listener = "/run/cgpu/3f2a00bc11de.agent";
+  reply.killable = true;
+  reply.devices = {{"/dev/nvidia0", 195, 0}, {"/dev/nvidia-uvm", 511, 0}};
+  reply.majors = {195, 511};
+  reply.cdi = {"/etc/cdi"};
+  reply.tree = {"--proc", "/a b"};
+  const std::string text = EncodeCreationReply(reply);
+  const auto decoded = DecodeCreationReply(text);
+  ASSERT_TRUE(decoded.ok()) << decoded.error().what;
+  EXPECT_EQ(decoded->id, reply.id);
+  EXPECT_EQ(decoded->listener, reply.listener);
+  EXPECT_TRUE(decoded->killable);
+  EXPECT_EQ(decoded->devices, reply.devices);
+  EXPECT_EQ(decoded->majors, reply.majors);
+  EXPECT_EQ(decoded->tree, reply.tree);
+  EXPECT_EQ(decoded->cdi, reply.cdi);
+  for (std::size_t n = 0; n < text.size(); ++n) {
+    EXPECT_FALSE(DecodeCreationReply(text.substr(0, n)).ok()) << n;
+  }
+}
+
+TEST(Creation, AnErrorComesBackAsItWas) {
+  const Error error{Code::kExhausted, 0, "GPU 0 has 100 MiB free", "ask for less"};
+  const auto decoded = DecodeCreationReply(EncodeCreationReply(error));
+  ASSERT_FALSE(decoded.ok());
+  EXPECT_EQ(decoded.error().code, error.code);
+  EXPECT_EQ(decoded.error().what, error.what);
+  EXPECT_EQ(decoded.error().hint, error.hint);
+}
+
+TEST(Creation, UnknownLinesAreRefused) {
+  EXPECT_FALSE(DecodeCreationRequest("create a\nmore b\n.\n").ok());
+  EXPECT_FALSE(DecodeCreationRequest("create a\npidns 2\n.\n").ok());
+  EXPECT_FALSE(DecodeCreationRequest("pidns 1\n.\n").ok());
+  EXPECT_FALSE(DecodeCreationRequest("run 1\n.\n").ok());
+  EXPECT_FALSE(DecodeCreationRequest("create a\nrun -\n.\n").ok());
+  for (const char* id : {"/", "..", "a/b", "a%0ab", "a%20b"}) {
+    EXPECT_FALSE(DecodeCreationRequest(std::string("create ") + id + "\n.\n").ok()) << id;
+  }
+  EXPECT_FALSE(DecodeCreationRequest("create a\nmem 1GiB\n.\n").ok());
+  EXPECT_FALSE(DecodeCreationReply("created 3f2a00bc11de\nlistener /a\ndevice /b 1\n.\n").ok());
+  EXPECT_FALSE(DecodeCreationReply("created 3f2a00bc11de\nlistener /a\nkillable 2\n.\n").ok());
+  EXPECT_FALSE(DecodeCreationReply("created x\nlistener /a\n.\n").ok());
+  EXPECT_FALSE(DecodeCreationReply("error 99 a b\n.\n").ok());
+}
+
+}  // namespace
+}  // namespace cgpu
