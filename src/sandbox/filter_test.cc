@@ -29,21 +29,22 @@ TEST(Filter, TrapsWhatTheDriverMightAccept) {
   for (int i = 0; i < 200000; ++i) {
     const std::uint64_t request = random();
     const auto low = static_cast<std::uint32_t>(request);
-    EXPECT_EQ(Judge(program, Ioctl(request)),
+    EXPECT_EQ(os::Judge(program, Ioctl(request)),
               IsTrapped(low) ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ALLOW);
   }
   for (std::uint32_t type = 0; type < 256; ++type) {
     for (std::uint32_t direction = 0; direction < 4; ++direction) {
       const std::uint32_t alloc = direction << 30 | 0x30U << 16 | type << 8 | 0x2b;
-      EXPECT_EQ(Judge(program, Ioctl(0xdeadbeef00000000ULL | alloc)), SECCOMP_RET_USER_NOTIF);
+      EXPECT_EQ(os::Judge(program, Ioctl(0xdeadbeef00000000ULL | alloc)), SECCOMP_RET_USER_NOTIF);
     }
   }
-  EXPECT_EQ(Judge(program, Ioctl(0x30000001)), SECCOMP_RET_USER_NOTIF);  // UVM_INITIALIZE
-  EXPECT_EQ(Judge(program, Ioctl(33)), SECCOMP_RET_USER_NOTIF);      // UVM_MAP_EXTERNAL_ALLOCATION
-  EXPECT_EQ(Judge(program, Ioctl(0x46da)), SECCOMP_RET_USER_NOTIF);  // NV_ESC_WAIT_OPEN_COMPLETE
-  EXPECT_EQ(Judge(program, Ioctl(0x465f)), SECCOMP_RET_USER_NOTIF);  // LOCKLESS_DIAGNOSTIC
-  EXPECT_EQ(Judge(program, Ioctl(0x5401)), SECCOMP_RET_ALLOW);       // TCGETS
-  EXPECT_EQ(Judge(program, Ioctl(0x8901)), SECCOMP_RET_ALLOW);       // FIOSETOWN
+  EXPECT_EQ(os::Judge(program, Ioctl(0x30000001)), SECCOMP_RET_USER_NOTIF);  // UVM_INITIALIZE
+  EXPECT_EQ(os::Judge(program, Ioctl(33)), SECCOMP_RET_USER_NOTIF);  // UVM_MAP_EXTERNAL_ALLOCATION
+  EXPECT_EQ(os::Judge(program, Ioctl(0x46da)),
+            SECCOMP_RET_USER_NOTIF);  // NV_ESC_WAIT_OPEN_COMPLETE
+  EXPECT_EQ(os::Judge(program, Ioctl(0x465f)), SECCOMP_RET_USER_NOTIF);  // LOCKLESS_DIAGNOSTIC
+  EXPECT_EQ(os::Judge(program, Ioctl(0x5401)), SECCOMP_RET_ALLOW);       // TCGETS
+  EXPECT_EQ(os::Judge(program, Ioctl(0x8901)), SECCOMP_RET_ALLOW);       // FIOSETOWN
 }
 
 seccomp_data Mmap(std::uint64_t prot, std::uint64_t flags, std::uint64_t offset) {
@@ -67,15 +68,15 @@ TEST(Filter, TrapsMappingsThatManagedMemoryCouldComeOf) {
     const std::uint64_t prot = random() & 0xf;
     const std::uint64_t flags = random();
     const std::uint64_t offset = i % 2 == 0 ? random() : kOffsets[random() % kOffsets.size()];
-    EXPECT_EQ(Judge(program, Mmap(prot, flags, offset)),
+    EXPECT_EQ(os::Judge(program, Mmap(prot, flags, offset)),
               IsTrappedMmap(prot, flags, offset) ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ALLOW)
         << prot << " " << flags << " " << offset;
   }
-  EXPECT_EQ(Judge(program, Mmap(3, 0x11, 0x700000000000)), SECCOMP_RET_USER_NOTIF);
-  EXPECT_EQ(Judge(program, Mmap(3, 0x03, 0x700000000000)), SECCOMP_RET_USER_NOTIF);
-  EXPECT_EQ(Judge(program, Mmap(7, 0x01, 0x1000)), SECCOMP_RET_USER_NOTIF);
-  EXPECT_EQ(Judge(program, Mmap(3, 0x01, 0)), SECCOMP_RET_ALLOW);
-  EXPECT_EQ(Judge(program, Mmap(3, 0x02, 0x1000)), SECCOMP_RET_ALLOW);
+  EXPECT_EQ(os::Judge(program, Mmap(3, 0x11, 0x700000000000)), SECCOMP_RET_USER_NOTIF);
+  EXPECT_EQ(os::Judge(program, Mmap(3, 0x03, 0x700000000000)), SECCOMP_RET_USER_NOTIF);
+  EXPECT_EQ(os::Judge(program, Mmap(7, 0x01, 0x1000)), SECCOMP_RET_USER_NOTIF);
+  EXPECT_EQ(os::Judge(program, Mmap(3, 0x01, 0)), SECCOMP_RET_ALLOW);
+  EXPECT_EQ(os::Judge(program, Mmap(3, 0x02, 0x1000)), SECCOMP_RET_ALLOW);
 }
 
 TEST(Filter, TrapsMovesOfMappings) {
@@ -86,13 +87,13 @@ TEST(Filter, TrapsMovesOfMappings) {
   std::mt19937_64 random(3);
   for (int i = 0; i < 10000; ++i) {
     data.args[3] = i < 16 ? static_cast<std::uint64_t>(i) : random();
-    EXPECT_EQ(Judge(program, data),
+    EXPECT_EQ(os::Judge(program, data),
               IsTrappedMremap(data.args[3]) ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_ALLOW);
   }
   data.args[3] = MREMAP_MAYMOVE;
-  EXPECT_EQ(Judge(program, data), SECCOMP_RET_ALLOW) << "realloc()";
+  EXPECT_EQ(os::Judge(program, data), SECCOMP_RET_ALLOW) << "realloc()";
   data.args[3] = MREMAP_MAYMOVE | MREMAP_FIXED;
-  EXPECT_EQ(Judge(program, data), SECCOMP_RET_USER_NOTIF);
+  EXPECT_EQ(os::Judge(program, data), SECCOMP_RET_USER_NOTIF);
 }
 
 TEST(Filter, KillsOtherEntriesAndRefusesIoUring) {
@@ -100,19 +101,19 @@ TEST(Filter, KillsOtherEntriesAndRefusesIoUring) {
   seccomp_data data = Ioctl(0xc030462b);
   data.arch = AUDIT_ARCH_I386;
   data.nr = 54;
-  EXPECT_EQ(Judge(program, data), SECCOMP_RET_KILL_PROCESS);
+  EXPECT_EQ(os::Judge(program, data), SECCOMP_RET_KILL_PROCESS);
   data.arch = AUDIT_ARCH_X86_64;
   data.nr = static_cast<int>(0x40000000U + 514);
-  EXPECT_EQ(Judge(program, data), SECCOMP_RET_KILL_PROCESS);
+  EXPECT_EQ(os::Judge(program, data), SECCOMP_RET_KILL_PROCESS);
   data.nr = static_cast<int>(0x40000000U);
-  EXPECT_EQ(Judge(program, data), SECCOMP_RET_KILL_PROCESS);
+  EXPECT_EQ(os::Judge(program, data), SECCOMP_RET_KILL_PROCESS);
   data.nr = SYS_io_uring_setup;
-  EXPECT_EQ(Judge(program, data), SECCOMP_RET_ERRNO | EPERM);
+  EXPECT_EQ(os::Judge(program, data), SECCOMP_RET_ERRNO | EPERM);
   data.nr = SYS_remap_file_pages;
-  EXPECT_EQ(Judge(program, data), SECCOMP_RET_ERRNO | ENOSYS);
+  EXPECT_EQ(os::Judge(program, data), SECCOMP_RET_ERRNO | ENOSYS);
   for (const int nr : {SYS_read, SYS_mmap, SYS_close, SYS_execve, SYS_clone3}) {
     data.nr = nr;
-    EXPECT_EQ(Judge(program, data), SECCOMP_RET_ALLOW);
+    EXPECT_EQ(os::Judge(program, data), SECCOMP_RET_ALLOW);
   }
 }
 

@@ -26,7 +26,7 @@ TEST(Proof, AnswersAreAContainersOwnAndNoError) {
 }
 
 TEST(Proof, IsAnIoctlOnNoFile) {
-  Notification call;
+  os::Notification call;
   call.nr = SYS_ioctl;
   call.args[0] = 0xffffffff;
   call.args[1] = kProofRequest;
