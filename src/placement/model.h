@@ -18,13 +18,15 @@ inline constexpr std::uint32_t kMaxSlices = 20;      // of one GPU, as in cGPU's
 
 struct Gpu {
   std::uint32_t memory = 0;       // all of it
-  std::uint32_t memory_used = 0;  // at most `memory`
+  std::uint32_t memory_used = 0;  // more than `memory` where a GPU was replaced by a smaller one
   std::uint32_t compute_used = 0;
   std::uint32_t slices = 0;  // containers that have a part of it
   bool whole = false;        // one container has all of it
   bool healthy = true;
 
-  [[nodiscard]] std::uint32_t memory_free() const { return memory - memory_used; }
+  [[nodiscard]] std::uint32_t memory_free() const {
+    return memory_used < memory ? memory - memory_used : 0;
+  }
   [[nodiscard]] std::uint32_t compute_free() const {
     return compute_used < kWholeCompute ? kWholeCompute - compute_used : 0;
   }

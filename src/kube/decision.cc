@@ -1,0 +1,196 @@
+#include "kube/decision.h"
+
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+namespace cgpu::kube {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t kSignature = 64;  // bytes; RFC 8032, 5.1
+constexpr std::size_t kBase64 = 88;     // characters of it
+constexpr int kVersion = 1;
+
+EVP_PKEY* Of(void* key) {
+  return static_cast<EVP_PKEY*>(key);
+}
+
+struct FreeBio {
+  void operator()(BIO* bio) const { BIO_free(bio); }
+};
+using Bio = std::unique_ptr<BIO, FreeBio>;
+
+struct FreeContext {
+  void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
+};
+using Context = std::unique_ptr<EVP_MD_CTX, FreeContext>;
+
+const unsigned char* Bytes(std::string_view text) {
+  return reinterpret_cast<const unsigned char*>(text.data());
+}
+
+std::string TextOf(BIO* bio) {
+  char* data = nullptr;
+  const long size = BIO_get_mem_data(bio, &data);
+  return {data, static_cast<std::size_t>(size)};
+}
+
+Result<void*> Checked(EVP_PKEY* key) {
+  if (key == nullptr || EVP_PKEY_get_id(key) != EVP_PKEY_ED25519) {
+    EVP_PKEY_free(key);
+    return Error{Code::kInvalid, 0, "this is no key of Ed25519 in PEM",
+                 "make one: openssl genpkey -algorithm ed25519"};
+  }
+  return static_cast<void*>(key);
+}
+
+Result<std::uint32_t> NumberAt(const Json& object, const char* name) {
+  const auto found = object.is_object() ? object.find(name) : object.end();
+  if (found == object.end() || !found->is_number_unsigned()) {
+    return Error{Code::kInvalid, 0, std::string("the decision lacks ") + name, {}};
+  }
+  return found->get<std::uint32_t>();
+}
+
+Result<std::string> TextAt(const Json& object, const char* name) {
+  const auto found = object.is_object() ? object.find(name) : object.end();
+  if (found == object.end() || !found->is_string()) {
+    return Error{Code::kInvalid, 0, std::string("the decision lacks ") + name, {}};
+  }
+  return found->get<std::string>();
+}
+
+Result<Decision> Read(std::string_view text) {
+  const Json json = Json::parse(text, nullptr, false);
+  CGPU_ASSIGN_OR_RETURN(const auto version, NumberAt(json, "version"));
+  if (version != kVersion) {
+    return Error{
+        Code::kInvalid, 0,
+        "the decision has version " + std::to_string(version) + ", not " + std::to_string(kVersion),
+        "let cgpu-scheduler and the node have the same version"};
+  }
+  Decision decision;
+  CGPU_ASSIGN_OR_RETURN(decision.pod, TextAt(json, "pod"));
+  CGPU_ASSIGN_OR_RETURN(decision.node, TextAt(json, "node"));
+  for (const Json& gpu : json.value("gpus", Json::array())) {
+    if (gpu.is_string()) {
+      decision.gpus.push_back(gpu.get<std::string>());
+    }
+  }
+  for (const Json& one : json.value("containers", Json::array())) {
+    ContainerAsk ask;
+    CGPU_ASSIGN_OR_RETURN(ask.name, TextAt(one, "name"));
+    CGPU_ASSIGN_OR_RETURN(ask.memory, NumberAt(one, "memory"));
+    CGPU_ASSIGN_OR_RETURN(ask.compute, NumberAt(one, "compute"));
+    decision.containers.push_back(std::move(ask));
+  }
+  if (decision.gpus.empty() || decision.containers.empty()) {
+    return Error{Code::kInvalid, 0, "the decision gives nothing", {}};
+  }
+  return decision;
+}
+
+}  // namespace
+
+const ContainerAsk* Decision::Find(std::string_view container) const {
+  const auto found = std::find_if(containers.begin(), containers.end(),
+                                  [&](const ContainerAsk& one) { return one.name == container; });
+  return found == containers.end() ? nullptr : &*found;
+}
+
+void Key::Free::operator()(void* key) const {
+  EVP_PKEY_free(Of(key));
+}
+
+Result<Key> Key::Make() {
+  CGPU_ASSIGN_OR_RETURN(void* const key, Checked(EVP_PKEY_Q_keygen(nullptr, nullptr, "ED25519")));
+  return Key(key);
+}
+
+Result<Key> Key::ReadPrivate(std::string_view pem) {
+  const Bio bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
+  CGPU_ASSIGN_OR_RETURN(void* const key,
+                        Checked(PEM_read_bio_PrivateKey(bio.get(), nullptr, nullptr, nullptr)));
+  return Key(key);
+}
+
+Result<Key> Key::ReadPublic(std::string_view pem) {
+  const Bio bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
+  CGPU_ASSIGN_OR_RETURN(void* const key,
+                        Checked(PEM_read_bio_PUBKEY(bio.get(), nullptr, nullptr, nullptr)));
+  return Key(key);
+}
+
+std::string Key::PrivatePem() const {
+  const Bio bio(BIO_new(BIO_s_mem()));
+  (void)PEM_write_bio_PrivateKey(bio.get(), Of(key_.get()), nullptr, nullptr, 0, nullptr, nullptr);
+  return TextOf(bio.get());
+}
+
+std::string Key::PublicPem() const {
+  const Bio bio(BIO_new(BIO_s_mem()));
+  (void)PEM_write_bio_PUBKEY(bio.get(), Of(key_.get()));
+  return TextOf(bio.get());
+}
+
+std::string Key::Sign(std::string_view text) const {
+  const Context context(EVP_MD_CTX_new());
+  std::string signature(kSignature, '\0');
+  std::size_t size = signature.size();
+  auto* const bytes = reinterpret_cast<unsigned char*>(signature.data());
+  if (EVP_DigestSignInit(context.get(), nullptr, nullptr, nullptr, Of(key_.get())) != 1 ||
+      EVP_DigestSign(context.get(), bytes, &size, Bytes(text), text.size()) != 1) {
+    return "";
+  }
+  return signature;
+}
+
+bool Key::Verify(std::string_view text, std::string_view signature) const {
+  const Context context(EVP_MD_CTX_new());
+  return EVP_DigestVerifyInit(context.get(), nullptr, nullptr, nullptr, Of(key_.get())) == 1 &&
+         EVP_DigestVerify(context.get(), Bytes(signature), signature.size(), Bytes(text),
+                          text.size()) == 1;
+}
+
+std::string EncodeDecision(const Decision& decision, const Key& key) {
+  Json json{{"version", kVersion}, {"pod", decision.pod}, {"node", decision.node}};
+  json["gpus"] = decision.gpus;
+  for (const ContainerAsk& one : decision.containers) {
+    json["containers"].push_back(
+        {{"name", one.name}, {"memory", one.memory}, {"compute", one.compute}});
+  }
+  const std::string text = json.dump();
+  const std::string signature = key.Sign(text);
+  std::array<unsigned char, kBase64 + 1> base64{};
+  (void)EVP_EncodeBlock(base64.data(), Bytes(signature), static_cast<int>(signature.size()));
+  return text + " " + std::string(base64.begin(), base64.end() - 1);
+}
+
+Result<Decision> DecodeDecision(std::string_view text, const Key& key) {
+  const Error unsigned_text{Code::kPermission, 0,
+                            "the decision on the pod is not signed by cgpu-scheduler",
+                            "delete the pod; its controller makes another one"};
+  const std::size_t space = text.rfind(' ');
+  if (space == std::string_view::npos || text.size() - space - 1 != kBase64) {
+    return unsigned_text;
+  }
+  // 88 characters come to 66 bytes, the last two of which are padding.
+  std::array<unsigned char, kBase64 / 4 * 3> bytes{};
+  const std::string_view base64 = text.substr(space + 1);
+  if (EVP_DecodeBlock(bytes.data(), Bytes(base64), static_cast<int>(base64.size())) !=
+      static_cast<int>(bytes.size())) {
+    return unsigned_text;
+  }
+  const std::string_view payload = text.substr(0, space);
+  if (!key.Verify(payload, {reinterpret_cast<const char*>(bytes.data()), kSignature})) {
+    return unsigned_text;
+  }
+  return Read(payload);
+}
+
+}  // namespace cgpu::kube

@@ -1,0 +1,58 @@
+// The grant of a pod: which GPUs of its node it has, and which part of them each container. The
+// scheduler writes it on the pod before it binds the pod, and signs it. Who may change annotations
+// of pods can therefore not make a grant: the node takes only what the scheduler has signed for
+// this pod and this node.
+#ifndef CGPU_KUBE_DECISION_H_
+#define CGPU_KUBE_DECISION_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "kube/pod.h"
+
+namespace cgpu::kube {
+
+struct Decision {
+  std::string pod;                // uid
+  std::string node;               // name
+  std::vector<std::string> gpus;  // uuids
+  std::vector<ContainerAsk> containers;
+
+  // Returns the part of the container, or null.
+  [[nodiscard]] const ContainerAsk* Find(std::string_view container) const;
+};
+
+// A key of Ed25519. Signing needs the private one, checking the public one.
+class Key {
+ public:
+  static Result<Key> Make();
+  // Reads PEM text. kInvalid: it is no such key.
+  static Result<Key> ReadPrivate(std::string_view pem);
+  static Result<Key> ReadPublic(std::string_view pem);
+  [[nodiscard]] std::string PrivatePem() const;
+  [[nodiscard]] std::string PublicPem() const;
+  [[nodiscard]] std::string Sign(std::string_view text) const;
+  [[nodiscard]] bool Verify(std::string_view text, std::string_view signature) const;
+
+ private:
+  struct Free {
+    void operator()(void* key) const;
+  };
+  explicit Key(void* key) : key_(key) {}
+  std::unique_ptr<void, Free> key_;  // an EVP_PKEY
+};
+
+// Returns the annotation: JSON, a space, the signature in base64.
+[[nodiscard]] std::string EncodeDecision(const Decision& decision, const Key& key);
+
+// Reads an annotation. kPermission: it is not signed by the owner of `key`. kInvalid: it is signed
+// but this version cannot read it.
+[[nodiscard]] Result<Decision> DecodeDecision(std::string_view text, const Key& key);
+
+}  // namespace cgpu::kube
+
+#endif  // CGPU_KUBE_DECISION_H_

@@ -1,0 +1,76 @@
+#include "kube/decision.h"
+
+#include <gtest/gtest.h>
+
+namespace cgpu::kube {
+namespace {
+
+Decision Example() {
+  Decision decision;
+  decision.pod = "u-1";
+  decision.node = "node1";
+  decision.gpus = {"GPU-a", "GPU-b"};
+  ContainerAsk one;
+  one.name = "main";
+  one.memory = 8;
+  one.compute = 30;
+  decision.containers = {one};
+  return decision;
+}
+
+TEST(Decision, IsReadAsItWasSigned) {
+  const auto key = Key::Make();
+  ASSERT_TRUE(key.ok());
+  const std::string text = EncodeDecision(Example(), *key);
+  // The node has the public key alone.
+  const auto read = DecodeDecision(text, *Key::ReadPublic(key->PublicPem()));
+  ASSERT_TRUE(read.ok()) << read.error().what;
+  EXPECT_EQ(read->pod, "u-1");
+  EXPECT_EQ(read->node, "node1");
+  EXPECT_EQ(read->gpus, Example().gpus);
+  ASSERT_NE(read->Find("main"), nullptr);
+  EXPECT_EQ(read->Find("main")->memory, 8U);
+  EXPECT_EQ(read->Find("main")->compute, 30U);
+  EXPECT_EQ(read->Find("other"), nullptr);
+  // The private key can be kept in a file.
+  const auto again = Key::ReadPrivate(key->PrivatePem());
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(EncodeDecision(Example(), *again), text);
+}
+
+TEST(Decision, IsRefusedWhereACharacterIsChanged) {
+  const auto key = Key::Make();
+  const std::string text = EncodeDecision(Example(), *key);
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    for (const char other : {'0', 'B', ' '}) {
+      std::string changed = text;
+      changed[i] = other;
+      // The last characters of base64 stand for nothing.
+      if (changed == text || i + 3 >= text.size()) {
+        continue;
+      }
+      const auto read = DecodeDecision(changed, *key);
+      ASSERT_FALSE(read.ok()) << i << other;
+      EXPECT_EQ(read.error().code, Code::kPermission);
+    }
+  }
+  for (std::size_t size = 0; size < text.size(); ++size) {
+    ASSERT_FALSE(DecodeDecision(text.substr(0, size), *key).ok()) << size;
+  }
+}
+
+TEST(Decision, IsRefusedWhereAnotherSignedIt) {
+  EXPECT_EQ(DecodeDecision(EncodeDecision(Example(), *Key::Make()), *Key::Make()).error().code,
+            Code::kPermission);
+}
+
+TEST(Key, IsNoOtherText) {
+  EXPECT_FALSE(Key::ReadPrivate("").ok());
+  EXPECT_FALSE(Key::ReadPublic("-----BEGIN PUBLIC KEY-----\n-----END PUBLIC KEY-----\n").ok());
+  const auto key = Key::Make();
+  EXPECT_FALSE(Key::ReadPrivate(key->PublicPem()).ok());
+  EXPECT_FALSE(Key::ReadPublic(key->PrivatePem()).ok());
+}
+
+}  // namespace
+}  // namespace cgpu::kube

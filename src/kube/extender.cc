@@ -1,0 +1,174 @@
+#include "kube/extender.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "kube/names.h"
+
+namespace cgpu::kube {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int kMaxExtenderScore = 10;  // MaxExtenderPriority in types.go
+constexpr char kNotYet[] = "cgpu-scheduler does not know the cluster yet";
+
+struct Question {
+  PodAsk pod;
+  std::vector<std::string> nodes;
+};
+
+Result<Question> ReadQuestion(std::string_view body) {
+  const Json json = Json::parse(body, nullptr, false);
+  const auto pod = json.is_object() ? json.find("Pod") : json.end();
+  const auto names = json.is_object() ? json.find("NodeNames") : json.end();
+  if (pod == json.end() || names == json.end() || !names->is_array()) {
+    return Error{Code::kInvalid, 0, "this is no question of a scheduler with names of nodes",
+                 "set nodeCacheCapable for this extender"};
+  }
+  Question question;
+  CGPU_ASSIGN_OR_RETURN(question.pod, ReadPod(pod->dump()));
+  CGPU_TRY(Check(question.pod));
+  for (const Json& name : *names) {
+    if (name.is_string()) {
+      question.nodes.push_back(name.get<std::string>());
+    }
+  }
+  return question;
+}
+
+std::string ErrorBody(const std::string& what) {
+  return Json{{"Error", what}}.dump();
+}
+
+std::string TextAt(const Json& json, const char* name) {
+  const auto found = json.is_object() ? json.find(name) : json.end();
+  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+}  // namespace
+
+std::string Extender::Filter(std::string_view body) {
+  auto question = ReadQuestion(body);
+  if (!question.ok()) {
+    return ErrorBody(question.error().what);
+  }
+  Json names = Json::array();
+  Json failed = Json::object();
+  const MutexLock lock(mutex_);
+  if (!complete_) {
+    return ErrorBody(kNotYet);
+  }
+  for (const std::string& node : question->nodes) {
+    const std::string why = state_.WhyNot(question->pod, node);
+    if (why.empty()) {
+      names.push_back(node);
+    } else {
+      failed[node] = "cgpu: " + why;
+    }
+  }
+  pending_[question->pod.uid] = std::move(question->pod);
+  return Json{{"NodeNames", std::move(names)}, {"FailedNodes", std::move(failed)}}.dump();
+}
+
+std::string Extender::Prioritize(std::string_view body) {
+  const auto question = ReadQuestion(body);
+  Json scores = Json::array();
+  if (!question.ok()) {
+    return scores.dump();
+  }
+  const MutexLock lock(mutex_);
+  int best = 1;
+  for (const std::string& node : question->nodes) {
+    best = std::max(best, state_.Score(question->pod, node));
+  }
+  // The best stand out however little they are better: there are few steps.
+  for (const std::string& node : question->nodes) {
+    const int score = state_.Score(question->pod, node);
+    scores.push_back(
+        {{"Host", node},
+         {"Score", score == best ? kMaxExtenderScore : score * (kMaxExtenderScore - 1) / best}});
+  }
+  return scores.dump();
+}
+
+Result<Decision> Extender::Assume(const std::string& uid, const std::string& node,
+                                  Clock::time_point now) {
+  const MutexLock lock(mutex_);
+  const auto pod = pending_.find(uid);
+  if (pod == pending_.end()) {
+    return Error{Code::kNotFound, 0, "cgpu-scheduler has not been asked about this pod",
+                 "the scheduler tries again"};
+  }
+  return state_.Assume(pod->second, node, now);
+}
+
+std::string Extender::BindPod(std::string_view body, Clock::time_point now) {
+  const Json json = Json::parse(body, nullptr, false);
+  const std::string uid = TextAt(json, "PodUID");
+  const std::string node = TextAt(json, "Node");
+  const auto decision = Assume(uid, node, now);
+  if (!decision.ok()) {
+    return ErrorBody(decision.error().what);
+  }
+  // The annotations of a Binding become the pod's in the same write (assignPod() in Kubernetes'
+  // pkg/registry/core/pod/storage): no one sees the pod bound without its decision.
+  const Json binding{{"apiVersion", "v1"},
+                     {"kind", "Binding"},
+                     {"metadata",
+                      {{"name", TextAt(json, "PodName")},
+                       {"namespace", TextAt(json, "PodNamespace")},
+                       {"uid", uid},
+                       {"annotations", {{kDecision, EncodeDecision(*decision, key_)}}}}},
+                     {"target", {{"apiVersion", "v1"}, {"kind", "Node"}, {"name", node}}}};
+  const auto bound = bind_(TextAt(json, "PodNamespace"), TextAt(json, "PodName"), binding.dump());
+  const MutexLock lock(mutex_);
+  if (!bound.ok()) {
+    // Where no answer came it may be bound: then the assumption stays until the watch tells.
+    if (bound.error().code != Code::kUnavailable) {
+      state_.Forget(uid);
+    }
+    return ErrorBody(bound.error().what);
+  }
+  pending_.erase(uid);
+  return Json{{"Error", ""}}.dump();
+}
+
+void Extender::SetNode(std::string_view json) {
+  if (const auto node = ReadNode(json); node.ok()) {
+    const MutexLock lock(mutex_);
+    state_.SetNode(*node);
+  }
+}
+
+void Extender::RemoveNode(const std::string& name) {
+  const MutexLock lock(mutex_);
+  state_.RemoveNode(name);
+}
+
+void Extender::SetPod(std::string_view json) {
+  if (const auto pod = ReadPod(json); pod.ok()) {
+    const MutexLock lock(mutex_);
+    state_.SetPod(*pod, key_);
+  }
+}
+
+void Extender::RemovePod(const std::string& uid) {
+  const MutexLock lock(mutex_);
+  state_.RemovePod(uid);
+  pending_.erase(uid);
+}
+
+void Extender::SetComplete() {
+  const MutexLock lock(mutex_);
+  complete_ = true;
+}
+
+void Extender::Expire(Clock::time_point now) {
+  const MutexLock lock(mutex_);
+  (void)state_.Expire(now);
+}
+
+}  // namespace cgpu::kube

@@ -1,0 +1,59 @@
+// Answers the calls of kube-scheduler to an extender: which nodes a pod fits on, which are best,
+// and bind it (k8s.io/kube-scheduler/extender/v1/types.go; its names begin with capitals).
+// kube-scheduler sends names of nodes alone (nodeCacheCapable); the nodes come from the API server.
+//
+// Thread-safe. While the API server is asked, no lock is held.
+#ifndef CGPU_KUBE_EXTENDER_H_
+#define CGPU_KUBE_EXTENDER_H_
+
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "base/mutex.h"
+#include "base/result.h"
+#include "kube/decision.h"
+#include "kube/state.h"
+
+namespace cgpu::kube {
+
+// Binds a pod: makes the API server's Binding of this JSON for the pod.
+using Bind = std::function<Result<>(const std::string& name_space, const std::string& pod,
+                                    const std::string& binding)>;
+
+class Extender {
+ public:
+  Extender(Key key, Bind bind) : key_(std::move(key)), bind_(std::move(bind)) {}
+
+  // Each takes the body of a request and returns the body of the answer.
+  [[nodiscard]] std::string Filter(std::string_view body);
+  [[nodiscard]] std::string Prioritize(std::string_view body);
+  [[nodiscard]] std::string BindPod(std::string_view body, Clock::time_point now);
+
+  // What the API server says; each takes the JSON of one object.
+  void SetNode(std::string_view json);
+  void RemoveNode(const std::string& name);
+  void SetPod(std::string_view json);
+  void RemovePod(const std::string& uid);
+  // Until the first complete lists have come, nothing is decided.
+  void SetComplete();
+  void Expire(Clock::time_point now);
+
+ private:
+  [[nodiscard]] Result<Decision> Assume(const std::string& uid, const std::string& node,
+                                        Clock::time_point now);
+
+  const Key key_;
+  const Bind bind_;
+  Mutex mutex_;
+  ClusterState state_ CGPU_GUARDED_BY(mutex_);
+  // Pods that kube-scheduler asked about and that are not bound yet, by uid: a request to bind one
+  // has its names alone.
+  std::map<std::string, PodAsk> pending_ CGPU_GUARDED_BY(mutex_);
+  bool complete_ CGPU_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace cgpu::kube
+
+#endif  // CGPU_KUBE_EXTENDER_H_

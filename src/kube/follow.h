@@ -1,0 +1,31 @@
+// Follows the objects of one kind at the API server: lists them, then watches for changes, for
+// ever. Where a watch cannot go on it lists again; objects that are gone by then are reported as
+// removed.
+#ifndef CGPU_KUBE_FOLLOW_H_
+#define CGPU_KUBE_FOLLOW_H_
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "kube/api.h"
+
+namespace cgpu::kube {
+
+struct Follower {
+  std::function<void(std::string_view json)> set;      // it is new, or has changed
+  std::function<void(const std::string& key)> remove;  // it is gone
+  std::function<void()> complete;                      // a list has been seen as a whole
+  std::function<void(const std::string& sentence)> log;
+  bool by_uid = true;  // keys are uids; else names
+};
+
+// `path`: of the list, for example /api/v1/pods. Returns when `stop` is set. For one thread; calls
+// the follower's functions on it.
+void Follow(const Api& api, const std::string& path, const Follower& follower,
+            const std::atomic<bool>& stop);
+
+}  // namespace cgpu::kube
+
+#endif  // CGPU_KUBE_FOLLOW_H_

@@ -1,0 +1,87 @@
+#include "kube/gpus.h"
+
+#include <nlohmann/json.hpp>
+
+#include "kube/names.h"
+
+namespace cgpu::kube {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string TextAt(const Json& object, const char* name) {
+  const auto found = object.is_object() ? object.find(name) : object.end();
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+}  // namespace
+
+std::string EncodeGpus(const std::vector<NodeGpu>& gpus) {
+  Json list = Json::array();
+  for (const NodeGpu& gpu : gpus) {
+    list.push_back({{"uuid", gpu.uuid}, {"mib", gpu.mib}, {"healthy", gpu.healthy}});
+  }
+  return list.dump();
+}
+
+Result<std::vector<NodeGpu>> DecodeGpus(std::string_view text) {
+  const Error wrong{
+      Code::kInvalid, 0, std::string("the annotation ") + kGpus + " is no list of GPUs", {}};
+  const Json list = Json::parse(text, nullptr, false);
+  if (!list.is_array()) {
+    return wrong;
+  }
+  std::vector<NodeGpu> gpus;
+  for (const Json& one : list) {
+    const auto mib = one.is_object() ? one.find("mib") : one.end();
+    const auto healthy = one.is_object() ? one.find("healthy") : one.end();
+    NodeGpu gpu;
+    gpu.uuid = TextAt(one, "uuid");
+    if (gpu.uuid.empty() || mib == one.end() || !mib->is_number_unsigned() ||
+        healthy == one.end() || !healthy->is_boolean()) {
+      return wrong;
+    }
+    gpu.mib = mib->get<std::uint64_t>();
+    gpu.healthy = healthy->get<bool>();
+    gpus.push_back(std::move(gpu));
+  }
+  return gpus;
+}
+
+Mode ModeOf(std::string_view label) {
+  if (label == "cgpu") {
+    return Mode::kCgpu;
+  }
+  if (label == "core_mem") {
+    return Mode::kCoreMem;
+  }
+  return label == "share" ? Mode::kShare : Mode::kNone;
+}
+
+Placement PlacementOf(std::string_view label) {
+  if (label == "spread") {
+    return Placement::kSpread;
+  }
+  return label == "fragmentation" ? Placement::kFragmentation : Placement::kBinpack;
+}
+
+Result<NodeInfo> ReadNode(std::string_view json) {
+  const Json node = Json::parse(json, nullptr, false);
+  const auto metadata = node.is_object() ? node.find("metadata") : node.end();
+  if (metadata == node.end() || TextAt(*metadata, "name").empty()) {
+    return Error{Code::kInvalid, 0, "this is no node", {}};
+  }
+  const Json labels = metadata->value("labels", Json::object());
+  NodeInfo info;
+  info.name = TextAt(*metadata, "name");
+  info.model = TextAt(labels, kGpuName);
+  info.mode = ModeOf(TextAt(labels, kMode));
+  info.placement = PlacementOf(TextAt(labels, kPlacement));
+  const std::string gpus = TextAt(metadata->value("annotations", Json::object()), kGpus);
+  if (!gpus.empty()) {
+    CGPU_ASSIGN_OR_RETURN(info.gpus, DecodeGpus(gpus));
+  }
+  return info;
+}
+
+}  // namespace cgpu::kube

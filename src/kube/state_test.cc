@@ -1,0 +1,173 @@
+#include "kube/state.h"
+
+#include <gtest/gtest.h>
+
+namespace cgpu::kube {
+namespace {
+
+constexpr Clock::time_point kNow{};
+
+NodeInfo MakeNode(const std::string& name, unsigned gpus, Mode mode = Mode::kCoreMem,
+                  Placement placement = Placement::kBinpack) {
+  NodeInfo node;
+  node.name = name;
+  node.mode = mode;
+  node.placement = placement;
+  for (unsigned i = 0; i < gpus; ++i) {
+    node.gpus.push_back({"GPU-" + name + std::to_string(i), 16160, true});
+  }
+  return node;
+}
+
+PodAsk MakePod(const std::string& uid, std::uint32_t memory, std::uint32_t compute = 0) {
+  PodAsk pod;
+  pod.uid = pod.name = uid;
+  ContainerAsk one;
+  one.name = "main";
+  one.memory = memory;
+  one.compute = compute;
+  pod.containers = {one};
+  return pod;
+}
+
+class ClusterStateTest : public ::testing::Test {
+ protected:
+  // Returns the pod as the API server shows it once it is bound.
+  PodAsk Bound(PodAsk pod, const Decision& decision) {
+    pod.node = decision.node;
+    pod.decision = EncodeDecision(decision, key_);
+    return pod;
+  }
+  std::uint32_t MemoryOf(const std::string& node, const std::string& gpu) {
+    return state_.UseOf(node)["GPU-" + node + gpu].memory;
+  }
+
+  Key key_ = *Key::Make();
+  ClusterState state_;
+};
+
+TEST_F(ClusterStateTest, CountsAnAssumptionOnce) {
+  state_.SetNode(MakeNode("a", 1));
+  const PodAsk pod = MakePod("p", 8);
+  const auto decision = state_.Assume(pod, "a", kNow);
+  ASSERT_TRUE(decision.ok());
+  EXPECT_EQ(decision->gpus, std::vector<std::string>{"GPU-a0"});
+  EXPECT_EQ(state_.WhyNot(MakePod("q", 8), "a"), "GPU 0 has 7 of 8 GiB free");
+  // The scheduler asks again; the API server confirms, more than once.
+  EXPECT_EQ(state_.Assume(pod, "a", kNow)->gpus, decision->gpus);
+  state_.SetPod(Bound(pod, *decision), key_);
+  state_.SetPod(Bound(pod, *decision), key_);
+  EXPECT_EQ(MemoryOf("a", "0"), 8U);
+  EXPECT_TRUE(state_.Expire(Clock::time_point::max()).empty());
+  state_.RemovePod("p");
+  EXPECT_EQ(MemoryOf("a", "0"), 0U);
+}
+
+TEST_F(ClusterStateTest, DropsAnAssumptionThatIsNotConfirmed) {
+  state_.SetNode(MakeNode("a", 1));
+  ASSERT_TRUE(state_.Assume(MakePod("p", 15), "a", kNow).ok());
+  EXPECT_TRUE(state_.Expire(kNow + ClusterState::kAssumed - std::chrono::seconds(1)).empty());
+  EXPECT_EQ(state_.Assume(MakePod("q", 1), "a", kNow).error().code, Code::kExhausted);
+  EXPECT_EQ(state_.Expire(kNow + ClusterState::kAssumed), std::vector<std::string>{"p"});
+  EXPECT_TRUE(state_.Assume(MakePod("q", 15), "a", kNow).ok());
+  state_.Forget("q");
+  EXPECT_EQ(MemoryOf("a", "0"), 0U);
+}
+
+TEST_F(ClusterStateTest, IsTheSameAfterARestart) {
+  state_.SetNode(MakeNode("a", 2));
+  const auto first = state_.Assume(MakePod("p", 8), "a", kNow);
+  const auto second = state_.Assume(MakePod("q", 8, 30), "a", kNow);
+  ClusterState again;
+  again.SetPod(Bound(MakePod("q", 8, 30), *second), key_);  // before its node
+  again.SetNode(MakeNode("a", 2));
+  again.SetPod(Bound(MakePod("p", 8), *first), key_);
+  for (const char* gpu : {"GPU-a0", "GPU-a1"}) {
+    EXPECT_EQ(again.UseOf("a")[gpu].memory, state_.UseOf("a")[gpu].memory);
+    EXPECT_EQ(again.UseOf("a")[gpu].compute, state_.UseOf("a")[gpu].compute);
+  }
+  again.RemoveNode("a");
+  EXPECT_EQ(again.WhyNot(MakePod("r", 1), "a"), "it has no GPUs of cgpu");
+  again.SetNode(MakeNode("a", 2));
+  EXPECT_EQ(again.UseOf("a")["GPU-a0"].memory, 8U);
+}
+
+TEST_F(ClusterStateTest, BelievesNoForgedDecision) {
+  state_.SetNode(MakeNode("a", 1));
+  state_.SetNode(MakeNode("b", 1));
+  const Decision mine = *state_.Assume(MakePod("p", 8), "a", kNow);
+  state_.SetPod(Bound(MakePod("p", 8), mine), key_);
+  // Signed by another; signed for another pod; for another node.
+  PodAsk forged = MakePod("f", 8);
+  forged.node = "a";
+  forged.decision = EncodeDecision(mine, *Key::Make());
+  state_.SetPod(forged, key_);
+  forged.decision = EncodeDecision(mine, key_);
+  state_.SetPod(forged, key_);
+  EXPECT_EQ(MemoryOf("a", "0"), 8U);
+  PodAsk moved = Bound(MakePod("p", 8), mine);
+  moved.node = "b";
+  state_.SetPod(moved, key_);
+  EXPECT_EQ(MemoryOf("a", "0"), 8U);
+  EXPECT_EQ(MemoryOf("b", "0"), 0U);
+  // Without its annotation the pod holds what it holds.
+  PodAsk bare = MakePod("p", 8);
+  bare.node = "a";
+  state_.SetPod(bare, key_);
+  EXPECT_EQ(MemoryOf("a", "0"), 8U);
+}
+
+TEST_F(ClusterStateTest, EndedPodsHoldNothing) {
+  state_.SetNode(MakeNode("a", 1));
+  PodAsk pod = MakePod("p", 8);
+  pod = Bound(pod, *state_.Assume(pod, "a", kNow));
+  state_.SetPod(pod, key_);
+  pod.ended = true;
+  state_.SetPod(pod, key_);
+  EXPECT_EQ(MemoryOf("a", "0"), 0U);
+}
+
+TEST_F(ClusterStateTest, KeepsToTheModeOfTheNode) {
+  state_.SetNode(MakeNode("none", 1, Mode::kNone));
+  state_.SetNode(MakeNode("cgpu", 1, Mode::kCgpu));
+  state_.SetNode(MakeNode("core", 1, Mode::kCoreMem));
+  EXPECT_EQ(state_.WhyNot(MakePod("p", 1), "none"),
+            "its GPUs are not shared: it lacks the label ack.node.gpu.schedule=cgpu or =core_mem");
+  EXPECT_EQ(state_.WhyNot(MakePod("p", 1), "cgpu"), "");
+  EXPECT_EQ(state_.WhyNot(MakePod("p", 1, 5), "cgpu"),
+            "it promises no compute time: that takes the label ack.node.gpu.schedule=core_mem");
+  EXPECT_EQ(state_.WhyNot(MakePod("p", 1, 5), "core"), "");
+  EXPECT_EQ(state_.WhyNot(MakePod("p", 1), "unknown"), "it has no GPUs of cgpu");
+}
+
+TEST_F(ClusterStateTest, PlacesByTheLabelOfTheNode) {
+  for (const auto placement : {Placement::kBinpack, Placement::kSpread}) {
+    ClusterState state;
+    state.SetNode(MakeNode("a", 2, Mode::kCgpu, placement));
+    PodAsk first = MakePod("p", 2);
+    PodAsk second = MakePod("q", 2);
+    first.owner = second.owner = "replicas";
+    const bool same = state.Assume(first, "a", kNow)->gpus == state.Assume(second, "a", kNow)->gpus;
+    EXPECT_EQ(same, placement == Placement::kBinpack);
+  }
+}
+
+TEST_F(ClusterStateTest, SurvivesAGpuThatGoesOrIsReplaced) {
+  state_.SetNode(MakeNode("a", 2));
+  const PodAsk pod = MakePod("p", 8);
+  const auto decision = state_.Assume(pod, "a", kNow);
+  NodeInfo smaller = MakeNode("a", 2);
+  smaller.gpus[0].mib = 4096;
+  state_.SetNode(smaller);
+  EXPECT_EQ(state_.WhyNot(MakePod("q", 1), "a"), "");  // the other one
+  EXPECT_EQ(state_.Assume(MakePod("q", 1), "a", kNow)->gpus, std::vector<std::string>{"GPU-a1"});
+  NodeInfo one = MakeNode("a", 2);
+  one.gpus.erase(one.gpus.begin());
+  state_.SetNode(one);
+  EXPECT_EQ(state_.UseOf("a").size(), 1U);
+  state_.RemovePod("p");
+  EXPECT_EQ(MemoryOf("a", "1"), 1U);
+}
+
+}  // namespace
+}  // namespace cgpu::kube
