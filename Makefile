@@ -3,6 +3,7 @@
 #   make             what ships, into build/bin
 #   make demo        the main job on a simulated node, step by step (installs what it needs, builds)
 #   make test        what is checked at each change (installs what it needs, builds)
+#   make test-kubernetes  pods with slices on a real Kubernetes, which is built first (needs Go)
 #   make soak        the same randomised tests and fuzzers for long: SECONDS_EACH=600
 #   make bench-NAME  one benchmark, e.g. bench-untrapped
 #   make share-story the pictures of docs/compute.md, measured and drawn anew
@@ -30,10 +31,12 @@ QUIET := grep -v -e '^ *Start ' -e ' Passed '
 PREFIX ?= /usr/local
 PACKAGES := g++ cmake ninja-build pkg-config python3 fuse3 libfuse3-dev libfmt-dev \
   nlohmann-json3-dev libcli11-dev libtomlplusplus-dev libgtest-dev libgmock-dev librapidcheck-dev \
-  libseccomp-dev libyaml-cpp-dev
+  libseccomp-dev libyaml-cpp-dev \
+  libssl-dev libcurl4-openssl-dev libcpp-httplib-dev
 CHECK_PACKAGES := clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev util-linux \
   busybox-static uidmap python3-grpcio python3-protobuf protobuf-compiler
 BENCH_PACKAGES := busybox-static util-linux
+CLUSTER_PACKAGES := containernetworking-plugins openssl
 # Container engines for tests, as PROGRAM:PACKAGE: one that is there from elsewhere is left alone.
 ENGINES := runc:runc crun:crun containerd:containerd dockerd:docker.io podman:podman \
   docker-compose:docker-compose
@@ -45,7 +48,7 @@ ifneq ($(shell command -v ccache),)
 export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
 endif
 
-.PHONY: build demo test soak share-story lint install deb gpu-bundle deps check-deps bench-deps clean
+.PHONY: build demo test test-kubernetes soak share-story lint install deb gpu-bundle deps check-deps bench-deps clean
 .PHONY: test-asan test-tsan fuzz
 
 deps:
@@ -79,6 +82,13 @@ test: check-deps
 	@tools/check_format.sh
 	@$(MAKE) test-asan test-tsan fuzz
 	@ctest --preset release --parallel $(JOBS) | $(QUIET)
+
+# The first time, Kubernetes itself is built: ten minutes on two processors.
+test-kubernetes: check-deps
+	@tools/install_packages.sh $(CLUSTER_PACKAGES)
+	$(call build_preset,release,,programs)
+	@tests/cluster/build_kube.sh >/dev/null
+	@tests/cluster/run_all.sh
 
 lint: check-deps
 	@tools/check_format.sh

@@ -7,5 +7,7 @@ find_package(CLI11 CONFIG REQUIRED)
 find_path(TOMLPLUSPLUS_HEADERS toml++/toml.h REQUIRED)  # headers only: programs are static
 find_package(rapidcheck CONFIG REQUIRED)
 find_library(YAML_CPP_LIBRARY libyaml-cpp.a REQUIRED)
+find_package(CURL REQUIRED)
+find_package(OpenSSL REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(fuse3 REQUIRED IMPORTED_TARGET fuse3)

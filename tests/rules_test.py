@@ -54,6 +54,7 @@ TESTED_ELSEWHERE = {
     "src/host/": ("files and processes of live containers: tests/e2e",
                   "admin card_settings compute force node reservation reserve shim_process unmanaged "
                   "upgrade"),
+    "src/kube/": ("need an API server: tests/cluster", "api follow"),
     "src/ledger/": ("parts of class Ledger, in ledger_test.cc", "free query"),
     "src/os/": ("needs a container or a filter: tests/e2e and tests/engines",
                 "messages notify_unsafe service spare"),

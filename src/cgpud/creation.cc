@@ -1,8 +1,10 @@
 #include "cgpud/creation.h"
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -10,6 +12,7 @@
 #include "grant/env.h"
 #include "grant/flags.h"
 #include "host/node.h"
+#include "host/pod_grants.h"
 #include "host/registry.h"
 #include "host/reserve.h"
 #include "host/shim_process.h"
@@ -21,6 +24,8 @@ namespace cgpu {
 namespace {
 
 constexpr std::size_t kShortId = 12;
+// The scheduler's decision comes to the node by another way than the pod, and may come after it.
+constexpr std::chrono::seconds kDecisionTimeout{30};
 
 // Returns what `cgpu ps` calls it: a pod's container by its name, another by the id that its
 // container engine shows.
@@ -63,6 +68,46 @@ Result<Wish> WishOfCommand(const CommandRequest& command, const CreationRequest&
   wish.origin = std::move(wanted.origin);
   wish.name = command.name;
   wish.stem = command.stem;
+  return wish;
+}
+
+std::string AnnotationOf(const CreationRequest& request, std::string_view containerd,
+                         std::string_view crio) {
+  for (const auto& [name, value] : request.annotations) {
+    if (name == containerd || name == crio) {
+      return value;
+    }
+  }
+  return "";
+}
+
+// Returns the uid of the pod whose container it is; empty: of none. Container engines say so.
+std::string PodOf(const CreationRequest& request) {
+  return AnnotationOf(request, "io.kubernetes.cri.sandbox-uid", "io.kubernetes.pod.uid");
+}
+
+// Returns what the scheduler has decided for the container. kNotFound: nothing of a GPU.
+Result<Wish> WishOfPod(const CreationRequest& request, const std::string& pod) {
+  CGPU_ASSIGN_OR_RETURN(const auto grant, WaitForPodGrant(pod, kDecisionTimeout));
+  const std::string name =
+      AnnotationOf(request, "io.kubernetes.cri.container-name", "io.kubernetes.container.name");
+  const auto part = grant.containers.find(name);
+  if (part == grant.containers.end()) {
+    return Error{Code::kNotFound, 0, "the container " + name + " has no part of its pod's GPUs",
+                 "give it a limit of aliyun.com/gpu-mem"};
+  }
+  Wish wish;
+  GpuRequest gpus;
+  gpus.kind = GpuRequest::Kind::kDevices;
+  gpus.devices = grant.gpus;
+  wish.request.gpus.push_back(std::move(gpus));
+  wish.request.memory.push_back({MemoryRequest::Kind::kUnits, part->second.memory, 0});
+  if (part->second.compute != 0) {
+    wish.compute.percent = part->second.compute;
+  }
+  wish.stem = StemFor(request);
+  wish.engine_id = request.engine_id;
+  wish.origin = "kubernetes";
   return wish;
 }
 
@@ -129,15 +174,10 @@ class Giveback {
   std::string id_;
 };
 
-}  // namespace
-
-Result<Slice> CreateSlice(const Surroundings& surroundings, const CreationRequest& request,
-                          Peer creator) {
+// Reserves the wish on the node, and starts the shim of its container.
+Result<Slice> CreateFor(Wish wish, const Node& node, const Surroundings& surroundings,
+                        const CreationRequest& request, Peer creator) {
   const CommandRequest* const command = request.command ? &*request.command : nullptr;
-  const bool other_node = command != nullptr && !command->node.empty();
-  CGPU_ASSIGN_OR_RETURN(const auto node, FindNode(other_node ? command->node : surroundings.node));
-  CGPU_ASSIGN_OR_RETURN(auto wish, command != nullptr ? WishOfCommand(*command, request)
-                                                      : WishOfEngine(request, node));
   if (wish.compute.high_priority && creator.uid != 0) {
     return Error{Code::kPermission, 0, "high priority is for root to give",
                  "leave it out, or have root say: cgpu set NAME --priority high"};
@@ -176,6 +216,32 @@ Result<Slice> CreateSlice(const Surroundings& surroundings, const CreationReques
   reply.killable = killable;
   DescribeFiles(node, reserved.grant, reply);
   return slice;
+}
+
+}  // namespace
+
+Result<Slice> CreateSlice(const Surroundings& surroundings, const CreationRequest& request,
+                          Peer creator) {
+  const CommandRequest* const command = request.command ? &*request.command : nullptr;
+  const bool other_node = command != nullptr && !command->node.empty();
+  const std::string pod = surroundings.kubernetes && command == nullptr ? PodOf(request) : "";
+  if (!pod.empty()) {
+    CGPU_ASSIGN_OR_RETURN(auto wish, WishOfPod(request, pod));
+    const auto node = FindNode(surroundings.node);
+    auto slice = node.ok()
+                     ? CreateFor(std::move(wish), *node, surroundings, request, std::move(creator))
+                     : Result<Slice>(node.error());
+    if (!slice.ok() && slice.error().code == Code::kNotFound) {
+      Error error = slice.error();
+      error.code = Code::kUnavailable;  // kNotFound says that the container is to have nothing
+      return error;
+    }
+    return slice;
+  }
+  CGPU_ASSIGN_OR_RETURN(const auto node, FindNode(other_node ? command->node : surroundings.node));
+  CGPU_ASSIGN_OR_RETURN(auto wish, command != nullptr ? WishOfCommand(*command, request)
+                                                      : WishOfEngine(request, node));
+  return CreateFor(std::move(wish), node, surroundings, request, std::move(creator));
 }
 
 }  // namespace cgpu

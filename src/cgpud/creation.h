@@ -19,6 +19,9 @@ struct Surroundings {
   bool isolated = true;   // containers are held to their slices
   bool killable = false;  // the OCI runtime can have killable waits, see runtime/features.h
   unsigned max_inst = kDefaultMaxInst;  // see Wish
+  // Containers of pods have what the scheduler has decided (host/pod_grants.h), whatever their
+  // environment says.
+  bool kubernetes = false;
 };
 
 struct Slice {
@@ -28,6 +31,7 @@ struct Slice {
 
 // Creates the slice. `creator`: the process that asked and makes the container; the shim ends if
 // that process ends without having made it. Everything taken is given back on error.
+// kNotFound, for the container of a pod alone: it has no part of the pod's GPUs.
 [[nodiscard]] Result<Slice> CreateSlice(const Surroundings& surroundings,
                                         const CreationRequest& request, Peer creator);
 

@@ -145,6 +145,7 @@ class Daemon {
     surroundings_.node = settings.node;
     surroundings_.isolated = !settings.share;
     surroundings_.max_inst = settings.max_inst;
+    surroundings_.kubernetes = settings.kubernetes;
     if (settings.audit) {
       audit_.emplace(std::chrono::seconds(*settings.audit));
     }

@@ -171,6 +171,10 @@ std::string EncodeDecision(const Decision& decision, const Key& key) {
   return text + " " + std::string(base64.begin(), base64.end() - 1);
 }
 
+Result<Decision> PeekDecision(std::string_view text) {
+  return Read(text.substr(0, text.rfind(' ')));
+}
+
 Result<Decision> DecodeDecision(std::string_view text, const Key& key) {
   const Error unsigned_text{Code::kPermission, 0,
                             "the decision on the pod is not signed by cgpu-scheduler",

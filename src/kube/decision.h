@@ -49,6 +49,9 @@ class Key {
 // Returns the annotation: JSON, a space, the signature in base64.
 [[nodiscard]] std::string EncodeDecision(const Decision& decision, const Key& key);
 
+// Reads an annotation without asking who has written it, to show it. kInvalid: it is no decision.
+[[nodiscard]] Result<Decision> PeekDecision(std::string_view text);
+
 // Reads an annotation. kPermission: it is not signed by the owner of `key`. kInvalid: it is signed
 // but this version cannot read it.
 [[nodiscard]] Result<Decision> DecodeDecision(std::string_view text, const Key& key);

@@ -166,6 +166,11 @@ void Extender::SetComplete() {
   complete_ = true;
 }
 
+std::uint32_t Extender::LargestGpu() {
+  const MutexLock lock(mutex_);
+  return state_.LargestGpu();
+}
+
 void Extender::Expire(Clock::time_point now) {
   const MutexLock lock(mutex_);
   (void)state_.Expire(now);

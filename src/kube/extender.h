@@ -31,7 +31,7 @@ class Extender {
   [[nodiscard]] std::string Prioritize(std::string_view body);
   [[nodiscard]] std::string BindPod(std::string_view body, Clock::time_point now);
 
-  // What the API server says; each takes the JSON of one object.
+  // Take what the API server says: the JSON of one object, or a name.
   void SetNode(std::string_view json);
   void RemoveNode(const std::string& name);
   void SetPod(std::string_view json);
@@ -39,6 +39,9 @@ class Extender {
   // Until the first complete lists have come, nothing is decided.
   void SetComplete();
   void Expire(Clock::time_point now);
+
+  // Returns the GiB of the largest GPU that is known; 0: none is.
+  [[nodiscard]] std::uint32_t LargestGpu();
 
  private:
   [[nodiscard]] Result<Decision> Assume(const std::string& uid, const std::string& node,

@@ -31,7 +31,8 @@ class Following {
     std::string version;
     std::string more;
     do {
-      const std::string query = std::string(Query()) + kPage + (more.empty() ? "" : "&continue=" + more);
+      const std::string query =
+          std::string(Query()) + kPage + (more.empty() ? "" : "&continue=" + more);
       CGPU_ASSIGN_OR_RETURN(const auto body, api_.Get(path_ + query));
       const Json list = Json::parse(body, nullptr, false);
       const Json metadata = list.is_object() ? list.value("metadata", Json()) : Json();

@@ -200,6 +200,16 @@ std::vector<std::string> ClusterState::Expire(Clock::time_point now) {
   return expired;
 }
 
+std::uint32_t ClusterState::LargestGpu() const {
+  std::uint32_t largest = 0;
+  for (const auto& [name, node] : nodes_) {
+    for (const NodeGpu& gpu : node.info.gpus) {
+      largest = std::max(largest, gpu.units());
+    }
+  }
+  return largest;
+}
+
 std::map<std::string, ClusterState::Use> ClusterState::UseOf(const std::string& name) const {
   std::map<std::string, Use> use;
   const auto found = nodes_.find(name);

@@ -29,7 +29,7 @@ class ClusterState {
   // A place that is assumed counts so long without the API server's word.
   static constexpr std::chrono::seconds kAssumed{60};
 
-  // What the API server says. `key`: decisions that it has not signed count for nothing.
+  // Take what the API server says. `key`: decisions that it has not signed count for nothing.
   void SetNode(const NodeInfo& node);
   void RemoveNode(const std::string& name);
   void SetPod(const PodAsk& pod, const Key& key);
@@ -48,6 +48,9 @@ class ClusterState {
   void Forget(const std::string& uid);
   // Drops assumptions that the API server did not confirm in time. Returns the uids.
   std::vector<std::string> Expire(Clock::time_point now);
+
+  // Returns the GiB of the largest GPU of all nodes; 0: there is none.
+  [[nodiscard]] std::uint32_t LargestGpu() const;
 
   struct Use {
     std::uint32_t memory = 0;  // GiB

@@ -85,6 +85,12 @@ Result<> Take(const std::string& key, const std::string& value, Settings& settin
                ? Result<>()
                : Wrong("unmanaged is neither allow nor refuse: " + value, {});
   }
+  if (key == "kubernetes") {
+    settings.kubernetes = value == "true";
+    return value == "true" || value == "false"
+               ? Result<>()
+               : Wrong("kubernetes is neither true nor false: " + value, {});
+  }
   if (key == "audit") {
     return TakeAudit(value, settings);
   }
@@ -101,8 +107,8 @@ Result<> Take(const std::string& key, const std::string& value, Settings& settin
     return TakePolicy(key.substr(kPolicyOf.size()), value, settings);
   }
   return Wrong("\"" + key + "\" is no setting",
-               "settings are node, runtime, unmanaged, mode, group, audit, max_inst, socket and "
-               "policy with a card's UUID");
+               "settings are node, runtime, unmanaged, mode, kubernetes, group, audit, max_inst, "
+               "socket and policy with a card's UUID");
 }
 
 // Reads the settings. Throws what yaml-cpp throws.

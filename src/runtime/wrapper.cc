@@ -111,6 +111,14 @@ void Log(const RuntimeCall& call, const std::string& level, const std::string& t
   }
 }
 
+// Returns true for the container of a pod; a pod's sandbox, which runs nothing of the pod, is none.
+bool IsOfPod(const ContainerSpec& spec) {
+  return std::any_of(spec.annotations.begin(), spec.annotations.end(), [](const auto& annotation) {
+    return annotation.first == "io.kubernetes.cri.container-name" ||
+           annotation.first == "io.kubernetes.container.name";
+  });
+}
+
 // Refuses a container that cannot have a slice at all.
 Result<> CheckCanBeHeld(const ContainerSpec& spec) {
   if (const auto capability = CapabilityPastSlices(spec)) {
@@ -264,15 +272,20 @@ Result<> PrepareContainer(const Settings& settings, const RuntimeCall& call) {
   CGPU_TRY(CheckAnnotations(spec.annotations));
   const auto variables = VariablesOf(GrantVariables(spec.environment));
   CGPU_ASSIGN_OR_RETURN(const auto request, EnvGrant(variables));
-  if (request.mode == EnvRequest::Mode::kManaged) {
-    return GiveSlice(settings, call, spec, bundle);
+  const bool of_pod = settings.kubernetes && IsOfPod(spec);
+  if (of_pod || request.mode == EnvRequest::Mode::kManaged) {
+    const auto given = GiveSlice(settings, call, spec, bundle);
+    const bool has_no_part = !given.ok() && of_pod && given.error().code == Code::kNotFound;
+    if (!has_no_part) {
+      return given;
+    }
   }
   const std::string whole = WholeCards(settings, spec, variables);
   if (whole.empty()) {
     const auto text = ChangeSeccomp(bundle.text(), ProfileForOthers(spec.seccomp));
     return text.ok() ? bundle.Replace(*text) : Result<>(text.error());
   }
-  if (settings.refuse_unmanaged) {
+  if (settings.refuse_unmanaged || of_pod) {
     return Error{Code::kPermission, 0,
                  "the container has " + whole +
                      " but no slice, and this node's GPUs are shared by slices only",

@@ -71,13 +71,12 @@ def find_kube():
 
 class Cluster:
     """`handlers`: OCI runtimes by the names that RuntimeClasses give them. `in_image`: static
-    programs that are to be in the image. `extenders`: of the scheduler, as its configuration has
-    them."""
+    programs that are to be in the image."""
 
-    def __init__(self, handlers=None, in_image=(), extenders=()):
+    def __init__(self, handlers=None, in_image=()):
         self._kube = find_kube()
         self._handlers = {"runc": "/usr/sbin/runc", **(handlers or {})}
-        self._in_image, self._extenders = in_image, list(extenders)
+        self._in_image = in_image
         self._processes = {}
         self._began = time.monotonic()
         self.keys = None
@@ -110,8 +109,10 @@ class Cluster:
                 words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/",
                 env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": FOLDER})
 
-    def pid(self, name):
-        return self._processes[name].pid
+    def kill(self, name):
+        """Ends a process at once, as a fault would."""
+        self._processes[name].kill()
+        self._processes[name].wait()
 
     def log(self, name):
         with open("%s/logs/%s" % (FOLDER, name), encoding="utf-8", errors="replace") as file:
@@ -165,7 +166,7 @@ class Cluster:
                    "--use-service-account-credentials=true", "--bind-address=127.0.0.1",
                    "--service-account-private-key-file=" + keys.path("sa.key"),
                    "--root-ca-file=" + keys.path("ca.crt"))
-        self._start_scheduler()
+        self.start_scheduler("scheduler")
         self.say("the control plane serves")
 
     def _start_etcd(self):
@@ -208,17 +209,20 @@ class Cluster:
             return connection.getresponse().status == 200
         self.wait("the API server is not ready", ready, of="apiserver")
 
-    def _start_scheduler(self):
+    def start_scheduler(self, process, name="default-scheduler", extenders=()):
+        """Starts a scheduler for the pods that name `name`."""
         # Without its own limits the scheduler's client makes 50 requests a second.
         config = {"apiVersion": "kubescheduler.config.k8s.io/v1",
                   "kind": "KubeSchedulerConfiguration",
                   "clientConnection": {"kubeconfig": self.keys.path("scheduler.conf"),
                                        "qps": 1000, "burst": 1000},
-                  "leaderElection": {"leaderElect": False}, "extenders": self._extenders}
-        with open(FOLDER + "/scheduler.json", "w", encoding="utf-8") as file:
+                  "leaderElection": {"leaderElect": False},
+                  "profiles": [{"schedulerName": name}], "extenders": list(extenders)}
+        path = "%s/%s.json" % (FOLDER, process)
+        with open(path, "w", encoding="utf-8") as file:
             json.dump(config, file)
-        self.start("scheduler", self._kube, "scheduler", "--config=" + FOLDER + "/scheduler.json",
-                   "--bind-address=127.0.0.1")
+        self.start(process, self._kube, "scheduler", "--config=" + path, "--bind-address=127.0.0.1",
+                   "--secure-port=0")
 
     # --- the node
     def _start_node(self):

@@ -53,3 +53,9 @@ class Keys:
         with open(self.path(name + ".conf"), "w", encoding="utf-8") as file:
             json.dump(config, file)
         return self.path(name + ".conf")
+
+    def make_signing_key(self, name):
+        """NAME.key and NAME.pub: what cgpu-scheduler signs with, and what its signatures are checked
+        with."""
+        self._openssl("genpkey", "-algorithm", "ed25519", "-out", name + ".key")
+        self._openssl("pkey", "-in", name + ".key", "-pubout", "-out", name + ".pub")

@@ -1,17 +1,21 @@
 // cgpu-scheduler: an extender of kube-scheduler that decides which GPUs of a node a pod gets
 // (kube/extender.h).
+#define CPPHTTPLIB_OPENSSL_SUPPORT
 #include <httplib.h>
+#include <openssl/ssl.h>
 
 #include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <thread>
 
 #include "base/file.h"
 #include "cli/command_line.h"
+#include "kube/admission.h"
 #include "kube/api.h"
 #include "kube/extender.h"
 #include "kube/follow.h"
@@ -26,6 +30,11 @@ struct Options {
   std::string address = "127.0.0.1";
   std::uint64_t port = kPort;
   std::string key_file;
+  // The webhook, for all nodes to call; without a certificate there is none.
+  std::uint64_t webhook_port = 9443;
+  std::string certificate_file;
+  std::string certificate_key_file;
+  AdmissionRules rules;
 };
 
 void Log(const std::string& sentence) {
@@ -53,7 +62,118 @@ Result<> BindAt(const Api& api, const std::string& name_space, const std::string
   return answer.error();
 }
 
-// Runs until SIGTERM or SIGINT.
+// Lets the scheduler's calls reach the extender.
+void Route(httplib::Server& server, Extender& extender) {
+  const auto route = [&](const char* path, const auto& answer) {
+    server.Post(path, [answer](const httplib::Request& request, httplib::Response& response) {
+      response.set_content(answer(request.body), "application/json");
+    });
+  };
+  route("/filter", [&](const std::string& body) { return extender.Filter(body); });
+  route("/prioritize", [&](const std::string& body) { return extender.Prioritize(body); });
+  route("/bind", [&](const std::string& body) { return extender.BindPod(body, Clock::now()); });
+  // The scheduler's connections stay open.
+  server.set_keep_alive_max_count(1'000'000);
+  server.set_tcp_nodelay(true);
+}
+
+// Tells the extender what the API server says, on threads of its own.
+class Feed {
+ public:
+  Feed(const Api& api, Extender& extender) : extender_(extender) {
+    const Follower nodes{[this](std::string_view json) { extender_.SetNode(json); },
+                         [this](const std::string& name) { extender_.RemoveNode(name); },
+                         [this] { Complete(nodes_seen_); }, Log, false};
+    const Follower pods{[this](std::string_view json) { extender_.SetPod(json); },
+                        [this](const std::string& uid) { extender_.RemovePod(uid); },
+                        [this] { Complete(pods_seen_); }, Log, true};
+    follows_nodes_ =
+        std::thread([this, &api, nodes] { Follow(api, "/api/v1/nodes", nodes, stop_); });
+    follows_pods_ = std::thread([this, &api, pods] { Follow(api, "/api/v1/pods", pods, stop_); });
+  }
+  Feed(const Feed&) = delete;
+  Feed& operator=(const Feed&) = delete;
+  ~Feed() {
+    stop_ = true;
+    follows_nodes_.join();
+    follows_pods_.join();
+  }
+
+ private:
+  void Complete(std::atomic<bool>& seen) {
+    const bool again = seen.exchange(true);
+    if (!again && nodes_seen_ && pods_seen_) {
+      extender_.SetComplete();
+      Log("knows the cluster");
+    }
+  }
+
+  Extender& extender_;
+  std::atomic<bool> stop_{false};
+  std::atomic<bool> nodes_seen_{false};
+  std::atomic<bool> pods_seen_{false};
+  std::thread follows_nodes_;
+  std::thread follows_pods_;
+};
+
+// Gives a handshake the certificate that the files have now: they are renewed while this runs.
+int UseCertificate(SSL* ssl, void* argument) {
+  const Options& options = *static_cast<const Options*>(argument);
+  return SSL_use_certificate_chain_file(ssl, options.certificate_file.c_str()) == 1 &&
+                 SSL_use_PrivateKey_file(ssl, options.certificate_key_file.c_str(),
+                                         SSL_FILETYPE_PEM) == 1
+             ? 1
+             : 0;
+}
+
+// Serves the admission webhook, on a thread of its own.
+class Webhook {
+ public:
+  Webhook(Options options, Extender& extender)
+      : options_(std::move(options)), server_([this](SSL_CTX& context) {
+          SSL_CTX_set_min_proto_version(&context, TLS1_2_VERSION);
+          SSL_CTX_set_cert_cb(&context, UseCertificate, &options_);
+          return true;
+        }) {
+    server_.Post("/admit",
+                 [this, &extender](const httplib::Request& request, httplib::Response& response) {
+                   AdmissionRules rules = options_.rules;
+                   rules.largest = extender.LargestGpu();
+                   response.set_content(Review(request.body, rules), "application/json");
+                 });
+    thread_ = std::thread([this] {
+      if (!server_.listen("0.0.0.0", static_cast<int>(options_.webhook_port))) {
+        Log("cannot listen at port " + std::to_string(options_.webhook_port) +
+            ": no pods are admitted");
+      }
+    });
+  }
+  Webhook(const Webhook&) = delete;
+  Webhook& operator=(const Webhook&) = delete;
+  ~Webhook() {
+    server_.stop();
+    thread_.join();
+  }
+
+ private:
+  Options options_;
+  httplib::SSLServer server_;
+  std::thread thread_;
+};
+
+// Waits for SIGTERM or SIGINT, which all threads block, or until `stop`. Lets assumptions expire
+// meanwhile.
+void WaitForEnd(Extender& extender, const std::atomic<bool>& stop) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  constexpr timespec kSecond{1, 0};
+  while (!stop && sigtimedwait(&signals, nullptr, &kSecond) < 0) {
+    extender.Expire(Clock::now());
+  }
+}
+
 Result<> Serve(const Options& options) {
   CGPU_ASSIGN_OR_RETURN(const auto access, options.kubeconfig.empty()
                                                ? AccessInPod()
@@ -66,64 +186,24 @@ Result<> Serve(const Options& options) {
     return BindAt(api, name_space, pod, binding);
   });
   httplib::Server server;
-  const auto answer = [](httplib::Response& response, const std::string& body) {
-    response.set_content(body, "application/json");
-  };
-  server.Post("/filter", [&](const httplib::Request& request, httplib::Response& response) {
-    answer(response, extender.Filter(request.body));
-  });
-  server.Post("/prioritize", [&](const httplib::Request& request, httplib::Response& response) {
-    answer(response, extender.Prioritize(request.body));
-  });
-  server.Post("/bind", [&](const httplib::Request& request, httplib::Response& response) {
-    answer(response, extender.BindPod(request.body, Clock::now()));
-  });
-  // The scheduler's connections stay open.
-  server.set_keep_alive_max_count(1'000'000);
-  server.set_tcp_nodelay(true);
-
+  Route(server, extender);
+  const Feed feed(api, extender);
+  std::optional<Webhook> webhook;
+  if (!options.certificate_file.empty()) {
+    webhook.emplace(options, extender);
+  }
   std::atomic<bool> stop{false};
-  std::atomic<int> complete{0};
-  const auto completed = [&, seen = false]() mutable {
-    if (!seen && ++complete == 2) {
-      extender.SetComplete();
-      Log("knows the cluster");
-    }
-    seen = true;
-  };
-  const Follower nodes{[&](std::string_view json) { extender.SetNode(json); },
-                       [&](const std::string& name) { extender.RemoveNode(name); }, completed, Log,
-                       false};
-  const Follower pods{[&](std::string_view json) { extender.SetPod(json); },
-                      [&](const std::string& uid) { extender.RemovePod(uid); }, completed, Log,
-                      true};
-  std::thread follows_nodes([&] { Follow(api, "/api/v1/nodes", nodes, stop); });
-  std::thread follows_pods([&] { Follow(api, "/api/v1/pods", pods, stop); });
   std::thread ends([&] {
-    sigset_t signals;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGTERM);
-    sigaddset(&signals, SIGINT);
-    constexpr timespec kSecond{1, 0};
-    while (!stop) {
-      if (sigtimedwait(&signals, nullptr, &kSecond) > 0) {
-        stop = true;
-      }
-      extender.Expire(Clock::now());
-    }
+    WaitForEnd(extender, stop);
     server.stop();
   });
-  Result<> ended;
-  if (!server.listen(options.address.c_str(), static_cast<int>(options.port))) {
-    ended = Error{Code::kUnavailable, 0,
-                  "cannot listen at " + options.address + ":" + std::to_string(options.port),
-                  "see `ss -ltnp` for what does"};
-  }
+  const bool served = server.listen(options.address.c_str(), static_cast<int>(options.port));
   stop = true;
   ends.join();
-  follows_nodes.join();
-  follows_pods.join();
-  return ended;
+  return served ? Result<>()
+                : Error{Code::kUnavailable, 0,
+                        "cannot listen at " + options.address + ":" + std::to_string(options.port),
+                        "see `ss -ltnp` for what does"};
 }
 
 }  // namespace
@@ -142,6 +222,17 @@ int main(int argc, char** argv) {
   app.AddOption("--signing-key", options.key_file,
                 "The private key, in PEM, that decisions are signed with")
       .Required();
+  app.AddOption("--webhook-port", options.webhook_port, "The port of the admission webhook")
+      .ShowDefault();
+  const auto certificate =
+      app.AddOption("--tls-cert", options.certificate_file,
+                    "The webhook's certificate, in PEM; without it there is no webhook");
+  const auto key =
+      app.AddOption("--tls-key", options.certificate_key_file, "The key of --tls-cert");
+  certificate.Needs(key);
+  app.AddOption("--scheduler-name", options.rules.scheduler,
+                "The scheduler that pods get which ask for a part of a GPU")
+      .ShowDefault();
   if (const auto status = app.ParseOrPrint(argc, argv)) {
     return *status;
   }

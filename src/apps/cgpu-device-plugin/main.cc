@@ -1,0 +1,185 @@
+// cgpu-device-plugin: one per Kubernetes node. Says which GPUs the node has and how much of them
+// pods may ask for, and gives cgpud the grants of the node's pods (host/pod_grants.h). It takes a
+// decision only where cgpu-scheduler has signed it for this pod and this node.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "base/file.h"
+#include "cli/command_line.h"
+#include "host/node.h"
+#include "host/pod_grants.h"
+#include "kube/api.h"
+#include "kube/decision.h"
+#include "kube/follow.h"
+#include "kube/gpus.h"
+#include "kube/names.h"
+#include "kube/pod.h"
+
+namespace cgpu::kube {
+namespace {
+
+using Json = nlohmann::json;
+
+struct Options {
+  std::string kubeconfig;
+  std::string kube_node;  // name of the Kubernetes node
+  std::string node;       // a simulated node; empty: the host's driver
+  std::string key_file;
+};
+
+void Log(const std::string& sentence) {
+  (void)std::fprintf(stderr, "cgpu-device-plugin: %s\n", sentence.c_str());
+}
+
+// Writes on the Kubernetes node what it has.
+Result<> Announce(const Api& api, const std::string& name, const Node& node) {
+  std::vector<NodeGpu> gpus;
+  std::uint64_t units = 0;
+  for (const Card& card : node.cards) {
+    gpus.push_back({card.uuid, card.memory_bytes >> 20, true});
+    units += gpus.back().units();
+  }
+  const std::string count = std::to_string(gpus.size());
+  Json labels{{kGpuCount, count}};
+  if (!gpus.empty()) {
+    std::string model = node.cards[0].model;
+    std::replace(model.begin(), model.end(), ' ', '-');
+    labels[kGpuName] = model;
+    labels[kGpuMemory] = std::to_string(gpus[0].mib) + "MiB";
+  }
+  const std::string path = "/api/v1/nodes/" + name;
+  CGPU_TRY(api.MergePatch(
+      path, Json{{"metadata", {{"labels", labels}, {"annotations", {{kGpus, EncodeGpus(gpus)}}}}}}
+                .dump()));
+  const Json resources{{kMemory, std::to_string(units)},
+                       {kCompute, std::to_string(100 * gpus.size())},
+                       {kCount, count}};
+  CGPU_TRY(api.MergePatch(
+      path + "/status",
+      Json{{"status", {{"capacity", resources}, {"allocatable", resources}}}}.dump()));
+  Log("announced " + count + " GPUs with " + std::to_string(units) + " GiB");
+  return {};
+}
+
+// Keeps the grants of the node's pods.
+class Grants {
+ public:
+  Grants(std::string node, Key key) : node_(std::move(node)), key_(std::move(key)) {
+    for (std::string& uid : ListPodGrants()) {
+      written_.insert(std::move(uid));
+    }
+  }
+
+  void Set(std::string_view json) {
+    const auto pod = ReadPod(json);
+    if (!pod.ok()) {
+      return;
+    }
+    present_.insert(pod->uid);
+    if (pod->decision.empty() || written_.count(pod->uid) != 0) {
+      return;  // a decision does not change
+    }
+    const auto decision = DecodeDecision(pod->decision, key_);
+    const bool mine = decision.ok() && decision->pod == pod->uid && decision->node == node_;
+    if (!mine) {
+      Log("takes no decision for the pod " + pod->name_space + "/" + pod->name + ": " +
+          (decision.ok() ? "it is for another pod or node" : decision.error().what));
+      return;
+    }
+    PodGrant grant;
+    grant.gpus = decision->gpus;
+    for (const ContainerAsk& one : decision->containers) {
+      grant.containers[one.name] = {one.memory,
+                                    one.compute / static_cast<std::uint32_t>(grant.gpus.size())};
+    }
+    if (const auto done = WritePodGrant(pod->uid, grant); !done.ok()) {
+      Log(FormatError(done.error()));
+      return;
+    }
+    written_.insert(pod->uid);
+  }
+
+  void Remove(const std::string& uid) {
+    present_.erase(uid);
+    written_.erase(uid);
+    RemovePodGrant(uid);
+  }
+
+  // Removes the grants of pods that went while this program was away.
+  void RemoveAbsent() {
+    const std::set<std::string> written = written_;
+    for (const std::string& uid : written) {
+      if (present_.count(uid) == 0) {
+        Remove(uid);
+      }
+    }
+  }
+
+ private:
+  const std::string node_;
+  const Key key_;
+  std::set<std::string> present_;
+  std::set<std::string> written_;
+};
+
+Result<> Serve(const Options& options, const std::atomic<bool>& stop) {
+  CGPU_ASSIGN_OR_RETURN(const auto access, options.kubeconfig.empty()
+                                               ? AccessInPod()
+                                               : ReadKubeconfig(options.kubeconfig));
+  CGPU_ASSIGN_OR_RETURN(const auto pem, ReadFile(options.key_file));
+  CGPU_ASSIGN_OR_RETURN(auto key, Key::ReadPublic(pem));
+  CGPU_ASSIGN_OR_RETURN(const auto node, FindNode(options.node));
+  const Api api(access);
+  CGPU_TRY(Announce(api, options.kube_node, node));
+  Grants grants(options.kube_node, std::move(key));
+  const Follower pods{[&](std::string_view json) { grants.Set(json); },
+                      [&](const std::string& uid) { grants.Remove(uid); },
+                      [&] { grants.RemoveAbsent(); }, Log, true};
+  Follow(api, "/api/v1/pods?fieldSelector=spec.nodeName%3D" + options.kube_node, pods, stop);
+  return {};
+}
+
+}  // namespace
+}  // namespace cgpu::kube
+
+int main(int argc, char** argv) {
+  using cgpu::kube::Options;
+  Options options;
+  const cgpu::cli::Program app("Gives the pods of a Kubernetes node their parts of its GPUs",
+                               "cgpu-device-plugin");
+  app.SetVersion(CGPU_VERSION);
+  app.AddOption("--kubeconfig", options.kubeconfig,
+                "How to reach the API server; without it, as a pod does");
+  app.AddOption("--kube-node", options.kube_node, "The name of the Kubernetes node").Required();
+  app.AddOption("--node", options.node, "A simulated node instead of the host's driver");
+  app.AddOption("--verify-key", options.key_file,
+                "The public key, in PEM, of cgpu-scheduler's signatures")
+      .Required();
+  if (const auto status = app.ParseOrPrint(argc, argv)) {
+    return *status;
+  }
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::atomic<bool> stop{false};
+  std::thread waits([&] {
+    int signal = 0;
+    (void)sigwait(&signals, &signal);
+    stop = true;
+  });
+  waits.detach();
+  if (const auto ended = cgpu::kube::Serve(options, stop); !ended.ok()) {
+    cgpu::kube::Log(cgpu::FormatError(ended.error()));
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,46 @@
+// The grants of the pods on this Kubernetes node: one file for each pod, which cgpu's device plugin
+// writes once it has checked the scheduler's decision, and cgpud reads when the pod's containers
+// are made. Only root may write or read the folder.
+#ifndef CGPU_HOST_POD_GRANTS_H_
+#define CGPU_HOST_POD_GRANTS_H_
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace cgpu {
+
+inline constexpr char kPodGrants[] = "/run/cgpu/pods";
+
+struct PodGrant {
+  struct Part {
+    std::uint32_t memory = 0;   // GiB in total over the GPUs, as aliyun.com/gpu-mem counts them
+    std::uint32_t compute = 0;  // percent of each GPU; 0: no promise
+
+    bool operator==(const Part&) const = default;
+  };
+  std::vector<std::string> gpus;           // uuids
+  std::map<std::string, Part> containers;  // by name
+
+  bool operator==(const PodGrant&) const = default;
+};
+
+// Writes the grant of the pod with this uid, or removes it. The folder is made where it is missing.
+[[nodiscard]] Result<> WritePodGrant(const std::string& uid, const PodGrant& grant,
+                                     const std::string& folder = kPodGrants);
+void RemovePodGrant(const std::string& uid, const std::string& folder = kPodGrants);
+// Returns the uids of all pods with a grant.
+[[nodiscard]] std::vector<std::string> ListPodGrants(const std::string& folder = kPodGrants);
+
+// Waits for the pod's grant. kInvalid: `uid` is no pod's. kUnavailable: none came in time.
+[[nodiscard]] Result<PodGrant> WaitForPodGrant(const std::string& uid,
+                                               std::chrono::milliseconds timeout,
+                                               const std::string& folder = kPodGrants);
+
+}  // namespace cgpu
+
+#endif  // CGPU_HOST_POD_GRANTS_H_

@@ -1,0 +1,23 @@
+// Tables of `kubectl inspect cgpu`: the GPUs of a cluster and how much of their memory pods have.
+// Columns and words are those of Alibaba Cloud's tool ("Install and use ack-ai-installer and the
+// GPU inspection tool"). Pure.
+#ifndef CGPU_KUBE_INSPECT_H_
+#define CGPU_KUBE_INSPECT_H_
+
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace cgpu::kube {
+
+enum class InspectForm { kNodes, kDetails, kJson };
+
+// Takes the lists of nodes and of pods, as `kubectl get -o json` prints them. Returns the text to
+// print. Decisions on pods are shown as they are there; nobody checks who has written them.
+[[nodiscard]] Result<std::string> Inspect(std::string_view nodes, std::string_view pods,
+                                          InspectForm form);
+
+}  // namespace cgpu::kube
+
+#endif  // CGPU_KUBE_INSPECT_H_
