@@ -1,5 +1,6 @@
 // `kubectl inspect cgpu`: a plugin of kubectl that shows which pods have which part of which GPU.
 // It asks the cluster by kubectl itself, and so knows every way in which kubectl signs in.
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
