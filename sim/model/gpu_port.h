@@ -1,5 +1,5 @@
 // The driver's messages to the card's engines, and their answers. The other side is a process of
-// its own (sim/engine/wire.h); a driver without one, as in unit tests, runs nothing.
+// its own (sim/gpu/wire.h); a driver without one, as in unit tests, runs nothing.
 #ifndef CGPU_SIM_MODEL_GPU_PORT_H_
 #define CGPU_SIM_MODEL_GPU_PORT_H_
 

@@ -102,8 +102,8 @@ class ManagedBook {
   // Watches a mapping that becomes managed memory only on purpose: not charged, but looked for.
   // `before`: what its address space shows of what Counted() names, if anything.
   void Watch(Thread thread, const Claim& claim, AddressRanges before);
-  // Notes that the thread has come out of its last mapping. A mapping has no effect if no file of
-  // nvidia-uvm was ever about to be initialised.
+  // Notes that the thread has come out of its last mapping. If no file of nvidia-uvm was ever about
+  // to be initialised, the mapping is no managed memory, and its charge goes at once.
   void Over(Thread thread);
   // Call it before the driver is asked to initialise the first file. A space that ends here does
   // not end in the driver, which keeps it until the last close.

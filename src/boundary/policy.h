@@ -72,9 +72,9 @@ struct ControlRule {
   std::string_view why{};  // what the user is told; empty: WhyEffect()
 };
 
-// Returns null for a class that is not allowed.
+// Returns null for a class without a rule: it makes a client (IsClientClass()), or is refused.
 [[nodiscard]] const ClassRule* FindClassRule(std::uint32_t cls);
-// Returns null for a control that is not allowed either.
+// Returns null for a control without a rule, which is refused.
 [[nodiscard]] const ControlRule* FindControlRule(std::uint32_t command);
 
 // Return in a few words why a control (class, escape) is treated as it is, whether it has a rule or

@@ -17,8 +17,8 @@
 namespace cgpu {
 
 // Checks whether each of `cards` can give `wanted` beside what `live` containers were promised;
-// errors as CanHonour(). For a GPU that has no container and no policy, it writes down the policy
-// that this request chooses.
+// errors as CanHonour(). For a GPU that has no container, it writes down the policy that this
+// request chooses, which counts as long as none was set (CardSettings).
 [[nodiscard]] Result<> AdmitCompute(const Registry& registry, const RegistryLock& lock,
                                     const std::vector<CardGrant>& cards,
                                     const std::vector<Reservation>& live,

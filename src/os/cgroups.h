@@ -24,7 +24,8 @@ namespace cgpu::os {
 [[nodiscard]] bool IsCalledAfter(std::string_view cgroups, std::string_view id);
 
 // Kills every process in these groups for which `may` returns true, and processes that they start
-// meanwhile, but never the caller. Returns how many it killed.
+// meanwhile, but never the caller. Gives up on processes that fork faster than it looks. Returns
+// how many it killed.
 int KillAllIn(const std::string& cgroups, const std::function<bool(pid_t)>& may);
 
 }  // namespace cgpu::os

@@ -2,8 +2,8 @@
 //
 // The driver looks at _IOC_NR and _IOC_SIZE of a request and at nothing else (NVIDIA/
 // open-gpu-kernel-modules 550.163.01 kernel-open/nvidia/nv.c nvidia_ioctl): type byte and direction
-// bits may have any value. nvidia-uvm compares whole 32-bit numbers that carry neither size nor
-// type.
+// bits may have any value. nvidia-uvm compares whole 32-bit numbers. Their type byte is zero, and
+// what UVM_INITIALIZE and UVM_DEINITIALIZE have in the place of a size is none.
 #ifndef CGPU_RM_NV_ESCAPE_H_
 #define CGPU_RM_NV_ESCAPE_H_
 
