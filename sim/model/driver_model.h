@@ -188,9 +188,9 @@ class DriverModel {
   [[nodiscard]] NvStatus UseClient(FileId file, rm::NvHandle handle, NvStatus missing,
                                    Client** client);
   [[nodiscard]] Client* FindClient(rm::NvHandle handle);
-  // A client is to wait for its channels for as long, with their card locked.
-  // The driver, or the card at its word, writes to memory that it keeps a pointer to.
+  // Notes that the driver, or the card at its word, writes to memory that it keeps a pointer to.
   void NoteUse(const std::weak_ptr<Block>& memory);
+  // Notes that a client is to wait so long for its channels, with their card locked.
   void NoteIdle(rm::NvU32 timeout_us) { longest_idle_us_ = std::max(longest_idle_us_, timeout_us); }
   [[nodiscard]] static Object* FindObject(Client& client, rm::NvHandle handle);
 

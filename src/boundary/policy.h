@@ -51,7 +51,7 @@ enum class ControlEffect {
   // also covers commands that the driver would take on other objects (rm/control_route.h).
   kOwn,
   kLedger,           // answered with what the ledger knows, not executed (calls/processes.cc)
-  kSmErrors,         // answered with no error, for the container's channel at `argument`, or 0
+  kSmErrors,         // answered with "no error"; the channel at `argument` is the container's, or 0
   kOwnMemory,        // names memory at `argument`: none, or host memory that is the container's
   kBusInfo,          // a list of indices: none that resets what it reports
   kTakeEncoder,      // takes one of the GPU's encoder sessions

@@ -52,8 +52,8 @@ namespace cgpu {
 
 // A change of what a running container is promised on all its GPUs.
 struct ComputeChange {
-  // A number to change. Nothing: it stays as it was. A number that is nothing: the container asks
-  // for that no longer.
+  // A number to change. Nothing: it stays as it was. A number that is nothing: the container
+  // withdraws that request.
   using Number = std::optional<std::optional<std::uint64_t>>;
 
   std::string container;

@@ -19,8 +19,8 @@ namespace cgpu::os {
 // texts of CgroupsOf(). Pure.
 [[nodiscard]] bool IsIn(std::string_view cgroups, std::string_view others);
 
-// Returns true if one of the groups is named after the container that an engine knows by `id`: ID
-// itself, or a systemd scope like docker-ID.scope. Pure.
+// Returns true if one of the groups is named after the container that a container engine knows by
+// `id`: ID itself, or a systemd scope like docker-ID.scope. Pure.
 [[nodiscard]] bool IsCalledAfter(std::string_view cgroups, std::string_view id);
 
 // Kills every process in these groups for which `may` returns true, and processes that they start

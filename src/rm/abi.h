@@ -58,7 +58,7 @@ struct Abi {
   NvU32 fb_region_stride;     // bytes from one region of ..._FB_REGION_INFO_PARAMS to the next
 };
 
-// The ABI of a driver release, or nullptr when that release is not supported.
+// Returns the ABI of a driver release; nullptr when that release is not supported.
 [[nodiscard]] const Abi* FindAbi(DriverVersion version);
 // Returns a sentence for the user of a release that FindAbi() takes as a branch although it was not
 // compared. Empty for every other release.

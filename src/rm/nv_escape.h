@@ -62,7 +62,7 @@ inline constexpr NvU8 NV_ESC_SET_NUMA_STATUS = 216;
 // From kernel-open/common/inc/nv.h: the largest inner size NV_ESC_IOCTL_XFER_CMD takes.
 inline constexpr NvU32 NV_ABSOLUTE_MAX_IOCTL_SIZE = 16384;
 
-// The request number with the vendor's own type and direction, as its libraries issue it.
+// Returns the request number with the vendor's own type and direction, as its libraries issue it.
 [[nodiscard]] constexpr NvU32 EscapeRequest(NvU8 nr, NvU32 size) {
   return 0xC0000000U | ((size & 0x3FFFU) << 16) | (NvU32{NV_IOCTL_MAGIC} << 8) | nr;
 }

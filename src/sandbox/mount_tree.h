@@ -69,11 +69,10 @@ struct GpuTree {
 //   Anything else of NVIDIA's in /dev is refused.
 // * /proc/driver/nvidia, /sys/bus/pci and other files that show GPUs are as above, where /proc is a
 //   procfs and /sys a sysfs; where they are not, nothing shows GPUs.
-// * `own` is covered wherever the container has it, or a part of it. A mount of a single file of
-// it,
-//   a root that is in it, and an overlay with a layer of it or of a folder above are refused.
+// * `own` is covered wherever the container has it, or a part of it. Refuses a mount of a single
+//   file of it, a root that is in it, and an overlay with a layer of it or of a folder above.
 // * `hide` names folders of the container; they may not exist. `shield` is ignored: of the rest of
-//   the machine the container has what its engine gives it.
+//   the machine the container has what its container engine gives it.
 //
 // kConflict when /dev or a mount is not as it must be. After an error the tree is half made: the
 // container must not start.
