@@ -1,10 +1,10 @@
-// One simulated card at work: what its runlists choose, and what its channels do.
+// One simulated GPU at work: what its runlists choose, and what its channels do.
 //
 // Pure: no clock, no threads, no kernel. The only clock is the argument of Advance(); every other
 // call happens at Now(), so call Advance() first. All that can happen by itself happens in the
 // order of its time and at its time, however late Advance() is called: a kernel that ended at t is
-// followed by the next one at t. Calling it more often changes nothing in the books. What happens
-// outside (a GP_PUT, a semaphore that a processor writes) is seen at Poll().
+// followed by the next one at t. Calling it more often changes nothing in the accounting. Poll()
+// sees what happens outside: a GP_PUT, a semaphore that a processor writes.
 //
 // The model
 //   Runlists. One per RunlistId, independent of each other. A runlist is a list of groups; its
@@ -31,7 +31,7 @@
 //   channel.h and methods_*.cc say which GPFIFO entries, pushbuffers and classes are understood.
 //
 // Owns nothing of its memory and events, which must outlive it. Thread-compatible.
-// Keys that are not there are ignored; the calls then say that they are done now.
+// Ignores keys that are not there; the calls then say that they are done now.
 #ifndef CGPU_SIM_ENGINE_GPU_H_
 #define CGPU_SIM_ENGINE_GPU_H_
 
@@ -67,21 +67,22 @@ class Gpu {
 
   [[nodiscard]] Time Now() const;
   // Executes all that happens up to and including `now`. `budget` bounds the work of one call: an
-  // entry, a method, a slice, a switch or 4 KiB of a copy is one. False: it was spent, Now() is
-  // what was reached, and the caller calls again. A time before Now() does nothing.
+  // entry, a method, a slice, a switch or 4 KiB of a copy is one. Returns false if it was spent:
+  // Now() is the time that was reached, and the caller calls again. A time before Now() does
+  // nothing.
   bool Advance(Time now, std::uint64_t budget = 1'000'000);
-  // When something will happen by itself that others can notice or that decides who runs; nullopt:
-  // nothing will without Poll() or another call. Slices that end with nobody else to run are left
-  // out.
+  // Returns when something will happen by itself that others can notice or that decides who runs;
+  // nullopt: nothing will without Poll() or another call. Leaves out slices that end with nobody
+  // else to run.
   [[nodiscard]] std::optional<Time> NextEvent() const;
-  // Whether some channel that may run waits for a semaphore that only somebody outside can write.
-  // Then Poll() must be called from time to time, though nothing rings.
+  // Returns whether some channel that may run waits for a semaphore that only somebody outside can
+  // write. Then call Poll() from time to time, though nothing rings.
   [[nodiscard]] bool Waits() const;
 
   // --- Work.
 
   // Reads GP_PUT of every scheduled channel, and lets semaphores that were waited for in vain be
-  // looked at again. True: something can now run that could not before, or more can.
+  // looked at again. Returns true if something can now run that could not before, or more can.
   bool Poll();
   // Reads GP_PUT of one channel, whose doorbell was rung; looks at no semaphores. A GP_PUT beyond
   // the ring is a fault. A channel that is not scheduled keeps what was read.
@@ -90,8 +91,8 @@ class Gpu {
   // --- Groups and channels. A group's runlist comes into being with it.
 
   void AddGroup(GroupKey group, RunlistId runlist);
-  // With its channels. What it runs is gone at once, also what is not preemptible, which a real
-  // card would have to be reset for.
+  // Removes the group with its channels. Its work is gone at once, also work that is not
+  // preemptible, for which a real GPU would have to be reset.
   void RemoveGroup(GroupKey group);
   void AddChannel(ChannelKey channel, GroupKey group, const ChannelPlace& place);
   void RemoveChannel(ChannelKey channel);
@@ -101,34 +102,34 @@ class Gpu {
   // is not preemptible ends later, Now() when it is on none. It may not run anything in between,
   // but the rest of such a kernel.
 
-  // GPFIFO_SCHEDULE of a group, for the channels that it has now; or of one channel. A channel that
-  // is added later must be scheduled itself or with the group again. Off: as Disable(), and a
+  // Do GPFIFO_SCHEDULE of a group, for the channels that it has now, or of one channel. A channel
+  // that is added later must be scheduled itself or with the group again. Off: as Disable(), and a
   // submission.
   [[nodiscard]] Time Schedule(GroupKey group, bool on);
   [[nodiscard]] Time ScheduleChannel(ChannelKey channel, bool on);
-  // FIFO_DISABLE_CHANNELS. Channels of a group that is on its engine make the whole group leave it,
-  // as RM preempts a TSG; the others of it go on when their turn comes. `only_scheduling`: nobody
-  // is taken off; they are left out from the next choice of a group on.
+  // Does FIFO_DISABLE_CHANNELS. Channels of a group that is on its engine make the whole group
+  // leave it, as RM preempts a TSG; the others of it go on when their turn comes.
+  // `only_scheduling`: takes nobody off, and leaves them out from the next choice of a group on.
   [[nodiscard]] Time Disable(std::span<const ChannelKey> channels, bool off, bool only_scheduling);
-  // NVA06C_CTRL_CMD_PREEMPT: takes it off its engine once. It stays in the round.
+  // Does NVA06C_CTRL_CMD_PREEMPT: takes it off its engine once. It stays in the round.
   [[nodiscard]] Time Preempt(GroupKey group);
-  // STOP_CHANNEL and RESET_CHANNEL: this channel never runs again. No event is told.
+  // Does STOP_CHANNEL and RESET_CHANNEL: this channel never runs again. Tells no event.
   [[nodiscard]] Time Stop(ChannelKey channel);
-  // Microseconds as in NVA06C_CTRL_CMD_SET_TIMESLICE; rounded down to what the hardware can hold,
-  // at least 1024 ns.
+  // Sets the time slice in microseconds, as NVA06C_CTRL_CMD_SET_TIMESLICE does: rounded down to
+  // what the hardware can hold, at least 1024 ns.
   void SetTimeslice(GroupKey group, std::uint64_t timeslice_us);
-  // A submission too.
+  // Sets the interleave level. It is a submission too.
   void SetInterleave(GroupKey group, Interleave level);
   // Reports a fault as if the channel had caused it, for tests of errors that the model cannot
   // bring about.
   void InjectFault(ChannelKey channel, Fault fault);
 
-  // --- Books, up to Now().
+  // --- Accounting, up to Now().
 
   [[nodiscard]] std::optional<GroupBooks> Group(GroupKey group) const;
   [[nodiscard]] std::optional<ChannelBooks> Channel(ChannelKey channel) const;
   [[nodiscard]] RunlistBooks Runlist(RunlistId runlist) const;
-  // Those with this number and later ones, as far as they are kept (Costs::kept_starts).
+  // Return those with this number and later ones, as far as they are kept (Costs::kept_starts).
   [[nodiscard]] std::vector<Start> Starts(std::uint64_t from) const;
   [[nodiscard]] std::vector<Residence> Residences(std::uint64_t from) const;
   [[nodiscard]] std::uint64_t NextResidence() const;  // the number that it will have

@@ -1,4 +1,4 @@
-// The cards of a simulated node: models with published figures, and the text that chooses them.
+// The GPUs of a simulated node: models with published figures, and the text that chooses them.
 #ifndef CGPU_SIM_MODEL_CARD_H_
 #define CGPU_SIM_MODEL_CARD_H_
 
@@ -35,7 +35,7 @@ struct CardModel {
   rm::NvU32 ram_type;              // NV2080_CTRL_FB_INFO_RAM_TYPE_*
   rm::DriverVersion first_driver;  // the first release of its branch that lists the card, or 0
   unsigned first_branch_without;   // 0: none yet
-  // That of a GeForce on record. What other cards have is not, and none has fewer.
+  // As a GeForce has on record. For other GPUs nothing is on record; none has fewer here.
   rm::NvU32 encoder_sessions = 8;
 };
 
@@ -54,12 +54,12 @@ struct Card {
   [[nodiscard]] std::string UuidText() const;  // "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"
 };
 
-// Builds the cards of `spec`, MODEL[@NMiB][:COUNT][,...]. UUIDs depend on the node's name and the
+// Builds the GPUs of `spec`, MODEL[@NMiB][:COUNT][,...]. UUIDs depend on the node's name and the
 // card's index alone, so a node started again has the same ones. kInvalid says what is wrong and
 // lists the known models.
 [[nodiscard]] Result<std::vector<Card>> ParseCards(std::string_view spec, std::string_view node);
 
-// kInvalid names the first card that the release never drove.
+// Checks that the release drives all of them. kInvalid names the first that it never drove.
 [[nodiscard]] Result<> CheckDriver(const std::vector<Card>& cards, rm::DriverVersion driver);
 
 }  // namespace cgpu::sim

@@ -17,7 +17,7 @@
 
 namespace cgpu::sim {
 
-// An open file description (the kernel's struct file), never reused.
+// Names an open file description (the kernel's struct file); never reused.
 using FileId = std::uint64_t;
 
 enum class FileKind : std::uint8_t { kCtl = 1, kUvm = 2, kGpu = 3 };
