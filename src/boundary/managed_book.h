@@ -10,10 +10,10 @@
 // mapped it is gone: another process may share that address space (CLONE_VM), and a process may
 // leave it by executing another program. So each mapping has a *witness*: a pair of descriptors
 // that was opened while its call was held and keeps meaning that address space
-// (os/address_space.h). Here it is an opaque number. What a witness shows is exact. A charge is
-// given back when the mapping's own witness, or another of the same address space, does not show
-// the mapping although its call is over. Nothing else gives it back, except that no process uses
-// the address space any more.
+// (os/address_space.h). Here it is an opaque number. A witness shows its address space exactly. A
+// charge is given back when the mapping's own witness, or another of the same address space, does
+// not show the mapping although its call is over. Nothing else gives it back, except that no
+// process uses the address space any more.
 //
 // Even then the kernel has yet to unmap what is in the address space, and a tenant can delay that.
 // Its charges are *doubted*: UVM is asked how many of its files have something at these addresses,

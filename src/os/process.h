@@ -105,7 +105,7 @@ struct Caller {
   // Returns false once the process (the thread, where the kernel can tell) has exited.
   [[nodiscard]] virtual bool Alive() const;
 
-  // As IdentifyOf() of this thread.
+  // Identifies as IdentifyOf() does, for this thread.
   [[nodiscard]] virtual Result<FileIdentity> Identify(int proc, int fd) const;
 };
 
@@ -133,7 +133,7 @@ class CallerLookup {
   // Returns the known processes that are alive, in order of serial.
   [[nodiscard]] virtual std::vector<std::shared_ptr<const Process>> Processes() const = 0;
 
-  // --- Hand-over to a later lookup that knows no process yet. It finds callers again.
+  // --- Hand-over to a later lookup, which knows no process yet. It looks up callers by itself.
   [[nodiscard]] virtual std::uint64_t next_serial() const = 0;
   virtual void Adopt(std::vector<std::shared_ptr<const Process>> processes,
                      std::uint64_t next_serial) = 0;
