@@ -1,4 +1,4 @@
-// Controls that the simulation answers and cgpu's tables may not know, by the vendor's names.
+// Controls that the simulation answers and cgpu's tables need not know, by the vendor's names.
 //
 // From NVIDIA/open-gpu-kernel-modules 550.163.01 src/common/sdk/nvidia/inc/ctrl/.
 #ifndef CGPU_SIM_DRIVER_MORE_CONTROLS_H_

@@ -99,7 +99,7 @@ class Gpu {
 
   // --- Orders. Those that return a time say when they are done: when none of what they name is on
   // an engine any more. That is rm_preempt_ns from now when it is on one, later if a kernel that
-  // is not preemptible ends later, Now() when it is on none. It may not run anything in between,
+  // is not preemptible ends later, Now() when it is on none. In between it runs nothing
   // but the rest of such a kernel.
 
   // Do GPFIFO_SCHEDULE of a group, for the channels that it has now, or of one channel. A channel

@@ -45,8 +45,8 @@ class GpuEvents {
 
   // Hears that a channel did what ends it, and with it its whole group, as RM's recovery tears a
   // TSG down: no channel of the group runs again, they stay until they are removed. Called once per
-  // group.
-  // `address`: of the access, for kMmu; else 0. Every channel of the group has a notifier to write.
+  // group. `address`: of the access, for kMmu; else 0. Every channel of the group has a notifier to
+  // write.
   virtual void OnFault(GroupKey group, ChannelKey channel, Fault fault, std::uint64_t address,
                        Time at) = 0;
   // Hears that a channel asked for an interrupt that does not stall (NON_STALL_INTERRUPT, or the

@@ -45,8 +45,8 @@ class PageTree {
   // 2 MiB or 512 MiB), aligned to it. Remove() takes a mapping that Add() took, whole; Split()
   // makes two of one.
   //
-  // Tables come from the GPU while it has room and from system memory then
-  // (uvm_mmu.c allocate_directory(), location_sys_fallback): nothing here fails.
+  // Tables come from the GPU while it has room and from system memory then (uvm_mmu.c
+  // allocate_directory(), location_sys_fallback): nothing here fails.
   void Add(rm::NvU64 base, rm::NvU64 length, rm::NvU64 page_size);
   void Remove(rm::NvU64 base, rm::NvU64 length, rm::NvU64 page_size);
 
