@@ -78,6 +78,7 @@ inline constexpr std::uint32_t kMremapTo = 0x6;
 // Installs the filter on the calling thread and returns the listener (O_CLOEXEC). Needs
 // no_new_privs or CAP_SYS_ADMIN in the thread's user namespace. kConflict: the thread already runs
 // under a filter with a listener (cgpu inside cgpu). kUnsupported: the kernel is too old.
+// kPermission: the kernel refuses for another reason.
 [[nodiscard]] Result<UniqueFd> InstallGpuFilter(const FilterOptions& options);
 
 }  // namespace cgpu::sandbox
