@@ -8,25 +8,25 @@
 //
 // The model
 //   Runlists. One per RunlistId, independent of each other. A runlist is a list of groups; its
-//   engine goes round it and runs the next group that has work until its slice is over, it has
+//   engine goes round it and runs the next group that has work until its time slice is over, it has
 //   nothing more to do, or all its channels wait for semaphores. All channels of a group share its
-//   slice. A group that stays costs nothing; another one costs context_switch_ns, during which no
-//   slice runs. With nobody else to run, the slice begins again. NVIDIA/open-gpu-doc
+//   time slice. A group that stays costs nothing; another one costs context_switch_ns, during which
+//   no time slice runs. With nobody else to run, the time slice begins again. NVIDIA/open-gpu-doc
 //   manuals/ampere/ga100/dev_ram.ref.txt (runlists); the shares that come of it are inference.
-//   A submission (a group that comes, goes or is scheduled) expires the current slice; the next in
-//   line is the one behind it (Costs::submission_restarts).
+//   A submission (a group that comes, goes or is scheduled) expires the current time slice; the
+//   next in line is the one behind it (Costs::submission_restarts).
 //   Interleave. A HIGH group stands before each entry of a lower level, a MEDIUM one before each
 //   LOW one: M and L1, L2 give M L1 M L2; with H too H M H L1 H M H L2. So a HIGH group waits for
-//   at most one slice of others, and for those of other HIGH groups. The list is made by software:
-//   in RM's closed part; this is how nvgpu (drivers/gpu/nvgpu/common/fifo/runlist.c,
+//   at most one time slice of others, and for those of other HIGH groups. The list is made by
+//   software: in RM's closed part; this is how nvgpu (drivers/gpu/nvgpu/common/fifo/runlist.c,
 //   nvgpu_runlist_append_med()) places HIGH before MEDIUM.
-//   Slices. TIMEOUT << SCALE units of 1024 ns, with 8 bits of TIMEOUT: 1 ms becomes 976 units.
-//   A slice that is set takes effect at once.
+//   Time slices. TIMEOUT << SCALE units of 1024 ns, with 8 bits of TIMEOUT: 1 ms becomes 976 units.
+//   A time slice that is set takes effect at once.
 //   A group's channels take turns: an entry of one, an entry of the next. Within a channel things
 //   happen one after the other: a method behind a launch waits for its end.
 //   A semaphore acquire that fails makes the channel wait, and its group yield if no other of its
 //   channels can run, whatever ACQUIRE_SWITCH says; it is looked at again when its turn comes.
-//   Kernels and copies stop at the end of a slice and go on later; a kernel flagged as not
+//   Kernels and copies stop at the end of a time slice and go on later; a kernel flagged as not
 //   preemptible runs on, up to context_switch_timeout_ns, then its group ends with an error.
 //   channel.h and methods_*.cc say which GPFIFO entries, pushbuffers and classes are understood.
 //
@@ -67,13 +67,13 @@ class Gpu {
 
   [[nodiscard]] Time Now() const;
   // Executes all that happens up to and including `now`. `budget` bounds the work of one call: an
-  // entry, a method, a slice, a switch or 4 KiB of a copy is one. Returns false if it was spent:
-  // Now() is the time that was reached, and the caller calls again. A time before Now() does
+  // entry, a method, a time slice, a switch or 4 KiB of a copy is one. Returns false if it was
+  // spent: Now() is the time that was reached, and the caller calls again. A time before Now() does
   // nothing.
   bool Advance(Time now, std::uint64_t budget = 1'000'000);
   // Returns when something will happen by itself that others can notice or that decides who runs;
-  // nullopt: nothing will without Poll() or another call. Leaves out slices that end with nobody
-  // else to run.
+  // nullopt: nothing will without Poll() or another call. Leaves out time slices that end with
+  // nobody else to run.
   [[nodiscard]] std::optional<Time> NextEvent() const;
   // Returns whether some channel that may run waits for a semaphore that only somebody outside can
   // write. Then call Poll() from time to time, though nothing rings.

@@ -38,7 +38,7 @@ struct Group {
   [[nodiscard]] bool IsScheduled() const;
 };
 
-// Data that all runlists of a card share.
+// Data that all runlists of a GPU share.
 struct Shared {
   Costs costs;
   GpuMemory* memory = nullptr;
@@ -51,7 +51,7 @@ struct Shared {
   std::deque<Residence> residence_log;
 };
 
-// Thread-compatible. Groups and channels are the card's; they are taken out before they go. Times
+// Thread-compatible. Groups and channels are the GPU's; they are taken out before they go. Times
 // that are passed never go back.
 class Runlist {
  public:
@@ -60,7 +60,7 @@ class Runlist {
   [[nodiscard]] RunlistId Id() const { return id_; }
   // Returns when it has something to do by itself, or kNever.
   [[nodiscard]] Time Due() const { return due_; }
-  // Returns the same, without ends of slices that make no difference.
+  // Returns the same, without ends of time slices that make no difference.
   [[nodiscard]] Time NextEvent() const;
   // Does what is due. Returns the work that it was.
   std::uint64_t Handle();

@@ -17,7 +17,7 @@ inline constexpr Time kNever = ~Time{0};
 using GroupKey = std::uint64_t;    // a channel group (TSG)
 using ChannelKey = std::uint64_t;  // a channel
 using RunlistId = std::uint32_t;   // one per engine; the engine type of RM serves well
-using SpaceId = std::uint64_t;     // an address space of the card
+using SpaceId = std::uint64_t;     // an address space of the GPU
 using BlockId = std::uint64_t;     // memory that is named without an address space (USERD)
 
 // NVIDIA/open-gpu-kernel-modules src/common/sdk/nvidia/inc/ctrl/ctrla06c.h
@@ -26,7 +26,7 @@ enum class Interleave : std::uint8_t { kLow = 0, kMedium = 1, kHigh = 2 };
 
 // Costs and durations. The first three figures are those of measured GPUs: a switch of 40 us
 // (44 MB of context at 1.1 TB/s), RM's preemption 250-356 us (gpu_ext, arXiv 2512.12615), RM's
-// default slice 128 << 3 units of 1024 ns (src/nvidia/src/kernel/gpu/fifo/arch/volta/
+// default time slice 128 << 3 units of 1024 ns (src/nvidia/src/kernel/gpu/fifo/arch/volta/
 // kernel_fifo_gv100.c). All others are the simulation's. A figure of 0 counts as 1 where time would
 // stand still.
 struct Costs {

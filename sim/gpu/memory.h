@@ -20,7 +20,7 @@
 namespace cgpu::sim {
 
 // Asks the driver's process for what it does not know yet, and keeps the answers until it is told
-// that they have changed, as a card's TLB does. Used by one thread.
+// that they have changed, as a GPU's TLB does. Used by one thread.
 //
 // A block that a processor has mapped is used through the inode of that mapping, whose pages both
 // sides see at once; with several mappings of a byte it is written through all of them and read

@@ -35,7 +35,7 @@ using rm::NvStatus;
 struct CallerView {
   std::uint32_t tgid = 0;
   bool admin = false;  // CAP_SYS_ADMIN in the initial user namespace
-  // Minors of the card files open in the caller's own descriptor table (osIsGpuAccessible()).
+  // Minors of the GPU files open in the caller's own descriptor table (osIsGpuAccessible()).
   std::set<unsigned> open_minors;
 };
 
@@ -78,7 +78,7 @@ struct DmaRequest {
   rm::NvU64 address = 0;  // in and out
 };
 
-struct MemoryUse {  // of one process on one card, as _gpuCollectMemInfo() sums it
+struct MemoryUse {  // of one process on one GPU, as _gpuCollectMemInfo() sums it
   rm::NvU64 memory_private = 0;
   rm::NvU64 shared_owned = 0;
   rm::NvU64 shared_duped = 0;
@@ -135,7 +135,7 @@ struct KernelBooks {
 };
 struct Books {
   KernelBooks kernel;
-  rm::NvU32 longest_idle_us = 0;  // that anybody had a card locked for by IDLE_CHANNELS
+  rm::NvU32 longest_idle_us = 0;  // that anybody had a GPU locked for by IDLE_CHANNELS
   rm::NvU64 stray_writes = 0;     // to memory that was freed: whatever lies there by then
   std::vector<CardBooks> cards;
   std::vector<ClientBooks> clients;
@@ -165,7 +165,7 @@ class DriverModel {
   [[nodiscard]] std::optional<rm::NvU32> ResidentChannel(int card) const;
   [[nodiscard]] const rm::Abi& DriverAbi() const { return abi_; }
 
-  // Open files. Close frees what hung on the file, unless a registered card file still holds it.
+  // Open files. Close frees what hung on the file, unless a registered GPU file still holds it.
   FileId Open(FileKind kind, unsigned minor);
   void Close(FileId file);
   [[nodiscard]] OpenFile* FindFile(FileId file);
@@ -188,9 +188,9 @@ class DriverModel {
   [[nodiscard]] NvStatus UseClient(FileId file, rm::NvHandle handle, NvStatus missing,
                                    Client** client);
   [[nodiscard]] Client* FindClient(rm::NvHandle handle);
-  // Notes that the driver, or the card at its word, writes to memory that it keeps a pointer to.
+  // Notes that the driver, or the GPU at its word, writes to memory that it keeps a pointer to.
   void NoteUse(const std::weak_ptr<Block>& memory);
-  // Notes that a client is to wait so long for its channels, with their card locked.
+  // Notes that a client is to wait so long for its channels, with their GPU locked.
   void NoteIdle(rm::NvU32 timeout_us) { longest_idle_us_ = std::max(longest_idle_us_, timeout_us); }
   [[nodiscard]] static Object* FindObject(Client& client, rm::NvHandle handle);
 

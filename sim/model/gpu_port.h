@@ -13,7 +13,7 @@
 
 namespace cgpu::sim {
 
-// Names a group or a channel for the engines: never reused, one count for all cards.
+// Names a group or a channel for the engines: never reused, one count for all GPUs.
 using GpuKey = rm::NvU64;
 // Something the engines have not finished; 0: nothing to wait for.
 using GpuTicket = rm::NvU64;

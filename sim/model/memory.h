@@ -90,9 +90,9 @@ struct Block {
   const int card;          // index, or -1 for system memory
   const rm::NvU64 length;  // what the driver says its size is
   const Charge charge;
-  bool registers = false;  // of the card's register space: nothing of its memory
+  bool registers = false;  // of the GPU's register space: nothing of its memory
   bool user_read_only = false;
-  int shared_data_of = -1;  // RM_USER_SHARED_DATA of this card: its pages are made when read
+  int shared_data_of = -1;  // RM_USER_SHARED_DATA of this GPU: its pages are made when read
   rm::NvU64 page_size = rm::kPage4K;  // memdescGetPageSize()
   std::shared_ptr<Pages> pages;       // made when first touched
   std::shared_ptr<void> given;        // tells the engines, which have its bytes, when it goes
@@ -100,7 +100,7 @@ struct Block {
 
 class OnGpu;
 
-// A channel group with its number and its context buffers on the card, shared like a block.
+// A channel group with its number and its context buffers on the GPU, shared like a block.
 struct Group {
   Group(int on_card, rm::NvU32 group_runlist, std::unique_ptr<ChannelIds::Id> group_id,
         Charge group_charge)
@@ -122,7 +122,7 @@ struct Group {
   std::shared_ptr<OnGpu> on_gpu;  // once a channel of it was scheduled
 };
 
-// An address space of a card, shared by its duplicates.
+// An address space of a GPU, shared by its duplicates.
 struct VaSpace {
   bool externally_owned = false;  // NV_VASPACE_ALLOCATION_FLAGS_IS_EXTERNALLY_OWNED
   bool page_directory_set = false;

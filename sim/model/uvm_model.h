@@ -48,7 +48,7 @@ class UvmModel {
   // `target` is the file named by the descriptor, 0 for none of this driver's.
   [[nodiscard]] NvStatus InitializeMm(FileId file, FileId target);
 
-  // Cards. `open_minors`: the card files open in the caller's own descriptor table.
+  // GPUs. `open_minors`: the GPU files open in the caller's own descriptor table.
   [[nodiscard]] NvStatus RegisterGpu(UvmSpace& space, const rm::NvProcessorUuid& uuid,
                                      const std::set<unsigned>& open_minors);
   [[nodiscard]] NvStatus UnregisterGpu(UvmSpace& space, const rm::NvProcessorUuid& uuid);
