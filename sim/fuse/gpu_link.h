@@ -146,7 +146,7 @@ class GpuLink final : public GpuPort {
   std::set<rm::NvU64> given_;
   std::map<Ino, File> files_;
   std::multimap<rm::NvU64, Ino> by_block_;
-  std::map<int, std::deque<GpuSample>> samples_;  // by GPU
+  std::map<int, std::deque<GpuSample>> samples_;  // by card
   std::map<GpuKey, std::uint32_t> faults_;
   GpuBooks books_;  // as they come in
 };

@@ -79,7 +79,7 @@ class FuseServer {
   // Looks only in these processes, or in all if there are none.
   void SettleMappings(std::set<std::uint32_t> processes);
   void BarrierReleased(Ino barrier);
-  // Does as Sync(), without the mappings.
+  // As Sync(), without the mappings.
   [[nodiscard]] Result<> AwaitReleases(std::chrono::milliseconds timeout);
   [[nodiscard]] std::shared_ptr<Pages> PagesOf(Block& block);
   // Returns the content of this nvidia-uvm file's managed memory, by address; nullptr: the file is

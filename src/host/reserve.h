@@ -19,7 +19,7 @@ namespace cgpu {
 struct Wish {
   ResourceRequest request;
   std::string name;       // empty: one is made up
-  std::string stem;       // start of a made-up name
+  std::string stem;       // begin of a made-up name
   std::string engine_id;  // the container engine's name for it; empty for `cgpu run`
   bool agent = false;     // its listeners come over a socket of its own
   std::string origin;     // see Reservation
