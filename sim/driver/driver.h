@@ -114,7 +114,7 @@ class Driver {
   };
   using Counts = std::map<std::string, Count>;  // by CallName(), nvidia-uvm's by their names
 
-  // Takes one consistent look at everything.
+  // One consistent look at everything.
   [[nodiscard]] Books GetBooks(Counts* counts);
   [[nodiscard]] UvmBooks GetUvmBooks();
   [[nodiscard]] const std::vector<Card>& Cards() const { return model_.Cards(); }

@@ -1,4 +1,4 @@
-// The engine's accounting: the truth that benchmarks and tests compare with.
+// The engine's counts: the truth that benchmarks and tests compare with.
 #ifndef CGPU_SIM_ENGINE_BOOKS_H_
 #define CGPU_SIM_ENGINE_BOOKS_H_
 

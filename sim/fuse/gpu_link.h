@@ -28,13 +28,13 @@
 
 namespace cgpu::sim {
 
-// The engines' accounting; see sim/engine/books.h.
+// The engines' counts; see sim/engine/books.h.
 struct GpuBooks {
   bool alive = false;
   std::vector<wire::GroupBooks> groups;
   std::vector<wire::ChannelBooks> channels;
   std::vector<wire::RunlistBooks> runlists;
-  std::vector<std::pair<int, wire::Start>> starts;  // with its GPU
+  std::vector<std::pair<int, wire::Start>> starts;  // with its card
   std::map<GpuKey, std::uint32_t> faults;           // of groups: NVIDIA's numbers of errors
 };
 
@@ -54,7 +54,7 @@ class GpuLink final : public GpuPort {
 
   [[nodiscard]] const GpuOptions& Options() const { return options_; }
   [[nodiscard]] pid_t Pid() const { return pid_; }
-  // Asks the engines for their accounting. kUnavailable: no answer.
+  // kUnavailable: no answer.
   [[nodiscard]] Result<GpuBooks> AskBooks(std::uint64_t starts_from);
 
   // The driver's messages; see gpu_port.h.

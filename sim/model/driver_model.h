@@ -135,7 +135,7 @@ struct KernelBooks {
 };
 struct Books {
   KernelBooks kernel;
-  rm::NvU32 longest_idle_us = 0;  // that anybody had a GPU locked for by IDLE_CHANNELS
+  rm::NvU32 longest_idle_us = 0;  // that anybody had a card locked for by IDLE_CHANNELS
   rm::NvU64 stray_writes = 0;     // to memory that was freed: whatever lies there by then
   std::vector<CardBooks> cards;
   std::vector<ClientBooks> clients;

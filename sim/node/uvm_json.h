@@ -8,8 +8,8 @@
 
 namespace cgpu::sim {
 
-// Return JSON: an array with an object per initialised file; an array of the mmaps that the driver
-// would have refused; and what belongs to the object of one GPU.
+// JSON: an array with an object per initialised file; an array of the mmaps that the driver would
+// have refused; what belongs to the object of one card.
 [[nodiscard]] std::string UvmFilesJson(const UvmBooks& books);
 [[nodiscard]] std::string UvmRefusedJson(const UvmBooks& books);
 [[nodiscard]] std::string UvmCardJson(const UvmBooks& books, int card);

@@ -58,7 +58,7 @@ class Boundary {
   [[nodiscard]] const UvmSpace* FindSpace(ledger::FileKey space) const;
   void RemoveSpace(ledger::FileKey space);
   [[nodiscard]] ManagedBook& managed() { return container_.managed; }
-  // Drops what was kept for clients that have left the ledger.
+  // Drops what was kept for clients that are no longer in the ledger.
   void DropGoneClients();
 
   // Sets the sizes that are known once the GPU is first opened. Until then it has no BAR1.
