@@ -53,24 +53,6 @@ enum Tag : StateTag {
   kDmaMapping = 42,  // range's serial number, start, end, both, device, serial number, handle
 };
 
-template <class... Numbers>
-void Write(StateWriter& writer, StateTag tag, Numbers... numbers) {
-  writer.Begin(tag);
-  (writer.Number(static_cast<std::uint64_t>(numbers)), ...);
-  writer.End();
-}
-
-// Calls `read` with the tag of each record within the open one; false: it does not know the tag.
-template <class Read>
-void ForEachRecord(StateReader& reader, const Read& read) {
-  while (const auto tag = reader.Enter()) {
-    if (!read(*tag)) {
-      reader.Unknown(*tag);
-    }
-    reader.Leave();
-  }
-}
-
 bool Check(StateReader& reader, bool holds, std::string_view what) {
   if (!holds) {
     reader.Fail(what);
@@ -99,28 +81,28 @@ AddressRange LoadAddresses(StateReader& reader) {
 // --- UVM's address spaces
 
 void UvmSpace::Save(StateWriter& writer) const {
-  Write(writer, kSpaceHead, owner_, last_hold_, groups_);
+  writer.Row(kSpaceHead, owner_, last_hold_, groups_);
   for (const auto& [base, length] : ranges_) {
-    Write(writer, kSpaceRange, base, length);
+    writer.Row(kSpaceRange, base, length);
   }
   std::set<ledger::Card> cards = gpus_;
   cards.insert(va_spaces_.begin(), va_spaces_.end());
   for (const ledger::Card card : cards) {
-    Write(writer, kSpaceCard, card, gpus_.contains(card), va_spaces_.contains(card));
+    writer.Row(kSpaceCard, card, gpus_.contains(card), va_spaces_.contains(card));
   }
   for (const auto& [card, pieces] : pieces_) {
     for (const auto& [start, piece] : pieces) {
-      Write(writer, kSpacePiece, card, start, piece.end, piece.hold);
+      writer.Row(kSpacePiece, card, start, piece.end, piece.hold);
     }
   }
   for (const auto& [name, channel] : channels_) {
-    Write(writer, kSpaceChannel, name.first, name.second, channel.card, channel.start, channel.end,
-          channel.hold);
+    writer.Row(kSpaceChannel, name.first, name.second, channel.card, channel.start, channel.end,
+               channel.hold);
   }
 }
 
 void UvmSpace::Load(StateReader& reader, ledger::Card cards) {
-  ForEachRecord(reader, [&](StateTag tag) {
+  reader.ForEach([&](StateTag tag) {
     switch (tag) {
       case kSpaceHead:
         owner_ = reader.Number();
@@ -191,24 +173,24 @@ void UvmSpace::LoadChannel(StateReader& reader, ledger::Card cards) {
 // --- Managed memory
 
 void ManagedBook::Save(StateWriter& writer) const {
-  Write(writer, kClock, clock_);
-  Write(writer, kAnyUvmSpace, any_space_);
+  writer.Row(kClock, clock_);
+  writer.Row(kAnyUvmSpace, any_space_);
   for (const auto& [witness, space] : spaces_) {
-    Write(writer, kManagedSpace, witness, space.process);
+    writer.Row(kManagedSpace, witness, space.process);
     for (const AddressRange& range : space.counted) {
-      Write(writer, kCounted, witness, range.start, range.end);
+      writer.Row(kCounted, witness, range.start, range.end);
     }
     for (const AddressRange& range : space.seen) {
-      Write(writer, kSeen, witness, range.start, range.end);
+      writer.Row(kSeen, witness, range.start, range.end);
     }
   }
   for (const AddressRange& range : contested_) {
-    Write(writer, kContested, range.start, range.end);
+    writer.Row(kContested, range.start, range.end);
   }
   const auto write = [&](StateTag tag, const Mapping& mapping, std::uint64_t last) {
     const Claim& claim = mapping.claim;
-    Write(writer, tag, claim.process, claim.range.start, claim.range.end, mapping.watched, last,
-          claim.witness);
+    writer.Row(tag, claim.process, claim.range.start, claim.range.end, mapping.watched, last,
+               claim.witness);
   };
   for (const auto& [thread, mapping] : now_) {
     write(kNow, mapping, static_cast<std::uint64_t>(thread));
@@ -263,7 +245,7 @@ void ManagedBook::LoadRange(StateReader& reader, bool counted, bool seen) {
 }
 
 void ManagedBook::Load(StateReader& reader) {
-  ForEachRecord(reader, [&](StateTag tag) {
+  reader.ForEach([&](StateTag tag) {
     switch (tag) {
       case kClock:
         clock_ = reader.Number();
@@ -306,18 +288,18 @@ void ManagedBook::Load(StateReader& reader) {
 // --- RM's own mappings
 
 void DmaBook::Save(StateWriter& writer) const {
-  Write(writer, kDmaClient, client_.handle, client_.serial, owner_);
+  writer.Row(kDmaClient, client_.handle, client_.serial, owner_);
   for (const auto& [serial, range] : ranges_) {
-    Write(writer, kDmaRange, serial, range.handle, range.space, range.card, range.covered);
+    writer.Row(kDmaRange, serial, range.handle, range.space, range.card, range.covered);
     for (const auto& [start, mapping] : range.mappings) {
-      Write(writer, kDmaMapping, serial, mapping.start, mapping.end, mapping.both, mapping.device,
-            mapping.memory, mapping.handle);
+      writer.Row(kDmaMapping, serial, mapping.start, mapping.end, mapping.both, mapping.device,
+                 mapping.memory, mapping.handle);
     }
   }
 }
 
 void DmaBook::Load(StateReader& reader, ledger::Card cards) {
-  ForEachRecord(reader, [&](StateTag tag) {
+  reader.ForEach([&](StateTag tag) {
     switch (tag) {
       case kDmaClient:
         client_.handle = reader.As<ledger::Handle>();
@@ -378,7 +360,7 @@ void LoadFigures(Container& container, StateReader& reader, ledger::Card card) {
 void LoadSpace(Container& container, StateReader& reader) {
   ledger::FileKey key = 0;
   UvmSpace space(0);
-  ForEachRecord(reader, [&](StateTag tag) {
+  reader.ForEach([&](StateTag tag) {
     switch (tag) {
       case kSpaceKey:
         key = reader.Number();
@@ -415,10 +397,10 @@ void LoadEncoders(Container& container, StateReader& reader) {
 
 void SaveEntries(const Container& container, StateWriter& writer) {
   for (const auto& [client, entries] : container.entries) {
-    Write(writer, kEntries, client, entries.serial, entries.count);
+    writer.Row(kEntries, client, entries.serial, entries.count);
   }
   for (const auto& [event, serial] : container.os_events) {
-    Write(writer, kOsEvent, event.first, serial, event.second);
+    writer.Row(kOsEvent, event.first, serial, event.second);
   }
 }
 
@@ -444,12 +426,12 @@ void Boundary::Save(StateWriter& writer) const {
     writer.End();
   }
   for (const CardIds& card : container_.cards) {
-    Write(writer, kFigures, card.figures.context_bytes, card.figures.space_bytes,
-          card.figures.bar1_bytes);
+    writer.Row(kFigures, card.figures.context_bytes, card.figures.space_bytes,
+               card.figures.bar1_bytes);
   }
   for (const auto& [key, space] : container_.spaces) {
     writer.Begin(kSpace);
-    Write(writer, kSpaceKey, key);
+    writer.Row(kSpaceKey, key);
     writer.Begin(kSpaceBook);
     space.Save(writer);
     writer.End();
@@ -464,14 +446,14 @@ void Boundary::Save(StateWriter& writer) const {
     writer.End();
   }
   for (const Encoders& one : container_.encoders) {
-    Write(writer, kEncoders, one.client.handle, one.client.serial, one.card, one.taken);
+    writer.Row(kEncoders, one.client.handle, one.client.serial, one.card, one.taken);
   }
   SaveEntries(container_, writer);
 }
 
 Result<> Boundary::Load(StateReader& reader) {
   ledger::Card figures = 0;
-  ForEachRecord(reader, [&](StateTag tag) {
+  reader.ForEach([&](StateTag tag) {
     switch (tag) {
       case kRefused: {
         const std::string what = reader.Text();

@@ -4,7 +4,7 @@
 //   audit container=ID engine=ENGINE_ID refused=NAME count=N
 //
 // ENGINE_ID is - for a command of `cgpu run`. N counts all of them since the container began, so
-// that no lines must be added up. A space in a word is %20, as in protocol/text.h. A name is
+// that no lines must be added up. A space in a word is %20, as in base/words.h. A name is
 // written when it is first seen, then at most once in an interval and only if its count has grown,
 // and at last when the container has ended. Pure.
 #ifndef CGPU_CGPUD_AUDIT_H_
