@@ -1,4 +1,4 @@
-# What a newcomer and the continuous integration call. Everything else is CMake: see CMakePresets.json.
+# Targets for a newcomer and the continuous integration. CMake does the rest: see CMakePresets.json.
 #
 #   make             what ships, into build/bin
 #   make demo        the main job on a simulated node, step by step (installs what it needs, builds)

@@ -27,7 +27,7 @@ TRIES = 3
 
 
 def flags(policy, share):
-    """What a member asks for. Those of 12.5 % ask for nothing: all have as much."""
+    """Returns the flags of a member. Those of 12.5 % ask for nothing: all have as much."""
     if share != int(share):
         return ()
     return ("--weight" if policy == "weight" else "--compute", share)

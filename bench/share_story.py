@@ -150,7 +150,7 @@ class Story:
 
 
 def tell_shares(samples):
-    """What the labels of the picture say, and how far each is from what was promised."""
+    """Prints the labels of the picture, and how far each is from what was promised."""
     worst = 0
     for since, until, measured in draw_shares.Shares(samples).spans():
         promised = [[percent for at, percent in one["promised"] if at <= since][-1]

@@ -10,7 +10,8 @@ LONG = 900.0  # seconds; a bomb takes a million calls
 
 
 def _newcomer(node, with_cgpu):
-    """What each step of opening a context gives somebody else now, up to the first that fails."""
+    """Returns the status of each step of opening a context in another slice, up to the first that
+    fails."""
     process = (node.run(argv("newcomer"), mem="%dMiB" % NEWCOMER, flags=("--gpus", "1"),
                         name="newcomer") if with_cgpu else node.exec(argv("newcomer"), name="newcomer"))
     process.expect("^holding$")

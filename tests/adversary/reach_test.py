@@ -65,8 +65,8 @@ def fuse():
 
 
 def swap():
-    """Such a file in the place of a GPU's, between two calls. At the most one is ever taken, and its close is
-    waited for by nobody, an upgrade least of all."""
+    """Puts a file of the tenant's own file system in the place of a GPU's, between two calls. The
+    shim takes at most one ever, and nothing waits for its close, an upgrade least of all."""
     with Node() as node:
         process = _attack(node, "fuse-swap", 100)
         said = process.expect("^(ENOTTY .*|unsupported: .*)$").group(1)

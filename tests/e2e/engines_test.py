@@ -1,5 +1,5 @@
-"""What runs on a simulated card: timed kernels of programs with and without cgpu, judged by the
-engines' own books. Cases by name, see tests/lib/cgpu_test.py."""
+"""Runs work on a simulated GPU: timed kernels of programs with and without cgpu, judged by the
+engines' own accounting. Cases by name, see tests/lib/cgpu_test.py."""
 import os
 import signal
 import time
@@ -143,7 +143,7 @@ def _memory(process):
 
 
 def memory():
-    """What the card and programs write is seen by both: mapped, mapped twice, not mapped any more,
+    """The GPU and programs see what the other writes: mapped, mapped twice, not mapped any more,
     and in pages that the program lends."""
     with t.Node("a10:1", "580") as node:
         process = tenant(node, "memory", 1000)

@@ -1,5 +1,5 @@
-"""What a slice is worth: the published sizes to the MiB, all of it usable and not a byte more, by
-the driver's own books. Cases by name, see tests/lib/cgpu_test.py."""
+"""A slice has the published sizes to the MiB, all of it usable and not a byte more, by the driver's
+own accounting. Cases by name, see tests/lib/cgpu_test.py."""
 import os
 import re
 import shutil

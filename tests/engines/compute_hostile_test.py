@@ -27,7 +27,7 @@ def _pair(node, *flags):
 
 
 class Look:
-    """What passed on the card and what members got of it, in percent, from then to now."""
+    """Measures what passed on the GPU and what members got of it, in percent, from then to now."""
 
     def __init__(self, node, *members):
         self._node, self._members = node, members

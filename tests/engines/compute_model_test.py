@@ -174,7 +174,7 @@ class World:
             did = self.chance.choices(list(steps), list(steps.values()))[0]()
         print(did, flush=True)
 
-    # What it comes to.
+    # Comparison with the GPU.
 
     def compare(self):
         """Now or soon. A duty cycle is the clock's, not the card's, and not looked at closely."""

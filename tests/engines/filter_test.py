@@ -48,8 +48,8 @@ def annotation(test):
 
 
 def environment(test):
-    """What the engine's environment has for runtimes to act on does not reach them; what they need
-    does."""
+    """Variables of the container engine's environment that runtimes act on do not reach them; those
+    that they need do."""
     seen = "/run/seen"
     write_settings(test.node, stand_in("runtime", "tr '\\0' '\\n' < /proc/$$/environ >> %s\nexec %s \"$@\"" %
                                        (seen, test.engine.plain)))

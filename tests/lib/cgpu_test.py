@@ -1,5 +1,5 @@
-"""What tests of the whole have in common: a simulated node of their own, programs on it with and
-without cgpu, and the driver's books.
+"""Parts of the end-to-end tests: a simulated node of their own, programs on it with and without
+cgpu, and the driver's accounting.
 
 A test waits for events (a line on a pipe, the end of a process, a state of the books), each with a
 deadline that is far beyond what the slowest machine needs. Nothing here measures time.
@@ -254,7 +254,8 @@ class Node:
         return json.loads(self.sim("books", "--json", *words))
 
     def fault(self, *effect, count=1, escape=None, control=None, cls=None):
-        """What happens to the next `count` calls of this kind: ("--status", 0x51) and so on."""
+        """Sets what happens to the next `count` calls of this kind: ("--status", 0x51) and so
+        on."""
         words = ["fault", *map(str, effect), "--count", str(count)]
         for option, value in (("--escape", escape), ("--control", control), ("--class", cls)):
             if value is not None:
@@ -299,7 +300,7 @@ class Node:
                  lambda: "clients are left: %s" % self.books()["clients"])
 
     def containers(self):
-        """What `cgpu ps` knows of containers on this node: other tests have theirs."""
+        """Returns what `cgpu ps` knows of containers on this node: other tests have theirs."""
         uuids = {gpu["uuid"] for gpu in self.info()["gpus"]}
         return [container for container in json.loads(command(CGPU, "ps", "--json"))
                 if any(gpu["uuid"] in uuids for gpu in container["gpus"])]

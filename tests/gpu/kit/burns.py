@@ -33,7 +33,7 @@ class Burn:
             return file.read()
 
     def seconds(self):
-        """What it said of each second."""
+        """Returns its lines, one for each second."""
         said = [line for line in self.text().split("\n")[:-1] if line.startswith("{")]
         return [second for second in map(json.loads, said) if "second" in second]
 
