@@ -86,8 +86,9 @@ lint: check-deps
 	  cmake --preset release -DCGPU_WARNINGS_AS_ERRORS=$(WARNINGS_AS_ERRORS)
 	@tools/tidy.py --build build --jobs $(JOBS)
 
+# Builds cgpu-sim too, so that clang checks its locks (src/base/mutex.h).
 test-asan:
-	$(call build_preset,asan,,unit_tests)
+	$(call build_preset,asan,,unit_tests cgpu-sim)
 	@ctest --test-dir build/asan -L unit --output-on-failure --parallel $(JOBS) | $(QUIET)
 
 # ThreadSanitizer's runtime needs addresses laid out as usual; some kernels randomise too much.

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Checks the rules of CONTRIBUTING.md and docs/style.md that a text search can check: the length of
-functions, the test beside each source, the first word of comments. layers_test.py checks what
-includes what, the length of files and the width of prose. --self-test feeds the rules broken files.
+functions, the test beside each source, the first word of comments, locks that clang checks.
+layers_test.py checks what includes what, the length of files and the width of prose. --self-test
+feeds the rules broken files.
 
 The sources are formatted (tools/check_format.sh), so a function's braces have its indentation.
 """
@@ -29,6 +30,11 @@ LONG_FUNCTIONS = {
 # Words that no comment and no docstring begins with.
 BAD_WORDS = {kind: re.compile(r"(?:^|\s)(?:%s) *(Of|Who|What|Whoever|Such) " % marks)
              for kind, marks in (("//", "//"), ("#", '#|"""'))}
+
+# Locks that clang does not check: src/base/mutex.h has those that it does.
+PLAIN_LOCKS = re.compile(r"std::(mutex|lock_guard|scoped_lock|condition_variable)\b"
+                         r"|#include <(mutex|condition_variable)>")
+LOCKS_HOME = "src/base/mutex.h"
 
 # Folders whose sources are one unit, with the tests in a folder of their own or by whole programs.
 TESTED_AS_ONE = {
@@ -152,6 +158,8 @@ def check_file(path, lines):
         if row not in LONG_FUNCTIONS:
             faults.append(f"{path}:{number}: {length} lines in a function; {MAX_BODY} is the most")
     for number, line in enumerate(lines, 1):
+        if path.startswith(("src/", "sim/")) and path != LOCKS_HOME and PLAIN_LOCKS.search(line):
+            faults.append(f"{path}:{number}: a lock that clang does not check; use {LOCKS_HOME}")
         word = BAD_WORDS[mark].search(line)
         if word and not goes_on(lines, number - 1, mark):
             faults.append(f'{path}:{number}: a comment begins with "{word.group(1)}"')
@@ -193,6 +201,12 @@ def self_test():
         ("tests/a/CMakeLists.txt", ["# Such tests.", "# Takes it.", "# What it takes."], 2),
         ("tools/a.sh", ["#!/bin/sh", "# What it does."], 1),
         ("Makefile", ["# Whoever calls."], 1),
+        ("src/a/b.h", ["  std::mutex mutex_;"], 1),
+        ("sim/a/b.cc", ["#include <mutex>", "  const std::lock_guard lock(mutex_);"], 2),
+        ("src/a/b.cc", ["  std::unique_lock<std::mutex> lock(mutex_);"], 1),
+        ("src/a/b.cc", ["  const std::unique_lock alone(ranges_mutex_, kTimeout);"], 0),
+        (LOCKS_HOME, ["#include <mutex>", "  std::mutex mutex_;"], 0),
+        ("tests/a/b.cc", ["std::mutex mutex;"], 0),
     ]
     for path, lines, count in cases:
         found = check_file(path, lines)[0]

@@ -27,7 +27,7 @@ Places PlacesOf(rm::Branch branch) {
 
 // gpu_user_shared_data.c
 std::vector<std::byte> Driver::SharedData(int card) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const CardMemory& memory = model_.Memory(card);
   const CardMemory& bar1 = model_.Bar1(card);
   const Places places = PlacesOf(abi_.branch);
@@ -48,7 +48,7 @@ std::vector<std::byte> Driver::SharedData(int card) {
 }
 
 std::uint64_t Driver::SharedDataVersion() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::uint64_t sum = 0;
   for (const Card& card : model_.Cards()) {
     const auto index = static_cast<int>(card.index);
