@@ -1,5 +1,5 @@
-// Controls on channel groups and channels: what they set is kept, shown in the books, and told to
-// the engines.
+// Controls on channel groups and channels: what they set is kept, shown in the accounting, and told
+// to the engines.
 #include "rm/nv_controls.h"
 #include "sim/driver/control.h"
 #include "sim/driver/more_controls.h"

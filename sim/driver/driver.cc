@@ -324,10 +324,10 @@ std::optional<MapContext> Driver::MapContextOf(FileId file) {
   return open == nullptr ? std::nullopt : open->map;
 }
 
-Books Driver::GetBooks(Counts* counts) {
+Accounting Driver::GetAccounting(Counts* counts) {
   const MutexLock lock(mutex_);
   *counts = counts_;
-  return model_.GetBooks();
+  return model_.GetAccounting();
 }
 
 std::string Driver::CallName(const Call& call) {

@@ -55,7 +55,7 @@ struct Call {
   // RM_MAP_MEMORY that succeeded: what an mmap of this file leads to.
   FileId mapped_file = 0;
   int mapped_fd = -1;
-  NvStatus status = rm::NV_OK;  // in-band, for the books of refused calls
+  NvStatus status = rm::NV_OK;  // in-band, for the accounting of refused calls
 };
 
 struct UvmHandler;
@@ -115,8 +115,8 @@ class Driver {
   using Counts = std::map<std::string, Count>;  // by CallName(), nvidia-uvm's by their names
 
   // One consistent look at everything.
-  [[nodiscard]] Books GetBooks(Counts* counts);
-  [[nodiscard]] UvmBooks GetUvmBooks();
+  [[nodiscard]] Accounting GetAccounting(Counts* counts);
+  [[nodiscard]] UvmAccounting GetUvmAccounting();
   [[nodiscard]] const std::vector<Card>& Cards() const { return cards_; }
   [[nodiscard]] std::string VersionText() const { return rm::ToString(version_); }
 

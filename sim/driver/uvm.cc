@@ -82,9 +82,9 @@ bool Driver::AsksForMemory(const Call& call) {
                                                call.control == rm::NV2080_CTRL_CMD_FB_GET_INFO_V2));
 }
 
-UvmBooks Driver::GetUvmBooks() {
+UvmAccounting Driver::GetUvmAccounting() {
   const MutexLock lock(mutex_);
-  return uvm_.GetBooks();
+  return uvm_.GetAccounting();
 }
 
 }  // namespace cgpu::sim

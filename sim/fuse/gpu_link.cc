@@ -18,7 +18,7 @@ namespace cgpu::sim {
 namespace {
 
 constexpr int kLowest = 10;  // above the engines' descriptors
-constexpr std::chrono::seconds kBooksTimeout{10};
+constexpr std::chrono::seconds kAccountingTimeout{10};
 // As many as a query of utilisation returns, of some groups each.
 constexpr std::size_t kKeptSamples = 4096;
 
@@ -155,46 +155,46 @@ void GpuLink::Receive(std::string_view bytes) {
       kept.pop_front();
     }
   } else {
-    ReceiveBooks(*kind, bytes);
+    ReceiveAccounting(*kind, bytes);
   }
 }
 
-void GpuLink::ReceiveBooks(wire::Kind kind, std::string_view bytes) {
+void GpuLink::ReceiveAccounting(wire::Kind kind, std::string_view bytes) {
   const MutexLock lock(mutex_);
-  if (const auto group = wire::As<wire::GroupBooks>(bytes)) {
-    books_.groups.push_back(*group);
-  } else if (const auto channel = wire::As<wire::ChannelBooks>(bytes)) {
-    books_.channels.push_back(*channel);
-  } else if (const auto runlist = wire::As<wire::RunlistBooks>(bytes)) {
-    books_.runlists.push_back(*runlist);
+  if (const auto group = wire::As<wire::GroupAccounting>(bytes)) {
+    accounting_.groups.push_back(*group);
+  } else if (const auto channel = wire::As<wire::ChannelAccounting>(bytes)) {
+    accounting_.channels.push_back(*channel);
+  } else if (const auto runlist = wire::As<wire::RunlistAccounting>(bytes)) {
+    accounting_.runlists.push_back(*runlist);
   } else if (const auto starts = wire::As<wire::Starts>(bytes)) {
     for (std::uint64_t i = 0; i < starts->count && i < wire::Starts::kMost; ++i) {
-      books_.starts.emplace_back(static_cast<int>(starts->card), starts->starts[i]);
+      accounting_.starts.emplace_back(static_cast<int>(starts->card), starts->starts[i]);
     }
-  } else if (kind == wire::Kind::kBooksEnd) {
-    if (const auto end = wire::As<wire::BooksEnd>(bytes)) {
+  } else if (kind == wire::Kind::kAccountingEnd) {
+    if (const auto end = wire::As<wire::AccountingEnd>(bytes)) {
       pending_.erase(end->key);
       changed_.NotifyAll();
     }
   }
 }
 
-Result<GpuBooks> GpuLink::AskBooks(std::uint64_t starts_from) {
+Result<GpuAccounting> GpuLink::AskAccounting(std::uint64_t starts_from) {
   const MutexLock one(asking_);
   const MutexLock lock(mutex_);
-  books_ = {};
+  accounting_ = {};
   const GpuTicket ticket = next_ticket_++;
   pending_.insert(ticket);
-  Enqueue(wire::Bytes(wire::AskBooks{.key = ticket, .value = starts_from}), -1);
-  const bool answered = WaitFor(ticket, std::chrono::steady_clock::now() + kBooksTimeout);
+  Enqueue(wire::Bytes(wire::AskAccounting{.key = ticket, .value = starts_from}), -1);
+  const bool answered = WaitFor(ticket, std::chrono::steady_clock::now() + kAccountingTimeout);
   pending_.erase(ticket);
   if (!answered) {
     return Error{Code::kUnavailable, 0, "the cards' engines do not answer",
                  "their process may have been stopped; see pid " + std::to_string(pid_)};
   }
-  books_.alive = alive_;
-  books_.faults = faults_;
-  return books_;
+  accounting_.alive = alive_;
+  accounting_.faults = faults_;
+  return accounting_;
 }
 
 bool GpuLink::WaitFor(GpuTicket ticket, std::chrono::steady_clock::time_point until) {

@@ -28,12 +28,12 @@
 
 namespace cgpu::sim {
 
-// The engines' counts; see sim/engine/books.h.
-struct GpuBooks {
+// The engines' counts; see sim/engine/accounting.h.
+struct GpuAccounting {
   bool alive = false;
-  std::vector<wire::GroupBooks> groups;
-  std::vector<wire::ChannelBooks> channels;
-  std::vector<wire::RunlistBooks> runlists;
+  std::vector<wire::GroupAccounting> groups;
+  std::vector<wire::ChannelAccounting> channels;
+  std::vector<wire::RunlistAccounting> runlists;
   std::vector<std::pair<int, wire::Start>> starts;  // with its card
   std::map<GpuKey, std::uint32_t> faults;           // of groups: NVIDIA's numbers of errors
 };
@@ -55,7 +55,7 @@ class GpuLink final : public GpuPort {
   [[nodiscard]] const GpuOptions& Options() const { return options_; }
   [[nodiscard]] pid_t Pid() const { return pid_; }
   // kUnavailable: no answer.
-  [[nodiscard]] Result<GpuBooks> AskBooks(std::uint64_t starts_from);
+  [[nodiscard]] Result<GpuAccounting> AskAccounting(std::uint64_t starts_from);
 
   // The driver's messages; see gpu_port.h.
   void AddGroup(const GpuGroupSetup& group) override;
@@ -120,7 +120,7 @@ class GpuLink final : public GpuPort {
   void RunSender();
   void RunReceiver();
   void Receive(std::string_view bytes);
-  void ReceiveBooks(wire::Kind kind, std::string_view bytes);
+  void ReceiveAccounting(wire::Kind kind, std::string_view bytes);
   void AnswerTranslate(const wire::Translate& ask);
   void AnswerFind(const wire::FindBlock& ask);
   [[nodiscard]] bool Give(Block& block);
@@ -136,7 +136,7 @@ class GpuLink final : public GpuPort {
   Driver* driver_ = nullptr;
   std::function<std::shared_ptr<Pages>(Block&)> pages_;
 
-  Mutex asking_ CGPU_ACQUIRED_BEFORE(mutex_);  // one AskBooks() at a time
+  Mutex asking_ CGPU_ACQUIRED_BEFORE(mutex_);  // one AskAccounting() at a time
 
   Mutex mutex_;  // below the driver's lock
   CondVar to_send_;
@@ -152,7 +152,7 @@ class GpuLink final : public GpuPort {
   std::multimap<rm::NvU64, Ino> by_block_ CGPU_GUARDED_BY(mutex_);
   std::map<int, std::deque<GpuSample>> samples_ CGPU_GUARDED_BY(mutex_);  // by card
   std::map<GpuKey, std::uint32_t> faults_ CGPU_GUARDED_BY(mutex_);
-  GpuBooks books_ CGPU_GUARDED_BY(mutex_);  // as they come in
+  GpuAccounting accounting_ CGPU_GUARDED_BY(mutex_);  // as they come in
 };
 
 }  // namespace cgpu::sim

@@ -1,4 +1,4 @@
-// The control socket of a node's server: books, sync, faults, stop.
+// The control socket of a node's server: accounting, sync, faults, stop.
 #ifndef CGPU_SIM_NODE_CONTROL_SERVER_H_
 #define CGPU_SIM_NODE_CONTROL_SERVER_H_
 
@@ -29,7 +29,7 @@ class ControlServer {
   void Serve(const UniqueFd& connection);
   // The reply's line.
   [[nodiscard]] std::string Answer(const std::string& line);
-  [[nodiscard]] std::string BooksReply(std::uint64_t starts_from, bool mappings);
+  [[nodiscard]] std::string AccountingReply(std::uint64_t starts_from, bool mappings);
   [[nodiscard]] std::string AddFault(const std::string& line);
 
   Driver& driver_;
