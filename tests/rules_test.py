@@ -58,7 +58,7 @@ TESTED_ELSEWHERE = {
     "src/install/": ("parts of the plan, in engines_test.cc",
                      "docker file_change plan toml_engines"),
     "src/cgpud/": ("a daemon with containers: tests/engines",
-                   "creation daemon govern measure minder plan_cards"),
+                   "creation daemon govern measure plan_cards supervisor"),
     "src/host/": ("files and processes of live containers: tests/e2e",
                   "admin card_settings compute force node reservation reserve shim_process unmanaged "
                   "upgrade"),

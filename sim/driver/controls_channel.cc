@@ -56,7 +56,7 @@ NvStatus GetTimeslice(ControlCall& call) {
   return rm::NV_OK;
 }
 
-// ctrl/ctrla06c/ctrla06cgpfifo.h: without bWait it returns at once; the driver's own patience is
+// ctrl/ctrla06c/ctrla06cgpfifo.h: without bWait it returns at once; the driver's own timeout is
 // that of its GPU timeouts, 4 s (gpu_timeout.c).
 NvStatus Preempt(ControlCall& call) {
   const auto params = call.Get<rm::NVA06C_CTRL_PREEMPT_PARAMS>();

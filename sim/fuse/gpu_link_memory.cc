@@ -109,7 +109,7 @@ bool GpuLink::UsesOthers(rm::NvU64 block) {
 }
 
 void GpuLink::Settle() {
-  constexpr rm::NvU64 kPatienceUs = 1000000;
+  constexpr rm::NvU64 kTimeoutUs = 1000000;
   GpuTicket ticket = 0;
   {
     const MutexLock lock(mutex_);
@@ -120,7 +120,7 @@ void GpuLink::Settle() {
     nothing.ticket = ticket;
     Enqueue(wire::Bytes(nothing), -1);
   }
-  (void)Await(ticket, kPatienceUs);
+  (void)Await(ticket, kTimeoutUs);
 }
 
 void GpuLink::Mapped(Ino ino, UniqueFd path, const MapContext& context, const Block& block) {

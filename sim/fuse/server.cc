@@ -22,7 +22,7 @@
 namespace cgpu::sim {
 namespace {
 
-constexpr std::chrono::milliseconds kReleasePatience{1000};
+constexpr std::chrono::milliseconds kReleaseTimeout{1000};
 
 }  // namespace
 
@@ -262,7 +262,7 @@ void FuseServer::NoteMapping(const Call& call, const ProcCaller& caller) {
   driver_.WithBlock(context->block,
                     [&](const Block& block) { others = gpu_->UsesOthers(block.id); });
   if (others) {
-    (void)AwaitReleases(kReleasePatience);
+    (void)AwaitReleases(kReleaseTimeout);
   }
   driver_.WithBlock(context->block, [&](const Block& block) {
     gpu_->Mapped(info.stx_ino, std::move(path), *context, block);
