@@ -1,4 +1,4 @@
-// RM_USER_SHARED_DATA: the page in which the driver shows a card's figures to every client. Laid
+// RM_USER_SHARED_DATA: the page in which the driver shows a GPU's sizes to every client. Laid
 // out as class/cl00de.h of the release has it; what is not written here is 0.
 #include "sim/driver/bytes.h"
 #include "sim/driver/driver.h"
@@ -9,7 +9,7 @@ namespace {
 constexpr std::size_t kPage = 4096;
 constexpr rm::NvU64 kKiB = 1024;
 
-// The places of the figures that the branches have.
+// The places of the sizes that the branches have.
 struct Places {
   std::size_t bar1_size;  // KiB, 32 bits; what is free follows
   std::size_t total;      // bytes, 64 bits; what is free follows. 0: the release has none

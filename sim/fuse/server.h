@@ -92,7 +92,7 @@ class FuseServer {
   void NoteMapping(const Call& call, const ProcCaller& caller);
   void Unmapped(Ino ino);
   // RM_USER_SHARED_DATA: reads the page, and remembers who has it mapped so that it is renewed when
-  // the figures change.
+  // the sizes change.
   void ReadSharedData(Ino ino, int card, std::size_t at, std::span<std::byte> out);
   void ForgetSharedData(Ino ino);
   void RenewSharedData();

@@ -380,7 +380,7 @@ class Daemon {
   Surroundings surroundings_;
   Supervisor supervisor_;
   Governing governing_;
-  std::optional<AuditBook> audit_;
+  std::optional<AuditLog> audit_;
   UniqueFd socket_;
   UniqueFd signals_;
   std::map<pid_t, std::optional<unsigned>> children_;  // users whose requests they serve
