@@ -1,5 +1,5 @@
 """How far what containers get of a card is from what they were promised: root's `cgpu run` on a
-simulated card, by the books of its engines. Windows of 10 s after 1 s of settling.
+simulated card, by the accounting of its engines. Windows of 10 s after 1 s of settling.
 
 Each mix of shares and each length of kernels meets each of the policies weight, fixed and soft;
 FULL=1: in every combination. POLICIES="fixed soft": these alone. In a window of the first kind all

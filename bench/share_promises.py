@@ -1,5 +1,5 @@
 """Whether a card's time is shared out as docs/compute.md promises beyond what share-error asks: root's
-`cgpu run` on a simulated card, by the books of its engines.
+`cgpu run` on a simulated card, by the accounting of its engines.
 
 * Fixed means fixed: 30 % alone on an idle card is 30 %, and the rest is idle. Kernels of 0.1, 1 and 10 ms.
 * fair leaves idle slots idle: one and two containers get 1/max_inst each, with a max_inst of 20 (the

@@ -2,7 +2,7 @@
 in the folder that is named.
 
 * shares: three containers with full queues of kernels of 1 ms live through changes of weights, policy and
-  work; what each has of the card in windows of 100 ms, by the books of the card's engines.
+  work; what each has of the card in windows of 100 ms, by the accounting of the card's engines.
 * priority: an online service (1000 requests at times of chance, always the same ones, 40 a second, each a kernel of 2 ms) alone and
   beside offline jobs (full queues of kernels of 10 to 100 ms), under the policies native and preempt, and
   with `--priority high`. A latency is cgpu-burn's own: from when a request was due until its end was seen.

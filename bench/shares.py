@@ -127,7 +127,7 @@ class Loads:
 
 
 class Sampler:
-    """Reads the engines' books again and again, on a thread: what passed on the card, and what each shim's
+    """Reads the engines' accounting again and again, on a thread: what passed on the card, and what each shim's
     groups had, in nanoseconds."""
 
     def __init__(self, node, every_s=0.001):

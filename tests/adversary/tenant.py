@@ -42,7 +42,7 @@ class Tenant:
         self.before = self.state()
 
     def state(self):
-        """The books' lines of its group and its channel."""
+        """The accounting's lines of its group and its channel."""
         return [row for gpu in self.node.books()["gpus"] for row in gpu["groups"] + gpu["channels"]
                 if row["client"] == self.client]
 

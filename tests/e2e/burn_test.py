@@ -1,4 +1,4 @@
-"""cgpu-burn: what it says that it did is what the engines' own books say. Cases by name, see
+"""cgpu-burn: what it says that it did is what the engines' own accounting says. Cases by name, see
 tests/lib/cgpu_test.py."""
 import json
 import os

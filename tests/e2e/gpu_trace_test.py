@@ -80,7 +80,7 @@ def _counted(node):
 
 
 def _compare(node, words, status=0):
-    """Each call that the driver's books say it received and refused is a line, and no other."""
+    """Each call that the driver's accounting says it received and refused is a line, and no other."""
     received, refused = _counted(node)
     calls, _, _ = _traced(node, words, status=status)
     now_received, now_refused = _counted(node)
@@ -108,7 +108,8 @@ def books():
 
 
 def _played(record, *flags):
-    """(answers by row, gpu-trace's calls, the driver's books) of a record of what a program asked of a real card."""
+    """Plays a record of what a program asked of a real GPU. Returns (answers by row, gpu-trace's
+    calls, the driver's accounting)."""
     with t.Node("%s:%d" % (record.chip, record.cards), record.branches[0]) as node, \
             tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "trace")

@@ -1,5 +1,5 @@
 """Adversaries of compute shares: containers that want more of a simulated card than their share, beside a
-neighbour that keeps a queue full and does nothing else. By the books of the card's engines the one gets no
+neighbour that keeps a queue full and does nothing else. By the accounting of the card's engines the one gets no
 more than its share and the other no less. Cases by name, see tests/lib/cgpu_test.py.
 
 Shares by slices are asserted closely, duty cycles loosely, for the reasons in compute_test.py."""

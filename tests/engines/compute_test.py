@@ -1,4 +1,4 @@
-"""Compute shares: what containers get of a simulated card, by its engines' own books, while cgpud holds
+"""Compute shares: what containers get of a simulated card, by its engines' own accounting, while cgpud holds
 them to the card's policy. Cases by name, see tests/lib/cgpu_test.py.
 
 Slices hold in the card's own time, however late anybody is: shares by them are asserted closely. A
@@ -495,7 +495,7 @@ def windows(node, _):
 
 
 def top(node, _):
-    """cgpu top says what the books say."""
+    """cgpu top says what the accounting says."""
     three = Member(node, "three", "--weight", "3").feed()
     seven = Member(node, "seven", "--weight", "7").feed()
     t.wait_for(lambda: (three.slice_us(), seven.slice_us()) == (1800, 4200), lambda: "no slices: %s" % _groups(node))

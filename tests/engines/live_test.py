@@ -1,5 +1,5 @@
 """Attacks on containers of live engines: what engines do to containers while these work, from several
-sides at once. Judged by the driver's books, `cgpu ps`, /proc and exit statuses. Cases by name:
+sides at once. Judged by the driver's accounting, `cgpu ps`, /proc and exit statuses. Cases by name:
 ENGINE-CASE."""
 import itertools
 import os

@@ -1,4 +1,4 @@
-"""Containers of real engines, each held to its slice of a simulated card: judged by the driver's books.
+"""Containers of real engines, each held to its slice of a simulated card: judged by the driver's accounting.
 Cases by name: ENGINE-CASE."""
 import functools
 import json

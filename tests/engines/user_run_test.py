@@ -1,5 +1,5 @@
 """`cgpu run` of ordinary users, by way of cgpud: who gets a slice, what it holds, what outlives what.
-Judged by the driver's books and /proc."""
+Judged by the driver's accounting and /proc."""
 import contextlib
 import os
 import pty
