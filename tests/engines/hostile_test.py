@@ -347,7 +347,7 @@ def _hold(test, process):
 
 def _few_clients(test, process):
     _hold(test, process)
-    t.check(process.number(r"^made (\d+)$") == 1024, "it made others than the bound says")
+    t.check(process.number(r"^made (\d+)$") == 1024, "it made others than the quota says")
     newcomer = test.run(0, "^client 0x0\n(.*0x0\n)*mapping 0x0\n", "newcomer",
                         ["sh", "-c", "adversary newcomer </dev/null"], env={"CGPU_MEM": "256MiB"})
     t.check("holding" in newcomer, "the newcomer got " + newcomer)
