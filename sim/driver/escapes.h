@@ -61,7 +61,7 @@ class Escapes {
 
   [[nodiscard]] NvStatus AllocRoot(rm::NvHandle* handle, rm::NvHandle wanted);
   [[nodiscard]] NvStatus RunControl(const rm::NVOS54_PARAMETERS& api);
-  // nullopt: the control goes the way of the driver's own tables.
+  // Returns nullopt for a control that goes by the driver's own tables.
   [[nodiscard]] std::optional<NvStatus> RunPastTheTables(const rm::NVOS54_PARAMETERS& api);
   [[nodiscard]] NvStatus RunOnObject(ControlCall& control);
   [[nodiscard]] ControlCall MakeControl(Client& client, Object& object, rm::NvU32 cmd);
@@ -81,7 +81,7 @@ class Escapes {
   // Returns what RM_ALLOC of `cls` asks of the caller. It looks only at what the class needs.
   [[nodiscard]] CallerView ViewForAlloc(rm::NvU32 cls);
   [[nodiscard]] CallerView ViewForMapping();
-  // -1 when there is none.
+  // Returns -1 when there is none.
   [[nodiscard]] int CardOfMinor(unsigned minor) const;
 
   DriverModel& model_;

@@ -45,7 +45,7 @@ struct RunlistAccounting {
 
 // A group that had nothing to do got work, and began to run it.
 struct Start {
-  std::uint64_t number = 0;  // counts from 0 over the whole card, without gaps
+  std::uint64_t number = 0;  // counts from 0 over the whole GPU, without gaps
   GroupKey group = 0;
   // When its work could first have been run: Poll() saw it in the channel, or what it waited for
   // had come, or it was let run again.
@@ -56,7 +56,7 @@ struct Start {
 
 // A context came onto an engine or left it. One that has nothing to do stays until another comes.
 struct Residence {
-  std::uint64_t number = 0;  // counts from 0 over the whole card, without gaps
+  std::uint64_t number = 0;  // counts from 0 over the whole GPU, without gaps
   RunlistId runlist = 0;
   GroupKey group = 0;
   Time at = 0;

@@ -46,19 +46,19 @@ class Faults {
 
   void Add(const FaultRule& rule);
   void Clear();
-  // The rule that applies to `call`, counted as used.
+  // Returns the rule that applies to `call`, and counts it as used.
   [[nodiscard]] std::optional<FaultRule> Match(const Call& call);
 
   // Makes the call with this ticket wait as `rule` says.
   void Park(std::uint64_t ticket, const FaultRule& rule);
-  // FUSE says that a signal arrived for the caller. If it is not a fatal one the call waits on.
-  // May come before the call is parked.
+  // Hears from FUSE that a signal arrived for the caller. The call waits on if it is not a fatal
+  // one. May come before the call is parked.
   void Interrupted(std::uint64_t ticket);
-  // No more is heard of this ticket.
+  // Forgets the ticket: no more is heard of it.
   void Forget(std::uint64_t ticket);
   // Drops the hold rules and lets every waiting call go on; returns how many.
   std::size_t Release();
-  // Waits until `count` calls are held (delayed ones count too). False at the deadline.
+  // Waits until `count` calls are held (delayed ones count too). Returns false at the deadline.
   [[nodiscard]] bool WaitHeld(std::size_t count, std::chrono::milliseconds timeout);
   [[nodiscard]] std::size_t Held();
 

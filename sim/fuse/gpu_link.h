@@ -75,17 +75,17 @@ class GpuLink final : public GpuPort {
   void Invalidate(rm::NvU64 space) override;
   [[nodiscard]] std::vector<GpuSample> Samples(int card) override;
 
-  // Do the engines use the block, and through other files too?
+  // Returns whether the engines use the block, and through other files too.
   [[nodiscard]] bool UsesOthers(rm::NvU64 block);
   // Returns when the engines have taken all that they were told before.
   void Settle();
-  // A program may map `block` through the file with this inode. Under the driver's lock.
+  // Notes that a program may map `block` through the file with this inode. Under the driver's lock.
   void Mapped(Ino ino, UniqueFd path, const MapContext& context, const Block& block);
-  // The program's file was released: what it wrote is in the block by now.
+  // Notes that the program's file was released: what it wrote is in the block by now.
   void Unmapped(Ino ino);
-  // Where the pages of an inode that the engines have open belong.
+  // Returns where the pages of an inode that the engines have open belong.
   [[nodiscard]] std::optional<MapContext> ContextOf(Ino ino);
-  // The engines opened or released it.
+  // Note that the engines opened or released it.
   void EngineOpened(Ino ino);
   void EngineReleased(Ino ino);
 

@@ -1,5 +1,5 @@
-// Which open files hang on which inode of the mount, so that a descriptor number in a caller's
-// table can be turned into the open file it stands for.
+// The open files of each inode of the mount, so that a descriptor number in a caller's table can be
+// turned into the open file it stands for.
 #ifndef CGPU_SIM_FUSE_OPEN_FILES_H_
 #define CGPU_SIM_FUSE_OPEN_FILES_H_
 
@@ -31,7 +31,7 @@ class OpenFiles {
       by_ino_.erase(found);
     }
   }
-  // 0 when none is open. An inode has more than one open file only when somebody opened
+  // Returns 0 when none is open. An inode has more than one open file only when somebody opened
   // /proc/PID/fd/N, which makes no look-up; then it is the newest.
   [[nodiscard]] FileId Find(Ino ino) const {
     const MutexLock lock(mutex_);

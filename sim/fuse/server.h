@@ -38,7 +38,7 @@ class FuseServer {
   FuseServer(const FuseServer&) = delete;
   FuseServer& operator=(const FuseServer&) = delete;
 
-  // The engines, if there are any; before Start(). `gpu` outlives the server.
+  // Sets the engines, if there are any; before Start(). `gpu` outlives the server.
   void SetGpu(GpuLink* gpu);
   // Mounts and serves on threads of its own.
   [[nodiscard]] Result<> Start();
@@ -57,7 +57,7 @@ class FuseServer {
 
   // Looks for mappings of nvidia-uvm's files in all processes and tells the driver.
   void SettleMappings() { SettleMappings({}); }
-  // From now on, what address spaces that have ended had mapped stays: UvmSeen::keeps_ended.
+  // Sets whether the mappings of address spaces that end stay from now on: UvmSeen::keeps_ended.
   void KeepMapped(bool kept);
 
  private:
@@ -75,7 +75,7 @@ class FuseServer {
             const FaultRule& rule);
   void Resume(std::uint64_t ticket);
   [[nodiscard]] bool IsKilled(std::uint64_t ticket);
-  // Only in these processes, unless there are none.
+  // Looks only in these processes, or in all if there are none.
   void SettleMappings(std::set<std::uint32_t> processes);
   void BarrierReleased(Ino barrier);
   // Waits until the barrier is released. False at the deadline.
@@ -88,7 +88,7 @@ class FuseServer {
   [[nodiscard]] std::shared_ptr<Pages> ManagedPagesOf(FileId file);
   void ForgetManagedPages(FileId file);
   [[nodiscard]] bool IsEngine(pid_t tid) const { return gpu_ != nullptr && gpu_->Pid() == tid; }
-  // A program may map memory through this file from now on; and no program does any more.
+  // Note that a program may map memory through this file from now on, and that none does any more.
   void NoteMapping(const Call& call, const ProcCaller& caller);
   void Unmapped(Ino ino);
   // RM_USER_SHARED_DATA: reads the page, and remembers who has it mapped so that it is renewed when

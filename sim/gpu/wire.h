@@ -235,9 +235,9 @@ struct Starts {
   Start starts[kMost] = {};
 };
 
-// Memory that both processes share: how many messages the engines were sent. Who has seen a GP_PUT
-// must have taken all that were counted by then before it acts on it: a call that was answered
-// before the GP_PUT was written may have told something.
+// Memory that both processes share: how many messages the engines were sent. Before the engines
+// act on a GP_PUT that they see, they must have taken all that were counted by then: a call that
+// was answered before the GP_PUT was written may have told something.
 struct Shared {
   std::atomic<std::uint64_t> sent{0};
 };
@@ -261,7 +261,7 @@ template <class T>
   return kind;
 }
 
-// The message, if it is one of this kind.
+// Returns the message, if it is one of this kind.
 template <class T>
 [[nodiscard]] std::optional<T> As(std::string_view bytes) {
   T message;

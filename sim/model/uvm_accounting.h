@@ -15,7 +15,7 @@ namespace cgpu::sim {
 struct UvmCardAccounting {
   rm::NvU64 managed_bytes = 0;
   rm::NvU64 managed_overcommit = 0;  // for what found no room, the driver would move other memory
-  rm::NvU64 table_bytes = 0;         // page tables on the card
+  rm::NvU64 table_bytes = 0;         // page tables on the GPU
   rm::NvU64 system_table_bytes = 0;  // page tables that found no room there
 };
 struct UvmPieceAccounting {
@@ -25,7 +25,7 @@ struct UvmPieceAccounting {
   rm::NvU64 page_size = 0;
   bool sparse = false;
   int memory_card = -1;        // -1: system memory, or none
-  rm::NvU64 memory_bytes = 0;  // what the memory object it holds takes of its card
+  rm::NvU64 memory_bytes = 0;  // what the memory object it holds takes of its GPU
 };
 struct UvmRangeAccounting {
   UvmRangeKind kind = UvmRangeKind::kExternal;

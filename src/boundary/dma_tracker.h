@@ -5,8 +5,9 @@
 // or NV50_MEMORY_VIRTUAL, a VA range of it. It ends when it is undone and when its range or the
 // memory in it is freed. The driver gives back tables that no mapping needs
 // (NVIDIA/open-gpu-kernel-modules 550.163.01 src/nvidia/src/kernel/mem_mgr/gpu_vaspace.c and
-// src/nvidia/src/libraries/mmu/mmu_walk*.c). A VA range's own tables, unless it is lazy, are
-// charged with the object (TablesOfInterval()) and serve all mappings in it.
+// src/nvidia/src/libraries/mmu/mmu_walk*.c). A VA range's own tables are charged with the object
+// (TablesOfInterval()). Only where they are for pages of all sizes do they serve all mappings in
+// it; else the tables of mappings are counted beside them.
 //
 // An address space that several ranges lie in has its tables once; under another handle it counts
 // as another.

@@ -10,10 +10,10 @@
 // mapped it is gone: another process may share that address space (CLONE_VM), and a process may
 // leave it by executing another program. So each mapping has a *witness*: a pair of descriptors
 // that was opened while its call was held and keeps meaning that address space
-// (os/address_space.h). Here it is an opaque number. What a witness shows is exact. A charge is
-// given back when the mapping's own witness, or another of the same address space, does not show
-// the mapping although its call is over. Nothing else gives it back, except that no process uses
-// the address space any more.
+// (os/address_space.h). Here it is an opaque number. A witness shows its address space exactly. A
+// charge is given back when the mapping's own witness, or another of the same address space, does
+// not show the mapping although its call is over. Nothing else gives it back, except that no
+// process uses the address space any more.
 //
 // Even then the kernel has yet to unmap what is in the address space, and a tenant can delay that.
 // Its charges are *doubted*: UVM is asked how many of its files have something at these addresses,
@@ -102,8 +102,8 @@ class ManagedTracker {
   // Watches a mapping that becomes managed memory only on purpose: not charged, but looked for.
   // `before`: what its address space shows of what Counted() names, if anything.
   void Watch(Thread thread, const Claim& claim, AddressRanges before);
-  // Notes that the thread has come out of its last mapping. A mapping has no effect if no file of
-  // nvidia-uvm was ever about to be initialised.
+  // Notes that the thread has come out of its last mapping. If no file of nvidia-uvm was ever about
+  // to be initialised, the mapping is no managed memory, and its charge goes at once.
   void Over(Thread thread);
   // Call it before the driver is asked to initialise the first file. A space that ends here does
   // not end in the driver, which keeps it until the last close.

@@ -27,7 +27,7 @@
 // sessions of NVENC together. Each of them takes memory of the kernel's. So do the following, which
 // are not in the ledger:
 //
-// * 1024 events of the system: a context makes 8 (tests/gpu/records/555/cuctxcreate.txt), and 512
+// * 1024 OS events: a context makes 8 (tests/gpu/records/555/cuctxcreate.txt), and 512
 //   channels are those of 25 contexts.
 // * 16,384 shares with a client and address spaces registered for third parties, together.
 // * 4096 places in the queue of each memory mapper: one command fills as many.

@@ -55,7 +55,7 @@ class Governing {
   [[nodiscard]] std::vector<std::string> Step(std::chrono::steady_clock::time_point now);
 
  private:
-  using Place = std::pair<std::string, std::string>;  // a container's id and a card's UUID
+  using Place = std::pair<std::string, std::string>;  // a container's id and a GPU's UUID
   struct Sent {
     governor::Order planned;
     governor::Order order;  // order as corrected

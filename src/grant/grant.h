@@ -52,8 +52,8 @@ struct Grant {
 [[nodiscard]] std::uint64_t UnitsOf(const Card& card);
 
 // Returns the bytes that `request` comes to on `card`, one of the grant's `card_count` GPUs.
-// kInvalid: units do not divide evenly over the GPUs. kExhausted: it is more than the GPU has, or
-// nothing.
+// kInvalid: units do not divide evenly over the GPUs, or it comes to nothing. kExhausted: it is
+// more than the GPU has.
 [[nodiscard]] Result<std::uint64_t> LimitOnCard(const MemoryRequest& request, const Card& card,
                                                 std::size_t card_count);
 

@@ -1,6 +1,6 @@
 // Requests: what a user asks for on a command line or in an environment, before it meets the host's
-// GPUs. Units are 1 MiB and 1 %; fractions are refused. All functions are pure; every error is
-// kInvalid with a sentence and a hint.
+// GPUs. Sizes are whole MiB, shares whole percent; fractions of them are refused. All functions are
+// pure; every error is kInvalid with a sentence and a hint.
 #ifndef CGPU_GRANT_REQUEST_H_
 #define CGPU_GRANT_REQUEST_H_
 

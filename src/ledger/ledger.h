@@ -121,7 +121,7 @@ class Reservation {
 // The thing that a reservation found full.
 enum class Full : std::uint8_t {
   kNothing,
-  kLimit,  // the GPU's limit; said before any quota that is full, too
+  kLimit,  // the GPU's limit; reported alone where a quota is full, too
   // Quotas of the container ...
   kClients,
   kHandles,

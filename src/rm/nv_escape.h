@@ -2,8 +2,8 @@
 //
 // The driver looks at _IOC_NR and _IOC_SIZE of a request and at nothing else (NVIDIA/
 // open-gpu-kernel-modules 550.163.01 kernel-open/nvidia/nv.c nvidia_ioctl): type byte and direction
-// bits may have any value. nvidia-uvm compares whole 32-bit numbers that carry neither size nor
-// type.
+// bits may have any value. nvidia-uvm compares whole 32-bit numbers. Their type byte is zero, and
+// what UVM_INITIALIZE and UVM_DEINITIALIZE have in the place of a size is none.
 #ifndef CGPU_RM_NV_ESCAPE_H_
 #define CGPU_RM_NV_ESCAPE_H_
 
@@ -62,7 +62,7 @@ inline constexpr NvU8 NV_ESC_SET_NUMA_STATUS = 216;
 // From kernel-open/common/inc/nv.h: the largest inner size NV_ESC_IOCTL_XFER_CMD takes.
 inline constexpr NvU32 NV_ABSOLUTE_MAX_IOCTL_SIZE = 16384;
 
-// The request number with the vendor's own type and direction, as its libraries issue it.
+// Returns the request number with the vendor's own type and direction, as its libraries issue it.
 [[nodiscard]] constexpr NvU32 EscapeRequest(NvU8 nr, NvU32 size) {
   return 0xC0000000U | ((size & 0x3FFFU) << 16) | (NvU32{NV_IOCTL_MAGIC} << 8) | nr;
 }

@@ -151,7 +151,7 @@ inline constexpr NvStatus NV_WARN_NOTHING_TO_DO = 0x10006;
 inline constexpr NvStatus NV_WARN_NULL_OBJECT = 0x10007;
 inline constexpr NvStatus NV_WARN_OUT_OF_RANGE = 0x10008;
 
-// "NV_ERR_NO_MEMORY", or nullptr for a value that is not in the list above.
+// Returns "NV_ERR_NO_MEMORY" and the like; nullptr for a value that is not in the list above.
 [[nodiscard]] const char* StatusName(NvStatus status);
 
 }  // namespace cgpu::rm

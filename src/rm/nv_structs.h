@@ -5,8 +5,8 @@
 // nv-ioctl-numa.h and nv-unix-nvos-params-wrappers.h. A structure that changed between branches
 // carries in its name the first branch that lays it out so (_V535 the oldest, _V580 from 580 on);
 // one that only grew at its end may be here in its longest form. Which size a branch takes stands
-// in the tables. Structures named only for their size (I2C, registry, dma-buf) are in
-// escape_table.cc. Class parameters are in nv_alloc.h, control parameters in nv_ctrl.h.
+// in the tables. Of structures needed only for their size (I2C, registry, NUMA), escape_table.cc
+// has the size. Class parameters are in nv_alloc.h, control parameters in nv_ctrl.h.
 #ifndef CGPU_RM_NV_STRUCTS_H_
 #define CGPU_RM_NV_STRUCTS_H_
 

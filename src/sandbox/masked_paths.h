@@ -8,8 +8,8 @@
 namespace cgpu {
 
 // Masks the paths. The lists are those of github.com/moby/moby oci/defaults.go (containerd's
-// oci/spec.go and podman have the same), with additions for files that an engine's container has no
-// mounts of. The caller is as for MountGpuTree(), and /dev is already the final one.
+// oci/spec.go and podman have the same), with additions for files that container engines
+// mount in no container. The caller is as for MountGpuTree(), and /dev is already the final one.
 // * /proc/{bus,fs,irq,sys,sysrq-trigger} and all of /sys, with every mount below, are read-only;
 // * kcore, keys, latency_stats, sched_debug, scsi, timer_* and others of /proc are empty, as are
 //   /sys/firmware and /sys/devices/virtual/powercap, and debugfs, tracefs and bpf wherever mounted;
