@@ -1,4 +1,4 @@
-# What a newcomer and the continuous integration call. Everything else is CMake: see CMakePresets.json.
+# Targets for a newcomer and the continuous integration. CMake does the rest: see CMakePresets.json.
 #
 #   make             what ships, into build/bin
 #   make demo        the main job on a simulated node, step by step (installs what it needs, builds)
@@ -86,8 +86,9 @@ lint: check-deps
 	  cmake --preset release -DCGPU_WARNINGS_AS_ERRORS=$(WARNINGS_AS_ERRORS)
 	@tools/tidy.py --build build --jobs $(JOBS)
 
+# Builds cgpu-sim too, so that clang checks its locks (src/base/mutex.h).
 test-asan:
-	$(call build_preset,asan,,unit_tests)
+	$(call build_preset,asan,,unit_tests cgpu-sim)
 	@ctest --test-dir build/asan -L unit --output-on-failure --parallel $(JOBS) | $(QUIET)
 
 # ThreadSanitizer's runtime needs addresses laid out as usual; some kernels randomise too much.

@@ -65,7 +65,7 @@ def steps_are_shares():
 
 
 def labels_are_means():
-    """Of what was measured once it had settled, not right after an event."""
+    """Labels are means of what was measured once it had settled, not right after an event."""
     samples = copy.deepcopy(SHARES)
     samples["members"][0]["measured"][10:14] = [99.0] * 4  # the first 0.4 s after the event
     found = [words for words in texts(tree(samples)) if re.fullmatch(r"[\d.]+", words) and "." in words]
@@ -137,7 +137,8 @@ def refused():
 
 
 def documented():
-    """Whoever changes the tool or the samples draws the pictures anew."""
+    """The pictures are those that the tool draws of the samples: a change of either draws them
+    again."""
     names = sorted(name.removesuffix(".json") for name in os.listdir(PICTURES) if name.endswith(".json"))
     assert names, "no samples"
     for name in names:

@@ -28,7 +28,8 @@ QUOTED = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
 ANGLED = re.compile(r"^\s*#\s*include\s*<([^>]+)>")
 ROW = re.compile(r"^\|\s*`([a-z]+)`\s*\|([^|]*)\|([^|]*)\|([^|]*)\|")
 SYSTEM_FOLDERS = ("sys/", "linux/", "asm/", "arpa/", "netinet/", "net/", "bits/")
-# What a pure module may not include: whatever is no part of the C++ library, and these parts of it.
+# Headers that a pure module may not include: all that are not of the C++ library, and these parts
+# of it.
 IMPURE_STANDARD = {"chrono", "condition_variable", "csignal", "ctime", "filesystem",
                    "fstream", "future", "iostream", "random", "thread"}
 IMPURE_BASE = {"base/fd.h", "base/file.h"}
@@ -72,7 +73,7 @@ def is_third_party(name):
 
 
 def is_impure(name):
-    """Of what stands between <>: anything but the C++ library, and what of that asks the system."""
+    """Tells whether the header between <> is not of the C++ library, or asks the system."""
     return "." in name or "/" in name or name in IMPURE_STANDARD
 
 

@@ -240,7 +240,7 @@ class Shares:
 
 
 def at_part(values, part):
-    """What this part of the sorted `values` is at the most."""
+    """Returns the value that this part of the sorted `values` does not exceed."""
     return values[max(0, math.ceil(part * len(values) - 1e-9) - 1)]
 
 
@@ -298,7 +298,7 @@ class Latencies:
             (self._x(which, part), self._y(at_part(values, part) / 1000)) for part in parts))
 
     def _table(self, y):
-        """What each line is, with its figures for each panel. Returns where it ends."""
+        """Writes what each line is, with its figures for each panel. Returns where it ends."""
         columns = self._samples["columns"]
         place = 236.0  # where the figures begin
         wide = (WIDTH - RIGHT - place) / len(self._panels)

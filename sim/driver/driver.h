@@ -8,13 +8,13 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "rm/abi.h"
 #include "rm/control_table.h"
 #include "rm/nv_structs.h"
@@ -55,7 +55,7 @@ struct Call {
   // RM_MAP_MEMORY that succeeded: what an mmap of this file leads to.
   FileId mapped_file = 0;
   int mapped_fd = -1;
-  NvStatus status = rm::NV_OK;  // in-band, for the books of refused calls
+  NvStatus status = rm::NV_OK;  // in-band, for the accounting of refused calls
 };
 
 struct UvmHandler;
@@ -115,21 +115,21 @@ class Driver {
   using Counts = std::map<std::string, Count>;  // by CallName(), nvidia-uvm's by their names
 
   // One consistent look at everything.
-  [[nodiscard]] Books GetBooks(Counts* counts);
-  [[nodiscard]] UvmBooks GetUvmBooks();
-  [[nodiscard]] const std::vector<Card>& Cards() const { return model_.Cards(); }
+  [[nodiscard]] Accounting GetAccounting(Counts* counts);
+  [[nodiscard]] UvmAccounting GetUvmAccounting();
+  [[nodiscard]] const std::vector<Card>& Cards() const { return cards_; }
   [[nodiscard]] std::string VersionText() const { return rm::ToString(version_); }
 
   // Returns "NV_ESC_RM_ALLOC 0x40", "NV2080_CTRL_CMD_FB_GET_INFO_V2", "NV_ESC_CARD_INFO".
   [[nodiscard]] static std::string CallName(const Call& call);
 
  private:
-  friend class Escapes;
-
   [[nodiscard]] NvStatus RunUvm(const UvmHandler& handler, FileId file, Caller& caller,
                                 std::span<std::byte> params);
-  // Under the lock, after anything that may have changed an address space.
-  void TellGpu();
+  void RunEscape(Call& call, Caller& caller);
+  // After anything that may have changed an address space.
+  void TellGpu() CGPU_REQUIRES(mutex_);
+  [[nodiscard]] GpuPort* Gpu();
   void Await(Call& call);
   void CountCall(const std::string& name, bool refused);
   void ReadSecondLevel(Call& call, Caller& caller);
@@ -143,12 +143,12 @@ class Driver {
   const rm::DriverVersion version_;
   const rm::Abi& abi_;
 
-  std::mutex mutex_;
-  // Protected by mutex_:
-  DriverModel model_;
-  UvmModel uvm_{model_};         // after the model: it holds memory of it
-  rm::NvU64 memblock_size_ = 0;  // NV_ESC_SYS_PARAMS, settable once
-  Counts counts_;
+  Mutex mutex_;
+  DriverModel model_ CGPU_GUARDED_BY(mutex_);
+  UvmModel uvm_ CGPU_GUARDED_BY(mutex_){model_};         // after the model: it holds memory of it
+  rm::NvU64 memblock_size_ CGPU_GUARDED_BY(mutex_) = 0;  // NV_ESC_SYS_PARAMS, settable once
+  Counts counts_ CGPU_GUARDED_BY(mutex_);
+  const std::vector<Card>& cards_;  // of the model; constant
 };
 
 }  // namespace cgpu::sim

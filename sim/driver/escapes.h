@@ -10,12 +10,19 @@
 
 namespace cgpu::sim {
 
-// Executes one prepared call. Lives for that call.
+// Executes one prepared call. Lives for that call, under the driver's lock.
 class Escapes {
  public:
-  Escapes(Driver& driver, Call& call, Caller& caller)
-      : driver_(driver), call_(call), caller_(caller) {}
+  Escapes(DriverModel& model, const rm::DriverVersion& version, rm::NvU64& memblock_size,
+          Call& call, Caller& caller)
+      : model_(model),
+        version_(version),
+        memblock_size_(memblock_size),
+        call_(call),
+        caller_(caller) {}
 
+  // Lets the caller read ahead what Run() may ask of it. Without the lock.
+  static void LookAhead(const Call& call, Caller& caller);
   void Run();
 
   // Writes `status` where the call's structure has it. A call without such a field keeps its errno.
@@ -77,7 +84,9 @@ class Escapes {
   // Returns -1 when there is none.
   [[nodiscard]] int CardOfMinor(unsigned minor) const;
 
-  Driver& driver_;
+  DriverModel& model_;
+  const rm::DriverVersion& version_;
+  rm::NvU64& memblock_size_;  // NV_ESC_SYS_PARAMS
   Call& call_;
   Caller& caller_;
 };

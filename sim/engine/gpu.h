@@ -3,8 +3,8 @@
 // Pure: no clock, no threads, no kernel. The only clock is the argument of Advance(); every other
 // call happens at Now(), so call Advance() first. All that can happen by itself happens in the
 // order of its time and at its time, however late Advance() is called: a kernel that ended at t is
-// followed by the next one at t. Calling it more often changes nothing in the books. What happens
-// outside (a GP_PUT, a semaphore that a processor writes) is seen at Poll().
+// followed by the next one at t. Calling it more often changes nothing in the accounting. What
+// happens outside (a GP_PUT, a semaphore that a processor writes) is seen at Poll().
 //
 // The model
 //   Runlists. One per RunlistId, independent of each other. A runlist is a list of groups; its
@@ -41,7 +41,7 @@
 #include <span>
 #include <vector>
 
-#include "sim/engine/books.h"
+#include "sim/engine/accounting.h"
 #include "sim/engine/gpu_memory.h"
 #include "sim/engine/types.h"
 
@@ -124,11 +124,11 @@ class Gpu {
   // bring about.
   void InjectFault(ChannelKey channel, Fault fault);
 
-  // --- Books, up to Now().
+  // --- Accounting, up to Now().
 
-  [[nodiscard]] std::optional<GroupBooks> Group(GroupKey group) const;
-  [[nodiscard]] std::optional<ChannelBooks> Channel(ChannelKey channel) const;
-  [[nodiscard]] RunlistBooks Runlist(RunlistId runlist) const;
+  [[nodiscard]] std::optional<GroupAccounting> Group(GroupKey group) const;
+  [[nodiscard]] std::optional<ChannelAccounting> Channel(ChannelKey channel) const;
+  [[nodiscard]] RunlistAccounting Runlist(RunlistId runlist) const;
   // Those with this number and later ones, as far as they are kept (Costs::kept_starts).
   [[nodiscard]] std::vector<Start> Starts(std::uint64_t from) const;
   [[nodiscard]] std::vector<Residence> Residences(std::uint64_t from) const;

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "sim/engine/books.h"
+#include "sim/engine/accounting.h"
 #include "sim/engine/channel.h"
 #include "sim/engine/execute.h"
 #include "sim/engine/types.h"
@@ -66,7 +66,7 @@ class Runlist {
   std::uint64_t Handle();
   // Counts up to `now`.
   void Account(Time now);
-  [[nodiscard]] const RunlistBooks& Books() const { return books_; }
+  [[nodiscard]] const RunlistAccounting& Accounting() const { return accounting_; }
   [[nodiscard]] const std::vector<Group*>& Groups() const { return groups_; }
   [[nodiscard]] const Group* Current() const { return current_; }
   // Returns whether the engine is at an operation of this channel.
@@ -138,7 +138,7 @@ class Runlist {
   Time ready_ = 0;              // else the front end takes its next step then
   std::optional<Time> leaves_;  // since when it should be off, but cannot be preempted
   Time accounted_;
-  RunlistBooks books_;
+  RunlistAccounting accounting_;
 };
 
 }  // namespace cgpu::sim::engine

@@ -3,17 +3,16 @@
 #define CGPU_SIM_FUSE_FAULTS_H_
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "sim/driver/driver.h"
 
 namespace cgpu::sim {
@@ -74,19 +73,18 @@ class Faults {
   };
 
   void Run();
-  [[nodiscard]] std::vector<std::uint64_t> TakeDue(Clock::time_point now);
+  [[nodiscard]] std::vector<std::uint64_t> TakeDue(Clock::time_point now) CGPU_REQUIRES(mutex_);
   void ResumeAll(const std::vector<std::uint64_t>& tickets);
 
   const Resume resume_;
   const IsKilled is_killed_;
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  // Protected by mutex_:
-  std::vector<FaultRule> rules_;
-  std::map<std::uint64_t, Waiting> waiting_;
-  std::set<std::uint64_t> interrupted_early_;
-  bool stop_ = false;
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<FaultRule> rules_ CGPU_GUARDED_BY(mutex_);
+  std::map<std::uint64_t, Waiting> waiting_ CGPU_GUARDED_BY(mutex_);
+  std::set<std::uint64_t> interrupted_early_ CGPU_GUARDED_BY(mutex_);
+  bool stop_ CGPU_GUARDED_BY(mutex_) = false;
 
   std::thread thread_;  // last: runs while the rest lives
 };

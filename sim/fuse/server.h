@@ -4,14 +4,13 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 
+#include "base/mutex.h"
 #include "base/result.h"
 #include "sim/driver/driver.h"
 #include "sim/fuse/faults.h"
@@ -79,6 +78,8 @@ class FuseServer {
   // Looks only in these processes, or in all if there are none.
   void SettleMappings(std::set<std::uint32_t> processes);
   void BarrierReleased(Ino barrier);
+  // Waits until the barrier is released. False at the deadline.
+  [[nodiscard]] bool AwaitBarrier(Ino barrier, std::chrono::steady_clock::time_point until);
   // As Sync(), without the mappings.
   [[nodiscard]] Result<> AwaitReleases(std::chrono::milliseconds timeout);
   [[nodiscard]] std::shared_ptr<Pages> PagesOf(Block& block);
@@ -91,7 +92,7 @@ class FuseServer {
   void NoteMapping(const Call& call, const ProcCaller& caller);
   void Unmapped(Ino ino);
   // RM_USER_SHARED_DATA: reads the page, and remembers who has it mapped so that it is renewed when
-  // the figures change.
+  // the sizes change.
   void ReadSharedData(Ino ino, int card, std::size_t at, std::span<std::byte> out);
   void ForgetSharedData(Ino ino);
   void RenewSharedData();
@@ -107,23 +108,23 @@ class FuseServer {
   fuse_session* session_ = nullptr;
   std::unique_ptr<Workers> workers_;
 
-  std::mutex settle_mutex_;   // a look at the processes and its use; above the driver's own
-  Mappings mappings_;         // protected by settle_mutex_
-  bool keep_mapped_ = false;  // the same
-  std::mutex pages_mutex_;    // protects Block::pages and managed_pages_
-  std::map<FileId, std::shared_ptr<Pages>> managed_pages_;
+  Mutex settle_mutex_;  // a look at the processes and its use; above the driver's lock
+  Mappings mappings_ CGPU_GUARDED_BY(settle_mutex_);
+  bool keep_mapped_ CGPU_GUARDED_BY(settle_mutex_) = false;
 
-  std::mutex shared_data_mutex_;
-  // Protected by shared_data_mutex_:
-  std::set<Ino> shared_data_files_;
-  std::uint64_t shared_data_version_ = 0;
+  Mutex pages_mutex_;  // protects Block::pages, too; below the driver's lock
+  std::map<FileId, std::shared_ptr<Pages>> managed_pages_ CGPU_GUARDED_BY(pages_mutex_);
 
-  std::mutex parked_mutex_;
-  std::map<std::uint64_t, Parked> parked_;  // protected by parked_mutex_
+  Mutex shared_data_mutex_;  // above the driver's lock
+  std::set<Ino> shared_data_files_ CGPU_GUARDED_BY(shared_data_mutex_);
+  std::uint64_t shared_data_version_ CGPU_GUARDED_BY(shared_data_mutex_) = 0;
 
-  std::mutex barrier_mutex_;
-  std::condition_variable barrier_changed_;
-  std::set<Ino> barriers_;  // waited for; protected by barrier_mutex_
+  Mutex parked_mutex_;  // below that of faults_
+  std::map<std::uint64_t, Parked> parked_ CGPU_GUARDED_BY(parked_mutex_);
+
+  Mutex barrier_mutex_;
+  CondVar barrier_changed_;
+  std::set<Ino> barriers_ CGPU_GUARDED_BY(barrier_mutex_);  // waited for
 
   Faults faults_;  // last: its thread uses the rest
 };

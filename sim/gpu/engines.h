@@ -73,7 +73,7 @@ class Engines final : public engine::GpuEvents {
   [[nodiscard]] engine::Time Apply(const wire::Order& order);
   [[nodiscard]] engine::Gpu* GpuOf(engine::GroupKey group);
   [[nodiscard]] std::optional<EventBuffers::Owner> OwnerOf(engine::GroupKey group) const;
-  void SendBooks(const wire::AskBooks& ask);
+  void SendAccounting(const wire::AskAccounting& ask);
   void SendStarts(std::uint32_t card, std::uint64_t from);
   // Returns false if not all that happens up to `now` has been done yet.
   bool Advance(engine::Time now);

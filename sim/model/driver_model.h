@@ -84,14 +84,14 @@ struct MemoryUse {  // of one process on one GPU, as _gpuCollectMemInfo() sums i
   rm::NvU64 shared_duped = 0;
 };
 
-struct ClientBooks {
+struct ClientAccounting {
   rm::NvHandle handle = 0;
   std::uint32_t pid = 0;
   std::size_t files = 0;
   std::size_t objects = 0;
   rm::NvU64 bytes = 0;
 };
-struct GroupBooks {
+struct GroupAccounting {
   GpuKey key = 0;  // 0: the engines never heard of it
   rm::NvHandle client = 0;
   rm::NvHandle handle = 0;
@@ -104,7 +104,7 @@ struct GroupBooks {
   rm::NvU32 preemption_mode = 0;  // NV2080_CTRL_SET_CTXSW_PREEMPTION_MODE_COMPUTE_*
   bool scheduled = false;
 };
-struct ChannelBooks {
+struct ChannelAccounting {
   GpuKey key = 0;
   rm::NvHandle client = 0;
   rm::NvHandle handle = 0;
@@ -115,30 +115,30 @@ struct ChannelBooks {
   bool disabled = false;
   bool stopped = false;
 };
-struct CardBooks {
+struct CardAccounting {
   rm::NvU64 used_bytes = 0;
   rm::NvU64 page_table_bytes = 0;  // of used_bytes
   rm::NvU64 bar1_bytes = 0;
   rm::NvU64 bar1_used_bytes = 0;
   rm::NvU32 encoder_sessions = 0;  // that are taken
   bool cuda_limit = false;         // somebody limits its clocks
-  std::vector<GroupBooks> groups;
-  std::vector<ChannelBooks> channels;
+  std::vector<GroupAccounting> groups;
+  std::vector<ChannelAccounting> channels;
 };
 // Counts the entries that the driver keeps for clients in the kernel's memory.
-struct KernelBooks {
+struct KernelAccounting {
   std::size_t os_events = 0;          // NV_ESC_ALLOC_OS_EVENT, of the whole node
   std::size_t shared_with = 0;        // entries of clients' lists of what was shared with them
   std::size_t share_policies = 0;     // of all objects
   std::size_t registered_spaces = 0;  // NV503C_CTRL_CMD_REGISTER_VA_SPACE
   rm::NvU64 mapper_places = 0;        // in the queues of NV_MEMORY_MAPPER
 };
-struct Books {
-  KernelBooks kernel;
+struct Accounting {
+  KernelAccounting kernel;
   rm::NvU32 longest_idle_us = 0;  // that anybody had a card locked for by IDLE_CHANNELS
   rm::NvU64 stray_writes = 0;     // to memory that was freed: whatever lies there by then
-  std::vector<CardBooks> cards;
-  std::vector<ClientBooks> clients;
+  std::vector<CardAccounting> cards;
+  std::vector<ClientAccounting> clients;
 };
 
 // NV_MEMORY_VIRTUAL_SYSMEM_DYNAMIC_HVASPACE in class/cl0070.h: a range that nothing can be mapped
@@ -258,7 +258,7 @@ class DriverModel {
   // Returns the processes with a client that has a device of `card` and, unless 0, an object of
   // `cls`.
   [[nodiscard]] std::vector<std::uint32_t> ProcessesOn(int card, rm::NvU32 cls) const;
-  [[nodiscard]] Books GetBooks() const;
+  [[nodiscard]] Accounting GetAccounting() const;
   [[nodiscard]] rm::NvU64 GroupBytes(int card) const;
   [[nodiscard]] const CardMemory& Bar1(int card) const {
     return *bar1_[static_cast<std::size_t>(card)];
@@ -316,7 +316,7 @@ class DriverModel {
   void FreeTree(Client& client, rm::NvHandle handle);
   void FreeClient(rm::NvHandle handle);
   void RevokeSharesWith(const Client& client);
-  [[nodiscard]] KernelBooks InKernel() const;
+  [[nodiscard]] KernelAccounting InKernel() const;
   void DropFile(FileId file);
   [[nodiscard]] static bool PolicyMatches(const rm::RS_SHARE_POLICY& policy, const Client& source,
                                           const Client& target);

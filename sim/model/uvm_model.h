@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "sim/model/driver_model.h"
-#include "sim/model/uvm_books.h"
+#include "sim/model/uvm_accounting.h"
 #include "sim/model/uvm_space.h"
 
 namespace cgpu::sim {
@@ -107,7 +107,7 @@ class UvmModel {
   // Returns where an address of this address space leads to on the GPU.
   [[nodiscard]] std::optional<GpuPlace> Find(const VaSpace& vaspace, int card, rm::NvU64 address);
 
-  [[nodiscard]] UvmBooks GetBooks() const;
+  [[nodiscard]] UvmAccounting GetAccounting() const;
 
  private:
   using Pieces = std::map<rm::NvU64, UvmPiece>;

@@ -29,7 +29,7 @@ class ControlServer {
   void Serve(const UniqueFd& connection);
   // Returns the reply's line.
   [[nodiscard]] std::string Answer(const std::string& line);
-  [[nodiscard]] std::string BooksReply(std::uint64_t starts_from, bool mappings);
+  [[nodiscard]] std::string AccountingReply(std::uint64_t starts_from, bool mappings);
   [[nodiscard]] std::string AddFault(const std::string& line);
 
   Driver& driver_;

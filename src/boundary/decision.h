@@ -18,7 +18,7 @@ namespace cgpu::boundary {
 // them.
 struct Effects {
   bool lists_processes = false;  // the answer still lacks what AnswerOfProcesses() adds
-  bool opens_gpu = false;        // needs the sizes of `card`: open it first, then SetFigures()
+  bool opens_gpu = false;        // needs the sizes of `card`: open it first, then SetSizes()
   bool shows_memory = false;     // shows what the container holds: settle managed memory first
   bool changes_ranges = false;   // makes or frees a UVM range: nobody asks about ranges meanwhile
   bool schedules_channels = false;  // lets channels run: give each its time slice first

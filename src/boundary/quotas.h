@@ -43,7 +43,7 @@
 
 namespace cgpu::boundary {
 
-inline constexpr ledger::Bounds kContainerBounds = {.clients = 1024,
+inline constexpr ledger::Quotas kContainerQuotas = {.clients = 1024,
                                                     .handles = 262144,
                                                     .channel_groups = 256,
                                                     .channels = 512,
@@ -58,7 +58,7 @@ inline constexpr std::size_t kMaxRanges = 262144;
 
 // Returns the quotas of a slice of `limit` bytes, on a GPU that has `total` bytes and a BAR1 of
 // `bar1` bytes. `total` 0 means `limit`.
-[[nodiscard]] ledger::CardBounds BoundsOf(std::uint64_t limit, std::uint64_t total,
+[[nodiscard]] ledger::CardQuotas QuotasOf(std::uint64_t limit, std::uint64_t total,
                                           std::uint64_t bar1);
 
 // Returns the number of a GPU's encoder sessions that a slice may have.

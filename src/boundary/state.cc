@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "boundary/boundary.h"
-#include "boundary/dma_book.h"
-#include "boundary/managed_book.h"
+#include "boundary/dma_tracker.h"
+#include "boundary/managed_tracker.h"
 #include "boundary/objects.h"
 #include "boundary/spaces.h"
-#include "boundary/uvm_book.h"
+#include "boundary/uvm_tracker.h"
 
 namespace cgpu::boundary {
 namespace {
@@ -19,16 +19,16 @@ namespace {
 // Fields or records of each record, in their order.
 enum Tag : StateTag {
   kRefused = 1,   // what was refused, how often
-  kFigures = 2,   // of each GPU in turn: a channel group's bytes, an address space's, BAR1's
-  kSpace = 3,     // kSpaceKey, kSpaceBook
+  kSizes = 2,     // of each GPU in turn: a channel group's bytes, an address space's, BAR1's
+  kSpace = 3,     // kSpaceKey, kSpaceTracker
   kManaged = 4,   // kClock, kManagedSpace, kCounted, kSeen, kContested, kNow, kOver
   kDma = 5,       // kDmaClient, kDmaRange, kDmaMapping
   kEncoders = 6,  // client, its serial number, GPU, how many it has taken
   kEntries = 7,   // client, its serial number, how many entries the driver keeps for it
   kOsEvent = 8,   // client, its serial number, the event's number
 
-  kSpaceKey = 10,   // the ledger's key
-  kSpaceBook = 11,  // kSpaceHead, kSpaceRange, kSpaceCard, kSpacePiece, kSpaceChannel
+  kSpaceKey = 10,      // the ledger's key
+  kSpaceTracker = 11,  // kSpaceHead, kSpaceRange, kSpaceCard, kSpacePiece, kSpaceChannel
 
   kSpaceHead = 20,     // owner, last hold, range groups
   kSpaceRange = 21,    // base, length
@@ -172,7 +172,7 @@ void UvmSpace::LoadChannel(StateReader& reader, ledger::Card cards) {
 
 // --- Managed memory
 
-void ManagedBook::Save(StateWriter& writer) const {
+void ManagedTracker::Save(StateWriter& writer) const {
   writer.Row(kClock, clock_);
   writer.Row(kAnyUvmSpace, any_space_);
   for (const auto& [witness, space] : spaces_) {
@@ -201,8 +201,8 @@ void ManagedBook::Save(StateWriter& writer) const {
 }
 
 // A version that knew only processes had no witnesses: each process stands for one.
-ManagedBook::Mapping ManagedBook::LoadMapping(StateReader& reader, bool over,
-                                              Thread* thread) const {
+ManagedTracker::Mapping ManagedTracker::LoadMapping(StateReader& reader, bool over,
+                                                    Thread* thread) const {
   Mapping mapping;
   Claim& claim = mapping.claim;
   claim.process = reader.Number();
@@ -220,7 +220,7 @@ ManagedBook::Mapping ManagedBook::LoadMapping(StateReader& reader, bool over,
   return mapping;
 }
 
-void ManagedBook::LoadSpace(StateReader& reader, bool of_process) {
+void ManagedTracker::LoadSpace(StateReader& reader, bool of_process) {
   const Witness witness = reader.Number();
   Space space;
   space.process = of_process ? witness : reader.Number();
@@ -230,7 +230,7 @@ void ManagedBook::LoadSpace(StateReader& reader, bool of_process) {
   }
 }
 
-void ManagedBook::LoadRange(StateReader& reader, bool counted, bool seen) {
+void ManagedTracker::LoadRange(StateReader& reader, bool counted, bool seen) {
   const auto found = spaces_.find(reader.Number());
   const AddressRange range = LoadAddresses(reader);
   if (Check(reader, found != spaces_.end(), "a mapping in an unknown address space")) {
@@ -244,7 +244,7 @@ void ManagedBook::LoadRange(StateReader& reader, bool counted, bool seen) {
   }
 }
 
-void ManagedBook::Load(StateReader& reader) {
+void ManagedTracker::Load(StateReader& reader) {
   reader.ForEach([&](StateTag tag) {
     switch (tag) {
       case kClock:
@@ -287,7 +287,7 @@ void ManagedBook::Load(StateReader& reader) {
 
 // --- RM's own mappings
 
-void DmaBook::Save(StateWriter& writer) const {
+void DmaTracker::Save(StateWriter& writer) const {
   writer.Row(kDmaClient, client_.handle, client_.serial, owner_);
   for (const auto& [serial, range] : ranges_) {
     writer.Row(kDmaRange, serial, range.handle, range.space, range.card, range.covered);
@@ -298,7 +298,7 @@ void DmaBook::Save(StateWriter& writer) const {
   }
 }
 
-void DmaBook::Load(StateReader& reader, ledger::Card cards) {
+void DmaTracker::Load(StateReader& reader, ledger::Card cards) {
   reader.ForEach([&](StateTag tag) {
     switch (tag) {
       case kDmaClient:
@@ -318,7 +318,7 @@ void DmaBook::Load(StateReader& reader, ledger::Card cards) {
   });
 }
 
-void DmaBook::LoadRange(StateReader& reader, ledger::Card cards) {
+void DmaTracker::LoadRange(StateReader& reader, ledger::Card cards) {
   const std::uint64_t serial = reader.Number();
   const auto handle = reader.As<ledger::Handle>();
   const std::uint64_t space = reader.Number();
@@ -329,7 +329,7 @@ void DmaBook::LoadRange(StateReader& reader, ledger::Card cards) {
   }
 }
 
-void DmaBook::LoadMapping(StateReader& reader) {
+void DmaTracker::LoadMapping(StateReader& reader) {
   const std::uint64_t range = reader.Number();
   DmaMapping mapping;
   mapping.start = reader.Number();
@@ -348,12 +348,12 @@ void DmaBook::LoadMapping(StateReader& reader) {
 
 namespace {
 
-void LoadFigures(Container& container, StateReader& reader, ledger::Card card) {
+void LoadSizes(Container& container, StateReader& reader, ledger::Card card) {
   if (Check(reader, card < container.cards.size(), "there are more cards, or fewer")) {
-    CardFigures& figures = container.cards[card].figures;
-    figures.context_bytes = reader.Number();
-    figures.space_bytes = reader.Number();
-    figures.bar1_bytes = reader.Number();
+    CardSizes& sizes = container.cards[card].sizes;
+    sizes.context_bytes = reader.Number();
+    sizes.space_bytes = reader.Number();
+    sizes.bar1_bytes = reader.Number();
   }
 }
 
@@ -365,7 +365,7 @@ void LoadSpace(Container& container, StateReader& reader) {
       case kSpaceKey:
         key = reader.Number();
         return true;
-      case kSpaceBook:
+      case kSpaceTracker:
         space.Load(reader, static_cast<ledger::Card>(container.cards.size()));
         return true;
       default:
@@ -378,12 +378,12 @@ void LoadSpace(Container& container, StateReader& reader) {
   }
 }
 
-void LoadDmaBook(Container& container, StateReader& reader) {
-  DmaBook book({}, 0);
-  book.Load(reader, static_cast<ledger::Card>(container.cards.size()));
-  const std::uint32_t client = book.client().handle;
-  (void)Check(reader, container.dma.try_emplace(client, std::move(book)).second,
-              "a client's book twice");
+void LoadDmaTracker(Container& container, StateReader& reader) {
+  DmaTracker tracker({}, 0);
+  tracker.Load(reader, static_cast<ledger::Card>(container.cards.size()));
+  const std::uint32_t client = tracker.client().handle;
+  (void)Check(reader, container.dma.try_emplace(client, std::move(tracker)).second,
+              "a client's tracker twice");
 }
 
 void LoadEncoders(Container& container, StateReader& reader) {
@@ -432,7 +432,7 @@ void Boundary::Save(StateWriter& writer) const {
   for (const auto& [key, space] : container_.spaces) {
     writer.Begin(kSpace);
     writer.Row(kSpaceKey, key);
-    writer.Begin(kSpaceBook);
+    writer.Begin(kSpaceTracker);
     space.Save(writer);
     writer.End();
     writer.End();
@@ -440,9 +440,9 @@ void Boundary::Save(StateWriter& writer) const {
   writer.Begin(kManaged);
   container_.managed.Save(writer);
   writer.End();
-  for (const auto& [client, book] : container_.dma) {
+  for (const auto& [client, tracker] : container_.dma) {
     writer.Begin(kDma);
-    book.Save(writer);
+    tracker.Save(writer);
     writer.End();
   }
   for (const Encoders& one : container_.encoders) {
@@ -460,8 +460,8 @@ Result<> Boundary::Load(StateReader& reader) {
         container_.refusals.Set(what, reader.Number());
         return true;
       }
-      case kFigures:
-        LoadFigures(container_, reader, figures++);
+      case kSizes:
+        LoadSizes(container_, reader, sizes++);
         return true;
       case kSpace:
         LoadSpace(container_, reader);
@@ -470,7 +470,7 @@ Result<> Boundary::Load(StateReader& reader) {
         container_.managed.Load(reader);
         return true;
       case kDma:
-        LoadDmaBook(container_, reader);
+        LoadDmaTracker(container_, reader);
         return true;
       case kEncoders:
         LoadEncoders(container_, reader);
@@ -485,7 +485,7 @@ Result<> Boundary::Load(StateReader& reader) {
         return false;
     }
   });
-  if (Check(reader, figures == container_.cards.size(), "there are more cards, or fewer")) {
+  if (Check(reader, sizes == container_.cards.size(), "there are more cards, or fewer")) {
     Resume();
   }
   return reader.Finish();
@@ -498,14 +498,14 @@ void Boundary::Resume() {
   for (auto& [key, space] : container_.spaces) {
     SettleSpace(container_, key, space);
   }
-  for (const auto& [client, book] : container_.dma) {
-    SettleDma(container_, book);
+  for (const auto& [client, tracker] : container_.dma) {
+    SettleDma(container_, tracker);
   }
   if (!container_.spaces.empty()) {
     container_.managed.ExpectSpaces();
   }
   container_.managed.Resume(ManagedCards(container_));
-  SetBounds();
+  SetQuotas();
 }
 
 }  // namespace cgpu::boundary

@@ -77,15 +77,15 @@ inline Result<> LoadBoth(std::string_view bytes, ledger::Ledger& ledger, Boundar
 }
 
 // Replaces both by successors that know no more than a new shim does.
-inline void HandOver(const rm::Abi& abi, const ledger::Bounds& bounds,
+inline void HandOver(const rm::Abi& abi, const ledger::Quotas& quotas,
                      std::unique_ptr<ledger::Ledger>& ledger, std::unique_ptr<Boundary>& boundary) {
   const std::string bytes = Saved(*ledger, *boundary);
   std::vector<CardIds> cards = boundary->cards();
   for (CardIds& card : cards) {
-    card.figures = {};
+    card.sizes = {};
   }
   boundary.reset();
-  ledger = std::make_unique<ledger::Ledger>(std::vector<std::uint64_t>(cards.size(), 1), bounds);
+  ledger = std::make_unique<ledger::Ledger>(std::vector<std::uint64_t>(cards.size(), 1), quotas);
   boundary = std::make_unique<Boundary>(abi, cards, *ledger);
   const Result<> loaded = LoadBoth(bytes, *ledger, *boundary);
   ASSERT_TRUE(loaded.ok()) << loaded.error().what;
@@ -100,12 +100,12 @@ inline bool HandsOverBeforeCalls() {
 
 class BoundaryTest : public testing::Test {
  protected:
-  static constexpr ledger::Bounds kBounds{8, 1000, 8, 16, 65536, 16};
+  static constexpr ledger::Quotas kQuotas{8, 1000, 8, 16, 65536, 16};
 
   explicit BoundaryTest(rm::Branch branch = rm::Branch::k550)
       : abi_(rm::GetAbi(branch)),
         ledger_(std::make_unique<ledger::Ledger>(
-            std::vector<std::uint64_t>{1024 * kMib, 512 * kMib}, kBounds)),
+            std::vector<std::uint64_t>{1024 * kMib, 512 * kMib}, kQuotas)),
         boundary_(std::make_unique<Boundary>(
             abi_,
             std::vector<CardIds>{{0, 0x100, 0, {}, 0, {64 * kMib, 4096, 0}},
@@ -115,7 +115,7 @@ class BoundaryTest : public testing::Test {
   template <class T>
   int Copy(std::uint32_t nr, T& params, Call& call) {
     if (hands_over_) {
-      HandOver(abi_, kBounds, ledger_, boundary_);
+      HandOver(abi_, kQuotas, ledger_, boundary_);
     }
     memory_.Lend(params);
     return Decode(abi_, rm::EscapeRequest(static_cast<rm::NvU8>(nr), sizeof(T)),

@@ -27,7 +27,7 @@ struct Refusal {
   std::uint64_t count = 0;
 };
 
-class AuditBook {
+class AuditLog {
  public:
   using Time = std::chrono::steady_clock::time_point;
   // Names of one container that have lines of their own, since a tenant can think up many. The rest
@@ -36,7 +36,7 @@ class AuditBook {
   // Names that are counted in the rest. A shim sends no more (boundary::Refusals::kMost).
   static constexpr std::size_t kMaxOthers = 1024;
 
-  explicit AuditBook(std::chrono::seconds interval) : interval_(interval) {}
+  explicit AuditLog(std::chrono::seconds interval) : interval_(interval) {}
 
   // Takes a count. Counts never shrink.
   void Take(const Refusal& refusal);

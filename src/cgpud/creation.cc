@@ -53,35 +53,36 @@ Result<GpuRequest> CardsGiven(const std::vector<unsigned>& minors, const Node& n
   return cards;
 }
 
-Result<Wish> WishOfCommand(const CommandRequest& command, const CreationRequest& request) {
+Result<ContainerRequest> RequestOfCommand(const CommandRequest& command,
+                                          const CreationRequest& request) {
   GrantFlags flags = command.flags;
   flags.environment = request.environment;
   CGPU_ASSIGN_OR_RETURN(auto wanted, RequestOf(flags));
-  Wish wish;
-  wish.request = std::move(wanted.resources);
-  wish.compute = wanted.compute;
-  wish.origin = std::move(wanted.origin);
-  wish.name = command.name;
-  wish.stem = command.stem;
-  return wish;
+  ContainerRequest container;
+  container.resources = std::move(wanted.resources);
+  container.compute = wanted.compute;
+  container.origin = std::move(wanted.origin);
+  container.name = command.name;
+  container.stem = command.stem;
+  return container;
 }
 
-Result<Wish> WishOfEngine(const CreationRequest& request, const Node& node) {
+Result<ContainerRequest> RequestOfEngine(const CreationRequest& request, const Node& node) {
   CGPU_ASSIGN_OR_RETURN(const auto environment, EnvGrant(VariablesOf(request.environment)));
   if (environment.mode != EnvRequest::Mode::kManaged) {
     return Error{Code::kInvalid, 0, "the container asks for no slice of a GPU", {}};
   }
-  Wish wish;
-  wish.request = environment.resources;
-  if (wish.request.gpus.empty() && !request.minors.empty()) {
+  ContainerRequest container;
+  container.resources = environment.resources;
+  if (container.resources.gpus.empty() && !request.minors.empty()) {
     CGPU_ASSIGN_OR_RETURN(auto cards, CardsGiven(request.minors, node));
-    wish.request.gpus.push_back(std::move(cards));
+    container.resources.gpus.push_back(std::move(cards));
   }
-  wish.stem = StemFor(request);
-  wish.engine_id = request.engine_id;
-  wish.origin = "environment";
-  wish.compute = environment.compute;
-  return wish;
+  container.stem = StemFor(request);
+  container.engine_id = request.engine_id;
+  container.origin = "environment";
+  container.compute = environment.compute;
+  return container;
 }
 
 // Describes the files to the runtime. The runtime makes real device files, the hook a simulated
@@ -136,19 +137,19 @@ Result<Slice> CreateSlice(const Surroundings& surroundings, const CreationReques
   const CommandRequest* const command = request.command ? &*request.command : nullptr;
   const bool other_node = command != nullptr && !command->node.empty();
   CGPU_ASSIGN_OR_RETURN(const auto node, FindNode(other_node ? command->node : surroundings.node));
-  CGPU_ASSIGN_OR_RETURN(auto wish, command != nullptr ? WishOfCommand(*command, request)
-                                                      : WishOfEngine(request, node));
-  if (wish.compute.high_priority && creator.uid != 0) {
+  CGPU_ASSIGN_OR_RETURN(auto container, command != nullptr ? RequestOfCommand(*command, request)
+                                                           : RequestOfEngine(request, node));
+  if (container.compute.high_priority && creator.uid != 0) {
     return Error{Code::kPermission, 0, "high priority is for root to give",
                  "leave it out, or have root say: cgpu set NAME --priority high"};
   }
-  wish.agent = true;
-  wish.user = creator.uid;
-  wish.isolated = surroundings.isolated || command != nullptr;
+  container.agent = true;
+  container.user = creator.uid;
+  container.isolated = surroundings.isolated || command != nullptr;
   const bool killable = command != nullptr ? command->killable : surroundings.killable;
-  wish.max_inst = surroundings.max_inst;
+  container.max_inst = surroundings.max_inst;
   CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
-  CGPU_ASSIGN_OR_RETURN(auto reserved, Reserve(registry, node, wish));
+  CGPU_ASSIGN_OR_RETURN(auto reserved, Reserve(registry, node, container));
   const std::string id = reserved.reservation.id;
   const Giveback unless_started(registry, id);
   ShimConfig config = ConfigFor(reserved.reservation, node, reserved.grant);

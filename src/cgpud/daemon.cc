@@ -29,10 +29,10 @@
 #include "cgpud/audit.h"
 #include "cgpud/creation.h"
 #include "cgpud/govern.h"
-#include "cgpud/minder.h"
 #include "cgpud/peer.h"
 #include "cgpud/places.h"
 #include "cgpud/plan_cards.h"
+#include "cgpud/supervisor.h"
 #include "host/compute.h"
 #include "host/node.h"
 #include "host/registry.h"
@@ -138,7 +138,7 @@ class Daemon {
         policies_(settings.policies),
         registry_(registry),
         argv_(argv),
-        minder_(registry, UniqueFd(open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC))),
+        supervisor_(registry, UniqueFd(open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC))),
         governing_(registry, settings.node, settings.max_inst, SuspendableCards(settings.node)),
         socket_(std::move(socket)),
         signals_(std::move(signals)) {
@@ -153,13 +153,13 @@ class Daemon {
   Result<> Run() {
     TellOfDriver();
     RestoreSettings();
-    minder_.Refresh();
+    supervisor_.Refresh();
     LogAll(governing_.Refresh());
     TellReady();
     while (!stopping_) {
       std::vector<pollfd> events{{signals_.get(), POLLIN, 0},
                                  {children_.size() < kPlaces ? socket_.get() : -1, POLLIN, 0}};
-      for (const auto& some : {minder_.descriptors(), governing_.descriptors()}) {
+      for (const auto& some : {supervisor_.descriptors(), governing_.descriptors()}) {
         for (const int fd : some) {
           events.push_back({fd, POLLIN, 0});
         }
@@ -179,11 +179,11 @@ class Daemon {
           readable.push_back(events[i].fd);
         }
       }
-      Tell(minder_.Look(readable));
+      Tell(supervisor_.Look(readable));
       const Governing::News news = governing_.Look(readable);
       LogAll(news.log);
       if (news.changed) {
-        minder_.Refresh();
+        supervisor_.Refresh();
         LogAll(governing_.Refresh());
       }
       LogAll(governing_.Step(std::chrono::steady_clock::now()));
@@ -252,7 +252,7 @@ class Daemon {
                : static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(next - now).count());
   }
 
-  void Tell(const Minder::News& news) {
+  void Tell(const Supervisor::News& news) {
     if (!news.gone.empty()) {
       LogAll(governing_.Refresh());  // for the containers that are left
     }
@@ -293,7 +293,7 @@ class Daemon {
       served = true;
     }
     if (served) {
-      minder_.Refresh();
+      supervisor_.Refresh();
     }
   }
 
@@ -378,9 +378,9 @@ class Daemon {
   char* const* const argv_;
   struct stat seen_{};
   Surroundings surroundings_;
-  Minder minder_;
+  Supervisor supervisor_;
   Governing governing_;
-  std::optional<AuditBook> audit_;
+  std::optional<AuditLog> audit_;
   UniqueFd socket_;
   UniqueFd signals_;
   std::map<pid_t, std::optional<unsigned>> children_;  // users whose requests they serve

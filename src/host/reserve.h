@@ -16,8 +16,8 @@
 namespace cgpu {
 
 // A request for a container.
-struct Wish {
-  ResourceRequest request;
+struct ContainerRequest {
+  ResourceRequest resources;
   std::string name;       // empty: one is made up
   std::string stem;       // begin of a made-up name
   std::string engine_id;  // the container engine's name for it; empty for `cgpu run`
@@ -42,7 +42,7 @@ struct Reserved {
 // seconds: a user that saw the end of one (its launcher was killed, its container engine has said
 // so) may start the next at once.
 [[nodiscard]] Result<Reserved> Reserve(const Registry& registry, const Node& node,
-                                       const Wish& wish);
+                                       const ContainerRequest& request);
 
 // Returns the configuration for the container's shim.
 [[nodiscard]] ShimConfig ConfigFor(const Reservation& reservation, const Node& node,

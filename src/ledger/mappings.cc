@@ -13,8 +13,8 @@ ReserveResult Ledger::ReserveMapping(ClientRef client, ObjectRef object, std::ui
     return source.error();
   }
   Pending pending{.what = Pending::What::kMapping, .source = {}};
-  if (counts_.mappings + pending_counts_.mappings >= bounds_.mappings) {
-    return {Error{Code::kExhausted, 0, "the bound on views of memory is reached", ""},
+  if (counts_.mappings + pending_counts_.mappings >= quotas_.mappings) {
+    return {Error{Code::kExhausted, 0, "the quota of views of memory is reached", ""},
             Full::kMappings};
   }
   if (bytes != 0) {
@@ -24,11 +24,11 @@ ReserveResult Ledger::ReserveMapping(ClientRef client, ObjectRef object, std::ui
     pending.card = source->block->card;
     pending.bytes = bytes;
     CardState& state = cards_[pending.card];
-    if (state.bar1 > state.bounds.bar1_bytes || bytes > state.bounds.bar1_bytes - state.bar1) {
+    if (state.bar1 > state.quotas.bar1_bytes || bytes > state.quotas.bar1_bytes - state.bar1) {
       return {Error{Code::kExhausted, 0,
                     "card " + std::to_string(pending.card) + ": " + std::to_string(bytes) +
                         " bytes of BAR1 asked for, " + std::to_string(state.bar1) + " of " +
-                        std::to_string(state.bounds.bar1_bytes) + " in use",
+                        std::to_string(state.quotas.bar1_bytes) + " in use",
                     ""},
               Full::kCardBar1};
     }

@@ -60,8 +60,8 @@ class Model {
     Handle on = 0;
   };
 
-  Model(std::vector<std::uint64_t> limits_in, Bounds bounds_in)
-      : limits(std::move(limits_in)), bounds(bounds_in), peak(limits.size()) {}
+  Model(std::vector<std::uint64_t> limits_in, Quotas quotas_in)
+      : limits(std::move(limits_in)), quotas(quotas_in), peak(limits.size()) {}
 
   const Row* Find(Handle client, Handle handle) const {
     for (const Row& row : rows) {
@@ -236,7 +236,7 @@ class Model {
   }
 
   std::vector<std::uint64_t> limits;
-  Bounds bounds;
+  Quotas quotas;
   std::vector<std::uint64_t> peak;
   std::vector<Block> blocks;  // never shrinks
   std::vector<Row> rows;      // a client's own row: handle == client == parent

@@ -101,7 +101,7 @@ Result<InitOptions> InitOptionsFor(const RunOptions& options, const Caller& call
   CGPU_ASSIGN_OR_RETURN(auto directory, WorkingDirectory());
   InitOptions init;
   init.tree = std::move(tree);
-  init.tree.shield = true;
+  init.tree.mask_machine = true;
   init.command = options.command;
   init.working_directory = directory;
   init.inherited = caller.inherited;
@@ -192,16 +192,16 @@ Result<int> RunByItself(const RunOptions& options, const Caller& caller,
     std::fprintf(stderr, "cgpu: %s\n", notice.c_str());
   }
   CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
-  Wish wish;
-  wish.request = options.request.resources;
-  wish.compute = options.request.compute;
-  wish.name = options.name;
-  wish.stem = StemOf(options);
-  wish.origin = options.request.origin;
-  wish.user = getuid();
-  wish.max_inst = options.max_inst;
+  ContainerRequest request;
+  request.resources = options.request.resources;
+  request.compute = options.request.compute;
+  request.name = options.name;
+  request.stem = StemOf(options);
+  request.origin = options.request.origin;
+  request.user = getuid();
+  request.max_inst = options.max_inst;
   TellIfNobodyGoverns(options);
-  CGPU_ASSIGN_OR_RETURN(auto reserved, Reserve(registry, node, wish));
+  CGPU_ASSIGN_OR_RETURN(auto reserved, Reserve(registry, node, request));
   return RunReserved(reserved, registry, node, options, caller, filter);
 }
 

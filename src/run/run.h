@@ -20,7 +20,7 @@ struct RunOptions {
   std::string daemon;                   // cgpud's socket
   std::string group;                    // group whose members may ask it
   bool alone = false;                   // for an ordinary user: without the daemon
-  unsigned max_inst = kDefaultMaxInst;  // see Wish
+  unsigned max_inst = kDefaultMaxInst;  // see ContainerRequest
   std::vector<std::string> command;
 };
 

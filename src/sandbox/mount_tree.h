@@ -33,8 +33,8 @@ struct GpuTree {
   // Program that a container runs to show that its filter is cgpu's (proof.h). It is bound to
   // kProver, read-only. Used by MountGpuTreeAt() alone; empty: none.
   std::string prover;
-  // Takes away the machine's own devices (machine_devices.h) and controls (shield.h) too.
-  bool shield = false;
+  // Takes away the machine's own devices (machine_devices.h) and controls (masked_paths.h) too.
+  bool mask_machine = false;
 };
 
 // Mounts the tree. The caller is a process with one thread in a fresh private mount namespace (see
@@ -71,8 +71,8 @@ struct GpuTree {
 //   procfs and /sys a sysfs; where they are not, nothing shows GPUs.
 // * `own` is covered wherever the container has it, or a part of it. Refuses a mount of a single
 //   file of it, a root that is in it, and an overlay with a layer of it or of a folder above.
-// * `hide` names folders of the container; they need not exist. `shield` is ignored: of the rest of
-//   the machine the container has what its container engine gives it.
+// * `hide` names folders of the container; they need not exist. `mask_machine` is ignored: of the
+//   rest of the machine the container has what its container engine gives it.
 //
 // kConflict when /dev or a mount is not as it must be. After an error the tree is half made: the
 // container must not start.

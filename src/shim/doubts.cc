@@ -53,13 +53,13 @@ void Server::SettleDoubts() {
   if (!alone.owns_lock()) {
     return;
   }
-  std::vector<boundary::ManagedBook::Doubt> doubts;
+  std::vector<boundary::ManagedTracker::Doubt> doubts;
   {
     const MutexLock lock(state_mutex_);
     doubts = boundary_.managed().Doubts();
   }
   std::size_t questions = kMostQuestions;
-  std::vector<std::pair<boundary::ManagedBook::Doubt, std::size_t>> holders;
+  std::vector<std::pair<boundary::ManagedTracker::Doubt, std::size_t>> holders;
   const auto files = KnownFiles();
   for (const auto& doubt : doubts) {
     const auto held = CountHolders(doubt.range, files, &questions);

@@ -257,13 +257,13 @@ Result<std::uint64_t> Driver::QueryBar1Bytes() const {
   return std::uint64_t{kib} * 1024;
 }
 
-Result<boundary::CardFigures> Driver::AskFigures(std::uint32_t device_instance) const {
+Result<boundary::CardSizes> Driver::AskFigures(std::uint32_t device_instance) const {
   rm::NV0080_ALLOC_PARAMETERS device{};
   device.deviceId = device_instance;
   if (auto made = Alloc(client_, kDevice, rm::NV01_DEVICE_0, &device); !made.ok()) {
     return made.error();
   }
-  const auto ask = [&]() -> Result<boundary::CardFigures> {
+  const auto ask = [&]() -> Result<boundary::CardSizes> {
     rm::NV2080_ALLOC_PARAMETERS subdevice{};
     CGPU_TRY(Alloc(kDevice, kSubdevice, rm::NV20_SUBDEVICE_0, &subdevice));
     const auto context = QueryContextBytes();
@@ -274,7 +274,7 @@ Result<boundary::CardFigures> Driver::AskFigures(std::uint32_t device_instance) 
         return answer->error();
       }
     }
-    return boundary::CardFigures{*context, *space, *bar1};
+    return boundary::CardSizes{*context, *space, *bar1};
   };
   auto figures = ask();
   Free(control_.get(), client_, kDevice);
@@ -423,7 +423,7 @@ void Driver::Switch(std::size_t card, const std::vector<ledger::ChannelInfo>& ch
   }
 }
 
-boundary::CardFigures Driver::FiguresOf(std::size_t card) const {
+boundary::CardSizes Driver::FiguresOf(std::size_t card) const {
   const MutexLock lock(mutex_);
   return cards_[card].figures;
 }

@@ -114,7 +114,7 @@ TEST(HandoverTest, TheFirstVersionsStateIsReadForEver) {
   EXPECT_EQ(state->server.sources.size(), 1U);
   EXPECT_EQ(state->server.processes.size(), 1U);
   EXPECT_EQ(state->server.exports.size(), 1U);
-  ledger::Ledger ledger({1}, boundary::kContainerBounds);
+  ledger::Ledger ledger({1}, boundary::kContainerQuotas);
   boundary::Boundary boundary(*rm::FindAbi({550, 163, 1}), {{}}, ledger);
   StateReader books(state->server.ledger);
   ASSERT_TRUE(ledger.Load(books).ok() && books.Finish().ok());
@@ -127,7 +127,7 @@ TEST(HandoverTest, TheFirstVersionsStateIsReadForEver) {
   EXPECT_EQ(ledger.Count().clients, 2U);
   EXPECT_EQ(ledger.Count().channel_groups, 1U);
   EXPECT_EQ(ledger.Count().mappings, 1U);
-  EXPECT_GT(boundary.cards()[0].figures.context_bytes, 0U);
+  EXPECT_GT(boundary.cards()[0].sizes.context_bytes, 0U);
 }
 
 TEST(HandoverTest, EveryDescriptorIsListed) {

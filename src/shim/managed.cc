@@ -12,8 +12,8 @@
 namespace cgpu::shim {
 namespace {
 
-using boundary::ManagedBook;
-using Seen = ManagedBook::Seen;
+using boundary::ManagedTracker;
+using Seen = ManagedTracker::Seen;
 
 // Most pieces of managed memory, in all address spaces together, before the container is ended. The
 // kernel lets a process have 65,530 mappings at first (Linux,
@@ -48,7 +48,7 @@ void Server::SeeMapping(const Source& source, const os::Notification& notificati
     return refuse();
   }
   bool uvm_file = false;
-  ManagedBook::Claim claim;
+  ManagedTracker::Claim claim;
   auto kind = boundary::MmapKind::kHarmless;
   if (notification.nr == SYS_mremap) {
     kind = boundary::JudgeMremap(args[4], args[2], &claim.range);
@@ -117,19 +117,20 @@ Witnesses::Number Server::OpenWitness(const os::Caller& caller) {
 }
 
 // Begins a mapping while its call is held. Returns false if it does not fit.
-bool Server::BeginMapping(boundary::MmapKind kind, const ManagedBook::Claim& claim, pid_t thread) {
+bool Server::BeginMapping(boundary::MmapKind kind, const ManagedTracker::Claim& claim,
+                          pid_t thread) {
   const auto ask = [&](const auto& question) {
     const MutexLock lock(state_mutex_);
     return question(boundary_.managed());
   };
-  if (ask([&](const ManagedBook& book) { return book.Meets(claim); })) {
+  if (ask([&](const ManagedTracker& book) { return book.Meets(claim); })) {
     (void)SettleManaged(true);
   }
   const bool suspect = kind == boundary::MmapKind::kSuspect;
-  const bool known = ask([&](const ManagedBook& book) { return book.IsKnown(claim.program); });
+  const bool known = ask([&](const ManagedTracker& book) { return book.IsKnown(claim.program); });
   const bool counted =
-      suspect && ask([&](const ManagedBook& book) { return !book.Counted(claim).empty(); });
-  const auto look = ask([](ManagedBook& book) { return book.BeginLook(); });
+      suspect && ask([&](const ManagedTracker& book) { return !book.Counted(claim).empty(); });
+  const auto look = ask([](ManagedTracker& book) { return book.BeginLook(); });
   boundary::AddressRanges shown;
   if (const auto inodes = uvm_files_.Inodes(); !inodes.empty() && (!known || counted)) {
     const auto mapped = os::ReadMappings(*witnesses_.Find(claim.witness), inodes);
@@ -146,7 +147,7 @@ bool Server::BeginMapping(boundary::MmapKind kind, const ManagedBook::Claim& cla
   const MutexLock lock(state_mutex_);
   if (suspect) {
     // Counted again: in the meantime it may have been unmapped, and that settled.
-    ManagedBook& book = boundary_.managed();
+    ManagedTracker& book = boundary_.managed();
     book.Watch(thread, claim, boundary::Intersection(book.Counted(claim), shown));
   }
   if (!known) {
@@ -155,7 +156,7 @@ bool Server::BeginMapping(boundary::MmapKind kind, const ManagedBook::Claim& cla
   return true;
 }
 
-bool Server::ChargeMapping(const ManagedBook::Claim& claim, pid_t thread) {
+bool Server::ChargeMapping(const ManagedTracker::Claim& claim, pid_t thread) {
   const auto charge = [&] {
     const std::shared_lock no_questions(ranges_mutex_);
     const MutexLock lock(state_mutex_);
@@ -205,7 +206,7 @@ bool Server::SettleManaged(bool at_leisure) {
 }
 
 bool Server::SettleAll(bool at_leisure) {
-  std::vector<ManagedBook::Thread> threads;
+  std::vector<ManagedTracker::Thread> threads;
   {
     const MutexLock lock(state_mutex_);
     DropReleased();
@@ -220,8 +221,8 @@ bool Server::SettleAll(bool at_leisure) {
       boundary_.managed().Over(thread);
     }
   }
-  ManagedBook::Look look = 0;
-  std::vector<ManagedBook::Witness> asked;
+  ManagedTracker::Look look = 0;
+  std::vector<ManagedTracker::Witness> asked;
   {
     const MutexLock lock(state_mutex_);
     look = boundary_.managed().BeginLook();
@@ -263,12 +264,12 @@ void Server::DropReleased() {
   witnesses_.Drop(boundary_.managed().TakeReleased());
 }
 
-std::map<ManagedBook::Witness, Seen> Server::Ask(const std::vector<ManagedBook::Witness>& witnesses,
-                                                 bool at_leisure) {
+std::map<ManagedTracker::Witness, Seen> Server::Ask(
+    const std::vector<ManagedTracker::Witness>& witnesses, bool at_leisure) {
   const os::InodeSet inodes = uvm_files_.Inodes();
-  std::map<ManagedBook::Witness, Seen> seen;
+  std::map<ManagedTracker::Witness, Seen> seen;
   std::size_t pieces = 0;
-  for (const ManagedBook::Witness witness : witnesses) {
+  for (const ManagedTracker::Witness witness : witnesses) {
     if (at_leisure && hurry_.load()) {
       break;
     }

@@ -57,7 +57,7 @@ Server::Server(ShimConfig config, const rm::Abi& abi, std::unique_ptr<Driver> dr
             }
             return limits;
           }(),
-          boundary::kContainerBounds),
+          boundary::kContainerQuotas),
       boundary_(abi, std::move(cards), ledger_),
       uvm_files_(boundary::Boundary::kFirstSpace),
       attention_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
@@ -393,9 +393,9 @@ Result<> Server::PrepareDevice(const Decision& decision) {
     instance = boundary_.cards()[*decision.card].device_instance;
   }
   CGPU_TRY(driver_->OpenCard(*decision.card, instance));
-  const boundary::CardFigures figures = driver_->FiguresOf(*decision.card);
+  const boundary::CardSizes figures = driver_->FiguresOf(*decision.card);
   const MutexLock lock(state_mutex_);
-  boundary_.SetFigures(*decision.card, figures);
+  boundary_.SetSizes(*decision.card, figures);
   return {};
 }
 

@@ -182,15 +182,15 @@ class Server : private CallHandler {
   void SeeMapping(const Source& source, const os::Notification& notification);
   [[nodiscard]] std::shared_ptr<const os::Caller> FindMapper(pid_t thread);
   [[nodiscard]] Witnesses::Number OpenWitness(const os::Caller& caller);
-  bool BeginMapping(boundary::MmapKind kind, const boundary::ManagedBook::Claim& claim,
+  bool BeginMapping(boundary::MmapKind kind, const boundary::ManagedTracker::Claim& claim,
                     pid_t thread);
-  bool ChargeMapping(const boundary::ManagedBook::Claim& claim, pid_t thread);
+  bool ChargeMapping(const boundary::ManagedTracker::Claim& claim, pid_t thread);
   void NoteThread(pid_t thread);
   bool SettleManaged(bool at_leisure = false);
   bool SettleAll(bool at_leisure) CGPU_REQUIRES(settle_mutex_);
   void DropReleased() CGPU_REQUIRES(state_mutex_);
-  [[nodiscard]] std::map<boundary::ManagedBook::Witness, boundary::ManagedBook::Seen> Ask(
-      const std::vector<boundary::ManagedBook::Witness>& witnesses, bool at_leisure);
+  [[nodiscard]] std::map<boundary::ManagedTracker::Witness, boundary::ManagedTracker::Seen> Ask(
+      const std::vector<boundary::ManagedTracker::Witness>& witnesses, bool at_leisure);
   // doubts.cc
   [[nodiscard]] std::shared_lock<std::shared_timed_mutex> KeepQuestionsOut(
       const boundary::Decision& decision);

@@ -169,7 +169,7 @@ Result<> Server::SetLimit(const std::string& uuid, std::uint64_t bytes) {
       }
     }
   }
-  boundary_.SetBounds();
+  boundary_.SetQuotas();
   if (!found) {
     return Error{Code::kNotFound, 0, "the container has no card " + uuid, {}};
   }

@@ -91,7 +91,7 @@ void Server::TakeWitnesses(const ServerState& state,
     space.maps.reset(one.maps);
     witnesses_.Adopt(one.number, std::move(space));
   }
-  std::map<boundary::ManagedBook::Witness, ledger::ProcessKey> used;
+  std::map<boundary::ManagedTracker::Witness, ledger::ProcessKey> used;
   {
     const MutexLock lock(state_mutex_);
     used = boundary_.managed().Witnesses();

@@ -1,5 +1,6 @@
 // Attacks with what calls name: handles inside parameters, files that are registered with each
-// other, objects that others depend on. Each tries to part cgpu's ledger from the driver's books.
+// other, objects that others depend on. Each tries to part cgpu's ledger from the driver's
+// accounting.
 #include <unistd.h>
 
 #include <algorithm>

@@ -168,7 +168,7 @@ def dry_run():
 
 
 def edited():
-    """What somebody did in between stays; ours goes, and the earlier default comes back."""
+    """Edits that somebody made in between stay; ours goes, and the earlier default comes back."""
     with folder() as path:
         config = os.path.join(path, "daemon.json")
         write(config, b'{\n  "default-runtime": "crun",\n  "runtimes": {"crun": {"path": "/c"}}\n}\n')
@@ -208,7 +208,7 @@ def edited():
 
 
 def wrong():
-    """What cannot be done is said, and nothing is changed."""
+    """An installation that cannot be done says so, and changes nothing."""
     with folder() as path:
         config = os.path.join(path, "daemon.json")
         for text, says in ((b'{"a": 1,}', "is not valid JSON"), (b"[]", "is not a JSON object"),
@@ -326,7 +326,7 @@ def at_once():
 
 
 def permissions():
-    """Who may not is told to be root, and nothing is left behind."""
+    """A user without permission is told to be root, and nothing is left behind."""
     if os.geteuid() != 0:
         t.skip("only root can become somebody else")
     with folder() as path:

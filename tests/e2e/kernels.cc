@@ -54,7 +54,7 @@
 namespace cgpu {
 namespace {
 
-constexpr std::chrono::seconds kPatience{60};
+constexpr std::chrono::seconds kTimeout{60};
 constexpr unsigned kDepth = 64;
 
 [[noreturn]] void Die(const Error& error) {
@@ -88,13 +88,13 @@ class Tenant {
     for (std::uint64_t i = 0; i < count; ++i) {
       std::optional<std::uint64_t> launch;
       while (!(launch = queue_.Launch(program_))) {
-        if (!queue_.Wait(queue_.Ended() + 1, kPatience)) {
+        if (!queue_.Wait(queue_.Ended() + 1, kTimeout)) {
           return Failed();
         }
       }
       last = *launch;
     }
-    if (!queue_.Wait(last, kPatience)) {
+    if (!queue_.Wait(last, kTimeout)) {
       return Failed();
     }
     Say("ran " + std::to_string(count));
@@ -280,7 +280,7 @@ class Tenant {
   }
   void Once(unsigned program) {
     const auto launch = queue_.Launch(program);
-    if (!launch || !queue_.Wait(*launch, kPatience)) {
+    if (!launch || !queue_.Wait(*launch, kTimeout)) {
       Die(Error{Code::kInternal, 0, "a kernel does not end", ""});
     }
   }

@@ -1,6 +1,6 @@
 """A property test through the whole path: random operations of several processes in two slices,
 one of all cards and one of the last alone, against a model of what must be held. Every few
-steps the driver's books and cgpu's own say what the model says.
+steps the driver's accounting and cgpu's ledger say what the model says.
 
   model_test.py random-550 [STEPS [SEED]]     400 steps, another seed each time; also random-580,
                                               and on two cards cards-550 and cards-580, and
@@ -30,8 +30,9 @@ def _by_card(slices, figures):
 
 
 def _compare(node, slices, peak, own):
-    """Closes are seen a moment later than they happen: waits until all books agree. cgpu itself has
-    `own` clients, and one on each file with an export, which is how it knows that file again."""
+    """Waits until the accounting and cgpu's ledger agree: closes are seen a moment later than they
+    happen. cgpu itself has `own` clients, and one on each file with an export, which is how it
+    knows that file again."""
     held = [slice_.all_held() for slice_ in slices]
     sums = _by_card(slices, held)
     most = _by_card(slices, [slice_.most for slice_ in slices])

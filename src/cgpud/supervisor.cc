@@ -1,4 +1,4 @@
-#include "cgpud/minder.h"
+#include "cgpud/supervisor.h"
 
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -23,7 +23,7 @@ constexpr std::size_t kMaxRoots = 4096;      // live ones of one container
 
 }  // namespace
 
-void Minder::Refresh() {
+void Supervisor::Refresh() {
   const auto live = registry_.Live();
   if (!live.ok()) {
     return;
@@ -37,12 +37,12 @@ void Minder::Refresh() {
       watched.shim = std::move(*shim);
       watched.engine_id = reservation.engine_id;
       watched.user = reservation.user;
-      watched.minded = registry_.HasAgent(reservation.id);
+      watched.supervised = registry_.HasAgent(reservation.id);
     }
   }
 }
 
-std::vector<int> Minder::descriptors() const {
+std::vector<int> Supervisor::descriptors() const {
   std::vector<int> all;
   all.reserve(watched_.size());
   for (const auto& [id, watched] : watched_) {
@@ -51,7 +51,7 @@ std::vector<int> Minder::descriptors() const {
   return all;
 }
 
-Minder::News Minder::Look(const std::vector<int>& readable) {
+Supervisor::News Supervisor::Look(const std::vector<int>& readable) {
   News news;
   for (auto at = watched_.begin(); at != watched_.end();) {
     auto& [id, watched] = *at;
@@ -65,7 +65,7 @@ Minder::News Minder::Look(const std::vector<int>& readable) {
       ++at;
       continue;
     }
-    if (!watched.ended && watched.minded && !watched.roots.empty()) {
+    if (!watched.ended && watched.supervised && !watched.roots.empty()) {
       Kill(watched);
       news.killed.push_back(id);
     }
@@ -76,7 +76,7 @@ Minder::News Minder::Look(const std::vector<int>& readable) {
 }
 
 // Reads all there is. Returns false at the end of the stream.
-bool Minder::Read(Watched& watched) {
+bool Supervisor::Read(Watched& watched) {
   char buffer[4096];
   ssize_t n = 0;
   while ((n = recv(watched.shim.get(), buffer, sizeof(buffer), MSG_DONTWAIT)) > 0) {
@@ -88,7 +88,7 @@ bool Minder::Read(Watched& watched) {
   return n < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
-void Minder::TakeLines(const std::string& id, Watched& watched, News& news) const {
+void Supervisor::TakeLines(const std::string& id, Watched& watched, News& news) const {
   std::size_t begin = 0;
   for (std::size_t end = 0; (end = watched.text.find('\n', begin)) != std::string::npos;) {
     const auto lines = SplitLines(std::string_view(watched.text).substr(begin, end - begin));
@@ -100,7 +100,7 @@ void Minder::TakeLines(const std::string& id, Watched& watched, News& news) cons
     std::uint64_t number = 0;
     if (line == Words{"ended"}) {
       watched.ended = true;
-    } else if (!watched.minded) {
+    } else if (!watched.supervised) {
       continue;
     } else if (line.size() == 2 && line[0] == "pid" && ToNumber(line[1], 10, kMaxPid, number)) {
       AddRoot(watched, static_cast<unsigned>(number));
@@ -118,7 +118,7 @@ void Minder::TakeLines(const std::string& id, Watched& watched, News& news) cons
 // Adds a process of the container. The shim holds on to the process and says its number while it
 // lives. Before this program opens the number, the process may end and the number go to another: to
 // a process in other cgroups.
-void Minder::AddRoot(Watched& watched, unsigned pid) const {
+void Supervisor::AddRoot(Watched& watched, unsigned pid) const {
   const auto lives = [](const Root& root) {
     return syscall(SYS_pidfd_send_signal, root.process.get(), 0, nullptr, 0) == 0;
   };
@@ -151,11 +151,11 @@ void Minder::AddRoot(Watched& watched, unsigned pid) const {
 
 // Returns whether the process may be killed. A user's word, and the names that the user gives to
 // containers, count for the user's own processes only.
-bool Minder::MayKill(const Watched& watched, pid_t pid) const {
+bool Supervisor::MayKill(const Watched& watched, pid_t pid) const {
   return watched.user == 0 || os::IsInNamespaceOf(proc_.get(), pid, watched.user);
 }
 
-void Minder::Kill(const Watched& watched) const {
+void Supervisor::Kill(const Watched& watched) const {
   for (const Root& root : watched.roots) {
     (void)syscall(SYS_pidfd_send_signal, root.process.get(), SIGKILL, nullptr, 0);
     if (!root.cgroups.empty()) {

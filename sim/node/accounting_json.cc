@@ -1,4 +1,4 @@
-#include "sim/node/books_json.h"
+#include "sim/node/accounting_json.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -18,8 +18,8 @@ T Of(const std::vector<T>& all, GpuKey key) {
   return key == 0 || found == all.end() ? T() : *found;
 }
 
-json GroupReply(const GroupBooks& group, const GpuBooks& gpu) {
-  const wire::GroupBooks work = Of(gpu.groups, group.key);
+json GroupReply(const GroupAccounting& group, const GpuAccounting& gpu) {
+  const wire::GroupAccounting work = Of(gpu.groups, group.key);
   const auto fault = gpu.faults.find(group.key);
   return {{"client", group.client},
           {"handle", group.handle},
@@ -41,8 +41,8 @@ json GroupReply(const GroupBooks& group, const GpuBooks& gpu) {
           {"fault", fault == gpu.faults.end() ? 0 : fault->second}};
 }
 
-json ChannelReply(const ChannelBooks& channel, const GpuBooks& gpu) {
-  const wire::ChannelBooks work = Of(gpu.channels, channel.key);
+json ChannelReply(const ChannelAccounting& channel, const GpuAccounting& gpu) {
+  const wire::ChannelAccounting work = Of(gpu.channels, channel.key);
   return {{"client", channel.client},
           {"handle", channel.handle},
           {"pid", channel.pid},
@@ -59,17 +59,17 @@ json ChannelReply(const ChannelBooks& channel, const GpuBooks& gpu) {
           {"ignored_methods", work.ignored_methods}};
 }
 
-json CardReply(const Card& card, const CardBooks& books, const GpuBooks& gpu) {
+json CardReply(const Card& card, const CardAccounting& accounting, const GpuAccounting& gpu) {
   json groups = json::array();
-  for (const GroupBooks& group : books.groups) {
+  for (const GroupAccounting& group : accounting.groups) {
     groups.push_back(GroupReply(group, gpu));
   }
   json channels = json::array();
-  for (const ChannelBooks& channel : books.channels) {
+  for (const ChannelAccounting& channel : accounting.channels) {
     channels.push_back(ChannelReply(channel, gpu));
   }
   json runlists = json::array();
-  for (const wire::RunlistBooks& runlist : gpu.runlists) {
+  for (const wire::RunlistAccounting& runlist : gpu.runlists) {
     if (runlist.card == card.index) {
       runlists.push_back({{"runlist", runlist.runlist},
                           {"busy_ns", runlist.busy_ns},
@@ -92,12 +92,12 @@ json CardReply(const Card& card, const CardBooks& books, const GpuBooks& gpu) {
           {"uuid", card.UuidText()},
           {"model", card.model->key},
           {"memory_bytes", card.memory_bytes},
-          {"used_bytes", books.used_bytes},
-          {"page_table_bytes", books.page_table_bytes},
-          {"bar1_bytes", books.bar1_bytes},
-          {"bar1_used_bytes", books.bar1_used_bytes},
-          {"encoder_sessions", books.encoder_sessions},
-          {"cuda_limit", books.cuda_limit},
+          {"used_bytes", accounting.used_bytes},
+          {"page_table_bytes", accounting.page_table_bytes},
+          {"bar1_bytes", accounting.bar1_bytes},
+          {"bar1_used_bytes", accounting.bar1_used_bytes},
+          {"encoder_sessions", accounting.encoder_sessions},
+          {"cuda_limit", accounting.cuda_limit},
           {"groups", std::move(groups)},
           {"channels", std::move(channels)},
           {"runlists", std::move(runlists)},
@@ -106,44 +106,45 @@ json CardReply(const Card& card, const CardBooks& books, const GpuBooks& gpu) {
 
 }  // namespace
 
-std::string BooksJson(const Driver& driver, const GpuLink& link, const AllBooks& books) {
+std::string AccountingJson(const Driver& driver, const GpuLink& link,
+                           const AllAccounting& accounting) {
   json reply = {{"driver", driver.VersionText()},
                 {"gpus", json::array()},
                 {"clients", json::array()},
-                {"uvm", json::parse(UvmFilesJson(books.uvm))},
-                {"uvm_refused_mappings", json::parse(UvmRefusedJson(books.uvm))},
+                {"uvm", json::parse(UvmFilesJson(accounting.uvm))},
+                {"uvm_refused_mappings", json::parse(UvmRefusedJson(accounting.uvm))},
                 {"engines",
                  {{"pid", link.Pid()},
-                  {"alive", books.gpu.alive},
-                  {"answer", books.engines_answer},
+                  {"alive", accounting.gpu.alive},
+                  {"answer", accounting.engines_answer},
                   {"context_switch_us", link.Options().context_switch_us},
                   {"preempt_us", link.Options().preempt_us},
                   {"copy_gbps", link.Options().copy_gbps}}},
-                {"longest_idle_us", books.driver.longest_idle_us},
+                {"longest_idle_us", accounting.driver.longest_idle_us},
                 {"kernel",
-                 {{"os_events", books.driver.kernel.os_events},
-                  {"shared_with", books.driver.kernel.shared_with},
-                  {"share_policies", books.driver.kernel.share_policies},
-                  {"registered_spaces", books.driver.kernel.registered_spaces},
-                  {"mapper_places", books.driver.kernel.mapper_places}}},
-                {"stray_writes", books.driver.stray_writes},
+                 {{"os_events", accounting.driver.kernel.os_events},
+                  {"shared_with", accounting.driver.kernel.shared_with},
+                  {"share_policies", accounting.driver.kernel.share_policies},
+                  {"registered_spaces", accounting.driver.kernel.registered_spaces},
+                  {"mapper_places", accounting.driver.kernel.mapper_places}}},
+                {"stray_writes", accounting.driver.stray_writes},
                 {"received", json::object()},
                 {"refused", json::object()}};
   for (const Card& card : driver.Cards()) {
-    reply["gpus"].push_back(CardReply(card, books.driver.cards[card.index], books.gpu));
+    reply["gpus"].push_back(CardReply(card, accounting.driver.cards[card.index], accounting.gpu));
     json& gpu = reply["gpus"].back();
     const auto of_rm = gpu["page_table_bytes"].get<std::uint64_t>();
-    gpu.update(json::parse(UvmCardJson(books.uvm, static_cast<int>(card.index))));
+    gpu.update(json::parse(UvmCardJson(accounting.uvm, static_cast<int>(card.index))));
     gpu["page_table_bytes"] = of_rm + gpu["page_table_bytes"].get<std::uint64_t>();
   }
-  for (const ClientBooks& client : books.driver.clients) {
+  for (const ClientAccounting& client : accounting.driver.clients) {
     reply["clients"].push_back({{"handle", client.handle},
                                 {"pid", client.pid},
                                 {"files", client.files},
                                 {"objects", client.objects},
                                 {"bytes", client.bytes}});
   }
-  for (const auto& [name, count] : books.counts) {
+  for (const auto& [name, count] : accounting.counts) {
     reply["received"][name] = count.received;
     if (count.refused != 0) {
       reply["refused"][name] = count.refused;

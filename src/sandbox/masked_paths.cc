@@ -1,4 +1,4 @@
-#include "sandbox/shield.h"
+#include "sandbox/masked_paths.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -62,7 +62,7 @@ Result<> Mask(const std::string& path) {
 
 // Masks paths in a mount, elsewhere, of the kind that is at `own`. A part of such a file system is
 // judged by what it is.
-Result<> ShieldCopy(const MountEntry& mount, const char* own) {
+Result<> MaskCopy(const MountEntry& mount, const char* own) {
   struct stat st{};
   if (mount.root == "/") {
     return BindOver(own, mount.point);
@@ -88,7 +88,7 @@ bool Concerns(const MountEntry& mount) {
          IsAmong(kControlTypes, mount.type) || IsAmong(kCopiedTypes, mount.type);
 }
 
-Result<> ShieldMount(const MountEntry& mount) {
+Result<> MaskMount(const MountEntry& mount) {
   if (IsAmong(kHiddenTypes, mount.type)) {
     return Mask(mount.point);
   }
@@ -98,19 +98,19 @@ Result<> ShieldMount(const MountEntry& mount) {
 }
 
 // Makes a proc, sysfs or devtmpfs elsewhere the one of /proc, /sys or /dev.
-Result<> ShieldCopies(const MountEntry& mount) {
+Result<> MaskCopies(const MountEntry& mount) {
   for (const char* own : {"/proc", "/sys", "/dev"}) {
     if (IsAtOrBelow(mount.point, own)) {
       return {};
     }
   }
   if (mount.type == "proc") {
-    return ShieldCopy(mount, "/proc");
+    return MaskCopy(mount, "/proc");
   }
   if (mount.type == "sysfs") {
-    return ShieldCopy(mount, "/sys");
+    return MaskCopy(mount, "/sys");
   }
-  return mount.type == "devtmpfs" ? ShieldCopy(mount, "/dev") : Result<>();
+  return mount.type == "devtmpfs" ? MaskCopy(mount, "/dev") : Result<>();
 }
 
 // Checks that nothing was missed.
@@ -124,7 +124,7 @@ Result<> CheckReadOnly(const std::string& path) {
 
 }  // namespace
 
-Result<> ShieldMachine() {
+Result<> MaskMachine() {
   for (const char* path : kReadOnly) {
     CGPU_TRY(BindOver(path, path));  // a mount of its own, to be made read-only
   }
@@ -132,7 +132,7 @@ Result<> ShieldMachine() {
     CGPU_TRY(Mask(path));
   }
   CGPU_ASSIGN_OR_RETURN(const auto mounts, ReadMounts());
-  for (const auto step : {ShieldMount, ShieldCopies}) {  // the copied mounts must be final
+  for (const auto step : {MaskMount, MaskCopies}) {  // the copied mounts must be final
     for (const MountEntry& mount : mounts) {
       if (Concerns(mount) && IsOnTop(mount)) {
         CGPU_TRY(step(mount));

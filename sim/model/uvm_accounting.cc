@@ -1,18 +1,18 @@
-#include "sim/model/uvm_books.h"
+#include "sim/model/uvm_accounting.h"
 
 #include "sim/model/uvm_model.h"
 
 namespace cgpu::sim {
 namespace {
 
-UvmRangeBooks BooksOf(rm::NvU64 base, const UvmRange& range) {
-  UvmRangeBooks books;
-  books.kind = range.kind;
-  books.base = base;
-  books.length = range.length;
+UvmRangeAccounting AccountingOf(rm::NvU64 base, const UvmRange& range) {
+  UvmRangeAccounting accounting;
+  accounting.kind = range.kind;
+  accounting.base = base;
+  accounting.length = range.length;
   for (const auto& [card, pieces] : range.pieces) {
     for (const auto& [at, piece] : pieces) {
-      UvmPieceBooks& entry = books.pieces.emplace_back();
+      UvmPieceAccounting& entry = accounting.pieces.emplace_back();
       entry.base = at;
       entry.length = piece.length;
       entry.card = card;
@@ -24,42 +24,42 @@ UvmRangeBooks BooksOf(rm::NvU64 base, const UvmRange& range) {
       }
     }
   }
-  return books;
+  return accounting;
 }
 
 }  // namespace
 
-UvmBooks UvmModel::GetBooks() const {
-  UvmBooks all;
+UvmAccounting UvmModel::GetAccounting() const {
+  UvmAccounting all;
   for (const auto& [file, space] : spaces_) {
-    UvmFileBooks& books = all.files.emplace_back();
-    books.file = file;
-    books.flags = space.flags;
-    books.pid = space.tgid;
-    books.gpus = space.order;
-    books.range_groups = space.groups.size();
+    UvmFileAccounting& accounting = all.files.emplace_back();
+    accounting.file = file;
+    accounting.flags = space.flags;
+    accounting.pid = space.tgid;
+    accounting.gpus = space.order;
+    accounting.range_groups = space.groups.size();
     for (const auto& [card, gpu] : space.gpus) {
       if (gpu.vaspace == nullptr) {
         continue;
       }
-      books.vaspaces.push_back(card);
-      books.channels += gpu.vaspace->channels.size();
-      UvmCardBooks& of_file = books.cards[card];
+      accounting.vaspaces.push_back(card);
+      accounting.channels += gpu.vaspace->channels.size();
+      UvmCardAccounting& of_file = accounting.cards[card];
       of_file.table_bytes += gpu.vaspace->tree.CardBytes();
       of_file.system_table_bytes += gpu.vaspace->tree.SystemBytes();
     }
     if (space.resident.card >= 0) {
-      books.cards[space.resident.card].managed_bytes += space.resident.bytes;
-      books.cards[space.resident.card].managed_overcommit += space.resident.overcommit;
+      accounting.cards[space.resident.card].managed_bytes += space.resident.bytes;
+      accounting.cards[space.resident.card].managed_overcommit += space.resident.overcommit;
     }
     for (const auto& [base, range] : space.managed) {
-      books.managed.push_back({base, range.length, range.owner.tgid, range.zombie});
+      accounting.managed.push_back({base, range.length, range.owner.tgid, range.zombie});
     }
     for (const auto& [base, range] : space.ranges) {
-      books.ranges.push_back(BooksOf(base, range));
+      accounting.ranges.push_back(AccountingOf(base, range));
     }
-    for (const auto& [card, of_file] : books.cards) {
-      UvmCardBooks& sum = all.cards[card];
+    for (const auto& [card, of_file] : accounting.cards) {
+      UvmCardAccounting& sum = all.cards[card];
       sum.managed_bytes += of_file.managed_bytes;
       sum.managed_overcommit += of_file.managed_overcommit;
       sum.table_bytes += of_file.table_bytes;

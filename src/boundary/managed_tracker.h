@@ -46,8 +46,8 @@
 // Pure; thread-compatible. Looks take time and are made without a lock: BeginLook() before,
 // Settle() after, and then the same for the witnesses that Unplaced() names. One settlement at a
 // time.
-#ifndef CGPU_BOUNDARY_MANAGED_BOOK_H_
-#define CGPU_BOUNDARY_MANAGED_BOOK_H_
+#ifndef CGPU_BOUNDARY_MANAGED_TRACKER_H_
+#define CGPU_BOUNDARY_MANAGED_TRACKER_H_
 
 #include <cstdint>
 #include <map>
@@ -66,7 +66,7 @@ class StateWriter;
 
 namespace cgpu::boundary {
 
-class ManagedBook {
+class ManagedTracker {
  public:
   using Thread = int;
   using Look = std::uint64_t;
@@ -94,7 +94,7 @@ class ManagedBook {
   };
 
   // `ledger` outlives this.
-  explicit ManagedBook(ledger::Ledger& ledger) : ledger_(ledger) {}
+  explicit ManagedTracker(ledger::Ledger& ledger) : ledger_(ledger) {}
 
   // Charges the mapping. Returns a GPU that it does not fit on; then nothing is charged and the
   // witness stays the caller's.
@@ -229,4 +229,4 @@ class ManagedBook {
 
 }  // namespace cgpu::boundary
 
-#endif  // CGPU_BOUNDARY_MANAGED_BOOK_H_
+#endif  // CGPU_BOUNDARY_MANAGED_TRACKER_H_

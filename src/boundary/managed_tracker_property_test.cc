@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "boundary/managed_book.h"
-#include "boundary/managed_book_testing.h"
+#include "boundary/managed_tracker.h"
+#include "boundary/managed_tracker_testing.h"
 #include "ledger/ledger.h"
 
 namespace cgpu::boundary {
@@ -58,8 +58,8 @@ AddressRanges RangesOf(const Blocks& blocks) {
 class Machine {
  public:
   Machine(std::uint64_t seed, bool tame) : random_(seed), tame_(tame) {
-    EXPECT_TRUE(book_.SetCards({0}));
-    book_.ExpectSpaces();
+    EXPECT_TRUE(tracker_.SetCards({0}));
+    tracker_.ExpectSpaces();
     Spawn();
   }
 
@@ -82,11 +82,11 @@ class Machine {
       Exit(task);
     }
     Settle();
-    for (int tries = 0; tries < 100 && !book_.Empty(); ++tries) {
+    for (int tries = 0; tries < 100 && !tracker_.Empty(); ++tries) {
       Settle();
     }
     EXPECT_EQ(ledger_.Used(0), 0U);
-    EXPECT_TRUE(book_.Empty());
+    EXPECT_TRUE(tracker_.Empty());
     EXPECT_TRUE(opened_.empty()) << "witnesses that nobody needs";
   }
   [[nodiscard]] std::uint64_t joined() const { return joined_; }
@@ -165,27 +165,27 @@ class Machine {
                              [&](auto block) { return there.contains(block); })) {
       return;
     }
-    ManagedBook::Claim claim;
+    ManagedTracker::Claim claim;
     claim.witness = ++last_;
     claim.process = task + 1;
     claim.program = tame_ ? task + 1 : 1 + Dice(3);  // nothing may rely on it
     claim.range = RangesOf(blocks).front();
     opened_[claim.witness] = {mm, task};
-    if (book_.Meets(claim)) {
+    if (tracker_.Meets(claim)) {
       Settle();
     }
-    const bool known = book_.IsKnown(claim.program);
-    const auto look = book_.BeginLook();
+    const bool known = tracker_.IsKnown(claim.program);
+    const auto look = tracker_.BeginLook();
     const AddressRanges shown = RangesOf(Shown(*mm));
-    if (book_.Charge(thread, claim)) {
+    if (tracker_.Charge(thread, claim)) {
       Settle();
-      if (book_.Charge(thread, claim)) {
+      if (tracker_.Charge(thread, claim)) {
         opened_.erase(claim.witness);
         return;
       }
     }
     if (!known) {
-      book_.Know(look, claim, shown);
+      tracker_.Know(look, claim, shown);
     }
     pending_[thread] = {mm, task, blocks, false};
     if (tame_) {
@@ -225,7 +225,7 @@ class Machine {
   void Leave(int thread) {
     Execute(pending_[thread]);
     pending_.erase(thread);
-    book_.Over(thread);
+    tracker_.Over(thread);
   }
 
   void LeaveAny() {
@@ -264,7 +264,7 @@ class Machine {
     }
   }
 
-  ManagedBook::Seen Ask(Witness witness) {
+  ManagedTracker::Seen Ask(Witness witness) {
     const auto found = opened_.find(witness);
     EXPECT_NE(found, opened_.end()) << "a witness that was given back";
     const auto& [mm, task] = found->second;
@@ -298,23 +298,23 @@ class Machine {
     }
     for (const int thread : left) {
       pending_.erase(thread);
-      book_.Over(thread);
+      tracker_.Over(thread);
     }
-    const auto look = book_.BeginLook();
-    std::map<Witness, ManagedBook::Seen> seen;
-    for (const Witness witness : book_.Spaces()) {
+    const auto look = tracker_.BeginLook();
+    std::map<Witness, ManagedTracker::Seen> seen;
+    for (const Witness witness : tracker_.Spaces()) {
       seen[witness] = Ask(witness);
       Meanwhile();
     }
-    const std::size_t before = book_.Spaces().size();
-    EXPECT_TRUE(book_.Settle(look, seen));
-    joined_ += before > book_.Spaces().size() ? 1 : 0;
-    for (const Witness witness : book_.Unplaced(look)) {
-      EXPECT_TRUE(book_.Place(look, witness, Ask(witness)));
+    const std::size_t before = tracker_.Spaces().size();
+    EXPECT_TRUE(tracker_.Settle(look, seen));
+    joined_ += before > tracker_.Spaces().size() ? 1 : 0;
+    for (const Witness witness : tracker_.Unplaced(look)) {
+      EXPECT_TRUE(tracker_.Place(look, witness, Ask(witness)));
       Meanwhile();
     }
     AskUvm();
-    for (const Witness witness : book_.TakeReleased()) {
+    for (const Witness witness : tracker_.TakeReleased()) {
       EXPECT_EQ(opened_.erase(witness), 1U) << "given back twice";
     }
   }
@@ -330,7 +330,7 @@ class Machine {
     for (const auto& mm : all_) {
       files.push_back(RangesOf(mm->managed));
     }
-    AnswerDoubts(book_, files);
+    AnswerDoubts(tracker_, files);
     std::erase_if(all_, [](const auto& mm) { return mm->users == 0 && mm->managed.empty(); });
   }
 
@@ -358,7 +358,7 @@ class Machine {
   std::mt19937_64 random_;
   const bool tame_;
   ledger::Ledger ledger_{{kLimit}, {8, 64, 8, 8}};
-  ManagedBook book_{ledger_};
+  ManagedTracker tracker_{ledger_};
   std::vector<Task> tasks_;
   std::vector<std::shared_ptr<Mm>> all_;  // that have something in UVM, or may
   std::map<int, Pending> pending_;        // by thread
@@ -372,11 +372,11 @@ std::uint64_t Parameter(const char* name, std::uint64_t otherwise) {
   return value != nullptr ? std::strtoull(value, nullptr, 10) : otherwise;
 }
 
-// CGPU_BOOK_STEPS counts steps of all machines together; CGPU_BOOK_SEED is the first one's.
-TEST(ManagedBookProperty, NothingThatLivesIsEverGivenBack) {
+// CGPU_TRACKER_STEPS counts steps of all machines together; CGPU_TRACKER_SEED is the first one's.
+TEST(ManagedTrackerProperty, NothingThatLivesIsEverGivenBack) {
   constexpr std::uint64_t kSteps = 60;  // of one machine
-  const std::uint64_t machines = Parameter("CGPU_BOOK_STEPS", 360'000) / kSteps / 2;
-  const std::uint64_t first = Parameter("CGPU_BOOK_SEED", 0);
+  const std::uint64_t machines = Parameter("CGPU_TRACKER_STEPS", 360'000) / kSteps / 2;
+  const std::uint64_t first = Parameter("CGPU_TRACKER_SEED", 0);
   std::uint64_t joined = 0;
   for (const bool tame : {false, true}) {
     for (std::uint64_t seed = first; seed < first + machines; ++seed) {

@@ -9,8 +9,8 @@
 //
 // Pure data; thread-compatible. Addresses and lengths are bytes; every range [start, end) is not
 // empty and does not wrap.
-#ifndef CGPU_BOUNDARY_UVM_BOOK_H_
-#define CGPU_BOUNDARY_UVM_BOOK_H_
+#ifndef CGPU_BOUNDARY_UVM_TRACKER_H_
+#define CGPU_BOUNDARY_UVM_TRACKER_H_
 
 #include <cstdint>
 #include <map>
@@ -119,4 +119,4 @@ class UvmSpace {
 
 }  // namespace cgpu::boundary
 
-#endif  // CGPU_BOUNDARY_UVM_BOOK_H_
+#endif  // CGPU_BOUNDARY_UVM_TRACKER_H_

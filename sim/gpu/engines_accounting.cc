@@ -3,52 +3,52 @@
 
 namespace cgpu::sim {
 
-void Engines::SendBooks(const wire::AskBooks& ask) {
+void Engines::SendAccounting(const wire::AskAccounting& ask) {
   for (const auto& [group, owner] : groups_) {
-    const auto books = cards_.at(owner.card).gpu->Group(group);
-    if (!books) {
+    const auto accounting = cards_.at(owner.card).gpu->Group(group);
+    if (!accounting) {
       continue;
     }
-    wire::GroupBooks message;
-    message.running = books->running ? 1 : 0;
+    wire::GroupAccounting message;
+    message.running = accounting->running ? 1 : 0;
     message.key = group;
-    message.gpu_time_ns = books->gpu_time_ns;
-    message.switches = books->switches;
-    message.kernels = books->kernels;
-    message.copied_bytes = books->copied_bytes;
-    message.slice_ns = books->slice_ns;
+    message.gpu_time_ns = accounting->gpu_time_ns;
+    message.switches = accounting->switches;
+    message.kernels = accounting->kernels;
+    message.copied_bytes = accounting->copied_bytes;
+    message.slice_ns = accounting->slice_ns;
     memory_.Send(wire::Bytes(message));
   }
   for (const auto& [key, channel] : channels_) {
-    const auto books = cards_.at(channel.card).gpu->Channel(key);
-    if (!books) {
+    const auto accounting = cards_.at(channel.card).gpu->Channel(key);
+    if (!accounting) {
       continue;
     }
-    wire::ChannelBooks message;
-    message.waiting = books->waiting ? 1 : 0;
+    wire::ChannelAccounting message;
+    message.waiting = accounting->waiting ? 1 : 0;
     message.key = key;
-    message.gp_get = books->gp_get;
-    message.gp_put = books->gp_put;
-    message.kernels = books->kernels;
-    message.copied_bytes = books->copied_bytes;
-    message.ignored_methods = books->ignored_methods;
+    message.gp_get = accounting->gp_get;
+    message.gp_put = accounting->gp_put;
+    message.kernels = accounting->kernels;
+    message.copied_bytes = accounting->copied_bytes;
+    message.ignored_methods = accounting->ignored_methods;
     memory_.Send(wire::Bytes(message));
   }
   for (const auto& [index, card] : cards_) {
     for (const auto& [runlist, used] : card.runlists) {
-      const engine::RunlistBooks books = card.gpu->Runlist(runlist);
-      wire::RunlistBooks message;
+      const engine::RunlistAccounting accounting = card.gpu->Runlist(runlist);
+      wire::RunlistAccounting message;
       message.card = index;
       message.runlist = runlist;
-      message.busy_ns = books.busy_ns;
-      message.switching_ns = books.switching_ns;
-      message.idle_ns = books.idle_ns;
-      message.switches = books.switches;
+      message.busy_ns = accounting.busy_ns;
+      message.switching_ns = accounting.switching_ns;
+      message.idle_ns = accounting.idle_ns;
+      message.switches = accounting.switches;
       memory_.Send(wire::Bytes(message));
     }
     SendStarts(index, ask.value);
   }
-  memory_.Send(wire::Bytes(wire::BooksEnd{.key = ask.key}));
+  memory_.Send(wire::Bytes(wire::AccountingEnd{.key = ask.key}));
 }
 
 void Engines::SendStarts(std::uint32_t card, std::uint64_t from) {

@@ -1,20 +1,20 @@
-#include "boundary/dma_book.h"
+#include "boundary/dma_tracker.h"
 
 #include <algorithm>
 
 namespace cgpu::boundary {
 
-void DmaBook::AddRange(ledger::ObjectRef range, std::uint64_t space, ledger::Card card,
-                       bool covered) {
+void DmaTracker::AddRange(ledger::ObjectRef range, std::uint64_t space, ledger::Card card,
+                          bool covered) {
   ranges_[range.serial] = Range{range.handle, space, card, covered, {}};
 }
 
-std::uint64_t DmaBook::Space::Bytes() const {
+std::uint64_t DmaTracker::Space::Bytes() const {
   return tables.Bytes() + more.Bytes() +
          (tables.Bytes() > 0 ? PageTables::kTableBytes : 0);  // the root
 }
 
-void DmaBook::Count(const Range& range, const DmaMapping& mapping) {
+void DmaTracker::Count(const Range& range, const DmaMapping& mapping) {
   if (range.covered) {
     return;
   }
@@ -25,7 +25,7 @@ void DmaBook::Count(const Range& range, const DmaMapping& mapping) {
   }
 }
 
-void DmaBook::Uncount(const Range& range, const DmaMapping& mapping) {
+void DmaTracker::Uncount(const Range& range, const DmaMapping& mapping) {
   const auto space = spaces_.find({range.card, range.space});
   if (range.covered || space == spaces_.end()) {
     return;
@@ -39,7 +39,7 @@ void DmaBook::Uncount(const Range& range, const DmaMapping& mapping) {
   }
 }
 
-std::uint64_t DmaBook::Need(std::uint64_t range, const DmaMapping& mapping, bool placed) {
+std::uint64_t DmaTracker::Need(std::uint64_t range, const DmaMapping& mapping, bool placed) {
   const auto found = ranges_.find(range);
   if (found == ranges_.end() || found->second.covered) {
     return 0;
@@ -55,7 +55,7 @@ std::uint64_t DmaBook::Need(std::uint64_t range, const DmaMapping& mapping, bool
   return after - before;
 }
 
-void DmaBook::Add(std::uint64_t range, const DmaMapping& mapping) {
+void DmaTracker::Add(std::uint64_t range, const DmaMapping& mapping) {
   const auto found = ranges_.find(range);
   if (found == ranges_.end()) {
     return;
@@ -65,7 +65,7 @@ void DmaBook::Add(std::uint64_t range, const DmaMapping& mapping) {
   mapped_in_.emplace(mapping.memory, range, mapping.start);
 }
 
-void DmaBook::Erase(std::uint64_t serial, Range& range, Mappings::iterator mapping) {
+void DmaTracker::Erase(std::uint64_t serial, Range& range, Mappings::iterator mapping) {
   Uncount(range, mapping->second);
   if (const auto entry = mapped_in_.find({mapping->second.memory, serial, mapping->first});
       entry != mapped_in_.end()) {
@@ -74,8 +74,8 @@ void DmaBook::Erase(std::uint64_t serial, Range& range, Mappings::iterator mappi
   range.mappings.erase(mapping);
 }
 
-void DmaBook::Remove(std::uint64_t range, ledger::Handle device, std::uint64_t start,
-                     std::uint64_t length) {
+void DmaTracker::Remove(std::uint64_t range, ledger::Handle device, std::uint64_t start,
+                        std::uint64_t length) {
   const auto found = ranges_.find(range);
   if (found == ranges_.end()) {
     return;
@@ -119,7 +119,7 @@ void DmaBook::Remove(std::uint64_t range, ledger::Handle device, std::uint64_t s
   }
 }
 
-void DmaBook::Forget(std::uint64_t object) {
+void DmaTracker::Forget(std::uint64_t object) {
   auto in = mapped_in_.lower_bound({object, 0, 0});
   while (in != mapped_in_.end() && std::get<0>(*in) == object) {
     const auto [memory, serial, start] = *in;
@@ -139,7 +139,7 @@ void DmaBook::Forget(std::uint64_t object) {
   }
 }
 
-std::vector<ledger::ObjectRef> DmaBook::Objects() const {
+std::vector<ledger::ObjectRef> DmaTracker::Objects() const {
   std::vector<ledger::ObjectRef> objects;
   std::uint64_t last = 0;
   for (const auto& [serial, range] : ranges_) {
@@ -154,7 +154,7 @@ std::vector<ledger::ObjectRef> DmaBook::Objects() const {
   return objects;
 }
 
-std::uint64_t DmaBook::Bytes(ledger::Card card) const {
+std::uint64_t DmaTracker::Bytes(ledger::Card card) const {
   std::uint64_t bytes = 0;
   for (auto space = spaces_.lower_bound({card, 0});
        space != spaces_.end() && space->first.first == card; ++space) {

@@ -1,4 +1,4 @@
-#include "boundary/uvm_book.h"
+#include "boundary/uvm_tracker.h"
 
 #include <algorithm>
 

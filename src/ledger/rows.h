@@ -2,8 +2,8 @@
 //
 // A std::map per client holds the objects, one std::map the blocks. Their addresses are stable, so
 // the links below are plain pointers. Ledger alone writes them.
-#ifndef CGPU_LEDGER_BOOKS_H_
-#define CGPU_LEDGER_BOOKS_H_
+#ifndef CGPU_LEDGER_ROWS_H_
+#define CGPU_LEDGER_ROWS_H_
 
 #include <cstdint>
 #include <map>
@@ -88,4 +88,4 @@ struct Pending {
 
 }  // namespace cgpu::ledger::internal
 
-#endif  // CGPU_LEDGER_BOOKS_H_
+#endif  // CGPU_LEDGER_ROWS_H_

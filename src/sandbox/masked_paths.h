@@ -1,7 +1,7 @@
 // Masks paths of /proc and /sys in a slice that otherwise sees the machine's own files: those that
 // container engines mask in a container by default.
-#ifndef CGPU_SANDBOX_SHIELD_H_
-#define CGPU_SANDBOX_SHIELD_H_
+#ifndef CGPU_SANDBOX_MASKED_PATHS_H_
+#define CGPU_SANDBOX_MASKED_PATHS_H_
 
 #include "base/result.h"
 
@@ -24,8 +24,8 @@ namespace cgpu {
 // from one of more privilege cannot be taken off, uncovered or made writable (mount_namespaces(7),
 // "Restrictions on mount namespaces"), and a proc or sysfs can be mounted again only where the
 // whole of one is visible.
-[[nodiscard]] Result<> ShieldMachine();
+[[nodiscard]] Result<> MaskMachine();
 
 }  // namespace cgpu
 
-#endif  // CGPU_SANDBOX_SHIELD_H_
+#endif  // CGPU_SANDBOX_MASKED_PATHS_H_

@@ -13,8 +13,8 @@
 // as another.
 //
 // Pure; thread-compatible. A mapping costs O(log n) and about 300 bytes.
-#ifndef CGPU_BOUNDARY_DMA_BOOK_H_
-#define CGPU_BOUNDARY_DMA_BOOK_H_
+#ifndef CGPU_BOUNDARY_DMA_TRACKER_H_
+#define CGPU_BOUNDARY_DMA_TRACKER_H_
 
 #include <cstdint>
 #include <map>
@@ -44,9 +44,9 @@ struct DmaMapping {
 };
 
 // The mappings of one client.
-class DmaBook {
+class DmaTracker {
  public:
-  DmaBook(ledger::ClientRef client, ledger::ProcessKey owner) : client_(client), owner_(owner) {}
+  DmaTracker(ledger::ClientRef client, ledger::ProcessKey owner) : client_(client), owner_(owner) {}
 
   [[nodiscard]] ledger::ClientRef client() const { return client_; }
   [[nodiscard]] ledger::ProcessKey owner() const { return owner_; }
@@ -116,4 +116,4 @@ class DmaBook {
 
 }  // namespace cgpu::boundary
 
-#endif  // CGPU_BOUNDARY_DMA_BOOK_H_
+#endif  // CGPU_BOUNDARY_DMA_TRACKER_H_

@@ -1,6 +1,6 @@
 // The accounting of nvidia-uvm.
-#ifndef CGPU_SIM_MODEL_UVM_BOOKS_H_
-#define CGPU_SIM_MODEL_UVM_BOOKS_H_
+#ifndef CGPU_SIM_MODEL_UVM_ACCOUNTING_H_
+#define CGPU_SIM_MODEL_UVM_ACCOUNTING_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -12,13 +12,13 @@
 
 namespace cgpu::sim {
 
-struct UvmCardBooks {
+struct UvmCardAccounting {
   rm::NvU64 managed_bytes = 0;
   rm::NvU64 managed_overcommit = 0;  // for what found no room, the driver would move other memory
   rm::NvU64 table_bytes = 0;         // page tables on the GPU
   rm::NvU64 system_table_bytes = 0;  // page tables that found no room there
 };
-struct UvmPieceBooks {
+struct UvmPieceAccounting {
   rm::NvU64 base = 0;
   rm::NvU64 length = 0;
   int card = -1;
@@ -27,23 +27,23 @@ struct UvmPieceBooks {
   int memory_card = -1;        // -1: system memory, or none
   rm::NvU64 memory_bytes = 0;  // what the memory object it holds takes of its GPU
 };
-struct UvmRangeBooks {
+struct UvmRangeAccounting {
   UvmRangeKind kind = UvmRangeKind::kExternal;
   rm::NvU64 base = 0;
   rm::NvU64 length = 0;
-  std::vector<UvmPieceBooks> pieces;
+  std::vector<UvmPieceAccounting> pieces;
 };
-struct UvmManagedBooks {
+struct UvmManagedAccounting {
   rm::NvU64 base = 0;
   rm::NvU64 length = 0;
   std::uint32_t pid = 0;
   bool zombie = false;
 };
-struct UvmRefusedBooks {
+struct UvmRefusedAccounting {
   UvmMapping mapping;
   std::string why;
 };
-struct UvmFileBooks {
+struct UvmFileAccounting {
   FileId file = 0;
   rm::NvU64 flags = 0;
   std::uint32_t pid = 0;
@@ -51,17 +51,17 @@ struct UvmFileBooks {
   std::vector<int> vaspaces;
   std::size_t channels = 0;
   std::size_t range_groups = 0;
-  std::vector<UvmRangeBooks> ranges;
-  std::vector<UvmManagedBooks> managed;
-  std::map<int, UvmCardBooks> cards;
+  std::vector<UvmRangeAccounting> ranges;
+  std::vector<UvmManagedAccounting> managed;
+  std::map<int, UvmCardAccounting> cards;
 };
 
-struct UvmBooks {
-  std::vector<UvmFileBooks> files;
-  std::vector<UvmRefusedBooks> refused;  // mmaps that the driver would have refused
-  std::map<int, UvmCardBooks> cards;     // sums
+struct UvmAccounting {
+  std::vector<UvmFileAccounting> files;
+  std::vector<UvmRefusedAccounting> refused;  // mmaps that the driver would have refused
+  std::map<int, UvmCardAccounting> cards;     // sums
 };
 
 }  // namespace cgpu::sim
 
-#endif  // CGPU_SIM_MODEL_UVM_BOOKS_H_
+#endif  // CGPU_SIM_MODEL_UVM_ACCOUNTING_H_

@@ -1,10 +1,11 @@
 // Kills a container whose shim has ended: without the shim the container's calls fail, but what it
 // has mapped and submitted runs on without limits. A shim that ends in order says so to its
-// watchers (protocol/admin.h). When one falls silent without that, the Minder kills its container.
+// watchers (protocol/admin.h). When one falls silent without that, the Supervisor kills its
+// container.
 //
 // A container of root's own `cgpu run` has its launcher for that; here only its end is noticed.
-#ifndef CGPU_CGPUD_MINDER_H_
-#define CGPU_CGPUD_MINDER_H_
+#ifndef CGPU_CGPUD_SUPERVISOR_H_
+#define CGPU_CGPUD_SUPERVISOR_H_
 
 #include <sys/types.h>
 
@@ -20,10 +21,11 @@
 
 namespace cgpu {
 
-class Minder {
+class Supervisor {
  public:
   // `proc`: an open /proc.
-  Minder(const Registry& registry, UniqueFd proc) : registry_(registry), proc_(std::move(proc)) {}
+  Supervisor(const Registry& registry, UniqueFd proc)
+      : registry_(registry), proc_(std::move(proc)) {}
 
   // Begins to watch the shims that it does not watch yet. Call at the start and whenever a
   // container may have been added.
@@ -48,9 +50,9 @@ class Minder {
   struct Watched {
     UniqueFd shim;
     std::string engine_id;
-    unsigned user = 0;   // uid of the container's user
-    std::string text;    // text that is not yet a whole line
-    bool minded = true;  // the container is killed if its shim ends before it
+    unsigned user = 0;       // uid of the container's user
+    std::string text;        // text that is not yet a whole line
+    bool supervised = true;  // the container is killed if its shim ends before it
     bool ended = false;
     std::vector<Root> roots;
   };
@@ -68,4 +70,4 @@ class Minder {
 
 }  // namespace cgpu
 
-#endif  // CGPU_CGPUD_MINDER_H_
+#endif  // CGPU_CGPUD_SUPERVISOR_H_

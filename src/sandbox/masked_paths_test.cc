@@ -1,4 +1,4 @@
-#include "sandbox/shield.h"
+#include "sandbox/masked_paths.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -58,7 +58,7 @@ void InWorld(uid_t uid, const std::function<std::string()>& prepare,
       }
       wrong = prepare();
       GpuTree tree;
-      tree.shield = true;
+      tree.mask_machine = true;
       const auto mounted = wrong.empty() ? MountGpuTree(tree) : Result<>();
       wrong = mounted.ok() && wrong.empty() ? body() : wrong + FormatError(mounted.error());
       (void)WriteAll(to.get(), wrong);
@@ -87,7 +87,7 @@ std::string Nothing() {
   return "";
 }
 
-class ShieldTest : public testing::TestWithParam<uid_t> {};
+class MaskedPathsTest : public testing::TestWithParam<uid_t> {};
 
 // Returns the result of a write to each: nothing but EROFS, for a user who may write there.
 std::string Writable(const std::string& path) {
@@ -98,7 +98,7 @@ std::string Writable(const std::string& path) {
   return path + " can be written\n";
 }
 
-TEST_P(ShieldTest, ControlsAreReadOnly) {
+TEST_P(MaskedPathsTest, ControlsAreReadOnly) {
   InWorld(GetParam(), Nothing, [] {
     std::string wrong;
     for (const char* path :
@@ -115,7 +115,7 @@ TEST_P(ShieldTest, ControlsAreReadOnly) {
   });
 }
 
-TEST_P(ShieldTest, AllOfSysIsReadOnlyWithWhatIsMountedBelow) {
+TEST_P(MaskedPathsTest, AllOfSysIsReadOnlyWithWhatIsMountedBelow) {
   InWorld(GetParam(), Nothing, []() -> std::string {
     const auto mounts = ReadMounts();
     if (!mounts.ok()) {
@@ -131,7 +131,7 @@ TEST_P(ShieldTest, AllOfSysIsReadOnlyWithWhatIsMountedBelow) {
   });
 }
 
-TEST_P(ShieldTest, WhatShowsTheKernelIsEmpty) {
+TEST_P(MaskedPathsTest, WhatShowsTheKernelIsEmpty) {
   InWorld(GetParam(), Nothing, [] {
     std::string wrong;
     for (const char* path : {"/proc/acpi", "/proc/scsi", "/sys/firmware", "/sys/kernel/debug",
@@ -152,7 +152,7 @@ TEST_P(ShieldTest, WhatShowsTheKernelIsEmpty) {
 }
 
 // Checks every node that a walk through /dev finds, and so everything below its folders.
-TEST_P(ShieldTest, DevHasNoDisksNoMemoryAndNoConsoleOfTheMachine) {
+TEST_P(MaskedPathsTest, DevHasNoDisksNoMemoryAndNoConsoleOfTheMachine) {
   InWorld(GetParam(), Nothing, [] {
     std::string wrong;
     std::error_code none;
@@ -175,7 +175,7 @@ TEST_P(ShieldTest, DevHasNoDisksNoMemoryAndNoConsoleOfTheMachine) {
 }
 
 // Runs as root of a user namespace of its own: a slice's process can become nothing more.
-TEST_P(ShieldTest, ALessPrivilegedMountNamespaceCannotUndoIt) {
+TEST_P(MaskedPathsTest, ALessPrivilegedMountNamespaceCannotUndoIt) {
   InWorld(GetParam(), Nothing, []() -> std::string {
     if (unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET) != 0) {
       return "";  // then nobody can try it
@@ -205,11 +205,11 @@ TEST_P(ShieldTest, ALessPrivilegedMountNamespaceCannotUndoIt) {
 }
 
 // A machine may mount the same file systems for a chroot.
-TEST(ShieldCopiesTest, OfTheMachinesFileSystemsElsewhereAreShieldedToo) {
+TEST(MaskCopiesTest, OfTheMachinesFileSystemsElsewhereAreMaskedToo) {
   if (geteuid() != 0) {
     GTEST_SKIP() << "only root can mount what this is about";
   }
-  char pattern[] = "/tmp/cgpu shield-XXXXXX";  // a space, which the kernel writes as \040
+  char pattern[] = "/tmp/cgpu masked-XXXXXX";  // a space, which the kernel writes as \040
   ASSERT_NE(mkdtemp(pattern), nullptr);
   const std::string root = pattern;
   for (const char* folder : {"/proc", "/sys", "/dev", "/trace"}) {
@@ -236,7 +236,7 @@ TEST(ShieldCopiesTest, OfTheMachinesFileSystemsElsewhereAreShieldedToo) {
   std::filesystem::remove_all(root);
 }
 
-INSTANTIATE_TEST_SUITE_P(AsRootAndAsUser, ShieldTest, testing::Values(0, kSomeUser),
+INSTANTIATE_TEST_SUITE_P(AsRootAndAsUser, MaskedPathsTest, testing::Values(0, kSomeUser),
                          [](const testing::TestParamInfo<uid_t>& param) {
                            return param.param == 0 ? "AsCaller" : "AsOrdinaryUser";
                          });

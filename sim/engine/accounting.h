@@ -1,6 +1,6 @@
 // The engine's counts: the truth that benchmarks and tests compare with.
-#ifndef CGPU_SIM_ENGINE_BOOKS_H_
-#define CGPU_SIM_ENGINE_BOOKS_H_
+#ifndef CGPU_SIM_ENGINE_ACCOUNTING_H_
+#define CGPU_SIM_ENGINE_ACCOUNTING_H_
 
 #include <cstdint>
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace cgpu::sim::engine {
 
-struct GroupBooks {
+struct GroupAccounting {
   RunlistId runlist = 0;
   // The time that it was on its engine with work, without the switches to it.
   Duration gpu_time_ns = 0;
@@ -24,7 +24,7 @@ struct GroupBooks {
   std::optional<Fault> fault;  // it ended
 };
 
-struct ChannelBooks {
+struct ChannelAccounting {
   std::uint32_t gp_get = 0;  // the next entry to fetch
   std::uint32_t gp_put = 0;  // as last read
   std::uint64_t kernels = 0;
@@ -36,7 +36,7 @@ struct ChannelBooks {
 };
 
 // busy + switching + idle is the time since the runlist's first group was added.
-struct RunlistBooks {
+struct RunlistAccounting {
   Duration busy_ns = 0;
   Duration switching_ns = 0;
   Duration idle_ns = 0;
@@ -65,4 +65,4 @@ struct Residence {
 
 }  // namespace cgpu::sim::engine
 
-#endif  // CGPU_SIM_ENGINE_BOOKS_H_
+#endif  // CGPU_SIM_ENGINE_ACCOUNTING_H_

@@ -1,4 +1,4 @@
-#include "boundary/managed_book.h"
+#include "boundary/managed_tracker.h"
 
 #include <algorithm>
 #include <limits>
@@ -18,7 +18,7 @@ bool Overlap(const AddressRange& one, const AddressRange& other) {
 
 }  // namespace
 
-std::optional<ledger::Card> ManagedBook::Charge(Thread thread, const Claim& claim) {
+std::optional<ledger::Card> ManagedTracker::Charge(Thread thread, const Claim& claim) {
   Over(thread);
   now_[thread].claim = claim;
   const auto full = TryCharge(claim.process, BytesOf(claim.process));
@@ -28,7 +28,7 @@ std::optional<ledger::Card> ManagedBook::Charge(Thread thread, const Claim& clai
   return full;
 }
 
-void ManagedBook::Watch(Thread thread, const Claim& claim, AddressRanges before) {
+void ManagedTracker::Watch(Thread thread, const Claim& claim, AddressRanges before) {
   Over(thread);
   Mapping& mapping = now_[thread];
   mapping.claim = claim;
@@ -36,7 +36,7 @@ void ManagedBook::Watch(Thread thread, const Claim& claim, AddressRanges before)
   mapping.before = std::move(before);
 }
 
-void ManagedBook::Over(Thread thread) {
+void ManagedTracker::Over(Thread thread) {
   const auto found = now_.find(thread);
   if (found == now_.end()) {
     return;
@@ -56,14 +56,14 @@ void ManagedBook::Over(Thread thread) {
   }
 }
 
-bool ManagedBook::IsKnown(std::uint64_t program) const {
+bool ManagedTracker::IsKnown(std::uint64_t program) const {
   return std::any_of(spaces_.begin(), spaces_.end(),
                      [&](const auto& entry) { return entry.second.programs.contains(program); });
 }
 
 // A mapping that was resolved since may have appeared in this address space after the look, and
 // waits no more: another one that appears would be confused with it.
-void ManagedBook::Know(Look look, const Claim& claim, AddressRanges shown) {
+void ManagedTracker::Know(Look look, const Claim& claim, AddressRanges shown) {
   if (resolved_at_ >= look) {
     return;
   }
@@ -71,7 +71,7 @@ void ManagedBook::Know(Look look, const Claim& claim, AddressRanges shown) {
                       Space{claim.process, {claim.program}, {}, std::move(shown), {}, false});
 }
 
-bool ManagedBook::Meets(const Claim& claim) const {
+bool ManagedTracker::Meets(const Claim& claim) const {
   const auto waiting = Waiting();
   return std::any_of(waiting.begin(), waiting.end(),
                      [&](const Mapping* one) { return Overlap(one->claim.range, claim.range); }) ||
@@ -81,7 +81,7 @@ bool ManagedBook::Meets(const Claim& claim) const {
          });
 }
 
-AddressRanges ManagedBook::Counted(const Claim& claim) const {
+AddressRanges ManagedTracker::Counted(const Claim& claim) const {
   AddressRanges counted;
   for (const auto& [witness, space] : spaces_) {
     if (space.process == claim.process) {
@@ -91,12 +91,12 @@ AddressRanges ManagedBook::Counted(const Claim& claim) const {
   return counted;
 }
 
-bool ManagedBook::Watches() const {
+bool ManagedTracker::Watches() const {
   return std::any_of(now_.begin(), now_.end(),
                      [](const auto& entry) { return entry.second.watched; });
 }
 
-std::vector<ManagedBook::Thread> ManagedBook::Unfinished() const {
+std::vector<ManagedTracker::Thread> ManagedTracker::Unfinished() const {
   std::vector<Thread> all;
   all.reserve(now_.size());
   for (const auto& [thread, mapping] : now_) {
@@ -105,7 +105,7 @@ std::vector<ManagedBook::Thread> ManagedBook::Unfinished() const {
   return all;
 }
 
-std::vector<ManagedBook::Witness> ManagedBook::Spaces() const {
+std::vector<ManagedTracker::Witness> ManagedTracker::Spaces() const {
   std::vector<Witness> all;
   all.reserve(spaces_.size());
   for (const auto& [witness, space] : spaces_) {
@@ -114,7 +114,7 @@ std::vector<ManagedBook::Witness> ManagedBook::Spaces() const {
   return all;
 }
 
-bool ManagedBook::Settle(Look look, SeenByWitness seen) {
+bool ManagedTracker::Settle(Look look, SeenByWitness seen) {
   const Processes before = Payers();
   Processes intents;
   DoubtGone(seen);
@@ -137,8 +137,8 @@ bool ManagedBook::Settle(Look look, SeenByWitness seen) {
   return Recharge(before, intents);
 }
 
-// Finds the address spaces in which mappings have appeared: see the top of managed_book.h.
-void ManagedBook::Recognise(SeenByWitness& seen, Processes& intents) {
+// Finds the address spaces in which mappings have appeared: see the top of managed_tracker.h.
+void ManagedTracker::Recognise(SeenByWitness& seen, Processes& intents) {
   std::map<Witness, AddressRanges> fresh;
   for (const auto& [witness, space] : spaces_) {
     const auto said = seen.find(witness);
@@ -181,7 +181,7 @@ void ManagedBook::Recognise(SeenByWitness& seen, Processes& intents) {
 }
 
 // Each was looked at in a moment of its own; what either shows counts.
-void ManagedBook::JoinInto(Witness kept, Witness other, SeenByWitness& seen) {
+void ManagedTracker::JoinInto(Witness kept, Witness other, SeenByWitness& seen) {
   if (const auto said = seen.find(other); said != seen.end()) {
     seen[kept].shown = Union(seen[kept].shown, said->second.shown);
   }
@@ -199,7 +199,7 @@ void ManagedBook::JoinInto(Witness kept, Witness other, SeenByWitness& seen) {
 }
 
 // Settles mappings whose own witness is that of a known address space.
-void ManagedBook::SettleOwn(Look look, const SeenByWitness& seen, Processes& intents) {
+void ManagedTracker::SettleOwn(Look look, const SeenByWitness& seen, Processes& intents) {
   for (Mapping* mapping : Waiting()) {
     const auto space = spaces_.find(mapping->claim.witness);
     const auto said = seen.find(mapping->claim.witness);
@@ -219,15 +219,15 @@ void ManagedBook::SettleOwn(Look look, const SeenByWitness& seen, Processes& int
 }
 
 // Addresses that were mapped before and are not any more may be mapped again: that is new.
-AddressRanges ManagedBook::PartOf(Mapping& mapping, const Seen& seen) {
+AddressRanges ManagedTracker::PartOf(Mapping& mapping, const Seen& seen) {
   if (seen.state == Seen::State::kShown) {
     mapping.before = Intersection(mapping.before, seen.shown);
   }
   return Without(Intersection({mapping.claim.range}, seen.shown), mapping.before);
 }
 
-void ManagedBook::Count(Space& space, Mapping& mapping, const AddressRanges& part,
-                        Processes& intents) {
+void ManagedTracker::Count(Space& space, Mapping& mapping, const AddressRanges& part,
+                           Processes& intents) {
   mapping.resolved = true;
   if (mapping.claim.program != 0) {
     space.programs.insert(mapping.claim.program);
@@ -238,7 +238,7 @@ void ManagedBook::Count(Space& space, Mapping& mapping, const AddressRanges& par
   }
 }
 
-std::vector<ManagedBook::Witness> ManagedBook::Unplaced(Look look) const {
+std::vector<ManagedTracker::Witness> ManagedTracker::Unplaced(Look look) const {
   std::vector<Witness> all;
   for (const Mapping* mapping : Waiting()) {
     if ((mapping->WasOver(look) || mapping->watched) && !spaces_.contains(mapping->claim.witness)) {
@@ -248,7 +248,7 @@ std::vector<ManagedBook::Witness> ManagedBook::Unplaced(Look look) const {
   return all;
 }
 
-bool ManagedBook::Place(Look look, Witness witness, const Seen& seen) {
+bool ManagedTracker::Place(Look look, Witness witness, const Seen& seen) {
   const Processes before = Payers();
   Processes intents;
   for (Mapping* mapping : Waiting()) {
@@ -282,7 +282,7 @@ bool ManagedBook::Place(Look look, Witness witness, const Seen& seen) {
   return Recharge(before, intents);
 }
 
-void ManagedBook::NoteResolved(Look look) {
+void ManagedTracker::NoteResolved(Look look) {
   AddressRanges more;
   for (const Mapping* mapping : Waiting()) {
     if (mapping->resolved) {
@@ -295,7 +295,7 @@ void ManagedBook::NoteResolved(Look look) {
   resolved_ = Union(resolved_, more);
 }
 
-void ManagedBook::DropResolved() {
+void ManagedTracker::DropResolved() {
   for (const Mapping* mapping : Waiting()) {
     if (mapping->resolved) {
       Release(*mapping);
@@ -306,7 +306,7 @@ void ManagedBook::DropResolved() {
 }
 
 // Drops address spaces that have nothing and wait for nothing.
-void ManagedBook::DropIdle(const SeenByWitness& seen) {
+void ManagedTracker::DropIdle(const SeenByWitness& seen) {
   std::erase_if(spaces_, [&](const auto& entry) {
     const auto& [witness, space] = entry;
     const auto waiting = Waiting();
@@ -322,19 +322,19 @@ void ManagedBook::DropIdle(const SeenByWitness& seen) {
   });
 }
 
-void ManagedBook::Release(const Mapping& mapping) {
+void ManagedTracker::Release(const Mapping& mapping) {
   if (!spaces_.contains(mapping.claim.witness)) {
     released_.push_back(mapping.claim.witness);
   }
 }
 
-std::vector<ManagedBook::Witness> ManagedBook::TakeReleased() {
+std::vector<ManagedTracker::Witness> ManagedTracker::TakeReleased() {
   std::sort(released_.begin(), released_.end());
   released_.erase(std::unique(released_.begin(), released_.end()), released_.end());
   return std::exchange(released_, {});
 }
 
-std::map<ManagedBook::Witness, ledger::ProcessKey> ManagedBook::Witnesses() const {
+std::map<ManagedTracker::Witness, ledger::ProcessKey> ManagedTracker::Witnesses() const {
   std::map<Witness, ledger::ProcessKey> all;
   for (const auto& [witness, space] : spaces_) {
     all[witness] = space.process;
@@ -345,7 +345,7 @@ std::map<ManagedBook::Witness, ledger::ProcessKey> ManagedBook::Witnesses() cons
   return all;
 }
 
-std::vector<const ManagedBook::Mapping*> ManagedBook::Waiting() const {
+std::vector<const ManagedTracker::Mapping*> ManagedTracker::Waiting() const {
   std::vector<const Mapping*> all;
   all.reserve(over_.size() + now_.size());
   for (const Mapping& mapping : over_) {
@@ -357,7 +357,7 @@ std::vector<const ManagedBook::Mapping*> ManagedBook::Waiting() const {
   return all;
 }
 
-std::vector<ManagedBook::Mapping*> ManagedBook::Waiting() {
+std::vector<ManagedTracker::Mapping*> ManagedTracker::Waiting() {
   std::vector<Mapping*> all;
   all.reserve(over_.size() + now_.size());
   for (Mapping& mapping : over_) {
@@ -369,7 +369,7 @@ std::vector<ManagedBook::Mapping*> ManagedBook::Waiting() {
   return all;
 }
 
-ManagedBook::Processes ManagedBook::Payers() const {
+ManagedTracker::Processes ManagedTracker::Payers() const {
   Processes all;
   for (const auto& [witness, space] : spaces_) {
     all.insert(space.process);
@@ -381,7 +381,7 @@ ManagedBook::Processes ManagedBook::Payers() const {
 }
 
 // Makes the charges follow the mappings. Returns false if a mapping made on purpose does not fit.
-bool ManagedBook::Recharge(const Processes& before, const Processes& intents) {
+bool ManagedTracker::Recharge(const Processes& before, const Processes& intents) {
   Processes all = before;
   all.merge(Payers());
   bool fits = true;
@@ -397,7 +397,7 @@ bool ManagedBook::Recharge(const Processes& before, const Processes& intents) {
   return fits;
 }
 
-bool ManagedBook::SetCards(const std::set<ledger::Card>& cards) {
+bool ManagedTracker::SetCards(const std::set<ledger::Card>& cards) {
   const std::set<ledger::Card> before = cards_;
   const Processes payers = Payers();
   for (const ledger::Card card : cards) {
@@ -426,7 +426,7 @@ bool ManagedBook::SetCards(const std::set<ledger::Card>& cards) {
   return true;
 }
 
-void ManagedBook::Resume(const std::set<ledger::Card>& cards) {
+void ManagedTracker::Resume(const std::set<ledger::Card>& cards) {
   cards_ = cards;
   for (const ledger::Card card : cards_) {
     for (const ledger::ProcessKey process : Payers()) {
@@ -436,7 +436,7 @@ void ManagedBook::Resume(const std::set<ledger::Card>& cards) {
 }
 
 // Saturates: a tenant can claim more than 64 bits hold while there is no GPU to refuse it.
-std::uint64_t ManagedBook::BytesOf(ledger::ProcessKey process) const {
+std::uint64_t ManagedTracker::BytesOf(ledger::ProcessKey process) const {
   std::uint64_t bytes = 0;
   const auto add = [&](const AddressRanges& ranges) {
     const std::uint64_t more = ManagedBytes(ranges);
@@ -456,8 +456,8 @@ std::uint64_t ManagedBook::BytesOf(ledger::ProcessKey process) const {
 }
 
 // Charges all GPUs or none. Returns the GPU that has no room.
-std::optional<ledger::Card> ManagedBook::TryCharge(ledger::ProcessKey process,
-                                                   std::uint64_t bytes) {
+std::optional<ledger::Card> ManagedTracker::TryCharge(ledger::ProcessKey process,
+                                                      std::uint64_t bytes) {
   std::map<ledger::Card, std::uint64_t> before;
   for (const ledger::Card card : cards_) {
     const std::uint64_t old = ledger_.Extra(KeyOf(process), card);
