@@ -28,7 +28,7 @@ QUIET := grep -v -e '^ *Start ' -e ' Passed '
 
 # To build and run; and to check. All from Debian 12.
 PREFIX ?= /usr/local
-PACKAGES := g++ cmake ninja-build pkg-config python3 fuse3 libfuse3-dev libfmt-dev \
+PACKAGES := g++ cmake ninja-build pkg-config python3 fuse3 libfuse3-dev \
   nlohmann-json3-dev libcli11-dev libtomlplusplus-dev libgtest-dev libgmock-dev librapidcheck-dev \
   libseccomp-dev libyaml-cpp-dev
 CHECK_PACKAGES := clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev util-linux \

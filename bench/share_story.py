@@ -18,11 +18,9 @@ import signal
 import sys
 import time
 
+import draw_shares
 import shares
 from shares import t
-
-sys.path.append(os.path.join(shares.ROOT, "tools"))
-import draw_shares  # noqa: E402
 
 STORIES = os.environ.get("STORIES", "shares priority").split()
 TRIES = 3

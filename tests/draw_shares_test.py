@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tools/draw_shares.py: a picture is well formed, says what its samples say, has no text upon another, and
+"""bench/draw_shares.py: a picture is well formed, says what its samples say, has no text upon another, and
 those of the documentation are what their samples come to."""
 import copy
 import os
@@ -8,7 +8,7 @@ import sys
 import xml.etree.ElementTree as ElementTree
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path.append(os.path.join(ROOT, "tools"))
+sys.path.append(os.path.join(ROOT, "bench"))
 import draw_shares  # noqa: E402
 
 PICTURES = os.path.join(ROOT, "docs", "pictures")
@@ -145,7 +145,7 @@ def documented():
         with open(os.path.join(PICTURES, name + ".json"), encoding="utf-8") as file:
             text = draw_shares.draw(draw_shares.json.load(file))
         with open(os.path.join(PICTURES, name + ".svg"), encoding="utf-8") as file:
-            assert file.read() == text, "draw %s.svg anew: tools/draw_shares.py" % name
+            assert file.read() == text, "draw %s.svg anew: bench/draw_shares.py" % name
         assert len(text) < MOST_BYTES, "%s.svg has %d bytes" % (name, len(text))
         is_self_contained(text)
         is_readable(ElementTree.fromstring(text))

@@ -9,7 +9,6 @@
 #include "boundary/objects.h"
 #include "boundary/quotas.h"
 #include "boundary/spaces.h"
-#include "rm/escape_table.h"
 #include "rm/nv_status.h"
 
 namespace cgpu::boundary {

@@ -5,7 +5,6 @@
 
 #include "boundary/page_tables.h"
 #include "boundary/policy.h"
-#include "rm/nv_alloc.h"
 #include "rm/nv_classes.h"
 #include "rm/nv_status.h"
 #include "rm/nv_structs.h"

@@ -426,8 +426,8 @@ void Boundary::Save(StateWriter& writer) const {
     writer.End();
   }
   for (const CardIds& card : container_.cards) {
-    writer.Row(kFigures, card.figures.context_bytes, card.figures.space_bytes,
-               card.figures.bar1_bytes);
+    writer.Row(kSizes, card.sizes.context_bytes, card.sizes.space_bytes,
+               card.sizes.bar1_bytes);
   }
   for (const auto& [key, space] : container_.spaces) {
     writer.Begin(kSpace);

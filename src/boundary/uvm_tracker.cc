@@ -1,7 +1,5 @@
 #include "boundary/uvm_tracker.h"
 
-#include <algorithm>
-
 namespace cgpu::boundary {
 
 void UvmSpace::AddRange(std::uint64_t base, std::uint64_t length) {

@@ -1,7 +1,6 @@
 #include "cgpud/creation.h"
 
 #include <algorithm>
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -53,36 +52,32 @@ Result<GpuRequest> CardsGiven(const std::vector<unsigned>& minors, const Node& n
   return cards;
 }
 
-Result<ContainerRequest> RequestOfCommand(const CommandRequest& command,
-                                          const CreationRequest& request) {
+Result<SliceRequest> RequestOfCommand(const CommandRequest& command,
+                                      const CreationRequest& request) {
   GrantFlags flags = command.flags;
   flags.environment = request.environment;
   CGPU_ASSIGN_OR_RETURN(auto wanted, RequestOf(flags));
-  ContainerRequest container;
-  container.resources = std::move(wanted.resources);
-  container.compute = wanted.compute;
-  container.origin = std::move(wanted.origin);
-  container.name = command.name;
-  container.stem = command.stem;
-  return container;
+  wanted.name = command.name;
+  wanted.stem = command.stem;
+  return wanted;
 }
 
-Result<ContainerRequest> RequestOfEngine(const CreationRequest& request, const Node& node) {
+Result<SliceRequest> RequestOfEngine(const CreationRequest& request, const Node& node) {
   CGPU_ASSIGN_OR_RETURN(const auto environment, EnvGrant(VariablesOf(request.environment)));
   if (environment.mode != EnvRequest::Mode::kManaged) {
     return Error{Code::kInvalid, 0, "the container asks for no slice of a GPU", {}};
   }
-  ContainerRequest container;
-  container.resources = environment.resources;
-  if (container.resources.gpus.empty() && !request.minors.empty()) {
+  SliceRequest wanted;
+  wanted.resources = environment.resources;
+  if (wanted.resources.gpus.empty() && !request.minors.empty()) {
     CGPU_ASSIGN_OR_RETURN(auto cards, CardsGiven(request.minors, node));
-    container.resources.gpus.push_back(std::move(cards));
+    wanted.resources.gpus.push_back(std::move(cards));
   }
-  container.stem = StemFor(request);
-  container.engine_id = request.engine_id;
-  container.origin = "environment";
-  container.compute = environment.compute;
-  return container;
+  wanted.stem = StemFor(request);
+  wanted.engine_id = request.engine_id;
+  wanted.origin = "environment";
+  wanted.compute = environment.compute;
+  return wanted;
 }
 
 // Describes the files to the runtime. The runtime makes real device files, the hook a simulated
@@ -113,23 +108,6 @@ void DescribeFiles(const Node& node, const Grant& grant, CreationReply& reply) {
   }
 }
 
-// Releases the reservation of a container that does not live.
-class Giveback {
- public:
-  Giveback(const Registry& registry, std::string id) : registry_(registry), id_(std::move(id)) {}
-  Giveback(const Giveback&) = delete;
-  Giveback& operator=(const Giveback&) = delete;
-  ~Giveback() {
-    if (const auto lock = registry_.Lock(); lock.ok()) {
-      registry_.RemoveIfDead(lock.value(), id_);
-    }
-  }
-
- private:
-  const Registry& registry_;
-  std::string id_;
-};
-
 }  // namespace
 
 Result<Slice> CreateSlice(const Surroundings& surroundings, const CreationRequest& request,
@@ -137,19 +115,19 @@ Result<Slice> CreateSlice(const Surroundings& surroundings, const CreationReques
   const CommandRequest* const command = request.command ? &*request.command : nullptr;
   const bool other_node = command != nullptr && !command->node.empty();
   CGPU_ASSIGN_OR_RETURN(const auto node, FindNode(other_node ? command->node : surroundings.node));
-  CGPU_ASSIGN_OR_RETURN(auto container, command != nullptr ? RequestOfCommand(*command, request)
-                                                           : RequestOfEngine(request, node));
-  if (container.compute.high_priority && creator.uid != 0) {
+  CGPU_ASSIGN_OR_RETURN(auto wanted, command != nullptr ? RequestOfCommand(*command, request)
+                                                        : RequestOfEngine(request, node));
+  if (wanted.compute.high_priority && creator.uid != 0) {
     return Error{Code::kPermission, 0, "high priority is for root to give",
                  "leave it out, or have root say: cgpu set NAME --priority high"};
   }
-  container.agent = true;
-  container.user = creator.uid;
-  container.isolated = surroundings.isolated || command != nullptr;
+  wanted.agent = true;
+  wanted.user = creator.uid;
+  wanted.isolated = surroundings.isolated || command != nullptr;
   const bool killable = command != nullptr ? command->killable : surroundings.killable;
-  container.max_inst = surroundings.max_inst;
+  wanted.max_inst = surroundings.max_inst;
   CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
-  CGPU_ASSIGN_OR_RETURN(auto reserved, Reserve(registry, node, container));
+  CGPU_ASSIGN_OR_RETURN(auto reserved, Reserve(registry, node, wanted));
   const std::string id = reserved.reservation.id;
   const Giveback unless_started(registry, id);
   ShimConfig config = ConfigFor(reserved.reservation, node, reserved.grant);

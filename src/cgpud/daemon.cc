@@ -5,12 +5,10 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -63,14 +61,11 @@ Result<CreationReply> SeeTo(const Surroundings& surroundings, const std::string&
   // alarm is set.
   CGPU_ASSIGN_OR_RETURN(const auto message, ReceiveText(connection, kRequestMs));
   alarm(0);
-  auto peer = AdmitPeer(connection, group);
-  if (!peer.ok()) {
-    return peer.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(auto peer, AdmitPeer(connection, group));
   CGPU_ASSIGN_OR_RETURN(const auto request, DecodeCreationRequest(message));
-  const std::string who = request.command ? "a command of uid " + std::to_string(peer->uid)
+  const std::string who = request.command ? "a command of uid " + std::to_string(peer.uid)
                                           : "container " + request.engine_id;
-  auto slice = CreateSlice(surroundings, request, *std::move(peer));
+  auto slice = CreateSlice(surroundings, request, std::move(peer));
   if (!slice.ok()) {
     Log(who + " gets no slice: " + slice.error().what);
     return slice.error();

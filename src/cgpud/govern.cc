@@ -9,7 +9,6 @@
 #include <cmath>
 #include <cstring>
 #include <set>
-#include <string_view>
 
 #include "host/shim_process.h"
 #include "protocol/text.h"

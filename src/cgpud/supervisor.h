@@ -9,7 +9,6 @@
 
 #include <sys/types.h>
 
-#include <cstdint>
 #include <map>
 #include <string>
 #include <utility>

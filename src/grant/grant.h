@@ -32,10 +32,6 @@ struct CardGrant {
   std::uint64_t limit_bytes = 0;
 };
 
-// Default and greatest number of slices that a GPU may have at a time (the contract's max_inst).
-inline constexpr unsigned kDefaultMaxInst = 20;
-inline constexpr unsigned kMostMaxInst = 64;
-
 // The part of a GPU that running containers hold.
 struct CardUse {
   std::uint64_t bytes = 0;  // bytes granted to them

@@ -78,7 +78,7 @@ std::string MadeUpName(const std::string& wanted, const std::string& id,
 }
 
 // Returns the name. A container engine has already given its containers names or ids.
-std::string NameFor(const ContainerRequest& request, const std::string& id,
+std::string NameFor(const SliceRequest& request, const std::string& id,
                     const std::vector<Reservation>& live) {
   const bool fits =
       !request.engine_id.empty() && IsName(request.stem) && !IsTaken(request.stem, live);
@@ -168,8 +168,8 @@ bool WaitForAnEnd(const Registry& registry, const std::vector<std::string>& ids,
 }
 
 // Reserves, without waiting. Puts the containers that are in the way into `in_the_way`.
-Result<Reserved> ReserveNow(const Registry& registry, const Node& node,
-                            const ContainerRequest& request, std::vector<std::string>& in_the_way) {
+Result<Reserved> ReserveNow(const Registry& registry, const Node& node, const SliceRequest& request,
+                            std::vector<std::string>& in_the_way) {
   CGPU_ASSIGN_OR_RETURN(const auto random, Draw());
   CGPU_ASSIGN_OR_RETURN(const auto lock, registry.Lock());
   CGPU_ASSIGN_OR_RETURN(const auto live, registry.List(lock));
@@ -209,8 +209,7 @@ Result<Reserved> ReserveNow(const Registry& registry, const Node& node,
 
 }  // namespace
 
-Result<Reserved> Reserve(const Registry& registry, const Node& node,
-                         const ContainerRequest& request) {
+Result<Reserved> Reserve(const Registry& registry, const Node& node, const SliceRequest& request) {
   const auto until = Clock::now() + kEndingTime;
   for (;;) {
     std::vector<std::string> in_the_way;
@@ -220,6 +219,12 @@ Result<Reserved> Reserve(const Registry& registry, const Node& node,
     if (!refused || Clock::now() >= until || !WaitForAnEnd(registry, in_the_way, until)) {
       return reserved;
     }
+  }
+}
+
+Giveback::~Giveback() {
+  if (const auto lock = registry_.Lock(); lock.ok()) {
+    registry_.RemoveIfDead(lock.value(), id_);
   }
 }
 

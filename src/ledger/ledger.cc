@@ -346,23 +346,20 @@ Result<ObjectRef> Ledger::AddObject(Reservation& reservation, ClientRef client,
   if (pending == nullptr) {
     return Internal("an object was added without a reservation for it");
   }
-  Result<Place> place = FindPlace(client, object.parent, object.handle);
-  if (!place.ok()) {
-    return place.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(auto place, FindPlace(client, object.parent, object.handle));
   if (object.card) {
     if (*object.card >= cards_.size()) {
       return Internal("an object was added on a card that is not in the grant");
     }
-    place->card = static_cast<std::int16_t>(*object.card);
+    place.card = static_cast<std::int16_t>(*object.card);
   }
   const std::uint64_t reserved = pending->bytes;
   const std::uint64_t actual = object.actual_bytes;
   const bool charged = reserved != 0 || actual != 0;
-  if (charged && place->card >= 0 && place->card != static_cast<int>(pending->card)) {
+  if (charged && place.card >= 0 && place.card != static_cast<int>(pending->card)) {
     return Internal("an object was charged to a card that it does not lie on");
   }
-  const Card card = place->card >= 0 ? static_cast<Card>(place->card) : pending->card;
+  const Card card = place.card >= 0 ? static_cast<Card>(place.card) : pending->card;
   CardState& state = cards_[card];
   if (actual > reserved && actual - reserved > Room(state.limit, state.used + state.reserved)) {
     return Error{Code::kExhausted, 0,
@@ -372,7 +369,7 @@ Result<ObjectRef> Ledger::AddObject(Reservation& reservation, ClientRef client,
   }
   const Kind kind = KindOf(pending->kind);
   Cancel(reservation);
-  Object& added = Insert(*place, object.handle, object.cls, static_cast<std::uint8_t>(kind));
+  Object& added = Insert(place, object.handle, object.cls, static_cast<std::uint8_t>(kind));
   if (charged || kind != Kind::kOther) {
     Block& block = NewBlock(kind, card, actual);
     block.page_bytes = object.page_bytes;
@@ -388,15 +385,12 @@ Result<ObjectRef> Ledger::AddCopy(Reservation& reservation, ClientRef client, Ob
   if (pending == nullptr) {
     return Internal("a copy was added without a reservation for it");
   }
-  Result<Place> place = FindPlace(client, parent, handle);
-  if (!place.ok()) {
-    return place.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(auto place, FindPlace(client, parent, handle));
   const Shared source = pending->source;
-  if (place->card < 0) {
-    place->card = source.card;
+  if (place.card < 0) {
+    place.card = source.card;
   }
-  Object& added = Insert(*place, handle, source.cls, source.kind);
+  Object& added = Insert(place, handle, source.cls, source.kind);
   if (source.block != nullptr) {
     JoinBlock(added, *source.block);
   }

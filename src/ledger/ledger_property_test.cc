@@ -15,7 +15,7 @@
 
 #include "base/state.h"
 #include "ledger/ledger.h"
-#include "ledger/model.h"
+#include "ledger/model_testing.h"
 
 namespace cgpu::ledger {
 namespace {

@@ -6,8 +6,6 @@
 #ifndef CGPU_RM_NV_UVM_H_
 #define CGPU_RM_NV_UVM_H_
 
-#include <cstddef>
-
 #include "rm/nv_types.h"
 
 namespace cgpu::rm {

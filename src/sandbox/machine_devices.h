@@ -3,7 +3,6 @@
 #define CGPU_SANDBOX_MACHINE_DEVICES_H_
 
 #include <sys/stat.h>
-#include <sys/types.h>
 
 #include <set>
 #include <string_view>

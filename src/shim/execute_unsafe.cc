@@ -13,19 +13,7 @@ constexpr std::size_t kMaxTrace = 1 << 16;
 
 using Clock = std::chrono::steady_clock;
 
-class Kernel final : public GpuCalls {
- public:
-  int Call(int file, unsigned long request, void* params) override {
-    return ioctl(file, request, params) < 0 ? errno : 0;
-  }
-};
-
 }  // namespace
-
-GpuCalls& KernelGpuCalls() {
-  static Kernel kernel;
-  return kernel;
-}
 
 int Server::Execute(Pending& pending) {
   boundary::Call& call = pending.call;

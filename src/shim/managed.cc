@@ -1,7 +1,6 @@
 // The part of the server for managed memory: mmaps, and their results.
 #include <sys/syscall.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <shared_mutex>

@@ -7,7 +7,6 @@
 #include <iterator>
 #include <set>
 
-#include "rm/nv_controls.h"
 #include "rm/nv_ctrl.h"
 #include "shim/server.h"
 

@@ -1,5 +1,4 @@
 // Checks whether the container's filter is cgpu's (sandbox/proof.h).
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "shim/server.h"

@@ -37,7 +37,7 @@ ReplayKey KeyOf(const Pending& pending) {
 
 Server::Server(ShimConfig config, const rm::Abi& abi, std::unique_ptr<Driver> driver,
                std::vector<boundary::CardIds> cards, std::unique_ptr<os::CallerLookup> callers,
-               UniqueFd record, GpuCalls& calls)
+               UniqueFd record, rmclient::GpuCalls& calls)
     : config_(std::move(config)),
       abi_(abi),
       calls_(calls),

@@ -44,7 +44,6 @@
 #include "sandbox/proof.h"
 #include "shim/admission.h"
 #include "shim/driver.h"
-#include "shim/gpu_calls.h"
 #include "shim/handover.h"
 #include "shim/pending.h"
 #include "shim/reaper.h"
@@ -67,7 +66,7 @@ class Server : private CallHandler {
   // `record`: see Recorder; `calls` outlives the server.
   Server(ShimConfig config, const rm::Abi& abi, std::unique_ptr<Driver> driver,
          std::vector<boundary::CardIds> cards, std::unique_ptr<os::CallerLookup> callers,
-         UniqueFd record, GpuCalls& calls);
+         UniqueFd record, rmclient::GpuCalls& calls);
 
   // Starts what all sources share. Call once, before Serve().
   void Start();
@@ -233,7 +232,7 @@ class Server : private CallHandler {
   const ShimConfig config_;
   const bool room_ = !rm::NotCompared(config_.driver).empty();  // see boundary::MakeRoom()
   const rm::Abi& abi_;
-  GpuCalls& calls_;
+  rmclient::GpuCalls& calls_;
   const std::unique_ptr<Driver> driver_;
   const Recorder recorder_;
   const std::unique_ptr<os::CallerLookup> callers_;

@@ -164,9 +164,7 @@ Result<> Server::SetLimit(const std::string& uuid, std::uint64_t bytes) {
   for (std::size_t i = 0; i < config_.cards.size(); ++i) {
     if (uuid == "*" || uuid == config_.cards[i].card.uuid) {
       found = true;
-      if (const auto set = ledger_.SetLimit(static_cast<ledger::Card>(i), bytes); !set.ok()) {
-        return set.error();
-      }
+      CGPU_TRY(ledger_.SetLimit(static_cast<ledger::Card>(i), bytes));
     }
   }
   boundary_.SetQuotas();

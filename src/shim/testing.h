@@ -31,7 +31,6 @@
 #include "rm/nv_escape.h"
 #include "rm/nv_status.h"
 #include "rm/nv_structs.h"
-#include "shim/gpu_calls.h"
 #include "shim/server.h"
 
 namespace cgpu::shim {
@@ -248,7 +247,7 @@ class FakeLookup final : public os::CallerLookup {
 };
 
 // A driver that knows clients alone, and that can be told to wait.
-class FakeDriver final : public GpuCalls {
+class FakeDriver final : public rmclient::GpuCalls {
  public:
   explicit FakeDriver(Fate& fate) : fate_(fate) {}
 

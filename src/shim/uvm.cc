@@ -1,5 +1,4 @@
 // The part of the server for nvidia-uvm: its address spaces and their end.
-#include <algorithm>
 #include <cerrno>
 #include <set>
 #include <utility>

@@ -43,7 +43,7 @@ def _run(kit, folder, *words, cuda=False):
 
 
 def _spin_of_burn():
-    with open(os.path.join(ROOT, "src", "apps", "cgpu-burn", "spin_kernel.h"), encoding="utf-8") as file:
+    with open(os.path.join(ROOT, "tests", "load", "burn", "spin_kernel.h"), encoding="utf-8") as file:
         return file.read().split('R"(')[1].split(')"')[0]
 
 

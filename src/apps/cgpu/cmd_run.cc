@@ -1,4 +1,6 @@
 // cgpu run: runs a command with its slice of each granted GPU.
+#include <unistd.h>
+
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,6 +19,7 @@ namespace cgpu {
 namespace {
 
 struct Flags {
+  std::string name;
   std::string gpus;
   std::string memory;
   std::string units;
@@ -48,13 +51,15 @@ Result<> TakeRequest(const cli::Command& command, const Flags& flags, RunOptions
                    given("--priority", flags.priority),
                    Environment()};
   CGPU_ASSIGN_OR_RETURN(options.request, RequestOf(options.flags));
+  options.request.name = flags.name;
+  options.request.user = getuid();
   return {};
 }
 
 // Reads the host's settings, such as where its daemon listens.
 Result<> TakeSettings(RunOptions& options) {
   CGPU_ASSIGN_OR_RETURN(auto settings, ReadSettings(kSettingsFile));
-  options.max_inst = settings.max_inst;
+  options.request.max_inst = settings.max_inst;
   options.daemon = std::move(settings.socket);
   options.group = std::move(settings.group);
   return {};
@@ -64,7 +69,7 @@ Result<> TakeSettings(RunOptions& options) {
 Result<> Parse(const cli::Command& command, Flags& flags) {
   const auto given = [&](const char* name) { return command.Count(name) > 0; };
   CGPU_TRY(TakeRequest(command, flags, flags.options));
-  if (given("--name") && flags.options.name.empty()) {
+  if (given("--name") && flags.name.empty()) {
     return Error{Code::kInvalid, 0, "the container's name is empty", "leave --name out for one"};
   }
   if (given("--node") && flags.options.node.empty()) {
@@ -83,6 +88,8 @@ Result<> Parse(const cli::Command& command, Flags& flags) {
   if (flags.options.command.empty()) {
     return Error{Code::kInvalid, 0, "there is no command to run", "cgpu run [OPTIONS] -- CMD..."};
   }
+  const std::string& program = flags.options.command.front();
+  flags.options.request.stem = program.substr(program.rfind('/') + 1);
   return TakeSettings(flags.options);
 }
 
@@ -102,7 +109,7 @@ void AddRun(const cli::Command& app, int& status) {
                     "Percent that it may use while others leave time (with --compute)");
   command.AddOption("--weight", flags->weight, "1 to 100: its part among those that have work");
   command.AddOption("--priority", flags->priority, "high: before the others; or normal");
-  command.AddOption("--name", flags->options.name, "The container's name");
+  command.AddOption("--name", flags->name, "The container's name");
   command.AddOption("--record", flags->options.record,
                     "A file to write the sequence of driver calls to: names, sizes and statuses, "
                     "no data");
@@ -116,13 +123,9 @@ void AddRun(const cli::Command& app, int& status) {
       "or\n"
       "ALIYUN_COM_GPU_VISIBLE_DEVICES and ALIYUN_COM_GPU_MEM_CONTAINER of ALIYUN_COM_GPU_MEM_DEV.");
   command.KeepOtherWords();
-  command.OnParsed([flags, command, &status] {
-    if (const auto parsed = Parse(command, *flags); !parsed.ok()) {
-      status = Fail(parsed.error());
-      return;
-    }
-    const auto ended = RunContainer(flags->options);
-    status = ended.ok() ? ended.value() : Fail(ended.error());
+  OnParsed(command, status, [flags, command]() -> Result<int> {
+    CGPU_TRY(Parse(command, *flags));
+    return RunContainer(flags->options);
   });
 }
 

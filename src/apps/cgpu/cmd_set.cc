@@ -1,7 +1,8 @@
 // cgpu set: changes what a running container may use.
-#include <fmt/core.h>
 #include <unistd.h>
 
+#include <cinttypes>
+#include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
@@ -82,54 +83,40 @@ Result<> SetCompute(const Flags& flags, const GrantFlags& given) {
   CGPU_ASSIGN_OR_RETURN(const auto settings, ReadSettings(kSettingsFile));
   CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
   CGPU_ASSIGN_OR_RETURN(const auto now, ChangeCompute(registry, change));
-  fmt::print("compute: {}\n", SentenceOf(now));
+  std::printf("compute: %s\n", SentenceOf(now).c_str());
   TellIfNobodyHoldsShares(settings.socket);
   return AnswersOrders(registry, change.container);
 }
 
-int SetMemory(Flags& flags) {
-  const auto memory = ParseSize(flags.memory);
-  if (!memory.ok()) {
-    return Fail(memory.error());
-  }
-  flags.change.memory = memory.value();
-  const auto registry = Registry::Open();
-  if (!registry.ok()) {
-    return Fail(registry.error());
-  }
-  const auto cards = ChangeMemory(registry.value(), flags.change);
-  if (!cards.ok()) {
-    return Fail(cards.error());
-  }
-  for (const CardStatus& card : cards.value()) {
-    fmt::print("GPU {}: {} MiB\n", card.index, card.limit_bytes / kMib);
+Result<int> SetMemory(Flags& flags) {
+  CGPU_ASSIGN_OR_RETURN(flags.change.memory, ParseSize(flags.memory));
+  CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
+  CGPU_ASSIGN_OR_RETURN(const auto cards, ChangeMemory(registry, flags.change));
+  for (const CardStatus& card : cards) {
+    std::printf("GPU %u: %" PRIu64 " MiB\n", card.index, card.limit_bytes / kMib);
     if (card.used_bytes > card.limit_bytes) {
-      fmt::print(
-          "GPU {}: {} MiB are in use, above the new limit; nothing is taken away, but growth "
-          "is stopped until use falls below it, and other containers get what is free then "
-          "only after another `cgpu set`\n",
-          card.index, (card.used_bytes + kMib - 1) / kMib);
+      std::printf("GPU %u: %" PRIu64
+                  " MiB are in use, above the new limit; nothing is taken away, but growth "
+                  "is stopped until use falls below it, and other containers get what is free then "
+                  "only after another `cgpu set`\n",
+                  card.index, (card.used_bytes + kMib - 1) / kMib);
     }
   }
   return 0;
 }
 
-int Set(const cli::Command& command, Flags& flags) {
+Result<int> Set(const cli::Command& command, Flags& flags) {
   const GrantFlags given = ComputeFlags(command, flags);
   const bool compute = given.compute || given.compute_max || given.weight || given.priority;
   if (!compute && flags.memory.empty()) {
-    return Fail(Error{Code::kInvalid, 0, "nothing is to be set",
-                      "give --mem, --compute, --compute-max, --weight or --priority"});
+    return Error{Code::kInvalid, 0, "nothing is to be set",
+                 "give --mem, --compute, --compute-max, --weight or --priority"};
   }
   if (compute && !flags.change.gpu.empty()) {
-    return Fail(Error{Code::kInvalid, 0, "compute is set for all cards of a container alike",
-                      "leave --gpu out"});
+    return Error{Code::kInvalid, 0, "compute is set for all cards of a container alike",
+                 "leave --gpu out"};
   }
-  if (compute) {
-    if (const auto set = SetCompute(flags, given); !set.ok()) {
-      return Fail(set.error());
-    }
-  }
+  CGPU_TRY(compute ? SetCompute(flags, given) : Result<>());
   return flags.memory.empty() ? 0 : SetMemory(flags);
 }
 
@@ -147,7 +134,7 @@ void AddSet(const cli::Command& app, int& status) {
   command.AddOption("--priority", flags->priority, "high or normal");
   command.AddOption("--gpu", flags->change.gpu,
                     "The container's own card, from 0, or its UUID (default: all its cards)");
-  command.OnParsed([flags, command, &status] { status = Set(command, *flags); });
+  OnParsed(command, status, [flags, command] { return Set(command, *flags); });
 }
 
 }  // namespace cgpu

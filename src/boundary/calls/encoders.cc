@@ -5,7 +5,6 @@
 #include "boundary/calls/control_handler.h"
 #include "boundary/calls/handler.h"
 #include "boundary/quotas.h"
-#include "rm/nv_controls.h"
 #include "rm/nv_status.h"
 
 namespace cgpu::boundary {
