@@ -64,8 +64,8 @@ TESTED_ELSEWHERE = {
     "src/runtime/": ("json_depth by spec_test.cc; wrapper by tests/engines", "json_depth wrapper"),
     "src/sandbox/": ("parts of the mount tree, in mount_tree_test.cc", "mount_tree_parts"),
     "src/shim/": ("needs a process in a slice: tests/e2e and tests/adversary",
-                  "agent confine_unsafe desk doubts driver_unsafe execute_unsafe housekeeping "
-                  "interleave_unsafe managed marks proof receive recorder state takeover taking "
+                  "accounting agent confine_unsafe desk doubts driver_unsafe execute_unsafe export_tags housekeeping "
+                  "interleave_unsafe managed proof receive recorder state takeover taking "
                   "upgrade_unsafe uvm uvm_files watchers"),
 }
 

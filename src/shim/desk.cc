@@ -66,7 +66,7 @@ std::vector<pollfd> Desk::Polled() const {
   std::vector<pollfd> polled(kFirstConnection);
   polled[kHangUps].fd = server_.pool().hang_ups();
   polled[kAgent].fd = agent_ == nullptr || agent_->starved() ? -1 : agent_->events();
-  polled[kRefusals].fd = told_ ? -1 : server_.refusals();
+  polled[kRefusals].fd = told_ ? -1 : server_.accounting().refusals();
   polled[kPace].fd = pace_.get();
   polled[kRest].fd = housekeeping_.rest_events();
   polled[kAdmin].fd = starved_ ? -1 : admin_.get();
@@ -112,7 +112,7 @@ void Desk::Run() {
     }
   }
   admin_.reset();  // a later connection would get no answer
-  watchers_.TellEnd(server_.Refused());
+  watchers_.TellEnd(server_.accounting().Refused());
 }
 
 // Serves those that have asked, in the order in which they came.
@@ -140,8 +140,8 @@ void Desk::LookForEnd() {
 
 void Desk::TellRefused() {
   told_ = true;
-  server_.ResetRefusals();
-  watchers_.TellRefused(server_.Refused());
+  server_.accounting().ResetRefusals();
+  watchers_.TellRefused(server_.accounting().Refused());
   const itimerspec when{{}, {kTellSeconds, 0}};
   (void)timerfd_settime(pace_.get(), 0, &when, nullptr);
 }
@@ -192,7 +192,7 @@ void Desk::Answer(Connection connection) {
   } else if (request->kind != AdminRequest::Kind::kWatch) {
     Send(connection.socket, Reply(*request, std::move(connection.file)));
   } else if (watchers_.Add(connection.socket)) {
-    watchers_.TellRefused(server_.Refused());
+    watchers_.TellRefused(server_.accounting().Refused());
   } else {
     Send(connection.socket,
          EncodeOutcome(Error{Code::kExhausted, 0, "too many watch this container", {}}));
@@ -291,7 +291,7 @@ std::string Desk::Reply(const AdminRequest& request, UniqueFd file) const {
     }
     case AdminRequest::Kind::kRefused: {
       std::string text;
-      for (const auto& [what, count] : server_.Refused()) {
+      for (const auto& [what, count] : server_.accounting().Refused()) {
         text += std::to_string(count) + " " + what + "\n";
       }
       return text + ".\n";

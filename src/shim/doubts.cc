@@ -43,8 +43,8 @@ std::shared_lock<std::shared_timed_mutex> Server::KeepQuestionsOut(
 // where an mmap has been let through nothing is asked.
 void Server::SettleDoubts() {
   {
-    const MutexLock lock(state_mutex_);
-    if (!boundary_.managed().HasDoubts()) {
+    const MutexLock lock(accounting_.mutex);
+    if (!accounting_.boundary.managed().HasDoubts()) {
       return;
     }
   }
@@ -55,8 +55,8 @@ void Server::SettleDoubts() {
   }
   std::vector<boundary::ManagedBook::Doubt> doubts;
   {
-    const MutexLock lock(state_mutex_);
-    doubts = boundary_.managed().Doubts();
+    const MutexLock lock(accounting_.mutex);
+    doubts = accounting_.boundary.managed().Doubts();
   }
   std::size_t questions = kMostQuestions;
   std::vector<std::pair<boundary::ManagedBook::Doubt, std::size_t>> holders;
@@ -68,8 +68,8 @@ void Server::SettleDoubts() {
     }
     holders.emplace_back(doubt, *held);
   }
-  const MutexLock lock(state_mutex_);
-  boundary_.managed().Resolve(holders);
+  const MutexLock lock(accounting_.mutex);
+  accounting_.boundary.managed().Resolve(holders);
 }
 
 // Returns in how many files UVM has an unknown range there, and deducts from `questions`. Returns
@@ -106,8 +106,9 @@ std::vector<Server::KnownFile> Server::KnownFiles() {
   std::vector<KnownFile> files;
   for (auto& file : uvm_files_.All()) {
     boundary::AddressRanges known;
-    const MutexLock lock(state_mutex_);
-    if (const boundary::UvmSpace* space = boundary_.FindSpace(file->key); space != nullptr) {
+    const MutexLock lock(accounting_.mutex);
+    if (const boundary::UvmSpace* space = accounting_.boundary.FindSpace(file->key);
+        space != nullptr) {
       for (const auto& [base, length] : space->Ranges()) {
         known.push_back({base, base + length});
       }

@@ -169,12 +169,12 @@ bool Driver::ClientExists(std::uint32_t client) const {
   return (*status != rm::NV_ERR_INVALID_CLIENT && *status != rm::NV_ERR_INVALID_OBJECT_HANDLE);
 }
 
-Result<std::uint32_t> Driver::MarkFile(int file) const {
+Result<std::uint32_t> Driver::TagFile(int file) const {
   return MakeClient(calls_, file);
 }
 
-bool Driver::HasMark(int file, std::uint32_t mark) const {
-  const auto status = AskForClient(calls_, file, mark, mark);
+bool Driver::HasTag(int file, std::uint32_t tag) const {
+  const auto status = AskForClient(calls_, file, tag, tag);
   return status.ok() && *status == rm::NV_OK;
 }
 

@@ -80,7 +80,7 @@ bool Housekeeping::Pause(std::chrono::milliseconds patience) {
   {
     const MutexLock lock(mutex_);
     paused_ = true;
-    server_.Hurry(true);
+    server_.SetHurry(true);
     while (looking_ && changed_.WaitUntil(mutex_, until)) {
     }
     if (!looking_) {
@@ -93,7 +93,7 @@ bool Housekeeping::Pause(std::chrono::milliseconds patience) {
 
 void Housekeeping::Resume() {
   const MutexLock lock(mutex_);
-  server_.Hurry(false);
+  server_.SetHurry(false);
   paused_ = false;
   changed_.NotifyAll();
   Hasten();  // a look may have been cut short

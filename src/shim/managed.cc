@@ -119,8 +119,8 @@ Witnesses::Number Server::OpenWitness(const os::Caller& caller) {
 // Begins a mapping while its call is held. Returns false if it does not fit.
 bool Server::BeginMapping(boundary::MmapKind kind, const ManagedBook::Claim& claim, pid_t thread) {
   const auto ask = [&](const auto& question) {
-    const MutexLock lock(state_mutex_);
-    return question(boundary_.managed());
+    const MutexLock lock(accounting_.mutex);
+    return question(accounting_.boundary.managed());
   };
   if (ask([&](const ManagedBook& book) { return book.Meets(claim); })) {
     (void)SettleManaged(true);
@@ -143,14 +143,14 @@ bool Server::BeginMapping(boundary::MmapKind kind, const ManagedBook::Claim& cla
     return false;
   }
   const std::shared_lock no_questions(ranges_mutex_);
-  const MutexLock lock(state_mutex_);
+  const MutexLock lock(accounting_.mutex);
   if (suspect) {
     // Counted again: in the meantime it may have been unmapped, and that settled.
-    ManagedBook& book = boundary_.managed();
+    ManagedBook& book = accounting_.boundary.managed();
     book.Watch(thread, claim, boundary::Intersection(book.Counted(claim), shown));
   }
   if (!known) {
-    boundary_.managed().Know(look, claim, std::move(shown));
+    accounting_.boundary.managed().Know(look, claim, std::move(shown));
   }
   return true;
 }
@@ -158,9 +158,9 @@ bool Server::BeginMapping(boundary::MmapKind kind, const ManagedBook::Claim& cla
 bool Server::ChargeMapping(const ManagedBook::Claim& claim, pid_t thread) {
   const auto charge = [&] {
     const std::shared_lock no_questions(ranges_mutex_);
-    const MutexLock lock(state_mutex_);
+    const MutexLock lock(accounting_.mutex);
     mapping_.store(true, std::memory_order_relaxed);
-    return boundary_.managed().Charge(thread, claim);
+    return accounting_.boundary.managed().Charge(thread, claim);
   };
   auto full = charge();
   if (full) {
@@ -170,9 +170,9 @@ bool Server::ChargeMapping(const ManagedBook::Claim& claim, pid_t thread) {
   if (!full) {
     return true;
   }
-  CountRefused("managed memory over the limit");
-  const MutexLock lock(state_mutex_);
-  ledger_.CountDenial(*full);
+  accounting_.CountRefused("managed memory over the limit");
+  const MutexLock lock(accounting_.mutex);
+  accounting_.ledger.CountDenial(*full);
   return false;
 }
 
@@ -183,10 +183,10 @@ void Server::NoteThread(pid_t thread) {
   }
   std::size_t unsettled = 0;
   {
-    const MutexLock lock(state_mutex_);
-    boundary_.managed().Over(thread);
-    unsettled = boundary_.managed().Unsettled();
-    mapping_.store(!boundary_.managed().Unfinished().empty(), std::memory_order_relaxed);
+    const MutexLock lock(accounting_.mutex);
+    accounting_.boundary.managed().Over(thread);
+    unsettled = accounting_.boundary.managed().Unsettled();
+    mapping_.store(!accounting_.boundary.managed().Unfinished().empty(), std::memory_order_relaxed);
   }
   constexpr std::size_t kManyUnsettled = 32;
   if (unsettled >= kManyUnsettled) {
@@ -207,45 +207,45 @@ bool Server::SettleManaged(bool at_leisure) {
 bool Server::SettleAll(bool at_leisure) {
   std::vector<ManagedBook::Thread> threads;
   {
-    const MutexLock lock(state_mutex_);
+    const MutexLock lock(accounting_.mutex);
     DropReleased();
-    if (boundary_.managed().Empty()) {
+    if (accounting_.boundary.managed().Empty()) {
       return false;
     }
-    threads = boundary_.managed().Unfinished();
+    threads = accounting_.boundary.managed().Unfinished();
   }
   for (const auto thread : threads) {
     if (os::HasLeftCalls(callers_->proc_fd(), thread, {SYS_mmap, SYS_mremap})) {
-      const MutexLock lock(state_mutex_);
-      boundary_.managed().Over(thread);
+      const MutexLock lock(accounting_.mutex);
+      accounting_.boundary.managed().Over(thread);
     }
   }
   ManagedBook::Look look = 0;
   std::vector<ManagedBook::Witness> asked;
   {
-    const MutexLock lock(state_mutex_);
-    look = boundary_.managed().BeginLook();
-    asked = boundary_.managed().Spaces();
+    const MutexLock lock(accounting_.mutex);
+    look = accounting_.boundary.managed().BeginLook();
+    asked = accounting_.boundary.managed().Spaces();
   }
   auto seen = Ask(asked, at_leisure);
   bool fits = true;
   {
-    const MutexLock lock(state_mutex_);
-    fits = boundary_.managed().Settle(look, seen);
-    asked = boundary_.managed().Unplaced(look);
+    const MutexLock lock(accounting_.mutex);
+    fits = accounting_.boundary.managed().Settle(look, seen);
+    asked = accounting_.boundary.managed().Unplaced(look);
   }
   seen = Ask(asked, at_leisure);
   {
-    const MutexLock lock(state_mutex_);
+    const MutexLock lock(accounting_.mutex);
     for (const auto& [witness, said] : seen) {
-      fits = boundary_.managed().Place(look, witness, said) && fits;
+      fits = accounting_.boundary.managed().Place(look, witness, said) && fits;
     }
   }
-  if (!at_leisure || !hurry_.load()) {
+  if (!hurry_.CutsShort(at_leisure)) {
     SettleDoubts();
   }
   {
-    const MutexLock lock(state_mutex_);
+    const MutexLock lock(accounting_.mutex);
     DropReleased();
   }
   if (!fits) {
@@ -260,7 +260,7 @@ bool Server::SettleAll(bool at_leisure) {
 }
 
 void Server::DropReleased() {
-  witnesses_.Drop(boundary_.managed().TakeReleased());
+  witnesses_.Drop(accounting_.boundary.managed().TakeReleased());
 }
 
 std::map<ManagedBook::Witness, Seen> Server::Ask(const std::vector<ManagedBook::Witness>& witnesses,
@@ -269,7 +269,7 @@ std::map<ManagedBook::Witness, Seen> Server::Ask(const std::vector<ManagedBook::
   std::map<ManagedBook::Witness, Seen> seen;
   std::size_t pieces = 0;
   for (const ManagedBook::Witness witness : witnesses) {
-    if (at_leisure && hurry_.load()) {
+    if (hurry_.CutsShort(at_leisure)) {
       break;
     }
     Seen said;

@@ -33,7 +33,7 @@ bool Server::LookForProof() {
   if (!unproved_.exchange(false)) {
     return false;
   }
-  CountRefused("a container under a filter that is not cgpu's");
+  accounting_.CountRefused("a container under a filter that is not cgpu's");
   KillContainer();
   return false;
 }

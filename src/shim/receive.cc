@@ -126,7 +126,7 @@ std::unique_ptr<Pending> Server::CopyIn(const SourcePtr& source, const Notificat
   auto caller = callers_->Find(notification.tid, fresh);
   if (!caller.ok()) {
     if (caller.error().code == Code::kExhausted) {
-      CountRefused(caller.error().what);
+      accounting_.CountRefused(caller.error().what);
     }
     return answer(EIO);
   }
@@ -139,7 +139,7 @@ std::unique_ptr<Pending> Server::CopyIn(const SourcePtr& source, const Notificat
       return nullptr;
     }
     if (error == ENOTTY) {
-      CountRefused("a GPU command on another file");
+      accounting_.CountRefused("a GPU command on another file");
     }
     return answer(error == EMFILE ? EIO : error == ENOTTY ? ENOTTY : EBADF);
   }
@@ -151,7 +151,7 @@ std::unique_ptr<Pending> Server::CopyIn(const SourcePtr& source, const Notificat
   pending->call.file = taken->known;
   pending->call.process = process->serial;
   if (!taken->known.granted) {
-    CountRefused("a file of another card");
+    accounting_.CountRefused("a file of another card");
     return answer(EPERM);
   }
   CallerMemory memory(**caller);

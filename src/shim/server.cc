@@ -44,24 +44,16 @@ Server::Server(ShimConfig config, const rm::Abi& abi, std::unique_ptr<Driver> dr
       driver_(std::move(driver)),
       recorder_(std::move(record)),
       callers_(std::move(callers)),
+      accounting_(config_, abi, std::move(cards)),
       pool_(*this, callers_->proc_fd()),
       admission_(config_.cards.size() + 1),
       scheduler_(config_.cards.size(), driver_.get(),
-                 [this](std::size_t card, std::uint64_t seen) { return ChannelsOf(card, seen); }),
-      ledger_(
-          [&] {
-            std::vector<std::uint64_t> limits;
-            limits.reserve(config_.cards.size());
-            for (const CardGrant& card : config_.cards) {
-              limits.push_back(card.limit_bytes);
-            }
-            return limits;
-          }(),
-          boundary::kContainerBounds),
-      boundary_(abi, std::move(cards), ledger_),
+                 [this](std::size_t card, std::uint64_t seen) {
+                   return accounting_.ChannelsOf(card, seen);
+                 }),
+      export_tags_(accounting_, driver_.get(), hurry_),
       uvm_files_(boundary::Boundary::kFirstSpace),
       attention_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      refusals_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       reaper_(std::make_shared<Reaper>()),
       closer_(std::make_shared<Reaper>()) {}
 
@@ -106,8 +98,8 @@ void Server::Admit(std::unique_ptr<Pending> pending, bool hold) {
       [&](const Pending& parked) { return parked.notification.tid == pending->notification.tid; });
   boundary::Needs needs;
   {
-    const MutexLock lock(state_mutex_);
-    needs = boundary_.NeedsOf(pending->call);
+    const MutexLock lock(accounting_.mutex);
+    needs = accounting_.boundary.NeedsOf(pending->call);
   }
   pending->claim.exclusive.assign(needs.clients.begin(), needs.clients.end());
   if (needs.space) {
@@ -223,9 +215,9 @@ bool Server::Replayed(Pending& pending, ReplayKey& key, Image& input) {
 // Decides; where there is no room, after a look at what has been closed meanwhile.
 Decision Server::Decide(Pending& pending) {
   const auto decide = [&] {
-    const MutexLock lock(state_mutex_);
-    Decision decision = boundary_.Decide(pending.call);
-    NoteRefusals();
+    const MutexLock lock(accounting_.mutex);
+    Decision decision = accounting_.boundary.Decide(pending.call);
+    accounting_.NoteRefusals();
     return decision;
   };
   Decision decision = decide();
@@ -234,8 +226,8 @@ Decision Server::Decide(Pending& pending) {
     decision = decide();
   }
   if (decision.over_limit) {
-    const MutexLock lock(state_mutex_);
-    ledger_.CountDenial(*decision.card);
+    const MutexLock lock(accounting_.mutex);
+    accounting_.ledger.CountDenial(*decision.card);
   }
   if (decision.effects.makes_space) {
     if (const auto refused = RefuseSpace(pending)) {
@@ -257,7 +249,7 @@ int Server::ExecuteDecided(Pending& pending, Decision& decision) {
   if (schedules &&
       !scheduler_.BeforeSchedule(*schedules, pending.call.client, pending.call.object)) {
     boundary::SetStatus(pending.call, rm::NV_ERR_NOT_SUPPORTED);
-    CountRefused("a channel that cannot be given its share");
+    accounting_.CountRefused("a channel that cannot be given its share");
   } else if (decision.effects.switches_channels) {
     error = SwitchChannels(pending, *decision.card);
   } else {
@@ -268,17 +260,17 @@ int Server::ExecuteDecided(Pending& pending, Decision& decision) {
   }
   std::optional<boundary::Undo> undo;
   {
-    const MutexLock lock(state_mutex_);
-    undo = boundary_.Account(pending.call, decision, error);
+    const MutexLock lock(accounting_.mutex);
+    undo = accounting_.boundary.Account(pending.call, decision, error);
   }
   if (decision.effects.frees_objects) {
     scheduler_.AfterFree();
   }
   if (undo) {
     driver_->Free(pending.file.get(), undo->client, undo->object);
-    const MutexLock lock(state_mutex_);
-    boundary_.Undone(pending.call, decision);
-    NoteRefusals();
+    const MutexLock lock(accounting_.mutex);
+    accounting_.boundary.Undone(pending.call, decision);
+    accounting_.NoteRefusals();
   }
   return error;
 }
@@ -292,7 +284,7 @@ int Server::SeeThrough(Pending& pending, bool* copy_out) {
     *copy_out = true;
     return 0;
   }
-  if (!TagTransfer(pending)) {
+  if (!export_tags_.Prepare(pending)) {
     return ENOMEM;
   }
   Decision decision = Decide(pending);
@@ -303,8 +295,8 @@ int Server::SeeThrough(Pending& pending, bool* copy_out) {
   }
   if (decision.action == Decision::Action::kExecute) {
     if (const auto ready = PrepareDevice(decision); !ready.ok()) {
-      const MutexLock lock(state_mutex_);
-      (void)boundary_.Account(pending.call, decision, EIO);
+      const MutexLock lock(accounting_.mutex);
+      (void)accounting_.boundary.Account(pending.call, decision, EIO);
       return EIO;  // an allocation without a tag
     }
     error = ExecuteDecided(pending, decision);
@@ -313,7 +305,7 @@ int Server::SeeThrough(Pending& pending, bool* copy_out) {
   if (decision.effects.makes_space && done) {
     KeepSpace(pending);
   }
-  SettleTag(pending, done);
+  export_tags_.Settle(pending, done);
   *copy_out = error == 0 && decision.action != Decision::Action::kFail && !pending.proceed;
   recorder_.Call(*pending.caller->process, pending.call, error,
                  decision.action == Decision::Action::kExecute || pending.proceed);
@@ -324,22 +316,13 @@ int Server::SeeThrough(Pending& pending, bool* copy_out) {
   return error;
 }
 
-std::optional<Scheduler::Channels> Server::ChannelsOf(std::size_t card, std::uint64_t seen) {
-  const MutexLock lock(state_mutex_);
-  if (ledger_.ChannelChanges() == seen) {
-    return std::nullopt;
-  }
-  return Scheduler::Channels{ledger_.Channels(static_cast<ledger::Card>(card)),
-                             ledger_.ChannelChanges()};
-}
-
 void Server::AnswerOfProcesses(boundary::Call& call, const Decision& decision) {
   if (decision.effects.shows_memory) {
     (void)SettleManaged();
   }
   const auto pids = ContainerPids();
-  const MutexLock lock(state_mutex_);
-  boundary_.AnswerOfProcesses(call, decision, pids);
+  const MutexLock lock(accounting_.mutex);
+  accounting_.boundary.AnswerOfProcesses(call, decision, pids);
 }
 
 // Returns the GPU of the channels that the call schedules, if it does.
@@ -348,9 +331,9 @@ std::optional<ledger::Card> Server::CardOfSchedule(const boundary::Call& call,
   if (!decision.effects.schedules_channels) {
     return std::nullopt;
   }
-  const MutexLock lock(state_mutex_);
-  const auto client = ledger_.FindClient(call.client);
-  return client ? ledger_.CardOf(client->ref, call.object) : std::nullopt;
+  const MutexLock lock(accounting_.mutex);
+  const auto client = accounting_.ledger.FindClient(call.client);
+  return client ? accounting_.ledger.CardOf(client->ref, call.object) : std::nullopt;
 }
 
 // Switches channels for their owner. The driver is asked only for channels that are not off by
@@ -389,13 +372,13 @@ Result<> Server::PrepareDevice(const Decision& decision) {
   }
   std::uint32_t instance = 0;
   {
-    const MutexLock lock(state_mutex_);
-    instance = boundary_.cards()[*decision.card].device_instance;
+    const MutexLock lock(accounting_.mutex);
+    instance = accounting_.boundary.cards()[*decision.card].device_instance;
   }
   CGPU_TRY(driver_->OpenCard(*decision.card, instance));
   const boundary::CardFigures figures = driver_->FiguresOf(*decision.card);
-  const MutexLock lock(state_mutex_);
-  boundary_.SetFigures(*decision.card, figures);
+  const MutexLock lock(accounting_.mutex);
+  accounting_.boundary.SetFigures(*decision.card, figures);
   return {};
 }
 

@@ -12,11 +12,11 @@
 // their own, since that can hang. Housekeeping (housekeeping.h) runs beside the workers, and the
 // desk (desk.h), which takes orders.
 //
-// Locks: the members say what guards them, and in which order the locks are taken. state_mutex_ is
-// never held while the driver is asked or a file of a GPU is opened or closed; only the caller
-// table's, the pool's and the like, which are held as shortly, may be taken under it. The desk
-// waits only for locks that are held as shortly: state_mutex_, the pool's, the scheduler's and
-// those of the caller table and the driver.
+// Locks: the members say what guards them, and in which order the locks are taken.
+// accounting_.mutex is never held while the driver is asked or a file of a GPU is opened or closed;
+// only the caller table's, the pool's and the like, which are held as shortly, may be taken under
+// it. The desk waits only for locks that are held as shortly: accounting_.mutex, the pool's, the
+// scheduler's and those of the caller table and the driver.
 #ifndef CGPU_SHIM_SERVER_H_
 #define CGPU_SHIM_SERVER_H_
 
@@ -35,17 +35,19 @@
 #include "base/mutex.h"
 #include "base/result.h"
 #include "boundary/boundary.h"
-#include "boundary/quotas.h"
 #include "ledger/ledger.h"
 #include "os/process.h"
 #include "protocol/admin.h"
 #include "protocol/config.h"
 #include "rm/abi.h"
 #include "sandbox/proof.h"
+#include "shim/accounting.h"
 #include "shim/admission.h"
 #include "shim/driver.h"
+#include "shim/export_tags.h"
 #include "shim/gpu_calls.h"
 #include "shim/handover.h"
+#include "shim/hurry.h"
 #include "shim/pending.h"
 #include "shim/reaper.h"
 #include "shim/recorder.h"
@@ -60,10 +62,6 @@ namespace cgpu::shim {
 // NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): there is one, in the order of its locks
 class Server : private CallHandler {
  public:
-  // Most exported objects at a time: each is a client of the driver, and each is asked about at a
-  // close.
-  static constexpr std::size_t kMaxExports = 1024;
-
   // `record`: see Recorder; `calls` outlives the server.
   Server(ShimConfig config, const rm::Abi& abi, std::unique_ptr<Driver> driver,
          std::vector<boundary::CardIds> cards, std::unique_ptr<os::CallerLookup> callers,
@@ -72,6 +70,7 @@ class Server : private CallHandler {
   // Starts what all sources share. Call once, before Serve().
   void Start();
 
+  [[nodiscard]] Accounting& accounting() { return accounting_; }
   // Returns the threads and the listeners.
   [[nodiscard]] WorkerPool& pool() { return pool_; }
   // Ends the container if its first process runs a program of the image and no proof of its filter
@@ -96,7 +95,7 @@ class Server : private CallHandler {
   // something went. Cheap when nothing is held. A tenant can make it take long.
   bool Reconcile();
   // Makes Reconcile() return soon, with its work undone, while `hurry`.
-  void Hurry(bool hurry);
+  void SetHurry(bool hurry);
   // Returns true while the ledger holds anything.
   [[nodiscard]] bool Holding();
   // Returns how much of what the ledger holds.
@@ -115,10 +114,6 @@ class Server : private CallHandler {
   [[nodiscard]] ContainerStatus Status();
   // Returns the memory of one GPU. kNotFound: no GPU of the grant.
   [[nodiscard]] Result<CardMemory> MemoryOf(const std::string& uuid);
-  [[nodiscard]] std::map<std::string, std::uint64_t> Refused();
-  // Returns a descriptor that is readable when more was refused since the last ResetRefusals().
-  [[nodiscard]] int refusals() const { return refusals_.get(); }
-  void ResetRefusals() const;
   [[nodiscard]] const ShimConfig& config() const { return config_; }
 
   // --- For a hot upgrade (handover.h), all of it from one thread, while housekeeping rests.
@@ -172,10 +167,7 @@ class Server : private CallHandler {
   int ExecuteUvm(int file, boundary::Call& call);
   void ReconcileForCall();
   bool ReconcileAll(bool at_leisure) CGPU_REQUIRES(reconcile_mutex_);
-  // Returns true if a reconciliation is to end soon. At leisure: no call waits for it.
-  [[nodiscard]] bool CutShort(bool at_leisure) const { return at_leisure && hurry_.load(); }
   void CloseCards();
-  bool ReconcileExports(bool at_leisure);
   void TakeWitnesses(const ServerState& state,
                      const std::vector<std::shared_ptr<const os::Process>>& processes);
   // managed.cc
@@ -188,7 +180,7 @@ class Server : private CallHandler {
   void NoteThread(pid_t thread);
   bool SettleManaged(bool at_leisure = false);
   bool SettleAll(bool at_leisure) CGPU_REQUIRES(settle_mutex_);
-  void DropReleased() CGPU_REQUIRES(state_mutex_);
+  void DropReleased() CGPU_REQUIRES(accounting_.mutex);
   [[nodiscard]] std::map<boundary::ManagedBook::Witness, boundary::ManagedBook::Seen> Ask(
       const std::vector<boundary::ManagedBook::Witness>& witnesses, bool at_leisure);
   // doubts.cc
@@ -211,14 +203,6 @@ class Server : private CallHandler {
   [[nodiscard]] std::vector<std::shared_ptr<UvmFile>> LeftBehind(bool at_leisure);
   bool EndSpace(const std::shared_ptr<UvmFile>& file);
   void CallForAttention() const;
-  void NoteRefusals() CGPU_REQUIRES(state_mutex_);
-  void CountRefused(const std::string& what);
-  // marks.cc
-  std::uint32_t FindTag(int file);
-  bool TagTransfer(Pending& pending);
-  bool TagTable(Pending& pending);
-  void SettleTag(const Pending& pending, bool exported);
-  [[nodiscard]] std::optional<Scheduler::Channels> ChannelsOf(std::size_t card, std::uint64_t seen);
   int SwitchChannels(Pending& pending, ledger::Card card);
   [[nodiscard]] std::optional<ledger::Card> CardOfSchedule(const boundary::Call& call,
                                                            const boundary::Decision& decision);
@@ -237,39 +221,32 @@ class Server : private CallHandler {
   const std::unique_ptr<Driver> driver_;
   const Recorder recorder_;
   const std::unique_ptr<os::CallerLookup> callers_;
+  Accounting accounting_;
   WorkerPool pool_;
   Admission<Pending> admission_;
   Mutex overdue_mutex_;  // taken alone, with nothing but the admission's own
   CondVar anything_parked_;
-  Scheduler scheduler_;  // its lock comes before state_mutex_
+  Scheduler scheduler_;  // its lock comes before accounting_.mutex
 
-  Mutex state_mutex_;
-  ledger::Ledger ledger_ CGPU_GUARDED_BY(state_mutex_);
-  boundary::Boundary boundary_ CGPU_GUARDED_BY(state_mutex_);
-  // Held while a file's table of exports is set up.
-  Mutex table_mutex_ CGPU_ACQUIRED_BEFORE(state_mutex_);
-  std::set<std::uint32_t> exports_
-      CGPU_GUARDED_BY(state_mutex_);  // tags of the files that hold exported objects
+  Hurry hurry_;
+  ExportTags export_tags_;
 
   // Held throughout a reconciliation.
-  Mutex reconcile_mutex_ CGPU_ACQUIRED_BEFORE(settle_mutex_, state_mutex_);
+  Mutex reconcile_mutex_ CGPU_ACQUIRED_BEFORE(settle_mutex_, accounting_.mutex);
   CondVar hurried_;
   std::atomic<std::uint64_t> begun_{0};  // reconciliations
   std::chrono::steady_clock::time_point may_begin_ CGPU_GUARDED_BY(reconcile_mutex_);
-  std::atomic<bool> hurry_{false};
 
   UvmFiles uvm_files_;
   std::atomic<bool> mapping_{false};  // some thread may be in a mapping that it was let into
   Witnesses witnesses_;
   // Held throughout a settlement of managed memory.
-  Mutex settle_mutex_ CGPU_ACQUIRED_BEFORE(state_mutex_);
+  Mutex settle_mutex_ CGPU_ACQUIRED_BEFORE(accounting_.mutex);
   // Shared by calls that put a range into UVM, or are about to; held alone to ask what lies there.
-  // Taken after settle_mutex_ and before state_mutex_; no member is its own.
+  // Taken after settle_mutex_ and before accounting_.mutex; no member is its own.
   std::shared_timed_mutex ranges_mutex_;
-  UniqueFd attention_;                                     // an eventfd
-  UniqueFd refusals_;                                      // another
-  std::uint64_t noted_ CGPU_GUARDED_BY(state_mutex_) = 0;  // of the boundary's refusals
-  Mutex replay_mutex_;                                     // taken alone
+  UniqueFd attention_;  // an eventfd
+  Mutex replay_mutex_;  // taken alone
   ReplayLog replay_ CGPU_GUARDED_BY(replay_mutex_);
 
   Mutex trace_mutex_;  // taken alone

@@ -32,16 +32,16 @@ void Server::ReconcileForCall() {
   const MutexLock lock(reconcile_mutex_);
   const auto at = may_begin_;
   bool in_time = true;
-  while (begun_.load() <= seen && !hurry_.load() && in_time) {
+  while (begun_.load() <= seen && !hurry_.on() && in_time) {
     in_time = hurried_.WaitUntil(reconcile_mutex_, at);
   }
-  if (begun_.load() <= seen && !hurry_.load()) {
+  if (begun_.load() <= seen && !hurry_.on()) {
     (void)ReconcileAll(false);
   }
 }
 
-void Server::Hurry(bool hurry) {
-  hurry_.store(hurry);
+void Server::SetHurry(bool hurry) {
+  hurry_.Set(hurry);
   hurried_.NotifyAll();
 }
 
@@ -50,25 +50,25 @@ bool Server::ReconcileAll(bool at_leisure) {
   ++begun_;
   std::vector<ledger::ClientInfo> clients;
   {
-    const MutexLock lock(state_mutex_);
-    clients = ledger_.Clients();
+    const MutexLock lock(accounting_.mutex);
+    clients = accounting_.ledger.Clients();
   }
   bool changed = false;
   for (const ledger::ClientInfo& client : clients) {
-    if (CutShort(at_leisure) || driver_->ClientExists(client.ref.handle)) {
+    if (hurry_.CutsShort(at_leisure) || driver_->ClientExists(client.ref.handle)) {
       continue;
     }
-    const MutexLock lock(state_mutex_);
-    changed = ledger_.RemoveClient(client.ref) || changed;
+    const MutexLock lock(accounting_.mutex);
+    changed = accounting_.ledger.RemoveClient(client.ref) || changed;
   }
   if (changed) {
     {
-      const MutexLock lock(state_mutex_);
-      boundary_.DropGoneClients();
+      const MutexLock lock(accounting_.mutex);
+      accounting_.boundary.DropGoneClients();
     }
     scheduler_.AfterFree();
   }
-  changed = ReconcileExports(at_leisure) || changed;
+  changed = export_tags_.Reconcile(at_leisure) || changed;
   changed = SettleManaged(at_leisure) || changed;
   changed = ReconcileSpaces(at_leisure) || changed;
   CloseCards();
@@ -83,33 +83,12 @@ bool Server::ReconcileAll(bool at_leisure) {
 void Server::CloseCards() {
   const std::uint64_t opens = driver_->opens();
   {
-    const MutexLock lock(state_mutex_);
-    if (ledger_.Count().clients != 0) {
+    const MutexLock lock(accounting_.mutex);
+    if (accounting_.ledger.Count().clients != 0) {
       return;
     }
   }
   driver_->TakeCardFiles(opens).clear();
-}
-
-// Reconciles exported objects. One lives until its file's last close. With the file, the driver
-// frees first what was exported to it and then the clients on it, our tag among them
-// (src/nvidia/arch/nvalloc/unix/src/osapi.c, rm_cleanup_file_private).
-bool Server::ReconcileExports(bool at_leisure) {
-  std::set<std::uint32_t> marks;
-  {
-    const MutexLock lock(state_mutex_);
-    marks = exports_;
-  }
-  std::erase_if(marks, [&](std::uint32_t mark) {
-    return CutShort(at_leisure) || driver_->ClientExists(mark);
-  });
-  const MutexLock lock(state_mutex_);
-  for (const std::uint32_t mark : marks) {
-    if (exports_.erase(mark) != 0) {
-      ledger_.CloseFile(mark);
-    }
-  }
-  return !marks.empty();
 }
 
 void Server::CallForAttention() const {
@@ -121,55 +100,45 @@ void Server::ResetAttention() const {
   (void)eventfd_read(attention_.get(), &count);
 }
 
-void Server::NoteRefusals() {
-  if (noted_ != boundary_.refusals()) {
-    noted_ = boundary_.refusals();
-    (void)eventfd_write(refusals_.get(), 1);
-  }
-}
-
-void Server::CountRefused(const std::string& what) {
-  const MutexLock lock(state_mutex_);
-  boundary_.CountRefused(what);
-  NoteRefusals();
-}
-
-void Server::ResetRefusals() const {
-  eventfd_t count = 0;
-  (void)eventfd_read(refusals_.get(), &count);
-}
-
 bool Server::Watching() {
   if (uvm_files_.size() == 0) {
     return false;
   }
-  const MutexLock lock(state_mutex_);
-  return boundary_.managed().Watches() || boundary_.managed().HasDoubts();
+  const MutexLock lock(accounting_.mutex);
+  return accounting_.boundary.managed().Watches() || accounting_.boundary.managed().HasDoubts();
 }
 
 bool Server::Holding() {
-  const bool spaces = uvm_files_.size() != 0;
-  const MutexLock lock(state_mutex_);
-  return spaces || ledger_.Count().clients > 0 || !exports_.empty() || !boundary_.managed().Empty();
+  if (uvm_files_.size() != 0) {
+    return true;
+  }
+  {
+    const MutexLock lock(accounting_.mutex);
+    if (accounting_.ledger.Count().clients > 0 || !accounting_.boundary.managed().Empty()) {
+      return true;
+    }
+  }
+  return !export_tags_.Empty();  // after the clients: only those make exports
 }
 
 ledger::Counts Server::WhatIsHeld() {
-  const MutexLock lock(state_mutex_);
-  return ledger_.Count();
+  const MutexLock lock(accounting_.mutex);
+  return accounting_.ledger.Count();
 }
 
 Result<> Server::SetLimit(const std::string& uuid, std::uint64_t bytes) {
-  const MutexLock lock(state_mutex_);
+  const MutexLock lock(accounting_.mutex);
   bool found = false;
   for (std::size_t i = 0; i < config_.cards.size(); ++i) {
     if (uuid == "*" || uuid == config_.cards[i].card.uuid) {
       found = true;
-      if (const auto set = ledger_.SetLimit(static_cast<ledger::Card>(i), bytes); !set.ok()) {
+      if (const auto set = accounting_.ledger.SetLimit(static_cast<ledger::Card>(i), bytes);
+          !set.ok()) {
         return set.error();
       }
     }
   }
-  boundary_.SetBounds();
+  accounting_.boundary.SetBounds();
   if (!found) {
     return Error{Code::kNotFound, 0, "the container has no card " + uuid, {}};
   }
@@ -199,16 +168,16 @@ ContainerStatus Server::Status() {
   status.shim = static_cast<unsigned>(getpid());
   status.user = config_.user;
   status.since = config_.since;
-  const MutexLock lock(state_mutex_);
+  const MutexLock lock(accounting_.mutex);
   for (unsigned i = 0; i < config_.cards.size(); ++i) {
     CardStatus card;
     card.uuid = config_.cards[i].card.uuid;
     card.index = i;
     card.host_index = config_.cards[i].card.index;
-    card.limit_bytes = ledger_.Limit(i);
-    card.used_bytes = ledger_.Used(i);
-    card.peak_bytes = ledger_.Peak(i);
-    card.denied = ledger_.Denied(i);
+    card.limit_bytes = accounting_.ledger.Limit(i);
+    card.used_bytes = accounting_.ledger.Used(i);
+    card.peak_bytes = accounting_.ledger.Peak(i);
+    card.denied = accounting_.ledger.Denied(i);
     status.cards.push_back(std::move(card));
   }
   return status;
@@ -219,7 +188,7 @@ Result<CardMemory> Server::MemoryOf(const std::string& uuid) {
   // not attributed to another one.
   const auto processes = callers_->Processes();
   CardMemory memory;
-  const MutexLock lock(state_mutex_);
+  const MutexLock lock(accounting_.mutex);
   ledger::Card card = 0;
   while (card < config_.cards.size() && config_.cards[card].card.uuid != uuid) {
     ++card;
@@ -227,9 +196,9 @@ Result<CardMemory> Server::MemoryOf(const std::string& uuid) {
   if (card == config_.cards.size()) {
     return Error{Code::kNotFound, 0, "the container has no card " + uuid, {}};
   }
-  memory.limit_bytes = ledger_.Limit(card);
-  memory.used_bytes = ledger_.Used(card);
-  const auto usages = ledger_.UsageByProcess(card);
+  memory.limit_bytes = accounting_.ledger.Limit(card);
+  memory.used_bytes = accounting_.ledger.Used(card);
+  const auto usages = accounting_.ledger.UsageByProcess(card);
   for (const auto& process : processes) {
     const auto usage = usages.find(process->serial);
     if (usage != usages.end() && usage->second.Paid() != 0 && !os::HasExited(*process)) {
@@ -237,11 +206,6 @@ Result<CardMemory> Server::MemoryOf(const std::string& uuid) {
     }
   }
   return memory;
-}
-
-std::map<std::string, std::uint64_t> Server::Refused() {
-  const MutexLock lock(state_mutex_);
-  return boundary_.refused();
 }
 
 std::vector<std::uint32_t> Server::TakeTrace() {

@@ -3,28 +3,10 @@
 #include <utility>
 
 #include "base/result.h"
-#include "base/state.h"
+#include "shim/records.h"
 #include "shim/server.h"
 
 namespace cgpu::shim {
-namespace {
-
-template <class Book>
-std::string BytesOf(const Book& book) {
-  StateWriter writer;
-  book.Save(writer);
-  return writer.Take();
-}
-
-template <class Book>
-Result<> LoadBook(const std::string& bytes, Book& book) {
-  StateReader reader(bytes);
-  CGPU_TRY(book.Load(reader));
-  return reader.Finish();
-}
-
-}  // namespace
-
 ServerState Server::Save() {
   DropDead();
   ServerState state;
@@ -51,15 +33,10 @@ ServerState Server::Save() {
   state.unproved = unproved_.load();
   {
     const MutexLock lock(replay_mutex_);
-    state.replay = BytesOf(replay_);
+    state.replay = RecordsOf(replay_);
   }
-  const MutexLock lock(state_mutex_);
-  for (std::size_t i = 0; i < state.driver.cards.size(); ++i) {
-    state.driver.cards[i].device_instance = boundary_.cards()[i].device_instance;
-  }
-  state.exports = exports_;
-  state.ledger = BytesOf(ledger_);
-  state.boundary = BytesOf(boundary_);
+  accounting_.Save(state);
+  export_tags_.Save(state);
   return state;
 }
 
@@ -67,17 +44,10 @@ Result<> Server::LoadBooks(const ServerState& state) {
   scheduler_.Load(state.orders);
   {
     const MutexLock lock(replay_mutex_);
-    CGPU_TRY(LoadBook(state.replay, replay_));
+    CGPU_TRY(LoadRecords(state.replay, replay_));
   }
-  const MutexLock lock(state_mutex_);
-  CGPU_TRY(LoadBook(state.ledger, ledger_));
-  for (std::size_t i = 0; i < config_.cards.size(); ++i) {
-    if (ledger_.Limit(static_cast<ledger::Card>(i)) > config_.cards[i].card.memory_bytes) {
-      return Error{Code::kInvalid, 0, "its books allow more of a card than the card has", {}};
-    }
-  }
-  CGPU_TRY(LoadBook(state.boundary, boundary_));
-  exports_ = state.exports;
+  CGPU_TRY(accounting_.Load(state, config_));
+  export_tags_.Load(state);
   return {};
 }
 
@@ -93,8 +63,8 @@ void Server::TakeWitnesses(const ServerState& state,
   }
   std::map<boundary::ManagedBook::Witness, ledger::ProcessKey> used;
   {
-    const MutexLock lock(state_mutex_);
-    used = boundary_.managed().Witnesses();
+    const MutexLock lock(accounting_.mutex);
+    used = accounting_.boundary.managed().Witnesses();
   }
   for (const auto& [witness, serial] : used) {
     witnesses_.StartAt(witness + 1);

@@ -43,7 +43,7 @@ void Server::KillContainer() {
 // Ends the container. Until it is gone nothing more of it is taken or executed.
 void Server::Condemn(const std::string& why) {
   if (!condemned_.exchange(true)) {
-    CountRefused(why);
+    accounting_.CountRefused(why);
     KillContainer();
   }
 }

@@ -16,11 +16,12 @@ std::optional<std::uint32_t> Server::RefuseSpace(const Pending& pending) {
     return std::nullopt;
   }
   if (uvm_files_.size() >= UvmFiles::kMost) {
-    CountRefused("more open files of nvidia-uvm than " + std::to_string(UvmFiles::kMost));
+    accounting_.CountRefused("more open files of nvidia-uvm than " +
+                             std::to_string(UvmFiles::kMost));
     return rm::NV_ERR_INSUFFICIENT_RESOURCES;
   }
   if (!os::ShowItsDevice(pending.file.get())) {
-    CountRefused("a device file of nvidia-uvm on btrfs or overlayfs");
+    accounting_.CountRefused("a device file of nvidia-uvm on btrfs or overlayfs");
     return rm::NV_ERR_NOT_SUPPORTED;
   }
   // In the driver a file stays initialised until its last close. That includes a file that no
@@ -29,7 +30,7 @@ std::optional<std::uint32_t> Server::RefuseSpace(const Pending& pending) {
   boundary::Call asked = OwnCall(0, rm::UVM_CLEAN_UP_ZOMBIE_RESOURCES, abi_, std::uint32_t{0});
   if (ExecuteUvm(pending.file.get(), asked) != 0 ||
       boundary::StatusOf(asked) != rm::NV_ERR_ILLEGAL_ACTION) {
-    CountRefused("a file of nvidia-uvm that no process had for a while");
+    accounting_.CountRefused("a file of nvidia-uvm that no process had for a while");
     return rm::NV_ERR_INVALID_STATE;
   }
   uvm_files_.Expect(pending.file.get());
@@ -45,8 +46,8 @@ void Server::KeepSpace(Pending& pending) {
       return;  // useless to the tenant: from now on it is answered as not initialised
     }
     file = uvm_files_.Add(std::move(duplicate));
-    const MutexLock lock(state_mutex_);
-    boundary_.AddSpace(file->key, pending.call.process);
+    const MutexLock lock(accounting_.mutex);
+    accounting_.boundary.AddSpace(file->key, pending.call.process);
   }
   uvm_files_.SetUser(*file, pending.caller->process,
                      static_cast<int>(pending.notification.args[0]));
@@ -57,7 +58,7 @@ void Server::KeepSpace(Pending& pending) {
 bool Server::ReconcileSpaces(bool at_leisure) {
   bool changed = false;
   for (const auto& file : LeftBehind(at_leisure)) {
-    if (CutShort(at_leisure)) {
+    if (hurry_.CutsShort(at_leisure)) {
       break;
     }
     if (uvm_files_.Take(file)) {
@@ -98,7 +99,7 @@ std::vector<std::shared_ptr<UvmFile>> Server::LeftBehind(bool at_leisure) {
     wanted.push_back(file->file.get());
   }
   const auto held =
-      os::FindHeld(callers_->proc_fd(), pids, wanted, [&] { return CutShort(at_leisure); });
+      os::FindHeld(callers_->proc_fd(), pids, wanted, [&] { return hurry_.CutsShort(at_leisure); });
   if (!held) {
     return {};
   }
@@ -118,20 +119,20 @@ bool Server::EndSpace(const std::shared_ptr<UvmFile>& file) {
   const auto run = [&](boundary::Call call) {
     const int error = ExecuteUvm(file->file.get(), call);
     driver_ended = driver_ended || error == ENOTCONN;
-    const MutexLock lock(state_mutex_);
+    const MutexLock lock(accounting_.mutex);
     boundary::Decision decision;
-    (void)boundary_.Account(call, decision, error);
+    (void)accounting_.boundary.Account(call, decision, error);
   };
   std::vector<boundary::Call> calls;
   {
-    const MutexLock lock(state_mutex_);
-    const boundary::UvmSpace* space = boundary_.FindSpace(file->key);
+    const MutexLock lock(accounting_.mutex);
+    const boundary::UvmSpace* space = accounting_.boundary.FindSpace(file->key);
     if (space == nullptr) {
       return false;
     }
     for (const auto& [client, channel] : space->Channels()) {
       const rm::NvProcessorUuid uuid =
-          boundary_.cards()[space->CardOfChannel({client, channel})].uuid;
+          accounting_.boundary.cards()[space->CardOfChannel({client, channel})].uuid;
       boundary::Call call =
           abi_.branch >= rm::Branch::k590
               ? OwnCall(file->key, rm::UVM_UNREGISTER_CHANNEL, abi_,
@@ -147,12 +148,12 @@ bool Server::EndSpace(const std::shared_ptr<UvmFile>& file) {
     }
     calls.push_back(OwnCall(file->key, rm::UVM_CLEAN_UP_ZOMBIE_RESOURCES, abi_, std::uint32_t{0}));
     for (const ledger::Card card : space->va_spaces()) {
-      calls.push_back(
-          OwnCall(file->key, rm::UVM_UNREGISTER_GPU_VASPACE, abi_, boundary_.cards()[card].uuid));
+      calls.push_back(OwnCall(file->key, rm::UVM_UNREGISTER_GPU_VASPACE, abi_,
+                              accounting_.boundary.cards()[card].uuid));
     }
     for (const ledger::Card card : space->gpus()) {
-      calls.push_back(
-          OwnCall(file->key, rm::UVM_UNREGISTER_GPU, abi_, boundary_.cards()[card].uuid));
+      calls.push_back(OwnCall(file->key, rm::UVM_UNREGISTER_GPU, abi_,
+                              accounting_.boundary.cards()[card].uuid));
     }
   }
   for (boundary::Call& call : calls) {
@@ -160,12 +161,12 @@ bool Server::EndSpace(const std::shared_ptr<UvmFile>& file) {
   }
   bool in_use = false;
   {
-    const MutexLock lock(state_mutex_);
-    const boundary::UvmSpace* space = boundary_.FindSpace(file->key);
+    const MutexLock lock(accounting_.mutex);
+    const boundary::UvmSpace* space = accounting_.boundary.FindSpace(file->key);
     in_use = !driver_ended &&
              (space->ranges() != 0 || !space->Channels().empty() || !space->gpus().empty());
     if (!in_use) {
-      boundary_.RemoveSpace(file->key);
+      accounting_.boundary.RemoveSpace(file->key);
     }
   }
   if (in_use) {
