@@ -82,7 +82,7 @@ std::vector<pollfd> Desk::Polled() const {
 void Desk::Run() {
   while (!done_) {
     std::vector<pollfd> polled = Polled();
-    const bool unproved = server_.LookForProof();
+    const bool unproved = server_.proof().Look();
     const bool soon = server_.pool().SendAway() || starved_ || unproved ||
                       (agent_ != nullptr && agent_->starved());
     starved_ = false;
@@ -284,7 +284,7 @@ std::string Desk::Reply(const AdminRequest& request, UniqueFd file) const {
       break;  // have no reply of this kind
     case AdminRequest::Kind::kTrace: {
       std::string text;
-      for (const std::uint32_t ns : server_.TakeTrace()) {
+      for (const std::uint32_t ns : server_.executor().TakeTrace()) {
         text += std::to_string(ns) + "\n";
       }
       return text + ".\n";

@@ -98,7 +98,7 @@ void Server::CleanUpMappings() {
   for (const auto& file : uvm_files_.All()) {
     boundary::Call call =
         OwnCall(file->key, rm::UVM_CLEAN_UP_ZOMBIE_RESOURCES, abi_, std::uint32_t{0});
-    (void)ExecuteUvm(file->file.get(), call);
+    (void)executor_.ExecuteUvm(file->file.get(), call);
   }
 }
 
@@ -124,7 +124,7 @@ bool Server::HasRange(const UvmFile& file, const boundary::AddressRange& range) 
   const std::uint64_t end = (range.end + kPage - 1) / kPage * kPage;
   const rm::UVM_RANGE_HEAD head{start, end - start};
   boundary::Call made = OwnCall(file.key, rm::UVM_CREATE_EXTERNAL_RANGE, abi_, head);
-  const int error = ExecuteUvm(file.file.get(), made);
+  const int error = executor_.ExecuteUvm(file.file.get(), made);
   if (error != 0) {
     return error != ENOTCONN;  // a simulated driver is gone, with everything it had
   }
@@ -132,7 +132,7 @@ bool Server::HasRange(const UvmFile& file, const boundary::AddressRange& range) 
     return true;
   }
   boundary::Call freed = OwnCall(file.key, rm::UVM_FREE, abi_, head);
-  (void)ExecuteUvm(file.file.get(), freed);
+  (void)executor_.ExecuteUvm(file.file.get(), freed);
   return false;
 }
 

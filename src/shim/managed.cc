@@ -53,7 +53,7 @@ void Server::SeeMapping(const Source& source, const os::Notification& notificati
   if (notification.nr == SYS_mremap) {
     kind = boundary::JudgeMremap(args[4], args[2], &claim.range);
   } else {
-    if (const auto known = LookAt(*caller, static_cast<int>(args[4])); known.ok()) {
+    if (const auto known = files_.LookAt(*caller, static_cast<int>(args[4])); known.ok()) {
       uvm_file = *known && (*known)->kind == boundary::FileKind::kUvm;
     }
     kind =
@@ -253,7 +253,7 @@ bool Server::SettleAll(bool at_leisure) {
     // descriptors while the kernel looks gets here, and only the end of its processes takes the
     // mapping back. Processes that are unknown here have no shim from now on; the supervisor ends
     // them.
-    KillContainer();
+    processes_.Kill();
     std::_Exit(1);
   }
   return true;
@@ -278,7 +278,8 @@ std::map<ManagedBook::Witness, Seen> Server::Ask(const std::vector<ManagedBook::
     if (mapped) {
       pieces += mapped->size();
       if (pieces > kMostPieces) {
-        Condemn("managed memory in more pieces than any program's: the container is ended");
+        processes_.Condemn(
+            "managed memory in more pieces than any program's: the container is ended");
         break;
       }
       said.shown = RangesOf(*mapped);

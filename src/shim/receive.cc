@@ -55,41 +55,19 @@ class CallerMemory final : public boundary::TenantMemory {
   std::array<std::byte, kPage> bytes_;
 };
 
-boundary::FileKind KindOf(NodeFile::Kind kind) {
-  switch (kind) {
-    case NodeFile::Kind::kCtl:
-      return boundary::FileKind::kControl;
-    case NodeFile::Kind::kUvm:
-      return boundary::FileKind::kUvm;
-    case NodeFile::Kind::kGpu:
-    case NodeFile::Kind::kTools:
-      break;
-  }
-  return boundary::FileKind::kCard;
-}
-
 }  // namespace
-
-std::optional<boundary::File> Server::Recognise(const os::FileIdentity& identity) const {
-  for (const NodeFile& file : config_.files) {
-    if (file.kind != NodeFile::Kind::kTools && file.Is(identity.dev, identity.ino, identity.rdev)) {
-      return boundary::File{KindOf(file.kind), file.minor, file.granted};
-    }
-  }
-  return std::nullopt;
-}
 
 // Handles a notification up to a decoded call that waits for admission. Returns null if it was
 // answered, or its caller is gone.
 std::unique_ptr<Pending> Server::Prepare(const SourcePtr& source,
                                          const Notification& notification) {
-  if (condemned_.load(std::memory_order_relaxed)) {
+  if (processes_.condemned()) {
     (void)pool_.Answer(*source, notification.id, EIO);
     return nullptr;
   }
   NoteThread(notification.tid);
   if (sandbox::IsProof(notification)) {
-    TakeProof(source, notification);
+    proof_.Take(source, notification);
     return nullptr;
   }
   if (notification.nr == SYS_mmap || notification.nr == SYS_mremap) {
@@ -131,7 +109,7 @@ std::unique_ptr<Pending> Server::CopyIn(const SourcePtr& source, const Notificat
     return answer(EIO);
   }
   process = (*caller)->process;
-  auto taken = Take(**caller, static_cast<int>(notification.args[0]));
+  auto taken = files_.Take(**caller, static_cast<int>(notification.args[0]));
   if (!taken.ok()) {
     const int error = taken.error().sys_errno;
     if (error == ESRCH && again != nullptr) {
@@ -188,7 +166,7 @@ bool Server::TakeArgument(Pending& pending) {
   if (!pending.call.fd) {
     return true;
   }
-  auto taken = Take(*pending.caller, pending.call.fd->number);
+  auto taken = files_.Take(*pending.caller, pending.call.fd->number);
   if (!taken.ok()) {
     return false;
   }

@@ -40,7 +40,6 @@ Server::Server(ShimConfig config, const rm::Abi& abi, std::unique_ptr<Driver> dr
                UniqueFd record, GpuCalls& calls)
     : config_(std::move(config)),
       abi_(abi),
-      calls_(calls),
       driver_(std::move(driver)),
       recorder_(std::move(record)),
       callers_(std::move(callers)),
@@ -52,15 +51,17 @@ Server::Server(ShimConfig config, const rm::Abi& abi, std::unique_ptr<Driver> dr
                    return accounting_.ChannelsOf(card, seen);
                  }),
       export_tags_(accounting_, driver_.get(), hurry_),
+      processes_(accounting_, *callers_, pool_),
+      proof_(config_, callers_->proc_fd(), accounting_, pool_, processes_),
+      files_(config_, callers_->proc_fd(), processes_),
+      executor_(calls, !rm::NotCompared(config_.driver).empty()),
       uvm_files_(boundary::Boundary::kFirstSpace),
       attention_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      reaper_(std::make_shared<Reaper>()),
       closer_(std::make_shared<Reaper>()) {}
 
 void Server::Start() {
-  for (const auto& reaper : {reaper_, closer_}) {
-    std::thread([reaper] { reaper->Loop(); }).detach();
-  }
+  files_.Start();
+  Reaper::Start(closer_);
   std::thread(&Server::WatchOverdue, this).detach();
   scheduler_.Resume();
 }
@@ -253,7 +254,7 @@ int Server::ExecuteDecided(Pending& pending, Decision& decision) {
   } else if (decision.effects.switches_channels) {
     error = SwitchChannels(pending, *decision.card);
   } else {
-    error = Execute(pending);
+    error = executor_.Execute(pending);
   }
   if (schedules) {
     scheduler_.AfterSchedule(*schedules);
@@ -358,7 +359,7 @@ int Server::SwitchChannels(Pending& pending, ledger::Card card) {
                                params.hChannelList[at] = asked.hChannelList[place];
                              }
                              boundary::Store(bytes, params);
-                             error = Execute(pending);
+                             error = executor_.Execute(pending);
                              return error == 0 && boundary::StatusOf(pending.call) == rm::NV_OK;
                            });
   boundary::Store(bytes, asked);

@@ -8,7 +8,7 @@
 //
 // Threads: a pool (worker_pool.h) handles the calls, each on one thread. Calls that must wait for
 // others are parked without a thread (admission.h). The shim does not take descriptors of files
-// that are not a GPU's (taking.cc). It closes those of a tenant that swaps them on a thread of
+// that are not a GPU's (tenant_files.h). It closes those of a tenant that swaps them on a thread of
 // their own, since that can hang. Housekeeping (housekeeping.h) runs beside the workers, and the
 // desk (desk.h), which takes orders.
 //
@@ -40,19 +40,22 @@
 #include "protocol/admin.h"
 #include "protocol/config.h"
 #include "rm/abi.h"
-#include "sandbox/proof.h"
 #include "shim/accounting.h"
 #include "shim/admission.h"
 #include "shim/driver.h"
+#include "shim/executor.h"
 #include "shim/export_tags.h"
+#include "shim/filter_proof.h"
 #include "shim/gpu_calls.h"
 #include "shim/handover.h"
 #include "shim/hurry.h"
 #include "shim/pending.h"
+#include "shim/processes.h"
 #include "shim/reaper.h"
 #include "shim/recorder.h"
 #include "shim/replay.h"
 #include "shim/scheduler.h"
+#include "shim/tenant_files.h"
 #include "shim/uvm_files.h"
 #include "shim/witnesses.h"
 #include "shim/worker_pool.h"
@@ -73,15 +76,9 @@ class Server : private CallHandler {
   [[nodiscard]] Accounting& accounting() { return accounting_; }
   // Returns the threads and the listeners.
   [[nodiscard]] WorkerPool& pool() { return pool_; }
-  // Ends the container if its first process runs a program of the image and no proof of its filter
-  // has come (sandbox/proof.h). Returns true if none has come; look again soon. From the desk's
-  // thread alone.
-  bool LookForProof();
-  // Closes a file that may be anything, without waiting for it. Ends the container if too many of
-  // its files cannot be closed: no program has as many of those.
-  void Discard(UniqueFd file);
-  // Returns true if Discard() of so many files needs no wait for room.
-  [[nodiscard]] bool CanDiscard(std::size_t files) { return reaper_->HasRoomFor(files); }
+  [[nodiscard]] FilterProof& proof() { return proof_; }
+  [[nodiscard]] TenantFiles& files() { return files_; }
+  [[nodiscard]] Executor& executor() { return executor_; }
 
   // --- For housekeeping, from any thread.
   // Returns a descriptor that is readable when there is work without an exit or a close; reset it
@@ -131,40 +128,21 @@ class Server : private CallHandler {
   // WorkerPool::ServeAgain().
   void TakeOver(const ServerState& state);
 
-  // Returns how long the driver took for each executed call since the last time this was asked, in
-  // nanoseconds and in order, for the latency benchmark. The first call starts the recording.
-  [[nodiscard]] std::vector<std::uint32_t> TakeTrace();
-  // Kills all known processes of the container: the first ones, and those that have made calls.
-  void KillContainer();
-
  private:
   void Handle(const SourcePtr& source, const os::Notification& notification) override;
   void Run(std::unique_ptr<Pending> pending) override;
   void WatchOverdue();
-  void TakeProof(const SourcePtr& source, const os::Notification& notification);
   std::unique_ptr<Pending> Prepare(const SourcePtr& source, const os::Notification& notification);
   std::unique_ptr<Pending> CopyIn(const SourcePtr& source, const os::Notification& notification,
                                   bool fresh, bool* again);
   void FindSpace(Pending& pending);
   bool TakeArgument(Pending& pending);
-  [[nodiscard]] std::optional<boundary::File> Recognise(const os::FileIdentity& identity) const;
-  // taking.cc
-  struct TakenFile {
-    UniqueFd file;
-    boundary::File known;
-  };
-  [[nodiscard]] Result<std::optional<boundary::File>> LookAt(const os::Caller& caller,
-                                                             int number) const;
-  [[nodiscard]] Result<TakenFile> Take(const os::Caller& caller, int number);
-  void Condemn(const std::string& why);
   [[nodiscard]] std::optional<std::uint32_t> RefuseSpace(const Pending& pending);
   void Admit(std::unique_ptr<Pending> pending, bool hold);
   bool Replayed(Pending& pending, ReplayKey& key, Image& input);
   int SeeThrough(Pending& pending, bool* copy_out);
   [[nodiscard]] boundary::Decision Decide(Pending& pending);
   int ExecuteDecided(Pending& pending, boundary::Decision& decision);
-  int Execute(Pending& pending);
-  int ExecuteUvm(int file, boundary::Call& call);
   void ReconcileForCall();
   bool ReconcileAll(bool at_leisure) CGPU_REQUIRES(reconcile_mutex_);
   void CloseCards();
@@ -215,9 +193,7 @@ class Server : private CallHandler {
   void AnswerOfProcesses(boundary::Call& call, const boundary::Decision& decision);
 
   const ShimConfig config_;
-  const bool room_ = !rm::NotCompared(config_.driver).empty();  // see boundary::MakeRoom()
   const rm::Abi& abi_;
-  GpuCalls& calls_;
   const std::unique_ptr<Driver> driver_;
   const Recorder recorder_;
   const std::unique_ptr<os::CallerLookup> callers_;
@@ -237,6 +213,10 @@ class Server : private CallHandler {
   std::atomic<std::uint64_t> begun_{0};  // reconciliations
   std::chrono::steady_clock::time_point may_begin_ CGPU_GUARDED_BY(reconcile_mutex_);
 
+  ContainerProcesses processes_;
+  FilterProof proof_;
+  TenantFiles files_;
+  Executor executor_;
   UvmFiles uvm_files_;
   std::atomic<bool> mapping_{false};  // some thread may be in a mapping that it was let into
   Witnesses witnesses_;
@@ -249,18 +229,7 @@ class Server : private CallHandler {
   Mutex replay_mutex_;  // taken alone
   ReplayLog replay_ CGPU_GUARDED_BY(replay_mutex_);
 
-  Mutex trace_mutex_;  // taken alone
-  std::vector<std::uint32_t> trace_ CGPU_GUARDED_BY(trace_mutex_);
-  std::atomic<bool> tracing_{false};
-
-  std::atomic<bool> unproved_{config_.prove};
-  std::optional<sandbox::Program> first_program_;  // of the process that still has to prove its
-                                                   // filter
-
-  std::shared_ptr<Reaper> reaper_;  // of tenants' files
   std::shared_ptr<Reaper> closer_;  // of duplicates of a GPU's files, which end their spaces
-  std::atomic<bool> wary_{false};   // a tenant has put another file where a GPU's was
-  std::atomic<bool> condemned_{false};
 };
 
 }  // namespace cgpu::shim

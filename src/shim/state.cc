@@ -208,10 +208,4 @@ Result<CardMemory> Server::MemoryOf(const std::string& uuid) {
   return memory;
 }
 
-std::vector<std::uint32_t> Server::TakeTrace() {
-  tracing_.store(true, std::memory_order_relaxed);
-  const MutexLock lock(trace_mutex_);
-  return std::exchange(trace_, {});
-}
-
 }  // namespace cgpu::shim

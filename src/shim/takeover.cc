@@ -30,7 +30,7 @@ ServerState Server::Save() {
   state.uvm_inodes = uvm_files_.Inodes();
   state.mapping = mapping_.load();
   pool_.Save(state);
-  state.unproved = unproved_.load();
+  proof_.Save(state);
   {
     const MutexLock lock(replay_mutex_);
     state.replay = RecordsOf(replay_);
@@ -109,13 +109,13 @@ void Server::TakeOver(const ServerState& state) {
   uvm_files_.Adopt(state.next_uvm_key, state.uvm_inodes);
   mapping_.store(state.mapping);
   pool_.Load(state);
-  unproved_.store(state.unproved);
+  proof_.Load(state);
 }
 
 Result<> Server::Quiesce(std::chrono::milliseconds patience) {
   scheduler_.LetThrough();
   const bool quiet = pool_.Quiesce(patience);
-  if (quiet && reaper_->Idle() && closer_->Idle()) {
+  if (quiet && files_.Idle() && closer_->Idle()) {
     scheduler_.Pause();
     driver_->FreeDevices();
     return {};

@@ -1,7 +1,6 @@
 // The part of the server for nvidia-uvm: its address spaces and their end.
 #include <algorithm>
 #include <cerrno>
-#include <set>
 #include <utility>
 
 #include "rm/nv_status.h"
@@ -28,7 +27,7 @@ std::optional<std::uint32_t> Server::RefuseSpace(const Pending& pending) {
   // process had for a while, whose space is ended here; no tracker knows what was mapped on it
   // since. This request tells (kernel-open/nvidia-uvm/uvm_api.h, UVM_ROUTE_CMD_STACK_INIT_CHECK).
   boundary::Call asked = OwnCall(0, rm::UVM_CLEAN_UP_ZOMBIE_RESOURCES, abi_, std::uint32_t{0});
-  if (ExecuteUvm(pending.file.get(), asked) != 0 ||
+  if (executor_.ExecuteUvm(pending.file.get(), asked) != 0 ||
       boundary::StatusOf(asked) != rm::NV_ERR_ILLEGAL_ACTION) {
     accounting_.CountRefused("a file of nvidia-uvm that no process had for a while");
     return rm::NV_ERR_INVALID_STATE;
@@ -78,28 +77,13 @@ std::vector<std::shared_ptr<UvmFile>> Server::LeftBehind(bool at_leisure) {
   if (files.empty()) {
     return files;
   }
-  std::set<pid_t> seen;
-  std::vector<pid_t> pids;
-  const auto add = [&](pid_t pid) {
-    if (seen.insert(pid).second) {
-      pids.push_back(pid);
-    }
-  };
-  for (const auto& process : callers_->Processes()) {
-    add(process->tgid);
-  }
-  for (const pid_t root : pool_.Roots()) {
-    for (const pid_t pid : os::Descendants(callers_->proc_fd(), root)) {
-      add(pid);
-    }
-  }
   std::vector<int> wanted;
   wanted.reserve(files.size());
   for (const auto& file : files) {
     wanted.push_back(file->file.get());
   }
-  const auto held =
-      os::FindHeld(callers_->proc_fd(), pids, wanted, [&] { return hurry_.CutsShort(at_leisure); });
+  const auto held = os::FindHeld(callers_->proc_fd(), processes_.All(), wanted,
+                                 [&] { return hurry_.CutsShort(at_leisure); });
   if (!held) {
     return {};
   }
@@ -117,7 +101,7 @@ std::vector<std::shared_ptr<UvmFile>> Server::LeftBehind(bool at_leisure) {
 bool Server::EndSpace(const std::shared_ptr<UvmFile>& file) {
   bool driver_ended = false;  // a simulated driver: it holds nothing any more
   const auto run = [&](boundary::Call call) {
-    const int error = ExecuteUvm(file->file.get(), call);
+    const int error = executor_.ExecuteUvm(file->file.get(), call);
     driver_ended = driver_ended || error == ENOTCONN;
     const MutexLock lock(accounting_.mutex);
     boundary::Decision decision;
