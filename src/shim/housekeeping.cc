@@ -127,7 +127,7 @@ void Housekeeping::Wait() {
   const auto due = rounds_.due_us();
   const std::uint64_t now = NowUs();
   polled[kCalled] = {called_.get(), POLLIN, 0};
-  polled[kAttention] = {told_ ? -1 : server_.attention(), POLLIN, 0};
+  polled[kAttention] = {told_ ? -1 : server_.managed().attention(), POLLIN, 0};
   polled[kExits] = {told_ ? -1 : server_.exit_events(), POLLIN, 0};
   polled[kInotify] = {rounds_.Hears(now) ? inotify_.get() : -1, POLLIN, 0};
   const std::uint64_t wait_us = due ? *due - std::min(*due, now) : 0;
@@ -154,12 +154,12 @@ void Housekeeping::Look() {
     rounds_.Closed(look.began_us, true);
   }
   told_ = false;
-  server_.ResetAttention();
+  server_.managed().ResetAttention();
   server_.DropDead();
   look.found = server_.Reconcile();
   look.holding = server_.Holding();
   look.over = over_.load();
-  look.watching = server_.Watching();
+  look.watching = server_.managed().Watching();
   look.ended_us = NowUs();
   rounds_.Done(look);
   if (look.over && !look.holding) {

@@ -65,7 +65,7 @@ std::unique_ptr<Pending> Server::Prepare(const SourcePtr& source,
     (void)pool_.Answer(*source, notification.id, EIO);
     return nullptr;
   }
-  NoteThread(notification.tid);
+  managed_.NoteThread(notification.tid);
   if (sandbox::IsProof(notification)) {
     proof_.Take(source, notification);
     return nullptr;
@@ -138,7 +138,7 @@ std::unique_ptr<Pending> Server::CopyIn(const SourcePtr& source, const Notificat
   const int error = (of_uvm ? boundary::DecodeUvm : boundary::Decode)(
       abi_, request, notification.args[2], memory, pending->call);
   if (of_uvm) {
-    FindSpace(*pending);
+    spaces_.Find(*pending);
   }
   if (memory.gone() && again != nullptr) {
     *again = true;
@@ -150,15 +150,6 @@ std::unique_ptr<Pending> Server::CopyIn(const SourcePtr& source, const Notificat
   TakeArgument(*pending);
   // Everything above was found by a number. If the caller still waits, it was the caller's.
   return source->listener.Valid(notification.id) ? std::move(pending) : nullptr;
-}
-
-void Server::FindSpace(Pending& pending) {
-  pending.uvm = uvm_files_.Find(pending.file.get());
-  if (pending.uvm != nullptr) {
-    pending.call.uvm_space = pending.uvm->key;
-    uvm_files_.SetUser(*pending.uvm, pending.caller->process,
-                       static_cast<int>(pending.notification.args[0]));
-  }
 }
 
 // Takes the file behind a descriptor number inside the parameters.

@@ -1,7 +1,5 @@
 #include "shim/server.h"
 
-#include <sys/eventfd.h>
-
 #include <cerrno>
 #include <thread>
 
@@ -55,13 +53,14 @@ Server::Server(ShimConfig config, const rm::Abi& abi, std::unique_ptr<Driver> dr
       proof_(config_, callers_->proc_fd(), accounting_, pool_, processes_),
       files_(config_, callers_->proc_fd(), processes_),
       executor_(calls, !rm::NotCompared(config_.driver).empty()),
-      uvm_files_(boundary::Boundary::kFirstSpace),
-      attention_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      closer_(std::make_shared<Reaper>()) {}
+      spaces_(abi, callers_->proc_fd(), accounting_, executor_, processes_, hurry_),
+      questions_(abi, accounting_, executor_, spaces_.files()),
+      managed_(callers_->proc_fd(), accounting_, spaces_.files(), questions_, processes_, hurry_,
+               [this] { ReconcileForCall(); }) {}
 
 void Server::Start() {
   files_.Start();
-  Reaper::Start(closer_);
+  spaces_.Start();
   std::thread(&Server::WatchOverdue, this).detach();
   scheduler_.Resume();
 }
@@ -231,7 +230,7 @@ Decision Server::Decide(Pending& pending) {
     accounting_.ledger.CountDenial(*decision.card);
   }
   if (decision.effects.makes_space) {
-    if (const auto refused = RefuseSpace(pending)) {
+    if (const auto refused = spaces_.Refuse(pending)) {
       decision.action = Decision::Action::kAnswer;
       boundary::SetStatus(pending.call, *refused);
     }
@@ -242,9 +241,9 @@ Decision Server::Decide(Pending& pending) {
 // Executes the call and accounts for it. Returns the errno for the tenant.
 int Server::ExecuteDecided(Pending& pending, Decision& decision) {
   if (decision.effects.shows_memory) {
-    (void)SettleManaged();
+    (void)managed_.Settle();
   }
-  const auto no_questions = KeepQuestionsOut(decision);
+  const auto no_questions = questions_.KeepOut(decision);
   const auto schedules = CardOfSchedule(pending.call, decision);
   int error = decision.error;
   if (schedules &&
@@ -304,7 +303,7 @@ int Server::SeeThrough(Pending& pending, bool* copy_out) {
   }
   const bool done = error == 0 && boundary::StatusOf(pending.call) == rm::NV_OK;
   if (decision.effects.makes_space && done) {
-    KeepSpace(pending);
+    spaces_.Keep(pending);
   }
   export_tags_.Settle(pending, done);
   *copy_out = error == 0 && decision.action != Decision::Action::kFail && !pending.proceed;
@@ -319,7 +318,7 @@ int Server::SeeThrough(Pending& pending, bool* copy_out) {
 
 void Server::AnswerOfProcesses(boundary::Call& call, const Decision& decision) {
   if (decision.effects.shows_memory) {
-    (void)SettleManaged();
+    (void)managed_.Settle();
   }
   const auto pids = ContainerPids();
   const MutexLock lock(accounting_.mutex);

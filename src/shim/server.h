@@ -49,15 +49,16 @@
 #include "shim/gpu_calls.h"
 #include "shim/handover.h"
 #include "shim/hurry.h"
+#include "shim/managed_memory.h"
 #include "shim/pending.h"
 #include "shim/processes.h"
+#include "shim/range_questions.h"
 #include "shim/reaper.h"
 #include "shim/recorder.h"
 #include "shim/replay.h"
 #include "shim/scheduler.h"
 #include "shim/tenant_files.h"
-#include "shim/uvm_files.h"
-#include "shim/witnesses.h"
+#include "shim/uvm_spaces.h"
 #include "shim/worker_pool.h"
 
 namespace cgpu::shim {
@@ -79,12 +80,9 @@ class Server : private CallHandler {
   [[nodiscard]] FilterProof& proof() { return proof_; }
   [[nodiscard]] TenantFiles& files() { return files_; }
   [[nodiscard]] Executor& executor() { return executor_; }
+  [[nodiscard]] ManagedMemory& managed() { return managed_; }
 
   // --- For housekeeping, from any thread.
-  // Returns a descriptor that is readable when there is work without an exit or a close; reset it
-  // by ResetAttention().
-  [[nodiscard]] int attention() const { return attention_.get(); }
-  void ResetAttention() const;
   [[nodiscard]] int exit_events() const { return callers_->exit_events(); }
   // Forgets exited processes and drops parked calls whose callers are gone.
   void DropDead();
@@ -99,8 +97,6 @@ class Server : private CallHandler {
   [[nodiscard]] ledger::Counts WhatIsHeld();
   // Returns the number of calls that wait for others.
   [[nodiscard]] std::size_t Parked() const { return admission_.parked(); }
-  // Returns true while it watches for what a thread may map at any time.
-  [[nodiscard]] bool Watching();
   // Sets a limit at once; below use, growth stops. `uuid` "*": every GPU of the grant.
   [[nodiscard]] Result<> SetLimit(const std::string& uuid, std::uint64_t bytes);
   // Sets an order, which holds until the next. `helper`: the socket of one that sets interleave
@@ -135,9 +131,7 @@ class Server : private CallHandler {
   std::unique_ptr<Pending> Prepare(const SourcePtr& source, const os::Notification& notification);
   std::unique_ptr<Pending> CopyIn(const SourcePtr& source, const os::Notification& notification,
                                   bool fresh, bool* again);
-  void FindSpace(Pending& pending);
   bool TakeArgument(Pending& pending);
-  [[nodiscard]] std::optional<std::uint32_t> RefuseSpace(const Pending& pending);
   void Admit(std::unique_ptr<Pending> pending, bool hold);
   bool Replayed(Pending& pending, ReplayKey& key, Image& input);
   int SeeThrough(Pending& pending, bool* copy_out);
@@ -146,41 +140,9 @@ class Server : private CallHandler {
   void ReconcileForCall();
   bool ReconcileAll(bool at_leisure) CGPU_REQUIRES(reconcile_mutex_);
   void CloseCards();
-  void TakeWitnesses(const ServerState& state,
-                     const std::vector<std::shared_ptr<const os::Process>>& processes);
-  // managed.cc
+  // mapping_calls.cc
   void SeeMapping(const Source& source, const os::Notification& notification);
   [[nodiscard]] std::shared_ptr<const os::Caller> FindMapper(pid_t thread);
-  [[nodiscard]] Witnesses::Number OpenWitness(const os::Caller& caller);
-  bool BeginMapping(boundary::MmapKind kind, const boundary::ManagedBook::Claim& claim,
-                    pid_t thread);
-  bool ChargeMapping(const boundary::ManagedBook::Claim& claim, pid_t thread);
-  void NoteThread(pid_t thread);
-  bool SettleManaged(bool at_leisure = false);
-  bool SettleAll(bool at_leisure) CGPU_REQUIRES(settle_mutex_);
-  void DropReleased() CGPU_REQUIRES(accounting_.mutex);
-  [[nodiscard]] std::map<boundary::ManagedBook::Witness, boundary::ManagedBook::Seen> Ask(
-      const std::vector<boundary::ManagedBook::Witness>& witnesses, bool at_leisure);
-  // doubts.cc
-  [[nodiscard]] std::shared_lock<std::shared_timed_mutex> KeepQuestionsOut(
-      const boundary::Decision& decision);
-  void SettleDoubts();
-  void CleanUpMappings();
-  struct KnownFile {
-    std::shared_ptr<UvmFile> file;
-    boundary::AddressRanges known;  // ranges in it that are not managed, by the accounting
-  };
-  [[nodiscard]] std::vector<KnownFile> KnownFiles();
-  [[nodiscard]] std::optional<std::size_t> CountHolders(const boundary::AddressRange& range,
-                                                        const std::vector<KnownFile>& files,
-                                                        std::size_t* questions);
-  [[nodiscard]] bool HasRange(const UvmFile& file, const boundary::AddressRange& range);
-  // uvm.cc
-  void KeepSpace(Pending& pending);
-  bool ReconcileSpaces(bool at_leisure);
-  [[nodiscard]] std::vector<std::shared_ptr<UvmFile>> LeftBehind(bool at_leisure);
-  bool EndSpace(const std::shared_ptr<UvmFile>& file);
-  void CallForAttention() const;
   int SwitchChannels(Pending& pending, ledger::Card card);
   [[nodiscard]] std::optional<ledger::Card> CardOfSchedule(const boundary::Call& call,
                                                            const boundary::Decision& decision);
@@ -208,7 +170,7 @@ class Server : private CallHandler {
   ExportTags export_tags_;
 
   // Held throughout a reconciliation.
-  Mutex reconcile_mutex_ CGPU_ACQUIRED_BEFORE(settle_mutex_, accounting_.mutex);
+  Mutex reconcile_mutex_ CGPU_ACQUIRED_BEFORE(accounting_.mutex);
   CondVar hurried_;
   std::atomic<std::uint64_t> begun_{0};  // reconciliations
   std::chrono::steady_clock::time_point may_begin_ CGPU_GUARDED_BY(reconcile_mutex_);
@@ -217,19 +179,11 @@ class Server : private CallHandler {
   FilterProof proof_;
   TenantFiles files_;
   Executor executor_;
-  UvmFiles uvm_files_;
-  std::atomic<bool> mapping_{false};  // some thread may be in a mapping that it was let into
-  Witnesses witnesses_;
-  // Held throughout a settlement of managed memory.
-  Mutex settle_mutex_ CGPU_ACQUIRED_BEFORE(accounting_.mutex);
-  // Shared by calls that put a range into UVM, or are about to; held alone to ask what lies there.
-  // Taken after settle_mutex_ and before accounting_.mutex; no member is its own.
-  std::shared_timed_mutex ranges_mutex_;
-  UniqueFd attention_;  // an eventfd
+  UvmSpaces spaces_;
+  RangeQuestions questions_;
+  ManagedMemory managed_;
   Mutex replay_mutex_;  // taken alone
   ReplayLog replay_ CGPU_GUARDED_BY(replay_mutex_);
-
-  std::shared_ptr<Reaper> closer_;  // of duplicates of a GPU's files, which end their spaces
 };
 
 }  // namespace cgpu::shim

@@ -69,8 +69,8 @@ bool Server::ReconcileAll(bool at_leisure) {
     scheduler_.AfterFree();
   }
   changed = export_tags_.Reconcile(at_leisure) || changed;
-  changed = SettleManaged(at_leisure) || changed;
-  changed = ReconcileSpaces(at_leisure) || changed;
+  changed = managed_.Settle(at_leisure) || changed;
+  changed = spaces_.Reconcile(at_leisure) || changed;
   CloseCards();
   const auto now = std::chrono::steady_clock::now();
   may_begin_ = now + (now - began) / 4;
@@ -91,25 +91,8 @@ void Server::CloseCards() {
   driver_->TakeCardFiles(opens).clear();
 }
 
-void Server::CallForAttention() const {
-  (void)eventfd_write(attention_.get(), 1);
-}
-
-void Server::ResetAttention() const {
-  eventfd_t count = 0;
-  (void)eventfd_read(attention_.get(), &count);
-}
-
-bool Server::Watching() {
-  if (uvm_files_.size() == 0) {
-    return false;
-  }
-  const MutexLock lock(accounting_.mutex);
-  return accounting_.boundary.managed().Watches() || accounting_.boundary.managed().HasDoubts();
-}
-
 bool Server::Holding() {
-  if (uvm_files_.size() != 0) {
+  if (spaces_.files().size() != 0) {
     return true;
   }
   {

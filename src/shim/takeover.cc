@@ -18,17 +18,8 @@ ServerState Server::Save() {
                                process->shares_with, process->pidfd.get(), process->mem.get()});
   }
   state.next_serial = callers_->next_serial();
-  for (const auto& file : uvm_files_.All()) {
-    const UvmFile::User user = uvm_files_.UserOf(*file);
-    state.uvm_files.push_back(
-        {file->key, file->file.get(), user.process ? user.process->serial : 0, user.number});
-  }
-  state.next_uvm_key = uvm_files_.next_key();
-  for (const auto& [number, space] : witnesses_.All()) {
-    state.witnesses.push_back({number, space->mem.get(), space->maps.get()});
-  }
-  state.uvm_inodes = uvm_files_.Inodes();
-  state.mapping = mapping_.load();
+  spaces_.Save(state);
+  managed_.Save(state);
   pool_.Save(state);
   proof_.Save(state);
   {
@@ -51,36 +42,6 @@ Result<> Server::LoadBooks(const ServerState& state) {
   return {};
 }
 
-// Takes witnesses over. A predecessor that knew only processes has none: its charges to a process
-// are from now on charges to the address space that the process has now.
-void Server::TakeWitnesses(const ServerState& state,
-                           const std::vector<std::shared_ptr<const os::Process>>& processes) {
-  for (const WitnessState& one : state.witnesses) {
-    os::AddressSpace space;
-    space.mem.reset(one.mem);
-    space.maps.reset(one.maps);
-    witnesses_.Adopt(one.number, std::move(space));
-  }
-  std::map<boundary::ManagedBook::Witness, ledger::ProcessKey> used;
-  {
-    const MutexLock lock(accounting_.mutex);
-    used = accounting_.boundary.managed().Witnesses();
-  }
-  for (const auto& [witness, serial] : used) {
-    witnesses_.StartAt(witness + 1);
-    const auto process = std::find_if(processes.begin(), processes.end(),
-                                      [&](const auto& one) { return one->serial == serial; });
-    if (witnesses_.Find(witness) != nullptr || process == processes.end()) {
-      continue;
-    }
-    const pid_t number = (*process)->tgid;
-    auto space = os::OpenAddressSpace(callers_->proc_fd(), number, number);
-    if (space.ok() && !os::HasExited(**process)) {
-      witnesses_.Adopt(witness, std::move(*space));
-    }
-  }
-}
-
 void Server::TakeOver(const ServerState& state) {
   std::vector<std::shared_ptr<const os::Process>> processes;
   for (const ProcessState& one : state.processes) {
@@ -95,19 +56,8 @@ void Server::TakeOver(const ServerState& state) {
     processes.push_back(std::move(process));
   }
   callers_->Adopt(processes, state.next_serial);
-  TakeWitnesses(state, processes);
-  for (const UvmFileState& one : state.uvm_files) {
-    auto file = std::make_shared<UvmFile>();
-    file->key = one.key;
-    file->file.reset(one.file);
-    const auto user = std::find_if(processes.begin(), processes.end(), [&](const auto& process) {
-      return process->serial == one.user;
-    });
-    uvm_files_.SetUser(*file, user == processes.end() ? nullptr : *user, one.number);
-    uvm_files_.PutBack(std::move(file));
-  }
-  uvm_files_.Adopt(state.next_uvm_key, state.uvm_inodes);
-  mapping_.store(state.mapping);
+  managed_.TakeOver(state, processes);
+  spaces_.TakeOver(state, processes);
   pool_.Load(state);
   proof_.Load(state);
 }
@@ -115,7 +65,7 @@ void Server::TakeOver(const ServerState& state) {
 Result<> Server::Quiesce(std::chrono::milliseconds patience) {
   scheduler_.LetThrough();
   const bool quiet = pool_.Quiesce(patience);
-  if (quiet && files_.Idle() && closer_->Idle()) {
+  if (quiet && files_.Idle() && spaces_.Idle()) {
     scheduler_.Pause();
     driver_->FreeDevices();
     return {};

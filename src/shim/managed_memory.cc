@@ -1,19 +1,19 @@
-// The part of the server for managed memory: mmaps, and their results.
+#include "shim/managed_memory.h"
+
+#include <sys/eventfd.h>
 #include <sys/syscall.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <shared_mutex>
 #include <utility>
 
-#include "shim/server.h"
+#include "os/address_space.h"
 
 namespace cgpu::shim {
 namespace {
 
 using boundary::ManagedBook;
-using Seen = ManagedBook::Seen;
 
 // Most pieces of managed memory, in all address spaces together, before the container is ended. The
 // kernel lets a process have 65,530 mappings at first (Linux,
@@ -32,98 +32,38 @@ boundary::AddressRanges RangesOf(const std::vector<os::MappedRange>& mapped) {
 
 }  // namespace
 
-// Handles an mmap that could make managed memory, or an mremap that could bring it back to its
-// place. All arguments are registers, so the kernel executes what is judged here, except for the
-// file that the descriptor leads to.
-void Server::SeeMapping(const Source& source, const os::Notification& notification) {
-  pool_.ListenSoon();
-  const auto& args = notification.args;
-  const auto refuse = [&] {
-    if (source.listener.Valid(notification.id)) {
-      (void)pool_.Answer(source, notification.id, ENOMEM);
-    }
-  };
-  const auto caller = FindMapper(notification.tid);
-  if (caller == nullptr) {
-    return refuse();
-  }
-  bool uvm_file = false;
-  ManagedBook::Claim claim;
-  auto kind = boundary::MmapKind::kHarmless;
-  if (notification.nr == SYS_mremap) {
-    kind = boundary::JudgeMremap(args[4], args[2], &claim.range);
-  } else {
-    if (const auto known = files_.LookAt(*caller, static_cast<int>(args[4])); known.ok()) {
-      uvm_file = *known && (*known)->kind == boundary::FileKind::kUvm;
-    }
-    kind =
-        boundary::JudgeMmap({args[0], args[1], args[2], args[3], args[5]}, uvm_file, &claim.range);
-  }
-  if (kind == boundary::MmapKind::kHarmless) {
-    (void)source.listener.Continue(notification.id);
-    return;
-  }
-  claim.process = caller->process->serial;
-  claim.program = caller->process->program;
-  claim.witness = OpenWitness(*caller);
-  if (claim.witness == 0) {
-    return refuse();
-  }
-  // The address space was opened by a number. If the thread still waits in its call, the mapping
-  // comes to lie in this address space: no other thread can execute a program without ending this
-  // one.
-  const bool valid = source.listener.Valid(notification.id);
-  const bool admitted = valid && BeginMapping(kind, claim, notification.tid);
-  if (!admitted) {
-    witnesses_.Drop({claim.witness});
-  }
-  if (valid && uvm_file) {
-    recorder_.Mapping(*caller->process, args[1], admitted ? 0 : ENOMEM);
-  }
-  if (!admitted) {
-    return refuse();
-  }
-  (void)source.listener.Continue(notification.id);
-  if (kind == boundary::MmapKind::kSuspect && uvm_files_.size() != 0) {
-    CallForAttention();
-  }
-}
+ManagedMemory::ManagedMemory(int proc, Accounting& accounting, const UvmFiles& uvm_files,
+                             RangeQuestions& questions, ContainerProcesses& processes,
+                             const Hurry& hurry, std::function<void()> make_room)
+    : proc_(proc),
+      accounting_(accounting),
+      uvm_files_(uvm_files),
+      questions_(questions),
+      processes_(processes),
+      hurry_(hurry),
+      make_room_(std::move(make_room)),
+      attention_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
-// Returns null if the thread is gone, or cannot be looked at. A cached entry for the thread's
-// number may be of another thread that has ended, or of a program that its process no longer
-// executes.
-std::shared_ptr<const os::Caller> Server::FindMapper(pid_t thread) {
-  auto caller = callers_->Find(thread, false);
-  char byte = 0;
-  constexpr std::uint64_t kAnywhere = 4096;
-  if (caller.ok() && (!(*caller)->Alive() || (*caller)->Read(kAnywhere, &byte, 1) == 0)) {
-    caller = callers_->Find(thread, true);
-  }
-  return caller.ok() ? *caller : nullptr;
-}
-
-// Returns 0 if there is no room, or the thread is gone.
-Witnesses::Number Server::OpenWitness(const os::Caller& caller) {
+Witnesses::Number ManagedMemory::OpenWitness(const os::Caller& caller) {
   const auto add = [&]() -> Witnesses::Number {
-    auto space = os::OpenAddressSpace(callers_->proc_fd(), caller.process->tgid, caller.tid);
+    auto space = os::OpenAddressSpace(proc_, caller.process->tgid, caller.tid);
     return space.ok() ? witnesses_.Add(std::move(*space)) : 0;
   };
   const Witnesses::Number witness = add();
   if (witness != 0) {
     return witness;
   }
-  (void)SettleManaged();
+  (void)Settle();
   return add();
 }
 
-// Begins a mapping while its call is held. Returns false if it does not fit.
-bool Server::BeginMapping(boundary::MmapKind kind, const ManagedBook::Claim& claim, pid_t thread) {
+bool ManagedMemory::Begin(boundary::MmapKind kind, const ManagedBook::Claim& claim, pid_t thread) {
   const auto ask = [&](const auto& question) {
     const MutexLock lock(accounting_.mutex);
     return question(accounting_.boundary.managed());
   };
   if (ask([&](const ManagedBook& book) { return book.Meets(claim); })) {
-    (void)SettleManaged(true);
+    (void)Settle(true);
   }
   const bool suspect = kind == boundary::MmapKind::kSuspect;
   const bool known = ask([&](const ManagedBook& book) { return book.IsKnown(claim.program); });
@@ -139,10 +79,10 @@ bool Server::BeginMapping(boundary::MmapKind kind, const ManagedBook::Claim& cla
     shown = RangesOf(*mapped);
   }
   mapping_.store(true, std::memory_order_relaxed);
-  if (!suspect && !ChargeMapping(claim, thread)) {
+  if (!suspect && !Charge(claim, thread)) {
     return false;
   }
-  const std::shared_lock no_questions(ranges_mutex_);
+  const auto no_questions = questions_.KeepOut();
   const MutexLock lock(accounting_.mutex);
   if (suspect) {
     // Counted again: in the meantime it may have been unmapped, and that settled.
@@ -155,16 +95,16 @@ bool Server::BeginMapping(boundary::MmapKind kind, const ManagedBook::Claim& cla
   return true;
 }
 
-bool Server::ChargeMapping(const ManagedBook::Claim& claim, pid_t thread) {
+bool ManagedMemory::Charge(const ManagedBook::Claim& claim, pid_t thread) {
   const auto charge = [&] {
-    const std::shared_lock no_questions(ranges_mutex_);
+    const auto no_questions = questions_.KeepOut();
     const MutexLock lock(accounting_.mutex);
     mapping_.store(true, std::memory_order_relaxed);
     return accounting_.boundary.managed().Charge(thread, claim);
   };
   auto full = charge();
   if (full) {
-    ReconcileForCall();
+    make_room_();
     full = charge();
   }
   if (!full) {
@@ -176,8 +116,7 @@ bool Server::ChargeMapping(const ManagedBook::Claim& claim, pid_t thread) {
   return false;
 }
 
-// Notes that the thread makes another call, so the mapping that it was let into is over.
-void Server::NoteThread(pid_t thread) {
+void ManagedMemory::NoteThread(pid_t thread) {
   if (!mapping_.load(std::memory_order_relaxed)) {
     return;
   }
@@ -197,14 +136,12 @@ void Server::NoteThread(pid_t thread) {
   }
 }
 
-// Settles. Returns true if something may have been given back. At leisure it stops when others are
-// in a hurry, and does the rest later: no tenant is refused anything for it.
-bool Server::SettleManaged(bool at_leisure) {
+bool ManagedMemory::Settle(bool at_leisure) {
   const MutexLock settling(settle_mutex_);
   return SettleAll(at_leisure);
 }
 
-bool Server::SettleAll(bool at_leisure) {
+bool ManagedMemory::SettleAll(bool at_leisure) {
   std::vector<ManagedBook::Thread> threads;
   {
     const MutexLock lock(accounting_.mutex);
@@ -215,7 +152,7 @@ bool Server::SettleAll(bool at_leisure) {
     threads = accounting_.boundary.managed().Unfinished();
   }
   for (const auto thread : threads) {
-    if (os::HasLeftCalls(callers_->proc_fd(), thread, {SYS_mmap, SYS_mremap})) {
+    if (os::HasLeftCalls(proc_, thread, {SYS_mmap, SYS_mremap})) {
       const MutexLock lock(accounting_.mutex);
       accounting_.boundary.managed().Over(thread);
     }
@@ -242,7 +179,7 @@ bool Server::SettleAll(bool at_leisure) {
     }
   }
   if (!hurry_.CutsShort(at_leisure)) {
-    SettleDoubts();
+    questions_.SettleDoubts();
   }
   {
     const MutexLock lock(accounting_.mutex);
@@ -259,12 +196,12 @@ bool Server::SettleAll(bool at_leisure) {
   return true;
 }
 
-void Server::DropReleased() {
+void ManagedMemory::DropReleased() {
   witnesses_.Drop(accounting_.boundary.managed().TakeReleased());
 }
 
-std::map<ManagedBook::Witness, Seen> Server::Ask(const std::vector<ManagedBook::Witness>& witnesses,
-                                                 bool at_leisure) {
+std::map<ManagedBook::Witness, ManagedBook::Seen> ManagedMemory::Ask(
+    const std::vector<ManagedBook::Witness>& witnesses, bool at_leisure) {
   const os::InodeSet inodes = uvm_files_.Inodes();
   std::map<ManagedBook::Witness, Seen> seen;
   std::size_t pieces = 0;
@@ -290,6 +227,63 @@ std::map<ManagedBook::Witness, Seen> Server::Ask(const std::vector<ManagedBook::
     seen[witness] = std::move(said);
   }
   return seen;
+}
+
+void ManagedMemory::CallForLook() const {
+  if (uvm_files_.size() != 0) {
+    (void)eventfd_write(attention_.get(), 1);
+  }
+}
+
+void ManagedMemory::ResetAttention() const {
+  eventfd_t count = 0;
+  (void)eventfd_read(attention_.get(), &count);
+}
+
+bool ManagedMemory::Watching() {
+  if (uvm_files_.size() == 0) {
+    return false;
+  }
+  const MutexLock lock(accounting_.mutex);
+  return accounting_.boundary.managed().Watches() || accounting_.boundary.managed().HasDoubts();
+}
+
+void ManagedMemory::Save(ServerState& state) const {
+  for (const auto& [number, space] : witnesses_.All()) {
+    state.witnesses.push_back({number, space->mem.get(), space->maps.get()});
+  }
+  state.mapping = mapping_.load();
+}
+
+// Takes witnesses over. A predecessor that knew only processes has none: its charges to a process
+// are from now on charges to the address space that the process has now.
+void ManagedMemory::TakeOver(const ServerState& state,
+                             const std::vector<std::shared_ptr<const os::Process>>& processes) {
+  for (const WitnessState& one : state.witnesses) {
+    os::AddressSpace space;
+    space.mem.reset(one.mem);
+    space.maps.reset(one.maps);
+    witnesses_.Adopt(one.number, std::move(space));
+  }
+  std::map<boundary::ManagedBook::Witness, ledger::ProcessKey> used;
+  {
+    const MutexLock lock(accounting_.mutex);
+    used = accounting_.boundary.managed().Witnesses();
+  }
+  for (const auto& [witness, serial] : used) {
+    witnesses_.StartAt(witness + 1);
+    const auto process = std::find_if(processes.begin(), processes.end(),
+                                      [&](const auto& one) { return one->serial == serial; });
+    if (witnesses_.Find(witness) != nullptr || process == processes.end()) {
+      continue;
+    }
+    const pid_t number = (*process)->tgid;
+    auto space = os::OpenAddressSpace(proc_, number, number);
+    if (space.ok() && !os::HasExited(**process)) {
+      witnesses_.Adopt(witness, std::move(*space));
+    }
+  }
+  mapping_.store(state.mapping);
 }
 
 }  // namespace cgpu::shim
