@@ -36,6 +36,11 @@ std::optional<Scheduler::Channels> Accounting::ChannelsOf(std::size_t card, std:
                              ledger.ChannelChanges()};
 }
 
+ledger::Counts Accounting::Counts() {
+  const MutexLock lock(mutex);
+  return ledger.Count();
+}
+
 void Accounting::CountRefused(const std::string& what) {
   const MutexLock lock(mutex);
   boundary.CountRefused(what);

@@ -37,6 +37,9 @@ class Accounting {
   // Returns the container's channels on a GPU, or nothing (Scheduler::ListChannels).
   [[nodiscard]] std::optional<Scheduler::Channels> ChannelsOf(std::size_t card, std::uint64_t seen);
 
+  // Returns how much of what the ledger holds.
+  [[nodiscard]] ledger::Counts Counts();
+
   // Counts a call that was refused before the boundary saw it, or for another reason.
   void CountRefused(const std::string& what);
   // Reports what the boundary has refused. Call it after the boundary has counted.

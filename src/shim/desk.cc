@@ -97,7 +97,7 @@ void Desk::Run() {
     }
     LookForEnd();
     if (polled[kRest].revents != 0 && housekeeping_.Rested()) {
-      done_ = ended_ && !server_.Holding();
+      done_ = ended_ && !server_.reconciler().Holding();
     }
     Serve(polled);
     if (!watchers_.empty()) {
@@ -266,19 +266,20 @@ bool Desk::LauncherGone() const {
 std::string Desk::Reply(const AdminRequest& request, UniqueFd file) const {
   switch (request.kind) {
     case AdminRequest::Kind::kPs: {
-      ContainerStatus status = server_.Status();
+      ContainerStatus status = server_.control().Status();
       status.pid = server_.pool().WhatIsServed().first_process;
       status.state = ended_ || LauncherGone() ? kEnded : kRunning;
       return EncodeStatus(status);
     }
     case AdminRequest::Kind::kMemory: {
-      const auto memory = server_.MemoryOf(request.uuid);
+      const auto memory = server_.control().MemoryOf(request.uuid);
       return memory.ok() ? EncodeCardMemory(*memory) : EncodeOutcome(memory.error());
     }
     case AdminRequest::Kind::kSet:
-      return EncodeOutcome(server_.SetLimit(request.uuid, request.bytes));
+      return EncodeOutcome(server_.control().SetLimit(request.uuid, request.bytes));
     case AdminRequest::Kind::kOrder:
-      return EncodeOutcome(server_.SetOrder(request.uuid, request.order, std::move(file)));
+      return EncodeOutcome(
+          server_.control().SetOrder(request.uuid, request.order, std::move(file)));
     case AdminRequest::Kind::kWatch:
     case AdminRequest::Kind::kUpgrade:
       break;  // have no reply of this kind

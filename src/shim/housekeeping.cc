@@ -80,7 +80,7 @@ bool Housekeeping::Pause(std::chrono::milliseconds patience) {
   {
     const MutexLock lock(mutex_);
     paused_ = true;
-    server_.SetHurry(true);
+    server_.reconciler().SetHurry(true);
     while (looking_ && changed_.WaitUntil(mutex_, until)) {
     }
     if (!looking_) {
@@ -93,7 +93,7 @@ bool Housekeeping::Pause(std::chrono::milliseconds patience) {
 
 void Housekeeping::Resume() {
   const MutexLock lock(mutex_);
-  server_.SetHurry(false);
+  server_.reconciler().SetHurry(false);
   paused_ = false;
   changed_.NotifyAll();
   Hasten();  // a look may have been cut short
@@ -143,7 +143,7 @@ void Housekeeping::Wait() {
     rounds_.Hasten(NowUs());
   }
   if (polled[kInotify].revents != 0 && DrainInotify()) {
-    rounds_.Closed(NowUs(), server_.Holding());
+    rounds_.Closed(NowUs(), server_.reconciler().Holding());
   }
 }
 
@@ -156,8 +156,8 @@ void Housekeeping::Look() {
   told_ = false;
   server_.managed().ResetAttention();
   server_.DropDead();
-  look.found = server_.Reconcile();
-  look.holding = server_.Holding();
+  look.found = server_.reconciler().Reconcile();
+  look.holding = server_.reconciler().Holding();
   look.over = over_.load();
   look.watching = server_.managed().Watching();
   look.ended_us = NowUs();

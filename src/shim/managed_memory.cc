@@ -3,7 +3,6 @@
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <utility>
@@ -257,8 +256,7 @@ void ManagedMemory::Save(ServerState& state) const {
 
 // Takes witnesses over. A predecessor that knew only processes has none: its charges to a process
 // are from now on charges to the address space that the process has now.
-void ManagedMemory::TakeOver(const ServerState& state,
-                             const std::vector<std::shared_ptr<const os::Process>>& processes) {
+void ManagedMemory::TakeOver(const ServerState& state, const ProcessesBySerial& processes) {
   for (const WitnessState& one : state.witnesses) {
     os::AddressSpace space;
     space.mem.reset(one.mem);
@@ -272,14 +270,13 @@ void ManagedMemory::TakeOver(const ServerState& state,
   }
   for (const auto& [witness, serial] : used) {
     witnesses_.StartAt(witness + 1);
-    const auto process = std::find_if(processes.begin(), processes.end(),
-                                      [&](const auto& one) { return one->serial == serial; });
+    const auto process = processes.find(serial);
     if (witnesses_.Find(witness) != nullptr || process == processes.end()) {
       continue;
     }
-    const pid_t number = (*process)->tgid;
+    const pid_t number = process->second->tgid;
     auto space = os::OpenAddressSpace(proc_, number, number);
-    if (space.ok() && !os::HasExited(**process)) {
+    if (space.ok() && !os::HasExited(*process->second)) {
       witnesses_.Adopt(witness, std::move(*space));
     }
   }

@@ -64,8 +64,7 @@ class ManagedMemory {
 
   // Hand-over, with the descriptors. `processes`: those of the container.
   void Save(ServerState& state) const;
-  void TakeOver(const ServerState& state,
-                const std::vector<std::shared_ptr<const os::Process>>& processes);
+  void TakeOver(const ServerState& state, const ProcessesBySerial& processes);
 
  private:
   using Seen = boundary::ManagedBook::Seen;

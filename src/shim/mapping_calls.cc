@@ -1,17 +1,17 @@
-// The part of the server for mmaps and mremaps, which could make managed memory.
+// The part of the receiver for mmaps and mremaps, which could make managed memory.
 #include <sys/syscall.h>
 
 #include <cerrno>
 
 #include "boundary/managed.h"
-#include "shim/server.h"
+#include "shim/receiver.h"
 
 namespace cgpu::shim {
 
 // Handles an mmap that could make managed memory, or an mremap that could bring it back to its
 // place. All arguments are registers, so the kernel executes what is judged here, except for the
 // file that the descriptor leads to.
-void Server::SeeMapping(const Source& source, const os::Notification& notification) {
+void Receiver::SeeMapping(const Source& source, const os::Notification& notification) {
   pool_.ListenSoon();
   const auto& args = notification.args;
   const auto refuse = [&] {
@@ -68,12 +68,12 @@ void Server::SeeMapping(const Source& source, const os::Notification& notificati
 // Returns null if the thread is gone, or cannot be looked at. A cached entry for the thread's
 // number may be of another thread that has ended, or of a program that its process no longer
 // executes.
-std::shared_ptr<const os::Caller> Server::FindMapper(pid_t thread) {
-  auto caller = callers_->Find(thread, false);
+std::shared_ptr<const os::Caller> Receiver::FindMapper(pid_t thread) {
+  auto caller = callers_.Find(thread, false);
   char byte = 0;
   constexpr std::uint64_t kAnywhere = 4096;
   if (caller.ok() && (!(*caller)->Alive() || (*caller)->Read(kAnywhere, &byte, 1) == 0)) {
-    caller = callers_->Find(thread, true);
+    caller = callers_.Find(thread, true);
   }
   return caller.ok() ? *caller : nullptr;
 }

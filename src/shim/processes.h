@@ -6,6 +6,9 @@
 #include <sys/types.h>
 
 #include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,6 +17,8 @@
 #include "shim/worker_pool.h"
 
 namespace cgpu::shim {
+
+using ProcessesBySerial = std::map<std::uint64_t, std::shared_ptr<const os::Process>>;
 
 // Thread-safe.
 class ContainerProcesses {

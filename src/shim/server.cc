@@ -4,13 +4,11 @@
 #include <thread>
 
 #include "base/result.h"
-#include "rm/nv_controls.h"
 #include "rm/nv_status.h"
 
 namespace cgpu::shim {
 namespace {
 
-using boundary::Decision;
 using os::Notification;
 
 constexpr std::uint64_t kThreadKey = std::uint64_t{1} << 32;  // above every client handle
@@ -37,26 +35,31 @@ Server::Server(ShimConfig config, const rm::Abi& abi, std::unique_ptr<Driver> dr
                std::vector<boundary::CardIds> cards, std::unique_ptr<os::CallerLookup> callers,
                UniqueFd record, GpuCalls& calls)
     : config_(std::move(config)),
-      abi_(abi),
       driver_(std::move(driver)),
       recorder_(std::move(record)),
       callers_(std::move(callers)),
       accounting_(config_, abi, std::move(cards)),
       pool_(*this, callers_->proc_fd()),
-      admission_(config_.cards.size() + 1),
       scheduler_(config_.cards.size(), driver_.get(),
                  [this](std::size_t card, std::uint64_t seen) {
                    return accounting_.ChannelsOf(card, seen);
                  }),
-      export_tags_(accounting_, driver_.get(), hurry_),
       processes_(accounting_, *callers_, pool_),
       proof_(config_, callers_->proc_fd(), accounting_, pool_, processes_),
       files_(config_, callers_->proc_fd(), processes_),
       executor_(calls, !rm::NotCompared(config_.driver).empty()),
+      export_tags_(accounting_, driver_.get(), hurry_),
       spaces_(abi, callers_->proc_fd(), accounting_, executor_, processes_, hurry_),
       questions_(abi, accounting_, executor_, spaces_.files()),
       managed_(callers_->proc_fd(), accounting_, spaces_.files(), questions_, processes_, hurry_,
-               [this] { ReconcileForCall(); }) {}
+               [this] { reconciler_.ReconcileForCall(); }),
+      reconciler_(accounting_, driver_.get(), scheduler_, export_tags_, managed_, spaces_, hurry_),
+      control_(config_, accounting_, scheduler_, driver_.get(), *callers_),
+      receiver_(abi, *callers_, recorder_, accounting_, pool_, processes_, proof_, files_, spaces_,
+                managed_),
+      steps_(accounting_, driver_.get(), scheduler_, *callers_, recorder_, executor_, export_tags_,
+             spaces_, questions_, managed_, reconciler_),
+      admission_(config_.cards.size() + 1) {}
 
 void Server::Start() {
   files_.Start();
@@ -86,7 +89,7 @@ void Server::WatchOverdue() {
 }
 
 void Server::Handle(const SourcePtr& source, const Notification& notification) {
-  if (auto pending = Prepare(source, notification)) {
+  if (auto pending = receiver_.Receive(source, notification)) {
     Admit(std::move(pending), pool_.NearlyFull());
   }
 }
@@ -146,7 +149,7 @@ void Server::Run(std::unique_ptr<Pending> pending) {
       (!pending->waited && config_.killable) || pending->source->listener.Valid(notification.id);
   if (alive && pending->waited && !config_.killable) {
     // Its parameters may be what an earlier execution of the same call wrote meanwhile.
-    auto renewed = CopyIn(pending->source, notification, false, nullptr);
+    auto renewed = receiver_.CopyInAgain(pending->source, notification);
     if (renewed && (renewed->call.client != pending->call.client ||
                     renewed->call.source_client != pending->call.source_client)) {
       Finish(claim);
@@ -212,70 +215,8 @@ bool Server::Replayed(Pending& pending, ReplayKey& key, Image& input) {
   return true;
 }
 
-// Decides; where there is no room, after a look at what has been closed meanwhile.
-Decision Server::Decide(Pending& pending) {
-  const auto decide = [&] {
-    const MutexLock lock(accounting_.mutex);
-    Decision decision = accounting_.boundary.Decide(pending.call);
-    accounting_.NoteRefusals();
-    return decision;
-  };
-  Decision decision = decide();
-  if (decision.over_limit) {
-    ReconcileForCall();
-    decision = decide();
-  }
-  if (decision.over_limit) {
-    const MutexLock lock(accounting_.mutex);
-    accounting_.ledger.CountDenial(*decision.card);
-  }
-  if (decision.effects.makes_space) {
-    if (const auto refused = spaces_.Refuse(pending)) {
-      decision.action = Decision::Action::kAnswer;
-      boundary::SetStatus(pending.call, *refused);
-    }
-  }
-  return decision;
-}
-
-// Executes the call and accounts for it. Returns the errno for the tenant.
-int Server::ExecuteDecided(Pending& pending, Decision& decision) {
-  if (decision.effects.shows_memory) {
-    (void)managed_.Settle();
-  }
-  const auto no_questions = questions_.KeepOut(decision);
-  const auto schedules = CardOfSchedule(pending.call, decision);
-  int error = decision.error;
-  if (schedules &&
-      !scheduler_.BeforeSchedule(*schedules, pending.call.client, pending.call.object)) {
-    boundary::SetStatus(pending.call, rm::NV_ERR_NOT_SUPPORTED);
-    accounting_.CountRefused("a channel that cannot be given its share");
-  } else if (decision.effects.switches_channels) {
-    error = SwitchChannels(pending, *decision.card);
-  } else {
-    error = executor_.Execute(pending);
-  }
-  if (schedules) {
-    scheduler_.AfterSchedule(*schedules);
-  }
-  std::optional<boundary::Undo> undo;
-  {
-    const MutexLock lock(accounting_.mutex);
-    undo = accounting_.boundary.Account(pending.call, decision, error);
-  }
-  if (decision.effects.frees_objects) {
-    scheduler_.AfterFree();
-  }
-  if (undo) {
-    driver_->Free(pending.file.get(), undo->client, undo->object);
-    const MutexLock lock(accounting_.mutex);
-    accounting_.boundary.Undone(pending.call, decision);
-    accounting_.NoteRefusals();
-  }
-  return error;
-}
-
-// Sees the call through. Returns the errno for the tenant.
+// Sees the call through, unless an earlier execution of it is on record. Returns the errno for the
+// tenant.
 int Server::SeeThrough(Pending& pending, bool* copy_out) {
   ReplayKey key;
   Image input;
@@ -284,102 +225,13 @@ int Server::SeeThrough(Pending& pending, bool* copy_out) {
     *copy_out = true;
     return 0;
   }
-  if (!export_tags_.Prepare(pending)) {
-    return ENOMEM;
-  }
-  Decision decision = Decide(pending);
-  int error = decision.error;
-  pending.proceed = decision.action == Decision::Action::kContinue;
-  if (decision.effects.lists_processes) {
-    AnswerOfProcesses(pending.call, decision);
-  }
-  if (decision.action == Decision::Action::kExecute) {
-    if (const auto ready = PrepareDevice(decision); !ready.ok()) {
-      const MutexLock lock(accounting_.mutex);
-      (void)accounting_.boundary.Account(pending.call, decision, EIO);
-      return EIO;  // an allocation without a tag
-    }
-    error = ExecuteDecided(pending, decision);
-  }
-  const bool done = error == 0 && boundary::StatusOf(pending.call) == rm::NV_OK;
-  if (decision.effects.makes_space && done) {
-    spaces_.Keep(pending);
-  }
-  export_tags_.Settle(pending, done);
-  *copy_out = error == 0 && decision.action != Decision::Action::kFail && !pending.proceed;
-  recorder_.Call(*pending.caller->process, pending.call, error,
-                 decision.action == Decision::Action::kExecute || pending.proceed);
-  if (recorded) {
+  const CallSteps::Outcome outcome = steps_.Take(pending);
+  if (recorded && outcome.taken) {
     const MutexLock lock(replay_mutex_);
-    replay_.Add({key, std::move(input), ImageOf(pending.call), error});
+    replay_.Add({key, std::move(input), ImageOf(pending.call), outcome.error});
   }
-  return error;
-}
-
-void Server::AnswerOfProcesses(boundary::Call& call, const Decision& decision) {
-  if (decision.effects.shows_memory) {
-    (void)managed_.Settle();
-  }
-  const auto pids = ContainerPids();
-  const MutexLock lock(accounting_.mutex);
-  accounting_.boundary.AnswerOfProcesses(call, decision, pids);
-}
-
-// Returns the GPU of the channels that the call schedules, if it does.
-std::optional<ledger::Card> Server::CardOfSchedule(const boundary::Call& call,
-                                                   const Decision& decision) {
-  if (!decision.effects.schedules_channels) {
-    return std::nullopt;
-  }
-  const MutexLock lock(accounting_.mutex);
-  const auto client = accounting_.ledger.FindClient(call.client);
-  return client ? accounting_.ledger.CardOf(client->ref, call.object) : std::nullopt;
-}
-
-// Switches channels for their owner. The driver is asked only for channels that are not off by
-// order; the tenant sees what it asked for.
-int Server::SwitchChannels(Pending& pending, ledger::Card card) {
-  using Params = rm::NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS;
-  boundary::Bytes& bytes = pending.call.nested[0].bytes;
-  const auto asked = boundary::Load<Params>(bytes);
-  std::vector<Scheduler::ChannelName> channels;
-  for (std::size_t i = 0; i < asked.numChannels; ++i) {
-    channels.emplace_back(asked.hClientList[i], asked.hChannelList[i]);
-  }
-  int error = 0;
-  boundary::SetStatus(pending.call, rm::NV_OK);
-  scheduler_.SwitchByOwner(card, channels, asked.bDisable == 0,
-                           [&](const std::vector<std::size_t>& places) {
-                             Params params = asked;
-                             params.numChannels = 0;
-                             for (const std::size_t place : places) {
-                               const std::size_t at = params.numChannels++;
-                               params.hClientList[at] = asked.hClientList[place];
-                               params.hChannelList[at] = asked.hChannelList[place];
-                             }
-                             boundary::Store(bytes, params);
-                             error = executor_.Execute(pending);
-                             return error == 0 && boundary::StatusOf(pending.call) == rm::NV_OK;
-                           });
-  boundary::Store(bytes, asked);
-  return error;
-}
-
-// Opens the GPU that the call is about to use, and tells the boundary its sizes.
-Result<> Server::PrepareDevice(const Decision& decision) {
-  if (!decision.effects.opens_gpu || !decision.card) {
-    return {};
-  }
-  std::uint32_t instance = 0;
-  {
-    const MutexLock lock(accounting_.mutex);
-    instance = accounting_.boundary.cards()[*decision.card].device_instance;
-  }
-  CGPU_TRY(driver_->OpenCard(*decision.card, instance));
-  const boundary::CardFigures figures = driver_->FiguresOf(*decision.card);
-  const MutexLock lock(accounting_.mutex);
-  accounting_.boundary.SetFigures(*decision.card, figures);
-  return {};
+  *copy_out = outcome.copy_out;
+  return outcome.error;
 }
 
 // Copies the results out in the driver's order, which shows where the tenant overlaps memory: what
@@ -406,12 +258,15 @@ bool Server::CopyOut(Pending& pending) {
   return write(pending.call.address, pending.call.image);
 }
 
-std::map<ledger::ProcessKey, std::uint32_t> Server::ContainerPids() const {
-  std::map<ledger::ProcessKey, std::uint32_t> pids;
-  for (const auto& process : callers_->Processes()) {
-    pids[process->serial] = static_cast<std::uint32_t>(process->ns_pid);
+void Server::DropDead() {
+  for (const std::uint64_t process : callers_->DropDead()) {
+    const MutexLock lock(replay_mutex_);
+    replay_.DropProcess(process);
   }
-  return pids;
+  // Parked calls hold their files open; nothing may be held for a caller that is gone.
+  (void)admission_.Purge([](const Pending& pending) {
+    return !pending.source->listener.Valid(pending.notification.id);
+  });
 }
 
 }  // namespace cgpu::shim

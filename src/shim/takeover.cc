@@ -1,5 +1,4 @@
 // Hands a server's state to its successor at a hot upgrade, and takes it over from a predecessor.
-#include <algorithm>
 #include <utility>
 
 #include "base/result.h"
@@ -7,6 +6,7 @@
 #include "shim/server.h"
 
 namespace cgpu::shim {
+
 ServerState Server::Save() {
   DropDead();
   ServerState state;
@@ -31,7 +31,7 @@ ServerState Server::Save() {
   return state;
 }
 
-Result<> Server::LoadBooks(const ServerState& state) {
+Result<> Server::Load(const ServerState& state) {
   scheduler_.Load(state.orders);
   {
     const MutexLock lock(replay_mutex_);
@@ -56,8 +56,12 @@ void Server::TakeOver(const ServerState& state) {
     processes.push_back(std::move(process));
   }
   callers_->Adopt(processes, state.next_serial);
-  managed_.TakeOver(state, processes);
-  spaces_.TakeOver(state, processes);
+  ProcessesBySerial by_serial;
+  for (const auto& process : processes) {
+    by_serial[process->serial] = process;
+  }
+  managed_.TakeOver(state, by_serial);
+  spaces_.TakeOver(state, by_serial);
   pool_.Load(state);
   proof_.Load(state);
 }

@@ -1,6 +1,5 @@
 #include "shim/uvm_spaces.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -193,16 +192,13 @@ void UvmSpaces::Save(ServerState& state) const {
   state.uvm_inodes = files_.Inodes();
 }
 
-void UvmSpaces::TakeOver(const ServerState& state,
-                         const std::vector<std::shared_ptr<const os::Process>>& processes) {
+void UvmSpaces::TakeOver(const ServerState& state, const ProcessesBySerial& processes) {
   for (const UvmFileState& one : state.uvm_files) {
     auto file = std::make_shared<UvmFile>();
     file->key = one.key;
     file->file.reset(one.file);
-    const auto user = std::find_if(processes.begin(), processes.end(), [&](const auto& process) {
-      return process->serial == one.user;
-    });
-    files_.SetUser(*file, user == processes.end() ? nullptr : *user, one.number);
+    const auto user = processes.find(one.user);
+    files_.SetUser(*file, user == processes.end() ? nullptr : user->second, one.number);
     files_.PutBack(std::move(file));
   }
   files_.Adopt(state.next_uvm_key, state.uvm_inodes);

@@ -51,8 +51,7 @@ class UvmSpaces {
 
   // Hand-over, with the descriptors. `processes`: those of the container.
   void Save(ServerState& state) const;
-  void TakeOver(const ServerState& state,
-                const std::vector<std::shared_ptr<const os::Process>>& processes);
+  void TakeOver(const ServerState& state, const ProcessesBySerial& processes);
 
  private:
   [[nodiscard]] std::vector<std::shared_ptr<UvmFile>> LeftBehind(bool at_leisure);

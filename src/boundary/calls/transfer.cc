@@ -21,7 +21,7 @@ using ImportParams = rm::NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS;
 constexpr const char* kUnknown = "export or import the ledger does not know";
 
 // Decides an export to places of a file. The file's table of objects is the container's own: the
-// shim has set it up before, which works once (Server::TagTransfer()). So a place where the ledger
+// shim has set it up before, which works once (ExportTags::Prepare()). So a place where the ledger
 // has nothing is empty.
 Decision DecideExportMany(Container& container, Call& call, Decision decision) {
   const auto request = Load<ExportParams>(call.nested[0].bytes);

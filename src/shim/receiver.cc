@@ -1,4 +1,5 @@
-// The part of the server that turns a notification into a decoded call.
+#include "shim/receiver.h"
+
 #include <sys/syscall.h>
 
 #include <array>
@@ -7,7 +8,6 @@
 #include <utility>
 
 #include "base/result.h"
-#include "shim/server.h"
 
 namespace cgpu::shim {
 namespace {
@@ -57,10 +57,8 @@ class CallerMemory final : public boundary::TenantMemory {
 
 }  // namespace
 
-// Handles a notification up to a decoded call that waits for admission. Returns null if it was
-// answered, or its caller is gone.
-std::unique_ptr<Pending> Server::Prepare(const SourcePtr& source,
-                                         const Notification& notification) {
+std::unique_ptr<Pending> Receiver::Receive(const SourcePtr& source,
+                                           const Notification& notification) {
   if (processes_.condemned()) {
     (void)pool_.Answer(*source, notification.id, EIO);
     return nullptr;
@@ -88,8 +86,8 @@ std::unique_ptr<Pending> Server::Prepare(const SourcePtr& source,
 }
 
 // Copies a call in. `again`: set when the cached caller turned out to be out of date.
-std::unique_ptr<Pending> Server::CopyIn(const SourcePtr& source, const Notification& notification,
-                                        bool fresh, bool* again) {
+std::unique_ptr<Pending> Receiver::CopyIn(const SourcePtr& source, const Notification& notification,
+                                          bool fresh, bool* again) {
   std::shared_ptr<const os::Process> process;
   const auto answer = [&](int error) {
     if (process != nullptr) {
@@ -101,7 +99,7 @@ std::unique_ptr<Pending> Server::CopyIn(const SourcePtr& source, const Notificat
     }
     return nullptr;
   };
-  auto caller = callers_->Find(notification.tid, fresh);
+  auto caller = callers_.Find(notification.tid, fresh);
   if (!caller.ok()) {
     if (caller.error().code == Code::kExhausted) {
       accounting_.CountRefused(caller.error().what);
@@ -153,7 +151,7 @@ std::unique_ptr<Pending> Server::CopyIn(const SourcePtr& source, const Notificat
 }
 
 // Takes the file behind a descriptor number inside the parameters.
-bool Server::TakeArgument(Pending& pending) {
+bool Receiver::TakeArgument(Pending& pending) {
   if (!pending.call.fd) {
     return true;
   }
