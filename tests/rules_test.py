@@ -70,9 +70,10 @@ TESTED_ELSEWHERE = {
     "src/runtime/": ("json_depth by spec_test.cc; wrapper by tests/engines", "json_depth wrapper"),
     "src/sandbox/": ("parts of the mount tree, in mount_tree_test.cc", "mount_tree_parts"),
     "src/shim/": ("needs a process in a slice: tests/e2e and tests/adversary",
-                  "agent confine_unsafe desk doubts driver execute_unsafe housekeeping "
-                  "interleave_unsafe managed marks proof receive recorder state takeover taking "
-                  "upgrade_unsafe uvm uvm_files watchers"),
+                  "agent call_steps confine_unsafe desk driver executor_unsafe "
+                  "housekeeping interleave_unsafe mapping_calls "
+                  "range_questions receiver recorder takeover upgrade_unsafe uvm_files "
+                  "uvm_spaces watchers"),
 }
 
 

@@ -426,8 +426,7 @@ void Boundary::Save(StateWriter& writer) const {
     writer.End();
   }
   for (const CardIds& card : container_.cards) {
-    writer.Row(kSizes, card.sizes.context_bytes, card.sizes.space_bytes,
-               card.sizes.bar1_bytes);
+    writer.Row(kSizes, card.sizes.context_bytes, card.sizes.space_bytes, card.sizes.bar1_bytes);
   }
   for (const auto& [key, space] : container_.spaces) {
     writer.Begin(kSpace);

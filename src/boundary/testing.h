@@ -179,10 +179,10 @@ class BoundaryTest : public testing::Test {
     return Alloc(kDevice, handle, rm::NV01_MEMORY_LOCAL_USER, memory_.Lend(params));
   }
 
-  // Makes a control call. `mark`: the tag of the control file that the call names.
+  // Makes a control call. `tag`: the tag of the control file that the call names.
   template <class T>
   Call Control(std::uint32_t object, std::uint32_t command, T& params, Decision& decision,
-               std::optional<ledger::FileKey> mark = std::nullopt) {
+               std::optional<ledger::FileKey> tag = std::nullopt) {
     rm::NVOS54_PARAMETERS control{};
     control.hClient = kClient;
     control.hObject = object;
@@ -191,9 +191,9 @@ class BoundaryTest : public testing::Test {
     control.paramsSize = sizeof(T);
     Call call;
     EXPECT_EQ(Copy(rm::NV_ESC_RM_CONTROL, control, call), 0);
-    if (mark) {
+    if (tag) {
       call.fd->file = File{FileKind::kControl, 255, true};
-      call.fd->mark = *mark;
+      call.fd->tag = *tag;
     }
     decision = boundary_->Decide(call);
     return call;

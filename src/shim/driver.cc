@@ -19,6 +19,7 @@
 #include "rm/nv_ctrl.h"
 #include "rm/nv_status.h"
 #include "rm/nv_structs.h"
+#include "rmclient/raw.h"
 
 namespace cgpu::shim {
 namespace {
@@ -134,12 +135,12 @@ bool Driver::ClientExists(std::uint32_t client) const {
          asked.status != rm::NV_ERR_INVALID_OBJECT_HANDLE;
 }
 
-Result<std::uint32_t> Driver::MarkFile(int file) const {
+Result<std::uint32_t> Driver::TagFile(int file) const {
   return MakeClient(calls_, file);
 }
 
-bool Driver::HasMark(int file, std::uint32_t mark) const {
-  return AskForClient(calls_, file, mark, mark).ok();
+bool Driver::HasTag(int file, std::uint32_t tag) const {
+  return AskForClient(calls_, file, tag, tag).ok();
 }
 
 bool Driver::SetUpTable(int file, std::uint32_t client,

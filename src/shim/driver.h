@@ -51,8 +51,8 @@ class Driver : public CardControls {
   // Tags `file`, an open control file of the tenant's, by making a client of ours on it. The client
   // ends with the file and cannot be used on any other, so it distinguishes this open file from all
   // others.
-  [[nodiscard]] Result<std::uint32_t> MarkFile(int file) const;
-  [[nodiscard]] bool HasMark(int file, std::uint32_t mark) const;
+  [[nodiscard]] Result<std::uint32_t> TagFile(int file) const;
+  [[nodiscard]] bool HasTag(int file, std::uint32_t tag) const;
 
   // Makes `table.fd`, an open control file, hold exported objects, as `client`, which lies on
   // `file`. Returns false if the driver refuses, for example because the file holds some already.

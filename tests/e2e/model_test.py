@@ -44,9 +44,9 @@ def _compare(node, slices, peak, own):
         clients = len(books["clients"]) - own
         counted = [slice_.counted() for slice_ in slices]
         said = [[row["used_bytes"] for row in rows] for rows in counted]
-        marks = clients - sum(slice_.clients() for slice_ in slices)
+        tags = clients - sum(slice_.clients() for slice_ in slices)
         if (used == sums and said == held and
-                0 <= marks <= sum(slice_.exports() for slice_ in slices)):
+                0 <= tags <= sum(slice_.exports() for slice_ in slices)):
             break
         t.check(all(map(int.__le__, used, most)), "%s bytes are in use" % used)
         t.check(time.monotonic() < until,

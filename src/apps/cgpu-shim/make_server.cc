@@ -134,7 +134,7 @@ Result<std::unique_ptr<Server>> MakeServerAgain(const Handover& state, bool for_
   if (!server.ok()) {
     return server.error();
   }
-  CGPU_TRY((*server)->LoadBooks(state.server));
+  CGPU_TRY((*server)->Load(state.server));
   if (for_good) {
     (*server)->TakeOver(state.server);
   }

@@ -32,7 +32,8 @@ int Shaped(const Options& options, int fd, unsigned nr, void* params, std::uint3
     return rmclient::KernelGpuCalls().Call(fd, Request(options, nr, size), params);
   }
   rm::nv_ioctl_xfer_t call = {nr, size, Address(params)};
-  return rmclient::KernelGpuCalls().Call(fd, Request(options, rm::NV_ESC_IOCTL_XFER_CMD, sizeof(call)), &call);
+  return rmclient::KernelGpuCalls().Call(
+      fd, Request(options, rm::NV_ESC_IOCTL_XFER_CMD, sizeof(call)), &call);
 }
 
 rmclient::Outcome AllocByVidHeap(const Options& options, Target& target, std::uint64_t* bytes) {

@@ -1,4 +1,5 @@
-// The part of the server that turns a notification into a decoded call.
+#include "shim/receiver.h"
+
 #include <sys/syscall.h>
 
 #include <array>
@@ -7,7 +8,6 @@
 #include <utility>
 
 #include "base/result.h"
-#include "shim/server.h"
 
 namespace cgpu::shim {
 namespace {
@@ -55,41 +55,17 @@ class CallerMemory final : public boundary::TenantMemory {
   std::array<std::byte, kPage> bytes_;
 };
 
-boundary::FileKind KindOf(NodeFile::Kind kind) {
-  switch (kind) {
-    case NodeFile::Kind::kCtl:
-      return boundary::FileKind::kControl;
-    case NodeFile::Kind::kUvm:
-      return boundary::FileKind::kUvm;
-    case NodeFile::Kind::kGpu:
-    case NodeFile::Kind::kTools:
-      break;
-  }
-  return boundary::FileKind::kCard;
-}
-
 }  // namespace
 
-std::optional<boundary::File> Server::Recognise(const os::FileIdentity& identity) const {
-  for (const NodeFile& file : config_.files) {
-    if (file.kind != NodeFile::Kind::kTools && file.Is(identity.dev, identity.ino, identity.rdev)) {
-      return boundary::File{KindOf(file.kind), file.minor, file.granted};
-    }
-  }
-  return std::nullopt;
-}
-
-// Handles a notification up to a decoded call that waits for admission. Returns null if it was
-// answered, or its caller is gone.
-std::unique_ptr<Pending> Server::Prepare(const SourcePtr& source,
-                                         const Notification& notification) {
-  if (condemned_.load(std::memory_order_relaxed)) {
+std::unique_ptr<Pending> Receiver::Receive(const SourcePtr& source,
+                                           const Notification& notification) {
+  if (processes_.condemned()) {
     (void)pool_.Answer(*source, notification.id, EIO);
     return nullptr;
   }
-  NoteThread(notification.tid);
+  managed_.NoteThread(notification.tid);
   if (sandbox::IsProof(notification)) {
-    TakeProof(source, notification);
+    proof_.Take(source, notification);
     return nullptr;
   }
   if (notification.nr == SYS_mmap || notification.nr == SYS_mremap) {
@@ -110,8 +86,8 @@ std::unique_ptr<Pending> Server::Prepare(const SourcePtr& source,
 }
 
 // Copies a call in. `again`: set when the cached caller turned out to be out of date.
-std::unique_ptr<Pending> Server::CopyIn(const SourcePtr& source, const Notification& notification,
-                                        bool fresh, bool* again) {
+std::unique_ptr<Pending> Receiver::CopyIn(const SourcePtr& source, const Notification& notification,
+                                          bool fresh, bool* again) {
   std::shared_ptr<const os::Process> process;
   const auto answer = [&](int error) {
     if (process != nullptr) {
@@ -123,15 +99,15 @@ std::unique_ptr<Pending> Server::CopyIn(const SourcePtr& source, const Notificat
     }
     return nullptr;
   };
-  auto caller = callers_->Find(notification.tid, fresh);
+  auto caller = callers_.Find(notification.tid, fresh);
   if (!caller.ok()) {
     if (caller.error().code == Code::kExhausted) {
-      CountRefused(caller.error().what);
+      accounting_.CountRefused(caller.error().what);
     }
     return answer(EIO);
   }
   process = (*caller)->process;
-  auto taken = Take(**caller, static_cast<int>(notification.args[0]));
+  auto taken = files_.Take(**caller, static_cast<int>(notification.args[0]));
   if (!taken.ok()) {
     const int error = taken.error().sys_errno;
     if (error == ESRCH && again != nullptr) {
@@ -139,7 +115,7 @@ std::unique_ptr<Pending> Server::CopyIn(const SourcePtr& source, const Notificat
       return nullptr;
     }
     if (error == ENOTTY) {
-      CountRefused("a GPU command on another file");
+      accounting_.CountRefused("a GPU command on another file");
     }
     return answer(error == EMFILE ? EIO : error == ENOTTY ? ENOTTY : EBADF);
   }
@@ -151,7 +127,7 @@ std::unique_ptr<Pending> Server::CopyIn(const SourcePtr& source, const Notificat
   pending->call.file = taken->known;
   pending->call.process = process->serial;
   if (!taken->known.granted) {
-    CountRefused("a file of another card");
+    accounting_.CountRefused("a file of another card");
     return answer(EPERM);
   }
   CallerMemory memory(**caller);
@@ -160,7 +136,7 @@ std::unique_ptr<Pending> Server::CopyIn(const SourcePtr& source, const Notificat
   const int error = (of_uvm ? boundary::DecodeUvm : boundary::Decode)(
       abi_, request, notification.args[2], memory, pending->call);
   if (of_uvm) {
-    FindSpace(*pending);
+    spaces_.Find(*pending);
   }
   if (memory.gone() && again != nullptr) {
     *again = true;
@@ -174,21 +150,12 @@ std::unique_ptr<Pending> Server::CopyIn(const SourcePtr& source, const Notificat
   return source->listener.Valid(notification.id) ? std::move(pending) : nullptr;
 }
 
-void Server::FindSpace(Pending& pending) {
-  pending.uvm = uvm_files_.Find(pending.file.get());
-  if (pending.uvm != nullptr) {
-    pending.call.uvm_space = pending.uvm->key;
-    uvm_files_.SetUser(*pending.uvm, pending.caller->process,
-                       static_cast<int>(pending.notification.args[0]));
-  }
-}
-
 // Takes the file behind a descriptor number inside the parameters.
-bool Server::TakeArgument(Pending& pending) {
+bool Receiver::TakeArgument(Pending& pending) {
   if (!pending.call.fd) {
     return true;
   }
-  auto taken = Take(*pending.caller, pending.call.fd->number);
+  auto taken = files_.Take(*pending.caller, pending.call.fd->number);
   if (!taken.ok()) {
     return false;
   }

@@ -1,10 +1,11 @@
-// The only place where the shim enters the driver, with calls of tenants and its own.
 #include <sys/ioctl.h>
 
 #include <cerrno>
 #include <chrono>
+#include <utility>
 
-#include "shim/server.h"
+#include "shim/executor.h"
+#include "shim/worker_pool.h"
 
 namespace cgpu::shim {
 namespace {
@@ -15,7 +16,7 @@ using Clock = std::chrono::steady_clock;
 
 }  // namespace
 
-int Server::Execute(Pending& pending) {
+int Executor::Execute(Pending& pending) {
   boundary::Call& call = pending.call;
   if (room_) {
     boundary::MakeRoom(call);
@@ -43,11 +44,17 @@ int Server::Execute(Pending& pending) {
   return error;
 }
 
-int Server::ExecuteUvm(int file, boundary::Call& call) {
+int Executor::ExecuteUvm(int file, boundary::Call& call) {
   if (room_) {
     boundary::MakeRoom(call);
   }
   return calls_.Call(file, call.uvm_request, call.image.data());
+}
+
+std::vector<std::uint32_t> Executor::TakeTrace() {
+  tracing_.store(true, std::memory_order_relaxed);
+  const MutexLock lock(trace_mutex_);
+  return std::exchange(trace_, {});
 }
 
 }  // namespace cgpu::shim

@@ -1,11 +1,11 @@
-// Checks whether the container's filter is cgpu's (sandbox/proof.h).
-#include <unistd.h>
+#include "shim/filter_proof.h"
 
-#include "shim/server.h"
+#include <sys/syscall.h>
+#include <unistd.h>
 
 namespace cgpu::shim {
 
-void Server::TakeProof(const SourcePtr& source, const os::Notification& notification) {
+void FilterProof::Take(const SourcePtr& source, const os::Notification& notification) {
   if (pool_.IsFirst(*source)) {
     unproved_.store(false);
   }
@@ -13,12 +13,12 @@ void Server::TakeProof(const SourcePtr& source, const os::Notification& notifica
   (void)source->listener.Answer(notification.id, sandbox::ProofAnswer(config_.id), 0);
 }
 
-bool Server::LookForProof() {
+bool FilterProof::Look() {
   const std::optional<pid_t> pid = unproved_.load() ? pool_.FirstProcess() : std::nullopt;
   if (!pid) {
     return false;
   }
-  const auto program = *pid == 0 ? std::nullopt : sandbox::ProgramOf(callers_->proc_fd(), *pid);
+  const auto program = *pid == 0 ? std::nullopt : sandbox::ProgramOf(proc_, *pid);
   if (!program) {
     return true;  // the runtime has not said yet whose listener it is
   }
@@ -32,8 +32,8 @@ bool Server::LookForProof() {
   if (!unproved_.exchange(false)) {
     return false;
   }
-  CountRefused("a container under a filter that is not cgpu's");
-  KillContainer();
+  accounting_.CountRefused("a container under a filter that is not cgpu's");
+  processes_.Kill();
   return false;
 }
 
