@@ -125,7 +125,7 @@ deb: build
 
 gpu-bundle: deps
 	$(call build_preset,release,,all)
-	@tools/gpu_bundle.sh build/bin build/tests/bin dist/cgpu-gpu-bundle.tar.gz
+	@tests/gpu/bundle.sh build/bin build/tests/bin dist/cgpu-gpu-bundle.tar.gz
 
 clean:
 	@rm -rf build dist

@@ -82,7 +82,7 @@ def is_test(path):
     name = pathlib.PurePath(path).name
     parts = pathlib.PurePath(path).parts
     return (parts[0] in ("tests", "bench") or "tests" in parts
-            or re.search(r"_test\.(cc|h)$|^model\.h$|^test_|^testing", name) is not None)
+            or re.search(r"_test\.(cc|h)$|^test_|^testing", name) is not None)
 
 
 def check_includes(path, lines, table):

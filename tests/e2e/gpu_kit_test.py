@@ -19,7 +19,7 @@ NO_CUDART = ("start", "CUDA's start by cudart, without cgpu")
 def _unpack(folder):
     """The kit as it travels: nothing of the tree but the bundle."""
     bundle = os.path.join(folder, "bundle.tar.gz")
-    subprocess.run([os.path.join(ROOT, "tools", "gpu_bundle.sh"), t.BIN, t.TEST_BIN, bundle], check=True)
+    subprocess.run([os.path.join(ROOT, "tests", "gpu", "bundle.sh"), t.BIN, t.TEST_BIN, bundle], check=True)
     t.check(os.path.getsize(bundle) <= 30 << 20, "the bundle is too large to travel")
     listed = subprocess.run(["tar", "-tzf", bundle], check=True, capture_output=True, text=True).stdout
     t.check("libcuda" not in listed and "/bin/cgpu-burn" in listed, "in the bundle: %s" % listed)

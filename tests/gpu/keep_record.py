@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tools/keep_record.py RESULTS: takes which calls programs made of a driver, in a folder that tests/gpu/run
+"""tests/gpu/keep_record.py RESULTS: takes which calls programs made of a driver, in a folder that tests/gpu/run
 wrote, into tests/gpu/records, one file a program, where a test compares them with our tables; and adds
 the line of the README. Those of a simulated node are marked so."""
 import gzip
@@ -9,7 +9,7 @@ import re
 import sys
 import textwrap
 
-RECORDS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tests", "gpu", "records")
+RECORDS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "records")
 
 
 def plain(text):

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tools/gpu_bundle.sh BIN TEST_BIN FILE: packs tests/gpu/run and the programs of BIN and TEST_BIN that it
+# tests/gpu/bundle.sh BIN TEST_BIN FILE: packs tests/gpu/run and the programs of BIN and TEST_BIN that it
 # needs, for a machine with a GPU and nothing else. Fails if one needs more than that has: programs are
 # linked statically, and those that load libcuda against libc alone.
 set -euo pipefail
@@ -11,7 +11,7 @@ with_libc=("$bin/cgpu-burn" "$test_bin/gpu-orders")
 top=$(mktemp -d)
 trap 'rm -rf "$top"' EXIT
 mkdir -p "$top/cgpu-gpu/bin" "$(dirname "$file")"
-cp -r "$(dirname "$0")/../tests/gpu/run" "$(dirname "$0")/../tests/gpu/kit" "$top/cgpu-gpu/"
+cp -r "$(dirname "$0")/run" "$(dirname "$0")/kit" "$top/cgpu-gpu/"
 rm -rf "$top/cgpu-gpu/kit/__pycache__"
 for program in "${programs[@]}"; do
   if readelf -l "$program" | grep -q INTERP; then
