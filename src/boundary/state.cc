@@ -451,7 +451,7 @@ void Boundary::Save(StateWriter& writer) const {
 }
 
 Result<> Boundary::Load(StateReader& reader) {
-  ledger::Card figures = 0;
+  ledger::Card sizes = 0;
   reader.ForEach([&](StateTag tag) {
     switch (tag) {
       case kRefused: {
