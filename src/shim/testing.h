@@ -315,7 +315,12 @@ class FakeDriver final : public rmclient::GpuCalls {
     fate_.Step();
     switch (_IOC_NR(request)) {
       case rm::NV_ESC_RM_ALLOC:
-        Alloc(file, *static_cast<rm::NVOS21_PARAMETERS*>(params));
+        // The shim's own allocations have the longer form, the tests' the shorter one.
+        if (_IOC_SIZE(request) == sizeof(rm::NVOS64_PARAMETERS)) {
+          Alloc(file, *static_cast<rm::NVOS64_PARAMETERS*>(params));
+        } else {
+          Alloc(file, *static_cast<rm::NVOS21_PARAMETERS*>(params));
+        }
         return 0;
       case rm::NV_ESC_RM_FREE:
         Free(*static_cast<rm::NVOS00_PARAMETERS*>(params));
@@ -342,7 +347,8 @@ class FakeDriver final : public rmclient::GpuCalls {
       changed_.Wait(mutex_);
     }
   }
-  void Alloc(int file, rm::NVOS21_PARAMETERS& alloc) {
+  template <class Params>
+  void Alloc(int file, Params& alloc) {
     const MutexLock lock(mutex_);
     ++allocs_;
     AwaitRelease();
