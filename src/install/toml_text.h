@@ -1,10 +1,9 @@
 // Reads a TOML text that was written by hand, adds to it, and takes away again what was added;
 // everything else stays as it was, byte by byte.
 //
-// Lines that mark it stand around what is added. A line whose value changes stays there as a
-// comment, so the text itself says what it was. Pure. Each change parses the text before and after,
-// and is refused (kUnsupported) unless the two differ only in what was asked for, empty tables
-// aside.
+// Two comments enclose what is added. A line whose value changes stays there as a comment, so the
+// text itself says what it was. Pure. Each change parses the text before and after, and is refused
+// (kUnsupported) unless the two differ only in what was asked for, empty tables aside.
 #ifndef CGPU_INSTALL_TOML_TEXT_H_
 #define CGPU_INSTALL_TOML_TEXT_H_
 
