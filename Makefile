@@ -1,4 +1,4 @@
-# What a newcomer and the continuous integration call. Everything else is CMake: see CMakePresets.json.
+# Targets for a newcomer and the continuous integration. CMake does the rest: see CMakePresets.json.
 #
 #   make             what ships, into build/bin
 #   make demo        the main job on a simulated node, step by step (installs what it needs, builds)
@@ -29,7 +29,7 @@ QUIET := grep -v -e '^ *Start ' -e ' Passed '
 
 # To build and run; and to check. All from Debian 12.
 PREFIX ?= /usr/local
-PACKAGES := g++ cmake ninja-build pkg-config python3 fuse3 libfuse3-dev libfmt-dev \
+PACKAGES := g++ cmake ninja-build pkg-config python3 fuse3 libfuse3-dev \
   nlohmann-json3-dev libcli11-dev libtomlplusplus-dev libgtest-dev libgmock-dev librapidcheck-dev \
   libseccomp-dev libyaml-cpp-dev \
   libssl-dev libcurl4-openssl-dev libcpp-httplib-dev
@@ -96,8 +96,9 @@ lint: check-deps
 	  cmake --preset release -DCGPU_WARNINGS_AS_ERRORS=$(WARNINGS_AS_ERRORS)
 	@tools/tidy.py --build build --jobs $(JOBS)
 
+# Builds cgpu-sim too, so that clang checks its locks (src/base/mutex.h).
 test-asan:
-	$(call build_preset,asan,,unit_tests)
+	$(call build_preset,asan,,unit_tests cgpu-sim)
 	@ctest --test-dir build/asan -L unit --output-on-failure --parallel $(JOBS) | $(QUIET)
 
 # ThreadSanitizer's runtime needs addresses laid out as usual; some kernels randomise too much.
@@ -134,7 +135,7 @@ deb: build
 
 gpu-bundle: deps
 	$(call build_preset,release,,all)
-	@tools/gpu_bundle.sh build/bin build/tests/bin dist/cgpu-gpu-bundle.tar.gz
+	@tests/gpu/bundle.sh build/bin build/tests/bin dist/cgpu-gpu-bundle.tar.gz
 
 clean:
 	@rm -rf build dist

@@ -1,6 +1,6 @@
-"""What cgpu-runtime adds to the start of a container: `runc run` of one that ends at once, by runc
-itself, by cgpu-runtime without a grant and by cgpu-runtime with a slice of a simulated card, taking
-turns. Needs root and runc; prints every round; the last line is the figure.
+"""Measures what cgpu-runtime adds to the start of a container: `runc run` of one that ends at once,
+by runc itself, by cgpu-runtime without a grant and by cgpu-runtime with a slice of a simulated GPU,
+in turn. Needs root and runc. Prints every round; the last line is the figure.
 """
 import os
 import statistics

@@ -1,9 +1,10 @@
-"""What a container that floods its shim costs its neighbour: the 99th percentile of the
-neighbour's trapped queries while the other does one of FLOODS from THREADS threads, over that while
-it makes untrapped ioctls from as many, taking turns. Both are containers of runc with slices of one
-simulated card. The same floods come from a third container without a slice, which has the driver's
-files and no filter: what they cost there is the kernel's and the simulated driver's part.
-Needs root and runc; prints every round; the last line is the worst of the ratios with a slice.
+"""Measures what a container that floods its shim costs its neighbour. The figure is a ratio: the
+99th percentile of the neighbour's trapped queries while the other does one of FLOODS from THREADS
+threads, over that while it makes untrapped ioctls from as many, in turn. Both are containers of
+runc with slices of one simulated GPU. The same floods come from a third container without a slice,
+which has the driver's files and no filter: what they cost there is the kernel's and the simulated
+driver's part. Needs root and runc. Prints every round; the last line is the worst of the ratios
+with a slice.
 """
 import os
 import statistics
@@ -43,7 +44,7 @@ class Client:
         self.popen.stdin.flush()
 
     def p99(self):
-        """Of its next calls, in microseconds."""
+        """Returns the 99th percentile of its next calls, in microseconds."""
         self.say("calls %d" % CALLS)
         took = struct.unpack("=%dI" % CALLS, self.popen.stdout.read(4 * CALLS))
         return statistics.quantiles(took, n=100)[-1] / 1000

@@ -1,8 +1,8 @@
-"""What holding containers to their shares takes of a processor: cgpud and the shims of 16 containers, by
-/proc/PID/schedstat over 60 s. Three times: under the policy weight with loads that come and go,
-under fixed, which takes channels off the card and puts them back by the clock, and under weight
-with containers that have no work. In percent of one processor. Needs root; the last line is the
-figure.
+"""Measures the processor time that it takes to hold containers to their shares: of cgpud and the
+shims of 16 containers, by /proc/PID/schedstat over 60 s, in percent of one processor. Measures
+three times: under the policy weight with loads that come and go, under fixed, which takes channels
+off the GPU and puts them back by the clock, and under weight with containers that have no work.
+Needs root; the last line is the figure.
 """
 import os
 import time

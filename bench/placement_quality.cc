@@ -1,8 +1,6 @@
 // How much of a cluster's GPUs is in use after more pods have come than it has room for: pods of a
 // recorded workload (placement_trace.h) up to 130 % of the cluster, one after the other, ten
 // orders. Prints each policy; the last line is the mean of the fragmentation-aware one.
-#include <fmt/core.h>
-
 #include <cmath>
 #include <cstdio>
 
@@ -48,7 +46,7 @@ Figures Of(const std::vector<double>& values) {
 int Main() {
   const auto trace = ReadTrace();
   if (!trace.ok()) {
-    fmt::print(stderr, "{}\n", FormatError(trace.error()));
+    (void)std::fprintf(stderr, "%s\n", FormatError(trace.error()).c_str());
     return 1;
   }
   const placement::Fragmentation fragmentation(placement::TypicalOf(trace->pods));
@@ -65,15 +63,15 @@ int Main() {
     aware.push_back(Place(*trace, pods, [&](const auto& node, const auto& request) {
       return fragmentation.Choose(node, request);
     }));
-    fmt::print("seed {}: binpack {:.2f}, spread {:.2f}, fragmentation {:.2f} %\n", seed,
-               binpack.back(), spread.back(), aware.back());
+    std::printf("seed %u: binpack %.2f, spread %.2f, fragmentation %.2f %%\n", seed, binpack.back(),
+                spread.back(), aware.back());
   }
   for (const auto& [name, values] :
        {std::pair("binpack", binpack), {"spread", spread}, {"fragmentation", aware}}) {
     const Figures figures = Of(values);
-    fmt::print("{}: {:.2f} +- {:.2f} %\n", name, figures.mean, figures.deviation);
+    std::printf("%s: %.2f +- %.2f %%\n", name, figures.mean, figures.deviation);
   }
-  fmt::print("placement-quality: {:.2f} %\n", Of(aware).mean);
+  std::printf("placement-quality: %.2f %%\n", Of(aware).mean);
   return 0;
 }
 

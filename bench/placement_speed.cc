@@ -1,8 +1,6 @@
 // How many pods a second the fragmentation-aware placement finds a place for, on one thread and
 // without an API server: a recorded workload (placement_trace.h), its nodes and pods eight times
 // over. Prints percentiles of the time for one pod; the last line is the rate.
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -23,7 +21,7 @@ double Seconds(std::chrono::steady_clock::duration duration) {
 int Main() {
   auto trace = ReadTrace();
   if (!trace.ok()) {
-    fmt::print(stderr, "{}\n", FormatError(trace.error()));
+    (void)std::fprintf(stderr, "%s\n", FormatError(trace.error()).c_str());
     return 1;
   }
   const placement::Fragmentation fragmentation(placement::TypicalOf(trace->pods));
@@ -51,11 +49,12 @@ int Main() {
     last = now;
   }
   std::sort(took.begin(), took.end());
-  fmt::print("{} nodes, {} GPUs, {} pods: p50 {:.0f} us, p99 {:.0f} us, worst {:.1f} ms\n",
-             trace->nodes.size(), Capacity(trace->nodes) / 1000, pods.size(),
-             took[took.size() / 2] * 1e6, took[took.size() * 99 / 100] * 1e6, took.back() * 1e3);
-  fmt::print("placement-speed: {:.0f} /s\n",
-             static_cast<double>(pods.size()) / Seconds(last - began));
+  std::printf("%zu nodes, %zu GPUs, %zu pods: p50 %.0f us, p99 %.0f us, worst %.1f ms\n",
+              trace->nodes.size(), static_cast<std::size_t>(Capacity(trace->nodes) / 1000),
+              pods.size(), took[took.size() / 2] * 1e6, took[took.size() * 99 / 100] * 1e6,
+              took.back() * 1e3);
+  std::printf("placement-speed: %.0f /s\n",
+              static_cast<double>(pods.size()) / Seconds(last - began));
   return 0;
 }
 

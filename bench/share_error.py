@@ -1,5 +1,5 @@
 """How far what containers get of a card is from what they were promised: root's `cgpu run` on a
-simulated card, by the books of its engines. Windows of 10 s after 1 s of settling.
+simulated card, by the accounting of its engines. Windows of 10 s after 1 s of settling.
 
 Each mix of shares and each length of kernels meets each of the policies weight, fixed and soft;
 FULL=1: in every combination. POLICIES="fixed soft": these alone. In a window of the first kind all
@@ -27,7 +27,7 @@ TRIES = 3
 
 
 def flags(policy, share):
-    """What a member asks for. Those of 12.5 % ask for nothing: all have as much."""
+    """Returns the flags of a member. Those of 12.5 % ask for nothing: all have as much."""
     if share != int(share):
         return ()
     return ("--weight" if policy == "weight" else "--compute", share)

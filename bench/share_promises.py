@@ -1,5 +1,5 @@
 """Whether a card's time is shared out as docs/compute.md promises beyond what share-error asks: root's
-`cgpu run` on a simulated card, by the books of its engines.
+`cgpu run` on a simulated card, by the accounting of its engines.
 
 * Fixed means fixed: 30 % alone on an idle card is 30 %, and the rest is idle. Kernels of 0.1, 1 and 10 ms.
 * fair leaves idle slots idle: one and two containers get 1/max_inst each, with a max_inst of 20 (the
@@ -34,7 +34,7 @@ IDLE_S = 0.2
 
 
 class Windows:
-    """Of loads that are to get so many percent each, and to leave the rest."""
+    """Measures loads that are to get so many percent each, and to leave the rest."""
 
     def __init__(self, node):
         self._node = node
@@ -86,7 +86,8 @@ def fair(node, daemon, windows):
 
 
 class Arrivals:
-    """Of one who had nothing to do on a card that another has meanwhile."""
+    """Measures a member that had nothing to do when it comes to a GPU that another has
+    meanwhile."""
 
     def __init__(self, node, loads):
         self._node = node
@@ -99,7 +100,7 @@ class Arrivals:
         return sample[1][self._comer]
 
     def _idle_part(self, samples):
-        """What the other had of the card while the one that came had nothing, in percent."""
+        """Returns the other's part of the GPU while the one that came had nothing, in percent."""
         (begin, had), (end, has) = samples[0], samples[-1]
         return 100.0 * (has[self._other] - had[self._other]) / (end - begin)
 
@@ -127,7 +128,7 @@ class Arrivals:
                 t.check(time.monotonic() < until, "it gets nothing")
                 time.sleep(0.005)
             at = next(i for i, one in enumerate(sampler.samples) if self._of_comer(one) > nothing)
-            # What it has had of the card by then it had since its first kernel began.
+            # All that it has had of the GPU by then it had since its first kernel began.
             begin = sampler.samples[at][0] - (self._of_comer(sampler.samples[at]) - nothing)
             horizon = share_settle.HORIZON_MS + share_settle.WINDOW_MS // 2
             sampler.sleep_until(begin + horizon * MS)

@@ -2,7 +2,7 @@
 in the folder that is named.
 
 * shares: three containers with full queues of kernels of 1 ms live through changes of weights, policy and
-  work; what each has of the card in windows of 100 ms, by the books of the card's engines.
+  work; what each has of the card in windows of 100 ms, by the accounting of the card's engines.
 * priority: an online service (1000 requests at times of chance, always the same ones, 40 a second, each a kernel of 2 ms) alone and
   beside offline jobs (full queues of kernels of 10 to 100 ms), under the policies native and preempt, and
   with `--priority high`. A latency is cgpu-burn's own: from when a request was due until its end was seen.
@@ -18,11 +18,9 @@ import signal
 import sys
 import time
 
+import draw_shares
 import shares
 from shares import t
-
-sys.path.append(os.path.join(shares.ROOT, "tools"))
-import draw_shares  # noqa: E402
 
 STORIES = os.environ.get("STORIES", "shares priority").split()
 TRIES = 3
@@ -150,7 +148,7 @@ class Story:
 
 
 def tell_shares(samples):
-    """What the labels of the picture say, and how far each is from what was promised."""
+    """Prints the labels of the picture, and how far each is from what was promised."""
     worst = 0
     for since, until, measured in draw_shares.Shares(samples).spans():
         promised = [[percent for at, percent in one["promised"] if at <= since][-1]

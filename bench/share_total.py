@@ -1,7 +1,7 @@
-"""What sharing a card costs all who share it together: the work of 2 to 8 containers that keep their
-queues full of kernels of 1 ms, over that of one alone in the same round, by the books of the
-simulated card's engines. Policies preempt, weight and soft. Needs root; prints every round; the last
-line is the worst policy and number of containers, the median of its rounds.
+"""Measures what it costs to share a GPU: the work of 2 to 8 containers that keep their queues full
+of kernels of 1 ms, over that of one alone in the same round, by the accounting of the simulated
+GPU's engines. Policies preempt, weight and soft. Needs root. Prints every round; the last line is
+the worst policy and number of containers, the median of its rounds.
 """
 import statistics
 
@@ -15,7 +15,8 @@ TRIES = 3
 
 
 def total(node, flags, number):
-    """Of the card's time, in percent; the last of some tries where the machine is always late."""
+    """Returns the percentage of the GPU's time that all get together, and a remark. Tries again
+    while the machine is late; the last try counts."""
     for _ in range(TRIES):
         with shares.Loads(node, [(flags, shares.queued(1000))] * number) as loads:
             loads.window(SETTLE_S)

@@ -1,6 +1,6 @@
-"""What benchmarks of compute shares have in common: containers of root's `cgpu run` with cgpu-burn on a
-simulated card, held to the card's policy by a cgpud of the benchmark's own, and what they got by the
-books of the card's engines.
+"""Parts of the benchmarks of compute shares: containers of root's `cgpu run` with cgpu-burn on a
+simulated GPU, held to the GPU's policy by a cgpud of the benchmark's own, and what they got by the
+accounting of the GPU's engines.
 """
 import contextlib
 import json
@@ -103,7 +103,7 @@ class Loads:
         return list(self._shims)
 
     def processes(self):
-        """Of `cgpu run`, one each."""
+        """Returns the processes of `cgpu run`, one each."""
         return list(self._processes)
 
     def _groups(self):
@@ -116,8 +116,8 @@ class Loads:
         return [times[shim] for shim in self._shims], t.counted_ns(engine), engine["idle_ns"]
 
     def window(self, seconds):
-        """What each gets of the card in the next `seconds`, in percent of the time that passes on
-        it; and the clock."""
+        """Returns what each gets of the GPU in the next `seconds`, in percent of the time that
+        passes on it; and the clock."""
         first, begin, idle = self._look()
         with Clock() as clock:
             time.sleep(seconds)
@@ -127,7 +127,7 @@ class Loads:
 
 
 class Sampler:
-    """Reads the engines' books again and again, on a thread: what passed on the card, and what each shim's
+    """Reads the engines' accounting again and again, on a thread: what passed on the card, and what each shim's
     groups had, in nanoseconds."""
 
     def __init__(self, node, every_s=0.001):

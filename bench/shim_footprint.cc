@@ -1,8 +1,8 @@
 // Measures the cost of a shim: its proportional set size while its container holds 1,000 objects.
 #include <dirent.h>
-#include <fmt/core.h>
 
 #include <cctype>
+#include <cstdio>
 #include <cstdlib>
 #include <string>
 
@@ -48,7 +48,7 @@ Result<> Run() {
   }
   const auto shims = Shims();
   if (shims.size() != 1) {
-    return Error{Code::kConflict, 0, fmt::format("{} shims run; there must be one", shims.size()),
+    return Error{Code::kConflict, 0, std::to_string(shims.size()) + " shims run; there must be one",
                  "stop other containers first"};
   }
   const auto rollup = ReadFile("/proc/" + shims[0] + "/smaps_rollup");
@@ -59,7 +59,7 @@ Result<> Run() {
   if (at == std::string::npos) {
     return Error{Code::kInternal, 0, "smaps_rollup without Pss", {}};
   }
-  fmt::print("shim-footprint: {} KiB\n", std::strtoul(rollup->c_str() + at + 5, nullptr, 10));
+  std::printf("shim-footprint: %lu KiB\n", std::strtoul(rollup->c_str() + at + 5, nullptr, 10));
   return {};
 }
 

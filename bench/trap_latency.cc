@@ -9,12 +9,12 @@
 // in the thread that calls. So in the other slice the kernel answers at once, and the last line is
 // that slice's. What the kernel takes for a notification alone is measured beside them.
 #include <fcntl.h>
-#include <fmt/core.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <future>
@@ -102,7 +102,8 @@ Result<> Round(Side& side, const Registry& registry) {
   if (driver->size() != kCalls) {
     return Error{Code::kInternal,
                  0,
-                 fmt::format("{} calls but {} records of the shim", kCalls, driver->size()),
+                 std::to_string(kCalls) + " calls but " + std::to_string(driver->size()) +
+                     " records of the shim",
                  {}};
   }
   std::vector<double> added;
@@ -116,9 +117,9 @@ Result<> Round(Side& side, const Registry& registry) {
   const double driver_p50 = Percentile(*driver, 0.50) / 1000.0;
   const double driver_p99 = Percentile(*driver, 0.99) / 1000.0;
   const bool late = driver_p99 > 10 * driver_p50 && side.repeats < kMaxRepeats;
-  fmt::print("{} {:2}: added p50 {:.2f} p99 {:.2f} us; driver p50 {:.2f} p99 {:.2f} us{}\n",
-             side.name, side.p50s.size() + 1, p50, p99, driver_p50, driver_p99,
-             late ? " (late: repeated)" : "");
+  std::printf("%s %2zu: added p50 %.2f p99 %.2f us; driver p50 %.2f p99 %.2f us%s\n", side.name,
+              side.p50s.size() + 1, p50, p99, driver_p50, driver_p99,
+              late ? " (late: repeated)" : "");
   if (late) {
     ++side.repeats;
     return {};
@@ -167,8 +168,8 @@ Result<std::vector<double>> BareNotifications() {
 }
 
 void Print(const char* name, Side& side) {
-  fmt::print("{}: {:.2f} us (p99 {:.2f} us)\n", name, Percentile(side.p50s, 0.5),
-             Percentile(side.p99s, 0.5));
+  std::printf("%s: %.2f us (p99 %.2f us)\n", name, Percentile(side.p50s, 0.5),
+              Percentile(side.p99s, 0.5));
 }
 
 Result<> Run() {
@@ -199,10 +200,10 @@ Result<> Run() {
   if (!bare.ok()) {
     return bare.error();
   }
-  fmt::print("{} and {} rounds repeated because the machine was late\n", simulated->repeats,
-             at_once->repeats);
-  fmt::print("a notification that is answered at once: {:.2f} us (p99 {:.2f} us)\n",
-             Percentile(*bare, 0.50), Percentile(*bare, 0.99));
+  std::printf("%u and %u rounds repeated because the machine was late\n", simulated->repeats,
+              at_once->repeats);
+  std::printf("a notification that is answered at once: %.2f us (p99 %.2f us)\n",
+              Percentile(*bare, 0.50), Percentile(*bare, 0.99));
   Print("trap-latency with the simulated driver behind FUSE", *simulated);
   Print("trap-latency", *at_once);
   return {};

@@ -3,7 +3,6 @@
 // process, under a filter that lets everything pass without a look, shows how much of it the kernel
 // takes for any filter at all.
 #include <fcntl.h>
-#include <fmt/core.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/ioctl.h>
@@ -15,6 +14,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <vector>
 
@@ -127,8 +127,8 @@ Result<> Run() {
     }
     any.push_back(each[1] - each[0]);
     ours.push_back(each[2] - each[0]);
-    fmt::print("pair {:2}: without {:.3f} us, with {:.3f} us; with any filter {:.3f} us\n", i + 1,
-               each[0], each[2], each[1]);
+    std::printf("pair %2d: without %.3f us, with %.3f us; with any filter %.3f us\n", i + 1,
+                each[0], each[2], each[1]);
   }
   for (Worker& worker : workers) {
     worker.to.reset();  // later ones hold it too: wait only when all are closed
@@ -136,8 +136,8 @@ Result<> Run() {
   for (const Worker& worker : workers) {
     waitpid(worker.pid, nullptr, 0);
   }
-  fmt::print("a filter that looks at nothing: {:.3f} us\n", Percentile(any, 0.5));
-  fmt::print("untrapped: {:.3f} us\n", Percentile(ours, 0.5));
+  std::printf("a filter that looks at nothing: %.3f us\n", Percentile(any, 0.5));
+  std::printf("untrapped: %.3f us\n", Percentile(ours, 0.5));
   return {};
 }
 

@@ -1,7 +1,6 @@
 # Everything comes from Debian's packages; see PACKAGES in the Makefile.
 include(GoogleTest)
 find_package(GTest CONFIG REQUIRED)
-find_package(fmt CONFIG REQUIRED)
 find_package(nlohmann_json CONFIG REQUIRED)
 find_package(CLI11 CONFIG REQUIRED)
 find_path(TOMLPLUSPLUS_HEADERS toml++/toml.h REQUIRED)  # headers only: programs are static

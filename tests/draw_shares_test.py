@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tools/draw_shares.py: a picture is well formed, says what its samples say, has no text upon another, and
+"""bench/draw_shares.py: a picture is well formed, says what its samples say, has no text upon another, and
 those of the documentation are what their samples come to."""
 import copy
 import os
@@ -8,7 +8,7 @@ import sys
 import xml.etree.ElementTree as ElementTree
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path.append(os.path.join(ROOT, "tools"))
+sys.path.append(os.path.join(ROOT, "bench"))
 import draw_shares  # noqa: E402
 
 PICTURES = os.path.join(ROOT, "docs", "pictures")
@@ -65,7 +65,7 @@ def steps_are_shares():
 
 
 def labels_are_means():
-    """Of what was measured once it had settled, not right after an event."""
+    """Labels are means of what was measured once it had settled, not right after an event."""
     samples = copy.deepcopy(SHARES)
     samples["members"][0]["measured"][10:14] = [99.0] * 4  # the first 0.4 s after the event
     found = [words for words in texts(tree(samples)) if re.fullmatch(r"[\d.]+", words) and "." in words]
@@ -137,14 +137,15 @@ def refused():
 
 
 def documented():
-    """Whoever changes the tool or the samples draws the pictures anew."""
+    """The pictures are those that the tool draws of the samples: a change of either draws them
+    again."""
     names = sorted(name.removesuffix(".json") for name in os.listdir(PICTURES) if name.endswith(".json"))
     assert names, "no samples"
     for name in names:
         with open(os.path.join(PICTURES, name + ".json"), encoding="utf-8") as file:
             text = draw_shares.draw(draw_shares.json.load(file))
         with open(os.path.join(PICTURES, name + ".svg"), encoding="utf-8") as file:
-            assert file.read() == text, "draw %s.svg anew: tools/draw_shares.py" % name
+            assert file.read() == text, "draw %s.svg anew: bench/draw_shares.py" % name
         assert len(text) < MOST_BYTES, "%s.svg has %d bytes" % (name, len(text))
         is_self_contained(text)
         is_readable(ElementTree.fromstring(text))

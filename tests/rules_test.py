@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Checks the rules of CONTRIBUTING.md and docs/style.md that a text search can check: the length of
-functions, the test beside each source, the first word of comments. layers_test.py checks what
-includes what, the length of files and the width of prose. --self-test feeds the rules broken files.
+functions, the test beside each source, the first word of comments, locks that clang checks.
+layers_test.py checks what includes what, the length of files and the width of prose. --self-test
+feeds the rules broken files.
 
 The sources are formatted (tools/check_format.sh), so a function's braces have its indentation.
 """
@@ -14,19 +15,24 @@ from layers_test import our_files
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MAX_BODY = 60  # lines between a function's braces
-FOLDERS = ("src/", "sim/", "tests/", "bench/")
+CODE = (".cc", ".h")
+SCRIPTS = (".py", ".sh", ".cmake", "CMakeLists.txt", "Makefile", "/run", "/postinst", "/postrm", "/prerm")
 
 # Functions that may be longer -> why. A row that nothing needs is a fault.
 LONG_FUNCTIONS = {
-    "src/rm/nv_status.cc: StatusName": "a table",
-    "src/rm/fb_info.cc: FbInfoIndexName": "a table",
     "src/sandbox/filter.cc: BuildGpuFilter": "a program of the kernel's, an instruction a line",
     "tests/adversary/managed.cc: Managed": "not yet split",
     "tests/fuzz/plain_driver.cc: PlainDriver::AllocIn": "not yet split",
 }
 
-# Words that no comment begins with.
-BAD_WORDS = re.compile(r"(?:^|\s)// *(Of|Who|What|Whoever|Such) ")
+# Words that no comment and no docstring begins with.
+BAD_WORDS = {kind: re.compile(r"(?:^|\s)(?:%s) *(Of|Who|What|Whoever|Such) " % marks)
+             for kind, marks in (("//", "//"), ("#", '#|"""'))}
+
+# Locks that clang does not check: src/base/mutex.h has those that it does.
+PLAIN_LOCKS = re.compile(r"std::(mutex|lock_guard|scoped_lock|condition_variable)\b"
+                         r"|#include <(mutex|condition_variable)>")
+LOCKS_HOME = "src/base/mutex.h"
 
 # Folders whose sources are one unit, with the tests in a folder of their own or by whole programs.
 TESTED_AS_ONE = {
@@ -47,10 +53,10 @@ TESTED_ELSEWHERE = {
     "src/boundary/": ("parts of Boundary, in boundary_test.cc, managed_test.cc and uvm_test.cc",
                       "address_ranges container decode describe managed_doubts names objects "
                       "policy_controls spaces"),
-    "src/install/": ("parts of the plan, in engines_test.cc",
-                     "docker file_change plan toml_engines"),
+    "src/install/": ("in engines_test.cc, and by tests/e2e/install_test.py",
+                     "docker file_change install toml_engines"),
     "src/cgpud/": ("a daemon with containers: tests/engines",
-                   "creation daemon govern measure minder plan_cards"),
+                   "creation daemon govern measure plan_cards supervisor"),
     "src/host/": ("files and processes of live containers: tests/e2e",
                   "admin card_settings compute force node reservation reserve shim_process unmanaged "
                   "upgrade"),
@@ -60,15 +66,16 @@ TESTED_ELSEWHERE = {
                 "messages notify_unsafe service spare"),
     "src/placement/": ("in policy_test.cc and fit_test.cc", "fragmentation model"),
     "src/rmclient/": ("needs a driver: tests/e2e",
-                      "mapping_unsafe switches_unsafe utilisation work_unsafe"),
+                      "mapping_unsafe switches_unsafe utilisation"),
     "src/run/": ("makes namespaces and processes: tests/e2e",
                  "command container descriptors init plain run signals"),
     "src/runtime/": ("json_depth by spec_test.cc; wrapper by tests/engines", "json_depth wrapper"),
     "src/sandbox/": ("parts of the mount tree, in mount_tree_test.cc", "mount_tree_parts"),
     "src/shim/": ("needs a process in a slice: tests/e2e and tests/adversary",
-                  "agent confine_unsafe desk doubts driver_unsafe execute_unsafe housekeeping "
-                  "interleave_unsafe managed marks proof receive recorder state takeover taking "
-                  "upgrade_unsafe uvm uvm_files watchers"),
+                  "agent call_steps confine_unsafe desk driver executor_unsafe "
+                  "housekeeping interleave_unsafe mapping_calls "
+                  "range_questions receiver recorder takeover upgrade_unsafe uvm_files "
+                  "uvm_spaces watchers"),
 }
 
 
@@ -136,18 +143,26 @@ def check_tests(files):
     return faults
 
 
+def goes_on(lines, index, mark):
+    """Whether a line is a comment that goes on with the sentence of the line before it."""
+    before = lines[index - 1].strip() if index > 0 else ""
+    return (lines[index].lstrip().startswith(mark) and before.startswith(mark)
+            and not before.startswith("#!") and not before.endswith((".", ":", mark)))
+
+
 def check_file(path, lines):
     """The faults of one file, and the rows of LONG_FUNCTIONS that it needs."""
     faults, needed = [], set()
-    for row, number, length in long_functions(path, lines):
+    mark = "//" if path.endswith(CODE) else "#"
+    for row, number, length in long_functions(path, lines) if path.endswith(CODE) else ():
         needed.add(row)
         if row not in LONG_FUNCTIONS:
             faults.append(f"{path}:{number}: {length} lines in a function; {MAX_BODY} is the most")
     for number, line in enumerate(lines, 1):
-        word = BAD_WORDS.search(line)
-        before = lines[number - 2].strip() if number > 1 else ""
-        goes_on = before.startswith("//") and line.lstrip().startswith("//")
-        if word and (not goes_on or before.endswith((".", ":", "//"))):
+        if path.startswith(("src/", "sim/")) and path != LOCKS_HOME and PLAIN_LOCKS.search(line):
+            faults.append(f"{path}:{number}: a lock that clang does not check; use {LOCKS_HOME}")
+        word = BAD_WORDS[mark].search(line)
+        if word and not goes_on(lines, number - 1, mark):
             faults.append(f'{path}:{number}: a comment begins with "{word.group(1)}"')
     return faults, needed
 
@@ -179,7 +194,20 @@ def self_test():
         ("src/a/b.cc", ["// Returns the sum", "// Of both."], 0),
         ("src/a/b.cc", ["// Returns it.", "// What it does."], 1),
         ("src/a/b.cc", ["// Offers one. What it takes."], 0),
-        ("src/shim/b.cc", ["// Of the client."], 1),
+        ("tests/a/b.py", ["# Of the client."], 1),
+        ("tests/a/b.py", ["a = 1  " + "# Who asks"], 1),
+        ("tests/a/b.py", ["def f():", " " + '"""What it gets."""'], 1),
+        ("tests/a/b.py", ['"""Returns', "What it does."], 0),
+        ("tests/a/b.py", ["# Returns the sum", "# Of both."], 0),
+        ("tests/a/CMakeLists.txt", ["# Such tests.", "# Takes it.", "# What it takes."], 2),
+        ("tools/a.sh", ["#!/bin/sh", "# What it does."], 1),
+        ("Makefile", ["# Whoever calls."], 1),
+        ("src/a/b.h", ["  std::mutex mutex_;"], 1),
+        ("sim/a/b.cc", ["#include <mutex>", "  const std::lock_guard lock(mutex_);"], 2),
+        ("src/a/b.cc", ["  std::unique_lock<std::mutex> lock(mutex_);"], 1),
+        ("src/a/b.cc", ["  const std::unique_lock alone(ranges_mutex_, kTimeout);"], 0),
+        (LOCKS_HOME, ["#include <mutex>", "  std::mutex mutex_;"], 0),
+        ("tests/a/b.cc", ["std::mutex mutex;"], 0),
     ]
     for path, lines, count in cases:
         found = check_file(path, lines)[0]
@@ -198,7 +226,7 @@ def main():
         self_test()
         return 0
     faults = check_all({name: path.read_text().splitlines() for name, path in our_files()
-                        if name.startswith(FOLDERS) and name.endswith((".cc", ".h"))})
+                        if ("/" + name).endswith(CODE + SCRIPTS)})
     for fault in faults:
         print(fault)
     print(f"rules: {len(faults)} faults")

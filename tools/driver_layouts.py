@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What a release of the NVIDIA driver says about the structures and numbers this project uses.
+"""Prints what a release of the NVIDIA driver says about the structures and numbers this project
+uses.
 
 The headers of release tags in a clone of https://github.com/NVIDIA/open-gpu-kernel-modules are
 compiled for Linux x86-64 and asked for sizes (bytes), offsets (@) and values of macros (=).

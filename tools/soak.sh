@@ -16,8 +16,8 @@ for test in build/asan/unit/*_property_test; do
 done
 seed=$((RANDOM * 32768 + RANDOM))
 echo "soak: a million steps of processes with managed memory, seed $seed"
-CGPU_BOOK_STEPS=1000000 CGPU_BOOK_SEED=$seed build/unit/boundary_test \
-  --gtest_filter='ManagedBookProperty.*' >build/soak.log 2>&1 || { cat build/soak.log; exit 1; }
+CGPU_TRACKER_STEPS=1000000 CGPU_TRACKER_SEED=$seed build/unit/boundary_test \
+  --gtest_filter='ManagedTrackerProperty.*' >build/soak.log 2>&1 || { cat build/soak.log; exit 1; }
 tools/fuzz.sh build/asan "$seconds"
 
 export CGPU_BIN=build/bin CGPU_TEST_BIN=build/tests/bin PYTHONPATH=tests/lib

@@ -64,7 +64,7 @@ std::uint64_t TakeAddresses(std::uint64_t bytes) {
 Result<> AddressSpace::Ask(const UniqueFd& file, rm::NvU32 request, void* params) const {
   const rm::UvmRow* row = rm::FindUvm(request);
   rmclient::Outcome outcome;
-  outcome.sys_errno = rmclient::RawIoctl(file.get(), request, params);
+  outcome.sys_errno = rmclient::KernelGpuCalls().Call(file.get(), request, params);
   std::memcpy(&outcome.status,
               static_cast<const std::byte*>(params) + row->status.At(client_->abi().branch),
               sizeof(outcome.status));

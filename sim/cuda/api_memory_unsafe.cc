@@ -183,7 +183,7 @@ CGPU_CUDA_API int cuMemRelease(std::uint64_t handle) {
 }
 
 CGPU_CUDA_API int cuMemAddressReserve(std::uint64_t* address, std::size_t bytes,
-                                      std::size_t /*alignment*/, std::uint64_t /*wish*/,
+                                      std::size_t /*alignment*/, std::uint64_t /*hint*/,
                                       unsigned long long /*flags*/) {
   return WithMemory([&](Memory& memory) { return memory.Reserve(bytes, address); });
 }

@@ -74,8 +74,9 @@ CGPU_CUDA_API int cuGetErrorString(int error, const char** words) {
 }
 
 CGPU_CUDA_API int cuInit(unsigned flags) {
-  State& state = cuda::TheState();
-  const std::lock_guard<std::mutex> lock(state.mutex);
+  cuda::GuardedState& guarded = cuda::TheState();
+  const cgpu::MutexLock lock(guarded.mutex);
+  State& state = guarded.state;
   if (flags != 0 || state.ready) {
     return flags != 0 ? cuda::kInvalidValue : cuda::kSuccess;
   }

@@ -35,7 +35,7 @@ Status Context::Make(std::size_t card, std::unique_ptr<Context>* context) {
     return StatusOf(memory);
   }
   made->memory_.emplace(std::move(*memory));
-  auto queue = rmclient::WorkQueue::Make(made->client_, made->card_, kDepth);
+  auto queue = WorkQueue::Make(made->client_, made->card_, kDepth);
   if (!queue.ok()) {
     return StatusOf(queue);
   }
@@ -70,7 +70,7 @@ Status Context::ProgramOf(const Kernel& kernel, unsigned* program) {
   if (same != slots_.end()) {
     return kSuccess;
   }
-  if (slots_.size() < rmclient::WorkQueue::kPrograms) {
+  if (slots_.size() < WorkQueue::kPrograms) {
     const auto added = queue_->AddProgram(bytes);
     if (!added.ok()) {
       return kUnknown;

@@ -13,9 +13,9 @@
 #include <variant>
 #include <vector>
 
-#include "rmclient/work.h"
 #include "sim/cuda/memory.h"
 #include "sim/cuda/status.h"
+#include "sim/cuda/work.h"
 #include "sim/engine/timed_kernel.h"
 
 namespace cgpu::sim::cuda {
@@ -72,7 +72,7 @@ class Context {
   rmclient::Client client_;
   std::vector<rmclient::Card> cards_;
   rmclient::Card& card_;
-  std::optional<rmclient::WorkQueue> queue_;
+  std::optional<WorkQueue> queue_;
   std::optional<Memory> memory_;
   std::vector<Slot> slots_;  // the programs of the queue
   std::uint64_t launched_ = 0;

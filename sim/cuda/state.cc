@@ -2,8 +2,8 @@
 
 namespace cgpu::sim::cuda {
 
-State& TheState() {
-  static State* const state = new State;
+GuardedState& TheState() {
+  static GuardedState* const state = new GuardedState;
   return *state;
 }
 

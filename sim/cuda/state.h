@@ -1,16 +1,16 @@
-// The CUDA state of a process: contexts, and things that it has handles of. One lock for all;
-// waiting holds it.
+// The CUDA state of a process: contexts, and things that it has handles of. One lock for all; a
+// call that waits holds it.
 #ifndef CGPU_SIM_CUDA_STATE_H_
 #define CGPU_SIM_CUDA_STATE_H_
 
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "sim/cuda/context.h"
 
 #define CGPU_CUDA_API extern "C" __attribute__((visibility("default")))
@@ -57,7 +57,6 @@ class Things {
 };
 
 struct State {
-  std::mutex mutex;
   bool ready = false;  // cuInit was called
   std::vector<rmclient::Card> cards;
   std::optional<rmclient::Client> client;  // for what is asked without a context
@@ -70,8 +69,14 @@ struct State {
   Things<Event> events;
 };
 
-// Never destroyed: threads may use it at the process's end.
-State& TheState();
+// Keeps the state behind its lock.
+struct GuardedState {
+  Mutex mutex;
+  State state CGPU_GUARDED_BY(mutex);
+};
+
+// Returns the state of this process. Never destroyed: threads may use it at the process's end.
+GuardedState& TheState();
 
 // The calling thread's context, by its handle; null for none.
 void*& Current();
@@ -84,9 +89,9 @@ Status Submit(State& state, void* stream, const Step& step);
 
 template <class Body>
 int With(Body body) {
-  State& state = TheState();
-  const std::lock_guard<std::mutex> lock(state.mutex);
-  return state.ready ? body(state) : kNotInitialized;
+  GuardedState& guarded = TheState();
+  const MutexLock lock(guarded.mutex);
+  return guarded.state.ready ? body(guarded.state) : kNotInitialized;
 }
 
 template <class Body>

@@ -10,7 +10,7 @@
 
 namespace cgpu::sim {
 
-// The front of `bytes` as a T; what is missing is zero.
+// Returns the front of `bytes` as a T; missing bytes are zero.
 template <class T>
 [[nodiscard]] T Load(std::span<const std::byte> bytes) {
   static_assert(std::is_trivially_copyable_v<T>);

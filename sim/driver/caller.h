@@ -24,33 +24,34 @@ class Caller {
   Caller& operator=(const Caller&) = delete;
   virtual ~Caller() = default;
 
-  // Its memory. False: not mapped, or not allowed, as EFAULT is. May wait for as long as the
-  // caller's own page faults do, so never under a lock.
+  // Access its memory. Return false if it is not mapped or not allowed, as for EFAULT. May wait for
+  // as long as the caller's own page faults do, so never under a lock.
   [[nodiscard]] virtual bool Read(rm::NvP64 address, std::span<std::byte> bytes) = 0;
   [[nodiscard]] virtual bool Write(rm::NvP64 address, std::span<const std::byte> bytes) = 0;
 
-  // Its pages at [address, address + length), for as long as its memory is there; nullptr when they
-  // cannot be had. What is read of memory that is gone is nothing.
+  // Returns its pages at [address, address + length), for as long as its memory is there; nullptr
+  // when they cannot be had. Memory that is gone reads as nothing.
   [[nodiscard]] virtual std::shared_ptr<Pages> PagesAt(rm::NvP64 address, rm::NvU64 length) = 0;
 
   // None of the following waits for the caller or for any file it has open.
   [[nodiscard]] virtual std::uint32_t Tgid() = 0;
   [[nodiscard]] virtual std::uint32_t Euid() = 0;
-  // capable(CAP_SYS_ADMIN), which asks about the initial user namespace.
+  // Returns capable(CAP_SYS_ADMIN), which asks about the initial user namespace.
   [[nodiscard]] virtual bool IsAdmin() = 0;
-  // capable(CAP_SYS_NICE)
+  // Returns capable(CAP_SYS_NICE).
   [[nodiscard]] virtual bool IsNice() = 0;
-  // The open file of this node behind a descriptor of the caller; 0 when it is none.
+  // Returns the open file of this node behind a descriptor of the caller; 0 when it is none.
   [[nodiscard]] virtual FileId ResolveFd(int fd) = 0;
-  // The open files of this node in the caller's descriptor table.
+  // Returns the open files of this node in the caller's descriptor table.
   [[nodiscard]] virtual std::map<int, FileId> FilesByFd() = 0;
-  // Minors of the cards' files in the caller's descriptor table.
+  // Returns the minors of the GPUs' files in the caller's descriptor table.
   [[nodiscard]] virtual std::set<unsigned> OpenMinors() = 0;
-  // Finds out what the following calls of these would say, Tgid(), Euid() and, with `files`,
-  // OpenMinors(). For whoever takes a lock next: the driver reads them of `current` in no time, and
-  // a simulated one may take long.
+  // Finds out what the next calls of Tgid(), Euid() and, with `files`, OpenMinors() will return.
+  // Call it before taking a lock: the driver reads them of `current` in no time, and a simulated
+  // one may take long.
   virtual void LookAhead(bool files) = 0;
-  // The number of process `tgid` in the caller's pid namespace; nullopt when it is not there.
+  // Returns the number of process `tgid` in the caller's pid namespace; nullopt when it is not
+  // there.
   [[nodiscard]] virtual std::optional<std::uint32_t> PidAsSeen(std::uint32_t tgid) = 0;
 };
 

@@ -61,7 +61,7 @@ struct ControlEntry {
   EmbeddedPointer embedded{};
 };
 
-// Each module's rows; nullptr from FindControlEntry() means NV_ERR_NOT_SUPPORTED.
+// Return each module's rows. FindControlEntry() returns nullptr for NV_ERR_NOT_SUPPORTED.
 [[nodiscard]] std::span<const ControlEntry> SystemControls();
 [[nodiscard]] std::span<const ControlEntry> ExportControls();
 [[nodiscard]] std::span<const ControlEntry> DeviceControls();
@@ -73,22 +73,22 @@ struct ControlEntry {
 [[nodiscard]] std::span<const ControlEntry> StartControls();
 [[nodiscard]] const ControlEntry* FindControlEntry(rm::NvU32 cmd);
 
-// Handlers of many commands: the parameters come back as they went, or all zero.
+// Handle many commands: the parameters come back as they went, or all zero.
 [[nodiscard]] NvStatus Accept(ControlCall& call);
 [[nodiscard]] NvStatus AnswerZeros(ControlCall& call);
 
-// Controls that the kernel driver hands on without a look at them. The first: those that go by
-// their number, on any object of a card. The second: whatever is sent to an object of NV2081_BINAPI
-// or NV2082_BINAPI_PRIVILEGED; what the kernel driver would have checked is not checked.
+// Answer controls that the kernel driver hands on without a look at them. The first answers those
+// that go by their number, on any object of a GPU. The second answers all that are sent to an
+// object of NV2081_BINAPI or NV2082_BINAPI_PRIVILEGED, without the checks of the kernel driver.
 [[nodiscard]] NvStatus RunByFirmware(ControlCall& call);
 [[nodiscard]] NvStatus RunByFirmwareOfObject(ControlCall& call);
 
-// Commands for administrators, and commands that no process may issue.
+// Return whether a command is for administrators, and whether no process may issue it.
 [[nodiscard]] bool IsRootControl(rm::NvU32 cmd);
 [[nodiscard]] bool IsKernelControl(rm::NvU32 cmd);
 
-// The UUID of `card` as flags ask for it, into `out`; returns the bytes written, 0 when they do not
-// fit.
+// Writes the UUID of `card`, as flags ask for it, to `out`. Returns the bytes written, 0 when they
+// do not fit.
 [[nodiscard]] rm::NvU32 PutUuid(const Card& card, rm::NvU32 flags, std::span<rm::NvU8> out);
 
 }  // namespace cgpu::sim

@@ -1,5 +1,5 @@
-// Controls on channel groups and channels: what they set is kept, shown in the books, and told to
-// the engines.
+// Controls on channel groups and channels: what they set is kept, shown in the accounting, and told
+// to the engines.
 #include "rm/nv_controls.h"
 #include "sim/driver/control.h"
 #include "sim/driver/more_controls.h"
@@ -56,7 +56,7 @@ NvStatus GetTimeslice(ControlCall& call) {
   return rm::NV_OK;
 }
 
-// ctrl/ctrla06c/ctrla06cgpfifo.h: without bWait it returns at once; the driver's own patience is
+// ctrl/ctrla06c/ctrla06cgpfifo.h: without bWait it returns at once; the driver's own timeout is
 // that of its GPU timeouts, 4 s (gpu_timeout.c).
 NvStatus Preempt(ControlCall& call) {
   const auto params = call.Get<rm::NVA06C_CTRL_PREEMPT_PARAMS>();

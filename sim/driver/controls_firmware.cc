@@ -135,11 +135,11 @@ NvStatus Answer8546(ControlCall& call) {
 // its users together hold: bytes, then channels, then processes.
 NvStatus LoadOfTheCard(ControlCall& call) {
   const int card = call.object.card;
-  const Books books = call.model.GetBooks();
+  const Accounting accounting = call.model.GetAccounting();
   std::fill(call.params.begin(), call.params.end(), std::byte{0});
   call.Put(FirmwareTelemetry{
       call.model.Memory(card).Used(),
-      static_cast<rm::NvU32>(books.cards[static_cast<std::size_t>(card)].channels.size()),
+      static_cast<rm::NvU32>(accounting.cards[static_cast<std::size_t>(card)].channels.size()),
       static_cast<rm::NvU32>(call.model.ProcessesOn(card, rm::NV20_SUBDEVICE_0).size())});
   return rm::NV_OK;
 }

@@ -42,12 +42,13 @@ std::map<rm::NvU64, Use> UsesOf(const DriverModel& model, int card, std::size_t 
   if (model.Gpu() == nullptr) {
     return uses;
   }
-  const Books books = model.GetBooks();
-  const std::vector<GroupBooks>& groups = books.cards[static_cast<std::size_t>(card)].groups;
+  const Accounting accounting = model.GetAccounting();
+  const std::vector<GroupAccounting>& groups =
+      accounting.cards[static_cast<std::size_t>(card)].groups;
   for (const GpuSample& sample : model.Gpu()->Samples(card)) {
-    const auto group = std::find_if(groups.begin(), groups.end(), [&sample](const GroupBooks& g) {
-      return g.key == sample.group;
-    });
+    const auto group =
+        std::find_if(groups.begin(), groups.end(),
+                     [&sample](const GroupAccounting& g) { return g.key == sample.group; });
     if (group == groups.end() || (group->engine_type != rm::NV2080_ENGINE_TYPE_GRAPHICS &&
                                   group->engine_type != kVideoDecoder)) {
       continue;

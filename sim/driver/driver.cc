@@ -31,22 +31,22 @@ std::string Hex(rm::NvU32 value) {
 }  // namespace
 
 Driver::Driver(std::vector<Card> cards, rm::DriverVersion version, const rm::Abi& abi)
-    : version_(version), abi_(abi), model_(std::move(cards), abi) {}
+    : version_(version), abi_(abi), model_(std::move(cards), abi), cards_(model_.Cards()) {}
 
 FileId Driver::Open(FileKind kind, unsigned minor) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return model_.Open(kind, minor);
 }
 
 void Driver::Close(FileId file) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   uvm_.Close(file);
   model_.Close(file);
   TellGpu();
 }
 
 void Driver::SetGpu(GpuPort* gpu) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   model_.SetGpu(gpu);
 }
 
@@ -58,7 +58,7 @@ void Driver::TellGpu() {
 
 bool Driver::Translate(rm::NvU64 space, rm::NvU64 address,
                        const std::function<void(const GpuPlace&)>& visit) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const DriverModel::KnownSpace* known = model_.FindSpace(space);
   const auto tables = known == nullptr ? nullptr : known->tables.lock();
   if (tables == nullptr) {
@@ -77,7 +77,7 @@ bool Driver::Translate(rm::NvU64 space, rm::NvU64 address,
 
 void Driver::WithBlock(const std::weak_ptr<Block>& block,
                        const std::function<void(Block&)>& visit) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (const auto held = block.lock()) {
     visit(*held);
   }
@@ -252,10 +252,22 @@ void Driver::ReadControl(Call& call, Caller& caller) {
 void Driver::Execute(Call& call, Caller& caller) {
   if (!call.done) {
     call.done = true;
-    Escapes(*this, call, caller).Run();
+    Escapes::LookAhead(call, caller);
+    RunEscape(call, caller);
     Await(call);
   }
   CountCall(CallName(call), call.error != 0 || call.status != rm::NV_OK);
+}
+
+void Driver::RunEscape(Call& call, Caller& caller) {
+  const MutexLock lock(mutex_);
+  Escapes(model_, version_, memblock_size_, call, caller).Run();
+  TellGpu();
+}
+
+GpuPort* Driver::Gpu() {
+  const MutexLock lock(mutex_);
+  return model_.Gpu();
 }
 
 // Waits without the lock for the work that a control started, as RM waits in its firmware's call.
@@ -263,7 +275,7 @@ void Driver::Await(Call& call) {
   if (call.wait.ticket == 0) {
     return;
   }
-  switch (model_.Gpu()->Await(call.wait.ticket, call.wait.timeout_us)) {
+  switch (Gpu()->Await(call.wait.ticket, call.wait.timeout_us)) {
     case GpuPort::Waited::kDone:
       return;
     case GpuPort::Waited::kTimeout:
@@ -276,7 +288,7 @@ void Driver::Await(Call& call) {
 }
 
 void Driver::CountCall(const std::string& name, bool refused) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Count& count = counts_[name];
   ++count.received;
   count.refused += refused ? 1 : 0;
@@ -307,15 +319,15 @@ void Driver::FailWithErrno(Call& call, int error) {
 }
 
 std::optional<MapContext> Driver::MapContextOf(FileId file) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const OpenFile* open = model_.FindFile(file);
   return open == nullptr ? std::nullopt : open->map;
 }
 
-Books Driver::GetBooks(Counts* counts) {
-  const std::lock_guard lock(mutex_);
+Accounting Driver::GetAccounting(Counts* counts) {
+  const MutexLock lock(mutex_);
   *counts = counts_;
-  return model_.GetBooks();
+  return model_.GetAccounting();
 }
 
 std::string Driver::CallName(const Call& call) {

@@ -8,13 +8,13 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "rm/abi.h"
 #include "rm/control_table.h"
 #include "rm/nv_structs.h"
@@ -55,7 +55,7 @@ struct Call {
   // RM_MAP_MEMORY that succeeded: what an mmap of this file leads to.
   FileId mapped_file = 0;
   int mapped_fd = -1;
-  NvStatus status = rm::NV_OK;  // in-band, for the books of refused calls
+  NvStatus status = rm::NV_OK;  // in-band, for the accounting of refused calls
 };
 
 struct UvmHandler;
@@ -64,7 +64,7 @@ class Driver {
  public:
   Driver(std::vector<Card> cards, rm::DriverVersion version, const rm::Abi& abi);
 
-  // The engines; to be called before anything else. `gpu` outlives the driver.
+  // Sets the engines. Call it before anything else. `gpu` outlives the driver.
   void SetGpu(GpuPort* gpu);
   // Gives `visit` what an address of one of its spaces leads to, and returns whether it leads
   // anywhere. Under the driver's lock, so that the block stays.
@@ -76,35 +76,35 @@ class Driver {
   FileId Open(FileKind kind, unsigned minor);
   void Close(FileId file);
 
-  // The three parts of an ioctl. Prepare() and Finish() touch the caller's memory; Execute() does
-  // not. Between the parts the call may wait as long as it likes.
+  // Execute an ioctl, in three parts. Prepare() and Finish() touch the caller's memory; Execute()
+  // does not. Between the parts the call may wait as long as it likes.
   [[nodiscard]] Call Prepare(FileId file, rm::NvU32 request, rm::NvP64 argument, Caller& caller);
   void Execute(Call& call, Caller& caller);
   // Returns the errno of the ioctl, 0 when it was answered.
   [[nodiscard]] int Finish(Call& call, Caller& caller);
 
-  // An ioctl of /dev/nvidia-uvm, whole. Returns its errno.
+  // Executes an ioctl of /dev/nvidia-uvm, whole. Returns its errno.
   [[nodiscard]] int UvmIoctl(FileId file, rm::NvU32 request, rm::NvP64 argument, Caller& caller);
 
   // Mappings of nvidia-uvm files. Nothing needs to be looked at while UvmIsIdle().
   [[nodiscard]] bool UvmIsIdle();
   [[nodiscard]] std::set<std::uint32_t> UvmOwners(FileId file);
-  // Is the open file an address space of nvidia-uvm's: was it initialised?
+  // Returns whether the open file is an address space of nvidia-uvm's: whether it was initialised.
   [[nodiscard]] bool IsUvmSpace(FileId file);
   void SettleUvm(const UvmSeen& seen);
-  // Does the call ask how much memory is free?
+  // Returns whether the call asks how much memory is free.
   [[nodiscard]] static bool AsksForMemory(const Call& call);
 
   // Answers `call` as a fault wants it instead of executing it.
   void FailWithStatus(Call& call, NvStatus status);
   void FailWithErrno(Call& call, int error);
 
-  // Copy of what an mmap of `file` leads to; nullopt when nothing was mapped through it.
+  // Returns a copy of what an mmap of `file` leads to; nullopt when nothing was mapped through it.
   [[nodiscard]] std::optional<MapContext> MapContextOf(FileId file);
 
-  // Returns the present content of this card's page of RM_USER_SHARED_DATA.
+  // Returns the present content of this GPU's page of RM_USER_SHARED_DATA.
   [[nodiscard]] std::vector<std::byte> SharedData(int card);
-  // Another number whenever one of these pages says something else.
+  // Returns another number whenever one of these pages says something else.
   [[nodiscard]] std::uint64_t SharedDataVersion();
 
   // Calls that came to the driver, and those of them that it did not answer with success.
@@ -115,21 +115,21 @@ class Driver {
   using Counts = std::map<std::string, Count>;  // by CallName(), nvidia-uvm's by their names
 
   // One consistent look at everything.
-  [[nodiscard]] Books GetBooks(Counts* counts);
-  [[nodiscard]] UvmBooks GetUvmBooks();
-  [[nodiscard]] const std::vector<Card>& Cards() const { return model_.Cards(); }
+  [[nodiscard]] Accounting GetAccounting(Counts* counts);
+  [[nodiscard]] UvmAccounting GetUvmAccounting();
+  [[nodiscard]] const std::vector<Card>& Cards() const { return cards_; }
   [[nodiscard]] std::string VersionText() const { return rm::ToString(version_); }
 
-  // "NV_ESC_RM_ALLOC 0x40", "NV2080_CTRL_CMD_FB_GET_INFO_V2", "NV_ESC_CARD_INFO".
+  // Returns "NV_ESC_RM_ALLOC 0x40", "NV2080_CTRL_CMD_FB_GET_INFO_V2", "NV_ESC_CARD_INFO".
   [[nodiscard]] static std::string CallName(const Call& call);
 
  private:
-  friend class Escapes;
-
   [[nodiscard]] NvStatus RunUvm(const UvmHandler& handler, FileId file, Caller& caller,
                                 std::span<std::byte> params);
-  // Under the lock, after anything that may have changed an address space.
-  void TellGpu();
+  void RunEscape(Call& call, Caller& caller);
+  // After anything that may have changed an address space.
+  void TellGpu() CGPU_REQUIRES(mutex_);
+  [[nodiscard]] GpuPort* Gpu();
   void Await(Call& call);
   void CountCall(const std::string& name, bool refused);
   void ReadSecondLevel(Call& call, Caller& caller);
@@ -143,12 +143,12 @@ class Driver {
   const rm::DriverVersion version_;
   const rm::Abi& abi_;
 
-  std::mutex mutex_;
-  // Protected by mutex_:
-  DriverModel model_;
-  UvmModel uvm_{model_};         // after the model: it holds memory of it
-  rm::NvU64 memblock_size_ = 0;  // NV_ESC_SYS_PARAMS, settable once
-  Counts counts_;
+  Mutex mutex_;
+  DriverModel model_ CGPU_GUARDED_BY(mutex_);
+  UvmModel uvm_ CGPU_GUARDED_BY(mutex_){model_};         // after the model: it holds memory of it
+  rm::NvU64 memblock_size_ CGPU_GUARDED_BY(mutex_) = 0;  // NV_ESC_SYS_PARAMS, settable once
+  Counts counts_ CGPU_GUARDED_BY(mutex_);
+  const std::vector<Card>& cards_;  // of the model; constant
 };
 
 }  // namespace cgpu::sim

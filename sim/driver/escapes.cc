@@ -69,6 +69,13 @@ bool Escapes::IsOnRightFile(const OpenFile& file, const rm::EscapeRow& row) cons
          (call_.nr != rm::NV_ESC_RM_ALLOC || on_ctl || event_on_card);
 }
 
+void Escapes::LookAhead(const Call& call, Caller& caller) {
+  const bool device = call.cls == rm::NV01_DEVICE_0;
+  if (call.nr == rm::NV_ESC_RM_ALLOC && (device || IsRoot(call.cls))) {
+    caller.LookAhead(device);
+  }
+}
+
 void Escapes::Run() {
   struct Row {
     rm::NvU8 nr;
@@ -102,12 +109,7 @@ void Escapes::Run() {
       {rm::NV_ESC_NUMA_INFO, &Escapes::NumaInfo},
       {rm::NV_ESC_WAIT_OPEN_COMPLETE, &Escapes::WaitOpenComplete},
   };
-  const bool device = call_.cls == rm::NV01_DEVICE_0;
-  if (call_.nr == rm::NV_ESC_RM_ALLOC && (device || IsRoot(call_.cls))) {
-    caller_.LookAhead(device);
-  }
-  const std::lock_guard lock(driver_.mutex_);
-  const OpenFile* file = driver_.model_.FindFile(call_.file);
+  const OpenFile* file = model_.FindFile(call_.file);
   const rm::EscapeRow* row = rm::FindEscape(call_.nr);
   call_.error = EINVAL;
   if (file == nullptr || row == nullptr || file->kind == FileKind::kUvm) {
@@ -119,7 +121,6 @@ void Escapes::Run() {
   for (const Row& candidate : kRows) {
     if (candidate.nr == call_.nr) {
       call_.error = (this->*candidate.handler)();
-      driver_.TellGpu();
       return;
     }
   }
@@ -148,7 +149,7 @@ NvStatus Escapes::AllocRoot(rm::NvHandle* handle, rm::NvHandle wanted) {
   identity.tgid = caller_.Tgid();
   identity.euid = caller_.Euid();
   *handle = wanted;
-  const NvStatus status = driver_.model_.AllocClient(call_.file, identity, handle);
+  const NvStatus status = model_.AllocClient(call_.file, identity, handle);
   if (status == rm::NV_OK && !call_.params.bytes.empty()) {
     Store(std::span(call_.params.bytes), *handle);
     call_.params.write_back = true;
@@ -173,7 +174,7 @@ int Escapes::Alloc() {
     request.handle = api.hObjectNew;
     request.cls = api.hClass;
     request.params = call_.params.bytes;
-    status = driver_.model_.Alloc(call_.file, ViewForAlloc(api.hClass), request);
+    status = model_.Alloc(call_.file, ViewForAlloc(api.hClass), request);
     api.hObjectNew = request.handle;
     call_.params.write_back = status == rm::NV_OK;
   }
@@ -185,7 +186,7 @@ int Escapes::Alloc() {
 
 int Escapes::Free() {
   const auto api = Load<rm::NVOS00_PARAMETERS>(call_.bytes);
-  PutStatus(call_, driver_.model_.Free(call_.file, api.hRoot, api.hObjectOld));
+  PutStatus(call_, model_.Free(call_.file, api.hRoot, api.hObjectOld));
   return 0;
 }
 
@@ -197,7 +198,7 @@ int Escapes::Dup() {
   request.handle = api.hObject;
   request.client_src = api.hClientSrc;
   request.object_src = api.hObjectSrc;
-  const NvStatus status = driver_.model_.Dup(call_.file, request);
+  const NvStatus status = model_.Dup(call_.file, request);
   api.hObject = request.handle;
   Store(std::span(call_.bytes), api);
   PutStatus(call_, status);
@@ -206,7 +207,7 @@ int Escapes::Dup() {
 
 int Escapes::Share() {
   const auto api = Load<rm::NVOS57_PARAMETERS>(call_.bytes);
-  PutStatus(call_, driver_.model_.Share(call_.file, api.hClient, api.hObject, api.sharePolicy));
+  PutStatus(call_, model_.Share(call_.file, api.hClient, api.hObject, api.sharePolicy));
   return 0;
 }
 
@@ -221,7 +222,7 @@ int Escapes::MapMemory() {
   request.length = api.params.length;
   request.flags = api.params.flags;
   request.target = caller_.ResolveFd(api.fd);
-  const NvStatus status = driver_.model_.MapMemory(call_.file, ViewForMapping(), request);
+  const NvStatus status = model_.MapMemory(call_.file, ViewForMapping(), request);
   if (status == rm::NV_OK) {
     api.params.pLinearAddress = request.linear_address;
     call_.mapped_file = request.target;
@@ -234,29 +235,29 @@ int Escapes::MapMemory() {
 
 int Escapes::UnmapMemory() {
   const auto api = Load<rm::NVOS34_PARAMETERS>(call_.bytes);
-  PutStatus(call_, driver_.model_.UnmapMemory(call_.file, ViewForMapping(), api.hClient,
-                                              api.hDevice, api.hMemory, api.pLinearAddress));
+  PutStatus(call_, model_.UnmapMemory(call_.file, ViewForMapping(), api.hClient, api.hDevice,
+                                      api.hMemory, api.pLinearAddress));
   return 0;
 }
 
 int Escapes::UpdateMapping() {
   const auto api = Load<rm::NVOS56_PARAMETERS>(call_.bytes);
-  PutStatus(call_, driver_.model_.UpdateMapping(ViewForMapping(), api.hClient, api.hMemory,
-                                                api.pOldCpuAddress, api.pNewCpuAddress));
+  PutStatus(call_, model_.UpdateMapping(ViewForMapping(), api.hClient, api.hMemory,
+                                        api.pOldCpuAddress, api.pNewCpuAddress));
   return 0;
 }
 
 int Escapes::RegisterFd() {
   const auto api = Load<rm::nv_ioctl_register_fd_t>(call_.bytes);
   const FileId ctl = caller_.ResolveFd(api.ctl_fd);
-  return driver_.model_.RegisterFd(call_.file, ctl) == rm::NV_OK ? 0 : EINVAL;
+  return model_.RegisterFd(call_.file, ctl) == rm::NV_OK ? 0 : EINVAL;
 }
 
 int Escapes::OsEvent() {
   const auto api = Load<rm::nv_ioctl_alloc_os_event_t>(call_.bytes);
   PutStatus(call_, call_.nr == rm::NV_ESC_ALLOC_OS_EVENT
-                       ? driver_.model_.AllocOsEvent(call_.file, api.hClient, api.fd)
-                       : driver_.model_.FreeOsEvent(api.hClient, api.fd));
+                       ? model_.AllocOsEvent(call_.file, api.hClient, api.fd)
+                       : model_.FreeOsEvent(api.hClient, api.fd));
   return 0;
 }
 

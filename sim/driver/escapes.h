@@ -10,12 +10,19 @@
 
 namespace cgpu::sim {
 
-// Executes one prepared call. Lives for that call.
+// Executes one prepared call. Lives for that call, under the driver's lock.
 class Escapes {
  public:
-  Escapes(Driver& driver, Call& call, Caller& caller)
-      : driver_(driver), call_(call), caller_(caller) {}
+  Escapes(DriverModel& model, const rm::DriverVersion& version, rm::NvU64& memblock_size,
+          Call& call, Caller& caller)
+      : model_(model),
+        version_(version),
+        memblock_size_(memblock_size),
+        call_(call),
+        caller_(caller) {}
 
+  // Lets the caller read ahead what Run() may ask of it. Without the lock.
+  static void LookAhead(const Call& call, Caller& caller);
   void Run();
 
   // Writes `status` where the call's structure has it. A call without such a field keeps its errno.
@@ -54,7 +61,7 @@ class Escapes {
 
   [[nodiscard]] NvStatus AllocRoot(rm::NvHandle* handle, rm::NvHandle wanted);
   [[nodiscard]] NvStatus RunControl(const rm::NVOS54_PARAMETERS& api);
-  // nullopt: the control goes the way of the driver's own tables.
+  // Returns nullopt for a control that goes by the driver's own tables.
   [[nodiscard]] std::optional<NvStatus> RunPastTheTables(const rm::NVOS54_PARAMETERS& api);
   [[nodiscard]] NvStatus RunOnObject(ControlCall& control);
   [[nodiscard]] ControlCall MakeControl(Client& client, Object& object, rm::NvU32 cmd);
@@ -74,10 +81,12 @@ class Escapes {
   // Returns what RM_ALLOC of `cls` asks of the caller. It looks only at what the class needs.
   [[nodiscard]] CallerView ViewForAlloc(rm::NvU32 cls);
   [[nodiscard]] CallerView ViewForMapping();
-  // -1 when there is none.
+  // Returns -1 when there is none.
   [[nodiscard]] int CardOfMinor(unsigned minor) const;
 
-  Driver& driver_;
+  DriverModel& model_;
+  const rm::DriverVersion& version_;
+  rm::NvU64& memblock_size_;  // NV_ESC_SYS_PARAMS
   Call& call_;
   Caller& caller_;
 };

@@ -44,7 +44,7 @@ NvStatus Escapes::AllocFor(rm::NvHandle client, rm::NvHandle parent, rm::NvU32 c
   request.handle = *handle;
   request.cls = cls;
   request.params = params;
-  const NvStatus status = driver_.model_.Alloc(call_.file, ViewForAlloc(cls), request);
+  const NvStatus status = model_.Alloc(call_.file, ViewForAlloc(cls), request);
   *handle = request.handle;
   return status;
 }
@@ -69,8 +69,7 @@ NvStatus Escapes::PinPages(rm::NvHandle client, rm::NvHandle parent, rm::NvP64 a
   const NvStatus status =
       AllocFor(client, parent, rm::NV01_MEMORY_SYSTEM_OS_DESCRIPTOR, AsBytes(params), handle);
   if (status == rm::NV_OK) {
-    DriverModel::FindObject(*driver_.model_.FindClient(client), *handle)->block->pages =
-        call_.pages;
+    DriverModel::FindObject(*model_.FindClient(client), *handle)->block->pages = call_.pages;
   }
   return status;
 }
@@ -139,9 +138,9 @@ NvStatus Escapes::AllocLocalUser(rm::NVOS02_PARAMETERS& api) {
   } else if (status == rm::NV_ERR_INSUFFICIENT_PERMISSIONS) {
     status = AllocDynamic(api);
     if (status == rm::NV_OK) {
-      Client* client = driver_.model_.FindClient(api.hRoot);
+      Client* client = model_.FindClient(api.hRoot);
       const Object* object = DriverModel::FindObject(*client, api.hObjectNew);
-      api.limit = driver_.model_.Memory(object->card).Total() - 1;
+      api.limit = model_.Memory(object->card).Total() - 1;
     }
   }
   return status;
@@ -171,7 +170,7 @@ int Escapes::MapDma() {
                          .subspan(longer ? offsetof(rm::NVOS46_PARAMETERS_V580, dmaOffset)
                                          : offsetof(rm::NVOS46_PARAMETERS_V535, dmaOffset));
   request.address = Load<rm::NvU64>(place);
-  const NvStatus status = driver_.model_.MapDma(call_.file, request);
+  const NvStatus status = model_.MapDma(call_.file, request);
   if (status == rm::NV_OK) {
     Store(place, request.address);
   }
@@ -189,7 +188,7 @@ int Escapes::UnmapDma() {
   if (call_.bytes.size() == sizeof(api)) {
     request.length = api.size;  // 535 has no size in it
   }
-  PutStatus(call_, driver_.model_.UnmapDma(call_.file, request));
+  PutStatus(call_, model_.UnmapDma(call_.file, request));
   return 0;
 }
 
@@ -198,7 +197,7 @@ int Escapes::AllocContextDma() {
   auto api = Load<rm::NVOS39_PARAMETERS>(call_.bytes);
   const rm::NvHandle root = api.hObjectParent;
   Client* client = nullptr;
-  NvStatus status = driver_.model_.UseClient(call_.file, root, rm::NV_ERR_INVALID_CLIENT, &client);
+  NvStatus status = model_.UseClient(call_.file, root, rm::NV_ERR_INVALID_CLIENT, &client);
   const Object* memory =
       status == rm::NV_OK ? DriverModel::FindObject(*client, api.hMemory) : nullptr;
   if (status == rm::NV_OK && memory == nullptr) {
@@ -228,8 +227,7 @@ int Escapes::AllocContextDma() {
 int Escapes::BindContextDma() {
   const auto api = Load<rm::NVOS49_PARAMETERS>(call_.bytes);
   Client* client = nullptr;
-  NvStatus status =
-      driver_.model_.UseClient(call_.file, api.hClient, rm::NV_ERR_INVALID_CLIENT, &client);
+  NvStatus status = model_.UseClient(call_.file, api.hClient, rm::NV_ERR_INVALID_CLIENT, &client);
   if (status == rm::NV_OK) {
     const Object* context = DriverModel::FindObject(*client, api.hCtxDma);
     const Object* channel = DriverModel::FindObject(*client, api.hChannel);
@@ -252,8 +250,7 @@ int Escapes::BindContextDma() {
 int Escapes::IdleChannels() {
   const auto api = Load<rm::NVOS30_PARAMETERS>(call_.bytes);
   Client* client = nullptr;
-  NvStatus status =
-      driver_.model_.UseClient(call_.file, api.hClient, rm::NV_ERR_INVALID_CLIENT, &client);
+  NvStatus status = model_.UseClient(call_.file, api.hClient, rm::NV_ERR_INVALID_CLIENT, &client);
   const rm::NvU32 form = api.flags >> 4 & 0xFU;
   if (status == rm::NV_OK && form > kIdleSingle) {
     status = rm::NV_ERR_INVALID_FLAGS;
@@ -275,7 +272,7 @@ int Escapes::IdleChannels() {
     }
   }
   if (status == rm::NV_OK) {
-    driver_.model_.NoteIdle(api.timeout);
+    model_.NoteIdle(api.timeout);
   }
   PutStatus(call_, status);
   return 0;
@@ -305,7 +302,7 @@ int Escapes::ExportDmaBuf() {
     FileId target = 0;
     if (head.fd == -1) {
       for (const auto& [fd, file] : caller_.FilesByFd()) {
-        if (driver_.model_.IsUnused(file)) {
+        if (model_.IsUnused(file)) {
           head.fd = fd;
           target = file;
           break;
@@ -314,11 +311,11 @@ int Escapes::ExportDmaBuf() {
     } else {
       target = caller_.ResolveFd(head.fd);
     }
-    const int card = CardOfMinor(driver_.model_.FindFile(call_.file)->minor);
-    status = target == 0 ? rm::NV_ERR_OPERATING_SYSTEM
-                         : driver_.model_.ExportDmaBuf(head.hClient, card, target,
-                                                       head.totalObjects, head.index,
-                                                       std::span(handles).first(head.numObjects));
+    const int card = CardOfMinor(model_.FindFile(call_.file)->minor);
+    status = target == 0
+                 ? rm::NV_ERR_OPERATING_SYSTEM
+                 : model_.ExportDmaBuf(head.hClient, card, target, head.totalObjects, head.index,
+                                       std::span(handles).first(head.numObjects));
   }
   if (status == rm::NV_OK) {
     Store(std::span(call_.bytes), head.fd);
@@ -328,7 +325,7 @@ int Escapes::ExportDmaBuf() {
 }
 
 int Escapes::CardOfMinor(unsigned minor) const {
-  for (const Card& card : driver_.model_.Cards()) {
+  for (const Card& card : model_.Cards()) {
     if (card.minor == minor) {
       return static_cast<int>(card.index);
     }

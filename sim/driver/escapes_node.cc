@@ -22,7 +22,7 @@ const Card* CardById(const std::vector<Card>& cards, rm::NvU32 gpu_id) {
 
 // nv.c nvidia_read_card_info().
 int Escapes::CardInfo() {
-  const std::vector<Card>& cards = driver_.model_.Cards();
+  const std::vector<Card>& cards = model_.Cards();
   const std::size_t entries = call_.bytes.size() / sizeof(rm::nv_ioctl_card_info_t);
   std::fill_n(call_.bytes.begin(), entries * sizeof(rm::nv_ioctl_card_info_t), std::byte{0});
   if (entries < cards.size()) {
@@ -48,7 +48,7 @@ int Escapes::CardInfo() {
 
 // nv.c, NV_ESC_ATTACH_GPUS_TO_FD: zeros are skipped, an unknown id undoes everything.
 int Escapes::AttachGpus() {
-  OpenFile& file = *driver_.model_.FindFile(call_.file);
+  OpenFile& file = *model_.FindFile(call_.file);
   const std::size_t count = call_.bytes.size() / sizeof(rm::NvU32);
   if (count == 0 || !file.attached_gpus.empty()) {
     return EINVAL;
@@ -56,7 +56,7 @@ int Escapes::AttachGpus() {
   std::vector<rm::NvU32> ids(count);
   std::memcpy(ids.data(), call_.bytes.data(), call_.bytes.size());
   const bool known = std::all_of(ids.begin(), ids.end(), [this](rm::NvU32 id) {
-    return id == 0 || CardById(driver_.model_.Cards(), id) != nullptr;
+    return id == 0 || CardById(model_.Cards(), id) != nullptr;
   });
   if (!known) {
     return EINVAL;
@@ -68,7 +68,7 @@ int Escapes::AttachGpus() {
 // osapi.c RmPerformVersionCheck().
 int Escapes::CheckVersion() {
   auto api = Load<rm::nv_ioctl_rm_api_version_t>(call_.bytes);
-  const std::string mine = driver_.VersionText();
+  const std::string mine = rm::ToString(version_);
   api.reply = rm::NV_RM_API_VERSION_REPLY_RECOGNIZED;
   bool same = api.cmd == rm::NV_RM_API_VERSION_CMD_QUERY;
   if (!same) {
@@ -91,11 +91,11 @@ int Escapes::CheckVersion() {
 // nv.c, NV_ESC_SYS_PARAMS: settable once.
 int Escapes::SysParams() {
   const auto api = Load<rm::nv_ioctl_sys_params_t>(call_.bytes);
-  if (driver_.memblock_size_ == 0) {
-    driver_.memblock_size_ = api.memblock_size;
+  if (memblock_size_ == 0) {
+    memblock_size_ = api.memblock_size;
     return 0;
   }
-  return driver_.memblock_size_ == api.memblock_size ? 0 : EBUSY;
+  return memblock_size_ == api.memblock_size ? 0 : EBUSY;
 }
 
 // nv.c, NV_ESC_NUMA_INFO: of a card whose memory is no node of the machine's.
@@ -106,7 +106,7 @@ int Escapes::NumaInfo() {
     rm::NvU64 memblock_size = 0;
   } info;
   std::fill(call_.bytes.begin(), call_.bytes.end(), std::byte{0});
-  info.memblock_size = driver_.memblock_size_;
+  info.memblock_size = memblock_size_;
   Store(std::span(call_.bytes), info);
   return 0;
 }
@@ -114,7 +114,7 @@ int Escapes::NumaInfo() {
 // escape.c, NV_ESC_STATUS_CODE.
 int Escapes::StatusCode() {
   auto api = Load<rm::nv_ioctl_status_code_t>(call_.bytes);
-  const std::vector<Card>& cards = driver_.model_.Cards();
+  const std::vector<Card>& cards = model_.Cards();
   const bool known = api.domain == 0 && api.slot == 0 &&
                      std::any_of(cards.begin(), cards.end(),
                                  [&api](const Card& card) { return card.pci_bus == api.bus; });

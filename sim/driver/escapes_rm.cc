@@ -42,7 +42,7 @@ int Escapes::Control() {
 // rmapi_gss_legacy_control.c RmGssLegacyRpcCmd(), before control.c is asked: neither the flags nor
 // the file that the client belongs to are looked at. No rule below bounds the size either.
 std::optional<NvStatus> Escapes::RunPastTheTables(const rm::NVOS54_PARAMETERS& api) {
-  Client* client = driver_.model_.FindClient(api.hClient);
+  Client* client = model_.FindClient(api.hClient);
   Object* object = client == nullptr ? nullptr : DriverModel::FindObject(*client, api.hObject);
   const rm::ControlRoute route = rm::RouteOf(api.cmd, object == nullptr ? 0 : object->cls);
   if (route == rm::ControlRoute::kNothing) {
@@ -64,8 +64,8 @@ std::optional<NvStatus> Escapes::RunPastTheTables(const rm::NVOS54_PARAMETERS& a
 }
 
 ControlCall Escapes::MakeControl(Client& client, Object& object, rm::NvU32 cmd) {
-  return ControlCall{driver_.model_,
-                     driver_.version_,
+  return ControlCall{model_,
+                     version_,
                      call_.file,
                      client,
                      object,
@@ -88,7 +88,7 @@ NvStatus Escapes::RunOnObject(ControlCall& control) {
                : RunByFirmwareOfObject(control);
   }
   const rm::ControlRow* row = rm::FindControl(cmd);
-  const ControlEntry* entry = row != nullptr && !row->Known(driver_.abi_.branch)
+  const ControlEntry* entry = row != nullptr && !row->Known(model_.DriverAbi().branch)
                                   ? nullptr  // of another branch
                                   : FindControlEntry(cmd);
   if (entry == nullptr && IsCommandOf(cmd, kind)) {
@@ -118,7 +118,7 @@ NvStatus Escapes::RunControl(const rm::NVOS54_PARAMETERS& api) {
     return rm::NV_ERR_INVALID_ARGUMENT;
   }
   Client* client = nullptr;
-  DriverModel& model = driver_.model_;
+  DriverModel& model = model_;
   if (model.FindClient(api.hClient) == nullptr) {
     return rm::NV_ERR_INVALID_CLIENT;
   }

@@ -142,9 +142,9 @@ NvStatus Escapes::RunVidHeapControl(rm::NVOS32_PARAMETERS& api) {
     case rm::NVOS32_FUNCTION_FREE:
       return (api.data.Free.flags & kMemoryHandleProvided) == 0
                  ? rm::NV_ERR_INVALID_ARGUMENT
-                 : driver_.model_.Free(call_.file, api.hRoot, api.data.Free.hMemory);
+                 : model_.Free(call_.file, api.hRoot, api.data.Free.hMemory);
     case rm::NVOS32_FUNCTION_HW_FREE:
-      return driver_.model_.Free(call_.file, api.hRoot, Load<rm::NvHandle>(data));
+      return model_.Free(call_.file, api.hRoot, Load<rm::NvHandle>(data));
     case rm::NVOS32_FUNCTION_INFO:
       return VidHeapInfo(api);
     case rm::NVOS32_FUNCTION_ALLOC_OS_DESCRIPTOR: {
@@ -208,7 +208,7 @@ NvStatus Escapes::VidHeapAlloc(rm::NVOS32_PARAMETERS& api) {
 NvStatus Escapes::VidHeapInfo(rm::NVOS32_PARAMETERS& api) {
   Client* client = nullptr;
   const NvStatus status =
-      driver_.model_.UseClient(call_.file, api.hRoot, rm::NV_ERR_INVALID_OBJECT_HANDLE, &client);
+      model_.UseClient(call_.file, api.hRoot, rm::NV_ERR_INVALID_OBJECT_HANDLE, &client);
   if (status != rm::NV_OK) {
     return status;
   }
@@ -219,7 +219,7 @@ NvStatus Escapes::VidHeapInfo(rm::NVOS32_PARAMETERS& api) {
   if (object->kind != ObjectKind::kDevice && object->kind != ObjectKind::kSubdevice) {
     return rm::NV_ERR_INVALID_OBJECT_PARENT;
   }
-  const CardMemory& memory = driver_.model_.Memory(object->card);
+  const CardMemory& memory = model_.Memory(object->card);
   api.total = memory.Total();
   api.free = memory.Free();
   api.data.Info.base = 0;

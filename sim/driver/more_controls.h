@@ -1,4 +1,4 @@
-// Controls that the simulation answers and cgpu's tables may not know, by the vendor's names.
+// Controls that the simulation answers and cgpu's tables need not know, by the vendor's names.
 //
 // From NVIDIA/open-gpu-kernel-modules 550.163.01 src/common/sdk/nvidia/inc/ctrl/.
 #ifndef CGPU_SIM_DRIVER_MORE_CONTROLS_H_
@@ -100,7 +100,7 @@ struct NV2080_CTRL_GR_GET_NUM_TPCS_FOR_GPC_PARAMS {
   rm::NvU32 numTpcs;
 };
 
-// ---- No public header: how the simulation tells the load of a whole card (controls_firmware.cc).
+// ---- No public header: how the simulation tells the load of a whole GPU (controls_firmware.cc).
 struct FirmwareTelemetry {
   rm::NvU64 usedBytes;
   rm::NvU32 channels;

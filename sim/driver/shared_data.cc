@@ -1,4 +1,4 @@
-// RM_USER_SHARED_DATA: the page in which the driver shows a card's figures to every client. Laid
+// RM_USER_SHARED_DATA: the page in which the driver shows a GPU's sizes to every client. Laid
 // out as class/cl00de.h of the release has it; what is not written here is 0.
 #include "sim/driver/bytes.h"
 #include "sim/driver/driver.h"
@@ -9,7 +9,7 @@ namespace {
 constexpr std::size_t kPage = 4096;
 constexpr rm::NvU64 kKiB = 1024;
 
-// The places of the figures that the branches have.
+// The places of the sizes that the branches have.
 struct Places {
   std::size_t bar1_size;  // KiB, 32 bits; what is free follows
   std::size_t total;      // bytes, 64 bits; what is free follows. 0: the release has none
@@ -27,7 +27,7 @@ Places PlacesOf(rm::Branch branch) {
 
 // gpu_user_shared_data.c
 std::vector<std::byte> Driver::SharedData(int card) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const CardMemory& memory = model_.Memory(card);
   const CardMemory& bar1 = model_.Bar1(card);
   const Places places = PlacesOf(abi_.branch);
@@ -48,7 +48,7 @@ std::vector<std::byte> Driver::SharedData(int card) {
 }
 
 std::uint64_t Driver::SharedDataVersion() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::uint64_t sum = 0;
   for (const Card& card : model_.Cards()) {
     const auto index = static_cast<int>(card.index);

@@ -41,14 +41,14 @@ NvStatus Driver::RunUvm(const UvmHandler& handler, FileId file, Caller& caller,
   if (registers || handler.request == rm::UVM_INITIALIZE) {
     caller.LookAhead(registers);
   }
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   UvmCall call{uvm_, abi_.branch, file, uvm_.Find(file), caller, params, 0, {}};
   if (handler.needs_space && call.space == nullptr) {
     return rm::NV_ERR_ILLEGAL_ACTION;
   }
   const NvStatus status = handler.run(call);
   TellGpu();
-  lock.unlock();
+  lock.Unlock();
   if (call.more.empty() || caller.Write(call.more_address, call.more)) {
     return status;
   }
@@ -56,22 +56,22 @@ NvStatus Driver::RunUvm(const UvmHandler& handler, FileId file, Caller& caller,
 }
 
 bool Driver::UvmIsIdle() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return uvm_.Empty();
 }
 
 std::set<std::uint32_t> Driver::UvmOwners(FileId file) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return uvm_.OwnersOf(file);
 }
 
 bool Driver::IsUvmSpace(FileId file) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return uvm_.Find(file) != nullptr;
 }
 
 void Driver::SettleUvm(const UvmSeen& seen) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   uvm_.Settle(seen);
   TellGpu();
 }
@@ -82,9 +82,9 @@ bool Driver::AsksForMemory(const Call& call) {
                                                call.control == rm::NV2080_CTRL_CMD_FB_GET_INFO_V2));
 }
 
-UvmBooks Driver::GetUvmBooks() {
-  const std::lock_guard lock(mutex_);
-  return uvm_.GetBooks();
+UvmAccounting Driver::GetUvmAccounting() {
+  const MutexLock lock(mutex_);
+  return uvm_.GetAccounting();
 }
 
 }  // namespace cgpu::sim

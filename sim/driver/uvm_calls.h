@@ -20,8 +20,8 @@ struct UvmCall {
   UvmSpace* space;  // nullptr only for the requests that need none
   Caller& caller;
   std::span<std::byte> params;
-  // Written to the caller's memory after the handler, without the lock. Failing, the status is
-  // NV_ERR_INVALID_ADDRESS.
+  // Bytes that are written to the caller's memory after the handler, without the lock. If that
+  // fails, the status is NV_ERR_INVALID_ADDRESS.
   rm::NvP64 more_address;
   std::vector<std::byte> more;
 };
@@ -32,9 +32,9 @@ struct UvmHandler {
   bool needs_space = true;
 };
 
-// Those of uvm_policies.cc: what does not change which memory is taken.
+// Returns those of uvm_policies.cc, which do not change which memory is taken.
 [[nodiscard]] std::span<const UvmHandler> UvmPolicyHandlers();
-// nullptr: this driver's nvidia-uvm routes no such request.
+// Returns nullptr for a request that this driver's nvidia-uvm does not route.
 [[nodiscard]] const UvmHandler* FindUvmHandler(rm::NvU32 request);
 
 }  // namespace cgpu::sim

@@ -1,4 +1,4 @@
-// One channel: its ring of entries, its pushbuffer, the state of its classes, and what it is at.
+// One channel: its ring of entries, its pushbuffer, the state of its classes, and its present work.
 //
 // Formats and numbers: NVIDIA/open-gpu-kernel-modules src/common/sdk/nvidia/inc/class/clc36f.h,
 // clc56f.h and clc86f.h (entries, method headers, host methods, USERD), clc6c0.h and its QMD, and
@@ -113,7 +113,7 @@ struct Operation {
   bool preemptible = true;
 };
 
-// A semaphore that was not there. `looked` is the state of memory at which it was read.
+// A semaphore that was not released yet. `looked` is the state of memory at which it was read.
 struct Wait {
   Acquire acquire;
   std::uint64_t looked = 0;
@@ -145,7 +145,7 @@ struct Channel {
   std::optional<Wait> wait;
 
   [[nodiscard]] bool MayRun() const { return scheduled && !disabled && !stopped; }
-  // Whether it has anything to do, were no semaphore missing.
+  // Returns whether it has anything to do, or would have if no semaphore were missing.
   [[nodiscard]] bool HasWork() const {
     return operation.has_value() || wait.has_value() || !pushbuffer.Done() || gp_get != gp_put;
   }

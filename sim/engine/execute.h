@@ -12,14 +12,14 @@
 
 namespace cgpu::sim::engine {
 
-// Bits high to low of a word, as the vendor's headers write fields.
+// Returns the bits high to low of a word, as the vendor's headers write fields.
 constexpr std::uint32_t Bits(std::uint32_t word, unsigned high, unsigned low) {
   return (word >> low) & static_cast<std::uint32_t>((std::uint64_t{2} << (high - low)) - 1);
 }
 constexpr bool Bit(std::uint32_t word, unsigned at) {
   return ((word >> at) & 1U) != 0;
 }
-// With one half of a 64-bit register replaced.
+// Return the value with one half of the 64-bit register replaced.
 constexpr std::uint64_t WithUpper(std::uint64_t value, std::uint32_t upper) {
   return (value & 0xffff'ffffU) | (std::uint64_t{upper} << 32U);
 }
@@ -57,10 +57,10 @@ struct Machine {
 // Fetches the next entry, or executes the next word of the pushbuffer. The channel has work, is at
 // no operation and waits for nothing.
 [[nodiscard]] Step Next(Channel& channel, const Machine& machine);
-// The operation of the channel has had its time: does what it was for and ends it, or begins its
-// next part.
+// Completes the channel's operation, which has had its time: does what it was for and ends it, or
+// begins its next part.
 [[nodiscard]] Step Complete(Channel& channel, const Machine& machine);
-// Reads GP_PUT, where USERD is there. False: it names an entry beyond the ring.
+// Reads GP_PUT, where USERD is there. Returns false if it names an entry beyond the ring.
 [[nodiscard]] bool ReadPut(Channel& channel, GpuMemory& memory);
 
 // --- One method each, with its data. pushbuffer.cc calls them by the object of the subchannel.
@@ -77,7 +77,7 @@ void VideoMethod(Channel& channel, const Machine& machine, std::uint32_t method,
 void CompleteKernel(Channel& channel, const Machine& machine, Step& step);
 void CompleteCopy(Channel& channel, const Machine& machine, Step& step);
 
-// --- Accesses of a channel to its space. What is not mapped becomes the step's fault.
+// --- Accesses of a channel to its space. An address that is not mapped becomes the step's fault.
 
 bool ReadOrFault(const Channel& channel, const Machine& machine, std::uint64_t address,
                  std::span<std::byte> to, Step& step);

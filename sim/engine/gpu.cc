@@ -339,50 +339,51 @@ void Gpu::InjectFault(ChannelKey key, Fault fault) {
   }
 }
 
-// --- Books.
+// --- Accounting.
 
-std::optional<GroupBooks> Gpu::Group(GroupKey key) const {
+std::optional<GroupAccounting> Gpu::Group(GroupKey key) const {
   const engine::Group* group = card_->FindGroup(key);
   if (group == nullptr) {
     return std::nullopt;
   }
-  GroupBooks books;
-  books.runlist = group->runlist->Id();
-  books.gpu_time_ns = group->gpu_time;
-  books.switches = group->switches;
-  books.kernels = group->kernels;
-  books.copied_bytes = group->copied_bytes;
-  books.slice_ns = group->slice;
-  books.interleave = group->interleave;
-  books.scheduled = group->IsScheduled();
-  books.running = group->runlist->Current() == group;
-  books.has_work = !group->fault && std::ranges::any_of(group->channels, [](const auto* channel) {
-    return channel->HasWork() && !channel->wait && !channel->stopped;
-  });
-  books.fault = group->fault;
-  return books;
+  GroupAccounting accounting;
+  accounting.runlist = group->runlist->Id();
+  accounting.gpu_time_ns = group->gpu_time;
+  accounting.switches = group->switches;
+  accounting.kernels = group->kernels;
+  accounting.copied_bytes = group->copied_bytes;
+  accounting.slice_ns = group->slice;
+  accounting.interleave = group->interleave;
+  accounting.scheduled = group->IsScheduled();
+  accounting.running = group->runlist->Current() == group;
+  accounting.has_work =
+      !group->fault && std::ranges::any_of(group->channels, [](const auto* channel) {
+        return channel->HasWork() && !channel->wait && !channel->stopped;
+      });
+  accounting.fault = group->fault;
+  return accounting;
 }
 
-std::optional<ChannelBooks> Gpu::Channel(ChannelKey key) const {
+std::optional<ChannelAccounting> Gpu::Channel(ChannelKey key) const {
   const engine::Channel* channel = card_->FindChannel(key);
   if (channel == nullptr) {
     return std::nullopt;
   }
-  ChannelBooks books;
-  books.gp_get = channel->gp_get;
-  books.gp_put = channel->gp_put;
-  books.kernels = channel->kernels;
-  books.copied_bytes = channel->copied_bytes;
-  books.ignored_methods = channel->ignored_methods;
-  books.waiting = channel->wait.has_value();
-  books.disabled = channel->disabled;
-  books.stopped = channel->stopped;
-  return books;
+  ChannelAccounting accounting;
+  accounting.gp_get = channel->gp_get;
+  accounting.gp_put = channel->gp_put;
+  accounting.kernels = channel->kernels;
+  accounting.copied_bytes = channel->copied_bytes;
+  accounting.ignored_methods = channel->ignored_methods;
+  accounting.waiting = channel->wait.has_value();
+  accounting.disabled = channel->disabled;
+  accounting.stopped = channel->stopped;
+  return accounting;
 }
 
-RunlistBooks Gpu::Runlist(RunlistId id) const {
+RunlistAccounting Gpu::Runlist(RunlistId id) const {
   const auto at = card_->runlists.find(id);
-  return at == card_->runlists.end() ? RunlistBooks{} : at->second.Books();
+  return at == card_->runlists.end() ? RunlistAccounting{} : at->second.Accounting();
 }
 
 std::vector<Start> Gpu::Starts(std::uint64_t from) const {

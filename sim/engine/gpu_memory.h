@@ -1,5 +1,5 @@
-// The memory that an engine reads and writes, and what it tells the world. Implemented by whoever
-// owns the pages.
+// The memory that an engine reads and writes, and what it tells the world. The owner of the pages
+// implements it.
 #ifndef CGPU_SIM_ENGINE_GPU_MEMORY_H_
 #define CGPU_SIM_ENGINE_GPU_MEMORY_H_
 
@@ -19,16 +19,16 @@ class GpuMemory {
   GpuMemory& operator=(const GpuMemory&) = delete;
   virtual ~GpuMemory() = default;
 
-  // At a GPU virtual address of an address space. False: some byte of it is not mapped, or not so;
-  // then nothing was written. An access of 4 or 8 bytes at an address that they divide must be one
-  // load or one store: processors watch such words. Stores become visible in the order of the
-  // calls. The length is at least 1 and at most 256 KiB; the sum of address and length may
+  // Access a GPU virtual address of an address space. Return false if some byte is not mapped for
+  // that; then nothing was written. An access of 4 or 8 bytes at an address that they divide must
+  // be one load or one store: processors watch such words. Stores become visible in the order of
+  // the calls. The length is at least 1 and at most 256 KiB; the sum of address and length may
   // overflow, which is "not mapped".
   [[nodiscard]] virtual bool Read(SpaceId space, std::uint64_t address,
                                   std::span<std::byte> to) = 0;
   [[nodiscard]] virtual bool Write(SpaceId space, std::uint64_t address,
                                    std::span<const std::byte> from) = 0;
-  // The same for memory that is named by its block: USERD, 4 bytes at a time.
+  // Do the same for memory that is named by its block: USERD, 4 bytes at a time.
   [[nodiscard]] virtual bool ReadBlock(BlockId block, std::uint64_t offset,
                                        std::span<std::byte> to) = 0;
   [[nodiscard]] virtual bool WriteBlock(BlockId block, std::uint64_t offset,
@@ -43,13 +43,14 @@ class GpuEvents {
   GpuEvents& operator=(const GpuEvents&) = delete;
   virtual ~GpuEvents() = default;
 
-  // A channel did what ends it, and with it its whole group, as RM's recovery tears a TSG down: no
-  // channel of the group runs again, they stay until they are removed. Told once per group.
-  // `address`: of the access, for kMmu; else 0. Every channel of the group has a notifier to write.
+  // Hears that a channel did what ends it, and with it its whole group, as RM's recovery tears a
+  // TSG down: no channel of the group runs again, they stay until they are removed. Called once per
+  // group. `address`: of the access, for kMmu; else 0. Every channel of the group has a notifier to
+  // write.
   virtual void OnFault(GroupKey group, ChannelKey channel, Fault fault, std::uint64_t address,
                        Time at) = 0;
-  // A channel asked for an interrupt that does not stall (NON_STALL_INTERRUPT, or the awaken and
-  // interrupt flags of a release). As often as it asks.
+  // Hears that a channel asked for an interrupt that does not stall (NON_STALL_INTERRUPT, or the
+  // awaken and interrupt flags of a release). Called as often as it asks.
   virtual void OnInterrupt(RunlistId runlist, ChannelKey channel, Time at) = 0;
 };
 

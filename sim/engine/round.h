@@ -16,14 +16,15 @@ struct RoundMember {
   friend bool operator==(const RoundMember&, const RoundMember&) = default;
 };
 
-// A HIGH member before each entry of a lower level, a MEDIUM one before each LOW one; within a
-// level in the order given. A level that has no lower ones beside it stands once. Beyond
-// kMostEntries each member stands once, HIGH ones first: a runlist has an end.
+// Returns the round: a HIGH member before each entry of a lower level, a MEDIUM one before each LOW
+// one; within a level in the order given. The members of the lowest level that there is stand once.
+// Where that makes more than kMostEntries, each member stands once, HIGH ones first: a runlist has
+// an end.
 inline constexpr std::size_t kMostEntries = 65'536;
 [[nodiscard]] std::vector<GroupKey> MakeRound(std::span<const RoundMember> members);
 
-// Where the round stood, in another one: the entry of `after` that is followed by what would have
-// followed entry `position` of `before`, as far as it is still there.
+// Returns the place in the round `after` that continues the round `before` from `position`: the
+// entry that is followed by what would have followed, as far as it is still there.
 [[nodiscard]] std::size_t SamePlace(std::span<const GroupKey> before, std::size_t position,
                                     std::span<const GroupKey> after);
 

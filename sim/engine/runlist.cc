@@ -108,13 +108,13 @@ void Runlist::Account(Time now) {
   accounted_ = now;
   switch (state_) {
     case State::kIdle:
-      books_.idle_ns += passed;
+      accounting_.idle_ns += passed;
       break;
     case State::kSwitching:
-      books_.switching_ns += passed;
+      accounting_.switching_ns += passed;
       break;
     case State::kRunning:
-      books_.busy_ns += passed;
+      accounting_.busy_ns += passed;
       current_->gpu_time += passed;
       break;
   }
@@ -271,7 +271,7 @@ void Runlist::GoTo(std::size_t entry, Time now) {
   }
   loaded_ = current_;
   ++current_->switches;
-  ++books_.switches;
+  ++accounting_.switches;
   state_ = State::kSwitching;
   due_ = now + shared_.costs.context_switch_ns;
 }

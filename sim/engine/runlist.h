@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "sim/engine/books.h"
+#include "sim/engine/accounting.h"
 #include "sim/engine/channel.h"
 #include "sim/engine/execute.h"
 #include "sim/engine/types.h"
@@ -31,15 +31,14 @@ struct Group {
   std::uint64_t kernels = 0;
   std::uint64_t copied_bytes = 0;
 
-  // For the log of starts: whether it has begun to run the work that it has, and since when it
-  // could have.
+  // For the log of starts: whether it has begun to run its work, and since when it could have.
   bool began = false;
   std::optional<Time> visible;
 
   [[nodiscard]] bool IsScheduled() const;
 };
 
-// Data that all runlists of a card share.
+// Data that all runlists of a GPU share.
 struct Shared {
   Costs costs;
   GpuMemory* memory = nullptr;
@@ -52,41 +51,41 @@ struct Shared {
   std::deque<Residence> residence_log;
 };
 
-// Thread-compatible. Groups and channels are the card's; they are taken out before they go. Times
+// Thread-compatible. Groups and channels are the GPU's; they are taken out before they go. Times
 // that are passed never go back.
 class Runlist {
  public:
   Runlist(RunlistId id, Shared& shared, Time now) : id_(id), shared_(shared), accounted_(now) {}
 
   [[nodiscard]] RunlistId Id() const { return id_; }
-  // When it has something to do by itself; kNever.
+  // Returns when it has something to do by itself, or kNever.
   [[nodiscard]] Time Due() const { return due_; }
-  // As Due(), without ends of slices that make no difference.
+  // Returns the same, without ends of time slices that make no difference.
   [[nodiscard]] Time NextEvent() const;
   // Does what is due. Returns the work that it was.
   std::uint64_t Handle();
   // Counts up to `now`.
   void Account(Time now);
-  [[nodiscard]] const RunlistBooks& Books() const { return books_; }
+  [[nodiscard]] const RunlistAccounting& Accounting() const { return accounting_; }
   [[nodiscard]] const std::vector<Group*>& Groups() const { return groups_; }
   [[nodiscard]] const Group* Current() const { return current_; }
-  // Whether the engine is at an operation of this channel.
+  // Returns whether the engine is at an operation of this channel.
   [[nodiscard]] bool IsAt(const Channel& channel) const {
     return operating_ && InTurn() == &channel;
   }
 
-  // Something may run that could not before, or have a semaphore to look at.
+  // Hears that something may run that could not before, or has a semaphore to look at.
   void Wake(Time now);
   void Add(Group& group) { groups_.push_back(&group); }
   void Remove(Group& group, Time now);
-  // Before the channel leaves its group.
+  // Forgets the channel, before it leaves its group.
   void Remove(Channel& channel, Time now);
-  // Groups were scheduled, or left, or changed their level.
+  // Takes in that groups were scheduled, or left, or changed their level.
   void Submit(Time now);
-  // The group leaves the engine, if it is on it; it may be chosen again. When it is off.
+  // Takes the group off the engine, if it is there; it may be chosen again. Returns when it is off.
   Time Leave(const Group& group, Time now);
   void SetSlice(Group& group, Duration slice, Time now);
-  // The group of the channel is over.
+  // Ends the group of the channel.
   void Fail(Channel& channel, const FaultReport& report, Time now);
   // Makes visible now what became possible for a group that did not run yet.
   void Show(Group& group, Time now) const;
@@ -101,7 +100,7 @@ class Runlist {
   bool LookAt(Group& group, Time now) const;
 
   [[nodiscard]] Channel* InTurn() const;
-  // It is at something that cannot be preempted.
+  // Returns whether it is at something that cannot be preempted.
   [[nodiscard]] bool RunsOn() const {
     return operating_ && InTurn()->operation && !InTurn()->operation->preemptible;
   }
@@ -117,7 +116,7 @@ class Runlist {
   void Begin(bool switched, Time now);
   void NoteResidence(const Group& group, bool begins, Time at) const;
   void Settle(Time now);
-  // The current group is off; whoever is next.
+  // Chooses the next group, when the current one is off.
   void Choose(Time now);
   void RollSlice(Time now);
   void MakeRound();
@@ -139,7 +138,7 @@ class Runlist {
   Time ready_ = 0;              // else the front end takes its next step then
   std::optional<Time> leaves_;  // since when it should be off, but cannot be preempted
   Time accounted_;
-  RunlistBooks books_;
+  RunlistAccounting accounting_;
 };
 
 }  // namespace cgpu::sim::engine

@@ -25,12 +25,12 @@ struct Acquire {
   bool wide = false;  // 64 bits
 };
 
-// nullopt: it is not mapped.
+// Returns whether what is waited for has come; nullopt if it is not mapped.
 [[nodiscard]] std::optional<bool> IsThere(const Acquire& acquire, GpuMemory& memory, SpaceId space);
 
 // Numbered as in clc36f.h SEM_EXECUTE_REDUCTION and clc6b5.h SEMAPHORE_REDUCTION.
 enum class Reduction : std::uint8_t { kMin, kMax, kXor, kAnd, kOr, kAdd, kIncrement, kDecrement };
-// From the numbers of the compute classes: clc6c0.h SET_REPORT_SEMAPHORE_D_REDUCTION_OP.
+// Converts the numbers of the compute classes: clc6c0.h SET_REPORT_SEMAPHORE_D_REDUCTION_OP.
 [[nodiscard]] Reduction ComputeReduction(std::uint32_t number);
 
 struct Release {
@@ -42,7 +42,8 @@ struct Release {
   bool is_signed = false;  // of the reduction
 };
 
-// The time is written before the payload, which is what others watch. False: not mapped.
+// Writes the time before the payload, which is what others watch. Returns false if it is not
+// mapped.
 [[nodiscard]] bool Write(const Release& release, GpuMemory& memory, SpaceId space, Time now);
 
 }  // namespace cgpu::sim::engine

@@ -1,6 +1,6 @@
 // A kernel that says how long it runs.
 //
-// The simulated card executes no instructions. A program whose memory begins with this header (at
+// The simulated GPU executes no instructions. A program whose memory begins with this header (at
 // the program address of the QMD) occupies the engine for the time it names and does nothing else;
 // any other program does so for Costs::kernel_ns. Little endian.
 #ifndef CGPU_SIM_ENGINE_TIMED_KERNEL_H_
@@ -15,11 +15,11 @@ struct TimedKernel {
   static constexpr std::uint32_t kVersion = 1;
 
   // Flags.
-  // The engine cannot take it off before its end: no compute preemption, as with WFI.
+  // Keeps the engine from taking it off before its end: no compute preemption, as with WFI.
   static constexpr std::uint32_t kNotPreemptible = 1U << 0;
-  // At its end it writes a word of 0 at `address`: an MMU fault where nothing is mapped.
+  // Writes, at its end, a word of 0 at `address`: an MMU fault where nothing is mapped.
   static constexpr std::uint32_t kAccesses = 1U << 1;
-  // At its end it raises a graphics exception.
+  // Raises, at its end, a graphics exception.
   static constexpr std::uint32_t kTraps = 1U << 2;
 
   std::uint64_t magic = kMagic;

@@ -1,4 +1,4 @@
-// Names, times and costs of the engine: the part of the simulated card that runs work.
+// Names, times and costs of the engine: the part of the simulated GPU that runs work.
 #ifndef CGPU_SIM_ENGINE_TYPES_H_
 #define CGPU_SIM_ENGINE_TYPES_H_
 
@@ -8,7 +8,7 @@
 namespace cgpu::sim::engine {
 
 // Nanoseconds of one clock that the caller chooses and that never goes back. It is also what the
-// card's timer (PTIMER) shows: the timestamps of semaphores are these.
+// GPU's timer (PTIMER) shows: the timestamps of semaphores are these.
 using Time = std::uint64_t;
 using Duration = std::uint64_t;
 inline constexpr Time kNever = ~Time{0};
@@ -17,25 +17,25 @@ inline constexpr Time kNever = ~Time{0};
 using GroupKey = std::uint64_t;    // a channel group (TSG)
 using ChannelKey = std::uint64_t;  // a channel
 using RunlistId = std::uint32_t;   // one per engine; the engine type of RM serves well
-using SpaceId = std::uint64_t;     // an address space of the card
+using SpaceId = std::uint64_t;     // an address space of the GPU
 using BlockId = std::uint64_t;     // memory that is named without an address space (USERD)
 
 // NVIDIA/open-gpu-kernel-modules src/common/sdk/nvidia/inc/ctrl/ctrla06c.h
 // NVA06C_CTRL_INTERLEAVE_LEVEL_*
 enum class Interleave : std::uint8_t { kLow = 0, kMedium = 1, kHigh = 2 };
 
-// Costs and durations. The first three figures are those of measured cards: a switch of 40 us
+// Costs and durations. The first three figures are those of measured GPUs: a switch of 40 us
 // (44 MB of context at 1.1 TB/s), RM's preemption 250-356 us (gpu_ext, arXiv 2512.12615), RM's
-// default slice 128 << 3 units of 1024 ns (src/nvidia/src/kernel/gpu/fifo/arch/volta/
+// default time slice 128 << 3 units of 1024 ns (src/nvidia/src/kernel/gpu/fifo/arch/volta/
 // kernel_fifo_gv100.c). All others are the simulation's. A figure of 0 counts as 1 where time would
 // stand still.
 struct Costs {
   Duration context_switch_ns = 40'000;
   Duration rm_preempt_ns = 300'000;
   Duration default_slice_ns = Duration{1024} * 1024;
-  // How long an engine waits for a kernel that cannot be preempted before the channel gets an
-  // error. RM can set it (NV2080_CTRL_CMD_FIFO_CONFIG_CTXSW_TIMEOUT); what its default is lies in
-  // the driver's closed part.
+  // Time that an engine waits for a kernel that cannot be preempted before the channel gets an
+  // error. RM can set it (NV2080_CTRL_CMD_FIFO_CONFIG_CTXSW_TIMEOUT). Its default is in the
+  // driver's closed part.
   Duration context_switch_timeout_ns = 2'000'000'000;
   Duration kernel_ns = 10'000;          // a program without a TimedKernel header
   std::uint64_t bytes_per_us = 20'000;  // of a copy: 20 GB/s

@@ -24,25 +24,25 @@ Faults::Faults(Resume resume, IsKilled is_killed)
 
 Faults::~Faults() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stop_ = true;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
   thread_.join();
 }
 
 void Faults::Add(const FaultRule& rule) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   rules_.push_back(rule);
 }
 
 void Faults::Clear() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   rules_.clear();
 }
 
 std::optional<FaultRule> Faults::Match(const Call& call) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto rule = std::find_if(rules_.begin(), rules_.end(),
                                  [&call](const FaultRule& r) { return Applies(r, call); });
   if (rule == rules_.end()) {
@@ -56,52 +56,55 @@ std::optional<FaultRule> Faults::Match(const Call& call) {
 }
 
 void Faults::Park(std::uint64_t ticket, const FaultRule& rule) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto wait =
       rule.effect == FaultRule::Effect::kDelay
           ? std::min<std::chrono::milliseconds>(std::chrono::milliseconds(rule.value), kMaxHold)
           : std::chrono::milliseconds(kMaxHold);
   waiting_[ticket] = Waiting{Clock::now() + wait, interrupted_early_.erase(ticket) != 0};
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 void Faults::Interrupted(std::uint64_t ticket) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (const auto found = waiting_.find(ticket); found != waiting_.end()) {
     found->second.interrupted = true;
-    changed_.notify_all();
+    changed_.NotifyAll();
   } else {
     interrupted_early_.insert(ticket);
   }
 }
 
 void Faults::Forget(std::uint64_t ticket) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   interrupted_early_.erase(ticket);
 }
 
 std::size_t Faults::Release() {
   std::vector<std::uint64_t> tickets;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::erase_if(rules_, [](const FaultRule& r) { return r.effect == FaultRule::Effect::kHold; });
     for (const auto& [ticket, waiting] : waiting_) {
       tickets.push_back(ticket);
     }
     waiting_.clear();
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
   ResumeAll(tickets);
   return tickets.size();
 }
 
 bool Faults::WaitHeld(std::size_t count, std::chrono::milliseconds timeout) {
-  std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, timeout, [&] { return waiting_.size() >= count; });
+  const auto until = Clock::now() + timeout;
+  const MutexLock lock(mutex_);
+  while (waiting_.size() < count && changed_.WaitUntil(mutex_, until)) {
+  }
+  return waiting_.size() >= count;
 }
 
 std::size_t Faults::Held() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return waiting_.size();
 }
 
@@ -125,26 +128,26 @@ void Faults::ResumeAll(const std::vector<std::uint64_t>& tickets) {
 }
 
 void Faults::Run() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!stop_) {
     const auto now = Clock::now();
     const std::vector<std::uint64_t> due = TakeDue(now);
     if (!due.empty()) {
-      changed_.notify_all();
-      lock.unlock();
+      changed_.NotifyAll();
+      lock.Unlock();
       ResumeAll(due);
-      lock.lock();
+      lock.Lock();
       continue;
     }
     if (waiting_.empty()) {
-      changed_.wait(lock);
+      changed_.Wait(mutex_);
       continue;
     }
     auto until = now + kMaxHold;
     for (const auto& [ticket, waiting] : waiting_) {
       until = std::min(until, waiting.interrupted ? now + kKilledPoll : waiting.until);
     }
-    changed_.wait_until(lock, until);
+    (void)changed_.WaitUntil(mutex_, until);
   }
 }
 

@@ -3,17 +3,16 @@
 #define CGPU_SIM_FUSE_FAULTS_H_
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "sim/driver/driver.h"
 
 namespace cgpu::sim {
@@ -47,19 +46,19 @@ class Faults {
 
   void Add(const FaultRule& rule);
   void Clear();
-  // The rule that applies to `call`, counted as used.
+  // Returns the rule that applies to `call`, and counts it as used.
   [[nodiscard]] std::optional<FaultRule> Match(const Call& call);
 
   // Makes the call with this ticket wait as `rule` says.
   void Park(std::uint64_t ticket, const FaultRule& rule);
-  // FUSE says that a signal arrived for the caller. If it is not a fatal one the call waits on.
-  // May come before the call is parked.
+  // Hears from FUSE that a signal arrived for the caller. The call waits on if it is not a fatal
+  // one. May come before the call is parked.
   void Interrupted(std::uint64_t ticket);
-  // No more is heard of this ticket.
+  // Forgets the ticket: no more is heard of it.
   void Forget(std::uint64_t ticket);
   // Drops the hold rules and lets every waiting call go on; returns how many.
   std::size_t Release();
-  // Waits until `count` calls are held (delayed ones count too). False at the deadline.
+  // Waits until `count` calls are held (delayed ones count too). Returns false at the deadline.
   [[nodiscard]] bool WaitHeld(std::size_t count, std::chrono::milliseconds timeout);
   [[nodiscard]] std::size_t Held();
 
@@ -74,19 +73,18 @@ class Faults {
   };
 
   void Run();
-  [[nodiscard]] std::vector<std::uint64_t> TakeDue(Clock::time_point now);
+  [[nodiscard]] std::vector<std::uint64_t> TakeDue(Clock::time_point now) CGPU_REQUIRES(mutex_);
   void ResumeAll(const std::vector<std::uint64_t>& tickets);
 
   const Resume resume_;
   const IsKilled is_killed_;
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  // Protected by mutex_:
-  std::vector<FaultRule> rules_;
-  std::map<std::uint64_t, Waiting> waiting_;
-  std::set<std::uint64_t> interrupted_early_;
-  bool stop_ = false;
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<FaultRule> rules_ CGPU_GUARDED_BY(mutex_);
+  std::map<std::uint64_t, Waiting> waiting_ CGPU_GUARDED_BY(mutex_);
+  std::set<std::uint64_t> interrupted_early_ CGPU_GUARDED_BY(mutex_);
+  bool stop_ CGPU_GUARDED_BY(mutex_) = false;
 
   std::thread thread_;  // last: runs while the rest lives
 };

@@ -18,7 +18,7 @@ namespace cgpu::sim {
 namespace {
 
 constexpr int kLowest = 10;  // above the engines' descriptors
-constexpr std::chrono::seconds kBooksTimeout{10};
+constexpr std::chrono::seconds kAccountingTimeout{10};
 // As many as a query of utilisation returns, of some groups each.
 constexpr std::size_t kKeptSamples = 4096;
 
@@ -87,21 +87,21 @@ void GpuLink::Enqueue(std::string_view bytes, int borrowed) {
   }
   outgoing_.push_back(std::move(message));
   shared_->sent.fetch_add(1, std::memory_order_release);
-  to_send_.notify_one();
+  to_send_.NotifyOne();
 }
 
 void GpuLink::RunSender() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (alive_) {
     if (outgoing_.empty()) {
-      to_send_.wait(lock);
+      to_send_.Wait(mutex_);
       continue;
     }
     const Outgoing message = std::move(outgoing_.front());
     outgoing_.pop_front();
-    lock.unlock();
+    lock.Unlock();
     (void)SendMessage(socket_.get(), message.bytes, message.fd.get());
-    lock.lock();
+    lock.Lock();
   }
 }
 
@@ -123,11 +123,11 @@ void GpuLink::Died() {
                "cgpu-sim: the process of the cards' engines (pid %d) ended with wait status 0x%x; "
                "nothing runs on the cards any more\n",
                pid_, static_cast<unsigned>(status));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   alive_ = false;
   outgoing_.clear();
-  to_send_.notify_all();
-  changed_.notify_all();
+  to_send_.NotifyAll();
+  changed_.NotifyAll();
 }
 
 void GpuLink::Receive(std::string_view bytes) {
@@ -140,14 +140,14 @@ void GpuLink::Receive(std::string_view bytes) {
   } else if (const auto find = wire::As<wire::FindBlock>(bytes)) {
     AnswerFind(*find);
   } else if (const auto done = wire::As<wire::Done>(bytes)) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     pending_.erase(done->key);
-    changed_.notify_all();
+    changed_.NotifyAll();
   } else if (const auto fault = wire::As<wire::Fault>(bytes)) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     faults_[fault->group] = fault->code;
   } else if (const auto sample = wire::As<wire::Sample>(bytes)) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::deque<GpuSample>& kept = samples_[static_cast<int>(sample->card)];
     kept.push_back(
         {sample->end_ns, sample->length_ns, sample->group, sample->busy_ns, sample->active != 0});
@@ -155,50 +155,55 @@ void GpuLink::Receive(std::string_view bytes) {
       kept.pop_front();
     }
   } else {
-    ReceiveBooks(*kind, bytes);
+    ReceiveAccounting(*kind, bytes);
   }
 }
 
-void GpuLink::ReceiveBooks(wire::Kind kind, std::string_view bytes) {
-  const std::lock_guard lock(mutex_);
-  if (const auto group = wire::As<wire::GroupBooks>(bytes)) {
-    books_.groups.push_back(*group);
-  } else if (const auto channel = wire::As<wire::ChannelBooks>(bytes)) {
-    books_.channels.push_back(*channel);
-  } else if (const auto runlist = wire::As<wire::RunlistBooks>(bytes)) {
-    books_.runlists.push_back(*runlist);
+void GpuLink::ReceiveAccounting(wire::Kind kind, std::string_view bytes) {
+  const MutexLock lock(mutex_);
+  if (const auto group = wire::As<wire::GroupAccounting>(bytes)) {
+    accounting_.groups.push_back(*group);
+  } else if (const auto channel = wire::As<wire::ChannelAccounting>(bytes)) {
+    accounting_.channels.push_back(*channel);
+  } else if (const auto runlist = wire::As<wire::RunlistAccounting>(bytes)) {
+    accounting_.runlists.push_back(*runlist);
   } else if (const auto starts = wire::As<wire::Starts>(bytes)) {
     for (std::uint64_t i = 0; i < starts->count && i < wire::Starts::kMost; ++i) {
-      books_.starts.emplace_back(static_cast<int>(starts->card), starts->starts[i]);
+      accounting_.starts.emplace_back(static_cast<int>(starts->card), starts->starts[i]);
     }
-  } else if (kind == wire::Kind::kBooksEnd) {
-    if (const auto end = wire::As<wire::BooksEnd>(bytes)) {
+  } else if (kind == wire::Kind::kAccountingEnd) {
+    if (const auto end = wire::As<wire::AccountingEnd>(bytes)) {
       pending_.erase(end->key);
-      changed_.notify_all();
+      changed_.NotifyAll();
     }
   }
 }
 
-Result<GpuBooks> GpuLink::AskBooks(std::uint64_t starts_from) {
-  const std::lock_guard one(asking_);
-  std::unique_lock lock(mutex_);
-  books_ = {};
+Result<GpuAccounting> GpuLink::AskAccounting(std::uint64_t starts_from) {
+  const MutexLock one(asking_);
+  const MutexLock lock(mutex_);
+  accounting_ = {};
   const GpuTicket ticket = next_ticket_++;
   pending_.insert(ticket);
-  Enqueue(wire::Bytes(wire::AskBooks{.key = ticket, .value = starts_from}), -1);
-  const bool answered =
-      changed_.wait_for(lock, kBooksTimeout, [&] { return !alive_ || !pending_.contains(ticket); });
+  Enqueue(wire::Bytes(wire::AskAccounting{.key = ticket, .value = starts_from}), -1);
+  const bool answered = WaitFor(ticket, std::chrono::steady_clock::now() + kAccountingTimeout);
   pending_.erase(ticket);
   if (!answered) {
     return Error{Code::kUnavailable, 0, "the cards' engines do not answer",
                  "their process may have been stopped; see pid " + std::to_string(pid_)};
   }
-  books_.alive = alive_;
-  books_.faults = faults_;
-  return books_;
+  accounting_.alive = alive_;
+  accounting_.faults = faults_;
+  return accounting_;
 }
 
-// --- What the driver tells.
+bool GpuLink::WaitFor(GpuTicket ticket, std::chrono::steady_clock::time_point until) {
+  while (alive_ && pending_.contains(ticket) && changed_.WaitUntil(mutex_, until)) {
+  }
+  return !alive_ || !pending_.contains(ticket);
+}
+
+// --- Messages of the driver.
 
 void GpuLink::AddGroup(const GpuGroupSetup& group) {
   wire::AddGroup message;
@@ -213,7 +218,7 @@ void GpuLink::AddGroup(const GpuGroupSetup& group) {
 }
 
 void GpuLink::RemoveGroup(GpuKey group) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   faults_.erase(group);
   Enqueue(wire::Bytes(wire::RemoveGroup{.key = group}), -1);
 }
@@ -237,7 +242,7 @@ void GpuLink::AddChannel(const GpuChannelSetup& channel) {
   message.id = channel.id;
   const auto userd = channel.userd.lock();
   const auto errors = channel.errors.lock();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (userd != nullptr) {
     blocks_[userd->id] = userd;
     message.userd = userd->id;
@@ -273,7 +278,7 @@ void GpuLink::SetEventBuffer(const GpuEventBuffer& buffer) {
   message.all_users = buffer.all_users ? 1 : 0;
   message.admin = buffer.admin ? 1 : 0;
   message.user = buffer.user;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   blocks_[header->id] = header;
   blocks_[records->id] = records;
   Enqueue(wire::Bytes(message), -1);
@@ -289,7 +294,7 @@ void GpuLink::Invalidate(rm::NvU64 space) {
 
 GpuTicket GpuLink::SendOrder(wire::Order::What what, std::span<const GpuKey> keys,
                              bool only_scheduling) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   GpuTicket ticket = 0;
   // Those of one order are done in the order of the messages: the last one's answer is for all.
   for (std::size_t at = 0; at < keys.size(); at += wire::Order::kMost) {
@@ -328,18 +333,20 @@ GpuTicket GpuLink::Stop(GpuKey channel) {
 }
 
 GpuPort::Waited GpuLink::Await(GpuTicket ticket, rm::NvU64 timeout_us) {
-  std::unique_lock lock(mutex_);
-  const auto over = [&] { return !alive_ || !pending_.contains(ticket); };
+  const auto start = std::chrono::steady_clock::now();
+  const MutexLock lock(mutex_);
   if (timeout_us == 0) {
-    changed_.wait(lock, over);
-  } else if (!changed_.wait_for(lock, std::chrono::microseconds(timeout_us), over)) {
+    while (alive_ && pending_.contains(ticket)) {
+      changed_.Wait(mutex_);
+    }
+  } else if (!WaitFor(ticket, start + std::chrono::microseconds(timeout_us))) {
     return Waited::kTimeout;
   }
   return pending_.erase(ticket) == 0 ? Waited::kDone : Waited::kDead;
 }
 
 std::vector<GpuSample> GpuLink::Samples(int card) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const std::deque<GpuSample>& kept = samples_[card];
   return {kept.begin(), kept.end()};
 }

@@ -5,12 +5,11 @@
 
 #include <sys/types.h>
 
-#include <condition_variable>
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -19,6 +18,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "sim/driver/driver.h"
 #include "sim/fuse/tree.h"
@@ -28,12 +28,12 @@
 
 namespace cgpu::sim {
 
-// The engines' counts; see sim/engine/books.h.
-struct GpuBooks {
+// The engines' counts; see sim/engine/accounting.h.
+struct GpuAccounting {
   bool alive = false;
-  std::vector<wire::GroupBooks> groups;
-  std::vector<wire::ChannelBooks> channels;
-  std::vector<wire::RunlistBooks> runlists;
+  std::vector<wire::GroupAccounting> groups;
+  std::vector<wire::ChannelAccounting> channels;
+  std::vector<wire::RunlistAccounting> runlists;
   std::vector<std::pair<int, wire::Start>> starts;  // with its card
   std::map<GpuKey, std::uint32_t> faults;           // of groups: NVIDIA's numbers of errors
 };
@@ -55,7 +55,7 @@ class GpuLink final : public GpuPort {
   [[nodiscard]] const GpuOptions& Options() const { return options_; }
   [[nodiscard]] pid_t Pid() const { return pid_; }
   // kUnavailable: no answer.
-  [[nodiscard]] Result<GpuBooks> AskBooks(std::uint64_t starts_from);
+  [[nodiscard]] Result<GpuAccounting> AskAccounting(std::uint64_t starts_from);
 
   // The driver's messages; see gpu_port.h.
   void AddGroup(const GpuGroupSetup& group) override;
@@ -75,17 +75,17 @@ class GpuLink final : public GpuPort {
   void Invalidate(rm::NvU64 space) override;
   [[nodiscard]] std::vector<GpuSample> Samples(int card) override;
 
-  // Do the engines use the block, and through other files too?
+  // Returns whether the engines use the block, and through other files too.
   [[nodiscard]] bool UsesOthers(rm::NvU64 block);
   // Returns when the engines have taken all that they were told before.
   void Settle();
-  // A program may map `block` through the file with this inode. Under the driver's lock.
+  // Notes that a program may map `block` through the file with this inode. Under the driver's lock.
   void Mapped(Ino ino, UniqueFd path, const MapContext& context, const Block& block);
-  // The program's file was released: what it wrote is in the block by now.
+  // Notes that the program's file was released: what it wrote is in the block by now.
   void Unmapped(Ino ino);
-  // Where the pages of an inode that the engines have open belong.
+  // Returns where the pages of an inode that the engines have open belong.
   [[nodiscard]] std::optional<MapContext> ContextOf(Ino ino);
-  // The engines opened or released it.
+  // Note that the engines opened or released it.
   void EngineOpened(Ino ino);
   void EngineReleased(Ino ino);
 
@@ -107,21 +107,25 @@ class GpuLink final : public GpuPort {
 
   template <class T>
   void Send(const T& message, int borrowed = -1) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     Enqueue(wire::Bytes(message), borrowed);
   }
-  void Enqueue(std::string_view bytes, int borrowed);
+  void Enqueue(std::string_view bytes, int borrowed) CGPU_REQUIRES(mutex_);
+  // Waits until the engines have done what the ticket stands for, or are gone. False at the
+  // deadline.
+  [[nodiscard]] bool WaitFor(GpuTicket ticket, std::chrono::steady_clock::time_point until)
+      CGPU_REQUIRES(mutex_);
   [[nodiscard]] GpuTicket SendOrder(wire::Order::What what, std::span<const GpuKey> keys,
                                     bool only_scheduling);
   void RunSender();
   void RunReceiver();
   void Receive(std::string_view bytes);
-  void ReceiveBooks(wire::Kind kind, std::string_view bytes);
+  void ReceiveAccounting(wire::Kind kind, std::string_view bytes);
   void AnswerTranslate(const wire::Translate& ask);
   void AnswerFind(const wire::FindBlock& ask);
   [[nodiscard]] bool Give(Block& block);
-  void TellMapped(Ino ino, const File& file);
-  void DropIfUnused(std::map<Ino, File>::iterator file);
+  void TellMapped(Ino ino, const File& file) CGPU_REQUIRES(mutex_);
+  void DropIfUnused(std::map<Ino, File>::iterator file) CGPU_REQUIRES(mutex_);
   void Gone(rm::NvU64 block);
   void Died();
 
@@ -132,23 +136,23 @@ class GpuLink final : public GpuPort {
   Driver* driver_ = nullptr;
   std::function<std::shared_ptr<Pages>(Block&)> pages_;
 
-  std::mutex asking_;  // one AskBooks() at a time; above mutex_
+  Mutex asking_ CGPU_ACQUIRED_BEFORE(mutex_);  // one AskAccounting() at a time
 
-  std::mutex mutex_;  // below the driver's lock
-  std::condition_variable to_send_;
-  std::condition_variable changed_;
-  // Protected by mutex_:
-  bool alive_ = true;
-  std::deque<Outgoing> outgoing_;
-  GpuTicket next_ticket_ = 1;
-  std::set<GpuTicket> pending_;
-  std::map<rm::NvU64, std::weak_ptr<Block>> blocks_;  // that the engines may ask for, by id
-  std::set<rm::NvU64> given_;
-  std::map<Ino, File> files_;
-  std::multimap<rm::NvU64, Ino> by_block_;
-  std::map<int, std::deque<GpuSample>> samples_;  // by card
-  std::map<GpuKey, std::uint32_t> faults_;
-  GpuBooks books_;  // as they come in
+  Mutex mutex_;  // below the driver's lock
+  CondVar to_send_;
+  CondVar changed_;
+  bool alive_ CGPU_GUARDED_BY(mutex_) = true;
+  std::deque<Outgoing> outgoing_ CGPU_GUARDED_BY(mutex_);
+  GpuTicket next_ticket_ CGPU_GUARDED_BY(mutex_) = 1;
+  std::set<GpuTicket> pending_ CGPU_GUARDED_BY(mutex_);
+  // Blocks that the engines may ask for, by id.
+  std::map<rm::NvU64, std::weak_ptr<Block>> blocks_ CGPU_GUARDED_BY(mutex_);
+  std::set<rm::NvU64> given_ CGPU_GUARDED_BY(mutex_);
+  std::map<Ino, File> files_ CGPU_GUARDED_BY(mutex_);
+  std::multimap<rm::NvU64, Ino> by_block_ CGPU_GUARDED_BY(mutex_);
+  std::map<int, std::deque<GpuSample>> samples_ CGPU_GUARDED_BY(mutex_);  // by card
+  std::map<GpuKey, std::uint32_t> faults_ CGPU_GUARDED_BY(mutex_);
+  GpuAccounting accounting_ CGPU_GUARDED_BY(mutex_);  // as they come in
 };
 
 }  // namespace cgpu::sim

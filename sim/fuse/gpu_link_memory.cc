@@ -39,7 +39,7 @@ void GpuLink::AnswerTranslate(const wire::Translate& ask) {
 void GpuLink::AnswerFind(const wire::FindBlock& ask) {
   std::weak_ptr<Block> block;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = blocks_.find(ask.key);
     if (found != blocks_.end()) {
       block = found->second;
@@ -67,7 +67,7 @@ bool GpuLink::Give(Block& block) {
   }
   const rm::NvU64 id = block.id;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     given_.insert(id);
     wire::Block message;
     message.block = id;
@@ -85,7 +85,7 @@ bool GpuLink::Give(Block& block) {
 }
 
 void GpuLink::Gone(rm::NvU64 block) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   given_.erase(block);
   blocks_.erase(block);
   Enqueue(wire::Bytes(wire::DropBlock{.key = block}), -1);
@@ -104,15 +104,15 @@ void GpuLink::TellMapped(Ino ino, const File& file) {
 }
 
 bool GpuLink::UsesOthers(rm::NvU64 block) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return given_.contains(block) && by_block_.contains(block);
 }
 
 void GpuLink::Settle() {
-  constexpr rm::NvU64 kPatienceUs = 1000000;
+  constexpr rm::NvU64 kTimeoutUs = 1000000;
   GpuTicket ticket = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ticket = next_ticket_++;
     pending_.insert(ticket);
     wire::Order nothing;
@@ -120,14 +120,14 @@ void GpuLink::Settle() {
     nothing.ticket = ticket;
     Enqueue(wire::Bytes(nothing), -1);
   }
-  (void)Await(ticket, kPatienceUs);
+  (void)Await(ticket, kTimeoutUs);
 }
 
 void GpuLink::Mapped(Ino ino, UniqueFd path, const MapContext& context, const Block& block) {
   if (!HasBytes(block)) {
     return;
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!alive_ || files_.contains(ino)) {
     return;
   }
@@ -143,7 +143,7 @@ void GpuLink::Mapped(Ino ino, UniqueFd path, const MapContext& context, const Bl
 }
 
 void GpuLink::Unmapped(Ino ino) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto file = files_.find(ino);
   if (file == files_.end()) {
     return;
@@ -154,20 +154,20 @@ void GpuLink::Unmapped(Ino ino) {
 }
 
 std::optional<MapContext> GpuLink::ContextOf(Ino ino) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto file = files_.find(ino);
   return file == files_.end() ? std::nullopt : std::optional(file->second.context);
 }
 
 void GpuLink::EngineOpened(Ino ino) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (const auto file = files_.find(ino); file != files_.end()) {
     ++file->second.opened;
   }
 }
 
 void GpuLink::EngineReleased(Ino ino) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (const auto file = files_.find(ino); file != files_.end() && file->second.opened > 0) {
     --file->second.opened;
     DropIfUnused(file);

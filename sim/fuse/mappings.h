@@ -1,4 +1,4 @@
-// Which address spaces have files of nvidia-uvm mapped, from /proc.
+// Finds the address spaces that have files of nvidia-uvm mapped, from /proc.
 #ifndef CGPU_SIM_FUSE_MAPPINGS_H_
 #define CGPU_SIM_FUSE_MAPPINGS_H_
 
@@ -19,7 +19,7 @@ namespace cgpu::sim {
 
 // Remembers the address spaces that it has seen with such mappings. What a process maps outlives it
 // where another shares its memory (CLONE_VM), and a process that executes another program leaves
-// its memory: so an address space is followed by an open /proc/PID/mem, which tells its end, and
+// its memory. So an address space is followed by an open /proc/PID/mem, which tells its end, and
 // by comparing the processes (kcmp). Thread-compatible; looks never fail.
 class Mappings {
  public:

@@ -1,13 +1,13 @@
-// Which open files hang on which inode of the mount, so that a descriptor number in a caller's
-// table can be turned into the open file it stands for.
+// The open files of each inode of the mount, so that a descriptor number in a caller's table can be
+// turned into the open file it stands for.
 #ifndef CGPU_SIM_FUSE_OPEN_FILES_H_
 #define CGPU_SIM_FUSE_OPEN_FILES_H_
 
 #include <algorithm>
 #include <map>
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.h"
 #include "sim/fuse/tree.h"
 #include "sim/model/object.h"
 
@@ -17,11 +17,11 @@ namespace cgpu::sim {
 class OpenFiles {
  public:
   void Add(Ino ino, FileId file) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     by_ino_[ino].push_back(file);
   }
   void Remove(Ino ino, FileId file) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = by_ino_.find(ino);
     if (found == by_ino_.end()) {
       return;
@@ -31,17 +31,17 @@ class OpenFiles {
       by_ino_.erase(found);
     }
   }
-  // 0 when none is open. An inode has more than one open file only when somebody opened
+  // Returns 0 when none is open. An inode has more than one open file only when somebody opened
   // /proc/PID/fd/N, which makes no look-up; then it is the newest.
   [[nodiscard]] FileId Find(Ino ino) const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = by_ino_.find(ino);
     return found == by_ino_.end() ? 0 : found->second.back();
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::map<Ino, std::vector<FileId>> by_ino_;
+  mutable Mutex mutex_;
+  std::map<Ino, std::vector<FileId>> by_ino_ CGPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace cgpu::sim

@@ -18,9 +18,9 @@ namespace cgpu::sim {
 // Thread-safe.
 class FilePages final : public Pages {
  public:
-  // Bytes that were never written are 0.
+  // Makes the pages. Bytes that were never written are 0.
   [[nodiscard]] static Result<std::shared_ptr<FilePages>> Create(rm::NvU64 length);
-  // The memory of the process of thread `tid`: as /proc/TID/mem, which leads nowhere once the
+  // Opens the memory of the process of thread `tid`, as /proc/TID/mem, which leads nowhere once the
   // process has ended or executed another program.
   [[nodiscard]] static Result<std::shared_ptr<FilePages>> OfProcess(pid_t tid, rm::NvU64 address,
                                                                     rm::NvU64 length);

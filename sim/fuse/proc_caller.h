@@ -45,7 +45,7 @@ class ProcCaller final : public Caller {
   // Returns the descriptor's file without opening it (O_PATH); not valid if there is none.
   [[nodiscard]] UniqueFd PathOf(int fd) const;
 
-  // Has it been killed? It cannot die before it is answered.
+  // Returns whether it has been killed. It cannot die before it is answered.
   [[nodiscard]] bool IsKilled() const;
 
  private:

@@ -22,7 +22,7 @@
 namespace cgpu::sim {
 namespace {
 
-constexpr std::chrono::milliseconds kReleasePatience{1000};
+constexpr std::chrono::milliseconds kReleaseTimeout{1000};
 
 }  // namespace
 
@@ -119,7 +119,7 @@ void FuseServer::Park(fuse_req* request, Call call, std::unique_ptr<ProcCaller> 
                       const FaultRule& rule) {
   const std::uint64_t ticket = next_ticket_++;
   {
-    const std::lock_guard lock(parked_mutex_);
+    const MutexLock lock(parked_mutex_);
     parked_[ticket] = Parked{request, std::move(call), std::move(caller)};
   }
   // In this order: once parked, the call may be answered and `request` gone.
@@ -128,7 +128,7 @@ void FuseServer::Park(fuse_req* request, Call call, std::unique_ptr<ProcCaller> 
 }
 
 bool FuseServer::IsKilled(std::uint64_t ticket) {
-  const std::lock_guard lock(parked_mutex_);
+  const MutexLock lock(parked_mutex_);
   const auto found = parked_.find(ticket);
   return found != parked_.end() && found->second.caller->IsKilled();
 }
@@ -136,7 +136,7 @@ bool FuseServer::IsKilled(std::uint64_t ticket) {
 void FuseServer::Resume(std::uint64_t ticket) {
   Parked parked;
   {
-    const std::lock_guard lock(parked_mutex_);
+    const MutexLock lock(parked_mutex_);
     auto node = parked_.extract(ticket);
     if (node.empty()) {
       return;
@@ -151,21 +151,28 @@ void FuseServer::Resume(std::uint64_t ticket) {
 }
 
 void FuseServer::SettleMappings(std::set<std::uint32_t> processes) {
-  const std::lock_guard lock(settle_mutex_);
+  const MutexLock lock(settle_mutex_);
   UvmSeen seen = mappings_.Look(node_, open_files_, std::move(processes));
   seen.keeps_ended = keep_mapped_;
   driver_.SettleUvm(seen);
 }
 
 void FuseServer::KeepMapped(bool kept) {
-  const std::lock_guard lock(settle_mutex_);
+  const MutexLock lock(settle_mutex_);
   keep_mapped_ = kept;
 }
 
 void FuseServer::BarrierReleased(Ino barrier) {
-  const std::lock_guard lock(barrier_mutex_);
+  const MutexLock lock(barrier_mutex_);
   barriers_.erase(barrier);
-  barrier_changed_.notify_all();
+  barrier_changed_.NotifyAll();
+}
+
+bool FuseServer::AwaitBarrier(Ino barrier, std::chrono::steady_clock::time_point until) {
+  const MutexLock lock(barrier_mutex_);
+  while (barriers_.contains(barrier) && barrier_changed_.WaitUntil(barrier_mutex_, until)) {
+  }
+  return !barriers_.contains(barrier);
 }
 
 Result<> FuseServer::Sync(std::chrono::milliseconds timeout) {
@@ -181,24 +188,23 @@ Result<> FuseServer::AwaitReleases(std::chrono::milliseconds timeout) {
     return ErrnoError(Code::kUnavailable, errno, "opening a file of the node's own mount");
   }
   const Ino barrier = info.st_ino;
-  std::unique_lock lock(barrier_mutex_);
-  barriers_.insert(barrier);
-  lock.unlock();
+  {
+    const MutexLock lock(barrier_mutex_);
+    barriers_.insert(barrier);
+  }
   file.reset();
-  lock.lock();
-  if (!barrier_changed_.wait_for(lock, timeout, [&] { return !barriers_.contains(barrier); })) {
+  if (!AwaitBarrier(barrier, std::chrono::steady_clock::now() + timeout)) {
     return Error{Code::kUnavailable, 0,
                  "files that were closed have not all been released in " +
                      std::to_string(timeout.count()) + " ms",
                  "the machine may be very busy; try again"};
   }
-  lock.unlock();
   workers_->SettleReleases();
   return {};
 }
 
 std::shared_ptr<Pages> FuseServer::PagesOf(Block& block) {
-  const std::lock_guard lock(pages_mutex_);
+  const MutexLock lock(pages_mutex_);
   if (block.pages == nullptr) {
     auto pages = FilePages::Create(block.length);
     if (pages.ok()) {
@@ -212,7 +218,7 @@ std::shared_ptr<Pages> FuseServer::ManagedPagesOf(FileId file) {
   if (!driver_.IsUvmSpace(file)) {
     return nullptr;
   }
-  const std::lock_guard lock(pages_mutex_);
+  const MutexLock lock(pages_mutex_);
   std::shared_ptr<Pages>& managed = managed_pages_[file];
   if (managed == nullptr) {
     auto pages = FilePages::Create(static_cast<rm::NvU64>(kAddresses));
@@ -224,7 +230,7 @@ std::shared_ptr<Pages> FuseServer::ManagedPagesOf(FileId file) {
 }
 
 void FuseServer::ForgetManagedPages(FileId file) {
-  const std::lock_guard lock(pages_mutex_);
+  const MutexLock lock(pages_mutex_);
   managed_pages_.erase(file);
 }
 
@@ -256,7 +262,7 @@ void FuseServer::NoteMapping(const Call& call, const ProcCaller& caller) {
   driver_.WithBlock(context->block,
                     [&](const Block& block) { others = gpu_->UsesOthers(block.id); });
   if (others) {
-    (void)AwaitReleases(kReleasePatience);
+    (void)AwaitReleases(kReleaseTimeout);
   }
   driver_.WithBlock(context->block, [&](const Block& block) {
     gpu_->Mapped(info.stx_ino, std::move(path), *context, block);
@@ -277,7 +283,7 @@ void FuseServer::Unmapped(Ino ino) {
 
 void FuseServer::ReadSharedData(Ino ino, int card, std::size_t at, std::span<std::byte> out) {
   {
-    const std::lock_guard lock(shared_data_mutex_);
+    const MutexLock lock(shared_data_mutex_);
     shared_data_files_.insert(ino);
   }
   const std::vector<std::byte> page = driver_.SharedData(card);
@@ -287,14 +293,14 @@ void FuseServer::ReadSharedData(Ino ino, int card, std::size_t at, std::span<std
 }
 
 void FuseServer::ForgetSharedData(Ino ino) {
-  const std::lock_guard lock(shared_data_mutex_);
+  const MutexLock lock(shared_data_mutex_);
   shared_data_files_.erase(ino);
 }
 
 void FuseServer::RenewSharedData() {
   std::set<Ino> files;
   {
-    const std::lock_guard lock(shared_data_mutex_);
+    const MutexLock lock(shared_data_mutex_);
     if (shared_data_files_.empty()) {
       return;
     }

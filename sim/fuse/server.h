@@ -4,14 +4,13 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 
+#include "base/mutex.h"
 #include "base/result.h"
 #include "sim/driver/driver.h"
 #include "sim/fuse/faults.h"
@@ -39,7 +38,7 @@ class FuseServer {
   FuseServer(const FuseServer&) = delete;
   FuseServer& operator=(const FuseServer&) = delete;
 
-  // The engines, if there are any; before Start(). `gpu` outlives the server.
+  // Sets the engines, if there are any; before Start(). `gpu` outlives the server.
   void SetGpu(GpuLink* gpu);
   // Mounts and serves on threads of its own.
   [[nodiscard]] Result<> Start();
@@ -58,7 +57,7 @@ class FuseServer {
 
   // Looks for mappings of nvidia-uvm's files in all processes and tells the driver.
   void SettleMappings() { SettleMappings({}); }
-  // From now on, what address spaces that have ended had mapped stays: UvmSeen::keeps_ended.
+  // Sets whether the mappings of address spaces that end stay from now on: UvmSeen::keeps_ended.
   void KeepMapped(bool kept);
 
  private:
@@ -76,9 +75,11 @@ class FuseServer {
             const FaultRule& rule);
   void Resume(std::uint64_t ticket);
   [[nodiscard]] bool IsKilled(std::uint64_t ticket);
-  // Only in these processes, unless there are none.
+  // Looks only in these processes, or in all if there are none.
   void SettleMappings(std::set<std::uint32_t> processes);
   void BarrierReleased(Ino barrier);
+  // Waits until the barrier is released. False at the deadline.
+  [[nodiscard]] bool AwaitBarrier(Ino barrier, std::chrono::steady_clock::time_point until);
   // As Sync(), without the mappings.
   [[nodiscard]] Result<> AwaitReleases(std::chrono::milliseconds timeout);
   [[nodiscard]] std::shared_ptr<Pages> PagesOf(Block& block);
@@ -87,11 +88,11 @@ class FuseServer {
   [[nodiscard]] std::shared_ptr<Pages> ManagedPagesOf(FileId file);
   void ForgetManagedPages(FileId file);
   [[nodiscard]] bool IsEngine(pid_t tid) const { return gpu_ != nullptr && gpu_->Pid() == tid; }
-  // A program may map memory through this file from now on; and no program does any more.
+  // Note that a program may map memory through this file from now on, and that none does any more.
   void NoteMapping(const Call& call, const ProcCaller& caller);
   void Unmapped(Ino ino);
   // RM_USER_SHARED_DATA: reads the page, and remembers who has it mapped so that it is renewed when
-  // the figures change.
+  // the sizes change.
   void ReadSharedData(Ino ino, int card, std::size_t at, std::span<std::byte> out);
   void ForgetSharedData(Ino ino);
   void RenewSharedData();
@@ -107,23 +108,23 @@ class FuseServer {
   fuse_session* session_ = nullptr;
   std::unique_ptr<Workers> workers_;
 
-  std::mutex settle_mutex_;   // a look at the processes and its use; above the driver's own
-  Mappings mappings_;         // protected by settle_mutex_
-  bool keep_mapped_ = false;  // the same
-  std::mutex pages_mutex_;    // protects Block::pages and managed_pages_
-  std::map<FileId, std::shared_ptr<Pages>> managed_pages_;
+  Mutex settle_mutex_;  // a look at the processes and its use; above the driver's lock
+  Mappings mappings_ CGPU_GUARDED_BY(settle_mutex_);
+  bool keep_mapped_ CGPU_GUARDED_BY(settle_mutex_) = false;
 
-  std::mutex shared_data_mutex_;
-  // Protected by shared_data_mutex_:
-  std::set<Ino> shared_data_files_;
-  std::uint64_t shared_data_version_ = 0;
+  Mutex pages_mutex_;  // protects Block::pages, too; below the driver's lock
+  std::map<FileId, std::shared_ptr<Pages>> managed_pages_ CGPU_GUARDED_BY(pages_mutex_);
 
-  std::mutex parked_mutex_;
-  std::map<std::uint64_t, Parked> parked_;  // protected by parked_mutex_
+  Mutex shared_data_mutex_;  // above the driver's lock
+  std::set<Ino> shared_data_files_ CGPU_GUARDED_BY(shared_data_mutex_);
+  std::uint64_t shared_data_version_ CGPU_GUARDED_BY(shared_data_mutex_) = 0;
 
-  std::mutex barrier_mutex_;
-  std::condition_variable barrier_changed_;
-  std::set<Ino> barriers_;  // waited for; protected by barrier_mutex_
+  Mutex parked_mutex_;  // below that of faults_
+  std::map<std::uint64_t, Parked> parked_ CGPU_GUARDED_BY(parked_mutex_);
+
+  Mutex barrier_mutex_;
+  CondVar barrier_changed_;
+  std::set<Ino> barriers_ CGPU_GUARDED_BY(barrier_mutex_);  // waited for
 
   Faults faults_;  // last: its thread uses the rest
 };

@@ -35,7 +35,7 @@ struct DeviceName {
 
   friend bool operator==(const DeviceName&, const DeviceName&) = default;
 };
-// nullopt for the inode of anything but a device file.
+// Returns nullopt for the inode of anything but a device file.
 [[nodiscard]] std::optional<DeviceName> DecodeDeviceIno(Ino ino);
 
 struct TreeNode {
@@ -54,8 +54,8 @@ class Tree {
   Tree(const std::vector<Card>& cards, const std::string& driver_version);
 
   [[nodiscard]] const TreeNode* Find(Ino ino) const;
-  // The entry `name` of folder `parent`; 0 if there is none. For a device file this is the number
-  // of its place in the tree, not of an inode.
+  // Returns the entry `name` of folder `parent`; 0 if there is none. For a device file this is the
+  // number of its place in the tree, not of an inode.
   [[nodiscard]] Ino Lookup(Ino parent, const std::string& name) const;
 
   struct DeviceFileInfo {

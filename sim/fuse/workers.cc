@@ -18,22 +18,18 @@
 namespace cgpu::sim {
 
 void Workers::Start() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Spawn();
 }
 
 void Workers::Spawn() {
   Slot* slot = nullptr;
-  for (const auto& candidate : slots_) {
-    if (!candidate->used) {
-      slot = candidate.get();
-      break;
-    }
-  }
-  if (slot == nullptr) {
+  if (unused_.empty()) {
     slot = slots_.emplace_back(std::make_unique<Slot>()).get();
+  } else {
+    slot = unused_.back();
+    unused_.pop_back();
   }
-  slot->used = true;
   ++total_;
   ++idle_;
   std::thread([this, slot] { Run(slot); }).detach();
@@ -41,7 +37,7 @@ void Workers::Spawn() {
 
 // One thread less is waiting for requests; makes up for it.
 void Workers::TakenFrom() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   --idle_;
   if (idle_ == 0 && total_ < kMaxThreads) {
     Spawn();
@@ -49,7 +45,7 @@ void Workers::TakenFrom() {
 }
 
 bool Workers::MayRest() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (idle_ >= kMaxIdle) {
     --total_;
     return false;
@@ -80,8 +76,8 @@ void Workers::Run(Slot* slot) {
     ++slot->cycle;
     if (!MayRest()) {
       std::free(buffer.mem);
-      const std::lock_guard lock(mutex_);
-      slot->used = false;
+      const MutexLock lock(mutex_);
+      unused_.push_back(slot);
       return;
     }
   }
@@ -97,7 +93,7 @@ bool Workers::AsleepInRead(pid_t tid) {
 void Workers::SettleReleases() {
   std::vector<Slot*> slots;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const auto& slot : slots_) {
       slots.push_back(slot.get());
     }

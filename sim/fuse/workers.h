@@ -8,8 +8,9 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
+
+#include "base/mutex.h"
 
 struct fuse_session;
 
@@ -38,24 +39,23 @@ class Workers {
     std::atomic<bool> reading{false};
     std::atomic<std::uint32_t> opcode{0};
     std::atomic<std::uint64_t> cycle{0};
-    bool used = false;  // protected by mutex_
   };
 
   static constexpr int kMaxThreads = 512;
   static constexpr int kMaxIdle = 8;
 
-  void Spawn();
+  void Spawn() CGPU_REQUIRES(mutex_);
   void Run(Slot* slot);
   void TakenFrom();
   [[nodiscard]] bool MayRest();
   [[nodiscard]] static bool AsleepInRead(pid_t tid);
 
   fuse_session* const session_;
-  std::mutex mutex_;
-  // Protected by mutex_:
-  std::vector<std::unique_ptr<Slot>> slots_;
-  int idle_ = 0;
-  int total_ = 0;
+  Mutex mutex_;
+  std::vector<std::unique_ptr<Slot>> slots_ CGPU_GUARDED_BY(mutex_);
+  std::vector<Slot*> unused_ CGPU_GUARDED_BY(mutex_);  // slots of threads that have ended
+  int idle_ CGPU_GUARDED_BY(mutex_) = 0;
+  int total_ CGPU_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace cgpu::sim

@@ -143,8 +143,8 @@ void Engines::Take(Message& message) {
     event_buffers_.Set(*buffer);
   } else if (const auto removed = wire::As<wire::RemoveEventBuffer>(message.text)) {
     event_buffers_.Remove(removed->key);
-  } else if (const auto ask = wire::As<wire::AskBooks>(message.text)) {
-    SendBooks(*ask);
+  } else if (const auto ask = wire::As<wire::AskAccounting>(message.text)) {
+    SendAccounting(*ask);
   }
 }
 
@@ -271,9 +271,9 @@ void Engines::TakeSample(Time end) {
   bool any = false;
   for (const auto& [group, owner] : groups_) {
     Card& card = cards_.at(owner.card);
-    const auto books = card.gpu->Group(group);
+    const auto accounting = card.gpu->Group(group);
     Duration& before = card.sampled[group];
-    if (!books || books->gpu_time_ns == before) {
+    if (!accounting || accounting->gpu_time_ns == before) {
       continue;
     }
     wire::Sample sample;
@@ -281,9 +281,9 @@ void Engines::TakeSample(Time end) {
     sample.end_ns = end;
     sample.length_ns = kSample;
     sample.group = group;
-    sample.busy_ns = books->gpu_time_ns - before;
-    sample.active = books->running ? 1 : 0;
-    before = books->gpu_time_ns;
+    sample.busy_ns = accounting->gpu_time_ns - before;
+    sample.active = accounting->running ? 1 : 0;
+    before = accounting->gpu_time_ns;
     memory_.Send(wire::Bytes(sample));
     any = true;
   }

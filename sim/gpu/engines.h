@@ -1,10 +1,9 @@
-// The process in which the cards' engines run: `cgpu-sim engine`.
+// The process in which the GPUs' engines run: `cgpu-sim engine`.
 //
 // It is another one than the driver's, because the pages of a FUSE file that its own server maps
 // would wait for that server. It looks at the channels' GP_PUTs every 50 us while some channel has
 // work or had some in the last 5 ms, every millisecond while one is scheduled, and sleeps without
-// end while none is. What happens by itself happens at its own time, however late this process
-// wakes up (sim/engine/gpu.h).
+// end while none is. However late it wakes up, each event has its own time (sim/engine/gpu.h).
 #ifndef CGPU_SIM_GPU_ENGINES_H_
 #define CGPU_SIM_GPU_ENGINES_H_
 
@@ -74,9 +73,9 @@ class Engines final : public engine::GpuEvents {
   [[nodiscard]] engine::Time Apply(const wire::Order& order);
   [[nodiscard]] engine::Gpu* GpuOf(engine::GroupKey group);
   [[nodiscard]] std::optional<EventBuffers::Owner> OwnerOf(engine::GroupKey group) const;
-  void SendBooks(const wire::AskBooks& ask);
+  void SendAccounting(const wire::AskAccounting& ask);
   void SendStarts(std::uint32_t card, std::uint64_t from);
-  // False: not all that happens up to `now` has been done yet.
+  // Returns false if not all that happens up to `now` has been done yet.
   bool Advance(engine::Time now);
   bool AdvanceCards(engine::Time now);
   void TakeSample(engine::Time end);
@@ -84,7 +83,7 @@ class Engines final : public engine::GpuEvents {
   void TellDone();
   void Look();  // at GP_PUTs and semaphores
   [[nodiscard]] bool AnyScheduled() const;
-  // How long to sleep; nullopt: until a message comes.
+  // Returns how long to sleep; nullopt: until a message comes.
   [[nodiscard]] std::optional<engine::Duration> Rest(engine::Time now);
   void Sleep(std::optional<engine::Duration> rest) const;
 

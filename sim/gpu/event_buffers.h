@@ -1,4 +1,4 @@
-// The event buffers that get the context switches of the cards: their memory, as the driver writes
+// The event buffers that get the context switches of the GPUs: their memory, as the driver writes
 // it. src/nvidia/src/libraries/eventbuffer/eventbufferproducer.c and
 // src/nvidia/src/kernel/gpu/gr/fecs_event_list.c.
 #ifndef CGPU_SIM_GPU_EVENT_BUFFERS_H_
@@ -18,14 +18,14 @@ namespace cgpu::sim {
 // Thread-compatible.
 class EventBuffers {
  public:
-  // Whose a group of channels is; none: it is gone, and the driver says nothing of it.
+  // The owner of a group of channels; none: it is gone, and the driver says nothing of it.
   struct Owner {
     std::uint32_t pid = 0;
     std::uint32_t user = 0;
     std::uint32_t channel = 0;  // the number of one of its channels
   };
   using OwnerOf = std::function<std::optional<Owner>(engine::GroupKey)>;
-  // The engines of a card; null: it has none yet.
+  // The engines of a GPU; null: it has none yet.
   using GpuOf = std::function<const engine::Gpu*(std::uint32_t card)>;
 
   EventBuffers(Memory& memory, OwnerOf owner, GpuOf gpu)
@@ -37,7 +37,7 @@ class EventBuffers {
   // Writes what there is, if it is time to: the driver looks at the engines' own list thirty times
   // a second.
   void Write(engine::Time now);
-  // When to call it again; none: nothing waits to be written.
+  // Returns when to call it again; none: nothing waits to be written.
   [[nodiscard]] std::optional<engine::Time> Due() const { return due_; }
 
  private:

@@ -12,8 +12,8 @@ namespace cgpu::sim {
 // Takes over SIGBUS and SIGSEGV of this process, which must have one thread.
 [[nodiscard]] Result<> InstallGuards();
 
-// False when a page of the mapped side is not there; what was moved before it stays. 4 and 8 bytes
-// at an address that they divide are one load or one store.
+// Return false when a page of the mapped side is not there; the bytes moved before it stay. 4 and 8
+// bytes at an address that they divide are one load or one store.
 [[nodiscard]] bool GuardedLoad(const std::byte* mapped, std::span<std::byte> to);
 [[nodiscard]] bool GuardedStore(std::byte* mapped, std::span<const std::byte> from);
 

@@ -20,7 +20,7 @@
 namespace cgpu::sim {
 
 // Asks the driver's process for what it does not know yet, and keeps the answers until it is told
-// that they have changed, as a card's TLB does. Used by one thread.
+// that they have changed, as a GPU's TLB does. Used by one thread.
 //
 // A block that a processor has mapped is used through the inode of that mapping, whose pages both
 // sides see at once; with several mappings of a byte it is written through all of them and read
@@ -41,13 +41,14 @@ class Memory final : public engine::GpuMemory {
   [[nodiscard]] bool WriteBlock(engine::BlockId block, std::uint64_t offset,
                                 std::span<const std::byte> from) override;
 
-  // The next message; nullopt: none came in this time. Ends the process when nobody is there.
+  // Returns the next message; nullopt: none came in this time. Ends the process when nobody is
+  // there.
   [[nodiscard]] std::optional<Message> Receive(int timeout_ms);
-  // How many came, here and while an answer was waited for.
+  // Returns how many came, here and while an answer was waited for.
   [[nodiscard]] std::uint64_t Received() const { return received_; }
-  // Takes a message that is about memory; false for others.
+  // Takes a message that is about memory; returns false for others.
   [[nodiscard]] bool Take(Message& message);
-  // Messages that came while an answer was waited for; the oldest first.
+  // Returns a message that came while an answer was waited for; the oldest first.
   [[nodiscard]] std::optional<Message> NextPostponed();
   [[nodiscard]] bool HasPostponed() const { return !postponed_.empty(); }
   void Send(std::string_view bytes) const;
@@ -78,14 +79,14 @@ class Memory final : public engine::GpuMemory {
     std::size_t length = 0;
   };
 
-  // The pieces that a range consists of; false if something of it is not mapped.
+  // Finds the pieces that a range consists of; returns false if something of it is not mapped.
   [[nodiscard]] bool Resolve(engine::SpaceId space, std::uint64_t address, std::size_t length,
                              std::vector<Piece>* pieces);
   [[nodiscard]] const Segment* FindSegment(engine::SpaceId space, std::uint64_t address,
                                            std::uint64_t* start) const;
   [[nodiscard]] Backing* FindBacking(engine::BlockId block);
   [[nodiscard]] wire::Place Ask(std::string_view question);
-  // How far from `offset` on the same mappings hold.
+  // Returns how far from `offset` on the same mappings hold.
   [[nodiscard]] static std::size_t Stretch(const Backing& backing, std::uint64_t offset,
                                            std::size_t length);
   [[nodiscard]] static bool Covers(const Mapping& mapping, std::uint64_t offset);

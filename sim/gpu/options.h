@@ -1,4 +1,4 @@
-// The options of `cgpu sim start` for the cards' engines.
+// The options of `cgpu sim start` for the GPUs' engines.
 #ifndef CGPU_SIM_GPU_OPTIONS_H_
 #define CGPU_SIM_GPU_OPTIONS_H_
 

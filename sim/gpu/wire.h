@@ -30,19 +30,19 @@ enum class Kind : std::uint32_t {
   kUnmapped,
   kEventBuffer,
   kRemoveEventBuffer,
-  kPlace,     // the answer to kTranslate and kFindBlock
-  kAskBooks,  // answered by k...Books, kStarts and kBooksEnd
+  kPlace,          // the answer to kTranslate and kFindBlock
+  kAskAccounting,  // answered by k...Accounting, kStarts and kAccountingEnd
   // From the engines:
   kDone,
   kTranslate,
   kFindBlock,
   kFault,
   kSample,
-  kGroupBooks,
-  kChannelBooks,
-  kRunlistBooks,
+  kGroupAccounting,
+  kChannelAccounting,
+  kRunlistAccounting,
   kStarts,
-  kBooksEnd,
+  kAccountingEnd,
 };
 
 struct AddGroup {
@@ -72,7 +72,7 @@ using Invalidate = Named<Kind::kInvalidate>;
 using DropBlock = Named<Kind::kDropBlock>;
 using Unmapped = Named<Kind::kUnmapped>;
 using FindBlock = Named<Kind::kFindBlock>;
-using BooksEnd = Named<Kind::kBooksEnd>;
+using AccountingEnd = Named<Kind::kAccountingEnd>;
 using Done = Named<Kind::kDone>;
 
 template <Kind K>
@@ -85,8 +85,8 @@ struct Setting {
 };
 using SetTimeslice = Setting<Kind::kSetTimeslice>;
 using SetInterleave = Setting<Kind::kSetInterleave>;
-using AskBooks = Setting<Kind::kAskBooks>;    // a ticket, the first start that is wanted
-using Translate = Setting<Kind::kTranslate>;  // space, address
+using AskAccounting = Setting<Kind::kAskAccounting>;  // a ticket, the first start that is wanted
+using Translate = Setting<Kind::kTranslate>;          // space, address
 
 struct AddChannel {
   static constexpr Kind kKind = Kind::kAddChannel;
@@ -183,8 +183,8 @@ struct Sample {
   std::uint64_t active = 0;  // on its engine at the end
 };
 
-struct GroupBooks {
-  static constexpr Kind kKind = Kind::kGroupBooks;
+struct GroupAccounting {
+  static constexpr Kind kKind = Kind::kGroupAccounting;
   Kind kind = kKind;
   std::uint32_t running = 0;
   std::uint64_t key = 0;
@@ -195,8 +195,8 @@ struct GroupBooks {
   std::uint64_t slice_ns = 0;
 };
 
-struct ChannelBooks {
-  static constexpr Kind kKind = Kind::kChannelBooks;
+struct ChannelAccounting {
+  static constexpr Kind kKind = Kind::kChannelAccounting;
   Kind kind = kKind;
   std::uint32_t waiting = 0;
   std::uint64_t key = 0;
@@ -207,8 +207,8 @@ struct ChannelBooks {
   std::uint64_t ignored_methods = 0;
 };
 
-struct RunlistBooks {
-  static constexpr Kind kKind = Kind::kRunlistBooks;
+struct RunlistAccounting {
+  static constexpr Kind kKind = Kind::kRunlistAccounting;
   Kind kind = kKind;
   std::uint32_t card = 0;
   std::uint32_t runlist = 0;
@@ -235,9 +235,9 @@ struct Starts {
   Start starts[kMost] = {};
 };
 
-// Memory that both processes share: how many messages the engines were sent. Who has seen a GP_PUT
-// must have taken all that were counted by then before it acts on it: a call that was answered
-// before the GP_PUT was written may have told something.
+// Memory that both processes share: how many messages the engines were sent. Before the engines
+// act on a GP_PUT that they see, they must have taken all that were counted by then: a call that
+// was answered before the GP_PUT was written may have told something.
 struct Shared {
   std::atomic<std::uint64_t> sent{0};
 };
@@ -261,7 +261,7 @@ template <class T>
   return kind;
 }
 
-// The message, if it is one of this kind.
+// Returns the message, if it is one of this kind.
 template <class T>
 [[nodiscard]] std::optional<T> As(std::string_view bytes) {
   T message;

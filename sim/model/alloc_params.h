@@ -9,7 +9,7 @@
 
 namespace cgpu::sim {
 
-// Zero where the caller gave none.
+// Returns the parameters; zero where the caller gave none.
 template <class T>
 [[nodiscard]] T Params(const AllocRequest& request) {
   T params{};

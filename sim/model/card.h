@@ -1,4 +1,4 @@
-// The cards of a simulated node: models with published figures, and the text that chooses them.
+// The GPUs of a simulated node: models with published figures, and the text that chooses them.
 #ifndef CGPU_SIM_MODEL_CARD_H_
 #define CGPU_SIM_MODEL_CARD_H_
 
@@ -23,7 +23,7 @@ inline constexpr unsigned kMaxCards = 32;
 struct CardModel {
   std::string_view key;   // what --gpus calls it
   std::string_view name;  // what the driver answers to NAME_STRING
-  rm::NvU64 memory_mib;   // total as nvidia-smi prints it for this card
+  rm::NvU64 memory_mib;   // total as nvidia-smi prints it for this GPU
   rm::NvU16 pci_device;
   rm::NvU32 pci_subsystem;
   const Chip* chip;
@@ -33,9 +33,9 @@ struct CardModel {
   rm::NvU32 l2_bytes;
   rm::NvU32 bus_width;
   rm::NvU32 ram_type;              // NV2080_CTRL_FB_INFO_RAM_TYPE_*
-  rm::DriverVersion first_driver;  // the first release of its branch that lists the card, or 0
+  rm::DriverVersion first_driver;  // the first release of its branch that lists the GPU, or 0
   unsigned first_branch_without;   // 0: none yet
-  // That of a GeForce on record. What other cards have is not, and none has fewer.
+  // As a GeForce has on record. For other GPUs nothing is on record; none has fewer here.
   rm::NvU32 encoder_sessions = 8;
 };
 
@@ -54,12 +54,12 @@ struct Card {
   [[nodiscard]] std::string UuidText() const;  // "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"
 };
 
-// Builds the cards of `spec`, MODEL[@NMiB][:COUNT][,...]. UUIDs depend on the node's name and the
-// card's index alone, so a node started again has the same ones. kInvalid says what is wrong and
+// Builds the GPUs of `spec`, MODEL[@NMiB][:COUNT][,...]. UUIDs depend on the node's name and the
+// GPU's index alone, so a node started again has the same ones. kInvalid says what is wrong and
 // lists the known models.
 [[nodiscard]] Result<std::vector<Card>> ParseCards(std::string_view spec, std::string_view node);
 
-// kInvalid names the first card that the release never drove.
+// Checks that the release drives all of them. kInvalid names the first that it never drove.
 [[nodiscard]] Result<> CheckDriver(const std::vector<Card>& cards, rm::DriverVersion driver);
 
 }  // namespace cgpu::sim

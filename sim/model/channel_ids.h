@@ -1,4 +1,4 @@
-// The channel numbers of one card, or those of its channel groups: pools that all its users share.
+// The channel numbers of one GPU, or those of its channel groups: pools that all its users share.
 #ifndef CGPU_SIM_MODEL_CHANNEL_IDS_H_
 #define CGPU_SIM_MODEL_CHANNEL_IDS_H_
 
@@ -39,7 +39,7 @@ class ChannelIds {
   ChannelIds(const ChannelIds&) = delete;
   ChannelIds& operator=(const ChannelIds&) = delete;
 
-  // The lowest that is free; nullptr when none is.
+  // Takes the lowest that is free; returns nullptr when none is.
   [[nodiscard]] std::unique_ptr<Id> Take(rm::NvU32 runlist) {
     std::set<rm::NvU32>& taken = taken_[runlist];
     rm::NvU32 number = 0;

@@ -1,4 +1,4 @@
-// The chips of the simulated cards: which classes they have, and their architecture.
+// The chips of the simulated GPUs: which classes they have, and their architecture.
 #ifndef CGPU_SIM_MODEL_CHIP_H_
 #define CGPU_SIM_MODEL_CHIP_H_
 

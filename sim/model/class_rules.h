@@ -30,7 +30,7 @@ constexpr unsigned ParentBit(ObjectKind kind) {
   return 1U << static_cast<unsigned>(kind);
 }
 
-// nullptr for a class the driver does not have.
+// Returns nullptr for a class that the driver does not have.
 [[nodiscard]] const ClassRule* FindClassRule(rm::NvU32 cls);
 
 }  // namespace cgpu::sim

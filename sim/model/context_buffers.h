@@ -1,8 +1,7 @@
-// The context buffers that a simulated card charges per channel group.
+// The context buffers that a simulated GPU charges per channel group.
 //
-// THE FIGURES ARE THE SIMULATION'S. No card was measured: they are of a size that makes the buffers
-// count in tests, and they are consistent: what a client is told when it asks is what it is
-// charged.
+// The figures are the simulation's. No GPU was measured: they are of a size that makes the buffers
+// count in tests, and they are consistent: a client is charged what it is told when it asks.
 #ifndef CGPU_SIM_MODEL_CONTEXT_BUFFERS_H_
 #define CGPU_SIM_MODEL_CONTEXT_BUFFERS_H_
 
@@ -19,7 +18,7 @@ namespace cgpu::sim {
                                                          rm::NvU32 engine_id);
 // Returns what NV2080_CTRL_GR_INFO_INDEX_MAX_SUBCONTEXT_COUNT answers.
 [[nodiscard]] rm::NvU32 MaxSubcontexts(const CardModel& model);
-// Returns the bytes that a channel group on the graphics/compute engine takes of the card.
+// Returns the bytes that a channel group on the graphics/compute engine takes of the GPU.
 [[nodiscard]] rm::NvU64 ContextGroupBytesOf(const CardModel& model);
 
 }  // namespace cgpu::sim

@@ -35,7 +35,7 @@ using rm::NvStatus;
 struct CallerView {
   std::uint32_t tgid = 0;
   bool admin = false;  // CAP_SYS_ADMIN in the initial user namespace
-  // Minors of the card files open in the caller's own descriptor table (osIsGpuAccessible()).
+  // Minors of the GPU files open in the caller's own descriptor table (osIsGpuAccessible()).
   std::set<unsigned> open_minors;
 };
 
@@ -78,20 +78,20 @@ struct DmaRequest {
   rm::NvU64 address = 0;  // in and out
 };
 
-struct MemoryUse {  // of one process on one card, as _gpuCollectMemInfo() sums it
+struct MemoryUse {  // of one process on one GPU, as _gpuCollectMemInfo() sums it
   rm::NvU64 memory_private = 0;
   rm::NvU64 shared_owned = 0;
   rm::NvU64 shared_duped = 0;
 };
 
-struct ClientBooks {
+struct ClientAccounting {
   rm::NvHandle handle = 0;
   std::uint32_t pid = 0;
   std::size_t files = 0;
   std::size_t objects = 0;
   rm::NvU64 bytes = 0;
 };
-struct GroupBooks {
+struct GroupAccounting {
   GpuKey key = 0;  // 0: the engines never heard of it
   rm::NvHandle client = 0;
   rm::NvHandle handle = 0;
@@ -104,7 +104,7 @@ struct GroupBooks {
   rm::NvU32 preemption_mode = 0;  // NV2080_CTRL_SET_CTXSW_PREEMPTION_MODE_COMPUTE_*
   bool scheduled = false;
 };
-struct ChannelBooks {
+struct ChannelAccounting {
   GpuKey key = 0;
   rm::NvHandle client = 0;
   rm::NvHandle handle = 0;
@@ -115,30 +115,30 @@ struct ChannelBooks {
   bool disabled = false;
   bool stopped = false;
 };
-struct CardBooks {
+struct CardAccounting {
   rm::NvU64 used_bytes = 0;
   rm::NvU64 page_table_bytes = 0;  // of used_bytes
   rm::NvU64 bar1_bytes = 0;
   rm::NvU64 bar1_used_bytes = 0;
   rm::NvU32 encoder_sessions = 0;  // that are taken
   bool cuda_limit = false;         // somebody limits its clocks
-  std::vector<GroupBooks> groups;
-  std::vector<ChannelBooks> channels;
+  std::vector<GroupAccounting> groups;
+  std::vector<ChannelAccounting> channels;
 };
 // Counts the entries that the driver keeps for clients in the kernel's memory.
-struct KernelBooks {
+struct KernelAccounting {
   std::size_t os_events = 0;          // NV_ESC_ALLOC_OS_EVENT, of the whole node
   std::size_t shared_with = 0;        // entries of clients' lists of what was shared with them
   std::size_t share_policies = 0;     // of all objects
   std::size_t registered_spaces = 0;  // NV503C_CTRL_CMD_REGISTER_VA_SPACE
   rm::NvU64 mapper_places = 0;        // in the queues of NV_MEMORY_MAPPER
 };
-struct Books {
-  KernelBooks kernel;
+struct Accounting {
+  KernelAccounting kernel;
   rm::NvU32 longest_idle_us = 0;  // that anybody had a card locked for by IDLE_CHANNELS
   rm::NvU64 stray_writes = 0;     // to memory that was freed: whatever lies there by then
-  std::vector<CardBooks> cards;
-  std::vector<ClientBooks> clients;
+  std::vector<CardAccounting> cards;
+  std::vector<ClientAccounting> clients;
 };
 
 // NV_MEMORY_VIRTUAL_SYSMEM_DYNAMIC_HVASPACE in class/cl0070.h: a range that nothing can be mapped
@@ -157,21 +157,21 @@ class DriverModel {
   [[nodiscard]] EncoderSessions& Encoders(int card) {
     return encoders_[static_cast<std::size_t>(card)];
   }
-  // Correctable errors of a card's link that nobody has reset.
+  // Returns the correctable errors of a GPU's link that nobody has reset.
   [[nodiscard]] rm::NvU32& BusErrors(int card) {
     return bus_errors_[static_cast<std::size_t>(card)];
   }
-  // The channel that a card would be running: the first that is scheduled, whoever has it.
+  // Returns the channel that a GPU would be running: the first that is scheduled, of any client.
   [[nodiscard]] std::optional<rm::NvU32> ResidentChannel(int card) const;
   [[nodiscard]] const rm::Abi& DriverAbi() const { return abi_; }
 
-  // Open files. Close frees what hung on the file, unless a registered card file still holds it.
+  // Open files. Close frees what hung on the file, unless a registered GPU file still holds it.
   FileId Open(FileKind kind, unsigned minor);
   void Close(FileId file);
   [[nodiscard]] OpenFile* FindFile(FileId file);
   // `ctl` is 0 for a descriptor that is not an open control file.
   [[nodiscard]] NvStatus RegisterFd(FileId file, FileId ctl);
-  // The file whose clients a call on `file` may use.
+  // Returns the file whose clients a call on `file` may use.
   [[nodiscard]] FileId ClientFile(FileId file) const;
 
   // Objects. `file` is the one the call came through.
@@ -181,16 +181,16 @@ class DriverModel {
   [[nodiscard]] NvStatus Dup(FileId file, DupRequest& request);
   [[nodiscard]] NvStatus Share(FileId file, rm::NvHandle client, rm::NvHandle object,
                                const rm::RS_SHARE_POLICY& policy, bool by_escape = true);
-  // Does `object` of `source` let `target` duplicate it?
+  // Returns whether `object` of `source` lets `target` duplicate it.
   [[nodiscard]] bool MayDup(const Client& source, const Object& object, const Client& target) const;
-  // The client when it exists and may be used through `file`. `missing` is what the call answers
-  // when it does not exist: the driver's entry points differ.
+  // Finds the client, if it exists and may be used through `file`. `missing` is the call's answer
+  // if it does not exist: the driver's entry points differ.
   [[nodiscard]] NvStatus UseClient(FileId file, rm::NvHandle handle, NvStatus missing,
                                    Client** client);
   [[nodiscard]] Client* FindClient(rm::NvHandle handle);
-  // A client is to wait for its channels for as long, with their card locked.
-  // The driver, or the card at its word, writes to memory that it keeps a pointer to.
+  // Notes that the driver, or the GPU at its word, writes to memory that it keeps a pointer to.
   void NoteUse(const std::weak_ptr<Block>& memory);
+  // Notes that a client is to wait so long for its channels, with their GPU locked.
   void NoteIdle(rm::NvU32 timeout_us) { longest_idle_us_ = std::max(longest_idle_us_, timeout_us); }
   [[nodiscard]] static Object* FindObject(Client& client, rm::NvHandle handle);
 
@@ -220,16 +220,16 @@ class DriverModel {
   [[nodiscard]] NvStatus Import(Client& client, rm::NvHandle parent, FileId target, unsigned index,
                                 rm::NvHandle* handle, ObjectKind* kind, bool* on_card);
 
-  // A dma-buf that `target` stands for. The client is whichever is named.
+  // Exports to a dma-buf that `target` stands for. The client is any that the caller names.
   [[nodiscard]] NvStatus ExportDmaBuf(rm::NvHandle client, int card, FileId target, unsigned slots,
                                       unsigned index, std::span<const rm::NvHandle> memory);
-  // A control file on which nothing was done.
+  // Returns whether it is a control file on which nothing was done.
   [[nodiscard]] bool IsUnused(FileId file) const;
 
-  // The engines. `gpu` outlives the model; none: nothing runs.
+  // Sets the engines. `gpu` outlives the model; none: nothing runs.
   void SetGpu(GpuPort* gpu) { gpu_ = gpu; }
   [[nodiscard]] GpuPort* Gpu() const { return gpu_; }
-  // The group of a channel or of a group.
+  // Returns the group of a channel or of a group.
   [[nodiscard]] static Group& GroupOf(Client& client, Object& object);
   // Schedules a channel, or all channels of a group, whichever of its duplicates is named, and
   // tells the engines of those that they do not know.
@@ -250,19 +250,20 @@ class DriverModel {
     std::uint64_t told = 0;  // the versions of both, added, that the engines were told of
   };
   [[nodiscard]] const KnownSpace* FindSpace(rm::NvU64 number) const;
-  // Tells the engines which spaces have changed. To be called after everything that may change one.
+  // Tells the engines which spaces have changed. Call it after everything that may change one.
   void TellOfSpaces();
 
   // Queries.
   [[nodiscard]] MemoryUse UseOf(std::uint32_t tgid, int card) const;
-  // Processes with a client that has a device of `card` and, unless 0, an object of `cls`.
+  // Returns the processes with a client that has a device of `card` and, unless 0, an object of
+  // `cls`.
   [[nodiscard]] std::vector<std::uint32_t> ProcessesOn(int card, rm::NvU32 cls) const;
-  [[nodiscard]] Books GetBooks() const;
+  [[nodiscard]] Accounting GetAccounting() const;
   [[nodiscard]] rm::NvU64 GroupBytes(int card) const;
   [[nodiscard]] const CardMemory& Bar1(int card) const {
     return *bar1_[static_cast<std::size_t>(card)];
   }
-  // Is the card on an NVLink fabric?
+  // Returns whether the GPU is on an NVLink fabric.
   [[nodiscard]] bool HasFabric(int card) const;
 
  private:
@@ -315,7 +316,7 @@ class DriverModel {
   void FreeTree(Client& client, rm::NvHandle handle);
   void FreeClient(rm::NvHandle handle);
   void RevokeSharesWith(const Client& client);
-  [[nodiscard]] KernelBooks InKernel() const;
+  [[nodiscard]] KernelAccounting InKernel() const;
   void DropFile(FileId file);
   [[nodiscard]] static bool PolicyMatches(const rm::RS_SHARE_POLICY& policy, const Client& source,
                                           const Client& target);
@@ -324,15 +325,15 @@ class DriverModel {
   [[nodiscard]] NvStatus CheckMapContext(Client& client, rm::NvHandle device,
                                          const Object& memory) const;
   [[nodiscard]] NvStatus AddMapContext(const MapRequest& request, const Object& memory);
-  // nullptr: BAR1 has no room for the mapping.
+  // Returns nullptr if BAR1 has no room for the mapping.
   [[nodiscard]] std::unique_ptr<Charge> TakeBar1(const MapRequest& request, const Block& block);
   [[nodiscard]] NvStatus MakeExported(Client& client, rm::NvHandle object, Exported* exported);
 
   const std::vector<Card> cards_;
   const rm::Abi& abi_;
-  // Before everything that holds a charge. Per card:
+  // Declared before everything that holds a charge. Per GPU:
   std::vector<std::unique_ptr<CardMemory>> memory_;
-  // kern_gmmu.c: each card has an address space for all clients that name no other.
+  // kern_gmmu.c: each GPU has an address space for all clients that name no other.
   std::vector<std::shared_ptr<PageTables>> global_tables_;
   std::vector<std::unique_ptr<CardMemory>> bar1_;
   std::vector<std::unique_ptr<ChannelIds>> channel_ids_;

@@ -1,4 +1,4 @@
-// A card's encoder sessions: a pool that all its users share. The driver's kernel part knows
+// A GPU's encoder sessions: a pool that all its users share. The driver's kernel part knows
 // nothing of it; the firmware counts.
 #ifndef CGPU_SIM_MODEL_ENCODER_SESSIONS_H_
 #define CGPU_SIM_MODEL_ENCODER_SESSIONS_H_
@@ -15,7 +15,7 @@ class EncoderSessions {
  public:
   explicit EncoderSessions(rm::NvU32 most) : most_(most) {}
 
-  // False when all are taken.
+  // Takes a session; returns false when all are taken.
   [[nodiscard]] bool Take(rm::NvHandle client) {
     if (Taken() >= most_) {
       return false;
@@ -23,7 +23,7 @@ class EncoderSessions {
     ++taken_[client];
     return true;
   }
-  // One of the client's own, else anybody's. False when none is taken.
+  // Gives back one of the client's own, else anybody's. Returns false when none is taken.
   [[nodiscard]] bool Give(rm::NvHandle client) {
     auto found = taken_.find(client);
     if (found == taken_.end()) {

@@ -1,5 +1,5 @@
-// The driver's messages to the card's engines, and their answers. The other side is a process of
-// its own (sim/engine/wire.h); a driver without one, as in unit tests, runs nothing.
+// The driver's messages to the GPU's engines, and their answers. The other side is a process of
+// its own (sim/gpu/wire.h); a driver without one, as in unit tests, runs nothing.
 #ifndef CGPU_SIM_MODEL_GPU_PORT_H_
 #define CGPU_SIM_MODEL_GPU_PORT_H_
 
@@ -13,7 +13,7 @@
 
 namespace cgpu::sim {
 
-// Names a group or a channel for the engines: never reused, one count for all cards.
+// Names a group or a channel for the engines: never reused, one count for all GPUs.
 using GpuKey = rm::NvU64;
 // Something the engines have not finished; 0: nothing to wait for.
 using GpuTicket = rm::NvU64;
@@ -81,29 +81,29 @@ class GpuPort {
   virtual void AddChannel(const GpuChannelSetup& channel) = 0;
   virtual void RemoveChannel(GpuKey channel) = 0;
 
-  // It is made, or something of it was set.
+  // Tells of a buffer that is made, or of which something was set.
   virtual void SetEventBuffer(const GpuEventBuffer& buffer) = 0;
   virtual void RemoveEventBuffer(GpuKey buffer) = 0;
 
-  // Done when none of what they stop is on its engine any more.
+  // Give an order. It is done when none of what it stops is on its engine any more.
   [[nodiscard]] virtual GpuTicket Schedule(std::span<const GpuKey> channels, bool on) = 0;
   [[nodiscard]] virtual GpuTicket Disable(std::span<const GpuKey> channels, bool off,
                                           bool only_scheduling) = 0;
   [[nodiscard]] virtual GpuTicket Preempt(GpuKey group) = 0;
   [[nodiscard]] virtual GpuTicket Stop(GpuKey channel) = 0;
-  // Returns when it is done, or after so many microseconds unless that is 0. Not under the driver's
-  // lock.
+  // Waits until it is done, for at most so many microseconds (0: as long as it takes). Not under
+  // the driver's lock.
   enum class Waited : std::uint8_t { kDone, kTimeout, kDead };
   [[nodiscard]] virtual Waited Await(GpuTicket ticket, rm::NvU64 timeout_us) = 0;
 
-  // Addresses of the space lead elsewhere than before.
+  // Tells that addresses of the space lead elsewhere than before.
   virtual void Invalidate(rm::NvU64 space) = 0;
 
-  // The last samples of a card, oldest first.
+  // Returns the last samples of a GPU, oldest first.
   [[nodiscard]] virtual std::vector<GpuSample> Samples(int card) = 0;
 };
 
-// That the engines know a group, a channel or an event buffer: they are told when it goes.
+// Stands for the engines' knowledge of a group, a channel or an event buffer: its end tells them.
 class OnGpu {
  public:
   enum class Kind : std::uint8_t { kGroup, kChannel, kEventBuffer };

@@ -1,4 +1,4 @@
-// The memory of one simulated card and what is taken from it.
+// The memory of one simulated GPU and what is taken from it.
 #ifndef CGPU_SIM_MODEL_MEMORY_H_
 #define CGPU_SIM_MODEL_MEMORY_H_
 
@@ -13,7 +13,7 @@
 
 namespace cgpu::sim {
 
-// Counts the bytes of one card. Thread-compatible.
+// Counts the bytes of one GPU. Thread-compatible.
 class CardMemory {
  public:
   explicit CardMemory(rm::NvU64 total) : total_(total) {}
@@ -39,7 +39,7 @@ class CardMemory {
   rm::NvU64 used_ = 0;
 };
 
-// Bytes of a card that are returned when the last reference goes. Empty for system memory.
+// Bytes of a GPU that are returned when the last reference goes. Empty for system memory.
 class Charge {
  public:
   Charge() = default;
@@ -64,7 +64,7 @@ class Charge {
   rm::NvU64 bytes_ = 0;
 };
 
-// The bytes of a block, for whoever keeps them. The model only says when they go. Thread-safe.
+// The bytes of a block, for their keeper. The model only says when they go. Thread-safe.
 class Pages {
  public:
   Pages() = default;
@@ -72,10 +72,10 @@ class Pages {
   Pages& operator=(const Pages&) = delete;
   virtual ~Pages() = default;
 
-  // Both stop where there is no memory; they return how many bytes were moved.
+  // Move bytes up to where there is no memory. Return how many were moved.
   virtual std::size_t Read(rm::NvU64 offset, std::span<std::byte> out) const = 0;
   virtual std::size_t Write(rm::NvU64 offset, std::span<const std::byte> bytes) = 0;
-  // A file that has them, from Base() on. A borrow.
+  // Returns a file that has them, from Base() on. A borrow.
   [[nodiscard]] virtual int File() const = 0;
   [[nodiscard]] virtual rm::NvU64 Base() const = 0;
 };
@@ -90,9 +90,9 @@ struct Block {
   const int card;          // index, or -1 for system memory
   const rm::NvU64 length;  // what the driver says its size is
   const Charge charge;
-  bool registers = false;  // of the card's register space: nothing of its memory
+  bool registers = false;  // of the GPU's register space: nothing of its memory
   bool user_read_only = false;
-  int shared_data_of = -1;  // RM_USER_SHARED_DATA of this card: its pages are made when read
+  int shared_data_of = -1;  // RM_USER_SHARED_DATA of this GPU: its pages are made when read
   rm::NvU64 page_size = rm::kPage4K;  // memdescGetPageSize()
   std::shared_ptr<Pages> pages;       // made when first touched
   std::shared_ptr<void> given;        // tells the engines, which have its bytes, when it goes
@@ -100,7 +100,7 @@ struct Block {
 
 class OnGpu;
 
-// A channel group with its number and its context buffers on the card, shared like a block.
+// A channel group with its number and its context buffers on the GPU, shared like a block.
 struct Group {
   Group(int on_card, rm::NvU32 group_runlist, std::unique_ptr<ChannelIds::Id> group_id,
         Charge group_charge)
@@ -122,7 +122,7 @@ struct Group {
   std::shared_ptr<OnGpu> on_gpu;  // once a channel of it was scheduled
 };
 
-// An address space of a card, shared by its duplicates.
+// An address space of a GPU, shared by its duplicates.
 struct VaSpace {
   bool externally_owned = false;  // NV_VASPACE_ALLOCATION_FLAGS_IS_EXTERNALLY_OWNED
   bool page_directory_set = false;

@@ -17,7 +17,7 @@
 
 namespace cgpu::sim {
 
-// An open file description (the kernel's struct file), never reused.
+// Names an open file description (the kernel's struct file); never reused.
 using FileId = std::uint64_t;
 
 enum class FileKind : std::uint8_t { kCtl = 1, kUvm = 2, kGpu = 3 };
@@ -27,7 +27,7 @@ enum class ObjectKind {
   kClient,
   kDevice,
   kSubdevice,
-  kMemory,         // on the card or in system memory
+  kMemory,         // on the GPU or in system memory
   kVirtualMemory,  // a range of GPU addresses
   kVaSpace,
   kChannelGroup,
@@ -45,7 +45,7 @@ enum class ObjectKind {
 struct Mapping {
   rm::NvU64 linear_address = 0;
   std::uint32_t tgid = 0;
-  std::unique_ptr<Charge> bar1;  // what it takes of the card's BAR1
+  std::unique_ptr<Charge> bar1;  // what it takes of the GPU's BAR1
 };
 
 // A GPU mapping that MAP_MEMORY_DMA made, kept with the range of addresses it lies in.
@@ -103,7 +103,7 @@ struct Object {
   bool scheduled = false;                  // kChannel
   bool disabled = false;                   // kChannel: by FIFO_DISABLE_CHANNELS
   bool stopped = false;                    // kChannel: by STOP_CHANNEL
-  bool cuda_limit = false;                 // kDevice: it limits the card's clocks
+  bool cuda_limit = false;                 // kDevice: it limits the GPU's clocks
   bool exclusive = false;                  // kEngine, of video: nobody else may have one
 };
 
@@ -155,7 +155,7 @@ struct OpenFile {
   FileKind kind = FileKind::kCtl;
   unsigned minor = 0;
   FileId ctl = 0;               // REGISTER_FD
-  std::set<FileId> registered;  // card files that name this one
+  std::set<FileId> registered;  // GPU files that name this one
   bool closed = false;          // kept because a registered file holds it
   std::set<rm::NvHandle> clients;
   std::vector<rm::NvU32> attached_gpus;

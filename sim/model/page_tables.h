@@ -1,4 +1,4 @@
-// The page tables that the driver keeps on a card for one address space.
+// The page tables that the driver keeps on a GPU for one address space.
 #ifndef CGPU_SIM_MODEL_PAGE_TABLES_H_
 #define CGPU_SIM_MODEL_PAGE_TABLES_H_
 
@@ -22,7 +22,7 @@ struct GpuPlace {
   rm::NvU64 offset = 0;  // of `start` in the block
 };
 
-// Takes the card's memory for each table that some mapping needs, as the formats of Pascal and
+// Takes the GPU's memory for each table that some mapping needs, as the formats of Pascal and
 // later ask for them: a root, directories over 128 TiB, 256 GiB and 512 MiB, and under them tables
 // for each 2 MiB that has smaller pages: 4 KiB each, and 256 bytes for pages of 64 KiB, which lie
 // several to a page (src/nvidia/src/kernel/gpu/mmu/gmmu_walk.c). NVIDIA/open-gpu-kernel-modules
@@ -36,25 +36,25 @@ class PageTables {
   PageTables& operator=(const PageTables&) = delete;
   ~PageTables() { memory_.Return(Bytes()); }
 
-  // `length` is not 0 and address + length does not overflow. False: the card has no room for what
-  // is missing; nothing was taken.
+  // Maps. `length` is not 0 and address + length does not overflow. Returns false if the GPU has no
+  // room for the missing tables; then nothing was taken.
   [[nodiscard]] bool Map(rm::NvU64 address, rm::NvU64 length, rm::NvU64 page);
   // Undoes an earlier Map() of the same arguments.
   void Unmap(rm::NvU64 address, rm::NvU64 length, rm::NvU64 page);
-  // An address for a mapping whose place the driver chooses.
+  // Returns an address for a mapping whose place the driver chooses.
   [[nodiscard]] rm::NvU64 Reserve(rm::NvU64 length);
 
   [[nodiscard]] rm::NvU64 Bytes() const { return bytes_; }
 
-  // Where addresses lead, for the engines. A later mapping hides an earlier one of the same place.
-  // Forget() names what Lead() did.
+  // Keep where addresses lead, for the engines. A later mapping hides an earlier one of the same
+  // place. Forget() takes the address that Lead() had.
   void Lead(rm::NvU64 address, rm::NvU64 length, const std::shared_ptr<Block>& block,
             rm::NvU64 offset);
   void Forget(rm::NvU64 address);
   [[nodiscard]] std::optional<GpuPlace> Find(rm::NvU64 address) const;
   // Counts Forget() and hiding.
   [[nodiscard]] std::uint64_t Version() const { return version_; }
-  // The space's number for the engines, 0 while they do not know it.
+  // Returns the space's number for the engines, 0 while they do not know it.
   [[nodiscard]] rm::NvU64 Number() const { return number_; }
   void SetNumber(rm::NvU64 number) { number_ = number; }
 
@@ -83,7 +83,7 @@ class PinnedTables {
   PinnedTables& operator=(const PinnedTables&) = delete;
   ~PinnedTables();
 
-  // As PageTables::Map(); once for each kind of pages.
+  // Does as PageTables::Map(); once for each kind of pages.
   [[nodiscard]] bool Pin(rm::NvU64 address, rm::NvU64 length, rm::NvU64 page);
 
  private:

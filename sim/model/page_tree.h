@@ -1,5 +1,5 @@
-// The page tables that nvidia-uvm keeps on a card for one address space: which tables exist, and
-// what of the card they take.
+// The page tables that nvidia-uvm keeps on a GPU for one address space: which tables exist, and how
+// much of the GPU they take.
 //
 // NVIDIA/open-gpu-kernel-modules kernel-open/nvidia-uvm/uvm_mmu.c and uvm_{pascal,hopper}_mmu.c.
 #ifndef CGPU_SIM_MODEL_PAGE_TREE_H_
@@ -15,11 +15,11 @@
 
 namespace cgpu::sim {
 
-// How many times each of the numbers of a wide range is needed.
+// Counts how many times each of the numbers of a wide range is needed.
 class NeedCounts {
  public:
-  // For [first, last]. Return how many of the numbers were needed by nobody before, or are needed
-  // by nobody any more.
+  // Count [first, last]. Return how many of the numbers nobody needed before, or nobody needs any
+  // more.
   rm::NvU64 Add(rm::NvU64 first, rm::NvU64 last);
   rm::NvU64 Remove(rm::NvU64 first, rm::NvU64 last);
 
@@ -41,12 +41,12 @@ class PageTree {
   PageTree& operator=(const PageTree&) = delete;
   ~PageTree();
 
-  // One mapping of [base, base + length) in pages of `page_size` (4 KiB, 64 KiB, 2 MiB or
-  // 512 MiB), aligned to it. Remove() takes a mapping that Add() took, whole; Split() makes two of
-  // one.
+  // Add, remove or split a mapping of [base, base + length) in pages of `page_size` (4 KiB, 64 KiB,
+  // 2 MiB or 512 MiB), aligned to it. Remove() takes a mapping that Add() took, whole; Split()
+  // makes two of one.
   //
-  // Tables come from the card while it has room and from system memory then
-  // (uvm_mmu.c allocate_directory(), location_sys_fallback): nothing here fails.
+  // Tables come from the GPU while it has room and from system memory then (uvm_mmu.c
+  // allocate_directory(), location_sys_fallback): nothing here fails.
   void Add(rm::NvU64 base, rm::NvU64 length, rm::NvU64 page_size);
   void Remove(rm::NvU64 base, rm::NvU64 length, rm::NvU64 page_size);
 

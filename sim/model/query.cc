@@ -7,10 +7,10 @@
 namespace cgpu::sim {
 namespace {
 
-void AddToCard(const Client& client, const Object& object, CardBooks& card) {
+void AddToCard(const Client& client, const Object& object, CardAccounting& card) {
   card.cuda_limit = card.cuda_limit || object.cuda_limit;
   if (object.kind == ObjectKind::kChannelGroup) {
-    GroupBooks entry;
+    GroupAccounting entry;
     entry.key = object.group->on_gpu == nullptr ? 0 : object.group->on_gpu->Key();
     entry.client = client.handle;
     entry.handle = object.handle;
@@ -25,7 +25,7 @@ void AddToCard(const Client& client, const Object& object, CardBooks& card) {
     card.groups.push_back(entry);
   }
   if (object.kind == ObjectKind::kChannel) {
-    ChannelBooks entry;
+    ChannelAccounting entry;
     entry.key = object.on_gpu == nullptr ? 0 : object.on_gpu->Key();
     entry.client = client.handle;
     entry.handle = object.handle;
@@ -86,8 +86,8 @@ std::vector<std::uint32_t> DriverModel::ProcessesOn(int card, rm::NvU32 cls) con
   return pids;
 }
 
-KernelBooks DriverModel::InKernel() const {
-  KernelBooks kernel;
+KernelAccounting DriverModel::InKernel() const {
+  KernelAccounting kernel;
   kernel.os_events = os_events_.size();
   for (const auto& [handle, client] : clients_) {
     kernel.shared_with += client.shared_with.size();
@@ -101,8 +101,9 @@ KernelBooks DriverModel::InKernel() const {
 }
 
 std::optional<rm::NvU32> DriverModel::ResidentChannel(int card) const {
-  const Books books = GetBooks();
-  for (const ChannelBooks& channel : books.cards[static_cast<std::size_t>(card)].channels) {
+  const Accounting accounting = GetAccounting();
+  for (const ChannelAccounting& channel :
+       accounting.cards[static_cast<std::size_t>(card)].channels) {
     if (channel.scheduled && !channel.disabled && !channel.stopped) {
       return channel.id;
     }
@@ -110,17 +111,17 @@ std::optional<rm::NvU32> DriverModel::ResidentChannel(int card) const {
   return std::nullopt;
 }
 
-Books DriverModel::GetBooks() const {
-  Books books;
-  books.longest_idle_us = longest_idle_us_;
-  books.kernel = InKernel();
-  books.stray_writes = stray_writes_;
-  books.cards.resize(cards_.size());
+Accounting DriverModel::GetAccounting() const {
+  Accounting accounting;
+  accounting.longest_idle_us = longest_idle_us_;
+  accounting.kernel = InKernel();
+  accounting.stray_writes = stray_writes_;
+  accounting.cards.resize(cards_.size());
   for (std::size_t i = 0; i < cards_.size(); ++i) {
-    books.cards[i].used_bytes = memory_[i]->Used();
-    books.cards[i].bar1_bytes = bar1_[i]->Total();
-    books.cards[i].bar1_used_bytes = bar1_[i]->Used();
-    books.cards[i].encoder_sessions = encoders_[i].Taken();
+    accounting.cards[i].used_bytes = memory_[i]->Used();
+    accounting.cards[i].bar1_bytes = bar1_[i]->Total();
+    accounting.cards[i].bar1_used_bytes = bar1_[i]->Used();
+    accounting.cards[i].encoder_sessions = encoders_[i].Taken();
   }
   // A block counts for the client that allocated it; when that object is gone, for the first
   // holder.
@@ -136,10 +137,10 @@ Books DriverModel::GetBooks() const {
         }
       }
       if (object.card >= 0) {
-        AddToCard(client, object, books.cards[static_cast<std::size_t>(object.card)]);
+        AddToCard(client, object, accounting.cards[static_cast<std::size_t>(object.card)]);
       }
       if (object.tables != nullptr && object.card >= 0 && tables.insert(object.tables).second) {
-        books.cards[static_cast<std::size_t>(object.card)].page_table_bytes +=
+        accounting.cards[static_cast<std::size_t>(object.card)].page_table_bytes +=
             object.tables->Bytes();
       }
     }
@@ -149,15 +150,15 @@ Books DriverModel::GetBooks() const {
     bytes[owner] += block->charge.Bytes();
   }
   for (const auto& [handle, client] : clients_) {
-    ClientBooks entry;
+    ClientAccounting entry;
     entry.handle = handle;
     entry.pid = client.identity.tgid;
     entry.files = 1 + files_.at(client.file).registered.size();
     entry.objects = client.objects.size();
     entry.bytes = bytes[handle];
-    books.clients.push_back(entry);
+    accounting.clients.push_back(entry);
   }
-  return books;
+  return accounting;
 }
 
 }  // namespace cgpu::sim

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "sim/model/driver_model.h"
-#include "sim/model/uvm_books.h"
+#include "sim/model/uvm_accounting.h"
 #include "sim/model/uvm_space.h"
 
 namespace cgpu::sim {
@@ -41,14 +41,14 @@ class UvmModel {
   explicit UvmModel(DriverModel& driver) : driver_(driver) {}
 
   void Close(FileId file);
-  // nullptr: not initialised.
+  // Returns nullptr for a file that is not initialised.
   [[nodiscard]] UvmSpace* Find(FileId file);
 
   [[nodiscard]] NvStatus Initialize(FileId file, std::uint32_t tgid, rm::NvU64 flags);
   // `target` is the file named by the descriptor, 0 for none of this driver's.
   [[nodiscard]] NvStatus InitializeMm(FileId file, FileId target);
 
-  // Cards. `open_minors`: the card files open in the caller's own descriptor table.
+  // GPUs. `open_minors`: the GPU files open in the caller's own descriptor table.
   [[nodiscard]] NvStatus RegisterGpu(UvmSpace& space, const rm::NvProcessorUuid& uuid,
                                      const std::set<unsigned>& open_minors);
   [[nodiscard]] NvStatus UnregisterGpu(UvmSpace& space, const rm::NvProcessorUuid& uuid);
@@ -72,7 +72,7 @@ class UvmModel {
   [[nodiscard]] NvStatus UnmapExternal(UvmSpace& space, rm::NvU64 base, rm::NvU64 length,
                                        const rm::NvProcessorUuid& uuid);
   [[nodiscard]] static NvStatus Free(UvmSpace& space, rm::NvU64 base, rm::NvU64 length);
-  // From 590 on FREE names the base alone.
+  // Frees as from 590 on, where FREE names the base alone.
   [[nodiscard]] static NvStatus FreeAt(UvmSpace& space, rm::NvU64 base);
   [[nodiscard]] static NvStatus Validate(const UvmSpace& space, rm::NvU64 base, rm::NvU64 length);
 
@@ -89,7 +89,7 @@ class UvmModel {
   [[nodiscard]] static NvStatus UnregisterChannel(UvmSpace& space, rm::NvHandle client,
                                                   rm::NvHandle channel);
 
-  // Do managed ranges fill [base, base + length)?
+  // Returns whether managed ranges fill [base, base + length).
   [[nodiscard]] static bool IsManaged(const UvmSpace& space, rm::NvU64 base, rm::NvU64 length);
 
   // Managed memory. Settle() takes in what is mapped now; the tgids of a file's owners are those
@@ -99,15 +99,15 @@ class UvmModel {
   [[nodiscard]] bool Empty() const { return spaces_.empty() && refused_.empty(); }
   void CleanUpZombies(UvmSpace& space);
 
-  // The registered card of this uuid, -1 for none.
+  // Returns the registered GPU of this uuid, -1 for none.
   [[nodiscard]] int Registered(const UvmSpace& space, const rm::NvProcessorUuid& uuid) const;
 
   [[nodiscard]] rm::NvProcessorUuid UuidOf(int card) const;
 
-  // Where an address of this address space leads to on the card.
+  // Returns where an address of this address space leads to on the GPU.
   [[nodiscard]] std::optional<GpuPlace> Find(const VaSpace& vaspace, int card, rm::NvU64 address);
 
-  [[nodiscard]] UvmBooks GetBooks() const;
+  [[nodiscard]] UvmAccounting GetAccounting() const;
 
  private:
   using Pieces = std::map<rm::NvU64, UvmPiece>;
@@ -115,10 +115,10 @@ class UvmModel {
 
   [[nodiscard]] int CardOf(const rm::NvProcessorUuid& uuid) const;
   [[nodiscard]] static UvmGpuVaSpace* VaSpaceOf(UvmSpace& space, int card);
-  // May nvidia-uvm duplicate the object for a caller in process `tgid`?
+  // Returns whether nvidia-uvm may duplicate the object for a caller in process `tgid`.
   [[nodiscard]] bool MayDuplicate(const Client& source, const Object& object,
                                   std::uint32_t tgid) const;
-  // The range that holds `at`; end() for none.
+  // Returns the range that holds `at`; end() for none.
   [[nodiscard]] static std::map<rm::NvU64, UvmRange>::iterator FindRange(UvmSpace& space,
                                                                          rm::NvU64 at);
   [[nodiscard]] static UvmRange* FindExternal(UvmSpace& space, rm::NvU64 base, rm::NvU64 length);

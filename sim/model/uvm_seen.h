@@ -13,8 +13,8 @@
 
 namespace cgpu::sim {
 
-// An address space, never another one: named after the process that it was first seen in, and the
-// one among those that this process has had. Ranges live in it, and not in that process.
+// Names one address space for ever: by the process that it was first seen in, and by a number that
+// tells it from others of that process. Ranges live in it, and not in that process.
 struct UvmOwner {
   std::uint32_t tgid = 0;
   std::uint64_t started = 0;

@@ -1,4 +1,4 @@
-// The state of one open file of nvidia-uvm: an address space, the cards registered in it and the
+// The state of one open file of nvidia-uvm: an address space, the GPUs registered in it and the
 // ranges made in it. Plain data; uvm_model.h has the rules.
 #ifndef CGPU_SIM_MODEL_UVM_SPACE_H_
 #define CGPU_SIM_MODEL_UVM_SPACE_H_
@@ -27,7 +27,7 @@ enum class UvmRangeKind : std::uint8_t {
   kDeviceP2p,
 };
 
-// A part of an external range that is mapped on a card: uvm_ext_gpu_map_t. It holds the memory.
+// A part of an external range that is mapped on a GPU: uvm_ext_gpu_map_t. It holds the memory.
 struct UvmPiece {
   rm::NvU64 length = 0;
   rm::NvU64 page_size = 0;
@@ -38,7 +38,7 @@ struct UvmPiece {
 struct UvmRange {
   UvmRangeKind kind = UvmRangeKind::kExternal;
   rm::NvU64 length = 0;
-  std::map<int, std::map<rm::NvU64, UvmPiece>> pieces;  // of kExternal: by card and base
+  std::map<int, std::map<rm::NvU64, UvmPiece>> pieces;  // of kExternal: by GPU and base
   int card = -1;                                        // of kDynamicParallelism and kChannel
   unsigned users = 0;                                   // of kChannel: channels that need it
   std::shared_ptr<Block> block;                         // of kDeviceP2p
@@ -80,12 +80,12 @@ struct UvmSegment {
   rm::NvU64 page_size = 0;
 };
 
-// The memory that the managed ranges of a space take of a card.
+// The memory that the managed ranges of a space take of a GPU.
 struct UvmResident {
   int card = -1;
   rm::NvU64 bytes = 0;
   rm::NvU64 overcommit = 0;          // found no room
-  std::vector<UvmSegment> segments;  // in the page tables of the card
+  std::vector<UvmSegment> segments;  // in the page tables of the GPU
 };
 
 // uvm_va_space_mm.h, uvm_va_space_mm_state_t.
@@ -95,8 +95,8 @@ struct UvmSpace {
   rm::NvU64 flags = 0;
   std::uint32_t tgid = 0;  // of UVM_INITIALIZE
   UvmMm mm = UvmMm::kUninitialized;
-  std::vector<int> order;      // the registered cards, oldest first
-  std::map<int, UvmGpu> gpus;  // the registered cards
+  std::vector<int> order;      // the registered GPUs, oldest first
+  std::map<int, UvmGpu> gpus;  // the registered GPUs
   std::set<std::pair<int, int>> peers;
   std::map<rm::NvU64, UvmRange> ranges;     // by base
   std::map<rm::NvU64, UvmManaged> managed;  // by base

@@ -14,14 +14,14 @@ namespace cgpu::sim {
 
 class ControlClient {
  public:
-  // kNotFound when there is no such node, kUnavailable when its server is gone or does not answer,
-  // kPermission when it is somebody else's.
+  // Connects. kNotFound when there is no such node, kUnavailable when its server is gone or does
+  // not answer, kPermission when it is somebody else's.
   [[nodiscard]] static Result<ControlClient> Connect(const NodeDir& dir);
 
   // Sends `request` (JSON, one line) and returns the reply's "result" as JSON text, or the error it
   // carries. Waits as long as the server does.
   [[nodiscard]] Result<std::string> Ask(const std::string& request);
-  // The server's process.
+  // Returns the server's process.
   [[nodiscard]] pid_t ServerPid() const { return pid_; }
 
  private:

@@ -19,7 +19,7 @@
 #include "base/file.h"
 #include "rm/control_table.h"
 #include "rm/escape_table.h"
-#include "sim/node/books_json.h"
+#include "sim/node/accounting_json.h"
 #include "sim/node/wire.h"
 
 namespace cgpu::sim {
@@ -245,8 +245,8 @@ std::string ControlServer::Answer(const std::string& line) {
     return ResultReply("{}");
   }
   if (command == "books") {
-    return BooksReply(request.value("starts_from", ~std::uint64_t{0}),
-                      request.value("mappings", true));
+    return AccountingReply(request.value("starts_from", ~std::uint64_t{0}),
+                           request.value("mappings", true));
   }
   if (command == "sync") {
     const Result<> done = files_.Sync(kSyncTimeout);
@@ -292,19 +292,19 @@ std::string ControlServer::AddFault(const std::string& line) {
   return ResultReply("{}");
 }
 
-std::string ControlServer::BooksReply(std::uint64_t starts_from, bool mappings) {
-  AllBooks books;
+std::string ControlServer::AccountingReply(std::uint64_t starts_from, bool mappings) {
+  AllAccounting accounting;
   if (mappings) {
     files_.SettleMappings();
   }
-  books.driver = driver_.GetBooks(&books.counts);
-  books.uvm = driver_.GetUvmBooks();
-  Result<GpuBooks> gpu = gpu_.AskBooks(starts_from);
-  books.engines_answer = gpu.ok() && gpu->alive;
+  accounting.driver = driver_.GetAccounting(&accounting.counts);
+  accounting.uvm = driver_.GetUvmAccounting();
+  Result<GpuAccounting> gpu = gpu_.AskAccounting(starts_from);
+  accounting.engines_answer = gpu.ok() && gpu->alive;
   if (gpu.ok()) {
-    books.gpu = std::move(gpu).value();
+    accounting.gpu = std::move(gpu).value();
   }
-  return ResultReply(BooksJson(driver_, gpu_, books));
+  return ResultReply(AccountingJson(driver_, gpu_, accounting));
 }
 
 }  // namespace cgpu::sim

@@ -1,4 +1,4 @@
-// The control socket of a node's server: books, sync, faults, stop.
+// The control socket of a node's server: accounting, sync, faults, stop.
 #ifndef CGPU_SIM_NODE_CONTROL_SERVER_H_
 #define CGPU_SIM_NODE_CONTROL_SERVER_H_
 
@@ -27,9 +27,9 @@ class ControlServer {
 
  private:
   void Serve(const UniqueFd& connection);
-  // The reply's line.
+  // Returns the reply's line.
   [[nodiscard]] std::string Answer(const std::string& line);
-  [[nodiscard]] std::string BooksReply(std::uint64_t starts_from, bool mappings);
+  [[nodiscard]] std::string AccountingReply(std::uint64_t starts_from, bool mappings);
   [[nodiscard]] std::string AddFault(const std::string& line);
 
   Driver& driver_;
@@ -39,12 +39,13 @@ class ControlServer {
   UniqueFd socket_;
 };
 
-// The node's description, as node.json holds it.
+// Returns the node's description, as node.json holds it.
 [[nodiscard]] std::string DescribeNode(const Driver& driver, const FuseServer& files,
                                        const NodeDir& dir);
 
-// The same for container engines: the Container Device Interface specification of "nvidia.com/gpu",
-// as NVIDIA's toolkit writes one of a real node. Device files are files here, which are mounted.
+// Returns the same for container engines: the Container Device Interface specification of
+// "nvidia.com/gpu", as NVIDIA's toolkit writes one of a real node. Device files are files here,
+// which are mounted.
 [[nodiscard]] std::string DescribeForCdi(const Driver& driver, const FuseServer& files,
                                          const NodeDir& dir);
 

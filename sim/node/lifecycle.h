@@ -17,8 +17,8 @@ struct StartOptions {
   GpuOptions gpu;
 };
 
-// Starts a node's server in the background and returns when it answers. Needs root. What an earlier
-// server that was killed left behind is cleared first.
+// Starts a node's server in the background and returns when it answers. Needs root. First clears
+// what an earlier server left behind that was killed.
 [[nodiscard]] Result<> StartNode(const NodeDir& dir, const StartOptions& options);
 
 // Ends a node's server and takes away its mount and folder, also when the server was killed or does

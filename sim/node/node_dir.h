@@ -1,4 +1,4 @@
-// Where a simulated node lives: /run/cgpu-sim/NAME/{mnt,control.sock,node.json,cdi,lock,log}.
+// The folder of a simulated node: /run/cgpu-sim/NAME/{mnt,control.sock,node.json,cdi,lock,log}.
 #ifndef CGPU_SIM_NODE_NODE_DIR_H_
 #define CGPU_SIM_NODE_NODE_DIR_H_
 
@@ -11,7 +11,7 @@ namespace cgpu::sim {
 
 class NodeDir {
  public:
-  // kInvalid when `name` cannot be the name of a folder.
+  // Returns the folder. kInvalid when `name` cannot be the name of a folder.
   [[nodiscard]] static Result<NodeDir> Of(const std::string& name);
 
   [[nodiscard]] const std::string& Name() const { return name_; }
@@ -29,8 +29,8 @@ class NodeDir {
   // Takes the lock of a folder that is there. kConflict when a server holds it; kNotFound when
   // there is no such node.
   [[nodiscard]] Result<UniqueFd> Lock() const;
-  // Takes away what a server left behind: mounts, socket, description, folder. To be called with
-  // the lock held.
+  // Takes away what a server left behind: mounts, socket, description, folder. The caller holds the
+  // lock.
   [[nodiscard]] Result<> Remove() const;
 
  private:

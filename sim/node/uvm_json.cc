@@ -23,9 +23,9 @@ const char* KindName(UvmRangeKind kind) {
   return "";
 }
 
-json RangeJson(const UvmRangeBooks& range) {
+json RangeJson(const UvmRangeAccounting& range) {
   json pieces = json::array();
-  for (const UvmPieceBooks& piece : range.pieces) {
+  for (const UvmPieceAccounting& piece : range.pieces) {
     json entry = {{"base", piece.base},
                   {"length", piece.length},
                   {"gpu", piece.card},
@@ -43,7 +43,7 @@ json RangeJson(const UvmRangeBooks& range) {
           {"pieces", std::move(pieces)}};
 }
 
-void AddCard(const UvmCardBooks& card, json& object) {
+void AddCard(const UvmCardAccounting& card, json& object) {
   object["managed_bytes"] = card.managed_bytes;
   object["managed_overcommit"] = card.managed_overcommit;
   object["page_table_bytes"] = card.table_bytes;
@@ -52,9 +52,9 @@ void AddCard(const UvmCardBooks& card, json& object) {
 
 }  // namespace
 
-std::string UvmFilesJson(const UvmBooks& books) {
+std::string UvmFilesJson(const UvmAccounting& accounting) {
   json files = json::array();
-  for (const UvmFileBooks& file : books.files) {
+  for (const UvmFileAccounting& file : accounting.files) {
     json cards = json::array();
     for (const auto& [index, card] : file.cards) {
       json entry = {{"index", index}};
@@ -62,11 +62,11 @@ std::string UvmFilesJson(const UvmBooks& books) {
       cards.push_back(std::move(entry));
     }
     json ranges = json::array();
-    for (const UvmRangeBooks& range : file.ranges) {
+    for (const UvmRangeAccounting& range : file.ranges) {
       ranges.push_back(RangeJson(range));
     }
     json managed = json::array();
-    for (const UvmManagedBooks& range : file.managed) {
+    for (const UvmManagedAccounting& range : file.managed) {
       managed.push_back({{"base", range.base},
                          {"length", range.length},
                          {"pid", range.pid},
@@ -86,9 +86,9 @@ std::string UvmFilesJson(const UvmBooks& books) {
   return files.dump();
 }
 
-std::string UvmRefusedJson(const UvmBooks& books) {
+std::string UvmRefusedJson(const UvmAccounting& accounting) {
   json refused = json::array();
-  for (const UvmRefusedBooks& entry : books.refused) {
+  for (const UvmRefusedAccounting& entry : accounting.refused) {
     refused.push_back({{"file", entry.mapping.file},
                        {"pid", entry.mapping.owner.tgid},
                        {"base", entry.mapping.start},
@@ -99,10 +99,10 @@ std::string UvmRefusedJson(const UvmBooks& books) {
   return refused.dump();
 }
 
-std::string UvmCardJson(const UvmBooks& books, int card) {
+std::string UvmCardJson(const UvmAccounting& accounting, int card) {
   json object;
-  const auto found = books.cards.find(card);
-  AddCard(found == books.cards.end() ? UvmCardBooks{} : found->second, object);
+  const auto found = accounting.cards.find(card);
+  AddCard(found == accounting.cards.end() ? UvmCardAccounting{} : found->second, object);
   return object.dump();
 }
 

@@ -4,15 +4,15 @@
 
 #include <string>
 
-#include "sim/model/uvm_books.h"
+#include "sim/model/uvm_accounting.h"
 
 namespace cgpu::sim {
 
 // JSON: an array with an object per initialised file; an array of the mmaps that the driver would
 // have refused; what belongs to the object of one card.
-[[nodiscard]] std::string UvmFilesJson(const UvmBooks& books);
-[[nodiscard]] std::string UvmRefusedJson(const UvmBooks& books);
-[[nodiscard]] std::string UvmCardJson(const UvmBooks& books, int card);
+[[nodiscard]] std::string UvmFilesJson(const UvmAccounting& accounting);
+[[nodiscard]] std::string UvmRefusedJson(const UvmAccounting& accounting);
+[[nodiscard]] std::string UvmCardJson(const UvmAccounting& accounting, int card);
 
 }  // namespace cgpu::sim
 

@@ -12,7 +12,7 @@ namespace cgpu::sim {
 // kExhausted past 16 MiB.
 [[nodiscard]] Result<std::string> ReadLine(int fd);
 
-// {"error":{...}} as a line without its end, and {"result":RESULT}.
+// Return {"error":{...}}, as a line without its end, and {"result":RESULT}.
 [[nodiscard]] std::string ErrorReply(const Error& error);
 [[nodiscard]] std::string ResultReply(const std::string& result_json);
 

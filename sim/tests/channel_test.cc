@@ -20,9 +20,9 @@ class Channels : public testing::Test {
 TEST_F(Channels, AnybodyDisablesAnybodysChannels) {
   const rm::NvHandle channel = mine.AllocChannel(mine.AllocGroup(), rm::AMPERE_CHANNEL_GPFIFO_A);
   EXPECT_EQ(rm::NV_OK, other.SwitchChannel(other.subdevice, mine.client, channel, false));
-  EXPECT_TRUE(mine.GetBooks().cards[0].channels.at(0).disabled);
+  EXPECT_TRUE(mine.GetAccounting().cards[0].channels.at(0).disabled);
   EXPECT_EQ(rm::NV_OK, other.SwitchChannel(other.subdevice, mine.client, channel, true));
-  EXPECT_FALSE(mine.GetBooks().cards[0].channels.at(0).disabled);
+  EXPECT_FALSE(mine.GetAccounting().cards[0].channels.at(0).disabled);
 }
 
 TEST_F(Channels, GroupsKeepWhatTheControlsSet) {
@@ -40,19 +40,19 @@ TEST_F(Channels, GroupsKeepWhatTheControlsSet) {
   rm::NVA06C_CTRL_GPFIFO_SCHEDULE_PARAMS_V535 schedule{};
   schedule.bEnable = 1;
   EXPECT_EQ(rm::NV_OK, mine.Control(group, rm::NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, schedule));
-  const CardBooks books = mine.GetBooks().cards[0];
-  EXPECT_EQ(777U, books.groups.at(0).timeslice_us);
-  EXPECT_EQ(1U, books.groups.at(0).preemptions);
-  EXPECT_EQ(2U, books.groups.at(0).interleave);
-  EXPECT_TRUE(books.groups.at(0).scheduled);
-  EXPECT_TRUE(books.channels.at(0).scheduled);
+  const CardAccounting accounting = mine.GetAccounting().cards[0];
+  EXPECT_EQ(777U, accounting.groups.at(0).timeslice_us);
+  EXPECT_EQ(1U, accounting.groups.at(0).preemptions);
+  EXPECT_EQ(2U, accounting.groups.at(0).interleave);
+  EXPECT_TRUE(accounting.groups.at(0).scheduled);
+  EXPECT_TRUE(accounting.channels.at(0).scheduled);
 }
 
-TEST_F(Channels, AStoppedChannelIsSeenInTheBooks) {
+TEST_F(Channels, AStoppedChannelIsSeenInTheAccounting) {
   const rm::NvHandle channel = mine.AllocChannel(mine.AllocGroup(), rm::AMPERE_CHANNEL_GPFIFO_A);
   rm::NvU8 immediate = 1;
   EXPECT_EQ(rm::NV_OK, mine.Control(channel, NVA06F_CTRL_CMD_STOP_CHANNEL, immediate));
-  EXPECT_TRUE(mine.GetBooks().cards[0].channels.at(0).stopped);
+  EXPECT_TRUE(mine.GetAccounting().cards[0].channels.at(0).stopped);
 }
 
 TEST_F(Channels, OneTenantCanTakeAllNumbersOfARunlist) {

@@ -15,7 +15,7 @@ constexpr rm::NvU32 kFixed = 1U << 15;
 
 class Memory : public testing::Test {
  protected:
-  [[nodiscard]] rm::NvU64 Used() { return mine.GetBooks().cards[0].used_bytes; }
+  [[nodiscard]] rm::NvU64 Used() { return mine.GetAccounting().cards[0].used_bytes; }
 
   rm::NvStatus AllocMemory(rm::NvU32 cls, rm::NvU32 flags, rm::NvP64 address, rm::NvU64* limit) {
     rm::nv_ioctl_nvos02_parameters_with_fd api{};
@@ -124,7 +124,7 @@ TEST_F(Memory, VidHeapAllocatesWithinRangesAndFrees) {
 }
 
 TEST_F(Memory, IntervalsOfAddressesHaveTheirTablesFromTheStart) {
-  const auto tables = [this] { return mine.GetBooks().cards[0].page_table_bytes; };
+  const auto tables = [this] { return mine.GetAccounting().cards[0].page_table_bytes; };
   rm::NV_MEMORY_ALLOCATION_PARAMS params{};
   params.size = 64 * kMiB;
   rm::NvHandle interval = 0;
@@ -156,12 +156,12 @@ TEST_F(Memory, MappingsTakePageTablesByAddressSpace) {
   EXPECT_EQ(rm::NV_OK, MapDma(range, memory, rm::NvU64{1} << 40, 64 * kMiB));
   // Huge pages: a root and three directories.
   EXPECT_EQ(before + 4 * 4096, Used());
-  EXPECT_EQ(4U * 4096, mine.GetBooks().cards[0].page_table_bytes);
+  EXPECT_EQ(4U * 4096, mine.GetAccounting().cards[0].page_table_bytes);
   // One page more, far away: three tables of its own.
   EXPECT_EQ(rm::NV_OK, MapDma(range, memory, rm::NvU64{1} << 41, 4096));
   EXPECT_EQ(before + 6 * 4096, Used());
   EXPECT_EQ(rm::NV_OK, mine.Free(memory));
-  EXPECT_EQ(0U, mine.GetBooks().cards[0].page_table_bytes);
+  EXPECT_EQ(0U, mine.GetAccounting().cards[0].page_table_bytes);
   EXPECT_EQ(before - 64 * kMiB, Used());
 }
 
@@ -170,7 +170,7 @@ TEST_F(Memory, UnmappingReturnsPageTables) {
   const rm::NvHandle range =
       mine.Alloc(mine.device, rm::NV01_MEMORY_VIRTUAL, rm::NV_MEMORY_VIRTUAL_ALLOCATION_PARAMS{});
   EXPECT_EQ(rm::NV_OK, MapDma(range, memory, 1 << 30, kMiB));
-  EXPECT_LT(0U, mine.GetBooks().cards[0].page_table_bytes);
+  EXPECT_LT(0U, mine.GetAccounting().cards[0].page_table_bytes);
   rm::NVOS47_PARAMETERS_V550 api{};
   api.hClient = mine.client;
   api.hDevice = mine.device;
@@ -178,7 +178,7 @@ TEST_F(Memory, UnmappingReturnsPageTables) {
   api.dmaOffset = 1 << 30;
   EXPECT_EQ(0, mine.Ioctl(mine.ctl, rm::NV_ESC_RM_UNMAP_MEMORY_DMA, api));
   EXPECT_EQ(rm::NV_OK, api.status);
-  EXPECT_EQ(0U, mine.GetBooks().cards[0].page_table_bytes);
+  EXPECT_EQ(0U, mine.GetAccounting().cards[0].page_table_bytes);
   EXPECT_EQ(0, mine.Ioctl(mine.ctl, rm::NV_ESC_RM_UNMAP_MEMORY_DMA, api));
   EXPECT_EQ(rm::NV_ERR_OBJECT_NOT_FOUND, api.status);
 }
@@ -193,7 +193,7 @@ TEST_F(Memory, MappedMemoryTakesBar1UntilItIsUnmapped) {
   api.fd = Process::kCardFd;
   EXPECT_EQ(0, mine.Ioctl(mine.ctl, rm::NV_ESC_RM_MAP_MEMORY, api));
   EXPECT_EQ(rm::NV_OK, api.params.status);
-  EXPECT_EQ(200 * kMiB, mine.GetBooks().cards[0].bar1_used_bytes);
+  EXPECT_EQ(200 * kMiB, mine.GetAccounting().cards[0].bar1_used_bytes);
   // A T4 shows 256 MiB at a time, to all its users together.
   Process other(*driver, 101);
   rm::nv_ioctl_nvos33_parameters_with_fd theirs{};
@@ -205,7 +205,7 @@ TEST_F(Memory, MappedMemoryTakesBar1UntilItIsUnmapped) {
   EXPECT_EQ(0, other.Ioctl(other.ctl, rm::NV_ESC_RM_MAP_MEMORY, theirs));
   EXPECT_EQ(rm::NV_ERR_NO_MEMORY, theirs.params.status);
   EXPECT_EQ(rm::NV_OK, mine.Free(memory));
-  EXPECT_EQ(0U, mine.GetBooks().cards[0].bar1_used_bytes);
+  EXPECT_EQ(0U, mine.GetAccounting().cards[0].bar1_used_bytes);
   EXPECT_EQ(0, other.Ioctl(other.ctl, rm::NV_ESC_RM_MAP_MEMORY, theirs));
   EXPECT_EQ(rm::NV_OK, theirs.params.status);
 }

@@ -124,9 +124,9 @@ class Process {
     return Control(object, rm::NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS, params);
   }
 
-  Books GetBooks() {
+  Accounting GetAccounting() {
     Driver::Counts counts;
-    return driver_.GetBooks(&counts);
+    return driver_.GetAccounting(&counts);
   }
 
   FakeCaller caller;

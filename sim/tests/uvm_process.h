@@ -93,8 +93,8 @@ class UvmProcess : public Process {
   }
   void CloseUvm() { node_.Close(uvm); }
 
-  rm::NvU64 Used(unsigned card = 0) { return GetBooks().cards[card].used_bytes; }
-  rm::NvU64 Tables(int card = 0) { return node_.GetUvmBooks().cards[card].table_bytes; }
+  rm::NvU64 Used(unsigned card = 0) { return GetAccounting().cards[card].used_bytes; }
+  rm::NvU64 Tables(int card = 0) { return node_.GetUvmAccounting().cards[card].table_bytes; }
 
   FileId uvm = 0;
 

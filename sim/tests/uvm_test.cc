@@ -116,7 +116,7 @@ TEST(UvmMapping, LosesWhatItCoveredThoughItFails) {
   EXPECT_EQ(rm::NV_ERR_INVALID_ADDRESS, process.Map(kBase + 4096, 4096, 0, memory));
   ASSERT_EQ(rm::NV_OK, process.Free(memory));
   EXPECT_EQ(rm::NV_ERR_OBJECT_NOT_FOUND, process.Map(kBase, kTwoMiB, 0, memory));
-  EXPECT_EQ(1, node->GetUvmBooks().files.at(0).ranges.at(0).pieces.size());
+  EXPECT_EQ(1, node->GetUvmAccounting().files.at(0).ranges.at(0).pieces.size());
 }
 
 TEST(UvmMapping, TakesATableForEveryTwoMiBOfSmallPages) {
@@ -154,10 +154,10 @@ TEST(UvmManaged, TakesWholeBlocksOfTheFirstCard) {
   UvmProcess process(*node, 10);
   process.Start();
   node->SettleUvm(Seen(process, {{kBase + 4096, 4096}, {kBase + 8192, 4096}}));
-  EXPECT_EQ(kTwoMiB, node->GetUvmBooks().cards[0].managed_bytes);
+  EXPECT_EQ(kTwoMiB, node->GetUvmAccounting().cards[0].managed_bytes);
   EXPECT_EQ(kTable + kDirectories + kTable, process.Tables());
   node->SettleUvm(Seen(process, {{kBase + 4096, kTwoMiB}}));
-  EXPECT_EQ(2 * kTwoMiB, node->GetUvmBooks().cards[0].managed_bytes);
+  EXPECT_EQ(2 * kTwoMiB, node->GetUvmAccounting().cards[0].managed_bytes);
   EXPECT_EQ(rm::NV_ERR_UVM_ADDRESS_IN_USE, process.CreateRange(kBase + kTwoMiB, 4096));
   node->SettleUvm(Seen(process, {}));
   EXPECT_EQ(kTable, process.Used());
@@ -192,7 +192,7 @@ TEST(UvmManaged, IsNotMadeByWhatTheDriverRefuses) {
   seen.mappings.push_back({bound.uvm, owner, 2 * kBase, 2 * kBase + 4096, 2 * kBase, false});
   seen.mappings.push_back({bound.uvm, other, 3 * kBase, 3 * kBase + 4096, 3 * kBase, true});
   node->SettleUvm(seen);
-  EXPECT_EQ(4, node->GetUvmBooks().refused.size());
+  EXPECT_EQ(4, node->GetUvmAccounting().refused.size());
   EXPECT_EQ(0, bound.Used());
   ASSERT_EQ(rm::NV_OK, fresh.Initialize());
   ASSERT_EQ(rm::NV_OK, fresh.RegisterGpu());
@@ -206,9 +206,9 @@ TEST(UvmManaged, SaysWhatFoundNoRoom) {
   ASSERT_EQ(rm::NV_OK, process.Initialize());
   ASSERT_EQ(rm::NV_OK, process.RegisterGpu());
   node->SettleUvm(Seen(process, {{kBase, 40 * kTwoMiB}}));
-  const UvmCardBooks books = node->GetUvmBooks().cards[0];
-  EXPECT_EQ(32 * kTwoMiB, books.managed_bytes);
-  EXPECT_EQ(8 * kTwoMiB, books.managed_overcommit);
+  const UvmCardAccounting accounting = node->GetUvmAccounting().cards[0];
+  EXPECT_EQ(32 * kTwoMiB, accounting.managed_bytes);
+  EXPECT_EQ(8 * kTwoMiB, accounting.managed_overcommit);
 }
 
 TEST(UvmTables, GoToSystemMemoryWhenTheCardIsFull) {
@@ -225,7 +225,7 @@ TEST(UvmTables, GoToSystemMemoryWhenTheCardIsFull) {
     ASSERT_EQ(rm::NV_OK, process.Map(kBase + i * kTwoMiB, 4096, 0, memory));
   }
   EXPECT_EQ(rm::kPageBig, process.Tables());
-  EXPECT_NE(0, node->GetUvmBooks().cards[0].system_table_bytes);
+  EXPECT_NE(0, node->GetUvmAccounting().cards[0].system_table_bytes);
   ASSERT_EQ(rm::NV_OK, process.FreeRange(kBase, 64 * kTwoMiB));
   EXPECT_EQ(kTable, process.Tables());
 }

@@ -194,7 +194,7 @@ TEST_F(Work, AChannelWithoutARingIsNothingToThem) {
   mine.AllocChannel(group, rm::AMPERE_CHANNEL_GPFIFO_A);
   Schedule(group, true);
   EXPECT_TRUE(gpu.channels.empty());
-  EXPECT_TRUE(mine.GetBooks().cards[0].channels.at(0).scheduled);
+  EXPECT_TRUE(mine.GetAccounting().cards[0].channels.at(0).scheduled);
 }
 
 TEST_F(Work, WhatWasSetBeforeIsTold) {

@@ -22,8 +22,8 @@ namespace cgpu {
                                  unsigned mode = 0644);
 
 // Puts a file of this content and mode, whatever the umask, in the place of `path`. Others see the
-// old file or the new one; if it is `durable`, also after the host has crashed. Writes to
-// `path`.new meanwhile, so two callers need a lock.
+// old file or the new one, each whole. After a crash of the host that holds if it is `durable`; the
+// old one may be back then. Writes to `path`.new meanwhile, so two callers need a lock.
 [[nodiscard]] Result<> ReplaceFile(const std::string& path, std::string_view content, unsigned mode,
                                    bool durable = false);
 

@@ -38,6 +38,14 @@ class StateWriter {
   void Number(std::uint64_t value);
   void Text(std::string_view bytes);
 
+  // Writes a record of numbers.
+  template <class... Numbers>
+  void Row(StateTag tag, Numbers... numbers) {
+    Begin(tag);
+    (Number(static_cast<std::uint64_t>(numbers)), ...);
+    End();
+  }
+
   // Returns the bytes. All records must have ended.
   [[nodiscard]] std::string Take();
 
@@ -63,6 +71,16 @@ class StateReader {
   // The caller reports a record that it leaves unread with Unknown().
   [[nodiscard]] std::optional<StateTag> Enter();
   void Leave();
+  // Calls `read` with the tag of each record within the open one; false: it does not know the tag.
+  template <class Read>
+  void ForEach(const Read& read) {
+    while (const auto tag = Enter()) {
+      if (!read(*tag)) {
+        Unknown(*tag);
+      }
+      Leave();
+    }
+  }
 
   [[nodiscard]] std::uint64_t Number();
   // Returns the number as T. A number that T cannot hold reads as 0, and Finish() fails.

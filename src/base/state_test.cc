@@ -42,10 +42,7 @@ TEST(StateTest, NumbersAndTextsComeBack) {
 
 std::string Newer(StateTag added) {
   StateWriter writer;
-  writer.Begin(kLeaf);
-  writer.Number(5);
-  writer.Number(6);  // added
-  writer.End();
+  writer.Row(kLeaf, 5, 6);  // 6 is added
   writer.Begin(added);
   writer.Text("added");
   writer.End();
@@ -57,14 +54,12 @@ std::string Newer(StateTag added) {
 // Reads as one that knows kLeaf with one number and a text behind it.
 Result<> Read(std::string_view bytes, std::vector<std::uint64_t>* numbers) {
   StateReader reader(bytes);
-  while (const auto tag = reader.Enter()) {
-    if (*tag == kLeaf) {
+  reader.ForEach([&](StateTag tag) {
+    if (tag == kLeaf) {
       numbers->push_back(reader.Number());
-    } else {
-      reader.Unknown(*tag);
     }
-    reader.Leave();
-  }
+    return tag == kLeaf;
+  });
   return reader.Finish();
 }
 

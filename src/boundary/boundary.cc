@@ -9,7 +9,6 @@
 #include "boundary/objects.h"
 #include "boundary/quotas.h"
 #include "boundary/spaces.h"
-#include "rm/escape_table.h"
 #include "rm/nv_status.h"
 
 namespace cgpu::boundary {
@@ -25,7 +24,7 @@ Decision RefuseEscape(Container& container, Call& call) {
 
 Boundary::Boundary(const rm::Abi& abi, std::vector<CardIds> cards, ledger::Ledger& ledger)
     : container_(abi, std::move(cards), ledger) {
-  SetBounds();
+  SetQuotas();
 }
 
 Needs Boundary::NeedsOf(const Call& call) const {
@@ -132,27 +131,27 @@ void Boundary::RemoveSpace(ledger::FileKey space) {
 
 void Boundary::DropGoneClients() {
   std::vector<std::uint32_t> gone;
-  for (const auto& [handle, book] : container_.dma) {
+  for (const auto& [handle, tracker] : container_.dma) {
     const auto client = container_.ledger.FindClient(handle);
-    if (!client || client->ref != book.client()) {
+    if (!client || client->ref != tracker.client()) {
       gone.push_back(handle);
     }
   }
   for (const std::uint32_t handle : gone) {
-    DropDmaBook(container_, handle);
+    DropDmaTracker(container_, handle);
   }
 }
 
-void Boundary::SetFigures(ledger::Card card, const CardFigures& figures) {
-  container_.cards[card].figures = figures;
-  SetBounds();
+void Boundary::SetSizes(ledger::Card card, const CardSizes& sizes) {
+  container_.cards[card].sizes = sizes;
+  SetQuotas();
 }
 
-void Boundary::SetBounds() {
+void Boundary::SetQuotas() {
   for (ledger::Card card = 0; card < container_.cards.size(); ++card) {
-    container_.ledger.SetCardBounds(
-        card, BoundsOf(container_.ledger.Limit(card), container_.cards[card].total_bytes,
-                       container_.cards[card].figures.bar1_bytes));
+    container_.ledger.SetCardQuotas(
+        card, QuotasOf(container_.ledger.Limit(card), container_.cards[card].total_bytes,
+                       container_.cards[card].sizes.bar1_bytes));
   }
 }
 

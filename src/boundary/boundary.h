@@ -57,14 +57,14 @@ class Boundary {
   void AddSpace(ledger::FileKey space, ledger::ProcessKey owner);
   [[nodiscard]] const UvmSpace* FindSpace(ledger::FileKey space) const;
   void RemoveSpace(ledger::FileKey space);
-  [[nodiscard]] ManagedBook& managed() { return container_.managed; }
+  [[nodiscard]] ManagedTracker& managed() { return container_.managed; }
   // Drops what was kept for clients that are no longer in the ledger.
   void DropGoneClients();
 
   // Sets the sizes that are known once the GPU is first opened. Until then it has no BAR1.
-  void SetFigures(ledger::Card card, const CardFigures& figures);
+  void SetSizes(ledger::Card card, const CardSizes& sizes);
   // Applies the quotas; call it after each change of a limit (quotas.h).
-  void SetBounds();
+  void SetQuotas();
   [[nodiscard]] const std::vector<CardIds>& cards() const { return container_.cards; }
 
   // Returns the calls refused since the start, by the vendor's name of the command or its number.

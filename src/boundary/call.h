@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <cstring>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "rm/abi.h"
@@ -70,9 +69,9 @@ struct Pointer {
   int target = -1;           // nested[target], or -1: null for the driver
 };
 
-// The shim's step for the tag of the file behind a descriptor number (shim/marks.cc), before
+// The shim's step for the tag of the file behind a descriptor number (shim/export_tags.h), before
 // the boundary decides.
-enum class FileTag {
+enum class TagStep {
   kNone,
   kNew,    // tags the file for an export; the tag goes if the export fails
   kTable,  // tags the file for an export of several objects, and sets up its table
@@ -84,10 +83,10 @@ struct FdArgument {
   int holder = -1;
   std::size_t at = 0;
   std::int32_t number = -1;
-  FileTag tag = FileTag::kNone;
+  TagStep tag_step = TagStep::kNone;
   // The shim fills in:
   std::optional<File> file;  // empty: not open, or no GPU file of ours
-  std::uint64_t mark = 0;    // the ledger's key of the exports to this open file; 0: none
+  std::uint64_t tag = 0;     // the ledger's key of the exports to this open file; 0: none
 };
 
 struct Call {

@@ -13,9 +13,9 @@
 
 #include "boundary/call.h"
 #include "boundary/decision.h"
-#include "boundary/dma_book.h"
-#include "boundary/managed_book.h"
-#include "boundary/uvm_book.h"
+#include "boundary/dma_tracker.h"
+#include "boundary/managed_tracker.h"
+#include "boundary/uvm_tracker.h"
 #include "ledger/ledger.h"
 #include "rm/abi.h"
 #include "rm/nv_uvm.h"
@@ -23,7 +23,7 @@
 namespace cgpu::boundary {
 
 // Sizes of a GPU, in bytes, as the driver reports them when the GPU is first opened.
-struct CardFigures {
+struct CardSizes {
   std::uint64_t context_bytes = 0;  // bytes that it takes for a channel group
   std::uint64_t space_bytes = 0;    // bytes that it takes for an address space
   std::uint64_t bar1_bytes = 0;     // size of the window onto its memory
@@ -36,7 +36,7 @@ struct CardIds {
   std::uint32_t device_instance = 0;
   rm::NvProcessorUuid uuid{};
   std::uint64_t total_bytes = 0;  // of its memory; 0: the whole GPU is granted
-  CardFigures figures;
+  CardSizes sizes;
 };
 
 // Counts of the calls refused since the start, by the vendor's name of the command or its number.
@@ -84,8 +84,8 @@ struct Container {
   Refusals refusals;
   std::map<ledger::FileKey, UvmSpace> spaces;
   std::multiset<ledger::Card> registering;  // by calls of UVM_REGISTER_GPU in the driver
-  ManagedBook managed;
-  std::map<std::uint32_t, DmaBook> dma;  // by client
+  ManagedTracker managed;
+  std::map<std::uint32_t, DmaTracker> dma;  // by client
   std::vector<Encoders> encoders;
   std::map<ledger::Handle, Entries> entries;
   // The client's serial number, by client and the number that the tenant chose.

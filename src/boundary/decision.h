@@ -18,7 +18,7 @@ namespace cgpu::boundary {
 // them.
 struct Effects {
   bool lists_processes = false;  // the answer still lacks what AnswerOfProcesses() adds
-  bool opens_gpu = false;        // needs the sizes of `card`: open it first, then SetFigures()
+  bool opens_gpu = false;        // needs the sizes of `card`: open it first, then SetSizes()
   bool shows_memory = false;     // shows what the container holds: settle managed memory first
   bool changes_ranges = false;   // makes or frees a UVM range: nobody asks about ranges meanwhile
   bool schedules_channels = false;  // lets channels run: give each its time slice first
@@ -31,9 +31,9 @@ struct Effects {
 
 // One of several objects that go to a file or come from one.
 struct Transfer {
-  std::uint32_t place = 0;          // in the file, or in the list of handles
-  ledger::Reservation reservation;  // empty: the call empties the place, or it is empty ...
-  std::uint32_t empty_handle = 0;   // ... and this is the tenant's handle for it
+  std::uint32_t place = 0;          // export: in the file; import: in the list of handles
+  ledger::Reservation reservation;  // empty: an export empties the place; an import finds it empty
+  std::uint32_t empty_handle = 0;   // the tenant's handle for a place that an import finds empty
 };
 
 struct Decision {

@@ -2,7 +2,6 @@
 
 #include <cstdio>
 
-#include "boundary/boundary.h"
 #include "boundary/names.h"
 #include "rm/nv_escape.h"
 #include "rm/nv_structs.h"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "boundary/dma_book.h"
+#include "boundary/dma_tracker.h"
 #include "boundary/testing.h"
 #include "rm/vidmem.h"
 
@@ -27,73 +27,73 @@ DmaMapping At(std::uint64_t start, std::uint64_t length, std::uint64_t memory = 
   return mapping;
 }
 
-class DmaBookTest : public testing::Test {
+class DmaTrackerTest : public testing::Test {
  protected:
-  DmaBookTest() { book_.AddRange(kRange, kRange.serial, 0, false); }
-  DmaBook book_{{0xc1d00001, 3}, 1};
+  DmaTrackerTest() { tracker_.AddRange(kRange, kRange.serial, 0, false); }
+  DmaTracker tracker_{{0xc1d00001, 3}, 1};
 };
 
-TEST_F(DmaBookTest, CountsTheTablesOfAMapping) {
-  EXPECT_EQ(book_.Need(7, At(0, 4096), true), 5 * kTable);  // a root and four more
-  book_.Add(7, At(0, 4096));
-  EXPECT_EQ(book_.Bytes(0), 5 * kTable);
-  EXPECT_EQ(book_.Bytes(1), 0U);
-  EXPECT_EQ(book_.Need(7, At(8192, 4096), true), 0U);
-  EXPECT_EQ(book_.Need(7, At(4 * kMib, 4096), true), kTable);
-  EXPECT_EQ(book_.Need(7, At(std::uint64_t{1} << 47, 4096), true), 4 * kTable);
-  EXPECT_GE(book_.Need(7, At(0, 4096), false), 5 * kTable);
-  book_.Remove(7, 2, 0, 0);  // through another device
-  EXPECT_EQ(book_.Bytes(0), 5 * kTable);
-  book_.Remove(7, 1, 0, 0);
-  EXPECT_EQ(book_.Bytes(0), 0U);
+TEST_F(DmaTrackerTest, CountsTheTablesOfAMapping) {
+  EXPECT_EQ(tracker_.Need(7, At(0, 4096), true), 5 * kTable);  // a root and four more
+  tracker_.Add(7, At(0, 4096));
+  EXPECT_EQ(tracker_.Bytes(0), 5 * kTable);
+  EXPECT_EQ(tracker_.Bytes(1), 0U);
+  EXPECT_EQ(tracker_.Need(7, At(8192, 4096), true), 0U);
+  EXPECT_EQ(tracker_.Need(7, At(4 * kMib, 4096), true), kTable);
+  EXPECT_EQ(tracker_.Need(7, At(std::uint64_t{1} << 47, 4096), true), 4 * kTable);
+  EXPECT_GE(tracker_.Need(7, At(0, 4096), false), 5 * kTable);
+  tracker_.Remove(7, 2, 0, 0);  // through another device
+  EXPECT_EQ(tracker_.Bytes(0), 5 * kTable);
+  tracker_.Remove(7, 1, 0, 0);
+  EXPECT_EQ(tracker_.Bytes(0), 0U);
 }
 
-TEST_F(DmaBookTest, RangesOfOneSpaceShareTables) {
-  book_.AddRange({0x51, 8}, kRange.serial, 0, false);
-  book_.Add(7, At(0, 4096));
-  book_.Add(8, At(8192, 4096));
-  EXPECT_EQ(book_.Bytes(0), 5 * kTable);
-  book_.Forget(7);
-  EXPECT_EQ(book_.Bytes(0), 5 * kTable);
-  EXPECT_EQ(book_.Need(7, At(0, 4096), true), 0U) << "nothing can be mapped into it";
-  book_.Forget(8);
-  EXPECT_EQ(book_.Bytes(0), 0U);
-  EXPECT_TRUE(book_.empty());
+TEST_F(DmaTrackerTest, RangesOfOneSpaceShareTables) {
+  tracker_.AddRange({0x51, 8}, kRange.serial, 0, false);
+  tracker_.Add(7, At(0, 4096));
+  tracker_.Add(8, At(8192, 4096));
+  EXPECT_EQ(tracker_.Bytes(0), 5 * kTable);
+  tracker_.Forget(7);
+  EXPECT_EQ(tracker_.Bytes(0), 5 * kTable);
+  EXPECT_EQ(tracker_.Need(7, At(0, 4096), true), 0U) << "nothing can be mapped into it";
+  tracker_.Forget(8);
+  EXPECT_EQ(tracker_.Bytes(0), 0U);
+  EXPECT_TRUE(tracker_.empty());
 }
 
-TEST_F(DmaBookTest, WhatIsMappedGoesWithItsMemory) {
-  book_.Add(7, At(0, 4096, 20));
-  book_.Add(7, At(4 * kMib, 4096, 20));
-  book_.Add(7, At(8 * kMib, 4096, 21));
-  book_.Forget(20);
-  EXPECT_EQ(book_.Bytes(0), 5 * kTable);
-  book_.Sweep([](ledger::ObjectRef object) { return object.serial != 21; });
-  EXPECT_EQ(book_.Bytes(0), 0U);
+TEST_F(DmaTrackerTest, WhatIsMappedGoesWithItsMemory) {
+  tracker_.Add(7, At(0, 4096, 20));
+  tracker_.Add(7, At(4 * kMib, 4096, 20));
+  tracker_.Add(7, At(8 * kMib, 4096, 21));
+  tracker_.Forget(20);
+  EXPECT_EQ(tracker_.Bytes(0), 5 * kTable);
+  tracker_.Sweep([](ledger::ObjectRef object) { return object.serial != 21; });
+  EXPECT_EQ(tracker_.Bytes(0), 0U);
 }
 
-TEST_F(DmaBookTest, AnIntervalWithTablesOfItsOwnNeedsNoMore) {
-  book_.AddRange({0x51, 8}, kRange.serial, 0, true);
-  EXPECT_EQ(book_.Need(8, At(0, 64 * kMib), true), 0U);
-  book_.Add(8, At(0, 64 * kMib));
-  EXPECT_EQ(book_.Bytes(0), 0U);
-  book_.Remove(8, 1, 0, 0);
-  EXPECT_EQ(book_.Bytes(0), 0U);
+TEST_F(DmaTrackerTest, AnIntervalWithTablesOfItsOwnNeedsNoMore) {
+  tracker_.AddRange({0x51, 8}, kRange.serial, 0, true);
+  EXPECT_EQ(tracker_.Need(8, At(0, 64 * kMib), true), 0U);
+  tracker_.Add(8, At(0, 64 * kMib));
+  EXPECT_EQ(tracker_.Bytes(0), 0U);
+  tracker_.Remove(8, 1, 0, 0);
+  EXPECT_EQ(tracker_.Bytes(0), 0U);
 }
 
-TEST_F(DmaBookTest, CutsMappings) {
-  book_.Add(7, At(0, 64 * kMib));
-  const std::uint64_t whole = book_.Bytes(0);
-  book_.Remove(7, 1, 16 * kMib, 16 * kMib);
-  EXPECT_EQ(book_.Bytes(0), whole - 8 * kTable);
-  book_.Remove(7, 1, 8 * kMib, 1024 * kMib);
-  EXPECT_EQ(book_.Bytes(0), 4 * kTable + 4 * kTable);
-  book_.Remove(7, 1, 0, ~std::uint64_t{0});
-  EXPECT_EQ(book_.Bytes(0), 0U);
+TEST_F(DmaTrackerTest, CutsMappings) {
+  tracker_.Add(7, At(0, 64 * kMib));
+  const std::uint64_t whole = tracker_.Bytes(0);
+  tracker_.Remove(7, 1, 16 * kMib, 16 * kMib);
+  EXPECT_EQ(tracker_.Bytes(0), whole - 8 * kTable);
+  tracker_.Remove(7, 1, 8 * kMib, 1024 * kMib);
+  EXPECT_EQ(tracker_.Bytes(0), 4 * kTable + 4 * kTable);
+  tracker_.Remove(7, 1, 0, ~std::uint64_t{0});
+  EXPECT_EQ(tracker_.Bytes(0), 0U);
 }
 
 // Compares with the set of all tables that some mapping needs, counted one by one: never less, and
 // nothing after everything is undone. The stated maximum is one.
-TEST_F(DmaBookTest, IsNeverLessThanWhatIsNeeded) {
+TEST_F(DmaTrackerTest, IsNeverLessThanWhatIsNeeded) {
   std::mt19937_64 random(1);
   std::vector<DmaMapping> mappings;
   const auto real = [&] {
@@ -114,28 +114,28 @@ TEST_F(DmaBookTest, IsNeverLessThanWhatIsNeeded) {
       return other.start < mapping.end && mapping.start < other.end;
     });
     if (free) {
-      const std::uint64_t before = book_.Bytes(0);
-      const std::uint64_t need = book_.Need(7, mapping, true);
-      EXPECT_LE(need, book_.Need(7, mapping, false));
-      book_.Add(7, mapping);
-      EXPECT_EQ(book_.Bytes(0), before + need);
+      const std::uint64_t before = tracker_.Bytes(0);
+      const std::uint64_t need = tracker_.Need(7, mapping, true);
+      EXPECT_LE(need, tracker_.Need(7, mapping, false));
+      tracker_.Add(7, mapping);
+      EXPECT_EQ(tracker_.Bytes(0), before + need);
       mappings.push_back(mapping);
     } else if (random() % 16 == 0) {
       const std::uint64_t gone = 20 + random() % 4;
-      book_.Forget(gone);
+      tracker_.Forget(gone);
       std::erase_if(mappings, [&](const DmaMapping& m) { return m.memory == gone; });
     } else {
       const std::size_t which = random() % mappings.size();
-      book_.Remove(7, 1, mappings[which].start,
-                   random() % 2 == 0 ? 0 : mappings[which].end - mappings[which].start);
+      tracker_.Remove(7, 1, mappings[which].start,
+                      random() % 2 == 0 ? 0 : mappings[which].end - mappings[which].start);
       mappings.erase(mappings.begin() + static_cast<std::ptrdiff_t>(which));
     }
-    EXPECT_GE(book_.Bytes(0), real());
+    EXPECT_GE(tracker_.Bytes(0), real());
   }
   for (const std::uint64_t memory : {20U, 21U, 22U, 23U}) {
-    book_.Forget(memory);
+    tracker_.Forget(memory);
   }
-  EXPECT_EQ(book_.Bytes(0), 0U);
+  EXPECT_EQ(tracker_.Bytes(0), 0U);
 }
 
 class DmaTest : public BoundaryTest {

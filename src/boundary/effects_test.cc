@@ -48,7 +48,7 @@ class EffectsTest : public BoundaryTest {
     return decision.effects;
   }
 
-  FileTag TagOf(std::uint32_t command) {
+  TagStep StepOf(std::uint32_t command) {
     std::array<std::byte, 4096> params{};
     rm::NVOS54_PARAMETERS control{};
     control.cmd = command;
@@ -57,10 +57,10 @@ class EffectsTest : public BoundaryTest {
       Call call;
       EXPECT_EQ(Copy(rm::NV_ESC_RM_CONTROL, control, call), 0);
       if (call.fd) {
-        return call.fd->tag;
+        return call.fd->tag_step;
       }
     }
-    return FileTag::kNone;
+    return TagStep::kNone;
   }
 };
 
@@ -138,11 +138,11 @@ TEST_F(EffectsTest, SpacesAndRangesOfUvm) {
 }
 
 TEST_F(EffectsTest, FilesOfExportedObjectsAreTagged) {
-  EXPECT_EQ(TagOf(rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD), FileTag::kNew);
-  EXPECT_EQ(TagOf(rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD), FileTag::kTable);
-  EXPECT_EQ(TagOf(rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD), FileTag::kFind);
-  EXPECT_EQ(TagOf(rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD), FileTag::kFind);
-  EXPECT_EQ(TagOf(rm::NV0000_CTRL_CMD_OS_UNIX_GET_EXPORT_OBJECT_INFO), FileTag::kFind);
+  EXPECT_EQ(StepOf(rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD), TagStep::kNew);
+  EXPECT_EQ(StepOf(rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD), TagStep::kTable);
+  EXPECT_EQ(StepOf(rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD), TagStep::kFind);
+  EXPECT_EQ(StepOf(rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD), TagStep::kFind);
+  EXPECT_EQ(StepOf(rm::NV0000_CTRL_CMD_OS_UNIX_GET_EXPORT_OBJECT_INFO), TagStep::kFind);
 }
 
 }  // namespace

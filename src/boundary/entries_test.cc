@@ -93,7 +93,7 @@ TEST_F(EntriesTest, EventsOfTheSystemAreBounded) {
     ASSERT_EQ(TakeEvent(fd % 2 == 0 ? kClient : kOther, fd), rm::NV_OK) << fd;
   }
   EXPECT_EQ(TakeEvent(kClient, 7000), rm::NV_ERR_INSUFFICIENT_RESOURCES);
-  HandOver(abi_, kBounds, ledger_, boundary_);
+  HandOver(abi_, kQuotas, ledger_, boundary_);
   EXPECT_EQ(TakeEvent(kClient, 7000), rm::NV_ERR_INSUFFICIENT_RESOURCES);
   EXPECT_EQ(TakeEvent(kClient, 0), rm::NV_OK) << "of a file that was closed: none is added";
   EXPECT_EQ(FreeEvent(1, rm::NV_ERR_INVALID_EVENT), rm::NV_ERR_INVALID_EVENT);
@@ -126,11 +126,11 @@ TEST_F(EntriesTest, WhatTheDriverRefusedMayBeThereAlready) {
 TEST_F(EntriesTest, SharesWithClientsAreBounded) {
   Fill(kClient, kOther);
   EXPECT_EQ(Share(kClient, kOther), rm::NV_ERR_INSUFFICIENT_RESOURCES);
-  EXPECT_EQ(Share(kOther, kClient), rm::NV_ERR_INSUFFICIENT_RESOURCES) << "all have one bound";
+  EXPECT_EQ(Share(kOther, kClient), rm::NV_ERR_INSUFFICIENT_RESOURCES) << "all have one quota";
   EXPECT_EQ(Inherit(kOther), rm::NV_ERR_INSUFFICIENT_RESOURCES);
   EXPECT_EQ(Share(kClient, 0, 0, rm::RS_SHARE_TYPE_ALL), rm::NV_OK) << "merged";
   EXPECT_EQ(Share(kClient, 0, 0, rm::RS_SHARE_TYPE_PID), rm::NV_OK);
-  HandOver(abi_, kBounds, ledger_, boundary_);
+  HandOver(abi_, kQuotas, ledger_, boundary_);
   EXPECT_EQ(Share(kClient, kOther), rm::NV_ERR_INSUFFICIENT_RESOURCES);
   EndClient(kOther);
   ASSERT_EQ(Alloc(0, kOther, rm::NV01_ROOT, 0, 0), rm::NV_OK);
@@ -164,7 +164,7 @@ TEST_F(EntriesTest, SpacesRegisteredForThirdPartiesAreBounded) {
 TEST_F(EntriesTest, SessionsOfEncodersAreBounded) {
   rm::NVA0BC_ALLOC_PARAMETERS session{};
   const std::uint64_t lent = memory_.Lend(session);
-  for (std::uint32_t i = 0; i < kBounds.debuggers; ++i) {
+  for (std::uint32_t i = 0; i < kQuotas.debuggers; ++i) {
     EXPECT_EQ(Alloc(kSubdevice, 0x40 + i, rm::NVENC_SW_SESSION, lent), rm::NV_OK);
   }
   EXPECT_EQ(Alloc(kSubdevice, 0x80, rm::NVENC_SW_SESSION, lent), rm::NV_ERR_INSUFFICIENT_RESOURCES);
@@ -191,7 +191,7 @@ TEST_F(EntriesTest, AMappersQueueIsBoundedAndSoAreMappers) {
   params[1] = ~0U;
   EXPECT_EQ(Alloc(kSubdevice, 0x40, rm::NV_MEMORY_MAPPER, lent), rm::NV_ERR_INSUFFICIENT_RESOURCES);
   params[1] = kMaxMapperQueue;
-  for (std::uint32_t i = 0; i < kBounds.debuggers; ++i) {
+  for (std::uint32_t i = 0; i < kQuotas.debuggers; ++i) {
     EXPECT_EQ(Alloc(kSubdevice, 0x40 + i, rm::NV_MEMORY_MAPPER, lent), rm::NV_OK);
   }
   EXPECT_EQ(Alloc(kSubdevice, 0x80, rm::NV_MEMORY_MAPPER, lent), rm::NV_ERR_INSUFFICIENT_RESOURCES);

@@ -1,7 +1,6 @@
 #include "boundary/managed.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "boundary/page_tables.h"
 

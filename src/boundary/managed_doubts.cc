@@ -1,14 +1,14 @@
-// ManagedBook: charges that are given back only because UVM says so.
+// ManagedTracker: charges that are given back only because UVM says so.
 #include <algorithm>
 #include <iterator>
 #include <map>
 #include <utility>
 
-#include "boundary/managed_book.h"
+#include "boundary/managed_tracker.h"
 
 namespace cgpu::boundary {
 
-void ManagedBook::DoubtGone(const SeenByWitness& seen) {
+void ManagedTracker::DoubtGone(const SeenByWitness& seen) {
   for (const auto& [witness, said] : seen) {
     if (said.state == Seen::State::kGone && spaces_.contains(witness)) {
       DoubtAll(witness);
@@ -18,7 +18,7 @@ void ManagedBook::DoubtGone(const SeenByWitness& seen) {
 
 // Doubts all charges. The calls that a gone address space waited for are over, and their result is
 // unknown. A watched mapping counts, too, until UVM is asked; the limit does not apply to it.
-void ManagedBook::DoubtAll(Witness witness) {
+void ManagedTracker::DoubtAll(Witness witness) {
   Space& space = spaces_.at(witness);
   const auto take = [&](const Mapping& mapping) {
     const bool within = mapping.claim.witness == witness;
@@ -33,20 +33,20 @@ void ManagedBook::DoubtAll(Witness witness) {
   space.doubted = space.counted;
 }
 
-void ManagedBook::CountShown(Space& space, const AddressRanges& shown) const {
+void ManagedTracker::CountShown(Space& space, const AddressRanges& shown) const {
   const AddressRanges unmapped = Without(space.counted, shown);
   space.doubted = Intersection(unmapped, contested_);
   space.counted = Union(Intersection(space.counted, shown), space.doubted);
 }
 
-bool ManagedBook::HasDoubts() const {
+bool ManagedTracker::HasDoubts() const {
   return std::any_of(spaces_.begin(), spaces_.end(), [](const auto& entry) {
     return entry.second.gone || !entry.second.doubted.empty();
   });
 }
 
 // Cuts the ranges wherever the number of charged or doubted address spaces changes.
-std::vector<ManagedBook::Doubt> ManagedBook::Doubts() const {
+std::vector<ManagedTracker::Doubt> ManagedTracker::Doubts() const {
   struct Change {
     long charged = 0;
     long doubted = 0;
@@ -81,7 +81,7 @@ std::vector<ManagedBook::Doubt> ManagedBook::Doubts() const {
   return doubts;
 }
 
-void ManagedBook::Resolve(const std::vector<std::pair<Doubt, std::size_t>>& holders) {
+void ManagedTracker::Resolve(const std::vector<std::pair<Doubt, std::size_t>>& holders) {
   const Processes before = Payers();
   AddressRanges freed;
   AddressRanges contested;

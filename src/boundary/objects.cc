@@ -5,7 +5,6 @@
 
 #include "boundary/page_tables.h"
 #include "boundary/policy.h"
-#include "rm/nv_alloc.h"
 #include "rm/nv_classes.h"
 #include "rm/nv_status.h"
 #include "rm/nv_structs.h"
@@ -61,7 +60,7 @@ Decision Reserve(Container& container, Call& call, Decision decision, ledger::Ki
     const bool memory = reservation.full() == ledger::Full::kLimit;
     Decision refusal =
         container.Answer(call, memory ? rm::NV_ERR_NO_MEMORY : rm::NV_ERR_INSUFFICIENT_RESOURCES,
-                         memory ? "memory over the limit" : "objects over a bound");
+                         memory ? "memory over the limit" : "objects over a quota");
     refusal.over_limit = memory;
     refusal.card = card;
     return refusal;
@@ -125,32 +124,32 @@ std::optional<Undo> AddCopy(Container& container, const Decision& decision,
 }
 
 void FreeObject(Container& container, ledger::ClientRef client, ledger::ObjectRef object) {
-  DmaBook* const book = FindDmaBook(container, client);
-  const bool others = book != nullptr && container.ledger.FreesOthers(client, object.handle);
+  DmaTracker* const tracker = FindDmaTracker(container, client);
+  const bool others = tracker != nullptr && container.ledger.FreesOthers(client, object.handle);
   // If the ledger does not know it, or it went with its parent meanwhile, there is nothing to give
   // back.
-  if (!container.ledger.Free(client, object).ok() || book == nullptr) {
+  if (!container.ledger.Free(client, object).ok() || tracker == nullptr) {
     return;
   }
   if (!container.ledger.Owns(client.handle)) {
-    DropDmaBook(container, client.handle);
+    DropDmaTracker(container, client.handle);
     return;
   }
-  book->Forget(object.serial);
+  tracker->Forget(object.serial);
   if (others) {
-    book->Sweep([&](ledger::ObjectRef at) {
+    tracker->Sweep([&](ledger::ObjectRef at) {
       const auto there = container.ledger.Find(client, at.handle);
       return there && there->ref == at;
     });
   }
-  SettleDma(container, *book);
+  SettleDma(container, *tracker);
 }
 
-ledger::ExtraKey KeyOf(const DmaBook& book) {
-  return {book.owner(), kDmaExtra | book.client().serial};
+ledger::ExtraKey KeyOf(const DmaTracker& tracker) {
+  return {tracker.owner(), kDmaExtra | tracker.client().serial};
 }
 
-DmaBook* FindDmaBook(Container& container, ledger::ClientRef client) {
+DmaTracker* FindDmaTracker(Container& container, ledger::ClientRef client) {
   const auto found = container.dma.find(client.handle);
   return found != container.dma.end() && found->second.client() == client ? &found->second
                                                                           : nullptr;
@@ -163,9 +162,9 @@ void AddRange(Container& container, ledger::ClientRef client, std::uint32_t hand
   if (!owner || !range || !range->card) {
     return;
   }
-  if (FindDmaBook(container, client) == nullptr) {
-    DropDmaBook(container, client.handle);
-    container.dma.emplace(client.handle, DmaBook(owner->ref, owner->owner));
+  if (FindDmaTracker(container, client) == nullptr) {
+    DropDmaTracker(container, client.handle);
+    container.dma.emplace(client.handle, DmaTracker(owner->ref, owner->owner));
   }
   std::uint64_t serial = range->ref.serial;
   if (space) {
@@ -180,13 +179,13 @@ void AddRange(Container& container, ledger::ClientRef client, std::uint32_t hand
   }
 }
 
-void SettleDma(Container& container, const DmaBook& book) {
+void SettleDma(Container& container, const DmaTracker& tracker) {
   for (ledger::Card card = 0; card < container.cards.size(); ++card) {
-    container.ledger.ForceExtra(KeyOf(book), card, book.Bytes(card));
+    container.ledger.ForceExtra(KeyOf(tracker), card, tracker.Bytes(card));
   }
 }
 
-void DropDmaBook(Container& container, std::uint32_t client) {
+void DropDmaTracker(Container& container, std::uint32_t client) {
   const auto found = container.dma.find(client);
   if (found == container.dma.end()) {
     return;

@@ -36,21 +36,21 @@ struct Made {
                                           ledger::Reservation& reservation, std::uint32_t handle);
 void FreeObject(Container& container, ledger::ClientRef client, ledger::ObjectRef object);
 
-// --- Trackers of RM's own GPU mappings (dma_book.h).
+// --- Trackers of RM's own GPU mappings (dma_tracker.h).
 
 // Key of a tracker's page tables in the ledger; UVM's spaces and managed memory have smaller
 // numbers.
 inline constexpr std::uint64_t kDmaExtra = std::uint64_t{1} << 62;
-[[nodiscard]] ledger::ExtraKey KeyOf(const DmaBook& book);
+[[nodiscard]] ledger::ExtraKey KeyOf(const DmaTracker& tracker);
 // Returns null if the client has none.
-[[nodiscard]] DmaBook* FindDmaBook(Container& container, ledger::ClientRef client);
+[[nodiscard]] DmaTracker* FindDmaTracker(Container& container, ledger::ClientRef client);
 // Adds a range. `space`: the address space that it names, or 0 for its device's; an unknown one is
 // the object's own.
 void AddRange(Container& container, ledger::ClientRef client, std::uint32_t handle,
               std::optional<std::uint32_t> space, bool covered);
 // Sets the ledger's charge to what the tracker says.
-void SettleDma(Container& container, const DmaBook& book);
-void DropDmaBook(Container& container, std::uint32_t client);
+void SettleDma(Container& container, const DmaTracker& tracker);
+void DropDmaTracker(Container& container, std::uint32_t client);
 
 }  // namespace cgpu::boundary
 

@@ -12,7 +12,6 @@
 #define CGPU_BOUNDARY_PAGE_TABLES_H_
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
 #include <map>
 

@@ -46,7 +46,7 @@ constexpr auto kClasses = std::to_array<ClassRule>({
     {rm::NV50_THIRD_PARTY_P2P, ClassEffect::kPlain},
     // A duplicate in a client of the driver's own keeps its memory (semaphore_surface.c).
     {rm::NV_SEMAPHORE_SURFACE, ClassEffect::kHostMemory},
-    // A page with the whole GPU's figures and its processes (class/cl00de.h).
+    // A page with the whole GPU's sizes and its processes (class/cl00de.h).
     {rm::RM_USER_SHARED_DATA, ClassEffect::kUnsupported,
      "shows the whole card's figures and its processes"},
     // Need a fabric manager, and keep objects that are attached to them.

@@ -51,7 +51,7 @@ enum class ControlEffect {
   // also covers commands that the driver would take on other objects (rm/control_route.h).
   kOwn,
   kLedger,           // answered with what the ledger knows, not executed (calls/processes.cc)
-  kSmErrors,         // answered with no error, for the container's channel at `argument`, or 0
+  kSmErrors,         // answered with "no error"; the channel at `argument` is the container's, or 0
   kOwnMemory,        // names memory at `argument`: none, or host memory that is the container's
   kBusInfo,          // a list of indices: none that resets what it reports
   kTakeEncoder,      // takes one of the GPU's encoder sessions
@@ -72,9 +72,9 @@ struct ControlRule {
   std::string_view why{};  // what the user is told; empty: WhyEffect()
 };
 
-// Returns null for a class that is not allowed.
+// Returns null for a class without a rule: it makes a client (IsClientClass()), or is refused.
 [[nodiscard]] const ClassRule* FindClassRule(std::uint32_t cls);
-// Returns null for a control that is not allowed either.
+// Returns null for a control without a rule, which is refused.
 [[nodiscard]] const ControlRule* FindControlRule(std::uint32_t command);
 
 // Return in a few words why a control (class, escape) is treated as it is, whether it has a rule or

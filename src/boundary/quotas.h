@@ -27,7 +27,7 @@
 // sessions of NVENC together. Each of them takes memory of the kernel's. So do the following, which
 // are not in the ledger:
 //
-// * 1024 events of the system: a context makes 8 (tests/gpu/records/555/cuctxcreate.txt), and 512
+// * 1024 OS events: a context makes 8 (tests/gpu/records/555/cuctxcreate.txt), and 512
 //   channels are those of 25 contexts.
 // * 16,384 shares with a client and address spaces registered for third parties, together.
 // * 4096 places in the queue of each memory mapper: one command fills as many.
@@ -43,7 +43,7 @@
 
 namespace cgpu::boundary {
 
-inline constexpr ledger::Bounds kContainerBounds = {.clients = 1024,
+inline constexpr ledger::Quotas kContainerQuotas = {.clients = 1024,
                                                     .handles = 262144,
                                                     .channel_groups = 256,
                                                     .channels = 512,
@@ -58,7 +58,7 @@ inline constexpr std::size_t kMaxRanges = 262144;
 
 // Returns the quotas of a slice of `limit` bytes, on a GPU that has `total` bytes and a BAR1 of
 // `bar1` bytes. `total` 0 means `limit`.
-[[nodiscard]] ledger::CardBounds BoundsOf(std::uint64_t limit, std::uint64_t total,
+[[nodiscard]] ledger::CardQuotas QuotasOf(std::uint64_t limit, std::uint64_t total,
                                           std::uint64_t bar1);
 
 // Returns the number of a GPU's encoder sessions that a slice may have.

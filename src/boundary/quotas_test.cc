@@ -10,26 +10,26 @@ namespace {
 constexpr std::uint64_t kMost = ~std::uint64_t{0};
 
 TEST(Quotas, AreInProportionToTheGrant) {
-  const auto whole = BoundsOf(16160 * kMib, 16160 * kMib, 16384 * kMib);
+  const auto whole = QuotasOf(16160 * kMib, 16160 * kMib, 16384 * kMib);
   EXPECT_EQ(whole.channels, 1008U);
   EXPECT_EQ(whole.channel_groups, 1008U);
   EXPECT_LE(whole.bar1_bytes, 16384 * kMib / 32 * 31);
   EXPECT_GT(whole.bar1_bytes, 16384 * kMib / 33 * 31);
-  const auto unit = BoundsOf(1024 * kMib, 15360 * kMib, 256 * kMib);
+  const auto unit = QuotasOf(1024 * kMib, 15360 * kMib, 256 * kMib);
   EXPECT_EQ(unit.channels, 112U);
   EXPECT_GT(unit.bar1_bytes, 16 * kMib);
   EXPECT_LT(unit.bar1_bytes, 17 * kMib);
-  EXPECT_EQ(BoundsOf(7 * kMib, 0, 64 * kMib).channels, 1008U) << "no total: all of it";
-  EXPECT_EQ(BoundsOf(9 * kMib, 7 * kMib, 64 * kMib).channels, 1008U) << "never more than all";
-  EXPECT_EQ(BoundsOf(0, 7 * kMib, 64 * kMib).bar1_bytes, 0U);
-  EXPECT_EQ(BoundsOf(7 * kMib, 7 * kMib, 0).bar1_bytes, 0U);
+  EXPECT_EQ(QuotasOf(7 * kMib, 0, 64 * kMib).channels, 1008U) << "no total: all of it";
+  EXPECT_EQ(QuotasOf(9 * kMib, 7 * kMib, 64 * kMib).channels, 1008U) << "never more than all";
+  EXPECT_EQ(QuotasOf(0, 7 * kMib, 64 * kMib).bar1_bytes, 0U);
+  EXPECT_EQ(QuotasOf(7 * kMib, 7 * kMib, 0).bar1_bytes, 0U);
 }
 
 TEST(Quotas, SlicesTogetherLeaveRoom) {
   constexpr std::uint64_t kTotal = 81559 * kMib;
   constexpr std::uint64_t kWindow = 256 * kMib;
   for (std::uint64_t slices = 1; slices <= 20; ++slices) {
-    const auto each = BoundsOf(kTotal / slices, kTotal, kWindow);
+    const auto each = QuotasOf(kTotal / slices, kTotal, kWindow);
     EXPECT_LE(each.channels * slices, 1920U);
     EXPECT_LE(each.channel_groups * slices, 1920U);
     EXPECT_LE(each.bar1_bytes * slices, kWindow);
@@ -38,7 +38,7 @@ TEST(Quotas, SlicesTogetherLeaveRoom) {
 
 TEST(Quotas, TheSmallestSliceHasRoomForAContext) {
   constexpr std::uint64_t kTotal = 81559 * kMib;
-  EXPECT_GE(BoundsOf(kMib, kTotal, kMib).channels, 45U) << "with 32 connections";
+  EXPECT_GE(QuotasOf(kMib, kTotal, kMib).channels, 45U) << "with 32 connections";
   EXPECT_EQ(EncodersOf(kMib, kTotal), 1U);
   EXPECT_EQ(EncodersOf(kTotal / 4 + kMib, kTotal), 2U);
   EXPECT_EQ(EncodersOf(kTotal, kTotal), 8U);
@@ -46,7 +46,7 @@ TEST(Quotas, TheSmallestSliceHasRoomForAContext) {
 }
 
 TEST(Quotas, NothingOverflows) {
-  const auto huge = BoundsOf(kMost, kMost, kMost);
+  const auto huge = QuotasOf(kMost, kMost, kMost);
   EXPECT_EQ(huge.channels, 1008U);
   EXPECT_GT(huge.bar1_bytes, kMost / 32 * 30);
 }
@@ -62,7 +62,7 @@ TEST(Quotas, ViewsTakeWholePages) {
 
 TEST_F(BoundaryTest, ViewsOfCardMemoryAreBoundedByTheSlicesPartOfBar1) {
   MakeSubdevice();
-  boundary_->SetFigures(0, {0, 0, 64 * kMib});  // 62 MiB without the driver's own
+  boundary_->SetSizes(0, {0, 0, 64 * kMib});  // 62 MiB without the driver's own
   EXPECT_EQ(AllocMemory(0x20, 64 * kMib), rm::NV_OK);
   rm::NV_MEMORY_ALLOCATION_PARAMS system{};
   system.size = 64 * kMib;

@@ -1,4 +1,4 @@
-// Charges what UVM's address spaces hold (uvm_book.h).
+// Charges what UVM's address spaces hold (uvm_tracker.h).
 #ifndef CGPU_BOUNDARY_SPACES_H_
 #define CGPU_BOUNDARY_SPACES_H_
 

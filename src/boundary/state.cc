@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "boundary/boundary.h"
-#include "boundary/dma_book.h"
-#include "boundary/managed_book.h"
+#include "boundary/dma_tracker.h"
+#include "boundary/managed_tracker.h"
 #include "boundary/objects.h"
 #include "boundary/spaces.h"
-#include "boundary/uvm_book.h"
+#include "boundary/uvm_tracker.h"
 
 namespace cgpu::boundary {
 namespace {
@@ -19,16 +19,16 @@ namespace {
 // Fields or records of each record, in their order.
 enum Tag : StateTag {
   kRefused = 1,   // what was refused, how often
-  kFigures = 2,   // of each GPU in turn: a channel group's bytes, an address space's, BAR1's
-  kSpace = 3,     // kSpaceKey, kSpaceBook
+  kSizes = 2,     // of each GPU in turn: a channel group's bytes, an address space's, BAR1's
+  kSpace = 3,     // kSpaceKey, kSpaceTracker
   kManaged = 4,   // kClock, kManagedSpace, kCounted, kSeen, kContested, kNow, kOver
   kDma = 5,       // kDmaClient, kDmaRange, kDmaMapping
   kEncoders = 6,  // client, its serial number, GPU, how many it has taken
   kEntries = 7,   // client, its serial number, how many entries the driver keeps for it
   kOsEvent = 8,   // client, its serial number, the event's number
 
-  kSpaceKey = 10,   // the ledger's key
-  kSpaceBook = 11,  // kSpaceHead, kSpaceRange, kSpaceCard, kSpacePiece, kSpaceChannel
+  kSpaceKey = 10,      // the ledger's key
+  kSpaceTracker = 11,  // kSpaceHead, kSpaceRange, kSpaceCard, kSpacePiece, kSpaceChannel
 
   kSpaceHead = 20,     // owner, last hold, range groups
   kSpaceRange = 21,    // base, length
@@ -52,24 +52,6 @@ enum Tag : StateTag {
   kDmaRange = 41,    // serial number, handle, space, GPU, covered
   kDmaMapping = 42,  // range's serial number, start, end, both, device, serial number, handle
 };
-
-template <class... Numbers>
-void Write(StateWriter& writer, StateTag tag, Numbers... numbers) {
-  writer.Begin(tag);
-  (writer.Number(static_cast<std::uint64_t>(numbers)), ...);
-  writer.End();
-}
-
-// Calls `read` with the tag of each record within the open one; false: it does not know the tag.
-template <class Read>
-void ForEachRecord(StateReader& reader, const Read& read) {
-  while (const auto tag = reader.Enter()) {
-    if (!read(*tag)) {
-      reader.Unknown(*tag);
-    }
-    reader.Leave();
-  }
-}
 
 bool Check(StateReader& reader, bool holds, std::string_view what) {
   if (!holds) {
@@ -99,28 +81,28 @@ AddressRange LoadAddresses(StateReader& reader) {
 // --- UVM's address spaces
 
 void UvmSpace::Save(StateWriter& writer) const {
-  Write(writer, kSpaceHead, owner_, last_hold_, groups_);
+  writer.Row(kSpaceHead, owner_, last_hold_, groups_);
   for (const auto& [base, length] : ranges_) {
-    Write(writer, kSpaceRange, base, length);
+    writer.Row(kSpaceRange, base, length);
   }
   std::set<ledger::Card> cards = gpus_;
   cards.insert(va_spaces_.begin(), va_spaces_.end());
   for (const ledger::Card card : cards) {
-    Write(writer, kSpaceCard, card, gpus_.contains(card), va_spaces_.contains(card));
+    writer.Row(kSpaceCard, card, gpus_.contains(card), va_spaces_.contains(card));
   }
   for (const auto& [card, pieces] : pieces_) {
     for (const auto& [start, piece] : pieces) {
-      Write(writer, kSpacePiece, card, start, piece.end, piece.hold);
+      writer.Row(kSpacePiece, card, start, piece.end, piece.hold);
     }
   }
   for (const auto& [name, channel] : channels_) {
-    Write(writer, kSpaceChannel, name.first, name.second, channel.card, channel.start, channel.end,
-          channel.hold);
+    writer.Row(kSpaceChannel, name.first, name.second, channel.card, channel.start, channel.end,
+               channel.hold);
   }
 }
 
 void UvmSpace::Load(StateReader& reader, ledger::Card cards) {
-  ForEachRecord(reader, [&](StateTag tag) {
+  reader.ForEach([&](StateTag tag) {
     switch (tag) {
       case kSpaceHead:
         owner_ = reader.Number();
@@ -190,25 +172,25 @@ void UvmSpace::LoadChannel(StateReader& reader, ledger::Card cards) {
 
 // --- Managed memory
 
-void ManagedBook::Save(StateWriter& writer) const {
-  Write(writer, kClock, clock_);
-  Write(writer, kAnyUvmSpace, any_space_);
+void ManagedTracker::Save(StateWriter& writer) const {
+  writer.Row(kClock, clock_);
+  writer.Row(kAnyUvmSpace, any_space_);
   for (const auto& [witness, space] : spaces_) {
-    Write(writer, kManagedSpace, witness, space.process);
+    writer.Row(kManagedSpace, witness, space.process);
     for (const AddressRange& range : space.counted) {
-      Write(writer, kCounted, witness, range.start, range.end);
+      writer.Row(kCounted, witness, range.start, range.end);
     }
     for (const AddressRange& range : space.seen) {
-      Write(writer, kSeen, witness, range.start, range.end);
+      writer.Row(kSeen, witness, range.start, range.end);
     }
   }
   for (const AddressRange& range : contested_) {
-    Write(writer, kContested, range.start, range.end);
+    writer.Row(kContested, range.start, range.end);
   }
   const auto write = [&](StateTag tag, const Mapping& mapping, std::uint64_t last) {
     const Claim& claim = mapping.claim;
-    Write(writer, tag, claim.process, claim.range.start, claim.range.end, mapping.watched, last,
-          claim.witness);
+    writer.Row(tag, claim.process, claim.range.start, claim.range.end, mapping.watched, last,
+               claim.witness);
   };
   for (const auto& [thread, mapping] : now_) {
     write(kNow, mapping, static_cast<std::uint64_t>(thread));
@@ -219,8 +201,8 @@ void ManagedBook::Save(StateWriter& writer) const {
 }
 
 // A version that knew only processes had no witnesses: each process stands for one.
-ManagedBook::Mapping ManagedBook::LoadMapping(StateReader& reader, bool over,
-                                              Thread* thread) const {
+ManagedTracker::Mapping ManagedTracker::LoadMapping(StateReader& reader, bool over,
+                                                    Thread* thread) const {
   Mapping mapping;
   Claim& claim = mapping.claim;
   claim.process = reader.Number();
@@ -238,7 +220,7 @@ ManagedBook::Mapping ManagedBook::LoadMapping(StateReader& reader, bool over,
   return mapping;
 }
 
-void ManagedBook::LoadSpace(StateReader& reader, bool of_process) {
+void ManagedTracker::LoadSpace(StateReader& reader, bool of_process) {
   const Witness witness = reader.Number();
   Space space;
   space.process = of_process ? witness : reader.Number();
@@ -248,7 +230,7 @@ void ManagedBook::LoadSpace(StateReader& reader, bool of_process) {
   }
 }
 
-void ManagedBook::LoadRange(StateReader& reader, bool counted, bool seen) {
+void ManagedTracker::LoadRange(StateReader& reader, bool counted, bool seen) {
   const auto found = spaces_.find(reader.Number());
   const AddressRange range = LoadAddresses(reader);
   if (Check(reader, found != spaces_.end(), "a mapping in an unknown address space")) {
@@ -262,8 +244,8 @@ void ManagedBook::LoadRange(StateReader& reader, bool counted, bool seen) {
   }
 }
 
-void ManagedBook::Load(StateReader& reader) {
-  ForEachRecord(reader, [&](StateTag tag) {
+void ManagedTracker::Load(StateReader& reader) {
+  reader.ForEach([&](StateTag tag) {
     switch (tag) {
       case kClock:
         clock_ = reader.Number();
@@ -305,19 +287,19 @@ void ManagedBook::Load(StateReader& reader) {
 
 // --- RM's own mappings
 
-void DmaBook::Save(StateWriter& writer) const {
-  Write(writer, kDmaClient, client_.handle, client_.serial, owner_);
+void DmaTracker::Save(StateWriter& writer) const {
+  writer.Row(kDmaClient, client_.handle, client_.serial, owner_);
   for (const auto& [serial, range] : ranges_) {
-    Write(writer, kDmaRange, serial, range.handle, range.space, range.card, range.covered);
+    writer.Row(kDmaRange, serial, range.handle, range.space, range.card, range.covered);
     for (const auto& [start, mapping] : range.mappings) {
-      Write(writer, kDmaMapping, serial, mapping.start, mapping.end, mapping.both, mapping.device,
-            mapping.memory, mapping.handle);
+      writer.Row(kDmaMapping, serial, mapping.start, mapping.end, mapping.both, mapping.device,
+                 mapping.memory, mapping.handle);
     }
   }
 }
 
-void DmaBook::Load(StateReader& reader, ledger::Card cards) {
-  ForEachRecord(reader, [&](StateTag tag) {
+void DmaTracker::Load(StateReader& reader, ledger::Card cards) {
+  reader.ForEach([&](StateTag tag) {
     switch (tag) {
       case kDmaClient:
         client_.handle = reader.As<ledger::Handle>();
@@ -336,7 +318,7 @@ void DmaBook::Load(StateReader& reader, ledger::Card cards) {
   });
 }
 
-void DmaBook::LoadRange(StateReader& reader, ledger::Card cards) {
+void DmaTracker::LoadRange(StateReader& reader, ledger::Card cards) {
   const std::uint64_t serial = reader.Number();
   const auto handle = reader.As<ledger::Handle>();
   const std::uint64_t space = reader.Number();
@@ -347,7 +329,7 @@ void DmaBook::LoadRange(StateReader& reader, ledger::Card cards) {
   }
 }
 
-void DmaBook::LoadMapping(StateReader& reader) {
+void DmaTracker::LoadMapping(StateReader& reader) {
   const std::uint64_t range = reader.Number();
   DmaMapping mapping;
   mapping.start = reader.Number();
@@ -366,24 +348,24 @@ void DmaBook::LoadMapping(StateReader& reader) {
 
 namespace {
 
-void LoadFigures(Container& container, StateReader& reader, ledger::Card card) {
+void LoadSizes(Container& container, StateReader& reader, ledger::Card card) {
   if (Check(reader, card < container.cards.size(), "there are more cards, or fewer")) {
-    CardFigures& figures = container.cards[card].figures;
-    figures.context_bytes = reader.Number();
-    figures.space_bytes = reader.Number();
-    figures.bar1_bytes = reader.Number();
+    CardSizes& sizes = container.cards[card].sizes;
+    sizes.context_bytes = reader.Number();
+    sizes.space_bytes = reader.Number();
+    sizes.bar1_bytes = reader.Number();
   }
 }
 
 void LoadSpace(Container& container, StateReader& reader) {
   ledger::FileKey key = 0;
   UvmSpace space(0);
-  ForEachRecord(reader, [&](StateTag tag) {
+  reader.ForEach([&](StateTag tag) {
     switch (tag) {
       case kSpaceKey:
         key = reader.Number();
         return true;
-      case kSpaceBook:
+      case kSpaceTracker:
         space.Load(reader, static_cast<ledger::Card>(container.cards.size()));
         return true;
       default:
@@ -396,12 +378,12 @@ void LoadSpace(Container& container, StateReader& reader) {
   }
 }
 
-void LoadDmaBook(Container& container, StateReader& reader) {
-  DmaBook book({}, 0);
-  book.Load(reader, static_cast<ledger::Card>(container.cards.size()));
-  const std::uint32_t client = book.client().handle;
-  (void)Check(reader, container.dma.try_emplace(client, std::move(book)).second,
-              "a client's book twice");
+void LoadDmaTracker(Container& container, StateReader& reader) {
+  DmaTracker tracker({}, 0);
+  tracker.Load(reader, static_cast<ledger::Card>(container.cards.size()));
+  const std::uint32_t client = tracker.client().handle;
+  (void)Check(reader, container.dma.try_emplace(client, std::move(tracker)).second,
+              "a client's tracker twice");
 }
 
 void LoadEncoders(Container& container, StateReader& reader) {
@@ -415,10 +397,10 @@ void LoadEncoders(Container& container, StateReader& reader) {
 
 void SaveEntries(const Container& container, StateWriter& writer) {
   for (const auto& [client, entries] : container.entries) {
-    Write(writer, kEntries, client, entries.serial, entries.count);
+    writer.Row(kEntries, client, entries.serial, entries.count);
   }
   for (const auto& [event, serial] : container.os_events) {
-    Write(writer, kOsEvent, event.first, serial, event.second);
+    writer.Row(kOsEvent, event.first, serial, event.second);
   }
 }
 
@@ -444,13 +426,12 @@ void Boundary::Save(StateWriter& writer) const {
     writer.End();
   }
   for (const CardIds& card : container_.cards) {
-    Write(writer, kFigures, card.figures.context_bytes, card.figures.space_bytes,
-          card.figures.bar1_bytes);
+    writer.Row(kSizes, card.sizes.context_bytes, card.sizes.space_bytes, card.sizes.bar1_bytes);
   }
   for (const auto& [key, space] : container_.spaces) {
     writer.Begin(kSpace);
-    Write(writer, kSpaceKey, key);
-    writer.Begin(kSpaceBook);
+    writer.Row(kSpaceKey, key);
+    writer.Begin(kSpaceTracker);
     space.Save(writer);
     writer.End();
     writer.End();
@@ -458,28 +439,28 @@ void Boundary::Save(StateWriter& writer) const {
   writer.Begin(kManaged);
   container_.managed.Save(writer);
   writer.End();
-  for (const auto& [client, book] : container_.dma) {
+  for (const auto& [client, tracker] : container_.dma) {
     writer.Begin(kDma);
-    book.Save(writer);
+    tracker.Save(writer);
     writer.End();
   }
   for (const Encoders& one : container_.encoders) {
-    Write(writer, kEncoders, one.client.handle, one.client.serial, one.card, one.taken);
+    writer.Row(kEncoders, one.client.handle, one.client.serial, one.card, one.taken);
   }
   SaveEntries(container_, writer);
 }
 
 Result<> Boundary::Load(StateReader& reader) {
-  ledger::Card figures = 0;
-  ForEachRecord(reader, [&](StateTag tag) {
+  ledger::Card sizes = 0;
+  reader.ForEach([&](StateTag tag) {
     switch (tag) {
       case kRefused: {
         const std::string what = reader.Text();
         container_.refusals.Set(what, reader.Number());
         return true;
       }
-      case kFigures:
-        LoadFigures(container_, reader, figures++);
+      case kSizes:
+        LoadSizes(container_, reader, sizes++);
         return true;
       case kSpace:
         LoadSpace(container_, reader);
@@ -488,7 +469,7 @@ Result<> Boundary::Load(StateReader& reader) {
         container_.managed.Load(reader);
         return true;
       case kDma:
-        LoadDmaBook(container_, reader);
+        LoadDmaTracker(container_, reader);
         return true;
       case kEncoders:
         LoadEncoders(container_, reader);
@@ -503,7 +484,7 @@ Result<> Boundary::Load(StateReader& reader) {
         return false;
     }
   });
-  if (Check(reader, figures == container_.cards.size(), "there are more cards, or fewer")) {
+  if (Check(reader, sizes == container_.cards.size(), "there are more cards, or fewer")) {
     Resume();
   }
   return reader.Finish();
@@ -516,14 +497,14 @@ void Boundary::Resume() {
   for (auto& [key, space] : container_.spaces) {
     SettleSpace(container_, key, space);
   }
-  for (const auto& [client, book] : container_.dma) {
-    SettleDma(container_, book);
+  for (const auto& [client, tracker] : container_.dma) {
+    SettleDma(container_, tracker);
   }
   if (!container_.spaces.empty()) {
     container_.managed.ExpectSpaces();
   }
   container_.managed.Resume(ManagedCards(container_));
-  SetBounds();
+  SetQuotas();
 }
 
 }  // namespace cgpu::boundary

@@ -14,10 +14,10 @@
 #include <utility>
 #include <vector>
 
-#include "boundary/dma_book.h"
-#include "boundary/managed_book.h"
+#include "boundary/dma_tracker.h"
+#include "boundary/managed_tracker.h"
 #include "boundary/testing.h"
-#include "boundary/uvm_book.h"
+#include "boundary/uvm_tracker.h"
 
 namespace cgpu::boundary {
 namespace {
@@ -28,11 +28,11 @@ constexpr std::uint32_t kMemory = 0x30;
 constexpr std::uint32_t kRange = 0x40;
 constexpr int kSteps = 3000;
 
-template <class Book>
-std::string SavedBook(const Book& book) {
+template <class Tracker>
+std::string SavedTracker(const Tracker& tracker) {
   StateWriter writer;
   writer.Begin(1);
-  book.Save(writer);
+  tracker.Save(writer);
   writer.End();
   return writer.Take();
 }
@@ -45,18 +45,18 @@ class Dice {
   std::mt19937_64 random_{1};
 };
 
-TEST(BoundaryState, ADmaBookGoesOnAsTheOldOne) {
-  DmaBook old({0xc1d00001, 3}, 9);
-  DmaBook next = old;
+TEST(BoundaryState, ADmaTrackerGoesOnAsTheOldOne) {
+  DmaTracker old({0xc1d00001, 3}, 9);
+  DmaTracker next = old;
   Dice dice;
   for (int step = 0; step < kSteps; ++step) {
-    const std::string bytes = SavedBook(next);
-    next = DmaBook({}, 0);
+    const std::string bytes = SavedTracker(next);
+    next = DmaTracker({}, 0);
     StateReader reader(bytes);
     (void)reader.Enter();
     next.Load(reader, kCards);
     ASSERT_TRUE(reader.Finish().ok());
-    ASSERT_EQ(SavedBook(next), bytes);
+    ASSERT_EQ(SavedTracker(next), bytes);
     ASSERT_EQ(next.client(), old.client());
     ASSERT_EQ(next.owner(), old.owner());
     const std::uint64_t range = 7 + dice(4);
@@ -65,28 +65,28 @@ TEST(BoundaryState, ADmaBookGoesOnAsTheOldOne) {
                              dice(2) == 0, static_cast<ledger::Handle>(1 + dice(2)),
                              20 + dice(4), static_cast<ledger::Handle>(200 + dice(4))};
     const std::uint64_t what = dice(12);
-    for (DmaBook* book : {&old, &next}) {
+    for (DmaTracker* tracker : {&old, &next}) {
       if (what == 0) {
-        book->Forget(range);
-        book->AddRange({static_cast<ledger::Handle>(70 + range), range}, 7 + range % 2,
-                       range == 8 ? 1 : 0, range == 10);
+        tracker->Forget(range);
+        tracker->AddRange({static_cast<ledger::Handle>(70 + range), range}, 7 + range % 2,
+                          range == 8 ? 1 : 0, range == 10);
       } else if (what == 1) {
-        book->Forget(mapping.memory);
+        tracker->Forget(mapping.memory);
       } else if (what == 2) {
-        book->Sweep([&](ledger::ObjectRef at) {
+        tracker->Sweep([&](ledger::ObjectRef at) {
           return at.handle != mapping.handle && at.handle != 70 + range;
         });
       } else if (what < 6) {
-        book->Remove(range, mapping.device, start, what == 3 ? 0 : mapping.end - start);
+        tracker->Remove(range, mapping.device, start, what == 3 ? 0 : mapping.end - start);
       } else {
-        book->Add(range, mapping);
+        tracker->Add(range, mapping);
       }
     }
     for (ledger::Card card = 0; card < kCards; ++card) {
       ASSERT_EQ(next.Bytes(card), old.Bytes(card)) << step;
     }
     ASSERT_EQ(next.Need(range, mapping, true), old.Need(range, mapping, true));
-    ASSERT_EQ(SavedBook(next), SavedBook(old));
+    ASSERT_EQ(SavedTracker(next), SavedTracker(old));
   }
 }
 
@@ -128,13 +128,13 @@ TEST(BoundaryState, AUvmSpaceGoesOnAsTheOldOne) {
   UvmSpace next(9);
   Dice dice;
   for (int step = 0; step < kSteps; ++step) {
-    const std::string bytes = SavedBook(next);
+    const std::string bytes = SavedTracker(next);
     next = UvmSpace(0);
     StateReader reader(bytes);
     (void)reader.Enter();
     next.Load(reader, kCards);
     ASSERT_TRUE(reader.Finish().ok());
-    ASSERT_EQ(SavedBook(next), bytes);
+    ASSERT_EQ(SavedTracker(next), bytes);
     const std::uint64_t what = dice(15);
     const std::uint64_t pick = dice(20);
     const std::uint64_t start = kBase + dice(64) * kMib;
@@ -157,87 +157,87 @@ TEST(BoundaryState, AUvmSpaceGoesOnAsTheOldOne) {
 
 // A tracker of managed memory with the ledger that it charges.
 struct Managed {
-  static constexpr ledger::Bounds kBounds{8, 64, 8, 8};
+  static constexpr ledger::Quotas kQuotas{8, 64, 8, 8};
 
   void HandOver(const std::set<ledger::Card>& cards) {
-    const std::string rows = SavedBook(*ledger);
-    const std::string bytes = SavedBook(*book);
-    ledger = std::make_unique<ledger::Ledger>(std::vector<std::uint64_t>{1, 1}, kBounds);
-    book = std::make_unique<ManagedBook>(*ledger);
+    const std::string rows = SavedTracker(*ledger);
+    const std::string bytes = SavedTracker(*tracker);
+    ledger = std::make_unique<ledger::Ledger>(std::vector<std::uint64_t>{1, 1}, kQuotas);
+    tracker = std::make_unique<ManagedTracker>(*ledger);
     StateReader rows_reader(rows);
     (void)rows_reader.Enter();
     ASSERT_TRUE(ledger->Load(rows_reader).ok());
     StateReader reader(bytes);
     (void)reader.Enter();
-    book->Load(reader);
+    tracker->Load(reader);
     ASSERT_TRUE(reader.Finish().ok());
-    book->Resume(cards);
-    ASSERT_EQ(SavedBook(*book), bytes);
-    ASSERT_EQ(SavedBook(*ledger), rows);
+    tracker->Resume(cards);
+    ASSERT_EQ(SavedTracker(*tracker), bytes);
+    ASSERT_EQ(SavedTracker(*ledger), rows);
   }
 
   std::unique_ptr<ledger::Ledger> ledger =
-      std::make_unique<ledger::Ledger>(std::vector<std::uint64_t>{100 * kMib, 60 * kMib}, kBounds);
-  std::unique_ptr<ManagedBook> book = std::make_unique<ManagedBook>(*ledger);
+      std::make_unique<ledger::Ledger>(std::vector<std::uint64_t>{100 * kMib, 60 * kMib}, kQuotas);
+  std::unique_ptr<ManagedTracker> tracker = std::make_unique<ManagedTracker>(*ledger);
 };
 
 struct ManagedStep {
   std::uint64_t what;
-  ManagedBook::Claim claim;
+  ManagedTracker::Claim claim;
   int thread;
   AddressRanges ranges;
   bool all;
 };
 
 // Plays a step and compares the results that it reports.
-bool Play(const ManagedStep& step, ManagedBook::Look& look, ManagedBook& book) {
-  const ManagedBook::Seen seen = {
-      step.all ? ManagedBook::Seen::State::kShown : ManagedBook::Seen::State::kGone,
+bool Play(const ManagedStep& step, ManagedTracker::Look& look, ManagedTracker& tracker) {
+  const ManagedTracker::Seen seen = {
+      step.all ? ManagedTracker::Seen::State::kShown : ManagedTracker::Seen::State::kGone,
       Ordered(step.ranges)};
   switch (step.what) {
     case 0:
     case 1:
     case 2:
-      return !book.Charge(step.thread, step.claim);
+      return !tracker.Charge(step.thread, step.claim);
     case 3:
-      book.Watch(step.thread, step.claim, {});
+      tracker.Watch(step.thread, step.claim, {});
       return true;
     case 4:
     case 5:
-      book.Over(step.thread);
+      tracker.Over(step.thread);
       return true;
     case 6:
-      look = book.BeginLook();
+      look = tracker.BeginLook();
       return true;
     case 7: {
-      std::map<ManagedBook::Witness, ManagedBook::Seen> all;
-      for (const auto witness : book.Spaces()) {
+      std::map<ManagedTracker::Witness, ManagedTracker::Seen> all;
+      for (const auto witness : tracker.Spaces()) {
         all[witness] = seen;
       }
-      return book.Settle(look, std::move(all));
+      return tracker.Settle(look, std::move(all));
     }
     case 8: {
       bool fits = true;
-      for (const auto witness : book.Unplaced(look)) {
-        fits = book.Place(look, witness, seen) && fits;
+      for (const auto witness : tracker.Unplaced(look)) {
+        fits = tracker.Place(look, witness, seen) && fits;
       }
       return fits;
     }
     case 9:
-      return book.SetCards(step.all ? std::set<ledger::Card>{0, 1} : std::set<ledger::Card>{0});
+      return tracker.SetCards(step.all ? std::set<ledger::Card>{0, 1} : std::set<ledger::Card>{0});
     case 10:
-      book.Know(book.BeginLook(), step.claim, Ordered(step.ranges));
+      tracker.Know(tracker.BeginLook(), step.claim, Ordered(step.ranges));
       return true;
     default:
-      book.ExpectSpaces();
+      tracker.ExpectSpaces();
       return true;
   }
 }
 
-TEST(BoundaryState, AManagedBookGoesOnAsTheOldOne) {
+TEST(BoundaryState, AManagedTrackerGoesOnAsTheOldOne) {
   Managed old;
   Managed next;
-  ManagedBook::Look look = 0;
+  ManagedTracker::Look look = 0;
   bool settling = false;  // a shim finishes a settlement before it hands over
   std::set<ledger::Card> cards;
   Dice dice;
@@ -247,7 +247,7 @@ TEST(BoundaryState, AManagedBookGoesOnAsTheOldOne) {
     }
     const std::uint64_t start = kBase + dice(8) * 4 * kMib;
     const std::uint64_t other = kBase + dice(8) * 4 * kMib;
-    const auto witness = static_cast<ManagedBook::Witness>(i + 1);
+    const auto witness = static_cast<ManagedTracker::Witness>(i + 1);
     ManagedStep step{dice(12),
                      {witness, 1 + dice(3), witness, {start, start + (1 + dice(16)) * kMib}},
                      static_cast<int>(10 + dice(6)),
@@ -260,17 +260,17 @@ TEST(BoundaryState, AManagedBookGoesOnAsTheOldOne) {
       continue;
     }
     settling = step.what == kSettle || (settling && step.what != kPlace);
-    ManagedBook::Look next_look = look;
-    const bool done = Play(step, look, *old.book);
-    ASSERT_EQ(Play(step, next_look, *next.book), done);
+    ManagedTracker::Look next_look = look;
+    const bool done = Play(step, look, *old.tracker);
+    ASSERT_EQ(Play(step, next_look, *next.tracker), done);
     ASSERT_EQ(next_look, look);
     if (step.what == 9 && done) {
       cards = step.all ? std::set<ledger::Card>{0, 1} : std::set<ledger::Card>{0};
     }
-    ASSERT_EQ(next.book->Witnesses(), old.book->Witnesses());
-    ASSERT_EQ(next.book->Unfinished(), old.book->Unfinished());
-    ASSERT_EQ(next.book->Unsettled(), old.book->Unsettled());
-    ASSERT_EQ(SavedBook(*next.ledger), SavedBook(*old.ledger)) << i;
+    ASSERT_EQ(next.tracker->Witnesses(), old.tracker->Witnesses());
+    ASSERT_EQ(next.tracker->Unfinished(), old.tracker->Unfinished());
+    ASSERT_EQ(next.tracker->Unsettled(), old.tracker->Unsettled());
+    ASSERT_EQ(SavedTracker(*next.ledger), SavedTracker(*old.ledger)) << i;
   }
 }
 
@@ -296,7 +296,7 @@ class BoundaryStateTest : public BoundaryTest {
     ASSERT_EQ(boundary_->managed().Charge(10, {1, 1, 1, {kBase, kBase + kMib}}), std::nullopt);
     boundary_->managed().Over(10);
     boundary_->managed().Watch(11, {2, 1, 1, {kBase, kBase + kMib}}, {});
-    boundary_->SetFigures(1, {64 * kMib, 8192, 256 * kMib});
+    boundary_->SetSizes(1, {64 * kMib, 8192, 256 * kMib});
     boundary_->CountRefused("a thing");
     boundary_->CountRefused("a thing");
   }
@@ -316,7 +316,7 @@ class BoundaryStateTest : public BoundaryTest {
     Result<> loaded;
   };
   Pair Load(std::string_view bytes, std::size_t cards = 2) const {
-    Pair pair{std::make_unique<ledger::Ledger>(std::vector<std::uint64_t>(cards, 1), kBounds),
+    Pair pair{std::make_unique<ledger::Ledger>(std::vector<std::uint64_t>(cards, 1), kQuotas),
               nullptr,
               {}};
     pair.boundary = std::make_unique<Boundary>(abi_, std::vector<CardIds>(cards), *pair.ledger);
@@ -325,18 +325,18 @@ class BoundaryStateTest : public BoundaryTest {
   }
 };
 
-TEST_F(BoundaryStateTest, FiguresRefusalsAndBoundsAreAsTheyWere) {
-  const std::uint64_t window = ledger_->Bar1Bound(1);
+TEST_F(BoundaryStateTest, SizesRefusalsAndQuotasAreAsTheyWere) {
+  const std::uint64_t window = ledger_->Bar1Quota(1);
   EXPECT_GT(window, 0U);
   const auto refused = boundary_->refused();
   EXPECT_EQ(refused.at("a thing"), 2U);
-  HandOver(abi_, kBounds, ledger_, boundary_);
+  HandOver(abi_, kQuotas, ledger_, boundary_);
   EXPECT_EQ(boundary_->refused(), refused);
-  const CardFigures& figures = boundary_->cards()[1].figures;
-  EXPECT_EQ(figures.context_bytes, 64 * kMib);
-  EXPECT_EQ(figures.space_bytes, 8192U);
-  EXPECT_EQ(figures.bar1_bytes, 256 * kMib);
-  EXPECT_EQ(ledger_->Bar1Bound(1), window);
+  const CardSizes& sizes = boundary_->cards()[1].sizes;
+  EXPECT_EQ(sizes.context_bytes, 64 * kMib);
+  EXPECT_EQ(sizes.space_bytes, 8192U);
+  EXPECT_EQ(sizes.bar1_bytes, 256 * kMib);
+  EXPECT_EQ(ledger_->Bar1Quota(1), window);
   EXPECT_EQ(boundary_->managed().Unsettled(), 1U) << "there is a space still";
   boundary_->managed().Over(11);
   EXPECT_EQ(boundary_->managed().Unsettled(), 2U);
@@ -344,7 +344,7 @@ TEST_F(BoundaryStateTest, FiguresRefusalsAndBoundsAreAsTheyWere) {
 }
 
 // Stands for a version that counts page tables differently.
-TEST_F(BoundaryStateTest, WhatTheBooksHoldIsChargedWhateverTheLedgerSaid) {
+TEST_F(BoundaryStateTest, WhatTheTrackersHoldIsChargedWhateverTheLedgerSaid) {
   const std::uint64_t used = ledger_->Used(0);
   const std::string right = Saved(*ledger_, *boundary_);
   const ledger::ExtraKey dma{1, std::uint64_t{1} << 62 | ledger_->FindClient(kClient)->ref.serial};
@@ -367,7 +367,7 @@ TEST_F(BoundaryStateTest, WhatIsKeptOfClientsThatAreGoneIsDropped) {
 
 TEST_F(BoundaryStateTest, WantsAsManyCards) {
   for (const std::size_t cards : {1U, 3U}) {
-    ledger::Ledger ledger(std::vector<std::uint64_t>(cards, 1), kBounds);
+    ledger::Ledger ledger(std::vector<std::uint64_t>(cards, 1), kQuotas);
     Boundary other(abi_, std::vector<CardIds>(cards), ledger);
     EXPECT_FALSE(Load(Saved(ledger, *boundary_), cards).loaded.ok()) << cards;
   }
@@ -449,10 +449,10 @@ std::string VerdictInSpace(
   });
 }
 
-std::string VerdictIn(StateTag book,
+std::string VerdictIn(StateTag tracker,
                       const std::vector<std::pair<StateTag, std::vector<std::uint64_t>>>& rows) {
   return Verdict([&](Records& to) {
-    to.In(book);
+    to.In(tracker);
     for (const auto& [tag, numbers] : rows) {
       to.Row(tag, numbers);
     }
@@ -507,7 +507,7 @@ TEST(BoundaryStateRows, ManagedMemoryThatCannotBeIsRefused) {
             "a thread twice");
 }
 
-TEST(BoundaryStateRows, DmaBooksThatCannotBeAreRefused) {
+TEST(BoundaryStateRows, DmaTrackersThatCannotBeAreRefused) {
   EXPECT_EQ(VerdictIn(5, {{40, {1, 1, 1}}, {41, {7, 1, 1, 1, 0}}, {42, {7, 5, 6, 1, 1, 1, 1}}}),
             "");
   EXPECT_EQ(VerdictIn(5, {{41, {7, 1, 1, 2, 0}}}), "a card that is not granted");
@@ -515,7 +515,7 @@ TEST(BoundaryStateRows, DmaBooksThatCannotBeAreRefused) {
   EXPECT_EQ(VerdictIn(5, {{42, {7, 5, 6, 1, 1, 1, 1}}}), "a mapping in a range that is not there");
   EXPECT_EQ(VerdictIn(5, {{41, {7, 1, 1, 1, 0}}, {42, {7, 6, 6, 1, 1, 1, 1}}}),
             "a mapping of nothing");
-  EXPECT_EQ(Verdict([](Records& to) { to.In(5).Out().In(5).Out(); }), "a client's book twice");
+  EXPECT_EQ(Verdict([](Records& to) { to.In(5).Out().In(5).Out(); }), "a client's tracker twice");
   EXPECT_EQ(Verdict([](Records& to) { to.Row(2, {0}); }), "there are more cards, or fewer");
 }
 

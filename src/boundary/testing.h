@@ -77,15 +77,15 @@ inline Result<> LoadBoth(std::string_view bytes, ledger::Ledger& ledger, Boundar
 }
 
 // Replaces both by successors that know no more than a new shim does.
-inline void HandOver(const rm::Abi& abi, const ledger::Bounds& bounds,
+inline void HandOver(const rm::Abi& abi, const ledger::Quotas& quotas,
                      std::unique_ptr<ledger::Ledger>& ledger, std::unique_ptr<Boundary>& boundary) {
   const std::string bytes = Saved(*ledger, *boundary);
   std::vector<CardIds> cards = boundary->cards();
   for (CardIds& card : cards) {
-    card.figures = {};
+    card.sizes = {};
   }
   boundary.reset();
-  ledger = std::make_unique<ledger::Ledger>(std::vector<std::uint64_t>(cards.size(), 1), bounds);
+  ledger = std::make_unique<ledger::Ledger>(std::vector<std::uint64_t>(cards.size(), 1), quotas);
   boundary = std::make_unique<Boundary>(abi, cards, *ledger);
   const Result<> loaded = LoadBoth(bytes, *ledger, *boundary);
   ASSERT_TRUE(loaded.ok()) << loaded.error().what;
@@ -100,12 +100,12 @@ inline bool HandsOverBeforeCalls() {
 
 class BoundaryTest : public testing::Test {
  protected:
-  static constexpr ledger::Bounds kBounds{8, 1000, 8, 16, 65536, 16};
+  static constexpr ledger::Quotas kQuotas{8, 1000, 8, 16, 65536, 16};
 
   explicit BoundaryTest(rm::Branch branch = rm::Branch::k550)
       : abi_(rm::GetAbi(branch)),
         ledger_(std::make_unique<ledger::Ledger>(
-            std::vector<std::uint64_t>{1024 * kMib, 512 * kMib}, kBounds)),
+            std::vector<std::uint64_t>{1024 * kMib, 512 * kMib}, kQuotas)),
         boundary_(std::make_unique<Boundary>(
             abi_,
             std::vector<CardIds>{{0, 0x100, 0, {}, 0, {64 * kMib, 4096, 0}},
@@ -115,7 +115,7 @@ class BoundaryTest : public testing::Test {
   template <class T>
   int Copy(std::uint32_t nr, T& params, Call& call) {
     if (hands_over_) {
-      HandOver(abi_, kBounds, ledger_, boundary_);
+      HandOver(abi_, kQuotas, ledger_, boundary_);
     }
     memory_.Lend(params);
     return Decode(abi_, rm::EscapeRequest(static_cast<rm::NvU8>(nr), sizeof(T)),
@@ -179,10 +179,10 @@ class BoundaryTest : public testing::Test {
     return Alloc(kDevice, handle, rm::NV01_MEMORY_LOCAL_USER, memory_.Lend(params));
   }
 
-  // Makes a control call. `mark`: the tag of the control file that the call names.
+  // Makes a control call. `tag`: the tag of the control file that the call names.
   template <class T>
   Call Control(std::uint32_t object, std::uint32_t command, T& params, Decision& decision,
-               std::optional<ledger::FileKey> mark = std::nullopt) {
+               std::optional<ledger::FileKey> tag = std::nullopt) {
     rm::NVOS54_PARAMETERS control{};
     control.hClient = kClient;
     control.hObject = object;
@@ -191,9 +191,9 @@ class BoundaryTest : public testing::Test {
     control.paramsSize = sizeof(T);
     Call call;
     EXPECT_EQ(Copy(rm::NV_ESC_RM_CONTROL, control, call), 0);
-    if (mark) {
+    if (tag) {
       call.fd->file = File{FileKind::kControl, 255, true};
-      call.fd->mark = *mark;
+      call.fd->tag = *tag;
     }
     decision = boundary_->Decide(call);
     return call;

@@ -43,10 +43,10 @@ class TransferTest : public BoundaryTest {
   void SetUp() override { MakeSubdevice(); }
 
   template <class T>
-  std::uint32_t Transfer(std::uint32_t command, T& params, std::uint64_t mark,
+  std::uint32_t Transfer(std::uint32_t command, T& params, std::uint64_t tag,
                          std::uint32_t driver_says = rm::NV_OK) {
     Decision decision;
-    Call call = Control(kClient, command, params, decision, mark);
+    Call call = Control(kClient, command, params, decision, tag);
     if (decision.action == Decision::Action::kExecute) {
       if (driver_says == rm::NV_OK) {
         ChooseHandles(call);

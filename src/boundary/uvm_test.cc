@@ -8,7 +8,7 @@
 #include "boundary/calls/steps.h"
 #include "boundary/quotas.h"
 #include "boundary/testing.h"
-#include "boundary/uvm_book.h"
+#include "boundary/uvm_tracker.h"
 #include "rm/nv_classes.h"
 #include "rm/nv_status.h"
 #include "rm/uvm_table.h"
@@ -80,11 +80,11 @@ class UvmTest : public ::testing::TestWithParam<rm::Branch> {
  protected:
   static constexpr std::uint32_t kClient = 0xc1d00001;
   static constexpr std::uint32_t kMemory = 0x40;
-  static constexpr ledger::Bounds kBounds{8, 64, 8, 8};
+  static constexpr ledger::Quotas kQuotas{8, 64, 8, 8};
 
   UvmTest()
       : abi_(rm::GetAbi(GetParam())),
-        ledger_(std::make_unique<ledger::Ledger>(std::vector<std::uint64_t>{128 * kMib}, kBounds)),
+        ledger_(std::make_unique<ledger::Ledger>(std::vector<std::uint64_t>{128 * kMib}, kQuotas)),
         boundary_(std::make_unique<Boundary>(
             abi_, std::vector<CardIds>{{0, 0x100, 0, kUuid, 0, {}}}, *ledger_)) {
     auto client = ledger_->ReserveClient().value();
@@ -125,7 +125,7 @@ class UvmTest : public ::testing::TestWithParam<rm::Branch> {
     OneBlock memory(bytes);
     ++calls_;
     if (HandsOverBeforeCalls() && (calls_ < 64 || calls_ % 4096 == 0)) {
-      HandOver(abi_, kBounds, ledger_, boundary_);
+      HandOver(abi_, kQuotas, ledger_, boundary_);
     }
     Call call;
     call.process = 1;
@@ -260,7 +260,7 @@ TEST_P(UvmTest, PageTablesAreHeldToTheLimit) {
   EXPECT_EQ(Load<rm::UVM_MAP_EXTERNAL_ALLOCATION_TAIL>(answer_, rm::UvmMapExternalTail(GetParam()))
                 .rmStatus,
             rm::NV_ERR_INSUFFICIENT_RESOURCES)
-      << "the bound on references is met first here";
+      << "the quota of references is met first here";
   EXPECT_LE(ledger_->Used(0), ledger_->Limit(0));
   // Sparse mappings have no references.
   std::uint64_t sparse = 0;
@@ -296,7 +296,7 @@ TEST_P(UvmTest, RangeGroupsOfAllSpacesAreBounded) {
   EXPECT_EQ(AskBytes(rm::UVM_DESTROY_RANGE_GROUP, {}, rm::NV_ERR_OBJECT_NOT_FOUND),
             rm::NV_ERR_OBJECT_NOT_FOUND);
   EXPECT_EQ(create(), rm::NV_ERR_INSUFFICIENT_RESOURCES);
-  HandOver(abi_, kBounds, ledger_, boundary_);
+  HandOver(abi_, kQuotas, ledger_, boundary_);
   EXPECT_EQ(create(), rm::NV_ERR_INSUFFICIENT_RESOURCES);
   EXPECT_EQ(AskBytes(rm::UVM_DESTROY_RANGE_GROUP, {}), rm::NV_OK);
   EXPECT_EQ(create(rm::NV_ERR_NO_MEMORY), rm::NV_ERR_NO_MEMORY);

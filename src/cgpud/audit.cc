@@ -6,8 +6,8 @@
 
 namespace cgpu {
 
-std::string AuditBook::Line(const std::string& id, const Container& container,
-                            const std::string& what, Name& name, Time now) {
+std::string AuditLog::Line(const std::string& id, const Container& container,
+                           const std::string& what, Name& name, Time now) {
   name.written = name.count;
   name.when = now;
   std::string line =
@@ -18,7 +18,7 @@ std::string AuditBook::Line(const std::string& id, const Container& container,
   return line;
 }
 
-void AuditBook::Take(const Refusal& refusal) {
+void AuditLog::Take(const Refusal& refusal) {
   Container& container = containers_[refusal.container];
   container.engine_id = refusal.engine_id;
   if (container.names.contains(refusal.what) || container.names.size() < kMaxNames) {
@@ -33,14 +33,14 @@ void AuditBook::Take(const Refusal& refusal) {
 }
 
 // Returns when a line is due; nothing if there is nothing new.
-std::optional<AuditBook::Time> AuditBook::When(const Name& name) const {
+std::optional<AuditLog::Time> AuditLog::When(const Name& name) const {
   if (name.count <= name.written) {
     return std::nullopt;
   }
   return name.written == 0 ? Time::min() : name.when + interval_;
 }
 
-std::vector<std::string> AuditBook::Due(Time now) {
+std::vector<std::string> AuditLog::Due(Time now) {
   std::vector<std::string> lines;
   for (auto& [id, container] : containers_) {
     for (auto& [what, name] : container.names) {
@@ -53,7 +53,7 @@ std::vector<std::string> AuditBook::Due(Time now) {
   return lines;
 }
 
-std::optional<AuditBook::Time> AuditBook::next() const {
+std::optional<AuditLog::Time> AuditLog::next() const {
   std::optional<Time> first;
   for (const auto& [id, container] : containers_) {
     for (const auto& [what, name] : container.names) {
@@ -66,7 +66,7 @@ std::optional<AuditBook::Time> AuditBook::next() const {
   return first;
 }
 
-std::vector<std::string> AuditBook::End(const std::string& id) {
+std::vector<std::string> AuditLog::End(const std::string& id) {
   std::vector<std::string> lines;
   auto ended = containers_.extract(id);
   if (ended.empty()) {

@@ -4,7 +4,7 @@
 //   audit container=ID engine=ENGINE_ID refused=NAME count=N
 //
 // ENGINE_ID is - for a command of `cgpu run`. N counts all of them since the container began, so
-// that no lines must be added up. A space in a word is %20, as in protocol/text.h. A name is
+// that no lines must be added up. A space in a word is %20, as in base/words.h. A name is
 // written when it is first seen, then at most once in an interval and only if its count has grown,
 // and at last when the container has ended. Pure.
 #ifndef CGPU_CGPUD_AUDIT_H_
@@ -27,7 +27,7 @@ struct Refusal {
   std::uint64_t count = 0;
 };
 
-class AuditBook {
+class AuditLog {
  public:
   using Time = std::chrono::steady_clock::time_point;
   // Names of one container that have lines of their own, since a tenant can think up many. The rest
@@ -36,7 +36,7 @@ class AuditBook {
   // Names that are counted in the rest. A shim sends no more (boundary::Refusals::kMost).
   static constexpr std::size_t kMaxOthers = 1024;
 
-  explicit AuditBook(std::chrono::seconds interval) : interval_(interval) {}
+  explicit AuditLog(std::chrono::seconds interval) : interval_(interval) {}
 
   // Takes a count. Counts never shrink.
   void Take(const Refusal& refusal);

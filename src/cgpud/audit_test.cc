@@ -16,19 +16,19 @@ std::string Line(const std::string& what, int count) {
          " count=" + std::to_string(count);
 }
 
-class AuditBookTest : public testing::Test {
+class AuditLogTest : public testing::Test {
  protected:
   std::vector<std::string> Take(const std::map<std::string, std::uint64_t>& counts, int second) {
     for (const auto& [what, count] : counts) {
-      book_.Take({kId, "web", what, count});
+      log_.Take({kId, "web", what, count});
     }
-    return book_.Due(AuditBook::Time(seconds(second)));
+    return log_.Due(AuditLog::Time(seconds(second)));
   }
 
-  AuditBook book_{seconds(60)};
+  AuditLog log_{seconds(60)};
 };
 
-TEST_F(AuditBookTest, WritesAtOnceThenOnceInAnInterval) {
+TEST_F(AuditLogTest, WritesAtOnceThenOnceInAnInterval) {
   EXPECT_THAT(Take({{"A", 1}}, 1000), ElementsAre(Line("A", 1)));
   EXPECT_THAT(Take({{"A", 5}}, 1059), IsEmpty());
   EXPECT_THAT(Take({{"A", 5}, {"B", 2}}, 1059), ElementsAre(Line("B", 2)));
@@ -36,58 +36,58 @@ TEST_F(AuditBookTest, WritesAtOnceThenOnceInAnInterval) {
   EXPECT_THAT(Take({{"A", 9}, {"B", 2}}, 9999), IsEmpty());
 }
 
-TEST_F(AuditBookTest, ACommandHasNoEngine) {
-  book_.Take({kId, "", "A", 1});
-  EXPECT_THAT(book_.Due({}),
+TEST_F(AuditLogTest, ACommandHasNoEngine) {
+  log_.Take({kId, "", "A", 1});
+  EXPECT_THAT(log_.Due({}),
               ElementsAre("audit container=" + std::string(kId) + " engine=- refused=A count=1"));
 }
 
-TEST_F(AuditBookTest, TheLastWordIsWhatWasNotWritten) {
+TEST_F(AuditLogTest, TheLastWordIsWhatWasNotWritten) {
   EXPECT_THAT(Take({{"A", 1}, {"B", 1}}, 1000), ElementsAre(Line("A", 1), Line("B", 1)));
   EXPECT_THAT(Take({{"A", 4}, {"B", 1}}, 1001), IsEmpty());
-  EXPECT_THAT(book_.End(kId), ElementsAre(Line("A", 4)));
-  EXPECT_THAT(book_.End(kId), IsEmpty());
+  EXPECT_THAT(log_.End(kId), ElementsAre(Line("A", 4)));
+  EXPECT_THAT(log_.End(kId), IsEmpty());
   EXPECT_THAT(Take({{"A", 2}}, 1002), ElementsAre(Line("A", 2)));  // another container of that id
 }
 
-TEST_F(AuditBookTest, SaysWhenThereWillBeMore) {
-  EXPECT_EQ(book_.next(), std::nullopt);
-  book_.Take({kId, "web", "A", 1});
-  EXPECT_LE(book_.next(), AuditBook::Time());  // at once
+TEST_F(AuditLogTest, SaysWhenThereWillBeMore) {
+  EXPECT_EQ(log_.next(), std::nullopt);
+  log_.Take({kId, "web", "A", 1});
+  EXPECT_LE(log_.next(), AuditLog::Time());  // at once
   EXPECT_THAT(Take({{"A", 1}}, 1000), ElementsAre(Line("A", 1)));
-  EXPECT_EQ(book_.next(), std::nullopt);
+  EXPECT_EQ(log_.next(), std::nullopt);
   EXPECT_THAT(Take({{"A", 2}}, 1001), IsEmpty());
-  EXPECT_EQ(book_.next(), AuditBook::Time(seconds(1060)));
-  EXPECT_THAT(book_.Due(AuditBook::Time(seconds(1060))), ElementsAre(Line("A", 2)));
+  EXPECT_EQ(log_.next(), AuditLog::Time(seconds(1060)));
+  EXPECT_THAT(log_.Due(AuditLog::Time(seconds(1060))), ElementsAre(Line("A", 2)));
 }
 
-TEST_F(AuditBookTest, EveryContainerHasItsOwn) {
+TEST_F(AuditLogTest, EveryContainerHasItsOwn) {
   EXPECT_THAT(Take({{"A", 1}}, 1000), ElementsAre(Line("A", 1)));
-  book_.Take({"ba9876543210", "db", "A", 1});
-  EXPECT_THAT(book_.Due(AuditBook::Time(seconds(1000))),
+  log_.Take({"ba9876543210", "db", "A", 1});
+  EXPECT_THAT(log_.Due(AuditLog::Time(seconds(1000))),
               ElementsAre("audit container=ba9876543210 engine=db refused=A count=1"));
 }
 
-TEST_F(AuditBookTest, NoWordBecomesAnother) {
-  book_.Take({kId, "x\naudit y", "a b", 1});
+TEST_F(AuditLogTest, NoWordBecomesAnother) {
+  log_.Take({kId, "x\naudit y", "a b", 1});
   EXPECT_THAT(
-      book_.Due(AuditBook::Time(seconds(1))),
+      log_.Due(AuditLog::Time(seconds(1))),
       ElementsAre("audit container=0123456789ab engine=x%0aaudit%20y refused=a%20b count=1"));
 }
 
-TEST_F(AuditBookTest, ManyNamesAreOneInTheEnd) {
+TEST_F(AuditLogTest, ManyNamesAreOneInTheEnd) {
   std::map<std::string, std::uint64_t> counts;
   for (int i = 0; i < 1000; ++i) {
     counts["name" + std::to_string(i)] = 2;
   }
   const auto lines = Take(counts, 1000);
-  EXPECT_EQ(lines.size(), AuditBook::kMaxNames + 1);
-  EXPECT_THAT(lines, testing::Contains(
-                         Line("others", 2 * (1000 - static_cast<int>(AuditBook::kMaxNames)))));
+  EXPECT_EQ(lines.size(), AuditLog::kMaxNames + 1);
+  EXPECT_THAT(
+      lines, testing::Contains(Line("others", 2 * (1000 - static_cast<int>(AuditLog::kMaxNames)))));
   EXPECT_THAT(Take(counts, 2000), IsEmpty());
-  EXPECT_THAT(Take({{"name999", 5}}, 3000),
-              testing::ElementsAre(
-                  Line("others", 3 + 2 * (1000 - static_cast<int>(AuditBook::kMaxNames)))));
+  EXPECT_THAT(
+      Take({{"name999", 5}}, 3000),
+      testing::ElementsAre(Line("others", 3 + 2 * (1000 - static_cast<int>(AuditLog::kMaxNames)))));
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -58,17 +57,14 @@ Result<GpuRequest> CardsGiven(const std::vector<unsigned>& minors, const Node& n
   return cards;
 }
 
-Result<Wish> WishOfCommand(const CommandRequest& command, const CreationRequest& request) {
+Result<SliceRequest> RequestOfCommand(const CommandRequest& command,
+                                      const CreationRequest& request) {
   GrantFlags flags = command.flags;
   flags.environment = request.environment;
   CGPU_ASSIGN_OR_RETURN(auto wanted, RequestOf(flags));
-  Wish wish;
-  wish.request = std::move(wanted.resources);
-  wish.compute = wanted.compute;
-  wish.origin = std::move(wanted.origin);
-  wish.name = command.name;
-  wish.stem = command.stem;
-  return wish;
+  wanted.name = command.name;
+  wanted.stem = command.stem;
+  return wanted;
 }
 
 std::string AnnotationOf(const CreationRequest& request, std::string_view containerd,
@@ -87,7 +83,7 @@ std::string PodOf(const CreationRequest& request) {
 }
 
 // Returns what the scheduler has decided for the container. kNotFound: nothing of a GPU.
-Result<Wish> WishOfPod(const CreationRequest& request, const std::string& pod) {
+Result<SliceRequest> RequestOfPod(const CreationRequest& request, const std::string& pod) {
   CGPU_ASSIGN_OR_RETURN(const auto grant, WaitForPodGrant(pod, kDecisionTimeout));
   const std::string name =
       AnnotationOf(request, "io.kubernetes.cri.container-name", "io.kubernetes.container.name");
@@ -96,37 +92,37 @@ Result<Wish> WishOfPod(const CreationRequest& request, const std::string& pod) {
     return Error{Code::kNotFound, 0, "the container " + name + " has no part of its pod's GPUs",
                  "give it a limit of aliyun.com/gpu-mem"};
   }
-  Wish wish;
+  SliceRequest wanted;
   GpuRequest gpus;
   gpus.kind = GpuRequest::Kind::kDevices;
   gpus.devices = grant.gpus;
-  wish.request.gpus.push_back(std::move(gpus));
-  wish.request.memory.push_back({MemoryRequest::Kind::kUnits, part->second.memory, 0});
+  wanted.resources.gpus.push_back(std::move(gpus));
+  wanted.resources.memory.push_back({MemoryRequest::Kind::kUnits, part->second.memory, 0});
   if (part->second.compute != 0) {
-    wish.compute.percent = part->second.compute;
+    wanted.compute.percent = part->second.compute;
   }
-  wish.stem = StemFor(request);
-  wish.engine_id = request.engine_id;
-  wish.origin = "kubernetes";
-  return wish;
+  wanted.stem = StemFor(request);
+  wanted.engine_id = request.engine_id;
+  wanted.origin = "kubernetes";
+  return wanted;
 }
 
-Result<Wish> WishOfEngine(const CreationRequest& request, const Node& node) {
+Result<SliceRequest> RequestOfEngine(const CreationRequest& request, const Node& node) {
   CGPU_ASSIGN_OR_RETURN(const auto environment, EnvGrant(VariablesOf(request.environment)));
   if (environment.mode != EnvRequest::Mode::kManaged) {
     return Error{Code::kInvalid, 0, "the container asks for no slice of a GPU", {}};
   }
-  Wish wish;
-  wish.request = environment.resources;
-  if (wish.request.gpus.empty() && !request.minors.empty()) {
+  SliceRequest wanted;
+  wanted.resources = environment.resources;
+  if (wanted.resources.gpus.empty() && !request.minors.empty()) {
     CGPU_ASSIGN_OR_RETURN(auto cards, CardsGiven(request.minors, node));
-    wish.request.gpus.push_back(std::move(cards));
+    wanted.resources.gpus.push_back(std::move(cards));
   }
-  wish.stem = StemFor(request);
-  wish.engine_id = request.engine_id;
-  wish.origin = "environment";
-  wish.compute = environment.compute;
-  return wish;
+  wanted.stem = StemFor(request);
+  wanted.engine_id = request.engine_id;
+  wanted.origin = "environment";
+  wanted.compute = environment.compute;
+  return wanted;
 }
 
 // Describes the files to the runtime. The runtime makes real device files, the hook a simulated
@@ -157,38 +153,21 @@ void DescribeFiles(const Node& node, const Grant& grant, CreationReply& reply) {
   }
 }
 
-// Releases the reservation of a container that does not live.
-class Giveback {
- public:
-  Giveback(const Registry& registry, std::string id) : registry_(registry), id_(std::move(id)) {}
-  Giveback(const Giveback&) = delete;
-  Giveback& operator=(const Giveback&) = delete;
-  ~Giveback() {
-    if (const auto lock = registry_.Lock(); lock.ok()) {
-      registry_.RemoveIfDead(lock.value(), id_);
-    }
-  }
-
- private:
-  const Registry& registry_;
-  std::string id_;
-};
-
-// Reserves the wish on the node, and starts the shim of its container.
-Result<Slice> CreateFor(Wish wish, const Node& node, const Surroundings& surroundings,
+// Reserves what is wanted on the node, and starts the shim of its container.
+Result<Slice> CreateFor(SliceRequest wanted, const Node& node, const Surroundings& surroundings,
                         const CreationRequest& request, Peer creator) {
   const CommandRequest* const command = request.command ? &*request.command : nullptr;
-  if (wish.compute.high_priority && creator.uid != 0) {
+  if (wanted.compute.high_priority && creator.uid != 0) {
     return Error{Code::kPermission, 0, "high priority is for root to give",
                  "leave it out, or have root say: cgpu set NAME --priority high"};
   }
-  wish.agent = true;
-  wish.user = creator.uid;
-  wish.isolated = surroundings.isolated || command != nullptr;
+  wanted.agent = true;
+  wanted.user = creator.uid;
+  wanted.isolated = surroundings.isolated || command != nullptr;
   const bool killable = command != nullptr ? command->killable : surroundings.killable;
-  wish.max_inst = surroundings.max_inst;
+  wanted.max_inst = surroundings.max_inst;
   CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
-  CGPU_ASSIGN_OR_RETURN(auto reserved, Reserve(registry, node, wish));
+  CGPU_ASSIGN_OR_RETURN(auto reserved, Reserve(registry, node, wanted));
   const std::string id = reserved.reservation.id;
   const Giveback unless_started(registry, id);
   ShimConfig config = ConfigFor(reserved.reservation, node, reserved.grant);
@@ -226,11 +205,11 @@ Result<Slice> CreateSlice(const Surroundings& surroundings, const CreationReques
   const bool other_node = command != nullptr && !command->node.empty();
   const std::string pod = surroundings.kubernetes && command == nullptr ? PodOf(request) : "";
   if (!pod.empty()) {
-    CGPU_ASSIGN_OR_RETURN(auto wish, WishOfPod(request, pod));
+    CGPU_ASSIGN_OR_RETURN(auto wanted, RequestOfPod(request, pod));
     const auto node = FindNode(surroundings.node);
-    auto slice = node.ok()
-                     ? CreateFor(std::move(wish), *node, surroundings, request, std::move(creator))
-                     : Result<Slice>(node.error());
+    auto slice =
+        node.ok() ? CreateFor(std::move(wanted), *node, surroundings, request, std::move(creator))
+                  : Result<Slice>(node.error());
     if (!slice.ok() && slice.error().code == Code::kNotFound) {
       Error error = slice.error();
       error.code = Code::kUnavailable;  // kNotFound says that the container is to have nothing
@@ -239,9 +218,9 @@ Result<Slice> CreateSlice(const Surroundings& surroundings, const CreationReques
     return slice;
   }
   CGPU_ASSIGN_OR_RETURN(const auto node, FindNode(other_node ? command->node : surroundings.node));
-  CGPU_ASSIGN_OR_RETURN(auto wish, command != nullptr ? WishOfCommand(*command, request)
-                                                      : WishOfEngine(request, node));
-  return CreateFor(std::move(wish), node, surroundings, request, std::move(creator));
+  CGPU_ASSIGN_OR_RETURN(auto wanted, command != nullptr ? RequestOfCommand(*command, request)
+                                                        : RequestOfEngine(request, node));
+  return CreateFor(std::move(wanted), node, surroundings, request, std::move(creator));
 }
 
 }  // namespace cgpu

@@ -18,7 +18,7 @@ struct Surroundings {
   std::string node;       // see FindNode()
   bool isolated = true;   // containers are held to their slices
   bool killable = false;  // the OCI runtime can have killable waits, see runtime/features.h
-  unsigned max_inst = kDefaultMaxInst;  // see Wish
+  unsigned max_inst = kDefaultMaxInst;  // see SliceRequest
   // Containers of pods have what the scheduler has decided (host/pod_grants.h), whatever their
   // environment says.
   bool kubernetes = false;

@@ -5,12 +5,10 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -29,10 +27,10 @@
 #include "cgpud/audit.h"
 #include "cgpud/creation.h"
 #include "cgpud/govern.h"
-#include "cgpud/minder.h"
 #include "cgpud/peer.h"
 #include "cgpud/places.h"
 #include "cgpud/plan_cards.h"
+#include "cgpud/supervisor.h"
 #include "host/compute.h"
 #include "host/node.h"
 #include "host/registry.h"
@@ -63,14 +61,11 @@ Result<CreationReply> SeeTo(const Surroundings& surroundings, const std::string&
   // alarm is set.
   CGPU_ASSIGN_OR_RETURN(const auto message, ReceiveText(connection, kRequestMs));
   alarm(0);
-  auto peer = AdmitPeer(connection, group);
-  if (!peer.ok()) {
-    return peer.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(auto peer, AdmitPeer(connection, group));
   CGPU_ASSIGN_OR_RETURN(const auto request, DecodeCreationRequest(message));
-  const std::string who = request.command ? "a command of uid " + std::to_string(peer->uid)
+  const std::string who = request.command ? "a command of uid " + std::to_string(peer.uid)
                                           : "container " + request.engine_id;
-  auto slice = CreateSlice(surroundings, request, *std::move(peer));
+  auto slice = CreateSlice(surroundings, request, std::move(peer));
   if (!slice.ok()) {
     Log(who + " gets no slice: " + slice.error().what);
     return slice.error();
@@ -138,7 +133,7 @@ class Daemon {
         policies_(settings.policies),
         registry_(registry),
         argv_(argv),
-        minder_(registry, UniqueFd(open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC))),
+        supervisor_(registry, UniqueFd(open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC))),
         governing_(registry, settings.node, settings.max_inst, SuspendableCards(settings.node)),
         socket_(std::move(socket)),
         signals_(std::move(signals)) {
@@ -154,13 +149,13 @@ class Daemon {
   Result<> Run() {
     TellOfDriver();
     RestoreSettings();
-    minder_.Refresh();
+    supervisor_.Refresh();
     LogAll(governing_.Refresh());
     TellReady();
     while (!stopping_) {
       std::vector<pollfd> events{{signals_.get(), POLLIN, 0},
                                  {children_.size() < kPlaces ? socket_.get() : -1, POLLIN, 0}};
-      for (const auto& some : {minder_.descriptors(), governing_.descriptors()}) {
+      for (const auto& some : {supervisor_.descriptors(), governing_.descriptors()}) {
         for (const int fd : some) {
           events.push_back({fd, POLLIN, 0});
         }
@@ -180,11 +175,11 @@ class Daemon {
           readable.push_back(events[i].fd);
         }
       }
-      Tell(minder_.Look(readable));
+      Tell(supervisor_.Look(readable));
       const Governing::News news = governing_.Look(readable);
       LogAll(news.log);
       if (news.changed) {
-        minder_.Refresh();
+        supervisor_.Refresh();
         LogAll(governing_.Refresh());
       }
       LogAll(governing_.Step(std::chrono::steady_clock::now()));
@@ -253,7 +248,7 @@ class Daemon {
                : static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(next - now).count());
   }
 
-  void Tell(const Minder::News& news) {
+  void Tell(const Supervisor::News& news) {
     if (!news.gone.empty()) {
       LogAll(governing_.Refresh());  // for the containers that are left
     }
@@ -294,7 +289,7 @@ class Daemon {
       served = true;
     }
     if (served) {
-      minder_.Refresh();
+      supervisor_.Refresh();
     }
   }
 
@@ -379,9 +374,9 @@ class Daemon {
   char* const* const argv_;
   struct stat seen_{};
   Surroundings surroundings_;
-  Minder minder_;
+  Supervisor supervisor_;
   Governing governing_;
-  std::optional<AuditBook> audit_;
+  std::optional<AuditLog> audit_;
   UniqueFd socket_;
   UniqueFd signals_;
   std::map<pid_t, std::optional<unsigned>> children_;  // users whose requests they serve

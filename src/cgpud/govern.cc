@@ -9,7 +9,6 @@
 #include <cmath>
 #include <cstring>
 #include <set>
-#include <string_view>
 
 #include "host/shim_process.h"
 #include "protocol/text.h"
@@ -17,8 +16,8 @@
 namespace cgpu {
 namespace {
 
-constexpr std::chrono::seconds kLeastPatience{1};
-constexpr std::chrono::seconds kMostPatience{60};
+constexpr std::chrono::seconds kLeastBackoff{1};
+constexpr std::chrono::seconds kMostBackoff{60};
 // Time for the answer of a shim that was sent an order.
 constexpr std::chrono::seconds kAnswerTime{5};
 
@@ -52,20 +51,20 @@ Governing::Governing(const Registry& registry, const std::string& node, unsigned
       suspendable_(std::move(suspendable)),
       changes_(inotify_init1(IN_CLOEXEC | IN_NONBLOCK)),
       measuring_(node),
-      patience_(kLeastPatience) {
+      backoff_(kLeastBackoff) {
   // Grants and settings are renamed into their places.
   (void)inotify_add_watch(changes_.get(), registry.folder().c_str(), IN_MOVED_TO | IN_DELETE);
 }
 
-std::map<Governing::Place, Governing::Wish> Governing::Wanted() const {
-  std::map<Place, Wish> wanted;
+std::map<Governing::Place, Governing::Target> Governing::Wanted() const {
+  std::map<Place, Target> wanted;
   for (const auto& [uuid, card] : cards_) {
     for (const PlannedMember& member : card.members) {
-      Wish& wish =
+      Target& target =
           wanted[{member.id, uuid}] = {member.order, member.order, member.shim_uid,
                                        member.order.high || high_.contains({member.id, uuid})};
       if (card.by_slices) {
-        wish.order.slice_us = card.feedback.SliceOf(member.id, wish.order.slice_us);
+        target.order.slice_us = card.feedback.SliceOf(member.id, target.order.slice_us);
       }
     }
   }
@@ -92,7 +91,7 @@ std::vector<std::string> Governing::Refresh() {
     }
   }
   cards_ = std::move(cards);
-  patience_ = kLeastPatience;
+  backoff_ = kLeastBackoff;
   std::vector<std::string> log = measuring_.Watch(shared);
   next_ = std::chrono::steady_clock::now() + measuring_.Rest();
   for (std::string& line : SendAgain()) {
@@ -101,20 +100,20 @@ std::vector<std::string> Governing::Refresh() {
   return log;
 }
 
-Result<UniqueFd> Governing::Ask(const Place& place, const Wish& wish,
+Result<UniqueFd> Governing::Ask(const Place& place, const Target& target,
                                 std::vector<std::string>& log) const {
   AdminRequest request;
   request.kind = AdminRequest::Kind::kOrder;
   request.uuid = place.second;
-  request.order = wish.order;
+  request.order = target.order;
   UniqueFd helper;
-  if (wish.levels) {
-    auto started = StartInterleaver(wish.shim_uid);
+  if (target.levels) {
+    auto started = StartInterleaver(target.shim_uid);
     if (started.ok()) {
       helper = std::move(*started);
     } else {
       log.push_back("the high priority of container " + place.first +
-                    (wish.order.high ? " is a longer slice alone: " : " may stay: ") +
+                    (target.order.high ? " is a longer slice alone: " : " may stay: ") +
                     started.error().what);
     }
   }
@@ -130,18 +129,18 @@ std::vector<std::string> Governing::Send() {
     return next == wanted.end() || next->first.first != one.first;
   });
   std::vector<std::string> log;
-  for (const auto& [place, wish] : wanted) {
+  for (const auto& [place, target] : wanted) {
     const auto before = sent_.find(place);
-    if (before != sent_.end() && before->second.planned == wish.planned &&
-        !IsWorthSending(before->second.order, wish.order, wish.planned)) {
+    if (before != sent_.end() && before->second.planned == target.planned &&
+        !IsWorthSending(before->second.order, target.order, target.planned)) {
       continue;
     }
-    auto answer = Ask(place, wish, log);
+    auto answer = Ask(place, target, log);
     Sent& sent = sent_[place] = Sent{};
-    sent.planned = wish.planned;
-    sent.order = wish.order;
+    sent.planned = target.planned;
+    sent.order = target.order;
     sent.until = std::chrono::steady_clock::now() + kAnswerTime;
-    if (wish.order.high) {
+    if (target.order.high) {
       high_.insert(place);
     }
     if (answer.ok()) {
@@ -159,7 +158,7 @@ std::vector<std::string> Governing::Send() {
 void Governing::Failed(Sent& sent) {
   sent.failed = true;
   if (!again_) {
-    again_ = std::chrono::steady_clock::now() + patience_;
+    again_ = std::chrono::steady_clock::now() + backoff_;
   }
 }
 
@@ -188,7 +187,7 @@ void Governing::GiveUp(std::chrono::steady_clock::time_point now, std::vector<st
     }
     sent.answer.reset();
     Failed(sent);
-    if (patience_ == kLeastPatience) {
+    if (backoff_ == kLeastBackoff) {
       log.push_back("container " + place.first +
                     " does not confirm its share, and keeps what it had: its shim does not answer; "
                     "to end it: cgpu upgrade --force " +
@@ -204,7 +203,7 @@ std::vector<std::string> Governing::Step(std::chrono::steady_clock::time_point n
   }
   GiveUp(now, log);
   if (again_ && now >= *again_) {
-    patience_ = std::min(2 * patience_, kMostPatience);
+    backoff_ = std::min(2 * backoff_, kMostBackoff);
     (void)SendAgain();  // the log has it from the first time
   }
   return log;
@@ -278,7 +277,7 @@ void Governing::ReadAnswer(const Place& place, Sent& sent, std::vector<std::stri
   }
   Failed(sent);
   // The container of an earlier version, which knows no orders, runs as the driver pleases.
-  if (sent.order != governor::Order{} && patience_ == kLeastPatience) {
+  if (sent.order != governor::Order{} && backoff_ == kLeastBackoff) {
     log.push_back("container " + place.first + " does not take its share: " + outcome.error().what);
   }
 }

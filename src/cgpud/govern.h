@@ -55,7 +55,7 @@ class Governing {
   [[nodiscard]] std::vector<std::string> Step(std::chrono::steady_clock::time_point now);
 
  private:
-  using Place = std::pair<std::string, std::string>;  // a container's id and a card's UUID
+  using Place = std::pair<std::string, std::string>;  // a container's id and a GPU's UUID
   struct Sent {
     governor::Order planned;
     governor::Order order;  // order as corrected
@@ -64,7 +64,7 @@ class Governing {
     bool failed = false;                          // the order did not arrive, or was not taken
     std::string text;
   };
-  struct Wish {
+  struct Target {
     governor::Order planned;
     governor::Order order;
     uid_t shim_uid = 0;
@@ -74,8 +74,8 @@ class Governing {
     governor::Feedback feedback;
   };
 
-  [[nodiscard]] std::map<Place, Wish> Wanted() const;
-  [[nodiscard]] Result<UniqueFd> Ask(const Place& place, const Wish& wish,
+  [[nodiscard]] std::map<Place, Target> Wanted() const;
+  [[nodiscard]] Result<UniqueFd> Ask(const Place& place, const Target& target,
                                      std::vector<std::string>& log) const;
   [[nodiscard]] static std::uint64_t LeastMeasuredNs(const std::vector<PlannedMember>& members);
   [[nodiscard]] std::vector<std::string> Measure(std::chrono::steady_clock::time_point now);
@@ -97,7 +97,7 @@ class Governing {
   std::chrono::steady_clock::time_point next_;  // time of the next measurement
   // Time of sending again what did not arrive: some shim takes no orders now, or never does.
   std::optional<std::chrono::steady_clock::time_point> again_;
-  std::chrono::seconds patience_;  // backoff before `again_`, the next time
+  std::chrono::seconds backoff_;  // backoff before `again_`, the next time
 };
 
 }  // namespace cgpu

@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <charconv>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "base/file.h"

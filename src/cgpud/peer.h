@@ -16,8 +16,9 @@ struct Peer {
   unsigned uid = 0;
 };
 
-// Returns the process at the other end of a connected AF_UNIX socket. It waits there and so still
-// has its number. kPermission: it is neither root's nor of the group `group` (of /etc/group).
+// Returns the process that connected an AF_UNIX socket, by its pidfd (Linux 6.5). Older kernels
+// tell its number alone, which may be another process's by now. kPermission: it is neither root's
+// nor of the group `group` (of /etc/group).
 [[nodiscard]] Result<Peer> AdmitPeer(int connection, const std::string& group);
 
 // Returns the uid of that process; nothing where the kernel does not tell.

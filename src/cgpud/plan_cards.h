@@ -39,9 +39,9 @@ struct PlannedCard {
     const Registry& registry, unsigned max_inst, const std::set<std::string>& suspendable);
 
 // Returns the UUIDs of the GPUs of `node`, as FindNode() takes its name, whose channels may be
-// taken off them. What a real GPU and driver make of that is not known before it was measured
-// (docs/hardware). So a container of the host's GPUs is safe also beside a daemon of a simulated
-// node.
+// taken off them: all of a simulated node, none of the host. Nobody has measured yet what a real
+// GPU and driver make of that (docs/hardware). A daemon of a simulated node has containers of the
+// host's GPUs beside it: theirs are not in the set.
 [[nodiscard]] std::set<std::string> SuspendableCards(const std::string& node);
 
 }  // namespace cgpu

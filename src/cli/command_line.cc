@@ -57,6 +57,12 @@ Option Command::AddOptionCallback(const std::string& names,
   return Option(app_->add_option_function<T>(names, take, help));
 }
 
+Option Command::AddText(const std::string& names, std::optional<std::string>& value,
+                        const std::string& help) const {
+  return AddOptionCallback<std::string>(
+      names, [&value](const std::string& text) { value = text; }, help);
+}
+
 Option Command::AddFlag(const std::string& names, bool& value, const std::string& help) const {
   return Option(app_->add_flag(names, value, help));
 }

@@ -54,6 +54,9 @@ class Command {
   // of one of the unsigned ones. A new type is added at the end of command_line.cc.
   template <typename T>
   Option AddOption(const std::string& names, T& value, const std::string& help = "") const;
+  // Adds an option of which also an empty text counts as given.
+  Option AddText(const std::string& names, std::optional<std::string>& value,
+                 const std::string& help) const;
   // T: std::string, std::uint32_t or std::uint64_t.
   template <typename T>
   Option AddOptionCallback(const std::string& names, const std::function<void(const T&)>& take,

@@ -9,8 +9,8 @@
 // leaves it alone for a while. No time slice is ever longer than planned.
 //
 // A container that was off the GPU while the others had more than a time slice each had no work
-// when its own time slice came. So its time slices tell how much it wants at the most. Feedback
-// does not shorten the others' time slices for a container that wants less than its share, such as
+// when its own time slice came. From this Feedback learns how much it wants at the most. It does
+// not shorten the others' time slices for a container that wants less than its share, such as
 // an online service. Where that shows only once they are short, they stay short only if that brings
 // the container as much as all together lose by switching more often.
 #ifndef CGPU_GOVERNOR_FEEDBACK_H_
@@ -18,7 +18,6 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -73,7 +72,7 @@ class Feedback {
     std::string id;
     Member* member = nullptr;
     double promised = 0;  // share among those that have work
-    // Returns whether its time slices tell that it wants less than its share.
+    // Returns whether it was seen to want less than its share.
     [[nodiscard]] bool WantsLess() const { return member->evidence.MostWanted() < promised; }
     [[nodiscard]] double Part() const {
       return WantsLess() ? member->evidence.MostWanted() : promised;

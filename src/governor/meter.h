@@ -37,7 +37,7 @@ class Meter {
  private:
   void Close(std::uint64_t time_ns);
 
-  std::optional<std::uint64_t> from_;  // begin of what is counted
+  std::optional<std::uint64_t> from_;  // start of what is counted
   std::uint64_t last_ = 0;
   std::optional<std::uint32_t> on_;      // process on the GPU engine, counted up to `since_`
   std::optional<std::uint32_t> latest_;  // process that was there last

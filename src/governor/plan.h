@@ -41,7 +41,7 @@ struct Member {
   unsigned place = 0;
 };
 
-// Returns one order for each of `members`, in their order. Whatever they are, no time slice is 0
+// Returns one order for each of `members`, in their order. For any members, no time slice is 0
 // except under kNative, and no window is empty or longer than its period.
 [[nodiscard]] std::vector<Order> Plan(const Rules& rules, const std::vector<Member>& members);
 

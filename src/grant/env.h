@@ -10,6 +10,9 @@
 //   CGPU_PRIORITY=high|normal
 //   CGPU_DISABLE=true|1                      no isolation for this container
 //
+// A slice is asked for by ALIYUN_COM_GPU_MEM_CONTAINER or by a CGPU_ name other than CGPU_DISABLE.
+// Without these, the other names mean nothing.
+//
 // Images set NVIDIA_VISIBLE_DEVICES=all, so it counts only where it lists GPUs. "nvidia.com/gpu=0",
 // a GPU's name in CDI specifications, is such a list.
 //

@@ -9,7 +9,7 @@ namespace cgpu {
 namespace {
 
 // Takes what no flag says from the environment, as for a container of a container engine.
-Result<> FillFromEnvironment(const GrantFlags& flags, FlagsRequest& request) {
+Result<> FillFromEnvironment(const GrantFlags& flags, SliceRequest& request) {
   auto environment = EnvGrant(VariablesOf(flags.environment));
   if (!environment.ok()) {  // GCC 12 takes the macro's value for uninitialized
     return environment.error();
@@ -53,8 +53,8 @@ Result<ComputeRequest> ComputeOf(const GrantFlags& flags) {
   return request;
 }
 
-Result<FlagsRequest> RequestOf(const GrantFlags& flags) {
-  FlagsRequest request;
+Result<SliceRequest> RequestOf(const GrantFlags& flags) {
+  SliceRequest request;
   ResourceRequest& resources = request.resources;
   if (flags.gpus) {
     CGPU_ASSIGN_OR_RETURN(auto gpus, ParseGpus(*flags.gpus));

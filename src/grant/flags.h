@@ -24,17 +24,12 @@ struct GrantFlags {
   std::vector<std::string> environment;  // NAME=VALUE entries that may concern a grant
 };
 
-struct FlagsRequest {
-  ResourceRequest resources;
-  ComputeRequest compute;
-  std::string origin;  // "flags", "environment" or "default"
-};
-
 // Returns the compute request of the flags that are there. kInvalid, with the flag's name.
 [[nodiscard]] Result<ComputeRequest> ComputeOf(const GrantFlags& flags);
 
-// Returns the whole request. kInvalid and kConflict as from the parsers of request.h and env.h.
-[[nodiscard]] Result<FlagsRequest> RequestOf(const GrantFlags& flags);
+// Returns the whole request, which has no name and no user yet. kInvalid and kConflict as from the
+// parsers of request.h and env.h.
+[[nodiscard]] Result<SliceRequest> RequestOf(const GrantFlags& flags);
 
 }  // namespace cgpu
 

@@ -32,10 +32,6 @@ struct CardGrant {
   std::uint64_t limit_bytes = 0;
 };
 
-// Default and greatest number of slices that a GPU may have at a time (the contract's max_inst).
-inline constexpr unsigned kDefaultMaxInst = 20;
-inline constexpr unsigned kMostMaxInst = 64;
-
 // The part of a GPU that running containers hold.
 struct CardUse {
   std::uint64_t bytes = 0;  // bytes granted to them
@@ -52,8 +48,8 @@ struct Grant {
 [[nodiscard]] std::uint64_t UnitsOf(const Card& card);
 
 // Returns the bytes that `request` comes to on `card`, one of the grant's `card_count` GPUs.
-// kInvalid: units do not divide evenly over the GPUs. kExhausted: it is more than the GPU has, or
-// nothing.
+// kInvalid: units do not divide evenly over the GPUs, or it comes to nothing. kExhausted: it is
+// more than the GPU has.
 [[nodiscard]] Result<std::uint64_t> LimitOnCard(const MemoryRequest& request, const Card& card,
                                                 std::size_t card_count);
 

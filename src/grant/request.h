@@ -1,6 +1,6 @@
 // Requests: what a user asks for on a command line or in an environment, before it meets the host's
-// GPUs. Units are 1 MiB and 1 %; fractions are refused. All functions are pure; every error is
-// kInvalid with a sentence and a hint.
+// GPUs. Sizes are whole MiB, shares whole percent; fractions of them are refused. All functions are
+// pure; every error is kInvalid with a sentence and a hint.
 #ifndef CGPU_GRANT_REQUEST_H_
 #define CGPU_GRANT_REQUEST_H_
 
@@ -55,6 +55,24 @@ struct ComputeRequest {
   bool operator==(const ComputeRequest&) const = default;
 };
 inline constexpr std::uint64_t kMaxWeight = 100;
+
+// Default and greatest number of slices that a GPU may have at a time (the contract's max_inst).
+inline constexpr unsigned kDefaultMaxInst = 20;
+inline constexpr unsigned kMostMaxInst = 64;
+
+// A request for a container.
+struct SliceRequest {
+  ResourceRequest resources;
+  ComputeRequest compute;
+  std::string origin;                   // "flags", "environment" or "default"
+  std::string name;                     // empty: one is made up
+  std::string stem;                     // begin of a made-up name
+  std::string engine_id;                // the container engine's name for it; empty for `cgpu run`
+  bool agent = false;                   // its listeners come over a socket of its own
+  bool isolated = true;                 // false: it shares its GPUs without limits
+  unsigned user = 0;                    // uid of the user that asks
+  unsigned max_inst = kDefaultMaxInst;  // for GPUs for which nothing else was set
+};
 
 // Returns "30 % to 60 %, weight 4, high priority"; "an equal part" if nothing was asked for.
 [[nodiscard]] std::string SentenceOf(const ComputeRequest& request);

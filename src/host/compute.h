@@ -17,8 +17,8 @@
 namespace cgpu {
 
 // Checks whether each of `cards` can give `wanted` beside what `live` containers were promised;
-// errors as CanHonour(). For a GPU that has no container and no policy, it writes down the policy
-// that this request chooses.
+// errors as CanHonour(). For a GPU that has no container, it writes down the policy that this
+// request chooses, which counts as long as none was set (CardSettings).
 [[nodiscard]] Result<> AdmitCompute(const Registry& registry, const RegistryLock& lock,
                                     const std::vector<CardGrant>& cards,
                                     const std::vector<Reservation>& live,
@@ -52,8 +52,8 @@ namespace cgpu {
 
 // A change of what a running container is promised on all its GPUs.
 struct ComputeChange {
-  // A number to change. Nothing: it stays as it was. A number that is nothing: the container asks
-  // for that no longer.
+  // A number to change. Nothing: it stays as it was. A number that is nothing: the container
+  // withdraws that request.
   using Number = std::optional<std::optional<std::uint64_t>>;
 
   std::string container;

@@ -55,12 +55,33 @@ TEST(Reservation, IsTheSameAfterEncodingAndDecoding) {
   for (std::size_t n = 0; n < text.size(); ++n) {
     EXPECT_FALSE(DecodeReservation(text.substr(0, n)).ok()) << n;
   }
+  EXPECT_EQ(text,
+            "id 3f2a00bc11de\nname a\nuser 1000\nshim-uid 2000000001\nsince 1790000000\n"
+            "engine pod/with%20a%20space\norigin environment\nisolation none\ncompute-percent 30\n"
+            "compute-max-percent 60\ncompute-weight 2\ncompute-priority high\n"
+            "card GPU-1 1 1000 100 Tesla%20V100-SXM2-16GB%20100%25\n.\n");
   const std::string body = text.substr(0, text.size() - 2);
   EXPECT_TRUE(DecodeReservation(body + ".\n").ok());
   for (const char* wrong : {"more 1", "compute-max 1", "compute-priority low", "isolation yes"}) {
     EXPECT_FALSE(DecodeReservation(body + wrong + "\n.\n").ok()) << wrong;
   }
   EXPECT_FALSE(DecodeReservation(body + "name b\n.\n").ok());
+}
+
+TEST(Reservation, OneThatNobodyCanHaveIsRefused) {
+  const auto is_taken = [](const auto& change) {
+    Reservation example = Example("3f2a00bc11de", "a");
+    change(example);
+    return DecodeReservation(EncodeReservation(example)).ok();
+  };
+  EXPECT_TRUE(is_taken([](Reservation& one) { one.cards.resize(256, one.cards[0]); }));
+  EXPECT_FALSE(is_taken([](Reservation& one) { one.cards.resize(257, one.cards[0]); }));
+  EXPECT_FALSE(is_taken([](Reservation& one) { one.cards.clear(); }));
+  EXPECT_FALSE(is_taken([](Reservation& one) { one.id = "3f2a"; }));
+  EXPECT_FALSE(is_taken([](Reservation& one) { one.name = "a/b"; }));
+  EXPECT_FALSE(is_taken([](Reservation& one) { one.compute.percent = 101; }));
+  EXPECT_FALSE(is_taken([](Reservation& one) { one.compute.max_percent = 101; }));
+  EXPECT_FALSE(is_taken([](Reservation& one) { one.compute.weight = kMaxWeight + 1; }));
 }
 
 TEST(Reservation, SumsPerCardWithoutTheExcepted) {
@@ -111,8 +132,16 @@ TEST(CardSettings, AreTheSameAfterEncodingAndDecoding) {
   EXPECT_EQ(DecodeCardSettings(EncodeCardSettings({}))->max_inst, std::nullopt);
   EXPECT_EQ(DecodeCardSettings(EncodeCardSettings({64}))->max_inst, 64U);
   EXPECT_EQ(DecodeCardSettings("max_inst 3\nlater 1 2\n.\n")->max_inst, 3U);
-  for (const char* wrong : {"", "max_inst 3\n", "max_inst 0\n.\n", "max_inst 65\n.\n",
-                            "max_inst\n.\n", "max_inst 3\nmax_inst 3\n.\n"}) {
+  const CardSettings all{3, governor::Policy::kFixed, governor::Policy::kFair, 50};
+  const std::string text = EncodeCardSettings(all);
+  EXPECT_EQ(text, "max_inst 3\npolicy fixed\nchosen fair\nprio_ratio 50\n.\n");
+  EXPECT_EQ(EncodeCardSettings(*DecodeCardSettings(text)), text);
+  for (std::size_t n = 0; n < text.size(); ++n) {
+    EXPECT_FALSE(DecodeCardSettings(text.substr(0, n)).ok()) << n;
+  }
+  for (const char* wrong :
+       {"", "max_inst 3\n", "max_inst 0\n.\n", "max_inst 65\n.\n", "max_inst\n.\n",
+        "max_inst 3\nmax_inst 3\n.\n", "policy fast\n.\n", "chosen\n.\n", "prio_ratio 19\n.\n"}) {
     EXPECT_FALSE(DecodeCardSettings(wrong).ok()) << wrong;
   }
 }

@@ -1,154 +1,58 @@
 #include "host/reservation.h"
 
-#include <algorithm>
-#include <iterator>
-#include <limits>
 #include <optional>
-#include <set>
 
 #include "base/result.h"
+#include "protocol/lines.h"
 #include "protocol/text.h"
 
 namespace cgpu {
 namespace {
 
-constexpr const char* kRequired[] = {"id", "name", "user", "shim-uid", "since"};
 constexpr std::size_t kMaxCards = 256;
-constexpr std::uint64_t kMaxU64 = std::numeric_limits<std::uint64_t>::max();
 
-bool DecodeCard(const Words& line, CardGrant& grant) {
-  if (line.size() != 6 || line[1].empty() || !ToUnsigned(line[2], grant.card.index) ||
-      !ToNumber(line[3], 10, kMaxU64, grant.card.memory_bytes) ||
-      !ToNumber(line[4], 10, kMaxU64, grant.limit_bytes)) {
-    return false;
-  }
-  grant.card.uuid = line[1];
-  grant.card.model = line[5];
-  return true;
+void VisitCompute(LineCodec& io, ComputeRequest& compute) {
+  io.Maybe("compute-percent", compute.percent, 0, 100);
+  io.Maybe("compute-max-percent", compute.max_percent, 0, 100);
+  io.Maybe("compute-weight", compute.weight, 0, kMaxWeight);
+  compute.high_priority =
+      io.Line("compute-priority", compute.high_priority, [&] { io.Fixed("high"); });
 }
 
-bool ToOptional(const std::string& word, std::uint64_t limit, std::optional<std::uint64_t>& value) {
-  return ToNumber(word, 10, limit, value.emplace());
+void VisitCard(LineCodec& io, CardGrant& grant) {
+  Card& card = grant.card;
+  if (card.model.empty()) {
+    card.model = "-";
+  }
+  io.Values(card.uuid, card.index, card.memory_bytes, grant.limit_bytes, card.model);
 }
 
-bool DecodeCompute(const std::string& key, const std::string& value, ComputeRequest& compute) {
-  if (key == "compute-percent") {
-    return ToOptional(value, 100, compute.percent);
-  }
-  if (key == "compute-max-percent") {
-    return ToOptional(value, 100, compute.max_percent);
-  }
-  if (key == "compute-weight") {
-    return ToOptional(value, kMaxWeight, compute.weight);
-  }
-  compute.high_priority = true;
-  return key == "compute-priority" && value == "high";
+void Fields(LineCodec& io, Reservation& reservation) {
+  io.One("id", reservation.id);
+  io.Check(IsId(reservation.id));
+  io.One("name", reservation.name);
+  io.Check(IsName(reservation.name));
+  io.One("user", reservation.user);
+  io.One("shim-uid", reservation.shim_uid);
+  io.One("since", reservation.since);
+  io.Maybe("engine", reservation.engine_id);
+  io.Maybe("origin", reservation.origin);
+  reservation.isolated = !io.Line("isolation", !reservation.isolated, [&] { io.Fixed("none"); });
+  VisitCompute(io, reservation.compute);
+  io.Each("card", reservation.cards, kMaxCards, [&](CardGrant& card) { VisitCard(io, card); });
+  io.Require(!reservation.cards.empty(), "card");
 }
 
-std::string EncodeCompute(const ComputeRequest& compute) {
-  std::string text;
-  if (compute.percent) {
-    text += JoinLine({"compute-percent", std::to_string(*compute.percent)});
-  }
-  if (compute.max_percent) {
-    text += JoinLine({"compute-max-percent", std::to_string(*compute.max_percent)});
-  }
-  if (compute.weight) {
-    text += JoinLine({"compute-weight", std::to_string(*compute.weight)});
-  }
-  if (compute.high_priority) {
-    text += JoinLine({"compute-priority", "high"});
-  }
-  return text;
-}
-
-bool DecodeScalar(const Words& line, Reservation& reservation) {
-  if (line.size() != 2) {
-    return false;
-  }
-  const std::string& key = line[0];
-  const std::string& value = line[1];
-  if (key == "id") {
-    reservation.id = value;
-    return IsId(value);
-  }
-  if (key == "name") {
-    reservation.name = value;
-    return IsName(value);
-  }
-  if (key == "user") {
-    return ToUnsigned(value, reservation.user);
-  }
-  if (key == "shim-uid") {
-    return ToUnsigned(value, reservation.shim_uid);
-  }
-  if (key == "engine") {
-    reservation.engine_id = value;
-    return true;
-  }
-  if (key == "origin") {
-    reservation.origin = value;
-    return true;
-  }
-  if (key == "isolation") {
-    reservation.isolated = value != "none";
-    return value == "none";
-  }
-  if (key.starts_with("compute-")) {
-    return DecodeCompute(key, value, reservation.compute);
-  }
-  return key == "since" && ToNumber(value, 10, kMaxU64, reservation.since);
-}
+constexpr LineFormat<Reservation> kFormat{"a grant's file", Fields};
 
 }  // namespace
 
 std::string EncodeReservation(const Reservation& reservation) {
-  std::string text;
-  text += JoinLine({"id", reservation.id});
-  text += JoinLine({"name", reservation.name});
-  text += JoinLine({"user", std::to_string(reservation.user)});
-  text += JoinLine({"shim-uid", std::to_string(reservation.shim_uid)});
-  text += JoinLine({"since", std::to_string(reservation.since)});
-  if (!reservation.engine_id.empty()) {
-    text += JoinLine({"engine", reservation.engine_id});
-  }
-  if (!reservation.origin.empty()) {
-    text += JoinLine({"origin", reservation.origin});
-  }
-  if (!reservation.isolated) {
-    text += JoinLine({"isolation", "none"});
-  }
-  text += EncodeCompute(reservation.compute);
-  for (const CardGrant& grant : reservation.cards) {
-    text += JoinLine({"card", grant.card.uuid, std::to_string(grant.card.index),
-                      std::to_string(grant.card.memory_bytes), std::to_string(grant.limit_bytes),
-                      grant.card.model.empty() ? "-" : grant.card.model});
-  }
-  return text + ".\n";
+  return kFormat.Encode(reservation);
 }
 
 Result<Reservation> DecodeReservation(std::string_view text) {
-  if (!text.ends_with("\n.\n")) {
-    return Error{Code::kInvalid, 0, "a grant's file is cut off", {}};
-  }
-  CGPU_ASSIGN_OR_RETURN(const auto lines, SplitLines(text.substr(0, text.size() - 2)));
-  Reservation reservation;
-  std::set<std::string> seen;
-  for (const Words& line : lines) {
-    const bool good = line[0] == "card"
-                          ? reservation.cards.size() < kMaxCards &&
-                                DecodeCard(line, reservation.cards.emplace_back())
-                          : seen.insert(line[0]).second && DecodeScalar(line, reservation);
-    if (!good) {
-      return Error{Code::kInvalid, 0, "a grant's file has a bad line: " + JoinLine(line), {}};
-    }
-  }
-  const bool complete = std::all_of(std::begin(kRequired), std::end(kRequired),
-                                    [&](const char* key) { return seen.contains(key); });
-  if (!complete || reservation.cards.empty()) {
-    return Error{Code::kInvalid, 0, "a grant's file is incomplete", {}};
-  }
-  return reservation;
+  return kFormat.Decode(text);
 }
 
 std::vector<CardUse> CardUses(const std::vector<Card>& cards, const std::vector<Reservation>& live,

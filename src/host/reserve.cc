@@ -78,9 +78,11 @@ std::string MadeUpName(const std::string& wanted, const std::string& id,
 }
 
 // Returns the name. A container engine has already given its containers names or ids.
-std::string NameFor(const Wish& wish, const std::string& id, const std::vector<Reservation>& live) {
-  const bool fits = !wish.engine_id.empty() && IsName(wish.stem) && !IsTaken(wish.stem, live);
-  return fits ? wish.stem : MadeUpName(wish.stem, id, live);
+std::string NameFor(const SliceRequest& request, const std::string& id,
+                    const std::vector<Reservation>& live) {
+  const bool fits =
+      !request.engine_id.empty() && IsName(request.stem) && !IsTaken(request.stem, live);
+  return fits ? request.stem : MadeUpName(request.stem, id, live);
 }
 
 Result<> CheckName(const std::string& name, const std::vector<Reservation>& live) {
@@ -166,7 +168,7 @@ bool WaitForAnEnd(const Registry& registry, const std::vector<std::string>& ids,
 }
 
 // Reserves, without waiting. Puts the containers that are in the way into `in_the_way`.
-Result<Reserved> ReserveNow(const Registry& registry, const Node& node, const Wish& wish,
+Result<Reserved> ReserveNow(const Registry& registry, const Node& node, const SliceRequest& request,
                             std::vector<std::string>& in_the_way) {
   CGPU_ASSIGN_OR_RETURN(const auto random, Draw());
   CGPU_ASSIGN_OR_RETURN(const auto lock, registry.Lock());
@@ -177,45 +179,52 @@ Result<Reserved> ReserveNow(const Registry& registry, const Node& node, const Wi
   }
   Reserved reserved;
   Reservation& reservation = reserved.reservation;
-  reservation.id = IdFor(wish.engine_id, random.id, live);
-  reservation.name = wish.name.empty() ? NameFor(wish, reservation.id, live) : wish.name;
+  reservation.id = IdFor(request.engine_id, random.id, live);
+  reservation.name = request.name.empty() ? NameFor(request, reservation.id, live) : request.name;
   CGPU_TRY(CheckName(reservation.name, live));
-  CGPU_ASSIGN_OR_RETURN(const auto uses, UsesOf(registry, lock, node.cards, live, wish.max_inst));
-  CGPU_ASSIGN_OR_RETURN(auto grant, MakeGrant(wish.request, node.cards, uses));
+  CGPU_ASSIGN_OR_RETURN(const auto uses,
+                        UsesOf(registry, lock, node.cards, live, request.max_inst));
+  CGPU_ASSIGN_OR_RETURN(auto grant, MakeGrant(request.resources, node.cards, uses));
   reserved.grant = std::move(grant);
-  if (wish.isolated) {
-    CGPU_TRY(AdmitCompute(registry, lock, reserved.grant.cards, live, wish.compute));
+  if (request.isolated) {
+    CGPU_TRY(AdmitCompute(registry, lock, reserved.grant.cards, live, request.compute));
   }
   if (geteuid() == 0) {
     CGPU_TRY(CheckOpenToShims(node, reserved.grant));
   }
-  reservation.user = wish.user;
+  reservation.user = request.user;
   reservation.shim_uid = geteuid() == 0 ? PickShimUid(live, random.number) : geteuid();
   reservation.since = static_cast<std::uint64_t>(std::time(nullptr));
-  reservation.engine_id = wish.engine_id;
-  reservation.origin = wish.origin;
-  reservation.isolated = wish.isolated;
-  reservation.compute = wish.compute;
+  reservation.engine_id = request.engine_id;
+  reservation.origin = request.origin;
+  reservation.isolated = request.isolated;
+  reservation.compute = request.compute;
   reservation.cards = reserved.grant.cards;
   for (CardGrant& card : reserved.grant.cards) {
-    card.limit_bytes = wish.isolated ? card.limit_bytes : card.card.memory_bytes;
+    card.limit_bytes = request.isolated ? card.limit_bytes : card.card.memory_bytes;
   }
-  CGPU_TRY(Announce(registry, lock, wish.agent, reserved));
+  CGPU_TRY(Announce(registry, lock, request.agent, reserved));
   return reserved;
 }
 
 }  // namespace
 
-Result<Reserved> Reserve(const Registry& registry, const Node& node, const Wish& wish) {
+Result<Reserved> Reserve(const Registry& registry, const Node& node, const SliceRequest& request) {
   const auto until = Clock::now() + kEndingTime;
   for (;;) {
     std::vector<std::string> in_the_way;
-    auto reserved = ReserveNow(registry, node, wish, in_the_way);
+    auto reserved = ReserveNow(registry, node, request, in_the_way);
     const bool refused = !reserved.ok() && (reserved.error().code == Code::kExhausted ||
                                             reserved.error().code == Code::kConflict);
     if (!refused || Clock::now() >= until || !WaitForAnEnd(registry, in_the_way, until)) {
       return reserved;
     }
+  }
+}
+
+Giveback::~Giveback() {
+  if (const auto lock = registry_.Lock(); lock.ok()) {
+    registry_.RemoveIfDead(lock.value(), id_);
   }
 }
 

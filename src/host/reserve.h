@@ -15,20 +15,6 @@
 
 namespace cgpu {
 
-// A request for a container.
-struct Wish {
-  ResourceRequest request;
-  std::string name;       // empty: one is made up
-  std::string stem;       // begin of a made-up name
-  std::string engine_id;  // the container engine's name for it; empty for `cgpu run`
-  bool agent = false;     // its listeners come over a socket of its own
-  std::string origin;     // see Reservation
-  bool isolated = true;   // see Reservation
-  ComputeRequest compute;
-  unsigned user = 0;                    // uid of the user that asks
-  unsigned max_inst = kDefaultMaxInst;  // for GPUs for which nothing else was set
-};
-
 struct Reserved {
   Reservation reservation;
   Grant grant;  // what its shim holds it to
@@ -42,7 +28,21 @@ struct Reserved {
 // seconds: a user that saw the end of one (its launcher was killed, its container engine has said
 // so) may start the next at once.
 [[nodiscard]] Result<Reserved> Reserve(const Registry& registry, const Node& node,
-                                       const Wish& wish);
+                                       const SliceRequest& request);
+
+// Releases the reservation of a container that does not live, when it is destroyed.
+class Giveback {
+ public:
+  // `registry` outlives this.
+  Giveback(const Registry& registry, std::string id) : registry_(registry), id_(std::move(id)) {}
+  Giveback(const Giveback&) = delete;
+  Giveback& operator=(const Giveback&) = delete;
+  ~Giveback();
+
+ private:
+  const Registry& registry_;
+  std::string id_;
+};
 
 // Returns the configuration for the container's shim.
 [[nodiscard]] ShimConfig ConfigFor(const Reservation& reservation, const Node& node,

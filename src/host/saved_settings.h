@@ -5,7 +5,7 @@
 //   GPU-UUID max_inst 8
 //   GPU-UUID prio_ratio 95
 //
-// and at the end ".". What stands here wins over the administrator's config.yaml.
+// and at the end ".". This file wins over the administrator's config.yaml.
 #ifndef CGPU_HOST_SAVED_SETTINGS_H_
 #define CGPU_HOST_SAVED_SETTINGS_H_
 

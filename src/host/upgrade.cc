@@ -10,12 +10,10 @@
 #include <cerrno>
 #include <csignal>
 #include <cstddef>
-#include <utility>
 
 #include "base/fd.h"
 #include "base/file.h"
 #include "base/result.h"
-#include "grant/grant.h"
 #include "os/messages.h"
 #include "os/privileges.h"
 

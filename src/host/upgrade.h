@@ -15,8 +15,10 @@ namespace cgpu {
 struct Upgraded {
   std::string id;
   std::string name;
-  // Time that calls had to wait, in microseconds. kConflict: it could not be done now and all is as
-  // it was; the sentence says why. kNotFound: the container has ended.
+  // Time that calls had to wait, in microseconds. kConflict: it could not be done now; the sentence
+  // says why. kUnsupported: the program cannot take over the state. kUnavailable: the shim gives no
+  // answer. In these cases all is as it was. kInternal: nobody can say what became of it.
+  // kNotFound: the container has ended.
   Result<std::uint64_t> pause_us;
 };
 

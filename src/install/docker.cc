@@ -3,19 +3,15 @@
 #include <algorithm>
 #include <cstddef>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <utility>
-#include <vector>
 
 #include "base/result.h"
-#include "runtime/json_depth.h"
 
 namespace cgpu::install {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kMaxDepth = 100;  // the parser's values are compared by recursion
 constexpr const char* kRuntimes = "runtimes";
 constexpr const char* kDefault = "default-runtime";
 
@@ -26,35 +22,15 @@ Error NotJson(const Json::exception& error) {
                "JSON has no comments and no comma after the last member"};
 }
 
-// Parses a text; a blank one counts as an empty object. Refuses a key that an object names twice:
-// readers differ in which one they take.
+// Parses a text; a blank one counts as an empty object.
 Result<Json> Parse(const std::string& text) {
   if (text.find_first_not_of(" \t\r\n") == std::string::npos) {
     return Json::object();
   }
-  if (NestsDeeper(text, kMaxDepth)) {
-    return Error{Code::kInvalid, 0, "nests too deep to be a configuration", {}};
-  }
-  std::optional<std::string> twice;
-  std::vector<std::set<std::string>> open;
-  const auto see = [&](int /*depth*/, Json::parse_event_t event, const Json& value) {
-    if (event == Json::parse_event_t::object_start) {
-      open.emplace_back();
-    } else if (event == Json::parse_event_t::object_end) {
-      open.pop_back();
-    } else if (event == Json::parse_event_t::key &&
-               !open.back().insert(value.get<std::string>()).second) {
-      twice = value.get<std::string>();
-    }
-    return true;
-  };
   try {
-    Json json = Json::parse(text, see);
+    Json json = Json::parse(text);
     if (!json.is_object()) {
       return Error{Code::kInvalid, 0, "is not a JSON object", {}};
-    }
-    if (twice.has_value()) {
-      return Error{Code::kInvalid, 0, "names \"" + *twice + "\" twice", "leave one of them"};
     }
     if (json.contains(kRuntimes) && !json[kRuntimes].is_object()) {
       return Error{Code::kInvalid, 0, "has something else than an object as \"runtimes\"", {}};
@@ -111,28 +87,37 @@ Result<Entry> FindInDocker(const std::string& text) {
   return EntryOf(json);
 }
 
-Result<std::string> AddToDocker(const std::string& text, const std::string& path,
-                                bool set_default) {
-  CGPU_ASSIGN_OR_RETURN(auto json, Parse(text));
+Result<Edit> AddToDocker(const std::optional<std::string>& text, const std::string& path,
+                         bool set_default) {
+  CGPU_ASSIGN_OR_RETURN(auto json, Parse(text.value_or("")));
   const Entry entry = EntryOf(json);
   if (entry.path.has_value() && (entry.is_default || !set_default)) {
-    return text;
+    return Edit{text, {}};
   }
-  json[kRuntimes]["cgpu"]["path"] = path;
+  Json added = {{kRuntimes, {{"cgpu", {{"path", path}}}}}};
   if (set_default) {
-    json[kDefault] = "cgpu";
+    added[kDefault] = "cgpu";
   }
-  return Printed(json, text);
+  json.merge_patch(added);
+  CGPU_ASSIGN_OR_RETURN(auto after, Printed(json, text.value_or("")));
+  CGPU_ASSIGN_OR_RETURN(auto gets, Printed(added, ""));
+  return Edit{std::move(after), std::move(gets)};
 }
 
-Result<std::string> RemoveFromDocker(const std::string& text,
-                                     const std::optional<std::string>& original) {
+Result<std::optional<std::string>> RemoveFromDocker(const std::string& text,
+                                                    const std::optional<std::string>& original) {
   CGPU_ASSIGN_OR_RETURN(auto json, Parse(text));
-  const auto parsed = Parse(original.value_or(""));
-  const Json before = parsed.ok() ? *parsed : Json::object();
   const Entry entry = EntryOf(json);
   if (!entry.path.has_value() && !entry.is_default) {
-    return text;
+    return std::optional(text);
+  }
+  const auto parsed = Parse(original.value_or(""));
+  const Json before = parsed.ok() ? *parsed : Json::object();
+  if (original.has_value() && !HasRuntime(before, "cgpu")) {
+    const auto again = AddToDocker(original, entry.path.value_or(""), entry.is_default);
+    if (again.ok() && again->after == text) {  // nobody has changed it since
+      return original;
+    }
   }
   if (entry.is_default) {
     if (const auto earlier = EarlierDefault(json, before); earlier.has_value()) {
@@ -147,12 +132,11 @@ Result<std::string> RemoveFromDocker(const std::string& text,
       json.erase(kRuntimes);
     }
   }
-  return Printed(json, text);
-}
-
-bool IsEmptyForDocker(const std::string& text) {
-  const auto json = Parse(text);
-  return json.ok() && json->empty();
+  if (json.empty() && !original.has_value()) {
+    return std::optional<std::string>();
+  }
+  CGPU_ASSIGN_OR_RETURN(auto rest, Printed(json, text));
+  return std::optional(std::move(rest));
 }
 
 }  // namespace cgpu::install

@@ -11,13 +11,10 @@
 namespace cgpu::install {
 
 [[nodiscard]] Result<Entry> FindInDocker(const std::string& text);
-[[nodiscard]] Result<std::string> AddToDocker(const std::string& text, const std::string& path,
-                                              bool set_default);
-[[nodiscard]] Result<std::string> RemoveFromDocker(const std::string& text,
-                                                   const std::optional<std::string>& original);
-
-// Returns whether there is no text, or an object without members.
-[[nodiscard]] bool IsEmptyForDocker(const std::string& text);
+[[nodiscard]] Result<Edit> AddToDocker(const std::optional<std::string>& text,
+                                       const std::string& path, bool set_default);
+[[nodiscard]] Result<std::optional<std::string>> RemoveFromDocker(
+    const std::string& text, const std::optional<std::string>& original);
 
 }  // namespace cgpu::install
 

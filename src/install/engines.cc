@@ -30,9 +30,10 @@ Result<Entry> FindEntry(Engine engine, const std::string& text) {
   return engine == Engine::kDocker ? FindInDocker(text) : FindInToml(engine, text);
 }
 
-Result<std::string> AddEntry(Engine engine, const std::string& text, const std::string& path,
-                             bool set_default, const std::string* like) {
-  CGPU_ASSIGN_OR_RETURN(const auto entry, FindEntry(engine, text));
+Result<Edit> AddEntry(Engine engine, const std::optional<std::string>& text,
+                      const std::string& path, bool set_default,
+                      const std::optional<std::string>& like) {
+  CGPU_ASSIGN_OR_RETURN(const auto entry, FindEntry(engine, text.value_or("")));
   if (entry.path.has_value() && *entry.path != path) {
     return Error{Code::kConflict, 0,
                  "has a runtime cgpu already, with another program: " +
@@ -43,15 +44,10 @@ Result<std::string> AddEntry(Engine engine, const std::string& text, const std::
                                    : AddToToml(engine, text, path, set_default, like);
 }
 
-Result<std::string> RemoveEntry(Engine engine, const std::string& text,
-                                const std::optional<std::string>& original) {
+Result<std::optional<std::string>> RemoveEntry(Engine engine, const std::string& text,
+                                               const std::optional<std::string>& original) {
   return engine == Engine::kDocker ? RemoveFromDocker(text, original)
-                                   : RemoveFromToml(engine, text, original);
-}
-
-bool SaysNothing(Engine engine, const std::string& text) {
-  return engine == Engine::kDocker ? IsEmptyForDocker(text)
-                                   : text.find_first_not_of(" \t\r\n") == std::string::npos;
+                                   : RemoveFromToml(engine, text);
 }
 
 }  // namespace cgpu::install

@@ -36,22 +36,26 @@ struct Entry {
 
 [[nodiscard]] Result<Entry> FindEntry(Engine engine, const std::string& text);
 
+// Change of a file.
+struct Edit {
+  std::optional<std::string> after;  // its text
+  std::string gets;                  // what is added, as text of the engine's configuration
+};
+
 // Returns the text with the runtime at `path` in it and, if asked for, as the default one. What is
-// there already stays. kConflict: `cgpu` is there with another path. kInvalid: the text is not what
-// the engine reads. `like`: a text with the entry of runc, from which settings are taken; only
-// containerd has such, and only where the text itself is no more than a part of the whole.
-[[nodiscard]] Result<std::string> AddEntry(Engine engine, const std::string& text,
-                                           const std::string& path, bool set_default,
-                                           const std::string* like = nullptr);
+// there already stays. `text`: nothing, if there is no file. kConflict: `cgpu` is there with
+// another path. kInvalid: the text is not what the engine reads. kUnsupported: it cannot be added;
+// the hint says what to add by hand. `like`: a text with the entry of runc, from which settings are
+// taken; only containerd has such, and only where the text itself is no more than a part of the
+// whole.
+[[nodiscard]] Result<Edit> AddEntry(Engine engine, const std::optional<std::string>& text,
+                                    const std::string& path, bool set_default,
+                                    const std::optional<std::string>& like = std::nullopt);
 
-// Returns the text without the runtime. `original`: what the file was before the runtime was added,
-// if that is known. The default runtime of that time comes back, unless what it names is gone.
-[[nodiscard]] Result<std::string> RemoveEntry(Engine engine, const std::string& text,
-                                              const std::optional<std::string>& original);
-
-// Returns whether nothing is lost with a file of this text: it has no settings, and no comments
-// either.
-[[nodiscard]] bool SaysNothing(Engine engine, const std::string& text);
+// Returns the text without what AddEntry() added; nothing, if that was all. `original`: for Docker,
+// what the file was before, if that is known. kUnsupported: the runtime was added otherwise.
+[[nodiscard]] Result<std::optional<std::string>> RemoveEntry(
+    Engine engine, const std::string& text, const std::optional<std::string>& original);
 
 // Other files that a configuration of containerd imports, as they are written there.
 struct Imports {
@@ -66,9 +70,6 @@ struct Imports {
 
 // Returns whether the text has a section of containerd's CRI plugin.
 [[nodiscard]] Result<bool> ConfiguresCri(const std::string& text);
-
-// Returns a file of containerd that has nothing but the version of this text.
-[[nodiscard]] Result<std::string> EmptyImport(const std::string& text);
 
 // Returns whether the text disables containerd's CRI plugin, as the file in Docker's packages does.
 [[nodiscard]] bool DisablesCri(const std::string& text);

@@ -8,8 +8,10 @@
 
 #include <cerrno>
 #include <climits>
-#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 #include "base/file.h"
@@ -17,6 +19,8 @@
 
 namespace cgpu::install {
 namespace {
+
+namespace fs = std::filesystem;
 
 Error Failed(const std::string& what) {
   const int sys_errno = errno;
@@ -27,26 +31,6 @@ Error Failed(const std::string& what) {
                                 : "run as root";
   }
   return error;
-}
-
-std::string FolderOf(const std::string& file) {
-  const std::size_t slash = file.rfind('/');
-  return slash == 0 ? "/" : file.substr(0, slash);
-}
-
-std::string NameOf(const std::string& file) {
-  return file.substr(file.rfind('/') + 1);
-}
-
-// Returns the folder for files that the engine must not read.
-std::string SideFolderOf(const std::string& file) {
-  const std::string folder = FolderOf(file);
-  const std::string above = FolderOf(folder);
-  struct stat inner{};
-  struct stat outer{};
-  const bool same_disk = stat(folder.c_str(), &inner) != 0 ||
-                         (stat(above.c_str(), &outer) == 0 && inner.st_dev == outer.st_dev);
-  return folder.ends_with(".d") && same_disk ? above : folder;
 }
 
 // Copies extended attributes, access lists and labels among them. Leaves out what the file system
@@ -85,56 +69,37 @@ Result<> Fill(int fd, const std::string& temporary, const std::string& content,
   return {};
 }
 
-Result<> MakeFolder(const std::string& folder) {
+Result<UniqueFd> OpenFolderOf(const fs::path& file) {
+  const std::string folder = file.parent_path();
   if (const auto made = MakeDirectories(folder); !made.ok()) {
     errno = made.error().sys_errno;
     return Failed("cannot create " + folder);
   }
-  return {};
+  UniqueFd fd(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  return fd.valid() ? Result<UniqueFd>(std::move(fd)) : Failed("cannot open " + folder);
 }
 
-Result<> SyncFolder(const std::string& folder) {
-  UniqueFd fd(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd.valid() || fsync(fd.get()) != 0) {
-    return Failed("cannot write " + folder);
-  }
-  return {};
+Result<> SyncFolderOf(const std::string& file) {
+  CGPU_ASSIGN_OR_RETURN(const auto fd, OpenFolderOf(file));
+  return fsync(fd.get()) == 0 ? Result<>() : Failed("cannot write the folder of " + file);
 }
 
 }  // namespace
 
 Result<std::string> RealFile(const std::string& path) {
-  std::string absolute = path;
-  if (!path.starts_with('/')) {
-    char folder[PATH_MAX];
-    if (getcwd(folder, sizeof(folder)) == nullptr) {
-      return Failed("cannot tell the current folder");
-    }
-    absolute = std::string(folder) + "/" + path;
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (fs::exists(status) && !fs::is_regular_file(status)) {
+    return Error{Code::kInvalid, 0, path + " is not a regular file", {}};
   }
-  char real[PATH_MAX];
-  if (realpath(absolute.c_str(), real) != nullptr) {
-    struct stat status{};
-    if (stat(real, &status) != 0) {
-      return Failed("cannot look at " + path);
-    }
-    if (!S_ISREG(status.st_mode)) {
-      return Error{Code::kInvalid, 0, path + " is not a regular file", {}};
-    }
-    return std::string(real);
-  }
-  if (errno != ENOENT) {
-    return Failed("cannot find " + path);
-  }
-  struct stat link{};
-  if (lstat(absolute.c_str(), &link) == 0) {
+  std::error_code ignored;
+  if (status.type() == fs::file_type::not_found &&
+      fs::is_symlink(fs::symlink_status(path, ignored))) {
     return Error{Code::kInvalid, 0, path + " is a link to a file that does not exist", {}};
   }
-  // A link may lead to the folder too; missing parts of it are made where its name says.
-  const std::string folder = FolderOf(absolute);
-  return realpath(folder.c_str(), real) != nullptr
-             ? (std::strcmp(real, "/") == 0 ? "" : std::string(real)) + "/" + NameOf(absolute)
-             : absolute;
+  const fs::path real = fs::weakly_canonical(fs::absolute(path, error), error);
+  errno = error.value();
+  return error ? Result<std::string>(Failed("cannot find " + path)) : real.string();
 }
 
 Result<std::optional<std::string>> ReadIfThere(const std::string& file) {
@@ -150,21 +115,11 @@ Result<std::optional<std::string>> ReadIfThere(const std::string& file) {
   return error;
 }
 
-std::string OriginalOf(const std::string& file) {
-  const std::string folder = SideFolderOf(file);
-  return (folder == "/" ? "" : folder) + "/" + NameOf(file) + ".before-cgpu";
-}
-
 Result<UniqueFd> LockFolderOf(const std::string& file) {
-  const std::string folder = FolderOf(file);
-  CGPU_TRY(MakeFolder(folder));
-  UniqueFd fd(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd.valid()) {
-    return Failed("cannot open " + folder);
-  }
+  CGPU_ASSIGN_OR_RETURN(auto fd, OpenFolderOf(file));
   while (flock(fd.get(), LOCK_EX) != 0) {
     if (errno != EINTR) {
-      return Failed("cannot lock " + folder);
+      return Failed("cannot lock the folder of " + file);
     }
   }
   return fd;
@@ -172,32 +127,31 @@ Result<UniqueFd> LockFolderOf(const std::string& file) {
 
 Result<> ReplaceFile(const std::string& file, const std::string& content, const std::string& like) {
   // One name is enough: under the lock nobody else uses it, and a file that a killed run left is
-  // not in the way.
-  CGPU_TRY(MakeFolder(FolderOf(file)));
-  const std::string folder = SideFolderOf(file);
-  const std::string temporary = folder + "/." + NameOf(file) + ".new-cgpu";
-  CGPU_TRY(DeleteFile(temporary));
+  // not in the way. Engines read all files of a folder whose name ends in ".d".
+  const fs::path folder = fs::path(file).parent_path();
+  const std::string temporary = (folder.extension() == ".d" ? folder.parent_path() : folder) /
+                                ("." + fs::path(file).filename().string() + ".new-cgpu");
+  (void)unlink(temporary.c_str());
   UniqueFd fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!fd.valid()) {
-    return Failed("cannot write to " + folder);
+    return Failed("cannot write " + temporary);
   }
-  if (auto filled = Fill(fd.get(), temporary, content, like.empty() ? file : like); !filled.ok()) {
+  auto done = Fill(fd.get(), temporary, content, like);
+  if (done.ok() && rename(temporary.c_str(), file.c_str()) != 0) {
+    done = Failed("cannot replace " + file);
+  }
+  if (!done.ok()) {
     (void)unlink(temporary.c_str());
-    return filled;
+    return done;
   }
-  if (rename(temporary.c_str(), file.c_str()) != 0) {
-    const Error error = Failed("cannot replace " + file);
-    (void)unlink(temporary.c_str());
-    return error;
-  }
-  return SyncFolder(FolderOf(file));
+  return SyncFolderOf(file);
 }
 
 Result<> DeleteFile(const std::string& file) {
   if (unlink(file.c_str()) != 0) {
     return errno == ENOENT ? Result<>() : Failed("cannot remove " + file);
   }
-  return SyncFolder(FolderOf(file));
+  return SyncFolderOf(file);
 }
 
 }  // namespace cgpu::install

@@ -1,5 +1,5 @@
 // Changes one configuration file so that a reader finds the old content or the new one and nothing
-// between, also after a crash; and keeps what it was.
+// between, also after a crash.
 #ifndef CGPU_INSTALL_FILE_CHANGE_H_
 #define CGPU_INSTALL_FILE_CHANGE_H_
 
@@ -22,21 +22,15 @@ inline constexpr std::size_t kMaxFile = std::size_t{1} << 20;
 // Returns the content, or nothing if there is no such file.
 [[nodiscard]] Result<std::optional<std::string>> ReadIfThere(const std::string& file);
 
-// Returns where the content of `file` from before the installation is kept: beside it, with
-// ".before-cgpu" behind its name. Container engines read all files of a folder whose name ends in
-// ".d" (CRI-O whatever they are called), so the copy of one of those lies in the folder above.
-[[nodiscard]] std::string OriginalOf(const std::string& file);
-
 // Locks the folder of `file` against other changes by this program until the result is destroyed.
 // Waits for its turn. Makes the folder if it is missing.
 [[nodiscard]] Result<UniqueFd> LockFolderOf(const std::string& file);
 
-// Puts `content` in the place of what is there: a new file with the same owner, mode and extended
-// attributes takes the name. `like`: the file to take them from (default: `file` itself; without
-// one: the caller's, 0644). Makes missing folders. kPermission says to run as root. The caller
-// holds the lock.
+// Puts `content` in the place of what is there: a new file takes the name, with the owner, mode and
+// extended attributes of `like` (without such a file: the caller's, 0644). kPermission says to run
+// as root. The caller holds the lock.
 [[nodiscard]] Result<> ReplaceFile(const std::string& file, const std::string& content,
-                                   const std::string& like = {});
+                                   const std::string& like);
 
 // Deletes the file; no error if it is not there.
 [[nodiscard]] Result<> DeleteFile(const std::string& file);

@@ -17,10 +17,17 @@ namespace {
 struct Layout {
   Path default_key;
   Path runtimes;
-  Path program;  // below a runtime's own table; empty: the runtime itself, an array of paths
+  Path program;      // below a runtime's own table; empty: the runtime itself, an array of paths
+  bool old = false;  // a file of containerd 1, or of both versions
 };
 
 using Values = std::vector<std::pair<std::string, std::string>>;
+
+constexpr const char* kRuncV2 = "io.containerd.runc.v2";
+
+std::pair<std::string, std::string> RuncType() {
+  return {"runtime_type", TomlText::Quoted(kRuncV2)};
+}
 
 Path operator+(Path path, const Path& more) {
   path.insert(path.end(), more.begin(), more.end());
@@ -62,7 +69,8 @@ Result<Layout> LayoutOf(Engine engine, const TomlText& toml) {
   const Path containerd = CriPlugin(version) + Path{"containerd"};
   return Layout{containerd + Path{"default_runtime_name"},
                 containerd + Path{"runtimes"},
-                {"options", "BinaryName"}};
+                {"options", "BinaryName"},
+                version < 3};
 }
 
 Entry EntryOf(const TomlText& toml, const Layout& layout) {
@@ -85,7 +93,7 @@ TomlSection LikeRunc(const TomlText& toml, const Layout& layout, Values& options
   for (const std::string& name :
        {toml.String(layout.default_key).value_or("runc"), std::string("runc")}) {
     const Path runtime = layout.runtimes + Path{name};
-    if (toml.String(runtime + Path{"runtime_type"}) == "io.containerd.runc.v2") {
+    if (toml.String(runtime + Path{"runtime_type"}) == kRuncV2) {
       section.values = toml.Values(runtime);
       options = toml.Values(runtime + Path{"options"});
       break;
@@ -102,100 +110,44 @@ TomlSection LikeRunc(const TomlText& toml, const Layout& layout, Values& options
   return section;
 }
 
-Result<TomlText> AddToContainerd(const TomlText& toml, const Layout& layout,
-                                 const std::string& path, const TomlText* like) {
-  const Path runtime = layout.runtimes + Path{"cgpu"};
-  const std::pair<std::string, std::string> type = {"runtime_type",
-                                                    TomlText::Quoted("io.containerd.runc.v2")};
-  std::vector<TomlSection> sections;
-  if (toml.Keys({}).empty()) {
-    sections.push_back({{}, {{"version", "2"}}});
-  }
+std::vector<TomlSection> ContainerdSections(const TomlText& toml, const Layout& layout,
+                                            const std::string& path, const TomlText& like) {
   Values options;
-  TomlSection section = LikeRunc(like == nullptr ? toml : *like, layout, options);
-  section.path = runtime;
-  section.values.insert(section.values.begin(), type);
+  TomlSection section = LikeRunc(like, layout, options);
+  section.path = layout.runtimes + Path{"cgpu"};
+  section.values.insert(section.values.begin(), RuncType());
   options.insert(options.begin(), {"BinaryName", TomlText::Quoted(path)});
-  sections.push_back(section);
-  sections.push_back({runtime + Path{"options"}, options});
+  std::vector<TomlSection> sections = {section, {section.path + Path{"options"}, options}};
+  if (toml.Keys({}).empty()) {
+    const auto version = std::to_string(like.Integer({"version"}).value_or(2));
+    sections.insert(sections.begin(), TomlSection{{}, {{"version", version}}});
+  }
   // containerd 1 has its built-in runc only while a file names no runtime.
-  const bool built_in = (like == nullptr ? toml : *like).Keys(layout.runtimes).empty();
-  if (built_in && *VersionOf(toml) < 3) {
-    sections.push_back({layout.runtimes + Path{"runc"}, {type}});
+  if (like.Keys(layout.runtimes).empty() && layout.old) {
+    sections.push_back(TomlSection{layout.runtimes + Path{"runc"}, {RuncType()}});
   }
-  return toml.Append(sections);
+  return sections;
 }
 
-Result<TomlText> AddRuntime(Engine engine, const TomlText& toml, const Layout& layout,
-                            const std::string& path, const TomlText* like) {
-  const Path runtime = layout.runtimes + Path{"cgpu"};
-  if (engine == Engine::kPodman) {
-    return toml.Set(runtime, "[ " + TomlText::Quoted(path) + " ]");
+// Returns what the text lacks. `like`: where an entry's settings are taken from.
+std::vector<TomlSection> Missing(Engine engine, const TomlText& toml, const Layout& layout,
+                                 const std::string& path, bool set_default, const TomlText& like) {
+  std::vector<TomlSection> sections;
+  const Entry entry = EntryOf(toml, layout);
+  const std::string program = TomlText::Quoted(path);
+  if (!entry.path.has_value() && engine == Engine::kPodman) {
+    sections = {{layout.runtimes, {{"cgpu", "[ " + program + " ]"}}}};
+  } else if (!entry.path.has_value() && engine == Engine::kCrio) {
+    sections = {{layout.runtimes + Path{"cgpu"},
+                 {{"runtime_path", program}, {"runtime_type", TomlText::Quoted("oci")}}}};
+  } else if (!entry.path.has_value()) {
+    sections = ContainerdSections(toml, layout, path, like);
   }
-  if (engine == Engine::kCrio) {
-    return toml.Append(
-        {{runtime,
-          {{"runtime_path", TomlText::Quoted(path)}, {"runtime_type", TomlText::Quoted("oci")}}}});
+  if (set_default && !entry.is_default) {
+    const Path& key = layout.default_key;
+    sections.push_back({{key.begin(), key.end() - 1}, {{key.back(), TomlText::Quoted("cgpu")}}});
   }
-  return AddToContainerd(toml, layout, path, like);
-}
-
-// Returns the earlier default, if it can still be that.
-std::optional<std::string> EarlierDefault(const TomlText& toml, const Layout& layout,
-                                          const std::optional<TomlText>& original) {
-  const auto name = original.has_value() ? original->String(layout.default_key) : std::nullopt;
-  const bool gone = name.has_value() && original->Has(layout.runtimes + Path{*name}) &&
-                    !toml.Has(layout.runtimes + Path{*name});
-  return gone || name == "cgpu" ? std::nullopt : name;
-}
-
-// Returns whether the runc there is the one that AddToContainerd() wrote. False where other
-// runtimes need it by now or it was changed.
-bool IsOurRunc(const TomlText& toml, const Layout& layout,
-               const std::optional<TomlText>& original) {
-  const Path runc = layout.runtimes + Path{"runc"};
-  return layout.program.size() == 2 &&
-         toml.Keys(layout.runtimes) == std::vector<std::string>{"runc"} &&
-         toml.Keys(runc) == std::vector<std::string>{"runtime_type"} &&
-         !(original.has_value() && original->Has(runc));
-}
-
-// Removes tables that have become empty, from `path` upwards, unless they were there before.
-Result<TomlText> Pruned(TomlText toml, Path path, const std::optional<TomlText>& original) {
-  for (; !path.empty(); path.pop_back()) {
-    const bool ours = !(original.has_value() && original->Has(path));
-    if (toml.Has(path) && toml.Keys(path).empty() && ours) {
-      auto without = toml.Remove(path);
-      if (!without.ok()) {
-        return without;
-      }
-      toml = std::move(*without);
-    }
-  }
-  return toml;
-}
-
-Result<TomlText> RemoveRuntime(TomlText toml, const Layout& layout,
-                               const std::optional<TomlText>& original) {
-  auto result = Result<TomlText>(toml);
-  if (EntryOf(toml, layout).is_default) {
-    const auto earlier = EarlierDefault(toml, layout, original);
-    result = earlier.has_value() ? toml.Set(layout.default_key, TomlText::Quoted(*earlier))
-                                 : toml.Remove(layout.default_key);
-  }
-  if (result.ok()) {
-    result = result->Remove(layout.runtimes + Path{"cgpu"});
-  }
-  if (result.ok() && IsOurRunc(*result, layout, original)) {
-    result = result->Remove(layout.runtimes + Path{"runc"});
-  }
-  const Path parent(layout.default_key.begin(), layout.default_key.end() - 1);
-  for (const Path& path : {layout.runtimes, parent}) {
-    if (result.ok()) {
-      result = Pruned(*result, path, original);
-    }
-  }
-  return result;
+  return sections;
 }
 
 }  // namespace
@@ -206,49 +158,47 @@ Result<Entry> FindInToml(Engine engine, const std::string& text) {
   return EntryOf(toml, layout);
 }
 
-Result<std::string> AddToToml(Engine engine, const std::string& text, const std::string& path,
-                              bool set_default, const std::string* like) {
-  auto toml = TomlText::Parse(text);
-  if (!toml.ok()) {
-    return toml.error();
+Result<Edit> AddToToml(Engine engine, const std::optional<std::string>& text,
+                       const std::string& path, bool set_default,
+                       const std::optional<std::string>& like) {
+  CGPU_ASSIGN_OR_RETURN(const auto toml, TomlText::Parse(text.value_or("")));
+  CGPU_ASSIGN_OR_RETURN(const auto other, TomlText::Parse(like.value_or(toml.text())));
+  CGPU_ASSIGN_OR_RETURN(const auto layout, LayoutOf(engine, toml.Keys({}).empty() ? other : toml));
+  const auto sections = Missing(engine, toml, layout, path, set_default, other);
+  if (sections.empty()) {
+    return Edit{text, {}};
   }
-  CGPU_ASSIGN_OR_RETURN(const auto layout, LayoutOf(engine, *toml));
-  std::optional<TomlText> other;
-  if (like != nullptr) {
-    CGPU_ASSIGN_OR_RETURN(other, TomlText::Parse(*like));
-  }
-  if (!EntryOf(*toml, layout).path.has_value()) {
-    toml = AddRuntime(engine, *toml, layout, path, other.has_value() ? &*other : nullptr);
-  }
-  if (toml.ok() && set_default && !EntryOf(*toml, layout).is_default) {
-    toml = toml->Set(layout.default_key, TomlText::Quoted("cgpu"));
-  }
-  if (!toml.ok()) {
-    return toml.error();
-  }
-  return toml->text();
+  CGPU_ASSIGN_OR_RETURN(auto after, toml.Add(sections, !text.has_value()));
+  return Edit{std::move(after), Written(sections)};
 }
 
-Result<std::string> RemoveFromToml(Engine engine, const std::string& text,
-                                   const std::optional<std::string>& original) {
+Result<std::optional<std::string>> RemoveFromToml(Engine engine, const std::string& text) {
   CGPU_ASSIGN_OR_RETURN(const auto toml, TomlText::Parse(text));
   CGPU_ASSIGN_OR_RETURN(const auto layout, LayoutOf(engine, toml));
-  std::optional<TomlText> before;
-  if (original.has_value()) {
-    if (auto parsed = TomlText::Parse(*original); parsed.ok()) {
-      before = std::move(*parsed);
-    }
+  const Path runc = layout.runtimes + Path{"runc"};
+  CGPU_ASSIGN_OR_RETURN(
+      auto rest,
+      toml.TakeAway({layout.runtimes + Path{"cgpu"}, runc, layout.default_key, {"version"}}));
+  CGPU_ASSIGN_OR_RETURN(const auto after, TomlText::Parse(rest.value_or("")));
+  const Entry entry = EntryOf(after, layout);
+  if (entry.path.has_value() || entry.is_default) {
+    return Error{Code::kUnsupported, 0,
+                 "has a runtime cgpu that is not between the marks of `cgpu install`",
+                 "take it away by hand"};
   }
-  auto rest = RemoveRuntime(toml, layout, before);
-  const bool only_version = rest.ok() && engine == Engine::kContainerd &&
-                            rest->Keys({}) == std::vector<std::string>{"version"};
-  if (only_version && !(before.has_value() && before->Has({"version"}))) {
-    rest = rest->Remove({"version"});
+  // containerd does not start with a default runtime that it does not know.
+  const std::string earlier = after.String(layout.default_key).value_or("runc");
+  if (engine == Engine::kContainerd && earlier != "runc" && toml.Strings({"imports"}).empty() &&
+      !after.Has(layout.runtimes + Path{earlier})) {
+    return Error{Code::kConflict, 0,
+                 "would get back its default runtime \"" + earlier + "\", which it has no more",
+                 "add that runtime, or take the runtime cgpu away by hand"};
   }
-  if (!rest.ok()) {
-    return rest.error();
+  // Other runtimes need our runc by now.
+  if (toml.Has(runc) && !after.Has(runc) && !after.Keys(layout.runtimes).empty()) {
+    *rest += Written({{runc, {RuncType()}}});
   }
-  return rest->text();
+  return rest;
 }
 
 Result<Imports> ImportsOf(const std::string& text) {
@@ -261,12 +211,6 @@ Result<bool> ConfiguresCri(const std::string& text) {
   CGPU_ASSIGN_OR_RETURN(const auto toml, TomlText::Parse(text));
   return std::ranges::any_of(std::array<std::int64_t, 3>{1, 2, 3},
                              [&](std::int64_t version) { return toml.Has(CriPlugin(version)); });
-}
-
-Result<std::string> EmptyImport(const std::string& text) {
-  CGPU_ASSIGN_OR_RETURN(const auto toml, TomlText::Parse(text));
-  CGPU_ASSIGN_OR_RETURN(const auto version, VersionOf(toml));
-  return "version = " + std::to_string(version) + "\n";
 }
 
 bool DisablesCri(const std::string& text) {

@@ -11,11 +11,11 @@
 namespace cgpu::install {
 
 [[nodiscard]] Result<Entry> FindInToml(Engine engine, const std::string& text);
-[[nodiscard]] Result<std::string> AddToToml(Engine engine, const std::string& text,
-                                            const std::string& path, bool set_default,
-                                            const std::string* like);
-[[nodiscard]] Result<std::string> RemoveFromToml(Engine engine, const std::string& text,
-                                                 const std::optional<std::string>& original);
+[[nodiscard]] Result<Edit> AddToToml(Engine engine, const std::optional<std::string>& text,
+                                     const std::string& path, bool set_default,
+                                     const std::optional<std::string>& like);
+[[nodiscard]] Result<std::optional<std::string>> RemoveFromToml(Engine engine,
+                                                                const std::string& text);
 
 }  // namespace cgpu::install
 

@@ -5,7 +5,8 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <set>
+#include <cstring>
+#include <map>
 #include <sstream>
 
 namespace cgpu::install {
@@ -16,7 +17,12 @@ struct TomlText::Tree {
 
 namespace {
 
-constexpr const char* kMark = "# `cgpu install` added this, `cgpu uninstall` takes it away again.";
+// Lines that are added are between the first two. Behind the third is a line that an added one
+// takes the place of. The fourth says that the text before it has no end of line, or is empty.
+constexpr const char* kBegin = "# `cgpu install` added this, `cgpu uninstall` takes it away again:";
+constexpr const char* kEnd = "# This was added by `cgpu install`.";
+constexpr const char* kInstead = "#-";
+constexpr const char* kNoLineEnd = "# (There was no end of line before this.)";
 constexpr const char* kBareKey = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
 
 std::string KeyText(const std::string& key) {
@@ -70,14 +76,6 @@ std::vector<std::string> LinesOf(const std::string& text) {
   return lines;
 }
 
-std::string Joined(const std::vector<std::string>& lines) {
-  std::string text;
-  for (const std::string& line : lines) {
-    text += line;
-  }
-  return text;
-}
-
 std::string LineEndOf(const std::string& text) {
   return text.find("\r\n") == std::string::npos ? "\n" : "\r\n";
 }
@@ -90,84 +88,28 @@ std::string Trimmed(const std::string& line) {
              : line.substr(begin, line.find_last_not_of(" \t\r\n") + 1 - begin);
 }
 
-std::string IndentationOf(const std::string& line) {
-  return line.substr(0, line.find_first_not_of(" \t"));
+// Returns the line, from 0, that is the header of the table. A table that only the headers of
+// others name has none.
+std::optional<std::size_t> HeaderLine(const toml::table& root, const Path& path,
+                                      const std::vector<std::string>& lines) {
+  const toml::node* const table = path.empty() ? nullptr : Find(root, path);
+  const std::size_t line = table == nullptr ? 0 : table->source().begin.line;
+  if (line < 1 || line > lines.size()) {
+    return std::nullopt;
+  }
+  const toml::parse_result header = toml::parse(lines[line - 1]);
+  const toml::node* const named = header ? Find(header.table(), path) : nullptr;
+  const bool empty = named != nullptr && named->is_table() && named->as_table()->empty();
+  return empty ? std::optional(line - 1) : std::nullopt;
 }
 
-// Returns the byte at a column. The parser counts characters from 1, in UTF-8; a byte order mark is
-// none.
-std::size_t ByteOf(const std::string& line, std::size_t column) {
-  std::size_t at = line.starts_with("\xEF\xBB\xBF") ? 3 : 0;
-  for (std::size_t character = 1; character < column && at < line.size(); ++character) {
-    do {
-      ++at;
-    } while (at < line.size() && (static_cast<unsigned char>(line[at]) & 0xC0) == 0x80);
+// Returns whether two trees differ at most in these places.
+bool SameBut(toml::table one, toml::table other, const std::vector<Path>& paths) {
+  for (const Path& path : paths) {
+    Erase(one, path);
+    Erase(other, path);
   }
-  return at;
-}
-
-// Collects the lines, from 0, in which tables of `table` (itself among them) have their headers.
-void CollectHeaders(const toml::table& table, const std::vector<std::string>& lines,
-                    std::set<std::size_t>& headers) {
-  if (table.is_inline()) {
-    return;
-  }
-  const std::size_t line = table.source().begin.line;
-  if (line >= 1 && line <= lines.size() && Trimmed(lines[line - 1]).starts_with("[")) {
-    headers.insert(line - 1);
-  }
-  for (const auto& [key, value] : table) {
-    if (const toml::table* const inner = value.as_table(); inner != nullptr) {
-      CollectHeaders(*inner, lines, headers);
-    } else if (const toml::array* const array = value.as_array(); array != nullptr) {
-      for (const toml::node& element : *array) {
-        if (element.is_table()) {
-          CollectHeaders(*element.as_table(), lines, headers);
-        }
-      }
-    }
-  }
-}
-
-// Returns one past the last line that belongs to `header`. Comments before the next header belong
-// to that one.
-std::size_t EndOfSection(const std::vector<std::string>& lines, const std::set<std::size_t>& all,
-                         std::size_t header) {
-  const auto next = all.upper_bound(header);
-  std::size_t end = next == all.end() ? lines.size() : *next;
-  while (end > header + 1) {
-    const std::string line = Trimmed(lines[end - 1]);
-    if (!line.empty() && !line.starts_with("#")) {
-      break;
-    }
-    --end;
-  }
-  return end;
-}
-
-// Marks more lines for removal: those that Append() wrote before removed headers, and the blank
-// lines before these. `gone`: which lines are to be removed, and one more that is not there.
-void RemoveOurTraces(const std::vector<std::string>& lines, const std::set<std::size_t>& headers,
-                     std::vector<bool>& gone) {
-  for (const std::size_t header : headers) {  // cgpu's line, of a table of which nothing is left
-    const auto begin = gone.begin() + static_cast<std::ptrdiff_t>(header);
-    const auto end =
-        gone.begin() + static_cast<std::ptrdiff_t>(EndOfSection(lines, headers, header));
-    if (header > 0 && Trimmed(lines[header - 1]) == kMark &&
-        std::find(begin + 1, end, false) == end) {
-      *begin = true;
-    }
-  }
-  bool blanks_too = false;
-  for (std::size_t line = lines.size(); line-- > 0;) {
-    const std::string text = Trimmed(lines[line]);
-    if (gone[line]) {
-      blanks_too = headers.contains(line);
-    } else if (gone[line + 1] && (text == kMark || (text.empty() && blanks_too))) {
-      gone[line] = true;
-      blanks_too = true;
-    }
-  }
+  return one == other;
 }
 
 bool SaysSomething(const toml::node& node) {
@@ -193,14 +135,47 @@ std::string Formatted(const toml::node& node) {
   return text.str();
 }
 
-Error CannotChange(const Path& path) {
-  return Error{
-      Code::kUnsupported, 0,
-      "is written in a way in which " + Header(path) + " cannot be changed without changing more",
-      "change it by hand, or write its table with a header line of its own"};
+// Returns the text without the lines between the marks, and with those that they took the place of.
+// Nothing: a mark has no end.
+std::optional<std::string> Unmarked(const std::string& text, bool& made) {
+  std::string rest;
+  bool inside = false;
+  std::optional<std::size_t> without_end;
+  for (const std::string& line : LinesOf(text)) {
+    const std::string words = Trimmed(line);
+    if (words == kBegin || words == kEnd) {
+      inside = words == kBegin;
+      made = true;
+    } else if (!inside) {
+      rest += line;
+    } else if (line.starts_with(kInstead)) {
+      rest += line.substr(std::strlen(kInstead));
+    } else if (words == kNoLineEnd) {
+      without_end = rest.size();
+    }
+  }
+  made = made && rest.empty() && !without_end.has_value();
+  if (without_end == rest.size()) {  // nobody has added lines since
+    rest.resize(rest.size() - std::min(rest.size(), LineEndOf(text).size()));
+  }
+  return inside ? std::nullopt : std::optional(rest);
 }
 
 }  // namespace
+
+std::string Written(const std::vector<TomlSection>& sections, const std::string& line_end) {
+  std::string text;
+  for (const TomlSection& section : sections) {
+    if (!section.path.empty()) {
+      text += (text.empty() ? "" : line_end) + Header(section.path) + line_end;
+    }
+    for (const auto& [key, value] : section.values) {
+      text += section.path.empty() ? "" : "  ";
+      text.append(KeyText(key)).append(" = ").append(value).append(line_end);
+    }
+  }
+  return text;
+}
 
 Result<TomlText> TomlText::Parse(const std::string& text) {
   toml::parse_result result = toml::parse(text);
@@ -268,135 +243,78 @@ std::vector<std::pair<std::string, std::string>> TomlText::Values(const Path& pa
   return values;
 }
 
-Result<TomlText> TomlText::Checked(const std::string& changed,
-                                   const std::vector<Path>& paths) const {
-  auto after = Parse(changed);
-  if (after.ok()) {
-    toml::table before_rest = tree_->root;
-    toml::table after_rest = after->tree_->root;
-    for (const Path& path : paths) {
-      Erase(before_rest, path);
-      Erase(after_rest, path);
-    }
-    if (before_rest == after_rest) {
-      return after;
-    }
-  }
-  return CannotChange(paths.front());
-}
-
-Result<TomlText> TomlText::WithValue(Result<TomlText> changed, const Path& path,
-                                     const std::string& value) {
-  if (changed.ok()) {
-    const toml::node* const node = Find(changed->tree_->root, path);
-    if (node == nullptr || Formatted(*node) != value) {
-      return CannotChange(path);
-    }
-  }
-  return changed;
-}
-
-Result<TomlText> TomlText::Append(const std::vector<TomlSection>& sections) const {
+Result<std::string> TomlText::Add(const std::vector<TomlSection>& sections, bool made) const {
   const std::string end = LineEndOf(text_);
-  std::string text = text_;
-  if (!Trimmed(text).empty()) {
-    text += text.ends_with('\n') ? end : end + end;
+  const auto marked = [&](const std::string& lines) { return kBegin + end + lines + kEnd + end; };
+  auto lines = LinesOf(text_);
+  const bool without_end = !made && !text_.ends_with('\n');
+  if (!lines.empty() && without_end) {
+    lines.back() += end;
   }
-  text += kMark + end;
-  std::vector<Path> paths;
-  bool first = true;
+  std::map<std::size_t, std::string> below;  // what lines get below them
+  std::vector<TomlSection> rest;
   for (const TomlSection& section : sections) {
-    if (!section.path.empty()) {
-      text += (first ? "" : end) + Header(section.path) + end;
-    }
+    const auto header = HeaderLine(tree_->root, section.path, lines);
+    TomlSection left{section.path, {}};
     for (const auto& [key, value] : section.values) {
-      text += section.path.empty() ? "" : "  ";
-      text.append(KeyText(key)).append(" = ").append(value).append(end);
+      const std::string line = Written({{{}, {{key, value}}}}, end);
+      Path path = section.path;
+      path.push_back(key);
+      const toml::node* const old = Find(tree_->root, path);
+      if (const std::size_t number = old == nullptr ? 0 : old->source().begin.line;
+          number >= 1 && number <= lines.size()) {
+        lines[number - 1] = marked(kInstead + lines[number - 1] + line);
+      } else if (header.has_value()) {
+        below[*header] += line;
+      } else {
+        left.values.emplace_back(key, value);
+      }
+    }
+    if (!left.values.empty()) {
+      rest.push_back(std::move(left));
+    }
+  }
+  std::string text;
+  for (std::size_t line = 0; line < lines.size(); ++line) {
+    text += lines[line] + (below.contains(line) ? marked(below[line]) : "");
+  }
+  if (without_end || !rest.empty()) {
+    text += marked((without_end ? kNoLineEnd + end : "") + Written(rest, end));
+  }
+  return Checked(text, sections);
+}
+
+Result<std::string> TomlText::Checked(const std::string& text,
+                                      const std::vector<TomlSection>& sections) const {
+  const auto after = Parse(text);
+  bool right = after.ok();
+  std::vector<Path> paths;
+  for (const TomlSection& section : sections) {
+    for (const auto& [key, value] : section.values) {
       paths.push_back(section.path);
       paths.back().push_back(key);
-    }
-    first = false;
-  }
-  auto changed = Checked(text, paths);
-  for (const Path& path : paths) {
-    if (changed.ok() && (Has(path) || !changed->Has(path))) {
-      return Error{Code::kInternal, 0, "already has " + Header(path), {}};
+      const toml::node* const node = right ? Find(after->tree_->root, paths.back()) : nullptr;
+      right = node != nullptr && Formatted(*node) == value;
     }
   }
-  return changed;
+  if (!right || !SameBut(tree_->root, after->tree_->root, paths)) {
+    return Error{Code::kUnsupported, 0,
+                 "is written in a way in which nothing can be added without changing more",
+                 "add this by hand:\n" + Written(sections)};
+  }
+  return text;
 }
 
-Result<TomlText> TomlText::Set(const Path& path, const std::string& value) const {
-  auto lines = LinesOf(text_);
-  const toml::node* const old = Find(tree_->root, path);
-  if (old != nullptr) {
-    const toml::source_region& place = old->source();
-    if (place.begin.line != place.end.line || place.begin.line < 1 ||
-        place.begin.line > lines.size()) {
-      return CannotChange(path);
-    }
-    std::string& line = lines[place.begin.line - 1];
-    const std::size_t begin = ByteOf(line, place.begin.column);
-    std::string written = value;
-    const bool plain = value.find_first_of("'\\") == std::string::npos && value.starts_with('"');
-    if (plain && line[begin] == '\'') {  // as the file writes it
-      written.front() = '\'';
-      written.back() = '\'';
-    }
-    line.replace(begin, ByteOf(line, place.end.column) - begin, written);
-    return WithValue(Checked(Joined(lines), {path}), path, value);
+Result<std::optional<std::string>> TomlText::TakeAway(const std::vector<Path>& paths) const {
+  bool made = false;
+  const auto rest = Unmarked(text_, made);
+  const auto after = Parse(rest.value_or(""));
+  if (!rest.has_value() || !after.ok() || !SameBut(tree_->root, after->tree_->root, paths)) {
+    return Error{Code::kUnsupported, 0,
+                 "has other settings between the marks of `cgpu install`, or not both marks",
+                 "take the runtime cgpu away by hand"};
   }
-  const Path parent(path.begin(), path.end() - 1);
-  const toml::node* const table = Find(tree_->root, parent);
-  if (table != nullptr && table->is_table()) {
-    const std::size_t header = table->source().begin.line;
-    if (header >= 1 && header <= lines.size() && Trimmed(lines[header - 1]).starts_with("[")) {
-      const std::string end = LineEndOf(text_);
-      if (!lines[header - 1].ends_with('\n')) {
-        lines[header - 1] += end;
-      }
-      lines.insert(
-          lines.begin() + static_cast<std::ptrdiff_t>(header),
-          IndentationOf(lines[header - 1]) + "  " + KeyText(path.back()) + " = " + value + end);
-      if (auto changed = WithValue(Checked(Joined(lines), {path}), path, value); changed.ok()) {
-        return changed;
-      }
-    }
-  }
-  return Append({{parent, {{path.back(), value}}}});
-}
-
-Result<TomlText> TomlText::Remove(const Path& path) const {
-  const toml::node* const node = Find(tree_->root, path);
-  if (node == nullptr) {
-    return *this;
-  }
-  const auto lines = LinesOf(text_);
-  std::set<std::size_t> headers;
-  std::set<std::size_t> all;
-  CollectHeaders(tree_->root, lines, all);
-  if (node->is_table()) {
-    CollectHeaders(*node->as_table(), lines, headers);
-  }
-  std::vector<bool> gone(lines.size() + 1, false);
-  for (const std::size_t header : headers) {
-    std::fill(gone.begin() + static_cast<std::ptrdiff_t>(header),
-              gone.begin() + static_cast<std::ptrdiff_t>(EndOfSection(lines, all, header)), true);
-  }
-  if (headers.empty()) {
-    const toml::source_region& place = node->source();
-    for (std::size_t line = place.begin.line; line >= 1 && line <= place.end.line; ++line) {
-      gone[std::min<std::size_t>(line, lines.size()) - 1] = true;
-    }
-  }
-  RemoveOurTraces(lines, all, gone);
-  std::vector<std::string> rest;
-  for (std::size_t line = 0; line < lines.size(); ++line) {
-    if (!gone[line]) {
-      rest.push_back(lines[line]);
-    }
-  }
-  return Checked(Joined(rest), {path});
+  return made ? std::nullopt : rest;
 }
 
 }  // namespace cgpu::install

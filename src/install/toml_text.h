@@ -1,8 +1,9 @@
-// Changes few places of a TOML text that was written by hand; everything else stays as it was, byte
-// by byte.
+// Reads a TOML text that was written by hand, adds to it, and takes away again what was added;
+// everything else stays as it was, byte by byte.
 //
-// Pure. Each change parses the text before and after, and is refused (kUnsupported) unless the two
-// differ only in what was asked for, empty tables aside.
+// Two comments enclose what is added. A line whose value changes stays there as a comment, so the
+// text itself says what it was. Pure. Each change parses the text before and after, and is refused
+// (kUnsupported) unless the two differ only in what was asked for, empty tables aside.
 #ifndef CGPU_INSTALL_TOML_TEXT_H_
 #define CGPU_INSTALL_TOML_TEXT_H_
 
@@ -14,15 +15,21 @@
 #include <vector>
 
 #include "base/result.h"
-#include "install/path.h"
 
 namespace cgpu::install {
+
+// The way to a value in a configuration: the keys from the top.
+using Path = std::vector<std::string>;
 
 // A table to write: its keys with their values, which are TOML.
 struct TomlSection {
   Path path;
   std::vector<std::pair<std::string, std::string>> values;
 };
+
+// Returns the sections as TOML, with this at the end of each line.
+[[nodiscard]] std::string Written(const std::vector<TomlSection>& sections,
+                                  const std::string& line_end = "\n");
 
 class TomlText {
  public:
@@ -38,34 +45,27 @@ class TomlText {
   [[nodiscard]] bool Has(const Path& path) const;
   [[nodiscard]] std::optional<std::string> String(const Path& path) const;
   [[nodiscard]] std::optional<std::int64_t> Integer(const Path& path) const;
-  // Returns the strings of an array; leaves out what is no string.
-  [[nodiscard]] std::vector<std::string> Strings(const Path& path) const;
-  // Returns the keys of the table there; none without a table.
-  [[nodiscard]] std::vector<std::string> Keys(const Path& path) const;
-  // Returns the numbers, booleans, strings and arrays of strings of the table there, as TOML,
-  // without those that are zero, false or empty.
+  [[nodiscard]] std::vector<std::string> Strings(const Path& path) const;  // of an array
+  [[nodiscard]] std::vector<std::string> Keys(const Path& path) const;     // of a table
+  // Returns those of a table's keys that have a value which says something: no "", 0, false, [].
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> Values(const Path& path) const;
 
-  // Returns the text with these tables behind it, after a line that says that they are cgpu's. A
-  // section with an empty path comes first.
-  [[nodiscard]] Result<TomlText> Append(const std::vector<TomlSection>& sections) const;
-  // Returns the text with this value (a string or an array of strings, as TOML) there: in place of
-  // what was there, or as the first key of its table, or appended with its table.
-  [[nodiscard]] Result<TomlText> Set(const Path& path, const std::string& value) const;
-  // Returns the text without the key, or without the table, all tables in it and the line that
-  // Append() wrote before them; itself if there is nothing.
-  [[nodiscard]] Result<TomlText> Remove(const Path& path) const;
+  // Returns the text with these values: below the header line of their table, in the place of a
+  // value that is there, or else at the end. `made`: there is no file yet. The hint of an error is
+  // what to add by hand.
+  [[nodiscard]] Result<std::string> Add(const std::vector<TomlSection>& sections, bool made) const;
+
+  // Returns the text without all that Add() added, nothing for a text that was made by it.
+  // `paths`: what may be different then.
+  [[nodiscard]] Result<std::optional<std::string>> TakeAway(const std::vector<Path>& paths) const;
 
  private:
   TomlText(std::string text, std::shared_ptr<const Tree> tree)
       : text_(std::move(text)), tree_(std::move(tree)) {}
 
-  // Returns `changed`, if it differs from this text at `paths` only.
-  [[nodiscard]] Result<TomlText> Checked(const std::string& changed,
-                                         const std::vector<Path>& paths) const;
-  // Returns `changed`, if it has the value there.
-  [[nodiscard]] static Result<TomlText> WithValue(Result<TomlText> changed, const Path& path,
-                                                  const std::string& value);
+  // Returns the text if it is what adding these has to make of this one.
+  [[nodiscard]] Result<std::string> Checked(const std::string& text,
+                                            const std::vector<TomlSection>& sections) const;
 
   std::string text_;
   std::shared_ptr<const Tree> tree_;

@@ -7,88 +7,85 @@
 namespace cgpu::install {
 namespace {
 
-constexpr const char* kMark =
-    "# `cgpu install` added this, `cgpu uninstall` takes it away again.\n";
+constexpr const char* kBegin =
+    "# `cgpu install` added this, `cgpu uninstall` takes it away again:\n";
+constexpr const char* kEnd = "# This was added by `cgpu install`.\n";
+constexpr const char* kNoLineEnd = "# (There was no end of line before this.)\n";
 
-std::string Text(const Result<TomlText>& toml) {
-  return toml.ok() ? toml->text() : "error: " + toml.error().what;
+std::string Marked(const std::string& lines) {
+  return kBegin + lines + kEnd;
 }
 
-std::string Set(const std::string& text, const Path& path, const std::string& value) {
-  return Text(TomlText::Parse(text)->Set(path, value));
+// Adds the sections and takes them away again: the text is the same to the byte. Returns the text
+// with them.
+std::string Add(const std::string& text, const std::vector<TomlSection>& sections) {
+  const auto added = TomlText::Parse(text)->Add(sections, false);
+  if (!added.ok()) {
+    return "error: " + added.error().what + "\n" + added.error().hint;
+  }
+  std::vector<Path> paths;
+  for (const TomlSection& section : sections) {
+    for (const auto& [key, value] : section.values) {
+      paths.push_back(section.path);
+      paths.back().push_back(key);
+    }
+  }
+  EXPECT_EQ(*TomlText::Parse(*added)->TakeAway(paths), text);
+  return *added;
 }
 
-std::string Remove(const std::string& text, const Path& path) {
-  return Text(TomlText::Parse(text)->Remove(path));
-}
-
-TEST(TomlTextTest, AppendsTablesBehindTheText) {
+TEST(TomlTextTest, AddsTablesBehindTheText) {
   const TomlSection section = {{"a b", "c"}, {{"k", "\"v\""}, {"l", "true"}}};
-  const std::string block = std::string(kMark) + "[\"a b\".c]\n  k = \"v\"\n  l = true\n";
-  EXPECT_EQ(Text(TomlText::Parse("")->Append({section})), block);
-  EXPECT_EQ(Text(TomlText::Parse("x = 1")->Append({section})), "x = 1\n\n" + block);
-  EXPECT_EQ(Text(TomlText::Parse("[z]\n[\"a b\"]\n")->Append({section})),
-            "[z]\n[\"a b\"]\n\n" + block);
-  EXPECT_EQ(Text(TomlText::Parse("x = 1\r\n")->Append({{{"t"}, {{"k", "1"}}}})),
-            "x = 1\r\n\r\n# `cgpu install` added this, `cgpu uninstall` takes it away again.\r\n"
-            "[t]\r\n  k = 1\r\n");
+  const std::string table = "[\"a b\".c]\n  k = \"v\"\n  l = true\n";
+  EXPECT_EQ(Add("", {section}), Marked(kNoLineEnd + table));
+  EXPECT_EQ(Add("x = 1", {section}), "x = 1\n" + Marked(kNoLineEnd + table));
+  EXPECT_EQ(Add("[z]\n[\"a b\"]\n", {section}), "[z]\n[\"a b\"]\n" + Marked(table));
+  EXPECT_EQ(Add("x = 1\r\n", {{{"t"}, {{"k", "1"}}}}),
+            "x = 1\r\n# `cgpu install` added this, `cgpu uninstall` takes it away again:\r\n"
+            "[t]\r\n  k = 1\r\n# This was added by `cgpu install`.\r\n");
 }
 
-TEST(TomlTextTest, RefusesToAppendWhereATableCannotBeOpenedAgain) {
-  for (const char* text : {"a = { b = 1 }\n", "[a.c]\nx = 1\n", "a.c.x = 1\n", "a = 1\n"}) {
-    const auto changed = TomlText::Parse(text)->Append({{{"a", "c"}, {{"k", "1"}}}});
-    ASSERT_FALSE(changed.ok()) << text;
-    EXPECT_EQ(changed.error().what,
-              "is written in a way in which [a.c.k] cannot be changed without changing more");
+TEST(TomlTextTest, SaysWhatToAddWhereATableCannotBeOpenedAgain) {
+  for (const char* text : {"a = { b = 1 }\n", "a.c.x = 1\n", "a = 1\n"}) {
+    EXPECT_EQ(Add(text, {{{"a", "c"}, {{"k", "1"}}}}),
+              "error: is written in a way in which nothing can be added without changing more\n"
+              "add this by hand:\n[a.c]\n  k = 1\n");
   }
 }
 
-TEST(TomlTextTest, SetsAValueInItsPlace) {
-  EXPECT_EQ(Set("[a] # x\n  k = \"\xC3\xA9\"  # \xC3\xA9\nl = 'y'\n", {"a", "k"}, "\"new\""),
-            "[a] # x\n  k = \"new\"  # \xC3\xA9\nl = 'y'\n");
-  EXPECT_EQ(Set("\xEF\xBB\xBFk = 'y' # z\r\n", {"k"}, "\"n\""), "\xEF\xBB\xBFk = 'n' # z\r\n");
-  EXPECT_EQ(Set("a = { k = 'x', l = 1 }\n", {"a", "k"}, "\"n\""), "a = { k = 'n', l = 1 }\n");
-  EXPECT_EQ(Set("k = '''\nx\n'''\n", {"k"}, "\"n\""),
-            "error: is written in a way in which [k] cannot be changed without changing more");
+TEST(TomlTextTest, AValueTakesThePlaceOfItsLine) {
+  EXPECT_EQ(Add("[a] # x\n  k = \"\xC3\xA9\"  # \xC3\xA9\nl = 'y'\n", {{{"a"}, {{"k", "1"}}}}),
+            "[a] # x\n" + Marked("#-  k = \"\xC3\xA9\"  # \xC3\xA9\nk = 1\n") + "l = 'y'\n");
+  EXPECT_EQ(Add("k = 2", {{{}, {{"k", "1"}}}}), Marked("#-k = 2\nk = 1\n") + Marked(kNoLineEnd));
+  EXPECT_EQ(Add("k = '''\nx\n'''\n", {{{}, {{"k", "1"}}}}).find("error: "), 0U);
 }
 
-TEST(TomlTextTest, SetsAValueInATableThatHasAHeader) {
-  EXPECT_EQ(Set("[a.b]\n  x = 1\n[a]\n\ty = 1", {"a", "k"}, "\"v\""),
-            "[a.b]\n  x = 1\n[a]\n  k = \"v\"\n\ty = 1");
-  EXPECT_EQ(Set("  [a]", {"a", "k"}, "\"v\""), "  [a]\n    k = \"v\"\n");
-  EXPECT_EQ(Set("[a.b]\nx = 1\n", {"a", "k"}, "[ \"v\" ]"),
-            std::string("[a.b]\nx = 1\n\n") + kMark + "[a]\n  k = [ \"v\" ]\n");
-  EXPECT_EQ(Set("# only\n", {"a", "k"}, "\"v\""),
-            std::string("# only\n\n") + kMark + "[a]\n  k = \"v\"\n");
+TEST(TomlTextTest, AValueIsAddedBelowTheHeaderOfItsTable) {
+  EXPECT_EQ(Add("[a.b]\n  x = 1\n[a]\n\ty = 1", {{{"a"}, {{"k", "1"}}}}),
+            "[a.b]\n  x = 1\n[a]\n" + Marked("k = 1\n") + "\ty = 1\n" + Marked(kNoLineEnd));
+  EXPECT_EQ(Add("[a.b]\nx = 1\n", {{{"a"}, {{"k", "[ 1 ]"}}}}),
+            "[a.b]\nx = 1\n" + Marked("[a]\n  k = [ 1 ]\n"));
 }
 
-TEST(TomlTextTest, RemovesATableWithAllThatIsInIt) {
-  const std::string text =
-      "# top\n[a]\nx = 1\n\n# of b\n[a.b]\ny = '''\n[a.z]\n# no comment\n'''\n[a.b.c]\nz = "
-      "[\n[1],\n"
-      "]\n\n# of d\n[d]\n";
-  EXPECT_EQ(Remove(text, {"a", "b"}), "# top\n[a]\nx = 1\n\n# of b\n\n# of d\n[d]\n");
-  EXPECT_EQ(Remove(text, {"d"}),
-            "# top\n[a]\nx = 1\n\n# of b\n[a.b]\ny = '''\n[a.z]\n# no comment\n'''\n[a.b.c]\nz = "
-            "[\n[1],\n"
-            "]\n\n# of d\n");
-  EXPECT_EQ(Remove(text, {"nothing"}), text);
+TEST(TomlTextTest, WhatOthersWroteMeanwhileStays) {
+  const auto toml =
+      TomlText::Parse("x = 2\n" + Marked(kNoLineEnd + std::string("y = 1\n")) + "z = 3\n");
+  EXPECT_EQ(*toml->TakeAway({{"y"}}), "x = 2\nz = 3\n");
 }
 
-TEST(TomlTextTest, RemovesAValueWithItsLines) {
-  EXPECT_EQ(Remove("[a]\nx = 1\n  y = [ # list\n 'z',\n]\nw = 2\n", {"a", "y"}),
-            "[a]\nx = 1\nw = 2\n");
-  EXPECT_EQ(Remove("a = { x = 1, y = 2 }\n", {"a", "y"}),
-            "error: is written in a way in which [a.y] cannot be changed without changing more");
-}
-
-TEST(TomlTextTest, WhatWasAppendedIsRemovedToTheByte) {
-  for (const std::string text : {"x = 1\n", "# c\n[a]\n  b = 1\n", "[a.b.c]\r\nx = 1\r\n"}) {
-    const auto with = TomlText::Parse(text)->Append(
-        {{{"a", "n"}, {{"k", "1"}}}, {{"a", "n", "o"}, {{"k", "1"}}}});
-    ASSERT_TRUE(with.ok()) << text;
-    EXPECT_EQ(Text(with->Remove({"a", "n"})), text);
+TEST(TomlTextTest, TakesNothingAwayThatIsNotItsOwn) {
+  EXPECT_EQ(*TomlText::Parse("")->TakeAway({}), "");
+  EXPECT_EQ(*TomlText::Parse("x = 1")->TakeAway({{"x"}}), "x = 1");
+  for (const std::string& text : {Marked("y = 1\nx = 1\n"), kBegin + std::string("y = 1\n"),
+                                  "x = '''\n" + Marked("y\n") + "'''\n"}) {
+    EXPECT_FALSE(TomlText::Parse(text)->TakeAway({{"y"}}).ok()) << text;
   }
+}
+
+TEST(TomlTextTest, NothingIsLeftOfATextThatWasMade) {
+  const auto made = TomlText::Parse("")->Add({{{"t"}, {{"k", "1"}}}}, true);
+  EXPECT_EQ(*made, Marked("[t]\n  k = 1\n"));
+  EXPECT_EQ(*TomlText::Parse(*made)->TakeAway({{"t", "k"}}), std::nullopt);
 }
 
 TEST(TomlTextTest, QuotesWhatNeedsIt) {

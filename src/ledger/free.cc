@@ -202,9 +202,9 @@ Result<LimitResult> Ledger::SetLimit(Card card, std::uint64_t bytes) {
                                                            : LimitResult::kSet;
 }
 
-void Ledger::SetCardBounds(Card card, const CardBounds& bounds) {
+void Ledger::SetCardQuotas(Card card, const CardQuotas& quotas) {
   if (card < cards_.size()) {
-    cards_[card].bounds = bounds;
+    cards_[card].quotas = quotas;
   }
 }
 

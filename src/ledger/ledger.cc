@@ -10,9 +10,9 @@
 namespace cgpu::ledger {
 namespace {
 
-ReserveResult BoundReached(Full full, const char* what, std::uint32_t bound) {
+ReserveResult QuotaReached(Full full, const char* what, std::uint32_t quota) {
   return {Error{Code::kExhausted, 0,
-                "the grant's bound of " + std::to_string(bound) + " " + what + " is reached", ""},
+                "the grant's quota of " + std::to_string(quota) + " " + what + " is reached", ""},
           full};
 }
 
@@ -50,8 +50,8 @@ Reservation::~Reservation() {
 
 // --- Reserving
 
-Ledger::Ledger(const std::vector<std::uint64_t>& limits, Bounds bounds)
-    : bounds_(bounds), dropped_(std::make_shared<Reservation::Dropped>()) {
+Ledger::Ledger(const std::vector<std::uint64_t>& limits, Quotas quotas)
+    : quotas_(quotas), dropped_(std::make_shared<Reservation::Dropped>()) {
   cards_.reserve(limits.size());
   for (const std::uint64_t limit : limits) {
     cards_.emplace_back().limit = limit;
@@ -62,8 +62,8 @@ Ledger::~Ledger() = default;
 
 ReserveResult Ledger::ReserveClient() {
   CollectDropped();
-  if (counts_.clients + pending_counts_.clients >= bounds_.clients) {
-    return BoundReached(Full::kClients, "clients", bounds_.clients);
+  if (counts_.clients + pending_counts_.clients >= quotas_.clients) {
+    return QuotaReached(Full::kClients, "clients", quotas_.clients);
   }
   return Hold({.what = Pending::What::kClient, .source = {}});
 }
@@ -76,7 +76,7 @@ ReserveResult Ledger::Reserve(Kind kind, Card card, std::uint64_t bytes) {
   if (const auto room = CheckRoom(card, bytes); !room.ok()) {
     return {room.error(), Full::kLimit};
   }
-  if (auto refusal = CheckBounds(kind, &cards_[card])) {
+  if (auto refusal = CheckQuotas(kind, &cards_[card])) {
     return std::move(*refusal);
   }
   cards_[card].reserved += bytes;
@@ -135,32 +135,32 @@ Result<> Ledger::CheckRoom(Card card, std::uint64_t bytes) {
                ""};
 }
 
-std::optional<ReserveResult> Ledger::CheckBounds(Kind kind, const CardState* card) const {
-  if (counts_.handles + pending_counts_.handles >= bounds_.handles) {
-    return BoundReached(Full::kHandles, "objects", bounds_.handles);
+std::optional<ReserveResult> Ledger::CheckQuotas(Kind kind, const CardState* card) const {
+  if (counts_.handles + pending_counts_.handles >= quotas_.handles) {
+    return QuotaReached(Full::kHandles, "objects", quotas_.handles);
   }
   Counts wanted;
   CountKind(wanted, kind, 1);
   if (wanted.channel_groups != 0) {
     const std::uint32_t live = counts_.channel_groups + pending_counts_.channel_groups;
-    if (live >= bounds_.channel_groups) {
-      return BoundReached(Full::kChannelGroups, "channel groups", bounds_.channel_groups);
+    if (live >= quotas_.channel_groups) {
+      return QuotaReached(Full::kChannelGroups, "channel groups", quotas_.channel_groups);
     }
-    if (card != nullptr && card->counts.channel_groups >= card->bounds.channel_groups) {
-      return BoundReached(Full::kCardChannelGroups, "channel groups of a card",
-                          card->bounds.channel_groups);
+    if (card != nullptr && card->counts.channel_groups >= card->quotas.channel_groups) {
+      return QuotaReached(Full::kCardChannelGroups, "channel groups of a card",
+                          card->quotas.channel_groups);
     }
   }
   if (wanted.channels != 0) {
-    if (counts_.channels + pending_counts_.channels >= bounds_.channels) {
-      return BoundReached(Full::kChannels, "channels", bounds_.channels);
+    if (counts_.channels + pending_counts_.channels >= quotas_.channels) {
+      return QuotaReached(Full::kChannels, "channels", quotas_.channels);
     }
-    if (card != nullptr && card->counts.channels >= card->bounds.channels) {
-      return BoundReached(Full::kCardChannels, "channels of a card", card->bounds.channels);
+    if (card != nullptr && card->counts.channels >= card->quotas.channels) {
+      return QuotaReached(Full::kCardChannels, "channels of a card", card->quotas.channels);
     }
   }
-  if (wanted.debuggers != 0 && counts_.debuggers + pending_counts_.debuggers >= bounds_.debuggers) {
-    return BoundReached(Full::kDebuggers, "debuggers", bounds_.debuggers);
+  if (wanted.debuggers != 0 && counts_.debuggers + pending_counts_.debuggers >= quotas_.debuggers) {
+    return QuotaReached(Full::kDebuggers, "debuggers", quotas_.debuggers);
   }
   return std::nullopt;
 }
@@ -182,7 +182,7 @@ Result<Ledger::Shared> Ledger::SourceOf(ClientRef client, ObjectRef source) cons
 
 ReserveResult Ledger::ReserveShared(Pending::What what, const Shared& source) {
   CollectDropped();
-  if (auto refusal = CheckBounds(Kind::kOther, nullptr)) {
+  if (auto refusal = CheckQuotas(Kind::kOther, nullptr)) {
     return std::move(*refusal);
   }
   if (source.block != nullptr) {
@@ -346,23 +346,20 @@ Result<ObjectRef> Ledger::AddObject(Reservation& reservation, ClientRef client,
   if (pending == nullptr) {
     return Internal("an object was added without a reservation for it");
   }
-  Result<Place> place = FindPlace(client, object.parent, object.handle);
-  if (!place.ok()) {
-    return place.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(auto place, FindPlace(client, object.parent, object.handle));
   if (object.card) {
     if (*object.card >= cards_.size()) {
       return Internal("an object was added on a card that is not in the grant");
     }
-    place->card = static_cast<std::int16_t>(*object.card);
+    place.card = static_cast<std::int16_t>(*object.card);
   }
   const std::uint64_t reserved = pending->bytes;
   const std::uint64_t actual = object.actual_bytes;
   const bool charged = reserved != 0 || actual != 0;
-  if (charged && place->card >= 0 && place->card != static_cast<int>(pending->card)) {
+  if (charged && place.card >= 0 && place.card != static_cast<int>(pending->card)) {
     return Internal("an object was charged to a card that it does not lie on");
   }
-  const Card card = place->card >= 0 ? static_cast<Card>(place->card) : pending->card;
+  const Card card = place.card >= 0 ? static_cast<Card>(place.card) : pending->card;
   CardState& state = cards_[card];
   if (actual > reserved && actual - reserved > Room(state.limit, state.used + state.reserved)) {
     return Error{Code::kExhausted, 0,
@@ -372,7 +369,7 @@ Result<ObjectRef> Ledger::AddObject(Reservation& reservation, ClientRef client,
   }
   const Kind kind = KindOf(pending->kind);
   Cancel(reservation);
-  Object& added = Insert(*place, object.handle, object.cls, static_cast<std::uint8_t>(kind));
+  Object& added = Insert(place, object.handle, object.cls, static_cast<std::uint8_t>(kind));
   if (charged || kind != Kind::kOther) {
     Block& block = NewBlock(kind, card, actual);
     block.page_bytes = object.page_bytes;
@@ -388,15 +385,12 @@ Result<ObjectRef> Ledger::AddCopy(Reservation& reservation, ClientRef client, Ob
   if (pending == nullptr) {
     return Internal("a copy was added without a reservation for it");
   }
-  Result<Place> place = FindPlace(client, parent, handle);
-  if (!place.ok()) {
-    return place.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(auto place, FindPlace(client, parent, handle));
   const Shared source = pending->source;
-  if (place->card < 0) {
-    place->card = source.card;
+  if (place.card < 0) {
+    place.card = source.card;
   }
-  Object& added = Insert(*place, handle, source.cls, source.kind);
+  Object& added = Insert(place, handle, source.cls, source.kind);
   if (source.block != nullptr) {
     JoinBlock(added, *source.block);
   }

@@ -35,7 +35,7 @@
 
 #include "base/mutex.h"
 #include "base/result.h"
-#include "ledger/books.h"
+#include "ledger/rows.h"
 
 namespace cgpu {
 class StateReader;
@@ -52,7 +52,7 @@ using ProcessKey = std::uint64_t;
 // Quotas of a container: most objects of each kind that may exist at once. `handles` counts objects
 // (without clients) and exports, which the driver keeps as objects of its own; `mappings` counts
 // the processor's views of memory.
-struct Bounds {
+struct Quotas {
   std::uint32_t clients = 0;
   std::uint32_t handles = 0;
   std::uint32_t channel_groups = 0;
@@ -63,7 +63,7 @@ struct Bounds {
 
 // Quotas of a container on one GPU, of pools that all users of the GPU share. `bar1_bytes`: of the
 // window through which the processor sees the GPU's memory.
-struct CardBounds {
+struct CardQuotas {
   std::uint32_t channel_groups = std::numeric_limits<std::uint32_t>::max();
   std::uint32_t channels = std::numeric_limits<std::uint32_t>::max();
   std::uint64_t bar1_bytes = std::numeric_limits<std::uint64_t>::max();
@@ -121,7 +121,7 @@ class Reservation {
 // The thing that a reservation found full.
 enum class Full : std::uint8_t {
   kNothing,
-  kLimit,  // the GPU's limit; said before any quota that is full, too
+  kLimit,  // the GPU's limit; reported alone where a quota is full, too
   // Quotas of the container ...
   kClients,
   kHandles,
@@ -232,7 +232,7 @@ enum class LimitResult { kSet, kBelowUse };
 class Ledger {
  public:
   // `limits`: bytes, one per granted GPU (at most 32767 GPUs).
-  Ledger(const std::vector<std::uint64_t>& limits, Bounds bounds);
+  Ledger(const std::vector<std::uint64_t>& limits, Quotas quotas);
   ~Ledger();
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
@@ -314,7 +314,7 @@ class Ledger {
   // Sets the limit at once. Below use, everything stays and growth stops.
   [[nodiscard]] Result<LimitResult> SetLimit(Card card, std::uint64_t bytes);
   // Sets the GPU's quotas at once, as SetLimit(). Until the first call only the container's apply.
-  void SetCardBounds(Card card, const CardBounds& bounds);
+  void SetCardQuotas(Card card, const CardQuotas& quotas);
 
   // --- Questions.
   [[nodiscard]] std::optional<ClientInfo> FindClient(Handle handle) const;
@@ -341,7 +341,7 @@ class Ledger {
   [[nodiscard]] std::uint64_t Limit(Card card) const { return At(card).limit; }
   [[nodiscard]] std::uint64_t Denied(Card card) const { return At(card).denied; }
   [[nodiscard]] std::uint64_t Bar1Used(Card card) const { return At(card).bar1; }
-  [[nodiscard]] std::uint64_t Bar1Bound(Card card) const { return At(card).bounds.bar1_bytes; }
+  [[nodiscard]] std::uint64_t Bar1Quota(Card card) const { return At(card).quotas.bar1_bytes; }
   [[nodiscard]] Card Cards() const { return static_cast<Card>(cards_.size()); }
   // Returns the counts of what exists, without reservations.
   [[nodiscard]] Counts Count() const { return counts_; }
@@ -374,7 +374,7 @@ class Ledger {
     std::uint64_t reserved = 0;
     std::uint64_t peak = 0;
     std::uint64_t denied = 0;
-    CardBounds bounds;
+    CardQuotas quotas;
     // The following include reservations.
     Counts counts;  // of channel groups and channels alone
     std::uint64_t bar1 = 0;
@@ -392,7 +392,7 @@ class Ledger {
 
   [[nodiscard]] const Pending* Get(const Reservation& reservation, Pending::What what) const;
   // Returns nothing if no quota is full.
-  std::optional<ReserveResult> CheckBounds(Kind kind, const CardState* card) const;
+  std::optional<ReserveResult> CheckQuotas(Kind kind, const CardState* card) const;
   Result<> CheckRoom(Card card, std::uint64_t bytes);
   ReserveResult ReserveShared(Pending::What what, const Shared& source);
   [[nodiscard]] Result<Shared> SourceOf(ClientRef client, ObjectRef source) const;
@@ -426,7 +426,7 @@ class Ledger {
   void NoteChannels(const Block& block);
 
   std::vector<CardState> cards_;
-  Bounds bounds_;
+  Quotas quotas_;
   Counts counts_;
   Counts pending_counts_;
   std::uint64_t next_serial_ = 1;

@@ -15,7 +15,7 @@
 
 #include "base/state.h"
 #include "ledger/ledger.h"
-#include "ledger/model.h"
+#include "ledger/model_testing.h"
 
 namespace cgpu::ledger {
 namespace {
@@ -23,7 +23,7 @@ namespace {
 using Flight = Model::Flight;
 
 constexpr std::array<std::uint64_t, 2> kLimits{1000, 300};
-constexpr Bounds kBounds{.clients = 3, .handles = 24, .channel_groups = 3, .channels = 3};
+constexpr Quotas kQuotas{.clients = 3, .handles = 24, .channel_groups = 3, .channels = 3};
 
 // Names come from small sets so that they collide.
 struct Step {
@@ -96,19 +96,19 @@ class Player {
     }
   }
 
-  std::optional<Code> Bound(Kind kind) const {
+  std::optional<Code> QuotaReached(Kind kind) const {
     const Counts now = model_.Count();
     const Counts flying = model_.InFlight();
     const bool full =
-        now.handles + flying.handles >= kBounds.handles ||
+        now.handles + flying.handles >= kQuotas.handles ||
         (kind == Kind::kChannelGroup &&
-         now.channel_groups + flying.channel_groups >= kBounds.channel_groups) ||
-        (kind == Kind::kChannel && now.channels + flying.channels >= kBounds.channels);
+         now.channel_groups + flying.channel_groups >= kQuotas.channel_groups) ||
+        (kind == Kind::kChannel && now.channels + flying.channels >= kQuotas.channels);
     return full ? std::optional(Code::kExhausted) : std::nullopt;
   }
 
   void BeginClient(const Step& /*step*/) {
-    const bool full = model_.Count().clients + model_.InFlight().clients >= kBounds.clients;
+    const bool full = model_.Count().clients + model_.InFlight().clients >= kQuotas.clients;
     Keep(ledger_->ReserveClient(), full ? std::optional(Code::kExhausted) : std::nullopt,
          {.what = Flight::What::kClient, .source = {}});
   }
@@ -119,7 +119,7 @@ class Player {
             .at(step.pick[0] % 5);
     const Card card = step.pick[1] % 3;
     const std::uint64_t bytes = kind == Kind::kOther ? 0 : step.bytes % 400;
-    std::optional<Code> expected = Bound(kind);
+    std::optional<Code> expected = QuotaReached(kind);
     if (card >= kLimits.size()) {
       expected = Code::kNotFound;
     } else if (!expected && bytes != 0 &&
@@ -138,7 +138,7 @@ class Player {
     if (row->handle == row->client) {
       return {Code::kInvalid, {}};
     }
-    return {Bound(Kind::kOther), {row->card, row->kind, row->block}};
+    return {QuotaReached(Kind::kOther), {row->card, row->kind, row->block}};
   }
 
   void BeginDup(const Step& step) {
@@ -164,7 +164,7 @@ class Player {
     Model::Copy copy;
     for (const Model::ExportRow& row : model_.exports) {
       if (row.file == file && row.index == index) {
-        expected = Bound(Kind::kOther);
+        expected = QuotaReached(Kind::kOther);
         copy = row.what;
       }
     }
@@ -480,11 +480,11 @@ class Player {
   }
 
   static std::unique_ptr<Ledger> NewLedger() {
-    return std::make_unique<Ledger>(std::vector(kLimits.begin(), kLimits.end()), kBounds);
+    return std::make_unique<Ledger>(std::vector(kLimits.begin(), kLimits.end()), kQuotas);
   }
 
   std::unique_ptr<Ledger> ledger_ = NewLedger();
-  Model model_{{kLimits.begin(), kLimits.end()}, kBounds};
+  Model model_{{kLimits.begin(), kLimits.end()}, kQuotas};
   std::map<std::uint64_t, Reservation> tokens_;
   std::uint64_t next_id_ = 1;
   std::map<Handle, ClientRef> refs_;

@@ -15,7 +15,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 
-constexpr Bounds kBounds{.clients = 4, .handles = 64, .channel_groups = 2, .channels = 3};
+constexpr Quotas kQuotas{.clients = 4, .handles = 64, .channel_groups = 2, .channels = 3};
 constexpr Handle kClient = 0xc1d00001;
 constexpr Handle kOtherClient = 0xc1d00002;
 constexpr Handle kDevice = 0x80;
@@ -68,7 +68,7 @@ class LedgerTest : public ::testing::Test {
     return reservation.ok() ? ledger_.Export(*reservation, file, index) : reservation.error();
   }
 
-  Ledger ledger_{{kLimit, kLimit}, kBounds};
+  Ledger ledger_{{kLimit, kLimit}, kQuotas};
 };
 
 TEST_F(LedgerTest, ReservesUpToTheLimitAndNotAByteMore) {
@@ -91,7 +91,7 @@ TEST_F(LedgerTest, ADroppedReservationComesBackFromAnyThread) {
 }
 
 TEST_F(LedgerTest, AReservationMayOutliveItsLedger) {
-  auto other = std::make_unique<Ledger>(std::vector<std::uint64_t>{kLimit}, kBounds);
+  auto other = std::make_unique<Ledger>(std::vector<std::uint64_t>{kLimit}, kQuotas);
   Reservation held = other->Reserve(Kind::kMemory, 0, 1).value();
   ledger_.Cancel(held);  // not this ledger's: stays
   EXPECT_FALSE(held.empty());
@@ -161,7 +161,7 @@ TEST_F(LedgerTest, AReservationFitsOneStepOnly) {
 
 TEST_F(LedgerTest, TheGrantBoundsEveryCount) {
   std::vector<Reservation> held;
-  for (std::uint32_t i = 0; i < kBounds.clients; ++i) {
+  for (std::uint32_t i = 0; i < kQuotas.clients; ++i) {
     held.push_back(ledger_.ReserveClient().value());
   }
   EXPECT_EQ(CodeOf(ledger_.ReserveClient()), Code::kExhausted);
@@ -172,11 +172,11 @@ TEST_F(LedgerTest, TheGrantBoundsEveryCount) {
   held.push_back(ledger_.Reserve(Kind::kChannelGroup, 0, 5).value());
   EXPECT_EQ(CodeOf(ledger_.Reserve(Kind::kChannelGroup, 0, 5)), Code::kExhausted);
   EXPECT_TRUE(Dup(client, 1, client, kDevice, 2).ok()) << "an alias is no new group";
-  for (Handle handle = 10; handle < 10 + kBounds.channels; ++handle) {
+  for (Handle handle = 10; handle < 10 + kQuotas.channels; ++handle) {
     ASSERT_TRUE(Add(client, 1, handle, Kind::kChannel).ok());
   }
   EXPECT_EQ(CodeOf(ledger_.Reserve(Kind::kChannel)), Code::kExhausted);
-  while (ledger_.Count().handles + 1 < kBounds.handles) {
+  while (ledger_.Count().handles + 1 < kQuotas.handles) {
     ASSERT_TRUE(Add(client, kDevice, 1000 + ledger_.Count().handles, Kind::kOther).ok());
   }
   EXPECT_EQ(CodeOf(ledger_.Reserve(Kind::kOther)), Code::kExhausted) << "one handle is reserved";
@@ -349,7 +349,7 @@ TEST_F(LedgerTest, ARefusalSaysWhatIsFull) {
   EXPECT_EQ(ledger_.Reserve(Kind::kMemory, 0, kLimit).full(), Full::kNothing);
   EXPECT_EQ(ledger_.Reserve(Kind::kMemory, 2, 1).full(), Full::kNothing) << "there is no such card";
   EXPECT_EQ(ledger_.Reserve(Kind::kMemory, 0, kLimit + 1).full(), Full::kLimit);
-  ledger_.SetCardBounds(0, {.channel_groups = 1, .channels = 1, .bar1_bytes = 10});
+  ledger_.SetCardQuotas(0, {.channel_groups = 1, .channels = 1, .bar1_bytes = 10});
   const Reservation lone = ledger_.Reserve(Kind::kLoneChannel, 0, 5).value();
   EXPECT_EQ(ledger_.Reserve(Kind::kChannelGroup, 0, 5).full(), Full::kCardChannelGroups);
   EXPECT_EQ(ledger_.Reserve(Kind::kChannel, 0).full(), Full::kCardChannels);

@@ -8,27 +8,24 @@ namespace cgpu::ledger {
 
 ReserveResult Ledger::ReserveMapping(ClientRef client, ObjectRef object, std::uint64_t bytes) {
   CollectDropped();
-  const Result<Shared> source = SourceOf(client, object);
-  if (!source.ok()) {
-    return source.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto source, SourceOf(client, object));
   Pending pending{.what = Pending::What::kMapping, .source = {}};
-  if (counts_.mappings + pending_counts_.mappings >= bounds_.mappings) {
-    return {Error{Code::kExhausted, 0, "the bound on views of memory is reached", ""},
+  if (counts_.mappings + pending_counts_.mappings >= quotas_.mappings) {
+    return {Error{Code::kExhausted, 0, "the quota of views of memory is reached", ""},
             Full::kMappings};
   }
   if (bytes != 0) {
-    if (source->block == nullptr) {
+    if (source.block == nullptr) {
       return Error{Code::kInvalid, 0, "a view of card memory that is none", ""};
     }
-    pending.card = source->block->card;
+    pending.card = source.block->card;
     pending.bytes = bytes;
     CardState& state = cards_[pending.card];
-    if (state.bar1 > state.bounds.bar1_bytes || bytes > state.bounds.bar1_bytes - state.bar1) {
+    if (state.bar1 > state.quotas.bar1_bytes || bytes > state.quotas.bar1_bytes - state.bar1) {
       return {Error{Code::kExhausted, 0,
                     "card " + std::to_string(pending.card) + ": " + std::to_string(bytes) +
                         " bytes of BAR1 asked for, " + std::to_string(state.bar1) + " of " +
-                        std::to_string(state.bounds.bar1_bytes) + " in use",
+                        std::to_string(state.quotas.bar1_bytes) + " in use",
                     ""},
               Full::kCardBar1};
     }

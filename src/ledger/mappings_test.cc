@@ -14,7 +14,7 @@ constexpr std::uint64_t kWindow = 100;
 class MappingsTest : public ::testing::Test {
  protected:
   MappingsTest() {
-    ledger_.SetCardBounds(0, {.channel_groups = 2, .channels = 3, .bar1_bytes = kWindow});
+    ledger_.SetCardQuotas(0, {.channel_groups = 2, .channels = 3, .bar1_bytes = kWindow});
     Reservation client = ledger_.ReserveClient().value();
     client_ = ledger_.AddClient(client, kClient, 1, 1).value();
     Reservation device = ledger_.Reserve(Kind::kOther).value();
@@ -131,7 +131,7 @@ TEST_F(MappingsTest, ACardBoundsItsChannels) {
       (Counts{.clients = 1, .handles = 6, .channel_groups = 2, .channels = 3, .mappings = 0}));
   ASSERT_TRUE(ledger_.Free(client_, {11}).ok());
   EXPECT_TRUE(Add(11, Kind::kLoneChannel));
-  ledger_.SetCardBounds(0, {.channel_groups = 1, .channels = 1, .bar1_bytes = 0});
+  ledger_.SetCardQuotas(0, {.channel_groups = 1, .channels = 1, .bar1_bytes = 0});
   EXPECT_FALSE(Map(kMemory, 1, 1));
   EXPECT_FALSE(Add(14, Kind::kChannel)) << "below use: nothing more";
 }

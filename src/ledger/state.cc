@@ -36,13 +36,6 @@ enum Tag : StateTag {
 // More serial numbers than can ever be given.
 constexpr std::uint64_t kMostSerials = std::uint64_t{1} << 62;
 
-template <class... Numbers>
-void Write(StateWriter& writer, StateTag tag, Numbers... numbers) {
-  writer.Begin(tag);
-  (writer.Number(static_cast<std::uint64_t>(numbers)), ...);
-  writer.End();
-}
-
 std::uint64_t IdOf(const internal::Block* block) {
   return block != nullptr ? block->id : 0;
 }
@@ -56,33 +49,32 @@ bool Fits(std::uint64_t bytes, std::uint64_t sum) {
 // --- Writing
 
 void Ledger::Save(StateWriter& writer) const {
-  Write(writer, kSerial, next_serial_);
+  writer.Row(kSerial, next_serial_);
   for (const CardState& card : cards_) {
-    Write(writer, kCard, card.limit, card.peak, card.denied);
+    writer.Row(kCard, card.limit, card.peak, card.denied);
   }
   for (const auto& [id, block] : blocks_) {
     if (block.objects != 0 || block.exports != 0) {  // a call that died pins the others
-      Write(writer, kBlock, id, block.bytes, block.card, block.kind, block.page_bytes,
-            block.engine);
+      writer.Row(kBlock, id, block.bytes, block.card, block.kind, block.page_bytes, block.engine);
     }
   }
   SaveObjects(writer);
   for (const auto& [handle, client] : clients_) {
     for (const auto& [on, dependant] : client.dependants) {
-      Write(writer, kDependency, handle, dependant, on);
+      writer.Row(kDependency, handle, dependant, on);
     }
     for (const auto& [keeper, kept] : client.kept) {
-      Write(writer, kKeeper, handle, keeper, kept);
+      writer.Row(kKeeper, handle, keeper, kept);
     }
     for (const auto& [object, view] : client.mappings) {
-      Write(writer, kMapping, handle, object, view.address, view.bytes, view.card);
+      writer.Row(kMapping, handle, object, view.address, view.bytes, view.card);
     }
   }
   for (const auto& [place, what] : exports_) {
-    Write(writer, kExport, place.first, place.second, what.cls, what.card + 1, IdOf(what.block));
+    writer.Row(kExport, place.first, place.second, what.cls, what.card + 1, IdOf(what.block));
   }
   for (const auto& [where, bytes] : extras_) {
-    Write(writer, kExtra, where.first, where.second.owner, where.second.what, bytes);
+    writer.Row(kExtra, where.first, where.second.owner, where.second.what, bytes);
   }
 }
 
@@ -100,10 +92,10 @@ void Ledger::SaveObjects(StateWriter& writer) const {
   for (const auto& [object, handle] : objects) {
     if (object->parent == nullptr) {
       const Client& client = clients_.at(handle);
-      Write(writer, kClient, client.serial, handle, client.file, client.owner);
+      writer.Row(kClient, client.serial, handle, client.file, client.owner);
     } else {
-      Write(writer, kObject, object->serial, handle, object->handle, object->parent->handle,
-            object->cls, object->card + 1, IdOf(object->block));
+      writer.Row(kObject, object->serial, handle, object->handle, object->parent->handle,
+                 object->cls, object->card + 1, IdOf(object->block));
     }
   }
 }

@@ -16,7 +16,7 @@
 namespace cgpu::ledger {
 namespace {
 
-constexpr Bounds kBounds{
+constexpr Quotas kQuotas{
     .clients = 8, .handles = 64, .channel_groups = 8, .channels = 8, .mappings = 16};
 constexpr Handle kClient = 0xc1d00001;
 constexpr Handle kOther = 0xc1d00002;
@@ -24,7 +24,7 @@ constexpr FileKey kFile = 77;
 constexpr StateTag kState = 1;
 
 std::unique_ptr<Ledger> NewLedger(std::size_t cards = 2) {
-  return std::make_unique<Ledger>(std::vector<std::uint64_t>(cards, 1), kBounds);
+  return std::make_unique<Ledger>(std::vector<std::uint64_t>(cards, 1), kQuotas);
 }
 
 std::string Saved(const Ledger& ledger) {
@@ -47,7 +47,7 @@ class LedgerStateTest : public ::testing::Test {
   LedgerStateTest() {
     EXPECT_TRUE(ledger_->SetLimit(0, 10000).ok());
     EXPECT_TRUE(ledger_->SetLimit(1, 5000).ok());
-    ledger_->SetCardBounds(0, {.channel_groups = 6, .channels = 6, .bar1_bytes = 500});
+    ledger_->SetCardQuotas(0, {.channel_groups = 6, .channels = 6, .bar1_bytes = 500});
     client_ = AddClient(kClient, 11, 21);
     other_ = AddClient(kOther, 12, 22);
     device_ = Add(client_, kClient, 0x80, Kind::kOther, 0, 0x2080, 1);

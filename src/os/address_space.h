@@ -25,8 +25,8 @@ struct AddressSpace {
 };
 
 // Opens the address space of thread `tid` of process `tgid`, both looked up by number in `proc`.
-// The caller checks afterwards that the thread is still the one it meant. Prefers the process's
-// first thread, because others may end sooner. Fails when the thread has no memory any more.
+// The caller checks afterwards that the thread is still the one it meant. Tries the process's first
+// thread before `tid`, because that may end sooner. Fails when the thread has no memory any more.
 [[nodiscard]] Result<AddressSpace> OpenAddressSpace(int proc, pid_t tgid, pid_t tid);
 
 // Returns true while any process uses the address space.

@@ -19,12 +19,13 @@ namespace cgpu::os {
 // texts of CgroupsOf(). Pure.
 [[nodiscard]] bool IsIn(std::string_view cgroups, std::string_view others);
 
-// Returns true if one of the groups is named after the container that an engine knows by `id`: ID
-// itself, or a systemd scope like docker-ID.scope. Pure.
+// Returns true if one of the groups is named after the container that a container engine knows by
+// `id`: ID itself, or a systemd scope like docker-ID.scope. Pure.
 [[nodiscard]] bool IsCalledAfter(std::string_view cgroups, std::string_view id);
 
 // Kills every process in these groups for which `may` returns true, and processes that they start
-// meanwhile, but never the caller. Returns how many it killed.
+// meanwhile, but never the caller. Gives up on processes that fork faster than it looks. Returns
+// how many it killed.
 int KillAllIn(const std::string& cgroups, const std::function<bool(pid_t)>& may);
 
 }  // namespace cgpu::os

@@ -32,7 +32,7 @@ void TakeRanges(std::string& text, const InodeSet& inodes, std::vector<MappedRan
 // shows the file system's device (fs/proc/task_mmu.c show_map_vma()).
 [[nodiscard]] bool ShowItsDevice(int file);
 
-// Returns true if thread `tid`, last seen at the begin of one of the system calls `calls`, has left
+// Returns true if thread `tid`, last seen at the start of one of the system calls `calls`, has left
 // it. Returns false while it may be in the call, so also while it runs, when nothing tells.
 [[nodiscard]] bool HasLeftCalls(int proc, pid_t tid, std::initializer_list<int> calls);
 

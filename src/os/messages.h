@@ -24,8 +24,8 @@ struct Message {
 // Sends a message. `fd` is borrowed; -1: none. kUnavailable: the other side is gone.
 [[nodiscard]] Result<> SendMessage(int socket, std::string_view text, int fd = -1);
 
-// Waits at most `timeout_ms` (-1: forever). kUnavailable: the other side is gone, or nothing came
-// in time.
+// Waits at most `timeout_ms` (-1: forever). kUnavailable: the other side is gone, nothing came in
+// time, or the message is longer than 64 KiB.
 [[nodiscard]] Result<Message> ReceiveMessage(int socket, int timeout_ms);
 
 // Receives as ReceiveMessage() does, from a peer whose descriptors are not wanted. None of them

@@ -24,7 +24,7 @@ namespace cgpu {
 // children are in the new pid namespace, as always.
 //
 // kPermission: the kernel or a policy of the machine refuses. kUnsupported: it has no such
-// namespaces.
+// namespaces. kExhausted: it has no room for more.
 [[nodiscard]] Result<> EnterPrivateNamespaces(int extra_flags = 0);
 
 }  // namespace cgpu

@@ -73,8 +73,8 @@ inline constexpr std::array kHeldCapabilities = std::to_array<NamedCapability>({
 });
 
 // Returns the same set as a mask, without CAP_MKNOD: the capabilities of root's command under `cgpu
-// run`. Docker gives CAP_MKNOD to every container. An engine's container has a device cgroup, which
-// prevents opening the device files that the container makes; `cgpu run` makes no device cgroup.
+// run`. Docker gives CAP_MKNOD to every container. A container engine gives it a device cgroup
+// too, so it cannot open the device files that it makes. `cgpu run` makes no device cgroup.
 [[nodiscard]] constexpr CapabilityMask CapabilitiesUnderRun() {
   CapabilityMask mask = 0;
   for (const NamedCapability& one : kHeldCapabilities) {

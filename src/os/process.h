@@ -63,7 +63,7 @@ struct Process {
   UniqueFd pidfd;
   pid_t shares_with = 0;  // its parent, if both had one address space when `mem` was opened
   UniqueFd mem;  // /proc/TID/mem of the thread that called first: its leader may have exited
-  std::uint64_t program = 0;  // different whenever `mem` was opened: a hint, see above
+  std::uint64_t program = 0;  // another number for each opening of `mem`: hints at an exec
   mutable UsualNumbers usual;
 };
 
@@ -105,7 +105,7 @@ struct Caller {
   // Returns false once the process (the thread, where the kernel can tell) has exited.
   [[nodiscard]] virtual bool Alive() const;
 
-  // As IdentifyOf() of this thread.
+  // Identifies as IdentifyOf() does, for this thread.
   [[nodiscard]] virtual Result<FileIdentity> Identify(int proc, int fd) const;
 };
 
@@ -114,10 +114,10 @@ class CallerLookup {
  public:
   virtual ~CallerLookup() = default;
 
-  // Returns the caller with thread id `tid`. NotifyListener::Valid() must follow. Does not check
-  // cached entries again: TakeFd() fails with ESRCH for a thread that is gone. `fresh` drops the
-  // cached entry first; use it after ESRCH or an empty read. kExhausted: there is no room for
-  // another process.
+  // Returns the caller with thread id `tid`. NotifyListener::Valid() must follow. A cached entry
+  // may be that of a thread that is gone: then TakeFd() fails with ESRCH. `fresh` drops the cached
+  // entry first; use it after ESRCH or an empty read. kExhausted: there is no room for another
+  // process.
   [[nodiscard]] virtual Result<std::shared_ptr<const Caller>> Find(pid_t tid, bool fresh) = 0;
 
   // Returns an epoll descriptor that becomes readable when a known process exits; then call
@@ -133,7 +133,7 @@ class CallerLookup {
   // Returns the known processes that are alive, in order of serial.
   [[nodiscard]] virtual std::vector<std::shared_ptr<const Process>> Processes() const = 0;
 
-  // --- Hand-over to a later lookup that knows no process yet. It finds callers again.
+  // --- Hand-over to a later lookup, which knows no process yet. It looks up callers by itself.
   [[nodiscard]] virtual std::uint64_t next_serial() const = 0;
   virtual void Adopt(std::vector<std::shared_ptr<const Process>> processes,
                      std::uint64_t next_serial) = 0;
@@ -152,7 +152,7 @@ class CallerTable final : public CallerLookup {
   // The fields of a thread's status in /proc.
   struct Status {
     pid_t tgid = 0;
-    pid_t ns_pid = 0;  // in its innermost pid namespace
+    pid_t ns_pid = 0;  // as Process::ns_pid
     pid_t parent = 0;
   };
 

@@ -9,10 +9,10 @@
 
 namespace cgpu::os {
 
-// Returns the socket that listens at the file `path`, as Identify() of a descriptor of it does.
-// Does not confuse it with a socket that was bound to the same path in another mount namespace,
-// because that is another file. kNotFound: there is no such file, or nobody of this network
-// namespace listens at it. kUnsupported: the kernel does not say (unix_diag).
+// Returns the identity of the socket that listens at the file `path`: that which Identify() returns
+// for its descriptor. Does not confuse it with a socket that was bound to the same path in another
+// mount namespace, because that is another file. kNotFound: there is no such file, or nobody of
+// this network namespace listens at it. kUnsupported: the kernel does not say (unix_diag).
 [[nodiscard]] Result<FileIdentity> ListenerAt(const std::string& path);
 
 }  // namespace cgpu::os

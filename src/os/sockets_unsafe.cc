@@ -16,7 +16,6 @@
 #include <string_view>
 
 #include "base/fd.h"
-#include "base/file.h"
 #include "base/result.h"
 #include "os/mounts.h"
 #include "os/sockets.h"

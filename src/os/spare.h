@@ -8,8 +8,8 @@
 
 namespace cgpu::os {
 
-// Sets the spare numbers. Tenants can take as many descriptors as this process may open from now
-// on, less some hundreds.
+// Sets the spare numbers by the present limit of this process (RLIMIT_NOFILE). Some hundreds of its
+// descriptors stay out of tenants' reach.
 void KeepSpare();
 
 // Returns true if `fd` is a spare number. Always false before KeepSpare().

@@ -1,115 +1,105 @@
 #include "protocol/admin.h"
 
 #include <algorithm>
-#include <limits>
-#include <set>
+#include <cstddef>
+#include <iterator>
 
 #include "base/result.h"
+#include "protocol/lines.h"
 #include "protocol/text.h"
 
 namespace cgpu {
 namespace {
 
 constexpr std::size_t kMaxCards = 256;
-constexpr std::uint64_t kMaxU64 = std::numeric_limits<std::uint64_t>::max();
 
 Error Bad(const char* what) {
   return Error{Code::kInvalid, 0, what, {}};
 }
 
-bool DecodeCard(const Words& line, CardStatus& card) {
-  if (line.size() < 8) {
-    return false;
-  }
-  card.uuid = line[1];
-  return ToUnsigned(line[2], card.index) && ToUnsigned(line[3], card.host_index) &&
-         ToNumber(line[4], 10, kMaxU64, card.limit_bytes) &&
-         ToNumber(line[5], 10, kMaxU64, card.used_bytes) &&
-         ToNumber(line[6], 10, kMaxU64, card.peak_bytes) &&
-         ToNumber(line[7], 10, kMaxU64, card.denied);
+void Fields(LineCodec& io, ContainerStatus& status) {
+  io.One("id", status.id);
+  io.Check(IsId(status.id));
+  io.One("name", status.name);
+  io.Check(IsName(status.name));
+  io.One("pid", status.pid);
+  // Shims of earlier versions do not say.
+  io.Line("shim", true, [&] { io.Word(status.shim); });
+  io.One("user", status.user);
+  io.One("state", status.state);
+  io.Check(IsName(status.state));
+  io.One("since", status.since);
+  io.Each("card", status.cards, kMaxCards, [&](CardStatus& card) {
+    io.Values(card.uuid, card.index, card.host_index, card.limit_bytes, card.used_bytes,
+              card.peak_bytes, card.denied);
+  });
 }
 
-// Decodes a line. An unknown key is a later version's.
-bool DecodeScalar(const Words& line, ContainerStatus& status) {
-  if (line.size() < 2) {
-    return false;
-  }
-  const std::string& key = line[0];
-  const std::string& value = line[1];
-  if (key == "id") {
-    status.id = value;
-    return IsId(value);
-  }
-  if (key == "name") {
-    status.name = value;
-    return IsName(value);
-  }
-  if (key == "pid") {
-    return ToUnsigned(value, status.pid);
-  }
-  if (key == "shim") {
-    return ToUnsigned(value, status.shim);
-  }
-  if (key == "user") {
-    return ToUnsigned(value, status.user);
-  }
-  if (key == "state") {
-    status.state = value;
-    return IsName(value);
-  }
-  return key != "since" || ToNumber(value, 10, kMaxU64, status.since);
-}
-
-// Decodes a line of CardMemory. Numbers of processes rise from line to line. An unknown key is a
-// later version's.
-bool DecodeMemoryLine(const Words& line, unsigned& last, std::set<std::string>& seen,
-                      CardMemory& memory) {
-  if (line[0] == "process") {
-    if (memory.processes.size() == kMaxProcesses || line.size() < 3) {
-      return false;
-    }
-    ProcessMemory& process = memory.processes.emplace_back();
-    const bool good = ToUnsigned(line[1], process.pid) && process.pid > last &&
-                      ToNumber(line[2], 10, kMaxU64, process.bytes);
+// Numbers of processes rise from line to line.
+void Fields(LineCodec& io, CardMemory& memory) {
+  unsigned last = 0;
+  io.One("limit", memory.limit_bytes);
+  io.One("used", memory.used_bytes);
+  io.Each("process", memory.processes, kMaxProcesses, [&](ProcessMemory& process) {
+    io.Values(process.pid, process.bytes);
+    io.Check(process.pid > last);
     last = process.pid;
-    return good;
-  }
-  if (!seen.insert(line[0]).second || line.size() < 2) {
-    return false;
-  }
-  if (line[0] == "limit") {
-    return ToNumber(line[1], 10, kMaxU64, memory.limit_bytes);
-  }
-  return line[0] != "used" || ToNumber(line[1], 10, kMaxU64, memory.used_bytes);
+  });
 }
 
-// Bits of an order's marks.
-constexpr std::uint32_t kHigh = 1;
-constexpr std::uint32_t kMayRest = 2;
+template <class T>
+constexpr LineFormat<T> kAnswer{
+    .what = "the container's answer", .fields = Fields, .unknown = UnknownLines::kSkipped};
 
-std::string EncodeOrder(const std::string& uuid, const governor::Order& order) {
-  const auto text = [](std::uint32_t number) { return std::to_string(number); };
-  return JoinLine({"order", uuid, text(order.slice_us), text(order.duty.period_us),
-                   text(order.duty.on_us), text(order.duty.phase_us),
-                   text((order.high ? kHigh : 0) | (order.may_rest ? kMayRest : 0)),
-                   text(order.turns)});
+void VisitPause(LineCodec& io, std::uint64_t& microseconds) {
+  io.One("ok", microseconds);
 }
 
-bool DecodeOrder(const Words& words, AdminRequest& request) {
-  std::uint32_t marks = 0;
-  governor::Order& order = request.order;
-  if (words[0] != "order" || words.size() != 8 || !ToUnsigned(words[2], order.slice_us) ||
-      !ToUnsigned(words[3], order.duty.period_us) || !ToUnsigned(words[4], order.duty.on_us) ||
-      !ToUnsigned(words[5], order.duty.phase_us) || !ToUnsigned(words[6], marks) ||
-      marks > (kHigh | kMayRest) || !ToUnsigned(words[7], order.turns)) {
-    return false;
-  }
-  request.kind = AdminRequest::Kind::kOrder;
-  request.uuid = words[1];
+constexpr LineFormat<std::uint64_t> kUpgraded{"the answer", VisitPause, TextEnd::kNone};
+
+void VisitOrder(LineCodec& io, governor::Order& order) {
+  // Bits of an order's marks.
+  constexpr std::uint32_t kHigh = 1;
+  constexpr std::uint32_t kMayRest = 2;
+  std::uint32_t marks = (order.high ? kHigh : 0) | (order.may_rest ? kMayRest : 0);
+  io.Values(order.slice_us, order.duty.period_us, order.duty.on_us, order.duty.phase_us);
+  io.Word(marks, 0, kHigh | kMayRest);
+  io.Word(order.turns);
   order.high = (marks & kHigh) != 0;
   order.may_rest = (marks & kMayRest) != 0;
-  return IsSound(order);
+  io.Check(IsSound(order));
 }
+
+void VisitRequest(LineCodec& io, AdminRequest& request) {
+  using Kind = AdminRequest::Kind;
+  if (request.kind == Kind::kMemory || request.kind == Kind::kSet || request.kind == Kind::kOrder) {
+    io.Word(request.uuid);
+  }
+  if (request.kind == Kind::kSet) {
+    io.Word(request.bytes);
+  }
+  if (request.kind == Kind::kOrder) {
+    VisitOrder(io, request.order);
+  }
+}
+
+void Fields(LineCodec& io, AdminRequest& request) {
+  // In the order of AdminRequest::Kind.
+  constexpr const char* kKinds[] = {"ps",      "memory", "set",   "order",
+                                    "refused", "trace",  "watch", "upgrade"};
+  int found = 0;
+  for (std::size_t i = 0; i < std::size(kKinds); ++i) {
+    const auto kind = static_cast<AdminRequest::Kind>(i);
+    const bool there = io.Line(kKinds[i], request.kind == kind, [&] {
+      request.kind = kind;
+      VisitRequest(io, request);
+    });
+    found += there ? 1 : 0;
+  }
+  io.Require(found == 1, "one request");
+}
+
+constexpr LineFormat<AdminRequest> kRequest{"a request", Fields, TextEnd::kNone};
 
 // Returns a sentence in one line, whatever was in it.
 std::string OneLine(std::string text) {
@@ -120,129 +110,38 @@ std::string OneLine(std::string text) {
 }  // namespace
 
 std::string EncodeRequest(const AdminRequest& request) {
-  switch (request.kind) {
-    case AdminRequest::Kind::kPs:
-      return JoinLine({"ps"});
-    case AdminRequest::Kind::kRefused:
-      return JoinLine({"refused"});
-    case AdminRequest::Kind::kTrace:
-      return JoinLine({"trace"});
-    case AdminRequest::Kind::kWatch:
-      return JoinLine({"watch"});
-    case AdminRequest::Kind::kUpgrade:
-      return JoinLine({"upgrade"});
-    case AdminRequest::Kind::kMemory:
-      return JoinLine({"memory", request.uuid});
-    case AdminRequest::Kind::kOrder:
-      return EncodeOrder(request.uuid, request.order);
-    case AdminRequest::Kind::kSet:
-      break;
-  }
-  return JoinLine({"set", request.uuid, std::to_string(request.bytes)});
+  return kRequest.Encode(request);
 }
 
 Result<AdminRequest> DecodeRequest(std::string_view line) {
-  CGPU_ASSIGN_OR_RETURN(const auto lines, SplitLines(line));
-  if (lines.size() != 1) {
-    return Bad("expected one request line");
-  }
-  const Words& words = lines[0];
-  AdminRequest request;
-  if (words[0] == "ps" && words.size() == 1) {
+  auto request = kRequest.Decode(line);
+  if (request.ok()) {
     return request;
   }
-  if (words[0] == "refused" && words.size() == 1) {
-    request.kind = AdminRequest::Kind::kRefused;
-    return request;
-  }
-  if (words[0] == "watch" && words.size() == 1) {
-    request.kind = AdminRequest::Kind::kWatch;
-    return request;
-  }
-  if (words[0] == "upgrade" && words.size() == 1) {
-    request.kind = AdminRequest::Kind::kUpgrade;
-    return request;
-  }
-  if (words[0] == "trace" && words.size() == 1) {
-    request.kind = AdminRequest::Kind::kTrace;
-    return request;
-  }
-  if (DecodeOrder(words, request)) {
-    return request;
-  }
-  if (words[0] == "order") {
-    return Bad("that is no order that can be carried out");
-  }
-  if (words[0] == "set" && words.size() == 3 && ToNumber(words[2], 10, kMaxU64, request.bytes)) {
-    request.kind = AdminRequest::Kind::kSet;
-    request.uuid = words[1];
-    return request;
-  }
-  if (words[0] == "memory" && words.size() == 2) {
-    request.kind = AdminRequest::Kind::kMemory;
-    request.uuid = words[1];
-    return request;
-  }
-  return Bad(
-      "unknown request; known are: ps, memory UUID, set UUID BYTES, refused, trace, watch, "
-      "upgrade");
+  return Bad(line.starts_with("order ")
+                 ? "that is no order that can be carried out"
+                 : "unknown request; known are: ps, memory UUID, set UUID BYTES, refused, trace, "
+                   "watch, upgrade");
 }
 
 std::string EncodeStatus(const ContainerStatus& status) {
-  std::string text;
-  text += JoinLine({"id", status.id});
-  text += JoinLine({"name", status.name});
-  text += JoinLine({"pid", std::to_string(status.pid)});
-  text += JoinLine({"shim", std::to_string(status.shim)});
-  text += JoinLine({"user", std::to_string(status.user)});
-  text += JoinLine({"state", status.state});
-  text += JoinLine({"since", std::to_string(status.since)});
-  for (const CardStatus& card : status.cards) {
-    text +=
-        JoinLine({"card", card.uuid, std::to_string(card.index), std::to_string(card.host_index),
-                  std::to_string(card.limit_bytes), std::to_string(card.used_bytes),
-                  std::to_string(card.peak_bytes), std::to_string(card.denied)});
-  }
-  return text + ".\n";
+  return kAnswer<ContainerStatus>.Encode(status);
 }
 
 Result<ContainerStatus> DecodeStatus(std::string_view text) {
-  if (!text.ends_with("\n.\n")) {
-    return Bad("the container's answer is cut off");
-  }
-  CGPU_ASSIGN_OR_RETURN(const auto lines, SplitLines(text.substr(0, text.size() - 2)));
-  ContainerStatus status;
-  std::set<std::string> seen;
-  for (const Words& line : lines) {
-    const bool good = line[0] == "card" ? status.cards.size() < kMaxCards &&
-                                              DecodeCard(line, status.cards.emplace_back())
-                                        : seen.insert(line[0]).second && DecodeScalar(line, status);
-    if (!good) {
-      return Bad("the container's answer has a bad line");
-    }
-  }
-  for (const char* key : {"id", "name", "pid", "user", "state", "since"}) {
-    if (!seen.contains(key)) {
-      return Bad("the container's answer is incomplete");
-    }
-  }
-  return status;
+  return kAnswer<ContainerStatus>.Decode(text);
 }
 
 std::string EncodeCardMemory(const CardMemory& memory) {
-  std::vector<ProcessMemory> most = memory.processes;
-  std::sort(most.begin(), most.end(), [](const auto& a, const auto& b) {
+  CardMemory most = memory;
+  auto& processes = most.processes;
+  std::sort(processes.begin(), processes.end(), [](const auto& a, const auto& b) {
     return a.bytes != b.bytes ? a.bytes > b.bytes : a.pid < b.pid;
   });
-  most.resize(std::min(most.size(), kMaxProcesses));
-  std::sort(most.begin(), most.end(), [](const auto& a, const auto& b) { return a.pid < b.pid; });
-  std::string text;
-  text += JoinLine({"limit", std::to_string(memory.limit_bytes)});
-  text += JoinLine({"used", std::to_string(memory.used_bytes)});
-  for (const ProcessMemory& process : most) {
-    text += JoinLine({"process", std::to_string(process.pid), std::to_string(process.bytes)});
-  }
-  return text + ".\n";
+  processes.resize(std::min(processes.size(), kMaxProcesses));
+  std::sort(processes.begin(), processes.end(),
+            [](const auto& a, const auto& b) { return a.pid < b.pid; });
+  return kAnswer<CardMemory>.Encode(most);
 }
 
 Result<CardMemory> DecodeCardMemory(std::string_view text) {
@@ -252,22 +151,7 @@ Result<CardMemory> DecodeCardMemory(std::string_view text) {
     error.hint = "after an update: cgpu upgrade";
     return error;
   }
-  if (!text.ends_with("\n.\n")) {
-    return Bad("the container's answer is cut off");
-  }
-  CGPU_ASSIGN_OR_RETURN(const auto lines, SplitLines(text.substr(0, text.size() - 2)));
-  CardMemory memory;
-  std::set<std::string> seen;
-  unsigned last = 0;
-  for (const Words& line : lines) {
-    if (!DecodeMemoryLine(line, last, seen, memory)) {
-      return Bad("the container's answer has a bad line");
-    }
-  }
-  if (!seen.contains("limit") || !seen.contains("used")) {
-    return Bad("the container's answer is incomplete");
-  }
-  return memory;
+  return kAnswer<CardMemory>.Decode(text);
 }
 
 std::string EncodeOutcome(const Result<>& outcome) {
@@ -289,14 +173,12 @@ Result<> DecodeOutcome(std::string_view text) {
 }
 
 std::string EncodeUpgraded(std::uint64_t microseconds) {
-  return JoinLine({"ok", std::to_string(microseconds)});
+  return kUpgraded.Encode(microseconds);
 }
 
 Result<std::uint64_t> DecodeUpgraded(std::string_view text) {
-  const auto lines = SplitLines(text);
-  std::uint64_t microseconds = 0;
-  if (lines.ok() && lines->size() == 1 && lines->front().size() == 2 && lines->front()[0] == "ok" &&
-      ToNumber(lines->front()[1], 10, kMaxU64, microseconds)) {
+  auto microseconds = kUpgraded.Decode(text);
+  if (microseconds.ok()) {
     return microseconds;
   }
   const auto outcome = DecodeOutcome(text);

@@ -32,6 +32,30 @@ TEST(Admin, StatusIsTheSameAfterEncodingAndDecoding) {
   EXPECT_EQ(decoded.value().pid, 4711U);
 }
 
+// Programs of other versions read and write these texts, too.
+TEST(Admin, TextsAreTheSameForEver) {
+  EXPECT_EQ(EncodeStatus(Example()),
+            "id 3f2a00bc11de\nname train-1\npid 4711\nshim 4712\nuser 1000\nstate running\n"
+            "since 1790000000\ncard GPU-8a56 0 1 100 50 60 3\ncard GPU-9b67 1 0 100 0 0 0\n.\n");
+  EXPECT_EQ(EncodeCardMemory({100, 70, {{7, 20}, {4711, 50}}}),
+            "limit 100\nused 70\nprocess 7 20\nprocess 4711 50\n.\n");
+  for (const char* text :
+       {"ps\n", "memory GPU-1\n", "set * 1048576\n", "order GPU-1 3000 20000 6000 500 3 4\n",
+        "refused\n", "trace\n", "watch\n", "upgrade\n"}) {
+    const auto request = DecodeRequest(text);
+    ASSERT_TRUE(request.ok()) << text;
+    EXPECT_EQ(EncodeRequest(*request), text);
+  }
+}
+
+TEST(Admin, AShimOfAnEarlierVersionDoesNotSayItsNumber) {
+  std::string text = EncodeStatus(Example());
+  text.erase(text.find("shim 4712\n"), 10);
+  const auto status = DecodeStatus(text);
+  ASSERT_TRUE(status.ok()) << status.error().what;
+  EXPECT_EQ(status->shim, 0U);
+}
+
 TEST(Admin, EveryCutOffStatusIsNoticed) {
   const std::string text = EncodeStatus(Example());
   for (std::size_t n = 0; n < text.size(); ++n) {
@@ -45,6 +69,12 @@ TEST(Admin, RefusesBadStatus) {
   for (const char* bad : {"card GPU-1 0 0 1 1 1", "card GPU-1 0 0 1 1 1 x", "id 3f2a00bc11de", "id",
                           "card GPU-1 0 0 1 1 1 99999999999999999999"}) {
     EXPECT_FALSE(DecodeStatus(body + bad + "\n.\n").ok()) << bad;
+  }
+  for (std::string ContainerStatus::* word :
+       {&ContainerStatus::id, &ContainerStatus::name, &ContainerStatus::state}) {
+    ContainerStatus status = Example();
+    status.*word = "a/b";
+    EXPECT_FALSE(DecodeStatus(EncodeStatus(status)).ok()) << EncodeStatus(status);
   }
 }
 
@@ -130,8 +160,9 @@ TEST(Admin, RequestsAreTheSameAfterEncodingAndDecoding) {
   ASSERT_TRUE(memory.ok());
   EXPECT_EQ(memory->kind, AdminRequest::Kind::kMemory);
   EXPECT_EQ(memory->uuid, "GPU-1");
-  for (const char* bad : {"", "ps x", "memory", "memory GPU-1 x", "set", "set *", "set * -1",
-                          "set * 1 2", "kill", "ps\nps", "set * 18446744073709551616"}) {
+  for (const char* bad :
+       {"", "ps x", "memory", "memory GPU-1 x", "set", "set *", "set * -1", "set * 1 2", "kill",
+        "ps\nps", "ps\nwatch", "set * 18446744073709551616"}) {
     EXPECT_FALSE(DecodeRequest(bad).ok()) << bad;
   }
 }

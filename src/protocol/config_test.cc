@@ -72,6 +72,25 @@ TEST(Config, IsTheSameAfterEncodingAndDecoding) {
   EXPECT_EQ(config.cards[0].limit_bytes, std::uint64_t{4309} << 20);
 }
 
+// A shim gets this text from a predecessor of another version, too.
+TEST(Config, TextIsTheSameForEver) {
+  EXPECT_EQ(EncodeConfig(Example()),
+            "id 3f2a00bc11de\n"
+            "name train-1\n"
+            "user 1000\n"
+            "since 1790000000\n"
+            "pidns 1\n"
+            "driver 550.163.01\n"
+            "killable 0\n"
+            "prove 1\n"
+            "file ctl 255 1 /dev/nvidiactl rdev 195:255\n"
+            "file gpu 1 0 /run/a%20folder/100%25/nvidia1%0a ino 0:61 ffffff0000000000 "
+            "300010000000000\n"
+            "watch /dev\n"
+            "watch /run/b\n"
+            "card GPU-8a56 1 1 0000:01:00.0 256 4518313984 16944988160\n");
+}
+
 // One line of the example is replaced (or added); the whole is then refused.
 TEST(Config, RefusesBadLines) {
   constexpr const char* kBad[] = {

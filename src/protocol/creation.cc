@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdint>
+#include <cstddef>
 
 #include "base/result.h"
+#include "protocol/lines.h"
 #include "protocol/text.h"
 
 namespace cgpu {
@@ -19,215 +20,86 @@ bool IsEngineId(std::string_view id) {
          });
 }
 
-Error Bad(const std::string& what) {
-  return Error{Code::kInvalid, 0, "a message to or from cgpud " + what,
-               "they must be of the same release"};
+constexpr std::size_t kMany = kMaxMessage;  // as many lines as fit
+
+void VisitCommand(LineCodec& io, CommandRequest& command) {
+  GrantFlags& flags = command.flags;
+  io.Maybe("name", command.name);
+  io.Maybe("stem", command.stem);
+  io.Maybe("node", command.node);
+  io.Maybe("gpus", flags.gpus);
+  io.Maybe("mem", flags.memory);
+  io.Maybe("units", flags.units);
+  io.Maybe("compute", flags.compute);
+  io.Maybe("compute-max", flags.compute_max);
+  io.Maybe("weight", flags.weight);
+  io.Maybe("priority", flags.priority);
 }
 
-// Returns the lines of a message that ends as a whole one does.
-Result<std::vector<Words>> LinesOf(std::string_view text) {
-  if (!text.ends_with("\n.\n")) {
-    return Bad("is cut off");
+void Fields(LineCodec& io, CreationRequest& request) {
+  const bool create = io.Line("create", !request.command, [&] {
+    io.Word(request.engine_id);
+    io.Check(IsEngineId(request.engine_id));
+  });
+  const bool run = io.Line("run", request.command.has_value(), [&] {
+    request.command = request.command.value_or(CommandRequest());
+    io.Choice(request.command->killable, {"-", "killable"});
+  });
+  io.Require(create != run, "one container or one command");
+  if (run) {
+    VisitCommand(io, *request.command);
   }
-  return SplitLines(text.substr(0, text.size() - 2));
-}
-
-// Takes a line that only `cgpu run` sends. Returns false for any other.
-bool Take(const Words& line, CommandRequest& command) {
-  const std::string& key = line[0];
-  const std::string& value = line[1];
-  if (key == "name") {
-    command.name = value;
-  } else if (key == "stem") {
-    command.stem = value;
-  } else if (key == "node") {
-    command.node = value;
-  } else if (key == "gpus") {
-    command.flags.gpus = value;
-  } else if (key == "mem") {
-    command.flags.memory = value;
-  } else if (key == "units") {
-    command.flags.units = value;
-  } else if (key == "compute") {
-    command.flags.compute = value;
-  } else if (key == "compute-max") {
-    command.flags.compute_max = value;
-  } else if (key == "weight") {
-    command.flags.weight = value;
-  } else if (key == "priority") {
-    command.flags.priority = value;
-  } else {
-    return false;
-  }
-  return true;
-}
-
-bool Take(const Words& line, CreationRequest& request) {
-  if (line[0] == "annotation" && line.size() <= 3 && line.size() >= 2) {
-    request.annotations.emplace_back(line[1], line.size() == 3 ? line[2] : std::string());
-    return true;
-  }
-  if (line.size() != 2) {
-    return false;
-  }
-  if (line[0] == "create") {
-    request.engine_id = line[1];
-    return true;
-  }
-  if (line[0] == "run") {
-    request.command.emplace().killable = line[1] == "killable";
-    return line[1] == "killable" || line[1] == "-";
-  }
-  if (request.command && Take(line, *request.command)) {
-    return true;
-  }
-  if (line[0] == "env") {
-    request.environment.push_back(line[1]);
-    return true;
-  }
-  if (line[0] == "minor") {
-    return ToUnsigned(line[1], request.minors.emplace_back());
-  }
-  request.pid_namespace = line[1] == "1";
-  return line[0] == "pidns" && (line[1] == "0" || line[1] == "1");
-}
-
-bool Take(const Words& line, CreationReply& reply) {
-  if (line[0] == "device") {
-    CreatedDevice device;
-    if (line.size() != 4 || !ToUnsigned(line[2], device.major) ||
-        !ToUnsigned(line[3], device.minor)) {
-      return false;
+  io.One("pidns", request.pid_namespace);
+  io.Each("env", request.environment, kMany);
+  io.Each("annotation", request.annotations, kMany, [&](auto& annotation) {
+    auto& [name, value] = annotation;
+    io.Word(name);
+    if (io.More(!value.empty())) {
+      io.Word(value);
     }
-    device.path = line[1];
-    reply.devices.push_back(std::move(device));
-    return true;
-  }
-  if (line.size() != 2) {
-    return false;
-  }
-  if (line[0] == "created") {
-    reply.id = line[1];
-    return IsId(reply.id);
-  }
-  if (line[0] == "listener") {
-    reply.listener = line[1];
-    return true;
-  }
-  if (line[0] == "killable") {
-    reply.killable = line[1] == "1";
-    return line[1] == "0" || line[1] == "1";
-  }
-  if (line[0] == "cdi") {
-    reply.cdi.push_back(line[1]);
-    return true;
-  }
-  if (line[0] == "tree") {
-    reply.tree.push_back(line[1]);
-    return true;
-  }
-  unsigned major = 0;
-  if (line[0] != "major" || !ToUnsigned(line[1], major)) {
-    return false;
-  }
-  reply.majors.push_back(major);
-  return true;
+  });
+  io.Each("minor", request.minors, kMany);
 }
 
-std::string EncodeCommand(const CommandRequest& command) {
-  std::string text = JoinLine({"run", command.killable ? "killable" : "-"});
-  const GrantFlags& flags = command.flags;
-  for (const auto& [key, value] : {std::pair<std::string, std::string>{"name", command.name},
-                                   {"stem", command.stem},
-                                   {"node", command.node},
-                                   {"gpus", flags.gpus.value_or("")},
-                                   {"mem", flags.memory.value_or("")},
-                                   {"units", flags.units.value_or("")},
-                                   {"compute", flags.compute.value_or("")},
-                                   {"compute-max", flags.compute_max.value_or("")},
-                                   {"weight", flags.weight.value_or("")},
-                                   {"priority", flags.priority.value_or("")}}) {
-    text += value.empty() ? "" : JoinLine({key, value});
-  }
-  return text;
+void Fields(LineCodec& io, CreationReply& reply) {
+  io.One("created", reply.id);
+  io.Check(IsId(reply.id));
+  io.One("listener", reply.listener);
+  io.One("killable", reply.killable);
+  io.Each("device", reply.devices, kMany,
+          [&](CreatedDevice& device) { io.Values(device.path, device.major, device.minor); });
+  io.Each("major", reply.majors, kMany);
+  io.Each("cdi", reply.cdi, kMany);
+  io.Each("tree", reply.tree, kMany);
 }
+
+template <class T>
+constexpr LineFormat<T> kFormat{.what = "a message to or from cgpud",
+                                .fields = Fields,
+                                .hint = "they must be of the same release"};
 
 }  // namespace
 
 std::string EncodeCreationRequest(const CreationRequest& request) {
-  std::string text =
-      request.command ? EncodeCommand(*request.command) : JoinLine({"create", request.engine_id});
-  text += JoinLine({"pidns", request.pid_namespace ? "1" : "0"});
-  for (const std::string& variable : request.environment) {
-    text += JoinLine({"env", variable});
-  }
-  for (const auto& [name, value] : request.annotations) {
-    text += value.empty() ? JoinLine({"annotation", name}) : JoinLine({"annotation", name, value});
-  }
-  for (const unsigned minor : request.minors) {
-    text += JoinLine({"minor", std::to_string(minor)});
-  }
-  return text + ".\n";
+  return kFormat<CreationRequest>.Encode(request);
 }
 
 Result<CreationRequest> DecodeCreationRequest(std::string_view text) {
-  CGPU_ASSIGN_OR_RETURN(const auto lines, LinesOf(text));
-  CreationRequest request;
-  for (const Words& line : lines) {
-    if (!Take(line, request)) {
-      return Bad("has a line that is not understood: " + JoinLine(line));
-    }
-  }
-  if (request.engine_id.empty() == !request.command) {
-    return Bad("is neither for a container nor for a command");
-  }
-  if (!request.engine_id.empty() && !IsEngineId(request.engine_id)) {
-    return Bad("names a container in a way that no engine does: " + request.engine_id);
-  }
-  return request;
+  return kFormat<CreationRequest>.Decode(text);
 }
 
-std::string EncodeCreationReply(const Result<CreationReply>& result) {
-  if (!result.ok()) {
-    return JoinError(result.error()) + ".\n";
-  }
-  const CreationReply& reply = result.value();
-  std::string text = JoinLine({"created", reply.id});
-  text += JoinLine({"listener", reply.listener});
-  text += JoinLine({"killable", reply.killable ? "1" : "0"});
-  for (const CreatedDevice& device : reply.devices) {
-    text += JoinLine(
-        {"device", device.path, std::to_string(device.major), std::to_string(device.minor)});
-  }
-  for (const unsigned major : reply.majors) {
-    text += JoinLine({"major", std::to_string(major)});
-  }
-  for (const std::string& folder : reply.cdi) {
-    text += JoinLine({"cdi", folder});
-  }
-  for (const std::string& word : reply.tree) {
-    text += JoinLine({"tree", word});
-  }
-  return text + ".\n";
+std::string EncodeCreationReply(const Result<CreationReply>& reply) {
+  return reply.ok() ? kFormat<CreationReply>.Encode(*reply) : JoinError(reply.error()) + ".\n";
 }
 
 Result<CreationReply> DecodeCreationReply(std::string_view text) {
-  CGPU_ASSIGN_OR_RETURN(const auto lines, LinesOf(text));
-  if (lines.size() == 1) {
-    if (auto error = ErrorFrom(lines[0])) {
+  const auto lines = SplitLines(text);
+  if (lines.ok() && lines->size() == 2 && text.ends_with("\n.\n")) {
+    if (auto error = ErrorFrom(lines->front())) {
       return *std::move(error);
     }
   }
-  CreationReply reply;
-  for (const Words& line : lines) {
-    if (!Take(line, reply)) {
-      return Bad("has a line that is not understood: " + JoinLine(line));
-    }
-  }
-  if (reply.id.empty() || reply.listener.empty()) {
-    return Bad("is incomplete");
-  }
-  return reply;
+  return kFormat<CreationReply>.Decode(text);
 }
 
 }  // namespace cgpu

@@ -20,6 +20,10 @@ TEST(Creation, ARequestIsTheSameAfterEncodingAndDecoding) {
   EXPECT_EQ(decoded->environment, request.environment);
   EXPECT_EQ(decoded->annotations, request.annotations);
   EXPECT_EQ(decoded->minors, request.minors);
+  EXPECT_EQ(text,
+            "create a_b-1.c+d\npidns 0\nenv CGPU_MEM=3GiB\nenv CGPU_DEVICES=\n"
+            "env NVIDIA_VISIBLE_DEVICES=a%0ab\nannotation io.kubernetes.cri.sandbox-uid 1-2\n"
+            "annotation empty\nminor 0\nminor 3\n.\n");
   for (std::size_t n = 0; n < text.size(); ++n) {
     EXPECT_FALSE(DecodeCreationRequest(text.substr(0, n)).ok()) << n;
   }
@@ -34,8 +38,17 @@ TEST(Creation, ACommandsRequestIsTheSameAfterEncodingAndDecoding) {
   command.killable = true;
   command.flags.gpus = "device=0,2";
   command.flags.memory = "3GiB";
+  command.flags.units = "4";
+  command.flags.compute = "30";
+  command.flags.compute_max = "40";
+  command.flags.weight = "2";
+  command.flags.priority = "";
   request.environment = {"CGPU_COMPUTE=30"};
-  const auto decoded = DecodeCreationRequest(EncodeCreationRequest(request));
+  const std::string text = EncodeCreationRequest(request);
+  EXPECT_EQ(text,
+            "run killable\nname a%20b%25c\nstem python3\nnode default\ngpus device=0,2\nmem 3GiB\n"
+            "units 4\ncompute 30\ncompute-max 40\nweight 2\npidns 1\nenv CGPU_COMPUTE=30\n.\n");
+  const auto decoded = DecodeCreationRequest(text);
   ASSERT_TRUE(decoded.ok()) << decoded.error().what;
   ASSERT_TRUE(decoded->command);
   EXPECT_EQ(decoded->command->name, command.name);
@@ -44,7 +57,11 @@ TEST(Creation, ACommandsRequestIsTheSameAfterEncodingAndDecoding) {
   EXPECT_TRUE(decoded->command->killable);
   EXPECT_EQ(decoded->command->flags.gpus, command.flags.gpus);
   EXPECT_EQ(decoded->command->flags.memory, command.flags.memory);
-  EXPECT_FALSE(decoded->command->flags.units);
+  EXPECT_EQ(decoded->command->flags.units, command.flags.units);
+  EXPECT_EQ(decoded->command->flags.compute, command.flags.compute);
+  EXPECT_EQ(decoded->command->flags.compute_max, command.flags.compute_max);
+  EXPECT_EQ(decoded->command->flags.weight, command.flags.weight);
+  EXPECT_FALSE(decoded->command->flags.priority);
   EXPECT_EQ(decoded->environment, request.environment);
   EXPECT_TRUE(decoded->engine_id.empty());
 }
@@ -68,6 +85,10 @@ TEST(Creation, AReplyIsTheSameAfterEncodingAndDecoding) {
   EXPECT_EQ(decoded->majors, reply.majors);
   EXPECT_EQ(decoded->tree, reply.tree);
   EXPECT_EQ(decoded->cdi, reply.cdi);
+  EXPECT_EQ(text,
+            "created 3f2a00bc11de\nlistener /run/cgpu/3f2a00bc11de.agent\nkillable 1\n"
+            "device /dev/nvidia0 195 0\ndevice /dev/nvidia-uvm 511 0\nmajor 195\nmajor 511\n"
+            "cdi /etc/cdi\ntree --proc\ntree /a%20b\n.\n");
   for (std::size_t n = 0; n < text.size(); ++n) {
     EXPECT_FALSE(DecodeCreationReply(text.substr(0, n)).ok()) << n;
   }
@@ -80,21 +101,31 @@ TEST(Creation, AnErrorComesBackAsItWas) {
   EXPECT_EQ(decoded.error().code, error.code);
   EXPECT_EQ(decoded.error().what, error.what);
   EXPECT_EQ(decoded.error().hint, error.hint);
+  const std::string text = EncodeCreationReply(error);
+  EXPECT_EQ(text, "error 3 GPU%200%20has%20100%20MiB%20free ask%20for%20less\n.\n");
+  for (std::size_t n = 0; n < text.size(); ++n) {
+    EXPECT_EQ(DecodeCreationReply(text.substr(0, n)).error().code, Code::kInvalid) << n;
+  }
 }
 
 TEST(Creation, UnknownLinesAreRefused) {
-  EXPECT_FALSE(DecodeCreationRequest("create a\nmore b\n.\n").ok());
+  EXPECT_TRUE(DecodeCreationRequest("create a\npidns 1\n.\n").ok());
+  EXPECT_TRUE(DecodeCreationRequest("run -\npidns 1\n.\n").ok());
+  EXPECT_FALSE(DecodeCreationRequest("create a\npidns 1\nmore b\n.\n").ok());
   EXPECT_FALSE(DecodeCreationRequest("create a\npidns 2\n.\n").ok());
   EXPECT_FALSE(DecodeCreationRequest("pidns 1\n.\n").ok());
-  EXPECT_FALSE(DecodeCreationRequest("run 1\n.\n").ok());
-  EXPECT_FALSE(DecodeCreationRequest("create a\nrun -\n.\n").ok());
+  EXPECT_FALSE(DecodeCreationRequest("run 1\npidns 1\n.\n").ok());
+  EXPECT_FALSE(DecodeCreationRequest("create a\nrun -\npidns 1\n.\n").ok());
   for (const char* id : {"/", "..", "a/b", "a%0ab", "a%20b"}) {
-    EXPECT_FALSE(DecodeCreationRequest(std::string("create ") + id + "\n.\n").ok()) << id;
+    EXPECT_FALSE(DecodeCreationRequest(std::string("create ") + id + "\npidns 1\n.\n").ok()) << id;
   }
-  EXPECT_FALSE(DecodeCreationRequest("create a\nmem 1GiB\n.\n").ok());
-  EXPECT_FALSE(DecodeCreationReply("created 3f2a00bc11de\nlistener /a\ndevice /b 1\n.\n").ok());
-  EXPECT_FALSE(DecodeCreationReply("created 3f2a00bc11de\nlistener /a\nkillable 2\n.\n").ok());
-  EXPECT_FALSE(DecodeCreationReply("created x\nlistener /a\n.\n").ok());
+  EXPECT_FALSE(DecodeCreationRequest("create a\npidns 1\nmem 1GiB\n.\n").ok());
+  const std::string reply = "created 3f2a00bc11de\nlistener /a\n";
+  EXPECT_TRUE(DecodeCreationReply(reply + "killable 0\n.\n").ok());
+  EXPECT_FALSE(DecodeCreationReply(reply + "killable 0\ndevice /b 1\n.\n").ok());
+  EXPECT_FALSE(DecodeCreationReply(reply + "killable 0\nmore 1\n.\n").ok());
+  EXPECT_FALSE(DecodeCreationReply(reply + "killable 2\n.\n").ok());
+  EXPECT_FALSE(DecodeCreationReply("created x\nlistener /a\nkillable 0\n.\n").ok());
   EXPECT_FALSE(DecodeCreationReply("error 99 a b\n.\n").ok());
 }
 

@@ -5,45 +5,13 @@
 #include <limits>
 #include <system_error>
 
+#include "base/words.h"
+
 namespace cgpu {
 namespace {
 
-constexpr char kHex[] = "0123456789abcdef";
-
-bool IsPlain(char c) {
-  return c > ' ' && c < 0x7f && c != '%';
-}
-
 Error Broken(std::string what) {
   return Error{Code::kInvalid, 0, std::move(what), {}};
-}
-
-int HexValue(char c) {
-  const char* const at = std::find(kHex, kHex + 16, c);
-  return at == kHex + 16 ? -1 : static_cast<int>(at - kHex);
-}
-
-// Takes only what JoinLine() writes. If raw bytes were taken as well, a line that was read within
-// its limit could be too long to be read again once written.
-bool Unescape(std::string_view word, std::string& out) {
-  out.clear();
-  for (std::size_t i = 0; i < word.size(); ++i) {
-    if (IsPlain(word[i])) {
-      out += word[i];
-      continue;
-    }
-    if (word[i] != '%') {
-      return false;
-    }
-    const int high = i + 2 < word.size() ? HexValue(word[i + 1]) : -1;
-    const int low = i + 2 < word.size() ? HexValue(word[i + 2]) : -1;
-    if (high < 0 || low < 0) {
-      return false;
-    }
-    out += static_cast<char>(high * 16 + low);
-    i += 2;
-  }
-  return true;
 }
 
 Result<Words> SplitLine(std::string_view line) {
@@ -51,11 +19,11 @@ Result<Words> SplitLine(std::string_view line) {
   while (!line.empty()) {
     const std::size_t space = std::min(line.find(' '), line.size());
     if (space > 0) {
-      std::string word;
-      if (!Unescape(line.substr(0, space), word)) {
+      auto word = UnescapeWord(line.substr(0, space));
+      if (!word) {
         return Broken("a word of a message is not escaped as it should be");
       }
-      words.push_back(std::move(word));
+      words.push_back(*std::move(word));
     }
     line.remove_prefix(std::min(space + 1, line.size()));
   }
@@ -74,14 +42,7 @@ std::string JoinLine(const Words& words) {
     if (!line.empty()) {
       line += ' ';
     }
-    for (const char c : word) {
-      if (IsPlain(c)) {
-        line += c;
-      } else {
-        const auto byte = static_cast<unsigned char>(c);
-        line += {'%', kHex[byte >> 4], kHex[byte & 15]};
-      }
-    }
+    line += EscapeWord(word);
   }
   return line + "\n";
 }
@@ -146,7 +107,7 @@ bool IsName(std::string_view text) {
 bool IsId(std::string_view text) {
   constexpr std::size_t kLength = 12;
   return text.size() == kLength &&
-         std::all_of(text.begin(), text.end(), [](char c) { return HexValue(c) >= 0; });
+         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
 }  // namespace cgpu

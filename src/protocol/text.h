@@ -1,6 +1,5 @@
 // Lines of words, the form of everything that a shim is told and asked: "key word word...\n". Words
-// never hold a space; bytes that could be mistaken (and '%') are written as %XX, and taken in no
-// other form. Pure, bounded, and trusts no input.
+// are escaped (base/words.h). Pure, bounded, and trusts no input.
 #ifndef CGPU_PROTOCOL_TEXT_H_
 #define CGPU_PROTOCOL_TEXT_H_
 

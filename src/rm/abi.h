@@ -5,19 +5,21 @@
 // offsets in testdata/. The headers of every release tag of NVIDIA/open-gpu-kernel-modules that
 // lies in one of these runs were compiled and compared with the branch's reference
 // (tools/driver_layouts.py --alike). Where a row differed within a run, it is unknown in that
-// branch and says why. Two things do differ: NV_LOCKLESS_DIAGNOSTIC_PARAMS on 550, whose size the
-// driver does not check there; and commands and classes that came later within the branch, which an
-// older release refuses itself. Releases without a tag were not compared.
+// branch and says why. Three things do differ: NV_LOCKLESS_DIAGNOSTIC_PARAMS on 550, whose size the
+// driver does not check there; MSENC_GET_CAPS_V2 on 580, which has another size in its first
+// releases and is refused on them (controls/ctrl0080.inc); and commands and classes that came later
+// within the branch, which an older release refuses itself. Releases without a tag were not
+// compared.
 //
 // A release later than the last of these runs and of the same major number is taken as that branch,
 // and cgpu tells a user that starts something on it (NotCompared()). That is a conclusion, not a
 // comparison: of 190 steps from one release to the next within a branch, in all 16 branches that
-// are public, 4 changed what a program's calls depend on. None of them came after the second step
-// of its branch, which leaves 152. docs/drivers.md has the count. Every other version is refused:
-// one before a run, and one of a major number that is not here, as each new branch did change
-// something. The driver reports its version (NV_ESC_CHECK_VERSION_STR,
-// NV0000_CTRL_CMD_SYSTEM_GET_BUILD_VERSION_V2) but no sizes, so none of it can be tested at the
-// start. docs/howto/add-a-driver-version.md says how to add a release.
+// are public, 4 changed what a program's calls depend on. All 4 were the first or second step of
+// their branch; the 152 later steps changed nothing of the kind. docs/drivers.md has the count, and
+// what was found after it. Every other version is refused: one before a run, and one of a major
+// number that is not here, as each new branch did change something. The driver reports its version
+// (NV_ESC_CHECK_VERSION_STR, NV0000_CTRL_CMD_SYSTEM_GET_BUILD_VERSION_V2) but no sizes, so none of
+// it can be tested at the start. docs/howto/add-a-driver-version.md says how to add a release.
 #ifndef CGPU_RM_ABI_H_
 #define CGPU_RM_ABI_H_
 
@@ -56,7 +58,7 @@ struct Abi {
   NvU32 fb_region_stride;     // bytes from one region of ..._FB_REGION_INFO_PARAMS to the next
 };
 
-// The ABI of a driver release, or nullptr when that release is not supported.
+// Returns the ABI of a driver release; nullptr when that release is not supported.
 [[nodiscard]] const Abi* FindAbi(DriverVersion version);
 // Returns a sentence for the user of a release that FindAbi() takes as a branch although it was not
 // compared. Empty for every other release.

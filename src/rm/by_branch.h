@@ -28,9 +28,9 @@ class ByBranchOf {
   };
   static constexpr std::size_t kMaxChanges = 4;
 
-  // A fact that is the same in all branches.
+  // Makes a fact that is the same in all branches.
   constexpr ByBranchOf(T value) : first_(value) {}  // NOLINT(google-explicit-constructor)
-  // `first` in the oldest branch; then the changes, oldest first.
+  // Makes a fact that is `first` in the oldest branch; then come the changes, oldest first.
   constexpr ByBranchOf(T first, std::initializer_list<Change> changes) : first_(first) {
     for (const Change& change : changes) {
       changes_.at(count_++) = change;

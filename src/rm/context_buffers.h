@@ -2,8 +2,8 @@
 //
 // The driver allocates them for itself, on the GPU, once per channel group on the graphics/compute
 // engine. Any client that holds a subdevice can ask their sizes before it allocates anything:
-// NV2080_CTRL_CMD_GR_GET_ENGINE_CONTEXT_PROPERTIES with each of kGroupContextBuffers (no privilege
-// in either branch; src/nvidia/src/kernel/gpu/gr/kernel_graphics.c
+// NV2080_CTRL_CMD_GR_GET_ENGINE_CONTEXT_PROPERTIES with each of kGroupContextBuffers, which needs
+// no privilege (src/nvidia/src/kernel/gpu/gr/kernel_graphics.c
 // subdeviceCtrlCmdKGrGetEngineContextProperties_IMPL). NV_ERR_NOT_SUPPORTED means that the GPU has
 // no such buffer. Three other commands are not used: GR_GET_CTX_BUFFER_SIZE answers only for a
 // group whose context exists already, GR_GET_CTX_BUFFER_INFO is for the kernel alone, and NV0080

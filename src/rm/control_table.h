@@ -98,8 +98,8 @@ struct EmbeddedPointer {
 inline constexpr NvU32 kMaxEmbeddedBytes = 1024 * 1024;
 
 // Returns the pointers of a command, in the order of the driver's own list; some may be of later
-// branches (`since`). Empty for a row with embedded_pointers: its pointers are not described, do
-// not execute it.
+// branches (`since`). If the row says embedded_pointers and this is empty, its pointers are not
+// described here: do not execute it.
 [[nodiscard]] std::span<const EmbeddedPointer> EmbeddedPointers(NvU32 cmd);
 
 }  // namespace cgpu::rm

@@ -29,100 +29,14 @@ constexpr NvU32 kLocklessDiagnosticSize = 15412;
 constexpr std::string_view kEscapeC = "src/nvidia/arch/nvalloc/unix/src/escape.c";
 constexpr std::string_view kNvC = "kernel-open/nvidia/nv.c";
 
-// Makes a row whose size is the same, exactly, on all branches.
-constexpr EscapeRow Row(NvU8 nr, std::string_view name, std::string_view source, EscapeFiles files,
-                        NvU32 size) {
-  return {nr, name, source, files, Exact(size)};
-}
-
 constexpr SizeRule kNever = {};
 constexpr SizeRule kAny = {Kind::kAny, 0, 0};
 
-#define CGPU_ESC(name) name, #name
-
+#define CGPU_ESCAPE(name, number, source, files, ...) {name, #name, source, files, __VA_ARGS__},
 constexpr auto kRows = std::to_array<EscapeRow>({
-    Row(CGPU_ESC(NV_ESC_RM_ALLOC_MEMORY), kEscapeC, EscapeFiles::kCard,
-        sizeof(nv_ioctl_nvos02_parameters_with_fd)),
-    Row(CGPU_ESC(NV_ESC_RM_ALLOC_OBJECT), kEscapeC, EscapeFiles::kCtl, sizeof(NVOS05_PARAMETERS)),
-    Row(CGPU_ESC(NV_ESC_RM_FREE), kEscapeC, EscapeFiles::kCtl, sizeof(NVOS00_PARAMETERS)),
-    Row(CGPU_ESC(NV_ESC_RM_CONTROL), kEscapeC, EscapeFiles::kCtl, sizeof(NVOS54_PARAMETERS)),
-    // On a GPU's file only the event classes.
-    {CGPU_ESC(NV_ESC_RM_ALLOC), kEscapeC, EscapeFiles::kBoth,
-     SizeRule{Kind::kEither, sizeof(NVOS21_PARAMETERS), sizeof(NVOS64_PARAMETERS)}},
-    Row(CGPU_ESC(NV_ESC_RM_DUP_OBJECT), kEscapeC, EscapeFiles::kCtl, sizeof(NVOS55_PARAMETERS)),
-    Row(CGPU_ESC(NV_ESC_RM_SHARE), kEscapeC, EscapeFiles::kCtl, sizeof(NVOS57_PARAMETERS)),
-    Row(CGPU_ESC(NV_ESC_RM_I2C_ACCESS), kEscapeC, EscapeFiles::kCard, kI2cAccessSize),
-    Row(CGPU_ESC(NV_ESC_RM_IDLE_CHANNELS), kEscapeC, EscapeFiles::kCtl, sizeof(NVOS30_PARAMETERS)),
-    Row(CGPU_ESC(NV_ESC_RM_VID_HEAP_CONTROL), kEscapeC, EscapeFiles::kCtl,
-        sizeof(NVOS32_PARAMETERS)),
-    Row(CGPU_ESC(NV_ESC_RM_ACCESS_REGISTRY), kEscapeC, EscapeFiles::kCtl, kNvos38Size),
-    Row(CGPU_ESC(NV_ESC_RM_MAP_MEMORY), kEscapeC, EscapeFiles::kCtl,
-        sizeof(nv_ioctl_nvos33_parameters_with_fd)),
-    Row(CGPU_ESC(NV_ESC_RM_UNMAP_MEMORY), kEscapeC, EscapeFiles::kCtl, sizeof(NVOS34_PARAMETERS)),
-    Row(CGPU_ESC(NV_ESC_RM_GET_EVENT_DATA), kEscapeC, EscapeFiles::kBoth,
-        sizeof(NVOS41_PARAMETERS)),
-    Row(CGPU_ESC(NV_ESC_RM_ALLOC_CONTEXT_DMA2), kEscapeC, EscapeFiles::kCtl,
-        sizeof(NVOS39_PARAMETERS)),
-    {CGPU_ESC(NV_ESC_RM_MAP_MEMORY_DMA),
-     kEscapeC,
-     EscapeFiles::kCtl,
-     {Exact(sizeof(NVOS46_PARAMETERS_V535)),
-      {{Branch::k580, Exact(sizeof(NVOS46_PARAMETERS_V580))}}}},
-    {CGPU_ESC(NV_ESC_RM_UNMAP_MEMORY_DMA),
-     kEscapeC,
-     EscapeFiles::kCtl,
-     {Exact(sizeof(NVOS47_PARAMETERS_V535)),
-      {{Branch::k550, Exact(sizeof(NVOS47_PARAMETERS_V550))}}}},
-    Row(CGPU_ESC(NV_ESC_RM_BIND_CONTEXT_DMA), kEscapeC, EscapeFiles::kCtl,
-        sizeof(NVOS49_PARAMETERS)),
-    Row(CGPU_ESC(NV_ESC_RM_UPDATE_DEVICE_MAPPING_INFO), kEscapeC, EscapeFiles::kCtl,
-        sizeof(NVOS56_PARAMETERS)),
-    // For administrators only; before 580 the driver does not check the size. On 535 the number
-    // means NV_ESC_RM_NVLOG_CTRL, for administrators too.
-    {CGPU_ESC(NV_ESC_RM_LOCKLESS_DIAGNOSTIC),
-     kEscapeC,
-     EscapeFiles::kCtl,
-     {kAny, {{Branch::k580, Exact(kLocklessDiagnosticSize)}}}},
-    // An array of nv_ioctl_card_info_t; before 595 a remainder is ignored. (595 checks the size of
-    // this and of the next ones before it looks into an XFER, so inside an XFER the older rule
-    // still holds there. No real program asks so.)
-    {CGPU_ESC(NV_ESC_CARD_INFO),
-     kNvC,
-     EscapeFiles::kCtl,
-     {kAny, {{Branch::k595, SizeRule{Kind::kMultiple, sizeof(nv_ioctl_card_info_t), 0}}}}},
-    Row(CGPU_ESC(NV_ESC_REGISTER_FD), kEscapeC, EscapeFiles::kBoth, sizeof(nv_ioctl_register_fd_t)),
-    Row(CGPU_ESC(NV_ESC_ALLOC_OS_EVENT), kEscapeC, EscapeFiles::kBoth,
-        sizeof(nv_ioctl_alloc_os_event_t)),
-    Row(CGPU_ESC(NV_ESC_FREE_OS_EVENT), kEscapeC, EscapeFiles::kBoth,
-        sizeof(nv_ioctl_free_os_event_t)),
-    Row(CGPU_ESC(NV_ESC_STATUS_CODE), kEscapeC, EscapeFiles::kCtl, sizeof(nv_ioctl_status_code_t)),
-    Row(CGPU_ESC(NV_ESC_CHECK_VERSION_STR), kNvC, EscapeFiles::kCtl,
-        sizeof(nv_ioctl_rm_api_version_t)),
-    Row(CGPU_ESC(NV_ESC_IOCTL_XFER_CMD), kNvC, EscapeFiles::kBoth, sizeof(nv_ioctl_xfer_t)),
-    {CGPU_ESC(NV_ESC_ATTACH_GPUS_TO_FD), kNvC, EscapeFiles::kCtl,
-     SizeRule{Kind::kMultiple, sizeof(NvU32), 0}},
-    {CGPU_ESC(NV_ESC_QUERY_DEVICE_INTR),
-     kNvC,
-     EscapeFiles::kCard,
-     {SizeRule{Kind::kAtLeast, kQueryDeviceIntrSize, 0},
-      {{Branch::k595, Exact(kQueryDeviceIntrSize)}}}},
-    Row(CGPU_ESC(NV_ESC_SYS_PARAMS), kNvC, EscapeFiles::kCtl, sizeof(nv_ioctl_sys_params_t)),
-    Row(CGPU_ESC(NV_ESC_NUMA_INFO), kNvC, EscapeFiles::kCard, kNumaInfoSize),
-    Row(CGPU_ESC(NV_ESC_SET_NUMA_STATUS), kNvC, EscapeFiles::kCard, kSetNumaStatusSize),
-    {CGPU_ESC(NV_ESC_EXPORT_TO_DMABUF_FD),
-     kNvC,
-     EscapeFiles::kCard,
-     {Exact(2600), {{Branch::k570, Exact(2608)}}}},
-    // 550 writes 8 bytes whatever the size is, so a smaller one makes it write beyond its own
-    // buffer: boundary::Decode() lets only size 8 reach it.
-    {CGPU_ESC(NV_ESC_WAIT_OPEN_COMPLETE),
-     kNvC,
-     EscapeFiles::kBoth,
-     {kNever,
-      {{Branch::k550, kAny}, {Branch::k570, Exact(sizeof(nv_ioctl_wait_open_complete_t))}}}},
+#include "rm/escapes.inc"
 });
-
-#undef CGPU_ESC
+#undef CGPU_ESCAPE
 
 constexpr bool kRowsAscend = std::is_sorted(
     kRows.begin(), kRows.end(), [](const auto& x, const auto& y) { return x.nr < y.nr; });

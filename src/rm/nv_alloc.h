@@ -1,7 +1,8 @@
 // Allocation parameters of RM classes (what NVOS21/NVOS64.pAllocParms points to).
 //
-// From NVIDIA/open-gpu-kernel-modules 550.163.01 and 580.95.05: src/common/sdk/nvidia/inc/nvos.h,
-// alloc/alloc_channel.h and class/*.h. Which class takes which: class_table.h.
+// From NVIDIA/open-gpu-kernel-modules, the reference releases of abi.h:
+// src/common/sdk/nvidia/inc/nvos.h, alloc/alloc_channel.h and class/*.h. Which class takes which:
+// class_table.h.
 #ifndef CGPU_RM_NV_ALLOC_H_
 #define CGPU_RM_NV_ALLOC_H_
 

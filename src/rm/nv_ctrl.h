@@ -1,9 +1,10 @@
 // Parameters of RM controls (what NVOS54.params points to).
 //
-// From NVIDIA/open-gpu-kernel-modules 550.163.01 and 580.95.05 src/common/sdk/nvidia/inc/ctrl/: the
-// file of each group is named. A structure that differs between the two carries the branch in its
-// name. The driver refuses a control whose paramsSize is not its table's
-// (NV_ERR_INVALID_PARAM_STRUCT, src/nvidia/src/libraries/resserv/src/rs_resource.c).
+// From NVIDIA/open-gpu-kernel-modules, the reference releases of abi.h,
+// src/common/sdk/nvidia/inc/ctrl/: the file of each group is named. A structure that changed
+// between branches is named as in nv_structs.h. The driver refuses a control whose paramsSize is
+// not its table's (NV_ERR_INVALID_PARAM_STRUCT,
+// src/nvidia/src/libraries/resserv/src/rs_resource.c).
 #ifndef CGPU_RM_NV_CTRL_H_
 #define CGPU_RM_NV_CTRL_H_
 
@@ -39,7 +40,7 @@ struct NV0000_CTRL_GPU_GET_ID_INFO_PARAMS {
   NvU32 gpuFlags;
   NvU32 deviceInstance;
   NvU32 subDeviceInstance;
-  NvP64 szName;  // embedded pointer; the driver no longer writes through it
+  NvP64 szName;  // embedded pointer; the driver does not write through it
   NvU32 sliStatus;
   NvU32 boardId;
   NvU32 gpuInstance;
@@ -175,7 +176,6 @@ struct NV0000_CTRL_CLIENT_OBJECTS_ARE_DUPLICATES_PARAMS {
 static_assert(sizeof(NV0000_CTRL_CLIENT_OBJECTS_ARE_DUPLICATES_PARAMS) == 12);
 
 // ---- ctrl0000/ctrl0000unix.h
-inline constexpr NvU32 NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TYPE_NONE = 0;
 inline constexpr NvU32 NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TYPE_RM = 1;
 struct NV0000_CTRL_OS_UNIX_EXPORT_OBJECT {
   NvU32 type;
@@ -541,8 +541,6 @@ struct NV2080_CTRL_GR_SET_CTXSW_PREEMPTION_MODE_PARAMS {
 };
 static_assert(sizeof(NV2080_CTRL_GR_SET_CTXSW_PREEMPTION_MODE_PARAMS) == 32);
 inline constexpr NvU32 NV2080_CTRL_GR_SET_CTXSW_PREEMPTION_MODE_FLAGS_CILP = 1U << 0;
-inline constexpr NvU32 NV2080_CTRL_GR_SET_CTXSW_PREEMPTION_MODE_FLAGS_GFXP = 1U << 1;
-inline constexpr NvU32 NV2080_CTRL_SET_CTXSW_PREEMPTION_MODE_COMPUTE_WFI = 0;
 inline constexpr NvU32 NV2080_CTRL_SET_CTXSW_PREEMPTION_MODE_COMPUTE_CTA = 1;
 inline constexpr NvU32 NV2080_CTRL_SET_CTXSW_PREEMPTION_MODE_COMPUTE_CILP = 2;
 

@@ -5,8 +5,8 @@
 // nv-ioctl-numa.h and nv-unix-nvos-params-wrappers.h. A structure that changed between branches
 // carries in its name the first branch that lays it out so (_V535 the oldest, _V580 from 580 on);
 // one that only grew at its end may be here in its longest form. Which size a branch takes stands
-// in the tables. Structures named only for their size (I2C, registry, dma-buf) are in
-// escape_table.cc. Class parameters are in nv_alloc.h, control parameters in nv_ctrl.h.
+// in the tables. Of structures needed only for their size (I2C, registry, NUMA), escape_table.cc
+// has the size. Class parameters are in nv_alloc.h, control parameters in nv_ctrl.h.
 #ifndef CGPU_RM_NV_STRUCTS_H_
 #define CGPU_RM_NV_STRUCTS_H_
 
@@ -164,7 +164,6 @@ struct NVOS32_PARAMETERS {
 static_assert(sizeof(NVOS32_PARAMETERS) == 184);
 
 // NVOS32_ATTR_*, the `attr` word of an allocation (nvos.h).
-inline constexpr BitField NVOS32_ATTR_FORMAT{17, 16};
 inline constexpr BitField NVOS32_ATTR_COMPR{13, 12};
 inline constexpr BitField NVOS32_ATTR_PAGE_SIZE{24, 23};
 inline constexpr NvU32 NVOS32_ATTR_PAGE_SIZE_DEFAULT = 0;
@@ -176,23 +175,18 @@ inline constexpr NvU32 NVOS32_ATTR_LOCATION_VIDMEM = 0;
 inline constexpr NvU32 NVOS32_ATTR_LOCATION_PCI = 1;
 inline constexpr NvU32 NVOS32_ATTR_LOCATION_ANY = 3;
 inline constexpr BitField NVOS32_ATTR_PHYSICALITY{28, 27};
-inline constexpr NvU32 NVOS32_ATTR_PHYSICALITY_DEFAULT = 0;
 inline constexpr NvU32 NVOS32_ATTR_PHYSICALITY_NONCONTIGUOUS = 1;
-inline constexpr NvU32 NVOS32_ATTR_PHYSICALITY_CONTIGUOUS = 2;
 inline constexpr NvU32 NVOS32_ATTR_PHYSICALITY_ALLOW_NONCONTIGUOUS = 3;
 inline constexpr BitField NVOS32_ATTR_COHERENCY{31, 29};
 inline constexpr NvU32 NVOS32_ATTR_COHERENCY_WRITE_BACK = 5;
 // NVOS32_ATTR2_*, the `attr2` word. PAGE_SIZE_HUGE_256GB exists from 580.
 inline constexpr BitField NVOS32_ATTR2_PAGE_SIZE_HUGE{21, 20};
-inline constexpr NvU32 NVOS32_ATTR2_PAGE_SIZE_HUGE_DEFAULT = 0;
-inline constexpr NvU32 NVOS32_ATTR2_PAGE_SIZE_HUGE_2MB = 1;
 inline constexpr NvU32 NVOS32_ATTR2_PAGE_SIZE_HUGE_512MB = 2;
 inline constexpr NvU32 NVOS32_ATTR2_PAGE_SIZE_HUGE_256GB = 3;
 inline constexpr BitField NVOS32_ATTR2_PROTECTION_USER{22, 22};
 inline constexpr NvU32 NVOS32_ATTR2_PROTECTION_USER_READ_ONLY = 1;
 inline constexpr BitField NVOS32_ATTR2_USE_EGM{24, 24};
 // NVOS32_ALLOC_FLAGS_*, the `flags` word.
-inline constexpr NvU32 NVOS32_ALLOC_FLAGS_IGNORE_BANK_PLACEMENT = 0x00000001;
 inline constexpr NvU32 NVOS32_ALLOC_FLAGS_FIXED_ADDRESS_ALLOCATE = 0x00000010;
 inline constexpr NvU32 NVOS32_ALLOC_FLAGS_ALIGNMENT_FORCE = 0x00000100;
 inline constexpr NvU32 NVOS32_ALLOC_FLAGS_MEMORY_HANDLE_PROVIDED = 0x00004000;
@@ -268,7 +262,6 @@ inline constexpr NvU32 NV2080_NOTIFIERS_RC_ERROR = 37;  // class/cl2080_notifica
 
 // NVOS46_FLAGS_*, the `flags` word of a mapping.
 inline constexpr BitField NVOS46_FLAGS_PAGE_SIZE{11, 8};
-inline constexpr NvU32 NVOS46_FLAGS_PAGE_SIZE_DEFAULT = 0;
 inline constexpr NvU32 NVOS46_FLAGS_PAGE_SIZE_4KB = 1;
 inline constexpr NvU32 NVOS46_FLAGS_PAGE_SIZE_BIG = 2;
 inline constexpr NvU32 NVOS46_FLAGS_PAGE_SIZE_BOTH = 3;
@@ -358,7 +351,6 @@ struct NVOS55_PARAMETERS {  // NV_ESC_RM_DUP_OBJECT
 };
 static_assert(sizeof(NVOS55_PARAMETERS) == 28);
 inline constexpr NvU32 NV04_DUP_HANDLE_FLAGS_NONE = 0;
-inline constexpr NvU32 NV04_DUP_HANDLE_FLAGS_REJECT_KERNEL_DUP_PRIVILEGE = 1;
 
 struct NVOS56_PARAMETERS {  // NV_ESC_RM_UPDATE_DEVICE_MAPPING_INFO
   NvHandle hClient;
@@ -382,7 +374,6 @@ struct RS_SHARE_POLICY {
   NvU8 action;
 };
 static_assert(sizeof(RS_SHARE_POLICY) == 12);
-inline constexpr NvU16 RS_SHARE_TYPE_NONE = 0;
 inline constexpr NvU16 RS_SHARE_TYPE_ALL = 1;
 inline constexpr NvU16 RS_SHARE_TYPE_OS_SECURITY_TOKEN = 2;
 inline constexpr NvU16 RS_SHARE_TYPE_CLIENT = 3;
@@ -464,10 +455,8 @@ struct nv_ioctl_rm_api_version_t {  // NV_ESC_CHECK_VERSION_STR
   char versionString[64];
 };
 static_assert(sizeof(nv_ioctl_rm_api_version_t) == 72);
-inline constexpr NvU32 NV_RM_API_VERSION_CMD_STRICT = 0;
 inline constexpr NvU32 NV_RM_API_VERSION_CMD_RELAXED = '1';
 inline constexpr NvU32 NV_RM_API_VERSION_CMD_QUERY = '2';
-inline constexpr NvU32 NV_RM_API_VERSION_REPLY_UNRECOGNIZED = 0;
 inline constexpr NvU32 NV_RM_API_VERSION_REPLY_RECOGNIZED = 1;
 
 struct nv_ioctl_sys_params_t {  // NV_ESC_SYS_PARAMS

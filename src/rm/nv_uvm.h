@@ -1,12 +1,10 @@
 // Parameters of nvidia-uvm's ioctls, as far as anything here reads them.
 //
 // From NVIDIA/open-gpu-kernel-modules kernel-open/nvidia-uvm/uvm_ioctl.h, uvm_linux_ioctl.h and
-// uvm_types.h. A request is the bare number of uvm_table.h, without size or direction; the status
-// is in-band (`rmStatus`). What changed between branches is described by uvm_table.h.
+// uvm_types.h. A request is the bare number of uvm_table.h, which encodes no size; the status is
+// in-band (`rmStatus`). uvm_table.h says what changed between branches.
 #ifndef CGPU_RM_NV_UVM_H_
 #define CGPU_RM_NV_UVM_H_
-
-#include <cstddef>
 
 #include "rm/nv_types.h"
 

@@ -205,13 +205,11 @@ TEST(Classes, ParametersByBranch) {
   }
 }
 
-TEST(Names, OfStatusesAndFbInfo) {
+TEST(Names, OfStatuses) {
   EXPECT_STREQ(StatusName(NV_ERR_NO_MEMORY), "NV_ERR_NO_MEMORY");
   EXPECT_EQ(NV_ERR_NO_MEMORY, 0x51U);
   EXPECT_EQ(NV_ERR_NOT_SUPPORTED, 0x56U);
   EXPECT_EQ(StatusName(0xABCDEF), nullptr);
-  EXPECT_STREQ(FbInfoIndexName(NV2080_CTRL_FB_INFO_INDEX_HEAP_FREE), "HEAP_FREE");
-  EXPECT_EQ(FbInfoIndexName(0x7F), nullptr);
 }
 
 TEST(BitFields, ReadAndWrite) {

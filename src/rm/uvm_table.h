@@ -13,37 +13,10 @@
 
 namespace cgpu::rm {
 
-// Request numbers whose parameters this project reads; the table has all numbers.
-inline constexpr NvU32 UVM_CREATE_RANGE_GROUP = 23;
-inline constexpr NvU32 UVM_DESTROY_RANGE_GROUP = 24;
-inline constexpr NvU32 UVM_REGISTER_GPU_VASPACE = 25;
-inline constexpr NvU32 UVM_UNREGISTER_GPU_VASPACE = 26;
-inline constexpr NvU32 UVM_REGISTER_CHANNEL = 27;
-inline constexpr NvU32 UVM_UNREGISTER_CHANNEL = 28;
-inline constexpr NvU32 UVM_ENABLE_PEER_ACCESS = 29;
-inline constexpr NvU32 UVM_DISABLE_PEER_ACCESS = 30;
-inline constexpr NvU32 UVM_MAP_EXTERNAL_ALLOCATION = 33;
-inline constexpr NvU32 UVM_FREE = 34;
-inline constexpr NvU32 UVM_REGISTER_GPU = 37;
-inline constexpr NvU32 UVM_UNREGISTER_GPU = 38;
-inline constexpr NvU32 UVM_PAGEABLE_MEM_ACCESS = 39;
-inline constexpr NvU32 UVM_SET_PREFERRED_LOCATION = 42;
-inline constexpr NvU32 UVM_SET_ACCESSED_BY = 46;
-inline constexpr NvU32 UVM_UNSET_ACCESSED_BY = 47;
-inline constexpr NvU32 UVM_MIGRATE = 51;
-inline constexpr NvU32 UVM_MIGRATE_RANGE_GROUP = 53;
-inline constexpr NvU32 UVM_MAP_DYNAMIC_PARALLELISM_REGION = 65;
-inline constexpr NvU32 UVM_UNMAP_EXTERNAL = 66;
-inline constexpr NvU32 UVM_ALLOC_SEMAPHORE_POOL = 68;
-inline constexpr NvU32 UVM_CLEAN_UP_ZOMBIE_RESOURCES = 69;
-inline constexpr NvU32 UVM_PAGEABLE_MEM_ACCESS_ON_GPU = 70;
-inline constexpr NvU32 UVM_VALIDATE_VA_RANGE = 72;
-inline constexpr NvU32 UVM_CREATE_EXTERNAL_RANGE = 73;
-inline constexpr NvU32 UVM_MAP_EXTERNAL_SPARSE = 74;
-inline constexpr NvU32 UVM_MM_INITIALIZE = 75;
-inline constexpr NvU32 UVM_ALLOC_DEVICE_P2P = 78;
-inline constexpr NvU32 UVM_INITIALIZE = 0x30000001;
-inline constexpr NvU32 UVM_DEINITIALIZE = 0x30000002;
+// Numbers of the requests. One line there is both the number here and the row below.
+#define CGPU_UVM(name, number, ...) inline constexpr NvU32 name = number;
+#include "rm/uvm.inc"
+#undef CGPU_UVM
 
 struct UvmRow {
   NvU32 request;

@@ -13,7 +13,6 @@
 
 #include "base/file.h"
 #include "base/result.h"
-#include "rm/context_buffers.h"
 #include "rm/control_table.h"
 #include "rm/fb_info.h"
 #include "rm/nv_alloc.h"
@@ -124,24 +123,18 @@ std::string BusAddress(const rm::nv_pci_info_t& pci) {
 }  // namespace
 
 Result<std::vector<Card>> OpenCards(Client& client) {
-  Result<CardInfos> infos = ReadCardInfos(client);
-  if (!infos.ok()) {
-    return infos.error();
-  }
-  std::sort(infos->begin(), infos->end(), [](const auto& x, const auto& y) {
+  CGPU_ASSIGN_OR_RETURN(auto infos, ReadCardInfos(client));
+  std::sort(infos.begin(), infos.end(), [](const auto& x, const auto& y) {
     return std::make_tuple(x.valid == 0, x.pci_info.domain, x.pci_info.bus, x.pci_info.slot) <
            std::make_tuple(y.valid == 0, y.pci_info.domain, y.pci_info.bus, y.pci_info.slot);
   });
   std::vector<Card> cards;
-  for (const rm::nv_ioctl_card_info_t& info : *infos) {
+  for (const rm::nv_ioctl_card_info_t& info : infos) {
     if (info.valid == 0) {
       break;
     }
-    Result<UniqueFd> file = OpenCardFile(client, info.minor_number);
-    if (!file.ok()) {
-      return file.error();
-    }
-    if (!file->valid()) {
+    CGPU_ASSIGN_OR_RETURN(auto file, OpenCardFile(client, info.minor_number));
+    if (!file.valid()) {
       continue;
     }
     Card card;
@@ -149,7 +142,7 @@ Result<std::vector<Card>> OpenCards(Client& client) {
     card.gpu_id = info.gpu_id;
     card.minor = info.minor_number;
     card.bdf = BusAddress(info.pci_info);
-    card.file = std::move(*file);
+    card.file = std::move(file);
     CGPU_TRY(AskIdentity(client, card));
     CGPU_TRY(AllocDevice(client, card));
     cards.push_back(std::move(card));
@@ -157,41 +150,20 @@ Result<std::vector<Card>> OpenCards(Client& client) {
   return cards;
 }
 
-Result<std::vector<rm::NvU32>> ReadFbInfos(Client& client, const Card& card,
-                                           const std::vector<rm::NvU32>& indices) {
+Result<FbInfo> ReadFbInfo(Client& client, const Card& card) {
   // The list is fixed in length, and its length differs between branches; the head is the same.
   rm::NV2080_CTRL_FB_GET_INFO_V2_PARAMS_V580 params = {};
-  if (indices.size() > client.abi().fb_info_v2_count) {
-    return Error{Code::kInvalid, 0, "too many FB info indices at once", {}};
-  }
-  params.fbInfoListSize = static_cast<rm::NvU32>(indices.size());
-  for (std::size_t i = 0; i < indices.size(); ++i) {
-    params.fbInfoList[i].index = indices[i];
-  }
+  params.fbInfoListSize = 2;
+  params.fbInfoList[0].index = rm::NV2080_CTRL_FB_INFO_INDEX_HEAP_SIZE;
+  params.fbInfoList[1].index = rm::NV2080_CTRL_FB_INFO_INDEX_HEAP_FREE;
   const Outcome outcome =
       client.Control(card.subdevice, rm::NV2080_CTRL_CMD_FB_GET_INFO_V2, &params,
                      rm::ControlSize(client.abi(), rm::NV2080_CTRL_CMD_FB_GET_INFO_V2));
   if (!outcome.ok()) {
     return CallError(outcome, "asking for the memory of card " + card.bdf);
   }
-  std::vector<rm::NvU32> values;
-  values.reserve(indices.size());
-  for (std::size_t i = 0; i < indices.size(); ++i) {
-    values.push_back(params.fbInfoList[i].data);
-  }
-  return values;
-}
-
-Result<FbInfo> ReadFbInfo(Client& client, const Card& card) {
-  Result<std::vector<rm::NvU32>> kib =
-      ReadFbInfos(client, card,
-                  {rm::NV2080_CTRL_FB_INFO_INDEX_HEAP_SIZE, rm::NV2080_CTRL_FB_INFO_INDEX_HEAP_FREE,
-                   rm::NV2080_CTRL_FB_INFO_INDEX_TOTAL_RAM_SIZE});
-  if (!kib.ok()) {
-    return kib.error();
-  }
-  return FbInfo{std::uint64_t{(*kib)[0]} << 10, std::uint64_t{(*kib)[1]} << 10,
-                std::uint64_t{(*kib)[2]} << 10};
+  return FbInfo{std::uint64_t{params.fbInfoList[0].data} << 10,
+                std::uint64_t{params.fbInfoList[1].data} << 10};
 }
 
 Result<std::vector<ProcessUse>> ReadProcesses(Client& client, const Card& card) {
@@ -231,35 +203,6 @@ Result<std::vector<ProcessUse>> ReadProcesses(Client& client, const Card& card) 
   std::sort(processes.begin(), processes.end(),
             [](const ProcessUse& x, const ProcessUse& y) { return x.pid < y.pid; });
   return processes;
-}
-
-Result<std::uint64_t> ReadContextGroupBytes(Client& client, const Card& card) {
-  rm::ContextBufferSizes sizes = {};
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    rm::NV2080_CTRL_GR_GET_ENGINE_CONTEXT_PROPERTIES_PARAMS params = {};
-    params.engineId = rm::kGroupContextBuffers[i];
-    const Outcome outcome =
-        client.Control(card.subdevice, rm::NV2080_CTRL_CMD_GR_GET_ENGINE_CONTEXT_PROPERTIES,
-                       &params, sizeof(params));
-    if (outcome == Outcome{0, rm::NV_ERR_NOT_SUPPORTED}) {
-      continue;  // the GPU has no such buffer
-    }
-    if (!outcome.ok()) {
-      return CallError(outcome, "asking for the context buffers of card " + card.bdf);
-    }
-    sizes[i] = params.size;
-  }
-  // The list is first and the same on all branches; what follows it is not asked for.
-  rm::NV2080_CTRL_GR_GET_INFO_V2_PARAMS_V610 info = {};
-  info.grInfoListSize = 1;
-  info.grInfoList[0].index = rm::NV2080_CTRL_GR_INFO_INDEX_MAX_SUBCONTEXT_COUNT;
-  const Outcome outcome =
-      client.Control(card.subdevice, rm::NV2080_CTRL_CMD_GR_GET_INFO_V2, &info,
-                     rm::ControlSize(client.abi(), rm::NV2080_CTRL_CMD_GR_GET_INFO_V2));
-  if (!outcome.ok()) {
-    return CallError(outcome, "asking for the context buffers of card " + card.bdf);
-  }
-  return rm::ContextGroupBytes(sizes, info.grInfoList[0].data);
 }
 
 Outcome AllocVidmem(Client& client, const Card& card, rm::VidmemRequest* request,

@@ -36,15 +36,10 @@ struct Card {
 struct FbInfo {
   std::uint64_t total = 0;  // bytes that can be allocated on an idle GPU (HEAP_SIZE)
   std::uint64_t free = 0;   // free bytes (HEAP_FREE)
-  std::uint64_t ram = 0;    // bytes of memory on the GPU (TOTAL_RAM_SIZE)
 
   [[nodiscard]] std::uint64_t used() const { return total > free ? total - free : 0; }
 };
 [[nodiscard]] Result<FbInfo> ReadFbInfo(Client& client, const Card& card);
-
-// Reads several FB info indices at once; values as the driver gives them (KiB).
-[[nodiscard]] Result<std::vector<rm::NvU32>> ReadFbInfos(Client& client, const Card& card,
-                                                         const std::vector<rm::NvU32>& indices);
 
 struct ProcessUse {
   std::uint32_t pid = 0;
@@ -52,9 +47,6 @@ struct ProcessUse {
 };
 // Reads the processes that the driver shows to this client; leaves out those that end meanwhile.
 [[nodiscard]] Result<std::vector<ProcessUse>> ReadProcesses(Client& client, const Card& card);
-
-// Reads the bytes that one channel group takes on this GPU: rm/context_buffers.h.
-[[nodiscard]] Result<std::uint64_t> ReadContextGroupBytes(Client& client, const Card& card);
 
 // Allocates memory on the GPU (class NV01_MEMORY_LOCAL_USER, child of the device). On success
 // request.size is what the driver says it gave.

@@ -6,8 +6,6 @@
 
 #include "base/file.h"
 #include "rm/nv_classes.h"
-#include "rm/nv_controls.h"
-#include "rm/nv_ctrl.h"
 
 namespace cgpu::rmclient {
 namespace {
@@ -28,26 +26,20 @@ Result<UniqueFd> OpenControlFile(const std::string& path) {
 }  // namespace
 
 Result<Client> Client::Open(DevicePaths paths) {
-  Result<UniqueFd> ctl = OpenControlFile(paths.ctl);
-  if (!ctl.ok()) {
-    return ctl.error();
-  }
-  Result<std::string> version = QueryDriverVersion(ctl->get());
-  if (!version.ok()) {
-    return version.error();
-  }
-  const std::optional<rm::DriverVersion> parsed = rm::ParseDriverVersion(*version);
+  CGPU_ASSIGN_OR_RETURN(auto ctl, OpenControlFile(paths.ctl));
+  CGPU_ASSIGN_OR_RETURN(auto version, QueryDriverVersion(ctl.get()));
+  const std::optional<rm::DriverVersion> parsed = rm::ParseDriverVersion(version);
   const rm::Abi* abi = parsed ? rm::FindAbi(*parsed) : nullptr;
   if (abi == nullptr) {
-    return rm::UnsupportedDriver(*version);
+    return rm::UnsupportedDriver(version);
   }
   rm::NvHandle handle = 0;
   const Outcome outcome =
-      rmclient::Alloc(ctl->get(), 0, 0, &handle, rm::NV01_ROOT_CLIENT, nullptr, 0);
+      rmclient::Alloc(ctl.get(), 0, 0, &handle, rm::NV01_ROOT_CLIENT, nullptr, 0);
   if (!outcome.ok()) {
     return CallError(outcome, "making a client of the NVIDIA driver");
   }
-  return Client(std::move(paths), std::move(*ctl), std::move(*version), abi, handle);
+  return Client(std::move(paths), std::move(ctl), std::move(version), abi, handle);
 }
 
 Client::Client(DevicePaths paths, UniqueFd ctl, std::string driver_version, const rm::Abi* abi,
@@ -115,37 +107,6 @@ Outcome Client::Dup(rm::NvHandle parent, rm::NvHandle* handle, rm::NvHandle sour
 
 Outcome Client::Share(rm::NvHandle object, const rm::RS_SHARE_POLICY& policy) {
   return rmclient::Share(fd(), handle_, object, policy);
-}
-
-Result<UniqueFd> Client::ExportObject(rm::NvHandle device, rm::NvHandle parent,
-                                      rm::NvHandle object) {
-  Result<UniqueFd> file = OpenControlFile(paths_.ctl);
-  if (!file.ok()) {
-    return file.error();
-  }
-  rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS params = {};
-  params.object.type = rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TYPE_RM;
-  params.object.data.rmObject = {device, parent, object};
-  params.fd = file->get();
-  const Outcome outcome =
-      Control(handle_, rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD, &params, sizeof(params));
-  if (!outcome.ok()) {
-    return CallError(outcome, "exporting an object to a file");
-  }
-  return std::move(*file);
-}
-
-Result<rm::NvHandle> Client::ImportObject(int fd, rm::NvHandle device, rm::NvHandle parent) {
-  rm::NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS params = {};
-  params.fd = fd;
-  params.object.type = rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TYPE_RM;
-  params.object.data.rmObject = {device, parent, NewHandle()};
-  const Outcome outcome =
-      Control(handle_, rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD, &params, sizeof(params));
-  if (!outcome.ok()) {
-    return CallError(outcome, "importing an object from a file");
-  }
-  return params.object.data.rmObject.hObject;
 }
 
 }  // namespace cgpu::rmclient

@@ -48,14 +48,6 @@ class Client {
                             rm::NvHandle source_object);
   [[nodiscard]] Outcome Share(rm::NvHandle object, const rm::RS_SHARE_POLICY& policy);
 
-  // Exports an object of this client as a file. Every process that has the file can import the
-  // object, and the object lives until the last copy of the file is closed. `device` is the
-  // object's device, 0 if it has none.
-  [[nodiscard]] Result<UniqueFd> ExportObject(rm::NvHandle device, rm::NvHandle parent,
-                                              rm::NvHandle object);
-  // Imports the object of such a file as a child of `parent`; returns its handle.
-  [[nodiscard]] Result<rm::NvHandle> ImportObject(int fd, rm::NvHandle device, rm::NvHandle parent);
-
  private:
   Client(DevicePaths paths, UniqueFd ctl, std::string driver_version, const rm::Abi* abi,
          rm::NvHandle handle);

@@ -13,18 +13,15 @@ Result<Mapping> Mapping::Make(const Client& client, const Card& card, rm::NvHand
                               std::size_t length, Of of) {
   // The driver remembers one mapping per open file, so each gets a file of its own.
   const bool of_card = of == Of::kCard;
-  Result<UniqueFd> file =
-      OpenFile(of_card ? client.paths().card(card.minor) : client.paths().ctl, O_RDWR);
-  if (!file.ok()) {
-    return file.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(
+      auto file, OpenFile(of_card ? client.paths().card(card.minor) : client.paths().ctl, O_RDWR));
   rm::nv_ioctl_nvos33_parameters_with_fd call = {};
   call.params.hClient = client.handle();
   call.params.hDevice = card.device;
   call.params.hMemory = memory;
   call.params.length = length;
   call.params.flags = of_card ? 0 : rm::NVOS33_FLAGS_ACCESS_READ_ONLY;
-  call.fd = file->get();
+  call.fd = file.get();
   const Outcome outcome = MapMemory(client.fd(), &call);
   if (!outcome.ok()) {
     return CallError(outcome, "mapping memory of card " + card.bdf);
@@ -36,7 +33,7 @@ Result<Mapping> Mapping::Make(const Client& client, const Card& card, rm::NvHand
   mapping.unmap_.hMemory = memory;
   mapping.unmap_.pLinearAddress = call.params.pLinearAddress;
   void* data = mmap(nullptr, length, of_card ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED,
-                    file->get(), 0);
+                    file.get(), 0);
   if (data == MAP_FAILED) {
     return ErrnoError(Code::kInternal, errno, "mapping memory of card " + card.bdf);
   }
@@ -45,7 +42,7 @@ Result<Mapping> Mapping::Make(const Client& client, const Card& card, rm::NvHand
   }
   mapping.data_ = data;
   mapping.size_ = length;
-  mapping.file_ = std::move(*file);
+  mapping.file_ = std::move(file);
   return mapping;
 }
 

@@ -11,7 +11,6 @@
 
 #include "base/fd.h"
 #include "base/result.h"
-#include "rm/abi.h"
 #include "rm/nv_status.h"
 #include "rm/nv_structs.h"
 
@@ -31,31 +30,40 @@ struct Outcome {
 // NV_ERR_NO_MEMORY, kPermission, kUnsupported, ... `outcome` must not be ok().
 [[nodiscard]] Error CallError(const Outcome& outcome, const std::string& what);
 
-// Calls ioctl(2) with all 64 bits of `request` in the register. Returns 0 or the errno.
-[[nodiscard]] int RawIoctl(int fd, unsigned long request, void* params);
-// Does the same with the vendor's type and direction bits.
-[[nodiscard]] int Escape(int fd, rm::NvU8 nr, void* params, std::size_t size);
+// The way into the driver. Tests of the shim put a driver of their own in its place. Thread-safe.
+class GpuCalls {
+ public:
+  virtual ~GpuCalls() = default;
+  // Makes the ioctl on `file`, with all 64 bits of `request` in the register and the parameters at
+  // `params`. Returns its errno, or 0.
+  [[nodiscard]] virtual int Call(int file, unsigned long request, void* params) = 0;
+};
+
+// Returns the kernel's.
+[[nodiscard]] GpuCalls& KernelGpuCalls();
+
+// Makes the call with the vendor's type and direction bits. Returns 0 or the errno.
+[[nodiscard]] int Escape(int fd, rm::NvU8 nr, void* params, std::size_t size,
+                         GpuCalls& calls = KernelGpuCalls());
 
 // Make the RM calls. `handle` is in and out: 0 lets the driver choose.
 [[nodiscard]] Outcome Alloc(int fd, rm::NvHandle client, rm::NvHandle parent, rm::NvHandle* handle,
-                            rm::NvU32 class_number, void* params, rm::NvU32 params_size);
-[[nodiscard]] Outcome Free(int fd, rm::NvHandle client, rm::NvHandle parent, rm::NvHandle object);
+                            rm::NvU32 class_number, void* params, rm::NvU32 params_size,
+                            GpuCalls& calls = KernelGpuCalls());
+[[nodiscard]] Outcome Free(int fd, rm::NvHandle client, rm::NvHandle parent, rm::NvHandle object,
+                           GpuCalls& calls = KernelGpuCalls());
 [[nodiscard]] Outcome Control(int fd, rm::NvHandle client, rm::NvHandle object, rm::NvU32 cmd,
-                              void* params, rm::NvU32 params_size);
+                              void* params, rm::NvU32 params_size,
+                              GpuCalls& calls = KernelGpuCalls());
 [[nodiscard]] Outcome Dup(int fd, rm::NvHandle client, rm::NvHandle parent, rm::NvHandle* handle,
-                          rm::NvHandle source_client, rm::NvHandle source_object, rm::NvU32 flags);
+                          rm::NvHandle source_client, rm::NvHandle source_object, rm::NvU32 flags,
+                          GpuCalls& calls = KernelGpuCalls());
 [[nodiscard]] Outcome Share(int fd, rm::NvHandle client, rm::NvHandle object,
                             const rm::RS_SHARE_POLICY& policy);
-[[nodiscard]] Outcome VidHeap(int fd, rm::NVOS32_PARAMETERS* params);
 // Maps memory. `params.fd` is the file that the mapping is made on; each mapping needs a new file
 // of the GPU.
 [[nodiscard]] Outcome MapMemory(int fd, rm::nv_ioctl_nvos33_parameters_with_fd* params);
 [[nodiscard]] Outcome UnmapMemory(int fd, rm::NVOS34_PARAMETERS* params);
-
-// Maps the first `length` bytes of `memory` into a VA range, at an address that the driver chooses.
-[[nodiscard]] Outcome MapMemoryDma(int fd, const rm::Abi& abi, rm::NvHandle client,
-                                   rm::NvHandle device, rm::NvHandle range, rm::NvHandle memory,
-                                   rm::NvU64 length, rm::NvU64* address);
 
 // Ties a GPU's file to the control file whose clients it serves. Returns 0 or the errno.
 [[nodiscard]] int RegisterFd(int card_fd, int ctl_fd);
@@ -70,9 +78,6 @@ struct DevicePaths {
 
   // Returns the usual names in a folder: "/dev".
   [[nodiscard]] static DevicePaths InFolder(const std::string& folder);
-  // Returns the paths of a simulated node seen from outside: each file in a folder of its own under
-  // MOUNT/dev.
-  [[nodiscard]] static DevicePaths OfSimulatedMount(const std::string& mount);
 };
 
 }  // namespace cgpu::rmclient

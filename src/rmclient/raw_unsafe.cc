@@ -1,11 +1,8 @@
-#include <fcntl.h>
 #include <sys/ioctl.h>
 
 #include <cerrno>
 #include <cstring>
 
-#include "rm/escape_table.h"
-#include "rm/nv_classes.h"
 #include "rm/nv_escape.h"
 #include "rmclient/raw.h"
 
@@ -15,6 +12,13 @@ namespace {
 rm::NvP64 Address(const void* pointer) {
   return reinterpret_cast<rm::NvP64>(pointer);
 }
+
+class Kernel final : public GpuCalls {
+ public:
+  int Call(int file, unsigned long request, void* params) override {
+    return ioctl(file, request, params) < 0 ? errno : 0;
+  }
+};
 
 Code CodeOf(const Outcome& outcome) {
   if (outcome.sys_errno != 0) {
@@ -83,16 +87,17 @@ Error CallError(const Outcome& outcome, const std::string& what) {
   return Error{CodeOf(outcome), outcome.sys_errno, what + ": " + Describe(outcome), {}};
 }
 
-int RawIoctl(int fd, unsigned long request, void* params) {
-  return ioctl(fd, request, params) < 0 ? errno : 0;
+GpuCalls& KernelGpuCalls() {
+  static Kernel kernel;
+  return kernel;
 }
 
-int Escape(int fd, rm::NvU8 nr, void* params, std::size_t size) {
-  return RawIoctl(fd, rm::EscapeRequest(nr, static_cast<rm::NvU32>(size)), params);
+int Escape(int fd, rm::NvU8 nr, void* params, std::size_t size, GpuCalls& calls) {
+  return calls.Call(fd, rm::EscapeRequest(nr, static_cast<rm::NvU32>(size)), params);
 }
 
 Outcome Alloc(int fd, rm::NvHandle client, rm::NvHandle parent, rm::NvHandle* handle,
-              rm::NvU32 class_number, void* params, rm::NvU32 params_size) {
+              rm::NvU32 class_number, void* params, rm::NvU32 params_size, GpuCalls& calls) {
   rm::NVOS64_PARAMETERS call = {};
   call.hRoot = client;
   call.hObjectParent = parent;
@@ -100,34 +105,36 @@ Outcome Alloc(int fd, rm::NvHandle client, rm::NvHandle parent, rm::NvHandle* ha
   call.hClass = class_number;
   call.pAllocParms = Address(params);
   call.paramsSize = params_size;
-  const int error = Escape(fd, rm::NV_ESC_RM_ALLOC, &call, sizeof(call));
+  const int error = Escape(fd, rm::NV_ESC_RM_ALLOC, &call, sizeof(call), calls);
   *handle = call.hObjectNew;
   return {error, call.status};
 }
 
-Outcome Free(int fd, rm::NvHandle client, rm::NvHandle parent, rm::NvHandle object) {
+Outcome Free(int fd, rm::NvHandle client, rm::NvHandle parent, rm::NvHandle object,
+             GpuCalls& calls) {
   rm::NVOS00_PARAMETERS call = {};
   call.hRoot = client;
   call.hObjectParent = parent;
   call.hObjectOld = object;
-  const int error = Escape(fd, rm::NV_ESC_RM_FREE, &call, sizeof(call));
+  const int error = Escape(fd, rm::NV_ESC_RM_FREE, &call, sizeof(call), calls);
   return {error, call.status};
 }
 
 Outcome Control(int fd, rm::NvHandle client, rm::NvHandle object, rm::NvU32 cmd, void* params,
-                rm::NvU32 params_size) {
+                rm::NvU32 params_size, GpuCalls& calls) {
   rm::NVOS54_PARAMETERS call = {};
   call.hClient = client;
   call.hObject = object;
   call.cmd = cmd;
   call.params = Address(params);
   call.paramsSize = params_size;
-  const int error = Escape(fd, rm::NV_ESC_RM_CONTROL, &call, sizeof(call));
+  const int error = Escape(fd, rm::NV_ESC_RM_CONTROL, &call, sizeof(call), calls);
   return {error, call.status};
 }
 
 Outcome Dup(int fd, rm::NvHandle client, rm::NvHandle parent, rm::NvHandle* handle,
-            rm::NvHandle source_client, rm::NvHandle source_object, rm::NvU32 flags) {
+            rm::NvHandle source_client, rm::NvHandle source_object, rm::NvU32 flags,
+            GpuCalls& calls) {
   rm::NVOS55_PARAMETERS call = {};
   call.hClient = client;
   call.hParent = parent;
@@ -135,7 +142,7 @@ Outcome Dup(int fd, rm::NvHandle client, rm::NvHandle parent, rm::NvHandle* hand
   call.hClientSrc = source_client;
   call.hObjectSrc = source_object;
   call.flags = flags;
-  const int error = Escape(fd, rm::NV_ESC_RM_DUP_OBJECT, &call, sizeof(call));
+  const int error = Escape(fd, rm::NV_ESC_RM_DUP_OBJECT, &call, sizeof(call), calls);
   *handle = call.hObject;
   return {error, call.status};
 }
@@ -147,38 +154,6 @@ Outcome Share(int fd, rm::NvHandle client, rm::NvHandle object, const rm::RS_SHA
   call.sharePolicy = policy;
   const int error = Escape(fd, rm::NV_ESC_RM_SHARE, &call, sizeof(call));
   return {error, call.status};
-}
-
-Outcome VidHeap(int fd, rm::NVOS32_PARAMETERS* params) {
-  const int error = Escape(fd, rm::NV_ESC_RM_VID_HEAP_CONTROL, params, sizeof(*params));
-  return {error, params->status};
-}
-
-namespace {
-
-template <class Parameters>
-Outcome MapDmaAs(int fd, Parameters params, rm::NvU64* address) {
-  const int error = Escape(fd, rm::NV_ESC_RM_MAP_MEMORY_DMA, &params, sizeof(params));
-  *address = params.dmaOffset;
-  return {error, params.status};
-}
-
-}  // namespace
-
-Outcome MapMemoryDma(int fd, const rm::Abi& abi, rm::NvHandle client, rm::NvHandle device,
-                     rm::NvHandle range, rm::NvHandle memory, rm::NvU64 length,
-                     rm::NvU64* address) {
-  const auto fill = [&](auto params) {
-    params.hClient = client;
-    params.hDevice = device;
-    params.hDma = range;
-    params.hMemory = memory;
-    params.length = length;
-    return MapDmaAs(fd, params, address);
-  };
-  const bool longer =
-      rm::EscapeAcceptsSize(abi, rm::NV_ESC_RM_MAP_MEMORY_DMA, sizeof(rm::NVOS46_PARAMETERS_V580));
-  return longer ? fill(rm::NVOS46_PARAMETERS_V580{}) : fill(rm::NVOS46_PARAMETERS_V535{});
 }
 
 Outcome MapMemory(int fd, rm::nv_ioctl_nvos33_parameters_with_fd* params) {
@@ -209,13 +184,6 @@ Result<std::string> QueryDriverVersion(int ctl_fd) {
 DevicePaths DevicePaths::InFolder(const std::string& folder) {
   return {folder + "/nvidiactl",
           [folder](unsigned minor) { return folder + "/nvidia" + std::to_string(minor); }};
-}
-
-DevicePaths DevicePaths::OfSimulatedMount(const std::string& mount) {
-  return {mount + "/dev/ctl/nvidiactl", [mount](unsigned minor) {
-            const std::string number = std::to_string(minor);
-            return mount + "/dev/gpu" + number + "/nvidia" + number;
-          }};
 }
 
 }  // namespace cgpu::rmclient

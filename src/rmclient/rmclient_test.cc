@@ -33,13 +33,10 @@ TEST(CallError, TellsKindsOfFailureApart) {
             "doing it: out of memory (NV_ERR_NO_MEMORY)");
 }
 
-TEST(DevicePaths, OfBothKindsOfNode) {
+TEST(DevicePaths, InAFolder) {
   const DevicePaths real = DevicePaths::InFolder("/dev");
   EXPECT_EQ(real.ctl, "/dev/nvidiactl");
   EXPECT_EQ(real.card(3), "/dev/nvidia3");
-  const DevicePaths simulated = DevicePaths::OfSimulatedMount("/node/mnt");
-  EXPECT_EQ(simulated.ctl, "/node/mnt/dev/ctl/nvidiactl");
-  EXPECT_EQ(simulated.card(1), "/node/mnt/dev/gpu1/nvidia1");
 }
 
 TEST(Client, WithoutADriverSaysSo) {

@@ -7,7 +7,6 @@
 #ifndef CGPU_RMCLIENT_SWITCHES_H_
 #define CGPU_RMCLIENT_SWITCHES_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <vector>
 

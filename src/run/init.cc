@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "base/fd.h"
-#include "base/file.h"
 #include "base/result.h"
 #include "os/messages.h"
 #include "os/namespaces.h"

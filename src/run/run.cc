@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
@@ -36,23 +35,6 @@ namespace {
 constexpr int kShimEndMs = 3'000;
 // Longest begin of a made-up name: more than a name can have.
 constexpr std::size_t kMaxStem = 64;
-
-// Removes the container's files when it has ended, however it ends.
-class Cleanup {
- public:
-  Cleanup(const Registry& registry, std::string id) : registry_(registry), id_(std::move(id)) {}
-  Cleanup(const Cleanup&) = delete;
-  Cleanup& operator=(const Cleanup&) = delete;
-  ~Cleanup() {
-    if (const auto lock = registry_.Lock(); lock.ok()) {
-      registry_.RemoveIfDead(lock.value(), id_);
-    }
-  }
-
- private:
-  const Registry& registry_;
-  std::string id_;
-};
 
 // Returns the folders that a container must not reach: other nodes' files, and all admin sockets.
 // `own`: the folder of the sockets that this container uses.
@@ -101,7 +83,7 @@ Result<InitOptions> InitOptionsFor(const RunOptions& options, const Caller& call
   CGPU_ASSIGN_OR_RETURN(auto directory, WorkingDirectory());
   InitOptions init;
   init.tree = std::move(tree);
-  init.tree.shield = true;
+  init.tree.mask_machine = true;
   init.command = options.command;
   init.working_directory = directory;
   init.inherited = caller.inherited;
@@ -110,10 +92,6 @@ Result<InitOptions> InitOptionsFor(const RunOptions& options, const Caller& call
   init.uid = geteuid();
   init.gid = getegid();
   return init;
-}
-
-std::string StemOf(const RunOptions& options) {
-  return options.command[0].substr(options.command[0].rfind('/') + 1);
 }
 
 // Runs the container from process 1 to its end, under a shim that is ready.
@@ -149,7 +127,7 @@ Result<UniqueFd> OpenRecord(const std::string& path, const ShimConfig& config) {
 Result<int> RunReserved(Reserved& reserved, const Registry& registry, const Node& node,
                         const RunOptions& options, const Caller& caller,
                         const sandbox::FilterOptions& filter) {
-  const Cleanup cleanup(registry, reserved.reservation.id);
+  const Giveback at_its_end(registry, reserved.reservation.id);
   CGPU_ASSIGN_OR_RETURN(const auto init, InitOptionsFor(options, caller, filter,
                                                         TreeFor(node, reserved.grant,
                                                                 HiddenFolders(registry.folder()))));
@@ -192,16 +170,8 @@ Result<int> RunByItself(const RunOptions& options, const Caller& caller,
     std::fprintf(stderr, "cgpu: %s\n", notice.c_str());
   }
   CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
-  Wish wish;
-  wish.request = options.request.resources;
-  wish.compute = options.request.compute;
-  wish.name = options.name;
-  wish.stem = StemOf(options);
-  wish.origin = options.request.origin;
-  wish.user = getuid();
-  wish.max_inst = options.max_inst;
   TellIfNobodyGoverns(options);
-  CGPU_ASSIGN_OR_RETURN(auto reserved, Reserve(registry, node, wish));
+  CGPU_ASSIGN_OR_RETURN(auto reserved, Reserve(registry, node, options.request));
   return RunReserved(reserved, registry, node, options, caller, filter);
 }
 
@@ -212,8 +182,8 @@ Result<CreationReply> AskForSlice(const RunOptions& options, bool killable) {
   }
   CreationRequest request;
   CommandRequest& command = request.command.emplace();
-  command.name = options.name;
-  command.stem = StemOf(options).substr(0, kMaxStem);
+  command.name = options.request.name;
+  command.stem = options.request.stem.substr(0, kMaxStem);
   command.node = options.node;
   command.killable = killable;
   command.flags = options.flags;

@@ -7,20 +7,17 @@
 
 #include "base/result.h"
 #include "grant/flags.h"
-#include "grant/grant.h"
 
 namespace cgpu {
 
 struct RunOptions {
   GrantFlags flags;
-  FlagsRequest request;                 // request that they come to
-  std::string name;                     // empty: one is made up
-  std::string node;                     // empty: see FindNode()
-  std::string record;                   // file to record the container's calls in, or empty
-  std::string daemon;                   // cgpud's socket
-  std::string group;                    // group whose members may ask it
-  bool alone = false;                   // for an ordinary user: without the daemon
-  unsigned max_inst = kDefaultMaxInst;  // see Wish
+  SliceRequest request;  // request that they come to
+  std::string node;      // empty: see FindNode()
+  std::string record;    // file to record the container's calls in, or empty
+  std::string daemon;    // cgpud's socket
+  std::string group;     // group whose members may ask it
+  bool alone = false;    // for an ordinary user: without the daemon
   std::vector<std::string> command;
 };
 

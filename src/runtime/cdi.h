@@ -29,9 +29,9 @@ struct DriverFiles {
 // "nvidia.com/gpu". kInvalid for what is no specification. Pure.
 [[nodiscard]] Result<DriverFiles> ParseCdi(std::string_view text);
 
-// Reads the specifications in the last of `folders` that has any: as CDI has it, what lies in
-// /var/run/cdi goes before what lies in /etc/cdi. Folders need not exist. Files that cannot be read
-// or understood and that may be about NVIDIA's GPUs are errors.
+// Reads the specifications in the last of `folders` that has any, and no others. As in CDI,
+// /var/run/cdi comes last and so replaces /etc/cdi. Folders need not exist. Files that cannot be
+// read or understood and that may be about NVIDIA's GPUs are errors.
 [[nodiscard]] Result<DriverFiles> ReadCdi(const std::vector<std::string>& folders);
 
 }  // namespace cgpu

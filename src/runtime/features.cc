@@ -23,7 +23,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kPatience{10};
+constexpr std::chrono::seconds kTimeout{10};
 constexpr std::size_t kMaxOutput = std::size_t{1} << 20;
 constexpr std::size_t kMaxDepth = 32;
 constexpr const char* kFlag = "SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV";
@@ -110,7 +110,7 @@ Result<std::string> OutputOf(const std::string& program, const char* argument) {
     return ErrnoError(Code::kNotFound, error, "cannot execute " + program);
   }
   std::string output;
-  const auto deadline = Clock::now() + kPatience;
+  const auto deadline = Clock::now() + kTimeout;
   const bool whole = ReadOutput(from.get(), deadline, output) && EndsUntil(child, deadline);
   if (!whole) {
     kill(child, SIGKILL);

@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <cstddef>
 #include <nlohmann/json.hpp>
-#include <string_view>
 #include <utility>
 
 #include "base/file.h"

@@ -26,7 +26,7 @@ struct SeccompListener {
   bool killable = false;
 };
 
-// Returns the profile for a container with a slice. What the profile denies stays denied.
+// Returns the profile for a container with a slice. Calls that the profile denies stay denied.
 // kConflict: the profile has a listener of its own; a container has room for one.
 [[nodiscard]] Result<SeccompProfile> ProfileForSlice(const std::optional<SeccompProfile>& profile,
                                                      const SeccompListener& listener);

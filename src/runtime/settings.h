@@ -1,5 +1,5 @@
-// Settings of the host's administrator: /etc/cgpu/config.yaml, read by cgpud, cgpu-runtime and a
-// user's `cgpu run`.
+// Settings of the host's administrator: /etc/cgpu/config.yaml, read by cgpud, cgpu-runtime and
+// cgpu. `cgpu run` uses only `socket`, `group` and, where it takes the slice itself, `max_inst`.
 //
 //   node: ""             # a simulated node's name; empty: the host's driver, see FindNode()
 //   runtime: runc        # the OCI runtime that makes containers: a program in PATH, or a path

@@ -380,14 +380,10 @@ std::optional<std::string> CapabilityPastSlices(const ContainerSpec& spec) {
 Result<std::string> ChangeSpec(std::string_view text, const SpecChanges& changes) {
   CGPU_ASSIGN_OR_RETURN(auto parsed, Parse(text));
   Json& root = parsed;
-  if (const auto spec = Read(root); !spec.ok()) {
-    return spec.error();
-  }
+  CGPU_TRY(Read(root));
   Json& linux_part = Make(root, "linux", Json::value_t::object);
   CGPU_ASSIGN_OR_RETURN(const auto resources, Object(linux_part, "resources"));
-  if (const auto rules = List(*resources, "devices"); !rules.ok()) {
-    return rules.error();
-  }
+  CGPU_TRY(List(*resources, "devices"));
   ChangeDevices(linux_part, changes);
   linux_part["seccomp"] = Json::parse(FormatSeccompProfile(changes.seccomp));
   ChangeMounts(Make(root, "mounts", Json::value_t::array), changes);
@@ -399,9 +395,7 @@ Result<std::string> ChangeSpec(std::string_view text, const SpecChanges& changes
 
 Result<std::string> ChangeSeccomp(std::string_view text, const SeccompProfile& profile) {
   CGPU_ASSIGN_OR_RETURN(auto root, Parse(text));
-  if (const auto linux_part = Object(root, "linux"); !linux_part.ok()) {
-    return linux_part.error();
-  }
+  CGPU_TRY(Object(root, "linux"));
   Make(root, "linux", Json::value_t::object)["seccomp"] =
       Json::parse(FormatSeccompProfile(profile));
   return root.dump();

@@ -1,9 +1,9 @@
 // A container's OCI configuration, config.json of its bundle (opencontainers/runtime-spec
 // config.md): what matters to a slice, and the changes that a slice needs.
 //
-// Pure. Whatever is not changed stays as it was, also fields that cgpu does not know. The container
-// engine wrote the text, but much of it is from the container's user. So it is bounded in size and
-// depth, and what is read must be well-formed.
+// Pure. Everything that is not changed stays as it was, also fields that cgpu does not know. The
+// container engine wrote the text, but much of it is from the container's user. So it is bounded in
+// size and depth, and what is read must be well-formed.
 #ifndef CGPU_RUNTIME_SPEC_H_
 #define CGPU_RUNTIME_SPEC_H_
 

@@ -1,7 +1,6 @@
 #include "runtime/wrapper.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,7 +25,6 @@
 #include "runtime/arguments.h"
 #include "runtime/bundle.h"
 #include "runtime/cdi.h"
-#include "runtime/hook.h"
 #include "runtime/nvidia.h"
 #include "runtime/runtime_environment.h"
 #include "runtime/seccomp_rules.h"

@@ -2,9 +2,9 @@
 //
 // The driver looks at an ioctl's number and size only, never at its type byte or direction bits
 // (NVIDIA/open-gpu-kernel-modules kernel-open/nvidia/nv.c uses _IOC_NR and _IOC_SIZE). It refuses
-// numbers without a size, except two: some drivers answer them without checking the size, and write
-// the answer to a buffer of that size. Without a size they write where there is no memory, and the
-// kernel crashes. nvidia-uvm compares whole numbers whose type byte is zero (uvm.c). The filter
+// numbers without a size, except two, whose size some drivers do not check: they write the answer
+// to a buffer of the size that the number has. Where it has none there is no buffer, and the kernel
+// crashes. nvidia-uvm compares whole numbers whose type byte is zero (uvm.c). The filter
 // therefore hands every ioctl with a size field, a zero type byte or one of the two numbers to the
 // shim, on any file. The rest (terminals, sockets) passes directly. i386 and x32 system calls kill
 // the process, because their arguments cannot be judged the same way. io_uring_setup is refused, as
@@ -40,8 +40,8 @@ struct FilterOptions {
 inline constexpr std::uint64_t kPage = 4096;  // x86-64's
 
 // Numbers that a driver answers in any size: NV_ESC_WAIT_OPEN_COMPLETE in 550
-// (kernel-open/nvidia/nv.c), and before 580 NV_ESC_RM_LOCKLESS_DIAGNOSTIC, in 535
-// NV_ESC_RM_NVLOG_CTRL (nvalloc/unix/src/escape.c).
+// (kernel-open/nvidia/nv.c), and before 580 NV_ESC_RM_LOCKLESS_DIAGNOSTIC, whose number means
+// NV_ESC_RM_NVLOG_CTRL in 535 (nvalloc/unix/src/escape.c).
 inline constexpr std::uint32_t kWaitOpenComplete = 0xda;
 inline constexpr std::uint32_t kLocklessDiagnostic = 0x5f;
 inline constexpr std::array kInAnySize = {kWaitOpenComplete, kLocklessDiagnostic};
@@ -78,6 +78,7 @@ inline constexpr std::uint32_t kMremapTo = 0x6;
 // Installs the filter on the calling thread and returns the listener (O_CLOEXEC). Needs
 // no_new_privs or CAP_SYS_ADMIN in the thread's user namespace. kConflict: the thread already runs
 // under a filter with a listener (cgpu inside cgpu). kUnsupported: the kernel is too old.
+// kPermission: the kernel refuses for another reason.
 [[nodiscard]] Result<UniqueFd> InstallGpuFilter(const FilterOptions& options);
 
 }  // namespace cgpu::sandbox

@@ -3,7 +3,6 @@
 #define CGPU_SANDBOX_MACHINE_DEVICES_H_
 
 #include <sys/stat.h>
-#include <sys/types.h>
 
 #include <set>
 #include <string_view>
@@ -13,12 +12,11 @@ namespace cgpu {
 // Returns true if a slice must not have the file at `path` (relative to /dev). Container engines
 // admit seven devices by name (github.com/moby/moby oci/defaults.go; opencontainers/runtime-spec
 // config-linux.md "Default Devices"). A slice works with the machine's files and keeps what the
-// machine gives to users, so the rule looks at what a device is. Refused are:
+// machine gives to users, so the rule looks at what a device is. It excludes
 // * block devices;
-// * character devices that only root may open by their mode, except fuse and tun, which need
-//   capabilities to do harm, and `terminals`;
-// * devices that lead to disks, memory or buses, whoever may open them: mem, kmem, port, kmsg,
-// nvram,
+// * character devices that their mode keeps for root, except fuse and tun, which need capabilities
+//   to do harm, and `terminals`;
+// * devices that lead to disks, memory or buses, whatever their mode: mem, kmem, port, kmsg, nvram,
 //   flash, raw, tapes, SCSI and NVMe pass-through, uio, dax, vfio, cpu/*, consoles' contents.
 [[nodiscard]] bool IsMachineDevice(std::string_view path, const struct stat& st,
                                    const std::set<dev_t>& terminals);

@@ -17,8 +17,8 @@
 #include "base/result.h"
 #include "os/mounts.h"
 #include "sandbox/machine_devices.h"
+#include "sandbox/masked_paths.h"
 #include "sandbox/mount_tree_parts.h"
-#include "sandbox/shield.h"
 
 namespace cgpu {
 namespace {
@@ -71,7 +71,7 @@ Result<> MountDev(const GpuTree& tree, const std::vector<UniqueFd>& clones) {
       "/dev", MS_NOSUID | MS_NOEXEC, [&](const std::string& path, const struct stat& st) {
         return path.starts_with("nvidia") || path == kDevFolder || path == "dri" ||
                (S_ISCHR(st.st_mode) && majors.contains(major(st.st_rdev))) ||
-               (tree.shield && IsMachineDevice(path, st, terminals));
+               (tree.mask_machine && IsMachineDevice(path, st, terminals));
       }));
   return AttachDevices(tree.devices, clones);
 }
@@ -83,7 +83,7 @@ Result<> MountGpuTree(const GpuTree& tree) {
   CGPU_ASSIGN_OR_RETURN(const auto files, TakeFromNode(tree));
   CGPU_TRY(MountDev(tree, files.devices));
   CGPU_TRY(MountViews(tree, files, [](const std::string&) { return Result<>(); }));
-  return tree.shield ? ShieldMachine() : Result<>();
+  return tree.mask_machine ? MaskMachine() : Result<>();
 }
 
 }  // namespace cgpu

@@ -26,15 +26,15 @@ struct GpuTree {
   std::string proc_source;        // a tree shaped like /proc/driver/nvidia; empty: leave /proc
   std::string pci_source;         // a tree shaped like /sys/bus/pci; empty: leave /sys
   std::vector<std::string> bdfs;  // the only ones shown of both: "0000:01:00.0"
-  std::vector<std::string> hide;  // folders to cover with an empty read-only tmpfs; may not exist
+  std::vector<std::string> hide;  // folders to cover with an empty read-only tmpfs, if there
   // Folders of the host that a container must not have, whatever it mounts (own_folders.h). Used by
-  // MountGpuTreeAt() alone; may not exist.
+  // MountGpuTreeAt() alone; need not exist.
   std::vector<std::string> own;
   // Program that a container runs to show that its filter is cgpu's (proof.h). It is bound to
   // kProver, read-only. Used by MountGpuTreeAt() alone; empty: none.
   std::string prover;
-  // Takes away the machine's own devices (machine_devices.h) and controls (shield.h) too.
-  bool shield = false;
+  // Takes away the machine's own devices (machine_devices.h) and controls (masked_paths.h) too.
+  bool mask_machine = false;
 };
 
 // Mounts the tree. The caller is a process with one thread in a fresh private mount namespace (see
@@ -69,11 +69,10 @@ struct GpuTree {
 //   Anything else of NVIDIA's in /dev is refused.
 // * /proc/driver/nvidia, /sys/bus/pci and other files that show GPUs are as above, where /proc is a
 //   procfs and /sys a sysfs; where they are not, nothing shows GPUs.
-// * `own` is covered wherever the container has it, or a part of it. A mount of a single file of
-// it,
-//   a root that is in it, and an overlay with a layer of it or of a folder above are refused.
-// * `hide` names folders of the container; they may not exist. `shield` is ignored: of the rest of
-//   the machine the container has what its engine gives it.
+// * `own` is covered wherever the container has it, or a part of it. Refuses a mount of a single
+//   file of it, a root that is in it, and an overlay with a layer of it or of a folder above.
+// * `hide` names folders of the container; they need not exist. `mask_machine` is ignored: of the
+//   rest of the machine the container has what its container engine gives it.
 //
 // kConflict when /dev or a mount is not as it must be. After an error the tree is half made: the
 // container must not start.

@@ -27,15 +27,15 @@ struct FilePlace {
 [[nodiscard]] Result<std::optional<FilePlace>> FindPlace(const std::string& path,
                                                          const std::vector<MountEntry>& mounts);
 
-// Returns the paths, from the folder `root` on, at which the mounts at or below it show one of
-// `places` or a part of one: "/x/cgpu". Another mount may cover them. Pure.
+// Returns the paths at which the mounts at or below the folder `root` show one of `places` or a
+// part of one, as seen from `root`: "/x/cgpu". Another mount may cover them. Pure.
 [[nodiscard]] std::vector<std::string> WhereTheyShow(const std::vector<FilePlace>& places,
                                                      const std::string& root,
                                                      const std::vector<MountEntry>& mounts);
 
 // Returns the absolute paths that an overlay's layers may have, by its options; nothing for other
-// mounts. Layers with relative paths belong to an engine, which went to its folder of images to
-// mount them. Pure.
+// mounts. Layers with relative paths belong to a container engine, which went to its folder of
+// images to mount them. Pure.
 [[nodiscard]] std::set<std::string> LayersOf(const MountEntry& mount);
 
 // Returns WhereTheyShow() for `own`, for a process that is not in the container's root yet.

@@ -1,7 +1,6 @@
 #include "sandbox/tree_words.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <initializer_list>
 #include <iterator>
@@ -9,6 +8,7 @@
 #include <utility>
 
 #include "base/result.h"
+#include "base/words.h"
 
 namespace cgpu {
 namespace {
@@ -26,39 +26,6 @@ constexpr std::string_view kProverWord = "--prover";
 Error WrongWords(const std::string& what) {
   return Error{Code::kInvalid, 0, "the description of the GPUs' files " + what,
                "cgpu writes it itself: all of its programs must be of one release"};
-}
-
-// Writes bytes that are not printable ASCII, and %, as %XX.
-std::string Escape(std::string_view text) {
-  constexpr char kDigits[] = "0123456789ABCDEF";
-  std::string escaped;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte > ' ' && byte < 0x7f && c != '%') {
-      escaped += c;
-    } else {
-      escaped += {'%', kDigits[byte >> 4], kDigits[byte & 15]};
-    }
-  }
-  return escaped;
-}
-
-Result<std::string> Unescape(std::string_view text) {
-  std::string plain;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '%') {
-      plain += text[i];
-      continue;
-    }
-    unsigned byte = 0;
-    if (i + 2 >= text.size() ||
-        std::from_chars(&text[i + 1], &text[i + 1] + 2, byte, 16).ptr != &text[i + 1] + 2) {
-      return WrongWords("has a % that escapes nothing");
-    }
-    plain += static_cast<char>(byte);
-    i += 2;
-  }
-  return plain;
 }
 
 Result<> Set(GpuTree& tree, std::string_view word, std::vector<std::string> values) {
@@ -88,7 +55,7 @@ std::vector<std::string> TreeWords(const GpuTree& tree) {
   std::vector<std::string> words;
   const auto add = [&](std::string_view word, std::initializer_list<std::string_view> values) {
     words.emplace_back(word);
-    std::transform(values.begin(), values.end(), std::back_inserter(words), Escape);
+    std::transform(values.begin(), values.end(), std::back_inserter(words), EscapeWord);
   };
   for (const DeviceFile& device : tree.devices) {
     add(device.via_folder ? kFolder : kDevice, {device.name, device.source});
@@ -120,8 +87,11 @@ Result<GpuTree> TreeFromWords(const std::vector<std::string>& words) {
       if (i == words.size()) {
         return WrongWords("ends after " + word);
       }
-      CGPU_ASSIGN_OR_RETURN(auto value, Unescape(words[i]));
-      values.push_back(std::move(value));
+      auto value = UnescapeWord(words[i]);
+      if (!value) {
+        return WrongWords("has a word that is not escaped as it should be");
+      }
+      values.push_back(*std::move(value));
     }
     CGPU_TRY(Set(tree, word, std::move(values)));
   }

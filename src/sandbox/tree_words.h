@@ -10,7 +10,7 @@
 
 namespace cgpu {
 
-// Convert the tree to plain ASCII, whatever bytes its paths have, and back. `shield` is not
+// Convert the tree to plain ASCII, whatever bytes its paths have, and back. `mask_machine` is not
 // encoded. kInvalid: the words are no tree.
 [[nodiscard]] std::vector<std::string> TreeWords(const GpuTree& tree);
 [[nodiscard]] Result<GpuTree> TreeFromWords(const std::vector<std::string>& words);

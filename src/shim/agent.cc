@@ -200,7 +200,7 @@ void Agent::Accept() {
 
 void Agent::Take(Connection& connection, UniqueFd file) {
   if (!os::NotifyListener::IsListener(file.get())) {
-    server_.Discard(std::move(file));
+    server_.files().Discard(std::move(file));
     return;
   }
   auto listener = os::NotifyListener::Make(std::move(file));
@@ -217,7 +217,7 @@ void Agent::Take(Connection& connection, UniqueFd file) {
 
 bool Agent::Receive(Connection& connection) {
   for (int i = 0; i < kPieces; ++i) {
-    if (!server_.CanDiscard(kMaxFiles)) {
+    if (!server_.files().CanDiscard(kMaxFiles)) {
       starved_ = true;
       return true;
     }

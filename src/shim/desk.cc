@@ -10,7 +10,6 @@
 #include <string_view>
 #include <utility>
 
-#include "base/file.h"
 #include "base/result.h"
 #include "os/messages.h"
 #include "shim/upgrade.h"
@@ -66,7 +65,7 @@ std::vector<pollfd> Desk::Polled() const {
   std::vector<pollfd> polled(kFirstConnection);
   polled[kHangUps].fd = server_.pool().hang_ups();
   polled[kAgent].fd = agent_ == nullptr || agent_->starved() ? -1 : agent_->events();
-  polled[kRefusals].fd = told_ ? -1 : server_.refusals();
+  polled[kRefusals].fd = told_ ? -1 : server_.accounting().refusals();
   polled[kPace].fd = pace_.get();
   polled[kRest].fd = housekeeping_.rest_events();
   polled[kAdmin].fd = starved_ ? -1 : admin_.get();
@@ -82,7 +81,7 @@ std::vector<pollfd> Desk::Polled() const {
 void Desk::Run() {
   while (!done_) {
     std::vector<pollfd> polled = Polled();
-    const bool unproved = server_.LookForProof();
+    const bool unproved = server_.proof().Look();
     const bool soon = server_.pool().SendAway() || starved_ || unproved ||
                       (agent_ != nullptr && agent_->starved());
     starved_ = false;
@@ -97,7 +96,7 @@ void Desk::Run() {
     }
     LookForEnd();
     if (polled[kRest].revents != 0 && housekeeping_.Rested()) {
-      done_ = ended_ && !server_.Holding();
+      done_ = ended_ && !server_.reconciler().Holding();
     }
     Serve(polled);
     if (!watchers_.empty()) {
@@ -112,7 +111,7 @@ void Desk::Run() {
     }
   }
   admin_.reset();  // a later connection would get no answer
-  watchers_.TellEnd(server_.Refused());
+  watchers_.TellEnd(server_.accounting().Refused());
 }
 
 // Serves those that have asked, in the order in which they came.
@@ -140,8 +139,8 @@ void Desk::LookForEnd() {
 
 void Desk::TellRefused() {
   told_ = true;
-  server_.ResetRefusals();
-  watchers_.TellRefused(server_.Refused());
+  server_.accounting().ResetRefusals();
+  watchers_.TellRefused(server_.accounting().Refused());
   const itimerspec when{{}, {kTellSeconds, 0}};
   (void)timerfd_settime(pace_.get(), 0, &when, nullptr);
 }
@@ -192,7 +191,7 @@ void Desk::Answer(Connection connection) {
   } else if (request->kind != AdminRequest::Kind::kWatch) {
     Send(connection.socket, Reply(*request, std::move(connection.file)));
   } else if (watchers_.Add(connection.socket)) {
-    watchers_.TellRefused(server_.Refused());
+    watchers_.TellRefused(server_.accounting().Refused());
   } else {
     Send(connection.socket,
          EncodeOutcome(Error{Code::kExhausted, 0, "too many watch this container", {}}));
@@ -266,32 +265,33 @@ bool Desk::LauncherGone() const {
 std::string Desk::Reply(const AdminRequest& request, UniqueFd file) const {
   switch (request.kind) {
     case AdminRequest::Kind::kPs: {
-      ContainerStatus status = server_.Status();
+      ContainerStatus status = server_.control().Status();
       status.pid = server_.pool().WhatIsServed().first_process;
       status.state = ended_ || LauncherGone() ? kEnded : kRunning;
       return EncodeStatus(status);
     }
     case AdminRequest::Kind::kMemory: {
-      const auto memory = server_.MemoryOf(request.uuid);
+      const auto memory = server_.control().MemoryOf(request.uuid);
       return memory.ok() ? EncodeCardMemory(*memory) : EncodeOutcome(memory.error());
     }
     case AdminRequest::Kind::kSet:
-      return EncodeOutcome(server_.SetLimit(request.uuid, request.bytes));
+      return EncodeOutcome(server_.control().SetLimit(request.uuid, request.bytes));
     case AdminRequest::Kind::kOrder:
-      return EncodeOutcome(server_.SetOrder(request.uuid, request.order, std::move(file)));
+      return EncodeOutcome(
+          server_.control().SetOrder(request.uuid, request.order, std::move(file)));
     case AdminRequest::Kind::kWatch:
     case AdminRequest::Kind::kUpgrade:
       break;  // have no reply of this kind
     case AdminRequest::Kind::kTrace: {
       std::string text;
-      for (const std::uint32_t ns : server_.TakeTrace()) {
+      for (const std::uint32_t ns : server_.executor().TakeTrace()) {
         text += std::to_string(ns) + "\n";
       }
       return text + ".\n";
     }
     case AdminRequest::Kind::kRefused: {
       std::string text;
-      for (const auto& [what, count] : server_.Refused()) {
+      for (const auto& [what, count] : server_.accounting().Refused()) {
         text += std::to_string(count) + " " + what + "\n";
       }
       return text + ".\n";

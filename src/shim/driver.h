@@ -19,7 +19,7 @@
 #include "boundary/boundary.h"
 #include "rm/abi.h"
 #include "rm/nv_ctrl.h"
-#include "shim/gpu_calls.h"
+#include "rmclient/raw.h"
 #include "shim/handover.h"
 #include "shim/interleave.h"
 #include "shim/scheduler.h"
@@ -30,12 +30,12 @@ class Driver : public CardControls {
  public:
   // Opens the control file. `calls` and `abi` outlive this. `card_paths`: the GPU files in the
   // order of the grant.
-  static Result<std::unique_ptr<Driver>> Open(GpuCalls& calls, const rm::Abi& abi,
+  static Result<std::unique_ptr<Driver>> Open(rmclient::GpuCalls& calls, const rm::Abi& abi,
                                               const std::string& control_path,
                                               std::vector<std::string> card_paths);
 
   // Resumes the driver that saved `state`, with the descriptors in it; the same number of GPUs.
-  static std::unique_ptr<Driver> Resume(GpuCalls& calls, const rm::Abi& abi,
+  static std::unique_ptr<Driver> Resume(rmclient::GpuCalls& calls, const rm::Abi& abi,
                                         std::vector<std::string> card_paths,
                                         const DriverState& state);
   // Returns the state without the GPUs' instances, which are the boundary's.
@@ -51,8 +51,8 @@ class Driver : public CardControls {
   // Tags `file`, an open control file of the tenant's, by making a client of ours on it. The client
   // ends with the file and cannot be used on any other, so it distinguishes this open file from all
   // others.
-  [[nodiscard]] Result<std::uint32_t> MarkFile(int file) const;
-  [[nodiscard]] bool HasMark(int file, std::uint32_t mark) const;
+  [[nodiscard]] Result<std::uint32_t> TagFile(int file) const;
+  [[nodiscard]] bool HasTag(int file, std::uint32_t tag) const;
 
   // Makes `table.fd`, an open control file, hold exported objects, as `client`, which lies on
   // `file`. Returns false if the driver refuses, for example because the file holds some already.
@@ -66,7 +66,7 @@ class Driver : public CardControls {
 
   // Opens the GPU's file if it is not open. At the first open, also asks for the GPU's sizes.
   [[nodiscard]] Result<> OpenCard(std::size_t card, std::uint32_t device_instance);
-  [[nodiscard]] boundary::CardFigures FiguresOf(std::size_t card) const;
+  [[nodiscard]] boundary::CardSizes FiguresOf(std::size_t card) const;
   // Act through a device of ours on an opened GPU.
   Result<std::uint64_t> SetSlice(std::size_t card, ledger::Handle client, ledger::Handle group,
                                  std::uint64_t us) override;
@@ -89,18 +89,20 @@ class Driver : public CardControls {
     std::string path;
     UniqueFd file;
     bool asked = false;
-    boundary::CardFigures figures;
+    boundary::CardSizes figures;
     std::uint32_t instance = 0;  // the driver's number of it, once it is open
     bool device = false;         // we have a device on it
   };
-  Driver(GpuCalls& calls, const rm::Abi& abi) : calls_(calls), abi_(abi) {}
-  Result<std::uint32_t> Alloc(std::uint32_t parent, std::uint32_t handle, std::uint32_t cls,
-                              void* params) const;
-  Result<std::uint32_t> Control(std::uint32_t object, std::uint32_t command, void* params,
-                                std::uint32_t size) const;
+  Driver(rmclient::GpuCalls& calls, const rm::Abi& abi) : calls_(calls), abi_(abi) {}
+  // Make calls as our own client.
+  template <class Params>
+  [[nodiscard]] Result<> Alloc(std::uint32_t parent, std::uint32_t handle, std::uint32_t cls,
+                               Params params) const;
+  [[nodiscard]] rmclient::Outcome Control(std::uint32_t object, std::uint32_t command, void* params,
+                                          std::size_t size) const;
   // Asks about our own subdevice.
-  Result<std::uint32_t> QueryList(std::uint32_t command, std::uint32_t index,
-                                  std::uint32_t* value) const;
+  rmclient::Outcome QueryList(std::uint32_t command, std::uint32_t index,
+                              std::uint32_t* value) const;
   Result<std::uint64_t> QueryContextBytes() const;
   Result<std::uint64_t> QuerySpaceBytes() const;
   Result<std::uint64_t> QueryBar1Bytes() const;
@@ -110,9 +112,9 @@ class Driver : public CardControls {
   void FreeDevice(std::size_t card) CGPU_REQUIRES(mutex_);
   [[nodiscard]] bool SwitchSome(std::size_t card, std::span<const ledger::ChannelInfo> some,
                                 bool on) const;
-  Result<boundary::CardFigures> AskFigures(std::uint32_t device_instance) const;
+  Result<boundary::CardSizes> AskFigures(std::uint32_t device_instance) const;
 
-  GpuCalls& calls_;
+  rmclient::GpuCalls& calls_;
   const rm::Abi& abi_;
   UniqueFd control_;
   std::uint32_t client_ = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <map>
 #include <utility>
 
 #include "base/state.h"
@@ -33,18 +34,33 @@ enum Tag : StateTag {
   kAsker = 19,
 };
 
-// Putter and Getter visit the same fields in the same order.
+// Putter, Getter and Lister visit a state by the same function, Visit(): it says which records
+// there are, in the order in which they are written, and which fields each has. Putter writes them.
 class Putter {
  public:
-  explicit Putter(StateWriter& writer) : writer_(writer) {}
+  template <class Body>
+  void Record(StateTag tag, Body body) {
+    writer_.Begin(tag);
+    body();
+    writer_.End();
+  }
+  template <class List, class Body>
+  void Each(StateTag tag, const List& list, Body body) {
+    for (const auto& item : list) {
+      Record(tag, [&] { body(item); });
+    }
+  }
 
-  template <class T>
-  void Number(const T& value) {
-    writer_.Number(static_cast<std::uint64_t>(value));
+  template <class... T>
+  void Number(const T&... values) {
+    (writer_.Number(static_cast<std::uint64_t>(values)), ...);
   }
   void Text(const std::string& text) { writer_.Text(text); }
+  void Config(const ShimConfig& config) { writer_.Text(EncodeConfig(config)); }
   // No descriptor is 0, which is what a reader finds where there is no field.
   void File(const int& fd) { writer_.Number(static_cast<std::uint64_t>(fd) + 1); }
+  // A descriptor of a tenant's process: the successor does not keep it.
+  void TenantsFile(const int& number) { File(number); }
   template <class List>
   void Numbers(const List& list) {
     Number(list.size());
@@ -53,27 +69,65 @@ class Putter {
     }
   }
 
+  std::string Take() { return writer_.Take(); }
+
  private:
-  StateWriter& writer_;
+  StateWriter writer_;
 };
 
+// Reads the records, in whatever order they are.
 class Getter {
  public:
-  explicit Getter(StateReader& reader) : reader_(reader) {}
+  explicit Getter(std::string_view bytes) : reader_(bytes) {
+    while (const auto tag = reader_.Enter()) {
+      unread_.emplace(*tag, reader_);
+      reader_.Leave();
+    }
+    if (!unread_.contains(kEnd)) {
+      Fail("it ends too early");
+    }
+  }
 
-  template <class T>
-  void Number(T& value) {
-    value = reader_.As<T>();
+  template <class Body>
+  void Record(StateTag tag, Body body) {
+    auto [next, end] = unread_.equal_range(tag);
+    while (next != end && !reader_.failed()) {
+      reader_ = std::move(next->second);
+      next = unread_.erase(next);
+      body();
+    }
+  }
+  template <class List, class Body>
+  void Each(StateTag tag, List& list, Body body) {
+    Record(tag, [&] {
+      typename List::value_type item{};
+      body(item);
+      list.insert(list.end(), std::move(item));
+    });
+  }
+
+  template <class... T>
+  void Number(T&... values) {
+    ((values = reader_.As<T>()), ...);
   }
   void Text(std::string& text) { text = reader_.Text(); }
+  void Config(ShimConfig& config) {
+    auto read = DecodeConfig(reader_.Text());
+    if (!read.ok()) {
+      Fail(read.error().what);
+      return;
+    }
+    config = *std::move(read);
+  }
   void File(int& fd) {
     const std::uint64_t number = reader_.Number();
     if (number > static_cast<std::uint64_t>(std::numeric_limits<int>::max())) {
-      reader_.Fail("a descriptor's number is too large");
+      Fail("a descriptor's number is too large");
       return;
     }
     fd = static_cast<int>(number) - 1;
   }
+  void TenantsFile(int& number) { File(number); }
   template <class List>
   void Numbers(List& list) {
     for (std::uint64_t left = reader_.Number(); left > 0 && !reader_.failed() && !reader_.AtEnd();
@@ -82,338 +136,203 @@ class Getter {
     }
   }
 
+  void Fail(std::string_view why) { reader_.Fail(why); }
+  // Ends the visit: nobody knows the records that are left.
+  void End() {
+    for (const auto& [tag, record] : unread_) {
+      reader_.Unknown(tag);
+    }
+  }
+  [[nodiscard]] Result<> Finish() const { return reader_.Finish(); }
+
  private:
-  StateReader& reader_;
+  StateReader reader_;  // of the record that is visited; keeps the first fault
+  std::multimap<StateTag, StateReader> unread_;
+};
+
+// Lists the descriptors.
+class Lister {
+ public:
+  template <class Body>
+  void Record(StateTag /*tag*/, Body body) {
+    body();
+  }
+  template <class List, class Body>
+  void Each(StateTag /*tag*/, const List& list, Body body) {
+    std::for_each(list.begin(), list.end(), body);
+  }
+  template <class... T>
+  void Number(const T&... /*values*/) {}
+  void Text(const std::string& /*text*/) {}
+  void Config(const ShimConfig& /*config*/) {}
+  void File(const int& fd) {
+    if (fd != -1) {
+      files_.push_back(fd);
+    }
+  }
+  void TenantsFile(const int& /*number*/) {}
+  template <class List>
+  void Numbers(const List& /*list*/) {}
+
+  std::vector<int> Take() { return std::move(files_); }
+
+ private:
+  std::vector<int> files_;
 };
 
 template <class Io, class S>
-void VisitHead(Io& io, S& state) {
-  io.Number(state.quiet_since_ns);
-  io.File(state.launcher);
-  io.File(state.admin);
-  io.File(state.upgrader);
+void VisitDriver(Io& io, S& driver) {
+  io.Record(kDriver, [&] {
+    io.File(driver.control);
+    io.Number(driver.client);
+    io.File(driver.helper);
+  });
+  io.Each(kDriverCard, driver.cards, [&](auto& card) {
+    io.Number(card.device_instance);
+    io.File(card.file);
+    io.Number(card.asked, card.figures.context_bytes, card.figures.space_bytes,
+              card.figures.bar1_bytes);
+  });
 }
 
 template <class Io, class S>
-void Visit(Io& io, S& card, const DriverState::Card* /*kind*/) {
-  io.Number(card.device_instance);
-  io.File(card.file);
-  io.Number(card.asked);
-  io.Number(card.figures.context_bytes);
-  io.Number(card.figures.space_bytes);
-  io.Number(card.figures.bar1_bytes);
+void VisitProcesses(Io& io, S& server) {
+  io.Each(kSource, server.sources, [&](auto& source) {
+    io.File(source.listener);
+    io.Number(source.pid);
+    io.File(source.process);
+    io.Number(source.first);
+  });
+  io.Each(kProcess, server.processes, [&](auto& process) {
+    io.Number(process.serial, process.tgid, process.ns_pid, process.shares_with);
+    io.File(process.pidfd);
+    io.File(process.mem);
+  });
+}
+
+template <class Io, class S>
+void VisitUvm(Io& io, S& server) {
+  io.Each(kUvmFile, server.uvm_files, [&](auto& file) {
+    io.Number(file.key);
+    io.File(file.file);
+    io.Number(file.user);
+    io.TenantsFile(file.number);
+  });
+  io.Each(kUvmInode, server.uvm_inodes, [&](auto& inode) { io.Number(inode.first, inode.second); });
+}
+
+template <class Io, class S>
+void VisitOrders(Io& io, S& orders) {
+  io.Each(kOrder, orders, [&](auto& state) {
+    auto& order = state.order;
+    io.Number(order.slice_us, order.duty.period_us, order.duty.on_us, order.duty.phase_us,
+              order.high, state.standard_us, order.may_rest, order.turns);
+  });
 }
 
 template <class Io, class S>
 void VisitServer(Io& io, S& server) {
-  io.Number(server.served);
-  io.Number(server.first_process);
-  io.Number(server.next_serial);
-  io.Number(server.next_uvm_key);
-  io.Number(server.mapping);
-  io.File(server.record);
-  io.Number(server.unproved);
+  VisitDriver(io, server.driver);
+  io.Record(kServer, [&] {
+    io.Number(server.served, server.first_process, server.next_serial, server.next_uvm_key,
+              server.mapping);
+    io.File(server.record);
+    io.Number(server.unproved);
+  });
+  VisitProcesses(io, server);
+  VisitUvm(io, server);
+  io.Record(kExports, [&] { io.Numbers(server.exports); });
+  io.Record(kBooks, [&] {
+    io.Text(server.ledger);
+    io.Text(server.boundary);
+    io.Text(server.replay);
+  });
+  VisitOrders(io, server.orders);
+  io.Each(kWitness, server.witnesses, [&](auto& witness) {
+    io.Number(witness.number);
+    io.File(witness.mem);
+    io.File(witness.maps);
+  });
 }
 
 template <class Io, class S>
-void Visit(Io& io, S& source, const SourceState* /*kind*/) {
-  io.File(source.listener);
-  io.Number(source.pid);
-  io.File(source.process);
-  io.Number(source.first);
+void VisitConnections(Io& io, S& state) {
+  io.Record(kAgent, [&] {
+    io.File(state.agent.socket);
+    io.File(state.agent.creator);
+  });
+  io.Each(kConnection, state.agent.connections, [&](auto& connection) {
+    io.File(connection.socket);
+    io.Number(connection.silent);
+  });
+  io.Each(kWatcher, state.watchers, [&](auto& watcher) {
+    io.File(watcher.connection);
+    io.Numbers(watcher.told);
+  });
+  io.Each(kAsker, state.askers, [&](auto& asker) {
+    io.File(asker.connection);
+    io.Text(asker.line);
+    io.File(asker.file);
+  });
 }
 
 template <class Io, class S>
-void Visit(Io& io, S& process, const ProcessState* /*kind*/) {
-  io.Number(process.serial);
-  io.Number(process.tgid);
-  io.Number(process.ns_pid);
-  io.Number(process.shares_with);
-  io.File(process.pidfd);
-  io.File(process.mem);
-}
-
-template <class Io, class S>
-void Visit(Io& io, S& file, const UvmFileState* /*kind*/) {
-  io.Number(file.key);
-  io.File(file.file);
-  io.Number(file.user);
-  io.File(file.number);
-}
-
-template <class Io, class S>
-void Visit(Io& io, S& witness, const WitnessState* /*kind*/) {
-  io.Number(witness.number);
-  io.File(witness.mem);
-  io.File(witness.maps);
-}
-
-template <class Io, class S>
-void Visit(Io& io, S& state, const OrderState* /*kind*/) {
-  auto& order = state.order;
-  io.Number(order.slice_us);
-  io.Number(order.duty.period_us);
-  io.Number(order.duty.on_us);
-  io.Number(order.duty.phase_us);
-  io.Number(order.high);
-  io.Number(state.standard_us);
-  io.Number(order.may_rest);
-  io.Number(order.turns);
-}
-
-template <class Io, class S>
-void VisitBooks(Io& io, S& server) {
-  io.Text(server.ledger);
-  io.Text(server.boundary);
-  io.Text(server.replay);
-}
-
-template <class Io, class S>
-void Visit(Io& io, S& connection, const AgentState::Connection* /*kind*/) {
-  io.File(connection.socket);
-  io.Number(connection.silent);
-}
-
-template <class Io, class S>
-void Visit(Io& io, S& watcher, const WatcherState* /*kind*/) {
-  io.File(watcher.connection);
-  io.Numbers(watcher.told);
-}
-
-template <class Io, class S>
-void Visit(Io& io, S& asker, const AskerState* /*kind*/) {
-  io.File(asker.connection);
-  io.Text(asker.line);
-  io.File(asker.file);
-}
-
-template <class Item>
-void PutList(StateWriter& writer, StateTag tag, const std::vector<Item>& items) {
-  for (const Item& item : items) {
-    writer.Begin(tag);
-    Putter io(writer);
-    Visit(io, item, &item);
-    writer.End();
-  }
-}
-
-template <class Item>
-void GetItem(StateReader& reader, std::vector<Item>& items) {
-  Getter io(reader);
-  Item item;
-  Visit(io, item, &item);
-  items.push_back(std::move(item));
-}
-
-void GetInode(StateReader& reader, ServerState& server) {
-  const std::uint64_t device = reader.Number();
-  server.uvm_inodes.emplace(device, reader.Number());
-}
-
-void GetConfig(StateReader& reader, Handover& state) {
-  auto config = DecodeConfig(reader.Text());
-  if (!config.ok()) {
-    reader.Fail(config.error().what);
-    return;
-  }
-  state.config = std::move(*config);
-}
-
-// Returns false if the tag is none of these.
-bool GetServerRecord(StateReader& reader, StateTag tag, ServerState& server) {
-  Getter io(reader);
-  switch (tag) {
-    case kDriver:
-      io.File(server.driver.control);
-      io.Number(server.driver.client);
-      io.File(server.driver.helper);
-      return true;
-    case kDriverCard:
-      GetItem(reader, server.driver.cards);
-      return true;
-    case kServer:
-      VisitServer(io, server);
-      return true;
-    case kSource:
-      GetItem(reader, server.sources);
-      return true;
-    case kProcess:
-      GetItem(reader, server.processes);
-      return true;
-    case kUvmFile:
-      GetItem(reader, server.uvm_files);
-      return true;
-    case kUvmInode:
-      GetInode(reader, server);
-      return true;
-    case kExports:
-      io.Numbers(server.exports);
-      return true;
-    case kBooks:
-      VisitBooks(io, server);
-      return true;
-    case kOrder:
-      GetItem(reader, server.orders);
-      return true;
-    case kWitness:
-      GetItem(reader, server.witnesses);
-      return true;
-    default:
-      return false;
-  }
-}
-
-void GetRecord(StateReader& reader, StateTag tag, Handover& state, bool* whole) {
-  Getter io(reader);
-  switch (tag) {
-    case kEnd:
-      *whole = true;
-      break;
-    case kHead:
-      VisitHead(io, state);
-      break;
-    case kConfig:
-      GetConfig(reader, state);
-      break;
-    case kAllowed:
-      io.Numbers(state.allowed);
-      break;
-    case kAgent:
-      io.File(state.agent.socket);
-      io.File(state.agent.creator);
-      break;
-    case kConnection:
-      GetItem(reader, state.agent.connections);
-      break;
-    case kWatcher:
-      GetItem(reader, state.watchers);
-      break;
-    case kAsker:
-      GetItem(reader, state.askers);
-      break;
-    default:
-      if (!GetServerRecord(reader, tag, state.server)) {
-        reader.Unknown(tag);
-      }
-  }
+void Visit(Io& io, S& state) {
+  io.Record(kHead, [&] {
+    io.Number(state.quiet_since_ns);
+    io.File(state.launcher);
+    io.File(state.admin);
+    io.File(state.upgrader);
+  });
+  io.Record(kConfig, [&] { io.Config(state.config); });
+  io.Record(kAllowed, [&] { io.Numbers(state.allowed); });
+  VisitServer(io, state.server);
+  VisitConnections(io, state);
+  io.Record(kEnd, [] {});
 }
 
 // Refuses combinations that make no sense.
-void Check(StateReader& reader, const Handover& state) {
+void Check(Getter& io, const Handover& state) {
   std::vector<int> files = DescriptorsOf(state);
   std::sort(files.begin(), files.end());
   if (std::adjacent_find(files.begin(), files.end()) != files.end()) {
-    reader.Fail("a descriptor is in it twice");
+    io.Fail("a descriptor is in it twice");
   }
   if (state.config.id.empty() || state.server.driver.cards.size() != state.config.cards.size()) {
-    reader.Fail("it has no configuration, or one of other cards");
+    io.Fail("it has no configuration, or one of other cards");
   }
   const auto& orders = state.server.orders;
   if ((!orders.empty() && orders.size() != state.config.cards.size()) ||
       !std::all_of(orders.begin(), orders.end(),
                    [](const OrderState& one) { return governor::IsSound(one.order); })) {
-    reader.Fail("it has orders that cannot be carried out");
+    io.Fail("it has orders that cannot be carried out");
   }
 }
 
 }  // namespace
 
 std::string Encode(const Handover& state) {
-  StateWriter writer;
-  Putter io(writer);
-  const auto record = [&](StateTag tag, const auto& fields) {
-    writer.Begin(tag);
-    fields();
-    writer.End();
-  };
-  const ServerState& server = state.server;
-  record(kHead, [&] { VisitHead(io, state); });
-  record(kConfig, [&] { io.Text(EncodeConfig(state.config)); });
-  record(kAllowed, [&] { io.Numbers(state.allowed); });
-  record(kDriver, [&] {
-    io.File(server.driver.control);
-    io.Number(server.driver.client);
-    io.File(server.driver.helper);
-  });
-  PutList(writer, kDriverCard, server.driver.cards);
-  record(kServer, [&] { VisitServer(io, server); });
-  PutList(writer, kSource, server.sources);
-  PutList(writer, kProcess, server.processes);
-  PutList(writer, kUvmFile, server.uvm_files);
-  for (const auto& inode : server.uvm_inodes) {
-    record(kUvmInode, [&] {
-      io.Number(inode.first);
-      io.Number(inode.second);
-    });
-  }
-  record(kExports, [&] { io.Numbers(server.exports); });
-  record(kBooks, [&] { VisitBooks(io, server); });
-  PutList(writer, kOrder, server.orders);
-  PutList(writer, kWitness, server.witnesses);
-  record(kAgent, [&] {
-    io.File(state.agent.socket);
-    io.File(state.agent.creator);
-  });
-  PutList(writer, kConnection, state.agent.connections);
-  PutList(writer, kWatcher, state.watchers);
-  PutList(writer, kAsker, state.askers);
-  record(kEnd, [] {});
-  return writer.Take();
+  Putter io;
+  Visit(io, state);
+  return io.Take();
 }
 
 Result<Handover> DecodeHandover(std::string_view bytes) {
-  StateReader reader(bytes);
+  Getter io(bytes);
   Handover state;
-  bool whole = false;
-  while (const auto tag = reader.Enter()) {
-    GetRecord(reader, *tag, state, &whole);
-    reader.Leave();
-  }
-  if (!whole) {
-    reader.Fail("it ends too early");
-  }
-  Check(reader, state);
-  if (const auto read = reader.Finish(); !read.ok()) {
+  Visit(io, state);
+  io.End();
+  Check(io, state);
+  if (const auto read = io.Finish(); !read.ok()) {
     return read.error();
   }
   return state;
 }
 
 std::vector<int> DescriptorsOf(const Handover& state) {
-  std::vector<int> all = {state.launcher,
-                          state.admin,
-                          state.upgrader,
-                          state.server.record,
-                          state.agent.socket,
-                          state.agent.creator,
-                          state.server.driver.control,
-                          state.server.driver.helper};
-  for (const DriverState::Card& card : state.server.driver.cards) {
-    all.push_back(card.file);
-  }
-  for (const SourceState& source : state.server.sources) {
-    all.insert(all.end(), {source.listener, source.process});
-  }
-  for (const ProcessState& process : state.server.processes) {
-    all.insert(all.end(), {process.pidfd, process.mem});
-  }
-  for (const UvmFileState& file : state.server.uvm_files) {
-    all.push_back(file.file);
-  }
-  for (const WitnessState& witness : state.server.witnesses) {
-    all.insert(all.end(), {witness.mem, witness.maps});
-  }
-  for (const AgentState::Connection& connection : state.agent.connections) {
-    all.push_back(connection.socket);
-  }
-  for (const WatcherState& watcher : state.watchers) {
-    all.push_back(watcher.connection);
-  }
-  for (const AskerState& asker : state.askers) {
-    all.insert(all.end(), {asker.connection, asker.file});
-  }
-  std::erase(all, -1);
-  return all;
+  Lister io;
+  Visit(io, state);
+  return io.Take();
 }
 
 }  // namespace cgpu::shim

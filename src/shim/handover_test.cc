@@ -58,7 +58,7 @@ Handover Full() {
   server.orders = {{{53, {20'000, 54, 55}, true, true, 56}, 57}, {}};
   server.ledger = "ledger";
   server.boundary = std::string("bound\0ary", 9);
-  server.replay = "";
+  server.replay = "replay";
   state.agent = {44, 45, {{46, true}, {47, false}}};
   state.watchers = {{48, {49, 50}}, {51, {}}};
   state.askers = {{64, "asks", 65}, {66, "", -1}};
@@ -78,15 +78,29 @@ TEST(HandoverTest, WhatIsReadIsWritten) {
   EXPECT_EQ(read->server.sources[1].process, -1);
   EXPECT_TRUE(read->server.sources[1].first);
   EXPECT_EQ(read->server.processes[1].mem, 28);
+  EXPECT_EQ(read->server.uvm_files[0].number, 33);
   EXPECT_EQ(read->server.uvm_files[1].number, -1);
   EXPECT_EQ(read->server.uvm_inodes, Full().server.uvm_inodes);
   EXPECT_EQ(read->server.witnesses[1].maps, 63);
   EXPECT_EQ(read->server.exports, Full().server.exports);
   EXPECT_EQ(read->server.orders[0].order, Full().server.orders[0].order);
   EXPECT_EQ(read->server.boundary, Full().server.boundary);
+  EXPECT_EQ(read->server.replay, "replay");
+  EXPECT_TRUE(read->server.unproved);
+  EXPECT_TRUE(read->agent.connections[0].silent);
   EXPECT_FALSE(read->agent.connections[1].silent);
   EXPECT_EQ(read->watchers[0].told, Full().watchers[0].told);
   EXPECT_EQ(read->askers[0].line, "asks");
+}
+
+// Full() as an earlier version wrote it. A field that it does not have is 0: a test that sets one
+// in Full() clears it here.
+TEST(HandoverTest, AnEarlierVersionsFieldsAreReadForEver) {
+  const auto bytes = ReadFile(CGPU_TESTDATA "/handover-2");
+  ASSERT_TRUE(bytes.ok());
+  const auto read = DecodeHandover(*bytes);
+  ASSERT_TRUE(read.ok()) << read.error().what;
+  EXPECT_EQ(Encode(*read), Encode(Full()));
 }
 
 // A state as the first version that could be upgraded wrote it: a container with two clients, 10
@@ -100,7 +114,7 @@ TEST(HandoverTest, TheFirstVersionsStateIsReadForEver) {
   EXPECT_EQ(state->server.sources.size(), 1U);
   EXPECT_EQ(state->server.processes.size(), 1U);
   EXPECT_EQ(state->server.exports.size(), 1U);
-  ledger::Ledger ledger({1}, boundary::kContainerBounds);
+  ledger::Ledger ledger({1}, boundary::kContainerQuotas);
   boundary::Boundary boundary(*rm::FindAbi({550, 163, 1}), {{}}, ledger);
   StateReader books(state->server.ledger);
   ASSERT_TRUE(ledger.Load(books).ok() && books.Finish().ok());
@@ -113,7 +127,7 @@ TEST(HandoverTest, TheFirstVersionsStateIsReadForEver) {
   EXPECT_EQ(ledger.Count().clients, 2U);
   EXPECT_EQ(ledger.Count().channel_groups, 1U);
   EXPECT_EQ(ledger.Count().mappings, 1U);
-  EXPECT_GT(boundary.cards()[0].figures.context_bytes, 0U);
+  EXPECT_GT(boundary.cards()[0].sizes.context_bytes, 0U);
 }
 
 TEST(HandoverTest, EveryDescriptorIsListed) {
@@ -153,6 +167,33 @@ TEST(HandoverTest, NoCutIsTakenForAWhole) {
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     EXPECT_FALSE(DecodeHandover(std::string_view(bytes).substr(0, size)).ok()) << size;
   }
+}
+
+TEST(HandoverTest, ABadConfigurationIsNamed) {
+  Handover state = Full();
+  state.config.name = "a/b";
+  const auto read = DecodeHandover(Encode(state));
+  ASSERT_FALSE(read.ok());
+  EXPECT_NE(read.error().what.find("the configuration has a bad line: name a/b"),
+            std::string::npos);
+}
+
+TEST(HandoverTest, ADescriptorThatIsNoIntIsRefused) {
+  constexpr StateTag kConnection = 14;
+  for (const bool large : {false, true}) {
+    StateWriter writer;
+    writer.Row(kConnection, (large ? std::uint64_t{1} << 32 : 0) + 100);
+    EXPECT_EQ(DecodeHandover(Encode(Full()) + writer.Take()).ok(), !large);
+  }
+}
+
+TEST(HandoverTest, OrdersThatCannotBeCarriedOutAreRefused) {
+  Handover state = Full();
+  state.server.orders[0].order.duty.on_us = state.server.orders[0].order.duty.period_us + 1;
+  EXPECT_FALSE(DecodeHandover(Encode(state)).ok());
+  state = Full();
+  state.server.orders.pop_back();
+  EXPECT_FALSE(DecodeHandover(Encode(state)).ok());
 }
 
 }  // namespace

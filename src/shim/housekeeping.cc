@@ -80,7 +80,7 @@ bool Housekeeping::Pause(std::chrono::milliseconds patience) {
   {
     const MutexLock lock(mutex_);
     paused_ = true;
-    server_.Hurry(true);
+    server_.reconciler().SetHurry(true);
     while (looking_ && changed_.WaitUntil(mutex_, until)) {
     }
     if (!looking_) {
@@ -93,7 +93,7 @@ bool Housekeeping::Pause(std::chrono::milliseconds patience) {
 
 void Housekeeping::Resume() {
   const MutexLock lock(mutex_);
-  server_.Hurry(false);
+  server_.reconciler().SetHurry(false);
   paused_ = false;
   changed_.NotifyAll();
   Hasten();  // a look may have been cut short
@@ -127,7 +127,7 @@ void Housekeeping::Wait() {
   const auto due = rounds_.due_us();
   const std::uint64_t now = NowUs();
   polled[kCalled] = {called_.get(), POLLIN, 0};
-  polled[kAttention] = {told_ ? -1 : server_.attention(), POLLIN, 0};
+  polled[kAttention] = {told_ ? -1 : server_.managed().attention(), POLLIN, 0};
   polled[kExits] = {told_ ? -1 : server_.exit_events(), POLLIN, 0};
   polled[kInotify] = {rounds_.Hears(now) ? inotify_.get() : -1, POLLIN, 0};
   const std::uint64_t wait_us = due ? *due - std::min(*due, now) : 0;
@@ -143,7 +143,7 @@ void Housekeeping::Wait() {
     rounds_.Hasten(NowUs());
   }
   if (polled[kInotify].revents != 0 && DrainInotify()) {
-    rounds_.Closed(NowUs(), server_.Holding());
+    rounds_.Closed(NowUs(), server_.reconciler().Holding());
   }
 }
 
@@ -154,12 +154,12 @@ void Housekeeping::Look() {
     rounds_.Closed(look.began_us, true);
   }
   told_ = false;
-  server_.ResetAttention();
+  server_.managed().ResetAttention();
   server_.DropDead();
-  look.found = server_.Reconcile();
-  look.holding = server_.Holding();
+  look.found = server_.reconciler().Reconcile();
+  look.holding = server_.reconciler().Holding();
   look.over = over_.load();
-  look.watching = server_.Watching();
+  look.watching = server_.managed().Watching();
   look.ended_us = NowUs();
   rounds_.Done(look);
   if (look.over && !look.holding) {

@@ -1,7 +1,4 @@
-#include <sys/ioctl.h>
-
 #include <bit>
-#include <cerrno>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -10,8 +7,7 @@
 #include "os/messages.h"
 #include "rm/nv_controls.h"
 #include "rm/nv_ctrl.h"
-#include "rm/nv_escape.h"
-#include "rm/nv_structs.h"
+#include "rmclient/raw.h"
 #include "shim/interleave.h"
 
 namespace cgpu::shim {
@@ -51,18 +47,10 @@ std::optional<T> FromBytes(std::string_view bytes) {
 
 Answer Ask(int control, const Request& request) {
   rm::NVA06C_CTRL_INTERLEAVE_LEVEL_PARAMS level{request.level};
-  rm::NVOS54_PARAMETERS params{};
-  params.hClient = request.client;
-  params.hObject = request.group;
-  params.cmd = rm::NVA06C_CTRL_CMD_SET_INTERLEAVE_LEVEL;
-  params.params = std::bit_cast<std::uint64_t>(&level);
-  params.paramsSize = sizeof(level);
-  Answer answer;
-  if (ioctl(control, _IOWR('F', rm::NV_ESC_RM_CONTROL, rm::NVOS54_PARAMETERS), &params) != 0) {
-    answer.error = errno;
-  }
-  answer.status = params.status;
-  return answer;
+  const auto set =
+      rmclient::Control(control, request.client, request.group,
+                        rm::NVA06C_CTRL_CMD_SET_INTERLEAVE_LEVEL, &level, sizeof(level));
+  return {set.sys_errno, set.status};
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <cstddef>
 #include <deque>
+#include <memory>
+#include <thread>
 
 #include "base/fd.h"
 #include "base/mutex.h"
@@ -34,6 +36,10 @@ class Reaper {
   [[nodiscard]] bool HasRoomFor(std::size_t files) {
     const MutexLock lock(mutex_);
     return files_.size() + files <= kMost;
+  }
+  // Starts a thread that runs Loop(), for as long as the process lives.
+  static void Start(const std::shared_ptr<Reaper>& reaper) {
+    std::thread([reaper] { reaper->Loop(); }).detach();
   }
   void Loop() {
     while (true) {

@@ -122,16 +122,9 @@ void ReplayLog::Save(StateWriter& writer) const {
   for (const auto& [tid, records] : threads_) {
     for (const ReplayRecord& record : records) {
       writer.Begin(kRecord);
-      writer.Begin(kKey);
-      writer.Number(record.key.process);
-      writer.Number(static_cast<std::uint64_t>(tid));
-      writer.Number(record.key.ip);
-      for (const std::uint64_t argument : record.key.args) {
-        writer.Number(argument);
-      }
-      writer.Number(static_cast<std::uint64_t>(record.error));
-      writer.Number(record.answered ? 1 : 0);
-      writer.End();
+      const auto& args = record.key.args;
+      writer.Row(kKey, record.key.process, tid, record.key.ip, args[0], args[1], args[2],
+                 record.error, record.answered);
       SaveImage(writer, kInput, record.input);
       SaveImage(writer, kOutput, record.output);
       writer.End();
@@ -140,14 +133,12 @@ void ReplayLog::Save(StateWriter& writer) const {
 }
 
 Result<> ReplayLog::Load(StateReader& reader) {
-  while (const auto tag = reader.Enter()) {
-    if (*tag == kRecord) {
+  reader.ForEach([&](StateTag tag) {
+    if (tag == kRecord) {
       Add(LoadRecord(reader));
-    } else {
-      reader.Unknown(*tag);
     }
-    reader.Leave();
-  }
+    return tag == kRecord;
+  });
   return reader.Finish();
 }
 

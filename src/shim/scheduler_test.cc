@@ -4,15 +4,14 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "rm/nv_alloc.h"
 
 namespace cgpu::shim {
@@ -25,7 +24,7 @@ class Desk final : public CardControls {
  public:
   Result<std::uint64_t> SetSlice(std::size_t /*card*/, ledger::Handle /*client*/,
                                  ledger::Handle group, std::uint64_t us) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (gone_.contains(group)) {
       return Error{Code::kUnavailable, 0, "it is gone", {}};
     }
@@ -34,7 +33,7 @@ class Desk final : public CardControls {
   }
   void Switch(std::size_t /*card*/, const std::vector<ledger::ChannelInfo>& channels,
               bool on) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const ledger::ChannelInfo& channel : channels) {
       if (on) {
         off_.erase(channel.channel);
@@ -44,12 +43,12 @@ class Desk final : public CardControls {
       }
     }
     ++switches_;
-    switched_.notify_all();
+    switched_.NotifyAll();
   }
 
   Result<> SetInterleave(std::size_t /*card*/, ledger::Handle /*client*/, ledger::Handle group,
                          bool high) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ++asked_for_levels_;
     if (refusal_) {
       return Error{*refusal_, 0, "no level", {}};
@@ -63,76 +62,86 @@ class Desk final : public CardControls {
   }
 
   void RefuseLevels(std::optional<Code> how) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     refusal_ = how;
   }
   std::set<ledger::Handle> Raised() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return raised_;
   }
   int AskedForLevels() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return asked_for_levels_;
   }
   void Add(ledger::Handle group, ledger::Handle channel,
            std::uint32_t engine = rm::NV2080_ENGINE_TYPE_GRAPHICS) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     channels_.all.push_back({1, channel, group, 1, group, engine});
     ++channels_.changes;
   }
   void Remove(ledger::Handle group) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::erase_if(channels_.all, [&](const auto& channel) { return channel.group == group; });
     ++channels_.changes;
     gone_.insert(group);
   }
   void Lock(ledger::Handle group) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     gone_.insert(group);
   }
   void Unlock(ledger::Handle group) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     gone_.erase(group);
   }
   std::optional<Scheduler::Channels> List(std::uint64_t seen) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return channels_.changes == seen ? std::nullopt : std::optional(channels_);
   }
   std::map<ledger::Handle, std::uint64_t> Slices() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return slices_;
   }
   std::set<ledger::Handle> Off() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return off_;
   }
   // Returns the channels that were put on the GPU so far.
   std::set<ledger::Handle> PutOn() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return put_on_;
   }
   bool WaitUntilNoneIsOff() {
-    std::unique_lock lock(mutex_);
-    return switched_.wait_for(lock, std::chrono::seconds(60), [&] { return off_.empty(); });
+    const auto until = Deadline();
+    const MutexLock lock(mutex_);
+    while (!off_.empty() && switched_.WaitUntil(mutex_, until)) {
+    }
+    return off_.empty();
   }
   bool WaitForSwitches(int more) {
-    std::unique_lock lock(mutex_);
+    const auto until = Deadline();
+    const MutexLock lock(mutex_);
     const int goal = switches_ + more;
-    return switched_.wait_for(lock, std::chrono::seconds(60), [&] { return switches_ >= goal; });
+    while (switches_ < goal && switched_.WaitUntil(mutex_, until)) {
+    }
+    return switches_ >= goal;
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable switched_;
-  Scheduler::Channels channels_;
-  std::map<ledger::Handle, std::uint64_t> slices_;
-  std::set<ledger::Handle> gone_;
-  std::set<ledger::Handle> off_;
-  std::set<ledger::Handle> put_on_;
-  std::set<ledger::Handle> raised_;
-  std::optional<Code> refusal_;
-  int asked_for_levels_ = 0;
-  int switches_ = 0;
+  static std::chrono::steady_clock::time_point Deadline() {
+    return std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  }
+
+  Mutex mutex_;
+  CondVar switched_;
+  Scheduler::Channels channels_ CGPU_GUARDED_BY(mutex_);
+  std::map<ledger::Handle, std::uint64_t> slices_ CGPU_GUARDED_BY(mutex_);
+  std::set<ledger::Handle> gone_ CGPU_GUARDED_BY(mutex_);
+  std::set<ledger::Handle> off_ CGPU_GUARDED_BY(mutex_);
+  std::set<ledger::Handle> put_on_ CGPU_GUARDED_BY(mutex_);
+  std::set<ledger::Handle> raised_ CGPU_GUARDED_BY(mutex_);
+  std::optional<Code> refusal_ CGPU_GUARDED_BY(mutex_);
+  int asked_for_levels_ CGPU_GUARDED_BY(mutex_) = 0;
+  int switches_ CGPU_GUARDED_BY(mutex_) = 0;
 };
 
 // A clock's thread never ends: the objects that it uses live as long as the process.

@@ -1,18 +1,15 @@
 #include "shim/server.h"
 
-#include <sys/eventfd.h>
-
 #include <cerrno>
 #include <thread>
 
 #include "base/result.h"
-#include "rm/nv_controls.h"
 #include "rm/nv_status.h"
+#include "rmclient/raw.h"
 
 namespace cgpu::shim {
 namespace {
 
-using boundary::Decision;
 using os::Notification;
 
 constexpr std::uint64_t kThreadKey = std::uint64_t{1} << 32;  // above every client handle
@@ -37,38 +34,37 @@ ReplayKey KeyOf(const Pending& pending) {
 
 Server::Server(ShimConfig config, const rm::Abi& abi, std::unique_ptr<Driver> driver,
                std::vector<boundary::CardIds> cards, std::unique_ptr<os::CallerLookup> callers,
-               UniqueFd record, GpuCalls& calls)
+               UniqueFd record, rmclient::GpuCalls& calls)
     : config_(std::move(config)),
-      abi_(abi),
-      calls_(calls),
       driver_(std::move(driver)),
       recorder_(std::move(record)),
       callers_(std::move(callers)),
+      accounting_(config_, abi, std::move(cards)),
       pool_(*this, callers_->proc_fd()),
-      admission_(config_.cards.size() + 1),
       scheduler_(config_.cards.size(), driver_.get(),
-                 [this](std::size_t card, std::uint64_t seen) { return ChannelsOf(card, seen); }),
-      ledger_(
-          [&] {
-            std::vector<std::uint64_t> limits;
-            limits.reserve(config_.cards.size());
-            for (const CardGrant& card : config_.cards) {
-              limits.push_back(card.limit_bytes);
-            }
-            return limits;
-          }(),
-          boundary::kContainerBounds),
-      boundary_(abi, std::move(cards), ledger_),
-      uvm_files_(boundary::Boundary::kFirstSpace),
-      attention_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      refusals_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      reaper_(std::make_shared<Reaper>()),
-      closer_(std::make_shared<Reaper>()) {}
+                 [this](std::size_t card, std::uint64_t seen) {
+                   return accounting_.ChannelsOf(card, seen);
+                 }),
+      processes_(accounting_, *callers_, pool_),
+      proof_(config_, callers_->proc_fd(), accounting_, pool_, processes_),
+      files_(config_, callers_->proc_fd(), processes_),
+      executor_(calls, !rm::NotCompared(config_.driver).empty()),
+      export_tags_(accounting_, driver_.get(), hurry_),
+      spaces_(abi, callers_->proc_fd(), accounting_, executor_, processes_, hurry_),
+      questions_(abi, accounting_, executor_, spaces_.files()),
+      managed_(callers_->proc_fd(), accounting_, spaces_.files(), questions_, processes_, hurry_,
+               [this] { reconciler_.ReconcileForCall(); }),
+      reconciler_(accounting_, driver_.get(), scheduler_, export_tags_, managed_, spaces_, hurry_),
+      control_(config_, accounting_, scheduler_, driver_.get(), *callers_),
+      receiver_(abi, *callers_, recorder_, accounting_, pool_, processes_, proof_, files_, spaces_,
+                managed_),
+      steps_(accounting_, driver_.get(), scheduler_, *callers_, recorder_, executor_, export_tags_,
+             spaces_, questions_, managed_, reconciler_),
+      admission_(config_.cards.size() + 1) {}
 
 void Server::Start() {
-  for (const auto& reaper : {reaper_, closer_}) {
-    std::thread([reaper] { reaper->Loop(); }).detach();
-  }
+  files_.Start();
+  spaces_.Start();
   std::thread(&Server::WatchOverdue, this).detach();
   scheduler_.Resume();
 }
@@ -94,7 +90,7 @@ void Server::WatchOverdue() {
 }
 
 void Server::Handle(const SourcePtr& source, const Notification& notification) {
-  if (auto pending = Prepare(source, notification)) {
+  if (auto pending = receiver_.Receive(source, notification)) {
     Admit(std::move(pending), pool_.NearlyFull());
   }
 }
@@ -106,8 +102,8 @@ void Server::Admit(std::unique_ptr<Pending> pending, bool hold) {
       [&](const Pending& parked) { return parked.notification.tid == pending->notification.tid; });
   boundary::Needs needs;
   {
-    const MutexLock lock(state_mutex_);
-    needs = boundary_.NeedsOf(pending->call);
+    const MutexLock lock(accounting_.mutex);
+    needs = accounting_.boundary.NeedsOf(pending->call);
   }
   pending->claim.exclusive.assign(needs.clients.begin(), needs.clients.end());
   if (needs.space) {
@@ -154,7 +150,7 @@ void Server::Run(std::unique_ptr<Pending> pending) {
       (!pending->waited && config_.killable) || pending->source->listener.Valid(notification.id);
   if (alive && pending->waited && !config_.killable) {
     // Its parameters may be what an earlier execution of the same call wrote meanwhile.
-    auto renewed = CopyIn(pending->source, notification, false, nullptr);
+    auto renewed = receiver_.CopyInAgain(pending->source, notification);
     if (renewed && (renewed->call.client != pending->call.client ||
                     renewed->call.source_client != pending->call.source_client)) {
       Finish(claim);
@@ -220,70 +216,8 @@ bool Server::Replayed(Pending& pending, ReplayKey& key, Image& input) {
   return true;
 }
 
-// Decides; where there is no room, after a look at what has been closed meanwhile.
-Decision Server::Decide(Pending& pending) {
-  const auto decide = [&] {
-    const MutexLock lock(state_mutex_);
-    Decision decision = boundary_.Decide(pending.call);
-    NoteRefusals();
-    return decision;
-  };
-  Decision decision = decide();
-  if (decision.over_limit) {
-    ReconcileForCall();
-    decision = decide();
-  }
-  if (decision.over_limit) {
-    const MutexLock lock(state_mutex_);
-    ledger_.CountDenial(*decision.card);
-  }
-  if (decision.effects.makes_space) {
-    if (const auto refused = RefuseSpace(pending)) {
-      decision.action = Decision::Action::kAnswer;
-      boundary::SetStatus(pending.call, *refused);
-    }
-  }
-  return decision;
-}
-
-// Executes the call and accounts for it. Returns the errno for the tenant.
-int Server::ExecuteDecided(Pending& pending, Decision& decision) {
-  if (decision.effects.shows_memory) {
-    (void)SettleManaged();
-  }
-  const auto no_questions = KeepQuestionsOut(decision);
-  const auto schedules = CardOfSchedule(pending.call, decision);
-  int error = decision.error;
-  if (schedules &&
-      !scheduler_.BeforeSchedule(*schedules, pending.call.client, pending.call.object)) {
-    boundary::SetStatus(pending.call, rm::NV_ERR_NOT_SUPPORTED);
-    CountRefused("a channel that cannot be given its share");
-  } else if (decision.effects.switches_channels) {
-    error = SwitchChannels(pending, *decision.card);
-  } else {
-    error = Execute(pending);
-  }
-  if (schedules) {
-    scheduler_.AfterSchedule(*schedules);
-  }
-  std::optional<boundary::Undo> undo;
-  {
-    const MutexLock lock(state_mutex_);
-    undo = boundary_.Account(pending.call, decision, error);
-  }
-  if (decision.effects.frees_objects) {
-    scheduler_.AfterFree();
-  }
-  if (undo) {
-    driver_->Free(pending.file.get(), undo->client, undo->object);
-    const MutexLock lock(state_mutex_);
-    boundary_.Undone(pending.call, decision);
-    NoteRefusals();
-  }
-  return error;
-}
-
-// Sees the call through. Returns the errno for the tenant.
+// Sees the call through, unless an earlier execution of it is on record. Returns the errno for the
+// tenant.
 int Server::SeeThrough(Pending& pending, bool* copy_out) {
   ReplayKey key;
   Image input;
@@ -292,111 +226,13 @@ int Server::SeeThrough(Pending& pending, bool* copy_out) {
     *copy_out = true;
     return 0;
   }
-  if (!TagTransfer(pending)) {
-    return ENOMEM;
-  }
-  Decision decision = Decide(pending);
-  int error = decision.error;
-  pending.proceed = decision.action == Decision::Action::kContinue;
-  if (decision.effects.lists_processes) {
-    AnswerOfProcesses(pending.call, decision);
-  }
-  if (decision.action == Decision::Action::kExecute) {
-    if (const auto ready = PrepareDevice(decision); !ready.ok()) {
-      const MutexLock lock(state_mutex_);
-      (void)boundary_.Account(pending.call, decision, EIO);
-      return EIO;  // an allocation without a tag
-    }
-    error = ExecuteDecided(pending, decision);
-  }
-  const bool done = error == 0 && boundary::StatusOf(pending.call) == rm::NV_OK;
-  if (decision.effects.makes_space && done) {
-    KeepSpace(pending);
-  }
-  SettleTag(pending, done);
-  *copy_out = error == 0 && decision.action != Decision::Action::kFail && !pending.proceed;
-  recorder_.Call(*pending.caller->process, pending.call, error,
-                 decision.action == Decision::Action::kExecute || pending.proceed);
-  if (recorded) {
+  const CallSteps::Outcome outcome = steps_.Take(pending);
+  if (recorded && outcome.taken) {
     const MutexLock lock(replay_mutex_);
-    replay_.Add({key, std::move(input), ImageOf(pending.call), error});
+    replay_.Add({key, std::move(input), ImageOf(pending.call), outcome.error});
   }
-  return error;
-}
-
-std::optional<Scheduler::Channels> Server::ChannelsOf(std::size_t card, std::uint64_t seen) {
-  const MutexLock lock(state_mutex_);
-  if (ledger_.ChannelChanges() == seen) {
-    return std::nullopt;
-  }
-  return Scheduler::Channels{ledger_.Channels(static_cast<ledger::Card>(card)),
-                             ledger_.ChannelChanges()};
-}
-
-void Server::AnswerOfProcesses(boundary::Call& call, const Decision& decision) {
-  if (decision.effects.shows_memory) {
-    (void)SettleManaged();
-  }
-  const auto pids = ContainerPids();
-  const MutexLock lock(state_mutex_);
-  boundary_.AnswerOfProcesses(call, decision, pids);
-}
-
-// Returns the GPU of the channels that the call schedules, if it does.
-std::optional<ledger::Card> Server::CardOfSchedule(const boundary::Call& call,
-                                                   const Decision& decision) {
-  if (!decision.effects.schedules_channels) {
-    return std::nullopt;
-  }
-  const MutexLock lock(state_mutex_);
-  const auto client = ledger_.FindClient(call.client);
-  return client ? ledger_.CardOf(client->ref, call.object) : std::nullopt;
-}
-
-// Switches channels for their owner. The driver is asked only for channels that are not off by
-// order; the tenant sees what it asked for.
-int Server::SwitchChannels(Pending& pending, ledger::Card card) {
-  using Params = rm::NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS;
-  boundary::Bytes& bytes = pending.call.nested[0].bytes;
-  const auto asked = boundary::Load<Params>(bytes);
-  std::vector<Scheduler::ChannelName> channels;
-  for (std::size_t i = 0; i < asked.numChannels; ++i) {
-    channels.emplace_back(asked.hClientList[i], asked.hChannelList[i]);
-  }
-  int error = 0;
-  boundary::SetStatus(pending.call, rm::NV_OK);
-  scheduler_.SwitchByOwner(card, channels, asked.bDisable == 0,
-                           [&](const std::vector<std::size_t>& places) {
-                             Params params = asked;
-                             params.numChannels = 0;
-                             for (const std::size_t place : places) {
-                               const std::size_t at = params.numChannels++;
-                               params.hClientList[at] = asked.hClientList[place];
-                               params.hChannelList[at] = asked.hChannelList[place];
-                             }
-                             boundary::Store(bytes, params);
-                             error = Execute(pending);
-                             return error == 0 && boundary::StatusOf(pending.call) == rm::NV_OK;
-                           });
-  boundary::Store(bytes, asked);
-  return error;
-}
-
-// Opens the GPU that the call is about to use, and tells the boundary its sizes.
-Result<> Server::PrepareDevice(const Decision& decision) {
-  if (!decision.effects.opens_gpu || !decision.card) {
-    return {};
-  }
-  std::uint32_t instance = 0;
-  {
-    const MutexLock lock(state_mutex_);
-    instance = boundary_.cards()[*decision.card].device_instance;
-  }
-  CGPU_TRY(driver_->OpenCard(*decision.card, instance));
-  const boundary::CardFigures figures = driver_->FiguresOf(*decision.card);
-  const MutexLock lock(state_mutex_);
-  boundary_.SetFigures(*decision.card, figures);
-  return {};
+  *copy_out = outcome.copy_out;
+  return outcome.error;
 }
 
 // Copies the results out in the driver's order, which shows where the tenant overlaps memory: what
@@ -423,12 +259,15 @@ bool Server::CopyOut(Pending& pending) {
   return write(pending.call.address, pending.call.image);
 }
 
-std::map<ledger::ProcessKey, std::uint32_t> Server::ContainerPids() const {
-  std::map<ledger::ProcessKey, std::uint32_t> pids;
-  for (const auto& process : callers_->Processes()) {
-    pids[process->serial] = static_cast<std::uint32_t>(process->ns_pid);
+void Server::DropDead() {
+  for (const std::uint64_t process : callers_->DropDead()) {
+    const MutexLock lock(replay_mutex_);
+    replay_.DropProcess(process);
   }
-  return pids;
+  // Parked calls hold their files open; nothing may be held for a caller that is gone.
+  (void)admission_.Purge([](const Pending& pending) {
+    return !pending.source->listener.Valid(pending.notification.id);
+  });
 }
 
 }  // namespace cgpu::shim

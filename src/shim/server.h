@@ -1,125 +1,94 @@
-// The core of the shim: receives a container's trapped calls and sees each one through.
+// The shim of one container: its parts, and the way of a call through them.
 //
-//   receive -> whose file is it -> copy in -> still waiting? -> decide -> execute -> account
+//   receive -> whose file is it -> copy in -> still waiting?     receiver.h
+//           -> wait for the turn                                 admission.h
+//           -> decide -> execute -> account                      call_steps.h
 //           -> copy out -> answer
 //
 // Calls come from any number of listeners (source.h); everything else is the container's, whichever
 // listener a call came by.
 //
 // Threads: a pool (worker_pool.h) handles the calls, each on one thread. Calls that must wait for
-// others are parked without a thread (admission.h). The shim does not take descriptors of files
-// that are not a GPU's (taking.cc). It closes those of a tenant that swaps them on a thread of
-// their own, since that can hang. Housekeeping (housekeeping.h) runs beside the workers, and the
+// others are parked without a thread (admission.h). Files whose close can hang are closed on
+// threads of their own (reaper.h). Housekeeping (housekeeping.h) runs beside the workers, and the
 // desk (desk.h), which takes orders.
 //
-// Locks: the members say what guards them, and in which order the locks are taken. state_mutex_ is
-// never held while the driver is asked or a file of a GPU is opened or closed; only the caller
-// table's, the pool's and the like, which are held as shortly, may be taken under it. The desk
-// waits only for locks that are held as shortly: state_mutex_, the pool's, the scheduler's and
-// those of the caller table and the driver.
+// Locks: each part has its own, and says what they guard and which come later. In this order:
+// the reconciler's, that of managed memory, that of questions about ranges, the scheduler's and
+// that of tables of exports, the accounting's. The last is never held while the driver is asked.
 #ifndef CGPU_SHIM_SERVER_H_
 #define CGPU_SHIM_SERVER_H_
 
-#include <atomic>
 #include <chrono>
-#include <cstdint>
-#include <deque>
-#include <map>
+#include <cstddef>
 #include <memory>
-#include <set>
-#include <shared_mutex>
-#include <string>
 #include <vector>
 
 #include "base/fd.h"
 #include "base/mutex.h"
 #include "base/result.h"
 #include "boundary/boundary.h"
-#include "boundary/quotas.h"
-#include "ledger/ledger.h"
 #include "os/process.h"
-#include "protocol/admin.h"
 #include "protocol/config.h"
 #include "rm/abi.h"
-#include "sandbox/proof.h"
+#include "rmclient/raw.h"
+#include "shim/accounting.h"
 #include "shim/admission.h"
+#include "shim/call_steps.h"
+#include "shim/control.h"
 #include "shim/driver.h"
-#include "shim/gpu_calls.h"
+#include "shim/executor.h"
+#include "shim/export_tags.h"
+#include "shim/filter_proof.h"
 #include "shim/handover.h"
+#include "shim/hurry.h"
+#include "shim/managed_memory.h"
 #include "shim/pending.h"
-#include "shim/reaper.h"
+#include "shim/processes.h"
+#include "shim/range_questions.h"
+#include "shim/receiver.h"
+#include "shim/reconciler.h"
 #include "shim/recorder.h"
 #include "shim/replay.h"
 #include "shim/scheduler.h"
-#include "shim/uvm_files.h"
-#include "shim/witnesses.h"
+#include "shim/tenant_files.h"
+#include "shim/uvm_spaces.h"
 #include "shim/worker_pool.h"
 
 namespace cgpu::shim {
 
-// NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): there is one, in the order of its locks
+// Thread-safe. Its threads run for as long as the process.
+// NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): there is one, in the order of its parts
 class Server : private CallHandler {
  public:
-  // Most exported objects at a time: each is a client of the driver, and each is asked about at a
-  // close.
-  static constexpr std::size_t kMaxExports = 1024;
-
-  // `record`: see Recorder; `calls` outlives the server.
+  // `driver`: null only in a server for nothing but Load(). `record`: see Recorder; `calls`
+  // outlives the server.
   Server(ShimConfig config, const rm::Abi& abi, std::unique_ptr<Driver> driver,
          std::vector<boundary::CardIds> cards, std::unique_ptr<os::CallerLookup> callers,
-         UniqueFd record, GpuCalls& calls);
+         UniqueFd record, rmclient::GpuCalls& calls);
 
   // Starts what all sources share. Call once, before Serve().
   void Start();
 
-  // Returns the threads and the listeners.
+  // Returns its parts.
+  [[nodiscard]] const ShimConfig& config() const { return config_; }
   [[nodiscard]] WorkerPool& pool() { return pool_; }
-  // Ends the container if its first process runs a program of the image and no proof of its filter
-  // has come (sandbox/proof.h). Returns true if none has come; look again soon. From the desk's
-  // thread alone.
-  bool LookForProof();
-  // Closes a file that may be anything, without waiting for it. Ends the container if too many of
-  // its files cannot be closed: no program has as many of those.
-  void Discard(UniqueFd file);
-  // Returns true if Discard() of so many files needs no wait for room.
-  [[nodiscard]] bool CanDiscard(std::size_t files) { return reaper_->HasRoomFor(files); }
+  [[nodiscard]] Accounting& accounting() { return accounting_; }
+  [[nodiscard]] ContainerControl& control() { return control_; }
+  [[nodiscard]] Reconciler& reconciler() { return reconciler_; }
+  [[nodiscard]] ManagedMemory& managed() { return managed_; }
+  [[nodiscard]] TenantFiles& files() { return files_; }
+  [[nodiscard]] FilterProof& proof() { return proof_; }
+  [[nodiscard]] Executor& executor() { return executor_; }
 
-  // --- For housekeeping, from any thread.
-  // Returns a descriptor that is readable when there is work without an exit or a close; reset it
-  // by ResetAttention().
-  [[nodiscard]] int attention() const { return attention_.get(); }
-  void ResetAttention() const;
+  // --- For housekeeping.
+  //
+  // Returns a descriptor that is readable when a process has exited.
   [[nodiscard]] int exit_events() const { return callers_->exit_events(); }
   // Forgets exited processes and drops parked calls whose callers are gone.
   void DropDead();
-  // Asks the driver which clients still exist and takes the others off the ledger. Returns true if
-  // something went. Cheap when nothing is held. A tenant can make it take long.
-  bool Reconcile();
-  // Makes Reconcile() return soon, with its work undone, while `hurry`.
-  void Hurry(bool hurry);
-  // Returns true while the ledger holds anything.
-  [[nodiscard]] bool Holding();
-  // Returns how much of what the ledger holds.
-  [[nodiscard]] ledger::Counts WhatIsHeld();
   // Returns the number of calls that wait for others.
   [[nodiscard]] std::size_t Parked() const { return admission_.parked(); }
-  // Returns true while it watches for what a thread may map at any time.
-  [[nodiscard]] bool Watching();
-  // Sets a limit at once; below use, growth stops. `uuid` "*": every GPU of the grant.
-  [[nodiscard]] Result<> SetLimit(const std::string& uuid, std::uint64_t bytes);
-  // Sets an order, which holds until the next. `helper`: the socket of one that sets interleave
-  // levels, or none. kNotFound: no GPU of the grant.
-  [[nodiscard]] Result<> SetOrder(const std::string& uuid, const governor::Order& order,
-                                  UniqueFd helper);
-  // Returns all fields except `pid` and `state`, which the server does not know.
-  [[nodiscard]] ContainerStatus Status();
-  // Returns the memory of one GPU. kNotFound: no GPU of the grant.
-  [[nodiscard]] Result<CardMemory> MemoryOf(const std::string& uuid);
-  [[nodiscard]] std::map<std::string, std::uint64_t> Refused();
-  // Returns a descriptor that is readable when more was refused since the last ResetRefusals().
-  [[nodiscard]] int refusals() const { return refusals_.get(); }
-  void ResetRefusals() const;
-  [[nodiscard]] const ShimConfig& config() const { return config_; }
 
   // --- For a hot upgrade (handover.h), all of it from one thread, while housekeeping rests.
   //
@@ -130,160 +99,50 @@ class Server : private CallHandler {
   void Resume();
   // Returns the state, while the server is quiet.
   [[nodiscard]] ServerState Save();
-  // Loads the accounting without descriptors into a fresh server. Trusts nothing.
-  [[nodiscard]] Result<> LoadBooks(const ServerState& state);
-  // Take over the rest, with the descriptors. TakeOver() comes first, then Start(), then
+  // Loads what needs no descriptors into a fresh server. Trusts nothing.
+  [[nodiscard]] Result<> Load(const ServerState& state);
+  // Takes over the rest, with the descriptors. TakeOver() comes first, then Start(), then
   // WorkerPool::ServeAgain().
   void TakeOver(const ServerState& state);
-
-  // Returns how long the driver took for each executed call since the last time this was asked, in
-  // nanoseconds and in order, for the latency benchmark. The first call starts the recording.
-  [[nodiscard]] std::vector<std::uint32_t> TakeTrace();
-  // Kills all known processes of the container: the first ones, and those that have made calls.
-  void KillContainer();
 
  private:
   void Handle(const SourcePtr& source, const os::Notification& notification) override;
   void Run(std::unique_ptr<Pending> pending) override;
   void WatchOverdue();
-  void TakeProof(const SourcePtr& source, const os::Notification& notification);
-  std::unique_ptr<Pending> Prepare(const SourcePtr& source, const os::Notification& notification);
-  std::unique_ptr<Pending> CopyIn(const SourcePtr& source, const os::Notification& notification,
-                                  bool fresh, bool* again);
-  void FindSpace(Pending& pending);
-  bool TakeArgument(Pending& pending);
-  [[nodiscard]] std::optional<boundary::File> Recognise(const os::FileIdentity& identity) const;
-  // taking.cc
-  struct TakenFile {
-    UniqueFd file;
-    boundary::File known;
-  };
-  [[nodiscard]] Result<std::optional<boundary::File>> LookAt(const os::Caller& caller,
-                                                             int number) const;
-  [[nodiscard]] Result<TakenFile> Take(const os::Caller& caller, int number);
-  void Condemn(const std::string& why);
-  [[nodiscard]] std::optional<std::uint32_t> RefuseSpace(const Pending& pending);
   void Admit(std::unique_ptr<Pending> pending, bool hold);
-  bool Replayed(Pending& pending, ReplayKey& key, Image& input);
+  void Finish(const Claim& claim);
   int SeeThrough(Pending& pending, bool* copy_out);
-  [[nodiscard]] boundary::Decision Decide(Pending& pending);
-  int ExecuteDecided(Pending& pending, boundary::Decision& decision);
-  int Execute(Pending& pending);
-  int ExecuteUvm(int file, boundary::Call& call);
-  void ReconcileForCall();
-  bool ReconcileAll(bool at_leisure) CGPU_REQUIRES(reconcile_mutex_);
-  // Returns true if a reconciliation is to end soon. At leisure: no call waits for it.
-  [[nodiscard]] bool CutShort(bool at_leisure) const { return at_leisure && hurry_.load(); }
-  void CloseCards();
-  bool ReconcileExports(bool at_leisure);
-  void TakeWitnesses(const ServerState& state,
-                     const std::vector<std::shared_ptr<const os::Process>>& processes);
-  // managed.cc
-  void SeeMapping(const Source& source, const os::Notification& notification);
-  [[nodiscard]] std::shared_ptr<const os::Caller> FindMapper(pid_t thread);
-  [[nodiscard]] Witnesses::Number OpenWitness(const os::Caller& caller);
-  bool BeginMapping(boundary::MmapKind kind, const boundary::ManagedBook::Claim& claim,
-                    pid_t thread);
-  bool ChargeMapping(const boundary::ManagedBook::Claim& claim, pid_t thread);
-  void NoteThread(pid_t thread);
-  bool SettleManaged(bool at_leisure = false);
-  bool SettleAll(bool at_leisure) CGPU_REQUIRES(settle_mutex_);
-  void DropReleased() CGPU_REQUIRES(state_mutex_);
-  [[nodiscard]] std::map<boundary::ManagedBook::Witness, boundary::ManagedBook::Seen> Ask(
-      const std::vector<boundary::ManagedBook::Witness>& witnesses, bool at_leisure);
-  // doubts.cc
-  [[nodiscard]] std::shared_lock<std::shared_timed_mutex> KeepQuestionsOut(
-      const boundary::Decision& decision);
-  void SettleDoubts();
-  void CleanUpMappings();
-  struct KnownFile {
-    std::shared_ptr<UvmFile> file;
-    boundary::AddressRanges known;  // ranges in it that are not managed, by the accounting
-  };
-  [[nodiscard]] std::vector<KnownFile> KnownFiles();
-  [[nodiscard]] std::optional<std::size_t> CountHolders(const boundary::AddressRange& range,
-                                                        const std::vector<KnownFile>& files,
-                                                        std::size_t* questions);
-  [[nodiscard]] bool HasRange(const UvmFile& file, const boundary::AddressRange& range);
-  // uvm.cc
-  void KeepSpace(Pending& pending);
-  bool ReconcileSpaces(bool at_leisure);
-  [[nodiscard]] std::vector<std::shared_ptr<UvmFile>> LeftBehind(bool at_leisure);
-  bool EndSpace(const std::shared_ptr<UvmFile>& file);
-  void CallForAttention() const;
-  void NoteRefusals() CGPU_REQUIRES(state_mutex_);
-  void CountRefused(const std::string& what);
-  // marks.cc
-  std::uint32_t FindTag(int file);
-  bool TagTransfer(Pending& pending);
-  bool TagTable(Pending& pending);
-  void SettleTag(const Pending& pending, bool exported);
-  [[nodiscard]] std::optional<Scheduler::Channels> ChannelsOf(std::size_t card, std::uint64_t seen);
-  int SwitchChannels(Pending& pending, ledger::Card card);
-  [[nodiscard]] std::optional<ledger::Card> CardOfSchedule(const boundary::Call& call,
-                                                           const boundary::Decision& decision);
-  Result<> PrepareDevice(const boundary::Decision& decision);
+  bool Replayed(Pending& pending, ReplayKey& key, Image& input);
   void Deliver(Pending& pending, bool copy_out, int error);
   bool CopyOut(Pending& pending);
-  void Finish(const Claim& claim);
-  std::map<ledger::ProcessKey, std::uint32_t> ContainerPids() const;
-  // Fills in an answer that the ledger gives.
-  void AnswerOfProcesses(boundary::Call& call, const boundary::Decision& decision);
 
   const ShimConfig config_;
-  const bool room_ = !rm::NotCompared(config_.driver).empty();  // see boundary::MakeRoom()
-  const rm::Abi& abi_;
-  GpuCalls& calls_;
   const std::unique_ptr<Driver> driver_;
   const Recorder recorder_;
   const std::unique_ptr<os::CallerLookup> callers_;
+  Hurry hurry_;
+  Accounting accounting_;
   WorkerPool pool_;
+  Scheduler scheduler_;
+  ContainerProcesses processes_;
+  FilterProof proof_;
+  TenantFiles files_;
+  Executor executor_;
+  ExportTags export_tags_;
+  UvmSpaces spaces_;
+  RangeQuestions questions_;
+  ManagedMemory managed_;
+  Reconciler reconciler_;
+  ContainerControl control_;
+  Receiver receiver_;
+  CallSteps steps_;
+
   Admission<Pending> admission_;
   Mutex overdue_mutex_;  // taken alone, with nothing but the admission's own
   CondVar anything_parked_;
-  Scheduler scheduler_;  // its lock comes before state_mutex_
 
-  Mutex state_mutex_;
-  ledger::Ledger ledger_ CGPU_GUARDED_BY(state_mutex_);
-  boundary::Boundary boundary_ CGPU_GUARDED_BY(state_mutex_);
-  // Held while a file's table of exports is set up.
-  Mutex table_mutex_ CGPU_ACQUIRED_BEFORE(state_mutex_);
-  std::set<std::uint32_t> exports_
-      CGPU_GUARDED_BY(state_mutex_);  // tags of the files that hold exported objects
-
-  // Held throughout a reconciliation.
-  Mutex reconcile_mutex_ CGPU_ACQUIRED_BEFORE(settle_mutex_, state_mutex_);
-  CondVar hurried_;
-  std::atomic<std::uint64_t> begun_{0};  // reconciliations
-  std::chrono::steady_clock::time_point may_begin_ CGPU_GUARDED_BY(reconcile_mutex_);
-  std::atomic<bool> hurry_{false};
-
-  UvmFiles uvm_files_;
-  std::atomic<bool> mapping_{false};  // some thread may be in a mapping that it was let into
-  Witnesses witnesses_;
-  // Held throughout a settlement of managed memory.
-  Mutex settle_mutex_ CGPU_ACQUIRED_BEFORE(state_mutex_);
-  // Shared by calls that put a range into UVM, or are about to; held alone to ask what lies there.
-  // Taken after settle_mutex_ and before state_mutex_; no member is its own.
-  std::shared_timed_mutex ranges_mutex_;
-  UniqueFd attention_;                                     // an eventfd
-  UniqueFd refusals_;                                      // another
-  std::uint64_t noted_ CGPU_GUARDED_BY(state_mutex_) = 0;  // of the boundary's refusals
-  Mutex replay_mutex_;                                     // taken alone
+  Mutex replay_mutex_;  // taken alone
   ReplayLog replay_ CGPU_GUARDED_BY(replay_mutex_);
-
-  Mutex trace_mutex_;  // taken alone
-  std::vector<std::uint32_t> trace_ CGPU_GUARDED_BY(trace_mutex_);
-  std::atomic<bool> tracing_{false};
-
-  std::atomic<bool> unproved_{config_.prove};
-  std::optional<sandbox::Program> first_program_;  // of the process that still has to prove its
-                                                   // filter
-
-  std::shared_ptr<Reaper> reaper_;  // of tenants' files
-  std::shared_ptr<Reaper> closer_;  // of duplicates of a GPU's files, which end their spaces
-  std::atomic<bool> wary_{false};   // a tenant has put another file where a GPU's was
-  std::atomic<bool> condemned_{false};
 };
 
 }  // namespace cgpu::shim

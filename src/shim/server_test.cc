@@ -13,6 +13,7 @@ namespace cgpu::shim {
 namespace {
 
 constexpr std::chrono::seconds kPatience{20};
+constexpr std::uint64_t kMemory = std::uint64_t{64} << 20;
 
 // Memory of a tenant, with whole pages around what it holds: the shim reads pages.
 class Arena {
@@ -37,8 +38,12 @@ struct World {
     config.id = "0123456789ab";
     config.driver = "550.163.01";
     config.files = {ControlFile()};
+    CardGrant card;
+    card.card.uuid = "GPU-1";
+    card.card.memory_bytes = card.limit_bytes = kMemory;
+    config.cards = {card};
     config.killable = killable;
-    auto made = Driver::Open(driver, abi, "/dev/zero", {});
+    auto made = Driver::Open(driver, abi, "/dev/zero", {"/dev/zero"});
     own_client = *driver.Clients().begin();
     server = Make(std::move(*made));
     server->Start();
@@ -47,7 +52,7 @@ struct World {
 
   std::unique_ptr<Server> Make(std::unique_ptr<Driver> its_driver) {
     return std::make_unique<Server>(config, abi, std::move(its_driver),
-                                    std::vector<boundary::CardIds>{},
+                                    std::vector<boundary::CardIds>(config.cards.size()),
                                     std::make_unique<FakeLookup>(fate), UniqueFd(), driver);
   }
   void Serve() {
@@ -55,15 +60,21 @@ struct World {
     channel = own.get();
     EXPECT_TRUE(server->pool().Serve(std::move(own)).ok());
   }
-  // Puts a successor in the server's place. The one before stays, without a thread.
-  void HandOver() {
+  // Returns the state of the server, which then does nothing any more.
+  ServerState Stop() {
     channel->AwaitReceived();
-    ASSERT_TRUE(server->Quiesce(kPatience).ok());
-    const ServerState state = server->Save();
+    EXPECT_TRUE(server->Quiesce(kPatience).ok());
+    return server->Save();
+  }
+  // Puts a successor in the server's place. The one before stays, without a thread.
+  void Replace(const ServerState& state) {
     before.push_back(std::move(server));
-    server = Make(Driver::Resume(driver, abi, {}, state.driver));
-    ASSERT_TRUE(server->LoadBooks(state).ok());
+    server = Make(Driver::Resume(driver, abi, {"/dev/zero"}, state.driver));
+    ASSERT_TRUE(server->Load(state).ok());
     server->TakeOver(state);
+  }
+  void HandOver() {
+    Replace(Stop());
     server->Start();
     Serve();
   }
@@ -131,12 +142,12 @@ TEST(ServerTest, ACallReachesTheDriverAndItsAnswerTheCaller) {
   World& world = NewWorld();
   const std::uint32_t client = world.MakeClient();
   EXPECT_EQ(world.Held(), std::set<std::uint32_t>{client});
-  EXPECT_TRUE(world.server->Holding());
+  EXPECT_TRUE(world.server->reconciler().Holding());
   Arena arena;
   auto& free = FreeOf(arena, client);
   EXPECT_TRUE(world.channel->Await(world.Make(rm::NV_ESC_RM_FREE, free)).answered);
   EXPECT_EQ(free.status, rm::NV_OK);
-  EXPECT_FALSE(world.server->Holding());
+  EXPECT_FALSE(world.server->reconciler().Holding());
   EXPECT_TRUE(world.Held().empty());
 }
 
@@ -163,8 +174,8 @@ TEST(ServerTest, ACallerMayDieBetweenAnyTwoSteps) {
     const auto after = world.Held();
     made += after.size() > before.size() ? 1 : 0;
     world.fate.DieBefore(0);
-    (void)world.server->Reconcile();
-    EXPECT_EQ(world.server->WhatIsHeld().clients, after.size());
+    (void)world.server->reconciler().Reconcile();
+    EXPECT_EQ(world.server->accounting().Counts().clients, after.size());
     (void)world.MakeClient();
   }
   EXPECT_GE(made, 1U) << "no caller died with its call in the driver";
@@ -266,12 +277,53 @@ TEST(ServerTest, ASuccessorKnowsWhatWasHeld) {
   World& world = NewWorld();
   const std::uint32_t client = world.MakeClient();
   world.HandOver();
-  EXPECT_EQ(world.server->WhatIsHeld().clients, 1U);
+  EXPECT_EQ(world.server->accounting().Counts().clients, 1U);
   EXPECT_NE(world.MakeClient(), client);
   Arena arena;
   EXPECT_TRUE(world.channel->Await(world.Make(rm::NV_ESC_RM_FREE, FreeOf(arena, client))).answered);
-  EXPECT_EQ(world.server->WhatIsHeld().clients, world.Held().size());
+  EXPECT_EQ(world.server->accounting().Counts().clients, world.Held().size());
   EXPECT_FALSE(world.Held().contains(client));
+}
+
+// Returns the state as it is handed over, without the listeners: a successor attaches them last.
+std::string TextOf(const World& world, ServerState state) {
+  Handover handover;
+  handover.config = world.config;
+  handover.server = std::move(state);
+  handover.server.sources.clear();
+  return Encode(handover);
+}
+
+TEST(ServerTest, ASuccessorOfAnEmptyServerHasItsState) {
+  World& world = NewWorld();
+  const ServerState state = world.Stop();
+  EXPECT_EQ(state.exports.size() + state.uvm_files.size() + state.witnesses.size(), 0U);
+  world.Replace(state);
+  EXPECT_EQ(TextOf(world, world.server->Save()), TextOf(world, state));
+  EXPECT_FALSE(world.server->reconciler().Holding());
+}
+
+TEST(ServerTest, ASuccessorOfAFullServerHasItsState) {
+  World& world = NewWorld(false);
+  (void)world.MakeClient();
+  (void)world.MakeClient();
+  world.server->accounting().CountRefused("a call");
+  ASSERT_TRUE(world.server->control().SetLimit("*", kMemory / 2).ok());
+  ASSERT_TRUE(world.server->control().SetOrder("GPU-1", {.slice_us = 2'000, .duty = {}}, {}).ok());
+  ServerState state = world.Stop();
+  const auto file = [&] { return fcntl(world.file.get(), F_DUPFD_CLOEXEC, 0); };
+  state.exports = {0xc1d0fff0, 0xc1d0fff1};
+  state.uvm_files = {{boundary::Boundary::kFirstSpace, file(), 1, 7}};
+  state.next_uvm_key = boundary::Boundary::kFirstSpace + 1;
+  state.uvm_inodes = {{3, 4}};
+  state.witnesses = {{5, file(), file()}};
+  state.mapping = true;
+  state.unproved = true;
+  world.Replace(state);
+  EXPECT_EQ(TextOf(world, world.server->Save()), TextOf(world, state));
+  EXPECT_TRUE(world.server->reconciler().Holding());
+  EXPECT_EQ(world.server->accounting().Counts().clients, 2U);
+  EXPECT_EQ(world.server->control().Status().cards[0].limit_bytes, kMemory / 2);
 }
 
 TEST(ServerTest, ACallThatItsPredecessorExecutedIsNotExecutedByASuccessor) {

@@ -1,29 +1,11 @@
 // Hands a server's state to its successor at a hot upgrade, and takes it over from a predecessor.
-#include <algorithm>
 #include <utility>
 
 #include "base/result.h"
-#include "base/state.h"
+#include "shim/records.h"
 #include "shim/server.h"
 
 namespace cgpu::shim {
-namespace {
-
-template <class Book>
-std::string BytesOf(const Book& book) {
-  StateWriter writer;
-  book.Save(writer);
-  return writer.Take();
-}
-
-template <class Book>
-Result<> LoadBook(const std::string& bytes, Book& book) {
-  StateReader reader(bytes);
-  CGPU_TRY(book.Load(reader));
-  return reader.Finish();
-}
-
-}  // namespace
 
 ServerState Server::Save() {
   DropDead();
@@ -36,79 +18,28 @@ ServerState Server::Save() {
                                process->shares_with, process->pidfd.get(), process->mem.get()});
   }
   state.next_serial = callers_->next_serial();
-  for (const auto& file : uvm_files_.All()) {
-    const UvmFile::User user = uvm_files_.UserOf(*file);
-    state.uvm_files.push_back(
-        {file->key, file->file.get(), user.process ? user.process->serial : 0, user.number});
-  }
-  state.next_uvm_key = uvm_files_.next_key();
-  for (const auto& [number, space] : witnesses_.All()) {
-    state.witnesses.push_back({number, space->mem.get(), space->maps.get()});
-  }
-  state.uvm_inodes = uvm_files_.Inodes();
-  state.mapping = mapping_.load();
+  spaces_.Save(state);
+  managed_.Save(state);
   pool_.Save(state);
-  state.unproved = unproved_.load();
+  proof_.Save(state);
   {
     const MutexLock lock(replay_mutex_);
-    state.replay = BytesOf(replay_);
+    state.replay = RecordsOf(replay_);
   }
-  const MutexLock lock(state_mutex_);
-  for (std::size_t i = 0; i < state.driver.cards.size(); ++i) {
-    state.driver.cards[i].device_instance = boundary_.cards()[i].device_instance;
-  }
-  state.exports = exports_;
-  state.ledger = BytesOf(ledger_);
-  state.boundary = BytesOf(boundary_);
+  accounting_.Save(state);
+  export_tags_.Save(state);
   return state;
 }
 
-Result<> Server::LoadBooks(const ServerState& state) {
+Result<> Server::Load(const ServerState& state) {
   scheduler_.Load(state.orders);
   {
     const MutexLock lock(replay_mutex_);
-    CGPU_TRY(LoadBook(state.replay, replay_));
+    CGPU_TRY(LoadRecords(state.replay, replay_));
   }
-  const MutexLock lock(state_mutex_);
-  CGPU_TRY(LoadBook(state.ledger, ledger_));
-  for (std::size_t i = 0; i < config_.cards.size(); ++i) {
-    if (ledger_.Limit(static_cast<ledger::Card>(i)) > config_.cards[i].card.memory_bytes) {
-      return Error{Code::kInvalid, 0, "its books allow more of a card than the card has", {}};
-    }
-  }
-  CGPU_TRY(LoadBook(state.boundary, boundary_));
-  exports_ = state.exports;
+  CGPU_TRY(accounting_.Load(state, config_));
+  export_tags_.Load(state);
   return {};
-}
-
-// Takes witnesses over. A predecessor that knew only processes has none: its charges to a process
-// are from now on charges to the address space that the process has now.
-void Server::TakeWitnesses(const ServerState& state,
-                           const std::vector<std::shared_ptr<const os::Process>>& processes) {
-  for (const WitnessState& one : state.witnesses) {
-    os::AddressSpace space;
-    space.mem.reset(one.mem);
-    space.maps.reset(one.maps);
-    witnesses_.Adopt(one.number, std::move(space));
-  }
-  std::map<boundary::ManagedBook::Witness, ledger::ProcessKey> used;
-  {
-    const MutexLock lock(state_mutex_);
-    used = boundary_.managed().Witnesses();
-  }
-  for (const auto& [witness, serial] : used) {
-    witnesses_.StartAt(witness + 1);
-    const auto process = std::find_if(processes.begin(), processes.end(),
-                                      [&](const auto& one) { return one->serial == serial; });
-    if (witnesses_.Find(witness) != nullptr || process == processes.end()) {
-      continue;
-    }
-    const pid_t number = (*process)->tgid;
-    auto space = os::OpenAddressSpace(callers_->proc_fd(), number, number);
-    if (space.ok() && !os::HasExited(**process)) {
-      witnesses_.Adopt(witness, std::move(*space));
-    }
-  }
 }
 
 void Server::TakeOver(const ServerState& state) {
@@ -125,27 +56,20 @@ void Server::TakeOver(const ServerState& state) {
     processes.push_back(std::move(process));
   }
   callers_->Adopt(processes, state.next_serial);
-  TakeWitnesses(state, processes);
-  for (const UvmFileState& one : state.uvm_files) {
-    auto file = std::make_shared<UvmFile>();
-    file->key = one.key;
-    file->file.reset(one.file);
-    const auto user = std::find_if(processes.begin(), processes.end(), [&](const auto& process) {
-      return process->serial == one.user;
-    });
-    uvm_files_.SetUser(*file, user == processes.end() ? nullptr : *user, one.number);
-    uvm_files_.PutBack(std::move(file));
+  ProcessesBySerial by_serial;
+  for (const auto& process : processes) {
+    by_serial[process->serial] = process;
   }
-  uvm_files_.Adopt(state.next_uvm_key, state.uvm_inodes);
-  mapping_.store(state.mapping);
+  managed_.TakeOver(state, by_serial);
+  spaces_.TakeOver(state, by_serial);
   pool_.Load(state);
-  unproved_.store(state.unproved);
+  proof_.Load(state);
 }
 
 Result<> Server::Quiesce(std::chrono::milliseconds patience) {
   scheduler_.LetThrough();
   const bool quiet = pool_.Quiesce(patience);
-  if (quiet && reaper_->Idle() && closer_->Idle()) {
+  if (quiet && files_.Idle() && spaces_.Idle()) {
     scheduler_.Pause();
     driver_->FreeDevices();
     return {};

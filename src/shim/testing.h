@@ -28,10 +28,12 @@
 #include "os/notify.h"
 #include "os/process.h"
 #include "rm/nv_classes.h"
+#include "rm/nv_controls.h"
+#include "rm/nv_ctrl.h"
 #include "rm/nv_escape.h"
 #include "rm/nv_status.h"
 #include "rm/nv_structs.h"
-#include "shim/gpu_calls.h"
+#include "rmclient/raw.h"
 #include "shim/server.h"
 
 namespace cgpu::shim {
@@ -228,9 +230,12 @@ class FakeLookup final : public os::CallerLookup {
   [[nodiscard]] std::vector<std::shared_ptr<const os::Process>> Processes() const override {
     return {process_};
   }
-  [[nodiscard]] std::uint64_t next_serial() const override { return 2; }
-  void Adopt(std::vector<std::shared_ptr<const os::Process>> /*processes*/,
-             std::uint64_t /*next_serial*/) override {}
+  [[nodiscard]] std::uint64_t next_serial() const override { return next_serial_; }
+  void Adopt(std::vector<std::shared_ptr<const os::Process>> processes,
+             std::uint64_t next_serial) override {
+    process_ = processes.at(0);
+    next_serial_ = next_serial;
+  }
 
  private:
   static std::shared_ptr<const os::Process> MakeProcess() {
@@ -245,10 +250,12 @@ class FakeLookup final : public os::CallerLookup {
   Fate& fate_;
   UniqueFd events_;
   std::shared_ptr<const os::Process> process_;
+  std::uint64_t next_serial_ = 2;
 };
 
-// A driver that knows clients alone, and that can be told to wait.
-class FakeDriver final : public GpuCalls {
+// A driver that knows clients and tables of exported objects alone, and that can be told to wait or
+// to have no room. A file is what has its inode: files in /dev are all the same.
+class FakeDriver final : public rmclient::GpuCalls {
  public:
   explicit FakeDriver(Fate& fate) : fate_(fate) {}
 
@@ -269,9 +276,31 @@ class FakeDriver final : public GpuCalls {
       changed_.Wait(mutex_);
     }
   }
-  [[nodiscard]] std::set<std::uint32_t> Clients() const {
+  // Refuses further clients while `full`.
+  void SetFull(bool full) {
     const MutexLock lock(mutex_);
-    return clients_;
+    full_ = full;
+  }
+  // Ends what is on the file, as its last close does.
+  void Close(int file) {
+    const FileId id = IdOf(file);
+    const MutexLock lock(mutex_);
+    std::erase_if(clients_, [&](const auto& client) { return client.second == id; });
+    tables_.erase(id);
+  }
+  // Sets the file's table of exported objects up. Returns false if it has one.
+  bool SetUpTable(int file) {
+    const FileId id = IdOf(file);
+    const MutexLock lock(mutex_);
+    return tables_.insert(id).second;
+  }
+  [[nodiscard]] std::set<std::uint32_t> Clients() const {
+    std::set<std::uint32_t> handles;
+    const MutexLock lock(mutex_);
+    for (const auto& [handle, file] : clients_) {
+      handles.insert(handle);
+    }
+    return handles;
   }
   [[nodiscard]] int allocs() const {
     const MutexLock lock(mutex_);
@@ -282,17 +311,22 @@ class FakeDriver final : public GpuCalls {
     return frees_;
   }
 
-  int Call(int /*file*/, unsigned long request, void* params) override {
+  int Call(int file, unsigned long request, void* params) override {
     fate_.Step();
     switch (_IOC_NR(request)) {
       case rm::NV_ESC_RM_ALLOC:
-        Alloc(*static_cast<rm::NVOS21_PARAMETERS*>(params));
+        // The shim's own allocations have the longer form, the tests' the shorter one.
+        if (_IOC_SIZE(request) == sizeof(rm::NVOS64_PARAMETERS)) {
+          Alloc(file, *static_cast<rm::NVOS64_PARAMETERS*>(params));
+        } else {
+          Alloc(file, *static_cast<rm::NVOS21_PARAMETERS*>(params));
+        }
         return 0;
       case rm::NV_ESC_RM_FREE:
         Free(*static_cast<rm::NVOS00_PARAMETERS*>(params));
         return 0;
-      case rm::NV_ESC_RM_CONTROL:  // whether a client exists
-        Look(*static_cast<rm::NVOS54_PARAMETERS*>(params));
+      case rm::NV_ESC_RM_CONTROL:
+        Control(file, *static_cast<rm::NVOS54_PARAMETERS*>(params));
         return 0;
       default:
         return EINVAL;
@@ -300,18 +334,30 @@ class FakeDriver final : public GpuCalls {
   }
 
  private:
+  using FileId = std::pair<dev_t, ino_t>;
+
+  static FileId IdOf(int file) {
+    struct stat status{};
+    (void)fstat(file, &status);
+    return {status.st_dev, status.st_ino};
+  }
   void AwaitRelease() CGPU_REQUIRES(mutex_) {
     changed_.NotifyAll();
     while (held_) {
       changed_.Wait(mutex_);
     }
   }
-  void Alloc(rm::NVOS21_PARAMETERS& alloc) {
+  template <class Params>
+  void Alloc(int file, Params& alloc) {
     const MutexLock lock(mutex_);
     ++allocs_;
     AwaitRelease();
+    if (full_) {
+      alloc.status = rm::NV_ERR_INSUFFICIENT_RESOURCES;
+      return;
+    }
     alloc.hObjectNew = next_++;
-    clients_.insert(alloc.hObjectNew);
+    clients_[alloc.hObjectNew] = IdOf(file);
     alloc.status = rm::NV_OK;
   }
   void Free(rm::NVOS00_PARAMETERS& free) {
@@ -321,21 +367,39 @@ class FakeDriver final : public GpuCalls {
     free.status =
         clients_.erase(free.hObjectOld) != 0 ? rm::NV_OK : rm::NV_ERR_INVALID_OBJECT_HANDLE;
   }
-  void Look(rm::NVOS54_PARAMETERS& control) const {
-    const MutexLock lock(mutex_);
+  // Asks whether a client exists, or sets up a table.
+  void Control(int file, rm::NVOS54_PARAMETERS& control) {
+    if (control.cmd == rm::NV0000_CTRL_CMD_OS_UNIX_CREATE_EXPORT_OBJECT_FD) {
+      const auto* table =
+          std::bit_cast<const rm::NV0000_CTRL_OS_UNIX_CREATE_EXPORT_OBJECT_FD_PARAMS*>(
+              control.params);
+      control.status = SetUpTable(table->fd) ? rm::NV_OK : rm::NV_ERR_INVALID_ARGUMENT;
+      return;
+    }
     std::uint32_t wanted = 0;
     std::memcpy(&wanted, std::bit_cast<const void*>(control.params), sizeof(wanted));
-    control.status = clients_.contains(wanted) ? rm::NV_OK : rm::NV_ERR_INVALID_CLIENT;
+    const MutexLock lock(mutex_);
+    const auto client = clients_.find(control.hClient);
+    const bool usable = client != clients_.end() && client->second == IdOf(file);
+    control.status = usable && clients_.contains(wanted) ? rm::NV_OK : rm::NV_ERR_INVALID_CLIENT;
   }
 
   Fate& fate_;
   mutable Mutex mutex_;
   CondVar changed_;
-  std::set<std::uint32_t> clients_ CGPU_GUARDED_BY(mutex_);
+  std::map<std::uint32_t, FileId> clients_ CGPU_GUARDED_BY(mutex_);  // with the file of each
+  std::set<FileId> tables_ CGPU_GUARDED_BY(mutex_);                  // files that have one
+  bool full_ CGPU_GUARDED_BY(mutex_) = false;
   std::uint32_t next_ CGPU_GUARDED_BY(mutex_) = 0xc1d00001;
   int allocs_ CGPU_GUARDED_BY(mutex_) = 0;
   int frees_ CGPU_GUARDED_BY(mutex_) = 0;
   bool held_ CGPU_GUARDED_BY(mutex_) = false;
+};
+
+// The handler of a pool without threads.
+class NoCalls final : public CallHandler {
+  void Handle(const SourcePtr& /*source*/, const os::Notification& /*call*/) override {}
+  void Run(std::unique_ptr<Pending> /*call*/) override {}
 };
 
 // Returns a control file by the identity of /dev/zero.

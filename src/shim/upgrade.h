@@ -4,7 +4,6 @@
 #define CGPU_SHIM_UPGRADE_H_
 
 #include <cstdint>
-#include <string>
 
 #include "base/fd.h"
 #include "base/result.h"

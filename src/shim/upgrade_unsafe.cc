@@ -56,9 +56,7 @@ Result<> ReserveDescriptors() {
 
 Error HandOver(const Handover& state, UniqueFd program, int connection) {
   CGPU_ASSIGN_OR_RETURN(const auto file, SealedFile(Encode(state)));
-  if (const auto sent = SendMessage(connection, "state\n", file.get()); !sent.ok()) {
-    return sent.error();
-  }
+  CGPU_TRY(SendMessage(connection, "state\n", file.get()));
   const auto word = ReceiveMessage(connection, kWordMs);
   if (!word.ok() || word->text != "go\n") {
     return Error{Code::kConflict, 0, "nobody said in time that the new version can take over", {}};

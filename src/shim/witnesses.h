@@ -1,4 +1,4 @@
-// The witnesses of managed memory (boundary/managed_book.h): address spaces, kept open under
+// The witnesses of managed memory (boundary/managed_tracker.h): address spaces, kept open under
 // numbers that are never used again. Thread-safe.
 #ifndef CGPU_SHIM_WITNESSES_H_
 #define CGPU_SHIM_WITNESSES_H_

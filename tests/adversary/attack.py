@@ -29,7 +29,7 @@ def neighbour(node, flags=("--gpus", "1")):
 
 
 def more_than(limit):
-    """For the run without cgpu: the books say that it got more than `limit` MiB."""
+    """For the run without cgpu: the accounting says that it got more than `limit` MiB."""
 
     def judge(node, _process):
         used = node.used() // MIB

@@ -10,7 +10,8 @@ LONG = 900.0  # seconds; a bomb takes a million calls
 
 
 def _newcomer(node, with_cgpu):
-    """What each step of opening a context gives somebody else now, up to the first that fails."""
+    """Returns the status of each step of opening a context in another slice, up to the first that
+    fails."""
     process = (node.run(argv("newcomer"), mem="%dMiB" % NEWCOMER, flags=("--gpus", "1"),
                         name="newcomer") if with_cgpu else node.exec(argv("newcomer"), name="newcomer"))
     process.expect("^holding$")
@@ -90,9 +91,9 @@ def clients(most=20_000):
         check(len(node.books()["clients"]) == most, "the books have others")
 
     def few(node, process):
-        bound, own = 1024, 64  # the shim's, the neighbour's, the newcomer's
-        check(process.number(r"^made (\d+)$") == bound, "it made others than the bound says")
-        check(bound < len(node.books()["clients"]) <= bound + own, "the books have others")
+        quota, own = 1024, 64  # the shim's, the neighbour's, the newcomer's
+        check(process.number(r"^made (\d+)$") == quota, "it made others than the quota says")
+        check(quota < len(node.books()["clients"]) <= quota + own, "the books have others")
 
     without(["bomb", "clients", most], many)
     within(["bomb", "clients", most], _opens(few), limit=LIMIT + NEWCOMER, mem="%dMiB" % LIMIT)
@@ -117,16 +118,16 @@ def _objects(node):
 def handles():
     """Objects that cost the kernel memory and nothing of a card: without cgpu as many as one
     likes, in a slice 262,144."""
-    bound, most = 262_144, 300_000
+    quota, most = 262_144, 300_000
 
     def all_of_them(node, process):
         check(process.number(r"^made (\d+)$") == most, "the driver refused them")
         check(_objects(node) > most, "the books have %d objects" % _objects(node))
 
     def bounded(node, process):
-        check(process.number(r"^made (\d+)$") <= bound, "more than the bound was made")
+        check(process.number(r"^made (\d+)$") <= quota, "more than the quota was made")
         objects = _objects(node) - 1  # the client itself
-        check(bound // 2 < objects <= bound, "the books have %d objects" % objects)
+        check(quota // 2 < objects <= quota, "the books have %d objects" % objects)
 
     def course(process, _node):
         process.expect("^holding$", LONG)
@@ -166,7 +167,7 @@ def alike():
 def floods():
     """Calls each of which leaves something in the kernel's memory, or in a list that the driver walks
     under its locks: without cgpu as many as one likes, in a slice no more than quotas.h says."""
-    events, entries, places, groups = 1024, 16_384, 4096, 65_536  # the bounds
+    events, entries, places, groups = 1024, 16_384, 4096, 65_536  # the quotas
     most, most_groups = 20_000, 70_000
 
     def kernel(node):

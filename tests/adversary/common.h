@@ -3,8 +3,8 @@
 //
 // An attack is a program that a tenant might run. It prints one fact per line on stdout; the last
 // one before it holds still is "holding", and it holds until its stdin is closed, so that the test
-// can read the driver's books meanwhile. What an attack believes to have got proves nothing: the
-// books do.
+// can read the driver's accounting meanwhile. What an attack believes to have got proves nothing:
+// the accounting does.
 #ifndef CGPU_TESTS_ADVERSARY_COMMON_H_
 #define CGPU_TESTS_ADVERSARY_COMMON_H_
 

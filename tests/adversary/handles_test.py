@@ -216,7 +216,7 @@ def _mine(node, mib):
 
 
 def _wait_counted(node):
-    """Until cgpu's own books are empty too."""
+    """Waits until cgpu's own ledger is empty too."""
     for _ in range(1000):
         if not any(gpu["limit_bytes"] == LIMIT * MIB and gpu["used_bytes"] > 0
                    for container in node.containers() for gpu in container["gpus"]):

@@ -21,7 +21,7 @@ using cgpu::shim::Handover;
 
 std::string Books(Handover& state, std::uint64_t limit) {
   std::vector<std::uint64_t> limits(state.config.cards.size(), limit);
-  cgpu::ledger::Ledger ledger(limits, cgpu::boundary::kContainerBounds);
+  cgpu::ledger::Ledger ledger(limits, cgpu::boundary::kContainerQuotas);
   cgpu::StateReader reader(state.server.ledger);
   (void)ledger.Load(reader);
   for (std::size_t card = 0; card < limits.size(); ++card) {

@@ -465,7 +465,7 @@ int Hog(const std::vector<std::string>& args) {
   Client client = MakeClient();
   Say("got %llu MiB", static_cast<unsigned long long>(Grab(client, Number(args, 0, 64))));
   std::string line;
-  (void)Line(&line);  // the test has seen it in the books
+  (void)Line(&line);  // the test has seen it in the accounting
   for (std::uint64_t eaten = 1; true; ++eaten) {
     void* const memory = mmap(nullptr, kStep, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);

@@ -90,7 +90,7 @@ def again():
     within(["again"], as_often, preexec_fn=lambda: seccomp_without(WAIT_KILLABLE_RECV))
 
 
-# Of the vendor's commands, those whose calls the tests make the driver hold.
+# Commands of the vendor whose calls the tests make the driver hold.
 NAME_STRING = 0x20800110  # NV2080_CTRL_CMD_GPU_GET_NAME_STRING
 ATTACHED_IDS = 0x0201  # NV0000_CTRL_CMD_GPU_GET_ATTACHED_IDS
 LOCAL_USER = 0x40  # NV01_MEMORY_LOCAL_USER

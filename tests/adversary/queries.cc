@@ -309,14 +309,14 @@ int Pids(const std::vector<std::string>& args) {
     std::uint32_t status = rm::NV_OK;
     bool found = false;
     // A sample is there when its time is over.
-    const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     do {
       params.at(0) = first;
       status = own.client.Control(object, command, params.data(),
                                   static_cast<std::uint32_t>(params.size() * sizeof(params[0])));
       // The first words may be those asked with.
       found = pids.In(params.data() + 2, (params.size() - 2) * sizeof(params[0]));
-    } while (again && status == rm::NV_OK && !found && std::chrono::steady_clock::now() < patience);
+    } while (again && status == rm::NV_OK && !found && std::chrono::steady_clock::now() < until);
     Tell(name, status, found);
   };
   rm::NV2080_CTRL_GPU_GET_PIDS_PARAMS list{};

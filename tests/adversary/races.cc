@@ -105,8 +105,8 @@ What WhatOf(const std::string& name) {
                            : What::kSize;
 }
 
-// Tries in rounds. Within a round nothing is freed, so whatever was won stands in the books when
-// the test looks at them: it answers each "round" with a line.
+// Tries in rounds. Within a round nothing is freed, so whatever was won stands in the accounting
+// when the test looks at it. The test answers each "round" with a line.
 int FlipMemory(const std::vector<std::string>& args) {
   const What what = WhatOf(args.empty() ? "size" : args[0]);
   const std::uint64_t tries = Number(args, 1, 1'000'000);

@@ -11,7 +11,7 @@ from cgpu_test import MIB, Node, check, main
 
 
 def _rounds(node_limit, tries, stop_when_won):
-    """Follows the attack's rounds, looking at the books after each, while nothing is freed. Without
+    """Follows the attack's rounds, looking at the accounting after each, while nothing is freed. Without
     cgpu one round in which it won is enough."""
 
     def course(node):

@@ -65,8 +65,8 @@ def fuse():
 
 
 def swap():
-    """Such a file in the place of a GPU's, between two calls. At the most one is ever taken, and its close is
-    waited for by nobody, an upgrade least of all."""
+    """Puts a file of the tenant's own file system in the place of a GPU's, between two calls. The
+    shim takes at most one ever, and nothing waits for its close, an upgrade least of all."""
     with Node() as node:
         process = _attack(node, "fuse-swap", 100)
         said = process.expect("^(ENOTTY .*|unsupported: .*)$").group(1)
@@ -125,20 +125,20 @@ def _asked(node):
 
 
 def spaces():
-    """Address spaces have a bound, each costs the shim a descriptor."""
+    """Address spaces have a quota, each costs the shim a descriptor."""
     with Node() as node:
         without = node.exec(argv("hide-spaces", 1500))
         check(without.expect(r"^spaces (\d+)$").group(1) == "1500", "the driver refuses them")
         without.kill()
         process = _attack(node, "hide-spaces", 1500)
-        check(process.expect(r"^spaces (\d+)$").group(1) == "1024", "another bound")
+        check(process.expect(r"^spaces (\d+)$").group(1) == "1024", "another quota")
         process.expect("^holding$")
         _reached(node)
         process.kill()
 
 
 def pieces():
-    """Managed memory in pieces, all of which are counted each time that one is mapped: they have a bound."""
+    """Managed memory in pieces, all of which are counted each time that one is mapped: they have a quota."""
     with Node() as node:
         process = _attack(node, "pieces", 16, 15000)
         process.expect("^holding$")

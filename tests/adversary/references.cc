@@ -1,5 +1,6 @@
 // Attacks with what calls name: handles inside parameters, files that are registered with each
-// other, objects that others depend on. Each tries to part cgpu's ledger from the driver's books.
+// other, objects that others depend on. Each tries to part cgpu's ledger from the driver's
+// accounting.
 #include <unistd.h>
 
 #include <algorithm>
@@ -105,7 +106,7 @@ int Registered(const std::vector<std::string>& args) {
   return 0;
 }
 
-// Clients with handles of the attacker's choice: those that cgpu's marks on files of exported
+// Clients with handles of the attacker's choice: those that cgpu's tags on files of exported
 // objects had, as soon as the file is closed.
 std::uint32_t MakeRootNamed(int ctl, std::uint32_t handle) {
   rm::NVOS21_PARAMETERS alloc{};
@@ -116,7 +117,7 @@ std::uint32_t MakeRootNamed(int ctl, std::uint32_t handle) {
   return error != 0 ? kNoAnswer : alloc.status;
 }
 
-int StaleMark(const std::vector<std::string>& args) {
+int StaleTag(const std::vector<std::string>& args) {
   constexpr std::uint32_t kAhead = 4;  // handles are given out in turn
   const std::uint64_t turns = Number(args, 0, 20);
   Client client = MakeClient();
@@ -145,7 +146,7 @@ int StaleMark(const std::vector<std::string>& args) {
       } while (status == rm::NV_ERR_INSERT_DUPLICATE_NAME || status == kNoAnswer);
       taken += status == rm::NV_OK ? 1 : 0;
     }
-    // The next export to the file of a stolen mark, and what comes from there.
+    // The next export to the file of a stolen tag, and what comes from there.
     std::uint32_t small = 0;
     if (client.AllocMemory(1, &small) == rm::NV_OK) {
       (void)client.Export(small, thief);
@@ -514,7 +515,7 @@ std::vector<Entry> ReferenceAttacks() {
   return {
       {"heap-free", HeapFrees, "[MIB]: VID_HEAP_CONTROL's FREE of what it does not free"},
       {"registered", Registered, "ctl|card [MIB]: files that are registered to one with an export"},
-      {"stale-mark", StaleMark, "[TURNS]: clients with the handles of cgpu's marks on files"},
+      {"stale-tag", StaleTag, "[TURNS]: clients with the handles of cgpu's tags on files"},
       {"takeover", Takeover, "HANDLE: a client under this handle as soon as it is free"},
       {"inside", Inside, "CLIENT OBJECT: the victim's client inside of parameters"},
       {"dependants", Dependants, ": address spaces freed before what lies on them"},

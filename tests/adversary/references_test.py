@@ -77,14 +77,14 @@ def registered_card():
     _registering("card")
 
 
-def stale_mark():
-    """Clients with the handles of marks whose files have just been closed: the exports would be
+def stale_tag():
+    """Clients with the handles of tags whose files have just been closed: the exports would be
     counted for ever, and other files be taken for those."""
     def course(process, node):
         process.expect("^tries ")
         taken = process.number(r"^taken (\d+)$")
         check(taken > 20 if not node.containers() else taken == 0,
-              "%d clients with a mark's handle were had" % taken)
+              "%d clients with a tag's handle were had" % taken)
 
     def rest(node, process):
         process.say("on")
@@ -101,8 +101,8 @@ def stale_mark():
         balanced(node)
         check(LIMIT * 9 // 10 < got <= LIMIT, "%d MiB of the slice could be had" % got)
 
-    without(["stale-mark"], more, course)
-    within(["stale-mark"], all_counted, course)
+    without(["stale-tag"], more, course)
+    within(["stale-tag"], all_counted, course)
 
 
 # The victim waits for input that never comes and never ends.
@@ -288,5 +288,5 @@ def kept():
 
 
 main({"heap-free": heap_free, "registered": registered, "registered-card": registered_card,
-      "stale-mark": stale_mark, "takeover": takeover, "inside": inside, "dependants": dependants, "throng": throng,
+      "stale-tag": stale_tag, "takeover": takeover, "inside": inside, "dependants": dependants, "throng": throng,
       "throng-unkillable": throng_unkillable, "rights": rights, "kept-memory": kept})

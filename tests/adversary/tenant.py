@@ -1,4 +1,4 @@
-"""Whoever is attacked by attacks on handles and channels, and what attackers get to hear."""
+"""The tenant that attacks on handles and channels aim at, and the answers that attackers get."""
 from attack import argv
 from cgpu_test import check
 
@@ -30,7 +30,7 @@ def answer(process, what):
 
 
 class Tenant:
-    """Whoever is attacked: memory, a channel group and a channel."""
+    """Holds memory, a channel group and a channel, which others attack."""
 
     def __init__(self, node, with_cgpu, words=(), card=0):
         self.node = node
@@ -42,7 +42,7 @@ class Tenant:
         self.before = self.state()
 
     def state(self):
-        """The books' lines of its group and its channel."""
+        """The accounting's lines of its group and its channel."""
         return [row for gpu in self.node.books()["gpus"] for row in gpu["groups"] + gpu["channels"]
                 if row["client"] == self.client]
 

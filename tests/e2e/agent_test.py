@@ -22,7 +22,7 @@ TEXT = json.dumps({"ociVersion": "1.0.2", "fds": ["seccompFd"], "pid": 1, "state
 
 
 class Container:
-    """What an engine has of one: `with Container(node) as container`."""
+    """Stands for a container of a container engine: `with Container(node) as container`."""
 
     def __init__(self, node, mem="1024MiB"):
         self.node = node
@@ -312,8 +312,8 @@ def watchers():
 
 
 def numbers():
-    """Who watches is told of first processes that live, and not the number of one that has ended,
-    which by then may be anybody's."""
+    """A watcher hears of first processes that live, and not the number of one that has ended, which
+    by then may be another process's."""
     with _container() as container:
         first = container.worker()
         process = container.exec("runc", container.workers.argv("second"))

@@ -1,4 +1,4 @@
-"""cgpu-burn: what it says that it did is what the engines' own books say. Cases by name, see
+"""cgpu-burn: what it says that it did is what the engines' own accounting says. Cases by name, see
 tests/lib/cgpu_test.py."""
 import json
 import os
@@ -95,7 +95,7 @@ def signals():
             t.check(done["launches"] > 0, "it says %s" % done)
             t.check(done["kernel_ms"] <= busy <= 1.02 * (done["kernel_ms"] + done["left"]),
                     "the engine worked for %.3f ms; it says %s" % (busy, done))
-        # What does not end in its time is not waited for.
+        # A kernel that does not end in its time is not waited for.
         process = node.exec([BURN, "--json", "--kernel-us", "1000000000", "--queue", "3"], "long")
         process.expect('^{"second":1,')
         process.popen.send_signal(signal.SIGTERM)
@@ -117,7 +117,7 @@ def seconds():
 
 
 def wrong():
-    """What cannot be is said in a sentence with a hint."""
+    """A load that cannot be is refused in a sentence with a hint."""
     with t.Node("a10:1", "580") as node:
         on_node = [t.CGPU, "sim", "exec", "--name", node.name, "--"]
         for before, words, says in (

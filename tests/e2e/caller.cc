@@ -132,7 +132,7 @@ class Caller {
       }
       Put(blocks, patch, patch.value, false);
     }
-    const int error = rmclient::RawIoctl(FdOf(file), request, blocks[0].data());
+    const int error = rmclient::KernelGpuCalls().Call(FdOf(file), request, blocks[0].data());
     for (const Patch& patch : patches) {
       Put(blocks, patch, 0, true);
     }

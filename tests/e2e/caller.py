@@ -37,7 +37,7 @@ class Caller:
         return self.line()
 
     def tables(self, driver):
-        """What src/rm knows of this driver: {kind: {number: (size, name)}}."""
+        """Returns what src/rm knows of this driver: {kind: {number: (size, name)}}."""
         tables = {"class": {}, "control": {}, "escape": {}, "status": {}, "uvm": {},
                   "uvm-status": {}}
         self.send("tables " + driver)

@@ -1,5 +1,5 @@
 """64 containers at once with eight processes each, all of them allocating and freeing: no error,
-never more than was granted, and at the end all books agree.
+never more than was granted, and at the end the accounting and cgpu's ledger agree.
 
   crowd_test.py crowd [SECONDS]     of allocating and freeing, after all have started (60)
   crowd_test.py denials [READINGS]  a container whose processes have not room for all: what cgpu ps

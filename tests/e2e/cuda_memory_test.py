@@ -1,5 +1,5 @@
 """Each kind of memory that CUDA has, in a slice of a simulated node: no more than the slice by the
-driver's books, nearly all of it, and nothing is left. Cases: by branch of the driver."""
+driver's accounting, nearly all of it, and nothing is left. Cases: by branch of the driver."""
 import json
 import os
 import sys

@@ -1,5 +1,5 @@
-"""What a slice may answer otherwise than the bare driver, call by call, and why: the table of
-differential_test.py. All else must be the same to the byte.
+"""Differences that a slice's answers may have from the bare driver's, call by call, and why: the
+table of differential_test.py. All else must be the same to the byte.
 
 A rule gets what both twins were answered. Those of ADJUST make the plain answer what the slice must say
 instead. Those of EXCUSE say that this very difference is the design's; each names its calls and its
@@ -17,7 +17,7 @@ _BRANCHES = ["535", "550", "570", "580", "590", "595", "610"]
 NO_MEMORY, NOT_SUPPORTED, INVALID_CLASS, NO_PERMISSION = 0x51, 0x56, 0x22, 0x1B
 TAKEN, INVALID_ARGUMENT, NO_CLIENT, INVALID_LIMIT, NOT_FOUND = 0x19, 0x1F, 0x23, 0x2E, 0x57
 
-# Of FB info, by index: what the slice is told (KiB). See src/boundary/calls/view.cc.
+# Indices of FB info, by what the slice is told (KiB). See src/boundary/calls/view.cc.
 FB_TOTAL = (0x07, 0x08, 0x09, 0x20)
 FB_FREE = 0x16
 FB_AT_MOST_TOTAL, FB_AT_MOST_FREE = 0x0A, 0x12
@@ -32,7 +32,7 @@ REFUSED_ESCAPES = {"NV_ESC_RM_" + name for name in (
 
 
 class Policy:
-    """What becomes of classes and controls, as the boundary's own table of decisions lists it."""
+    """Reads the boundary's own table of decisions: what becomes of classes and controls."""
 
     def __init__(self, tables, driver):
         self._names = {(kind, number): name for kind, rows in tables.items()
@@ -109,7 +109,7 @@ def heap_size(nodes, call, one, _other):
         used = card - free
         left = max(0, nodes.limit - used)
         struct.pack_into("<QQ", one.image, 24, nodes.limit, left)
-        # Of INFO: where the largest free part lies, how large it is, where the heap begins.
+        # Fields of INFO: where the largest free part lies, how large it is, where the heap begins.
         struct.pack_into("<QQQ", one.image, 48, 0, left, 0)
 
 
@@ -134,7 +134,7 @@ def fb_info(nodes, call, one, other):
         elif index == FB_AT_MOST_FREE:
             value = min(value, free)
         elif index in FB_BAR1:
-            # Of it, the slice's part (src/boundary/quotas.h).
+            # The slice's part of it (src/boundary/quotas.h).
             value = min(value, 1 << (total - 1).bit_length())
             value = min(value, struct.unpack_from("<I", other.nested[number], at + 4)[0])
         elif index in FB_ZERO:
@@ -199,8 +199,8 @@ def control_not_listed(nodes, call, _one, other):
 
 
 def answered_by_us(nodes, call, one, other):
-    """What would change the card for all is taken note of and not carried out; what tells of others
-    is answered with zeros. The simulated driver does not have all of these."""
+    """The shim notes a control that would change the GPU for all and does not carry it out; it
+    answers one that tells of others with zeros. The simulated driver does not have all of these."""
     effect = None if call.command is None else nodes.policy.effect("control", call.command)
     if effect not in ("swallow", "empty") or other.errno or other.status != 0:
         return False
@@ -209,19 +209,21 @@ def answered_by_us(nodes, call, one, other):
 
 
 def escape_refused(nodes, call, _one, other):
-    """What the node is set up with, what names others' objects, what would have to be charged."""
+    """The boundary refuses what sets up the host, names others' objects or would have to be
+    charged."""
     return (nodes.policy.name("escape", call.nr) in REFUSED_ESCAPES and
             (other.errno == errno.EINVAL if call.status is None else
              other.status == NOT_SUPPORTED) and _as_asked(call, other))
 
 
 def older_memory(nodes, call, _one, other):
-    """Of NV_ESC_RM_ALLOC_MEMORY only the class that the shim does not have to charge."""
+    """The boundary allows one class of NV_ESC_RM_ALLOC_MEMORY: the one that needs no charge."""
     return nodes.policy.name("escape", call.nr) == "NV_ESC_RM_ALLOC_MEMORY" and not other.errno
 
 
 def heap_function(_nodes, call, _one, other):
-    """Of VID_HEAP_CONTROL allocation, free and information; the others are not charged."""
+    """The boundary allows allocation, free and information of VID_HEAP_CONTROL; it does not charge
+    the others."""
     return (call.nr == d.ESC["RM_VID_HEAP_CONTROL"] and
             struct.unpack_from("<I", call.image, 8)[0] not in (2, 3, 5) and
             other.status == NOT_SUPPORTED and _as_asked(call, other))
@@ -295,7 +297,8 @@ EXCUSE = [handed_to_the_firmware, preemption_kept, nothing_mapped, refused_as_as
 
 
 def difference(nodes, call, one, other, counts):
-    """What stays of it, as a sentence, or None. `counts` gets what was excused, by rule."""
+    """Returns what remains of the difference, as a sentence, or None. Counts in `counts` what was
+    excused, by rule."""
     if not d.first_difference(one, other):
         return None
     for adjust in ADJUST:

@@ -27,7 +27,8 @@ HANDLES = {"device": (0x10, 2), "subdevice": (0x20, 2), "memory": (0x30, 8), "gr
 
 
 def in_pages(size, attr, attr2):
-    """What memory takes at the least: a page of 512 MiB where one is asked for (src/rm/vidmem.cc)."""
+    """Returns the least that memory takes: a page of 512 MiB where one is asked for
+    (src/rm/vidmem.cc)."""
     huge = attr >> 23 & 3 == 3 and attr2 >> 20 & 3 == 2
     return -(-size // (512 << 20)) * (512 << 20) if huge else size
 
@@ -99,8 +100,8 @@ class Call:
 
 
 class Answer:
-    """What came back: errno, the image and the nested bytes, with one twin's own names made common:
-    clients' handles become their slots, UUIDs of the twin's become nothing."""
+    """Holds what came back: errno, the image and the nested bytes, with one twin's own names made
+    common: clients' handles become their slots, UUIDs of the twin's become nothing."""
 
     def __init__(self, call, line, roots, uuids):
         words = line.split()

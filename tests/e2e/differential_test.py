@@ -43,7 +43,7 @@ class Nodes:
         self.group_bytes = self._measure_group()
 
     def _measure_group(self):
-        """What a channel group takes of the card."""
+        """Returns the bytes that a channel group takes of the GPU."""
         twins = self.start()
         maker = d.Maker(random.Random(0), self.tables, self.gpu_ids)
         params = bytearray(self.tables["class"][d.GROUP][0])
@@ -104,7 +104,7 @@ def _free_client(twin, handle):
 
 
 def settle(twins, call, answers):
-    """What only one of them has made is freed again; new clients are noted."""
+    """Frees again what only one of them has made, and notes new clients."""
     both = all(answer.ok() for answer in answers)
     for twin, answer in zip(twins, answers):
         if not answer.ok():

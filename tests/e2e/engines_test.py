@@ -1,5 +1,5 @@
-"""What runs on a simulated card: timed kernels of programs with and without cgpu, judged by the
-engines' own books. Cases by name, see tests/lib/cgpu_test.py."""
+"""Runs work on a simulated GPU: timed kernels of programs with and without cgpu, judged by the
+engines' own accounting. Cases by name, see tests/lib/cgpu_test.py."""
 import os
 import signal
 import time
@@ -22,14 +22,14 @@ def tell(process, line, answer):
 
 
 def group_of(node, process):
-    """Its channel group's books: `cgpu sim exec` becomes the program, so the pid is known."""
+    """Its channel group in the accounting: `cgpu sim exec` becomes the program, so the pid is known."""
     groups = [g for g in node.books()["gpus"][0]["groups"] if g["pid"] == process.popen.pid]
     t.check(len(groups) == 1, "%s has the groups %s" % (process.name, groups))
     return groups[0]
 
 
 def until(condition, sentence):
-    """Asks the books again and again."""
+    """Asks the accounting again and again."""
     deadline = time.monotonic() + t.DEADLINE
     while not condition():
         t.check(time.monotonic() < deadline, sentence)
@@ -50,7 +50,7 @@ def _runs(node, process, group):
 
 
 def one():
-    """Its kernels end, and their time is in the books."""
+    """Its kernels end, and their time is in the accounting."""
     with t.Node("t4:1") as node:
         process = tenant(node, "one", 1000)
         _runs(node, process, lambda: group_of(node, process))
@@ -143,7 +143,7 @@ def _memory(process):
 
 
 def memory():
-    """What the card and programs write is seen by both: mapped, mapped twice, not mapped any more,
+    """The GPU and programs see what the other writes: mapped, mapped twice, not mapped any more,
     and in pages that the program lends."""
     with t.Node("a10:1", "580") as node:
         process = tenant(node, "memory", 1000)

@@ -19,7 +19,7 @@ NO_CUDART = ("start", "CUDA's start by cudart, without cgpu")
 def _unpack(folder):
     """The kit as it travels: nothing of the tree but the bundle."""
     bundle = os.path.join(folder, "bundle.tar.gz")
-    subprocess.run([os.path.join(ROOT, "tools", "gpu_bundle.sh"), t.BIN, t.TEST_BIN, bundle], check=True)
+    subprocess.run([os.path.join(ROOT, "tests", "gpu", "bundle.sh"), t.BIN, t.TEST_BIN, bundle], check=True)
     t.check(os.path.getsize(bundle) <= 30 << 20, "the bundle is too large to travel")
     listed = subprocess.run(["tar", "-tzf", bundle], check=True, capture_output=True, text=True).stdout
     t.check("libcuda" not in listed and "/bin/cgpu-burn" in listed, "in the bundle: %s" % listed)
@@ -43,7 +43,7 @@ def _run(kit, folder, *words, cuda=False):
 
 
 def _spin_of_burn():
-    with open(os.path.join(ROOT, "src", "apps", "cgpu-burn", "spin_kernel.h"), encoding="utf-8") as file:
+    with open(os.path.join(ROOT, "tests", "load", "burn", "spin_kernel.h"), encoding="utf-8") as file:
         return file.read().split('R"(')[1].split(')"')[0]
 
 
@@ -59,7 +59,8 @@ def bundle():
         t.check(_spin_of_the_kit() == _spin_of_burn(), "the kit's kernel is another than cgpu-burn's")
         status, rows, raw = _run(kit, folder, "--node", node.name, "--quick", cuda=True)
         t.check(status == 0 and "FAIL" not in rows.values(), "status %d: %s" % (status, rows))
-        # What this machine's kernel lacks is no fault of the kit, and who runs cgpud here neither.
+        # A kernel that lacks something is no fault of the kit, and neither is a cgpud that runs
+        # here.
         t.check(all(row[0] == "ground" or row in (("compute", "the rest"), NO_CUDART)
                     for row, outcome in rows.items() if outcome == "skip"), "left out: %s" % rows)
         made = {check for check, _ in rows}
@@ -130,7 +131,8 @@ def cut():
 
 
 def told_to_end():
-    """What was found so far is in the folder, and says so; nothing runs on."""
+    """A kit that is told to end leaves in the folder what it has found so far, and says so; nothing
+    runs on."""
     with t.Node("h100:1", driver="580") as node, tempfile.TemporaryDirectory() as folder:
         kit, out = _unpack(folder), os.path.join(folder, "out")
         process = t.Process([sys.executable, kit, "--node", node.name, "--only", "ground,faults", "--out", out],
@@ -152,7 +154,8 @@ def told_to_end():
 
 
 def wrong():
-    """What is not as cgpu needs it fails, and the rest says why it was left out."""
+    """A check fails where something is not as cgpu needs it, and the rest says why it was left
+    out."""
     with tempfile.TemporaryDirectory() as folder:
         kit = _unpack(folder)
         status, rows, _ = _run(kit, folder, "--node", "no-such-node")

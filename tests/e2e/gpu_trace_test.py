@@ -80,7 +80,7 @@ def _counted(node):
 
 
 def _compare(node, words, status=0):
-    """Each call that the driver's books say it received and refused is a line, and no other."""
+    """Each call that the driver's accounting says it received and refused is a line, and no other."""
     received, refused = _counted(node)
     calls, _, _ = _traced(node, words, status=status)
     now_received, now_refused = _counted(node)
@@ -108,7 +108,8 @@ def books():
 
 
 def _played(record, *flags):
-    """(answers by row, gpu-trace's calls, the driver's books) of a record of what a program asked of a real card."""
+    """Plays a record of what a program asked of a real GPU. Returns (answers by row, gpu-trace's
+    calls, the driver's accounting)."""
     with t.Node("%s:%d" % (record.chip, record.cards), record.branches[0]) as node, \
             tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "trace")
@@ -122,7 +123,7 @@ def _played(record, *flags):
 
 
 def _said(row, got):
-    """What a line must say of a played row."""
+    """Returns what a line must say of a played row."""
     name = row.call if row.call == "NV_ESC_RM_ALLOC_MEMORY" else " ".join(filter(None, (row.call, row.selected)))
     handles = {key: row.keys[key] for key in ("object", "parent", "memory", "device")
                if key in row.keys and row.call in HANDLES and key in HANDLES[row.call]}
@@ -158,7 +159,7 @@ def records():
 
 
 def answers():
-    """What is told is what the program sees, and not what the driver said."""
+    """The program sees the answer that it is told, and not what the driver said."""
     with t.Node("h100:1", driver="580") as node:
         calls, _, said = _traced(node, [RMTOOL, "alloc", "64"], "--answer", "alloc:0x40=0x51", status=2)
         told = [call for call in calls if call.who == "trace"]
@@ -248,7 +249,7 @@ def untraced():
 
 
 def lacking():
-    """What succeeded without cgpu and not in a slice, of calls that were recorded."""
+    """Finds what succeeded without cgpu and not in a slice, of calls that were recorded."""
     control = "1 ctl NV_ESC_RM_CONTROL %s %d %s 0 %s\n"
     native = control % ("A", 4, "0x0", "driver cmd=0x1") + control % ("B", 4, "0x56", "driver") \
         + control % ("C", 8, "0x0", "driver") + control % ("D", 4, "0x10006", "driver") \

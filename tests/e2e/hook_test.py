@@ -139,7 +139,7 @@ class Bundle:
 
 
 def tree_of(node, pci=True):
-    """What the hook is to show: the control files and one card."""
+    """Returns what the hook is to show: the control files and one GPU."""
     info = node.info()
     files = [file for file in info["files"] if file["kind"] != "gpu" or file["minor"] == CARD]
     mount = info["mount"]
@@ -354,7 +354,7 @@ def _link(container, place, target):
 
 
 def _without_hook(container):
-    """What the runtime alone does with it: some write through the image's links, e.g. runc 1.1
+    """Runs it with the runtime alone: some write through the image's links, e.g. runc 1.1
     libcontainer/rootfs_linux.go setupDevSymlinks()."""
     hooks = container.config.pop("hooks")
     container.run()

@@ -22,8 +22,9 @@ def _instructions():
 
 
 def copies():
-    """What is copied from the tree exists and is enough: CMake takes it, and every file that the
-    programs are made of is there. What is copied from there is what is installed and needs no library."""
+    """The files that are copied from the tree exist and are enough: CMake takes them, and every
+    file that the programs are made of is there. The files that are copied from the build are those
+    that are installed and need no library."""
     instructions = _instructions()
     with tempfile.TemporaryDirectory() as folder:
         for name, words in instructions:

@@ -100,8 +100,9 @@ def undone():
                     installed = tree(path)
                     t.check(installed[config][3] != text, "%s: %r is as before" % (engine, text))
                     t.check(installed[config][:3] == before[config][:3], "mode and owner differ")
-                    t.check(installed[config + ".before-cgpu"] == before[config],
-                            "the original is not kept")
+                    t.check(installed.get(config + ".before-cgpu") ==
+                            (before[config] if engine == "docker" else None),
+                            "only JSON cannot say what it was")
                     said = cgpu("install", engine, config, *flags)
                     t.check("nothing to do: " in said, said)
                     t.check(tree(path) == installed, "the second time something changed")
@@ -163,12 +164,12 @@ def dry_run():
                 installed = tree(path)
                 said = cgpu("uninstall", engine, config, "--dry-run")
                 t.check(tree(path) == installed, "dry-run of uninstall changed something")
-                t.check(config + (" goes" if text is None else " becomes what it was") in said,
+                t.check(config + (" goes" if text is None else " loses the runtime") in said,
                         said)
 
 
 def edited():
-    """What somebody did in between stays; ours goes, and the earlier default comes back."""
+    """Edits that somebody made in between stay; ours goes, and the earlier default comes back."""
     with folder() as path:
         config = os.path.join(path, "daemon.json")
         write(config, b'{\n  "default-runtime": "crun",\n  "runtimes": {"crun": {"path": "/c"}}\n}\n')
@@ -201,14 +202,14 @@ def edited():
         cgpu("install", "docker", config)
         write(config, b'{"debug": 1}')
         said = cgpu("uninstall", "docker", config)
-        t.check(".before-cgpu stays" in said and read(config) == b'{"debug": 1}', said)
+        t.check(".before-cgpu stays" in said and "nothing to do" in said and read(config) == b'{"debug": 1}', said)
         cgpu("install", "docker", config)
         cgpu("uninstall", "docker", config)
         t.check(read(config) == b'{"debug": 1}', read(config))
 
 
 def wrong():
-    """What cannot be done is said, and nothing is changed."""
+    """An installation that cannot be done says so, and changes nothing."""
     with folder() as path:
         config = os.path.join(path, "daemon.json")
         for text, says in ((b'{"a": 1,}', "is not valid JSON"), (b"[]", "is not a JSON object"),
@@ -219,6 +220,15 @@ def wrong():
                     if text != b"[]" else "")
             t.check(tree(path) == before, "a refused installation changed something")
         toml = os.path.join(path, "config.toml")
+        inline = b'version = 2\nplugins = { "io.containerd.grpc.v1.cri" = { } }\n'
+        write(toml, inline)
+        refused(words("install", "containerd", toml), toml, "nothing can be added",
+                "add this by hand:\n[%s.runtimes.cgpu]\n" % CRI)
+        t.check(read(toml) == inline, "a refused installation changed something")
+        ours = '[%s.runtimes.cgpu.options]\nBinaryName = "%s/runtime"\n' % (CRI, path)
+        write(toml, ("version = 2\n" + ours).encode())
+        t.check("nothing to do" in cgpu("install", "containerd", toml), "it is there already")
+        refused(words("uninstall", "containerd", toml), toml, "by hand")
         write(toml, b"version = 2\n[plugins\n")
         refused(words("install", "containerd", toml), toml, "is not valid TOML: line 2")
         refused([t.CGPU, "install", "rkt"], "no container engine \"rkt\"", "docker, containerd")
@@ -264,8 +274,6 @@ def folders():
                 os.path.join(path, "r")]
         t.command(*argv)
         t.check(os.listdir(inner) == ["10-crio.conf"], "%s" % os.listdir(inner))
-        t.check(read(os.path.join(path, "10-crio.conf.before-cgpu")) == b"[crio.runtime]\n",
-                "the original is in the folder above")
         t.command(t.CGPU, "uninstall", "crio", "--config", config)
         t.check(read(config) == b"[crio.runtime]\n", read(config))
         missing = os.path.join(path, "not", "there", "yet.conf")
@@ -326,7 +334,7 @@ def at_once():
 
 
 def permissions():
-    """Who may not is told to be root, and nothing is left behind."""
+    """A user without permission is told to be root, and nothing is left behind."""
     if os.geteuid() != 0:
         t.skip("only root can become somebody else")
     with folder() as path:

@@ -48,13 +48,13 @@
 #include "rm/nv_controls.h"
 #include "rm/nv_ctrl.h"
 #include "rm/nv_escape.h"
-#include "rmclient/work.h"
+#include "sim/cuda/work.h"
 #include "sim/engine/timed_kernel.h"
 
 namespace cgpu {
 namespace {
 
-constexpr std::chrono::seconds kPatience{60};
+constexpr std::chrono::seconds kTimeout{60};
 constexpr unsigned kDepth = 64;
 
 [[noreturn]] void Die(const Error& error) {
@@ -80,7 +80,7 @@ class Tenant {
   explicit Tenant(const sim::engine::TimedKernel& kernel)
       : client_(Must(rmclient::Client::Open())),
         cards_(Must(rmclient::OpenCards(client_))),
-        queue_(Must(rmclient::WorkQueue::Make(client_, cards_.at(0), kDepth))),
+        queue_(Must(sim::cuda::WorkQueue::Make(client_, cards_.at(0), kDepth))),
         program_(Must(queue_.AddProgram(std::as_bytes(std::span(&kernel, 1))))) {}
 
   void Run(std::uint64_t count) {
@@ -88,13 +88,13 @@ class Tenant {
     for (std::uint64_t i = 0; i < count; ++i) {
       std::optional<std::uint64_t> launch;
       while (!(launch = queue_.Launch(program_))) {
-        if (!queue_.Wait(queue_.Ended() + 1, kPatience)) {
+        if (!queue_.Wait(queue_.Ended() + 1, kTimeout)) {
           return Failed();
         }
       }
       last = *launch;
     }
-    if (!queue_.Wait(last, kPatience)) {
+    if (!queue_.Wait(last, kTimeout)) {
       return Failed();
     }
     Say("ran " + std::to_string(count));
@@ -155,9 +155,9 @@ class Tenant {
   }
 
   void Hammer(const std::string& kind) {
-    std::optional<rmclient::WorkQueue> other;
+    std::optional<sim::cuda::WorkQueue> other;
     if (kind == "schedule") {
-      other.emplace(Must(rmclient::WorkQueue::Make(client_, cards_.at(0), 1)));
+      other.emplace(Must(sim::cuda::WorkQueue::Make(client_, cards_.at(0), 1)));
     }
     Say("hammering");
     pollfd in{STDIN_FILENO, POLLIN, 0};
@@ -206,7 +206,7 @@ class Tenant {
     request.size = kBytes;
     rm::NvHandle memory = 0;
     Check(rmclient::AllocVidmem(client_, card, &request, &memory), "allocating");
-    const unsigned program = Writer(Must(rmclient::MapForCard(client_, card, memory, kBytes)));
+    const unsigned program = Writer(Must(sim::cuda::MapForCard(client_, card, memory, kBytes)));
     const auto map = [&] { return Must(rmclient::Mapping::Make(client_, card, memory, kBytes)); };
     {
       const rmclient::Mapping first = map();
@@ -280,7 +280,7 @@ class Tenant {
   }
   void Once(unsigned program) {
     const auto launch = queue_.Launch(program);
-    if (!launch || !queue_.Wait(*launch, kPatience)) {
+    if (!launch || !queue_.Wait(*launch, kTimeout)) {
       Die(Error{Code::kInternal, 0, "a kernel does not end", ""});
     }
   }
@@ -303,7 +303,8 @@ class Tenant {
     const int error =
         rmclient::Escape(cards_.at(0).file.get(), rm::NV_ESC_RM_ALLOC_MEMORY, &lend, sizeof(lend));
     Check({error, lend.params.status}, "lending pages");
-    Once(Writer(Must(rmclient::MapForCard(client_, cards_.at(0), lend.params.hObjectNew, kBytes))));
+    Once(
+        Writer(Must(sim::cuda::MapForCard(client_, cards_.at(0), lend.params.hObjectNew, kBytes))));
     return words[0] == 0 && words[1] == kOnes;
   }
   // Asks for what it may not have done, whatever is answered.
@@ -340,7 +341,7 @@ class Tenant {
   rmclient::Client client_;
   UniqueFd parked_;  // the end at which the message is
   std::vector<rmclient::Card> cards_;
-  rmclient::WorkQueue queue_;
+  sim::cuda::WorkQueue queue_;
   unsigned program_;
 };
 

@@ -1,5 +1,5 @@
 """kill -9 of tenants at random moments, of whole containers and of the launcher: soon after the
-last close nothing is left in the driver's books nor in cgpu's. Cases by name; each takes a seed,
+last close nothing is left in the driver's accounting nor in cgpu's ledger. Cases by name; each takes a seed,
 which it prints. The moments are counted in what the killed one said, and how long it took until
 nothing was left is printed, not judged."""
 import os
@@ -29,7 +29,7 @@ def _start(node, workers, name="root"):
 
 
 def _until(node, wanted, sentence):
-    """Waits until the driver's books and cgpu ps say `wanted` bytes; how long that took."""
+    """Waits until the driver's accounting and cgpu ps say `wanted` bytes; how long that took."""
     since = time.monotonic()
     while True:
         node.sync()

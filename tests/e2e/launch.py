@@ -1,4 +1,4 @@
-"""What the tests of `cgpu run` share: a node made of plain files, and ways to run cgpu on it.
+"""Parts of the tests of `cgpu run`: a node made of plain files, and ways to run cgpu on it.
 
 The node has the files of a simulated one but no driver behind them, and the shim is a stub
 (stub_shim.cc), so these tests are about the launcher alone.
@@ -84,7 +84,7 @@ class FileNode:
 
 
 def become(uid):
-    """What makes a child an ordinary user, for subprocess's preexec_fn."""
+    """Returns a function that makes a child an ordinary user, for subprocess's preexec_fn."""
     def change():
         os.setgroups([])
         os.setresgid(uid, uid, uid)

@@ -98,7 +98,7 @@ def _until(said, sentence):
 
 
 def _managed(node, process):
-    """A range that goes and one that stays: the books follow the one and keep the other."""
+    """A range that goes and one that stays: the accounting follows the one and keeps the other."""
     do(process, "open")
     do(process, "initialize")
     do(process, "register")

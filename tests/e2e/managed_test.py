@@ -124,7 +124,8 @@ def mapped():
 
 
 def content():
-    """What was written is there: for every mapping of the file at the address, and for no other file."""
+    """Content that was written is there: for every mapping of the file at the address, and for no
+    other file."""
     with t.Node() as node:
         one, other = start(node), start(node)
         for process in (one, other):

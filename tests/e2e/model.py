@@ -1,7 +1,7 @@
-"""What a slice must hold, in a few lines: objects hold blocks of memory, clients hold objects, open
-files hold clients and exported objects, processes and sockets hold open files. It does what a
-random sequence of operations does to that, by what Linux and the driver promise, and tells workers
-(worker.py) to do the same."""
+"""Models what a slice must hold, in a few lines: objects hold blocks of memory, clients hold
+objects, open files hold clients and exported objects, processes and sockets hold open files. Makes
+a random sequence of operations, works out what Linux and the driver promise of each, and tells
+workers (worker.py) to do the same."""
 import re
 import time
 
@@ -97,7 +97,7 @@ class Slice:
         self.root = Process(self._workers.accept(name + "0", self.run))
         self.processes = {self.root.name: self.root}
 
-    # What must be so.
+    # Facts that must hold.
 
     def held(self, card):
         blocks = set()
@@ -116,7 +116,7 @@ class Slice:
         return sum(file.alive() and file.kind == "export" for file in self.files.values())
 
     def counted(self):
-        """What cgpu says of it, by card."""
+        """Returns what cgpu says of the container, by GPU."""
         until = time.monotonic() + t.DEADLINE
         while True:
             (found,) = [c for c in self._node.containers() if c["name"] == self.container]
@@ -210,7 +210,7 @@ class Slice:
         """The answer to what is granted if it fits, and is refused otherwise."""
         status, rest = process.worker.ask(*command)
         if fits and status == NO_MEMORY:
-            # What was closed a moment ago may still be counted: not for ever.
+            # Memory that was closed a moment ago may still be counted: not for ever.
             self._settle()
             status, rest = process.worker.ask(*command)
         self._check(process, command, status, OK if fits else NO_MEMORY)
@@ -430,7 +430,8 @@ class Slice:
         return True
 
     def _room(self, card):
-        """What its limit can be: the card (MODEL@SIZEMiB) without what is kept for the others."""
+        """Returns the most that its limit can be: the GPU (MODEL@SIZEMiB) without what is kept for
+        the others."""
         number = self.granted[card]
         kept = sum(other.kept[other.granted.index(number)] for other in self.others
                    if number in other.granted)
@@ -476,7 +477,7 @@ class Slice:
         return True
 
     def measure_group(self):
-        """What a channel group takes, by the driver's books. The slice is empty."""
+        """Measures what a channel group takes, by the driver's accounting. The slice is empty."""
         for card in range(len(self.cards)):
             self.root.worker.do("client", 0, len(self.cards))
             self.root.worker.do("group", 0, 1, card)

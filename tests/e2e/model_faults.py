@@ -31,7 +31,7 @@ class Slice(model.Slice):
     quiet = None
 
     def operations(self):
-        return super().operations() + [(self.failed, 5), (self.unmarked, 1), (self.unsure, 3),
+        return super().operations() + [(self.failed, 5), (self.untagged, 1), (self.unsure, 3),
                                        (self.slow, 2), (self.in_call, 8), (self.at_once, 4)]
 
     # Calls
@@ -129,8 +129,8 @@ class Slice(model.Slice):
         self._check(process, call.words, status, wanted)
         return True
 
-    def unmarked(self, process):
-        """cgpu cannot mark the file that is exported to: nothing has changed either."""
+    def untagged(self, process):
+        """cgpu cannot tag the file that is exported to: nothing has changed either."""
         call = self._export_call(process)
         if call is None:
             return False

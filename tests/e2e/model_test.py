@@ -1,6 +1,6 @@
 """A property test through the whole path: random operations of several processes in two slices,
 one of all cards and one of the last alone, against a model of what must be held. Every few
-steps the driver's books and cgpu's own say what the model says.
+steps the driver's accounting and cgpu's ledger say what the model says.
 
   model_test.py random-550 [STEPS [SEED]]     400 steps, another seed each time; also random-580,
                                               and on two cards cards-550 and cards-580, and
@@ -30,8 +30,9 @@ def _by_card(slices, figures):
 
 
 def _compare(node, slices, peak, own):
-    """Closes are seen a moment later than they happen: waits until all books agree. cgpu itself has
-    `own` clients, and one on each file with an export, which is how it knows that file again."""
+    """Waits until the accounting and cgpu's ledger agree: closes are seen a moment later than they
+    happen. cgpu itself has `own` clients, and one on each file with an export, which is how it
+    knows that file again."""
     held = [slice_.all_held() for slice_ in slices]
     sums = _by_card(slices, held)
     most = _by_card(slices, [slice_.most for slice_ in slices])
@@ -43,9 +44,9 @@ def _compare(node, slices, peak, own):
         clients = len(books["clients"]) - own
         counted = [slice_.counted() for slice_ in slices]
         said = [[row["used_bytes"] for row in rows] for rows in counted]
-        marks = clients - sum(slice_.clients() for slice_ in slices)
+        tags = clients - sum(slice_.clients() for slice_ in slices)
         if (used == sums and said == held and
-                0 <= marks <= sum(slice_.exports() for slice_ in slices)):
+                0 <= tags <= sum(slice_.exports() for slice_ in slices)):
             break
         t.check(all(map(int.__le__, used, most)), "%s bytes are in use" % used)
         t.check(time.monotonic() < until,

@@ -1,5 +1,5 @@
 """cgpu's commands on a simulated node, with the real shim: what `run`, `ps`, `set` and `smi` say,
-held against the driver's books. Cases by name, see tests/lib/cgpu_test.py."""
+held against the driver's accounting. Cases by name, see tests/lib/cgpu_test.py."""
 import json
 import os
 import shutil

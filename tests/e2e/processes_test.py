@@ -61,7 +61,8 @@ def listed():
 
 
 def orphans():
-    """What an ended process has made counts as used and is no process's while another has the file."""
+    """Memory that an ended process has made counts as used and is no process's while another has
+    the file."""
     with t.Node() as node, w.Workers() as workers:
         run = node.run(workers.argv("c"), flags=("--name", "c"))
         parent = workers.accept("c")

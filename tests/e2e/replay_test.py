@@ -1,5 +1,6 @@
-"""What programs asked of real cards (tests/gpu/records), played on a simulated node without cgpu and in a slice:
-what a card answered with success, a slice answers with success, and with the content on record.
+"""Plays what programs asked of real GPUs (tests/gpu/records) on a simulated node, without cgpu and
+in a slice: what a GPU answered with success, a slice answers with success, and with the content on
+record.
 
   replay_test.py play FOLDER/NAME BRANCH
   replay_test.py refusals FOLDER/NAME BRANCH   each refusal that is known to end the program, by itself, ends it
@@ -8,10 +9,11 @@ import caller
 import cgpu_test as t
 import replay
 
-# Of a card's memory: enough for all the programs, of what is divided by memory too (NVENC's sessions).
+# Part of a GPU's memory: enough for all the programs, of what is divided by memory too (NVENC's
+# sessions).
 SLICE_MIB = {"t4": 12288, "a10": 16384}
 
-# What is answered otherwise than by the card on record, and why that ends no program.
+# Answers that differ from those of the GPU on record, and why they end no program.
 WITHOUT_CGPU = {
     # Whether there is something to do depends on the kernel: uvm_va_space_mm_enabled().
     "UVM_MM_INITIALIZE": (0, 0),
@@ -19,7 +21,7 @@ WITHOUT_CGPU = {
 IN_A_SLICE = {
     # Memory of the machine that the card has for its own: no card here. gVisor refuses it too.
     "NV_ESC_NUMA_INFO": (22, None),
-    # What the whole card does.
+    # Counts of the whole GPU.
     "RM_USER_SHARED_DATA": (0, 0x56),
     # A display. Refused in a guest, Vulkan and EGL went on without one.
     "GF100_DISP_SW": (0, 0x22),

@@ -31,10 +31,11 @@ BINAPI = 0x2081
 # Escapes that only a card's file takes, and one that a slice takes on such a file alone.
 CARDS_OWN = ("ALLOC_MEMORY", "I2C_ACCESS", "QUERY_DEVICE_INTR", "NUMA_INFO", "SET_NUMA_STATUS",
              "EXPORT_TO_DMABUF_FD", "REGISTER_FD")
-# What some drivers answer without a look at the size: LOCKLESS_DIAGNOSTIC, WAIT_OPEN_COMPLETE.
+# Escapes that some drivers answer without a look at the size: LOCKLESS_DIAGNOSTIC,
+# WAIT_OPEN_COMPLETE.
 IN_ANY_SIZE = (0x5F, 218)
 CLIENT_CLASSES = (0, 1, d.ROOT)
-# What the shim asks for itself.
+# Calls that the shim makes for itself.
 SHIMS_OWN = ("NV_ESC_RM_ALLOC 0x41", "NV0000_CTRL_CMD_CLIENT_GET_ACCESS_RIGHTS",
              "NV0000_CTRL_CMD_OS_UNIX_CREATE_EXPORT_OBJECT_FD")
 # It asks this of each file before it is initialised: whether it is already.
@@ -294,7 +295,7 @@ def _may_run(policy, kind, number, size, name):
 
 
 def _check_refusal(policy, kind, number, name, answer):
-    """What does not reach the driver is answered as the table says."""
+    """A call that does not reach the driver is answered as the table says."""
     if kind == "sizeless":
         t.check(answer.split()[0] == "22", "%s without a size: %s" % (name, answer))
     if kind in ("uvm", "sizeless"):

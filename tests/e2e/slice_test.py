@@ -1,5 +1,5 @@
-"""What a slice is worth: the published sizes to the MiB, all of it usable and not a byte more, by
-the driver's own books. Cases by name, see tests/lib/cgpu_test.py."""
+"""A slice has the published sizes to the MiB, all of it usable and not a byte more, by the driver's
+own accounting. Cases by name, see tests/lib/cgpu_test.py."""
 import os
 import re
 import shutil
@@ -60,7 +60,7 @@ def published():
 
 
 def _fill(node, mib, flags, *options):
-    """Fills a slice of `mib` MiB on card 0 and holds it; what it got, and the books meanwhile."""
+    """Fills a slice of `mib` MiB on card 0 and holds it; what it got, and the accounting meanwhile."""
     out = in_slice(node, RMTOOL, "alloc", str(mib + 64), "--fill", *options, flags=flags, status=2)
     t.check("out of memory" in out, "rmtool says: " + out)
     got = int(re.search(r"after (\d+) MiB", out).group(1))

@@ -3,7 +3,7 @@ import os
 
 from cgpu_test import TEST_BIN, Node, check, main
 
-# What must be in it, whoever answers: a story that is the same twice may still be wrong.
+# Lines that must be in it, whoever answers: a story that is the same twice may still be wrong.
 FACTS = (
     "alloc 0x0", "dup 0x0", "free 0x0", "unknown control 0x56", "map 0x0", "map second 0x0",
     "seen through the other mapping 0xc0ffee", "unmap 0x0",

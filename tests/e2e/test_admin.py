@@ -141,7 +141,7 @@ class Containers(launch.LaunchTest):
         self.assertIn("100 MiB are in use", out)
         self.assertIn("growth is stopped", out)
         self.assertEqual(self.limits("job"), [50, 50])
-        # What is held above the limit is nobody else's.
+        # Memory that is held above the limit is nobody else's.
         self.assertIn("16060 MiB of 16160 MiB are free", self.run_refused("--mem", "16061"))
         other = self.hold("--name", "other", "--mem", "16060")
         self.assertIn("16060 MiB of 16160", self.refused("set", "other", "--mem", "16061"))

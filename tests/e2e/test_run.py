@@ -475,7 +475,7 @@ for folder, folders, files in os.walk("/dev"):
 
 
 class Machine(launch.LaunchTest):
-    """What of the machine itself a command finds. Root may write all of it outside, so what stops
+    """A command cannot write to the machine itself. Root may write all of it outside, so what stops
     it inside is not a file's mode."""
 
     CONTROLS = ["/proc/sysrq-trigger", "/proc/sys/kernel/hostname", "/proc/sys/kernel/core_pattern",

@@ -1,6 +1,6 @@
 """tinygrad's NV back end, which speaks to the driver without any of NVIDIA's libraries, as a client
 that knows nothing of cgpu: with and without it, it opens a card, copies data there and back, fills
-what it may have, and gives it back, by the driver's own books. Cases by name, see tests/lib/cgpu_test.py."""
+what it may have, and gives it back, by the driver's own accounting. Cases by name, see tests/lib/cgpu_test.py."""
 import os
 import sys
 

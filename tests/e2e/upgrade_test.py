@@ -40,7 +40,8 @@ def _program_of(pid):
 
 
 def forward_and_back():
-    """What was held is held, what was full is full, and it is the same process all the time."""
+    """Memory that was held is held, what was full is full, and the process is the same all the
+    time."""
     with t.Node("v100-16g:1") as node, w.Workers() as workers:
         slice_ = Slice(node, workers)
         worker = slice_.worker
@@ -66,7 +67,7 @@ def forward_and_back():
             worker.do("free", 0, more)
             before = slice_.status()
             t.check(node.used() == used, "%d bytes, before: %d" % (node.used(), used))
-        # What was made before is known one by one.
+        # The shim knows what was made before one by one.
         (again,) = worker.do("import", 0, 1)
         worker.do("free", 0, kept)
         t.check(node.used() == used, "an exported object was given back")
@@ -149,7 +150,7 @@ def busy():
 
 
 def wrong_program():
-    """What is no shim, or none that can take over, is never executed."""
+    """A program that is no shim, or none that can take over, is never executed."""
     with t.Node("v100-16g:1") as node, w.Workers() as workers:
         slice_ = Slice(node, workers)
         slice_.worker.do("client", 0)
@@ -171,7 +172,8 @@ def _connect(slice_):
 
 
 def half_asked():
-    """Whoever is still asking something when an upgrade begins has an answer of the next version."""
+    """A client that is still asking something when an upgrade begins has an answer of the next
+    version."""
     with t.Node("v100-16g:1") as node, w.Workers() as workers:
         slice_ = Slice(node, workers)
         asking = [(_connect(slice_), said) for said in (b"", b"p", b"ps")]
@@ -194,8 +196,8 @@ def _ask(slice_, *files):
 
 
 def walked_away():
-    """Whoever asks for an upgrade and then says nothing, something else, or goes away, changes
-    nothing; a program that cannot be executed after all changes nothing."""
+    """A client that asks for an upgrade and then says nothing, something else, or goes away,
+    changes nothing; neither does a program that cannot be executed after all."""
     with t.Node("v100-16g:1") as node, w.Workers() as workers:
         slice_ = Slice(node, workers)
         slice_.worker.do("client", 0)

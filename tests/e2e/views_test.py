@@ -1,5 +1,5 @@
-"""What can be seen from within a slice: its own cards and processes, and nothing of the others';
-and from outside the whole node. Cases by name, see tests/lib/cgpu_test.py."""
+"""A slice sees its own GPUs and processes, and nothing of the others'; from outside the whole node
+can be seen. Cases by name, see tests/lib/cgpu_test.py."""
 import json
 import os
 import re
@@ -93,7 +93,7 @@ def cards():
 
 
 def _view(worker, client):
-    """What the driver enumerates to a worker: sets of numbers by kind."""
+    """Returns what the driver enumerates to a worker: sets of numbers by kind."""
     worker.send("view", client)
     found = {"card": set(), "attached": set(), "probed": set(), "pid": set()}
     for kind, value in re.findall(r" ([a-z]+):(\d+)", worker.line()):

@@ -73,7 +73,8 @@ def logged(test):
 
 
 def last(test):
-    """What is refused in a container's last instant, soon after something else, is in the log."""
+    """A call that is refused in a container's last instant, soon after something else, is in the
+    log."""
     _settings(test, 3600)
     forbidden = " ".join(FORBIDDEN)
     for number in range(10):

@@ -1,5 +1,5 @@
 """Compute shares over several cards: a container of two simulated cards has its part of each, beside
-others that have one. By the books of the cards' engines; cases by name, see tests/lib/cgpu_test.py."""
+others that have one. By the accounting of the cards' engines; cases by name, see tests/lib/cgpu_test.py."""
 import cgpu_test as t
 import engines
 import isolation

@@ -1,5 +1,5 @@
 """Containers of real engines have their shares of a simulated card's time, as their environment asks: by the
-books of its engines. Cases by name: ENGINE-CASE."""
+accounting of its engines. Cases by name: ENGINE-CASE."""
 import threading
 
 import cgpu_test as t

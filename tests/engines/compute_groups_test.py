@@ -1,5 +1,5 @@
 """Channel groups of one container that come and go: its slice is the others' that are left. By the simulated
-card's own books. Cases by name, see tests/lib/cgpu_test.py."""
+card's own accounting. Cases by name, see tests/lib/cgpu_test.py."""
 import cgpu_test as t
 import compute_test
 import isolation
@@ -8,7 +8,7 @@ from compute_test import KERNELS, Crowd, Member, shares
 
 def _left(end):
     def case(node, _):
-        """Who is left when a process of its container has ended has all of its slice."""
+        """The processes that remain when one of their container has ended have all of its slice."""
         other = Member(node, "other").feed()
         script = "(echo feed; exec sleep 1000) | %s 20000 & sleep 1000 | %s %s 1000; wait"
         rest = Crowd(node, "rest", script % (KERNELS, end, KERNELS))

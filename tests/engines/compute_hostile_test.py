@@ -1,5 +1,5 @@
 """Adversaries of compute shares: containers that want more of a simulated card than their share, beside a
-neighbour that keeps a queue full and does nothing else. By the books of the card's engines the one gets no
+neighbour that keeps a queue full and does nothing else. By the accounting of the card's engines the one gets no
 more than its share and the other no less. Cases by name, see tests/lib/cgpu_test.py.
 
 Shares by slices are asserted closely, duty cycles loosely, for the reasons in compute_test.py."""
@@ -27,7 +27,7 @@ def _pair(node, *flags):
 
 
 class Look:
-    """What passed on the card and what members got of it, in percent, from then to now."""
+    """Measures what passed on the GPU and what members got of it, in percent, from then to now."""
 
     def __init__(self, node, *members):
         self._node, self._members = node, members

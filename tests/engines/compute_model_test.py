@@ -1,6 +1,6 @@
 """A property test of compute shares through the whole path: containers come and go, work and rest, change
 what they ask for, are killed; the card's policy changes, cgpud dies and comes back, shims are upgraded and
-stopped. After each step those that work get, by the card's books, what a model says; what the model says
+stopped. After each step those that work get, by the card's accounting, what a model says; what the model says
 cannot be promised is refused.
 
   compute_model_test.py random [STEPS [SEED]]   40 steps, another seed each time
@@ -174,7 +174,7 @@ class World:
             did = self.chance.choices(list(steps), list(steps.values()))[0]()
         print(did, flush=True)
 
-    # What it comes to.
+    # Comparison with the GPU.
 
     def compare(self):
         """Now or soon. A duty cycle is the clock's, not the card's, and not looked at closely."""

@@ -1,4 +1,4 @@
-"""Compute shares: what containers get of a simulated card, by its engines' own books, while cgpud holds
+"""Compute shares: what containers get of a simulated card, by its engines' own accounting, while cgpud holds
 them to the card's policy. Cases by name, see tests/lib/cgpu_test.py.
 
 Slices hold in the card's own time, however late anybody is: shares by them are asserted closely. A
@@ -70,7 +70,7 @@ def _times(node, members, card=0):
 
 
 def gets(node, members, enough, card=0):
-    """What each gets of the card from now on until that is enough, in nanoseconds."""
+    """Returns what each gets of the GPU from now on until that is enough, in nanoseconds."""
     end = time.monotonic() + t.DEADLINE
     first, got = _times(node, members, card), [0] * len(members)
     while not enough(got):
@@ -80,7 +80,8 @@ def gets(node, members, enough, card=0):
 
 
 def shares(node, *members, total_ms=2000, card=0):
-    """Of the time that these get together from now on, in percent, until they have had so much."""
+    """Returns each member's part of the time that they get together from now on, in percent, until
+    they have had so much."""
     got = gets(node, members, lambda got: sum(got) >= total_ms * MS, card)
     return [100.0 * one / sum(got) for one in got]
 
@@ -91,7 +92,7 @@ def _engine(node):
 
 
 def of_card(node, member, total_ms=2000):
-    """What it gets of the card, in percent of the time that passes on it."""
+    """Returns what it gets of the GPU, in percent of the time that passes on it."""
     def look():
         return _times(node, [member])[0], _engine(node)[1]
 
@@ -144,7 +145,8 @@ def equal(node, daemon):
 
 
 def policies(node, _):
-    """What a card's policy cannot honour is refused; one that is set stays and holds at once."""
+    """A request that a GPU's policy cannot honour is refused; a policy that is set stays and holds
+    at once."""
     first = Member(node, "first").feed()
     second = Member(node, "second").feed()
 
@@ -257,7 +259,7 @@ def upgraded(node, _):
 
 
 def told(node, daemon):
-    """Who asks for a share is told when nobody is there to hold the others to it."""
+    """A user that asks for a share is told when nothing is there to hold the others to it."""
     def said(*words):
         return t.command(t.CGPU, *words, ok=False).stderr
 
@@ -276,7 +278,8 @@ def told(node, daemon):
 
 
 def greedy(node, _):
-    """What a container asks of the scheduling of its own channels is answered and not done."""
+    """A container that gives orders about the scheduling of its own channels gets an answer, and
+    nothing is done."""
     one, other = Member(node, "greedy"), Member(node, "other").feed()
     t.wait_for(lambda: (one.slice_us(), other.slice_us()) == (3000, 3000), lambda: "no slices: %s" % _groups(node))
     for line in ("slice 1000000", "preempt"):
@@ -328,8 +331,8 @@ def many(node, _):
 
 
 def fresh(node, _):
-    """Whoever makes channels anew all the time gets no time beyond its windows: they are taken off the
-    card as soon as they are scheduled."""
+    """A container that makes new channels all the time gets no time beyond its windows: they are
+    taken off the GPU as soon as they are scheduled."""
     script = "while :; do (echo 'run 100'; sleep 0.05) | timeout 0.04 %s 1000 >/dev/null; done"
     crowd = Crowd(node, "fresh", script % KERNELS, "--compute", "20")
     first, passed = _engine(node), 0
@@ -466,7 +469,7 @@ def priority(node, daemon):
 
 
 def elsewhere(_, __):
-    """Of cards that are not its node's cgpud does not know whether channels may be taken off them."""
+    """cgpud does not know whether channels may be taken off GPUs that are not its node's."""
     with t.Node("a10:1", "580") as other:
         one = Member(other, "thirty", "--compute", "30").feed()
         t.wait_for(lambda: one.slice_us() == 3000, "no slice: %s" % _groups(other))
@@ -492,7 +495,7 @@ def windows(node, _):
 
 
 def top(node, _):
-    """cgpu top says what the books say."""
+    """cgpu top says what the accounting says."""
     three = Member(node, "three", "--weight", "3").feed()
     seven = Member(node, "seven", "--weight", "7").feed()
     t.wait_for(lambda: (three.slice_us(), seven.slice_us()) == (1800, 4200), lambda: "no slices: %s" % _groups(node))

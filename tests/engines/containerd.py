@@ -81,7 +81,7 @@ state = "{folder}/state"
         return "%s/%s.out" % (self.folder, name)
 
     def _id(self, name):
-        """What containerd calls the container."""
+        """Returns containerd's name of the container."""
         return name
 
     def _create_words(self, name, argv, plain, want):

@@ -86,7 +86,7 @@ def memory(node, _):
 
 
 def wrong(node, _):
-    """What cannot be is said in a sentence with a hint."""
+    """A load that cannot be is refused in a sentence with a hint."""
     on_node = [t.CGPU, "sim", "exec", "--name", node.name, "--"]
     cases = [([], ENVIRONMENT, ("--cuda",), "cuInit: there is no card (CUDA_ERROR_NO_DEVICE"),
              (on_node, ENVIRONMENT, ("--cuda", "--rigid"), "CUDA has no kernels that a card cannot"),

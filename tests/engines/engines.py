@@ -42,7 +42,7 @@ _PATH = BIN + ":/usr/sbin:/usr/bin:/sbin:/bin"
 
 @dataclasses.dataclass
 class Wants:
-    """What a container is to be like, in words that all engines understand."""
+    """Describes a container in words that all container engines understand."""
     env: dict = dataclasses.field(default_factory=dict)
     mounts: tuple = ()  # (source, target) or (source, target, "ro")
     user: int | None = None
@@ -69,10 +69,10 @@ def _lacks(program):
 
 
 class Engine:
-    """What the engines have in common. `runtime`: the path of the OCI runtime under test; `plain`:
-    of one that is known to work. Not every engine passes its environment on: a runtime that needs
-    one is to be called by a script. `in_image`: static programs of ours that are to be in the
-    image."""
+    """Base of the container engines. `runtime`: the path of the OCI runtime under test; `plain`:
+    that of one that is known to work. Not every container engine passes its environment on: a
+    runtime that needs one is to be called by a script. `in_image`: static programs of ours that are
+    to be in the image."""
 
     _count = 0
     programs = ()

@@ -1,5 +1,5 @@
 """A container's filter is cgpu's, whatever else there is by which an OCI runtime takes another one.
-Judged by the driver's books. Cases by name: ENGINE-CASE."""
+Judged by the driver's accounting. Cases by name: ENGINE-CASE."""
 import base64
 import contextlib
 import os
@@ -25,7 +25,7 @@ def _with(annotations):
 
 
 def _attack(test, name="attack", **wants):
-    """The tenant takes what it can and holds it; what it has, by the books, and its status if it
+    """The tenant takes what it can and holds it; what it has, by the accounting, and its status if it
     ended."""
     process = test.engine.talk(name, ["rmtool", "hold", str(WANTED), "--page", "big"], env=SLICE,
                                **wants)
@@ -48,8 +48,8 @@ def annotation(test):
 
 
 def environment(test):
-    """What the engine's environment has for runtimes to act on does not reach them; what they need
-    does."""
+    """Variables of the container engine's environment that runtimes act on do not reach them; those
+    that they need do."""
     seen = "/run/seen"
     write_settings(test.node, stand_in("runtime", "tr '\\0' '\\n' < /proc/$$/environ >> %s\nexec %s \"$@\"" %
                                        (seen, test.engine.plain)))

@@ -19,7 +19,7 @@ SOME_USER = 47111
 
 
 def policy(*words, gpu="0"):
-    """What `cgpu policy GPU ...` shows of the GPU."""
+    """Returns the policy of the GPU as `cgpu policy GPU ...` shows it."""
     said = t.command(t.CGPU, "policy", gpu, *words)
     found = re.fullmatch(r"GPU %s: (\w+) \((\d)\), max-inst (\d+), prio-ratio (\d+)\n" % gpu, said)
     t.check(found, said)

@@ -100,7 +100,7 @@ def _talks(engine):
 
 
 def _tells_refusals(engine):
-    """What the runtime under test refuses, the engine tells, and nothing is left of it."""
+    """The container engine tells what the runtime under test refuses, and nothing is left of it."""
     with open("/run/refuse", "w", encoding="utf-8"):
         pass
     done = engine.run("refused", ["true"])
@@ -110,7 +110,7 @@ def _tells_refusals(engine):
 
 
 def _lives(make, real=RUNC, pauses=True):
-    """What each engine is to do."""
+    """Each container engine does all of this."""
     wrapper = _make_wrapper(real)
     mounts = _mounts()
     with make(wrapper) as engine:

@@ -75,7 +75,7 @@ def storm(test):
         test.engine.remove("storm")
 
 
-# What is needed of seccomp(2): linux/seccomp.h, linux/bpf_common.h, asm/unistd_64.h.
+# Numbers that seccomp(2) needs: linux/seccomp.h, linux/bpf_common.h, asm/unistd_64.h.
 _SYS_SECCOMP, _SYS_GETPPID = 317, 110
 _SET_MODE_FILTER, _NEW_LISTENER, _USER_NOTIF, _ALLOW = 1, 1 << 3, 0x7FC00000, 0x7FFF0000
 _PR_SET_NO_NEW_PRIVS = 38
@@ -148,7 +148,7 @@ def _send(path, data, *files):
 
 
 def _own_listener():
-    """Of a filter of one's own, which asks about getppid() only."""
+    """Returns the listener of a filter of its own, which asks about getppid() only."""
     libc = ctypes.CDLL(None, use_errno=True)
     program = b"".join(struct.pack("=HBBI", *instruction) for instruction in (
         (0x20, 0, 0, 0), (0x15, 0, 1, _SYS_GETPPID), (0x06, 0, 0, _USER_NOTIF),
@@ -204,7 +204,8 @@ def sender(test):
 
 
 def _files(out):
-    """What `ls -l` of folders of descriptors says, numbers of pipes and processes left out."""
+    """Returns what `ls -l` of folders of descriptors says, numbers of pipes and processes left
+    out."""
     return sorted(re.sub(r"\d{2,}", "N", found) for found in re.findall(r"\d+ -> \S+", out))
 
 
@@ -346,7 +347,7 @@ def _hold(test, process):
 
 def _few_clients(test, process):
     _hold(test, process)
-    t.check(process.number(r"^made (\d+)$") == 1024, "it made others than the bound says")
+    t.check(process.number(r"^made (\d+)$") == 1024, "it made others than the quota says")
     newcomer = test.run(0, "^client 0x0\n(.*0x0\n)*mapping 0x0\n", "newcomer",
                         ["sh", "-c", "adversary newcomer </dev/null"], env={"CGPU_MEM": "256MiB"})
     t.check("holding" in newcomer, "the newcomer got " + newcomer)
@@ -359,7 +360,7 @@ def _foreign(test, process):
                 not process.said(r"^%s 0x0$" % what), "it said: %s" % process.lines)
 
 
-# Of the attacks of tests/adversary, one of each kind, what is done with them and the MiB that they
+# Attacks of tests/adversary, one of each kind, what is done with them and the MiB that they must
 # must get: all are shown there to get what they are after without cgpu.
 ATTACKS = {"flip": (["flip", "size", "1000000", "1", "2048"], _flip, 0),
            "dup2": (["dup2", "file"], _hold, 0),

@@ -11,7 +11,7 @@ import tarfile
 
 BUSYBOX = "/bin/busybox"
 NAME = "localhost/cgpu-test:1"  # a name without a host would be looked for at a registry
-# What a container does that is told nothing: CRI's sandboxes are such.
+# Command of a container that is told nothing: CRI's sandboxes are such.
 COMMAND = ["/bin/sleep", "1000000"]
 USERS = "root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n"
 GROUPS = "root:x:0:\nnogroup:x:65534:\n"

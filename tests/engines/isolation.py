@@ -188,7 +188,8 @@ def _command_line(pid):
 
 
 def processes():
-    """What this test has started, directly or not, and still runs: number -> command line."""
+    """Returns the processes that this test has started, directly or not, and that still run: number
+    -> command line."""
     return {pid: line for pid, line in _processes(_whole).items() if pid != os.getpid()}
 
 

@@ -1,6 +1,6 @@
 """Kills (-9) at random moments under load: of shims, of cgpud, of runtimes that make a container, of
 tenants' processes. A neighbour calls without pause and judges each of its answers; between kills,
-the driver's books and the registry's folder come back to what they were with it alone, and the
+the driver's accounting and the registry's folder come back to what they were with it alone, and the
 driver has received each of its calls once.
 
   kills_test.py random [KILLS [SEED]]   30 kills, another seed each time

@@ -1,5 +1,5 @@
 """Attacks on containers of live engines: what engines do to containers while these work, from several
-sides at once. Judged by the driver's books, `cgpu ps`, /proc and exit statuses. Cases by name:
+sides at once. Judged by the driver's accounting, `cgpu ps`, /proc and exit statuses. Cases by name:
 ENGINE-CASE."""
 import itertools
 import os
@@ -52,7 +52,7 @@ def alloc(test, name, mib, status):
 
 
 def row_of(test, name):
-    """What `cgpu ps` says of a container that runs."""
+    """Returns the row of `cgpu ps` about a container that runs."""
     pid = test.engine.pid(name)
     (row,) = [row for row in test.node.containers() if row["pid"] == pid]
     return row
@@ -74,12 +74,12 @@ def check_nothing_left(test):
 
 
 def _container_files():
-    """Of the registry: but for the daemon's, the lock, and what is set for cards."""
+    """Returns the registry's files, without the daemon's, the lock, and what is set for GPUs."""
     return [name for name in os.listdir(REGISTRY)
             if name not in ("cgpud.sock", "lock") and not name.endswith(".card")]
 
 
-# What a process does that is let in: takes too much, and leaves another behind that holds what it may.
+# A process that is let in takes too much, and leaves another behind that holds what it may.
 TRY = ["sh", "-c", "rmtool alloc 257 --page big >/dev/null; echo over $?;"
        "rmtool hold 50 --page big --forever </dev/null >/dev/null 2>&1 & exit 0"]
 
@@ -351,7 +351,7 @@ def _checkpointed(test):
 
 
 def _joined(test, other, kinds):
-    """What a container wants that has these namespaces of another."""
+    """Returns the wants of a container that has these namespaces of another."""
     if isinstance(test.engine, Runc):
         pid = test.engine.pid(other)
 
@@ -473,7 +473,7 @@ def _set(name, mib):
 
 
 def _fill(test):
-    """What a process gets that takes all that it can, in MiB."""
+    """Returns what a process gets that takes all that it can, in MiB."""
     done = test.engine.exec("main", ["rmtool", "alloc", "2000", "--page", "big", "--fill"])
     found = re.search(r"(?:after|allocated) (\d+) MiB", done.stdout)
     return int(found.group(1)) if found else None
@@ -530,8 +530,8 @@ def _node_file(test, name):
 
 
 def copied(test):
-    """What is copied into a container and out of it, of the node's files and cgpu's own, by way of the
-    engine: no copy is a way to the card, and a copied link to a file of the slice's is still held."""
+    """Files of the node and of cgpu that the container engine copies into a container and out of it
+    are no way to the GPU, and a copied link to a file of the slice's is still held."""
     names = ("nvidiactl", "nvidia0", "nvidia-uvm")
     # The files themselves would be one.
     opened = tuple((_node_file(test, name), "/tmp/dev/" + name) for name in names)

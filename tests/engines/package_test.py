@@ -135,7 +135,7 @@ def _without_systemd(package):
 
 
 def _in_place():
-    """What `make install` does."""
+    """Checks what `make install` does."""
     t.command("cmake", "--install", packages.BUILD, "--strip", "--prefix", "/usr/local",
               env={**ENVIRONMENT, "DESTDIR": "/run/staged"})
     for name in PROGRAMS:

@@ -1,4 +1,4 @@
-"""Containers of real engines, each held to its slice of a simulated card: judged by the driver's books.
+"""Containers of real engines, each held to its slice of a simulated card: judged by the driver's accounting.
 Cases by name: ENGINE-CASE."""
 import functools
 import json
@@ -19,7 +19,7 @@ PROGRAMS = (os.path.abspath(os.path.join(t.BIN, "rmtool")),
             os.path.abspath(os.path.join(t.TEST_BIN, "adversary")),
             os.path.abspath(os.path.join(t.TEST_BIN, "kernels")))
 ENGINES = {
-    # What makes one, and the status of a container that does not start.
+    # Maker of each, and the status of a container that does not start.
     "runc": (lambda: Runc(RUNTIME, in_image=PROGRAMS), 1),
     "crun": (lambda: Crun(RUNTIME, plain=CRUN, in_image=PROGRAMS), 1),
     "docker": (lambda: Docker(RUNTIME, in_image=PROGRAMS), 125),
@@ -126,7 +126,7 @@ def forms(test):
 
 
 def refused(test):
-    """What cannot be held is not started, and the user is told why."""
+    """A container that cannot be held is not started, and the user is told why."""
     for name, wants, why in (("privileged", {"privileged": True}, "CAP_"),
                              ("admin", {"caps": ("CAP_SYS_ADMIN",)}, "CAP_SYS_ADMIN"),
                              ("search", {"caps": ("CAP_DAC_READ_SEARCH",)}, "CAP_DAC_READ_SEARCH"),
@@ -174,7 +174,8 @@ def never_answers(test):
 
 
 def no_member(test):
-    """Of a user who may not ask: a container without a grant runs, one that asks is told why not."""
+    """A user who may not ask runs a container without a grant; one with a grant is refused, and
+    says why."""
     test.run(0, "it runs", "plain", ["sh", "-c", "echo $WORD"], env={"WORD": "it runs"})
     test.run(test.refused, "members of the group cgpu", "asks", ["true"], env={"CGPU_MEM": "1GiB"})
 
@@ -203,9 +204,9 @@ def sidecar(test):
 
 
 def numbers(test):
-    """Of all numbers that a driver accepts, none passes the filters that runtimes make of our rules:
-    a slice's, whose calls fail as the kernel says once nobody listens, and that of containers without
-    a grant. What terminals and sockets ask passes both."""
+    """Filters that runtimes make of our rules let none of the numbers pass that a driver accepts: a
+    slice's, whose calls fail as the kernel says once nobody listens, and that of containers without
+    a grant. Both let pass what terminals and sockets ask."""
     everything = test.engine.talk("slice", ["adversary", "numbers", str(ENOSYS)],
                                   env={"CGPU_MEM": "100MiB"})
     everything.expect("ready")
@@ -315,7 +316,7 @@ def gpus_flag(test):
 
 
 def interface(test):
-    """What other programs ask of dockerd's interface: a runtime with the environment works, devices are
+    """Other programs use dockerd's interface: a runtime with the environment works, devices are
     dockerd's to refuse."""
     def start(name, environment, **host):
         body = {"Image": IMAGE, "Cmd": ["rmtool", "alloc", "101", "--page", "big"],
@@ -520,8 +521,8 @@ def shim_dies(test):
 
 
 def overdrawn(test):
-    """Who wins managed memory beyond the slice in a race that nothing prevents is ended by the shim
-    itself: nobody else is there."""
+    """A container that wins managed memory beyond the slice, in a race that nothing prevents, is
+    ended by the shim itself: nobody else is there."""
     attack = test.engine.talk("attack", ["sh", "-c", "echo ready; read line;"
                                          "exec adversary managed null-swapped 256 4096 1000000000"],
                               env={"CGPU_MEM": "1000MiB"})
@@ -536,7 +537,7 @@ def overdrawn(test):
 
 
 def not_made(test):
-    """Of a container that could not be made nothing is left, and its share is free at once."""
+    """A container that could not be made leaves nothing, and its share is free at once."""
     for attempt in range(3):
         done = test.engine.run("broken", ["/no/such/program"], env={"CGPU_MEM": "12GiB"})
         t.check(done.returncode != 0, "it ran: %s" % done)

@@ -1,5 +1,5 @@
 """`cgpu run` of ordinary users, by way of cgpud: who gets a slice, what it holds, what outlives what.
-Judged by the driver's books and /proc."""
+Judged by the driver's accounting and /proc."""
 import contextlib
 import os
 import pty
@@ -95,7 +95,7 @@ def limit(node, _):
     expect(call("--mem", "1000MiB", "--", RMTOOL, "alloc", "1000", "--page", "big"), 0)
     out = call("--units", "3", "--", RMTOOL, "info")[1]
     t.check(re.findall(r"(\d+)MiB total", out) == ["3232"], "3 units: " + out)
-    # What no flag says comes from the environment, and the flags come first.
+    # The environment says what no flag says, and the flags come first.
     env = {**as_user()["env"], "CGPU_MEM": "700MiB"}
     for flags, mib in (((), 700), (("--mem", "800MiB"), 800)):
         done = t.command(CGPU, "run", *flags, "--", RMTOOL, "info", **{**as_user(), "env": env})
@@ -148,7 +148,7 @@ def _on_terminal():
 
 
 def refused(node, daemon):
-    """Who gets none is told why, and nothing of him is left."""
+    """A user that gets no slice is told why, and nothing of it is left."""
     one = ("--mem", "1GiB", "--", "true")
     expect(call(*one, member=False), 125, "members of the group cgpu-members")
     expect(call("--mem", "17GiB", "--", "true"), 125, "16160")
@@ -191,7 +191,7 @@ def sums(node, _):
 
 
 def killed(node, _):
-    """What is killed takes nothing with it, and leaves nothing."""
+    """A process that is killed takes nothing with it, and leaves nothing."""
     process = hold(500, "--mem", "15GiB")
     process.kill()  # cgpu run
     node.wait_used(0, "after a killed cgpu run")
@@ -298,7 +298,7 @@ def idle(node, _):
     expect(call("--mem", "15GiB", "--", "true"), 0)
 
 
-# Of somebody who connects to the daemon and says nothing, or something with a file whose close takes
+# A program that connects to the daemon and says nothing, or something with a file whose close takes
 # hours. At each line of its input it says how many of its first connections are as they were.
 SILENT = """
 import array, select, socket, struct, sys
@@ -483,7 +483,7 @@ def namesake(node, _):
 
 
 def words(*_):
-    """What a member says is no line of the log."""
+    """Words of a member are no line of the log."""
     script = ("import socket\ns = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n"
               "s.connect('/run/cgpu/cgpud.sock')\n"
               "s.send(b'run -\\nname a%0acgpud:%20audit%20forged\\npidns 1\\n.\\n')\n"

@@ -113,7 +113,7 @@ void RunCall(Input& input, const cgpu::rm::Abi& abi, Boundary& boundary) {
   }
   if (call.fd && input.Take<std::uint8_t>() % 2 == 0) {
     call.fd->file = TakeFile(input);
-    call.fd->mark = input.Take<std::uint8_t>() % 4;
+    call.fd->tag = input.Take<std::uint8_t>() % 4;
   }
   (void)boundary.NeedsOf(call);
   Decision decision = boundary.Decide(call);

@@ -282,7 +282,7 @@ void Tenant::Otherwise() {
     // A call keeps open the files that it is made on and that it names.
     const std::uint64_t file = kFirstFile + what / 4 % 3;
     const bool busy = std::any_of(pending_.begin(), pending_.end(), [&](const auto& pending) {
-      return pending->call.fd && pending->call.fd->mark == file;
+      return pending->call.fd && pending->call.fd->tag == file;
     });
     if (!busy) {
       driver_.CloseExport(file);

@@ -231,7 +231,7 @@ std::uint32_t PlainDriver::AllocIn(const rm::NVOS21_PARAMETERS& call, std::byte*
     const auto card = std::find_if(cards_.begin(), cards_.end(), [&](const Card& one) {
       return one.instance == device.deviceId;
     });
-    // A card that is not granted has books nobody looks at: it must not come to that.
+    // A card that is not granted has accounting that nobody looks at: it must not come to that.
     object.card = static_cast<std::size_t>(card - cards_.begin());
   } else if (call.hClass == rm::NV01_MEMORY_LOCAL_USER) {
     auto memory = Load<rm::NV_MEMORY_ALLOCATION_PARAMS>(params);

@@ -1,5 +1,5 @@
 // The driver in a few lines, for fuzzing what stands in front of it: it follows the pointers it is
-// given, writes as many bytes as the real one, and keeps books of its own. It refuses next to
+// given, writes as many bytes as the real one, and keeps accounting of its own. It refuses next to
 // nothing, so that what it is asked to do is the boundary's doing.
 //
 // From NVIDIA/open-gpu-kernel-modules 550.163.01, where a rule comes from the driver:

@@ -1,7 +1,10 @@
-// The messages between cgpu's own processes. For every input: what is accepted is written again as
-// text that means the same.
+// The messages between cgpu's own processes, and the files of the registry. For every input: what
+// is accepted is written again as text that means the same.
 #include <string>
 
+#include "host/card_settings.h"
+#include "host/reservation.h"
+#include "host/saved_settings.h"
 #include "protocol/admin.h"
 #include "protocol/config.h"
 #include "protocol/creation.h"
@@ -38,6 +41,21 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 'd':
       CheckRound(text, cgpu::DecodeCreationRequest, cgpu::EncodeCreationRequest,
                  "a request for a slice is written as read");
+      break;
+    case 'e':
+      CheckRound(text, cgpu::DecodeCreationReply, cgpu::EncodeCreationReply,
+                 "a reply with a slice is written as read");
+      break;
+    case 'g':
+      CheckRound(text, cgpu::DecodeReservation, cgpu::EncodeReservation,
+                 "a reservation is written as read");
+      break;
+    case 'k':
+      CheckRound(text, cgpu::DecodeCardSettings, cgpu::EncodeCardSettings,
+                 "a card's settings are written as read");
+      break;
+    case 'p':
+      CheckRound(text, cgpu::DecodeSaved, cgpu::EncodeSaved, "saved settings are written as read");
       break;
     case 'l':
       CheckRound(text, cgpu::DecodeListener, cgpu::EncodeListener, "a listener is written as read");

@@ -51,7 +51,7 @@ class Successor {
     return writer.Take();
   }
 
-  ledger::Ledger ledger{{1, 1}, boundary::kContainerBounds};
+  ledger::Ledger ledger{{1, 1}, boundary::kContainerQuotas};
   boundary::Boundary boundary{rm::GetAbi(rm::Branch::k550), std::vector<boundary::CardIds>(kCards),
                               ledger};
   shim::ReplayLog replay;
@@ -270,13 +270,13 @@ void GiveBack(Successor& successor, const Names& names) {
   for (ledger::Card card = 0; card < kCards; ++card) {
     Require(Paid(ledger, card) == ledger.Used(card), "what no file holds is paid for");
   }
-  boundary::ManagedBook& managed = successor.boundary.managed();
-  for (const boundary::ManagedBook::Thread thread : managed.Unfinished()) {
+  boundary::ManagedTracker& managed = successor.boundary.managed();
+  for (const boundary::ManagedTracker::Thread thread : managed.Unfinished()) {
     managed.Over(thread);
   }
-  using Seen = boundary::ManagedBook::Seen;
+  using Seen = boundary::ManagedTracker::Seen;
   const auto look = managed.BeginLook();
-  std::map<boundary::ManagedBook::Witness, Seen> gone;
+  std::map<boundary::ManagedTracker::Witness, Seen> gone;
   for (const auto witness : managed.Spaces()) {
     gone[witness].state = Seen::State::kGone;
   }

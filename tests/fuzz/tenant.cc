@@ -85,7 +85,7 @@ void Tenant::Issue(std::uint32_t nr, const void* params, std::size_t size) {
   }
   if (call.fd && U8() % 8 != 0) {
     call.fd->file = boundary::File{boundary::FileKind::kControl, 255, true};
-    call.fd->mark = kFirstFile + U8() % 3;
+    call.fd->tag = kFirstFile + U8() % 3;
   }
   Decision decision;
   const boundary::Needs needs = boundary_.NeedsOf(call);
@@ -148,7 +148,7 @@ void Tenant::Execute(Pending& pending) {
   } else {
     boundary::PointInside(call, 99);
     driver_.Execute(call.nr, call.image.data(), call.image.size(),
-                    call.fd && call.fd->file ? call.fd->mark : 0);
+                    call.fd && call.fd->file ? call.fd->tag : 0);
     boundary::PointBack(call);
   }
 }

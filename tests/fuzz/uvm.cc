@@ -1,5 +1,6 @@
-// Requests of nvidia-uvm in any order, to a driver that keeps books of its own, obviously right and
-// slow: what it holds is never more than the ledger says, and nothing is left when all has gone.
+// Requests of nvidia-uvm in any order, to a driver that keeps accounting of its own, obviously
+// right and slow: what it holds is never more than the ledger says, and nothing is left when all
+// has gone.
 #include <algorithm>
 #include <cstring>
 #include <map>

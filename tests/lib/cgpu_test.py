@@ -1,7 +1,7 @@
-"""What tests of the whole have in common: a simulated node of their own, programs on it with and
-without cgpu, and the driver's books.
+"""Parts of the end-to-end tests: a simulated node of their own, programs on it with and without
+cgpu, and the driver's accounting.
 
-A test waits for events (a line on a pipe, the end of a process, a state of the books), each with a
+A test waits for events (a line on a pipe, the end of a process, a state of the accounting), each with a
 deadline that is far beyond what the slowest machine needs. Nothing here measures time.
 
 Where the machine cannot run such a test it ends with status 77, which ctest shows as skipped, and
@@ -254,7 +254,8 @@ class Node:
         return json.loads(self.sim("books", "--json", *words))
 
     def fault(self, *effect, count=1, escape=None, control=None, cls=None):
-        """What happens to the next `count` calls of this kind: ("--status", 0x51) and so on."""
+        """Sets what happens to the next `count` calls of this kind: ("--status", 0x51) and so
+        on."""
         words = ["fault", *map(str, effect), "--count", str(count)]
         for option, value in (("--escape", escape), ("--control", control), ("--class", cls)):
             if value is not None:
@@ -276,7 +277,7 @@ class Node:
         self.sim("release")
 
     def used(self, gpu=None):
-        """Bytes in use on one card or on all, by the driver's books."""
+        """Bytes in use on one card or on all, by the driver's accounting."""
         gpus = self.books()["gpus"]
         return sum(g["used_bytes"] for g in gpus if gpu is None or g["index"] == gpu)
 
@@ -292,14 +293,14 @@ class Node:
                   "%s: %d MiB are in use, not %d" % (sentence, used // MIB, wanted // MIB))
 
     def wait_nothing_left(self):
-        """Waits until the driver's books have no client and `cgpu ps` lists no container. A shim
+        """Waits until the driver's accounting has no client and `cgpu ps` lists no container. A shim
         ends, and its own client with it, some time after it is listed no more."""
         wait_for(lambda: not self.containers(), lambda: "listed: %s" % self.containers())
         wait_for(lambda: not self.books()["clients"],
                  lambda: "clients are left: %s" % self.books()["clients"])
 
     def containers(self):
-        """What `cgpu ps` knows of containers on this node: other tests have theirs."""
+        """Returns what `cgpu ps` knows of containers on this node: other tests have theirs."""
         uuids = {gpu["uuid"] for gpu in self.info()["gpus"]}
         return [container for container in json.loads(command(CGPU, "ps", "--json"))
                 if any(gpu["uuid"] in uuids for gpu in container["gpus"])]
@@ -316,7 +317,7 @@ class Node:
 
 
 def graphics(gpu):
-    """The books of the engine that runs kernels, in the books of a card. They have none of an engine that
+    """The accounting of the engine that runs kernels, in that of a GPU. It has none of an engine that
     was never used."""
     for one in gpu["runlists"]:
         if one["runlist"] == 1:  # NV2080_ENGINE_TYPE_GRAPHICS
@@ -325,18 +326,18 @@ def graphics(gpu):
 
 
 def groups(gpu):
-    """The channel groups in the books of a card, without duplicates: a shim makes one for the moment of
+    """The channel groups in the accounting of a GPU, without duplicates: a shim makes one for the moment of
     an order, and its times are those of the group."""
     return [group for group in gpu["groups"] if not group["copy"]]
 
 
 def counted_ns(engine):
-    """The time that these books account for."""
+    """The time that this accounting covers."""
     return sum(engine[key] for key in ("busy_ns", "switching_ns", "idle_ns"))
 
 
 class Peak:
-    """Reads the books again and again until its end, on a thread: the most that was in use."""
+    """Reads the accounting again and again until its end, on a thread: the most that was in use."""
 
     def __init__(self, node):
         self._node = node

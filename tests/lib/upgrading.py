@@ -20,7 +20,7 @@ def check_goes_on(loop):
 
 
 def upgrade(name, program, ok=True):
-    """What `cgpu upgrade` says of it."""
+    """Returns what `cgpu upgrade` says of it."""
     done = t.command(t.CGPU, "upgrade", name, "--program", program, ok=False)
     t.check((done.returncode == 0) == ok, "cgpu upgrade: %s" % done)
     return done.stdout + done.stderr

@@ -57,7 +57,7 @@ TEST_F(Copy, BytesArriveInTheTimeThatTheyTake) {
     ASSERT_EQ(client.Get<std::uint32_t>(kFrom + i), client.Get<std::uint32_t>(kTo + i)) << i;
   }
   EXPECT_EQ(6U, client.Get<std::uint64_t>(Client::kSemaphore));
-  EXPECT_EQ(200'001U, client.Books().copied_bytes);
+  EXPECT_EQ(200'001U, client.Accounting().copied_bytes);
   // 40 us of switch and 20 bytes a nanosecond.
   EXPECT_NEAR(50'000.0, static_cast<double>(client.Get<std::uint64_t>(Client::kSemaphore + 8)),
               1000.0);
@@ -79,12 +79,12 @@ TEST_F(Copy, LongCopiesMoveInPieces) {
   other.Put<std::uint32_t>(FlatMemory::kBase + 0xd0000, 0x55);
   other.Submit(words);
   slow.Run(290 * kMicrosecond);
-  EXPECT_EQ(0U, other.Books().copied_bytes);
+  EXPECT_EQ(0U, other.Accounting().copied_bytes);
   slow.Run(20 * kMicrosecond);
-  EXPECT_EQ(0x40000U, other.Books().copied_bytes);
+  EXPECT_EQ(0x40000U, other.Accounting().copied_bytes);
   EXPECT_EQ(0x55U, other.Get<std::uint32_t>(FlatMemory::kBase + 0xd0000));
   slow.Run(kMillisecond);
-  EXPECT_EQ(0x50000U, other.Books().copied_bytes);
+  EXPECT_EQ(0x50000U, other.Accounting().copied_bytes);
   EXPECT_NE(0x55U, other.Get<std::uint32_t>(FlatMemory::kBase + 0xd0000));
 }
 
@@ -107,7 +107,7 @@ TEST_F(Copy, WithoutMultiLineThereIsOneLine) {
   Method(words, kCopy, 0x410, {64, 32, 10, 3});
   Method(words, kCopy, 0x300, {kNonPipelined | kPitch});
   Do(words);
-  EXPECT_EQ(10U, client.Books().copied_bytes);
+  EXPECT_EQ(10U, client.Accounting().copied_bytes);
 }
 
 TEST_F(Copy, ConstantsFillMemory) {
@@ -146,8 +146,8 @@ TEST_F(Copy, WhatIsNotModelledMovesNothingAndReleases) {
   Method(words, kCopy, 0x300, {kNonPipelined});  // block-linear
   Release(words, kOneWord);
   Do(words);
-  EXPECT_EQ(0U, client.Books().copied_bytes);
-  EXPECT_EQ(2U, client.ChannelBooksNow().ignored_methods);
+  EXPECT_EQ(0U, client.Accounting().copied_bytes);
+  EXPECT_EQ(2U, client.ChannelAccountingNow().ignored_methods);
   EXPECT_EQ(6U, client.Get<std::uint32_t>(Client::kSemaphore));
 }
 
@@ -161,8 +161,8 @@ TEST_F(Copy, OnTheGraphicsRunlistACopyTakesItsTime) {
   Method(words, kCopy, 0x300, {kNonPipelined | kPitch});
   beside.Submit(words);
   world.Run(kMillisecond);
-  EXPECT_EQ(0U, client.Books().gpu_time_ns);
-  EXPECT_GT(beside.Books().gpu_time_ns, 0U);
+  EXPECT_EQ(0U, client.Accounting().gpu_time_ns);
+  EXPECT_GT(beside.Accounting().gpu_time_ns, 0U);
   EXPECT_EQ(231U, beside.Get<std::uint8_t>(kTo + 999));
 }
 

@@ -33,18 +33,18 @@ TEST_P(Errors, EndTheirGroupAlone) {
   ASSERT_EQ(1U, world.events.faults.size());
   const SeenFault& seen = world.events.faults[0];
   EXPECT_EQ((SeenFault{2, 2, GetParam().fault, GetParam().address, seen.at}), seen);
-  EXPECT_EQ(GetParam().fault, bad.Books().fault);
-  const Duration ran = bad.Books().gpu_time_ns;
-  const std::uint64_t kernels = good.Books().kernels;
+  EXPECT_EQ(GetParam().fault, bad.Accounting().fault);
+  const Duration ran = bad.Accounting().gpu_time_ns;
+  const std::uint64_t kernels = good.Accounting().kernels;
   beside.Submit(beside.Launch(kMillisecond));
   static_cast<void>(world.gpu.Schedule(2, false));
   static_cast<void>(world.gpu.Schedule(2, true));
   RunAll(world, std::array{&good}, {}, 50 * kMillisecond);
-  EXPECT_EQ(ran, bad.Books().gpu_time_ns);
-  EXPECT_EQ(0U, bad.ChannelBooksNow().kernels);
-  EXPECT_NEAR(50.0, static_cast<double>(good.Books().kernels - kernels), 1.0);
+  EXPECT_EQ(ran, bad.Accounting().gpu_time_ns);
+  EXPECT_EQ(0U, bad.ChannelAccountingNow().kernels);
+  EXPECT_NEAR(50.0, static_cast<double>(good.Accounting().kernels - kernels), 1.0);
   EXPECT_EQ(1U, world.events.faults.size());
-  EXPECT_EQ(std::nullopt, good.Books().fault);
+  EXPECT_EQ(std::nullopt, good.Accounting().fault);
 }
 
 Words Sent(std::uint32_t subchannel, std::uint32_t method, const Words& data) {
@@ -125,7 +125,7 @@ TEST(Faults, APutBeyondTheRing) {
   EXPECT_EQ(Fault::kPushbuffer, world.events.faults[0].fault);
   good.Submit(good.Launch(kMillisecond));
   world.Run(2 * kMillisecond);
-  EXPECT_EQ(1U, good.Books().kernels);
+  EXPECT_EQ(1U, good.Accounting().kernels);
 }
 
 TEST(Faults, AnUnmappedSemaphoreThatWasWaitedFor) {
@@ -136,13 +136,13 @@ TEST(Faults, AnUnmappedSemaphoreThatWasWaitedFor) {
   Semaphore(words, Client::kSemaphore, 1, kAcquireEqual);
   client.Submit(words);
   world.Run(kMillisecond);
-  EXPECT_TRUE(client.ChannelBooksNow().waiting);
+  EXPECT_TRUE(client.ChannelAccountingNow().waiting);
   world.memory.unmapped = Client::kSemaphore;
   world.gpu.Poll();
   world.Run(kMillisecond);
   ASSERT_EQ(1U, world.events.faults.size());
   EXPECT_EQ(Fault::kMmu, world.events.faults[0].fault);
-  EXPECT_EQ(std::nullopt, neighbour.Books().fault);
+  EXPECT_EQ(std::nullopt, neighbour.Accounting().fault);
 }
 
 TEST(Faults, AKernelThatDoesNotLeaveInTime) {
@@ -156,12 +156,12 @@ TEST(Faults, AKernelThatDoesNotLeaveInTime) {
   EXPECT_TRUE(world.events.faults.empty());  // nobody wants the engine
   good.Submit(good.Launch(kMillisecond));
   world.Run(90 * kMillisecond);
-  EXPECT_EQ(0U, good.Books().kernels);
+  EXPECT_EQ(0U, good.Accounting().kernels);
   world.Run(15 * kMillisecond);
   ASSERT_EQ(1U, world.events.faults.size());
   EXPECT_EQ(Fault::kContextSwitchTimeout, world.events.faults[0].fault);
   EXPECT_EQ(1U, world.events.faults[0].group);
-  EXPECT_EQ(1U, good.Books().kernels);
+  EXPECT_EQ(1U, good.Accounting().kernels);
 }
 
 TEST(Faults, APreemptionThatFailsTakesUntilTheTimeout) {
@@ -173,7 +173,7 @@ TEST(Faults, APreemptionThatFailsTakesUntilTheTimeout) {
   world.Run(kMillisecond);
   EXPECT_EQ(101 * kMillisecond, world.gpu.Preempt(1));
   world.Run(100 * kMillisecond);
-  EXPECT_EQ(Fault::kContextSwitchTimeout, bad.Books().fault);
+  EXPECT_EQ(Fault::kContextSwitchTimeout, bad.Accounting().fault);
 }
 
 TEST(Faults, AnInjectedOneIsAsAnyOther) {
@@ -188,7 +188,7 @@ TEST(Faults, AnInjectedOneIsAsAnyOther) {
   RunAll(world, std::array{&good}, {}, 10 * kMillisecond);
   EXPECT_EQ(std::vector<SeenFault>({{1, 3, Fault::kMmu, 0, 10 * kMillisecond}}),
             world.events.faults);
-  EXPECT_TRUE(good.Books().running);
+  EXPECT_TRUE(good.Accounting().running);
 }
 
 TEST(Faults, AChainOfLaunchesThatBreedsEnds) {
@@ -213,9 +213,9 @@ TEST(Faults, AChainOfLaunchesThatBreedsEnds) {
   Method(words, kCompute, 0x2c0, {9});
   client.Submit(words);
   world.Run(kMillisecond);
-  EXPECT_EQ(Fault::kGraphics, client.Books().fault);
-  EXPECT_GT(client.Books().kernels, 50U);
-  EXPECT_LT(client.Books().kernels, 100U);
+  EXPECT_EQ(Fault::kGraphics, client.Accounting().fault);
+  EXPECT_GT(client.Accounting().kernels, 50U);
+  EXPECT_LT(client.Accounting().kernels, 100U);
 }
 
 }  // namespace

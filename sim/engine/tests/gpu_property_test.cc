@@ -107,19 +107,20 @@ class Player {
   }
 
   // All that it can be asked.
-  [[nodiscard]] std::string Books() const {
+  [[nodiscard]] std::string Accounting() const {
     std::string text;
     const auto add = [&](auto... numbers) { ((text += std::to_string(numbers) + ' '), ...); };
     for (const RunlistId runlist : kRunlists) {
-      const RunlistBooks books = world_->gpu.Runlist(runlist);
-      add(books.busy_ns, books.switching_ns, books.idle_ns, books.switches);
+      const RunlistAccounting accounting = world_->gpu.Runlist(runlist);
+      add(accounting.busy_ns, accounting.switching_ns, accounting.idle_ns, accounting.switches);
     }
     for (const auto& [i, number] : numbers_) {
-      const GroupBooks books = *world_->gpu.Group(number);
-      add(number, books.gpu_time_ns, books.switches, books.kernels, books.copied_bytes,
-          books.running ? 1 : 0, books.fault ? static_cast<int>(*books.fault) : 0);
+      const GroupAccounting accounting = *world_->gpu.Group(number);
+      add(number, accounting.gpu_time_ns, accounting.switches, accounting.kernels,
+          accounting.copied_bytes, accounting.running ? 1 : 0,
+          accounting.fault ? static_cast<int>(*accounting.fault) : 0);
       for (const ChannelKey key : tenants_.at(i)->Channels()) {
-        const ChannelBooks channel = *world_->gpu.Channel(key);
+        const ChannelAccounting channel = *world_->gpu.Channel(key);
         add(channel.gp_get, channel.kernels, channel.waiting ? 1 : 0);
       }
     }
@@ -185,8 +186,8 @@ class Player {
       return;
     }
     const std::uint64_t number = Number(step);
-    const GroupBooks books = *world_->gpu.Group(number);
-    gone_[books.runlist] += books.gpu_time_ns;
+    const GroupAccounting accounting = *world_->gpu.Group(number);
+    gone_[accounting.runlist] += accounting.gpu_time_ns;
     if (step.pick[1] % 2 == 1) {
       world_->gpu.RemoveChannel(number);
     }
@@ -211,21 +212,22 @@ class Player {
     std::map<RunlistId, bool> runs;
     std::map<RunlistId, bool> could;
     for (const auto& [i, number] : numbers_) {
-      const GroupBooks books = *world_->gpu.Group(number);
-      sum[books.runlist] += books.gpu_time_ns;
-      runs[books.runlist] = runs[books.runlist] || books.running;
-      bool allowed = books.scheduled && books.has_work && !books.fault;
+      const GroupAccounting accounting = *world_->gpu.Group(number);
+      sum[accounting.runlist] += accounting.gpu_time_ns;
+      runs[accounting.runlist] = runs[accounting.runlist] || accounting.running;
+      bool allowed = accounting.scheduled && accounting.has_work && !accounting.fault;
       for (const ChannelKey key : tenants_.at(i)->Channels()) {
-        const std::optional<ChannelBooks> channel = world_->gpu.Channel(key);
+        const std::optional<ChannelAccounting> channel = world_->gpu.Channel(key);
         allowed = allowed && channel && !channel->disabled && !channel->stopped;
       }
-      could[books.runlist] = could[books.runlist] || allowed;
+      could[accounting.runlist] = could[accounting.runlist] || allowed;
     }
     for (const RunlistId runlist : kRunlists) {
-      const RunlistBooks books = world_->gpu.Runlist(runlist);
+      const RunlistAccounting accounting = world_->gpu.Runlist(runlist);
       // Time adds up, and what was worked was worked by somebody.
-      RC_ASSERT(books.busy_ns + books.switching_ns + books.idle_ns == world_->gpu.Now());
-      RC_ASSERT(sum[runlist] == books.busy_ns);
+      RC_ASSERT(accounting.busy_ns + accounting.switching_ns + accounting.idle_ns ==
+                world_->gpu.Now());
+      RC_ASSERT(sum[runlist] == accounting.busy_ns);
       // Nobody idles while there is work.
       RC_ASSERT(runs[runlist] || !could[runlist]);
     }
@@ -278,7 +280,7 @@ TEST(GpuPropertyTest, HoldsInEveryHistoryHoweverTimeIsAdvanced) {
     for (const Step& step : steps) {
       late.Play(step);
       frequent.Play(step);
-      RC_ASSERT(late.Books() == frequent.Books());
+      RC_ASSERT(late.Accounting() == frequent.Accounting());
     }
   });
   EXPECT_TRUE(held);
@@ -332,12 +334,13 @@ TEST(GpuPropertyTest, AnyPushbufferEndsOrCostsTimeAndHarmsNobodyElse) {
       static_cast<void>(world.gpu.Advance(std::min(end, world.gpu.Now() + kMillisecond), 100'000));
       good.Fill();
     }
-    const RunlistBooks books = world.gpu.Runlist(kGraphics);
-    RC_ASSERT(books.busy_ns + books.switching_ns + books.idle_ns == end);
-    RC_ASSERT(good.Books().gpu_time_ns + hostile.Books().gpu_time_ns == books.busy_ns);
-    RC_ASSERT(good.Books().gpu_time_ns > end * 4 / 10);
-    RC_ASSERT(!good.Books().fault.has_value());
-    RC_CLASSIFY(hostile.Books().fault.has_value(), "faults");
+    const RunlistAccounting accounting = world.gpu.Runlist(kGraphics);
+    RC_ASSERT(accounting.busy_ns + accounting.switching_ns + accounting.idle_ns == end);
+    RC_ASSERT(good.Accounting().gpu_time_ns + hostile.Accounting().gpu_time_ns ==
+              accounting.busy_ns);
+    RC_ASSERT(good.Accounting().gpu_time_ns > end * 4 / 10);
+    RC_ASSERT(!good.Accounting().fault.has_value());
+    RC_CLASSIFY(hostile.Accounting().fault.has_value(), "faults");
   });
   EXPECT_TRUE(held);
 }

@@ -65,7 +65,7 @@ TEST_F(Program, AnAcquireWaitsForWhatItNames) {
     Semaphore(words, kSemaphore, each.payload, each.operation);
     Semaphore(words, kData, 1, kRelease);
     Do(words);
-    EXPECT_TRUE(client.ChannelBooksNow().waiting);
+    EXPECT_TRUE(client.ChannelAccountingNow().waiting);
     EXPECT_TRUE(world.gpu.Waits());
     EXPECT_EQ(std::nullopt, world.gpu.NextEvent());
     EXPECT_FALSE(world.gpu.Poll());
@@ -157,7 +157,7 @@ TEST_F(Program, AMethodMayBeginInOneEntryAndEndInTheNext) {
   world.Run(kMillisecond);
   EXPECT_EQ(5U, client.Get<std::uint32_t>(kSemaphore));
   EXPECT_EQ(2U, world.memory.GetGet(1));
-  EXPECT_EQ(2U, client.ChannelBooksNow().gp_get);
+  EXPECT_EQ(2U, client.ChannelAccountingNow().gp_get);
 }
 
 TEST_F(Program, LongPushbuffersAreReadInPieces) {
@@ -183,7 +183,7 @@ TEST_F(Program, WhatIsNotKnownIsIgnoredAndCounted) {
   Semaphore(words, kSemaphore, 5, kRelease);
   Do(words);
   EXPECT_EQ(5U, client.Get<std::uint32_t>(kSemaphore));
-  EXPECT_EQ(3U, client.ChannelBooksNow().ignored_methods);
+  EXPECT_EQ(3U, client.ChannelAccountingNow().ignored_methods);
 }
 
 TEST_F(Program, AKernelTakesItsTimeAndThenReleases) {
@@ -196,7 +196,7 @@ TEST_F(Program, AKernelTakesItsTimeAndThenReleases) {
   EXPECT_EQ(77U, client.Get<std::uint32_t>(kSemaphore));
   EXPECT_NEAR(5.04 * kMillisecond, static_cast<double>(client.Get<std::uint64_t>(kSemaphore + 8)),
               1000.0);
-  EXPECT_EQ(1U, client.Books().kernels);
+  EXPECT_EQ(1U, client.Accounting().kernels);
 }
 
 TEST_F(Program, WhatFollowsALaunchWaitsForItsEnd) {
@@ -214,7 +214,7 @@ TEST_F(Program, AnyOtherProgramRunsForATimeOfItsOwn) {
   client.Submit(Client::LaunchQmd(client.MakeQmd(program, kSemaphore, 1)));
   world.Run(60 * kMicrosecond);
   EXPECT_EQ(1U, client.Get<std::uint32_t>(kSemaphore));
-  EXPECT_NEAR(10'000.0, static_cast<double>(client.Books().gpu_time_ns), 500.0);
+  EXPECT_NEAR(10'000.0, static_cast<double>(client.Accounting().gpu_time_ns), 500.0);
 }
 
 TEST_F(Program, KernelsThatDependOnOthersFollowThem) {
@@ -231,12 +231,12 @@ TEST_F(Program, KernelsThatDependOnOthersFollowThem) {
   chain(middle, last);
   client.Submit(Client::LaunchQmd(first));
   world.Run(4 * kMillisecond);
-  EXPECT_EQ(3U, client.Books().kernels);
+  EXPECT_EQ(3U, client.Accounting().kernels);
   EXPECT_EQ(3U, client.Get<std::uint32_t>(kSemaphore));
   chain(last, first);  // for ever, and yet time goes on
   client.Submit(Client::LaunchQmd(first));
   world.Run(100 * kMillisecond);
-  EXPECT_NEAR(103.0, static_cast<double>(client.Books().kernels), 1.0);
+  EXPECT_NEAR(103.0, static_cast<double>(client.Accounting().kernels), 1.0);
 }
 
 TEST_F(Program, DataComesWithTheMethods) {
@@ -273,8 +273,8 @@ TEST_F(Program, APictureIsDecodedInNoTimeOfTheGraphicsEngine) {
   video.Submit(words);
   world.Run(kMillisecond);
   EXPECT_EQ(4U, video.Get<std::uint64_t>(kSemaphore));
-  EXPECT_GE(video.Books().gpu_time_ns, 10'000U);
-  EXPECT_EQ(0U, client.Books().gpu_time_ns);
+  EXPECT_GE(video.Accounting().gpu_time_ns, 10'000U);
+  EXPECT_EQ(0U, client.Accounting().gpu_time_ns);
 }
 
 // In one group, in two of one runlist, on two engines.
@@ -290,7 +290,7 @@ TEST_F(Program, SemaphoresOrderTwoChannels) {
     Semaphore(wait, kData, 1, kRelease | kTimestamp);
     consumer.Submit(wait);
     two.Run(kMillisecond);
-    EXPECT_TRUE(consumer.ChannelBooksNow().waiting);
+    EXPECT_TRUE(consumer.ChannelAccountingNow().waiting);
     Words work = producer.Launch(5 * kMillisecond);
     Semaphore(work, kSemaphore, 1, kRelease | kTimestamp);
     producer.Submit(work);
@@ -315,14 +315,14 @@ TEST_F(Program, AWaitingGroupYieldsAndIsLookedAtWhenItsTurnComes) {
   Semaphore(words, kData, 1, kRelease);
   Do(words);
   RunAll(world, std::array{&busy}, {}, 20 * kMillisecond);
-  const std::uint64_t switches = client.Books().switches;
+  const std::uint64_t switches = client.Accounting().switches;
   RunAll(world, std::array{&busy}, {}, 20 * kMillisecond);
-  EXPECT_EQ(switches, client.Books().switches);  // to look costs nothing
+  EXPECT_EQ(switches, client.Accounting().switches);  // to look costs nothing
   client.Put<std::uint32_t>(kSemaphore, 1);
   world.gpu.Poll();
   RunAll(world, std::array{&busy}, {}, 3 * kMillisecond);
   EXPECT_EQ(1U, client.Get<std::uint32_t>(kData));
-  EXPECT_EQ(switches + 1, client.Books().switches);
+  EXPECT_EQ(switches + 1, client.Accounting().switches);
 }
 
 TEST_F(Program, AYieldGivesTheSliceAway) {
@@ -336,8 +336,8 @@ TEST_F(Program, AYieldGivesTheSliceAway) {
   client.Push(words);
   client.Submit(client.Launch(10 * kMillisecond));
   world.Run(3 * kMillisecond);
-  EXPECT_EQ(1U, other.Books().kernels);
-  EXPECT_EQ(1U, client.Books().kernels);
+  EXPECT_EQ(1U, other.Accounting().kernels);
+  EXPECT_EQ(1U, client.Accounting().kernels);
 }
 
 // A pushbuffer without end: it costs time, and Advance() costs what it was given.
@@ -354,7 +354,8 @@ TEST_F(Program, EndlessWorkEndsWithTheBudget) {
   while (!world.gpu.Advance(kSecond, 1000)) {
   }
   EXPECT_EQ(kSecond, world.gpu.Now());
-  EXPECT_NEAR(255.0 * (2000 * 25 + 100), static_cast<double>(client.Books().gpu_time_ns), 100.0);
+  EXPECT_NEAR(255.0 * (2000 * 25 + 100), static_cast<double>(client.Accounting().gpu_time_ns),
+              100.0);
 }
 
 }  // namespace

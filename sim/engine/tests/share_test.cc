@@ -22,14 +22,14 @@ struct Shares {
 Shares Measure(World& world, std::span<Client* const> saturating,
                std::span<Client* const> alternating, Duration time) {
   RunAll(world, saturating, alternating, time);
-  const RunlistBooks books = world.gpu.Runlist(kGraphics);
+  const RunlistAccounting accounting = world.gpu.Runlist(kGraphics);
   Shares shares;
   for (const auto& clients : {saturating, alternating}) {
     for (const Client* client : clients) {
-      shares.each.push_back(Percent(client->Books().gpu_time_ns, books.busy_ns));
+      shares.each.push_back(Percent(client->Accounting().gpu_time_ns, accounting.busy_ns));
     }
   }
-  shares.busy = Percent(books.busy_ns, world.gpu.Now());
+  shares.busy = Percent(accounting.busy_ns, world.gpu.Now());
   return shares;
 }
 
@@ -96,9 +96,9 @@ TEST(Share, SlicesAreWhatTheHardwareCanHold) {
   const Client client(world, 1);
   const auto slice = [&](std::uint64_t microseconds) {
     world.gpu.SetTimeslice(1, microseconds);
-    return client.Books().slice_ns;
+    return client.Accounting().slice_ns;
   };
-  EXPECT_EQ(1024U * 1024U, client.Books().slice_ns);
+  EXPECT_EQ(1024U * 1024U, client.Accounting().slice_ns);
   EXPECT_EQ(1024U, slice(0));
   EXPECT_EQ(1024U, slice(1));
   EXPECT_EQ(97U * 1024U, slice(100));
@@ -114,12 +114,12 @@ TEST(Share, ASliceIsSetAtOnce) {
   a.Saturate(10 * kSecond);
   b.Saturate(10 * kSecond);
   world.Run(10 * kMillisecond);
-  EXPECT_TRUE(a.Books().running);
+  EXPECT_TRUE(a.Accounting().running);
   world.gpu.SetTimeslice(1, 1000);
   world.Run(41 * kMicrosecond);
-  EXPECT_EQ(0U, b.Books().gpu_time_ns / kMillisecond);
-  EXPECT_TRUE(b.Books().running);
-  EXPECT_FALSE(a.Books().running);
+  EXPECT_EQ(0U, b.Accounting().gpu_time_ns / kMillisecond);
+  EXPECT_TRUE(b.Accounting().running);
+  EXPECT_FALSE(a.Accounting().running);
 }
 
 TEST(Share, AGroupThatIsAloneNeverSwitches) {
@@ -128,13 +128,13 @@ TEST(Share, AGroupThatIsAloneNeverSwitches) {
   world.gpu.SetTimeslice(1, 1);
   a.Submit(a.Launch(10 * kSecond));
   EXPECT_TRUE(world.gpu.Advance(9 * kSecond, 100));  // not an event for each microsecond
-  EXPECT_EQ(1U, a.Books().switches);
+  EXPECT_EQ(1U, a.Accounting().switches);
   EXPECT_EQ(0U, world.gpu.Runlist(kGraphics).idle_ns);
   EXPECT_GT(*world.gpu.NextEvent(), 10 * kSecond);
   Client b(world, 2);
   b.Submit(b.Launch(kMillisecond));
   world.Run(45 * kMicrosecond);
-  EXPECT_TRUE(b.Books().running);
+  EXPECT_TRUE(b.Accounting().running);
 }
 
 TEST(Share, ThoseOfOneGroupShareItsSlice) {
@@ -148,8 +148,8 @@ TEST(Share, ThoseOfOneGroupShareItsSlice) {
   const Shares shares = Measure(world, std::array{&a, &more, &b}, {}, kSecond);
   EXPECT_NEAR(50.0, shares.each[0], 0.2);  // the group's, of which both are
   EXPECT_NEAR(50.0, shares.each[2], 0.2);
-  const auto kernels = static_cast<double>(a.ChannelBooksNow().kernels);
-  EXPECT_NEAR(kernels, static_cast<double>(more.ChannelBooksNow().kernels), 2.0);
+  const auto kernels = static_cast<double>(a.ChannelAccountingNow().kernels);
+  EXPECT_NEAR(kernels, static_cast<double>(more.ChannelAccountingNow().kernels), 2.0);
 }
 
 TEST(Share, RunlistsDoNotKnowEachOther) {
@@ -159,10 +159,10 @@ TEST(Share, RunlistsDoNotKnowEachOther) {
   a.Saturate(kMillisecond);
   b.Saturate(kMillisecond);
   RunAll(world, std::array{&a, &b}, {}, kSecond);
-  EXPECT_EQ(1U, a.Books().switches);
-  EXPECT_EQ(1U, b.Books().switches);
-  EXPECT_EQ(kSecond - 40 * kMicrosecond, a.Books().gpu_time_ns);
-  EXPECT_EQ(kSecond - 40 * kMicrosecond, b.Books().gpu_time_ns);
+  EXPECT_EQ(1U, a.Accounting().switches);
+  EXPECT_EQ(1U, b.Accounting().switches);
+  EXPECT_EQ(kSecond - 40 * kMicrosecond, a.Accounting().gpu_time_ns);
+  EXPECT_EQ(kSecond - 40 * kMicrosecond, b.Accounting().gpu_time_ns);
 }
 
 // --- Priority.
@@ -242,8 +242,8 @@ TEST(Priority, ASubmissionDoesNotHideAStart) {
   b.Submit(b.Launch(kMillisecond));
   a.Submit({0});
   world.Run(40 * kMicrosecond + 105);
-  EXPECT_FALSE(a.Books().has_work);
-  EXPECT_TRUE(a.Books().running);
+  EXPECT_FALSE(a.Accounting().has_work);
+  EXPECT_TRUE(a.Accounting().running);
   static_cast<void>(world.gpu.Schedule(2, true));
   world.Run(2 * kMillisecond);
   a.Submit({0});
@@ -277,15 +277,15 @@ TEST(Orders, ADisabledChannelIsOffTheEngineAndKeepsItsWork) {
   world.Run(5 * kMillisecond);
   const std::array<ChannelKey, 1> which{1};
   EXPECT_EQ(world.gpu.Now() + 300 * kMicrosecond, world.gpu.Disable(which, true, false));
-  const Duration ran = a.Books().gpu_time_ns;
+  const Duration ran = a.Accounting().gpu_time_ns;
   world.Run(kSecond);
-  EXPECT_EQ(ran, a.Books().gpu_time_ns);
-  EXPECT_EQ(0U, a.Books().kernels);
+  EXPECT_EQ(ran, a.Accounting().gpu_time_ns);
+  EXPECT_EQ(0U, a.Accounting().kernels);
   EXPECT_EQ(std::nullopt, world.gpu.NextEvent());
   EXPECT_EQ(world.gpu.Now(), world.gpu.Disable(which, false, false));
   world.Run(6 * kMillisecond);
-  EXPECT_EQ(1U, a.Books().kernels);
-  EXPECT_NEAR(10.0 * kMillisecond, static_cast<double>(a.Books().gpu_time_ns), 1000.0);
+  EXPECT_EQ(1U, a.Accounting().kernels);
+  EXPECT_NEAR(10.0 * kMillisecond, static_cast<double>(a.Accounting().gpu_time_ns), 1000.0);
 }
 
 TEST(Orders, ADisabledChannelLetsOthersOfItsGroupRun) {
@@ -297,8 +297,8 @@ TEST(Orders, ADisabledChannelLetsOthersOfItsGroupRun) {
   static_cast<void>(world.gpu.Disable(std::array<ChannelKey, 1>{1}, true, false));
   beside.Submit(beside.Launch(kMillisecond));
   world.Run(3 * kMillisecond);
-  EXPECT_EQ(1U, beside.ChannelBooksNow().kernels);
-  EXPECT_EQ(0U, a.ChannelBooksNow().kernels);
+  EXPECT_EQ(1U, beside.ChannelAccountingNow().kernels);
+  EXPECT_EQ(0U, a.ChannelAccountingNow().kernels);
 }
 
 TEST(Orders, OnlySchedulingTakesNobodyOff) {
@@ -308,10 +308,10 @@ TEST(Orders, OnlySchedulingTakesNobodyOff) {
   a.Saturate(10 * kMillisecond);
   world.Run(100 * kMicrosecond);
   EXPECT_EQ(world.gpu.Now(), world.gpu.Disable(std::array<ChannelKey, 1>{1}, true, true));
-  EXPECT_TRUE(a.Books().running);
+  EXPECT_TRUE(a.Accounting().running);
   b.Saturate(10 * kMillisecond);
   RunAll(world, std::array{&b}, {}, 100 * kMillisecond);
-  EXPECT_LT(a.Books().gpu_time_ns, 2 * kMillisecond);
+  EXPECT_LT(a.Accounting().gpu_time_ns, 2 * kMillisecond);
 }
 
 TEST(Orders, PreemptionTakesAGroupOffOnce) {
@@ -322,11 +322,11 @@ TEST(Orders, PreemptionTakesAGroupOffOnce) {
   a.Saturate(kSecond);
   b.Submit(b.Launch(kMillisecond));
   world.Run(10 * kMillisecond);
-  EXPECT_EQ(0U, b.Books().kernels);
+  EXPECT_EQ(0U, b.Accounting().kernels);
   EXPECT_EQ(world.gpu.Now() + 300 * kMicrosecond, world.gpu.Preempt(1));
   world.Run(2 * kMillisecond);
-  EXPECT_EQ(1U, b.Books().kernels);
-  EXPECT_TRUE(a.Books().running);
+  EXPECT_EQ(1U, b.Accounting().kernels);
+  EXPECT_TRUE(a.Accounting().running);
   EXPECT_EQ(world.gpu.Now(), world.gpu.Preempt(2));
 }
 
@@ -338,20 +338,20 @@ TEST(Orders, WhatCannotBePreemptedIsWaitedFor) {
   world.Run(kMillisecond);
   b.Submit(b.Launch(kMillisecond));
   world.Run(10 * kMillisecond);
-  EXPECT_EQ(0U, b.Books().kernels);
+  EXPECT_EQ(0U, b.Accounting().kernels);
   const Time off = world.gpu.Disable(std::array<ChannelKey, 1>{1}, true, false);
   EXPECT_GT(off, 20 * kMillisecond);
   EXPECT_LT(off, 21 * kMillisecond);
-  EXPECT_TRUE(a.Books().running);
+  EXPECT_TRUE(a.Accounting().running);
   EXPECT_EQ(off, world.gpu.Disable(std::array<ChannelKey, 1>{1}, true, false));  // and again
   EXPECT_EQ(off, world.gpu.Schedule(1, false));
   world.Run(kMillisecond);
-  EXPECT_TRUE(a.Books().running);
+  EXPECT_TRUE(a.Accounting().running);
   world.Run(off - world.gpu.Now());
-  EXPECT_FALSE(a.Books().running);
-  EXPECT_EQ(1U, a.Books().kernels);
+  EXPECT_FALSE(a.Accounting().running);
+  EXPECT_EQ(1U, a.Accounting().kernels);
   world.Run(2 * kMillisecond);
-  EXPECT_EQ(1U, b.Books().kernels);
+  EXPECT_EQ(1U, b.Accounting().kernels);
   EXPECT_TRUE(world.events.faults.empty());
 }
 
@@ -361,12 +361,12 @@ TEST(Orders, WhatLeavesTheRunlistStopsAndGoesOnWhenItIsBack) {
   a.Submit(a.Launch(10 * kMillisecond));
   world.Run(kMillisecond);
   EXPECT_EQ(world.gpu.Now() + 300 * kMicrosecond, world.gpu.Schedule(1, false));
-  EXPECT_FALSE(a.Books().scheduled);
+  EXPECT_FALSE(a.Accounting().scheduled);
   world.Run(kSecond);
-  EXPECT_LT(a.Books().gpu_time_ns, kMillisecond);
+  EXPECT_LT(a.Accounting().gpu_time_ns, kMillisecond);
   static_cast<void>(world.gpu.Schedule(1, true));
   world.Run(20 * kMillisecond);
-  EXPECT_EQ(1U, a.Books().kernels);
+  EXPECT_EQ(1U, a.Accounting().kernels);
 }
 
 TEST(Orders, AStoppedChannelNeverRunsAgain) {
@@ -378,7 +378,7 @@ TEST(Orders, AStoppedChannelNeverRunsAgain) {
   a.Submit(a.Launch(10 * kMillisecond));
   static_cast<void>(world.gpu.Schedule(1, true));
   world.Run(kSecond);
-  EXPECT_EQ(0U, a.Books().kernels);
+  EXPECT_EQ(0U, a.Accounting().kernels);
   EXPECT_TRUE(world.events.faults.empty());
 }
 
@@ -401,7 +401,7 @@ std::vector<double> SharesUnderSubmissions(const Costs& costs) {
   }
   std::vector<double> shares;
   for (const Client& client : clients) {
-    shares.push_back(Percent(client.Books().gpu_time_ns, world.gpu.Now()));
+    shares.push_back(Percent(client.Accounting().gpu_time_ns, world.gpu.Now()));
   }
   return shares;
 }
@@ -430,7 +430,7 @@ TEST(Orders, GroupsAndChannelsGoWhileTheyRun) {
   world.Run(5 * kMillisecond);
   world.gpu.RemoveChannel(1);
   world.Run(2 * kMillisecond);
-  EXPECT_EQ(1U, b.Books().kernels);
+  EXPECT_EQ(1U, b.Accounting().kernels);
   b.Submit(b.Launch(kSecond));
   world.Run(kMillisecond);
   world.gpu.RemoveGroup(2);

@@ -287,8 +287,10 @@ class Client {
   void Put(std::uint64_t address, const T& value) {
     world_->memory.Put<T>(space_, address, value);
   }
-  [[nodiscard]] GroupBooks Books() const { return *world_->gpu.Group(group_); }
-  [[nodiscard]] ChannelBooks ChannelBooksNow() const { return *world_->gpu.Channel(number_); }
+  [[nodiscard]] GroupAccounting Accounting() const { return *world_->gpu.Group(group_); }
+  [[nodiscard]] ChannelAccounting ChannelAccountingNow() const {
+    return *world_->gpu.Channel(number_);
+  }
   [[nodiscard]] std::uint64_t Key() const { return number_; }
   // Puts something into memory that nothing else uses; in turns, when it is full.
   std::uint64_t Store(const Words& words) { return StoreBytes(std::as_bytes(std::span(words))); }

@@ -8,21 +8,16 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
-#include <cstring>
-#include <iterator>
-#include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/result.h"
 #include "make_server.h"
+#include "os/messages.h"
 #include "os/spare.h"
 #include "protocol/config.h"
-#include "protocol/text.h"
 #include "resume.h"
 #include "shim/confine.h"
 #include "shim/desk.h"
@@ -33,37 +28,6 @@
 
 namespace cgpu::shim {
 namespace {
-
-Result<std::string> ReceiveMessage(int socket, UniqueFd* descriptor) {
-  std::string text(kMaxMessage, '\0');
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  iovec part{text.data(), text.size()};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof(control);
-  const ssize_t n = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-  if (n <= 0 || (message.msg_flags & MSG_TRUNC) != 0) {
-    return Error{Code::kUnavailable, errno, "the launcher is gone", {}};
-  }
-  const cmsghdr* header = CMSG_FIRSTHDR(&message);
-  if (header != nullptr && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
-      header->cmsg_len == CMSG_LEN(sizeof(int))) {
-    int fd = -1;
-    std::memcpy(&fd, CMSG_DATA(header), sizeof(fd));
-    UniqueFd received(fd);
-    if (descriptor != nullptr) {
-      *descriptor = std::move(received);
-    }
-  }
-  text.resize(static_cast<std::size_t>(n));
-  return text;
-}
-
-void Say(int socket, const std::string& text) {
-  (void)send(socket, text.data(), text.size(), MSG_NOSIGNAL);
-}
 
 // Returns the descriptor that the launcher left under this number, if `check` accepts it.
 template <class Check>
@@ -130,63 +94,47 @@ Result<std::unique_ptr<Server>> MakeConfigured(const std::string& text) {
   return MakeServer(config, TakeRecord());
 }
 
+// Answers a container's calls until its end. Tells the launcher when it is ready. The caller owns
+// what has threads: it tells the launcher of an error before it waits for these.
+Result<> ServeFor(int launcher, std::unique_ptr<Server>& server,
+                  std::unique_ptr<Housekeeping>& housekeeping) {
+  UniqueFd admin = TakeListening(kShimAdminFd);
+  CGPU_ASSIGN_OR_RETURN(const auto config, ReceiveText(launcher, -1));
+  CGPU_ASSIGN_OR_RETURN(server, MakeConfigured(config));
+  CGPU_ASSIGN_OR_RETURN(auto agent, MakeAgent(*server));
+  Message first;
+  const bool by_launcher = agent == nullptr;
+  if (by_launcher) {
+    CGPU_TRY(SendMessage(launcher, "ready"));
+    CGPU_ASSIGN_OR_RETURN(first, ReceiveMessage(launcher, -1));
+  }
+  CGPU_ASSIGN_OR_RETURN(housekeeping, Housekeeping::Make(*server));
+  CGPU_ASSIGN_OR_RETURN(auto desk,
+                        Desk::Make(*server, *housekeeping, std::move(admin), std::move(agent)));
+  Handover known;  // nothing more is known yet
+  known.launcher = launcher;
+  CGPU_TRY(ConfineSystemCalls(known.allowed));
+  desk.Inherit(known);
+  server->Start();
+  CGPU_TRY(housekeeping->Start());
+  if (by_launcher) {
+    CGPU_TRY(ServeFirst(*server, first.text, std::move(first.fd)));
+  }
+  (void)SendMessage(launcher, by_launcher ? "ok" : "ready");
+  desk.Run();
+  // Workers may still wait in the kernel; their results do not matter any more.
+  _exit(0);
+}
+
 Result<> Serve() {
   CGPU_TRY(ReserveDescriptors());
   const UniqueFd launcher(kShimControlFd);
   (void)fcntl(launcher.get(), F_SETFD, FD_CLOEXEC);
-  UniqueFd admin = TakeListening(kShimAdminFd);
-  const auto fail = [&](const Error& error) {
-    Say(launcher.get(), "error " + error.what);
-    return error;
-  };
-  auto text = ReceiveMessage(launcher.get(), nullptr);
-  if (!text.ok()) {
-    return text.error();
-  }
-  auto server = MakeConfigured(*text);
-  if (!server.ok()) {
-    return fail(server.error());
-  }
-  auto agent = MakeAgent(**server);
-  if (!agent.ok()) {
-    return fail(agent.error());
-  }
-  UniqueFd listener;
-  const bool by_launcher = *agent == nullptr;
-  if (by_launcher) {
-    Say(launcher.get(), "ready");
-    text = ReceiveMessage(launcher.get(), &listener);
-    if (!text.ok()) {
-      return text.error();
-    }
-  }
-  auto housekeeping = Housekeeping::Make(**server);
-  if (!housekeeping.ok()) {
-    return fail(housekeeping.error());
-  }
-  auto desk = Desk::Make(**server, **housekeeping, std::move(admin), std::move(*agent));
-  if (!desk.ok()) {
-    return fail(desk.error());
-  }
-  Handover known;  // nothing more is known yet
-  known.launcher = launcher.get();
-  if (const auto confined = ConfineSystemCalls(known.allowed); !confined.ok()) {
-    return fail(confined.error());
-  }
-  desk->Inherit(known);
-  (*server)->Start();
-  if (const auto started = (*housekeeping)->Start(); !started.ok()) {
-    return fail(started.error());
-  }
-  if (by_launcher) {
-    if (const auto served = ServeFirst(**server, *text, std::move(listener)); !served.ok()) {
-      return fail(served.error());
-    }
-  }
-  Say(launcher.get(), by_launcher ? "ok" : "ready");
-  desk->Run();
-  // Workers may still wait in the kernel; their results do not matter any more.
-  _exit(0);
+  std::unique_ptr<Server> server;
+  std::unique_ptr<Housekeeping> housekeeping;
+  auto done = ServeFor(launcher.get(), server, housekeeping);
+  (void)SendMessage(launcher.get(), "error " + done.error().what);
+  return done;
 }
 
 Result<> Interleave() {

@@ -79,16 +79,13 @@ Result<std::vector<boundary::CardIds>> CardsOf(const ShimConfig& config,
                                                const InstanceOf& instance_of) {
   std::vector<boundary::CardIds> cards;
   for (const CardGrant& card : config.cards) {
-    const Result<std::uint32_t> instance = instance_of(cards.size());
-    if (!instance.ok()) {
-      return instance.error();
-    }
+    CGPU_ASSIGN_OR_RETURN(const auto instance, instance_of(cards.size()));
     const auto uuid = UuidOf(card.card.uuid);
     if (!uuid) {
       return Error{Code::kInvalid, 0, "the configuration has no card " + card.card.uuid, {}};
     }
     cards.push_back(
-        {card.card.minor, card.card.gpu_id, *instance, *uuid, card.card.memory_bytes, {}});
+        {card.card.minor, card.card.gpu_id, instance, *uuid, card.card.memory_bytes, {}});
   }
   return cards;
 }
@@ -103,7 +100,7 @@ Result<std::unique_ptr<Server>> Make(const ShimConfig& config, const rm::Abi& ab
   CGPU_ASSIGN_OR_RETURN(auto proc, OpenFile("/proc", O_RDONLY | O_DIRECTORY));
   return std::make_unique<Server>(config, abi, std::move(driver), std::move(*cards),
                                   std::make_unique<os::CallerTable>(std::move(proc)),
-                                  std::move(record), KernelGpuCalls());
+                                  std::move(record), rmclient::KernelGpuCalls());
 }
 
 }  // namespace
@@ -111,8 +108,8 @@ Result<std::unique_ptr<Server>> Make(const ShimConfig& config, const rm::Abi& ab
 Result<std::unique_ptr<Server>> MakeServer(const ShimConfig& config, UniqueFd record) {
   CGPU_ASSIGN_OR_RETURN(const auto abi, AbiOf(config));
   CGPU_ASSIGN_OR_RETURN(auto paths, PathsOf(config));
-  CGPU_ASSIGN_OR_RETURN(
-      auto driver, Driver::Open(KernelGpuCalls(), *abi, paths.control, std::move(paths.cards)));
+  CGPU_ASSIGN_OR_RETURN(auto driver, Driver::Open(rmclient::KernelGpuCalls(), *abi, paths.control,
+                                                  std::move(paths.cards)));
   const Driver& asked = *driver;
   auto cards = CardsOf(config, [&](std::size_t card) {
     return asked.DeviceInstance(config.cards[card].card.gpu_id);
@@ -126,7 +123,8 @@ Result<std::unique_ptr<Server>> MakeServerAgain(const Handover& state, bool for_
   std::unique_ptr<Driver> driver;
   UniqueFd record;
   if (for_good) {
-    driver = Driver::Resume(KernelGpuCalls(), *abi, std::move(paths.cards), state.server.driver);
+    driver = Driver::Resume(rmclient::KernelGpuCalls(), *abi, std::move(paths.cards),
+                            state.server.driver);
     record.reset(state.server.record);
   }
   auto cards = CardsOf(state.config, [&](std::size_t card) {
@@ -136,7 +134,7 @@ Result<std::unique_ptr<Server>> MakeServerAgain(const Handover& state, bool for_
   if (!server.ok()) {
     return server.error();
   }
-  CGPU_TRY((*server)->LoadBooks(state.server));
+  CGPU_TRY((*server)->Load(state.server));
   if (for_good) {
     (*server)->TakeOver(state.server);
   }

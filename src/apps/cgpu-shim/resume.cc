@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <string>
 #include <utility>
 
 #include "base/file.h"
@@ -22,12 +21,9 @@ namespace cgpu::shim {
 namespace {
 
 Result<Handover> Read(int file) {
-  auto state = ReadHandover(file);
-  if (!state.ok()) {
-    return state;
-  }
+  CGPU_ASSIGN_OR_RETURN(auto state, ReadHandover(file));
   const std::set<int>& needed = NeededSystemCalls();
-  if (!std::includes(state->allowed.begin(), state->allowed.end(), needed.begin(), needed.end())) {
+  if (!std::includes(state.allowed.begin(), state.allowed.end(), needed.begin(), needed.end())) {
     return Error{Code::kUnsupported, 0,
                  "this version needs system calls that the running one has given up",
                  "containers that are started from now on get this version"};
@@ -65,8 +61,8 @@ Result<> ResumeServing() {
       auto desk, Desk::Make(*server, *housekeeping, UniqueFd(state.admin), std::move(agent)));
   CGPU_TRY(ConfineSystemCalls(state.allowed));
   desk.Inherit(state);
-  (server)->Start();
-  CGPU_TRY((housekeeping)->Start());
+  server->Start();
+  CGPU_TRY(housekeeping->Start());
   CGPU_TRY(server->pool().ServeAgain(state.server));
   const auto pause_ns = static_cast<std::uint64_t>(MonotonicNs() - state.quiet_since_ns);
   (void)SendMessage(upgrader.get(), EncodeUpgraded(pause_ns / 1'000));

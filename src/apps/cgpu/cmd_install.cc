@@ -1,15 +1,13 @@
 // cgpu install, cgpu uninstall: the runtime `cgpu` in the configuration of a container engine.
-#include <fmt/core.h>
-
 #include <algorithm>
+#include <cstdio>
 #include <memory>
 #include <string>
 
 #include "apps/cgpu/commands.h"
 #include "cli/command_line.h"
 #include "host/shim_process.h"
-#include "install/file_change.h"
-#include "install/plan.h"
+#include "install/install.h"
 
 namespace cgpu {
 namespace {
@@ -17,7 +15,6 @@ namespace {
 struct Flags {
   install::Request request;
   std::string engine;
-  bool dry_run = false;
 };
 
 std::string Names() {
@@ -39,72 +36,35 @@ Result<install::Engine> EngineNamed(const std::string& name) {
   return found->engine;
 }
 
-void PrintChanges(const install::Plan& plan) {
-  for (const install::Change& change : plan.changes) {
-    fmt::print("{}", change.shown);
-  }
-  for (const std::string& note : plan.notes) {
-    fmt::print("note: {}\n", note);
-  }
-}
-
-void PrintDone(const install::Plan& plan) {
-  using Original = install::Change::Original;
-  for (const install::Change& change : plan.changes) {
-    if (change.original == Original::kWrite) {
-      fmt::print("{} is kept as {}\n", change.file, install::OriginalOf(change.file));
-    }
-    fmt::print("{} {}\n", change.file,
-               !change.after.has_value()       ? "is removed"
-               : change.after == change.before ? "stays as it is"
-               : change.before.has_value()     ? "is changed"
-                                               : "is written");
-  }
-}
-
 void PrintNext(const Flags& flags) {
   const install::EngineFacts& facts = install::FactsOf(flags.request.engine);
   if (facts.reload.empty()) {
-    fmt::print("next: nothing, {} reads it at each start\n", facts.name);
+    std::printf("next: nothing, %s reads it at each start\n", std::string(facts.name).c_str());
   } else {
-    fmt::print("next: {}\n", facts.reload);
+    std::printf("next: %s\n", std::string(facts.reload).c_str());
   }
   if (!flags.request.uninstall) {
-    fmt::print("then: {}\n", facts.usage);
+    std::printf("then: %s\n", std::string(facts.usage).c_str());
   }
 }
 
-int Change(Flags& flags) {
-  const auto engine = EngineNamed(flags.engine);
-  if (!engine.ok()) {
-    return Fail(engine.error());
-  }
-  flags.request.engine = *engine;
+Result<int> Change(Flags& flags) {
+  CGPU_ASSIGN_OR_RETURN(flags.request.engine, EngineNamed(flags.engine));
   if (flags.request.program.empty()) {
-    auto program = ProgramPath("cgpu-runtime");
-    if (!program.ok()) {
-      return Fail(program.error());
-    }
-    flags.request.program = std::move(*program);
+    CGPU_ASSIGN_OR_RETURN(flags.request.program, ProgramPath("cgpu-runtime"));
   }
-  const auto plan = install::MakePlan(flags.request, !flags.dry_run);
-  if (!plan.ok()) {
-    return Fail(plan.error());
-  }
-  PrintChanges(*plan);
-  if (plan->changes.empty()) {
-    fmt::print("nothing to do: {} {} the runtime cgpu\n", flags.engine,
-               flags.request.uninstall ? "does not have" : "has");
+  CGPU_ASSIGN_OR_RETURN(const auto report, install::Change(flags.request));
+  std::fputs(report.shown.c_str(), stdout);
+  if (!report.change) {
+    std::printf("nothing to do: %s %s the runtime cgpu\n", flags.engine.c_str(),
+                flags.request.uninstall ? "does not have" : "has");
     return 0;
   }
-  if (flags.dry_run) {
-    fmt::print("nothing was changed\n");
+  if (flags.request.dry_run) {
+    std::puts("nothing was changed");
     return 0;
   }
-  if (const auto done = install::Apply(*plan); !done.ok()) {
-    return Fail(done.error());
-  }
-  PrintDone(*plan);
+  std::fputs(report.done.c_str(), stdout);
   PrintNext(flags);
   return 0;
 }
@@ -115,8 +75,8 @@ std::shared_ptr<Flags> AddCommon(const cli::Command& command, int& status) {
   command.AddOption("ENGINE", flags->engine, Names()).Required();
   command.AddOption("--config", flags->request.config,
                     "The engine's configuration, if it is not in its usual place");
-  command.AddFlag("--dry-run", flags->dry_run, "Only show what would be changed");
-  command.OnParsed([flags, &status] { status = Change(*flags); });
+  command.AddFlag("--dry-run", flags->request.dry_run, "Only show what would be changed");
+  OnParsed(command, status, [flags] { return Change(*flags); });
   return flags;
 }
 

@@ -1,7 +1,7 @@
 // cgpu policy: sets how the compute time of GPUs is divided, and how many slices they may have.
-#include <fmt/core.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
@@ -74,7 +74,12 @@ Result<> Set(const Flags& flags, const SavedSettings& change, const Settings& se
                    saved);
 }
 
-Result<> Run(const cli::Command& command, const Flags& flags) {
+Result<int> Run(const cli::Command& command, const Flags& flags) {
+  if ((command.Count("GPU") > 0 && flags.gpu.empty()) ||
+      (command.Count("POLICY") > 0 && flags.policy.empty())) {
+    return Error{Code::kInvalid, 0, "the name of a GPU or of a policy is empty",
+                 "leave it out, or see `cgpu policy --help`"};
+  }
   if (geteuid() != 0) {  // settings that other users keep do not hold
     return Error{Code::kPermission, 0, "how cards are shared out is root's to see and to set",
                  "run it with sudo"};
@@ -90,12 +95,12 @@ Result<> Run(const cli::Command& command, const Flags& flags) {
   CGPU_ASSIGN_OR_RETURN(const auto all, SettingsOf(registry, cards));
   for (std::size_t i = 0; i < cards.size(); ++i) {
     const CardSettings& now = all[i];
-    fmt::print("GPU {}: {} ({}), max-inst {}, prio-ratio {}\n", cards[i].index,
-               NameOf(now.PolicyNow()), static_cast<int>(now.PolicyNow()),
-               now.max_inst.value_or(settings.max_inst),
-               now.prio_ratio.value_or(governor::kDefaultPrioRatio));
+    std::printf("GPU %u: %s (%d), max-inst %u, prio-ratio %u\n", cards[i].index,
+                std::string(NameOf(now.PolicyNow())).c_str(), static_cast<int>(now.PolicyNow()),
+                now.max_inst.value_or(settings.max_inst),
+                now.prio_ratio.value_or(governor::kDefaultPrioRatio));
   }
-  return {};
+  return 0;
 }
 
 }  // namespace
@@ -115,15 +120,7 @@ void AddPolicy(const cli::Command& app, int& status) {
   command.AddFlag("--reset", flags->reset,
                   "Forget what was set; what config.yaml says holds again");
   command.AddOption("--node", flags->node, "A simulated node instead of the driver");
-  command.OnParsed([flags, command, &status] {
-    const bool nothing = (command.Count("GPU") > 0 && flags->gpu.empty()) ||
-                         (command.Count("POLICY") > 0 && flags->policy.empty());
-    const auto done =
-        nothing ? Result<>(Error{Code::kInvalid, 0, "the name of a GPU or of a policy is empty",
-                                 "leave it out, or see `cgpu policy --help`"})
-                : Run(command, *flags);
-    status = done.ok() ? 0 : Fail(done.error());
-  });
+  OnParsed(command, status, [flags, command] { return Run(command, *flags); });
 }
 
 }  // namespace cgpu

@@ -1,8 +1,8 @@
 // cgpu ps: lists the running containers.
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <array>
+#include <cinttypes>
+#include <cstdio>
 #include <ctime>
 #include <fstream>
 #include <memory>
@@ -53,15 +53,15 @@ std::string Age(std::uint64_t since) {
   const auto now = static_cast<std::uint64_t>(std::time(nullptr));
   const std::uint64_t seconds = now - std::min(now, since);
   if (seconds < 120) {
-    return fmt::format("{} seconds", seconds);
+    return std::to_string(seconds) + " seconds";
   }
   if (seconds < 2 * 3600) {
-    return fmt::format("{} minutes", seconds / 60);
+    return std::to_string(seconds / 60) + " minutes";
   }
   if (seconds < 48 * 3600) {
-    return fmt::format("{} hours", seconds / 3600);
+    return std::to_string(seconds / 3600) + " hours";
   }
-  return fmt::format("{} days", seconds / (24 * 3600));
+  return std::to_string(seconds / (24 * 3600)) + " days";
 }
 
 // Returns the request as JSON.
@@ -119,7 +119,7 @@ void PrintJson(const std::vector<ContainerStatus>& containers) {
                     {"compute", ComputeJson(container.compute)},
                     {"gpus", gpus}});
   }
-  fmt::print("{}\n", list.dump(2));
+  std::puts(list.dump(2).c_str());
 }
 
 using Row = std::array<std::string, 10>;
@@ -134,10 +134,10 @@ void PrintRows(const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     std::string line;
     for (std::size_t i = 0; i < row.size(); ++i) {
-      line += fmt::format("{:<{}}", row[i], i + 1 < row.size() ? widths[i] + 3 : 0);
+      line.append(row[i]).append(widths[i] + 3 - row[i].size(), ' ');
     }
     line.erase(line.find_last_not_of(' ') + 1);
-    fmt::print("{}\n", line);
+    std::puts(line.c_str());
   }
 }
 
@@ -154,8 +154,9 @@ void PrintTable(const std::vector<ContainerStatus>& containers) {
             Age(container.since),
             container.origin.empty() ? "-" : container.origin};
     for (const CardStatus& card : container.cards) {
-      row[7] = fmt::format("{} (host {})", card.index, card.host_index);
-      row[8] = fmt::format("{}MiB / {}MiB", card.used_bytes / kMib, card.limit_bytes / kMib);
+      row[7] = std::to_string(card.index) + " (host " + std::to_string(card.host_index) + ")";
+      row[8] = std::to_string(card.used_bytes / kMib) + "MiB / " +
+               std::to_string(card.limit_bytes / kMib) + "MiB";
       row[9] = std::to_string(card.denied);
       rows.push_back(row);
       row = Row{};
@@ -185,19 +186,20 @@ std::vector<std::pair<std::uint64_t, std::string>> Refused(const Registry& regis
 void PrintDetails(const Registry& registry, const std::vector<ContainerStatus>& containers) {
   if (const auto node = FindNode({}); node.ok()) {
     if (const std::string notice = rm::NotCompared(node->driver); !notice.empty()) {
-      fmt::print("\n{}\n", notice);
+      std::printf("\n%s\n", notice.c_str());
     }
   }
   for (const ContainerStatus& container : containers) {
     if (!container.isolated) {
-      fmt::print("\n{} has whole cards: this node's containers share without limits\n",
-                 container.id);
+      std::printf("\n%s has whole cards: this node's containers share without limits\n",
+                  container.id.c_str());
     }
-    fmt::print("\nCompute time of {}: {}{}\n", container.id, SentenceOf(container.compute),
-               container.isolated ? "" : ", as it asked; it is held to nothing");
-    fmt::print("\nRefused driver calls of {}:\n", container.id);
+    std::printf("\nCompute time of %s: %s%s\n", container.id.c_str(),
+                SentenceOf(container.compute).c_str(),
+                container.isolated ? "" : ", as it asked; it is held to nothing");
+    std::printf("\nRefused driver calls of %s:\n", container.id.c_str());
     for (const auto& [count, what] : Refused(registry, container.id)) {
-      fmt::print("{:>8}  {}\n", count, what);
+      std::printf("%8" PRIu64 "  %s\n", count, what.c_str());
     }
   }
 }
@@ -208,59 +210,44 @@ std::string Shown(std::string text) {
   return text;
 }
 
-int PsUnmanaged(const std::string& node_name, bool json) {
-  const auto registry = Registry::Open();
-  if (!registry.ok()) {
-    return Fail(registry.error());
-  }
-  const auto node = FindNode(node_name);
-  if (!node.ok()) {
-    return Fail(node.error());
-  }
-  const auto processes = ListUnmanaged(*registry, *node);
-  if (!processes.ok()) {
-    return Fail(processes.error());
-  }
+Result<int> PsUnmanaged(const std::string& node_name, bool json) {
+  CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
+  CGPU_ASSIGN_OR_RETURN(const auto node, FindNode(node_name));
+  CGPU_ASSIGN_OR_RETURN(const auto processes, ListUnmanaged(registry, node));
   if (json) {
     auto list = nlohmann::ordered_json::array();
-    for (const UnmanagedProcess& process : *processes) {
+    for (const UnmanagedProcess& process : processes) {
       list.push_back({{"pid", process.pid},
                       {"user", UserName(process.user)},
                       {"command", Shown(process.command)},
                       {"files", process.files}});
     }
-    fmt::print("{}\n", list.dump(2));
+    std::puts(list.dump(2).c_str());
     return 0;
   }
-  fmt::print("{:<10} {:<12} {:<16} {}\n", "PID", "USER", "COMMAND", "FILES OPEN");
-  for (const UnmanagedProcess& process : *processes) {
+  std::printf("%-10s %-12s %-16s %s\n", "PID", "USER", "COMMAND", "FILES OPEN");
+  for (const UnmanagedProcess& process : processes) {
     std::string files;
     for (const std::string& name : process.files) {
       files += (files.empty() ? "" : " ") + name;
     }
-    fmt::print("{:<10} {:<12} {:<16} {}\n", process.pid, UserName(process.user),
-               Shown(process.command), files);
+    std::printf("%-10d %-12s %-16s %s\n", process.pid, UserName(process.user).c_str(),
+                Shown(process.command).c_str(), files.c_str());
   }
   return 0;
 }
 
-int Ps(bool json, bool verbose) {
-  const auto registry = Registry::Open();
-  if (!registry.ok()) {
-    return Fail(registry.error());
-  }
-  const auto containers =
-      json ? ListWithProcesses(registry.value()) : ListContainers(registry.value());
-  if (!containers.ok()) {
-    return Fail(containers.error());
-  }
+Result<int> Ps(bool json, bool verbose) {
+  CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
+  CGPU_ASSIGN_OR_RETURN(const auto containers,
+                        json ? ListWithProcesses(registry) : ListContainers(registry));
   if (json) {
-    PrintJson(containers.value());
-  } else {
-    PrintTable(containers.value());
-    if (verbose) {
-      PrintDetails(registry.value(), containers.value());
-    }
+    PrintJson(containers);
+    return 0;
+  }
+  PrintTable(containers);
+  if (verbose) {
+    PrintDetails(registry, containers);
   }
   return 0;
 }
@@ -282,8 +269,8 @@ void AddPs(const cli::Command& app, int& status) {
   others.Excludes("--verbose");
   auto node = std::make_shared<std::string>();
   command.AddOption("--node", *node, "A simulated node instead of the driver").Needs(others);
-  command.OnParsed([json, verbose, unmanaged, node, &status] {
-    status = *unmanaged ? PsUnmanaged(*node, *json) : Ps(*json, *verbose);
+  OnParsed(command, status, [json, verbose, unmanaged, node] {
+    return *unmanaged ? PsUnmanaged(*node, *json) : Ps(*json, *verbose);
   });
 }
 

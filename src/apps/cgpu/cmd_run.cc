@@ -1,4 +1,6 @@
 // cgpu run: runs a command with its slice of each granted GPU.
+#include <unistd.h>
+
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,13 +19,7 @@ namespace cgpu {
 namespace {
 
 struct Flags {
-  std::string gpus;
-  std::string memory;
-  std::string units;
-  std::string compute;
-  std::string compute_max;
-  std::string weight;
-  std::string priority;
+  std::string name;
   RunOptions options;
 };
 
@@ -35,26 +31,18 @@ std::vector<std::string> Environment() {
   return GrantVariables(variables);
 }
 
-Result<> TakeRequest(const cli::Command& command, const Flags& flags, RunOptions& options) {
-  const auto given = [&](const char* name, const std::string& value) {
-    return command.Count(name) > 0 ? std::optional(value) : std::nullopt;
-  };
-  options.flags = {given("--gpus", flags.gpus),
-                   given("--mem", flags.memory),
-                   given("--units", flags.units),
-                   given("--compute", flags.compute),
-                   given("--compute-max", flags.compute_max),
-                   given("--weight", flags.weight),
-                   given("--priority", flags.priority),
-                   Environment()};
+Result<> TakeRequest(const std::string& name, RunOptions& options) {
+  options.flags.environment = Environment();
   CGPU_ASSIGN_OR_RETURN(options.request, RequestOf(options.flags));
+  options.request.name = name;
+  options.request.user = getuid();
   return {};
 }
 
 // Reads the host's settings, such as where its daemon listens.
 Result<> TakeSettings(RunOptions& options) {
   CGPU_ASSIGN_OR_RETURN(auto settings, ReadSettings(kSettingsFile));
-  options.max_inst = settings.max_inst;
+  options.request.max_inst = settings.max_inst;
   options.daemon = std::move(settings.socket);
   options.group = std::move(settings.group);
   return {};
@@ -63,8 +51,8 @@ Result<> TakeSettings(RunOptions& options) {
 // Parses the flags; absent flags ask for nothing.
 Result<> Parse(const cli::Command& command, Flags& flags) {
   const auto given = [&](const char* name) { return command.Count(name) > 0; };
-  CGPU_TRY(TakeRequest(command, flags, flags.options));
-  if (given("--name") && flags.options.name.empty()) {
+  CGPU_TRY(TakeRequest(flags.name, flags.options));
+  if (given("--name") && flags.name.empty()) {
     return Error{Code::kInvalid, 0, "the container's name is empty", "leave --name out for one"};
   }
   if (given("--node") && flags.options.node.empty()) {
@@ -83,6 +71,8 @@ Result<> Parse(const cli::Command& command, Flags& flags) {
   if (flags.options.command.empty()) {
     return Error{Code::kInvalid, 0, "there is no command to run", "cgpu run [OPTIONS] -- CMD..."};
   }
+  const std::string& program = flags.options.command.front();
+  flags.options.request.stem = program.substr(program.rfind('/') + 1);
   return TakeSettings(flags.options);
 }
 
@@ -91,18 +81,19 @@ Result<> Parse(const cli::Command& command, Flags& flags) {
 void AddRun(const cli::Command& app, int& status) {
   auto flags = std::make_shared<Flags>();
   const cli::Command command = app.AddCommand("run", "Run a command with a slice of GPUs");
-  command.AddOption("--gpus", flags->gpus,
-                    "Cards: a number, all, device=0,2 or device=UUID (default: all)");
-  command.AddOption("--mem", flags->memory,
-                    "Memory per card: 4096MiB, 4GiB, 4G, 25% (default: the whole card)");
-  command.AddOption("--units", flags->units, "Memory in units of 1 GiB, in total over the cards");
-  command.AddOption("--compute", flags->compute,
-                    "Percent of each card's compute time, guaranteed (see docs/compute.md)");
-  command.AddOption("--compute-max", flags->compute_max,
-                    "Percent that it may use while others leave time (with --compute)");
-  command.AddOption("--weight", flags->weight, "1 to 100: its part among those that have work");
-  command.AddOption("--priority", flags->priority, "high: before the others; or normal");
-  command.AddOption("--name", flags->options.name, "The container's name");
+  GrantFlags& asked = flags->options.flags;
+  command.AddText("--gpus", asked.gpus,
+                  "Cards: a number, all, device=0,2 or device=UUID (default: all)");
+  command.AddText("--mem", asked.memory,
+                  "Memory per card: 4096MiB, 4GiB, 4G, 25% (default: the whole card)");
+  command.AddText("--units", asked.units, "Memory in units of 1 GiB, in total over the cards");
+  command.AddText("--compute", asked.compute,
+                  "Percent of each card's compute time, guaranteed (see docs/compute.md)");
+  command.AddText("--compute-max", asked.compute_max,
+                  "Percent that it may use while others leave time (with --compute)");
+  command.AddText("--weight", asked.weight, "1 to 100: its part among those that have work");
+  command.AddText("--priority", asked.priority, "high: before the others; or normal");
+  command.AddOption("--name", flags->name, "The container's name");
   command.AddOption("--record", flags->options.record,
                     "A file to write the sequence of driver calls to: names, sizes and statuses, "
                     "no data");
@@ -116,13 +107,9 @@ void AddRun(const cli::Command& app, int& status) {
       "or\n"
       "ALIYUN_COM_GPU_VISIBLE_DEVICES and ALIYUN_COM_GPU_MEM_CONTAINER of ALIYUN_COM_GPU_MEM_DEV.");
   command.KeepOtherWords();
-  command.OnParsed([flags, command, &status] {
-    if (const auto parsed = Parse(command, *flags); !parsed.ok()) {
-      status = Fail(parsed.error());
-      return;
-    }
-    const auto ended = RunContainer(flags->options);
-    status = ended.ok() ? ended.value() : Fail(ended.error());
+  OnParsed(command, status, [flags, command]() -> Result<int> {
+    CGPU_TRY(Parse(command, *flags));
+    return RunContainer(flags->options);
   });
 }
 

@@ -1,7 +1,8 @@
 // cgpu set: changes what a running container may use.
-#include <fmt/core.h>
 #include <unistd.h>
 
+#include <cinttypes>
+#include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,25 +24,10 @@ constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
 struct Flags {
   MemoryChange change;
   std::string memory;
-  std::string compute;
-  std::string compute_max;
-  std::string weight;
-  std::string priority;
+  GrantFlags compute;
 };
 
 constexpr char kNone[] = "none";  // instead of a number: withdraws that request
-
-GrantFlags ComputeFlags(const cli::Command& command, const Flags& flags) {
-  const auto given = [&](const char* name, const std::string& value) {
-    return command.Count(name) > 0 ? std::optional(value) : std::nullopt;
-  };
-  GrantFlags all;
-  all.compute = given("--compute", flags.compute);
-  all.compute_max = given("--compute-max", flags.compute_max);
-  all.weight = given("--weight", flags.weight);
-  all.priority = given("--priority", flags.priority);
-  return all;
-}
 
 // Returns true if the flag is kNone, and clears the flag.
 bool TakeNone(std::optional<std::string>& flag) {
@@ -52,7 +38,8 @@ bool TakeNone(std::optional<std::string>& flag) {
   return true;
 }
 
-Result<ComputeChange> ChangeOf(const Flags& flags, GrantFlags given) {
+Result<ComputeChange> ChangeOf(const Flags& flags) {
+  GrantFlags given = flags.compute;
   const bool no_percent = TakeNone(given.compute);
   const bool no_max_percent = TakeNone(given.compute_max);
   const bool no_weight = TakeNone(given.weight);
@@ -71,65 +58,51 @@ Result<ComputeChange> ChangeOf(const Flags& flags, GrantFlags given) {
   return change;
 }
 
-Result<> SetCompute(const Flags& flags, const GrantFlags& given) {
+Result<> SetCompute(const Flags& flags) {
   if (geteuid() != 0) {
     return Error{Code::kPermission,
                  0,
                  "shares of compute time are root's to set: a slice --alone has none",
                  {}};
   }
-  CGPU_ASSIGN_OR_RETURN(const auto change, ChangeOf(flags, given));
+  CGPU_ASSIGN_OR_RETURN(const auto change, ChangeOf(flags));
   CGPU_ASSIGN_OR_RETURN(const auto settings, ReadSettings(kSettingsFile));
   CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
   CGPU_ASSIGN_OR_RETURN(const auto now, ChangeCompute(registry, change));
-  fmt::print("compute: {}\n", SentenceOf(now));
+  std::printf("compute: %s\n", SentenceOf(now).c_str());
   TellIfNobodyHoldsShares(settings.socket);
   return AnswersOrders(registry, change.container);
 }
 
-int SetMemory(Flags& flags) {
-  const auto memory = ParseSize(flags.memory);
-  if (!memory.ok()) {
-    return Fail(memory.error());
-  }
-  flags.change.memory = memory.value();
-  const auto registry = Registry::Open();
-  if (!registry.ok()) {
-    return Fail(registry.error());
-  }
-  const auto cards = ChangeMemory(registry.value(), flags.change);
-  if (!cards.ok()) {
-    return Fail(cards.error());
-  }
-  for (const CardStatus& card : cards.value()) {
-    fmt::print("GPU {}: {} MiB\n", card.index, card.limit_bytes / kMib);
+Result<int> SetMemory(Flags& flags) {
+  CGPU_ASSIGN_OR_RETURN(flags.change.memory, ParseSize(flags.memory));
+  CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
+  CGPU_ASSIGN_OR_RETURN(const auto cards, ChangeMemory(registry, flags.change));
+  for (const CardStatus& card : cards) {
+    std::printf("GPU %u: %" PRIu64 " MiB\n", card.index, card.limit_bytes / kMib);
     if (card.used_bytes > card.limit_bytes) {
-      fmt::print(
-          "GPU {}: {} MiB are in use, above the new limit; nothing is taken away, but growth "
-          "is stopped until use falls below it, and other containers get what is free then "
-          "only after another `cgpu set`\n",
-          card.index, (card.used_bytes + kMib - 1) / kMib);
+      std::printf("GPU %u: %" PRIu64
+                  " MiB are in use, above the new limit; nothing is taken away, but growth "
+                  "is stopped until use falls below it, and other containers get what is free then "
+                  "only after another `cgpu set`\n",
+                  card.index, (card.used_bytes + kMib - 1) / kMib);
     }
   }
   return 0;
 }
 
-int Set(const cli::Command& command, Flags& flags) {
-  const GrantFlags given = ComputeFlags(command, flags);
+Result<int> Set(Flags& flags) {
+  const GrantFlags& given = flags.compute;
   const bool compute = given.compute || given.compute_max || given.weight || given.priority;
   if (!compute && flags.memory.empty()) {
-    return Fail(Error{Code::kInvalid, 0, "nothing is to be set",
-                      "give --mem, --compute, --compute-max, --weight or --priority"});
+    return Error{Code::kInvalid, 0, "nothing is to be set",
+                 "give --mem, --compute, --compute-max, --weight or --priority"};
   }
   if (compute && !flags.change.gpu.empty()) {
-    return Fail(Error{Code::kInvalid, 0, "compute is set for all cards of a container alike",
-                      "leave --gpu out"});
+    return Error{Code::kInvalid, 0, "compute is set for all cards of a container alike",
+                 "leave --gpu out"};
   }
-  if (compute) {
-    if (const auto set = SetCompute(flags, given); !set.ok()) {
-      return Fail(set.error());
-    }
-  }
+  CGPU_TRY(compute ? SetCompute(flags) : Result<>());
   return flags.memory.empty() ? 0 : SetMemory(flags);
 }
 
@@ -140,14 +113,15 @@ void AddSet(const cli::Command& app, int& status) {
   const cli::Command command = app.AddCommand("set", "Change the limits of a running container");
   command.AddOption("ID", flags->change.container, "Id, its unique beginning, or name").Required();
   command.AddOption("--mem", flags->memory, "Memory per card: 4096MiB, 4GiB, 4G, 25%");
-  command.AddOption("--compute", flags->compute,
-                    "Percent of compute time, guaranteed; none: an equal part");
-  command.AddOption("--compute-max", flags->compute_max, "Percent it may use at the most, or none");
-  command.AddOption("--weight", flags->weight, "1 to 100, or none");
-  command.AddOption("--priority", flags->priority, "high or normal");
+  command.AddText("--compute", flags->compute.compute,
+                  "Percent of compute time, guaranteed; none: an equal part");
+  command.AddText("--compute-max", flags->compute.compute_max,
+                  "Percent it may use at the most, or none");
+  command.AddText("--weight", flags->compute.weight, "1 to 100, or none");
+  command.AddText("--priority", flags->compute.priority, "high or normal");
   command.AddOption("--gpu", flags->change.gpu,
                     "The container's own card, from 0, or its UUID (default: all its cards)");
-  command.OnParsed([flags, command, &status] { status = Set(command, *flags); });
+  OnParsed(command, status, [flags] { return Set(*flags); });
 }
 
 }  // namespace cgpu

@@ -108,9 +108,9 @@ cli::Command AddVerb(const cli::Command& sim, const Flags& flags, int& status, c
                      const char* description, std::function<Result<>(SimFlags&)> run) {
   const cli::Command command = sim.AddCommand(verb, description);
   command.AddOption("--name", flags->name, "The node's name (default: default)");
-  command.OnParsed([flags, &status, run = std::move(run)] {
-    const Result<> done = run(*flags);
-    status = done.ok() ? 0 : Fail(done.error());
+  OnParsed(command, status, [flags, run = std::move(run)]() -> Result<int> {
+    CGPU_TRY(run(*flags));
+    return 0;
   });
   return command;
 }

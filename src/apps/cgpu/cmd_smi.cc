@@ -31,15 +31,12 @@ Result<smi::Report> GatherFor(const std::string& node_name) {
       return here;
     }
   }
-  const Result<Node> node = FindNode(node_name);
-  if (!node.ok()) {
-    return node.error();
-  }
-  if (node_name.empty() && !node->name.empty()) {
+  CGPU_ASSIGN_OR_RETURN(const auto node, FindNode(node_name));
+  if (node_name.empty() && !node.name.empty()) {
     std::fprintf(stderr, "cgpu: no NVIDIA driver here; this is the simulated node \"%s\"\n",
-                 node->name.c_str());
+                 node.name.c_str());
   }
-  return smi::Gather(PathsOf(*node));
+  return smi::Gather(PathsOf(node));
 }
 
 // Leaves only the GPU that `id` names by index or UUID.
@@ -69,34 +66,21 @@ Result<std::string> Render(const smi::Report& report, const Flags& flags) {
   if (flags.query.empty()) {
     return smi::RenderTable(report, Now(), CGPU_VERSION);
   }
-  const Result<smi::QueryFormat> format = smi::ParseQueryFormat(flags.format);
-  if (!format.ok()) {
-    return format.error();
-  }
-  return smi::RenderQuery(report, flags.query, *format);
+  CGPU_ASSIGN_OR_RETURN(const auto format, smi::ParseQueryFormat(flags.format));
+  return smi::RenderQuery(report, flags.query, format);
 }
 
-int Smi(const Flags& flags) {
-  Result<smi::Report> report = GatherFor(flags.node);
-  if (!report.ok()) {
-    return Fail(report.error());
+Result<int> Smi(const Flags& flags) {
+  CGPU_ASSIGN_OR_RETURN(auto report, GatherFor(flags.node));
+  if (report.cards.empty()) {
+    return Error{Code::kNotFound, 0, "No devices were found", {}};
   }
-  if (report->cards.empty()) {
-    return Fail(Error{Code::kNotFound, 0, "No devices were found", {}});
-  }
-  if (!flags.id.empty()) {
-    if (const Result<> selected = Select(*report, flags.id); !selected.ok()) {
-      return Fail(selected.error());
-    }
-  }
-  if (const std::string notice = rm::NotCompared(report->driver_version); !notice.empty()) {
+  CGPU_TRY(flags.id.empty() ? Result<>() : Select(report, flags.id));
+  if (const std::string notice = rm::NotCompared(report.driver_version); !notice.empty()) {
     std::fprintf(stderr, "cgpu: %s\n", notice.c_str());
   }
-  const Result<std::string> text = Render(*report, flags);
-  if (!text.ok()) {
-    return Fail(text.error());
-  }
-  return std::fputs(text->c_str(), stdout) < 0 ? kOwnError : 0;
+  CGPU_ASSIGN_OR_RETURN(const auto text, Render(report, flags));
+  return std::fputs(text.c_str(), stdout) < 0 ? kOwnError : 0;
 }
 
 }  // namespace
@@ -113,7 +97,7 @@ void AddSmi(const cli::Command& app, int& status) {
   format.Needs(query);
   command.AddOption("-i,--id", flags->id, "Only this card, by index or UUID");
   command.AddOption("--node", flags->node, "A simulated node instead of the cards seen here");
-  command.OnParsed([flags, &status] { status = Smi(*flags); });
+  OnParsed(command, status, [flags] { return Smi(*flags); });
 }
 
 }  // namespace cgpu

@@ -1,9 +1,9 @@
 // cgpu top: shows repeatedly which part of the GPUs' compute time each container is given, and
 // which it gets.
-#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cinttypes>
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -162,23 +162,29 @@ class Top {
 };
 
 std::string Text(std::optional<double> part) {
-  return part ? fmt::format("{:.1f} %", *part * kPercent) : "-";
+  char text[32] = "-";
+  if (part) {
+    std::snprintf(text, sizeof(text), "%.1f %%", *part * kPercent);
+  }
+  return text;
 }
 
 void PrintTable(const std::vector<CardLines>& cards) {
   if (cards.empty()) {
-    fmt::print("no containers\n");
+    std::puts("no containers");
   }
   for (const CardLines& card : cards) {
-    fmt::print("GPU {}: {}, busy {}\n", card.index, NameOf(card.policy), Text(card.busy));
-    fmt::print("{:<14} {:<20} {:>8} {:>8} {:>8} {:>10}   {}\n", "CONTAINER ID", "NAME", "SHARE",
-               "USED", "WAITING", "THROTTLED", "MEMORY USED / LIMIT");
+    std::printf("GPU %u: %s, busy %s\n", card.index, std::string(NameOf(card.policy)).c_str(),
+                Text(card.busy).c_str());
+    std::printf("%-14s %-20s %8s %8s %8s %10s   %s\n", "CONTAINER ID", "NAME", "SHARE", "USED",
+                "WAITING", "THROTTLED", "MEMORY USED / LIMIT");
     for (const Line& line : card.lines) {
-      fmt::print("{:<14} {:<20} {:>8} {:>8} {:>8} {:>10}   {}MiB / {}MiB\n", line.id, line.name,
-                 Text(line.share), Text(line.used), Text(line.waiting), Text(line.off),
-                 line.memory.used_bytes / kMib, line.memory.limit_bytes / kMib);
+      std::printf("%-14s %-20s %8s %8s %8s %10s   %" PRIu64 "MiB / %" PRIu64 "MiB\n",
+                  line.id.c_str(), line.name.c_str(), Text(line.share).c_str(),
+                  Text(line.used).c_str(), Text(line.waiting).c_str(), Text(line.off).c_str(),
+                  line.memory.used_bytes / kMib, line.memory.limit_bytes / kMib);
     }
-    fmt::print("\n");
+    std::puts("");
   }
   std::fflush(stdout);
 }
@@ -208,11 +214,11 @@ void PrintJson(const std::vector<CardLines>& cards) {
                    {"busy_percent", Json(card.busy)},
                    {"containers", std::move(containers)}});
   }
-  fmt::print("{}\n", all.dump());
+  std::puts(all.dump().c_str());
   std::fflush(stdout);
 }
 
-Result<> Run(Flags flags) {
+Result<int> Run(Flags flags) {
   if (geteuid() != 0) {
     return Error{Code::kPermission, 0, "only root is told what all containers get of a card",
                  "run it with sudo"};
@@ -229,11 +235,11 @@ Result<> Run(Flags flags) {
     std::this_thread::sleep_for(std::chrono::duration<double>(flags.seconds));
     CGPU_ASSIGN_OR_RETURN(const auto cards, top.Look());
     if (clear) {
-      fmt::print("\033[H\033[2J");
+      std::fputs("\033[H\033[2J", stdout);
     }
     flags.json ? PrintJson(cards) : PrintTable(cards);
   }
-  return {};
+  return 0;
 }
 
 }  // namespace
@@ -250,10 +256,7 @@ void AddTop(const cli::Command& app, int& status) {
   command.AddOption("-n,--count", flags->count, "So many tables; without, until it is ended");
   command.AddFlag("--json", flags->json, "As JSON, a line each time");
   command.AddOption("--node", flags->node, "A simulated node instead of the driver");
-  command.OnParsed([flags, &status] {
-    const auto done = Run(*flags);
-    status = done.ok() ? 0 : Fail(done.error());
-  });
+  OnParsed(command, status, [flags] { return Run(*flags); });
 }
 
 }  // namespace cgpu

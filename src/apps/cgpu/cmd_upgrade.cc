@@ -1,9 +1,9 @@
 // cgpu upgrade: gives running containers and the host's daemon this version of cgpu, without their
 // noticing.
-#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,15 +24,12 @@ struct Flags {
   bool force = false;
 };
 
-int Daemon() {
-  const auto done = UpgradeDaemon(kDaemonSocket);
-  if (!done.ok()) {
-    return Fail(done.error());
+Result<> Daemon() {
+  CGPU_ASSIGN_OR_RETURN(const bool done, UpgradeDaemon(kDaemonSocket));
+  if (done) {
+    std::puts("cgpud: upgraded");
   }
-  if (*done) {
-    fmt::print("cgpud: upgraded\n");
-  }
-  return 0;
+  return {};
 }
 
 // Ends a container that was not upgraded, so that no shim of the old version is left. Returns the
@@ -40,49 +37,42 @@ int Daemon() {
 int End(const Registry& registry, const Upgraded& one) {
   const auto ended = EndByForce(registry, one.id);
   if (ended.ok() || ended.error().code == Code::kNotFound) {
-    fmt::print("{} {}: ended\n", one.id, one.name);
+    std::printf("%s %s: ended\n", one.id.c_str(), one.name.c_str());
     return 0;
   }
   return Fail(ended.error());
 }
 
-int Upgrade(Flags& flags) {
+Result<int> Upgrade(Flags& flags) {
   if (flags.force && flags.containers.empty()) {
-    return Fail(Error{Code::kInvalid, 0, "--force ends containers, so it wants their names",
-                      "give their ids: cgpu ps"});
+    return Error{Code::kInvalid, 0, "--force ends containers, so it wants their names",
+                 "give their ids: cgpu ps"};
   }
-  const auto registry = Registry::Open();
-  if (!registry.ok()) {
-    return Fail(registry.error());
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
   if (flags.program.empty()) {
-    const auto program = ProgramPath("cgpu-shim");
-    if (!program.ok()) {
-      return Fail(program.error());
-    }
-    flags.program = *program;
+    CGPU_ASSIGN_OR_RETURN(flags.program, ProgramPath("cgpu-shim"));
   }
-  const auto done = UpgradeShims(*registry, flags.program, flags.containers);
-  if (!done.ok()) {
-    return Fail(done.error());
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto done, UpgradeShims(registry, flags.program, flags.containers));
   int status = 0;
-  for (const Upgraded& one : *done) {
+  for (const Upgraded& one : done) {
     if (one.pause_us.ok()) {
-      fmt::print("{} {}: upgraded; its calls waited {:.1f} ms\n", one.id, one.name,
-                 static_cast<double>(*one.pause_us) / 1'000);
+      std::printf("%s %s: upgraded; its calls waited %.1f ms\n", one.id.c_str(), one.name.c_str(),
+                  static_cast<double>(*one.pause_us) / 1'000);
     } else if (one.pause_us.error().code != Code::kNotFound) {
       // After "go" only the new version can say what happened to the container.
       const bool unknown = one.pause_us.error().code == Code::kInternal;
-      fmt::print("{} {}: not upgraded{}: {}\n", one.id, one.name,
-                 flags.force ? ", and ended for that"
-                 : unknown   ? ""
-                             : ", and left as it was",
-                 one.pause_us.error().what);
-      status = flags.force ? std::max(status, End(*registry, one)) : 1;
+      std::printf("%s %s: not upgraded%s: %s\n", one.id.c_str(), one.name.c_str(),
+                  flags.force ? ", and ended for that"
+                  : unknown   ? ""
+                              : ", and left as it was",
+                  one.pause_us.error().what.c_str());
+      status = flags.force ? std::max(status, End(registry, one)) : 1;
     }
   }
-  return flags.containers.empty() && geteuid() == 0 ? std::max(status, Daemon()) : status;
+  if (flags.containers.empty() && geteuid() == 0) {
+    CGPU_TRY(Daemon());
+  }
+  return status;
 }
 
 }  // namespace
@@ -96,7 +86,7 @@ void AddUpgrade(const cli::Command& app, int& status) {
   command.AddOption("--program", flags->program, "The cgpu-shim to become (default: beside cgpu)");
   command.AddFlag("--force", flags->force,
                   "End those that cannot be upgraded: their processes and their slices");
-  command.OnParsed([flags, &status] { status = Upgrade(*flags); });
+  OnParsed(command, status, [flags] { return Upgrade(*flags); });
 }
 
 }  // namespace cgpu

@@ -3,6 +3,7 @@
 #ifndef CGPU_APPS_CGPU_COMMANDS_H_
 #define CGPU_APPS_CGPU_COMMANDS_H_
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -14,8 +15,12 @@ namespace cgpu {
 // Exit status of `cgpu` when the failure is its own, not that of a command it runs.
 inline constexpr int kOwnError = 125;
 
-// Prints FormatError(error) on stderr and returns kOwnError: `status = Fail(result.error());`
+// Prints FormatError(error) on stderr and returns kOwnError.
 int Fail(const Error& error);
+
+// Calls `run` when this command was parsed. `status` becomes what it returns, or Fail() of its
+// error.
+void OnParsed(const cli::Command& command, int& status, std::function<Result<int>()> run);
 
 // Returns the words after the first "--" of a command line that runs another program (`cgpu run`,
 // `cgpu sim exec`). They are removed before the parser runs, which would interpret some of them.

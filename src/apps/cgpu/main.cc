@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "apps/cgpu/commands.h"
@@ -69,6 +70,13 @@ const std::vector<std::string>& WordsAfterDashes() {
 int Fail(const Error& error) {
   std::fprintf(stderr, "%s\n", FormatError(error).c_str());
   return kOwnError;
+}
+
+void OnParsed(const cli::Command& command, int& status, std::function<Result<int>()> run) {
+  command.OnParsed([&status, run = std::move(run)] {
+    const auto done = run();
+    status = done.ok() ? *done : Fail(done.error());
+  });
 }
 
 }  // namespace cgpu

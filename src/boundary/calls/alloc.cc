@@ -37,7 +37,7 @@ Decision DecideClient(Container& container, Call& call) {
   }
   auto reservation = container.ledger.ReserveClient();
   if (!reservation.ok()) {
-    return container.Answer(call, rm::NV_ERR_INSUFFICIENT_RESOURCES, "clients over the bound");
+    return container.Answer(call, rm::NV_ERR_INSUFFICIENT_RESOURCES, "clients over the quota");
   }
   decision.action = Decision::Action::kExecute;
   decision.reservation = std::move(*reservation);
@@ -149,7 +149,7 @@ Decision DecideAddressSpace(Container& container, Call& call, Decision decision,
     return container.Answer(call, rm::NV_ERR_INVALID_ARGUMENT,
                             "an address space of the whole card");
   }
-  const std::uint64_t bytes = parent.card ? container.cards[*parent.card].figures.space_bytes : 0;
+  const std::uint64_t bytes = parent.card ? container.cards[*parent.card].sizes.space_bytes : 0;
   return Reserve(container, call, std::move(decision),
                  bytes > 0 ? ledger::Kind::kMemory : ledger::Kind::kOther, bytes);
 }
@@ -162,7 +162,7 @@ Decision DecideChannel(Container& container, Call& call, Decision decision,
   const auto in_group = FindClassRule(parent.cls);
   const bool pays = group || in_group == nullptr || in_group->effect != ClassEffect::kChannelGroup;
   const std::uint64_t bytes =
-      pays && parent.card ? container.cards[*parent.card].figures.context_bytes : 0;
+      pays && parent.card ? container.cards[*parent.card].sizes.context_bytes : 0;
   const auto kind = group  ? ledger::Kind::kChannelGroup
                     : pays ? ledger::Kind::kLoneChannel
                            : ledger::Kind::kChannel;
@@ -195,7 +195,7 @@ Decision DecideHostMemory(Container& container, Call& call, Decision decision,
   // A mapper's queue is an array in the kernel's memory (mem_mapper.c memmapperConstruct()).
   if (mapper && params != nullptr && Load<std::uint32_t>(*params, 4) > kMaxMapperQueue) {
     return container.Answer(call, rm::NV_ERR_INSUFFICIENT_RESOURCES,
-                            ClassName(call.command) + " with a queue over the bound");
+                            ClassName(call.command) + " with a queue over the quota");
   }
   // Mappers and encoder sessions have the quota of debuggers: a program has few or none.
   const bool few = mapper || call.command == rm::NVENC_SW_SESSION;

@@ -72,7 +72,7 @@ Decision DecideEntry(Container& container, Call& call, Decision decision,
                      const ControlRule& /*rule*/) {
   if (!container.AddEntry(decision.client)) {
     return container.Answer(call, rm::NV_ERR_INSUFFICIENT_RESOURCES,
-                            ControlName(call.command) + " over the bound");
+                            ControlName(call.command) + " over the quota");
   }
   return decision;
 }

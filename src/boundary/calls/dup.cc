@@ -42,7 +42,7 @@ Decision DecideDup(Container& container, Call& call, Decision decision) {
   decision.object = parent->ref;
   auto reservation = container.ledger.ReserveDup(source->ref, object->ref);
   if (!reservation.ok()) {
-    return container.Answer(call, rm::NV_ERR_INSUFFICIENT_RESOURCES, "objects over a bound");
+    return container.Answer(call, rm::NV_ERR_INSUFFICIENT_RESOURCES, "objects over a quota");
   }
   decision.reservation = std::move(*reservation);
   return decision;

@@ -5,7 +5,6 @@
 #include "boundary/calls/control_handler.h"
 #include "boundary/calls/handler.h"
 #include "boundary/quotas.h"
-#include "rm/nv_controls.h"
 #include "rm/nv_status.h"
 
 namespace cgpu::boundary {
@@ -40,7 +39,7 @@ Decision DecideTakeEncoder(Container& container, Call& call, Decision decision,
   }
   if (taken >= EncodersOf(container.ledger.Limit(card), container.cards[card].total_bytes)) {
     return container.Answer(call, rm::NV_ERR_MAX_SESSION_LIMIT_REACHED,
-                            "encoder sessions over the bound");
+                            "encoder sessions over the quota");
   }
   if (mine == nullptr) {
     mine = &container.encoders.emplace_back(Encoders{decision.client, card, 0});

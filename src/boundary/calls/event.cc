@@ -45,7 +45,7 @@ Decision DecideAllocOsEvent(Container& container, Call& call, Decision decision)
     });
     if (container.os_events.size() >= kMaxOsEvents) {
       return container.Answer(call, rm::NV_ERR_INSUFFICIENT_RESOURCES,
-                              "events of the system over the bound");
+                              "events of the system over the quota");
     }
   }
   // If the driver refuses it, it exists already, or its place is kept until it is freed.

@@ -34,7 +34,7 @@ Decision DecidePinnedMemory(Container& container, Call& call, Decision decision)
   }
   auto reservation = container.ledger.Reserve(ledger::Kind::kOther);
   if (!reservation.ok()) {
-    return container.Answer(call, rm::NV_ERR_INSUFFICIENT_RESOURCES, "objects over a bound");
+    return container.Answer(call, rm::NV_ERR_INSUFFICIENT_RESOURCES, "objects over a quota");
   }
   ledger::NewObject object;
   object.parent = decision.object;

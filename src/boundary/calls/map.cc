@@ -34,7 +34,7 @@ Decision DecideMapMemory(Container& container, Call& call, Decision decision) {
       memory->page_bytes == 0 ? 0 : Bar1Bytes(map.offset, map.length, memory->page_bytes);
   auto reservation = container.ledger.ReserveMapping(decision.client, memory->ref, bytes);
   if (!reservation.ok()) {
-    return container.Answer(call, rm::NV_ERR_NO_MEMORY, "views of memory over a bound");
+    return container.Answer(call, rm::NV_ERR_NO_MEMORY, "views of memory over a quota");
   }
   decision.object = memory->ref;
   decision.reservation = std::move(*reservation);

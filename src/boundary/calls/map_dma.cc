@@ -66,8 +66,9 @@ Decision DecideMapDma(Container& container, Call& call, Decision decision) {
   if (memory->cls == rm::NV01_MEMORY_LOCAL_PRIVILEGED) {
     return container.Answer(call, rm::NV_ERR_NOT_SUPPORTED, "MAP_MEMORY_DMA of registers");
   }
-  DmaBook* const book = FindDmaBook(container, decision.client);
-  if (book == nullptr || !range->card || device->card != range->card || !IsRangeClass(range->cls)) {
+  DmaTracker* const tracker = FindDmaTracker(container, decision.client);
+  if (tracker == nullptr || !range->card || device->card != range->card ||
+      !IsRangeClass(range->cls)) {
     return container.Answer(call, rm::NV_ERR_INVALID_OBJECT_HANDLE,
                             "MAP_MEMORY_DMA into another object");
   }
@@ -78,9 +79,9 @@ Decision DecideMapDma(Container& container, Call& call, Decision decision) {
   }
   MapRequest counted = request;
   counted.address = placed ? request.address : 0;
-  const std::uint64_t bytes = book->Bytes(*range->card) +
-                              book->Need(range->ref.serial, MappingOf(counted, *memory), placed);
-  if (!container.ledger.SetExtra(KeyOf(*book), *range->card, bytes).ok()) {
+  const std::uint64_t bytes = tracker->Bytes(*range->card) +
+                              tracker->Need(range->ref.serial, MappingOf(counted, *memory), placed);
+  if (!container.ledger.SetExtra(KeyOf(*tracker), *range->card, bytes).ok()) {
     return container.NoMemory(call, *range->card);
   }
   decision.object = range->ref;
@@ -90,26 +91,26 @@ Decision DecideMapDma(Container& container, Call& call, Decision decision) {
 // Adds the mapping, or gives back what was charged for it.
 void SettleMapDma(Container& container, Call& call, const Decision& decision,
                   const Outcome& outcome) {
-  DmaBook* const book = FindDmaBook(container, decision.client);
-  if (book == nullptr) {
+  DmaTracker* const tracker = FindDmaTracker(container, decision.client);
+  if (tracker == nullptr) {
     return;
   }
   const MapRequest request = Read(call);
   const auto memory = container.ledger.Find(decision.client, request.memory);
   if (outcome.done && memory) {
-    book->Add(decision.object.serial, MappingOf(request, *memory));
+    tracker->Add(decision.object.serial, MappingOf(request, *memory));
   }
-  SettleDma(container, *book);
+  SettleDma(container, *tracker);
 }
 
 std::optional<Undo> AccountUnmapDma(Container& container, Call& call, Decision& decision) {
-  DmaBook* const book = FindDmaBook(container, decision.client);
+  DmaTracker* const tracker = FindDmaTracker(container, decision.client);
   const auto params = Load<rm::NVOS47_PARAMETERS_V550>(call.image);
   const auto range = container.ledger.Find(decision.client, params.hDma);
-  if (book != nullptr && range) {
+  if (tracker != nullptr && range) {
     const bool sized = call.image.size() == sizeof(rm::NVOS47_PARAMETERS_V550);
-    book->Remove(range->ref.serial, params.hDevice, params.dmaOffset, sized ? params.size : 0);
-    SettleDma(container, *book);
+    tracker->Remove(range->ref.serial, params.hDevice, params.dmaOffset, sized ? params.size : 0);
+    SettleDma(container, *tracker);
   }
   return std::nullopt;
 }

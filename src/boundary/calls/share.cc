@@ -28,7 +28,7 @@ Decision CheckSharePolicy(Container& container, Call& call, Decision decision,
   }
   if (policy.type == rm::RS_SHARE_TYPE_CLIENT && !AddShare(container, decision.client, policy)) {
     return container.Answer(call, rm::NV_ERR_INSUFFICIENT_RESOURCES,
-                            "shares with clients over the bound");
+                            "shares with clients over the quota");
   }
   return decision;
 }

@@ -21,7 +21,7 @@ using ImportParams = rm::NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS;
 constexpr const char* kUnknown = "export or import the ledger does not know";
 
 // Decides an export to places of a file. The file's table of objects is the container's own: the
-// shim has set it up before, which works once (Server::TagTransfer()). So a place where the ledger
+// shim has set it up before, which works once (ExportTags::Prepare()). So a place where the ledger
 // has nothing is empty.
 Decision DecideExportMany(Container& container, Call& call, Decision decision) {
   const auto request = Load<ExportParams>(call.nested[0].bytes);
@@ -53,7 +53,7 @@ Decision DecideExportMany(Container& container, Call& call, Decision decision) {
 // cliresCtrlCmdOsUnixImportObjectsFromFd()): so the driver is not given those.
 Decision DecideImportMany(Container& container, Call& call, Decision decision) {
   auto request = Load<ImportParams>(call.nested[0].bytes);
-  if (call.fd->mark == 0) {
+  if (call.fd->tag == 0) {
     return container.Answer(call, rm::NV_ERR_INVALID_PARAMETER, kUnknown);
   }
   if (request.numObjects > std::size(request.objects)) {
@@ -68,7 +68,7 @@ Decision DecideImportMany(Container& container, Call& call, Decision decision) {
   for (std::uint32_t i = 0; i < request.numObjects; ++i) {
     Transfer transfer;
     transfer.place = i;
-    auto reservation = container.ledger.ReserveImport(call.fd->mark, request.index + i);
+    auto reservation = container.ledger.ReserveImport(call.fd->tag, request.index + i);
     if (reservation.ok()) {
       transfer.reservation = std::move(*reservation);
     } else if (reservation.error().code == Code::kNotFound) {
@@ -86,26 +86,26 @@ Decision DecideImportMany(Container& container, Call& call, Decision decision) {
 
 // Notes the descriptor of the file, and what the shim does with the file's tag.
 void DecodeTransfer(Call& call) {
-  const auto take = [&](std::size_t at, FileTag tag) {
+  const auto take = [&](std::size_t at, TagStep step) {
     TakeFdArgument(call, at, /*holder=*/0);
-    call.fd->tag = tag;
+    call.fd->tag_step = step;
   };
   switch (call.command) {
     case rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECT_TO_FD:
-      take(offsetof(rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS, fd), FileTag::kNew);
+      take(offsetof(rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS, fd), TagStep::kNew);
       break;
     case rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECT_FROM_FD:
-      take(offsetof(rm::NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS, fd), FileTag::kFind);
+      take(offsetof(rm::NV0000_CTRL_OS_UNIX_IMPORT_OBJECT_FROM_FD_PARAMS, fd), TagStep::kFind);
       break;
     case rm::NV0000_CTRL_CMD_OS_UNIX_GET_EXPORT_OBJECT_INFO:
       take(offsetof(rm::NV0000_CTRL_OS_UNIX_GET_EXPORT_OBJECT_INFO_PARAMS_V535, fd),
-           FileTag::kFind);
+           TagStep::kFind);
       break;
     case rm::NV0000_CTRL_CMD_OS_UNIX_EXPORT_OBJECTS_TO_FD:
-      take(offsetof(rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS, fd), FileTag::kTable);
+      take(offsetof(rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECTS_TO_FD_PARAMS, fd), TagStep::kTable);
       break;
     case rm::NV0000_CTRL_CMD_OS_UNIX_IMPORT_OBJECTS_FROM_FD:
-      take(offsetof(rm::NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS, fd), FileTag::kFind);
+      take(offsetof(rm::NV0000_CTRL_OS_UNIX_IMPORT_OBJECTS_FROM_FD_PARAMS, fd), TagStep::kFind);
       break;
     default:
       break;
@@ -117,7 +117,7 @@ Decision DecideTransfer(Container& container, Call& call, Decision decision,
   const bool exports =
       rule.effect == ControlEffect::kExport || rule.effect == ControlEffect::kExportMany;
   if (!call.fd || !call.fd->file || call.fd->file->kind != FileKind::kControl ||
-      (exports && call.fd->mark == 0)) {
+      (exports && call.fd->tag == 0)) {
     return container.Answer(call, rm::NV_ERR_INVALID_PARAMETER,
                             "export or import through a foreign file");
   }
@@ -128,7 +128,7 @@ Decision DecideTransfer(Container& container, Call& call, Decision decision,
     return DecideImportMany(container, call, std::move(decision));
   }
   const Bytes& params = call.nested[0].bytes;
-  const ledger::FileKey file = call.fd->mark;
+  const ledger::FileKey file = call.fd->tag;
   Result<ledger::Reservation> reservation = ledger::Reservation();
   if (exports) {
     const auto request = Load<rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_PARAMS>(params);
@@ -167,7 +167,7 @@ Decision DecideTransfer(Container& container, Call& call, Decision decision,
 
 std::optional<Undo> AccountExport(Container& container, Call& call, Decision& decision) {
   // Fails only if the source is gone, and then the export is gone too.
-  if (!container.ledger.Export(decision.reservation, call.fd->mark).ok()) {
+  if (!container.ledger.Export(decision.reservation, call.fd->tag).ok()) {
     container.ledger.Cancel(decision.reservation);
   }
   return std::nullopt;
@@ -182,8 +182,8 @@ std::optional<Undo> AccountImport(Container& container, Call& call, Decision& de
 std::optional<Undo> AccountExportMany(Container& container, Call& call, Decision& decision) {
   for (Transfer& transfer : decision.transfers) {
     if (transfer.reservation.empty()) {
-      container.ledger.Unexport(call.fd->mark, transfer.place);
-    } else if (!container.ledger.Export(transfer.reservation, call.fd->mark, transfer.place).ok()) {
+      container.ledger.Unexport(call.fd->tag, transfer.place);
+    } else if (!container.ledger.Export(transfer.reservation, call.fd->tag, transfer.place).ok()) {
       container.ledger.Cancel(transfer.reservation);
     }
   }

@@ -25,7 +25,7 @@ void RewriteFbInfo(const Container& container, Bytes& bytes, std::size_t at, std
   const std::uint64_t limit = container.ledger.Limit(card);
   const std::uint32_t total = ToKib(limit);
   const std::uint32_t free = ToKib(limit - std::min(limit, container.ledger.Used(card)));
-  const std::uint64_t window = container.ledger.Bar1Bound(card);
+  const std::uint64_t window = container.ledger.Bar1Quota(card);
   for (std::size_t i = 0; i < count; ++i, at += sizeof(rm::NV2080_CTRL_FB_INFO)) {
     auto entry = Load<rm::NV2080_CTRL_FB_INFO>(bytes, at);
     switch (entry.index) {

@@ -5,7 +5,7 @@ import subprocess
 import tempfile
 import time
 
-PATIENCE = 60  # seconds
+TIMEOUT = 60  # seconds
 
 
 class Burn:
@@ -33,13 +33,13 @@ class Burn:
             return file.read()
 
     def seconds(self):
-        """What it said of each second."""
+        """Returns its lines, one for each second."""
         said = [line for line in self.text().split("\n")[:-1] if line.startswith("{")]
         return [second for second in map(json.loads, said) if "second" in second]
 
     def _until(self, has_said):
         """Whether it has said so before its end, in time."""
-        until = time.monotonic() + min(PATIENCE, max(1, self._report.left()))
+        until = time.monotonic() + min(TIMEOUT, max(1, self._report.left()))
         while not has_said() and self._process.poll() is None and time.monotonic() < until:
             time.sleep(0.05)
         return has_said()
@@ -56,7 +56,7 @@ class Burn:
         """Its exit status; None if it did not end when it was told to."""
         self._process.terminate()
         try:
-            return self._process.wait(timeout=PATIENCE)
+            return self._process.wait(timeout=TIMEOUT)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

@@ -19,7 +19,7 @@ RATIOS = (1, 2, 3, 4, 6, 9)  # to one
 BUSY_US, BYSTANDER_US = 1000, 50  # kernels of one program, and of another one beside it
 PERIOD_US = 20000  # of two slices together
 SHARE_POINTS = 3
-# Of the simulated node's libcuda; on a busy machine it cannot be measured there.
+# Speed of the simulated node's libcuda; on a busy machine it cannot be measured there.
 SIMULATED_STEPS_PER_US = 1000
 WEIGHTS = (3, 9)  # to one
 
@@ -69,9 +69,9 @@ def one_order(report, kernel_us, said):
             said["undo_us"]["p50"], said["undo_us"]["max"], said["ended_on"], said["ended_off"])
     detail += "; another client waited %d us at the most, %d us without it" % (
         said["neighbour_us"], said["neighbour_calm_us"])
-    # Of a persistent one nobody can tell.
+    # Nobody can tell whether a persistent kernel stopped.
     works = not said["undo_us"] or kernel_us == PERSISTENT_US or said["ended_off"] * 2 <= said["ended_on"]
-    # What cgpu does not rely on may be as it is.
+    # An order that cgpu does not rely on may be as it is.
     good = said["errno"] == said["status"] == 0 and not said["broken"] and (
         works or said["order"] != "FIFO_DISABLE_CHANNELS")
     report.judge(name, good, detail + ("" if works else "; it does not stop the work") + (
@@ -122,7 +122,7 @@ class Beside:
         self.process.stdin.flush()
 
     def says(self, name, seconds):
-        """What it says at its end, or None with what it said instead."""
+        """Returns what it says at its end, or None with what it said instead."""
         try:
             output, errors = self.process.communicate(timeout=min(seconds, max(1, self._report.left())))
         except subprocess.TimeoutExpired:
@@ -173,7 +173,8 @@ def overlapping(launches, spans):
 
 
 def held_up(report, per_us):
-    """What the orders about one program hold up of another one's kernels, by that one's clock."""
+    """Measures how long the orders about one program hold up another one's kernels, by that one's
+    clock."""
     title = "another process's kernels of %d us beside %s" % (BYSTANDER_US, length(BUSY_US))
     beside = Beside(report, per_us, BYSTANDER_US, "bystander")
     try:
@@ -207,7 +208,7 @@ def in_a_slice(report, per_us):
                                    str(int(per_us * 1000)), "--seconds", "2", flags=["--mem", "2GiB"]))
     said = lines_of(done)
     report.keep("own orders in a slice", [done.status, said, done.errors])
-    # Of kernels of 1 ms that would all end.
+    # Kernels of 1 ms would all end.
     report.judge("in a slice FIFO_DISABLE_CHANNELS stops the container's own channels",
                  done.status == 0 and bool(said) and said[0]["ended"] < 10,
                  "%s; %d launches ended after it" % (said[0]["says"], said[0]["ended"])

@@ -264,7 +264,7 @@ def other(word, text, **options):
 
 
 def share(cuda, address, send):
-    """What the other is to read is there, then what it wrote."""
+    """Checks that what the other is to read is there, then what it wrote."""
     cuda.write(address, HERE)
     cuda.call("cuCtxSynchronize")
     said = send()

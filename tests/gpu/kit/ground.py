@@ -1,4 +1,4 @@
-"""What the machine is: the kernel's interfaces that the shim needs, the driver and its files."""
+"""Checks the machine: the kernel's interfaces that the shim needs, the driver and its files."""
 import ctypes
 import errno
 import glob

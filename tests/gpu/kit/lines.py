@@ -7,8 +7,8 @@ SIZELESS = "NV_ESC_RM_ALLOC "  # programs say no size of a class's parameters
 
 
 class Line:
-    """Of one call: file, name (with what it selects), size, status, error, who answered, and gpu-trace's
-    further words by name."""
+    """Holds one call: file, name (with what it selects), size, status, error, who answered, and
+    gpu-trace's further words by name."""
 
     def __init__(self, words, at):
         self.file, self.name, self.size = words[1], " ".join(words[2:at - 3]), words[at - 3]
@@ -53,14 +53,14 @@ def parse(text):
 
 
 def plain(text):
-    """What may be kept as a record (tests/gpu/records): no content of parameters."""
+    """Returns what may be kept as a record (tests/gpu/records): no content of parameters."""
     found = [(line, parse_line(line)) for line in text.splitlines()]
     return "".join("%s\n" % (call.plain if isinstance(call, Line) else line) for line, call in found)
 
 
 def lacking(native, sliced):
-    """What succeeded in `native` and failed more often in `sliced`, as sentences; and what was not asked there.
-    Where `native` is not known (None): what cgpu refused."""
+    """Returns what succeeded in `native` and failed more often in `sliced`, as sentences; and what
+    was not asked there. Where `native` is not known (None): what cgpu refused."""
     done, failed, asked, refused = (collections.Counter() for _ in range(4))
     outcomes = collections.defaultdict(collections.Counter)
     for call in native or ():

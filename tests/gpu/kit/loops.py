@@ -14,7 +14,7 @@ import time
 NOT_TIMED, NON_BLOCKING, THREAD_LOCAL = 2, 1, 1
 BATCH, BATCHES = 64, 3  # launches that are waited for at once, and how many of these are under way
 OF_A_GRAPH, GRAPHS = 50, 3
-# As in src/apps/cgpu-burn/spin_kernel.h.
+# As in tests/load/burn/spin_kernel.h.
 SPIN = """.version 6.0
 .target sm_70
 .address_size 64

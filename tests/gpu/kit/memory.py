@@ -13,7 +13,7 @@ SLICE_MIB = 2048
 MIB = 1 << 20
 # Beside managed memory, so that it must do with less than the slice.
 BESIDE_MIB = 1024
-# Of what is left: the rest is of whole chunks, and of page tables.
+# Part of the rest of the memory: whole chunks and page tables take something.
 LEAST = 0.85
 HELD_MIB = 1024
 # By the driver's own count, of contexts and the like.
@@ -62,7 +62,7 @@ def program(word, *numbers):
 
 
 def said_by(done):
-    """What it said last, or None where it failed."""
+    """Returns what it said last, or None where it failed."""
     try:
         return json.loads(done.output.splitlines()[-1]) if done.status == 0 else None
     except (ValueError, IndexError):
@@ -70,8 +70,8 @@ def said_by(done):
 
 
 def in_slice(report, name, word, *numbers):
-    """What a program of cuda_memory.py saw in a slice; None where that is no judgement of cgpu, with its
-    row written."""
+    """Returns what a program of cuda_memory.py saw in a slice; None where that is no judgement of
+    cgpu, with its row written."""
     words = program(word, *numbers)
     done = report.do(*report.slice(*words, flags=["--mem", "%dMiB" % SLICE_MIB]))
     said = said_by(done)
@@ -106,14 +106,15 @@ def fills(report):
 
 
 def used_mib(report):
-    """Of the first card, by the driver's own count; None if it does not say."""
+    """Returns the MiB in use of the first GPU, by the driver's own count; None if it does not
+    say."""
     done = report.do(*report.plain(report.tool("rmtool"), "info"))
     found = re.search(r"(\d+) ?MiB used", done.output)
     return int(found.group(1)) if found else None
 
 
 def by_the_driver(report):
-    """What a slice's program took, seen from outside."""
+    """Judges what a slice's program took, seen from outside."""
     name = "the driver counts what a slice's program holds"
     before = used_mib(report)
     with subprocess.Popen(report.slice(*program("hold", HELD_MIB), flags=["--mem", "%dMiB" % SLICE_MIB]),

@@ -1,7 +1,8 @@
-"""What cgpu costs a program: the same work with it and without, in turn. Queued kernels, launches that are
-waited for and graphs by a program of ours; multiplications, training steps and a loop as of decoding
-where there is PyTorch. Of each there is one program with cgpu and one without, and while one works the
-other waits for its turn. And how long making a context takes."""
+"""Measures what cgpu costs a program: the same work with it and without, in turn. The work is
+queued kernels, launches that are waited for and graphs by a program of ours, and multiplications,
+training steps and a loop as of decoding where there is PyTorch. Each has one program with cgpu and
+one without, and while one works the other waits for its turn. Also measures how long it takes to
+make a context."""
 import json
 import os
 import select
@@ -29,7 +30,7 @@ class Worker:
         self._text = b""
 
     def line(self, seconds):
-        """What it says next; "" if it does not, or has ended."""
+        """Returns its next line; "" if there is none in time, or it has ended."""
         until = time.monotonic() + seconds
         while b"\n" not in self._text:
             if not select.select([self._process.stdout], [], [], max(0.0, until - time.monotonic()))[0]:

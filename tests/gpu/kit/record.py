@@ -1,5 +1,5 @@
-"""What real programs ask of the driver: the sequence of their calls in a slice, which of them cgpu
-answered itself or refused, and whether the program ends as it does without cgpu."""
+"""Records what real programs ask of the driver: the sequence of their calls in a slice, which of
+them cgpu answered itself or refused, and whether the program ends as it does without cgpu."""
 import collections
 import os
 import shutil
@@ -73,7 +73,8 @@ def look_at(report, name, words, folder):
 
 
 def direct(report):
-    """Of a program of ours alone, which looks at its own calls: this needs no user notification."""
+    """Records a program of ours alone, which looks at its own calls: this needs no user
+    notification."""
     name = "a CUDA program without cgpu"
     done = report.do(*report.plain(report.tool("gpu-orders"), "record", "--steps", STEPS))
     report.calls.append((name, done.output))

@@ -1,4 +1,4 @@
-"""What the checks have in common: the programs they run, the time they have, what they found."""
+"""Parts of all checks: the programs they run, the time they have, what they found."""
 import ctypes
 import gzip
 import json
@@ -9,7 +9,7 @@ import time
 import traceback
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# Of one program, unless less is left of the whole budget.
+# Time of one program, unless less is left of the whole budget.
 PROGRAM_SECONDS = 90
 LEAST_SECONDS = 1
 PASS, FAIL, SKIP = "pass", "FAIL", "skip"
@@ -43,7 +43,7 @@ class Done:
         self.seconds = seconds
 
     def last_words(self):
-        """What it said last, on one line."""
+        """Returns its last line."""
         lines = (self.errors.strip() or self.output.strip()).splitlines()
         return "status %s%s" % (self.status, ": " + lines[-1][:300] if lines else "")
 
@@ -80,7 +80,7 @@ class Report:
         self.raw.setdefault(self._check, {})[name] = value
 
     def lack(self, sentences):
-        """What succeeds without cgpu and not in a slice: named first of all."""
+        """Adds what succeeds without cgpu and not in a slice: named first of all."""
         self.lacking = (self.lacking or []) + sentences
         self._write()
 

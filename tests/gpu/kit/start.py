@@ -33,7 +33,7 @@ def words(what):
 
 
 def said(done):
-    """What the program said of its steps; what ended it, if it did not come to that."""
+    """Returns what the program said of its steps, or what ended it before."""
     text = done.output.strip().splitlines()
     try:
         return json.loads(text[-1])
@@ -105,7 +105,7 @@ def steps(text):
 
 
 def injected(report, folder, asked, until):
-    """What each of the answers does to the program."""
+    """Finds out what each of the answers does to the program."""
     for answer in (*ANSWERS, *report.answers):
         number = answer.split("=")[0]
         what = "told %s for %s" % (answer.split("=")[1], number)
@@ -135,7 +135,7 @@ def normal(number):
 
 
 def facts(report, calls, others):
-    """What the recordings say beside names and statuses."""
+    """Keeps what the recordings say beside names and statuses."""
     firmware = {(call.more["cmd"], call.size, call.status, call.more["in"], call.more["out"])
                 for call in calls if "in" in call.more}
     report.keep("the firmware's controls", sorted(firmware))

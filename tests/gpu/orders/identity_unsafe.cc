@@ -55,7 +55,7 @@ void SayUvm(const std::string& path) {
     return;
   }
   rm::UVM_INITIALIZE_PARAMS params{};
-  const int error = rmclient::RawIoctl(file->get(), rm::UVM_INITIALIZE, &params);
+  const int error = rmclient::KernelGpuCalls().Call(file->get(), rm::UVM_INITIALIZE, &params);
   Say("UVM_INITIALIZE", {error, params.rmStatus});
 }
 

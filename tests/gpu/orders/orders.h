@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "apps/cgpu-burn/load.h"
 #include "gpu/orders/seen.h"
+#include "load/burn/load.h"
 #include "rmclient/cards.h"
 
 namespace cgpu::orders {

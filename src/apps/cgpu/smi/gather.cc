@@ -34,23 +34,17 @@ std::string ProgramOf(std::uint32_t pid) {
 }
 
 Result<Card> GatherCard(rmclient::Client& client, const rmclient::Card& from) {
-  const Result<rmclient::FbInfo> memory = rmclient::ReadFbInfo(client, from);
-  if (!memory.ok()) {
-    return memory.error();
-  }
-  const Result<std::vector<rmclient::ProcessUse>> uses = rmclient::ReadProcesses(client, from);
-  if (!uses.ok()) {
-    return uses.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto memory, rmclient::ReadFbInfo(client, from));
+  CGPU_ASSIGN_OR_RETURN(const auto uses, rmclient::ReadProcesses(client, from));
   Card card;
   card.index = from.index;
   card.uuid = from.uuid;
   card.name = from.name;
   card.bus_id = BusId(from.bdf);
-  card.total = memory->total;
-  card.used = memory->used();
-  card.free = memory->free;
-  for (const rmclient::ProcessUse& use : *uses) {
+  card.total = memory.total;
+  card.used = memory.used();
+  card.free = memory.free;
+  for (const rmclient::ProcessUse& use : uses) {
     if (use.bytes != 0 && use.pid != static_cast<std::uint32_t>(getpid())) {
       card.processes.push_back({use.pid, ProgramOf(use.pid), use.bytes});
     }
@@ -61,22 +55,13 @@ Result<Card> GatherCard(rmclient::Client& client, const rmclient::Card& from) {
 }  // namespace
 
 Result<Report> Gather(const rmclient::DevicePaths& paths) {
-  Result<rmclient::Client> client = rmclient::Client::Open(paths);
-  if (!client.ok()) {
-    return client.error();
-  }
-  const Result<std::vector<rmclient::Card>> cards = rmclient::OpenCards(*client);
-  if (!cards.ok()) {
-    return cards.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(auto client, rmclient::Client::Open(paths));
+  CGPU_ASSIGN_OR_RETURN(const auto cards, rmclient::OpenCards(client));
   Report report;
-  report.driver_version = client->driver_version();
-  for (const rmclient::Card& from : *cards) {
-    Result<Card> card = GatherCard(*client, from);
-    if (!card.ok()) {
-      return card.error();
-    }
-    report.cards.push_back(std::move(*card));
+  report.driver_version = client.driver_version();
+  for (const rmclient::Card& from : cards) {
+    CGPU_ASSIGN_OR_RETURN(auto card, GatherCard(client, from));
+    report.cards.push_back(std::move(card));
   }
   return report;
 }

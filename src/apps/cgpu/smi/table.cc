@@ -1,6 +1,5 @@
 // nvidia-smi's default table, as its 550 and later releases draw it: 89 columns between the bars.
 #include <array>
-#include <cinttypes>
 #include <cstdarg>
 #include <cstdio>
 

@@ -1,0 +1,296 @@
+#include <algorithm>
+#include <atomic>
+#include <initializer_list>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/result.h"
+#include "rm/channel_params.h"
+#include "rm/control_table.h"
+#include "rm/escape_table.h"
+#include "rm/nv_alloc.h"
+#include "rm/nv_classes.h"
+#include "rm/nv_controls.h"
+#include "rm/nv_ctrl.h"
+#include "rm/nv_escape.h"
+#include "sim/cuda/work.h"
+
+namespace cgpu::sim::cuda {
+namespace {
+
+// Layout of the area: error notifiers, the semaphore, USERD, programs with their QMDs, the ring of
+// entries, and for each of them its methods.
+constexpr std::size_t kNotifier = 0;
+constexpr std::size_t kSemaphore = 0x1000;
+constexpr std::size_t kUserd = 0x2000;
+constexpr std::size_t kProgramsAt = 0x4000;
+constexpr std::size_t kQmdBytes = 256;
+constexpr std::size_t kSlot = WorkQueue::kProgramBytes + kQmdBytes;
+constexpr std::size_t kRing = 0x10000;
+constexpr std::size_t kEntryBytes = 8;
+// Bytes of an entry's methods, beside those of its runs; and bytes of each run's.
+constexpr std::size_t kFrameBytes = 32;
+constexpr std::size_t kRunBytes = 16;
+
+constexpr std::size_t kGpPut = 0x8C;  // Nvc56fControl
+constexpr std::size_t kInfo32 = 8;    // offset in NvNotification
+constexpr std::size_t kStatus = 12;   // info16, and status in the upper half
+
+// Words of a QMD of layout 3.0: PROGRAM_ADDRESS_LOWER and _UPPER.
+constexpr std::size_t kQmdProgramLower = 48 * sizeof(std::uint32_t);
+constexpr std::size_t kQmdProgramUpper = 49 * sizeof(std::uint32_t);
+
+constexpr std::uint32_t kCompute = 1;  // its subchannel
+constexpr std::uint32_t kSetObject = 0;
+constexpr std::uint32_t kSemAddrLo = 0x5C;  // clc56f.h; address, payload and the word that executes
+constexpr std::uint32_t kReleaseWfi64 = 1U | 1U << 20 | 1U << 24;
+constexpr std::uint32_t kSendPcasA = 0x2B4;
+constexpr std::uint32_t kSendSignalingPcasB = 0x2BC;
+constexpr std::uint32_t kInvalidateAndSchedule = 3;
+constexpr std::uint32_t kSendSignalingPcas2B = 0x2C0;
+constexpr std::uint32_t kInvalidateCopySchedule = 9;
+
+constexpr rm::NvU32 kChannelClasses[] = {rm::AMPERE_CHANNEL_GPFIFO_A, rm::TURING_CHANNEL_GPFIFO_A,
+                                         rm::VOLTA_CHANNEL_GPFIFO_A};
+constexpr rm::NvU32 kComputeClasses[] = {rm::HOPPER_COMPUTE_A, rm::AMPERE_COMPUTE_B,
+                                         rm::AMPERE_COMPUTE_A, rm::TURING_COMPUTE_A,
+                                         rm::VOLTA_COMPUTE_A};
+
+// Returns the header of incrementing methods.
+constexpr std::uint32_t Header(std::uint32_t subchannel, std::uint32_t method,
+                               std::uint32_t count) {
+  return 1U << 29 | count << 16 | subchannel << 13 | method >> 2;
+}
+
+constexpr std::size_t MethodBytes(unsigned runs) {
+  return kFrameBytes + runs * kRunBytes;
+}
+
+Result<std::vector<rm::NvU32>> ReadClasses(rmclient::Client& client, const rmclient::Card& card) {
+  rm::NV0080_CTRL_GPU_GET_CLASSLIST_PARAMS params{};
+  rmclient::Outcome outcome =
+      client.Control(card.device, rm::NV0080_CTRL_CMD_GPU_GET_CLASSLIST, &params, sizeof(params));
+  std::vector<rm::NvU32> classes(params.numClasses);
+  if (outcome.ok()) {
+    params.classList = reinterpret_cast<rm::NvP64>(classes.data());
+    outcome =
+        client.Control(card.device, rm::NV0080_CTRL_CMD_GPU_GET_CLASSLIST, &params, sizeof(params));
+  }
+  if (!outcome.ok()) {
+    return rmclient::CallError(outcome, "asking for the classes of card " + card.bdf);
+  }
+  return classes;
+}
+
+rm::NvU32 FirstOf(std::span<const rm::NvU32> wanted, const std::vector<rm::NvU32>& classes) {
+  const auto found = std::find_if(wanted.begin(), wanted.end(), [&classes](rm::NvU32 cls) {
+    return std::find(classes.begin(), classes.end(), cls) != classes.end();
+  });
+  return found == wanted.end() ? 0 : *found;
+}
+
+template <class Parameters>
+rmclient::Outcome MapMemoryDma(rmclient::Client& client, Parameters params, rm::NvU64* address) {
+  const int error =
+      rmclient::Escape(client.fd(), rm::NV_ESC_RM_MAP_MEMORY_DMA, &params, sizeof(params));
+  *address = params.dmaOffset;
+  return {error, params.status};
+}
+
+}  // namespace
+
+Result<std::uint64_t> MapForCard(rmclient::Client& client, const rmclient::Card& card,
+                                 rm::NvHandle memory, std::size_t length) {
+  rm::NvHandle range = 0;
+  rm::NV_MEMORY_VIRTUAL_ALLOCATION_PARAMS params{};
+  rmclient::Outcome outcome =
+      client.Alloc(card.device, &range, rm::NV01_MEMORY_VIRTUAL, &params, sizeof(params));
+  if (!outcome.ok()) {
+    return rmclient::CallError(outcome, "making a range of addresses of card " + card.bdf);
+  }
+  std::uint64_t address = 0;
+  const auto map = [&](auto params_of_version) {
+    params_of_version.hClient = client.handle();
+    params_of_version.hDevice = card.device;
+    params_of_version.hDma = range;
+    params_of_version.hMemory = memory;
+    params_of_version.length = length;
+    return MapMemoryDma(client, params_of_version, &address);
+  };
+  const bool longer = rm::EscapeAcceptsSize(client.abi(), rm::NV_ESC_RM_MAP_MEMORY_DMA,
+                                            sizeof(rm::NVOS46_PARAMETERS_V580));
+  outcome = longer ? map(rm::NVOS46_PARAMETERS_V580{}) : map(rm::NVOS46_PARAMETERS_V535{});
+  if (!outcome.ok()) {
+    return rmclient::CallError(outcome, "mapping memory for card " + card.bdf);
+  }
+  return address;
+}
+
+Result<WorkQueue> WorkQueue::Make(rmclient::Client& client, const rmclient::Card& card,
+                                  unsigned depth, unsigned runs) {
+  if (runs == 0 || runs > kMostRuns) {
+    return Error{Code::kInvalid, 0, "a launch runs its program 1 to 1024 times", ""};
+  }
+  unsigned entries = 2;
+  while (entries <= depth) {
+    entries *= 2;
+  }
+  const std::size_t length = kRing + entries * (kEntryBytes + MethodBytes(runs));
+  rm::VidmemRequest request;
+  request.size = (length + 0xFFFF) / 0x10000 * 0x10000;
+  rm::NvHandle memory = 0;
+  const rmclient::Outcome outcome = rmclient::AllocVidmem(client, card, &request, &memory);
+  if (!outcome.ok()) {
+    return rmclient::CallError(outcome, "allocating a queue on card " + card.bdf);
+  }
+  Result<rmclient::Mapping> area = rmclient::Mapping::Make(client, card, memory, request.size);
+  if (!area.ok()) {
+    return area.error();
+  }
+  WorkQueue queue(client, std::move(area).value(), entries, runs);
+  const Result<std::uint64_t> address = MapForCard(client, card, memory, request.size);
+  if (!address.ok()) {
+    return address.error();
+  }
+  queue.address_ = *address;
+  CGPU_TRY(queue.MakeObjects(card, memory));
+  return queue;
+}
+
+Result<> WorkQueue::MakeObjects(const rmclient::Card& card, rm::NvHandle memory) {
+  const Result<std::vector<rm::NvU32>> classes = ReadClasses(*client_, card);
+  if (!classes.ok()) {
+    return classes.error();
+  }
+  const rm::NvU32 channel_class = FirstOf(kChannelClasses, *classes);
+  compute_class_ = FirstOf(kComputeClasses, *classes);
+  if (channel_class == 0 || compute_class_ == 0) {
+    return Error{Code::kUnsupported, 0, "card " + card.bdf + " has no channel that is known here",
+                 "cards from Volta to Hopper are known"};
+  }
+  rmclient::Outcome outcome = rmclient::AllocChannelGroup(*client_, card, &group_);
+  rm::ChannelParams params;
+  params.hObjectError = memory;
+  params.gpFifoOffset = address_ + kRing;
+  params.gpFifoEntries = entries_;
+  params.hUserdMemory = memory;
+  params.userdOffset = kUserd;
+  rm::NV_CHANNEL_ALLOC_PARAMS_V610 raw{};
+  rm::NV_CHANNEL_ALLOC_PARAMS_V570 older{};
+  rm::IntoLayout(params, raw);
+  rm::IntoLayout(params, older.v535);
+  if (outcome.ok()) {
+    outcome = client_->abi().branch >= rm::Branch::k610
+                  ? client_->Alloc(group_, &channel_, channel_class, &raw, sizeof(raw))
+                  : client_->Alloc(group_, &channel_, channel_class, &older, sizeof(older));
+  }
+  rm::NvHandle compute = 0;
+  if (outcome.ok()) {
+    outcome = client_->Alloc(channel_, &compute, compute_class_, nullptr, 0);
+  }
+  rm::NVA06C_CTRL_GPFIFO_SCHEDULE_PARAMS_V580 schedule{};
+  schedule.bEnable = 1;
+  if (outcome.ok()) {
+    outcome =
+        client_->Control(group_, rm::NVA06C_CTRL_CMD_GPFIFO_SCHEDULE, &schedule,
+                         rm::ControlSize(client_->abi(), rm::NVA06C_CTRL_CMD_GPFIFO_SCHEDULE));
+  }
+  if (!outcome.ok()) {
+    return rmclient::CallError(outcome, "making a channel on card " + card.bdf);
+  }
+  return {};
+}
+
+void WorkQueue::Store(std::size_t offset, std::uint32_t word) {
+  *reinterpret_cast<volatile std::uint32_t*>(area_.data() + offset) = word;
+}
+
+std::uint32_t WorkQueue::Load(std::size_t offset) const {
+  return *reinterpret_cast<const volatile std::uint32_t*>(area_.data() + offset);
+}
+
+Result<unsigned> WorkQueue::AddProgram(std::span<const std::byte> program) {
+  if (programs_ == kPrograms || program.size() > kProgramBytes) {
+    return Error{Code::kInvalid, 0, "a queue holds 64 programs of 256 bytes", ""};
+  }
+  const std::size_t at = kProgramsAt + programs_ * kSlot;
+  WriteProgram(programs_, program);
+  Store(at + kProgramBytes + kQmdProgramLower, static_cast<std::uint32_t>(address_ + at));
+  Store(at + kProgramBytes + kQmdProgramUpper, static_cast<std::uint32_t>((address_ + at) >> 32));
+  return programs_++;
+}
+
+void WorkQueue::WriteProgram(unsigned number, std::span<const std::byte> program) {
+  const std::size_t at = kProgramsAt + number * kSlot;
+  for (std::size_t i = 0; i < program.size(); ++i) {
+    area_.data()[at + i] = static_cast<unsigned char>(program[i]);
+  }
+}
+
+std::optional<std::uint64_t> WorkQueue::Launch(unsigned program) {
+  if (launched_ - Ended() >= depth()) {
+    return std::nullopt;
+  }
+  const std::size_t slot = launched_ % entries_;
+  const std::size_t methods = kRing + entries_ * kEntryBytes + slot * MethodBytes(runs_);
+  const std::uint64_t qmd = address_ + kProgramsAt + program * kSlot + kProgramBytes;
+  const std::uint64_t semaphore = address_ + kSemaphore;
+  const bool second_form = compute_class_ >= rm::AMPERE_COMPUTE_A;
+  ++launched_;
+  std::size_t end = methods;
+  const auto put = [this, &end](std::initializer_list<std::uint32_t> words) {
+    for (const std::uint32_t word : words) {
+      Store(end, word);
+      end += sizeof(word);
+    }
+  };
+  put({Header(kCompute, kSetObject, 1), compute_class_});
+  for (unsigned run = 0; run < runs_; ++run) {
+    put({Header(kCompute, kSendPcasA, 1), static_cast<std::uint32_t>(qmd >> 8),
+         Header(kCompute, second_form ? kSendSignalingPcas2B : kSendSignalingPcasB, 1),
+         second_form ? kInvalidateCopySchedule : kInvalidateAndSchedule});
+  }
+  put({Header(0, kSemAddrLo, 5), static_cast<std::uint32_t>(semaphore),
+       static_cast<std::uint32_t>(semaphore >> 32), static_cast<std::uint32_t>(launched_),
+       static_cast<std::uint32_t>(launched_ >> 32), kReleaseWfi64});
+  const std::uint64_t words = (end - methods) / sizeof(std::uint32_t);
+  const std::uint64_t entry = (address_ + methods) | words << 42 | std::uint64_t{1} << 41;
+  Store(kRing + slot * kEntryBytes, static_cast<std::uint32_t>(entry));
+  Store(kRing + slot * kEntryBytes + sizeof(std::uint32_t),
+        static_cast<std::uint32_t>(entry >> 32));
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  Store(kUserd + kGpPut, static_cast<std::uint32_t>(launched_ % entries_));
+  return launched_;
+}
+
+// The lower half is enough: no more than `entries_` are under way.
+std::uint64_t WorkQueue::Ended() const {
+  const auto behind = static_cast<std::uint32_t>(launched_) - Load(kSemaphore);
+  return launched_ - behind;
+}
+
+bool WorkQueue::Wait(std::uint64_t launch, std::chrono::milliseconds timeout) const {
+  constexpr std::chrono::microseconds kPause{20};
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  while (Ended() < launch) {
+    if (Fault() != 0 || std::chrono::steady_clock::now() > deadline) {
+      return false;
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+  return true;
+}
+
+rm::NvU32 WorkQueue::Fault() const {
+  return (Load(kNotifier + kStatus) >> 16) == 0 ? 0 : Load(kNotifier + kInfo32);
+}
+
+Result<> WorkQueue::SetTimeslice(std::uint64_t microseconds) {
+  rm::NVA06C_CTRL_TIMESLICE_PARAMS params{microseconds};
+  const rmclient::Outcome outcome =
+      client_->Control(group_, rm::NVA06C_CTRL_CMD_SET_TIMESLICE, &params, sizeof(params));
+  return outcome.ok() ? Result<>() : Result<>(rmclient::CallError(outcome, "setting a time slice"));
+}
+
+}  // namespace cgpu::sim::cuda

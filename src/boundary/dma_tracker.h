@@ -1,0 +1,119 @@
+// Tracks the mappings into GPU address spaces that RM makes itself (NV_ESC_RM_MAP_MEMORY_DMA), and
+// the GPU memory that page tables for them take.
+//
+// A mapping lies in a range: an object of class NV01_MEMORY_VIRTUAL, anywhere in its address space,
+// or NV50_MEMORY_VIRTUAL, a VA range of it. It ends when it is undone and when its range or the
+// memory in it is freed. The driver gives back tables that no mapping needs
+// (NVIDIA/open-gpu-kernel-modules 550.163.01 src/nvidia/src/kernel/mem_mgr/gpu_vaspace.c and
+// src/nvidia/src/libraries/mmu/mmu_walk*.c). A VA range's own tables are charged with the object
+// (TablesOfInterval()). Only where they are for pages of all sizes do they serve all mappings in
+// it; else the tables of mappings are counted beside them.
+//
+// An address space that several ranges lie in has its tables once; under another handle it counts
+// as another.
+//
+// Pure; thread-compatible. A mapping costs O(log n) and about 300 bytes.
+#ifndef CGPU_BOUNDARY_DMA_TRACKER_H_
+#define CGPU_BOUNDARY_DMA_TRACKER_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "boundary/page_tables.h"
+#include "ledger/ledger.h"
+
+namespace cgpu {
+class StateReader;
+class StateWriter;
+}  // namespace cgpu
+
+namespace cgpu::boundary {
+
+// [start, end), not empty.
+struct DmaMapping {
+  std::uint64_t start = 0;
+  std::uint64_t end = 0;
+  bool both = false;          // has tables for small and for big pages
+  ledger::Handle device = 0;  // through which it was made
+  std::uint64_t memory = 0;   // the mapped object's serial number
+  ledger::Handle handle = 0;  // and its handle
+};
+
+// The mappings of one client.
+class DmaTracker {
+ public:
+  DmaTracker(ledger::ClientRef client, ledger::ProcessKey owner) : client_(client), owner_(owner) {}
+
+  [[nodiscard]] ledger::ClientRef client() const { return client_; }
+  [[nodiscard]] ledger::ProcessKey owner() const { return owner_; }
+  [[nodiscard]] bool empty() const { return ranges_.empty(); }
+
+  // Adds a range. `space`: the serial number of the object that identifies the address space on the
+  // GPU; the range's own where that is unknown. `covered`: all tables are charged with the range.
+  void AddRange(ledger::ObjectRef range, std::uint64_t space, ledger::Card card, bool covered);
+
+  // Returns the bytes of tables that the mapping may take beyond the existing ones. `placed`: its
+  // address is known. Returns 0 for an unknown range, where nothing can be mapped.
+  [[nodiscard]] std::uint64_t Need(std::uint64_t range, const DmaMapping& mapping, bool placed);
+  void Add(std::uint64_t range, const DmaMapping& mapping);
+  // Removes mappings. `length` 0: the one that begins at `start`; else all parts of mappings in the
+  // range.
+  void Remove(std::uint64_t range, ledger::Handle device, std::uint64_t start,
+              std::uint64_t length);
+
+  // Forgets the object, which is gone, and no other.
+  void Forget(std::uint64_t object);
+  // Forgets all objects that are gone.
+  template <class IsThere>
+  void Sweep(const IsThere& is_there) {
+    for (const ledger::ObjectRef object : Objects()) {
+      if (!is_there(object)) {
+        Forget(object.serial);
+      }
+    }
+  }
+
+  [[nodiscard]] std::uint64_t Bytes(ledger::Card card) const;
+
+  // Hand-over (state.cc): records within the open one. `cards`: the number of GPUs.
+  void Save(StateWriter& writer) const;
+  void Load(StateReader& reader, ledger::Card cards);
+
+ private:
+  using SpaceKey = std::pair<ledger::Card, std::uint64_t>;
+  using Mappings = std::multimap<std::uint64_t, DmaMapping>;              // by start
+  using Place = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>;  // memory, range, start
+
+  struct Range {
+    ledger::Handle handle = 0;
+    std::uint64_t space = 0;
+    ledger::Card card = 0;
+    bool covered = false;
+    Mappings mappings;
+  };
+  struct Space {
+    PageTables tables;
+    PageTables more;  // of mappings with both kinds of pages: the second kind
+    [[nodiscard]] std::uint64_t Bytes() const;
+  };
+  [[nodiscard]] std::vector<ledger::ObjectRef> Objects() const;
+  void LoadRange(StateReader& reader, ledger::Card cards);
+  void LoadMapping(StateReader& reader);
+  void Count(const Range& range, const DmaMapping& mapping);
+  void Uncount(const Range& range, const DmaMapping& mapping);
+  void Erase(std::uint64_t serial, Range& range, Mappings::iterator mapping);
+
+  ledger::ClientRef client_;
+  ledger::ProcessKey owner_;
+  std::map<std::uint64_t, Range> ranges_;  // by serial number
+  std::map<SpaceKey, Space> spaces_;
+  std::multiset<Place> mapped_in_;
+};
+
+}  // namespace cgpu::boundary
+
+#endif  // CGPU_BOUNDARY_DMA_TRACKER_H_

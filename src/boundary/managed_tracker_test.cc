@@ -1,0 +1,286 @@
+#include "boundary/managed_tracker.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "boundary/managed_tracker_testing.h"
+#include "ledger/ledger.h"
+
+namespace cgpu::boundary {
+namespace {
+
+class ManagedTrackerTest : public ::testing::Test {
+ protected:
+  ManagedTrackerTest() {
+    EXPECT_TRUE(tracker_.SetCards({0}));
+    tracker_.ExpectSpaces();
+  }
+  static AddressRange Piece(std::uint64_t index, std::uint64_t count = 1) {
+    return {kBase + index * 256 * kMib, kBase + (index + count) * 256 * kMib};
+  }
+  // Charges for the thread and process of that number.
+  std::optional<ledger::Card> Charge(Witness witness, int thread, AddressRange range) {
+    const ManagedTracker::Claim claim{witness, 1, 1, range};
+    const auto look = tracker_.BeginLook();
+    const auto full = tracker_.Charge(thread, claim);
+    if (!full && !tracker_.IsKnown(1)) {
+      tracker_.Know(look, claim, {});
+    }
+    return full;
+  }
+  // Settles with the answers of witness 1 and of those that are placed.
+  bool Settle(const AddressRanges& shown, State state = State::kShown) {
+    return SettleAt(tracker_.BeginLook(), shown, state);
+  }
+  bool SettleAt(ManagedTracker::Look look, const AddressRanges& shown,
+                State state = State::kShown) {
+    std::map<Witness, ManagedTracker::Seen> seen;
+    for (const Witness witness : tracker_.Spaces()) {
+      seen[witness] = {state, shown};
+    }
+    bool fits = tracker_.Settle(look, seen);
+    for (const Witness witness : tracker_.Unplaced(look)) {
+      fits = tracker_.Place(look, witness, {state, shown}) && fits;
+    }
+    Resolve({});
+    return fits;
+  }
+  void Resolve(const std::vector<AddressRanges>& files) { AnswerDoubts(tracker_, files); }
+
+  ledger::Ledger ledger_{{1024 * kMib, 512 * kMib}, {8, 64, 8, 8}};
+  ManagedTracker tracker_{ledger_};
+};
+
+TEST_F(ManagedTrackerTest, ChargesBeforeAndSettlesAfter) {
+  ASSERT_EQ(Charge(1, 10, Piece(0)), std::nullopt);
+  const std::uint64_t one = ledger_.Used(0);
+  EXPECT_GT(one, 256 * kMib);
+  // It is not known to be over: while nothing is shown, the charge stays.
+  EXPECT_TRUE(Settle({}));
+  EXPECT_EQ(ledger_.Used(0), one);
+  tracker_.Over(10);
+  EXPECT_EQ(ledger_.Used(0), one) << "no look has settled it";
+  EXPECT_TRUE(Settle({Piece(0)}));
+  EXPECT_EQ(ledger_.Used(0), one);
+  EXPECT_TRUE(Settle({}));
+  EXPECT_EQ(ledger_.Used(0), 0U);
+  EXPECT_TRUE(tracker_.Empty());
+  EXPECT_EQ(tracker_.TakeReleased(), std::vector<Witness>{1});
+}
+
+TEST_F(ManagedTrackerTest, ALookThatBeganBeforeTheEndDoesNotSettle) {
+  ASSERT_EQ(Charge(1, 10, Piece(0)), std::nullopt);
+  const auto look = tracker_.BeginLook();
+  tracker_.Over(10);
+  EXPECT_TRUE(SettleAt(look, {}));
+  EXPECT_GT(ledger_.Used(0), 256 * kMib);
+  EXPECT_TRUE(Settle({}));
+  EXPECT_EQ(ledger_.Used(0), 0U);
+}
+
+TEST_F(ManagedTrackerTest, RefusesWhatDoesNotFit) {
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(Charge(1 + static_cast<Witness>(i), 10 + i, Piece(static_cast<std::uint64_t>(i))),
+              std::nullopt);
+  }
+  const std::uint64_t used = ledger_.Used(0);
+  EXPECT_EQ(Charge(4, 13, Piece(3)), 0U);
+  EXPECT_EQ(ledger_.Used(0), used);
+}
+
+TEST_F(ManagedTrackerTest, WhatAppearsInAKnownAddressSpaceNeedsNoWitnessOfItsOwn) {
+  ASSERT_EQ(Charge(1, 10, Piece(0)), std::nullopt);
+  ASSERT_EQ(Charge(2, 11, Piece(1)), std::nullopt);
+  EXPECT_TRUE(Settle({Piece(0, 2)}));
+  EXPECT_EQ(tracker_.TakeReleased(), std::vector<Witness>{2});
+  EXPECT_EQ(ledger_.Used(0), ManagedBytes({Piece(0, 2)}));
+}
+
+TEST_F(ManagedTrackerTest, ATwinKeepsItsOwn) {
+  ASSERT_EQ(Charge(1, 10, Piece(0)), std::nullopt);
+  EXPECT_TRUE(Settle({Piece(0)}));
+  ASSERT_EQ(Charge(2, 10, Piece(0)), std::nullopt);
+  EXPECT_EQ(ledger_.Used(0), 2 * ManagedBytes({Piece(0)})) << "it may lie elsewhere";
+  tracker_.Over(10);
+  EXPECT_TRUE(Settle({Piece(0)}));
+  EXPECT_EQ(tracker_.Spaces(), (std::vector<Witness>{1, 2}));
+  EXPECT_TRUE(tracker_.TakeReleased().empty());
+  // A mapping that appears in both shows that they are the same.
+  ASSERT_EQ(Charge(3, 10, Piece(1)), std::nullopt);
+  EXPECT_TRUE(Settle({Piece(0, 2)}));
+  EXPECT_EQ(tracker_.Spaces(), std::vector<Witness>{1});
+  EXPECT_EQ(tracker_.TakeReleased(), (std::vector<Witness>{2, 3}));
+  EXPECT_EQ(ledger_.Used(0), ManagedBytes({Piece(0, 2)}));
+}
+
+TEST_F(ManagedTrackerTest, WhatNobodyCanBeAskedForStaysUntilItIsGone) {
+  ASSERT_EQ(Charge(1, 10, Piece(0)), std::nullopt);
+  EXPECT_TRUE(Settle({Piece(0)}));
+  EXPECT_TRUE(Settle({}, State::kHidden));
+  EXPECT_EQ(ledger_.Used(0), ManagedBytes({Piece(0)}));
+  ASSERT_EQ(Charge(2, 10, Piece(1)), std::nullopt);
+  tracker_.Over(10);
+  EXPECT_TRUE(Settle({}, State::kHidden));
+  EXPECT_EQ(ledger_.Used(0), 2 * ManagedBytes({Piece(0)}));
+  EXPECT_TRUE(Settle({}, State::kGone));
+  EXPECT_EQ(ledger_.Used(0), 0U);
+  EXPECT_TRUE(tracker_.Empty());
+}
+
+TEST_F(ManagedTrackerTest, WhatUvmStillHasOfAGoneAddressSpaceStaysCharged) {
+  EXPECT_FALSE(Charge(1, 10, Piece(0, 2)));
+  tracker_.Over(10);
+  EXPECT_TRUE(Settle({Piece(0, 2)}));
+  const auto look = tracker_.BeginLook();
+  EXPECT_TRUE(tracker_.Settle(look, {{1, {State::kGone, {}}}}));
+  EXPECT_TRUE(tracker_.HasDoubts());
+  Resolve({{Piece(0, 2)}});
+  EXPECT_EQ(ledger_.Used(0), ManagedBytes({Piece(0, 2)}));
+  EXPECT_TRUE(tracker_.HasDoubts());
+  EXPECT_TRUE(tracker_.Settle(tracker_.BeginLook(), {{1, {State::kGone, {}}}}));
+  Resolve({});
+  EXPECT_EQ(ledger_.Used(0), 0U);
+  EXPECT_FALSE(tracker_.HasDoubts());
+  EXPECT_EQ(tracker_.TakeReleased(), std::vector<Witness>{1});
+}
+
+// A fork's address space shows the address, but has nothing there in UVM. It must not stand for
+// another that has.
+TEST_F(ManagedTrackerTest, WhatWasGivenBackOnAnothersChargeIsNotGivenBackTwice) {
+  for (const Witness witness : {1U, 2U}) {
+    const ManagedTracker::Claim claim{witness, witness, witness, Piece(0)};
+    const auto before = tracker_.BeginLook();
+    EXPECT_FALSE(tracker_.Charge(static_cast<int>(witness), claim));
+    tracker_.Know(before, claim, {});
+    tracker_.Over(static_cast<int>(witness));
+    EXPECT_TRUE(tracker_.Settle(tracker_.BeginLook(), {{witness, {State::kShown, {Piece(0)}}}}));
+  }
+  const std::vector<AddressRanges> held = {{Piece(0)}};
+  EXPECT_EQ(ledger_.Used(0), 2 * ManagedBytes({Piece(0)}));
+  EXPECT_TRUE(tracker_.Settle(tracker_.BeginLook(), {{1, {State::kGone, {}}}}));
+  Resolve(held);
+  EXPECT_EQ(ledger_.Used(0), ManagedBytes({Piece(0)}));
+  EXPECT_TRUE(tracker_.Settle(tracker_.BeginLook(), {{2, {State::kShown, {}}}}));
+  Resolve(held);
+  EXPECT_EQ(ledger_.Used(0), ManagedBytes({Piece(0)})) << "it lies there still";
+  EXPECT_TRUE(tracker_.Settle(tracker_.BeginLook(), {{2, {State::kShown, {}}}}));
+  Resolve({});
+  EXPECT_EQ(ledger_.Used(0), 0U);
+}
+
+TEST_F(ManagedTrackerTest, NothingIsAskedWhereAThreadIsAboutToMap) {
+  EXPECT_FALSE(Charge(1, 10, Piece(0)));
+  tracker_.Over(10);
+  EXPECT_TRUE(Settle({Piece(0)}));
+  EXPECT_FALSE(tracker_.Charge(11, {2, 2, 2, Piece(0)}));
+  EXPECT_TRUE(tracker_.Settle(tracker_.BeginLook(), {{1, {State::kGone, {}}}}));
+  EXPECT_TRUE(tracker_.HasDoubts());
+  EXPECT_TRUE(tracker_.Doubts().empty());
+}
+
+TEST_F(ManagedTrackerTest, AWatchedMappingIsChargedWhenItAppears) {
+  tracker_.Watch(10, {1, 1, 1, Piece(0)}, {});
+  EXPECT_EQ(ledger_.Used(0), 0U);
+  EXPECT_TRUE(Settle({})) << "nothing came of it yet";
+  EXPECT_TRUE(Settle({Piece(0)}));
+  EXPECT_GT(ledger_.Used(0), 256 * kMib);
+  tracker_.Watch(11, {2, 1, 1, Piece(0, 8)}, {});
+  EXPECT_FALSE(Settle({Piece(0, 8)}));
+  EXPECT_GT(ledger_.Used(0), 2048 * kMib) << "charged all the same";
+}
+
+TEST_F(ManagedTrackerTest, AWatchedMappingWhoseOffsetIsAnAddressInUseIsNone) {
+  ASSERT_EQ(Charge(1, 10, Piece(0)), std::nullopt);
+  EXPECT_TRUE(Settle({Piece(0)}));
+  const ManagedTracker::Claim claim{2, 1, 1, Piece(0, 8)};
+  EXPECT_EQ(tracker_.Counted(claim), AddressRanges{Piece(0)});
+  tracker_.Watch(10, claim, {Piece(0)});
+  tracker_.Over(10);
+  EXPECT_TRUE(Settle({Piece(0)}));
+  EXPECT_EQ(ledger_.Used(0), ManagedBytes({Piece(0)}));
+}
+
+TEST_F(ManagedTrackerTest, LiesOnEveryCardThatIsRegistered) {
+  ASSERT_EQ(Charge(1, 10, Piece(0)), std::nullopt);
+  EXPECT_EQ(ledger_.Used(1), 0U);
+  ASSERT_TRUE(tracker_.SetCards({0, 1}));
+  EXPECT_GT(ledger_.Used(1), 256 * kMib);
+  ASSERT_TRUE(tracker_.SetCards({0}));
+  EXPECT_EQ(ledger_.Used(1), 0U);
+  ASSERT_EQ(Charge(2, 11, Piece(1)), std::nullopt);
+  EXPECT_FALSE(tracker_.SetCards({0, 1})) << "512 MiB and tables do not fit";
+  EXPECT_EQ(ledger_.Used(1), 0U);
+}
+
+TEST_F(ManagedTrackerTest, WithoutASpaceNothingComesOfAMapping) {
+  ManagedTracker tracker(ledger_);
+  tracker.Watch(10, {1, 1, 1, Piece(0)}, {});
+  tracker.Over(10);
+  EXPECT_EQ(tracker.Unsettled(), 0U);
+  EXPECT_EQ(tracker.TakeReleased(), std::vector<Witness>{1});
+}
+
+TEST_F(ManagedTrackerTest, SumsDoNotWrap) {
+  ASSERT_TRUE(tracker_.SetCards({}));
+  constexpr std::uint64_t kTop = std::uint64_t{1} << 56;
+  for (int thread = 0; thread < 300; ++thread) {
+    const auto witness = static_cast<Witness>(thread + 1);
+    ASSERT_EQ(tracker_.Charge(thread, {witness, 1, 1, {4096, kTop}}), std::nullopt) << "on no card";
+  }
+  EXPECT_FALSE(tracker_.SetCards({0})) << "300 times 64 PiB";
+}
+
+// The thread is slow: before it maps anything, the old mapping is unmapped, and that is seen.
+TEST_F(ManagedTrackerTest, WhatWasThereBeforeIsNewOnceItWasGone) {
+  ASSERT_EQ(Charge(1, 10, Piece(0)), std::nullopt);
+  tracker_.Over(10);
+  EXPECT_TRUE(Settle({Piece(0)}));
+  const std::uint64_t one = ledger_.Used(0);
+  ASSERT_GT(one, 0U);
+  tracker_.Watch(11, {2, 1, 1, Piece(0)}, {Piece(0)});
+  EXPECT_TRUE(tracker_.Watches());
+  EXPECT_TRUE(Settle({}));
+  EXPECT_EQ(ledger_.Used(0), 0U);
+  EXPECT_TRUE(Settle({Piece(0)}));
+  EXPECT_EQ(ledger_.Used(0), one);
+}
+
+// A mapping that was moved away and back is not confused with another's at the same address.
+TEST_F(ManagedTrackerTest, AMappingThatComesBackIsNobodyElses) {
+  const auto settle = [&](const AddressRanges& first, const AddressRanges& second) {
+    const auto says = [&](Witness witness) {
+      return ManagedTracker::Seen{State::kShown, witness == 2 ? second : first};
+    };
+    const auto look = tracker_.BeginLook();
+    std::map<Witness, ManagedTracker::Seen> seen;
+    for (const Witness witness : tracker_.Spaces()) {
+      seen[witness] = says(witness);
+    }
+    EXPECT_TRUE(tracker_.Settle(look, seen));
+    for (const Witness witness : tracker_.Unplaced(look)) {
+      EXPECT_TRUE(tracker_.Place(look, witness, says(witness)));
+    }
+  };
+  const AddressRange kept = Piece(5);
+  ASSERT_EQ(Charge(1, 9, kept), std::nullopt);
+  ASSERT_EQ(Charge(1, 10, Piece(0)), std::nullopt);
+  tracker_.Over(9);
+  tracker_.Over(10);
+  settle({Piece(0), kept}, {});
+  settle({kept}, {});                                                 // moved away
+  ASSERT_EQ(tracker_.Charge(20, {2, 2, 2, Piece(0)}), std::nullopt);  // by another process
+  tracker_.Watch(10, {3, 1, 1, Piece(0)}, {});                        // and moved back
+  tracker_.Over(10);
+  tracker_.Over(20);
+  settle({Piece(0), kept}, {Piece(0)});
+  settle({kept}, {Piece(0)});
+  EXPECT_GT(ledger_.Used(0), 512 * kMib) << "the other's is there still";
+}
+
+}  // namespace
+}  // namespace cgpu::boundary

@@ -1,0 +1,139 @@
+#include "boundary/uvm_tracker.h"
+
+namespace cgpu::boundary {
+
+void UvmSpace::AddRange(std::uint64_t base, std::uint64_t length) {
+  ranges_[base] = length;
+}
+
+void UvmSpace::RemoveRange(std::uint64_t base) {
+  const auto range = ranges_.find(base);
+  if (range == ranges_.end()) {
+    return;
+  }
+  for (auto& [card, pieces] : pieces_) {
+    UnmapPieces(card, base, base + range->second);
+  }
+  ranges_.erase(range);
+}
+
+void UvmSpace::PlanPiece(ledger::Card card, std::uint64_t start, std::uint64_t end) {
+  tables_[card].Map(start, end);
+}
+
+void UvmSpace::DropPlan(ledger::Card card, std::uint64_t start, std::uint64_t end) {
+  tables_[card].Unmap(start, end);
+}
+
+void UvmSpace::AddPiece(ledger::Card card, std::uint64_t start, std::uint64_t end, Hold hold) {
+  Use(hold);  // first, so that a removed piece of the same hold does not end it
+  UnmapPieces(card, start, end);
+  pieces_[card][start] = {end, hold};
+}
+
+void UvmSpace::UnmapPieces(ledger::Card card, std::uint64_t start, std::uint64_t end) {
+  auto& pieces = pieces_[card];
+  PageTables& tables = tables_[card];
+  auto piece = pieces.upper_bound(start);
+  if (piece != pieces.begin() && std::prev(piece)->second.end > start) {
+    --piece;
+  }
+  while (piece != pieces.end() && piece->first < end) {
+    const std::uint64_t from = piece->first;
+    const Piece old = piece->second;
+    tables.Unmap(from, old.end);
+    piece = pieces.erase(piece);
+    if (from < start) {
+      Use(old.hold);
+      tables.Map(from, start);
+      pieces[from] = {start, old.hold};
+    }
+    if (end < old.end) {
+      Use(old.hold);
+      tables.Map(end, old.end);
+      piece = pieces.insert_or_assign(end, Piece{old.end, old.hold}).first;
+    }
+    Leave(old.hold);
+  }
+}
+
+void UvmSpace::AddChannel(std::pair<std::uint32_t, std::uint32_t> channel, ledger::Card card,
+                          std::uint64_t start, std::uint64_t end, Hold hold) {
+  RemoveChannel(channel);  // a stale one: the driver has just taken the new
+  Use(hold);
+  channels_[channel] = {card, start, end, hold};
+}
+
+void UvmSpace::RemoveChannel(std::pair<std::uint32_t, std::uint32_t> channel) {
+  const auto found = channels_.find(channel);
+  if (found == channels_.end()) {
+    return;
+  }
+  if (found->second.end > found->second.start) {
+    tables_[found->second.card].Unmap(found->second.start, found->second.end);
+  }
+  Leave(found->second.hold);
+  channels_.erase(found);
+}
+
+void UvmSpace::RemoveVaSpace(ledger::Card card) {
+  UnmapPieces(card, 0, ~std::uint64_t{0});
+  for (const auto& channel : Channels()) {
+    if (channels_[channel].card == card) {
+      RemoveChannel(channel);
+    }
+  }
+  va_spaces_.erase(card);
+}
+
+void UvmSpace::RemoveGpu(ledger::Card card) {
+  RemoveVaSpace(card);
+  gpus_.erase(card);
+}
+
+UvmSpace::Hold UvmSpace::NewHold() {
+  do {
+    ++last_hold_;
+  } while (last_hold_ == 0 || holds_.contains(last_hold_));
+  return last_hold_;
+}
+
+std::uint64_t UvmSpace::Bytes(ledger::Card card) const {
+  const auto tables = tables_.find(card);
+  const std::uint64_t root = va_spaces_.contains(card) ? PageTables::kTableBytes : 0;
+  return root + (tables == tables_.end() ? 0 : tables->second.Bytes());
+}
+
+std::vector<std::pair<std::uint64_t, std::uint64_t>> UvmSpace::Ranges() const {
+  return {ranges_.begin(), ranges_.end()};
+}
+
+std::vector<std::pair<std::uint32_t, std::uint32_t>> UvmSpace::Channels() const {
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> all;
+  all.reserve(channels_.size());
+  for (const auto& [channel, what] : channels_) {
+    all.push_back(channel);
+  }
+  return all;
+}
+
+ledger::Card UvmSpace::CardOfChannel(std::pair<std::uint32_t, std::uint32_t> channel) const {
+  const auto found = channels_.find(channel);
+  return found == channels_.end() ? 0 : found->second.card;
+}
+
+void UvmSpace::Use(Hold hold) {
+  if (hold != 0) {
+    ++holds_[hold];
+  }
+}
+
+void UvmSpace::Leave(Hold hold) {
+  const auto found = holds_.find(hold);
+  if (found != holds_.end() && --found->second == 0) {
+    holds_.erase(found);
+    released_.push_back(hold);
+  }
+}
+
+}  // namespace cgpu::boundary

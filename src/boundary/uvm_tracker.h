@@ -1,0 +1,122 @@
+// Tracks what a container has in UVM's address spaces: one per open file of nvidia-uvm that was
+// initialised.
+//
+// UVM keeps mapped memory alive by references of its own: memory whose handle has been freed stays
+// on the GPU as long as a piece of it is mapped, a channel's buffers as long as the channel is
+// registered (NVIDIA/open-gpu-kernel-modules 550.163.01 kernel-open/nvidia-uvm/uvm_map_external.c
+// and uvm_user_channel.c). Each such reference is a hold here and an export in the ledger. Page
+// tables are counted per space and GPU.
+//
+// Pure data; thread-compatible. Addresses and lengths are bytes; every range [start, end) is not
+// empty and does not wrap.
+#ifndef CGPU_BOUNDARY_UVM_TRACKER_H_
+#define CGPU_BOUNDARY_UVM_TRACKER_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "boundary/page_tables.h"
+#include "ledger/ledger.h"
+
+namespace cgpu {
+class StateReader;
+class StateWriter;
+}  // namespace cgpu
+
+namespace cgpu::boundary {
+
+class UvmSpace {
+ public:
+  using Hold = std::uint32_t;  // the index of its export in the ledger; 0: none
+
+  explicit UvmSpace(ledger::ProcessKey owner) : owner_(owner) {}
+
+  [[nodiscard]] ledger::ProcessKey owner() const { return owner_; }
+
+  // --- Ranges that the tenant made, by their base.
+  void AddRange(std::uint64_t base, std::uint64_t length);
+  // Removes the range and every piece in it, on all GPUs.
+  void RemoveRange(std::uint64_t base);
+  [[nodiscard]] std::size_t ranges() const { return ranges_.size(); }
+
+  // --- Range groups. The driver numbers them, and never names one twice in a space.
+  void AddGroup() { ++groups_; }
+  void RemoveGroup() { groups_ -= groups_ > 0 ? 1 : 0; }
+  [[nodiscard]] std::uint32_t groups() const { return groups_; }
+
+  // --- Pieces mapped into ranges, per GPU. The tables of a new piece are counted before the driver
+  // is asked: PlanPiece(), then AddPiece() with the same arguments or DropPlan().
+  void PlanPiece(ledger::Card card, std::uint64_t start, std::uint64_t end);
+  void DropPlan(ledger::Card card, std::uint64_t start, std::uint64_t end);
+  // Adds a piece; it replaces the parts of other pieces that it covers.
+  void AddPiece(ledger::Card card, std::uint64_t start, std::uint64_t end, Hold hold);
+  void UnmapPieces(ledger::Card card, std::uint64_t start, std::uint64_t end);
+
+  // --- Channels by (client, channel). Their tables are planned as a piece's are.
+  void AddChannel(std::pair<std::uint32_t, std::uint32_t> channel, ledger::Card card,
+                  std::uint64_t start, std::uint64_t end, Hold hold);
+  void RemoveChannel(std::pair<std::uint32_t, std::uint32_t> channel);
+
+  // --- GPUs: registered, and with an address space of the tenant's.
+  void AddGpu(ledger::Card card) { gpus_.insert(card); }
+  void AddVaSpace(ledger::Card card) { va_spaces_.insert(card); }
+  // Removes the pieces and channels on the GPU too.
+  void RemoveVaSpace(ledger::Card card);
+  void RemoveGpu(ledger::Card card);
+  [[nodiscard]] const std::set<ledger::Card>& gpus() const { return gpus_; }
+  [[nodiscard]] const std::set<ledger::Card>& va_spaces() const { return va_spaces_; }
+
+  // Returns a number for a new hold.
+  [[nodiscard]] Hold NewHold();
+  // Returns the holds that no piece and no channel uses any more, each once.
+  [[nodiscard]] std::vector<Hold> TakeReleased() { return std::exchange(released_, {}); }
+
+  // Returns the bytes of page tables on the GPU.
+  [[nodiscard]] std::uint64_t Bytes(ledger::Card card) const;
+
+  // Return everything that a teardown must ask the driver to give back.
+  [[nodiscard]] std::vector<std::pair<std::uint64_t, std::uint64_t>> Ranges() const;
+  [[nodiscard]] std::vector<std::pair<std::uint32_t, std::uint32_t>> Channels() const;
+  [[nodiscard]] ledger::Card CardOfChannel(std::pair<std::uint32_t, std::uint32_t> channel) const;
+
+  // Hand-over (state.cc): records within the open one. No plan is open, and released holds have
+  // been taken. `cards`: the number of GPUs.
+  void Save(StateWriter& writer) const;
+  void Load(StateReader& reader, ledger::Card cards);
+
+ private:
+  struct Piece {
+    std::uint64_t end = 0;
+    Hold hold = 0;
+  };
+  struct Channel {
+    ledger::Card card = 0;
+    std::uint64_t start = 0;
+    std::uint64_t end = 0;  // equal to start: it has no range
+    Hold hold = 0;
+  };
+
+  void LoadPiece(StateReader& reader, ledger::Card cards);
+  void LoadChannel(StateReader& reader, ledger::Card cards);
+  void Use(Hold hold);
+  void Leave(Hold hold);
+
+  ledger::ProcessKey owner_;
+  std::map<std::uint64_t, std::uint64_t> ranges_;  // base to length
+  std::map<ledger::Card, std::map<std::uint64_t, Piece>> pieces_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Channel> channels_;
+  std::map<ledger::Card, PageTables> tables_;
+  std::set<ledger::Card> gpus_;
+  std::set<ledger::Card> va_spaces_;
+  std::map<Hold, std::uint32_t> holds_;  // uses of each
+  std::vector<Hold> released_;
+  Hold last_hold_ = 0;
+  std::uint32_t groups_ = 0;
+};
+
+}  // namespace cgpu::boundary
+
+#endif  // CGPU_BOUNDARY_UVM_TRACKER_H_

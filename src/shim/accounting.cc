@@ -1,0 +1,87 @@
+#include "shim/accounting.h"
+
+#include <sys/eventfd.h>
+
+#include <utility>
+
+#include "boundary/quotas.h"
+#include "shim/records.h"
+
+namespace cgpu::shim {
+namespace {
+
+std::vector<std::uint64_t> LimitsOf(const ShimConfig& config) {
+  std::vector<std::uint64_t> limits;
+  limits.reserve(config.cards.size());
+  for (const CardGrant& card : config.cards) {
+    limits.push_back(card.limit_bytes);
+  }
+  return limits;
+}
+
+}  // namespace
+
+Accounting::Accounting(const ShimConfig& config, const rm::Abi& abi,
+                       std::vector<boundary::CardIds> cards)
+    : ledger(LimitsOf(config), boundary::kContainerQuotas),
+      boundary(abi, std::move(cards), ledger),
+      refusals_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+std::optional<Scheduler::Channels> Accounting::ChannelsOf(std::size_t card, std::uint64_t seen) {
+  const MutexLock lock(mutex);
+  if (ledger.ChannelChanges() == seen) {
+    return std::nullopt;
+  }
+  return Scheduler::Channels{ledger.Channels(static_cast<ledger::Card>(card)),
+                             ledger.ChannelChanges()};
+}
+
+ledger::Counts Accounting::Counts() {
+  const MutexLock lock(mutex);
+  return ledger.Count();
+}
+
+void Accounting::CountRefused(const std::string& what) {
+  const MutexLock lock(mutex);
+  boundary.CountRefused(what);
+  NoteRefusals();
+}
+
+void Accounting::NoteRefusals() {
+  if (noted_ != boundary.refusals()) {
+    noted_ = boundary.refusals();
+    (void)eventfd_write(refusals_.get(), 1);
+  }
+}
+
+std::map<std::string, std::uint64_t> Accounting::Refused() {
+  const MutexLock lock(mutex);
+  return boundary.refused();
+}
+
+void Accounting::ResetRefusals() const {
+  eventfd_t count = 0;
+  (void)eventfd_read(refusals_.get(), &count);
+}
+
+void Accounting::Save(ServerState& state) {
+  const MutexLock lock(mutex);
+  for (std::size_t i = 0; i < state.driver.cards.size(); ++i) {
+    state.driver.cards[i].device_instance = boundary.cards()[i].device_instance;
+  }
+  state.ledger = RecordsOf(ledger);
+  state.boundary = RecordsOf(boundary);
+}
+
+Result<> Accounting::Load(const ServerState& state, const ShimConfig& config) {
+  const MutexLock lock(mutex);
+  CGPU_TRY(LoadRecords(state.ledger, ledger));
+  for (std::size_t i = 0; i < config.cards.size(); ++i) {
+    if (ledger.Limit(static_cast<ledger::Card>(i)) > config.cards[i].card.memory_bytes) {
+      return Error{Code::kInvalid, 0, "its books allow more of a card than the card has", {}};
+    }
+  }
+  return LoadRecords(state.boundary, boundary);
+}
+
+}  // namespace cgpu::shim

@@ -1,0 +1,65 @@
+// The ledger and the boundary of a container, with the one lock around both, and what was refused.
+//
+// The lock is never held while the driver is asked or a file of a GPU is opened or closed. Under it
+// only locks are taken that are held as shortly: the caller table's, the pool's and the like.
+#ifndef CGPU_SHIM_ACCOUNTING_H_
+#define CGPU_SHIM_ACCOUNTING_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/mutex.h"
+#include "base/result.h"
+#include "boundary/boundary.h"
+#include "ledger/ledger.h"
+#include "protocol/config.h"
+#include "rm/abi.h"
+#include "shim/handover.h"
+#include "shim/scheduler.h"
+
+namespace cgpu::shim {
+
+// Thread-safe: the two public members by the public mutex, the methods by themselves.
+class Accounting {
+ public:
+  // `cards` in the order of the grant; `abi` outlives this.
+  Accounting(const ShimConfig& config, const rm::Abi& abi, std::vector<boundary::CardIds> cards);
+
+  Mutex mutex;
+  ledger::Ledger ledger CGPU_GUARDED_BY(mutex);
+  boundary::Boundary boundary CGPU_GUARDED_BY(mutex);
+
+  // Returns the container's channels on a GPU, or nothing (Scheduler::ListChannels).
+  [[nodiscard]] std::optional<Scheduler::Channels> ChannelsOf(std::size_t card, std::uint64_t seen);
+
+  // Returns how much of what the ledger holds.
+  [[nodiscard]] ledger::Counts Counts();
+
+  // Counts a call that was refused before the boundary saw it, or for another reason.
+  void CountRefused(const std::string& what);
+  // Reports what the boundary has refused. Call it after the boundary has counted.
+  void NoteRefusals() CGPU_REQUIRES(mutex);
+  // Returns how often what was refused since the start.
+  [[nodiscard]] std::map<std::string, std::uint64_t> Refused();
+  // Returns a descriptor that is readable when more was refused since the last ResetRefusals().
+  [[nodiscard]] int refusals() const { return refusals_.get(); }
+  void ResetRefusals() const;
+
+  // Hand-over. Load() is for a fresh one and trusts nothing; after an error nothing may use this.
+  // `config`: the predecessor's grant, which the ledger must keep within.
+  void Save(ServerState& state);
+  [[nodiscard]] Result<> Load(const ServerState& state, const ShimConfig& config);
+
+ private:
+  const UniqueFd refusals_;                         // an eventfd
+  std::uint64_t noted_ CGPU_GUARDED_BY(mutex) = 0;  // of the boundary's refusals
+};
+
+}  // namespace cgpu::shim
+
+#endif  // CGPU_SHIM_ACCOUNTING_H_

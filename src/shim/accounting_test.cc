@@ -1,0 +1,118 @@
+#include "shim/accounting.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include "boundary/quotas.h"
+
+namespace cgpu::shim {
+namespace {
+
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+
+ShimConfig OneCard(std::uint64_t limit) {
+  CardGrant grant;
+  grant.card.memory_bytes = 64 * kMiB;
+  grant.limit_bytes = limit;
+  ShimConfig config;
+  config.cards = {grant};
+  return config;
+}
+
+class AccountingTest : public testing::Test {
+ protected:
+  std::unique_ptr<Accounting> Make(const ShimConfig& config) const {
+    return std::make_unique<Accounting>(config, abi_,
+                                        std::vector<boundary::CardIds>(config.cards.size()));
+  }
+  static bool Reported(const Accounting& accounting) {
+    pollfd event{accounting.refusals(), POLLIN, 0};
+    return poll(&event, 1, 0) == 1;
+  }
+  const rm::Abi& abi_ = *rm::FindAbi({550, 163, 1});
+};
+
+TEST_F(AccountingTest, EveryRefusalIsCountedAndReported) {
+  const auto accounting = Make(OneCard(kMiB));
+  EXPECT_FALSE(Reported(*accounting));
+  accounting->CountRefused("one");
+  EXPECT_TRUE(Reported(*accounting));
+  accounting->ResetRefusals();
+  EXPECT_FALSE(Reported(*accounting));
+  accounting->CountRefused("one");
+  accounting->CountRefused("other");
+  EXPECT_TRUE(Reported(*accounting));
+  EXPECT_EQ(accounting->Refused(),
+            (std::map<std::string, std::uint64_t>{{"one", 2}, {"other", 1}}));
+}
+
+TEST_F(AccountingTest, ReportsWhatTheBoundaryRefusesAndNothingElse) {
+  const auto accounting = Make(OneCard(kMiB));
+  const MutexLock lock(accounting->mutex);
+  accounting->NoteRefusals();
+  EXPECT_FALSE(Reported(*accounting));
+  accounting->boundary.CountRefused("one");
+  EXPECT_FALSE(Reported(*accounting));
+  accounting->NoteRefusals();
+  EXPECT_TRUE(Reported(*accounting));
+}
+
+TEST_F(AccountingTest, ChannelsAreListedWhenTheyHaveChanged) {
+  const auto accounting = Make(OneCard(kMiB));
+  std::uint64_t changes = 0;
+  {
+    const MutexLock lock(accounting->mutex);
+    changes = accounting->ledger.ChannelChanges();
+  }
+  EXPECT_FALSE(accounting->ChannelsOf(0, changes).has_value());
+  const auto listed = accounting->ChannelsOf(0, changes + 1);
+  ASSERT_TRUE(listed.has_value());
+  EXPECT_EQ(listed->changes, changes);
+  EXPECT_TRUE(listed->all.empty());
+}
+
+TEST_F(AccountingTest, ASuccessorKnowsLimitsAndRefusals) {
+  const ShimConfig config = OneCard(kMiB);
+  const auto before = Make(config);
+  before->CountRefused("one");
+  ServerState state;
+  {
+    const MutexLock lock(before->mutex);
+    ASSERT_TRUE(before->ledger.SetLimit(0, 2 * kMiB).ok());
+  }
+  before->Save(state);
+  const auto after = Make(config);
+  ASSERT_TRUE(after->Load(state, config).ok());
+  EXPECT_EQ(after->Refused(), before->Refused());
+  const MutexLock lock(after->mutex);
+  EXPECT_EQ(after->ledger.Limit(0), 2 * kMiB);
+}
+
+TEST_F(AccountingTest, TakesNoLedgerThatPassesTheGpu) {
+  const ShimConfig config = OneCard(kMiB);
+  for (const std::uint64_t beyond : {0, 1}) {
+    const auto before = Make(config);
+    ServerState state;
+    {
+      const MutexLock lock(before->mutex);
+      ASSERT_TRUE(before->ledger.SetLimit(0, config.cards[0].card.memory_bytes + beyond).ok());
+    }
+    before->Save(state);
+    EXPECT_EQ(Make(config)->Load(state, config).ok(), beyond == 0);
+  }
+}
+
+TEST_F(AccountingTest, TakesNoStateThatIsNone) {
+  const ShimConfig config = OneCard(kMiB);
+  ServerState good;
+  Make(config)->Save(good);
+  ASSERT_TRUE(Make(config)->Load(good, config).ok());
+  for (std::string ServerState::* part : {&ServerState::ledger, &ServerState::boundary}) {
+    ServerState bad = good;
+    (bad.*part).pop_back();
+    EXPECT_FALSE(Make(config)->Load(bad, config).ok());
+  }
+}
+
+}  // namespace
+}  // namespace cgpu::shim

@@ -1,0 +1,181 @@
+#include "shim/call_steps.h"
+
+#include <cerrno>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "rm/nv_controls.h"
+#include "rm/nv_status.h"
+
+namespace cgpu::shim {
+
+using boundary::Decision;
+
+CallSteps::Outcome CallSteps::Take(Pending& pending) {
+  if (!export_tags_.Prepare(pending)) {
+    return {ENOMEM, false, false};
+  }
+  Decision decision = Decide(pending);
+  int error = decision.error;
+  pending.proceed = decision.action == Decision::Action::kContinue;
+  if (decision.effects.lists_processes) {
+    AnswerOfProcesses(pending.call, decision);
+  }
+  if (decision.action == Decision::Action::kExecute) {
+    if (const auto ready = PrepareDevice(decision); !ready.ok()) {
+      const MutexLock lock(accounting_.mutex);
+      (void)accounting_.boundary.Account(pending.call, decision, EIO);
+      return {EIO, false, false};  // an allocation without a tag
+    }
+    error = ExecuteDecided(pending, decision);
+  }
+  const bool done = error == 0 && boundary::StatusOf(pending.call) == rm::NV_OK;
+  if (decision.effects.makes_space && done) {
+    spaces_.Keep(pending);
+  }
+  export_tags_.Settle(pending, done);
+  recorder_.Call(*pending.caller->process, pending.call, error,
+                 decision.action == Decision::Action::kExecute || pending.proceed);
+  return {error, error == 0 && decision.action != Decision::Action::kFail && !pending.proceed,
+          true};
+}
+
+// Decides; where there is no room, after a look at what has been closed meanwhile.
+Decision CallSteps::Decide(Pending& pending) {
+  const auto decide = [&] {
+    const MutexLock lock(accounting_.mutex);
+    Decision decision = accounting_.boundary.Decide(pending.call);
+    accounting_.NoteRefusals();
+    return decision;
+  };
+  Decision decision = decide();
+  if (decision.over_limit) {
+    reconciler_.ReconcileForCall();
+    decision = decide();
+  }
+  if (decision.over_limit) {
+    const MutexLock lock(accounting_.mutex);
+    accounting_.ledger.CountDenial(*decision.card);
+  }
+  if (decision.effects.makes_space) {
+    if (const auto refused = spaces_.Refuse(pending)) {
+      decision.action = Decision::Action::kAnswer;
+      boundary::SetStatus(pending.call, *refused);
+    }
+  }
+  return decision;
+}
+
+// Executes the call and accounts for it. Returns the errno for the tenant.
+int CallSteps::ExecuteDecided(Pending& pending, Decision& decision) {
+  if (decision.effects.shows_memory) {
+    (void)managed_.Settle();
+  }
+  const auto no_questions = questions_.KeepOut(decision);
+  const auto schedules = CardOfSchedule(pending.call, decision);
+  int error = decision.error;
+  if (schedules &&
+      !scheduler_.BeforeSchedule(*schedules, pending.call.client, pending.call.object)) {
+    boundary::SetStatus(pending.call, rm::NV_ERR_NOT_SUPPORTED);
+    accounting_.CountRefused("a channel that cannot be given its share");
+  } else if (decision.effects.switches_channels) {
+    error = SwitchChannels(pending, *decision.card);
+  } else {
+    error = executor_.Execute(pending);
+  }
+  if (schedules) {
+    scheduler_.AfterSchedule(*schedules);
+  }
+  Account(pending, decision, error);
+  return error;
+}
+
+void CallSteps::Account(Pending& pending, Decision& decision, int error) {
+  std::optional<boundary::Undo> undo;
+  {
+    const MutexLock lock(accounting_.mutex);
+    undo = accounting_.boundary.Account(pending.call, decision, error);
+  }
+  if (decision.effects.frees_objects) {
+    scheduler_.AfterFree();
+  }
+  if (undo) {
+    driver_->Free(pending.file.get(), undo->client, undo->object);
+    const MutexLock lock(accounting_.mutex);
+    accounting_.boundary.Undone(pending.call, decision);
+    accounting_.NoteRefusals();
+  }
+}
+
+void CallSteps::AnswerOfProcesses(boundary::Call& call, const Decision& decision) {
+  if (decision.effects.shows_memory) {
+    (void)managed_.Settle();
+  }
+  std::map<ledger::ProcessKey, std::uint32_t> pids;
+  for (const auto& process : callers_.Processes()) {
+    pids[process->serial] = static_cast<std::uint32_t>(process->ns_pid);
+  }
+  const MutexLock lock(accounting_.mutex);
+  accounting_.boundary.AnswerOfProcesses(call, decision, pids);
+}
+
+// Returns the GPU of the channels that the call schedules, if it does.
+std::optional<ledger::Card> CallSteps::CardOfSchedule(const boundary::Call& call,
+                                                      const Decision& decision) {
+  if (!decision.effects.schedules_channels) {
+    return std::nullopt;
+  }
+  const MutexLock lock(accounting_.mutex);
+  const auto client = accounting_.ledger.FindClient(call.client);
+  return client ? accounting_.ledger.CardOf(client->ref, call.object) : std::nullopt;
+}
+
+// Switches channels for their owner. The driver is asked only for channels that are not off by
+// order; the tenant sees what it asked for.
+int CallSteps::SwitchChannels(Pending& pending, ledger::Card card) {
+  using Params = rm::NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS;
+  boundary::Bytes& bytes = pending.call.nested[0].bytes;
+  const auto asked = boundary::Load<Params>(bytes);
+  std::vector<Scheduler::ChannelName> channels;
+  channels.reserve(asked.numChannels);
+  for (std::size_t i = 0; i < asked.numChannels; ++i) {
+    channels.emplace_back(asked.hClientList[i], asked.hChannelList[i]);
+  }
+  int error = 0;
+  boundary::SetStatus(pending.call, rm::NV_OK);
+  scheduler_.SwitchByOwner(card, channels, asked.bDisable == 0,
+                           [&](const std::vector<std::size_t>& places) {
+                             Params params = asked;
+                             params.numChannels = 0;
+                             for (const std::size_t place : places) {
+                               const std::size_t at = params.numChannels++;
+                               params.hClientList[at] = asked.hClientList[place];
+                               params.hChannelList[at] = asked.hChannelList[place];
+                             }
+                             boundary::Store(bytes, params);
+                             error = executor_.Execute(pending);
+                             return error == 0 && boundary::StatusOf(pending.call) == rm::NV_OK;
+                           });
+  boundary::Store(bytes, asked);
+  return error;
+}
+
+// Opens the GPU that the call is about to use, and tells the boundary its sizes.
+Result<> CallSteps::PrepareDevice(const Decision& decision) {
+  if (!decision.effects.opens_gpu || !decision.card) {
+    return {};
+  }
+  std::uint32_t instance = 0;
+  {
+    const MutexLock lock(accounting_.mutex);
+    instance = accounting_.boundary.cards()[*decision.card].device_instance;
+  }
+  CGPU_TRY(driver_->OpenCard(*decision.card, instance));
+  const boundary::CardSizes figures = driver_->FiguresOf(*decision.card);
+  const MutexLock lock(accounting_.mutex);
+  accounting_.boundary.SetSizes(*decision.card, figures);
+  return {};
+}
+
+}  // namespace cgpu::shim

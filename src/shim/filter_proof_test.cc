@@ -1,0 +1,126 @@
+#include "shim/filter_proof.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <csignal>
+
+#include "shim/testing.h"
+
+namespace cgpu::shim {
+namespace {
+
+// A container with two listeners, whose one process is a child of the test. The child's program is
+// the test's, which an image could have.
+struct World : CallHandler {
+  explicit World(bool prove) : child(fork()) {
+    if (child == 0) {
+      pause();
+      _exit(0);
+    }
+    auto process = std::make_shared<os::Process>();
+    process->tgid = child;
+    process->serial = 1;
+    process->pidfd.reset(static_cast<int>(syscall(SYS_pidfd_open, child, 0)));
+    callers.Adopt({process}, 2);
+    config.id = "0123456789ab";
+    config.prove = prove;
+    proof = std::make_unique<FilterProof>(config, proc.get(), accounting, pool, processes);
+    for (FakeChannel** channel : {&first, &second}) {
+      auto own = std::make_unique<FakeChannel>(fate);
+      *channel = own.get();
+      const auto source = pool.Serve(std::move(own));
+      EXPECT_TRUE(source.ok());
+      sources.push_back(*source);
+    }
+  }
+  void Handle(const SourcePtr& source, const os::Notification& call) override {
+    proof->Take(source, call);
+  }
+  void Run(std::unique_ptr<Pending> /*call*/) override {}
+
+  // Says that the first listener is the child's.
+  void NameChild() { pool.SetProcess(*sources[0], static_cast<unsigned>(child), 0); }
+  // Ends the child by SIGTERM. Returns the signal that has ended it, which may be an earlier one.
+  int EndChild() const {
+    int status = 0;
+    (void)kill(child, SIGTERM);
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    return WTERMSIG(status);
+  }
+  bool Proves(FakeChannel* channel) const {
+    os::Notification call;
+    call.id = 1;
+    channel->Push(call);
+    return channel->Await(call.id).answered;
+  }
+  bool Unproved() const {
+    ServerState state;
+    proof->Save(state);
+    return state.unproved;
+  }
+
+  const pid_t child;
+  const rm::Abi& abi = *rm::FindAbi({550, 163, 1});
+  const UniqueFd proc{open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  Fate fate;
+  FakeLookup callers{fate};
+  WorkerPool pool{*this, proc.get()};
+  ShimConfig config;
+  Accounting accounting{config, abi, {}};
+  ContainerProcesses processes{accounting, callers, pool};
+  std::unique_ptr<FilterProof> proof;
+  FakeChannel* first = nullptr;
+  FakeChannel* second = nullptr;
+  std::vector<SourcePtr> sources;
+};
+
+// Threads of a pool run for as long as its process.
+World& NewWorld(bool prove) {
+  static auto& all = *new std::vector<std::unique_ptr<World>>();
+  return *all.emplace_back(std::make_unique<World>(prove));
+}
+
+TEST(FilterProofTest, WhereNoProofIsDueNobodyIsEnded) {
+  World& world = NewWorld(false);
+  world.NameChild();
+  EXPECT_FALSE(world.proof->Look());
+  EXPECT_EQ(world.EndChild(), SIGTERM);
+}
+
+TEST(FilterProofTest, AProgramOfTheImageWithoutProofIsTheContainersEnd) {
+  World& world = NewWorld(true);
+  EXPECT_TRUE(world.proof->Look()) << "nobody has said yet whose listener it is";
+  EXPECT_TRUE(world.accounting.Refused().empty());
+  world.NameChild();
+  EXPECT_FALSE(world.proof->Look());
+  EXPECT_EQ(world.EndChild(), SIGKILL);
+  EXPECT_EQ(world.accounting.Refused().size(), 1U);
+  EXPECT_FALSE(world.Unproved()) << "the end comes once";
+}
+
+TEST(FilterProofTest, OnlyTheFirstListenersProofCounts) {
+  World& world = NewWorld(true);
+  EXPECT_TRUE(world.Proves(world.second));
+  EXPECT_TRUE(world.Unproved());
+  EXPECT_TRUE(world.proof->Look());
+  EXPECT_TRUE(world.Proves(world.first));
+  EXPECT_FALSE(world.Unproved());
+  world.NameChild();
+  EXPECT_FALSE(world.proof->Look());
+  EXPECT_EQ(world.EndChild(), SIGTERM);
+  EXPECT_TRUE(world.accounting.Refused().empty());
+}
+
+TEST(FilterProofTest, ASuccessorGoesOnWaiting) {
+  World& world = NewWorld(false);
+  ServerState state;
+  state.unproved = true;
+  world.proof->Load(state);
+  EXPECT_TRUE(world.Unproved());
+  EXPECT_TRUE(world.proof->Look());
+  EXPECT_EQ(world.EndChild(), SIGTERM);
+}
+
+}  // namespace
+}  // namespace cgpu::shim

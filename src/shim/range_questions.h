@@ -1,0 +1,76 @@
+// Asks UVM whether managed memory, of an address space that no process uses any more, still lies
+// there.
+//
+// UVM destroys what an address space has while the kernel unmaps it: after its last user is gone. A
+// tenant can delay that, for example by a page of a file system of its own that must be written
+// first. Until then the ranges exist, and so does their memory.
+//
+// No request lists the ranges between two addresses. But UVM refuses an external range wherever any
+// range is (kernel-open/nvidia-uvm/uvm_va_range.c, uvm_va_range_create_external() and
+// uvm_range_tree.c, uvm_range_tree_add(), in 535.104.05 to 595.45.04), and one that could be made
+// is freed at once. Meanwhile no other caller may make a range there: calls that do so wait, and
+// where an mmap has been let through nothing is asked.
+#ifndef CGPU_SHIM_RANGE_QUESTIONS_H_
+#define CGPU_SHIM_RANGE_QUESTIONS_H_
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <shared_mutex>
+#include <vector>
+
+#include "boundary/address_ranges.h"
+#include "boundary/decision.h"
+#include "rm/abi.h"
+#include "shim/accounting.h"
+#include "shim/executor.h"
+#include "shim/uvm_files.h"
+
+namespace cgpu::shim {
+
+// Thread-safe, with a lock of its own that comes before the accounting's.
+class RangeQuestions {
+ public:
+  // Excludes questions while it is held.
+  using NoQuestions = std::shared_lock<std::shared_timed_mutex>;
+
+  // All outlive this.
+  RangeQuestions(const rm::Abi& abi, Accounting& accounting, Executor& executor,
+                 const UvmFiles& files)
+      : abi_(abi), accounting_(accounting), executor_(executor), files_(files) {}
+
+  // Excludes questions while a tenant makes or frees a range, until that is in the accounting.
+  [[nodiscard]] NoQuestions KeepOut() { return NoQuestions(mutex_); }
+  // Excludes them if a call with this decision does so; else holds nothing.
+  [[nodiscard]] NoQuestions KeepOut(const boundary::Decision& decision) {
+    return decision.effects.changes_ranges ? KeepOut() : NoQuestions();
+  }
+
+  // Asks what is left of the ranges in doubt, and takes the rest off the ledger. One settlement of
+  // managed memory at a time. Gives up, and leaves doubts, where a call takes long.
+  void SettleDoubts();
+
+ private:
+  struct KnownFile {
+    std::shared_ptr<UvmFile> file;
+    boundary::AddressRanges known;  // ranges in it that are not managed, by the accounting
+  };
+  void CleanUpMappings();
+  [[nodiscard]] std::vector<KnownFile> KnownFiles();
+  [[nodiscard]] std::optional<std::size_t> CountHolders(const boundary::AddressRange& range,
+                                                        const std::vector<KnownFile>& files,
+                                                        std::size_t* questions);
+  [[nodiscard]] bool HasRange(const UvmFile& file, const boundary::AddressRange& range);
+
+  const rm::Abi& abi_;
+  Accounting& accounting_;
+  Executor& executor_;
+  const UvmFiles& files_;
+  // Shared by calls that put a range into UVM, or are about to; held alone to ask what lies there.
+  // No member is its own.
+  std::shared_timed_mutex mutex_;
+};
+
+}  // namespace cgpu::shim
+
+#endif  // CGPU_SHIM_RANGE_QUESTIONS_H_
