@@ -290,7 +290,7 @@ class Cluster:
 
     # --- use
     def kubectl(self, *words, text=None, ok=True):
-        """What it prints; with `ok=False` the finished process."""
+        """Returns the output; with `ok=False` the finished process."""
         done = subprocess.run(
             [self._kube, "kubectl", "--kubeconfig", self.keys.path("admin.conf"), *words],
             input=text, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

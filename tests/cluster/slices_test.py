@@ -87,7 +87,7 @@ class Sliced:
                            self.node.name, "--verify-key", self.cluster.keys.path("decisions.pub"))
 
     def decision(self, pod):
-        """What is written on the pod."""
+        """The decision that is written on the pod."""
         text = self.cluster.get("pod", pod)["metadata"]["annotations"]["cgpu.dev/decision"]
         return json.loads(text.rsplit(" ", 1)[0])
 
