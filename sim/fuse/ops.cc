@@ -78,7 +78,8 @@ struct FuseOps::Impl {
   }
 
   static void Init(void* /*server*/, fuse_conn_info* connection) {
-    connection->want &= ~(FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE);
+    connection->want &=
+        ~unsigned{FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE};
     // A burst of closes must not wait for earlier ones to be answered.
     connection->max_background = 4096;
     connection->congestion_threshold = 3072;

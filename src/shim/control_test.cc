@@ -75,6 +75,8 @@ class ControlTest : public testing::Test {
 TEST_F(ControlTest, ALimitIsThatOfOneGpuOrOfAll) {
   EXPECT_TRUE(control_.SetLimit(kSecond, 8 * kMiB).ok());
   EXPECT_EQ(Limits(), (std::vector<std::uint64_t>{kLimit, 8 * kMiB}));
+  EXPECT_TRUE(control_.SetLimit(kFirst, 4 * kMiB).ok());
+  EXPECT_EQ(Limits(), (std::vector<std::uint64_t>{4 * kMiB, 8 * kMiB}));
   EXPECT_TRUE(control_.SetLimit("*", 16 * kMiB).ok());
   EXPECT_EQ(Limits(), (std::vector<std::uint64_t>{16 * kMiB, 16 * kMiB}));
 }

@@ -235,5 +235,20 @@ TEST_F(ManagedMemoryTest, ASuccessorSettlesWhatWasBegun) {
   }
 }
 
+// The witness of a process that is gone stays unknown, and its number is not used again.
+TEST_F(ManagedMemoryTest, ASuccessorUsesNoNumberAgain) {
+  ASSERT_TRUE(Begin(4 * kMiB));
+  ServerState state;
+  shim_->accounting.Save(state);
+  shim_->managed.Save(state);
+  ASSERT_EQ(state.witnesses.size(), 1U);
+  const auto used = state.witnesses[0].number;
+  state.witnesses.clear();
+  shim_ = std::make_unique<Shim>(*this);
+  ASSERT_TRUE(shim_->accounting.Load(state, config_).ok());
+  shim_->managed.TakeOver(state, {});
+  EXPECT_GT(ClaimOf(kMiB).witness, used);
+}
+
 }  // namespace
 }  // namespace cgpu::shim

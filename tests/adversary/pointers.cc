@@ -126,10 +126,14 @@ int Unwritable(const std::vector<std::string>& args) {
   return 0;
 }
 
-// vanishing [MIB]: another thread takes the parameters' page away and puts it back all the time.
+// vanishing [MIB]: another thread takes the parameters' page away and puts it back all the time. It
+// goes on for longer where that thread, which may be off the processor, let too few calls succeed,
+// until there is no more memory.
 int Vanishing(const std::vector<std::string>& args) {
   const std::uint64_t wanted = Number(args, 0, 16384);
   constexpr std::uint64_t kStep = 16;
+  constexpr std::uint64_t kEnough = 2048;
+  constexpr std::uint64_t kLonger = 16;
   Client client = MakeClient();
   std::byte* page = Pages(kArena, 1, PROT_READ | PROT_WRITE);
   std::atomic<bool> stop = false;
@@ -150,11 +154,16 @@ int Vanishing(const std::vector<std::string>& args) {
   });
   std::uint64_t done = 0;
   std::uint64_t faults = 0;
-  for (std::uint64_t turn = 0; turn * kStep < wanted; ++turn) {
+  bool full = false;
+  const auto goes_on = [&](std::uint64_t asked) {
+    return asked < wanted || (!full && done * kStep < kEnough && asked < kLonger * wanted);
+  };
+  for (std::uint64_t turn = 0; goes_on(turn * kStep); ++turn) {
     auto alloc = AllocOf(client, client.next++, kArena);
     const int error = Plainly(client.ctl, rm::NV_ESC_RM_ALLOC, &alloc, sizeof(alloc));
     done += Verdict(error, alloc.status)[0] == 'd' ? 1 : 0;
     faults += Verdict(error, alloc.status)[0] == 'f' ? 1 : 0;
+    full = full || alloc.status == rm::NV_ERR_NO_MEMORY;
   }
   stop = true;
   flipper.join();
