@@ -1,6 +1,5 @@
 // cgpu-scheduler: an extender of kube-scheduler that decides which GPUs of a node a pod gets
 // (kube/extender.h).
-#define CPPHTTPLIB_OPENSSL_SUPPORT
 #include <httplib.h>
 #include <openssl/ssl.h>
 
