@@ -43,6 +43,13 @@ T ReadVolatile(const volatile unsigned char* from) {
   return value;
 }
 
+// Returns where the driver writes next. What it wrote before is seen by what is read after this.
+rm::NvU32 LoadPut(volatile unsigned char* header) {
+  auto* const put =
+      const_cast<unsigned char*>(header) + offsetof(rm::NV_EVENT_BUFFER_HEADER, recordPut);
+  return std::atomic_ref(*reinterpret_cast<rm::NvU32*>(put)).load(std::memory_order_acquire);
+}
+
 }  // namespace
 
 Result<SwitchLog> SwitchLog::Make(Client& client, const Card& card) {
@@ -95,8 +102,7 @@ Result<SwitchLog> SwitchLog::Make(Client& client, const Card& card) {
 
 SwitchLog::News SwitchLog::Read() {
   News news;
-  const auto put = ReadVolatile<rm::NV_EVENT_BUFFER_HEADER>(header_.data()).recordPut % kRecords;
-  std::atomic_thread_fence(std::memory_order_acquire);
+  const auto put = LoadPut(header_.data()) % kRecords;
   for (; next_ != put; next_ = (next_ + 1) % kRecords) {
     const auto record = ReadVolatile<Record>(records_.data() + next_ * sizeof(Record));
     if (record.payload.seqno != sequence_) {

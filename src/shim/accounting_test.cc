@@ -90,7 +90,7 @@ TEST_F(AccountingTest, ASuccessorKnowsLimitsAndRefusals) {
 
 TEST_F(AccountingTest, TakesNoLedgerThatPassesTheGpu) {
   const ShimConfig config = OneCard(kMiB);
-  for (const std::uint64_t beyond : {0, 1}) {
+  for (const std::uint64_t beyond : {0U, 1U}) {
     const auto before = Make(config);
     ServerState state;
     {
