@@ -2,6 +2,7 @@
 #include <cmath>
 #include <map>
 #include <tuple>
+#include <utility>
 
 #include "placement/fit.h"
 #include "placement/policy.h"
@@ -137,8 +138,9 @@ std::vector<Typical> TypicalOf(const std::vector<Request>& requests, unsigned pe
   for (auto& [name, typical] : counts) {
     all.push_back(std::move(typical));
   }
-  std::stable_sort(all.begin(), all.end(),
-                   [](const Typical& a, const Typical& b) { return a.weight > b.weight; });
+  std::sort(all.begin(), all.end(), [&](const Typical& a, const Typical& b) {
+    return std::pair(-a.weight, key(a.request)) < std::pair(-b.weight, key(b.request));
+  });
   const double enough = static_cast<double>(requests.size()) * percent / 100;
   double sum = 0;
   std::size_t taken = 0;

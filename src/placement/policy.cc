@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "placement/fit.h"
 
@@ -27,8 +28,9 @@ std::vector<std::uint32_t> Best(const Node& node, const Request& request, Key ke
       fitting.push_back(i);
     }
   }
-  std::stable_sort(fitting.begin(), fitting.end(),
-                   [&](std::uint32_t a, std::uint32_t b) { return key(a) < key(b); });
+  std::sort(fitting.begin(), fitting.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return std::pair(key(a), a) < std::pair(key(b), b);
+  });
   fitting.resize(std::min<std::size_t>(fitting.size(), request.gpus));
   return fitting;
 }
