@@ -7,8 +7,8 @@
 //                        # "refuse" does not run it
 //   mode: cgpu           # "cgpu" holds containers to their slices; "share" only counts them:
 //                        # containers see whole GPUs, and must obey their environment
-//   kubernetes: false    # "true": containers of pods have what cgpu-scheduler has decided, whatever
-//                        # their environment says
+//   kubernetes: false    # "true": a container of a pod has what cgpu-scheduler has decided,
+//                        # whatever its environment says
 //   group: cgpu          # its members may have slices of their own, beside root
 //   audit: 60            # seconds between two lines of cgpud's log about one container and
 //                        # one kind of refused call; "off" for none
