@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "kube/names.h"
 
@@ -62,7 +63,7 @@ TEST(Pod, RefusesAmountsThatAreNoWholeNumbers) {
   for (const Json& amount :
        {Json("1.5"), Json("500m"), Json("1Gi"), Json(""), Json("-1"), Json(-1), Json(1.5),
         Json(true), Json("99999999999999999999"), Json("2000k"), Json(1'000'001)}) {
-    const auto pod = ReadPod(Pod({Container("a", {{kMemory, amount}})}).dump());
+    const auto pod = ReadPod(Pod(Json::array({Container("a", {{kMemory, amount}})})).dump());
     ASSERT_FALSE(pod.ok()) << amount;
     EXPECT_EQ(pod.error().what, "aliyun.com/gpu-mem of container a is " + amount.dump() +
                                     ", which is no whole number");
@@ -84,14 +85,14 @@ TEST(Pod, AsksForWhatRunsTogether) {
   Json sidecar = Container("side", {{kMemory, "2"}});
   sidecar["restartPolicy"] = "Always";
   const Json last = Container("last", {{kMemory, "4"}});
-  const auto sum = [&](Json inits, Json containers) {
-    return RequestOf(
-               *ReadPod(Pod(std::move(containers), {{"spec", {{"initContainers", inits}}}}).dump()))
+  using List = std::vector<Json>;
+  const auto sum = [&](const List& inits, const List& containers) {
+    return RequestOf(*ReadPod(Pod(containers, {{"spec", {{"initContainers", inits}}}}).dump()))
         .memory;
   };
   const Json a = Container("a", {{kMemory, "3"}});
   const Json b = Container("b", {{kMemory, "1"}});
-  EXPECT_EQ(sum(Json::array(), {a, b}), 4U);
+  EXPECT_EQ(sum({}, {a, b}), 4U);
   EXPECT_EQ(sum({init}, {a, b}), 9U);
   EXPECT_EQ(sum({init, sidecar}, {a, b}), 9U);
   EXPECT_EQ(sum({sidecar, init}, {a, b}), 11U);
