@@ -26,13 +26,27 @@ constexpr std::size_t kShortId = 12;
 // The scheduler's decision comes to the node by another way than the pod, and may come after it.
 constexpr std::chrono::seconds kDecisionTimeout{30};
 
+// Returns the annotation by which one of the two container engines says a thing; "": there is none.
+std::string AnnotationOf(const CreationRequest& request, std::string_view containerd,
+                         std::string_view crio) {
+  for (const auto& [name, value] : request.annotations) {
+    if (name == containerd || name == crio) {
+      return value;
+    }
+  }
+  return "";
+}
+
+// Returns the name of a pod's container; empty: it is of no pod.
+std::string ContainerOf(const CreationRequest& request) {
+  return AnnotationOf(request, "io.kubernetes.cri.container-name", "io.kubernetes.container.name");
+}
+
 // Returns what `cgpu ps` calls it: a pod's container by its name, another by the id that its
 // container engine shows.
 std::string StemFor(const CreationRequest& request) {
-  for (const auto& [name, value] : request.annotations) {
-    if (name == "io.kubernetes.cri.container-name" || name == "io.kubernetes.container.name") {
-      return value;
-    }
+  if (std::string name = ContainerOf(request); !name.empty()) {
+    return name;
   }
   const bool hex = IsId(request.engine_id.substr(0, kShortId));
   return hex ? request.engine_id.substr(0, kShortId) : request.engine_id;
@@ -67,16 +81,6 @@ Result<SliceRequest> RequestOfCommand(const CommandRequest& command,
   return wanted;
 }
 
-std::string AnnotationOf(const CreationRequest& request, std::string_view containerd,
-                         std::string_view crio) {
-  for (const auto& [name, value] : request.annotations) {
-    if (name == containerd || name == crio) {
-      return value;
-    }
-  }
-  return "";
-}
-
 // Returns the uid of the pod whose container it is; empty: of none. Container engines say so.
 std::string PodOf(const CreationRequest& request) {
   return AnnotationOf(request, "io.kubernetes.cri.sandbox-uid", "io.kubernetes.pod.uid");
@@ -85,8 +89,7 @@ std::string PodOf(const CreationRequest& request) {
 // Returns what the scheduler has decided for the container. kNotFound: nothing of a GPU.
 Result<SliceRequest> RequestOfPod(const CreationRequest& request, const std::string& pod) {
   CGPU_ASSIGN_OR_RETURN(const auto grant, WaitForPodGrant(pod, kDecisionTimeout));
-  const std::string name =
-      AnnotationOf(request, "io.kubernetes.cri.container-name", "io.kubernetes.container.name");
+  const std::string name = ContainerOf(request);
   const auto part = grant.containers.find(name);
   if (part == grant.containers.end()) {
     return Error{Code::kNotFound, 0, "the container " + name + " has no part of its pod's GPUs",

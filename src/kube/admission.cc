@@ -4,6 +4,8 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "kube/base64.h"
+#include "kube/json.h"
 #include "kube/names.h"
 #include "kube/pod.h"
 
@@ -14,17 +16,6 @@ using Json = nlohmann::json;
 
 constexpr char kDefaultScheduler[] = "default-scheduler";  // what the API server fills in
 constexpr int kForbidden = 403;
-
-const Json& At(const Json& object, const char* name) {
-  static const Json none;
-  const auto found = object.is_object() ? object.find(name) : object.end();
-  return found == object.end() ? none : *found;
-}
-
-std::string TextAt(const Json& object, const char* name) {
-  const Json& value = At(object, name);
-  return value.is_string() ? value.get<std::string>() : "";
-}
 
 Result<> CheckSize(const PodAsk& pod, const AdmissionRules& rules) {
   const placement::Request request = RequestOf(pod);
@@ -73,24 +64,6 @@ Result<> Judge(const Json& object, const AdmissionRules& rules, Json& patch) {
     patch.push_back({{"op", "add"}, {"path", "/spec/schedulerName"}, {"value", rules.scheduler}});
   }
   return {};
-}
-
-// Returns the text in base64 (RFC 4648), as the API server wants a patch.
-std::string Base64(const std::string& text) {
-  constexpr std::string_view kLetters =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); i += 3) {
-    const std::size_t count = std::min<std::size_t>(3, text.size() - i);
-    std::uint32_t bits = 0;
-    for (std::size_t k = 0; k < 3; ++k) {
-      bits = bits << 8 | (k < count ? static_cast<unsigned char>(text[i + k]) : 0U);
-    }
-    for (std::size_t k = 0; k < 4; ++k) {
-      out += k <= count ? kLetters[bits >> (18 - 6 * k) & 63U] : '=';
-    }
-  }
-  return out;
 }
 
 }  // namespace

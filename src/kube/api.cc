@@ -136,6 +136,10 @@ Result<Access> ReadKubeconfig(const std::string& path) {
   }
 }
 
+Result<Access> FindAccess(const std::string& kubeconfig) {
+  return kubeconfig.empty() ? AccessInPod() : ReadKubeconfig(kubeconfig);
+}
+
 // One request: its handle, its headers and what takes the answer.
 struct Api::Request {
   std::unique_ptr<CURL, Cleanup> curl{curl_easy_init()};

@@ -28,6 +28,8 @@ struct Access {
 [[nodiscard]] Result<Access> AccessInPod();
 // Reads a kubeconfig file: its current context, with names of files.
 [[nodiscard]] Result<Access> ReadKubeconfig(const std::string& path);
+// Returns the access by this file; without a name, that of a pod.
+[[nodiscard]] Result<Access> FindAccess(const std::string& kubeconfig);
 
 class Api {
  public:

@@ -7,6 +7,8 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "kube/base64.h"
+
 namespace cgpu::kube {
 namespace {
 
@@ -165,10 +167,7 @@ std::string EncodeDecision(const Decision& decision, const Key& key) {
         {{"name", one.name}, {"memory", one.memory}, {"compute", one.compute}});
   }
   const std::string text = json.dump();
-  const std::string signature = key.Sign(text);
-  std::array<unsigned char, kBase64 + 1> base64{};
-  (void)EVP_EncodeBlock(base64.data(), Bytes(signature), static_cast<int>(signature.size()));
-  return text + " " + std::string(base64.begin(), base64.end() - 1);
+  return text + " " + Base64(key.Sign(text));
 }
 
 Result<Decision> PeekDecision(std::string_view text) {

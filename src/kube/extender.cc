@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "kube/json.h"
 #include "kube/names.h"
 
 namespace cgpu::kube {
@@ -43,11 +44,6 @@ std::string ErrorBody(const std::string& what) {
   return Json{{"Error", what}}.dump();
 }
 
-std::string TextAt(const Json& json, const char* name) {
-  const auto found = json.is_object() ? json.find(name) : json.end();
-  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
 }  // namespace
 
 std::string Extender::Filter(std::string_view body) {
@@ -79,16 +75,20 @@ std::string Extender::Prioritize(std::string_view body) {
   if (!question.ok()) {
     return scores.dump();
   }
-  const MutexLock lock(mutex_);
   int best = 1;
-  for (const std::string& node : question->nodes) {
-    best = std::max(best, state_.Score(question->pod, node));
+  std::vector<int> of_nodes;
+  {
+    const MutexLock lock(mutex_);
+    for (const std::string& node : question->nodes) {
+      of_nodes.push_back(state_.Score(question->pod, node));
+      best = std::max(best, of_nodes.back());
+    }
   }
   // The best stand out however little they are better: there are few steps.
-  for (const std::string& node : question->nodes) {
-    const int score = state_.Score(question->pod, node);
+  for (std::size_t i = 0; i < of_nodes.size(); ++i) {
+    const int score = of_nodes[i];
     scores.push_back(
-        {{"Host", node},
+        {{"Host", question->nodes[i]},
          {"Score", score == best ? kMaxExtenderScore : score * (kMaxExtenderScore - 1) / best}});
   }
   return scores.dump();

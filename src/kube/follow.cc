@@ -6,6 +6,8 @@
 #include <set>
 #include <thread>
 
+#include "kube/json.h"
+
 namespace cgpu::kube {
 namespace {
 
@@ -14,11 +16,6 @@ using Json = nlohmann::json;
 constexpr char kPage[] = "limit=500";  // objects of a list in one answer
 constexpr std::chrono::milliseconds kFirstPause{100};
 constexpr std::chrono::milliseconds kLongestPause{10'000};
-
-std::string TextAt(const Json& json, const char* name) {
-  const auto found = json.is_object() ? json.find(name) : json.end();
-  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
-}
 
 class Following {
  public:

@@ -2,17 +2,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include "kube/json.h"
 #include "kube/names.h"
 
 namespace cgpu::kube {
 namespace {
 
 using Json = nlohmann::json;
-
-std::string TextAt(const Json& object, const char* name) {
-  const auto found = object.is_object() ? object.find(name) : object.end();
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
 
 }  // namespace
 

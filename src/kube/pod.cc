@@ -4,6 +4,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "kube/json.h"
 #include "kube/names.h"
 
 namespace cgpu::kube {
@@ -12,18 +13,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::uint32_t kMost = 1'000'000;  // GiB, percent or GPUs: more is a slip of the pen
-
-// Returns the member of an object, or an empty one.
-const Json& At(const Json& object, const char* name) {
-  static const Json none;
-  const auto found = object.is_object() ? object.find(name) : object.end();
-  return found == object.end() ? none : *found;
-}
-
-std::string TextAt(const Json& object, const char* name) {
-  const Json& value = At(object, name);
-  return value.is_string() ? value.get<std::string>() : "";
-}
 
 // Reads a quantity of Kubernetes that is a whole number: 8, "8" or "8k" ("Quantity" in
 // apimachinery/pkg/api/resource/quantity.go has more forms; the API server turns those into these).

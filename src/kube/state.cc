@@ -27,8 +27,9 @@ std::vector<std::uint32_t> IndexesOf(const NodeInfo& node, const Decision& decis
 }  // namespace
 
 void ClusterState::SetNode(const NodeInfo& info) {
-  NodeState& node = nodes_[info.name];
-  if (node.holders.empty()) {
+  const auto [found, is_new] = nodes_.try_emplace(info.name);
+  NodeState& node = found->second;
+  if (is_new) {
     for (const auto& [uid, holder] : holders_) {
       if (holder.decision.node == info.name) {
         node.holders.insert(uid);

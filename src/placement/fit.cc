@@ -6,8 +6,7 @@ namespace cgpu::placement {
 namespace {
 
 Lack LackOfNode(const Node& node, const Request& request) {
-  if (!request.models.empty() &&
-      std::find(request.models.begin(), request.models.end(), node.model) == request.models.end()) {
+  if (!HasModel(node, request)) {
     return Lack::kModel;
   }
   if (node.cpu_free < request.cpu) {

@@ -23,16 +23,8 @@ bool Fits(const Gpu& gpu, const Request& request) {
 }
 
 Gpu After(Gpu gpu, const Request& request) {
-  gpu.memory_used += request.whole ? gpu.memory : request.memory;
-  gpu.compute_used += request.whole ? kWholeCompute : request.compute;
-  ++gpu.slices;
-  gpu.whole = request.whole;
+  Take(gpu, request);
   return gpu;
-}
-
-bool HasModel(const Node& node, const Request& request) {
-  return request.models.empty() || std::find(request.models.begin(), request.models.end(),
-                                             node.model) != request.models.end();
 }
 
 // How one typical request finds a node.

@@ -56,6 +56,12 @@ struct Request {
   bool operator==(const Request&) const = default;
 };
 
+// Returns true if the node's GPUs are of a model that will do.
+[[nodiscard]] bool HasModel(const Node& node, const Request& request);
+
+// Takes what `request` asks of one GPU, which it fits on.
+void Take(Gpu& gpu, const Request& request);
+
 // Takes what `request` asks of the GPUs with these indexes, which it fits on, and gives it back.
 void Take(Node& node, const Request& request, const std::vector<std::uint32_t>& gpus);
 void GiveBack(Node& node, const Request& request, const std::vector<std::uint32_t>& gpus);

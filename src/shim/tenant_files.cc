@@ -65,13 +65,13 @@ Result<std::optional<boundary::File>> TenantFiles::LookAt(const os::Caller& call
 }
 
 Result<TenantFiles::Taken> TenantFiles::Take(const os::Caller& caller, int number) {
-  const Error foreign{Code::kInvalid, ENOTTY, "not a file of a GPU", {}};
+  const auto foreign = [] { return Error{Code::kInvalid, ENOTTY, "not a file of a GPU", {}}; };
   os::UsualNumbers& usual = caller.process->usual;
   const bool trusted = usual.Contains(number) && !wary_.load(std::memory_order_relaxed);
   if (!trusted) {
     CGPU_ASSIGN_OR_RETURN(const auto known, LookAt(caller, number));
     if (!known) {
-      return foreign;
+      return foreign();
     }
   }
   CGPU_ASSIGN_OR_RETURN(auto file, caller.TakeFd(number));
@@ -84,7 +84,7 @@ Result<TenantFiles::Taken> TenantFiles::Take(const os::Caller& caller, int numbe
       (void)fcntl(file.release(), F_SETFD, 0);
     }
     Discard(std::move(file));
-    return foreign;
+    return foreign();
   }
   if (os::IsSpare(file.get())) {
     return Error{Code::kExhausted, EMFILE, "no room for another descriptor", {}};

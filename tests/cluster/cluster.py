@@ -9,8 +9,8 @@ One binary (build_kube.sh) is etcd, the API server, the controllers, the schedul
 kubectl; containerd, runc and the CNI plugins are Debian's. The image is the one of tests/engines.
 The processes write their logs to FOLDER/logs; __exit__ shows the ends of them where a test fails.
 
-What a cluster needs on a machine without systemd, without CAP_SYS_RESOURCE and without a registry
-stands where it is set.
+Some settings are there because the machine may lack systemd, CAP_SYS_RESOURCE and a registry. Each
+of them says so where it is set.
 """
 import http.client
 import json

@@ -21,6 +21,7 @@
 #include "kube/gpus.h"
 #include "kube/names.h"
 #include "kube/pod.h"
+#include "os/end_signals.h"
 
 namespace cgpu::kube {
 namespace {
@@ -130,9 +131,7 @@ class Grants {
 };
 
 Result<> Serve(const Options& options, const std::atomic<bool>& stop) {
-  CGPU_ASSIGN_OR_RETURN(const auto access, options.kubeconfig.empty()
-                                               ? AccessInPod()
-                                               : ReadKubeconfig(options.kubeconfig));
+  CGPU_ASSIGN_OR_RETURN(const auto access, FindAccess(options.kubeconfig));
   CGPU_ASSIGN_OR_RETURN(const auto pem, ReadFile(options.key_file));
   CGPU_ASSIGN_OR_RETURN(auto key, Key::ReadPublic(pem));
   CGPU_ASSIGN_OR_RETURN(const auto node, FindNode(options.node));
@@ -165,11 +164,7 @@ int main(int argc, char** argv) {
   if (const auto status = app.ParseOrPrint(argc, argv)) {
     return *status;
   }
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  const sigset_t signals = cgpu::os::BlockEndSignals();
   std::atomic<bool> stop{false};
   std::thread waits([&] {
     int signal = 0;

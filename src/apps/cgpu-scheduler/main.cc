@@ -18,6 +18,7 @@
 #include "kube/api.h"
 #include "kube/extender.h"
 #include "kube/follow.h"
+#include "os/end_signals.h"
 
 namespace cgpu::kube {
 namespace {
@@ -160,23 +161,17 @@ class Webhook {
   std::thread thread_;
 };
 
-// Waits for SIGTERM or SIGINT, which all threads block, or until `stop`. Lets assumptions expire
+// Waits for one of these signals, which all threads block, or until `stop`. Lets assumptions expire
 // meanwhile.
-void WaitForEnd(Extender& extender, const std::atomic<bool>& stop) {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
+void WaitForEnd(const sigset_t& signals, Extender& extender, const std::atomic<bool>& stop) {
   constexpr timespec kSecond{1, 0};
   while (!stop && sigtimedwait(&signals, nullptr, &kSecond) < 0) {
     extender.Expire(Clock::now());
   }
 }
 
-Result<> Serve(const Options& options) {
-  CGPU_ASSIGN_OR_RETURN(const auto access, options.kubeconfig.empty()
-                                               ? AccessInPod()
-                                               : ReadKubeconfig(options.kubeconfig));
+Result<> Serve(const Options& options, const sigset_t& ends_by) {
+  CGPU_ASSIGN_OR_RETURN(const auto access, FindAccess(options.kubeconfig));
   CGPU_ASSIGN_OR_RETURN(const auto pem, ReadFile(options.key_file));
   CGPU_ASSIGN_OR_RETURN(auto key, Key::ReadPrivate(pem));
   const Api api(access);
@@ -193,7 +188,7 @@ Result<> Serve(const Options& options) {
   }
   std::atomic<bool> stop{false};
   std::thread ends([&] {
-    WaitForEnd(extender, stop);
+    WaitForEnd(ends_by, extender, stop);
     server.stop();
   });
   const bool served = server.listen(options.address.c_str(), static_cast<int>(options.port));
@@ -235,13 +230,8 @@ int main(int argc, char** argv) {
   if (const auto status = app.ParseOrPrint(argc, argv)) {
     return *status;
   }
-  // All threads: one of them waits for these.
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  if (const auto ended = cgpu::kube::Serve(options); !ended.ok()) {
+  const sigset_t signals = cgpu::os::BlockEndSignals();  // before there are other threads
+  if (const auto ended = cgpu::kube::Serve(options, signals); !ended.ok()) {
     cgpu::kube::Log(cgpu::FormatError(ended.error()));
     return 1;
   }
