@@ -86,10 +86,11 @@ class Burst:
             check(self.node.used(number) == pods * HELD * MIB, "the driver has another use of GPU %d "
                   "than its %d pods make" % (number, pods))
 
-    def delete(self):
+    def delete(self, meanwhile=lambda _: None):
         self.cluster.wait("the pods cannot be deleted", lambda: self.cluster.kubectl(
             "delete", "deployment", "burst", "--ignore-not-found", "--wait=false",
             ok=False).returncode == 0)
+        meanwhile(self)
         self.cluster.wait("pods are left", lambda: self.pods() == [], deadline=DEADLINE, pause=1)
         self.node.wait_used(0, "memory is left", deadline=DEADLINE)
         self.cluster.wait("slices are left", lambda: not self.node.containers())
@@ -118,11 +119,11 @@ def killed():
         for number in range(ROUNDS):
             killer = Killer(one, random.Random(seed + number))
             burst.create()
-            killer.run(burst)
+            killer.while_they_come(burst)
             burst.check_all()
-            one.cluster.say("round %d: all hold what was given; killed %s" % (
+            burst.delete(killer.while_they_go)
+            one.cluster.say("round %d: all held what was given, nothing is left; killed %s" % (
                 number, " ".join(killer.killed)))
-            burst.delete()
 
 
 class Killer:
@@ -130,26 +131,49 @@ class Killer:
 
     def __init__(self, one, rng):
         self.one, self.rng, self.killed = one, rng, []
-        self.parts = {"kubelet": one.cluster.start_kubelet, "apiserver": one.cluster.start_apiserver,
-                      "cgpu-device-plugin": one.start_plugin, "cgpud": one.restart_daemon}
+        self.parts = {"kubelet": self.kubelet, "apiserver": self.apiserver, "plugin": self.plugin,
+                      "cgpud": one.restart_daemon}
         for number in range(one.schedulers):
-            name = SCHEDULER + str(number)
-            self.parts[name] = lambda number=number: one.start_scheduler(number)
+            self.parts["scheduler%d" % number] = lambda number=number: self.scheduler(number)
 
-    def run(self, burst):
+    def kubelet(self):
+        self.one.cluster.kill("kubelet")
+        self.one.cluster.start_kubelet()
+
+    def apiserver(self):
+        self.one.cluster.kill("apiserver")
+        self.one.cluster.start_apiserver()
+
+    def plugin(self):
+        self.one.cluster.kill("cgpu-device-plugin")
+        self.one.start_plugin()
+
+    def scheduler(self, number):
+        """The replica with its kube-scheduler: the other one takes over, if this one led."""
+        self.one.cluster.kill("scheduler-of-slices%d" % number)
+        self.one.cluster.kill(SCHEDULER + str(number))
+        self.one.start_scheduler(number)
+        self.one.start_kube_scheduler(number)
+
+    def _kill_all(self, burst, rising):
+        """Kills every part once: as soon as a number of pods, drawn for it, hold their memory, or
+        hold it still."""
         names = list(self.parts)
         self.rng.shuffle(names)
-        marks = sorted(self.rng.randrange(PODS) for _ in names)
+        marks = sorted((self.rng.randrange(PODS) for _ in names), reverse=not rising)
         for name, mark in zip(names, marks):
-            self.one.cluster.wait("fewer than %d pods hold memory" % mark,
-                                  lambda mark=mark: burst.holding() >= mark,
-                                  deadline=DEADLINE, pause=0.2)
-            if name == "cgpud":
-                self.one.daemon.kill()
-            else:
-                self.one.cluster.kill(name)
+            self.one.cluster.wait(
+                "the pods come to a halt before %d" % mark,
+                lambda mark=mark: burst.holding() >= mark if rising else burst.holding() <= mark,
+                deadline=DEADLINE)
             self.parts[name]()
             self.killed.append("%s@%d" % (name, mark))
+
+    def while_they_come(self, burst):
+        self._kill_all(burst, True)
+
+    def while_they_go(self, burst):
+        self._kill_all(burst, False)
 
 
 if __name__ == "__main__":
