@@ -63,7 +63,7 @@ Result<GpuRequest> CardsGiven(const std::vector<unsigned>& minors, const Node& n
     if (card == node.cards.end()) {
       return Error{Code::kNotFound, 0,
                    "the container was given /dev/nvidia" + std::to_string(minor) +
-                       ", which is no card of this node",
+                       ", which is no GPU of this host",
                    "see `cgpu smi -L`; CDI specifications are made by `nvidia-ctk cdi generate`"};
     }
     cards.devices.push_back(std::to_string(card->index));

@@ -39,6 +39,7 @@
 #include "protocol/creation.h"
 #include "rm/abi.h"
 #include "runtime/features.h"
+#include "runtime/settings.h"
 
 namespace cgpu {
 namespace {
@@ -221,7 +222,7 @@ class Daemon {
       const auto& name = uuid;
       if (node.ok() && std::none_of(node->cards.begin(), node->cards.end(),
                                     [&](const Card& card) { return card.uuid == name; })) {
-        Log("the settings have a policy for " + uuid + ", which is no card of this node");
+        Log("the settings have a policy for " + uuid + ", which is no GPU of this host");
       }
       const auto found = saved.find(uuid);
       if (found != saved.end() && found->second.policy) {
@@ -386,7 +387,8 @@ class Daemon {
 Result<UniqueFd> Listen(const Registry& registry, const Settings& settings) {
   const auto group = FindGroup(settings.group);
   if (!group.ok()) {
-    Log("only root may ask for slices: " + group.error().what);
+    Log("only root may ask for slices: " + group.error().what +
+        "; make the group, or set `group` in " + kSettingsFile + ", then restart cgpud");
   }
   const auto lock = registry.Lock();
   return lock.ok() ? ListenAsDaemon(*lock, settings.socket,

@@ -22,7 +22,7 @@ Result<> Measuring::Begin(const std::string& uuid) {
   const auto card = std::find_if(opened_.begin(), opened_.end(),
                                  [&uuid](const auto& one) { return one.uuid == uuid; });
   if (card == opened_.end()) {
-    return Error{Code::kNotFound, 0, "the driver has no card " + uuid, {}};
+    return Error{Code::kNotFound, 0, "the driver has no GPU " + uuid, {}};
   }
   CGPU_ASSIGN_OR_RETURN(auto log, rmclient::SwitchLog::Make(*client_, *card));
   cards_[uuid].log = std::make_unique<rmclient::SwitchLog>(std::move(log));
@@ -45,7 +45,7 @@ std::vector<std::string> Measuring::Watch(const std::set<std::string>& uuids) {
     }
     if (const auto begun = Begin(uuid); !begun.ok()) {
       refused_.insert(uuid);
-      log.push_back("what containers get of card " + uuid +
+      log.push_back("what containers get of GPU " + uuid +
                     " cannot be measured: " + begun.error().what);
       if (cards_.empty()) {
         opened_.clear();

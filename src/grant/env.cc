@@ -76,13 +76,13 @@ Result<> AddFraction(const Environment& environment, ResourceRequest& resources)
   if (!whole.has_value()) {
     return Error{Code::kInvalid, 0,
                  "ALIYUN_COM_GPU_MEM_CONTAINER is set without ALIYUN_COM_GPU_MEM_DEV",
-                 "set ALIYUN_COM_GPU_MEM_DEV to the memory of the whole card"};
+                 "set ALIYUN_COM_GPU_MEM_DEV to the memory of the whole GPU"};
   }
   if (*part > *whole) {
     return Error{Code::kInvalid, 0,
                  "ALIYUN_COM_GPU_MEM_CONTAINER=" + std::to_string(*part) +
                      " is more than ALIYUN_COM_GPU_MEM_DEV=" + std::to_string(*whole),
-                 "a container cannot have more than the card"};
+                 "a container cannot have more than the GPU"};
   }
   resources.memory.push_back({MemoryRequest::Kind::kFraction, *part, *whole});
   return {};

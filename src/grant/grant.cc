@@ -43,14 +43,14 @@ Result<std::uint64_t> UnitsOnCard(std::uint64_t total, const Card& card, std::si
     return Error{
         Code::kInvalid, 0,
         Plural(total, "unit") + " cannot be divided evenly over " + Plural(card_count, "GPU"),
-        "--units is the total over the cards: give a multiple of " + std::to_string(card_count)};
+        "--units is the total over the GPUs: give a multiple of " + std::to_string(card_count)};
   }
   const std::uint64_t units = total / card_count;
   if (units > UnitsOf(card)) {
     return Error{Code::kExhausted, 0,
                  Plural(units, "unit") + " asked on " + NameOf(card) + ", which has " +
                      std::to_string(UnitsOf(card)),
-                 "a unit is 1 GiB of the card's " + std::to_string(MibOf(card)) + " MiB"};
+                 "a unit is 1 GiB of the GPU's " + std::to_string(MibOf(card)) + " MiB"};
   }
   return MibOf(card) * units / UnitsOf(card) * kMib;
 }
@@ -240,7 +240,7 @@ Result<std::uint64_t> LimitOnCard(const MemoryRequest& request, const Card& card
   if (bytes > card.memory_bytes) {
     return Error{Code::kExhausted, 0,
                  Mib(bytes) + " asked on " + NameOf(card) + ", which has " + Mib(card.memory_bytes),
-                 "memory is per card: ask for at most what each card has"};
+                 "memory is per GPU: ask for at most what each GPU has"};
   }
   return bytes;
 }

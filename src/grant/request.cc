@@ -111,7 +111,7 @@ Result<MemoryRequest> ParseSize(std::string_view text) {
     return Invalid(name + " has an unknown unit " + Quote(digits.rest), kSizeHint);
   }
   if (digits.value == 0) {
-    return Invalid(name + " is zero", "leave it out for the whole card");
+    return Invalid(name + " is zero", "100% is the whole GPU");
   }
   if (digits.value > kMaxMib / suffix->mib) {
     return Invalid(name + " is too large", kSizeHint);
@@ -143,7 +143,7 @@ Result<std::uint64_t> ParseNumber(std::string_view text, std::string_view what, 
 }
 
 Result<GpuRequest> ParseDeviceList(std::string_view text) {
-  constexpr std::string_view kHint = "name cards by index or UUID, as 0,2 or GPU-8a56...";
+  constexpr std::string_view kHint = "name GPUs by index or UUID, as 0,2 or GPU-8a56...";
   if (text == "all") {
     return GpuRequest{};
   }

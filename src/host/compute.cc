@@ -133,7 +133,7 @@ Result<> SetPolicyAtStart(const Registry& registry, const std::string& uuid,
   CGPU_ASSIGN_OR_RETURN(auto settings, registry.SettingsOf(lock, uuid));
   if (settings.policy && settings.policy != policy) {
     return Error{Code::kConflict, 0,
-                 "card " + uuid + " keeps the compute policy " +
+                 "GPU " + uuid + " keeps the compute policy " +
                      std::string(NameOf(*settings.policy)) +
                      ", which was set while the machine runs: " + std::string(NameOf(policy)) +
                      " of the settings does not hold",

@@ -146,7 +146,7 @@ Error Explain(Error error, const std::string& version) {
     case Code::kNotFound:
       error.code = Code::kUnavailable;
       error.what = loaded + "does not answer: " + error.what;
-      error.hint = std::string("see `dmesg` for what it says of its cards") + kElse;
+      error.hint = std::string("see `dmesg` for what it says of its GPUs") + kElse;
       break;
     default:
       break;
@@ -170,13 +170,13 @@ Error NoCards(const std::vector<NodeDevice>& devices, const std::string& version
     }
   }
   if (files.empty()) {
-    return Error{Code::kNotFound, 0, "NVIDIA driver " + version + " is loaded, but has no cards",
+    return Error{Code::kNotFound, 0, "NVIDIA driver " + version + " is loaded, but has no GPUs",
                  std::string("see `dmesg` for what it says of them; nvidia-smi, run once as root, "
                              "makes missing device files") +
                      kElse};
   }
   return Error{Code::kPermission, 0,
-               "NVIDIA driver " + version + " is loaded, but this user may open none of its cards",
+               "NVIDIA driver " + version + " is loaded, but this user may open none of its GPUs",
                "`ls -l " + files + "` shows who may; ask the machine's administrator"};
 }
 

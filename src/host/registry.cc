@@ -140,7 +140,9 @@ struct Asked {
 
 Error NoAnswer(const std::string& id, int error) {
   return Error{Code::kUnavailable, error, "container " + id + " gives no answer",
-               "its cgpu-shim may be stopped"};
+               "its cgpu-shim may be stopped: let it go on (SIGCONT), or end the container with "
+               "`cgpu upgrade --force " +
+                   id + "`"};
 }
 
 // Reads once from what is readable.
@@ -246,7 +248,8 @@ Result<std::vector<Reservation>> Registry::List(const RegistryLock& lock) const 
       Error error = reservation.error();
       error.what =
           "container " + id + " lives, but what it was granted cannot be read: " + error.what;
-      error.hint = "end it, then remove " + PathOf(id, ".sock");
+      error.hint =
+          "stop it by its container engine or its `cgpu run`, then remove " + PathOf(id, ".sock");
       return error;
     }
     live.push_back(std::move(*reservation));
@@ -294,7 +297,8 @@ Result<> Registry::Update(const RegistryLock& /*lock*/, const Reservation& reser
 Result<CardSettings> Registry::SettingsOf(const RegistryLock& /*lock*/,
                                           const std::string& uuid) const {
   if (!IsName(uuid)) {
-    return Error{Code::kInvalid, 0, "\"" + uuid + "\" is no card's UUID", {}};
+    return Error{Code::kInvalid, 0, "\"" + uuid + "\" is no GPU's UUID",
+                 "`cgpu smi -L` lists them"};
   }
   const std::string path = PathOf(uuid, ".card");
   const auto text = ReadFile(path, kMaxMessage);

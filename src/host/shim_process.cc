@@ -157,6 +157,7 @@ Error BecomeSystemdRun(const ShimStart& start) {
 // Becomes the grandchild. It has its own session: no signal of a terminal or of a job reaches it.
 [[noreturn]] void BecomeGrandchild(const ShimStart& start) {
   if (!ArrangeDescriptors(start)) {
+    (void)WriteAll(start.errors, "cannot pass descriptors on");
     _exit(1);
   }
   FailStart(
@@ -206,11 +207,14 @@ Result<> Spawn(ShimStart start) {
     if (grandchild == 0) {
       BecomeGrandchild(start);
     }
-    _exit(grandchild < 0 ? 1 : 0);
+    if (grandchild < 0) {
+      (void)WriteAll(start.errors,
+                     ErrnoError(Code::kExhausted, errno, "cannot start a process").what);
+    }
+    _exit(0);
   }
   to.reset();
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
   }
   std::string wrong;
   if (!ReadToEnd(from.get(), start.scope.empty() ? -1 : kScopeMs, wrong)) {
@@ -221,10 +225,12 @@ Result<> Spawn(ShimStart start) {
     // Warnings before these words do not matter.
     wrong = wrong.ends_with(kInScope) ? "" : wrong + "systemd-run failed";
   }
-  if (!wrong.empty() || status != 0) {
+  if (!wrong.empty()) {
     const std::string who = start.interleaver ? "the shim's helper" : "the container's shim";
-    return Error{Code::kUnavailable, 0, who + " did not start: " + wrong,
-                 "cgpu-shim must be executable by everyone"};
+    return Error{
+        Code::kUnavailable, 0, who + " did not start: " + wrong,
+        "every user must be able to execute cgpu-shim, and the host needs room for processes "
+        "and open files"};
   }
   return {};
 }
@@ -243,15 +249,16 @@ std::string SpawnInScope(ShimStart start, const std::string& scope) {
   return why;
 }
 
+constexpr char kLookAtShim[] =
+    "see `dmesg` for whether cgpu-shim was killed, then start the container again";
+
 // Waits for the shim's answer: `expected` is "ready" or "ok"; "error SENTENCE" is the shim's
 // refusal.
 Result<> Expect(int control, const std::string& expected) {
   const auto answer = ReceiveMessage(control, kAnswerMs);
   if (!answer.ok()) {
-    return Error{Code::kUnavailable,
-                 answer.error().sys_errno,
-                 "the container's shim gave no answer: " + answer.error().what,
-                 {}};
+    return Error{Code::kUnavailable, answer.error().sys_errno,
+                 "the container's shim gave no answer: " + answer.error().what, kLookAtShim};
   }
   std::string text = answer.value().text;
   while (text.ends_with('\n')) {
@@ -263,9 +270,11 @@ Result<> Expect(int control, const std::string& expected) {
   constexpr std::string_view kError = "error ";
   if (text.starts_with(kError)) {
     text.erase(0, kError.size());
-    return Error{Code::kUnavailable, 0, "the container's shim refused: " + text, {}};
+    return Error{Code::kUnavailable, 0, "the container's shim refused: " + text,
+                 "start the container again; if the shim refuses again, report this sentence"};
   }
-  return Error{Code::kInternal, 0, "the container's shim gave a strange answer", {}};
+  return Error{Code::kInternal, 0, "the container's shim gave a strange answer",
+               "cgpu and cgpu-shim must be of one version: install both again"};
 }
 
 // Opens cgpu-shim for execution.

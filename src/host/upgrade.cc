@@ -76,7 +76,7 @@ Result<> Check(int program, int state, uid_t user) {
   }
   std::replace(said.begin(), said.end(), '\n', ' ');
   return Error{Code::kUnsupported, 0, "the new version cannot take over its state: " + said,
-               "it goes on with the version it has"};
+               "choose another version with --program, or start the container again"};
 }
 
 Result<std::uint64_t> UpgradeShim(const Registry& registry, const Reservation& reservation,
@@ -89,7 +89,9 @@ Result<std::uint64_t> UpgradeShim(const Registry& registry, const Reservation& r
   if (!answer.ok()) {
     const auto again = registry.ConnectTo(reservation.id);
     const bool ended = !again.ok() && again.error().code == Code::kNotFound;
-    return ended ? again.error() : Error{Code::kUnavailable, 0, "its shim gives no answer", {}};
+    return ended ? again.error()
+                 : Error{Code::kUnavailable, 0, "its shim gives no answer",
+                         "try again; `cgpu upgrade --force` ends the container"};
   }
   if (answer->text != "state\n" || !answer->fd.valid()) {
     return DecodeUpgraded(answer->text);
@@ -99,8 +101,8 @@ Result<std::uint64_t> UpgradeShim(const Registry& registry, const Reservation& r
   (void)SendMessage(connection.get(), "go\n");
   answer = ReceiveMessage(connection.get(), kAnswerMs);
   if (!answer.ok()) {
-    return Error{
-        Code::kInternal, 0, "the new version gives no answer; cgpu ps shows whether it runs", {}};
+    return Error{Code::kInternal, 0, "the new version gives no answer",
+                 "`cgpu ps` shows whether it runs"};
   }
   return DecodeUpgraded(answer->text);
 }

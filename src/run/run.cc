@@ -177,8 +177,8 @@ Result<int> RunByItself(const RunOptions& options, const Caller& caller,
 
 Result<CreationReply> AskForSlice(const RunOptions& options, bool killable) {
   if (!options.record.empty()) {
-    return Error{Code::kUnsupported, 0, "the calls of a slice that cgpud gives cannot be recorded",
-                 "--record is root's, or goes with --alone"};
+    return Error{Code::kUnsupported, 0, "--record does not work in a slice that cgpud gives",
+                 "run it with sudo, or add --alone"};
   }
   CreationRequest request;
   CommandRequest& command = request.command.emplace();

@@ -50,7 +50,7 @@ constexpr std::string_view kPolicyOf = "policy ";
 
 Result<> TakePolicy(const std::string& uuid, const std::string& value, Settings& settings) {
   if (!uuid.starts_with("GPU-")) {
-    return Wrong("\"" + uuid + "\" is no card's UUID",
+    return Wrong("\"" + uuid + "\" is no GPU's UUID",
                  "a policy is set for a UUID, as nvidia-smi -L has it: policy GPU-...: fixed; or "
                  "with: cgpu policy");
   }

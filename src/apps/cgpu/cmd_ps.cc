@@ -191,7 +191,7 @@ void PrintDetails(const Registry& registry, const std::vector<ContainerStatus>& 
   }
   for (const ContainerStatus& container : containers) {
     if (!container.isolated) {
-      std::printf("\n%s has whole cards: this node's containers share without limits\n",
+      std::printf("\n%s has whole GPUs: this node's containers share without limits\n",
                   container.id.c_str());
     }
     std::printf("\nCompute time of %s: %s%s\n", container.id.c_str(),
