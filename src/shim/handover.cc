@@ -24,7 +24,7 @@ enum Tag : StateTag {
   kUvmFile = 9,
   kUvmInode = 10,
   kExports = 11,
-  kBooks = 12,
+  kAccounting = 12,
   kAgent = 13,
   kConnection = 14,
   kWatcher = 15,
@@ -190,8 +190,7 @@ void VisitDriver(Io& io, S& driver) {
   io.Each(kDriverCard, driver.cards, [&](auto& card) {
     io.Number(card.device_instance);
     io.File(card.file);
-    io.Number(card.asked, card.figures.context_bytes, card.figures.space_bytes,
-              card.figures.bar1_bytes);
+    io.Number(card.asked, card.sizes.context_bytes, card.sizes.space_bytes, card.sizes.bar1_bytes);
   });
 }
 
@@ -242,7 +241,7 @@ void VisitServer(Io& io, S& server) {
   VisitProcesses(io, server);
   VisitUvm(io, server);
   io.Record(kExports, [&] { io.Numbers(server.exports); });
-  io.Record(kBooks, [&] {
+  io.Record(kAccounting, [&] {
     io.Text(server.ledger);
     io.Text(server.boundary);
     io.Text(server.replay);

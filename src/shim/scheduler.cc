@@ -16,8 +16,8 @@ constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
 // Time that groups which alternate rest: taking them off the GPU (0.3 ms) is little of it.
 constexpr std::uint64_t kRestUs = 50'000;
 // First backoff between two tries to give a group its time slice.
-constexpr std::uint64_t kLeastPatienceUs = 1'000'000;
-constexpr std::uint64_t kMostPatienceUs = 60'000'000;
+constexpr std::uint64_t kLeastBackoffUs = 1'000'000;
+constexpr std::uint64_t kMostBackoffUs = 60'000'000;
 // Time within which channels are taken off.
 constexpr std::uint64_t kTakenOffUs = 2'000;
 // Submissions of a container: so many at once, as when programs start, then as far apart as this.
@@ -74,7 +74,7 @@ bool Scheduler::NeedsLevels() const {
 }
 
 void Scheduler::CarryOut(std::size_t card) {
-  cards_[card].patience_us = 0;
+  cards_[card].backoff_us = 0;
   Refresh(card, cards_[card]);
   ApplyLevels(card, cards_[card]);
   ApplySlices(card, cards_[card]);
@@ -352,10 +352,10 @@ void Scheduler::ApplySlices(std::size_t index, Card& card) {
     PutBack(index, card);
   }
   if (card.unruly.empty()) {
-    card.patience_us = 0;
-  } else if (card.patience_us == 0) {
-    card.patience_us = kLeastPatienceUs;
-    card.again_us = NowUs() + card.patience_us;
+    card.backoff_us = 0;
+  } else if (card.backoff_us == 0) {
+    card.backoff_us = kLeastBackoffUs;
+    card.again_us = NowUs() + card.backoff_us;
     StartClock();
   }
 }
@@ -404,8 +404,8 @@ void Scheduler::TakeTurns(std::size_t index, Card& card, std::uint64_t now_us) {
 
 void Scheduler::TryAgain(std::size_t index, Card& card, std::uint64_t now_us) {
   if (!card.unruly.empty() && now_us >= card.again_us) {
-    card.patience_us = std::min(2 * card.patience_us, kMostPatienceUs);
-    card.again_us = now_us + card.patience_us;
+    card.backoff_us = std::min(2 * card.backoff_us, kMostBackoffUs);
+    card.again_us = now_us + card.backoff_us;
     ApplySlices(index, card);
   }
 }

@@ -377,9 +377,9 @@ std::string WorkerPool::Underway() const {
   return "a call that is not yet, or no longer, in the driver";
 }
 
-bool WorkerPool::Quiesce(std::chrono::milliseconds patience) {
+bool WorkerPool::Quiesce(std::chrono::milliseconds timeout) {
   constexpr std::chrono::milliseconds kAgain{1};  // a thread may not have been there yet
-  const auto until = std::chrono::steady_clock::now() + patience;
+  const auto until = std::chrono::steady_clock::now() + timeout;
   const MutexLock lock(mutex_);
   quiet_ = true;
   called_.NotifyAll();
