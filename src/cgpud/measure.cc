@@ -1,9 +1,7 @@
 #include "cgpud/measure.h"
 
 #include <algorithm>
-#include <utility>
 
-#include "base/result.h"
 #include "host/node.h"
 
 namespace cgpu {
@@ -19,8 +17,8 @@ Result<> Measuring::Begin(const std::string& uuid) {
   if (client_ == nullptr) {
     CGPU_TRY(Open());
   }
-  const auto card = std::find_if(opened_.begin(), opened_.end(),
-                                 [&uuid](const auto& one) { return one.uuid == uuid; });
+  const auto card =
+      std::ranges::find_if(opened_, [&uuid](const auto& one) { return one.uuid == uuid; });
   if (card == opened_.end()) {
     return Error{Code::kNotFound, 0, "the driver has no GPU " + uuid, {}};
   }
@@ -79,8 +77,8 @@ std::map<std::string, governor::Meter::Use> Measuring::Read(
 }
 
 std::optional<rmclient::Utilisation> Measuring::Busy(const std::string& uuid) {
-  const auto card = std::find_if(opened_.begin(), opened_.end(),
-                                 [&uuid](const auto& one) { return one.uuid == uuid; });
+  const auto card =
+      std::ranges::find_if(opened_, [&uuid](const auto& one) { return one.uuid == uuid; });
   if (card == opened_.end()) {
     return std::nullopt;
   }

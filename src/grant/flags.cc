@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "base/result.h"
 #include "grant/env.h"
 
 namespace cgpu {

@@ -6,8 +6,6 @@
 #include <iterator>
 #include <system_error>
 
-#include "base/result.h"
-
 namespace cgpu {
 namespace {
 
@@ -32,8 +30,9 @@ bool IsDigit(char c) {
 
 std::string Lower(std::string_view text) {
   std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  std::ranges::transform(lower, lower.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  });
   return lower;
 }
 
@@ -105,8 +104,7 @@ Result<MemoryRequest> ParseSize(std::string_view text) {
     return MemoryRequest{MemoryRequest::Kind::kPercent, digits.value, 0};
   }
   const std::string unit = Lower(digits.rest);
-  const auto* suffix = std::find_if(std::begin(kSuffixes), std::end(kSuffixes),
-                                    [&](const Suffix& s) { return s.text == unit; });
+  const auto* suffix = std::ranges::find(kSuffixes, unit, &Suffix::text);
   if (suffix == std::end(kSuffixes)) {
     return Invalid(name + " has an unknown unit " + Quote(digits.rest), kSizeHint);
   }
@@ -156,7 +154,7 @@ Result<GpuRequest> ParseDeviceList(std::string_view text) {
     if (device.empty()) {
       return Invalid("the list of GPUs " + Quote(text) + " has an empty entry", kHint);
     }
-    const bool plain = std::all_of(device.begin(), device.end(), [](char c) {
+    const bool plain = std::ranges::all_of(device, [](char c) {
       return IsDigit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-';
     });
     if (!plain || device.front() == '-') {

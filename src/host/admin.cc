@@ -5,7 +5,6 @@
 #include <span>
 #include <utility>
 
-#include "base/result.h"
 #include "grant/grant.h"
 
 namespace cgpu {

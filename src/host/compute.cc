@@ -6,8 +6,6 @@
 #include <string_view>
 #include <utility>
 
-#include "base/result.h"
-
 namespace cgpu {
 namespace {
 
@@ -16,9 +14,8 @@ std::vector<ComputeRequest> OthersOn(const Card& card, const std::vector<Reserva
                                      std::string_view except) {
   std::vector<ComputeRequest> others;
   for (const Reservation& reservation : live) {
-    const bool there =
-        std::any_of(reservation.cards.begin(), reservation.cards.end(),
-                    [&](const CardGrant& grant) { return grant.card.uuid == card.uuid; });
+    const bool there = std::ranges::any_of(
+        reservation.cards, [&](const CardGrant& grant) { return grant.card.uuid == card.uuid; });
     if (there && reservation.isolated && reservation.id != except) {
       others.push_back(reservation.compute);
     }

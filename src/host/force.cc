@@ -6,13 +6,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <string_view>
 
 #include "base/file.h"
-#include "base/result.h"
 #include "os/open_files.h"
 #include "os/process.h"
 #include "os/sockets.h"
@@ -48,7 +46,7 @@ bool RunsUnder(pid_t pid, unsigned uid) {
 
 bool Holds(const Shim& shim, const os::FileIdentity& file) {
   const auto numbers = os::Descriptors(shim.proc.get(), shim.pid);
-  return std::any_of(numbers.begin(), numbers.end(), [&](int number) {
+  return std::ranges::any_of(numbers, [&](int number) {
     const auto one = os::IdentifyOf(shim.proc.get(), shim.pid, number);
     return one.ok() && one->dev == file.dev && one->ino == file.ino;
   });
@@ -108,8 +106,7 @@ bool IsOver(const Registry& registry, const std::string& id) {
 
 Result<Shim> ShimOf(const Registry& registry, const std::string& id) {
   CGPU_ASSIGN_OR_RETURN(const auto live, registry.Live());
-  const auto found =
-      std::find_if(live.begin(), live.end(), [&](const Reservation& one) { return one.id == id; });
+  const auto found = std::ranges::find(live, id, &Reservation::id);
   if (found == live.end()) {
     return HasEndedError();
   }

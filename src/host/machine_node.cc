@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "base/file.h"
-#include "base/result.h"
 #include "rm/abi.h"
 #include "rmclient/cards.h"
 #include "rmclient/client.h"
@@ -97,8 +96,9 @@ std::vector<NodeDevice> CardDevices(const Machine& machine, const NodeFile& ctl)
       devices.push_back(std::move(*device));
     }
   }
-  std::sort(devices.begin(), devices.end(),
-            [](const NodeDevice& x, const NodeDevice& y) { return x.file.minor < y.file.minor; });
+  std::ranges::sort(devices, [](const NodeDevice& x, const NodeDevice& y) {
+    return x.file.minor < y.file.minor;
+  });
   return devices;
 }
 
@@ -155,7 +155,7 @@ Error Explain(Error error, const std::string& version) {
 }
 
 bool HasFileFor(const std::vector<NodeDevice>& devices, const Card& card) {
-  return std::any_of(devices.begin(), devices.end(), [&](const NodeDevice& device) {
+  return std::ranges::any_of(devices, [&](const NodeDevice& device) {
     return device.file.kind == NodeFile::Kind::kGpu && device.file.minor == card.minor;
   });
 }

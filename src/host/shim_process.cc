@@ -19,8 +19,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/child.h"
 #include "base/file.h"
-#include "base/result.h"
 #include "os/messages.h"
 #include "os/privileges.h"
 #include "protocol/text.h"
@@ -128,29 +128,25 @@ Error BecomeShim(uid_t uid, bool interleaver = false) {
 Error BecomeSystemdRun(const ShimStart& start) {
   // When the host stops, systemd stops the scope after the container engines, as their containers
   // are stopped with them.
-  std::string words[] = {"systemd-run",
-                         "--scope",
-                         "--quiet",
-                         "--no-ask-password",
-                         "--collect",
-                         "--unit=" + start.scope,
-                         "--description=cgpu: the shim of a container",
-                         "--property=TasksMax=infinity",
-                         "--property=Before=docker.service containerd.service crio.service",
-                         "--",
-                         start.self,
-                         kBecomeShim,
-                         std::to_string(start.uid)};
-  std::vector<char*> argv;
-  for (std::string& word : words) {
-    argv.push_back(word.data());
-  }
-  argv.push_back(nullptr);
+  const std::vector<std::string> words = {
+      "systemd-run",
+      "--scope",
+      "--quiet",
+      "--no-ask-password",
+      "--collect",
+      "--unit=" + start.scope,
+      "--description=cgpu: the shim of a container",
+      "--property=TasksMax=infinity",
+      "--property=Before=docker.service containerd.service crio.service",
+      "--",
+      start.self,
+      kBecomeShim,
+      std::to_string(start.uid)};
   if (fcntl(kErrorFd, F_SETFD, 0) != 0 || fcntl(kProgramFd, F_SETFD, 0) != 0 ||
       dup2(kErrorFd, STDERR_FILENO) < 0) {
     return ErrnoError(Code::kUnavailable, errno, "cannot pass descriptors on");
   }
-  execvp(argv[0], argv.data());
+  execvp(words[0].c_str(), PointersTo(words).data());
   return ErrnoError(Code::kNotFound, errno, "cannot execute systemd-run");
 }
 
@@ -190,34 +186,22 @@ bool ReadToEnd(int from, int timeout_ms, std::string& said) {
 
 // Forks twice; returns once the shim's program runs, or with what went wrong before.
 Result<> Spawn(ShimStart start) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) {
-    return ErrnoError(Code::kUnavailable, errno, "cannot make a pipe");
-  }
-  const UniqueFd from(ends[0]);
-  UniqueFd to(ends[1]);
-  start.errors = to.get();
-  const pid_t child = fork();
-  if (child < 0) {
-    return ErrnoError(Code::kExhausted, errno, "cannot start a process");
-  }
+  CGPU_ASSIGN_OR_RETURN(auto pipe, MakePipe());
+  start.errors = pipe.to.get();
+  CGPU_ASSIGN_OR_RETURN(const auto child, Fork());
   if (child == 0) {
     setsid();
-    const pid_t grandchild = fork();
-    if (grandchild == 0) {
+    const auto grandchild = Fork();
+    if (grandchild.ok() && *grandchild == 0) {
       BecomeGrandchild(start);
     }
-    if (grandchild < 0) {
-      (void)WriteAll(start.errors,
-                     ErrnoError(Code::kExhausted, errno, "cannot start a process").what);
-    }
+    (void)WriteAll(start.errors, grandchild.ok() ? "" : grandchild.error().what);
     _exit(0);
   }
-  to.reset();
-  while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
-  }
+  pipe.to.reset();
+  (void)TEMP_FAILURE_RETRY(waitpid(child, nullptr, 0));
   std::string wrong;
-  if (!ReadToEnd(from.get(), start.scope.empty() ? -1 : kScopeMs, wrong)) {
+  if (!ReadToEnd(pipe.from.get(), start.scope.empty() ? -1 : kScopeMs, wrong)) {
     // The grandchild holds the other end, so it lives, in the session of the child that has exited.
     (void)kill(-child, SIGKILL);
     wrong = "systemd-run does not end";
@@ -245,7 +229,7 @@ std::string SpawnInScope(ShimStart start, const std::string& scope) {
   start.self = *self;
   const auto spawned = Spawn(std::move(start));
   std::string why = spawned.ok() ? "" : spawned.error().what;
-  std::replace(why.begin(), why.end(), '\n', ' ');
+  std::ranges::replace(why, '\n', ' ');
   return why;
 }
 
@@ -294,8 +278,8 @@ Result<UniqueFd> OpenShim() {
 uid_t PickShimUid(const std::vector<Reservation>& live, unsigned random) {
   uid_t uid = kShimUidFirst + random % kShimUidCount;
   for (uid_t tries = 0; tries < kShimUidCount; ++tries) {
-    if (std::none_of(live.begin(), live.end(),
-                     [&](const Reservation& other) { return other.shim_uid == uid; })) {
+    if (std::ranges::none_of(live,
+                             [&](const Reservation& other) { return other.shim_uid == uid; })) {
       break;
     }
     uid = uid + 1 == kShimUidFirst + kShimUidCount ? kShimUidFirst : uid + 1;
@@ -368,10 +352,7 @@ bool ShimProcess::WaitForEnd(int timeout_ms) {
   // Tells a shim that waits for a listener that none will come.
   shutdown(control(), SHUT_WR);
   pollfd ended{control(), 0, 0};  // POLLHUP is always reported
-  int polled = 0;
-  while ((polled = poll(&ended, 1, timeout_ms)) < 0 && errno == EINTR) {
-  }
-  return polled > 0;
+  return TEMP_FAILURE_RETRY(poll(&ended, 1, timeout_ms)) > 0;
 }
 
 }  // namespace cgpu

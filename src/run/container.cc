@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "base/file.h"
-#include "base/result.h"
 #include "os/messages.h"
 #include "os/namespaces.h"
 #include "protocol/text.h"
@@ -108,8 +107,7 @@ Result<> Container::Go() {
 
 int Container::Reap(bool* killed) {
   int status = 0;
-  while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
-  }
+  (void)TEMP_FAILURE_RETRY(waitpid(pid_, &status, 0));
   pid_ = 0;
   if (killed != nullptr) {
     *killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;

@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "base/file.h"
-#include "base/result.h"
 #include "host/compute.h"
 #include "host/node.h"
 #include "host/registry.h"
@@ -218,8 +217,7 @@ Result<int> RunByDaemon(const RunOptions& options, const Caller& caller,
   ReleaseInherited(caller.inherited);
   auto status = container.Wait(caller.signal_fd.get(), shim.get());
   pollfd ended{shim.get(), 0, 0};  // POLLHUP is always reported
-  while (poll(&ended, 1, kShimEndMs) < 0 && errno == EINTR) {
-  }
+  (void)TEMP_FAILURE_RETRY(poll(&ended, 1, kShimEndMs));
   return status;
 }
 

@@ -7,7 +7,6 @@
 #include <system_error>
 
 #include "base/file.h"
-#include "base/result.h"
 #include "protocol/creation.h"
 
 namespace cgpu {
@@ -107,7 +106,7 @@ Result<> Take(const std::string& key, const std::string& value, Settings& settin
   }
   return Wrong("\"" + key + "\" is no setting",
                "settings are node, runtime, unmanaged, mode, kubernetes, group, audit, max_inst, "
-               "socket and policy with a card's UUID");
+               "socket and policy with a GPU's UUID");
 }
 
 // Reads the settings. Throws what yaml-cpp throws.

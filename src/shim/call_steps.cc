@@ -2,10 +2,8 @@
 
 #include <cerrno>
 #include <cstddef>
-#include <utility>
 #include <vector>
 
-#include "rm/nv_controls.h"
 #include "rm/nv_status.h"
 
 namespace cgpu::shim {

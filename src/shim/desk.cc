@@ -10,7 +10,6 @@
 #include <string_view>
 #include <utility>
 
-#include "base/result.h"
 #include "os/messages.h"
 #include "shim/upgrade.h"
 

@@ -9,17 +9,14 @@
 #include <utility>
 
 #include "base/file.h"
-#include "base/result.h"
 #include "rm/context_buffers.h"
 #include "rm/control_table.h"
 #include "rm/fb_info.h"
 #include "rm/nv_alloc.h"
 #include "rm/nv_classes.h"
 #include "rm/nv_controls.h"
-#include "rm/nv_ctrl.h"
 #include "rm/nv_status.h"
 #include "rm/nv_structs.h"
-#include "rmclient/raw.h"
 
 namespace cgpu::shim {
 namespace {

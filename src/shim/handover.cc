@@ -1,10 +1,8 @@
 #include "shim/handover.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <limits>
 #include <map>
-#include <utility>
 
 #include "base/state.h"
 
@@ -159,7 +157,7 @@ class Lister {
   }
   template <class List, class Body>
   void Each(StateTag /*tag*/, const List& list, Body body) {
-    std::for_each(list.begin(), list.end(), body);
+    std::ranges::for_each(list, body);
   }
   template <class... T>
   void Number(const T&... /*values*/) {}
@@ -293,8 +291,8 @@ void Visit(Io& io, S& state) {
 // Refuses combinations that make no sense.
 void Check(Getter& io, const Handover& state) {
   std::vector<int> files = DescriptorsOf(state);
-  std::sort(files.begin(), files.end());
-  if (std::adjacent_find(files.begin(), files.end()) != files.end()) {
+  std::ranges::sort(files);
+  if (std::ranges::adjacent_find(files) != files.end()) {
     io.Fail("a descriptor is in it twice");
   }
   if (state.config.id.empty() || state.server.driver.cards.size() != state.config.cards.size()) {
@@ -302,8 +300,8 @@ void Check(Getter& io, const Handover& state) {
   }
   const auto& orders = state.server.orders;
   if ((!orders.empty() && orders.size() != state.config.cards.size()) ||
-      !std::all_of(orders.begin(), orders.end(),
-                   [](const OrderState& one) { return governor::IsSound(one.order); })) {
+      !std::ranges::all_of(orders,
+                           [](const OrderState& one) { return governor::IsSound(one.order); })) {
     io.Fail("it has orders that cannot be carried out");
   }
 }
@@ -322,9 +320,7 @@ Result<Handover> DecodeHandover(std::string_view bytes) {
   Visit(io, state);
   io.End();
   Check(io, state);
-  if (const auto read = io.Finish(); !read.ok()) {
-    return read.error();
-  }
+  CGPU_TRY(io.Finish());
   return state;
 }
 

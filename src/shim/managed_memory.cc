@@ -3,7 +3,6 @@
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 
-#include <cerrno>
 #include <cstdlib>
 #include <utility>
 

@@ -62,8 +62,8 @@ std::optional<std::size_t> RangeQuestions::CountHolders(const boundary::AddressR
       return std::nullopt;
     }
     *questions -= parts.size();
-    const bool holds = std::any_of(parts.begin(), parts.end(),
-                                   [&](const auto& part) { return HasRange(*one.file, part); });
+    const bool holds =
+        std::ranges::any_of(parts, [&](const auto& part) { return HasRange(*one.file, part); });
     held += holds ? 1 : 0;
   }
   return held;

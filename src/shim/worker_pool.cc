@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <csignal>
 #include <span>
-#include <string>
 #include <utility>
 
 #include "boundary/names.h"
@@ -163,9 +162,8 @@ bool WorkerPool::EndSources() {
       const int fd = event.data.fd;
       // Other processes may have the same listener open.
       (void)epoll_ctl(hang_ups_.get(), EPOLL_CTL_DEL, fd, nullptr);
-      const auto found = std::find_if(sources_.begin(), sources_.end(), [&](const SourcePtr& one) {
-        return one->listener.fd() == fd;
-      });
+      const auto found = std::ranges::find_if(
+          sources_, [&](const SourcePtr& one) { return one->listener.fd() == fd; });
       if (found != sources_.end()) {
         (*found)->over_ = true;
         ended_.push_back(*found);

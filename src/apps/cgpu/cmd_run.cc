@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>

@@ -87,8 +87,7 @@ class Top {
       const auto use = uses.find(uuid);
       cards.push_back(Of(uuid, plan, containers, use == uses.end() ? nullptr : &use->second));
     }
-    std::sort(cards.begin(), cards.end(),
-              [](const CardLines& x, const CardLines& y) { return x.index < y.index; });
+    std::ranges::sort(cards, {}, &CardLines::index);
     return cards;
   }
 
@@ -103,8 +102,8 @@ class Top {
       card.busy = std::exchange(seen_[uuid], sample->time) == sample->time ? 0 : sample->busy;
     }
     for (const PlannedMember& member : plan.members) {
-      const auto status = std::find_if(containers.begin(), containers.end(),
-                                       [&](const auto& one) { return one.id == member.id; });
+      const auto status =
+          std::ranges::find_if(containers, [&](const auto& one) { return one.id == member.id; });
       if (status == containers.end()) {
         continue;
       }
