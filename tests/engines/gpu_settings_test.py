@@ -73,7 +73,7 @@ def shown():
         t.check(policy() == ("fixed", 1, 99) and policy(gpu="1") == ("preempt", 7, 90), "it changed")
         as_user = {"user": SOME_USER, "group": SOME_USER, "extra_groups": []}
         done = t.command(t.CGPU, "policy", "0", "--max-inst", "9", ok=False, **as_user)
-        t.check(done.returncode == 125 and "root's to see and to set" in done.stderr, "%s" % done)
+        t.check(done.returncode == 125 and "only root may see and set" in done.stderr, "%s" % done)
         t.check(policy() == ("fixed", 1, 99), "a user set it")
         # A promise stays honoured.
         held = node.run([RMTOOL, "hold", "1"], flags=("--gpus", "device=0", "--compute", "30"))
