@@ -28,6 +28,7 @@ from sliced import MEMORY, SCHEDULER, extender, program  # noqa: E402
 PODS = int(os.environ.get("PODS", "1000"))
 NODES = int(os.environ.get("NODES", "1000"))
 ROUNDS = int(os.environ.get("ROUNDS", "3"))
+DEADLINE = 120
 GPUS, GIB = 4, 16
 PLAIN = "plain-scheduler"
 
@@ -41,8 +42,9 @@ class Client:
         self._connection = http.client.HTTPSConnection("127.0.0.1", 6443, context=context)
 
     def ask(self, method, path, value=None):
+        kind = "merge-patch+json" if method == "PATCH" else "json"
         self._connection.request(method, path, value and json.dumps(value),
-                                 {"Content-Type": "application/json"})
+                                 {"Content-Type": "application/" + kind})
         answer = self._connection.getresponse()
         body = answer.read()
         check(answer.status < 300, "%s %s: %s" % (method, path, body[:500]))
@@ -68,11 +70,6 @@ def make_node(number):
                        "conditions": [{"type": "Ready", "status": "True"}]}}
 
 
-def make(client, path, objects):
-    for one in objects:
-        client.ask("POST", path, one)
-
-
 class Burst:
     def __init__(self, cluster):
         self.cluster = cluster
@@ -83,7 +80,11 @@ class Burst:
         self.client.ask("POST", "/api/v1/namespaces/default/serviceaccounts",
                         {"apiVersion": "v1", "kind": "ServiceAccount",
                          "metadata": {"name": "default"}})
-        make(self.client, "/api/v1/nodes", map(make_node, range(NODES)))
+        for node in map(make_node, range(NODES)):
+            self.client.ask("POST", "/api/v1/nodes", node)
+            # A node is made with the taint "not ready", which a controller takes away.
+            self.client.ask("PATCH", "/api/v1/nodes/" + node["metadata"]["name"],
+                            {"spec": {"taints": None}})
         self.cluster.start(SCHEDULER, program("cgpu-scheduler"), "--kubeconfig",
                            self.cluster.keys.path("admin.conf"), "--signing-key",
                            self.cluster.keys.path("decisions.key"))
@@ -101,11 +102,12 @@ class Burst:
             self.client.ask("POST", "/api/v1/namespaces/default/pods", pod)
         version = self.pods()["metadata"]["resourceVersion"]
         times = {}
-        watches = threading.Thread(target=self._watch, args=(version, times))
+        watches = threading.Thread(target=self._watch, args=(version, times), daemon=True)
         watches.start()
         process = "scheduler-" + scheduler
         self.cluster.start_scheduler(process, scheduler, extenders)
-        watches.join()
+        watches.join(DEADLINE)
+        check(len(times) == PODS, "%d pods are bound: %s" % (len(times), self.cluster.log(process)[-2000:]))
         self.cluster.kill(process)
         if extenders:
             self._check_decisions()
