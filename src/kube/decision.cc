@@ -67,6 +67,14 @@ Result<std::string> TextAt(const Json& object, const char* name) {
   return found->get<std::string>();
 }
 
+Result<bool> FlagAt(const Json& object, const char* name) {
+  const auto found = object.is_object() ? object.find(name) : object.end();
+  if (found == object.end() || !found->is_boolean()) {
+    return Error{Code::kInvalid, 0, std::string("the decision lacks ") + name, {}};
+  }
+  return found->get<bool>();
+}
+
 Result<Decision> Read(std::string_view text) {
   const Json json = Json::parse(text, nullptr, false);
   CGPU_ASSIGN_OR_RETURN(const auto version, NumberAt(json, "version"));
@@ -79,6 +87,7 @@ Result<Decision> Read(std::string_view text) {
   Decision decision;
   CGPU_ASSIGN_OR_RETURN(decision.pod, TextAt(json, "pod"));
   CGPU_ASSIGN_OR_RETURN(decision.node, TextAt(json, "node"));
+  CGPU_ASSIGN_OR_RETURN(decision.isolated, FlagAt(json, "isolated"));
   for (const Json& gpu : json.value("gpus", Json::array())) {
     if (gpu.is_string()) {
       decision.gpus.push_back(gpu.get<std::string>());
@@ -162,6 +171,7 @@ bool Key::Verify(std::string_view text, std::string_view signature) const {
 std::string EncodeDecision(const Decision& decision, const Key& key) {
   Json json{{"version", kVersion}, {"pod", decision.pod}, {"node", decision.node}};
   json["gpus"] = decision.gpus;
+  json["isolated"] = decision.isolated;
   for (const ContainerAsk& one : decision.containers) {
     json["containers"].push_back(
         {{"name", one.name}, {"memory", one.memory}, {"compute", one.compute}});

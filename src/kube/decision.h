@@ -21,6 +21,9 @@ struct Decision {
   std::string node;               // name
   std::vector<std::string> gpus;  // uuids
   std::vector<ContainerAsk> containers;
+  // The containers are held to their parts. Else they get the GPUs whole and keep to their parts
+  // themselves: the Kubernetes node shared its GPUs so when the pod was placed (Mode::kShare).
+  bool isolated = true;
 
   // Returns the part of the container, or null.
   [[nodiscard]] const ContainerAsk* Find(std::string_view container) const;

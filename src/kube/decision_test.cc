@@ -32,6 +32,10 @@ TEST(Decision, IsReadAsItWasSigned) {
   EXPECT_EQ(read->Find("main")->memory, 8U);
   EXPECT_EQ(read->Find("main")->compute, 30U);
   EXPECT_EQ(read->Find("other"), nullptr);
+  EXPECT_TRUE(read->isolated);
+  Decision whole = Example();
+  whole.isolated = false;
+  EXPECT_FALSE(DecodeDecision(EncodeDecision(whole, *key), *key)->isolated);
   // The private key can be kept in a file.
   const auto again = Key::ReadPrivate(key->PrivatePem());
   ASSERT_TRUE(again.ok());

@@ -178,6 +178,7 @@ Result<Decision> ClusterState::Assume(const PodAsk& pod, const std::string& name
     decision.gpus.push_back(node.info.gpus[index].uuid);
   }
   decision.containers = pod.containers;
+  decision.isolated = node.info.mode != Mode::kShare;
   Hold(pod.uid, {decision, RequestOf(pod), pod.owner, true, now + kAssumed});
   return decision;
 }
