@@ -1,16 +1,16 @@
 // cgpu-device-plugin: one per Kubernetes node. Says which GPUs the node has and how much of them
-// pods may ask for, and gives cgpud the grants of the node's pods (host/pod_grants.h). It takes a
-// decision only where cgpu-scheduler has signed it for this pod and this node.
-#include <algorithm>
+// pods may ask for (announcer.h), and gives cgpud the grants of the node's pods
+// (host/pod_grants.h). It takes a decision only where cgpu-scheduler has signed it for this pod and
+// this node.
 #include <atomic>
-#include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "apps/cgpu-device-plugin/announcer.h"
 #include "base/file.h"
 #include "cli/command_line.h"
 #include "host/node.h"
@@ -19,14 +19,11 @@
 #include "kube/decision.h"
 #include "kube/follow.h"
 #include "kube/gpus.h"
-#include "kube/names.h"
 #include "kube/pod.h"
 #include "os/end_signals.h"
 
 namespace cgpu::kube {
 namespace {
-
-using Json = nlohmann::json;
 
 struct Options {
   std::string kubeconfig;
@@ -39,35 +36,37 @@ void Log(const std::string& sentence) {
   (void)std::fprintf(stderr, "cgpu-device-plugin: %s\n", sentence.c_str());
 }
 
-// Writes on the Kubernetes node what it has.
-Result<> Announce(const Api& api, const std::string& name, const Node& node) {
-  std::vector<NodeGpu> gpus;
-  std::uint64_t units = 0;
-  for (const Card& card : node.cards) {
-    gpus.push_back({card.uuid, card.memory_bytes >> 20, true});
-    units += gpus.back().units();
+// Keeps what the Kubernetes node is said to have, on a thread of its own.
+class Announcing {
+ public:
+  Announcing(const Api& api, const std::string& name, const Node& node)
+      : announcer_(api, name, node.cards.empty() ? "" : node.cards[0].model, GpusOf(node), Log) {
+    const Follower follower{[this](std::string_view json) { announcer_.SetNode(json); },
+                            [](const std::string&) {}, [] {}, Log, false};
+    follows_ = std::thread([this, &api, name, follower] {
+      Follow(api, "/api/v1/nodes?fieldSelector=metadata.name%3D" + name, follower, stop_);
+    });
   }
-  const std::string count = std::to_string(gpus.size());
-  Json labels{{kGpuCount, count}};
-  if (!gpus.empty()) {
-    std::string model = node.cards[0].model;
-    std::replace(model.begin(), model.end(), ' ', '-');
-    labels[kGpuName] = model;
-    labels[kGpuMemory] = std::to_string(gpus[0].mib) + "MiB";
+  Announcing(const Announcing&) = delete;
+  Announcing& operator=(const Announcing&) = delete;
+  ~Announcing() {
+    stop_ = true;
+    follows_.join();
   }
-  const std::string path = "/api/v1/nodes/" + name;
-  CGPU_TRY(api.MergePatch(
-      path, Json{{"metadata", {{"labels", labels}, {"annotations", {{kGpus, EncodeGpus(gpus)}}}}}}
-                .dump()));
-  const Json resources{{kMemory, std::to_string(units)},
-                       {kCompute, std::to_string(100 * gpus.size())},
-                       {kCount, count}};
-  CGPU_TRY(api.MergePatch(
-      path + "/status",
-      Json{{"status", {{"capacity", resources}, {"allocatable", resources}}}}.dump()));
-  Log("announced " + count + " GPUs with " + std::to_string(units) + " GiB");
-  return {};
-}
+
+ private:
+  static std::vector<NodeGpu> GpusOf(const Node& node) {
+    std::vector<NodeGpu> gpus;
+    for (const Card& card : node.cards) {
+      gpus.push_back({card.uuid, card.memory_bytes >> 20, true});
+    }
+    return gpus;
+  }
+
+  Announcer announcer_;
+  std::atomic<bool> stop_{false};
+  std::thread follows_;
+};
 
 // Keeps the grants of the node's pods.
 class Grants {
@@ -136,7 +135,7 @@ Result<> Serve(const Options& options, const std::atomic<bool>& stop) {
   CGPU_ASSIGN_OR_RETURN(auto key, Key::ReadPublic(pem));
   CGPU_ASSIGN_OR_RETURN(const auto node, FindNode(options.node));
   const Api api(access);
-  CGPU_TRY(Announce(api, options.kube_node, node));
+  const Announcing announcing(api, options.kube_node, node);
   Grants grants(options.kube_node, std::move(key));
   const Follower pods{[&](std::string_view json) { grants.Set(json); },
                       [&](const std::string& uid) { grants.Remove(uid); },
