@@ -61,6 +61,7 @@ TESTED_ELSEWHERE = {
                   "admin card_settings compute force node reservation reserve shim_process unmanaged "
                   "upgrade"),
     "src/kube/": ("need an API server: tests/cluster", "api follow"),
+    "src/kubelet/": ("in device_plugin_test.cc", "resource_server"),
     "src/ledger/": ("parts of class Ledger, in ledger_test.cc", "free query"),
     "src/os/": ("needs a container or a filter: tests/e2e and tests/engines",
                 "messages notify_unsafe service spare"),

@@ -23,6 +23,7 @@ namespace cgpu {
 namespace {
 
 constexpr std::size_t kShortId = 12;
+constexpr char kOfPod[] = "kubernetes";  // origin of a request
 // The scheduler's decision comes to the node by another way than the pod, and may come after it.
 constexpr std::chrono::seconds kDecisionTimeout{30};
 
@@ -106,7 +107,8 @@ Result<SliceRequest> RequestOfPod(const CreationRequest& request, const std::str
   }
   wanted.stem = StemFor(request);
   wanted.engine_id = request.engine_id;
-  wanted.origin = "kubernetes";
+  wanted.origin = kOfPod;
+  wanted.isolated = grant.isolated;
   return wanted;
 }
 
@@ -156,6 +158,19 @@ void DescribeFiles(const Node& node, const Grant& grant, CreationReply& reply) {
   }
 }
 
+// Returns what tells a pod's container that is held to nothing which part of its GPUs it may use
+// (ACK, "Use shared GPU scheduling without isolation": GiB of each GPU, and what each has).
+std::vector<std::string> VariablesForSharing(const SliceRequest& wanted, const Grant& grant) {
+  std::string indexes;
+  for (const CardGrant& card : grant.cards) {
+    indexes += (indexes.empty() ? "" : ",") + std::to_string(card.card.index);
+  }
+  const std::uint64_t units = wanted.resources.memory.front().value / grant.cards.size();
+  return {"ALIYUN_COM_GPU_MEM_CONTAINER=" + std::to_string(units),
+          "ALIYUN_COM_GPU_MEM_DEV=" + std::to_string(UnitsOf(grant.cards.front().card)),
+          "ALIYUN_COM_GPU_MEM_IDX=" + indexes};
+}
+
 // Reserves what is wanted on the node, and starts the shim of its container.
 Result<Slice> CreateFor(SliceRequest wanted, const Node& node, const Surroundings& surroundings,
                         const CreationRequest& request, Peer creator) {
@@ -166,7 +181,7 @@ Result<Slice> CreateFor(SliceRequest wanted, const Node& node, const Surrounding
   }
   wanted.agent = true;
   wanted.user = creator.uid;
-  wanted.isolated = surroundings.isolated || command != nullptr;
+  wanted.isolated = wanted.isolated && (surroundings.isolated || command != nullptr);
   const bool killable = command != nullptr ? command->killable : surroundings.killable;
   wanted.max_inst = surroundings.max_inst;
   CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
@@ -197,6 +212,9 @@ Result<Slice> CreateFor(SliceRequest wanted, const Node& node, const Surrounding
   reply.listener = registry.AgentPath(id);
   reply.killable = killable;
   DescribeFiles(node, reserved.grant, reply);
+  if (wanted.origin == kOfPod && !wanted.isolated) {
+    reply.environment = VariablesForSharing(wanted, reserved.grant);
+  }
   return slice;
 }
 

@@ -44,6 +44,7 @@ Result<PodGrant> Parse(const std::string& text, const std::string& path) {
   try {
     PodGrant grant;
     grant.gpus = json.at("gpus").get<std::vector<std::string>>();
+    grant.isolated = json.at("isolated").get<bool>();
     for (const auto& [name, part] : json.at("containers").items()) {
       grant.containers[name] = {part.at("memory").get<std::uint32_t>(),
                                 part.at("compute").get<std::uint32_t>()};
@@ -61,7 +62,7 @@ Result<> WritePodGrant(const std::string& uid, const PodGrant& grant, const std:
     return Error{Code::kInvalid, 0, "\"" + uid + "\" is no uid of a pod", {}};
   }
   CGPU_TRY(MakeFolder(folder));
-  Json json{{"gpus", grant.gpus}, {"containers", Json::object()}};
+  Json json{{"gpus", grant.gpus}, {"isolated", grant.isolated}, {"containers", Json::object()}};
   for (const auto& [name, part] : grant.containers) {
     json["containers"][name] = {{"memory", part.memory}, {"compute", part.compute}};
   }

@@ -24,6 +24,7 @@ struct PodGrant {
     bool operator==(const Part&) const = default;
   };
   std::vector<std::string> gpus;           // uuids
+  bool isolated = true;                    // held to the parts; else whole GPUs, see CreateSlice()
   std::map<std::string, Part> containers;  // by name
 
   bool operator==(const PodGrant&) const = default;

@@ -25,7 +25,7 @@ class PodGrantsTest : public ::testing::Test {
 
   std::string base_;
   std::string folder_;
-  const PodGrant grant_{{"GPU-a", "GPU-b"}, {{"main", {8, 30}}, {"side", {2, 0}}}};
+  const PodGrant grant_{{"GPU-a", "GPU-b"}, false, {{"main", {8, 30}}, {"side", {2, 0}}}};
 };
 
 TEST_F(PodGrantsTest, AreReadAsTheyWereWritten) {
@@ -60,7 +60,8 @@ TEST_F(PodGrantsTest, HaveUidsForNames) {
 
 TEST_F(PodGrantsTest, AreRefusedWhereTheyAreNoGrants) {
   ASSERT_TRUE(WritePodGrant(kUid, grant_, folder_).ok());
-  for (const char* text : {"", "{}", "[]", R"({"gpus": [], "containers": {"a": 1}})"}) {
+  for (const char* text :
+       {"", "{}", "[]", R"({"gpus": [], "isolated": true, "containers": {"a": 1}})"}) {
     std::ofstream(folder_ + "/" + kUid) << text;
     EXPECT_EQ(WaitForPodGrant(kUid, kNone, folder_).error().code, Code::kInvalid) << text;
   }

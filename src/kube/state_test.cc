@@ -131,6 +131,7 @@ TEST_F(ClusterStateTest, KeepsToTheModeOfTheNode) {
   state_.SetNode(MakeNode("none", 1, Mode::kNone));
   state_.SetNode(MakeNode("cgpu", 1, Mode::kCgpu));
   state_.SetNode(MakeNode("core", 1, Mode::kCoreMem));
+  state_.SetNode(MakeNode("share", 1, Mode::kShare));
   EXPECT_EQ(state_.WhyNot(MakePod("p", 1), "none"),
             "its GPUs are not shared: it lacks the label ack.node.gpu.schedule=cgpu or =core_mem");
   EXPECT_EQ(state_.WhyNot(MakePod("p", 1), "cgpu"), "");
@@ -138,6 +139,9 @@ TEST_F(ClusterStateTest, KeepsToTheModeOfTheNode) {
             "it promises no compute time: that takes the label ack.node.gpu.schedule=core_mem");
   EXPECT_EQ(state_.WhyNot(MakePod("p", 1, 5), "core"), "");
   EXPECT_EQ(state_.WhyNot(MakePod("p", 1), "unknown"), "it has no GPUs of cgpu");
+  EXPECT_TRUE(state_.Assume(MakePod("p", 1), "cgpu", kNow)->isolated);
+  EXPECT_FALSE(state_.WhyNot(MakePod("q", 1, 5), "share").empty());
+  EXPECT_FALSE(state_.Assume(MakePod("q", 1), "share", kNow)->isolated);
 }
 
 TEST_F(ClusterStateTest, PlacesByTheLabelOfTheNode) {

@@ -117,7 +117,7 @@ TEST_F(DevicePluginTest, TellsAKubeletThatIsThere) {
   EXPECT_EQ(watch.Next(), "m0=Healthy m1=Healthy");
   const auto count = kubelet.Wait("a/count");
   EXPECT_EQ(Watch(*count).Next(), "");
-  // What changes reaches the kubelet, once.
+  // The kubelet hears of a change, once.
   plugin->Set({{"a/memory", {{"m0", true}, {"m1", true}}}, {"a/count", {{"c", true}}}});
   plugin->Set({{"a/memory", {{"m0", true}, {"m1", false}}}, {"a/count", {{"c", true}}}});
   EXPECT_EQ(watch.Next(), "m0=Healthy m1=Unhealthy");

@@ -43,6 +43,15 @@ void Announcer::SetNode(std::string_view json) {
   Announce();
 }
 
+void Announcer::SetHealthy(std::size_t gpu, bool healthy) {
+  const MutexLock lock(mutex_);
+  gpus_[gpu].healthy = healthy;
+  log_(gpus_[gpu].uuid + (healthy ? " answers again" : " does not answer"));
+  if (!node_.empty()) {
+    Announce();
+  }
+}
+
 void Announcer::Announce() {
   const Json node = Json::parse(node_, nullptr, false);
   const Json& metadata = At(node, "metadata");

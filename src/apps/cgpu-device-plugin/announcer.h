@@ -33,6 +33,8 @@ class Announcer {
   // Takes the Kubernetes node as the API server has it. The kubelet hears of devices from the first
   // time on.
   void SetNode(std::string_view json);
+  // Takes whether the GPU with this index answers.
+  void SetHealthy(std::size_t gpu, bool healthy);
 
  private:
   void Announce() CGPU_REQUIRES(mutex_);

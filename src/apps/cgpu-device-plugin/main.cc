@@ -3,8 +3,10 @@
 // (host/pod_grants.h). It takes a decision only where cgpu-scheduler has signed it for this pod and
 // this node.
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -13,6 +15,7 @@
 #include "apps/cgpu-device-plugin/announcer.h"
 #include "base/file.h"
 #include "cli/command_line.h"
+#include "host/health.h"
 #include "host/node.h"
 #include "host/pod_grants.h"
 #include "kube/api.h"
@@ -24,6 +27,8 @@
 
 namespace cgpu::kube {
 namespace {
+
+constexpr std::chrono::seconds kHealthPeriod{10};
 
 struct Options {
   std::string kubeconfig;
@@ -43,6 +48,12 @@ class Announcing {
       : announcer_(api, name, node.cards.empty() ? "" : node.cards[0].model, GpusOf(node), Log) {
     const Follower follower{[this](std::string_view json) { announcer_.SetNode(json); },
                             [](const std::string&) {}, [] {}, Log, false};
+    std::vector<HealthWatch::Ask> asks;
+    for (const Card& card : node.cards) {
+      asks.push_back(AskerOf(node, card));
+    }
+    health_.emplace(std::move(asks), kHealthPeriod,
+                    [this](std::size_t gpu, bool healthy) { announcer_.SetHealthy(gpu, healthy); });
     follows_ = std::thread([this, &api, name, follower] {
       Follow(api, "/api/v1/nodes?fieldSelector=metadata.name%3D" + name, follower, stop_);
     });
@@ -64,6 +75,7 @@ class Announcing {
   }
 
   Announcer announcer_;
+  std::optional<HealthWatch> health_;
   std::atomic<bool> stop_{false};
   std::thread follows_;
 };
@@ -95,6 +107,7 @@ class Grants {
     }
     PodGrant grant;
     grant.gpus = decision->gpus;
+    grant.isolated = decision->isolated;
     for (const ContainerAsk& one : decision->containers) {
       grant.containers[one.name] = {one.memory,
                                     one.compute / static_cast<std::uint32_t>(grant.gpus.size())};
