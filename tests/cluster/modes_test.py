@@ -46,7 +46,7 @@ def set_mode(one, mode):
 
 
 def why_not(one, pod):
-    """What cgpu-scheduler says against the node; "" if nothing."""
+    """The reason that cgpu-scheduler has against the node; "" if it has none."""
     body = json.dumps({"Pod": pod, "NodeNames": [NODE]}).encode()
     with urllib.request.urlopen("http://127.0.0.1:%d/filter" % PORT, body, timeout=10) as answer:
         return (json.load(answer).get("FailedNodes") or {}).get(NODE, "")
@@ -67,12 +67,12 @@ def run(one, *pods):
 
 
 def container_of(one, pod):
-    """What is another after a restart."""
+    """An id that is another after a restart."""
     return one.cluster.get("pod", pod)["status"]["containerStatuses"][0]["containerID"]
 
 
 def alloc(one, pod, mib):
-    """What rmtool says in the pod when it takes so much GPU memory."""
+    """The words of rmtool in the pod, which takes so much GPU memory."""
     return one.cluster.kubectl("exec", pod, "--", "rmtool", "alloc", str(mib), "--page", "big",
                                "--fill", ok=False).stdout
 
