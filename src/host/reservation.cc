@@ -2,7 +2,6 @@
 
 #include <optional>
 
-#include "base/result.h"
 #include "protocol/lines.h"
 #include "protocol/text.h"
 
@@ -36,6 +35,7 @@ void Fields(LineCodec& io, Reservation& reservation) {
   io.One("shim-uid", reservation.shim_uid);
   io.One("since", reservation.since);
   io.Maybe("engine", reservation.engine_id);
+  io.Maybe("pod", reservation.pod);
   io.Maybe("origin", reservation.origin);
   reservation.isolated = !io.Line("isolation", !reservation.isolated, [&] { io.Fixed("none"); });
   VisitCompute(io, reservation.compute);
