@@ -69,6 +69,7 @@ struct SliceRequest {
   std::string stem;                     // begin of a made-up name
   std::string engine_id;                // the container engine's name for it; empty for `cgpu run`
   bool agent = false;                   // its listeners come over a socket of its own
+  bool scheduled = false;               // placed by cgpu-scheduler, see AdmitCompute()
   bool isolated = true;                 // false: it shares its GPUs without limits
   unsigned user = 0;                    // uid of the user that asks
   unsigned max_inst = kDefaultMaxInst;  // for GPUs for which nothing else was set

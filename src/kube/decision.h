@@ -13,6 +13,7 @@
 
 #include "base/result.h"
 #include "kube/pod.h"
+#include "placement/model.h"
 
 namespace cgpu::kube {
 
@@ -20,10 +21,15 @@ struct Decision {
   std::string pod;                // uid
   std::string node;               // name
   std::vector<std::string> gpus;  // uuids
+  std::uint32_t memory = 0;       // GiB that the whole pod takes of each of these GPUs
+  std::uint32_t compute = 0;      // percent of each
+  std::uint32_t slices = 1;       // containers of the pod that run at the same time
   std::vector<ContainerAsk> containers;
 
   // Returns the part of the container, or null.
   [[nodiscard]] const ContainerAsk* Find(std::string_view container) const;
+  // Returns what the whole pod takes of its GPUs.
+  [[nodiscard]] placement::Request Takes() const;
 };
 
 // A key of Ed25519. Signing needs the private one, checking the public one.

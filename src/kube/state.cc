@@ -89,7 +89,7 @@ void ClusterState::SetPod(const PodAsk& pod, const Key& key) {
     LetGo(pod.uid);
     return;
   }
-  if (pod.decision.empty() || !pod.asks()) {
+  if (pod.decision.empty()) {
     return;  // nothing is decided, or not yet seen: an assumption stays
   }
   auto decision = DecodeDecision(pod.decision, key);
@@ -105,7 +105,8 @@ void ClusterState::SetPod(const PodAsk& pod, const Key& key) {
   const bool bound = !pod.node.empty();
   const Clock::time_point until =
       known != holders_.end() ? known->second.until : Clock::time_point::max();
-  Hold(pod.uid, {*std::move(decision), RequestOf(pod), pod.owner, !bound, until});
+  const placement::Request takes = decision->Takes();
+  Hold(pod.uid, {*std::move(decision), takes, pod.owner, !bound, until});
 }
 
 void ClusterState::RemovePod(const std::string& uid) {
@@ -124,11 +125,15 @@ std::string ClusterState::WhyNot(const PodAsk& pod, const std::string& name) con
       return "its GPUs are not shared: it lacks the label ack.node.gpu.schedule=cgpu or =core_mem";
     case Mode::kCgpu:
     case Mode::kShare:
-      if (request.compute != 0) {
+      if (AsksCompute(pod)) {
         return "it promises no compute time: that takes the label ack.node.gpu.schedule=core_mem";
       }
       break;
     case Mode::kCoreMem:
+      if (AsksWeight(pod)) {
+        return "its GPUs share their time by percentages: weights take the label "
+               "ack.node.gpu.schedule=cgpu";
+      }
       break;
   }
   const placement::Fit fit = placement::Judge(node.free, request);
@@ -177,8 +182,11 @@ Result<Decision> ClusterState::Assume(const PodAsk& pod, const std::string& name
   for (const std::uint32_t index : ChooseOn(node, pod).gpus) {
     decision.gpus.push_back(node.info.gpus[index].uuid);
   }
+  decision.memory = RequestOf(pod).memory;
+  decision.compute = RequestOf(pod).compute;
+  decision.slices = RequestOf(pod).slices;
   decision.containers = pod.containers;
-  Hold(pod.uid, {decision, RequestOf(pod), pod.owner, true, now + kAssumed});
+  Hold(pod.uid, {decision, decision.Takes(), pod.owner, true, now + kAssumed});
   return decision;
 }
 

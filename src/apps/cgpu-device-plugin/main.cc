@@ -98,7 +98,8 @@ class Grants {
     grant.gpus = decision->gpus;
     for (const ContainerAsk& one : decision->containers) {
       grant.containers[one.name] = {one.memory,
-                                    one.compute / static_cast<std::uint32_t>(grant.gpus.size())};
+                                    one.compute / static_cast<std::uint32_t>(grant.gpus.size()),
+                                    one.weight, one.high_priority};
     }
     if (const auto done = WritePodGrant(pod->uid, grant); !done.ok()) {
       Log(FormatError(done.error()));

@@ -9,8 +9,10 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/file.h"
 #include "cli/command_line.h"
@@ -39,6 +41,15 @@ struct Options {
 
 void Log(const std::string& sentence) {
   (void)std::fprintf(stderr, "cgpu-scheduler: %s\n", sentence.c_str());
+}
+
+std::vector<std::string> SplitAtCommas(const std::string& list) {
+  std::vector<std::string> words;
+  std::istringstream stream(list);
+  for (std::string word; std::getline(stream, word, ',');) {
+    words.push_back(word);
+  }
+  return words;
 }
 
 // Makes the Binding. A pod that is bound to this node already is as good: an earlier answer was
@@ -175,10 +186,12 @@ Result<> Serve(const Options& options, const sigset_t& ends_by) {
   CGPU_ASSIGN_OR_RETURN(const auto pem, ReadFile(options.key_file));
   CGPU_ASSIGN_OR_RETURN(auto key, Key::ReadPrivate(pem));
   const Api api(access);
-  Extender extender(std::move(key), [&](const std::string& name_space, const std::string& pod,
-                                        const std::string& binding) {
-    return BindAt(api, name_space, pod, binding);
-  });
+  Extender extender(
+      std::move(key),
+      [&](const std::string& name_space, const std::string& pod, const std::string& binding) {
+        return BindAt(api, name_space, pod, binding);
+      },
+      options.rules.pods);
   httplib::Server server;
   Route(server, extender);
   const Feed feed(api, extender);
@@ -227,6 +240,15 @@ int main(int argc, char** argv) {
   app.AddOption("--scheduler-name", options.rules.scheduler,
                 "The scheduler that pods get which ask for a part of a GPU")
       .ShowDefault();
+  app.AddOptionCallback<std::string>(
+      "--high-priority-classes",
+      [&](const std::string& list) {
+        options.rules.pods.high_priority_classes = cgpu::kube::SplitAtCommas(list);
+      },
+      "PriorityClasses, with commas between them, whose pods may have containers of high priority");
+  app.AddFlag("--hami-names", options.rules.hami_names,
+              "Take pods that ask by HAMi's names: nvidia.com/gpu, gpumem, gpumem-percentage, "
+              "gpucores");
   if (const auto status = app.ParseOrPrint(argc, argv)) {
     return *status;
   }
