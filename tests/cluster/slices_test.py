@@ -36,8 +36,9 @@ def program(name):
 class Sliced:
     """A cluster whose node shares its GPUs."""
 
-    def __init__(self, node, cluster):
-        self.node, self.cluster = node, cluster
+    def __init__(self, node, cluster, options=()):
+        """`options`: more of cgpu-scheduler's."""
+        self.node, self.cluster, self.options = node, cluster, options
         self.daemon = None
 
     def start(self):
@@ -79,7 +80,7 @@ class Sliced:
         self.cluster.start(SCHEDULER, program("cgpu-scheduler"), "--kubeconfig",
                            keys.path("admin.conf"), "--port", str(PORT), "--signing-key",
                            keys.path("decisions.key"), "--webhook-port", str(WEBHOOK), "--tls-cert",
-                           keys.path("webhook.crt"), "--tls-key", keys.path("webhook.key"))
+                           keys.path("webhook.crt"), "--tls-key", keys.path("webhook.key"), *self.options)
 
     def start_plugin(self):
         self.cluster.start("cgpu-device-plugin", program("cgpu-device-plugin"), "--kubeconfig",
@@ -93,10 +94,11 @@ class Sliced:
 
 
 @contextlib.contextmanager
-def sliced():
+def sliced(*options, in_image=()):
     with t.Node("v100-16g:2") as node:
-        with Cluster(handlers={"cgpu": program("cgpu-runtime")}, in_image=[program("rmtool")]) as cluster:
-            one = Sliced(node, cluster)
+        with Cluster(handlers={"cgpu": program("cgpu-runtime")},
+                     in_image=[program("rmtool"), *in_image]) as cluster:
+            one = Sliced(node, cluster, options)
             one.start()
             yield one
             cluster.kubectl("delete", "pods,jobs", "--all", "--grace-period=0", "--force")
