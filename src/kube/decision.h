@@ -1,7 +1,7 @@
 // The grant of a pod: which GPUs of its node it has, and which part of them each container. The
-// scheduler writes it on the pod before it binds the pod, and signs it. Who may change annotations
-// of pods can therefore not make a grant: the node takes only what the scheduler has signed for
-// this pod and this node.
+// scheduler signs it, and writes it on the pod in the write that binds the pod. Who may change
+// annotations of pods can therefore not make a grant: the node takes only what the scheduler has
+// signed for this pod and this node.
 #ifndef CGPU_KUBE_DECISION_H_
 #define CGPU_KUBE_DECISION_H_
 

@@ -1,15 +1,17 @@
 """Pods that want more of a GPU than cgpu-scheduler gave them, or anything of one without it, on a real
-cluster. What a pod gets is read from the driver's own accounting. The GPUs are those of
-slices_test.py."""
+cluster. What a pod gets is read from the driver's own accounting."""
 import json
 import os
 import sys
 
-sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+_TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path += [os.path.join(_TESTS, folder) for folder in ("lib", "engines", "cluster")]
 
-from pods_test import mib, of_parts, part  # noqa: E402
-from slices_test import (COUNT, FOLDER, NODE, SCHEDULER, check, isolation, make_pod,  # noqa: E402
-                         slice_pod, sliced, t)
+import isolation  # noqa: E402
+from cgpu_test import check  # noqa: E402
+from cluster import FOLDER, NODE, make_pod  # noqa: E402
+from pods_test import messages, mib, of_parts, part  # noqa: E402
+from sliced import COUNT, make_slice_pod, sliced  # noqa: E402
 
 # Tries the GPU's files of every process that it sees.
 TRY = ("for p in /proc/[0-9]*; do rmtool --dev $p/root/dev alloc 100 --page big && echo got; done; "
@@ -20,9 +22,7 @@ MIB = 1 << 20
 def why(one, pod, *words):
     """Waits for an event of the pod with one of these words. Returns it."""
     def said():
-        events = one.cluster.get("events", "--field-selector", "involvedObject.name=" + pod) or {}
-        return [event["message"] for event in events.get("items", ())
-                if any(word in event["message"] for word in words)]
+        return [each for each in messages(one, pod) if any(word in each for word in words)]
     return one.cluster.wait("no event of %s has one of %s" % (pod, words), said)[0]
 
 
@@ -32,7 +32,7 @@ def words():
     annotations of pods to the runtime."""
     with sliced() as one:
         cluster = one.cluster
-        cluster.apply(slice_pod("victim", 8, "sleep", "1000"))
+        cluster.apply(make_slice_pod("victim", 8, "sleep", "1000"))
         cluster.wait_phase("victim", "Running")
         uid = cluster.get("pod", "victim")["metadata"]["uid"]
         claims = {"io.kubernetes.cri.sandbox-uid": uid, "io.kubernetes.pod.uid": uid,
@@ -104,7 +104,7 @@ def hostpaths():
         cluster = one.cluster
         for name, path in (("registry", "/run/cgpu"), ("grants", "/run/cgpu/pods"), ("run", "/run"),
                            ("root", "/"), ("driver", one.node.folder)):
-            pod = slice_pod(name, 1, "sleep", "1000",
+            pod = make_slice_pod(name, 1, "sleep", "1000",
                             volumes=[{"name": "host", "hostPath": {"path": path}}])
             pod["spec"]["containers"][0]["volumeMounts"] = [{"name": "host", "mountPath": "/host"}]
             cluster.apply(pod)
@@ -115,7 +115,7 @@ def hostpaths():
 def static():
     """A static pod, which no scheduler places, gets nothing, whatever it asks for."""
     with sliced() as one:
-        pod = slice_pod("static", 8, "sleep", "1000", runtimeClassName="cgpu")
+        pod = make_slice_pod("static", 8, "sleep", "1000", runtimeClassName="cgpu")
         with open(FOLDER + "/static/pod.json", "w", encoding="utf-8") as file:
             json.dump(pod, file)
         mirror = "static-" + NODE
@@ -131,14 +131,13 @@ def relabelled():
     cgpu-scheduler that starts after that."""
     with sliced() as one:
         cluster = one.cluster
-        cluster.apply(slice_pod("a", 16, "sleep", "1000", count=2))
+        cluster.apply(make_slice_pod("a", 16, "sleep", "1000", count=2))
         cluster.wait_phase("a", "Running")
         for label in ("16", "many"):
             cluster.kubectl("label", "--overwrite", "pod", "a", "%s=%s" % (COUNT, label))
-            cluster.kill(SCHEDULER)
-            one.start_scheduler()
+            one.restart_scheduler()
             name = "with-" + label
-            cluster.apply(slice_pod(name, 8, "sleep", "1000"))
+            cluster.apply(make_slice_pod(name, 8, "sleep", "1000"))
             check("has 7 of 8 GiB free" in why(one, name, "GiB free"), "it is counted by its label")
             cluster.kubectl("delete", "pod", name)
         check(len(one.node.containers()) == 1, one.node.containers())
