@@ -46,7 +46,8 @@ Result<PodGrant> Parse(const std::string& text, const std::string& path) {
     grant.isolated = json.at("isolated").get<bool>();
     for (const auto& [name, part] : json.at("containers").items()) {
       grant.containers[name] = {part.at("memory").get<std::uint32_t>(),
-                                part.at("compute").get<std::uint32_t>()};
+                                part.at("compute").get<std::uint32_t>(), part.value("weight", 1U),
+                                part.value("high_priority", false)};
     }
     return grant;
   } catch (const Json::exception&) {
@@ -63,7 +64,10 @@ Result<> WritePodGrant(const std::string& uid, const PodGrant& grant, const std:
   CGPU_TRY(MakeFolder(folder));
   Json json{{"gpus", grant.gpus}, {"isolated", grant.isolated}, {"containers", Json::object()}};
   for (const auto& [name, part] : grant.containers) {
-    json["containers"][name] = {{"memory", part.memory}, {"compute", part.compute}};
+    json["containers"][name] = {{"memory", part.memory},
+                                {"compute", part.compute},
+                                {"weight", part.weight},
+                                {"high_priority", part.high_priority}};
   }
   return ReplaceFile(PathOf(folder, uid), json.dump() + "\n", 0600);
 }

@@ -11,6 +11,8 @@ namespace cgpu::kube {
 // over the pod's GPUs.
 inline constexpr char kMemory[] = "aliyun.com/gpu-mem";
 inline constexpr char kCompute[] = "aliyun.com/gpu-core.percentage";
+// Steps of the percentage of each GPU; ACK refuses others.
+inline constexpr unsigned kComputeStep = 5;
 // A label of the pod and a resource of the node.
 inline constexpr char kCount[] = "aliyun.com/gpu-count";
 // Labels of the node.

@@ -210,11 +210,15 @@ std::string ClusterState::WhyNot(const PodAsk& pod, const NodeState& node) const
       return "its GPUs are not shared: it lacks the label ack.node.gpu.schedule=cgpu or =core_mem";
     case Mode::kCgpu:
     case Mode::kShare:
-      if (request.compute != 0) {
+      if (AsksCompute(pod)) {
         return "it promises no compute time: that takes the label ack.node.gpu.schedule=core_mem";
       }
       break;
     case Mode::kCoreMem:
+      if (AsksWeight(pod)) {
+        return "its GPUs share their time by percentages: weights take the label "
+               "ack.node.gpu.schedule=cgpu";
+      }
       break;
   }
   const placement::Fit fit = placement::Judge(node.free, request);
@@ -265,6 +269,7 @@ Result<Decision> ClusterState::Assume(const PodAsk& pod, const std::string& name
   }
   decision.memory = RequestOf(pod).memory;
   decision.compute = RequestOf(pod).compute;
+  decision.slices = RequestOf(pod).slices;
   decision.containers = pod.containers;
   decision.isolated = node.info.mode != Mode::kShare;
   Hold(pod.uid, {decision, decision.Takes(), pod.owner, true, false, false, now + kAssumed});

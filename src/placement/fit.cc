@@ -45,7 +45,7 @@ Lack LackOf(const Gpu& gpu, const Request& request) {
   if (request.whole) {
     return gpu.slices == 0 ? Lack::kNothing : Lack::kShared;
   }
-  if (gpu.slices >= kMaxSlices) {
+  if (gpu.slices + request.slices > kMaxSlices) {
     return Lack::kSlices;
   }
   if (gpu.memory_free() < request.memory) {
@@ -103,7 +103,8 @@ std::string Explain(const Node& node, const Request& request, const Fit& fit,
       return of_gpu("is shared by " + std::to_string(gpus[fit.gpu].slices) +
                     (gpus[fit.gpu].slices == 1 ? " container" : " containers"));
     case Lack::kSlices:
-      return of_gpu("has " + std::to_string(kMaxSlices) + " containers, the most");
+      return of_gpu("has " + std::to_string(gpus[fit.gpu].slices) + " of at most " +
+                    std::to_string(kMaxSlices) + " containers");
     case Lack::kMemory:
       return of_gpu("has " +
                     OfWanted(gpus[fit.gpu].memory_free(), request.memory, " ").append(unit) +

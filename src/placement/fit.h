@@ -20,7 +20,7 @@ enum class Lack {
   kHealth,      // the GPU is not healthy
   kWhole,       // one container has the GPU alone
   kShared,      // the request is for a whole GPU, and others have a part of it
-  kSlices,      // the GPU has as many containers as it may have
+  kSlices,      // the GPU would have more containers than it may have
   kMemory,
   kCompute,
 };

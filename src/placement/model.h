@@ -48,6 +48,7 @@ struct Request {
   std::uint32_t gpus = 1;     // different GPUs of one node
   std::uint32_t memory = 0;   // of each
   std::uint32_t compute = 0;  // of each; 0: no promise
+  std::uint32_t slices = 1;   // containers of it that run at the same time
   bool whole = false;         // GPUs that no other container has a part of
   std::uint64_t cpu = 0;
   std::uint64_t host_memory = 0;
