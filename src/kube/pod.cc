@@ -53,6 +53,7 @@ Result<ContainerAsk> ReadContainer(const Json& container, bool init) {
   ask.name = TextAt(container, "name");
   CGPU_ASSIGN_OR_RETURN(ask.memory, AmountOf(container, kMemory));
   CGPU_ASSIGN_OR_RETURN(ask.compute, AmountOf(container, kCompute));
+  CGPU_ASSIGN_OR_RETURN(ask.whole, AmountOf(container, kCount));
   ask.init = init;
   ask.sidecar = init && TextAt(container, "restartPolicy") == "Always";
   if (ask.memory != 0 || ask.compute != 0) {
@@ -72,7 +73,7 @@ void ReadContainers(const Json& list, bool init, PodAsk& pod) {
     auto ask = ReadContainer(one, init);
     if (!ask.ok()) {
       Note(ask.error(), pod);
-    } else if (ask->memory != 0 || ask->compute != 0) {
+    } else if (ask->memory != 0 || ask->compute != 0 || ask->whole != 0) {
       pod.containers.push_back(*std::move(ask));
     }
   }
@@ -125,6 +126,15 @@ std::string Join(const std::vector<std::string>& words) {
     text += (text.empty() ? "" : ", ") + word;
   }
   return text;
+}
+
+Result<> CheckNotWhole(const ContainerAsk& one) {
+  return one.whole == 0 ? Result<>()
+                        : Error{Code::kInvalid, 0,
+                                "container " + one.name + " asks for whole GPUs by " + kCount +
+                                    ", and the pod asks for more of them",
+                                std::string("have one container ask for whole GPUs, or for ") +
+                                    kMemory + ": then the label " + kCount + " counts the GPUs"};
 }
 
 Result<> CheckMemory(const ContainerAsk& one, std::uint32_t gpus) {
@@ -234,6 +244,9 @@ Result<PodAsk> ReadPod(std::string_view json) {
   }
   ReadContainers(At(spec, "initContainers"), true, ask);
   ReadContainers(At(spec, "containers"), false, ask);
+  if (ask.whole()) {
+    ask.gpus = ask.containers[0].whole;
+  }
   return ask;
 }
 
@@ -258,14 +271,20 @@ placement::Request RequestOf(const std::vector<ContainerAsk>& containers, std::u
 }
 
 placement::Request RequestOf(const PodAsk& pod) {
-  return RequestOf(pod.containers, pod.gpus);
+  placement::Request request = RequestOf(pod.containers, pod.gpus);
+  request.whole = pod.whole();
+  return request;
 }
 
 Result<> Check(const PodAsk& pod, const PodRules& rules) {
   if (pod.mistake) {
     return *pod.mistake;
   }
+  if (pod.whole() && pod.containers[0].memory == 0 && pod.containers[0].compute == 0) {
+    return {};
+  }
   for (const ContainerAsk& one : pod.containers) {
+    CGPU_TRY(CheckNotWhole(one));
     CGPU_TRY(CheckMemory(one, pod.gpus));
     CGPU_TRY(CheckCompute(one, pod.gpus));
     CGPU_TRY(CheckPriority(one, pod, rules));

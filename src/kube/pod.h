@@ -20,6 +20,7 @@ struct ContainerAsk {
   std::uint32_t memory = 0;   // GiB
   std::uint32_t compute = 0;  // percent of one GPU
   std::uint32_t weight = 1;   // among the containers of its GPUs (governor/policy.h)
+  std::uint32_t whole = 0;    // GPUs that it wants whole
   bool high_priority = false;
   bool init = false;     // runs to its end before the next one begins
   bool sidecar = false;  // an init container that goes on running (restartPolicy Always)
@@ -41,6 +42,8 @@ struct PodAsk {
   std::optional<Error> mistake;
 
   [[nodiscard]] bool asks() const { return !containers.empty(); }
+  // Returns true if it asks for whole GPUs: one container does, for all of them.
+  [[nodiscard]] bool whole() const { return containers.size() == 1 && containers[0].whole != 0; }
 };
 
 // Reads a pod. Weight and priority are in the environment of a container, by the names of

@@ -229,6 +229,20 @@ Json WithVariable(const char* name, const Json& value) {
   return container;
 }
 
+TEST(Pod, AsksForWholeGpus) {
+  const auto whole = Container("a", {{kCount, "2"}});
+  const auto pod = ReadPod(Pod(Json::array({whole, Container("b", {{"cpu", "2"}})})).dump());
+  ASSERT_TRUE(pod.ok());
+  EXPECT_TRUE(pod->whole());
+  EXPECT_TRUE(RequestOf(*pod).whole);
+  EXPECT_EQ(RequestOf(*pod).gpus, 2U);
+  EXPECT_EQ(Said(Pod(Json::array({whole}))), "");
+  for (const Json& more : {Container("b", {{kCount, "1"}}), Container("b", {{kMemory, "1"}})}) {
+    EXPECT_NE(Said(Pod(Json::array({whole, more}))), "");
+  }
+  EXPECT_NE(Said(Pod(Json::array({Container("a", {{kCount, "1"}, {kMemory, "1"}})}))), "");
+}
+
 TEST(Pod, HasWeightAndPriorityInItsEnvironment) {
   const auto weighted = ReadPod(
       Pod(Json::array({WithVariable("ALIYUN_COM_GPU_SCHD_WEIGHT", {{"value", "4"}})})).dump());

@@ -225,6 +225,31 @@ TEST_F(ClusterStateTest, KeepsToTheModeOfTheNode) {
   EXPECT_FALSE(state_.Assume(MakePod("q", 1), "share", kNow)->isolated);
 }
 
+TEST_F(ClusterStateTest, GivesWholeGpus) {
+  NodeInfo node = MakeNode("a", 3, Mode::kShare);
+  node.gpus[1].exclusive = true;
+  state_.SetNode(node, key_);
+  const auto whole = [](const std::string& uid) {
+    PodAsk pod = MakePod(uid, 0);
+    pod.containers[0].whole = 1;
+    return pod;
+  };
+  // The exclusive one first, then one that nobody shares.
+  const auto first = state_.Assume(whole("p"), "a", kNow);
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(first->gpus, std::vector<std::string>{"GPU-a1"});
+  EXPECT_EQ(first->containers[0].memory, 15U);
+  EXPECT_TRUE(first->isolated);
+  EXPECT_EQ(MemoryOf("a", "1"), 15U);
+  ASSERT_TRUE(state_.Assume(MakePod("q", 1), "a", kNow).ok());
+  const auto second = state_.Assume(whole("r"), "a", kNow);
+  ASSERT_TRUE(second.ok());
+  EXPECT_EQ(state_.Assume(whole("s"), "a", kNow).error().code, Code::kExhausted);
+  // Nobody else gets a part of them.
+  EXPECT_TRUE(state_.WhyNot(MakePod("t", 14), "a").empty());
+  EXPECT_FALSE(state_.WhyNot(MakePod("t", 15), "a").empty());
+}
+
 TEST_F(ClusterStateTest, PlacesByTheLabelOfTheNode) {
   for (const auto placement : {Placement::kBinpack, Placement::kSpread}) {
     ClusterState state;

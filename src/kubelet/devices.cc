@@ -22,10 +22,13 @@ Resources ResourcesOf(const std::vector<kube::NodeGpu>& gpus, kube::Mode mode) {
     return resources;
   }
   for (const kube::NodeGpu& gpu : gpus) {
-    Add(resources[kube::kMemory], gpu, gpu.units());
-    if (mode != kube::Mode::kShare) {
+    if (mode != kube::Mode::kShare || gpu.exclusive) {
       resources[kube::kCount].push_back({gpu.uuid, gpu.healthy});
     }
+    if (gpu.exclusive) {
+      continue;
+    }
+    Add(resources[kube::kMemory], gpu, gpu.units());
     if (mode == kube::Mode::kCoreMem) {
       Add(resources[kube::kCompute], gpu, placement::kWholeCompute);
     }

@@ -45,6 +45,17 @@ TEST(Devices, AreUnhealthyWithTheirGpu) {
   EXPECT_EQ(CountsOf(Mode::kCoreMem, true), (Counts{15, 100, 1}));
 }
 
+TEST(Devices, OfAnExclusiveGpuAreTheGpu) {
+  for (const Mode mode : {Mode::kCoreMem, Mode::kShare}) {
+    std::vector<kube::NodeGpu> gpus = TwoGpus();
+    gpus[0].exclusive = true;
+    const Resources all = ResourcesOf(gpus, mode);
+    EXPECT_EQ(all.at(kube::kMemory).size(), 15U);
+    EXPECT_EQ(all.at(kube::kCompute).size(), mode == Mode::kShare ? 0U : 100U);
+    EXPECT_EQ(all.at(kube::kCount).size(), mode == Mode::kShare ? 1U : 2U);
+  }
+}
+
 TEST(Devices, HaveNamesThatTheKubeletTakes) {
   for (const auto& [name, devices] : ResourcesOf(TwoGpus(), Mode::kCoreMem)) {
     std::set<std::string> ids;

@@ -39,6 +39,9 @@ Lack LackOf(const Gpu& gpu, const Request& request) {
   if (!gpu.healthy) {
     return Lack::kHealth;
   }
+  if (gpu.exclusive && !request.whole) {
+    return Lack::kExclusive;
+  }
   if (gpu.whole) {
     return Lack::kWhole;
   }
@@ -97,6 +100,8 @@ std::string Explain(const Node& node, const Request& request, const Fit& fit,
       return "it has " + OfWanted(gpus.size(), request.gpus, " GPUs");
     case Lack::kHealth:
       return of_gpu("is not healthy");
+    case Lack::kExclusive:
+      return of_gpu("is given as a whole alone");
     case Lack::kWhole:
       return of_gpu("belongs to one container");
     case Lack::kShared:

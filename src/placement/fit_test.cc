@@ -63,6 +63,15 @@ TEST(Fit, LimitsTheContainersOfAGpu) {
   EXPECT_EQ(node.gpus[0].slices, kMaxSlices - 2);
 }
 
+TEST(Fit, GivesExclusiveGpusAsWholesAlone) {
+  Node node = MakeNode("a", 15, {0});
+  node.gpus[0].exclusive = true;
+  EXPECT_EQ(Reason(node, Ask(1)), "GPU 0 is given as a whole alone");
+  Request whole = Ask(0);
+  whole.whole = true;
+  EXPECT_EQ(Judge(node, whole).lack, Lack::kNothing);
+}
+
 TEST(Fit, LooksAtTheNodeFirst) {
   Node node = MakeNode("a", 15, {0});
   node.model = "T4";

@@ -23,6 +23,7 @@ struct Gpu {
   std::uint32_t slices = 0;  // containers that have a part of it
   bool whole = false;        // one container has all of it
   bool healthy = true;
+  bool exclusive = false;  // for requests for whole GPUs alone
 
   [[nodiscard]] std::uint32_t memory_free() const {
     return memory_used < memory ? memory - memory_used : 0;

@@ -12,8 +12,8 @@ sys.path += [os.path.join(_TESTS, folder) for folder in ("lib", "engines", "clus
 
 import isolation  # noqa: E402
 from cgpu_test import check  # noqa: E402
-from cluster import NODE  # noqa: E402
-from slices_test import COMPUTE, COUNT, MEMORY, PORT, slice_pod, sliced  # noqa: E402
+from cluster import NODE, make_pod  # noqa: E402
+from sliced import COMPUTE, COUNT, MEMORY, PORT, make_slice_pod, sliced  # noqa: E402
 
 MODE = "ack.node.gpu.schedule"
 PLUGIN = "cgpu-device-plugin"
@@ -83,9 +83,9 @@ def share():
     with sliced() as one:
         set_mode(one, "share")
         wait_counted(one, 30, 0, 0)
-        promised = slice_pod("promised", 8, "true", compute=30)
+        promised = make_slice_pod("promised", 8, "true", compute=30)
         wait_refused(one, promised, "promises no compute time")
-        run(one, slice_pod("a", 8, "sh", "-c", "env; rmtool info; sleep 1000"))
+        run(one, make_slice_pod("a", 8, "sh", "-c", "env; rmtool info; sleep 1000"))
         check("not_isolated" in one.decision("a"), str(one.decision("a")))
         one.cluster.wait("the pod says nothing", lambda: "MiB total" in
                          one.cluster.kubectl("logs", "a"))
@@ -104,22 +104,22 @@ def switched():
     with sliced() as one:
         cluster = one.cluster
         wait_counted(one, 30, 200, 2)
-        run(one, slice_pod("a", 8, "sleep", "1000", compute=30))
+        run(one, make_slice_pod("a", 8, "sleep", "1000", compute=30))
         before = container_of(one, "a")
         set_mode(one, "share")
         wait_counted(one, 30, 0, 0)
-        wait_refused(one, slice_pod("p", 1, "true", compute=30), "promises no compute time")
-        run(one, slice_pod("b", 7, "sleep", "1000"))
+        wait_refused(one, make_slice_pod("p", 1, "true", compute=30), "promises no compute time")
+        run(one, make_slice_pod("b", 7, "sleep", "1000"))
         check(one.decision("b")["gpus"] == one.decision("a")["gpus"], "they are not packed")
         check("after %d MiB" % PART in alloc(one, "a", 16160), "a is not held to its part")
         check("after" not in alloc(one, "b", 12000), "b is held to its part")
         set_mode(one, "default")
         wait_counted(one, 0, 0, 0)
-        wait_refused(one, slice_pod("p", 1, "true"), "not shared")
+        wait_refused(one, make_slice_pod("p", 1, "true"), "not shared")
         check(cluster.phase("a") == cluster.phase("b") == "Running", "the pods do not run on")
         set_mode(one, "cgpu")
         wait_counted(one, 30, 0, 2)
-        wait_taken(one, slice_pod("p", 1, "true"))
+        wait_taken(one, make_slice_pod("p", 1, "true"))
         check(container_of(one, "a") == before, "the container of a is another")
         cluster.kubectl("annotate", "--overwrite", "node", NODE, "cgpu.dev/gpus=[]")
         cluster.kubectl("label", "--overwrite", "node", NODE, "aliyun.accelerator/nvidia_count=9")
@@ -137,7 +137,7 @@ def killed():
     with sliced() as one:
         cluster = one.cluster
         wait_counted(one, 30, 200, 2)
-        run(one, slice_pod("a", 8, "sleep", "1000", compute=30))
+        run(one, make_slice_pod("a", 8, "sleep", "1000", compute=30))
         before = container_of(one, "a")
         has = {MEMORY: 8, COMPUTE: 30}
         check(asked_of_kubelet()["pods"]["default/a/main"] == has, str(asked_of_kubelet()))
@@ -157,7 +157,7 @@ def killed():
         check(cluster.phase("a") == "Running" and container_of(one, "a") == before,
               "the pod does not run on")
         check("after %d MiB" % PART in alloc(one, "a", 16160), "a is not held to its part")
-        run(one, slice_pod("b", 7, "sleep", "1000"))
+        run(one, make_slice_pod("b", 7, "sleep", "1000"))
 
 
 def lost():
@@ -172,15 +172,45 @@ def lost():
         one.node.sim("lose", "--gpu", "0")
         wait_counted(one, 15, 100, 1)
         check(healthy() == {uuids[0]: False, uuids[1]: True}, str(healthy()))
-        run(one, slice_pod("a", 8, "sleep", "1000"))
+        run(one, make_slice_pod("a", 8, "sleep", "1000"))
         check(one.decision("a")["gpus"] == [uuids[1]], "the pod has the lost GPU")
-        wait_refused(one, slice_pod("p", 8, "true"), "GPU")
+        wait_refused(one, make_slice_pod("p", 8, "true"), "GPU")
         one.node.sim("restore", "--gpu", "0")
         wait_counted(one, 30, 200, 2)
         check(healthy() == {uuids[0]: True, uuids[1]: True}, str(healthy()))
-        run(one, slice_pod("b", 8, "sleep", "1000"))
+        run(one, make_slice_pod("b", 8, "sleep", "1000"))
         check(one.decision("b")["gpus"] == [uuids[0]], "the pod has no GPU of its own")
 
 
+def exclusive():
+    """A GPU that is for whole use alone beside one that is shared: each pod gets what it asks for, and
+    nobody a part of the exclusive one."""
+    with sliced() as one:
+        cluster = one.cluster
+        wait_counted(one, 30, 200, 2)
+        uuids = [card["uuid"] for card in one.node.books()["gpus"]]
+        cluster.kubectl("annotate", "node", NODE, "cgpu.dev/exclusive=" + uuids[0])
+        wait_counted(one, 15, 100, 2)
+        wait_refused(one, make_slice_pod("p", 2, "true", count=2), "GPU 0 is given as a whole alone")
+        run(one, make_slice_pod("a", 8, "sleep", "1000"), make_slice_pod("b", 7, "sleep", "1000"))
+        for pod in "ab":
+            check(one.decision(pod)["gpus"] == [uuids[1]], "%s has the exclusive GPU" % pod)
+        run(one, make_pod("whole", "sh", "-c", "rmtool info; sleep 1000", limits={COUNT: "1"}))
+        check(one.decision("whole")["gpus"] == [uuids[0]], "the whole GPU is another")
+        cluster.wait("the pod says nothing", lambda: "16160MiB total" in
+                     cluster.kubectl("logs", "whole"))
+        wait_refused(one, make_pod("p", "true", limits={COUNT: "1"}), "container")
+        # The GPU is shared again once the pod that has it whole is gone.
+        cluster.kubectl("annotate", "node", NODE, "cgpu.dev/exclusive-")
+        wait_counted(one, 30, 200, 2)
+        wait_refused(one, make_slice_pod("p", 1, "true"), "has 0 of 1 GiB free")
+        cluster.kubectl("delete", "pod", "whole")
+        wait_taken(one, make_slice_pod("p", 15, "true"))
+        mixed = make_pod("mixed", "true", limits={COUNT: "1", MEMORY: "4"})
+        said = cluster.apply(mixed, ok=False).stderr
+        check("have one container ask for whole GPUs" in said, said)
+
+
 if __name__ == "__main__":
-    isolation.main({case.__name__: case for case in (share, switched, killed, lost)})
+    isolation.main({case.__name__: case for case in (share, switched, killed, lost,
+                                                  exclusive)})

@@ -30,7 +30,8 @@ def extender(port):
     return {"urlPrefix": "http://127.0.0.1:%d" % port, "filterVerb": "filter",
             "prioritizeVerb": "prioritize", "bindVerb": "bind", "weight": 10,
             "nodeCacheCapable": True, "httpTimeout": "10s",
-            "managedResources": [{"name": MEMORY, "ignoredByScheduler": False}]}
+            "managedResources": [{"name": name, "ignoredByScheduler": False}
+                                 for name in (MEMORY, COUNT)]}
 
 
 def program(name):

@@ -56,6 +56,10 @@ void Announcer::Announce() {
   const Json node = Json::parse(node_, nullptr, false);
   const Json& metadata = At(node, "metadata");
   const Mode mode = ModeOf(TextAt(At(metadata, "labels"), kMode));
+  for (const std::string& word :
+       MarkExclusive(TextAt(At(metadata, "annotations"), kExclusive), gpus_)) {
+    log_("the annotation " + std::string(kExclusive) + " names \"" + word + "\", which is no GPU");
+  }
   const kubelet::Resources resources = kubelet::ResourcesOf(gpus_, mode);
   if (plugin_) {
     plugin_->Set(resources);
