@@ -15,8 +15,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/fd.h"
+#include "base/json_depth.h"
 #include "base/result.h"
-#include "runtime/json_depth.h"
 
 namespace cgpu {
 namespace {

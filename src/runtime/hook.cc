@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/json_depth.h"
 #include "base/result.h"
-#include "runtime/json_depth.h"
 #include "runtime/spec.h"
 #include "sandbox/mount_tree.h"
 #include "sandbox/tree_words.h"

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/json_depth.h"
 #include "base/result.h"
-#include "runtime/json_depth.h"
 
 namespace cgpu {
 namespace {
