@@ -70,7 +70,7 @@ TESTED_ELSEWHERE = {
                       "mapping_unsafe switches_unsafe utilisation"),
     "src/run/": ("makes namespaces and processes: tests/e2e",
                  "command container descriptors init plain run signals"),
-    "src/runtime/": ("json_depth by spec_test.cc; wrapper by tests/engines", "json_depth wrapper"),
+    "src/runtime/": ("by tests/engines", "wrapper"),
     "src/sandbox/": ("parts of the mount tree, in mount_tree_test.cc", "mount_tree_parts"),
     "src/shim/": ("needs a process in a slice: tests/e2e and tests/adversary",
                   "agent call_steps confine_unsafe desk driver executor_unsafe "

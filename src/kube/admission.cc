@@ -4,6 +4,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "base/json_depth.h"
 #include "kube/base64.h"
 #include "kube/hami.h"
 #include "kube/json.h"
@@ -16,6 +17,8 @@ using Json = nlohmann::json;
 
 constexpr char kDefaultScheduler[] = "default-scheduler";  // what the API server fills in
 constexpr int kForbidden = 403;
+// Anyone may call the webhook. A review of a pod nests 20 deep or so.
+constexpr std::size_t kMostDepth = 100;
 
 Result<> CheckSize(const PodAsk& pod, const AdmissionRules& rules) {
   const placement::Request request = RequestOf(pod);
@@ -66,7 +69,7 @@ Result<Json> Judge(const Json& object, const AdmissionRules& rules) {
 }  // namespace
 
 std::string Review(std::string_view body, const AdmissionRules& rules) {
-  const Json review = Json::parse(body, nullptr, false);
+  const Json review = NestsDeeper(body, kMostDepth) ? Json() : Json::parse(body, nullptr, false);
   const Json& request = At(review, "request");
   const Json& object = At(request, "object");
   const auto judged = Judge(object, rules);

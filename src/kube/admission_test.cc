@@ -138,6 +138,11 @@ TEST(Admission, RefusesNonsense) {
   for (const char* body : {"", "{}", "[]", R"({"request": {"object": 1}})"}) {
     EXPECT_EQ(Json::parse(Review(body, {}))["response"]["allowed"], false) << body;
   }
+  std::string deep = R"({"request": {"object": )";
+  for (int i = 0; i < 1'000'000; ++i) {
+    deep += "{\"spec\":";
+  }
+  EXPECT_EQ(Json::parse(Review(deep, {}))["response"]["allowed"], false);
 }
 
 }  // namespace

@@ -83,33 +83,48 @@ def beside():
         check("got" in tries("main"), "the files are not found by this way")
         said = tries("thief")
         check("tried" in said and "got" not in said, said)
-        for profile in ("general", "sysadmin"):
+        def debug(profile):
             cluster.kubectl("debug", "pod", "--image=" + thief["image"], "-c", profile,
                             "--image-pull-policy=Never", "--target=main", "--profile=" + profile, "--",
                             "sh", "-c", TRY)
+        debug("baseline")
 
-            def ended(name=profile):
-                states = cluster.get("pod", "pod")["status"].get("ephemeralContainerStatuses") or []
-                return [each["state"]["terminated"] for each in states
-                        if each["name"] == name and each["state"].get("terminated")]
-            cluster.wait("the container %s does not end" % profile, ended)
-            said = cluster.kubectl("logs", "pod", "-c", profile)
-            check("tried" in said and "got" not in said, said)
+        def ended():
+            states = cluster.get("pod", "pod")["status"].get("ephemeralContainerStatuses") or []
+            return [each for each in states if each["state"].get("terminated")]
+        cluster.wait("the debug container does not end", ended)
+        said = cluster.kubectl("logs", "pod", "-c", "baseline")
+        check("tried" in said and "got" not in said, said)
+        # Profiles with capabilities that would undo the boundary.
+        for profile in ("general", "sysadmin"):
+            debug(profile)
+            why(one, "pod,involvedObject.fieldPath=spec.ephemeralContainers{%s}" % profile,
+                "cannot be held to a slice")
         one.node.wait_used(1000 * MIB, "somebody else holds memory")
 
 
 def hostpaths():
-    """A container with a part does not get cgpu's own folders, by whatever name."""
+    """A container with a part does not get cgpu's own folders: a mount of one is refused, and in one of
+    a folder above they are empty."""
     with sliced() as one:
         cluster = one.cluster
-        for name, path in (("registry", "/run/cgpu"), ("grants", "/run/cgpu/pods"), ("run", "/run"),
-                           ("root", "/"), ("driver", one.node.folder)):
+
+        def mounting(name, path):
             pod = make_slice_pod(name, 1, "sleep", "1000",
-                            volumes=[{"name": "host", "hostPath": {"path": path}}])
+                                 volumes=[{"name": "host", "hostPath": {"path": path}}])
             pod["spec"]["containers"][0]["volumeMounts"] = [{"name": "host", "mountPath": "/host"}]
             cluster.apply(pod)
-            cluster.say("%s: %s" % (path, why(one, name, "cgpu itself", "of cgpu")))
+        for name, path in (("registry", "/run/cgpu"), ("grants", "/run/cgpu/pods"),
+                           ("driver", one.node.folder)):
+            mounting(name, path)
+            why(one, name, "would have %s of cgpu itself" % path)
             check(cluster.phase(name) != "Running", "it runs with %s" % path)
+        for name, path, run in (("run", "/run", "/host"), ("root", "/", "/host/run")):
+            mounting(name, path)
+            cluster.wait_phase(name, "Running")
+            folders = [run + "/cgpu", run + "/cgpu-sim"]
+            seen = cluster.kubectl("exec", name, "--", "find", *folders).split()
+            check(seen == folders, "of cgpu's folders is seen: %s" % seen)
 
 
 def static():

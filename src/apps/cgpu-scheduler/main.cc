@@ -106,6 +106,9 @@ int UseCertificate(SSL* ssl, void* argument) {
              : 0;
 }
 
+// Bytes of a review: an object of the API server has at most 3 MiB, and a review may have two.
+constexpr std::size_t kMostReview = std::size_t{16} << 20;
+
 // Serves the admission webhook, on a thread of its own.
 class Webhook {
  public:
@@ -115,6 +118,7 @@ class Webhook {
           SSL_CTX_set_cert_cb(&context, UseCertificate, &options_);
           return true;
         }) {
+    server_.set_payload_max_length(kMostReview);
     server_.Post("/admit",
                  [this, &extender](const httplib::Request& request, httplib::Response& response) {
                    AdmissionRules rules = options_.rules;
