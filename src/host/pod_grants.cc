@@ -43,7 +43,7 @@ Result<PodGrant> Parse(const std::string& text, const std::string& path) {
   try {
     PodGrant grant;
     grant.gpus = json.at("gpus").get<std::vector<std::string>>();
-    grant.isolated = json.at("isolated").get<bool>();
+    grant.isolated = json.value("isolated", true);
     for (const auto& [name, part] : json.at("containers").items()) {
       grant.containers[name] = {part.at("memory").get<std::uint32_t>(),
                                 part.at("compute").get<std::uint32_t>(), part.value("weight", 1U),
