@@ -55,6 +55,8 @@ state = "{folder}/containerd/state"
 _HANDLER = """
 [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.{name}]
   runtime_type = "io.containerd.runc.v2"
+  # The words of tenants reach the runtime, as far as an administrator can let them.
+  pod_annotations = ["*"]
 [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.{name}.options]
   BinaryName = "{path}"
 """
@@ -89,6 +91,7 @@ class Cluster:
                 skip("no %s on this machine" % program)
         os.makedirs(FOLDER + "/logs")
         os.makedirs(FOLDER + "/cni")
+        os.makedirs(FOLDER + "/static")
         try:
             self._start_apiserver()
             if self._with_node:
@@ -288,6 +291,7 @@ class Cluster:
             "oomScoreAdj": 0, "makeIPTablesUtilChains": False,
             "localStorageCapacityIsolation": False, "evictionHard": nothing,
             "imageGCHighThresholdPercent": 100,
+            "staticPodPath": FOLDER + "/static",
             "volumePluginDir": FOLDER + "/volume-plugins", "podLogsDir": FOLDER + "/pod-logs",
             "syncFrequency": "5s", "nodeStatusUpdateFrequency": "2s", "maxPods": 240}
         with open(FOLDER + "/kubelet.json", "w", encoding="utf-8") as file:
