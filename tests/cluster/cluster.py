@@ -121,6 +121,12 @@ class Cluster:
         self._processes[name].kill()
         self._processes[name].wait()
 
+    def processor_ms(self, name):
+        """The processor time that a process has had."""
+        with open("/proc/%d/stat" % self._processes[name].pid, encoding="utf-8") as file:
+            user, system = file.read().rsplit(") ", 1)[1].split()[11:13]
+        return (int(user) + int(system)) * 1000 / os.sysconf("SC_CLK_TCK")
+
     def log(self, name):
         with open("%s/logs/%s" % (FOLDER, name), encoding="utf-8", errors="replace") as file:
             return file.read()

@@ -34,6 +34,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::chrono::seconds kHealthPeriod{10};
+constexpr std::chrono::seconds kRetry{1};  // for an API server that does not answer yet
 
 struct Options {
   std::string kubeconfig;
@@ -95,12 +96,17 @@ class Announcing {
   std::thread follows_;
 };
 
-// Reads what this node let in before this program was started.
+// Reads what this node let in before this program was started. Waits for an API server that does
+// not answer, until `stop`.
 Result<Admitted> ReadAdmitted(const Api& api, const std::string& name,
-                              const std::vector<NodeGpu>& gpus, const Key& key) {
+                              const std::vector<NodeGpu>& gpus, const Key& key, const Stop& stop) {
   Admitted admitted(name, gpus);
-  CGPU_ASSIGN_OR_RETURN(const auto text, api.Get("/api/v1/nodes/" + name));
-  std::istringstream lines(PublishedIn(text));
+  auto text = api.Get("/api/v1/nodes/" + name);
+  while (!text.ok() && text.error().code == Code::kUnavailable && !stop.WaitFor(kRetry)) {
+    text = api.Get("/api/v1/nodes/" + name);
+  }
+  CGPU_TRY(text);
+  std::istringstream lines(PublishedIn(*text));
   for (std::string one; std::getline(lines, one);) {
     if (const auto decision = PeekDecision(one); decision.ok()) {
       (void)admitted.Admit(decision->pod, one, key);
@@ -116,7 +122,7 @@ Result<> Serve(const Options& options, const Stop& stop) {
   CGPU_ASSIGN_OR_RETURN(const auto node, FindNode(options.node));
   const Api api(access);
   const std::vector<NodeGpu> gpus = GpusOf(node);
-  CGPU_ASSIGN_OR_RETURN(auto admitted, ReadAdmitted(api, options.kube_node, gpus, key));
+  CGPU_ASSIGN_OR_RETURN(auto admitted, ReadAdmitted(api, options.kube_node, gpus, key, stop));
   Grants grants(api, options.kube_node, std::move(key), std::move(admitted), Log);
   const Announcing announcing(api, options.kube_node, node, gpus, grants);
   const Follower pods{[&](std::string_view json) { grants.Set(json); },
