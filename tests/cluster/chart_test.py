@@ -1,0 +1,135 @@
+"""The chart on a real cluster: what it installs gives pods their slices, an update of its DaemonSet
+disturbs no running container, and what it has put on the Kubernetes node goes again."""
+import contextlib
+import os
+import sys
+
+_TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path += [os.path.join(_TESTS, folder) for folder in ("lib", "engines", "cluster")]
+
+import cgpu_test as t  # noqa: E402
+import isolation  # noqa: E402
+from cgpu_test import check  # noqa: E402
+from cluster import FOLDER, make_pod  # noqa: E402
+from deployed import NAMESPACE, NODE, Deployed, make_image  # noqa: E402
+from upgrading import LOOP  # noqa: E402
+
+MEMORY = "aliyun.com/gpu-mem"
+HELD = 600  # MiB
+
+
+@contextlib.contextmanager
+def deployed():
+    """A cluster with the chart installed, on a node that shares its GPUs."""
+    rmtool = os.path.abspath(os.path.join(t.BIN, "rmtool"))
+    with t.Node("v100-16g:2") as node:
+        with Deployed(node, in_image=[rmtool]) as cluster:
+            try:
+                cluster.kubectl("label", "node", NODE, "ack.node.gpu.schedule=core_mem")
+                cluster.install()
+                cluster.restart_containerd()
+                cluster.wait_rolled_out()
+                cluster.say("the chart is installed")
+                yield cluster
+            except t.Failure:
+                cluster.show_pods()
+                raise
+
+
+def slice_pod(name, *command):
+    return make_pod(name, *command, limits={MEMORY: "2"})
+
+
+def rounds(cluster, pod):
+    """How often the pod's load has succeeded. It never fails."""
+    said = cluster.kubectl("logs", pod).split()
+    check("failed" not in said, "a call of %s failed" % pod)
+    return said.count("round")
+
+
+def goes_on(cluster, pod):
+    before = rounds(cluster, pod)
+    cluster.wait("%s does not go on" % pod, lambda: rounds(cluster, pod) >= before + 4)
+
+
+def shims(node):
+    return {client["pid"] for client in node.books()["clients"]}
+
+
+def key(cluster):
+    return cluster.get("secret", "-n", NAMESPACE, "cgpu-signing-key")["data"]
+
+
+def cgpud(cluster):
+    """The uids of the pods that cgpud is in: one."""
+    pods = cluster.get("pods", "-n", NAMESPACE, "-l", "app=cgpu-node")["items"]
+    return [pod["metadata"]["uid"] for pod in pods]
+
+
+def change(cluster, *values):
+    """Changes the DaemonSet; the load's calls go on, and its shim is the same process."""
+    served, signed, daemon = shims(cluster.node), key(cluster), cgpud(cluster)
+    cluster.install(*values)
+    cluster.wait_rolled_out()
+    check(cgpud(cluster) != daemon, "the DaemonSet's pod is the same")
+    check(key(cluster) == signed, "the signing key is another")
+    goes_on(cluster, "load")
+    check(served <= shims(cluster.node), "the shim has gone")
+    check(cluster.node.used() >= HELD * t.MIB, "the slice is gone")
+
+
+def updated():
+    """A pod works on its slice while the DaemonSet's pods are replaced: by others with another
+    environment, then by a new version, which its shim becomes. Pods get slices afterwards."""
+    with deployed() as cluster:
+        node = cluster.node
+        cluster.apply(slice_pod("load", "sh", "-c", "rmtool hold %d --page big --forever & %s; sleep 1000"
+                                % (HELD, LOOP)))
+        cluster.wait_phase("load", "Running")
+        cluster.wait("the load holds nothing", lambda: node.used() >= HELD * t.MIB)
+        goes_on(cluster, "load")
+        (shim,) = shims(node)
+        change(cluster, "node.env.ROUND=2")
+        cluster.say("the DaemonSet has another environment")
+        next_shim = FOLDER + "/cgpu-shim"
+        t.command("strip", "-o", next_shim, os.path.join(t.BIN, "cgpu-shim"))
+        make_image(cluster, "next", {"cgpu-shim": next_shim})
+        before = os.stat("/proc/%d/exe" % shim)
+        change(cluster, "image.tag=next")
+        now = os.stat("/proc/%d/exe" % shim)
+        check(os.path.samestat(now, os.stat("/opt/cgpu/bin/cgpu-shim")) and
+              not os.path.samestat(now, before), "the shim was not upgraded")
+        cluster.say("the DaemonSet has a new version")
+        cluster.apply(slice_pod("next", "rmtool", "info"))
+        cluster.wait_phase("next", "Succeeded")
+
+
+def removed():
+    """What the chart has put on the Kubernetes node goes again, once no container has a slice."""
+    config = FOLDER + "/containerd.toml"
+    with deployed() as cluster:
+        with open(config, encoding="utf-8") as file:
+            check("runtimes.cgpu" in file.read(), "containerd was not told of cgpu")
+        cluster.apply(slice_pod("load", "sleep", "1000"))
+        cluster.wait_phase("load", "Running")
+        cluster.install("node.remove=true")
+        cluster.wait("nobody waits for the container with a slice", lambda: "waits for the end of" in
+                     cluster.kubectl("logs", "-n", NAMESPACE, "-l", "app=cgpu-node", ok=False).stdout)
+        cluster.kubectl("delete", "pod", "load", "--wait=false")
+        cluster.restart_containerd()
+        cluster.wait_rolled_out()
+        cluster.say("cgpu is removed from the Kubernetes node")
+        cluster.helm("uninstall", "cgpu", "--namespace", NAMESPACE, "--wait")
+        cluster.say("the chart is uninstalled")
+        with open(config, encoding="utf-8") as file:
+            check(file.read() == cluster.config, "containerd's configuration is not what it was")
+        for path in ("/opt/cgpu/bin", "/etc/cgpu/config.yaml"):
+            check(not os.path.exists(path), path + " is left")
+        left = [name for kind in ("clusterroles", "clusterrolebindings", "runtimeclasses",
+                                  "mutatingwebhookconfigurations", "validatingadmissionpolicies")
+                for name in cluster.kubectl("get", kind, "-o", "name").split() if "cgpu" in name]
+        check(not left, "left are %s" % left)
+
+
+if __name__ == "__main__":
+    isolation.main({"updated": updated, "removed": removed})
