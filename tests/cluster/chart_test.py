@@ -1,6 +1,7 @@
 """The chart on a real cluster: what it installs gives pods their slices, an update of its DaemonSet
 disturbs no running container, and what it has put on the Kubernetes node goes again."""
 import contextlib
+import filecmp
 import os
 import sys
 
@@ -11,7 +12,7 @@ import cgpu_test as t  # noqa: E402
 import isolation  # noqa: E402
 from cgpu_test import check  # noqa: E402
 from cluster import FOLDER, make_pod  # noqa: E402
-from deployed import NAMESPACE, NODE, Deployed, make_image  # noqa: E402
+from deployed import CHART, NAMESPACE, NODE, ROOT, Deployed, find_helm, make_image, version  # noqa: E402
 from upgrading import LOOP  # noqa: E402
 
 MEMORY = "aliyun.com/gpu-mem"
@@ -19,14 +20,14 @@ HELD = 600  # MiB
 
 
 @contextlib.contextmanager
-def deployed():
+def deployed(install=Deployed.install):
     """A cluster with the chart installed, on a node that shares its GPUs."""
     rmtool = os.path.abspath(os.path.join(t.BIN, "rmtool"))
     with t.Node("v100-16g:2") as node:
         with Deployed(node, in_image=[rmtool]) as cluster:
             try:
                 cluster.kubectl("label", "node", NODE, "ack.node.gpu.schedule=core_mem")
-                cluster.install()
+                install(cluster)
                 cluster.restart_containerd()
                 cluster.wait_rolled_out()
                 cluster.say("the chart is installed")
@@ -105,7 +106,7 @@ def updated():
 
 
 def removed():
-    """What the chart has put on the Kubernetes node goes again, once no container has a slice."""
+    """Everything that the chart has put on the Kubernetes node goes again, once no container has a slice."""
     config = FOLDER + "/containerd.toml"
     with deployed() as cluster:
         with open(config, encoding="utf-8") as file:
@@ -119,7 +120,7 @@ def removed():
         cluster.restart_containerd()
         cluster.wait_rolled_out()
         cluster.say("cgpu is removed from the Kubernetes node")
-        cluster.helm("uninstall", "cgpu", "--namespace", NAMESPACE, "--wait")
+        cluster.user("helm", "uninstall", "cgpu", "--namespace", NAMESPACE, "--wait")
         cluster.say("the chart is uninstalled")
         with open(config, encoding="utf-8") as file:
             check(file.read() == cluster.config, "containerd's configuration is not what it was")
@@ -131,5 +132,38 @@ def removed():
         check(not left, "left are %s" % left)
 
 
+def _install_manifests(cluster):
+    """Installs the chart's manifests by the script for those who have no Helm; twice, as the second
+    time is to change nothing."""
+    words = [word for value in (*cluster.values, "keys.create=false") for word in ("--set", value)]
+    manifests = FOLDER + "/cgpu.yaml"
+    with open(manifests, "w", encoding="utf-8") as file:
+        file.write(cluster.user("helm", "template", "cgpu", CHART, "--namespace", NAMESPACE, *words))
+    script = ROOT + "/deploy/kubernetes/install.sh"
+    cluster.user(script, manifests)
+    signed = key(cluster)
+    said = cluster.user(script, manifests)
+    check(key(cluster) == signed and "created" not in said and "configured" not in said, said)
+
+
+def manifests():
+    """The manifests without Helm give a pod its slice."""
+    with deployed(_install_manifests) as cluster:
+        cluster.apply(slice_pod("first", "rmtool", "info"))
+        cluster.wait_phase("first", "Succeeded")
+        check("2154MiB total" in cluster.kubectl("logs", "first"), cluster.kubectl("logs", "first"))
+
+
+def rendered():
+    """The manifests in the repository are those of the chart; its version is the programs'."""
+    path = FOLDER + "-rendered.yaml"
+    t.command(ROOT + "/deploy/kubernetes/render.sh", path,
+              env={"PATH": "/usr/bin:/bin", "HELM": find_helm()})
+    check(filecmp.cmp(path, ROOT + "/deploy/kubernetes/cgpu.yaml", False),
+          "deploy/kubernetes/cgpu.yaml is not what deploy/kubernetes/render.sh writes")
+    with open(CHART + "/Chart.yaml", encoding="utf-8") as file:
+        check(file.read().count("ersion: %s\n" % version()) == 2, "the chart has another version")
+
+
 if __name__ == "__main__":
-    isolation.main({"updated": updated, "removed": removed})
+    isolation.main({case.__name__: case for case in (rendered, manifests, updated, removed)})

@@ -110,7 +110,7 @@ class Deployed(Cluster):
         self.node = node
         self._helm = find_helm()
         self.config = None  # containerd's, before the chart
-        # What a test must say, beside what a user says.
+        # Values that a test must say, beside a user's own.
         self.values = ["image.repository=" + IMAGE, "node.simulated=" + node.name,
                        "scheduler.kubeScheduler.repository=" + SCHEDULER_IMAGE,
                        "scheduler.kubeScheduler.tag=1",
@@ -122,25 +122,31 @@ class Deployed(Cluster):
         with open(FOLDER + "/containerd.toml", encoding="utf-8") as file:
             self.config = file.read()
         _serve_to_pods()
+        os.mkdir(FOLDER + "/bin")
+        for name, program in (("helm", self._helm), ("kubectl", find_kube()),
+                              ("kubectl-inspect-cgpu", t.BIN + "/kubectl-inspect-cgpu")):
+            os.symlink(os.path.abspath(program), "%s/bin/%s" % (FOLDER, name))
         make_image(self, version())
         _make_scheduler_image(self)
         return self
 
-    def helm(self, *words):
-        done = subprocess.run([self._helm, "--kubeconfig", self.keys.path("admin.conf"), *words],
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              timeout=t.DEADLINE, check=False,
-                              env={"PATH": "/usr/bin:/bin", "HOME": FOLDER})
-        check(done.returncode == 0, "helm %s: %s" % (" ".join(words), done.stdout))
+    def user(self, *words):
+        """Runs a command as the cluster's administrator, who has helm, kubectl and its plugin; returns
+        the output."""
+        done = subprocess.run(words, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=t.DEADLINE, check=False,
+                              env={"PATH": FOLDER + "/bin:/usr/bin:/bin", "HOME": FOLDER,
+                                   "KUBECONFIG": self.keys.path("admin.conf")})
+        check(done.returncode == 0, "%s: %s" % (" ".join(words), done.stdout))
         return done.stdout
 
     def install(self, *values):
         """Installs the chart or changes its values."""
-        words = ["upgrade", "--install", "cgpu", CHART, "--namespace", NAMESPACE,
+        words = ["helm", "upgrade", "--install", "cgpu", CHART, "--namespace", NAMESPACE,
                  "--create-namespace"]
         for value in (*self.values, *values):
             words += ["--set", value]
-        self.helm(*words)
+        self.user(*words)
 
     def restart_containerd(self):
         """Does what cgpu-node asks for."""

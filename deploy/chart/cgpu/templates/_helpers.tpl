@@ -5,7 +5,6 @@
 {{- define "cgpu.labels" -}}
 app.kubernetes.io/name: cgpu
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
 {{- /* What a container without rights on its Kubernetes node may do. */ -}}
