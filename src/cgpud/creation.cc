@@ -107,6 +107,7 @@ Result<SliceRequest> RequestOfPod(const CreationRequest& request, const std::str
   wanted.stem = StemFor(request);
   wanted.engine_id = request.engine_id;
   wanted.origin = "kubernetes";
+  wanted.pod = pod;
   return wanted;
 }
 

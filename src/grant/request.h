@@ -68,6 +68,7 @@ struct SliceRequest {
   std::string name;                     // empty: one is made up
   std::string stem;                     // begin of a made-up name
   std::string engine_id;                // the container engine's name for it; empty for `cgpu run`
+  std::string pod;                      // uid of its pod; empty: it is of none
   bool agent = false;                   // its listeners come over a socket of its own
   bool isolated = true;                 // false: it shares its GPUs without limits
   unsigned user = 0;                    // uid of the user that asks

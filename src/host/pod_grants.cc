@@ -74,6 +74,10 @@ void RemovePodGrant(const std::string& uid, const std::string& folder) {
   }
 }
 
+bool HasPodGrant(const std::string& uid, const std::string& folder) {
+  return IsUid(uid) && access(PathOf(folder, uid).c_str(), F_OK) == 0;
+}
+
 std::vector<std::string> ListPodGrants(const std::string& folder) {
   std::vector<std::string> uids;
   std::error_code error;

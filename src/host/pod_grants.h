@@ -1,6 +1,7 @@
 // The grants of the pods on this Kubernetes node: one file for each pod, which cgpu's device plugin
 // writes once it has checked the scheduler's decision, and cgpud reads when the pod's containers
-// are made. Only root may write or read the folder.
+// are made. Only root may write or read the folder. Once a grant is removed and the registry's lock
+// was taken after that, no container of the pod is added to the registry any more.
 #ifndef CGPU_HOST_POD_GRANTS_H_
 #define CGPU_HOST_POD_GRANTS_H_
 
@@ -33,6 +34,7 @@ struct PodGrant {
 [[nodiscard]] Result<> WritePodGrant(const std::string& uid, const PodGrant& grant,
                                      const std::string& folder = kPodGrants);
 void RemovePodGrant(const std::string& uid, const std::string& folder = kPodGrants);
+[[nodiscard]] bool HasPodGrant(const std::string& uid, const std::string& folder = kPodGrants);
 // Returns the uids of all pods with a grant.
 [[nodiscard]] std::vector<std::string> ListPodGrants(const std::string& folder = kPodGrants);
 

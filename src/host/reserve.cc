@@ -15,6 +15,7 @@
 #include "base/result.h"
 #include "host/compute.h"
 #include "host/machine_node.h"
+#include "host/pod_grants.h"
 #include "host/shim_process.h"
 #include "protocol/admin.h"
 #include "protocol/text.h"
@@ -172,6 +173,9 @@ Result<Reserved> ReserveNow(const Registry& registry, const Node& node, const Sl
                             std::vector<std::string>& in_the_way) {
   CGPU_ASSIGN_OR_RETURN(const auto random, Draw());
   CGPU_ASSIGN_OR_RETURN(const auto lock, registry.Lock());
+  if (!request.pod.empty() && !HasPodGrant(request.pod)) {
+    return Error{Code::kUnavailable, 0, "the pod " + request.pod + " has ended", {}};
+  }
   CGPU_ASSIGN_OR_RETURN(const auto live, registry.List(lock));
   in_the_way.clear();
   for (const Reservation& other : live) {
@@ -196,6 +200,7 @@ Result<Reserved> ReserveNow(const Registry& registry, const Node& node, const Sl
   reservation.shim_uid = geteuid() == 0 ? PickShimUid(live, random.number) : geteuid();
   reservation.since = static_cast<std::uint64_t>(std::time(nullptr));
   reservation.engine_id = request.engine_id;
+  reservation.pod = request.pod;
   reservation.origin = request.origin;
   reservation.isolated = request.isolated;
   reservation.compute = request.compute;

@@ -16,11 +16,18 @@ namespace {
 
 constexpr long kConnectSeconds = 10;
 constexpr long kAnswerSeconds = 30;
+constexpr long kKeepAliveSeconds = 10;
+constexpr int kLongestWaitMs = 60'000;
+constexpr std::size_t kMostIdle = 16;                        // handles
 constexpr std::size_t kMostAnswer = std::size_t{256} << 20;  // a list of a large cluster
 
 struct Cleanup {
   void operator()(CURL* curl) const { curl_easy_cleanup(curl); }
   void operator()(curl_slist* list) const { curl_slist_free_all(list); }
+};
+
+struct CleanupMulti {
+  void operator()(CURLM* multi) const { curl_multi_cleanup(multi); }
 };
 
 // Returns what a Status object says (apimachinery meta/v1/types.go), or the body.
@@ -58,7 +65,6 @@ Error StatusError(long status, const std::string& path, const std::string& body)
 struct Sink {
   std::string text;
   const std::function<bool(std::string_view)>* line = nullptr;
-  const std::atomic<bool>* stop = nullptr;
 };
 
 std::size_t TakeBytes(char* bytes, std::size_t, std::size_t size, void* argument) {
@@ -79,11 +85,6 @@ std::size_t TakeBytes(char* bytes, std::size_t, std::size_t size, void* argument
   }
   sink.text.erase(0, begin);
   return size;
-}
-
-int LookWhetherToStop(void* argument, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
-  const Sink& sink = *static_cast<Sink*>(argument);
-  return sink.stop != nullptr && sink.stop->load() ? 1 : 0;
 }
 
 std::string TextAt(const YAML::Node& node, const char* name) {
@@ -140,28 +141,56 @@ Result<Access> FindAccess(const std::string& kubeconfig) {
   return kubeconfig.empty() ? AccessInPod() : ReadKubeconfig(kubeconfig);
 }
 
+// A handle of curl's, with the connections that it has made.
+struct Api::Handle {
+  std::unique_ptr<CURL, Cleanup> curl{curl_easy_init()};
+};
+
+Api::Api(Access access) : access_(std::move(access)) {}
+Api::~Api() = default;
+
+std::unique_ptr<Api::Handle> Api::TakeHandle() const {
+  const MutexLock lock(mutex_);
+  if (idle_.empty()) {
+    return std::make_unique<Handle>();
+  }
+  auto handle = std::move(idle_.back());
+  idle_.pop_back();
+  return handle;
+}
+
+void Api::KeepHandle(std::unique_ptr<Handle> handle) const {
+  curl_easy_reset(handle->curl.get());
+  const MutexLock lock(mutex_);
+  if (idle_.size() < kMostIdle) {
+    idle_.push_back(std::move(handle));
+  }
+}
+
 // One request: its handle, its headers and what takes the answer.
 struct Api::Request {
-  std::unique_ptr<CURL, Cleanup> curl{curl_easy_init()};
-  std::unique_ptr<curl_slist, Cleanup> headers;
-  Sink sink;
+  explicit Request(const Api& from) : api(from), handle(from.TakeHandle()) {}
+  Request(const Request&) = delete;
+  Request& operator=(const Request&) = delete;
+  ~Request() { api.KeepHandle(std::move(handle)); }
+
+  [[nodiscard]] CURL* curl() const { return handle->curl.get(); }
 
   void Add(const std::string& header) {
     headers.reset(curl_slist_append(headers.release(), header.c_str()));
   }
 
   Result<> Prepare(const Access& access, const std::string& path) {
-    CURL* const handle = curl.get();
-    curl_easy_setopt(handle, CURLOPT_URL, (access.server + path).c_str());
-    curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
-    curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION, TakeBytes);
-    curl_easy_setopt(handle, CURLOPT_WRITEDATA, &sink);
+    curl_easy_setopt(curl(), CURLOPT_URL, (access.server + path).c_str());
+    curl_easy_setopt(curl(), CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(curl(), CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
+    curl_easy_setopt(curl(), CURLOPT_WRITEFUNCTION, TakeBytes);
+    curl_easy_setopt(curl(), CURLOPT_WRITEDATA, &sink);
     for (const auto& [option, file] : {std::pair(CURLOPT_CAINFO, &access.ca_file),
                                        {CURLOPT_SSLCERT, &access.certificate_file},
                                        {CURLOPT_SSLKEY, &access.key_file}}) {
       if (!file->empty()) {
-        curl_easy_setopt(handle, option, file->c_str());
+        curl_easy_setopt(curl(), option, file->c_str());
       }
     }
     if (!access.token_file.empty()) {
@@ -174,10 +203,36 @@ struct Api::Request {
 
   // Makes the request. Returns the status of the answer.
   Result<long> Perform(const std::string& path) {
-    curl_easy_setopt(curl.get(), CURLOPT_HTTPHEADER, headers.get());
-    const CURLcode code = curl_easy_perform(curl.get());
+    curl_easy_setopt(curl(), CURLOPT_HTTPHEADER, headers.get());
+    return StatusAfter(curl_easy_perform(curl()), path);
+  }
+
+  // Makes the request, and breaks it off once `stop` is set.
+  Result<long> PerformUntil(const std::string& path, const Stop& stop) {
+    curl_easy_setopt(curl(), CURLOPT_HTTPHEADER, headers.get());
+    const std::unique_ptr<CURLM, CleanupMulti> multi(curl_multi_init());
+    curl_multi_add_handle(multi.get(), curl());
+    int running = 1;
+    while (running != 0 && !stop.set()) {
+      curl_multi_perform(multi.get(), &running);
+      curl_waitfd event{stop.fd(), CURL_WAIT_POLLIN, 0};
+      if (running != 0) {
+        curl_multi_poll(multi.get(), &event, 1, kLongestWaitMs, nullptr);
+      }
+    }
+    CURLcode code = CURLE_ABORTED_BY_CALLBACK;
+    int left = 0;
+    while (const CURLMsg* const message = curl_multi_info_read(multi.get(), &left)) {
+      code = message->data.result;
+    }
+    auto status = StatusAfter(code, path);
+    curl_multi_remove_handle(multi.get(), curl());
+    return status;
+  }
+
+  Result<long> StatusAfter(CURLcode code, const std::string& path) const {
     long status = 0;
-    curl_easy_getinfo(curl.get(), CURLINFO_RESPONSE_CODE, &status);
+    curl_easy_getinfo(curl(), CURLINFO_RESPONSE_CODE, &status);
     const bool cut_off = code == CURLE_WRITE_ERROR || code == CURLE_ABORTED_BY_CALLBACK;
     if (code != CURLE_OK && !(cut_off && status != 0)) {
       return Error{Code::kUnavailable,
@@ -187,13 +242,18 @@ struct Api::Request {
     }
     return status;
   }
+
+  const Api& api;
+  std::unique_ptr<Handle> handle;
+  std::unique_ptr<curl_slist, Cleanup> headers;
+  Sink sink;
 };
 
 Result<std::string> Api::Ask(const char* method, const std::string& path, const std::string& type,
                              const std::string& body) const {
-  Request request;
+  Request request(*this);
   CGPU_TRY(request.Prepare(access_, path));
-  CURL* const curl = request.curl.get();
+  CURL* const curl = request.curl();
   curl_easy_setopt(curl, CURLOPT_TIMEOUT, kAnswerSeconds);
   curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, method);
   if (!type.empty()) {
@@ -220,19 +280,20 @@ Result<std::string> Api::MergePatch(const std::string& path, const std::string& 
   return Ask("PATCH", path, "application/merge-patch+json", json);
 }
 
+Result<std::string> Api::StrategicPatch(const std::string& path, const std::string& json) const {
+  return Ask("PATCH", path, "application/strategic-merge-patch+json", json);
+}
+
 Result<> Api::Stream(const std::string& path, const std::function<bool(std::string_view)>& line,
-                     const std::atomic<bool>& stop) const {
-  Request request;
+                     const Stop& stop) const {
+  Request request(*this);
   request.sink.line = &line;
-  request.sink.stop = &stop;
   CGPU_TRY(request.Prepare(access_, path));
-  CURL* const curl = request.curl.get();
-  curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
-  curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, LookWhetherToStop);
-  curl_easy_setopt(curl, CURLOPT_XFERINFODATA, &request.sink);
   // A connection that is dead without a word is found by the kernel.
-  curl_easy_setopt(curl, CURLOPT_TCP_KEEPALIVE, 1L);
-  CGPU_ASSIGN_OR_RETURN(const auto status, request.Perform(path));
+  curl_easy_setopt(request.curl(), CURLOPT_TCP_KEEPALIVE, 1L);
+  curl_easy_setopt(request.curl(), CURLOPT_TCP_KEEPIDLE, kKeepAliveSeconds);
+  curl_easy_setopt(request.curl(), CURLOPT_TCP_KEEPINTVL, kKeepAliveSeconds);
+  CGPU_ASSIGN_OR_RETURN(const auto status, request.PerformUntil(path, stop));
   if (status >= 300) {
     return StatusError(status, path, request.sink.text);
   }

@@ -1,15 +1,18 @@
 // A client of the Kubernetes API server: requests, and lists that are followed by a watch.
 //
-// Thread-safe; each call makes a connection of its own and blocks its caller.
+// Thread-safe; a call blocks its caller. Connections are kept for later calls.
 #ifndef CGPU_KUBE_API_H_
 #define CGPU_KUBE_API_H_
 
-#include <atomic>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "base/mutex.h"
 #include "base/result.h"
+#include "kube/stop.h"
 
 namespace cgpu::kube {
 
@@ -33,7 +36,10 @@ struct Access {
 
 class Api {
  public:
-  explicit Api(Access access) : access_(std::move(access)) {}
+  explicit Api(Access access);
+  Api(const Api&) = delete;
+  Api& operator=(const Api&) = delete;
+  ~Api();
 
   // Each returns the body of the answer. kUnavailable: no answer came; the request may have been
   // executed. kNotFound, kConflict, kPermission, kInvalid: statuses 404, 409, 401 and 403, and the
@@ -42,19 +48,27 @@ class Api {
   [[nodiscard]] Result<std::string> Post(const std::string& path, const std::string& json) const;
   [[nodiscard]] Result<std::string> MergePatch(const std::string& path,
                                                const std::string& json) const;
+  // Merges lists by the keys of their objects too, where the API defines such.
+  [[nodiscard]] Result<std::string> StrategicPatch(const std::string& path,
+                                                   const std::string& json) const;
 
-  // Receives the lines of a streaming answer until it ends, `line` returns false, or `stop` is set
-  // (looked at once a second). kConflict: the API server no longer has what was asked for (410).
+  // Receives the lines of a streaming answer until it ends, `line` returns false, or `stop` is set.
+  // kConflict: the API server no longer has what was asked for (410).
   [[nodiscard]] Result<> Stream(const std::string& path,
                                 const std::function<bool(std::string_view line)>& line,
-                                const std::atomic<bool>& stop) const;
+                                const Stop& stop) const;
 
  private:
   struct Request;
+  struct Handle;
+  [[nodiscard]] std::unique_ptr<Handle> TakeHandle() const;
+  void KeepHandle(std::unique_ptr<Handle> handle) const;
   [[nodiscard]] Result<std::string> Ask(const char* method, const std::string& path,
                                         const std::string& type, const std::string& body) const;
 
-  Access access_;
+  const Access access_;
+  mutable Mutex mutex_;
+  mutable std::vector<std::unique_ptr<Handle>> idle_ CGPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace cgpu::kube

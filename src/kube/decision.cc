@@ -79,6 +79,8 @@ Result<Decision> Read(std::string_view text) {
   Decision decision;
   CGPU_ASSIGN_OR_RETURN(decision.pod, TextAt(json, "pod"));
   CGPU_ASSIGN_OR_RETURN(decision.node, TextAt(json, "node"));
+  CGPU_ASSIGN_OR_RETURN(decision.memory, NumberAt(json, "memory"));
+  CGPU_ASSIGN_OR_RETURN(decision.compute, NumberAt(json, "compute"));
   for (const Json& gpu : json.value("gpus", Json::array())) {
     if (gpu.is_string()) {
       decision.gpus.push_back(gpu.get<std::string>());
@@ -103,6 +105,14 @@ const ContainerAsk* Decision::Find(std::string_view container) const {
   const auto found = std::find_if(containers.begin(), containers.end(),
                                   [&](const ContainerAsk& one) { return one.name == container; });
   return found == containers.end() ? nullptr : &*found;
+}
+
+placement::Request Decision::Takes() const {
+  placement::Request takes;
+  takes.gpus = static_cast<std::uint32_t>(gpus.size());
+  takes.memory = memory;
+  takes.compute = compute;
+  return takes;
 }
 
 void Key::Free::operator()(void* key) const {
@@ -168,6 +178,8 @@ bool Key::Verify(std::string_view text, std::string_view signature) const {
 std::string EncodeDecision(const Decision& decision, const Key& key) {
   Json json{{"version", kVersion}, {"pod", decision.pod}, {"node", decision.node}};
   json["gpus"] = decision.gpus;
+  json["memory"] = decision.memory;
+  json["compute"] = decision.compute;
   for (const ContainerAsk& one : decision.containers) {
     json["containers"].push_back(
         {{"name", one.name}, {"memory", one.memory}, {"compute", one.compute}});

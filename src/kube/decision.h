@@ -1,7 +1,7 @@
 // The grant of a pod: which GPUs of its node it has, and which part of them each container. The
-// scheduler writes it on the pod before it binds the pod, and signs it. Who may change annotations
-// of pods can therefore not make a grant: the node takes only what the scheduler has signed for
-// this pod and this node.
+// scheduler signs it, and writes it on the pod in the write that binds the pod. Who may change
+// annotations of pods can therefore not make a grant: the node takes only what the scheduler has
+// signed for this pod and this node.
 #ifndef CGPU_KUBE_DECISION_H_
 #define CGPU_KUBE_DECISION_H_
 
@@ -13,6 +13,7 @@
 
 #include "base/result.h"
 #include "kube/pod.h"
+#include "placement/model.h"
 
 namespace cgpu::kube {
 
@@ -20,10 +21,14 @@ struct Decision {
   std::string pod;                // uid
   std::string node;               // name
   std::vector<std::string> gpus;  // uuids
+  std::uint32_t memory = 0;       // GiB that the whole pod takes of each of these GPUs
+  std::uint32_t compute = 0;      // percent of each; 0: no promise
   std::vector<ContainerAsk> containers;
 
   // Returns the part of the container, or null.
   [[nodiscard]] const ContainerAsk* Find(std::string_view container) const;
+  // Returns what the whole pod takes of its GPUs.
+  [[nodiscard]] placement::Request Takes() const;
 };
 
 // A key of Ed25519. Signing needs the private one, checking the public one.

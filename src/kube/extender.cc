@@ -65,7 +65,9 @@ std::string Extender::Filter(std::string_view body) {
       failed[node] = "cgpu: " + why;
     }
   }
-  pending_[question->pod.uid] = std::move(question->pod);
+  const bool refused = names.empty();
+  const std::string uid = question->pod.uid;
+  pending_[uid] = {std::move(question->pod), refused};
   return Json{{"NodeNames", std::move(names)}, {"FailedNodes", std::move(failed)}}.dump();
 }
 
@@ -102,7 +104,7 @@ Result<Decision> Extender::Assume(const std::string& uid, const std::string& nod
     return Error{Code::kNotFound, 0, "cgpu-scheduler has not been asked about this pod",
                  "the scheduler tries again"};
   }
-  return state_.Assume(pod->second, node, now);
+  return state_.Assume(pod->second.pod, node, now);
 }
 
 std::string Extender::BindPod(std::string_view body, Clock::time_point now) {
@@ -129,6 +131,7 @@ std::string Extender::BindPod(std::string_view body, Clock::time_point now) {
     // Where no answer came it may be bound: then the assumption stays until the watch tells.
     if (bound.error().code != Code::kUnavailable) {
       state_.Forget(uid);
+      changed_.NotifyAll();
     }
     return ErrorBody(bound.error().what);
   }
@@ -139,7 +142,8 @@ std::string Extender::BindPod(std::string_view body, Clock::time_point now) {
 void Extender::SetNode(std::string_view json) {
   if (const auto node = ReadNode(json); node.ok()) {
     const MutexLock lock(mutex_);
-    state_.SetNode(*node);
+    state_.SetNode(*node, key_);
+    changed_.NotifyAll();
   }
 }
 
@@ -152,6 +156,7 @@ void Extender::SetPod(std::string_view json) {
   if (const auto pod = ReadPod(json); pod.ok()) {
     const MutexLock lock(mutex_);
     state_.SetPod(*pod, key_);
+    changed_.NotifyAll();
   }
 }
 
@@ -159,11 +164,18 @@ void Extender::RemovePod(const std::string& uid) {
   const MutexLock lock(mutex_);
   state_.RemovePod(uid);
   pending_.erase(uid);
+  changed_.NotifyAll();
 }
 
 void Extender::SetComplete() {
   const MutexLock lock(mutex_);
   complete_ = true;
+}
+
+void Extender::Reset() {
+  const MutexLock lock(mutex_);
+  state_ = {};
+  complete_ = false;
 }
 
 std::uint32_t Extender::LargestGpu() {
@@ -173,7 +185,36 @@ std::uint32_t Extender::LargestGpu() {
 
 void Extender::Expire(Clock::time_point now) {
   const MutexLock lock(mutex_);
-  (void)state_.Expire(now);
+  if (!state_.Expire(now).empty()) {
+    changed_.NotifyAll();
+  }
+}
+
+std::vector<PodName> Extender::WaitForRoom() {
+  const MutexLock lock(mutex_);
+  std::vector<PodName> names;
+  while (!ends_ && names.empty()) {
+    std::vector<const PodAsk*> waiting;
+    for (const auto& [uid, pending] : pending_) {
+      if (pending.refused) {
+        waiting.push_back(&pending.pod);
+      }
+    }
+    for (const PodAsk* pod : state_.TakeThoseWithRoom(waiting)) {
+      names.push_back({pod->name_space, pod->name});
+      pending_[pod->uid].refused = false;
+    }
+    if (names.empty()) {
+      changed_.Wait(mutex_);
+    }
+  }
+  return names;
+}
+
+void Extender::End() {
+  const MutexLock lock(mutex_);
+  ends_ = true;
+  changed_.NotifyAll();
 }
 
 }  // namespace cgpu::kube

@@ -10,6 +10,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/mutex.h"
 #include "base/result.h"
@@ -21,6 +22,11 @@ namespace cgpu::kube {
 // Binds a pod: makes the API server's Binding of this JSON for the pod.
 using Bind = std::function<Result<>(const std::string& name_space, const std::string& pod,
                                     const std::string& binding)>;
+
+struct PodName {
+  std::string name_space;
+  std::string name;
+};
 
 class Extender {
  public:
@@ -36,9 +42,17 @@ class Extender {
   void RemoveNode(const std::string& name);
   void SetPod(std::string_view json);
   void RemovePod(const std::string& uid);
-  // Until the first complete lists have come, nothing is decided.
+  // Tells whether lists of all nodes and pods have come. Without them nothing is decided.
   void SetComplete();
+  // Forgets all that the API server has said, before it is to say it anew.
+  void Reset();
   void Expire(Clock::time_point now);
+
+  // Waits until there is room for pods that were refused, or for `End()`. Returns these pods, each
+  // once until it is refused again. kube-scheduler asks again when it sees that something ended,
+  // which may be before this extender sees it: then somebody has to tell it.
+  [[nodiscard]] std::vector<PodName> WaitForRoom();
+  void End();
 
   // Returns the GiB of the largest GPU that is known; 0: none is.
   [[nodiscard]] std::uint32_t LargestGpu();
@@ -53,8 +67,14 @@ class Extender {
   ClusterState state_ CGPU_GUARDED_BY(mutex_);
   // Pods that kube-scheduler asked about and that are not bound yet, by uid: a request to bind one
   // has its names alone.
-  std::map<std::string, PodAsk> pending_ CGPU_GUARDED_BY(mutex_);
+  struct Pending {
+    PodAsk pod;
+    bool refused = false;  // by all nodes that kube-scheduler asked about
+  };
+  std::map<std::string, Pending> pending_ CGPU_GUARDED_BY(mutex_);
   bool complete_ CGPU_GUARDED_BY(mutex_) = false;
+  bool ends_ CGPU_GUARDED_BY(mutex_) = false;
+  CondVar changed_;
 };
 
 }  // namespace cgpu::kube

@@ -110,6 +110,31 @@ TEST_F(ExtenderTest, ForgetsAPodThatIsGone) {
   EXPECT_EQ(BindPod("1", "a"), "cgpu-scheduler has not been asked about this pod");
 }
 
+TEST_F(ExtenderTest, TellsOfRoomForPodsThatWereRefused) {
+  (void)Filter(Pod("1", "15"));
+  (void)Filter(Pod("2", "15"));
+  ASSERT_EQ(BindPod("1", "a"), "");
+  ASSERT_EQ(BindPod("2", "b"), "");
+  EXPECT_EQ(Filter(Pod("3", "8"))["NodeNames"].size(), 0U);
+  EXPECT_EQ(Filter(Pod("4", "8"))["NodeNames"].size(), 0U);
+  extender_.RemovePod("1");  // of whose end the API server has told
+  const auto pods = extender_.WaitForRoom();
+  ASSERT_EQ(pods.size(), 1U);
+  EXPECT_EQ(pods[0].name_space, "n");
+  EXPECT_EQ(pods[0].name, "pod-3");
+  extender_.End();
+  EXPECT_TRUE(extender_.WaitForRoom().empty());
+}
+
+TEST_F(ExtenderTest, StartsAnew) {
+  (void)Filter(Pod("1", "15"));
+  ASSERT_EQ(BindPod("1", "a"), "");
+  extender_.Reset();
+  EXPECT_EQ(Filter(Pod("2", "8"))["Error"], "cgpu-scheduler does not know the cluster yet");
+  extender_.SetComplete();
+  EXPECT_EQ(Filter(Pod("2", "8"))["FailedNodes"]["a"], "cgpu: it has no GPUs of cgpu");
+}
+
 TEST_F(ExtenderTest, DecidesNothingBeforeItKnowsTheCluster) {
   Extender fresh(*Key::Make(), [](const auto&, const auto&, const auto&) { return Result<>(); });
   EXPECT_EQ(Json::parse(fresh.Filter(Question(Pod("1", "8"))))["Error"],

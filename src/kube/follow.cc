@@ -4,7 +4,6 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <thread>
 
 #include "kube/json.h"
 
@@ -55,7 +54,7 @@ class Following {
   }
 
   // Watches from `version` on, until the API server ends it.
-  Result<> Watch(std::string& version, const std::atomic<bool>& stop) {
+  Result<> Watch(std::string& version, const Stop& stop) {
     Result<> end;
     CGPU_TRY(api_.Stream(
         path_ + Query() + "watch=1&allowWatchBookmarks=true&resourceVersion=" + version,
@@ -101,26 +100,25 @@ class Following {
 
 }  // namespace
 
-void Follow(const Api& api, const std::string& path, const Follower& follower,
-            const std::atomic<bool>& stop) {
+void Follow(const Api& api, const std::string& path, const Follower& follower, const Stop& stop) {
   Following following(api, path, follower);
   std::chrono::milliseconds pause = kFirstPause;
-  while (!stop) {
+  while (!stop.set()) {
     auto version = following.List();
     Result<> watched;
     if (version.ok()) {
       pause = kFirstPause;
       // The API server ends a watch now and then; it goes on from where it was.
-      while (!stop && watched.ok()) {
+      while (watched.ok() && !stop.set()) {
         watched = following.Watch(*version, stop);
       }
     }
     const Error* const error = !version.ok()   ? &version.error()
                                : !watched.ok() ? &watched.error()
                                                : nullptr;
-    if (error != nullptr && error->code != Code::kConflict && !stop) {
+    if (error != nullptr && error->code != Code::kConflict && !stop.set()) {
       follower.log(error->what);
-      std::this_thread::sleep_for(pause);  // the API server may need time
+      (void)stop.WaitFor(pause);  // the API server may need time
       pause = std::min(2 * pause, kLongestPause);
     }
   }

@@ -4,12 +4,12 @@
 #ifndef CGPU_KUBE_FOLLOW_H_
 #define CGPU_KUBE_FOLLOW_H_
 
-#include <atomic>
 #include <functional>
 #include <string>
 #include <string_view>
 
 #include "kube/api.h"
+#include "kube/stop.h"
 
 namespace cgpu::kube {
 
@@ -23,8 +23,7 @@ struct Follower {
 
 // `path`: of the list, for example /api/v1/pods. Returns when `stop` is set. For one thread; calls
 // the follower's functions on it.
-void Follow(const Api& api, const std::string& path, const Follower& follower,
-            const std::atomic<bool>& stop);
+void Follow(const Api& api, const std::string& path, const Follower& follower, const Stop& stop);
 
 }  // namespace cgpu::kube
 

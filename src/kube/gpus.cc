@@ -1,6 +1,7 @@
 #include "kube/gpus.h"
 
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "kube/json.h"
 #include "kube/names.h"
@@ -73,9 +74,13 @@ Result<NodeInfo> ReadNode(std::string_view json) {
   info.model = TextAt(labels, kGpuName);
   info.mode = ModeOf(TextAt(labels, kMode));
   info.placement = PlacementOf(TextAt(labels, kPlacement));
-  const std::string gpus = TextAt(metadata->value("annotations", Json::object()), kGpus);
-  if (!gpus.empty()) {
+  const Json annotations = metadata->value("annotations", Json::object());
+  if (const std::string gpus = TextAt(annotations, kGpus); !gpus.empty()) {
     CGPU_ASSIGN_OR_RETURN(info.gpus, DecodeGpus(gpus));
+  }
+  std::istringstream lines(TextAt(annotations, kAdmitted));
+  for (std::string line; std::getline(lines, line);) {
+    info.admitted.push_back(line);
   }
   return info;
 }

@@ -46,6 +46,9 @@ struct NodeInfo {
   Mode mode = Mode::kNone;
   Placement placement = Placement::kBinpack;
   std::vector<NodeGpu> gpus;
+  std::vector<std::string> admitted;  // annotations of pods, as the node has let them in
+
+  bool operator==(const NodeInfo&) const = default;
 };
 
 // Reads a node's JSON, as the API server gives it. A node without the annotation has no GPUs.

@@ -19,8 +19,10 @@ inline constexpr char kPlacement[] = "ack.node.gpu.placement";
 inline constexpr char kGpuName[] = "aliyun.accelerator/nvidia_name";
 inline constexpr char kGpuMemory[] = "aliyun.accelerator/nvidia_mem";
 inline constexpr char kGpuCount[] = "aliyun.accelerator/nvidia_count";
-// Annotation of the node: its GPUs (gpus.h). Annotation of the pod: its grant (decision.h).
+// Annotations of the node: its GPUs (gpus.h), and the grants that it has let in, one in each line
+// (admitted.h). Annotation of the pod: its grant (decision.h).
 inline constexpr char kGpus[] = "cgpu.dev/gpus";
+inline constexpr char kAdmitted[] = "cgpu.dev/admitted";
 inline constexpr char kDecision[] = "cgpu.dev/decision";
 
 }  // namespace cgpu::kube

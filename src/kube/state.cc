@@ -26,9 +26,12 @@ std::vector<std::uint32_t> IndexesOf(const NodeInfo& node, const Decision& decis
 
 }  // namespace
 
-void ClusterState::SetNode(const NodeInfo& info) {
+void ClusterState::SetNode(const NodeInfo& info, const Key& key) {
   const auto [found, is_new] = nodes_.try_emplace(info.name);
   NodeState& node = found->second;
+  if (!is_new && node.info == info) {
+    return;
+  }
   if (is_new) {
     for (const auto& [uid, holder] : holders_) {
       if (holder.decision.node == info.name) {
@@ -38,10 +41,47 @@ void ClusterState::SetNode(const NodeInfo& info) {
   }
   node.info = info;
   Recount(node);
+  with_room_.insert(info.name);
+  SetAdmitted(info, key);
+}
+
+void ClusterState::SetAdmitted(const NodeInfo& info, const Key& key) {
+  std::map<std::string, std::string> before = std::exchange(nodes_[info.name].admitted, {});
+  for (const std::string& text : info.admitted) {
+    std::string uid;
+    if (const auto known = before.extract(text); !known.empty()) {
+      uid = known.mapped();
+    } else if (auto decision = DecodeDecision(text, key);
+               decision.ok() && decision->node == info.name) {
+      uid = decision->pod;
+      if (Holder* const holder = Known(uid, *std::move(decision))) {
+        holder->admitted = true;
+      }
+    }
+    nodes_[info.name].admitted[text] = uid;
+  }
+  for (const auto& [text, uid] : before) {
+    if (const auto holder = holders_.find(uid);
+        holder != holders_.end() && holder->second.decision.node == info.name) {
+      holder->second.admitted = false;
+      LetGoIfFree(uid);
+    }
+  }
 }
 
 void ClusterState::RemoveNode(const std::string& name) {
-  nodes_.erase(name);
+  const auto node = nodes_.find(name);
+  if (node == nodes_.end()) {
+    return;
+  }
+  const auto admitted = std::move(node->second.admitted);
+  nodes_.erase(node);
+  for (const auto& [text, uid] : admitted) {
+    if (const auto holder = holders_.find(uid); holder != holders_.end()) {
+      holder->second.admitted = false;
+      LetGoIfFree(uid);
+    }
+  }
 }
 
 // Counts the use of the node's GPUs from its holders.
@@ -81,43 +121,89 @@ void ClusterState::LetGo(const std::string& uid) {
   if (node != nodes_.end()) {
     node->second.holders.erase(uid);
     Recount(node->second);
+    with_room_.insert(node->first);
   }
+}
+
+void ClusterState::LetGoIfFree(const std::string& uid) {
+  const auto found = holders_.find(uid);
+  if (found != holders_.end() && !found->second.assumed && !found->second.on_pod &&
+      !found->second.admitted) {
+    LetGo(uid);
+  }
+}
+
+ClusterState::Holder* ClusterState::Known(const std::string& uid, Decision decision) {
+  const auto known = holders_.find(uid);
+  if (known != holders_.end()) {
+    Holder& holder = known->second;
+    if (holder.decision.node == decision.node && holder.decision.gpus == decision.gpus) {
+      return &holder;
+    }
+    if (holder.on_pod || holder.admitted) {
+      return nullptr;
+    }
+  }
+  std::string owner = known == holders_.end() ? "" : known->second.owner;
+  const placement::Request takes = decision.Takes();
+  Hold(uid, {std::move(decision), takes, std::move(owner), false, false, false, {}});
+  return &holders_.at(uid);
 }
 
 void ClusterState::SetPod(const PodAsk& pod, const Key& key) {
   if (pod.ended) {
-    LetGo(pod.uid);
-    return;
-  }
-  if (pod.decision.empty() || !pod.asks()) {
-    return;  // nothing is decided, or not yet seen: an assumption stays
-  }
-  auto decision = DecodeDecision(pod.decision, key);
-  if (!decision.ok() || decision->pod != pod.uid ||
-      (!pod.node.empty() && pod.node != decision->node)) {
+    RemovePod(pod.uid);
     return;
   }
   const auto known = holders_.find(pod.uid);
-  if (known != holders_.end() && !known->second.assumed) {
+  if (known != holders_.end() && (known->second.on_pod || known->second.admitted)) {
+    known->second.owner = pod.owner;
+    known->second.on_pod = !pod.node.empty();
+    known->second.assumed = false;
     return;  // a decision does not change
   }
-  // A decision that is written but not yet bound may be another's that ended in between.
-  const bool bound = !pod.node.empty();
-  const Clock::time_point until =
-      known != holders_.end() ? known->second.until : Clock::time_point::max();
-  Hold(pod.uid, {*std::move(decision), RequestOf(pod), pod.owner, !bound, until});
+  if (known != holders_.end() && known->second.assumed && known->second.decision.node == pod.node) {
+    // It is bound as was decided here, whatever has become of its annotation.
+    known->second.on_pod = true;
+    known->second.assumed = false;
+    return;
+  }
+  if (pod.decision.empty() || pod.node.empty() || !pod.asks()) {
+    return;  // nothing is decided, or not yet seen: an assumption stays
+  }
+  auto decision = DecodeDecision(pod.decision, key);
+  if (!decision.ok() || decision->pod != pod.uid || pod.node != decision->node) {
+    return;
+  }
+  if (Holder* const holder = Known(pod.uid, *std::move(decision))) {
+    holder->owner = pod.owner;
+    holder->on_pod = true;
+    holder->assumed = false;
+  }
 }
 
 void ClusterState::RemovePod(const std::string& uid) {
-  LetGo(uid);
+  if (const auto known = holders_.find(uid); known != holders_.end()) {
+    known->second.on_pod = false;
+    known->second.assumed = false;
+    LetGoIfFree(uid);
+  }
 }
 
 std::string ClusterState::WhyNot(const PodAsk& pod, const std::string& name) const {
+  if (const auto known = holders_.find(pod.uid); known != holders_.end()) {
+    // It may be bound there already: the answer was lost.
+    const std::string& there = known->second.decision.node;
+    return there == name ? "" : "the pod was given GPUs of " + there + " a moment ago";
+  }
   const auto found = nodes_.find(name);
   if (found == nodes_.end() || found->second.info.gpus.empty()) {
     return "it has no GPUs of cgpu";
   }
-  const NodeState& node = found->second;
+  return WhyNot(pod, found->second);
+}
+
+std::string ClusterState::WhyNot(const PodAsk& pod, const NodeState& node) const {
   const placement::Request request = RequestOf(pod);
   switch (node.info.mode) {
     case Mode::kNone:
@@ -177,14 +263,17 @@ Result<Decision> ClusterState::Assume(const PodAsk& pod, const std::string& name
   for (const std::uint32_t index : ChooseOn(node, pod).gpus) {
     decision.gpus.push_back(node.info.gpus[index].uuid);
   }
+  decision.memory = RequestOf(pod).memory;
+  decision.compute = RequestOf(pod).compute;
   decision.containers = pod.containers;
-  Hold(pod.uid, {decision, RequestOf(pod), pod.owner, true, now + kAssumed});
+  Hold(pod.uid, {decision, decision.Takes(), pod.owner, true, false, false, now + kAssumed});
   return decision;
 }
 
 void ClusterState::Forget(const std::string& uid) {
-  if (const auto found = holders_.find(uid); found != holders_.end() && found->second.assumed) {
-    LetGo(uid);
+  if (const auto found = holders_.find(uid); found != holders_.end()) {
+    found->second.assumed = false;
+    LetGoIfFree(uid);
   }
 }
 
@@ -196,9 +285,32 @@ std::vector<std::string> ClusterState::Expire(Clock::time_point now) {
     }
   }
   for (const std::string& uid : expired) {
-    LetGo(uid);
+    Forget(uid);
   }
   return expired;
+}
+
+std::vector<const PodAsk*> ClusterState::TakeThoseWithRoom(
+    const std::vector<const PodAsk*>& waiting) {
+  std::vector<const PodAsk*> left = waiting;
+  std::vector<const PodAsk*> with_room;
+  for (const std::string& name : std::exchange(with_room_, {})) {
+    const auto found = nodes_.find(name);
+    if (found == nodes_.end()) {
+      continue;
+    }
+    NodeState node = found->second;
+    const auto fits = [&](const PodAsk* pod) {
+      if (!WhyNot(*pod, node).empty()) {
+        return false;
+      }
+      placement::Take(node.free, RequestOf(*pod), ChooseOn(node, *pod).gpus);
+      with_room.push_back(pod);
+      return true;
+    };
+    left.erase(std::remove_if(left.begin(), left.end(), fits), left.end());
+  }
+  return with_room;
 }
 
 std::uint32_t ClusterState::LargestGpu() const {

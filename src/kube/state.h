@@ -1,6 +1,9 @@
 // The GPUs of a cluster and the pods on them, as cgpu-scheduler knows them. Everything comes from
-// the API server; after a restart it comes again. A place that was decided a moment ago counts
-// until the API server shows the pod there, or until it expires.
+// the API server; after a restart it comes again. A pod's part counts while any of these is so:
+//   * it was decided a moment ago: until the API server shows it, or until it expires;
+//   * the pod, which has not ended, carries the decision, or did when it was first seen bound;
+//   * its node has let it in and not taken it back (admitted.h). So neither an annotation that
+//     somebody deletes nor a pod that is deleted by force makes room where there is none.
 //
 // Pure: the clock is an argument. For one thread.
 #ifndef CGPU_KUBE_STATE_H_
@@ -30,7 +33,7 @@ class ClusterState {
   static constexpr std::chrono::seconds kAssumed{60};
 
   // Take what the API server says. `key`: decisions that it has not signed count for nothing.
-  void SetNode(const NodeInfo& node);
+  void SetNode(const NodeInfo& node, const Key& key);
   void RemoveNode(const std::string& name);
   void SetPod(const PodAsk& pod, const Key& key);
   void RemovePod(const std::string& uid);
@@ -49,6 +52,11 @@ class ClusterState {
   // Drops assumptions that the API server did not confirm in time. Returns the uids.
   std::vector<std::string> Expire(Clock::time_point now);
 
+  // Returns those of these pods, which wait for room, that have it now on nodes where room was made
+  // since the last call. No more than would fit together.
+  [[nodiscard]] std::vector<const PodAsk*> TakeThoseWithRoom(
+      const std::vector<const PodAsk*>& waiting);
+
   // Returns the GiB of the largest GPU of all nodes; 0: there is none.
   [[nodiscard]] std::uint32_t LargestGpu() const;
 
@@ -65,21 +73,32 @@ class ClusterState {
     Decision decision;
     placement::Request request;
     std::string owner;
-    bool assumed = false;
+    bool assumed = false;   // until that time
+    bool on_pod = false;    // the pod has it
+    bool admitted = false;  // the node has let it in
     Clock::time_point until;
   };
   struct NodeState {
     NodeInfo info;
     placement::Node free;
-    std::set<std::string> holders;  // uids of pods
+    std::set<std::string> holders;                // uids of pods
+    std::map<std::string, std::string> admitted;  // uids by texts; "" where a text is worth nothing
   };
   void Hold(const std::string& uid, Holder holder);
+  // Removes the holder if nothing says any more that it holds anything.
+  void LetGoIfFree(const std::string& uid);
   void LetGo(const std::string& uid);
+  void SetAdmitted(const NodeInfo& info, const Key& key);
+  // Returns the holder with this decision: the one that is there, or a new one in its place where
+  // it was assumed only. Null where the pod has another decision.
+  Holder* Known(const std::string& uid, Decision decision);
+  [[nodiscard]] std::string WhyNot(const PodAsk& pod, const NodeState& node) const;
   void Recount(NodeState& node) const;
   [[nodiscard]] placement::Choice ChooseOn(const NodeState& node, const PodAsk& pod) const;
 
   std::map<std::string, NodeState> nodes_;
   std::map<std::string, Holder> holders_;  // by the uid of the pod
+  std::set<std::string> with_room_;        // nodes where room was made
 };
 
 }  // namespace cgpu::kube

@@ -47,7 +47,7 @@ class ClusterStateTest : public ::testing::Test {
 };
 
 TEST_F(ClusterStateTest, CountsAnAssumptionOnce) {
-  state_.SetNode(MakeNode("a", 1));
+  state_.SetNode(MakeNode("a", 1), key_);
   const PodAsk pod = MakePod("p", 8);
   const auto decision = state_.Assume(pod, "a", kNow);
   ASSERT_TRUE(decision.ok());
@@ -64,7 +64,7 @@ TEST_F(ClusterStateTest, CountsAnAssumptionOnce) {
 }
 
 TEST_F(ClusterStateTest, DropsAnAssumptionThatIsNotConfirmed) {
-  state_.SetNode(MakeNode("a", 1));
+  state_.SetNode(MakeNode("a", 1), key_);
   ASSERT_TRUE(state_.Assume(MakePod("p", 15), "a", kNow).ok());
   EXPECT_TRUE(state_.Expire(kNow + ClusterState::kAssumed - std::chrono::seconds(1)).empty());
   EXPECT_EQ(state_.Assume(MakePod("q", 1), "a", kNow).error().code, Code::kExhausted);
@@ -75,12 +75,12 @@ TEST_F(ClusterStateTest, DropsAnAssumptionThatIsNotConfirmed) {
 }
 
 TEST_F(ClusterStateTest, IsTheSameAfterARestart) {
-  state_.SetNode(MakeNode("a", 2));
+  state_.SetNode(MakeNode("a", 2), key_);
   const auto first = state_.Assume(MakePod("p", 8), "a", kNow);
   const auto second = state_.Assume(MakePod("q", 8, 30), "a", kNow);
   ClusterState again;
   again.SetPod(Bound(MakePod("q", 8, 30), *second), key_);  // before its node
-  again.SetNode(MakeNode("a", 2));
+  again.SetNode(MakeNode("a", 2), key_);
   again.SetPod(Bound(MakePod("p", 8), *first), key_);
   for (const char* gpu : {"GPU-a0", "GPU-a1"}) {
     EXPECT_EQ(again.UseOf("a")[gpu].memory, state_.UseOf("a")[gpu].memory);
@@ -88,13 +88,13 @@ TEST_F(ClusterStateTest, IsTheSameAfterARestart) {
   }
   again.RemoveNode("a");
   EXPECT_EQ(again.WhyNot(MakePod("r", 1), "a"), "it has no GPUs of cgpu");
-  again.SetNode(MakeNode("a", 2));
+  again.SetNode(MakeNode("a", 2), key_);
   EXPECT_EQ(again.UseOf("a")["GPU-a0"].memory, 8U);
 }
 
 TEST_F(ClusterStateTest, BelievesNoForgedDecision) {
-  state_.SetNode(MakeNode("a", 1));
-  state_.SetNode(MakeNode("b", 1));
+  state_.SetNode(MakeNode("a", 1), key_);
+  state_.SetNode(MakeNode("b", 1), key_);
   const Decision mine = *state_.Assume(MakePod("p", 8), "a", kNow);
   state_.SetPod(Bound(MakePod("p", 8), mine), key_);
   // Signed by another; signed for another pod; for another node.
@@ -117,8 +117,89 @@ TEST_F(ClusterStateTest, BelievesNoForgedDecision) {
   EXPECT_EQ(MemoryOf("a", "0"), 8U);
 }
 
+TEST_F(ClusterStateTest, APodWithoutAnAnswerGoesWhereItWasDecided) {
+  state_.SetNode(MakeNode("a", 1), key_);
+  state_.SetNode(MakeNode("b", 1), key_);
+  ASSERT_TRUE(state_.Assume(MakePod("p", 15), "a", kNow).ok());
+  EXPECT_EQ(state_.WhyNot(MakePod("p", 15), "a"), "");
+  EXPECT_EQ(state_.WhyNot(MakePod("p", 15), "b"), "the pod was given GPUs of a a moment ago");
+  EXPECT_EQ(state_.Assume(MakePod("p", 15), "b", kNow).error().code, Code::kConflict);
+}
+
+TEST_F(ClusterStateTest, CountsWhatANodeHasLetIn) {
+  NodeInfo node = MakeNode("a", 1);
+  state_.SetNode(node, key_);
+  const PodAsk pod = MakePod("p", 8);
+  const Decision decision = *state_.Assume(pod, "a", kNow);
+  node.admitted = {EncodeDecision(decision, key_), EncodeDecision(decision, *Key::Make()), ""};
+  state_.SetNode(node, key_);
+  state_.SetPod(Bound(pod, decision), key_);
+  // Deleted by force, while it runs on.
+  state_.RemovePod("p");
+  EXPECT_EQ(MemoryOf("a", "0"), 8U);
+  // After a restart, where somebody has taken the annotation off the pod.
+  ClusterState again;
+  PodAsk bare = pod;
+  bare.node = "a";
+  again.SetPod(bare, key_);
+  again.SetNode(node, key_);
+  EXPECT_EQ(again.UseOf("a")["GPU-a0"].memory, 8U);
+  // The pod goes first, or the node's word.
+  node.admitted = {};
+  state_.SetNode(node, key_);
+  EXPECT_EQ(MemoryOf("a", "0"), 0U);
+  again.SetNode(node, key_);
+  EXPECT_EQ(again.UseOf("a")["GPU-a0"].memory, 0U);
+  // Another node's word for it counts for nothing; a node that is gone says nothing.
+  NodeInfo other = MakeNode("b", 1);
+  other.admitted = {EncodeDecision(decision, key_)};
+  state_.SetNode(other, key_);
+  EXPECT_EQ(MemoryOf("a", "0") + MemoryOf("b", "0"), 0U);
+  node.admitted = other.admitted;
+  state_.SetNode(node, key_);
+  EXPECT_EQ(MemoryOf("a", "0"), 8U);
+  state_.RemoveNode("a");
+  state_.SetNode(MakeNode("a", 1), key_);
+  EXPECT_EQ(MemoryOf("a", "0"), 0U);
+}
+
+TEST_F(ClusterStateTest, APodThatStaysOnItsNodeHoldsItsPart) {
+  NodeInfo node = MakeNode("a", 1);
+  state_.SetNode(node, key_);
+  const PodAsk pod = MakePod("p", 8);
+  const Decision decision = *state_.Assume(pod, "a", kNow);
+  // It is first seen bound without its annotation: decided here all the same.
+  PodAsk bare = pod;
+  bare.node = "a";
+  state_.SetPod(bare, key_);
+  EXPECT_TRUE(state_.Expire(Clock::time_point::max()).empty());
+  EXPECT_EQ(MemoryOf("a", "0"), 8U);
+  node.admitted = {EncodeDecision(decision, key_)};
+  state_.SetNode(node, key_);
+  node.admitted = {};
+  state_.SetNode(node, key_);
+  EXPECT_EQ(MemoryOf("a", "0"), 8U);
+  state_.RemovePod("p");
+  EXPECT_EQ(MemoryOf("a", "0"), 0U);
+}
+
+TEST_F(ClusterStateTest, TellsWhoHasRoom) {
+  state_.SetNode(MakeNode("a", 1), key_);
+  const PodAsk first = MakePod("first", 15);
+  ASSERT_TRUE(state_.Assume(first, "a", kNow).ok());
+  const PodAsk x = MakePod("x", 8);
+  const PodAsk y = MakePod("y", 8);
+  const PodAsk z = MakePod("z", 7);
+  const std::vector<const PodAsk*> waiting{&x, &y, &z};
+  EXPECT_TRUE(state_.TakeThoseWithRoom(waiting).empty());
+  state_.Forget("first");
+  EXPECT_EQ(state_.TakeThoseWithRoom(waiting), (std::vector<const PodAsk*>{&x, &z}));
+  EXPECT_TRUE(state_.TakeThoseWithRoom(waiting).empty());  // nothing more has become free
+  EXPECT_EQ(MemoryOf("a", "0"), 0U);
+}
+
 TEST_F(ClusterStateTest, EndedPodsHoldNothing) {
-  state_.SetNode(MakeNode("a", 1));
+  state_.SetNode(MakeNode("a", 1), key_);
   PodAsk pod = MakePod("p", 8);
   pod = Bound(pod, *state_.Assume(pod, "a", kNow));
   state_.SetPod(pod, key_);
@@ -128,9 +209,9 @@ TEST_F(ClusterStateTest, EndedPodsHoldNothing) {
 }
 
 TEST_F(ClusterStateTest, KeepsToTheModeOfTheNode) {
-  state_.SetNode(MakeNode("none", 1, Mode::kNone));
-  state_.SetNode(MakeNode("cgpu", 1, Mode::kCgpu));
-  state_.SetNode(MakeNode("core", 1, Mode::kCoreMem));
+  state_.SetNode(MakeNode("none", 1, Mode::kNone), key_);
+  state_.SetNode(MakeNode("cgpu", 1, Mode::kCgpu), key_);
+  state_.SetNode(MakeNode("core", 1, Mode::kCoreMem), key_);
   EXPECT_EQ(state_.WhyNot(MakePod("p", 1), "none"),
             "its GPUs are not shared: it lacks the label ack.node.gpu.schedule=cgpu or =core_mem");
   EXPECT_EQ(state_.WhyNot(MakePod("p", 1), "cgpu"), "");
@@ -143,7 +224,7 @@ TEST_F(ClusterStateTest, KeepsToTheModeOfTheNode) {
 TEST_F(ClusterStateTest, PlacesByTheLabelOfTheNode) {
   for (const auto placement : {Placement::kBinpack, Placement::kSpread}) {
     ClusterState state;
-    state.SetNode(MakeNode("a", 2, Mode::kCgpu, placement));
+    state.SetNode(MakeNode("a", 2, Mode::kCgpu, placement), key_);
     PodAsk first = MakePod("p", 2);
     PodAsk second = MakePod("q", 2);
     first.owner = second.owner = "replicas";
@@ -153,17 +234,17 @@ TEST_F(ClusterStateTest, PlacesByTheLabelOfTheNode) {
 }
 
 TEST_F(ClusterStateTest, SurvivesAGpuThatGoesOrIsReplaced) {
-  state_.SetNode(MakeNode("a", 2));
+  state_.SetNode(MakeNode("a", 2), key_);
   const PodAsk pod = MakePod("p", 8);
   const auto decision = state_.Assume(pod, "a", kNow);
   NodeInfo smaller = MakeNode("a", 2);
   smaller.gpus[0].mib = 4096;
-  state_.SetNode(smaller);
+  state_.SetNode(smaller, key_);
   EXPECT_EQ(state_.WhyNot(MakePod("q", 1), "a"), "");  // the other one
   EXPECT_EQ(state_.Assume(MakePod("q", 1), "a", kNow)->gpus, std::vector<std::string>{"GPU-a1"});
   NodeInfo one = MakeNode("a", 2);
   one.gpus.erase(one.gpus.begin());
-  state_.SetNode(one);
+  state_.SetNode(one, key_);
   EXPECT_EQ(state_.UseOf("a").size(), 1U);
   state_.RemovePod("p");
   EXPECT_EQ(MemoryOf("a", "1"), 1U);

@@ -119,10 +119,10 @@ class Cluster:
         with open("%s/logs/%s" % (FOLDER, name), encoding="utf-8", errors="replace") as file:
             return file.read()
 
-    def wait(self, sentence, happened, of=None):
+    def wait(self, sentence, happened, of=None, deadline=DEADLINE, pause=0.05):
         """Asks again and again, for what nothing tells. `of`: the process that is to do it.
         Returns what `happened` returns."""
-        until = time.monotonic() + DEADLINE
+        until = time.monotonic() + deadline
         while True:
             try:
                 value = happened()
@@ -132,7 +132,7 @@ class Cluster:
                 return value
             check(of is None or self._processes[of].poll() is None, "%s: %s ended" % (sentence, of))
             check(time.monotonic() < until, sentence)
-            time.sleep(0.05)
+            time.sleep(pause)
 
     def say(self, what):
         print("%6.1f s  %s" % (time.monotonic() - self._began, what), flush=True)
@@ -212,20 +212,28 @@ class Cluster:
             return connection.getresponse().status == 200
         self.wait("the API server is not ready", ready, of="apiserver")
 
-    def start_scheduler(self, process, name="default-scheduler", extenders=()):
-        """Starts a scheduler for the pods that name `name`."""
+    def start_scheduler(self, process, name="default-scheduler", extenders=(), host=None):
+        """Starts a scheduler for the pods that name `name`. `host`: it is one of several, on a host
+        of that name, which elect one of them that leads, in seconds."""
         # Without its own limits the scheduler's client makes 50 requests a second.
         config = {"apiVersion": "kubescheduler.config.k8s.io/v1",
                   "kind": "KubeSchedulerConfiguration",
-                  "clientConnection": {"kubeconfig": self.keys.path("scheduler.conf"),
+                  "clientConnection": {"kubeconfig": self.keys.path(
+                      "admin.conf" if host else "scheduler.conf"),
                                        "qps": 1000, "burst": 1000},
-                  "leaderElection": {"leaderElect": False},
+                  "leaderElection": {
+                      "leaderElect": host is not None, "leaseDuration": "6s",
+                      "renewDeadline": "4s", "retryPeriod": "500ms", "resourceLock": "leases",
+                      "resourceName": name, "resourceNamespace": "kube-system"},
                   "profiles": [{"schedulerName": name}], "extenders": list(extenders)}
         path = "%s/%s.json" % (FOLDER, process)
         with open(path, "w", encoding="utf-8") as file:
             json.dump(config, file)
-        self.start(process, self._kube, "scheduler", "--config=" + path, "--bind-address=127.0.0.1",
-                   "--secure-port=0")
+        # A candidate's identity begins with the name of its host.
+        on_host = ("/usr/bin/unshare", "--uts", "/bin/busybox", "sh", "-c",
+                   'hostname "$0" && exec "$@"', host) if host else ()
+        self.start(process, *on_host, self._kube, "scheduler", "--config=" + path,
+                   "--bind-address=127.0.0.1", "--secure-port=0")
 
     # --- the node
     def _start_node(self):
@@ -280,7 +288,7 @@ class Cluster:
             "localStorageCapacityIsolation": False, "evictionHard": nothing,
             "imageGCHighThresholdPercent": 100,
             "volumePluginDir": FOLDER + "/volume-plugins", "podLogsDir": FOLDER + "/pod-logs",
-            "syncFrequency": "5s", "nodeStatusUpdateFrequency": "2s"}
+            "syncFrequency": "5s", "nodeStatusUpdateFrequency": "2s", "maxPods": 240}
         with open(FOLDER + "/kubelet.json", "w", encoding="utf-8") as file:
             json.dump(config, file)
         # Device plugins' sockets are in /var/lib/kubelet whatever the folder is.

@@ -2,25 +2,23 @@
 // pods may ask for, and gives cgpud the grants of the node's pods (host/pod_grants.h). It takes a
 // decision only where cgpu-scheduler has signed it for this pod and this node.
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <string>
 #include <thread>
 
+#include "apps/cgpu-device-plugin/grants.h"
 #include "base/file.h"
 #include "cli/command_line.h"
 #include "host/node.h"
-#include "host/pod_grants.h"
+#include "kube/admitted.h"
 #include "kube/api.h"
 #include "kube/decision.h"
 #include "kube/follow.h"
 #include "kube/gpus.h"
 #include "kube/names.h"
-#include "kube/pod.h"
+#include "kube/stop.h"
 #include "os/end_signals.h"
 
 namespace cgpu::kube {
@@ -69,78 +67,36 @@ Result<> Announce(const Api& api, const std::string& name, const Node& node) {
   return {};
 }
 
-// Keeps the grants of the node's pods.
-class Grants {
- public:
-  Grants(std::string node, Key key) : node_(std::move(node)), key_(std::move(key)) {
-    for (std::string& uid : ListPodGrants()) {
-      written_.insert(std::move(uid));
+// Reads what this node let in before this program was started.
+Result<Admitted> ReadAdmitted(const Api& api, const std::string& name, const Node& node,
+                              const Key& key) {
+  std::vector<NodeGpu> gpus;
+  for (const Card& card : node.cards) {
+    gpus.push_back({card.uuid, card.memory_bytes >> 20, true});
+  }
+  Admitted admitted(name, std::move(gpus));
+  CGPU_ASSIGN_OR_RETURN(const auto text, api.Get("/api/v1/nodes/" + name));
+  CGPU_ASSIGN_OR_RETURN(const auto info, ReadNode(text));
+  for (const std::string& one : info.admitted) {
+    if (const auto decision = PeekDecision(one); decision.ok()) {
+      (void)admitted.Admit(decision->pod, one, key);
     }
   }
+  return admitted;
+}
 
-  void Set(std::string_view json) {
-    const auto pod = ReadPod(json);
-    if (!pod.ok()) {
-      return;
-    }
-    present_.insert(pod->uid);
-    if (pod->decision.empty() || written_.count(pod->uid) != 0) {
-      return;  // a decision does not change
-    }
-    const auto decision = DecodeDecision(pod->decision, key_);
-    const bool mine = decision.ok() && decision->pod == pod->uid && decision->node == node_;
-    if (!mine) {
-      Log("takes no decision for the pod " + pod->name_space + "/" + pod->name + ": " +
-          (decision.ok() ? "it is for another pod or node" : decision.error().what));
-      return;
-    }
-    PodGrant grant;
-    grant.gpus = decision->gpus;
-    for (const ContainerAsk& one : decision->containers) {
-      grant.containers[one.name] = {one.memory,
-                                    one.compute / static_cast<std::uint32_t>(grant.gpus.size())};
-    }
-    if (const auto done = WritePodGrant(pod->uid, grant); !done.ok()) {
-      Log(FormatError(done.error()));
-      return;
-    }
-    written_.insert(pod->uid);
-  }
-
-  void Remove(const std::string& uid) {
-    present_.erase(uid);
-    written_.erase(uid);
-    RemovePodGrant(uid);
-  }
-
-  // Removes the grants of pods that went while this program was away.
-  void RemoveAbsent() {
-    const std::set<std::string> written = written_;
-    for (const std::string& uid : written) {
-      if (present_.count(uid) == 0) {
-        Remove(uid);
-      }
-    }
-  }
-
- private:
-  const std::string node_;
-  const Key key_;
-  std::set<std::string> present_;
-  std::set<std::string> written_;
-};
-
-Result<> Serve(const Options& options, const std::atomic<bool>& stop) {
+Result<> Serve(const Options& options, const Stop& stop) {
   CGPU_ASSIGN_OR_RETURN(const auto access, FindAccess(options.kubeconfig));
   CGPU_ASSIGN_OR_RETURN(const auto pem, ReadFile(options.key_file));
   CGPU_ASSIGN_OR_RETURN(auto key, Key::ReadPublic(pem));
   CGPU_ASSIGN_OR_RETURN(const auto node, FindNode(options.node));
   const Api api(access);
   CGPU_TRY(Announce(api, options.kube_node, node));
-  Grants grants(options.kube_node, std::move(key));
+  CGPU_ASSIGN_OR_RETURN(auto admitted, ReadAdmitted(api, options.kube_node, node, key));
+  Grants grants(api, options.kube_node, std::move(key), std::move(admitted), Log);
   const Follower pods{[&](std::string_view json) { grants.Set(json); },
                       [&](const std::string& uid) { grants.Remove(uid); },
-                      [&] { grants.RemoveAbsent(); }, Log, true};
+                      [&] { grants.SetComplete(); }, Log, true};
   Follow(api, "/api/v1/pods?fieldSelector=spec.nodeName%3D" + options.kube_node, pods, stop);
   return {};
 }
@@ -165,11 +121,11 @@ int main(int argc, char** argv) {
     return *status;
   }
   const sigset_t signals = cgpu::os::BlockEndSignals();
-  std::atomic<bool> stop{false};
+  cgpu::kube::Stop stop;
   std::thread waits([&] {
     int signal = 0;
     (void)sigwait(&signals, &signal);
-    stop = true;
+    stop.Set();
   });
   waits.detach();
   if (const auto ended = cgpu::kube::Serve(options, stop); !ended.ok()) {

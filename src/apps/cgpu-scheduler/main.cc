@@ -2,22 +2,26 @@
 // (kube/extender.h).
 #include <httplib.h>
 #include <openssl/ssl.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <climits>
 #include <csignal>
 #include <cstdio>
+#include <ctime>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <thread>
 
+#include "apps/cgpu-scheduler/feed.h"
 #include "base/file.h"
 #include "cli/command_line.h"
 #include "kube/admission.h"
 #include "kube/api.h"
 #include "kube/extender.h"
-#include "kube/follow.h"
+#include "kube/lease.h"
 #include "os/end_signals.h"
 
 namespace cgpu::kube {
@@ -35,6 +39,10 @@ struct Options {
   std::string certificate_file;
   std::string certificate_key_file;
   AdmissionRules rules;
+  // The lease that the kube-scheduler beside this program leads by: NAMESPACE/NAME; empty: it is
+  // the only one.
+  std::string lease;
+  std::string identity;  // of that kube-scheduler; empty: its host is this one
 };
 
 void Log(const std::string& sentence) {
@@ -76,45 +84,6 @@ void Route(httplib::Server& server, Extender& extender) {
   server.set_keep_alive_max_count(1'000'000);
   server.set_tcp_nodelay(true);
 }
-
-// Tells the extender what the API server says, on threads of its own.
-class Feed {
- public:
-  Feed(const Api& api, Extender& extender) : extender_(extender) {
-    const Follower nodes{[this](std::string_view json) { extender_.SetNode(json); },
-                         [this](const std::string& name) { extender_.RemoveNode(name); },
-                         [this] { Complete(nodes_seen_); }, Log, false};
-    const Follower pods{[this](std::string_view json) { extender_.SetPod(json); },
-                        [this](const std::string& uid) { extender_.RemovePod(uid); },
-                        [this] { Complete(pods_seen_); }, Log, true};
-    follows_nodes_ =
-        std::thread([this, &api, nodes] { Follow(api, "/api/v1/nodes", nodes, stop_); });
-    follows_pods_ = std::thread([this, &api, pods] { Follow(api, "/api/v1/pods", pods, stop_); });
-  }
-  Feed(const Feed&) = delete;
-  Feed& operator=(const Feed&) = delete;
-  ~Feed() {
-    stop_ = true;
-    follows_nodes_.join();
-    follows_pods_.join();
-  }
-
- private:
-  void Complete(std::atomic<bool>& seen) {
-    const bool again = seen.exchange(true);
-    if (!again && nodes_seen_ && pods_seen_) {
-      extender_.SetComplete();
-      Log("knows the cluster");
-    }
-  }
-
-  Extender& extender_;
-  std::atomic<bool> stop_{false};
-  std::atomic<bool> nodes_seen_{false};
-  std::atomic<bool> pods_seen_{false};
-  std::thread follows_nodes_;
-  std::thread follows_pods_;
-};
 
 // Gives a handshake the certificate that the files have now: they are renewed while this runs.
 int UseCertificate(SSL* ssl, void* argument) {
@@ -161,6 +130,51 @@ class Webhook {
   std::thread thread_;
 };
 
+// Tells kube-scheduler to ask again for pods that there is room for by now: it does when it sees
+// that a pod has changed (PriorityQueue::Update() in Kubernetes' scheduling_queue.go).
+class Waker {
+ public:
+  Waker(const Api& api, Extender& extender) : extender_(extender) {
+    thread_ = std::thread([this, &api] {
+      for (auto pods = extender_.WaitForRoom(); !pods.empty(); pods = extender_.WaitForRoom()) {
+        for (const PodName& pod : pods) {
+          Wake(api, pod);
+        }
+      }
+    });
+  }
+  Waker(const Waker&) = delete;
+  Waker& operator=(const Waker&) = delete;
+  ~Waker() {
+    extender_.End();
+    thread_.join();
+  }
+
+ private:
+  static void Wake(const Api& api, const PodName& pod) {
+    const std::time_t now = std::time(nullptr);
+    std::tm utc{};
+    (void)gmtime_r(&now, &utc);
+    char time[sizeof("2000-01-01T00:00:00Z")];
+    (void)std::strftime(time, sizeof(time), "%FT%TZ", &utc);
+    const nlohmann::json condition{{"type", "cgpu.dev/RoomSeen"},
+                                   {"status", "True"},
+                                   {"lastTransitionTime", time},
+                                   {"message", "a node has room for the pod's part of its GPUs"}};
+    nlohmann::json status;
+    status["status"]["conditions"].push_back(condition);
+    const auto done = api.StrategicPatch(
+        "/api/v1/namespaces/" + pod.name_space + "/pods/" + pod.name + "/status", status.dump());
+    if (!done.ok() && done.error().code != Code::kNotFound) {
+      Log("cannot say that there is room for " + pod.name_space + "/" + pod.name + ": " +
+          done.error().what);
+    }
+  }
+
+  Extender& extender_;
+  std::thread thread_;
+};
+
 // Waits for one of these signals, which all threads block, or until `stop`. Lets assumptions expire
 // meanwhile.
 void WaitForEnd(const sigset_t& signals, Extender& extender, const std::atomic<bool>& stop) {
@@ -170,22 +184,27 @@ void WaitForEnd(const sigset_t& signals, Extender& extender, const std::atomic<b
   }
 }
 
-Result<> Serve(const Options& options, const sigset_t& ends_by) {
-  CGPU_ASSIGN_OR_RETURN(const auto access, FindAccess(options.kubeconfig));
-  CGPU_ASSIGN_OR_RETURN(const auto pem, ReadFile(options.key_file));
-  CGPU_ASSIGN_OR_RETURN(auto key, Key::ReadPrivate(pem));
-  const Api api(access);
-  Extender extender(std::move(key), [&](const std::string& name_space, const std::string& pod,
-                                        const std::string& binding) {
-    return BindAt(api, name_space, pod, binding);
-  });
+std::string HostName() {
+  char name[HOST_NAME_MAX + 1] = {};
+  (void)gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+// Returns the path of the one lease in the API server.
+Result<std::string> LeasePath(const std::string& lease) {
+  const std::size_t slash = lease.find('/');
+  if (slash == std::string::npos || slash == 0 || slash + 1 == lease.size()) {
+    return Error{Code::kInvalid, 0, "\"" + lease + "\" names no lease",
+                 "say --lease NAMESPACE/NAME, for example kube-system/cgpu-scheduler"};
+  }
+  return "/apis/coordination.k8s.io/v1/namespaces/" + lease.substr(0, slash) +
+         "/leases?fieldSelector=metadata.name%3D" + lease.substr(slash + 1);
+}
+
+// Listens until it is asked to end.
+Result<> Listen(const Options& options, Extender& extender, const sigset_t& ends_by) {
   httplib::Server server;
   Route(server, extender);
-  const Feed feed(api, extender);
-  std::optional<Webhook> webhook;
-  if (!options.certificate_file.empty()) {
-    webhook.emplace(options, extender);
-  }
   std::atomic<bool> stop{false};
   std::thread ends([&] {
     WaitForEnd(ends_by, extender, stop);
@@ -198,6 +217,32 @@ Result<> Serve(const Options& options, const sigset_t& ends_by) {
                 : Error{Code::kUnavailable, 0,
                         "cannot listen at " + options.address + ":" + std::to_string(options.port),
                         "see `ss -ltnp` for what does"};
+}
+
+Result<> Serve(const Options& options, const sigset_t& ends_by) {
+  CGPU_ASSIGN_OR_RETURN(const auto access, FindAccess(options.kubeconfig));
+  CGPU_ASSIGN_OR_RETURN(const auto pem, ReadFile(options.key_file));
+  CGPU_ASSIGN_OR_RETURN(auto key, Key::ReadPrivate(pem));
+  std::string lease_path;
+  if (!options.lease.empty()) {
+    CGPU_ASSIGN_OR_RETURN(lease_path, LeasePath(options.lease));
+  }
+  const Api api(access);
+  LeaseView lease(options.identity.empty() ? HostName() + "_" : options.identity);
+  Extender extender(std::move(key), [&](const std::string& name_space, const std::string& pod,
+                                        const std::string& binding) {
+    if (!lease_path.empty() && !lease.Held(Clock::now())) {
+      return Result<>(Error{Code::kConflict, 0, "this scheduler does not lead", {}});
+    }
+    return BindAt(api, name_space, pod, binding);
+  });
+  const Feed feed(api, extender, lease_path, lease, Log);
+  const Waker waker(api, extender);
+  std::optional<Webhook> webhook;
+  if (!options.certificate_file.empty()) {
+    webhook.emplace(options, extender);
+  }
+  return Listen(options, extender, ends_by);
 }
 
 }  // namespace
@@ -227,6 +272,11 @@ int main(int argc, char** argv) {
   app.AddOption("--scheduler-name", options.rules.scheduler,
                 "The scheduler that pods get which ask for a part of a GPU")
       .ShowDefault();
+  app.AddOption("--lease", options.lease,
+                "The lease of the kube-scheduler beside this program, NAMESPACE/NAME, where "
+                "several elect one that leads");
+  app.AddOption("--lease-identity", options.identity,
+                "How that kube-scheduler's identity begins; without it, with this host's name");
   if (const auto status = app.ParseOrPrint(argc, argv)) {
     return *status;
   }

@@ -1,0 +1,47 @@
+// Tells the extender what the API server says of nodes and pods, on threads of its own. Where
+// several schedulers elect one that leads, it begins anew when the one beside it comes to lead: the
+// lists that the API server gives then have all that the leader before has bound.
+#ifndef CGPU_APPS_CGPU_SCHEDULER_FEED_H_
+#define CGPU_APPS_CGPU_SCHEDULER_FEED_H_
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "kube/api.h"
+#include "kube/extender.h"
+#include "kube/lease.h"
+#include "kube/stop.h"
+
+namespace cgpu::kube {
+
+class Feed {
+ public:
+  using Log = std::function<void(const std::string& sentence)>;
+
+  // `lease_path`: of the list that has the lease; empty: there is no election. The references
+  // outlive this.
+  Feed(const Api& api, Extender& extender, const std::string& lease_path, LeaseView& lease,
+       Log log);
+  Feed(const Feed&) = delete;
+  Feed& operator=(const Feed&) = delete;
+  ~Feed();
+
+ private:
+  class Lists;
+  void TakeLease(std::string_view json);
+
+  const Api& api_;
+  Extender& extender_;
+  LeaseView& lease_;
+  const Log log_;
+  Stop stop_;
+  std::unique_ptr<Lists> lists_;  // of the thread alone, once it runs
+  std::thread follows_lease_;
+};
+
+}  // namespace cgpu::kube
+
+#endif  // CGPU_APPS_CGPU_SCHEDULER_FEED_H_
