@@ -5,7 +5,7 @@
 # The container of the DaemonSet cgpu-node executes it (deploy/chart/cgpu/templates/node.yaml).
 # cgpud must run in the namespaces that container engines run in, and neither cgpud nor the shims
 # that it starts may be in the pod's cgroup: the end of the pod kills everything there.
-# docs/howto/kubernetes.md says why it is done this way.
+# docs/howto/kubernetes-install.md says why it is done this way.
 #
 # CGPU_FOLDER               where the programs go; the same path here and on the Kubernetes node
 # CGPU_CONTAINERD_CONFIG    containerd's configuration; empty: the usual place

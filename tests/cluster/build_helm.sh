@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# build_helm.sh: prints the path of `helm`, and builds it first where it is missing: two minutes on
-# two processors, once, or less after build_kube.sh. It is kept below CGPU_CACHE, as Kubernetes is.
+# build_helm.sh: prints the path of `helm`, and builds it first where it is missing: one minute on two
+# processors after build_kube.sh, once. It is kept below CGPU_CACHE, as Kubernetes is.
 set -euo pipefail
 cd "$(dirname "$0")/helm"
 version=$(sed -n 's|^\thelm.sh/helm/v3 v\([^ ]*\).*|\1|p' go.mod)
@@ -15,7 +15,7 @@ if [ ! -x "$folder/helm" ]; then
     exit 1
   fi
   mkdir -p "$folder"
-  echo "builds Helm $version into $folder; this takes some two minutes, once" >&2
+  echo "builds Helm $version into $folder; this takes a minute or more, once" >&2
   facts=helm.sh/helm/v3
   flags="-s -w -X $facts/internal/version.version=v$version"
   flags+=" -X $facts/pkg/chartutil.k8sVersionMinor=$minor -X $facts/pkg/lint/rules.k8sVersionMinor=$minor"

@@ -134,24 +134,47 @@ def removed():
 
 def _install_manifests(cluster):
     """Installs the chart's manifests by the script for those who have no Helm; twice, as the second
-    time is to change nothing."""
-    words = [word for value in (*cluster.values, "keys.create=false") for word in ("--set", value)]
-    manifests = FOLDER + "/cgpu.yaml"
-    with open(manifests, "w", encoding="utf-8") as file:
-        file.write(cluster.user("helm", "template", "cgpu", CHART, "--namespace", NAMESPACE, *words))
-    script = ROOT + "/deploy/kubernetes/install.sh"
-    cluster.user(script, manifests)
+    time keeps the keys."""
+    cluster.user("sh", "-c", "helm template cgpu deploy/chart/cgpu --namespace %s --values "
+                 "cgpu-values.yaml --set keys.create=false >cgpu.yaml" % NAMESPACE)
+    cluster.user("deploy/kubernetes/install.sh", "cgpu.yaml")
     signed = key(cluster)
-    said = cluster.user(script, manifests)
-    check(key(cluster) == signed and "created" not in said and "configured" not in said, said)
+    said = cluster.user("deploy/kubernetes/install.sh", "cgpu.yaml")
+    check(key(cluster) == signed and "created" not in said, said)
+
+
+def _check_holds_to_own_node(cluster):
+    """A pod of the DaemonSet may change its own Kubernetes node and no other."""
+    cluster.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "other"}})
+    (pod,) = cluster.get("pods", "-n", NAMESPACE, "-l", "app=cgpu-node")["items"]
+    token = cluster.kubectl("create", "token", "cgpu-node", "-n", NAMESPACE, "--bound-object-kind",
+                            "Pod", "--bound-object-name", pod["metadata"]["name"]).strip()
+    annotate = ("kubectl --kubeconfig /dev/null --server %s --certificate-authority %s --token %s "
+                "annotate node " % (cluster.keys.server, cluster.keys.path("ca.crt"), token))
+    cluster.user("sh", "-c", annotate + NODE + " tried=yes")
+    said = cluster.user("sh", "-c", "! %s other tried=yes" % annotate)
+    check("may change its own Kubernetes node only" in said, said)
+
+
+def _check_others_go_on(cluster):
+    """Without cgpu-scheduler, pods that ask for GPUs are refused, and others are made."""
+    cluster.kubectl("scale", "deployment", "cgpu-scheduler", "-n", NAMESPACE, "--replicas=0")
+    cluster.wait("cgpu-scheduler goes on", lambda: not cluster.get(
+        "pods", "-n", NAMESPACE, "-l", "app=cgpu-scheduler")["items"])
+    said = cluster.apply(slice_pod("refused", "true"), ok=False).stderr
+    check("failed calling webhook" in said, said)
+    cluster.apply(make_pod("plain", "true"))
+    cluster.wait_phase("plain", "Succeeded")
 
 
 def manifests():
     """The manifests without Helm give a pod its slice."""
     with deployed(_install_manifests) as cluster:
+        _check_holds_to_own_node(cluster)
         cluster.apply(slice_pod("first", "rmtool", "info"))
         cluster.wait_phase("first", "Succeeded")
         check("2154MiB total" in cluster.kubectl("logs", "first"), cluster.kubectl("logs", "first"))
+        _check_others_go_on(cluster)
 
 
 def rendered():

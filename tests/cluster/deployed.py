@@ -2,6 +2,7 @@
 where pods look for it. The Kubernetes node has simulated GPUs; its containerd knows nothing of cgpu.
 """
 import contextlib
+import json
 import os
 import shutil
 import socket
@@ -19,6 +20,8 @@ CHART = ROOT + "/deploy/chart/cgpu"
 NAMESPACE = "cgpu-system"
 IMAGE, SCHEDULER_IMAGE = "localhost/cgpu", "localhost/kube-scheduler"
 ASKED = FOLDER + "/restart-containerd"  # cgpu-node asks for it so
+USER = FOLDER + "/user"  # the administrator's folder: the tree of sources, and own files
+SECONDS = 400
 _PROGRAMS = ("cgpu", "cgpud", "cgpu-runtime", "cgpu-shim", "cgpu-scheduler", "cgpu-device-plugin")
 _SERVICE = "10.96.0.1"  # of the API server, for pods
 
@@ -110,18 +113,22 @@ class Deployed(Cluster):
         self.node = node
         self._helm = find_helm()
         self.config = None  # containerd's, before the chart
-        # Values that a test must say, beside a user's own.
-        self.values = ["image.repository=" + IMAGE, "node.simulated=" + node.name,
-                       "scheduler.kubeScheduler.repository=" + SCHEDULER_IMAGE,
-                       "scheduler.kubeScheduler.tag=1",
-                       "node.containerd.config=%s/containerd.toml" % FOLDER,
-                       "node.containerd.restart=touch " + ASKED]
+        # Values that a test must say, beside a user's own. YAML is a superset of JSON.
+        self._values = {
+            "image": {"repository": IMAGE},
+            "scheduler": {"kubeScheduler": {"repository": SCHEDULER_IMAGE, "tag": "1"}},
+            "node": {"simulated": node.name, "containerd": {
+                "config": FOLDER + "/containerd.toml", "restart": "touch " + ASKED}}}
 
     def __enter__(self):
         super().__enter__()
         with open(FOLDER + "/containerd.toml", encoding="utf-8") as file:
             self.config = file.read()
         _serve_to_pods()
+        os.mkdir(USER)
+        os.symlink(ROOT + "/deploy", USER + "/deploy")
+        with open(USER + "/cgpu-values.yaml", "w", encoding="utf-8") as file:
+            json.dump(self._values, file)
         os.mkdir(FOLDER + "/bin")
         for name, program in (("helm", self._helm), ("kubectl", find_kube()),
                               ("kubectl-inspect-cgpu", t.BIN + "/kubectl-inspect-cgpu")):
@@ -131,20 +138,21 @@ class Deployed(Cluster):
         return self
 
     def user(self, *words):
-        """Runs a command as the cluster's administrator, who has helm, kubectl and its plugin; returns
-        the output."""
-        done = subprocess.run(words, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, timeout=t.DEADLINE, check=False,
+        """Runs a command as the cluster's administrator, who has helm, kubectl, its plugin and
+        cgpu-values.yaml; returns the output."""
+        done = subprocess.run(words, cwd=USER, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=SECONDS, check=False,
                               env={"PATH": FOLDER + "/bin:/usr/bin:/bin", "HOME": FOLDER,
                                    "KUBECONFIG": self.keys.path("admin.conf")})
-        check(done.returncode == 0, "%s: %s" % (" ".join(words), done.stdout))
+        print(done.stdout)
+        check(done.returncode == 0, "%s ended with %d" % (words, done.returncode))
         return done.stdout
 
     def install(self, *values):
         """Installs the chart or changes its values."""
         words = ["helm", "upgrade", "--install", "cgpu", CHART, "--namespace", NAMESPACE,
-                 "--create-namespace"]
-        for value in (*self.values, *values):
+                 "--create-namespace", "--values", "cgpu-values.yaml"]
+        for value in values:
             words += ["--set", value]
         self.user(*words)
 

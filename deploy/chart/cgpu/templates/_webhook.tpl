@@ -20,6 +20,15 @@ webhooks:
     resources: [pods]
     operations: [CREATE]
     scope: Namespaced
+  # Other pods do not depend on cgpu-scheduler.
+  matchConditions:
+  - name: asks-for-gpus
+    expression: >-
+      (object.spec.containers + object.spec.?initContainers.orValue([])).exists(c,
+      c.?resources.?limits.orValue({}).exists(k,
+      k.startsWith("aliyun.com/") || k.startsWith("nvidia.com/")))
+      || [object.metadata.?labels.orValue({}), object.metadata.?annotations.orValue({})].exists(m,
+      m.exists(k, k.startsWith("aliyun.com/") || k.startsWith("cgpu.dev/")))
   namespaceSelector:
     matchExpressions:
     - key: kubernetes.io/metadata.name
