@@ -6,7 +6,6 @@
 #include <fcntl.h>
 
 #include <cstring>
-#include <utility>
 
 #include "base/file.h"
 #include "rm/nv_controls.h"

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <atomic>
 #include <initializer_list>
-#include <string>
 #include <thread>
 #include <vector>
 

@@ -3,7 +3,6 @@
 #define CGPU_SIM_DRIVER_CONTROL_H_
 
 #include <span>
-#include <string_view>
 
 #include "rm/abi.h"
 #include "rm/nv_ctrl.h"

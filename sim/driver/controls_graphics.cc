@@ -1,5 +1,4 @@
 // Controls that tell what a card's graphics engine is, and harmless ones that programs issue.
-#include <algorithm>
 #include <cstddef>
 #include <vector>
 

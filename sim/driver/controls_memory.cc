@@ -1,5 +1,4 @@
 // Controls that show a card's memory: kern_mem_sys_ctrl.c and mem_mgr_ctrl.c of the driver.
-#include <algorithm>
 #include <cstddef>
 
 #include "rm/fb_info.h"

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
-#include <utility>
 #include <vector>
 
 #include "rm/nv_classes.h"

@@ -1,6 +1,5 @@
 // The older calls that make memory, contexts and mappings, and the export to dma-buf.
 #include <array>
-#include <cerrno>
 
 #include "rm/nv_alloc.h"
 #include "rm/nv_classes.h"

@@ -1,6 +1,5 @@
 #include "sim/driver/uvm_calls.h"
 
-#include <algorithm>
 #include <vector>
 
 #include "rm/uvm_table.h"

@@ -1,6 +1,5 @@
 #include "sim/engine/round.h"
 
-#include <algorithm>
 #include <array>
 #include <unordered_set>
 

@@ -1,7 +1,6 @@
 #include "sim/engine/semaphore.h"
 
 #include <array>
-#include <cstddef>
 #include <cstring>
 #include <span>
 

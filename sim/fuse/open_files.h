@@ -3,7 +3,6 @@
 #ifndef CGPU_SIM_FUSE_OPEN_FILES_H_
 #define CGPU_SIM_FUSE_OPEN_FILES_H_
 
-#include <algorithm>
 #include <map>
 #include <vector>
 

@@ -3,7 +3,6 @@
 
 #include <fuse_lowlevel.h>
 #include <linux/fuse.h>
-#include <pthread.h>
 #include <sched.h>
 #include <unistd.h>
 

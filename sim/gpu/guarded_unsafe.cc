@@ -1,6 +1,5 @@
 #include <setjmp.h>
 #include <signal.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstdint>

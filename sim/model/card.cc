@@ -111,7 +111,7 @@ std::string KnownModels() {
   for (const CardModel& model : kModels) {
     text += " " + std::string(model.key);
   }
-  return text + "; MODEL@NMiB changes the memory, MODEL:COUNT the number of cards";
+  return text + "; MODEL@NMiB changes the memory, MODEL:COUNT the number of GPUs";
 }
 
 Error BadSpec(std::string_view part, const std::string& why) {
@@ -237,7 +237,7 @@ Result<std::vector<Card>> ParseCards(std::string_view spec, std::string_view nod
     }
     for (rm::NvU64 i = 0; i < part->count; ++i) {
       if (cards.size() == kMaxCards) {
-        return BadSpec(spec, "a node has at most " + std::to_string(kMaxCards) + " cards");
+        return BadSpec(spec, "a node has at most " + std::to_string(kMaxCards) + " GPUs");
       }
       cards.push_back(MakeCard(node, *part->model, part->mib, static_cast<unsigned>(cards.size())));
     }

@@ -3,7 +3,6 @@
 #define CGPU_SIM_MODEL_CARD_H_
 
 #include <array>
-#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>

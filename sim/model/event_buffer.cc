@@ -1,5 +1,4 @@
 // NV_EVENT_BUFFER: event_buffer.c eventbufferConstruct().
-#include <utility>
 
 #include "rm/nv_events.h"
 #include "sim/model/alloc_params.h"

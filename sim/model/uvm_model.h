@@ -11,7 +11,6 @@
 #include <set>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "sim/model/driver_model.h"
 #include "sim/model/uvm_accounting.h"

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "sim/node/uvm_json.h"
-
 namespace cgpu::sim {
 namespace {
 
@@ -93,7 +91,6 @@ json CardReply(const Card& card, const CardAccounting& accounting, const GpuAcco
           {"model", card.model->key},
           {"memory_bytes", card.memory_bytes},
           {"used_bytes", accounting.used_bytes},
-          {"page_table_bytes", accounting.page_table_bytes},
           {"bar1_bytes", accounting.bar1_bytes},
           {"bar1_used_bytes", accounting.bar1_used_bytes},
           {"encoder_sessions", accounting.encoder_sessions},
@@ -104,6 +101,98 @@ json CardReply(const Card& card, const CardAccounting& accounting, const GpuAcco
           {"starts", std::move(starts)}};
 }
 
+const char* KindName(UvmRangeKind kind) {
+  switch (kind) {
+    case UvmRangeKind::kExternal:
+      return "external";
+    case UvmRangeKind::kChannel:
+      return "channel";
+    case UvmRangeKind::kDynamicParallelism:
+      return "dynamic_parallelism";
+    case UvmRangeKind::kSemaphorePool:
+      return "semaphore_pool";
+    case UvmRangeKind::kDeviceP2p:
+      return "device_p2p";
+  }
+  return "";
+}
+
+json RangeReply(const UvmRangeAccounting& range) {
+  json pieces = json::array();
+  for (const UvmPieceAccounting& piece : range.pieces) {
+    json entry = {{"base", piece.base},
+                  {"length", piece.length},
+                  {"gpu", piece.card},
+                  {"page_size", piece.page_size},
+                  {"sparse", piece.sparse}};
+    if (!piece.sparse) {
+      entry["memory_gpu"] = piece.memory_card;
+      entry["memory_bytes"] = piece.memory_bytes;
+    }
+    pieces.push_back(std::move(entry));
+  }
+  return {{"kind", KindName(range.kind)},
+          {"base", range.base},
+          {"length", range.length},
+          {"pieces", std::move(pieces)}};
+}
+
+void AddUvm(const UvmCardAccounting& card, json& object) {
+  object["managed_bytes"] = card.managed_bytes;
+  object["managed_overcommit"] = card.managed_overcommit;
+  object["page_table_bytes"] = card.table_bytes;
+  object["system_page_table_bytes"] = card.system_table_bytes;
+}
+
+// An object per initialised file of nvidia-uvm.
+json UvmFilesReply(const UvmAccounting& accounting) {
+  json files = json::array();
+  for (const UvmFileAccounting& file : accounting.files) {
+    json cards = json::array();
+    for (const auto& [index, card] : file.cards) {
+      json entry = {{"index", index}};
+      AddUvm(card, entry);
+      cards.push_back(std::move(entry));
+    }
+    json ranges = json::array();
+    for (const UvmRangeAccounting& range : file.ranges) {
+      ranges.push_back(RangeReply(range));
+    }
+    json managed = json::array();
+    for (const UvmManagedAccounting& range : file.managed) {
+      managed.push_back({{"base", range.base},
+                         {"length", range.length},
+                         {"pid", range.pid},
+                         {"zombie", range.zombie}});
+    }
+    files.push_back({{"file", file.file},
+                     {"pid", file.pid},
+                     {"flags", file.flags},
+                     {"registered_gpus", file.gpus},
+                     {"vaspaces", file.vaspaces},
+                     {"channels", file.channels},
+                     {"range_groups", file.range_groups},
+                     {"gpus", std::move(cards)},
+                     {"managed", std::move(managed)},
+                     {"ranges", std::move(ranges)}});
+  }
+  return files;
+}
+
+// The mmaps that the driver would have refused.
+json UvmRefusedReply(const UvmAccounting& accounting) {
+  json refused = json::array();
+  for (const UvmRefusedAccounting& entry : accounting.refused) {
+    refused.push_back({{"file", entry.mapping.file},
+                       {"pid", entry.mapping.owner.tgid},
+                       {"base", entry.mapping.start},
+                       {"length", entry.mapping.end - entry.mapping.start},
+                       {"offset", entry.mapping.offset},
+                       {"why", entry.why}});
+  }
+  return refused;
+}
+
 }  // namespace
 
 std::string AccountingJson(const Driver& driver, const GpuLink& link,
@@ -111,8 +200,8 @@ std::string AccountingJson(const Driver& driver, const GpuLink& link,
   json reply = {{"driver", driver.VersionText()},
                 {"gpus", json::array()},
                 {"clients", json::array()},
-                {"uvm", json::parse(UvmFilesJson(accounting.uvm))},
-                {"uvm_refused_mappings", json::parse(UvmRefusedJson(accounting.uvm))},
+                {"uvm", UvmFilesReply(accounting.uvm)},
+                {"uvm_refused_mappings", UvmRefusedReply(accounting.uvm)},
                 {"engines",
                  {{"pid", link.Pid()},
                   {"alive", accounting.gpu.alive},
@@ -133,9 +222,11 @@ std::string AccountingJson(const Driver& driver, const GpuLink& link,
   for (const Card& card : driver.Cards()) {
     reply["gpus"].push_back(CardReply(card, accounting.driver.cards[card.index], accounting.gpu));
     json& gpu = reply["gpus"].back();
-    const auto of_rm = gpu["page_table_bytes"].get<std::uint64_t>();
-    gpu.update(json::parse(UvmCardJson(accounting.uvm, static_cast<int>(card.index))));
-    gpu["page_table_bytes"] = of_rm + gpu["page_table_bytes"].get<std::uint64_t>();
+    const auto found = accounting.uvm.cards.find(static_cast<int>(card.index));
+    UvmCardAccounting uvm =
+        found == accounting.uvm.cards.end() ? UvmCardAccounting{} : found->second;
+    uvm.table_bytes += accounting.driver.cards[card.index].page_table_bytes;
+    AddUvm(uvm, gpu);
   }
   for (const ClientAccounting& client : accounting.driver.clients) {
     reply["clients"].push_back({{"handle", client.handle},

@@ -6,15 +6,12 @@
 
 #include <cerrno>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
 #include "base/file.h"
 #include "sim/node/wire.h"
 
 namespace cgpu::sim {
 namespace {
-
-using nlohmann::json;
 
 Error NoAnswer(const NodeDir& dir) {
   return Error{Code::kUnavailable, 0,
@@ -58,21 +55,8 @@ Result<ControlClient> ControlClient::Connect(const NodeDir& dir) {
 
 Result<std::string> ControlClient::Ask(const std::string& request) {
   CGPU_TRY(WriteAll(socket_.get(), request + "\n"));
-  Result<std::string> line = ReadLine(socket_.get());
-  if (!line.ok()) {
-    return line.error();
-  }
-  const json reply = json::parse(line.value(), nullptr, false);
-  if (reply.is_discarded() || !reply.is_object()) {
-    return Error{Code::kInternal, 0, "the node's answer is not JSON", ""};
-  }
-  if (reply.contains("error")) {
-    const json& error = reply["error"];
-    return Error{static_cast<Code>(error.value("code", static_cast<int>(Code::kInternal))),
-                 error.value("errno", 0), error.value("what", std::string("unknown error")),
-                 error.value("hint", std::string())};
-  }
-  return reply.value("result", json::object()).dump();
+  CGPU_ASSIGN_OR_RETURN(const auto line, ReadLine(socket_.get()));
+  return ResultOf(line);
 }
 
 }  // namespace cgpu::sim

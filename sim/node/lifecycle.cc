@@ -3,14 +3,12 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "base/file.h"
@@ -56,13 +54,8 @@ Result<> AwaitReady(int ready, const NodeDir& dir) {
     return Error{Code::kInternal, 0, "the simulated node's server ended before it was ready",
                  "see " + dir.Log()};
   }
-  const nlohmann::json reply = nlohmann::json::parse(line.value(), nullptr, false);
-  if (reply.is_object() && reply.contains("error")) {
-    const nlohmann::json& error = reply["error"];
-    return Error{static_cast<Code>(error.value("code", 0)), error.value("errno", 0),
-                 error.value("what", std::string()), error.value("hint", std::string())};
-  }
-  return {};
+  const Result<std::string> answer = ResultOf(*line);
+  return answer.ok() ? Result<>() : answer.error();
 }
 
 Result<> Launch(const NodeDir& dir, const StartOptions& options, UniqueFd lock) {

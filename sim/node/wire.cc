@@ -38,6 +38,20 @@ std::string ErrorReply(const Error& error) {
   return reply.dump();
 }
 
+Result<std::string> ResultOf(const std::string& reply_json) {
+  const auto reply = nlohmann::json::parse(reply_json, nullptr, false);
+  if (!reply.is_object()) {
+    return Error{Code::kInternal, 0, "the node's answer is not JSON", ""};
+  }
+  if (reply.contains("error")) {
+    const nlohmann::json& error = reply["error"];
+    return Error{static_cast<Code>(error.value("code", static_cast<int>(Code::kInternal))),
+                 error.value("errno", 0), error.value("what", std::string("unknown error")),
+                 error.value("hint", std::string())};
+  }
+  return reply.value("result", nlohmann::json::object()).dump();
+}
+
 std::string ResultReply(const std::string& result_json) {
   return "{\"result\":" + result_json + "}";
 }

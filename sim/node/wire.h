@@ -16,6 +16,10 @@ namespace cgpu::sim {
 [[nodiscard]] std::string ErrorReply(const Error& error);
 [[nodiscard]] std::string ResultReply(const std::string& result_json);
 
+// Returns RESULT, {} if there is none, or the error, of such a line. kInternal: it is no JSON
+// object.
+[[nodiscard]] Result<std::string> ResultOf(const std::string& reply_json);
+
 }  // namespace cgpu::sim
 
 #endif  // CGPU_SIM_NODE_WIRE_H_

@@ -6,9 +6,6 @@
 
 #include <cerrno>
 #include <climits>
-#include <string_view>
-
-#include "base/result.h"
 
 namespace cgpu {
 namespace {
@@ -37,25 +34,24 @@ Result<UniqueFd> OpenFile(const std::string& path, int flags, unsigned mode) {
 }
 
 Result<std::string> ReadFile(const std::string& path, std::size_t limit) {
-  CGPU_ASSIGN_OR_RETURN(auto fd, OpenFile(path, O_RDONLY));
+  CGPU_ASSIGN_OR_RETURN(const auto fd, OpenFile(path, O_RDONLY));
+  return ReadAll(fd.get(), path, limit);
+}
+
+Result<std::string> ReadAll(int fd, const std::string& name, std::size_t limit) {
   std::string content;
   char buffer[4096];
-  while (true) {
-    const ssize_t n = read(fd.get(), buffer, sizeof(buffer));
-    if (n == 0) {
-      return content;
-    }
-    if (n < 0) {
-      if (errno == EINTR) {
-        continue;
-      }
-      return ErrnoError(CodeOf(errno), errno, "cannot read " + path);
-    }
+  ssize_t n = 0;
+  while ((n = TEMP_FAILURE_RETRY(read(fd, buffer, sizeof(buffer)))) > 0) {
     content.append(buffer, static_cast<std::size_t>(n));
     if (content.size() > limit) {
-      return Error{Code::kExhausted, 0, path + " is longer than expected", {}};
+      return Error{Code::kExhausted, 0, name + " is longer than expected", {}};
     }
   }
+  if (n < 0) {
+    return ErrnoError(CodeOf(errno), errno, "cannot read " + name);
+  }
+  return content;
 }
 
 Result<> WriteFile(const std::string& path, std::string_view content, unsigned mode) {
@@ -77,11 +73,8 @@ Result<> ReplaceFile(const std::string& path, std::string_view content, unsigned
 
 Result<> WriteAll(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
-    const ssize_t n = write(fd, bytes.data(), bytes.size());
+    const ssize_t n = TEMP_FAILURE_RETRY(write(fd, bytes.data(), bytes.size()));
     if (n < 0) {
-      if (errno == EINTR) {
-        continue;
-      }
       return ErrnoError(CodeOf(errno), errno, "cannot write");
     }
     bytes.remove_prefix(static_cast<std::size_t>(n));

@@ -17,6 +17,11 @@ namespace cgpu {
 // Reads to the end of the file; kExhausted if it is longer than `limit` bytes.
 [[nodiscard]] Result<std::string> ReadFile(const std::string& path, std::size_t limit = 1 << 20);
 
+// Reads what `fd` has until its end; `name` is for errors. kExhausted: that is more than `limit`
+// bytes.
+[[nodiscard]] Result<std::string> ReadAll(int fd, const std::string& name,
+                                          std::size_t limit = std::size_t{1} << 24);
+
 // Replaces the file's content (creates it with `mode`).
 [[nodiscard]] Result<> WriteFile(const std::string& path, std::string_view content,
                                  unsigned mode = 0644);

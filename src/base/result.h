@@ -9,10 +9,9 @@
 #define CGPU_BASE_RESULT_H_
 
 #include <cstdlib>
+#include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
-#include <variant>
 
 namespace cgpu {
 
@@ -46,19 +45,24 @@ class [[nodiscard]] Result {
  public:
   // Implicit, for `return value;` and `return error;`.
   // NOLINTNEXTLINE(google-explicit-constructor)
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
+  Result(T value) : value_(std::move(value)) {}
   // NOLINTNEXTLINE(google-explicit-constructor)
-  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}
+  Result(Error error) : error_(std::move(error)) {}
 
-  [[nodiscard]] bool ok() const { return state_.index() == 0; }
+  [[nodiscard]] bool ok() const { return value_.has_value(); }
   explicit operator bool() const { return ok(); }
 
   // Return the value or the error. Access to the side that is not there is a programming error and
   // aborts.
-  [[nodiscard]] T& value() & { return *Require(std::get_if<0>(&state_)); }
-  [[nodiscard]] const T& value() const& { return *Require(std::get_if<0>(&state_)); }
-  [[nodiscard]] T&& value() && { return std::move(*Require(std::get_if<0>(&state_))); }
-  [[nodiscard]] const Error& error() const { return *Require(std::get_if<1>(&state_)); }
+  [[nodiscard]] T& value() & { return Required(value_); }
+  [[nodiscard]] const T& value() const& { return Required(value_); }
+  [[nodiscard]] T&& value() && { return std::move(Required(value_)); }
+  [[nodiscard]] const Error& error() const {
+    if (ok()) {
+      std::abort();
+    }
+    return error_;
+  }
   T& operator*() & { return value(); }
   const T& operator*() const& { return value(); }
   T&& operator*() && { return std::move(*this).value(); }
@@ -66,15 +70,16 @@ class [[nodiscard]] Result {
   const T* operator->() const { return &value(); }
 
  private:
-  template <class P>
-  static P* Require(P* pointer) {
-    if (pointer == nullptr) {
+  template <class O>
+  static auto& Required(O& value) {
+    if (!value.has_value()) {
       std::abort();
     }
-    return pointer;
+    return *value;
   }
 
-  std::variant<T, Error> state_;
+  std::optional<T> value_;
+  Error error_;
 };
 
 template <>

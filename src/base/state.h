@@ -13,7 +13,6 @@
 #ifndef CGPU_BASE_STATE_H_
 #define CGPU_BASE_STATE_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>

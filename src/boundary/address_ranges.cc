@@ -5,7 +5,7 @@
 namespace cgpu::boundary {
 
 AddressRanges Ordered(AddressRanges ranges) {
-  std::sort(ranges.begin(), ranges.end());
+  std::ranges::sort(ranges);
   AddressRanges ordered;
   for (const AddressRange& range : ranges) {
     if (range.start >= range.end) {

@@ -1,9 +1,7 @@
 #include "boundary/container.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <numeric>
-#include <utility>
 
 #include "boundary/quotas.h"
 #include "rm/nv_status.h"
@@ -14,7 +12,7 @@ namespace {
 // Returns the GPU that `is_it` holds for.
 template <class Test>
 std::optional<ledger::Card> FindCard(const std::vector<CardIds>& cards, const Test& is_it) {
-  const auto found = std::find_if(cards.begin(), cards.end(), is_it);
+  const auto found = std::ranges::find_if(cards, is_it);
   return found == cards.end() ? std::nullopt
                               : std::optional(static_cast<ledger::Card>(found - cards.begin()));
 }

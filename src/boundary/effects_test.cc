@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstddef>
-#include <optional>
 
 #include "boundary/testing.h"
 #include "rm/nv_controls.h"

@@ -1,6 +1,7 @@
 #include "boundary/managed.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "boundary/page_tables.h"
 
@@ -59,7 +60,7 @@ MmapKind JudgeMremap(std::uint64_t new_address, std::uint64_t new_length, Addres
 }
 
 std::uint64_t ManagedBytes(std::vector<AddressRange> ranges) {
-  std::sort(ranges.begin(), ranges.end());
+  std::ranges::sort(ranges);
   PageTables tables;
   std::uint64_t blocks = 0;
   std::uint64_t next_block = 0;  // the first that is not counted yet

@@ -12,7 +12,6 @@
 #define CGPU_BOUNDARY_MANAGED_H_
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "boundary/address_ranges.h"

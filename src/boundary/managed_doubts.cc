@@ -40,7 +40,7 @@ void ManagedTracker::CountShown(Space& space, const AddressRanges& shown) const 
 }
 
 bool ManagedTracker::HasDoubts() const {
-  return std::any_of(spaces_.begin(), spaces_.end(), [](const auto& entry) {
+  return std::ranges::any_of(spaces_, [](const auto& entry) {
     return entry.second.gone || !entry.second.doubted.empty();
   });
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <utility>
 
 namespace cgpu::boundary {
 namespace {
@@ -57,8 +56,8 @@ void ManagedTracker::Over(Thread thread) {
 }
 
 bool ManagedTracker::IsKnown(std::uint64_t program) const {
-  return std::any_of(spaces_.begin(), spaces_.end(),
-                     [&](const auto& entry) { return entry.second.programs.contains(program); });
+  return std::ranges::any_of(
+      spaces_, [&](const auto& entry) { return entry.second.programs.contains(program); });
 }
 
 // A mapping that was resolved since may have appeared in this address space after the look, and
@@ -73,9 +72,9 @@ void ManagedTracker::Know(Look look, const Claim& claim, AddressRanges shown) {
 
 bool ManagedTracker::Meets(const Claim& claim) const {
   const auto waiting = Waiting();
-  return std::any_of(waiting.begin(), waiting.end(),
-                     [&](const Mapping* one) { return Overlap(one->claim.range, claim.range); }) ||
-         std::any_of(spaces_.begin(), spaces_.end(), [&](const auto& entry) {
+  return std::ranges::any_of(
+             waiting, [&](const Mapping* one) { return Overlap(one->claim.range, claim.range); }) ||
+         std::ranges::any_of(spaces_, [&](const auto& entry) {
            return entry.second.programs.contains(claim.program) &&
                   !Intersection({claim.range}, entry.second.seen).empty();
          });
@@ -92,8 +91,7 @@ AddressRanges ManagedTracker::Counted(const Claim& claim) const {
 }
 
 bool ManagedTracker::Watches() const {
-  return std::any_of(now_.begin(), now_.end(),
-                     [](const auto& entry) { return entry.second.watched; });
+  return std::ranges::any_of(now_, [](const auto& entry) { return entry.second.watched; });
 }
 
 std::vector<ManagedTracker::Thread> ManagedTracker::Unfinished() const {
@@ -311,7 +309,7 @@ void ManagedTracker::DropIdle(const SeenByWitness& seen) {
     const auto& [witness, space] = entry;
     const auto waiting = Waiting();
     const bool idle = space.counted.empty() && seen.contains(witness) &&
-                      std::none_of(waiting.begin(), waiting.end(), [&](const Mapping* one) {
+                      std::ranges::none_of(waiting, [&](const Mapping* one) {
                         return one->claim.witness == entry.first ||
                                entry.second.programs.contains(one->claim.program);
                       });
@@ -329,7 +327,7 @@ void ManagedTracker::Release(const Mapping& mapping) {
 }
 
 std::vector<ManagedTracker::Witness> ManagedTracker::TakeReleased() {
-  std::sort(released_.begin(), released_.end());
+  std::ranges::sort(released_);
   released_.erase(std::unique(released_.begin(), released_.end()), released_.end());
   return std::exchange(released_, {});
 }

@@ -2,10 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
 #include <vector>
 
 #include "boundary/managed_tracker_testing.h"

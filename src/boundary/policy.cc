@@ -140,8 +140,7 @@ constexpr auto kClasses = std::to_array<ClassRule>({
 }  // namespace
 
 const ClassRule* FindClassRule(std::uint32_t cls) {
-  const auto* found = std::find_if(kClasses.begin(), kClasses.end(),
-                                   [&](const ClassRule& rule) { return rule.number == cls; });
+  const auto* found = std::ranges::find(kClasses, cls, &ClassRule::number);
   return found == kClasses.end() ? nullptr : found;
 }
 

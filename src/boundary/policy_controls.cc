@@ -293,15 +293,12 @@ constexpr auto kControls = std::to_array<ControlRule>({
 
 constexpr auto kSorted = [] {
   auto rules = kControls;
-  std::sort(rules.begin(), rules.end(),
-            [](const ControlRule& x, const ControlRule& y) { return x.command < y.command; });
+  std::ranges::sort(rules, {}, &ControlRule::command);
   return rules;
 }();
 
-constexpr bool kNoneTwice = std::adjacent_find(kSorted.begin(), kSorted.end(),
-                                               [](const ControlRule& x, const ControlRule& y) {
-                                                 return x.command == y.command;
-                                               }) == kSorted.end();
+constexpr bool kNoneTwice =
+    std::ranges::adjacent_find(kSorted, {}, &ControlRule::command) == kSorted.end();
 static_assert(kNoneTwice);
 
 }  // namespace
@@ -345,9 +342,7 @@ std::string_view WhyControl(std::uint32_t command) {
 }
 
 const ControlRule* FindControlRule(std::uint32_t command) {
-  const auto* rule =
-      std::lower_bound(kSorted.begin(), kSorted.end(), command,
-                       [](const ControlRule& x, std::uint32_t y) { return x.command < y; });
+  const auto* rule = std::ranges::lower_bound(kSorted, command, {}, &ControlRule::command);
   return rule != kSorted.end() && rule->command == command ? rule : nullptr;
 }
 

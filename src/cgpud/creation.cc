@@ -2,12 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
-#include "base/result.h"
 #include "grant/env.h"
 #include "grant/flags.h"
 #include "host/node.h"
@@ -58,12 +55,11 @@ Result<GpuRequest> CardsGiven(const std::vector<unsigned>& minors, const Node& n
   GpuRequest cards;
   cards.kind = GpuRequest::Kind::kDevices;
   for (const unsigned minor : minors) {
-    const auto card = std::find_if(node.cards.begin(), node.cards.end(),
-                                   [&](const Card& one) { return one.minor == minor; });
+    const auto card = std::ranges::find(node.cards, minor, &Card::minor);
     if (card == node.cards.end()) {
       return Error{Code::kNotFound, 0,
                    "the container was given /dev/nvidia" + std::to_string(minor) +
-                       ", which is no card of this node",
+                       ", which is no GPU of this host",
                    "see `cgpu smi -L`; CDI specifications are made by `nvidia-ctk cdi generate`"};
     }
     cards.devices.push_back(std::to_string(card->index));
@@ -143,13 +139,11 @@ void DescribeFiles(const Node& node, const Grant& grant, CreationReply& reply) {
     if (device.file.simulated) {
       continue;
     }
-    if (std::find(reply.majors.begin(), reply.majors.end(), device.file.dev_major) ==
-        reply.majors.end()) {
+    if (std::ranges::find(reply.majors, device.file.dev_major) == reply.majors.end()) {
       reply.majors.push_back(device.file.dev_major);
     }
-    const bool given =
-        std::any_of(tree.devices.begin(), tree.devices.end(),
-                    [&](const DeviceFile& file) { return file.name == device.name; });
+    const bool given = std::ranges::any_of(
+        tree.devices, [&](const DeviceFile& file) { return file.name == device.name; });
     if (given) {
       reply.devices.push_back(
           {"/dev/" + device.name, device.file.dev_major, device.file.dev_minor});

@@ -8,7 +8,6 @@
 
 #include "base/result.h"
 #include "cgpud/peer.h"
-#include "grant/grant.h"
 #include "protocol/creation.h"
 
 namespace cgpu {

@@ -23,7 +23,6 @@
 
 #include "base/fd.h"
 #include "base/file.h"
-#include "base/result.h"
 #include "cgpud/audit.h"
 #include "cgpud/creation.h"
 #include "cgpud/govern.h"
@@ -49,8 +48,7 @@ constexpr int kRequestMs = 10'000;
 // Writes one line for the log: systemd and terminals take standard error. Some of it is others'
 // words.
 void Log(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
+  std::ranges::replace_if(text, [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
   (void)std::fprintf(stderr, "cgpud: %s\n", text.c_str());
 }
 
@@ -219,9 +217,9 @@ class Daemon {
     const auto node = FindNode(surroundings_.node);
     for (const auto& [uuid, policy] : policies_) {
       const auto& name = uuid;
-      if (node.ok() && std::none_of(node->cards.begin(), node->cards.end(),
-                                    [&](const Card& card) { return card.uuid == name; })) {
-        Log("the settings have a policy for " + uuid + ", which is no card of this node");
+      if (node.ok() &&
+          std::ranges::none_of(node->cards, [&](const Card& card) { return card.uuid == name; })) {
+        Log("the settings have a policy for " + uuid + ", which is no GPU of this host");
       }
       const auto found = saved.find(uuid);
       if (found != saved.end() && found->second.policy) {
@@ -343,8 +341,7 @@ class Daemon {
 
   [[nodiscard]] std::size_t CountOf(std::optional<unsigned> user) const {
     return static_cast<std::size_t>(
-        std::count_if(children_.begin(), children_.end(),
-                      [&](const auto& child) { return child.second == user; }));
+        std::ranges::count_if(children_, [&](const auto& child) { return child.second == user; }));
   }
 
   // Looks at the OCI runtime, whose program may be replaced, as by an upgrade of its package. Each
@@ -386,12 +383,11 @@ class Daemon {
 Result<UniqueFd> Listen(const Registry& registry, const Settings& settings) {
   const auto group = FindGroup(settings.group);
   if (!group.ok()) {
-    Log("only root may ask for slices: " + group.error().what);
+    Log("only root may ask for slices: " + group.error().what +
+        "; make the group, or set `group` in " + kSettingsFile + ", then restart cgpud");
   }
-  const auto lock = registry.Lock();
-  return lock.ok() ? ListenAsDaemon(*lock, settings.socket,
-                                    group.ok() ? std::optional(*group) : std::nullopt)
-                   : Result<UniqueFd>(lock.error());
+  CGPU_ASSIGN_OR_RETURN(const auto lock, registry.Lock());
+  return ListenAsDaemon(lock, settings.socket, group.ok() ? std::optional(*group) : std::nullopt);
 }
 
 }  // namespace
@@ -400,10 +396,8 @@ Result<> RunDaemon(const Settings& settings, char* const* argv) {
   if (geteuid() != 0) {
     return Error{Code::kPermission, 0, "cgpud runs as root", "start it with systemctl, or sudo"};
   }
-  const auto registry = Registry::Open();  // makes the folder, so that the socket has a place
-  if (!registry.ok()) {
-    return registry.error();
-  }
+  // This makes the folder, so that the socket has a place.
+  CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
   sigset_t taken;
   sigemptyset(&taken);
   for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGCHLD}) {
@@ -416,9 +410,9 @@ Result<> RunDaemon(const Settings& settings, char* const* argv) {
   }
   UniqueFd handed = HandedSocket();
   CGPU_ASSIGN_OR_RETURN(auto socket, handed.valid() ? Result<UniqueFd>(std::move(handed))
-                                                    : Listen(*registry, settings));
+                                                    : Listen(registry, settings));
   Log("listens at " + settings.socket);
-  return Daemon(settings, argv, *registry, std::move(socket), std::move(signals)).Run();
+  return Daemon(settings, argv, registry, std::move(socket), std::move(signals)).Run();
 }
 
 }  // namespace cgpu

@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
-#include <set>
 
 #include "host/shim_process.h"
 #include "protocol/text.h"

@@ -1,9 +1,7 @@
 #include "cgpud/measure.h"
 
 #include <algorithm>
-#include <utility>
 
-#include "base/result.h"
 #include "host/node.h"
 
 namespace cgpu {
@@ -19,10 +17,10 @@ Result<> Measuring::Begin(const std::string& uuid) {
   if (client_ == nullptr) {
     CGPU_TRY(Open());
   }
-  const auto card = std::find_if(opened_.begin(), opened_.end(),
-                                 [&uuid](const auto& one) { return one.uuid == uuid; });
+  const auto card =
+      std::ranges::find_if(opened_, [&uuid](const auto& one) { return one.uuid == uuid; });
   if (card == opened_.end()) {
-    return Error{Code::kNotFound, 0, "the driver has no card " + uuid, {}};
+    return Error{Code::kNotFound, 0, "the driver has no GPU " + uuid, {}};
   }
   CGPU_ASSIGN_OR_RETURN(auto log, rmclient::SwitchLog::Make(*client_, *card));
   cards_[uuid].log = std::make_unique<rmclient::SwitchLog>(std::move(log));
@@ -45,7 +43,7 @@ std::vector<std::string> Measuring::Watch(const std::set<std::string>& uuids) {
     }
     if (const auto begun = Begin(uuid); !begun.ok()) {
       refused_.insert(uuid);
-      log.push_back("what containers get of card " + uuid +
+      log.push_back("what containers get of GPU " + uuid +
                     " cannot be measured: " + begun.error().what);
       if (cards_.empty()) {
         opened_.clear();
@@ -79,8 +77,8 @@ std::map<std::string, governor::Meter::Use> Measuring::Read(
 }
 
 std::optional<rmclient::Utilisation> Measuring::Busy(const std::string& uuid) {
-  const auto card = std::find_if(opened_.begin(), opened_.end(),
-                                 [&uuid](const auto& one) { return one.uuid == uuid; });
+  const auto card =
+      std::ranges::find_if(opened_, [&uuid](const auto& one) { return one.uuid == uuid; });
   if (card == opened_.end()) {
     return std::nullopt;
   }

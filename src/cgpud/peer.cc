@@ -8,11 +8,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <optional>
 #include <vector>
 
 #include "base/file.h"
-#include "base/result.h"
 #include "host/registry.h"
 
 namespace cgpu {
@@ -47,8 +45,8 @@ std::vector<gid_t> GroupsOf(int connection) {
 Result<> CheckMember(int connection, gid_t first, const std::string& group) {
   const auto wanted = FindGroup(group);
   const std::vector<gid_t> groups = GroupsOf(connection);
-  const bool member = wanted.ok() && (first == *wanted || std::find(groups.begin(), groups.end(),
-                                                                    *wanted) != groups.end());
+  const bool member =
+      wanted.ok() && (first == *wanted || std::ranges::find(groups, *wanted) != groups.end());
   return member ? Result<>() : NotAMember(group);
 }
 

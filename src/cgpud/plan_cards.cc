@@ -1,6 +1,5 @@
 #include "cgpud/plan_cards.h"
 
-#include "base/result.h"
 #include "governor/plan.h"
 #include "host/node.h"
 

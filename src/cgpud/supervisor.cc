@@ -9,7 +9,6 @@
 #include <csignal>
 #include <limits>
 #include <string_view>
-#include <utility>
 
 #include "os/cgroups.h"
 #include "os/ownership.h"
@@ -55,7 +54,7 @@ Supervisor::News Supervisor::Look(const std::vector<int>& readable) {
   News news;
   for (auto at = watched_.begin(); at != watched_.end();) {
     auto& [id, watched] = *at;
-    if (std::find(readable.begin(), readable.end(), watched.shim.get()) == readable.end()) {
+    if (std::ranges::find(readable, watched.shim.get()) == readable.end()) {
       ++at;
       continue;
     }
@@ -122,8 +121,7 @@ void Supervisor::AddRoot(Watched& watched, unsigned pid) const {
   const auto lives = [](const Root& root) {
     return syscall(SYS_pidfd_send_signal, root.process.get(), 0, nullptr, 0) == 0;
   };
-  const auto known = std::find_if(watched.roots.begin(), watched.roots.end(),
-                                  [&](const Root& root) { return root.pid == pid; });
+  const auto known = std::ranges::find(watched.roots, pid, &Root::pid);
   if (known != watched.roots.end() && lives(*known)) {
     return;
   }

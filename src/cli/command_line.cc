@@ -102,8 +102,7 @@ std::vector<std::string> Command::OtherWords() const {
 
 bool Command::HasCommand(const std::string& name) const {
   const auto all = app_->get_subcommands([](const CLI::App*) { return true; });
-  return std::any_of(all.begin(), all.end(),
-                     [&](const CLI::App* known) { return known->get_name() == name; });
+  return std::ranges::any_of(all, [&](const CLI::App* known) { return known->get_name() == name; });
 }
 
 Program::Program(const std::string& description, const std::string& name)
@@ -119,7 +118,7 @@ void Program::SetVersion(const std::string& text) const {
 }
 
 Parsed Program::Parse(std::vector<std::string> words) const {
-  std::reverse(words.begin(), words.end());  // as CLI11 takes them
+  std::ranges::reverse(words);  // as CLI11 takes them
   try {
     owned_->parse(std::move(words));
   } catch (const CLI::Success& request) {  // --help, --version

@@ -132,7 +132,7 @@ void Feedback::LookBack(std::vector<Turn>& turns, const Turn& needy, double now_
     return;
   }
   if (steps_ > 1) {
-    const bool shortened = std::any_of(turns.begin(), turns.end(), [](const Turn& turn) {
+    const bool shortened = std::ranges::any_of(turns, [](const Turn& turn) {
       return turn.member->factor < kShortened * turn.member->before;
     });
     if (shortened && needy.member->used < kBrought * helped_used_) {
@@ -152,8 +152,7 @@ void Feedback::LookBack(std::vector<Turn>& turns, const Turn& needy, double now_
 // Returns whether time slices may stay short for a member that turned out to want little more than
 // its share, or less.
 bool Feedback::IsWorthIt(const std::vector<Turn>& turns, double now_s) {
-  const auto helped = std::find_if(turns.begin(), turns.end(),
-                                   [this](const Turn& turn) { return turn.id == helped_; });
+  const auto helped = std::ranges::find(turns, helped_, &Turn::id);
   if (helped == turns.end() ||
       helped->member->evidence.MostWanted() >= kSurely * helped->promised) {
     return true;
@@ -179,12 +178,11 @@ void Feedback::Correct(std::vector<Turn>& turns, double now_s) {
   if (!IsWorthIt(turns, now_s)) {
     return;
   }
-  const auto needy =
-      std::min_element(turns.begin(), turns.end(), [&](const Turn& x, const Turn& y) {
-        const bool helped_x = MayBeHelped(x, now_s);
-        const bool helped_y = MayBeHelped(y, now_s);
-        return helped_x != helped_y ? helped_x : x.Ratio() < y.Ratio();
-      });
+  const auto needy = std::ranges::min_element(turns, [&](const Turn& x, const Turn& y) {
+    const bool helped_x = MayBeHelped(x, now_s);
+    const bool helped_y = MayBeHelped(y, now_s);
+    return helped_x != helped_y ? helped_x : x.Ratio() < y.Ratio();
+  });
   if (needy == turns.end() || !MayBeHelped(*needy, now_s) || needy->Lack() < kTolerated) {
     return;
   }

@@ -28,9 +28,8 @@ std::uint32_t Whole(double us) {
 }
 
 std::size_t OfHighPriority(const std::vector<Member>& members) {
-  return static_cast<std::size_t>(
-      std::count_if(members.begin(), members.end(),
-                    [](const Member& member) { return member.request.high_priority; }));
+  return static_cast<std::size_t>(std::ranges::count_if(
+      members, [](const Member& member) { return member.request.high_priority; }));
 }
 
 double PercentageOf(const std::vector<Member>& members, const ComputeRequest& request) {
@@ -263,7 +262,7 @@ std::vector<double> Divided(const std::vector<double>& weights, const std::vecto
       edges.push_back(at + duty.phase_us + duty.on_us);
     }
   }
-  std::sort(edges.begin(), edges.end());
+  std::ranges::sort(edges);
   std::vector<double> shares(weights.size(), 0);
   for (std::size_t e = 1; e < edges.size(); ++e) {
     const auto is_on = [&](const Duty& duty) {
@@ -294,7 +293,7 @@ std::vector<double> Compensated(const std::vector<double>& wanted,
     for (std::size_t i = 0; i < weights.size(); ++i) {
       weights[i] *= shares[i] > 0 ? wanted[i] / shares[i] : 1;
     }
-    const double most = *std::max_element(weights.begin(), weights.end());
+    const double most = *std::ranges::max_element(weights);
     for (double& weight : weights) {
       weight = std::max(weight / most, kLeast);
     }

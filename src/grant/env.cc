@@ -7,8 +7,6 @@
 #include <string_view>
 #include <utility>
 
-#include "base/result.h"
-
 namespace cgpu {
 namespace {
 
@@ -76,13 +74,13 @@ Result<> AddFraction(const Environment& environment, ResourceRequest& resources)
   if (!whole.has_value()) {
     return Error{Code::kInvalid, 0,
                  "ALIYUN_COM_GPU_MEM_CONTAINER is set without ALIYUN_COM_GPU_MEM_DEV",
-                 "set ALIYUN_COM_GPU_MEM_DEV to the memory of the whole card"};
+                 "set ALIYUN_COM_GPU_MEM_DEV to the memory of the whole GPU"};
   }
   if (*part > *whole) {
     return Error{Code::kInvalid, 0,
                  "ALIYUN_COM_GPU_MEM_CONTAINER=" + std::to_string(*part) +
                      " is more than ALIYUN_COM_GPU_MEM_DEV=" + std::to_string(*whole),
-                 "a container cannot have more than the card"};
+                 "a container cannot have more than the GPU"};
   }
   resources.memory.push_back({MemoryRequest::Kind::kFraction, *part, *whole});
   return {};
@@ -215,13 +213,11 @@ std::map<std::string, std::string> VariablesOf(const std::vector<std::string>& e
 
 std::vector<std::string> GrantVariables(const std::vector<std::string>& environment) {
   std::vector<std::string> some;
-  std::copy_if(environment.begin(), environment.end(), std::back_inserter(some),
-               [](const std::string& variable) {
-                 const std::size_t at = variable.find('=');
-                 return at != std::string::npos &&
-                        std::find(kNames.begin(), kNames.end(),
-                                  std::string_view(variable).substr(0, at)) != kNames.end();
-               });
+  std::ranges::copy_if(environment, std::back_inserter(some), [](const std::string& variable) {
+    const std::size_t at = variable.find('=');
+    return at != std::string::npos &&
+           std::ranges::find(kNames, std::string_view(variable).substr(0, at)) != kNames.end();
+  });
   return some;
 }
 

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "base/result.h"
 #include "grant/env.h"
 
 namespace cgpu {
@@ -62,7 +61,7 @@ Result<SliceRequest> RequestOf(const GrantFlags& flags) {
   }
   if (flags.memory && flags.units) {
     return Error{Code::kInvalid, 0, "--mem and --units are both given",
-                 "--mem is memory per card, --units a total over the cards: give one"};
+                 "--mem is memory per GPU, --units a total over the GPUs: give one"};
   }
   if (flags.memory || flags.units) {
     CGPU_ASSIGN_OR_RETURN(auto memory,

@@ -6,8 +6,6 @@
 #include <set>
 #include <utility>
 
-#include "base/result.h"
-
 namespace cgpu {
 namespace {
 
@@ -43,14 +41,14 @@ Result<std::uint64_t> UnitsOnCard(std::uint64_t total, const Card& card, std::si
     return Error{
         Code::kInvalid, 0,
         Plural(total, "unit") + " cannot be divided evenly over " + Plural(card_count, "GPU"),
-        "--units is the total over the cards: give a multiple of " + std::to_string(card_count)};
+        "--units is the total over the GPUs: give a multiple of " + std::to_string(card_count)};
   }
   const std::uint64_t units = total / card_count;
   if (units > UnitsOf(card)) {
     return Error{Code::kExhausted, 0,
                  Plural(units, "unit") + " asked on " + NameOf(card) + ", which has " +
                      std::to_string(UnitsOf(card)),
-                 "a unit is 1 GiB of the card's " + std::to_string(MibOf(card)) + " MiB"};
+                 "a unit is 1 GiB of the GPU's " + std::to_string(MibOf(card)) + " MiB"};
   }
   return MibOf(card) * units / UnitsOf(card) * kMib;
 }
@@ -64,14 +62,13 @@ bool StartsWith(const std::string& text, const std::string& prefix) {
 }
 
 bool AllDigits(const std::string& text) {
-  return std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+  return std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
 
 Result<std::size_t> FindByIndex(const std::string& device, const std::vector<Card>& cards) {
   unsigned index = 0;
   const auto [tail, ec] = std::from_chars(device.data(), device.data() + device.size(), index);
-  const auto found = std::find_if(cards.begin(), cards.end(),
-                                  [&](const Card& card) { return card.index == index; });
+  const auto found = std::ranges::find(cards, index, &Card::index);
   if (ec != std::errc() || tail != device.data() + device.size() || found == cards.end()) {
     return Error{Code::kNotFound, 0, "there is no GPU " + device, WhatThereIs(cards)};
   }
@@ -106,7 +103,7 @@ Result<std::vector<std::size_t>> SelectDevices(const std::vector<std::string>& d
   for (const std::string& device : devices) {
     CGPU_ASSIGN_OR_RETURN(
         auto found, AllDigits(device) ? FindByIndex(device, cards) : FindByUuid(device, cards));
-    if (std::find(chosen.begin(), chosen.end(), found) != chosen.end()) {
+    if (std::ranges::find(chosen, found) != chosen.end()) {
       return Error{Code::kInvalid, 0, NameOf(cards[found]) + " is named twice",
                    "name each GPU once"};
     }
@@ -185,16 +182,16 @@ Result<> AddWholeCards(const GpuRequest& request, const std::vector<Card>& cards
                        const std::vector<CardUse>& uses, Grant& grant) {
   CGPU_ASSIGN_OR_RETURN(const auto named, Select(request, cards));
   for (const std::size_t i : named) {
-    const bool there =
-        std::any_of(grant.cards.begin(), grant.cards.end(),
-                    [&](const CardGrant& other) { return other.card.uuid == cards[i].uuid; });
+    const bool there = std::ranges::any_of(
+        grant.cards, [&](const CardGrant& other) { return other.card.uuid == cards[i].uuid; });
     if (!there) {
       CGPU_TRY(HasRoom(cards[i], uses[i], cards[i].memory_bytes));
       grant.cards.push_back({cards[i], cards[i].memory_bytes});
     }
   }
-  std::sort(grant.cards.begin(), grant.cards.end(),
-            [](const CardGrant& x, const CardGrant& y) { return x.card.index < y.card.index; });
+  std::ranges::sort(grant.cards, [](const CardGrant& x, const CardGrant& y) {
+    return x.card.index < y.card.index;
+  });
   return {};
 }
 
@@ -240,7 +237,7 @@ Result<std::uint64_t> LimitOnCard(const MemoryRequest& request, const Card& card
   if (bytes > card.memory_bytes) {
     return Error{Code::kExhausted, 0,
                  Mib(bytes) + " asked on " + NameOf(card) + ", which has " + Mib(card.memory_bytes),
-                 "memory is per card: ask for at most what each card has"};
+                 "memory is per GPU: ask for at most what each GPU has"};
   }
   return bytes;
 }

@@ -6,8 +6,6 @@
 #include <iterator>
 #include <system_error>
 
-#include "base/result.h"
-
 namespace cgpu {
 namespace {
 
@@ -32,8 +30,9 @@ bool IsDigit(char c) {
 
 std::string Lower(std::string_view text) {
   std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  std::ranges::transform(lower, lower.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  });
   return lower;
 }
 
@@ -105,13 +104,12 @@ Result<MemoryRequest> ParseSize(std::string_view text) {
     return MemoryRequest{MemoryRequest::Kind::kPercent, digits.value, 0};
   }
   const std::string unit = Lower(digits.rest);
-  const auto* suffix = std::find_if(std::begin(kSuffixes), std::end(kSuffixes),
-                                    [&](const Suffix& s) { return s.text == unit; });
+  const auto* suffix = std::ranges::find(kSuffixes, unit, &Suffix::text);
   if (suffix == std::end(kSuffixes)) {
     return Invalid(name + " has an unknown unit " + Quote(digits.rest), kSizeHint);
   }
   if (digits.value == 0) {
-    return Invalid(name + " is zero", "leave it out for the whole card");
+    return Invalid(name + " is zero", "100% is the whole GPU");
   }
   if (digits.value > kMaxMib / suffix->mib) {
     return Invalid(name + " is too large", kSizeHint);
@@ -143,7 +141,7 @@ Result<std::uint64_t> ParseNumber(std::string_view text, std::string_view what, 
 }
 
 Result<GpuRequest> ParseDeviceList(std::string_view text) {
-  constexpr std::string_view kHint = "name cards by index or UUID, as 0,2 or GPU-8a56...";
+  constexpr std::string_view kHint = "name GPUs by index or UUID, as 0,2 or GPU-8a56...";
   if (text == "all") {
     return GpuRequest{};
   }
@@ -156,7 +154,7 @@ Result<GpuRequest> ParseDeviceList(std::string_view text) {
     if (device.empty()) {
       return Invalid("the list of GPUs " + Quote(text) + " has an empty entry", kHint);
     }
-    const bool plain = std::all_of(device.begin(), device.end(), [](char c) {
+    const bool plain = std::ranges::all_of(device, [](char c) {
       return IsDigit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-';
     });
     if (!plain || device.front() == '-') {

@@ -5,7 +5,6 @@
 #include <span>
 #include <utility>
 
-#include "base/result.h"
 #include "grant/grant.h"
 
 namespace cgpu {
@@ -126,7 +125,7 @@ Result<std::vector<std::size_t>> ChosenCards(const Reservation& reservation,
   const auto selected = SelectCards(request, inside);
   if (!selected.ok()) {
     Error error = selected.error();
-    error.hint = "--gpu counts the container's own cards from 0; see `cgpu ps`";
+    error.hint = "--gpu counts the container's own GPUs from 0; see `cgpu ps`";
     return error;
   }
   std::vector<std::size_t> chosen;
@@ -205,7 +204,7 @@ Result<std::vector<CardStatus>> ChangeMemory(const Registry& registry, const Mem
   const Reservation& before = live[found];
   if (!before.isolated) {
     return Error{Code::kUnsupported, 0,
-                 "container " + before.name + " shares its cards without limits",
+                 "container " + before.name + " shares its GPUs without limits",
                  "`mode: share` of this node says so: there is no limit to change"};
   }
   CGPU_ASSIGN_OR_RETURN(const auto chosen, ChosenCards(before, change.gpu));

@@ -1,7 +1,5 @@
 #include "host/card_settings.h"
 
-#include "base/result.h"
-#include "grant/grant.h"
 #include "protocol/lines.h"
 
 namespace cgpu {

@@ -6,8 +6,6 @@
 #include <string_view>
 #include <utility>
 
-#include "base/result.h"
-
 namespace cgpu {
 namespace {
 
@@ -16,9 +14,8 @@ std::vector<ComputeRequest> OthersOn(const Card& card, const std::vector<Reserva
                                      std::string_view except) {
   std::vector<ComputeRequest> others;
   for (const Reservation& reservation : live) {
-    const bool there =
-        std::any_of(reservation.cards.begin(), reservation.cards.end(),
-                    [&](const CardGrant& grant) { return grant.card.uuid == card.uuid; });
+    const bool there = std::ranges::any_of(
+        reservation.cards, [&](const CardGrant& grant) { return grant.card.uuid == card.uuid; });
     if (there && reservation.isolated && reservation.id != except) {
       others.push_back(reservation.compute);
     }
@@ -133,7 +130,7 @@ Result<> SetPolicyAtStart(const Registry& registry, const std::string& uuid,
   CGPU_ASSIGN_OR_RETURN(auto settings, registry.SettingsOf(lock, uuid));
   if (settings.policy && settings.policy != policy) {
     return Error{Code::kConflict, 0,
-                 "card " + uuid + " keeps the compute policy " +
+                 "GPU " + uuid + " keeps the compute policy " +
                      std::string(NameOf(*settings.policy)) +
                      ", which was set while the machine runs: " + std::string(NameOf(policy)) +
                      " of the settings does not hold",

@@ -6,13 +6,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <string_view>
 
 #include "base/file.h"
-#include "base/result.h"
 #include "os/open_files.h"
 #include "os/process.h"
 #include "os/sockets.h"
@@ -48,7 +46,7 @@ bool RunsUnder(pid_t pid, unsigned uid) {
 
 bool Holds(const Shim& shim, const os::FileIdentity& file) {
   const auto numbers = os::Descriptors(shim.proc.get(), shim.pid);
-  return std::any_of(numbers.begin(), numbers.end(), [&](int number) {
+  return std::ranges::any_of(numbers, [&](int number) {
     const auto one = os::IdentifyOf(shim.proc.get(), shim.pid, number);
     return one.ok() && one->dev == file.dev && one->ino == file.ino;
   });
@@ -69,7 +67,8 @@ Result<Shim> ShimAt(const std::string& socket, unsigned uid) {
       return shim;
     }
   }
-  return Error{Code::kPermission, 0, "its shim is not to be seen", "do it as root"};
+  return Error{Code::kPermission, 0, "this user may not look into the container's shim",
+               "run it with sudo"};
 }
 
 bool IsProcess(pid_t pid, int number) {
@@ -107,16 +106,16 @@ bool IsOver(const Registry& registry, const std::string& id) {
 
 Result<Shim> ShimOf(const Registry& registry, const std::string& id) {
   CGPU_ASSIGN_OR_RETURN(const auto live, registry.Live());
-  const auto found =
-      std::find_if(live.begin(), live.end(), [&](const Reservation& one) { return one.id == id; });
+  const auto found = std::ranges::find(live, id, &Reservation::id);
   if (found == live.end()) {
     return HasEndedError();
   }
   auto shim = ShimAt(registry.folder() + "/" + id + ".sock", found->shim_uid);
   if (shim.ok() || !IsOver(registry, id)) {
     const bool elsewhere = !shim.ok() && shim.error().code == Code::kNotFound;
-    return elsewhere ? Error{Code::kUnavailable, 0, "its shim is not to be found from here",
-                             "do it in the machine's network namespace"}
+    return elsewhere ? Error{Code::kUnavailable, 0,
+                             "this network namespace does not show the container's shim",
+                             "run it in the network namespace of the host"}
                      : std::move(shim);
   }
   return HasEndedError();
@@ -132,14 +131,18 @@ Result<> EndByForce(const Registry& registry, const std::string& id) {
     KillKnown(shim);  // processes that have come meanwhile
     (void)syscall(SYS_pidfd_send_signal, shim.pidfd.get(), SIGKILL, nullptr, 0);
     if (!HasEnded(shim, began + kMost)) {
-      return Error{Code::kUnavailable, 0,
-                   "its processes were killed, and its shim is there still, in a call that cannot "
-                   "be interrupted",
-                   "see what it waits for: " + PathIn(shim.pid, "task/*/stack")};
+      return Error{
+          Code::kUnavailable, 0,
+          "the container's processes are killed, but its shim waits in a call that cannot be "
+          "interrupted",
+          "see what it waits for, and try again later: " + PathIn(shim.pid, "task/*/stack")};
     }
   }
   if (!IsOver(registry, id)) {
-    return Error{Code::kUnavailable, 0, "its shim has ended, and somebody serves it still", {}};
+    return Error{Code::kUnavailable, 0,
+                 "the container's shim has ended, but another process still listens at " +
+                     registry.folder() + "/" + id + ".sock",
+                 "end that process: `ss -xlp` shows it"};
   }
   return {};
 }

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "base/file.h"
-#include "base/result.h"
 #include "rm/abi.h"
 #include "rmclient/cards.h"
 #include "rmclient/client.h"
@@ -97,8 +96,9 @@ std::vector<NodeDevice> CardDevices(const Machine& machine, const NodeFile& ctl)
       devices.push_back(std::move(*device));
     }
   }
-  std::sort(devices.begin(), devices.end(),
-            [](const NodeDevice& x, const NodeDevice& y) { return x.file.minor < y.file.minor; });
+  std::ranges::sort(devices, [](const NodeDevice& x, const NodeDevice& y) {
+    return x.file.minor < y.file.minor;
+  });
   return devices;
 }
 
@@ -146,7 +146,7 @@ Error Explain(Error error, const std::string& version) {
     case Code::kNotFound:
       error.code = Code::kUnavailable;
       error.what = loaded + "does not answer: " + error.what;
-      error.hint = std::string("see `dmesg` for what it says of its cards") + kElse;
+      error.hint = std::string("see `dmesg` for what it says of its GPUs") + kElse;
       break;
     default:
       break;
@@ -155,7 +155,7 @@ Error Explain(Error error, const std::string& version) {
 }
 
 bool HasFileFor(const std::vector<NodeDevice>& devices, const Card& card) {
-  return std::any_of(devices.begin(), devices.end(), [&](const NodeDevice& device) {
+  return std::ranges::any_of(devices, [&](const NodeDevice& device) {
     return device.file.kind == NodeFile::Kind::kGpu && device.file.minor == card.minor;
   });
 }
@@ -170,13 +170,13 @@ Error NoCards(const std::vector<NodeDevice>& devices, const std::string& version
     }
   }
   if (files.empty()) {
-    return Error{Code::kNotFound, 0, "NVIDIA driver " + version + " is loaded, but has no cards",
+    return Error{Code::kNotFound, 0, "NVIDIA driver " + version + " is loaded, but has no GPUs",
                  std::string("see `dmesg` for what it says of them; nvidia-smi, run once as root, "
                              "makes missing device files") +
                      kElse};
   }
   return Error{Code::kPermission, 0,
-               "NVIDIA driver " + version + " is loaded, but this user may open none of its cards",
+               "NVIDIA driver " + version + " is loaded, but this user may open none of its GPUs",
                "`ls -l " + files + "` shows who may; ask the machine's administrator"};
 }
 

@@ -252,7 +252,7 @@ TEST_F(MachineNodeTest, FilesThatAreNotWhatTheirNameSaysAreLeftOut) {
 TEST_F(MachineNodeTest, NoCardsAndNoneForThisUserAreToldApart) {
   CGPU_NEED(Load({}));
   EXPECT_EQ(ErrorOf().code, Code::kNotFound);
-  EXPECT_THAT(ErrorOf().what, HasSubstr("has no cards"));
+  EXPECT_THAT(ErrorOf().what, HasSubstr("has no GPUs"));
   CGPU_NEED(Device("nvidia0", 195, 0));
   EXPECT_EQ(ErrorOf().code, Code::kPermission);
   EXPECT_THAT(ErrorOf().hint, HasSubstr("/dev/nvidia0"));

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "base/file.h"
-#include "base/result.h"
 #include "host/machine_node.h"
 #include "protocol/text.h"
 #include "rm/abi.h"
@@ -160,8 +159,8 @@ namespace {
 
 bool IsGranted(const NodeFile& file, const Grant& grant) {
   return file.kind != NodeFile::Kind::kGpu ||
-         std::any_of(grant.cards.begin(), grant.cards.end(),
-                     [&](const CardGrant& card) { return card.card.minor == file.minor; });
+         std::ranges::any_of(grant.cards,
+                             [&](const CardGrant& card) { return card.card.minor == file.minor; });
 }
 
 }  // namespace

@@ -21,10 +21,9 @@ constexpr std::size_t kMostUid = 64;
 
 // Returns true for the uid of a pod: a UUID, or for a static pod the hash of its manifest.
 bool IsUid(const std::string& uid) {
-  return !uid.empty() && uid.size() <= kMostUid &&
-         std::all_of(uid.begin(), uid.end(), [](unsigned char c) {
-           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || c == '-';
-         });
+  return !uid.empty() && uid.size() <= kMostUid && std::ranges::all_of(uid, [](unsigned char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || c == '-';
+  });
 }
 
 std::string PathOf(const std::string& folder, const std::string& uid) {

@@ -1,7 +1,6 @@
 #include "host/pod_grants.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>

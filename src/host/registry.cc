@@ -21,7 +21,6 @@
 #include <utility>
 
 #include "base/file.h"
-#include "base/result.h"
 #include "os/messages.h"
 #include "protocol/text.h"
 
@@ -140,7 +139,9 @@ struct Asked {
 
 Error NoAnswer(const std::string& id, int error) {
   return Error{Code::kUnavailable, error, "container " + id + " gives no answer",
-               "its cgpu-shim may be stopped"};
+               "its cgpu-shim may be stopped: let it go on (SIGCONT), or end the container with "
+               "`cgpu upgrade --force " +
+                   id + "`"};
 }
 
 // Reads once from what is readable.
@@ -160,7 +161,7 @@ void ReadSome(const std::string& id, Asked& asked) {
 // Waits until one descriptor can be read; `events` has a pollfd for each. Returns false at the
 // deadline, or when none waits.
 bool WaitForAny(std::vector<pollfd>& events, std::chrono::steady_clock::time_point deadline) {
-  if (std::all_of(events.begin(), events.end(), [](const pollfd& e) { return e.fd < 0; })) {
+  if (std::ranges::all_of(events, [](const pollfd& e) { return e.fd < 0; })) {
     return false;
   }
   int ready = 0;
@@ -219,10 +220,8 @@ std::string Registry::PathOf(std::string_view id, std::string_view suffix) const
 
 Result<RegistryLock> Registry::Lock() const {
   CGPU_ASSIGN_OR_RETURN(auto fd, OpenFile(folder_ + "/lock", O_RDWR | O_CREAT, 0600));
-  while (flock(fd.get(), LOCK_EX) != 0) {
-    if (errno != EINTR) {
-      return ErrnoError(Code::kUnavailable, errno, "cannot lock " + folder_ + "/lock");
-    }
+  if (TEMP_FAILURE_RETRY(flock(fd.get(), LOCK_EX)) != 0) {
+    return ErrnoError(Code::kUnavailable, errno, "cannot lock " + folder_ + "/lock");
   }
   return RegistryLock(std::move(fd));
 }
@@ -246,12 +245,13 @@ Result<std::vector<Reservation>> Registry::List(const RegistryLock& lock) const 
       Error error = reservation.error();
       error.what =
           "container " + id + " lives, but what it was granted cannot be read: " + error.what;
-      error.hint = "end it, then remove " + PathOf(id, ".sock");
+      error.hint =
+          "stop it by its container engine or its `cgpu run`, then remove " + PathOf(id, ".sock");
       return error;
     }
     live.push_back(std::move(*reservation));
   }
-  std::sort(live.begin(), live.end(), [](const Reservation& a, const Reservation& b) {
+  std::ranges::sort(live, [](const Reservation& a, const Reservation& b) {
     return std::tie(a.since, a.id) < std::tie(b.since, b.id);
   });
   return live;
@@ -259,10 +259,7 @@ Result<std::vector<Reservation>> Registry::List(const RegistryLock& lock) const 
 
 Result<UniqueFd> Registry::Add(const RegistryLock& lock, const Reservation& reservation) const {
   const std::string path = PathOf(reservation.id, ".sock");
-  auto fd = ListenAt(path, SOCK_STREAM);
-  if (!fd.ok()) {
-    return fd.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(auto fd, ListenAt(path, SOCK_STREAM));
   if (const auto updated = Update(lock, reservation); !updated.ok()) {
     unlink(path.c_str());
     return updated.error();
@@ -294,7 +291,8 @@ Result<> Registry::Update(const RegistryLock& /*lock*/, const Reservation& reser
 Result<CardSettings> Registry::SettingsOf(const RegistryLock& /*lock*/,
                                           const std::string& uuid) const {
   if (!IsName(uuid)) {
-    return Error{Code::kInvalid, 0, "\"" + uuid + "\" is no card's UUID", {}};
+    return Error{Code::kInvalid, 0, "\"" + uuid + "\" is no GPU's UUID",
+                 "`cgpu smi -L` lists them"};
   }
   const std::string path = PathOf(uuid, ".card");
   const auto text = ReadFile(path, kMaxMessage);

@@ -2,7 +2,6 @@
 
 #include <optional>
 
-#include "base/result.h"
 #include "protocol/lines.h"
 #include "protocol/text.h"
 

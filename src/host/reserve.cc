@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/result.h"
 #include "host/compute.h"
 #include "host/machine_node.h"
 #include "host/pod_grants.h"
@@ -53,14 +52,13 @@ Result<Random> Draw() {
 std::string IdFor(const std::string& engine_id, const std::string& drawn,
                   const std::vector<Reservation>& live) {
   std::string id = engine_id.substr(0, kIdLength);
-  const bool free = std::none_of(live.begin(), live.end(),
-                                 [&](const Reservation& other) { return other.id == id; });
+  const bool free =
+      std::ranges::none_of(live, [&](const Reservation& other) { return other.id == id; });
   return IsId(id) && free ? id : drawn;
 }
 
 bool IsTaken(const std::string& name, const std::vector<Reservation>& live) {
-  return std::any_of(live.begin(), live.end(),
-                     [&](const Reservation& other) { return other.name == name; });
+  return std::ranges::any_of(live, [&](const Reservation& other) { return other.name == name; });
 }
 
 // Makes up a name such as "train.py-3f2a": the stem, as far as a name may have it, and as much of
@@ -68,8 +66,7 @@ bool IsTaken(const std::string& name, const std::vector<Reservation>& live) {
 std::string MadeUpName(const std::string& wanted, const std::string& id,
                        const std::vector<Reservation>& live) {
   std::string stem = wanted.substr(0, 48);
-  std::replace_if(
-      stem.begin(), stem.end(), [](char c) { return !IsName(std::string("a") + c); }, '-');
+  std::ranges::replace_if(stem, [](char c) { return !IsName(std::string("a") + c); }, '-');
   stem = IsName(stem) ? stem : "c" + stem;
   std::size_t digits = 4;
   while (digits < id.size() && IsTaken(stem + "-" + id.substr(0, digits), live)) {

@@ -1,10 +1,6 @@
 #include "host/saved_settings.h"
 
-#include <utility>
-
 #include "base/file.h"
-#include "base/result.h"
-#include "grant/grant.h"
 #include "protocol/text.h"
 
 namespace cgpu {

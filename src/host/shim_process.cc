@@ -19,8 +19,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/child.h"
 #include "base/file.h"
-#include "base/result.h"
 #include "os/messages.h"
 #include "os/privileges.h"
 #include "protocol/text.h"
@@ -128,35 +128,32 @@ Error BecomeShim(uid_t uid, bool interleaver = false) {
 Error BecomeSystemdRun(const ShimStart& start) {
   // When the host stops, systemd stops the scope after the container engines, as their containers
   // are stopped with them.
-  std::string words[] = {"systemd-run",
-                         "--scope",
-                         "--quiet",
-                         "--no-ask-password",
-                         "--collect",
-                         "--unit=" + start.scope,
-                         "--description=cgpu: the shim of a container",
-                         "--property=TasksMax=infinity",
-                         "--property=Before=docker.service containerd.service crio.service",
-                         "--",
-                         start.self,
-                         kBecomeShim,
-                         std::to_string(start.uid)};
-  std::vector<char*> argv;
-  for (std::string& word : words) {
-    argv.push_back(word.data());
-  }
-  argv.push_back(nullptr);
+  const std::vector<std::string> words = {
+      "systemd-run",
+      "--scope",
+      "--quiet",
+      "--no-ask-password",
+      "--collect",
+      "--unit=" + start.scope,
+      "--description=cgpu: the shim of a container",
+      "--property=TasksMax=infinity",
+      "--property=Before=docker.service containerd.service crio.service",
+      "--",
+      start.self,
+      kBecomeShim,
+      std::to_string(start.uid)};
   if (fcntl(kErrorFd, F_SETFD, 0) != 0 || fcntl(kProgramFd, F_SETFD, 0) != 0 ||
       dup2(kErrorFd, STDERR_FILENO) < 0) {
     return ErrnoError(Code::kUnavailable, errno, "cannot pass descriptors on");
   }
-  execvp(argv[0], argv.data());
+  execvp(words[0].c_str(), PointersTo(words).data());
   return ErrnoError(Code::kNotFound, errno, "cannot execute systemd-run");
 }
 
 // Becomes the grandchild. It has its own session: no signal of a terminal or of a job reaches it.
 [[noreturn]] void BecomeGrandchild(const ShimStart& start) {
   if (!ArrangeDescriptors(start)) {
+    (void)WriteAll(start.errors, "cannot pass descriptors on");
     _exit(1);
   }
   FailStart(
@@ -189,31 +186,22 @@ bool ReadToEnd(int from, int timeout_ms, std::string& said) {
 
 // Forks twice; returns once the shim's program runs, or with what went wrong before.
 Result<> Spawn(ShimStart start) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) {
-    return ErrnoError(Code::kUnavailable, errno, "cannot make a pipe");
-  }
-  const UniqueFd from(ends[0]);
-  UniqueFd to(ends[1]);
-  start.errors = to.get();
-  const pid_t child = fork();
-  if (child < 0) {
-    return ErrnoError(Code::kExhausted, errno, "cannot start a process");
-  }
+  CGPU_ASSIGN_OR_RETURN(auto pipe, MakePipe());
+  start.errors = pipe.to.get();
+  CGPU_ASSIGN_OR_RETURN(const auto child, Fork());
   if (child == 0) {
     setsid();
-    const pid_t grandchild = fork();
-    if (grandchild == 0) {
+    const auto grandchild = Fork();
+    if (grandchild.ok() && *grandchild == 0) {
       BecomeGrandchild(start);
     }
-    _exit(grandchild < 0 ? 1 : 0);
+    (void)WriteAll(start.errors, grandchild.ok() ? "" : grandchild.error().what);
+    _exit(0);
   }
-  to.reset();
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+  pipe.to.reset();
+  (void)TEMP_FAILURE_RETRY(waitpid(child, nullptr, 0));
   std::string wrong;
-  if (!ReadToEnd(from.get(), start.scope.empty() ? -1 : kScopeMs, wrong)) {
+  if (!ReadToEnd(pipe.from.get(), start.scope.empty() ? -1 : kScopeMs, wrong)) {
     // The grandchild holds the other end, so it lives, in the session of the child that has exited.
     (void)kill(-child, SIGKILL);
     wrong = "systemd-run does not end";
@@ -221,10 +209,12 @@ Result<> Spawn(ShimStart start) {
     // Warnings before these words do not matter.
     wrong = wrong.ends_with(kInScope) ? "" : wrong + "systemd-run failed";
   }
-  if (!wrong.empty() || status != 0) {
+  if (!wrong.empty()) {
     const std::string who = start.interleaver ? "the shim's helper" : "the container's shim";
-    return Error{Code::kUnavailable, 0, who + " did not start: " + wrong,
-                 "cgpu-shim must be executable by everyone"};
+    return Error{
+        Code::kUnavailable, 0, who + " did not start: " + wrong,
+        "every user must be able to execute cgpu-shim, and the host needs room for processes "
+        "and open files"};
   }
   return {};
 }
@@ -239,19 +229,20 @@ std::string SpawnInScope(ShimStart start, const std::string& scope) {
   start.self = *self;
   const auto spawned = Spawn(std::move(start));
   std::string why = spawned.ok() ? "" : spawned.error().what;
-  std::replace(why.begin(), why.end(), '\n', ' ');
+  std::ranges::replace(why, '\n', ' ');
   return why;
 }
+
+constexpr char kLookAtShim[] =
+    "see `dmesg` for whether cgpu-shim was killed, then start the container again";
 
 // Waits for the shim's answer: `expected` is "ready" or "ok"; "error SENTENCE" is the shim's
 // refusal.
 Result<> Expect(int control, const std::string& expected) {
   const auto answer = ReceiveMessage(control, kAnswerMs);
   if (!answer.ok()) {
-    return Error{Code::kUnavailable,
-                 answer.error().sys_errno,
-                 "the container's shim gave no answer: " + answer.error().what,
-                 {}};
+    return Error{Code::kUnavailable, answer.error().sys_errno,
+                 "the container's shim gave no answer: " + answer.error().what, kLookAtShim};
   }
   std::string text = answer.value().text;
   while (text.ends_with('\n')) {
@@ -263,9 +254,11 @@ Result<> Expect(int control, const std::string& expected) {
   constexpr std::string_view kError = "error ";
   if (text.starts_with(kError)) {
     text.erase(0, kError.size());
-    return Error{Code::kUnavailable, 0, "the container's shim refused: " + text, {}};
+    return Error{Code::kUnavailable, 0, "the container's shim refused: " + text,
+                 "start the container again; if the shim refuses again, report this sentence"};
   }
-  return Error{Code::kInternal, 0, "the container's shim gave a strange answer", {}};
+  return Error{Code::kInternal, 0, "the container's shim gave a strange answer",
+               "cgpu and cgpu-shim must be of one version: install both again"};
 }
 
 // Opens cgpu-shim for execution.
@@ -285,8 +278,8 @@ Result<UniqueFd> OpenShim() {
 uid_t PickShimUid(const std::vector<Reservation>& live, unsigned random) {
   uid_t uid = kShimUidFirst + random % kShimUidCount;
   for (uid_t tries = 0; tries < kShimUidCount; ++tries) {
-    if (std::none_of(live.begin(), live.end(),
-                     [&](const Reservation& other) { return other.shim_uid == uid; })) {
+    if (std::ranges::none_of(live,
+                             [&](const Reservation& other) { return other.shim_uid == uid; })) {
       break;
     }
     uid = uid + 1 == kShimUidFirst + kShimUidCount ? kShimUidFirst : uid + 1;
@@ -359,10 +352,7 @@ bool ShimProcess::WaitForEnd(int timeout_ms) {
   // Tells a shim that waits for a listener that none will come.
   shutdown(control(), SHUT_WR);
   pollfd ended{control(), 0, 0};  // POLLHUP is always reported
-  int polled = 0;
-  while ((polled = poll(&ended, 1, timeout_ms)) < 0 && errno == EINTR) {
-  }
-  return polled > 0;
+  return TEMP_FAILURE_RETRY(poll(&ended, 1, timeout_ms)) > 0;
 }
 
 }  // namespace cgpu

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <filesystem>
 #include <optional>
@@ -17,7 +16,6 @@
 
 #include "base/fd.h"
 #include "base/file.h"
-#include "base/result.h"
 #include "host/admin.h"
 #include "os/process.h"
 

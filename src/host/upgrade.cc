@@ -11,9 +11,9 @@
 #include <csignal>
 #include <cstddef>
 
+#include "base/child.h"
 #include "base/fd.h"
 #include "base/file.h"
-#include "base/result.h"
 #include "os/messages.h"
 #include "os/privileges.h"
 
@@ -46,37 +46,20 @@ constexpr int kBetweenMs = 100;
 
 // Asks the program whether it can take over the state.
 Result<> Check(int program, int state, uid_t user) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) {
-    return ErrnoError(Code::kUnavailable, errno, "cannot make a pipe");
-  }
-  const UniqueFd from(ends[0]);
-  UniqueFd to(ends[1]);
-  const pid_t child = fork();
-  if (child < 0) {
-    return ErrnoError(Code::kExhausted, errno, "cannot start a process");
-  }
+  CGPU_ASSIGN_OR_RETURN(auto pipe, MakePipe());
+  CGPU_ASSIGN_OR_RETURN(const auto child, Fork());
   if (child == 0) {
-    BecomeChecker(program, state, to.get(), user);
+    BecomeChecker(program, state, pipe.to.get(), user);
   }
-  to.reset();
-  std::string said;
-  char buffer[512];
-  for (ssize_t n = 0; (n = read(from.get(), buffer, sizeof(buffer))) != 0;) {
-    if (n > 0) {
-      said.append(buffer, static_cast<std::size_t>(n));
-    } else if (errno != EINTR) {
-      break;
-    }
-  }
-  while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
-  }
+  pipe.to.reset();
+  CGPU_ASSIGN_OR_RETURN(auto said, ReadAll(pipe.from.get(), "what the new version says"));
+  (void)TEMP_FAILURE_RETRY(waitpid(child, nullptr, 0));
   if (said == kCanTakeOver) {
     return {};
   }
-  std::replace(said.begin(), said.end(), '\n', ' ');
+  std::ranges::replace(said, '\n', ' ');
   return Error{Code::kUnsupported, 0, "the new version cannot take over its state: " + said,
-               "it goes on with the version it has"};
+               "choose another version with --program, or start the container again"};
 }
 
 Result<std::uint64_t> UpgradeShim(const Registry& registry, const Reservation& reservation,
@@ -89,7 +72,9 @@ Result<std::uint64_t> UpgradeShim(const Registry& registry, const Reservation& r
   if (!answer.ok()) {
     const auto again = registry.ConnectTo(reservation.id);
     const bool ended = !again.ok() && again.error().code == Code::kNotFound;
-    return ended ? again.error() : Error{Code::kUnavailable, 0, "its shim gives no answer", {}};
+    return ended ? again.error()
+                 : Error{Code::kUnavailable, 0, "its shim gives no answer",
+                         "try again; `cgpu upgrade --force` ends the container"};
   }
   if (answer->text != "state\n" || !answer->fd.valid()) {
     return DecodeUpgraded(answer->text);
@@ -99,8 +84,8 @@ Result<std::uint64_t> UpgradeShim(const Registry& registry, const Reservation& r
   (void)SendMessage(connection.get(), "go\n");
   answer = ReceiveMessage(connection.get(), kAnswerMs);
   if (!answer.ok()) {
-    return Error{
-        Code::kInternal, 0, "the new version gives no answer; cgpu ps shows whether it runs", {}};
+    return Error{Code::kInternal, 0, "the new version gives no answer",
+                 "`cgpu ps` shows whether it runs"};
   }
   return DecodeUpgraded(answer->text);
 }
@@ -134,8 +119,7 @@ Result<std::vector<Upgraded>> UpgradeShims(const Registry& registry, const std::
     results.push_back(
         {reservation.id, reservation.name, UpgradeShim(registry, reservation, file.get())});
   }
-  for (int tries = 1; tries < kTries && std::any_of(results.begin(), results.end(), IsBusy);
-       ++tries) {
+  for (int tries = 1; tries < kTries && std::ranges::any_of(results, IsBusy); ++tries) {
     (void)poll(nullptr, 0, kBetweenMs);
     for (std::size_t i = 0; i < results.size(); ++i) {
       if (IsBusy(results[i])) {

@@ -5,8 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "base/result.h"
-
 namespace cgpu::install {
 namespace {
 

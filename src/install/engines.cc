@@ -2,7 +2,6 @@
 
 #include <cstddef>
 
-#include "base/result.h"
 #include "install/docker.h"
 #include "install/toml_engines.h"
 

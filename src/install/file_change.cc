@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "base/file.h"
-#include "base/result.h"
 
 namespace cgpu::install {
 namespace {
@@ -117,10 +116,8 @@ Result<std::optional<std::string>> ReadIfThere(const std::string& file) {
 
 Result<UniqueFd> LockFolderOf(const std::string& file) {
   CGPU_ASSIGN_OR_RETURN(auto fd, OpenFolderOf(file));
-  while (flock(fd.get(), LOCK_EX) != 0) {
-    if (errno != EINTR) {
-      return Failed("cannot lock the folder of " + file);
-    }
+  if (TEMP_FAILURE_RETRY(flock(fd.get(), LOCK_EX)) != 0) {
+    return Failed("cannot lock the folder of " + file);
   }
   return fd;
 }

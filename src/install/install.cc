@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/result.h"
 #include "install/file_change.h"
 
 namespace cgpu::install {

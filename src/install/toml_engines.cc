@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/result.h"
 #include "install/toml_text.h"
 
 namespace cgpu::install {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <string>
 
-#include "base/result.h"
 #include "ledger/helpers.h"
 
 namespace cgpu::ledger {

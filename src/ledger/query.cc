@@ -243,7 +243,7 @@ std::vector<ChannelInfo> Ledger::Channels(Card card) const {
     }
     all.push_back(info);
   }
-  std::sort(all.begin(), all.end(), [](const ChannelInfo& left, const ChannelInfo& right) {
+  std::ranges::sort(all, [](const ChannelInfo& left, const ChannelInfo& right) {
     return std::tie(left.group, left.client, left.channel) <
            std::tie(right.group, right.client, right.channel);
   });

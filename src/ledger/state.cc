@@ -86,7 +86,7 @@ void Ledger::SaveObjects(StateWriter& writer) const {
       objects.emplace_back(&object, handle);
     }
   }
-  std::sort(objects.begin(), objects.end(), [](const auto& left, const auto& right) {
+  std::ranges::sort(objects, [](const auto& left, const auto& right) {
     return left.first->serial < right.first->serial;
   });
   for (const auto& [object, handle] : objects) {

@@ -11,7 +11,6 @@
 
 #include <array>
 #include <bit>
-#include <cstdlib>
 
 namespace cgpu::os {
 namespace {

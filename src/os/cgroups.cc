@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <charconv>
 #include <csignal>
-#include <string_view>
 
 #include "base/fd.h"
 #include "base/file.h"

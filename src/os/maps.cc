@@ -92,7 +92,7 @@ bool HasLeftCalls(int proc, pid_t tid, std::initializer_list<int> calls) {
   // Shown is "running", the number of the call that it sleeps in, or -1 for sleeping elsewhere.
   int shown = 0;
   const auto [end, error] = std::from_chars(text, text + n, shown);
-  return error == std::errc{} && std::find(calls.begin(), calls.end(), shown) == calls.end();
+  return error == std::errc{} && std::ranges::find(calls, shown) == calls.end();
 }
 
 }  // namespace cgpu::os

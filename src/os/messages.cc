@@ -2,11 +2,10 @@
 
 #include <poll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
-
-#include "base/result.h"
 
 namespace cgpu {
 namespace {
@@ -35,9 +34,7 @@ UniqueFd TakeFd(msghdr& header) {
 // Receives a message, with its descriptor if `fd` has a place for it.
 Result<std::string> Receive(int socket, int timeout_ms, UniqueFd* fd) {
   pollfd ready{socket, POLLIN, 0};
-  int polled = 0;
-  while ((polled = poll(&ready, 1, timeout_ms)) < 0 && errno == EINTR) {
-  }
+  const auto polled = TEMP_FAILURE_RETRY(poll(&ready, 1, timeout_ms));
   if (polled <= 0) {
     return Error{Code::kUnavailable, polled < 0 ? errno : ETIMEDOUT, "no message in time", {}};
   }
@@ -51,9 +48,7 @@ Result<std::string> Receive(int socket, int timeout_ms, UniqueFd* fd) {
     header.msg_control = control.bytes;
     header.msg_controllen = sizeof(control.bytes);
   }
-  ssize_t n = 0;
-  while ((n = recvmsg(socket, &header, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR) {
-  }
+  const ssize_t n = TEMP_FAILURE_RETRY(recvmsg(socket, &header, MSG_CMSG_CLOEXEC));
   if (n >= 0 && fd != nullptr) {
     *fd = TakeFd(header);
   }
@@ -93,10 +88,8 @@ Result<> SendMessage(int socket, std::string_view text, int fd) {
     c->cmsg_len = CMSG_LEN(sizeof(int));
     std::memcpy(CMSG_DATA(c), &fd, sizeof(fd));
   }
-  while (sendmsg(socket, &header, MSG_NOSIGNAL) < 0) {
-    if (errno != EINTR) {
-      return ErrnoError(Code::kUnavailable, errno, "cannot send a message");
-    }
+  if (TEMP_FAILURE_RETRY(sendmsg(socket, &header, MSG_NOSIGNAL)) < 0) {
+    return ErrnoError(Code::kUnavailable, errno, "cannot send a message");
   }
   return {};
 }

@@ -9,11 +9,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <string_view>
 #include <utility>
 
 #include "base/file.h"
-#include "base/result.h"
 
 namespace cgpu {
 namespace {

@@ -11,7 +11,6 @@
 #include <string>
 
 #include "base/file.h"
-#include "base/result.h"
 
 namespace cgpu {
 namespace {

@@ -104,7 +104,7 @@ class Wanted {
       }
       sorted_.emplace_back(files[i], i);
     }
-    std::sort(sorted_.begin(), sorted_.end(), [](const auto& one, const auto& other) {
+    std::ranges::sort(sorted_, [](const auto& one, const auto& other) {
       return Compare(one.first, other.first) < 0;
     });
   }

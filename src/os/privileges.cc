@@ -1,15 +1,11 @@
 #include "os/privileges.h"
 
 #include <grp.h>
-#include <linux/capability.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
-
-#include "base/result.h"
 
 namespace cgpu {
 namespace {

@@ -58,8 +58,7 @@ Result<File> FileAt(const std::string& path) {
   }
   CGPU_ASSIGN_OR_RETURN(const auto mount, FindMount(file.get(), path));
   CGPU_ASSIGN_OR_RETURN(const auto mounts, ReadMounts());
-  const auto found = std::find_if(mounts.begin(), mounts.end(),
-                                  [&](const MountEntry& one) { return one.id == mount.id; });
+  const auto found = std::ranges::find(mounts, mount.id, &MountEntry::id);
   const auto device = found == mounts.end() ? std::nullopt : DeviceFrom(found->device);
   if (!device) {
     return Error{Code::kUnavailable, 0, "cannot find the mount of " + path, {}};

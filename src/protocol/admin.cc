@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <iterator>
 
-#include "base/result.h"
 #include "protocol/lines.h"
 #include "protocol/text.h"
 
@@ -103,7 +102,7 @@ constexpr LineFormat<AdminRequest> kRequest{"a request", Fields, TextEnd::kNone}
 
 // Returns a sentence in one line, whatever was in it.
 std::string OneLine(std::string text) {
-  std::replace_if(text.begin(), text.end(), [](char c) { return c >= 0 && c < ' '; }, ' ');
+  std::ranges::replace_if(text, [](char c) { return c >= 0 && c < ' '; }, ' ');
   return text.substr(0, kMaxLine / 2);
 }
 
@@ -135,12 +134,11 @@ Result<ContainerStatus> DecodeStatus(std::string_view text) {
 std::string EncodeCardMemory(const CardMemory& memory) {
   CardMemory most = memory;
   auto& processes = most.processes;
-  std::sort(processes.begin(), processes.end(), [](const auto& a, const auto& b) {
+  std::ranges::sort(processes, [](const auto& a, const auto& b) {
     return a.bytes != b.bytes ? a.bytes > b.bytes : a.pid < b.pid;
   });
   processes.resize(std::min(processes.size(), kMaxProcesses));
-  std::sort(processes.begin(), processes.end(),
-            [](const auto& a, const auto& b) { return a.pid < b.pid; });
+  std::ranges::sort(processes, [](const auto& a, const auto& b) { return a.pid < b.pid; });
   return kAnswer<CardMemory>.Encode(most);
 }
 

@@ -2,7 +2,6 @@
 
 #include <sys/sysmacros.h>
 
-#include "base/result.h"
 #include "protocol/lines.h"
 #include "protocol/text.h"
 

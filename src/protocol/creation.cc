@@ -4,7 +4,6 @@
 #include <cctype>
 #include <cstddef>
 
-#include "base/result.h"
 #include "protocol/lines.h"
 #include "protocol/text.h"
 
@@ -14,7 +13,7 @@ namespace {
 // Returns whether OCI runtimes take `id` for a container's id (runc's idRegex,
 // libcontainer/factory_linux.go).
 bool IsEngineId(std::string_view id) {
-  return id != "." && id != ".." && std::all_of(id.begin(), id.end(), [](char c) {
+  return id != "." && id != ".." && std::ranges::all_of(id, [](char c) {
            return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '+' ||
                   c == '-' || c == '.';
          });

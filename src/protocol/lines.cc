@@ -110,7 +110,7 @@ std::uint64_t LineCodec::Number(std::uint64_t value, int base, std::uint64_t lea
 std::size_t LineCodec::Index(std::size_t index, std::initializer_list<const char*> names) {
   std::string name = reads_ ? "" : names.begin()[index];
   Word(name);
-  const auto* const found = std::find(names.begin(), names.end(), name);
+  const auto* const found = std::ranges::find(names, name);
   Check(found != names.end());
   return found == names.end() ? 0 : static_cast<std::size_t>(found - names.begin());
 }

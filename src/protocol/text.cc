@@ -70,12 +70,9 @@ Result<std::vector<Words>> SplitLines(std::string_view text) {
     if (end > kMaxLine) {
       return Broken("a line of a message is too long");
     }
-    auto words = SplitLine(text.substr(0, end));
-    if (!words.ok()) {
-      return words.error();
-    }
-    if (!(*words).empty()) {
-      lines.push_back(*std::move(words));
+    CGPU_ASSIGN_OR_RETURN(auto words, SplitLine(text.substr(0, end)));
+    if (!words.empty()) {
+      lines.push_back(std::move(words));
     }
     text.remove_prefix(std::min(end + 1, text.size()));
   }
@@ -100,8 +97,8 @@ bool ToUnsigned(std::string_view word, unsigned& value) {
 bool IsName(std::string_view text) {
   constexpr std::size_t kLongest = 64;
   return !text.empty() && text.size() <= kLongest && IsAlnum(text.front()) &&
-         std::all_of(text.begin(), text.end(),
-                     [](char c) { return IsAlnum(c) || c == '_' || c == '.' || c == '-'; });
+         std::ranges::all_of(text,
+                             [](char c) { return IsAlnum(c) || c == '_' || c == '.' || c == '-'; });
 }
 
 bool IsId(std::string_view text) {

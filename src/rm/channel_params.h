@@ -78,7 +78,7 @@ template <class Take>
                                                             std::span<const std::byte> bytes) {
   return OfChannel(branch, bytes, [](const auto& raw) {
     std::array<NvHandle, 10> kept{raw.hObjectError, raw.hObjectEccError};
-    std::copy(std::begin(raw.hUserdMemory), std::end(raw.hUserdMemory), kept.begin() + 2);
+    std::ranges::copy(raw.hUserdMemory, kept.begin() + 2);
     return kept;
   });
 }

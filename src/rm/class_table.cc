@@ -17,9 +17,7 @@ constexpr auto kRows = std::to_array<ClassRow>({
 
 #undef CGPU_CLASS
 
-constexpr bool kRowsAscend =
-    std::is_sorted(kRows.begin(), kRows.end(),
-                   [](const ClassRow& x, const ClassRow& y) { return x.number < y.number; });
+constexpr bool kRowsAscend = std::ranges::is_sorted(kRows, {}, &ClassRow::number);
 static_assert(kRowsAscend);
 
 }  // namespace
@@ -29,8 +27,7 @@ std::span<const ClassRow> ClassRows() {
 }
 
 const ClassRow* FindClass(NvU32 number) {
-  const auto* row = std::lower_bound(kRows.begin(), kRows.end(), number,
-                                     [](const ClassRow& x, NvU32 y) { return x.number < y; });
+  const auto* row = std::ranges::lower_bound(kRows, number, {}, &ClassRow::number);
   return row != kRows.end() && row->number == number ? row : nullptr;
 }
 

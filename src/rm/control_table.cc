@@ -32,15 +32,13 @@ constexpr auto kSorted = [] {
   for (std::size_t i = 0; i < kRows.size(); ++i) {
     order[i] = &kRows[i];
   }
-  std::sort(order.begin(), order.end(),
-            [](const ControlRow* x, const ControlRow* y) { return x->cmd < y->cmd; });
+  std::ranges::sort(order, {}, &ControlRow::cmd);
   return order;
 }();
 
-constexpr bool kNoneTwice =
-    std::adjacent_find(kSorted.begin(), kSorted.end(), [](const auto* x, const auto* y) {
-      return x->cmd == y->cmd;
-    }) == kSorted.end();
+constexpr bool kNoneTwice = std::ranges::adjacent_find(kSorted, [](const auto* x, const auto* y) {
+                              return x->cmd == y->cmd;
+                            }) == kSorted.end();
 static_assert(kNoneTwice);
 
 // The pointers of a command are adjacent.
@@ -111,8 +109,7 @@ std::span<const ControlRow> ControlRows() {
 }
 
 const ControlRow* FindControl(NvU32 cmd) {
-  const auto* row = std::lower_bound(kSorted.begin(), kSorted.end(), cmd,
-                                     [](const ControlRow* x, NvU32 y) { return x->cmd < y; });
+  const auto* row = std::ranges::lower_bound(kSorted, cmd, {}, &ControlRow::cmd);
   return row != kSorted.end() && (*row)->cmd == cmd ? *row : nullptr;
 }
 
@@ -144,7 +141,7 @@ std::optional<NvU32> EmbeddedPointer::Bytes(NvU32 count) const {
 
 std::span<const EmbeddedPointer> EmbeddedPointers(NvU32 cmd) {
   const auto is_of = [cmd](const EmbeddedPointer& pointer) { return pointer.cmd == cmd; };
-  const auto* first = std::find_if(kPointers.begin(), kPointers.end(), is_of);
+  const auto* first = std::ranges::find_if(kPointers, is_of);
   const auto* last = std::find_if_not(first, kPointers.end(), is_of);
   return {first, last};
 }

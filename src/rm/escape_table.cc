@@ -38,8 +38,8 @@ constexpr auto kRows = std::to_array<EscapeRow>({
 });
 #undef CGPU_ESCAPE
 
-constexpr bool kRowsAscend = std::is_sorted(
-    kRows.begin(), kRows.end(), [](const auto& x, const auto& y) { return x.nr < y.nr; });
+constexpr bool kRowsAscend =
+    std::ranges::is_sorted(kRows, [](const auto& x, const auto& y) { return x.nr < y.nr; });
 static_assert(kRowsAscend);
 
 }  // namespace
@@ -49,8 +49,7 @@ std::span<const EscapeRow> EscapeRows() {
 }
 
 const EscapeRow* FindEscape(NvU8 nr) {
-  const auto* row = std::lower_bound(kRows.begin(), kRows.end(), nr,
-                                     [](const EscapeRow& x, NvU8 y) { return x.nr < y; });
+  const auto* row = std::ranges::lower_bound(kRows, nr, {}, &EscapeRow::nr);
   return row != kRows.end() && row->nr == nr ? row : nullptr;
 }
 
@@ -111,7 +110,7 @@ bool AnyDriverAccepts(NvU32 request) {
   }
   const EscapeRow* row = FindEscape(EscapeNr(request));
   const NvU32 size = EscapeSize(request);
-  return row != nullptr && std::any_of(kBranches.begin(), kBranches.end(), [&](Branch branch) {
+  return row != nullptr && std::ranges::any_of(kBranches, [&](Branch branch) {
            return row->Rule(branch).Accepts(size);
          });
 }

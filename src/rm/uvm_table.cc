@@ -12,14 +12,11 @@ constexpr auto kRows = std::to_array<UvmRow>({
 });
 #undef CGPU_UVM
 
-constexpr bool kRowsAscend =
-    std::is_sorted(kRows.begin(), kRows.end(),
-                   [](const UvmRow& x, const UvmRow& y) { return x.request < y.request; });
+constexpr bool kRowsAscend = std::ranges::is_sorted(kRows, {}, &UvmRow::request);
 static_assert(kRowsAscend);
 
 constexpr const UvmRow& RowOf(NvU32 request) {
-  return *std::find_if(kRows.begin(), kRows.end(),
-                       [&](const UvmRow& row) { return row.request == request; });
+  return *std::ranges::find(kRows, request, &UvmRow::request);
 }
 
 // Checks that the structure lies as the row says, in this branch.
@@ -78,8 +75,7 @@ std::span<const UvmRow> UvmRows() {
 }
 
 const UvmRow* FindUvm(NvU32 request) {
-  const auto* row = std::lower_bound(kRows.begin(), kRows.end(), request,
-                                     [](const UvmRow& x, NvU32 y) { return x.request < y; });
+  const auto* row = std::ranges::lower_bound(kRows, request, {}, &UvmRow::request);
   return row != kRows.end() && row->request == request ? row : nullptr;
 }
 

@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "base/file.h"
-#include "base/result.h"
 #include "rm/control_table.h"
 #include "rm/fb_info.h"
 #include "rm/nv_alloc.h"
@@ -124,7 +123,7 @@ std::string BusAddress(const rm::nv_pci_info_t& pci) {
 
 Result<std::vector<Card>> OpenCards(Client& client) {
   CGPU_ASSIGN_OR_RETURN(auto infos, ReadCardInfos(client));
-  std::sort(infos.begin(), infos.end(), [](const auto& x, const auto& y) {
+  std::ranges::sort(infos, [](const auto& x, const auto& y) {
     return std::make_tuple(x.valid == 0, x.pci_info.domain, x.pci_info.bus, x.pci_info.slot) <
            std::make_tuple(y.valid == 0, y.pci_info.domain, y.pci_info.bus, y.pci_info.slot);
   });
@@ -200,8 +199,7 @@ Result<std::vector<ProcessUse>> ReadProcesses(Client& client, const Card& card) 
     }
     first += batch;
   }
-  std::sort(processes.begin(), processes.end(),
-            [](const ProcessUse& x, const ProcessUse& y) { return x.pid < y.pid; });
+  std::ranges::sort(processes, {}, &ProcessUse::pid);
   return processes;
 }
 

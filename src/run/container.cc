@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "base/file.h"
-#include "base/result.h"
 #include "os/messages.h"
 #include "os/namespaces.h"
 #include "protocol/text.h"
@@ -23,13 +22,15 @@ namespace cgpu {
 namespace {
 
 constexpr int kStartMs = 60'000;
+constexpr char kEndedEarly[] =
+    "its first process ended early: start it again, and see `dmesg` for whether it was killed";
 
 // Returns the error that process 1 sent in place of the expected message.
 Error ErrorIn(const std::string& text) {
   const auto lines = SplitLines(text);
   const auto error = lines.ok() && lines.value().size() == 1 ? ErrorFrom(lines.value()[0])
                                                              : std::optional<Error>();
-  return error.value_or(Error{Code::kInternal, 0, "the container did not start", {}});
+  return error.value_or(Error{Code::kInternal, 0, "the container did not start", kEndedEarly});
 }
 
 // Returns the process that a pidfd stands for, in this process's pid namespace: "Pid:\t1234" of its
@@ -40,11 +41,13 @@ Result<pid_t> PidOf(int pidfd) {
   const std::size_t at = text.find(kKey);
   std::uint64_t pid = 0;
   if (at == std::string::npos) {
-    return Error{Code::kInternal, 0, "the kernel does not tell a process's id", {}};
+    return Error{Code::kUnsupported, 0, "/proc/self/fdinfo does not show a process's id",
+                 "mount /proc without restrictions"};
   }
   const std::string_view rest = std::string_view(text).substr(at + kKey.size());
   if (!ToNumber(rest.substr(0, rest.find('\n')), 10, 1 << 30, pid)) {
-    return Error{Code::kUnavailable, 0, "the container's command ended before it ran", {}};
+    return Error{Code::kUnavailable, 0, "the container's command ended before it ran",
+                 "start it again, and see `dmesg` for whether it was killed"};
   }
   return static_cast<pid_t>(pid);
 }
@@ -86,8 +89,8 @@ Result<> Container::ReceiveParts() {
   for (const char* expected : {"listener", "pid"}) {
     auto message = ReceiveMessage(control_.get(), kStartMs);
     if (!message.ok()) {
-      return Error{
-          Code::kUnavailable, 0, "the container did not start: " + message.error().what, {}};
+      return Error{Code::kUnavailable, 0, "the container did not start: " + message.error().what,
+                   kEndedEarly};
     }
     if (message->text != expected || !message->fd.valid()) {
       return ErrorIn(message->text);
@@ -104,8 +107,7 @@ Result<> Container::Go() {
 
 int Container::Reap(bool* killed) {
   int status = 0;
-  while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
-  }
+  (void)TEMP_FAILURE_RETRY(waitpid(pid_, &status, 0));
   pid_ = 0;
   if (killed != nullptr) {
     *killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;

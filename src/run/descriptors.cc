@@ -35,7 +35,7 @@ Result<std::vector<int>> TakeInheritedDescriptors() {
 }
 
 void CloseAllBut(std::vector<int> keep) {
-  std::sort(keep.begin(), keep.end());
+  std::ranges::sort(keep);
   unsigned from = 0;
   for (const int fd : keep) {
     if (fd < 0) {

@@ -10,6 +10,7 @@
 #include <csignal>
 #include <utility>
 
+#include "base/child.h"
 #include "base/fd.h"
 #include "base/result.h"
 #include "os/messages.h"
@@ -18,7 +19,6 @@
 #include "protocol/text.h"
 #include "run/command.h"
 #include "run/descriptors.h"
-#include "sandbox/filter.h"
 
 namespace cgpu {
 namespace {
@@ -83,20 +83,13 @@ struct Command {
 };
 
 Result<Command> ForkCommand(const InitOptions& options, int control) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) {
-    return ErrnoError(Code::kUnavailable, errno, "cannot make a pipe");
-  }
-  UniqueFd from(ends[0]);
-  Command command{0, UniqueFd(ends[1])};
-  command.pid = fork();
-  if (command.pid < 0) {
-    return ErrnoError(Code::kExhausted, errno, "cannot start a process");
-  }
+  CGPU_ASSIGN_OR_RETURN(auto pipe, MakePipe());
+  Command command{0, std::move(pipe.to)};
+  CGPU_ASSIGN_OR_RETURN(command.pid, Fork());
   if (command.pid == 0) {
     command.go.reset();
     close(control);
-    RunCommand(options, std::move(from));
+    RunCommand(options, std::move(pipe.from));
   }
   const UniqueFd pidfd(static_cast<int>(syscall(SYS_pidfd_open, command.pid, 0)));
   CGPU_TRY(SendMessage(control, "pid", pidfd.get()));

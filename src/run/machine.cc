@@ -5,9 +5,8 @@
 
 #include <cerrno>
 
-#include "base/result.h"
+#include "base/child.h"
 #include "os/privileges.h"
-#include "sandbox/filter.h"
 
 namespace cgpu {
 namespace {
@@ -31,16 +30,12 @@ Finding Judge(const Result<>& tried) {
 
 // Makes the trial in a child process, which the filter dies with.
 Result<Finding> Try(FilterTrial trial, const sandbox::FilterOptions& options) {
-  const pid_t child = fork();
-  if (child < 0) {
-    return ErrnoError(Code::kExhausted, errno, "cannot start a process");
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto child, Fork());
   if (child == 0) {
     _exit(Judge(trial(options)));
   }
   int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+  (void)TEMP_FAILURE_RETRY(waitpid(child, &status, 0));
   return WIFEXITED(status) ? static_cast<Finding>(WEXITSTATUS(status)) : kRefused;
 }
 
@@ -54,15 +49,12 @@ Result<> InstallForGood(const sandbox::FilterOptions& options) {
 
 Result<sandbox::FilterOptions> CheckMachine(FilterTrial trial) {
   sandbox::FilterOptions options;
-  auto finding = Try(trial, options);
-  if (finding.ok() && *finding == kTooOld) {
+  CGPU_ASSIGN_OR_RETURN(auto finding, Try(trial, options));
+  if (finding == kTooOld) {
     options.killable_wait = false;
-    finding = Try(trial, options);
+    CGPU_ASSIGN_OR_RETURN(finding, Try(trial, options));
   }
-  if (!finding.ok()) {
-    return finding.error();
-  }
-  switch (*finding) {
+  switch (finding) {
     case kFine:
       return options;
     case kNested:

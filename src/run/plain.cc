@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <system_error>
 
-#include "base/result.h"
 #include "host/node.h"
 #include "os/namespaces.h"
 #include "sandbox/mount_tree.h"

@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "base/file.h"
-#include "base/result.h"
 #include "host/compute.h"
 #include "host/node.h"
 #include "host/registry.h"
@@ -177,8 +176,8 @@ Result<int> RunByItself(const RunOptions& options, const Caller& caller,
 
 Result<CreationReply> AskForSlice(const RunOptions& options, bool killable) {
   if (!options.record.empty()) {
-    return Error{Code::kUnsupported, 0, "the calls of a slice that cgpud gives cannot be recorded",
-                 "--record is root's, or goes with --alone"};
+    return Error{Code::kUnsupported, 0, "--record does not work in a slice that cgpud gives",
+                 "run it with sudo, or add --alone"};
   }
   CreationRequest request;
   CommandRequest& command = request.command.emplace();
@@ -218,8 +217,7 @@ Result<int> RunByDaemon(const RunOptions& options, const Caller& caller,
   ReleaseInherited(caller.inherited);
   auto status = container.Wait(caller.signal_fd.get(), shim.get());
   pollfd ended{shim.get(), 0, 0};  // POLLHUP is always reported
-  while (poll(&ended, 1, kShimEndMs) < 0 && errno == EINTR) {
-  }
+  (void)TEMP_FAILURE_RETRY(poll(&ended, 1, kShimEndMs));
   return status;
 }
 

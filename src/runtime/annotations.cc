@@ -44,8 +44,8 @@ bool IsActingAnnotation(std::string_view name) {
   const auto acted_on = [&](std::string_view beginning) {
     return beginning.ends_with('.') ? name.starts_with(beginning) : name == beginning;
   };
-  return std::any_of(kActedOn.begin(), kActedOn.end(), acted_on) &&
-         (cut || std::find(kHarmless.begin(), kHarmless.end(), name) == kHarmless.end());
+  return std::ranges::any_of(kActedOn, acted_on) &&
+         (cut || std::ranges::find(kHarmless, name) == kHarmless.end());
 }
 
 Result<> CheckAnnotations(const std::map<std::string, std::string>& annotations) {

@@ -7,8 +7,6 @@
 #include <string_view>
 #include <utility>
 
-#include "base/result.h"
-
 namespace cgpu {
 namespace {
 
@@ -54,7 +52,7 @@ struct Option {
 };
 
 bool IsIn(std::span<const std::string_view> list, std::string_view name) {
-  return std::find(list.begin(), list.end(), name) != list.end();
+  return std::ranges::find(list, name) != list.end();
 }
 
 Error Unknown(const std::string& word) {
@@ -190,7 +188,7 @@ Result<RuntimeCall> ParseArguments(const std::vector<std::string>& arguments) {
   } else if (command == "exec") {
     call.kind = RuntimeCall::Kind::kExec;
     CGPU_TRY(ParseExec(walker, call));
-  } else if (std::find(kHarmless.begin(), kHarmless.end(), *command) == kHarmless.end()) {
+  } else if (std::ranges::find(kHarmless, *command) == kHarmless.end()) {
     call.kind = RuntimeCall::Kind::kRefused;
   }
   return call;

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "base/file.h"
-#include "base/result.h"
 #include "runtime/spec.h"
 
 namespace cgpu {

@@ -5,12 +5,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
-#include <iterator>
 #include <optional>
 #include <system_error>
 
 #include "base/file.h"
-#include "base/result.h"
 #include "runtime/nvidia.h"
 
 namespace cgpu {
@@ -123,7 +121,7 @@ Result<std::vector<std::string>> FilesIn(const std::string& folder) {
   if (failed && failed != std::errc::no_such_file_or_directory) {
     return ErrnoError(Code::kUnavailable, failed.value(), "cannot read " + folder);
   }
-  std::sort(files.begin(), files.end());
+  std::ranges::sort(files);
   return files;
 }
 

@@ -14,8 +14,8 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 
+#include "base/child.h"
 #include "base/fd.h"
-#include "base/result.h"
 #include "runtime/json_depth.h"
 
 namespace cgpu {
@@ -37,7 +37,7 @@ bool IsListed(std::string_view features) {
   const auto root = nlohmann::json::parse(features, nullptr, /*allow_exceptions=*/false);
   const auto at = nlohmann::json::json_pointer("/linux/seccomp/supportedFlags");
   const auto flags = root.is_object() && root.contains(at) ? root.at(at) : nlohmann::json();
-  return flags.is_array() && std::find(flags.begin(), flags.end(), kFlag) != flags.end();
+  return flags.is_array() && std::ranges::find(flags, kFlag) != flags.end();
 }
 
 // Returns whether the text, such as "crun version 1.8.1", is of a crun that has it.
@@ -90,34 +90,28 @@ bool EndsUntil(pid_t child, Clock::time_point deadline) {
 
 // Returns the standard output of a program that must end soon; "" if it fails.
 Result<std::string> OutputOf(const std::string& program, const char* argument) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) {
-    return ErrnoError(Code::kUnavailable, errno, "cannot make a pipe");
-  }
-  const UniqueFd from(ends[0]);
-  UniqueFd to(ends[1]);
+  CGPU_ASSIGN_OR_RETURN(auto pipe, MakePipe());
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, to.get(), STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, pipe.to.get(), STDOUT_FILENO);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
   char* const argv[] = {const_cast<char*>(program.c_str()), const_cast<char*>(argument), nullptr};
   pid_t child = 0;
   const int error = posix_spawnp(&child, program.c_str(), &actions, nullptr, argv, environ);
   posix_spawn_file_actions_destroy(&actions);
-  to.reset();
+  pipe.to.reset();
   if (error != 0) {
     return ErrnoError(Code::kNotFound, error, "cannot execute " + program);
   }
   std::string output;
   const auto deadline = Clock::now() + kTimeout;
-  const bool whole = ReadOutput(from.get(), deadline, output) && EndsUntil(child, deadline);
+  const bool whole = ReadOutput(pipe.from.get(), deadline, output) && EndsUntil(child, deadline);
   if (!whole) {
     kill(child, SIGKILL);
   }
   int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+  (void)TEMP_FAILURE_RETRY(waitpid(child, &status, 0));
   if (!whole) {
     return Error{Code::kUnavailable, 0, program + " " + argument + " does not end", {}};
   }

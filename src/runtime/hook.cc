@@ -1,15 +1,11 @@
 #include "runtime/hook.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstddef>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/file.h"
-#include "base/result.h"
 #include "runtime/json_depth.h"
 #include "runtime/spec.h"
 #include "sandbox/mount_tree.h"
@@ -24,24 +20,6 @@ constexpr std::size_t kMaxDepth = 32;
 
 Error Wrong(std::string what) {
   return Error{Code::kInvalid, 0, std::move(what), "it must be as OCI runtime-spec says"};
-}
-
-Result<std::string> ReadState(int fd) {
-  std::string state;
-  char buffer[4096];
-  while (true) {
-    const ssize_t n = read(fd, buffer, sizeof(buffer));
-    if (n == 0) {
-      return state;
-    }
-    if (n < 0 && errno != EINTR) {
-      return ErrnoError(Code::kUnavailable, errno, "cannot read the container's state");
-    }
-    state.append(buffer, static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
-    if (state.size() > kMaxSpec) {
-      return Wrong("the container's state is too large");
-    }
-  }
 }
 
 Result<Json> ParseObject(const std::string& text, const std::string& what) {
@@ -69,8 +47,12 @@ std::string TextOf(const Json& object, const char* name) {
 }
 
 Result<std::string> BundleOf(int state_fd) {
-  CGPU_ASSIGN_OR_RETURN(const auto text, ReadState(state_fd));
-  CGPU_ASSIGN_OR_RETURN(const auto state, ParseObject(text, "the container's state"));
+  const auto text = ReadAll(state_fd, "the container's state", kMaxSpec);
+  if (!text.ok()) {
+    return text.error().code == Code::kExhausted ? Wrong("the container's state is too large")
+                                                 : text.error();
+  }
+  CGPU_ASSIGN_OR_RETURN(const auto state, ParseObject(*text, "the container's state"));
   std::string bundle = TextOf(state, "bundle");
   if (!bundle.starts_with('/')) {
     return Wrong("the container's state has no absolute path of a bundle");
@@ -82,7 +64,7 @@ Result<std::string> BundleOf(int state_fd) {
 // with others.
 bool HasOwnMounts(const Json& config) {
   const Json& list = FieldOf(FieldOf(config, "linux"), "namespaces");
-  return std::any_of(list.begin(), list.end(), [](const Json& one) {
+  return std::ranges::any_of(list, [](const Json& one) {
     return TextOf(one, "type") == "mount" && TextOf(one, "path").empty();
   });
 }

@@ -1,7 +1,6 @@
 #include "runtime/hook.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>

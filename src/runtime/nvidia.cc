@@ -29,13 +29,12 @@ constexpr std::array<std::string_view, 3> kCardPrograms = {
 
 template <std::size_t kCount>
 bool BeginsWithOneOf(std::string_view text, const std::array<std::string_view, kCount>& list) {
-  return std::any_of(list.begin(), list.end(),
-                     [&](std::string_view one) { return text.starts_with(one); });
+  return std::ranges::any_of(list, [&](std::string_view one) { return text.starts_with(one); });
 }
 
 template <std::size_t kCount>
 bool Contains(const std::array<std::string_view, kCount>& list, std::string_view text) {
-  return std::find(list.begin(), list.end(), text) != list.end();
+  return std::ranges::find(list, text) != list.end();
 }
 
 // Returns the path without "//", "/./" and "/../".
@@ -85,7 +84,7 @@ NvidiaHook NvidiaHookOf(std::string_view path, const std::vector<std::string>& a
   const std::string_view program = ProgramOf(path);
   // containerd's hook is containerd itself, with the program among its arguments.
   const bool cards = Contains(kCardPrograms, program) ||
-                     std::any_of(arguments.begin(), arguments.end(), [](const std::string& word) {
+                     std::ranges::any_of(arguments, [](const std::string& word) {
                        return Contains(kCardPrograms, ProgramOf(word));
                      });
   if (cards) {

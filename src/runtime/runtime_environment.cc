@@ -47,8 +47,7 @@ std::vector<std::string> RuntimeEnvironment(const std::vector<std::string>& envi
     }
     if (name == "PATH") {
       path = AbsoluteOf(std::string_view(one).substr(equals + 1));
-    } else if (name.starts_with(kOfPodman) ||
-               std::find(kNeeded.begin(), kNeeded.end(), name) != kNeeded.end()) {
+    } else if (name.starts_with(kOfPodman) || std::ranges::find(kNeeded, name) != kNeeded.end()) {
       kept.push_back(one);
     }
   }

@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "base/result.h"
 #include "runtime/json_depth.h"
 
 namespace cgpu {
@@ -95,7 +94,7 @@ Result<SeccompCondition> ReadCondition(const Json& object) {
   CGPU_TRY(ReadNumber(object, "valueTwo", kAny, &condition.value_two));
   CGPU_TRY(ReadText(object, "op", &condition.op));
   condition.index = static_cast<std::uint32_t>(index);
-  if (std::find(kComparisons.begin(), kComparisons.end(), condition.op) == kComparisons.end()) {
+  if (std::ranges::find(kComparisons, condition.op) == kComparisons.end()) {
     return Wrong("compares with '" + condition.op + "'");
   }
   return condition;

@@ -153,13 +153,13 @@ Division FindMakingRequests() {
     const rm::EscapeRow* row = rm::FindEscape(nr);
     std::vector<rm::SizeRule> rules;  // few branches differ
     for (const rm::Branch branch : rm::kBranches) {
-      if (std::find(rules.begin(), rules.end(), row->Rule(branch)) == rules.end()) {
+      if (std::ranges::find(rules, row->Rule(branch)) == rules.end()) {
         rules.push_back(row->Rule(branch));
       }
     }
     for (std::uint32_t size = 1; size <= kMostSize; ++size) {
-      if (std::any_of(rules.begin(), rules.end(),
-                      [&](const rm::SizeRule& rule) { return rule.Accepts(size); })) {
+      if (std::ranges::any_of(rules,
+                              [&](const rm::SizeRule& rule) { return rule.Accepts(size); })) {
         escapes.insert(size << kFirstSizeBit | nr);
       }
     }
@@ -280,10 +280,9 @@ const Division& MakingRequests() {
 
 bool IsMaking(std::uint32_t request) {
   const Division& making = MakingRequests();
-  return std::any_of(making.include.begin(), making.include.end(),
-                     [&](const Conditions& conditions) {
-                       return (request & conditions[0].value) == conditions[0].value_two;
-                     });
+  return std::ranges::any_of(making.include, [&](const Conditions& conditions) {
+    return (request & conditions[0].value) == conditions[0].value_two;
+  });
 }
 
 SeccompProfile Unconfined() {
@@ -297,8 +296,8 @@ SeccompProfile Unconfined() {
 Result<SeccompProfile> ProfileForSlice(const std::optional<SeccompProfile>& profile,
                                        const SeccompListener& listener) {
   SeccompProfile made = profile.value_or(Unconfined());
-  const bool notifies = std::any_of(made.rules.begin(), made.rules.end(),
-                                    [](const SeccompRule& rule) { return rule.action == kNotify; });
+  const bool notifies = std::ranges::any_of(
+      made.rules, [](const SeccompRule& rule) { return rule.action == kNotify; });
   if (notifies || !made.listener_path.empty() || made.default_action == kNotify) {
     return Error{
         Code::kConflict, EBUSY, "the container's seccomp profile has a listener of its own",
@@ -311,8 +310,7 @@ Result<SeccompProfile> ProfileForSlice(const std::optional<SeccompProfile>& prof
   Deny(made, "remap_file_pages", ENOSYS);
   Deny(made, "io_uring_setup", EPERM);
   made.architectures = {"SCMP_ARCH_X86_64"};  // others' arguments cannot be judged
-  if (listener.killable &&
-      std::find(made.flags.begin(), made.flags.end(), kKillable) == made.flags.end()) {
+  if (listener.killable && std::ranges::find(made.flags, kKillable) == made.flags.end()) {
     made.flags.emplace_back(kKillable);
   }
   made.listener_path = listener.path;

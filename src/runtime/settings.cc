@@ -7,7 +7,6 @@
 #include <system_error>
 
 #include "base/file.h"
-#include "base/result.h"
 #include "protocol/creation.h"
 
 namespace cgpu {
@@ -50,7 +49,7 @@ constexpr std::string_view kPolicyOf = "policy ";
 
 Result<> TakePolicy(const std::string& uuid, const std::string& value, Settings& settings) {
   if (!uuid.starts_with("GPU-")) {
-    return Wrong("\"" + uuid + "\" is no card's UUID",
+    return Wrong("\"" + uuid + "\" is no GPU's UUID",
                  "a policy is set for a UUID, as nvidia-smi -L has it: policy GPU-...: fixed; or "
                  "with: cgpu policy");
   }
@@ -107,7 +106,7 @@ Result<> Take(const std::string& key, const std::string& value, Settings& settin
   }
   return Wrong("\"" + key + "\" is no setting",
                "settings are node, runtime, unmanaged, mode, kubernetes, group, audit, max_inst, "
-               "socket and policy with a card's UUID");
+               "socket and policy with a GPU's UUID");
 }
 
 // Reads the settings. Throws what yaml-cpp throws.

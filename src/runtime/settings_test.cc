@@ -50,7 +50,7 @@ TEST(Settings, ACardsPolicyIsTaken) {
   EXPECT_THAT(ParseSettings("policy GPU-1: fast").error().what, HasSubstr("fast"));
   for (const char* key : {"0", "all", "gpu-1"}) {
     EXPECT_THAT(ParseSettings("policy " + std::string(key) + ": fixed").error().what,
-                HasSubstr("is no card's UUID"))
+                HasSubstr("is no GPU's UUID"))
         << key;
   }
 }

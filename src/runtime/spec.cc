@@ -5,7 +5,6 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "base/result.h"
 #include "os/privileges.h"
 #include "runtime/json_depth.h"
 #include "runtime/nvidia.h"
@@ -118,7 +117,7 @@ Result<> ReadLinux(const Json& root, ContainerSpec* spec) {
     spec->pid_namespace = spec->pid_namespace || type == "pid";
   }
   CGPU_ASSIGN_OR_RETURN(const auto devices, TextsOfObjects(*linux_part, "devices", "path"));
-  std::copy_if(devices.begin(), devices.end(), std::back_inserter(spec->gpu_files), IsGpuFile);
+  std::ranges::copy_if(devices, std::back_inserter(spec->gpu_files), IsGpuFile);
   CGPU_ASSIGN_OR_RETURN(const auto seccomp, Object(*linux_part, "seccomp"));
   if (Field(*linux_part, "seccomp") != nullptr) {
     CGPU_ASSIGN_OR_RETURN(spec->seccomp, ParseSeccompProfile((seccomp)->dump()));
@@ -140,7 +139,7 @@ Result<> ReadBinds(const Json& root, ContainerSpec* spec) {
   for (const Json& mount : *mounts) {
     CGPU_ASSIGN_OR_RETURN(const auto options, Texts(mount, "options"));
     const auto has = [&](const char* option) {
-      return std::find(options.begin(), options.end(), option) != options.end();
+      return std::ranges::find(options, option) != options.end();
     };
     const bool bind = TextOf(mount, "type") == "bind" || has("bind") || has("rbind");
     if (bind && !IsOfGpus(mount)) {
@@ -167,7 +166,7 @@ Result<> ReadRest(const Json& root, ContainerSpec* spec) {
     spec->annotations.emplace(name, value.get<std::string>());
   }
   CGPU_ASSIGN_OR_RETURN(const auto mounts, TextsOfObjects(root, "mounts", "destination"));
-  std::copy_if(mounts.begin(), mounts.end(), std::back_inserter(spec->gpu_files), IsGpuFile);
+  std::ranges::copy_if(mounts, std::back_inserter(spec->gpu_files), IsGpuFile);
   CGPU_ASSIGN_OR_RETURN(const auto hooks, Object(root, "hooks"));
   for (const char* stage : kHookStages) {
     CGPU_ASSIGN_OR_RETURN(const auto list, List(*hooks, stage));
@@ -187,14 +186,14 @@ std::string Folded(std::string name) {
       name.replace(at, std::string_view(letter).size(), 1, plain);
     }
   }
-  std::transform(name.begin(), name.end(), name.begin(), [](char c) {
+  std::ranges::transform(name, name.begin(), [](char c) {
     return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   });
   return name;
 }
 
 bool IsMisspelt(const std::string& name) {
-  return std::any_of(kReadFields.begin(), kReadFields.end(), [&](const char* field) {
+  return std::ranges::any_of(kReadFields, [&](const char* field) {
     return name != field && Folded(name) == Folded(field);
   });
 }
@@ -206,7 +205,7 @@ std::optional<std::string> FindMisspelt(const Json& json) {  // NOLINT(misc-no-r
     if (json.is_object() && IsMisspelt(name)) {
       return name;
     }
-    const bool map = std::find(kMaps.begin(), kMaps.end(), name) != kMaps.end();
+    const bool map = std::ranges::find(kMaps, name) != kMaps.end();
     if (auto found = map || !value.is_structured() ? std::nullopt : FindMisspelt(value)) {
       return found;
     }
@@ -249,7 +248,7 @@ Json& Make(Json& object, const char* name, Json::value_t kind) {
 
 template <class Unwanted>
 void EraseIf(Json& list, const Unwanted& unwanted) {
-  list.erase(std::remove_if(list.begin(), list.end(), unwanted), list.end());
+  std::erase_if(list.get_ref<Json::array_t&>(), unwanted);
 }
 
 // Returns the field as a device number; nothing where it is none or not there.
@@ -369,11 +368,10 @@ std::optional<std::string> CapabilityPastSlices(const ContainerSpec& spec) {
   if (spec.user_namespace) {
     return std::nullopt;
   }
-  const auto found =
-      std::find_if(spec.capabilities.begin(), spec.capabilities.end(), [](const auto& capability) {
-        return std::none_of(kHeldCapabilities.begin(), kHeldCapabilities.end(),
-                            [&](const NamedCapability& held) { return held.name == capability; });
-      });
+  const auto found = std::ranges::find_if(spec.capabilities, [](const auto& capability) {
+    return std::ranges::none_of(
+        kHeldCapabilities, [&](const NamedCapability& held) { return held.name == capability; });
+  });
   return found == spec.capabilities.end() ? std::nullopt : std::optional(*found);
 }
 

@@ -16,8 +16,8 @@
 #include <system_error>
 #include <utility>
 
+#include "base/child.h"
 #include "base/file.h"
-#include "base/result.h"
 #include "grant/env.h"
 #include "host/registry.h"
 #include "protocol/creation.h"
@@ -45,8 +45,7 @@ constexpr std::array<std::string_view, 4> kAnnotations = {
 
 template <std::size_t kCount>
 bool BeginsWithOneOf(std::string_view text, const std::array<std::string_view, kCount>& list) {
-  return std::any_of(list.begin(), list.end(),
-                     [&](std::string_view one) { return text.starts_with(one); });
+  return std::ranges::any_of(list, [&](std::string_view one) { return text.starts_with(one); });
 }
 
 std::string_view LastComponent(std::string_view path) {
@@ -81,7 +80,7 @@ Result<> CheckMounts(const ContainerSpec& spec, const std::string& bundle,
                    mount.source + " cannot be looked at: nobody serves that file system any more",
                    "leave that mount out"};
     }
-    if (!gone && std::any_of(folders.begin(), folders.end(), [&](const std::string& folder) {
+    if (!gone && std::ranges::any_of(folders, [&](const std::string& folder) {
           return IsAtOrBelow(source, folder);
         })) {
       return Error{Code::kPermission, 0,
@@ -111,7 +110,7 @@ void Log(const RuntimeCall& call, const std::string& level, const std::string& t
 
 // Returns true for the container of a pod; a pod's sandbox, which runs nothing of the pod, is none.
 bool IsOfPod(const ContainerSpec& spec) {
-  return std::any_of(spec.annotations.begin(), spec.annotations.end(), [](const auto& annotation) {
+  return std::ranges::any_of(spec.annotations, [](const auto& annotation) {
     return annotation.first == "io.kubernetes.cri.container-name" ||
            annotation.first == "io.kubernetes.container.name";
   });
@@ -189,18 +188,16 @@ Result<SpecHook> HookFor(const CreationReply& reply, const std::vector<std::stri
 // Adds the driver's libraries and programs, without those that are already in.
 void AddDriverFiles(const DriverFiles& files, const ContainerSpec& spec, SpecChanges& changes) {
   for (const SpecMount& mount : files.mounts) {
-    const bool there =
-        std::any_of(spec.binds.begin(), spec.binds.end(),
-                    [&](const SpecMount& other) { return other.destination == mount.destination; });
+    const bool there = std::ranges::any_of(
+        spec.binds, [&](const SpecMount& other) { return other.destination == mount.destination; });
     if (!there) {
       changes.mounts.push_back(mount);
     }
   }
   for (const SpecHook& hook : files.hooks) {
-    const bool there =
-        std::any_of(spec.hooks.begin(), spec.hooks.end(), [&](const SpecHook& other) {
-          return other.path == hook.path && other.arguments == hook.arguments;
-        });
+    const bool there = std::ranges::any_of(spec.hooks, [&](const SpecHook& other) {
+      return other.path == hook.path && other.arguments == hook.arguments;
+    });
     if (!there) {
       changes.hooks.push_back(hook);
     }
@@ -231,9 +228,7 @@ Result<> GiveSlice(const Settings& settings, const RuntimeCall& call, const Cont
                    Bundle& bundle) {
   CGPU_TRY(CheckCanBeHeld(spec));
   // The profile comes first: nothing must be given back if it cannot be changed.
-  if (const auto possible = ProfileForSlice(spec.seccomp, {"/", "", false}); !possible.ok()) {
-    return possible.error();
-  }
+  CGPU_TRY(ProfileForSlice(spec.seccomp, {"/", "", false}));
   const std::vector<std::string> own = OwnFolders(settings);
   CGPU_TRY(CheckMounts(spec, call.bundle, own));
   CGPU_ASSIGN_OR_RETURN(const auto reply, AskForSlice(settings, call.id, spec));
@@ -298,9 +293,8 @@ Result<bool> HasSlice(const std::string& id) {
   CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
   CGPU_ASSIGN_OR_RETURN(const auto lock, registry.Lock());
   CGPU_ASSIGN_OR_RETURN(const auto live, registry.List(lock));
-  return std::any_of(live.begin(), live.end(), [&](const Reservation& one) {
-    return one.engine_id == id && one.user == geteuid();
-  });
+  return std::ranges::any_of(
+      live, [&](const Reservation& one) { return one.engine_id == id && one.user == geteuid(); });
 }
 
 // Checks a process that is added to a container: it gets the container's filter from the runtime,
@@ -374,17 +368,6 @@ std::vector<std::string> WordsOf(char* const* list) {
   return words;
 }
 
-// Returns pointers to the words with a null at the end, as execve(2) wants them; they last as long
-// as `words`.
-std::vector<char*> PointersTo(std::vector<std::string>& words) {
-  std::vector<char*> pointers;
-  for (std::string& word : words) {
-    pointers.push_back(word.data());
-  }
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
 // Becomes the program. Never returns if it can be executed.
 Error BecomeProgram(const std::string& program, const std::vector<std::string>& arguments) {
   std::vector<std::string> words{program};
@@ -395,36 +378,27 @@ Error BecomeProgram(const std::string& program, const std::vector<std::string>& 
   return error;
 }
 
-// Does BecomeRuntime()'s work, with an environment that is safe for the runtime.
-int PrepareAndBecome(const WrapperOptions& options) {
-  auto call = ParseArguments(options.arguments);
-  if (!call.ok()) {
-    Report({}, call.error());
-    return kFailure;
-  }
-  const auto settings = ReadSettings(options.settings_file);
-  if (!settings.ok()) {
-    Report(*call, settings.error());
-    return kFailure;
-  }
-  if (const auto prepared = Prepare(*settings, *call); !prepared.ok()) {
-    Report(*call, prepared.error());
-    return kFailure;
-  }
-  Report(*call, BecomeProgram(settings->runtime, options.arguments));
-  return kFailure;
+// Does BecomeRuntime()'s work, with an environment that is safe for the runtime. Returns what went
+// wrong; `call` is what was understood by then.
+Error PrepareAndBecome(const WrapperOptions& options, RuntimeCall& call) {
+  CGPU_ASSIGN_OR_RETURN(call, ParseArguments(options.arguments));
+  CGPU_ASSIGN_OR_RETURN(const auto settings, ReadSettings(options.settings_file));
+  CGPU_TRY(Prepare(settings, call));
+  return BecomeProgram(settings.runtime, options.arguments);
 }
 
 }  // namespace
 
 int BecomeRuntime(const WrapperOptions& options) {
   // This comes before anything of the container is read.
-  std::vector<std::string> environment = RuntimeEnvironment(WordsOf(environ));
+  const std::vector<std::string> environment = RuntimeEnvironment(WordsOf(environ));
   std::vector<char*> variables = PointersTo(environment);
   environ = variables.data();
-  const int status = PrepareAndBecome(options);
+  RuntimeCall call;
+  const Error error = PrepareAndBecome(options, call);
+  Report(call, error);
   environ = nullptr;
-  return status;
+  return kFailure;
 }
 
 }  // namespace cgpu

@@ -25,23 +25,15 @@ constexpr std::uint32_t kMmapFlagsOffset = ArgumentOffset(3);  // the high half 
 constexpr std::uint32_t kMmapFileOffset = ArgumentOffset(5);
 constexpr std::uint32_t kMremapFlagsOffset = ArgumentOffset(3);
 
-sock_filter Statement(std::uint32_t code, std::uint32_t k) {
-  return {static_cast<std::uint16_t>(code), 0, 0, k};
-}
-
-sock_filter Jump(std::uint32_t code, std::uint32_t k, std::uint8_t if_true, std::uint8_t if_false) {
-  return {static_cast<std::uint16_t>(code), if_true, if_false, k};
-}
-
 }  // namespace
 
 std::vector<sock_filter> BuildGpuFilter() {
-  constexpr std::uint32_t kLoad = BPF_LD | BPF_W | BPF_ABS;
-  constexpr std::uint32_t kAnd = BPF_ALU | BPF_AND | BPF_K;
-  constexpr std::uint32_t kIfEqual = BPF_JMP | BPF_JEQ | BPF_K;
-  constexpr std::uint32_t kIfAtLeast = BPF_JMP | BPF_JGE | BPF_K;
-  constexpr std::uint32_t kIfAnyBit = BPF_JMP | BPF_JSET | BPF_K;
-  constexpr std::uint32_t kReturn = BPF_RET | BPF_K;
+  constexpr std::uint16_t kLoad = BPF_LD | BPF_W | BPF_ABS;
+  constexpr std::uint16_t kAnd = BPF_ALU | BPF_AND | BPF_K;
+  constexpr std::uint16_t kIfEqual = BPF_JMP | BPF_JEQ | BPF_K;
+  constexpr std::uint16_t kIfAtLeast = BPF_JMP | BPF_JGE | BPF_K;
+  constexpr std::uint16_t kIfAnyBit = BPF_JMP | BPF_JSET | BPF_K;
+  constexpr std::uint16_t kReturn = BPF_RET | BPF_K;
   // The starts of the program's sections.
   enum : std::uint8_t {
     kOther = 5,
@@ -55,18 +47,16 @@ std::vector<sock_filter> BuildGpuFilter() {
     kNotify
   };
   std::vector<sock_filter> program;
-  const auto add = [&](std::uint32_t code, std::uint32_t k) {
-    program.push_back(Statement(code, k));
-  };
+  const auto add = [&](std::uint16_t code, std::uint32_t k) { program.push_back({code, 0, 0, k}); };
   // Adds a jump to one place or the other; kNext: the instruction that follows.
   constexpr std::uint8_t kNext = 0;
-  const auto jump = [&](std::uint32_t code, std::uint32_t k, std::uint8_t if_true,
+  const auto jump = [&](std::uint16_t code, std::uint32_t k, std::uint8_t if_true,
                         std::uint8_t if_false) {
     const auto here = static_cast<std::uint8_t>(program.size() + 1);
     const auto distance = [&](std::uint8_t to) {
       return static_cast<std::uint8_t>(to == kNext ? 0 : to - here);
     };
-    program.push_back(Jump(code, k, distance(if_true), distance(if_false)));
+    program.push_back({code, distance(if_true), distance(if_false), k});
   };
   add(kLoad, kArchOffset);
   jump(kIfEqual, AUDIT_ARCH_X86_64, kNext, kKill);

@@ -50,7 +50,7 @@ inline constexpr std::array kInAnySize = {kWaitOpenComplete, kLocklessDiagnostic
 // rule, for decisions and tests.
 [[nodiscard]] constexpr bool IsTrapped(std::uint32_t request) {
   return (request & 0x3fff0000U) != 0 || (request & 0xff00U) == 0 ||
-         std::find(kInAnySize.begin(), kInAnySize.end(), request & 0xffU) != kInAnySize.end();
+         std::ranges::find(kInAnySize, request & 0xffU) != kInAnySize.end();
 }
 
 // Returns true if the filter hands such an mmap to the shim. nvidia-uvm takes shared mappings that

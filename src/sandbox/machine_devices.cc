@@ -43,7 +43,7 @@ constexpr std::string_view kCounted[] = {"dax", "ng", "nvme", "uio"};  // follow
 
 template <std::size_t kSize>
 bool IsAmong(const Number (&numbers)[kSize], dev_t device) {
-  return std::any_of(std::begin(numbers), std::end(numbers), [&](const Number& number) {
+  return std::ranges::any_of(numbers, [&](const Number& number) {
     return number.major == major(device) &&
            (number.minor == kAnyMinor || number.minor == minor(device));
   });
@@ -51,8 +51,8 @@ bool IsAmong(const Number (&numbers)[kSize], dev_t device) {
 
 bool IsNamed(std::string_view path) {
   const std::string_view top = path.substr(0, path.find('/'));
-  return std::find(std::begin(kFolders), std::end(kFolders), top) != std::end(kFolders) ||
-         std::any_of(std::begin(kCounted), std::end(kCounted), [&](std::string_view name) {
+  return std::ranges::find(kFolders, top) != std::end(kFolders) ||
+         std::ranges::any_of(kCounted, [&](std::string_view name) {
            return top.starts_with(name) && top.size() > name.size() && top[name.size()] >= '0' &&
                   top[name.size()] <= '9';
          });

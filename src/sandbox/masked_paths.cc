@@ -7,10 +7,8 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/file.h"
-#include "base/result.h"
 #include "os/mounts.h"
 #include "sandbox/machine_devices.h"
 
@@ -36,7 +34,7 @@ constexpr std::string_view kCopiedTypes[] = {"devtmpfs", "proc", "sysfs"};
 
 template <std::size_t kSize>
 bool IsAmong(const std::string_view (&names)[kSize], std::string_view name) {
-  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+  return std::ranges::find(names, name) != std::end(names);
 }
 
 // Binds `source` on `target`; skips a source that does not exist.
@@ -78,8 +76,8 @@ Result<> MaskCopy(const MountEntry& mount, const char* own) {
 }
 
 bool IsReadOnlyPath(const std::string& path) {
-  return std::any_of(std::begin(kReadOnly), std::end(kReadOnly),
-                     [&](const char* folder) { return IsAtOrBelow(path, folder); });
+  return std::ranges::any_of(kReadOnly,
+                             [&](const char* folder) { return IsAtOrBelow(path, folder); });
 }
 
 // Other mounts are not even looked up: their file system's server may not answer.

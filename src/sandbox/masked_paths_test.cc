@@ -1,6 +1,5 @@
 #include "sandbox/masked_paths.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <gtest/gtest.h>
@@ -16,7 +15,6 @@
 #include <filesystem>
 #include <functional>
 #include <string>
-#include <vector>
 
 #include "base/fd.h"
 #include "base/file.h"

@@ -7,14 +7,11 @@
 #include <algorithm>
 #include <charconv>
 #include <set>
-#include <string>
 #include <string_view>
 #include <system_error>
-#include <vector>
 
 #include "base/fd.h"
 #include "base/file.h"
-#include "base/result.h"
 #include "os/mounts.h"
 #include "sandbox/machine_devices.h"
 #include "sandbox/masked_paths.h"

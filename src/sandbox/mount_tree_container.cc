@@ -48,13 +48,12 @@ Result<> CheckDev(const UniqueFd& dev, const std::vector<MountEntry>& mounts) {
     return DevConflict("is no folder of its own");
   }
   CGPU_ASSIGN_OR_RETURN(const auto found, FindMount(dev.get(), "/dev"));
-  const auto own = std::find_if(mounts.begin(), mounts.end(),
-                                [&](const MountEntry& mount) { return mount.id == found.id; });
+  const auto own = std::ranges::find(mounts, found.id, &MountEntry::id);
   if (!found.begins || own == mounts.end() || own->type != "tmpfs" || own->root != "/") {
     return DevConflict("is no tmpfs of its own");
   }
   const std::string root = own->point.substr(0, own->point.rfind('/') + 1);
-  if (std::any_of(mounts.begin(), mounts.end(), [&](const MountEntry& mount) {
+  if (std::ranges::any_of(mounts, [&](const MountEntry& mount) {
         return mount.device == own->device && !mount.point.starts_with(root);
       })) {
     return DevConflict("is a tmpfs that is mounted elsewhere too");
@@ -168,21 +167,18 @@ Result<> EnterRoot(const std::string& rootfs) {
 Result<> MountGpuTreeAt(const GpuTree& tree, const std::string& rootfs) {
   const UmaskGuard everyone_may_read;
   CGPU_ASSIGN_OR_RETURN(const auto files, TakeFromNode(tree));
-  const auto mounts = ReadMounts();  // all, not only the container's
-  if (!mounts.ok()) {
-    return mounts.error();
-  }
+  CGPU_ASSIGN_OR_RETURN(const auto mounts, ReadMounts());  // all, not only the container's
   std::error_code gone;
   const auto root = std::filesystem::canonical(rootfs, gone);
   if (gone) {
     return ErrnoError(Code::kInternal, gone.value(), "cannot find " + rootfs);
   }
-  CGPU_ASSIGN_OR_RETURN(const auto own, FindOwnFolders(tree.own, root, *mounts));
+  CGPU_ASSIGN_OR_RETURN(const auto own, FindOwnFolders(tree.own, root, mounts));
   CGPU_TRY(EnterRoot(root));
   GpuTree shown = tree;
   CGPU_TRY(HideOwn(own, shown));
   const UniqueFd dev = OpenOwnFolder("/dev");
-  CGPU_TRY(CheckDev(dev, *mounts));
+  CGPU_TRY(CheckDev(dev, mounts));
   CGPU_TRY(AddToDev(dev, tree, files));
   if (!OpenOwnFolder("/proc", PROC_SUPER_MAGIC).valid()) {
     shown.proc_source.clear();

@@ -3,22 +3,16 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <filesystem>
-#include <functional>
-#include <string>
-#include <string_view>
 #include <system_error>
 #include <utility>
 
-#include "base/fd.h"
 #include "base/file.h"
-#include "base/result.h"
 #include "os/mounts.h"
 
 namespace cgpu {
@@ -284,7 +278,7 @@ std::vector<std::string> CardsNotGiven(const GpuTree& tree) {
   }
   for (const std::string& entry : EntriesOf(tree.pci_source + "/devices", "")) {
     if (LinkTarget(AT_FDCWD, entry).empty() ||
-        std::find(tree.bdfs.begin(), tree.bdfs.end(), LastComponent(entry)) != tree.bdfs.end()) {
+        std::ranges::find(tree.bdfs, LastComponent(entry)) != tree.bdfs.end()) {
       continue;
     }
     std::error_code gone;

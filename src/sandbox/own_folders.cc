@@ -6,14 +6,12 @@
 #include <cerrno>
 #include <cstddef>
 #include <filesystem>
-#include <set>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "base/fd.h"
 #include "base/file.h"
-#include "base/result.h"
 
 namespace cgpu {
 namespace {
@@ -80,8 +78,7 @@ Result<> CheckLayers(const MountEntry& mount, const std::vector<FilePlace>& plac
     }
     // An overlay is no layer of itself: it may cover its own layer, as one of /etc on /etc does.
     if (place->has_value() && (*place)->device != mount.device &&
-        std::any_of(places.begin(), places.end(),
-                    [&](const FilePlace& own) { return Touch(**place, own); })) {
+        std::ranges::any_of(places, [&](const FilePlace& own) { return Touch(**place, own); })) {
       return Error{Code::kConflict, 0,
                    "the container would have " + layer + " of cgpu itself, in an overlay",
                    "leave that mount out"};
@@ -136,7 +133,7 @@ std::vector<std::string> WhereTheyShow(const std::vector<FilePlace>& places,
   for (std::string& path : shown) {
     path = path.empty() ? "/" : path;
   }
-  std::sort(shown.begin(), shown.end());
+  std::ranges::sort(shown);
   shown.erase(std::unique(shown.begin(), shown.end()), shown.end());
   return shown;
 }

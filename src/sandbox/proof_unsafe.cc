@@ -73,9 +73,8 @@ std::optional<Program> ProgramOf(int proc, pid_t pid) {
   program.inode = info.stx_ino;
   if ((info.stx_mask & STATX_MNT_ID) != 0) {
     const std::vector<MountEntry> mounts = ParseMounts(ReadAt(proc, folder + "/mountinfo"));
-    program.of_image = std::any_of(mounts.begin(), mounts.end(), [&](const MountEntry& mount) {
-      return mount.id == info.stx_mnt_id;
-    });
+    program.of_image = std::ranges::any_of(
+        mounts, [&](const MountEntry& mount) { return mount.id == info.stx_mnt_id; });
   }
   return program;
 }

@@ -7,7 +7,6 @@
 #include <string_view>
 #include <utility>
 
-#include "base/result.h"
 #include "base/words.h"
 
 namespace cgpu {
@@ -55,7 +54,7 @@ std::vector<std::string> TreeWords(const GpuTree& tree) {
   std::vector<std::string> words;
   const auto add = [&](std::string_view word, std::initializer_list<std::string_view> values) {
     words.emplace_back(word);
-    std::transform(values.begin(), values.end(), std::back_inserter(words), EscapeWord);
+    std::ranges::transform(values, std::back_inserter(words), EscapeWord);
   };
   for (const DeviceFile& device : tree.devices) {
     add(device.via_folder ? kFolder : kDevice, {device.name, device.source});

@@ -78,7 +78,7 @@ Result<> Accounting::Load(const ServerState& state, const ShimConfig& config) {
   CGPU_TRY(LoadRecords(state.ledger, ledger));
   for (std::size_t i = 0; i < config.cards.size(); ++i) {
     if (ledger.Limit(static_cast<ledger::Card>(i)) > config.cards[i].card.memory_bytes) {
-      return Error{Code::kInvalid, 0, "its books allow more of a card than the card has", {}};
+      return Error{Code::kInvalid, 0, "its state allows more of a GPU than the GPU has", {}};
     }
   }
   return LoadRecords(state.boundary, boundary);

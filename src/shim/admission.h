@@ -142,10 +142,10 @@ class Admission {
   // Returns true if an earlier call waits for something this one needs: calls of a client keep
   // their order.
   bool Overtakes(const Claim& claim) const CGPU_REQUIRES(mutex_) {
-    return std::any_of(parked_.begin(), parked_.end(), [&](const auto& other) {
-      return std::any_of(claim.exclusive.begin(), claim.exclusive.end(), [&](std::uint64_t key) {
+    return std::ranges::any_of(parked_, [&](const auto& other) {
+      return std::ranges::any_of(claim.exclusive, [&](std::uint64_t key) {
         const auto& theirs = other->claim.exclusive;
-        return std::find(theirs.begin(), theirs.end(), key) != theirs.end();
+        return std::ranges::find(theirs, key) != theirs.end();
       });
     });
   }
@@ -164,8 +164,8 @@ class Admission {
     std::set<std::uint64_t> waiting;  // keys that earlier parked calls wait for
     for (auto it = parked_.begin(); it != parked_.end();) {
       const Claim& claim = (*it)->claim;
-      const bool blocked = std::any_of(claim.exclusive.begin(), claim.exclusive.end(),
-                                       [&](std::uint64_t key) { return waiting.contains(key); });
+      const bool blocked = std::ranges::any_of(
+          claim.exclusive, [&](std::uint64_t key) { return waiting.contains(key); });
       if (!blocked && Free(claim)) {
         Take(claim);
         out.push_back(std::move(*it));

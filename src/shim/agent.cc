@@ -10,7 +10,6 @@
 #include <cstring>
 #include <optional>
 #include <span>
-#include <string_view>
 #include <utility>
 
 #include "os/notify.h"
@@ -112,8 +111,8 @@ bool Agent::Watch(int fd) const {
 
 bool Agent::Over() const {
   // A descriptor comes with the first byte.
-  const bool silent = std::any_of(connections_.begin(), connections_.end(),
-                                  [](const Connection& one) { return one.read == 0; });
+  const bool silent =
+      std::ranges::any_of(connections_, [](const Connection& one) { return one.read == 0; });
   return accepting_ && !silent && (!creator_.valid() || server_.pool().WhatIsServed().ever);
 }
 
@@ -147,8 +146,8 @@ void Agent::Handle() {
       creator_.reset();
     } else {
       // Not found: it was closed for another one.
-      const auto found = std::find_if(connections_.begin(), connections_.end(),
-                                      [&](const Connection& c) { return c.socket.get() == fd; });
+      const auto found = std::ranges::find_if(
+          connections_, [&](const Connection& c) { return c.socket.get() == fd; });
       if (found == connections_.end()) {
         continue;
       }
@@ -167,8 +166,8 @@ bool Agent::MakeRoom() {
   if (connections_.size() < kMaxConnections) {
     return true;
   }
-  const auto done = std::find_if(connections_.begin(), connections_.end(),
-                                 [](const Connection& one) { return one.Done(); });
+  const auto done =
+      std::ranges::find_if(connections_, [](const Connection& one) { return one.Done(); });
   if (done == connections_.end()) {
     return false;
   }

@@ -2,10 +2,8 @@
 
 #include <cerrno>
 #include <cstddef>
-#include <utility>
 #include <vector>
 
-#include "rm/nv_controls.h"
 #include "rm/nv_status.h"
 
 namespace cgpu::shim {
@@ -172,9 +170,9 @@ Result<> CallSteps::PrepareDevice(const Decision& decision) {
     instance = accounting_.boundary.cards()[*decision.card].device_instance;
   }
   CGPU_TRY(driver_->OpenCard(*decision.card, instance));
-  const boundary::CardSizes figures = driver_->FiguresOf(*decision.card);
+  const boundary::CardSizes sizes = driver_->SizesOf(*decision.card);
   const MutexLock lock(accounting_.mutex);
-  accounting_.boundary.SetSizes(*decision.card, figures);
+  accounting_.boundary.SetSizes(*decision.card, sizes);
   return {};
 }
 

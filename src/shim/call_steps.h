@@ -6,8 +6,6 @@
 #ifndef CGPU_SHIM_CALL_STEPS_H_
 #define CGPU_SHIM_CALL_STEPS_H_
 
-#include <cstdint>
-#include <map>
 #include <optional>
 
 #include "base/result.h"

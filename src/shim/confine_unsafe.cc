@@ -172,24 +172,24 @@ constexpr auto kNeededByInterleaver = std::to_array<int>({
     SYS_exit_group,
 });
 
-// Returns the common beginning of all programs; it ends with the call's number loaded.
-std::vector<sock_filter> Beginning() {
-  return {
+// Returns a program that begins with `conditions`, which find the call's number loaded, and then
+// allows `needed` and nothing else.
+template <class Calls>
+std::vector<sock_filter> ProgramOf(std::initializer_list<sock_filter> conditions,
+                                   const Calls& needed) {
+  std::vector<sock_filter> program = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, arch)),
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
   };
-}
-
-// Returns a program that allows `Calls` and nothing else.
-template <class Calls>
-void End(std::vector<sock_filter>& program, const Calls& needed) {
+  program.insert(program.end(), conditions);
   for (const int nr : needed) {
     program.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<std::uint32_t>(nr), 0, 1));
     program.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
   }
   program.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS));
+  return program;
 }
 
 Result<> Install(std::vector<sock_filter> program) {
@@ -202,24 +202,22 @@ Result<> Install(std::vector<sock_filter> program) {
 
 // Returns the shim's program. The checked arguments are ints: their registers' low halves.
 std::vector<sock_filter> Program() {
-  std::vector<sock_filter> program = Beginning();
-  const auto conditions = std::to_array<sock_filter>({
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 4),
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[2])),
-      BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_CREAT | O_TRUNC, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-      // One descriptor can be executed. An attacker who controls the shim can put any file there,
-      // and gains nothing: what a process may do does not grow with what it executes.
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_execveat, 0, 4),
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[0])),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kProgramFd, 1, 0),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  });
-  program.insert(program.end(), conditions.begin(), conditions.end());
-  End(program, kNeeded);
-  return program;
+  return ProgramOf(
+      {
+          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 4),
+          BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[2])),
+          BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_CREAT | O_TRUNC, 0, 1),
+          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+          // One descriptor can be executed. An attacker who controls the shim can put any file
+          // there, and gains nothing: what a process may do does not grow with what it executes.
+          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_execveat, 0, 4),
+          BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[0])),
+          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kProgramFd, 1, 0),
+          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+      },
+      kNeeded);
 }
 
 }  // namespace
@@ -234,17 +232,15 @@ Result<> ConfineSystemCalls(std::set<int>& allowed) {
 
 Result<> ConfineInterleaver() {
   constexpr auto kControl = _IOWR('F', rm::NV_ESC_RM_CONTROL, rm::NVOS54_PARAMETERS);
-  std::vector<sock_filter> program = Beginning();
-  const auto conditions = std::to_array<sock_filter>({
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, 4),
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[1])),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kControl, 1, 0),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  });
-  program.insert(program.end(), conditions.begin(), conditions.end());
-  End(program, kNeededByInterleaver);
-  return Install(std::move(program));
+  return Install(ProgramOf(
+      {
+          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, 4),
+          BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[1])),
+          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kControl, 1, 0),
+          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+      },
+      kNeededByInterleaver));
 }
 
 }  // namespace cgpu::shim

@@ -118,10 +118,10 @@ TEST_F(ControlTest, ALimitBringsItsQuotas) {
     return accounting_.ledger.Bar1Quota(1);
   };
   {
-    boundary::CardSizes figures;
-    figures.bar1_bytes = 256 * kMiB;
+    boundary::CardSizes sizes;
+    sizes.bar1_bytes = 256 * kMiB;
     const MutexLock lock(accounting_.mutex);
-    accounting_.boundary.SetSizes(1, figures);
+    accounting_.boundary.SetSizes(1, sizes);
   }
   const std::uint64_t before = bar1();
   EXPECT_TRUE(control_.SetLimit(kSecond, kLimit / 4).ok());

@@ -10,7 +10,6 @@
 #include <string_view>
 #include <utility>
 
-#include "base/result.h"
 #include "os/messages.h"
 #include "shim/upgrade.h"
 
@@ -22,7 +21,7 @@ constexpr std::size_t kMaxRequest = 4096;
 constexpr int kSoonMs = 100;
 
 // Timeout of a peer that does not read.
-constexpr timeval kPatience{1, 0};
+constexpr timeval kTimeout{1, 0};
 
 // Pause between two reports of refused calls to watchers.
 constexpr time_t kTellSeconds = 1;
@@ -152,7 +151,7 @@ void Desk::Accept() {
     starved_ = errno != EINTR && errno != ECONNABORTED;
     return;
   }
-  (void)setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &kPatience, sizeof(kPatience));
+  (void)setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &kTimeout, sizeof(kTimeout));
   if (connections_.size() >= kMaxConnections) {
     connections_.pop_front();
   }

@@ -9,17 +9,14 @@
 #include <utility>
 
 #include "base/file.h"
-#include "base/result.h"
 #include "rm/context_buffers.h"
 #include "rm/control_table.h"
 #include "rm/fb_info.h"
 #include "rm/nv_alloc.h"
 #include "rm/nv_classes.h"
 #include "rm/nv_controls.h"
-#include "rm/nv_ctrl.h"
 #include "rm/nv_status.h"
 #include "rm/nv_structs.h"
-#include "rmclient/raw.h"
 
 namespace cgpu::shim {
 namespace {
@@ -87,7 +84,7 @@ std::unique_ptr<Driver> Driver::Resume(rmclient::GpuCalls& calls, const rm::Abi&
   for (std::size_t i = 0; i < card_paths.size(); ++i) {
     const DriverState::Card& card = state.cards[i];
     driver->cards_.push_back(Card{std::move(card_paths[i]), UniqueFd(card.file), card.asked,
-                                  card.figures, card.device_instance, false});
+                                  card.sizes, card.device_instance, false});
   }
   return driver;
 }
@@ -99,7 +96,7 @@ DriverState Driver::Save() const {
   const MutexLock lock(mutex_);
   state.helper = interleaver_.fd();
   for (const Card& card : cards_) {
-    state.cards.push_back({0, card.file.get(), card.asked, card.figures});
+    state.cards.push_back({0, card.file.get(), card.asked, card.sizes});
   }
   return state;
 }
@@ -205,7 +202,7 @@ Result<std::uint64_t> Driver::QueryBar1Bytes() const {
                     : Refused("the size of BAR1", asked);
 }
 
-Result<boundary::CardSizes> Driver::AskFigures(std::uint32_t device_instance) const {
+Result<boundary::CardSizes> Driver::AskSizes(std::uint32_t device_instance) const {
   rm::NV0080_ALLOC_PARAMETERS device{};
   device.deviceId = device_instance;
   CGPU_TRY(Alloc(client_, kDevice, rm::NV01_DEVICE_0, device));
@@ -216,9 +213,9 @@ Result<boundary::CardSizes> Driver::AskFigures(std::uint32_t device_instance) co
     CGPU_ASSIGN_OR_RETURN(const auto bar1, QueryBar1Bytes());
     return boundary::CardSizes{context, space, bar1};
   };
-  auto figures = ask();
+  auto sizes = ask();
   Free(control_.get(), client_, kDevice);
-  return figures;
+  return sizes;
 }
 
 Result<> Driver::OpenCard(std::size_t card, std::uint32_t device_instance) {
@@ -230,7 +227,7 @@ Result<> Driver::OpenCard(std::size_t card, std::uint32_t device_instance) {
   }
   CGPU_ASSIGN_OR_RETURN(auto file, OpenFile(entry.path, O_RDWR));
   if (!entry.asked) {
-    CGPU_ASSIGN_OR_RETURN(entry.figures, AskFigures(device_instance));  // needs the open file
+    CGPU_ASSIGN_OR_RETURN(entry.sizes, AskSizes(device_instance));  // needs the open file
     entry.asked = true;
   }
   entry.file = std::move(file);
@@ -348,9 +345,9 @@ void Driver::Switch(std::size_t card, const std::vector<ledger::ChannelInfo>& ch
   }
 }
 
-boundary::CardSizes Driver::FiguresOf(std::size_t card) const {
+boundary::CardSizes Driver::SizesOf(std::size_t card) const {
   const MutexLock lock(mutex_);
-  return cards_[card].figures;
+  return cards_[card].sizes;
 }
 
 std::uint64_t Driver::opens() const {

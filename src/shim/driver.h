@@ -66,7 +66,7 @@ class Driver : public CardControls {
 
   // Opens the GPU's file if it is not open. At the first open, also asks for the GPU's sizes.
   [[nodiscard]] Result<> OpenCard(std::size_t card, std::uint32_t device_instance);
-  [[nodiscard]] boundary::CardSizes FiguresOf(std::size_t card) const;
+  [[nodiscard]] boundary::CardSizes SizesOf(std::size_t card) const;
   // Act through a device of ours on an opened GPU.
   Result<std::uint64_t> SetSlice(std::size_t card, ledger::Handle client, ledger::Handle group,
                                  std::uint64_t us) override;
@@ -89,7 +89,7 @@ class Driver : public CardControls {
     std::string path;
     UniqueFd file;
     bool asked = false;
-    boundary::CardSizes figures;
+    boundary::CardSizes sizes;
     std::uint32_t instance = 0;  // the driver's number of it, once it is open
     bool device = false;         // we have a device on it
   };
@@ -112,7 +112,7 @@ class Driver : public CardControls {
   void FreeDevice(std::size_t card) CGPU_REQUIRES(mutex_);
   [[nodiscard]] bool SwitchSome(std::size_t card, std::span<const ledger::ChannelInfo> some,
                                 bool on) const;
-  Result<boundary::CardSizes> AskFigures(std::uint32_t device_instance) const;
+  Result<boundary::CardSizes> AskSizes(std::uint32_t device_instance) const;
 
   rmclient::GpuCalls& calls_;
   const rm::Abi& abi_;

@@ -1,6 +1,5 @@
 #include <sys/ioctl.h>
 
-#include <cerrno>
 #include <chrono>
 #include <utility>
 

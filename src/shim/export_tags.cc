@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "rm/nv_controls.h"
 #include "rm/nv_ctrl.h"
 
 namespace cgpu::shim {
@@ -93,7 +92,7 @@ bool ExportTags::PrepareTable(Pending& pending) {
   rm::NV0000_CTRL_OS_UNIX_CREATE_EXPORT_OBJECT_FD_PARAMS table{};
   table.hDevice = request.hDevice;
   table.maxObjects = request.maxObjects;
-  std::copy(std::begin(request.metadata), std::end(request.metadata), std::begin(table.metadata));
+  std::ranges::copy(request.metadata, std::begin(table.metadata));
   table.fd = file;
   if (!driver_->SetUpTable(pending.file.get(), call.client, table)) {
     driver_->Free(file, *tag, *tag);

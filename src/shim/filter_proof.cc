@@ -1,8 +1,5 @@
 #include "shim/filter_proof.h"
 
-#include <sys/syscall.h>
-#include <unistd.h>
-
 namespace cgpu::shim {
 
 void FilterProof::Take(const SourcePtr& source, const os::Notification& notification) {

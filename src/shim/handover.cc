@@ -1,10 +1,8 @@
 #include "shim/handover.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <limits>
 #include <map>
-#include <utility>
 
 #include "base/state.h"
 
@@ -24,7 +22,7 @@ enum Tag : StateTag {
   kUvmFile = 9,
   kUvmInode = 10,
   kExports = 11,
-  kBooks = 12,
+  kAccounting = 12,
   kAgent = 13,
   kConnection = 14,
   kWatcher = 15,
@@ -159,7 +157,7 @@ class Lister {
   }
   template <class List, class Body>
   void Each(StateTag /*tag*/, const List& list, Body body) {
-    std::for_each(list.begin(), list.end(), body);
+    std::ranges::for_each(list, body);
   }
   template <class... T>
   void Number(const T&... /*values*/) {}
@@ -190,8 +188,7 @@ void VisitDriver(Io& io, S& driver) {
   io.Each(kDriverCard, driver.cards, [&](auto& card) {
     io.Number(card.device_instance);
     io.File(card.file);
-    io.Number(card.asked, card.figures.context_bytes, card.figures.space_bytes,
-              card.figures.bar1_bytes);
+    io.Number(card.asked, card.sizes.context_bytes, card.sizes.space_bytes, card.sizes.bar1_bytes);
   });
 }
 
@@ -242,7 +239,7 @@ void VisitServer(Io& io, S& server) {
   VisitProcesses(io, server);
   VisitUvm(io, server);
   io.Record(kExports, [&] { io.Numbers(server.exports); });
-  io.Record(kBooks, [&] {
+  io.Record(kAccounting, [&] {
     io.Text(server.ledger);
     io.Text(server.boundary);
     io.Text(server.replay);
@@ -294,8 +291,8 @@ void Visit(Io& io, S& state) {
 // Refuses combinations that make no sense.
 void Check(Getter& io, const Handover& state) {
   std::vector<int> files = DescriptorsOf(state);
-  std::sort(files.begin(), files.end());
-  if (std::adjacent_find(files.begin(), files.end()) != files.end()) {
+  std::ranges::sort(files);
+  if (std::ranges::adjacent_find(files) != files.end()) {
     io.Fail("a descriptor is in it twice");
   }
   if (state.config.id.empty() || state.server.driver.cards.size() != state.config.cards.size()) {
@@ -303,8 +300,8 @@ void Check(Getter& io, const Handover& state) {
   }
   const auto& orders = state.server.orders;
   if ((!orders.empty() && orders.size() != state.config.cards.size()) ||
-      !std::all_of(orders.begin(), orders.end(),
-                   [](const OrderState& one) { return governor::IsSound(one.order); })) {
+      !std::ranges::all_of(orders,
+                           [](const OrderState& one) { return governor::IsSound(one.order); })) {
     io.Fail("it has orders that cannot be carried out");
   }
 }
@@ -323,9 +320,7 @@ Result<Handover> DecodeHandover(std::string_view bytes) {
   Visit(io, state);
   io.End();
   Check(io, state);
-  if (const auto read = io.Finish(); !read.ok()) {
-    return read.error();
-  }
+  CGPU_TRY(io.Finish());
   return state;
 }
 

@@ -32,7 +32,7 @@ struct DriverState {
     std::uint32_t device_instance = 0;
     int file = -1;  // of the GPU, while it is open
     bool asked = false;
-    boundary::CardSizes figures;
+    boundary::CardSizes sizes;
   };
   int control = -1;
   std::uint32_t client = 0;  // on `control`

@@ -72,7 +72,7 @@ TEST(HandoverTest, WhatIsReadIsWritten) {
   EXPECT_EQ(Encode(*read), bytes);
   EXPECT_EQ(read->allowed, Full().allowed);
   EXPECT_EQ(read->quiet_since_ns, 12345678901);
-  EXPECT_EQ(read->server.driver.cards[0].figures.bar1_bytes, 11U);
+  EXPECT_EQ(read->server.driver.cards[0].sizes.bar1_bytes, 11U);
   EXPECT_EQ(read->server.driver.cards[1].file, -1);
   EXPECT_EQ(read->server.driver.helper, 52);
   EXPECT_EQ(read->server.sources[1].process, -1);
@@ -116,8 +116,8 @@ TEST(HandoverTest, TheFirstVersionsStateIsReadForEver) {
   EXPECT_EQ(state->server.exports.size(), 1U);
   ledger::Ledger ledger({1}, boundary::kContainerQuotas);
   boundary::Boundary boundary(*rm::FindAbi({550, 163, 1}), {{}}, ledger);
-  StateReader books(state->server.ledger);
-  ASSERT_TRUE(ledger.Load(books).ok() && books.Finish().ok());
+  StateReader reader(state->server.ledger);
+  ASSERT_TRUE(ledger.Load(reader).ok() && reader.Finish().ok());
   StateReader more(state->server.boundary);
   ASSERT_TRUE(boundary.Load(more).ok() && more.Finish().ok());
   EXPECT_EQ(ledger.Limit(0), std::uint64_t{1} << 30);

@@ -75,8 +75,8 @@ bool Housekeeping::Rested() {
   return Reset(rested_);
 }
 
-bool Housekeeping::Pause(std::chrono::milliseconds patience) {
-  const auto until = std::chrono::steady_clock::now() + patience;
+bool Housekeeping::Pause(std::chrono::milliseconds timeout) {
+  const auto until = std::chrono::steady_clock::now() + timeout;
   {
     const MutexLock lock(mutex_);
     paused_ = true;

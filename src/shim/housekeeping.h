@@ -38,9 +38,9 @@ class Housekeeping {
   [[nodiscard]] int rest_events() const { return rested_.get(); }
   [[nodiscard]] bool Rested();
 
-  // Stops all looks until Resume(). Returns false if a look lasted longer than `patience`;
+  // Stops all looks until Resume(). Returns false if a look lasted longer than `timeout`;
   // housekeeping then goes on.
-  [[nodiscard]] bool Pause(std::chrono::milliseconds patience);
+  [[nodiscard]] bool Pause(std::chrono::milliseconds timeout);
   void Resume();
 
  private:

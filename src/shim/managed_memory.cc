@@ -3,7 +3,6 @@
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 
-#include <cerrno>
 #include <cstdlib>
 #include <utility>
 
@@ -62,14 +61,16 @@ bool ManagedMemory::Begin(boundary::MmapKind kind, const ManagedTracker::Claim& 
     const MutexLock lock(accounting_.mutex);
     return question(accounting_.boundary.managed());
   };
-  if (ask([&](const ManagedTracker& book) { return book.Meets(claim); })) {
+  if (ask([&](const ManagedTracker& tracker) { return tracker.Meets(claim); })) {
     (void)Settle(true);
   }
   const bool suspect = kind == boundary::MmapKind::kSuspect;
-  const bool known = ask([&](const ManagedTracker& book) { return book.IsKnown(claim.program); });
-  const bool counted =
-      suspect && ask([&](const ManagedTracker& book) { return !book.Counted(claim).empty(); });
-  const auto look = ask([](ManagedTracker& book) { return book.BeginLook(); });
+  const bool known =
+      ask([&](const ManagedTracker& tracker) { return tracker.IsKnown(claim.program); });
+  const bool counted = suspect && ask([&](const ManagedTracker& tracker) {
+                         return !tracker.Counted(claim).empty();
+                       });
+  const auto look = ask([](ManagedTracker& tracker) { return tracker.BeginLook(); });
   boundary::AddressRanges shown;
   if (const auto inodes = uvm_files_.Inodes(); !inodes.empty() && (!known || counted)) {
     const auto mapped = os::ReadMappings(*witnesses_.Find(claim.witness), inodes);
@@ -86,8 +87,8 @@ bool ManagedMemory::Begin(boundary::MmapKind kind, const ManagedTracker::Claim& 
   const MutexLock lock(accounting_.mutex);
   if (suspect) {
     // Counted again: in the meantime it may have been unmapped, and that settled.
-    ManagedTracker& book = accounting_.boundary.managed();
-    book.Watch(thread, claim, boundary::Intersection(book.Counted(claim), shown));
+    ManagedTracker& tracker = accounting_.boundary.managed();
+    tracker.Watch(thread, claim, boundary::Intersection(tracker.Counted(claim), shown));
   }
   if (!known) {
     accounting_.boundary.managed().Know(look, claim, std::move(shown));

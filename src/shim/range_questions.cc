@@ -15,7 +15,7 @@ constexpr std::uint64_t kPage = 4096;
 // Most questions in one settlement; the rest waits for the next.
 constexpr std::size_t kMostQuestions = 4096;
 // Timeout for a call that makes ranges. If it is in the driver for longer, the doubts stay.
-constexpr std::chrono::milliseconds kPatience{50};
+constexpr std::chrono::milliseconds kTimeout{50};
 
 }  // namespace
 
@@ -27,7 +27,7 @@ void RangeQuestions::SettleDoubts() {
     }
   }
   CleanUpMappings();
-  const std::unique_lock alone(mutex_, kPatience);
+  const std::unique_lock alone(mutex_, kTimeout);
   if (!alone.owns_lock()) {
     return;
   }
@@ -62,8 +62,8 @@ std::optional<std::size_t> RangeQuestions::CountHolders(const boundary::AddressR
       return std::nullopt;
     }
     *questions -= parts.size();
-    const bool holds = std::any_of(parts.begin(), parts.end(),
-                                   [&](const auto& part) { return HasRange(*one.file, part); });
+    const bool holds =
+        std::ranges::any_of(parts, [&](const auto& part) { return HasRange(*one.file, part); });
     held += holds ? 1 : 0;
   }
   return held;

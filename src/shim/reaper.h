@@ -19,10 +19,10 @@ class Reaper {
   // Most files at a time.
   static constexpr std::size_t kMost = 512;
 
-  // Takes `file` if there is room, or if room appears within `patience`; otherwise it stays the
+  // Takes `file` if there is room, or if room appears within `timeout`; otherwise it stays the
   // caller's.
-  bool Add(UniqueFd& file, std::chrono::milliseconds patience = {}) {
-    const auto until = std::chrono::steady_clock::now() + patience;
+  bool Add(UniqueFd& file, std::chrono::milliseconds timeout = {}) {
+    const auto until = std::chrono::steady_clock::now() + timeout;
     const MutexLock lock(mutex_);
     while (files_.size() >= kMost) {
       if (!closed_.WaitUntil(mutex_, until) && files_.size() >= kMost) {

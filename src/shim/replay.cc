@@ -19,8 +19,8 @@ enum Tag : StateTag {
 void SaveImage(StateWriter& writer, StateTag tag, const Image& image) {
   for (const std::vector<std::byte>& block : image) {
     std::string bytes(block.size(), '\0');
-    std::transform(block.begin(), block.end(), bytes.begin(),
-                   [](std::byte byte) { return static_cast<char>(byte); });
+    std::ranges::transform(block, bytes.begin(),
+                           [](std::byte byte) { return static_cast<char>(byte); });
     writer.Begin(tag);
     writer.Text(bytes);
     writer.End();
@@ -30,8 +30,8 @@ void SaveImage(StateWriter& writer, StateTag tag, const Image& image) {
 void LoadBlock(StateReader& reader, Image& image) {
   const std::string bytes = reader.Text();
   std::vector<std::byte>& block = image.emplace_back(bytes.size());
-  std::transform(bytes.begin(), bytes.end(), block.begin(),
-                 [](char byte) { return static_cast<std::byte>(byte); });
+  std::ranges::transform(bytes, block.begin(),
+                         [](char byte) { return static_cast<std::byte>(byte); });
 }
 
 ReplayRecord LoadRecord(StateReader& reader) {
@@ -70,11 +70,9 @@ const ReplayRecord* ReplayLog::Find(const ReplayKey& key, const Image& now) cons
   if (thread == threads_.end()) {
     return nullptr;
   }
-  const auto found =
-      std::find_if(thread->second.begin(), thread->second.end(), [&](const ReplayRecord& record) {
-        return record.key == key &&
-               ((!record.answered && record.input == now) || record.output == now);
-      });
+  const auto found = std::ranges::find_if(thread->second, [&](const ReplayRecord& record) {
+    return record.key == key && ((!record.answered && record.input == now) || record.output == now);
+  });
   return found == thread->second.end() ? nullptr : &*found;
 }
 

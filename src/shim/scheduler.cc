@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
-#include <set>
 #include <thread>
-#include <utility>
 
 #include "rm/nv_alloc.h"
 
@@ -16,8 +14,8 @@ constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
 // Time that groups which alternate rest: taking them off the GPU (0.3 ms) is little of it.
 constexpr std::uint64_t kRestUs = 50'000;
 // First backoff between two tries to give a group its time slice.
-constexpr std::uint64_t kLeastPatienceUs = 1'000'000;
-constexpr std::uint64_t kMostPatienceUs = 60'000'000;
+constexpr std::uint64_t kLeastBackoffUs = 1'000'000;
+constexpr std::uint64_t kMostBackoffUs = 60'000'000;
 // Time within which channels are taken off.
 constexpr std::uint64_t kTakenOffUs = 2'000;
 // Submissions of a container: so many at once, as when programs start, then as far apart as this.
@@ -68,13 +66,13 @@ void Scheduler::SetOrder(std::size_t card, const governor::Order& order) {
 
 bool Scheduler::NeedsLevels() const {
   const MutexLock lock(mutex_);
-  return std::any_of(cards_.begin(), cards_.end(), [](const Card& card) {
+  return std::ranges::any_of(cards_, [](const Card& card) {
     return !card.raised.empty() || (card.order.high && card.levels);
   });
 }
 
 void Scheduler::CarryOut(std::size_t card) {
-  cards_[card].patience_us = 0;
+  cards_[card].backoff_us = 0;
   Refresh(card, cards_[card]);
   ApplyLevels(card, cards_[card]);
   ApplySlices(card, cards_[card]);
@@ -113,7 +111,7 @@ bool Scheduler::BeforeSchedule(std::size_t card, ledger::Handle client, ledger::
   Refresh(card, cards_[card]);
   const auto& others = cards_[card].others;
   if (cards_[card].order.slice_us != 0 &&
-      std::none_of(others.begin(), others.end(), [&](const ledger::ChannelInfo& channel) {
+      std::ranges::none_of(others, [&](const ledger::ChannelInfo& channel) {
         return (channel.client == client && channel.channel == object) ||
                (channel.group_client == client && channel.group_handle == object);
       })) {
@@ -160,13 +158,13 @@ bool Scheduler::MayPutBack(const Card& card, const ChannelName& name) {
   const auto is_it = [&](const ledger::ChannelInfo& channel) {
     return ChannelName(channel.client, channel.channel) == name;
   };
-  if (std::any_of(card.others.begin(), card.others.end(), is_it)) {
+  if (std::ranges::any_of(card.others, is_it)) {
     return true;
   }
   if (card.off) {
     return false;
   }
-  const auto found = std::find_if(card.channels.begin(), card.channels.end(), is_it);
+  const auto found = std::ranges::find_if(card.channels, is_it);
   return found == card.channels.end() ? card.unruly.empty() && card.resting.empty()
                                       : !IsHeld(card, *found);
 }
@@ -248,7 +246,7 @@ void Scheduler::Refresh(std::size_t index, Card& card) {
     (shared ? card.channels : card.others).push_back(channel);
   }
   std::erase_if(card.off_by_owner, [&](const ChannelName& name) {
-    return std::none_of(now->all.begin(), now->all.end(), [&](const auto& channel) {
+    return std::ranges::none_of(now->all, [&](const auto& channel) {
       return ChannelName(channel.client, channel.channel) == name;
     });
   });
@@ -352,20 +350,21 @@ void Scheduler::ApplySlices(std::size_t index, Card& card) {
     PutBack(index, card);
   }
   if (card.unruly.empty()) {
-    card.patience_us = 0;
-  } else if (card.patience_us == 0) {
-    card.patience_us = kLeastPatienceUs;
-    card.again_us = NowUs() + card.patience_us;
+    card.backoff_us = 0;
+  } else if (card.backoff_us == 0) {
+    card.backoff_us = kLeastBackoffUs;
+    card.again_us = NowUs() + card.backoff_us;
     StartClock();
   }
 }
 
 bool Scheduler::IsHeld(const Card& card, const ledger::ChannelInfo& channel) {
-  return std::any_of(card.unruly.begin(), card.unruly.end(),
-                     [&](const auto& other) {
-                       return other.client == channel.client && other.channel == channel.channel;
-                     }) ||
-         std::find(card.resting.begin(), card.resting.end(), channel.group) != card.resting.end();
+  return std::ranges::any_of(card.unruly,
+                             [&](const auto& other) {
+                               return other.client == channel.client &&
+                                      other.channel == channel.channel;
+                             }) ||
+         std::ranges::find(card.resting, channel.group) != card.resting.end();
 }
 
 void Scheduler::TakeOffHeld(std::size_t index, const Card& card) {
@@ -404,8 +403,8 @@ void Scheduler::TakeTurns(std::size_t index, Card& card, std::uint64_t now_us) {
 
 void Scheduler::TryAgain(std::size_t index, Card& card, std::uint64_t now_us) {
   if (!card.unruly.empty() && now_us >= card.again_us) {
-    card.patience_us = std::min(2 * card.patience_us, kMostPatienceUs);
-    card.again_us = now_us + card.patience_us;
+    card.backoff_us = std::min(2 * card.backoff_us, kMostBackoffUs);
+    card.again_us = now_us + card.backoff_us;
     ApplySlices(index, card);
   }
 }

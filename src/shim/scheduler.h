@@ -130,7 +130,7 @@ class Scheduler {
     std::vector<ledger::ChannelInfo> channels;      // for the engine that is shared
     std::vector<ledger::ChannelInfo> unruly;        // channels without a time slice, which are off
     std::uint64_t again_us = 0;                     // when giving them one is tried again
-    std::uint64_t patience_us = 0;                  // and the backoff after that, doubled
+    std::uint64_t backoff_us = 0;                   // and the backoff after that, doubled
     std::vector<ledger::ChannelInfo> others;        // for other engines
     bool crowded = false;                           // there are too many groups
     std::vector<std::uint64_t> resting;             // groups that are off, the next first

@@ -3,9 +3,7 @@
 #include <cerrno>
 #include <thread>
 
-#include "base/result.h"
 #include "rm/nv_status.h"
-#include "rmclient/raw.h"
 
 namespace cgpu::shim {
 namespace {

@@ -93,8 +93,8 @@ class Server : private CallHandler {
   // --- For a hot upgrade (handover.h), all of it from one thread, while housekeeping rests.
   //
   // Lets no further call begin and waits until none is under way; then no thread works. kConflict:
-  // that took longer than `patience`; the sentence names a call, and everything goes on.
-  [[nodiscard]] Result<> Quiesce(std::chrono::milliseconds patience);
+  // that took longer than `timeout`; the sentence names a call, and everything goes on.
+  [[nodiscard]] Result<> Quiesce(std::chrono::milliseconds timeout);
   // Goes on after Quiesce().
   void Resume();
   // Returns the state, while the server is quiet.

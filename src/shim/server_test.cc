@@ -12,7 +12,7 @@
 namespace cgpu::shim {
 namespace {
 
-constexpr std::chrono::seconds kPatience{20};
+constexpr std::chrono::seconds kTimeout{20};
 constexpr std::uint64_t kMemory = std::uint64_t{64} << 20;
 
 // Memory of a tenant, with whole pages around what it holds: the shim reads pages.
@@ -63,7 +63,7 @@ struct World {
   // Returns the state of the server, which then does nothing any more.
   ServerState Stop() {
     channel->AwaitReceived();
-    EXPECT_TRUE(server->Quiesce(kPatience).ok());
+    EXPECT_TRUE(server->Quiesce(kTimeout).ok());
     return server->Save();
   }
   // Puts a successor in the server's place. The one before stays, without a thread.
@@ -104,7 +104,7 @@ struct World {
   // Returns when no call is on its way any more.
   void Settle() {
     channel->AwaitReceived();
-    EXPECT_TRUE(server->Quiesce(kPatience).ok());
+    EXPECT_TRUE(server->Quiesce(kTimeout).ok());
     server->Resume();
   }
   // Returns the clients of tenants that the driver has.

@@ -66,9 +66,9 @@ void Server::TakeOver(const ServerState& state) {
   proof_.Load(state);
 }
 
-Result<> Server::Quiesce(std::chrono::milliseconds patience) {
+Result<> Server::Quiesce(std::chrono::milliseconds timeout) {
   scheduler_.LetThrough();
-  const bool quiet = pool_.Quiesce(patience);
+  const bool quiet = pool_.Quiesce(timeout);
   if (quiet && files_.Idle() && spaces_.Idle()) {
     scheduler_.Pause();
     driver_->FreeDevices();

@@ -1,7 +1,6 @@
 #include "shim/tenant_files.h"
 
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 
 #include "shim/testing.h"
 

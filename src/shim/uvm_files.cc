@@ -60,8 +60,8 @@ os::InodeSet UvmFiles::Inodes() const {
 bool UvmFiles::Take(const std::shared_ptr<UvmFile>& file) {
   const MutexLock lock(mutex_);
   const auto found = files_.find(file->key);
-  constexpr long kOursAndTheBooks = 3;
-  if (found == files_.end() || found->second.use_count() > kOursAndTheBooks) {
+  constexpr long kOursAndTheTables = 3;
+  if (found == files_.end() || found->second.use_count() > kOursAndTheTables) {
     return false;
   }
   by_file_.erase(file);

@@ -34,9 +34,8 @@ bool Watchers::Add(UniqueFd& connection) {
 
 bool Watchers::IsGone(Watcher& watcher, const std::vector<pid_t>& roots) {
   // Forgets ended processes: if their numbers are given out again, the watcher hears of them again.
-  std::erase_if(watcher.told, [&](pid_t pid) {
-    return std::find(roots.begin(), roots.end(), pid) == roots.end();
-  });
+  std::erase_if(watcher.told,
+                [&](pid_t pid) { return std::ranges::find(roots, pid) == roots.end(); });
   for (const pid_t pid : roots) {
     if (watcher.told.contains(pid)) {
       continue;

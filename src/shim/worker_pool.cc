@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <csignal>
 #include <span>
-#include <string>
 #include <utility>
 
 #include "boundary/names.h"
@@ -163,9 +162,8 @@ bool WorkerPool::EndSources() {
       const int fd = event.data.fd;
       // Other processes may have the same listener open.
       (void)epoll_ctl(hang_ups_.get(), EPOLL_CTL_DEL, fd, nullptr);
-      const auto found = std::find_if(sources_.begin(), sources_.end(), [&](const SourcePtr& one) {
-        return one->listener.fd() == fd;
-      });
+      const auto found = std::ranges::find_if(
+          sources_, [&](const SourcePtr& one) { return one->listener.fd() == fd; });
       if (found != sources_.end()) {
         (*found)->over_ = true;
         ended_.push_back(*found);
@@ -377,9 +375,9 @@ std::string WorkerPool::Underway() const {
   return "a call that is not yet, or no longer, in the driver";
 }
 
-bool WorkerPool::Quiesce(std::chrono::milliseconds patience) {
+bool WorkerPool::Quiesce(std::chrono::milliseconds timeout) {
   constexpr std::chrono::milliseconds kAgain{1};  // a thread may not have been there yet
-  const auto until = std::chrono::steady_clock::now() + patience;
+  const auto until = std::chrono::steady_clock::now() + timeout;
   const MutexLock lock(mutex_);
   quiet_ = true;
   called_.NotifyAll();

@@ -110,8 +110,8 @@ class WorkerPool {
   // --- For a hot upgrade.
   //
   // Lets no further call begin and waits until none is under way; then no thread works. Returns
-  // false if that took longer than `patience`; call Resume() then.
-  [[nodiscard]] bool Quiesce(std::chrono::milliseconds patience);
+  // false if that took longer than `timeout`; call Resume() then.
+  [[nodiscard]] bool Quiesce(std::chrono::milliseconds timeout);
   void Resume();
   // Names a call that is in the driver, for the user.
   [[nodiscard]] std::string Underway() const;

@@ -12,7 +12,7 @@
 namespace cgpu::shim {
 namespace {
 
-constexpr std::chrono::seconds kPatience{20};
+constexpr std::chrono::seconds kTimeout{20};
 
 // Keeps each call until Release().
 class Keeper final : public CallHandler {
@@ -115,7 +115,7 @@ TEST(WorkerPoolTest, AQuietPoolTakesNothingUntilItGoesOn) {
   world.keeper.Release();
   FakeChannel& channel = *world.Serve();
   EXPECT_TRUE(channel.Await(world.Push(channel)).answered);
-  ASSERT_TRUE(world.pool.Quiesce(kPatience));
+  ASSERT_TRUE(world.pool.Quiesce(kTimeout));
   const std::uint64_t call = world.Push(channel);
   EXPECT_FALSE(channel.Answered(call));
   world.pool.Resume();

@@ -4,45 +4,43 @@ that was written on it; no GPU is given beyond what it has; nothing is left when
 
 CGPU_BURST_PODS (200) and CGPU_BURST_ROUNDS (20) say how many.
 """
+import collections
 import json
 import os
 import random
 import re
 import sys
-import threading
 
 _TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path += [os.path.join(_TESTS, folder) for folder in ("lib", "engines", "cluster")]
 
 import isolation  # noqa: E402
 from cgpu_test import MIB, check  # noqa: E402
-from sliced import MEMORY, SCHEDULER, make_slice_pod, sliced  # noqa: E402
+from cluster import NODE  # noqa: E402
+from sliced import SCHEDULER, UNITS, make_slice_pod, sliced  # noqa: E402
 
 PODS = int(os.environ.get("CGPU_BURST_PODS", "200"))
 ROUNDS = int(os.environ.get("CGPU_BURST_ROUNDS", "20"))
-UNITS = 15  # GiB of a GPU, as aliyun.com/gpu-mem counts them
 HELD = 256  # MiB that each pod allocates
 DEADLINE = 900
 
 
-def pod_of(pid):
-    """The uid of the pod that the process is of, by its cgroup; None: of none."""
-    try:
-        with open("/proc/%d/cgroup" % pid, encoding="utf-8") as file:
-            found = re.search(r"pod([0-9a-f-]{36})", file.read())
-    except OSError:
-        return None
-    return found and found.group(1)
-
-
-def gpus_of(pid):
-    """The numbers of the GPUs whose files the process has open."""
-    numbers = set()
-    for fd in os.listdir("/proc/%d/fd" % pid):
-        found = re.fullmatch(r".*/nvidia(\d+)", os.readlink("/proc/%d/fd/%s" % (pid, fd)))
-        if found:
-            numbers.add(int(found.group(1)))
-    return numbers
+def gpus_of_pods():
+    """The numbers of the GPUs whose files processes of pods have open, by the uids of the pods."""
+    found = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/%s/cgroup" % pid, encoding="utf-8") as file:
+                pod = re.search(r"/pod([0-9a-f-]{36})/", file.read())
+            for fd in os.listdir("/proc/%s/fd" % pid) if pod else ():
+                # The name is the machine's: a simulated node keeps its GPUs' numbers.
+                name = os.readlink("/proc/%s/fd/%s" % (pid, fd)).removesuffix(" (deleted)")
+                number = re.fullmatch(r".*/nvidia(\d+)", name)
+                if number:
+                    found.setdefault(pod.group(1), set()).add(int(number.group(1)))
+        except OSError:  # it has ended
+            pass
+    return found
 
 
 class Burst:
@@ -51,55 +49,53 @@ class Burst:
         self.index = {gpu["uuid"]: gpu["index"] for gpu in self.node.info()["gpus"]}
 
     def pods(self):
-        return (self.cluster.get("pods") or {"items": []})["items"]
+        """All pods; None where the API server does not answer."""
+        return (self.cluster.get("pods") or {"items": None})["items"]
 
     def create(self):
         pod = make_slice_pod("", 1, "rmtool", "hold", str(HELD), "--forever")
         spec = {"replicas": PODS, "selector": {"matchLabels": {"app": "burst"}},
                 "template": {"metadata": {"labels": {"app": "burst"}},
                              "spec": {**pod["spec"], "restartPolicy": "Always"}}}
-        self.cluster.apply_until({"apiVersion": "apps/v1", "kind": "Deployment",
-                                  "metadata": {"name": "burst"}, "spec": spec})
+        self.cluster.apply({"apiVersion": "apps/v1", "kind": "Deployment",
+                            "metadata": {"name": "burst"}, "spec": spec})
 
     def holding(self):
-        """The uids of the pods whose processes hold their memory, by the driver's accounting, with
-        the GPUs that these have open."""
-        found = {}
-        for client in self.node.books()["clients"]:
-            uid = pod_of(client["pid"])
-            if uid and client["bytes"] >= HELD * MIB:
-                try:
-                    found[uid] = gpus_of(client["pid"])
-                except OSError:  # it has ended
-                    pass
-        return found
+        """How many pods hold their memory, by the driver's accounting."""
+        return self.node.used() // (HELD * MIB)
 
     def check_all(self):
         """Waits until all pods hold what they ask for; compares it with what is written on them."""
-        self.cluster.wait("not all pods hold their memory", lambda: len(self.holding()) >= PODS,
+        self.cluster.wait("not all pods hold their memory", lambda: self.holding() >= PODS,
                           deadline=DEADLINE, pause=1)
-        pods = {pod["metadata"]["uid"]: pod for pod in self.pods()}
-        given = {}
-        for uid, numbers in self.holding().items():
-            text = pods[uid]["metadata"]["annotations"]["cgpu.dev/decision"]
+        seen = gpus_of_pods()
+        given = collections.Counter()
+        count = collections.Counter()
+        for pod in self.pods():
+            text = pod["metadata"]["annotations"]["cgpu.dev/decision"]
             decision = json.loads(text.rsplit(" ", 1)[0])
-            written = [self.index[uuid] for uuid in decision["gpus"]]
-            check(sorted(numbers) == sorted(written),
-                  "%s has the GPUs %s open, not %s" % (uid, numbers, written))
+            written = {self.index[uuid] for uuid in decision["gpus"]}
+            check(seen.get(pod["metadata"]["uid"]) == written, "%s has the GPUs %s open, not %s" % (
+                pod["metadata"]["name"], seen.get(pod["metadata"]["uid"]), written))
             for number in written:
-                given[number] = given.get(number, 0) + decision["memory"]
-        check(all(units <= UNITS for units in given.values()), "given twice: %s" % given)
+                given[number] += decision["memory"]
+                count[number] += 1
+        check(count.total() == PODS, "%d pods" % count.total())
+        check(max(given.values()) <= UNITS, "given twice: %s" % given)
+        for number, pods in count.items():
+            check(self.node.used(number) == pods * HELD * MIB, "the driver has another use of GPU %d "
+                  "than its %d pods make" % (number, pods))
 
-    def delete(self):
+    def delete(self, meanwhile=lambda _: None):
         self.cluster.wait("the pods cannot be deleted", lambda: self.cluster.kubectl(
             "delete", "deployment", "burst", "--ignore-not-found", "--wait=false",
             ok=False).returncode == 0)
-        self.cluster.wait("pods are left", lambda: self.cluster.get("pods") == {
-            **(self.cluster.get("pods") or {}), "items": []}, deadline=DEADLINE, pause=1)
+        meanwhile(self)
+        self.cluster.wait("pods are left", lambda: self.pods() == [], deadline=DEADLINE, pause=1)
         self.node.wait_used(0, "memory is left", deadline=DEADLINE)
         self.cluster.wait("slices are left", lambda: not self.node.containers())
         self.cluster.wait("the node lets something in still", lambda: not self.cluster.get(
-            "node", self.one.name)["metadata"]["annotations"].get("cgpu.dev/admitted"))
+            "node", NODE)["metadata"]["annotations"].get("cgpu.dev/admitted"))
 
 
 def steady():
@@ -123,11 +119,11 @@ def killed():
         for number in range(ROUNDS):
             killer = Killer(one, random.Random(seed + number))
             burst.create()
-            killer.run(burst)
+            killer.while_they_come(burst)
             burst.check_all()
-            one.cluster.say("round %d: all hold what was given; killed %s" % (
+            burst.delete(killer.while_they_go)
+            one.cluster.say("round %d: all held what was given, nothing is left; killed %s" % (
                 number, " ".join(killer.killed)))
-            burst.delete()
 
 
 class Killer:
@@ -135,26 +131,49 @@ class Killer:
 
     def __init__(self, one, rng):
         self.one, self.rng, self.killed = one, rng, []
-        self.parts = {"kubelet": one.cluster.start_kubelet, "apiserver": one.cluster.start_apiserver,
-                      "cgpu-device-plugin": one.start_plugin, "cgpud": one.restart_daemon}
+        self.parts = {"kubelet": self.kubelet, "apiserver": self.apiserver, "plugin": self.plugin,
+                      "cgpud": one.restart_daemon}
         for number in range(one.schedulers):
-            name = SCHEDULER + str(number)
-            self.parts[name] = lambda number=number: one.start_scheduler(number)
+            self.parts["scheduler%d" % number] = lambda number=number: self.scheduler(number)
 
-    def run(self, burst):
+    def kubelet(self):
+        self.one.cluster.kill("kubelet")
+        self.one.cluster.start_kubelet()
+
+    def apiserver(self):
+        self.one.cluster.kill("apiserver")
+        self.one.cluster.start_apiserver()
+
+    def plugin(self):
+        self.one.cluster.kill("cgpu-device-plugin")
+        self.one.start_plugin()
+
+    def scheduler(self, number):
+        """The replica with its kube-scheduler: the other one takes over, if this one led."""
+        self.one.cluster.kill("scheduler-of-slices%d" % number)
+        self.one.cluster.kill(SCHEDULER + str(number))
+        self.one.start_scheduler(number)
+        self.one.start_kube_scheduler(number)
+
+    def _kill_all(self, burst, rising):
+        """Kills every part once: as soon as a number of pods, drawn for it, hold their memory, or
+        hold it still."""
         names = list(self.parts)
         self.rng.shuffle(names)
-        marks = sorted(self.rng.randrange(PODS) for _ in names)
+        marks = sorted((self.rng.randrange(PODS) for _ in names), reverse=not rising)
         for name, mark in zip(names, marks):
-            self.one.cluster.wait("fewer than %d pods hold memory" % mark,
-                                  lambda mark=mark: len(burst.holding()) >= mark,
-                                  deadline=DEADLINE, pause=0.2)
-            if name == "cgpud":
-                self.one.daemon.kill()
-            else:
-                self.one.cluster.kill(name)
+            self.one.cluster.wait(
+                "the pods come to a halt before %d" % mark,
+                lambda mark=mark: burst.holding() >= mark if rising else burst.holding() <= mark,
+                deadline=DEADLINE)
             self.parts[name]()
             self.killed.append("%s@%d" % (name, mark))
+
+    def while_they_come(self, burst):
+        self._kill_all(burst, True)
+
+    def while_they_go(self, burst):
+        self._kill_all(burst, False)
 
 
 if __name__ == "__main__":

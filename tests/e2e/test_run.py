@@ -547,6 +547,7 @@ class BrokenShim(launch.LaunchTest):
                 self.assertEqual(status, 125)
                 self.assertIn(says, err)
                 self.assertTrue(err.startswith("error: "), err)
+                self.assertTrue(name == "die-late" or "\nhint: " in err, err)
                 self.eventually(lambda: not self.shims(), "the shim stays")
                 self.assertEqual(self.containers(), [])
 

@@ -157,7 +157,9 @@ def wrong_program():
         slice_.worker.do("alloc", 0, 16)
         text = node.folder + "/node.json"
         for program in ("/bin/true", "/bin/echo", "/bin/cat", text, "/", "/nonexistent"):
-            upgrade(slice_.name, program, ok=False)
+            said = upgrade(slice_.name, program, ok=False)
+            t.check(program not in ("/bin/true", "/bin/cat") or "hint: choose another version" in said,
+                    "no hint: " + said)
             slice_.worker.do("alloc", 0, 1)
         t.check(_program_of(slice_.shim()) == os.path.realpath(OWN), "another program runs")
         upgrade(slice_.name, NEXT)

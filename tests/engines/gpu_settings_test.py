@@ -73,7 +73,7 @@ def shown():
         t.check(policy() == ("fixed", 1, 99) and policy(gpu="1") == ("preempt", 7, 90), "it changed")
         as_user = {"user": SOME_USER, "group": SOME_USER, "extra_groups": []}
         done = t.command(t.CGPU, "policy", "0", "--max-inst", "9", ok=False, **as_user)
-        t.check(done.returncode == 125 and "root's to see and to set" in done.stderr, "%s" % done)
+        t.check(done.returncode == 125 and "only root may see and set" in done.stderr, "%s" % done)
         t.check(policy() == ("fixed", 1, 99), "a user set it")
         # A promise stays honoured.
         held = node.run([RMTOOL, "hold", "1"], flags=("--gpus", "device=0", "--compute", "30"))
@@ -167,12 +167,16 @@ def kept():
 
 def hand_written():
     """A policy that is written into config.yaml, by hand or by an older cgpu, holds from a boot on.
-    The command's settings win over it, "auto" too."""
+    The command's settings win over it, "auto" too. All commands find cgpud at the socket that the
+    file names."""
     with t.Node("v100-16g:2") as node:
         one, two = [gpu["uuid"] for gpu in node.info()["gpus"]]
-        lines = "policy %s: fixed\npolicy %s: soft\npolicy GPU-none: soft\n" % (one, two)
+        lines = "socket: /run/daemon/own.sock\npolicy %s: fixed\npolicy %s: soft\npolicy GPU-none: soft\n" % (
+            one, two)
         daemon = start_cgpud(node, RUNC, lines)
-        t.check("GPU-none, which is no card of this node" in daemon.log(), daemon.log())
+        said = t.command(t.CGPU, "upgrade")
+        t.check(said == "cgpud: upgraded\n", said)
+        t.check("GPU-none, which is no GPU of this host" in daemon.log(), daemon.log())
         t.check((policy()[0], policy(gpu="1")[0]) == ("fixed", "soft"), "config.yaml does not hold")
         policy("--max-inst", "4")
         booted(daemon)

@@ -470,7 +470,7 @@ def share(test):
     t.check(row["compute"] == {"percent": 30, "weight": 2, "priority": "high"},
             "cgpu ps shows %s" % row)
     said = t.command(t.CGPU, "ps", "--verbose")
-    t.check("whole cards" in said and 'weight 2' in said, "cgpu ps says: " + said)
+    t.check("whole GPUs" in said and 'weight 2' in said, "cgpu ps says: " + said)
     done = t.command(t.CGPU, "set", row["id"], "--mem", "2000MiB", ok=False)
     t.check("without limits" in done.stderr, "cgpu set says: %s" % done)
     test.run(test.refused, "free", "second", ["true"], env={"CGPU_MEM": "15161MiB"})

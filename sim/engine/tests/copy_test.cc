@@ -1,8 +1,6 @@
 // The copy classes: the right bytes, in the time that they take.
 #include <gtest/gtest.h>
 
-#include <numeric>
-
 #include "sim/engine/tests/world.h"
 
 namespace cgpu::sim::engine::testing {

@@ -9,7 +9,6 @@
 #include <cstring>
 #include <map>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "sim/engine/gpu.h"

@@ -25,24 +25,19 @@ void ReadAll(int fd) {
   }
 }
 
+// Returns the exit status of a hook.
+int Ended(const cgpu::Result<>& done) {
+  if (done.ok()) {
+    return 0;
+  }
+  (void)std::fprintf(stderr, "cgpu: %s\n", cgpu::FormatError(done.error()).c_str());
+  return 1;
+}
+
 int Prove(const std::vector<std::string>& arguments) {
   alarm(kProofSeconds);  // the process that has the listener need not answer
   ReadAll(STDIN_FILENO);
-  const auto done = cgpu::sandbox::ProveFilter(arguments.empty() ? "" : arguments.front());
-  if (!done.ok()) {
-    (void)std::fprintf(stderr, "cgpu: %s\n", cgpu::FormatError(done.error()).c_str());
-    return 1;
-  }
-  return 0;
-}
-
-int Hook(const std::vector<std::string>& arguments) {
-  const auto done = cgpu::RunHook(arguments, STDIN_FILENO);
-  if (!done.ok()) {
-    (void)std::fprintf(stderr, "cgpu: %s\n", cgpu::FormatError(done.error()).c_str());
-    return 1;
-  }
-  return 0;
+  return Ended(cgpu::sandbox::ProveFilter(arguments.empty() ? "" : arguments.front()));
 }
 
 }  // namespace
@@ -51,7 +46,7 @@ int main(int argc, char** argv) {
   std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
   if (!arguments.empty() && arguments[0] == "hook") {
     arguments.erase(arguments.begin());
-    return Hook(arguments);
+    return Ended(cgpu::RunHook(arguments, STDIN_FILENO));
   }
   if (!arguments.empty() && arguments[0] == "prove") {
     arguments.erase(arguments.begin());

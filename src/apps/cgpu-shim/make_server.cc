@@ -27,8 +27,7 @@ std::optional<rm::NvProcessorUuid> UuidOf(std::string_view text) {
   }
   text.remove_prefix(kPrefix.size());
   std::string digits;
-  std::copy_if(text.begin(), text.end(), std::back_inserter(digits),
-               [](char c) { return c != '-'; });
+  std::ranges::copy_if(text, std::back_inserter(digits), [](char c) { return c != '-'; });
   rm::NvProcessorUuid uuid{};
   if (digits.size() != 2 * std::size(uuid.uuid)) {
     return std::nullopt;
@@ -130,13 +129,11 @@ Result<std::unique_ptr<Server>> MakeServerAgain(const Handover& state, bool for_
   auto cards = CardsOf(state.config, [&](std::size_t card) {
     return Result<std::uint32_t>(state.server.driver.cards[card].device_instance);
   });
-  auto server = Make(state.config, *abi, std::move(driver), std::move(cards), std::move(record));
-  if (!server.ok()) {
-    return server.error();
-  }
-  CGPU_TRY((*server)->Load(state.server));
+  CGPU_ASSIGN_OR_RETURN(auto server, Make(state.config, *abi, std::move(driver), std::move(cards),
+                                          std::move(record)));
+  CGPU_TRY(server->Load(state.server));
   if (for_good) {
-    (*server)->TakeOver(state.server);
+    server->TakeOver(state.server);
   }
   return server;
 }

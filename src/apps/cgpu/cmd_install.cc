@@ -28,7 +28,7 @@ std::string Names() {
 Result<install::Engine> EngineNamed(const std::string& name) {
   const auto& all = install::Engines();
   const auto found =
-      std::find_if(all.begin(), all.end(), [&](const auto& facts) { return facts.name == name; });
+      std::ranges::find_if(all, [&](const auto& facts) { return facts.name == name; });
   if (found == all.end()) {
     return Error{Code::kInvalid, 0, "cgpu knows no container engine \"" + name + "\"",
                  "it knows " + Names()};

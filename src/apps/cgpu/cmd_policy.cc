@@ -78,10 +78,10 @@ Result<int> Run(const cli::Command& command, const Flags& flags) {
   if ((command.Count("GPU") > 0 && flags.gpu.empty()) ||
       (command.Count("POLICY") > 0 && flags.policy.empty())) {
     return Error{Code::kInvalid, 0, "the name of a GPU or of a policy is empty",
-                 "leave it out, or see `cgpu policy --help`"};
+                 "name one, or leave both out to see them all: `cgpu policy`"};
   }
   if (geteuid() != 0) {  // settings that other users keep do not hold
-    return Error{Code::kPermission, 0, "how cards are shared out is root's to see and to set",
+    return Error{Code::kPermission, 0, "only root may see and set how GPUs are shared",
                  "run it with sudo"};
   }
   CGPU_ASSIGN_OR_RETURN(const auto change, ChangeOf(command, flags));
@@ -108,7 +108,7 @@ Result<int> Run(const cli::Command& command, const Flags& flags) {
 void AddPolicy(const cli::Command& app, int& status) {
   auto flags = std::make_shared<Flags>();
   const cli::Command command =
-      app.AddCommand("policy", "Show or set how a card is shared out: compute time, slices; root");
+      app.AddCommand("policy", "Show or set how a GPU is shared: compute time, slices; root");
   command.AddOption("GPU", flags->gpu, "Its index, or UUID (default: show all)");
   command.AddOption(
       "POLICY", flags->policy,

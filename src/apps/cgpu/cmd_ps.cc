@@ -178,8 +178,7 @@ std::vector<std::pair<std::uint64_t, std::string>> Refused(const Registry& regis
   for (std::string what; lines >> count && std::getline(lines >> std::ws, what);) {
     list.emplace_back(count, what);
   }
-  std::stable_sort(list.begin(), list.end(),
-                   [](const auto& x, const auto& y) { return x.first > y.first; });
+  std::ranges::stable_sort(list, [](const auto& x, const auto& y) { return x.first > y.first; });
   return list;
 }
 
@@ -191,7 +190,7 @@ void PrintDetails(const Registry& registry, const std::vector<ContainerStatus>& 
   }
   for (const ContainerStatus& container : containers) {
     if (!container.isolated) {
-      std::printf("\n%s has whole cards: this node's containers share without limits\n",
+      std::printf("\n%s has whole GPUs: this node's containers share without limits\n",
                   container.id.c_str());
     }
     std::printf("\nCompute time of %s: %s%s\n", container.id.c_str(),
@@ -206,7 +205,7 @@ void PrintDetails(const Registry& registry, const std::vector<ContainerStatus>& 
 
 // Returns a process's text for a line of ours, without characters that a terminal would interpret.
 std::string Shown(std::string text) {
-  std::replace_if(text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+  std::ranges::replace_if(text, [](char c) { return c < ' ' || c > '~'; }, '?');
   return text;
 }
 

@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -83,15 +82,15 @@ void AddRun(const cli::Command& app, int& status) {
   const cli::Command command = app.AddCommand("run", "Run a command with a slice of GPUs");
   GrantFlags& asked = flags->options.flags;
   command.AddText("--gpus", asked.gpus,
-                  "Cards: a number, all, device=0,2 or device=UUID (default: all)");
+                  "GPUs: a number, all, device=0,2 or device=UUID (default: all)");
   command.AddText("--mem", asked.memory,
-                  "Memory per card: 4096MiB, 4GiB, 4G, 25% (default: the whole card)");
-  command.AddText("--units", asked.units, "Memory in units of 1 GiB, in total over the cards");
+                  "Memory per GPU: 4096MiB, 4GiB, 4G, 25% (default: the whole GPU)");
+  command.AddText("--units", asked.units, "Memory in units of 1 GiB, in total over the GPUs");
   command.AddText("--compute", asked.compute,
-                  "Percent of each card's compute time, guaranteed (see docs/compute.md)");
+                  "Percent of each GPU's compute time, guaranteed (see docs/compute.md)");
   command.AddText("--compute-max", asked.compute_max,
                   "Percent that it may use while others leave time (with --compute)");
-  command.AddText("--weight", asked.weight, "1 to 100: its part among those that have work");
+  command.AddText("--weight", asked.weight, "1 to 100: its share among those that have work");
   command.AddText("--priority", asked.priority, "high: before the others; or normal");
   command.AddOption("--name", flags->name, "The container's name");
   command.AddOption("--record", flags->options.record,
@@ -99,8 +98,8 @@ void AddRun(const cli::Command& app, int& status) {
                     "no data");
   command.AddOption("--node", flags->options.node, "A simulated node instead of the driver");
   command.AddFlag("--alone", flags->options.alone,
-                  "As an ordinary user: without cgpud. The slice is then counted among your own "
-                  "commands only, and no wall to your other programs");
+                  "As an ordinary user: without cgpud. cgpu then counts the slice among your own "
+                  "commands only, and your other programs can reach into it");
   command.SetFooter(
       "CMD...  the command and its arguments, after --\n"
       "Without --gpus or --mem and --units, CGPU_DEVICES and CGPU_MEM of the environment count, "

@@ -60,10 +60,8 @@ Result<ComputeChange> ChangeOf(const Flags& flags) {
 
 Result<> SetCompute(const Flags& flags) {
   if (geteuid() != 0) {
-    return Error{Code::kPermission,
-                 0,
-                 "shares of compute time are root's to set: a slice --alone has none",
-                 {}};
+    return Error{Code::kPermission, 0, "only root may set shares of compute time",
+                 "run it with sudo; a slice of `cgpu run --alone` has no share"};
   }
   CGPU_ASSIGN_OR_RETURN(const auto change, ChangeOf(flags));
   CGPU_ASSIGN_OR_RETURN(const auto settings, ReadSettings(kSettingsFile));
@@ -99,7 +97,7 @@ Result<int> Set(Flags& flags) {
                  "give --mem, --compute, --compute-max, --weight or --priority"};
   }
   if (compute && !flags.change.gpu.empty()) {
-    return Error{Code::kInvalid, 0, "compute is set for all cards of a container alike",
+    return Error{Code::kInvalid, 0, "compute is set for all GPUs of a container alike",
                  "leave --gpu out"};
   }
   CGPU_TRY(compute ? SetCompute(flags) : Result<>());
@@ -112,15 +110,15 @@ void AddSet(const cli::Command& app, int& status) {
   auto flags = std::make_shared<Flags>();
   const cli::Command command = app.AddCommand("set", "Change the limits of a running container");
   command.AddOption("ID", flags->change.container, "Id, its unique beginning, or name").Required();
-  command.AddOption("--mem", flags->memory, "Memory per card: 4096MiB, 4GiB, 4G, 25%");
+  command.AddOption("--mem", flags->memory, "Memory per GPU: 4096MiB, 4GiB, 4G, 25%");
   command.AddText("--compute", flags->compute.compute,
-                  "Percent of compute time, guaranteed; none: an equal part");
+                  "Percent of compute time, guaranteed; none: an equal share");
   command.AddText("--compute-max", flags->compute.compute_max,
                   "Percent it may use at the most, or none");
   command.AddText("--weight", flags->compute.weight, "1 to 100, or none");
   command.AddText("--priority", flags->compute.priority, "high or normal");
   command.AddOption("--gpu", flags->change.gpu,
-                    "The container's own card, from 0, or its UUID (default: all its cards)");
+                    "The container's own GPU, from 0, or its UUID (default: all its GPUs)");
   OnParsed(command, status, [flags] { return Set(*flags); });
 }
 

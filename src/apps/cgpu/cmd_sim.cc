@@ -161,7 +161,7 @@ void AddSim(const cli::Command& app, int& status) {
 
   const cli::Command start =
       AddVerb(sim, flags, status, "start", "Start a node (root only)", Start);
-  start.AddOption("--gpus", flags->gpus, "Its cards: v100-16g:2,t4:1,v100-16g@16130MiB:1")
+  start.AddOption("--gpus", flags->gpus, "Its GPUs: v100-16g:2,t4:1,v100-16g@16130MiB:1")
       .Required();
   start.AddOption("--driver", flags->driver,
                   "Its driver: 535, 550, 570, 580, 590, 595, 610 or a full version");

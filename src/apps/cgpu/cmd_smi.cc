@@ -47,7 +47,7 @@ Result<> Select(smi::Report& report, const std::string& id) {
       return {};
     }
   }
-  return Error{Code::kNotFound, 0, "No devices were found: there is no card \"" + id + "\"",
+  return Error{Code::kNotFound, 0, "No devices were found: there is no GPU \"" + id + "\"",
                "`cgpu smi -L` lists them"};
 }
 
@@ -73,7 +73,9 @@ Result<std::string> Render(const smi::Report& report, const Flags& flags) {
 Result<int> Smi(const Flags& flags) {
   CGPU_ASSIGN_OR_RETURN(auto report, GatherFor(flags.node));
   if (report.cards.empty()) {
-    return Error{Code::kNotFound, 0, "No devices were found", {}};
+    return Error{
+        Code::kNotFound, 0, "No devices were found: the driver shows no GPU here",
+        "in a container, ask for GPUs when it starts (CGPU_MEM); on the host, see `dmesg`"};
   }
   CGPU_TRY(flags.id.empty() ? Result<>() : Select(report, flags.id));
   if (const std::string notice = rm::NotCompared(report.driver_version); !notice.empty()) {
@@ -87,16 +89,16 @@ Result<int> Smi(const Flags& flags) {
 
 void AddSmi(const cli::Command& app, int& status) {
   auto flags = std::make_shared<Flags>();
-  const cli::Command command = app.AddCommand("smi", "Show the cards, as nvidia-smi does");
-  command.AddFlag("-L,--list-gpus", flags->list, "One line per card");
+  const cli::Command command = app.AddCommand("smi", "Show the GPUs, as nvidia-smi does");
+  command.AddFlag("-L,--list-gpus", flags->list, "One line per GPU");
   const cli::Option query = command.AddOption(
       "--query-gpu", flags->query, "Comma-separated fields, as of nvidia-smi: memory.used, ...");
   const cli::Option format =
       command.AddOption("--format", flags->format, "csv[,noheader][,nounits]");
   query.Needs(format);
   format.Needs(query);
-  command.AddOption("-i,--id", flags->id, "Only this card, by index or UUID");
-  command.AddOption("--node", flags->node, "A simulated node instead of the cards seen here");
+  command.AddOption("-i,--id", flags->id, "Only this GPU, by index or UUID");
+  command.AddOption("--node", flags->node, "A simulated node instead of the GPUs seen here");
   OnParsed(command, status, [flags] { return Smi(*flags); });
 }
 

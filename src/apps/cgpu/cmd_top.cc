@@ -87,8 +87,7 @@ class Top {
       const auto use = uses.find(uuid);
       cards.push_back(Of(uuid, plan, containers, use == uses.end() ? nullptr : &use->second));
     }
-    std::sort(cards.begin(), cards.end(),
-              [](const CardLines& x, const CardLines& y) { return x.index < y.index; });
+    std::ranges::sort(cards, {}, &CardLines::index);
     return cards;
   }
 
@@ -103,8 +102,8 @@ class Top {
       card.busy = std::exchange(seen_[uuid], sample->time) == sample->time ? 0 : sample->busy;
     }
     for (const PlannedMember& member : plan.members) {
-      const auto status = std::find_if(containers.begin(), containers.end(),
-                                       [&](const auto& one) { return one.id == member.id; });
+      const auto status =
+          std::ranges::find_if(containers, [&](const auto& one) { return one.id == member.id; });
       if (status == containers.end()) {
         continue;
       }
@@ -220,7 +219,7 @@ void PrintJson(const std::vector<CardLines>& cards) {
 
 Result<int> Run(Flags flags) {
   if (geteuid() != 0) {
-    return Error{Code::kPermission, 0, "only root is told what all containers get of a card",
+    return Error{Code::kPermission, 0, "only root may see what all containers get of a GPU",
                  "run it with sudo"};
   }
   CGPU_ASSIGN_OR_RETURN(const auto settings, ReadSettings(kSettingsFile));
@@ -248,8 +247,8 @@ void AddTop(const cli::Command& app, int& status) {
   auto flags = std::make_shared<Flags>();
   const cli::Command command = app.AddCommand(
       "top",
-      "Show, again and again, what each container is given of the cards' compute time, what it "
-      "used, for how long others had the card while it came back for more (waiting), and for how "
+      "Show, again and again, what each container is given of the GPUs' compute time, what it "
+      "used, for how long others had the GPU while it came back for more (waiting), and for how "
       "long the clock keeps it off (throttled); root");
   command.AddOption("-d,--delay", flags->seconds, "Seconds between two tables")
       .Between(0.1, 3600.0);

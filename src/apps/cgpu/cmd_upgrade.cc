@@ -13,7 +13,7 @@
 #include "host/force.h"
 #include "host/shim_process.h"
 #include "host/upgrade.h"
-#include "protocol/creation.h"
+#include "runtime/settings.h"
 
 namespace cgpu {
 namespace {
@@ -25,7 +25,8 @@ struct Flags {
 };
 
 Result<> Daemon() {
-  CGPU_ASSIGN_OR_RETURN(const bool done, UpgradeDaemon(kDaemonSocket));
+  CGPU_ASSIGN_OR_RETURN(const auto settings, ReadSettings(kSettingsFile));
+  CGPU_ASSIGN_OR_RETURN(const bool done, UpgradeDaemon(settings.socket));
   if (done) {
     std::puts("cgpud: upgraded");
   }
@@ -45,8 +46,8 @@ int End(const Registry& registry, const Upgraded& one) {
 
 Result<int> Upgrade(Flags& flags) {
   if (flags.force && flags.containers.empty()) {
-    return Error{Code::kInvalid, 0, "--force ends containers, so it wants their names",
-                 "give their ids: cgpu ps"};
+    return Error{Code::kInvalid, 0, "--force ends containers, so it needs their ids",
+                 "`cgpu ps` lists the ids"};
   }
   CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
   if (flags.program.empty()) {
@@ -58,14 +59,17 @@ Result<int> Upgrade(Flags& flags) {
     if (one.pause_us.ok()) {
       std::printf("%s %s: upgraded; its calls waited %.1f ms\n", one.id.c_str(), one.name.c_str(),
                   static_cast<double>(*one.pause_us) / 1'000);
-    } else if (one.pause_us.error().code != Code::kNotFound) {
+    } else if (const Error& error = one.pause_us.error(); error.code != Code::kNotFound) {
       // After "go" only the new version can say what happened to the container.
-      const bool unknown = one.pause_us.error().code == Code::kInternal;
+      const bool unknown = error.code == Code::kInternal;
       std::printf("%s %s: not upgraded%s: %s\n", one.id.c_str(), one.name.c_str(),
                   flags.force ? ", and ended for that"
                   : unknown   ? ""
                               : ", and left as it was",
-                  one.pause_us.error().what.c_str());
+                  error.what.c_str());
+      if (!flags.force && !error.hint.empty()) {
+        std::printf("hint: %s\n", error.hint.c_str());
+      }
       status = flags.force ? std::max(status, End(registry, one)) : 1;
     }
   }
@@ -80,7 +84,7 @@ Result<int> Upgrade(Flags& flags) {
 void AddUpgrade(const cli::Command& app, int& status) {
   auto flags = std::make_shared<Flags>();
   const cli::Command command = app.AddCommand(
-      "upgrade", "Give running containers, and the node's daemon, this version of cgpu");
+      "upgrade", "Give running containers, and the host's daemon, this version of cgpu");
   command.AddOption("ID", flags->containers,
                     "Ids, their unique beginnings, or names (default: all)");
   command.AddOption("--program", flags->program, "The cgpu-shim to become (default: beside cgpu)");

@@ -64,7 +64,7 @@ Decision DecideSwallow(Container& /*container*/, Call& call, Decision /*decision
 Decision DecideEmpty(Container& /*container*/, Call& call, Decision /*decision*/,
                      const ControlRule& /*rule*/) {
   Bytes& params = call.nested[0].bytes;
-  std::fill(params.begin(), params.end(), std::byte{0});
+  std::ranges::fill(params, std::byte{0});
   return Succeed(call);
 }
 
@@ -127,7 +127,7 @@ Decision DecideReadings(Container& container, Call& call, Decision decision,
        rm::NV2080_CTRL_THERMAL_SYSTEM_GET_STATUS_SENSOR_READING_OPCODE});
   const auto params = Load<rm::NV2080_CTRL_THERMAL_SYSTEM_EXECUTE_V2_PARAMS>(call.nested[0].bytes);
   for (const auto& one : params.instructionList) {
-    if (std::find(kReading.begin(), kReading.end(), one.opcode) == kReading.end()) {
+    if (std::ranges::find(kReading, one.opcode) == kReading.end()) {
       return container.Answer(
           call, rm::NV_ERR_NOT_SUPPORTED,
           ControlName(call.command) + " with an instruction that is not listed");

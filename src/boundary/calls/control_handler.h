@@ -6,7 +6,6 @@
 #define CGPU_BOUNDARY_CALLS_CONTROL_HANDLER_H_
 
 #include <cstdint>
-#include <optional>
 
 #include "boundary/call.h"
 #include "boundary/calls/handler.h"
@@ -16,17 +15,18 @@
 
 namespace cgpu::boundary {
 
+using ControlStep = Decision(Container& container, Call& call, Decision decision,
+                             const ControlRule& rule);
+
 struct ControlHandler {
   ControlEffect effect{};
   // Decides a control on an object of the container's. The parameters are in nested[0]. Null: the
   // call is executed as it is.
-  Decision (*decide)(Container& container, Call& call, Decision decision,
-                     const ControlRule& rule) = nullptr;
+  ControlStep* decide = nullptr;
   bool changes_state = false;  // see Call::ChangesState()
   // As in Handler.
-  void (*settle)(Container& container, Call& call, const Decision& decision,
-                 const Outcome& outcome) = nullptr;
-  std::optional<Undo> (*account)(Container& container, Call& call, Decision& decision) = nullptr;
+  SettleStep* settle = nullptr;
+  AccountStep* account = nullptr;
 };
 
 // --- For steps of several families.
@@ -37,58 +37,43 @@ struct ControlHandler {
 [[nodiscard]] Decision Succeed(Call& call);
 
 // channels.cc
-Decision DecidePassed(Container& container, Call& call, Decision decision, const ControlRule& rule);
-Decision DecideDisableChannels(Container& container, Call& call, Decision decision,
-                               const ControlRule& rule);
-Decision DecidePreemption(Container& container, Call& call, Decision decision,
-                          const ControlRule& rule);
-void SettlePreemption(Container& container, Call& call, const Decision& decision,
-                      const Outcome& outcome);
-Decision DecideSmErrors(Container& container, Call& call, Decision decision,
-                        const ControlRule& rule);
+ControlStep DecidePassed;
+ControlStep DecideDisableChannels;
+ControlStep DecidePreemption;
+SettleStep SettlePreemption;
+ControlStep DecideSmErrors;
 
 // encoders.cc
-Decision DecideTakeEncoder(Container& container, Call& call, Decision decision,
-                           const ControlRule& rule);
-void SettleTakeEncoder(Container& container, Call& call, const Decision& decision,
-                       const Outcome& outcome);
-Decision DecideGiveEncoder(Container& container, Call& call, Decision decision,
-                           const ControlRule& rule);
-std::optional<Undo> AccountGiveEncoder(Container& container, Call& call, Decision& decision);
+ControlStep DecideTakeEncoder;
+SettleStep SettleTakeEncoder;
+ControlStep DecideGiveEncoder;
+AccountStep AccountGiveEncoder;
 
 // named.cc
-Decision DecideGpuId(Container& container, Call& call, Decision decision, const ControlRule& rule);
-Decision DecideGpuIdList(Container& container, Call& call, Decision decision,
-                         const ControlRule& rule);
-Decision DecidePeerCaps(Container& container, Call& call, Decision decision,
-                        const ControlRule& rule);
-Decision DecideNamedClient(Container& container, Call& call, Decision decision,
-                           const ControlRule& rule);
-Decision DecideOwnMemory(Container& container, Call& call, Decision decision,
-                         const ControlRule& rule);
+ControlStep DecideGpuId;
+ControlStep DecideGpuIdList;
+ControlStep DecidePeerCaps;
+ControlStep DecideNamedClient;
+ControlStep DecideOwnMemory;
 
 // processes.cc
-Decision DecideProcesses(Container& container, Call& call, Decision decision,
-                         const ControlRule& rule);
+ControlStep DecideProcesses;
 
 // share.cc
-Decision DecideSharePolicy(Container& container, Call& call, Decision decision,
-                           const ControlRule& rule);
+ControlStep DecideSharePolicy;
 
 // transfer.cc
 void DecodeTransfer(Call& call);
-Decision DecideTransfer(Container& container, Call& call, Decision decision,
-                        const ControlRule& rule);
-std::optional<Undo> AccountExport(Container& container, Call& call, Decision& decision);
-std::optional<Undo> AccountImport(Container& container, Call& call, Decision& decision);
-std::optional<Undo> AccountExportMany(Container& container, Call& call, Decision& decision);
-void SettleImportMany(Container& container, Call& call, const Decision& decision,
-                      const Outcome& outcome);
-std::optional<Undo> AccountImportMany(Container& container, Call& call, Decision& decision);
+ControlStep DecideTransfer;
+AccountStep AccountExport;
+AccountStep AccountImport;
+AccountStep AccountExportMany;
+SettleStep SettleImportMany;
+AccountStep AccountImportMany;
 
 // view.cc
-Decision DecideView(Container& container, Call& call, Decision decision, const ControlRule& rule);
-std::optional<Undo> AccountView(Container& container, Call& call, Decision& decision);
+ControlStep DecideView;
+AccountStep AccountView;
 
 }  // namespace cgpu::boundary
 

@@ -57,10 +57,9 @@ void SettleTakeEncoder(Container& container, Call& /*call*/, const Decision& dec
 
 Decision DecideGiveEncoder(Container& container, Call& call, Decision decision,
                            const ControlRule& /*rule*/) {
-  const bool took =
-      std::any_of(container.encoders.begin(), container.encoders.end(), [&](const Encoders& one) {
-        return one.card == decision.card && one.client == decision.client && one.taken != 0;
-      });
+  const bool took = std::ranges::any_of(container.encoders, [&](const Encoders& one) {
+    return one.card == decision.card && one.client == decision.client && one.taken != 0;
+  });
   return took ? std::move(decision)
               : container.Answer(call, rm::NV_ERR_INVALID_ARGUMENT,
                                  "an encoder session that was not taken");

@@ -1,7 +1,6 @@
 // RM_FREE: frees an object, and what lies below it.
 #include <utility>
 
-#include "boundary/calls/handler.h"
 #include "boundary/calls/steps.h"
 #include "boundary/objects.h"
 #include "rm/nv_status.h"

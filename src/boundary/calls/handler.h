@@ -24,33 +24,42 @@ struct Outcome {
   bool done = false;  // no error, and the in-band status says so too
 };
 
+// The steps that a handler can have. Handler says what each does.
+using AskStep = bool(const Call& call);
+using DecodeStep = void(const rm::Abi& abi, TenantMemory& memory, Call& call);
+using ClientsStep = std::vector<std::uint32_t>(const Call& call);
+using EarlyStep = std::optional<Decision>(Container& container, Call& call);
+using DecideStep = Decision(Container& container, Call& call, Decision decision);
+using SettleStep = void(Container& container, Call& call, const Decision& decision,
+                        const Outcome& outcome);
+using AccountStep = std::optional<Undo>(Container& container, Call& call, Decision& decision);
+
 struct Handler {
   std::uint32_t nr = 0;
 
   // Decode. `accepts`: the driver has the command on this file and in this size; null: the table of
   // escapes says on which (rm/escape_table.h). `decode` reads the rest of the parameters.
-  bool (*accepts)(const Call& call) = nullptr;
-  void (*decode)(const rm::Abi& abi, TenantMemory& memory, Call& call) = nullptr;
+  AskStep* accepts = nullptr;
+  DecodeStep* decode = nullptr;
 
   // Needs. See Call::ChangesState() and Call::Releases(); null: never. `clients`: the clients whose
   // state the call changes; null: the client that it acts for.
-  bool (*changes_state)(const Call& call) = nullptr;
-  bool (*releases)(const Call& call) = nullptr;
-  std::vector<std::uint32_t> (*clients)(const Call& call) = nullptr;
+  AskStep* changes_state = nullptr;
+  AskStep* releases = nullptr;
+  ClientsStep* clients = nullptr;
 
   // Decide. `decide_early` may decide before the client is looked up. Then the client that the call
   // acts for must be the container's. `decide` gets it in a decision to execute; null: the call is
   // executed as it is.
-  std::optional<Decision> (*decide_early)(Container& container, Call& call) = nullptr;
+  EarlyStep* decide_early = nullptr;
   bool for_client = true;
   std::uint32_t no_such_client = rm::NV_ERR_INVALID_CLIENT;  // see NoSuchClient()
-  Decision (*decide)(Container& container, Call& call, Decision decision) = nullptr;
+  DecideStep* decide = nullptr;
 
   // Account. `settle` follows every execution: it restores what `decide` changed in the call, and
   // settles what does not depend on success alone. `account` follows a call that is done.
-  void (*settle)(Container& container, Call& call, const Decision& decision,
-                 const Outcome& outcome) = nullptr;
-  std::optional<Undo> (*account)(Container& container, Call& call, Decision& decision) = nullptr;
+  SettleStep* settle = nullptr;
+  AccountStep* account = nullptr;
 };
 
 // Returns null for an escape that is refused (WhyEscape() in policy.h).

@@ -3,7 +3,6 @@
 #include <cstddef>
 
 #include "boundary/calls/control_handler.h"
-#include "boundary/calls/handler.h"
 #include "boundary/names.h"
 #include "rm/nv_controls.h"
 #include "rm/nv_ctrl.h"

@@ -7,7 +7,6 @@
 
 #include "boundary/boundary.h"
 #include "boundary/calls/control_handler.h"
-#include "boundary/calls/handler.h"
 #include "boundary/names.h"
 #include "rm/class_table.h"
 #include "rm/nv_classes.h"
@@ -50,7 +49,7 @@ void ListPids(const Container& container, Bytes& bytes, ledger::Card card,
                         ? PidsOnCard(container, card, params.id, pids)
                         : std::vector<std::uint32_t>();
   params.pidTblCount = static_cast<std::uint32_t>(std::min(list.size(), std::size(params.pidTbl)));
-  std::fill(std::begin(params.pidTbl), std::end(params.pidTbl), 0U);
+  std::ranges::fill(params.pidTbl, 0U);
   std::copy_n(list.begin(), params.pidTblCount, std::begin(params.pidTbl));
   Store(bytes, params);
 }

@@ -122,16 +122,13 @@ constexpr auto kHandlers = std::to_array<Handler>({
     {.nr = rm::NV_ESC_WAIT_OPEN_COMPLETE, .accepts = AcceptsWaitOpen, .for_client = false},
 });
 
-constexpr bool kHandlersAscend =
-    std::is_sorted(kHandlers.begin(), kHandlers.end(),
-                   [](const Handler& x, const Handler& y) { return x.nr < y.nr; });
+constexpr bool kHandlersAscend = std::ranges::is_sorted(kHandlers, {}, &Handler::nr);
 static_assert(kHandlersAscend);
 
 }  // namespace
 
 const Handler* FindHandler(std::uint32_t nr) {
-  const auto* found = std::lower_bound(kHandlers.begin(), kHandlers.end(), nr,
-                                       [](const Handler& x, std::uint32_t y) { return x.nr < y; });
+  const auto* found = std::ranges::lower_bound(kHandlers, nr, {}, &Handler::nr);
   return found != kHandlers.end() && found->nr == nr ? found : nullptr;
 }
 

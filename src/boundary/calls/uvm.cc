@@ -109,8 +109,7 @@ constexpr auto kRules = std::to_array<Rule>({
 });
 
 const Rule* FindRule(std::uint32_t request) {
-  const auto* found = std::find_if(kRules.begin(), kRules.end(),
-                                   [&](const Rule& rule) { return rule.request == request; });
+  const auto* found = std::ranges::find(kRules, request, &Rule::request);
   return found == kRules.end() ? nullptr : found;
 }
 

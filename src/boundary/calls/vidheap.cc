@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "boundary/calls/handler.h"
 #include "boundary/calls/steps.h"
 #include "boundary/names.h"
 #include "boundary/objects.h"

@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "boundary/calls/control_handler.h"
-#include "boundary/calls/handler.h"
 #include "rm/fb_info.h"
 #include "rm/nv_controls.h"
 #include "rm/nv_ctrl.h"

@@ -22,7 +22,7 @@ constexpr std::uint64_t kSecond = 1'000'000'000;
 constexpr std::uint64_t kPartOfAge = 32;
 constexpr std::uint64_t kLeastPause = 20'000;
 constexpr std::uint64_t kMostPause = 4'000'000;
-constexpr std::uint64_t kPatience = kSecond;  // timeout for launches under way when it is stopped
+constexpr std::uint64_t kTimeout = kSecond;  // timeout for launches under way when it is stopped
 
 std::uint64_t Now() {
   return static_cast<std::uint64_t>(
@@ -69,7 +69,7 @@ class Burner {
       if (!stopping_ && IsTime(now)) {
         stopping_ = now;
       }
-      if (stopping_ && (launched_.empty() || now - *stopping_ >= Patience())) {
+      if (stopping_ && (launched_.empty() || now - *stopping_ >= Timeout())) {
         report_.Sum({ended_, now - begin_}, launched_.size(), latencies_);
         return {};
       }
@@ -94,8 +94,8 @@ class Burner {
     return signalled_ || AllLaunched() || (seconds && now - begin_ >= *seconds * kSecond);
   }
   // Returns the timeout. Counted launches are waited for until a signal comes.
-  [[nodiscard]] std::uint64_t Patience() const {
-    return AllLaunched() && !signalled_ ? ~std::uint64_t{0} : kPatience;
+  [[nodiscard]] std::uint64_t Timeout() const {
+    return AllLaunched() && !signalled_ ? ~std::uint64_t{0} : kTimeout;
   }
 
   void TakeEnded(std::uint64_t now) {

@@ -33,7 +33,7 @@ constexpr unsigned kLonger = 5;
 constexpr double kClearly = 1.5;
 constexpr std::uint64_t kFirstSteps = 1024;
 constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 50;
-constexpr Seconds kPatience{30};
+constexpr Seconds kTimeout{30};
 
 class CudaLoad : public Load {
  public:
@@ -136,7 +136,7 @@ class CudaLoad : public Load {
       if (status != kCudaNotReady) {
         return cuda_.MakeError(status, "waiting for a kernel");
       }
-      if (took > kPatience) {
+      if (took > kTimeout) {
         return Error{Code::kUnavailable, 0, "a kernel of microseconds has not ended in 30 s",
                      "is the container off the card? see cgpu top"};
       }

@@ -14,8 +14,8 @@ namespace {
 
 // "0000:0a:00.0" as nvidia-smi writes it: "00000000:0A:00.0".
 std::string BusId(std::string bdf) {
-  std::transform(bdf.begin(), bdf.end(), bdf.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  std::ranges::transform(bdf, bdf.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
   return "0000" + bdf;
 }
 

@@ -75,7 +75,7 @@ constexpr auto kFields = std::to_array<Field>({
 });
 
 const Field* FindField(std::string_view name) {
-  const auto* field = std::find_if(kFields.begin(), kFields.end(), [&](const Field& row) {
+  const auto* field = std::ranges::find_if(kFields, [&](const Field& row) {
     return row.name == name || (!row.alias.empty() && row.alias == name);
   });
   return field == kFields.end() ? nullptr : field;
@@ -104,7 +104,7 @@ Result<QueryFormat> ParseQueryFormat(const std::string& text) {
                    "--format=csv[,noheader][,nounits]"};
     }
   }
-  if (std::find(parts.begin(), parts.end(), "csv") == parts.end()) {
+  if (std::ranges::find(parts, "csv") == parts.end()) {
     return Error{Code::kInvalid, 0, "the only format is csv", "--format=csv[,noheader][,nounits]"};
   }
   return format;

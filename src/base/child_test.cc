@@ -1,0 +1,35 @@
+#include "base/child.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/file.h"
+
+namespace cgpu {
+namespace {
+
+TEST(Child, SaysThroughThePipeWhatItsParentReadsToTheEnd) {
+  auto pipe = MakePipe();
+  ASSERT_TRUE(pipe.ok());
+  EXPECT_EQ(fcntl(pipe->from.get(), F_GETFD), FD_CLOEXEC);
+  EXPECT_EQ(fcntl(pipe->to.get(), F_GETFD), FD_CLOEXEC);
+  const std::vector<std::string> words{"/bin/sh", "-c", "echo \"$0\" >&\"$1\"", "two words",
+                                       std::to_string(pipe->to.get())};
+  const auto child = Fork();
+  ASSERT_TRUE(child.ok());
+  if (*child == 0) {
+    (void)fcntl(pipe->to.get(), F_SETFD, 0);
+    execv(words[0].c_str(), PointersTo(words).data());
+    _exit(1);
+  }
+  pipe->to.reset();
+  const auto said = ReadAll(pipe->from.get(), "the pipe");
+  ASSERT_TRUE(said.ok());
+  EXPECT_EQ(*said, "two words\n");
+  EXPECT_EQ(waitpid(*child, nullptr, 0), *child);
+}
+
+}  // namespace
+}  // namespace cgpu
