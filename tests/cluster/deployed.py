@@ -81,13 +81,17 @@ def _make_scheduler_image(cluster):
 class _Forward(socketserver.BaseRequestHandler):
     """Hands a connection on to the API server, as kube-proxy would."""
 
+    open = set()
+
     def handle(self):
+        self.open.add(self.request)
         with contextlib.suppress(OSError):  # one of the two has gone
             with socket.create_connection(("127.0.0.1", 6443)) as server:
                 back = threading.Thread(target=self._copy, args=(server, self.request))
                 back.start()
                 self._copy(self.request, server)
                 back.join()
+        self.open.discard(self.request)
 
     @staticmethod
     def _copy(source, target):
@@ -103,6 +107,7 @@ def _serve_to_pods():
     socketserver.ThreadingTCPServer.daemon_threads = True
     server = socketserver.ThreadingTCPServer((_SERVICE, 443), _Forward)
     threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server
 
 
 class Deployed(Cluster):
@@ -113,6 +118,7 @@ class Deployed(Cluster):
         self.node = node
         self._helm = find_helm()
         self.config = None  # containerd's, before the chart
+        self._server = None
         # Values that a test must say, beside a user's own. YAML is a superset of JSON.
         self._values = {
             "image": {"repository": IMAGE},
@@ -124,7 +130,7 @@ class Deployed(Cluster):
         super().__enter__()
         with open(FOLDER + "/containerd.toml", encoding="utf-8") as file:
             self.config = file.read()
-        _serve_to_pods()
+        self._server = _serve_to_pods()
         os.mkdir(USER)
         os.symlink(ROOT + "/deploy", USER + "/deploy")
         with open(USER + "/cgpu-values.yaml", "w", encoding="utf-8") as file:
@@ -136,6 +142,15 @@ class Deployed(Cluster):
         make_image(self, version())
         _make_scheduler_image(self)
         return self
+
+    def __exit__(self, *error):
+        # The API server waits for those who watch before it ends, and pods outlive the kubelet.
+        self._server.shutdown()
+        self._server.server_close()
+        for connection in list(_Forward.open):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        super().__exit__(*error)
 
     def user(self, *words):
         """Runs a command as the cluster's administrator, who has helm, kubectl, its plugin and
