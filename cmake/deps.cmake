@@ -11,3 +11,8 @@ find_package(OpenSSL REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(fuse3 REQUIRED IMPORTED_TARGET fuse3)
 pkg_check_modules(httplib REQUIRED IMPORTED_TARGET cpp-httplib)
+# The kubelet speaks gRPC.
+pkg_check_modules(grpc REQUIRED IMPORTED_TARGET grpc++)
+pkg_check_modules(protobuf REQUIRED IMPORTED_TARGET protobuf)
+find_program(PROTOC protoc REQUIRED)
+find_program(GRPC_CPP_PLUGIN grpc_cpp_plugin REQUIRED)

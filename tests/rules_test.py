@@ -61,6 +61,7 @@ TESTED_ELSEWHERE = {
                   "admin card_settings compute force node reservation reserve shim_process unmanaged "
                   "upgrade"),
     "src/kube/": ("need an API server: tests/cluster", "api follow"),
+    "src/kubelet/": ("in device_plugin_test.cc", "resource_server"),
     "src/ledger/": ("parts of class Ledger, in ledger_test.cc", "free query"),
     "src/os/": ("needs a container or a filter: tests/e2e and tests/engines",
                 "messages notify_unsafe service spare"),
@@ -69,7 +70,7 @@ TESTED_ELSEWHERE = {
                       "mapping_unsafe switches_unsafe utilisation"),
     "src/run/": ("makes namespaces and processes: tests/e2e",
                  "command container descriptors init plain run signals"),
-    "src/runtime/": ("json_depth by spec_test.cc; wrapper by tests/engines", "json_depth wrapper"),
+    "src/runtime/": ("by tests/engines", "wrapper"),
     "src/sandbox/": ("parts of the mount tree, in mount_tree_test.cc", "mount_tree_parts"),
     "src/shim/": ("needs a process in a slice: tests/e2e and tests/adversary",
                   "agent call_steps confine_unsafe desk driver executor_unsafe "

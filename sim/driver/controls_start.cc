@@ -202,6 +202,7 @@ constexpr ControlEntry kEntries[] = {
     {rm::NV2080_CTRL_CMD_RC_GET_WATCHDOG_INFO, kSubdevice, WatchdogInfo},
     {rm::NV2080_CTRL_CMD_RC_RELEASE_WATCHDOG_REQUESTS, kSubdevice, Accept},
     {rm::NV2080_CTRL_CMD_RC_SOFT_DISABLE_WATCHDOG, kSubdevice, Accept},
+    {rm::NV2080_CTRL_CMD_TIMER_GET_TIME, kSubdevice, AnswerZeros},
     {rm::NV906F_CTRL_GET_CLASS_ENGINEID, kChannel, ClassEngineId},
     {rm::NVC36F_CTRL_GET_CLASS_ENGINEID, kChannel, ClassEngineId},
 };

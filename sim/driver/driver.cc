@@ -50,6 +50,11 @@ void Driver::SetGpu(GpuPort* gpu) {
   model_.SetGpu(gpu);
 }
 
+void Driver::SetLost(unsigned index, bool lost) {
+  const MutexLock lock(mutex_);
+  model_.SetLost(static_cast<int>(index), lost);
+}
+
 void Driver::TellGpu() {
   if (model_.Gpu() != nullptr) {
     model_.TellOfSpaces();

@@ -99,6 +99,9 @@ class Driver {
   void FailWithStatus(Call& call, NvStatus status);
   void FailWithErrno(Call& call, int error);
 
+  // Takes the GPU with this index off the bus, or puts it back: controls on its objects fail.
+  void SetLost(unsigned index, bool lost);
+
   // Returns a copy of what an mmap of `file` leads to; nullopt when nothing was mapped through it.
   [[nodiscard]] std::optional<MapContext> MapContextOf(FileId file);
 

@@ -81,6 +81,9 @@ ControlCall Escapes::MakeControl(Client& client, Object& object, rm::NvU32 cmd) 
 NvStatus Escapes::RunOnObject(ControlCall& control) {
   const rm::NvU32 cmd = control.cmd;
   const ObjectKind kind = control.object.kind;
+  if (model_.IsLost(control.object.card)) {
+    return rm::NV_ERR_GPU_IS_LOST;  // control.c serverControl_ValidateCookie()
+  }
   if (rm::RouteOf(cmd, control.object.cls) == rm::ControlRoute::kFirmwareByObject) {
     // binary_api.c
     return control.object.cls == rm::NV2082_BINAPI_PRIVILEGED && !caller_.IsAdmin()

@@ -252,6 +252,16 @@ class DriverModel {
   // Tells the engines which spaces have changed. Call it after everything that may change one.
   void TellOfSpaces();
 
+  // Takes a GPU off the bus, or puts it back.
+  void SetLost(int card, bool lost) {
+    if (lost) {
+      lost_.insert(card);
+    } else {
+      lost_.erase(card);
+    }
+  }
+  [[nodiscard]] bool IsLost(int card) const { return lost_.count(card) != 0; }
+
   // Queries.
   [[nodiscard]] MemoryUse UseOf(std::uint32_t tgid, int card) const;
   // Returns the processes with a client that has a device of `card` and, unless 0, an object of
@@ -340,6 +350,7 @@ class DriverModel {
   std::vector<std::shared_ptr<Block>> shared_data_;  // RM_USER_SHARED_DATA
   std::vector<EncoderSessions> encoders_;
   std::vector<rm::NvU32> bus_errors_;
+  std::set<int> lost_;  // GPUs that have fallen off the bus
   GpuPort* gpu_ = nullptr;
   GpuKey next_key_ = 1;
   rm::NvU64 next_space_ = 1;

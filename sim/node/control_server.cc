@@ -255,6 +255,14 @@ std::string ControlServer::Answer(const std::string& line) {
   if (command == "fault") {
     return AddFault(line);
   }
+  if (command == "lose" || command == "restore") {
+    const auto index = request.value("gpu", ~0U);
+    if (index >= driver_.Cards().size()) {
+      return ErrorReply(Invalid("the node has no such GPU", "`cgpu sim books` lists them"));
+    }
+    driver_.SetLost(index, command == "lose");
+    return ResultReply("{}");
+  }
   if (command == "clear") {
     files_.GetFaults().Clear();
     return ResultReply("{}");

@@ -20,30 +20,40 @@ namespace cgpu {
 namespace {
 
 constexpr std::size_t kShortId = 12;
+constexpr char kOfPod[] = "kubernetes";  // origin of a request
 // The scheduler's decision comes to the node by another way than the pod, and may come after it.
 constexpr std::chrono::seconds kDecisionTimeout{30};
 
 // Returns the annotation by which one of the two container engines says a thing; "": there is none.
-std::string AnnotationOf(const CreationRequest& request, std::string_view containerd,
-                         std::string_view crio) {
+// kPermission: there are both, so one of them is the tenant's word.
+Result<std::string> AnnotationOf(const CreationRequest& request, std::string_view containerd,
+                                 std::string_view crio) {
+  std::string found;
   for (const auto& [name, value] : request.annotations) {
-    if (name == containerd || name == crio) {
-      return value;
+    if (name != containerd && name != crio) {
+      continue;
     }
+    if (!found.empty() && value != found) {
+      return Error{Code::kPermission, 0,
+                   "the container has two annotations that say which it is, " +
+                       std::string(containerd) + " and " + std::string(crio),
+                   "leave the pod's own annotation of that name out"};
+    }
+    found = value;
   }
-  return "";
+  return found;
 }
 
 // Returns the name of a pod's container; empty: it is of no pod.
-std::string ContainerOf(const CreationRequest& request) {
+Result<std::string> ContainerOf(const CreationRequest& request) {
   return AnnotationOf(request, "io.kubernetes.cri.container-name", "io.kubernetes.container.name");
 }
 
 // Returns what `cgpu ps` calls it: a pod's container by its name, another by the id that its
 // container engine shows.
 std::string StemFor(const CreationRequest& request) {
-  if (std::string name = ContainerOf(request); !name.empty()) {
-    return name;
+  if (const auto name = ContainerOf(request); name.ok() && !name->empty()) {
+    return *name;
   }
   const bool hex = IsId(request.engine_id.substr(0, kShortId));
   return hex ? request.engine_id.substr(0, kShortId) : request.engine_id;
@@ -78,14 +88,24 @@ Result<SliceRequest> RequestOfCommand(const CommandRequest& command,
 }
 
 // Returns the uid of the pod whose container it is; empty: of none. Container engines say so.
-std::string PodOf(const CreationRequest& request) {
-  return AnnotationOf(request, "io.kubernetes.cri.sandbox-uid", "io.kubernetes.pod.uid");
+// kUnavailable: one says that it is of a pod, and not of which.
+Result<std::string> PodOf(const CreationRequest& request) {
+  CGPU_ASSIGN_OR_RETURN(
+      auto uid, AnnotationOf(request, "io.kubernetes.cri.sandbox-uid", "io.kubernetes.pod.uid"));
+  CGPU_ASSIGN_OR_RETURN(const auto name, ContainerOf(request));
+  if (uid.empty() && !name.empty()) {
+    return Error{Code::kUnavailable, 0,
+                 "the container engine does not say which pod the container " + name + " is of",
+                 "use one that writes the annotation io.kubernetes.cri.sandbox-uid, as containerd "
+                 "does, or io.kubernetes.pod.uid, as CRI-O does"};
+  }
+  return uid;
 }
 
 // Returns what the scheduler has decided for the container. kNotFound: nothing of a GPU.
 Result<SliceRequest> RequestOfPod(const CreationRequest& request, const std::string& pod) {
   CGPU_ASSIGN_OR_RETURN(const auto grant, WaitForPodGrant(pod, kDecisionTimeout));
-  const std::string name = ContainerOf(request);
+  CGPU_ASSIGN_OR_RETURN(const auto name, ContainerOf(request));
   const auto part = grant.containers.find(name);
   if (part == grant.containers.end()) {
     return Error{Code::kNotFound, 0, "the container " + name + " has no part of its pod's GPUs",
@@ -100,9 +120,15 @@ Result<SliceRequest> RequestOfPod(const CreationRequest& request, const std::str
   if (part->second.compute != 0) {
     wanted.compute.percent = part->second.compute;
   }
+  if (part->second.weight > 1) {
+    wanted.compute.weight = part->second.weight;
+  }
+  wanted.compute.high_priority = part->second.high_priority;
+  wanted.scheduled = true;
   wanted.stem = StemFor(request);
   wanted.engine_id = request.engine_id;
-  wanted.origin = "kubernetes";
+  wanted.origin = kOfPod;
+  wanted.isolated = grant.isolated;
   wanted.pod = pod;
   return wanted;
 }
@@ -151,6 +177,19 @@ void DescribeFiles(const Node& node, const Grant& grant, CreationReply& reply) {
   }
 }
 
+// Returns what tells a pod's container that is held to nothing which part of its GPUs it may use
+// (ACK, "Use shared GPU scheduling without isolation": GiB of each GPU, and what each has).
+std::vector<std::string> VariablesForSharing(const SliceRequest& wanted, const Grant& grant) {
+  std::string indexes;
+  for (const CardGrant& card : grant.cards) {
+    indexes += (indexes.empty() ? "" : ",") + std::to_string(card.card.index);
+  }
+  const std::uint64_t units = wanted.resources.memory.front().value / grant.cards.size();
+  return {"ALIYUN_COM_GPU_MEM_CONTAINER=" + std::to_string(units),
+          "ALIYUN_COM_GPU_MEM_DEV=" + std::to_string(UnitsOf(grant.cards.front().card)),
+          "ALIYUN_COM_GPU_MEM_IDX=" + indexes};
+}
+
 // Reserves what is wanted on the node, and starts the shim of its container.
 Result<Slice> CreateFor(SliceRequest wanted, const Node& node, const Surroundings& surroundings,
                         const CreationRequest& request, Peer creator) {
@@ -161,7 +200,7 @@ Result<Slice> CreateFor(SliceRequest wanted, const Node& node, const Surrounding
   }
   wanted.agent = true;
   wanted.user = creator.uid;
-  wanted.isolated = surroundings.isolated || command != nullptr;
+  wanted.isolated = wanted.isolated && (surroundings.isolated || command != nullptr);
   const bool killable = command != nullptr ? command->killable : surroundings.killable;
   wanted.max_inst = surroundings.max_inst;
   CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
@@ -192,6 +231,9 @@ Result<Slice> CreateFor(SliceRequest wanted, const Node& node, const Surrounding
   reply.listener = registry.AgentPath(id);
   reply.killable = killable;
   DescribeFiles(node, reserved.grant, reply);
+  if (wanted.origin == kOfPod && !wanted.isolated) {
+    reply.environment = VariablesForSharing(wanted, reserved.grant);
+  }
   return slice;
 }
 
@@ -201,7 +243,9 @@ Result<Slice> CreateSlice(const Surroundings& surroundings, const CreationReques
                           Peer creator) {
   const CommandRequest* const command = request.command ? &*request.command : nullptr;
   const bool other_node = command != nullptr && !command->node.empty();
-  const std::string pod = surroundings.kubernetes && command == nullptr ? PodOf(request) : "";
+  CGPU_ASSIGN_OR_RETURN(const auto pod, surroundings.kubernetes&& command == nullptr
+                                            ? PodOf(request)
+                                            : Result<std::string>(""));
   if (!pod.empty()) {
     CGPU_ASSIGN_OR_RETURN(auto wanted, RequestOfPod(request, pod));
     const auto node = FindNode(surroundings.node);

@@ -234,9 +234,15 @@ Result<EnvRequest> EnvGrant(const std::map<std::string, std::string>& environmen
   request.mode = EnvRequest::Mode::kManaged;
   CGPU_TRY(AddMemory(environment, request.resources));
   CGPU_TRY(AddCards(environment, request.resources));
+  CGPU_ASSIGN_OR_RETURN(request.compute, EnvWeightAndPriority(environment));
   CGPU_TRY(AddCompute(environment, request.compute));
-  CGPU_TRY(AddWeight(environment, request.compute));
-  CGPU_TRY(AddPriority(environment, request.compute));
+  return request;
+}
+
+Result<ComputeRequest> EnvWeightAndPriority(const Environment& environment) {
+  ComputeRequest request;
+  CGPU_TRY(AddWeight(environment, request));
+  CGPU_TRY(AddPriority(environment, request));
   return request;
 }
 

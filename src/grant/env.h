@@ -52,6 +52,11 @@ struct EnvRequest {
 // Returns the request. kInvalid: a value is wrong in itself. kConflict: the two families disagree.
 [[nodiscard]] Result<EnvRequest> EnvGrant(const std::map<std::string, std::string>& environment);
 
+// Returns the weight and the priority alone: the container of a pod asks for these in its
+// environment, and for the rest in its resources. Errors as EnvGrant().
+[[nodiscard]] Result<ComputeRequest> EnvWeightAndPriority(
+    const std::map<std::string, std::string>& environment);
+
 }  // namespace cgpu
 
 #endif  // CGPU_GRANT_ENV_H_

@@ -23,6 +23,12 @@ std::vector<ComputeRequest> OthersOn(const Card& card, const std::vector<Reserva
   return others;
 }
 
+bool ChoosesNothing(const std::vector<ComputeRequest>& requests) {
+  return std::all_of(requests.begin(), requests.end(), [](const ComputeRequest& one) {
+    return governor::ChosenBy(one) == governor::ChosenBy({});
+  });
+}
+
 Result<> HonoursAll(const Card& card, governor::Policy policy,
                     const std::vector<ComputeRequest>& all) {
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -52,12 +58,14 @@ Result<> SetHonoured(const Registry& registry, const RegistryLock& lock, const C
 
 Result<> AdmitCompute(const Registry& registry, const RegistryLock& lock,
                       const std::vector<CardGrant>& cards, const std::vector<Reservation>& live,
-                      const ComputeRequest& wanted) {
+                      const ComputeRequest& wanted, bool scheduled) {
   std::vector<std::pair<std::string, CardSettings>> chosen;
   for (const CardGrant& grant : cards) {
     CGPU_ASSIGN_OR_RETURN(auto settings, registry.SettingsOf(lock, grant.card.uuid));
     const auto others = OthersOn(grant.card, live, {});
-    if (others.empty() && settings.chosen != governor::ChosenBy(wanted)) {
+    const bool may_choose =
+        others.empty() || (scheduled && ChoosesNothing(others) && !ChoosesNothing({wanted}));
+    if (may_choose && settings.chosen != governor::ChosenBy(wanted)) {
       settings.chosen = governor::ChosenBy(wanted);
       chosen.emplace_back(grant.card.uuid, settings);
     }

@@ -188,7 +188,11 @@ Result<DriverAnswer> AskThroughFiles(const rmclient::DevicePaths& paths) {
   DriverAnswer answer;
   answer.version = client.driver_version();
   for (const rmclient::Card& open : cards) {
-    CGPU_ASSIGN_OR_RETURN(const auto memory, rmclient::ReadFbInfo(client, open));
+    const auto memory = rmclient::ReadFbInfo(client, open);
+    if (!memory.ok() && memory.error().code == Code::kUnavailable) {
+      continue;
+    }
+    CGPU_TRY(memory);
     Card card;
     card.index = open.index;
     card.uuid = open.uuid;
@@ -196,7 +200,7 @@ Result<DriverAnswer> AskThroughFiles(const rmclient::DevicePaths& paths) {
     card.minor = open.minor;
     card.gpu_id = open.gpu_id;
     card.model = open.name;
-    card.memory_bytes = memory.total;
+    card.memory_bytes = memory->total;
     answer.cards.push_back(std::move(card));
   }
   return answer;

@@ -22,9 +22,9 @@ struct DriverAnswer {
 using AskDriver = std::function<Result<DriverAnswer>(const rmclient::DevicePaths&)>;
 
 // Opens the control file and every GPU that this process may open, and asks. Leaves out a GPU that
-// it may not open and a GPU that is gone. kNotFound: no driver is behind the control file.
-// kPermission: the control file may not be opened. kUnsupported: a release that src/rm does not
-// know.
+// it may not open and a GPU that is gone or does not answer. kNotFound: no driver is behind the
+// control file. kPermission: the control file may not be opened. kUnsupported: a release that
+// src/rm does not know.
 [[nodiscard]] Result<DriverAnswer> AskThroughFiles(const rmclient::DevicePaths& paths);
 
 // Place of the files, and the function that asks the driver. Tests give another folder and other

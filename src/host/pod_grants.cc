@@ -43,9 +43,11 @@ Result<PodGrant> Parse(const std::string& text, const std::string& path) {
   try {
     PodGrant grant;
     grant.gpus = json.at("gpus").get<std::vector<std::string>>();
+    grant.isolated = json.value("isolated", true);
     for (const auto& [name, part] : json.at("containers").items()) {
       grant.containers[name] = {part.at("memory").get<std::uint32_t>(),
-                                part.at("compute").get<std::uint32_t>()};
+                                part.at("compute").get<std::uint32_t>(), part.value("weight", 1U),
+                                part.value("high_priority", false)};
     }
     return grant;
   } catch (const Json::exception&) {
@@ -60,9 +62,12 @@ Result<> WritePodGrant(const std::string& uid, const PodGrant& grant, const std:
     return Error{Code::kInvalid, 0, "\"" + uid + "\" is no uid of a pod", {}};
   }
   CGPU_TRY(MakeFolder(folder));
-  Json json{{"gpus", grant.gpus}, {"containers", Json::object()}};
+  Json json{{"gpus", grant.gpus}, {"isolated", grant.isolated}, {"containers", Json::object()}};
   for (const auto& [name, part] : grant.containers) {
-    json["containers"][name] = {{"memory", part.memory}, {"compute", part.compute}};
+    json["containers"][name] = {{"memory", part.memory},
+                                {"compute", part.compute},
+                                {"weight", part.weight},
+                                {"high_priority", part.high_priority}};
   }
   return ReplaceFile(PathOf(folder, uid), json.dump() + "\n", 0600);
 }

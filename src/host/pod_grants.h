@@ -21,10 +21,13 @@ struct PodGrant {
   struct Part {
     std::uint32_t memory = 0;   // GiB in total over the GPUs, as aliyun.com/gpu-mem counts them
     std::uint32_t compute = 0;  // percent of each GPU; 0: no promise
+    std::uint32_t weight = 1;   // see ComputeRequest
+    bool high_priority = false;
 
     bool operator==(const Part&) const = default;
   };
   std::vector<std::string> gpus;           // uuids
+  bool isolated = true;                    // held to the parts; else whole GPUs, see CreateSlice()
   std::map<std::string, Part> containers;  // by name
 
   bool operator==(const PodGrant&) const = default;

@@ -24,7 +24,7 @@ class PodGrantsTest : public ::testing::Test {
 
   std::string base_;
   std::string folder_;
-  const PodGrant grant_{{"GPU-a", "GPU-b"}, {{"main", {8, 30}}, {"side", {2, 0}}}};
+  const PodGrant grant_{{"GPU-a", "GPU-b"}, false, {{"main", {8, 30}}, {"side", {2, 0, 4, true}}}};
 };
 
 TEST_F(PodGrantsTest, AreReadAsTheyWereWritten) {
@@ -37,6 +37,16 @@ TEST_F(PodGrantsTest, AreReadAsTheyWereWritten) {
   RemovePodGrant(kUid, folder_);
   EXPECT_TRUE(ListPodGrants(folder_).empty());
   EXPECT_EQ(WaitForPodGrant(kUid, kNone, folder_).error().code, Code::kUnavailable);
+}
+
+// As a version without weights and priorities writes it.
+TEST_F(PodGrantsTest, AreReadInTheirFirstForm) {
+  ASSERT_TRUE(WritePodGrant(kUid, grant_, folder_).ok());
+  std::ofstream(folder_ + "/" + kUid)
+      << R"({"gpus": ["GPU-a"], "containers": {"main": {"memory": 8, "compute": 30}}})";
+  const auto read = WaitForPodGrant(kUid, kNone, folder_);
+  ASSERT_TRUE(read.ok()) << read.error().what;
+  EXPECT_EQ(read->containers.at("main"), (PodGrant::Part{8, 30, 1, false}));
 }
 
 TEST_F(PodGrantsTest, AreWaitedFor) {
@@ -59,7 +69,8 @@ TEST_F(PodGrantsTest, HaveUidsForNames) {
 
 TEST_F(PodGrantsTest, AreRefusedWhereTheyAreNoGrants) {
   ASSERT_TRUE(WritePodGrant(kUid, grant_, folder_).ok());
-  for (const char* text : {"", "{}", "[]", R"({"gpus": [], "containers": {"a": 1}})"}) {
+  for (const char* text :
+       {"", "{}", "[]", R"({"gpus": [], "isolated": true, "containers": {"a": 1}})"}) {
     std::ofstream(folder_ + "/" + kUid) << text;
     EXPECT_EQ(WaitForPodGrant(kUid, kNone, folder_).error().code, Code::kInvalid) << text;
   }

@@ -35,8 +35,8 @@ std::string Refusal(const Json& pod, const AdmissionRules& rules = {}) {
 }
 
 // Returns the pod as the API server changes it.
-Json Patched(const Json& pod) {
-  const Json response = Ask(pod);
+Json Patched(const Json& pod, const AdmissionRules& rules = {}) {
+  const Json response = Ask(pod, rules);
   EXPECT_EQ(response["allowed"], true);
   if (!response.contains("patch")) {
     return pod;
@@ -70,6 +70,38 @@ TEST(Admission, LeavesOtherPodsAlone) {
   EXPECT_EQ(Patched(pod), pod);
 }
 
+TEST(Admission, TakesHamiNamesWhereTheyAreAccepted) {
+  Json pod = Pod("8");
+  const Json hami{{"nvidia.com/gpu", "2"}, {"nvidia.com/gpumem", "4096"}};
+  // The API server has filled in the requests.
+  pod["spec"]["containers"][0]["resources"] = {{"limits", hami}, {"requests", hami}};
+  EXPECT_EQ(Patched(pod), pod);
+  AdmissionRules rules;
+  rules.hami_names = true;
+  const Json ours = Patched(pod, rules);
+  EXPECT_EQ(ours["spec"]["containers"][0]["resources"],
+            (Json{{"limits", {{kMemory, "8"}}}, {"requests", Json::object()}}));
+  EXPECT_EQ(ours["metadata"]["labels"][kCount], "2");
+  EXPECT_EQ(ours["spec"]["runtimeClassName"], "cgpu");
+  EXPECT_EQ(ours["spec"]["schedulerName"], "cgpu-scheduler");
+  EXPECT_EQ(Patched(Pod("8"), rules), Patched(Pod("8")));
+  for (const char* body : {"", "{}", "[]", R"({"request": {"object": 1}})"}) {
+    EXPECT_EQ(Json::parse(Review(body, rules))["response"]["allowed"], false) << body;
+  }
+}
+
+TEST(Admission, RefusesHighPriorityWithoutItsClass) {
+  Json pod = Pod("8", {{"spec", {{"priorityClassName", "batch"}}}});
+  pod["spec"]["containers"][0]["env"] = {{{"name", "ALIYUN_COM_GPU_HIGH_PRIO"}, {"value", "1"}}};
+  AdmissionRules rules;
+  rules.pods.high_priority_classes = {"online"};
+  EXPECT_EQ(Refusal(pod, rules),
+            "cgpu: container a asks for high priority, which the class batch does not give; set "
+            "priorityClassName to one of these: online");
+  pod["spec"]["priorityClassName"] = "online";
+  EXPECT_EQ(Ask(pod, rules)["allowed"], true);
+}
+
 TEST(Admission, RefusesWithANumberThatWouldDo) {
   EXPECT_EQ(
       Refusal(Pod("8", {{"metadata", {{"labels", {{kCount, "3"}}}}}})),
@@ -92,7 +124,8 @@ TEST(Admission, RefusesWithANumberThatWouldDo) {
   two["spec"]["containers"].push_back(two["spec"]["containers"][0]);
   two["spec"]["containers"][1]["name"] = "b";
   EXPECT_EQ(Refusal(two),
-            "cgpu: the pod's containers ask for 120 % of each GPU together; ask for at most 100");
+            "cgpu: the pod's containers take 120 % of each GPU together, where one without a "
+            "percentage counts 1 %; ask for at most 100 together");
 }
 
 TEST(Admission, RefusesAForgedDecision) {
@@ -105,6 +138,11 @@ TEST(Admission, RefusesNonsense) {
   for (const char* body : {"", "{}", "[]", R"({"request": {"object": 1}})"}) {
     EXPECT_EQ(Json::parse(Review(body, {}))["response"]["allowed"], false) << body;
   }
+  std::string deep = R"({"request": {"object": )";
+  for (int i = 0; i < 1'000'000; ++i) {
+    deep += "{\"spec\":";
+  }
+  EXPECT_EQ(Json::parse(Review(deep, {}))["response"]["allowed"], false);
 }
 
 }  // namespace

@@ -59,12 +59,40 @@ Result<std::uint32_t> NumberAt(const Json& object, const char* name) {
   return found->get<std::uint32_t>();
 }
 
+// Returns `otherwise` where the object has no such number: an earlier version wrote it.
+Result<std::uint32_t> NumberAt(const Json& object, const char* name, std::uint32_t otherwise) {
+  return object.contains(name) ? NumberAt(object, name) : otherwise;
+}
+
 Result<std::string> TextAt(const Json& object, const char* name) {
   const auto found = object.is_object() ? object.find(name) : object.end();
   if (found == object.end() || !found->is_string()) {
     return Error{Code::kInvalid, 0, std::string("the decision lacks ") + name, {}};
   }
   return found->get<std::string>();
+}
+
+// Reads what a container has, as Write() writes it.
+Result<ContainerAsk> ReadPart(const Json& one) {
+  ContainerAsk ask;
+  CGPU_ASSIGN_OR_RETURN(ask.name, TextAt(one, "name"));
+  CGPU_ASSIGN_OR_RETURN(ask.memory, NumberAt(one, "memory"));
+  CGPU_ASSIGN_OR_RETURN(ask.compute, NumberAt(one, "compute"));
+  CGPU_ASSIGN_OR_RETURN(ask.weight, NumberAt(one, "weight", 1));
+  ask.high_priority = one.contains("high_priority");
+  return ask;
+}
+
+// Weight and priority are there only where they say something.
+Json Write(const ContainerAsk& ask) {
+  Json one{{"name", ask.name}, {"memory", ask.memory}, {"compute", ask.compute}};
+  if (ask.weight != 1) {
+    one["weight"] = ask.weight;
+  }
+  if (ask.high_priority) {
+    one["high_priority"] = true;
+  }
+  return one;
 }
 
 Result<Decision> Read(std::string_view text) {
@@ -79,23 +107,23 @@ Result<Decision> Read(std::string_view text) {
   Decision decision;
   CGPU_ASSIGN_OR_RETURN(decision.pod, TextAt(json, "pod"));
   CGPU_ASSIGN_OR_RETURN(decision.node, TextAt(json, "node"));
-  CGPU_ASSIGN_OR_RETURN(decision.memory, NumberAt(json, "memory"));
-  CGPU_ASSIGN_OR_RETURN(decision.compute, NumberAt(json, "compute"));
+  decision.isolated = !json.contains("not_isolated");
   for (const Json& gpu : json.value("gpus", Json::array())) {
     if (gpu.is_string()) {
       decision.gpus.push_back(gpu.get<std::string>());
     }
   }
   for (const Json& one : json.value("containers", Json::array())) {
-    ContainerAsk ask;
-    CGPU_ASSIGN_OR_RETURN(ask.name, TextAt(one, "name"));
-    CGPU_ASSIGN_OR_RETURN(ask.memory, NumberAt(one, "memory"));
-    CGPU_ASSIGN_OR_RETURN(ask.compute, NumberAt(one, "compute"));
-    decision.containers.push_back(std::move(ask));
+    CGPU_ASSIGN_OR_RETURN(auto part, ReadPart(one));
+    decision.containers.push_back(std::move(part));
   }
   if (decision.gpus.empty() || decision.containers.empty()) {
     return Error{Code::kInvalid, 0, "the decision gives nothing", {}};
   }
+  const auto sum = RequestOf(decision.containers, static_cast<std::uint32_t>(decision.gpus.size()));
+  CGPU_ASSIGN_OR_RETURN(decision.memory, NumberAt(json, "memory", sum.memory));
+  CGPU_ASSIGN_OR_RETURN(decision.compute, NumberAt(json, "compute", sum.compute));
+  CGPU_ASSIGN_OR_RETURN(decision.slices, NumberAt(json, "slices", sum.slices));
   return decision;
 }
 
@@ -112,6 +140,7 @@ placement::Request Decision::Takes() const {
   takes.gpus = static_cast<std::uint32_t>(gpus.size());
   takes.memory = memory;
   takes.compute = compute;
+  takes.slices = slices;
   return takes;
 }
 
@@ -180,9 +209,12 @@ std::string EncodeDecision(const Decision& decision, const Key& key) {
   json["gpus"] = decision.gpus;
   json["memory"] = decision.memory;
   json["compute"] = decision.compute;
+  json["slices"] = decision.slices;
+  if (!decision.isolated) {
+    json["not_isolated"] = true;
+  }
   for (const ContainerAsk& one : decision.containers) {
-    json["containers"].push_back(
-        {{"name", one.name}, {"memory", one.memory}, {"compute", one.compute}});
+    json["containers"].push_back(Write(one));
   }
   const std::string text = json.dump();
   return text + " " + Base64(key.Sign(text));

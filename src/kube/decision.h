@@ -22,8 +22,12 @@ struct Decision {
   std::string node;               // name
   std::vector<std::string> gpus;  // uuids
   std::uint32_t memory = 0;       // GiB that the whole pod takes of each of these GPUs
-  std::uint32_t compute = 0;      // percent of each; 0: no promise
+  std::uint32_t compute = 0;      // percent of each
+  std::uint32_t slices = 1;       // containers of the pod that run at the same time
   std::vector<ContainerAsk> containers;
+  // The containers are held to their parts. Else they get the GPUs whole and keep to their parts
+  // themselves: the Kubernetes node shared its GPUs so when the pod was placed (Mode::kShare).
+  bool isolated = true;
 
   // Returns the part of the container, or null.
   [[nodiscard]] const ContainerAsk* Find(std::string_view container) const;

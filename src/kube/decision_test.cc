@@ -31,11 +31,53 @@ TEST(Decision, IsReadAsItWasSigned) {
   ASSERT_NE(read->Find("main"), nullptr);
   EXPECT_EQ(read->Find("main")->memory, 8U);
   EXPECT_EQ(read->Find("main")->compute, 30U);
+  EXPECT_EQ(read->Find("main")->weight, 1U);
+  EXPECT_FALSE(read->Find("main")->high_priority);
   EXPECT_EQ(read->Find("other"), nullptr);
+  EXPECT_TRUE(read->isolated);
+  Decision whole = Example();
+  whole.isolated = false;
+  EXPECT_FALSE(DecodeDecision(EncodeDecision(whole, *key), *key)->isolated);
   // The private key can be kept in a file.
   const auto again = Key::ReadPrivate(key->PrivatePem());
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(EncodeDecision(Example(), *again), text);
+}
+
+TEST(Decision, HasWeightAndPriority) {
+  Decision decision = Example();
+  decision.memory = 6;
+  decision.compute = 15;
+  decision.slices = 2;
+  ContainerAsk one = decision.containers[0];
+  one.name = "side";
+  one.weight = 4;
+  one.high_priority = true;
+  decision.containers.push_back(one);
+  const auto read = PeekDecision(EncodeDecision(decision, *Key::Make()));
+  ASSERT_TRUE(read.ok()) << read.error().what;
+  EXPECT_EQ(read->Find("side")->weight, 4U);
+  EXPECT_TRUE(read->Find("side")->high_priority);
+  EXPECT_EQ(read->Find("main")->weight, 1U);
+  EXPECT_FALSE(read->Find("main")->high_priority);
+  EXPECT_EQ(read->Takes(), decision.Takes());
+  EXPECT_EQ(read->Takes().gpus, 2U);
+  EXPECT_EQ(read->Takes().memory, 6U);
+  EXPECT_EQ(read->Takes().compute, 15U);
+  EXPECT_EQ(read->Takes().slices, 2U);
+}
+
+// As it was written before it had sums, weights and priorities.
+TEST(Decision, IsReadInItsFirstForm) {
+  const auto read = PeekDecision(R"({"containers":[{"compute":30,"memory":8,"name":"main"},)"
+                                 R"({"compute":0,"memory":2,"name":"side"}],"gpus":["GPU-a"],)"
+                                 R"("node":"node1","pod":"u-1","version":1} signature)");
+  ASSERT_TRUE(read.ok()) << read.error().what;
+  EXPECT_EQ(read->Find("main")->weight, 1U);
+  EXPECT_FALSE(read->Find("main")->high_priority);
+  EXPECT_EQ(read->Takes().memory, 10U);
+  EXPECT_EQ(read->Takes().compute, 31U);
+  EXPECT_EQ(read->Takes().slices, 2U);
 }
 
 TEST(Decision, IsRefusedWhereACharacterIsChanged) {

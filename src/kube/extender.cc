@@ -31,7 +31,6 @@ Result<Question> ReadQuestion(std::string_view body) {
   }
   Question question;
   CGPU_ASSIGN_OR_RETURN(question.pod, ReadPod(pod->dump()));
-  CGPU_TRY(Check(question.pod));
   for (const Json& name : *names) {
     if (name.is_string()) {
       question.nodes.push_back(name.get<std::string>());
@@ -50,6 +49,9 @@ std::string Extender::Filter(std::string_view body) {
   auto question = ReadQuestion(body);
   if (!question.ok()) {
     return ErrorBody(question.error().what);
+  }
+  if (const auto checked = Check(question->pod, rules_); !checked.ok()) {
+    return ErrorBody(checked.error().what);
   }
   Json names = Json::array();
   Json failed = Json::object();

@@ -30,7 +30,8 @@ struct PodName {
 
 class Extender {
  public:
-  Extender(Key key, Bind bind) : key_(std::move(key)), bind_(std::move(bind)) {}
+  Extender(Key key, Bind bind, PodRules rules = {})
+      : key_(std::move(key)), bind_(std::move(bind)), rules_(std::move(rules)) {}
 
   // Each takes the body of a request and returns the body of the answer.
   [[nodiscard]] std::string Filter(std::string_view body);
@@ -63,6 +64,7 @@ class Extender {
 
   const Key key_;
   const Bind bind_;
+  const PodRules rules_;
   Mutex mutex_;
   ClusterState state_ CGPU_GUARDED_BY(mutex_);
   // Pods that kube-scheduler asked about and that are not bound yet, by uid: a request to bind one

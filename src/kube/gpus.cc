@@ -16,7 +16,10 @@ using Json = nlohmann::json;
 std::string EncodeGpus(const std::vector<NodeGpu>& gpus) {
   Json list = Json::array();
   for (const NodeGpu& gpu : gpus) {
-    list.push_back({{"uuid", gpu.uuid}, {"mib", gpu.mib}, {"healthy", gpu.healthy}});
+    list.push_back({{"uuid", gpu.uuid},
+                    {"mib", gpu.mib},
+                    {"healthy", gpu.healthy},
+                    {"exclusive", gpu.exclusive}});
   }
   return list.dump();
 }
@@ -40,9 +43,30 @@ Result<std::vector<NodeGpu>> DecodeGpus(std::string_view text) {
     }
     gpu.mib = mib->get<std::uint64_t>();
     gpu.healthy = healthy->get<bool>();
+    gpu.exclusive = At(one, "exclusive") == true;
     gpus.push_back(std::move(gpu));
   }
   return gpus;
+}
+
+std::vector<std::string> MarkExclusive(std::string_view text, std::vector<NodeGpu>& gpus) {
+  for (NodeGpu& gpu : gpus) {
+    gpu.exclusive = false;
+  }
+  std::vector<std::string> unknown;
+  std::istringstream words{std::string(text)};
+  for (std::string word; std::getline(words, word, ',');) {
+    std::size_t i = 0;
+    while (i < gpus.size() && word != gpus[i].uuid && word != std::to_string(i)) {
+      ++i;
+    }
+    if (i < gpus.size()) {
+      gpus[i].exclusive = true;
+    } else {
+      unknown.push_back(word);
+    }
+  }
+  return unknown;
 }
 
 Mode ModeOf(std::string_view label) {

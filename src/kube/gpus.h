@@ -16,6 +16,7 @@ struct NodeGpu {
   std::string uuid;  // GPU-…
   std::uint64_t mib = 0;
   bool healthy = true;
+  bool exclusive = false;  // given as a whole alone
 
   // Returns the whole GiB that aliyun.com/gpu-mem counts.
   [[nodiscard]] std::uint32_t units() const { return static_cast<std::uint32_t>(mib / 1024); }
@@ -25,6 +26,10 @@ struct NodeGpu {
 [[nodiscard]] std::string EncodeGpus(const std::vector<NodeGpu>& gpus);
 // kInvalid: not written by EncodeGpus().
 [[nodiscard]] Result<std::vector<NodeGpu>> DecodeGpus(std::string_view text);
+
+// Marks the GPUs that the annotation cgpu.dev/exclusive names, and no others. Returns the words of
+// it that name none.
+std::vector<std::string> MarkExclusive(std::string_view text, std::vector<NodeGpu>& gpus);
 
 // How a node shares its GPUs: the label ack.node.gpu.schedule.
 enum class Mode {

@@ -6,12 +6,30 @@ namespace cgpu::kube {
 namespace {
 
 TEST(Gpus, AreReadAsTheyWereWritten) {
-  const std::vector<NodeGpu> gpus{{"GPU-a", 16160, true}, {"GPU-b", 23028, false}};
+  const std::vector<NodeGpu> gpus{{"GPU-a", 16160, true, true}, {"GPU-b", 23028, false}};
   const auto read = DecodeGpus(EncodeGpus(gpus));
   ASSERT_TRUE(read.ok());
   EXPECT_EQ(*read, gpus);
   EXPECT_EQ(gpus[0].units(), 15U);
   EXPECT_EQ(gpus[1].units(), 22U);
+}
+
+TEST(Gpus, AreExclusiveByUuidOrIndex) {
+  std::vector<NodeGpu> gpus{{"GPU-a", 1}, {"GPU-b", 1}, {"GPU-c", 1}};
+  const auto marked = [&](const char* text) {
+    std::string words;
+    for (const std::string& word : MarkExclusive(text, gpus)) {
+      words += "?" + word;
+    }
+    for (const NodeGpu& gpu : gpus) {
+      words += gpu.exclusive ? "x" : "-";
+    }
+    return words;
+  };
+  EXPECT_EQ(marked("0,GPU-c"), "x-x");
+  EXPECT_EQ(marked("1"), "-x-");
+  EXPECT_EQ(marked("3,GPU-x,2"), "?3?GPU-x--x");
+  EXPECT_EQ(marked(""), "---");
 }
 
 TEST(Gpus, AreRefusedWhereSomethingIsMissing) {

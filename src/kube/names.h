@@ -11,7 +11,9 @@ namespace cgpu::kube {
 // over the pod's GPUs.
 inline constexpr char kMemory[] = "aliyun.com/gpu-mem";
 inline constexpr char kCompute[] = "aliyun.com/gpu-core.percentage";
-// A label of the pod and a resource of the node.
+// Steps of the percentage of each GPU; ACK refuses others.
+inline constexpr unsigned kComputeStep = 5;
+// A label of the pod, and a resource: as a limit, without the two above, it asks for whole GPUs.
 inline constexpr char kCount[] = "aliyun.com/gpu-count";
 // Labels of the node.
 inline constexpr char kMode[] = "ack.node.gpu.schedule";
@@ -19,6 +21,9 @@ inline constexpr char kPlacement[] = "ack.node.gpu.placement";
 inline constexpr char kGpuName[] = "aliyun.accelerator/nvidia_name";
 inline constexpr char kGpuMemory[] = "aliyun.accelerator/nvidia_mem";
 inline constexpr char kGpuCount[] = "aliyun.accelerator/nvidia_count";
+// Annotation of the node that the administrator sets: GPUs that are given as wholes alone, by uuid
+// or index, with commas between them.
+inline constexpr char kExclusive[] = "cgpu.dev/exclusive";
 // Annotations of the node: its GPUs (gpus.h), and the grants that it has let in, one in each line
 // (admitted.h). Annotation of the pod: its grant (decision.h).
 inline constexpr char kGpus[] = "cgpu.dev/gpus";

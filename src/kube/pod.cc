@@ -1,9 +1,12 @@
 #include "kube/pod.h"
 
 #include <algorithm>
-#include <charconv>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
+#include "grant/env.h"
+#include "kube/amount.h"
 #include "kube/json.h"
 #include "kube/names.h"
 
@@ -12,65 +15,83 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::uint32_t kMost = 1'000'000;  // GiB, percent or GPUs: more is a slip of the pen
-
-// Reads a quantity of Kubernetes that is a whole number: 8, "8" or "8k" ("Quantity" in
-// apimachinery/pkg/api/resource/quantity.go has more forms; the API server turns those into these).
-Result<std::uint32_t> ReadAmount(const Json& value, const std::string& what) {
-  const auto wrong = [&] {
-    return Error{Code::kInvalid, 0, what + " is " + value.dump() + ", which is no whole number",
-                 "write a whole number, for example \"8\""};
-  };
-  if (value.is_number_unsigned()) {
-    const auto number = value.get<std::uint64_t>();
-    return number <= kMost ? Result<std::uint32_t>(static_cast<std::uint32_t>(number)) : wrong();
-  }
-  if (!value.is_string()) {
-    return wrong();
-  }
-  std::string text = value.get<std::string>();
-  std::uint32_t times = 1;
-  if (!text.empty() && text.back() == 'k') {
-    times = 1000;
-    text.pop_back();
-  }
-  std::uint32_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || number > kMost / times) {
-    return wrong();
-  }
-  return number * times;
-}
-
 // Returns the amount of a resource in the limits of a container, or its requests; 0: none.
 Result<std::uint32_t> AmountOf(const Json& container, const char* resource) {
   const Json& resources = At(container, "resources");
   for (const char* kind : {"limits", "requests"}) {
     const Json& value = At(At(resources, kind), resource);
     if (!value.is_null()) {
-      return ReadAmount(value,
+      return ReadAmount(value.dump(),
                         std::string(resource) + " of container " + TextAt(container, "name"));
     }
   }
   return 0U;
 }
 
-Result<> ReadContainers(const Json& list, bool init, std::vector<ContainerAsk>& containers) {
-  if (!list.is_array()) {
-    return {};
+// Reads weight and priority. A variable that is taken from elsewhere (valueFrom) may change: it
+// reads as what it is, which is no weight and no priority.
+Result<> ReadEnvironment(const Json& container, ContainerAsk& ask) {
+  std::map<std::string, std::string> variables;
+  const Json& list = At(container, "env");
+  for (const Json& one : list.is_array() ? list : Json::array()) {
+    variables[TextAt(one, "name")] =
+        At(one, "valueFrom").is_null() ? TextAt(one, "value") : "a valueFrom";
   }
-  for (const Json& one : list) {
-    ContainerAsk ask;
-    ask.name = TextAt(one, "name");
-    CGPU_ASSIGN_OR_RETURN(ask.memory, AmountOf(one, kMemory));
-    CGPU_ASSIGN_OR_RETURN(ask.compute, AmountOf(one, kCompute));
-    ask.init = init;
-    ask.sidecar = init && TextAt(one, "restartPolicy") == "Always";
-    if (ask.memory != 0 || ask.compute != 0) {
-      containers.push_back(std::move(ask));
+  auto compute = EnvWeightAndPriority(variables);
+  if (!compute.ok()) {
+    Error error = compute.error();
+    error.what = "container " + ask.name + ": " + error.what;
+    return error;
+  }
+  ask.weight = static_cast<std::uint32_t>(compute->weight.value_or(1));
+  ask.high_priority = compute->high_priority;
+  return {};
+}
+
+Result<ContainerAsk> ReadContainer(const Json& container, bool init) {
+  ContainerAsk ask;
+  ask.name = TextAt(container, "name");
+  CGPU_ASSIGN_OR_RETURN(ask.memory, AmountOf(container, kMemory));
+  CGPU_ASSIGN_OR_RETURN(ask.compute, AmountOf(container, kCompute));
+  CGPU_ASSIGN_OR_RETURN(ask.whole, AmountOf(container, kCount));
+  ask.init = init;
+  ask.sidecar = init && TextAt(container, "restartPolicy") == "Always";
+  if (ask.memory != 0 || ask.compute != 0) {
+    CGPU_TRY(ReadEnvironment(container, ask));
+  }
+  return ask;
+}
+
+void Note(const Error& mistake, PodAsk& pod) {
+  if (!pod.mistake) {
+    pod.mistake = mistake;
+  }
+}
+
+void ReadContainers(const Json& list, bool init, PodAsk& pod) {
+  for (const Json& one : list.is_array() ? list : Json::array()) {
+    auto ask = ReadContainer(one, init);
+    if (!ask.ok()) {
+      Note(ask.error(), pod);
+    } else if (ask->memory != 0 || ask->compute != 0 || ask->whole != 0) {
+      pod.containers.push_back(*std::move(ask));
     }
   }
-  return {};
+}
+
+// Returns how many GPUs the pod's label asks for.
+Result<std::uint32_t> ReadCount(const Json& metadata) {
+  const Json& label = At(At(metadata, "labels"), kCount);
+  if (label.is_null()) {
+    return 1U;
+  }
+  CGPU_ASSIGN_OR_RETURN(const auto count,
+                        ReadAmount(label.dump(), std::string("the label ") + kCount));
+  if (count == 0) {
+    return Error{Code::kInvalid, 0, std::string("the label ") + kCount + " is 0",
+                 "leave it out for one GPU"};
+  }
+  return count;
 }
 
 std::string OwnerOf(const Json& metadata) {
@@ -84,31 +105,117 @@ std::string OwnerOf(const Json& metadata) {
 }
 
 // Adds what runs together with others, and takes the most of what runs alone, in the order in which
-// the kubelet runs them.
-std::uint32_t Peak(const PodAsk& pod, std::uint32_t ContainerAsk::* amount) {
+// the kubelet runs them (aggregateContainerResourcesByFn() in Kubernetes' component-helpers).
+template <class Amount>
+std::uint32_t Peak(const std::vector<ContainerAsk>& containers, Amount amount) {
   std::uint32_t running = 0;  // sidecars so far
   std::uint32_t most = 0;
-  for (const ContainerAsk& one : pod.containers) {
+  for (const ContainerAsk& one : containers) {
     if (one.init && !one.sidecar) {
-      most = std::max(most, running + one.*amount);
+      most = std::max(most, running + amount(one));
     } else {
-      running += one.*amount;
+      running += amount(one);
     }
   }
   return std::max(most, running);
 }
 
-Result<> CheckAmount(std::uint32_t amount, std::uint32_t gpus, const std::string& what,
-                     const char* unit) {
-  if (amount % gpus == 0) {
+std::string Join(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) {
+    text += (text.empty() ? "" : ", ") + word;
+  }
+  return text;
+}
+
+Result<> CheckNotWhole(const ContainerAsk& one) {
+  return one.whole == 0 ? Result<>()
+                        : Error{Code::kInvalid, 0,
+                                "container " + one.name + " asks for whole GPUs by " + kCount +
+                                    ", and the pod asks for more of them",
+                                std::string("have one container ask for whole GPUs, or for ") +
+                                    kMemory + ": then the label " + kCount + " counts the GPUs"};
+}
+
+Result<> CheckMemory(const ContainerAsk& one, std::uint32_t gpus) {
+  const std::string what = std::string(kMemory) + " of container " + one.name;
+  if (one.memory == 0) {
+    return Error{Code::kInvalid, 0,
+                 std::string(kCompute) + " of container " + one.name + " comes without " + kMemory,
+                 std::string("add ") + kMemory + ": the memory that the container may have"};
+  }
+  if (one.memory % gpus == 0) {
     return {};
   }
-  const std::uint32_t more = (amount / gpus + 1) * gpus;
+  const std::uint32_t more = one.memory / gpus + 1;
+  return Error{
+      Code::kInvalid, 0,
+      what + " is " + std::to_string(one.memory) + ", which " + std::to_string(gpus) +
+          " GPUs cannot share evenly",
+      "ask for " + std::to_string(more * gpus) + ": " + std::to_string(more) + " GiB of each GPU"};
+}
+
+// ACK has no percentages for several GPUs; here each GPU keeps its own, so they are divided as the
+// memory is.
+Result<> CheckCompute(const ContainerAsk& one, std::uint32_t gpus) {
+  const std::string what =
+      std::string(kCompute) + " of container " + one.name + " is " + std::to_string(one.compute);
+  if (one.compute > gpus * placement::kWholeCompute) {
+    return Error{
+        Code::kInvalid, 0,
+        what + ", more than " + (gpus == 1 ? "1 GPU has" : std::to_string(gpus) + " GPUs have"),
+        "ask for at most " + std::to_string(gpus * placement::kWholeCompute)};
+  }
+  if (one.compute % (kComputeStep * gpus) == 0) {
+    return {};
+  }
+  const std::uint32_t more = (one.compute / (kComputeStep * gpus) + 1) * kComputeStep;
   return Error{Code::kInvalid, 0,
-               what + " is " + std::to_string(amount) + ", which " + std::to_string(gpus) +
-                   " GPUs cannot share evenly",
-               "ask for " + std::to_string(more) + ": " + std::to_string(more / gpus) + " " + unit +
-                   " of each GPU"};
+               what + ", which is no multiple of " + std::to_string(kComputeStep) +
+                   (gpus == 1 ? "" : " on each of " + std::to_string(gpus) + " GPUs"),
+               "ask for " + std::to_string(more * gpus) +
+                   (gpus == 1 ? "" : ": " + std::to_string(more) + " % of each GPU")};
+}
+
+Result<> CheckPriority(const ContainerAsk& one, const PodAsk& pod, const PodRules& rules) {
+  const auto& classes = rules.high_priority_classes;
+  if (!one.high_priority ||
+      std::find(classes.begin(), classes.end(), pod.priority_class) != classes.end()) {
+    return {};
+  }
+  const std::string theirs = pod.priority_class.empty() ? "a pod without a priorityClassName"
+                                                        : "the class " + pod.priority_class;
+  return Error{
+      Code::kPermission, 0,
+      "container " + one.name + " asks for high priority, which " + theirs + " does not give",
+      classes.empty() ? "leave it out: cgpu-scheduler --high-priority-classes names none"
+                      : "set priorityClassName to one of these: " + Join(classes)};
+}
+
+// Checks what the containers ask for together.
+Result<> CheckTogether(const PodAsk& pod) {
+  const placement::Request request = RequestOf(pod);
+  if (request.slices > placement::kMaxSlices) {
+    return Error{Code::kInvalid, 0,
+                 std::to_string(request.slices) +
+                     " containers of the pod have a part of a GPU at "
+                     "the same time",
+                 "a GPU has at most " + std::to_string(placement::kMaxSlices)};
+  }
+  if (request.compute > placement::kWholeCompute) {
+    return Error{
+        Code::kInvalid, 0,
+        "the pod's containers take " + std::to_string(request.compute) +
+            " % of each GPU together, where one without a percentage counts 1 %",
+        "ask for at most " + std::to_string(placement::kWholeCompute * pod.gpus) + " together"};
+  }
+  if (AsksCompute(pod) && AsksWeight(pod)) {
+    return Error{Code::kInvalid, 0,
+                 std::string("the pod asks for a weight and for ") + kCompute +
+                     ", and a GPU shares its time by one of them",
+                 "leave one of them out"};
+  }
+  return {};
 }
 
 }  // namespace
@@ -129,43 +236,60 @@ Result<PodAsk> ReadPod(std::string_view json) {
   ask.decision = TextAt(At(metadata, "annotations"), kDecision);
   const std::string phase = TextAt(At(pod, "status"), "phase");
   ask.ended = phase == "Succeeded" || phase == "Failed";
-  if (const Json& count = At(At(metadata, "labels"), kCount); !count.is_null()) {
-    CGPU_ASSIGN_OR_RETURN(ask.gpus, ReadAmount(count, std::string("the label ") + kCount));
-    if (ask.gpus == 0) {
-      return Error{Code::kInvalid, 0, std::string("the label ") + kCount + " is 0",
-                   "leave it out for one GPU"};
-    }
+  ask.priority_class = TextAt(spec, "priorityClassName");
+  if (auto count = ReadCount(metadata); count.ok()) {
+    ask.gpus = *count;
+  } else {
+    Note(count.error(), ask);
   }
-  CGPU_TRY(ReadContainers(At(spec, "initContainers"), true, ask.containers));
-  CGPU_TRY(ReadContainers(At(spec, "containers"), false, ask.containers));
+  ReadContainers(At(spec, "initContainers"), true, ask);
+  ReadContainers(At(spec, "containers"), false, ask);
+  if (ask.whole()) {
+    ask.gpus = ask.containers[0].whole;
+  }
   return ask;
 }
 
-placement::Request RequestOf(const PodAsk& pod) {
+bool AsksCompute(const PodAsk& pod) {
+  return std::any_of(pod.containers.begin(), pod.containers.end(),
+                     [](const ContainerAsk& one) { return one.compute != 0; });
+}
+
+bool AsksWeight(const PodAsk& pod) {
+  return std::any_of(pod.containers.begin(), pod.containers.end(),
+                     [](const ContainerAsk& one) { return one.weight > 1; });
+}
+
+placement::Request RequestOf(const std::vector<ContainerAsk>& containers, std::uint32_t gpus) {
   placement::Request request;
-  request.gpus = pod.gpus;
-  request.memory = Peak(pod, &ContainerAsk::memory) / pod.gpus;
-  request.compute = Peak(pod, &ContainerAsk::compute) / pod.gpus;
+  request.gpus = gpus;
+  request.slices = Peak(containers, [](const ContainerAsk&) { return 1U; });
+  request.memory = Peak(containers, [&](const ContainerAsk& one) { return one.memory / gpus; });
+  request.compute =
+      Peak(containers, [&](const ContainerAsk& one) { return std::max(one.compute / gpus, 1U); });
   return request;
 }
 
-Result<> Check(const PodAsk& pod) {
-  for (const ContainerAsk& one : pod.containers) {
-    const std::string of = " of container " + one.name;
-    if (one.memory == 0) {
-      return Error{Code::kInvalid, 0, std::string(kCompute) + of + " comes without " + kMemory,
-                   std::string("add ") + kMemory + ": the memory that the container may have"};
-    }
-    CGPU_TRY(CheckAmount(one.memory, pod.gpus, kMemory + of, "GiB"));
-    CGPU_TRY(CheckAmount(one.compute, pod.gpus, kCompute + of, "%"));
-    if (one.compute / pod.gpus > placement::kWholeCompute) {
-      return Error{Code::kInvalid, 0,
-                   kCompute + of + " is " + std::to_string(one.compute) + ", more than " +
-                       std::to_string(pod.gpus) + " GPUs have",
-                   "ask for at most " + std::to_string(pod.gpus * placement::kWholeCompute)};
-    }
+placement::Request RequestOf(const PodAsk& pod) {
+  placement::Request request = RequestOf(pod.containers, pod.gpus);
+  request.whole = pod.whole();
+  return request;
+}
+
+Result<> Check(const PodAsk& pod, const PodRules& rules) {
+  if (pod.mistake) {
+    return *pod.mistake;
   }
-  return {};
+  if (pod.whole() && pod.containers[0].memory == 0 && pod.containers[0].compute == 0) {
+    return {};
+  }
+  for (const ContainerAsk& one : pod.containers) {
+    CGPU_TRY(CheckNotWhole(one));
+    CGPU_TRY(CheckMemory(one, pod.gpus));
+    CGPU_TRY(CheckCompute(one, pod.gpus));
+    CGPU_TRY(CheckPriority(one, pod, rules));
+  }
+  return CheckTogether(pod);
 }
 
 }  // namespace cgpu::kube

@@ -46,7 +46,8 @@ TEST(Pod, AsksByItsLimits) {
   EXPECT_EQ(pod->containers[0].compute, 30U);
   EXPECT_EQ(pod->containers[1].memory, 1000U);
   EXPECT_EQ(RequestOf(*pod).memory, 504U);
-  EXPECT_EQ(RequestOf(*pod).compute, 15U);
+  EXPECT_EQ(RequestOf(*pod).compute, 16U);  // 1 % for the one without a percentage
+  EXPECT_EQ(RequestOf(*pod).slices, 2U);
   EXPECT_EQ(RequestOf(*pod).gpus, 2U);
   EXPECT_FALSE(pod->ended);
 }
@@ -59,75 +60,238 @@ TEST(Pod, HoldsNothingWhenItHasEnded) {
   EXPECT_FALSE(ReadPod(Pod(Json::array()).dump())->asks());
 }
 
-TEST(Pod, RefusesAmountsThatAreNoWholeNumbers) {
-  for (const Json& amount :
-       {Json("1.5"), Json("500m"), Json("1Gi"), Json(""), Json("-1"), Json(-1), Json(1.5),
-        Json(true), Json("99999999999999999999"), Json("2000k"), Json(1'000'001)}) {
-    const auto pod = ReadPod(Pod(Json::array({Container("a", {{kMemory, amount}})})).dump());
-    ASSERT_FALSE(pod.ok()) << amount;
-    EXPECT_EQ(pod.error().what, "aliyun.com/gpu-mem of container a is " + amount.dump() +
-                                    ", which is no whole number");
-  }
-  for (const char* count : {"0", "x", ""}) {
-    EXPECT_FALSE(
-        ReadPod(Pod(Json::array(), {{"metadata", {{"labels", {{kCount, count}}}}}}).dump()).ok());
-  }
+// Returns what Check() says of the pod; "" if it can be.
+std::string Said(const Json& json, const PodRules& rules = {}) {
+  const auto pod = ReadPod(json.dump());
+  EXPECT_TRUE(pod.ok());
+  const auto checked = Check(*pod, rules);
+  return checked.ok() ? "" : checked.error().what + "; " + checked.error().hint;
+}
+
+Json WithCount(Json containers, const char* count) {
+  return Pod(std::move(containers), {{"metadata", {{"labels", {{kCount, count}}}}}});
+}
+
+TEST(Pod, RefusesWhatItCannotRead) {
+  EXPECT_EQ(Said(Pod(Json::array({Container("a", {{kMemory, "1Gi"}})}))),
+            "aliyun.com/gpu-mem of container a is \"1Gi\", which is no whole number; write a whole "
+            "number, for example \"8\"");
+  EXPECT_EQ(Said(WithCount(Json::array(), "0")),
+            "the label aliyun.com/gpu-count is 0; leave it out for one GPU");
+  EXPECT_EQ(Said(WithCount(Json::array(), "x")),
+            "the label aliyun.com/gpu-count is \"x\", which is no whole number; write a whole "
+            "number, for example \"8\"");
   for (const char* text : {"", "[]", "{", "{\"spec\": 1}", "{\"metadata\": {}}", "null"}) {
     EXPECT_FALSE(ReadPod(text).ok()) << text;
   }
   EXPECT_TRUE(ReadPod(R"({"spec": {"containers": [1, {"name": 2, "resources": []}]}})").ok());
 }
 
-// As the kubelet runs them: init containers one after the other, sidecars beside all that follow
-// (Kubernetes' documentation, "Sidecar Containers", "Resource sharing within containers").
-TEST(Pod, AsksForWhatRunsTogether) {
-  Json init = Container("init", {{kMemory, "9"}});
-  Json sidecar = Container("side", {{kMemory, "2"}});
-  sidecar["restartPolicy"] = "Always";
-  const Json last = Container("last", {{kMemory, "4"}});
-  using List = std::vector<Json>;
-  const auto sum = [&](const List& inits, const List& containers) {
-    return RequestOf(*ReadPod(Pod(containers, {{"spec", {{"initContainers", inits}}}}).dump()))
-        .memory;
-  };
-  const Json a = Container("a", {{kMemory, "3"}});
-  const Json b = Container("b", {{kMemory, "1"}});
-  EXPECT_EQ(sum({}, {a, b}), 4U);
-  EXPECT_EQ(sum({init}, {a, b}), 9U);
-  EXPECT_EQ(sum({init, sidecar}, {a, b}), 9U);
-  EXPECT_EQ(sum({sidecar, init}, {a, b}), 11U);
-  EXPECT_EQ(sum({sidecar, last}, {a, b}), 6U);
+// Labels can be changed while a pod runs: what it is called and what was decided is read all the
+// same.
+TEST(Pod, IsReadWithAMistake) {
+  Json json = WithCount(Json::array({Container("a", {{kMemory, "8"}})}), "many");
+  json["metadata"]["annotations"] = {{kDecision, "d"}};
+  const auto pod = ReadPod(json.dump());
+  ASSERT_TRUE(pod.ok());
+  EXPECT_TRUE(pod->mistake.has_value());
+  EXPECT_EQ(pod->uid, "u-1");
+  EXPECT_EQ(pod->decision, "d");
+  EXPECT_TRUE(pod->asks());
 }
 
-TEST(Pod, SharesEvenlyAmongItsGpus) {
-  const auto check = [](std::uint32_t gpus, std::uint32_t memory, std::uint32_t compute) {
-    PodAsk pod;
-    pod.gpus = gpus;
-    ContainerAsk one;
-    one.name = "a";
-    one.memory = memory;
-    one.compute = compute;
-    pod.containers = {one};
-    const auto checked = Check(pod);
-    return checked.ok() ? "" : checked.error().what + "; " + checked.error().hint;
+// The cases of TestPodResourceRequests and TestAggregateContainerRequestsAndLimits in Kubernetes'
+// component-helpers (v0.37.2, resource/helpers_test.go) that are about the order of containers.
+// Capital letters are sidecars: "5 A1 / 1" is an init container of 5, a sidecar of 1, then a
+// container of 1.
+struct Order {
+  const char* name;
+  std::vector<const char*> inits;
+  std::vector<const char*> containers;
+  std::uint32_t memory;
+  std::uint32_t slices;
+};
+
+const Order kOrders[] = {
+    {"larger init container", {"4"}, {"1"}, 4, 1},
+    {"larger containers", {"4"}, {"2", "3"}, 5, 2},
+    {"restartable init container", {"A1"}, {"1"}, 2, 2},
+    {"multiple restartable init containers", {"5", "A1", "B2", "C3"}, {"1"}, 7, 4},
+    {"multiple restartable and regular", {"5", "A1", "B2", "5", "C3"}, {"1"}, 8, 4},
+    {"restartable-init, init and regular", {"A10", "200"}, {"100"}, 210, 2},
+    {"regular and init containers", {"3"}, {"2", "1"}, 3, 2},
+    {"an init container that asks for nothing", {"0", "A2", "0"}, {"1", "0"}, 3, 2},
+    {"sidecars alone", {"A1", "9", "B1"}, {}, 10, 2},
+};
+
+TEST(Pod, AsksForWhatRunsTogether) {
+  for (const Order& order : kOrders) {
+    const auto list = [](const std::vector<const char*>& from) {
+      Json all = Json::array();
+      for (const std::string text : from) {
+        const bool sidecar = text[0] >= 'A';
+        all.push_back(Container(text.c_str(), {{kMemory, text.substr(sidecar ? 1 : 0)}}));
+        if (sidecar) {
+          all.back()["restartPolicy"] = "Always";
+        }
+      }
+      return all;
+    };
+    const auto pod = ReadPod(
+        Pod(list(order.containers), {{"spec", {{"initContainers", list(order.inits)}}}}).dump());
+    EXPECT_EQ(RequestOf(*pod).memory, order.memory) << order.name;
+    EXPECT_EQ(RequestOf(*pod).slices, order.slices) << order.name;
+    EXPECT_EQ(RequestOf(*pod).compute, order.slices) << order.name;  // 1 % for each
+  }
+}
+
+struct Numbers {
+  const char* gpus;
+  const char* memory;
+  const char* compute;
+  const char* said;
+};
+
+const Numbers kNumbers[] = {
+    {"1", "8", "0", ""},
+    {"2", "8", "0", ""},
+    {"3", "8", "0",
+     "aliyun.com/gpu-mem of container a is 8, which 3 GPUs cannot share evenly; ask for 9: 3 GiB "
+     "of "
+     "each GPU"},
+    {"4", "3", "0",
+     "aliyun.com/gpu-mem of container a is 3, which 4 GPUs cannot share evenly; ask for 4: 1 GiB "
+     "of "
+     "each GPU"},
+    {"1", "8", "5", ""},
+    {"1", "8", "100", ""},
+    {"1", "8", "4",
+     "aliyun.com/gpu-core.percentage of container a is 4, which is no multiple of 5; ask for 5"},
+    {"1", "8", "33",
+     "aliyun.com/gpu-core.percentage of container a is 33, which is no multiple of 5; ask for 35"},
+    {"1", "8", "99",
+     "aliyun.com/gpu-core.percentage of container a is 99, which is no multiple of 5; ask for 100"},
+    {"1", "8", "101",
+     "aliyun.com/gpu-core.percentage of container a is 101, more than 1 GPU has; ask for at most "
+     "100"},
+    {"2", "8", "60", ""},
+    {"2", "8", "200", ""},
+    {"2", "8", "45",
+     "aliyun.com/gpu-core.percentage of container a is 45, which is no multiple of 5 on each of 2 "
+     "GPUs; ask for 50: 25 % of each GPU"},
+    {"2", "8", "5",
+     "aliyun.com/gpu-core.percentage of container a is 5, which is no multiple of 5 on each of 2 "
+     "GPUs; ask for 10: 5 % of each GPU"},
+    {"2", "8", "210",
+     "aliyun.com/gpu-core.percentage of container a is 210, more than 2 GPUs have; ask for at most "
+     "200"},
+    {"1", "0", "50",
+     "aliyun.com/gpu-core.percentage of container a comes without aliyun.com/gpu-mem; add "
+     "aliyun.com/gpu-mem: the memory that the container may have"},
+};
+
+TEST(Pod, IsCheckedByTheNumber) {
+  for (const Numbers& one : kNumbers) {
+    const Json containers =
+        Json::array({Container("a", {{kMemory, one.memory}, {kCompute, one.compute}})});
+    EXPECT_EQ(Said(WithCount(containers, one.gpus)), one.said)
+        << one.gpus << ' ' << one.memory << ' ' << one.compute;
+  }
+}
+
+TEST(Pod, IsCheckedAsAWhole) {
+  const auto part = [](const char* name, const char* compute) {
+    return Container(name, {{kMemory, "1"}, {kCompute, compute}});
   };
-  EXPECT_EQ(check(2, 8, 0), "");
+  EXPECT_EQ(Said(Pod(Json::array({part("a", "60"), part("b", "40")}))), "");
+  EXPECT_EQ(Said(Pod(Json::array({part("a", "60"), part("b", "60")}))),
+            "the pod's containers take 120 % of each GPU together, where one without a percentage "
+            "counts 1 %; ask for at most 100 together");
+  EXPECT_EQ(Said(Pod(Json::array({part("a", "100"), part("b", "0")}))),
+            "the pod's containers take 101 % of each GPU together, where one without a percentage "
+            "counts 1 %; ask for at most 100 together");
+  // An init container has ended when the others run.
+  EXPECT_EQ(Said(Pod(Json::array({part("a", "100")}),
+                     {{"spec", {{"initContainers", Json::array({part("i", "100")})}}}})),
+            "");
+  Json many = Json::array();
+  for (int i = 0; i < 21; ++i) {
+    many.push_back(part(("c" + std::to_string(i)).c_str(), "0"));
+  }
+  EXPECT_EQ(Said(Pod(many)),
+            "21 containers of the pod have a part of a GPU at the same time; a GPU has at most 20");
+}
+
+Json WithVariable(const char* name, const Json& value) {
+  Json container = Container("a", {{kMemory, "8"}});
+  container["env"] = {{{"name", "OTHER"}, {"valueFrom", {{"fieldRef", Json::object()}}}}, value};
+  container["env"][1]["name"] = name;
+  return container;
+}
+
+TEST(Pod, AsksForWholeGpus) {
+  const auto whole = Container("a", {{kCount, "2"}});
+  const auto pod = ReadPod(Pod(Json::array({whole, Container("b", {{"cpu", "2"}})})).dump());
+  ASSERT_TRUE(pod.ok());
+  EXPECT_TRUE(pod->whole());
+  EXPECT_TRUE(RequestOf(*pod).whole);
+  EXPECT_EQ(RequestOf(*pod).gpus, 2U);
+  EXPECT_EQ(Said(Pod(Json::array({whole}))), "");
+  for (const Json& more : {Container("b", {{kCount, "1"}}), Container("b", {{kMemory, "1"}})}) {
+    EXPECT_NE(Said(Pod(Json::array({whole, more}))), "");
+  }
+  EXPECT_NE(Said(Pod(Json::array({Container("a", {{kCount, "1"}, {kMemory, "1"}})}))), "");
+}
+
+TEST(Pod, HasWeightAndPriorityInItsEnvironment) {
+  const auto weighted = ReadPod(
+      Pod(Json::array({WithVariable("ALIYUN_COM_GPU_SCHD_WEIGHT", {{"value", "4"}})})).dump());
+  EXPECT_EQ(weighted->containers[0].weight, 4U);
+  EXPECT_FALSE(weighted->containers[0].high_priority);
+  const auto high = ReadPod(Pod(Json::array({WithVariable("CGPU_PRIORITY", {{"value", "high"}})}),
+                                {{"spec", {{"priorityClassName", "online"}}}})
+                                .dump());
+  EXPECT_EQ(high->containers[0].weight, 1U);
+  EXPECT_TRUE(high->containers[0].high_priority);
+  EXPECT_EQ(high->priority_class, "online");
   EXPECT_EQ(
-      check(3, 8, 0),
-      "aliyun.com/gpu-mem of container a is 8, which 3 GPUs cannot share evenly; ask for 9: 3 "
-      "GiB of each GPU");
-  EXPECT_EQ(
-      check(2, 8, 45),
-      "aliyun.com/gpu-core.percentage of container a is 45, which 2 GPUs cannot share evenly; "
-      "ask for 46: 23 % of each GPU");
-  EXPECT_EQ(check(2, 8, 200), "");
-  EXPECT_EQ(
-      check(2, 8, 202),
-      "aliyun.com/gpu-core.percentage of container a is 202, more than 2 GPUs have; ask for at "
-      "most 200");
-  EXPECT_EQ(check(1, 0, 50),
-            "aliyun.com/gpu-core.percentage of container a comes without aliyun.com/gpu-mem; add "
-            "aliyun.com/gpu-mem: the memory that the container may have");
+      Said(Pod(Json::array({WithVariable("ALIYUN_COM_GPU_SCHD_WEIGHT", {{"value", "101"}})}))),
+      "container a: ALIYUN_COM_GPU_SCHD_WEIGHT \"101\" is out of range; give a whole number from 1 "
+      "to 100");
+  // A value that is taken from elsewhere may change after the pod was judged.
+  EXPECT_NE(Said(Pod(Json::array(
+                {WithVariable("ALIYUN_COM_GPU_HIGH_PRIO", {{"valueFrom", Json::object()}})}))),
+            "");
+  // A container without a part has nothing to weigh.
+  Json none = WithVariable("ALIYUN_COM_GPU_SCHD_WEIGHT", {{"value", "x"}});
+  none.erase("resources");
+  EXPECT_EQ(Said(Pod(Json::array({none}))), "");
+  Json both = WithVariable("CGPU_WEIGHT", {{"value", "2"}});
+  both["resources"]["limits"][kCompute] = "50";
+  EXPECT_EQ(Said(Pod(Json::array({both}))),
+            "the pod asks for a weight and for aliyun.com/gpu-core.percentage, and a GPU shares "
+            "its time by one of them; leave one of them out");
+}
+
+TEST(Pod, HasHighPriorityByItsClass) {
+  const auto said = [](const char* priority_class, const PodRules& rules) {
+    return Said(Pod(Json::array({WithVariable("ALIYUN_COM_GPU_HIGH_PRIO", {{"value", "1"}})}),
+                    {{"spec", {{"priorityClassName", priority_class}}}}),
+                rules);
+  };
+  const PodRules some{{"online", "urgent"}};
+  EXPECT_EQ(said("online", some), "");
+  EXPECT_EQ(said("urgent", some), "");
+  EXPECT_EQ(said("batch", some),
+            "container a asks for high priority, which the class batch does not give; set "
+            "priorityClassName to one of these: online, urgent");
+  EXPECT_EQ(said("", some),
+            "container a asks for high priority, which a pod without a priorityClassName does not "
+            "give; set priorityClassName to one of these: online, urgent");
+  EXPECT_EQ(said("online", {}),
+            "container a asks for high priority, which the class online does not give; leave it "
+            "out: cgpu-scheduler --high-priority-classes names none");
+  EXPECT_NE(said("", PodRules{}), "");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "kube/state.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "placement/fit.h"
@@ -22,6 +23,15 @@ std::vector<std::uint32_t> IndexesOf(const NodeInfo& node, const Decision& decis
     }
   }
   return indexes;
+}
+
+// Returns the GiB of the smallest of the decision's GPUs.
+std::uint32_t SmallestOf(const NodeInfo& node, const Decision& decision) {
+  std::uint32_t smallest = std::numeric_limits<std::uint32_t>::max();
+  for (const std::uint32_t index : IndexesOf(node, decision)) {
+    smallest = std::min(smallest, node.gpus[index].units());
+  }
+  return smallest;
 }
 
 }  // namespace
@@ -93,6 +103,7 @@ void ClusterState::Recount(NodeState& node) const {
     placement::Gpu one;
     one.memory = gpu.units();
     one.healthy = gpu.healthy;
+    one.exclusive = gpu.exclusive;
     node.free.gpus.push_back(one);
   }
   for (const std::string& uid : node.holders) {
@@ -210,11 +221,15 @@ std::string ClusterState::WhyNot(const PodAsk& pod, const NodeState& node) const
       return "its GPUs are not shared: it lacks the label ack.node.gpu.schedule=cgpu or =core_mem";
     case Mode::kCgpu:
     case Mode::kShare:
-      if (request.compute != 0) {
+      if (AsksCompute(pod)) {
         return "it promises no compute time: that takes the label ack.node.gpu.schedule=core_mem";
       }
       break;
     case Mode::kCoreMem:
+      if (AsksWeight(pod)) {
+        return "its GPUs share their time by percentages: weights take the label "
+               "ack.node.gpu.schedule=cgpu";
+      }
       break;
   }
   const placement::Fit fit = placement::Judge(node.free, request);
@@ -224,8 +239,17 @@ std::string ClusterState::WhyNot(const PodAsk& pod, const NodeState& node) const
 
 placement::Choice ClusterState::ChooseOn(const NodeState& node, const PodAsk& pod) const {
   const placement::Request request = RequestOf(pod);
+  placement::Node free = node.free;
+  if (request.whole) {  // first of those that are for nothing else
+    for (placement::Gpu& gpu : free.gpus) {
+      gpu.healthy = gpu.healthy && gpu.exclusive;
+    }
+    if (placement::Judge(free, request).lack != placement::Lack::kNothing) {
+      free = node.free;
+    }
+  }
   if (node.info.placement != Placement::kSpread) {
-    return placement::ChooseBinpack(node.free, request);
+    return placement::ChooseBinpack(free, request);
   }
   std::vector<std::uint32_t> replicas(node.info.gpus.size(), 0);
   for (const std::string& uid : node.holders) {
@@ -236,7 +260,7 @@ placement::Choice ClusterState::ChooseOn(const NodeState& node, const PodAsk& po
       }
     }
   }
-  return placement::ChooseSpread(node.free, request, replicas);
+  return placement::ChooseSpread(free, request, replicas);
 }
 
 int ClusterState::Score(const PodAsk& pod, const std::string& name) const {
@@ -265,7 +289,13 @@ Result<Decision> ClusterState::Assume(const PodAsk& pod, const std::string& name
   }
   decision.memory = RequestOf(pod).memory;
   decision.compute = RequestOf(pod).compute;
+  decision.slices = RequestOf(pod).slices;
   decision.containers = pod.containers;
+  decision.isolated = node.info.mode != Mode::kShare || pod.whole();
+  if (pod.whole()) {
+    decision.memory = SmallestOf(node.info, decision);
+    decision.containers[0].memory = decision.memory * pod.gpus;
+  }
   Hold(pod.uid, {decision, decision.Takes(), pod.owner, true, false, false, now + kAssumed});
   return decision;
 }

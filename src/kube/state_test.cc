@@ -212,6 +212,7 @@ TEST_F(ClusterStateTest, KeepsToTheModeOfTheNode) {
   state_.SetNode(MakeNode("none", 1, Mode::kNone), key_);
   state_.SetNode(MakeNode("cgpu", 1, Mode::kCgpu), key_);
   state_.SetNode(MakeNode("core", 1, Mode::kCoreMem), key_);
+  state_.SetNode(MakeNode("share", 1, Mode::kShare), key_);
   EXPECT_EQ(state_.WhyNot(MakePod("p", 1), "none"),
             "its GPUs are not shared: it lacks the label ack.node.gpu.schedule=cgpu or =core_mem");
   EXPECT_EQ(state_.WhyNot(MakePod("p", 1), "cgpu"), "");
@@ -219,6 +220,34 @@ TEST_F(ClusterStateTest, KeepsToTheModeOfTheNode) {
             "it promises no compute time: that takes the label ack.node.gpu.schedule=core_mem");
   EXPECT_EQ(state_.WhyNot(MakePod("p", 1, 5), "core"), "");
   EXPECT_EQ(state_.WhyNot(MakePod("p", 1), "unknown"), "it has no GPUs of cgpu");
+  EXPECT_TRUE(state_.Assume(MakePod("p", 1), "cgpu", kNow)->isolated);
+  EXPECT_FALSE(state_.WhyNot(MakePod("q", 1, 5), "share").empty());
+  EXPECT_FALSE(state_.Assume(MakePod("q", 1), "share", kNow)->isolated);
+}
+
+TEST_F(ClusterStateTest, GivesWholeGpus) {
+  NodeInfo node = MakeNode("a", 3, Mode::kShare);
+  node.gpus[1].exclusive = true;
+  state_.SetNode(node, key_);
+  const auto whole = [](const std::string& uid) {
+    PodAsk pod = MakePod(uid, 0);
+    pod.containers[0].whole = 1;
+    return pod;
+  };
+  // The exclusive one first, then one that nobody shares.
+  const auto first = state_.Assume(whole("p"), "a", kNow);
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(first->gpus, std::vector<std::string>{"GPU-a1"});
+  EXPECT_EQ(first->containers[0].memory, 15U);
+  EXPECT_TRUE(first->isolated);
+  EXPECT_EQ(MemoryOf("a", "1"), 15U);
+  ASSERT_TRUE(state_.Assume(MakePod("q", 1), "a", kNow).ok());
+  const auto second = state_.Assume(whole("r"), "a", kNow);
+  ASSERT_TRUE(second.ok());
+  EXPECT_EQ(state_.Assume(whole("s"), "a", kNow).error().code, Code::kExhausted);
+  // Nobody else gets a part of them.
+  EXPECT_TRUE(state_.WhyNot(MakePod("t", 14), "a").empty());
+  EXPECT_FALSE(state_.WhyNot(MakePod("t", 15), "a").empty());
 }
 
 TEST_F(ClusterStateTest, PlacesByTheLabelOfTheNode) {

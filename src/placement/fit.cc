@@ -39,13 +39,16 @@ Lack LackOf(const Gpu& gpu, const Request& request) {
   if (!gpu.healthy) {
     return Lack::kHealth;
   }
+  if (gpu.exclusive && !request.whole) {
+    return Lack::kExclusive;
+  }
   if (gpu.whole) {
     return Lack::kWhole;
   }
   if (request.whole) {
     return gpu.slices == 0 ? Lack::kNothing : Lack::kShared;
   }
-  if (gpu.slices >= kMaxSlices) {
+  if (gpu.slices + request.slices > kMaxSlices) {
     return Lack::kSlices;
   }
   if (gpu.memory_free() < request.memory) {
@@ -97,13 +100,16 @@ std::string Explain(const Node& node, const Request& request, const Fit& fit,
       return "it has " + OfWanted(gpus.size(), request.gpus, " GPUs");
     case Lack::kHealth:
       return of_gpu("is not healthy");
+    case Lack::kExclusive:
+      return of_gpu("is given as a whole alone");
     case Lack::kWhole:
       return of_gpu("belongs to one container");
     case Lack::kShared:
       return of_gpu("is shared by " + std::to_string(gpus[fit.gpu].slices) +
                     (gpus[fit.gpu].slices == 1 ? " container" : " containers"));
     case Lack::kSlices:
-      return of_gpu("has " + std::to_string(kMaxSlices) + " containers, the most");
+      return of_gpu("has " + std::to_string(gpus[fit.gpu].slices) + " of at most " +
+                    std::to_string(kMaxSlices) + " containers");
     case Lack::kMemory:
       return of_gpu("has " +
                     OfWanted(gpus[fit.gpu].memory_free(), request.memory, " ").append(unit) +

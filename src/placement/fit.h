@@ -18,9 +18,10 @@ enum class Lack {
   kHostMemory,  // of the node
   kGpus,        // the node has fewer GPUs than asked for
   kHealth,      // the GPU is not healthy
+  kExclusive,   // the GPU is given as a whole alone
   kWhole,       // one container has the GPU alone
   kShared,      // the request is for a whole GPU, and others have a part of it
-  kSlices,      // the GPU has as many containers as it may have
+  kSlices,      // the GPU would have more containers than it may have
   kMemory,
   kCompute,
 };

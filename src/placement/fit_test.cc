@@ -49,7 +49,27 @@ TEST(Fit, LimitsTheContainersOfAGpu) {
     ASSERT_EQ(LackOf(node.gpus[0], Ask(1)), Lack::kNothing);
     Take(node, Ask(1), {0});
   }
-  EXPECT_EQ(Reason(node, Ask(1)), "GPU 0 has 20 containers, the most");
+  EXPECT_EQ(Reason(node, Ask(1)), "GPU 0 has 20 of at most 20 containers");
+  // A pod of two containers takes two places, and gives them back.
+  GiveBack(node, Ask(1), {0});
+  Request two = Ask(1);
+  two.slices = 2;
+  EXPECT_EQ(Reason(node, two), "GPU 0 has 19 of at most 20 containers");
+  GiveBack(node, Ask(1), {0});
+  EXPECT_EQ(LackOf(node.gpus[0], two), Lack::kNothing);
+  Take(node, two, {0});
+  EXPECT_EQ(node.gpus[0].slices, kMaxSlices);
+  GiveBack(node, two, {0});
+  EXPECT_EQ(node.gpus[0].slices, kMaxSlices - 2);
+}
+
+TEST(Fit, GivesExclusiveGpusAsWholesAlone) {
+  Node node = MakeNode("a", 15, {0});
+  node.gpus[0].exclusive = true;
+  EXPECT_EQ(Reason(node, Ask(1)), "GPU 0 is given as a whole alone");
+  Request whole = Ask(0);
+  whole.whole = true;
+  EXPECT_EQ(Judge(node, whole).lack, Lack::kNothing);
 }
 
 TEST(Fit, LooksAtTheNodeFirst) {

@@ -117,8 +117,8 @@ std::uint32_t NextGpu(const std::vector<Typical>& typical, const Node& node, con
 
 std::vector<Typical> TypicalOf(const std::vector<Request>& requests, unsigned percent) {
   const auto key = [](const Request& request) {
-    return std::tuple(request.gpus, request.memory, request.compute, request.whole, request.cpu,
-                      request.models);
+    return std::tuple(request.gpus, request.memory, request.compute, request.slices, request.whole,
+                      request.cpu, request.models);
   };
   std::map<decltype(key(requests[0])), Typical> counts;
   for (const Request& request : requests) {

@@ -23,7 +23,7 @@ bool HasModel(const Node& node, const Request& request) {
 void Take(Gpu& gpu, const Request& request) {
   gpu.memory_used += request.whole ? gpu.memory : request.memory;
   gpu.compute_used += request.whole ? kWholeCompute : request.compute;
-  ++gpu.slices;
+  gpu.slices += request.slices;
   gpu.whole = request.whole;
 }
 
@@ -42,7 +42,7 @@ void GiveBack(Node& node, const Request& request, const std::vector<std::uint32_
     Gpu& gpu = node.gpus[index];
     gpu.memory_used -= request.whole ? gpu.memory : request.memory;
     gpu.compute_used -= request.whole ? kWholeCompute : request.compute;
-    --gpu.slices;
+    gpu.slices -= request.slices;
     gpu.whole = false;
   }
 }

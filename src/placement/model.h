@@ -23,6 +23,7 @@ struct Gpu {
   std::uint32_t slices = 0;  // containers that have a part of it
   bool whole = false;        // one container has all of it
   bool healthy = true;
+  bool exclusive = false;  // for requests for whole GPUs alone
 
   [[nodiscard]] std::uint32_t memory_free() const {
     return memory_used < memory ? memory - memory_used : 0;
@@ -48,6 +49,7 @@ struct Request {
   std::uint32_t gpus = 1;     // different GPUs of one node
   std::uint32_t memory = 0;   // of each
   std::uint32_t compute = 0;  // of each; 0: no promise
+  std::uint32_t slices = 1;   // containers of it that run at the same time
   bool whole = false;         // GPUs that no other container has a part of
   std::uint64_t cpu = 0;
   std::uint64_t host_memory = 0;

@@ -35,8 +35,8 @@ void Picker::Update(Scores& scores, std::size_t node, const Request& request) co
 
 std::optional<Picker::Place> Picker::Find(const Request& request) {
   const auto [found, is_new] =
-      shapes_.try_emplace(Shape{request.gpus, request.memory, request.compute, request.whole,
-                                request.cpu, request.host_memory, request.models});
+      shapes_.try_emplace(Shape{request.gpus, request.memory, request.compute, request.slices,
+                                request.whole, request.cpu, request.host_memory, request.models});
   Scores& scores = found->second;
   if (is_new) {
     scores.tree.assign(2 * leaves_, -1);

@@ -36,8 +36,8 @@ class Picker {
   [[nodiscard]] const std::vector<Node>& nodes() const { return nodes_; }
 
  private:
-  using Shape = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, bool, std::uint64_t,
-                           std::uint64_t, std::vector<std::string>>;
+  using Shape = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t, bool,
+                           std::uint64_t, std::uint64_t, std::vector<std::string>>;
   // The scores of one shape: a binary tree whose leaves are the nodes; each inner one has the
   // higher score below it. A score with its tie is one number; -1: it does not fit.
   struct Scores {

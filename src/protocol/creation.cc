@@ -70,6 +70,7 @@ void Fields(LineCodec& io, CreationReply& reply) {
   io.Each("major", reply.majors, kMany);
   io.Each("cdi", reply.cdi, kMany);
   io.Each("tree", reply.tree, kMany);
+  io.Each("env", reply.environment, kMany);
 }
 
 template <class T>

@@ -57,9 +57,10 @@ struct CreationReply {
   std::string listener;   // socket that the runtime sends seccomp listeners to
   bool killable = false;  // fatal signals alone end its waits
   std::vector<CreatedDevice> devices;
-  std::vector<unsigned> majors;   // all major numbers of GPU files on this host
-  std::vector<std::string> cdi;   // folders of the host's CDI specifications (runtime/cdi.h)
-  std::vector<std::string> tree;  // files to mount (sandbox/tree_words.h)
+  std::vector<unsigned> majors;          // all major numbers of GPU files on this host
+  std::vector<std::string> cdi;          // folders of the host's CDI specifications (runtime/cdi.h)
+  std::vector<std::string> tree;         // files to mount (sandbox/tree_words.h)
+  std::vector<std::string> environment;  // NAME=VALUE entries that the container gets
 };
 
 [[nodiscard]] std::string EncodeCreationRequest(const CreationRequest& request);

@@ -75,6 +75,7 @@ TEST(Creation, AReplyIsTheSameAfterEncodingAndDecoding) {
   reply.majors = {195, 511};
   reply.cdi = {"/etc/cdi"};
   reply.tree = {"--proc", "/a b"};
+  reply.environment = {"ALIYUN_COM_GPU_MEM_IDX=0,1"};
   const std::string text = EncodeCreationReply(reply);
   const auto decoded = DecodeCreationReply(text);
   ASSERT_TRUE(decoded.ok()) << decoded.error().what;
@@ -84,11 +85,12 @@ TEST(Creation, AReplyIsTheSameAfterEncodingAndDecoding) {
   EXPECT_EQ(decoded->devices, reply.devices);
   EXPECT_EQ(decoded->majors, reply.majors);
   EXPECT_EQ(decoded->tree, reply.tree);
+  EXPECT_EQ(decoded->environment, reply.environment);
   EXPECT_EQ(decoded->cdi, reply.cdi);
   EXPECT_EQ(text,
             "created 3f2a00bc11de\nlistener /run/cgpu/3f2a00bc11de.agent\nkillable 1\n"
             "device /dev/nvidia0 195 0\ndevice /dev/nvidia-uvm 511 0\nmajor 195\nmajor 511\n"
-            "cdi /etc/cdi\ntree --proc\ntree /a%20b\n.\n");
+            "cdi /etc/cdi\ntree --proc\ntree /a%20b\nenv ALIYUN_COM_GPU_MEM_IDX=0,1\n.\n");
   for (std::size_t n = 0; n < text.size(); ++n) {
     EXPECT_FALSE(DecodeCreationReply(text.substr(0, n)).ok()) << n;
   }

@@ -54,6 +54,7 @@ Result<UniqueFd> OpenCardFile(const Client& client, unsigned minor) {
     case ENOENT:
     case ENODEV:
     case ENXIO:
+    case EIO:  // the driver cannot start it: kernel-open/nvidia/nv.c nv_start_device()
     case EACCES:
     case EPERM:
       return UniqueFd();
@@ -119,7 +120,44 @@ std::string BusAddress(const rm::nv_pci_info_t& pci) {
   return text.data();
 }
 
+// Opens a GPU; without a file if this process may not have it.
+Result<Card> OpenOne(Client& client, const rm::nv_ioctl_card_info_t& info) {
+  Card card;
+  CGPU_ASSIGN_OR_RETURN(card.file, OpenCardFile(client, info.minor_number));
+  if (!card.file.valid()) {
+    return card;
+  }
+  card.gpu_id = info.gpu_id;
+  card.minor = info.minor_number;
+  card.bdf = BusAddress(info.pci_info);
+  CGPU_TRY(AskIdentity(client, card));
+  CGPU_TRY(AllocDevice(client, card));
+  return card;
+}
+
 }  // namespace
+
+Result<Card> OpenCard(Client& client, unsigned minor) {
+  CGPU_ASSIGN_OR_RETURN(const auto infos, ReadCardInfos(client));
+  const auto info = std::find_if(infos.begin(), infos.end(), [&](const auto& one) {
+    return one.valid != 0 && one.minor_number == minor;
+  });
+  const std::string name = client.paths().card(minor);
+  if (info == infos.end()) {
+    return Error{Code::kNotFound, 0, "the driver has no GPU for " + name, {}};
+  }
+  CGPU_ASSIGN_OR_RETURN(auto card, OpenOne(client, *info));
+  return card.file.valid() ? Result<Card>(std::move(card))
+                           : Error{Code::kNotFound, 0, "cannot open " + name, {}};
+}
+
+Result<> AskForTime(Client& client, const Card& card) {
+  std::uint64_t nanoseconds = 0;
+  const Outcome outcome = client.Control(card.subdevice, rm::NV2080_CTRL_CMD_TIMER_GET_TIME,
+                                         &nanoseconds, sizeof(nanoseconds));
+  return outcome.ok() ? Result<>()
+                      : CallError(outcome, "asking card " + card.bdf + " for its time");
+}
 
 Result<std::vector<Card>> OpenCards(Client& client) {
   CGPU_ASSIGN_OR_RETURN(auto infos, ReadCardInfos(client));
@@ -132,19 +170,14 @@ Result<std::vector<Card>> OpenCards(Client& client) {
     if (info.valid == 0) {
       break;
     }
-    CGPU_ASSIGN_OR_RETURN(auto file, OpenCardFile(client, info.minor_number));
-    if (!file.valid()) {
-      continue;
+    auto card = OpenOne(client, info);
+    if (!card.ok() && card.error().code != Code::kUnavailable) {
+      return card.error();
     }
-    Card card;
-    card.index = static_cast<unsigned>(cards.size());
-    card.gpu_id = info.gpu_id;
-    card.minor = info.minor_number;
-    card.bdf = BusAddress(info.pci_info);
-    card.file = std::move(file);
-    CGPU_TRY(AskIdentity(client, card));
-    CGPU_TRY(AllocDevice(client, card));
-    cards.push_back(std::move(card));
+    if (card.ok() && card->file.valid()) {
+      card->index = static_cast<unsigned>(cards.size());
+      cards.push_back(*std::move(card));
+    }
   }
   return cards;
 }

@@ -30,8 +30,16 @@ struct Card {
 };
 
 // Opens every GPU whose file exists and may be opened, in order of bus address. Leaves out the
-// others.
+// others, and those that do not answer: one that is lost keeps nobody from the others.
 [[nodiscard]] Result<std::vector<Card>> OpenCards(Client& client);
+
+// Opens the GPU of /dev/nvidia<minor> alone. kNotFound: the driver has none of that minor, or this
+// process may not have it.
+[[nodiscard]] Result<Card> OpenCard(Client& client, unsigned minor);
+
+// Reads the GPU's own clock (NV2080_CTRL_CMD_TIMER_GET_TIME): only a GPU that is there can say what
+// it shows. Returns why it does not answer.
+[[nodiscard]] Result<> AskForTime(Client& client, const Card& card);
 
 struct FbInfo {
   std::uint64_t total = 0;  // bytes that can be allocated on an idle GPU (HEAP_SIZE)

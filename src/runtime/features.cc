@@ -16,7 +16,7 @@
 
 #include "base/child.h"
 #include "base/fd.h"
-#include "runtime/json_depth.h"
+#include "base/json_depth.h"
 
 namespace cgpu {
 namespace {

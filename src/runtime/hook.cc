@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/file.h"
-#include "runtime/json_depth.h"
+#include "base/json_depth.h"
 #include "runtime/spec.h"
 #include "sandbox/mount_tree.h"
 #include "sandbox/tree_words.h"

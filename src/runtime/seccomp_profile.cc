@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "runtime/json_depth.h"
+#include "base/json_depth.h"
 
 namespace cgpu {
 namespace {

@@ -5,8 +5,8 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "base/json_depth.h"
 #include "os/privileges.h"
-#include "runtime/json_depth.h"
 #include "runtime/nvidia.h"
 #include "runtime/runtime_environment.h"
 

@@ -216,6 +216,9 @@ Result<SpecChanges> ChangesForSlice(const ContainerSpec& spec, const CreationRep
     changes.devices.push_back({device.path, device.major, device.minor});
   }
   AddDriverFiles(files, spec, changes);
+  for (const auto& [name, value] : VariablesOf(reply.environment)) {
+    changes.environment.emplace_back(name, value);
+  }
   CGPU_ASSIGN_OR_RETURN(auto hook, HookFor(reply, own));
   changes.hooks.push_back(std::move(hook));
   changes.start_hooks.push_back({kProver, {"cgpu-runtime", "prove", reply.id}});

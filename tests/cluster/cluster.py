@@ -56,6 +56,8 @@ state = "{folder}/containerd/state"
 _HANDLER = """
 [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.{name}]
   runtime_type = "io.containerd.runc.v2"
+  # The words of tenants reach the runtime, as far as an administrator can let them.
+  pod_annotations = ["*"]
 [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.{name}.options]
   BinaryName = "{path}"
 """
@@ -72,12 +74,14 @@ def find_kube():
 
 class Cluster:
     """`handlers`: OCI runtimes by the names that RuntimeClasses give them. `in_image`: static
-    programs that are to be in the image."""
+    programs that are to be in the image. `with_node`: without it there is etcd and an API server, and
+    nodes and pods are nothing but objects."""
 
-    def __init__(self, handlers=None, in_image=()):
+    def __init__(self, handlers=None, in_image=(), with_node=True):
         self._kube = find_kube()
         self._handlers = {"runc": "/usr/sbin/runc", **(handlers or {})}
         self._in_image = in_image
+        self._with_node = with_node
         self._processes = {}
         self._began = time.monotonic()
         self.keys = None
@@ -88,9 +92,12 @@ class Cluster:
                 skip("no %s on this machine" % program)
         os.makedirs(FOLDER + "/logs")
         os.makedirs(FOLDER + "/cni")
+        os.makedirs(FOLDER + "/static")
         try:
-            self._start_control_plane()
-            self._start_node()
+            self._start_apiserver()
+            if self._with_node:
+                self._start_controllers()
+                self._start_node()
         except BaseException:
             self._show_logs()
             self._stop()
@@ -152,7 +159,7 @@ class Cluster:
                 print("had to be killed: " + name)
 
     # --- the control plane
-    def _start_control_plane(self):
+    def _start_apiserver(self):
         keys = self.keys = Keys(FOLDER + "/keys", "https://127.0.0.1:6443")
         keys.add_server("apiserver", "/CN=kube-apiserver")
         keys.add_server("kubelet-server", "/CN=system:node:" + NODE)
@@ -162,6 +169,9 @@ class Cluster:
         keys.add_client("kubelet", "/O=system:nodes/CN=system:node:" + NODE)
         self._start_etcd()
         self.start_apiserver()
+
+    def _start_controllers(self):
+        keys = self.keys
         self.start("controller-manager", self._kube, "controller-manager",
                    "--kubeconfig=" + keys.path("controller-manager.conf"), "--leader-elect=false",
                    "--use-service-account-credentials=true", "--bind-address=127.0.0.1",
@@ -287,6 +297,7 @@ class Cluster:
             "oomScoreAdj": 0, "makeIPTablesUtilChains": False,
             "localStorageCapacityIsolation": False, "evictionHard": nothing,
             "imageGCHighThresholdPercent": 100,
+            "staticPodPath": FOLDER + "/static",
             "volumePluginDir": FOLDER + "/volume-plugins", "podLogsDir": FOLDER + "/pod-logs",
             "syncFrequency": "5s", "nodeStatusUpdateFrequency": "2s", "maxPods": 240}
         with open(FOLDER + "/kubelet.json", "w", encoding="utf-8") as file:

@@ -30,7 +30,8 @@ def extender(port):
     return {"urlPrefix": "http://127.0.0.1:%d" % port, "filterVerb": "filter",
             "prioritizeVerb": "prioritize", "bindVerb": "bind", "weight": 10,
             "nodeCacheCapable": True, "httpTimeout": "10s",
-            "managedResources": [{"name": MEMORY, "ignoredByScheduler": False}]}
+            "managedResources": [{"name": name, "ignoredByScheduler": False}
+                                 for name in (MEMORY, COUNT)]}
 
 
 def program(name):
@@ -38,10 +39,12 @@ def program(name):
 
 
 class Sliced:
-    """A cluster whose node shares its GPUs. `schedulers`: replicas of the scheduler for slices."""
+    """A cluster whose node shares its GPUs. `schedulers`: replicas of the scheduler for slices.
+    `options`: more of cgpu-scheduler's."""
 
-    def __init__(self, node, cluster, schedulers):
+    def __init__(self, node, cluster, schedulers, options):
         self.node, self.cluster, self.schedulers = node, cluster, schedulers
+        self.options = options
         self.daemon = None
 
     def start(self):
@@ -93,7 +96,7 @@ class Sliced:
                            keys.path("admin.conf"), "--port", str(PORT + number), "--signing-key",
                            keys.path("decisions.key"), "--webhook-port", str(WEBHOOK + number),
                            "--tls-cert", keys.path("webhook.crt"), "--tls-key",
-                           keys.path("webhook.key"), *electing)
+                           keys.path("webhook.key"), *electing, *self.options)
 
     def start_kube_scheduler(self, number=0):
         self.cluster.start_scheduler(
@@ -133,11 +136,11 @@ class Sliced:
 
 
 @contextlib.contextmanager
-def sliced(gpus=2, schedulers=1):
+def sliced(gpus=2, schedulers=1, options=(), in_image=()):
     with t.Node("v100-16g:%d" % gpus) as node:
         with Cluster(handlers={"cgpu": program("cgpu-runtime")},
-                     in_image=[program("rmtool")]) as cluster:
-            one = Sliced(node, cluster, schedulers)
+                     in_image=[program("rmtool"), *in_image]) as cluster:
+            one = Sliced(node, cluster, schedulers, options)
             one.start()
             yield one
             cluster.kubectl("delete", "pods,jobs", "--all", "--grace-period=0", "--force")

@@ -22,9 +22,11 @@ constexpr std::chrono::hours kForever{24};
 PodGrant GrantOf(const Decision& decision) {
   PodGrant grant;
   grant.gpus = decision.gpus;
+  grant.isolated = decision.isolated;
   for (const ContainerAsk& one : decision.containers) {
     grant.containers[one.name] = {one.memory,
-                                  one.compute / static_cast<std::uint32_t>(grant.gpus.size())};
+                                  one.compute / static_cast<std::uint32_t>(grant.gpus.size()),
+                                  one.weight, one.high_priority};
   }
   return grant;
 }

@@ -1,22 +1,29 @@
 // cgpu-device-plugin: one per Kubernetes node. Says which GPUs the node has and how much of them
-// pods may ask for, and gives cgpud the grants of the node's pods (host/pod_grants.h). It takes a
-// decision only where cgpu-scheduler has signed it for this pod and this node.
-#include <algorithm>
+// pods may ask for (announcer.h), and gives cgpud the grants of the node's pods
+// (host/pod_grants.h). It takes a decision only where cgpu-scheduler has signed it for this pod and
+// this node.
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "apps/cgpu-device-plugin/announcer.h"
 #include "apps/cgpu-device-plugin/grants.h"
 #include "base/file.h"
 #include "cli/command_line.h"
+#include "host/health.h"
 #include "host/node.h"
 #include "kube/admitted.h"
 #include "kube/api.h"
 #include "kube/decision.h"
 #include "kube/follow.h"
 #include "kube/gpus.h"
+#include "kube/json.h"
 #include "kube/names.h"
 #include "kube/stop.h"
 #include "os/end_signals.h"
@@ -25,6 +32,8 @@ namespace cgpu::kube {
 namespace {
 
 using Json = nlohmann::json;
+
+constexpr std::chrono::seconds kHealthPeriod{10};
 
 struct Options {
   std::string kubeconfig;
@@ -37,47 +46,62 @@ void Log(const std::string& sentence) {
   (void)std::fprintf(stderr, "cgpu-device-plugin: %s\n", sentence.c_str());
 }
 
-// Writes on the Kubernetes node what it has.
-Result<> Announce(const Api& api, const std::string& name, const Node& node) {
+std::vector<NodeGpu> GpusOf(const Node& node) {
   std::vector<NodeGpu> gpus;
-  std::uint64_t units = 0;
   for (const Card& card : node.cards) {
     gpus.push_back({card.uuid, card.memory_bytes >> 20, true});
-    units += gpus.back().units();
   }
-  const std::string count = std::to_string(gpus.size());
-  Json labels{{kGpuCount, count}};
-  if (!gpus.empty()) {
-    std::string model = node.cards[0].model;
-    std::replace(model.begin(), model.end(), ' ', '-');
-    labels[kGpuName] = model;
-    labels[kGpuMemory] = std::to_string(gpus[0].mib) + "MiB";
-  }
-  const std::string path = "/api/v1/nodes/" + name;
-  CGPU_TRY(api.MergePatch(
-      path, Json{{"metadata", {{"labels", labels}, {"annotations", {{kGpus, EncodeGpus(gpus)}}}}}}
-                .dump()));
-  const Json resources{{kMemory, std::to_string(units)},
-                       {kCompute, std::to_string(100 * gpus.size())},
-                       {kCount, count}};
-  CGPU_TRY(api.MergePatch(
-      path + "/status",
-      Json{{"status", {{"capacity", resources}, {"allocatable", resources}}}}.dump()));
-  Log("announced " + count + " GPUs with " + std::to_string(units) + " GiB");
-  return {};
+  return gpus;
 }
 
-// Reads what this node let in before this program was started.
-Result<Admitted> ReadAdmitted(const Api& api, const std::string& name, const Node& node,
-                              const Key& key) {
-  std::vector<NodeGpu> gpus;
-  for (const Card& card : node.cards) {
-    gpus.push_back({card.uuid, card.memory_bytes >> 20, true});
+// Returns what the Kubernetes node says that it has let in.
+std::string PublishedIn(std::string_view node) {
+  const Json json = Json::parse(node, nullptr, false);
+  return TextAt(At(At(json, "metadata"), "annotations"), kAdmitted);
+}
+
+// Keeps what the Kubernetes node is said to have, on a thread of its own.
+class Announcing {
+ public:
+  Announcing(const Api& api, const std::string& name, const Node& node,
+             const std::vector<NodeGpu>& gpus, Grants& grants)
+      : announcer_(api, name, node.cards.empty() ? "" : node.cards[0].model, gpus, Log) {
+    const Follower follower{[this, &grants](std::string_view json) {
+                              announcer_.SetNode(json);
+                              grants.SetPublished(PublishedIn(json));
+                            },
+                            [](const std::string&) {}, [] {}, Log, false};
+    std::vector<HealthWatch::Ask> asks;
+    for (const Card& card : node.cards) {
+      asks.push_back(AskerOf(node, card));
+    }
+    health_.emplace(std::move(asks), kHealthPeriod,
+                    [this](std::size_t gpu, bool healthy) { announcer_.SetHealthy(gpu, healthy); });
+    follows_ = std::thread([this, &api, name, follower] {
+      Follow(api, "/api/v1/nodes?fieldSelector=metadata.name%3D" + name, follower, stop_);
+    });
   }
-  Admitted admitted(name, std::move(gpus));
+  Announcing(const Announcing&) = delete;
+  Announcing& operator=(const Announcing&) = delete;
+  ~Announcing() {
+    stop_.Set();
+    follows_.join();
+  }
+
+ private:
+  Announcer announcer_;
+  std::optional<HealthWatch> health_;
+  Stop stop_;
+  std::thread follows_;
+};
+
+// Reads what this node let in before this program was started.
+Result<Admitted> ReadAdmitted(const Api& api, const std::string& name,
+                              const std::vector<NodeGpu>& gpus, const Key& key) {
+  Admitted admitted(name, gpus);
   CGPU_ASSIGN_OR_RETURN(const auto text, api.Get("/api/v1/nodes/" + name));
-  CGPU_ASSIGN_OR_RETURN(const auto info, ReadNode(text));
-  for (const std::string& one : info.admitted) {
+  std::istringstream lines(PublishedIn(text));
+  for (std::string one; std::getline(lines, one);) {
     if (const auto decision = PeekDecision(one); decision.ok()) {
       (void)admitted.Admit(decision->pod, one, key);
     }
@@ -91,9 +115,10 @@ Result<> Serve(const Options& options, const Stop& stop) {
   CGPU_ASSIGN_OR_RETURN(auto key, Key::ReadPublic(pem));
   CGPU_ASSIGN_OR_RETURN(const auto node, FindNode(options.node));
   const Api api(access);
-  CGPU_TRY(Announce(api, options.kube_node, node));
-  CGPU_ASSIGN_OR_RETURN(auto admitted, ReadAdmitted(api, options.kube_node, node, key));
+  const std::vector<NodeGpu> gpus = GpusOf(node);
+  CGPU_ASSIGN_OR_RETURN(auto admitted, ReadAdmitted(api, options.kube_node, gpus, key));
   Grants grants(api, options.kube_node, std::move(key), std::move(admitted), Log);
+  const Announcing announcing(api, options.kube_node, node, gpus, grants);
   const Follower pods{[&](std::string_view json) { grants.Set(json); },
                       [&](const std::string& uid) { grants.Remove(uid); },
                       [&] { grants.SetComplete(); }, Log, true};

@@ -12,8 +12,10 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "apps/cgpu-scheduler/feed.h"
 #include "base/file.h"
@@ -27,6 +29,7 @@
 namespace cgpu::kube {
 namespace {
 
+constexpr std::size_t kConnections = 128;
 constexpr int kPort = 12345;  // of the extender in cGPU's contract
 
 struct Options {
@@ -47,6 +50,15 @@ struct Options {
 
 void Log(const std::string& sentence) {
   (void)std::fprintf(stderr, "cgpu-scheduler: %s\n", sentence.c_str());
+}
+
+std::vector<std::string> SplitAtCommas(const std::string& list) {
+  std::vector<std::string> words;
+  std::istringstream stream(list);
+  for (std::string word; std::getline(stream, word, ',');) {
+    words.push_back(word);
+  }
+  return words;
 }
 
 // Makes the Binding. A pod that is bound to this node already is as good: an earlier answer was
@@ -80,7 +92,9 @@ void Route(httplib::Server& server, Extender& extender) {
   route("/filter", [&](const std::string& body) { return extender.Filter(body); });
   route("/prioritize", [&](const std::string& body) { return extender.Prioritize(body); });
   route("/bind", [&](const std::string& body) { return extender.BindPod(body, Clock::now()); });
-  // The scheduler's connections stay open.
+  // The scheduler's connections stay open, each with a thread of its own here: where there are fewer,
+  // a connection waits for another one to end.
+  server.new_task_queue = [] { return new httplib::ThreadPool(kConnections); };
   server.set_keep_alive_max_count(1'000'000);
   server.set_tcp_nodelay(true);
 }
@@ -95,6 +109,9 @@ int UseCertificate(SSL* ssl, void* argument) {
              : 0;
 }
 
+// Bytes of a review: an object of the API server has at most 3 MiB, and a review may have two.
+constexpr std::size_t kMostReview = std::size_t{16} << 20;
+
 // Serves the admission webhook, on a thread of its own.
 class Webhook {
  public:
@@ -104,6 +121,7 @@ class Webhook {
           SSL_CTX_set_cert_cb(&context, UseCertificate, &options_);
           return true;
         }) {
+    server_.set_payload_max_length(kMostReview);
     server_.Post("/admit",
                  [this, &extender](const httplib::Request& request, httplib::Response& response) {
                    AdmissionRules rules = options_.rules;
@@ -229,13 +247,15 @@ Result<> Serve(const Options& options, const sigset_t& ends_by) {
   }
   const Api api(access);
   LeaseView lease(options.identity.empty() ? HostName() + "_" : options.identity);
-  Extender extender(std::move(key), [&](const std::string& name_space, const std::string& pod,
-                                        const std::string& binding) {
-    if (!lease_path.empty() && !lease.Held(Clock::now())) {
-      return Result<>(Error{Code::kConflict, 0, "this scheduler does not lead", {}});
-    }
-    return BindAt(api, name_space, pod, binding);
-  });
+  Extender extender(
+      std::move(key),
+      [&](const std::string& name_space, const std::string& pod, const std::string& binding) {
+        if (!lease_path.empty() && !lease.Held(Clock::now())) {
+          return Result<>(Error{Code::kConflict, 0, "this scheduler does not lead", {}});
+        }
+        return BindAt(api, name_space, pod, binding);
+      },
+      options.rules.pods);
   const Feed feed(api, extender, lease_path, lease, Log);
   const Waker waker(api, extender);
   std::optional<Webhook> webhook;
@@ -277,6 +297,15 @@ int main(int argc, char** argv) {
                 "several elect one that leads");
   app.AddOption("--lease-identity", options.identity,
                 "How that kube-scheduler's identity begins; without it, with this host's name");
+  app.AddOptionCallback<std::string>(
+      "--high-priority-classes",
+      [&](const std::string& list) {
+        options.rules.pods.high_priority_classes = cgpu::kube::SplitAtCommas(list);
+      },
+      "PriorityClasses, with commas between them, whose pods may have containers of high priority");
+  app.AddFlag("--hami-names", options.rules.hami_names,
+              "Take pods that ask by HAMi's names: nvidia.com/gpu, gpumem, gpumem-percentage, "
+              "gpucores");
   if (const auto status = app.ParseOrPrint(argc, argv)) {
     return *status;
   }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 #include "apps/cgpu/commands.h"
 #include "base/result.h"
@@ -30,6 +31,7 @@ struct SimFlags {
   std::int64_t starts_from = -1;
   json fault = json::object();
   std::size_t held = 1;
+  std::uint64_t lost = 0;  // index of a GPU
 };
 
 Result<> Start(const SimFlags& flags) {
@@ -188,6 +190,15 @@ void AddSim(const cli::Command& app, int& status) {
   AddVerb(sim, flags, status, "keep-mapped",
           "Keep from unmapping the address spaces that end, until `cgpu sim release`",
           [](SimFlags& f) { return Tell(f, {{"command", "keep-mapped"}}); });
+  for (const auto& [verb, help] :
+       {std::pair("lose", "Take a GPU off the bus"), std::pair("restore", "Put a lost GPU back")}) {
+    AddVerb(sim, flags, status, verb, help,
+            [verb = std::string(verb)](SimFlags& f) {
+              return Tell(f, {{"command", verb}, {"gpu", f.lost}});
+            })
+        .AddOption("--gpu", flags->lost, "Its index")
+        .Required();
+  }
   AddVerb(sim, flags, status, "release", "Let all held calls go on, and drop the rules that hold",
           [](SimFlags& f) { return Tell(f, {{"command", "release"}}); });
   AddVerb(sim, flags, status, "clear", "Drop all faults that have not happened yet",

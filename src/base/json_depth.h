@@ -1,6 +1,7 @@
-// Finds out how deep a JSON text nests before it is parsed, since the parser recurses.
-#ifndef CGPU_RUNTIME_JSON_DEPTH_H_
-#define CGPU_RUNTIME_JSON_DEPTH_H_
+// Finds out how deep a JSON text nests before it is parsed, since what is done with it recurses.
+// Pure.
+#ifndef CGPU_BASE_JSON_DEPTH_H_
+#define CGPU_BASE_JSON_DEPTH_H_
 
 #include <cstddef>
 #include <string_view>
@@ -13,4 +14,4 @@ namespace cgpu {
 
 }  // namespace cgpu
 
-#endif  // CGPU_RUNTIME_JSON_DEPTH_H_
+#endif  // CGPU_BASE_JSON_DEPTH_H_

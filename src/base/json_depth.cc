@@ -1,4 +1,4 @@
-#include "runtime/json_depth.h"
+#include "base/json_depth.h"
 
 namespace cgpu {
 
