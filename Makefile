@@ -9,7 +9,7 @@
 #   make share-story the pictures of docs/compute.md, measured and drawn anew
 #   make lint        formatting and clang-tidy alone
 #   make install     the programs below PREFIX (/usr/local), or below DESTDIR for a package
-#   make deb         build/cgpu_VERSION_amd64.deb
+#   make deb         build/cgpu_VERSION_amd64.deb and build/cgpu-kubernetes_VERSION_amd64.deb
 #   make gpu-bundle  dist/cgpu-gpu-bundle.tar.gz: what tests/gpu/run needs on a machine with a GPU
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -37,7 +37,7 @@ PACKAGES := g++ cmake ninja-build pkg-config python3 fuse3 libfuse3-dev \
 CHECK_PACKAGES := clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev util-linux \
   busybox-static uidmap python3-grpcio python3-protobuf
 BENCH_PACKAGES := busybox-static util-linux
-CLUSTER_PACKAGES := containernetworking-plugins openssl
+CLUSTER_PACKAGES := containernetworking-plugins iproute2 openssl
 # Container engines for tests, as PROGRAM:PACKAGE: one that is there from elsewhere is left alone.
 ENGINES := runc:runc crun:crun containerd:containerd dockerd:docker.io podman:podman \
   docker-compose:docker-compose
@@ -89,6 +89,7 @@ test-kubernetes: check-deps
 	@tools/install_packages.sh $(CLUSTER_PACKAGES)
 	$(call build_preset,release,,programs)
 	@tests/cluster/build_kube.sh >/dev/null
+	@tests/cluster/build_helm.sh >/dev/null
 	@tests/cluster/run_all.sh
 
 lint: check-deps

@@ -162,9 +162,15 @@ Result<Key> Key::ReadPrivate(std::string_view pem) {
 
 Result<Key> Key::ReadPublic(std::string_view pem) {
   const Bio bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
-  CGPU_ASSIGN_OR_RETURN(void* const key,
-                        Checked(PEM_read_bio_PUBKEY(bio.get(), nullptr, nullptr, nullptr)));
-  return Key(key);
+  EVP_PKEY* key = PEM_read_bio_PUBKEY(bio.get(), nullptr, nullptr, nullptr);
+  if (key == nullptr) {
+    const Bio again(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
+    X509* const certificate = PEM_read_bio_X509(again.get(), nullptr, nullptr, nullptr);
+    key = certificate == nullptr ? nullptr : X509_get_pubkey(certificate);
+    X509_free(certificate);
+  }
+  CGPU_ASSIGN_OR_RETURN(void* const checked, Checked(key));
+  return Key(checked);
 }
 
 std::string Key::PrivatePem() const {

@@ -41,6 +41,8 @@ class Key {
   static Result<Key> Make();
   // Reads PEM text. kInvalid: it is no such key.
   static Result<Key> ReadPrivate(std::string_view pem);
+  // Takes a certificate, too: Helm can make one, but no text of the public key alone. Only the key
+  // in it counts, not its dates and names.
   static Result<Key> ReadPublic(std::string_view pem);
   [[nodiscard]] std::string PrivatePem() const;
   [[nodiscard]] std::string PublicPem() const;

@@ -114,5 +114,28 @@ TEST(Key, IsNoOtherText) {
   EXPECT_FALSE(Key::ReadPublic(key->PrivatePem()).ok());
 }
 
+// Made by `helm template`: genPrivateKey "ed25519" and genSelfSignedCertWithKey.
+constexpr char kPrivate[] =
+    "-----BEGIN PRIVATE KEY-----\n"
+    "MC4CAQAwBQYDK2VwBCIEIMSnOUHZBqf12B+xaHCEKC0D9hdYWIG6C5SllLySvw9j\n"
+    "-----END PRIVATE KEY-----\n";
+constexpr char kCertificate[] =
+    "-----BEGIN CERTIFICATE-----\n"
+    "MIIBFDCBx6ADAgECAhADoykB5hgTfwOcAqy9RFVyMAUGAytlcDAMMQowCAYDVQQD\n"
+    "EwF4MB4XDTI2MTEyNTIyMDkzN1oXDTM2MTEyMjIyMDkzN1owDDEKMAgGA1UEAxMB\n"
+    "eDAqMAUGAytlcAMhACYnBPiKFMhO4bD223wm5qUaNdnnpyhLtWKj1M03pJsJoz8w\n"
+    "PTAOBgNVHQ8BAf8EBAMCBaAwHQYDVR0lBBYwFAYIKwYBBQUHAwEGCCsGAQUFBwMC\n"
+    "MAwGA1UdEwEB/wQCMAAwBQYDK2VwA0EA81abacixTrpaqoBjkFmpfyQlGHqejyQq\n"
+    "Jx89Td1YWdr9+0TOH1Tq/lbDZ2J7nqFRtA2KFKHc/SN3c46XldP4Bg==\n"
+    "-----END CERTIFICATE-----\n";
+
+TEST(Key, IsReadOfItsCertificate) {
+  const auto key = Key::ReadPrivate(kPrivate);
+  const auto certified = Key::ReadPublic(kCertificate);
+  ASSERT_TRUE(key.ok());
+  ASSERT_TRUE(certified.ok()) << certified.error().what;
+  EXPECT_EQ(certified->PublicPem(), key->PublicPem());
+}
+
 }  // namespace
 }  // namespace cgpu::kube

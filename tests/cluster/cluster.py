@@ -33,7 +33,8 @@ _PROGRAMS = ("/usr/bin/containerd", "/usr/bin/ctr", "/usr/sbin/runc", "/usr/lib/
              "/usr/bin/openssl", image.BUSYBOX)
 _BRIDGE = {"cniVersion": "0.4.0", "name": "pods", "plugins": [
     {"type": "bridge", "bridge": "pods0", "isGateway": True, "ipMasq": False,
-     "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.88.0.0/24"}]]}}]}
+     "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.88.0.0/24"}]],
+              "routes": [{"dst": "0.0.0.0/0"}]}}]}
 _CONTAINERD = """
 version = 2
 root = "{folder}/containerd/root"
@@ -215,6 +216,8 @@ class Cluster:
                    "--kubelet-client-certificate=" + keys.path("admin.crt"),
                    "--kubelet-client-key=" + keys.path("admin.key"),
                    "--service-cluster-ip-range=10.96.0.0/24", "--allow-privileged=true",
+                   # There is no kube-proxy: webhooks are called at the addresses of their pods.
+                   "--enable-aggregator-routing=true",
                    "--profiling=false")
         context = ssl.create_default_context(cafile=keys.path("ca.crt"))
         context.load_cert_chain(keys.path("admin.crt"), keys.path("admin.key"))
@@ -257,10 +260,10 @@ class Cluster:
             text += _HANDLER.format(name=name, path=path)
         with open(FOLDER + "/containerd.toml", "w", encoding="utf-8") as file:
             file.write(text)
-        self.start("containerd", "/usr/bin/containerd", "--config", FOLDER + "/containerd.toml")
-        self.wait("containerd does not serve", lambda: self._ctr("version").returncode == 0,
-                  of="containerd")
-        self._import_images()
+        self.start_containerd()
+        image.make_rootfs(FOLDER + "/rootfs", self._in_image)
+        for name in (PAUSE, image.NAME):
+            self.import_image(name, FOLDER + "/rootfs")
         self.start_kubelet()
         self.wait("the Kubernetes node does not become ready", self._is_ready, of="kubelet")
         self.wait("there is no default service account",
@@ -272,12 +275,15 @@ class Cluster:
                                "--namespace", "k8s.io", *words], stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, timeout=DEADLINE, check=False)
 
-    def _import_images(self):
-        image.make_rootfs(FOLDER + "/rootfs", self._in_image)
-        for name in (PAUSE, image.NAME):
-            image.make_archive(FOLDER + "/image.tar", FOLDER + "/rootfs", name)
-            done = self._ctr("images", "import", "--snapshotter", "native", FOLDER + "/image.tar")
-            check(done.returncode == 0, "cannot import %s: %s" % (name, done.stdout))
+    def start_containerd(self):
+        self.start("containerd", "/usr/bin/containerd", "--config", FOLDER + "/containerd.toml")
+        self.wait("containerd does not serve", lambda: self._ctr("version").returncode == 0,
+                  of="containerd")
+
+    def import_image(self, name, rootfs):
+        image.make_archive(FOLDER + "/image.tar", rootfs, name)
+        done = self._ctr("images", "import", "--snapshotter", "native", FOLDER + "/image.tar")
+        check(done.returncode == 0, "cannot import %s: %s" % (name, done.stdout))
 
     def start_kubelet(self):
         keys = self.keys

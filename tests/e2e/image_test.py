@@ -2,14 +2,13 @@
 import os
 import re
 import shutil
-import subprocess
 import tempfile
 
 import cgpu_test as t
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 RECIPE = ROOT + "/deploy/image/Containerfile"
-KNOWN = {"FROM", "WORKDIR", "COPY", "RUN", "ENTRYPOINT"}
+KNOWN = {"FROM", "WORKDIR", "COPY", "RUN"}
 
 
 def _instructions():
@@ -21,14 +20,22 @@ def _instructions():
     return [(words[0], words[1:]) for words in lines]
 
 
+def _stages():
+    """The instructions of the build, and those of what is made of it."""
+    instructions = _instructions()
+    starts = [i for i, (name, _) in enumerate(instructions) if name == "FROM"]
+    t.check(len(starts) == 2, "not two stages")
+    return instructions[:starts[1]], instructions[starts[1]:]
+
+
 def copies():
     """The files that are copied from the tree exist and are enough: CMake takes them, and every
-    file that the programs are made of is there. The files that are copied from the build are those
-    that are installed and need no library."""
-    instructions = _instructions()
+    file that the programs are made of is there. The packages are copied from the build, under the
+    names that cpack gives them."""
+    build, image = _stages()
     with tempfile.TemporaryDirectory() as folder:
-        for name, words in instructions:
-            if name == "COPY" and not words[0].startswith("--from=build"):
+        for name, words in build:
+            if name == "COPY":
                 *sources, target = words
                 for source in sources:
                     whole = os.path.join(ROOT, source)
@@ -37,25 +44,22 @@ def copies():
                         shutil.copytree(whole, os.path.join(folder, target))
                     else:
                         shutil.copy(whole, os.path.join(folder, target))
-        runs = [" ".join(words) for name, words in instructions if name == "RUN"]
+        runs = [" ".join(words) for name, words in build if name == "RUN"]
         (configure,) = [run for run in runs if run.startswith("cmake --preset")]
-        (build,) = [run for run in runs if run.startswith("cmake --build")]
+        (make,) = [run for run in runs if run.startswith("cmake --build")]
+        (pack,) = [run for run in runs if run.startswith("cpack")]
         t.command("make", "--dry-run", "deps", cwd=folder)
         t.command(*configure.split(), cwd=folder)
-        t.command(*build.split(), "--", "-n", cwd=folder)
-    targets = set(build.split("--target")[1].split())
-    (copied,) = [words[1:-1] for name, words in instructions
-                 if name == "COPY" and words[0].startswith("--from=build")]
-    for path in copied:
-        t.check(os.path.dirname(path) == "/out/usr/bin" and os.path.basename(path) in targets,
-                path + " is not made")
-        program = os.path.join(t.BIN, os.path.basename(path))
-        done = subprocess.run(["readelf", "--dynamic", program], stdout=subprocess.PIPE, text=True,
-                              check=True, timeout=t.DEADLINE)
-        t.check("NEEDED" not in done.stdout, "%s needs libraries: %s" % (program, done.stdout))
-    (entry,) = [words for name, words in instructions if name == "ENTRYPOINT"]
-    t.check(re.fullmatch(r'\["/usr/bin/(\w+)"\]', entry[0]) and
-            "/out" + entry[0].strip('["]') in copied, "it starts %s" % entry)
+        t.command(*make.split(), "--", "-n", cwd=folder)
+        t.check(os.path.exists(os.path.join(folder, pack.split()[-1])), "no cpack: " + pack)
+        with open(os.path.join(folder, pack.split()[-1]), encoding="utf-8") as file:
+            packages = re.findall(r'CPACK_DEBIAN_\w+_PACKAGE_NAME "(.*)"', file.read())
+    copied = [words for name, words in image if name == "COPY"]
+    t.check(copied[0][:-1] == ["--from=build", *("/src/build/%s_*.deb" % name
+                                                 for name in sorted(packages))],
+            "%s of %s" % (copied, packages))
+    t.check(copied[1][0] == "deploy/image/cgpu-node.sh" and
+            os.access(os.path.join(ROOT, copied[1][0]), os.X_OK), "%s" % copied)
 
 
 t.main({"copies": copies}, root=False)

@@ -1,5 +1,5 @@
-"""The Debian package: what is in it, and what becomes of a machine that it is installed on, upgraded on
-and removed from."""
+"""The Debian packages: what is in them, and what becomes of a machine that cgpu's own is installed on,
+upgraded on and removed from."""
 import filecmp
 import grp
 import os
@@ -23,6 +23,7 @@ FORMER = "cgpu-km.service"  # earlier versions had it
 RM_ALLOC, NV01_MEMORY_LOCAL_USER = 0x2B, 0x40
 PROGRAMS = {"cgpu": "-rwxr-xr-x", "cgpu-burn": "-rwxr-xr-x", "cgpu-runtime": "-rwxr-xr-x", "cgpu-sim": "-rwxr-xr-x",
             "cgpud": "-rwxr-xr-x", "cgpu-shim": "-rwx--x--x", "cgpu-smi": "lrwxrwxrwx"}
+OF_KUBERNETES = ("cgpu-device-plugin", "cgpu-scheduler", "kubectl-inspect-cgpu")
 ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
 
 
@@ -75,6 +76,19 @@ def _check_control(package, version):
         t.check(done.returncode == 0 and "set -e" in text, script + " is no script")
 
 
+def _check_kubernetes(package, version):
+    """The other package: it has the programs of Kubernetes alone, and what they are linked with."""
+    path = package.replace("/cgpu_", "/cgpu-kubernetes_")
+    expected = {"/usr/bin/" + name: "-rwxr-xr-x" for name in OF_KUBERNETES}
+    expected["/usr/share/doc/cgpu-kubernetes/copyright"] = "-rw-r--r--"
+    t.check(_listed(path) == expected, "in the package is %s" % _listed(path))
+    fields = dict(line.split(": ", 1) for line in t.command(
+        "dpkg-deb", "--field", path, "Package", "Version", "Depends").splitlines())
+    t.check((fields["Package"], fields["Version"]) == ("cgpu-kubernetes", version), "%s" % fields)
+    depends = {word.split()[0] for word in fields["Depends"].split(", ")}
+    t.check({"libc6", "libcurl4", "libssl3"} <= depends, "it needs %s" % depends)
+
+
 def _check_unit(folder, prefix="/usr"):
     with open(folder + "/lib/systemd/system/" + UNIT, encoding="utf-8") as file:
         t.check("ExecStart=%s/bin/cgpud\n" % prefix in file.read(), "it starts something else")
@@ -114,6 +128,7 @@ def contents():
     version = t.command(t.CGPU, "--version").split()[-1]
     _check_lists(package)
     _check_control(package, version)
+    _check_kubernetes(package, version)
     folder = "/run/unpacked"
     t.command("dpkg-deb", "--extract", package, folder)
     t.check(t.command(folder + "/usr/bin/cgpu", "--version").split()[-1] == version, "another version")
@@ -138,7 +153,7 @@ def _in_place():
     """Checks what `make install` does."""
     t.command("cmake", "--install", packages.BUILD, "--strip", "--prefix", "/usr/local",
               env={**ENVIRONMENT, "DESTDIR": "/run/staged"})
-    for name in PROGRAMS:
+    for name in (*PROGRAMS, *OF_KUBERNETES):
         t.check(os.path.lexists("/run/staged/usr/local/bin/" + name), name + " is missing")
     t.check(not os.path.exists("/run/staged/etc"), "it writes to /etc")
     _check_unit("/run/staged/usr/local", "/usr/local")

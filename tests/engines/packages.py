@@ -1,4 +1,4 @@
-"""The package as a machine gets it: made of this build, installed by dpkg with its scripts.
+"""The packages as a machine gets them: made of this build, installed by dpkg with their scripts.
 
 Needs isolation.enter() and own_usr(): what is installed is the test's alone.
 """
@@ -16,14 +16,14 @@ _NEEDED = ("cpack", "dpkg", "dpkg-deb", "dpkg-shlibdeps", "deb-systemd-invoke", 
 
 
 def make(folder):
-    """Makes the package in `folder`, which it makes; its path."""
+    """Makes the packages in `folder`, which it makes; the path of cgpu's own."""
     for program in _NEEDED:
         if not shutil.which(program, path="/usr/sbin:/usr/bin"):
             skip("no %s on this machine" % program)
     os.makedirs(folder)
     command("cpack", "--config", BUILD + "/CPackConfig.cmake", "-B", folder)
     shutil.rmtree(folder + "/_CPack_Packages")
-    (path,) = glob.glob(folder + "/*.deb")
+    (path,) = glob.glob(folder + "/cgpu_*.deb")
     return path
 
 
