@@ -92,8 +92,8 @@ void Route(httplib::Server& server, Extender& extender) {
   route("/filter", [&](const std::string& body) { return extender.Filter(body); });
   route("/prioritize", [&](const std::string& body) { return extender.Prioritize(body); });
   route("/bind", [&](const std::string& body) { return extender.BindPod(body, Clock::now()); });
-  // The scheduler's connections stay open, each with a thread of its own here: where there are fewer,
-  // a connection waits for another one to end.
+  // The scheduler's connections stay open, each with a thread of its own here: where there are
+  // fewer, a connection waits for another one to end.
   server.new_task_queue = [] { return new httplib::ThreadPool(kConnections); };
   server.set_keep_alive_max_count(1'000'000);
   server.set_tcp_nodelay(true);
