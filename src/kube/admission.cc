@@ -66,13 +66,22 @@ Result<Json> Judge(const Json& object, const AdmissionRules& rules) {
   return changed;
 }
 
+// Does the same for any object: members of a pod may be of other types than a pod's.
+Result<Json> JudgeAny(const Json& object, const AdmissionRules& rules) {
+  try {
+    return Judge(object, rules);
+  } catch (const Json::exception& exception) {
+    return Error{Code::kInvalid, 0, std::string("this is no pod: ") + exception.what(), {}};
+  }
+}
+
 }  // namespace
 
 std::string Review(std::string_view body, const AdmissionRules& rules) {
   const Json review = NestsDeeper(body, kMostDepth) ? Json() : Json::parse(body, nullptr, false);
   const Json& request = At(review, "request");
   const Json& object = At(request, "object");
-  const auto judged = Judge(object, rules);
+  const auto judged = JudgeAny(object, rules);
   Json response{{"uid", TextAt(request, "uid")}, {"allowed", judged.ok()}};
   if (!judged.ok()) {
     const Error& error = judged.error();
