@@ -4,6 +4,7 @@
 #   make demo        the main job on a simulated node, step by step (installs what it needs, builds)
 #   make test        what is checked at each change (installs what it needs, builds)
 #   make test-kubernetes  pods with slices on a real Kubernetes, which is built first (needs Go)
+#   make cluster-up  a Kubernetes for you with a node whose simulated GPUs are shared; make cluster-down
 #   make soak        the same randomised tests and fuzzers for long: SECONDS_EACH=600
 #   make bench-NAME  one benchmark, e.g. bench-untrapped
 #   make share-story the pictures of docs/compute.md, measured and drawn anew
@@ -49,7 +50,7 @@ ifneq ($(shell command -v ccache),)
 export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
 endif
 
-.PHONY: build demo test test-kubernetes soak share-story lint install deb gpu-bundle deps check-deps bench-deps clean
+.PHONY: build demo test test-kubernetes cluster-deps cluster-up cluster-down soak share-story lint install deb gpu-bundle deps check-deps bench-deps clean
 .PHONY: test-asan test-tsan fuzz
 
 deps:
@@ -85,10 +86,18 @@ test: check-deps
 	@ctest --preset release --parallel $(JOBS) | $(QUIET)
 
 # The first time, Kubernetes itself is built: ten minutes on two processors.
-test-kubernetes: check-deps
+cluster-deps: check-deps
 	@tools/install_packages.sh $(CLUSTER_PACKAGES)
 	$(call build_preset,release,,programs)
 	@tests/cluster/build_kube.sh >/dev/null
+
+cluster-up: cluster-deps
+	@CGPU_BIN=$(CURDIR)/build/bin python3 tests/cluster/stand.py up
+
+cluster-down:
+	@python3 tests/cluster/stand.py down
+
+test-kubernetes: cluster-deps
 	@tests/cluster/build_helm.sh >/dev/null
 	@tests/cluster/run_all.sh
 

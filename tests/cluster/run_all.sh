@@ -1,23 +1,25 @@
 #!/usr/bin/env bash
-# run_all.sh: all tests on a real Kubernetes, one after the other, as each starts a cluster of its own.
-# Prints the end of the output of those that fail.
+# run_all.sh: all tests on a real Kubernetes, two at a time, as each starts a cluster of its own and
+# waits for much of its time. Prints the end of the output of those that fail.
 set -uo pipefail
 cd "$(dirname "$0")"
 export CGPU_BIN=${CGPU_BIN:-$PWD/../../build/bin} PYTHONDONTWRITEBYTECODE=1
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
-failed=0
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
+
+run_one() {
+  local began=$SECONDS log=$1/$2.$3 result
+  python3 "$2" "$3" >"$log" 2>&1
+  case $? in
+    0) result=passed ;;
+    77) result="skipped: $(tail -n 1 "$log")" ;;
+    *) result=FAILED && tail -n 60 "$log" ;;
+  esac
+  echo "$2 $3: $result ($((SECONDS - began)) s)"
+  [ "$result" != FAILED ]
+}
+export -f run_one
+
 for script in *_test.py; do
-  for case in $(python3 "$script" | sed -n 's/^cases: //p'); do
-    began=$SECONDS
-    python3 "$script" "$case" >"$log" 2>&1
-    status=$?
-    case $status in
-      0) result=passed ;;
-      77) result="skipped: $(tail -n 1 "$log")" ;;
-      *) result=FAILED && failed=1 && tail -n 60 "$log" ;;
-    esac
-    echo "$script $case: $result ($((SECONDS - began)) s)"
-  done
-done
-exit $failed
+  python3 "$script" | sed -n 's/^cases: //p' | tr ' ' '\n' | sed "s|^|$logs $script |"
+done | xargs -P 2 -L 1 bash -c 'run_one "$@"' run_one
