@@ -56,7 +56,8 @@ void CheckReview(const std::string& body, const cgpu::kube::AdmissionRules& rule
   }
   const auto pod = cgpu::kube::ReadPod(object.dump());
   Require(pod.ok() && Check(*pod, rules.pods).ok(), "the scheduler takes what was admitted");
-  Require(!pod->asks() || RequestOf(*pod).memory - 1 < rules.largest, "it fits on a GPU");
+  const auto request = RequestOf(*pod);
+  Require(!pod->asks() || request.whole || request.memory - 1 < rules.largest, "it fits on a GPU");
 }
 
 }  // namespace
