@@ -3,6 +3,7 @@ disturbs no running container, and what it has put on the Kubernetes node goes a
 import contextlib
 import filecmp
 import os
+import re
 import sys
 
 _TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -13,6 +14,7 @@ import isolation  # noqa: E402
 from cgpu_test import check  # noqa: E402
 from cluster import FOLDER, make_pod  # noqa: E402
 from deployed import CHART, NAMESPACE, NODE, ROOT, Deployed, find_helm, make_image, version  # noqa: E402
+from sliced import extender  # noqa: E402
 from upgrading import LOOP  # noqa: E402
 
 MEMORY = "aliyun.com/gpu-mem"
@@ -54,7 +56,9 @@ def goes_on(cluster, pod):
 
 
 def shims(node):
-    return {client["pid"] for client in node.books()["clients"]}
+    """The shims among the driver's clients. cgpu-device-plugin is one, too."""
+    return {client["pid"] for client in node.books()["clients"]
+            if os.readlink("/proc/%d/exe" % client["pid"]).startswith("/opt/cgpu/bin/cgpu-shim")}
 
 
 def key(cluster):
@@ -184,6 +188,10 @@ def rendered():
               env={"PATH": "/usr/bin:/bin", "HELM": find_helm()})
     check(filecmp.cmp(path, ROOT + "/deploy/kubernetes/cgpu.yaml", False),
           "deploy/kubernetes/cgpu.yaml is not what deploy/kubernetes/render.sh writes")
+    with open(path, encoding="utf-8") as file:
+        asked = re.findall(r"- name: (\S+)\n +ignoredByScheduler: false\n", file.read())
+    check(asked == [one["name"] for one in extender(0)["managedResources"]],
+          "kube-scheduler asks the extender about pods with %s" % asked)
     with open(CHART + "/Chart.yaml", encoding="utf-8") as file:
         check(file.read().count("ersion: %s\n" % version()) == 2, "the chart has another version")
 

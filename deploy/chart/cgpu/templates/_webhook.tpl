@@ -26,7 +26,7 @@ webhooks:
     expression: >-
       (object.spec.containers + object.spec.?initContainers.orValue([])).exists(c,
       c.?resources.?limits.orValue({}).exists(k,
-      k.startsWith("aliyun.com/") || k.startsWith("nvidia.com/")))
+      ["aliyun.com/", "cgpu.dev/", "nvidia.com/"].exists(p, k.startsWith(p))))
       || [object.metadata.?labels.orValue({}), object.metadata.?annotations.orValue({})].exists(m,
       m.exists(k, k.startsWith("aliyun.com/") || k.startsWith("cgpu.dev/")))
   namespaceSelector:
