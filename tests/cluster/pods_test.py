@@ -137,7 +137,7 @@ def weights():
         # A percentage is for nodes that share their time by percentages, a weight is not.
         cluster.apply(make_slice_pod("percent", 1, "true", compute=20))
         why = cluster.wait("it is not said why", lambda: one.why_pending("percent"))
-        check("promises no compute time" in why[0], why)
+        check("Insufficient " + COMPUTE in why[0], why)
 
 
 def priority():
