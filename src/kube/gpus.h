@@ -40,8 +40,7 @@ enum class Mode {
 };
 [[nodiscard]] Mode ModeOf(std::string_view label);
 
-// How pods are placed on a node's GPUs: the label ack.node.gpu.placement. kFragmentation is taken
-// as kBinpack as long as nobody tells the scheduler what typical pods are (placement/policy.h).
+// How pods are placed on a node's GPUs: the label ack.node.gpu.placement (placement/policy.h).
 enum class Placement { kBinpack, kSpread, kFragmentation };
 [[nodiscard]] Placement PlacementOf(std::string_view label);
 

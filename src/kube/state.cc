@@ -10,6 +10,8 @@ namespace cgpu::kube {
 namespace {
 
 constexpr char kUnit[] = "GiB";
+constexpr std::size_t kLast = 1000;     // requests that typical ones are found among
+constexpr std::size_t kLearnAnew = 64;  // after so many
 
 // Returns the indexes of the decision's GPUs on the node. A GPU that is no longer there is left
 // out.
@@ -112,8 +114,21 @@ void ClusterState::Recount(NodeState& node) const {
   }
 }
 
+void ClusterState::Learn(const placement::Request& request) {
+  if (last_.size() < kLast) {
+    last_.push_back(request);
+  } else {
+    last_[learned_ % kLast] = request;
+  }
+  ++learned_;
+  if (learned_ <= kLearnAnew || learned_ % kLearnAnew == 0) {
+    fragmentation_ = placement::Fragmentation(placement::TypicalOf(last_));
+  }
+}
+
 void ClusterState::Hold(const std::string& uid, Holder holder) {
   LetGo(uid);
+  Learn(holder.request);
   const auto node = nodes_.find(holder.decision.node);
   holders_[uid] = std::move(holder);
   if (node != nodes_.end()) {
@@ -239,16 +254,25 @@ std::string ClusterState::WhyNot(const PodAsk& pod, const NodeState& node) const
 
 placement::Choice ClusterState::ChooseOn(const NodeState& node, const PodAsk& pod) const {
   const placement::Request request = RequestOf(pod);
-  placement::Node free = node.free;
   if (request.whole) {  // first of those that are for nothing else
-    for (placement::Gpu& gpu : free.gpus) {
+    placement::Node exclusive = node.free;
+    for (placement::Gpu& gpu : exclusive.gpus) {
       gpu.healthy = gpu.healthy && gpu.exclusive;
     }
-    if (placement::Judge(free, request).lack != placement::Lack::kNothing) {
-      free = node.free;
+    if (placement::Judge(exclusive, request).lack == placement::Lack::kNothing) {
+      return ChooseAmong(exclusive, node, pod);
     }
   }
-  if (node.info.placement != Placement::kSpread) {
+  return ChooseAmong(node.free, node, pod);
+}
+
+placement::Choice ClusterState::ChooseAmong(const placement::Node& free, const NodeState& node,
+                                            const PodAsk& pod) const {
+  const placement::Request request = RequestOf(pod);
+  if (node.info.placement == Placement::kFragmentation) {
+    return fragmentation_.Choose(free, request);
+  }
+  if (node.info.placement == Placement::kBinpack) {
     return placement::ChooseBinpack(free, request);
   }
   std::vector<std::uint32_t> replicas(node.info.gpus.size(), 0);

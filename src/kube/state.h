@@ -94,11 +94,19 @@ class ClusterState {
   Holder* Known(const std::string& uid, Decision decision);
   [[nodiscard]] std::string WhyNot(const PodAsk& pod, const NodeState& node) const;
   void Recount(NodeState& node) const;
+  // Takes a request into what counts as typical: the last ones.
+  void Learn(const placement::Request& request);
   [[nodiscard]] placement::Choice ChooseOn(const NodeState& node, const PodAsk& pod) const;
+  // `free`: of the node, what may be chosen.
+  [[nodiscard]] placement::Choice ChooseAmong(const placement::Node& free, const NodeState& node,
+                                              const PodAsk& pod) const;
 
   std::map<std::string, NodeState> nodes_;
   std::map<std::string, Holder> holders_;  // by the uid of the pod
   std::set<std::string> with_room_;        // nodes where room was made
+  std::vector<placement::Request> last_;   // the last that were held; a ring
+  std::size_t learned_ = 0;
+  placement::Fragmentation fragmentation_{{}};  // by what is typical among them
 };
 
 }  // namespace cgpu::kube

@@ -262,6 +262,17 @@ TEST_F(ClusterStateTest, PlacesByTheLabelOfTheNode) {
   }
 }
 
+TEST_F(ClusterStateTest, LeavesWhatTypicalPodsCanUse) {
+  for (const auto placement : {Placement::kBinpack, Placement::kFragmentation}) {
+    ClusterState state;
+    state.SetNode(MakeNode("a", 2, Mode::kCgpu, placement), key_);
+    const auto typical = state.Assume(MakePod("p", 7), "a", kNow)->gpus;
+    // On the same GPU, 6 GiB would be left, which are of no use to a pod of 7.
+    const auto small = state.Assume(MakePod("q", 2), "a", kNow)->gpus;
+    EXPECT_EQ(small == typical, placement == Placement::kBinpack);
+  }
+}
+
 TEST_F(ClusterStateTest, SurvivesAGpuThatGoesOrIsReplaced) {
   state_.SetNode(MakeNode("a", 2), key_);
   const PodAsk pod = MakePod("p", 8);
