@@ -25,6 +25,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kIdLength = 12;  // number of hex digits
+constexpr std::size_t kDrawnId = 64;   // the same of an engine's id
 // Time for which containers that are about to end are waited for.
 constexpr std::chrono::seconds kEndingTime{3};
 
@@ -165,6 +166,27 @@ bool WaitForAnEnd(const Registry& registry, const std::vector<std::string>& ids,
   return ready > 0;
 }
 
+// Waits until the container that had this container engine's id before has ended: one that is
+// restarted keeps its id, here too. Ids of 64 digits are drawn, so no other container has it.
+void WaitForPredecessor(const Registry& registry, const std::string& engine_id,
+                        Clock::time_point until) {
+  while (engine_id.size() == kDrawnId && Clock::now() < until) {
+    const auto live = registry.Live();
+    if (!live.ok()) {
+      return;
+    }
+    const auto before = std::ranges::find(*live, engine_id, &Reservation::engine_id);
+    const auto stream = before != live->end() ? registry.Watch(before->id)
+                                              : Error{Code::kNotFound, 0, "there is none", {}};
+    if (!stream.ok()) {
+      return;
+    }
+    pollfd end{stream->get(), 0, 0};  // POLLHUP is always reported
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
+    (void)poll(&end, 1, std::max(0, static_cast<int>(left)));
+  }
+}
+
 // Reserves, without waiting. Puts the containers that are in the way into `in_the_way`.
 Result<Reserved> ReserveNow(const Registry& registry, const Node& node, const SliceRequest& request,
                             std::vector<std::string>& in_the_way) {
@@ -214,6 +236,7 @@ Result<Reserved> ReserveNow(const Registry& registry, const Node& node, const Sl
 
 Result<Reserved> Reserve(const Registry& registry, const Node& node, const SliceRequest& request) {
   const auto until = Clock::now() + kEndingTime;
+  WaitForPredecessor(registry, request.engine_id, until);
   for (;;) {
     std::vector<std::string> in_the_way;
     auto reserved = ReserveNow(registry, node, request, in_the_way);
