@@ -98,6 +98,7 @@ cluster-down:
 	@python3 tests/cluster/stand.py down
 
 test-kubernetes: cluster-deps
+	$(call build_preset,release,,kernels)
 	@tests/cluster/build_helm.sh >/dev/null
 	@tests/cluster/run_all.sh
 

@@ -7,6 +7,7 @@
 
 #include "grant/env.h"
 #include "grant/flags.h"
+#include "host/force.h"
 #include "host/node.h"
 #include "host/pod_grants.h"
 #include "host/registry.h"
@@ -130,6 +131,7 @@ Result<SliceRequest> RequestOfPod(const CreationRequest& request, const std::str
   wanted.origin = kOfPod;
   wanted.isolated = grant.isolated;
   wanted.pod = pod;
+  wanted.container = name;
   return wanted;
 }
 
@@ -190,6 +192,23 @@ std::vector<std::string> VariablesForSharing(const SliceRequest& wanted, const G
           "ALIYUN_COM_GPU_MEM_IDX=" + indexes};
 }
 
+// Ends what there is of the same container of the pod. A pod has one container of a name at a time,
+// and the kubelet has it made anew only once the one before is dead to it. containerd 1.6 may leave
+// such a one, made but not started, where the kubelet ended while it waited for the start.
+Result<> EndPredecessor(const Registry& registry, const SliceRequest& wanted) {
+  CGPU_ASSIGN_OR_RETURN(const auto live, registry.Live());
+  for (const Reservation& one : live) {
+    if (one.pod != wanted.pod || one.container != wanted.container) {
+      continue;
+    }
+    if (const auto ended = EndByForce(registry, one.id);
+        !ended.ok() && ended.error().code != Code::kNotFound) {
+      return ended.error();
+    }
+  }
+  return {};
+}
+
 // Reserves what is wanted on the node, and starts the shim of its container.
 Result<Slice> CreateFor(SliceRequest wanted, const Node& node, const Surroundings& surroundings,
                         const CreationRequest& request, Peer creator) {
@@ -204,6 +223,9 @@ Result<Slice> CreateFor(SliceRequest wanted, const Node& node, const Surrounding
   const bool killable = command != nullptr ? command->killable : surroundings.killable;
   wanted.max_inst = surroundings.max_inst;
   CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
+  if (!wanted.pod.empty()) {
+    CGPU_TRY(EndPredecessor(registry, wanted));
+  }
   CGPU_ASSIGN_OR_RETURN(auto reserved, Reserve(registry, node, wanted));
   const std::string id = reserved.reservation.id;
   const Giveback unless_started(registry, id);

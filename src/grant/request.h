@@ -69,6 +69,7 @@ struct SliceRequest {
   std::string stem;                     // begin of a made-up name
   std::string engine_id;                // the container engine's name for it; empty for `cgpu run`
   std::string pod;                      // uid of its pod; empty: it is of none
+  std::string container;                // its name in the pod
   bool agent = false;                   // its listeners come over a socket of its own
   bool scheduled = false;               // placed by cgpu-scheduler, see AdmitCompute()
   bool isolated = true;                 // false: it shares its GPUs without limits

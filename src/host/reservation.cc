@@ -36,6 +36,7 @@ void Fields(LineCodec& io, Reservation& reservation) {
   io.One("since", reservation.since);
   io.Maybe("engine", reservation.engine_id);
   io.Maybe("pod", reservation.pod);
+  io.Maybe("container", reservation.container);
   io.Maybe("origin", reservation.origin);
   reservation.isolated = !io.Line("isolation", !reservation.isolated, [&] { io.Fixed("none"); });
   VisitCompute(io, reservation.compute);

@@ -22,6 +22,7 @@ struct Reservation {
   std::uint64_t since = 0;  // seconds of Unix time
   std::string engine_id;    // the container engine's name for it; empty for `cgpu run`
   std::string pod;          // uid of its pod; empty: it is of none
+  std::string container;    // its name in the pod
   std::string origin;       // source of the grant, one word: "flags", "environment", "default"
   // Whether its shim holds it to its slices. If not, it has the GPUs whole, and the slices only
   // count towards what others can be given.

@@ -221,6 +221,7 @@ Result<Reserved> ReserveNow(const Registry& registry, const Node& node, const Sl
   reservation.since = static_cast<std::uint64_t>(std::time(nullptr));
   reservation.engine_id = request.engine_id;
   reservation.pod = request.pod;
+  reservation.container = request.container;
   reservation.origin = request.origin;
   reservation.isolated = request.isolated;
   reservation.compute = request.compute;

@@ -3,7 +3,8 @@
 # waits for much of its time. Prints the end of the output of those that fail.
 set -uo pipefail
 cd "$(dirname "$0")"
-export CGPU_BIN=${CGPU_BIN:-$PWD/../../build/bin} PYTHONDONTWRITEBYTECODE=1
+export CGPU_BIN=${CGPU_BIN:-$PWD/../../build/bin} CGPU_TEST_BIN=${CGPU_TEST_BIN:-$PWD/../../build/tests/bin}
+export PYTHONDONTWRITEBYTECODE=1
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 

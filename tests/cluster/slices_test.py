@@ -4,6 +4,8 @@ no other way leads to one. What a pod holds is read from the driver's own accoun
 The node has two simulated GPUs of 16160 MiB, which aliyun.com/gpu-mem counts as 15 GiB each.
 """
 import os
+import signal
+import subprocess
 import sys
 
 _TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -159,6 +161,27 @@ def forced():
         cluster.wait_phase("b", "Running")
 
 
+def orphaned():
+    """A container whose start the kubelet did not live to see, and which containerd 1.6 leaves behind,
+    gives way to the one that the kubelet has made in its place."""
+    with sliced(gpus=1) as one:
+        cluster = one.cluster
+        os.kill(one.daemon.popen.pid, signal.SIGSTOP)
+        cluster.apply(make_slice_pod("a", 15, "sleep", "1000"))
+        cluster.wait("no container is made", lambda: subprocess.run(
+            ["pgrep", "-f", "cgpu-runtime .*create"], stdout=subprocess.DEVNULL,
+            check=False).returncode == 0)
+        cluster.kill("kubelet")
+        os.kill(one.daemon.popen.pid, signal.SIGCONT)
+        cluster.wait("the container gets no slice", one.node.containers)
+        left = one.node.containers()[0]["engine_id"]
+        cluster.start_kubelet()
+        cluster.wait_phase("a", "Running")
+        running = [row["engine_id"] for row in one.node.containers()]
+        check(len(running) == 1 and running != [left], "there are %s, after %s" % (running, left))
+
+
 if __name__ == "__main__":
     isolation.main({case.__name__: case for case in (
-        documented, limits, refused, pending, bypassed, forged, stripped, forced)})
+        documented, limits, refused, pending, bypassed, forged, stripped, forced,
+        orphaned)})
