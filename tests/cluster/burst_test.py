@@ -52,6 +52,12 @@ class Burst:
         """All pods; None where the API server does not answer."""
         return (self.cluster.get("pods") or {"items": None})["items"]
 
+    def living(self):
+        """The pods that have not ended, by uid. A kubelet that starts anew refuses some, which then
+        have failed: it does not know the GPUs yet. The controller makes others."""
+        return {pod["metadata"]["uid"]: pod for pod in self.pods() or ()
+                if pod["status"].get("phase") not in ("Failed", "Succeeded")}
+
     def create(self):
         pod = make_slice_pod("", 1, "rmtool", "hold", str(HELD), "--forever")
         spec = {"replicas": PODS, "selector": {"matchLabels": {"app": "burst"}},
@@ -66,12 +72,12 @@ class Burst:
 
     def check_all(self):
         """Waits until all pods hold what they ask for; compares it with what is written on them."""
-        self.cluster.wait("not all pods hold their memory", lambda: self.holding() >= PODS,
-                          deadline=DEADLINE, pause=1)
+        self.cluster.wait("not all pods hold their memory", lambda: self.holding() == PODS and set(
+            self.living()) == set(gpus_of_pods()), deadline=DEADLINE, pause=1)
         seen = gpus_of_pods()
         given = collections.Counter()
         count = collections.Counter()
-        for pod in self.pods():
+        for pod in self.living().values():
             text = pod["metadata"]["annotations"]["cgpu.dev/decision"]
             decision = json.loads(text.rsplit(" ", 1)[0])
             written = {self.index[uuid] for uuid in decision["gpus"]}
