@@ -21,7 +21,6 @@ namespace cgpu {
 namespace {
 
 constexpr std::size_t kShortId = 12;
-constexpr char kOfPod[] = "kubernetes";  // origin of a request
 // The scheduler's decision comes to the node by another way than the pod, and may come after it.
 constexpr std::chrono::seconds kDecisionTimeout{30};
 
@@ -125,10 +124,9 @@ Result<SliceRequest> RequestOfPod(const CreationRequest& request, const std::str
     wanted.compute.weight = part->second.weight;
   }
   wanted.compute.high_priority = part->second.high_priority;
-  wanted.scheduled = true;
   wanted.stem = StemFor(request);
   wanted.engine_id = request.engine_id;
-  wanted.origin = kOfPod;
+  wanted.origin = "kubernetes";
   wanted.isolated = grant.isolated;
   wanted.pod = pod;
   wanted.container = name;
@@ -253,7 +251,7 @@ Result<Slice> CreateFor(SliceRequest wanted, const Node& node, const Surrounding
   reply.listener = registry.AgentPath(id);
   reply.killable = killable;
   DescribeFiles(node, reserved.grant, reply);
-  if (wanted.origin == kOfPod && !wanted.isolated) {
+  if (!wanted.pod.empty() && !wanted.isolated) {
     reply.environment = VariablesForSharing(wanted, reserved.grant);
   }
   return slice;

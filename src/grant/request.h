@@ -71,7 +71,6 @@ struct SliceRequest {
   std::string pod;                      // uid of its pod; empty: it is of none
   std::string container;                // its name in the pod
   bool agent = false;                   // its listeners come over a socket of its own
-  bool scheduled = false;               // placed by cgpu-scheduler, see AdmitCompute()
   bool isolated = true;                 // false: it shares its GPUs without limits
   unsigned user = 0;                    // uid of the user that asks
   unsigned max_inst = kDefaultMaxInst;  // for GPUs for which nothing else was set

@@ -24,7 +24,7 @@ std::vector<ComputeRequest> OthersOn(const Card& card, const std::vector<Reserva
 }
 
 bool ChoosesNothing(const std::vector<ComputeRequest>& requests) {
-  return std::all_of(requests.begin(), requests.end(), [](const ComputeRequest& one) {
+  return std::ranges::all_of(requests, [](const ComputeRequest& one) {
     return governor::ChosenBy(one) == governor::ChosenBy({});
   });
 }

@@ -211,7 +211,7 @@ Result<Reserved> ReserveNow(const Registry& registry, const Node& node, const Sl
   reserved.grant = std::move(grant);
   if (request.isolated) {
     CGPU_TRY(AdmitCompute(registry, lock, reserved.grant.cards, live, request.compute,
-                          request.scheduled));
+                          !request.pod.empty()));
   }
   if (geteuid() == 0) {
     CGPU_TRY(CheckOpenToShims(node, reserved.grant));

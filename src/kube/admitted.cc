@@ -1,11 +1,21 @@
 #include "kube/admitted.h"
 
 #include <algorithm>
+#include <sstream>
 #include <utility>
 
 #include "placement/model.h"
 
 namespace cgpu::kube {
+
+std::vector<std::string> AdmittedTexts(std::string_view annotation) {
+  std::vector<std::string> texts;
+  std::istringstream lines{std::string(annotation)};
+  for (std::string line; std::getline(lines, line);) {
+    texts.push_back(line);
+  }
+  return texts;
+}
 
 Result<Decision> Admitted::Admit(const std::string& pod, std::string_view text, const Key& key) {
   CGPU_ASSIGN_OR_RETURN(auto decision, DecodeDecision(text, key));

@@ -16,6 +16,9 @@
 
 namespace cgpu::kube {
 
+// Returns the texts in such an annotation of a node.
+[[nodiscard]] std::vector<std::string> AdmittedTexts(std::string_view annotation);
+
 class Admitted {
  public:
   Admitted(std::string node, std::vector<NodeGpu> gpus)

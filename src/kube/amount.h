@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "kube/json.h"
 
 namespace cgpu::kube {
 
@@ -14,6 +15,19 @@ namespace cgpu::kube {
 // apimachinery/pkg/api/resource/quantity.go has more forms; the API server turns those into these).
 // kInvalid, with `what` and the amount: it is none, or it is more than a million.
 [[nodiscard]] Result<std::uint32_t> ReadAmount(std::string_view json, const std::string& what);
+
+// Returns the amount of a resource in the limits of a container, or its requests; 0: none.
+template <class Json>
+Result<std::uint32_t> AmountOf(const Json& container, const char* resource) {
+  const Json& resources = At(container, "resources");
+  for (const char* kind : {"limits", "requests"}) {
+    if (const Json& value = At(At(resources, kind), resource); !value.is_null()) {
+      return ReadAmount(value.dump(),
+                        std::string(resource) + " of container " + TextAt(container, "name"));
+    }
+  }
+  return 0U;
+}
 
 }  // namespace cgpu::kube
 

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "kube/admitted.h"
 #include "kube/json.h"
 #include "kube/names.h"
 
@@ -102,10 +103,7 @@ Result<NodeInfo> ReadNode(std::string_view json) {
   if (const std::string gpus = TextAt(annotations, kGpus); !gpus.empty()) {
     CGPU_ASSIGN_OR_RETURN(info.gpus, DecodeGpus(gpus));
   }
-  std::istringstream lines(TextAt(annotations, kAdmitted));
-  for (std::string line; std::getline(lines, line);) {
-    info.admitted.push_back(line);
-  }
+  info.admitted = AdmittedTexts(TextAt(annotations, kAdmitted));
   return info;
 }
 

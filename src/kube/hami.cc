@@ -30,18 +30,6 @@ Error Wrong(const char* name, const Json& container, const std::string& is, std:
                std::move(hint)};
 }
 
-// Returns an amount of the limits, or of the requests; 0: none.
-Result<std::uint32_t> AmountOf(const Json& container, const char* name) {
-  const Json& resources = At(container, "resources");
-  for (const char* kind : {"limits", "requests"}) {
-    if (const Json& value = At(At(resources, kind), name); !value.is_null()) {
-      return ReadAmount(value.dump(),
-                        std::string(name) + " of container " + TextAt(container, "name"));
-    }
-  }
-  return 0U;
-}
-
 // Returns the GiB of each GPU.
 Result<std::uint32_t> MemoryOf(const Json& container, std::uint32_t largest) {
   CGPU_ASSIGN_OR_RETURN(const auto mib, AmountOf(container, kHamiMemory));

@@ -15,19 +15,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Returns the amount of a resource in the limits of a container, or its requests; 0: none.
-Result<std::uint32_t> AmountOf(const Json& container, const char* resource) {
-  const Json& resources = At(container, "resources");
-  for (const char* kind : {"limits", "requests"}) {
-    const Json& value = At(At(resources, kind), resource);
-    if (!value.is_null()) {
-      return ReadAmount(value.dump(),
-                        std::string(resource) + " of container " + TextAt(container, "name"));
-    }
-  }
-  return 0U;
-}
-
 // Reads weight and priority. A variable that is taken from elsewhere (valueFrom) may change: it
 // reads as what it is, which is no weight and no priority.
 Result<> ReadEnvironment(const Json& container, ContainerAsk& ask) {

@@ -110,7 +110,7 @@ void ClusterState::Recount(NodeState& node) const {
   }
   for (const std::string& uid : node.holders) {
     const Holder& holder = holders_.at(uid);
-    placement::Take(node.free, holder.request, IndexesOf(node.info, holder.decision));
+    placement::Take(node.free, holder.decision.Takes(), IndexesOf(node.info, holder.decision));
   }
 }
 
@@ -128,7 +128,7 @@ void ClusterState::Learn(const placement::Request& request) {
 
 void ClusterState::Hold(const std::string& uid, Holder holder) {
   LetGo(uid);
-  Learn(holder.request);
+  Learn(holder.decision.Takes());
   const auto node = nodes_.find(holder.decision.node);
   holders_[uid] = std::move(holder);
   if (node != nodes_.end()) {
@@ -171,8 +171,7 @@ ClusterState::Holder* ClusterState::Known(const std::string& uid, Decision decis
     }
   }
   std::string owner = known == holders_.end() ? "" : known->second.owner;
-  const placement::Request takes = decision.Takes();
-  Hold(uid, {std::move(decision), takes, std::move(owner), false, false, false, {}});
+  Hold(uid, {std::move(decision), std::move(owner), false, false, false, {}});
   return &holders_.at(uid);
 }
 
@@ -181,18 +180,16 @@ void ClusterState::SetPod(const PodAsk& pod, const Key& key) {
     RemovePod(pod.uid);
     return;
   }
-  const auto known = holders_.find(pod.uid);
-  if (known != holders_.end() && (known->second.on_pod || known->second.admitted)) {
-    known->second.owner = pod.owner;
-    known->second.on_pod = !pod.node.empty();
-    known->second.assumed = false;
-    return;  // a decision does not change
-  }
-  if (known != holders_.end() && known->second.assumed && known->second.decision.node == pod.node) {
-    // It is bound as was decided here, whatever has become of its annotation.
-    known->second.on_pod = true;
-    known->second.assumed = false;
-    return;
+  if (const auto known = holders_.find(pod.uid); known != holders_.end()) {
+    Holder& holder = known->second;
+    // A decision does not change. One that was assumed holds once the pod is bound where it was
+    // decided, whatever has become of its annotation.
+    if (holder.on_pod || holder.admitted || holder.decision.node == pod.node) {
+      holder.owner = pod.owner;
+      holder.on_pod = !pod.node.empty();
+      holder.assumed = false;
+      return;
+    }
   }
   if (pod.decision.empty() || pod.node.empty() || !pod.asks()) {
     return;  // nothing is decided, or not yet seen: an assumption stays
@@ -260,15 +257,15 @@ placement::Choice ClusterState::ChooseOn(const NodeState& node, const PodAsk& po
       gpu.healthy = gpu.healthy && gpu.exclusive;
     }
     if (placement::Judge(exclusive, request).lack == placement::Lack::kNothing) {
-      return ChooseAmong(exclusive, node, pod);
+      return ChooseAmong(exclusive, node, request, pod.owner);
     }
   }
-  return ChooseAmong(node.free, node, pod);
+  return ChooseAmong(node.free, node, request, pod.owner);
 }
 
 placement::Choice ClusterState::ChooseAmong(const placement::Node& free, const NodeState& node,
-                                            const PodAsk& pod) const {
-  const placement::Request request = RequestOf(pod);
+                                            const placement::Request& request,
+                                            const std::string& owner) const {
   if (node.info.placement == Placement::kFragmentation) {
     return fragmentation_.Choose(free, request);
   }
@@ -278,7 +275,7 @@ placement::Choice ClusterState::ChooseAmong(const placement::Node& free, const N
   std::vector<std::uint32_t> replicas(node.info.gpus.size(), 0);
   for (const std::string& uid : node.holders) {
     const Holder& holder = holders_.at(uid);
-    if (!pod.owner.empty() && holder.owner == pod.owner) {
+    if (!owner.empty() && holder.owner == owner) {
       for (const std::uint32_t index : IndexesOf(node.info, holder.decision)) {
         ++replicas[index];
       }
@@ -311,16 +308,17 @@ Result<Decision> ClusterState::Assume(const PodAsk& pod, const std::string& name
   for (const std::uint32_t index : ChooseOn(node, pod).gpus) {
     decision.gpus.push_back(node.info.gpus[index].uuid);
   }
-  decision.memory = RequestOf(pod).memory;
-  decision.compute = RequestOf(pod).compute;
-  decision.slices = RequestOf(pod).slices;
+  const placement::Request request = RequestOf(pod);
+  decision.memory = request.memory;
+  decision.compute = request.compute;
+  decision.slices = request.slices;
   decision.containers = pod.containers;
   decision.isolated = node.info.mode != Mode::kShare || pod.whole();
   if (pod.whole()) {
     decision.memory = SmallestOf(node.info, decision);
     decision.containers[0].memory = decision.memory * pod.gpus;
   }
-  Hold(pod.uid, {decision, decision.Takes(), pod.owner, true, false, false, now + kAssumed});
+  Hold(pod.uid, {decision, pod.owner, true, false, false, now + kAssumed});
   return decision;
 }
 

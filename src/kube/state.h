@@ -71,7 +71,6 @@ class ClusterState {
  private:
   struct Holder {
     Decision decision;
-    placement::Request request;
     std::string owner;
     bool assumed = false;   // until that time
     bool on_pod = false;    // the pod has it
@@ -99,7 +98,8 @@ class ClusterState {
   [[nodiscard]] placement::Choice ChooseOn(const NodeState& node, const PodAsk& pod) const;
   // `free`: of the node, what may be chosen.
   [[nodiscard]] placement::Choice ChooseAmong(const placement::Node& free, const NodeState& node,
-                                              const PodAsk& pod) const;
+                                              const placement::Request& request,
+                                              const std::string& owner) const;
 
   std::map<std::string, NodeState> nodes_;
   std::map<std::string, Holder> holders_;  // by the uid of the pod

@@ -1,7 +1,6 @@
 #include "kubelet/device_plugin.h"
 
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -53,8 +52,8 @@ Result<std::unique_ptr<DevicePlugin>> DevicePlugin::Start(const std::string& fol
       inotify_add_watch(changes.get(), folder.c_str(), IN_CREATE | IN_MOVED_TO) < 0) {
     return ErrnoError(Code::kUnavailable, errno, "cannot watch " + folder);
   }
-  UniqueFd end(eventfd(0, EFD_CLOEXEC));
-  if (!end.valid()) {
+  kube::Stop end;
+  if (end.fd() < 0) {
     return ErrnoError(Code::kUnavailable, errno, "eventfd");
   }
   return std::unique_ptr<DevicePlugin>(new DevicePlugin(
@@ -62,7 +61,7 @@ Result<std::unique_ptr<DevicePlugin>> DevicePlugin::Start(const std::string& fol
 }
 
 DevicePlugin::DevicePlugin(std::string folder, Resources resources, Log log, UniqueFd changes,
-                           UniqueFd end)
+                           kube::Stop end)
     : folder_(std::move(folder)),
       log_(std::move(log)),
       changes_(std::move(changes)),
@@ -72,7 +71,7 @@ DevicePlugin::DevicePlugin(std::string folder, Resources resources, Log log, Uni
 }
 
 DevicePlugin::~DevicePlugin() {
-  (void)eventfd_write(end_.get(), 1);
+  end_.Set();
   thread_.join();
 }
 
@@ -85,7 +84,7 @@ void DevicePlugin::Set(const Resources& resources) {
 }
 
 void DevicePlugin::Run() {
-  std::array<pollfd, 2> events{{{changes_.get(), POLLIN, 0}, {end_.get(), POLLIN, 0}}};
+  std::array<pollfd, 2> events{{{changes_.get(), POLLIN, 0}, {end_.fd(), POLLIN, 0}}};
   std::optional<Socket> told;
   while ((events[1].revents & POLLIN) == 0) {
     const auto socket = SocketAt(folder_ + "/" + kKubeletSocket);

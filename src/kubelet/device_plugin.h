@@ -14,6 +14,7 @@
 #include "base/fd.h"
 #include "base/mutex.h"
 #include "base/result.h"
+#include "kube/stop.h"
 #include "kubelet/devices.h"
 #include "kubelet/resource_server.h"
 
@@ -41,7 +42,7 @@ class DevicePlugin {
   void Set(const Resources& resources);
 
  private:
-  DevicePlugin(std::string folder, Resources resources, Log log, UniqueFd changes, UniqueFd end);
+  DevicePlugin(std::string folder, Resources resources, Log log, UniqueFd changes, kube::Stop end);
   void Run();
   [[nodiscard]] Result<> Renew();
   [[nodiscard]] Result<> Serve(const std::string& resource, const std::string& endpoint);
@@ -49,7 +50,7 @@ class DevicePlugin {
   const std::string folder_;
   const Log log_;
   const UniqueFd changes_;  // inotify, of the folder
-  const UniqueFd end_;      // eventfd: the thread is to end
+  kube::Stop end_;          // the thread is to end
   Mutex mutex_;
   Resources resources_ CGPU_GUARDED_BY(mutex_);
   std::map<std::string, std::unique_ptr<ResourceServer>> servers_ CGPU_GUARDED_BY(mutex_);

@@ -38,7 +38,9 @@ struct Card {
 [[nodiscard]] Result<Card> OpenCard(Client& client, unsigned minor);
 
 // Reads the GPU's own clock (NV2080_CTRL_CMD_TIMER_GET_TIME): only a GPU that is there can say what
-// it shows. Returns why it does not answer.
+// it shows. The driver asks no GPU that it has lost: the control has no
+// RMCTRL_FLAGS_NO_GPUS_ACCESS (flags 0x10118 in g_subdevice_nvoc.c of 595.45.04; control.c
+// serverControl_ValidateCookie()). Returns why it does not answer.
 [[nodiscard]] Result<> AskForTime(Client& client, const Card& card);
 
 struct FbInfo {

@@ -341,6 +341,11 @@ class Cluster:
         done = self.kubectl("get", *words, "-o", "json", ok=False)
         return json.loads(done.stdout) if done.returncode == 0 else None
 
+    def events(self, pod):
+        """The events of a pod, as "REASON: MESSAGE"."""
+        events = self.get("events", "--field-selector", "involvedObject.name=" + pod) or {}
+        return [event["reason"] + ": " + event["message"] for event in events.get("items", ())]
+
     def phase(self, pod):
         return ((self.get("pod", pod) or {}).get("status") or {}).get("phase")
 

@@ -10,11 +10,10 @@ sys.path += [os.path.join(_TESTS, folder) for folder in ("lib", "engines", "clus
 import isolation  # noqa: E402
 from cgpu_test import check  # noqa: E402
 from cluster import FOLDER, NODE, make_pod  # noqa: E402
-from pods_test import messages, mib, of_parts, part  # noqa: E402
-from sliced import COUNT, make_slice_pod, sliced  # noqa: E402
+from sliced import COUNT, make_slice_pod, mib, of_parts, part, sliced  # noqa: E402
 
 # Tries the GPU's files of every process that it sees.
-TRY = ("for p in /proc/[0-9]*; do rmtool --dev $p/root/dev alloc 100 --page big && echo got; done; "
+TRY = ("for p in /proc/[0-9]*/root; do rmtool --dev $p/dev alloc 100 --page big && echo got; done; "
        "echo tried")
 MIB = 1 << 20
 
@@ -22,7 +21,7 @@ MIB = 1 << 20
 def why(one, pod, *words):
     """Waits for an event of the pod with one of these words. Returns it."""
     def said():
-        return [each for each in messages(one, pod) if any(word in each for word in words)]
+        return [each for each in one.cluster.events(pod) if any(word in each for word in words)]
     return one.cluster.wait("no event of %s has one of %s" % (pod, words), said)[0]
 
 

@@ -14,30 +14,12 @@ import cgpu_test as t  # noqa: E402
 import isolation  # noqa: E402
 from cgpu_test import check  # noqa: E402
 from cluster import NODE, make_pod  # noqa: E402
-from sliced import COMPUTE, COUNT, MEMORY, PORT, UNITS, make_slice_pod, sliced  # noqa: E402
+from sliced import COMPUTE, COUNT, MEMORY, PORT, make_slice_pod, mib, of_parts, part, sliced  # noqa: E402
 
 KERNELS = os.path.abspath(os.path.join(t.TEST_BIN, "kernels"))
 SHOW = "rmtool info; exec sleep 1000"
 FEED = "(echo feed; exec sleep 1000) | kernels 20000"  # kernels of 20 ms, without end
 SECOND = 10 ** 9  # nanoseconds
-
-
-def mib(units):
-    """MiB that a container with so many units of a GPU sees."""
-    return 16160 * units // UNITS
-
-
-def part(name, memory, script, env=None, **more):
-    """A container with a part of its pod's GPU."""
-    container = make_pod("", "sh", "-c", script, limits={MEMORY: str(memory)})["spec"]["containers"][0]
-    variables = [{"name": key, "value": value} for key, value in (env or {}).items()]
-    return {**container, "name": name, "env": variables, **more}
-
-
-def of_parts(name, *containers, **spec):
-    pod = make_pod(name, "true", **spec)
-    pod["spec"]["containers"] = list(containers)
-    return pod
 
 
 def relabel(one, mode, placement):
@@ -53,11 +35,6 @@ def relabel(one, mode, placement):
         fits = json.loads(connection.getresponse().read())["NodeNames"] == [NODE]
         return fits == (mode == "core_mem")
     one.cluster.wait("cgpu-scheduler does not see the labels", seen)
-
-
-def messages(one, pod):
-    events = one.cluster.get("events", "--field-selector", "involvedObject.name=" + pod) or {}
-    return [event["reason"] + ": " + event["message"] for event in events.get("items", ())]
 
 
 def containers():
@@ -78,7 +55,7 @@ def containers():
                   "%s sees %s" % (name, said))
         check("nvidia" not in cluster.kubectl("logs", "many", "-c", "none"), "it has a GPU's files")
         check(len(one.node.containers()) == 3, one.node.containers())
-        said = messages(one, "many")
+        said = one.cluster.events("many")
         check(said and not any(each.startswith("Failed") for each in said), said)
         # One GiB is left of that GPU.
         cluster.apply(make_slice_pod("two", 2, "sleep", "1000"))

@@ -125,9 +125,7 @@ class Sliced:
 
     def why_pending(self, pod):
         """The messages that say why the pod is not scheduled."""
-        events = self.cluster.get("events", "--field-selector", "involvedObject.name=" + pod) or {}
-        return [event["message"] for event in events.get("items", ())
-                if event["reason"] == "FailedScheduling"]
+        return [event for event in self.cluster.events(pod) if event.startswith("FailedScheduling: ")]
 
     def decision(self, pod):
         """The decision that is written on the pod."""
@@ -153,3 +151,21 @@ def make_slice_pod(name, memory, *command, compute=None, count=None, **more):
         limits[COMPUTE] = str(compute)
     labels = {COUNT: str(count)} if count else {}
     return make_pod(name, *command, limits=limits, labels=labels, **more)
+
+
+def mib(units):
+    """MiB that a container with so many units of a GPU sees."""
+    return 16160 * units // UNITS
+
+
+def part(name, memory, script, env=None, **more):
+    """A container with a part of its pod's GPU."""
+    container = make_pod("", "sh", "-c", script, limits={MEMORY: str(memory)})["spec"]["containers"][0]
+    variables = [{"name": key, "value": value} for key, value in (env or {}).items()]
+    return {**container, "name": name, "env": variables, **more}
+
+
+def of_parts(name, *containers, **spec):
+    pod = make_pod(name, "true", **spec)
+    pod["spec"]["containers"] = list(containers)
+    return pod

@@ -95,9 +95,8 @@ def bypassed():
         cluster.apply(past, asks)
 
         def why(pod):
-            events = cluster.get("events", "--field-selector", "involvedObject.name=" + pod) or {}
-            return [event["message"] for event in events.get("items", ())
-                    if "no decision of cgpu-scheduler" in event["message"]]
+            return [event for event in cluster.events(pod)
+                    if "no decision of cgpu-scheduler" in event]
         for pod in ("past", "asks"):
             cluster.wait("the event of %s does not say why" % pod, lambda pod=pod: why(pod))
             check(cluster.phase(pod) != "Running", "%s runs" % pod)

@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -106,8 +105,7 @@ Result<Admitted> ReadAdmitted(const Api& api, const std::string& name,
     text = api.Get("/api/v1/nodes/" + name);
   }
   CGPU_TRY(text);
-  std::istringstream lines(PublishedIn(*text));
-  for (std::string one; std::getline(lines, one);) {
+  for (const std::string& one : AdmittedTexts(PublishedIn(*text))) {
     if (const auto decision = PeekDecision(one); decision.ok()) {
       (void)admitted.Admit(decision->pod, one, key);
     }

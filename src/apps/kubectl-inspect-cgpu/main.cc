@@ -1,50 +1,37 @@
 // `kubectl inspect cgpu`: a plugin of kubectl that shows which pods have which part of which GPU.
 // It asks the cluster by kubectl itself, and so knows every way in which kubectl signs in.
-#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstdio>
 #include <string>
 #include <vector>
 
-#include "base/fd.h"
+#include "base/child.h"
+#include "base/file.h"
 #include "cli/command_line.h"
 #include "kube/inspect.h"
 
 namespace cgpu::kube {
 namespace {
 
+constexpr std::size_t kMostAnswer = std::size_t{1} << 30;  // a list of a large cluster
+
 // Runs kubectl with these words. Returns what it prints; it says errors itself.
 Result<std::string> Kubectl(std::vector<std::string> words) {
   words.insert(words.begin(), "kubectl");
-  std::vector<char*> argv;
-  for (std::string& word : words) {
-    argv.push_back(word.data());
-  }
-  argv.push_back(nullptr);
-  std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0) {
-    return ErrnoError(Code::kInternal, errno, "cannot make a pipe");
-  }
-  UniqueFd out(ends[0]);
-  UniqueFd in(ends[1]);
-  const pid_t child = fork();
+  CGPU_ASSIGN_OR_RETURN(auto pipe, MakePipe());
+  CGPU_ASSIGN_OR_RETURN(const auto child, Fork());
   if (child == 0) {
-    (void)dup2(in.get(), STDOUT_FILENO);
-    (void)execvp("kubectl", argv.data());
+    (void)dup2(pipe.to.get(), STDOUT_FILENO);
+    (void)execvp("kubectl", PointersTo(words).data());
     (void)std::fprintf(stderr, "error: cannot execute kubectl: it is not in PATH\n");
     _exit(127);
   }
-  in.reset();
-  std::string text;
-  std::array<char, 65536> buffer{};
-  for (ssize_t size = 0; (size = read(out.get(), buffer.data(), buffer.size())) > 0;) {
-    text.append(buffer.data(), static_cast<std::size_t>(size));
-  }
+  pipe.to.reset();
+  auto text = ReadAll(pipe.from.get(), "kubectl's answer", kMostAnswer);
   int status = 0;
-  if (child < 0 || waitpid(child, &status, 0) != child || status != 0) {
+  if (waitpid(child, &status, 0) != child || status != 0) {
     return Error{Code::kUnavailable, 0, "kubectl could not ask the cluster", {}};
   }
   return text;
