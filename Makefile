@@ -33,10 +33,11 @@ PREFIX ?= /usr/local
 PACKAGES := g++ cmake ninja-build pkg-config python3 fuse3 libfuse3-dev \
   nlohmann-json3-dev libcli11-dev libtomlplusplus-dev libgtest-dev libgmock-dev librapidcheck-dev \
   libseccomp-dev libyaml-cpp-dev \
-  libssl-dev libcurl4-openssl-dev libcpp-httplib-dev \
+  libssl-dev libcurl4-openssl-dev libcpp-httplib-dev prometheus-cpp-dev \
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
 CHECK_PACKAGES := clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev util-linux \
-  busybox-static uidmap python3-grpcio python3-protobuf
+  busybox-static uidmap python3-grpcio python3-protobuf \
+  prometheus python3-prometheus-client
 BENCH_PACKAGES := busybox-static util-linux
 CLUSTER_PACKAGES := containernetworking-plugins iproute2 openssl
 # Container engines for tests, as PROGRAM:PACKAGE: one that is there from elsewhere is left alone.

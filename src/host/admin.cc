@@ -19,6 +19,8 @@ void AddFrom(const Reservation& reservation, ContainerStatus& status) {
   status.name = reservation.name;
   status.user = reservation.user;
   status.engine_id = reservation.engine_id;
+  status.pod = reservation.pod;
+  status.container = reservation.container;
   status.origin = reservation.origin;
   status.isolated = reservation.isolated;
   status.compute = reservation.compute;

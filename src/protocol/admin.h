@@ -74,6 +74,8 @@ struct ContainerStatus {
   std::uint64_t since = 0;  // seconds of Unix time
   // From the container's reservation, not from the shim.
   std::string engine_id;
+  std::string pod;        // uid
+  std::string container;  // its name in the pod
   std::string origin;
   bool isolated = true;
   ComputeRequest compute;

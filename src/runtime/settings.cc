@@ -57,6 +57,27 @@ Result<> TakePolicy(const std::string& uuid, const std::string& value, Settings&
   return {};
 }
 
+Error NoSetting(const std::string& key) {
+  return Wrong("\"" + key + "\" is no setting",
+               "settings are node, runtime, unmanaged, mode, kubernetes, group, audit, max_inst, "
+               "socket, exporter_listen, exporter_token_file and policy with a GPU's UUID");
+}
+
+constexpr std::string_view kExporter = "exporter_";
+
+Result<> TakeExporter(const std::string& key, const std::string& value, Settings& settings) {
+  if (key == "exporter_listen") {
+    settings.exporter_listen = value;
+    return {};
+  }
+  if (key == "exporter_token_file") {
+    settings.exporter_token_file = value;
+    return value[0] == '/' ? Result<>()
+                           : Wrong("exporter_token_file is no absolute path: " + value, {});
+  }
+  return NoSetting(key);
+}
+
 Result<> Take(const std::string& key, const std::string& value, Settings& settings) {
   if (key == "node") {
     settings.node = value;
@@ -101,12 +122,13 @@ Result<> Take(const std::string& key, const std::string& value, Settings& settin
                ? Result<>()
                : Wrong("mode is neither cgpu nor share: " + value, {});
   }
+  if (key.starts_with(kExporter)) {
+    return TakeExporter(key, value, settings);
+  }
   if (key.starts_with(kPolicyOf)) {
     return TakePolicy(key.substr(kPolicyOf.size()), value, settings);
   }
-  return Wrong("\"" + key + "\" is no setting",
-               "settings are node, runtime, unmanaged, mode, kubernetes, group, audit, max_inst, "
-               "socket and policy with a GPU's UUID");
+  return NoSetting(key);
 }
 
 // Reads the settings. Throws what yaml-cpp throws.

@@ -1,5 +1,6 @@
-// Settings of the host's administrator: /etc/cgpu/config.yaml, read by cgpud, cgpu-runtime and
-// cgpu. `cgpu run` uses only `socket`, `group` and, where it takes the slice itself, `max_inst`.
+// Settings of the host's administrator: /etc/cgpu/config.yaml, read by cgpud, cgpu-runtime,
+// cgpu-exporter and cgpu. `cgpu run` uses only `socket`, `group` and, where it takes the slice
+// itself, `max_inst`.
 //
 //   node: ""             # a simulated node's name; empty: the host's driver, see FindNode()
 //   runtime: runc        # the OCI runtime that makes containers: a program in PATH, or a path
@@ -17,6 +18,9 @@
 //   policy GPU-UUID: fixed   # how that GPU's compute time is shared, unless
 //                        # `cgpu policy` has set it (host/saved_settings.h)
 //   socket: /run/cgpu/cgpud.sock
+//   exporter_listen: 127.0.0.1:9400   # IP address and port of cgpu-exporter
+//   exporter_token_file: /etc/cgpu/metrics.token   # a file with a token that scrapes must
+//                        # carry; without it they need none
 #ifndef CGPU_RUNTIME_SETTINGS_H_
 #define CGPU_RUNTIME_SETTINGS_H_
 
@@ -44,6 +48,8 @@ struct Settings {
   unsigned max_inst = kDefaultMaxInst;
   std::map<std::string, governor::Policy> policies;  // by a GPU's UUID
   std::string socket;                                // never empty
+  std::string exporter_listen = "127.0.0.1:9400";
+  std::string exporter_token_file;
 
   Settings();
 };

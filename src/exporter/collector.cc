@@ -1,0 +1,112 @@
+#include "exporter/collector.h"
+
+#include <chrono>
+#include <set>
+#include <utility>
+
+#include "exporter/shim_users.h"
+#include "host/node.h"
+
+namespace cgpu::exporter {
+namespace {
+
+// Time after which a host without GPUs is looked at again.
+constexpr std::chrono::seconds kRetry{5};
+
+}  // namespace
+
+Collector::Collector(const std::string& node, const Registry& registry, Log log)
+    : node_(node), registry_(registry), log_(std::move(log)), measuring_(node) {
+  thread_ = std::thread([this] { Run(); });
+}
+
+Collector::~Collector() {
+  {
+    const MutexLock lock(mutex_);
+    stop_ = true;
+  }
+  stopped_.NotifyAll();
+  thread_.join();
+}
+
+void Collector::Run() {
+  const MutexLock lock(mutex_);
+  while (!stop_) {
+    if (least_ns_.empty()) {
+      Watch();
+    }
+    Read();
+    const auto rest = measuring_.any()
+                          ? measuring_.Rest()
+                          : std::chrono::duration_cast<std::chrono::milliseconds>(kRetry);
+    const auto until = std::chrono::steady_clock::now() + rest;
+    while (!stop_ && stopped_.WaitUntil(mutex_, until)) {
+    }
+  }
+}
+
+void Collector::Watch() {
+  const auto node = FindNode(node_);
+  if (!node.ok()) {
+    return;
+  }
+  std::set<std::string> uuids;
+  for (const Card& card : node->cards) {
+    uuids.insert(card.uuid);
+    least_ns_[card.uuid] = 0;
+  }
+  for (const std::string& line : measuring_.Watch(uuids)) {
+    log_(line);
+  }
+}
+
+void Collector::Read() {
+  for (const auto& [uuid, use] : measuring_.Read(least_ns_)) {
+    std::map<std::uint32_t, UseCounter::Owner> owners;
+    for (const auto& [pid, part] : use.parts) {
+      if (auto owner = OwnerOf(pid)) {
+        owners[pid] = std::move(*owner);
+      }
+    }
+    counter_.Add(uuid, use, [&owners](std::uint32_t pid) {
+      const auto owner = owners.find(pid);
+      return owner == owners.end() ? std::nullopt : std::optional(owner->second);
+    });
+  }
+}
+
+std::optional<UseCounter::Owner> Collector::OwnerOf(std::uint32_t pid) {
+  const auto user = UserOf(pid);
+  if (!user) {
+    return std::nullopt;
+  }
+  if (!IsShimUser(*user)) {
+    return UseCounter::kUnmanaged;
+  }
+  if (!shims_.contains(*user)) {
+    if (const auto live = registry_.Live(); live.ok()) {
+      Know(*live);
+    }
+  }
+  const auto shim = shims_.find(*user);
+  return shim == shims_.end() ? UseCounter::kEnded : shim->second;
+}
+
+void Collector::Know(const std::vector<Reservation>& live) {
+  shims_.clear();
+  std::set<std::string> ids;
+  for (const Reservation& one : live) {
+    shims_[one.shim_uid] = one.id;
+    ids.insert(one.id);
+  }
+  counter_.Keep(ids);
+}
+
+std::map<std::string, CardSeconds> Collector::Count(const std::vector<Reservation>& live) {
+  const MutexLock lock(mutex_);
+  Read();
+  Know(live);
+  return counter_.cards();
+}
+
+}  // namespace cgpu::exporter

@@ -1,0 +1,60 @@
+// Measures all GPUs of the host without a pause, on a thread of its own, and counts what containers
+// use.
+#ifndef CGPU_EXPORTER_COLLECTOR_H_
+#define CGPU_EXPORTER_COLLECTOR_H_
+
+#include <sys/types.h>
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/mutex.h"
+#include "cgpud/measure.h"
+#include "exporter/use_counter.h"
+#include "host/registry.h"
+
+namespace cgpu::exporter {
+
+class Collector {
+ public:
+  using Log = std::function<void(const std::string& sentence)>;
+
+  // Measures from now on. `node`: as FindNode() takes it. `registry` outlives this.
+  Collector(const std::string& node, const Registry& registry, Log log);
+  Collector(const Collector&) = delete;
+  Collector& operator=(const Collector&) = delete;
+  ~Collector();
+
+  // Returns what was counted until now, by UUID. Forgets containers that are not among `live`. For
+  // any thread.
+  [[nodiscard]] std::map<std::string, CardSeconds> Count(const std::vector<Reservation>& live);
+
+ private:
+  void Run();
+  void Watch() CGPU_REQUIRES(mutex_);
+  void Read() CGPU_REQUIRES(mutex_);
+  void Know(const std::vector<Reservation>& live) CGPU_REQUIRES(mutex_);
+  [[nodiscard]] std::optional<UseCounter::Owner> OwnerOf(std::uint32_t pid) CGPU_REQUIRES(mutex_);
+
+  const std::string node_;
+  const Registry& registry_;
+  const Log log_;
+
+  Mutex mutex_;
+  CondVar stopped_;
+  bool stop_ CGPU_GUARDED_BY(mutex_) = false;
+  Measuring measuring_ CGPU_GUARDED_BY(mutex_);
+  std::map<std::string, std::uint64_t> least_ns_ CGPU_GUARDED_BY(mutex_);  // by UUID of each GPU
+  UseCounter counter_ CGPU_GUARDED_BY(mutex_);
+  // Containers by the user that their shims run under: each has one of its own.
+  std::map<uid_t, std::string> shims_ CGPU_GUARDED_BY(mutex_);
+  std::thread thread_;  // begins last
+};
+
+}  // namespace cgpu::exporter
+
+#endif  // CGPU_EXPORTER_COLLECTOR_H_

@@ -1,0 +1,48 @@
+#include "exporter/families.h"
+
+#include <prometheus/metric_family.h>
+#include <prometheus/text_serializer.h>
+
+#include <array>
+
+#include "exporter/label.h"
+
+namespace cgpu::exporter {
+namespace {
+
+constexpr std::array kTypes = {prometheus::MetricType::Gauge, prometheus::MetricType::Counter,
+                               prometheus::MetricType::Histogram};
+
+}  // namespace
+
+struct Families::State {
+  std::vector<prometheus::MetricFamily> families;
+};
+
+Families::Families() : state_(std::make_unique<State>()) {}
+Families::~Families() = default;
+
+void Families::Begin(Kind kind, std::string name, std::string help) {
+  state_->families.push_back(
+      {std::move(name), std::move(help), kTypes[static_cast<std::size_t>(kind)], {}});
+}
+
+void Families::Add(const Labels& labels, double value) {
+  prometheus::MetricFamily& family = state_->families.back();
+  prometheus::ClientMetric& metric = family.metric.emplace_back();
+  metric.label.reserve(labels.size());
+  for (const auto& [name, text] : labels) {
+    metric.label.push_back({name, SafeLabel(text)});
+  }
+  if (family.type == prometheus::MetricType::Counter) {
+    metric.counter.value = value;
+  } else {
+    metric.gauge.value = value;
+  }
+}
+
+std::string Families::Text() const {
+  return prometheus::TextSerializer().Serialize(state_->families);
+}
+
+}  // namespace cgpu::exporter

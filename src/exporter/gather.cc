@@ -1,0 +1,167 @@
+#include "exporter/gather.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "exporter/shim_users.h"
+#include "host/admin.h"
+#include "host/compute.h"
+#include "host/pod_grants.h"
+
+namespace cgpu::exporter {
+namespace {
+
+constexpr std::chrono::seconds kHealthPeriod{10};
+
+using Plans = std::map<std::string, PlannedCard>;
+
+// Returns the most that the clock lets a container have.
+double MostOf(const governor::Duty& duty) {
+  return duty.period_us == 0 ? 1 : static_cast<double>(duty.on_us) / duty.period_us;
+}
+
+// Adds what the containers have of the GPU.
+void AddGrants(const std::vector<ContainerSample>& containers, GpuSample& gpu) {
+  for (const ContainerSample& container : containers) {
+    for (const CardStatus& card : container.status.cards) {
+      if (card.uuid == gpu.uuid) {
+        gpu.granted_bytes += card.reserved_bytes;
+        ++gpu.slices;
+      }
+    }
+    const auto share = container.shares.find(gpu.uuid);
+    gpu.granted_share += share == container.shares.end() ? 0 : share->second.promised;
+  }
+}
+
+std::map<std::string, ShareSample> SharesOf(const std::string& id, const Plans& plans) {
+  std::map<std::string, ShareSample> shares;
+  for (const auto& [uuid, plan] : plans) {
+    for (const PlannedMember& member : plan.members) {
+      if (member.id == id) {
+        shares[uuid] = {member.promised, MostOf(member.order.duty)};
+      }
+    }
+  }
+  return shares;
+}
+
+ContainerSample SampleOf(ContainerStatus status, const Plans& plans) {
+  ContainerSample sample;
+  sample.shares = SharesOf(status.id, plans);
+  if (!status.pod.empty()) {
+    if (auto grant = WaitForPodGrant(status.pod, std::chrono::milliseconds(0)); grant.ok()) {
+      sample.name_space = std::move(grant->name_space);
+      sample.pod_name = std::move(grant->name);
+    }
+  }
+  sample.answers = status.state != kUnresponsive;
+  sample.status = std::move(status);
+  return sample;
+}
+
+}  // namespace
+
+Result<> Gatherer::Open() {
+  CGPU_ASSIGN_OR_RETURN(auto node, FindNode(node_name_));
+  CGPU_ASSIGN_OR_RETURN(auto client, rmclient::Client::Open(PathsOf(node)));
+  client_ = std::make_unique<rmclient::Client>(std::move(client));
+  CGPU_ASSIGN_OR_RETURN(opened_, rmclient::OpenCards(*client_));
+  suspendable_ = SuspendableCards(node_name_);
+  auto health = std::make_shared<Health>();
+  std::vector<HealthWatch::Ask> asks;
+  for (const Card& card : node.cards) {
+    asks.push_back(AskerOf(node, card));
+  }
+  {
+    const MutexLock lock(health->mutex);
+    health->healthy.assign(node.cards.size(), true);
+  }
+  health_ = health;
+  watch_ = std::make_unique<HealthWatch>(std::move(asks), kHealthPeriod,
+                                         [health](std::size_t gpu, bool healthy) {
+                                           const MutexLock lock(health->mutex);
+                                           health->healthy[gpu] = healthy;
+                                         });
+  node_ = std::move(node);
+  return {};
+}
+
+bool Gatherer::IsHealthy(std::size_t gpu) {
+  const MutexLock lock(health_->mutex);
+  return health_->healthy[gpu];
+}
+
+std::optional<GpuMemory> Gatherer::MemoryOf(const std::string& uuid) {
+  const auto card = std::ranges::find(opened_, uuid, &rmclient::Card::uuid);
+  if (card == opened_.end()) {
+    return std::nullopt;
+  }
+  const auto info = rmclient::ReadFbInfo(*client_, *card);
+  const auto processes = rmclient::ReadProcesses(*client_, *card);
+  if (!info.ok() || !processes.ok()) {
+    return std::nullopt;
+  }
+  GpuMemory memory{info->used(), info->free};
+  for (const rmclient::ProcessUse& use : *processes) {
+    const auto user = UserOf(use.pid);
+    if (use.bytes != 0 && user && !IsShimUser(*user)) {
+      memory.unmanaged += use.bytes;
+      ++memory.unmanaged_processes;
+    }
+  }
+  return memory;
+}
+
+void Gatherer::AddGpus(const std::vector<Reservation>& live,
+                       const std::vector<CardSettings>& settings, Snapshot& snapshot) {
+  snapshot.driver = node_->driver;
+  const auto seconds = collector_.Count(live);
+  for (std::size_t i = 0; i < node_->cards.size(); ++i) {
+    const Card& card = node_->cards[i];
+    GpuSample gpu;
+    gpu.uuid = card.uuid;
+    gpu.index = card.index;
+    gpu.minor = card.minor;
+    gpu.model = card.model;
+    gpu.pci = card.bdf;
+    gpu.total_bytes = card.memory_bytes;
+    gpu.healthy = IsHealthy(i);
+    if (gpu.healthy) {
+      gpu.memory = MemoryOf(card.uuid);
+    }
+    AddGrants(snapshot.containers, gpu);
+    gpu.most_slices = settings[i].max_inst.value_or(max_inst_);
+    const auto policy = settings[i].policy ? settings[i].policy : settings[i].chosen;
+    gpu.policy = policy ? std::optional(static_cast<int>(*policy)) : std::nullopt;
+    if (const auto used = seconds.find(card.uuid); used != seconds.end()) {
+      gpu.seconds = used->second;
+    }
+    snapshot.gpus.push_back(std::move(gpu));
+  }
+}
+
+Result<Snapshot> Gatherer::Take() {
+  const MutexLock lock(mutex_);
+  Snapshot snapshot;
+  snapshot.version = version_;
+  if (!node_) {
+    (void)Open();  // without GPUs, there is still the rest
+  }
+  CGPU_ASSIGN_OR_RETURN(const auto plans, PlanCards(registry_, max_inst_, suspendable_));
+  CGPU_ASSIGN_OR_RETURN(const auto live, registry_.Live());
+  CGPU_ASSIGN_OR_RETURN(auto containers, ListContainers(registry_));
+  for (ContainerStatus& status : containers) {
+    snapshot.containers.push_back(SampleOf(std::move(status), plans));
+  }
+  if (node_) {
+    CGPU_ASSIGN_OR_RETURN(const auto settings, SettingsOf(registry_, node_->cards));
+    AddGpus(live, settings, snapshot);
+  }
+  return snapshot;
+}
+
+}  // namespace cgpu::exporter

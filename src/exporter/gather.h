@@ -1,0 +1,71 @@
+// Takes a snapshot of the host for its metrics: from the registry, the shims and the driver.
+#ifndef CGPU_EXPORTER_GATHER_H_
+#define CGPU_EXPORTER_GATHER_H_
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/result.h"
+#include "cgpud/plan_cards.h"
+#include "exporter/collector.h"
+#include "exporter/snapshot.h"
+#include "host/health.h"
+#include "host/node.h"
+#include "host/registry.h"
+#include "rmclient/cards.h"
+#include "rmclient/client.h"
+
+namespace cgpu::exporter {
+
+class Gatherer {
+ public:
+  // `node`: as FindNode() takes it; `max_inst`: for GPUs for which nothing else was set. The
+  // references outlive this.
+  Gatherer(std::string node, unsigned max_inst, std::string version, const Registry& registry,
+           Collector& collector)
+      : node_name_(std::move(node)),
+        max_inst_(max_inst),
+        version_(std::move(version)),
+        registry_(registry),
+        collector_(collector) {}
+
+  // Takes a snapshot; one after the other. Waits for shims, which together have two seconds once
+  // one has answered. A host without a driver has no GPUs. For any thread.
+  [[nodiscard]] Result<Snapshot> Take();
+
+ private:
+  // Outcome of HealthWatch, by place in the node's list.
+  struct Health {
+    Mutex mutex;
+    std::vector<bool> healthy CGPU_GUARDED_BY(mutex);
+  };
+
+  [[nodiscard]] Result<> Open() CGPU_REQUIRES(mutex_);
+  void AddGpus(const std::vector<Reservation>& live, const std::vector<CardSettings>& settings,
+               Snapshot& snapshot) CGPU_REQUIRES(mutex_);
+  [[nodiscard]] std::optional<GpuMemory> MemoryOf(const std::string& uuid) CGPU_REQUIRES(mutex_);
+  [[nodiscard]] bool IsHealthy(std::size_t gpu) CGPU_REQUIRES(mutex_);
+
+  const std::string node_name_;
+  const unsigned max_inst_;
+  const std::string version_;
+  const Registry& registry_;
+  Collector& collector_;
+
+  Mutex mutex_;
+  std::optional<Node> node_ CGPU_GUARDED_BY(mutex_);
+  std::set<std::string> suspendable_ CGPU_GUARDED_BY(mutex_);
+  std::unique_ptr<rmclient::Client> client_ CGPU_GUARDED_BY(mutex_);  // outlives the GPUs
+  std::vector<rmclient::Card> opened_ CGPU_GUARDED_BY(mutex_);
+  std::shared_ptr<Health> health_ CGPU_GUARDED_BY(mutex_);
+  std::unique_ptr<HealthWatch> watch_ CGPU_GUARDED_BY(mutex_);
+};
+
+}  // namespace cgpu::exporter
+
+#endif  // CGPU_EXPORTER_GATHER_H_
