@@ -16,6 +16,18 @@ Error Bad(const char* what) {
   return Error{Code::kInvalid, 0, what, {}};
 }
 
+void VisitCounters(LineCodec& io, CallCounters& counters) {
+  io.Values(counters.upgrades, counters.duration_ns);
+  const auto visit = [&](auto& counts) {
+    for (std::uint64_t& count : counts) {
+      io.Word(count);
+    }
+  };
+  visit(counters.calls);
+  visit(counters.refused);
+  visit(counters.durations);
+}
+
 void Fields(LineCodec& io, ContainerStatus& status) {
   io.One("id", status.id);
   io.Check(IsId(status.id));
@@ -28,9 +40,16 @@ void Fields(LineCodec& io, ContainerStatus& status) {
   io.One("state", status.state);
   io.Check(IsName(status.state));
   io.One("since", status.since);
+  CallCounters counters = status.counters.value_or(CallCounters());
+  if (io.Line("counters", status.counters.has_value(), [&] { VisitCounters(io, counters); })) {
+    status.counters = counters;
+  }
   io.Each("card", status.cards, kMaxCards, [&](CardStatus& card) {
     io.Values(card.uuid, card.index, card.host_index, card.limit_bytes, card.used_bytes,
               card.peak_bytes, card.denied);
+    if (io.More(true)) {
+      io.Word(card.throttled_ns);
+    }
   });
 }
 

@@ -36,6 +36,7 @@
 #include "base/result.h"
 #include "governor/order.h"
 #include "grant/request.h"
+#include "protocol/counters.h"
 
 namespace cgpu {
 
@@ -55,6 +56,9 @@ struct CardStatus {
   std::uint64_t peak_bytes = 0;
   std::uint64_t denied = 0;          // allocations refused at the limit
   std::uint64_t reserved_bytes = 0;  // not from the shim, as below
+  // Time for which the clock of a duty cycle kept the container's channels off the GPU. It only
+  // grows. 0 too where the shim's version does not tell.
+  std::uint64_t throttled_ns = 0;
   // From the answer to "memory". Nothing: nobody asked, or the shim gave none.
   std::optional<std::vector<ProcessMemory>> processes = std::nullopt;
 };
@@ -72,6 +76,7 @@ struct ContainerStatus {
   unsigned user = 0;        // uid
   std::string state;        // one word: kRunning, kEnded
   std::uint64_t since = 0;  // seconds of Unix time
+  std::optional<CallCounters> counters = std::nullopt;  // nothing: the shim's version does not tell
   // From the container's reservation, not from the shim.
   std::string engine_id;
   std::string pod;        // uid

@@ -19,7 +19,9 @@ ContainerStatus Example() {
   status.user = 1000;
   status.state = "running";
   status.since = 1790000000;
-  status.cards = {{"GPU-8a56", 0, 1, 100, 50, 60, 3}, {"GPU-9b67", 1, 0, 100, 0, 0, 0}};
+  status.counters = {
+      {1, 2, 3, 4, 5, 6, 7, 8}, {9, 10, 11, 12, 13, 14}, {15, 16, 17, 18, 19, 20, 21, 22}, 23, 24};
+  status.cards = {{"GPU-8a56", 0, 1, 100, 50, 60, 3, 0, 77}, {"GPU-9b67", 1, 0, 100, 0, 0, 0}};
   return status;
 }
 
@@ -29,6 +31,8 @@ TEST(Admin, StatusIsTheSameAfterEncodingAndDecoding) {
   EXPECT_EQ(EncodeStatus(decoded.value()), EncodeStatus(Example()));
   EXPECT_EQ(decoded.value().cards[0].host_index, 1U);
   EXPECT_EQ(decoded.value().cards[0].denied, 3U);
+  EXPECT_EQ(decoded.value().cards[0].throttled_ns, 77U);
+  EXPECT_EQ(decoded.value().counters, Example().counters);
   EXPECT_EQ(decoded.value().pid, 4711U);
 }
 
@@ -36,7 +40,9 @@ TEST(Admin, StatusIsTheSameAfterEncodingAndDecoding) {
 TEST(Admin, TextsAreTheSameForEver) {
   EXPECT_EQ(EncodeStatus(Example()),
             "id 3f2a00bc11de\nname train-1\npid 4711\nshim 4712\nuser 1000\nstate running\n"
-            "since 1790000000\ncard GPU-8a56 0 1 100 50 60 3\ncard GPU-9b67 1 0 100 0 0 0\n.\n");
+            "since 1790000000\n"
+            "counters 24 23 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22\n"
+            "card GPU-8a56 0 1 100 50 60 3 77\ncard GPU-9b67 1 0 100 0 0 0 0\n.\n");
   EXPECT_EQ(EncodeCardMemory({100, 70, {{7, 20}, {4711, 50}}}),
             "limit 100\nused 70\nprocess 7 20\nprocess 4711 50\n.\n");
   for (const char* text :
@@ -56,6 +62,16 @@ TEST(Admin, AShimOfAnEarlierVersionDoesNotSayItsNumber) {
   EXPECT_EQ(status->shim, 0U);
 }
 
+TEST(Admin, AShimOfAnEarlierVersionCountsNothing) {
+  const auto status = DecodeStatus(
+      "id 3f2a00bc11de\nname train-1\npid 4711\nuser 1000\nstate running\nsince 1790000000\n"
+      "card GPU-8a56 0 1 100 50 60 3\n.\n");
+  ASSERT_TRUE(status.ok()) << status.error().what;
+  EXPECT_FALSE(status->counters.has_value());
+  EXPECT_EQ(status->cards[0].denied, 3U);
+  EXPECT_EQ(status->cards[0].throttled_ns, 0U);
+}
+
 TEST(Admin, EveryCutOffStatusIsNoticed) {
   const std::string text = EncodeStatus(Example());
   for (std::size_t n = 0; n < text.size(); ++n) {
@@ -66,9 +82,18 @@ TEST(Admin, EveryCutOffStatusIsNoticed) {
 TEST(Admin, RefusesBadStatus) {
   const std::string good = EncodeStatus(Example());
   const std::string body = good.substr(0, good.size() - 2);
-  for (const char* bad : {"card GPU-1 0 0 1 1 1", "card GPU-1 0 0 1 1 1 x", "id 3f2a00bc11de", "id",
-                          "card GPU-1 0 0 1 1 1 99999999999999999999"}) {
+  for (const char* bad :
+       {"card GPU-1 0 0 1 1 1", "card GPU-1 0 0 1 1 1 x", "id 3f2a00bc11de", "id",
+        "card GPU-1 0 0 1 1 1 99999999999999999999", "card GPU-1 0 0 1 1 1 1 x",
+        "counters 24 23 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22"}) {
     EXPECT_FALSE(DecodeStatus(body + bad + "\n.\n").ok()) << bad;
+  }
+  ContainerStatus silent = Example();
+  silent.counters.reset();
+  const std::string without = EncodeStatus(silent);
+  EXPECT_TRUE(DecodeStatus(without).ok());
+  for (const char* bad : {"counters 1 2 3", "counters x", "counters"}) {
+    EXPECT_FALSE(DecodeStatus(bad + ("\n" + without)).ok()) << bad;
   }
   for (std::string ContainerStatus::* word :
        {&ContainerStatus::id, &ContainerStatus::name, &ContainerStatus::state}) {
@@ -81,7 +106,7 @@ TEST(Admin, RefusesBadStatus) {
 TEST(Admin, WhatALaterVersionSaysOfAContainerIsPassedOver) {
   const std::string good = EncodeStatus(Example());
   const std::string body = good.substr(0, good.size() - 2);
-  const auto later = DecodeStatus(body + "weather fine 3\ncard GPU-9 9 9 1 2 3 4 5\n.\n");
+  const auto later = DecodeStatus(body + "weather fine 3\ncard GPU-9 9 9 1 2 3 4 5 6\n.\n");
   ASSERT_TRUE(later.ok());
   EXPECT_EQ(later->id, Example().id);
   EXPECT_EQ(later->cards.back().denied, 4U);
