@@ -1,6 +1,9 @@
 #include "exporter/exposition.h"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
+#include <limits>
 #include <optional>
 
 #include "exporter/families.h"
@@ -14,6 +17,10 @@ constexpr int kNoPolicy = -1;
 
 double Number(std::uint64_t value) {
   return static_cast<double>(value);
+}
+
+double Seconds(std::uint64_t ns) {
+  return Number(ns) / 1e9;
 }
 
 // A container on one of its GPUs.
@@ -108,6 +115,11 @@ constexpr Metric<Place> kPlaceMetrics[] = {
     {Kind::kCounter, "cgpu_container_waiting_seconds_total",
      "Time for which others had the GPU while it came back for more.",
      [](const Place& at) -> Value { return at.seconds.waiting; }},
+    {Kind::kCounter, "cgpu_container_throttled_seconds_total",
+     "Time for which the clock kept it off the GPU.",
+     [](const Place& at) {
+       return at.container.answers ? Value(Seconds(at.card.throttled_ns)) : std::nullopt;
+     }},
     {Kind::kGauge, "cgpu_container_weight", "Weight of its share.",
      [](const Place& at) -> Value {
        return Number(at.container.status.compute.weight.value_or(1));
@@ -152,6 +164,57 @@ std::vector<LabelledPlace> PlacesIn(const Snapshot& host) {
     }
   }
   return places;
+}
+
+// Adds a counter for each of `names`.
+template <std::size_t kCount>
+void AddCounts(const Labels& labels, const char* label,
+               const std::array<const char*, kCount>& names,
+               const std::array<std::uint64_t, kCount>& counts, Families& families) {
+  for (std::size_t i = 0; i < kCount; ++i) {
+    families.Add(With(labels, label, names[i]), Number(counts[i]));
+  }
+}
+
+void AddDurations(const Labels& labels, const CallCounters& counters, Families& families) {
+  std::vector<std::pair<double, std::uint64_t>> buckets;
+  std::uint64_t count = 0;
+  for (std::size_t i = 0; i < kDurations; ++i) {
+    count += counters.durations[i];
+    const bool last = i == kDurationBoundsNs.size();
+    buckets.emplace_back(
+        last ? std::numeric_limits<double>::infinity() : Seconds(kDurationBoundsNs[i]), count);
+  }
+  families.AddHistogram(labels, buckets, count, Seconds(counters.duration_ns));
+}
+
+// Adds what the containers' shims count of their calls. One of an earlier version does not say.
+void AddCalls(const Snapshot& host, Families& families) {
+  const auto for_each = [&host](const auto& add) {
+    for (const ContainerSample& container : host.containers) {
+      if (container.status.counters) {
+        add(LabelsOf(container), *container.status.counters);
+      }
+    }
+  };
+  families.Begin(Kind::kCounter, "cgpu_container_calls_total", "Driver calls that were answered.");
+  for_each([&](const Labels& labels, const CallCounters& counters) {
+    AddCounts(labels, "kind", kCallKinds, counters.calls, families);
+  });
+  families.Begin(Kind::kCounter, "cgpu_container_refused_calls_total",
+                 "Driver calls that were refused.");
+  for_each([&](const Labels& labels, const CallCounters& counters) {
+    AddCounts(labels, "reason", kRefusalReasons, counters.refused, families);
+  });
+  families.Begin(Kind::kHistogram, "cgpu_container_call_duration_seconds",
+                 "Time from the receipt of a driver call to its answer.");
+  for_each([&](const Labels& labels, const CallCounters& counters) {
+    AddDurations(labels, counters, families);
+  });
+  families.Begin(Kind::kCounter, "cgpu_container_upgrades_total", "Hot upgrades of its shim.");
+  for_each([&](const Labels& labels, const CallCounters& counters) {
+    families.Add(labels, Number(counters.upgrades));
+  });
 }
 
 template <typename Of>
@@ -214,6 +277,7 @@ std::string Render(const Snapshot& host) {
   }
   AddGpus(host, families);
   AddContainers(host, families);
+  AddCalls(host, families);
   return families.Text();
 }
 

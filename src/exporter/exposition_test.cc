@@ -64,6 +64,34 @@ TEST(Exposition, HasEachMetricOfAnEmptyHost) {
   EXPECT_THAT(text, HasSubstr("cgpu_containers 0\n"));
 }
 
+TEST(Exposition, CountsCalls) {
+  Snapshot host = Host();
+  EXPECT_THAT(Render(host), Not(HasSubstr("cgpu_container_calls_total{")));
+  CallCounters counters;
+  counters.calls[0] = 5;
+  counters.refused[1] = 2;
+  counters.durations[0] = 3;
+  counters.durations[7] = 2;
+  counters.duration_ns = 2'500'000'000;
+  counters.upgrades = 1;
+  host.containers[0].status.counters = counters;
+  host.containers[0].status.cards[0].throttled_ns = 1'500'000'000;
+  const std::string text = Render(host);
+  const std::string labels = "{container_id=\"a\",namespace=\"\",pod=\"\",container=\"\"";
+  for (const std::string series :
+       {"cgpu_container_calls_total" + labels + ",kind=\"alloc\"} 5\n",
+        "cgpu_container_calls_total" + labels + ",kind=\"other\"} 0\n",
+        "cgpu_container_refused_calls_total" + labels + ",reason=\"quota\"} 2\n",
+        "cgpu_container_call_duration_seconds_bucket" + labels + ",le=\"1\"} 3\n",
+        "cgpu_container_call_duration_seconds_bucket" + labels + ",le=\"+Inf\"} 5\n",
+        "cgpu_container_call_duration_seconds_sum" + labels + "} 2.5\n",
+        "cgpu_container_call_duration_seconds_count" + labels + "} 5\n",
+        "cgpu_container_upgrades_total" + labels + "} 1\n",
+        "cgpu_container_throttled_seconds_total" + labels + ",uuid=\"GPU-1\"} 1.5\n"}) {
+    EXPECT_THAT(text, HasSubstr(series));
+  }
+}
+
 TEST(Exposition, NamesThePod) {
   Snapshot host = Host();
   host.containers[0].name_space = "ml";

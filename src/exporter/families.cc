@@ -13,6 +13,15 @@ namespace {
 constexpr std::array kTypes = {prometheus::MetricType::Gauge, prometheus::MetricType::Counter,
                                prometheus::MetricType::Histogram};
 
+prometheus::ClientMetric& AddSeries(prometheus::MetricFamily& family, const Labels& labels) {
+  prometheus::ClientMetric& metric = family.metric.emplace_back();
+  metric.label.reserve(labels.size());
+  for (const auto& [name, text] : labels) {
+    metric.label.push_back({name, SafeLabel(text)});
+  }
+  return metric;
+}
+
 }  // namespace
 
 struct Families::State {
@@ -29,15 +38,22 @@ void Families::Begin(Kind kind, std::string name, std::string help) {
 
 void Families::Add(const Labels& labels, double value) {
   prometheus::MetricFamily& family = state_->families.back();
-  prometheus::ClientMetric& metric = family.metric.emplace_back();
-  metric.label.reserve(labels.size());
-  for (const auto& [name, text] : labels) {
-    metric.label.push_back({name, SafeLabel(text)});
-  }
+  prometheus::ClientMetric& metric = AddSeries(family, labels);
   if (family.type == prometheus::MetricType::Counter) {
     metric.counter.value = value;
   } else {
     metric.gauge.value = value;
+  }
+}
+
+void Families::AddHistogram(const Labels& labels,
+                            const std::vector<std::pair<double, std::uint64_t>>& buckets,
+                            std::uint64_t count, double sum) {
+  prometheus::ClientMetric& metric = AddSeries(state_->families.back(), labels);
+  metric.histogram.sample_count = count;
+  metric.histogram.sample_sum = sum;
+  for (const auto& [bound, up_to] : buckets) {
+    metric.histogram.bucket.push_back({up_to, bound});
   }
 }
 

@@ -28,6 +28,12 @@ class Families {
   // Adds a series to the metric that was begun last: a gauge or a counter.
   void Add(const Labels& labels, double value);
 
+  // Adds a series to the histogram that was begun last. `buckets`: values up to each bound, those
+  // up to a lower one included.
+  void AddHistogram(const Labels& labels,
+                    const std::vector<std::pair<double, std::uint64_t>>& buckets,
+                    std::uint64_t count, double sum);
+
   // Returns the text.
   [[nodiscard]] std::string Text() const;
 

@@ -95,6 +95,11 @@ bool Gatherer::IsHealthy(std::size_t gpu) {
   return health_->healthy[gpu];
 }
 
+std::string Gatherer::ModelOf(const std::string& uuid) const {
+  const auto card = std::ranges::find(opened_, uuid, &rmclient::Card::uuid);
+  return card == opened_.end() ? "" : card->name;
+}
+
 std::optional<GpuMemory> Gatherer::MemoryOf(const std::string& uuid) {
   const auto card = std::ranges::find(opened_, uuid, &rmclient::Card::uuid);
   if (card == opened_.end()) {
@@ -126,7 +131,7 @@ void Gatherer::AddGpus(const std::vector<Reservation>& live,
     gpu.uuid = card.uuid;
     gpu.index = card.index;
     gpu.minor = card.minor;
-    gpu.model = card.model;
+    gpu.model = ModelOf(card.uuid);
     gpu.pci = card.bdf;
     gpu.total_bytes = card.memory_bytes;
     gpu.healthy = IsHealthy(i);

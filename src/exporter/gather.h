@@ -49,6 +49,7 @@ class Gatherer {
   void AddGpus(const std::vector<Reservation>& live, const std::vector<CardSettings>& settings,
                Snapshot& snapshot) CGPU_REQUIRES(mutex_);
   [[nodiscard]] std::optional<GpuMemory> MemoryOf(const std::string& uuid) CGPU_REQUIRES(mutex_);
+  [[nodiscard]] std::string ModelOf(const std::string& uuid) const CGPU_REQUIRES(mutex_);
   [[nodiscard]] bool IsHealthy(std::size_t gpu) CGPU_REQUIRES(mutex_);
 
   const std::string node_name_;
