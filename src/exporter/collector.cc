@@ -13,6 +13,16 @@ namespace {
 // Time after which a host without GPUs is looked at again.
 constexpr std::chrono::seconds kRetry{5};
 
+// Turns parts of the measured time into seconds.
+ContainerUse::ByProcess SecondsOf(const governor::Meter::Use& use) {
+  const double span = static_cast<double>(use.span_ns) / 1e9;
+  ContainerUse::ByProcess used;
+  for (const auto& [pid, part] : use.parts) {
+    used[pid] = {part.on * span, part.between * span};
+  }
+  return used;
+}
+
 }  // namespace
 
 Collector::Collector(const std::string& node, const Registry& registry, Log log)
@@ -62,26 +72,27 @@ void Collector::Watch() {
 
 void Collector::Read() {
   for (const auto& [uuid, use] : measuring_.Read(least_ns_)) {
-    std::map<std::uint32_t, UseCounter::Owner> owners;
-    for (const auto& [pid, part] : use.parts) {
+    const ContainerUse::ByProcess used = SecondsOf(use);
+    std::map<std::uint32_t, ContainerUse::Owner> owners;
+    for (const auto& [pid, seconds] : used) {
       if (auto owner = OwnerOf(pid)) {
         owners[pid] = std::move(*owner);
       }
     }
-    counter_.Add(uuid, use, [&owners](std::uint32_t pid) {
+    use_.Add(uuid, used, [&owners](std::uint32_t pid) {
       const auto owner = owners.find(pid);
       return owner == owners.end() ? std::nullopt : std::optional(owner->second);
     });
   }
 }
 
-std::optional<UseCounter::Owner> Collector::OwnerOf(std::uint32_t pid) {
+std::optional<ContainerUse::Owner> Collector::OwnerOf(std::uint32_t pid) {
   const auto user = UserOf(pid);
   if (!user) {
     return std::nullopt;
   }
   if (!IsShimUser(*user)) {
-    return UseCounter::kUnmanaged;
+    return ContainerUse::kUnmanaged;
   }
   if (!shims_.contains(*user)) {
     if (const auto live = registry_.Live(); live.ok()) {
@@ -89,7 +100,7 @@ std::optional<UseCounter::Owner> Collector::OwnerOf(std::uint32_t pid) {
     }
   }
   const auto shim = shims_.find(*user);
-  return shim == shims_.end() ? UseCounter::kEnded : shim->second;
+  return shim == shims_.end() ? ContainerUse::kEnded : shim->second;
 }
 
 void Collector::Know(const std::vector<Reservation>& live) {
@@ -99,14 +110,14 @@ void Collector::Know(const std::vector<Reservation>& live) {
     shims_[one.shim_uid] = one.id;
     ids.insert(one.id);
   }
-  counter_.Keep(ids);
+  use_.Keep(ids);
 }
 
 std::map<std::string, CardSeconds> Collector::Count(const std::vector<Reservation>& live) {
   const MutexLock lock(mutex_);
   Read();
   Know(live);
-  return counter_.cards();
+  return use_.cards();
 }
 
 }  // namespace cgpu::exporter

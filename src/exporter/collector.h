@@ -14,7 +14,7 @@
 
 #include "base/mutex.h"
 #include "cgpud/measure.h"
-#include "exporter/use_counter.h"
+#include "exporter/container_use.h"
 #include "host/registry.h"
 
 namespace cgpu::exporter {
@@ -38,7 +38,7 @@ class Collector {
   void Watch() CGPU_REQUIRES(mutex_);
   void Read() CGPU_REQUIRES(mutex_);
   void Know(const std::vector<Reservation>& live) CGPU_REQUIRES(mutex_);
-  [[nodiscard]] std::optional<UseCounter::Owner> OwnerOf(std::uint32_t pid) CGPU_REQUIRES(mutex_);
+  [[nodiscard]] std::optional<ContainerUse::Owner> OwnerOf(std::uint32_t pid) CGPU_REQUIRES(mutex_);
 
   const std::string node_;
   const Registry& registry_;
@@ -49,7 +49,7 @@ class Collector {
   bool stop_ CGPU_GUARDED_BY(mutex_) = false;
   Measuring measuring_ CGPU_GUARDED_BY(mutex_);
   std::map<std::string, std::uint64_t> least_ns_ CGPU_GUARDED_BY(mutex_);  // by UUID of each GPU
-  UseCounter counter_ CGPU_GUARDED_BY(mutex_);
+  ContainerUse use_ CGPU_GUARDED_BY(mutex_);
   // Containers by the user that their shims run under: each has one of its own.
   std::map<uid_t, std::string> shims_ CGPU_GUARDED_BY(mutex_);
   std::thread thread_;  // begins last

@@ -278,7 +278,7 @@ std::string Render(const Snapshot& host) {
   AddGpus(host, families);
   AddContainers(host, families);
   AddCalls(host, families);
-  return families.Text();
+  return families.TakeText();
 }
 
 }  // namespace cgpu::exporter

@@ -78,7 +78,7 @@ TEST(Exposition, CountsCalls) {
   host.containers[0].status.cards[0].throttled_ns = 1'500'000'000;
   const std::string text = Render(host);
   const std::string labels = "{container_id=\"a\",namespace=\"\",pod=\"\",container=\"\"";
-  for (const std::string series :
+  for (const std::string& series :
        {"cgpu_container_calls_total" + labels + ",kind=\"alloc\"} 5\n",
         "cgpu_container_calls_total" + labels + ",kind=\"other\"} 0\n",
         "cgpu_container_refused_calls_total" + labels + ",reason=\"quota\"} 2\n",

@@ -4,6 +4,7 @@
 #include <prometheus/text_serializer.h>
 
 #include <array>
+#include <sstream>
 
 #include "exporter/label.h"
 
@@ -25,19 +26,26 @@ prometheus::ClientMetric& AddSeries(prometheus::MetricFamily& family, const Labe
 }  // namespace
 
 struct Families::State {
-  std::vector<prometheus::MetricFamily> families;
+  // Writes the metric that was begun last. So one at a time is in memory beside the text.
+  void Write() { prometheus::TextSerializer().Serialize(text, {std::exchange(family, {})}); }
+
+  std::ostringstream text;
+  prometheus::MetricFamily family;
+  bool begun = false;
 };
 
 Families::Families() : state_(std::make_unique<State>()) {}
 Families::~Families() = default;
 
 void Families::Begin(Kind kind, std::string name, std::string help) {
-  state_->families.push_back(
-      {std::move(name), std::move(help), kTypes[static_cast<std::size_t>(kind)], {}});
+  if (std::exchange(state_->begun, true)) {
+    state_->Write();
+  }
+  state_->family = {std::move(name), std::move(help), kTypes[static_cast<std::size_t>(kind)], {}};
 }
 
 void Families::Add(const Labels& labels, double value) {
-  prometheus::MetricFamily& family = state_->families.back();
+  prometheus::MetricFamily& family = state_->family;
   prometheus::ClientMetric& metric = AddSeries(family, labels);
   if (family.type == prometheus::MetricType::Counter) {
     metric.counter.value = value;
@@ -49,7 +57,7 @@ void Families::Add(const Labels& labels, double value) {
 void Families::AddHistogram(const Labels& labels,
                             const std::vector<std::pair<double, std::uint64_t>>& buckets,
                             std::uint64_t count, double sum) {
-  prometheus::ClientMetric& metric = AddSeries(state_->families.back(), labels);
+  prometheus::ClientMetric& metric = AddSeries(state_->family, labels);
   metric.histogram.sample_count = count;
   metric.histogram.sample_sum = sum;
   for (const auto& [bound, up_to] : buckets) {
@@ -57,8 +65,11 @@ void Families::AddHistogram(const Labels& labels,
   }
 }
 
-std::string Families::Text() const {
-  return prometheus::TextSerializer().Serialize(state_->families);
+std::string Families::TakeText() {
+  if (std::exchange(state_->begun, false)) {
+    state_->Write();
+  }
+  return std::move(state_->text).str();
 }
 
 }  // namespace cgpu::exporter

@@ -34,8 +34,8 @@ class Families {
                     const std::vector<std::pair<double, std::uint64_t>>& buckets,
                     std::uint64_t count, double sum);
 
-  // Returns the text.
-  [[nodiscard]] std::string Text() const;
+  // Returns the text; nothing is left.
+  [[nodiscard]] std::string TakeText();
 
  private:
   struct State;

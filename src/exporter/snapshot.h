@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "exporter/use_counter.h"
+#include "exporter/container_use.h"
 #include "protocol/admin.h"
 
 namespace cgpu::exporter {

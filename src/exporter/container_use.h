@@ -1,8 +1,8 @@
 // Counts how long containers and other processes have used each GPU, in seconds. Pure.
 //
 // A container's count ends with the container. The GPU's own count goes on.
-#ifndef CGPU_EXPORTER_USE_COUNTER_H_
-#define CGPU_EXPORTER_USE_COUNTER_H_
+#ifndef CGPU_EXPORTER_CONTAINER_USE_H_
+#define CGPU_EXPORTER_CONTAINER_USE_H_
 
 #include <cstdint>
 #include <functional>
@@ -10,8 +10,6 @@
 #include <optional>
 #include <set>
 #include <string>
-
-#include "governor/meter.h"
 
 namespace cgpu::exporter {
 
@@ -26,7 +24,7 @@ struct CardSeconds {
   std::map<std::string, UsedSeconds> containers;  // by id
 };
 
-class UseCounter {
+class ContainerUse {
  public:
   // Id of a container; kUnmanaged: the process is of none; kEnded: its container has ended.
   using Owner = std::string;
@@ -35,9 +33,12 @@ class UseCounter {
   // Returns the owner of a process; nothing: the process has ended.
   using Whose = std::function<std::optional<Owner>(std::uint32_t pid)>;
 
+  // Seconds by process.
+  using ByProcess = std::map<std::uint32_t, UsedSeconds>;
+
   // Adds what was measured on a GPU. The owner of a process that has ended meanwhile is the one
   // that it had before.
-  void Add(const std::string& uuid, const governor::Meter::Use& use, const Whose& whose);
+  void Add(const std::string& uuid, const ByProcess& used, const Whose& whose);
   // Forgets all containers but these.
   void Keep(const std::set<std::string>& ids);
 
@@ -47,9 +48,13 @@ class UseCounter {
   [[nodiscard]] Owner OwnerOf(std::uint32_t pid, const Whose& whose);
 
   std::map<std::string, CardSeconds> cards_;  // by UUID
-  std::map<std::uint32_t, Owner> owners_;     // by process
+  struct Known {
+    Owner owner;
+    bool used = false;  // the GPU, since the last Keep()
+  };
+  std::map<std::uint32_t, Known> known_;  // by process
 };
 
 }  // namespace cgpu::exporter
 
-#endif  // CGPU_EXPORTER_USE_COUNTER_H_
+#endif  // CGPU_EXPORTER_CONTAINER_USE_H_
