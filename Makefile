@@ -10,7 +10,7 @@
 #   make share-story the pictures of docs/compute.md, measured and drawn anew
 #   make lint        formatting and clang-tidy alone
 #   make install     the programs below PREFIX (/usr/local), or below DESTDIR for a package
-#   make deb         build/cgpu_VERSION_amd64.deb and build/cgpu-kubernetes_VERSION_amd64.deb
+#   make deb         build/cgpu_VERSION_amd64.deb and those of cgpu-exporter and cgpu-kubernetes
 #   make gpu-bundle  dist/cgpu-gpu-bundle.tar.gz: what tests/gpu/run needs on a machine with a GPU
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c

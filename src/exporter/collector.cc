@@ -12,6 +12,8 @@ namespace {
 
 // Time after which a host without GPUs is looked at again.
 constexpr std::chrono::seconds kRetry{5};
+// Time between two moments whose counts are kept.
+constexpr std::chrono::seconds kNoteEvery{1};
 
 // Turns parts of the measured time into seconds.
 ContainerUse::ByProcess SecondsOf(const governor::Meter::Use& use) {
@@ -46,10 +48,12 @@ void Collector::Run() {
       Watch();
     }
     Read();
+    const auto now = std::chrono::steady_clock::now();
+    Note(now);
     const auto rest = measuring_.any()
                           ? measuring_.Rest()
                           : std::chrono::duration_cast<std::chrono::milliseconds>(kRetry);
-    const auto until = std::chrono::steady_clock::now() + rest;
+    const auto until = now + rest;
     while (!stop_ && stopped_.WaitUntil(mutex_, until)) {
     }
   }
@@ -113,11 +117,24 @@ void Collector::Know(const std::vector<Reservation>& live) {
   use_.Keep(ids);
 }
 
-std::map<std::string, CardSeconds> Collector::Count(const std::vector<Reservation>& live) {
+void Collector::Note(std::chrono::steady_clock::time_point now) {
+  if (!newer_ || now - newer_->time >= kNoteEvery) {
+    older_ = std::exchange(newer_, Moment{now, use_.cards()});
+  }
+}
+
+Collector::Counted Collector::Count(const std::vector<Reservation>& live) {
   const MutexLock lock(mutex_);
   Read();
   Know(live);
-  return use_.cards();
+  Counted counted;
+  counted.now = use_.cards();
+  if (older_) {
+    counted.before = older_->cards;
+    const std::chrono::duration<double> since = std::chrono::steady_clock::now() - older_->time;
+    counted.seconds = since.count();
+  }
+  return counted;
 }
 
 }  // namespace cgpu::exporter

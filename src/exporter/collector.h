@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <optional>
@@ -29,14 +30,20 @@ class Collector {
   Collector& operator=(const Collector&) = delete;
   ~Collector();
 
-  // Returns what was counted until now, by UUID. Forgets containers that are not among `live`. For
+  struct Counted {
+    std::map<std::string, CardSeconds> now;     // by UUID
+    std::map<std::string, CardSeconds> before;  // counted `seconds` ago: one to three
+    double seconds = 0;                         // 0: nothing was counted then
+  };
+  // Returns what was counted until now. Forgets containers that are not among `live`. For
   // any thread.
-  [[nodiscard]] std::map<std::string, CardSeconds> Count(const std::vector<Reservation>& live);
+  [[nodiscard]] Counted Count(const std::vector<Reservation>& live);
 
  private:
   void Run();
   void Watch() CGPU_REQUIRES(mutex_);
   void Read() CGPU_REQUIRES(mutex_);
+  void Note(std::chrono::steady_clock::time_point now) CGPU_REQUIRES(mutex_);
   void Know(const std::vector<Reservation>& live) CGPU_REQUIRES(mutex_);
   [[nodiscard]] std::optional<ContainerUse::Owner> OwnerOf(std::uint32_t pid) CGPU_REQUIRES(mutex_);
 
@@ -50,6 +57,12 @@ class Collector {
   Measuring measuring_ CGPU_GUARDED_BY(mutex_);
   std::map<std::string, std::uint64_t> least_ns_ CGPU_GUARDED_BY(mutex_);  // by UUID of each GPU
   ContainerUse use_ CGPU_GUARDED_BY(mutex_);
+  struct Moment {
+    std::chrono::steady_clock::time_point time;
+    std::map<std::string, CardSeconds> cards;
+  };
+  std::optional<Moment> newer_ CGPU_GUARDED_BY(mutex_);
+  std::optional<Moment> older_ CGPU_GUARDED_BY(mutex_);
   // Containers by the user that their shims run under: each has one of its own.
   std::map<uid_t, std::string> shims_ CGPU_GUARDED_BY(mutex_);
   std::thread thread_;  // begins last

@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 
+#include "exporter/dcgm.h"
 #include "exporter/families.h"
 
 namespace cgpu::exporter {
@@ -267,7 +268,7 @@ void AddContainers(const Snapshot& host, Families& families) {
 
 }  // namespace
 
-std::string Render(const Snapshot& host) {
+std::string Render(const Snapshot& host, bool dcgm) {
   Families families;
   families.Begin(Kind::kGauge, "cgpu_build_info", "Versions of cgpu and of the driver; always 1.");
   families.Add({{"version", host.version}, {"driver", host.driver}}, 1);
@@ -278,6 +279,9 @@ std::string Render(const Snapshot& host) {
   AddGpus(host, families);
   AddContainers(host, families);
   AddCalls(host, families);
+  if (dcgm) {
+    AddDcgm(host, families);
+  }
   return families.TakeText();
 }
 

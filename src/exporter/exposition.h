@@ -8,8 +8,8 @@
 
 namespace cgpu::exporter {
 
-// Returns all metrics, also those of which the host has no series.
-[[nodiscard]] std::string Render(const Snapshot& snapshot);
+// Returns all metrics, also those of which the host has no series. `dcgm`: those of dcgm.h, too.
+[[nodiscard]] std::string Render(const Snapshot& snapshot, bool dcgm = false);
 
 }  // namespace cgpu::exporter
 

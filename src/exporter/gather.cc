@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <climits>
 #include <utility>
 
 #include "exporter/shim_users.h"
@@ -21,6 +22,17 @@ using Plans = std::map<std::string, PlannedCard>;
 // Returns the most that the clock lets a container have.
 double MostOf(const governor::Duty& duty) {
   return duty.period_us == 0 ? 1 : static_cast<double>(duty.on_us) / duty.period_us;
+}
+
+CardSeconds At(const std::map<std::string, CardSeconds>& cards, const std::string& uuid) {
+  const auto card = cards.find(uuid);
+  return card == cards.end() ? CardSeconds{} : card->second;
+}
+
+std::string HostName() {
+  char name[HOST_NAME_MAX + 1] = {};
+  (void)gethostname(name, sizeof(name) - 1);
+  return name;
 }
 
 // Adds what the containers have of the GPU.
@@ -124,7 +136,8 @@ std::optional<GpuMemory> Gatherer::MemoryOf(const std::string& uuid) {
 void Gatherer::AddGpus(const std::vector<Reservation>& live,
                        const std::vector<CardSettings>& settings, Snapshot& snapshot) {
   snapshot.driver = node_->driver;
-  const auto seconds = collector_.Count(live);
+  const auto counted = collector_.Count(live);
+  snapshot.before_seconds = counted.seconds;
   for (std::size_t i = 0; i < node_->cards.size(); ++i) {
     const Card& card = node_->cards[i];
     GpuSample gpu;
@@ -142,9 +155,8 @@ void Gatherer::AddGpus(const std::vector<Reservation>& live,
     gpu.most_slices = settings[i].max_inst.value_or(max_inst_);
     const auto policy = settings[i].policy ? settings[i].policy : settings[i].chosen;
     gpu.policy = policy ? std::optional(static_cast<int>(*policy)) : std::nullopt;
-    if (const auto used = seconds.find(card.uuid); used != seconds.end()) {
-      gpu.seconds = used->second;
-    }
+    gpu.seconds = At(counted.now, card.uuid);
+    gpu.before = At(counted.before, card.uuid);
     snapshot.gpus.push_back(std::move(gpu));
   }
 }
@@ -153,6 +165,7 @@ Result<Snapshot> Gatherer::Take() {
   const MutexLock lock(mutex_);
   Snapshot snapshot;
   snapshot.version = version_;
+  snapshot.host_name = HostName();
   if (!node_) {
     (void)Open();  // without GPUs, there is still the rest
   }

@@ -36,6 +36,7 @@ struct GpuSample {
   unsigned most_slices = 0;
   std::optional<int> policy;  // number; nothing: none was set or chosen
   CardSeconds seconds;
+  CardSeconds before;  // `seconds` of some time ago
 };
 
 // Part of a GPU's compute time that a container is given; 1: all of it.
@@ -55,6 +56,8 @@ struct ContainerSample {
 struct Snapshot {
   std::string version;  // cgpu's
   std::string driver;
+  std::string host_name;
+  double before_seconds = 0;  // ago; 0: there is nothing from before
   std::vector<GpuSample> gpus;
   std::vector<ContainerSample> containers;
 };

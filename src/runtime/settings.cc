@@ -58,9 +58,10 @@ Result<> TakePolicy(const std::string& uuid, const std::string& value, Settings&
 }
 
 Error NoSetting(const std::string& key) {
-  return Wrong("\"" + key + "\" is no setting",
-               "settings are node, runtime, unmanaged, mode, kubernetes, group, audit, max_inst, "
-               "socket, exporter_listen, exporter_token_file and policy with a GPU's UUID");
+  return Wrong(
+      "\"" + key + "\" is no setting",
+      "settings are node, runtime, unmanaged, mode, kubernetes, group, audit, max_inst, "
+      "socket, exporter_listen, exporter_token_file, exporter_dcgm and policy with a GPU's UUID");
 }
 
 constexpr std::string_view kExporter = "exporter_";
@@ -74,6 +75,12 @@ Result<> TakeExporter(const std::string& key, const std::string& value, Settings
     settings.exporter_token_file = value;
     return value[0] == '/' ? Result<>()
                            : Wrong("exporter_token_file is no absolute path: " + value, {});
+  }
+  if (key == "exporter_dcgm") {
+    settings.exporter_dcgm = value == "true";
+    return value == "true" || value == "false"
+               ? Result<>()
+               : Wrong("exporter_dcgm is neither true nor false: " + value, {});
   }
   return NoSetting(key);
 }

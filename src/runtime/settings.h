@@ -21,6 +21,7 @@
 //   exporter_listen: 127.0.0.1:9400   # IP address and port of cgpu-exporter
 //   exporter_token_file: /etc/cgpu/metrics.token   # a file with a token that scrapes must
 //                        # carry; without it they need none
+//   exporter_dcgm: false # "true": metrics have DCGM's names and cGPU's, beside their own
 #ifndef CGPU_RUNTIME_SETTINGS_H_
 #define CGPU_RUNTIME_SETTINGS_H_
 
@@ -50,6 +51,7 @@ struct Settings {
   std::string socket;                                // never empty
   std::string exporter_listen = "127.0.0.1:9400";
   std::string exporter_token_file;
+  bool exporter_dcgm = false;
 
   Settings();
 };

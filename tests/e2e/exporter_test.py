@@ -13,7 +13,7 @@ import tempfile
 
 import cgpu_test as t
 
-# Of Debian's python3-prometheus-client, whichever Python runs this.
+# Debian's python3-prometheus-client, whichever Python runs this.
 sys.path.append("/usr/lib/python3/dist-packages")
 try:
     from prometheus_client.parser import text_string_to_metric_families
@@ -86,7 +86,7 @@ class Exporter:
 
 
 class Scrape:
-    """What a scrape shows, as Prometheus' own client reads it."""
+    """A scrape, as Prometheus' own client reads it."""
 
     def __init__(self, text):
         self.families = {family.name: family for family in text_string_to_metric_families(text)}

@@ -49,7 +49,7 @@ Result<> Run(const Settings& settings, const sigset_t& ends_by) {
   Gatherer gatherer(settings.node, settings.max_inst, CGPU_VERSION, registry, collector);
   const auto scrape = [&]() -> Result<std::string> {
     CGPU_ASSIGN_OR_RETURN(const auto snapshot, gatherer.Take());
-    return Render(snapshot);
+    return Render(snapshot, settings.exporter_dcgm);
   };
   return Serve(address, token, scrape, ends_by, TellReady);
 }
