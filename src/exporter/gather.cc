@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <climits>
+#include <cstdlib>
 #include <utility>
 
 #include "exporter/shim_users.h"
@@ -29,7 +30,11 @@ CardSeconds At(const std::map<std::string, CardSeconds>& cards, const std::strin
   return card == cards.end() ? CardSeconds{} : card->second;
 }
 
+// Returns the name of the Kubernetes node where NODE_NAME has it: a pod has a host name of its own.
 std::string HostName() {
+  if (const char* node = std::getenv("NODE_NAME")) {
+    return node;
+  }
   char name[HOST_NAME_MAX + 1] = {};
   (void)gethostname(name, sizeof(name) - 1);
   return name;

@@ -341,7 +341,34 @@ def restarted():
     _counted(kill_cgpud)
 
 
-CASES = {"memory": memory, "hostile": hostile, "requests": requests, "public": public, "idle": idle,
+def documented():
+    """The page has all metrics, with the labels of their series."""
+    own_registry()
+    with open(PAGE, encoding="utf-8") as file:
+        rows = [[cell.strip() for cell in line.strip("|\n").split("|")] for line in file
+                if re.match(r"\| `(cgpu|DCGM)_", line)]
+    pod = {"container_id", "namespace", "pod", "container"}
+    of = {"host": set(), "GPU": {"uuid"}, "container": pod, "container on a GPU": pod | {"uuid"}}
+    page = {row[0].strip("`"): of[row[1]] | set(re.findall("`(.*?)`", row[2])) if len(row) == 4
+            else None for row in rows}
+    with t.Node("v100-16g:1") as node, Exporter(node, "exporter_dcgm: true\n") as exporter:
+        held = hold(node, "held", 10, 0)
+        text = exporter.text()
+        promtool(text)
+        shown = set(re.findall("^# TYPE ([^ ]+)", text, re.M))
+        t.check(shown == set(page), "only here or there: %s" % sorted(shown ^ set(page)))
+        for sample in Scrape(text).samples:
+            labels = page.get(re.sub("_(bucket|sum|count)$", "", sample.name), page.get(sample.name))
+            if labels is not None:
+                t.check(set(sample.labels) | ({"le"} & labels) == labels,
+                        "%s has %s" % (sample.name, sample.labels))
+        (container,) = node.containers()
+        series = [s for s in Scrape(text).samples if s.labels.get("container_id") == container["id"]]
+        t.check(len(series) <= 40, "%d series of a container" % len(series))
+        held.end()
+
+
+CASES = {"memory": memory, "documented": documented, "hostile": hostile, "requests": requests, "public": public, "idle": idle,
          "used": used, "restarted": restarted}
 
 if __name__ == "__main__":
