@@ -54,7 +54,7 @@ TESTED_ELSEWHERE = {
                       "address_ranges container decode describe managed_doubts names objects "
                       "policy_controls spaces"),
     "src/exporter/": ("a host with containers: tests/e2e/exporter_test.py",
-                      "collector families gather shim_users"),
+                      "collector families gather gpu_reader shim_users"),
     "src/install/": ("in engines_test.cc, and by tests/e2e/install_test.py",
                      "docker file_change install toml_engines"),
     "src/cgpud/": ("a daemon with containers: tests/engines",

@@ -42,19 +42,19 @@ Collector::~Collector() {
 }
 
 void Collector::Run() {
-  const MutexLock lock(mutex_);
-  while (!stop_) {
+  while (true) {
     if (least_ns_.empty()) {
       Watch();
     }
     Read();
-    const auto now = std::chrono::steady_clock::now();
-    Note(now);
-    const auto rest = measuring_.any()
-                          ? measuring_.Rest()
-                          : std::chrono::duration_cast<std::chrono::milliseconds>(kRetry);
-    const auto until = now + rest;
+    const auto rest = measuring_.any() ? std::chrono::milliseconds(measuring_.Rest())
+                                       : std::chrono::milliseconds(kRetry);
+    const auto until = std::chrono::steady_clock::now() + rest;
+    const MutexLock lock(mutex_);
     while (!stop_ && stopped_.WaitUntil(mutex_, until)) {
+    }
+    if (stop_) {
+      return;
     }
   }
 }
@@ -75,7 +75,9 @@ void Collector::Watch() {
 }
 
 void Collector::Read() {
-  for (const auto& [uuid, use] : measuring_.Read(least_ns_)) {
+  const auto uses = measuring_.Read(least_ns_);
+  const MutexLock lock(mutex_);
+  for (const auto& [uuid, use] : uses) {
     const ContainerUse::ByProcess used = SecondsOf(use);
     std::map<std::uint32_t, ContainerUse::Owner> owners;
     for (const auto& [pid, seconds] : used) {
@@ -88,6 +90,7 @@ void Collector::Read() {
       return owner == owners.end() ? std::nullopt : std::optional(owner->second);
     });
   }
+  Note(std::chrono::steady_clock::now());
 }
 
 std::optional<ContainerUse::Owner> Collector::OwnerOf(std::uint32_t pid) {
@@ -125,7 +128,6 @@ void Collector::Note(std::chrono::steady_clock::time_point now) {
 
 Collector::Counted Collector::Count(const std::vector<Reservation>& live) {
   const MutexLock lock(mutex_);
-  Read();
   Know(live);
   Counted counted;
   counted.now = use_.cards();

@@ -35,14 +35,14 @@ class Collector {
     std::map<std::string, CardSeconds> before;  // counted `seconds` ago: one to three
     double seconds = 0;                         // 0: nothing was counted then
   };
-  // Returns what was counted until now. Forgets containers that are not among `live`. For
-  // any thread.
+  // Returns what was counted until now. Forgets containers that are not among `live`. Waits for no
+  // GPU. For any thread.
   [[nodiscard]] Counted Count(const std::vector<Reservation>& live);
 
  private:
   void Run();
-  void Watch() CGPU_REQUIRES(mutex_);
-  void Read() CGPU_REQUIRES(mutex_);
+  void Watch();
+  void Read();
   void Note(std::chrono::steady_clock::time_point now) CGPU_REQUIRES(mutex_);
   void Know(const std::vector<Reservation>& live) CGPU_REQUIRES(mutex_);
   [[nodiscard]] std::optional<ContainerUse::Owner> OwnerOf(std::uint32_t pid) CGPU_REQUIRES(mutex_);
@@ -50,12 +50,13 @@ class Collector {
   const std::string node_;
   const Registry& registry_;
   const Log log_;
+  // For the thread alone: a GPU that hangs may hold it up.
+  Measuring measuring_;
+  std::map<std::string, std::uint64_t> least_ns_;  // by UUID of each GPU
 
   Mutex mutex_;
   CondVar stopped_;
   bool stop_ CGPU_GUARDED_BY(mutex_) = false;
-  Measuring measuring_ CGPU_GUARDED_BY(mutex_);
-  std::map<std::string, std::uint64_t> least_ns_ CGPU_GUARDED_BY(mutex_);  // by UUID of each GPU
   ContainerUse use_ CGPU_GUARDED_BY(mutex_);
   struct Moment {
     std::chrono::steady_clock::time_point time;

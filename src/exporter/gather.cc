@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <utility>
 
-#include "exporter/shim_users.h"
 #include "host/admin.h"
 #include "host/compute.h"
 #include "host/pod_grants.h"
@@ -17,6 +16,8 @@ namespace cgpu::exporter {
 namespace {
 
 constexpr std::chrono::seconds kHealthPeriod{10};
+// Time for the driver's answers, once those of the shims are there.
+constexpr std::chrono::seconds kDriverTime{1};
 
 using Plans = std::map<std::string, PlannedCard>;
 
@@ -84,14 +85,12 @@ ContainerSample SampleOf(ContainerStatus status, const Plans& plans) {
 
 Result<> Gatherer::Open() {
   CGPU_ASSIGN_OR_RETURN(auto node, FindNode(node_name_));
-  CGPU_ASSIGN_OR_RETURN(auto client, rmclient::Client::Open(PathsOf(node)));
-  client_ = std::make_unique<rmclient::Client>(std::move(client));
-  CGPU_ASSIGN_OR_RETURN(opened_, rmclient::OpenCards(*client_));
   suspendable_ = SuspendableCards(node_name_);
   auto health = std::make_shared<Health>();
   std::vector<HealthWatch::Ask> asks;
   for (const Card& card : node.cards) {
     asks.push_back(AskerOf(node, card));
+    readers_.push_back(std::make_unique<GpuReader>(node, card));
   }
   {
     const MutexLock lock(health->mutex);
@@ -112,49 +111,25 @@ bool Gatherer::IsHealthy(std::size_t gpu) {
   return health_->healthy[gpu];
 }
 
-std::string Gatherer::ModelOf(const std::string& uuid) const {
-  const auto card = std::ranges::find(opened_, uuid, &rmclient::Card::uuid);
-  return card == opened_.end() ? "" : card->name;
-}
-
-std::optional<GpuMemory> Gatherer::MemoryOf(const std::string& uuid) {
-  const auto card = std::ranges::find(opened_, uuid, &rmclient::Card::uuid);
-  if (card == opened_.end()) {
-    return std::nullopt;
-  }
-  const auto info = rmclient::ReadFbInfo(*client_, *card);
-  const auto processes = rmclient::ReadProcesses(*client_, *card);
-  if (!info.ok() || !processes.ok()) {
-    return std::nullopt;
-  }
-  GpuMemory memory{info->used(), info->free};
-  for (const rmclient::ProcessUse& use : *processes) {
-    const auto user = UserOf(use.pid);
-    if (use.bytes != 0 && user && !IsShimUser(*user)) {
-      memory.unmanaged += use.bytes;
-      ++memory.unmanaged_processes;
-    }
-  }
-  return memory;
-}
-
 void Gatherer::AddGpus(const std::vector<Reservation>& live,
                        const std::vector<CardSettings>& settings, Snapshot& snapshot) {
   snapshot.driver = node_->driver;
   const auto counted = collector_.Count(live);
   snapshot.before_seconds = counted.seconds;
+  const auto until = std::chrono::steady_clock::now() + kDriverTime;
   for (std::size_t i = 0; i < node_->cards.size(); ++i) {
     const Card& card = node_->cards[i];
     GpuSample gpu;
     gpu.uuid = card.uuid;
     gpu.index = card.index;
     gpu.minor = card.minor;
-    gpu.model = ModelOf(card.uuid);
+    gpu.model = card.model;
     gpu.pci = card.bdf;
     gpu.total_bytes = card.memory_bytes;
     gpu.healthy = IsHealthy(i);
-    if (gpu.healthy) {
-      gpu.memory = MemoryOf(card.uuid);
+    if (auto reading = readers_[i]->Answer(until)) {
+      gpu.model = std::move(reading->model);
+      gpu.memory = reading->memory;
     }
     AddGrants(snapshot.containers, gpu);
     gpu.most_slices = settings[i].max_inst.value_or(max_inst_);
@@ -173,6 +148,9 @@ Result<Snapshot> Gatherer::Take() {
   snapshot.host_name = HostName();
   if (!node_) {
     (void)Open();  // without GPUs, there is still the rest
+  }
+  for (const auto& reader : readers_) {
+    reader->Ask();  // meanwhile the shims are asked
   }
   CGPU_ASSIGN_OR_RETURN(const auto plans, PlanCards(registry_, max_inst_, suspendable_));
   CGPU_ASSIGN_OR_RETURN(const auto live, registry_.Live());

@@ -13,12 +13,11 @@
 #include "base/result.h"
 #include "cgpud/plan_cards.h"
 #include "exporter/collector.h"
+#include "exporter/gpu_reader.h"
 #include "exporter/snapshot.h"
 #include "host/health.h"
 #include "host/node.h"
 #include "host/registry.h"
-#include "rmclient/cards.h"
-#include "rmclient/client.h"
 
 namespace cgpu::exporter {
 
@@ -48,8 +47,6 @@ class Gatherer {
   [[nodiscard]] Result<> Open() CGPU_REQUIRES(mutex_);
   void AddGpus(const std::vector<Reservation>& live, const std::vector<CardSettings>& settings,
                Snapshot& snapshot) CGPU_REQUIRES(mutex_);
-  [[nodiscard]] std::optional<GpuMemory> MemoryOf(const std::string& uuid) CGPU_REQUIRES(mutex_);
-  [[nodiscard]] std::string ModelOf(const std::string& uuid) const CGPU_REQUIRES(mutex_);
   [[nodiscard]] bool IsHealthy(std::size_t gpu) CGPU_REQUIRES(mutex_);
 
   const std::string node_name_;
@@ -61,8 +58,7 @@ class Gatherer {
   Mutex mutex_;
   std::optional<Node> node_ CGPU_GUARDED_BY(mutex_);
   std::set<std::string> suspendable_ CGPU_GUARDED_BY(mutex_);
-  std::unique_ptr<rmclient::Client> client_ CGPU_GUARDED_BY(mutex_);  // outlives the GPUs
-  std::vector<rmclient::Card> opened_ CGPU_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<GpuReader>> readers_ CGPU_GUARDED_BY(mutex_);  // as node_->cards
   std::shared_ptr<Health> health_ CGPU_GUARDED_BY(mutex_);
   std::unique_ptr<HealthWatch> watch_ CGPU_GUARDED_BY(mutex_);
 };
