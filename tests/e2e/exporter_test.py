@@ -2,6 +2,7 @@
 tests/lib/cgpu_test.py."""
 import contextlib
 import http.client
+import json
 import os
 import re
 import shutil
@@ -198,15 +199,12 @@ def hostile():
     with t.Node() as node, Exporter(node) as exporter:
         first = hold(node, "first", 10, 0)
         before = _series(exporter.scrape())
-        (path,) = [entry.path for entry in os.scandir("/run/cgpu") if entry.name.endswith(".grant")]
-        with open(path, "rb") as file:
-            grant = file.read()
+        path, text = _only_grant()
+        grant = text.encode()
         for name in names:
             word = _escaped(name)
-            with open(path + ".new", "wb") as file:
-                file.write(re.sub(rb"(?m)^(since .*)$", lambda line: line.group() + b"\nengine " +
-                                  word + b"\ncontainer " + word, grant))
-            os.rename(path + ".new", path)
+            _replace(path, re.sub(rb"(?m)^(since .*)$", lambda line: line.group() + b"\nengine " +
+                                  word + b"\ncontainer " + word, grant).decode())
             text = exporter.text()
             promtool(text)
             scrape = Scrape(text)
@@ -216,9 +214,101 @@ def hostile():
                 shown = info.labels[label]
                 t.check(shown[0].encode() == name[:1] and len(shown.encode()) <= 256,
                         "it shows %r" % shown)
-        with open(path, "wb") as file:
-            file.write(grant)
+        _replace(path, grant.decode())
         first.end()
+
+
+def _only_grant():
+    """Path and text of the one grant in the registry."""
+    (path,) = [entry.path for entry in os.scandir("/run/cgpu") if entry.name.endswith(".grant")]
+    with open(path, encoding="ascii") as file:
+        return path, file.read()
+
+
+def _replace(path, text):
+    with open(path + ".new", "w", encoding="ascii") as file:
+        file.write(text)
+    os.rename(path + ".new", path)
+
+
+def pods():
+    """The series of a pod's container have the names that the grant of the pod has."""
+    uid = "01234567-89ab-cdef-0123-456789abcdef"
+    own_registry()
+    with t.Node() as node, Exporter(node, "exporter_dcgm: true\n") as exporter:
+        held = hold(node, "held", 10, 0)
+        path, grant = _only_grant()
+        _replace(path, re.sub("(?m)^(since .*)$", r"\1\npod %s\ncontainer main" % uid, grant))
+        os.mkdir("/run/cgpu/pods", 0o700)
+        with open("/run/cgpu/pods/" + uid, "w", encoding="utf-8") as file:
+            json.dump({"namespace": "ml", "name": "train-0", "gpus": [], "containers": {}}, file)
+        text = exporter.text()
+        promtool(text)
+        (container,) = node.containers()
+        wanted = {"namespace": "ml", "pod": "train-0", "container": "main"}
+        scrape = Scrape(text)
+        series = [s for s in scrape.samples if s.labels.get("container_id") == container["id"]]
+        series += scrape.all("DCGM_FI_DEV_FB_USED", pod_uid=uid)
+        t.check(len(series) > 30, "only %s" % series)
+        for sample in series:
+            t.check(wanted.items() <= sample.labels.items(), "%s" % (sample,))
+        used = scrape.value("DCGM_FI_DEV_FB_USED", pod="train-0")
+        t.check(used * t.MIB == container["gpus"][0]["used_bytes"], "%s: %s" % (used, container))
+        _replace(path, grant)
+        held.end()
+
+
+def _resident(exporter):
+    with open("/proc/%d/statm" % exporter.process.popen.pid, encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+FB_INFO = 0x20801303  # NV2080_CTRL_CMD_FB_GET_INFO_V2
+
+ROUNDS, EACH = 40, 250
+MORE_MEMORY = 2 * t.MIB  # an allocator does not give back every page
+
+
+def crowd():
+    """10,000 containers that come and go leave neither series nor memory. They are further names of the
+    socket of a real one."""
+    own_registry()
+    with t.Node() as node, Exporter(node) as exporter:
+        held = hold(node, "held", 10, 0)
+        path, grant = _only_grant()
+        before = _series(exporter.scrape())
+        for number in range(ROUNDS):
+            ids = ["%012x" % (number * EACH + place) for place in range(EACH)]
+            for one in ids:
+                os.link(path.replace(".grant", ".sock"), "/run/cgpu/%s.sock" % one)
+                _replace("/run/cgpu/%s.grant" % one, re.sub("(?m)^id .*$", "id " + one, grant))
+            text = exporter.text()
+            t.check("\ncgpu_containers %d\n" % (EACH + 1) in text, "not all are there")
+            for one in ids:
+                os.remove("/run/cgpu/%s.sock" % one)
+                os.remove("/run/cgpu/%s.grant" % one)
+            if number == 0:
+                first = _resident(exporter)
+        t.check(_series(exporter.scrape()) == before, "there are other series than before")
+        last = _resident(exporter)
+        print("%d KiB after %d containers, %d KiB after all" % (first >> 10, EACH, last >> 10))
+        t.check(last - first <= MORE_MEMORY, "it takes %d bytes more" % (last - first))
+        held.end()
+
+
+def hung():
+    """A GPU whose driver does not answer keeps nobody from a scrape."""
+    with t.Node("v100-16g:2") as node, Exporter(node) as exporter:
+        uuids = [gpu["uuid"] for gpu in node.info()["gpus"]]
+        t.check(exporter.scrape().value("cgpu_gpu_memory_used_bytes", uuid=uuids[0]) >= 0, "")
+        node.hold(1, control=FB_INFO)
+        scrape = exporter.scrape()
+        node.wait_held(1)
+        known = [uuid for uuid in uuids if scrape.all("cgpu_gpu_memory_used_bytes", uuid=uuid)]
+        t.check(len(known) == 1 and len(scrape.all("cgpu_gpu_healthy")) == 2, "it knows %s" % known)
+        node.release()
+        t.wait_for(lambda: len(exporter.scrape().all("cgpu_gpu_memory_used_bytes")) == 2,
+                   "the GPU does not come back")
 
 
 def requests():
@@ -368,7 +458,8 @@ def documented():
         held.end()
 
 
-CASES = {"memory": memory, "documented": documented, "hostile": hostile, "requests": requests, "public": public, "idle": idle,
+CASES = {"memory": memory, "documented": documented, "pods": pods, "crowd": crowd, "hung": hung,
+          "hostile": hostile, "requests": requests, "public": public, "idle": idle,
          "used": used, "restarted": restarted}
 
 if __name__ == "__main__":
