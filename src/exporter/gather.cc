@@ -118,19 +118,19 @@ void Gatherer::AddGpus(const std::vector<Reservation>& live,
   snapshot.before_seconds = counted.seconds;
   const auto until = std::chrono::steady_clock::now() + kDriverTime;
   for (std::size_t i = 0; i < node_->cards.size(); ++i) {
-    const Card& card = node_->cards[i];
+    Card& card = node_->cards[i];
     GpuSample gpu;
     gpu.uuid = card.uuid;
     gpu.index = card.index;
     gpu.minor = card.minor;
-    gpu.model = card.model;
     gpu.pci = card.bdf;
     gpu.total_bytes = card.memory_bytes;
     gpu.healthy = IsHealthy(i);
     if (auto reading = readers_[i]->Answer(until)) {
-      gpu.model = std::move(reading->model);
+      card.model = std::move(reading->model);  // a simulated node has a shorter one
       gpu.memory = reading->memory;
     }
+    gpu.model = card.model;
     AddGrants(snapshot.containers, gpu);
     gpu.most_slices = settings[i].max_inst.value_or(max_inst_);
     const auto policy = settings[i].policy ? settings[i].policy : settings[i].chosen;
@@ -142,7 +142,6 @@ void Gatherer::AddGpus(const std::vector<Reservation>& live,
 }
 
 Result<Snapshot> Gatherer::Take() {
-  const MutexLock lock(mutex_);
   Snapshot snapshot;
   snapshot.version = version_;
   snapshot.host_name = HostName();

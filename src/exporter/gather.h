@@ -21,6 +21,7 @@
 
 namespace cgpu::exporter {
 
+// For one thread at a time.
 class Gatherer {
  public:
   // `node`: as FindNode() takes it; `max_inst`: for GPUs for which nothing else was set. The
@@ -33,8 +34,8 @@ class Gatherer {
         registry_(registry),
         collector_(collector) {}
 
-  // Takes a snapshot; one after the other. Waits for shims, which together have two seconds once
-  // one has answered. A host without a driver has no GPUs. For any thread.
+  // Takes a snapshot. Waits for shims, which together have two seconds once one has answered, and
+  // then one second for the GPUs. A host without a driver has no GPUs.
   [[nodiscard]] Result<Snapshot> Take();
 
  private:
@@ -44,10 +45,10 @@ class Gatherer {
     std::vector<bool> healthy CGPU_GUARDED_BY(mutex);
   };
 
-  [[nodiscard]] Result<> Open() CGPU_REQUIRES(mutex_);
+  [[nodiscard]] Result<> Open();
   void AddGpus(const std::vector<Reservation>& live, const std::vector<CardSettings>& settings,
-               Snapshot& snapshot) CGPU_REQUIRES(mutex_);
-  [[nodiscard]] bool IsHealthy(std::size_t gpu) CGPU_REQUIRES(mutex_);
+               Snapshot& snapshot);
+  [[nodiscard]] bool IsHealthy(std::size_t gpu);
 
   const std::string node_name_;
   const unsigned max_inst_;
@@ -55,12 +56,11 @@ class Gatherer {
   const Registry& registry_;
   Collector& collector_;
 
-  Mutex mutex_;
-  std::optional<Node> node_ CGPU_GUARDED_BY(mutex_);
-  std::set<std::string> suspendable_ CGPU_GUARDED_BY(mutex_);
-  std::vector<std::unique_ptr<GpuReader>> readers_ CGPU_GUARDED_BY(mutex_);  // as node_->cards
-  std::shared_ptr<Health> health_ CGPU_GUARDED_BY(mutex_);
-  std::unique_ptr<HealthWatch> watch_ CGPU_GUARDED_BY(mutex_);
+  std::optional<Node> node_;
+  std::set<std::string> suspendable_;
+  std::vector<std::unique_ptr<GpuReader>> readers_;  // as node_->cards
+  std::shared_ptr<Health> health_;
+  std::unique_ptr<HealthWatch> watch_;
 };
 
 }  // namespace cgpu::exporter
