@@ -20,7 +20,7 @@ MAKEFLAGS += --no-print-directory
 JOBS ?= $(shell nproc)
 WARNINGS_AS_ERRORS ?= ON
 SECONDS_EACH ?= 600
-FUZZ_SECONDS ?= 20
+FUZZ_SECONDS ?= 10
 NOTHING :=
 SPACE := $(NOTHING) $(NOTHING)
 # The unit tests in which there is more than one thread.

@@ -15,20 +15,34 @@ constexpr std::chrono::seconds kRetry{5};
 // Time between two moments whose counts are kept.
 constexpr std::chrono::seconds kNoteEvery{1};
 
-// Turns parts of the measured time into seconds.
-ContainerUse::ByProcess SecondsOf(const governor::Meter::Use& use) {
-  const double span = static_cast<double>(use.span_ns) / 1e9;
-  ContainerUse::ByProcess used;
-  for (const auto& [pid, part] : use.parts) {
-    used[pid] = {part.on * span, part.between * span};
+constexpr double kNsPerSecond = 1e9;
+
+using ByCard = std::map<std::string, ContainerUse::ByProcess>;
+
+// Returns what was measured since the last time.
+ByCard Measured(Measuring& measuring, const std::map<std::string, std::uint64_t>& least_ns) {
+  ByCard cards;
+  for (const auto& [uuid, use] : measuring.Read(least_ns)) {
+    const double span = static_cast<double>(use.span_ns) / kNsPerSecond;
+    for (const auto& [pid, part] : use.parts) {
+      cards[uuid][pid].waiting = part.between * span;
+    }
   }
-  return used;
+  for (const auto& [uuid, use] : measuring.Used()) {
+    for (const auto& [pid, used_ns] : use.used_ns) {
+      cards[uuid][pid].busy = static_cast<double>(used_ns) / kNsPerSecond;
+    }
+  }
+  return cards;
 }
 
 }  // namespace
 
 Collector::Collector(const std::string& node, const Registry& registry, Log log)
-    : node_(node), registry_(registry), log_(std::move(log)), measuring_(node) {
+    : node_(node),
+      registry_(registry),
+      log_(std::move(log)),
+      measuring_(node, Measuring::What::kUse) {
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -75,10 +89,9 @@ void Collector::Watch() {
 }
 
 void Collector::Read() {
-  const auto uses = measuring_.Read(least_ns_);
+  const ByCard cards = Measured(measuring_, least_ns_);
   const MutexLock lock(mutex_);
-  for (const auto& [uuid, use] : uses) {
-    const ContainerUse::ByProcess used = SecondsOf(use);
+  for (const auto& [uuid, used] : cards) {
     std::map<std::uint32_t, ContainerUse::Owner> owners;
     for (const auto& [pid, seconds] : used) {
       if (auto owner = OwnerOf(pid)) {
