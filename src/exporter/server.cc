@@ -11,6 +11,7 @@
 #include <ctime>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "base/file.h"
 #include "base/mutex.h"
@@ -18,7 +19,7 @@
 namespace cgpu::exporter {
 namespace {
 
-// Connections at a time: each has a thread, also while it is idle.
+// Connections at a time; the next one waits.
 constexpr std::size_t kConnections = 128;
 // Seconds for which an idle connection keeps its thread.
 constexpr std::time_t kIdleSeconds = 1;
@@ -72,6 +73,40 @@ class Answering {
   const std::string& token_;
   const Scrape& scrape_;
   Mutex mutex_;
+};
+
+// Gives each connection a thread of its own, also while it is idle. A pool of threads would give
+// each scrape another of its threads, and so each thread the memory of a scrape.
+class Connections : public httplib::TaskQueue {
+ public:
+  void enqueue(std::function<void()> serve) override {
+    {
+      const MutexLock lock(mutex_);
+      WaitForFewerThan(kConnections);
+      ++open_;
+    }
+    std::thread([this, serve = std::move(serve)] {
+      serve();
+      const MutexLock lock(mutex_);
+      --open_;
+      closed_.NotifyAll();
+    }).detach();
+  }
+  void shutdown() override {
+    const MutexLock lock(mutex_);
+    WaitForFewerThan(1);
+  }
+
+ private:
+  void WaitForFewerThan(std::size_t count) CGPU_REQUIRES(mutex_) {
+    while (open_ >= count) {
+      closed_.Wait(mutex_);
+    }
+  }
+
+  Mutex mutex_;
+  CondVar closed_;
+  std::size_t open_ CGPU_GUARDED_BY(mutex_) = 0;
 };
 
 // Ends the server when one of these signals comes, until it is destroyed.
@@ -158,7 +193,7 @@ Result<> Serve(const Address& address, const std::string& token, const Scrape& s
     answering.To(request, response);
     return httplib::Server::HandlerResponse::Handled;
   });
-  server.new_task_queue = [] { return new httplib::ThreadPool(kConnections); };
+  server.new_task_queue = [] { return new Connections; };
   server.set_keep_alive_max_count(1);
   server.set_keep_alive_timeout(kIdleSeconds);
   server.set_read_timeout(kIdleSeconds);
