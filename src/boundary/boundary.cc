@@ -16,8 +16,9 @@ namespace {
 
 // Refuses with the driver's own status where the parameters have room for one.
 Decision RefuseEscape(Container& container, Call& call) {
-  return StatusOf(call) ? container.Answer(call, rm::NV_ERR_NOT_SUPPORTED, EscapeName(call.nr))
-                        : container.Fail(EINVAL, EscapeName(call.nr));
+  return StatusOf(call) ? container.Answer(call, rm::NV_ERR_NOT_SUPPORTED, Reason::kNotAllowed,
+                                           EscapeName(call.nr))
+                        : container.Fail(EINVAL, Reason::kNotAllowed, EscapeName(call.nr));
 }
 
 }  // namespace
@@ -67,7 +68,7 @@ Decision Boundary::Decide(Call& call) {
   if (handler->for_client) {
     const auto client = container_.ledger.FindClient(call.client);
     if (!client) {
-      return container_.Answer(call, NoSuchClient(call),
+      return container_.Answer(call, NoSuchClient(call), Reason::kInvalid,
                                EscapeName(call.nr) + " on a foreign client");
     }
     decision.client = client->ref;

@@ -121,6 +121,34 @@ TEST_F(BoundaryTest, RefusesOtherCardsForeignClientsAndUnknownThings) {
   EXPECT_FALSE(boundary_->refused().empty());
 }
 
+TEST_F(BoundaryTest, ARefusalHasAReasonAndACallAKind) {
+  MakeSubdevice();
+  rm::NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS params{};
+  const auto reason = [&](std::uint32_t command) {
+    Decision decision;
+    EXPECT_EQ(Control(kSubdevice, command, params, decision).Kind(), CallKind::kControl);
+    return decision.refused;
+  };
+  EXPECT_EQ(reason(0x2080110b), std::nullopt);
+  params.numChannels = 1;
+  EXPECT_EQ(reason(0x2080110b), Reason::kInvalid) << "nobody's channel";
+  EXPECT_EQ(reason(0xb0cc0101), Reason::kNotAllowed) << "a profiler's";
+  EXPECT_EQ(reason(0x20800ff0), Reason::kNotKnown);
+  rm::NVOS55_PARAMETERS dup{kClient, kDevice, 0x31, 0xc1d00002, 0x20, 0, 0};
+  Call call;
+  ASSERT_EQ(Copy(rm::NV_ESC_RM_DUP_OBJECT, dup, call), 0);
+  EXPECT_EQ(call.Kind(), CallKind::kDup);
+  EXPECT_EQ(boundary_->Decide(call).refused, Reason::kInvalid);
+  rm::NVOS32_PARAMETERS heap{};
+  for (const auto& [function, kind] : {std::pair(rm::NVOS32_FUNCTION_ALLOC_SIZE, CallKind::kAlloc),
+                                       std::pair(rm::NVOS32_FUNCTION_FREE, CallKind::kFree)}) {
+    heap.function = function;
+    Call either;
+    ASSERT_EQ(Copy(rm::NV_ESC_RM_VID_HEAP_CONTROL, heap, either), 0);
+    EXPECT_EQ(either.Kind(), kind);
+  }
+}
+
 // Otherwise it would be attached to the one that the GPU has for all clients.
 TEST_F(BoundaryTest, GivesADeviceAnAddressSpaceOfItsOwn) {
   ASSERT_EQ(Alloc(0, kClient, rm::NV01_ROOT, 0, 0), rm::NV_OK);

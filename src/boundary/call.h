@@ -89,6 +89,18 @@ struct FdArgument {
   std::uint64_t tag = 0;     // the ledger's key of the exports to this open file; 0: none
 };
 
+// Kinds of trapped calls, for counters. protocol/counters.h has their names, in this order.
+enum class CallKind {
+  kAlloc,    // makes an object, or takes memory
+  kFree,     // gives one back
+  kControl,  // RM_CONTROL
+  kDup,      // RM_DUP_OBJECT
+  kMap,      // maps memory into the caller or for the GPU, or takes a mapping away
+  kUvm,      // a request to nvidia-uvm
+  kMmap,     // mmap or mremap
+  kOther,    // any other, and a call that is answered before it is decoded
+};
+
 struct Call {
   std::uint32_t nr = 0;       // the escape number; of an XFER, the wrapped one
   bool wrapped = false;       // in an XFER
@@ -125,6 +137,8 @@ struct Call {
   [[nodiscard]] bool ChangesState() const;
   // Returns true for calls that only give back: they get a thread even when all others are taken.
   [[nodiscard]] bool Releases() const;
+  // Returns the kind of a decoded call.
+  [[nodiscard]] CallKind Kind() const;
 };
 
 // Returns what RM_ALLOC's pAllocParms leads to, in the class's size; null where the tenant gave

@@ -62,23 +62,27 @@ bool Container::AddEntry(ledger::ClientRef client) {
   return true;
 }
 
-Decision Container::Answer(Call& call, std::uint32_t status, const std::string& what) {
+Decision Container::Answer(Call& call, std::uint32_t status, Reason reason,
+                           const std::string& what) {
   refusals.Count(what);
   SetStatus(call, status);
   Decision decision;
+  decision.refused = reason;
   decision.action = Decision::Action::kAnswer;
   return decision;
 }
 
-Decision Container::Fail(int error, const std::string& what) {
+Decision Container::Fail(int error, Reason reason, const std::string& what) {
   refusals.Count(what);
   Decision decision;
+  decision.refused = reason;
   decision.error = error;
   return decision;
 }
 
 Decision Container::NoMemory(Call& call, ledger::Card card) {
-  Decision refusal = Answer(call, rm::NV_ERR_NO_MEMORY, "memory over the limit");
+  Decision refusal =
+      Answer(call, rm::NV_ERR_NO_MEMORY, Reason::kMemoryLimit, "memory over the limit");
   refusal.over_limit = true;
   refusal.card = card;
   return refusal;

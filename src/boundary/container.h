@@ -101,8 +101,8 @@ struct Container {
   [[nodiscard]] bool AddEntry(ledger::ClientRef client);
 
   // Count a refusal under `what`, and answer the call with the driver's status or fail it.
-  Decision Answer(Call& call, std::uint32_t status, const std::string& what);
-  Decision Fail(int error, const std::string& what);
+  Decision Answer(Call& call, std::uint32_t status, Reason reason, const std::string& what);
+  Decision Fail(int error, Reason reason, const std::string& what);
   // Answers that the GPU has no memory left.
   Decision NoMemory(Call& call, ledger::Card card);
 };

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "boundary/address_ranges.h"
+#include "boundary/reasons.h"
 #include "ledger/ledger.h"
 
 namespace cgpu::boundary {
@@ -45,6 +46,7 @@ struct Decision {
   };
   Action action = Action::kFail;
   int error = 0;
+  std::optional<Reason> refused;  // why it is neither executed nor answered as the tenant wants
   Effects effects;
   // True when memory was refused, on `card`: try again after a look at what has been closed
   // meanwhile.

@@ -130,6 +130,15 @@ bool Call::Releases() const {
   return handler != nullptr && handler->releases != nullptr && handler->releases(*this);
 }
 
+CallKind Call::Kind() const {
+  if (uvm_request != 0) {
+    return CallKind::kUvm;
+  }
+  const Handler* handler = FindHandler(nr);
+  const CallKind kind = handler == nullptr ? CallKind::kOther : handler->kind;
+  return kind == CallKind::kAlloc && Releases() ? CallKind::kFree : kind;
+}
+
 int Decode(const rm::Abi& abi, std::uint32_t request, std::uint64_t address, TenantMemory& memory,
            Call& call) {
   call.nr = rm::EscapeNr(request);

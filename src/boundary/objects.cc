@@ -52,7 +52,8 @@ Decision Reserve(Container& container, Call& call, Decision decision, ledger::Ki
                  std::uint64_t bytes) {
   decision.card = container.ledger.CardOf(decision.client, call.object);
   if (bytes > 0 && !decision.card) {
-    return container.Answer(call, rm::NV_ERR_INVALID_OBJECT_PARENT, "card memory below no card");
+    return container.Answer(call, rm::NV_ERR_INVALID_OBJECT_PARENT, Reason::kInvalid,
+                            "card memory below no card");
   }
   const ledger::Card card = decision.card.value_or(0);
   auto reservation = container.ledger.Reserve(kind, card, bytes);
@@ -60,6 +61,7 @@ Decision Reserve(Container& container, Call& call, Decision decision, ledger::Ki
     const bool memory = reservation.full() == ledger::Full::kLimit;
     Decision refusal =
         container.Answer(call, memory ? rm::NV_ERR_NO_MEMORY : rm::NV_ERR_INSUFFICIENT_RESOURCES,
+                         memory ? Reason::kMemoryLimit : Reason::kQuota,
                          memory ? "memory over the limit" : "objects over a quota");
     refusal.over_limit = memory;
     refusal.card = card;

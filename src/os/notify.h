@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 
 #include "base/fd.h"
@@ -19,6 +20,7 @@ struct Notification {
   int nr = 0;
   std::uint64_t ip = 0;
   std::uint64_t args[6] = {};
+  std::chrono::steady_clock::time_point received;  // when this process got it
 };
 
 // Receives calls and answers them.

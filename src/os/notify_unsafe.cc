@@ -63,6 +63,7 @@ Result<Notification> NotifyListener::Receive() const {
     return Error{Code::kUnavailable, errno, "no notification", {}};
   }
   Notification n;
+  n.received = std::chrono::steady_clock::now();
   n.id = raw.id;
   n.tid = static_cast<pid_t>(raw.pid);
   n.arch = raw.data.arch;

@@ -19,8 +19,8 @@ inline constexpr auto kCallKinds =
 inline constexpr auto kRefusalReasons = std::to_array<const char*>(
     {"memory_limit", "quota", "gpu_not_granted", "invalid", "not_allowed", "not_known"});
 
-// Upper bounds of the durations that are counted together, each inclusive. The last list holds
-// calls that took longer than all of them.
+// Upper bounds of durations, each inclusive. There is one place more than bounds, for calls that took
+// longer.
 inline constexpr auto kDurationBoundsNs = std::to_array<std::uint64_t>(
     {10'000, 30'000, 100'000, 1'000'000, 10'000'000, 100'000'000, 1'000'000'000});
 inline constexpr std::size_t kDurations = kDurationBoundsNs.size() + 1;
@@ -28,8 +28,8 @@ inline constexpr std::size_t kDurations = kDurationBoundsNs.size() + 1;
 struct CallCounters {
   std::array<std::uint64_t, kCallKinds.size()> calls{};  // answered, by kind
   std::array<std::uint64_t, kRefusalReasons.size()> refused{};
-  // The calls of `calls` again, by the time from their receipt to their answer: those between one
-  // bound and the next. Their sum is that of `calls`.
+  // The same calls, by the time from their receipt to their answer. A place counts those that took
+  // no longer than its bound, and longer than the one before.
   std::array<std::uint64_t, kDurations> durations{};
   std::uint64_t duration_ns = 0;  // of all of them together
   std::uint64_t upgrades = 0;     // hot upgrades that the shim has been through

@@ -41,7 +41,8 @@ ledger::Counts Accounting::Counts() {
   return ledger.Count();
 }
 
-void Accounting::CountRefused(const std::string& what) {
+void Accounting::CountRefused(boundary::Reason reason, const std::string& what) {
+  counters.CountRefused(reason);
   const MutexLock lock(mutex);
   boundary.CountRefused(what);
   NoteRefusals();
@@ -69,11 +70,13 @@ void Accounting::Save(ServerState& state) {
   for (std::size_t i = 0; i < state.driver.cards.size(); ++i) {
     state.driver.cards[i].device_instance = boundary.cards()[i].device_instance;
   }
+  state.counters = counters.Read();
   state.ledger = RecordsOf(ledger);
   state.boundary = RecordsOf(boundary);
 }
 
 Result<> Accounting::Load(const ServerState& state, const ShimConfig& config) {
+  counters.Resume(state.counters);
   const MutexLock lock(mutex);
   CGPU_TRY(LoadRecords(state.ledger, ledger));
   for (std::size_t i = 0; i < config.cards.size(); ++i) {

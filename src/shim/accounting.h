@@ -1,4 +1,5 @@
-// The ledger and the boundary of a container, with the one lock around both, and what was refused.
+// The ledger and the boundary of a container, with the one lock around both, what was refused, and
+// how many calls there were.
 //
 // The lock is never held while the driver is asked or a file of a GPU is opened or closed. Under it
 // only locks are taken that are held as shortly: the caller table's, the pool's and the like.
@@ -19,12 +20,13 @@
 #include "ledger/ledger.h"
 #include "protocol/config.h"
 #include "rm/abi.h"
+#include "shim/counters.h"
 #include "shim/handover.h"
 #include "shim/scheduler.h"
 
 namespace cgpu::shim {
 
-// Thread-safe: the two public members by the public mutex, the methods by themselves.
+// Thread-safe: the ledger and the boundary by the public mutex, the rest by itself.
 class Accounting {
  public:
   // `cards` in the order of the grant; `abi` outlives this.
@@ -33,6 +35,7 @@ class Accounting {
   Mutex mutex;
   ledger::Ledger ledger CGPU_GUARDED_BY(mutex);
   boundary::Boundary boundary CGPU_GUARDED_BY(mutex);
+  Counters counters;
 
   // Returns the container's channels on a GPU, or nothing (Scheduler::ListChannels).
   [[nodiscard]] std::optional<Scheduler::Channels> ChannelsOf(std::size_t card, std::uint64_t seen);
@@ -40,8 +43,8 @@ class Accounting {
   // Returns how much of what the ledger holds.
   [[nodiscard]] ledger::Counts Counts();
 
-  // Counts a call that was refused before the boundary saw it, or for another reason.
-  void CountRefused(const std::string& what);
+  // Counts a call that was refused before the boundary saw it, or by another part.
+  void CountRefused(boundary::Reason reason, const std::string& what);
   // Reports what the boundary has refused. Call it after the boundary has counted.
   void NoteRefusals() CGPU_REQUIRES(mutex);
   // Returns how often what was refused since the start.

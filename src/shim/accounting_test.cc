@@ -35,15 +35,17 @@ class AccountingTest : public testing::Test {
 TEST_F(AccountingTest, EveryRefusalIsCountedAndReported) {
   const auto accounting = Make(OneCard(kMiB));
   EXPECT_FALSE(Reported(*accounting));
-  accounting->CountRefused("one");
+  accounting->CountRefused(boundary::Reason::kQuota, "one");
   EXPECT_TRUE(Reported(*accounting));
   accounting->ResetRefusals();
   EXPECT_FALSE(Reported(*accounting));
-  accounting->CountRefused("one");
-  accounting->CountRefused("other");
+  accounting->CountRefused(boundary::Reason::kQuota, "one");
+  accounting->CountRefused(boundary::Reason::kInvalid, "other");
   EXPECT_TRUE(Reported(*accounting));
   EXPECT_EQ(accounting->Refused(),
             (std::map<std::string, std::uint64_t>{{"one", 2}, {"other", 1}}));
+  EXPECT_EQ(accounting->counters.Read().refused,
+            (std::array<std::uint64_t, kRefusalReasons.size()>{0, 2, 0, 1, 0, 0}));
 }
 
 TEST_F(AccountingTest, ReportsWhatTheBoundaryRefusesAndNothingElse) {
@@ -74,7 +76,7 @@ TEST_F(AccountingTest, ChannelsAreListedWhenTheyHaveChanged) {
 TEST_F(AccountingTest, ASuccessorKnowsLimitsAndRefusals) {
   const ShimConfig config = OneCard(kMiB);
   const auto before = Make(config);
-  before->CountRefused("one");
+  before->CountRefused(boundary::Reason::kQuota, "one");
   ServerState state;
   {
     const MutexLock lock(before->mutex);
@@ -84,6 +86,7 @@ TEST_F(AccountingTest, ASuccessorKnowsLimitsAndRefusals) {
   const auto after = Make(config);
   ASSERT_TRUE(after->Load(state, config).ok());
   EXPECT_EQ(after->Refused(), before->Refused());
+  EXPECT_EQ(after->counters.Read(), before->counters.Read());
   const MutexLock lock(after->mutex);
   EXPECT_EQ(after->ledger.Limit(0), 2 * kMiB);
 }

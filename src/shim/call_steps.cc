@@ -56,6 +56,9 @@ Decision CallSteps::Decide(Pending& pending) {
     const MutexLock lock(accounting_.mutex);
     accounting_.ledger.CountDenial(*decision.card);
   }
+  if (decision.refused) {
+    accounting_.counters.CountRefused(*decision.refused);
+  }
   if (decision.effects.makes_space) {
     if (const auto refused = spaces_.Refuse(pending)) {
       decision.action = Decision::Action::kAnswer;
@@ -76,7 +79,8 @@ int CallSteps::ExecuteDecided(Pending& pending, Decision& decision) {
   if (schedules &&
       !scheduler_.BeforeSchedule(*schedules, pending.call.client, pending.call.object)) {
     boundary::SetStatus(pending.call, rm::NV_ERR_NOT_SUPPORTED);
-    accounting_.CountRefused("a channel that cannot be given its share");
+    accounting_.CountRefused(boundary::Reason::kNotAllowed,
+                             "a channel that cannot be given its share");
   } else if (decision.effects.switches_channels) {
     error = SwitchChannels(pending, *decision.card);
   } else {
@@ -102,6 +106,7 @@ void CallSteps::Account(Pending& pending, Decision& decision, int error) {
     driver_->Free(pending.file.get(), undo->client, undo->object);
     const MutexLock lock(accounting_.mutex);
     accounting_.boundary.Undone(pending.call, decision);
+    accounting_.counters.CountRefused(boundary::Reason::kMemoryLimit);
     accounting_.NoteRefusals();
   }
 }

@@ -2,7 +2,9 @@
 
 #include <unistd.h>
 
+#include <cstdint>
 #include <utility>
+#include <vector>
 
 namespace cgpu::shim {
 
@@ -50,6 +52,11 @@ ContainerStatus ContainerControl::Status() {
   status.shim = static_cast<unsigned>(getpid());
   status.user = config_.user;
   status.since = config_.since;
+  status.counters = accounting_.counters.Read();
+  std::vector<std::uint64_t> throttled_us;
+  for (std::size_t i = 0; i < config_.cards.size(); ++i) {
+    throttled_us.push_back(scheduler_.Throttled(i));
+  }
   const MutexLock lock(accounting_.mutex);
   for (unsigned i = 0; i < config_.cards.size(); ++i) {
     CardStatus card;
@@ -60,6 +67,7 @@ ContainerStatus ContainerControl::Status() {
     card.used_bytes = accounting_.ledger.Used(i);
     card.peak_bytes = accounting_.ledger.Peak(i);
     card.denied = accounting_.ledger.Denied(i);
+    card.throttled_ns = 1'000 * throttled_us[i];
     status.cards.push_back(std::move(card));
   }
   return status;

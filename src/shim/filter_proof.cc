@@ -29,7 +29,8 @@ bool FilterProof::Look() {
   if (!unproved_.exchange(false)) {
     return false;
   }
-  accounting_.CountRefused("a container under a filter that is not cgpu's");
+  accounting_.CountRefused(boundary::Reason::kNotAllowed,
+                           "a container under a filter that is not cgpu's");
   processes_.Kill();
   return false;
 }

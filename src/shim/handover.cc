@@ -30,6 +30,7 @@ enum Tag : StateTag {
   kOrder = 17,
   kWitness = 18 | kRequired,  // the boundary's trackers name them
   kAsker = 19,
+  kCounters = 20,
 };
 
 // Putter, Getter and Lister visit a state by the same function, Visit(): it says which records
@@ -223,7 +224,23 @@ void VisitOrders(Io& io, S& orders) {
   io.Each(kOrder, orders, [&](auto& state) {
     auto& order = state.order;
     io.Number(order.slice_us, order.duty.period_us, order.duty.on_us, order.duty.phase_us,
-              order.high, state.standard_us, order.may_rest, order.turns);
+              order.high, state.standard_us, order.may_rest, order.turns, state.throttled_us);
+  });
+}
+
+// The lists never change (protocol/counters.h).
+template <class Io, class S>
+void VisitCounters(Io& io, S& counters) {
+  io.Record(kCounters, [&] {
+    io.Number(counters.upgrades, counters.duration_ns);
+    const auto visit = [&](auto& counts) {
+      for (auto& count : counts) {
+        io.Number(count);
+      }
+    };
+    visit(counters.calls);
+    visit(counters.refused);
+    visit(counters.durations);
   });
 }
 
@@ -245,6 +262,7 @@ void VisitServer(Io& io, S& server) {
     io.Text(server.replay);
   });
   VisitOrders(io, server.orders);
+  VisitCounters(io, server.counters);
   io.Each(kWitness, server.witnesses, [&](auto& witness) {
     io.Number(witness.number);
     io.File(witness.mem);

@@ -23,6 +23,7 @@
 #include "base/result.h"
 #include "boundary/boundary.h"
 #include "protocol/config.h"
+#include "protocol/counters.h"
 #include "shim/scheduler.h"
 
 namespace cgpu::shim {
@@ -88,6 +89,7 @@ struct ServerState {
   std::string ledger;
   std::string boundary;
   std::string replay;
+  CallCounters counters;
   bool unproved = false;  // a proof of the container's filter is still to come (sandbox/proof.h)
 };
 

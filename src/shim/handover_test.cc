@@ -56,6 +56,12 @@ Handover Full() {
   server.unproved = true;
   server.record = 43;
   server.orders = {{{53, {20'000, 54, 55}, true, true, 56}, 57}, {}};
+  server.orders[0].throttled_us = 67;
+  server.counters = {{68, 69, 70, 71, 72, 73, 74, 75},
+                     {76, 77, 78, 79, 80, 81},
+                     {82, 83, 84, 85, 86, 87, 88, 89},
+                     90,
+                     91};
   server.ledger = "ledger";
   server.boundary = std::string("bound\0ary", 9);
   server.replay = "replay";
@@ -84,6 +90,8 @@ TEST(HandoverTest, WhatIsReadIsWritten) {
   EXPECT_EQ(read->server.witnesses[1].maps, 63);
   EXPECT_EQ(read->server.exports, Full().server.exports);
   EXPECT_EQ(read->server.orders[0].order, Full().server.orders[0].order);
+  EXPECT_EQ(read->server.orders[0].throttled_us, 67U);
+  EXPECT_EQ(read->server.counters, Full().server.counters);
   EXPECT_EQ(read->server.boundary, Full().server.boundary);
   EXPECT_EQ(read->server.replay, "replay");
   EXPECT_TRUE(read->server.unproved);
@@ -100,7 +108,10 @@ TEST(HandoverTest, AnEarlierVersionsFieldsAreReadForEver) {
   ASSERT_TRUE(bytes.ok());
   const auto read = DecodeHandover(*bytes);
   ASSERT_TRUE(read.ok()) << read.error().what;
-  EXPECT_EQ(Encode(*read), Encode(Full()));
+  Handover earlier = Full();
+  earlier.server.orders[0].throttled_us = 0;
+  earlier.server.counters = {};
+  EXPECT_EQ(Encode(*read), Encode(earlier));
 }
 
 // A state as the first version that could be upgraded wrote it: a container with two clients, 10

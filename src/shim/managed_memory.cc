@@ -111,7 +111,7 @@ bool ManagedMemory::Charge(const ManagedTracker::Claim& claim, pid_t thread) {
   if (!full) {
     return true;
   }
-  accounting_.CountRefused("managed memory over the limit");
+  accounting_.CountRefused(boundary::Reason::kMemoryLimit, "managed memory over the limit");
   const MutexLock lock(accounting_.mutex);
   accounting_.ledger.CountDenial(*full);
   return false;

@@ -14,11 +14,7 @@ namespace cgpu::shim {
 void Receiver::SeeMapping(const Source& source, const os::Notification& notification) {
   pool_.ListenSoon();
   const auto& args = notification.args;
-  const auto refuse = [&] {
-    if (source.listener.Valid(notification.id)) {
-      (void)pool_.Answer(source, notification.id, ENOMEM);
-    }
-  };
+  const auto refuse = [&] { Fail(source, notification, boundary::CallKind::kMmap, ENOMEM); };
   const auto caller = FindMapper(notification.tid);
   if (caller == nullptr) {
     return refuse();
@@ -36,6 +32,7 @@ void Receiver::SeeMapping(const Source& source, const os::Notification& notifica
         boundary::JudgeMmap({args[0], args[1], args[2], args[3], args[5]}, uvm_file, &claim.range);
   }
   if (kind == boundary::MmapKind::kHarmless) {
+    CountAnswered(notification, boundary::CallKind::kMmap);
     (void)source.listener.Continue(notification.id);
     return;
   }
@@ -59,6 +56,7 @@ void Receiver::SeeMapping(const Source& source, const os::Notification& notifica
   if (!admitted) {
     return refuse();
   }
+  CountAnswered(notification, boundary::CallKind::kMmap);
   (void)source.listener.Continue(notification.id);
   if (kind == boundary::MmapKind::kSuspect) {
     managed_.CallForLook();

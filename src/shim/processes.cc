@@ -38,7 +38,7 @@ void ContainerProcesses::Kill() {
 
 void ContainerProcesses::Condemn(const std::string& why) {
   if (!condemned_.exchange(true)) {
-    accounting_.CountRefused(why);
+    accounting_.CountRefused(boundary::Reason::kNotAllowed, why);
     Kill();
   }
 }

@@ -60,6 +60,7 @@ class CallerMemory final : public boundary::TenantMemory {
 std::unique_ptr<Pending> Receiver::Receive(const SourcePtr& source,
                                            const Notification& notification) {
   if (processes_.condemned()) {
+    CountAnswered(notification, boundary::CallKind::kOther);
     (void)pool_.Answer(*source, notification.id, EIO);
     return nullptr;
   }
@@ -77,6 +78,7 @@ std::unique_ptr<Pending> Receiver::Receive(const SourcePtr& source,
     // Refused by the registers alone: no GPU file of any supported driver does anything for this
     // number.
     pool_.ListenSoon();
+    CountAnswered(notification, boundary::CallKind::kOther);
     (void)source->listener.Continue(notification.id);
     return nullptr;
   }
@@ -93,16 +95,13 @@ std::unique_ptr<Pending> Receiver::CopyIn(const SourcePtr& source, const Notific
     if (process != nullptr) {
       recorder_.Refused(*process, static_cast<std::uint32_t>(notification.args[1]), error);
     }
-    // The number of a thread that is gone may be another's by now.
-    if (source->listener.Valid(notification.id)) {
-      (void)pool_.Answer(*source, notification.id, error);
-    }
+    Fail(*source, notification, boundary::CallKind::kOther, error);
     return nullptr;
   };
   auto caller = callers_.Find(notification.tid, fresh);
   if (!caller.ok()) {
     if (caller.error().code == Code::kExhausted) {
-      accounting_.CountRefused(caller.error().what);
+      accounting_.CountRefused(boundary::Reason::kQuota, caller.error().what);
     }
     return answer(EIO);
   }
@@ -115,7 +114,7 @@ std::unique_ptr<Pending> Receiver::CopyIn(const SourcePtr& source, const Notific
       return nullptr;
     }
     if (error == ENOTTY) {
-      accounting_.CountRefused("a GPU command on another file");
+      accounting_.CountRefused(boundary::Reason::kInvalid, "a GPU command on another file");
     }
     return answer(error == EMFILE ? EIO : error == ENOTTY ? ENOTTY : EBADF);
   }
@@ -127,7 +126,7 @@ std::unique_ptr<Pending> Receiver::CopyIn(const SourcePtr& source, const Notific
   pending->call.file = taken->known;
   pending->call.process = process->serial;
   if (!taken->known.granted) {
-    accounting_.CountRefused("a file of another card");
+    accounting_.CountRefused(boundary::Reason::kGpuNotGranted, "a file of another card");
     return answer(EPERM);
   }
   CallerMemory memory(**caller);
@@ -148,6 +147,15 @@ std::unique_ptr<Pending> Receiver::CopyIn(const SourcePtr& source, const Notific
   TakeArgument(*pending);
   // Everything above was found by a number. If the caller still waits, it was the caller's.
   return source->listener.Valid(notification.id) ? std::move(pending) : nullptr;
+}
+
+// Answers with an error. The number of a thread that is gone may be another's by now.
+void Receiver::Fail(const Source& source, const Notification& notification, boundary::CallKind kind,
+                    int error) {
+  if (source.listener.Valid(notification.id)) {
+    CountAnswered(notification, kind);
+    (void)pool_.Answer(source, notification.id, error);
+  }
 }
 
 // Takes the file behind a descriptor number inside the parameters.

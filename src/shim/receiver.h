@@ -53,6 +53,11 @@ class Receiver {
   std::unique_ptr<Pending> CopyIn(const SourcePtr& source, const os::Notification& notification,
                                   bool fresh, bool* again);
   bool TakeArgument(Pending& pending);
+  void Fail(const Source& source, const os::Notification& notification, boundary::CallKind kind,
+            int error);
+  void CountAnswered(const os::Notification& notification, boundary::CallKind kind) {
+    accounting_.counters.CountAnswered(kind, notification.received);
+  }
   // mapping_calls.cc
   void SeeMapping(const Source& source, const os::Notification& notification);
   [[nodiscard]] std::shared_ptr<const os::Caller> FindMapper(pid_t thread);

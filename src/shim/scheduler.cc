@@ -42,7 +42,7 @@ std::vector<OrderState> Scheduler::Save() const {
   std::vector<OrderState> state;
   state.reserve(cards_.size());
   for (const Card& card : cards_) {
-    state.push_back({card.order, card.standard_us});
+    state.push_back({card.order, card.standard_us, card.throttled_us});
   }
   return state;
 }
@@ -52,6 +52,7 @@ void Scheduler::Load(const std::vector<OrderState>& state) {
   for (std::size_t i = 0; i < std::min(state.size(), cards_.size()); ++i) {
     cards_[i].order = state[i].order;
     cards_[i].standard_us = state[i].standard_us;
+    cards_[i].throttled_us = state[i].throttled_us;
   }
 }
 
@@ -69,6 +70,12 @@ bool Scheduler::NeedsLevels() const {
   return std::ranges::any_of(cards_, [](const Card& card) {
     return !card.raised.empty() || (card.order.high && card.levels);
   });
+}
+
+std::uint64_t Scheduler::Throttled(std::size_t card) {
+  const MutexLock lock(mutex_);
+  NoteThrottled(cards_[card]);
+  return cards_[card].throttled_us;
 }
 
 void Scheduler::CarryOut(std::size_t card) {
@@ -215,6 +222,7 @@ void Scheduler::Pause() {
     const bool rested = !std::exchange(cards_[i].resting, {}).empty();
     const bool unruly = !std::exchange(cards_[i].unruly, {}).empty();  // a successor does not know
                                                                        // them
+    NoteThrottled(cards_[i]);
     if (std::exchange(cards_[i].off, false) || rested || unruly) {
       Refresh(i, cards_[i]);
       PutBack(i, cards_[i]);
@@ -235,6 +243,7 @@ void Scheduler::Refresh(std::size_t index, Card& card) {
   if (!now) {
     return;
   }
+  NoteThrottled(card);
   card.seen = now->changes;
   card.undivided = true;
   card.channels.clear();
@@ -420,9 +429,20 @@ void Scheduler::TakeOff(std::size_t index, Card& card) {
   card.overran_us = {overran, card.overran_us[0]};
 }
 
+// Counts the time since the last call, if the container was kept off in it. Call it before `off` or
+// the channels change.
+void Scheduler::NoteThrottled(Card& card) {
+  const std::uint64_t now = NowUs();
+  if (card.off && !card.channels.empty()) {
+    card.throttled_us += now - card.noted_us;
+  }
+  card.noted_us = now;
+}
+
 void Scheduler::ApplyDuty(std::size_t index, Card& card) {
   const bool off = !card.duty.Update(card.ran, NowUs()).on && !paused_;
   if (off != card.off) {
+    NoteThrottled(card);
     card.off = off;
     off ? TakeOff(index, card) : PutBack(index, card);
   }

@@ -62,6 +62,7 @@ class CardControls {
 struct OrderState {
   governor::Order order;
   std::uint64_t standard_us = 0;
+  std::uint64_t throttled_us = 0;
 };
 
 class Scheduler {
@@ -83,6 +84,10 @@ class Scheduler {
   void SetOrder(std::size_t card, const governor::Order& order);
   // Returns true if any group has an interleave level of its own, or is to have one.
   [[nodiscard]] bool NeedsLevels() const;
+
+  // Returns for how long, since the start, a duty cycle's clock has kept channels of the container
+  // off the GPU, in microseconds.
+  [[nodiscard]] std::uint64_t Throttled(std::size_t card);
 
   // Hand-over to a later scheduler, while paused; by GPU.
   [[nodiscard]] std::vector<OrderState> Save() const;
@@ -123,10 +128,12 @@ class Scheduler {
     std::array<std::uint64_t, 2> overran_us{};  // by how much, at the last taking off and the one
                                                 // before
     bool off = false;
-    bool ran = false;        // since `duty` was asked last
-    bool served = false;     // the groups that are on ran, since it is their turn
-    std::uint64_t seen = 0;  // `changes` of the channels below
-    bool undivided = false;  // the channels changed since time slices were given
+    std::uint64_t throttled_us = 0;  // see Throttled(); up to the time below
+    std::uint64_t noted_us = 0;      // when NoteThrottled() was called last
+    bool ran = false;                // since `duty` was asked last
+    bool served = false;             // the groups that are on ran, since it is their turn
+    std::uint64_t seen = 0;          // `changes` of the channels below
+    bool undivided = false;          // the channels changed since time slices were given
     std::vector<ledger::ChannelInfo> channels;      // for the engine that is shared
     std::vector<ledger::ChannelInfo> unruly;        // channels without a time slice, which are off
     std::uint64_t again_us = 0;                     // when giving them one is tried again
@@ -159,6 +166,7 @@ class Scheduler {
   void TakeOffHeld(std::size_t index, const Card& card) CGPU_REQUIRES(mutex_);
   void PutBack(std::size_t index, const Card& card) CGPU_REQUIRES(mutex_);
   void TakeOff(std::size_t index, Card& card) CGPU_REQUIRES(mutex_);
+  void NoteThrottled(Card& card) CGPU_REQUIRES(mutex_);
   void ApplyDuty(std::size_t index, Card& card) CGPU_REQUIRES(mutex_);
   [[nodiscard]] std::uint64_t NextEdge() const CGPU_REQUIRES(mutex_);
   void CarryOut(std::size_t card) CGPU_REQUIRES(mutex_);

@@ -321,6 +321,38 @@ TEST(Scheduler, SwitchesByTheClockAndPutsEverythingBack) {
   EXPECT_TRUE(f.desk.Off().empty());
 }
 
+TEST(Scheduler, TheTimeOffTheGpuIsCountedWhileThereAreChannels) {
+  Fixture& f = Make();
+  const auto begin = std::chrono::steady_clock::now();
+  const auto grows = [&] {
+    const std::uint64_t before = f.scheduler.Throttled(0);
+    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(1);
+    while (std::chrono::steady_clock::now() < until) {
+    }
+    return f.scheduler.Throttled(0) - before >= 1'000;
+  };
+  const governor::Order never{6'000, {1'000'000, 1, 999'999}, false};  // nearly
+  f.scheduler.SetOrder(0, never);
+  EXPECT_FALSE(grows()) << "there is no channel";
+  f.desk.Add(10, 11);
+  f.scheduler.SetOrder(0, {6'000, {}, false});
+  EXPECT_FALSE(grows()) << "it may always run";
+  f.scheduler.SetOrder(0, never);
+  EXPECT_TRUE(grows());
+  EXPECT_LE(std::chrono::microseconds(f.scheduler.Throttled(0)),
+            std::chrono::steady_clock::now() - begin);
+  f.scheduler.Pause();
+  EXPECT_FALSE(grows());
+  Fixture& successor = Make();
+  successor.scheduler.Load(f.scheduler.Save());
+  EXPECT_EQ(successor.scheduler.Throttled(0), f.scheduler.Throttled(0));
+  f.scheduler.Resume();
+  EXPECT_TRUE(grows());
+  f.desk.Remove(10);
+  f.scheduler.AfterFree();
+  EXPECT_FALSE(grows());
+}
+
 TEST(Scheduler, WhatIsScheduledOutOfTimeIsTakenOffAtOnce) {
   Fixture& f = Make();
   f.desk.Add(10, 11);

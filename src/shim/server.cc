@@ -189,6 +189,7 @@ void Server::Deliver(Pending& pending, bool copy_out, int error) {
   // Closed now, because it takes long if the tenant has closed its own meanwhile.
   pending.file.reset();
   pending.argument.reset();
+  accounting_.counters.CountAnswered(pending.call.Kind(), pending.notification.received);
   if (pending.proceed) {
     (void)pending.source->listener.Continue(pending.notification.id);
     return;

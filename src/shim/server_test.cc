@@ -307,7 +307,7 @@ TEST(ServerTest, ASuccessorOfAFullServerHasItsState) {
   World& world = NewWorld(false);
   (void)world.MakeClient();
   (void)world.MakeClient();
-  world.server->accounting().CountRefused("a call");
+  world.server->accounting().CountRefused(boundary::Reason::kQuota, "a call");
   ASSERT_TRUE(world.server->control().SetLimit("*", kMemory / 2).ok());
   ASSERT_TRUE(world.server->control().SetOrder("GPU-1", {.slice_us = 2'000, .duty = {}}, {}).ok());
   ServerState state = world.Stop();

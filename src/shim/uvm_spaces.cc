@@ -37,12 +37,13 @@ std::optional<std::uint32_t> UvmSpaces::Refuse(const Pending& pending) {
     return std::nullopt;
   }
   if (files_.size() >= UvmFiles::kMost) {
-    accounting_.CountRefused("more open files of nvidia-uvm than " +
-                             std::to_string(UvmFiles::kMost));
+    accounting_.CountRefused(boundary::Reason::kQuota, "more open files of nvidia-uvm than " +
+                                                           std::to_string(UvmFiles::kMost));
     return rm::NV_ERR_INSUFFICIENT_RESOURCES;
   }
   if (!os::ShowItsDevice(pending.file.get())) {
-    accounting_.CountRefused("a device file of nvidia-uvm on btrfs or overlayfs");
+    accounting_.CountRefused(boundary::Reason::kNotAllowed,
+                             "a device file of nvidia-uvm on btrfs or overlayfs");
     return rm::NV_ERR_NOT_SUPPORTED;
   }
   // In the driver a file stays initialised until its last close. That includes a file that no
@@ -51,7 +52,8 @@ std::optional<std::uint32_t> UvmSpaces::Refuse(const Pending& pending) {
   boundary::Call asked = OwnCall(0, rm::UVM_CLEAN_UP_ZOMBIE_RESOURCES, abi_, std::uint32_t{0});
   if (executor_.ExecuteUvm(pending.file.get(), asked) != 0 ||
       boundary::StatusOf(asked) != rm::NV_ERR_ILLEGAL_ACTION) {
-    accounting_.CountRefused("a file of nvidia-uvm that no process had for a while");
+    accounting_.CountRefused(boundary::Reason::kNotAllowed,
+                             "a file of nvidia-uvm that no process had for a while");
     return rm::NV_ERR_INVALID_STATE;
   }
   files_.Expect(pending.file.get());

@@ -48,6 +48,7 @@ Result<> CheckHandover() {
 
 Result<> ResumeServing() {
   CGPU_ASSIGN_OR_RETURN(auto state, Read(kStateFd));
+  ++state.server.counters.upgrades;
   CGPU_TRY(TakeDescriptors(state));
   CGPU_TRY(ReserveDescriptors());  // and closes the state's file
   UniqueFd upgrader(state.upgrader);

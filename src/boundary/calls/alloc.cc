@@ -32,12 +32,13 @@ constexpr ledger::FileKey kClientsFile = 1;
 Decision DecideClient(Container& container, Call& call) {
   Decision decision;
   if (IsDriverChosenClient(call.client)) {
-    return container.Answer(call, rm::NV_ERR_INSUFFICIENT_PERMISSIONS,
+    return container.Answer(call, rm::NV_ERR_INSUFFICIENT_PERMISSIONS, Reason::kNotAllowed,
                             "a client under a handle of the driver's");
   }
   auto reservation = container.ledger.ReserveClient();
   if (!reservation.ok()) {
-    return container.Answer(call, rm::NV_ERR_INSUFFICIENT_RESOURCES, "clients over the quota");
+    return container.Answer(call, rm::NV_ERR_INSUFFICIENT_RESOURCES, Reason::kQuota,
+                            "clients over the quota");
   }
   decision.action = Decision::Action::kExecute;
   decision.reservation = std::move(*reservation);
@@ -90,7 +91,7 @@ std::uint32_t FaultOfAlloc(const Container& container, const Call& call) {
 }
 
 Decision RefuseClass(Container& container, Call& call, std::uint32_t status) {
-  return container.Answer(call, status,
+  return container.Answer(call, status, ReasonOf(WhyClass(call.command)),
                           ClassName(call.command) + ": " + std::string(WhyClass(call.command)));
 }
 
@@ -108,7 +109,7 @@ Decision DecideDevice(Container& container, Call& call, Decision decision) {
     const bool taken = handle != 0 && container.ledger.Find(decision.client, handle).has_value();
     return container.Answer(call,
                             taken ? rm::NV_ERR_INSERT_DUPLICATE_NAME : rm::NV_ERR_INVALID_CLASS,
-                            "a device of another card");
+                            Reason::kGpuNotGranted, "a device of another card");
   }
   decision = Reserve(container, call, std::move(decision), ledger::Kind::kOther, 0);
   decision.card = card;
@@ -146,7 +147,7 @@ Decision DecideAddressSpace(Container& container, Call& call, Decision decision,
   const auto index = params != nullptr ? Load<std::uint32_t>(*params) : 0;
   if (index != rm::NV_VASPACE_ALLOCATION_INDEX_GPU_NEW &&
       index != rm::NV_VASPACE_ALLOCATION_INDEX_GPU_DEVICE) {
-    return container.Answer(call, rm::NV_ERR_INVALID_ARGUMENT,
+    return container.Answer(call, rm::NV_ERR_INVALID_ARGUMENT, Reason::kNotAllowed,
                             "an address space of the whole card");
   }
   const std::uint64_t bytes = parent.card ? container.cards[*parent.card].sizes.space_bytes : 0;
@@ -188,13 +189,13 @@ Decision DecideHostMemory(Container& container, Call& call, Decision decision,
   for (const std::uint32_t handle : MemoryOf(call.command, params != nullptr ? *params : Bytes{})) {
     const auto memory = container.ledger.Find(decision.client, handle);
     if (handle != 0 && (!memory || memory->holders != 0)) {
-      return container.Answer(call, rm::NV_ERR_NOT_SUPPORTED,
+      return container.Answer(call, rm::NV_ERR_NOT_SUPPORTED, Reason::kNotAllowed,
                               ClassName(call.command) + " on a card");
     }
   }
   // A mapper's queue is an array in the kernel's memory (mem_mapper.c memmapperConstruct()).
   if (mapper && params != nullptr && Load<std::uint32_t>(*params, 4) > kMaxMapperQueue) {
-    return container.Answer(call, rm::NV_ERR_INSUFFICIENT_RESOURCES,
+    return container.Answer(call, rm::NV_ERR_INSUFFICIENT_RESOURCES, Reason::kQuota,
                             ClassName(call.command) + " with a queue over the quota");
   }
   // Mappers and encoder sessions have the quota of debuggers: a program has few or none.
@@ -334,7 +335,7 @@ const Bytes* AllocParameters(const Call& call) {
 
 std::optional<Decision> DecideAllocEarly(Container& container, Call& call) {
   if (const auto status = FaultOfAlloc(container, call); status != rm::NV_OK) {
-    return container.Answer(call, status, "RM_ALLOC with wrong parameters");
+    return container.Answer(call, status, Reason::kInvalid, "RM_ALLOC with wrong parameters");
   }
   return IsClientClass(call.command) ? std::optional(DecideClient(container, call)) : std::nullopt;
 }
@@ -346,12 +347,13 @@ Decision DecideAlloc(Container& container, Call& call, Decision decision) {
   }
   const auto parent = container.ledger.Find(decision.client, call.object);
   if (!parent) {
-    return container.Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, "RM_ALLOC below an unknown object");
+    return container.Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, Reason::kInvalid,
+                            "RM_ALLOC below an unknown object");
   }
   decision.object = parent->ref;
   const Bytes* params = AllocParameters(call);
   if (!OwnsClientsIn(container, call.command, params)) {
-    return container.Answer(call, NoSuchClient(call),
+    return container.Answer(call, NoSuchClient(call), Reason::kInvalid,
                             ClassName(call.command) + " with a foreign client");
   }
   switch (rule->effect) {
@@ -363,7 +365,8 @@ Decision DecideAlloc(Container& container, Call& call, Decision decision) {
       return DecideDevice(container, call, std::move(decision));
     case ClassEffect::kVidmem: {
       if (params == nullptr) {
-        return container.Answer(call, rm::NV_ERR_INVALID_ARGUMENT, "memory without parameters");
+        return container.Answer(call, rm::NV_ERR_INVALID_ARGUMENT, Reason::kInvalid,
+                                "memory without parameters");
       }
       const auto memory = Load<rm::NV_MEMORY_ALLOCATION_PARAMS>(*params);
       return Reserve(container, call, std::move(decision), ledger::Kind::kMemory,
@@ -391,7 +394,7 @@ Decision DecideAlloc(Container& container, Call& call, Decision decision) {
     case ClassEffect::kChannel:
       return DecideChannel(container, call, std::move(decision), *parent);
   }
-  return container.Fail(EINVAL, ClassName(call.command));
+  return container.Fail(EINVAL, Reason::kNotAllowed, ClassName(call.command));
 }
 
 // Restores the fields that DecideDevice() and DecideVideoEngine() changed.

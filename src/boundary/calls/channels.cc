@@ -26,17 +26,17 @@ Decision DecideDisableChannels(Container& container, Call& call, Decision decisi
                                const ControlRule& /*rule*/) {
   const auto params = Load<rm::NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS>(call.nested[0].bytes);
   if (params.pRunlistPreemptEvent != 0) {
-    return container.Answer(call, rm::NV_ERR_INSUFFICIENT_PERMISSIONS,
+    return container.Answer(call, rm::NV_ERR_INSUFFICIENT_PERMISSIONS, Reason::kNotAllowed,
                             ControlName(call.command) + " with an event of the kernel's");
   }
   if (params.numChannels > std::size(params.hChannelList)) {
-    return container.Answer(call, rm::NV_ERR_INVALID_ARGUMENT,
+    return container.Answer(call, rm::NV_ERR_INVALID_ARGUMENT, Reason::kInvalid,
                             ControlName(call.command) + " (count)");
   }
   for (std::uint32_t i = 0; i < params.numChannels; ++i) {
     const auto client = container.ledger.FindClient(params.hClientList[i]);
     if (!client || !container.ledger.Find(client->ref, params.hChannelList[i])) {
-      return container.Answer(call, rm::NV_ERR_INVALID_CLIENT,
+      return container.Answer(call, rm::NV_ERR_INVALID_CLIENT, Reason::kInvalid,
                               ControlName(call.command) + " of a foreign channel");
     }
   }
@@ -76,7 +76,7 @@ Decision DecideSmErrors(Container& container, Call& call, Decision decision,
   Bytes& params = call.nested[0].bytes;
   const auto channel = Load<std::uint32_t>(params, rule.argument);
   if (channel != 0 && !container.ledger.Find(decision.client, channel)) {
-    return container.Answer(call, rule.no_such,
+    return container.Answer(call, rule.no_such, Reason::kInvalid,
                             ControlName(call.command) + " of an unknown channel");
   }
   constexpr std::ptrdiff_t kWord = sizeof(std::uint32_t);

@@ -71,7 +71,7 @@ Decision DecideEmpty(Container& /*container*/, Call& call, Decision /*decision*/
 Decision DecideEntry(Container& container, Call& call, Decision decision,
                      const ControlRule& /*rule*/) {
   if (!container.AddEntry(decision.client)) {
-    return container.Answer(call, rm::NV_ERR_INSUFFICIENT_RESOURCES,
+    return container.Answer(call, rm::NV_ERR_INSUFFICIENT_RESOURCES, Reason::kQuota,
                             ControlName(call.command) + " over the quota");
   }
   return decision;
@@ -105,7 +105,7 @@ Decision DecideBusInfo(Container& container, Call& call, Decision decision,
        ++i, at += kPair) {
     if (resets(Load<std::uint32_t>(list, at))) {
       return container.Answer(
-          call, rm::NV_ERR_INSUFFICIENT_PERMISSIONS,
+          call, rm::NV_ERR_INSUFFICIENT_PERMISSIONS, Reason::kNotAllowed,
           ControlName(call.command) + ": an index that resets the card's error counters");
     }
   }
@@ -129,7 +129,7 @@ Decision DecideReadings(Container& container, Call& call, Decision decision,
   for (const auto& one : params.instructionList) {
     if (std::ranges::find(kReading, one.opcode) == kReading.end()) {
       return container.Answer(
-          call, rm::NV_ERR_NOT_SUPPORTED,
+          call, rm::NV_ERR_NOT_SUPPORTED, Reason::kNotAllowed,
           ControlName(call.command) + " with an instruction that is not listed");
     }
   }
@@ -216,7 +216,8 @@ Decision RefuseControl(Container& container, Call& call, std::uint32_t status) {
     const auto size = Load<rm::NVOS54_PARAMETERS>(call.image).paramsSize;
     what += " (" + std::to_string(size) + " bytes)";
   }
-  return container.Answer(call, status, what + ": " + std::string(WhyControl(call.command)));
+  return container.Answer(call, status, ReasonOf(WhyControl(call.command)),
+                          what + ": " + std::string(WhyControl(call.command)));
 }
 
 void DecodeControl(const rm::Abi& abi, TenantMemory& memory, Call& call) {
@@ -246,7 +247,7 @@ std::optional<Decision> DecideControlEarly(Container& /*container*/, Call& call)
 Decision DecideControl(Container& container, Call& call, Decision decision) {
   const auto head = Load<rm::NVOS54_PARAMETERS>(call.image);
   if ((head.flags & rm::NVOS54_FLAGS_FINN_SERIALIZED) != 0) {
-    return container.Answer(call, rm::NV_ERR_LIB_RM_VERSION_MISMATCH,
+    return container.Answer(call, rm::NV_ERR_LIB_RM_VERSION_MISMATCH, Reason::kInvalid,
                             ControlName(call.command) + " in another encoding");
   }
   const auto object = container.ledger.Find(decision.client, call.object);
@@ -264,15 +265,16 @@ Decision DecideControl(Container& container, Call& call, Decision decision) {
   const bool object_first = route != rm::ControlRoute::kTable && !half_given;
   if (object || !object_first) {
     if (half_given || !rm::ControlTakes(container.abi, call.command, head.paramsSize)) {
-      return container.Answer(call, rm::NV_ERR_INVALID_ARGUMENT,
+      return container.Answer(call, rm::NV_ERR_INVALID_ARGUMENT, Reason::kInvalid,
                               ControlName(call.command) + " (size)");
     }
     if (call.copy_in != rm::NV_OK) {
-      return container.Answer(call, call.copy_in, ControlName(call.command) + " (copy in)");
+      return container.Answer(call, call.copy_in, Reason::kInvalid,
+                              ControlName(call.command) + " (copy in)");
     }
   }
   if (!object) {
-    return container.Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND,
+    return container.Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, Reason::kInvalid,
                             ControlName(call.command) + " on an unknown object");
   }
   decision.card = object->card;
@@ -287,7 +289,7 @@ Decision DecideControl(Container& container, Call& call, Decision decision) {
       (rule->effect == ControlEffect::kPass || rule->effect == ControlEffect::kView ||
        rule->effect == ControlEffect::kOwnMemory || rule->effect == ControlEffect::kEntry);
   if (!looked_up && !TakesControl(object->cls, call.command)) {
-    return container.Answer(call, rm::NV_ERR_NOT_SUPPORTED,
+    return container.Answer(call, rm::NV_ERR_NOT_SUPPORTED, Reason::kNotAllowed,
                             ControlName(call.command) + " on another object");
   }
   return HandlerOf(rule->effect).decide == nullptr

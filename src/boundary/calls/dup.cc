@@ -31,18 +31,20 @@ Decision DecideDup(Container& container, Call& call, Decision decision) {
   const auto dup = Load<rm::NVOS55_PARAMETERS>(call.image);
   const auto source = container.ledger.FindClient(dup.hClientSrc);
   if (!source) {
-    return container.Answer(call, NoSuchClient(call), "RM_DUP_OBJECT of a foreign client");
+    return container.Answer(call, NoSuchClient(call), Reason::kInvalid,
+                            "RM_DUP_OBJECT of a foreign client");
   }
   const auto parent = container.ledger.Find(decision.client, dup.hParent);
   const auto object = container.ledger.Find(source->ref, dup.hObjectSrc);
   if (!parent || !object) {
-    return container.Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND,
+    return container.Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, Reason::kInvalid,
                             "RM_DUP_OBJECT of an unknown object");
   }
   decision.object = parent->ref;
   auto reservation = container.ledger.ReserveDup(source->ref, object->ref);
   if (!reservation.ok()) {
-    return container.Answer(call, rm::NV_ERR_INSUFFICIENT_RESOURCES, "objects over a quota");
+    return container.Answer(call, rm::NV_ERR_INSUFFICIENT_RESOURCES, Reason::kQuota,
+                            "objects over a quota");
   }
   decision.reservation = std::move(*reservation);
   return decision;

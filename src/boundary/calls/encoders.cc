@@ -38,7 +38,7 @@ Decision DecideTakeEncoder(Container& container, Call& call, Decision decision,
     mine = one.card == card && one.client == decision.client ? &one : mine;
   }
   if (taken >= EncodersOf(container.ledger.Limit(card), container.cards[card].total_bytes)) {
-    return container.Answer(call, rm::NV_ERR_MAX_SESSION_LIMIT_REACHED,
+    return container.Answer(call, rm::NV_ERR_MAX_SESSION_LIMIT_REACHED, Reason::kQuota,
                             "encoder sessions over the quota");
   }
   if (mine == nullptr) {
@@ -61,7 +61,7 @@ Decision DecideGiveEncoder(Container& container, Call& call, Decision decision,
     return one.card == decision.card && one.client == decision.client && one.taken != 0;
   });
   return took ? std::move(decision)
-              : container.Answer(call, rm::NV_ERR_INVALID_ARGUMENT,
+              : container.Answer(call, rm::NV_ERR_INVALID_ARGUMENT, Reason::kInvalid,
                                  "an encoder session that was not taken");
 }
 

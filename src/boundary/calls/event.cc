@@ -44,7 +44,7 @@ Decision DecideAllocOsEvent(Container& container, Call& call, Decision decision)
       return !container.Lives({one.first.first, one.second});
     });
     if (container.os_events.size() >= kMaxOsEvents) {
-      return container.Answer(call, rm::NV_ERR_INSUFFICIENT_RESOURCES,
+      return container.Answer(call, rm::NV_ERR_INSUFFICIENT_RESOURCES, Reason::kQuota,
                               "events of the system over the quota");
     }
   }

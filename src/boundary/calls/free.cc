@@ -35,7 +35,7 @@ Decision DecideFree(Container& container, Call& call, Decision decision) {
 Decision DecideFreeing(Container& container, Call& call, Decision decision, std::uint32_t handle) {
   if (container.ledger.IsKept(decision.client, handle)) {
     return container.Answer(
-        call, rm::NV_ERR_STATE_IN_USE,
+        call, rm::NV_ERR_STATE_IN_USE, Reason::kNotAllowed,
         "RM_FREE of memory that a channel or an encoder session uses: free that first");
   }
   const auto object = container.ledger.Find(decision.client, handle);

@@ -36,6 +36,7 @@ using AccountStep = std::optional<Undo>(Container& container, Call& call, Decisi
 
 struct Handler {
   std::uint32_t nr = 0;
+  CallKind kind = CallKind::kOther;  // kAlloc: kFree where the call only gives back
 
   // Decode. `accepts`: the driver has the command on this file and in this size; null: the table of
   // escapes says on which (rm/escape_table.h). `decode` reads the rest of the parameters.

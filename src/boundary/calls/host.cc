@@ -24,7 +24,7 @@ Decision DecideStatusCode(Container& container, Call& call, Decision decision) {
   const auto params = Load<rm::nv_ioctl_status_code_t>(call.image);
   if (!container.CardOfGpuId((params.domain & 0xffff) << 16 | std::uint32_t{params.bus} << 8 |
                              params.slot)) {
-    return container.Fail(EINVAL, "STATUS_CODE of another card");
+    return container.Fail(EINVAL, Reason::kGpuNotGranted, "STATUS_CODE of another card");
   }
   return decision;
 }
@@ -34,7 +34,7 @@ Decision DecideAttachFd(Container& container, Call& call, Decision decision) {
        at += sizeof(std::uint32_t)) {
     const auto gpu_id = Load<std::uint32_t>(call.image, at);
     if (gpu_id != 0 && !container.CardOfGpuId(gpu_id)) {
-      return container.Fail(EINVAL, "ATTACH_GPUS_TO_FD of another card");
+      return container.Fail(EINVAL, Reason::kGpuNotGranted, "ATTACH_GPUS_TO_FD of another card");
     }
   }
   return decision;
@@ -46,7 +46,7 @@ Decision DecideAttachFd(Container& container, Call& call, Decision decision) {
 Decision DecideRegisterFd(Container& container, Call& call, Decision decision) {
   if (!call.fd->file || call.fd->file->kind != FileKind::kControl ||
       call.file.kind != FileKind::kCard) {
-    return container.Fail(EINVAL, "REGISTER_FD of a foreign file");
+    return container.Fail(EINVAL, Reason::kInvalid, "REGISTER_FD of a foreign file");
   }
   return decision;
 }

@@ -30,11 +30,13 @@ namespace {
 // (AddMade()). An object that the ledger already has under the handle stays.
 Decision DecidePinnedMemory(Container& container, Call& call, Decision decision) {
   if (call.wrapped) {
-    return container.Answer(call, rm::NV_ERR_NOT_SUPPORTED, "RM_ALLOC_MEMORY in an XFER");
+    return container.Answer(call, rm::NV_ERR_NOT_SUPPORTED, Reason::kNotAllowed,
+                            "RM_ALLOC_MEMORY in an XFER");
   }
   auto reservation = container.ledger.Reserve(ledger::Kind::kOther);
   if (!reservation.ok()) {
-    return container.Answer(call, rm::NV_ERR_INSUFFICIENT_RESOURCES, "objects over a quota");
+    return container.Answer(call, rm::NV_ERR_INSUFFICIENT_RESOURCES, Reason::kQuota,
+                            "objects over a quota");
   }
   ledger::NewObject object;
   object.parent = decision.object;
@@ -77,12 +79,12 @@ Decision DecideAllocMemory(Container& container, Call& call, Decision decision) 
     case rm::NV01_MEMORY_LOCAL_USER:
       break;
     default:
-      return container.Answer(call, rm::NV_ERR_INVALID_CLASS,
+      return container.Answer(call, rm::NV_ERR_INVALID_CLASS, Reason::kNotAllowed,
                               "RM_ALLOC_MEMORY of " + ClassName(call.command));
   }
   const auto parent = container.ledger.Find(decision.client, call.object);
   if (!parent) {
-    return container.Answer(call, rm::NV_ERR_INVALID_OBJECT_PARENT,
+    return container.Answer(call, rm::NV_ERR_INVALID_OBJECT_PARENT, Reason::kInvalid,
                             "RM_ALLOC_MEMORY below an unknown object");
   }
   decision.object = parent->ref;
@@ -92,10 +94,11 @@ Decision DecideAllocMemory(Container& container, Call& call, Decision decision) 
   }
   // The driver would choose a handle and report it to nobody.
   if (params.hObjectNew == 0) {
-    return container.Answer(call, rm::NV_ERR_INVALID_ARGUMENT, "RM_ALLOC_MEMORY without a handle");
+    return container.Answer(call, rm::NV_ERR_INVALID_ARGUMENT, Reason::kInvalid,
+                            "RM_ALLOC_MEMORY without a handle");
   }
   if (call.fd && (!call.fd->file || !call.fd->file->granted)) {
-    return container.Answer(call, rm::NV_ERR_INVALID_ARGUMENT,
+    return container.Answer(call, rm::NV_ERR_INVALID_ARGUMENT, Reason::kInvalid,
                             "RM_ALLOC_MEMORY onto a foreign file");
   }
   return Reserve(container, call, std::move(decision), ledger::Kind::kOther, 0);
@@ -128,16 +131,16 @@ void DecodeAllocContextDma(const rm::Abi& /*abi*/, TenantMemory& /*memory*/, Cal
 Decision DecideAllocContextDma(Container& container, Call& call, Decision decision) {
   const auto params = Load<rm::NVOS39_PARAMETERS>(call.image);
   if (params.hClass != rm::NV01_CONTEXT_DMA) {
-    return container.Answer(call, rm::NV_ERR_INVALID_CLASS,
+    return container.Answer(call, rm::NV_ERR_INVALID_CLASS, Reason::kNotAllowed,
                             "RM_ALLOC_CONTEXT_DMA2 of " + ClassName(params.hClass));
   }
   const auto memory = container.ledger.Find(decision.client, params.hMemory);
   if (!memory) {
-    return container.Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND,
+    return container.Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, Reason::kInvalid,
                             "RM_ALLOC_CONTEXT_DMA2 of unknown memory");
   }
   if (IsRangeClass(memory->cls)) {
-    return container.Answer(call, rm::NV_ERR_NOT_SUPPORTED,
+    return container.Answer(call, rm::NV_ERR_NOT_SUPPORTED, Reason::kNotAllowed,
                             "RM_ALLOC_CONTEXT_DMA2 of virtual memory");
   }
   decision.object = {memory->parent, 0};
@@ -178,14 +181,14 @@ void DecodeIdleChannels(const rm::Abi& /*abi*/, TenantMemory& memory, Call& call
 // call gets no time.
 Decision DecideIdleChannels(Container& container, Call& call, Decision decision) {
   if (call.copy_in != rm::NV_OK) {
-    return container.Answer(call, call.copy_in, "RM_IDLE_CHANNELS (copy in)");
+    return container.Answer(call, call.copy_in, Reason::kInvalid, "RM_IDLE_CHANNELS (copy in)");
   }
   auto params = Load<rm::NVOS30_PARAMETERS>(call.image);
   if (call.pointers[0].target >= 0) {
     const Bytes& clients = call.nested[static_cast<std::size_t>(call.pointers[0].target)].bytes;
     for (std::size_t at = 0; at < clients.size(); at += sizeof(std::uint32_t)) {
       if (Load<std::uint32_t>(clients, at) != call.client) {
-        return container.Answer(call, rm::NV_ERR_INSUFFICIENT_PERMISSIONS,
+        return container.Answer(call, rm::NV_ERR_INSUFFICIENT_PERMISSIONS, Reason::kInvalid,
                                 "RM_IDLE_CHANNELS of another client's channels");
       }
     }

@@ -20,21 +20,25 @@ void DecodeMapMemory(const rm::Abi& /*abi*/, TenantMemory& /*memory*/, Call& cal
 
 Decision DecideMapMemory(Container& container, Call& call, Decision decision) {
   if (!call.fd || !call.fd->file || !call.fd->file->granted) {
-    return container.Answer(call, rm::NV_ERR_INVALID_ARGUMENT, "MAP_MEMORY onto a foreign file");
+    return container.Answer(call, rm::NV_ERR_INVALID_ARGUMENT, Reason::kInvalid,
+                            "MAP_MEMORY onto a foreign file");
   }
   const auto map = Load<rm::NVOS33_PARAMETERS>(call.image);
   const auto memory = container.ledger.Find(decision.client, map.hMemory);
   if (!memory) {
-    return container.Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, "MAP_MEMORY of an unknown object");
+    return container.Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, Reason::kInvalid,
+                            "MAP_MEMORY of an unknown object");
   }
   if (memory->cls == rm::NV01_MEMORY_LOCAL_PRIVILEGED) {
-    return container.Answer(call, rm::NV_ERR_PROTECTION_FAULT, "MAP_MEMORY of registers");
+    return container.Answer(call, rm::NV_ERR_PROTECTION_FAULT, Reason::kNotAllowed,
+                            "MAP_MEMORY of registers");
   }
   const std::uint64_t bytes =
       memory->page_bytes == 0 ? 0 : Bar1Bytes(map.offset, map.length, memory->page_bytes);
   auto reservation = container.ledger.ReserveMapping(decision.client, memory->ref, bytes);
   if (!reservation.ok()) {
-    return container.Answer(call, rm::NV_ERR_NO_MEMORY, "views of memory over a quota");
+    return container.Answer(call, rm::NV_ERR_NO_MEMORY, Reason::kQuota,
+                            "views of memory over a quota");
   }
   decision.object = memory->ref;
   decision.reservation = std::move(*reservation);

@@ -57,24 +57,26 @@ Decision DecideMapDma(Container& container, Call& call, Decision decision) {
   const auto memory = container.ledger.Find(decision.client, request.memory);
   const auto device = container.ledger.Find(decision.client, request.device);
   if (request.length == 0) {
-    return container.Answer(call, rm::NV_ERR_INVALID_LIMIT, "MAP_MEMORY_DMA of nothing");
+    return container.Answer(call, rm::NV_ERR_INVALID_LIMIT, Reason::kInvalid,
+                            "MAP_MEMORY_DMA of nothing");
   }
   if (!range || !memory || !device) {
-    return container.Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND,
+    return container.Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, Reason::kInvalid,
                             "MAP_MEMORY_DMA of an unknown object");
   }
   if (memory->cls == rm::NV01_MEMORY_LOCAL_PRIVILEGED) {
-    return container.Answer(call, rm::NV_ERR_NOT_SUPPORTED, "MAP_MEMORY_DMA of registers");
+    return container.Answer(call, rm::NV_ERR_NOT_SUPPORTED, Reason::kNotAllowed,
+                            "MAP_MEMORY_DMA of registers");
   }
   DmaTracker* const tracker = FindDmaTracker(container, decision.client);
   if (tracker == nullptr || !range->card || device->card != range->card ||
       !IsRangeClass(range->cls)) {
-    return container.Answer(call, rm::NV_ERR_INVALID_OBJECT_HANDLE,
+    return container.Answer(call, rm::NV_ERR_INVALID_OBJECT_HANDLE, Reason::kInvalid,
                             "MAP_MEMORY_DMA into another object");
   }
   const bool placed = rm::NVOS46_FLAGS_DMA_OFFSET_FIXED.Get(request.flags) != 0;
   if (request.length > ~(placed ? request.address : 0)) {
-    return container.Answer(call, rm::NV_ERR_INVALID_ARGUMENT,
+    return container.Answer(call, rm::NV_ERR_INVALID_ARGUMENT, Reason::kInvalid,
                             "MAP_MEMORY_DMA beyond all addresses");
   }
   MapRequest counted = request;

@@ -46,7 +46,8 @@ bool IsOwnHostMemory(const Container& container, ledger::ClientRef client, std::
 
 Decision DecideGpuId(Container& container, Call& call, Decision decision, const ControlRule& rule) {
   if (!container.CardOfGpuId(ArgumentOf(call, rule))) {
-    return container.Answer(call, rule.no_such, ControlName(call.command) + " of another card");
+    return container.Answer(call, rule.no_such, Reason::kGpuNotGranted,
+                            ControlName(call.command) + " of another card");
   }
   return decision;
 }
@@ -70,7 +71,7 @@ Decision DecideGpuIdList(Container& container, Call& call, Decision decision,
   }
   for (std::size_t i = 0; i < kSlots && id(i) != rm::NV0000_CTRL_GPU_INVALID_ID; ++i) {
     if (!container.CardOfGpuId(id(i))) {
-      return container.Answer(call, rm::NV_ERR_INVALID_ARGUMENT,
+      return container.Answer(call, rm::NV_ERR_INVALID_ARGUMENT, Reason::kGpuNotGranted,
                               ControlName(call.command) + " of another card");
     }
   }
@@ -80,7 +81,7 @@ Decision DecideGpuIdList(Container& container, Call& call, Decision decision,
 Decision DecidePeerCaps(Container& container, Call& call, Decision decision,
                         const ControlRule& /*rule*/) {
   if (!OwnPeers(container, call.command, call.nested[0].bytes)) {
-    return container.Answer(call, rm::NV_ERR_INVALID_ARGUMENT,
+    return container.Answer(call, rm::NV_ERR_INVALID_ARGUMENT, Reason::kGpuNotGranted,
                             ControlName(call.command) + " of another card");
   }
   return decision;
@@ -89,7 +90,7 @@ Decision DecidePeerCaps(Container& container, Call& call, Decision decision,
 Decision DecideNamedClient(Container& container, Call& call, Decision decision,
                            const ControlRule& rule) {
   if (!container.ledger.Owns(ArgumentOf(call, rule))) {
-    return container.Answer(call, rm::NV_ERR_INVALID_CLIENT,
+    return container.Answer(call, rm::NV_ERR_INVALID_CLIENT, Reason::kInvalid,
                             ControlName(call.command) + " of a foreign client");
   }
   return decision;
@@ -99,7 +100,7 @@ Decision DecideOwnMemory(Container& container, Call& call, Decision decision,
                          const ControlRule& rule) {
   const std::uint32_t argument = ArgumentOf(call, rule);
   if (argument != 0 && !IsOwnHostMemory(container, decision.client, argument)) {
-    return container.Answer(call, rm::NV_ERR_INVALID_OBJECT_HANDLE,
+    return container.Answer(call, rm::NV_ERR_INVALID_OBJECT_HANDLE, Reason::kNotAllowed,
                             ControlName(call.command) + " with other memory than the host's");
   }
   return decision;

@@ -93,7 +93,7 @@ Decision DecideProcesses(Container& container, Call& call, Decision decision,
                          ? first <= rm::NV2080_CTRL_GPU_GET_PIDS_ID_TYPE_VGPU_GUEST
                          : first - 1 < rm::NV2080_CTRL_GPU_PID_INFO_MAX_COUNT;
   if (!valid) {
-    return container.Answer(call, rm::NV_ERR_INVALID_ARGUMENT,
+    return container.Answer(call, rm::NV_ERR_INVALID_ARGUMENT, Reason::kInvalid,
                             ControlName(call.command) + " (parameters)");
   }
   SetStatus(call, rm::NV_OK);

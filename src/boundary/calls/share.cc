@@ -24,10 +24,11 @@ bool AddShare(Container& container, ledger::ClientRef owner, const rm::RS_SHARE_
 Decision CheckSharePolicy(Container& container, Call& call, Decision decision,
                           const rm::RS_SHARE_POLICY& policy) {
   if (policy.type == rm::RS_SHARE_TYPE_CLIENT && !container.ledger.Owns(policy.target)) {
-    return container.Answer(call, NoSuchClient(call), "RM_SHARE with a foreign client");
+    return container.Answer(call, NoSuchClient(call), Reason::kInvalid,
+                            "RM_SHARE with a foreign client");
   }
   if (policy.type == rm::RS_SHARE_TYPE_CLIENT && !AddShare(container, decision.client, policy)) {
-    return container.Answer(call, rm::NV_ERR_INSUFFICIENT_RESOURCES,
+    return container.Answer(call, rm::NV_ERR_INSUFFICIENT_RESOURCES, Reason::kQuota,
                             "shares with clients over the quota");
   }
   return decision;
@@ -37,7 +38,8 @@ Decision CheckSharePolicy(Container& container, Call& call, Decision decision,
 
 std::optional<Decision> DecideShareEarly(Container& container, Call& call) {
   if (Load<rm::NVOS57_PARAMETERS>(call.image).sharePolicy.type > rm::RS_SHARE_TYPE_FM_CLIENT) {
-    return container.Answer(call, rm::NV_ERR_INVALID_ARGUMENT, "RM_SHARE of an unknown type");
+    return container.Answer(call, rm::NV_ERR_INVALID_ARGUMENT, Reason::kInvalid,
+                            "RM_SHARE of an unknown type");
   }
   return std::nullopt;
 }

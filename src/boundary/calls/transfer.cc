@@ -26,7 +26,7 @@ constexpr const char* kUnknown = "export or import the ledger does not know";
 Decision DecideExportMany(Container& container, Call& call, Decision decision) {
   const auto request = Load<ExportParams>(call.nested[0].bytes);
   if (request.numObjects > std::size(request.objects)) {
-    return container.Answer(call, rm::NV_ERR_INVALID_PARAMETER,
+    return container.Answer(call, rm::NV_ERR_INVALID_PARAMETER, Reason::kInvalid,
                             ControlName(call.command) + " (count)");
   }
   for (std::uint32_t i = 0; i < request.numObjects; ++i) {
@@ -35,11 +35,12 @@ Decision DecideExportMany(Container& container, Call& call, Decision decision) {
     if (request.objects[i] != 0) {
       const auto object = container.ledger.Find(decision.client, request.objects[i]);
       if (!object) {
-        return container.Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, "export of an unknown object");
+        return container.Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, Reason::kInvalid,
+                                "export of an unknown object");
       }
       auto reservation = container.ledger.ReserveExport(decision.client, object->ref);
       if (!reservation.ok()) {
-        return container.Answer(call, rm::NV_ERR_INSUFFICIENT_RESOURCES, kUnknown);
+        return container.Answer(call, rm::NV_ERR_INSUFFICIENT_RESOURCES, Reason::kQuota, kUnknown);
       }
       transfer.reservation = std::move(*reservation);
     }
@@ -54,15 +55,16 @@ Decision DecideExportMany(Container& container, Call& call, Decision decision) {
 Decision DecideImportMany(Container& container, Call& call, Decision decision) {
   auto request = Load<ImportParams>(call.nested[0].bytes);
   if (call.fd->tag == 0) {
-    return container.Answer(call, rm::NV_ERR_INVALID_PARAMETER, kUnknown);
+    return container.Answer(call, rm::NV_ERR_INVALID_PARAMETER, Reason::kInvalid, kUnknown);
   }
   if (request.numObjects > std::size(request.objects)) {
-    return container.Answer(call, rm::NV_ERR_INVALID_PARAMETER,
+    return container.Answer(call, rm::NV_ERR_INVALID_PARAMETER, Reason::kInvalid,
                             ControlName(call.command) + " (count)");
   }
   const auto parent = container.ledger.Find(decision.client, request.hParent);
   if (!parent) {
-    return container.Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, "import below an unknown object");
+    return container.Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, Reason::kInvalid,
+                            "import below an unknown object");
   }
   decision.object = parent->ref;
   for (std::uint32_t i = 0; i < request.numObjects; ++i) {
@@ -74,7 +76,7 @@ Decision DecideImportMany(Container& container, Call& call, Decision decision) {
     } else if (reservation.error().code == Code::kNotFound) {
       transfer.empty_handle = std::exchange(request.objects[i], 0);
     } else {
-      return container.Answer(call, rm::NV_ERR_INSUFFICIENT_RESOURCES, kUnknown);
+      return container.Answer(call, rm::NV_ERR_INSUFFICIENT_RESOURCES, Reason::kQuota, kUnknown);
     }
     decision.transfers.push_back(std::move(transfer));
   }
@@ -118,7 +120,7 @@ Decision DecideTransfer(Container& container, Call& call, Decision decision,
       rule.effect == ControlEffect::kExport || rule.effect == ControlEffect::kExportMany;
   if (!call.fd || !call.fd->file || call.fd->file->kind != FileKind::kControl ||
       (exports && call.fd->tag == 0)) {
-    return container.Answer(call, rm::NV_ERR_INVALID_PARAMETER,
+    return container.Answer(call, rm::NV_ERR_INVALID_PARAMETER, Reason::kInvalid,
                             "export or import through a foreign file");
   }
   if (rule.effect == ControlEffect::kExportMany) {
@@ -136,10 +138,12 @@ Decision DecideTransfer(Container& container, Call& call, Decision decision,
         container.ledger.Find(decision.client, request.object.data.rmObject.hObject);
     if (request.object.type != rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TYPE_RM ||
         (request.flags & rm::NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD_FLAGS_EMPTY_FD) != 0) {
-      return container.Answer(call, rm::NV_ERR_INVALID_PARAMETER, "export of no object");
+      return container.Answer(call, rm::NV_ERR_INVALID_PARAMETER, Reason::kInvalid,
+                              "export of no object");
     }
     if (!object) {
-      return container.Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, "export of an unknown object");
+      return container.Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, Reason::kInvalid,
+                              "export of an unknown object");
     }
     reservation = container.ledger.ReserveExport(decision.client, object->ref);
   } else if (rule.effect == ControlEffect::kImport) {
@@ -149,17 +153,18 @@ Decision DecideTransfer(Container& container, Call& call, Decision decision,
     reservation = container.ledger.ReserveImport(file);
     if (reservation.ok() && !parent) {
       container.ledger.Cancel(*reservation);
-      return container.Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, "import below an unknown object");
+      return container.Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, Reason::kInvalid,
+                              "import below an unknown object");
     }
     decision.object = parent ? parent->ref : ledger::ObjectRef();
   } else if (file != 0) {
     return decision;
   } else {
-    return container.Answer(call, rm::NV_ERR_INVALID_PARAMETER,
+    return container.Answer(call, rm::NV_ERR_INVALID_PARAMETER, Reason::kInvalid,
                             "a question about a foreign export");
   }
   if (!reservation.ok()) {
-    return container.Answer(call, rm::NV_ERR_INVALID_PARAMETER, kUnknown);
+    return container.Answer(call, rm::NV_ERR_INVALID_PARAMETER, Reason::kInvalid, kUnknown);
   }
   decision.reservation = std::move(*reservation);
   return decision;

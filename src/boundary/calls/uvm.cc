@@ -190,18 +190,18 @@ std::optional<std::set<ledger::Card>> CardsOfAttributes(const Container& contain
   return cards;
 }
 
-Decision AnswerUvm(Container& container, Call& call, std::uint32_t status) {
-  return container.Answer(call, status, UvmName(call.uvm_request));
+Decision AnswerUvm(Container& container, Call& call, std::uint32_t status, Reason reason) {
+  return container.Answer(call, status, reason, UvmName(call.uvm_request));
 }
 
 Decision DecideRegisterGpu(Container& container, Call& call, Decision decision) {
   // The client is that of an instance of a divided GPU; 0 otherwise.
   if (call.client != 0 && !OwnsNamedClient(container, call, decision)) {
-    return AnswerUvm(container, call, rm::NV_ERR_INVALID_ARGUMENT);
+    return AnswerUvm(container, call, rm::NV_ERR_INVALID_ARGUMENT, Reason::kInvalid);
   }
   decision.card = container.CardOfUuid(Load<rm::NvProcessorUuid>(call.image));
   if (!decision.card) {
-    return AnswerUvm(container, call, rm::NV_ERR_GPU_UUID_NOT_FOUND);
+    return AnswerUvm(container, call, rm::NV_ERR_GPU_UUID_NOT_FOUND, Reason::kGpuNotGranted);
   }
   std::set<ledger::Card> cards = ManagedCards(container);
   cards.insert(*decision.card);
@@ -218,11 +218,11 @@ Decision DecideRegisterChannel(Container& container, Call& call, Decision decisi
   const auto params = Load<rm::UVM_REGISTER_CHANNEL_PARAMS>(call.image);
   const auto card = container.CardOfUuid(params.gpuUuid);
   if (!OwnsNamedClient(container, call, decision) || !card) {
-    return AnswerUvm(container, call, rm::NV_ERR_INVALID_CLIENT);
+    return AnswerUvm(container, call, rm::NV_ERR_INVALID_CLIENT, Reason::kInvalid);
   }
   const auto channel = container.ledger.Find(decision.client, call.object);
   if (!channel || !rm::IsChannelClass(channel->cls)) {
-    return AnswerUvm(container, call, rm::NV_ERR_INVALID_CHANNEL);
+    return AnswerUvm(container, call, rm::NV_ERR_INVALID_CHANNEL, Reason::kInvalid);
   }
   // UVM keeps the memory of the channel's context: its own, or its group's.
   const auto parent = container.ledger.Find(decision.client, channel->parent);
@@ -231,7 +231,7 @@ Decision DecideRegisterChannel(Container& container, Call& call, Decision decisi
                                                                                    : channel->ref;
   auto reservation = container.ledger.ReserveExport(decision.client, held);
   if (!reservation.ok()) {
-    return AnswerUvm(container, call, rm::NV_ERR_INSUFFICIENT_RESOURCES);
+    return AnswerUvm(container, call, rm::NV_ERR_INSUFFICIENT_RESOURCES, Reason::kQuota);
   }
   decision.reservation = std::move(*reservation);
   decision.uvm_range = {params.base, params.base};
@@ -247,27 +247,27 @@ Decision DecideMapExternal(Container& container, Call& call, Decision decision, 
   const auto tail = Load<rm::UVM_MAP_EXTERNAL_ALLOCATION_TAIL>(
       call.image, rm::UvmMapExternalTail(container.abi.branch));
   if (!range) {
-    return AnswerUvm(container, call, rm::NV_ERR_INVALID_ADDRESS);
+    return AnswerUvm(container, call, rm::NV_ERR_INVALID_ADDRESS, Reason::kInvalid);
   }
   if (tail.gpuAttributesCount == 0 ||
       tail.gpuAttributesCount > rm::kUvmMaxGpus.At(container.abi.branch)) {
-    return AnswerUvm(container, call, rm::NV_ERR_INVALID_ARGUMENT);
+    return AnswerUvm(container, call, rm::NV_ERR_INVALID_ARGUMENT, Reason::kInvalid);
   }
   if (!OwnsNamedClient(container, call, decision)) {
-    return AnswerUvm(container, call, rm::NV_ERR_INVALID_CLIENT);
+    return AnswerUvm(container, call, rm::NV_ERR_INVALID_CLIENT, Reason::kInvalid);
   }
   const auto memory = container.ledger.Find(decision.client, call.object);
   if (!memory || memory->cls == rm::NV01_MEMORY_LOCAL_PRIVILEGED) {
-    return AnswerUvm(container, call, rm::NV_ERR_OBJECT_NOT_FOUND);
+    return AnswerUvm(container, call, rm::NV_ERR_OBJECT_NOT_FOUND, Reason::kInvalid);
   }
   const auto cards = CardsOfAttributes(
       container, call, sizeof(rm::UVM_MAP_EXTERNAL_ALLOCATION_HEAD), tail.gpuAttributesCount);
   if (!cards) {
-    return AnswerUvm(container, call, rm::NV_ERR_INVALID_DEVICE);
+    return AnswerUvm(container, call, rm::NV_ERR_INVALID_DEVICE, Reason::kGpuNotGranted);
   }
   auto reservation = container.ledger.ReserveExport(decision.client, memory->ref);
   if (!reservation.ok()) {
-    return AnswerUvm(container, call, rm::NV_ERR_INSUFFICIENT_RESOURCES);
+    return AnswerUvm(container, call, rm::NV_ERR_INSUFFICIENT_RESOURCES, Reason::kQuota);
   }
   decision.reservation = std::move(*reservation);
   decision.uvm_planned = *cards;
@@ -281,15 +281,15 @@ Decision DecideSemaphorePool(Container& container, Call& call, Decision decision
   const auto tail = Load<rm::UVM_ALLOC_SEMAPHORE_POOL_TAIL>(
       call.image, rm::UvmSemaphorePoolTail(container.abi.branch));
   if (!range || tail.gpuAttributesCount > rm::kUvmMaxGpus.At(container.abi.branch)) {
-    return AnswerUvm(container, call, rm::NV_ERR_INVALID_ADDRESS);
+    return AnswerUvm(container, call, rm::NV_ERR_INVALID_ADDRESS, Reason::kInvalid);
   }
   const auto listed = CardsOfAttributes(container, call, sizeof(rm::UVM_ALLOC_SEMAPHORE_POOL_HEAD),
                                         tail.gpuAttributesCount);
   if (!listed) {
-    return AnswerUvm(container, call, rm::NV_ERR_INVALID_DEVICE);
+    return AnswerUvm(container, call, rm::NV_ERR_INVALID_DEVICE, Reason::kGpuNotGranted);
   }
   if (space.ranges() >= kMaxRanges) {
-    return AnswerUvm(container, call, rm::NV_ERR_INSUFFICIENT_RESOURCES);
+    return AnswerUvm(container, call, rm::NV_ERR_INSUFFICIENT_RESOURCES, Reason::kQuota);
   }
   // The driver maps it on all GPUs of the space, listed or not (uvm_map_external.c,
   // uvm_api_alloc_semaphore_pool).
@@ -305,21 +305,22 @@ Decision DecideInSpace(Container& container, Call& call, Decision decision, UvmS
       return DecideRegisterGpu(container, call, std::move(decision));
     case Effect::kRegisterVaSpace:
       if (!OwnsNamedClient(container, call, decision)) {
-        return AnswerUvm(container, call, rm::NV_ERR_INVALID_CLIENT);
+        return AnswerUvm(container, call, rm::NV_ERR_INVALID_CLIENT, Reason::kInvalid);
       }
       decision.card = container.CardOfUuid(Load<rm::NvProcessorUuid>(call.image));
-      return decision.card ? ReserveTables(container, call, std::move(decision), space)
-                           : AnswerUvm(container, call, rm::NV_ERR_INVALID_DEVICE);
+      return decision.card
+                 ? ReserveTables(container, call, std::move(decision), space)
+                 : AnswerUvm(container, call, rm::NV_ERR_INVALID_DEVICE, Reason::kGpuNotGranted);
     case Effect::kRegisterChannel:
       return DecideRegisterChannel(container, call, std::move(decision), space);
     case Effect::kCreateRange:
       if (space.ranges() >= kMaxRanges) {
-        return AnswerUvm(container, call, rm::NV_ERR_INSUFFICIENT_RESOURCES);
+        return AnswerUvm(container, call, rm::NV_ERR_INSUFFICIENT_RESOURCES, Reason::kQuota);
       }
       return decision;
     case Effect::kCreateGroup:
       if (RangeGroups(container) >= kMaxRangeGroups) {
-        return AnswerUvm(container, call, rm::NV_ERR_INSUFFICIENT_RESOURCES);
+        return AnswerUvm(container, call, rm::NV_ERR_INSUFFICIENT_RESOURCES, Reason::kQuota);
       }
       return decision;
     case Effect::kMapExternal:
@@ -328,7 +329,7 @@ Decision DecideInSpace(Container& container, Call& call, Decision decision, UvmS
       const auto range = RangeOf(call);
       const auto card = container.CardOfUuid(Load<rm::NvProcessorUuid>(call.image, kAfterRange));
       if (!range || !card) {
-        return AnswerUvm(container, call, rm::NV_ERR_INVALID_ADDRESS);
+        return AnswerUvm(container, call, rm::NV_ERR_INVALID_ADDRESS, Reason::kInvalid);
       }
       decision.uvm_planned = {*card};
       decision.uvm_range = *range;
@@ -518,7 +519,7 @@ Decision DecideUvm(Container& container, Call& call) {
   const Rule* rule = FindRule(call.uvm_request);
   if (rule == nullptr) {
     return container.Answer(
-        call, rm::NV_ERR_NOT_SUPPORTED,
+        call, rm::NV_ERR_NOT_SUPPORTED, ReasonOf(WhyUvm(call.uvm_request)),
         UvmName(call.uvm_request) + ": " + std::string(WhyUvm(call.uvm_request)));
   }
   Decision decision;
@@ -544,13 +545,15 @@ Decision DecideUvm(Container& container, Call& call) {
   }
   const auto space = container.spaces.find(call.uvm_space);
   if (space == container.spaces.end()) {
-    return AnswerUvm(container, call, rm::NV_ERR_ILLEGAL_ACTION);  // not initialised
+    return AnswerUvm(container, call, rm::NV_ERR_ILLEGAL_ACTION,
+                     Reason::kInvalid);  // not initialised
   }
   for (const std::size_t at : {rule->uuid, rule->second_uuid}) {
     if (at != kNone && !GrantedUuid(container, call, at)) {
       return AnswerUvm(container, call,
                        call.uvm_request == rm::UVM_REGISTER_GPU ? rm::NV_ERR_GPU_UUID_NOT_FOUND
-                                                                : rm::NV_ERR_INVALID_DEVICE);
+                                                                : rm::NV_ERR_INVALID_DEVICE,
+                       Reason::kGpuNotGranted);
     }
   }
   decision.effects.changes_ranges = ChangesRanges(rule->effect, call.uvm_request);

@@ -26,7 +26,7 @@ bool VidHeapReleases(const Call& call) {
 
 std::optional<Decision> DecideVidHeapEarly(Container& container, Call& call) {
   if (!IsListedHeapFunction(call.command)) {
-    return container.Answer(call, rm::NV_ERR_NOT_SUPPORTED,
+    return container.Answer(call, rm::NV_ERR_NOT_SUPPORTED, Reason::kNotAllowed,
                             Hex("VID_HEAP_CONTROL function", call.command));
   }
   return std::nullopt;
@@ -37,7 +37,7 @@ Decision DecideVidHeap(Container& container, Call& call, Decision decision) {
   const auto parent = container.ledger.Find(decision.client, head.hObjectParent);
   // The driver frees without checking the parent (rmapi_deprecated_vidheapctrl.c).
   if (!parent && head.function != rm::NVOS32_FUNCTION_FREE) {
-    return container.Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND,
+    return container.Answer(call, rm::NV_ERR_OBJECT_NOT_FOUND, Reason::kInvalid,
                             "VID_HEAP_CONTROL on an unknown object");
   }
   if (parent) {
@@ -49,7 +49,7 @@ Decision DecideVidHeap(Container& container, Call& call, Decision decision) {
       const auto& alloc = head.data.AllocSize;
       const std::uint32_t cls = VidHeapClass(alloc.flags, alloc.attr, alloc.attr2);
       if (FindClassRule(cls) == nullptr) {
-        return container.Answer(call, rm::NV_ERR_INVALID_CLASS,
+        return container.Answer(call, rm::NV_ERR_INVALID_CLASS, Reason::kNotAllowed,
                                 "VID_HEAP_CONTROL of " + ClassName(cls));
       }
       if (cls == rm::NV50_MEMORY_VIRTUAL) {
