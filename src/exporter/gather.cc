@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "host/admin.h"
-#include "host/compute.h"
 #include "host/pod_grants.h"
 
 namespace cgpu::exporter {
@@ -67,6 +66,11 @@ std::map<std::string, ShareSample> SharesOf(const std::string& id, const Plans& 
   return shares;
 }
 
+Result<std::vector<Reservation>> Recorded(const Registry& registry) {
+  CGPU_ASSIGN_OR_RETURN(const auto lock, registry.Lock());
+  return registry.Recorded(lock);
+}
+
 ContainerSample SampleOf(ContainerStatus status, const Plans& plans) {
   ContainerSample sample;
   sample.shares = SharesOf(status.id, plans);
@@ -111,14 +115,26 @@ bool Gatherer::IsHealthy(std::size_t gpu) {
   return health_->healthy[gpu];
 }
 
-void Gatherer::AddGpus(const std::vector<Reservation>& live,
-                       const std::vector<CardSettings>& settings, Snapshot& snapshot) {
+std::vector<std::optional<GpuMemory>> Gatherer::Memory() {
+  const auto until = std::chrono::steady_clock::now() + kDriverTime;
+  std::vector<std::optional<GpuMemory>> memory(readers_.size());
+  for (std::size_t i = 0; i < readers_.size(); ++i) {
+    if (auto reading = readers_[i]->Answer(until)) {
+      node_->cards[i].model = std::move(reading->model);  // a simulated node has a shorter one
+      memory[i] = reading->memory;
+    }
+  }
+  return memory;
+}
+
+Result<> Gatherer::AddGpus(const std::vector<Reservation>& live,
+                           const std::vector<std::optional<GpuMemory>>& memory,
+                           const RegistryLock& lock, Snapshot& snapshot) {
   snapshot.driver = node_->driver;
   const auto counted = collector_.Count(live);
   snapshot.before_seconds = counted.seconds;
-  const auto until = std::chrono::steady_clock::now() + kDriverTime;
   for (std::size_t i = 0; i < node_->cards.size(); ++i) {
-    Card& card = node_->cards[i];
+    const Card& card = node_->cards[i];
     GpuSample gpu;
     gpu.uuid = card.uuid;
     gpu.index = card.index;
@@ -126,19 +142,18 @@ void Gatherer::AddGpus(const std::vector<Reservation>& live,
     gpu.pci = card.bdf;
     gpu.total_bytes = card.memory_bytes;
     gpu.healthy = IsHealthy(i);
-    if (auto reading = readers_[i]->Answer(until)) {
-      card.model = std::move(reading->model);  // a simulated node has a shorter one
-      gpu.memory = reading->memory;
-    }
     gpu.model = card.model;
+    gpu.memory = memory[i];
     AddGrants(snapshot.containers, gpu);
-    gpu.most_slices = settings[i].max_inst.value_or(max_inst_);
-    const auto policy = settings[i].policy ? settings[i].policy : settings[i].chosen;
+    CGPU_ASSIGN_OR_RETURN(const auto settings, registry_.SettingsOf(lock, card.uuid));
+    gpu.most_slices = settings.max_inst.value_or(max_inst_);
+    const auto policy = settings.policy ? settings.policy : settings.chosen;
     gpu.policy = policy ? std::optional(static_cast<int>(*policy)) : std::nullopt;
     gpu.seconds = At(counted.now, card.uuid);
     gpu.before = At(counted.before, card.uuid);
     snapshot.gpus.push_back(std::move(gpu));
   }
+  return {};
 }
 
 Result<Snapshot> Gatherer::Take() {
@@ -151,15 +166,19 @@ Result<Snapshot> Gatherer::Take() {
   for (const auto& reader : readers_) {
     reader->Ask();  // meanwhile the shims are asked
   }
-  CGPU_ASSIGN_OR_RETURN(const auto plans, PlanCards(registry_, max_inst_, suspendable_));
-  CGPU_ASSIGN_OR_RETURN(const auto live, registry_.Live());
-  CGPU_ASSIGN_OR_RETURN(auto containers, ListContainers(registry_));
+  CGPU_ASSIGN_OR_RETURN(auto recorded, Recorded(registry_));
+  auto containers = ListContainers(registry_, recorded);
+  std::erase_if(recorded, [&](const Reservation& one) {  // those that have ended
+    return std::ranges::find(containers, one.id, &ContainerStatus::id) == containers.end();
+  });
+  const auto memory = Memory();  // may take a second: the registry is not locked meanwhile
+  CGPU_ASSIGN_OR_RETURN(const auto lock, registry_.Lock());
+  const auto plans = PlanCards(registry_, lock, recorded, max_inst_, suspendable_);
   for (ContainerStatus& status : containers) {
     snapshot.containers.push_back(SampleOf(std::move(status), plans));
   }
   if (node_) {
-    CGPU_ASSIGN_OR_RETURN(const auto settings, SettingsOf(registry_, node_->cards));
-    AddGpus(live, settings, snapshot);
+    CGPU_TRY(AddGpus(recorded, memory, lock, snapshot));
   }
   return snapshot;
 }

@@ -46,8 +46,11 @@ class Gatherer {
   };
 
   [[nodiscard]] Result<> Open();
-  void AddGpus(const std::vector<Reservation>& live, const std::vector<CardSettings>& settings,
-               Snapshot& snapshot);
+  // Waits for the driver's answers; in the order of the node's GPUs.
+  [[nodiscard]] std::vector<std::optional<GpuMemory>> Memory();
+  [[nodiscard]] Result<> AddGpus(const std::vector<Reservation>& live,
+                                 const std::vector<std::optional<GpuMemory>>& memory,
+                                 const RegistryLock& lock, Snapshot& snapshot);
   [[nodiscard]] bool IsHealthy(std::size_t gpu);
 
   const std::string node_name_;

@@ -93,8 +93,8 @@ void AppendStatuses(const Registry& registry, std::span<const Reservation> reser
   }
 }
 
-Result<std::vector<ContainerStatus>> List(const Registry& registry, bool processes) {
-  CGPU_ASSIGN_OR_RETURN(const auto live, registry.Live());
+std::vector<ContainerStatus> List(const Registry& registry, const std::vector<Reservation>& live,
+                                  bool processes) {
   std::vector<ContainerStatus> containers;
   std::size_t first = 0;
   std::size_t questions = 0;
@@ -192,11 +192,18 @@ Reservation Settled(const Reservation& before, Reservation after,
 }  // namespace
 
 Result<std::vector<ContainerStatus>> ListContainers(const Registry& registry) {
-  return List(registry, false);
+  CGPU_ASSIGN_OR_RETURN(const auto live, registry.Live());
+  return List(registry, live, false);
+}
+
+std::vector<ContainerStatus> ListContainers(const Registry& registry,
+                                            const std::vector<Reservation>& recorded) {
+  return List(registry, recorded, false);
 }
 
 Result<std::vector<ContainerStatus>> ListWithProcesses(const Registry& registry) {
-  return List(registry, true);
+  CGPU_ASSIGN_OR_RETURN(const auto live, registry.Live());
+  return List(registry, live, true);
 }
 
 Result<std::vector<CardStatus>> ChangeMemory(const Registry& registry, const MemoryChange& change) {
