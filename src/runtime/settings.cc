@@ -92,6 +92,11 @@ Result<> Take(const std::string& key, const std::string& value, Settings& settin
   if (key == "audit") {
     return TakeAudit(value, settings);
   }
+  if (key == "log") {
+    settings.log_json = value == "json";
+    return value == "json" || value == "text" ? Result<>()
+                                              : Wrong("log is neither text nor json: " + value, {});
+  }
   if (key == "max_inst") {
     return TakeMaxInst(value, settings);
   }
@@ -104,9 +109,10 @@ Result<> Take(const std::string& key, const std::string& value, Settings& settin
   if (key.starts_with(kPolicyOf)) {
     return TakePolicy(key.substr(kPolicyOf.size()), value, settings);
   }
-  return Wrong("\"" + key + "\" is no setting",
-               "settings are node, runtime, unmanaged, mode, kubernetes, group, audit, max_inst, "
-               "socket and policy with a GPU's UUID");
+  return Wrong(
+      "\"" + key + "\" is no setting",
+      "settings are node, runtime, unmanaged, mode, kubernetes, group, audit, log, max_inst, "
+      "socket and policy with a GPU's UUID");
 }
 
 // Reads the settings. Throws what yaml-cpp throws.

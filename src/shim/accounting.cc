@@ -47,6 +47,11 @@ void Accounting::CountRefused(const std::string& what) {
   NoteRefusals();
 }
 
+void Accounting::CountDenial(ledger::Card card) {
+  ledger.CountDenial(card);
+  (void)eventfd_write(refusals_.get(), 1);
+}
+
 void Accounting::NoteRefusals() {
   if (noted_ != boundary.refusals()) {
     noted_ = boundary.refusals();
