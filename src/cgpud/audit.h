@@ -28,8 +28,9 @@ struct Refusal {
   std::string engine_id;
   std::string what;
   std::uint64_t count = 0;
-  std::string name = {};  // the container's
-  unsigned user = 0;      // uid of the container's user
+  std::string name = {};   // the container's
+  unsigned user = 0;       // uid of the container's user
+  bool supervised = true;  // false: it is of root's own `cgpu run`
 };
 
 // A count that is due to be said.

@@ -30,15 +30,15 @@ void Chronicle::Take(const Refusal& refusal) {
   container.name = refusal.name;
   container.user = refusal.user;
   // A shim sends no more names than this.
-  if (container.calls.contains(refusal.what) || container.calls.size() < AuditLog::kMaxOthers + 1) {
-    container.calls[refusal.what] = refusal.count;
+  if (!container.calls.contains(refusal.what) && container.calls.size() > AuditLog::kMaxOthers) {
+    return;
   }
+  std::uint64_t& count = container.calls[refusal.what];
+  container.all_calls += refusal.count - std::min(count, refusal.count);
+  count = std::max(count, refusal.count);
   Refusal sum = refusal;
   sum.what = kCalls;
-  sum.count = 0;
-  for (const auto& [what, count] : container.calls) {
-    sum.count += count;
-  }
+  sum.count = container.all_calls;
   pace_.Take(sum);
 }
 

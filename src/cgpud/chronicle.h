@@ -68,6 +68,7 @@ class Chronicle {
     std::string name;
     unsigned user = 0;
     std::map<std::string, std::uint64_t> calls;
+    std::uint64_t all_calls = 0;            // their sum
     std::map<std::string, Denial> denials;  // the last ones, by UUID
   };
 

@@ -296,7 +296,9 @@ class Daemon {
       return;
     }
     for (const Refusal& refusal : news.refused) {
-      audit_->Take(refusal);
+      if (refusal.supervised) {
+        audit_->Take(refusal);
+      }
     }
     LogAudit(audit_->Due(now));
     for (const Supervisor::Gone& gone : news.gone) {

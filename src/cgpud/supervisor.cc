@@ -100,10 +100,10 @@ void Supervisor::TakeLines(const std::string& id, Watched& watched, News& news) 
     std::uint64_t number = 0;
     if (line == Words{"ended"}) {
       watched.ended = true;
-    } else if (!watched.supervised) {
-      continue;
     } else if (line.size() == 2 && line[0] == "pid" && ToNumber(line[1], 10, kMaxPid, number)) {
-      AddRoot(watched, static_cast<unsigned>(number));
+      if (watched.supervised) {
+        AddRoot(watched, static_cast<unsigned>(number));
+      }
     } else {
       TakeCount(id, watched, line, news);
     }
@@ -121,7 +121,8 @@ void Supervisor::TakeCount(const std::string& id, const Watched& watched, const 
   if (line.size() < 3 || !ToNumber(line[1], 10, kMost, count)) {
     return;
   }
-  const Refusal refusal{id, watched.engine_id, line[2], count, watched.name, watched.user};
+  const Refusal refusal{id,           watched.engine_id, line[2],           count,
+                        watched.name, watched.user,      watched.supervised};
   Denial denial{refusal};
   if (line[0] == "refused" && line.size() == 3) {
     news.refused.push_back(refusal);

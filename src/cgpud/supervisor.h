@@ -45,7 +45,6 @@ class Supervisor {
     bool ended = false;   // its shim said that it has
   };
   struct News {
-    // Without those of root's own `cgpu run`.
     std::vector<Refusal> refused;
     std::vector<Denial> denied;
     std::vector<Gone> gone;  // those that are not watched any more

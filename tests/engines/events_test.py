@@ -96,9 +96,10 @@ def ends(node, engine, daemon):
     """Each end is told, and why."""
     why = {}
     done = t.command(t.CGPU, "run", "--node", node.name, "--mem", "1MiB", "--name", "root", "--",
-                     "sh", "-c", "exit 3", ok=False)
+                     "sh", "-c", RMTOOL + " alloc 2; exit 3", ok=False)
     t.check(done.returncode == 3, "%s" % done)
     wait_one("started", name="root", memory_bytes=t.MIB)
+    t.wait_for(lambda: of("memory_refused", "--container", "root"), lambda: "%s" % events())
     why["root"] = "its command ended with status 3"
     engine.run("orphan", ["sleep", "100000"], detach=True, env={"CGPU_MEM": "100MiB"})
     (shim,) = [pid for pid in isolation.processes() if comm(pid) == "cgpu-shim"]
@@ -189,7 +190,7 @@ def flood():
     the ring nor falsify it; nor does a cgpud that is killed meanwhile."""
     prepare()
     with t.Node("v100-16g:1") as node, Runc(RUNTIME, in_image=(RMTOOL,)) as engine:
-        daemon = start_cgpud(node, RUNC, "group: cgpu-readers\n")
+        daemon = start_cgpud(node, RUNC, "group: cgpu-readers\nlog: json\n")
         again = "while :; do rmtool alloc 101 --page big; %s; done >/dev/null 2>&1" % " ".join(FORBIDDEN)
         engine.run("bad", ["sh", "-c", "(%s) & (%s) & wait" % (again, again)], detach=True,
                    env={"CGPU_MEM": "100MiB"})
@@ -215,6 +216,11 @@ def flood():
             t.check(sum(event["count"] for event in told_of) == told_of[-1]["total"], "%s" % told_of)
         t.check(of("memory_refused")[-1]["total"] > 100, "%s" % of("memory_refused"))
         t.check(all(entry.stat().st_size <= MAX_FILE for entry in os.scandir(FOLDER)), "too large")
+        log = [json.loads(line) for line in daemon.log().splitlines()]
+        t.check(all(line["program"] == "cgpud" and line["level"] in ("info", "notice") for line in log),
+                "%s" % log)
+        t.check({(line["container"], line["refused"]) for line in log if line["message"] == "audit"} >=
+                {(row["id"], "NV_ESC_RM_ACCESS_REGISTRY")}, "%s" % log)
         engine.remove("bad")
         daemon.stop()
 

@@ -238,13 +238,13 @@ Result<> Pack(const std::vector<Part>& parts, const std::string& archive) {
     CGPU_TRY(WriteFile(folder + "/" + part.file, part.text, 0644));
   }
   CGPU_TRY(WriteFile(archive, "", 0600));
-  const auto packed = OutputOf({"tar", "--create", "--gzip", "--file", archive, "--owner=0",
-                                "--group=0", "--directory", scratch.path(), "cgpu-bundle"},
-                               kTimeout, kMost);
-  CGPU_TRY(packed);
-  return packed->status == 0 ? Result<>()
-                             : Error{Code::kUnavailable, 0, "tar could not write " + archive,
-                                     "is there room for it, and is gzip installed?"};
+  CGPU_ASSIGN_OR_RETURN(const auto packed,
+                        OutputOf({"tar", "--create", "--gzip", "--file", archive, "--owner=0",
+                                  "--group=0", "--directory", scratch.path(), "cgpu-bundle"},
+                                 kTimeout, kMost));
+  return packed.status == 0 ? Result<>()
+                            : Error{Code::kUnavailable, 0, "tar could not write " + archive,
+                                    "is there room for it, and is gzip installed?"};
 }
 
 Result<int> Run(std::string& archive) {
