@@ -110,7 +110,8 @@ class Prometheus:
                       "--storage.tsdb.path=%s/data" % folder,
                       "--web.listen-address=127.0.0.1:%d" % self._port]
         with open(folder + "/rules.yml", "w", encoding="utf-8") as file:
-            file.write(re.sub(r"\b(\d+)m\b", r"\1s", read(RULES)).replace("86400", "10"))
+            rules = re.sub(r"\b(\d+)m\b", r"\1s", read(RULES))
+            file.write(rules.replace("< 600", "< 10").replace("> 86400", "> 10"))
         with open(folder + "/prometheus.yml", "w", encoding="utf-8") as file:
             json.dump({
                 "global": {"scrape_interval": "%ds" % every, "evaluation_interval": "1s"},
@@ -158,22 +159,24 @@ class Prometheus:
 
 
 def queries(board):
-    """All queries of a dashboard by the panel's or the variable's name, with everything selected."""
+    """All queries of a dashboard, with everything selected, and the labels that it shows of the results;
+    by the panel's or the variable's name."""
     found = {}
     for panel in board["panels"]:
         for target in panel["targets"]:
-            found["%s %s" % (panel["title"], target["refId"])] = target["expr"]
-    for variable in board["templating"]["list"]:
-        if variable["type"] == "query":
-            selector, label = re.fullmatch(r"\w+\((.*?)(?:, (\w+))?\)", variable["query"]).groups()
-            found["variable " + variable["name"]] = (
-                "count by (%s) (%s)" % (label, selector) if label else selector)
-    for name, expression in found.items():
+            found["%s %s" % (panel["title"], target["refId"])] = (
+                target["expr"], re.findall(r"{{(\w+)}}", target["legendFormat"]))
+    variables = {one["name"]: one for one in board["templating"]["list"] if one["type"] == "query"}
+    for name, variable in variables.items():
+        selector, label = re.fullmatch(r"\w+\((.*?)(?:, (\w+))?\)", variable["query"]).groups()
+        shown = [label] if label else re.findall(r'(\w+)="\(', variable["regex"])
+        found["variable " + name] = (selector, shown)
+    for name, (expression, labels) in found.items():
         expression = expression.replace("$__rate_interval", "10s").replace("$__range", "20s")
-        for variable in board["templating"]["list"]:
-            expression = expression.replace('"$%s"' % variable["name"], '".*"')
+        for variable in variables:
+            expression = expression.replace('"$%s"' % variable, '".*"')
         t.check("$" not in expression, "%s: %s" % (name, expression))
-        found[name] = expression
+        found[name] = (expression, labels)
     return found
 
 
@@ -216,14 +219,29 @@ def _cgpud(node):
         daemon.kill()
 
 
-def _wait_for_data(prometheus, caller, expressions):
-    """Waits until each query has a result."""
-    missing = dict(expressions)
+def _put_into_pod(container):
+    """Makes the registry say that the container is of a pod."""
+    uid = "01234567-89ab-cdef-0123-456789abcdef"
+    path = "/run/cgpu/%s.grant" % container
+    grant = re.sub("(?m)^(since .*)$", r"\1\npod %s\ncontainer main" % uid, read(path))
+    os.makedirs("/run/cgpu/pods", 0o700, exist_ok=True)
+    pod = {"namespace": "ml", "name": "train-0", "gpus": [], "containers": {}}
+    for name, text in (("/run/cgpu/pods/" + uid, json.dumps(pod)), (path, grant)):
+        with open(name + ".new", "w", encoding="utf-8") as file:
+            file.write(text)
+        os.rename(name + ".new", name)
+
+
+def _wait_for_data(prometheus, caller, wanted):
+    """Waits until each query has results, with the labels that the dashboard shows."""
+    missing = dict(wanted)
 
     def are_there():
         caller.say("call")
-        for name in [name for name, expression in missing.items() if prometheus.query(expression)]:
-            del missing[name]
+        for name, (expression, labels) in list(missing.items()):
+            results = [one["metric"] for one in prometheus.query(expression)]
+            if results and all(any(label in one for one in results) for label in labels):
+                del missing[name]
         return not missing
     wait_long(are_there, lambda: "no data: %s" % missing)
 
@@ -259,8 +277,8 @@ def loaded():
     """Each query of each panel has data, and the alerts that fire are those of the load."""
     need("prometheus")
     own_registry()
-    boards = {"%s: %s" % (os.path.basename(path), name): expression
-              for path, board in dashboards().items() for name, expression in queries(board).items()}
+    shown = {"%s: %s" % (os.path.basename(path), name): query
+             for path, board in dashboards().items() for name, query in queries(board).items()}
     with t.Node("v100-16g:2") as node, _cgpud(node), Exporter(node) as exporter, \
             socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
@@ -268,9 +286,11 @@ def loaded():
         with Prometheus({"here": exporter.port, "nobody": nobody.getsockname()[1]}) as prometheus:
             caller = _start(node)
             ids = {one["name"]: one["id"] for one in node.containers()}
+            _put_into_pod(ids["caller"])
             (group,) = prometheus.ask("rules")["groups"]
-            _check_names(exporter.text(), [*boards.values(), *(r["query"] for r in group["rules"])])
-            _wait_for_data(prometheus, caller, boards)
+            _check_names(exporter.text(), [expression for expression, _ in shown.values()] +
+                         [rule["query"] for rule in group["rules"]])
+            _wait_for_data(prometheus, caller, shown)
             load = {("CgpuGpuNearlyFull", uuids[1]), ("CgpuContainerNearLimit", ids["full"]),
                     ("CgpuMemoryRefused", ids["full"]), ("CgpuContainerThrottled", ids["busy"]),
                     ("CgpuCallsRefused", ids["caller"]), ("CgpuExporterSilent", "nobody"),
