@@ -22,7 +22,6 @@ RULES = DEPLOY + "/prometheus/rules.yml"
 RMTOOL = os.path.abspath(os.path.join(t.BIN, "rmtool"))
 BURN = os.path.abspath(os.path.join(t.BIN, "cgpu-burn"))
 TIMER_GET_TIME = 0x20800403  # NV2080_CTRL_CMD_TIMER_GET_TIME, by which the exporter asks for health
-DEADLINE = 120  # seconds, for figures of several scrapes and alerts of several evaluations
 WIDTH = 100
 
 
@@ -99,8 +98,8 @@ def written():
 
 
 class Prometheus:
-    """One that asks these targets all `every` seconds and knows the rules, with seconds for their
-    minutes, and ten for a day: `with Prometheus(targets) as prometheus`. `targets`: ports by name."""
+    """Asks these targets each `every` seconds: `with Prometheus(targets) as prometheus`. `targets`: ports
+    by name. It has our rules, with seconds for minutes and ten seconds for a day."""
 
     def __init__(self, targets, every=1):
         self._port = free_port()
@@ -243,13 +242,7 @@ def _wait_for_data(prometheus, caller, wanted):
             if results and all(any(label in one for one in results) for label in labels):
                 del missing[name]
         return not missing
-    wait_long(are_there, lambda: "no data: %s" % missing)
-
-
-def wait_long(happened, sentence):
-    before, t.DEADLINE = t.DEADLINE, DEADLINE
-    t.wait_for(happened, sentence)
-    t.DEADLINE = before
+    t.wait_for(are_there, lambda: "no data: %s" % missing)
 
 
 def _shim(container):
@@ -267,8 +260,8 @@ def _check_lost(node, exporter, container, uuids):
     node.hold(len(uuids), control=TIMER_GET_TIME)
     with Prometheus({"here": exporter.port}, every=5) as prometheus:
         lost = {("CgpuShimLost", "here"), *(("CgpuGpuUnhealthy", uuid) for uuid in uuids)}
-        wait_long(lambda: lost <= prometheus.alerts(),
-                  lambda: "fired: %s" % sorted(prometheus.alerts()))
+        t.wait_for(lambda: lost <= prometheus.alerts(),
+                   lambda: "fired: %s" % sorted(prometheus.alerts()))
     os.kill(shim, signal.SIGCONT)
     node.release()
 
@@ -295,8 +288,8 @@ def loaded():
                     ("CgpuMemoryRefused", ids["full"]), ("CgpuContainerThrottled", ids["busy"]),
                     ("CgpuCallsRefused", ids["caller"]), ("CgpuExporterSilent", "nobody"),
                     ("CgpuGrantUnused", ids["idle"]), ("CgpuGrantUnused", ids["caller"])}
-            wait_long(lambda: prometheus.alerts() == load,
-                      lambda: "only expected or fired: %s" % sorted(prometheus.alerts() ^ load))
+            t.wait_for(lambda: prometheus.alerts() == load,
+                       lambda: "only expected or fired: %s" % sorted(prometheus.alerts() ^ load))
         _check_lost(node, exporter, ids["idle"], uuids)
 
 
