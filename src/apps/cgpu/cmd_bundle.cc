@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -78,9 +77,20 @@ std::string Versions() {
 // Returns the lines of config.yaml that are known settings. A comment, or a setting of another
 // version, can have a secret in it.
 std::string KnownSettings(const std::string& text) {
-  constexpr std::array<std::string_view, 11> kKnown{"node",  "runtime",    "unmanaged",  "mode",
-                                                    "group", "audit",      "max_inst",   "socket",
-                                                    "log",   "kubernetes", "policy GPU-"};
+  constexpr std::string_view kKnown[] = {"node",
+                                         "runtime",
+                                         "unmanaged",
+                                         "mode",
+                                         "group",
+                                         "audit",
+                                         "max_inst",
+                                         "socket",
+                                         "log",
+                                         "kubernetes",
+                                         "policy GPU-",
+                                         "exporter_listen",
+                                         "exporter_token_file",
+                                         "exporter_dcgm"};
   std::istringstream lines(text);
   std::string known;
   for (std::string line; std::getline(lines, line);) {
