@@ -19,8 +19,8 @@ inline constexpr auto kCallKinds =
 inline constexpr auto kRefusalReasons = std::to_array<const char*>(
     {"memory_limit", "quota", "gpu_not_granted", "invalid", "not_allowed", "not_known"});
 
-// Upper bounds of durations, each inclusive. There is one place more than bounds, for calls that took
-// longer.
+// Upper bounds of durations, each inclusive. There is one place more than bounds, for calls that
+// took longer.
 inline constexpr auto kDurationBoundsNs = std::to_array<std::uint64_t>(
     {10'000, 30'000, 100'000, 1'000'000, 10'000'000, 100'000'000, 1'000'000'000});
 inline constexpr std::size_t kDurations = kDurationBoundsNs.size() + 1;
