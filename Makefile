@@ -10,7 +10,7 @@
 #   make share-story the pictures of docs/compute.md, measured and drawn anew
 #   make lint        formatting and clang-tidy alone
 #   make install     the programs below PREFIX (/usr/local), or below DESTDIR for a package
-#   make deb         build/cgpu_VERSION_amd64.deb and build/cgpu-kubernetes_VERSION_amd64.deb
+#   make deb         build/cgpu_VERSION_amd64.deb and those of cgpu-exporter and cgpu-kubernetes
 #   make gpu-bundle  dist/cgpu-gpu-bundle.tar.gz: what tests/gpu/run needs on a machine with a GPU
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -20,7 +20,7 @@ MAKEFLAGS += --no-print-directory
 JOBS ?= $(shell nproc)
 WARNINGS_AS_ERRORS ?= ON
 SECONDS_EACH ?= 600
-FUZZ_SECONDS ?= 20
+FUZZ_SECONDS ?= 10
 NOTHING :=
 SPACE := $(NOTHING) $(NOTHING)
 # The unit tests in which there is more than one thread.
@@ -33,10 +33,11 @@ PREFIX ?= /usr/local
 PACKAGES := g++ cmake ninja-build pkg-config python3 fuse3 libfuse3-dev \
   nlohmann-json3-dev libcli11-dev libtomlplusplus-dev libgtest-dev libgmock-dev librapidcheck-dev \
   libseccomp-dev libyaml-cpp-dev \
-  libssl-dev libcurl4-openssl-dev libcpp-httplib-dev \
+  libssl-dev libcurl4-openssl-dev libcpp-httplib-dev prometheus-cpp-dev \
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
 CHECK_PACKAGES := clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev util-linux \
-  busybox-static uidmap python3-grpcio python3-protobuf
+  busybox-static uidmap python3-grpcio python3-protobuf \
+  prometheus python3-prometheus-client
 BENCH_PACKAGES := busybox-static util-linux
 CLUSTER_PACKAGES := containernetworking-plugins iproute2 openssl
 # Container engines for tests, as PROGRAM:PACKAGE: one that is there from elsewhere is left alone.

@@ -11,6 +11,7 @@ find_package(OpenSSL REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(fuse3 REQUIRED IMPORTED_TARGET fuse3)
 pkg_check_modules(httplib REQUIRED IMPORTED_TARGET cpp-httplib)
+pkg_check_modules(prometheus REQUIRED IMPORTED_TARGET prometheus-cpp-core)
 # The kubelet speaks gRPC.
 pkg_check_modules(grpc REQUIRED IMPORTED_TARGET grpc++)
 pkg_check_modules(protobuf REQUIRED IMPORTED_TARGET protobuf)

@@ -114,6 +114,7 @@ class Runlist {
   void Pause(Time now);
   void GoTo(std::size_t entry, Time now);
   void Begin(bool switched, Time now);
+  void Unload(Time now);
   void NoteResidence(const Group& group, bool begins, Time at) const;
   void Settle(Time now);
   // Chooses the next group, when the current one is off.

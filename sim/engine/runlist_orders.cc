@@ -52,9 +52,12 @@ void Runlist::Submit(Time now) {
       return;
     }
     Pause(now);
-    loaded_ = nullptr;
+    Unload(now);
     Choose(now);
   } else if (state_ == State::kIdle) {
+    if (loaded_ != nullptr && !loaded_->IsScheduled()) {
+      Unload(now);
+    }
     Choose(now);
   } else if (state_ == State::kRunning && !leaves_) {
     slice_end_ = now;
@@ -62,8 +65,21 @@ void Runlist::Submit(Time now) {
   }
 }
 
+// A preempted context is saved, also where no other one follows: nvgpu waits for that
+// (gv11b_fifo_poll_eng_ctx_status() of fifo_gv11b.c), and the list of context switches has records
+// with no next context (fecs_event_list.c formatAndNotifyFecsRecord()).
+void Runlist::Unload(Time now) {
+  if (loaded_ != nullptr && state_ != State::kSwitching) {
+    NoteResidence(*loaded_, false, now + shared_.costs.context_switch_ns / 2);
+  }
+  loaded_ = nullptr;
+}
+
 Time Runlist::Leave(const Group& group, Time now) {
   if (current_ != &group) {
+    if (loaded_ == &group) {
+      Unload(now);
+    }
     return now;
   }
   Account(now);
@@ -74,7 +90,7 @@ Time Runlist::Leave(const Group& group, Time now) {
     return std::max(done, due_);
   }
   Pause(now);
-  loaded_ = nullptr;
+  Unload(now);
   Choose(now);
   return done;
 }

@@ -49,7 +49,7 @@ Governing::Governing(const Registry& registry, const std::string& node, unsigned
       max_inst_(max_inst),
       suspendable_(std::move(suspendable)),
       changes_(inotify_init1(IN_CLOEXEC | IN_NONBLOCK)),
-      measuring_(node),
+      measuring_(node, Measuring::What::kSwitches),
       backoff_(kLeastBackoff) {
   // Grants and settings are renamed into their places.
   (void)inotify_add_watch(changes_.get(), registry.folder().c_str(), IN_MOVED_TO | IN_DELETE);

@@ -5,6 +5,14 @@
 #include "host/node.h"
 
 namespace cgpu {
+namespace {
+
+// The driver writes switches thirty times a second. So those of a sample are all there when the
+// next samples are read.
+constexpr std::chrono::milliseconds kSampleEvery{250};
+
+}  // namespace
+
 Result<> Measuring::Open() {
   CGPU_ASSIGN_OR_RETURN(const auto node, FindNode(node_));
   CGPU_ASSIGN_OR_RETURN(auto client, rmclient::Client::Open(PathsOf(node)));
@@ -23,7 +31,13 @@ Result<> Measuring::Begin(const std::string& uuid) {
     return Error{Code::kNotFound, 0, "the driver has no GPU " + uuid, {}};
   }
   CGPU_ASSIGN_OR_RETURN(auto log, rmclient::SwitchLog::Make(*client_, *card));
-  cards_[uuid].log = std::make_unique<rmclient::SwitchLog>(std::move(log));
+  Card& begun = cards_[uuid];
+  begun.log = std::make_unique<rmclient::SwitchLog>(std::move(log));
+  if (what_ == What::kUse) {
+    const auto before = rmclient::ReadUtilisation(*client_, *card);
+    begun.told = before.ok();
+    begun.newest_ns = before.ok() && !before->empty() ? before->back().time_ns : 0;
+  }
   return {};
 }
 
@@ -59,31 +73,63 @@ std::map<std::string, governor::Meter::Use> Measuring::Read(
     const std::map<std::string, std::uint64_t>& least_ns) {
   std::map<std::string, governor::Meter::Use> uses;
   bool any = false;
+  const auto now = std::chrono::steady_clock::now();
   for (auto& [uuid, card] : cards_) {
     const auto news = card.log->Read();
     any = any || !news.switches.empty();
     if (news.lost) {
       card.meter.Lost();
+      card.counter.Lost();
     }
     for (const rmclient::Switch& one : news.switches) {
       card.meter.Add(one.pid, one.time_ns, one.begins);
+      if (what_ == What::kUse) {
+        card.counter.Add(one.pid, one.time_ns, one.begins);
+      }
     }
     if (auto use = card.meter.Take(least_ns.at(uuid))) {
       uses.emplace(uuid, std::move(*use));
     }
   }
+  if (what_ == What::kUse && now >= sampled_ + kSampleEvery) {
+    sampled_ = now;
+    Sample();
+  }
   still_ = any ? 0 : still_ + 1;
   return uses;
 }
 
-std::optional<rmclient::Utilisation> Measuring::Busy(const std::string& uuid) {
-  const auto card =
-      std::ranges::find_if(opened_, [&uuid](const auto& one) { return one.uuid == uuid; });
-  if (card == opened_.end()) {
-    return std::nullopt;
+// Counts the samples of the last time, and reads those that came since then.
+void Measuring::Sample() {
+  for (auto& [uuid, card] : cards_) {
+    for (const rmclient::Utilisation& one : card.waiting) {
+      card.counter.AddSample({one.time_ns, rmclient::kSampleNs, one.busy, one.pid});
+    }
+    card.waiting.clear();
+    const auto opened =
+        std::ranges::find_if(opened_, [&](const auto& one) { return one.uuid == uuid; });
+    const auto samples = rmclient::ReadUtilisation(*client_, *opened);
+    card.told = samples.ok();
+    if (!samples.ok()) {
+      continue;
+    }
+    for (const rmclient::Utilisation& one : *samples) {
+      if (one.time_ns > card.newest_ns) {
+        card.newest_ns = one.time_ns;
+        card.waiting.push_back(one);
+      }
+    }
   }
-  const auto use = rmclient::ReadUtilisation(*client_, *card);
-  return use.ok() ? std::optional(*use) : std::nullopt;
+}
+
+std::map<std::string, governor::UseCounter::Use> Measuring::Used() {
+  std::map<std::string, governor::UseCounter::Use> uses;
+  for (auto& [uuid, card] : cards_) {
+    if (card.told) {
+      uses[uuid] = card.counter.Take();
+    }
+  }
+  return uses;
 }
 
 }  // namespace cgpu

@@ -1,7 +1,7 @@
 // Measures what processes got of the GPUs, from the driver's list of context switches.
 //
-// For one thread. It asks the driver when it begins to measure a GPU; after that it only reads
-// memory.
+// For one thread. It asks the driver when it begins to measure a GPU, and once a second where it
+// counts use. For the rest it only reads memory.
 #ifndef CGPU_CGPUD_MEASURE_H_
 #define CGPU_CGPUD_MEASURE_H_
 
@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -17,6 +16,7 @@
 
 #include "base/result.h"
 #include "governor/meter.h"
+#include "governor/use_counter.h"
 #include "rmclient/switches.h"
 #include "rmclient/utilisation.h"
 
@@ -24,8 +24,10 @@ namespace cgpu {
 
 class Measuring {
  public:
+  // kSwitches: Read() alone. kUse: Used(), too.
+  enum class What : std::uint8_t { kSwitches, kUse };
   // `node`: as FindNode() takes it.
-  explicit Measuring(std::string node) : node_(std::move(node)) {}
+  Measuring(std::string node, What what) : node_(std::move(node)), what_(what) {}
 
   // Measures these GPUs and no others from now on. Returns lines for the log: one, once, for a GPU
   // whose driver does not tell.
@@ -35,8 +37,10 @@ class Measuring {
   // time.
   [[nodiscard]] std::map<std::string, governor::Meter::Use> Read(
       const std::map<std::string, std::uint64_t>& least_ns);
-  // Returns how busy a watched GPU was lately; nothing: the driver does not say.
-  [[nodiscard]] std::optional<rmclient::Utilisation> Busy(const std::string& uuid);
+  // Returns what processes used of the watched GPUs since the last time, by GPU; call Read()
+  // before, at least every 5 s. The counts are up to 1.2 s behind. A GPU whose driver does not say
+  // is missing.
+  [[nodiscard]] std::map<std::string, governor::UseCounter::Use> Used();
   // Returns how long to wait before the next Read(), if any() is true: longer while nothing changes
   // hands.
   [[nodiscard]] std::chrono::milliseconds Rest() const {
@@ -50,17 +54,24 @@ class Measuring {
   struct Card {
     std::unique_ptr<rmclient::SwitchLog> log;
     governor::Meter meter;
+    governor::UseCounter counter;
+    std::vector<rmclient::Utilisation> waiting;  // whose switches are perhaps not all read
+    std::uint64_t newest_ns = 0;                 // time of the newest sample
+    bool told = true;                            // the driver gives samples
   };
 
   [[nodiscard]] Result<> Open();
   [[nodiscard]] Result<> Begin(const std::string& uuid);
+  void Sample();
 
   const std::string node_;
+  const What what_;
   std::unique_ptr<rmclient::Client> client_;  // outlives the GPUs
   std::vector<rmclient::Card> opened_;
   std::map<std::string, Card> cards_;
   std::set<std::string> refused_;  // GPUs whose driver does not tell
   unsigned still_ = 0;
+  std::chrono::steady_clock::time_point sampled_;  // time of the last Sample()
 };
 
 }  // namespace cgpu

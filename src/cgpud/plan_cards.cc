@@ -21,6 +21,13 @@ Result<std::map<std::string, PlannedCard>> PlanCards(const Registry& registry, u
                                                      const std::set<std::string>& suspendable) {
   CGPU_ASSIGN_OR_RETURN(const auto lock, registry.Lock());
   CGPU_ASSIGN_OR_RETURN(const auto live, registry.List(lock));
+  return PlanCards(registry, lock, live, max_inst, suspendable);
+}
+
+std::map<std::string, PlannedCard> PlanCards(const Registry& registry, const RegistryLock& lock,
+                                             const std::vector<Reservation>& live,
+                                             unsigned max_inst,
+                                             const std::set<std::string>& suspendable) {
   std::map<std::string, PlannedCard> cards;
   std::map<std::string, std::vector<governor::Member>> members;
   for (const Reservation& reservation : live) {

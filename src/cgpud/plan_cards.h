@@ -38,6 +38,11 @@ struct PlannedCard {
 [[nodiscard]] Result<std::map<std::string, PlannedCard>> PlanCards(
     const Registry& registry, unsigned max_inst, const std::set<std::string>& suspendable);
 
+// Returns the same for these containers.
+[[nodiscard]] std::map<std::string, PlannedCard> PlanCards(
+    const Registry& registry, const RegistryLock& lock, const std::vector<Reservation>& live,
+    unsigned max_inst, const std::set<std::string>& suspendable);
+
 // Returns the UUIDs of the GPUs of `node`, as FindNode() takes its name, whose channels may be
 // taken off them: all of a simulated node, none of the host. Nobody has measured yet what a real
 // GPU and driver make of that (docs/hardware). A daemon of a simulated node has containers of the

@@ -382,11 +382,24 @@ TEST(Meter, CountsWhoWasOnTheEngine) {
   const auto next = meter.Take(0);
   ASSERT_TRUE(next);
   EXPECT_DOUBLE_EQ(next->parts.at(8).on, 0.95);
-  EXPECT_DOUBLE_EQ(next->parts.at(8).between, 0.3) << "it was away from 1500 to 2100";
+  EXPECT_DOUBLE_EQ(next->parts.at(8).between, 0.2) << "another was there from 1600 to 2000";
   EXPECT_EQ(next->parts.count(9), 1U);
   meter.Add(8, 5'000, false);
   meter.Lost();
   EXPECT_FALSE(meter.Take(0));
+}
+
+// The clock took it off and put it back; nobody else was there.
+TEST(Meter, DoesNotCountTimeInWhichTheEngineWasEmpty) {
+  Meter meter;
+  meter.Add(8, 0, true);
+  meter.Add(8, 10'000'000, false);
+  meter.Add(8, 40'000'000, true);
+  meter.Add(8, 50'000'000, false);
+  const auto use = meter.Take(0);
+  ASSERT_TRUE(use);
+  EXPECT_DOUBLE_EQ(use->parts.at(8).on, 0.4);
+  EXPECT_DOUBLE_EQ(use->parts.at(8).between, 0);
 }
 
 }  // namespace

@@ -5,6 +5,8 @@ namespace {
 
 // A process that comes back sooner was waiting, as far as one can tell.
 constexpr std::uint64_t kSoonNs = 100'000'000;
+// Longest switch between two contexts of one process. After more, the process had been taken off.
+constexpr std::uint64_t kSwitchNs = 1'000'000;
 constexpr double kSecondNs = 1e9;
 
 }  // namespace
@@ -12,6 +14,7 @@ constexpr double kSecondNs = 1e9;
 void Meter::Close(std::uint64_t time_ns) {
   if (on_ && time_ns > since_) {
     counted_[*on_].on += time_ns - since_;
+    on_all_ += time_ns - since_;
   }
   since_ = time_ns;
 }
@@ -22,24 +25,25 @@ void Meter::Add(std::uint32_t pid, std::uint64_t time_ns, bool begins) {
   }
   last_ = time_ns;
   if (begins) {
-    const bool back = !on_ && latest_ == pid;  // from a context of its own
+    const bool back =  // from a context of its own
+        !on_ && latest_ == pid && time_ns < since_ + kSwitchNs;
     if (back && time_ns > since_) {
       counted_[pid].on += time_ns - since_;
     }
     Close(time_ns);
     if (on_ && *on_ != pid) {
-      left_[*on_] = time_ns;  // the driver did not tell
+      left_[*on_] = {time_ns, on_all_};  // the driver did not tell
     }
     counted_[pid].turns += latest_ && *latest_ != pid ? 1 : 0;
     on_ = latest_ = pid;
     const auto left = left_.find(pid);
-    if (!back && left != left_.end() && time_ns < left->second + kSoonNs) {
-      counted_[pid].between += time_ns - left->second;
+    if (!back && left != left_.end() && time_ns < left->second.time_ns + kSoonNs) {
+      counted_[pid].between += on_all_ - left->second.on_all;
     }
   } else if (on_ == pid) {
     Close(time_ns);
     on_.reset();
-    left_[pid] = time_ns;
+    left_[pid] = {time_ns, on_all_};
   }
 }
 
@@ -60,7 +64,7 @@ std::optional<Meter::Use> Meter::Take(std::uint64_t least_ns) {
                       static_cast<double>(counted.between) / span,
                       static_cast<double>(counted.turns) * kSecondNs / span};
   }
-  std::erase_if(left_, [this](const auto& one) { return one.second + kSoonNs < last_; });
+  std::erase_if(left_, [this](const auto& one) { return one.second.time_ns + kSoonNs < last_; });
   counted_.clear();
   from_ = last_;
   return use;

@@ -1,9 +1,10 @@
 // Measures how a GPU's time was divided, from the driver's list of context switches. Pure.
 //
 // A process counts for as long as its context is on the GPU engine, also while the context has
-// nothing to do there and nobody else wants the engine. So a GPU with one busy process says
-// nothing. Where several processes want the engine, the figures are what they got. A switch between
-// two contexts of one process counts as the process's own time: it chose to have several.
+// nothing to do there and nobody else wants the engine. Where several processes want the engine,
+// the figures are what they got; use_counter.h counts what they used where some have pauses. A
+// switch between two contexts of one process counts as the process's own time: it chose to have
+// several.
 #ifndef CGPU_GOVERNOR_METER_H_
 #define CGPU_GOVERNOR_METER_H_
 
@@ -48,7 +49,12 @@ class Meter {
     std::uint64_t turns = 0;
   };
   std::map<std::uint32_t, Counted> counted_;
-  std::map<std::uint32_t, std::uint64_t> left_;  // time at which each process left the GPU engine
+  struct Left {
+    std::uint64_t time_ns = 0;
+    std::uint64_t on_all = 0;
+  };
+  std::map<std::uint32_t, Left> left_;  // when each process left the GPU engine
+  std::uint64_t on_all_ = 0;            // time for which any process was on it
 };
 
 }  // namespace cgpu::governor

@@ -17,7 +17,10 @@ inline constexpr char kUnresponsive[] = "unresponsive";
 
 // Returns all living containers, oldest first.
 [[nodiscard]] Result<std::vector<ContainerStatus>> ListContainers(const Registry& registry);
-// Returns the same with the processes of each GPU. A shim may be asked for them and for the rest at
+// Returns those of `recorded` that live, in their order.
+[[nodiscard]] std::vector<ContainerStatus> ListContainers(const Registry& registry,
+                                                          const std::vector<Reservation>& recorded);
+// Returns all with the processes of each GPU. A shim may be asked for them and for the rest at
 // slightly different moments. A shim that does not name them costs no time of its own.
 [[nodiscard]] Result<std::vector<ContainerStatus>> ListWithProcesses(const Registry& registry);
 

@@ -42,6 +42,8 @@ Result<PodGrant> Parse(const std::string& text, const std::string& path) {
   const Json json = Json::parse(text, nullptr, false);
   try {
     PodGrant grant;
+    grant.name_space = json.value("namespace", "");
+    grant.name = json.value("name", "");
     grant.gpus = json.at("gpus").get<std::vector<std::string>>();
     grant.isolated = json.value("isolated", true);
     for (const auto& [name, part] : json.at("containers").items()) {
@@ -62,7 +64,11 @@ Result<> WritePodGrant(const std::string& uid, const PodGrant& grant, const std:
     return Error{Code::kInvalid, 0, "\"" + uid + "\" is no uid of a pod", {}};
   }
   CGPU_TRY(MakeFolder(folder));
-  Json json{{"gpus", grant.gpus}, {"isolated", grant.isolated}, {"containers", Json::object()}};
+  Json json{{"namespace", grant.name_space},
+            {"name", grant.name},
+            {"gpus", grant.gpus},
+            {"isolated", grant.isolated},
+            {"containers", Json::object()}};
   for (const auto& [name, part] : grant.containers) {
     json["containers"][name] = {{"memory", part.memory},
                                 {"compute", part.compute},

@@ -29,6 +29,8 @@ struct PodGrant {
   std::vector<std::string> gpus;           // uuids
   bool isolated = true;                    // held to the parts; else whole GPUs, see CreateSlice()
   std::map<std::string, Part> containers;  // by name
+  std::string name_space;  // of the pod; empty, as `name`: an earlier version wrote it
+  std::string name;        // of the pod
 
   bool operator==(const PodGrant&) const = default;
 };

@@ -24,7 +24,8 @@ class PodGrantsTest : public ::testing::Test {
 
   std::string base_;
   std::string folder_;
-  const PodGrant grant_{{"GPU-a", "GPU-b"}, false, {{"main", {8, 30}}, {"side", {2, 0, 4, true}}}};
+  const PodGrant grant_{
+      {"GPU-a", "GPU-b"}, false, {{"main", {8, 30}}, {"side", {2, 0, 4, true}}}, "ns", "pod"};
 };
 
 TEST_F(PodGrantsTest, AreReadAsTheyWereWritten) {

@@ -189,6 +189,12 @@ std::vector<std::string> IdsIn(const std::string& folder) {
   return ids;
 }
 
+void SortByAge(std::vector<Reservation>& reservations) {
+  std::ranges::sort(reservations, [](const Reservation& a, const Reservation& b) {
+    return std::tie(a.since, a.id) < std::tie(b.since, b.id);
+  });
+}
+
 }  // namespace
 
 RegistryLock::~RegistryLock() {
@@ -231,6 +237,21 @@ Result<std::vector<Reservation>> Registry::Live() const {
   return lock.ok() ? List(*lock) : Result<std::vector<Reservation>>(lock.error());
 }
 
+Result<Reservation> Registry::GrantOf(const std::string& id) const {
+  const auto text = ReadFile(PathOf(id, ".grant"), kMaxMessage);
+  auto reservation = text.ok() ? DecodeReservation(*text) : Result<Reservation>(text.error());
+  if (!reservation.ok()) {
+    // The container's part of the GPUs is unknown, so nothing can be granted safely beside it.
+    Error error = reservation.error();
+    error.what =
+        "container " + id + " lives, but what it was granted cannot be read: " + error.what;
+    error.hint =
+        "stop it by its container engine or its `cgpu run`, then remove " + PathOf(id, ".sock");
+    return error;
+  }
+  return reservation;
+}
+
 Result<std::vector<Reservation>> Registry::List(const RegistryLock& lock) const {
   std::vector<Reservation> live;
   for (const std::string& id : IdsIn(folder_)) {
@@ -238,23 +259,25 @@ Result<std::vector<Reservation>> Registry::List(const RegistryLock& lock) const 
       RemoveIfDead(lock, id);
       continue;
     }
-    const auto text = ReadFile(PathOf(id, ".grant"), kMaxMessage);
-    auto reservation = text.ok() ? DecodeReservation(*text) : Result<Reservation>(text.error());
-    if (!reservation.ok()) {
-      // The container's part of the GPUs is unknown, so nothing can be granted safely beside it.
-      Error error = reservation.error();
-      error.what =
-          "container " + id + " lives, but what it was granted cannot be read: " + error.what;
-      error.hint =
-          "stop it by its container engine or its `cgpu run`, then remove " + PathOf(id, ".sock");
-      return error;
-    }
-    live.push_back(std::move(*reservation));
+    CGPU_ASSIGN_OR_RETURN(auto reservation, GrantOf(id));
+    live.push_back(std::move(reservation));
   }
-  std::ranges::sort(live, [](const Reservation& a, const Reservation& b) {
-    return std::tie(a.since, a.id) < std::tie(b.since, b.id);
-  });
+  SortByAge(live);
   return live;
+}
+
+Result<std::vector<Reservation>> Registry::Recorded(const RegistryLock& /*lock*/) const {
+  std::vector<Reservation> recorded;
+  for (const std::string& id : IdsIn(folder_)) {
+    auto reservation = GrantOf(id);
+    if (reservation.ok()) {
+      recorded.push_back(std::move(*reservation));
+    } else if (Lives(PathOf(id, ".sock"))) {
+      return reservation.error();
+    }
+  }
+  SortByAge(recorded);
+  return recorded;
 }
 
 Result<UniqueFd> Registry::Add(const RegistryLock& lock, const Reservation& reservation) const {

@@ -62,6 +62,10 @@ class Registry {
   // Returns the same to a caller that changes nothing: the containers as they were a moment ago.
   [[nodiscard]] Result<std::vector<Reservation>> Live() const;
 
+  // Returns the containers that the registry has, oldest first, also such as have ended: for a
+  // caller that asks their shims anyway. It wakes no shim.
+  [[nodiscard]] Result<std::vector<Reservation>> Recorded(const RegistryLock& lock) const;
+
   // Announces a container. Returns the listening admin socket for its shim. The container lives as
   // long as any process holds that descriptor.
   [[nodiscard]] Result<UniqueFd> Add(const RegistryLock& lock,
@@ -109,6 +113,7 @@ class Registry {
 
  private:
   explicit Registry(std::string folder) : folder_(std::move(folder)) {}
+  [[nodiscard]] Result<Reservation> GrantOf(const std::string& id) const;
   [[nodiscard]] std::string PathOf(std::string_view id, std::string_view suffix) const;
 
   std::string folder_;

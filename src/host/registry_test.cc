@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -179,6 +180,25 @@ TEST_F(RegistryTest, AContainerLivesAsLongAsItsSocketIsHeld) {
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/000000000001.grant"));
   registry.RemoveIfDead(lock.value(), "000000000002");
   EXPECT_TRUE(std::filesystem::exists(folder_ + "/000000000002.sock"));
+}
+
+TEST_F(RegistryTest, WhatIsRecordedIsReadWithoutAskingAnybody) {
+  const Registry registry = Open();
+  const auto lock = registry.Lock();
+  auto ended = registry.Add(*lock, Example("000000000001", "a"));
+  const auto live = registry.Add(*lock, Example("000000000002", "b"));
+  ended->reset();
+  const auto recorded = registry.Recorded(*lock);
+  ASSERT_EQ(recorded->size(), 2U);
+  EXPECT_EQ((*recorded)[0].name, "a");
+  EXPECT_EQ((*recorded)[1].name, "b");
+  pollfd connection{live->get(), POLLIN, 0};
+  EXPECT_EQ(poll(&connection, 1, 0), 0);
+  // A grant that cannot be read matters where its container lives.
+  ASSERT_TRUE(WriteFile(folder_ + "/000000000001.grant", "x").ok());
+  EXPECT_EQ(registry.Recorded(*lock)->size(), 1U);
+  ASSERT_TRUE(WriteFile(folder_ + "/000000000002.grant", "x").ok());
+  EXPECT_FALSE(registry.Recorded(*lock).ok());
 }
 
 TEST_F(RegistryTest, WhatAKilledDaemonsChildHoldsIsNoDaemon) {

@@ -33,7 +33,7 @@ T At(const std::vector<unsigned char>& bytes, std::size_t offset) {
 
 }  // namespace
 
-Result<Utilisation> ReadUtilisation(Client& client, const Card& card) {
+Result<std::vector<Utilisation>> ReadUtilisation(Client& client, const Card& card) {
   constexpr auto kCommand = rm::NV2080_CTRL_CMD_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2;
   std::vector<unsigned char> params(rm::ControlSize(client.abi(), kCommand));
   const auto size = static_cast<rm::NvU32>(params.size() - kHead);
@@ -46,23 +46,21 @@ Result<Utilisation> ReadUtilisation(Client& client, const Card& card) {
   const std::size_t sample = size / kSamples;
   const std::size_t engine =
       (sample - sizeof(rm::NvU64)) % kLongEngine == 0 ? kLongEngine : kShortEngine;
-  Utilisation newest;
-  std::uint64_t named = 0;  // time of the newest sample that names a process
+  std::vector<Utilisation> samples;
   for (std::size_t i = 0; i < kSamples; ++i) {
     const std::size_t at = kHead + i * sample;
-    const auto time = At<rm::NvU64>(params, at);
     const std::size_t graphics = at + sizeof(rm::NvU64) + engine;
     const auto pid = At<rm::NvU32>(params, graphics + 2 * sizeof(rm::NvU32));
-    if (time > newest.time) {
-      newest.time = time;
-      newest.busy = std::min(1.0, At<rm::NvU32>(params, graphics) / kFull);
-    }
-    if (time > named && pid != kNoProcess) {
-      named = time;
-      newest.pid = pid;
+    Utilisation one;
+    one.time_ns = At<rm::NvU64>(params, at);
+    one.busy = std::min(1.0, At<rm::NvU32>(params, graphics) / kFull);
+    one.pid = pid == kNoProcess ? 0 : pid;
+    if (one.time_ns != 0) {
+      samples.push_back(one);
     }
   }
-  return newest;
+  std::ranges::sort(samples, {}, &Utilisation::time_ns);
+  return samples;
 }
 
 }  // namespace cgpu::rmclient

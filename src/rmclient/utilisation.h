@@ -3,6 +3,7 @@
 #define CGPU_RMCLIENT_UTILISATION_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "base/result.h"
 #include "rmclient/cards.h"
@@ -10,13 +11,18 @@
 
 namespace cgpu::rmclient {
 
-// The newest sample, of 1/7 s. The same time as before: nothing has happened since.
+// A sample of a window of kSampleNs.
 struct Utilisation {
-  std::uint64_t time = 0;
-  double busy = 0;        // 0 to 1
-  std::uint32_t pid = 0;  // last process that was seen active on it, or 0
+  std::uint64_t time_ns = 0;  // end of the window (ctrl2080gpumon.h: nanoseconds)
+  double busy = 0;            // 0 to 1
+  std::uint32_t pid = 0;      // process that was active on it at the end, or 0
 };
-[[nodiscard]] Result<Utilisation> ReadUtilisation(Client& client, const Card& card);
+
+// The driver keeps 72 samples of ten seconds (ctrl2080perf.h).
+inline constexpr std::uint64_t kSampleNs = 10'000'000'000 / 72;
+
+// Returns the samples that the driver has, oldest first. It takes none while nothing runs.
+[[nodiscard]] Result<std::vector<Utilisation>> ReadUtilisation(Client& client, const Card& card);
 
 }  // namespace cgpu::rmclient
 

@@ -57,6 +57,34 @@ Result<> TakePolicy(const std::string& uuid, const std::string& value, Settings&
   return {};
 }
 
+Error NoSetting(const std::string& key) {
+  return Wrong(
+      "\"" + key + "\" is no setting",
+      "settings are node, runtime, unmanaged, mode, kubernetes, group, audit, log, max_inst, "
+      "socket, exporter_listen, exporter_token_file, exporter_dcgm and policy with a GPU's UUID");
+}
+
+constexpr std::string_view kExporter = "exporter_";
+
+Result<> TakeExporter(const std::string& key, const std::string& value, Settings& settings) {
+  if (key == "exporter_listen") {
+    settings.exporter_listen = value;
+    return {};
+  }
+  if (key == "exporter_token_file") {
+    settings.exporter_token_file = value;
+    return value[0] == '/' ? Result<>()
+                           : Wrong("exporter_token_file is no absolute path: " + value, {});
+  }
+  if (key == "exporter_dcgm") {
+    settings.exporter_dcgm = value == "true";
+    return value == "true" || value == "false"
+               ? Result<>()
+               : Wrong("exporter_dcgm is neither true nor false: " + value, {});
+  }
+  return NoSetting(key);
+}
+
 Result<> Take(const std::string& key, const std::string& value, Settings& settings) {
   if (key == "node") {
     settings.node = value;
@@ -92,6 +120,11 @@ Result<> Take(const std::string& key, const std::string& value, Settings& settin
   if (key == "audit") {
     return TakeAudit(value, settings);
   }
+  if (key == "log") {
+    settings.log_json = value == "json";
+    return value == "json" || value == "text" ? Result<>()
+                                              : Wrong("log is neither text nor json: " + value, {});
+  }
   if (key == "max_inst") {
     return TakeMaxInst(value, settings);
   }
@@ -101,12 +134,13 @@ Result<> Take(const std::string& key, const std::string& value, Settings& settin
                ? Result<>()
                : Wrong("mode is neither cgpu nor share: " + value, {});
   }
+  if (key.starts_with(kExporter)) {
+    return TakeExporter(key, value, settings);
+  }
   if (key.starts_with(kPolicyOf)) {
     return TakePolicy(key.substr(kPolicyOf.size()), value, settings);
   }
-  return Wrong("\"" + key + "\" is no setting",
-               "settings are node, runtime, unmanaged, mode, kubernetes, group, audit, max_inst, "
-               "socket and policy with a GPU's UUID");
+  return NoSetting(key);
 }
 
 // Reads the settings. Throws what yaml-cpp throws.

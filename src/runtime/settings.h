@@ -1,5 +1,6 @@
-// Settings of the host's administrator: /etc/cgpu/config.yaml, read by cgpud, cgpu-runtime and
-// cgpu. `cgpu run` uses only `socket`, `group` and, where it takes the slice itself, `max_inst`.
+// Settings of the host's administrator: /etc/cgpu/config.yaml, read by cgpud, cgpu-runtime,
+// cgpu-exporter and cgpu. `cgpu run` uses only `socket`, `group` and, where it takes the slice
+// itself, `max_inst`.
 //
 //   node: ""             # a simulated node's name; empty: the host's driver, see FindNode()
 //   runtime: runc        # the OCI runtime that makes containers: a program in PATH, or a path
@@ -12,11 +13,16 @@
 //   group: cgpu          # its members may have slices of their own, beside root
 //   audit: 60            # seconds between two lines of cgpud's log about one container and
 //                        # one kind of refused call; "off" for none
+//   log: text            # the form of cgpud's log: "text", or "json" (base/log.h)
 //   max_inst: 20         # slices that a GPU may have at a time, 1 to 64, unless it was set
 //                        # for that GPU
 //   policy GPU-UUID: fixed   # how that GPU's compute time is shared, unless
 //                        # `cgpu policy` has set it (host/saved_settings.h)
 //   socket: /run/cgpu/cgpud.sock
+//   exporter_listen: 127.0.0.1:9400   # IP address and port of cgpu-exporter
+//   exporter_token_file: /etc/cgpu/metrics.token   # a file with a token that scrapes must
+//                        # carry; without it they need none
+//   exporter_dcgm: false # "true": metrics have DCGM's names and cGPU's, beside their own
 #ifndef CGPU_RUNTIME_SETTINGS_H_
 #define CGPU_RUNTIME_SETTINGS_H_
 
@@ -41,9 +47,13 @@ struct Settings {
   bool kubernetes = false;
   std::string group = "cgpu";
   std::optional<unsigned> audit = 60;  // seconds
+  bool log_json = false;
   unsigned max_inst = kDefaultMaxInst;
   std::map<std::string, governor::Policy> policies;  // by a GPU's UUID
   std::string socket;                                // never empty
+  std::string exporter_listen = "127.0.0.1:9400";
+  std::string exporter_token_file;
+  bool exporter_dcgm = false;
 
   Settings();
 };

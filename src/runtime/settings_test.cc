@@ -21,6 +21,9 @@ TEST(Settings, NothingSaidMeansTheDefaults) {
     EXPECT_EQ(settings->audit, 60U);
     EXPECT_EQ(settings->max_inst, 20U);
     EXPECT_EQ(settings->socket, "/run/cgpu/cgpud.sock");
+    EXPECT_EQ(settings->exporter_listen, "127.0.0.1:9400");
+    EXPECT_EQ(settings->exporter_token_file, "");
+    EXPECT_FALSE(settings->exporter_dcgm);
   }
 }
 
@@ -38,9 +41,14 @@ TEST(Settings, AreTakenAsWritten) {
   EXPECT_EQ(settings->socket, "/run/x.sock");
   EXPECT_EQ(ParseSettings("audit: 0")->audit, 0U);
   EXPECT_EQ(ParseSettings("audit: off")->audit, std::nullopt);
+  EXPECT_FALSE(ParseSettings("log: text")->log_json);
+  EXPECT_TRUE(ParseSettings("log: json")->log_json);
   EXPECT_EQ(ParseSettings("max_inst: 1")->max_inst, 1U);
   EXPECT_EQ(ParseSettings("max_inst: 64")->max_inst, 64U);
   EXPECT_EQ(ParseSettings("node:\n")->node, "");
+  EXPECT_EQ(ParseSettings("exporter_listen: '[::1]:1'")->exporter_listen, "[::1]:1");
+  EXPECT_EQ(ParseSettings("exporter_token_file: /a")->exporter_token_file, "/a");
+  EXPECT_TRUE(ParseSettings("exporter_dcgm: true")->exporter_dcgm);
 }
 
 TEST(Settings, ACardsPolicyIsTaken) {
@@ -64,11 +72,18 @@ TEST(Settings, WhatIsNotUnderstoodIsRefusedByName) {
   for (const char* text : {"audit: on", "audit: -1", "audit: 5s", "audit:", "audit: 99999999999"}) {
     EXPECT_THAT(ParseSettings(text).error().what, HasSubstr("audit")) << text;
   }
+  for (const char* text : {"log: xml", "log: true", "log:"}) {
+    EXPECT_THAT(ParseSettings(text).error().what, HasSubstr("log")) << text;
+  }
   for (const char* text : {"max_inst: 0", "max_inst: 65", "max_inst: many", "max_inst:"}) {
     EXPECT_THAT(ParseSettings(text).error().what, HasSubstr("max_inst")) << text;
   }
   EXPECT_THAT(ParseSettings("max_inst: 4\nmax_inst: 8").error().what,
               HasSubstr("max_inst is set twice"));
+  for (const char* text : {"exporter_token_file: a", "exporter_dcgm: 1", "exporter_port: 1"}) {
+    const std::string key = std::string(text).substr(0, std::string(text).find(':'));
+    EXPECT_THAT(ParseSettings(text).error().what, HasSubstr(key));
+  }
   EXPECT_FALSE(ParseSettings("- node\n").ok());
   EXPECT_FALSE(ParseSettings("node: {a: b}\n").ok());
   EXPECT_FALSE(ParseSettings("node: [\n").ok());

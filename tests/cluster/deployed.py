@@ -22,7 +22,8 @@ IMAGE, SCHEDULER_IMAGE = "localhost/cgpu", "localhost/kube-scheduler"
 ASKED = FOLDER + "/restart-containerd"  # cgpu-node asks for it so
 USER = FOLDER + "/user"  # the administrator's folder: the tree of sources, and own files
 SECONDS = 400
-_PROGRAMS = ("cgpu", "cgpud", "cgpu-runtime", "cgpu-shim", "cgpu-scheduler", "cgpu-device-plugin")
+_PROGRAMS = ("cgpu", "cgpud", "cgpu-runtime", "cgpu-shim", "cgpu-scheduler", "cgpu-device-plugin",
+             "cgpu-exporter")
 _SERVICE = "10.96.0.1"  # of the API server, for pods
 
 

@@ -528,7 +528,29 @@ def top(node, _):
     three.end()
 
 
-CASES = {"top": top, "priority": priority, "windows": windows, "elsewhere": elsewhere, "waits": waiting, "greedy": greedy, "many": many, "fresh": fresh, "told": told, "weights": weights, "equal": equal, "policies": policies, "fixed": fixed, "maximum": maximum, "late": late,
+def used(node, _):
+    """cgpu top says what the accounting says where the clock keeps containers off the GPU, so that it is
+    idle between them."""
+    first = Member(node, "first", "--compute", "30").feed()
+    second = Member(node, "second", "--compute", "30").feed()
+
+    def right(*members):
+        (card,) = json.loads(t.command(t.CGPU, "top", "--node", node.name, "--json", "-n", "1", "-d", "2"))
+        said = {one["name"]: one["used_percent"] for one in card["containers"]}
+        got = {member.name: of_card(node, member) for member in members}
+        print(said, got, card["busy_percent"])
+        return (all(abs(said[name] - got[name]) < 3 for name in got) and
+                abs(sum(said.values()) - card["busy_percent"]) < 0.1)
+
+    t.wait_for(lambda: right(first, second), "it says something else")
+    second.stop()
+    t.wait_for(lambda: right(first, second), "it says something else of one that has stopped")
+    first.stop()
+    for one in (first, second):
+        one.end()
+
+
+CASES = {"top": top, "used": used, "priority": priority, "windows": windows, "elsewhere": elsewhere, "waits": waiting, "greedy": greedy, "many": many, "fresh": fresh, "told": told, "weights": weights, "equal": equal, "policies": policies, "fixed": fixed, "maximum": maximum, "late": late,
          "upgraded": upgraded}
 
 

@@ -23,6 +23,7 @@ FORMER = "cgpu-km.service"  # earlier versions had it
 RM_ALLOC, NV01_MEMORY_LOCAL_USER = 0x2B, 0x40
 PROGRAMS = {"cgpu": "-rwxr-xr-x", "cgpu-burn": "-rwxr-xr-x", "cgpu-runtime": "-rwxr-xr-x", "cgpu-sim": "-rwxr-xr-x",
             "cgpud": "-rwxr-xr-x", "cgpu-shim": "-rwx--x--x", "cgpu-smi": "lrwxrwxrwx"}
+EXPORTER_UNIT = "cgpu-exporter.service"
 OF_KUBERNETES = ("cgpu-device-plugin", "cgpu-scheduler", "kubectl-inspect-cgpu")
 ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
 
@@ -78,15 +79,29 @@ def _check_control(package, version):
 
 def _check_kubernetes(package, version):
     """The other package: it has the programs of Kubernetes alone, and what they are linked with."""
-    path = package.replace("/cgpu_", "/cgpu-kubernetes_")
     expected = {"/usr/bin/" + name: "-rwxr-xr-x" for name in OF_KUBERNETES}
-    expected["/usr/share/doc/cgpu-kubernetes/copyright"] = "-rw-r--r--"
-    t.check(_listed(path) == expected, "in the package is %s" % _listed(path))
+    _check_other(package, version, "cgpu-kubernetes", expected, {"libc6", "libcurl4", "libssl3"})
+
+
+def _check_exporter(package, version):
+    """The metrics: their program and its service, dashboards and alerts."""
+    expected = {"/usr/bin/cgpu-exporter": "-rwxr-xr-x",
+                "/usr/lib/systemd/system/" + EXPORTER_UNIT: "-rw-r--r--"}
+    for name in ("rules.yml", "grafana/app.json", "grafana/cluster.json", "grafana/node.json"):
+        expected["/usr/share/cgpu-exporter/" + name] = "-rw-r--r--"
+    _check_other(package, version, "cgpu-exporter", expected,
+                 {"cgpu", "libc6", "libprometheus-cpp-core1.0"})
+
+
+def _check_other(package, version, name, files, needs):
+    path = package.replace("/cgpu_", "/%s_" % name)
+    files["/usr/share/doc/%s/copyright" % name] = "-rw-r--r--"
+    t.check(_listed(path) == files, "in the package is %s" % _listed(path))
     fields = dict(line.split(": ", 1) for line in t.command(
         "dpkg-deb", "--field", path, "Package", "Version", "Depends").splitlines())
-    t.check((fields["Package"], fields["Version"]) == ("cgpu-kubernetes", version), "%s" % fields)
+    t.check((fields["Package"], fields["Version"]) == (name, version), "%s" % fields)
     depends = {word.split()[0] for word in fields["Depends"].split(", ")}
-    t.check({"libc6", "libcurl4", "libssl3"} <= depends, "it needs %s" % depends)
+    t.check(needs <= depends, "it needs %s" % depends)
 
 
 def _check_unit(folder, prefix="/usr"):
@@ -129,6 +144,7 @@ def contents():
     _check_lists(package)
     _check_control(package, version)
     _check_kubernetes(package, version)
+    _check_exporter(package, version)
     folder = "/run/unpacked"
     t.command("dpkg-deb", "--extract", package, folder)
     t.check(t.command(folder + "/usr/bin/cgpu", "--version").split()[-1] == version, "another version")
@@ -153,7 +169,7 @@ def _in_place():
     """Checks what `make install` does."""
     t.command("cmake", "--install", packages.BUILD, "--strip", "--prefix", "/usr/local",
               env={**ENVIRONMENT, "DESTDIR": "/run/staged"})
-    for name in (*PROGRAMS, *OF_KUBERNETES):
+    for name in (*PROGRAMS, *OF_KUBERNETES, "cgpu-exporter"):
         t.check(os.path.lexists("/run/staged/usr/local/bin/" + name), name + " is missing")
     t.check(not os.path.exists("/run/staged/etc"), "it writes to /etc")
     _check_unit("/run/staged/usr/local", "/usr/local")

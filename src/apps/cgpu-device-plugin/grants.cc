@@ -19,8 +19,12 @@ using Json = nlohmann::json;
 constexpr std::chrono::milliseconds kRetry{500};
 constexpr std::chrono::hours kForever{24};
 
-PodGrant GrantOf(const Decision& decision) {
+// Returns the grant of the pod NAMESPACE/NAME.
+PodGrant GrantOf(const Decision& decision, const std::string& pod) {
   PodGrant grant;
+  const std::size_t slash = pod.find('/');
+  grant.name_space = pod.substr(0, slash);
+  grant.name = pod.substr(slash + 1);
   grant.gpus = decision.gpus;
   grant.isolated = decision.isolated;
   for (const ContainerAsk& one : decision.containers) {
@@ -183,7 +187,7 @@ void Grants::Admit(const Pods& pods) {
     }
     auto decision = admitted_.Admit(uid, pod.decision, key_);
     if (decision.ok()) {
-      new_.insert_or_assign(uid, *std::move(decision));
+      new_.insert_or_assign(uid, GrantOf(*decision, pod.name));
     } else {
       Say(uid, "takes no decision for the pod " + pod.name + ": " + decision.error().what);
     }
@@ -207,10 +211,10 @@ bool Grants::Publish() {
 
 void Grants::WriteGrants() {
   const auto grants = std::exchange(new_, {});
-  for (const auto& [uid, decision] : grants) {
-    if (const auto done = WritePodGrant(uid, GrantOf(decision)); !done.ok()) {
+  for (const auto& [uid, grant] : grants) {
+    if (const auto done = WritePodGrant(uid, grant); !done.ok()) {
       log_(FormatError(done.error()));
-      new_.insert({uid, decision});
+      new_.insert({uid, grant});
     }
   }
 }

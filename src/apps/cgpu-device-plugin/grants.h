@@ -19,6 +19,7 @@
 
 #include "base/fd.h"
 #include "base/mutex.h"
+#include "host/pod_grants.h"
 #include "kube/admitted.h"
 #include "kube/api.h"
 #include "kube/decision.h"
@@ -47,7 +48,7 @@ class Grants {
 
  private:
   struct Pod {
-    std::string name;
+    std::string name;      // NAMESPACE/NAME
     std::string decision;  // the annotation
   };
   using Pods = std::map<std::string, Pod>;  // that have not ended, by uid
@@ -80,7 +81,7 @@ class Grants {
   // For the thread alone.
   Admitted admitted_;
   std::string published_;                // what the node says
-  std::map<std::string, Decision> new_;  // let in, but not given to cgpud yet
+  std::map<std::string, PodGrant> new_;  // let in, but not given to cgpud yet
   std::vector<UniqueFd> ending_;         // end with containers of pods that are gone
   std::map<std::string, std::string> said_;
   std::thread thread_;

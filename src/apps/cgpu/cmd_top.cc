@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cinttypes>
 #include <cstdio>
 #include <map>
@@ -52,6 +53,8 @@ struct CardLines {
   unsigned index = 0;
   governor::Policy policy = governor::Policy::kPreempt;
   std::optional<double> busy;
+  std::uint64_t from_ns = 0;  // of the GPU's clock: what was measured
+  std::uint64_t to_ns = 0;
   std::vector<Line> lines;
 };
 
@@ -66,40 +69,87 @@ class Top {
       : registry_(registry),
         max_inst_(max_inst),
         suspendable_(SuspendableCards(flags.node)),
-        measuring_(flags.node) {}
+        measuring_(flags.node, Measuring::What::kUse) {}
 
-  // Returns what happened since the last look.
-  Result<std::vector<CardLines>> Look() {
-    CGPU_ASSIGN_OR_RETURN(const auto plans, PlanCards(registry_, max_inst_, suspendable_));
-    CGPU_ASSIGN_OR_RETURN(const auto containers, ListContainers(registry_));
+  // Begins to measure the GPUs that have containers, and measures for so long.
+  Result<> Measure(std::chrono::duration<double> time) {
+    const auto until = std::chrono::steady_clock::now() +
+                       std::chrono::duration_cast<std::chrono::nanoseconds>(time);
+    CGPU_ASSIGN_OR_RETURN(plans_, PlanCards(registry_, max_inst_, suspendable_));
     std::set<std::string> uuids;
     std::map<std::string, std::uint64_t> least_ns;
-    for (const auto& [uuid, plan] : plans) {
+    for (const auto& [uuid, plan] : plans_) {
       uuids.insert(uuid);
       least_ns[uuid] = 0;
     }
     for (const std::string& line : measuring_.Watch(uuids)) {
       std::fprintf(stderr, "cgpu: %s\n", line.c_str());
     }
-    const auto uses = measuring_.Read(least_ns);
-    std::vector<CardLines> cards;
-    for (const auto& [uuid, plan] : plans) {
-      const auto use = uses.find(uuid);
-      cards.push_back(Of(uuid, plan, containers, use == uses.end() ? nullptr : &use->second));
+    for (;;) {
+      const auto now = std::chrono::steady_clock::now();
+      for (const auto& [uuid, use] : measuring_.Read(least_ns)) {
+        Measured& card = measured_[uuid];
+        card.switches_ns += static_cast<double>(use.span_ns);
+        for (const auto& [pid, part] : use.parts) {
+          card.between_ns[pid] += part.between * static_cast<double>(use.span_ns);
+        }
+      }
+      if (now >= until) {
+        return {};
+      }
+      std::this_thread::sleep_for(
+          std::min<std::chrono::nanoseconds>(until - now, measuring_.Rest()));
     }
+  }
+
+  // Returns what was measured since the last time.
+  Result<std::vector<CardLines>> Look() {
+    CGPU_ASSIGN_OR_RETURN(const auto containers, ListContainers(registry_));
+    auto uses = measuring_.Used();
+    std::vector<CardLines> cards;
+    for (const auto& [uuid, plan] : plans_) {
+      Measured& card = measured_[uuid];
+      if (const auto use = uses.find(uuid); use != uses.end()) {
+        card.use = Latest(uuid, std::move(use->second));
+      }
+      cards.push_back(Of(uuid, plan, containers, card));
+    }
+    measured_.clear();
     std::ranges::sort(cards, {}, &CardLines::index);
     return cards;
   }
 
  private:
-  CardLines Of(const std::string& uuid, const PlannedCard& plan,
-               const std::vector<ContainerStatus>& containers, const governor::Meter::Use* use) {
+  // By process of the driver: all of a container's clients are its shim's.
+  struct Measured {
+    std::optional<governor::UseCounter::Use> use;
+    double switches_ns = 0;
+    std::map<std::uint32_t, double> between_ns;
+  };
+
+  // Returns the use, or that of the last time where no sample came since then: they come seven
+  // times a second, and not while nothing runs.
+  governor::UseCounter::Use Latest(const std::string& uuid, governor::UseCounter::Use use) {
+    constexpr std::chrono::seconds kStale{1};
+    auto& [time, last] = latest_[uuid];
+    const auto now = std::chrono::steady_clock::now();
+    if (use.span_ns != 0 || now > time + kStale) {
+      time = now;
+      last = std::move(use);
+    }
+    return last;
+  }
+
+  static CardLines Of(const std::string& uuid, const PlannedCard& plan,
+                      const std::vector<ContainerStatus>& containers, const Measured& measured) {
     CardLines card;
     card.uuid = uuid;
     card.policy = plan.policy;
-    const auto sample = measuring_.Busy(uuid);
-    if (sample) {  // there is no newer one: nothing has run
-      card.busy = std::exchange(seen_[uuid], sample->time) == sample->time ? 0 : sample->busy;
+    const double span_ns = measured.use ? static_cast<double>(measured.use->span_ns) : 0;
+    if (measured.use) {
+      card.busy = Part(static_cast<double>(measured.use->busy_ns), span_ns);
+      card.to_ns = measured.use->end_ns;
+      card.from_ns = card.to_ns - measured.use->span_ns;
     }
     for (const PlannedMember& member : plan.members) {
       const auto status =
@@ -118,46 +168,33 @@ class Top {
           card.index = memory.host_index;
         }
       }
-      Measured(status->shim, use, card.busy, sample ? sample->pid : 0, line);
+      if (measured.use && status->shim != 0) {
+        line.used =
+            Part(static_cast<double>(ValueOf(measured.use->used_ns, status->shim)), span_ns);
+        line.waiting = Part(ValueOf(measured.between_ns, status->shim), measured.switches_ns);
+      }
       card.lines.push_back(std::move(line));
     }
     return card;
   }
 
-  // Fills in measured times. For the driver all of a container's clients are its shim's. Where the
-  // GPU changed hands, it is known who had it. The time that it was idle in one container's hands
-  // is divided among all.
-  static void Measured(unsigned shim, const governor::Meter::Use* use, std::optional<double> busy,
-                       std::uint32_t last, Line& line) {
-    if (shim == 0) {
-      return;
-    }
-    if (use == nullptr) {
-      if (busy) {
-        line.used = *busy > 0 && last == shim ? *busy : 0;
-        line.waiting = 0;
-      }
-      return;
-    }
-    const auto part = use->parts.find(shim);
-    const auto mine = part == use->parts.end() ? governor::Meter::Part{} : part->second;
-    line.used = busy ? std::min(mine.on, mine.on * *busy / SumOf(*use)) : mine.on;
-    line.waiting = mine.between;
+  template <class T>
+  static T ValueOf(const std::map<std::uint32_t, T>& by_pid, std::uint32_t pid) {
+    const auto one = by_pid.find(pid);
+    return one == by_pid.end() ? T{} : one->second;
   }
 
-  static double SumOf(const governor::Meter::Use& use) {
-    double sum = 0;
-    for (const auto& [pid, part] : use.parts) {
-      sum += part.on;
-    }
-    return std::max(sum, 0.01);
-  }
+  // The driver takes no samples and lists no switches while nothing runs.
+  static double Part(double ns, double span_ns) { return span_ns > 0 ? ns / span_ns : 0; }
 
   const Registry& registry_;
   const unsigned max_inst_;
   const std::set<std::string> suspendable_;
   Measuring measuring_;
-  std::map<std::string, std::uint64_t> seen_;  // the time of the newest sample
+  std::map<std::string, PlannedCard> plans_;
+  std::map<std::string, Measured> measured_;
+  std::map<std::string, std::pair<std::chrono::steady_clock::time_point, governor::UseCounter::Use>>
+      latest_;
 };
 
 std::string Text(std::optional<double> part) {
@@ -211,6 +248,8 @@ void PrintJson(const std::vector<CardLines>& cards) {
                    {"uuid", card.uuid},
                    {"policy", NameOf(card.policy)},
                    {"busy_percent", Json(card.busy)},
+                   {"from_ns", card.from_ns},
+                   {"to_ns", card.to_ns},
                    {"containers", std::move(containers)}});
   }
   std::puts(all.dump().c_str());
@@ -228,10 +267,11 @@ Result<int> Run(Flags flags) {
   }
   CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
   Top top(registry, flags, settings.max_inst);
-  CGPU_TRY(top.Look());  // measuring starts here
   const bool clear = !flags.json && flags.count != 1 && isatty(STDOUT_FILENO) == 1;
   for (unsigned shown = 0; flags.count == 0 || shown < flags.count; ++shown) {
-    std::this_thread::sleep_for(std::chrono::duration<double>(flags.seconds));
+    constexpr double kFirst = 0.7;  // seconds until the first samples are counted
+    CGPU_TRY(top.Measure(std::chrono::duration<double>(shown == 0 ? std::max(kFirst, flags.seconds)
+                                                                  : flags.seconds)));
     CGPU_ASSIGN_OR_RETURN(const auto cards, top.Look());
     if (clear) {
       std::fputs("\033[H\033[2J", stdout);

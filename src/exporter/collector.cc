@@ -1,0 +1,155 @@
+#include "exporter/collector.h"
+
+#include <chrono>
+#include <set>
+#include <utility>
+
+#include "exporter/shim_users.h"
+#include "host/node.h"
+
+namespace cgpu::exporter {
+namespace {
+
+// Time after which a host without GPUs is looked at again.
+constexpr std::chrono::seconds kRetry{5};
+// Time between two moments whose counts are kept.
+constexpr std::chrono::seconds kNoteEvery{1};
+
+constexpr double kNsPerSecond = 1e9;
+
+using ByCard = std::map<std::string, ContainerUse::ByProcess>;
+
+// Returns what was measured since the last time.
+ByCard Measured(Measuring& measuring, const std::map<std::string, std::uint64_t>& least_ns) {
+  ByCard cards;
+  for (const auto& [uuid, use] : measuring.Read(least_ns)) {
+    const double span = static_cast<double>(use.span_ns) / kNsPerSecond;
+    for (const auto& [pid, part] : use.parts) {
+      cards[uuid][pid].waiting = part.between * span;
+    }
+  }
+  for (const auto& [uuid, use] : measuring.Used()) {
+    for (const auto& [pid, used_ns] : use.used_ns) {
+      cards[uuid][pid].busy = static_cast<double>(used_ns) / kNsPerSecond;
+    }
+  }
+  return cards;
+}
+
+}  // namespace
+
+Collector::Collector(const std::string& node, const Registry& registry, Log log)
+    : node_(node),
+      registry_(registry),
+      log_(std::move(log)),
+      measuring_(node, Measuring::What::kUse) {
+  thread_ = std::thread([this] { Run(); });
+}
+
+Collector::~Collector() {
+  {
+    const MutexLock lock(mutex_);
+    stop_ = true;
+  }
+  stopped_.NotifyAll();
+  thread_.join();
+}
+
+void Collector::Run() {
+  while (true) {
+    if (least_ns_.empty()) {
+      Watch();
+    }
+    Read();
+    const auto rest = measuring_.any() ? std::chrono::milliseconds(measuring_.Rest())
+                                       : std::chrono::milliseconds(kRetry);
+    const auto until = std::chrono::steady_clock::now() + rest;
+    const MutexLock lock(mutex_);
+    while (!stop_ && stopped_.WaitUntil(mutex_, until)) {
+    }
+    if (stop_) {
+      return;
+    }
+  }
+}
+
+void Collector::Watch() {
+  const auto node = FindNode(node_);
+  if (!node.ok()) {
+    return;
+  }
+  std::set<std::string> uuids;
+  for (const Card& card : node->cards) {
+    uuids.insert(card.uuid);
+    least_ns_[card.uuid] = 0;
+  }
+  for (const std::string& line : measuring_.Watch(uuids)) {
+    log_(line);
+  }
+}
+
+void Collector::Read() {
+  const ByCard cards = Measured(measuring_, least_ns_);
+  const MutexLock lock(mutex_);
+  for (const auto& [uuid, used] : cards) {
+    std::map<std::uint32_t, ContainerUse::Owner> owners;
+    for (const auto& [pid, seconds] : used) {
+      if (auto owner = OwnerOf(pid)) {
+        owners[pid] = std::move(*owner);
+      }
+    }
+    use_.Add(uuid, used, [&owners](std::uint32_t pid) {
+      const auto owner = owners.find(pid);
+      return owner == owners.end() ? std::nullopt : std::optional(owner->second);
+    });
+  }
+  Note(std::chrono::steady_clock::now());
+}
+
+std::optional<ContainerUse::Owner> Collector::OwnerOf(std::uint32_t pid) {
+  const auto user = UserOf(pid);
+  if (!user) {
+    return std::nullopt;
+  }
+  if (!IsShimUser(*user)) {
+    return ContainerUse::kUnmanaged;
+  }
+  if (!shims_.contains(*user)) {
+    if (const auto live = registry_.Live(); live.ok()) {
+      Know(*live);
+    }
+  }
+  const auto shim = shims_.find(*user);
+  return shim == shims_.end() ? ContainerUse::kEnded : shim->second;
+}
+
+void Collector::Know(const std::vector<Reservation>& live) {
+  shims_.clear();
+  std::set<std::string> ids;
+  for (const Reservation& one : live) {
+    shims_[one.shim_uid] = one.id;
+    ids.insert(one.id);
+  }
+  use_.Keep(ids);
+}
+
+void Collector::Note(std::chrono::steady_clock::time_point now) {
+  if (!newer_ || now - newer_->time >= kNoteEvery) {
+    older_ = std::exchange(newer_, Moment{now, use_.cards()});
+  }
+}
+
+Collector::Counted Collector::Count(const std::vector<Reservation>& live) {
+  const MutexLock lock(mutex_);
+  Know(live);
+  Counted counted;
+  counted.now = use_.cards();
+  if (older_) {
+    counted.before = older_->cards;
+    const std::chrono::duration<double> since = std::chrono::steady_clock::now() - older_->time;
+    counted.seconds = since.count();
+  }
+  return counted;
+}
+
+}  // namespace cgpu::exporter

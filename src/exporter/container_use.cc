@@ -1,0 +1,46 @@
+#include "exporter/container_use.h"
+
+#include <utility>
+
+namespace cgpu::exporter {
+ContainerUse::Owner ContainerUse::OwnerOf(std::uint32_t pid, const Whose& whose) {
+  if (auto owner = whose(pid)) {
+    known_[pid] = {std::move(*owner), true};
+  }
+  const auto known = known_.find(pid);
+  if (known == known_.end()) {
+    return kEnded;
+  }
+  known->second.used = true;
+  return known->second.owner;
+}
+
+void ContainerUse::Add(const std::string& uuid, const ByProcess& used, const Whose& whose) {
+  CardSeconds& card = cards_[uuid];
+  for (const auto& [pid, seconds] : used) {
+    card.busy += seconds.busy;
+    const Owner owner = OwnerOf(pid, whose);
+    if (owner == kUnmanaged) {
+      card.unmanaged += seconds.busy;
+    } else if (owner != kEnded) {
+      UsedSeconds& all = card.containers[owner];
+      all.busy += seconds.busy;
+      all.waiting += seconds.waiting;
+    }
+  }
+}
+
+void ContainerUse::Keep(const std::set<std::string>& ids) {
+  for (auto& [uuid, card] : cards_) {
+    std::erase_if(card.containers, [&](const auto& one) { return !ids.contains(one.first); });
+  }
+  std::erase_if(known_, [&](const auto& one) {
+    const Known& known = one.second;
+    return known.owner == kUnmanaged ? !known.used : !ids.contains(known.owner);
+  });
+  for (auto& [pid, known] : known_) {
+    known.used = false;
+  }
+}
+
+}  // namespace cgpu::exporter

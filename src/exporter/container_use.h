@@ -1,0 +1,60 @@
+// Counts how long containers and other processes have used each GPU, in seconds. Pure.
+//
+// A container's count ends with the container. The GPU's own count goes on.
+#ifndef CGPU_EXPORTER_CONTAINER_USE_H_
+#define CGPU_EXPORTER_CONTAINER_USE_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+namespace cgpu::exporter {
+
+struct UsedSeconds {
+  double busy = 0;     // the GPU worked for it
+  double waiting = 0;  // others had the GPU while it came back for more
+};
+
+struct CardSeconds {
+  double busy = 0;       // of all processes, also of those that are of no container
+  double unmanaged = 0;  // of processes that are of no container
+  std::map<std::string, UsedSeconds> containers;  // by id
+};
+
+class ContainerUse {
+ public:
+  // Id of a container; kUnmanaged: the process is of none; kEnded: its container has ended.
+  using Owner = std::string;
+  static constexpr char kUnmanaged[] = "";
+  static constexpr char kEnded[] = "-";
+  // Returns the owner of a process; nothing: the process has ended.
+  using Whose = std::function<std::optional<Owner>(std::uint32_t pid)>;
+
+  // Seconds by process.
+  using ByProcess = std::map<std::uint32_t, UsedSeconds>;
+
+  // Adds what was measured on a GPU. The owner of a process that has ended meanwhile is the one
+  // that it had before.
+  void Add(const std::string& uuid, const ByProcess& used, const Whose& whose);
+  // Forgets all containers but these.
+  void Keep(const std::set<std::string>& ids);
+
+  [[nodiscard]] const std::map<std::string, CardSeconds>& cards() const { return cards_; }
+
+ private:
+  [[nodiscard]] Owner OwnerOf(std::uint32_t pid, const Whose& whose);
+
+  std::map<std::string, CardSeconds> cards_;  // by UUID
+  struct Known {
+    Owner owner;
+    bool used = false;  // the GPU, since the last Keep()
+  };
+  std::map<std::uint32_t, Known> known_;  // by process
+};
+
+}  // namespace cgpu::exporter
+
+#endif  // CGPU_EXPORTER_CONTAINER_USE_H_

@@ -1,0 +1,153 @@
+#include "exporter/dcgm.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdint>
+#include <string>
+
+namespace cgpu::exporter {
+namespace {
+
+// Values of DCGM_CUSTOM_ALLOCATE_MODE: 0 none, 1 exclusive, 2 share.
+constexpr int kNoMode = 0;
+constexpr int kShare = 2;
+
+double Mib(std::uint64_t bytes) {
+  return static_cast<double>(bytes) / (std::uint64_t{1} << 20);
+}
+
+// Figures of a series.
+struct Figures {
+  double utilisation = 0;  // percent
+  double used = 0;         // MiB
+  double free = 0;         // MiB
+};
+
+struct Series {
+  Labels labels;         // dcgm-exporter's
+  Labels custom_labels;  // of DCGM_CUSTOM_PROCESS_*; none: the series is of no container
+  Figures figures;
+};
+
+double Percent(double now, double before, double seconds) {
+  return seconds > 0 ? std::clamp(100 * (now - before) / seconds, 0.0, 100.0) : 0;
+}
+
+// "0000:0a:00.0" as NVIDIA's tools write it: "00000000:0A:00.0".
+std::string BusId(std::string bdf) {
+  std::ranges::transform(bdf, bdf.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return "0000" + bdf;
+}
+
+Labels LabelsOf(const Snapshot& host, const GpuSample& gpu) {
+  return {{"gpu", std::to_string(gpu.index)}, {"UUID", gpu.uuid},
+          {"pci_bus_id", BusId(gpu.pci)},     {"device", "nvidia" + std::to_string(gpu.minor)},
+          {"modelName", gpu.model},           {"Hostname", host.host_name}};
+}
+
+double BusyOf(const CardSeconds& card, const std::string& id) {
+  const auto used = card.containers.find(id);
+  return used == card.containers.end() ? 0 : used->second.busy;
+}
+
+Series SeriesOf(const Snapshot& host, const GpuSample& gpu, const ContainerSample& container,
+                const CardStatus& card) {
+  Series series{LabelsOf(host, gpu), {}, {}};
+  const ContainerStatus& status = container.status;
+  // A container of no pod is known by its own name.
+  const std::string& name = status.container.empty() ? status.name : status.container;
+  for (auto& label : Labels{{"container", name},
+                            {"namespace", container.name_space},
+                            {"pod", container.pod_name},
+                            {"pod_uid", status.pod}}) {
+    series.labels.push_back(std::move(label));
+  }
+  series.custom_labels = {{"AllocateMode", "share"},
+                          {"ContainerName", name},
+                          {"NamespaceName", container.name_space},
+                          {"NodeName", host.host_name},
+                          {"PodName", container.pod_name},
+                          {"UUID", gpu.uuid},
+                          {"device", "nvidia" + std::to_string(gpu.minor)},
+                          {"gpu", std::to_string(gpu.index)},
+                          {"modelName", gpu.model}};
+  series.figures = {
+      Percent(BusyOf(gpu.seconds, status.id), BusyOf(gpu.before, status.id), host.before_seconds),
+      Mib(card.used_bytes), Mib(card.limit_bytes - std::min(card.limit_bytes, card.used_bytes))};
+  return series;
+}
+
+Series SeriesOf(const Snapshot& host, const GpuSample& gpu) {
+  const GpuMemory memory = gpu.memory.value_or(GpuMemory{});
+  return {LabelsOf(host, gpu),
+          {},
+          {Percent(gpu.seconds.busy, gpu.before.busy, host.before_seconds), Mib(memory.used),
+           Mib(memory.free)}};
+}
+
+std::vector<Series> AllSeries(const Snapshot& host) {
+  std::vector<Series> all;
+  for (const GpuSample& gpu : host.gpus) {
+    if (gpu.slices == 0 && gpu.memory) {
+      all.push_back(SeriesOf(host, gpu));
+    }
+    for (const ContainerSample& container : host.containers) {
+      for (const CardStatus& card : container.status.cards) {
+        if (card.uuid == gpu.uuid && container.answers) {
+          all.push_back(SeriesOf(host, gpu, container, card));
+        }
+      }
+    }
+  }
+  return all;
+}
+
+void AddFigure(const std::vector<Series>& all, const char* name, const char* help,
+               double Figures::* figure, Families& families) {
+  families.Begin(Kind::kGauge, name, help);
+  for (const Series& series : all) {
+    families.Add(series.labels, series.figures.*figure);
+  }
+}
+
+void AddCustomFigure(const std::vector<Series>& all, const char* name, const char* help,
+                     double Figures::* figure, Families& families) {
+  families.Begin(Kind::kGauge, name, help);
+  for (const Series& series : all) {
+    if (!series.custom_labels.empty()) {
+      families.Add(series.custom_labels, series.figures.*figure);
+    }
+  }
+}
+
+}  // namespace
+
+void AddDcgm(const Snapshot& host, Families& families) {
+  const auto all = AllSeries(host);
+  AddFigure(all, "DCGM_FI_DEV_GPU_UTIL", "GPU utilization (in %).", &Figures::utilisation,
+            families);
+  AddFigure(all, "DCGM_FI_DEV_FB_USED", "Framebuffer memory used (in MiB).", &Figures::used,
+            families);
+  AddFigure(all, "DCGM_FI_DEV_FB_FREE", "Framebuffer memory free (in MiB).", &Figures::free,
+            families);
+  AddCustomFigure(all, "DCGM_CUSTOM_PROCESS_SM_UTIL",
+                  "Utilization of the GPU by a container (in %).", &Figures::utilisation, families);
+  AddCustomFigure(all, "DCGM_CUSTOM_PROCESS_MEM_USED",
+                  "Framebuffer memory used by a container (in MiB).", &Figures::used, families);
+  families.Begin(Kind::kGauge, "DCGM_CUSTOM_ALLOCATE_MODE",
+                 "How the GPUs of this host are given: none 0, exclusive 1, share 2.");
+  families.Add({}, host.containers.empty() ? kNoMode : kShare);
+  families.Begin(Kind::kGauge, "DCGM_CUSTOM_DEV_FB_TOTAL", "Framebuffer memory (in MiB).");
+  for (const GpuSample& gpu : host.gpus) {
+    families.Add(LabelsOf(host, gpu), Mib(gpu.total_bytes));
+  }
+  families.Begin(Kind::kGauge, "DCGM_CUSTOM_DEV_FB_ALLOCATED",
+                 "Part of the framebuffer memory that containers are given, 0 to 1.");
+  for (const GpuSample& gpu : host.gpus) {
+    families.Add(LabelsOf(host, gpu),
+                 gpu.total_bytes == 0 ? 0 : Mib(gpu.granted_bytes) / Mib(gpu.total_bytes));
+  }
+}
+
+}  // namespace cgpu::exporter

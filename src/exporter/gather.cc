@@ -1,0 +1,186 @@
+#include "exporter/gather.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <climits>
+#include <cstdlib>
+#include <utility>
+
+#include "host/admin.h"
+#include "host/pod_grants.h"
+
+namespace cgpu::exporter {
+namespace {
+
+constexpr std::chrono::seconds kHealthPeriod{10};
+// Time for the driver's answers, once those of the shims are there.
+constexpr std::chrono::seconds kDriverTime{1};
+
+using Plans = std::map<std::string, PlannedCard>;
+
+// Returns the most that the clock lets a container have.
+double MostOf(const governor::Duty& duty) {
+  return duty.period_us == 0 ? 1 : static_cast<double>(duty.on_us) / duty.period_us;
+}
+
+CardSeconds At(const std::map<std::string, CardSeconds>& cards, const std::string& uuid) {
+  const auto card = cards.find(uuid);
+  return card == cards.end() ? CardSeconds{} : card->second;
+}
+
+// Returns the name of the Kubernetes node where NODE_NAME has it: a pod has a host name of its own.
+std::string HostName() {
+  if (const char* node = std::getenv("NODE_NAME")) {
+    return node;
+  }
+  char name[HOST_NAME_MAX + 1] = {};
+  (void)gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+// Adds what the containers have of the GPU.
+void AddGrants(const std::vector<ContainerSample>& containers, GpuSample& gpu) {
+  for (const ContainerSample& container : containers) {
+    for (const CardStatus& card : container.status.cards) {
+      if (card.uuid == gpu.uuid) {
+        gpu.granted_bytes += card.reserved_bytes;
+        ++gpu.slices;
+      }
+    }
+    const auto share = container.shares.find(gpu.uuid);
+    gpu.granted_share += share == container.shares.end() ? 0 : share->second.promised;
+  }
+}
+
+std::map<std::string, ShareSample> SharesOf(const std::string& id, const Plans& plans) {
+  std::map<std::string, ShareSample> shares;
+  for (const auto& [uuid, plan] : plans) {
+    for (const PlannedMember& member : plan.members) {
+      if (member.id == id) {
+        shares[uuid] = {member.promised, MostOf(member.order.duty)};
+      }
+    }
+  }
+  return shares;
+}
+
+Result<std::vector<Reservation>> Recorded(const Registry& registry) {
+  CGPU_ASSIGN_OR_RETURN(const auto lock, registry.Lock());
+  return registry.Recorded(lock);
+}
+
+ContainerSample SampleOf(ContainerStatus status, const Plans& plans) {
+  ContainerSample sample;
+  sample.shares = SharesOf(status.id, plans);
+  if (!status.pod.empty()) {
+    if (auto grant = WaitForPodGrant(status.pod, std::chrono::milliseconds(0)); grant.ok()) {
+      sample.name_space = std::move(grant->name_space);
+      sample.pod_name = std::move(grant->name);
+    }
+  }
+  sample.answers = status.state != kUnresponsive;
+  sample.status = std::move(status);
+  return sample;
+}
+
+}  // namespace
+
+Result<> Gatherer::Open() {
+  CGPU_ASSIGN_OR_RETURN(auto node, FindNode(node_name_));
+  suspendable_ = SuspendableCards(node_name_);
+  auto health = std::make_shared<Health>();
+  std::vector<HealthWatch::Ask> asks;
+  for (const Card& card : node.cards) {
+    asks.push_back(AskerOf(node, card));
+    readers_.push_back(std::make_unique<GpuReader>(node, card));
+  }
+  {
+    const MutexLock lock(health->mutex);
+    health->healthy.assign(node.cards.size(), true);
+  }
+  health_ = health;
+  watch_ = std::make_unique<HealthWatch>(std::move(asks), kHealthPeriod,
+                                         [health](std::size_t gpu, bool healthy) {
+                                           const MutexLock lock(health->mutex);
+                                           health->healthy[gpu] = healthy;
+                                         });
+  node_ = std::move(node);
+  return {};
+}
+
+bool Gatherer::IsHealthy(std::size_t gpu) {
+  const MutexLock lock(health_->mutex);
+  return health_->healthy[gpu];
+}
+
+std::vector<std::optional<GpuMemory>> Gatherer::Memory() {
+  const auto until = std::chrono::steady_clock::now() + kDriverTime;
+  std::vector<std::optional<GpuMemory>> memory(readers_.size());
+  for (std::size_t i = 0; i < readers_.size(); ++i) {
+    if (auto reading = readers_[i]->Answer(until)) {
+      node_->cards[i].model = std::move(reading->model);  // a simulated node has a shorter one
+      memory[i] = reading->memory;
+    }
+  }
+  return memory;
+}
+
+Result<> Gatherer::AddGpus(const std::vector<Reservation>& live,
+                           const std::vector<std::optional<GpuMemory>>& memory,
+                           const RegistryLock& lock, Snapshot& snapshot) {
+  snapshot.driver = node_->driver;
+  const auto counted = collector_.Count(live);
+  snapshot.before_seconds = counted.seconds;
+  for (std::size_t i = 0; i < node_->cards.size(); ++i) {
+    const Card& card = node_->cards[i];
+    GpuSample gpu;
+    gpu.uuid = card.uuid;
+    gpu.index = card.index;
+    gpu.minor = card.minor;
+    gpu.pci = card.bdf;
+    gpu.total_bytes = card.memory_bytes;
+    gpu.healthy = IsHealthy(i);
+    gpu.model = card.model;
+    gpu.memory = memory[i];
+    AddGrants(snapshot.containers, gpu);
+    CGPU_ASSIGN_OR_RETURN(const auto settings, registry_.SettingsOf(lock, card.uuid));
+    gpu.most_slices = settings.max_inst.value_or(max_inst_);
+    const auto policy = settings.policy ? settings.policy : settings.chosen;
+    gpu.policy = policy ? std::optional(static_cast<int>(*policy)) : std::nullopt;
+    gpu.seconds = At(counted.now, card.uuid);
+    gpu.before = At(counted.before, card.uuid);
+    snapshot.gpus.push_back(std::move(gpu));
+  }
+  return {};
+}
+
+Result<Snapshot> Gatherer::Take() {
+  Snapshot snapshot;
+  snapshot.version = version_;
+  snapshot.host_name = HostName();
+  if (!node_) {
+    (void)Open();  // without GPUs, there is still the rest
+  }
+  for (const auto& reader : readers_) {
+    reader->Ask();  // meanwhile the shims are asked
+  }
+  CGPU_ASSIGN_OR_RETURN(auto recorded, Recorded(registry_));
+  auto containers = ListContainers(registry_, recorded);
+  std::erase_if(recorded, [&](const Reservation& one) {  // those that have ended
+    return std::ranges::find(containers, one.id, &ContainerStatus::id) == containers.end();
+  });
+  const auto memory = Memory();  // may take a second: the registry is not locked meanwhile
+  CGPU_ASSIGN_OR_RETURN(const auto lock, registry_.Lock());
+  const auto plans = PlanCards(registry_, lock, recorded, max_inst_, suspendable_);
+  for (ContainerStatus& status : containers) {
+    snapshot.containers.push_back(SampleOf(std::move(status), plans));
+  }
+  if (node_) {
+    CGPU_TRY(AddGpus(recorded, memory, lock, snapshot));
+  }
+  return snapshot;
+}
+
+}  // namespace cgpu::exporter
