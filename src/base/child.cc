@@ -1,11 +1,53 @@
 #include "base/child.h"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <csignal>
 
 namespace cgpu {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Waits for input. Returns false when the deadline came first.
+bool AwaitInput(int fd, Clock::time_point deadline) {
+  int polled = -1;
+  do {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+    pollfd ready{fd, POLLIN, 0};
+    polled = poll(&ready, 1, static_cast<int>(std::max(left.count(), 0L)));
+  } while (polled < 0 && errno == EINTR);
+  return polled > 0;
+}
+
+// Reads until the end of the stream, the deadline or too much. Returns true when the end was
+// reached.
+bool ReadOutput(int fd, Clock::time_point deadline, std::size_t limit, std::string& output) {
+  while (output.size() <= limit && AwaitInput(fd, deadline)) {
+    char buffer[4096];
+    const ssize_t n = read(fd, buffer, sizeof(buffer));
+    if (n <= 0) {
+      return n == 0;
+    }
+    output.append(buffer, static_cast<std::size_t>(n));
+  }
+  return false;
+}
+
+// Returns whether the child ends in time: it may have closed its output before.
+bool EndsUntil(pid_t child, Clock::time_point deadline) {
+  const UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, child, 0)));
+  return process.valid() && AwaitInput(process.get(), deadline);
+}
+
+}  // namespace
 
 Result<Pipe> MakePipe() {
   int ends[2];
@@ -30,6 +72,38 @@ std::vector<char*> PointersTo(const std::vector<std::string>& words) {
   }
   pointers.push_back(nullptr);
   return pointers;
+}
+
+Result<Output> OutputOf(const std::vector<std::string>& words, std::chrono::seconds timeout,
+                        std::size_t limit) {
+  CGPU_ASSIGN_OR_RETURN(auto pipe, MakePipe());
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, pipe.to.get(), STDOUT_FILENO);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  const std::vector<char*> argv = PointersTo(words);
+  pid_t child = 0;
+  const int error = posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  pipe.to.reset();
+  if (error != 0) {
+    return ErrnoError(Code::kNotFound, error, "cannot execute " + words[0]);
+  }
+  Output output;
+  const auto deadline = Clock::now() + timeout;
+  const bool whole =
+      ReadOutput(pipe.from.get(), deadline, limit, output.text) && EndsUntil(child, deadline);
+  if (!whole) {
+    kill(child, SIGKILL);
+  }
+  int status = 0;
+  (void)TEMP_FAILURE_RETRY(waitpid(child, &status, 0));
+  if (!whole) {
+    return Error{Code::kUnavailable, 0, words[0] + " does not end, or says too much", {}};
+  }
+  output.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return output;
 }
 
 }  // namespace cgpu

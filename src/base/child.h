@@ -4,6 +4,8 @@
 
 #include <sys/types.h>
 
+#include <chrono>
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -26,6 +28,17 @@ struct Pipe {
 // Returns pointers to the words with a null at the end, as execve(2) wants them; they last as long
 // as `words`.
 [[nodiscard]] std::vector<char*> PointersTo(const std::vector<std::string>& words);
+
+// The standard output of a program, and its exit status as a shell has it.
+struct Output {
+  std::string text;
+  int status = 0;
+};
+// Runs a program, found in PATH, to its end, without input and without its standard error.
+// kNotFound: it cannot be executed. kUnavailable: it did not end in time, or said more than `limit`
+// bytes; it was killed.
+[[nodiscard]] Result<Output> OutputOf(const std::vector<std::string>& words,
+                                      std::chrono::seconds timeout, std::size_t limit);
 
 }  // namespace cgpu
 

@@ -31,5 +31,17 @@ TEST(Child, SaysThroughThePipeWhatItsParentReadsToTheEnd) {
   EXPECT_EQ(waitpid(*child, nullptr, 0), *child);
 }
 
+TEST(Child, TellsWhatAProgramSaid) {
+  constexpr std::chrono::seconds kLong{60};
+  const auto said = OutputOf({"sh", "-c", "cat; echo out; echo err >&2; exit 3"}, kLong, 100);
+  ASSERT_TRUE(said.ok());
+  EXPECT_EQ(said->text, "out\n");
+  EXPECT_EQ(said->status, 3);
+  EXPECT_EQ(OutputOf({"/no/such/program"}, kLong, 100).error().code, Code::kNotFound);
+  EXPECT_EQ(OutputOf({"cat", "/dev/zero"}, kLong, 100).error().code, Code::kUnavailable);
+  EXPECT_EQ(OutputOf({"sleep", "100000"}, std::chrono::seconds(0), 100).error().code,
+            Code::kUnavailable);
+}
+
 }  // namespace
 }  // namespace cgpu

@@ -2,20 +2,30 @@
 
 #include <algorithm>
 
-#include "protocol/text.h"
-
 namespace cgpu {
 
-std::string AuditLog::Line(const std::string& id, const Container& container,
-                           const std::string& what, Name& name, Time now) {
+LogFields AuditFields(const Refusal& refusal) {
+  return {{"container", refusal.container},
+          {"engine", refusal.engine_id.empty() ? "-" : refusal.engine_id},
+          {"refused", refusal.what},
+          {"count", std::to_string(refusal.count)}};
+}
+
+DueRefusal AuditLog::Say(const std::string& id, const Container& container, const std::string& what,
+                         Name& name, Time now) const {
+  DueRefusal due;
+  due.container = id;
+  due.engine_id = container.engine_id;
+  due.what = what;
+  due.count = name.count;
+  due.grown = name.count - name.written;
+  const bool goes_on = name.when && now - *name.when <= 2 * name.interval;
+  due.over = name.when ? std::chrono::floor<std::chrono::milliseconds>(now - *name.when)
+                       : std::chrono::milliseconds(0);
+  name.interval = goes_on ? std::min(2 * name.interval, longest_) : interval_;
   name.written = name.count;
   name.when = now;
-  std::string line =
-      JoinLine({"audit", "container=" + id,
-                "engine=" + (container.engine_id.empty() ? "-" : container.engine_id),
-                "refused=" + what, "count=" + std::to_string(name.count)});
-  line.pop_back();  // the newline
-  return line;
+  return due;
 }
 
 void AuditLog::Take(const Refusal& refusal) {
@@ -32,25 +42,34 @@ void AuditLog::Take(const Refusal& refusal) {
   }
 }
 
-// Returns when a line is due; nothing if there is nothing new.
-std::optional<AuditLog::Time> AuditLog::When(const Name& name) const {
+void AuditLog::TakeSaid(const Refusal& refusal) {
+  Take(refusal);
+  for (auto& [what, name] : containers_[refusal.container].names) {
+    if (what == refusal.what) {
+      name.written = name.count;
+    }
+  }
+}
+
+// Returns when it is due; nothing if there is nothing new.
+std::optional<AuditLog::Time> AuditLog::When(const Name& name) {
   if (name.count <= name.written) {
     return std::nullopt;
   }
-  return name.written == 0 ? Time::min() : name.when + interval_;
+  return name.when ? *name.when + name.interval : Time::min();
 }
 
-std::vector<std::string> AuditLog::Due(Time now) {
-  std::vector<std::string> lines;
+std::vector<DueRefusal> AuditLog::Due(Time now) {
+  std::vector<DueRefusal> all;
   for (auto& [id, container] : containers_) {
     for (auto& [what, name] : container.names) {
       const auto when = When(name);
       if (when && *when <= now) {
-        lines.push_back(Line(id, container, what, name, now));
+        all.push_back(Say(id, container, what, name, now));
       }
     }
   }
-  return lines;
+  return all;
 }
 
 std::optional<AuditLog::Time> AuditLog::next() const {
@@ -66,18 +85,18 @@ std::optional<AuditLog::Time> AuditLog::next() const {
   return first;
 }
 
-std::vector<std::string> AuditLog::End(const std::string& id) {
-  std::vector<std::string> lines;
+std::vector<DueRefusal> AuditLog::End(const std::string& id, Time now) {
+  std::vector<DueRefusal> all;
   auto ended = containers_.extract(id);
   if (ended.empty()) {
-    return lines;
+    return all;
   }
   for (auto& [what, name] : ended.mapped().names) {
     if (name.count > name.written) {
-      lines.push_back(Line(id, ended.mapped(), what, name, {}));
+      all.push_back(Say(id, ended.mapped(), what, name, now));
     }
   }
-  return lines;
+  return all;
 }
 
 }  // namespace cgpu

@@ -7,6 +7,8 @@
 
 #include "grant/env.h"
 #include "grant/flags.h"
+#include "host/container_events.h"
+#include "host/event_ring.h"
 #include "host/force.h"
 #include "host/node.h"
 #include "host/pod_grants.h"
@@ -199,9 +201,14 @@ Result<> EndPredecessor(const Registry& registry, const SliceRequest& wanted) {
     if (one.pod != wanted.pod || one.container != wanted.container) {
       continue;
     }
-    if (const auto ended = EndByForce(registry, one.id);
-        !ended.ok() && ended.error().code != Code::kNotFound) {
+    const auto ended = EndByForce(registry, one.id);
+    if (!ended.ok() && ended.error().code != Code::kNotFound) {
       return ended.error();
+    }
+    if (ended.ok()) {
+      EventFields fields = NamesOf(one);
+      fields["why"] = "its pod has the container made again";
+      NoteEvent(events::kForced, std::move(fields));
     }
   }
   return {};
@@ -239,6 +246,7 @@ Result<Slice> CreateFor(SliceRequest wanted, const Node& node, const Surrounding
                         ShimProcess::Start(config, std::move(files), reserved.reservation.shim_uid,
                                            SystemdRuns() ? "cgpu-shim-" + id : ""));
   Slice slice;
+  slice.reservation = reserved.reservation;
   if (!shim.why_no_scope().empty()) {
     slice.remarks.push_back("the shim of " + id +
                             " has no scope of its own: " + shim.why_no_scope());

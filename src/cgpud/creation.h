@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "cgpud/peer.h"
+#include "host/reservation.h"
 #include "protocol/creation.h"
 
 namespace cgpu {
@@ -25,6 +26,7 @@ struct Surroundings {
 
 struct Slice {
   CreationReply reply;
+  Reservation reservation;
   std::vector<std::string> remarks;  // lines for the log
 };
 

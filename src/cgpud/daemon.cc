@@ -12,7 +12,6 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <optional>
@@ -23,8 +22,10 @@
 
 #include "base/fd.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "cgpud/audit.h"
 #include "cgpud/creation.h"
+#include "cgpud/event_keeper.h"
 #include "cgpud/govern.h"
 #include "cgpud/peer.h"
 #include "cgpud/places.h"
@@ -45,15 +46,8 @@ namespace {
 // Time for a request, for a peer that connects and says nothing.
 constexpr int kRequestMs = 10'000;
 
-// Writes one line for the log: systemd and terminals take standard error. Some of it is others'
-// words.
-void Log(std::string text) {
-  std::ranges::replace_if(text, [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
-  (void)std::fprintf(stderr, "cgpud: %s\n", text.c_str());
-}
-
 Result<CreationReply> SeeTo(const Surroundings& surroundings, const std::string& group,
-                            int connection) {
+                            int connection, const EventKeeper& keeper) {
   // This comes first: a message that is left unread at the end would take the answer with it. The
   // kernel releases the files that come with it, which can take long where they are sockets: the
   // alarm is set.
@@ -63,15 +57,22 @@ Result<CreationReply> SeeTo(const Surroundings& surroundings, const std::string&
   CGPU_ASSIGN_OR_RETURN(const auto request, DecodeCreationRequest(message));
   const std::string who = request.command ? "a command of uid " + std::to_string(peer.uid)
                                           : "container " + request.engine_id;
+  const unsigned user = peer.uid;
   auto slice = CreateSlice(surroundings, request, std::move(peer));
   if (!slice.ok()) {
-    Log(who + " gets no slice: " + slice.error().what);
+    Log(LogLevel::kNotice, who + " gets no slice: " + slice.error().what);
+    // In Kubernetes, that is the answer for each container that asks for none.
+    if (!surroundings.kubernetes || request.command || slice.error().code != Code::kNotFound) {
+      keeper.ReportRefusal(request, user, who, slice.error());
+    }
     return slice.error();
   }
-  Log(who + " gets its slice as " + slice->reply.id);
+  Log(LogLevel::kInfo, who + " gets its slice as " + slice->reply.id,
+      {{"container", slice->reply.id}, {"name", slice->reservation.name}});
   for (const std::string& remark : slice->remarks) {
-    Log(remark);
+    Log(LogLevel::kInfo, remark);
   }
+  keeper.ReportStart(slice->reservation, user);
   return std::move(slice->reply);
 }
 
@@ -92,6 +93,8 @@ std::string FindProgram(const std::string& name) {
 
 // Variable that holds the number of the socket, for a daemon that executes itself again.
 constexpr char kSocketVariable[] = "CGPUD_SOCKET";
+// Variable that holds the version of the program before.
+constexpr char kVersionVariable[] = "CGPUD_VERSION";
 
 // Returns the socket that the previous program left, or none.
 UniqueFd HandedSocket() {
@@ -109,24 +112,37 @@ UniqueFd HandedSocket() {
 
 // Executes the program again. Returns only if that fails; then all is as before. Signals stay
 // blocked.
-Error ExecuteAnew(char* const* argv, int socket) {
+Error ExecuteAnew(char* const* argv, int socket, const std::string& version) {
   CGPU_ASSIGN_OR_RETURN(const auto program, OwnProgram());
   const std::string number = std::to_string(socket);
   if (fcntl(socket, F_SETFD, 0) == 0 &&
-      setenv(kSocketVariable, number.c_str(), 1) == 0) {  // NOLINT(concurrency-mt-unsafe)
+      setenv(kSocketVariable, number.c_str(), 1) == 0 &&    // NOLINT(concurrency-mt-unsafe)
+      setenv(kVersionVariable, version.c_str(), 1) == 0) {  // NOLINT(concurrency-mt-unsafe)
     execv(program.c_str(), argv);
   }
   const Error error = ErrnoError(Code::kUnavailable, errno, "cannot execute " + program);
   (void)fcntl(socket, F_SETFD, FD_CLOEXEC);
-  unsetenv(kSocketVariable);  // NOLINT(concurrency-mt-unsafe)
+  unsetenv(kSocketVariable);   // NOLINT(concurrency-mt-unsafe)
+  unsetenv(kVersionVariable);  // NOLINT(concurrency-mt-unsafe)
   return error;
+}
+
+// Returns the version of the program that handed its socket over; "": it does not say.
+std::string VersionBefore() {
+  const char* const version = secure_getenv(kVersionVariable);
+  std::string before = version == nullptr ? "" : version;
+  unsetenv(kVersionVariable);  // NOLINT(concurrency-mt-unsafe): the only thread, as above
+  return before;
 }
 
 class Daemon {
  public:
+  // `before`: as EventKeeper has it.
   Daemon(const Settings& settings, char* const* argv, const Registry& registry, UniqueFd socket,
-         UniqueFd signals)
-      : runtime_(settings.runtime),
+         UniqueFd signals, const std::string& version, std::optional<std::string> before)
+      : version_(version),
+        keeper_(version, std::move(before)),
+        runtime_(settings.runtime),
         group_(settings.group),
         policies_(settings.policies),
         registry_(registry),
@@ -140,19 +156,22 @@ class Daemon {
     surroundings_.max_inst = settings.max_inst;
     surroundings_.kubernetes = settings.kubernetes;
     if (settings.audit) {
-      audit_.emplace(std::chrono::seconds(*settings.audit));
+      const std::chrono::seconds interval(*settings.audit);
+      audit_.emplace(interval, interval);
     }
   }
 
   Result<> Run() {
     TellOfDriver();
     RestoreSettings();
+    BeginEvents();
     supervisor_.Refresh();
     LogAll(governing_.Refresh());
     TellReady();
     while (!stopping_) {
       std::vector<pollfd> events{{signals_.get(), POLLIN, 0},
-                                 {children_.size() < kPlaces ? socket_.get() : -1, POLLIN, 0}};
+                                 {children_.size() < kPlaces ? socket_.get() : -1, POLLIN, 0},
+                                 {keeper_.reports(), POLLIN, 0}};
       for (const auto& some : {supervisor_.descriptors(), governing_.descriptors()}) {
         for (const int fd : some) {
           events.push_back({fd, POLLIN, 0});
@@ -167,8 +186,9 @@ class Daemon {
       if (events[1].revents != 0) {
         TakeRequest();
       }
+      keeper_.TakeReports();  // before the end of what they tell of
       std::vector<int> readable;
-      for (std::size_t i = 2; i < events.size(); ++i) {
+      for (std::size_t i = 3; i < events.size(); ++i) {
         if (events[i].revents != 0) {
           readable.push_back(events[i].fd);
         }
@@ -181,7 +201,9 @@ class Daemon {
         LogAll(governing_.Refresh());
       }
       LogAll(governing_.Step(std::chrono::steady_clock::now()));
+      keeper_.Flush();
     }
+    keeper_.Stop();
     // A child that was just made may still have it: the next daemon must not take that for this
     // one.
     (void)shutdown(socket_.get(), SHUT_RDWR);
@@ -189,10 +211,19 @@ class Daemon {
   }
 
  private:
+  void BeginEvents() {
+    const auto group = FindGroup(group_);
+    if (const auto begun =
+            keeper_.Begin(group.ok() ? std::optional(*group) : std::nullopt, registry_);
+        !begun.ok()) {
+      Log(LogLevel::kWarning, "no events are kept: " + begun.error().what);
+    }
+  }
+
   void TellOfDriver() const {
     const auto node = FindNode(surroundings_.node);
     if (std::string notice = node.ok() ? rm::NotCompared(node->driver) : ""; !notice.empty()) {
-      Log(std::move(notice));
+      Log(LogLevel::kWarning, notice);
     }
   }
 
@@ -200,12 +231,12 @@ class Daemon {
   void RestoreSettings() const {
     const auto read = ReadSaved(kSavedFile);
     if (!read.ok()) {
-      Log(read.error().what);
+      LogError(read.error());
     }
     const SavedByGpu saved = read.ok() ? *read : SavedByGpu();
     for (const auto& [uuid, settings] : saved) {
       if (const auto set = RestoreCard(registry_, uuid, settings); !set.ok()) {
-        Log(set.error().what);
+        LogError(set.error());
       }
     }
     if (!policies_.empty()) {
@@ -219,14 +250,15 @@ class Daemon {
       const auto& name = uuid;
       if (node.ok() &&
           std::ranges::none_of(node->cards, [&](const Card& card) { return card.uuid == name; })) {
-        Log("the settings have a policy for " + uuid + ", which is no GPU of this host");
+        Log(LogLevel::kWarning,
+            "the settings have a policy for " + uuid + ", which is no GPU of this host");
       }
       const auto found = saved.find(uuid);
       if (found != saved.end() && found->second.policy) {
         continue;
       }
       if (const auto set = SetPolicyAtStart(registry_, uuid, policy); !set.ok()) {
-        Log(set.error().what);
+        LogError(set.error());
       }
     }
   }
@@ -236,7 +268,8 @@ class Daemon {
   [[nodiscard]] int Timeout() const {
     constexpr auto kNever = std::chrono::steady_clock::time_point::max();
     const auto audit = audit_ ? audit_->next().value_or(kNever) : kNever;
-    const auto next = std::min(audit, governing_.next().value_or(kNever));
+    const auto next =
+        std::min({audit, governing_.next().value_or(kNever), keeper_.next().value_or(kNever)});
     if (next == kNever) {
       return -1;
     }
@@ -250,24 +283,38 @@ class Daemon {
     if (!news.gone.empty()) {
       LogAll(governing_.Refresh());  // for the containers that are left
     }
-    for (const std::string& id : news.killed) {
-      Log("the shim of container " + id + " ended before it: the container was killed");
+    keeper_.Take(news);
+    const auto now = std::chrono::steady_clock::now();
+    for (const Supervisor::Gone& gone : news.gone) {
+      if (gone.killed) {
+        Log(LogLevel::kWarning,
+            "the shim of container " + gone.id + " ended before it: the container was killed",
+            {{"container", gone.id}, {"name", gone.name}});
+      }
     }
     if (!audit_) {
       return;
     }
     for (const Refusal& refusal : news.refused) {
-      audit_->Take(refusal);
+      if (refusal.supervised) {
+        audit_->Take(refusal);
+      }
     }
-    LogAll(audit_->Due(std::chrono::steady_clock::now()));
-    for (const std::string& id : news.gone) {
-      LogAll(audit_->End(id));
+    LogAudit(audit_->Due(now));
+    for (const Supervisor::Gone& gone : news.gone) {
+      LogAudit(audit_->End(gone.id, now));
+    }
+  }
+
+  static void LogAudit(const std::vector<DueRefusal>& all) {
+    for (const DueRefusal& one : all) {
+      Log(LogLevel::kNotice, "audit", AuditFields(one));
     }
   }
 
   static void LogAll(const std::vector<std::string>& lines) {
     for (const std::string& line : lines) {
-      Log(line);
+      Log(LogLevel::kInfo, line);
     }
   }
 
@@ -277,8 +324,8 @@ class Daemon {
       return;
     }
     if (info.ssi_signo == SIGHUP) {
-      Log("executes its program anew");
-      Log(ExecuteAnew(argv_, socket_.get()).what);
+      Log(LogLevel::kInfo, "executes its program anew");
+      LogError(ExecuteAnew(argv_, socket_.get(), version_));
     }
     stopping_ = info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT;
     bool served = false;
@@ -306,6 +353,7 @@ class Daemon {
     LookAtRuntime();
     const pid_t child = fork();
     if (child == 0) {
+      keeper_.BecomeReporter();
       socket_.reset();  // whatever becomes of the daemon, no other process listens there
       waits.reset();
       char none = 0;
@@ -314,7 +362,7 @@ class Daemon {
       _exit(0);
     }
     if (child < 0) {
-      Log(ErrnoError(Code::kExhausted, errno, "cannot start a process for a request").what);
+      LogError(ErrnoError(Code::kExhausted, errno, "cannot start a process for a request"));
       return;
     }
     if (!busy) {  // a child that only refuses has no place, whatever keeps it
@@ -336,7 +384,8 @@ class Daemon {
     sigaddset(&ends, SIGALRM);
     pthread_sigmask(SIG_UNBLOCK, &ends, nullptr);
     alarm(kRequestMs / 1'000 + 1);
-    (void)SendMessage(connection, EncodeCreationReply(SeeTo(surroundings_, group_, connection)));
+    (void)SendMessage(connection,
+                      EncodeCreationReply(SeeTo(surroundings_, group_, connection, keeper_)));
   }
 
   [[nodiscard]] std::size_t CountOf(std::optional<unsigned> user) const {
@@ -359,11 +408,13 @@ class Daemon {
     const auto killable = AskForKillableWaits(path);
     surroundings_.killable = killable.ok() && *killable;
     if (!killable.ok()) {
-      Log("cannot tell what " + path + " can: " + killable.error().what +
-          "; it is asked again when it is replaced or cgpud is reloaded");
+      Log(LogLevel::kWarning, "cannot tell what " + path + " can: " + killable.error().what +
+                                  "; it is asked again when it is replaced or cgpud is reloaded");
     }
   }
 
+  const std::string version_;
+  EventKeeper keeper_;
   const std::string runtime_;
   const std::string group_;
   const std::map<std::string, governor::Policy> policies_;
@@ -383,8 +434,9 @@ class Daemon {
 Result<UniqueFd> Listen(const Registry& registry, const Settings& settings) {
   const auto group = FindGroup(settings.group);
   if (!group.ok()) {
-    Log("only root may ask for slices: " + group.error().what +
-        "; make the group, or set `group` in " + kSettingsFile + ", then restart cgpud");
+    Log(LogLevel::kWarning, "only root may ask for slices: " + group.error().what +
+                                "; make the group, or set `group` in " + kSettingsFile +
+                                ", then restart cgpud");
   }
   CGPU_ASSIGN_OR_RETURN(const auto lock, registry.Lock());
   return ListenAsDaemon(lock, settings.socket, group.ok() ? std::optional(*group) : std::nullopt);
@@ -392,7 +444,7 @@ Result<UniqueFd> Listen(const Registry& registry, const Settings& settings) {
 
 }  // namespace
 
-Result<> RunDaemon(const Settings& settings, char* const* argv) {
+Result<> RunDaemon(const Settings& settings, char* const* argv, const std::string& version) {
   if (geteuid() != 0) {
     return Error{Code::kPermission, 0, "cgpud runs as root", "start it with systemctl, or sudo"};
   }
@@ -409,10 +461,13 @@ Result<> RunDaemon(const Settings& settings, char* const* argv) {
     return ErrnoError(Code::kInternal, errno, "cannot take signals");
   }
   UniqueFd handed = HandedSocket();
+  auto before = handed.valid() ? std::optional(VersionBefore()) : std::nullopt;
   CGPU_ASSIGN_OR_RETURN(auto socket, handed.valid() ? Result<UniqueFd>(std::move(handed))
                                                     : Listen(registry, settings));
-  Log("listens at " + settings.socket);
-  return Daemon(settings, argv, registry, std::move(socket), std::move(signals)).Run();
+  Log(LogLevel::kInfo, "listens at " + settings.socket);
+  return Daemon(settings, argv, registry, std::move(socket), std::move(signals), version,
+                std::move(before))
+      .Run();
 }
 
 }  // namespace cgpu

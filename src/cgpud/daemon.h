@@ -6,6 +6,8 @@
 #ifndef CGPU_CGPUD_DAEMON_H_
 #define CGPU_CGPUD_DAEMON_H_
 
+#include <string>
+
 #include "base/result.h"
 #include "runtime/settings.h"
 
@@ -13,8 +15,10 @@ namespace cgpu {
 
 // Serves until SIGTERM or SIGINT. On SIGHUP the process executes its program again, as it then is,
 // with `argv` (null at its end) and the socket; clients that ask meanwhile wait. Tells systemd when
-// it is ready (sd_notify(3)). kConflict: another one runs; kPermission: not root.
-[[nodiscard]] Result<> RunDaemon(const Settings& settings, char* const* argv);
+// it is ready (sd_notify(3)). `version`: this program's. kConflict: another one runs; kPermission:
+// not root.
+[[nodiscard]] Result<> RunDaemon(const Settings& settings, char* const* argv,
+                                 const std::string& version);
 
 }  // namespace cgpu
 

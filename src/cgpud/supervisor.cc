@@ -12,7 +12,6 @@
 
 #include "os/cgroups.h"
 #include "os/ownership.h"
-#include "protocol/text.h"
 
 namespace cgpu {
 namespace {
@@ -34,6 +33,7 @@ void Supervisor::Refresh() {
     if (auto shim = registry_.Watch(reservation.id); shim.ok()) {
       Watched& watched = watched_[reservation.id];
       watched.shim = std::move(*shim);
+      watched.name = reservation.name;
       watched.engine_id = reservation.engine_id;
       watched.user = reservation.user;
       watched.supervised = registry_.HasAgent(reservation.id);
@@ -64,11 +64,12 @@ Supervisor::News Supervisor::Look(const std::vector<int>& readable) {
       ++at;
       continue;
     }
-    if (!watched.ended && watched.supervised && !watched.roots.empty()) {
+    const bool kill = !watched.ended && watched.supervised && !watched.roots.empty();
+    if (kill) {
       Kill(watched);
-      news.killed.push_back(id);
     }
-    news.gone.push_back(id);
+    news.gone.push_back({id, watched.name, watched.engine_id, watched.user, watched.supervised,
+                         kill, watched.ended});
     at = watched_.erase(at);
   }
   return news;
@@ -99,18 +100,35 @@ void Supervisor::TakeLines(const std::string& id, Watched& watched, News& news) 
     std::uint64_t number = 0;
     if (line == Words{"ended"}) {
       watched.ended = true;
-    } else if (!watched.supervised) {
-      continue;
     } else if (line.size() == 2 && line[0] == "pid" && ToNumber(line[1], 10, kMaxPid, number)) {
-      AddRoot(watched, static_cast<unsigned>(number));
-    } else if (line.size() == 3 && line[0] == "refused" &&
-               ToNumber(line[1], 10, std::numeric_limits<std::uint64_t>::max(), number)) {
-      news.refused.push_back({id, watched.engine_id, line[2], number});
+      if (watched.supervised) {
+        AddRoot(watched, static_cast<unsigned>(number));
+      }
+    } else {
+      TakeCount(id, watched, line, news);
     }
   }
   watched.text.erase(0, begin);
   if (watched.text.size() > kMaxLine) {
     watched.text.clear();  // no shim writes such lines
+  }
+}
+
+void Supervisor::TakeCount(const std::string& id, const Watched& watched, const Words& line,
+                           News& news) {
+  constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t count = 0;
+  if (line.size() < 3 || !ToNumber(line[1], 10, kMost, count)) {
+    return;
+  }
+  const Refusal refusal{id,           watched.engine_id, line[2],           count,
+                        watched.name, watched.user,      watched.supervised};
+  Denial denial{refusal};
+  if (line[0] == "refused" && line.size() == 3) {
+    news.refused.push_back(refusal);
+  } else if (line[0] == "denied" && line.size() == 5 && ToUnsigned(line[3], denial.gpu) &&
+             ToNumber(line[4], 10, kMost, denial.limit_bytes)) {
+    news.denied.push_back(denial);
   }
 }
 

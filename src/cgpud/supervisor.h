@@ -16,7 +16,9 @@
 
 #include "base/fd.h"
 #include "cgpud/audit.h"
+#include "cgpud/chronicle.h"
 #include "host/registry.h"
+#include "protocol/text.h"
 
 namespace cgpu {
 
@@ -32,10 +34,20 @@ class Supervisor {
 
   // Returns descriptors to poll for reading. Look() reads from those that are readable.
   [[nodiscard]] std::vector<int> descriptors() const;
+  // A container that has ended.
+  struct Gone {
+    std::string id;
+    std::string name;
+    std::string engine_id;
+    unsigned user = 0;
+    bool supervised = false;
+    bool killed = false;  // here, since its shim ended before it
+    bool ended = false;   // its shim said that it has
+  };
   struct News {
-    std::vector<std::string> killed;  // ids of killed containers, for the log
-    std::vector<Refusal> refused;     // without those of root's own `cgpu run`
-    std::vector<std::string> gone;    // ids that are not watched any more, the killed ones too
+    std::vector<Refusal> refused;
+    std::vector<Denial> denied;
+    std::vector<Gone> gone;  // those that are not watched any more
   };
   [[nodiscard]] News Look(const std::vector<int>& readable);
 
@@ -48,6 +60,7 @@ class Supervisor {
   };
   struct Watched {
     UniqueFd shim;
+    std::string name;
     std::string engine_id;
     unsigned user = 0;       // uid of the container's user
     std::string text;        // text that is not yet a whole line
@@ -59,6 +72,8 @@ class Supervisor {
   static bool Read(Watched& watched);
   void TakeLines(const std::string& id, Watched& watched, News& news) const;
   void AddRoot(Watched& watched, unsigned pid) const;
+  static void TakeCount(const std::string& id, const Watched& watched, const Words& line,
+                        News& news);
   [[nodiscard]] bool MayKill(const Watched& watched, pid_t pid) const;
   void Kill(const Watched& watched) const;
 

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "grant/grant.h"
+#include "host/container_events.h"
+#include "host/event_ring.h"
 
 namespace cgpu {
 namespace {
@@ -189,6 +191,19 @@ Reservation Settled(const Reservation& before, Reservation after,
   return after;
 }
 
+// Keeps an event for each GPU.
+void NoteMemorySet(const ContainerStatus& was, const Reservation& after,
+                   const std::vector<std::size_t>& chosen) {
+  for (const std::size_t i : chosen) {
+    EventFields fields = NamesOf(after);
+    fields["gpu"] = std::to_string(after.cards[i].card.index);
+    fields["uuid"] = after.cards[i].card.uuid;
+    fields["from_bytes"] = i < was.cards.size() ? was.cards[i].limit_bytes : std::uint64_t{0};
+    fields["to_bytes"] = after.cards[i].limit_bytes;
+    NoteEvent(events::kMemorySet, std::move(fields));
+  }
+}
+
 }  // namespace
 
 Result<std::vector<ContainerStatus>> ListContainers(const Registry& registry) {
@@ -218,8 +233,10 @@ Result<std::vector<CardStatus>> ChangeMemory(const Registry& registry, const Mem
   }
   CGPU_ASSIGN_OR_RETURN(const auto chosen, ChosenCards(before, change.gpu));
   CGPU_ASSIGN_OR_RETURN(const auto after, Changed(before, chosen, change.memory, live));
+  const auto was = StatusIn(registry.Ask(before.id, AdminRequest{}));
   CGPU_TRY(Apply(registry, lock, before, after, chosen));
   const auto status = StatusIn(registry.Ask(before.id, AdminRequest{}));
+  NoteMemorySet(was.ok() ? *was : StatusFrom(before), after, chosen);
   CGPU_TRY(registry.Update(lock, Settled(before, after, status)));
   std::vector<CardStatus> cards;
   for (const std::size_t i : chosen) {

@@ -6,6 +6,9 @@
 #include <string_view>
 #include <utility>
 
+#include "host/container_events.h"
+#include "host/event_ring.h"
+
 namespace cgpu {
 namespace {
 
@@ -54,6 +57,24 @@ Result<> SetHonoured(const Registry& registry, const RegistryLock& lock, const C
   return registry.SetCard(lock, card.uuid, settings);
 }
 
+std::string SentenceOf(const CardSettings& settings) {
+  std::string text(NameOf(settings.PolicyNow()));
+  if (settings.max_inst) {
+    text += ", max-inst " + std::to_string(*settings.max_inst);
+  }
+  if (settings.prio_ratio) {
+    text += ", prio-ratio " + std::to_string(*settings.prio_ratio);
+  }
+  return text;
+}
+
+void NotePolicySet(const Card& card, const CardSettings& before, const CardSettings& after) {
+  NoteEvent(events::kPolicySet, {{"gpu", std::to_string(card.index)},
+                                 {"uuid", card.uuid},
+                                 {"from", SentenceOf(before)},
+                                 {"to", SentenceOf(after)}});
+}
+
 }  // namespace
 
 Result<> AdmitCompute(const Registry& registry, const RegistryLock& lock,
@@ -91,7 +112,8 @@ Result<std::vector<CardSettings>> SettingsOf(const Registry& registry,
 Result<> ChangeCard(const Registry& registry, const Card& card, const SavedSettings& change,
                     const std::string& saved) {
   CGPU_ASSIGN_OR_RETURN(const auto lock, registry.Lock());
-  CGPU_ASSIGN_OR_RETURN(auto settings, registry.SettingsOf(lock, card.uuid));
+  CGPU_ASSIGN_OR_RETURN(const auto before, registry.SettingsOf(lock, card.uuid));
+  CardSettings settings = before;
   settings.policy = change.policy.value_or(settings.policy);
   settings.max_inst = change.max_inst ? change.max_inst : settings.max_inst;
   settings.prio_ratio = change.prio_ratio ? change.prio_ratio : settings.prio_ratio;
@@ -100,6 +122,7 @@ Result<> ChangeCard(const Registry& registry, const Card& card, const SavedSetti
     CGPU_ASSIGN_OR_RETURN(kept, ReadSaved(saved));
   }
   CGPU_TRY(SetHonoured(registry, lock, card, settings));
+  NotePolicySet(card, before, settings);
   if (saved.empty()) {
     return {};
   }
@@ -119,6 +142,7 @@ Result<> ResetCard(const Registry& registry, const Card& card,
     CGPU_ASSIGN_OR_RETURN(kept, ReadSaved(saved));
   }
   CGPU_TRY(SetHonoured(registry, lock, card, settings));
+  NotePolicySet(card, before, settings);
   return kept.erase(card.uuid) == 0 ? Result<>() : WriteSaved(saved, kept);
 }
 
@@ -168,6 +192,10 @@ Result<ComputeRequest> ChangeCompute(const Registry& registry, const ComputeChan
                                  OthersOn(grant.card, live, after.id), compute));
   }
   CGPU_TRY(registry.Update(lock, after));
+  EventFields fields = NamesOf(after);
+  fields["from"] = SentenceOf(live[found].compute);
+  fields["to"] = SentenceOf(compute);
+  NoteEvent(events::kComputeSet, std::move(fields));
   return compute;
 }
 

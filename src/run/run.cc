@@ -13,6 +13,8 @@
 
 #include "base/file.h"
 #include "host/compute.h"
+#include "host/container_events.h"
+#include "host/event_ring.h"
 #include "host/node.h"
 #include "host/registry.h"
 #include "host/reserve.h"
@@ -35,10 +37,11 @@ constexpr int kShimEndMs = 3'000;
 // Longest begin of a made-up name: more than a name can have.
 constexpr std::size_t kMaxStem = 64;
 
-// Returns the folders that a container must not reach: other nodes' files, and all admin sockets.
+// Returns the folders that a container must not reach: other nodes' files, the events, whose lock
+// would hold cgpud up, and all admin sockets.
 // `own`: the folder of the sockets that this container uses.
 std::vector<std::string> HiddenFolders(const std::string& own) {
-  std::vector<std::string> hidden{kSimulatedNodes, "/run/cgpu", own};
+  std::vector<std::string> hidden{kSimulatedNodes, "/run/cgpu", kEventsFolder, own};
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator("/run/user", ignored)) {
     hidden.push_back(entry.path().string() + "/cgpu");
@@ -138,9 +141,14 @@ Result<int> RunReserved(Reserved& reserved, const Registry& registry, const Node
   descriptors.record = std::move(record);
   CGPU_ASSIGN_OR_RETURN(
       auto shim, ShimProcess::Start(config, std::move(descriptors), reserved.reservation.shim_uid));
+  NoteEvent(events::kStarted, StartedFields(reserved.reservation));
   auto status = RunUnder(shim, init, caller);
   // Until the shim has ended, the container's memory and grant are not free for the next one.
   (void)shim.WaitForEnd(kShimEndMs);
+  EventFields ended = NamesOf(reserved.reservation);
+  ended["why"] = status.ok() ? "its command ended with status " + std::to_string(*status)
+                             : status.error().what;
+  NoteEvent(events::kEnded, std::move(ended));
   return status;
 }
 
@@ -158,6 +166,18 @@ void TellIfNobodyGoverns(const RunOptions& options) {
   }
 }
 
+// Keeps the event, for root: cgpud knows nothing of this container.
+void NoteRefusal(const RunOptions& options, const Error& error) {
+  EventFields fields{{"who", "a command of root"}, {"why", error.what}};
+  if (!error.hint.empty()) {
+    fields["hint"] = error.hint;
+  }
+  if (!options.request.name.empty()) {
+    fields["name"] = options.request.name;
+  }
+  NoteEvent(events::kStartRefused, std::move(fields));
+}
+
 Result<int> RunByItself(const RunOptions& options, const Caller& caller,
                         const sandbox::FilterOptions& filter) {
   CGPU_ASSIGN_OR_RETURN(const auto node, FindNode(options.node));
@@ -170,8 +190,12 @@ Result<int> RunByItself(const RunOptions& options, const Caller& caller,
   }
   CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
   TellIfNobodyGoverns(options);
-  CGPU_ASSIGN_OR_RETURN(auto reserved, Reserve(registry, node, options.request));
-  return RunReserved(reserved, registry, node, options, caller, filter);
+  auto reserved = Reserve(registry, node, options.request);
+  if (!reserved.ok()) {
+    NoteRefusal(options, reserved.error());
+    return reserved.error();
+  }
+  return RunReserved(*reserved, registry, node, options, caller, filter);
 }
 
 Result<CreationReply> AskForSlice(const RunOptions& options, bool killable) {

@@ -60,7 +60,7 @@ Result<> TakePolicy(const std::string& uuid, const std::string& value, Settings&
 Error NoSetting(const std::string& key) {
   return Wrong(
       "\"" + key + "\" is no setting",
-      "settings are node, runtime, unmanaged, mode, kubernetes, group, audit, max_inst, "
+      "settings are node, runtime, unmanaged, mode, kubernetes, group, audit, log, max_inst, "
       "socket, exporter_listen, exporter_token_file, exporter_dcgm and policy with a GPU's UUID");
 }
 
@@ -119,6 +119,11 @@ Result<> Take(const std::string& key, const std::string& value, Settings& settin
   }
   if (key == "audit") {
     return TakeAudit(value, settings);
+  }
+  if (key == "log") {
+    settings.log_json = value == "json";
+    return value == "json" || value == "text" ? Result<>()
+                                              : Wrong("log is neither text nor json: " + value, {});
   }
   if (key == "max_inst") {
     return TakeMaxInst(value, settings);

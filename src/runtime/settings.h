@@ -13,6 +13,7 @@
 //   group: cgpu          # its members may have slices of their own, beside root
 //   audit: 60            # seconds between two lines of cgpud's log about one container and
 //                        # one kind of refused call; "off" for none
+//   log: text            # the form of cgpud's log: "text", or "json" (base/log.h)
 //   max_inst: 20         # slices that a GPU may have at a time, 1 to 64, unless it was set
 //                        # for that GPU
 //   policy GPU-UUID: fixed   # how that GPU's compute time is shared, unless
@@ -46,6 +47,7 @@ struct Settings {
   bool kubernetes = false;
   std::string group = "cgpu";
   std::optional<unsigned> audit = 60;  // seconds
+  bool log_json = false;
   unsigned max_inst = kDefaultMaxInst;
   std::map<std::string, governor::Policy> policies;  // by a GPU's UUID
   std::string socket;                                // never empty

@@ -41,6 +41,8 @@ TEST(Settings, AreTakenAsWritten) {
   EXPECT_EQ(settings->socket, "/run/x.sock");
   EXPECT_EQ(ParseSettings("audit: 0")->audit, 0U);
   EXPECT_EQ(ParseSettings("audit: off")->audit, std::nullopt);
+  EXPECT_FALSE(ParseSettings("log: text")->log_json);
+  EXPECT_TRUE(ParseSettings("log: json")->log_json);
   EXPECT_EQ(ParseSettings("max_inst: 1")->max_inst, 1U);
   EXPECT_EQ(ParseSettings("max_inst: 64")->max_inst, 64U);
   EXPECT_EQ(ParseSettings("node:\n")->node, "");
@@ -69,6 +71,9 @@ TEST(Settings, WhatIsNotUnderstoodIsRefusedByName) {
   EXPECT_THAT(ParseSettings("socket: run.sock").error().what, HasSubstr("socket"));
   for (const char* text : {"audit: on", "audit: -1", "audit: 5s", "audit:", "audit: 99999999999"}) {
     EXPECT_THAT(ParseSettings(text).error().what, HasSubstr("audit")) << text;
+  }
+  for (const char* text : {"log: xml", "log: true", "log:"}) {
+    EXPECT_THAT(ParseSettings(text).error().what, HasSubstr("log")) << text;
   }
   for (const char* text : {"max_inst: 0", "max_inst: 65", "max_inst: many", "max_inst:"}) {
     EXPECT_THAT(ParseSettings(text).error().what, HasSubstr("max_inst")) << text;

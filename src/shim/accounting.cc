@@ -48,6 +48,11 @@ void Accounting::CountRefused(boundary::Reason reason, const std::string& what) 
   NoteRefusals();
 }
 
+void Accounting::CountDenial(ledger::Card card) {
+  ledger.CountDenial(card);
+  (void)eventfd_write(refusals_.get(), 1);
+}
+
 void Accounting::NoteRefusals() {
   if (noted_ != boundary.refusals()) {
     noted_ = boundary.refusals();

@@ -45,11 +45,14 @@ class Accounting {
 
   // Counts a call that was refused before the boundary saw it, or by another part.
   void CountRefused(boundary::Reason reason, const std::string& what);
+  // Counts memory that was refused at the limit of a GPU.
+  void CountDenial(ledger::Card card) CGPU_REQUIRES(mutex);
   // Reports what the boundary has refused. Call it after the boundary has counted.
   void NoteRefusals() CGPU_REQUIRES(mutex);
   // Returns how often what was refused since the start.
   [[nodiscard]] std::map<std::string, std::uint64_t> Refused();
-  // Returns a descriptor that is readable when more was refused since the last ResetRefusals().
+  // Returns a descriptor that is readable when more was refused since the last ResetRefusals(),
+  // memory too.
   [[nodiscard]] int refusals() const { return refusals_.get(); }
   void ResetRefusals() const;
 

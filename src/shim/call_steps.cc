@@ -54,7 +54,7 @@ Decision CallSteps::Decide(Pending& pending) {
   }
   if (decision.over_limit) {
     const MutexLock lock(accounting_.mutex);
-    accounting_.ledger.CountDenial(*decision.card);
+    accounting_.CountDenial(*decision.card);
   }
   if (decision.refused) {
     accounting_.counters.CountRefused(*decision.refused);

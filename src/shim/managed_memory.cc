@@ -113,7 +113,7 @@ bool ManagedMemory::Charge(const ManagedTracker::Claim& claim, pid_t thread) {
   }
   accounting_.CountRefused(boundary::Reason::kMemoryLimit, "managed memory over the limit");
   const MutexLock lock(accounting_.mutex);
-  accounting_.ledger.CountDenial(*full);
+  accounting_.CountDenial(*full);
   return false;
 }
 

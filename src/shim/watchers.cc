@@ -28,7 +28,7 @@ bool Watchers::Add(UniqueFd& connection) {
   if (all_.size() >= kMost) {
     return false;
   }
-  all_.push_back({std::move(connection), {}, {}});
+  all_.push_back({std::move(connection), {}, {}, {}});
   return true;
 }
 
@@ -63,12 +63,13 @@ std::vector<WatcherState> Watchers::Save() const {
 void Watchers::Adopt(const std::vector<WatcherState>& state) {
   all_.reserve(all_.size() + state.size());
   for (const WatcherState& watcher : state) {
-    all_.push_back({UniqueFd(watcher.connection), watcher.told, {}});
+    all_.push_back({UniqueFd(watcher.connection), watcher.told, {}, {}});
   }
 }
 
 // Stops at the first line that there is no room for.
-void Watchers::TellRefused(Watcher& watcher, const Refused& refused, int flags) {
+void Watchers::TellRefused(Watcher& watcher, const Refused& refused,
+                           const std::vector<CardStatus>& cards, int flags) {
   for (const auto& [what, count] : refused) {
     std::uint64_t& told = watcher.told_refused[what];
     if (count <= told) {
@@ -79,20 +80,33 @@ void Watchers::TellRefused(Watcher& watcher, const Refused& refused, int flags) 
     }
     told = count;
   }
+  for (const CardStatus& card : cards) {
+    std::uint64_t& told = watcher.told_denied[card.uuid];
+    if (card.denied <= told) {
+      continue;
+    }
+    if (Send(watcher.connection,
+             JoinLine({"denied", std::to_string(card.denied), card.uuid,
+                       std::to_string(card.host_index), std::to_string(card.limit_bytes)}),
+             flags) != 0) {
+      return;
+    }
+    told = card.denied;
+  }
 }
 
-void Watchers::TellRefused(const Refused& refused) {
+void Watchers::TellRefused(const Refused& refused, const std::vector<CardStatus>& cards) {
   for (Watcher& watcher : all_) {
-    TellRefused(watcher, refused, MSG_DONTWAIT);
+    TellRefused(watcher, refused, cards, MSG_DONTWAIT);
   }
 }
 
 // Waits, because the watchers must hear this more than it must end at once: up to the timeout of
 // the connection (SO_SNDTIMEO).
-void Watchers::TellEnd(const Refused& refused) {
+void Watchers::TellEnd(const Refused& refused, const std::vector<CardStatus>& cards) {
   for (Watcher& watcher : all_) {
     if (Send(watcher.connection, "ended\n", 0) == 0) {
-      TellRefused(watcher, refused, 0);
+      TellRefused(watcher, refused, cards, 0);
     }
   }
   all_.clear();

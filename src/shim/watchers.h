@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "protocol/admin.h"
 #include "shim/handover.h"
 
 namespace cgpu::shim {
@@ -30,13 +31,14 @@ class Watchers {
   // they are now.
   void Tell(const std::vector<pid_t>& roots);
 
-  // Tells every watcher how often calls were refused, by name, where the number has grown.
+  // Tells every watcher how often calls were refused, by name, and memory, by GPU, where the number
+  // has grown.
   using Refused = std::map<std::string, std::uint64_t>;
-  void TellRefused(const Refused& refused);
+  void TellRefused(const Refused& refused, const std::vector<CardStatus>& cards);
 
   // Tells every watcher that the container is over; they hear nothing more. Waits for a watcher
   // that does not read, for as long as its connection's SO_SNDTIMEO says.
-  void TellEnd(const Refused& refused);
+  void TellEnd(const Refused& refused, const std::vector<CardStatus>& cards);
 
   [[nodiscard]] bool empty() const { return all_.empty(); }
 
@@ -48,10 +50,13 @@ class Watchers {
   struct Watcher {
     UniqueFd connection;
     std::set<pid_t> told;
-    Refused told_refused;  // not handed over: telling it twice does no harm
+    // These two are not handed over: telling it twice does no harm.
+    Refused told_refused;
+    Refused told_denied;  // by a GPU's UUID
   };
 
-  static void TellRefused(Watcher& watcher, const Refused& refused, int flags);
+  static void TellRefused(Watcher& watcher, const Refused& refused,
+                          const std::vector<CardStatus>& cards, int flags);
   static bool IsGone(Watcher& watcher, const std::vector<pid_t>& roots);
 
   std::vector<Watcher> all_;  // the oldest first

@@ -2,6 +2,7 @@
 disturbs no running container, and what it has put on the Kubernetes node goes again."""
 import contextlib
 import filecmp
+import glob
 import os
 import re
 import sys
@@ -196,5 +197,22 @@ def rendered():
         check(file.read().count("ersion: %s\n" % version()) == 2, "the chart has another version")
 
 
+def monitored():
+    """Alerts and dashboards are rendered as they are in the repository, if they are asked for."""
+    words = [find_helm(), "template", "cgpu", CHART, "--set", "metrics.tokenSecret=token"]
+    paths = sorted(glob.glob(ROOT + "/deploy/grafana/*.json")) + [ROOT + "/deploy/prometheus/rules.yml"]
+    check(len(paths) == 4, "there are %s" % paths)
+    said = t.command(*words)
+    check("PrometheusRule" not in said and "grafana_dashboard" not in said, "nobody asked for them")
+    said = t.command(*words, "--set", "metrics.alerts=true,metrics.dashboards=true")
+    check(said.count("kind: PrometheusRule\n") == 1 and
+          said.count('grafana_dashboard: "1"\n') == len(paths) - 1, said)
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            text = file.read().rstrip().replace("\n", "\n  " if path.endswith(".yml") else "\n    ")
+        check(text in said, "%s is not rendered as it is" % path)
+
+
 if __name__ == "__main__":
-    isolation.main({case.__name__: case for case in (rendered, manifests, updated, removed)})
+    isolation.main({case.__name__: case
+                    for case in (rendered, monitored, manifests, updated, removed)})

@@ -84,9 +84,11 @@ def _check_kubernetes(package, version):
 
 
 def _check_exporter(package, version):
-    """The metrics: their program and its service."""
+    """The metrics: their program and its service, dashboards and alerts."""
     expected = {"/usr/bin/cgpu-exporter": "-rwxr-xr-x",
                 "/usr/lib/systemd/system/" + EXPORTER_UNIT: "-rw-r--r--"}
+    for name in ("rules.yml", "grafana/app.json", "grafana/cluster.json", "grafana/node.json"):
+        expected["/usr/share/cgpu-exporter/" + name] = "-rw-r--r--"
     _check_other(package, version, "cgpu-exporter", expected,
                  {"cgpu", "libc6", "libprometheus-cpp-core1.0"})
 

@@ -70,7 +70,7 @@ def hide_installed():
     if libc.unshare(_CLONE_NEWNS) != 0:
         raise OSError(ctypes.get_errno(), "unshare: " + os.strerror(ctypes.get_errno()))
     command("mount", "--make-rprivate", "/")
-    for folder in ("/run/cgpu", "/etc/cgpu"):
+    for folder in ("/run/cgpu", "/etc/cgpu", "/var/lib/cgpu"):
         if os.path.isdir(folder):
             command("mount", "-t", "tmpfs", "-o", "mode=711", "tmpfs", folder)
 

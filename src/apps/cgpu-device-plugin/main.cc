@@ -4,7 +4,6 @@
 // this node.
 #include <chrono>
 #include <csignal>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -14,7 +13,9 @@
 #include "apps/cgpu-device-plugin/announcer.h"
 #include "apps/cgpu-device-plugin/grants.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "cli/command_line.h"
+#include "host/event_ring.h"
 #include "host/health.h"
 #include "host/node.h"
 #include "kube/admitted.h"
@@ -40,10 +41,11 @@ struct Options {
   std::string kube_node;  // name of the Kubernetes node
   std::string node;       // a simulated node; empty: the host's driver
   std::string key_file;
+  bool log_json = false;
 };
 
-void Log(const std::string& sentence) {
-  (void)std::fprintf(stderr, "cgpu-device-plugin: %s\n", sentence.c_str());
+void Say(const std::string& sentence) {
+  Log(LogLevel::kNotice, sentence);
 }
 
 std::vector<NodeGpu> GpusOf(const Node& node) {
@@ -65,18 +67,22 @@ class Announcing {
  public:
   Announcing(const Api& api, const std::string& name, const Node& node,
              const std::vector<NodeGpu>& gpus, Grants& grants)
-      : announcer_(api, name, node.cards.empty() ? "" : node.cards[0].model, gpus, Log) {
+      : announcer_(api, name, node.cards.empty() ? "" : node.cards[0].model, gpus, Say) {
     const Follower follower{[this, &grants](std::string_view json) {
                               announcer_.SetNode(json);
                               grants.SetPublished(PublishedIn(json));
                             },
-                            [](const std::string&) {}, [] {}, Log, false};
+                            [](const std::string&) {}, [] {}, Say, false};
     std::vector<HealthWatch::Ask> asks;
     for (const Card& card : node.cards) {
       asks.push_back(AskerOf(node, card));
     }
-    health_.emplace(std::move(asks), kHealthPeriod,
-                    [this](std::size_t gpu, bool healthy) { announcer_.SetHealthy(gpu, healthy); });
+    health_.emplace(
+        std::move(asks), kHealthPeriod, [this, cards = node.cards](std::size_t gpu, bool healthy) {
+          announcer_.SetHealthy(gpu, healthy);
+          NoteEvent(healthy ? events::kGpuBack : events::kGpuLost,
+                    {{"gpu", std::to_string(cards[gpu].index)}, {"uuid", cards[gpu].uuid}});
+        });
     follows_ = std::thread([this, &api, name, follower] {
       Follow(api, "/api/v1/nodes?fieldSelector=metadata.name%3D" + name, follower, stop_);
     });
@@ -121,11 +127,11 @@ Result<> Serve(const Options& options, const Stop& stop) {
   const Api api(access);
   const std::vector<NodeGpu> gpus = GpusOf(node);
   CGPU_ASSIGN_OR_RETURN(auto admitted, ReadAdmitted(api, options.kube_node, gpus, key, stop));
-  Grants grants(api, options.kube_node, std::move(key), std::move(admitted), Log);
+  Grants grants(api, options.kube_node, std::move(key), std::move(admitted), Say);
   const Announcing announcing(api, options.kube_node, node, gpus, grants);
   const Follower pods{[&](std::string_view json) { grants.Set(json); },
                       [&](const std::string& uid) { grants.Remove(uid); },
-                      [&] { grants.SetComplete(); }, Log, true};
+                      [&] { grants.SetComplete(); }, Say, true};
   Follow(api, "/api/v1/pods?fieldSelector=spec.nodeName%3D" + options.kube_node, pods, stop);
   return {};
 }
@@ -146,9 +152,11 @@ int main(int argc, char** argv) {
   app.AddOption("--verify-key", options.key_file,
                 "The public key, in PEM, of cgpu-scheduler's signatures")
       .Required();
+  app.AddFlag("--log-json", options.log_json, "Log lines as JSON, an object each");
   if (const auto status = app.ParseOrPrint(argc, argv)) {
     return *status;
   }
+  cgpu::SetLogForm("cgpu-device-plugin", options.log_json);
   const sigset_t signals = cgpu::os::BlockEndSignals();
   cgpu::kube::Stop stop;
   std::thread waits([&] {
@@ -158,7 +166,7 @@ int main(int argc, char** argv) {
   });
   waits.detach();
   if (const auto ended = cgpu::kube::Serve(options, stop); !ended.ok()) {
-    cgpu::kube::Log(cgpu::FormatError(ended.error()));
+    cgpu::LogError(ended.error());
     return 1;
   }
   return 0;

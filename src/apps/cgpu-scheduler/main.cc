@@ -8,7 +8,6 @@
 #include <chrono>
 #include <climits>
 #include <csignal>
-#include <cstdio>
 #include <ctime>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -19,6 +18,7 @@
 
 #include "apps/cgpu-scheduler/feed.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "cli/command_line.h"
 #include "kube/admission.h"
 #include "kube/api.h"
@@ -45,11 +45,12 @@ struct Options {
   // The lease that the kube-scheduler beside this program leads by: NAMESPACE/NAME; empty: it is
   // the only one.
   std::string lease;
+  bool log_json = false;
   std::string identity;  // of that kube-scheduler; empty: its host is this one
 };
 
-void Log(const std::string& sentence) {
-  (void)std::fprintf(stderr, "cgpu-scheduler: %s\n", sentence.c_str());
+void Say(const std::string& sentence) {
+  Log(LogLevel::kNotice, sentence);
 }
 
 std::vector<std::string> SplitAtCommas(const std::string& list) {
@@ -130,7 +131,7 @@ class Webhook {
                  });
     thread_ = std::thread([this] {
       if (!server_.listen("0.0.0.0", static_cast<int>(options_.webhook_port))) {
-        Log("cannot listen at port " + std::to_string(options_.webhook_port) +
+        Say("cannot listen at port " + std::to_string(options_.webhook_port) +
             ": no pods are admitted");
       }
     });
@@ -184,7 +185,7 @@ class Waker {
     const auto done = api.StrategicPatch(
         "/api/v1/namespaces/" + pod.name_space + "/pods/" + pod.name + "/status", status.dump());
     if (!done.ok() && done.error().code != Code::kNotFound) {
-      Log("cannot say that there is room for " + pod.name_space + "/" + pod.name + ": " +
+      Say("cannot say that there is room for " + pod.name_space + "/" + pod.name + ": " +
           done.error().what);
     }
   }
@@ -256,7 +257,7 @@ Result<> Serve(const Options& options, const sigset_t& ends_by) {
         return BindAt(api, name_space, pod, binding);
       },
       options.rules.pods);
-  const Feed feed(api, extender, lease_path, lease, Log);
+  const Feed feed(api, extender, lease_path, lease, Say);
   const Waker waker(api, extender);
   std::optional<Webhook> webhook;
   if (!options.certificate_file.empty()) {
@@ -306,12 +307,14 @@ int main(int argc, char** argv) {
   app.AddFlag("--hami-names", options.rules.hami_names,
               "Take pods that ask by HAMi's names: nvidia.com/gpu, gpumem, gpumem-percentage, "
               "gpucores");
+  app.AddFlag("--log-json", options.log_json, "Log lines as JSON, an object each");
   if (const auto status = app.ParseOrPrint(argc, argv)) {
     return *status;
   }
+  cgpu::SetLogForm("cgpu-scheduler", options.log_json);
   const sigset_t signals = cgpu::os::BlockEndSignals();  // before there are other threads
   if (const auto ended = cgpu::kube::Serve(options, signals); !ended.ok()) {
-    cgpu::kube::Log(cgpu::FormatError(ended.error()));
+    cgpu::LogError(ended.error());
     return 1;
   }
   return 0;

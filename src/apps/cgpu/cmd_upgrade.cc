@@ -10,6 +10,7 @@
 
 #include "apps/cgpu/commands.h"
 #include "cli/command_line.h"
+#include "host/event_ring.h"
 #include "host/force.h"
 #include "host/shim_process.h"
 #include "host/upgrade.h"
@@ -33,10 +34,26 @@ Result<> Daemon() {
   return {};
 }
 
+void NoteUpgrade(const Upgraded& one, const std::string& to) {
+  EventFields fields{{"container", one.id}, {"name", one.name}, {"to", to}};
+  if (one.pause_us.ok()) {
+    fields["pause_us"] = *one.pause_us;
+    NoteEvent(events::kUpgraded, std::move(fields));
+  } else if (one.pause_us.error().code != Code::kNotFound) {  // it has not ended
+    fields["why"] = one.pause_us.error().what;
+    NoteEvent(events::kUpgradeRefused, std::move(fields));
+  }
+}
+
 // Ends a container that was not upgraded, so that no shim of the old version is left. Returns the
 // exit status.
 int End(const Registry& registry, const Upgraded& one) {
   const auto ended = EndByForce(registry, one.id);
+  if (ended.ok()) {
+    NoteEvent(events::kForced, {{"container", one.id},
+                                {"name", one.name},
+                                {"why", "it was not upgraded, and that was asked for"}});
+  }
   if (ended.ok() || ended.error().code == Code::kNotFound) {
     std::printf("%s %s: ended\n", one.id.c_str(), one.name.c_str());
     return 0;
@@ -50,12 +67,14 @@ Result<int> Upgrade(Flags& flags) {
                  "`cgpu ps` lists the ids"};
   }
   CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
+  const std::string to = flags.program.empty() ? CGPU_VERSION : flags.program;
   if (flags.program.empty()) {
     CGPU_ASSIGN_OR_RETURN(flags.program, ProgramPath("cgpu-shim"));
   }
   CGPU_ASSIGN_OR_RETURN(const auto done, UpgradeShims(registry, flags.program, flags.containers));
   int status = 0;
   for (const Upgraded& one : done) {
+    NoteUpgrade(one, to);
     if (one.pause_us.ok()) {
       std::printf("%s %s: upgraded; its calls waited %.1f ms\n", one.id.c_str(), one.name.c_str(),
                   static_cast<double>(*one.pause_us) / 1'000);

@@ -26,6 +26,8 @@ void OnParsed(const cli::Command& command, int& status, std::function<Result<int
 // `cgpu sim exec`). They are removed before the parser runs, which would interpret some of them.
 [[nodiscard]] const std::vector<std::string>& WordsAfterDashes();
 
+void AddBundle(const cli::Command& app, int& status);
+void AddEvents(const cli::Command& app, int& status);
 // `cgpu install` and `cgpu uninstall`.
 void AddInstall(const cli::Command& app, int& status);
 void AddPolicy(const cli::Command& app, int& status);

@@ -38,6 +38,8 @@ int Main(int argc, char** argv) {
   app.RequireCommand();
   int status = 0;
   AddRun(app, status);
+  AddBundle(app, status);
+  AddEvents(app, status);
   AddInstall(app, status);
   AddPolicy(app, status);
   AddPs(app, status);

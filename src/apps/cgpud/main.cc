@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <string>
 
+#include "base/log.h"
 #include "cgpud/daemon.h"
 #include "cli/command_line.h"
 #include "host/shim_process.h"
@@ -21,9 +22,11 @@ int main(int argc, char** argv) {
     return *status;
   }
   const auto settings = cgpu::ReadSettings(file);
-  const auto ended = settings.ok() ? cgpu::RunDaemon(*settings, argv) : settings.error();
+  cgpu::SetLogForm("cgpud", settings.ok() && settings->log_json);
+  const auto ended =
+      settings.ok() ? cgpu::RunDaemon(*settings, argv, CGPU_VERSION) : settings.error();
   if (!ended.ok()) {
-    (void)std::fprintf(stderr, "cgpud: %s\n", cgpu::FormatError(ended.error()).c_str());
+    cgpu::LogError(ended.error());
     return 1;
   }
   return 0;
