@@ -485,6 +485,10 @@ def documented():
         (container,) = node.containers()
         series = [s for s in Scrape(text).samples if s.labels.get("container_id") == container["id"]]
         t.check(len(series) <= 40, "%d series of a container" % len(series))
+        calls = sum(s.value for s in series if s.name == "cgpu_container_calls_total")
+        timed = sum(s.value for s in series
+                    if s.name == "cgpu_container_call_duration_seconds_count")
+        t.check(calls == timed > 0, "%d calls, %d of them timed" % (calls, timed))
         held.end()
 
 
