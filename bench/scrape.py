@@ -12,9 +12,10 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BIN = os.environ.setdefault("CGPU_BIN", os.path.join(ROOT, "build", "bin"))
-sys.path.append(os.path.join(ROOT, "tests", "lib"))
+sys.path += [os.path.join(ROOT, "tests", folder) for folder in ("lib", "engines")]
 
 import cgpu_test as t  # noqa: E402
+import isolation  # noqa: E402
 
 CONTAINERS = 64
 SCRAPES = 200
@@ -98,10 +99,10 @@ def measure(node, port, exporter):
 
 
 def main():
-    os.makedirs("/etc/cgpu", exist_ok=True)
-    os.makedirs("/run/cgpu", exist_ok=True)
     t.require_machine()
-    t.hide_installed()
+    isolation.enter()
+    for folder in ("/etc/cgpu", "/run/cgpu"):
+        os.makedirs(folder, exist_ok=True)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

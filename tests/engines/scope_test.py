@@ -238,7 +238,7 @@ def run(function):
     with open("/etc/group", "a", encoding="utf-8") as file:
         file.write("cgpu-members:x:%d:\n" % MEMBERS)
     with t.Node("v100-16g:1") as node:
-        os.makedirs("/etc/cgpu")
+        os.makedirs("/etc/cgpu", exist_ok=True)
         _write("/etc/cgpu/config.yaml", "node: %s\ngroup: cgpu-members\n" % node.name)
         with Machine() as machine:
             function(node, machine)
