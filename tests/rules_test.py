@@ -53,7 +53,7 @@ TESTED_ELSEWHERE = {
     "src/boundary/": ("parts of Boundary, in boundary_test.cc, managed_test.cc and uvm_test.cc",
                       "address_ranges container decode describe managed_doubts names objects "
                       "policy_controls spaces"),
-    "src/exporter/": ("a host with containers: tests/e2e/exporter_test.py",
+    "src/exporter/": ("a host with containers: tests/engines/exporter_test.py",
                       "collector families gather gpu_reader shim_users"),
     "src/install/": ("in engines_test.cc, and by tests/e2e/install_test.py",
                      "docker file_change install toml_engines"),

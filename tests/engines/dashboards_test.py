@@ -14,6 +14,7 @@ import urllib.parse
 import urllib.request
 
 import cgpu_test as t
+import isolation
 from exporter_test import Exporter, free_port, own_registry
 
 DEPLOY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../deploy")
@@ -297,4 +298,4 @@ def loaded():
 CASES = {"written": written, "loaded": loaded}
 
 if __name__ == "__main__":
-    t.main(CASES)
+    isolation.main(CASES, outside=("written",))

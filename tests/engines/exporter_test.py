@@ -13,6 +13,7 @@ import sys
 import tempfile
 
 import cgpu_test as t
+import isolation
 
 # Debian's python3-prometheus-client, whichever Python runs this.
 sys.path.append("/usr/lib/python3/dist-packages")
@@ -497,4 +498,4 @@ CASES = {"memory": memory, "documented": documented, "pods": pods, "crowd": crow
          "used": used, "restarted": restarted}
 
 if __name__ == "__main__":
-    t.main(CASES)
+    isolation.main(CASES)
