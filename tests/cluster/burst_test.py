@@ -26,12 +26,13 @@ DEADLINE = 900
 
 
 def gpus_of_pods():
-    """The numbers of the GPUs whose files processes of pods have open, by the uids of the pods."""
+    """The numbers of the GPUs whose files processes of pods have open, by the uids of the pods. The
+    cgroups of another test's pods begin with /.. here."""
     found = {}
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open("/proc/%s/cgroup" % pid, encoding="utf-8") as file:
-                pod = re.search(r"/pod([0-9a-f-]{36})/", file.read())
+                pod = re.search(r":/kubepods(?:/\w+)?/pod([0-9a-f-]{36})/", file.read())
             for fd in os.listdir("/proc/%s/fd" % pid) if pod else ():
                 # The name is the machine's: a simulated node keeps its GPUs' numbers.
                 name = os.readlink("/proc/%s/fd/%s" % (pid, fd)).removesuffix(" (deleted)")
