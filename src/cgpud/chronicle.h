@@ -1,6 +1,6 @@
 // Decides which events cgpud keeps (host/events.h), so that no tenant floods the ring:
 //
-// * What a container is refused is merged: one event for a container's calls and one for its memory
+// * Refusals of a container are merged: one event for a container's calls and one for its memory
 //   on each GPU, 10 s after the one before, then after twice that, up to an hour.
 // * All events that a user causes are counted against that user. A user may cause some at once, and
 //   then one in a while. More are left out; how many is an event, too.

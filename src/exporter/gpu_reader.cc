@@ -12,19 +12,7 @@
 namespace cgpu::exporter {
 namespace {
 
-// The GPU, open in a client of its own.
-struct Session {
-  rmclient::Client client;
-  rmclient::Card card;
-};
-
-Result<Session> OpenSession(const rmclient::DevicePaths& paths, unsigned minor) {
-  CGPU_ASSIGN_OR_RETURN(auto client, rmclient::Client::Open(paths));
-  CGPU_ASSIGN_OR_RETURN(auto card, rmclient::OpenCard(client, minor));
-  return Session{std::move(client), std::move(card)};
-}
-
-Result<GpuReader::Reading> Read(Session& session) {
+Result<GpuReader::Reading> Read(rmclient::Session& session) {
   CGPU_ASSIGN_OR_RETURN(const auto info, rmclient::ReadFbInfo(session.client, session.card));
   CGPU_ASSIGN_OR_RETURN(const auto uses, rmclient::ReadProcesses(session.client, session.card));
   GpuReader::Reading reading{session.card.name, {info.used(), info.free}};
@@ -63,7 +51,7 @@ GpuReader::~GpuReader() {
 
 void GpuReader::Run(const std::shared_ptr<State>& state, const rmclient::DevicePaths& paths,
                     unsigned minor) {
-  std::optional<Session> session;
+  std::optional<rmclient::Session> session;
   MutexLock lock(state->mutex);
   while (true) {
     while (!state->stop && state->asked == state->answered) {
@@ -75,7 +63,7 @@ void GpuReader::Run(const std::shared_ptr<State>& state, const rmclient::DeviceP
     const std::uint64_t asked = state->asked;
     lock.Unlock();
     if (!session) {
-      if (auto opened = OpenSession(paths, minor); opened.ok()) {
+      if (auto opened = rmclient::OpenSession(paths, minor); opened.ok()) {
         session.emplace(*std::move(opened));
       }
     }

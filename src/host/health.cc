@@ -12,18 +12,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// One open GPU.
-struct Session {
-  rmclient::Client client;
-  rmclient::Card card;
-};
-
-Result<Session> OpenSession(const rmclient::DevicePaths& paths, unsigned minor) {
-  CGPU_ASSIGN_OR_RETURN(auto client, rmclient::Client::Open(paths));
-  CGPU_ASSIGN_OR_RETURN(auto card, rmclient::OpenCard(client, minor));
-  return Session{std::move(client), std::move(card)};
-}
-
 }  // namespace
 
 struct HealthWatch::State {
@@ -110,10 +98,10 @@ void HealthWatch::ReportChanges() {
 }
 
 HealthWatch::Ask AskerOf(const Node& node, const Card& card) {
-  const auto session = std::make_shared<std::optional<Session>>();
+  const auto session = std::make_shared<std::optional<rmclient::Session>>();
   return [session, paths = PathsOf(node), minor = card.minor] {
     if (!session->has_value()) {
-      if (auto opened = OpenSession(paths, minor); opened.ok()) {
+      if (auto opened = rmclient::OpenSession(paths, minor); opened.ok()) {
         *session = *std::move(opened);
       }
     }

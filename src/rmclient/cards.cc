@@ -159,6 +159,12 @@ Result<> AskForTime(Client& client, const Card& card) {
                       : CallError(outcome, "asking card " + card.bdf + " for its time");
 }
 
+Result<Session> OpenSession(const DevicePaths& paths, unsigned minor) {
+  CGPU_ASSIGN_OR_RETURN(auto client, Client::Open(paths));
+  CGPU_ASSIGN_OR_RETURN(auto card, OpenCard(client, minor));
+  return Session{std::move(client), std::move(card)};
+}
+
 Result<std::vector<Card>> OpenCards(Client& client) {
   CGPU_ASSIGN_OR_RETURN(auto infos, ReadCardInfos(client));
   std::ranges::sort(infos, [](const auto& x, const auto& y) {

@@ -37,6 +37,14 @@ struct Card {
 // process may not have it.
 [[nodiscard]] Result<Card> OpenCard(Client& client, unsigned minor);
 
+// One GPU, open in a client of its own.
+struct Session {
+  Client client;
+  Card card;
+};
+// Opens it as OpenCard() does.
+[[nodiscard]] Result<Session> OpenSession(const DevicePaths& paths, unsigned minor);
+
 // Reads the GPU's own clock (NV2080_CTRL_CMD_TIMER_GET_TIME): only a GPU that is there can say what
 // it shows. The driver asks no GPU that it has lost: the control has no
 // RMCTRL_FLAGS_NO_GPUS_ACCESS (flags 0x10118 in g_subdevice_nvoc.c of 595.45.04; control.c

@@ -58,10 +58,12 @@ Result<> TakePolicy(const std::string& uuid, const std::string& value, Settings&
 }
 
 Error NoSetting(const std::string& key) {
-  return Wrong(
-      "\"" + key + "\" is no setting",
-      "settings are node, runtime, unmanaged, mode, kubernetes, group, audit, log, max_inst, "
-      "socket, exporter_listen, exporter_token_file, exporter_dcgm and policy with a GPU's UUID");
+  std::string names;
+  for (const std::string_view name : kSettingNames) {
+    names += (names.empty() ? "" : ", ") + std::string(name);
+  }
+  return Wrong("\"" + key + "\" is no setting",
+               "settings are " + names + " and policy with a GPU's UUID");
 }
 
 constexpr std::string_view kExporter = "exporter_";

@@ -13,7 +13,7 @@
 //   group: cgpu          # its members may have slices of their own, beside root
 //   audit: 60            # seconds between two lines of cgpud's log about one container and
 //                        # one kind of refused call; "off" for none
-//   log: text            # the form of cgpud's log: "text", or "json" (base/log.h)
+//   log: text            # the form of the daemons' logs: "text", or "json" (base/log.h)
 //   max_inst: 20         # slices that a GPU may have at a time, 1 to 64, unless it was set
 //                        # for that GPU
 //   policy GPU-UUID: fixed   # how that GPU's compute time is shared, unless
@@ -38,6 +38,12 @@
 namespace cgpu {
 
 inline constexpr char kSettingsFile[] = "/etc/cgpu/config.yaml";
+
+// All settings but "policy GPU-UUID". None of their values is a secret.
+inline constexpr std::string_view kSettingNames[] = {
+    "node",         "runtime", "unmanaged", "mode",   "kubernetes",      "group",
+    "audit",        "log",     "max_inst",  "socket", "exporter_listen", "exporter_token_file",
+    "exporter_dcgm"};
 
 struct Settings {
   std::string node;

@@ -3,9 +3,9 @@
 #include <malloc.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <string>
 
+#include "base/log.h"
 #include "cli/command_line.h"
 #include "exporter/collector.h"
 #include "exporter/exposition.h"
@@ -18,10 +18,6 @@
 
 namespace cgpu::exporter {
 namespace {
-
-void Log(const std::string& sentence) {
-  (void)std::fprintf(stderr, "cgpu-exporter: %s\n", sentence.c_str());
-}
 
 // Returns the token that scrapes must carry; empty: none.
 Result<std::string> TokenFor(const Address& address, const Settings& settings) {
@@ -45,7 +41,8 @@ Result<> Run(const Settings& settings, const sigset_t& ends_by) {
   CGPU_ASSIGN_OR_RETURN(const auto address, ParseAddress(settings.exporter_listen));
   CGPU_ASSIGN_OR_RETURN(const auto token, TokenFor(address, settings));
   CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
-  Collector collector(settings.node, registry, Log);
+  Collector collector(settings.node, registry,
+                      [](const std::string& sentence) { Log(LogLevel::kWarning, sentence); });
   Gatherer gatherer(settings.node, settings.max_inst, CGPU_VERSION, registry, collector);
   const auto scrape = [&]() -> Result<std::string> {
     CGPU_ASSIGN_OR_RETURN(const auto snapshot, gatherer.Take());
@@ -69,9 +66,10 @@ int main(int argc, char** argv) {
   (void)mallopt(M_ARENA_MAX, 1);
   const sigset_t signals = cgpu::os::BlockEndSignals();  // before there are other threads
   const auto settings = cgpu::ReadSettings(file);
+  cgpu::SetLogForm("cgpu-exporter", settings.ok() && settings->log_json);
   const auto ended = settings.ok() ? cgpu::exporter::Run(*settings, signals) : settings.error();
   if (!ended.ok()) {
-    cgpu::exporter::Log(cgpu::FormatError(ended.error()));
+    cgpu::LogError(ended.error());
     return 1;
   }
   return 0;

@@ -77,27 +77,13 @@ std::string Versions() {
 // Returns the lines of config.yaml that are known settings. A comment, or a setting of another
 // version, can have a secret in it.
 std::string KnownSettings(const std::string& text) {
-  constexpr std::string_view kKnown[] = {"node",
-                                         "runtime",
-                                         "unmanaged",
-                                         "mode",
-                                         "group",
-                                         "audit",
-                                         "max_inst",
-                                         "socket",
-                                         "log",
-                                         "kubernetes",
-                                         "policy GPU-",
-                                         "exporter_listen",
-                                         "exporter_token_file",
-                                         "exporter_dcgm"};
   std::istringstream lines(text);
   std::string known;
   for (std::string line; std::getline(lines, line);) {
-    const bool is_known = std::ranges::any_of(kKnown, [&](std::string_view key) {
-      return line.starts_with(key) &&
-             (key.ends_with('-') || line.substr(key.size()).starts_with(":"));
-    });
+    const bool is_known =
+        line.starts_with("policy GPU-") || std::ranges::any_of(kSettingNames, [&](auto name) {
+          return line.starts_with(name) && line.substr(name.size()).starts_with(":");
+        });
     const bool is_empty = line.empty() || line.starts_with('#');
     if (is_known) {
       known += line.substr(0, line.find('#')) + "\n";
