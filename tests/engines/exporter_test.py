@@ -14,6 +14,7 @@ import tempfile
 
 import cgpu_test as t
 import isolation
+from upgrading import NEXT, OWN, upgrade
 
 # Debian's python3-prometheus-client, whichever Python runs this.
 sys.path.append("/usr/lib/python3/dist-packages")
@@ -150,7 +151,8 @@ def memory():
         (info,) = scrape.all("cgpu_gpu_info", uuid=uuids[1])
         t.check(info.labels["gpu"] == "1" and "V100" in info.labels["model"] and
                 info.labels["pci"] == node.info()["gpus"][1]["bdf"], "it is called %s" % info.labels)
-        _check_containers(node, scrape, uuids)
+        _check_containers(node, scrape)
+        _check_sums(scrape, uuids)
         other = scrape.value("cgpu_unmanaged_memory_used_bytes", uuid=uuids[0])
         t.check(other >= 50 * t.MIB and
                 scrape.value("cgpu_unmanaged_processes", uuid=uuids[0]) == 1 and
@@ -167,9 +169,8 @@ def memory():
         plain.end()
 
 
-def _check_containers(node, scrape, uuids):
-    """The figures of each container are those of its shim; together with the other processes' they are
-    the driver's."""
+def _check_containers(node, scrape):
+    """The figures of each container are those of its shim."""
     for container in node.containers():
         (gpu,) = container["gpus"]
         labels = {"container_id": container["id"], "uuid": gpu["uuid"]}
@@ -177,6 +178,10 @@ def _check_containers(node, scrape, uuids):
                             ("peak_bytes", "peak_bytes"), ("refused_total", "denied")):
             got = scrape.value("cgpu_container_memory_" + metric, **labels)
             t.check(got == gpu[key], "%s of %s is %s, not %s" % (metric, container["name"], got, gpu))
+
+
+def _check_sums(scrape, uuids):
+    """What containers and other processes hold is what the driver says is used."""
     for uuid in uuids:
         parts = [s.value for s in scrape.all("cgpu_container_memory_used_bytes", uuid=uuid)]
         parts += [scrape.value("cgpu_unmanaged_memory_used_bytes", uuid=uuid)]
@@ -373,9 +378,9 @@ NEAR, NEAR_TOGETHER = 0.03, 0.01  # parts of the engine's time
 
 
 def _start(node, name, words):
-    """A load that begins at a word, and that another one stops while its process stays; and the process
-    that its channels are of for the driver."""
-    script = 'read begin; "$0" "$@" & read stop; kill -STOP $!; echo stopped; read end; kill -KILL $!'
+    """A load that begins at a word, and takes each further one for a signal and repeats it; and the
+    process that its channels are of for the driver."""
+    script = 'read begin; "$0" "$@" & while read signal; do kill -$signal $!; echo $signal; done'
     argv = ["sh", "-c", script, BURN, "--json", *words]
     before = {group["pid"] for group in t.groups(node.books()["gpus"][0])}
     process = (node.exec(argv, name=name) if name == "plain" else
@@ -384,6 +389,11 @@ def _start(node, name, words):
     process.expect('^{"card":')
     (owner,) = {group["pid"] for group in t.groups(node.books()["gpus"][0])} - before
     return process, owner
+
+
+def _signal(process, name):
+    process.say(name)
+    process.expect("^%s$" % name)
 
 
 def _counts(scrape, uuid):
@@ -415,42 +425,46 @@ def _settled(node):
     return _engine(node)
 
 
-def _counted(meanwhile):
+def _counted(meanwhile, upgrades=0):
     own_registry()
     with t.Node("a10:1", "580") as node, Exporter(node) as exporter:
         uuid = node.info()["gpus"][0]["uuid"]
         t.check(exporter.scrape().value("cgpu_gpu_busy_seconds_total", uuid=uuid) == 0,
                 "it was busy before the loads")
         loads = {name: _start(node, name, words) for name, words in LOADS.items()}
-        meanwhile(node)
+        meanwhile(node, exporter, {name: process for name, (process, _) in loads.items()})
         for process, _ in loads.values():
-            process.expect('^{"second":%d,' % SECONDS)
-        for process, _ in loads.values():
-            process.say("stop")
-            process.expect("^stopped$")
+            _signal(process, "STOP")
         times, together = _settled(node)
         t.wait_for(lambda: _counts(exporter.scrape(), uuid)[1] >= (1 - NEAR_TOGETHER) * together,
                    lambda: "%s; the engine %s" % (_counts(exporter.scrape(), uuid), _engine(node)))
-        got, busy = _counts(exporter.scrape(), uuid)
-        print("counted %s, together %.3f s; the engine %s" % (got, busy, times))
+        scrape = exporter.scrape()
+        got, busy = _counts(scrape, uuid)
+        print("counted %s, together %.3f s; the engine %s" %
+              (got, busy, {name: times[owner] for name, (_, owner) in loads.items()}))
         t.check(abs(sum(got.values()) - busy) < 1e-6, "they are not %.6f s" % busy)
         t.check(abs(busy - together) <= NEAR_TOGETHER * together, "%.3f s, not %.3f" % (busy, together))
-        for name, (process, owner) in loads.items():
+        for name, (_, owner) in loads.items():
             t.check(abs(got[name] - times[owner]) <= NEAR * together,
                     "%s had %.3f s, not %.3f" % (name, got[name], times[owner]))
+        made = scrape.value("cgpu_container_upgrades_total", container_id=scrape.id_of("full"))
+        t.check(made == upgrades, "%d upgrades, not %d" % (made, upgrades))
         for process, _ in loads.values():
-            process.say("end")
+            _signal(process, "KILL")
             process.end()
 
 
 def used():
     """Seconds of use of two containers and another process, by what their loads have done."""
-    _counted(lambda node: None)
+    def wait(_node, _exporter, processes):
+        for process in processes.values():
+            process.expect('^{"second":%d,' % SECONDS)
+    _counted(wait)
 
 
 def restarted():
     """The same while cgpud is killed and started again."""
-    def kill_cgpud(node):
+    def kill_cgpud(node, exporter, processes):
         with tempfile.NamedTemporaryFile("w") as file:
             file.write("node: %s\n" % node.name)
             file.flush()
@@ -459,7 +473,43 @@ def restarted():
                 t.wait_for(lambda: os.path.exists("/run/cgpu/cgpud.sock"), "cgpud does not listen")
                 daemon.kill()
                 os.remove("/run/cgpu/cgpud.sock")
+        for process in processes.values():
+            process.expect('^{"second":%d,' % SECONDS)
     _counted(kill_cgpud)
+
+
+# Who works, one phase after another; each is as long.
+PHASES = (("full",), ("full", "bursts"), ("bursts", "plain"), (), ("full", "bursts", "plain"),
+          ("plain",), ("bursts",), ("full", "plain"))
+CHANGING_SECONDS = float(os.environ.get("CGPU_CHANGING_SECONDS", "8"))
+
+
+def changing():
+    """Seconds and bytes while loads begin and stop, and the shim of one is upgraded in the midst of
+    work. No count goes back."""
+    def change(node, exporter, processes):
+        uuid = node.info()["gpus"][0]["uuid"]
+        before, works = {}, set(processes)
+        for number, phase in enumerate(PHASES):
+            for name in sorted(works ^ set(phase)):
+                _signal(processes[name], "CONT" if name in phase else "STOP")
+            works = set(phase)
+            begin = t.counted_ns(t.graphics(node.books()["gpus"][0]))
+            if "full" in works:
+                upgrade("full", (NEXT, OWN)[number % 2])
+            t.wait_for(lambda: t.counted_ns(t.graphics(node.books()["gpus"][0])) - begin >=
+                       CHANGING_SECONDS / len(PHASES) * 1e9, "the GPU's time stands still")
+            # A shim holds a few bytes for the moment of an order. The driver answers in KiB.
+            t.wait_for(lambda: exporter.scrape().value("cgpu_gpu_memory_used_bytes", uuid=uuid) ==
+                       -(-node.used() // 1024) * 1024, "other bytes than the driver's")
+            scrape = exporter.scrape()
+            _check_containers(node, scrape)
+            counts = {(s.name, *sorted(s.labels.items())): s.value for s in scrape.samples
+                      if s.name.endswith(("_total", "_count", "_bucket"))}
+            back = [key for key in before if counts.get(key, -1) < before[key]]
+            t.check(not back, "they go back: %s" % back)
+            before = counts
+    _counted(change, upgrades=sum("full" in phase for phase in PHASES))
 
 
 def documented():
@@ -495,7 +545,7 @@ def documented():
 
 CASES = {"memory": memory, "documented": documented, "pods": pods, "crowd": crowd, "hung": hung,
           "hostile": hostile, "requests": requests, "public": public, "idle": idle,
-         "used": used, "restarted": restarted}
+         "used": used, "restarted": restarted, "changing": changing}
 
 if __name__ == "__main__":
     isolation.main(CASES)
