@@ -93,13 +93,26 @@ void UseCounter::Divide(std::vector<Share>& shares, double busy) {
       doubt += can_change(share) ? share.doubt : 0;
     }
     if (std::abs(rest) < kTiny || doubt == 0) {
-      return;
+      break;
     }
     for (Share& share : shares) {
       if (can_change(share)) {
         share.used = std::clamp(share.used + rest * share.doubt / doubt, 0.0, share.presence.there);
       }
     }
+  }
+}
+
+// Adds what the stays leave of the busy time: switches are missing.
+void UseCounter::Complete(std::vector<Share>& shares, double busy) {
+  double rest = busy;
+  double there = 0;
+  for (const Share& share : shares) {
+    rest -= share.used;
+    there += share.presence.there;
+  }
+  for (Share& share : shares) {
+    share.used += std::max(rest, 0.0) * share.presence.there / there;
   }
 }
 
@@ -120,6 +133,7 @@ void UseCounter::AddSample(const Sample& sample) {
     Expect(share);
   }
   Divide(shares, sample.busy);
+  Complete(shares, sample.busy);
   for (const Share& share : shares) {
     auto ns = static_cast<std::uint64_t>(
         std::llround(share.used * static_cast<double>(sample.length_ns)));

@@ -5,7 +5,8 @@
 // another comes. The samples say how busy the engine was in each window of 1/7 s, but not by whom.
 // So each window's busy time is divided among the processes whose contexts were on the engine in
 // it. All together get what the sample says, and nobody gets more than the time for which its
-// context was there.
+// context was there; but where switches are missing, what is left is divided as the known stays
+// are.
 //
 // In a window that is busy throughout, or that only one process was in, that leaves one answer.
 // Else it is an estimate, by what was learnt of each process (habits.h).
@@ -68,6 +69,7 @@ class UseCounter {
   [[nodiscard]] std::vector<Share> SharesOf(const Sample& sample);
   void Expect(Share& share) const;
   static void Divide(std::vector<Share>& shares, double busy);
+  static void Complete(std::vector<Share>& shares, double busy);
 
   std::vector<Stay> stays_;   // that have ended, and reach into windows still to come
   std::optional<Stay> open_;  // whose end is not known yet

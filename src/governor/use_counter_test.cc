@@ -75,6 +75,19 @@ TEST(UseCounter, TakesTheSamplesProcessWhereNoSwitchTells) {
   EXPECT_EQ(use.used_ns.at(8), 30 * kMs);
 }
 
+TEST(UseCounter, LosesNoTimeWithTheSwitches) {
+  UseCounter counter;
+  counter.Add(7, 100 * kMs, true);
+  counter.Lost();
+  counter.Add(8, 240 * kMs, true);
+  counter.Add(9, 280 * kMs, true);
+  counter.AddSample(Window(300, 0.9));
+  const auto use = counter.Take();
+  EXPECT_EQ(use.busy_ns, 90 * kMs);
+  EXPECT_EQ(use.used_ns.at(8), 60 * kMs);
+  EXPECT_EQ(use.used_ns.at(9), 30 * kMs);
+}
+
 TEST(UseCounter, IgnoresWhatIsOldOrEmpty) {
   UseCounter counter;
   counter.Add(7, 1, true);
