@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <iterator>
+#include <numeric>
 #include <string_view>
 #include <utility>
 
@@ -28,6 +29,57 @@ constexpr std::array<std::string_view, 13> kNames = {"ALIYUN_COM_GPU_MEM_CONTAIN
                                                      "CGPU_WEIGHT",
                                                      "CGPU_PRIORITY",
                                                      "CGPU_DISABLE"};
+
+bool IsRead(std::string_view name) {
+  return std::ranges::find(kNames, name) != kNames.end();
+}
+
+// Returns how many letters must be added, left out or changed to make one text of the other.
+std::size_t Distance(std::string_view one, std::string_view other) {
+  std::vector<std::size_t> row(other.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i + 1);
+    for (std::size_t j = 0; j < other.size(); ++j) {
+      const std::size_t changed = diagonal + (one[i] == other[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({changed, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+// Returns the name of this project that another name of it was meant to be; "" if it is no such
+// mistake. Kubernetes makes names of its own for a service "cgpu": those are unlike all.
+std::string_view Meant(std::string_view name) {
+  constexpr std::string_view kOurs = "CGPU_";
+  constexpr std::size_t kShort = 4;  // letters of a word in which one may be wrong, else two
+  constexpr std::size_t kLongest = 32;
+  if (!name.starts_with(kOurs) || name.size() > kLongest || IsRead(name)) {
+    return {};
+  }
+  const std::string_view word = name.substr(kOurs.size());
+  for (const std::string_view known : kNames) {
+    if (!known.starts_with(kOurs)) {
+      continue;
+    }
+    const std::string_view right = known.substr(kOurs.size());
+    if (Distance(word, right) <= (word.size() <= kShort ? 1 : 2)) {
+      return known;
+    }
+  }
+  return word == "MEMORY" || word == "VRAM" ? "CGPU_MEM" : word == "GPUS" ? "CGPU_DEVICES" : "";
+}
+
+Result<> RefuseMisspelt(const Environment& environment) {
+  for (const auto& [name, value] : environment) {
+    if (const std::string_view meant = Meant(name); !meant.empty()) {
+      return Error{Code::kInvalid, 0, name + " is no variable that cgpu knows",
+                   "did you mean " + std::string(meant) + "?"};
+    }
+  }
+  return {};
+}
 
 const std::string* Find(const Environment& environment, const std::string& name) {
   const auto it = environment.find(name);
@@ -60,6 +112,16 @@ Result<std::optional<std::uint64_t>> Number(const Environment& environment, cons
   }
   CGPU_ASSIGN_OR_RETURN(auto number, ParseNumber(*text, name, low, high));
   return std::optional(number);
+}
+
+Result<std::optional<std::uint64_t>> Percent(const Environment& environment,
+                                             const std::string& name) {
+  const std::string* text = Find(environment, name);
+  if (text == nullptr) {
+    return std::optional<std::uint64_t>();
+  }
+  CGPU_ASSIGN_OR_RETURN(auto percent, ParsePercent(*text, name));
+  return std::optional(percent);
 }
 
 // Adds the fraction ALIYUN_COM_GPU_MEM_CONTAINER of ALIYUN_COM_GPU_MEM_DEV. The unit variable
@@ -147,8 +209,8 @@ Result<> AddCards(const Environment& environment, ResourceRequest& resources) {
 }
 
 Result<> AddCompute(const Environment& environment, ComputeRequest& request) {
-  CGPU_ASSIGN_OR_RETURN(auto percent, Number(environment, "CGPU_COMPUTE", 1, 100));
-  CGPU_ASSIGN_OR_RETURN(auto most, Number(environment, "CGPU_COMPUTE_MAX", 1, 100));
+  CGPU_ASSIGN_OR_RETURN(auto percent, Percent(environment, "CGPU_COMPUTE"));
+  CGPU_ASSIGN_OR_RETURN(auto most, Percent(environment, "CGPU_COMPUTE_MAX"));
   if (percent.has_value() && most.has_value() && *most < *percent) {
     return Error{Code::kInvalid, 0, "CGPU_COMPUTE_MAX is less than CGPU_COMPUTE",
                  "CGPU_COMPUTE is guaranteed, CGPU_COMPUTE_MAX the most it may use"};
@@ -215,14 +277,15 @@ std::vector<std::string> GrantVariables(const std::vector<std::string>& environm
   std::vector<std::string> some;
   std::ranges::copy_if(environment, std::back_inserter(some), [](const std::string& variable) {
     const std::size_t at = variable.find('=');
-    return at != std::string::npos &&
-           std::ranges::find(kNames, std::string_view(variable).substr(0, at)) != kNames.end();
+    const std::string_view name = std::string_view(variable).substr(0, at);
+    return at != std::string::npos && (IsRead(name) || !Meant(name).empty());
   });
   return some;
 }
 
 Result<EnvRequest> EnvGrant(const std::map<std::string, std::string>& environment) {
   EnvRequest request;
+  CGPU_TRY(RefuseMisspelt(environment));
   CGPU_ASSIGN_OR_RETURN(auto disabled, Flag(environment, "CGPU_DISABLE"));
   if (disabled) {
     request.mode = EnvRequest::Mode::kDisabled;
@@ -241,6 +304,7 @@ Result<EnvRequest> EnvGrant(const std::map<std::string, std::string>& environmen
 
 Result<ComputeRequest> EnvWeightAndPriority(const Environment& environment) {
   ComputeRequest request;
+  CGPU_TRY(RefuseMisspelt(environment));
   CGPU_TRY(AddWeight(environment, request));
   CGPU_TRY(AddPriority(environment, request));
   return request;

@@ -16,6 +16,8 @@
 // Images set NVIDIA_VISIBLE_DEVICES=all, so it counts only where it lists GPUs. "nvidia.com/gpu=0",
 // a GPU's name in CDI specifications, is such a list.
 //
+// A name that is nearly one of the project's own is refused: its writer would think that it counts.
+//
 // Pure; every error names the variable.
 #ifndef CGPU_GRANT_ENV_H_
 #define CGPU_GRANT_ENV_H_
@@ -46,7 +48,8 @@ struct EnvRequest {
 [[nodiscard]] std::map<std::string, std::string> VariablesOf(
     const std::vector<std::string>& environment);
 
-// Returns the "NAME=VALUE" entries with the names above. The rest of an environment is private.
+// Returns the "NAME=VALUE" entries with the names above, and those that EnvGrant() refuses. The
+// rest of an environment is private.
 [[nodiscard]] std::vector<std::string> GrantVariables(const std::vector<std::string>& environment);
 
 // Returns the request. kInvalid: a value is wrong in itself. kConflict: the two families disagree.

@@ -39,7 +39,7 @@ TEST(EnvGrant, OnlyItsOwnVariablesAreTakenFromAnEnvironment) {
                                         "ALIYUN_COM_GPU_HIGH_PRIO=1",
                                         "CGPU_DISABLE=0"};
   std::vector<std::string> all = own;
-  all.insert(all.begin(), {"PATH=/bin", "CGPU_MEM", "CGPU_MEMO=1", "NVIDIA_REQUIRE_CUDA=cuda>=12"});
+  all.insert(all.begin(), {"PATH=/bin", "CGPU_MEM", "CGPU_SEED=1", "NVIDIA_REQUIRE_CUDA=cuda>=12"});
   EXPECT_EQ(GrantVariables(all), own);
 }
 
@@ -136,7 +136,7 @@ TEST(EnvGrant, RefusesWrongValuesAndNamesTheVariable) {
        "ALIYUN_COM_GPU_MEM_DEV \"x\" is not a number"},
       {{{"ALIYUN_COM_GPU_MEM_CONTAINER", "4"}, {"ALIYUN_COM_GPU_MEM_DEV", "99999999999"}},
        "out of range"},
-      {{{"CGPU_MEM", "4GB"}}, "CGPU_MEM: "},
+      {{{"CGPU_MEM", "4PB"}}, "CGPU_MEM: "},
       {{{"CGPU_DEVICES", "0,,1"}}, "CGPU_DEVICES: "},
       {{{"CGPU_MEM", "1G"}, {"NVIDIA_VISIBLE_DEVICES", "0:1"}}, "NVIDIA_VISIBLE_DEVICES: "},
       {{{"CGPU_COMPUTE", "101"}}, "CGPU_COMPUTE \"101\" is out of range"},
@@ -153,6 +153,28 @@ TEST(EnvGrant, RefusesWrongValuesAndNamesTheVariable) {
     const auto request = EnvGrant(c.environment);
     ASSERT_FALSE(request.ok()) << c.says;
     EXPECT_THAT(request.error().what, HasSubstr(c.says));
+  }
+}
+
+TEST(EnvGrant, RefusesNamesThatAreNearlyItsOwn) {
+  for (const auto& [wrong, right] : {std::pair{"CGPU_COMPUT", "CGPU_COMPUTE"},
+                                     {"CGPU_MEMORY", "CGPU_MEM"},
+                                     {"CGPU_MEMO", "CGPU_MEM"},
+                                     {"CGPU_DEVICE", "CGPU_DEVICES"},
+                                     {"CGPU_GPUS", "CGPU_DEVICES"},
+                                     {"CGPU_WIEGHT", "CGPU_WEIGHT"},
+                                     {"CGPU_DISABLED", "CGPU_DISABLE"}}) {
+    const std::string variable = std::string(wrong) + "=1";
+    ASSERT_EQ(GrantVariables({variable}).size(), 1U) << wrong;
+    const auto request = EnvGrant(VariablesOf({variable}));
+    ASSERT_FALSE(request.ok()) << wrong;
+    EXPECT_EQ(request.error().hint, "did you mean " + std::string(right) + "?");
+  }
+  // What Kubernetes makes of a service "cgpu", and what others may have.
+  for (const char* other : {"CGPU_SERVICE_HOST", "CGPU_PORT", "CGPU_PORT_443_TCP_PROTO",
+                            "CGPU_SCHEDULER_SERVICE_PORT", "CGPU_BIN", "CGPU_MIG", "CGPU_"}) {
+    EXPECT_TRUE(GrantVariables({std::string(other) + "=1"}).empty()) << other;
+    EXPECT_EQ((*EnvGrant({{other, "1"}})).mode, Mode::kUnmanaged) << other;
   }
 }
 

@@ -25,12 +25,11 @@ Result<> FillFromEnvironment(const GrantFlags& flags, SliceRequest& request) {
   return {};
 }
 
-Result<> Take(const char* name, const std::optional<std::string>& text, std::uint64_t most,
-              std::optional<std::uint64_t>& value) {
-  if (!text) {
-    return {};
+Result<> TakePercent(const char* name, const std::optional<std::string>& text,
+                     std::optional<std::uint64_t>& value) {
+  if (text) {
+    CGPU_ASSIGN_OR_RETURN(value, ParsePercent(*text, name));
   }
-  CGPU_ASSIGN_OR_RETURN(value, ParseNumber(*text, name, 1, most));
   return {};
 }
 
@@ -38,9 +37,11 @@ Result<> Take(const char* name, const std::optional<std::string>& text, std::uin
 
 Result<ComputeRequest> ComputeOf(const GrantFlags& flags) {
   ComputeRequest request;
-  CGPU_TRY(Take("--compute", flags.compute, 100, request.percent));
-  CGPU_TRY(Take("--compute-max", flags.compute_max, 100, request.max_percent));
-  CGPU_TRY(Take("--weight", flags.weight, kMaxWeight, request.weight));
+  CGPU_TRY(TakePercent("--compute", flags.compute, request.percent));
+  CGPU_TRY(TakePercent("--compute-max", flags.compute_max, request.max_percent));
+  if (flags.weight) {
+    CGPU_ASSIGN_OR_RETURN(request.weight, ParseNumber(*flags.weight, "--weight", 1, kMaxWeight));
+  }
   if (request.percent && request.max_percent && *request.max_percent < *request.percent) {
     return Error{Code::kInvalid, 0, "--compute-max is less than --compute",
                  "--compute is guaranteed, --compute-max the most it may use"};

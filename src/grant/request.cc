@@ -18,11 +18,17 @@ struct Suffix {
   std::string_view text;  // lower case
   std::uint64_t mib;
 };
+constexpr std::uint64_t kGib = 1024;
+constexpr std::uint64_t kTib = 1024 * kGib;
+// Docker takes GB for GiB, too (units.RAMInBytes() of docker/go-units).
 constexpr Suffix kSuffixes[] = {
-    {"", 1},      {"m", 1},      {"mi", 1},          {"mib", 1},          {"g", 1024},
-    {"gi", 1024}, {"gib", 1024}, {"t", 1024 * 1024}, {"ti", 1024 * 1024}, {"tib", 1024 * 1024},
+    {"", 1},      {"m", 1},      {"mi", 1},     {"mib", 1},   {"mb", 1},
+    {"g", kGib},  {"gi", kGib},  {"gib", kGib}, {"gb", kGib}, {"t", kTib},
+    {"ti", kTib}, {"tib", kTib}, {"tb", kTib},
 };
 constexpr std::string_view kSizeHint = "write it as 4096MiB, 4GiB, 4G or 25%; a bare number is MiB";
+// A bare number below this was meant to be of another unit: no program fits into so few MiB.
+constexpr std::uint64_t kLeastBare = 64;
 
 bool IsDigit(char c) {
   return c >= '0' && c <= '9';
@@ -68,6 +74,33 @@ Digits TakeDigits(std::string_view text) {
   return digits;
 }
 
+bool HasFraction(const Digits& digits) {
+  return digits.rest.size() > 1 && (digits.rest[0] == '.' || digits.rest[0] == ',') &&
+         IsDigit(digits.rest[1]);
+}
+
+// Digits behind a decimal point: `value` of `whole`.
+struct Fraction {
+  std::uint64_t value = 0;
+  std::uint64_t whole = 1;
+};
+
+// Takes the decimal point and what belongs to it from `text`. Nothing: it is none, or too long.
+std::optional<Fraction> TakeFraction(std::string_view& text) {
+  constexpr std::size_t kMostDigits = 6;
+  const Digits digits = TakeDigits(text.substr(1));
+  const std::size_t count = text.size() - 1 - digits.rest.size();
+  if (text.front() != '.' || count > kMostDigits) {
+    return std::nullopt;
+  }
+  text = digits.rest;
+  Fraction fraction{digits.value, 1};
+  for (std::size_t i = 0; i < count; ++i) {
+    fraction.whole *= 10;
+  }
+  return fraction;
+}
+
 // Returns what is wrong with a number before its unit is looked at; "" if nothing.
 std::string NumberFault(std::string_view text, const Digits& digits) {
   if (text.empty()) {
@@ -79,10 +112,6 @@ std::string NumberFault(std::string_view text, const Digits& digits) {
   if (!digits.any) {
     return "is not a number";
   }
-  if (digits.rest.size() > 1 && (digits.rest[0] == '.' || digits.rest[0] == ',') &&
-      IsDigit(digits.rest[1])) {
-    return "is a fraction; only whole numbers are taken";
-  }
   if (digits.overflow) {
     return "is too large";
   }
@@ -93,9 +122,17 @@ std::string NumberFault(std::string_view text, const Digits& digits) {
 
 Result<MemoryRequest> ParseSize(std::string_view text) {
   const std::string name = "the size " + Quote(text);
-  const Digits digits = TakeDigits(text);
+  Digits digits = TakeDigits(text);
   if (const std::string fault = NumberFault(text, digits); !fault.empty()) {
     return Invalid(name + " " + fault, kSizeHint);
+  }
+  Fraction fraction;
+  if (HasFraction(digits)) {
+    const auto taken = TakeFraction(digits.rest);
+    if (!taken || digits.rest.empty() || digits.rest == "%") {
+      return Invalid(name + " is a fraction", "a fraction may stand before a unit, as 3.5GiB");
+    }
+    fraction = *taken;
   }
   if (digits.rest == "%") {
     if (digits.value < 1 || digits.value > 100) {
@@ -108,13 +145,23 @@ Result<MemoryRequest> ParseSize(std::string_view text) {
   if (suffix == std::end(kSuffixes)) {
     return Invalid(name + " has an unknown unit " + Quote(digits.rest), kSizeHint);
   }
-  if (digits.value == 0) {
-    return Invalid(name + " is zero", "100% is the whole GPU");
-  }
   if (digits.value > kMaxMib / suffix->mib) {
     return Invalid(name + " is too large", kSizeHint);
   }
-  return MemoryRequest{MemoryRequest::Kind::kMib, digits.value * suffix->mib, 0};
+  const std::uint64_t parts = fraction.value * suffix->mib;
+  const std::uint64_t mib = digits.value * suffix->mib + parts / fraction.whole;
+  if (parts % fraction.whole != 0) {
+    return Invalid(name + " is no whole number of MiB", "write " + std::to_string(mib) + "MiB");
+  }
+  if (mib == 0) {
+    return Invalid(name + " is zero", "100% is the whole GPU");
+  }
+  if (unit.empty() && mib < kLeastBare) {
+    const std::string number = std::to_string(mib);
+    return Invalid(name + " is " + number + " MiB, in which no program can start",
+                   "did you mean " + number + "GiB?");
+  }
+  return MemoryRequest{MemoryRequest::Kind::kMib, mib, 0};
 }
 
 Result<MemoryRequest> ParseUnits(std::string_view text) {
@@ -131,6 +178,9 @@ Result<std::uint64_t> ParseNumber(std::string_view text, std::string_view what, 
   if (const std::string fault = NumberFault(text, digits); !fault.empty()) {
     return Invalid(name + " " + fault, hint);
   }
+  if (HasFraction(digits)) {
+    return Invalid(name + " is a fraction; only whole numbers are taken", hint);
+  }
   if (!digits.rest.empty()) {
     return Invalid(name + " is not a whole number", hint);
   }
@@ -138,6 +188,11 @@ Result<std::uint64_t> ParseNumber(std::string_view text, std::string_view what, 
     return Invalid(name + (digits.value == 0 ? " is zero" : " is out of range"), hint);
   }
   return digits.value;
+}
+
+Result<std::uint64_t> ParsePercent(std::string_view text, std::string_view what) {
+  text.remove_suffix(text.ends_with('%') ? 1 : 0);
+  return ParseNumber(text, what, 1, 100);
 }
 
 Result<GpuRequest> ParseDeviceList(std::string_view text) {

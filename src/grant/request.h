@@ -79,8 +79,9 @@ struct SliceRequest {
 // Returns "30 % to 60 %, weight 4, high priority"; "an equal part" if nothing was asked for.
 [[nodiscard]] std::string SentenceOf(const ComputeRequest& request);
 
-// Parses "4096MiB", "4GiB", "4G" or "25%"; a bare number is MiB. Refuses 0 and negative,
-// fractional, overflowing and other text. Letters' case does not matter.
+// Parses "4096MiB", "3.5GiB", "4G", "4GB" or "25%"; a bare number is MiB, and G is GiB. Refuses 0,
+// less than a MiB's parts, bare numbers of a few MiB, and negative, overflowing and other text.
+// Letters' case does not matter.
 [[nodiscard]] Result<MemoryRequest> ParseSize(std::string_view text);
 
 // Parses a positive whole number of units.
@@ -96,6 +97,9 @@ struct SliceRequest {
 // Parses a whole number from `low` to `high`; `what` names it in the error.
 [[nodiscard]] Result<std::uint64_t> ParseNumber(std::string_view text, std::string_view what,
                                                 std::uint64_t low, std::uint64_t high);
+
+// Parses a whole number from 1 to 100, with or without "%".
+[[nodiscard]] Result<std::uint64_t> ParsePercent(std::string_view text, std::string_view what);
 
 }  // namespace cgpu
 

@@ -18,10 +18,16 @@ TEST(ParseSize, TakesWhatTheContractLists) {
     std::uint64_t value;
   };
   constexpr Case kCases[] = {
-      {"4096MiB", Kind::kMib, 4096}, {"4GiB", Kind::kMib, 4096},    {"4G", Kind::kMib, 4096},
-      {"25%", Kind::kPercent, 25},   {"512", Kind::kMib, 512},      {"1", Kind::kMib, 1},
-      {"4g", Kind::kMib, 4096},      {"512m", Kind::kMib, 512},     {"2Gi", Kind::kMib, 2048},
-      {"1TiB", Kind::kMib, 1 << 20}, {"100%", Kind::kPercent, 100}, {"007", Kind::kMib, 7},
+      {"4096MiB", Kind::kMib, 4096},    {"4GiB", Kind::kMib, 4096},
+      {"4G", Kind::kMib, 4096},         {"25%", Kind::kPercent, 25},
+      {"512", Kind::kMib, 512},         {"1MiB", Kind::kMib, 1},
+      {"4g", Kind::kMib, 4096},         {"512m", Kind::kMib, 512},
+      {"2Gi", Kind::kMib, 2048},        {"1TiB", Kind::kMib, 1 << 20},
+      {"100%", Kind::kPercent, 100},    {"0064", Kind::kMib, 64},
+      {"3GB", Kind::kMib, 3072},        {"3072MB", Kind::kMib, 3072},
+      {"3.5GiB", Kind::kMib, 3584},     {"0.25G", Kind::kMib, 256},
+      {"1.500000gb", Kind::kMib, 1536}, {"2.0MiB", Kind::kMib, 2},
+      {"0.5TB", Kind::kMib, 1 << 19},
   };
   for (const Case& c : kCases) {
     const auto size = ParseSize(c.text);
@@ -45,7 +51,16 @@ TEST(ParseSize, RefusesTheRestAndSaysWhy) {
       {"101%", "not from 1% to 100%"},
       {"-1", "is negative"},
       {"-4GiB", "is negative"},
-      {"1.5GiB", "is a fraction"},
+      {"1.3GiB", "is no whole number of MiB"},
+      {"0.3MiB", "is no whole number of MiB"},
+      {"0.0GiB", "is zero"},
+      {"1.0000005GiB", "is a fraction"},
+      {"1.99999999999999999999999GiB", "is a fraction"},
+      {"512.5", "is a fraction"},
+      {"17592186044415.5TiB", "is too large"},
+      {"1.5.5GiB", "unknown unit"},
+      {"3", "is 3 MiB, in which no program can start"},
+      {"063", "is 63 MiB"},
       {"1,5G", "is a fraction"},
       {"12.5%", "is a fraction"},
       {".5", "is not a number"},
@@ -55,7 +70,7 @@ TEST(ParseSize, RefusesTheRestAndSaysWhy) {
       {"0x10", "unknown unit \"x10\""},
       {"1e3", "unknown unit \"e3\""},
       {"4 GiB", "unknown unit"},
-      {"4GB", "unknown unit \"GB\""},
+      {"4PB", "unknown unit \"PB\""},
       {"4096KiB", "unknown unit"},
       {"4G4G", "unknown unit"},
       {"4%%", "unknown unit"},
@@ -75,11 +90,24 @@ TEST(ParseSize, RefusesTheRestAndSaysWhy) {
   }
 }
 
+TEST(ParseSize, SaysWhatFits) {
+  EXPECT_EQ(ParseSize("3").error().hint, "did you mean 3GiB?");
+  EXPECT_EQ(ParseSize("3.3GiB").error().hint, "write 3379MiB");
+}
+
 TEST(ParseSize, QuotesNothingATerminalWouldInterpret) {
   const auto size = ParseSize("\033[31m" + std::string(1000, 'x'));
   ASSERT_FALSE(size.ok());
   EXPECT_EQ(size.error().what.find('\033'), std::string::npos);
   EXPECT_LT(size.error().what.size(), 200U);
+}
+
+TEST(ParsePercent, TakesAWholeNumberWithOrWithoutItsSign) {
+  EXPECT_EQ(*ParsePercent("30", "x"), 30U);
+  EXPECT_EQ(*ParsePercent("100%", "x"), 100U);
+  for (const char* wrong : {"", "%", "0%", "101%", "30%%", "3.5%", "-1%", "30 %", "x"}) {
+    EXPECT_FALSE(ParsePercent(wrong, "x").ok()) << wrong;
+  }
 }
 
 TEST(ParseUnits, TakesAPositiveWholeNumber) {

@@ -89,7 +89,7 @@ class Containers(launch.LaunchTest):
         self.assertIn("6161 MiB asked on GPU 0", err)
         self.assertIn("6160 MiB of 16160 MiB are free", err)
         second = self.hold("--gpus", "device=0", "--mem", "6160")
-        self.run_refused("--gpus", "device=0", "--mem", "1")
+        self.run_refused("--gpus", "device=0", "--mem", "1MiB")
         self.run_refused()  # whole cards
         other = self.hold("--name", "other", "--gpus", "1", "--mem", "100%")
         (found,) = [c for c in self.containers() if c["name"] == "other"]
@@ -136,7 +136,7 @@ class Containers(launch.LaunchTest):
 
     def test_set_below_use_says_that_growth_is_stopped(self):
         process = self.hold("--name", "job", "--mem", "1GiB")
-        status, out, _ = self.call("set", "job", "--mem", "50")  # the stub says that it uses 100
+        status, out, _ = self.call("set", "job", "--mem", "50MiB")  # the stub says that it uses 100
         self.assertEqual(status, 0)
         self.assertIn("100 MiB are in use", out)
         self.assertIn("growth is stopped", out)
@@ -158,7 +158,7 @@ class Containers(launch.LaunchTest):
         self.assertEqual(self.call("set", "first", "--mem", "15160")[0], 0)
         self.assertIn("1000 MiB of 16160", self.refused("set", "second", "--mem", "1001"))
         self.assertIn("which has 16160 MiB", self.refused("set", "first", "--mem", "16161"))
-        self.assertIn("there is no GPU 2", self.refused("set", "first", "--mem", "1", "--gpu", "2"))
+        self.assertIn("there is no GPU 2", self.refused("set", "first", "--mem", "1MiB", "--gpu", "2"))
         self.release(first)
         self.release(second)
 
