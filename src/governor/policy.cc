@@ -51,10 +51,11 @@ Result<Policy> ParsePolicy(std::string_view text) {
 }
 
 Policy ChosenBy(const ComputeRequest& first) {
-  if (first.weight.value_or(1) > 1) {
+  const bool percent = first.percent.has_value();
+  if (first.weight && (*first.weight > 1 || !percent)) {
     return Policy::kWeight;
   }
-  if (first.percent) {
+  if (percent) {
     return first.max_percent ? Policy::kSoft : Policy::kFixed;
   }
   return Policy::kPreempt;

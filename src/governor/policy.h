@@ -37,7 +37,8 @@ inline constexpr unsigned kMostPrioRatio = 99;
 // Parses a name or a number. kInvalid, with all of them.
 [[nodiscard]] Result<Policy> ParsePolicy(std::string_view text);
 
-// Returns the policy of a GPU for which none was set, from the first container that comes to it.
+// Returns the policy of a GPU for which none was set, from the first container that comes to it and
+// asks for something.
 [[nodiscard]] Policy ChosenBy(const ComputeRequest& first);
 
 // Checks whether a GPU under `policy` can give `wanted` beside what `others` were promised.

@@ -33,9 +33,12 @@ TEST(Policy, HasANameAndANumber) {
 
 TEST(Policy, IsChosenByTheFirst) {
   EXPECT_EQ(ChosenBy({}), Policy::kPreempt);
-  EXPECT_EQ(ChosenBy(Weight(1)), Policy::kPreempt);
+  EXPECT_EQ(ChosenBy(Weight(1)), Policy::kWeight);
   EXPECT_EQ(ChosenBy(Weight(2)), Policy::kWeight);
   EXPECT_EQ(ChosenBy(Percent(30)), Policy::kFixed);
+  ComputeRequest both = Percent(30);
+  both.weight = 1;
+  EXPECT_EQ(ChosenBy(both), Policy::kFixed);
   ComputeRequest soft = Percent(30);
   soft.max_percent = 60;
   EXPECT_EQ(ChosenBy(soft), Policy::kSoft);

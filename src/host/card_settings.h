@@ -18,8 +18,8 @@ struct CardSettings {
   // Most slices that the GPU may have at a time, 1 to kMostMaxInst. Without it, the host's settings
   // count.
   std::optional<unsigned> max_inst = std::nullopt;
-  // Policy of the GPU's compute time. Without it, `chosen` counts: the first container that comes
-  // to an empty GPU has chosen, for all that come until the GPU is empty again.
+  // Policy of the GPU's compute time. Without it, `chosen` counts, from the first container that
+  // asked for something, until the GPU is empty again.
   std::optional<governor::Policy> policy = std::nullopt;
   std::optional<governor::Policy> chosen = std::nullopt;
   // Percentage of containers of high priority, kLeastPrioRatio to kMostPrioRatio; without it,

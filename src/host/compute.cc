@@ -79,13 +79,13 @@ void NotePolicySet(const Card& card, const CardSettings& before, const CardSetti
 
 Result<> AdmitCompute(const Registry& registry, const RegistryLock& lock,
                       const std::vector<CardGrant>& cards, const std::vector<Reservation>& live,
-                      const ComputeRequest& wanted, bool scheduled) {
+                      const ComputeRequest& wanted) {
   std::vector<std::pair<std::string, CardSettings>> chosen;
   for (const CardGrant& grant : cards) {
     CGPU_ASSIGN_OR_RETURN(auto settings, registry.SettingsOf(lock, grant.card.uuid));
     const auto others = OthersOn(grant.card, live, {});
     const bool may_choose =
-        others.empty() || (scheduled && ChoosesNothing(others) && !ChoosesNothing({wanted}));
+        others.empty() || (ChoosesNothing(others) && !ChoosesNothing({wanted}));
     if (may_choose && settings.chosen != governor::ChosenBy(wanted)) {
       settings.chosen = governor::ChosenBy(wanted);
       chosen.emplace_back(grant.card.uuid, settings);

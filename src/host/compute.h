@@ -17,14 +17,12 @@
 namespace cgpu {
 
 // Checks whether each of `cards` can give `wanted` beside what `live` containers were promised;
-// errors as CanHonour(). For a GPU that has no container, it writes down the policy that this
-// request chooses, which counts as long as none was set (CardSettings). A container that is
-// `scheduled` also chooses for a GPU whose containers were promised nothing: cgpu-scheduler knows
-// what pods ask for, and not which of them comes first.
+// errors as CanHonour(). For a GPU whose containers were promised nothing, it writes down the policy
+// that this request chooses, which counts as long as none was set (CardSettings).
 [[nodiscard]] Result<> AdmitCompute(const Registry& registry, const RegistryLock& lock,
                                     const std::vector<CardGrant>& cards,
                                     const std::vector<Reservation>& live,
-                                    const ComputeRequest& wanted, bool scheduled);
+                                    const ComputeRequest& wanted);
 
 // Returns the settings of `cards`, in their order.
 [[nodiscard]] Result<std::vector<CardSettings>> SettingsOf(const Registry& registry,

@@ -210,8 +210,7 @@ Result<Reserved> ReserveNow(const Registry& registry, const Node& node, const Sl
   CGPU_ASSIGN_OR_RETURN(auto grant, MakeGrant(request.resources, node.cards, uses));
   reserved.grant = std::move(grant);
   if (request.isolated) {
-    CGPU_TRY(AdmitCompute(registry, lock, reserved.grant.cards, live, request.compute,
-                          !request.pod.empty()));
+    CGPU_TRY(AdmitCompute(registry, lock, reserved.grant.cards, live, request.compute));
   }
   if (geteuid() == 0) {
     CGPU_TRY(CheckOpenToShims(node, reserved.grant));

@@ -155,6 +155,7 @@ def policies(node, _):
                          ok=False)
         t.check(done.returncode == 125 and says in done.stderr, "%s: %s" % (flags, done))
 
+    t.command(t.CGPU, "policy", "0", "preempt", "--node", node.name)
     refused("--weight", "2", says="policy preempt, which knows no weights")
     refused("--compute", "30", says="knows no percentages")
     refused("--compute", "60", "--compute-max", "50", says="--compute-max is less than --compute")
@@ -186,6 +187,24 @@ def policies(node, _):
         one.end()
     # It was set, so no newcomer chooses another.
     refused("--weight", "2", says="policy soft, which knows no weights")
+
+
+def chosen(node, _):
+    """Containers that ask for nothing leave the choice of the policy to one that asks."""
+    first = Member(node, "first").feed()
+    second = Member(node, "second", "--compute", "30").feed()
+    t.wait_for(lambda: second.slice_us() != first.slice_us(), lambda: "no orders: %s" % _groups(node))
+    close(shares(node, first, second), [70, 30])
+    for one in (first, second):
+        one.stop()
+        one.end()
+    one = Member(node, "one", "--weight", "1").feed()
+    three = Member(node, "three", "--weight", "3").feed()
+    t.wait_for(lambda: three.slice_us() == 3 * one.slice_us(), lambda: "no slices: %s" % _groups(node))
+    close(shares(node, one, three), [25, 75])
+    for member in (one, three):
+        member.stop()
+        member.end()
 
 
 def fixed(node, _):
@@ -550,7 +569,7 @@ def used(node, _):
         one.end()
 
 
-CASES = {"top": top, "used": used, "priority": priority, "windows": windows, "elsewhere": elsewhere, "waits": waiting, "greedy": greedy, "many": many, "fresh": fresh, "told": told, "weights": weights, "equal": equal, "policies": policies, "fixed": fixed, "maximum": maximum, "late": late,
+CASES = {"top": top, "used": used, "priority": priority, "windows": windows, "elsewhere": elsewhere, "waits": waiting, "greedy": greedy, "many": many, "fresh": fresh, "told": told, "weights": weights, "equal": equal, "policies": policies, "chosen": chosen, "fixed": fixed, "maximum": maximum, "late": late,
          "upgraded": upgraded}
 
 
