@@ -170,7 +170,7 @@ TEST(EnvGrant, RefusesNamesThatAreNearlyItsOwn) {
     ASSERT_FALSE(request.ok()) << wrong;
     EXPECT_EQ(request.error().hint, "did you mean " + std::string(right) + "?");
   }
-  // What Kubernetes makes of a service "cgpu", and what others may have.
+  // Kubernetes makes such names of a service "cgpu"; others may have the rest.
   for (const char* other : {"CGPU_SERVICE_HOST", "CGPU_PORT", "CGPU_PORT_443_TCP_PROTO",
                             "CGPU_SCHEDULER_SERVICE_PORT", "CGPU_BIN", "CGPU_MIG", "CGPU_"}) {
     EXPECT_TRUE(GrantVariables({std::string(other) + "=1"}).empty()) << other;

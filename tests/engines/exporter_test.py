@@ -181,7 +181,7 @@ def _check_containers(node, scrape):
 
 
 def _check_sums(scrape, uuids):
-    """What containers and other processes hold is what the driver says is used."""
+    """Bytes that containers and other processes hold are what the driver says is used."""
     for uuid in uuids:
         parts = [s.value for s in scrape.all("cgpu_container_memory_used_bytes", uuid=uuid)]
         parts += [scrape.value("cgpu_unmanaged_memory_used_bytes", uuid=uuid)]
@@ -478,7 +478,7 @@ def restarted():
     _counted(kill_cgpud)
 
 
-# Who works, one phase after another; each is as long.
+# Loads that work, one phase after another; each is as long.
 PHASES = (("full",), ("full", "bursts"), ("bursts", "plain"), (), ("full", "bursts", "plain"),
           ("plain",), ("bursts",), ("full", "plain"))
 CHANGING_SECONDS = float(os.environ.get("CGPU_CHANGING_SECONDS", "8"))
