@@ -374,7 +374,7 @@ def idle():
 LOADS = {"full": (), "bursts": ("--duty", "50", "--period-ms", "100"), "plain": ()}
 SECONDS = 4
 # Where some have pauses, the counts of each are estimates (docs/compute.md); their sum is none.
-NEAR, NEAR_TOGETHER = 0.03, 0.01  # parts of the engine's time
+NEAR, NEAR_TOGETHER = 0.03, 0.005  # parts of the engine's time
 
 
 def _start(node, name, words):
