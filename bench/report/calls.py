@@ -42,13 +42,13 @@ def measure(host, rounds, quick):
             client.end()
     for kind in (*ALWAYS, "flood"):
         for label, values in zip(("p50", "p99", "p99.9"), zip(*map(percentiles, found[kind]))):
-            section.figure("%s_%s" % (kind, label.replace(".", "_")), "A call, %s: %s" % (label, NAMES[kind]), "us", values)
+            section.figure("%s_%s" % (kind, label.replace(".", "_")), "A call %s, %s" % (NAMES[kind], label), "µs", values)
     for kind in kinds:
         if kind not in ALWAYS:
             section.figure("ratio_" + kind, "p99 %s, over p99 %s" % (NAMES[kind], NAMES["others"]), "x",
                            [percentiles(one, (0.99,))[0] / percentiles(base, (0.99,))[0]
                             for one, base in zip(found[kind], found["others"])], at_most(GOAL))
-    section.curves("How long calls take, of this part of all", "us",
+    section.curves("How long this part of all calls takes at most", "µs",
                    {NAMES[kind]: sum(found[kind], []) for kind in (*ALWAYS, "flood")})
     if host.simulated:
         section.note("The simulated driver answers by way of FUSE, in a process of its own: a call takes longer than one "

@@ -167,7 +167,8 @@ def _cases(host, seconds, tries):
 
 def measure_priority(host, rounds, quick):
     section = Section("priority", "Priority", "Short work comes now and then, beside a greedy neighbour that keeps its queue "
-                      "full of kernels of %d ms." % (GREEDY_US[0] // 1000))
+                      "full of kernels of %d ms. A wait is from when the GPU can see the work until it runs." %
+                      (GREEDY_US[0] // 1000))
     if host.load:
         section.give_up("it needs cgpu-burn, which says how long each launch took; --load names another program.")
         return section
@@ -175,14 +176,13 @@ def measure_priority(host, rounds, quick):
     for _ in range(rounds):
         for name, waits in _cases(host, *((2, 1) if quick else (10, 3))).items():
             found.setdefault(name, []).append(waits)
-    what = "wait from when the GPU sees the work until it runs" if host.simulated else "latency of a launch"
+    what = "wait" if host.simulated else "launch until its end"
     for name, lists in found.items():
         goal = at_most(WAIT_GOAL_US) if name == "high priority" and host.simulated else None
         for part, label in ((0.5, "p50"), (0.99, "p99")):
-            section.figure("%s_%s" % (name.replace(" ", "_"), label), "%s, %s: %s" % (label, name, what), "us",
+            section.figure("%s_%s" % (name.replace(" ", "_"), label), "%s: %s, %s" % (name.capitalize(), what, label), "µs",
                            [percentiles(waits, (part,))[0] for waits in lists], goal if label == "p99" else None)
-    section.curves("How long work takes that is not longer than this part of all" if not host.simulated else
-                   "How long work waits, of this part of all starts", "us",
+    section.curves("How long this part of all work %s at most" % ("waits" if host.simulated else "takes"), "µs",
                    {name: sum(lists, []) for name, lists in found.items()})
     if not host.cgpu:
         section.note("Without cgpu no tenant has priority.")

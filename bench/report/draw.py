@@ -57,6 +57,11 @@ def bars(plot):
     return picture.svg(len(rows) * ROW, plot["title"])
 
 
+def short(value):
+    """A power of ten, short enough for an axis."""
+    return "%gk" % (value / 1000) if value >= 1000 else "%g" % value
+
+
 def ticks(low, high):
     """1, 10, 100 and so on from `low` or less to `high` or more."""
     first = math.floor(math.log10(max(low, 1e-3)))
@@ -85,14 +90,13 @@ class Curves:
         picture = self._picture
         for tick in self._ticks:
             picture.line(LEFT, self._y(tick), WIDTH - RIGHT, self._y(tick), "grid")
-            picture.text(LEFT - 6, self._y(tick) + 4, amount(tick), "grey", "end")
+            picture.text(LEFT - 6, self._y(tick) + 4, short(tick), "grey", "end")
         for part in PARTS:
             x = self._x(part)
             picture.line(x, TOP, x, TOP + HEIGHT, "grid")
-            picture.text(x, TOP + HEIGHT + 18, "%g" % (100 * part), "grey",
+            picture.text(x, TOP + HEIGHT + 18, "%g %%" % (100 * part), "grey",
                          "end" if part == PARTS[-1] else "middle")
         y = TOP + HEIGHT + 40
-        picture.text(LEFT - 6, TOP + HEIGHT + 18, self._plot["unit"], "grey", "end")
         for colour, line in enumerate(self._plot["lines"]):
             picture.add("polyline", cls="line line%d" % (colour % COLOURS), points=points(
                 (self._x(part), self._y(value)) for part, value in line["points"]))

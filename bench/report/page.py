@@ -27,9 +27,7 @@ h3 { font-size: .9rem; font-weight: 600; margin: 0 0 .6rem; }
 p { margin: .25rem 0 .75rem; max-width: 46rem; }
 .grey, .note { color: var(--grey); font-size: .9rem; }
 .warning { border-left: 4px solid var(--line1); padding: .1rem .8rem; max-width: 46rem; }
-.scroll { width: 100%; }
 table { width: 100%; border-collapse: collapse; font-size: .92rem; table-layout: fixed; }
-caption { text-align: left; color: var(--grey); font-size: .85rem; padding-bottom: .3rem; }
 th, td { text-align: left; vertical-align: top; padding: .45rem .5rem .45rem 0; border-bottom: 1px solid var(--faint);
   font-weight: 400; overflow-wrap: anywhere; }
 thead th { color: var(--grey); font-size: .8rem; }
@@ -37,10 +35,13 @@ td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; pa
 td.number b { font-weight: 600; white-space: nowrap; }
 td small { display: block; color: var(--grey); font-size: .78rem; }
 .figures col.measured { width: 30%; } .figures col.goal { width: 24%; }
-.machine col.key { width: 32%; } .machine { max-width: 46rem; }
+.machine col.key { width: 38%; } .machine { max-width: 46rem; }
 .met { color: var(--good); font-weight: 600; } .missed { color: var(--bad); font-weight: 600; }
-.plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); gap: 1.5rem 2.5rem; margin: 1rem 0 0; }
-.plots figure { margin: 0; max-width: 30rem; }
+.plots figure { margin: 1.2rem 0 0; max-width: 28rem; }
+@media (min-width: 62rem) {
+  .found { display: grid; grid-template-columns: minmax(0, 1fr) 24rem; gap: 0 3rem; align-items: start; }
+  .plots figure { margin: .4rem 0 1.5rem; }
+}
 svg { display: block; width: 100%; height: auto; overflow: hidden; }
 svg text { fill: var(--ink); font-size: 12px; } svg text.grey { fill: var(--grey); font-size: 11px; }
 svg text.value { font-weight: 600; }
@@ -93,9 +94,7 @@ def _figure_row(figure):
 
 
 def _figures(section):
-    if not section["figures"]:
-        return []
-    return ['<table class="figures"><caption>%s: figures</caption>' % text(section["title"]),
+    return ['<table class="figures" aria-label="%s">' % html.escape(section["title"]),
             '<colgroup><col><col class="measured"><col class="goal"></colgroup>',
             '<thead><tr><th scope="col">Figure</th><th scope="col" class="number">Measured</th>'
             '<th scope="col" class="number">Goal</th></tr></thead><tbody>',
@@ -105,7 +104,7 @@ def _figures(section):
 def _plots(section):
     if not section["plots"]:
         return []
-    return ['<div class="plots">', *("<figure><h3>%s</h3>%s</figure>" % (text(plot["title"]), draw(plot))
+    return ['<div class="plots">', *("<figure><h3>%s, in %s</h3>%s</figure>" % (text(plot["title"]), text(plot["unit"]), draw(plot))
                                      for plot in section["plots"]), "</div>"]
 
 
@@ -113,13 +112,14 @@ def _section(section):
     lines = ['<section id="%s"><h2>%s</h2><p>%s</p>' % (section["id"], text(section["title"]), text(section["text"]))]
     if section["reason"]:
         lines.append('<p class="warning">Not measured here: %s</p>' % text(section["reason"]))
-    lines += _figures(section) + _plots(section)
+    if section["figures"]:
+        lines += ['<div class="found">', *_figures(section), *_plots(section), "</div>"]
     lines += ['<p class="note">%s</p>' % text(note) for note in section["notes"]]
     return lines + ["</section>"]
 
 
 def _machine(report):
-    return ['<section id="machine"><h2>Machine</h2>', '<table class="machine"><caption>What was measured</caption>',
+    return ['<section id="machine"><h2>Machine</h2>', '<table class="machine" aria-label="Machine">',
             '<colgroup><col class="key"><col></colgroup>',
             '<thead><tr><th scope="col">Part</th><th scope="col">Name and version</th></tr></thead><tbody>',
             *('<tr><th scope="row">%s</th><td>%s</td></tr>' % (text(name), text(value)) for name, value in report["machine"]),
@@ -130,7 +130,8 @@ def _missing(report):
     if not report["not_measured"]:
         return []
     return ['<section id="not-measured"><h2>Not measured here</h2>',
-            '<table class="machine"><caption>What this run could not measure</caption>'
+            '<table class="machine" aria-label="Not measured here">'
+            '<colgroup><col class="key"><col></colgroup>'
             '<thead><tr><th scope="col">What</th><th scope="col">It needs</th></tr></thead><tbody>',
             *('<tr><th scope="row">%s</th><td>%s</td></tr>' % (text(one["what"]), text(one["needs"]))
               for one in report["not_measured"]), "</tbody></table></section>"]
@@ -149,7 +150,7 @@ def _published(report):
     return ['<section id="published"><h2>What others have published</h2>',
             "<p>These are the words and figures of their sources, measured on other machines, with other methods. "
             "None of them was measured here; compare with care.</p>",
-            '<table class="published"><caption>Published figures, and this run\u2019s beside them</caption>',
+            '<table class="published" aria-label="Published figures">',
             '<colgroup><col class="what"><col><col class="ours"></colgroup>',
             '<thead><tr><th scope="col">System</th><th scope="col">Published</th><th scope="col">This run</th></tr></thead><tbody>',
             *(_published_row(report, row) for row in report["published"]), "</tbody></table></section>"]
