@@ -85,8 +85,8 @@ class Meter:
         section.note("Times are those that the simulated engines count." if self.by_accounting else
                      "Shares are what each load says that it did, over what one did alone.")
         if self.late:
-            section.note("In %d of %d windows the machine itself was late: then `fixed` comes to less." %
-                         (self.late, self.windows))
+            section.note("In %d of %d windows the machine itself was late.%s" % (
+                self.late, self.windows, " Then the policy fixed comes to less." if self._host.cgpu else ""))
 
 
 def _set_policy(host, policy):

@@ -1,4 +1,4 @@
-"""What a report says, in JSON's types: sections with figures and plots. Pure.
+"""The contents of a report, in JSON's types: sections with figures and plots. Pure.
 
 docs/howto/report.md documents the keys.
 """
@@ -50,7 +50,7 @@ class Section:
         if worst:
             value = max(values) if goal["kind"] == AT_MOST else min(values)
         self._found["figures"].append({
-            "id": "%s.%s" % (self._found["id"], key), "name": name, "unit": unit, "value": value,
+            "id": "%s.%s" % (self._found["id"], key), "name": name, "unit": unit, "value": round(value, 4),
             "is": "worst" if worst else "median", "least": min(values), "most": max(values),
             "times": len(values), "goal": goal, "met": None if goal is None else meets(value, goal)})
         return value

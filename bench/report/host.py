@@ -62,8 +62,12 @@ class Host:
         percent = flags[flags.index("--compute") + 1] if "--compute" in flags else "100"
         before = [word.replace("{mib}", mem.removesuffix("MiB")).replace("{percent}", percent)
                   for word in self._through]
+        return self.plain([*before, *argv])
+
+    def plain(self, argv):
+        """The words that start a command that nothing holds."""
         where = [t.CGPU, "sim", "exec", "--name", self.name, "--"] if self.simulated else []
-        return [*where, *before, *argv]
+        return [*where, *argv]
 
     def run(self, argv, mem="1024MiB", flags=(), name=None, **options):
         """A tenant's program, as cgpu_test.Node.run()."""
@@ -136,6 +140,7 @@ def describe(host):
             ["Processor", "%s, %d in use" % (_first(r"^model name\s*:\s*(.*)$", "/proc/cpuinfo"),
                                              len(os.sched_getaffinity(0)))],
             ["Kernel", "Linux " + platform.release()], ["System", _first(r'^PRETTY_NAME="(.*)"$', "/etc/os-release")],
+            ["Load of the last minute", "%.1f processes" % os.getloadavg()[0]],
             ["runc", _said("runc", "--version").removeprefix("runc version ")]]
     if host.cgpu:
         rows.append(["cgpu", _said(t.CGPU, "--version").removeprefix("cgpu ")])

@@ -66,7 +66,7 @@ class Pacer:
 
 def measure_upgrade(host, rounds, quick):
     number = 8 if quick else upgrade_pause.CONTAINERS // 2
-    section = Section("upgrade", "Upgrade of running containers", "%d containers make a call each %d ms, while `cgpu upgrade` "
+    section = Section("upgrade", "Upgrade of running containers", "%d containers make a call each %d ms, while cgpu upgrade "
                       "gives all of them the new version." % (number, PACE_MS))
     if not host.cgpu:
         section.give_up("without cgpu there is nothing to upgrade.")
@@ -134,5 +134,5 @@ def measure_faults(host, rounds, quick):
     if not host.cgpu:
         section.note("Without cgpu there is no shim and no cgpud.")
     section.note("Faults of the GPU itself (a kernel at an illegal address) need CUDA on a real GPU: "
-                 "`tests/gpu/run --only faults`.")
+                 "tests/gpu/run --only faults.")
     return section

@@ -49,7 +49,7 @@ class Holder:
 
 
 def ask(host, mib):
-    """What a tenant gets that asks for so much: bytes by the driver's accounting, and how far the ledger is
+    """Returns what a tenant gets that asks for so much: bytes by the driver's accounting, and how far the ledger is
     from it (None without cgpu)."""
     with Holder(host, mib) as one:
         if not one.refused:

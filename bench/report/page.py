@@ -32,7 +32,7 @@ th, td { text-align: left; vertical-align: top; padding: .45rem .5rem .45rem 0; 
   font-weight: 400; overflow-wrap: anywhere; }
 thead th { color: var(--grey); font-size: .8rem; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; padding-right: .9rem; }
-td.number b { font-weight: 600; white-space: nowrap; }
+td.number b { font-weight: 600; }
 td small { display: block; color: var(--grey); font-size: .78rem; }
 .figures col.measured { width: 30%; } .figures col.goal { width: 24%; }
 .machine col.key { width: 38%; } .machine { max-width: 46rem; }
@@ -59,7 +59,7 @@ a { color: var(--line0); }
   body { font-size: 15px; } h1 { font-size: 1.35rem; } main { padding: 1rem .75rem 2rem; }
   table { font-size: .84rem; } th, td { padding-right: .4rem; }
   td.number, th.number { padding-right: .5rem; }
-  .figures col.measured { width: 33%; } .figures col.goal { width: 25%; }
+  .figures col.measured { width: 33%; } .figures col.goal { width: 20%; }
 }
 @media print { .plots { break-inside: avoid; } }
 """
@@ -82,15 +82,21 @@ def _goal(figure):
     return '<td class="number">%s\u00a0%s<small class="%s">%s</small></td>' % (sign, amount(goal["value"]), *verdict)
 
 
+def _spread(figure):
+    if figure["times"] == 1:
+        return "once"
+    if figure["least"] == figure["most"]:
+        return "each of %d times" % figure["times"]
+    return "%s of %d: %s to %s" % (figure["is"], figure["times"], amount(figure["least"]), amount(figure["most"]))
+
+
 def _figure_row(figure):
-    spread = "%s, once" % figure["is"] if figure["times"] == 1 else "%s of %d: %s to %s" % (
-        figure["is"], figure["times"], amount(figure["least"]), amount(figure["most"]))
     bar, cls = "", ""
     if figure["goal"] is not None:
         bar = '<div class="gauge">%s</div>' % gauge(figure["value"], figure["goal"]["value"])
         cls = ' class="%s-row"' % ("met" if figure["met"] else "missed")
     return '<tr%s><th scope="row">%s%s</th><td class="number"><b>%s</b><small>%s</small></td>%s</tr>' % (
-        cls, text(figure["name"]), bar, text(measured(figure)), text("once" if figure["times"] == 1 else spread), _goal(figure))
+        cls, text(figure["name"]), bar, text(measured(figure)), text(_spread(figure)), _goal(figure))
 
 
 def _figures(section):

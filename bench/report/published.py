@@ -1,4 +1,4 @@
-"""What others have published about their isolation. Each row was read at its source on READ; nothing of it
+"""Figures that others have published about their isolation. Each row was read at its source on READ; nothing of it
 was measured by this program. `beside`: the figure of ours that measures the same, if one does."""
 
 READ = "2026-11-26"

@@ -23,7 +23,7 @@ BROKEN = '<main><p style="white-space: nowrap">%s</p><p style="margin-top: -2rem
 
 
 def _report(*options):
-    """What a quick report says, and its page."""
+    """Returns the JSON of a quick report, and its page."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "report.html")
         # Its measurements keep their own deadlines.

@@ -1,4 +1,4 @@
-"""What is wrong with how Chromium lays out a page: text upon text, text that is cut off or leaves the window, a
+"""Faults in how Chromium lays out a page: text upon text, text that is cut off or leaves the window, a
 page that is wider than the window, numbers of one column that do not end at one line."""
 import html
 import json
@@ -61,7 +61,7 @@ addEventListener("load", () => {
 
 
 def faults(page, width):
-    """What is wrong with this HTML, in a window of that width. Skips the test where there is no Chromium."""
+    """Returns what is wrong with this HTML, in a window of that width. Skips the test where there is no Chromium."""
     if shutil.which("chromium") is None:
         t.skip("no Chromium on this machine (package chromium)")
     with tempfile.TemporaryDirectory() as folder:
