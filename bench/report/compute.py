@@ -8,7 +8,9 @@ import share_error
 import shares
 from report.findings import Section, at_most, percentiles
 
-POLICIES = ("weight", "fixed", "soft")
+# Policies by which containers ask for shares; and those that promise each the same: (words of `cgpu policy`, shares).
+ASKED = ("weight", "fixed", "soft")
+SAME = {"preempt": ((), (50, 50)), "fair": (("--max-inst", "4"), (25, 25))}
 KERNEL_US = 1000
 WAIT_GOAL_US = 1000  # bench-priority-wait
 ERROR_GOAL, WORST_GOAL = 1.5, 3  # points; bench-share-error
@@ -89,38 +91,55 @@ class Meter:
                 self.late, self.windows, " Then the policy fixed comes to less." if self._host.cgpu else ""))
 
 
-def _set_policy(host, policy):
-    """Waits for the end of containers first: what one was promised may be what a policy cannot give."""
+def _set_policy(host, *words):
+    """Gives these words to `cgpu policy`. Waits for the end of containers first: a policy that cannot give what
+    one was promised would be refused."""
     t.wait_for(lambda: not host.containers(), "a container is left")
     where = ("--node", host.name) if host.simulated else ()
-    t.command(t.CGPU, "policy", "0", policy, *where)
+    t.command(t.CGPU, "policy", "0", *words, *where)
+
+
+def _mixes(policy, quick):
+    """Lists what tenants are promised, and the flags by which they ask for it."""
+    if policy in SAME:
+        return [(SAME[policy][1], [()] * len(SAME[policy][1]))]
+    names = ("25/75",) if quick else ("50/50", "25/75", "10/90", "25x4")
+    # Without cgpu, too, the words of others may name the share.
+    return [(share_error.MIXES[name], [share_error.flags(policy, one) for one in share_error.MIXES[name]])
+            for name in names]
+
+
+def _errors(host, meter, policy, rounds, quick):
+    """How far each tenant is from its promise, a list for each window; and the bars of the first round."""
+    errors, bars = [], []
+    for number in range(rounds):
+        for promised, flags in _mixes(policy, quick):
+            got = meter.shares(flags)
+            errors.append([abs(a - b) for a, b in zip(got, promised)])
+            if number == 0 and len(got) == 2:
+                bars += [("%s, %g %%" % (policy if host.cgpu else "promised", one), share, one)
+                         for share, one in zip(got, promised)]
+    return errors, bars
 
 
 def measure_shares(host, rounds, quick):
     section = Section("shares", "Shares of compute time", "Tenants that always have work, in kernels of 1 ms. An error is "
                       "how far a tenant is from its promised share, in points of the GPU's time.")
     meter = Meter(host, 0.5 if quick else 1, 2 if quick else 10, 1 if quick else 3)
-    mixes = ("25/75",) if quick else ("50/50", "25/75", "10/90", "25x4")
     bars = []
-    for policy in POLICIES if host.cgpu else ("none",):
+    for policy in (*ASKED, *SAME) if host.cgpu else ("none",):
         if host.cgpu:
-            _set_policy(host, policy)
-        errors = []
-        for number in range(rounds):
-            for mix in mixes:
-                promised = share_error.MIXES[mix]
-                # Without cgpu, too, the words of others may name the share.
-                flags = [share_error.flags(policy, one) for one in promised]
-                got = meter.shares(flags)
-                errors.append([abs(a - b) for a, b in zip(got, promised)])
-                if number == 0 and mix in ("25/75", "10/90"):
-                    bars += [("%s, %g %%" % (policy, one), share, one) for share, one in zip(got, promised)]
+            _set_policy(host, policy, *SAME.get(policy, ((), ()))[0])
+        errors, drawn = _errors(host, meter, policy, rounds, quick)
+        bars += drawn
         named = "Policy %s" % policy if host.cgpu else "No policy"
         section.figure(policy + "_mean", named + ": error, mean of the tenants", "points",
                        [statistics.mean(window) for window in errors], at_most(ERROR_GOAL))
         section.figure(policy + "_worst", named + ": error, the tenant that is furthest off", "points",
                        [max(window) for window in errors], at_most(WORST_GOAL), worst=True)
-    section.bars("What tenants got, and what they were promised", "%", bars)
+    if host.cgpu:
+        _set_policy(host, "--reset")
+    section.bars("What two tenants got; the lines are what they were promised", "%", bars)
     meter.notes(section)
     return section
 

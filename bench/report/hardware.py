@@ -51,7 +51,7 @@ def freed_memory(host, section, rounds):
 
 
 def copies(host, section, rounds, seconds):
-    """What is left of a tenant's bandwidth while a neighbour copies, too. Half of it is fair."""
+    """Measures what is left of a tenant's bandwidth while a neighbour copies, too. Half of it is fair."""
     for kind, (name, what) in KINDS.items():
         alone, beside = [], []
         for _ in range(rounds):

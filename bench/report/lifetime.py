@@ -133,6 +133,4 @@ def measure_faults(host, rounds, quick):
             section.figure(key + "_call", "Its longest call meanwhile", "ms", longest)
     if not host.cgpu:
         section.note("Without cgpu there is no shim and no cgpud.")
-    section.note("Faults of the GPU itself (a kernel at an illegal address) need CUDA on a real GPU: "
-                 "tests/gpu/run --only faults.")
     return section

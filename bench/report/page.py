@@ -33,7 +33,7 @@ th, td { text-align: left; vertical-align: top; padding: .45rem .5rem .45rem 0; 
 thead th { color: var(--grey); font-size: .8rem; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; padding-right: .9rem; }
 td.number b { font-weight: 600; }
-td small { display: block; color: var(--grey); font-size: .78rem; }
+td small, th small { display: block; color: var(--grey); font-size: .78rem; }
 .figures col.measured { width: 30%; } .figures col.goal { width: 24%; }
 .machine col.key { width: 38%; } .machine { max-width: 46rem; }
 .met { color: var(--good); font-weight: 600; } .missed { color: var(--bad); font-weight: 600; }

@@ -3,7 +3,7 @@ was measured by this program. `beside`: the figure of ours that measures the sam
 
 READ = "2026-11-26"
 
-_PLUGIN = ("NVIDIA/k8s-device-plugin, README (v0.17.1)", "https://github.com/NVIDIA/k8s-device-plugin/blob/v0.17.1/README.md")
+_PLUGIN = ("NVIDIA/k8s-device-plugin, README", "https://github.com/NVIDIA/k8s-device-plugin/blob/v0.17.1/README.md")
 _BENCH = ("GPU-Virt-Bench, README", "https://github.com/BudEcosystem/GPU-Virt-Bench")
 _DETAILS = ("GPU-Virt-Bench, DETAILED_METRICS_COMPARISON.md",
             "https://github.com/BudEcosystem/GPU-Virt-Bench/blob/main/benchmarks/DETAILED_METRICS_COMPARISON.md")
