@@ -44,9 +44,10 @@ def p99(neighbour):
     return statistics.quantiles(neighbour.calls(CALLS), n=100)[-1] / 1000
 
 
-def bare(engine, node):
+def bare(engine, node, name="bare"):
+    """A container without a slice, which has the files of a simulated driver."""
     files = [(file["path"], "/dev/" + file["name"]) for file in node.info()["files"]]
-    return client(engine, "bare", plain=True, mounts=files)
+    return client(engine, name, plain=True, mounts=files)
 
 
 def measure_flood(neighbour, flooder, kind):

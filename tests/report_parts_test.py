@@ -8,8 +8,10 @@ import xml.etree.ElementTree as ElementTree
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.append(os.path.join(ROOT, "bench"))
+import shares  # noqa: E402,F401  it finds tests/lib
 from draw_shares import CHARACTER  # noqa: E402
 from report import draw, findings, page, published  # noqa: E402
+from report.host import Host  # noqa: E402
 
 
 def near(a, b):
@@ -129,8 +131,18 @@ def published_rows_have_sources():
     assert "99 %<small>Got</small>" in text
 
 
+def tenants_run_through_the_words_of_others():
+    flags = ("--name", "m0", "--compute", 30)
+    others = Host(cgpu=False, simulated=False, through=["env", "LIMIT={mib}m", "SHARE={percent}"])
+    assert others.words(["a", "b"], "512MiB", flags) == ["env", "LIMIT=512m", "SHARE=30", "a", "b"]
+    assert others.words(["a"]) == ["env", "LIMIT=1024m", "SHARE=100", "a"]
+    assert Host(cgpu=False, simulated=False).words(["a"], "1MiB", flags) == ["a"]
+    held = Host(cgpu=True, simulated=False).words(["a"], "1MiB", flags)
+    assert held[1:] == ["run", "--mem", "1MiB", "--name", "m0", "--compute", "30", "--", "a"], held
+
+
 for case in (figures_are_medians_or_the_worst, percentiles_are_values_that_occurred, numbers_are_short,
              bars_are_as_long_as_their_values, curves_are_latencies, texts_lie_apart, page_is_self_contained,
-             published_rows_have_sources):
+             published_rows_have_sources, tenants_run_through_the_words_of_others):
     case()
     print("%s: ok" % case.__name__)

@@ -1,4 +1,6 @@
 """Noisy neighbours in the call path: how long one tenant's driver calls take while another floods the driver."""
+import contextlib
+
 import flood
 from clients import Client
 from report.findings import Section, at_most, percentiles
@@ -11,8 +13,10 @@ NAMES = {"alone": "alone", "others": "beside untrapped calls", **{kind: "beside 
                                                                  for kind, what in flood.FLOODS.items()}}
 
 
-def _client(host, name):
-    return Client(host.words([tool("bench-client")], "1024MiB"), name)
+def _client(host, engine, name):
+    if engine is None:
+        return Client(host.words([tool("bench-client")], "1024MiB"), name)
+    return flood.sliced(engine, name) if host.cgpu else flood.bare(engine, host.node, name)
 
 
 def _took(neighbour, flooder, kind, count):
@@ -25,13 +29,10 @@ def _took(neighbour, flooder, kind, count):
     return took
 
 
-def measure(host, rounds, quick):
-    section = Section("calls", "Noisy neighbour in the call path", "A tenant asks the driver for its free memory again and "
-                      "again, while its neighbour makes calls from %d threads." % flood.THREADS)
-    kinds = [*ALWAYS, *(QUICK if quick else flood.FLOODS)]
-    count = 1000 if quick else flood.CALLS
+def _measure(host, engine, kinds, rounds, count):
+    """{kind: a list for each round of how long calls took}"""
     found = {kind: [] for kind in kinds}
-    neighbour, flooder = _client(host, "neighbour"), _client(host, "flooder")
+    neighbour, flooder = _client(host, engine, "neighbour"), _client(host, engine, "flooder")
     try:
         neighbour.calls(count)  # warms up
         for _ in range(rounds):
@@ -40,6 +41,17 @@ def measure(host, rounds, quick):
     finally:
         for client in (neighbour, flooder):
             client.end()
+    return found
+
+
+def measure(host, rounds, quick):
+    section = Section("calls", "Noisy neighbour in the call path", "A tenant asks the driver for its free memory again and "
+                      "again, while its neighbour makes calls from %d threads." % flood.THREADS)
+    kinds = [*ALWAYS, *(QUICK if quick else flood.FLOODS)]
+    with host.engine() if host.has_engine else contextlib.nullcontext() as engine:
+        found = _measure(host, engine, kinds, rounds, flood.CALLS)
+    if engine is None:
+        section.note("All tenants are in one cgroup: a flood of untrapped calls takes the processors from the other one.")
     for kind in (*ALWAYS, "flood"):
         for label, values in zip(("p50", "p99", "p99.9"), zip(*map(percentiles, found[kind]))):
             section.figure("%s_%s" % (kind, label.replace(".", "_")), "A call %s, %s" % (NAMES[kind], label), "µs", values)

@@ -11,6 +11,7 @@ import shutil
 import time
 
 import cgpu_test as t
+from bundles import Runc
 from engines import RUNC, start_cgpud
 
 VERSION_FILE = "/proc/driver/nvidia/version"
@@ -72,6 +73,17 @@ class Host:
     def run(self, argv, mem="1024MiB", flags=(), name=None, **options):
         """A tenant's program, as cgpu_test.Node.run()."""
         return t.Process(self.words(argv, mem, flags), name or os.path.basename(argv[0]), **options)
+
+    @property
+    def has_engine(self):
+        """Whether runc can start tenants, each in a cgroup of its own. Others' tools start theirs; a real GPU's files
+        reach a container of runc only by cgpu."""
+        return os.path.exists(RUNC) and not self._through and (self.cgpu or self.simulated)
+
+    @staticmethod
+    def engine():
+        """Starts containers of runc, with bench-client in their image; to be entered."""
+        return Runc(tool("cgpu-runtime"), in_image=(tool("bench-client"),))
 
     def cuda_environment(self):
         """The environment of a CUDA program, or None where there is no CUDA."""

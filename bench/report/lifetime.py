@@ -7,7 +7,6 @@ import statistics
 import cgpu_test as t
 import container_start
 import upgrade_pause
-from bundles import Runc
 from engines import RUNC
 from report.findings import Section, at_least, at_most
 from report.host import tool
@@ -25,7 +24,7 @@ def measure_start(host, rounds, quick):
         return section
     kinds = container_start.KINDS if host.cgpu else {"runc": container_start.KINDS["runc"]}
     found = {kind: [] for kind in kinds}
-    with Runc(tool("cgpu-runtime")) as engine:
+    with host.engine() as engine:
         for kind, wants in kinds.items():
             container_start.timed(engine, "warm", wants)
         for _ in range(rounds * (3 if quick else 10)):

@@ -143,4 +143,14 @@ def _check_shares(section, samples):
                 "it says %.1f and %.1f %%; the accounting has %s" % (small, big, ours))
 
 
-isolation.main({"held": held, "baseline": baseline, "accounting": accounting}, outside=("held", "baseline"))
+def load():
+    """A load that the user names says what it did: its shares are those that were promised."""
+    compute.ASKED, compute.SAME = ("weight",), {}
+    words = [shares.BURN, "--json", *map(str, shares.queued(compute.KERNEL_US))]
+    with Host(True, simulated=True, load=words) as host:
+        section = compute.measure_shares(host, 1, True).json()
+    small, big = (row["value"] for row in section["plots"][0]["rows"])
+    t.check(abs(small / (small + big) - 0.25) < 0.05, "the loads say that they got %.1f and %.1f %%" % (small, big))
+
+
+isolation.main({"held": held, "baseline": baseline, "accounting": accounting, "load": load}, outside=("held", "baseline"))
