@@ -7,6 +7,7 @@
 #   make cluster-up  a Kubernetes for you with a node whose simulated GPUs are shared; make cluster-down
 #   make soak        the same randomised tests and fuzzers for long: SECONDS_EACH=600
 #   make bench-NAME  one benchmark, e.g. bench-untrapped
+#   make report      how well this machine keeps tenants of a GPU apart: build/report.html, REPORT=PAGE
 #   make share-story the pictures of docs/compute.md, measured and drawn anew
 #   make lint        formatting and clang-tidy alone
 #   make install     the programs below PREFIX (/usr/local), or below DESTDIR for a package
@@ -37,7 +38,8 @@ PACKAGES := g++ cmake ninja-build pkg-config python3 fuse3 libfuse3-dev \
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
 CHECK_PACKAGES := clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev util-linux \
   busybox-static uidmap python3-grpcio python3-protobuf \
-  prometheus python3-prometheus-client
+  prometheus python3-prometheus-client tidy chromium
+REPORT ?= build/report.html
 BENCH_PACKAGES := busybox-static util-linux
 CLUSTER_PACKAGES := containernetworking-plugins iproute2 openssl
 # Container engines for tests, as PROGRAM:PACKAGE: one that is there from elsewhere is left alone.
@@ -51,7 +53,7 @@ ifneq ($(shell command -v ccache),)
 export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
 endif
 
-.PHONY: build demo test test-kubernetes cluster-deps cluster-up cluster-down soak share-story lint install deb gpu-bundle deps check-deps bench-deps clean
+.PHONY: build demo test test-kubernetes cluster-deps cluster-up cluster-down soak share-story report lint install deb gpu-bundle deps check-deps bench-deps clean
 .PHONY: test-asan test-tsan fuzz
 
 deps:
@@ -134,6 +136,11 @@ soak: check-deps
 bench-%: bench-deps
 	$(call build_preset,release,,benchmarks)
 	@if [ -f bench/$(subst -,_,$*).py ]; then exec python3 bench/$(subst -,_,$*).py; else exec build/bin/bench-$(subst -,_,$*); fi
+
+# Its last line says how many goals were met. The exit status is 1 if a section failed.
+report: bench-deps
+	$(call build_preset,release,,benchmarks)
+	@python3 bench/report --out $(REPORT)
 
 share-story: bench-deps
 	$(call build_preset,release,,benchmarks)

@@ -34,6 +34,9 @@
 #include <vector>
 
 #include "bench/harness.h"
+#include "rm/abi.h"
+#include "rm/control_table.h"
+#include "rm/fb_info.h"
 #include "rm/nv_alloc.h"
 #include "rm/nv_classes.h"
 #include "rm/nv_controls.h"
@@ -66,6 +69,15 @@ class Client {
     Alloc(client_, kDevice, rm::NV01_DEVICE_0, &device);
     rm::NV2080_ALLOC_PARAMETERS subdevice{};
     Alloc(kDevice, kSubdevice, rm::NV20_SUBDEVICE_0, &subdevice);
+    // The list in these parameters has another length in each of these branches of the driver.
+    for (const auto branch :
+         {rm::Branch::k550, rm::Branch::k535, rm::Branch::k570, rm::Branch::k580}) {
+      query_size_ = rm::ControlSize(rm::GetAbi(branch), rm::NV2080_CTRL_CMD_FB_GET_INFO_V2);
+      if (QueryBy(query_size_)) {
+        return;
+      }
+    }
+    Die("a query");
   }
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
@@ -90,10 +102,9 @@ class Client {
   }
 
   void Query() {
-    rm::NV2080_CTRL_FB_GET_INFO_V2_PARAMS_V550 info{};
-    info.fbInfoListSize = 1;
-    info.fbInfoList[0].index = 0x16;  // HEAP_FREE
-    Control(kSubdevice, rm::NV2080_CTRL_CMD_FB_GET_INFO_V2, &info, sizeof(info));
+    if (!QueryBy(query_size_)) {
+      Die("a query");
+    }
   }
 
   void ServiceInterrupts() {
@@ -114,23 +125,35 @@ class Client {
   }
 
  private:
+  bool QueryBy(std::uint32_t size) {
+    rm::NV2080_CTRL_FB_GET_INFO_V2_PARAMS_V580 info{};
+    info.fbInfoListSize = 1;
+    info.fbInfoList[0].index = rm::NV2080_CTRL_FB_INFO_INDEX_HEAP_FREE;
+    return Ask(kSubdevice, rm::NV2080_CTRL_CMD_FB_GET_INFO_V2, &info, size);
+  }
+
   void Control(std::uint32_t object, std::uint32_t command, void* params, std::uint32_t size) {
+    if (!Ask(object, command, params, size)) {
+      Die("a control");
+    }
+  }
+
+  bool Ask(std::uint32_t object, std::uint32_t command, void* params, std::uint32_t size) {
     rm::NVOS54_PARAMETERS control{};
     control.hClient = client_;
     control.hObject = object;
     control.cmd = command;
     control.params = std::bit_cast<std::uint64_t>(params);
     control.paramsSize = size;
-    if (ioctl(fd_, _IOWR('F', rm::NV_ESC_RM_CONTROL, rm::NVOS54_PARAMETERS), &control) != 0 ||
-        control.status != rm::NV_OK) {
-      Die("a control");
-    }
+    return ioctl(fd_, _IOWR('F', rm::NV_ESC_RM_CONTROL, rm::NVOS54_PARAMETERS), &control) == 0 &&
+           control.status == rm::NV_OK;
   }
 
   int low_fd_;
   int fd_;
   int card_fd_ = -1;
   std::uint32_t client_ = 0;
+  std::uint32_t query_size_ = 0;
 };
 
 std::uint64_t NowNs() {
@@ -255,6 +278,8 @@ void Pace(Client& client, std::uint32_t milliseconds) {
 }
 
 int Main() {
+  // Pace() polls: no line may wait in a buffer.
+  (void)std::setvbuf(stdin, nullptr, _IONBF, 0);
   Client client;
   Write("ready\n", 6);
   char line[64];

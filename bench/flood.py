@@ -8,8 +8,6 @@ with a slice.
 """
 import os
 import statistics
-import struct
-import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -20,6 +18,7 @@ sys.path += [os.path.join(ROOT, "tests", folder) for folder in ("lib", "engines"
 import cgpu_test as t  # noqa: E402
 import isolation  # noqa: E402
 from bundles import Runc  # noqa: E402
+from clients import Client  # noqa: E402
 from engines import start_cgpud  # noqa: E402
 
 ROUNDS = int(os.environ.get("ROUNDS", "10"))
@@ -31,52 +30,31 @@ THREADS = 16
 CLIENT = os.path.join(os.path.abspath(t.BIN), "bench-client")
 
 
-class Client:
-    """A container with bench-client, which is told what to do a line at a time."""
-
-    def __init__(self, engine, name, **wants):
-        self.popen = subprocess.Popen(engine.command(name, ["bench-client"], **wants),
-                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        t.check(self.popen.stdout.readline() == b"ready\n", name + " does not start")
-
-    def say(self, line):
-        self.popen.stdin.write((line + "\n").encode())
-        self.popen.stdin.flush()
-
-    def p99(self):
-        """Returns the 99th percentile of its next calls, in microseconds."""
-        self.say("calls %d" % CALLS)
-        took = struct.unpack("=%dI" % CALLS, self.popen.stdout.read(4 * CALLS))
-        return statistics.quantiles(took, n=100)[-1] / 1000
-
-    def floods(self, kind):
-        self.say("%s %d" % (kind, THREADS))
-        t.check(self.popen.stdout.readline() == b"going\n", kind + " does not begin")
-
-    def stop(self):
-        """Ends its flood; how many of its kind it made."""
-        self.say("stop")
-        return int(self.popen.stdout.readline())
-
-    def end(self):
-        self.popen.stdin.close()
-        self.popen.wait(t.DEADLINE)
+def client(engine, name, **wants):
+    """A container with bench-client."""
+    return Client(engine.command(name, ["bench-client"], **wants), name)
 
 
 def sliced(engine, name):
-    return Client(engine, name, env={"CGPU_MEM": "1GiB"})
+    return client(engine, name, env={"CGPU_MEM": "1GiB"})
 
 
-def bare(engine, node):
+def p99(neighbour):
+    """Returns the 99th percentile of its next calls, in microseconds."""
+    return statistics.quantiles(neighbour.calls(CALLS), n=100)[-1] / 1000
+
+
+def bare(engine, node, name="bare"):
+    """A container without a slice, which has the files of a simulated driver."""
     files = [(file["path"], "/dev/" + file["name"]) for file in node.info()["files"]]
-    return Client(engine, "bare", plain=True, mounts=files)
+    return client(engine, name, plain=True, mounts=files)
 
 
 def measure_flood(neighbour, flooder, kind):
     """The neighbour's p99 meanwhile, and how many there were of that kind."""
-    flooder.floods(kind)
-    p99 = neighbour.p99()
-    return p99, flooder.stop()
+    flooder.floods(kind, THREADS)
+    took = p99(neighbour)
+    return took, flooder.stop()
 
 
 def measure():
@@ -84,12 +62,12 @@ def measure():
             Runc(os.path.join(t.BIN, "cgpu-runtime"), in_image=(CLIENT,)) as engine:
         daemon = start_cgpud(node, engine.plain)
         neighbour, other, without = sliced(engine, "neighbour"), sliced(engine, "other"), bare(engine, node)
-        neighbour.p99()
+        p99(neighbour)
         quiet = []
         ratios = {kind: [] for kind in FLOODS}
         alone = {kind: [] for kind in FLOODS}  # of the container without a slice
         for number in range(ROUNDS):
-            quiet.append(neighbour.p99())
+            quiet.append(p99(neighbour))
             base, _ = measure_flood(neighbour, other, "others")
             print("round %d: quiet %.0f us, untrapped %.0f us" % (number + 1, quiet[-1], base))
             for kind in FLOODS:
@@ -99,8 +77,8 @@ def measure():
                 alone[kind].append(took_bare / base)
                 print("  %s: %.0f us (%d), without a slice %.0f us (%d)" %
                       (kind, took, made, took_bare, made_bare), flush=True)
-        for client in (neighbour, other, without):
-            client.end()
+        for one in (neighbour, other, without):
+            one.end()
         daemon.stop()
         for kind, sentence in FLOODS.items():
             print("%s: %.2f x, without a slice %.2f x" %

@@ -23,7 +23,6 @@ KERNELS = {"0.1 ms": 100, "1 ms": 1000, "10 ms": 10000}
 POLICIES = os.environ.get("POLICIES", "weight fixed soft").split()
 FULL = os.environ.get("FULL") == "1"
 WINDOW_S, SETTLE_S = 10, 1
-TRIES = 3
 
 
 def flags(policy, share):
@@ -36,19 +35,10 @@ def flags(policy, share):
 class Table:
     def __init__(self, node):
         self._node = node
-        self._repeated = self._still_late = 0
         self.errors = {"queued": [], "launch-wait-launch": []}
 
     def measure(self, members):
-        for tried in range(1, TRIES + 1):
-            with shares.Loads(self._node, members) as loads:
-                loads.window(SETTLE_S)
-                got, clock = loads.window(WINDOW_S)
-            if not clock.late():
-                return got, ""
-            self._repeated += tried < TRIES
-        self._still_late += 1
-        return got, "; the machine was late by %.0f ms" % (1000 * clock.worst)
+        return shares.window(self._node, members, SETTLE_S, WINDOW_S)
 
     def add(self, kind, title, members, fair):
         got, late = self.measure(members)
@@ -60,7 +50,7 @@ class Table:
 
     def tell(self):
         print("windows repeated because the machine was late: %d; late all the same: %d" %
-              (self._repeated, self._still_late))
+              (shares.window.repeated, shares.window.late))
         for kind in ("launch-wait-launch", "queued"):
             errors = self.errors[kind]
             name = "share-error" if kind == "queued" else "share-error, " + kind

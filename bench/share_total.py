@@ -11,19 +11,12 @@ POLICIES = {"preempt": (), "weight": ("--weight", 3), "soft": ("--compute", 10)}
 NUMBERS = (2, 4, 8)
 ROUNDS = 3
 WINDOW_S, SETTLE_S = 3, 1
-TRIES = 3
 
 
 def total(node, flags, number):
-    """Returns the percentage of the GPU's time that all get together, and a remark. Tries again
-    while the machine is late; the last try counts."""
-    for _ in range(TRIES):
-        with shares.Loads(node, [(flags, shares.queued(1000))] * number) as loads:
-            loads.window(SETTLE_S)
-            got, clock = loads.window(WINDOW_S)
-        if not clock.late():
-            return sum(got), ""
-    return sum(got), "; the machine was late by %.0f ms" % (1000 * clock.worst)
+    """Returns the percentage of the GPU's time that all get together, and a remark."""
+    got, late = shares.window(node, [(flags, shares.queued(1000))] * number, SETTLE_S, WINDOW_S)
+    return sum(got), late
 
 
 def measure(node, _):

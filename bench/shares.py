@@ -174,6 +174,23 @@ def quietly(process, pattern):
         process.expect(pattern)
 
 
+def window(node, members, settle_s, window_s, tries=3):
+    """Returns what each member gets in a window, and a remark if the machine was late. Repeats a window in
+    which it was late, `tries` in all; the last one counts. `window.repeated` and `window.late` count them."""
+    for tried in range(tries):
+        with Loads(node, members) as loads:
+            loads.window(settle_s)
+            got, clock = loads.window(window_s)
+        if not clock.late():
+            return got, ""
+        window.repeated += tried < tries - 1
+    window.late += 1
+    return got, "; the machine was late by %.0f ms" % (1000 * clock.worst)
+
+
+window.repeated = window.late = 0
+
+
 def queued(kernel_us):
     """Words of cgpu-burn for a load that always wants the card."""
     return ("--kernel-us", kernel_us, "--queue", max(16, QUEUED_MS * 1000 // kernel_us))
@@ -187,7 +204,7 @@ def percent(numbers):
     return " ".join("%.1f" % number for number in numbers)
 
 
-def _go_first():
+def go_first():
     """The machine's other processes, builds for one, are to keep none of ours from waking up in time:
     the cgroup that all of ours are in has the greatest weight there is. Without such a cgroup, late
     windows are repeated."""
@@ -201,7 +218,7 @@ def run(measure, cards="a10:1"):
     """measure(node, daemon), with a card and its cgpud, apart from the machine."""
     t.require_machine()
     isolation.enter()
-    _go_first()
+    go_first()
     try:
         with t.Node(cards, "580") as node:
             daemon = start_cgpud(node, RUNC)

@@ -30,6 +30,20 @@ def windows(clients):
             sum(int(match.group(2)) for match in found))
 
 
+def upgrade(clients, names):
+    """Upgrades these containers once. Returns the longest call meanwhile, that of as long a time without an
+    upgrade, in milliseconds, how many calls there were, and the seconds that the upgrade took."""
+    windows(clients)
+    begin = time.monotonic()
+    said = t.command(t.CGPU, "upgrade", *names)
+    took = time.monotonic() - begin
+    t.check(said.count(": upgraded") >= len(names), said)
+    pause, calls = windows(clients)
+    time.sleep(took)
+    gap, _ = windows(clients)
+    return pause, gap, calls, took
+
+
 def measure():
     # A card has 20 at most.
     with t.Node("v100-16g:1") as node, t.Node("v100-16g:1") as other:
@@ -43,14 +57,7 @@ def measure():
         t.check(len(names) == CONTAINERS, "%d containers" % len(names))
         pauses, gaps = [], []
         for number in range(ROUNDS):
-            windows(clients)
-            begin = time.monotonic()
-            said = t.command(t.CGPU, "upgrade", *names)
-            took = time.monotonic() - begin
-            t.check(said.count(": upgraded") >= CONTAINERS, said)
-            pause, calls = windows(clients)
-            time.sleep(took)
-            gap, _ = windows(clients)
+            pause, gap, calls, took = upgrade(clients, names)
             pauses.append(pause)
             gaps.append(gap)
             print("round %d: %.1f ms, quiet gap %.1f ms; %d calls while it took %.0f ms" %

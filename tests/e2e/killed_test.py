@@ -133,14 +133,6 @@ def launcher(seed=None):
     _containers(seed, lambda process, root: process.popen.pid, 137)
 
 
-def _shim(path):
-    """The process that answers there."""
-    with socket.socket(socket.AF_UNIX) as connection, connection.makefile("r") as lines:
-        connection.connect(path)
-        connection.sendall(b"ps\n")
-        return int(next(line for line in lines if line.startswith("shim ")).split()[1])
-
-
 def _connections(path):
     """To a socket of this name, those that nobody has accepted yet among them."""
     with open("/proc/net/unix", encoding="utf-8") as file:
@@ -166,7 +158,7 @@ def again(_seed=None):
         with w.Workers() as workers:
             process, root = _start(node, workers)
             path = "/run/cgpu/%s.sock" % node.containers()[0]["id"]
-            shim = _shim(path)
+            shim = t.shim_at(path)
             os.kill(shim, signal.SIGSTOP)
             os.kill(process.popen.pid, signal.SIGKILL)
             process.wait()

@@ -232,10 +232,10 @@ class Daemon:
 
 
 def write_settings(node, plain, more=""):
-    """cgpud's and the runtime's, in the test's own /etc."""
+    """cgpud's and the runtime's, in the test's own /etc. `node`: None for a loaded driver."""
     os.makedirs("/etc/cgpu", exist_ok=True)
     with open("/etc/cgpu/config.yaml", "w", encoding="utf-8") as file:
-        file.write("node: %s\nruntime: %s\n%s" % (node.name, plain, more))
+        file.write("%sruntime: %s\n%s" % ("node: %s\n" % node.name if node else "", plain, more))
 
 
 def start_cgpud(node, plain, more=""):

@@ -16,6 +16,7 @@ import re
 import select
 import selectors
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -314,6 +315,14 @@ class Node:
         """A program on the node in a slice of cgpu's."""
         return Process([CGPU, "run", "--node", self.name, "--mem", mem, *flags, "--"] + argv,
                        name or argv[1], **options)
+
+
+def shim_at(path):
+    """Returns the process that answers at a container's socket in /run/cgpu."""
+    with socket.socket(socket.AF_UNIX) as connection, connection.makefile("r") as lines:
+        connection.connect(path)
+        connection.sendall(b"ps\n")
+        return int(next(line for line in lines if line.startswith("shim ")).split()[1])
 
 
 def graphics(gpu):
