@@ -324,13 +324,13 @@ def hung():
 
 
 def requests():
-    """GET of two paths, a token where one is asked for, and nothing else."""
+    """GET and HEAD of a few paths, a token where one is asked for, and nothing else."""
     with t.Node() as node:
         with Exporter(node) as exporter:
             for method, path, status in (("GET", "/healthz", 200), ("GET", "/metrics", 200),
-                                         ("GET", "/", 404), ("GET", "/metrics/", 404),
+                                         ("GET", "/", 200), ("GET", "/metrics/", 404),
                                          ("GET", "/metrics%00", 404), ("POST", "/metrics", 405),
-                                         ("HEAD", "/metrics", 405), ("DELETE", "/metrics", 405),
+                                         ("HEAD", "/metrics", 200), ("DELETE", "/metrics", 405),
                                          ("PUT", "/healthz", 405), ("OPTIONS", "/x", 404)):
                 got = exporter.ask(method, path, body=b"x" * 1000 if method == "POST" else None)[0]
                 t.check(got == status, "%s %s is answered %d, not %d" % (method, path, got, status))
