@@ -4,7 +4,7 @@ import os
 import sys
 
 TYPES = {".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8",
-         ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
+         ".css": "text/css; charset=utf-8", ".txt": "text/plain; charset=utf-8"}
 WIDTH = 24  # bytes in a line
 
 HEAD = """// Written by src/page/embed.py.
