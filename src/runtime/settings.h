@@ -20,7 +20,7 @@
 //                        # `cgpu policy` has set it (host/saved_settings.h)
 //   socket: /run/cgpu/cgpud.sock
 //   exporter_listen: 127.0.0.1:9400   # IP address and port of cgpu-exporter
-//   exporter_token_file: /etc/cgpu/metrics.token   # a file with a token that scrapes must
+//   exporter_token_file: /etc/cgpu/metrics.token   # a file with a token that requests must
 //                        # carry; without it they need none
 //   exporter_tls_cert, exporter_tls_key   # files in PEM; with both, it speaks TLS
 //   exporter_dcgm: false # "true": metrics have DCGM's names and cGPU's, beside their own
