@@ -1,6 +1,6 @@
 // What a page must be, whoever looks at it: run in the page.
 
-/** Returns what is wrong with the boxes: those that reach beyond the page, texts that overlap. */
+/** Returns what is wrong with the boxes: those that reach beyond the page or overlap. */
 export function wrongBoxes() {
   const wrong = [];
   const width = document.documentElement.clientWidth;
@@ -16,31 +16,26 @@ export function wrongBoxes() {
     }
     return false;
   };
-  const texts = [];
-  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  for (let text = walker.nextNode(); text; text = walker.nextNode()) {
-    const element = text.parentElement;
-    if (text.data.trim() === '' || element.closest('noscript, script') || scrolls(element)) {
-      continue;
-    }
-    const range = document.createRange();
-    range.selectNodeContents(text);
-    for (const box of range.getClientRects()) {
-      if (box.width > 1 && box.height > 1) {
-        texts.push({box, text: text.data.trim().slice(0, 40)});
-      }
-    }
-  }
-  texts.forEach(({box, text}, at) => {
+  const elements = [...document.querySelectorAll('#app *')].filter((element) =>
+    !element.closest('.chart *, .slice *') && !scrolls(element));
+  const boxes = elements.flatMap((element) => [...element.getClientRects()]
+    .filter((box) => box.width > 1 && box.height > 1)
+    .map((box) => ({box, element})));
+  const nameOf = (element) =>
+    `${element.localName}.${element.className} "${element.textContent.trim().slice(0, 30)}"`;
+  boxes.forEach(({box, element}, at) => {
     if (box.right > width + 1 || box.left < -1) {
-      wrong.push(`"${text}" reaches beyond the page`);
+      wrong.push(`${nameOf(element)} reaches beyond the page`);
     }
-    for (const other of texts.slice(at + 1)) {
+    for (const other of boxes.slice(at + 1)) {
       const across = Math.min(box.right, other.box.right) - Math.max(box.left, other.box.left);
       const down = Math.min(box.bottom, other.box.bottom) - Math.max(box.top, other.box.top);
-      if (across > 2 && down > 4) {
-        wrong.push(`"${text}" and "${other.text}" overlap by ${across} x ${down}`);
+      if (across > 2 && down > 4 && !element.contains(other.element)) {
+        wrong.push(`${nameOf(element)} and ${nameOf(other.element)} overlap, ${across} x ${down}`);
       }
+    }
+    if (element.scrollWidth > element.clientWidth + 1 && getComputedStyle(element).display !== 'inline') {
+      wrong.push(`${nameOf(element)} has more than it shows`);
     }
   });
   return wrong;
