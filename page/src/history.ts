@@ -34,8 +34,8 @@ export interface Point {
 export const WHOLE = '*';
 export const OUTSIDE = '-';
 
-/** Seconds that the count of a GPU's use may be late (src/exporter/overview.h), and some more. */
-const LATE = 1.5;
+/** Seconds that the count of a GPU's use may be late (src/exporter/overview.h), and as much on a busy host. */
+const LATE = 2.5;
 /** Seconds that a point of a line covers at least. */
 const STEP = 4;
 /** Answers that are kept of all nodes together, and of each at least. */
