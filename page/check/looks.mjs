@@ -96,7 +96,7 @@ async function checkNode(browser, width, colorScheme) {
   check(wrong.length === 0, `${where}: ${wrong.join('\n')}`);
   await checkAxe(page, where);
   const waste = await page.locator('.waste li').allTextContents();
-  check(waste.length === 1 && waste[0].startsWith('notebook holds 4 GiB and a quarter of'),
+  check(waste.length === 1 && waste[0].startsWith('notebook holds 4\u00a0GiB and a quarter of'),
         `idle: ${waste}`);
   const moves = await page.evaluate(() =>
     getComputedStyle(document.querySelector('.slice')).transitionDuration);

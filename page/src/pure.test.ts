@@ -54,6 +54,11 @@ const GPU: Gpu = {
   unmanaged_processes: 0,
 };
 
+/** The words as they are read: a space is a space. */
+function read(words: string | null): string | null {
+  return words?.replaceAll('\u00a0', ' ') ?? null;
+}
+
 function node(time: number, gpu: Partial<Gpu>, place: Partial<Place> | null): Node {
   const containers = place ? [{...CONTAINER, gpus: [{...PLACE, ...place}]}] : [];
   const gpus = [{...GPU, ...gpu}];
@@ -71,22 +76,22 @@ function steady(seconds: number, busy: number): History {
 
 describe('words', () => {
   it('has bytes in MiB and GiB', () => {
-    expect([0, 300 * 2 ** 20, 1.25 * GIB, 4 * GIB, 15.78125 * GIB, 139 * GIB].map(bytes)).toEqual(
+    expect([0, 300 * 2 ** 20, 1.25 * GIB, 4 * GIB, 15.78125 * GIB, 139 * GIB].map(bytes).map(read)).toEqual(
       ['0 MiB', '300 MiB', '1.3 GiB', '4 GiB', '15.8 GiB', '139 GiB'],
     );
   });
   it('shows no use as zero', () => {
-    expect([0, 0.0002, 0.004, 0.03, 0.996, 1].map(percent)).toEqual(
+    expect([0, 0.0002, 0.004, 0.03, 0.996, 1].map(percent).map(read)).toEqual(
       ['0 %', '<0.1 %', '0.4 %', '3 %', '100 %', '100 %'],
     );
   });
   it('has words for parts', () => {
-    expect([1, 0.5, 0.333, 0.25, 0.3, 0.05].map(fraction)).toEqual(
+    expect([1, 0.5, 0.333, 0.25, 0.3, 0.05].map(fraction).map(read)).toEqual(
       ['all', 'half', 'a third', 'a quarter', '30 %', '5 %'],
     );
   });
   it('has spans of time and counts', () => {
-    expect([-1, 45, 60, 3599, 3600, 86400 * 5].map(span)).toEqual(
+    expect([-1, 45, 60, 3599, 3600, 86400 * 5].map(span).map(read)).toEqual(
       ['0 s', '45 s', '1 min', '59 min', '1 h', '5 d'],
     );
     expect([count(1, 'slice'), count(0, 'slice')]).toEqual(['1 slice', '0 slices']);
@@ -203,7 +208,7 @@ describe('the history of one of many nodes', () => {
 
 describe('waste', () => {
   const of = (history: History, place: Partial<Place> = {}) =>
-    wasteOf(GPU, {container: CONTAINER, place: {...PLACE, ...place}}, history);
+    read(wasteOf(GPU, {container: CONTAINER, place: {...PLACE, ...place}}, history));
   it('is told of an idle slice', () => {
     expect(of(steady(60, 0.03))).toBe(
       'trainer holds 4 GiB and half of the compute time, ' +

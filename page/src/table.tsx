@@ -32,7 +32,7 @@ function Time({live}: {live: Row['live']}) {
       </span>
       <span class="quiet">
         {words.length === 0
-          ? 'never waits'
+          ? 'does not wait'
           : words.map(([name, part]) => `${name} ${percent(part)}`).join(', ')}
       </span>
     </>

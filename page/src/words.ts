@@ -4,24 +4,26 @@ import type {Container} from './overview';
 
 const MIB = 2 ** 20;
 const GIB = 2 ** 30;
+/** Stands between a number and its unit, which stay on one line. */
+const SPACE = '\u00a0';
 
 /** Returns bytes as "300 MiB" or "1.5 GiB". */
 export function bytes(count: number): string {
   const mib = Math.round(count / MIB);
   if (mib < 1024) {
-    return `${mib} MiB`;
+    return `${mib}${SPACE}MiB`;
   }
   const gib = count / GIB;
-  return `${gib < 100 ? Math.round(gib * 10) / 10 : Math.round(gib)} GiB`;
+  return `${gib < 100 ? Math.round(gib * 10) / 10 : Math.round(gib)}${SPACE}GiB`;
 }
 
 /** Returns a part of one as "30 %". A part that is not zero is never shown as zero. */
 export function percent(part: number): string {
   const value = part * 100;
   if (value > 0 && value < 0.1) {
-    return '<0.1 %';
+    return `<0.1${SPACE}%`;
   }
-  return `${value < 1 ? Math.round(value * 10) / 10 : Math.round(value)} %`;
+  return `${value < 1 ? Math.round(value * 10) / 10 : Math.round(value)}${SPACE}%`;
 }
 
 const FRACTIONS: [number, string][] = [
@@ -43,12 +45,12 @@ export function fraction(part: number): string {
 export function span(seconds: number): string {
   const whole = Math.max(0, Math.round(seconds));
   if (whole < 60) {
-    return `${whole} s`;
+    return `${whole}${SPACE}s`;
   }
   if (whole < 3600) {
-    return `${Math.floor(whole / 60)} min`;
+    return `${Math.floor(whole / 60)}${SPACE}min`;
   }
-  return whole < 86400 ? `${Math.floor(whole / 3600)} h` : `${Math.floor(whole / 86400)} d`;
+  return whole < 86400 ? `${Math.floor(whole / 3600)}${SPACE}h` : `${Math.floor(whole / 86400)}${SPACE}d`;
 }
 
 /** Returns "1 slice" or "3 slices". */

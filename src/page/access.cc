@@ -10,6 +10,7 @@
 #include <optional>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "base/file.h"
 
@@ -41,17 +42,15 @@ bool IsSame(std::string_view one, std::string_view other) {
 std::optional<std::string> Decoded(std::string_view text) {
   constexpr std::size_t kLetters = 4;
   constexpr std::size_t kBytes = 3;
-  std::string bytes(text.size() / kLetters * kBytes, '\0');
-  const auto* const letters =
-      static_cast<const unsigned char*>(static_cast<const void*>(text.data()));
-  auto* const out = static_cast<unsigned char*>(static_cast<void*>(bytes.data()));
-  if (text.empty() || text.size() % kLetters != 0 ||
-      EVP_DecodeBlock(out, letters, static_cast<int>(text.size())) < 0) {
+  const std::vector<unsigned char> letters(text.begin(), text.end());
+  std::vector<unsigned char> bytes(text.size() / kLetters * kBytes);
+  if (letters.empty() || letters.size() % kLetters != 0 ||
+      EVP_DecodeBlock(bytes.data(), letters.data(), static_cast<int>(letters.size())) < 0) {
     return std::nullopt;
   }
   const std::size_t padding = text.ends_with("==") ? 2 : text.ends_with("=") ? 1 : 0;
   bytes.resize(bytes.size() - padding);
-  return bytes;
+  return std::string(bytes.begin(), bytes.end());
 }
 
 }  // namespace

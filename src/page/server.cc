@@ -137,7 +137,9 @@ Result<std::unique_ptr<httplib::Server>> Make(const Site& site) {
     presented = Present(context, site.certificate);
     return presented.ok();
   });
-  CGPU_TRY(presented);
+  if (!presented.ok()) {
+    return presented.error();
+  }
   return std::unique_ptr<httplib::Server>(std::move(server));
 }
 

@@ -2,7 +2,9 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -81,11 +83,11 @@ Result<> TakeExporter(const std::string& key, const std::string& value, Settings
     settings.exporter_listen = value;
     return {};
   }
-  for (const auto& [name, file] : kFiles) {
-    if (key == name) {
-      settings.*file = value;
-      return value[0] == '/' ? Result<>() : Wrong(key + " is no absolute path: " + value, {});
-    }
+  const auto* const file =
+      std::ranges::find(kFiles, std::string_view(key), [](const auto& one) { return one.first; });
+  if (file != std::end(kFiles)) {
+    settings.*file->second = value;
+    return value[0] == '/' ? Result<>() : Wrong(key + " is no absolute path: " + value, {});
   }
   if (key == "exporter_dcgm") {
     settings.exporter_dcgm = value == "true";
