@@ -99,12 +99,14 @@ function Promised({rows, choose}: Pick<Props, 'rows' | 'choose'>) {
 function UsedNow({rows, outside}: {rows: Row[]; outside: number}) {
   return (
     <div class="bar now" aria-hidden="true">
-      {rows.map((row) => row.live !== null && (
+      {rows.map((row) => row.live !== null && row.live.busy > 0 && (
         <span key={row.container.id} class={`part c${row.slot % 8}`}
               style={wide(row.live.busy)} title={`${row.name}: ${percent(row.live.busy)}`} />
       ))}
-      <span class="part outside" style={wide(outside)}
-            title={`programs outside of cgpu: ${percent(outside)}`} />
+      {outside > 0 && (
+        <span class="part outside" style={wide(outside)}
+              title={`programs outside of cgpu: ${percent(outside)}`} />
+      )}
     </div>
   );
 }
