@@ -1,6 +1,7 @@
 # Targets for a newcomer and the continuous integration. CMake does the rest: see CMakePresets.json.
 #
 #   make             what ships, into build/bin
+#   make page        the page of cgpu-exporter, into page/dist (installs Node and what it needs from npm)
 #   make demo        the main job on a simulated node, step by step (installs what it needs, builds)
 #   make test        what is checked at each change (installs what it needs, builds)
 #   make test-kubernetes  pods with slices on a real Kubernetes, which is built first (needs Go)
@@ -53,7 +54,8 @@ ifneq ($(shell command -v ccache),)
 export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
 endif
 
-.PHONY: build demo test test-kubernetes cluster-deps cluster-up cluster-down soak share-story report lint install deb gpu-bundle deps check-deps bench-deps clean
+.PHONY: build page demo test test-kubernetes cluster-deps cluster-up cluster-down soak share-story report \
+  lint install deb gpu-bundle deps check-deps bench-deps clean
 .PHONY: test-asan test-tsan fuzz
 
 deps:
@@ -77,12 +79,20 @@ endef
 build: deps
 	$(call build_preset,release,,programs)
 
+# Its packages are those of page/package-lock.json. A build takes page/dist as it finds it.
+page:
+	@tools/install_packages.sh $(call missing_engines,node:nodejs npm:npm)
+	@test page/node_modules/.package-lock.json -nt page/package-lock.json || \
+	  npm --prefix page ci --no-audit --no-fund --loglevel=error
+	@npm --prefix page run --silent build -- --logLevel warn
+
 demo: deps
 	$(call build_preset,release,,demo_programs)
 	@tests/demo.py
 
-# The last lines are those of ctest.
+# The last lines are those of ctest. Without a registry of npm the tests of the page are skipped.
 test: check-deps
+	-@$(MAKE) page
 	$(call build_preset,release,,all)
 	@tools/check_format.sh
 	@$(MAKE) test-asan test-tsan fuzz
@@ -149,7 +159,8 @@ share-story: bench-deps
 install: build
 	@cmake --install build --strip --prefix $(PREFIX)
 
-deb: build
+deb: page
+	@$(MAKE) build
 	@tools/install_packages.sh dpkg-dev
 	@cpack --config build/CPackConfig.cmake
 
@@ -158,4 +169,4 @@ gpu-bundle: deps
 	@tests/gpu/bundle.sh build/bin build/tests/bin dist/cgpu-gpu-bundle.tar.gz
 
 clean:
-	@rm -rf build dist
+	@rm -rf build dist page/dist page/node_modules

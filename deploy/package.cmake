@@ -52,7 +52,7 @@ package cgpu the grants of a node's pods, kubectl inspect cgpu shows them.")
 install(FILES ${CMAKE_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/cgpu-exporter
         RENAME copyright COMPONENT exporter)
 set(CPACK_DEBIAN_EXPORTER_PACKAGE_NAME cgpu-exporter)
-set(CPACK_DEBIAN_EXPORTER_DESCRIPTION "GPU metrics of containers for Prometheus
+set(CPACK_DEBIAN_EXPORTER_DESCRIPTION "GPU metrics of containers for Prometheus, and a page
 cgpu-exporter shows what each container with a slice of a GPU is given and what
 it uses: memory, compute time, driver calls.")
 set(CPACK_DEBIAN_EXPORTER_PACKAGE_DEPENDS cgpu)

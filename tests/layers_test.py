@@ -21,6 +21,8 @@ MAX_COLUMNS = 100  # of prose in Markdown
 TABLES = re.compile(r"(^|/)(tables?/|[a-z0-9_]*_table[s]?\.(h|cc)$)")
 # Places that only exist on one machine or in one room. Written so that this file passes.
 FORBIDDEN = ["/" + "work/", ".." + "/shared", "/" + "farm/"]
+# Folders of files that others wrote, or a program.
+OTHERS = {"__pycache__", "node_modules", "dist"}
 # Suffixes of text files in which they are looked for.
 TEXT = {".cc", ".h", ".md", ".txt", ".cmake", ".py", ".sh", ".json", ".tsv", ".yml", ""}
 
@@ -158,7 +160,7 @@ def our_files():
     for path in sorted(ROOT.rglob("*")):
         relative = path.relative_to(ROOT)
         parts = relative.parts
-        if parts[0] in ("build", ".git", ".cache") or "__pycache__" in parts:
+        if parts[0] in ("build", ".git", ".cache") or OTHERS & set(parts):
             continue
         if path.is_file() and not path.is_symlink() and path.suffix in TEXT:
             yield str(relative), path

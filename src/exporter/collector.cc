@@ -17,7 +17,11 @@ constexpr std::chrono::seconds kNoteEvery{1};
 
 constexpr double kNsPerSecond = 1e9;
 
-using ByCard = std::map<std::string, ContainerUse::ByProcess>;
+struct Measurement {
+  ContainerUse::ByProcess used;
+  double seconds = 0;  // of the GPU's time, that `used` covers
+};
+using ByCard = std::map<std::string, Measurement>;
 
 // Returns what was measured since the last time.
 ByCard Measured(Measuring& measuring, const std::map<std::string, std::uint64_t>& least_ns) {
@@ -25,12 +29,13 @@ ByCard Measured(Measuring& measuring, const std::map<std::string, std::uint64_t>
   for (const auto& [uuid, use] : measuring.Read(least_ns)) {
     const double span = static_cast<double>(use.span_ns) / kNsPerSecond;
     for (const auto& [pid, part] : use.parts) {
-      cards[uuid][pid].waiting = part.between * span;
+      cards[uuid].used[pid].waiting = part.between * span;
     }
   }
   for (const auto& [uuid, use] : measuring.Used()) {
+    cards[uuid].seconds = static_cast<double>(use.span_ns) / kNsPerSecond;
     for (const auto& [pid, used_ns] : use.used_ns) {
-      cards[uuid][pid].busy = static_cast<double>(used_ns) / kNsPerSecond;
+      cards[uuid].used[pid].busy = static_cast<double>(used_ns) / kNsPerSecond;
     }
   }
   return cards;
@@ -91,14 +96,15 @@ void Collector::Watch() {
 void Collector::Read() {
   const ByCard cards = Measured(measuring_, least_ns_);
   const MutexLock lock(mutex_);
-  for (const auto& [uuid, used] : cards) {
+  for (const auto& [uuid, measured] : cards) {
     std::map<std::uint32_t, ContainerUse::Owner> owners;
-    for (const auto& [pid, seconds] : used) {
+    for (const auto& [pid, seconds] : measured.used) {
       if (auto owner = OwnerOf(pid)) {
         owners[pid] = std::move(*owner);
       }
     }
-    use_.Add(uuid, used, [&owners](std::uint32_t pid) {
+    use_.AddTime(uuid, measured.seconds);
+    use_.Add(uuid, measured.used, [&owners](std::uint32_t pid) {
       const auto owner = owners.find(pid);
       return owner == owners.end() ? std::nullopt : std::optional(owner->second);
     });

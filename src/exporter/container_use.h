@@ -21,6 +21,7 @@ struct UsedSeconds {
 struct CardSeconds {
   double busy = 0;       // of all processes, also of those that are of no container
   double unmanaged = 0;  // of processes that are of no container
+  double counted = 0;    // time of the GPU that `busy` and its parts cover
   std::map<std::string, UsedSeconds> containers;  // by id
 };
 
@@ -39,6 +40,8 @@ class ContainerUse {
   // Adds what was measured on a GPU. The owner of a process that has ended meanwhile is the one
   // that it had before.
   void Add(const std::string& uuid, const ByProcess& used, const Whose& whose);
+  // Adds time of the GPU that Add() has covered.
+  void AddTime(const std::string& uuid, double seconds) { cards_[uuid].counted += seconds; }
   // Forgets all containers but these.
   void Keep(const std::set<std::string>& ids);
 

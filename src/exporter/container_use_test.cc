@@ -36,6 +36,10 @@ TEST(ContainerUse, AddsUpSecondsByContainer) {
   EXPECT_DOUBLE_EQ(card.containers.at("b").busy, 1);
   EXPECT_DOUBLE_EQ(card.containers.at("b").waiting, 0.25);
   EXPECT_DOUBLE_EQ(card.busy, Sum(card));
+  EXPECT_DOUBLE_EQ(card.counted, 0);
+  counter.AddTime(kGpu, 1.5);
+  counter.AddTime(kGpu, 0.5);
+  EXPECT_DOUBLE_EQ(card.counted, 2);
 }
 
 TEST(ContainerUse, TellsUnmanagedProcessesAndGpusApart) {

@@ -2,9 +2,12 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <set>
 #include <system_error>
+#include <utility>
 
 #include "base/file.h"
 #include "protocol/creation.h"
@@ -68,15 +71,23 @@ Error NoSetting(const std::string& key) {
 
 constexpr std::string_view kExporter = "exporter_";
 
+// Settings that name a file.
+constexpr std::pair<std::string_view, std::string Settings::*> kFiles[] = {
+    {"exporter_token_file", &Settings::exporter_token_file},
+    {"exporter_tls_cert", &Settings::exporter_tls_cert},
+    {"exporter_tls_key", &Settings::exporter_tls_key},
+};
+
 Result<> TakeExporter(const std::string& key, const std::string& value, Settings& settings) {
   if (key == "exporter_listen") {
     settings.exporter_listen = value;
     return {};
   }
-  if (key == "exporter_token_file") {
-    settings.exporter_token_file = value;
-    return value[0] == '/' ? Result<>()
-                           : Wrong("exporter_token_file is no absolute path: " + value, {});
+  const auto* const file =
+      std::ranges::find(kFiles, std::string_view(key), [](const auto& one) { return one.first; });
+  if (file != std::end(kFiles)) {
+    settings.*file->second = value;
+    return value[0] == '/' ? Result<>() : Wrong(key + " is no absolute path: " + value, {});
   }
   if (key == "exporter_dcgm") {
     settings.exporter_dcgm = value == "true";
@@ -166,6 +177,9 @@ Result<Settings> Read(std::string_view text) {
     }
     CGPU_TRY(
         Take(entry.first.Scalar(), entry.second.IsNull() ? "" : entry.second.Scalar(), settings));
+  }
+  if (settings.exporter_tls_cert.empty() != settings.exporter_tls_key.empty()) {
+    return Wrong("one of exporter_tls_cert and exporter_tls_key is missing", "set both, or none");
   }
   return settings;
 }

@@ -20,8 +20,9 @@
 //                        # `cgpu policy` has set it (host/saved_settings.h)
 //   socket: /run/cgpu/cgpud.sock
 //   exporter_listen: 127.0.0.1:9400   # IP address and port of cgpu-exporter
-//   exporter_token_file: /etc/cgpu/metrics.token   # a file with a token that scrapes must
+//   exporter_token_file: /etc/cgpu/metrics.token   # a file with a token that requests must
 //                        # carry; without it they need none
+//   exporter_tls_cert, exporter_tls_key   # files in PEM; with both, it speaks TLS
 //   exporter_dcgm: false # "true": metrics have DCGM's names and cGPU's, beside their own
 #ifndef CGPU_RUNTIME_SETTINGS_H_
 #define CGPU_RUNTIME_SETTINGS_H_
@@ -40,10 +41,21 @@ namespace cgpu {
 inline constexpr char kSettingsFile[] = "/etc/cgpu/config.yaml";
 
 // All settings but "policy GPU-UUID". None of their values is a secret.
-inline constexpr std::string_view kSettingNames[] = {
-    "node",         "runtime", "unmanaged", "mode",   "kubernetes",      "group",
-    "audit",        "log",     "max_inst",  "socket", "exporter_listen", "exporter_token_file",
-    "exporter_dcgm"};
+inline constexpr std::string_view kSettingNames[] = {"node",
+                                                     "runtime",
+                                                     "unmanaged",
+                                                     "mode",
+                                                     "kubernetes",
+                                                     "group",
+                                                     "audit",
+                                                     "log",
+                                                     "max_inst",
+                                                     "socket",
+                                                     "exporter_listen",
+                                                     "exporter_token_file",
+                                                     "exporter_tls_cert",
+                                                     "exporter_tls_key",
+                                                     "exporter_dcgm"};
 
 struct Settings {
   std::string node;
@@ -59,6 +71,8 @@ struct Settings {
   std::string socket;                                // never empty
   std::string exporter_listen = "127.0.0.1:9400";
   std::string exporter_token_file;
+  std::string exporter_tls_cert;  // empty, as is the key: no TLS
+  std::string exporter_tls_key;
   bool exporter_dcgm = false;
 
   Settings();

@@ -48,6 +48,9 @@ TEST(Settings, AreTakenAsWritten) {
   EXPECT_EQ(ParseSettings("node:\n")->node, "");
   EXPECT_EQ(ParseSettings("exporter_listen: '[::1]:1'")->exporter_listen, "[::1]:1");
   EXPECT_EQ(ParseSettings("exporter_token_file: /a")->exporter_token_file, "/a");
+  const auto tls = ParseSettings("exporter_tls_cert: /c\nexporter_tls_key: /k\n");
+  EXPECT_EQ(tls->exporter_tls_cert, "/c");
+  EXPECT_EQ(tls->exporter_tls_key, "/k");
   EXPECT_TRUE(ParseSettings("exporter_dcgm: true")->exporter_dcgm);
 }
 
@@ -80,7 +83,8 @@ TEST(Settings, WhatIsNotUnderstoodIsRefusedByName) {
   }
   EXPECT_THAT(ParseSettings("max_inst: 4\nmax_inst: 8").error().what,
               HasSubstr("max_inst is set twice"));
-  for (const char* text : {"exporter_token_file: a", "exporter_dcgm: 1", "exporter_port: 1"}) {
+  for (const char* text : {"exporter_token_file: a", "exporter_tls_key: a", "exporter_dcgm: 1",
+                           "exporter_port: 1", "exporter_tls_cert: /c"}) {
     const std::string key = std::string(text).substr(0, std::string(text).find(':'));
     EXPECT_THAT(ParseSettings(text).error().what, HasSubstr(key));
   }

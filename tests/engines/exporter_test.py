@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -43,11 +44,12 @@ def free_port():
 
 
 class Exporter:
-    """A cgpu-exporter for this node: `with Exporter(node) as exporter`."""
+    """A cgpu-exporter for this node: `with Exporter(node) as exporter`. `tls`: it speaks TLS."""
 
-    def __init__(self, node, settings=""):
+    def __init__(self, node, settings="", listen="127.0.0.1", tls=False):
         self.port = free_port()
-        self._settings = ("node: %s\nexporter_listen: 127.0.0.1:%d\n" % (node.name, self.port) +
+        self._tls = ssl._create_unverified_context() if tls else None  # by itself it trusts nobody
+        self._settings = ("node: %s\nexporter_listen: %s:%d\n" % (node.name, listen, self.port) +
                           settings)
 
     def __enter__(self):
@@ -71,13 +73,22 @@ class Exporter:
             return self.ask("GET", "/healthz")[0] == 200
         return False
 
+    def connection(self):
+        if self._tls:
+            return http.client.HTTPSConnection("127.0.0.1", self.port, timeout=t.DEADLINE,
+                                               context=self._tls)
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=t.DEADLINE)
+
     def ask(self, method, path, headers=None, body=None):
         """Status and text of an answer."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=t.DEADLINE)
-        with contextlib.closing(connection):
+        return self.answer(method, path, headers, body)[::2]
+
+    def answer(self, method, path, headers=None, body=None):
+        """Status, headers and text of an answer."""
+        with contextlib.closing(self.connection()) as connection:
             connection.request(method, path, body=body, headers=headers or {})
             answer = connection.getresponse()
-            return answer.status, answer.read()
+            return answer.status, dict(answer.getheaders()), answer.read()
 
     def text(self, headers=None):
         status, text = self.ask("GET", "/metrics", headers)
@@ -324,13 +335,13 @@ def hung():
 
 
 def requests():
-    """GET of two paths, a token where one is asked for, and nothing else."""
+    """GET and HEAD of a few paths, a token where one is asked for, and nothing else."""
     with t.Node() as node:
         with Exporter(node) as exporter:
             for method, path, status in (("GET", "/healthz", 200), ("GET", "/metrics", 200),
-                                         ("GET", "/", 404), ("GET", "/metrics/", 404),
+                                         ("GET", "/", 200), ("GET", "/metrics/", 404),
                                          ("GET", "/metrics%00", 404), ("POST", "/metrics", 405),
-                                         ("HEAD", "/metrics", 405), ("DELETE", "/metrics", 405),
+                                         ("HEAD", "/metrics", 200), ("DELETE", "/metrics", 405),
                                          ("PUT", "/healthz", 405), ("OPTIONS", "/x", 404)):
                 got = exporter.ask(method, path, body=b"x" * 1000 if method == "POST" else None)[0]
                 t.check(got == status, "%s %s is answered %d, not %d" % (method, path, got, status))

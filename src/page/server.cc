@@ -1,0 +1,198 @@
+#include "page/server.h"
+
+#include <httplib.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <ctime>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "base/mutex.h"
+#include "page/assets.h"
+
+namespace cgpu::page {
+namespace {
+
+// Connections at a time; the next one waits.
+constexpr std::size_t kConnections = 128;
+// Seconds for which an idle connection keeps its thread.
+constexpr std::time_t kIdleSeconds = 1;
+// Time between two looks whether the server has ended.
+constexpr std::chrono::milliseconds kTick{10};
+constexpr timespec kLongTick{0, 200'000'000};
+
+Reply Says(int status, const char* text) {
+  return {status, Reply().type, text};
+}
+
+// Gives each connection a thread of its own, also while it is idle. A pool of threads would give
+// each scrape another of its threads, and so each thread the memory of a scrape.
+class Connections : public httplib::TaskQueue {
+ public:
+  void enqueue(std::function<void()> serve) override {
+    {
+      const MutexLock lock(mutex_);
+      WaitForFewerThan(kConnections);
+      ++open_;
+    }
+    std::thread([this, serve = std::move(serve)] {
+      serve();
+      const MutexLock lock(mutex_);
+      --open_;
+      closed_.NotifyAll();
+    }).detach();
+  }
+  void shutdown() override {
+    const MutexLock lock(mutex_);
+    WaitForFewerThan(1);
+  }
+
+ private:
+  void WaitForFewerThan(std::size_t count) CGPU_REQUIRES(mutex_) {
+    while (open_ >= count) {
+      closed_.Wait(mutex_);
+    }
+  }
+
+  Mutex mutex_;
+  CondVar closed_;
+  std::size_t open_ CGPU_GUARDED_BY(mutex_) = 0;
+};
+
+// Answers requests. Their bodies are not read.
+class Answering {
+ public:
+  explicit Answering(const Site& site) : site_(site) {}
+
+  void To(const httplib::Request& request, httplib::Response& response) const {
+    for (const auto& [name, value] : kHeaders) {
+      response.set_header(name, value);
+    }
+    const Reply reply = ReplyTo(request);
+    if (reply.status == 401) {
+      response.set_header("WWW-Authenticate", kAskForToken);
+    } else if (reply.status == 405) {
+      response.set_header("Allow", "GET, HEAD");
+    }
+    response.status = reply.status;
+    response.set_content(reply.text, reply.type);
+  }
+
+ private:
+  [[nodiscard]] Reply ReplyTo(const httplib::Request& request) const {
+    if (site_.token.empty() && !NamesNoSite(request.get_header_value("Host"))) {
+      return Says(421, "without a token, there are answers at an IP address alone\n");
+    }
+    const bool healthz = request.path == kHealthPath;
+    if (!site_.token.empty() && !healthz &&
+        !Carries(request.get_header_value("Authorization"), site_.token)) {
+      return Says(401, "the token is missing or wrong\n");
+    }
+    const auto answer = site_.answers.find(request.path);
+    const Asset* const asset = FindAsset(request.path);
+    if (!healthz && answer == site_.answers.end() && asset == nullptr) {
+      return Says(404, "there is nothing at this path\n");
+    }
+    if (request.method != "GET" && request.method != "HEAD") {
+      return Says(405, "only GET and HEAD\n");
+    }
+    if (healthz) {
+      return Says(200, "ok\n");
+    }
+    return asset == nullptr ? answer->second()
+                            : Reply{200, std::string(asset->type), std::string(asset->bytes)};
+  }
+
+  const Site& site_;
+};
+
+void Configure(httplib::Server& server, const Answering& answering) {
+  server.set_pre_routing_handler(
+      [&answering](const httplib::Request& request, httplib::Response& response) {
+        answering.To(request, response);
+        return httplib::Server::HandlerResponse::Handled;
+      });
+  server.new_task_queue = [] { return new Connections; };
+  server.set_keep_alive_max_count(1);
+  server.set_keep_alive_timeout(kIdleSeconds);
+  server.set_read_timeout(kIdleSeconds);
+  // The library's default lets a second program listen at the same port.
+  server.set_socket_options([](int fd) {
+    const int on = 1;
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  });
+}
+
+// Makes the server of a site, which outlives it.
+Result<std::unique_ptr<httplib::Server>> Make(const Site& site) {
+  if (site.certificate.empty()) {
+    return std::make_unique<httplib::Server>();
+  }
+  Result<> presented;
+  auto server = std::make_unique<httplib::SSLServer>([&](SSL_CTX& context) {
+    presented = Present(context, site.certificate);
+    return presented.ok();
+  });
+  if (!presented.ok()) {
+    return presented.error();
+  }
+  return std::unique_ptr<httplib::Server>(std::move(server));
+}
+
+Error Cannot(const Address& address) {
+  return {Code::kUnavailable, 0,
+          "cannot listen at " + address.host + ":" + std::to_string(address.port),
+          "see `ss -ltnp` for what does"};
+}
+
+}  // namespace
+
+struct Server::State {
+  explicit State(Site given) : site(std::move(given)), answering(site) {}
+
+  const Site site;
+  const Answering answering;
+  std::unique_ptr<httplib::Server> server;
+  std::atomic<bool> ended{false};
+  std::thread thread;
+};
+
+Result<std::unique_ptr<Server>> Server::Open(Site site) {
+  auto state = std::make_unique<State>(std::move(site));
+  CGPU_ASSIGN_OR_RETURN(state->server, Make(state->site));
+  Configure(*state->server, state->answering);
+  const Address& address = state->site.address;
+  if (!state->server->bind_to_port(address.host, address.port)) {
+    return Cannot(address);
+  }
+  state->thread = std::thread([raw = state.get()] {
+    (void)raw->server->listen_after_bind();
+    raw->ended = true;
+  });
+  return std::unique_ptr<Server>(new Server(std::move(state)));
+}
+
+Server::Server(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+Server::~Server() {
+  while (!state_->ended) {  // a server that does not run yet does not hear it
+    state_->server->stop();
+    std::this_thread::sleep_for(kTick);
+  }
+  state_->thread.join();
+}
+
+Result<> Server::Wait(const sigset_t& ends_by) {
+  while (!state_->ended) {
+    if (sigtimedwait(&ends_by, nullptr, &kLongTick) > 0) {
+      return {};
+    }
+  }
+  return Cannot(state_->site.address);
+}
+
+}  // namespace cgpu::page
