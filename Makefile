@@ -23,6 +23,7 @@ JOBS ?= $(shell nproc)
 WARNINGS_AS_ERRORS ?= ON
 SECONDS_EACH ?= 600
 FUZZ_SECONDS ?= 10
+REPORT ?= build/report.html
 NOTHING :=
 SPACE := $(NOTHING) $(NOTHING)
 # The unit tests in which there is more than one thread.
@@ -40,7 +41,6 @@ PACKAGES := g++ cmake ninja-build pkg-config python3 fuse3 libfuse3-dev \
 CHECK_PACKAGES := clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev util-linux \
   busybox-static uidmap python3-grpcio python3-protobuf \
   prometheus python3-prometheus-client tidy chromium
-REPORT ?= build/report.html
 BENCH_PACKAGES := busybox-static util-linux
 CLUSTER_PACKAGES := containernetworking-plugins iproute2 openssl
 # Container engines for tests, as PROGRAM:PACKAGE: one that is there from elsewhere is left alone.
