@@ -1,6 +1,7 @@
 """containerd, as ctr drives it and as the kubelet does (CRI)."""
 import base64
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -13,6 +14,14 @@ from cgpu_test import DEADLINE, Failure, Process, check
 from engines import FOLDER, IMAGE, Daemon, Engine, Wants
 
 _SERVICE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cri_client.py")
+# Copies what a container says, for its shim (containerd's "binary" log URI: stdout is 3, stderr 4, and
+# 5 is closed once it is ready).
+_KEEPER = """#!/bin/sh
+cat <&3 >"$2.stdout" 5>&- &
+cat <&4 >"$2.stderr" 5>&- &
+exec 5>&-
+wait
+"""
 _SYSTEM_PYTHON = "/usr/bin/python3"  # the one that Debian's python3-grpcio is for
 
 
@@ -31,7 +40,8 @@ class Containerd(Engine):
         super().__init__(runtime, **options)
         self._socket = self.folder + "/containerd.sock"
         self._daemon = None
-        self._execs = 0
+        self._keeper = self.folder + "/keeper"
+        self._numbers = itertools.count()
         self._ended = {}  # exit statuses, once wait() has seen them
 
     def _config(self):
@@ -64,6 +74,7 @@ state = "{folder}/state"
         path = self._write("config.toml", self._config())
         self._daemon = Daemon([self.programs[0], "--config", path], self.folder + "/containerd.log",
                               self.folder, self.environment)
+        os.chmod(self._write("keeper", _KEEPER), 0o755)
 
     def _start(self):
         self._daemon.start()
@@ -117,7 +128,8 @@ state = "{folder}/state"
         words = self._create_words(name, argv, plain, Wants(**wants))
         if detach:
             words = ["--detach", "--log-uri", "file://" + self._log(name), *words]
-        return self._try(*self._ctr("run", *words))
+            return self._try(*self._ctr("run", *words))
+        return self._keep(next(self._numbers), ["run"], words)
 
     def talk(self, name, argv, plain=False, **wants):
         """Runs a container whose standard streams are the test's, as a Process."""
@@ -125,9 +137,21 @@ state = "{folder}/state"
         return Process(self._ctr("run", *words), name, **self._options())
 
     def exec(self, name, argv):
-        self._execs += 1
-        return self._try(*self._ctr("tasks", "exec", "--exec-id", "exec%d" % self._execs,
-                                    self._id(name), *argv))
+        number = next(self._numbers)
+        return self._keep(number, ["tasks", "exec"],
+                          ["--exec-id", "exec%d" % number, self._id(name), *argv])
+
+    def _keep(self, number, verb, words):
+        """Runs a command of ctr to its end, which runs a program; with what the program said. ctr itself
+        may lose the words of a short one (containerd/containerd#13931)."""
+        path = "%s/said%d" % (self.folder, number)
+        done = self._try(*self._ctr(*verb, "--log-uri",
+                                    "binary://%s?path=%s" % (self._keeper, path), *words))
+        for stream in ("stdout", "stderr"):
+            with contextlib.suppress(FileNotFoundError):
+                with open("%s.%s" % (path, stream), encoding="utf-8", errors="replace") as file:
+                    setattr(done, stream, file.read() + getattr(done, stream))
+        return done
 
     def pause(self, name):
         return self._try(*self._ctr("tasks", "pause", self._id(name)))
