@@ -1,4 +1,4 @@
-// What a page must be, whoever looks at it: run in the page.
+// Looks at a page from within it.
 
 /** Returns what is wrong with the boxes: those that reach beyond the page or overlap. */
 export function wrongBoxes() {

@@ -1,4 +1,4 @@
-// What happened lately, in plain words.
+// The newest events, in plain words.
 
 import type {Event, Overview} from './overview';
 import {isBad} from './words';

@@ -1,4 +1,4 @@
-// What the page shows of the slices of a GPU, a row each. Pure.
+// The slices of a GPU as the page shows them, a row each. Pure.
 
 import type {History, Rates} from './history';
 import type {Container, Gpu, Node, Place} from './overview';

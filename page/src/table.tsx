@@ -13,7 +13,7 @@ function Part({value}: {value: number | null}) {
   return value === null ? <span>–</span> : <data value={value}>{percent(value)}</data>;
 }
 
-/** How a container spent its time: a bar, and words for a part that is worth one. */
+/** The time that a container spent: a bar, and words for a part that is worth one. */
 function Time({live}: {live: Row['live']}) {
   if (!live) {
     return <span class="quiet">measuring …</span>;

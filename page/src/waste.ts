@@ -1,4 +1,4 @@
-// What slices hold and do not use. Pure.
+// Finds slices that hold what they do not use. Pure.
 
 import type {History} from './history';
 import type {Gpu, Slice} from './overview';
