@@ -107,7 +107,7 @@ def _mixes(policy, quick):
     """Lists what tenants are promised, and the flags by which they ask for it."""
     if policy in SAME:
         return [(SAME[policy][1], [()] * len(SAME[policy][1]))]
-    names = ("25/75",) if quick else ("50/50", "25/75", "10/90", "25x4")
+    names = ("25/75",) if quick else ("25/75", "10/90", "25x4")
     # Without cgpu, too, the words of others may name the share.
     return [(share_error.MIXES[name], [share_error.flags(policy, one) for one in share_error.MIXES[name]])
             for name in names]
@@ -129,7 +129,7 @@ def _errors(host, meter, policy, rounds, quick):
 def measure_shares(host, rounds, quick):
     section = Section("shares", "Shares of compute time", "Tenants that always have work, in kernels of 1 ms. An error is "
                       "how far a tenant is from its promised share, in points of the GPU's time.")
-    meter = Meter(host, 0.5 if quick else 1, 2 if quick else 10, 1 if quick else 3)
+    meter = Meter(host, 0.5 if quick else 1, 2 if quick else 5, 1 if quick else 2)
     bars = []
     for policy in (*ASKED, *SAME) if host.cgpu else ("none",):
         if host.cgpu:
@@ -196,7 +196,7 @@ def measure_priority(host, rounds, quick):
         return section
     found = {}
     for _ in range(rounds):
-        for name, waits in _cases(host, *((2, 1) if quick else (10, 3))).items():
+        for name, waits in _cases(host, *((2, 1) if quick else (10, 2))).items():
             found.setdefault(name, []).append(waits)
     what = "wait" if host.simulated else "launch until its end"
     for name, lists in found.items():
