@@ -120,8 +120,8 @@ def _errors(host, meter, policy, rounds, quick):
         for promised, flags in _mixes(policy, quick):
             got = meter.shares(flags)
             errors.append([abs(a - b) for a, b in zip(got, promised)])
-            if number == 0 and len(got) == 2:
-                bars += [("%s, %g %%" % (policy if host.cgpu else "promised", one), share, one)
+            if number == 0 and not bars:
+                bars = [("%s, %g %%" % (policy if host.cgpu else "promised", one), share, one)
                          for share, one in zip(got, promised)]
     return errors, bars
 
