@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """bench/report: what it computes, what it draws and the page that it writes, without measuring anything."""
 import html
+import inspect
 import os
 import re
 import sys
@@ -10,7 +11,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.append(os.path.join(ROOT, "bench"))
 import shares  # noqa: E402,F401  it finds tests/lib
 from draw_shares import CHARACTER  # noqa: E402
-from report import draw, findings, page, published  # noqa: E402
+from report import calls, compute, draw, findings, hardware, lifetime, memory, page, published  # noqa: E402
 from report.host import Host  # noqa: E402
 
 
@@ -121,6 +122,15 @@ def page_is_self_contained():
     assert "Not measured here: there is no runc." in text and "1 of 2" in text
 
 
+def figures_beside_others_exist():
+    """A row beside a figure that no section makes would stand beside nothing."""
+    made = "".join(map(inspect.getsource, (memory, compute, calls, lifetime, hardware)))
+    for row in published.ROWS:
+        if row["beside"]:
+            name = row["beside"].split(".")[1]
+            assert '"%s"' % name in made or '"_%s"' % name.split("_", 1)[1] in made, row
+
+
 def published_rows_have_sources():
     report = sample()
     text = page.render(report)
@@ -143,6 +153,6 @@ def tenants_run_through_the_words_of_others():
 
 for case in (figures_are_medians_or_the_worst, percentiles_are_values_that_occurred, numbers_are_short,
              bars_are_as_long_as_their_values, curves_are_latencies, texts_lie_apart, page_is_self_contained,
-             published_rows_have_sources, tenants_run_through_the_words_of_others):
+             figures_beside_others_exist, published_rows_have_sources, tenants_run_through_the_words_of_others):
     case()
     print("%s: ok" % case.__name__)

@@ -28,7 +28,7 @@ FORMAT = 1
 MEASURES = (("memory", memory.measure), ("shares", compute.measure_shares), ("priority", compute.measure_priority),
             ("calls", calls.measure), ("start", lifetime.measure_start), ("upgrade", lifetime.measure_upgrade),
             ("faults", lifetime.measure_faults), ("hardware", hardware.measure))
-ROUNDS = 5
+ROUNDS = 3
 
 
 def parse():

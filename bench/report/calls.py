@@ -49,7 +49,7 @@ def measure(host, rounds, quick):
                       "again, while its neighbour makes calls from %d threads." % flood.THREADS)
     kinds = [*ALWAYS, *(QUICK if quick else flood.FLOODS)]
     with host.engine() if host.has_engine else contextlib.nullcontext() as engine:
-        found = _measure(host, engine, kinds, rounds, flood.CALLS)
+        found = _measure(host, engine, kinds, rounds if quick else 3 * rounds, flood.CALLS)
     if engine is None:
         section.note("All tenants are in one cgroup: a flood of untrapped calls takes the processors from the other one.")
     for kind in (*ALWAYS, "flood"):

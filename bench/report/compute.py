@@ -15,6 +15,7 @@ KERNEL_US = 1000
 WAIT_GOAL_US = 1000  # bench-priority-wait
 ERROR_GOAL, WORST_GOAL = 1.5, 3  # points; bench-share-error
 GREEDY_US = (20000,)  # kernels of the neighbour
+SHORT_US = 100  # and of the work that is to go first, on a real GPU
 
 
 class Rates:
@@ -47,16 +48,19 @@ class Rates:
         return [100 * rate / self._alone for rate in self.rates(seconds)]
 
 
-def _load_words(host):
-    """The words of the load of a host that counts no time: the user's, or cgpu-burn by CUDA. Its steps are those
-    that it found out on the idle GPU."""
-    if host.load:
-        return host.load
-    words = [shares.BURN, "--cuda", "--json", "--kernel-us", str(KERNEL_US), "--queue", "16"]
-    process = host.run([*words, "--seconds", "1"], mem="2048MiB", name="alone", env=host.cuda_environment())
-    steps = json.loads(process.expect('^{"card".*').group(0))["steps"]
+def steps_of(host):
+    """Steps of cgpu-burn's kernels by CUDA in a microsecond, as it finds out on the idle GPU."""
+    process = host.run([shares.BURN, "--cuda", "--json", "--seconds", "1"], mem="2048MiB", name="alone",
+                       env=host.cuda_environment())
+    begin = json.loads(process.expect('^{"card".*').group(0))
     process.end()
-    return [*words, "--steps", str(steps)]
+    return begin["steps"] / begin["kernel_us"]
+
+
+def _burn(steps, kernel_us, *words):
+    """The words of cgpu-burn by CUDA, with kernels of this length."""
+    return [shares.BURN, "--cuda", "--json", "--kernel-us", str(kernel_us), "--steps", str(round(steps * kernel_us)),
+            *map(str, words)]
 
 
 class Meter:
@@ -67,7 +71,7 @@ class Meter:
         self.windows = self.late = 0
         self.by_accounting = host.simulated and host.load is None
         if not self.by_accounting:
-            self._words = _load_words(host)
+            self._words = host.load or _burn(steps_of(host), KERNEL_US, "--queue", 16)
             with Rates(host, [((), ())], self._words, 1) as one:
                 (self._alone,) = one.rates(max(2, window_s))
 
@@ -91,7 +95,7 @@ class Meter:
                 self.late, self.windows, " Then the policy fixed comes to less." if self._host.cgpu else ""))
 
 
-def _set_policy(host, *words):
+def set_policy(host, *words):
     """Gives these words to `cgpu policy`. Waits for the end of containers first: a policy that cannot give what
     one was promised would be refused."""
     t.wait_for(lambda: not host.containers(), "a container is left")
@@ -103,7 +107,7 @@ def _mixes(policy, quick):
     """Lists what tenants are promised, and the flags by which they ask for it."""
     if policy in SAME:
         return [(SAME[policy][1], [()] * len(SAME[policy][1]))]
-    names = ("25/75",) if quick else ("50/50", "25/75", "10/90", "25x4")
+    names = ("25/75",) if quick else ("25/75", "10/90", "25x4")
     # Without cgpu, too, the words of others may name the share.
     return [(share_error.MIXES[name], [share_error.flags(policy, one) for one in share_error.MIXES[name]])
             for name in names]
@@ -116,8 +120,8 @@ def _errors(host, meter, policy, rounds, quick):
         for promised, flags in _mixes(policy, quick):
             got = meter.shares(flags)
             errors.append([abs(a - b) for a, b in zip(got, promised)])
-            if number == 0 and len(got) == 2:
-                bars += [("%s, %g %%" % (policy if host.cgpu else "promised", one), share, one)
+            if number == 0 and not bars:
+                bars = [("%s, %g %%" % (policy if host.cgpu else "promised", one), share, one)
                          for share, one in zip(got, promised)]
     return errors, bars
 
@@ -125,11 +129,11 @@ def _errors(host, meter, policy, rounds, quick):
 def measure_shares(host, rounds, quick):
     section = Section("shares", "Shares of compute time", "Tenants that always have work, in kernels of 1 ms. An error is "
                       "how far a tenant is from its promised share, in points of the GPU's time.")
-    meter = Meter(host, 0.5 if quick else 1, 2 if quick else 10, 1 if quick else 3)
+    meter = Meter(host, 0.5 if quick else 1, 2 if quick else 5, 1 if quick else 2)
     bars = []
     for policy in (*ASKED, *SAME) if host.cgpu else ("none",):
         if host.cgpu:
-            _set_policy(host, policy, *SAME.get(policy, ((), ()))[0])
+            set_policy(host, policy, *SAME.get(policy, ((), ()))[0])
         errors, drawn = _errors(host, meter, policy, rounds, quick)
         bars += drawn
         named = "Policy %s" % policy if host.cgpu else "No policy"
@@ -138,7 +142,7 @@ def measure_shares(host, rounds, quick):
         section.figure(policy + "_worst", named + ": error, the tenant that is furthest off", "points",
                        [max(window) for window in errors], at_most(WORST_GOAL), worst=True)
     if host.cgpu:
-        _set_policy(host, "--reset")
+        set_policy(host, "--reset")
     section.bars("What two tenants got; the lines are what they were promised", "%", bars)
     meter.notes(section)
     return section
@@ -153,17 +157,17 @@ def _waits(host, record, flags, seconds, tries):
     return waits
 
 
-def _latencies(host, words, flags, greedy, count):
+def latencies(host, steps, flags, greedy, count):
     """Latencies of a service's launches by cgpu-burn, in microseconds, beside a greedy neighbour or alone."""
-    neighbour = None
+    environment = host.cuda_environment()
     if greedy:
-        neighbour = host.run([*words, "--queue", "16"], mem="2048MiB", name="greedy", env=host.cuda_environment())
+        neighbour = host.run(_burn(steps, GREEDY_US[0], "--queue", 16), mem="2048MiB", name="greedy", env=environment)
         neighbour.expect('"second"')
-    service = host.run([*words, "--queue", "1", "--gap-us", "4000", "--gap-spread-us", "16000", "--each",
-                        "--count", str(count)], mem="2048MiB", flags=flags, name="service",
-                       env=host.cuda_environment())
+    gaps = priority_wait.GAPS["busy"]
+    service = host.run(_burn(steps, SHORT_US, "--queue", 1, *gaps, "--each", "--count", count), mem="2048MiB",
+                       flags=flags, name="service", env=environment)
     service.expect('^{"launches":')
-    if neighbour:
+    if greedy:
         neighbour.kill()
     return [json.loads(one.string)["each_us"] for one in service.said('^{"each_us"')]
 
@@ -172,28 +176,27 @@ def _cases(host, seconds, tries):
     """{name: microseconds} of work beside a greedy neighbour, with and without priority."""
     asked = {"ordinary": ()}
     if host.cgpu:
-        _set_policy(host, "preempt")
+        set_policy(host, "preempt")
         asked["high priority"] = priority_wait.HIGH
     if host.simulated:
         record = priority_wait.Record(host)
         return {name: _waits(host, record, flags, seconds, tries) for name, flags in asked.items()}
-    words = _load_words(host)
-    count = round(seconds * 50)
-    found = {"alone": _latencies(host, words, (), False, count)}
-    found.update({name: _latencies(host, words, flags, True, count) for name, flags in asked.items()})
+    steps, count = steps_of(host), round(seconds * 50)
+    found = {"alone": latencies(host, steps, (), False, count)}
+    found.update({name: latencies(host, steps, flags, True, count) for name, flags in asked.items()})
     return found
 
 
 def measure_priority(host, rounds, quick):
     section = Section("priority", "Priority", "Short work comes now and then, beside a greedy neighbour that keeps its queue "
-                      "full of kernels of %d ms. A wait is from when the GPU can see the work until it runs." %
-                      (GREEDY_US[0] // 1000))
+                      "full of kernels of %d ms.%s" % (GREEDY_US[0] // 1000, " A wait is from when the GPU can see the work "
+                                                       "until it runs." if host.simulated else ""))
     if host.load:
         section.give_up("it needs cgpu-burn, which says how long each launch took; --load names another program.")
         return section
     found = {}
     for _ in range(rounds):
-        for name, waits in _cases(host, *((2, 1) if quick else (10, 3))).items():
+        for name, waits in _cases(host, *((2, 1) if quick else (10, 2))).items():
             found.setdefault(name, []).append(waits)
     what = "wait" if host.simulated else "launch until its end"
     for name, lists in found.items():

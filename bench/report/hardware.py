@@ -6,6 +6,7 @@ import sys
 
 import cgpu_test as t
 import shares
+from report.compute import set_policy
 from report.findings import Section, at_least, at_most
 
 PROBE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cuda_probe.py")
@@ -52,6 +53,8 @@ def freed_memory(host, section, rounds):
 
 def copies(host, section, rounds, seconds):
     """Measures what is left of a tenant's bandwidth while a neighbour copies, too. Half of it is fair."""
+    if host.cgpu:
+        set_policy(host, "preempt")
     for kind, (name, what) in KINDS.items():
         alone, beside = [], []
         for _ in range(rounds):
@@ -78,6 +81,7 @@ def launches(host, section, rounds, seconds):
     found = {"plain": [], "slice": []}
     ways = {"plain": host.plain}
     if host.cgpu:
+        set_policy(host, "preempt")  # caps nobody
         ways["slice"] = lambda argv: host.words(argv, MEM)
     for _ in range(rounds):
         for name, words in ways.items():

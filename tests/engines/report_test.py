@@ -14,7 +14,7 @@ import page_layout
 BENCH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../bench")
 sys.path.append(BENCH)
 import shares  # noqa: E402
-from report import compute, findings, memory  # noqa: E402
+from report import compute, findings, hardware, memory  # noqa: E402
 from report.host import Host  # noqa: E402
 
 WIDTHS = (360, 1440)
@@ -153,4 +153,19 @@ def load():
     t.check(abs(small / (small + big) - 0.25) < 0.05, "the loads say that they got %.1f and %.1f %%" % (small, big))
 
 
-isolation.main({"held": held, "baseline": baseline, "accounting": accounting, "load": load}, outside=("held", "baseline"))
+def cuda():
+    """The parts for real GPUs do their work by the simulated node's libcuda. Their figures are not judged."""
+    section = findings.Section("hardware", "", "")
+    with Host(True, simulated=True) as host:
+        if host.cuda_environment() is None:
+            t.skip("no libcuda of the simulated node in this build")
+        found = compute.latencies(host, compute.steps_of(host), (), True, 20)
+        t.check(len(found) == 20 and min(found) >= compute.SHORT_US, "latencies: %s" % found)
+        hardware.freed_memory(host, section, 1)
+        hardware.launches(host, section, 1, 1)
+    figures = {one["id"]: one["value"] for one in section.json()["figures"]}
+    t.check(figures["hardware.freed"] == 0 and figures["hardware.launches"] > 0 and figures["hardware.kept"] > 0,
+            "figures: %s" % figures)
+
+
+isolation.main({"held": held, "baseline": baseline, "accounting": accounting, "load": load, "cuda": cuda}, outside=("held", "baseline"))
