@@ -7,6 +7,8 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <thread>
+#include <utility>
 
 #include "kube/api.h"
 #include "kube/stop.h"
@@ -24,6 +26,26 @@ struct Follower {
 // `path`: of the list, for example /api/v1/pods. Returns when `stop` is set. For one thread; calls
 // the follower's functions on it.
 void Follow(const Api& api, const std::string& path, const Follower& follower, const Stop& stop);
+
+// Follows on a thread of its own until it is destroyed.
+class FollowThread {
+ public:
+  // `api` outlives this.
+  FollowThread(const Api& api, const std::string& path, Follower follower)
+      : follower_(std::move(follower)),
+        thread_([this, &api, path] { Follow(api, path, follower_, stop_); }) {}
+  FollowThread(const FollowThread&) = delete;
+  FollowThread& operator=(const FollowThread&) = delete;
+  ~FollowThread() {
+    stop_.Set();
+    thread_.join();
+  }
+
+ private:
+  const Follower follower_;
+  Stop stop_;
+  std::thread thread_;  // begins last
+};
 
 }  // namespace cgpu::kube
 

@@ -1,19 +1,21 @@
-// Tells the extender what the API server says of nodes and pods, on threads of its own. Where
+// Tells the extender what the API server says of nodes and pods, on threads of its own, and others
+// what it says of pods. Where
 // several schedulers elect one that leads, it begins anew when the one beside it comes to lead: the
 // lists that the API server gives then have all that the leader before has bound.
 #ifndef CGPU_APPS_CGPU_SCHEDULER_FEED_H_
 #define CGPU_APPS_CGPU_SCHEDULER_FEED_H_
 
-#include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
-#include <thread>
+#include <string_view>
 
+#include "fleet/pods.h"
 #include "kube/api.h"
 #include "kube/extender.h"
+#include "kube/follow.h"
 #include "kube/lease.h"
-#include "kube/stop.h"
 
 namespace cgpu::kube {
 
@@ -21,10 +23,10 @@ class Feed {
  public:
   using Log = std::function<void(const std::string& sentence)>;
 
-  // `lease_path`: of the list that has the lease; empty: there is no election. The references
-  // outlive this.
-  Feed(const Api& api, Extender& extender, const std::string& lease_path, LeaseView& lease,
-       Log log);
+  // `pods`: null where nobody else wants to know. `lease_path`: of the list that has the lease;
+  // empty: there is no election. The references outlive this.
+  Feed(const Api& api, Extender& extender, fleet::Pods* pods, const std::string& lease_path,
+       LeaseView& lease, Log log);
   Feed(const Feed&) = delete;
   Feed& operator=(const Feed&) = delete;
   ~Feed();
@@ -35,11 +37,11 @@ class Feed {
 
   const Api& api_;
   Extender& extender_;
+  fleet::Pods* const pods_;
   LeaseView& lease_;
   const Log log_;
-  Stop stop_;
   std::unique_ptr<Lists> lists_;  // of the thread alone, once it runs
-  std::thread follows_lease_;
+  std::optional<FollowThread> follows_lease_;
 };
 
 }  // namespace cgpu::kube

@@ -1,7 +1,6 @@
 // cgpu-scheduler: an extender of kube-scheduler that decides which GPUs of a node a pod gets
 // (kube/extender.h).
 #include <httplib.h>
-#include <openssl/ssl.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -9,6 +8,7 @@
 #include <climits>
 #include <csignal>
 #include <ctime>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
@@ -17,37 +17,21 @@
 #include <vector>
 
 #include "apps/cgpu-scheduler/feed.h"
+#include "apps/cgpu-scheduler/metrics.h"
+#include "apps/cgpu-scheduler/options.h"
+#include "apps/cgpu-scheduler/webhook.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "cli/command_line.h"
-#include "kube/admission.h"
 #include "kube/api.h"
 #include "kube/extender.h"
 #include "kube/lease.h"
 #include "os/end_signals.h"
+#include "page/access.h"
+#include "page/server.h"
 
 namespace cgpu::kube {
 namespace {
-
-constexpr std::size_t kConnections = 128;
-constexpr int kPort = 12345;  // of the extender in cGPU's contract
-
-struct Options {
-  std::string kubeconfig;
-  std::string address = "127.0.0.1";
-  std::uint64_t port = kPort;
-  std::string key_file;
-  // The webhook, for all nodes to call; without a certificate there is none.
-  std::uint64_t webhook_port = 9443;
-  std::string certificate_file;
-  std::string certificate_key_file;
-  AdmissionRules rules;
-  // The lease that the kube-scheduler beside this program leads by: NAMESPACE/NAME; empty: it is
-  // the only one.
-  std::string lease;
-  bool log_json = false;
-  std::string identity;  // of that kube-scheduler; empty: its host is this one
-};
 
 void Say(const std::string& sentence) {
   Log(LogLevel::kNotice, sentence);
@@ -99,55 +83,6 @@ void Route(httplib::Server& server, Extender& extender) {
   server.set_keep_alive_max_count(1'000'000);
   server.set_tcp_nodelay(true);
 }
-
-// Gives a handshake the certificate that the files have now: they are renewed while this runs.
-int UseCertificate(SSL* ssl, void* argument) {
-  const Options& options = *static_cast<const Options*>(argument);
-  return SSL_use_certificate_chain_file(ssl, options.certificate_file.c_str()) == 1 &&
-                 SSL_use_PrivateKey_file(ssl, options.certificate_key_file.c_str(),
-                                         SSL_FILETYPE_PEM) == 1
-             ? 1
-             : 0;
-}
-
-// Bytes of a review: an object of the API server has at most 3 MiB, and a review may have two.
-constexpr std::size_t kMostReview = std::size_t{16} << 20;
-
-// Serves the admission webhook, on a thread of its own.
-class Webhook {
- public:
-  Webhook(Options options, Extender& extender)
-      : options_(std::move(options)), server_([this](SSL_CTX& context) {
-          SSL_CTX_set_min_proto_version(&context, TLS1_2_VERSION);
-          SSL_CTX_set_cert_cb(&context, UseCertificate, &options_);
-          return true;
-        }) {
-    server_.set_payload_max_length(kMostReview);
-    server_.Post("/admit",
-                 [this, &extender](const httplib::Request& request, httplib::Response& response) {
-                   AdmissionRules rules = options_.rules;
-                   rules.largest = extender.LargestGpu();
-                   response.set_content(Review(request.body, rules), "application/json");
-                 });
-    thread_ = std::thread([this] {
-      if (!server_.listen("0.0.0.0", static_cast<int>(options_.webhook_port))) {
-        Say("cannot listen at port " + std::to_string(options_.webhook_port) +
-            ": no pods are admitted");
-      }
-    });
-  }
-  Webhook(const Webhook&) = delete;
-  Webhook& operator=(const Webhook&) = delete;
-  ~Webhook() {
-    server_.stop();
-    thread_.join();
-  }
-
- private:
-  Options options_;
-  httplib::SSLServer server_;
-  std::thread thread_;
-};
 
 // Tells kube-scheduler to ask again for pods that there is room for by now: it does when it sees
 // that a pod has changed (PriorityQueue::Update() in Kubernetes' scheduling_queue.go).
@@ -238,6 +173,18 @@ Result<> Listen(const Options& options, Extender& extender, const sigset_t& ends
                         "see `ss -ltnp` for what does"};
 }
 
+Result<std::unique_ptr<page::Server>> OpenPage(const Options& options, Metrics& metrics) {
+  page::Site site;
+  CGPU_ASSIGN_OR_RETURN(site.address, page::ParseAddress(options.page_listen));
+  CGPU_ASSIGN_OR_RETURN(site.token,
+                        page::TokenFor(site.address, options.page_token_file, "--page-token"));
+  site.certificate = {options.page_certificate_file, options.page_certificate_key_file};
+  site.answers["/api/overview"] = [&metrics] {
+    return page::Reply{200, page::kJson, metrics.Overview()};
+  };
+  return page::Server::Open(std::move(site));
+}
+
 Result<> Serve(const Options& options, const sigset_t& ends_by) {
   CGPU_ASSIGN_OR_RETURN(const auto access, FindAccess(options.kubeconfig));
   CGPU_ASSIGN_OR_RETURN(const auto pem, ReadFile(options.key_file));
@@ -257,13 +204,43 @@ Result<> Serve(const Options& options, const sigset_t& ends_by) {
         return BindAt(api, name_space, pod, binding);
       },
       options.rules.pods);
-  const Feed feed(api, extender, lease_path, lease, Say);
+  std::optional<Metrics> metrics;
+  if (!options.exporters.empty()) {
+    metrics.emplace(options, api, Say);
+  }
+  const Feed feed(api, extender, metrics ? &metrics->pods() : nullptr, lease_path, lease, Say);
   const Waker waker(api, extender);
-  std::optional<Webhook> webhook;
+  std::unique_ptr<Webhook> webhook;
   if (!options.certificate_file.empty()) {
-    webhook.emplace(options, extender);
+    CGPU_ASSIGN_OR_RETURN(webhook, Webhook::Open(options, extender, metrics ? &*metrics : nullptr));
+  }
+  std::unique_ptr<page::Server> page;
+  if (metrics && !options.page_listen.empty()) {
+    CGPU_ASSIGN_OR_RETURN(page, OpenPage(options, *metrics));
   }
   return Listen(options, extender, ends_by);
+}
+
+void AddMetricsOptions(const cli::Program& app, Options& options) {
+  const auto exporters =
+      app.AddOption("--exporters", options.exporters,
+                    "The namespace of the pods with cgpu-exporter (label app=cgpu-node), to give "
+                    "autoscalers custom metrics");
+  app.AddOption("--exporter-token", options.exporter_token_file,
+                "A file with the token that cgpu-exporter wants to be shown")
+      .Needs(exporters);
+  const auto page = app.AddOption("--page-listen", options.page_listen,
+                                  "IP address and port of a page that shows all Kubernetes nodes");
+  page.Needs(exporters);
+  app.AddOption("--page-token", options.page_token_file,
+                "A file with the token that the page asks for; it may be left out at 127.0.0.1")
+      .Needs(page);
+  const auto certificate = app.AddOption("--page-tls-cert", options.page_certificate_file,
+                                         "The page's certificate, in PEM; without it there is no "
+                                         "TLS");
+  const auto key = app.AddOption("--page-tls-key", options.page_certificate_key_file,
+                                 "The key of --page-tls-cert");
+  certificate.Needs(page).Needs(key);
 }
 
 }  // namespace
@@ -307,6 +284,7 @@ int main(int argc, char** argv) {
   app.AddFlag("--hami-names", options.rules.hami_names,
               "Take pods that ask by HAMi's names: nvidia.com/gpu, gpumem, gpumem-percentage, "
               "gpucores");
+  cgpu::kube::AddMetricsOptions(app, options);
   app.AddFlag("--log-json", options.log_json, "Log lines as JSON, an object each");
   if (const auto status = app.ParseOrPrint(argc, argv)) {
     return *status;
