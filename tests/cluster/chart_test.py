@@ -1,6 +1,5 @@
 """The chart on a real cluster: what it installs gives pods their slices, an update of its DaemonSet
 disturbs no running container, and what it has put on the Kubernetes node goes again."""
-import contextlib
 import filecmp
 import glob
 import os
@@ -14,30 +13,12 @@ import cgpu_test as t  # noqa: E402
 import isolation  # noqa: E402
 from cgpu_test import check  # noqa: E402
 from cluster import FOLDER, make_pod  # noqa: E402
-from deployed import CHART, NAMESPACE, NODE, ROOT, Deployed, find_helm, make_image, version  # noqa: E402
+from deployed import CHART, NAMESPACE, NODE, ROOT, deployed, find_helm, make_image, version  # noqa: E402
 from sliced import extender  # noqa: E402
 from upgrading import LOOP  # noqa: E402
 
 MEMORY = "aliyun.com/gpu-mem"
 HELD = 600  # MiB
-
-
-@contextlib.contextmanager
-def deployed(install=Deployed.install):
-    """A cluster with the chart installed, on a node that shares its GPUs."""
-    rmtool = os.path.abspath(os.path.join(t.BIN, "rmtool"))
-    with t.Node("v100-16g:2") as node:
-        with Deployed(node, in_image=[rmtool]) as cluster:
-            try:
-                cluster.kubectl("label", "node", NODE, "ack.node.gpu.schedule=core_mem")
-                install(cluster)
-                cluster.restart_containerd()
-                cluster.wait_rolled_out()
-                cluster.say("the chart is installed")
-                yield cluster
-            except t.Failure:
-                cluster.show_pods()
-                raise
 
 
 def slice_pod(name, *command):

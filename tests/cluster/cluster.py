@@ -173,6 +173,7 @@ class Cluster:
         keys.add_client("controller-manager", "/CN=system:kube-controller-manager")
         keys.add_client("scheduler", "/CN=system:kube-scheduler")
         keys.add_client("kubelet", "/O=system:nodes/CN=system:node:" + NODE)
+        keys.add_front_proxy("front-proxy")
         self._start_etcd()
         self.start_apiserver()
 
@@ -182,7 +183,8 @@ class Cluster:
                    "--kubeconfig=" + keys.path("controller-manager.conf"), "--leader-elect=false",
                    "--use-service-account-credentials=true", "--bind-address=127.0.0.1",
                    "--service-account-private-key-file=" + keys.path("sa.key"),
-                   "--root-ca-file=" + keys.path("ca.crt"))
+                   "--root-ca-file=" + keys.path("ca.crt"),
+                   "--horizontal-pod-autoscaler-sync-period=1s")
         self.start_scheduler("scheduler")
         self.say("the control plane serves")
 
@@ -218,6 +220,13 @@ class Cluster:
                    "--service-cluster-ip-range=10.96.0.0/24", "--allow-privileged=true",
                    # There is no kube-proxy: webhooks are called at the addresses of their pods.
                    "--enable-aggregator-routing=true",
+                   "--requestheader-client-ca-file=" + keys.path("front-proxy-ca.crt"),
+                   "--requestheader-allowed-names=front-proxy",
+                   "--requestheader-username-headers=X-Remote-User",
+                   "--requestheader-group-headers=X-Remote-Group",
+                   "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+                   "--proxy-client-cert-file=" + keys.path("front-proxy.crt"),
+                   "--proxy-client-key-file=" + keys.path("front-proxy.key"),
                    "--profiling=false")
         context = ssl.create_default_context(cafile=keys.path("ca.crt"))
         context.load_cert_chain(keys.path("admin.crt"), keys.path("admin.key"))

@@ -40,7 +40,7 @@ def version():
     return t.command(t.CGPU, "--version").split()[-1]
 
 
-def _add(rootfs, program, name=None):
+def add_program(rootfs, program, name=None):
     """Copies a program into /bin, with the libraries that it is linked with."""
     path = os.path.join(rootfs, "bin", name or os.path.basename(program))
     if os.path.lexists(path):
@@ -62,9 +62,9 @@ def make_image(cluster, tag, programs=None):
     os.makedirs(rootfs + "/usr")
     os.symlink("../bin", rootfs + "/usr/bin")
     for name in _PROGRAMS:
-        _add(rootfs, (programs or {}).get(name, os.path.abspath(os.path.join(t.BIN, name))), name)
-    _add(rootfs, "/usr/bin/nsenter")
-    _add(rootfs, ROOT + "/deploy/image/cgpu-node.sh")
+        add_program(rootfs, (programs or {}).get(name, os.path.abspath(os.path.join(t.BIN, name))), name)
+    add_program(rootfs, "/usr/bin/nsenter")
+    add_program(rootfs, ROOT + "/deploy/image/cgpu-node.sh")
     os.chmod(rootfs + "/bin/cgpu-shim", 0o711)
     cluster.import_image("%s:%s" % (IMAGE, tag), rootfs)
 
@@ -210,4 +210,22 @@ class Deployed(Cluster):
                 print("event: %s: %s" % (event["involvedObject"]["name"], event["message"][:300]))
 
 
-__all__ = ["CHART", "Deployed", "NAMESPACE", "NODE", "ROOT", "find_helm", "make_image", "version"]
+@contextlib.contextmanager
+def deployed(install=Deployed.install):
+    """A cluster with the chart installed, on a node that shares its two GPUs."""
+    rmtool = os.path.abspath(os.path.join(t.BIN, "rmtool"))
+    with t.Node("v100-16g:2") as node:
+        with Deployed(node, in_image=[rmtool]) as cluster:
+            try:
+                cluster.kubectl("label", "node", NODE, "ack.node.gpu.schedule=core_mem")
+                install(cluster)
+                cluster.restart_containerd()
+                cluster.wait_rolled_out()
+                cluster.say("the chart is installed")
+                yield cluster
+            except t.Failure:
+                cluster.show_pods()
+                raise
+
+
+__all__ = ["CHART", "Deployed", "NAMESPACE", "NODE", "ROOT", "add_program", "deployed", "find_helm", "make_image", "version"]

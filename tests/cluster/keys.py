@@ -13,9 +13,10 @@ class Keys:
     def __init__(self, folder, server):
         self.folder, self.server = folder, server
         os.makedirs(folder)
-        self._openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
-                      "-nodes", "-days", "30", "-subj", "/CN=test-ca", "-keyout", "ca.key",
-                      "-out", "ca.crt")
+        for authority in ("ca", "front-proxy-ca"):
+            self._openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+                          "-nodes", "-days", "30", "-subj", "/CN=test-" + authority, "-keyout",
+                          authority + ".key", "-out", authority + ".crt")
         self._openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", "sa.key")
         self._openssl("ec", "-in", "sa.key", "-pubout", "-out", "sa.pub")
 
@@ -28,17 +29,22 @@ class Keys:
         if done.returncode != 0:
             raise RuntimeError("openssl %s: %s" % (words[0], done.stdout))
 
-    def _certificate(self, name, subject, *extensions):
+    def _certificate(self, name, subject, *extensions, authority="ca"):
         self._openssl("req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
                       "-nodes", "-subj", subject, "-keyout", name + ".key", "-out", name + ".csr")
         with open(self.path("extensions"), "w", encoding="utf-8") as file:
             file.write("\n".join(("keyUsage=digitalSignature", *extensions)))
-        self._openssl("x509", "-req", "-in", name + ".csr", "-CA", "ca.crt", "-CAkey", "ca.key",
-                      "-CAcreateserial", "-days", "30", "-extfile", "extensions", "-out",
+        self._openssl("x509", "-req", "-in", name + ".csr", "-CA", authority + ".crt", "-CAkey",
+                      authority + ".key", "-CAcreateserial", "-days", "30", "-extfile", "extensions", "-out",
                       name + ".crt")
 
     def add_server(self, name, subject):
         self._certificate(name, subject, "extendedKeyUsage=serverAuth", "subjectAltName=" + HERE)
+
+    def add_front_proxy(self, name):
+        """Keys of the API server for the requests that it hands on."""
+        self._certificate(name, "/CN=" + name, "extendedKeyUsage=clientAuth",
+                          authority="front-proxy-ca")
 
     def add_client(self, name, subject):
         """Also writes its kubeconfig; returns the path of that."""
