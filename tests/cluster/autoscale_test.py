@@ -59,8 +59,10 @@ def _autoscaler():
                      "minReplicas": 1, "maxReplicas": 2,
                      "behavior": {"scaleUp": at_once, "scaleDown": at_once},
                      "metrics": [{"type": "Pods", "pods": {
-                         "metric": {"name": "cgpu_share_used"},
-                         "target": {"type": "AverageValue", "averageValue": "600m"}}}]}}
+                         "metric": {"name": name},
+                         "target": {"type": "AverageValue", "averageValue": value}}}
+                                 for name, value in (("cgpu_share_used", "600m"),
+                                                     ("cgpu_waiting", "900m"))]}}
 
 
 def _values(cluster, metric):
@@ -92,7 +94,7 @@ def _next(cluster, metric):
 def _check_true(cluster):
     """The pods' busy time is that of the driver's engines."""
     cluster.wait("they do not use their shares", lambda: [
-        value > 0.9 for value in _values(cluster, "cgpu_share_used")[1].values()] == [True, True])
+        value > 0.6 for value in _values(cluster, "cgpu_share_used")[1].values()] == [True, True])
     before = cluster.node.books()
     values = _next(cluster, "cgpu_busy")
     true = _busy(before, cluster.node.books())
