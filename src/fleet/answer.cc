@@ -16,6 +16,80 @@ using kube::TextAt;
 
 constexpr std::size_t kDeepest = 16;
 
+// A member that readers of an overview count on (exporter/overview.h). `kinds` of its value: t
+// text, n number, b true or false, o object, a array, 0 null.
+struct Member {
+  const char* name;
+  std::string_view kinds;
+};
+
+constexpr Member kNode[] = {{"name", "t"}, {"error", "t0"}, {"version", "t"},    {"driver", "t"},
+                            {"time", "n"}, {"gpus", "a"},   {"containers", "a"}, {"events", "a"}};
+constexpr Member kGpu[] = {{"uuid", "t"},
+                           {"index", "n"},
+                           {"model", "t"},
+                           {"pci", "t"},
+                           {"healthy", "b"},
+                           {"policy", "t0"},
+                           {"slices", "n"},
+                           {"slices_max", "n"},
+                           {"share_granted", "n"},
+                           {"memory", "o"},
+                           {"busy_seconds", "n"},
+                           {"counted_seconds", "n"},
+                           {"unmanaged_busy_seconds", "n"},
+                           {"unmanaged_processes", "n0"}};
+constexpr Member kMemory[] = {
+    {"total", "n"}, {"granted", "n"}, {"used", "n0"}, {"free", "n0"}, {"unmanaged", "n0"}};
+constexpr Member kContainer[] = {{"id", "t"},     {"name", "t"},           {"namespace", "t"},
+                                 {"pod", "t"},    {"container", "t"},      {"origin", "t"},
+                                 {"mode", "t"},   {"answers", "b"},        {"started", "n"},
+                                 {"calls", "n0"}, {"refused_calls", "n0"}, {"gpus", "a"}};
+constexpr Member kPlace[] = {{"uuid", "t"},
+                             {"limit", "n"},
+                             {"used", "n0"},
+                             {"peak", "n0"},
+                             {"refused", "n0"},
+                             {"share", "n0"},
+                             {"share_max", "n0"},
+                             {"busy_seconds", "n"},
+                             {"waiting_seconds", "n"},
+                             {"throttled_seconds", "n0"},
+                             {"weight", "n"},
+                             {"high_priority", "b"}};
+constexpr Member kEvent[] = {{"time", "t"}, {"kind", "t"}, {"sentence", "t"}};
+
+char KindOf(const Json& value) {
+  return value.is_string()    ? 't'
+         : value.is_number()  ? 'n'
+         : value.is_boolean() ? 'b'
+         : value.is_object()  ? 'o'
+         : value.is_array()   ? 'a'
+         : value.is_null()    ? '0'
+                              : '-';
+}
+
+template <std::size_t count>
+bool Has(const Json& object, const Member (&members)[count]) {
+  return std::ranges::all_of(members, [&](const Member& member) {
+    const auto found = object.is_object() ? object.find(member.name) : object.end();
+    return found != object.end() && member.kinds.find(KindOf(*found)) != std::string_view::npos;
+  });
+}
+
+bool IsContainer(const Json& json) {
+  return Has(json, kContainer) &&
+         std::ranges::all_of(json["gpus"], [](const Json& place) { return Has(place, kPlace); });
+}
+
+bool IsNode(const Json& json) {
+  return Has(json, kNode) && std::ranges::all_of(json["containers"], IsContainer) &&
+         std::ranges::all_of(
+             json["gpus"],
+             [](const Json& gpu) { return Has(gpu, kGpu) && Has(gpu["memory"], kMemory); }) &&
+         std::ranges::all_of(json["events"], [](const Json& event) { return Has(event, kEvent); });
+}
+
 // Returns a number that is not negative; 0: the member is none.
 double NumberAt(const Json& object, const char* name) {
   const Json& value = At(object, name);
@@ -71,10 +145,8 @@ Result<NodeAnswer> ReadAnswer(std::string_view text, const std::string& node) {
     return wrong;
   }
   Json& object = json["nodes"][0];
-  for (const char* list : {"gpus", "containers", "events"}) {
-    if (!At(object, list).is_array()) {
-      return wrong;
-    }
+  if (!IsNode(object)) {
+    return wrong;
   }
   NodeAnswer answer;
   answer.time = NumberAt(object, "time");

@@ -37,7 +37,7 @@ struct NodeAnswer {
 };
 
 // Reads an answer. The object gets `node` for its name, whatever the node calls itself. kInvalid:
-// it is no overview of one node.
+// it is no overview of one node, with all members of exporter/overview.h and their types.
 [[nodiscard]] Result<NodeAnswer> ReadAnswer(std::string_view text, const std::string& node);
 
 // Returns the object of a node that there is no news from. `why`: a sentence.

@@ -5,41 +5,21 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "fleet/answer_testing.h"
+
 namespace cgpu::fleet {
 namespace {
 
 using Json = nlohmann::json;
 
-constexpr double kGib = 1 << 30;
-
-Json Gpu(const std::string& uuid, const Json& share, double busy, double waiting) {
-  return {{"uuid", uuid},     {"limit", 8 * kGib},    {"used", 2 * kGib},
-          {"share", share},   {"busy_seconds", busy}, {"waiting_seconds", waiting},
-          {"peak", 3 * kGib}, {"share_max", nullptr}};
-}
-
-Json Container(const std::string& id, const std::string& pod, const std::vector<Json>& gpus) {
-  return {{"id", id}, {"namespace", pod.empty() ? "" : "n"}, {"pod", pod}, {"gpus", gpus}};
-}
-
-std::string Answer(double time, const std::vector<Json>& containers, double counted = 0) {
-  const Json gpu{{"uuid", "G"}, {"counted_seconds", counted}};
-  const Json node{{"name", "host"},
-                  {"error", nullptr},
-                  {"time", time},
-                  {"gpus", Json::array({gpu})},
-                  {"containers", containers},
-                  {"events", Json::array()}};
-  return Json{{"kind", "node"}, {"time", time}, {"nodes", Json::array({node})}}.dump();
-}
-
-std::map<PodName, PodFigures> Between(const std::vector<Json>& before,
-                                      const std::vector<Json>& now) {
-  return FiguresBetween(*ReadAnswer(Answer(100, before), "a"), *ReadAnswer(Answer(110, now), "a"));
+std::map<PodName, PodFigures> Between(const std::vector<std::string>& before,
+                                      const std::vector<std::string>& now) {
+  return FiguresBetween(*ReadAnswer(MakeAnswer(100, before), "a"),
+                        *ReadAnswer(MakeAnswer(110, now), "a"));
 }
 
 TEST(Answer, GetsTheNameOfItsKubernetesNode) {
-  const auto answer = ReadAnswer(Answer(7, {}), "node-a");
+  const auto answer = ReadAnswer(MakeAnswer(7, {}), "node-a");
   ASSERT_TRUE(answer.ok());
   EXPECT_EQ(answer->time, 7);
   const Json object = Json::parse(answer->json);
@@ -62,15 +42,38 @@ TEST(Answer, OfNoOverviewIsRefused) {
   }
 }
 
-TEST(Answer, OfAnythingElseInsideIsTaken) {
-  const std::vector<Json> odd{
-      3, "x", nullptr, Container("i", "p", {3, nullptr}),
-      Container("k", "p", {Json{{"uuid", 3}, {"limit", "x"}, {"busy_seconds", -1}}})};
-  EXPECT_EQ(Between(odd, odd).count({"n", "q"}), 0U);
-  for (const auto& [pod, figures] : Between(odd, odd)) {
-    EXPECT_EQ(figures.busy, 0) << pod.second;
-    EXPECT_EQ(figures.memory_used, 0) << pod.second;
+TEST(Answer, OfAnotherFormIsRefused) {
+  const Json whole =
+      Json::parse(MakeAnswer(100, {MakeContainer("i", "p", {MakePlace("G", 0.5, 0, 0)})}));
+  ASSERT_TRUE(ReadAnswer(whole.dump(), "a").ok());
+  int members = 0;
+  const Json flat = whole.at("nodes").at(0).flatten();
+  for (const auto& [path, value] : flat.items()) {
+    for (const Json& wrong : {Json::array(), Json(Json::value_t::object)}) {
+      Json answer = whole;
+      answer["nodes"][0][Json::json_pointer(path)] = wrong;
+      EXPECT_FALSE(ReadAnswer(answer.dump(), "a").ok()) << path;
+    }
+    ++members;
   }
+  EXPECT_GT(members, 45);
+  for (const char* path : {"/name", "/gpus/0/memory", "/gpus/0/uuid", "/containers/0/gpus",
+                           "/containers/0/gpus/0/limit", "/events/0/sentence"}) {
+    Json answer = whole;
+    Json& node = answer["nodes"][0];
+    const Json::json_pointer pointer(path);
+    node.at(pointer.parent_pointer()).erase(pointer.back());
+    EXPECT_FALSE(ReadAnswer(answer.dump(), "a").ok()) << path;
+  }
+}
+
+TEST(Answer, MayHaveMore) {
+  Json answer = Json::parse(MakeAnswer(100, {}));
+  answer["nodes"][0]["more"] = {1, 2};
+  answer["nodes"][0]["gpus"][0]["more"] = "x";
+  EXPECT_TRUE(ReadAnswer(answer.dump(), "a").ok());
+  answer["nodes"][0]["gpus"][0]["uuid"] = 3;
+  EXPECT_FALSE(ReadAnswer(answer.dump(), "a").ok());
 }
 
 TEST(Answer, OfASilentNodeSaysWhy) {
@@ -82,8 +85,8 @@ TEST(Answer, OfASilentNodeSaysWhy) {
 }
 
 TEST(Figures, ArePartsOfThePromisedShare) {
-  const auto pods = Between({Container("i", "p", {Gpu("G", 0.5, 20, 1)})},
-                            {Container("i", "p", {Gpu("G", 0.5, 24, 3)})});
+  const auto pods = Between({MakeContainer("i", "p", {MakePlace("G", 0.5, 20, 1)})},
+                            {MakeContainer("i", "p", {MakePlace("G", 0.5, 24, 3)})});
   const PodFigures& figures = pods.at({"n", "p"});
   EXPECT_DOUBLE_EQ(figures.busy, 0.4);
   EXPECT_DOUBLE_EQ(figures.share_used, 0.8);
@@ -92,18 +95,19 @@ TEST(Figures, ArePartsOfThePromisedShare) {
 }
 
 TEST(Figures, ArePartsOfTheGpuWhereNothingIsPromised) {
-  const auto pods = Between({Container("i", "p", {Gpu("G", nullptr, 0, 0)})},
-                            {Container("i", "p", {Gpu("G", nullptr, 4, 0)})});
+  const auto pods = Between({MakeContainer("i", "p", {MakePlace("G", std::nullopt, 0, 0)})},
+                            {MakeContainer("i", "p", {MakePlace("G", std::nullopt, 4, 0)})});
   EXPECT_DOUBLE_EQ(pods.at({"n", "p"}).share_used, 0.4);
 }
 
 TEST(Figures, AreOfAllGpusAndContainersOfAPod) {
-  const auto pods = Between({Container("i", "p", {Gpu("G", 0.5, 0, 0), Gpu("H", 0.5, 0, 0)}),
-                             Container("j", "p", {Gpu("G", 0.25, 0, 0)}), Container("k", "q", {}),
-                             Container("l", "", {Gpu("G", 1, 0, 0)})},
-                            {Container("i", "p", {Gpu("G", 0.5, 5, 4), Gpu("H", 0.5, 2.5, 0)}),
-                             Container("j", "p", {Gpu("G", 0.25, 0, 5)}), Container("k", "q", {}),
-                             Container("l", "", {Gpu("G", 1, 9, 0)})});
+  const auto pods =
+      Between({MakeContainer("i", "p", {MakePlace("G", 0.5, 0, 0), MakePlace("H", 0.5, 0, 0)}),
+               MakeContainer("j", "p", {MakePlace("G", 0.25, 0, 0)}), MakeContainer("k", "q", {}),
+               MakeContainer("l", "", {MakePlace("G", 1, 0, 0)})},
+              {MakeContainer("i", "p", {MakePlace("G", 0.5, 5, 4), MakePlace("H", 0.5, 2.5, 0)}),
+               MakeContainer("j", "p", {MakePlace("G", 0.25, 0, 5)}), MakeContainer("k", "q", {}),
+               MakeContainer("l", "", {MakePlace("G", 1, 9, 0)})});
   ASSERT_EQ(pods.size(), 1U);
   const PodFigures& figures = pods.at({"n", "p"});
   EXPECT_DOUBLE_EQ(figures.busy, 0.75);
@@ -112,9 +116,9 @@ TEST(Figures, AreOfAllGpusAndContainersOfAPod) {
 }
 
 TEST(Figures, CountFromZeroWhatIsNewOrBeganAgain) {
-  const auto pods = Between(
-      {Container("i", "p", {Gpu("G", 1, 50, 0)})},
-      {Container("i", "p", {Gpu("G", 1, 2, 0)}), Container("new", "q", {Gpu("G", 1, 3, 0)})});
+  const auto pods = Between({MakeContainer("i", "p", {MakePlace("G", 1, 50, 0)})},
+                            {MakeContainer("i", "p", {MakePlace("G", 1, 2, 0)}),
+                             MakeContainer("new", "q", {MakePlace("G", 1, 3, 0)})});
   EXPECT_DOUBLE_EQ(pods.at({"n", "p"}).busy, 0.2);
   EXPECT_DOUBLE_EQ(pods.at({"n", "q"}).busy, 0.3);
 }
@@ -122,9 +126,9 @@ TEST(Figures, CountFromZeroWhatIsNewOrBeganAgain) {
 TEST(Figures, AreOfTheTimeThatIsCounted) {
   const auto between = [](double counted) {
     const auto before =
-        ReadAnswer(Answer(100, {Container("i", "p", {Gpu("G", 1, 0, 0)})}, 50), "a");
-    const auto now =
-        ReadAnswer(Answer(110, {Container("i", "p", {Gpu("G", 1, 4, 2)})}, counted), "a");
+        ReadAnswer(MakeAnswer(100, {MakeContainer("i", "p", {MakePlace("G", 1, 0, 0)})}, 50), "a");
+    const auto now = ReadAnswer(
+        MakeAnswer(110, {MakeContainer("i", "p", {MakePlace("G", 1, 4, 2)})}, counted), "a");
     return FiguresBetween(*before, *now).at({"n", "p"});
   };
   EXPECT_DOUBLE_EQ(between(58).busy, 0.5);
@@ -134,14 +138,15 @@ TEST(Figures, AreOfTheTimeThatIsCounted) {
 }
 
 TEST(Figures, AreNoMoreThanTheTime) {
-  const auto pods = Between({Container("i", "p", {Gpu("G", 1, 0, 0)})},
-                            {Container("i", "p", {Gpu("G", 1, 1e300, 1e300)})});
+  const auto pods = Between({MakeContainer("i", "p", {MakePlace("G", 1, 0, 0)})},
+                            {MakeContainer("i", "p", {MakePlace("G", 1, 1e300, 1e300)})});
   EXPECT_DOUBLE_EQ(pods.at({"n", "p"}).busy, 1);
   EXPECT_DOUBLE_EQ(pods.at({"n", "p"}).waiting, 1);
 }
 
 TEST(Figures, NeedTime) {
-  const auto answer = ReadAnswer(Answer(100, {Container("i", "p", {Gpu("G", 1, 0, 0)})}), "a");
+  const auto answer =
+      ReadAnswer(MakeAnswer(100, {MakeContainer("i", "p", {MakePlace("G", 1, 0, 0)})}), "a");
   EXPECT_TRUE(FiguresBetween(*answer, *answer).empty());
 }
 

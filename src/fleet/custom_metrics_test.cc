@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "fleet/answer_testing.h"
+
 namespace cgpu::fleet {
 namespace {
 
@@ -35,17 +37,9 @@ class CustomMetricsTest : public ::testing::Test {
   }
 
   Result<std::string> Overview() const {
-    const auto container = [](const char* pod, double busy, double waiting) {
-      const Json gpu{{"uuid", "G"},  {"limit", 1000},        {"used", 123},
-                     {"share", 0.5}, {"busy_seconds", busy}, {"waiting_seconds", waiting}};
-      return Json{{"id", pod}, {"namespace", "n"}, {"pod", pod}, {"gpus", Json::array({gpu})}};
-    };
-    const Json object{
-        {"time", now_},
-        {"gpus", Json::array()},
-        {"containers", {container("busy", now_ * 0.45, now_ * 0.25), container("idle", 7, 0)}},
-        {"events", Json::array()}};
-    return Json{{"nodes", Json::array({object})}}.dump();
+    return MakeAnswer(now_,
+                      {MakeContainer("i", "busy", {MakePlace("G", 0.5, now_ * 0.45, now_ * 0.25)}),
+                       MakeContainer("j", "idle", {MakePlace("G", 0.5, 7, 0)})});
   }
 
   MetricsAnswer Ask(const std::string& path, const std::string& labels = "",
@@ -97,7 +91,7 @@ TEST_F(CustomMetricsTest, AreGivenForPodsByTheirLabels) {
   EXPECT_EQ(Values("*/cgpu_share_used", "app=x,name!=idle"), (Texts{"busy 900m"}));
   EXPECT_EQ(Values("*/cgpu_busy"), (Texts{"busy 450m", "idle 0m"}));
   EXPECT_EQ(Values("*/cgpu_waiting"), (Texts{"busy 250m", "idle 0m"}));
-  EXPECT_EQ(Values("*/cgpu_memory_used"), (Texts{"busy 123m", "idle 123m"}));
+  EXPECT_EQ(Values("*/cgpu_memory_used"), (Texts{"busy 250m", "idle 250m"}));
   EXPECT_EQ(Values("*/cgpu_busy", "app=none"), Texts{});
   EXPECT_EQ(Values("idle/cgpu_busy"), (Texts{"idle 0m"}));
 }

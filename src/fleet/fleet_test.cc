@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "fleet/answer_testing.h"
+
 namespace cgpu::fleet {
 namespace {
 
@@ -26,16 +28,8 @@ class FleetTest : public ::testing::Test {
     if (silent_ == node) {
       return Error{Code::kUnavailable, 0, "no answer", {}};
     }
-    const Json gpu{{"uuid", "G"}, {"limit", 4}, {"used", 1}, {"busy_seconds", now_ / 2}};
-    const Json container{
-        {"id", "i"}, {"namespace", "n"}, {"pod", node}, {"gpus", Json::array({gpu})}};
-    const Json object{{"name", "x"},
-                      {"error", nullptr},
-                      {"time", stuck_ ? 1 : now_},
-                      {"gpus", Json::array()},
-                      {"containers", Json::array({container})},
-                      {"events", Json::array()}};
-    return Json{{"kind", "node"}, {"nodes", Json::array({object})}}.dump();
+    return MakeAnswer(stuck_ ? 1 : now_,
+                      {MakeContainer("i", node, {MakePlace("G", std::nullopt, now_ / 2, 0)})});
   }
 
   Json Overview(double now) {
