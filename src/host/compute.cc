@@ -84,8 +84,7 @@ Result<> AdmitCompute(const Registry& registry, const RegistryLock& lock,
   for (const CardGrant& grant : cards) {
     CGPU_ASSIGN_OR_RETURN(auto settings, registry.SettingsOf(lock, grant.card.uuid));
     const auto others = OthersOn(grant.card, live, {});
-    const bool may_choose =
-        others.empty() || (ChoosesNothing(others) && !ChoosesNothing({wanted}));
+    const bool may_choose = others.empty() || (ChoosesNothing(others) && !ChoosesNothing({wanted}));
     if (may_choose && settings.chosen != governor::ChosenBy(wanted)) {
       settings.chosen = governor::ChosenBy(wanted);
       chosen.emplace_back(grant.card.uuid, settings);

@@ -17,8 +17,8 @@
 namespace cgpu {
 
 // Checks whether each of `cards` can give `wanted` beside what `live` containers were promised;
-// errors as CanHonour(). For a GPU whose containers were promised nothing, it writes down the policy
-// that this request chooses, which counts as long as none was set (CardSettings).
+// errors as CanHonour(). For a GPU whose containers were promised nothing, it writes down the
+// policy that this request chooses, which counts as long as none was set (CardSettings).
 [[nodiscard]] Result<> AdmitCompute(const Registry& registry, const RegistryLock& lock,
                                     const std::vector<CardGrant>& cards,
                                     const std::vector<Reservation>& live,
