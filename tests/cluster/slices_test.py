@@ -167,6 +167,10 @@ def orphaned():
         cluster = one.cluster
         os.kill(one.daemon.popen.pid, signal.SIGSTOP)
         cluster.apply(make_slice_pod("a", 15, "sleep", "1000"))
+        # Its sandbox is made by the same runtime, which asks no cgpud for that.
+        cluster.wait("there is no sandbox", lambda: any(
+            one["type"] == "PodReadyToStartContainers" and one["status"] == "True"
+            for one in cluster.get("pod", "a")["status"].get("conditions", ())))
         cluster.wait("no container is made", lambda: any(
             re.search("cgpu-runtime .*create", line) for line in isolation.processes().values()))
         cluster.kill("kubelet")
