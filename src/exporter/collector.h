@@ -36,7 +36,7 @@ class Collector {
     double seconds = 0;                         // 0: nothing was counted then
   };
   // Returns what was counted until now. Forgets containers that are not among `live`. Waits for no
-  // GPU. For any thread.
+  // GPU, but for the registry's lock, which the caller must not have. For any thread.
   [[nodiscard]] Counted Count(const std::vector<Reservation>& live);
 
  private:

@@ -127,11 +127,10 @@ std::vector<std::optional<GpuMemory>> Gatherer::Memory() {
   return memory;
 }
 
-Result<> Gatherer::AddGpus(const std::vector<Reservation>& live,
+Result<> Gatherer::AddGpus(const Collector::Counted& counted,
                            const std::vector<std::optional<GpuMemory>>& memory,
                            const RegistryLock& lock, Snapshot& snapshot) {
   snapshot.driver = node_->driver;
-  const auto counted = collector_.Count(live);
   snapshot.before_seconds = counted.seconds;
   for (std::size_t i = 0; i < node_->cards.size(); ++i) {
     const Card& card = node_->cards[i];
@@ -172,13 +171,14 @@ Result<Snapshot> Gatherer::Take() {
     return std::ranges::find(containers, one.id, &ContainerStatus::id) == containers.end();
   });
   const auto memory = Memory();  // may take a second: the registry is not locked meanwhile
+  const auto counted = collector_.Count(recorded);
   CGPU_ASSIGN_OR_RETURN(const auto lock, registry_.Lock());
   const auto plans = PlanCards(registry_, lock, recorded, max_inst_, suspendable_);
   for (ContainerStatus& status : containers) {
     snapshot.containers.push_back(SampleOf(std::move(status), plans));
   }
   if (node_) {
-    CGPU_TRY(AddGpus(recorded, memory, lock, snapshot));
+    CGPU_TRY(AddGpus(counted, memory, lock, snapshot));
   }
   return snapshot;
 }

@@ -48,7 +48,7 @@ class Gatherer {
   [[nodiscard]] Result<> Open();
   // Waits for the driver's answers; in the order of the node's GPUs.
   [[nodiscard]] std::vector<std::optional<GpuMemory>> Memory();
-  [[nodiscard]] Result<> AddGpus(const std::vector<Reservation>& live,
+  [[nodiscard]] Result<> AddGpus(const Collector::Counted& counted,
                                  const std::vector<std::optional<GpuMemory>>& memory,
                                  const RegistryLock& lock, Snapshot& snapshot);
   [[nodiscard]] bool IsHealthy(std::size_t gpu);

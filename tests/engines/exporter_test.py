@@ -1,5 +1,6 @@
 """cgpu-exporter shows Prometheus what the driver's accounting says. Cases by name, see
 tests/lib/cgpu_test.py."""
+import concurrent.futures
 import contextlib
 import http.client
 import json
@@ -381,6 +382,48 @@ def idle():
         promtool(exporter.text())
 
 
+SCRAPERS, MORE = 4, 8  # seconds of use that are counted meanwhile
+
+
+def stranger():
+    """Shims that the registry does not know, yet or any more, hold up no scrape, and nobody who wants
+    the registry's lock."""
+    own_registry()
+    with t.Node("a10:1", "580") as node, Exporter(node) as exporter:
+        uuid = node.info()["gpus"][0]["uuid"]
+        held = [hold(node, "held%d" % number, 10, 0, mem="100MiB") for number in range(4)]
+        names = set(os.listdir("/run/cgpu"))
+        loads = [node.run([BURN, "--json"], mem="100MiB", name="load%d" % number) for number in (0, 1)]
+        for load in loads:
+            load.expect('^{"card":')
+        hidden = [name for name in set(os.listdir("/run/cgpu")) - names
+                  if name.endswith((".grant", ".sock"))]
+        t.check(len(hidden) == 4, "they have %s" % hidden)
+        os.mkdir("/run/cgpu/hidden", 0o700)
+        for name in hidden:
+            os.rename("/run/cgpu/" + name, "/run/cgpu/hidden/" + name)
+
+        def busy():
+            return exporter.scrape().value("cgpu_gpu_busy_seconds_total", uuid=uuid)
+
+        until = busy() + MORE
+
+        def scrape_until():
+            while busy() < until:
+                pass
+
+        with concurrent.futures.ThreadPoolExecutor(SCRAPERS) as pool:
+            for one in [pool.submit(scrape_until) for _ in range(SCRAPERS)]:
+                one.result()
+        for name in hidden:
+            os.rename("/run/cgpu/hidden/" + name, "/run/cgpu/" + name)
+        t.check(len(node.containers()) == 6, "a container is lost")
+        for process in held:
+            process.end()
+        for load in loads:
+            load.kill()
+
+
 # Two that always have work, and one with pauses. `plain` is in no container.
 LOADS = {"full": (), "bursts": ("--duty", "50", "--period-ms", "100"), "plain": ()}
 SECONDS = 4
@@ -556,7 +599,7 @@ def documented():
 
 CASES = {"memory": memory, "documented": documented, "pods": pods, "crowd": crowd, "hung": hung,
           "hostile": hostile, "requests": requests, "public": public, "idle": idle,
-         "used": used, "restarted": restarted, "changing": changing}
+         "used": used, "restarted": restarted, "changing": changing, "stranger": stranger}
 
 if __name__ == "__main__":
     isolation.main(CASES)
