@@ -69,8 +69,10 @@ def held():
                             "faults.neighbour_outlived": (100, True), "faults.shim_outlived": (100, True),
                             "faults.cgpud_outlived": (100, True)})
     # By slices, which hold however late the machine is; what `fixed` comes to is measured by benchmarks.
+    # The goal is for a quiet machine; without cgpu they are off by more than 15 points.
     for policy in ("weight", "soft"):
-        t.check(_figure(report, "shares.%s_worst" % policy)["met"], "shares by %s do not hold" % policy)
+        error = _figure(report, "shares.%s_worst" % policy)["value"]
+        t.check(error < 5, "shares by %s are off by %s points" % (policy, error))
     ordinary, high = (_figure(report, "priority.%s_p99" % name)["value"] for name in ("ordinary", "high_priority"))
     t.check(high < ordinary, "high priority waits %s us, ordinary work %s us" % (high, ordinary))
     t.check({one["what"] for one in report["not_measured"]} >= {"Cost of a kernel launch", "L2 cache interference"},
