@@ -67,7 +67,7 @@ TESTED_ELSEWHERE = {
     "src/ledger/": ("parts of class Ledger, in ledger_test.cc", "free query"),
     "src/os/": ("needs a container or a filter: tests/e2e and tests/engines",
                 "messages notify_unsafe service spare"),
-    "src/page/": ("a program that serves: tests/engines/exporter_test.py", "server tls"),
+    "src/page/": ("a program that serves: tests/engines/exporter_test.py", "server serving tls"),
     "src/placement/": ("in policy_test.cc and fit_test.cc", "fragmentation model"),
     "src/rmclient/": ("needs a driver: tests/e2e",
                       "mapping_unsafe switches_unsafe utilisation"),

@@ -41,6 +41,19 @@ ByCard Measured(Measuring& measuring, const std::map<std::string, std::uint64_t>
   return cards;
 }
 
+// Returns the users that the processes run under. Those that have ended are missing.
+std::map<std::uint32_t, uid_t> UsersOf(const ByCard& cards) {
+  std::map<std::uint32_t, uid_t> users;
+  for (const auto& [uuid, measured] : cards) {
+    for (const auto& [pid, seconds] : measured.used) {
+      if (const auto user = UserOf(pid)) {
+        users[pid] = *user;
+      }
+    }
+  }
+  return users;
+}
+
 }  // namespace
 
 Collector::Collector(const std::string& node, const Registry& registry, Log log)
@@ -95,37 +108,43 @@ void Collector::Watch() {
 
 void Collector::Read() {
   const ByCard cards = Measured(measuring_, least_ns_);
+  const Users users = UsersOf(cards);
+  if (!KnowsAll(users)) {
+    // Nobody waits for the registry's lock with this object's own: see Count().
+    const auto live = registry_.Live();
+    const MutexLock lock(mutex_);
+    if (live.ok()) {
+      Know(*live);
+    }
+  }
   const MutexLock lock(mutex_);
   for (const auto& [uuid, measured] : cards) {
-    std::map<std::uint32_t, ContainerUse::Owner> owners;
-    for (const auto& [pid, seconds] : measured.used) {
-      if (auto owner = OwnerOf(pid)) {
-        owners[pid] = std::move(*owner);
-      }
-    }
     use_.AddTime(uuid, measured.seconds);
-    use_.Add(uuid, measured.used, [&owners](std::uint32_t pid) {
-      const auto owner = owners.find(pid);
-      return owner == owners.end() ? std::nullopt : std::optional(owner->second);
-    });
+    use_.Add(uuid, measured.used,
+             [&](std::uint32_t pid) CGPU_REQUIRES(mutex_) { return OwnerOf(users, pid); });
   }
   Note(std::chrono::steady_clock::now());
 }
 
-std::optional<ContainerUse::Owner> Collector::OwnerOf(std::uint32_t pid) {
-  const auto user = UserOf(pid);
-  if (!user) {
-    return std::nullopt;
-  }
-  if (!IsShimUser(*user)) {
-    return ContainerUse::kUnmanaged;
-  }
-  if (!shims_.contains(*user)) {
-    if (const auto live = registry_.Live(); live.ok()) {
-      Know(*live);
+bool Collector::KnowsAll(const Users& users) {
+  const MutexLock lock(mutex_);
+  for (const auto& [pid, user] : users) {
+    if (IsShimUser(user) && !shims_.contains(user)) {
+      return false;
     }
   }
-  const auto shim = shims_.find(*user);
+  return true;
+}
+
+std::optional<ContainerUse::Owner> Collector::OwnerOf(const Users& users, std::uint32_t pid) const {
+  const auto user = users.find(pid);
+  if (user == users.end()) {
+    return std::nullopt;
+  }
+  if (!IsShimUser(user->second)) {
+    return ContainerUse::kUnmanaged;
+  }
+  const auto shim = shims_.find(user->second);
   return shim == shims_.end() ? ContainerUse::kEnded : shim->second;
 }
 

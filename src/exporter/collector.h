@@ -35,17 +35,22 @@ class Collector {
     std::map<std::string, CardSeconds> before;  // counted `seconds` ago: one to three
     double seconds = 0;                         // 0: nothing was counted then
   };
-  // Returns what was counted until now. Forgets containers that are not among `live`. Waits for no
-  // GPU, but for the registry's lock, which the caller must not have. For any thread.
+  // Returns what was counted until now. Forgets containers that are not among `live`. Waits neither
+  // for a GPU nor for the registry's lock, which the caller may have. For any thread.
   [[nodiscard]] Counted Count(const std::vector<Reservation>& live);
 
  private:
+  using Users = std::map<std::uint32_t, uid_t>;  // by process
+
   void Run();
   void Watch();
   void Read();
   void Note(std::chrono::steady_clock::time_point now) CGPU_REQUIRES(mutex_);
   void Know(const std::vector<Reservation>& live) CGPU_REQUIRES(mutex_);
-  [[nodiscard]] std::optional<ContainerUse::Owner> OwnerOf(std::uint32_t pid) CGPU_REQUIRES(mutex_);
+  [[nodiscard]] bool KnowsAll(const Users& users);
+  [[nodiscard]] std::optional<ContainerUse::Owner> OwnerOf(const Users& users,
+                                                           std::uint32_t pid) const
+      CGPU_REQUIRES(mutex_);
 
   const std::string node_;
   const Registry& registry_;

@@ -3,16 +3,15 @@
 #include <httplib.h>
 #include <sys/socket.h>
 
-#include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <ctime>
+#include <optional>
 #include <string_view>
 #include <thread>
 #include <utility>
 
 #include "base/mutex.h"
 #include "page/assets.h"
+#include "page/serving.h"
 
 namespace cgpu::page {
 namespace {
@@ -22,8 +21,7 @@ constexpr std::size_t kConnections = 128;
 // Seconds for which an idle connection keeps its thread.
 constexpr std::time_t kIdleSeconds = 1;
 // Time between two looks whether the server has ended.
-constexpr std::chrono::milliseconds kTick{10};
-constexpr timespec kLongTick{0, 200'000'000};
+constexpr timespec kTick{0, 200'000'000};
 
 Reply Says(int status, const char* text) {
   return {status, Reply().type, text};
@@ -157,8 +155,7 @@ struct Server::State {
   const Site site;
   const Answering answering;
   std::unique_ptr<httplib::Server> server;
-  std::atomic<bool> ended{false};
-  std::thread thread;
+  std::optional<Serving> serving;  // ends first
 };
 
 Result<std::unique_ptr<Server>> Server::Open(Site site) {
@@ -169,26 +166,17 @@ Result<std::unique_ptr<Server>> Server::Open(Site site) {
   if (!state->server->bind_to_port(address.host, address.port)) {
     return Cannot(address);
   }
-  state->thread = std::thread([raw = state.get()] {
-    (void)raw->server->listen_after_bind();
-    raw->ended = true;
-  });
+  state->serving.emplace(*state->server);
   return std::unique_ptr<Server>(new Server(std::move(state)));
 }
 
 Server::Server(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
-Server::~Server() {
-  while (!state_->ended) {  // a server that does not run yet does not hear it
-    state_->server->stop();
-    std::this_thread::sleep_for(kTick);
-  }
-  state_->thread.join();
-}
+Server::~Server() = default;
 
 Result<> Server::Wait(const sigset_t& ends_by) {
-  while (!state_->ended) {
-    if (sigtimedwait(&ends_by, nullptr, &kLongTick) > 0) {
+  while (!state_->serving->ended()) {
+    if (sigtimedwait(&ends_by, nullptr, &kTick) > 0) {
       return {};
     }
   }

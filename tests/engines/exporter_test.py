@@ -372,13 +372,20 @@ def public():
                     "%s: %d, %s" % (listen, done.returncode, done.stderr))
 
 
-def idle():
-    """Clients that say nothing, or not all, keep nobody from a scrape."""
-    with t.Node() as node, Exporter(node) as exporter, contextlib.ExitStack() as stack:
+@contextlib.contextmanager
+def idle_clients(exporter, path):
+    """Clients that say nothing, and as many that do not end their request."""
+    with contextlib.ExitStack() as stack:
         for number in range(IDLE_CLIENTS):
             client = stack.enter_context(socket.create_connection(("127.0.0.1", exporter.port)))
             if number % 2:
-                client.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n")
+                client.sendall(b"GET %s HTTP/1.1\r\nHost: x\r\n" % path.encode())
+        yield
+
+
+def idle():
+    """Clients that say nothing, or not all, keep nobody from a scrape."""
+    with t.Node() as node, Exporter(node) as exporter, idle_clients(exporter, "/metrics"):
         promtool(exporter.text())
 
 

@@ -12,7 +12,7 @@ import tempfile
 
 import cgpu_test as t
 import isolation
-from exporter_test import BURN, IDLE_CLIENTS, TOKEN, Exporter, hold, own_registry
+from exporter_test import BURN, TOKEN, Exporter, hold, idle_clients, own_registry
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
 SOURCE = os.path.join(ROOT, "page")
@@ -96,11 +96,7 @@ def _check_answers(exporter, headers):
 
 def idle():
     """Clients that say nothing, or not all, keep nobody from the page."""
-    with t.Node() as node, Exporter(node) as exporter, contextlib.ExitStack() as stack:
-        for number in range(IDLE_CLIENTS):
-            client = stack.enter_context(socket.create_connection(("127.0.0.1", exporter.port)))
-            if number % 2:
-                client.sendall(b"GET /api/overview HTTP/1.1\r\nHost: x\r\n")
+    with t.Node() as node, Exporter(node) as exporter, idle_clients(exporter, "/api/overview"):
         for path in PATHS[:3]:
             t.check(exporter.ask("GET", path)[0] == 200, path)
 

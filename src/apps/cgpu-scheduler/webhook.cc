@@ -3,13 +3,13 @@
 #include <httplib.h>
 #include <openssl/ssl.h>
 
-#include <atomic>
+#include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "fleet/custom_metrics.h"
 #include "kube/admission.h"
+#include "page/serving.h"
 #include "page/tls.h"
 
 namespace cgpu::kube {
@@ -63,8 +63,7 @@ struct Webhook::State {
   const AdmissionRules rules;
   const page::Certificate certificate;
   std::unique_ptr<httplib::SSLServer> server;
-  std::atomic<bool> ended{false};
-  std::thread thread;
+  std::optional<page::Serving> serving;  // ends first
 };
 
 Result<std::unique_ptr<Webhook>> Webhook::Open(const Options& options, Extender& extender,
@@ -85,21 +84,12 @@ Result<std::unique_ptr<Webhook>> Webhook::Open(const Options& options, Extender&
     return Error{Code::kUnavailable, 0, "cannot listen at port " + std::to_string(port),
                  "see `ss -ltnp` for what does"};
   }
-  state->thread = std::thread([raw = state.get()] {
-    (void)raw->server->listen_after_bind();
-    raw->ended = true;
-  });
+  state->serving.emplace(*state->server);
   return std::unique_ptr<Webhook>(new Webhook(std::move(state)));
 }
 
 Webhook::Webhook(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
-Webhook::~Webhook() {
-  while (!state_->ended) {  // a server that does not run yet does not hear it
-    state_->server->stop();
-    std::this_thread::yield();
-  }
-  state_->thread.join();
-}
+Webhook::~Webhook() = default;
 
 }  // namespace cgpu::kube
