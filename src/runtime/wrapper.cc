@@ -108,9 +108,25 @@ void Log(const RuntimeCall& call, const std::string& level, const std::string& t
   }
 }
 
-// Returns true for the container of a pod; a pod's sandbox, which runs nothing of the pod, is none.
+// Returns true for the sandbox of a pod, which runs nothing of the pod. containerd and CRI-O say so
+// of each container and each sandbox. The pod's own annotations may say something else, and only by
+// another name: a word against it counts.
+bool IsSandbox(const ContainerSpec& spec) {
+  bool found = false;
+  for (const char* name :
+       {"io.kubernetes.cri.container-type", "io.kubernetes.cri-o.ContainerType"}) {
+    const auto type = spec.annotations.find(name);
+    if (type != spec.annotations.end() && type->second != "sandbox") {
+      return false;
+    }
+    found = found || type != spec.annotations.end();
+  }
+  return found;
+}
+
+// Returns true for the container of a pod.
 bool IsOfPod(const ContainerSpec& spec) {
-  return std::ranges::any_of(spec.annotations, [](const auto& annotation) {
+  return !IsSandbox(spec) && std::ranges::any_of(spec.annotations, [](const auto& annotation) {
     return annotation.first == "io.kubernetes.cri.container-name" ||
            annotation.first == "io.kubernetes.container.name";
   });

@@ -40,12 +40,17 @@ def words():
                                labels={COUNT: "2"}))
         why(one, "claims", "two annotations that say which it is", "no decision of cgpu-scheduler")
         check(cluster.phase("claims") != "Running", "it runs")
-        # A container without a part that calls itself the one with a part.
+        # A container without a part that calls itself the one with a part, and a sandbox that does so.
         twice = of_parts("twice", part("main", 2, "exec sleep 1000"),
                          {**part("other", 0, "exec sleep 1000"), "resources": {}})
         twice["metadata"]["annotations"] = {"io.kubernetes.container.name": "main"}
         cluster.apply(twice)
         why(one, "twice", "two annotations that say which it is")
+
+        def main_runs():
+            states = cluster.get("pod", "twice")["status"]["containerStatuses"]
+            return [each for each in states if each["name"] == "main" and "running" in each["state"]]
+        cluster.wait("the container with the part does not run", main_runs)
         more = {"CGPU_MEM": "15GiB", "CGPU_DISABLE": "true", "ALIYUN_COM_GPU_MEM_CONTAINER": "15",
                 "ALIYUN_COM_GPU_MEM_DEV": "15", "NVIDIA_VISIBLE_DEVICES": "all",
                 "CGPU_DEVICES": "all", "CGPU_COMPUTE": "100"}
