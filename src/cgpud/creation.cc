@@ -148,6 +148,9 @@ Result<SliceRequest> RequestOfEngine(const CreationRequest& request, const Node&
   }
   wanted.stem = StemFor(request);
   wanted.engine_id = request.engine_id;
+  for (const auto& [name, value] : request.annotations) {
+    wanted.names_file = name == kNamesFile ? value : wanted.names_file;
+  }
   wanted.origin = "environment";
   wanted.compute = environment.compute;
   return wanted;

@@ -68,6 +68,7 @@ struct SliceRequest {
   std::string name;                     // empty: one is made up
   std::string stem;                     // begin of a made-up name
   std::string engine_id;                // the container engine's name for it; empty for `cgpu run`
+  std::string names_file;               // the engine's file with the name that its user knows
   std::string pod;                      // uid of its pod; empty: it is of none
   std::string container;                // its name in the pod
   bool agent = false;                   // its listeners come over a socket of its own

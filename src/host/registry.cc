@@ -17,6 +17,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -33,6 +34,8 @@ constexpr std::chrono::seconds kAnswerTime{5};
 constexpr std::chrono::seconds kBehindOthers{2};
 // Time for cgpud's answer: it starts a shim meanwhile, on a host that may be loaded.
 constexpr int kDaemonMs = 90'000;
+constexpr std::chrono::seconds kDaemonStart{10};
+constexpr std::chrono::milliseconds kDaemonAsked{50};
 
 // Returns the user's own runtime folder, if it is as it must be (XDG Base Directory Specification).
 std::string RuntimeFolder() {
@@ -438,6 +441,21 @@ Result<UniqueFd> ListenAsDaemon(const RegistryLock& /*lock*/, const std::string&
 
 Result<UniqueFd> ConnectToDaemon(const std::string& path) {
   return Connect(path, SOCK_SEQPACKET);
+}
+
+Result<UniqueFd> ConnectToDaemonSoon(const std::string& path) {
+  auto connection = ConnectToDaemon(path);
+  if (connection.ok() || connection.error().sys_errno != ECONNREFUSED) {
+    return connection;
+  }
+  // A new daemon takes the old socket away before it makes its own.
+  const auto until = std::chrono::steady_clock::now() + kDaemonStart;
+  while (!connection.ok() && connection.error().code == Code::kNotFound &&
+         std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(kDaemonAsked);
+    connection = ConnectToDaemon(path);
+  }
+  return connection;
 }
 
 Error NotAMember(const std::string& group) {

@@ -125,6 +125,8 @@ class Registry {
 [[nodiscard]] Result<UniqueFd> ListenAsDaemon(const RegistryLock& lock, const std::string& path,
                                               std::optional<unsigned> group);
 [[nodiscard]] Result<UniqueFd> ConnectToDaemon(const std::string& path);
+// Connects. If cgpud has ended and left its socket, as while it starts again, waits for up to 10 s.
+[[nodiscard]] Result<UniqueFd> ConnectToDaemonSoon(const std::string& path);
 // Returns the error for a caller that kPermission keeps out.
 [[nodiscard]] Error NotAMember(const std::string& group);
 // Asks cgpud for a slice, over such a connection, and waits for the answer.

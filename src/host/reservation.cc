@@ -35,6 +35,7 @@ void Fields(LineCodec& io, Reservation& reservation) {
   io.One("shim-uid", reservation.shim_uid);
   io.One("since", reservation.since);
   io.Maybe("engine", reservation.engine_id);
+  io.Maybe("names-file", reservation.names_file);
   io.Maybe("pod", reservation.pod);
   io.Maybe("container", reservation.container);
   io.Maybe("origin", reservation.origin);

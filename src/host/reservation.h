@@ -21,9 +21,12 @@ struct Reservation {
   unsigned shim_uid = 0;    // uid that its shim runs under
   std::uint64_t since = 0;  // seconds of Unix time
   std::string engine_id;    // the container engine's name for it; empty for `cgpu run`
-  std::string pod;          // uid of its pod; empty: it is of none
-  std::string container;    // its name in the pod
-  std::string origin;       // source of the grant, one word: "flags", "environment", "default"
+  // File of the container engine that has the name by which its user knows the container; empty: it
+  // is not known.
+  std::string names_file;
+  std::string pod;        // uid of its pod; empty: it is of none
+  std::string container;  // its name in the pod
+  std::string origin;     // source of the grant, one word: "flags", "environment", "default"
   // Whether its shim holds it to its slices. If not, it has the GPUs whole, and the slices only
   // count towards what others can be given.
   bool isolated = true;

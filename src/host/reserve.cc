@@ -219,6 +219,7 @@ Result<Reserved> ReserveNow(const Registry& registry, const Node& node, const Sl
   reservation.shim_uid = geteuid() == 0 ? PickShimUid(live, random.number) : geteuid();
   reservation.since = static_cast<std::uint64_t>(std::time(nullptr));
   reservation.engine_id = request.engine_id;
+  reservation.names_file = request.names_file;
   reservation.pod = request.pod;
   reservation.container = request.container;
   reservation.origin = request.origin;

@@ -10,12 +10,13 @@ namespace cgpu::install {
 const std::vector<EngineFacts>& Engines() {
   static const std::vector<EngineFacts> engines = {
       {Engine::kDocker, "docker", "/etc/docker/daemon.json", "systemctl reload docker",
-       "docker run --runtime=cgpu -e CGPU_MEM=3GiB IMAGE"},
+       "pkill -HUP -x dockerd", "docker run --runtime=cgpu -e CGPU_MEM=3GiB IMAGE"},
       {Engine::kContainerd, "containerd", "/etc/containerd/config.toml",
-       "systemctl restart containerd", "runtimeClassName of a RuntimeClass with `handler: cgpu`"},
-      {Engine::kCrio, "crio", "/etc/crio/crio.conf.d/cgpu.conf", "systemctl reload crio",
+       "systemctl restart containerd", "stop containerd and start it again",
        "runtimeClassName of a RuntimeClass with `handler: cgpu`"},
-      {Engine::kPodman, "podman", "/etc/containers/containers.conf.d/cgpu.conf", "",
+      {Engine::kCrio, "crio", "/etc/crio/crio.conf.d/cgpu.conf", "systemctl reload crio",
+       "pkill -HUP -x crio", "runtimeClassName of a RuntimeClass with `handler: cgpu`"},
+      {Engine::kPodman, "podman", "/etc/containers/containers.conf.d/cgpu.conf", "", "",
        "podman run --runtime=cgpu -e CGPU_MEM=3GiB IMAGE"},
   };
   return engines;

@@ -21,8 +21,9 @@ struct EngineFacts {
   Engine engine;
   std::string_view name;
   std::string_view file;    // path of its configuration; for some a file that is cgpu's alone
-  std::string_view reload;  // command that makes the engine read it, or what to know instead
-  std::string_view usage;   // command that starts a container with the runtime
+  std::string_view reload;  // command that makes the engine read it; "": it reads it at each start
+  std::string_view reload_without_systemd;
+  std::string_view usage;  // command that starts a container with the runtime
 };
 
 [[nodiscard]] const std::vector<EngineFacts>& Engines();

@@ -20,6 +20,9 @@
 
 namespace cgpu {
 
+// Names the annotation by which the OCI runtime says in which file of the container engine the
+// container's name is.
+inline constexpr char kNamesFile[] = "cgpu.dev/names-file";
 inline constexpr char kDaemonSocket[] = "/run/cgpu/cgpud.sock";
 
 // Request of `cgpu run`.
@@ -38,7 +41,8 @@ struct CreationRequest {
   std::optional<CommandRequest> command;  // instead of a container engine's container
   bool pid_namespace = true;
   std::vector<std::string> environment;  // NAME=VALUE entries that may concern a grant
-  std::vector<std::pair<std::string, std::string>> annotations;  // its names: pod, container
+  std::vector<std::pair<std::string, std::string>>
+      annotations;  // its names: pod, container, file of names
   // N of every /dev/nvidiaN that the container already has, for example through CDI; each once.
   std::vector<unsigned> minors;
 };

@@ -158,6 +158,8 @@ Result<SpecHook> HookFrom(const Json& one) {
 }
 
 Result<> ReadRest(const Json& root, ContainerSpec* spec) {
+  CGPU_ASSIGN_OR_RETURN(const auto files, Object(root, "root"));
+  spec->root = TextOf(*files, "path");
   CGPU_ASSIGN_OR_RETURN(const auto annotations, Object(root, "annotations"));
   for (const auto& [name, value] : (annotations)->items()) {
     if (!value.is_string()) {
@@ -362,6 +364,27 @@ void ChangeEnvironment(Json& environment, const SpecChanges& changes) {
 Result<ContainerSpec> ParseSpec(std::string_view text) {
   CGPU_ASSIGN_OR_RETURN(const auto root, Parse(text));
   return Read(root);
+}
+
+std::string NamesFile(std::string_view id, const ContainerSpec& spec) {
+  for (const std::string_view driver : {"overlay", "vfs"}) {
+    const std::size_t at = spec.root.find("/" + std::string(driver) + "/");
+    const bool podman = std::ranges::any_of(spec.binds, [](const SpecMount& mount) {
+      return mount.destination == "/run/.containerenv";
+    });
+    if (podman && at != std::string::npos) {
+      return spec.root.substr(0, at + 1) + std::string(driver) + "-containers/containers.json";
+    }
+  }
+  for (const SpecMount& mount : spec.binds) {
+    const std::filesystem::path source = mount.source;
+    if (mount.destination == "/etc/hostname" && source.is_absolute() &&
+        source.filename() == "hostname") {
+      // The folder is another container's where it shares that one's network.
+      return source.parent_path().parent_path() / id / "config.v2.json";
+    }
+  }
+  return {};
 }
 
 std::optional<std::string> CapabilityPastSlices(const ContainerSpec& spec) {

@@ -39,6 +39,7 @@ struct SpecHook {
 };
 
 struct ContainerSpec {
+  std::string root;                                // folder of the container's files
   std::vector<std::string> environment;            // NAME=VALUE
   std::map<std::string, std::string> annotations;  // pod and container names among them
   std::set<std::string> capabilities;              // in any of the five sets: CAP_SYS_ADMIN, ...
@@ -53,6 +54,12 @@ struct ContainerSpec {
 };
 
 [[nodiscard]] Result<ContainerSpec> ParseSpec(std::string_view text);
+
+// Returns the file in which Docker or podman keeps the name of the container with this id; "":
+// neither made it. Docker mounts <folder>/<id>/hostname and keeps config.v2.json beside it;
+// podman's storage has the container's files in <folder>/<driver>/ and names in
+// <folder>/<driver>-containers/ (host/engine_names.h). The file may not be there.
+[[nodiscard]] std::string NamesFile(std::string_view id, const ContainerSpec& spec);
 
 // Returns a capability that lets a container escape its slice, or nothing. That is also any that is
 // not spelt as in kHeldCapabilities (os/privileges.h), because crun takes cap_sys_admin and

@@ -175,7 +175,10 @@ Result<CreationReply> AskForSlice(const Settings& settings, const std::string& i
       request.annotations.emplace_back(name, value);
     }
   }
-  const auto daemon = ConnectToDaemon(settings.socket);
+  if (std::string file = NamesFile(id, spec); !file.empty()) {
+    request.annotations.emplace_back(kNamesFile, std::move(file));
+  }
+  const auto daemon = ConnectToDaemonSoon(settings.socket);
   if (!daemon.ok()) {
     Error error = daemon.error();
     if (error.code == Code::kPermission) {

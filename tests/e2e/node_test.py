@@ -57,7 +57,7 @@ def ps():
         t.check(container["state"] == "running", "ps says %s" % container)
         table = t.command(t.CGPU, "ps")
         lines = [line for line in table.splitlines() if named(node, "job") in line]
-        t.check(len(lines) == 1 and "512MiB / 1024MiB" in lines[0], "the table: " + table)
+        t.check(len(lines) == 1 and "512 / 1024 MiB" in lines[0], "the table: " + table)
         process.end()
         t.check(not node.containers(), "an ended container is listed")
         node.wait_used(0, "after the container")

@@ -40,9 +40,9 @@ class Containers(launch.LaunchTest):
         (container,) = self.containers()
         self.assertEqual(sorted(container),
                          sorted(["id", "name", "pid", "user", "state", "since", "engine_id", "origin",
-                                 "isolation", "compute", "gpus"]))
+                                 "isolated", "compute", "gpus"]))
         self.assertEqual((container["engine_id"], container["origin"]), ("", "flags"))
-        self.assertEqual((container["isolation"], container["compute"]), ("memory", {}))
+        self.assertEqual((container["isolated"], container["compute"]), (True, {}))
         self.assertRegex(container["id"], "^[0-9a-f]{12}$")
         self.assertEqual((container["name"], container["state"]), ("one", "running"))
         self.assertEqual(os.stat(f"/proc/{container['pid']}").st_uid, self.user)
@@ -60,8 +60,9 @@ class Containers(launch.LaunchTest):
         self.assertEqual([gpu["uuid"] for gpu in container["gpus"]],
                          [gpu["uuid"] for gpu in self.node.gpus])
         _, table, _ = self.call("ps")
-        self.assertTrue(re.search(rf"{container['id']} +one .* running .*MiB / 4309MiB", table),
+        self.assertTrue(re.search(rf"{container['id']} +one +running +\d+s +0 +100 / 4309 MiB +equal", table),
                         table)
+        self.assertLessEqual(max(map(len, table.splitlines())), 80, table)
         self.release(process)
         self.assertEqual(self.containers(), [])
 

@@ -45,8 +45,9 @@ def denied(node, name):
 
 def calls_refused(id_):
     """How many calls the shim itself says that it has refused."""
-    said = t.command(t.CGPU, "ps", "-v").split("Refused driver calls of %s:\n" % id_)[1]
-    return sum(int(line.split()[0]) for line in said.split("\n\n")[0].splitlines() if line.split())
+    said = t.command(t.CGPU, "ps", "-v").split(" (%s): " % id_)[1].split("\n\n")[0]
+    lines = said.split("Refused driver calls:\n")[1].splitlines()
+    return sum(int(line.split()[0]) for line in lines)
 
 
 def wait_sum(kind, name, count):

@@ -211,7 +211,8 @@ def lives():
         t.command("/usr/bin/cgpu", "policy", "0", "soft", env=ENVIRONMENT)
         newer = packages.with_version(package, "9.0", "/run/package")
         t.check(_installed(newer) == daemon, "the upgrade ended the daemon")
-        _dpkg("--remove", "cgpu")
+        said = _dpkg("--remove", "cgpu")
+        t.check(re.search(r"run on, held to their slices.*\n.*\n.* 700 / 1024 MiB ", said), said)
         t.check(not systemctl.pid_of(UNIT), "cgpud goes on without its package")
         t.check(os.path.exists("/var/lib/cgpu/policy"), "what `cgpu policy` has set is gone")
         t.check(not os.path.lexists("/usr/bin/cgpu"), "the program is left")
@@ -227,6 +228,38 @@ def lives():
             not systemctl.pid_of(UNIT), "it is not purged")
     with open(systemctl.CALLS, encoding="utf-8") as file:
         t.check("daemon-reload" in file.read(), "systemd was not told of the unit")
+
+
+def removed():
+    """Removal takes the runtime out of the configuration of engines, of which one has it as its default,
+    and has them read it. Where it cannot, the package stays."""
+    packages.own_usr()
+    package = packages.make("/run/package")
+    _installed(package)
+    daemon_json, podman = "/etc/docker/daemon.json", "/etc/containers/containers.conf.d/cgpu.conf"
+    for path in (daemon_json, podman):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+    before = '{ "debug":  true }\n'
+    with open(daemon_json, "w", encoding="utf-8") as file:
+        file.write(before)
+    for words in (("docker", "--set-default"), ("podman",)):
+        t.command("/usr/bin/cgpu", "install", *words, env=ENVIRONMENT)
+    with open(daemon_json, encoding="utf-8") as file:
+        installed = file.read()
+    t.check('"default-runtime": "cgpu"' in installed and os.path.exists(podman), installed)
+    with open(daemon_json, "w", encoding="utf-8") as file:
+        file.write(installed + "}")
+    done = t.command("dpkg", "--remove", "cgpu", env=ENVIRONMENT, ok=False)
+    t.check(done.returncode != 0 and daemon_json + " names cgpu-runtime" in done.stderr, "%s" % done)
+    t.check(os.path.exists("/usr/bin/cgpu-runtime"), "the runtime that Docker names is gone")
+    with open(daemon_json, "w", encoding="utf-8") as file:
+        file.write(installed)
+    _dpkg("--purge", "cgpu")
+    with open(daemon_json, encoding="utf-8") as file:
+        t.check(file.read() == before, "Docker's configuration is not as before")
+    t.check(not os.path.exists(podman), "podman names a runtime that is gone")
+    with open(systemctl.CALLS, encoding="utf-8") as file:
+        t.check("try-reload-or-restart docker\n" in file.read(), "Docker was not told")
 
 
 # A service that says when it is ready and ends when it is told to.
@@ -335,4 +368,4 @@ def upgraded():
     _dpkg("--purge", "cgpu")
 
 
-isolation.main({"contents": contents, "lives": lives, "former": former, "upgraded": upgraded})
+isolation.main({"contents": contents, "lives": lives, "former": former, "removed": removed, "upgraded": upgraded})

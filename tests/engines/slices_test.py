@@ -142,9 +142,22 @@ def refused(test):
 
 
 def without(test):
-    """A container without a grant runs and asks nobody; one that asks needs cgpud."""
+    """A container without a grant runs and asks nobody. One that asks waits for a cgpud that starts
+    again, and is refused where none ever ran."""
     test.daemon.stop(signal.SIGKILL)
     test.run(0, "it runs", "plain", ["sh", "-c", "echo $WORD"], env={"WORD": "it runs"})
+    late = test.engine.talk("late", ["rmtool", "hold", "100", "--page", "big"],
+                            env={"CGPU_MEM": "200MiB"})
+    t.wait_for(lambda: "cgpu-runtime" in map(_comm, isolation.processes()), "nobody asks for a slice")
+    test.daemon.start()
+    late.expect("holding 100 MiB")
+    test.check_used(100)
+    names = [row["name"] for row in test.node.containers()]
+    t.check(names == ["late"], "cgpu ps calls it %s" % names)
+    late.end()
+    test.engine.remove("late")
+    test.daemon.stop(signal.SIGKILL)
+    os.unlink("/run/cgpu/cgpud.sock")
     test.run(test.refused, "cgpud does not run", "asks", ["true"], env={"CGPU_MEM": "1GiB"})
     test.daemon.start()
 
@@ -467,8 +480,8 @@ def share(test):
     t.check(re.findall(r"(\d+)MiB total", out) == ["16160"], "rmtool info says " + out)
     (row,) = test.node.containers()
     (gpu,) = row["gpus"]
-    t.check((row["isolation"], gpu["reserved_bytes"] // t.MIB, gpu["limit_bytes"] // t.MIB) ==
-            ("none", 1000, 16160), "cgpu ps shows %s" % row)
+    t.check((row["isolated"], gpu["reserved_bytes"] // t.MIB, gpu["limit_bytes"] // t.MIB) ==
+            (False, 1000, 16160), "cgpu ps shows %s" % row)
     t.check(row["compute"] == {"percent": 30, "weight": 2, "priority": "high"},
             "cgpu ps shows %s" % row)
     said = t.command(t.CGPU, "ps", "--verbose")

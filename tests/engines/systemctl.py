@@ -88,6 +88,9 @@ def _main(words):
             _start(unit)
         elif verb == "reload":
             os.kill(pid_of(unit), signal.SIGHUP)
+        elif verb == "try-reload-or-restart":
+            if pid_of(unit):
+                os.kill(pid_of(unit), signal.SIGHUP)
         elif verb == "is-active":
             sys.exit(0 if pid_of(unit) else 3)
         else:

@@ -1,4 +1,6 @@
 // cgpu install, cgpu uninstall: the runtime `cgpu` in the configuration of a container engine.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -15,6 +17,7 @@ namespace {
 struct Flags {
   install::Request request;
   std::string engine;
+  bool all = false;
 };
 
 std::string Names() {
@@ -38,10 +41,12 @@ Result<install::Engine> EngineNamed(const std::string& name) {
 
 void PrintNext(const Flags& flags) {
   const install::EngineFacts& facts = install::FactsOf(flags.request.engine);
-  if (facts.reload.empty()) {
+  const bool systemd = access("/run/systemd/system", F_OK) == 0;  // as sd_booted(3) looks for
+  const std::string next(systemd ? facts.reload : facts.reload_without_systemd);
+  if (next.empty()) {
     std::printf("next: nothing, %s reads it at each start\n", std::string(facts.name).c_str());
   } else {
-    std::printf("next: %s\n", std::string(facts.reload).c_str());
+    std::printf("next: %s\n", next.c_str());
   }
   if (!flags.request.uninstall) {
     std::printf("then: %s\n", std::string(facts.usage).c_str());
@@ -69,28 +74,65 @@ Result<int> Change(Flags& flags) {
   return 0;
 }
 
+// Takes the runtime out of the configuration of every engine of this host. An engine whose
+// configuration cannot be changed does not keep it in the others.
+Result<int> RemoveAll(Flags& flags) {
+  int status = 0;
+  for (const install::EngineFacts& facts : install::Engines()) {
+    flags.request.engine = facts.engine;
+    const auto report = install::Change(flags.request);
+    if (!report.ok()) {
+      status = Fail(report.error());
+    } else if (report->change) {
+      std::fputs((report->shown + report->done).c_str(), stdout);
+      if (!flags.request.dry_run) {
+        PrintNext(flags);
+      }
+    }
+  }
+  return status;
+}
+
+Result<int> Remove(Flags& flags) {
+  if (flags.all) {
+    return RemoveAll(flags);
+  }
+  if (flags.engine.empty()) {
+    return Error{Code::kInvalid, 0, "no container engine is named",
+                 "name one of " + Names() + ", or give --all"};
+  }
+  return Change(flags);
+}
+
 // Adds the flags that both commands have.
-std::shared_ptr<Flags> AddCommon(const cli::Command& command, int& status) {
-  auto flags = std::make_shared<Flags>();
-  command.AddOption("ENGINE", flags->engine, Names()).Required();
-  command.AddOption("--config", flags->request.config,
+void AddCommon(const cli::Command& command, Flags& flags) {
+  command.AddOption("--config", flags.request.config,
                     "The engine's configuration, if it is not in its usual place");
-  command.AddFlag("--dry-run", flags->request.dry_run, "Only show what would be changed");
-  OnParsed(command, status, [flags] { return Change(*flags); });
-  return flags;
+  command.AddFlag("--dry-run", flags.request.dry_run, "Only show what would be changed");
 }
 
 }  // namespace
 
 void AddInstall(const cli::Command& app, int& status) {
   const cli::Command add = app.AddCommand("install", "Tell a container engine of the runtime cgpu");
-  const auto flags = AddCommon(add, status);
+  auto flags = std::make_shared<Flags>();
+  add.AddOption("ENGINE", flags->engine, Names()).Required();
+  AddCommon(add, *flags);
   add.AddOption("--runtime-path", flags->request.program,
                 "Where cgpu-runtime is (default: beside cgpu)");
   add.AddFlag("--set-default", flags->request.set_default,
               "For all containers, also those that do not ask for it");
+  OnParsed(add, status, [flags] { return Change(*flags); });
+
   const cli::Command remove = app.AddCommand("uninstall", "Undo what `cgpu install` did");
-  AddCommon(remove, status)->request.uninstall = true;
+  auto removed = std::make_shared<Flags>();
+  removed->request.uninstall = true;
+  remove.AddOption("ENGINE", removed->engine, Names());
+  AddCommon(remove, *removed);
+  remove.AddFlag("--all", removed->all, "In all engines, where their configuration usually is")
+      .Excludes("ENGINE")
+      .Excludes("--config");
+  OnParsed(remove, status, [removed] { return Remove(*removed); });
 }
 
 }  // namespace cgpu

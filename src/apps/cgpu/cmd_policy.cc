@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +26,7 @@ struct Flags {
   std::string max_inst;
   std::string prio_ratio;
   bool reset = false;
+  bool json = false;
   std::string node;
 };
 
@@ -93,12 +95,25 @@ Result<int> Run(const cli::Command& command, const Flags& flags) {
     TellIfNobodyHoldsShares(settings.socket);
   }
   CGPU_ASSIGN_OR_RETURN(const auto all, SettingsOf(registry, cards));
+  auto list = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < cards.size(); ++i) {
     const CardSettings& now = all[i];
-    std::printf("GPU %u: %s (%d), max-inst %u, prio-ratio %u\n", cards[i].index,
-                std::string(NameOf(now.PolicyNow())).c_str(), static_cast<int>(now.PolicyNow()),
-                now.max_inst.value_or(settings.max_inst),
-                now.prio_ratio.value_or(governor::kDefaultPrioRatio));
+    const std::string policy(NameOf(now.PolicyNow()));
+    const unsigned max_inst = now.max_inst.value_or(settings.max_inst);
+    const unsigned prio_ratio = now.prio_ratio.value_or(governor::kDefaultPrioRatio);
+    list.push_back({{"index", cards[i].index},
+                    {"uuid", cards[i].uuid},
+                    {"policy", policy},
+                    {"number", static_cast<int>(now.PolicyNow())},
+                    {"max_inst", max_inst},
+                    {"prio_ratio", prio_ratio}});
+    if (!flags.json) {
+      std::printf("GPU %u: %s (%d), max-inst %u, prio-ratio %u\n", cards[i].index, policy.c_str(),
+                  static_cast<int>(now.PolicyNow()), max_inst, prio_ratio);
+    }
+  }
+  if (flags.json) {
+    std::puts(list.dump(2).c_str());
   }
   return 0;
 }
@@ -119,6 +134,7 @@ void AddPolicy(const cli::Command& app, int& status) {
                     "Percent that containers of high priority may take together, 20 to 99");
   command.AddFlag("--reset", flags->reset,
                   "Forget what was set; what config.yaml says holds again");
+  command.AddFlag("--json", flags->json, "As JSON");
   command.AddOption("--node", flags->node, "A simulated node instead of the driver");
   OnParsed(command, status, [flags, command] { return Run(command, *flags); });
 }

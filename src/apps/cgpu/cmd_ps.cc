@@ -1,6 +1,5 @@
 // cgpu ps: lists the running containers.
 #include <algorithm>
-#include <array>
 #include <cinttypes>
 #include <cstdio>
 #include <ctime>
@@ -15,7 +14,9 @@
 
 #include "apps/cgpu/commands.h"
 #include "cli/command_line.h"
+#include "cli/text_table.h"
 #include "host/admin.h"
+#include "host/engine_names.h"
 #include "host/node.h"
 #include "host/unmanaged.h"
 #include "rm/abi.h"
@@ -53,15 +54,15 @@ std::string Age(std::uint64_t since) {
   const auto now = static_cast<std::uint64_t>(std::time(nullptr));
   const std::uint64_t seconds = now - std::min(now, since);
   if (seconds < 120) {
-    return std::to_string(seconds) + " seconds";
+    return std::to_string(seconds) + "s";
   }
   if (seconds < 2 * 3600) {
-    return std::to_string(seconds / 60) + " minutes";
+    return std::to_string(seconds / 60) + "m";
   }
   if (seconds < 48 * 3600) {
-    return std::to_string(seconds / 3600) + " hours";
+    return std::to_string(seconds / 3600) + "h";
   }
-  return std::to_string(seconds / (24 * 3600)) + " days";
+  return std::to_string(seconds / (24 * 3600)) + "d";
 }
 
 // Returns the request as JSON.
@@ -92,77 +93,43 @@ nlohmann::ordered_json ProcessesJson(const std::optional<std::vector<ProcessMemo
   return list;
 }
 
-void PrintJson(const std::vector<ContainerStatus>& containers) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const ContainerStatus& container : containers) {
-    nlohmann::ordered_json gpus = nlohmann::ordered_json::array();
-    for (const CardStatus& card : container.cards) {
-      gpus.push_back({{"index", card.index},
-                      {"uuid", card.uuid},
-                      {"host_index", card.host_index},
-                      {"limit_bytes", card.limit_bytes},
-                      {"reserved_bytes", card.reserved_bytes},
-                      {"used_bytes", card.used_bytes},
-                      {"peak_bytes", card.peak_bytes},
-                      {"denied", card.denied},
-                      {"processes", ProcessesJson(card.processes)}});
-    }
-    list.push_back({{"id", container.id},
-                    {"name", container.name},
-                    {"pid", container.pid},
-                    {"user", UserName(container.user)},
-                    {"state", container.state},
-                    {"since", TimeText(container.since)},
-                    {"engine_id", container.engine_id},
-                    {"origin", container.origin},
-                    {"isolation", container.isolated ? "memory" : "none"},
-                    {"compute", ComputeJson(container.compute)},
-                    {"gpus", gpus}});
+// Returns the compute time that a container asked for, in few letters.
+std::string ShortCompute(const ComputeRequest& compute) {
+  std::string text = compute.percent ? std::to_string(*compute.percent) : "";
+  if (compute.max_percent) {
+    text += "-" + std::to_string(*compute.max_percent);
   }
-  std::puts(list.dump(2).c_str());
-}
-
-using Row = std::array<std::string, 10>;
-
-void PrintRows(const std::vector<Row>& rows) {
-  std::array<std::size_t, 10> widths{};
-  for (const Row& row : rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      widths[i] = std::max(widths[i], row[i].size());
-    }
+  text += text.empty() ? "" : "%";
+  if (compute.weight) {
+    text += (text.empty() ? "weight " : " weight ") + std::to_string(*compute.weight);
   }
-  for (const Row& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      line.append(row[i]).append(widths[i] + 3 - row[i].size(), ' ');
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    std::puts(line.c_str());
+  if (compute.high_priority) {
+    text += text.empty() ? "high" : " high";
   }
+  return text.empty() ? "equal" : text;
 }
 
 // Prints one line per GPU; a container's own values are in its first line only.
 void PrintTable(const std::vector<ContainerStatus>& containers) {
-  std::vector<Row> rows{{"CONTAINER ID", "NAME", "USER", "PID", "STATE", "UP", "GRANT FROM", "GPU",
-                         "MEMORY USED / LIMIT", "DENIED"}};
+  cli::TextTable table{
+      {{"CONTAINER ID", "NAME", "STATE", "UP", "GPU", "USED / LIMIT", "COMPUTE", "DENIED"}},
+      1,
+      {5, 7}};
   for (const ContainerStatus& container : containers) {
-    Row row{container.id,
-            container.name,
-            UserName(container.user),
-            container.pid == 0 ? "-" : std::to_string(container.pid),
-            container.state,
-            Age(container.since),
-            container.origin.empty() ? "-" : container.origin};
+    std::vector<std::string> row{container.id, container.name, container.state,
+                                 Age(container.since)};
     for (const CardStatus& card : container.cards) {
-      row[7] = std::to_string(card.index) + " (host " + std::to_string(card.host_index) + ")";
-      row[8] = std::to_string(card.used_bytes / kMib) + "MiB / " +
-               std::to_string(card.limit_bytes / kMib) + "MiB";
-      row[9] = std::to_string(card.denied);
-      rows.push_back(row);
-      row = Row{};
+      row.resize(4);
+      row.push_back(std::to_string(card.host_index));
+      row.push_back(std::to_string(card.used_bytes / kMib) + " / " +
+                    std::to_string(card.limit_bytes / kMib) + " MiB");
+      row.push_back(ShortCompute(container.compute));
+      row.push_back(std::to_string(card.denied));
+      table.rows.push_back(row);
+      row.assign(4, "");
     }
   }
-  PrintRows(rows);
+  std::fputs(table.Text(cli::TerminalWidth()).c_str(), stdout);
 }
 
 // Returns the container's refused driver calls, the most frequent first. If the answer is cut off
@@ -189,15 +156,23 @@ void PrintDetails(const Registry& registry, const std::vector<ContainerStatus>& 
     }
   }
   for (const ContainerStatus& container : containers) {
-    if (!container.isolated) {
-      std::printf("\n%s has whole GPUs: this node's containers share without limits\n",
-                  container.id.c_str());
+    std::printf("\n%s (%s): user %s, %s, grant from %s\n", container.name.c_str(),
+                container.id.c_str(), UserName(container.user).c_str(),
+                container.pid == 0 ? "no process yet"
+                                   : ("process " + std::to_string(container.pid)).c_str(),
+                container.origin.empty() ? "an earlier version" : container.origin.c_str());
+    for (const CardStatus& card : container.cards) {
+      std::printf("GPU %u of it is GPU %u of the host, %s\n", card.index, card.host_index,
+                  card.uuid.c_str());
     }
-    std::printf("\nCompute time of %s: %s%s\n", container.id.c_str(),
-                SentenceOf(container.compute).c_str(),
+    if (!container.isolated) {
+      std::printf("It has whole GPUs: this node's containers share without limits.\n");
+    }
+    std::printf("Compute time: %s%s\n", SentenceOf(container.compute).c_str(),
                 container.isolated ? "" : ", as it asked; it is held to nothing");
-    std::printf("\nRefused driver calls of %s:\n", container.id.c_str());
-    for (const auto& [count, what] : Refused(registry, container.id)) {
+    const auto refused = Refused(registry, container.id);
+    std::printf("Refused driver calls%s\n", refused.empty() ? ": none" : ":");
+    for (const auto& [count, what] : refused) {
       std::printf("%8" PRIu64 "  %s\n", count, what.c_str());
     }
   }
@@ -238,8 +213,10 @@ Result<int> PsUnmanaged(const std::string& node_name, bool json) {
 
 Result<int> Ps(bool json, bool verbose) {
   CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
-  CGPU_ASSIGN_OR_RETURN(const auto containers,
+  CGPU_ASSIGN_OR_RETURN(auto containers,
                         json ? ListWithProcesses(registry) : ListContainers(registry));
+  CGPU_ASSIGN_OR_RETURN(const auto live, registry.Live());
+  UseEngineNames(live, containers);
   if (json) {
     PrintJson(containers);
     return 0;
@@ -253,6 +230,36 @@ Result<int> Ps(bool json, bool verbose) {
 
 }  // namespace
 
+void PrintJson(const std::vector<ContainerStatus>& containers) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const ContainerStatus& container : containers) {
+    nlohmann::ordered_json gpus = nlohmann::ordered_json::array();
+    for (const CardStatus& card : container.cards) {
+      gpus.push_back({{"index", card.index},
+                      {"uuid", card.uuid},
+                      {"host_index", card.host_index},
+                      {"limit_bytes", card.limit_bytes},
+                      {"reserved_bytes", card.reserved_bytes},
+                      {"used_bytes", card.used_bytes},
+                      {"peak_bytes", card.peak_bytes},
+                      {"denied", card.denied},
+                      {"processes", ProcessesJson(card.processes)}});
+    }
+    list.push_back({{"id", container.id},
+                    {"name", container.name},
+                    {"pid", container.pid},
+                    {"user", UserName(container.user)},
+                    {"state", container.state},
+                    {"since", TimeText(container.since)},
+                    {"engine_id", container.engine_id},
+                    {"origin", container.origin},
+                    {"isolated", container.isolated},
+                    {"compute", ComputeJson(container.compute)},
+                    {"gpus", gpus}});
+  }
+  std::puts(list.dump(2).c_str());
+}
+
 void AddPs(const cli::Command& app, int& status) {
   auto json = std::make_shared<bool>(false);
   const cli::Command command = app.AddCommand("ps", "List the containers that run");
@@ -260,7 +267,7 @@ void AddPs(const cli::Command& app, int& status) {
   auto verbose = std::make_shared<bool>(false);
   command
       .AddFlag("-v,--verbose", *verbose,
-               "Also the compute time, and which driver calls were refused, and how often")
+               "Also user, process and GPUs, and which driver calls were refused, and how often")
       .Excludes("--json");
   auto unmanaged = std::make_shared<bool>(false);
   const cli::Option others = command.AddFlag(

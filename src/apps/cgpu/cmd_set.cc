@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "apps/cgpu/commands.h"
 #include "base/result.h"
@@ -14,6 +15,9 @@
 #include "grant/flags.h"
 #include "host/admin.h"
 #include "host/compute.h"
+#include "host/engine_names.h"
+#include "host/registry.h"
+#include "host/reservation.h"
 #include "runtime/settings.h"
 
 namespace cgpu {
@@ -25,6 +29,7 @@ struct Flags {
   MemoryChange change;
   std::string memory;
   GrantFlags compute;
+  bool json = false;
 };
 
 constexpr char kNone[] = "none";  // instead of a number: withdraws that request
@@ -67,15 +72,20 @@ Result<> SetCompute(const Flags& flags) {
   CGPU_ASSIGN_OR_RETURN(const auto settings, ReadSettings(kSettingsFile));
   CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
   CGPU_ASSIGN_OR_RETURN(const auto now, ChangeCompute(registry, change));
-  std::printf("compute: %s\n", SentenceOf(now).c_str());
+  if (!flags.json) {
+    std::printf("compute: %s\n", SentenceOf(now).c_str());
+  }
   TellIfNobodyHoldsShares(settings.socket);
   return AnswersOrders(registry, change.container);
 }
 
-Result<int> SetMemory(Flags& flags) {
+Result<> SetMemory(Flags& flags) {
   CGPU_ASSIGN_OR_RETURN(flags.change.memory, ParseSize(flags.memory));
   CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
   CGPU_ASSIGN_OR_RETURN(const auto cards, ChangeMemory(registry, flags.change));
+  if (flags.json) {
+    return {};
+  }
   for (const CardStatus& card : cards) {
     std::printf("GPU %u: %" PRIu64 " MiB\n", card.index, card.limit_bytes / kMib);
     if (card.used_bytes > card.limit_bytes) {
@@ -86,7 +96,26 @@ Result<int> SetMemory(Flags& flags) {
                   card.index, (card.used_bytes + kMib - 1) / kMib);
     }
   }
-  return 0;
+  return {};
+}
+
+// Tells what the container has now, and how long it keeps that.
+Result<> TellResult(const Flags& flags) {
+  CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
+  CGPU_ASSIGN_OR_RETURN(const auto live, registry.Live());
+  CGPU_ASSIGN_OR_RETURN(const auto found, FindReservation(flags.change.container, live));
+  const Reservation& one = live[found];
+  if (!flags.json) {
+    if (!one.engine_id.empty()) {
+      std::puts("A restart of the container gives back what it was started with.");
+    }
+    return {};
+  }
+  CGPU_ASSIGN_OR_RETURN(auto containers, ListWithProcesses(registry));
+  std::erase_if(containers, [&](const ContainerStatus& other) { return other.id != one.id; });
+  UseEngineNames(live, containers);
+  PrintJson(containers);
+  return {};
 }
 
 Result<int> Set(Flags& flags) {
@@ -100,8 +129,13 @@ Result<int> Set(Flags& flags) {
     return Error{Code::kInvalid, 0, "compute is set for all GPUs of a container alike",
                  "leave --gpu out"};
   }
+  CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
+  CGPU_ASSIGN_OR_RETURN(const auto live, registry.Live());
+  CGPU_ASSIGN_OR_RETURN(flags.change.container, FindId(flags.change.container, live));
   CGPU_TRY(compute ? SetCompute(flags) : Result<>());
-  return flags.memory.empty() ? 0 : SetMemory(flags);
+  CGPU_TRY(flags.memory.empty() ? Result<>() : SetMemory(flags));
+  CGPU_TRY(TellResult(flags));
+  return 0;
 }
 
 }  // namespace
@@ -119,6 +153,7 @@ void AddSet(const cli::Command& app, int& status) {
   command.AddText("--priority", flags->compute.priority, "high or normal");
   command.AddOption("--gpu", flags->change.gpu,
                     "The container's own GPU, from 0, or its UUID (default: all its GPUs)");
+  command.AddFlag("--json", flags->json, "Print what it has then, as cgpu ps --json does");
   OnParsed(command, status, [flags] { return Set(*flags); });
 }
 

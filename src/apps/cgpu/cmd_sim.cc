@@ -1,15 +1,19 @@
 // cgpu sim: simulated hosts, for machines without a GPU and for tests.
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <utility>
 
 #include "apps/cgpu/commands.h"
 #include "base/result.h"
 #include "cli/command_line.h"
+#include "cli/text_table.h"
 #include "host/node.h"
 #include "host/shim_process.h"
 #include "run/command.h"
@@ -34,10 +38,56 @@ struct SimFlags {
   std::uint64_t lost = 0;  // index of a GPU
 };
 
+// Returns what GPUs a node has, as "2 x v100-16g".
+std::string GpusOf(const Node& node) {
+  std::map<std::string, int> counts;
+  for (const Card& card : node.cards) {
+    ++counts[card.model];
+  }
+  std::string text;
+  for (const auto& [model, count] : counts) {
+    text += (text.empty() ? "" : ", ") + std::to_string(count) + " x " + model;
+  }
+  return text;
+}
+
 Result<> Start(const SimFlags& flags) {
   CGPU_ASSIGN_OR_RETURN(const auto dir, sim::NodeDir::Of(flags.name));
   CGPU_ASSIGN_OR_RETURN(auto server, ProgramPath("cgpu-sim"));
-  return sim::StartNode(dir, {flags.gpus, flags.driver, server, flags.gpu});
+  CGPU_TRY(sim::StartNode(dir, {flags.gpus, flags.driver, server, flags.gpu}));
+  CGPU_ASSIGN_OR_RETURN(const auto node, FindSimulatedNode(flags.name));
+  std::printf("node %s: driver %s, %s\n", flags.name.c_str(), node.driver.c_str(),
+              GpusOf(node).c_str());
+  const std::string name = flags.name == kDefaultNode ? "" : " --name " + flags.name;
+  std::printf("its GPUs: cgpu sim exec%s -- cgpu smi; to end it: cgpu sim stop%s\n", name.c_str(),
+              name.c_str());
+  return {};
+}
+
+// Lists the nodes, and what is left of one that was killed.
+Result<> List(const SimFlags& flags) {
+  std::set<std::string> names;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(kSimulatedNodes, none)) {
+    if (entry.is_directory()) {
+      names.insert(entry.path().filename());
+    }
+  }
+  auto list = json::array();
+  cli::TextTable table{{{"NAME", "STATE", "DRIVER", "GPUS"}}, 3, {}};
+  for (const std::string& name : names) {
+    const auto dir = sim::NodeDir::Of(name);
+    const auto node = FindSimulatedNode(name);
+    const bool runs = dir.ok() && sim::ControlClient::Connect(*dir).ok() && node.ok();
+    const std::string driver = node.ok() ? node->driver : "";
+    const std::string gpus = node.ok() ? GpusOf(*node) : "";
+    table.rows.push_back({name, runs ? "running" : "killed", driver, gpus});
+    list.push_back({{"name", name}, {"running", runs}, {"driver", driver}, {"gpus", gpus}});
+  }
+  std::fputs(
+      flags.as_json ? (list.dump(2) + "\n").c_str() : table.Text(cli::TerminalWidth()).c_str(),
+      stdout);
+  return {};
 }
 
 Result<> Stop(const SimFlags& flags) {
@@ -177,6 +227,12 @@ void AddSim(const cli::Command& app, int& status) {
        "What the driver takes to get a running group off its engine");
   cost("--copy-gbps", &flags->gpu.copy_gbps, 100000,
        "What a copy engine moves, 10^9 bytes a second");
+  const cli::Command list = sim.AddCommand("list", "List the nodes");
+  list.AddFlag("--json", flags->as_json, "As JSON");
+  OnParsed(list, status, [flags]() -> Result<int> {
+    CGPU_TRY(List(*flags));
+    return 0;
+  });
   AddVerb(sim, flags, status, "stop", "Stop a node, or clean up after one that was killed", Stop);
   AddVerb(sim, flags, status, "exec", "Run a command on a node without cgpu: exec -- CMD...", Exec);
   const cli::Command books =

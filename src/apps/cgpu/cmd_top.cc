@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cinttypes>
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -21,7 +20,9 @@
 #include "cgpud/measure.h"
 #include "cgpud/plan_cards.h"
 #include "cli/command_line.h"
+#include "cli/text_table.h"
 #include "host/admin.h"
+#include "host/engine_names.h"
 #include "runtime/settings.h"
 
 namespace cgpu {
@@ -104,7 +105,9 @@ class Top {
 
   // Returns what was measured since the last time.
   Result<std::vector<CardLines>> Look() {
-    CGPU_ASSIGN_OR_RETURN(const auto containers, ListContainers(registry_));
+    CGPU_ASSIGN_OR_RETURN(auto containers, ListContainers(registry_));
+    CGPU_ASSIGN_OR_RETURN(const auto live, registry_.Live());
+    UseEngineNames(live, containers);
     auto uses = measuring_.Used();
     std::vector<CardLines> cards;
     for (const auto& [uuid, plan] : plans_) {
@@ -212,14 +215,16 @@ void PrintTable(const std::vector<CardLines>& cards) {
   for (const CardLines& card : cards) {
     std::printf("GPU %u: %s, busy %s\n", card.index, std::string(NameOf(card.policy)).c_str(),
                 Text(card.busy).c_str());
-    std::printf("%-14s %-20s %8s %8s %8s %10s   %s\n", "CONTAINER ID", "NAME", "SHARE", "USED",
-                "WAITING", "THROTTLED", "MEMORY USED / LIMIT");
+    cli::TextTable table{{{"NAME", "SHARE", "USED", "WAITING", "THROTTLED", "MEMORY USED / LIMIT"}},
+                         0,
+                         {1, 2, 3, 4, 5}};
     for (const Line& line : card.lines) {
-      std::printf("%-14s %-20s %8s %8s %8s %10s   %" PRIu64 "MiB / %" PRIu64 "MiB\n",
-                  line.id.c_str(), line.name.c_str(), Text(line.share).c_str(),
-                  Text(line.used).c_str(), Text(line.waiting).c_str(), Text(line.off).c_str(),
-                  line.memory.used_bytes / kMib, line.memory.limit_bytes / kMib);
+      table.rows.push_back({line.name, Text(line.share), Text(line.used), Text(line.waiting),
+                            Text(line.off),
+                            std::to_string(line.memory.used_bytes / kMib) + " / " +
+                                std::to_string(line.memory.limit_bytes / kMib) + " MiB"});
     }
+    std::fputs(table.Text(cli::TerminalWidth()).c_str(), stdout);
     std::puts("");
   }
   std::fflush(stdout);

@@ -10,6 +10,7 @@
 
 #include "apps/cgpu/commands.h"
 #include "cli/command_line.h"
+#include "host/engine_names.h"
 #include "host/event_ring.h"
 #include "host/force.h"
 #include "host/shim_process.h"
@@ -34,6 +35,11 @@ Result<> Daemon() {
   return {};
 }
 
+// Returns id and name. An engine's container without a name goes by its id.
+std::string Label(const Upgraded& one) {
+  return one.id == one.name ? one.id : one.id + " " + one.name;
+}
+
 void NoteUpgrade(const Upgraded& one, const std::string& to) {
   EventFields fields{{"container", one.id}, {"name", one.name}, {"to", to}};
   if (one.pause_us.ok()) {
@@ -55,7 +61,7 @@ int End(const Registry& registry, const Upgraded& one) {
                                 {"why", "it was not upgraded, and that was asked for"}});
   }
   if (ended.ok() || ended.error().code == Code::kNotFound) {
-    std::printf("%s %s: ended\n", one.id.c_str(), one.name.c_str());
+    std::printf("%s: ended\n", Label(one).c_str());
     return 0;
   }
   return Fail(ended.error());
@@ -71,17 +77,21 @@ Result<int> Upgrade(Flags& flags) {
   if (flags.program.empty()) {
     CGPU_ASSIGN_OR_RETURN(flags.program, ProgramPath("cgpu-shim"));
   }
+  CGPU_ASSIGN_OR_RETURN(const auto live, registry.Live());
+  for (std::string& container : flags.containers) {
+    CGPU_ASSIGN_OR_RETURN(container, FindId(container, live));
+  }
   CGPU_ASSIGN_OR_RETURN(const auto done, UpgradeShims(registry, flags.program, flags.containers));
   int status = 0;
   for (const Upgraded& one : done) {
     NoteUpgrade(one, to);
     if (one.pause_us.ok()) {
-      std::printf("%s %s: upgraded; its calls waited %.1f ms\n", one.id.c_str(), one.name.c_str(),
+      std::printf("%s: upgraded; its calls waited %.1f ms\n", Label(one).c_str(),
                   static_cast<double>(*one.pause_us) / 1'000);
     } else if (const Error& error = one.pause_us.error(); error.code != Code::kNotFound) {
       // After "go" only the new version can say what happened to the container.
       const bool unknown = error.code == Code::kInternal;
-      std::printf("%s %s: not upgraded%s: %s\n", one.id.c_str(), one.name.c_str(),
+      std::printf("%s: not upgraded%s: %s\n", Label(one).c_str(),
                   flags.force ? ", and ended for that"
                   : unknown   ? ""
                               : ", and left as it was",

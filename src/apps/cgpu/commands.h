@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "cli/command_line.h"
+#include "host/admin.h"
 
 namespace cgpu {
 
@@ -21,6 +22,9 @@ int Fail(const Error& error);
 // Calls `run` when this command was parsed. `status` becomes what it returns, or Fail() of its
 // error.
 void OnParsed(const cli::Command& command, int& status, std::function<Result<int>()> run);
+
+// Prints containers as `cgpu ps --json` does.
+void PrintJson(const std::vector<ContainerStatus>& containers);
 
 // Returns the words after the first "--" of a command line that runs another program (`cgpu run`,
 // `cgpu sim exec`). They are removed before the parser runs, which would interpret some of them.
