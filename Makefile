@@ -9,7 +9,7 @@
 #   make soak        the same randomised tests and fuzzers for long: SECONDS_EACH=600
 #   make bench-NAME  one benchmark, e.g. bench-untrapped
 #   make report      how well this machine keeps tenants of a GPU apart: build/report.html, REPORT=PAGE
-#   make share-story the pictures of docs/compute.md, measured and drawn anew
+#   make share-story the pictures of docs/explanation/compute.md, measured and drawn anew
 #   make lint        formatting and clang-tidy alone
 #   make install     the programs below PREFIX (/usr/local), or below DESTDIR for a package
 #   make deb         build/cgpu_VERSION_amd64.deb and those of cgpu-exporter and cgpu-kubernetes
