@@ -2,12 +2,13 @@
 apt installs them, dockerd, and an image made here under the name of the one that is named.
 tests/cluster has the page for Kubernetes."""
 import json
+import os
 import re
 
 import cgpu_test as t
 import isolation
 import systemctl
-from newcomer import DOCKER, UNIT, commands, shell, start, start_docker
+from newcomer import DOCKER, HOME, ROOT, UNIT, commands, shell, start, start_docker
 
 
 def _expect(said, *patterns):
@@ -36,4 +37,25 @@ def docker():
     isolation.wait_alone()
 
 
-isolation.main({"docker": docker})
+def simulated_node():
+    """The page, then the lines that its job for GitHub Actions runs."""
+    page = "docs/tutorial/simulated-node.md"
+    start()
+    said = shell("\n".join(commands(page)))
+    _expect(said, "^GPU 7: NVIDIA A100", r"^GPU 2 .* 4096\.0 of 81920\.0 MiB", "^2, 4096$",
+            "out of memory .* after 81920 MiB", "^exit status 2$", r"^sum: .* launches ended",
+            "10240MiB total", "out of memory .* after 10240 MiB", "^exit status 2$",
+            "^7$", "^8$")
+    shell("apt-get purge --yes cgpu")
+    with open(os.path.join(ROOT, page), encoding="utf-8") as file:
+        steps = re.findall("^ +- run: (.*)$", file.read(), re.MULTILINE)
+    t.check(len(steps) == 4, "the job has the steps %s" % steps)
+    with open(HOME + "/your-tests", "w", encoding="utf-8") as file:
+        file.write("#!/bin/sh\nexec cgpu smi -L\n")
+    os.chmod(HOME + "/your-tests", 0o755)
+    _expect("".join(map(shell, steps)), "^GPU 7: NVIDIA A100", "^driver 580")
+    shell("systemctl stop cgpud")
+    isolation.wait_alone()
+
+
+isolation.main({"docker": docker, "simulated-node": simulated_node})
