@@ -31,7 +31,7 @@ ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
 def _documents():
     names = {"README.md", "SECURITY.md", "ARCHITECTURE.md", "NOTICE", "config.yaml", "copyright"}
     for folder, _, files in os.walk(ROOT + "/docs"):
-        names |= {os.path.relpath(os.path.join(folder, name), ROOT + "/docs") for name in files}
+        names |= {os.path.relpath(os.path.join(folder, name), ROOT) for name in files}
     return names
 
 
