@@ -9,7 +9,8 @@
 #   make soak        the same randomised tests and fuzzers for long: SECONDS_EACH=600
 #   make bench-NAME  one benchmark, e.g. bench-untrapped
 #   make report      how well this machine keeps tenants of a GPU apart: build/report.html, REPORT=PAGE
-#   make share-story the pictures of docs/compute.md, measured and drawn anew
+#   make share-story the pictures of docs/explanation/compute.md, measured and drawn anew
+#   make terminal-picture  the recording of a terminal that README shows, made anew
 #   make lint        formatting and clang-tidy alone
 #   make install     the programs below PREFIX (/usr/local), or below DESTDIR for a package
 #   make deb         build/cgpu_VERSION_amd64.deb and those of cgpu-exporter and cgpu-kubernetes
@@ -54,7 +55,7 @@ ifneq ($(shell command -v ccache),)
 export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
 endif
 
-.PHONY: build page demo test test-kubernetes cluster-deps cluster-up cluster-down soak share-story report \
+.PHONY: build page demo test test-kubernetes cluster-deps cluster-up cluster-down soak share-story terminal-picture report \
   lint install deb gpu-bundle deps check-deps bench-deps clean
 .PHONY: test-asan test-tsan fuzz
 
@@ -155,6 +156,11 @@ report: bench-deps
 share-story: bench-deps
 	$(call build_preset,release,,benchmarks)
 	@python3 bench/share_story.py
+
+terminal-picture: check-deps
+	$(call build_preset,release,,programs)
+	@tools/install_packages.sh dpkg-dev
+	@python3 bench/record_terminal.py
 
 install: build
 	@cmake --install build --strip --prefix $(PREFIX)

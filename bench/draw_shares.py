@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws samples of compute shares as a self-contained SVG file: the pictures of docs/compute.md.
+"""Draws samples of compute shares as a self-contained SVG file: the pictures of docs/explanation/compute.md.
 
   draw_shares.py SAMPLES.json PICTURE.svg
 

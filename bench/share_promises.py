@@ -1,4 +1,4 @@
-"""Whether a card's time is shared out as docs/compute.md promises beyond what share-error asks: root's
+"""Whether a card's time is shared out as docs/explanation/compute.md promises beyond what share-error asks: root's
 `cgpu run` on a simulated card, by the accounting of its engines.
 
 * Fixed means fixed: 30 % alone on an idle card is 30 %, and the rest is idle. Kernels of 0.1, 1 and 10 ms.

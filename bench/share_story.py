@@ -1,4 +1,4 @@
-"""The two stories of docs/compute.md, on a simulated card: samples and pictures of them, in docs/pictures or
+"""The two stories of docs/explanation/compute.md, on a simulated card: samples and pictures of them, in docs/pictures or
 in the folder that is named.
 
 * shares: three containers with full queues of kernels of 1 ms live through changes of weights, policy and
@@ -74,7 +74,7 @@ class Story:
         return lambda: os.kill(burn_of(loads.processes()[0]), how)
 
     def _commands(self, loads, guest):
-        """All but the begin: who has what is what docs/compute.md says, of those who have work."""
+        """All but the begin: who has what is what docs/explanation/compute.md says, of those who have work."""
         a_stops, a_goes_on = (self._pause(loads, how) for how in (signal.SIGSTOP, signal.SIGCONT))
         c_stops, c_goes_on = (self._pause(guest, how) for how in (signal.SIGSTOP, signal.SIGCONT))
         self._event(7, "cgpu set a --weight 5", {"a": 62.5, "b": 12.5, "c": 25},

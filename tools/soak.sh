@@ -50,11 +50,11 @@ echo "soak: 1,000 kills under load"
 status=0
 python3 tests/engines/kills_test.py random 1000 >build/soak.log 2>&1 || status=$?
 [ $status -eq 0 ] || [ $status -eq 77 ] || { head -n 1 build/soak.log; tail -n 50 build/soak.log; exit 1; }
-grep -a -e '^kills' -e '^skipped' build/soak.log  # belongs into docs/adversaries.md
+grep -a -e '^kills' -e '^skipped' build/soak.log  # belongs into docs/reference/adversaries.md
 for case in size pointer class xfer attr dup2-null dup2-file; do
   status=0
   python3 tests/adversary/races_test.py "soak-$case" "$seconds" >build/soak.log 2>&1 || status=$?
   [ $status -eq 0 ] || [ $status -eq 77 ] || { tail -n 50 build/soak.log; exit 1; }
-  grep -a -e '^soak-' -e '^skipped' build/soak.log  # its tries belong into docs/adversaries.md
+  grep -a -e '^soak-' -e '^skipped' build/soak.log  # its tries belong into docs/reference/adversaries.md
 done
 ctest --preset release --repeat until-fail:5

@@ -2,7 +2,8 @@
 //
 // It makes the calls that any program makes of the driver, by a client of its own, and gives its
 // work to a channel of its own. Streams have no channels of their own: all work of a context is one
-// after the other, which CUDA allows. docs/simulated-driver.md says what there is and what not.
+// after the other, which CUDA allows. docs/reference/simulated-driver.md says what there is and
+// what not.
 #ifndef CGPU_SIM_CUDA_CONTEXT_H_
 #define CGPU_SIM_CUDA_CONTEXT_H_
 

@@ -1,5 +1,5 @@
 // Controls that the kernel driver hands to the GPU's firmware (rm/control_route.h): what real cards
-// are on record to answer. docs/simulated-driver.md says for each how well that is known.
+// are on record to answer. docs/reference/simulated-driver.md says for each how well that is known.
 #include <algorithm>
 #include <array>
 #include <cstddef>

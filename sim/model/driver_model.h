@@ -1,6 +1,6 @@
 // The driver's object model: open files, clients, objects, memory and who may share what. Pure: it
 // knows no process, no kernel and no time; what it must know of a caller is passed in. Every answer
-// is the status the driver gives, by the sources named in docs/simulated-driver.md.
+// is the status the driver gives, by the sources named in docs/reference/simulated-driver.md.
 //
 // Thread-compatible: the caller serialises, as the driver's own API lock does.
 #ifndef CGPU_SIM_MODEL_DRIVER_MODEL_H_

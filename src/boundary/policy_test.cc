@@ -298,8 +298,8 @@ TEST(Policy, DecidesEveryRowAsWrittenDown) {
   EXPECT_FALSE(std::getline(in, expected)) << "nothing decides: " << expected;
 }
 
-// A refusal of these ends a program (docs/what-works.md names the programs that are refused on
-// purpose: MPS servers, multicast, memory of a fabric, profilers, debuggers).
+// A refusal of these ends a program (docs/reference/what-works.md names the programs that are
+// refused on purpose: MPS servers, multicast, memory of a fabric, profilers, debuggers).
 TEST(Policy, RefusesNothingWithoutWhichAProgramFails) {
   constexpr std::uint32_t kFatalControls[] = {0x20808159, 0x20808162, 0x83de0309, 0x00801909,
                                               0x20809001, 0x20809009, 0x20809064, 0x20802209,

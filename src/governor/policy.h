@@ -1,6 +1,6 @@
 // Policies: how the compute time of one GPU is shared among the containers that have a slice of it.
 // Pure. Numbers and names are those of the contract (Alibaba Cloud's cGPU, policies 0 to 5);
-// docs/compute.md says what each one promises.
+// docs/explanation/compute.md says what each one promises.
 #ifndef CGPU_GOVERNOR_POLICY_H_
 #define CGPU_GOVERNOR_POLICY_H_
 

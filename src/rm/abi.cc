@@ -105,7 +105,7 @@ std::string NotCompared(DriverVersion version) {
          "taken as " +
          ToString(abi->last) +
          ", because so late in a branch releases hardly ever change "
-         "what programs' calls depend on (docs/drivers.md)";
+         "what programs' calls depend on (docs/reference/drivers.md)";
 }
 
 std::string NotCompared(std::string_view version) {

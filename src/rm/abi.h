@@ -15,11 +15,12 @@
 // and cgpu tells a user that starts something on it (NotCompared()). That is a conclusion, not a
 // comparison: of 190 steps from one release to the next within a branch, in all 16 branches that
 // are public, 4 changed what a program's calls depend on. All 4 were the first or second step of
-// their branch; the 152 later steps changed nothing of the kind. docs/drivers.md has the count, and
-// what was found after it. Every other version is refused: one before a run, and one of a major
-// number that is not here, as each new branch did change something. The driver reports its version
-// (NV_ESC_CHECK_VERSION_STR, NV0000_CTRL_CMD_SYSTEM_GET_BUILD_VERSION_V2) but no sizes, so none of
-// it can be tested at the start. docs/howto/add-a-driver-version.md says how to add a release.
+// their branch; the 152 later steps changed nothing of the kind. docs/reference/drivers.md has the
+// count, and what was found after it. Every other version is refused: one before a run, and one of
+// a major number that is not here, as each new branch did change something. The driver reports its
+// version (NV_ESC_CHECK_VERSION_STR, NV0000_CTRL_CMD_SYSTEM_GET_BUILD_VERSION_V2) but no sizes, so
+// none of it can be tested at the start. docs/howto/add-a-driver-version.md says how to add a
+// release.
 #ifndef CGPU_RM_ABI_H_
 #define CGPU_RM_ABI_H_
 

@@ -76,7 +76,7 @@ TEST(FindAbi, TakesALaterReleaseAsItsBranchAndSaysSo) {
   EXPECT_EQ(NotCompared("580.173.02"),
             "NVIDIA driver 580.173.02 was not compared with NVIDIA's sources; it is taken as "
             "580.159.04, because so late in a branch releases hardly ever change what programs' "
-            "calls depend on (docs/drivers.md)");
+            "calls depend on (docs/reference/drivers.md)");
 }
 
 TEST(FindAbi, RefusesTheRest) {

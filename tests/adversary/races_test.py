@@ -1,7 +1,7 @@
 """Attacks between check and use (races.cc).
 
   races_test.py CASE                once, without cgpu and with it
-  races_test.py soak-KIND SECONDS   with it alone, counting tries: docs/adversaries.md
+  races_test.py soak-KIND SECONDS   with it alone, counting tries: docs/reference/adversaries.md
 """
 import re
 import time

@@ -1,4 +1,4 @@
-"""docs/tutorial-kubernetes.md, each command as it stands there, by a shell. The test brings what a user
+"""docs/tutorial/kubernetes.md, each command as it stands there, by a shell. The test brings what a user
 brings: the cluster, the images, and values that say where they are."""
 import os
 import re
@@ -15,7 +15,7 @@ from cgpu_test import check  # noqa: E402
 from cluster import FOLDER  # noqa: E402
 from deployed import ASKED, ROOT, Deployed  # noqa: E402
 
-PAGE = ROOT + "/docs/tutorial-kubernetes.md"
+PAGE = ROOT + "/docs/tutorial/kubernetes.md"
 PODS = "docker.io/library/debian:12"  # the image that the pods of the page name
 
 

@@ -56,7 +56,7 @@ volatile std::uint32_t* Mmap(int file) {
 }
 
 // On the simulated node two files' mappings of one object are one only after this (see
-// docs/simulated-driver.md); on a card's memory it does nothing.
+// docs/reference/simulated-driver.md); on a card's memory it does nothing.
 void Flush(volatile std::uint32_t* at) {
   (void)msync(const_cast<std::uint32_t*>(at), kMapped, MS_SYNC);
 }

@@ -434,7 +434,7 @@ def stranger():
 # Two that always have work, and one with pauses. `plain` is in no container.
 LOADS = {"full": (), "bursts": ("--duty", "50", "--period-ms", "100"), "plain": ()}
 SECONDS = 4
-# Where some have pauses, the counts of each are estimates (docs/compute.md); their sum is none.
+# Where some have pauses, the counts of each are estimates (docs/explanation/compute.md); their sum is none.
 NEAR, NEAR_TOGETHER = 0.03, 0.005  # parts of the engine's time
 
 

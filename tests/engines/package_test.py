@@ -22,7 +22,7 @@ UNIT = "cgpud.service"
 FORMER = "cgpu-km.service"  # earlier versions had it
 RM_ALLOC, NV01_MEMORY_LOCAL_USER = 0x2B, 0x40
 PROGRAMS = {"cgpu": "-rwxr-xr-x", "cgpu-burn": "-rwxr-xr-x", "cgpu-runtime": "-rwxr-xr-x", "cgpu-sim": "-rwxr-xr-x",
-            "cgpud": "-rwxr-xr-x", "cgpu-shim": "-rwx--x--x", "cgpu-smi": "lrwxrwxrwx"}
+            "cgpud": "-rwxr-xr-x", "cgpu-shim": "-rwx--x--x", "cgpu-smi": "lrwxrwxrwx", "rmtool": "-rwxr-xr-x"}
 EXPORTER_UNIT = "cgpu-exporter.service"
 OF_KUBERNETES = ("cgpu-device-plugin", "cgpu-scheduler", "kubectl-inspect-cgpu")
 ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
@@ -31,7 +31,7 @@ ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
 def _documents():
     names = {"README.md", "SECURITY.md", "ARCHITECTURE.md", "NOTICE", "config.yaml", "copyright"}
     for folder, _, files in os.walk(ROOT + "/docs"):
-        names |= {os.path.relpath(os.path.join(folder, name), ROOT + "/docs") for name in files}
+        names |= {os.path.relpath(os.path.join(folder, name), ROOT) for name in files}
     return names
 
 

@@ -86,8 +86,9 @@ void AddRun(const cli::Command& app, int& status) {
   command.AddText("--mem", asked.memory,
                   "Memory per GPU: 4096MiB, 4GiB, 4G, 25% (default: the whole GPU)");
   command.AddText("--units", asked.units, "Memory in units of 1 GiB, in total over the GPUs");
-  command.AddText("--compute", asked.compute,
-                  "Percent of each GPU's compute time, guaranteed (see docs/compute.md)");
+  command.AddText(
+      "--compute", asked.compute,
+      "Percent of each GPU's compute time, guaranteed (see docs/explanation/compute.md)");
   command.AddText("--compute-max", asked.compute_max,
                   "Percent that it may use while others leave time (with --compute)");
   command.AddText("--weight", asked.weight, "1 to 100: its share among those that have work");
