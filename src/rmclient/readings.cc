@@ -108,13 +108,12 @@ std::uint64_t NowOf(clockid_t clock) {
          static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-// Returns the present by the clock of the samples. The driver's header says no more of it than
-// nanoseconds; the host's two clocks are decades apart, so a sample of the last seconds tells which
-// one it is.
-std::uint64_t NowOfSamples(std::uint64_t newest_ns) {
-  const std::uint64_t since_boot = NowOf(CLOCK_MONOTONIC);
-  const std::uint64_t since_1970 = NowOf(CLOCK_REALTIME);
-  return newest_ns > since_boot + (since_1970 - since_boot) / 2 ? since_1970 : since_boot;
+// Returns what to add to the times of samples for times since 1970. The driver's header says no
+// more of its clock than nanoseconds. The host's two clocks are decades apart, so a sample of the
+// last seconds tells which one it is.
+std::uint64_t Behind1970(std::uint64_t newest_ns) {
+  const std::uint64_t apart = NowOf(CLOCK_REALTIME) - NowOf(CLOCK_MONOTONIC);
+  return newest_ns < apart ? apart : 0;
 }
 
 void Add(Use& use, const Utilisation& sample, double weight) {
@@ -169,6 +168,36 @@ Result<std::uint32_t> ReadBusWidth(Client& client, const Card& card) {
 Result<std::uint32_t> ReadComputeMode(Client& client, const Card& card) {
   return Ask<rm::NvU32>(client, card, rm::NV2080_CTRL_CMD_GPU_QUERY_COMPUTE_MODE_RULES,
                         "compute mode");
+}
+
+Result<bool> ReadPersistence(Client& client, const Card& card) {
+  constexpr rm::NvU32 kEnabled = 0;  // NV0080_CTRL_GPU_SW_STATE_PERSISTENCE_ENABLED
+  rm::NvU32 state = 0;
+  const Outcome outcome = client.Control(
+      card.device, rm::NV0080_CTRL_CMD_GPU_QUERY_SW_STATE_PERSISTENCE, &state, sizeof(state));
+  if (!outcome.ok()) {
+    return CallError(outcome, "asking for the persistence mode of card " + card.bdf);
+  }
+  return state == kEnabled;
+}
+
+Result<bool> ReadMig(Client& client, const Card& card) {
+  // NV2080_CTRL_GPU_GET_INFO_V2_PARAMS (ctrl2080gpu.h): a count, then pairs of index and value.
+  constexpr rm::NvU32 kIndex = 0x2A;  // NV2080_CTRL_GPU_INFO_INDEX_GPU_SMC_MODE
+  constexpr auto kCommand = rm::NV2080_CTRL_CMD_GPU_GET_INFO_V2;
+  enum : rm::NvU32 { kUnsupported = 0, kEnabled = 1, kDisablePending = 4 };
+  std::vector<rm::NvU32> words(rm::ControlSize(client.abi(), kCommand) / sizeof(rm::NvU32));
+  words[0] = 1;
+  words[1] = kIndex;
+  const Outcome outcome =
+      client.Control(card.subdevice, kCommand, words.data(), words.size() * sizeof(rm::NvU32));
+  if (!outcome.ok()) {
+    return CallError(outcome, "asking for the MIG mode of card " + card.bdf);
+  }
+  if (words[2] == kUnsupported) {
+    return Error{Code::kUnsupported, 0, "card " + card.bdf + " cannot be divided", {}};
+  }
+  return words[2] == kEnabled || words[2] == kDisablePending;
 }
 
 Result<std::vector<Worker>> ReadWorkers(Client& client, const Card& card) {
@@ -232,14 +261,23 @@ std::map<std::uint32_t, Use> UseByProcess(const std::vector<Utilisation>& sample
   return uses;
 }
 
+Result<std::vector<Utilisation>> ReadSamples(Client& client, const Card& card) {
+  CGPU_ASSIGN_OR_RETURN(auto samples, ReadUtilisation(client, card));
+  const std::uint64_t behind = samples.empty() ? 0 : Behind1970(samples.back().time_ns);
+  for (Utilisation& sample : samples) {
+    sample.time_ns += behind;
+  }
+  return samples;
+}
+
 Result<Use> ReadUse(Client& client, const Card& card) {
-  CGPU_ASSIGN_OR_RETURN(const auto samples, ReadUtilisation(client, card));
-  return UseOf(samples, samples.empty() ? 0 : NowOfSamples(samples.back().time_ns), kUsePeriod);
+  CGPU_ASSIGN_OR_RETURN(const auto samples, ReadSamples(client, card));
+  return UseOf(samples, NowOf(CLOCK_REALTIME), kUsePeriod);
 }
 
 Result<std::map<std::uint32_t, Use>> ReadUseByProcess(Client& client, const Card& card,
                                                       std::uint64_t since_ns) {
-  CGPU_ASSIGN_OR_RETURN(const auto samples, ReadUtilisation(client, card));
+  CGPU_ASSIGN_OR_RETURN(const auto samples, ReadSamples(client, card));
   return UseByProcess(samples, since_ns);
 }
 

@@ -50,9 +50,14 @@ struct Architecture {
 // Width of the memory's bus in bits.
 [[nodiscard]] Result<std::uint32_t> ReadBusWidth(Client& client, const Card& card);
 
-// Users that may make compute contexts (NV2080_CTRL_GPU_COMPUTE_MODE_RULES_*, ctrl2080gpu.h): 0 everybody,
-// 1 one thread, 2 nobody, 3 one process.
+// Rule for compute contexts (NV2080_CTRL_GPU_COMPUTE_MODE_RULES_*, ctrl2080gpu.h): 0 anybody may
+// make them, 1 one thread, 2 nobody, 3 one process.
 [[nodiscard]] Result<std::uint32_t> ReadComputeMode(Client& client, const Card& card);
+
+// Returns whether the GPU stays started without users.
+[[nodiscard]] Result<bool> ReadPersistence(Client& client, const Card& card);
+// Returns whether the GPU is divided (MIG). kUnsupported: it cannot be.
+[[nodiscard]] Result<bool> ReadMig(Client& client, const Card& card);
 
 // A process with an object of a compute class or of a 3D class on the GPU. A process may have both.
 struct Worker {
@@ -70,20 +75,22 @@ struct Use {
   double memory = 0;    // the memory's bus
   double encoder = 0;
   double decoder = 0;
-  std::uint64_t newest_ns = 0;  // end of the newest sample, by the samples' clock; 0: none
+  std::uint64_t newest_ns = 0;  // end of the newest sample, since 1970; 0: none
 };
 // NVML's sample period is between 1/6 s and 1 s, depending on the GPU (nvmlUtilization_t in the
 // NVML API reference).
 inline constexpr std::chrono::nanoseconds kUsePeriod = std::chrono::seconds(1);
+// Reads the driver's samples, with times since 1970, oldest first.
+[[nodiscard]] Result<std::vector<Utilisation>> ReadSamples(Client& client, const Card& card);
 // Reads the use in the last kUsePeriod. The GPU was idle where the driver has no sample.
 [[nodiscard]] Result<Use> ReadUse(Client& client, const Card& card);
-// Reads it by process, for the time since `since_ns` by the samples' clock: a sample counts for the
-// process that was active at its end. Leaves out processes without a sample.
+// Reads it by process, for the time after `since_ns` (since 1970): a sample counts for the process
+// that was active at its end. Leaves out processes without a sample.
 [[nodiscard]] Result<std::map<std::uint32_t, Use>> ReadUseByProcess(Client& client,
                                                                     const Card& card,
                                                                     std::uint64_t since_ns);
 
-// Does the arithmetic of ReadUse() on samples, oldest first. `now_ns` is read from the samples'
+// Does the arithmetic of ReadUse() on samples, oldest first. `now_ns` is by the samples'
 // clock. The stretch ends with the newest sample as long as the next one is not overdue.
 [[nodiscard]] Use UseOf(const std::vector<Utilisation>& samples, std::uint64_t now_ns,
                         std::chrono::nanoseconds period);
