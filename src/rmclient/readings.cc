@@ -249,13 +249,20 @@ Use UseOf(const std::vector<Utilisation>& samples, std::uint64_t now_ns,
 std::map<std::uint32_t, Use> UseByProcess(const std::vector<Utilisation>& samples,
                                           std::uint64_t since_ns) {
   std::map<std::uint32_t, Use> uses;
-  std::size_t count = 0;
+  double count = 0;
+  double all = 0;
+  double known = 0;  // of those whose process is known
   for (const Utilisation& sample : samples) {
-    count += sample.time_ns > since_ns ? 1 : 0;
+    if (sample.time_ns > since_ns) {
+      count += 1;
+      all += sample.busy;
+      known += sample.pid != 0 ? sample.busy : 0;
+    }
   }
+  const double weight = known > 0 ? all / known / count : 0;
   for (const Utilisation& sample : samples) {
     if (sample.time_ns > since_ns && sample.pid != 0) {
-      Add(uses[sample.pid], sample, 1.0 / static_cast<double>(count));
+      Add(uses[sample.pid], sample, weight);
     }
   }
   return uses;

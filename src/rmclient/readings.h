@@ -85,7 +85,8 @@ inline constexpr std::chrono::nanoseconds kUsePeriod = std::chrono::seconds(1);
 // Reads the use in the last kUsePeriod. The GPU was idle where the driver has no sample.
 [[nodiscard]] Result<Use> ReadUse(Client& client, const Card& card);
 // Reads it by process, for the time after `since_ns` (since 1970): a sample counts for the process
-// that was active at its end. Leaves out processes without a sample.
+// that was active at its end, and is shared out as the others are if none was. Leaves out processes
+// without a sample.
 [[nodiscard]] Result<std::map<std::uint32_t, Use>> ReadUseByProcess(Client& client,
                                                                     const Card& card,
                                                                     std::uint64_t since_ns);

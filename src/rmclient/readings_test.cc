@@ -78,6 +78,14 @@ TEST(UseByProcess, CountsASampleForItsProcess) {
   EXPECT_TRUE(UseByProcess(samples, 50).empty());
 }
 
+TEST(UseByProcess, SharesOutSamplesWithoutAProcess) {
+  const std::vector<Utilisation> samples = {Sample(10, 0.6, 7), Sample(20, 0.2, 8), Sample(30, 0.8),
+                                            Sample(40, 0)};
+  const auto uses = UseByProcess(samples, 0);
+  EXPECT_NEAR(uses.at(7).graphics, 1.2 / 4, 1e-9);
+  EXPECT_NEAR(uses.at(8).graphics, 0.4 / 4, 1e-9);
+}
+
 TEST(CudaVersionOf, KnowsTheBranchesOfPublishedReleases) {
   EXPECT_EQ(CudaVersionOf("550.163.01"), 12040);
   EXPECT_EQ(CudaVersionOf("580.65.06"), 13000);
