@@ -200,6 +200,48 @@ Result<bool> ReadMig(Client& client, const Card& card) {
   return words[2] == kEnabled || words[2] == kDisablePending;
 }
 
+Result<Ecc> ReadEcc(Client& client, const Card& card) {
+  // NV2080_CTRL_GPU_QUERY_ECC_STATUS_PARAMS (ctrl2080gpu.h): units, and a tail of 24 bytes. Their
+  // number differs between branches.
+  struct Unit {  // NV2080_CTRL_GPU_QUERY_ECC_UNIT_STATUS
+    rm::NvBool enabled;
+    rm::NvBool scrubComplete;
+    rm::NvBool supported;
+    rm::NvU64 dbe;
+    rm::NvU64 dbeNonResettable;
+    rm::NvU64 sbe;
+    rm::NvU64 sbeNonResettable;
+  };
+  static_assert(sizeof(Unit) == 40);
+  constexpr std::size_t kTail = 24;
+  constexpr auto kCommand = rm::NV2080_CTRL_CMD_GPU_QUERY_ECC_STATUS;
+  std::vector<unsigned char> params(rm::ControlSize(client.abi(), kCommand));
+  const Outcome outcome = client.Control(card.subdevice, kCommand, params.data(), params.size());
+  if (!outcome.ok()) {
+    return CallError(outcome, "asking for the memory errors of card " + card.bdf);
+  }
+  Ecc ecc;
+  bool supported = false;
+  for (std::size_t at = 0; at + sizeof(Unit) + kTail <= params.size(); at += sizeof(Unit)) {
+    Unit unit = {};
+    std::memcpy(&unit, params.data() + at, sizeof(unit));
+    supported = supported || unit.supported != 0;
+    ecc.enabled = ecc.enabled || unit.enabled != 0;
+    ecc.corrected += unit.sbe;
+    ecc.uncorrected += unit.dbe;
+  }
+  return supported ? Result<Ecc>(ecc)
+                   : Error{Code::kUnsupported, 0, "card " + card.bdf + " has no ECC", {}};
+}
+
+Result<EccSetting> ReadEccSetting(Client& client, const Card& card) {
+  using Params = std::array<rm::NvU32, 2>;  // NV2080_CTRL_GPU_QUERY_ECC_CONFIGURATION_PARAMS
+  CGPU_ASSIGN_OR_RETURN(
+      const auto params,
+      Ask<Params>(client, card, rm::NV2080_CTRL_CMD_GPU_QUERY_ECC_CONFIGURATION, "ECC setting"));
+  return EccSetting{params[0] != 0, params[1] != 0};
+}
+
 Result<std::vector<Worker>> ReadWorkers(Client& client, const Card& card) {
   CGPU_ASSIGN_OR_RETURN(const auto classes, ReadClasses(client, card));
   std::map<std::uint32_t, Worker> workers;

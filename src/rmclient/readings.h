@@ -59,6 +59,21 @@ struct Architecture {
 // Returns whether the GPU is divided (MIG). kUnsupported: it cannot be.
 [[nodiscard]] Result<bool> ReadMig(Client& client, const Card& card);
 
+// Memory errors since the driver began (volatile ones, in NVML's words), of all units of the GPU
+// that have error correction (ECC). kUnsupported: no unit has.
+struct Ecc {
+  bool enabled = false;
+  std::uint64_t corrected = 0;
+  std::uint64_t uncorrected = 0;
+};
+[[nodiscard]] Result<Ecc> ReadEcc(Client& client, const Card& card);
+// Error correction as the board keeps it: after the next start of the GPU, and as from the factory.
+struct EccSetting {
+  bool next = false;
+  bool factory = false;
+};
+[[nodiscard]] Result<EccSetting> ReadEccSetting(Client& client, const Card& card);
+
 // A process with an object of a compute class or of a 3D class on the GPU. A process may have both.
 struct Worker {
   std::uint32_t pid = 0;

@@ -21,7 +21,7 @@ def workers():
 
 
 def told(function, *words):
-    """What it returns, or the error in words."""
+    """Its result, or its error in words."""
     import pynvml
     try:
         return function(*words)
@@ -33,7 +33,10 @@ def by_pynvml():
     import pynvml as nvml
     cards = []
     for index in range(nvml.nvmlDeviceGetCount()):
-        card = nvml.nvmlDeviceGetHandleByIndex(index)
+        card = told(nvml.nvmlDeviceGetHandleByIndex, index)
+        if isinstance(card, str):
+            cards.append(card)
+            continue
         pci = nvml.nvmlDeviceGetPciInfo(card)
         uuid = nvml.nvmlDeviceGetUUID(card)
         memory = nvml.nvmlDeviceGetMemoryInfo(card)
@@ -65,7 +68,11 @@ def by_pynvml():
             "temperature": told(nvml.nvmlDeviceGetTemperature, card, nvml.NVML_TEMPERATURE_GPU),
             "power": told(nvml.nvmlDeviceGetPowerUsage, card),
             "clock": told(nvml.nvmlDeviceGetClockInfo, card, nvml.NVML_CLOCK_SM),
-            "fan": told(nvml.nvmlDeviceGetFanSpeed, card)})
+            "fan": told(nvml.nvmlDeviceGetFanSpeed, card),
+            "ecc": [told(nvml.nvmlDeviceGetEccMode, card),
+                    *(told(nvml.nvmlDeviceGetTotalEccErrors, card, kind, nvml.NVML_VOLATILE_ECC)
+                      for kind in (nvml.NVML_MEMORY_ERROR_TYPE_CORRECTED,
+                                   nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED))]})
     return {"driver": nvml.nvmlSystemGetDriverVersion(), "nvml": nvml.nvmlSystemGetNVMLVersion(),
             "cuda": told(nvml.nvmlSystemGetCudaDriverVersion), "cards": cards}
 
