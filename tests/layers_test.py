@@ -62,7 +62,7 @@ def module_of(path):
 
 def named_module(included):
     """The module of a header as it is included: the first folder, but for what lies within sim."""
-    for module in ("engine", "cuda"):
+    for module in ("engine", "cuda", "nvml"):
         if included.startswith("sim/%s/" % module):
             return module
     return included.split("/")[0]

@@ -43,6 +43,7 @@ TESTED_AS_ONE = {
     "sim/gpu/": "tests/e2e/engines_test.py",
     "sim/main.cc": "tests/e2e/node_test.py",
     "sim/model/": "sim/tests",
+    "sim/nvml/": "tests/e2e/nvml_test.py",
     "sim/node/": "tests/e2e/node_test.py",
     "src/boundary/calls/": "one family each, in boundary_test.cc and the other tests of src/boundary",
     "src/apps/": "tests/e2e: a program's main and its words; parsers have tests beside them",

@@ -70,6 +70,7 @@ struct ControlEntry {
 [[nodiscard]] std::span<const ControlEntry> TenantControls();
 [[nodiscard]] std::span<const ControlEntry> EventControls();
 [[nodiscard]] std::span<const ControlEntry> StartControls();
+[[nodiscard]] std::span<const ControlEntry> ErrorControls();
 [[nodiscard]] const ControlEntry* FindControlEntry(rm::NvU32 cmd);
 
 // Handle many commands: the parameters come back as they went, or all zero.

@@ -36,6 +36,17 @@ rm::NvU32 BusInfo(const ControlCall& call, rm::NvU32 index) {
   }
 }
 
+// subdevice_ctrl_gpu_kernel.c getGpuInfos(): whether the GPU is divided. Those with MIG are those
+// that NVIDIA's MIG user guide lists: A100 and H100 and their kin.
+rm::NvU32 GpuInfo(const ControlCall& call, rm::NvU32 index) {
+  constexpr rm::NvU32 kSmcMode = 0x2A;  // NV2080_CTRL_GPU_INFO_INDEX_GPU_SMC_MODE, ctrl2080gpu.h
+  constexpr rm::NvU32 kUnsupported = 0;
+  constexpr rm::NvU32 kDisabled = 2;
+  const Chip* chip = call.GetCard().model->chip;
+  const bool divisible = chip == &kGa100 || chip == &kGh100;
+  return index == kSmcMode && divisible ? kDisabled : kUnsupported;
+}
+
 // Answers nothing for most indices: a count, then as many pairs of an index and its value.
 // subdeviceCtrlCmdGpuGetInfoV2_IMPL(), subdeviceCtrlCmdBusGetInfoV2_IMPL().
 NvStatus NothingOfMostIndices(ControlCall& call) {
@@ -46,8 +57,9 @@ NvStatus NothingOfMostIndices(ControlCall& call) {
   }
   for (std::size_t i = 1; i <= count; ++i) {
     const auto index = Load<rm::NvU32>(call.params.subspan(i * kPair - sizeof(rm::NvU32)));
-    Store(call.params.subspan(i * kPair),
-          call.cmd == rm::NV2080_CTRL_CMD_BUS_GET_INFO_V2 ? BusInfo(call, index) : 0U);
+    Store(call.params.subspan(i * kPair), call.cmd == rm::NV2080_CTRL_CMD_BUS_GET_INFO_V2
+                                              ? BusInfo(call, index)
+                                              : GpuInfo(call, index));
   }
   return rm::NV_OK;
 }
@@ -183,6 +195,8 @@ constexpr ControlEntry kEntries[] = {
     {rm::NV0080_CTRL_CMD_MSENC_GET_CAPS_V2, kDevice, AnswerZeros},
     {rm::NV0080_CTRL_CMD_BSP_GET_CAPS_V2, kDevice, AnswerZeros},
     {rm::NV0080_CTRL_CMD_GPU_GET_VIRTUALIZATION_MODE, kDevice, AnswerZeros},
+    // NV0080_CTRL_GPU_SW_STATE_PERSISTENCE_ENABLED is 0: a GPU stays started here.
+    {rm::NV0080_CTRL_CMD_GPU_QUERY_SW_STATE_PERSISTENCE, kDevice, AnswerZeros},
     {rm::NV2080_CTRL_CMD_GPU_GET_INFO_V2, kSubdevice, NothingOfMostIndices},
     {rm::NV2080_CTRL_CMD_GPU_GET_INFOROM_OBJECT_VERSION, kSubdevice, InforomObjectVersion},
     {rm::NV2080_CTRL_CMD_GPU_ACQUIRE_COMPUTE_MODE_RESERVATION, kSubdevice, Accept},

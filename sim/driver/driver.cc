@@ -55,6 +55,13 @@ void Driver::SetLost(unsigned index, bool lost) {
   model_.SetLost(static_cast<int>(index), lost);
 }
 
+void Driver::AddEccErrors(unsigned index, const EccErrors& errors) {
+  const MutexLock lock(mutex_);
+  EccErrors& counted = model_.Ecc(static_cast<int>(index));
+  counted.corrected += errors.corrected;
+  counted.uncorrected += errors.uncorrected;
+}
+
 void Driver::TellGpu() {
   if (model_.Gpu() != nullptr) {
     model_.TellOfSpaces();

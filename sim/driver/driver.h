@@ -102,6 +102,9 @@ class Driver {
   // Takes the GPU with this index off the bus, or puts it back: controls on its objects fail.
   void SetLost(unsigned index, bool lost);
 
+  // Adds errors of the GPU's memory to those that it has counted.
+  void AddEccErrors(unsigned index, const EccErrors& errors);
+
   // Returns a copy of what an mmap of `file` leads to; nullopt when nothing was mapped through it.
   [[nodiscard]] std::optional<MapContext> MapContextOf(FileId file);
 

@@ -28,6 +28,7 @@ DriverModel::DriverModel(std::vector<Card> cards, const rm::Abi& abi)
     encoders_.emplace_back(card.model->encoder_sessions);
     constexpr rm::NvU32 kBusErrors = 5;  // as of a link that has had some
     bus_errors_.push_back(kBusErrors);
+    ecc_.emplace_back();
     shared_data_.push_back(std::make_shared<Block>(next_block_++, -1, kSharedDataBytes, Charge()));
     shared_data_.back()->shared_data_of = static_cast<int>(card.index);
     shared_data_.back()->user_read_only = true;

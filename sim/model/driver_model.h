@@ -114,6 +114,11 @@ struct ChannelAccounting {
   bool disabled = false;
   bool stopped = false;
 };
+// Errors of a GPU's memory since the node began, as an operator of the node put them there.
+struct EccErrors {
+  rm::NvU64 corrected = 0;
+  rm::NvU64 uncorrected = 0;
+};
 struct CardAccounting {
   rm::NvU64 used_bytes = 0;
   rm::NvU64 page_table_bytes = 0;  // of used_bytes
@@ -121,6 +126,7 @@ struct CardAccounting {
   rm::NvU64 bar1_used_bytes = 0;
   rm::NvU32 encoder_sessions = 0;  // that are taken
   bool cuda_limit = false;         // somebody limits its clocks
+  EccErrors ecc;
   std::vector<GroupAccounting> groups;
   std::vector<ChannelAccounting> channels;
 };
@@ -157,6 +163,7 @@ class DriverModel {
     return encoders_[static_cast<std::size_t>(card)];
   }
   // Returns the correctable errors of a GPU's link that nobody has reset.
+  [[nodiscard]] EccErrors& Ecc(int card) { return ecc_[static_cast<std::size_t>(card)]; }
   [[nodiscard]] rm::NvU32& BusErrors(int card) {
     return bus_errors_[static_cast<std::size_t>(card)];
   }
@@ -350,6 +357,7 @@ class DriverModel {
   std::vector<std::shared_ptr<Block>> shared_data_;  // RM_USER_SHARED_DATA
   std::vector<EncoderSessions> encoders_;
   std::vector<rm::NvU32> bus_errors_;
+  std::vector<EccErrors> ecc_;
   std::set<int> lost_;  // GPUs that have fallen off the bus
   GpuPort* gpu_ = nullptr;
   GpuKey next_key_ = 1;

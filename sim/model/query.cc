@@ -122,6 +122,7 @@ Accounting DriverModel::GetAccounting() const {
     accounting.cards[i].bar1_bytes = bar1_[i]->Total();
     accounting.cards[i].bar1_used_bytes = bar1_[i]->Used();
     accounting.cards[i].encoder_sessions = encoders_[i].Taken();
+    accounting.cards[i].ecc = ecc_[i];
   }
   // A block counts for the client that allocated it; when that object is gone, for the first
   // holder.

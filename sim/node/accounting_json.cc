@@ -95,6 +95,8 @@ json CardReply(const Card& card, const CardAccounting& accounting, const GpuAcco
           {"bar1_used_bytes", accounting.bar1_used_bytes},
           {"encoder_sessions", accounting.encoder_sessions},
           {"cuda_limit", accounting.cuda_limit},
+          {"ecc_corrected", accounting.ecc.corrected},
+          {"ecc_uncorrected", accounting.ecc.uncorrected},
           {"groups", std::move(groups)},
           {"channels", std::move(channels)},
           {"runlists", std::move(runlists)},

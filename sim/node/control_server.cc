@@ -291,8 +291,23 @@ std::string ControlServer::Answer(const std::string& line) {
   return ErrorReply(Invalid("unknown command '" + command + "'", ""));
 }
 
+// Memory errors of a GPU: no rule about calls, since they are there at once and stay.
+std::string ControlServer::AddEccErrors(unsigned index, bool corrected, std::uint64_t count) {
+  if (index >= driver_.Cards().size()) {
+    return ErrorReply(Invalid("--gpu: the node has no such GPU", "`cgpu sim books` lists them"));
+  }
+  driver_.AddEccErrors(index, corrected ? EccErrors{count, 0} : EccErrors{0, count});
+  return ResultReply("{}");
+}
+
 std::string ControlServer::AddFault(const std::string& line) {
-  const Result<FaultRule> rule = ParseFault(json::parse(line));
+  const json request = json::parse(line);
+  const std::string effect = request.value("effect", std::string());
+  if (effect == "ecc-corrected" || effect == "ecc-uncorrected") {
+    return AddEccErrors(request.value("gpu", 0U), effect == "ecc-corrected",
+                        request.value("value", std::uint64_t{0}));
+  }
+  const Result<FaultRule> rule = ParseFault(request);
   if (!rule.ok()) {
     return ErrorReply(rule.error());
   }

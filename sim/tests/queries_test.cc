@@ -52,6 +52,26 @@ TEST_F(Queries, UnitsAreThoseOfTheCard) {
   EXPECT_EQ(32U, GrInfo(on_t4, 0x0D));
 }
 
+TEST_F(Queries, MemoryErrorsAreThoseOfTheCard) {
+  driver->AddEccErrors(0, {40, 0});
+  driver->AddEccErrors(0, {2, 3});
+  struct {
+    rm::NvU64 first;  // enabled, scrubbed, supported
+    rm::NvU64 dbe, dbe_kept, sbe, sbe_kept;
+    rm::NvU8 rest[984];
+  } params{};
+  static_assert(sizeof(params) == 1024);  // of 550
+  EXPECT_EQ(rm::NV_OK,
+            mine.Control(mine.subdevice, rm::NV2080_CTRL_CMD_GPU_QUERY_ECC_STATUS, params));
+  EXPECT_EQ(0x010101U, params.first & 0xFFFFFFU);
+  EXPECT_EQ(3U, params.dbe);
+  EXPECT_EQ(42U, params.sbe);
+  Process on_t4(*driver, 102, 1);
+  EXPECT_EQ(rm::NV_OK,
+            on_t4.Control(on_t4.subdevice, rm::NV2080_CTRL_CMD_GPU_QUERY_ECC_STATUS, params));
+  EXPECT_EQ(0U, params.dbe + params.sbe);
+}
+
 TEST_F(Queries, AccountingListsEverybody) {
   const auto params = std::make_unique<NV0000_CTRL_GPUACCT_GET_ACCOUNTING_PIDS_PARAMS>();
   params->gpuId = driver->Cards()[0].gpu_id;

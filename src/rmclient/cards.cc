@@ -31,12 +31,17 @@ std::string BoundedText(const rm::NvU8 (&bytes)[N]) {
   return {reinterpret_cast<const char*>(bytes), strnlen(reinterpret_cast<const char*>(bytes), N)};
 }
 
+// Reads them in order of bus address, and after them the entries without a GPU.
 Result<CardInfos> ReadCardInfos(const Client& client) {
   CardInfos infos = {};
   const int error = Escape(client.fd(), rm::NV_ESC_CARD_INFO, infos.data(), sizeof(infos));
   if (error != 0) {
     return ErrnoError(Code::kUnavailable, error, "asking the NVIDIA driver for its cards");
   }
+  std::ranges::sort(infos, [](const auto& x, const auto& y) {
+    return std::make_tuple(x.valid == 0, x.pci_info.domain, x.pci_info.bus, x.pci_info.slot) <
+           std::make_tuple(y.valid == 0, y.pci_info.domain, y.pci_info.bus, y.pci_info.slot);
+  });
   return infos;
 }
 
@@ -137,6 +142,17 @@ Result<Card> OpenOne(Client& client, const rm::nv_ioctl_card_info_t& info) {
 
 }  // namespace
 
+Result<std::vector<ListedCard>> ListCards(const Client& client) {
+  CGPU_ASSIGN_OR_RETURN(const auto infos, ReadCardInfos(client));
+  std::vector<ListedCard> cards;
+  for (const rm::nv_ioctl_card_info_t& info : infos) {
+    if (info.valid != 0) {
+      cards.push_back({info.minor_number, BusAddress(info.pci_info)});
+    }
+  }
+  return cards;
+}
+
 Result<Card> OpenCard(Client& client, unsigned minor) {
   CGPU_ASSIGN_OR_RETURN(const auto infos, ReadCardInfos(client));
   const auto info = std::find_if(infos.begin(), infos.end(), [&](const auto& one) {
@@ -166,11 +182,7 @@ Result<Session> OpenSession(const DevicePaths& paths, unsigned minor) {
 }
 
 Result<std::vector<Card>> OpenCards(Client& client) {
-  CGPU_ASSIGN_OR_RETURN(auto infos, ReadCardInfos(client));
-  std::ranges::sort(infos, [](const auto& x, const auto& y) {
-    return std::make_tuple(x.valid == 0, x.pci_info.domain, x.pci_info.bus, x.pci_info.slot) <
-           std::make_tuple(y.valid == 0, y.pci_info.domain, y.pci_info.bus, y.pci_info.slot);
-  });
+  CGPU_ASSIGN_OR_RETURN(const auto infos, ReadCardInfos(client));
   std::vector<Card> cards;
   for (const rm::nv_ioctl_card_info_t& info : infos) {
     if (info.valid == 0) {

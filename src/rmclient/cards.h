@@ -29,6 +29,14 @@ struct Card {
   rm::NvHandle subdevice = 0;
 };
 
+// A GPU as the driver lists it, not opened.
+struct ListedCard {
+  unsigned minor = 0;
+  std::string bdf;
+};
+// Lists the GPUs that the driver shows, lost ones too, in order of bus address.
+[[nodiscard]] Result<std::vector<ListedCard>> ListCards(const Client& client);
+
 // Opens every GPU whose file exists and may be opened, in order of bus address. Leaves out the
 // others, and those that do not answer: one that is lost keeps nobody from the others.
 [[nodiscard]] Result<std::vector<Card>> OpenCards(Client& client);

@@ -14,11 +14,13 @@ import replay
 SLICE_MIB = {"t4": 12288, "a10": 16384}
 
 # Answers that differ from those of the GPU on record, and why they end no program.
-WITHOUT_CGPU = {
+# The GPUs on record have no error correction; the simulated ones have it, as their data sheets say.
+WITH_ECC = {"NV2080_CTRL_CMD_GPU_QUERY_ECC_STATUS": (0, 0)}
+WITHOUT_CGPU = WITH_ECC | {
     # Whether there is something to do depends on the kernel: uvm_va_space_mm_enabled().
     "UVM_MM_INITIALIZE": (0, 0),
 }
-IN_A_SLICE = {
+IN_A_SLICE = WITH_ECC | {
     # Memory of the machine that the card has for its own: no card here. gVisor refuses it too.
     "NV_ESC_NUMA_INFO": (22, None),
     # Counts of the whole GPU.

@@ -169,12 +169,12 @@ cli::Command AddVerb(const cli::Command& sim, const Flags& flags, int& status, c
 
 // Adds one injected fault: the calls, and what happens to them.
 void AddFault(const cli::Command& sim, const Flags& flags, int& status) {
-  const cli::Command command =
-      AddVerb(sim, flags, status, "fault", "Make calls of programs on the node slow or fail",
-              [](SimFlags& f) {
-                f.fault["command"] = "fault";
-                return Tell(f, f.fault);
-              });
+  const cli::Command command = AddVerb(
+      sim, flags, status, "fault",
+      "Make calls of programs on the node slow or fail, or a GPU's memory faulty", [](SimFlags& f) {
+        f.fault["command"] = "fault";
+        return Tell(f, f.fault);
+      });
   const auto text = [&](const char* option, const char* key, const char* help) {
     command.AddOptionCallback<std::string>(
         option, [flags, key](const std::string& value) { flags->fault[key] = value; }, help);
@@ -185,6 +185,9 @@ void AddFault(const cli::Command& sim, const Flags& flags, int& status) {
   command.AddOptionCallback<std::uint64_t>(
       "--count", [flags](std::uint64_t n) { flags->fault["count"] = n; },
       "For so many calls (default: 1)");
+  command.AddOptionCallback<unsigned>(
+      "--gpu", [flags](unsigned index) { flags->fault["gpu"] = index; },
+      "The GPU that gets memory errors, by its index (default: 0)");
   const cli::Command effects = command.AddGroup("effect");
   const auto effect = [&](const char* option, const char* name, const char* help) {
     effects.AddOptionCallback<std::uint32_t>(
@@ -201,6 +204,9 @@ void AddFault(const cli::Command& sim, const Flags& flags, int& status) {
   effects.AddFlagCallback(
       "--hold", [flags] { flags->fault["effect"] = "hold"; },
       "Hold it until `cgpu sim release`, or until its caller is killed");
+  effect("--ecc-corrected", "ecc-corrected", "The GPU counts so many more corrected ECC errors");
+  effect("--ecc-uncorrected", "ecc-uncorrected",
+         "The GPU counts so many more ECC errors that could not be corrected");
   effects.RequireOne();
 }
 
