@@ -13,15 +13,16 @@ namespace {
 
 // Layout of NV2080_CTRL_PERF_GET_GPUMON_PERFMON_UTIL_SAMPLES_V2_PARAMS (ctrl2080perf.h,
 // ctrl2080gpumon.h): type, bufSize, count and tracker, then 72 samples. A sample has a time and
-// some GPU engines, of which `gr` is the second. A GPU engine begins with its use in 1/100 %; its
-// third field is the process that was active on it when the sample was taken, if one was. It has
-// 116 bytes, from release 570 on 128.
+// some GPU engines, of which the first are fb, gr, nvenc and nvdec. A GPU engine begins with its
+// use in 1/100 %; its third field is the process that was active on it when the sample was taken,
+// if one was. It has 116 bytes, from release 570 on 128.
 constexpr rm::NvU8 kPerfmonUtil = 2;  // NV2080_CTRL_GPUMON_SAMPLE_TYPE_PERFMON_UTIL
 constexpr std::size_t kHead = 16;
 constexpr std::size_t kSamples = 72;
 constexpr std::size_t kShortEngine = 116;
 constexpr std::size_t kLongEngine = 128;
 constexpr double kFull = 10'000;
+enum class Engine : std::uint8_t { kMemory, kGraphics, kEncoder, kDecoder };
 constexpr rm::NvU32 kNoProcess = 0xFFFFFFFF;  // NV2080_GPUMON_PID_INVALID
 
 template <class T>
@@ -49,12 +50,19 @@ Result<std::vector<Utilisation>> ReadUtilisation(Client& client, const Card& car
   std::vector<Utilisation> samples;
   for (std::size_t i = 0; i < kSamples; ++i) {
     const std::size_t at = kHead + i * sample;
+    const auto use = [&](Engine one) {
+      const auto place = at + sizeof(rm::NvU64) + static_cast<std::size_t>(one) * engine;
+      return std::min(1.0, At<rm::NvU32>(params, place) / kFull);
+    };
     const std::size_t graphics = at + sizeof(rm::NvU64) + engine;
     const auto pid = At<rm::NvU32>(params, graphics + 2 * sizeof(rm::NvU32));
     Utilisation one;
     one.time_ns = At<rm::NvU64>(params, at);
-    one.busy = std::min(1.0, At<rm::NvU32>(params, graphics) / kFull);
+    one.busy = use(Engine::kGraphics);
     one.pid = pid == kNoProcess ? 0 : pid;
+    one.memory = use(Engine::kMemory);
+    one.encoder = use(Engine::kEncoder);
+    one.decoder = use(Engine::kDecoder);
     if (one.time_ns != 0) {
       samples.push_back(one);
     }
