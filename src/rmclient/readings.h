@@ -50,7 +50,7 @@ struct Architecture {
 // Width of the memory's bus in bits.
 [[nodiscard]] Result<std::uint32_t> ReadBusWidth(Client& client, const Card& card);
 
-// Who may make compute contexts (NV2080_CTRL_GPU_COMPUTE_MODE_RULES_*, ctrl2080gpu.h): 0 everybody,
+// Users that may make compute contexts (NV2080_CTRL_GPU_COMPUTE_MODE_RULES_*, ctrl2080gpu.h): 0 everybody,
 // 1 one thread, 2 nobody, 3 one process.
 [[nodiscard]] Result<std::uint32_t> ReadComputeMode(Client& client, const Card& card);
 
