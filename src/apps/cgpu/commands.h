@@ -40,6 +40,9 @@ void AddRun(const cli::Command& app, int& status);
 void AddSet(const cli::Command& app, int& status);
 void AddSim(const cli::Command& app, int& status);
 void AddSmi(const cli::Command& app, int& status);
+// Returns the words of a `cgpu smi`, with the two forms of nvidia-smi's that our parser does not
+// know in forms that it knows: "-lms N", and "-l" without a number.
+[[nodiscard]] std::vector<std::string> SmiWords(std::vector<std::string> words);
 void AddTop(const cli::Command& app, int& status);
 void AddUpgrade(const cli::Command& app, int& status);
 

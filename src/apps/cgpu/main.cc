@@ -54,8 +54,11 @@ int Main(int argc, char** argv) {
         Error{Code::kInvalid, 0, "cgpu has no command \"" + first + "\"", "see `cgpu --help`"});
   }
   const int own = TakeWordsAfterDashes(argc, argv);
-  const cli::Parsed parsed =
-      app.Parse(std::vector<std::string>(argv + std::min(1, own), argv + own));
+  std::vector<std::string> words(argv + std::min(1, own), argv + own);
+  if (first == "smi") {
+    words = SmiWords(std::move(words));
+  }
+  const cli::Parsed parsed = app.Parse(std::move(words));
   if (parsed.kind == cli::Parsed::Kind::kWrong) {
     return Fail(Error{Code::kInvalid, 0, parsed.text, "see `" + parsed.command + " --help`"});
   }
@@ -83,12 +86,13 @@ void OnParsed(const cli::Command& command, int& status, std::function<Result<int
 
 }  // namespace cgpu
 
-// Under the name cgpu-smi, which cGPU's users know, it is `cgpu smi`.
+// Under the names cgpu-smi, which cGPU's users know, and nvidia-smi, it is `cgpu smi`.
 int main(int argc, char** argv) {
   std::vector<char*> words(argv, argv + argc);
   const std::string_view path = argc > 0 ? argv[0] : "";
+  const std::string_view name = path.substr(path.rfind('/') + 1);
   char smi[] = "smi";
-  if (path.substr(path.rfind('/') + 1) == "cgpu-smi") {
+  if (name == "cgpu-smi" || name == "nvidia-smi") {
     words.insert(words.begin() + 1, smi);
   }
   const auto count = static_cast<int>(words.size());

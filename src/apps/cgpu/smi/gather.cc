@@ -1,13 +1,19 @@
+#include "apps/cgpu/smi/gather.h"
+
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cmath>
+#include <map>
+#include <string>
 #include <utility>
 
-#include "apps/cgpu/smi/report.h"
 #include "base/file.h"
-#include "rmclient/cards.h"
+#include "host/admin.h"
+#include "host/registry.h"
+#include "rmclient/readings.h"
 
 namespace cgpu::smi {
 namespace {
@@ -33,34 +39,182 @@ std::string ProgramOf(std::uint32_t pid) {
   return line->substr(0, line->find('\0'));
 }
 
-Result<Card> GatherCard(rmclient::Client& client, const rmclient::Card& from) {
-  CGPU_ASSIGN_OR_RETURN(const auto memory, rmclient::ReadFbInfo(client, from));
-  CGPU_ASSIGN_OR_RETURN(const auto uses, rmclient::ReadProcesses(client, from));
+// Name of an architecture (NV2080_CTRL_MC_ARCH_INFO_ARCHITECTURE_*, ctrl2080mc.h).
+std::optional<std::string> NameOf(std::uint32_t architecture) {
+  static const std::map<std::uint32_t, std::string> names = {
+      {0x110, "Maxwell"},   {0x120, "Maxwell"},  {0x130, "Pascal"}, {0x140, "Volta"},
+      {0x160, "Turing"},    {0x170, "Ampere"},   {0x180, "Hopper"}, {0x190, "Ada Lovelace"},
+      {0x1A0, "Blackwell"}, {0x1B0, "Blackwell"}};
+  const auto name = names.find(architecture);
+  return name == names.end() ? std::nullopt : std::optional(name->second);
+}
+
+// Name of a compute mode, as nvidia-smi writes it (its manual page, "Compute Mode").
+std::optional<std::string> ComputeModeOf(std::uint32_t rules) {
+  static const std::array<std::string, 4> names = {"Default", "Exclusive_Thread", "Prohibited",
+                                                   "Exclusive_Process"};
+  return rules < names.size() ? std::optional(names.at(rules)) : std::nullopt;
+}
+
+Use PercentsOf(const rmclient::Use& use) {
+  const auto percent = [](double part) { return static_cast<unsigned>(std::lround(part * 100)); };
+  return {percent(use.graphics), percent(use.memory), percent(use.encoder), percent(use.decoder)};
+}
+
+Card Fixed(rmclient::Client& client, const rmclient::Card& from) {
   Card card;
   card.index = from.index;
+  card.minor = from.minor;
   card.uuid = from.uuid;
   card.name = from.name;
   card.bus_id = BusId(from.bdf);
-  card.total = memory.total;
-  card.used = memory.used();
-  card.free = memory.free;
-  for (const rmclient::ProcessUse& use : uses) {
-    if (use.bytes != 0 && use.pid != static_cast<std::uint32_t>(getpid())) {
-      card.processes.push_back({use.pid, ProgramOf(use.pid), use.bytes});
+  if (const auto ids = rmclient::ReadPciIds(client, from); ids.ok()) {
+    card.pci_device = ids->device;
+    card.pci_subsystem = ids->subsystem;
+  }
+  if (const auto capability = rmclient::ReadComputeCapability(client, from); capability.ok()) {
+    card.compute_cap = std::to_string(capability->major) + "." + std::to_string(capability->minor);
+  }
+  if (const auto architecture = rmclient::ReadArchitecture(client, from); architecture.ok()) {
+    card.architecture = NameOf(architecture->architecture);
+  }
+  return card;
+}
+
+// Returns the containers of this host; none where there are none or this user may not know.
+std::vector<ContainerStatus> Containers() {
+  constexpr char kFolder[] = "/run/cgpu";  // exists where cgpu has run as root; not in a slice
+  if (access(kFolder, F_OK) != 0) {
+    return {};
+  }
+  const auto registry = Registry::Open();
+  auto containers = registry.ok() ? ListWithProcesses(*registry)
+                                  : Result<std::vector<ContainerStatus>>(registry.error());
+  return containers.ok() ? *std::move(containers) : std::vector<ContainerStatus>();
+}
+
+// Answers of the driver about the processes on a GPU, by its own numbers of them.
+struct Told {
+  std::map<std::uint32_t, std::uint64_t> bytes;
+  std::map<std::uint32_t, std::string> types;
+  std::map<std::uint32_t, Use> uses;  // no entry: not told
+  bool tells_use = false;
+};
+
+Result<Told> AskForProcesses(rmclient::Client& client, const rmclient::Card& from,
+                             const Result<rmclient::Use>& use) {
+  CGPU_ASSIGN_OR_RETURN(const auto processes, rmclient::ReadProcesses(client, from));
+  Told told;
+  for (const rmclient::ProcessUse& one : processes) {
+    told.bytes[one.pid] = one.bytes;
+  }
+  const auto workers = rmclient::ReadWorkers(client, from);
+  for (const rmclient::Worker& worker : workers.ok() ? *workers : std::vector<rmclient::Worker>()) {
+    told.types[worker.pid] = !worker.graphics ? "C" : worker.compute ? "C+G" : "G";
+  }
+  if (!use.ok()) {
+    return told;
+  }
+  told.tells_use = true;
+  const auto period = static_cast<std::uint64_t>(rmclient::kUsePeriod.count());
+  const bool idle = use->graphics == 0 && use->memory == 0;
+  if (!idle) {
+    const auto uses =
+        rmclient::ReadUseByProcess(client, from, use->newest_ns - std::min(period, use->newest_ns));
+    for (const auto& [pid, part] : uses.ok() ? *uses : std::map<std::uint32_t, rmclient::Use>()) {
+      told.uses[pid] = PercentsOf(part);
     }
   }
+  return told;
+}
+
+std::string TypeOf(const Told& told, std::uint32_t pid) {
+  const auto type = told.types.find(pid);
+  return type == told.types.end() ? "C" : type->second;
+}
+
+Use UseOf(const Told& told, std::uint32_t pid) {
+  const auto use = told.uses.find(pid);
+  return use != told.uses.end() ? use->second : told.tells_use ? Use{0, 0, 0, 0} : Use{};
+}
+
+// Puts a container and its processes into `card`, and takes its shim out of what the driver told.
+void AddContainer(Card& card, Told& told, const ContainerStatus& from, const CardStatus& part) {
+  Container container{from.id,   from.name,       TypeOf(told, from.shim),
+                      from.shim, part.used_bytes, part.limit_bytes};
+  container.use = UseOf(told, from.shim);
+  if (part.processes) {
+    told.bytes.erase(from.shim);
+    std::vector<ProcessMemory> holders = *part.processes;
+    std::erase_if(holders, [](const ProcessMemory& process) { return process.bytes == 0; });
+    container.divided = holders.size() != 1;
+    for (const ProcessMemory& process : holders) {
+      card.processes.push_back({process.pid, ProgramOf(process.pid), container.type, process.bytes,
+                                container.divided ? Use{} : container.use});
+    }
+  }
+  card.containers.push_back(std::move(container));
+}
+
+void AddProcesses(Card& card, Told told, const std::vector<ContainerStatus>& containers) {
+  for (const ContainerStatus& container : containers) {
+    for (const CardStatus& part : container.cards) {
+      if (part.uuid == card.uuid) {
+        AddContainer(card, told, container, part);
+      }
+    }
+  }
+  told.bytes.erase(static_cast<std::uint32_t>(getpid()));
+  for (const auto& [pid, bytes] : told.bytes) {
+    if (bytes != 0) {
+      card.processes.push_back({pid, ProgramOf(pid), TypeOf(told, pid), bytes, UseOf(told, pid)});
+    }
+  }
+  std::ranges::sort(card.processes, {}, &Process::pid);
+}
+
+// Reads what changes of one GPU. `card` has what does not.
+Result<Card> Read(rmclient::Client& client, const rmclient::Card& from, Card card,
+                  const std::vector<ContainerStatus>& containers) {
+  CGPU_ASSIGN_OR_RETURN(const auto memory, rmclient::ReadFbInfo(client, from));
+  card.memory = {memory.total, memory.used(), memory.free};
+  if (const auto bar1 = rmclient::ReadBar1(client, from); bar1.ok()) {
+    card.bar1 = Memory{bar1->total, bar1->used(), bar1->free};
+  }
+  if (const auto mode = rmclient::ReadComputeMode(client, from); mode.ok()) {
+    card.compute_mode = ComputeModeOf(*mode);
+  }
+  const auto use = rmclient::ReadUse(client, from);
+  if (use.ok()) {
+    card.use = PercentsOf(*use);
+  }
+  CGPU_ASSIGN_OR_RETURN(auto told, AskForProcesses(client, from, use));
+  AddProcesses(card, std::move(told), containers);
   return card;
 }
 
 }  // namespace
 
-Result<Report> Gather(const rmclient::DevicePaths& paths) {
+Result<Source> Source::Open(const rmclient::DevicePaths& paths) {
   CGPU_ASSIGN_OR_RETURN(auto client, rmclient::Client::Open(paths));
-  CGPU_ASSIGN_OR_RETURN(const auto cards, rmclient::OpenCards(client));
+  CGPU_ASSIGN_OR_RETURN(auto cards, rmclient::OpenCards(client));
+  Source source(std::move(client), std::move(cards));
+  for (const rmclient::Card& from : source.opened_) {
+    source.fixed_.push_back(Fixed(source.client_, from));
+  }
+  return source;
+}
+
+Result<Report> Source::Read() {
+  const std::vector<ContainerStatus> containers = Containers();
   Report report;
-  report.driver_version = client.driver_version();
-  for (const rmclient::Card& from : cards) {
-    CGPU_ASSIGN_OR_RETURN(auto card, GatherCard(client, from));
+  report.driver_version = client_.driver_version();
+  if (const auto cuda = rmclient::CudaVersionOf(report.driver_version)) {
+    report.cuda_version = std::to_string(*cuda / 1000) + "." + std::to_string(*cuda % 1000 / 10);
+  }
+  report.attached = opened_.size();
+  for (std::size_t i = 0; i < opened_.size(); ++i) {
+    CGPU_ASSIGN_OR_RETURN(auto card, smi::Read(client_, opened_[i], fixed_[i], containers));
     report.cards.push_back(std::move(card));
   }
   return report;

@@ -4,76 +4,90 @@
 
 #include <sstream>
 
+#include "apps/cgpu/smi/sample_testing.h"
+
 namespace cgpu::smi {
 namespace {
 
-constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
-
-Report TwoCards() {
-  Report report;
-  report.driver_version = "550.163.01";
-  for (unsigned index = 0; index < 2; ++index) {
-    Card card;
-    card.index = index;
-    card.uuid = "GPU-0000000" + std::to_string(index);
-    card.name = "Tesla V100-SXM2-16GB";
-    card.bus_id = "00000000:00:0" + std::to_string(4 + index) + ".0";
-    card.total = 4309 * kMiB;
-    card.used = 569 * kMiB;
-    card.free = card.total - card.used;
-    report.cards.push_back(card);
-  }
-  report.cards[1].processes = {
-      {7, "/usr/bin/python3", 569 * kMiB + 1},
-      {12345, "/a/very/long/path/that/does/not/fit/the/column/at/all", kMiB}};
-  return report;
-}
-
 TEST(RenderTable, LooksAsNvidiaSmis) {
-  EXPECT_EQ(RenderTable(TwoCards(), "Fri Nov 21 15:36:05 2026", "0.1.0"),
+  EXPECT_EQ(RenderTable(TwoCards(), kMoment, "0.1.0"),
             R"(Fri Nov 21 15:36:05 2026
 +-----------------------------------------------------------------------------------------+
-| cgpu smi 0.1.0                    Driver Version: 550.163.01     CUDA Version: N/A      |
-|-----------------------------------------+------------------------+----------------------+
+| cgpu smi 0.1.0                    Driver Version: 550.163.01     CUDA Version: 12.4     |
++-----------------------------------------+------------------------+----------------------+
 | GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |
 | Fan  Temp   Perf          Pwr:Usage/Cap |           Memory-Usage | GPU-Util  Compute M. |
 |                                         |                        |               MIG M. |
 |=========================================+========================+======================|
-|   0  Tesla V100-SXM2-16GB          N/A  |   00000000:00:04.0 N/A |                  N/A |
+|   0  Tesla V100-SXM2-16GB           N/A |   00000000:04:00.0 N/A |                  N/A |
 | N/A   N/A    N/A            N/A /  N/A  |     569MiB /   4309MiB |     N/A          N/A |
 |                                         |                        |                  N/A |
 +-----------------------------------------+------------------------+----------------------+
-|   1  Tesla V100-SXM2-16GB          N/A  |   00000000:00:05.0 N/A |                  N/A |
-| N/A   N/A    N/A            N/A /  N/A  |     569MiB /   4309MiB |     N/A          N/A |
+|   1  Tesla V100-SXM2-16GB           N/A |   00000000:05:00.0 N/A |                  N/A |
+| N/A   N/A    N/A            N/A /  N/A  |     569MiB /   4309MiB |     50%      Default |
 |                                         |                        |                  N/A |
 +-----------------------------------------+------------------------+----------------------+
 )" + std::string(91, ' ') +
                 R"(
 +-----------------------------------------------------------------------------------------+
 | Processes:                                                                              |
-|  GPU   GI   CI        PID   Type   Process name                              GPU Memory |
+|  GPU   GI   CI              PID   Type   Process name                        GPU Memory |
 |        ID   ID                                                               Usage      |
 |=========================================================================================|
-|    1   N/A  N/A         7      C   /usr/bin/python3                              569MiB |
-|    1   N/A  N/A     12345      C   ...th/that/does/not/fit/the/column/at/all       1MiB |
+|    1   N/A  N/A               7      C   /usr/bin/python3                        569MiB |
+|    1   N/A  N/A           12345    C+G   ...ath/that/does/not/fit/the/column       1MiB |
++-----------------------------------------------------------------------------------------+
+| Containers:                                                                             |
+|  GPU   Container ID   Name                              GPU-Util           Memory-Usage |
+|=========================================================================================|
+|    1   d95542eb1e9a   train                                  40%     570MiB /   1024MiB |
 +-----------------------------------------------------------------------------------------+
 )");
 }
 
-TEST(RenderTable, EveryLineIsAsWideAsTheFrame) {
-  Report report = TwoCards();
-  report.cards[0].name = std::string(60, 'x');
-  report.cards[0].total = report.cards[0].used = 999999 * kMiB;
-  std::istringstream lines(RenderTable(report, std::string(91, '-'), "0.1.0"));
+// Every line but the first is as wide as the frame, whatever is in it.
+void ExpectFrame(const Report& report) {
+  std::istringstream lines(RenderTable(report, {std::string(91, '-'), {}, {}, {}}, "0.1.0"));
   for (std::string line; std::getline(lines, line);) {
     EXPECT_EQ(line.size(), 91U) << line;
   }
 }
 
+TEST(RenderTable, KeepsItsWidth) {
+  Report report = TwoCards();
+  Card& card = report.cards[0];
+  card.name = std::string(60, 'x');
+  card.bus_id = "00010000:C5:00.0";
+  card.memory = {10'000'000 * kMiB, 10'000'000 * kMiB, 0};
+  card.use.graphics = 100;
+  card.compute_mode = "Exclusive_Process";
+  card.processes = {{4'194'304, std::string(90, 'p') + "\n\x1b", "C+G", 10'000'000 * kMiB, {}}};
+  card.containers = {{std::string(64, 'a'),
+                      std::string(80, 'n'),
+                      "C",
+                      1,
+                      10'000'000 * kMiB,
+                      10'000'000 * kMiB,
+                      {100, 0, 0, 0}}};
+  report.driver_version = "550.163.01-and-a-very-long-suffix";
+  ExpectFrame(report);
+  while (report.cards.size() < 16) {
+    report.cards.push_back(report.cards[0]);
+    report.cards.back().index = static_cast<unsigned>(report.cards.size()) - 1;
+  }
+  ExpectFrame(report);
+  const std::string table = RenderTable(report, kMoment, "0.1.0");
+  EXPECT_NE(table.find("10000000MiB/10000000MiB"), std::string::npos);
+  EXPECT_NE(table.find("|  15  xxx"), std::string::npos);
+}
+
 TEST(RenderTable, SaysWhenThereAreNoProcesses) {
   Report report = TwoCards();
+  report.cards[1].processes.clear();
+  EXPECT_NE(RenderTable(report, kMoment, "").find("No running processes found"), std::string::npos);
+  ExpectFrame(report);
   report.cards.clear();
-  EXPECT_NE(RenderTable(report, "", "").find("No running processes found"), std::string::npos);
+  EXPECT_EQ(RenderTable(report, kMoment, "").find("Containers"), std::string::npos);
 }
 
 TEST(RenderList, OneLinePerCard) {
@@ -82,50 +96,30 @@ TEST(RenderList, OneLinePerCard) {
             "GPU 1: Tesla V100-SXM2-16GB (UUID: GPU-00000001)\n");
 }
 
-TEST(RenderQuery, AsNvidiaSmiPrintsIt) {
-  const char* fields =
-      "index,uuid,name,memory.total,memory.used,memory.free,driver_version,pci.bus_id";
-  const Result<std::string> csv = RenderQuery(TwoCards(), fields, {});
-  ASSERT_TRUE(csv.ok());
-  EXPECT_EQ(*csv,
-            "index, uuid, name, memory.total [MiB], memory.used [MiB], memory.free [MiB], "
-            "driver_version, pci.bus_id\n"
-            "0, GPU-00000000, Tesla V100-SXM2-16GB, 4309 MiB, 569 MiB, 3740 MiB, 550.163.01, "
-            "00000000:00:04.0\n"
-            "1, GPU-00000001, Tesla V100-SXM2-16GB, 4309 MiB, 569 MiB, 3740 MiB, 550.163.01, "
-            "00000000:00:05.0\n");
-}
-
-TEST(RenderQuery, WithoutHeaderAndUnits) {
-  EXPECT_EQ(*RenderQuery(TwoCards(), "memory.total, memory.used", {false, false}),
-            "4309, 569\n4309, 569\n");
-  EXPECT_EQ(*RenderQuery(TwoCards(), "memory.used", {true, false}),
-            "memory.used [MiB]\n569\n569\n");
-}
-
-TEST(RenderQuery, WhatIsNotKnownIsNotAvailable) {
-  EXPECT_EQ(*RenderQuery(TwoCards(), "gpu_name,utilization.gpu", {}),
-            "gpu_name, utilization.gpu [%]\nTesla V100-SXM2-16GB, [N/A]\n"
-            "Tesla V100-SXM2-16GB, [N/A]\n");
-}
-
-TEST(RenderQuery, RefusesUnknownFields) {
-  for (const char* fields : {"", "bogus", "index,", "index,,uuid", "memory"}) {
-    const Result<std::string> csv = RenderQuery(TwoCards(), fields, {});
-    ASSERT_FALSE(csv.ok()) << fields;
-    EXPECT_EQ(csv.error().code, Code::kInvalid);
-    EXPECT_NE(csv.error().hint.find("memory.total"), std::string::npos);
+TEST(Select, TakesIndexUuidAndAddress) {
+  for (const char* ids :
+       {"1", "GPU-00000001", "00000000:05:00.0", "0000:05:00.0", "05:00.0", "1, 05:00.0"}) {
+    Report report = TwoCards();
+    ASSERT_TRUE(Select(report, ids).ok()) << ids;
+    ASSERT_EQ(report.cards.size(), 1U) << ids;
+    EXPECT_EQ(report.cards[0].index, 1U);
+    EXPECT_EQ(report.attached, 2U);
   }
+  Report report = TwoCards();
+  ASSERT_TRUE(Select(report, "1,0").ok());
+  ASSERT_EQ(report.cards.size(), 2U);
+  EXPECT_EQ(report.cards[0].index, 0U);
 }
 
-TEST(ParseQueryFormat, TakesCsvAndItsModifiers) {
-  EXPECT_TRUE(ParseQueryFormat("csv")->header);
-  const Result<QueryFormat> bare = ParseQueryFormat("csv,noheader,nounits");
-  ASSERT_TRUE(bare.ok());
-  EXPECT_FALSE(bare->header);
-  EXPECT_FALSE(bare->units);
-  for (const char* text : {"", "xml", "noheader", "csv,bogus", "csv,"}) {
-    EXPECT_FALSE(ParseQueryFormat(text).ok()) << text;
+TEST(Select, RefusesWhatIsNotThere) {
+  for (const char* ids : {"", "2", "-1", "0,", "GPU-", "GPU-0000000", "06:00.0", "05:00.0x",
+                          "1 "
+                          "1"}) {
+    Report report = TwoCards();
+    const Result<> done = Select(report, ids);
+    ASSERT_FALSE(done.ok()) << ids;
+    EXPECT_EQ(done.error().code, Code::kNotFound);
+    EXPECT_EQ(report.cards.size(), 2U);
   }
 }
 

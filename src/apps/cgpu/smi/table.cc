@@ -1,20 +1,22 @@
-// nvidia-smi's default table, as its 550 and later releases draw it: 89 columns between the bars.
-#include <array>
-#include <cstdarg>
-#include <cstdio>
+// nvidia-smi's default table, as its releases 570 and 580 draw it: 91 columns. Witnesses: their
+// outputs for real GPUs in public repositories; no document gives the widths. The table of
+// containers below it is cgpu's own.
+#include <algorithm>
 
 #include "apps/cgpu/smi/report.h"
+#include "apps/cgpu/smi/text.h"
 
 namespace cgpu::smi {
 namespace {
 
-constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 constexpr const char* kNone = "N/A";
 
 constexpr char kWideLine[] =
     "+-----------------------------------------------------------------------------------------+\n";
+constexpr char kWideDoubleLine[] =
+    "|=========================================================================================|\n";
 constexpr char kCardColumns[] =
-    "|-----------------------------------------+------------------------+----------------------+\n"
+    "+-----------------------------------------+------------------------+----------------------+\n"
     "| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |\n"
     "| Fan  Temp   Perf          Pwr:Usage/Cap |           Memory-Usage | GPU-Util  Compute M. |\n"
     "|                                         |                        |               MIG M. |\n"
@@ -23,45 +25,52 @@ constexpr char kCardLine[] =
     "+-----------------------------------------+------------------------+----------------------+\n";
 constexpr char kProcessColumns[] =
     "| Processes:                                                                              |\n"
-    "|  GPU   GI   CI        PID   Type   Process name                              GPU Memory |\n"
-    "|        ID   ID                                                               Usage      |\n"
-    "|=========================================================================================|\n";
+    "|  GPU   GI   CI              PID   Type   Process name                        GPU Memory |\n"
+    "|        ID   ID                                                               Usage      |\n";
 constexpr char kNoProcesses[] =
     "|  No running processes found                                                             |\n";
-
-__attribute__((format(printf, 2, 3))) void Append(std::string& text, const char* format, ...) {
-  std::array<char, 256> line{};
-  va_list arguments;
-  va_start(arguments, format);
-  std::vsnprintf(line.data(), line.size(), format, arguments);
-  va_end(arguments);
-  text += line.data();
-}
+constexpr char kContainerColumns[] =
+    "| Containers:                                                                             |\n"
+    "|  GPU   Container ID   Name                              GPU-Util           Memory-Usage |\n";
 
 std::string MiB(std::uint64_t bytes) {
   return std::to_string(bytes / kMiB) + "MiB";
 }
 
-// nvidia-smi keeps the end of a name that is too long.
-std::string Shorten(const std::string& name, std::size_t width) {
-  return name.size() <= width ? name : "..." + name.substr(name.size() - (width - 3));
+// Returns "USED / TOTAL" in nvidia-smi's widths, and without the blanks if it is too long.
+std::string Usage(std::uint64_t used, std::uint64_t total, int used_width, int total_width) {
+  std::string wide;
+  Append(wide, "%*s / %*s", used_width, MiB(used).c_str(), total_width, MiB(total).c_str());
+  return wide.size() <= static_cast<std::size_t>(used_width + 3 + total_width)
+             ? wide
+             : MiB(used) + "/" + MiB(total);
+}
+
+std::string Percent(const std::optional<unsigned>& value) {
+  return value ? std::to_string(*value) + "%" : kNone;
 }
 
 void AppendCard(std::string& text, const Card& card) {
-  Append(text, "|%4u  %-25.25s  %6s  |   %16s %3s |%21s |\n", card.index, card.name.c_str(), kNone,
-         card.bus_id.c_str(), kNone, kNone);
-  Append(text, "|%4s  %4s   %4s%15s / %4s  |%11s / %9s |%8s %12s |\n", kNone, kNone, kNone, kNone,
-         kNone, MiB(card.used).c_str(), MiB(card.total).c_str(), kNone, kNone);
+  Append(text, "|%4u  %-27s    %-3s |   %16.16s %3s |%21s |\n", card.index,
+         Cut(card.name, 27).c_str(), kNone, card.bus_id.c_str(), kNone, kNone);
+  Append(text, "|%4s  %4s   %4s%15s / %4s  |%23s |%8s %12.12s |\n", kNone, kNone, kNone, kNone,
+         kNone, Usage(card.memory.used, card.memory.total, 11, 9).c_str(),
+         Percent(card.use.graphics).c_str(), card.compute_mode.value_or(kNone).c_str());
   Append(text, "|%41s|%24s|%21s |\n", "", "", kNone);
   text += kCardLine;
 }
 
 void AppendProcesses(std::string& text, const Report& report) {
+  constexpr std::size_t kBoth = 46;  // columns of a name, a blank and its memory
   bool any = false;
   for (const Card& card : report.cards) {
     for (const Process& process : card.processes) {
-      Append(text, "|%5u   %s  %s%10u      C   %-41s %10s |\n", card.index, kNone, kNone,
-             process.pid, Shorten(process.name, 41).c_str(), MiB(process.bytes).c_str());
+      const std::string memory = MiB(process.bytes);
+      const std::size_t width = kBoth - std::max<std::size_t>(memory.size() + 1, 11);
+      Append(text, "|%5u   N/A  N/A%16u%7s   %-*s%*s |\n", card.index, process.pid,
+             process.type.c_str(), static_cast<int>(width),
+             Shorten(Shown(process.name), width).c_str(), static_cast<int>(kBoth - width),
+             memory.c_str());
       any = true;
     }
   }
@@ -70,12 +79,31 @@ void AppendProcesses(std::string& text, const Report& report) {
   }
 }
 
+void AppendContainers(std::string& text, const Report& report) {
+  std::string rows;
+  for (const Card& card : report.cards) {
+    for (const Container& container : card.containers) {
+      const std::string name = container.name == container.id ? "" : Shown(container.name);
+      Append(rows, "|%5u   %-12.12s   %-33s%9s%23s |\n", card.index, container.id.c_str(),
+             Cut(name, 32).c_str(), Percent(container.use.graphics).c_str(),
+             Usage(container.used, container.limit, 11, 9).c_str());
+    }
+  }
+  if (!rows.empty()) {
+    text += kContainerColumns;
+    text += kWideDoubleLine;
+    text += rows;
+    text += kWideLine;
+  }
+}
+
 }  // namespace
 
-std::string RenderTable(const Report& report, const std::string& now, const std::string& version) {
-  std::string text = now + "\n" + kWideLine;
-  Append(text, "| %-34.34s%-31s%-23s|\n", ("cgpu smi " + version).c_str(),
-         ("Driver Version: " + report.driver_version).c_str(), "CUDA Version: N/A");
+std::string RenderTable(const Report& report, const Moment& now, const std::string& version) {
+  std::string text = now.line + "\n" + kWideLine;
+  const std::string cuda = report.cuda_version.empty() ? kNone : report.cuda_version;
+  Append(text, "| %-33.33s %-30.30s CUDA Version: %-8.8s |\n", ("cgpu smi " + version).c_str(),
+         ("Driver Version: " + report.driver_version).c_str(), cuda.c_str());
   text += kCardColumns;
   for (const Card& card : report.cards) {
     AppendCard(text, card);
@@ -83,8 +111,10 @@ std::string RenderTable(const Report& report, const std::string& now, const std:
   Append(text, "%91s\n", "");
   text += kWideLine;
   text += kProcessColumns;
+  text += kWideDoubleLine;
   AppendProcesses(text, report);
   text += kWideLine;
+  AppendContainers(text, report);
   return text;
 }
 
