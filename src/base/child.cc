@@ -41,6 +41,9 @@ bool ReadOutput(int fd, Clock::time_point deadline, std::size_t limit, std::stri
   return false;
 }
 
+// Time for the end of a killed child. One that waits for a driver that hangs does not end.
+constexpr std::chrono::seconds kDeathTime{2};
+
 // Returns whether the child ends in time: it may have closed its output before.
 bool EndsUntil(pid_t child, Clock::time_point deadline) {
   const UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, child, 0)));
@@ -98,7 +101,9 @@ Result<Output> OutputOf(const std::vector<std::string>& words, std::chrono::seco
     kill(child, SIGKILL);
   }
   int status = 0;
-  (void)TEMP_FAILURE_RETRY(waitpid(child, &status, 0));
+  if (whole || EndsUntil(child, Clock::now() + kDeathTime)) {
+    (void)TEMP_FAILURE_RETRY(waitpid(child, &status, 0));
+  }
   if (!whole) {
     return Error{Code::kUnavailable, 0, words[0] + " does not end, or says too much", {}};
   }

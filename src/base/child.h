@@ -36,7 +36,7 @@ struct Output {
 };
 // Runs a program, found in PATH, to its end, without input and without its standard error.
 // kNotFound: it cannot be executed. kUnavailable: it did not end in time, or said more than `limit`
-// bytes; it was killed.
+// bytes; it was killed. Waits 2 s at most for the end of a killed one.
 [[nodiscard]] Result<Output> OutputOf(const std::vector<std::string>& words,
                                       std::chrono::seconds timeout, std::size_t limit);
 

@@ -16,6 +16,9 @@ namespace cgpu {
 // Exit status of `cgpu` when the failure is its own, not that of a command it runs.
 inline constexpr int kOwnError = 125;
 
+// Exit status of `cgpu doctor` for wrong options, as 1 says that it found an error.
+inline constexpr int kDoctorUsage = 2;
+
 // Prints FormatError(error) on stderr and returns kOwnError.
 int Fail(const Error& error);
 
@@ -31,6 +34,7 @@ void PrintJson(const std::vector<ContainerStatus>& containers);
 [[nodiscard]] const std::vector<std::string>& WordsAfterDashes();
 
 void AddBundle(const cli::Command& app, int& status);
+void AddDoctor(const cli::Command& app, int& status);
 void AddEvents(const cli::Command& app, int& status);
 // `cgpu install` and `cgpu uninstall`.
 void AddInstall(const cli::Command& app, int& status);

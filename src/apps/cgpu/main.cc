@@ -39,6 +39,7 @@ int Main(int argc, char** argv) {
   int status = 0;
   AddRun(app, status);
   AddBundle(app, status);
+  AddDoctor(app, status);
   AddEvents(app, status);
   AddInstall(app, status);
   AddPolicy(app, status);
@@ -60,7 +61,9 @@ int Main(int argc, char** argv) {
   }
   const cli::Parsed parsed = app.Parse(std::move(words));
   if (parsed.kind == cli::Parsed::Kind::kWrong) {
-    return Fail(Error{Code::kInvalid, 0, parsed.text, "see `" + parsed.command + " --help`"});
+    const int failed =
+        Fail(Error{Code::kInvalid, 0, parsed.text, "see `" + parsed.command + " --help`"});
+    return parsed.command == "cgpu doctor" ? kDoctorUsage : failed;
   }
   (void)std::fputs(parsed.text.c_str(), stdout);
   return status;

@@ -1,0 +1,133 @@
+// The table of all checks. The first sentence of `why` says what breaks. Where the fact is another
+// project's, the source is beside the function that looks, or in `why`.
+#include "doctor/check.h"
+#include "doctor/kernel.h"
+
+namespace cgpu::doctor {
+namespace {
+
+constexpr auto kKernel = Category::kKernel;
+constexpr auto kError = Severity::kError;
+constexpr auto kWarning = Severity::kWarning;
+constexpr auto kNote = Severity::kNote;
+
+// clang-format off
+constexpr Check kChecks[] = {
+{"kernel-version", kKernel, kError, kBefore, KernelVersion,
+ "The kernel is Linux 5.12 or later",
+ "cgpu needs system calls that older kernels lack; the youngest is mount_setattr(2).",
+ "Boot a later kernel. With 5.19 or later, calls are never made twice; with 6.9 or later, threads with descriptor tables of their own work too."},
+{"kernel-machine", kKernel, kError, kBefore, KernelMachine,
+ "The machine is x86_64",
+ "The seccomp filters and the tables of the driver's calls are for x86_64 only.",
+ "Use a host with an x86_64 processor."},
+{"seccomp-notify", kKernel, kError, kBefore, SeccompNotify,
+ "The kernel has seccomp user notification",
+ "This is how the kernel hands a tenant's calls to cgpu-shim. Without it there are no slices.",
+ "Use a kernel with CONFIG_SECCOMP_FILTER, 5.5 or later. In a container, allow the call seccomp(2)."},
+{"seccomp-sizes", kKernel, kError, kBefore, SeccompSizes,
+ "Notifications have a size that this cgpu knows",
+ "A shim refuses to start where the kernel's notifications are larger than its own structures.",
+ "Install a newer cgpu."},
+{"seccomp-killable", kKernel, kWarning, kBefore, SeccompKillable,
+ "The kernel can make a wait that only fatal signals end (Linux 5.19)",
+ "Without it a signal interrupts a call that the shim is making. The shim then answers the repeated call from a record, which has gaps (SECURITY.md, \"Older kernels\").",
+ "Boot Linux 5.19 or later."},
+{"seccomp-around", kKernel, kNote, kBefore, SeccompAround,
+ "No seccomp filter holds this program",
+ "In a container, the other answers are about the container and not about the host.",
+ "Run `cgpu doctor` on the host itself."},
+{"pidfd-open", kKernel, kError, kBefore, PidfdOpen,
+ "The kernel has pidfd_open(2)",
+ "cgpu names processes by pidfds, since a process number can come to mean another process.",
+ "Boot a later kernel. In a container, allow the call."},
+{"pidfd-getfd", kKernel, kError, kBefore, PidfdGetfd,
+ "The kernel has pidfd_getfd(2)",
+ "The shim makes a tenant's call on a duplicate of the tenant's own file, which this call takes.",
+ "Boot Linux 5.6 or later. In a container, allow the call."},
+{"pidfd-thread", kKernel, kNote, kBefore, PidfdThread,
+ "The kernel has pidfds of threads (Linux 6.9)",
+ "Without them a thread with a descriptor table of its own gets EBADF on GPU files. Few programs have such threads.",
+ "Boot Linux 6.9 or later, if a program needs it."},
+{"kcmp", kKernel, kError, kBefore, Kcmp,
+ "The kernel has kcmp(2)",
+ "The shim recognises the address spaces of nvidia-uvm by comparing open files.",
+ "Use a kernel with CONFIG_KCMP. In a container, allow the call."},
+{"mount-calls", kKernel, kError, kBefore, MountCalls,
+ "The kernel has open_tree(2) and mount_setattr(2)",
+ "cgpu puts the files of a slice's GPUs into a container by copies of mounts.",
+ "Boot Linux 5.12 or later. In a container, allow the calls."},
+{"close-range", kKernel, kError, kBefore, CloseRange,
+ "The kernel has close_range(2)",
+ "A shim starts with the descriptors that are meant for it and no others.",
+ "Boot Linux 5.9 or later. In a container, allow the call."},
+{"yama", kKernel, kError, kBefore, Yama,
+ "Yama lets processes with CAP_SYS_PTRACE look at others",
+ "With ptrace_scope 3 nobody may attach to a process, so a shim cannot take a tenant's files or read what its calls point to. The values 0 to 2 are fine.",
+ "Remove kernel.yama.ptrace_scope=3 from /etc/sysctl.d and boot again: the value 3 cannot be taken back before."},
+{"selinux", kKernel, kWarning, kBefore, Selinux,
+ "SELinux does not enforce",
+ "cgpu brings no SELinux policy and was not tried with one. Containers may be refused what cgpu mounts for them.",
+ "If containers with a slice do not start, look for denials with `ausearch -m avc -ts recent`, and report them."},
+{"apparmor-userns", kKernel, kWarning, kBefore, AppArmorUserNamespaces,
+ "AppArmor lets ordinary users make user namespaces",
+ "An ordinary user's `cgpu run` makes its sandbox in a user namespace. Root and container engines do not need it.",
+ "sysctl kernel.apparmor_restrict_unprivileged_userns=0, if ordinary users are to use `cgpu run`."},
+{"userns-limit", kKernel, kWarning, kBefore, UserNamespacesLimit,
+ "The host has room for user namespaces",
+ "An ordinary user's `cgpu run`, and rootless container engines, need a user namespace.",
+ "sysctl user.max_user_namespaces=15000, or any number above 0."},
+{"userns-clone", kKernel, kWarning, kBefore, UserNamespacesClone,
+ "Ordinary users may make user namespaces",
+ "An ordinary user's `cgpu run`, and rootless container engines, need a user namespace. This switch is Debian's.",
+ "sysctl kernel.unprivileged_userns_clone=1, if ordinary users are to use `cgpu run`."},
+{"userns-made", kKernel, kWarning, kBefore, UserNamespacesMade,
+ "This user can make a user namespace",
+ "An ordinary user's `cgpu run` makes its sandbox in one. Run `cgpu doctor` as that user to see whether it can.",
+ "See the checks apparmor-userns, userns-limit and userns-clone."},
+{"cgroups-mounted", kKernel, kError, kBefore, CgroupsMounted,
+ "Control groups are mounted",
+ "Container engines need them, and cgpu ends the processes of a container by its control group.",
+ "Mount them: systemd does; elsewhere, for example the package cgroupfs-mount."},
+{"cgroups-version", kKernel, kNote, kBefore, CgroupsVersion,
+ "Control groups have version 2",
+ "cgpu works with either version. systemd and Kubernetes are giving version 1 up.",
+ "Boot with systemd.unified_cgroup_hierarchy=1 when the host's other programs are ready for it."},
+{"cgroups-devices", kKernel, kError, kBefore, CgroupsDevices,
+ "Control groups can hold a container to its devices",
+ "Without it a container can make and open the file of a GPU that it was not given.",
+ "Boot without cgroup_disable=devices, with a kernel that has CONFIG_CGROUP_DEVICE."},
+{"systemd", kKernel, kNote, kBefore, Systemd,
+ "systemd manages this host",
+ "Without systemd nobody starts cgpud at boot, and shims get no scopes of their own.",
+ "Start `cgpud` yourself, at each boot."},
+{"systemd-run", kKernel, kWarning, kBefore, SystemdRun,
+ "systemd-run is installed",
+ "cgpud starts each shim in a scope of its own with it. Without a scope, shims are in cgpud's unit.",
+ "Install the package systemd."},
+{"inotify-instances", kKernel, kWarning, kBefore, InotifyInstances,
+ "Programs can have inotify instances",
+ "A shim learns by inotify that a GPU's file was closed, and cgpu-device-plugin that the kubelet started again. Container engines use inotify too.",
+ "sysctl fs.inotify.max_user_instances=512, and look which program takes them."},
+{"inotify-watches", kKernel, kWarning, kBefore, InotifyWatches,
+ "Programs can have inotify watches",
+ "A shim watches each device file of its GPUs.",
+ "sysctl fs.inotify.max_user_watches=65536"},
+{"open-files", kKernel, kWarning, kBefore, OpenFiles,
+ "The kernel has room for more open files",
+ "When it has none, shims cannot take the files of calls, and programs fail everywhere.",
+ "sysctl fs.file-max=NUMBER with a larger number, and look which program has so many open: `lsof`."},
+{"fuse", kKernel, kNote, kBefore, Fuse,
+ "/dev/fuse is here",
+ "Simulated nodes (`cgpu sim`) are FUSE file systems. A host with a GPU does not need it.",
+ "modprobe fuse. In a container: `--device /dev/fuse`."},
+};
+// clang-format on
+
+}  // namespace
+
+std::span<const Check> Checks() {
+  return kChecks;
+}
+
+}  // namespace cgpu::doctor
