@@ -231,6 +231,7 @@ def wrong():
         refused(words("uninstall", "containerd", toml), toml, "by hand")
         write(toml, b"version = 2\n[plugins\n")
         refused(words("install", "containerd", toml), toml, "is not valid TOML: line 2")
+        refused([t.CGPU, "uninstall"], "no container engine is named", "--all")
         refused([t.CGPU, "install", "rkt"], "no container engine \"rkt\"", "docker, containerd")
         refused([t.CGPU, "install", "docker", "--config", config, "--runtime-path", "/nowhere/x"],
                 "no program /nowhere/x", "--runtime-path")

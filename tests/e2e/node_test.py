@@ -152,10 +152,19 @@ def nodes():
         refused("sim", "books", "--name", other, "--json", says=["no simulated node"])
         refused("run", "--node", node.name, "--", t.CGPU, "run", "--node", node.name, "--", "true",
                 says=["inside a `cgpu run` already"])
+
+        def listed():
+            rows = json.loads(t.command(t.CGPU, "sim", "list", "--json"))
+            table = t.command(t.CGPU, "sim", "list")
+            t.check(all(row["name"] in table for row in rows), table)
+            return {row["name"]: (row["running"], row["gpus"]) for row in rows}.get(node.name)
+        t.check(listed() == (True, "1 x v100-16g"), "%s" % (listed(),))
         os.kill(node.info()["server_pid"], signal.SIGKILL)
+        t.wait_for(lambda: listed() == (False, "1 x v100-16g"), lambda: "%s" % (listed(),))
         t.command(t.CGPU, "sim", "stop", "--name", node.name)
         with open("/proc/self/mountinfo", encoding="utf-8") as mounts:
             t.check(node.folder + "/" not in mounts.read(), "a mount is left")
+        t.check(listed() is None, "a stopped node is listed")
 
 
 def later_release():

@@ -133,6 +133,9 @@ class Containers(launch.LaunchTest):
                 status, _, err = self.call("set", reference, *flags)
                 self.assertEqual((status, err), (0, ""))
                 self.assertEqual(self.limits("job"), expected)
+        status, out, _ = self.call("set", "job", "--mem", "600", "--json")
+        self.assertEqual((status, json.loads(out)), (0, self.containers()))
+        self.assertEqual(self.limits("job"), [600, 600])
         self.release(process)
 
     def test_set_below_use_says_that_growth_is_stopped(self):

@@ -1,5 +1,6 @@
 """Settings of GPUs that root makes with `cgpu policy`: what they do, and how long they last. Cases by
 name."""
+import json
 import os
 import re
 import signal
@@ -53,6 +54,10 @@ def shown():
         write_settings(node, RUNC, "max_inst: 7\n")
         all_ = "GPU 0: preempt (1), max-inst 7, prio-ratio 90\nGPU 1: preempt (1), max-inst 7, prio-ratio 90\n"
         t.check(t.command(t.CGPU, "policy") == all_, t.command(t.CGPU, "policy"))
+        listed = [{key: one[key] for key in ("index", "policy", "number", "max_inst", "prio_ratio")}
+                  for one in json.loads(t.command(t.CGPU, "policy", "--json"))]
+        t.check(listed == [{"index": index, "policy": "preempt", "number": 1, "max_inst": 7,
+                            "prio_ratio": 90} for index in (0, 1)], "%s" % listed)
         for number, name in enumerate(("fair", "preempt", "weight", "fixed", "soft", "native")):
             t.check(policy(str(number)) == (name, 7, 90), "%d is not %s" % (number, name))
         t.check(policy("fixed", "--max-inst", "64", "--prio-ratio", "20") == ("fixed", 64, 20), "all at once")

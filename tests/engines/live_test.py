@@ -288,7 +288,8 @@ def renamed(test):
     alloc(test, "two", 924, 0)
     start(test, "one", hold(10), 64)
     alloc(test, "one", 55, 2)
-    t.command(t.CGPU, "set", "one", "--mem", "128MiB")
+    said = t.command(t.CGPU, "set", "one", "--mem", "128MiB")
+    t.check("128 MiB" in said and "A restart of the container gives back" in said, said)
     limits = {row["id"]: (row["name"], limit(row)) for row in test.node.containers()}
     third = limits.keys() - {first, impostor}
     t.check(len(third) == 1 and limits == {first: ("two", 1024), impostor: (first, 256),

@@ -79,8 +79,7 @@ Result<> SetCompute(const Flags& flags) {
   return AnswersOrders(registry, change.container);
 }
 
-Result<> SetMemory(Flags& flags) {
-  CGPU_ASSIGN_OR_RETURN(flags.change.memory, ParseSize(flags.memory));
+Result<> SetMemory(const Flags& flags) {
   CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
   CGPU_ASSIGN_OR_RETURN(const auto cards, ChangeMemory(registry, flags.change));
   if (flags.json) {
@@ -129,6 +128,10 @@ Result<int> Set(Flags& flags) {
     return Error{Code::kInvalid, 0, "compute is set for all GPUs of a container alike",
                  "leave --gpu out"};
   }
+  if (!flags.memory.empty()) {
+    CGPU_ASSIGN_OR_RETURN(flags.change.memory, ParseSize(flags.memory));
+  }
+  CGPU_TRY(ChangeOf(flags));  // before anything is set, all is understood
   CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
   CGPU_ASSIGN_OR_RETURN(const auto live, registry.Live());
   CGPU_ASSIGN_OR_RETURN(flags.change.container, FindId(flags.change.container, live));
