@@ -20,6 +20,7 @@
 #include "rm/control_table.h"
 #include "rm/escape_table.h"
 #include "sim/node/accounting_json.h"
+#include "sim/node/libraries.h"
 #include "sim/node/wire.h"
 
 namespace cgpu::sim {
@@ -120,8 +121,10 @@ Result<FaultRule> ParseFault(const json& request) {
 }  // namespace
 
 std::string DescribeNode(const Driver& driver, const FuseServer& files, const NodeDir& dir) {
-  json node = {{"name", dir.Name()},   {"server_pid", getpid()}, {"driver", driver.VersionText()},
-               {"mount", dir.Mount()}, {"files", json::array()}, {"gpus", json::array()}};
+  json node = {
+      {"name", dir.Name()},       {"server_pid", getpid()}, {"driver", driver.VersionText()},
+      {"mount", dir.Mount()},     {"files", json::array()}, {"gpus", json::array()},
+      {"libraries", NvmlFolder()}};
   static constexpr const char* kKinds[] = {"", "ctl", "uvm", "gpu"};
   for (const Tree::DeviceFileInfo& file : files.GetTree().Devices()) {
     char mask[24];
@@ -153,6 +156,11 @@ std::string DescribeNode(const Driver& driver, const FuseServer& files, const No
 
 std::string DescribeForCdi(const Driver& driver, const FuseServer& files, const NodeDir& dir) {
   json common = json::array();
+  if (const std::string folder = NvmlFolder(); !folder.empty()) {
+    common.push_back({{"hostPath", folder + "/" + kNvmlName},
+                      {"containerPath", std::string(kContainerFolder) + "/" + kNvmlName},
+                      {"options", {"ro", "nosuid", "nodev", "bind"}}});
+  }
   std::map<unsigned, json> of_cards;
   for (const Tree::DeviceFileInfo& file : files.GetTree().Devices()) {
     const json mount = {{"hostPath", dir.Mount() + "/" + file.folder + "/" + file.name},

@@ -68,6 +68,7 @@ Node NodeFrom(const Json& json) {
   const std::string mount = json.at("mount").get<std::string>();
   node.proc_source = mount + "/proc/driver/nvidia";
   node.pci_source = mount + "/sys/bus/pci";
+  node.libraries = json.value("libraries", std::string());
   for (const Json& file : json.at("files")) {
     node.devices.push_back(DeviceFrom(file));
   }

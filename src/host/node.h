@@ -28,6 +28,7 @@ struct Node {
   std::vector<NodeDevice> devices;
   std::string proc_source;
   std::string pci_source;
+  std::string libraries;  // folder of a simulated node's library of NVML; empty: none
 };
 
 // Folder where simulated nodes keep their files: <folder>/<name>/node.json.

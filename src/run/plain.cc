@@ -8,6 +8,7 @@
 
 #include "host/node.h"
 #include "os/namespaces.h"
+#include "run/command.h"
 #include "sandbox/mount_tree.h"
 
 namespace cgpu {
@@ -19,6 +20,7 @@ Result<> EnterPlainNode(const std::string& name) {
   }
   std::error_code no_directory;
   const auto directory = std::filesystem::current_path(no_directory);
+  OfferLibraries(node.libraries);
   CGPU_TRY(EnterPrivateNamespaces());
   CGPU_TRY(MountGpuTree(TreeFor(node, everything, {kSimulatedNodes})));
   // The working directory may have been covered; the path leads to the cover.

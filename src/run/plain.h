@@ -10,8 +10,8 @@ namespace cgpu {
 
 // Moves the calling process, which must have one thread, into a mount namespace of its own. There
 // all files of the simulated node `name` have their usual names, those of the host's own driver are
-// gone, and the working directory is what it was. After an error the process is good for nothing
-// else.
+// gone, and the working directory is what it was. The node's libraries are offered to the loader.
+// After an error the process is good for nothing else.
 [[nodiscard]] Result<> EnterPlainNode(const std::string& name);
 
 }  // namespace cgpu

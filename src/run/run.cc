@@ -23,6 +23,7 @@
 #include "protocol/creation.h"
 #include "protocol/text.h"
 #include "rm/abi.h"
+#include "run/command.h"
 #include "run/container.h"
 #include "run/descriptors.h"
 #include "run/machine.h"
@@ -142,6 +143,7 @@ Result<int> RunReserved(Reserved& reserved, const Registry& registry, const Node
   CGPU_ASSIGN_OR_RETURN(
       auto shim, ShimProcess::Start(config, std::move(descriptors), reserved.reservation.shim_uid));
   NoteEvent(events::kStarted, StartedFields(reserved.reservation));
+  OfferLibraries(node.libraries);
   auto status = RunUnder(shim, init, caller);
   // Until the shim has ended, the container's memory and grant are not free for the next one.
   (void)shim.WaitForEnd(kShimEndMs);

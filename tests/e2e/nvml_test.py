@@ -12,11 +12,10 @@ import cgpu_test as t
 HERE = os.path.dirname(os.path.abspath(__file__))
 BURN = os.path.abspath(os.path.join(t.BIN, "cgpu-burn"))
 RMTOOL = os.path.abspath(os.path.join(t.BIN, "rmtool"))
-LIBRARY = os.path.abspath(os.environ.get("CGPU_NVML", os.path.join(t.BIN, os.pardir, "nvml")))
 PACKAGES = os.path.abspath(os.environ.get("CGPU_PYTHON_PACKAGES", "build/python"))
 GO = shutil.which("go") or "/usr/local/go/bin/go"
-ENVIRONMENT = dict(os.environ, LD_LIBRARY_PATH=LIBRARY, PYTHONPATH=PACKAGES,
-                   PYTHONDONTWRITEBYTECODE="1")
+# The node itself offers its library.
+ENVIRONMENT = dict(os.environ, PYTHONPATH=PACKAGES, PYTHONDONTWRITEBYTECODE="1")
 PACKAGE_FOLDERS = {"nvidia-ml-py": ("pynvml.py",), "nvitop": ("pynvml.py", "psutil", "nvitop"),
                    "gpustat": ("pynvml.py", "psutil", "blessed", "wcwidth", "gpustat")}
 SLICE_MIB = 2048
@@ -212,7 +211,8 @@ def details():
         t.check([first["pci"], second["pci"]] == [0x20B210DE, 0x1EB810DE], "%s" % seen)
         client.end()
         absent = subprocess.run([sys.executable, "-c", "import pynvml; pynvml.nvmlInit()"],
-                                env=ENVIRONMENT, check=False, text=True, stderr=subprocess.PIPE,
+                                env=dict(ENVIRONMENT, LD_LIBRARY_PATH=node.info()["libraries"]),
+                                check=False, text=True, stderr=subprocess.PIPE,
                                 stdin=subprocess.DEVNULL, timeout=t.DEADLINE)
         t.check("Driver Not Loaded" in absent.stderr, "without a driver: %s" % absent.stderr)
 

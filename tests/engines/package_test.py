@@ -51,6 +51,7 @@ def _listed(package):
 def _check_lists(package):
     expected = {"/usr/bin/" + name: mode for name, mode in PROGRAMS.items()}
     expected["/usr/bin/cgpu-smi -> cgpu"] = expected.pop("/usr/bin/cgpu-smi")
+    expected["/usr/lib/cgpu/libnvidia-ml.so.1"] = "-rw-r--r--"
     expected["/etc/cgpu/config.yaml"] = "-rw-r--r--"
     expected["/usr/lib/systemd/system/" + UNIT] = "-rw-r--r--"
     expected.update({"/usr/share/doc/cgpu/" + name: "-rw-r--r--" for name in _documents()})

@@ -1,6 +1,7 @@
 """Containers of real engines, each held to its slice of a simulated card: judged by the driver's accounting.
 Cases by name: ENGINE-CASE."""
 import functools
+import hashlib
 import json
 import os
 import re
@@ -375,6 +376,11 @@ def libraries(test):
     """On a node with a CDI specification its libraries are in every container with a slice, once and
     read-only; one that is not understood is told of."""
     path = test.node.folder + "/cdi/nvidia.json"
+    name = "libnvidia-ml.so.1"
+    with open(os.path.join(test.node.info()["libraries"], name), "rb") as file:
+        own = hashlib.sha256(file.read()).hexdigest()
+    test.run(0, own, "nvml", ["sha256sum", "/usr/lib/x86_64-linux-gnu/" + name],
+             env={"CGPU_MEM": "1000MiB", "CGPU_DEVICES": "0"})
     spec = _cdi(test, [*HOOKS, "new-thing"])
     with open(path, "w", encoding="utf-8") as file:
         json.dump(spec, file)
