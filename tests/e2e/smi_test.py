@@ -313,6 +313,27 @@ def nvidia_smi():
                 re.search(r"^CUDA Version +: \d+\.\d+$", version, re.M), version)
 
 
+def lost():
+    """A GPU that does not answer is told of, and the others are shown."""
+    memory, gone = 0x20801303, ("--status", 0xF)  # FB_GET_INFO_V2, NV_ERR_GPU_IS_LOST
+    words = ["--query-gpu=index", "--format=csv,noheader"]
+    with t.Node("v100-16g:2") as node:
+        for count, status, listed in ((1, 0, "1\n"), (2, 125, "")):
+            node.fault(*gone, control=memory, count=count)
+            done = t.command(t.CGPU, "smi", "--node", node.name, *words, ok=False)
+            t.check((done.returncode, done.stdout) == (status, listed) and
+                    re.search(r"GPU 0 \(00000000:01:00.0\) does not answer: .*NV_ERR_GPU_IS_LOST",
+                              done.stderr), "%s" % done)
+        node.fault(*gone, control=memory, count=1)
+        loop = subprocess.Popen([t.CGPU, "smi", "--node", node.name, *words, "-lms", "10"],
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        said = [loop.stdout.readline() for _ in range(5)]
+        loop.send_signal(signal.SIGINT)
+        _, errors = loop.communicate(timeout=t.DEADLINE)
+        t.check(said == ["1\n", "0\n", "1\n", "0\n", "1\n"] and errors.count("answer") == 1,
+                "%s, %s" % (said, errors))
+
+
 def nowhere():
     """Where there is no GPU: in a container, how to get a slice; elsewhere, how to get a node."""
     if os.path.exists("/proc/driver/nvidia/version") or os.path.exists("/dev/nvidiactl"):
@@ -336,6 +357,6 @@ def nowhere():
 
 
 if __name__ == "__main__":
-    t.main({"duty": duty, "fields": fields, "loops": loops, "names": names, "nowhere": nowhere,
+    t.main({"duty": duty, "fields": fields, "loops": loops, "lost": lost, "names": names, "nowhere": nowhere,
             "nvidia-smi": nvidia_smi, "processes": processes, "sliced": sliced, "use": use,
             "wrong": wrong})

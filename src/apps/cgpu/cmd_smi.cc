@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -73,7 +74,7 @@ Result<smi::Source> OpenSource(const std::string& node_name) {
   if (!node.ok() && node_name.empty() && node.error().code == Code::kNotFound && InContainer()) {
     return Error{Code::kNotFound, 0, "this container has no slice of a GPU",
                  "start it with one: docker run --runtime=cgpu -e CGPU_MEM=4GiB ..., or in "
-                 "Kubernetes with limits of aliyun.com/gpu-mem (docs/containers.md)"};
+                 "Kubernetes with limits of aliyun.com/gpu-mem (docs/reference/containers.md)"};
   }
   if (!node.ok()) {
     return node.error();
@@ -194,6 +195,9 @@ std::optional<std::chrono::milliseconds> Pause(const Flags& flags) {
 
 Result<smi::Report> ReadChosen(smi::Source& source, const std::optional<std::string>& id) {
   CGPU_ASSIGN_OR_RETURN(auto report, source.Read());
+  if (report.cards.empty() && !report.silent.empty()) {
+    return Error{Code::kUnavailable, 0, report.silent.front(), "see `dmesg`"};
+  }
   if (report.cards.empty()) {
     return Error{
         Code::kNotFound, 0, "No devices were found: the driver shows no GPU here",
@@ -232,7 +236,13 @@ Result<int> Smi(const Flags& flags) {
   }
   const auto pause = Pause(flags);
   auto next = std::chrono::steady_clock::now();
+  std::set<std::string> told;
   for (unsigned shown = 1;; ++shown) {
+    for (const std::string& sentence : report.silent) {
+      if (told.insert(sentence).second) {
+        std::fprintf(stderr, "cgpu: %s\n", sentence.c_str());
+      }
+    }
     CGPU_ASSIGN_OR_RETURN(const auto text, render(report, Now(), shown == 1));
     CGPU_ASSIGN_OR_RETURN(const bool read, output.Write(text));
     if (!pause || !read || flags.count == shown) {

@@ -214,8 +214,13 @@ Result<Report> Source::Read() {
   }
   report.attached = opened_.size();
   for (std::size_t i = 0; i < opened_.size(); ++i) {
-    CGPU_ASSIGN_OR_RETURN(auto card, smi::Read(client_, opened_[i], fixed_[i], containers));
-    report.cards.push_back(std::move(card));
+    auto card = smi::Read(client_, opened_[i], fixed_[i], containers);
+    if (card.ok()) {
+      report.cards.push_back(*std::move(card));
+    } else {
+      report.silent.push_back("GPU " + std::to_string(fixed_[i].index) + " (" + fixed_[i].bus_id +
+                              ") does not answer: " + card.error().what);
+    }
   }
   return report;
 }

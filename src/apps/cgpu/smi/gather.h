@@ -18,9 +18,10 @@ class Source {
   // Opens all GPUs that this process may open. Errors: as of Client::Open() and OpenCards().
   [[nodiscard]] static Result<Source> Open(const rmclient::DevicePaths& paths);
 
-  // Reads everything once. The driver names a container's shim for what the container's processes
-  // hold; the report has these processes in its place, where this user may ask the shim. In a slice
-  // the driver shows the processes of the slice.
+  // Reads everything once. A GPU that has stopped to answer is in `silent` alone. The driver names
+  // a container's shim for what the container's processes hold; the report has these processes in
+  // its place, where this user may ask the shim. In a slice the driver shows the processes of the
+  // slice.
   [[nodiscard]] Result<Report> Read();
 
  private:

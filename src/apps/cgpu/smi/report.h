@@ -75,6 +75,7 @@ struct Report {
   std::string cuda_version;  // "12.4"; empty if unknown
   std::size_t attached = 0;  // GPUs that there are, also those that the user did not choose
   std::vector<Card> cards;
+  std::vector<std::string> silent;  // a sentence for each GPU that does not answer
 };
 
 // A moment as the output formats write it, in local time.
