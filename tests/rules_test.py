@@ -54,6 +54,8 @@ TESTED_ELSEWHERE = {
     "src/boundary/": ("parts of Boundary, in boundary_test.cc, managed_test.cc and uvm_test.cc",
                       "address_ranges container decode describe managed_doubts names objects "
                       "policy_controls spaces"),
+    "src/doctor/": ("in engines_test.cc, kubernetes_test.cc and findings_test.cc",
+                    "toolkit webhook workload"),
     "src/exporter/": ("a host with containers: tests/engines/exporter_test.py",
                       "collector families gather gpu_reader shim_users"),
     "src/install/": ("in engines_test.cc, and by tests/e2e/install_test.py",

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -76,6 +77,27 @@ TEST(Examination, OnlyErrorsCountAsErrors) {
   EXPECT_FALSE(HasErrors(Examine(host, {})));
   host.files["/proc/sys/kernel/yama/ptrace_scope"] = "3";
   EXPECT_TRUE(HasErrors(Examine(host, {})));
+}
+
+TEST(Examination, WhatMendsItselfHasTimeToDoSo) {
+  FakeHost host = HealthyHost();
+  host.sockets["/run/cgpu/cgpud.sock"] = ECONNREFUSED;
+  host.in_pause = [&] {
+    if (host.pauses == 3) {
+      host.sockets["/run/cgpu/cgpud.sock"] = 0;
+    }
+  };
+  EXPECT_TRUE(HasErrors(Examine(host, {.wait = 2})));
+  host.pauses = 0;
+  EXPECT_FALSE(HasErrors(Examine(host, {.wait = 30})));
+  EXPECT_EQ(host.pauses, 3U);
+}
+
+TEST(Examination, NobodyWaitsForWhatStays) {
+  FakeHost host = HealthyHost();
+  host.files["/proc/sys/kernel/yama/ptrace_scope"] = "3";
+  EXPECT_TRUE(HasErrors(Examine(host, {.wait = 30})));
+  EXPECT_EQ(host.pauses, 0U);
 }
 
 TEST(Report, ATableSaysWhatWhyAndHow) {

@@ -14,7 +14,8 @@ namespace {
 
 std::vector<Fault> AllFaults() {
   std::vector<Fault> all;
-  for (const auto& faults : {KernelFaults()}) {
+  for (const auto& faults : {KernelFaults(), DriverFaults(), EngineFaults(), InstallationFaults(),
+                             KubernetesFaults(), WorkloadFaults()}) {
     all.insert(all.end(), faults.begin(), faults.end());
   }
   return all;

@@ -9,11 +9,6 @@ Fault Refused(const std::string& id, Question question, int error = ENOSYS) {
   return {id, "refuses", [=](FakeHost& host) { host.refused[question] = error; }};
 }
 
-Fault Changed(const std::string& id, const std::string& found, const std::string& path,
-              const std::string& text) {
-  return {id, found, [=](FakeHost& host) { host.files[path] = text; }};
-}
-
 }  // namespace
 
 std::vector<Fault> KernelFaults() {

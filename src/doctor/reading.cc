@@ -133,6 +133,11 @@ std::string OutputOrNothing(const Facts& facts, const std::vector<std::string>& 
   return output.ok() && output->status == 0 ? output->text : std::string();
 }
 
+std::string JsonPart(const std::string& text) {
+  const std::size_t begin = text.find_first_of("[{");
+  return begin == std::string::npos ? std::string() : text.substr(begin);
+}
+
 std::vector<Process> Processes(const Facts& facts) {
   std::vector<Process> processes;
   for (const std::string& number : NamesIn(facts, "/proc")) {

@@ -41,6 +41,9 @@ using Numbers = std::array<unsigned, 3>;
 [[nodiscard]] std::string OutputOrNothing(const Facts& facts,
                                           const std::vector<std::string>& words);
 
+// Returns the text from the first bracket on: programs warn before they print JSON.
+[[nodiscard]] std::string JsonPart(const std::string& text);
+
 struct Process {
   std::string number;
   std::string name;     // as /proc/PID/comm has it: 15 characters at most

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -20,9 +21,13 @@ struct FakeHost final : Facts {
   std::map<std::string, FileFacts> looks;    // of files that are not plain ones of root's, 0644
   std::map<std::string, std::string> links;  // targets, by path
   std::map<std::string, Output> outputs;     // by the words of the command, with spaces
-  std::map<Question, int> refused;           // errno
-  std::map<std::string, int> sockets;        // what connecting returns
-  std::set<std::string> closed;              // paths that this user may not read
+  // Asked before `outputs`.
+  std::function<std::optional<Output>(const std::string&)> says = [](const std::string&) {
+    return std::nullopt;
+  };
+  std::map<Question, int> refused;     // errno
+  std::map<std::string, int> sockets;  // what connecting returns
+  std::set<std::string> closed;        // paths that this user may not read
   unsigned user = 0;
   std::uint64_t now = 1'800'000'000;
   mutable unsigned pauses = 0;
@@ -104,6 +109,9 @@ struct FakeHost final : Facts {
     for (const std::string& word : words) {
       command += (command.empty() ? "" : " ") + word;
     }
+    if (auto output = says(command)) {
+      return *output;
+    }
     const auto found = outputs.find(command);
     return found == outputs.end() ? Result<Output>(Missing(command)) : found->second;
   }
@@ -141,6 +149,32 @@ struct Fault {
 };
 // Return faults that provoke each check of these categories at least once.
 [[nodiscard]] std::vector<Fault> KernelFaults();
+[[nodiscard]] std::vector<Fault> DriverFaults();
+[[nodiscard]] std::vector<Fault> EngineFaults();
+[[nodiscard]] std::vector<Fault> InstallationFaults();
+[[nodiscard]] std::vector<Fault> KubernetesFaults();
+[[nodiscard]] std::vector<Fault> WorkloadFaults();
+
+// Returns a fault by which the file `path` has this text.
+[[nodiscard]] inline Fault Changed(const std::string& id, const std::string& found,
+                                   const std::string& path, const std::string& text) {
+  return {id, found, [=](FakeHost& host) { host.files[path] = text; }};
+}
+// Returns a fault by which nothing is at and below `path`.
+[[nodiscard]] inline Fault Removed(const std::string& id, const std::string& found,
+                                   const std::string& path) {
+  return {id, found, [=](FakeHost& host) { host.Remove(path); }};
+}
+// Returns a fault by which a command prints this text, and has this status.
+[[nodiscard]] inline Fault Said(const std::string& id, const std::string& found,
+                                const std::string& command, const std::string& text,
+                                int status = 0) {
+  return {id, found, [=](FakeHost& host) { host.Says(command, text, status); }};
+}
+// Returns the command line by which an object or a list of a cluster is got.
+[[nodiscard]] inline std::string Get(const std::string& words) {
+  return "kubectl --request-timeout=8s get " + words + " -o json";
+}
 
 }  // namespace cgpu::doctor
 

@@ -1,0 +1,174 @@
+"""`cgpu doctor` on a host with a simulated node: nothing is wrong at first, and it names what the test
+breaks. Cases by name, see tests/lib/cgpu_test.py."""
+import contextlib
+import json
+import os
+import signal
+import stat
+
+import cgpu_test as t
+import isolation
+from engines import start_cgpud
+
+SETTINGS = "/etc/cgpu/config.yaml"
+DOCKER = "/etc/docker/daemon.json"
+USER = 47110
+
+
+def doctor(*words, **options):
+    """Exit status, and the findings by id."""
+    done = t.command(t.CGPU, "doctor", "-o", "json", *words, ok=False, **options)
+    t.check(done.returncode in (0, 1), "cgpu doctor: %s" % done)
+    found = json.loads(done.stdout)
+    checks = {one["id"]: one for one in found["checks"]}
+    errors = [one["id"] for one in found["checks"] if one["status"] == "error"]
+    t.check(len(errors) == found["errors"] and done.returncode == bool(errors),
+            "%d with %s" % (done.returncode, errors))
+    return done.returncode, checks
+
+
+def status_of(check, *words):
+    return doctor(*words)[1][check]["status"]
+
+
+@contextlib.contextmanager
+def host():
+    """A host with a simulated node and cgpud, and without a container engine's configuration."""
+    for path in (DOCKER, DOCKER + ".before-cgpu"):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+    t.command("addgroup", "--system", "cgpu")
+    with t.Node("v100-16g:2") as node:
+        daemon = start_cgpud(node, "/usr/sbin/runc")
+        try:
+            yield node, daemon
+        finally:
+            daemon.stop()
+
+
+def write(path, text):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def healthy():
+    """Nothing is wrong with a host right after its start, nor with one on which a slice runs."""
+    with host() as (node, _):
+        status, checks = doctor()
+        t.check(status == 0, "wrong: %s" % [one for one in checks.values() if one["status"] == "error"])
+        for name in ("gpu-source", "driver-answers", "cgpud-running", "cgpu-settings", "sim-nodes",
+                     "cgpu-programs", "seccomp-notify", "registry-dead"):
+            t.check(checks[name]["status"] == "ok", "%s" % checks[name])
+        load = node.run(["sleep", "1000"])
+        t.wait_for(node.containers, "nothing runs")
+        status, checks = doctor()
+        t.check(status == 0 and checks["shims-answer"]["status"] == "ok" and
+                checks["other-processes"]["status"] == "ok", "with a slice: %s" % checks)
+        load.kill()
+
+
+def broken():
+    """Each thing that is broken is named by its id, and no other error comes with it."""
+    with host() as (node, daemon):
+        write(SETTINGS, "max_inst: many\n")
+        status, checks = doctor("--only", "cgpu")
+        t.check(status == 1 and "max_inst" in checks["cgpu-settings"]["found"], "%s" % checks)
+        write(SETTINGS, "node: %s\nruntime: /usr/sbin/runc\n" % node.name)
+        t.check(doctor("--only", "cgpu")[0] == 0, "mended, and still wrong")
+        write(DOCKER, json.dumps({"runtimes": {"cgpu": {"path": "/opt/gone/cgpu-runtime"}}}))
+        status, checks = doctor("--only", "engines")
+        t.check(status == 1 and checks["docker-program"]["status"] == "error" and
+                "/opt/gone/cgpu-runtime" in checks["docker-program"]["found"], "%s" % checks)
+        os.unlink(DOCKER)
+        daemon.stop()
+        status, checks = doctor("--only", "cgpu")
+        wrong = [one["id"] for one in checks.values() if one["status"] == "error"]
+        t.check(status == 1 and wrong == ["cgpud-running"], "%s" % wrong)
+        write("/run/cgpu/ba9876543210.grant", "")
+        t.check(status_of("registry-dead", "--only", "cgpu") == "warning", "a dead reservation")
+        os.unlink("/run/cgpu/ba9876543210.grant")
+        daemon.start()
+        t.check(doctor("--only", "cgpu", "--wait", "20")[0] == 0, "cgpud runs again, and is not seen")
+
+
+def outside():
+    """A process that uses a GPU outside of all slices is named, as is a node that was killed."""
+    with host() as (node, _):
+        load = node.exec([os.path.abspath(os.path.join(t.BIN, "rmtool")), "hold", "100", "--forever"])
+        t.wait_for(lambda: node.used() > 0, "nothing is held")
+        checks = doctor("--only", "driver")[1]
+        t.check("rmtool" in checks["other-processes"]["found"], "%s" % checks["other-processes"])
+        load.kill()
+        with t.Node() as other:
+            folder = other.folder
+            for entry in os.listdir("/proc"):
+                with contextlib.suppress(OSError):
+                    words = open("/proc/%s/cmdline" % entry, "rb").read().split(b"\0")
+                    if words[0].endswith(b"cgpu-sim") and other.name.encode() in words:
+                        os.kill(int(entry), signal.SIGKILL)
+            t.wait_for(lambda: status_of("sim-nodes", "--only", "driver") == "warning",
+                       "a killed node is not named")
+            t.check(folder + "/mnt" in doctor("--only", "cgpu")[1]["leftover-mounts"]["found"],
+                    "its mount is not named")
+
+
+def hung():
+    """A program that hangs holds up neither doctor nor other checks."""
+    with host():
+        write("/usr/local/bin/nvidia-ctk", "#!/bin/sh\nsleep 1000\n")
+        os.chmod("/usr/local/bin/nvidia-ctk", 0o755)
+        checks = doctor("--only", "engines")[1]
+        t.check(checks["nvidia-toolkit"]["status"] == "skipped", "%s" % checks["nvidia-toolkit"])
+        t.check(checks["oci-runtime"]["status"] == "ok", "%s" % checks["oci-runtime"])
+
+
+def user():
+    """An ordinary user is told which checks need root, and nothing is called wrong for want of rights."""
+    with host():
+        status, checks = doctor(user=USER, group=USER, extra_groups=[])
+        t.check(status == 0, "wrong: %s" % [one for one in checks.values() if one["status"] == "error"])
+        t.check("only root" in checks["registry-dead"]["found"], "%s" % checks["registry-dead"])
+        t.check(checks["seccomp-notify"]["status"] == "ok", "%s" % checks["seccomp-notify"])
+
+
+def changes_nothing():
+    """No file of the host is another one after it."""
+    def tree():
+        found = {}
+        for top in ("/etc/cgpu", "/etc/docker", "/run/cgpu", "/run/cgpu-sim", "/var/lib/cgpu"):
+            for base, folders, files in os.walk(top):
+                for name in folders + files:
+                    path = os.path.join(base, name)
+                    if "/mnt" not in path:
+                        info = os.lstat(path)
+                        found[path] = (info.st_mode, info.st_uid, info.st_mtime_ns
+                                       if stat.S_ISREG(info.st_mode) and not path.endswith("log") else 0)
+        return found
+    with host():
+        write("/run/cgpu/ba9876543210.grant", "")
+        write(DOCKER, "{}")
+        doctor()
+        before = tree()
+        doctor()
+        t.check(tree() == before, "changed: %s" % (set(tree().items()) ^ set(before.items())))
+        os.unlink("/run/cgpu/ba9876543210.grant")
+
+
+def forms():
+    """The forms of output, the categories, and wrong options."""
+    with host():
+        brief = t.command(t.CGPU, "doctor", "-o", "short", "--only", "cgpu")
+        t.check("ok  " not in brief and "0 errors" in brief, brief)
+        table = t.command(t.CGPU, "doctor", "--only", "cgpu")
+        t.check("cgpud-running: cgpud listens" in table, table)
+        t.check(all(len(line) <= 80 for line in table.splitlines()), table)
+        before = doctor("--pre")[1]
+        t.check("cgpud-running" not in before and "kernel-version" in before, "%s" % list(before))
+        for words in (["--only", "kernels"], ["-o", "yaml"], ["--nothing"]):
+            done = t.command(t.CGPU, "doctor", *words, ok=False)
+            t.check(done.returncode == 2 and done.stderr.startswith("error: "), "%s" % done)
+
+
+isolation.main({"healthy": healthy, "broken": broken, "outside": outside, "hung": hung, "user": user,
+                "changes-nothing": changes_nothing, "forms": forms})
