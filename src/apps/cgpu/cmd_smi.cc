@@ -73,7 +73,7 @@ Result<smi::Source> OpenSource(const std::string& node_name) {
   if (!node.ok() && node_name.empty() && node.error().code == Code::kNotFound && InContainer()) {
     return Error{Code::kNotFound, 0, "this container has no slice of a GPU",
                  "start it with one: docker run --runtime=cgpu -e CGPU_MEM=4GiB ..., or in "
-                 "Kubernetes with limits of aliyun.com/gpu-mem (docs/containers.md)"};
+                 "Kubernetes with limits of aliyun.com/gpu-mem (docs/reference/containers.md)"};
   }
   if (!node.ok()) {
     return node.error();
