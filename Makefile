@@ -6,6 +6,7 @@
 #   make test        what is checked at each change (installs what it needs, builds)
 #   make test-kubernetes  pods with slices on a real Kubernetes, which is built first (needs Go)
 #   make cluster-up  a Kubernetes for you with a node whose simulated GPUs are shared; make cluster-down
+#   make test-tutorials  README's quickstart and the tutorials on a fresh Debian 12 (needs its mirror)
 #   make soak        the same randomised tests and fuzzers for long: SECONDS_EACH=600
 #   make bench-NAME  one benchmark, e.g. bench-untrapped
 #   make report      how well this machine keeps tenants of a GPU apart: build/report.html, REPORT=PAGE
@@ -55,7 +56,7 @@ ifneq ($(shell command -v ccache),)
 export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
 endif
 
-.PHONY: build page demo test test-kubernetes cluster-deps cluster-up cluster-down soak share-story terminal-picture report \
+.PHONY: build page demo test test-tutorials test-kubernetes cluster-deps cluster-up cluster-down soak share-story terminal-picture report \
   lint install deb gpu-bundle deps check-deps bench-deps clean
 .PHONY: test-asan test-tsan fuzz
 
@@ -156,6 +157,14 @@ report: bench-deps
 share-story: bench-deps
 	$(call build_preset,release,,benchmarks)
 	@python3 bench/share_story.py
+
+# apt's own answers to what the package needs are a part of the test: so it has a root of its own.
+test-tutorials: check-deps
+	$(call build_preset,release,,programs)
+	@tools/install_packages.sh dpkg-dev debootstrap
+	@cpack --config build/CPackConfig.cmake
+	@tools/fresh_root.sh build/fresh-root build/cgpu_*.deb
+	@CGPU_FRESH_ROOT=$(CURDIR)/build/fresh-root ctest --preset release -R '^e2e\.(quickstart|tutorial)-' --output-on-failure
 
 terminal-picture: check-deps
 	$(call build_preset,release,,programs)

@@ -24,7 +24,7 @@ SESSION = (  # (comment, command, whether it succeeds)
     ("It gets no more than that.", SLICE + IMAGE + " rmtool alloc 4096 --fill", False),
     ("Another one gets more while it runs.",
      SLICE + "--detach --name train \\\n    " + IMAGE + " rmtool hold 2048 --forever", True),
-    (None, "cgpu set $(docker ps --quiet --latest) --mem 6GiB", True),
+    (None, "cgpu set train --mem 6GiB", True),
     (None, "cgpu ps", True),
 )
 
@@ -107,7 +107,7 @@ def main():
     isolation.enter()
     newcomer.start()
     newcomer.start_docker(IMAGE + ":latest", [os.path.join(BIN, name) for name in ("cgpu-smi", "rmtool")])
-    newcomer.shell("apt install ./build/cgpu_*.deb\ncgpu sim start --gpus a10:1\n"
+    newcomer.shell("apt install --yes ./build/cgpu_*.deb\ncgpu sim start --gpus a10:1\n"
                    "cgpu install docker\nsystemctl reload docker")
     lines = list(_lines())[1:]
     newcomer.shell("docker rm --force train\ncgpu sim stop\nsystemctl stop docker")

@@ -3,6 +3,7 @@ with an image under the name that the page says, a shell.
 
 Needs isolation.enter(): all that a page does to the host is the test's alone.
 """
+import ctypes
 import json
 import os
 import re
@@ -10,21 +11,48 @@ import subprocess
 
 import image
 import packages
-from cgpu_test import DEADLINE, check, skip
+from cgpu_test import DEADLINE, check, command, skip
 from engines import RUNC
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 HOME = "/run/tree"  # where the newcomer has built, or unpacked, the packages: in its folder build
 UNIT = "docker.service"
+_SYS_PIVOT_ROOT = 155
 # A machine's own settings, without what tests have no rights for; see Docker in engines.py.
 DOCKER = {"storage-driver": "vfs", "bridge": "none", "iptables": False, "ip6tables": False,
           "ip-forward": False, "ip-masq": False, "userland-proxy": False}
 
 
 def start():
-    """The host as it was installed, with the packages at hand."""
-    packages.own_usr()
+    """The host as it was installed, with the packages at hand: this machine, or the fresh one whose
+    root CGPU_FRESH_ROOT names (tools/fresh_root.sh)."""
     packages.make(HOME + "/build")
+    fresh = os.environ.get("CGPU_FRESH_ROOT")
+    if fresh:
+        _move_to(fresh)
+        packages.play_systemd()
+    else:
+        packages.own_usr()
+
+
+def _move_to(fresh):
+    """Goes on with that folder as the root; its changes are the test's own. /run is as it was."""
+    root = "/run/fresh/root"
+    command("mount", "--make-rprivate", "/")  # pivot_root(2) takes no shared ones
+    for part in ("new", "work", "root"):
+        os.makedirs("/run/fresh/" + part)
+    command("mount", "-t", "overlay", "-o", "lowerdir=%s,upperdir=/run/fresh/new,workdir=/run/fresh/work" %
+            os.path.abspath(fresh), "overlay", root)
+    for folder in ("/proc", "/sys", "/dev", "/run", ROOT):
+        os.makedirs(root + folder, exist_ok=True)
+        command("mount", "--rbind", folder, root + folder)
+    os.makedirs(root + "/former")
+    libc = ctypes.CDLL(None, use_errno=True)
+    check(libc.syscall(_SYS_PIVOT_ROOT, root.encode(), (root + "/former").encode()) == 0,
+          "no other root: " + os.strerror(ctypes.get_errno()))
+    os.chdir("/")
+    command("umount", "-l", "/former")
+    command("mount", "--make-rshared", "/")
 
 
 def start_docker(name, programs=()):

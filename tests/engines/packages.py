@@ -59,11 +59,15 @@ def own_usr(systemd=True):
     check(done.returncode == 0, "no private /usr")
     if os.path.exists("/usr/sbin/policy-rc.d"):
         os.unlink("/usr/sbin/policy-rc.d")
-    if not systemd:
-        return
+    if systemd:
+        play_systemd()
+
+
+def play_systemd():
+    """From now on systemctl is systemctl.py, and the machine looks like one that systemd runs on."""
     os.makedirs("/run/systemd/system")  # as sd_booted(3) looks for
     os.rename("/usr/bin/systemctl", systemctl.REAL)
     with open("/usr/bin/systemctl", "w", encoding="utf-8") as file:
         file.write("#!/bin/sh\nPYTHONPATH=%s exec %s %s \"$@\"\n" % (
-            ":".join(sys.path), sys.executable, systemctl.__file__))
+            ":".join(sys.path), shutil.which(sys.executable) or "/usr/bin/python3", systemctl.__file__))
     os.chmod("/usr/bin/systemctl", 0o755)

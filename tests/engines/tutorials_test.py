@@ -26,7 +26,7 @@ def docker():
     said = shell("\n".join(commands("docs/tutorial/docker.md")))
     _expect(said, r"\b0MiB / +3072MiB",
             "out of memory .*after 3072 MiB", "^exit status 2$",
-            "^holding 2048 MiB$", r"\b2048 / 3072 MiB", "^exit status 2$",
+            "^holding 2048 MiB$", r" train .*\b2048 / 3072 MiB", "^exit status 2$",
             "^allocated 2048 MiB",
             r"12288 MiB asked on GPU 0 .* where 10016 MiB of 16160 MiB are free", "^exit status 125$",
             "was set from 3072 MiB to 6144 MiB")
