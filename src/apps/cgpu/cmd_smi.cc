@@ -98,7 +98,8 @@ void AddSmi(const cli::Command& app, int& status) {
   query.Needs(format);
   format.Needs(query);
   command.AddOption("-i,--id", flags->id, "Only this GPU, by index or UUID");
-  command.AddOption("--node", flags->node, "A simulated node instead of the GPUs seen here");
+  command.AddOption("--node", flags->node, "A simulated node instead of the GPUs seen here")
+      .Value("NODE");
   OnParsed(command, status, [flags] { return Smi(*flags); });
 }
 
