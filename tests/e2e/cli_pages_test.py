@@ -13,8 +13,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 MAKER = ROOT + "/tools/cli_pages"
 BIN = os.path.abspath(t.BIN)
 
-# Lines as typed, and the one word that the last word can become. "trainer" is a container that runs,
-# RECORD a file.
+# Lines as typed, and the one word that the last word can become. "trainer" is a container
+# that runs, RECORD a file.
 LINES = [
     ("cgpu se", "set"),
     ("cgpu run --m", "--mem"),
@@ -105,7 +105,7 @@ def man():
 
 
 def _with_trainer(check):
-    """Calls check(folder, environment), in a folder with RECORD, while "trainer" runs."""
+    """Calls check(node, folder, environment): "trainer" runs on the node, RECORD is in the folder."""
     with tempfile.TemporaryDirectory() as folder, t.Node() as node:
         trainer = t.Process([t.CGPU, "run", "--name", "trainer", "--node", node.name, "--mem", "1GiB",
                              "--", "sh", "-c", "echo ready; exec cat"], "trainer")
@@ -117,13 +117,13 @@ def _with_trainer(check):
         os.mkdir(folder + "/here")
         with open(folder + "/here/RECORD", "w", encoding="utf-8"):
             pass
-        check(folder + "/here", {"PATH": BIN + ":/usr/bin:/bin", "HOME": folder, "TERM": "dumb",
+        check(node.name, folder + "/here", {"PATH": BIN + ":/usr/bin:/bin", "HOME": folder, "TERM": "dumb",
                                  "PAGES": folder + "/made/host/share", "LC_ALL": "C.UTF-8"})
         trainer.end()
 
 
-def _check_lines(complete):
-    for line, word in LINES:
+def _check_lines(node, complete):
+    for line, word in [*LINES, ("cgpu run --node " + node[:-1], node)]:
         found = complete(line)
         t.check(found == [word], '"%s" becomes %s, not %s' % (line, found, word))
 
@@ -132,10 +132,10 @@ def bash():
     if not os.path.exists("/usr/share/bash-completion/bash_completion"):
         t.skip("no bash-completion on this machine")
 
-    def check(here, environment):
+    def check(node, here, environment):
         for path in _pages(environment["PAGES"] + "/bash-completion"):
             t.command("bash", "-n", path)
-        _check_lines(lambda line: t.command("bash", "-c", BASH, "bash", line, cwd=here,
+        _check_lines(node, lambda line: t.command("bash", "-c", BASH, "bash", line, cwd=here,
                                             env=environment).split())
 
     _with_trainer(check)
@@ -144,12 +144,12 @@ def bash():
 def fish():
     _needs("fish")
 
-    def check(here, environment):
+    def check(node, here, environment):
         for path in _pages(environment["PAGES"] + "/fish"):
             t.command("fish", "--no-execute", path, env=environment)
         script = ("set fish_complete_path $PAGES/fish/vendor_completions.d; "
                   "complete -C $argv[1]")
-        _check_lines(lambda line: [found.split("\t")[0] for found in t.command(
+        _check_lines(node, lambda line: [found.split("\t")[0] for found in t.command(
             "fish", "-c", script, line, cwd=here, env=environment).splitlines()])
 
     _with_trainer(check)
@@ -159,7 +159,7 @@ def zsh():
     """At a terminal: its completion works nowhere else."""
     _needs("zsh")
 
-    def check(here, environment):
+    def check(node, here, environment):
         for path in _pages(environment["PAGES"] + "/zsh"):
             t.command("zsh", "-n", path)
         with open(environment["HOME"] + "/.zshrc", "w", encoding="utf-8") as file:
@@ -180,7 +180,7 @@ def zsh():
                 t.check(whole.startswith(start), "zsh has %r" % whole)
                 return [whole.removeprefix(start).rstrip(" =")]
 
-            _check_lines(complete)
+            _check_lines(node, complete)
         os.write(terminal, b"exit\n")
         os.waitpid(child, 0)
         drain.join()

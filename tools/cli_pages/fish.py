@@ -1,10 +1,10 @@
 """Completions for fish."""
-from tree import (CONTAINERS, choices_of, commands_of, description_of, options_of, positionals_of,
+from tree import (LISTS, NAMES, choices_of, commands_of, description_of, options_of, positionals_of,
                   value_of)
 
 _TEMPLATE = r"""# fish completion for @NAME@. Made from its own command line by tools/cli_pages.
-function @FUNCTION@_containers
-    @CONTAINERS@
+function @FUNCTION@_names
+    $argv @NAMES@
 end
 
 # Tells whether the cursor is in the command $argv[1], at its argument number $argv[2] if that is given.
@@ -55,8 +55,8 @@ def _takes(option, function):
     kind = value_of(option)
     if kind == "FILE":
         return "-F"
-    if kind == "CONTAINER":
-        return "-f -a '(%s_containers)'" % function
+    if kind in LISTS:
+        return "-f -a '(%s_names %s)'" % (function, LISTS[kind])
     return "-f" + (" -a %s" % _quote(" ".join(choices_of(option))) if choices_of(option) else "")
 
 
@@ -93,7 +93,7 @@ def completion(tree):
         lines += ["complete -c %s %s %s" % (tree["name"], *line)
                   for line in _lines(function, path, command)]
     text = _TEMPLATE
-    for key, value in (("FUNCTION", function), ("NAME", tree["name"]), ("CONTAINERS", CONTAINERS),
+    for key, value in (("FUNCTION", function), ("NAMES", NAMES), ("NAME", tree["name"]),
                        ("COMMANDS", " ".join(map(_quote, commands))),
                        ("VALUES", " ".join(map(_quote, values))),
                        ("RUNS", " ".join(map(_quote, runs)))):

@@ -1,9 +1,9 @@
 """Completions for bash, with the functions of the package bash-completion."""
-from tree import CONTAINERS, choices_of, commands_of, options_of, positionals_of, value_of
+from tree import LISTS, NAMES, choices_of, commands_of, options_of, positionals_of, value_of
 
 _TEMPLATE = r"""# bash completion for @NAME@. Made from its own command line by tools/cli_pages.
-@FUNCTION@_containers() {
-    @CONTAINERS@
+@FUNCTION@_names() {
+    $1 @NAMES@
 }
 
 @FUNCTION@() {
@@ -46,7 +46,7 @@ _TEMPLATE = r"""# bash completion for @NAME@. Made from its own command line by 
     fi
     case $kind in
     @file) _filedir ;;
-    @container) COMPREPLY=($(compgen -W "$(@FUNCTION@_containers)" -- "$cur")) ;;
+    @*) COMPREPLY=($(compgen -W "$(@FUNCTION@_names "${kind#@}")" -- "$cur")) ;;
     *) COMPREPLY=($(compgen -W "$kind" -- "$cur")) ;;
     esac
 }
@@ -56,8 +56,11 @@ complete -F @FUNCTION@ @NAME@
 
 
 def _kind(option):
-    return {"FILE": "@file", "CONTAINER": "@container"}.get(
-        value_of(option), " ".join(choices_of(option)))
+    """Words; or @file; or @ and the command that lists names."""
+    name = value_of(option)
+    if name == "FILE":
+        return "@file"
+    return "@" + LISTS[name] if name in LISTS else " ".join(choices_of(option))
 
 
 def _table(rows):
@@ -81,7 +84,7 @@ def completion(tree):
             values.append(("%s %s" % (path, "*" if option["many"] else number), _kind(option)))
     text = _TEMPLATE
     for key, value in (("FUNCTION", "_" + tree["name"].replace("-", "_")),
-                       ("NAME", tree["name"]), ("CONTAINERS", CONTAINERS),
+                       ("NAMES", NAMES), ("NAME", tree["name"]),
                        ("COMMANDS", _table(commands)), ("OPTIONS", _table(options)),
                        ("VALUES", _table(values)), ("RUNS", _table(runs))):
         text = text.replace("@%s@" % key, value)

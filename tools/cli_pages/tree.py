@@ -20,8 +20,10 @@ PROGRAMS = {
     "kubectl-inspect-cgpu": (1, "kubernetes"),
 }
 
-# Prints the names of the containers that run.
-CONTAINERS = r"""cgpu ps --json 2>/dev/null | sed -n 's/^ *"name": "\([^"]*\)",*$/\1/p'"""
+# Values that are names of what there is -> the command that lists them as JSON.
+LISTS = {"CONTAINER": "cgpu ps --json", "NODE": "cgpu sim list --json"}
+# The rest of a shell's command that prints the names alone.
+NAMES = r"""2>/dev/null | sed -n 's/^ *"name": "\([^"]*\)",*$/\1/p'"""
 
 
 def read_tree(program):

@@ -1,5 +1,5 @@
 """Completions for zsh, with _arguments of its completion system."""
-from tree import (CONTAINERS, choices_of, commands_of, description_of, options_of, positionals_of,
+from tree import (LISTS, NAMES, choices_of, commands_of, description_of, options_of, positionals_of,
                   value_of)
 
 
@@ -17,8 +17,8 @@ def _action(option, function):
     kind = value_of(option)
     if kind == "FILE":
         return "_files"
-    if kind == "CONTAINER":
-        return function + "_containers"
+    if kind in LISTS:
+        return "{%s_names %s}" % (function, LISTS[kind])
     choices = choices_of(option)
     return "(%s)" % " ".join(choices) if choices else " "
 
@@ -68,8 +68,8 @@ def completion(tree):
     function = "_" + tree["name"]
     lines = ["#compdef %s" % tree["name"],
              "# Made from the program's own command line by tools/cli_pages.", "",
-             "%s_containers() {" % function,
-             '  local -a names=(${(f)"$(%s)"})' % CONTAINERS,
+             "%s_names() {" % function,
+             '  local -a names=(${(f)"$("$@" %s)"})' % NAMES,
              "  compadd -a names", "}", ""]
     for path, command in commands_of(tree):
         lines += _function(function, {**command, "path": path[1:]})
