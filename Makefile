@@ -12,6 +12,7 @@
 #   make report      how well this machine keeps tenants of a GPU apart: build/report.html, REPORT=PAGE
 #   make share-story the pictures of docs/explanation/compute.md, measured and drawn anew
 #   make terminal-picture  the recording of a terminal that README shows, made anew
+#   make reference   docs/reference: the options of all programs, as they say them
 #   make lint        formatting and clang-tidy alone
 #   make install     the programs below PREFIX (/usr/local), or below DESTDIR for a package
 #   make deb         build/cgpu_VERSION_amd64.deb and those of cgpu-exporter and cgpu-kubernetes
@@ -41,7 +42,7 @@ PACKAGES := g++ cmake ninja-build pkg-config python3 fuse3 libfuse3-dev \
   libssl-dev libcurl4-openssl-dev libcpp-httplib-dev prometheus-cpp-dev \
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
 CHECK_PACKAGES := clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev util-linux \
-  busybox-static uidmap python3-grpcio python3-protobuf \
+  busybox-static uidmap mandoc zsh fish bash-completion python3-grpcio python3-protobuf \
   prometheus python3-prometheus-client tidy chromium
 BENCH_PACKAGES := busybox-static util-linux
 CLUSTER_PACKAGES := containernetworking-plugins iproute2 openssl
@@ -56,7 +57,7 @@ ifneq ($(shell command -v ccache),)
 export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
 endif
 
-.PHONY: build page demo test test-tutorials test-kubernetes cluster-deps cluster-up cluster-down soak share-story terminal-picture report \
+.PHONY: build page demo test test-tutorials test-kubernetes cluster-deps cluster-up cluster-down soak share-story terminal-picture reference report \
   lint install deb gpu-bundle deps check-deps bench-deps clean
 .PHONY: test-asan test-tsan fuzz
 
@@ -138,6 +139,10 @@ test-tsan:
 fuzz:
 	$(call build_preset,asan,,fuzz_targets)
 	@tools/fuzz.sh build/asan $(FUZZ_SECONDS)
+
+reference: deps
+	$(call build_preset,release,,programs)
+	@python3 -B tools/cli_pages --bin build/bin --reference docs/reference
 
 soak: check-deps
 	$(call build_preset,release,,all)

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include "base/file.h"
 #include "cli/command_line.h"
@@ -22,6 +23,7 @@
 #include "sim/gpu/engines.h"
 #include "sim/node/control_server.h"
 #include "sim/node/wire.h"
+#include "version/version.h"
 
 namespace cgpu::sim {
 namespace {
@@ -131,13 +133,16 @@ int Main(int argc, char** argv) {
   std::string name;
   std::string gpus;
   std::string driver;
-  app.AddOption("--name", name).Required();
-  app.AddOption("--gpus", gpus).Required();
-  app.AddOption("--driver", driver).Required();
+  app.SetVersion(VersionText("cgpu-sim"));
+  app.AddOption("--name", name, "The node's name").Required();
+  app.AddOption("--gpus", gpus, "Its GPUs, as `cgpu sim start` takes them").Required();
+  app.AddOption("--driver", driver, "Its driver's version").Required();
   GpuOptions options;
-  app.AddOption("--context-switch-us", options.context_switch_us);
-  app.AddOption("--preempt-us", options.preempt_us);
-  app.AddOption("--copy-gbps", options.copy_gbps);
+  for (const auto& [option, value] : {std::pair("--context-switch-us", &options.context_switch_us),
+                                      {"--preempt-us", &options.preempt_us},
+                                      {"--copy-gbps", &options.copy_gbps}}) {
+    app.AddOption(option, *value, "As `cgpu sim start` takes it");
+  }
   if (const auto status = app.ParseOrPrint(argc, argv)) {
     return *status;
   }

@@ -2,23 +2,99 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
 namespace cgpu::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr char kTree[] = "--print-cli";
+
+Json NamesOf(const std::set<CLI::Option*>& options) {
+  std::set<std::string> names;  // the other set's order is that of addresses
+  for (const CLI::Option* option : options) {
+    names.insert(option->get_name());
+  }
+  return names;
+}
+
+Json TreeOf(const CLI::Option& option, bool one_of) {
+  auto names = Json::array();
+  for (const std::string& name : option.get_snames()) {
+    names.push_back("-" + name);
+  }
+  for (const std::string& name : option.get_lnames()) {
+    names.push_back("--" + name);
+  }
+  if (option.get_positional()) {
+    names.push_back(option.get_name());
+  }
+  const bool flag = option.get_items_expected_max() == 0;
+  return {{"names", names},
+          {"positional", option.get_positional()},
+          {"value", flag ? "" : option.get_type_name()},
+          {"many", option.get_items_expected_max() > 1},
+          {"required", option.get_required()},
+          {"one_of", one_of},
+          {"default", option.get_default_str()},
+          {"help", option.get_description()},
+          {"needs", NamesOf(option.get_needs())},
+          {"excludes", NamesOf(option.get_excludes())}};
+}
+
+// `one_of`: whether the options are a group's, which has a --help of its own.
+void AddOptions(const CLI::App& app, bool one_of, Json& list) {
+  for (const CLI::Option* option : app.get_options()) {
+    if (!one_of || option != app.get_help_ptr()) {
+      list.push_back(TreeOf(*option, one_of));
+    }
+  }
+}
+
+Json TreeOf(const CLI::App& app) {
+  auto options = Json::array();
+  auto commands = Json::array();
+  AddOptions(app, false, options);
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (sub->get_name().empty()) {  // a group of options
+      AddOptions(*sub, true, options);
+    } else {
+      commands.push_back(TreeOf(*sub));
+    }
+  }
+  return {{"name", app.get_name()},     {"description", app.get_description()},
+          {"footer", app.get_footer()}, {"runs_command", app.get_prefix_command()},
+          {"options", options},         {"commands", commands}};
+}
+
+}  // namespace
 
 const Option& Option::Required() const {
   option_->required();
   return *this;
 }
 
+const Option& Option::Value(const std::string& name) const {
+  option_->type_name(name);
+  return *this;
+}
+
 const Option& Option::Between(std::uint64_t least, std::uint64_t most) const {
-  option_->check(CLI::Range(least, most));
+  option_->check(
+      CLI::Range(least, most).description(std::to_string(least) + " to " + std::to_string(most)));
   return *this;
 }
 
 const Option& Option::Between(double least, double most) const {
-  option_->check(CLI::Range(least, most));
+  std::ostringstream text;
+  text << least << " to " << most;
+  option_->check(CLI::Range(least, most).description(text.str()));
   return *this;
 }
 
@@ -118,6 +194,9 @@ void Program::SetVersion(const std::string& text) const {
 }
 
 Parsed Program::Parse(std::vector<std::string> words) const {
+  if (words == std::vector<std::string>{kTree}) {
+    return {Parsed::Kind::kText, TreeOf(*owned_).dump(2) + "\n", {}};
+  }
   std::ranges::reverse(words);  // as CLI11 takes them
   try {
     owned_->parse(std::move(words));
@@ -136,6 +215,10 @@ Parsed Program::Parse(std::vector<std::string> words) const {
 }
 
 std::optional<int> Program::ParseOrPrint(int argc, char** argv) const {
+  if (argc == 2 && std::string_view(argv[1]) == kTree) {
+    (void)std::puts(TreeOf(*owned_).dump(2).c_str());
+    return 0;
+  }
   try {
     owned_->parse(argc, argv);
   } catch (const CLI::ParseError& error) {

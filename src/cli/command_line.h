@@ -24,6 +24,10 @@ class Option {
   explicit Option(CLI::Option* option) : option_(option) {}
 
   const Option& Required() const;
+  // Names what a value is, in the help and for completions, in place of TEXT: "FILE"; "CONTAINER",
+  // a container that runs; "high|normal", these words. The program itself refuses what does not
+  // fit.
+  const Option& Value(const std::string& name) const;
   // Refuses a value outside of [least, most], and says the range in the help.
   const Option& Between(std::uint64_t least, std::uint64_t most) const;
   const Option& Between(double least, double most) const;
@@ -87,7 +91,8 @@ class Command {
 struct Parsed {
   enum class Kind { kGood, kText, kWrong };
   Kind kind = Kind::kGood;
-  // kText: the help or the version, to be printed. kWrong: a sentence that says what is wrong.
+  // kText: the help, the version or the tree, to be printed. kWrong: a sentence that says what is
+  // wrong.
   std::string text;
   // kWrong: the program, or the program and the last subcommand that was named: "cgpu ps".
   std::string command;
@@ -104,10 +109,12 @@ class Program : public Command {
   // Adds --version, which shows `text`.
   void SetVersion(const std::string& text) const;
 
-  // Parses the words after the program's name.
+  // Parses the words after the program's name. The one word --print-cli, which the help does not
+  // list, asks for the whole command line as JSON: tools/cli_pages.py makes manual pages and
+  // completions of it, and says what is in it.
   [[nodiscard]] Parsed Parse(std::vector<std::string> words) const;
-  // Parses, and prints help, version or what is wrong. Returns the exit status if the program is to
-  // end.
+  // Parses as Parse() does, and prints help, version or what is wrong. Returns the exit status if
+  // the program is to end.
   [[nodiscard]] std::optional<int> ParseOrPrint(int argc, char** argv) const;
 
  private:

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 namespace cgpu::cli {
 namespace {
 
@@ -66,7 +68,7 @@ TEST(CommandLine, ShowsHelpAndVersionInPlaceOfRunning) {
   EXPECT_EQ(version.text, "teller 3\n");
   const Parsed help = Teller().program.Parse({"tell", "--help"});
   EXPECT_EQ(help.kind, Kind::kText);
-  EXPECT_NE(help.text.find("in [1 - 5]"), std::string::npos) << help.text;
+  EXPECT_NE(help.text.find("1 to 5"), std::string::npos) << help.text;
   EXPECT_EQ(teller.told, "");
 }
 
@@ -81,6 +83,35 @@ TEST(CommandLine, KeepsTheWordsOfAnotherProgram) {
   EXPECT_EQ(run.OtherWords(), (std::vector<std::string>{"ls", "-l", "--flag"}));
   EXPECT_TRUE(program.HasCommand("run"));
   EXPECT_FALSE(program.HasCommand("walk"));
+}
+
+TEST(CommandLine, PrintsItsTree) {
+  Teller teller;
+  const Command group = teller.tell.AddGroup("place");
+  bool here = false;
+  group.AddFlag("--here", here, "In this room");
+  const Parsed parsed = teller.program.Parse({"--print-cli"});
+  EXPECT_EQ(parsed.kind, Kind::kText);
+  const auto tree = nlohmann::json::parse(parsed.text);
+  EXPECT_EQ(tree["name"], "teller");
+  EXPECT_EQ(tree["options"][1]["names"], (std::vector<std::string>{"--version"}));
+  const auto& tell = tree["commands"][0];
+  EXPECT_EQ(tell["name"], "tell");
+  EXPECT_EQ(tell["description"], "Tell a word");
+  EXPECT_EQ(tell["runs_command"], false);
+  const auto& options = tell["options"];
+  EXPECT_EQ(options[0]["names"], (std::vector<std::string>{"-h", "--help"}));
+  EXPECT_EQ(options[1]["names"], (std::vector<std::string>{"WORD"}));
+  EXPECT_EQ(options[1]["positional"], true);
+  EXPECT_EQ(options[1]["required"], true);
+  EXPECT_EQ(options[2]["value"], "UINT:1 to 5");
+  EXPECT_EQ(options[2]["default"], "2");
+  EXPECT_EQ(options[3]["value"], "");  // a flag
+  EXPECT_EQ(options[5]["needs"], (std::vector<std::string>{"--delay"}));
+  EXPECT_EQ(options[5]["excludes"], (std::vector<std::string>{"--loud"}));
+  EXPECT_EQ(options[6]["names"], (std::vector<std::string>{"--here"}));
+  EXPECT_EQ(options[6]["one_of"], true);
+  EXPECT_EQ(options.size(), 7U);
 }
 
 TEST(CommandLine, AsksForOneOfAGroupAndCallsBack) {

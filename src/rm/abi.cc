@@ -86,6 +86,10 @@ std::string ToString(DriverVersion version) {
   return text.data();
 }
 
+std::span<const Abi> Abis() {
+  return kAbis;
+}
+
 const Abi* FindAbi(DriverVersion version) {
   for (const Abi& abi : kAbis) {
     if (abi.first <= version && version.major == abi.last.major) {

@@ -26,6 +26,7 @@
 
 #include <compare>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -59,6 +60,8 @@ struct Abi {
   NvU32 fb_region_stride;     // bytes from one region of ..._FB_REGION_INFO_PARAMS to the next
 };
 
+// Returns the ABIs of all branches, the oldest first.
+[[nodiscard]] std::span<const Abi> Abis();
 // Returns the ABI of a driver release; nullptr when that release is not supported.
 [[nodiscard]] const Abi* FindAbi(DriverVersion version);
 // Returns a sentence for the user of a release that FindAbi() takes as a branch although it was not

@@ -37,7 +37,7 @@ def find_helm():
 
 
 def version():
-    return t.command(t.CGPU, "--version").split()[-1]
+    return t.command(t.CGPU, "--version").split()[1]
 
 
 def add_program(rootfs, program, name=None):

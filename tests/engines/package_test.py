@@ -48,6 +48,16 @@ def _listed(package):
     return found
 
 
+def _pages(component):
+    """Manual pages and completions, as the build has made them (tests/e2e/cli_pages_test.py)."""
+    made = os.path.join(packages.BUILD, "cli", component, "share")
+    found = {"/usr/share/" + os.path.relpath(os.path.join(folder, name), made)
+             for folder, _, files in os.walk(made) for name in files}
+    t.check(len(found) >= 4, "no pages in " + made)
+    return {path.replace("/zsh/site-functions/", "/zsh/vendor-completions/"): "-rw-r--r--"
+            for path in found}
+
+
 def _check_lists(package):
     expected = {"/usr/bin/" + name: mode for name, mode in PROGRAMS.items()}
     expected["/usr/bin/cgpu-smi -> cgpu"] = expected.pop("/usr/bin/cgpu-smi")
@@ -55,6 +65,7 @@ def _check_lists(package):
     expected["/etc/cgpu/config.yaml"] = "-rw-r--r--"
     expected["/usr/lib/systemd/system/" + UNIT] = "-rw-r--r--"
     expected.update({"/usr/share/doc/cgpu/" + name: "-rw-r--r--" for name in _documents()})
+    expected.update(_pages("host"))
     found = _listed(package)
     t.check(found == expected, "in the package and not: %s" %
             sorted(found.items() ^ expected.items()))
@@ -81,13 +92,14 @@ def _check_control(package, version):
 def _check_kubernetes(package, version):
     """The other package: it has the programs of Kubernetes alone, and what they are linked with."""
     expected = {"/usr/bin/" + name: "-rwxr-xr-x" for name in OF_KUBERNETES}
+    expected.update(_pages("kubernetes"))
     _check_other(package, version, "cgpu-kubernetes", expected, {"libc6", "libcurl4", "libssl3"})
 
 
 def _check_exporter(package, version):
     """The metrics: their program and its service, dashboards and alerts."""
     expected = {"/usr/bin/cgpu-exporter": "-rwxr-xr-x",
-                "/usr/lib/systemd/system/" + EXPORTER_UNIT: "-rw-r--r--"}
+                "/usr/lib/systemd/system/" + EXPORTER_UNIT: "-rw-r--r--", **_pages("exporter")}
     for name in ("rules.yml", "grafana/app.json", "grafana/cluster.json", "grafana/node.json"):
         expected["/usr/share/cgpu-exporter/" + name] = "-rw-r--r--"
     _check_other(package, version, "cgpu-exporter", expected,
@@ -133,7 +145,7 @@ def _lint(package):
     if not shutil.which("lintian"):
         print("not done: no lintian on this machine")
         return
-    # Statically linked on purpose; no manual pages and no changelog of Debian's.
+    # Statically linked on purpose; no changelog of Debian's.
     done = t.command("lintian", "--fail-on", "error", "--suppress-tags",
                      "statically-linked-binary,no-changelog,no-copyright-file", package, ok=False)
     t.check(done.returncode == 0, done.stdout)
@@ -141,14 +153,14 @@ def _lint(package):
 
 def contents():
     package = packages.make("/run/package")
-    version = t.command(t.CGPU, "--version").split()[-1]
+    version = t.command(t.CGPU, "--version").split()[1]
     _check_lists(package)
     _check_control(package, version)
     _check_kubernetes(package, version)
     _check_exporter(package, version)
     folder = "/run/unpacked"
     t.command("dpkg-deb", "--extract", package, folder)
-    t.check(t.command(folder + "/usr/bin/cgpu", "--version").split()[-1] == version, "another version")
+    t.check(t.command(folder + "/usr/bin/cgpu", "--version").split()[1] == version, "another version")
     _check_unit(folder + "/usr")
     shim = os.stat(folder + "/usr/bin/cgpu-shim")
     t.check(stat.S_IMODE(shim.st_mode) == 0o711, "cgpu-shim can be read")

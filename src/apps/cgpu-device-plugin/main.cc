@@ -27,6 +27,7 @@
 #include "kube/names.h"
 #include "kube/stop.h"
 #include "os/end_signals.h"
+#include "version/version.h"
 
 namespace cgpu::kube {
 namespace {
@@ -144,13 +145,16 @@ int main(int argc, char** argv) {
   Options options;
   const cgpu::cli::Program app("Gives the pods of a Kubernetes node their parts of its GPUs",
                                "cgpu-device-plugin");
-  app.SetVersion(CGPU_VERSION);
+  app.SetVersion(cgpu::VersionText("cgpu-device-plugin"));
   app.AddOption("--kubeconfig", options.kubeconfig,
-                "How to reach the API server; without it, as a pod does");
+                "How to reach the API server; without it, as a pod does")
+      .Value("FILE");
   app.AddOption("--kube-node", options.kube_node, "The name of the Kubernetes node").Required();
-  app.AddOption("--node", options.node, "A simulated node instead of the host's driver");
+  app.AddOption("--node", options.node, "A simulated node instead of the host's driver")
+      .Value("NODE");
   app.AddOption("--verify-key", options.key_file,
                 "The public key, in PEM, of cgpu-scheduler's signatures")
+      .Value("FILE")
       .Required();
   app.AddFlag("--log-json", options.log_json, "Log lines as JSON, an object each");
   if (const auto status = app.ParseOrPrint(argc, argv)) {

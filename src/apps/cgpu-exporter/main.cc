@@ -20,6 +20,7 @@
 #include "os/service.h"
 #include "page/server.h"
 #include "runtime/settings.h"
+#include "version/version.h"
 
 namespace cgpu::exporter {
 namespace {
@@ -98,9 +99,9 @@ Result<> Run(const Settings& settings, const sigset_t& ends_by) {
 int main(int argc, char** argv) {
   const cgpu::cli::Program app("Shows Prometheus, and on a page, who uses the GPUs of this host",
                                "cgpu-exporter");
-  app.SetVersion(CGPU_VERSION);
+  app.SetVersion(cgpu::VersionText("cgpu-exporter"));
   std::string file = cgpu::kSettingsFile;
-  app.AddOption("--config", file, "The file with the settings").ShowDefault();
+  app.AddOption("--config", file, "The file with the settings").Value("FILE").ShowDefault();
   if (const auto status = app.ParseOrPrint(argc, argv)) {
     return *status;
   }

@@ -29,6 +29,7 @@
 #include "os/end_signals.h"
 #include "page/access.h"
 #include "page/server.h"
+#include "version/version.h"
 
 namespace cgpu::kube {
 namespace {
@@ -228,18 +229,22 @@ void AddMetricsOptions(const cli::Program& app, Options& options) {
                     "autoscalers custom metrics");
   app.AddOption("--exporter-token", options.exporter_token_file,
                 "A file with the token that cgpu-exporter wants to be shown")
+      .Value("FILE")
       .Needs(exporters);
   const auto page = app.AddOption("--page-listen", options.page_listen,
                                   "IP address and port of a page that shows all Kubernetes nodes");
   page.Needs(exporters);
   app.AddOption("--page-token", options.page_token_file,
                 "A file with the token that the page asks for; it may be left out at 127.0.0.1")
+      .Value("FILE")
       .Needs(page);
   const auto certificate = app.AddOption("--page-tls-cert", options.page_certificate_file,
                                          "The page's certificate, in PEM; without it there is no "
-                                         "TLS");
+                                         "TLS")
+                               .Value("FILE");
   const auto key = app.AddOption("--page-tls-key", options.page_certificate_key_file,
-                                 "The key of --page-tls-cert");
+                                 "The key of --page-tls-cert")
+                       .Value("FILE");
   certificate.Needs(page).Needs(key);
 }
 
@@ -251,21 +256,24 @@ int main(int argc, char** argv) {
   Options options;
   const cgpu::cli::Program app("Decides which GPUs of a Kubernetes node a pod gets",
                                "cgpu-scheduler");
-  app.SetVersion(CGPU_VERSION);
+  app.SetVersion(cgpu::VersionText("cgpu-scheduler"));
   app.AddOption("--kubeconfig", options.kubeconfig,
-                "How to reach the API server; without it, as a pod does");
+                "How to reach the API server; without it, as a pod does")
+      .Value("FILE");
   app.AddOption("--listen", options.address, "The address that kube-scheduler calls").ShowDefault();
   app.AddOption("--port", options.port, "The port there").ShowDefault();
   app.AddOption("--signing-key", options.key_file,
                 "The private key, in PEM, that decisions are signed with")
+      .Value("FILE")
       .Required();
   app.AddOption("--webhook-port", options.webhook_port, "The port of the admission webhook")
       .ShowDefault();
   const auto certificate =
       app.AddOption("--tls-cert", options.certificate_file,
-                    "The webhook's certificate, in PEM; without it there is no webhook");
-  const auto key =
-      app.AddOption("--tls-key", options.certificate_key_file, "The key of --tls-cert");
+                    "The webhook's certificate, in PEM; without it there is no webhook")
+          .Value("FILE");
+  const auto key = app.AddOption("--tls-key", options.certificate_key_file, "The key of --tls-cert")
+                       .Value("FILE");
   certificate.Needs(key);
   app.AddOption("--scheduler-name", options.rules.scheduler,
                 "The scheduler that pods get which ask for a part of a GPU")

@@ -27,6 +27,7 @@
 #include "host/saved_settings.h"
 #include "protocol/text.h"
 #include "runtime/settings.h"
+#include "version/version.h"
 
 namespace cgpu {
 namespace {
@@ -61,7 +62,7 @@ std::string TextOfFile(const std::string& path) {
 std::string Versions() {
   utsname kernel{};
   (void)uname(&kernel);
-  std::string text = "cgpu " CGPU_VERSION "\n";
+  std::string text = VersionText("cgpu") + "\n";
   text += std::string(kernel.sysname) + " " + kernel.release + " " + kernel.version + " " +
           kernel.machine + "\n\n/proc/driver/nvidia/version:\n" +
           TextOfFile("/proc/driver/nvidia/version") + "\n/etc/os-release:\n" +
@@ -275,7 +276,8 @@ void AddBundle(const cli::Command& app, int& status) {
   auto archive = std::make_shared<std::string>();
   const cli::Command command = app.AddCommand(
       "bundle", "Make an archive for a bug report: versions, settings, state, events; no secrets");
-  command.AddOption("-o,--output", *archive, "The archive (default: cgpu-bundle-TIME.tar.gz here)");
+  command.AddOption("-o,--output", *archive, "The archive (default: cgpu-bundle-TIME.tar.gz here)")
+      .Value("FILE");
   OnParsed(command, status, [archive] { return Run(*archive); });
 }
 

@@ -63,8 +63,10 @@ void AddEvents(const cli::Command& app, int& status) {
       "Tell what happened on this host: containers that started, were refused something, changed "
       "or ended; root, and members of cgpu's group");
   command.AddOption("--since", flags->since, "Only the last 90s, 15m, 1h, 7d");
-  command.AddOption("--container", flags->filter.container,
-                    "Only of this container: its name, or the beginning of its id");
+  command
+      .AddOption("--container", flags->filter.container,
+                 "Only of this container: its name, or the beginning of its id")
+      .Value("CONTAINER");
   command.AddOption("--gpu", flags->filter.gpu, "Only of this GPU: its index, or UUID");
   command.AddOption("-n,--last", flags->last, "Only the last so many");
   command.AddFlag("-f,--follow", flags->follow, "Go on with those that come");

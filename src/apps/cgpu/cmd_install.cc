@@ -20,10 +20,10 @@ struct Flags {
   bool all = false;
 };
 
-std::string Names() {
+std::string Names(const char* separator) {
   std::string names;
   for (const install::EngineFacts& facts : install::Engines()) {
-    names += (names.empty() ? "" : ", ") + std::string(facts.name);
+    names += (names.empty() ? "" : separator) + std::string(facts.name);
   }
   return names;
 }
@@ -34,7 +34,7 @@ Result<install::Engine> EngineNamed(const std::string& name) {
       std::ranges::find_if(all, [&](const auto& facts) { return facts.name == name; });
   if (found == all.end()) {
     return Error{Code::kInvalid, 0, "cgpu knows no container engine \"" + name + "\"",
-                 "it knows " + Names()};
+                 "it knows " + Names(", ")};
   }
   return found->engine;
 }
@@ -99,15 +99,17 @@ Result<int> Remove(Flags& flags) {
   }
   if (flags.engine.empty()) {
     return Error{Code::kInvalid, 0, "no container engine is named",
-                 "name one of " + Names() + ", or give --all"};
+                 "name one of " + Names(", ") + ", or give --all"};
   }
   return Change(flags);
 }
 
 // Adds the flags that both commands have.
 void AddCommon(const cli::Command& command, Flags& flags) {
-  command.AddOption("--config", flags.request.config,
-                    "The engine's configuration, if it is not in its usual place");
+  command
+      .AddOption("--config", flags.request.config,
+                 "The engine's configuration, if it is not in its usual place")
+      .Value("FILE");
   command.AddFlag("--dry-run", flags.request.dry_run, "Only show what would be changed");
 }
 
@@ -116,10 +118,11 @@ void AddCommon(const cli::Command& command, Flags& flags) {
 void AddInstall(const cli::Command& app, int& status) {
   const cli::Command add = app.AddCommand("install", "Tell a container engine of the runtime cgpu");
   auto flags = std::make_shared<Flags>();
-  add.AddOption("ENGINE", flags->engine, Names()).Required();
+  add.AddOption("ENGINE", flags->engine, "The container engine").Value(Names("|")).Required();
   AddCommon(add, *flags);
   add.AddOption("--runtime-path", flags->request.program,
-                "Where cgpu-runtime is (default: beside cgpu)");
+                "Where cgpu-runtime is (default: beside cgpu)")
+      .Value("FILE");
   add.AddFlag("--set-default", flags->request.set_default,
               "For all containers, also those that do not ask for it");
   OnParsed(add, status, [flags] { return Change(*flags); });
@@ -127,7 +130,7 @@ void AddInstall(const cli::Command& app, int& status) {
   const cli::Command remove = app.AddCommand("uninstall", "Undo what `cgpu install` did");
   auto removed = std::make_shared<Flags>();
   removed->request.uninstall = true;
-  remove.AddOption("ENGINE", removed->engine, Names());
+  remove.AddOption("ENGINE", removed->engine, "The container engine").Value(Names("|"));
   AddCommon(remove, *removed);
   remove.AddFlag("--all", removed->all, "In all engines, where their configuration usually is")
       .Excludes("ENGINE")

@@ -118,6 +118,14 @@ Result<int> Run(const cli::Command& command, const Flags& flags) {
   return 0;
 }
 
+std::string PolicyNames() {
+  std::string names;
+  for (const auto policy : governor::kPolicies) {
+    names.append(governor::NameOf(policy)).append("|");
+  }
+  return names + "auto";
+}
+
 }  // namespace
 
 void AddPolicy(const cli::Command& app, int& status) {
@@ -125,17 +133,17 @@ void AddPolicy(const cli::Command& app, int& status) {
   const cli::Command command =
       app.AddCommand("policy", "Show or set how a GPU is shared: compute time, slices; root");
   command.AddOption("GPU", flags->gpu, "Its index, or UUID (default: show all)");
-  command.AddOption(
-      "POLICY", flags->policy,
-      "fair (0), preempt (1), weight (2), fixed (3), soft (4), native (5); or auto: as the "
-      "first container asks");
+  command
+      .AddOption("POLICY", flags->policy,
+                 "Its name, or its number, from 0; auto: as the first container asks")
+      .Value(PolicyNames());
   command.AddOption("--max-inst", flags->max_inst, "Slices that it may have at a time, 1 to 64");
   command.AddOption("--prio-ratio", flags->prio_ratio,
                     "Percent that containers of high priority may take together, 20 to 99");
   command.AddFlag("--reset", flags->reset,
                   "Forget what was set; what config.yaml says holds again");
   command.AddFlag("--json", flags->json, "As JSON");
-  command.AddOption("--node", flags->node, "A simulated node instead of the driver");
+  command.AddOption("--node", flags->node, "A simulated node instead of the driver").Value("NODE");
   OnParsed(command, status, [flags, command] { return Run(command, *flags); });
 }
 

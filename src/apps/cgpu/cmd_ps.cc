@@ -274,7 +274,9 @@ void AddPs(const cli::Command& app, int& status) {
       "--unmanaged", *unmanaged, "Instead, the processes that use GPUs and are in none (root)");
   others.Excludes("--verbose");
   auto node = std::make_shared<std::string>();
-  command.AddOption("--node", *node, "A simulated node instead of the driver").Needs(others);
+  command.AddOption("--node", *node, "A simulated node instead of the driver")
+      .Value("NODE")
+      .Needs(others);
   OnParsed(command, status, [json, verbose, unmanaged, node] {
     return *unmanaged ? PsUnmanaged(*node, *json) : Ps(*json, *verbose);
   });

@@ -92,12 +92,16 @@ void AddRun(const cli::Command& app, int& status) {
   command.AddText("--compute-max", asked.compute_max,
                   "Percent that it may use while others leave time (with --compute)");
   command.AddText("--weight", asked.weight, "1 to 100: its share among those that have work");
-  command.AddText("--priority", asked.priority, "high: before the others; or normal");
+  command.AddText("--priority", asked.priority, "high: before the others; or normal")
+      .Value("high|normal");
   command.AddOption("--name", flags->name, "The container's name");
-  command.AddOption("--record", flags->options.record,
-                    "A file to write the sequence of driver calls to: names, sizes and statuses, "
-                    "no data");
-  command.AddOption("--node", flags->options.node, "A simulated node instead of the driver");
+  command
+      .AddOption("--record", flags->options.record,
+                 "A file to write the sequence of driver calls to: names, sizes and statuses, "
+                 "no data")
+      .Value("FILE");
+  command.AddOption("--node", flags->options.node, "A simulated node instead of the driver")
+      .Value("NODE");
   command.AddFlag("--alone", flags->options.alone,
                   "As an ordinary user: without cgpud. cgpu then counts the slice among your own "
                   "commands only, and your other programs can reach into it");

@@ -146,14 +146,16 @@ Result<int> Set(Flags& flags) {
 void AddSet(const cli::Command& app, int& status) {
   auto flags = std::make_shared<Flags>();
   const cli::Command command = app.AddCommand("set", "Change the limits of a running container");
-  command.AddOption("ID", flags->change.container, "Id, its unique beginning, or name").Required();
+  command.AddOption("ID", flags->change.container, "Id, its unique beginning, or name")
+      .Value("CONTAINER")
+      .Required();
   command.AddOption("--mem", flags->memory, "Memory per GPU: 4096MiB, 4GiB, 4G, 25%");
   command.AddText("--compute", flags->compute.compute,
                   "Percent of compute time, guaranteed; none: an equal share");
   command.AddText("--compute-max", flags->compute.compute_max,
                   "Percent it may use at the most, or none");
   command.AddText("--weight", flags->compute.weight, "1 to 100, or none");
-  command.AddText("--priority", flags->compute.priority, "high or normal");
+  command.AddText("--priority", flags->compute.priority, "high or normal").Value("high|normal");
   command.AddOption("--gpu", flags->change.gpu,
                     "The container's own GPU, from 0, or its UUID (default: all its GPUs)");
   command.AddFlag("--json", flags->json, "Print what it has then, as cgpu ps --json does");

@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "apps/cgpu/commands.h"
 #include "base/result.h"
@@ -16,6 +17,7 @@
 #include "cli/text_table.h"
 #include "host/node.h"
 #include "host/shim_process.h"
+#include "rm/abi.h"
 #include "run/command.h"
 #include "run/plain.h"
 #include "sim/node/control_client.h"
@@ -145,7 +147,12 @@ Result<> Books(const SimFlags& flags) {
   return {};
 }
 
-Result<> Exec(const SimFlags& flags) {
+Result<> Exec(const SimFlags& flags, const std::vector<std::string>& other_words) {
+  if (!other_words.empty()) {
+    return Error{Code::kInvalid, 0,
+                 "\"" + other_words.front() + "\" is not an option of cgpu sim exec",
+                 "see `cgpu sim exec --help`; the command comes after --"};
+  }
   if (WordsAfterDashes().empty()) {
     return Error{Code::kInvalid, 0, "there is no command to run",
                  "cgpu sim exec [--name N] -- CMD..."};
@@ -156,15 +163,34 @@ Result<> Exec(const SimFlags& flags) {
 
 using Flags = std::shared_ptr<SimFlags>;
 
+std::string BranchNames() {
+  std::string names;
+  for (const rm::Abi& abi : rm::Abis()) {
+    names.append(names.empty() ? "" : "|").append(abi.name);
+  }
+  return names;
+}
+
 cli::Command AddVerb(const cli::Command& sim, const Flags& flags, int& status, const char* verb,
                      const char* description, std::function<Result<>(SimFlags&)> run) {
   const cli::Command command = sim.AddCommand(verb, description);
-  command.AddOption("--name", flags->name, "The node's name (default: default)");
+  command.AddOption("--name", flags->name, "The node's name (default: default)").Value("NODE");
   OnParsed(command, status, [flags, run = std::move(run)]() -> Result<int> {
     CGPU_TRY(run(*flags));
     return 0;
   });
   return command;
+}
+
+void AddExec(const cli::Command& sim, const Flags& flags, int& status) {
+  const cli::Command command = sim.AddCommand("exec", "Run a command on a node without cgpu");
+  command.AddOption("--name", flags->name, "The node's name (default: default)").Value("NODE");
+  command.SetFooter("CMD...  the command and its arguments, after --");
+  command.KeepOtherWords();
+  OnParsed(command, status, [flags, command]() -> Result<int> {
+    CGPU_TRY(Exec(*flags, command.OtherWords()));
+    return 0;
+  });
 }
 
 // Adds one injected fault: the calls, and what happens to them.
@@ -221,8 +247,8 @@ void AddSim(const cli::Command& app, int& status) {
       AddVerb(sim, flags, status, "start", "Start a node (root only)", Start);
   start.AddOption("--gpus", flags->gpus, "Its GPUs: v100-16g:2,t4:1,v100-16g@16130MiB:1")
       .Required();
-  start.AddOption("--driver", flags->driver,
-                  "Its driver: 535, 550, 570, 580, 590, 595, 610 or a full version");
+  start.AddOption("--driver", flags->driver, "Its driver: a branch, or a full version")
+      .Value(BranchNames());
   const auto cost = [&](const char* option, std::uint64_t* value, std::uint64_t most,
                         const char* help) {
     start.AddOption(option, *value, help).Between(std::uint64_t{1}, most).ShowDefault();
@@ -240,7 +266,7 @@ void AddSim(const cli::Command& app, int& status) {
     return 0;
   });
   AddVerb(sim, flags, status, "stop", "Stop a node, or clean up after one that was killed", Stop);
-  AddVerb(sim, flags, status, "exec", "Run a command on a node without cgpu: exec -- CMD...", Exec);
+  AddExec(sim, flags, status);
   const cli::Command books =
       AddVerb(sim, flags, status, "books", "What the driver has handed out, and to whom", Books);
   books.AddFlag("--json", flags->as_json, "As JSON");

@@ -326,7 +326,7 @@ void AddSmi(const cli::Command& app, int& status) {
       .AddOption("--loop-ms", flags->milliseconds, "The same, in milliseconds; nvidia-smi's -lms")
       .Between(std::uint64_t{1}, std::uint64_t{1000} * kLongest)
       .Excludes("--loop");
-  command.AddOption("--node", flags->node, kNodeHelp);
+  command.AddOption("--node", flags->node, kNodeHelp).Value("NODE");
   AddMonitor(command, flags, "dmon", smi::MonitorKind::kGpus, "A line per GPU, again and again",
              "Columns: power and temperature (p), use (u), clocks (c), violations (v), memory (m), "
              "errors (e), PCIe (t); usually puc");

@@ -299,7 +299,7 @@ void AddTop(const cli::Command& app, int& status) {
       .Between(0.1, 3600.0);
   command.AddOption("-n,--count", flags->count, "So many tables; without, until it is ended");
   command.AddFlag("--json", flags->json, "As JSON, a line each time");
-  command.AddOption("--node", flags->node, "A simulated node instead of the driver");
+  command.AddOption("--node", flags->node, "A simulated node instead of the driver").Value("NODE");
   OnParsed(command, status, [flags] { return Run(*flags); });
 }
 

@@ -114,9 +114,11 @@ void AddUpgrade(const cli::Command& app, int& status) {
   auto flags = std::make_shared<Flags>();
   const cli::Command command = app.AddCommand(
       "upgrade", "Give running containers, and the host's daemon, this version of cgpu");
-  command.AddOption("ID", flags->containers,
-                    "Ids, their unique beginnings, or names (default: all)");
-  command.AddOption("--program", flags->program, "The cgpu-shim to become (default: beside cgpu)");
+  command
+      .AddOption("ID", flags->containers, "Ids, their unique beginnings, or names (default: all)")
+      .Value("CONTAINER");
+  command.AddOption("--program", flags->program, "The cgpu-shim to become (default: beside cgpu)")
+      .Value("FILE");
   command.AddFlag("--force", flags->force,
                   "End those that cannot be upgraded: their processes and their slices");
   OnParsed(command, status, [flags] { return Upgrade(*flags); });

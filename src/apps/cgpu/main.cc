@@ -9,6 +9,7 @@
 #include "apps/cgpu/commands.h"
 #include "base/result.h"
 #include "cli/command_line.h"
+#include "version/version.h"
 
 namespace cgpu {
 namespace {
@@ -34,7 +35,8 @@ int TakeWordsAfterDashes(int argc, char** argv) {
 int Main(int argc, char** argv) {
   const cli::Program app(
       "cgpu: share NVIDIA GPUs between containers, each held to what it was given", "cgpu");
-  app.SetVersion("cgpu " CGPU_VERSION);
+  app.SetVersion(VersionText("cgpu"));
+  app.SetFooter("Exit status: 0, or that of the command that was run; 125 if cgpu itself failed.");
   app.RequireCommand();
   int status = 0;
   AddRun(app, status);

@@ -7,6 +7,7 @@
 #include "cli/command_line.h"
 #include "host/shim_process.h"
 #include "runtime/settings.h"
+#include "version/version.h"
 
 int main(int argc, char** argv) {
   if (argc == 3 && std::string(argv[1]) == cgpu::kBecomeShim) {
@@ -15,9 +16,9 @@ int main(int argc, char** argv) {
     return 1;
   }
   const cgpu::cli::Program app("The node's daemon: gives containers their slices of GPUs", "cgpud");
-  app.SetVersion(CGPU_VERSION);
+  app.SetVersion(cgpu::VersionText("cgpud"));
   std::string file = cgpu::kSettingsFile;
-  app.AddOption("--config", file, "The file with the settings").ShowDefault();
+  app.AddOption("--config", file, "The file with the settings").Value("FILE").ShowDefault();
   if (const auto status = app.ParseOrPrint(argc, argv)) {
     return *status;
   }

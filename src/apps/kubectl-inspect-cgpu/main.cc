@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "cli/command_line.h"
 #include "kube/inspect.h"
+#include "version/version.h"
 
 namespace cgpu::kube {
 namespace {
@@ -62,14 +63,14 @@ Result<> Run(bool details, const std::string& output, const std::vector<std::str
 int main(int argc, char** argv) {
   const cgpu::cli::Program app("Shows how much of the cluster's GPUs pods have",
                                "kubectl inspect cgpu");
-  app.SetVersion(CGPU_VERSION);
+  app.SetVersion(cgpu::VersionText("kubectl-inspect-cgpu"));
   bool details = false;
   std::string output;
   std::string kubeconfig;
   std::string context;
   app.AddFlag("-d,--details", details, "The pods of each node");
-  app.AddOption("-o,--output", output, "json, or wide: the same as -d");
-  app.AddOption("--kubeconfig", kubeconfig, "As of kubectl");
+  app.AddOption("-o,--output", output, "json, or wide: the same as -d").Value("json|wide");
+  app.AddOption("--kubeconfig", kubeconfig, "As of kubectl").Value("FILE");
   app.AddOption("--context", context, "As of kubectl");
   if (const auto status = app.ParseOrPrint(argc, argv)) {
     return *status;

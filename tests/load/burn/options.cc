@@ -4,6 +4,7 @@
 
 #include "cli/command_line.h"
 #include "sim/cuda/work.h"
+#include "version/version.h"
 
 namespace cgpu::burn {
 namespace {
@@ -78,7 +79,7 @@ Result<CommandLine> ParseOptions(std::vector<std::string> arguments) {
       "long "
       "launches took",
       "cgpu-burn");
-  app.SetVersion("cgpu-burn " CGPU_VERSION);
+  app.SetVersion(VersionText("cgpu-burn"));
   AddShape(app, options.shape);
   AddPace(app, options.pace);
   app.AddFlag("--json", options.json, "A JSON object a line");
