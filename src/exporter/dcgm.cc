@@ -131,6 +131,13 @@ void AddDcgm(const Snapshot& host, Families& families) {
             families);
   AddFigure(all, "DCGM_FI_DEV_FB_FREE", "Framebuffer memory free (in MiB).", &Figures::free,
             families);
+  families.Begin(Kind::kGauge, "DCGM_FI_DEV_XID_ERRORS",
+                 "Value of the last XID error encountered.");
+  for (const GpuSample& gpu : host.gpus) {
+    if (gpu.last_xid) {
+      families.Add(LabelsOf(host, gpu), *gpu.last_xid);
+    }
+  }
   AddCustomFigure(all, "DCGM_CUSTOM_PROCESS_SM_UTIL",
                   "Utilization of the GPU by a container (in %).", &Figures::utilisation, families);
   AddCustomFigure(all, "DCGM_CUSTOM_PROCESS_MEM_USED",

@@ -75,6 +75,9 @@ constexpr Metric<GpuSample> kGpuMetrics[] = {
      [](const GpuSample& gpu) -> Value { return gpu.policy.value_or(kNoPolicy); }},
     {Kind::kGauge, "cgpu_gpu_healthy", "1: the GPU answers; 0: it does not.",
      [](const GpuSample& gpu) -> Value { return gpu.healthy ? 1 : 0; }},
+    {Kind::kGauge, "cgpu_gpu_last_xid",
+     "Number of the last error that the driver logged of the GPU (Xid); 0: none.",
+     [](const GpuSample& gpu) { return gpu.last_xid ? Value(*gpu.last_xid) : std::nullopt; }},
     {Kind::kGauge, "cgpu_unmanaged_memory_used_bytes",
      "Memory of processes that are in no container of cgpu.",
      [](const GpuSample& gpu) {

@@ -116,8 +116,10 @@ TEST(Exposition, LeavesOutWhatTheDriverDoesNotSay) {
   Snapshot host = Host();
   host.gpus[0].memory.reset();
   host.gpus[0].healthy = false;
+  host.gpus[0].last_xid = 79;
   const std::string text = Render(host);
   EXPECT_THAT(text, HasSubstr("cgpu_gpu_healthy{uuid=\"GPU-1\"} 0\n"));
+  EXPECT_THAT(text, HasSubstr("cgpu_gpu_last_xid{uuid=\"GPU-1\"} 79\n"));
   EXPECT_THAT(text, Not(HasSubstr("cgpu_gpu_memory_used_bytes{")));
 }
 

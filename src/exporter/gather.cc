@@ -130,6 +130,7 @@ std::vector<std::optional<GpuMemory>> Gatherer::Memory() {
 Result<> Gatherer::AddGpus(const Collector::Counted& counted,
                            const std::vector<std::optional<GpuMemory>>& memory,
                            const RegistryLock& lock, Snapshot& snapshot) {
+  kernel_log_.Read();
   snapshot.driver = node_->driver;
   snapshot.before_seconds = counted.seconds;
   for (std::size_t i = 0; i < node_->cards.size(); ++i) {
@@ -141,6 +142,9 @@ Result<> Gatherer::AddGpus(const Collector::Counted& counted,
     gpu.pci = card.bdf;
     gpu.total_bytes = card.memory_bytes;
     gpu.healthy = IsHealthy(i);
+    if (node_->name.empty()) {  // the kernel knows no simulated GPUs
+      gpu.last_xid = kernel_log_.LastXid(card.bdf);
+    }
     gpu.model = card.model;
     gpu.memory = memory[i];
     AddGrants(snapshot.containers, gpu);

@@ -14,6 +14,7 @@
 #include "cgpud/plan_cards.h"
 #include "exporter/collector.h"
 #include "exporter/gpu_reader.h"
+#include "exporter/kernel_log.h"
 #include "exporter/snapshot.h"
 #include "host/health.h"
 #include "host/node.h"
@@ -64,6 +65,7 @@ class Gatherer {
   std::vector<std::unique_ptr<GpuReader>> readers_;  // as node_->cards
   std::shared_ptr<Health> health_;
   std::unique_ptr<HealthWatch> watch_;
+  KernelLog kernel_log_;
 };
 
 }  // namespace cgpu::exporter

@@ -30,6 +30,7 @@ struct GpuSample {
   std::uint64_t total_bytes = 0;
   std::optional<GpuMemory> memory;  // nothing: the driver does not say
   bool healthy = true;
+  std::optional<unsigned> last_xid;  // 0: the driver logged none; nothing: it is not known
   std::uint64_t granted_bytes = 0;
   double granted_share = 0;  // sum of what its containers are promised, 1: the whole GPU
   std::uint64_t slices = 0;  // containers that have a slice of it
