@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -56,6 +57,18 @@ void AddOptions(const CLI::App& app, bool one_of, Json& list) {
     }
   }
 }
+
+// Says in the usage of a command that runs another one where that one stands.
+class HelpText : public CLI::Formatter {
+ public:
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    std::string text = CLI::Formatter::make_usage(app, std::move(name));
+    if (app->get_prefix_command()) {
+      text.insert(text.find('\n'), " -- CMD...");
+    }
+    return text;
+  }
+};
 
 Json TreeOf(const CLI::App& app) {
   auto options = Json::array();
@@ -184,8 +197,9 @@ bool Command::HasCommand(const std::string& name) const {
 Program::Program(const std::string& description, const std::string& name)
     : Program(std::make_unique<CLI::App>(description, name)) {}
 
-Program::Program(std::unique_ptr<CLI::App> owned)
-    : Command(owned.get()), owned_(std::move(owned)) {}
+Program::Program(std::unique_ptr<CLI::App> owned) : Command(owned.get()), owned_(std::move(owned)) {
+  owned_->formatter(std::make_shared<HelpText>());  // which its commands inherit
+}
 
 Program::~Program() = default;
 

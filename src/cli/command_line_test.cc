@@ -83,6 +83,9 @@ TEST(CommandLine, KeepsTheWordsOfAnotherProgram) {
   EXPECT_EQ(run.OtherWords(), (std::vector<std::string>{"ls", "-l", "--flag"}));
   EXPECT_TRUE(program.HasCommand("run"));
   EXPECT_FALSE(program.HasCommand("walk"));
+  const Parsed help = program.Parse({"run", "--help"});
+  EXPECT_NE(help.text.find("Usage: runner run [OPTIONS] -- CMD...\n"), std::string::npos)
+      << help.text;
 }
 
 TEST(CommandLine, PrintsItsTree) {
