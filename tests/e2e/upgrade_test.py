@@ -1,5 +1,6 @@
 """Hot upgrades: running containers' shims become another version, and back, while the containers go
 on. Cases by name."""
+import json
 import os
 import socket
 
@@ -96,6 +97,10 @@ def several():
         for slice_ in slices:
             t.check("%s: upgraded" % slice_.name in said, said)
             slice_.worker.do("alloc", 0, 8)
+        told = json.loads(t.command(t.CGPU, "upgrade", "--json", slices[2].name))
+        t.check([(one["name"], one["upgraded"], one["waited_us"] > 0) for one in told] ==
+                [(slices[2].name, True, True)], "%s" % told)
+        for slice_ in slices:
             slice_.end()
 
 
@@ -139,6 +144,10 @@ def busy():
         shim = slice_.shim()
         said = upgrade(slice_.name, NEXT, ok=False)
         t.check("NV_ESC_RM_ALLOC" in said and "left as it was" in said, said)
+        done = t.command(t.CGPU, "upgrade", "--json", slice_.name, ok=False)
+        (told,) = json.loads(done.stdout)
+        t.check((done.returncode, told["upgraded"]) == (1, False) and "NV_ESC_RM_ALLOC" in told["why"],
+                "%s" % done)
         t.check(_program_of(shim) == os.path.realpath(OWN), "it runs " + _program_of(shim))
         child.do("alloc", 1, 16)  # others are served
         node.release()

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -24,12 +25,13 @@ struct Flags {
   std::vector<std::string> containers;
   std::string program;
   bool force = false;
+  bool json = false;
 };
 
-Result<> Daemon() {
+Result<> Daemon(bool quiet) {
   CGPU_ASSIGN_OR_RETURN(const auto settings, ReadSettings(kSettingsFile));
   CGPU_ASSIGN_OR_RETURN(const bool done, UpgradeDaemon(settings.socket));
-  if (done) {
+  if (done && !quiet) {
     std::puts("cgpud: upgraded");
   }
   return {};
@@ -53,7 +55,7 @@ void NoteUpgrade(const Upgraded& one, const std::string& to) {
 
 // Ends a container that was not upgraded, so that no shim of the old version is left. Returns the
 // exit status.
-int End(const Registry& registry, const Upgraded& one) {
+int End(const Registry& registry, const Upgraded& one, bool quiet) {
   const auto ended = EndByForce(registry, one.id);
   if (ended.ok()) {
     NoteEvent(events::kForced, {{"container", one.id},
@@ -61,10 +63,36 @@ int End(const Registry& registry, const Upgraded& one) {
                                 {"why", "it was not upgraded, and that was asked for"}});
   }
   if (ended.ok() || ended.error().code == Code::kNotFound) {
-    std::printf("%s: ended\n", Label(one).c_str());
+    if (!quiet) {
+      std::printf("%s: ended\n", Label(one).c_str());
+    }
     return 0;
   }
   return Fail(ended.error());
+}
+
+nlohmann::ordered_json JsonOf(const Upgraded& one) {
+  nlohmann::ordered_json json{{"id", one.id}, {"name", one.name}, {"upgraded", one.pause_us.ok()}};
+  if (one.pause_us.ok()) {
+    json["waited_us"] = *one.pause_us;
+  } else {
+    json["why"] = one.pause_us.error().what;
+  }
+  return json;
+}
+
+void TellFailure(const Upgraded& one, bool force) {
+  const Error& error = one.pause_us.error();
+  // After "go" only the new version can say what happened to the container.
+  const bool unknown = error.code == Code::kInternal;
+  std::printf("%s: not upgraded%s: %s\n", Label(one).c_str(),
+              force     ? ", and ended for that"
+              : unknown ? ""
+                        : ", and left as it was",
+              error.what.c_str());
+  if (!force && !error.hint.empty()) {
+    std::printf("hint: %s\n", error.hint.c_str());
+  }
 }
 
 Result<int> Upgrade(Flags& flags) {
@@ -81,29 +109,33 @@ Result<int> Upgrade(Flags& flags) {
   for (std::string& container : flags.containers) {
     CGPU_ASSIGN_OR_RETURN(container, FindId(container, live));
   }
-  CGPU_ASSIGN_OR_RETURN(const auto done, UpgradeShims(registry, flags.program, flags.containers));
+  CGPU_ASSIGN_OR_RETURN(auto done, UpgradeShims(registry, flags.program, flags.containers));
   int status = 0;
-  for (const Upgraded& one : done) {
+  auto list = nlohmann::ordered_json::array();
+  for (Upgraded& one : done) {
     NoteUpgrade(one, to);
-    if (one.pause_us.ok()) {
+    const auto named = std::ranges::find(live, one.id, &Reservation::id);
+    const std::string name =
+        named == live.end() ? "" : EngineName(named->names_file, named->engine_id);
+    one.name = name.empty() ? one.name : name;
+    const bool failed = !one.pause_us.ok() && one.pause_us.error().code != Code::kNotFound;
+    if (flags.json && (one.pause_us.ok() || failed)) {
+      list.push_back(JsonOf(one));
+    } else if (one.pause_us.ok()) {
       std::printf("%s: upgraded; its calls waited %.1f ms\n", Label(one).c_str(),
                   static_cast<double>(*one.pause_us) / 1'000);
-    } else if (const Error& error = one.pause_us.error(); error.code != Code::kNotFound) {
-      // After "go" only the new version can say what happened to the container.
-      const bool unknown = error.code == Code::kInternal;
-      std::printf("%s: not upgraded%s: %s\n", Label(one).c_str(),
-                  flags.force ? ", and ended for that"
-                  : unknown   ? ""
-                              : ", and left as it was",
-                  error.what.c_str());
-      if (!flags.force && !error.hint.empty()) {
-        std::printf("hint: %s\n", error.hint.c_str());
-      }
-      status = flags.force ? std::max(status, End(registry, one)) : 1;
+    } else if (failed) {
+      TellFailure(one, flags.force);
+    }
+    if (failed) {
+      status = flags.force ? std::max(status, End(registry, one, flags.json)) : 1;
     }
   }
+  if (flags.json) {
+    std::puts(list.dump(2).c_str());
+  }
   if (flags.containers.empty() && geteuid() == 0) {
-    CGPU_TRY(Daemon());
+    CGPU_TRY(Daemon(flags.json));
   }
   return status;
 }
@@ -121,6 +153,7 @@ void AddUpgrade(const cli::Command& app, int& status) {
       .Value("FILE");
   command.AddFlag("--force", flags->force,
                   "End those that cannot be upgraded: their processes and their slices");
+  command.AddFlag("--json", flags->json, "As JSON: which containers were upgraded, and why not");
   OnParsed(command, status, [flags] { return Upgrade(*flags); });
 }
 
