@@ -73,7 +73,7 @@ TESTED_ELSEWHERE = {
     "src/page/": ("a program that serves: tests/engines/exporter_test.py", "server serving tls"),
     "src/placement/": ("in policy_test.cc and fit_test.cc", "fragmentation model"),
     "src/rmclient/": ("needs a driver: tests/e2e",
-                      "mapping_unsafe switches_unsafe utilisation"),
+                      "error_events_unsafe mapping_unsafe switches_unsafe utilisation"),
     "src/run/": ("makes namespaces and processes: tests/e2e",
                  "command container descriptors init plain run signals"),
     "src/runtime/": ("by tests/engines", "wrapper"),

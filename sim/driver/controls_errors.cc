@@ -1,5 +1,5 @@
-// Controls that tell of errors of the hardware. There are those that an operator of the node asked
-// for (`cgpu sim fault`).
+// Controls that tell of errors of the hardware, or have them told. There are those errors that an
+// operator of the node asked for (`cgpu sim fault`).
 #include <algorithm>
 
 #include "rm/nv_controls.h"
@@ -39,9 +39,19 @@ NvStatus EccConfiguration(ControlCall& call) {
   return rm::NV_OK;
 }
 
+NvStatus SetNotification(ControlCall& call) {
+  struct NV2080_CTRL_EVENT_SET_NOTIFICATION_PARAMS {  // ctrl2080/ctrl2080event.h
+    rm::NvU32 event;
+    rm::NvU32 action;
+  };
+  const auto params = call.Get<NV2080_CTRL_EVENT_SET_NOTIFICATION_PARAMS>();
+  return call.model.SetNotification(call.client, call.object, params.event, params.action);
+}
+
 constexpr ControlEntry kEntries[] = {
     {rm::NV2080_CTRL_CMD_GPU_QUERY_ECC_STATUS, ObjectKind::kSubdevice, EccStatus},
     {rm::NV2080_CTRL_CMD_GPU_QUERY_ECC_CONFIGURATION, ObjectKind::kSubdevice, EccConfiguration},
+    {rm::NV2080_CTRL_CMD_EVENT_SET_NOTIFICATION, ObjectKind::kSubdevice, SetNotification},
 };
 
 }  // namespace

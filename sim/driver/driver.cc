@@ -1,5 +1,7 @@
 #include "sim/driver/driver.h"
 
+#include <poll.h>
+
 #include <cerrno>
 #include <cstdio>
 
@@ -60,6 +62,26 @@ void Driver::AddEccErrors(unsigned index, const EccErrors& errors) {
   EccErrors& counted = model_.Ecc(static_cast<int>(index));
   counted.corrected += errors.corrected;
   counted.uncorrected += errors.uncorrected;
+}
+
+std::set<FileId> Driver::RaiseError(unsigned index, rm::NvU32 xid) {
+  const MutexLock lock(mutex_);
+  return model_.Notify(static_cast<int>(index), rm::NV2080_NOTIFIERS_RC_ERROR, xid);
+}
+
+// nv.c nvidia_poll().
+short Driver::PollFile(FileId file) {
+  const MutexLock lock(mutex_);
+  const OpenFile* const open = model_.FindFile(file);
+  if (open == nullptr) {
+    return POLLERR;
+  }
+  const auto card = std::ranges::find(cards_, open->minor, &Card::minor);
+  if (open->kind == FileKind::kGpu && card != cards_.end() &&
+      model_.IsLost(static_cast<int>(card->index))) {
+    return POLLHUP;
+  }
+  return open->events.empty() ? 0 : POLLIN | POLLPRI;
 }
 
 void Driver::TellGpu() {

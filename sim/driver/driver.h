@@ -105,6 +105,13 @@ class Driver {
   // Adds errors of the GPU's memory to those that it has counted.
   void AddEccErrors(unsigned index, const EccErrors& errors);
 
+  // Tells programs that wait for it of an error of the GPU, by the number of its Xid. Returns the
+  // files whose poll has changed.
+  [[nodiscard]] std::set<FileId> RaiseError(unsigned index, rm::NvU32 xid);
+  // Returns what poll says of the file: POLLIN and POLLPRI where an event waits, POLLHUP on the
+  // file of a GPU that is lost.
+  [[nodiscard]] short PollFile(FileId file);
+
   // Returns a copy of what an mmap of `file` leads to; nullopt when nothing was mapped through it.
   [[nodiscard]] std::optional<MapContext> MapContextOf(FileId file);
 

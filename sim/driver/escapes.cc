@@ -102,6 +102,7 @@ void Escapes::Run() {
       {rm::NV_ESC_REGISTER_FD, &Escapes::RegisterFd},
       {rm::NV_ESC_ALLOC_OS_EVENT, &Escapes::OsEvent},
       {rm::NV_ESC_FREE_OS_EVENT, &Escapes::OsEvent},
+      {rm::NV_ESC_RM_GET_EVENT_DATA, &Escapes::EventData},
       {rm::NV_ESC_STATUS_CODE, &Escapes::StatusCode},
       {rm::NV_ESC_CHECK_VERSION_STR, &Escapes::CheckVersion},
       {rm::NV_ESC_ATTACH_GPUS_TO_FD, &Escapes::AttachGpus},
@@ -258,6 +259,23 @@ int Escapes::OsEvent() {
   PutStatus(call_, call_.nr == rm::NV_ESC_ALLOC_OS_EVENT
                        ? model_.AllocOsEvent(call_.file, api.hClient, api.fd)
                        : model_.FreeOsEvent(api.hClient, api.fd));
+  return 0;
+}
+
+// osapi.c get_os_event_data().
+int Escapes::EventData() {
+  auto api = Load<rm::NVOS41_PARAMETERS>(call_.bytes);
+  bool more = false;
+  const auto event = model_.TakeEvent(call_.file, &more);
+  api.MoreEvents = more ? 1 : 0;
+  Store(call_.bytes, api);
+  if (event) {
+    call_.params.address = api.pEvent;
+    call_.params.bytes.resize(sizeof(*event));
+    Store(call_.params.bytes, *event);
+    call_.params.write_back = true;
+  }
+  PutStatus(call_, event ? rm::NV_OK : rm::NV_ERR_OPERATING_SYSTEM);
   return 0;
 }
 

@@ -42,6 +42,7 @@ class Escapes {
   [[nodiscard]] int WaitOpenComplete();
   [[nodiscard]] int RegisterFd();
   [[nodiscard]] int OsEvent();
+  [[nodiscard]] int EventData();
   [[nodiscard]] int Alloc();
   [[nodiscard]] int Free();
   [[nodiscard]] int Control();

@@ -164,6 +164,7 @@ struct FuseOps::Impl {
     } else if (DecodeDeviceIno(ino)) {
       server.open_files_.Remove(ino, file->fh);
       server.driver_.Close(file->fh);
+      server.pollers_.Forget(file->fh);
       server.ForgetManagedPages(file->fh);
       server.ForgetSharedData(ino);
       server.Unmapped(ino);
@@ -267,13 +268,18 @@ struct FuseOps::Impl {
                           reinterpret_cast<std::uint64_t>(argument), fuse_req_ctx(request)->pid);
   }
 
-  // No event is ever pending: there is no GPU that makes any.
-  static void Poll(fuse_req_t request, fuse_ino_t ino, fuse_file_info* /*file*/,
+  static void Poll(fuse_req_t request, fuse_ino_t ino, fuse_file_info* file,
                    fuse_pollhandle* handle) {
+    const auto device = DecodeDeviceIno(ino);
+    if (device && device->kind != FileKind::kUvm && file->fh != kEngineFile) {
+      Server(request).pollers_.Keep(file->fh, handle);
+      fuse_reply_poll(request, static_cast<unsigned>(Server(request).driver_.PollFile(file->fh)));
+      return;
+    }
     if (handle != nullptr) {
       fuse_pollhandle_destroy(handle);
     }
-    fuse_reply_poll(request, DecodeDeviceIno(ino) ? 0 : POLLIN);
+    fuse_reply_poll(request, device ? 0 : POLLIN);
   }
 
   static void OnInterrupt(fuse_req_t request, void* ticket) {

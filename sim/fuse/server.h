@@ -17,6 +17,7 @@
 #include "sim/fuse/gpu_link.h"
 #include "sim/fuse/mappings.h"
 #include "sim/fuse/open_files.h"
+#include "sim/fuse/pollers.h"
 #include "sim/fuse/proc_caller.h"
 #include "sim/fuse/tree.h"
 #include "sim/fuse/workers.h"
@@ -47,6 +48,7 @@ class FuseServer {
 
   [[nodiscard]] const Tree& GetTree() const { return tree_; }
   [[nodiscard]] Faults& GetFaults() { return faults_; }
+  [[nodiscard]] Pollers& GetPollers() { return pollers_; }
 
   // Returns when every file of the node whose last reference was gone before the call has been
   // released in the driver. RELEASE requests are queued by the kernel in order: a file of our own
@@ -103,6 +105,7 @@ class FuseServer {
   const Tree tree_;
   NodeIdentity node_;  // constant after Start()
   OpenFiles open_files_;
+  Pollers pollers_;
   std::atomic<std::uint64_t> serial_{1};
   std::atomic<std::uint64_t> next_ticket_{1};
   fuse_session* session_ = nullptr;

@@ -294,7 +294,7 @@ void Engines::OnFault(engine::GroupKey group, engine::ChannelKey channel, engine
   faults_.push_back({group, channel, fault, address, at});
 }
 
-// No OS event is simulated yet.
+// No OS event of work is simulated yet.
 void Engines::OnInterrupt(engine::RunlistId /*runlist*/, engine::ChannelKey /*channel*/,
                           Time /*at*/) {}
 

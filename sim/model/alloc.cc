@@ -194,7 +194,13 @@ NvStatus DriverModel::ConstructEvent(Client& client, const AllocRequest& request
     return rm::NV_ERR_INVALID_OBJECT;
   }
   const auto fd = static_cast<rm::NvU32>(params.data);
-  return os_events_.contains({client.handle, fd}) ? rm::NV_OK : rm::NV_ERR_OBJECT_NOT_FOUND;
+  if (!os_events_.contains({client.handle, fd})) {
+    return rm::NV_ERR_OBJECT_NOT_FOUND;
+  }
+  constexpr rm::BitField kIndex{15, 0};  // NV0005_NOTIFY_INDEX_INDEX
+  object.os_event =
+      OsEventOf{source_client, params.hSrcResource, kIndex.Get(params.notifyIndex), fd};
+  return rm::NV_OK;
 }
 
 // context_dma.c ctxdmaConstruct().

@@ -203,6 +203,13 @@ class DriverModel {
   // OS events.
   [[nodiscard]] NvStatus AllocOsEvent(FileId file, rm::NvHandle client, rm::NvU32 fd);
   [[nodiscard]] NvStatus FreeOsEvent(rm::NvHandle client, rm::NvU32 fd);
+  // Sets what a subdevice does with an event of the GPU.
+  [[nodiscard]] NvStatus SetNotification(const Client& client, Object& subdevice, rm::NvU32 index,
+                                         rm::NvU32 action) const;
+  // Tells all that wait for this event of the GPU. Returns the files on which they are told.
+  std::set<FileId> Notify(int card, rm::NvU32 index, rm::NvU32 info32);
+  // Takes the oldest event off a file. `more`: whether others are left.
+  [[nodiscard]] std::optional<rm::NvUnixEvent> TakeEvent(FileId file, bool* more);
 
   // CPU mappings.
   [[nodiscard]] NvStatus MapMemory(FileId file, const CallerView& caller, MapRequest& request);

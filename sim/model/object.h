@@ -3,6 +3,7 @@
 #define CGPU_SIM_MODEL_OBJECT_H_
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -73,6 +74,14 @@ struct ChannelSetup {
   rm::NvHandle error_handle = 0;  // a group's, for its channels that name none
 };
 
+// Aim of an NV01_EVENT_OS_EVENT: what it waits for, and where that is told.
+struct OsEventOf {
+  rm::NvHandle source_client = 0;
+  rm::NvHandle source = 0;
+  rm::NvU32 index = 0;  // NV2080_NOTIFIERS_*
+  rm::NvU32 fd = 0;     // name of the system's event
+};
+
 struct Object {
   rm::NvHandle handle = 0;
   rm::NvHandle parent = 0;
@@ -100,6 +109,8 @@ struct Object {
   std::shared_ptr<GpuEventBuffer> events;  // NV_EVENT_BUFFER
   std::set<rm::NvHandle> registered;       // NV50_THIRD_PARTY_P2P: address spaces, or any number
   rm::NvU32 queue = 0;                     // NV_MEMORY_MAPPER: places in it
+  std::optional<OsEventOf> os_event;       // kEvent
+  std::map<rm::NvU32, rm::NvU32> notify;   // kSubdevice: actions by NV2080_NOTIFIERS_*
   bool scheduled = false;                  // kChannel
   bool disabled = false;                   // kChannel: by FIFO_DISABLE_CHANNELS
   bool stopped = false;                    // kChannel: by STOP_CHANNEL
@@ -161,6 +172,7 @@ struct OpenFile {
   std::vector<rm::NvU32> attached_gpus;
   std::optional<MapContext> map;
   std::optional<ExportTable> exports;
+  std::deque<rm::NvUnixEvent> events;  // that nobody has read yet
 };
 
 }  // namespace cgpu::sim

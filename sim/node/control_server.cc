@@ -269,6 +269,7 @@ std::string ControlServer::Answer(const std::string& line) {
       return ErrorReply(Invalid("the node has no such GPU", "`cgpu sim books` lists them"));
     }
     driver_.SetLost(index, command == "lose");
+    files_.GetPollers().WakeAll();
     return ResultReply("{}");
   }
   if (command == "clear") {
@@ -299,21 +300,25 @@ std::string ControlServer::Answer(const std::string& line) {
   return ErrorReply(Invalid("unknown command '" + command + "'", ""));
 }
 
-// Memory errors of a GPU: no rule about calls, since they are there at once and stay.
-std::string ControlServer::AddEccErrors(unsigned index, bool corrected, std::uint64_t count) {
+// Errors of a GPU: no rule about calls, since they happen at once.
+std::string ControlServer::HurtGpu(unsigned index, const std::string& effect, std::uint32_t value) {
   if (index >= driver_.Cards().size()) {
     return ErrorReply(Invalid("--gpu: the node has no such GPU", "`cgpu sim books` lists them"));
   }
-  driver_.AddEccErrors(index, corrected ? EccErrors{count, 0} : EccErrors{0, count});
+  if (effect == "xid") {
+    files_.GetPollers().Wake(driver_.RaiseError(index, value));
+  } else {
+    driver_.AddEccErrors(index,
+                         effect == "ecc-corrected" ? EccErrors{value, 0} : EccErrors{0, value});
+  }
   return ResultReply("{}");
 }
 
 std::string ControlServer::AddFault(const std::string& line) {
   const json request = json::parse(line);
   const std::string effect = request.value("effect", std::string());
-  if (effect == "ecc-corrected" || effect == "ecc-uncorrected") {
-    return AddEccErrors(request.value("gpu", 0U), effect == "ecc-corrected",
-                        request.value("value", std::uint64_t{0}));
+  if (effect == "ecc-corrected" || effect == "ecc-uncorrected" || effect == "xid") {
+    return HurtGpu(request.value("gpu", 0U), effect, request.value("value", 0U));
   }
   const Result<FaultRule> rule = ParseFault(request);
   if (!rule.ok()) {

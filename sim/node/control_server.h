@@ -31,7 +31,7 @@ class ControlServer {
   [[nodiscard]] std::string Answer(const std::string& line);
   [[nodiscard]] std::string AccountingReply(std::uint64_t starts_from, bool mappings);
   [[nodiscard]] std::string AddFault(const std::string& line);
-  [[nodiscard]] std::string AddEccErrors(unsigned index, bool corrected, std::uint64_t count);
+  [[nodiscard]] std::string HurtGpu(unsigned index, const std::string& effect, std::uint32_t value);
 
   Driver& driver_;
   FuseServer& files_;

@@ -119,6 +119,15 @@ struct nvmlSample_t {
   nvmlValue_t sampleValue;
 };
 
+struct nvmlEventData_t {
+  nvmlDevice_t device;
+  unsigned long long eventType;
+  unsigned long long eventData;  // the number of an Xid
+  unsigned gpuInstanceId;
+  unsigned computeInstanceId;
+};
+static_assert(sizeof(nvmlEventData_t) == 32);
+
 // Numbers of enumerations.
 enum : unsigned { NVML_VALUE_TYPE_UNSIGNED_INT = 1, NVML_VALUE_TYPE_UNSIGNED_LONG_LONG = 3 };
 enum : unsigned { NVML_FEATURE_DISABLED = 0, NVML_FEATURE_ENABLED = 1 };

@@ -29,6 +29,7 @@ nvmlReturn_t State::Start() {
 }
 
 void State::Stop() {
+  sets.clear();
   devices.clear();
   client.reset();
 }

@@ -3,6 +3,7 @@
 #define CGPU_SIM_NVML_STATE_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -13,6 +14,7 @@
 #include "base/result.h"
 #include "rmclient/cards.h"
 #include "rmclient/client.h"
+#include "rmclient/error_events.h"
 #include "sim/nvml/nvml.h"
 
 namespace cgpu::sim::nvml {
@@ -24,10 +26,17 @@ struct Device {
   Result<rmclient::Card> card;
 };
 
+// Events that a program waits for.
+struct EventSet {
+  std::map<Device*, rmclient::ErrorEvents> errors;
+};
+
 struct State {
   unsigned users = 0;  // calls of nvmlInit without their nvmlShutdown
   std::optional<rmclient::Client> client;
   std::vector<std::unique_ptr<Device>> devices;  // at addresses that stay: they are the handles
+
+  std::vector<std::unique_ptr<EventSet>> sets;  // likewise; gone before the client is
 
   // Opens the client and the GPUs. Leaves out GPUs whose files this process does not have, as those
   // that a container was not given.
@@ -68,6 +77,19 @@ nvmlReturn_t WithCard(nvmlDevice_t handle, Body body) {
       return NVML_ERROR_INVALID_ARGUMENT;
     }
     return device->card.ok() ? body(*state.client, *device->card) : ReturnOf(device->card.error());
+  });
+}
+
+// Runs `body` on the state and the event set of a handle.
+template <class Body>
+nvmlReturn_t WithSet(nvmlEventSet_t handle, Body body) {
+  return With([&](State& state) -> nvmlReturn_t {
+    for (const auto& set : state.sets) {
+      if (static_cast<void*>(set.get()) == static_cast<void*>(handle)) {
+        return body(state, *set);
+      }
+    }
+    return NVML_ERROR_INVALID_ARGUMENT;
   });
 }
 

@@ -1,13 +1,17 @@
 // Tests of what the card's clients can ask: what it is, and what the others do.
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <memory>
+#include <set>
 #include <vector>
 
+#include "rm/nv_classes.h"
 #include "rm/nv_controls.h"
+#include "rm/nv_escape.h"
 #include "sim/driver/more_controls.h"
 #include "sim/tests/process.h"
 
@@ -70,6 +74,42 @@ TEST_F(Queries, MemoryErrorsAreThoseOfTheCard) {
   EXPECT_EQ(rm::NV_OK,
             on_t4.Control(on_t4.subdevice, rm::NV2080_CTRL_CMD_GPU_QUERY_ECC_STATUS, params));
   EXPECT_EQ(0U, params.dbe + params.sbe);
+}
+
+TEST_F(Queries, ErrorsReachThoseThatWait) {
+  constexpr rm::NvU32 kFd = 7;
+  struct {
+    rm::NvU32 event, action, state, info32, info16;
+  } notification{rm::NV2080_NOTIFIERS_RC_ERROR, 1 /* once */, 0, 0, 0};
+  const auto set = [&] {
+    return mine.Control(mine.subdevice, rm::NV2080_CTRL_CMD_EVENT_SET_NOTIFICATION, notification);
+  };
+  EXPECT_EQ(rm::NV_ERR_INVALID_STATE, set());  // there is no event
+  rm::nv_ioctl_alloc_os_event_t os_event{mine.client, mine.device, kFd, 0};
+  EXPECT_EQ(0, mine.Ioctl(mine.card_file, rm::NV_ESC_ALLOC_OS_EVENT, os_event));
+  const rm::NvHandle event =
+      mine.Alloc(mine.subdevice, rm::NV01_EVENT_OS_EVENT,
+                 rm::NV0005_ALLOC_PARAMETERS{mine.client, mine.subdevice, rm::NV01_EVENT_OS_EVENT,
+                                             rm::NV2080_NOTIFIERS_RC_ERROR, kFd});
+  EXPECT_TRUE(driver->RaiseError(0, 13).empty());  // not asked for yet
+  EXPECT_EQ(rm::NV_OK, set());
+  EXPECT_EQ(rm::NV_ERR_INVALID_STATE, set());
+  EXPECT_TRUE(driver->RaiseError(1, 79).empty());
+  EXPECT_EQ(0, driver->PollFile(mine.card_file));
+  EXPECT_EQ((std::set<FileId>{mine.card_file}), driver->RaiseError(0, 48));
+  EXPECT_TRUE(driver->RaiseError(0, 48).empty());
+  EXPECT_EQ(POLLIN | POLLPRI, driver->PollFile(mine.card_file));
+  rm::NvUnixEvent told{};
+  rm::NVOS41_PARAMETERS params{reinterpret_cast<rm::NvP64>(&told), 1, 0};
+  EXPECT_EQ(0, mine.Ioctl(mine.card_file, rm::NV_ESC_RM_GET_EVENT_DATA, params));
+  EXPECT_EQ(rm::NV_OK, params.status);
+  EXPECT_EQ(0U, params.MoreEvents);
+  EXPECT_EQ(event, told.hObject);
+  EXPECT_EQ(48U, told.info32);
+  EXPECT_EQ(0, mine.Ioctl(mine.card_file, rm::NV_ESC_RM_GET_EVENT_DATA, params));
+  EXPECT_EQ(rm::NV_ERR_OPERATING_SYSTEM, params.status);
+  driver->SetLost(0, true);
+  EXPECT_EQ(POLLHUP, driver->PollFile(mine.card_file));
 }
 
 TEST_F(Queries, AccountingListsEverybody) {

@@ -1,5 +1,6 @@
 """Programs of NVML, each as an unmodified library of others shows it, in JSON: a look for each line of its
-standard input. `nvml_client.py LIBRARY`, which is nvidia-ml-py, nvitop or gpustat."""
+standard input. `nvml_client.py LIBRARY`, which is nvidia-ml-py, nvitop or gpustat; `events` waits for
+errors of the GPUs instead."""
 import json
 import os
 import subprocess
@@ -98,7 +99,28 @@ def by_gpustat():
          "temperature": card["temperature.gpu"]} for card in told_by["gpus"]]}
 
 
+def events():
+    """Each error of a GPU, as it comes, until the GPU is lost."""
+    import pynvml as nvml
+    nvml.nvmlInit()
+    waiting = nvml.nvmlEventSetCreate()
+    for index in range(nvml.nvmlDeviceGetCount()):
+        card = nvml.nvmlDeviceGetHandleByIndex(index)
+        nvml.nvmlDeviceRegisterEvents(card, nvml.nvmlDeviceGetSupportedEventTypes(card), waiting)
+    print("none: %s" % told(nvml.nvmlEventSetWait_v2, waiting, 0), flush=True)
+    while True:
+        event = told(nvml.nvmlEventSetWait_v2, waiting, 600000)
+        if isinstance(event, str):
+            print("end: " + event, flush=True)
+            return
+        print("event: type %d, card %d, Xid %d" % (event.eventType, nvml.nvmlDeviceGetIndex(event.device),
+                                                   event.eventData), flush=True)
+
+
 def main(library):
+    if library == "events":
+        events()
+        return
     look = {"nvidia-ml-py": by_pynvml, "nvitop": by_nvitop, "gpustat": by_gpustat}[library]
     if library == "nvidia-ml-py":
         import pynvml

@@ -268,6 +268,28 @@ def lost():
         check_cards(look(again), node)
 
 
+def xid():
+    """An error of a GPU reaches those that wait for one, by NVML's event sets. In a slice its number is
+    hidden, since it may be another tenant's; NVML has 999 for a number that is not known."""
+    python_client("nvidia-ml-py")
+    argv = [sys.executable, os.path.join(HERE, "nvml_client.py"), "events"]
+    with t.Node("a100-80g:2") as node:
+        outside_of_slices = node.exec(argv, "outside", env=ENVIRONMENT)
+        in_a_slice = node.run(argv, name="inside", flags=("--gpus", "2"), env=ENVIRONMENT)
+        for client in (outside_of_slices, in_a_slice):
+            client.expect("^none: Timeout$")
+        t.check(node.books()["kernel"]["os_events"] == 4, "%s" % node.books()["kernel"])
+        for index, number in ((1, 79), (0, 48), (0, 48)):
+            node.sim("fault", "--gpu", str(index), "--xid", str(number))
+            outside_of_slices.expect("^event: type 8, card %d, Xid %d$" % (index, number))
+            in_a_slice.expect("^event: type 8, card %d, Xid 999$" % index)
+        node.sim("lose", "--gpu", "1")
+        for client in (outside_of_slices, in_a_slice):
+            client.expect("^end: GPU is lost$")
+            t.check(client.end() == 0, "%s failed" % client.name)
+        node.sim("restore", "--gpu", "1")
+
+
 def many():
     """A node of 16 GPUs, and of as many as a driver has."""
     argv = python_client("nvidia-ml-py")
@@ -284,4 +306,4 @@ def many():
 if __name__ == "__main__":
     t.require_machine()
     t.main({"python": python, "details": details, "gpustat": gpustat, "nvitop": nvitop, "go": go,
-            "faults": faults, "lost": lost, "many": many})
+            "faults": faults, "lost": lost, "xid": xid, "many": many})

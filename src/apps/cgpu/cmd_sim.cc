@@ -213,7 +213,7 @@ void AddFault(const cli::Command& sim, const Flags& flags, int& status) {
       "For so many calls (default: 1)");
   command.AddOptionCallback<unsigned>(
       "--gpu", [flags](unsigned index) { flags->fault["gpu"] = index; },
-      "The GPU that gets memory errors, by its index (default: 0)");
+      "The GPU that gets memory errors or an Xid, by its index (default: 0)");
   const cli::Command effects = command.AddGroup("effect");
   const auto effect = [&](const char* option, const char* name, const char* help) {
     effects.AddOptionCallback<std::uint32_t>(
@@ -233,6 +233,7 @@ void AddFault(const cli::Command& sim, const Flags& flags, int& status) {
   effect("--ecc-corrected", "ecc-corrected", "The GPU counts so many more corrected ECC errors");
   effect("--ecc-uncorrected", "ecc-uncorrected",
          "The GPU counts so many more ECC errors that could not be corrected");
+  effect("--xid", "xid", "The GPU has an error of this number (Xid), and tells who waits for one");
   effects.RequireOne();
 }
 
