@@ -50,13 +50,18 @@ std::string Percent(const std::optional<unsigned>& value) {
   return value ? std::to_string(*value) + "%" : kNone;
 }
 
+std::string Uncorrected(const std::optional<Ecc>& ecc) {
+  return !ecc ? kNone : ecc->enabled ? std::to_string(ecc->uncorrected) : "Off";
+}
+
 void AppendCard(std::string& text, const Card& card) {
-  Append(text, "|%4u  %-27s    %-3s |   %16.16s %3s |%21s |\n", card.index,
-         Cut(card.name, 27).c_str(), kNone, card.bus_id.c_str(), kNone, kNone);
+  Append(text, "|%4u  %-27s    %-3s |   %16.16s %3s |%21.20s |\n", card.index,
+         Cut(card.name, 27).c_str(), OnOff(card.persistence).value_or(kNone).c_str(),
+         card.bus_id.c_str(), kNone, Uncorrected(card.ecc).c_str());
   Append(text, "|%4s  %4s   %4s%15s / %4s  |%23s |%8s %12.12s |\n", kNone, kNone, kNone, kNone,
          kNone, Usage(card.memory.used, card.memory.total, 11, 9).c_str(),
          Percent(card.use.graphics).c_str(), card.compute_mode.value_or(kNone).c_str());
-  Append(text, "|%41s|%24s|%21s |\n", "", "", kNone);
+  Append(text, "|%41s|%24s|%21s |\n", "", "", Enabled(card.mig).value_or(kNone).c_str());
   text += kCardLine;
 }
 
