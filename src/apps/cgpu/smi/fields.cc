@@ -1,6 +1,7 @@
 #include "apps/cgpu/smi/fields.h"
 
-#include <utility>
+#include <initializer_list>
+#include <string_view>
 
 #include "apps/cgpu/smi/text.h"
 
@@ -156,6 +157,14 @@ std::vector<Field> MemoryAndUse() {
   };
 }
 
+std::string Joined(std::initializer_list<std::string_view> parts) {
+  std::string name;
+  for (const std::string_view part : parts) {
+    name.append(name.empty() ? "" : ".").append(part);
+  }
+  return name;
+}
+
 // Counters by the unit of the GPU; only their sums since the driver began are known.
 std::vector<Field> EccCounters() {
   std::vector<Field> fields;
@@ -163,9 +172,9 @@ std::vector<Field> EccCounters() {
     for (const std::string since : {"volatile", "aggregate"}) {
       for (const char* place : {"device_memory", "dram", "register_file", "l1_cache", "l2_cache",
                                 "texture_memory", "cbu", "sram"}) {
-        fields.push_back({"ecc.errors." + kind + "." + since + "." + place, "", "", ""});
+        fields.push_back({Joined({"ecc.errors", kind, since, place}), "", "", ""});
       }
-      fields.push_back({"ecc.errors." + kind + "." + since + ".total", "", "", ""});
+      fields.push_back({Joined({"ecc.errors", kind, since, "total"}), "", "", ""});
       if (since == "volatile") {
         fields.back().value = kind == "corrected" ? &Corrected : &Uncorrected;
       }
