@@ -97,6 +97,26 @@ def fields():
                 [row["memory.used [MiB]"] for row in shown], "-x says other figures")
 
 
+def errors():
+    """Memory errors are those of the accounting, and the modes those of the driver."""
+    fields = ("index,persistence_mode,mig.mode.current,ecc.mode.current,"
+              "ecc.errors.corrected.volatile.total,ecc.errors.uncorrected.volatile.total")
+    with t.Node("v100-16g:1,a100-80g:1") as node:
+        node.sim("fault", "--gpu", "1", "--ecc-corrected", "7")
+        node.sim("fault", "--gpu", "1", "--ecc-uncorrected", "3")
+        node.sim("fault", "--gpu", "1", "--ecc-uncorrected", "2")
+        shown = query(node, fields)
+        accounted = [(str(gpu["ecc_corrected"]), str(gpu["ecc_uncorrected"]))
+                     for gpu in node.books()["gpus"]]
+        t.check(accounted == [("0", "0"), ("7", "5")], "accounted: %s" % accounted)
+        t.check([(row["ecc.errors.corrected.volatile.total"],
+                  row["ecc.errors.uncorrected.volatile.total"]) for row in shown] == accounted,
+                "shown: %s" % shown)
+        t.check([row["ecc.mode.current"] for row in shown] == ["Enabled", "Enabled"], "%s" % shown)
+        print(shown)
+        t.check(re.search(r"\| +1  NVIDIA A100.* 5 \|$", framed(smi(node)), re.M), smi(node))
+
+
 def processes():
     """The processes of a container in place of its shim, and those that are in none."""
     hold = '"$0" hold 300 --forever & "$0" hold 200 --forever & read line; kill %1 %2; wait'
@@ -357,6 +377,6 @@ def nowhere():
 
 
 if __name__ == "__main__":
-    t.main({"duty": duty, "fields": fields, "loops": loops, "lost": lost, "names": names, "nowhere": nowhere,
+    t.main({"duty": duty, "errors": errors, "fields": fields, "loops": loops, "lost": lost, "names": names, "nowhere": nowhere,
             "nvidia-smi": nvidia_smi, "processes": processes, "sliced": sliced, "use": use,
             "wrong": wrong})

@@ -58,7 +58,8 @@ struct Flags {
 // Kubernetes.
 bool InContainer() {
   return access("/.dockerenv", F_OK) == 0 || access("/run/.containerenv", F_OK) == 0 ||
-         std::getenv("KUBERNETES_SERVICE_HOST") != nullptr || std::getenv("container") != nullptr;
+         secure_getenv("KUBERNETES_SERVICE_HOST") != nullptr ||
+         secure_getenv("container") != nullptr;
 }
 
 // Opens the files here, in a slice or outside of one. If there are none here or a name is given,

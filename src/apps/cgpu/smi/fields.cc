@@ -1,6 +1,7 @@
 #include "apps/cgpu/smi/fields.h"
 
-#include <utility>
+#include <initializer_list>
+#include <string_view>
 
 #include "apps/cgpu/smi/text.h"
 
@@ -37,6 +38,19 @@ Value GpuUuid(const Subject& subject) {
 }
 Value GpuBusId(const Subject& subject) {
   return subject.card.bus_id;
+}
+
+Value EccMode(const Subject& subject, bool Ecc::* mode) {
+  const std::optional<Ecc>& ecc = subject.card.ecc;
+  return ecc ? Enabled((*ecc).*mode) : std::nullopt;
+}
+Value Corrected(const Subject& subject) {
+  const std::optional<Ecc>& ecc = subject.card.ecc;
+  return ecc && ecc->enabled ? Value(std::to_string(ecc->corrected)) : std::nullopt;
+}
+Value Uncorrected(const Subject& subject) {
+  const std::optional<Ecc>& ecc = subject.card.ecc;
+  return ecc && ecc->enabled ? Value(std::to_string(ecc->uncorrected)) : std::nullopt;
 }
 
 std::vector<Field> Identity() {
@@ -77,7 +91,8 @@ std::vector<Field> Modes() {
       {"display_mode", "", "", "Modes, versions and the state of the board."},
       {"display_attached", "", "", ""},
       {"display_active", "", "", ""},
-      {"persistence_mode", "", "", ""},
+      {"persistence_mode", "", "", "",
+       [](const Subject& subject) { return Enabled(subject.card.persistence); }},
       {"addressing_mode", "", "", ""},
       {"accounting.mode", "", "", ""},
       {"accounting.buffer_size", "", "", ""},
@@ -135,19 +150,33 @@ std::vector<Field> MemoryAndUse() {
       {"encoder.stats.sessionCount", "", "", ""},
       {"encoder.stats.averageFps", "", "", ""},
       {"encoder.stats.averageLatency", "", "", ""},
-      {"ecc.mode.current", "", "", "Errors of memory, and their correction."},
-      {"ecc.mode.pending", "", "", ""},
+      {"ecc.mode.current", "", "", "Errors of memory, and their correction.",
+       [](const Subject& subject) { return EccMode(subject, &Ecc::enabled); }},
+      {"ecc.mode.pending", "", "", "",
+       [](const Subject& subject) { return EccMode(subject, &Ecc::next); }},
   };
 }
 
+std::string Joined(std::initializer_list<std::string_view> parts) {
+  std::string name;
+  for (const std::string_view part : parts) {
+    name.append(name.empty() ? "" : ".").append(part);
+  }
+  return name;
+}
+
+// Counters by the unit of the GPU; only their sums since the driver began are known.
 std::vector<Field> EccCounters() {
   std::vector<Field> fields;
-  for (const char* kind : {"corrected", "uncorrected"}) {
-    for (const char* since : {"volatile", "aggregate"}) {
+  for (const std::string kind : {"corrected", "uncorrected"}) {
+    for (const std::string since : {"volatile", "aggregate"}) {
       for (const char* place : {"device_memory", "dram", "register_file", "l1_cache", "l2_cache",
-                                "texture_memory", "cbu", "sram", "total"}) {
-        fields.push_back(
-            {"ecc.errors." + std::string(kind) + "." + since + "." + place, "", "", ""});
+                                "texture_memory", "cbu", "sram"}) {
+        fields.push_back({Joined({"ecc.errors", kind, since, place}), "", "", ""});
+      }
+      fields.push_back({Joined({"ecc.errors", kind, since, "total"}), "", "", ""});
+      if (since == "volatile") {
+        fields.back().value = kind == "corrected" ? &Corrected : &Uncorrected;
       }
     }
   }
@@ -186,7 +215,8 @@ std::vector<Field> Board() {
       {"clocks.max.graphics", "clocks.max.gr", "MHz", ""},
       {"clocks.max.sm", "", "MHz", ""},
       {"clocks.max.memory", "clocks.max.mem", "MHz", ""},
-      {"mig.mode.current", "", "", "Division of the GPU by its hardware, and by firmware."},
+      {"mig.mode.current", "", "", "Division of the GPU by its hardware, and by firmware.",
+       [](const Subject& subject) { return Enabled(subject.card.mig); }},
       {"mig.mode.pending", "", "", ""},
       {"gsp.mode.current", "", "", ""},
       {"gsp.mode.default", "", "", ""},

@@ -173,6 +173,24 @@ void AddProcesses(Card& card, Told told, const std::vector<ContainerStatus>& con
   std::ranges::sort(card.processes, {}, &Process::pid);
 }
 
+void ReadModes(rmclient::Client& client, const rmclient::Card& from, Card& card) {
+  if (const auto mode = rmclient::ReadComputeMode(client, from); mode.ok()) {
+    card.compute_mode = ComputeModeOf(*mode);
+  }
+  if (const auto persistence = rmclient::ReadPersistence(client, from); persistence.ok()) {
+    card.persistence = *persistence;
+  }
+  if (const auto mig = rmclient::ReadMig(client, from); mig.ok()) {
+    card.mig = *mig;
+  }
+  const auto ecc = rmclient::ReadEcc(client, from);
+  const auto setting = rmclient::ReadEccSetting(client, from);
+  if (ecc.ok()) {
+    card.ecc = Ecc{ecc->enabled, setting.ok() ? setting->next : ecc->enabled, ecc->corrected,
+                   ecc->uncorrected};
+  }
+}
+
 // Reads what changes of one GPU. `card` has what does not.
 Result<Card> Read(rmclient::Client& client, const rmclient::Card& from, Card card,
                   const std::vector<ContainerStatus>& containers) {
@@ -181,9 +199,7 @@ Result<Card> Read(rmclient::Client& client, const rmclient::Card& from, Card car
   if (const auto bar1 = rmclient::ReadBar1(client, from); bar1.ok()) {
     card.bar1 = Memory{bar1->total, bar1->used(), bar1->free};
   }
-  if (const auto mode = rmclient::ReadComputeMode(client, from); mode.ok()) {
-    card.compute_mode = ComputeModeOf(*mode);
-  }
+  ReadModes(client, from, card);
   const auto use = rmclient::ReadUse(client, from);
   if (use.ok()) {
     card.use = PercentsOf(*use);

@@ -16,11 +16,11 @@ namespace cgpu::smi {
 
 // One line: a heading, or a label with its value. The lines below a heading are one deeper.
 struct LogItem {
-  int depth = 0;          // 0: directly below the GPU
+  int depth = 0;  // 0: directly below the GPU
+  bool heading = false;
   const char* part = "";  // the part of the report that -d names; empty: of the whole alone
   const char* label = "";
   const char* element = "";  // its name in XML
-  bool heading = false;
   // Returns the value; nothing, or nullptr: it is not known.
   std::optional<std::string> (*value)(const Card& card) = nullptr;
 };

@@ -70,6 +70,9 @@ TEST(RenderLog, ShowsAllWithoutParts) {
                            "    GPU UUID                              : GPU-00000001\n",
                            "    Minor Number                          : 1\n",
                            "        Device Id                         : 0x1DB110DE\n",
+                           "    Persistence Mode                      : Enabled\n",
+                           "    ECC Mode\n        Current                           : Enabled\n"
+                           "        Pending                           : Disabled\n",
                            "        Bus                               : 0x05\n",
                            "    Compute Mode                          : Default\n",
                            "        GPU Current Temp                  : N/A\n",

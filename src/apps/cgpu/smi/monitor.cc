@@ -19,9 +19,9 @@ struct Subject {
 };
 
 struct Column {
-  char group;
-  const char* name;
-  const char* unit;
+  char group = 0;
+  const char* name = "";
+  const char* unit = "";
   // Returns the value; nothing, or nullptr: it is not known.
   Value (*value)(const Subject& subject) = nullptr;
 };

@@ -50,6 +50,15 @@ TEST(RenderQuery, WhatIsNotKnownIsNotAvailable) {
   EXPECT_EQ(Gpus("temperature.gpu,power.draw", {false, false}), "[N/A], [N/A]\n[N/A], [N/A]\n");
 }
 
+TEST(RenderQuery, ShowsModesAndErrors) {
+  EXPECT_EQ(Gpus("persistence_mode,mig.mode.current,ecc.mode.current,ecc.mode.pending,"
+                 "ecc.errors.corrected.volatile.total,ecc.errors.uncorrected.volatile.total,"
+                 "ecc.errors.uncorrected.aggregate.total",
+                 {false, true}),
+            "[N/A], [N/A], [N/A], [N/A], [N/A], [N/A], [N/A]\n"
+            "Enabled, Disabled, Enabled, Disabled, 2, 5, [N/A]\n");
+}
+
 TEST(RenderQuery, ListsProcesses) {
   EXPECT_EQ(Processes(TwoCards(), "pid,process_name,used_memory,gpu_uuid,gpu_name,timestamp"),
             "pid, process_name, used_gpu_memory [MiB], gpu_uuid, gpu_name, timestamp\n"

@@ -52,6 +52,14 @@ struct Memory {
   std::uint64_t free = 0;
 };
 
+// Errors of memory since the driver began, and whether they are corrected.
+struct Ecc {
+  bool enabled = false;
+  bool next = false;  // after the next start of the GPU
+  std::uint64_t corrected = 0;
+  std::uint64_t uncorrected = 0;
+};
+
 struct Card {
   unsigned index = 0;
   unsigned minor = 0;
@@ -61,9 +69,12 @@ struct Card {
   Memory memory;
   std::optional<Memory> bar1;
   Use use;
-  std::optional<std::string> compute_mode;     // "Default"
-  std::optional<std::string> compute_cap;      // "7.0"
-  std::optional<std::string> architecture;     // "Volta"
+  std::optional<std::string> compute_mode;  // "Default"
+  std::optional<std::string> compute_cap;   // "7.0"
+  std::optional<std::string> architecture;  // "Volta"
+  std::optional<bool> persistence;
+  std::optional<bool> mig;
+  std::optional<Ecc> ecc;
   std::optional<std::uint32_t> pci_device;     // device << 16 | vendor
   std::optional<std::uint32_t> pci_subsystem;  // likewise
   std::vector<Process> processes;              // those that hold memory, except the caller itself

@@ -23,9 +23,9 @@ TEST(RenderTable, LooksAsNvidiaSmis) {
 | N/A   N/A    N/A            N/A /  N/A  |     569MiB /   4309MiB |     N/A          N/A |
 |                                         |                        |                  N/A |
 +-----------------------------------------+------------------------+----------------------+
-|   1  Tesla V100-SXM2-16GB           N/A |   00000000:05:00.0 N/A |                  N/A |
+|   1  Tesla V100-SXM2-16GB           On  |   00000000:05:00.0 N/A |                    5 |
 | N/A   N/A    N/A            N/A /  N/A  |     569MiB /   4309MiB |     50%      Default |
-|                                         |                        |                  N/A |
+|                                         |                        |             Disabled |
 +-----------------------------------------+------------------------+----------------------+
 )" + std::string(91, ' ') +
                 R"(
@@ -61,6 +61,7 @@ TEST(RenderTable, KeepsItsWidth) {
   card.memory = {10'000'000 * kMiB, 10'000'000 * kMiB, 0};
   card.use.graphics = 100;
   card.compute_mode = "Exclusive_Process";
+  card.ecc = Ecc{true, true, UINT64_MAX, UINT64_MAX};
   card.processes = {{4'194'304, std::string(90, 'p') + "\n\x1b", "C+G", 10'000'000 * kMiB, {}}};
   card.containers = {{std::string(64, 'a'),
                       std::string(80, 'n'),

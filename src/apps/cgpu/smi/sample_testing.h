@@ -34,6 +34,9 @@ inline Report TwoCards() {
   second.compute_mode = "Default";
   second.compute_cap = "7.0";
   second.architecture = "Volta";
+  second.persistence = true;
+  second.mig = false;
+  second.ecc = Ecc{true, false, 2, 5};
   second.pci_device = 0x1DB110DE;
   second.pci_subsystem = 0x121210DE;
   second.processes = {{7, "/usr/bin/python3", "C", 569 * kMiB + 1, second.use},

@@ -38,25 +38,29 @@ std::string MiB(std::uint64_t bytes) {
 }
 
 // Returns "USED / TOTAL" in nvidia-smi's widths, and without the blanks if it is too long.
-std::string Usage(std::uint64_t used, std::uint64_t total, int used_width, int total_width) {
+std::string Usage(std::uint64_t used, std::uint64_t total) {
   std::string wide;
-  Append(wide, "%*s / %*s", used_width, MiB(used).c_str(), total_width, MiB(total).c_str());
-  return wide.size() <= static_cast<std::size_t>(used_width + 3 + total_width)
-             ? wide
-             : MiB(used) + "/" + MiB(total);
+  Append(wide, "%11s / %9s", MiB(used).c_str(), MiB(total).c_str());
+  constexpr std::size_t kWidth = 23;
+  return wide.size() <= kWidth ? wide : MiB(used) + "/" + MiB(total);
 }
 
 std::string Percent(const std::optional<unsigned>& value) {
   return value ? std::to_string(*value) + "%" : kNone;
 }
 
+std::string Uncorrected(const std::optional<Ecc>& ecc) {
+  return !ecc ? kNone : ecc->enabled ? std::to_string(ecc->uncorrected) : "Off";
+}
+
 void AppendCard(std::string& text, const Card& card) {
-  Append(text, "|%4u  %-27s    %-3s |   %16.16s %3s |%21s |\n", card.index,
-         Cut(card.name, 27).c_str(), kNone, card.bus_id.c_str(), kNone, kNone);
+  Append(text, "|%4u  %-27s    %-3s |   %16.16s %3s |%21.20s |\n", card.index,
+         Cut(card.name, 27).c_str(), OnOff(card.persistence).value_or(kNone).c_str(),
+         card.bus_id.c_str(), kNone, Uncorrected(card.ecc).c_str());
   Append(text, "|%4s  %4s   %4s%15s / %4s  |%23s |%8s %12.12s |\n", kNone, kNone, kNone, kNone,
-         kNone, Usage(card.memory.used, card.memory.total, 11, 9).c_str(),
+         kNone, Usage(card.memory.used, card.memory.total).c_str(),
          Percent(card.use.graphics).c_str(), card.compute_mode.value_or(kNone).c_str());
-  Append(text, "|%41s|%24s|%21s |\n", "", "", kNone);
+  Append(text, "|%41s|%24s|%21s |\n", "", "", Enabled(card.mig).value_or(kNone).c_str());
   text += kCardLine;
 }
 
@@ -86,7 +90,7 @@ void AppendContainers(std::string& text, const Report& report) {
       const std::string name = container.name == container.id ? "" : Shown(container.name);
       Append(rows, "|%5u   %-12.12s   %-33s%9s%23s |\n", card.index, container.id.c_str(),
              Cut(name, 32).c_str(), Percent(container.use.graphics).c_str(),
-             Usage(container.used, container.limit, 11, 9).c_str());
+             Usage(container.used, container.limit).c_str());
     }
   }
   if (!rows.empty()) {

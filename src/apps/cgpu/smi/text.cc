@@ -49,6 +49,14 @@ std::string Shown(std::string text) {
   return text;
 }
 
+std::optional<std::string> OnOff(const std::optional<bool>& on) {
+  return on ? std::optional<std::string>(*on ? "On" : "Off") : std::nullopt;
+}
+
+std::optional<std::string> Enabled(const std::optional<bool>& on) {
+  return on ? std::optional<std::string>(*on ? "Enabled" : "Disabled") : std::nullopt;
+}
+
 std::string HexText(std::uint32_t value, int digits) {
   std::string text;
   Append(text, "0x%0*X", digits, value);

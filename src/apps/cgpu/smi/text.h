@@ -27,6 +27,10 @@ inline constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 // of its processes.
 [[nodiscard]] std::string Shown(std::string text);
 
+// Returns a mode's word.
+[[nodiscard]] std::optional<std::string> OnOff(const std::optional<bool>& on);    // "On"
+[[nodiscard]] std::optional<std::string> Enabled(const std::optional<bool>& on);  // "Enabled"
+
 // Returns "0x0A": at least so many digits.
 [[nodiscard]] std::string HexText(std::uint32_t value, int digits);
 
