@@ -116,9 +116,9 @@ def outside():
 def hung():
     """A program that hangs holds up neither doctor nor other checks."""
     with host():
-        write("/usr/local/bin/nvidia-ctk", "#!/bin/sh\nsleep 1000\n")
-        os.chmod("/usr/local/bin/nvidia-ctk", 0o755)
-        checks = doctor("--only", "engines")[1]
+        write("/run/programs/nvidia-ctk", "#!/bin/sh\nsleep 1000\n")
+        os.chmod("/run/programs/nvidia-ctk", 0o755)
+        checks = doctor("--only", "engines", env={"PATH": "/run/programs:/usr/bin:/bin"})[1]
         t.check(checks["nvidia-toolkit"]["status"] == "skipped", "%s" % checks["nvidia-toolkit"])
         t.check(checks["oci-runtime"]["status"] == "ok", "%s" % checks["oci-runtime"])
 
