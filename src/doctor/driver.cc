@@ -13,6 +13,7 @@
 #include "doctor/reading.h"
 #include "host/machine_node.h"
 #include "host/node.h"
+#include "os/mounts.h"
 #include "rm/abi.h"
 
 namespace cgpu::doctor {
@@ -316,6 +317,19 @@ Finding DeviceModes(const Facts& facts) {
   }
   return closed.empty() ? Right("everyone may open the device files")
                         : Wrong("not everyone may open " + Joined(closed));
+}
+
+// SECURITY.md, "GPU memory": /proc/PID/maps shows another device number than stat(2) for a file of
+// these two.
+Finding DeviceFileSystem(const Facts& facts) {
+  std::string type;
+  for (const MountEntry& mount : ParseMounts(TextOf(facts, "/proc/self/mountinfo") + "\n")) {
+    if (mount.point == "/dev" || (mount.point == "/" && type.empty())) {
+      type = mount.type;
+    }
+  }
+  return type == "btrfs" || type == "overlay" ? Wrong("/dev is on a file system of type " + type)
+                                              : Right("/dev is on a file system of type " + type);
 }
 
 // The flag "hypervisor" is bit 31 of CPUID 1 ECX, which hypervisors set (Linux,

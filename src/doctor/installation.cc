@@ -163,12 +163,12 @@ Finding ProgramsModes(const Facts& facts) {
   for (const char* const name : {"", "cgpu", "cgpud", "cgpu-runtime", "cgpu-shim"}) {
     const std::string path = Beside(facts, name);
     const auto file = facts.Look(path);
-    if (file.ok() && (file->mode & 022U) != 0 && (file->mode & 01000U) == 0) {
+    if (file.ok() && (file->mode & 02U) != 0 && (file->mode & 01000U) == 0) {
       open.push_back(path);
     }
   }
-  return open.empty() ? Right("only their owner can change cgpu's programs")
-                      : Wrong("others than the owner may write " + Joined(open));
+  return open.empty() ? Right("not everyone can change cgpu's programs")
+                      : Wrong("everyone may write " + Joined(open));
 }
 
 Finding ProgramsVersions(const Facts& facts) {
@@ -210,6 +210,21 @@ Finding DaemonUnit(const Facts& facts) {
   }
   return word == "disabled" || word == "masked" ? Wrong("the unit cgpud.service is " + word)
                                                 : Skipped("systemd knows no unit cgpud.service");
+}
+
+Finding UnitsFailed(const Facts& facts) {
+  if (!Exists(facts, "/run/systemd/system")) {
+    return Skipped("systemd does not manage this host");
+  }
+  std::vector<std::string> failed;
+  for (const char* const unit : {"cgpud.service", "cgpu-exporter.service"}) {
+    const auto output = facts.Run({"systemctl", "is-failed", unit});
+    if (output.ok() && Trimmed(output->text) == "failed") {
+      failed.emplace_back(unit);
+    }
+  }
+  return failed.empty() ? Right("no unit of cgpu has failed")
+                        : Wrong("these units have failed: " + Joined(failed));
 }
 
 Finding GroupThere(const Facts& facts) {
