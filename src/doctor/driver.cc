@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <utility>
 
 #include "doctor/installation.h"
 #include "doctor/reading.h"
+#include "doctor/value.h"
 #include "host/machine_node.h"
 #include "host/node.h"
 #include "os/mounts.h"
@@ -396,11 +396,14 @@ Finding OtherProcesses(const Facts& facts) {
     return Skipped("cgpu ps --unmanaged does not tell: " +
                    (output.ok() ? Trimmed(output->text) : output.error().what));
   }
-  const auto list = nlohmann::json::parse(JsonPart(output->text), nullptr, false);
+  const Value list = Value::Parse(JsonPart(output->text));
+  if (!list.IsList()) {
+    return Skipped("cgpu ps --unmanaged prints no list");
+  }
   std::vector<std::string> others;
-  for (const auto& process : list.is_array() ? list : nlohmann::json::array()) {
-    others.push_back(process.value("command", "?") + " (" +
-                     std::to_string(process.value("pid", 0U)) + ")");
+  for (const Value& process : list.Items()) {
+    others.push_back(process["command"].Text() + " (" + std::to_string(process["pid"].Number()) +
+                     ")");
   }
   return others.empty() ? Right("all that use GPUs are in a slice")
                         : Wrong("in no slice, with a GPU's file open: " + Joined(others));

@@ -6,12 +6,12 @@
 #include <charconv>
 #include <cstddef>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "doctor/reading.h"
+#include "doctor/value.h"
 #include "host/admin.h"
 #include "host/node.h"
 #include "host/saved_settings.h"
@@ -247,11 +247,14 @@ Finding ShimsAnswer(const Facts& facts) {
     return Skipped("cgpu ps does not tell: " +
                    (output.ok() ? Trimmed(output->text) : output.error().what));
   }
-  const auto list = nlohmann::json::parse(JsonPart(output->text), nullptr, false);
+  const Value list = Value::Parse(JsonPart(output->text));
+  if (!list.IsList()) {
+    return Skipped("cgpu ps --json prints no list");
+  }
   std::vector<std::string> silent;
-  for (const auto& container : list.is_array() ? list : nlohmann::json::array()) {
-    if (container.value("state", "") == kUnresponsive) {
-      silent.push_back(container.value("id", "?"));
+  for (const Value& container : list.Items()) {
+    if (container["state"].Text() == kUnresponsive) {
+      silent.push_back(container["id"].Text());
     }
   }
   return silent.empty() ? Right("the shims of all containers answer")

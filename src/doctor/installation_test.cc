@@ -25,6 +25,12 @@ TEST(Installation, ABusyDaemonRuns) {
   EXPECT_EQ(DaemonRuns(host).kind, Finding::Kind::kSkipped);
 }
 
+TEST(Installation, AListOfAnotherShapeIsNotCalledRight) {
+  FakeHost host = HealthyHost();
+  host.Says("/usr/bin/cgpu ps --json", R"({"containers": []})");
+  EXPECT_EQ(ShimsAnswer(host).kind, Finding::Kind::kSkipped);
+}
+
 TEST(Installation, ATokenOfAPodIsNotLookedForOnTheHost) {
   FakeHost host = HealthyHost();
   host.files[kConfig] = "kubernetes: true\nexporter_token_file: /etc/cgpu-metrics/token\n";
