@@ -6,6 +6,7 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/file.h"
 #include "doctor/check.h"
@@ -91,6 +92,33 @@ TEST(Page, IsMadeOfTheTable) {
   ASSERT_TRUE(page.ok()) << page.error().what;
   EXPECT_TRUE(*page == Page()) << path << " is not as the table has it: run this test with "
                                << "CGPU_WRITE_TESTDATA=1, and read the difference";
+}
+
+// Returns the paths of documentation within a text.
+std::vector<std::string> PathsIn(std::string_view text) {
+  std::vector<std::string> paths;
+  std::istringstream words{std::string(text)};
+  for (std::string word; words >> word;) {
+    const std::size_t begin = word.find_first_not_of("(");
+    const std::size_t end = word.find(".md");
+    if (end != std::string::npos && begin < end) {
+      paths.push_back(word.substr(begin, end + 3 - begin));
+    }
+  }
+  return paths;
+}
+
+TEST(Table, NamesNoPageThatIsNotThere) {
+  std::size_t named = 0;
+  for (const Check& check : Checks()) {
+    for (const std::string_view text : {check.why, check.fix}) {
+      for (const std::string& path : PathsIn(text)) {
+        EXPECT_TRUE(ReadFile(std::string(CGPU_ROOT) + "/" + path).ok()) << check.id << ": " << path;
+        ++named;
+      }
+    }
+  }
+  EXPECT_GT(named, 0U);
 }
 
 TEST(Page, HasAnAnchorForEachCheck) {

@@ -5,14 +5,15 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <utility>
 
 #include "doctor/installation.h"
 #include "doctor/reading.h"
+#include "doctor/value.h"
 #include "host/machine_node.h"
 #include "host/node.h"
+#include "os/mounts.h"
 #include "rm/abi.h"
 
 namespace cgpu::doctor {
@@ -318,6 +319,19 @@ Finding DeviceModes(const Facts& facts) {
                         : Wrong("not everyone may open " + Joined(closed));
 }
 
+// SECURITY.md, "GPU memory": /proc/PID/maps shows another device number than stat(2) for a file of
+// these two.
+Finding DeviceFileSystem(const Facts& facts) {
+  std::string type;
+  for (const MountEntry& mount : ParseMounts(TextOf(facts, "/proc/self/mountinfo") + "\n")) {
+    if (mount.point == "/dev" || (mount.point == "/" && type.empty())) {
+      type = mount.type;
+    }
+  }
+  return type == "btrfs" || type == "overlay" ? Wrong("/dev is on a file system of type " + type)
+                                              : Right("/dev is on a file system of type " + type);
+}
+
 // The flag "hypervisor" is bit 31 of CPUID 1 ECX, which hypervisors set (Linux,
 // arch/x86/include/asm/cpufeatures.h).
 Finding VirtualMachine(const Facts& facts) {
@@ -382,11 +396,14 @@ Finding OtherProcesses(const Facts& facts) {
     return Skipped("cgpu ps --unmanaged does not tell: " +
                    (output.ok() ? Trimmed(output->text) : output.error().what));
   }
-  const auto list = nlohmann::json::parse(JsonPart(output->text), nullptr, false);
+  const Value list = Value::Parse(JsonPart(output->text));
+  if (!list.IsList()) {
+    return Skipped("cgpu ps --unmanaged prints no list");
+  }
   std::vector<std::string> others;
-  for (const auto& process : list.is_array() ? list : nlohmann::json::array()) {
-    others.push_back(process.value("command", "?") + " (" +
-                     std::to_string(process.value("pid", 0U)) + ")");
+  for (const Value& process : list.Items()) {
+    others.push_back(process["command"].Text() + " (" + std::to_string(process["pid"].Number()) +
+                     ")");
   }
   return others.empty() ? Right("all that use GPUs are in a slice")
                         : Wrong("in no slice, with a GPU's file open: " + Joined(others));

@@ -32,6 +32,7 @@ namespace cgpu::doctor {
 [[nodiscard]] Finding DeviceUvm(const Facts& facts);
 [[nodiscard]] Finding DeviceNumbers(const Facts& facts);
 [[nodiscard]] Finding DeviceModes(const Facts& facts);
+[[nodiscard]] Finding DeviceFileSystem(const Facts& facts);
 [[nodiscard]] Finding VirtualMachine(const Facts& facts);
 [[nodiscard]] Finding VgpuGuest(const Facts& facts);
 [[nodiscard]] Finding VgpuHost(const Facts& facts);

@@ -90,6 +90,8 @@ std::vector<Fault> DriverFaults() {
       Changed("device-numbers", "not loaded", "/proc/devices", "195 nvidia\n"),
       {"device-modes", "/dev/nvidia0",
        [](FakeHost& host) { host.AddDevice("/dev/nvidia0", 195, 0, 0660); }},
+      Changed("device-filesystem", "overlay", "/proc/self/mountinfo",
+              "25 1 0:30 / / rw - overlay overlay rw\n"),
       Changed("virtual-machine", "virtual machine", "/proc/cpuinfo", "flags\t: fpu hypervisor\n"),
       Runs("vgpu-guest", "nvidia-gridd"),
       Runs("vgpu-host", "nvidia-vgpu-mgr"),

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +10,7 @@
 
 #include "doctor/installation.h"
 #include "doctor/reading.h"
+#include "doctor/value.h"
 #include "runtime/features.h"
 
 namespace cgpu::doctor {
@@ -192,15 +192,15 @@ Finding DockerLoaded(const Facts& facts) {
     return Skipped("the configuration of docker has no runtime cgpu");
   }
   const auto output = facts.Run({"docker", "info", "--format", "{{json .Runtimes}}"});
-  const auto runtimes = nlohmann::json::parse(
-      JsonPart(output.ok() && output->status == 0 ? output->text : std::string()), nullptr, false);
-  if (!runtimes.is_object()) {
+  const Value runtimes =
+      Value::Parse(JsonPart(output.ok() && output->status == 0 ? output->text : std::string()));
+  if (!runtimes.IsObject()) {
     return Skipped("`docker info` does not tell: dockerd does not run, or not for this user");
   }
-  return runtimes.contains("cgpu") ? Right("dockerd knows the runtime cgpu")
-                                   : Wrong(found.file +
-                                           " has the runtime cgpu, and the dockerd "
-                                           "that runs does not know it");
+  return runtimes["cgpu"].IsObject() ? Right("dockerd knows the runtime cgpu")
+                                     : Wrong(found.file +
+                                             " has the runtime cgpu, and the dockerd "
+                                             "that runs does not know it");
 }
 
 Finding ContainerdCri(const Facts& facts) {

@@ -46,6 +46,11 @@ std::string_view WordOf(const Answer& answer) {
   return NameOf(answer.check->severity);
 }
 
+// Returns whether a terminal might act on it: findings quote what others have written.
+bool IsControl(char c) {
+  return static_cast<unsigned char>(c) < ' ' || c == '\x7f';
+}
+
 // Returns the text in lines of the table's width. The first line begins where the caller is, after
 // `used` columns.
 std::string Wrapped(std::string_view text, std::size_t indent, std::size_t used) {
@@ -61,6 +66,7 @@ std::string Wrapped(std::string_view text, std::size_t indent, std::size_t used)
       lines += " ";
       ++column;
     }
+    std::ranges::replace_if(word, IsControl, '?');
     lines += word;
     column += word.size();
   }

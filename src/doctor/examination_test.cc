@@ -120,6 +120,14 @@ TEST(Report, TheShortFormHasOnlyWhatIsNotRight) {
   EXPECT_THAT(AsTable(Examine(HealthyHost(), {}), true), testing::StartsWith("0 errors, "));
 }
 
+TEST(Report, ATerminalIsToldNothingElse) {
+  FakeHost host = HealthyHost();
+  host.files["/proc/sys/kernel/osrelease"] = "5.1.0-\x1b[2J\n";
+  const std::string table = AsTable(Examine(host, {}), true);
+  EXPECT_THAT(table, HasSubstr("5.1.0-?[2J"));
+  EXPECT_THAT(table, Not(HasSubstr("\x1b")));
+}
+
 TEST(Report, JsonHasEverything) {
   FakeHost host = HealthyHost();
   host.files["/proc/sys/kernel/yama/ptrace_scope"] = "3\xff";

@@ -18,6 +18,8 @@ enum class Question {
   kSeccompNotify,  // filters can hand calls to another process
   kSeccompSizes,   // notifications are no larger than this program knows
   kWaitKillable,   // SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
+  kListener,       // a program that this user starts can be held by such a filter
+  kSyncWakeUp,     // SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP
   kPidfdOpen,      // pidfd_open(2)
   kPidfdGetfd,     // pidfd_getfd(2)
   kPidfdThread,    // PIDFD_THREAD

@@ -105,6 +105,8 @@ void AddCgpu(FakeHost& host) {
   host.Says("/usr/bin/cgpu-exporter --version", "1.2.3\n");
   host.Says("/usr/bin/cgpu ps --json", R"([{"id": "3f2a00bc11de", "state": "running"}])");
   host.Says("systemctl is-enabled cgpud.service", "enabled\n");
+  host.Says("systemctl is-failed cgpud.service", "active\n", 1);
+  host.Says("systemctl is-failed cgpu-exporter.service", "inactive\n", 1);
   host.Says("systemctl list-units --all --plain --no-legend cgpu-shim-*.scope",
             "cgpu-shim-3f2a00bc11de.scope loaded active running /usr/bin/cgpu-shim\n");
 }

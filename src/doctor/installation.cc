@@ -6,12 +6,12 @@
 #include <charconv>
 #include <cstddef>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "doctor/reading.h"
+#include "doctor/value.h"
 #include "host/admin.h"
 #include "host/node.h"
 #include "host/saved_settings.h"
@@ -163,12 +163,12 @@ Finding ProgramsModes(const Facts& facts) {
   for (const char* const name : {"", "cgpu", "cgpud", "cgpu-runtime", "cgpu-shim"}) {
     const std::string path = Beside(facts, name);
     const auto file = facts.Look(path);
-    if (file.ok() && (file->mode & 022U) != 0 && (file->mode & 01000U) == 0) {
+    if (file.ok() && (file->mode & 02U) != 0 && (file->mode & 01000U) == 0) {
       open.push_back(path);
     }
   }
-  return open.empty() ? Right("only their owner can change cgpu's programs")
-                      : Wrong("others than the owner may write " + Joined(open));
+  return open.empty() ? Right("not everyone can change cgpu's programs")
+                      : Wrong("everyone may write " + Joined(open));
 }
 
 Finding ProgramsVersions(const Facts& facts) {
@@ -212,6 +212,21 @@ Finding DaemonUnit(const Facts& facts) {
                                                 : Skipped("systemd knows no unit cgpud.service");
 }
 
+Finding UnitsFailed(const Facts& facts) {
+  if (!Exists(facts, "/run/systemd/system")) {
+    return Skipped("systemd does not manage this host");
+  }
+  std::vector<std::string> failed;
+  for (const char* const unit : {"cgpud.service", "cgpu-exporter.service"}) {
+    const auto output = facts.Run({"systemctl", "is-failed", unit});
+    if (output.ok() && Trimmed(output->text) == "failed") {
+      failed.emplace_back(unit);
+    }
+  }
+  return failed.empty() ? Right("no unit of cgpu has failed")
+                        : Wrong("these units have failed: " + Joined(failed));
+}
+
 Finding GroupThere(const Facts& facts) {
   const std::string group = SettingsOrDefaults(facts).group;
   for (const std::string& line : LinesOf(TextOf(facts, "/etc/group"))) {
@@ -232,11 +247,14 @@ Finding ShimsAnswer(const Facts& facts) {
     return Skipped("cgpu ps does not tell: " +
                    (output.ok() ? Trimmed(output->text) : output.error().what));
   }
-  const auto list = nlohmann::json::parse(JsonPart(output->text), nullptr, false);
+  const Value list = Value::Parse(JsonPart(output->text));
+  if (!list.IsList()) {
+    return Skipped("cgpu ps --json prints no list");
+  }
   std::vector<std::string> silent;
-  for (const auto& container : list.is_array() ? list : nlohmann::json::array()) {
-    if (container.value("state", "") == kUnresponsive) {
-      silent.push_back(container.value("id", "?"));
+  for (const Value& container : list.Items()) {
+    if (container["state"].Text() == kUnresponsive) {
+      silent.push_back(container["id"].Text());
     }
   }
   return silent.empty() ? Right("the shims of all containers answer")

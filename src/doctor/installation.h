@@ -23,6 +23,7 @@ namespace cgpu::doctor {
 [[nodiscard]] Finding DaemonRuns(const Facts& facts);
 [[nodiscard]] Finding DaemonCurrent(const Facts& facts);
 [[nodiscard]] Finding DaemonUnit(const Facts& facts);
+[[nodiscard]] Finding UnitsFailed(const Facts& facts);
 [[nodiscard]] Finding GroupThere(const Facts& facts);
 [[nodiscard]] Finding ShimsCurrent(const Facts& facts);
 [[nodiscard]] Finding ShimsAnswer(const Facts& facts);

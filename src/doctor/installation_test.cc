@@ -25,6 +25,12 @@ TEST(Installation, ABusyDaemonRuns) {
   EXPECT_EQ(DaemonRuns(host).kind, Finding::Kind::kSkipped);
 }
 
+TEST(Installation, AListOfAnotherShapeIsNotCalledRight) {
+  FakeHost host = HealthyHost();
+  host.Says("/usr/bin/cgpu ps --json", R"({"containers": []})");
+  EXPECT_EQ(ShimsAnswer(host).kind, Finding::Kind::kSkipped);
+}
+
 TEST(Installation, ATokenOfAPodIsNotLookedForOnTheHost) {
   FakeHost host = HealthyHost();
   host.files[kConfig] = "kubernetes: true\nexporter_token_file: /etc/cgpu-metrics/token\n";
@@ -64,6 +70,8 @@ std::vector<Fault> InstallationFaults() {
       {"cgpud-current", "process 800",
        [](FakeHost& host) { host.links["/proc/800/exe"] = "/usr/bin/cgpud (deleted)"; }},
       Said("cgpud-unit", "disabled", "systemctl is-enabled cgpud.service", "disabled\n", 1),
+      Said("cgpu-units", "cgpu-exporter.service", "systemctl is-failed cgpu-exporter.service",
+           "failed\n"),
       Set("cgpu-group", "no group gpus", "group: gpus"),
       {"shims-current", "process 801",
        [](FakeHost& host) { host.links["/proc/801/exe"] = "/usr/bin/cgpu-shim (deleted)"; }},

@@ -90,6 +90,20 @@ Finding SeccompKillable(const Facts& facts) {
   return Answered(facts, Question::kWaitKillable, "SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV");
 }
 
+Finding SeccompListener(const Facts& facts) {
+  const int error = facts.Ask(Question::kListener);
+  if (error == EBUSY) {
+    return Wrong("a filter around this program has a listener already");
+  }
+  return error == 0 ? Right("programs can be held by a filter with a listener")
+                    : Wrong(std::string("the kernel refuses a filter with a listener: ") +
+                            std::strerror(error));
+}
+
+Finding SeccompWakeUp(const Facts& facts) {
+  return Answered(facts, Question::kSyncWakeUp, "SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP");
+}
+
 Finding SeccompAround(const Facts& facts) {
   for (const std::string& line : LinesOf(TextOf(facts, "/proc/self/status"))) {
     if (line.starts_with("Seccomp:")) {

@@ -11,6 +11,8 @@ namespace cgpu::doctor {
 [[nodiscard]] Finding SeccompNotify(const Facts& facts);
 [[nodiscard]] Finding SeccompSizes(const Facts& facts);
 [[nodiscard]] Finding SeccompKillable(const Facts& facts);
+[[nodiscard]] Finding SeccompListener(const Facts& facts);
+[[nodiscard]] Finding SeccompWakeUp(const Facts& facts);
 [[nodiscard]] Finding SeccompAround(const Facts& facts);
 [[nodiscard]] Finding PidfdOpen(const Facts& facts);
 [[nodiscard]] Finding PidfdGetfd(const Facts& facts);

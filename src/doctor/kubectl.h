@@ -1,36 +1,16 @@
-// Asks kubectl, and reads the JSON that it prints. Answers are kept as Facts::Run() keeps them.
+// Asks kubectl. Answers are kept as Facts::Run() keeps them.
 #ifndef CGPU_DOCTOR_KUBECTL_H_
 #define CGPU_DOCTOR_KUBECTL_H_
 
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "doctor/check.h"
 #include "doctor/facts.h"
+#include "doctor/value.h"
 
 namespace cgpu::doctor {
-
-// A value of a JSON text, or nothing. It is cheap to copy and keeps the text alive.
-class Value {
- public:
-  struct Tree;
-  Value() = default;
-  explicit Value(std::shared_ptr<const Tree> tree);
-  // Parses a text; nothing where it is none.
-  [[nodiscard]] static Value Parse(const std::string& text);
-
-  // Returns the member with this key; nothing where there is none.
-  [[nodiscard]] Value operator[](const std::string& key) const;
-  [[nodiscard]] std::vector<Value> Items() const;       // of an array
-  [[nodiscard]] std::vector<std::string> Keys() const;  // of an object
-  [[nodiscard]] std::string Text() const;               // "" where it is none
-  [[nodiscard]] long Number(long otherwise = 0) const;
-
- private:
-  std::shared_ptr<const Tree> tree_;
-};
 
 // Returns what `kubectl WORDS` prints. kNotFound: the cluster has no such object. kUnavailable: it
 // says something else, which is the error's sentence.

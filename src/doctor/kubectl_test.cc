@@ -7,18 +7,6 @@
 namespace cgpu::doctor {
 namespace {
 
-TEST(Values, AreReadWithoutSurprises) {
-  const Value value = Value::Parse(R"({"a": {"b": [1, "x"]}, "n": 7})");
-  EXPECT_EQ(value["a"]["b"].Items().size(), 2U);
-  EXPECT_EQ(value["a"]["b"].Items()[1].Text(), "x");
-  EXPECT_EQ(value["n"].Number(), 7);
-  EXPECT_EQ(value["n"].Text(), "");
-  EXPECT_EQ(value["n"]["b"]["c"].Number(3), 3);
-  EXPECT_TRUE(value["a"].Items().empty());
-  EXPECT_EQ(value.Keys(), (std::vector<std::string>{"a", "n"}));
-  EXPECT_TRUE(Value::Parse("{").Keys().empty());
-}
-
 TEST(Kubectl, WarnsBeforeItPrintsJson) {
   FakeHost host;
   host.Says(Get("nodes"), "Warning: old\n{\"items\": [{}]}");

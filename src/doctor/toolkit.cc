@@ -4,7 +4,6 @@
 // (NVIDIA/nvidia-container-toolkit internal/config/config.go).
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "doctor/driver.h"
 #include "doctor/engines.h"
 #include "doctor/reading.h"
+#include "doctor/value.h"
 #include "install/toml_text.h"
 #include "runtime/cdi.h"
 #include "runtime/nvidia.h"
@@ -51,18 +51,12 @@ std::vector<std::pair<std::string, std::string>> CdiTexts(const Facts& facts) {
 
 // Returns whether a hook file puts GPUs into containers.
 bool PutsCards(const std::string& text) {
-  const auto json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_object() || !json.contains("hook") || !json["hook"].is_object()) {
-    return false;
-  }
-  const auto& hook = json["hook"];
+  const Value hook = Value::Parse(text)["hook"];
   std::vector<std::string> words;
-  for (const auto& word : hook.contains("args") ? hook["args"] : nlohmann::json::array()) {
-    words.push_back(word.is_string() ? word.get<std::string>() : std::string());
+  for (const Value& word : hook["args"].Items()) {
+    words.push_back(word.Text());
   }
-  const auto path = hook.find("path");
-  return path != hook.end() && path->is_string() &&
-         NvidiaHookOf(path->get<std::string>(), words) == NvidiaHook::kCards;
+  return NvidiaHookOf(hook["path"].Text(), words) == NvidiaHook::kCards;
 }
 
 }  // namespace
@@ -118,8 +112,7 @@ Finding ToolkitMode(const Facts& facts) {
 Finding ToolkitDefault(const Facts& facts) {
   std::vector<std::string> defaults;
   const std::string docker(install::FactsOf(install::Engine::kDocker).file);
-  const auto json = nlohmann::json::parse(TextOf(facts, docker), nullptr, false);
-  if (json.is_object() && json.contains("default-runtime") && json["default-runtime"] == "nvidia") {
+  if (Value::Parse(TextOf(facts, docker))["default-runtime"].Text() == "nvidia") {
     defaults.push_back(docker);
   }
   const std::string containerd(install::FactsOf(install::Engine::kContainerd).file);

@@ -8,7 +8,7 @@ import stat
 
 import cgpu_test as t
 import isolation
-from engines import start_cgpud
+from engines import Docker, start_cgpud
 
 SETTINGS = "/etc/cgpu/config.yaml"
 DOCKER = "/etc/docker/daemon.json"
@@ -113,12 +113,46 @@ def outside():
                     "its mount is not named")
 
 
+def silent():
+    """A shim that gives no answer is named."""
+    with host() as (node, _):
+        load = node.run(["sleep", "1000"])
+        t.wait_for(node.containers, "nothing runs")
+        name = node.containers()[0]["id"]
+        shim = t.shim_at("/run/cgpu/%s.sock" % name)
+        os.kill(shim, signal.SIGSTOP)
+        status, checks = doctor("--only", "cgpu")
+        t.check(status == 1 and name in checks["shims-answer"]["found"], "%s" % checks["shims-answer"])
+        os.kill(shim, signal.SIGCONT)
+        t.check(doctor("--only", "cgpu", "--wait", "20")[0] == 0, "it answers again, and is not heard")
+        load.kill()
+
+
+def docker():
+    """A dockerd that runs tells which runtimes it knows."""
+    runtime = os.path.abspath(os.path.join(t.BIN, "cgpu-runtime"))
+    with host(), Docker(runtime) as engine:
+        at = {"DOCKER_HOST": "unix://%s/docker.sock" % engine.folder, "PATH": os.environ["PATH"]}
+        write(DOCKER, json.dumps({"runtimes": {"cgpu": {"path": runtime}}}))
+        checks = doctor("--only", "engines", env=at)[1]
+        for name in ("docker-loaded", "docker-program", "docker-config", "engine-same"):
+            t.check(checks[name]["status"] == "ok", "%s" % checks[name])
+        path = engine.folder + "/daemon.json"
+        with open(path, encoding="utf-8") as file:
+            settings = json.load(file)
+        del settings["runtimes"]["cgpu"]
+        write(path, json.dumps(settings))
+        engine.restart_engine()
+        checks = doctor("--only", "engines", env=at)[1]
+        t.check(checks["docker-loaded"]["status"] == "warning", "%s" % checks["docker-loaded"])
+
+
 def hung():
     """A program that hangs holds up neither doctor nor other checks."""
     with host():
-        write("/usr/local/bin/nvidia-ctk", "#!/bin/sh\nsleep 1000\n")
-        os.chmod("/usr/local/bin/nvidia-ctk", 0o755)
-        checks = doctor("--only", "engines")[1]
+        write("/run/programs/nvidia-ctk", "#!/bin/sh\nsleep 1000\n")
+        os.chmod("/run/programs/nvidia-ctk", 0o755)
+        checks = doctor("--only", "engines", env={"PATH": "/run/programs:/usr/bin:/bin"})[1]
         t.check(checks["nvidia-toolkit"]["status"] == "skipped", "%s" % checks["nvidia-toolkit"])
         t.check(checks["oci-runtime"]["status"] == "ok", "%s" % checks["oci-runtime"])
 
@@ -170,5 +204,6 @@ def forms():
             t.check(done.returncode == 2 and done.stderr.startswith("error: "), "%s" % done)
 
 
-isolation.main({"healthy": healthy, "broken": broken, "outside": outside, "hung": hung, "user": user,
-                "changes-nothing": changes_nothing, "forms": forms})
+isolation.main({"healthy": healthy, "broken": broken, "outside": outside, "silent": silent,
+                "docker": docker, "hung": hung, "user": user, "changes-nothing": changes_nothing,
+                "forms": forms})

@@ -1,11 +1,12 @@
-#include "doctor/kernel_answers.h"
-
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <linux/kcmp.h>
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/inotify.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,6 +15,14 @@
 
 #include "base/child.h"
 #include "base/fd.h"
+#include "doctor/kernel_answers.h"
+
+#ifndef SECCOMP_IOCTL_NOTIF_SET_FLAGS  // Linux 6.6; newer than Debian 12's headers
+#define SECCOMP_IOCTL_NOTIF_SET_FLAGS SECCOMP_IOW(4, __u64)
+#endif
+#ifndef SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP
+#define SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP (1UL << 0)
+#endif
 
 namespace cgpu::doctor {
 namespace {
@@ -47,17 +56,44 @@ int AskForAction() {
   return syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0 ? 0 : errno;
 }
 
-int AskForUserNamespace() {
+// Makes the attempt in a process of its own, which ends with the errno, so that no effect stays.
+int InChild(int (*attempt)()) {
   const auto child = Fork();
   if (!child.ok()) {
     return child.error().sys_errno;
   }
   if (*child == 0) {
-    _exit(unshare(CLONE_NEWUSER) == 0 ? 0 : errno);
+    _exit(attempt());
   }
   int status = 0;
   (void)TEMP_FAILURE_RETRY(waitpid(*child, &status, 0));
   return WIFEXITED(status) ? WEXITSTATUS(status) : EINTR;
+}
+
+int EnterUserNamespace() {
+  return unshare(CLONE_NEWUSER) == 0 ? 0 : errno;
+}
+
+// Puts this process under a filter that allows everything. Returns its listener, or -1 with errno.
+long MakeListener() {
+  sock_filter allow{BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW};
+  const sock_fprog program{1, &allow};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
+             ? -1
+             : syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER,
+                       &program);
+}
+
+int TryListener() {
+  return Opens(MakeListener());
+}
+
+int TrySyncWakeUp() {
+  const UniqueFd listener(static_cast<int>(MakeListener()));
+  return listener.valid() && ioctl(listener.get(), SECCOMP_IOCTL_NOTIF_SET_FLAGS,
+                                   SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP) == 0
+             ? 0
+             : errno;
 }
 
 }  // namespace
@@ -72,6 +108,10 @@ int AskKernel(Question question) {
       return AskForSizes();
     case Question::kWaitKillable:  // seccomp(2): flags are looked at before the program
       return Knows(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, kFlags, nullptr), EFAULT);
+    case Question::kListener:
+      return InChild(TryListener);
+    case Question::kSyncWakeUp:
+      return InChild(TrySyncWakeUp);
     case Question::kPidfdOpen:
       return Opens(syscall(SYS_pidfd_open, getpid(), 0));
     case Question::kPidfdGetfd:
@@ -91,7 +131,7 @@ int AskKernel(Question question) {
     case Question::kUserNamespace:
       break;
   }
-  return AskForUserNamespace();
+  return InChild(EnterUserNamespace);
 }
 
 }  // namespace cgpu::doctor
