@@ -11,7 +11,7 @@
 namespace cgpu::doctor {
 namespace {
 
-constexpr Numbers kOldest = {1, 30, 0};  // docs/tutorial-kubernetes.md
+constexpr Numbers kOldest = {1, 30, 0};  // docs/tutorial/kubernetes.md
 
 // A question of `kubectl auth can-i`.
 using Permission = std::vector<std::string>;
