@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # fresh_root.sh FOLDER PACKAGE.deb: makes FOLDER the root of a Debian 12 with Docker, as it comes from
 # Debian's mirror, for tests that follow the tutorials there. What PACKAGE.deb needs is downloaded and
-# not installed: apt does that in the test, which has no network. Python is there for the test.
+# not installed: apt does that in the test, which has no network. Python is there for the test. Does
+# nothing where FOLDER is such a root already, and the package needs what it needed then.
 set -euo pipefail
 
 folder=$1 package=$2
 mirror=http://deb.debian.org/debian
-[ ! -e "$folder/complete" ] || exit 0
+needs=$(dpkg-deb --field "$package" Depends Recommends)
+[ "$needs" != "$(cat "$folder/complete" 2>/dev/null)" ] || exit 0
 rm -rf "$folder"
 debootstrap --variant=minbase --include=systemd,python3,ca-certificates bookworm "$folder" "$mirror" >&2
 rm -f "$folder"/var/cache/apt/archives/*.deb
@@ -19,4 +21,4 @@ chroot "$folder" apt-get install -y -qq --no-install-recommends docker.io busybo
 chroot "$folder" apt-get clean
 chroot "$folder" apt-get install -y -qq --download-only /tmp/package.deb >&2
 rm "$folder/tmp/package.deb" "$folder/usr/sbin/policy-rc.d"
-touch "$folder/complete"
+echo "$needs" >"$folder/complete"

@@ -78,7 +78,7 @@ def shell(script):
     done = subprocess.run(["sh", "-exc", script], cwd=HOME, stdin=subprocess.DEVNULL, text=True,
                           env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": HOME},
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
-                          timeout=DEADLINE)
+                          timeout=2 * DEADLINE)
     print(done.stdout)
     check(done.returncode == 0, "`%s` ended with %d" % (script, done.returncode))
     return done.stdout

@@ -42,7 +42,7 @@ def simulated_node():
     page = "docs/tutorial/simulated-node.md"
     start()
     said = shell("\n".join(commands(page)))
-    _expect(said, "^GPU 7: NVIDIA A100", r"^GPU 2 .* 4096\.0 of 81920\.0 MiB", "^2, 4096$",
+    _expect(said, "^GPU 7: NVIDIA A100", r"^GPU 2 .* 4096\.0 of 81920\.0 MiB", "^2, 4096$", "^NVML counts 8$",
             "out of memory .* after 81920 MiB", "^exit status 2$", r"^sum: .* launches ended",
             "10240MiB total", "out of memory .* after 10240 MiB", "^exit status 2$",
             "^7$", "^8$")
