@@ -16,6 +16,8 @@
 #   make lint        formatting and clang-tidy alone
 #   make install     the programs below PREFIX (/usr/local), or below DESTDIR for a package
 #   make deb         build/cgpu_VERSION_amd64.deb and those of cgpu-exporter and cgpu-kubernetes
+#   make rpm         the same packages for hosts with RPM
+#   make release     dist/release: the packages, their SBOM, SHA256SUMS and a signature; KEY=GPG-KEY
 #   make gpu-bundle  dist/cgpu-gpu-bundle.tar.gz: what tests/gpu/run needs on a machine with a GPU
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -42,7 +44,7 @@ PACKAGES := g++ cmake ninja-build pkg-config python3 fuse3 libfuse3-dev \
   libssl-dev libcurl4-openssl-dev libcpp-httplib-dev prometheus-cpp-dev \
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
 CHECK_PACKAGES := clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev util-linux \
-  busybox-static uidmap mandoc zsh fish bash-completion python3-grpcio python3-protobuf \
+  busybox-static uidmap mandoc zsh fish bash-completion rpm python3-grpcio python3-protobuf \
   prometheus python3-prometheus-client tidy chromium
 BENCH_PACKAGES := busybox-static util-linux
 CLUSTER_PACKAGES := containernetworking-plugins iproute2 openssl
@@ -58,7 +60,7 @@ export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
 endif
 
 .PHONY: build page demo test test-tutorials test-kubernetes cluster-deps cluster-up cluster-down soak share-story terminal-picture reference report \
-  lint install deb gpu-bundle deps check-deps bench-deps clean
+  lint install deb rpm release gpu-bundle deps check-deps bench-deps clean
 .PHONY: test-asan test-tsan fuzz
 
 deps:
@@ -179,10 +181,26 @@ terminal-picture: check-deps
 install: build
 	@cmake --install build --strip --prefix $(PREFIX)
 
+# $(call pack,GENERATOR): the packages, with the time of the commit as that of all files.
+define pack
+	@epoch=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || true)}; \
+	  $${epoch:+env SOURCE_DATE_EPOCH=$$epoch} cpack -G $(1) --config build/CPackConfig.cmake
+endef
+
 deb: page
 	@$(MAKE) build
 	@tools/install_packages.sh dpkg-dev
-	@cpack --config build/CPackConfig.cmake
+	$(call pack,DEB)
+
+rpm: page
+	@$(MAKE) build
+	@tools/install_packages.sh rpm
+	$(call pack,RPM)
+
+# Needs the name of a GPG key: make release KEY=ID
+release: deb rpm
+	@tools/install_packages.sh gnupg
+	@tools/release.sh "$(KEY)"
 
 gpu-bundle: deps
 	$(call build_preset,release,,all)

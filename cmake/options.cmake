@@ -18,6 +18,12 @@ if(CMAKE_BUILD_TYPE STREQUAL "RelWithDebInfo" AND NOT CGPU_SANITIZE)
   target_compile_definitions(cgpu_options INTERFACE _FORTIFY_SOURCE=3)
 endif()
 target_link_options(cgpu_options INTERFACE -Wl,-z,relro,-z,now)
+if(NOT CGPU_SANITIZE)
+  # All files that a program was linked of, for tools/sbom.py.
+  file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/link)
+  target_link_options(cgpu_options INTERFACE
+    "-Wl,--dependency-file=${CMAKE_BINARY_DIR}/link/$<TARGET_PROPERTY:NAME>.d")
+endif()
 if(CGPU_WARNINGS_AS_ERRORS)
   target_compile_options(cgpu_options INTERFACE -Werror)
 endif()

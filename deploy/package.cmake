@@ -61,4 +61,5 @@ foreach(script IN ITEMS postinst prerm postrm)
   list(APPEND CPACK_DEBIAN_EXPORTER_PACKAGE_CONTROL_EXTRA
        ${CMAKE_CURRENT_SOURCE_DIR}/debian/exporter/${script})
 endforeach()
+include(rpm.cmake)
 include(CPack)

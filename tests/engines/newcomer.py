@@ -26,7 +26,7 @@ DOCKER = {"storage-driver": "vfs", "bridge": "none", "iptables": False, "ip6tabl
 def start():
     """The host as it was installed, with the packages at hand: this machine, or the fresh one whose
     root CGPU_FRESH_ROOT names (tools/fresh_root.sh)."""
-    packages.make(HOME + "/build")
+    packages.take(HOME + "/build")
     fresh = os.environ.get("CGPU_FRESH_ROOT")
     if fresh:
         _move_to(fresh)

@@ -152,7 +152,7 @@ def _lint(package):
 
 
 def contents():
-    package = packages.make("/run/package")
+    package = packages.take("/run/package")
     version = t.command(t.CGPU, "--version").split()[1]
     _check_lists(package)
     _check_control(package, version)
@@ -173,7 +173,8 @@ def contents():
 def _without_systemd(package):
     """In a container there is none: nothing is started, and nothing fails."""
     packages.own_usr(systemd=False)
-    _dpkg("--install", package)
+    said = _dpkg("--install", package)
+    t.check("start its daemon as root: cgpud &" in said, "it says " + said)
     t.check(isolation.processes() == {}, "it started %s" % isolation.processes())
     _dpkg("--purge", "cgpu")
 
@@ -211,7 +212,7 @@ def _installed(package):
 def lives():
     """Installed, upgraded, removed, installed again, purged: a slice goes on through all of it."""
     packages.own_usr()
-    package = packages.make("/run/package")
+    package = packages.take("/run/package")
     daemon = _installed(package)
     with t.Node() as node:
         holds = t.Process(["/usr/bin/cgpu", "run", "--node", node.name, "--mem", "1024MiB", "--",
@@ -247,7 +248,7 @@ def removed():
     """Removal takes the runtime out of the configuration of engines, of which one has it as its default,
     and has them read it. Where it cannot, the package stays."""
     packages.own_usr()
-    package = packages.make("/run/package")
+    package = packages.take("/run/package")
     _installed(package)
     daemon_json, podman = "/etc/docker/daemon.json", "/etc/containers/containers.conf.d/cgpu.conf"
     for path in (daemon_json, podman):
@@ -302,7 +303,7 @@ def _add_former(content):
 def former():
     """An upgrade from a version with cgpu-km stops it and leaves nothing that would start it."""
     packages.own_usr()
-    package = packages.make("/run/package")
+    package = packages.take("/run/package")
     _installed(packages.with_version(package, "0.0.1", "/run/package", edit=_add_former))
     t.command("systemctl", "enable", FORMER)
     t.command("systemctl", "start", FORMER)
@@ -339,7 +340,7 @@ def upgraded():
     """A container of runc works while dpkg puts in another version and its scripts upgrade what runs:
     no call fails, its shim is the same process, of the new file, and the slice is held; and back."""
     packages.own_usr()
-    package = packages.make("/run/package")
+    package = packages.take("/run/package")
     newer = packages.with_version(package, "9.0", "/run/package", {"cgpu-shim": NEXT})
     with t.Node() as node, Runc("/usr/bin/cgpu-runtime", in_image=[RMTOOL]) as engine:
         write_settings(node, engine.plain)
@@ -381,4 +382,4 @@ def upgraded():
     _dpkg("--purge", "cgpu")
 
 
-isolation.main({"contents": contents, "lives": lives, "former": former, "removed": removed, "upgraded": upgraded})
+isolation.main({"made": packages.make, "contents": contents, "lives": lives, "former": former, "removed": removed, "upgraded": upgraded})

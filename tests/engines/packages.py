@@ -12,19 +12,34 @@ import systemctl
 from cgpu_test import BIN, DEADLINE, check, command, skip
 
 BUILD = os.path.dirname(os.path.abspath(BIN))
+_MADE = BUILD + "/tests/packages"
 _NEEDED = ("cpack", "dpkg", "dpkg-deb", "dpkg-shlibdeps", "deb-systemd-invoke", "addgroup")
 
 
-def make(folder):
-    """Makes the packages in `folder`, which it makes; the path of cgpu's own."""
+def make():
+    """Makes all packages of this build, once for all tests (CMakeLists.txt, package-made)."""
     for program in _NEEDED:
         if not shutil.which(program, path="/usr/sbin:/usr/bin"):
             skip("no %s on this machine" % program)
-    os.makedirs(folder)
-    command("cpack", "--config", BUILD + "/CPackConfig.cmake", "-B", folder)
-    shutil.rmtree(folder + "/_CPack_Packages")
+    shutil.rmtree(_MADE, ignore_errors=True)
+    for kind in ("DEB", "RPM") if shutil.which("rpmbuild") else ("DEB",):
+        command("cpack", "-G", kind, "--config", BUILD + "/CPackConfig.cmake", "-B", _MADE)
+        shutil.rmtree(_MADE + "/_CPack_Packages")
+
+
+def take(folder):
+    """Copies the packages into `folder`, which it makes; the path of cgpu's own."""
+    shutil.copytree(_MADE, folder)
     (path,) = glob.glob(folder + "/cgpu_*.deb")
     return path
+
+
+def rpms():
+    """The paths of the packages for RPM, by name."""
+    if not shutil.which("rpm") or not shutil.which("groupadd"):
+        skip("no rpm on this machine")
+    return {name: glob.glob("%s/%s-[0-9]*.rpm" % (_MADE, name))[0]
+            for name in ("cgpu", "cgpu-exporter", "cgpu-kubernetes")}
 
 
 def with_version(package, version, folder, programs=None, edit=None):

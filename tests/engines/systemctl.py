@@ -74,7 +74,11 @@ def _main(words):
     with open(CALLS, "a", encoding="utf-8") as file:
         file.write(" ".join(words) + "\n")
     verb, *units = [word for word in words if not word.startswith("-")]
-    if verb in ("enable", "is-enabled", "preset"):
+    if verb in ("disable", "enable", "is-enabled", "preset"):
+        if "--now" in words:
+            words.remove("--now")
+            for unit in units:
+                (_stop if verb == "disable" else _start)(unit)
         os.environ["SYSTEMD_OFFLINE"] = "1"
         os.execv(REAL, ["systemctl", *words])
     for unit in units:
