@@ -13,6 +13,7 @@ struct EccUnit {
   rm::NvBool enabled;
   rm::NvBool scrubComplete;
   rm::NvBool supported;
+  rm::NvU8 padding[5];  // no byte of the server's own memory goes out
   rm::NvU64 dbe;
   rm::NvU64 dbeNonResettable;
   rm::NvU64 sbe;
@@ -26,8 +27,8 @@ static_assert(sizeof(EccUnit) == 40);
 NvStatus EccStatus(ControlCall& call) {
   std::fill(call.params.begin(), call.params.end(), std::byte{0});
   const EccErrors& errors = call.model.Ecc(call.object.card);
-  call.Put(
-      EccUnit{1, 1, 1, errors.uncorrected, errors.uncorrected, errors.corrected, errors.corrected});
+  call.Put(EccUnit{
+      1, 1, 1, {}, errors.uncorrected, errors.uncorrected, errors.corrected, errors.corrected});
   return rm::NV_OK;
 }
 
