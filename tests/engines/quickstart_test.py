@@ -35,7 +35,7 @@ def _sees_slice(line):
 def docker():
     real, simulated = _commands()
     start()
-    start_docker(re.search(r" (\S+) cgpu-smi$", real[2]).group(1))
+    start_docker(re.search(r" (\S+) nvidia-smi$", real[2]).group(1))
     for line in simulated[:2]:
         shell(line)
     _sees_slice(simulated[2])
