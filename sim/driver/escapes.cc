@@ -1,5 +1,6 @@
 #include "sim/driver/escapes.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -273,6 +274,9 @@ int Escapes::EventData() {
     call_.params.address = api.pEvent;
     call_.params.bytes.resize(sizeof(*event));
     Store(call_.params.bytes, *event);
+    // No byte of the server's own memory goes out.
+    constexpr std::size_t kEnd = offsetof(rm::NvUnixEvent, info16) + sizeof(event->info16);
+    std::fill(call_.params.bytes.begin() + kEnd, call_.params.bytes.end(), std::byte{0});
     call_.params.write_back = true;
   }
   PutStatus(call_, event ? rm::NV_OK : rm::NV_ERR_OPERATING_SYSTEM);

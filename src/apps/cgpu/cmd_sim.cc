@@ -197,7 +197,7 @@ void AddExec(const cli::Command& sim, const Flags& flags, int& status) {
 void AddFault(const cli::Command& sim, const Flags& flags, int& status) {
   const cli::Command command = AddVerb(
       sim, flags, status, "fault",
-      "Make calls of programs on the node slow or fail, or a GPU's memory faulty", [](SimFlags& f) {
+      "Make calls of programs on the node slow or fail, or give a GPU errors", [](SimFlags& f) {
         f.fault["command"] = "fault";
         return Tell(f, f.fault);
       });
@@ -233,7 +233,8 @@ void AddFault(const cli::Command& sim, const Flags& flags, int& status) {
   effect("--ecc-corrected", "ecc-corrected", "The GPU counts so many more corrected ECC errors");
   effect("--ecc-uncorrected", "ecc-uncorrected",
          "The GPU counts so many more ECC errors that could not be corrected");
-  effect("--xid", "xid", "The GPU has an error of this number (Xid), and tells who waits for one");
+  effect("--xid", "xid",
+         "The GPU has an error of this number (Xid), and tells the programs that wait for one");
   effects.RequireOne();
 }
 
