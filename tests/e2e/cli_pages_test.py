@@ -29,7 +29,7 @@ LINES = [
     ("cgpu set tr", "trainer"),
     ("cgpu events --container tr", "trainer"),
     ("cgpu upgrade other tr", "trainer"),
-    ("cgpu-smi --query", "--query-gpu"),
+    ("cgpu-smi --query-g", "--query-gpu"),
     ("cgpud --con", "--config"),
 ]
 

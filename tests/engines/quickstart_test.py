@@ -39,6 +39,9 @@ def docker():
     for line in simulated[:2]:
         shell(line)
     _sees_slice(simulated[2])
+    out = shell(simulated[2].replace(" --runtime=cgpu -e CGPU_MEM=3GiB", "") + " 2>&1 || true")
+    t.check("this container has no slice of a GPU" in out and "CGPU_MEM=4GiB" in out and
+            "sim start" not in out, "without a slice it says: " + out)
     with open("/etc/docker/daemon.json", encoding="utf-8") as file:
         written = json.load(file)
     t.check(written == {**DOCKER, "runtimes": {"cgpu": {"path": "/usr/bin/cgpu-runtime"}}},

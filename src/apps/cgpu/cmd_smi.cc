@@ -262,16 +262,17 @@ constexpr unsigned kLongest = 86'400;  // seconds
 void AddMonitor(const cli::Command& smi, const std::shared_ptr<Flags>& flags, const char* name,
                 smi::MonitorKind kind, const char* about, const char* groups) {
   const cli::Command command = smi.AddCommand(name, about);
-  command.AddOption("-s,--select", flags->groups, groups);
+  command.AddOption("-s,--select", flags->groups, groups).Value("LETTERS");
   command.AddOption("-d,--delay", flags->delay, "Seconds between two readings")
       .Between(std::uint64_t{1}, kLongest)
       .ShowDefault();
   command.AddOption("-c,--count", flags->count, "So many readings; without, until it is ended")
       .Between(std::uint64_t{1}, std::uint64_t{1'000'000'000});
-  command.AddOption("-o,--options", flags->columns, "Also the date (D) and the time (T)");
-  command.AddText("-i,--id", flags->id, kIdHelp);
-  command.AddOption("-f,--filename", flags->file, "Write to this file");
-  command.AddOption("--node", flags->node, kNodeHelp);
+  command.AddOption("-o,--options", flags->columns, "Also the date (D) and the time (T)")
+      .Value("LETTERS");
+  command.AddText("-i,--id", flags->id, kIdHelp).Value("IDS");
+  command.AddOption("-f,--filename", flags->file, "Write to this file").Value("FILE");
+  command.AddOption("--node", flags->node, kNodeHelp).Value("NODE");
   command.OnParsed([flags, kind] { flags->monitor = kind; });
 }
 
@@ -280,20 +281,24 @@ void AddQueries(const cli::Command& command, Flags& flags) {
   const cli::Option log = command.AddFlag("-q,--query", flags.log, "All that is known");
   log.Excludes("--list-gpus");
   command.AddText("-d,--display", flags.parts, "With -q: these parts alone, as MEMORY,UTILIZATION")
+      .Value("PARTS")
       .Needs(log);
   command.AddFlag("-x,--xml-format", flags.xml, "With -q: as XML").Needs(log);
   command
       .AddText("--query-gpu", flags.query_gpu,
                "These fields of each GPU, separated by commas; with --format")
+      .Value("FIELDS")
       .Excludes("--query")
       .Excludes("--list-gpus");
   command
       .AddText("--query-compute-apps", flags.query_processes,
                "These fields of each process that holds memory of a GPU; with --format")
+      .Value("FIELDS")
       .Excludes("--query")
       .Excludes("--list-gpus")
       .Excludes("--query-gpu");
-  command.AddText("--format", flags.format, "csv[,noheader][,nounits]");
+  command.AddText("--format", flags.format, "Form of a query: csv[,noheader][,nounits]")
+      .Value("csv|csv,noheader|csv,noheader,nounits");
   command.AddFlag("--version", flags.version, "The versions of this program, the driver and CUDA");
   command.AddFlag("--help-query-gpu", flags.help_gpu, "The fields of --query-gpu");
   command.AddFlag("--help-query-compute-apps", flags.help_processes,
@@ -319,8 +324,8 @@ void AddSmi(const cli::Command& app, int& status) {
   const cli::Command command =
       app.AddCommand("smi", "Show the GPUs, as nvidia-smi does: in a slice, the slice");
   AddQueries(command, *flags);
-  command.AddText("-i,--id", flags->id, kIdHelp);
-  command.AddOption("-f,--filename", flags->file, "Write to this file");
+  command.AddText("-i,--id", flags->id, kIdHelp).Value("IDS");
+  command.AddOption("-f,--filename", flags->file, "Write to this file").Value("FILE");
   command.AddOption("-l,--loop", flags->seconds, "Again and again, with so many seconds between")
       .Between(std::uint64_t{1}, kLongest);
   command
