@@ -61,6 +61,11 @@ bool PutsCards(const std::string& text) {
   return NvidiaHookOf(hook["path"].Text(), words) == NvidiaHook::kCards;
 }
 
+std::string AboutOthers(const std::string& path, const std::vector<std::string>& versions,
+                        const std::string& loaded) {
+  return path + " is about driver " + Joined(versions) + ", and " + loaded + " is loaded";
+}
+
 }  // namespace
 
 Finding ToolkitVersion(const Facts& facts) {
@@ -162,8 +167,7 @@ Finding CdiVersion(const Facts& facts) {
   for (const auto& [path, text] : CdiTexts(facts)) {
     const auto versions = LibraryVersions(text);
     if (!versions.empty() && std::ranges::find(versions, loaded) == versions.end()) {
-      return Wrong(path + " is about driver " + Joined(versions) + ", and " + loaded +
-                   " is loaded");
+      return Wrong(AboutOthers(path, versions, loaded));
     }
   }
   return Right("the CDI specifications name no other driver than " + loaded);
