@@ -21,8 +21,8 @@ constexpr std::string_view kHead =
 
 # Find out what is wrong: cgpu doctor
 
-`cgpu doctor` looks at a host and says what is wrong, why it matters and how to mend it. It changes
-nothing.
+At the end you know what is wrong with a host or a cluster, and how to mend it. `cgpu doctor` looks,
+and changes nothing.
 
     # cgpu doctor                       # this host
     # cgpu doctor --pre                 # before cgpu is installed: what it needs

@@ -40,7 +40,7 @@ std::vector<std::pair<std::string, std::string>> Gpus(const Facts& facts) {
   std::vector<std::pair<std::string, std::string>> gpus;
   const std::string folder = std::string(kProc) + "/gpus";
   for (const std::string& address : NamesIn(facts, folder)) {
-    gpus.emplace_back(address, TextOf(facts, folder + "/" + address + "/information"));
+    gpus.emplace_back(address, TextOf(facts, In(In(folder, address), "information")));
   }
   return gpus;
 }
@@ -102,7 +102,7 @@ std::optional<std::string> LoadedDriver(const Facts& facts) {
   for (const std::string path : {"/proc/driver/nvidia/version", "/sys/module/nvidia/version"}) {
     const auto text = facts.Read(path);
     loaded |= text.ok() || text.error().code == Code::kUnavailable;
-    if (const std::string version = text.ok() ? VersionIn(*text) : ""; !version.empty()) {
+    if (std::string version = text.ok() ? VersionIn(*text) : ""; !version.empty()) {
       return version;
     }
   }
@@ -364,7 +364,7 @@ Finding Mig(const Facts& facts) {
   std::vector<std::string> divided;
   const std::string folder = std::string(kProc) + "/capabilities";
   for (const std::string& gpu : NamesIn(facts, folder)) {
-    const auto names = NamesIn(facts, folder + "/" + gpu + "/mig");
+    const auto names = NamesIn(facts, In(In(folder, gpu), "mig"));
     if (std::ranges::any_of(names,
                             [](const std::string& name) { return name.starts_with("gi"); })) {
       divided.push_back(gpu);

@@ -101,6 +101,8 @@ std::vector<Fault> EngineFaults() {
            "No help topic for 'features'", 3),
       Said("nvidia-toolkit", "1.17.7, which has CVE-2025-23266", "nvidia-ctk --version",
            "NVIDIA Container Toolkit CLI version 1.17.7\n"),
+      Said("nvidia-toolkit", "1.16.1, which has CVE-2024-0132", "nvidia-container-cli --version",
+           "cli-version: 1.16.1\nlib-version: 1.16.1\n"),
       Changed("nvidia-hooks", "oci-nvidia-hook.json",
               "/usr/share/containers/oci/hooks.d/oci-nvidia-hook.json",
               R"({"version": "1.0.0", "hook": {"path": "/usr/bin/nvidia-container-runtime-hook",

@@ -62,5 +62,29 @@ TEST(Findings, AnEmptyHostEndsNoCheckBadly) {
   }
 }
 
+// Others write the files and outputs: no check may fall over what it finds in one.
+TEST(Findings, GarbageEndsNoCheckBadly) {
+  const FakeHost healthy = HealthyHost();
+  const std::vector<std::string> garbage = {
+      "", "\xff\x1b{[", "[]", "{}", "null", "[3]", "{\"items\": 3}", "99999999999999999999.1"};
+  const auto look_at_all = [](const FakeHost& host) {
+    for (const Check& check : Checks()) {
+      EXPECT_FALSE(check.look(host).text.empty()) << check.id;
+    }
+  };
+  for (const std::string& text : garbage) {
+    for (const auto& [path, content] : healthy.files) {
+      FakeHost host = healthy;
+      host.files[path] = text;
+      look_at_all(host);
+    }
+    for (const auto& [command, output] : healthy.outputs) {
+      FakeHost host = healthy;
+      host.outputs[command] = {text, 0};
+      look_at_all(host);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace cgpu::doctor

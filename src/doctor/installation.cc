@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <charconv>
 #include <cstddef>
-#include <cstring>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -192,7 +191,7 @@ Finding DaemonRuns(const Facts& facts) {
   }
   return error == 0 || error == EAGAIN
              ? Right("cgpud listens at " + socket)
-             : Wrong("nobody listens at " + socket + ": " + std::strerror(error));
+             : Wrong(ErrnoError(Code::kUnavailable, error, "nobody listens at " + socket).what);
 }
 
 Finding DaemonCurrent(const Facts& facts) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -20,10 +19,13 @@ constexpr Numbers kOldest = {5, 12, 0};
 constexpr unsigned long kInstances = 64;
 constexpr unsigned long kWatches = 1024;
 
+std::string Refusal(int error, const std::string& name) {
+  return ErrnoError(Code::kUnsupported, error, "the kernel refuses " + name).what;
+}
+
 Finding Answered(const Facts& facts, Question question, const std::string& name) {
   const int error = facts.Ask(question);
-  return error == 0 ? Right("the kernel has " + name)
-                    : Wrong("the kernel refuses " + name + ": " + std::strerror(error));
+  return error == 0 ? Right("the kernel has " + name) : Wrong(Refusal(error, name));
 }
 
 // Returns the types of the file systems that are mounted.
@@ -96,8 +98,7 @@ Finding SeccompListener(const Facts& facts) {
     return Wrong("a filter around this program has a listener already");
   }
   return error == 0 ? Right("programs can be held by a filter with a listener")
-                    : Wrong(std::string("the kernel refuses a filter with a listener: ") +
-                            std::strerror(error));
+                    : Wrong(Refusal(error, "a filter with a listener"));
 }
 
 Finding SeccompWakeUp(const Facts& facts) {
@@ -223,7 +224,8 @@ Finding InotifyInstances(const Facts& facts) {
   const int error = facts.Ask(Question::kInotify);
   return error == 0
              ? AtLeast(facts, "/proc/sys/fs/inotify/max_user_instances", kInstances)
-             : Wrong(std::string("this user gets no inotify instance: ") + std::strerror(error));
+             : Wrong(
+                   ErrnoError(Code::kExhausted, error, "this user gets no inotify instance").what);
 }
 
 Finding InotifyWatches(const Facts& facts) {

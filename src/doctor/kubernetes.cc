@@ -20,6 +20,7 @@ using Permission = std::vector<std::string>;
 Finding MayAll(const Facts& facts, const std::string& account,
                const std::vector<Permission>& rights) {
   const std::string space = ReleaseNamespace(facts);
+  const std::string as = "--as=system:serviceaccount:" + space + ":" + account;
   std::vector<std::string> lacking;
   for (Permission right : rights) {
     std::string name;
@@ -27,7 +28,7 @@ Finding MayAll(const Facts& facts, const std::string& account,
       name += (name.empty() ? "" : " ") + word;
     }
     right.insert(right.begin(), {"auth", "can-i"});
-    right.insert(right.end(), {"--as=system:serviceaccount:" + space + ":" + account, "-n", space});
+    right.insert(right.end(), {as, "-n", space});
     const auto answer = AskKubectl(facts, right);
     const std::string text = Trimmed(answer.ok() ? *answer : answer.error().what);
     if (text.ends_with("no") || text.find("no -") != std::string::npos) {

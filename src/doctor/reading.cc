@@ -96,6 +96,10 @@ std::optional<unsigned long> NumberOf(const Facts& facts, const std::string& pat
                                                                   : std::nullopt;
 }
 
+std::string In(const std::string& folder, const std::string& name) {
+  return folder + "/" + name;
+}
+
 bool Exists(const Facts& facts, const std::string& path) {
   return facts.Look(path).ok();
 }
@@ -142,10 +146,10 @@ std::vector<Process> Processes(const Facts& facts) {
   std::vector<Process> processes;
   for (const std::string& number : NamesIn(facts, "/proc")) {
     if (IsNumber(number)) {
-      const std::string folder = "/proc/" + number;
-      const auto program = facts.Link(folder + "/exe");
+      const std::string folder = In("/proc", number);
+      const auto program = facts.Link(In(folder, "exe"));
       processes.push_back(
-          {number, TextOf(facts, folder + "/comm"), program.ok() ? *program : std::string()});
+          {number, TextOf(facts, In(folder, "comm")), program.ok() ? *program : std::string()});
     }
   }
   return processes;

@@ -30,6 +30,8 @@ using Numbers = std::array<unsigned, 3>;
 [[nodiscard]] std::string TextOf(const Facts& facts, const std::string& path);
 // Returns a file's number; nothing where it cannot be read or is none.
 [[nodiscard]] std::optional<unsigned long> NumberOf(const Facts& facts, const std::string& path);
+// Returns the path of a file in a folder.
+[[nodiscard]] std::string In(const std::string& folder, const std::string& name);
 [[nodiscard]] bool Exists(const Facts& facts, const std::string& path);
 // Returns the names in a folder; none where it cannot be listed.
 [[nodiscard]] std::vector<std::string> NamesIn(const Facts& facts, const std::string& folder);

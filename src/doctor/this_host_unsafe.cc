@@ -1,4 +1,3 @@
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -13,8 +12,11 @@
 #include <cstddef>
 #include <cstring>
 #include <ctime>
+#include <filesystem>
 #include <map>
 #include <memory>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 #include "base/fd.h"
@@ -81,16 +83,15 @@ class Host final : public Facts {
   }
 
   [[nodiscard]] Result<std::vector<std::string>> List(const std::string& folder) const override {
-    const std::unique_ptr<DIR, int (*)(DIR*)> dir(opendir(folder.c_str()), closedir);
-    if (dir == nullptr) {
+    std::error_code error;
+    std::filesystem::directory_iterator at(folder, error);
+    if (error) {
+      errno = error.value();
       return PathError(folder);
     }
     std::vector<std::string> names;
-    while (const dirent* const entry = readdir(dir.get())) {
-      const std::string name = entry->d_name;
-      if (name != "." && name != "..") {
-        names.push_back(name);
-      }
+    for (; !error && at != std::filesystem::directory_iterator(); at.increment(error)) {
+      names.push_back(at->path().filename().string());
     }
     std::ranges::sort(names);
     return names;
@@ -134,7 +135,7 @@ class Host final : public Facts {
   [[nodiscard]] std::string Version() const override { return version_; }
   [[nodiscard]] std::string Program() const override { return program_; }
   void Pause() const override {
-    (void)sleep(1);
+    std::this_thread::sleep_for(std::chrono::seconds(1));
     outputs_.clear();
   }
 

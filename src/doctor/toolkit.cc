@@ -1,9 +1,11 @@
 // Checks of NVIDIA's Container Toolkit and of CDI specifications. Sources: NVIDIA's security
 // bulletins for the toolkit, answers 5582 (September 2024), 5616 (February 2025) and 5659 (July
 // 2025) at nvidia.custhelp.com; oci-hooks(5) of podman and CRI-O; the toolkit's config.toml
-// (NVIDIA/nvidia-container-toolkit internal/config/config.go).
+// (NVIDIA/nvidia-container-toolkit internal/config/config.go). The toolkit and libnvidia-container
+// have the same version numbers; the lower one of the two counts.
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,7 +39,7 @@ std::vector<std::pair<std::string, std::string>> CdiTexts(const Facts& facts) {
   std::vector<std::pair<std::string, std::string>> texts;
   for (const std::string folder : kCdiFolders) {
     for (const std::string& name : NamesIn(facts, folder)) {
-      const std::string path = folder + "/" + name;
+      const std::string path = In(folder, name);
       const auto text = name.ends_with(".json") || name.ends_with(".yaml")
                             ? facts.Read(path)
                             : Result<std::string>(Error{Code::kNotFound, 0, path, {}});
@@ -59,10 +61,19 @@ bool PutsCards(const std::string& text) {
   return NvidiaHookOf(hook["path"].Text(), words) == NvidiaHook::kCards;
 }
 
+std::string AboutOthers(const std::string& path, const std::vector<std::string>& versions,
+                        const std::string& loaded) {
+  return path + " is about driver " + Joined(versions) + ", and " + loaded + " is loaded";
+}
+
 }  // namespace
 
 Finding ToolkitVersion(const Facts& facts) {
-  const auto version = FirstVersion(OutputOrNothing(facts, {"nvidia-ctk", "--version"}));
+  std::optional<Numbers> version;
+  for (const char* const program : {"nvidia-ctk", "nvidia-container-cli"}) {
+    const auto found = FirstVersion(OutputOrNothing(facts, {program, "--version"}));
+    version = found && version ? std::min(*found, *version) : (found ? found : version);
+  }
   if (!version) {
     return Skipped("NVIDIA's Container Toolkit is not installed");
   }
@@ -81,8 +92,8 @@ Finding ToolkitHooks(const Facts& facts) {
   for (const std::string folder :
        {"/usr/share/containers/oci/hooks.d", "/etc/containers/oci/hooks.d"}) {
     for (const std::string& name : NamesIn(facts, folder)) {
-      if (name.ends_with(".json") && PutsCards(TextOf(facts, folder + "/" + name))) {
-        found.push_back(folder + "/" + name);
+      if (name.ends_with(".json") && PutsCards(TextOf(facts, In(folder, name)))) {
+        found.push_back(In(folder, name));
       }
     }
   }
@@ -156,8 +167,7 @@ Finding CdiVersion(const Facts& facts) {
   for (const auto& [path, text] : CdiTexts(facts)) {
     const auto versions = LibraryVersions(text);
     if (!versions.empty() && std::ranges::find(versions, loaded) == versions.end()) {
-      return Wrong(path + " is about driver " + Joined(versions) + ", and " + loaded +
-                   " is loaded");
+      return Wrong(AboutOthers(path, versions, loaded));
     }
   }
   return Right("the CDI specifications name no other driver than " + loaded);
