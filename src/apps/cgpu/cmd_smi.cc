@@ -270,7 +270,7 @@ void AddMonitor(const cli::Command& smi, const std::shared_ptr<Flags>& flags, co
       .Between(std::uint64_t{1}, std::uint64_t{1'000'000'000});
   command.AddOption("-o,--options", flags->columns, "Also the date (D) and the time (T)");
   command.AddText("-i,--id", flags->id, kIdHelp);
-  command.AddOption("-f,--filename", flags->file, "Write to this file");
+  command.AddOption("-f,--filename", flags->file, "Write to this file").Value("FILE");
   command.AddOption("--node", flags->node, kNodeHelp);
   command.OnParsed([flags, kind] { flags->monitor = kind; });
 }
@@ -320,7 +320,7 @@ void AddSmi(const cli::Command& app, int& status) {
       app.AddCommand("smi", "Show the GPUs, as nvidia-smi does: in a slice, the slice");
   AddQueries(command, *flags);
   command.AddText("-i,--id", flags->id, kIdHelp);
-  command.AddOption("-f,--filename", flags->file, "Write to this file");
+  command.AddOption("-f,--filename", flags->file, "Write to this file").Value("FILE");
   command.AddOption("-l,--loop", flags->seconds, "Again and again, with so many seconds between")
       .Between(std::uint64_t{1}, kLongest);
   command
