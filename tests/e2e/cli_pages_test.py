@@ -2,6 +2,7 @@
 import os
 import pty
 import re
+import select
 import shutil
 import sys
 import tempfile
@@ -170,11 +171,12 @@ def zsh():
         if child == 0:
             os.chdir(here)
             os.execve("/bin/sh", ["sh", "-c", 'exec zsh -i 9<>"$HOME/shown"'], environment)
-        drain = threading.Thread(target=_read_all, args=(terminal,))
+        drain = threading.Thread(target=_read_all, args=(terminal,), daemon=True)
         drain.start()
         with open(shown, encoding="utf-8") as lines:
             def complete(line):
                 os.write(terminal, line.encode() + b"\t\x18p")
+                t.check(select.select([lines], [], [], t.DEADLINE)[0], "zsh says nothing")
                 whole = lines.readline().rstrip("\n")
                 start = line[:line.rindex(" ") + 1]
                 t.check(whole.startswith(start), "zsh has %r" % whole)

@@ -1,4 +1,4 @@
-"""A release: its signature, and its SBOM."""
+"""A release: the commit that its programs name, its signature, and its SBOM."""
 import json
 import os
 import re
@@ -10,6 +10,35 @@ import cgpu_test as t
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.dirname(os.path.abspath(t.BIN))
 PACKAGES = BUILD + "/tests/packages"
+
+
+def _commit_of(tree, file):
+    t.command("cmake", "-DTREE=" + tree, "-DFILE=" + file, "-P", ROOT + "/cmake/commit.cmake")
+    with open(file, encoding="utf-8") as text:
+        return json.loads(text.read())  # a string of C++ that is one of JSON, too
+
+
+def commit():
+    """A build names the commit of its own repository, and says if files differ from it; none without a
+    repository, and none of a repository around it. The file is written only if that changes."""
+    with tempfile.TemporaryDirectory() as folder:
+        tree, file = folder + "/tree", folder + "/commit.inc"
+        os.makedirs(tree + "/inner")
+        t.check(_commit_of(tree, file) == "", "a commit without a repository")
+        git = ("git", "-C", tree, "-c", "user.name=a", "-c", "user.email=a@localhost")
+        t.command(*git, "init", "--quiet")
+        with open(tree + "/source", "w", encoding="utf-8") as source:
+            source.write("1")
+        t.command(*git, "add", "source")
+        t.command(*git, "commit", "--quiet", "--message", "one")
+        head = t.command(*git, "rev-parse", "--short=12", "HEAD").strip()
+        t.check(_commit_of(tree, file) == head, "it names another commit")
+        t.check(_commit_of(tree + "/inner", folder + "/other.inc") == "", "the outer repository's")
+        os.utime(file, (1, 1))
+        t.check(_commit_of(tree, file) == head and os.stat(file).st_mtime == 1, "it is written again")
+        with open(tree + "/source", "a", encoding="utf-8") as source:
+            source.write("2")
+        t.check(_commit_of(tree, file) == head + " with changes", "it hides the changes")
 
 
 def _verified(folder, environment):
@@ -64,6 +93,8 @@ def _sbom():
 def sbom():
     """It names what dpkg-shlibdeps found that the programs load, the archives of static programs, and
     what is headers alone, in the versions that are installed."""
+    if not os.path.isdir(PACKAGES):
+        t.skip("package-made has made no packages")
     document = _sbom()
     t.check(document["creationInfo"]["created"] == "2023-11-14T22:13:20Z", "%s" % document)
     packages = {one["SPDXID"]: one for one in document["packages"]}
@@ -94,4 +125,4 @@ def sbom():
         t.check(packages["SPDXRef-Debian-" + header]["versionInfo"] == version, "another version")
 
 
-t.main({"signed": signed, "sbom": sbom}, root=False)
+t.main({"commit": commit, "signed": signed, "sbom": sbom}, root=False)

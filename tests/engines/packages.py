@@ -29,6 +29,8 @@ def make():
 
 def take(folder):
     """Copies the packages into `folder`, which it makes; the path of cgpu's own."""
+    if not os.path.isdir(_MADE):
+        skip("package-made has made no packages")
     shutil.copytree(_MADE, folder)
     (path,) = glob.glob(folder + "/cgpu_*.deb")
     return path
@@ -36,8 +38,8 @@ def take(folder):
 
 def rpms():
     """The paths of the packages for RPM, by name."""
-    if not shutil.which("rpm") or not shutil.which("groupadd"):
-        skip("no rpm on this machine")
+    if not shutil.which("rpm") or not glob.glob(_MADE + "/*.rpm"):
+        skip("no rpm on this machine, or package-made has made none")
     return {name: glob.glob("%s/%s-[0-9]*.rpm" % (_MADE, name))[0]
             for name in ("cgpu", "cgpu-exporter", "cgpu-kubernetes")}
 

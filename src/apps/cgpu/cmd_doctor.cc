@@ -54,8 +54,10 @@ void AddDoctor(const cli::Command& app, int& status) {
                   "Also the Kubernetes cluster that kubectl leads to");
   command.AddOption("--wait", flags->choice.wait,
                     "Seconds in which what may mend itself can do so (default: 0)");
-  command.AddOption("-o,--output", flags->output,
-                    "table; short: only what is not right; or json (default: table)");
+  command
+      .AddOption("-o,--output", flags->output,
+                 "table; short: only what is not right; or json (default: table)")
+      .Value("table|short|json");
   command.SetFooter(
       "Changes nothing. The exit status is 0 if there is no error, 1 if there is one, 2 for wrong "
       "options.");
