@@ -15,7 +15,7 @@ namespace {
 namespace rmc = cgpu::rmclient;
 
 nvmlDevice_t HandleOf(Device* device) {
-  return static_cast<nvmlDevice_t>(static_cast<void*>(device));
+  return reinterpret_cast<nvmlDevice_t>(device);
 }
 
 struct Place {

@@ -42,8 +42,8 @@ nvmlReturn_t Take(EventSet& set, const std::vector<std::pair<Device*, pollfd>>& 
       continue;
     }
     if (const auto xid = events->second.Read()) {
-      *data = {static_cast<nvmlDevice_t>(static_cast<void*>(device)), kXid,
-               *xid == 0 ? kUnknownXid : *xid, kNoInstance, kNoInstance};
+      *data = {reinterpret_cast<nvmlDevice_t>(device), kXid, *xid == 0 ? kUnknownXid : *xid,
+               kNoInstance, kNoInstance};
       return NVML_SUCCESS;
     }
   }
@@ -63,6 +63,7 @@ nvmlReturn_t Wait(nvmlEventSet_t handle, nvmlEventData_t* data, unsigned timeout
     return found;
   }
   std::vector<pollfd> polled;
+  polled.reserve(files.size());
   for (const auto& [device, file] : files) {
     polled.push_back(file);
   }
@@ -90,7 +91,7 @@ CGPU_NVML_API nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t* set) {
       return NVML_ERROR_INVALID_ARGUMENT;
     }
     state.sets.push_back(std::make_unique<nvml::EventSet>());
-    *set = static_cast<nvmlEventSet_t>(static_cast<void*>(state.sets.back().get()));
+    *set = reinterpret_cast<nvmlEventSet_t>(state.sets.back().get());
     return NVML_SUCCESS;
   });
 }

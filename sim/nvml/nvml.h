@@ -9,6 +9,7 @@
 
 #define CGPU_NVML_API extern "C" __attribute__((visibility("default")))
 
+// NOLINTBEGIN(readability-identifier-naming): NVML's names
 using nvmlReturn_t = int;
 enum : nvmlReturn_t {
   NVML_SUCCESS = 0,
@@ -139,6 +140,7 @@ enum : unsigned {
   NVML_ENC_UTILIZATION_SAMPLES = 3,
   NVML_DEC_UTILIZATION_SAMPLES = 4,
 };
+// NOLINTEND(readability-identifier-naming)
 inline constexpr unsigned kNoInstance = 0xFFFFFFFF;  // gpuInstanceId outside of MIG
 
 // Returns the version that a caller writes into a structure (NVML_STRUCT_VERSION).

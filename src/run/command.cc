@@ -20,9 +20,11 @@ void OfferLibraries(const std::string& folder) {
   if (folder.empty()) {
     return;
   }
+  // NOLINTBEGIN(concurrency-mt-unsafe): the process has one thread
   const char* const before = std::getenv(kLibraryPath);
   const std::string own = before == nullptr || *before == '\0' ? "" : std::string(before) + ":";
   (void)setenv(kLibraryPath, (own + folder).c_str(), 1);
+  // NOLINTEND(concurrency-mt-unsafe)
 }
 
 void BecomeCommand(const std::vector<std::string>& command) {

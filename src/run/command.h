@@ -12,7 +12,7 @@ inline constexpr int kCannotExecute = 126;
 inline constexpr int kCommandNotFound = 127;
 
 // Lets the loader of the command find the libraries in `folder`, after those that its user named
-// (LD_LIBRARY_PATH). Does nothing for an empty folder.
+// (LD_LIBRARY_PATH). Does nothing for an empty folder. Before the process has another thread.
 void OfferLibraries(const std::string& folder);
 
 // Executes `command` (at least one word, looked up in PATH). When that fails, says so on standard
