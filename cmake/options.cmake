@@ -7,6 +7,9 @@ set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+# The folder that it is built in leaves no trace, in generated sources neither
+# (tools/check_reproducible.sh).
+add_compile_options(-ffile-prefix-map=${CMAKE_SOURCE_DIR}=.)
 
 add_library(cgpu_options INTERFACE)
 add_library(cgpu::options ALIAS cgpu_options)
