@@ -97,6 +97,9 @@ TEST(TomlTextTest, SaysWhereATextIsWrong) {
   const auto toml = TomlText::Parse("x = 1\ny = \n");
   ASSERT_FALSE(toml.ok());
   EXPECT_EQ(toml.error().what.find("is not valid TOML: line 2, column "), 0U) << toml.error().what;
+  for (const char* other : {"[{\"a\": 1}]\n", "[\xff", "[[-]", "=", "[a.]"}) {
+    EXPECT_EQ(TomlText::Parse(other).error().code, Code::kInvalid) << other;
+  }
 }
 
 }  // namespace
