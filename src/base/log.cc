@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "base/file.h"
+#include "base/printable.h"
 
 namespace cgpu {
 namespace {
@@ -24,15 +25,9 @@ bool IsJournal() {
          std::to_string(info.st_dev) + ":" + std::to_string(info.st_ino) == stream;
 }
 
-std::string Shown(std::string_view text) {
-  std::string shown(text);
-  std::ranges::replace_if(shown, [](char c) { return c < ' ' || c > '~'; }, '?');
-  return shown;
-}
-
 std::string Quoted(std::string_view text) {
   std::string quoted = "\"";
-  for (const char c : Shown(text)) {
+  for (const char c : Printable(std::string(text))) {
     if (c == '"' || c == '\\') {
       quoted += '\\';
     }
@@ -78,7 +73,7 @@ std::string LogLine(const LogForm& form, LogLevel level, std::string_view messag
   if (form.prefixed) {
     line = "<" + std::to_string(static_cast<int>(level)) + ">";
   }
-  line += form.program + ": " + Shown(message);
+  line += form.program + ": " + Printable(std::string(message));
   for (const auto& [key, value] : fields) {
     line += " " + key + "=" + Value(value);
   }

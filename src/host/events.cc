@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/json_depth.h"
+#include "base/printable.h"
 
 namespace cgpu {
 namespace {
@@ -50,11 +51,6 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 17> kSentenc
     {events::kLeftOut, "{count} events were left out, since too many came from {who}"},
 }};
 
-std::string Shown(std::string text) {
-  std::ranges::replace_if(text, [](char c) { return c < ' ' || c > '~'; }, '?');
-  return text;
-}
-
 std::string Divided(std::uint64_t number, std::uint64_t by) {
   char text[32];
   std::snprintf(text, sizeof(text), number % by == 0 ? "%.0f" : "%.1f",
@@ -71,7 +67,7 @@ std::optional<std::string> Filled(const Event& event, std::string_view word) {
   }
   const std::string_view unit = colon == word.size() ? "" : word.substr(colon + 1);
   if (unit.empty()) {
-    return Shown(TextOf(event, key));
+    return Printable(TextOf(event, key));
   }
   return Divided(NumberOf(event, key), unit == "mib" ? std::uint64_t{1} << 20 : kMsOfSecond);
 }
@@ -181,9 +177,9 @@ std::string SentenceOf(const Event& event) {
   const auto* const known =
       std::ranges::find(kSentences, event.kind, [](const auto& row) { return row.first; });
   if (known == kSentences.end()) {
-    std::string line = Shown(event.kind);
+    std::string line = Printable(event.kind);
     for (const auto& [key, value] : event.fields) {
-      line += " " + Shown(key) + "=" + Shown(TextOf(event, key));
+      line += " " + Printable(key) + "=" + Printable(TextOf(event, key));
     }
     return line;
   }

@@ -7,6 +7,7 @@
 
 #include "apps/cgpu/smi/log_items.h"
 #include "apps/cgpu/smi/text.h"
+#include "base/printable.h"
 
 namespace cgpu::smi {
 namespace {
@@ -23,7 +24,7 @@ bool Has(const Parts& parts, const std::string& part) {
 
 std::string ValueOf(const LogItem& item, const Card& card) {
   const auto value = item.value == nullptr ? std::nullopt : item.value(card);
-  return value ? Shown(*value) : kNone;
+  return value ? Printable(*value) : kNone;
 }
 
 std::string OrNone(const std::string& text) {
@@ -47,14 +48,14 @@ void AppendProcesses(std::string& text, const Card& card) {
     AppendLine(text, 8, "Compute instance ID", kNone);
     AppendLine(text, 8, "Process ID", std::to_string(process.pid));
     AppendLine(text, 12, "Type", process.type);
-    AppendLine(text, 12, "Name", Shown(process.name));
+    AppendLine(text, 12, "Name", Printable(process.name));
     AppendLine(text, 12, "Used GPU Memory", std::to_string(process.bytes / kMiB) + " MiB");
   }
 }
 
 std::string Escaped(const std::string& value) {
   std::string text;
-  for (const char c : Shown(value)) {
+  for (const char c : Printable(value)) {
     switch (c) {
       case '&':
         text += "&amp;";

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "apps/cgpu/smi/text.h"
+#include "base/printable.h"
 
 namespace cgpu::smi {
 namespace {
@@ -141,7 +142,7 @@ void AppendValues(std::string& text, const MonitorOptions& options, const Subjec
 
 // Returns the name of a program for the last column: without its folder, at most 15 characters.
 std::string Command(const std::string& path) {
-  return Shown(path.substr(path.rfind('/') + 1)).substr(0, 15);
+  return Printable(path.substr(path.rfind('/') + 1)).substr(0, 15);
 }
 
 void AppendProcess(std::string& text, const MonitorOptions& options, const Moment& now,

@@ -5,6 +5,7 @@
 
 #include "apps/cgpu/smi/fields.h"
 #include "apps/cgpu/smi/text.h"
+#include "base/printable.h"
 
 namespace cgpu::smi {
 namespace {
@@ -51,7 +52,7 @@ std::string Row(const std::vector<const Field*>& columns, const Subject& subject
   for (const Field* field : columns) {
     const auto value = field->value == nullptr ? std::nullopt : field->value(subject);
     const bool unit = value && units && !field->unit.empty();
-    row.push_back(value ? Quoted(Shown(*value)) + (unit ? " " + field->unit : "") : "[N/A]");
+    row.push_back(value ? Quoted(Printable(*value)) + (unit ? " " + field->unit : "") : "[N/A]");
   }
   return Join(row);
 }

@@ -5,6 +5,7 @@
 
 #include "apps/cgpu/smi/report.h"
 #include "apps/cgpu/smi/text.h"
+#include "base/printable.h"
 
 namespace cgpu::smi {
 namespace {
@@ -73,7 +74,7 @@ void AppendProcesses(std::string& text, const Report& report) {
       const std::size_t width = kBoth - std::max<std::size_t>(memory.size() + 1, 11);
       Append(text, "|%5u   N/A  N/A%16u%7s   %-*s%*s |\n", card.index, process.pid,
              process.type.c_str(), static_cast<int>(width),
-             Shorten(Shown(process.name), width).c_str(), static_cast<int>(kBoth - width),
+             Shorten(Printable(process.name), width).c_str(), static_cast<int>(kBoth - width),
              memory.c_str());
       any = true;
     }
@@ -87,7 +88,7 @@ void AppendContainers(std::string& text, const Report& report) {
   std::string rows;
   for (const Card& card : report.cards) {
     for (const Container& container : card.containers) {
-      const std::string name = container.name == container.id ? "" : Shown(container.name);
+      const std::string name = container.name == container.id ? "" : Printable(container.name);
       Append(rows, "|%5u   %-12.12s   %-33s%9s%23s |\n", card.index, container.id.c_str(),
              Cut(name, 32).c_str(), Percent(container.use.graphics).c_str(),
              Usage(container.used, container.limit).c_str());

@@ -1,6 +1,5 @@
 #include "apps/cgpu/smi/text.h"
 
-#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 
@@ -42,11 +41,6 @@ std::string Shorten(const std::string& text, std::size_t width) {
 
 std::string Cut(const std::string& text, std::size_t width) {
   return text.size() <= width ? text : text.substr(0, width - 3) + "...";
-}
-
-std::string Shown(std::string text) {
-  std::ranges::replace_if(text, [](char c) { return c < ' ' || c > '~'; }, '?');
-  return text;
 }
 
 std::optional<std::string> OnOff(const std::optional<bool>& on) {

@@ -23,10 +23,6 @@ inline constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 [[nodiscard]] std::string Shorten(const std::string& text, std::size_t width);
 [[nodiscard]] std::string Cut(const std::string& text, std::size_t width);
 
-// Returns the text without characters that a terminal would interpret: a tenant chooses the names
-// of its processes.
-[[nodiscard]] std::string Shown(std::string text);
-
 // Returns a mode's word.
 [[nodiscard]] std::optional<std::string> OnOff(const std::optional<bool>& on);    // "On"
 [[nodiscard]] std::optional<std::string> Enabled(const std::optional<bool>& on);  // "Enabled"
