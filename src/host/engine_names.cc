@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
@@ -50,36 +51,39 @@ std::string NameIn(const json& all, std::string_view engine_id) {
 
 }  // namespace
 
-std::string EngineName(const std::string& file, std::string_view engine_id) {
-  const json all = file.empty() ? json() : json::parse(TextOf(file), nullptr, false);
-  std::string name = NameIn(all, engine_id);
-  return IsName(name) ? name : std::string();
-}
-
-void UseEngineNames(const std::vector<Reservation>& live,
-                    std::vector<ContainerStatus>& containers) {
-  for (ContainerStatus& container : containers) {
-    const auto one = std::ranges::find(live, container.id, &Reservation::id);
-    const std::string name =
-        one == live.end() ? "" : EngineName(one->names_file, container.engine_id);
-    container.name = name.empty() ? container.name : name;
-  }
-}
-
-Result<std::string> FindId(std::string_view reference, std::vector<Reservation> live) {
+std::vector<Reservation> WithEngineNames(std::vector<Reservation> live) {
+  std::map<std::string, json> files;  // podman has one for all its containers
   for (Reservation& one : live) {
-    const std::string name = EngineName(one.names_file, one.engine_id);
-    one.name = name.empty() ? one.name : name;
+    if (one.names_file.empty()) {
+      continue;
+    }
+    const auto [file, is_new] = files.try_emplace(one.names_file);
+    if (is_new) {
+      file->second = json::parse(TextOf(file->first), nullptr, false);
+    }
+    const std::string name = NameIn(file->second, one.engine_id);
+    one.name = IsName(name) ? name : one.name;
   }
-  const auto named = std::ranges::count(live, reference, &Reservation::name);
-  if (named > 1 && std::ranges::count(live, reference, &Reservation::id) == 0) {
+  return live;
+}
+
+void TakeNames(const std::vector<Reservation>& named, std::vector<ContainerStatus>& containers) {
+  for (ContainerStatus& container : containers) {
+    const auto one = std::ranges::find(named, container.id, &Reservation::id);
+    container.name = one == named.end() ? container.name : one->name;
+  }
+}
+
+Result<Reservation> FindNamed(std::string_view reference, const std::vector<Reservation>& named) {
+  const auto count = std::ranges::count(named, reference, &Reservation::name);
+  if (count > 1 && std::ranges::count(named, reference, &Reservation::id) == 0) {
     return Error{Code::kInvalid, 0,
-                 std::to_string(named) + " containers are called \"" + std::string(reference) +
+                 std::to_string(count) + " containers are called \"" + std::string(reference) +
                      "\", by different engines",
                  "give the id"};
   }
-  CGPU_ASSIGN_OR_RETURN(const auto found, FindReservation(reference, live));
-  return live[found].id;
+  CGPU_ASSIGN_OR_RETURN(const auto found, FindReservation(reference, named));
+  return named[found];
 }
 
 }  // namespace cgpu

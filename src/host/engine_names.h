@@ -13,21 +13,23 @@
 
 namespace cgpu {
 
-// Returns the name that an engine's file has for its container with this id; "": none that can be
-// read, or none that a container of cgpu could have. It is the engine's word or its user's. Forms:
+// Puts the names of engines in the place of ours, where they can be read and a container of cgpu
+// could have such a name. They are the engine's word or its user's. Forms of
+// Reservation::names_file:
 //
 // * Docker's config.v2.json: an object whose "Name" is a slash and the name (github.com/moby/moby,
 //   daemon/container/container.go).
 // * containers.json of podman's storage: a list of objects with "id" and "names"
 //   (github.com/containers/storage, containers.go).
-[[nodiscard]] std::string EngineName(const std::string& file, std::string_view engine_id);
+[[nodiscard]] std::vector<Reservation> WithEngineNames(std::vector<Reservation> live);
 
-// Puts the names of engines in the place of ours, where they can be read.
-void UseEngineNames(const std::vector<Reservation>& live, std::vector<ContainerStatus>& containers);
+// Gives each container the name that `named`, what WithEngineNames() returned, has for it.
+void TakeNames(const std::vector<Reservation>& named, std::vector<ContainerStatus>& containers);
 
-// Returns the id of the container with this id, beginning of an id, or name, an engine's included.
-// kNotFound. kInvalid: several have this name, or ids that begin so.
-[[nodiscard]] Result<std::string> FindId(std::string_view reference, std::vector<Reservation> live);
+// Returns the container of `named` with this id, beginning of an id, or name. kNotFound. kInvalid:
+// several have this name, or ids that begin so.
+[[nodiscard]] Result<Reservation> FindNamed(std::string_view reference,
+                                            const std::vector<Reservation>& named);
 
 }  // namespace cgpu
 

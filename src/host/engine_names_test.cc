@@ -25,6 +25,22 @@ class EngineNamesTest : public testing::Test {
     return folder_ / name;
   }
 
+  // Returns the name of a container with this file and id; "": it keeps the one of ours.
+  static std::string EngineName(const std::string& file, const std::string& engine_id) {
+    Reservation one;
+    one.name = "ours";
+    one.names_file = file;
+    one.engine_id = engine_id;
+    const std::string name = WithEngineNames({one}).front().name;
+    return name == "ours" ? "" : name;
+  }
+
+  static Result<std::string> FindId(const std::string& reference,
+                                    const std::vector<Reservation>& live) {
+    const auto found = FindNamed(reference, WithEngineNames(live));
+    return found.ok() ? Result<std::string>(found->id) : Result<std::string>(found.error());
+  }
+
   fs::path folder_;
 };
 
@@ -84,7 +100,7 @@ TEST_F(EngineNamesTest, AContainerIsFoundByAnyNameThatIsItsAlone) {
     shown[i].name = live[i].name;
     shown[i].engine_id = live[i].engine_id;
   }
-  UseEngineNames(live, shown);
+  TakeNames(WithEngineNames(live), shown);
   EXPECT_EQ(shown[0].name, podman.id);
   EXPECT_EQ(shown[1].name, "train");
   EXPECT_EQ(shown[2].name, "load");

@@ -367,13 +367,12 @@ Result<ContainerSpec> ParseSpec(std::string_view text) {
 }
 
 std::string NamesFile(std::string_view id, const ContainerSpec& spec) {
-  for (const std::string_view driver : {"overlay", "vfs"}) {
-    const std::size_t at = spec.root.find("/" + std::string(driver) + "/");
-    const bool podman = std::ranges::any_of(spec.binds, [](const SpecMount& mount) {
-      return mount.destination == "/run/.containerenv";
-    });
+  const bool podman = std::ranges::any_of(
+      spec.binds, [](const SpecMount& mount) { return mount.destination == "/run/.containerenv"; });
+  for (const std::string driver : {"overlay", "vfs"}) {
+    const std::size_t at = spec.root.find("/" + driver + "/");
     if (podman && at != std::string::npos) {
-      return spec.root.substr(0, at + 1) + std::string(driver) + "-containers/containers.json";
+      return spec.root.substr(0, at + 1) + driver + "-containers/containers.json";
     }
   }
   for (const SpecMount& mount : spec.binds) {

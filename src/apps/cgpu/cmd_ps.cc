@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "apps/cgpu/commands.h"
+#include "base/printable.h"
 #include "cli/command_line.h"
 #include "cli/text_table.h"
 #include "host/admin.h"
@@ -178,12 +179,6 @@ void PrintDetails(const Registry& registry, const std::vector<ContainerStatus>& 
   }
 }
 
-// Returns a process's text for a line of ours, without characters that a terminal would interpret.
-std::string Shown(std::string text) {
-  std::ranges::replace_if(text, [](char c) { return c < ' ' || c > '~'; }, '?');
-  return text;
-}
-
 Result<int> PsUnmanaged(const std::string& node_name, bool json) {
   CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
   CGPU_ASSIGN_OR_RETURN(const auto node, FindNode(node_name));
@@ -193,7 +188,7 @@ Result<int> PsUnmanaged(const std::string& node_name, bool json) {
     for (const UnmanagedProcess& process : processes) {
       list.push_back({{"pid", process.pid},
                       {"user", UserName(process.user)},
-                      {"command", Shown(process.command)},
+                      {"command", Printable(process.command)},
                       {"files", process.files}});
     }
     std::puts(list.dump(2).c_str());
@@ -206,7 +201,7 @@ Result<int> PsUnmanaged(const std::string& node_name, bool json) {
       files += (files.empty() ? "" : " ") + name;
     }
     std::printf("%-10d %-12s %-16s %s\n", process.pid, UserName(process.user).c_str(),
-                Shown(process.command).c_str(), files.c_str());
+                Printable(process.command).c_str(), files.c_str());
   }
   return 0;
 }
@@ -216,7 +211,7 @@ Result<int> Ps(bool json, bool verbose) {
   CGPU_ASSIGN_OR_RETURN(auto containers,
                         json ? ListWithProcesses(registry) : ListContainers(registry));
   CGPU_ASSIGN_OR_RETURN(const auto live, registry.Live());
-  UseEngineNames(live, containers);
+  TakeNames(WithEngineNames(live), containers);
   if (json) {
     PrintJson(containers);
     return 0;

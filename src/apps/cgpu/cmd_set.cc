@@ -63,14 +63,13 @@ Result<ComputeChange> ChangeOf(const Flags& flags) {
   return change;
 }
 
-Result<> SetCompute(const Flags& flags) {
+Result<> SetCompute(const Registry& registry, const Flags& flags) {
   if (geteuid() != 0) {
     return Error{Code::kPermission, 0, "only root may set shares of compute time",
                  "run it with sudo; a slice of `cgpu run --alone` has no share"};
   }
   CGPU_ASSIGN_OR_RETURN(const auto change, ChangeOf(flags));
   CGPU_ASSIGN_OR_RETURN(const auto settings, ReadSettings(kSettingsFile));
-  CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
   CGPU_ASSIGN_OR_RETURN(const auto now, ChangeCompute(registry, change));
   if (!flags.json) {
     std::printf("compute: %s\n", SentenceOf(now).c_str());
@@ -79,8 +78,7 @@ Result<> SetCompute(const Flags& flags) {
   return AnswersOrders(registry, change.container);
 }
 
-Result<> SetMemory(const Flags& flags) {
-  CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
+Result<> SetMemory(const Registry& registry, const Flags& flags) {
   CGPU_ASSIGN_OR_RETURN(const auto cards, ChangeMemory(registry, flags.change));
   if (flags.json) {
     return {};
@@ -99,12 +97,8 @@ Result<> SetMemory(const Flags& flags) {
 }
 
 // Tells what the container has now, and how long it keeps that.
-Result<> TellResult(const Flags& flags) {
-  CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
-  CGPU_ASSIGN_OR_RETURN(const auto live, registry.Live());
-  CGPU_ASSIGN_OR_RETURN(const auto found, FindReservation(flags.change.container, live));
-  const Reservation& one = live[found];
-  if (!flags.json) {
+Result<> TellResult(const Registry& registry, const Reservation& one, bool json) {
+  if (!json) {
     if (!one.engine_id.empty()) {
       std::puts("A restart of the container gives back what it was started with.");
     }
@@ -112,7 +106,7 @@ Result<> TellResult(const Flags& flags) {
   }
   CGPU_ASSIGN_OR_RETURN(auto containers, ListWithProcesses(registry));
   std::erase_if(containers, [&](const ContainerStatus& other) { return other.id != one.id; });
-  UseEngineNames(live, containers);
+  TakeNames({one}, containers);
   PrintJson(containers);
   return {};
 }
@@ -134,10 +128,11 @@ Result<int> Set(Flags& flags) {
   CGPU_TRY(ChangeOf(flags));  // before anything is set, all is understood
   CGPU_ASSIGN_OR_RETURN(const auto registry, Registry::Open());
   CGPU_ASSIGN_OR_RETURN(const auto live, registry.Live());
-  CGPU_ASSIGN_OR_RETURN(flags.change.container, FindId(flags.change.container, live));
-  CGPU_TRY(compute ? SetCompute(flags) : Result<>());
-  CGPU_TRY(flags.memory.empty() ? Result<>() : SetMemory(flags));
-  CGPU_TRY(TellResult(flags));
+  CGPU_ASSIGN_OR_RETURN(const auto one, FindNamed(flags.change.container, WithEngineNames(live)));
+  flags.change.container = one.id;
+  CGPU_TRY(compute ? SetCompute(registry, flags) : Result<>());
+  CGPU_TRY(flags.memory.empty() ? Result<>() : SetMemory(registry, flags));
+  CGPU_TRY(TellResult(registry, one, flags.json));
   return 0;
 }
 

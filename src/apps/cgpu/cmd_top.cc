@@ -107,7 +107,7 @@ class Top {
   Result<std::vector<CardLines>> Look() {
     CGPU_ASSIGN_OR_RETURN(auto containers, ListContainers(registry_));
     CGPU_ASSIGN_OR_RETURN(const auto live, registry_.Live());
-    UseEngineNames(live, containers);
+    TakeNames(WithEngineNames(live), containers);
     auto uses = measuring_.Used();
     std::vector<CardLines> cards;
     for (const auto& [uuid, plan] : plans_) {

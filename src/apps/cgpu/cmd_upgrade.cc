@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "apps/cgpu/commands.h"
@@ -105,19 +106,19 @@ Result<int> Upgrade(Flags& flags) {
   if (flags.program.empty()) {
     CGPU_ASSIGN_OR_RETURN(flags.program, ProgramPath("cgpu-shim"));
   }
-  CGPU_ASSIGN_OR_RETURN(const auto live, registry.Live());
+  CGPU_ASSIGN_OR_RETURN(auto live, registry.Live());
+  const auto named = WithEngineNames(std::move(live));
   for (std::string& container : flags.containers) {
-    CGPU_ASSIGN_OR_RETURN(container, FindId(container, live));
+    CGPU_ASSIGN_OR_RETURN(const auto one, FindNamed(container, named));
+    container = one.id;
   }
   CGPU_ASSIGN_OR_RETURN(auto done, UpgradeShims(registry, flags.program, flags.containers));
   int status = 0;
   auto list = nlohmann::ordered_json::array();
   for (Upgraded& one : done) {
     NoteUpgrade(one, to);
-    const auto named = std::ranges::find(live, one.id, &Reservation::id);
-    const std::string name =
-        named == live.end() ? "" : EngineName(named->names_file, named->engine_id);
-    one.name = name.empty() ? one.name : name;
+    const auto found = std::ranges::find(named, one.id, &Reservation::id);
+    one.name = found == named.end() ? one.name : found->name;
     const bool failed = !one.pause_us.ok() && one.pause_us.error().code != Code::kNotFound;
     if (flags.json && (one.pause_us.ok() || failed)) {
       list.push_back(JsonOf(one));
