@@ -130,7 +130,6 @@ std::vector<std::optional<GpuMemory>> Gatherer::Memory() {
 Result<> Gatherer::AddGpus(const Collector::Counted& counted,
                            const std::vector<std::optional<GpuMemory>>& memory,
                            const RegistryLock& lock, Snapshot& snapshot) {
-  kernel_log_.Read();
   snapshot.driver = node_->driver;
   snapshot.before_seconds = counted.seconds;
   for (std::size_t i = 0; i < node_->cards.size(); ++i) {
@@ -166,6 +165,7 @@ Result<Snapshot> Gatherer::Take() {
   if (!node_) {
     (void)Open();  // without GPUs, there is still the rest
   }
+  kernel_log_.Read();
   for (const auto& reader : readers_) {
     reader->Ask();  // meanwhile the shims are asked
   }
