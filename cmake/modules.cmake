@@ -40,3 +40,21 @@ function(cgpu_link_statically target)
     target_link_options(${target} PRIVATE -static)
   endif()
 endfunction()
+
+# Adds a shared library of a simulated node, lib<NAME>.so.1 in the build folder's <FOLDER>, of the
+# given sources. What it uses of ours is compiled for it: a library's code can lie anywhere.
+function(cgpu_add_simulated_library target name folder)
+  set(sources ${ARGN})
+  foreach(module IN ITEMS base rm rmclient)
+    get_target_property(of_module cgpu_${module} SOURCES)
+    get_target_property(source_dir cgpu_${module} SOURCE_DIR)
+    list(TRANSFORM of_module PREPEND ${source_dir}/)
+    list(APPEND sources ${of_module})
+  endforeach()
+  add_library(${target} SHARED ${sources})
+  set_target_properties(${target} PROPERTIES
+    OUTPUT_NAME ${name} SUFFIX .so.1 LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/${folder}
+    CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+  target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/src)
+  target_link_libraries(${target} PRIVATE cgpu::options)
+endfunction()
