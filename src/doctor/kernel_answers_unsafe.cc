@@ -1,7 +1,6 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/kcmp.h>
-#include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/inotify.h>
 #include <sys/ioctl.h>
@@ -16,13 +15,7 @@
 #include "base/child.h"
 #include "base/fd.h"
 #include "doctor/kernel_answers.h"
-
-#ifndef SECCOMP_IOCTL_NOTIF_SET_FLAGS  // Linux 6.6; newer than Debian 12's headers
-#define SECCOMP_IOCTL_NOTIF_SET_FLAGS SECCOMP_IOW(4, __u64)
-#endif
-#ifndef SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP
-#define SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP (1UL << 0)
-#endif
+#include "os/newer_seccomp.h"
 
 namespace cgpu::doctor {
 namespace {

@@ -1,5 +1,4 @@
 #include <fcntl.h>
-#include <linux/seccomp.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
@@ -11,14 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include "os/newer_seccomp.h"
 #include "os/notify.h"
-
-#ifndef SECCOMP_IOCTL_NOTIF_SET_FLAGS  // Linux 6.6; newer than Debian 12's headers
-#define SECCOMP_IOCTL_NOTIF_SET_FLAGS SECCOMP_IOW(4, __u64)
-#endif
-#ifndef SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP
-#define SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP (1UL << 0)
-#endif
 
 namespace cgpu::os {
 
