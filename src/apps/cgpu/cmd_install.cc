@@ -1,6 +1,4 @@
 // cgpu install, cgpu uninstall: the runtime `cgpu` in the configuration of a container engine.
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -41,8 +39,7 @@ Result<install::Engine> EngineNamed(const std::string& name) {
 
 void PrintNext(const Flags& flags) {
   const install::EngineFacts& facts = install::FactsOf(flags.request.engine);
-  const bool systemd = access("/run/systemd/system", F_OK) == 0;  // as sd_booted(3) looks for
-  const std::string next(systemd ? facts.reload : facts.reload_without_systemd);
+  const std::string next(SystemdRuns() ? facts.reload : facts.reload_without_systemd);
   if (next.empty()) {
     std::printf("next: nothing, %s reads it at each start\n", std::string(facts.name).c_str());
   } else {

@@ -269,8 +269,8 @@ void AddSim(const cli::Command& app, int& status) {
   });
   AddVerb(sim, flags, status, "stop", "Stop a node, or clean up after one that was killed", Stop);
   AddExec(sim, flags, status);
-  const cli::Command books =
-      AddVerb(sim, flags, status, "books", "What the driver has handed out, and to whom", Books);
+  const cli::Command books = AddVerb(sim, flags, status, "books",
+                                     "List what the driver has handed out, and to whom", Books);
   books.AddFlag("--json", flags->as_json, "As JSON");
   books.AddOption("--starts-from", flags->starts_from,
                   "With --json: when groups got work and began with it, from this number on");
