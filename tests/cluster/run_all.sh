@@ -21,6 +21,10 @@ run_one() {
 }
 export -f run_one
 
+# A script without a case's name lists its cases and exits with 64, as for any wrong usage.
 for script in *_test.py; do
-  python3 "$script" | sed -n 's/^cases: //p' | tr ' ' '\n' | sed "s|^|$logs $script |"
-done | xargs -P 2 -L 1 bash -c 'run_one "$@"' run_one
+  cases=$(python3 "$script" | sed -n 's/^cases: //p')
+  [ -n "$cases" ] || { echo "$script names no cases" >&2 && exit 1; }
+  printf "$logs $script %s\n" $cases >>"$logs/all"
+done
+xargs -P 2 -L 1 bash -c 'run_one "$@"' run_one <"$logs/all"
