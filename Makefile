@@ -57,6 +57,7 @@ missing_engines = $(foreach engine,$(1),$(if \
 
 ifneq ($(shell command -v ccache),)
 export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
+export CCACHE_SLOPPINESS ?= pch_defines,time_macros
 endif
 
 .PHONY: build page demo test test-tutorials test-kubernetes cluster-deps cluster-up cluster-down soak share-story terminal-picture reference report \

@@ -108,7 +108,7 @@ class [[nodiscard]] Result<void> {
 // Returns the error of a Result<> expression to the caller, if it is one.
 #define CGPU_TRY(...)                                                  \
   do {                                                                 \
-    if (auto cgpu_try_result = (__VA_ARGS__); !cgpu_try_result.ok()) { \
+    if (auto&& cgpu_try_result = (__VA_ARGS__); !cgpu_try_result.ok()) { \
       return cgpu_try_result.error();                                  \
     }                                                                  \
   } while (false)
