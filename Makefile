@@ -7,6 +7,7 @@
 #   make test-kubernetes  pods with slices on a real Kubernetes, which is built first (needs Go)
 #   make cluster-up  a Kubernetes for you with a node whose simulated GPUs are shared; make cluster-down
 #   make test-tutorials  README's quickstart and the tutorials on a fresh Debian 12 (needs its mirror)
+#   make test-nvidia-plugin  NVIDIA's device plugin on a simulated node; it is built first (needs Go)
 #   make soak        the same randomised tests and fuzzers for long: SECONDS_EACH=600
 #   make bench-NAME  one benchmark, e.g. bench-untrapped
 #   make report      how well this machine keeps tenants of a GPU apart: build/report.html, REPORT=PAGE
@@ -60,7 +61,7 @@ ifneq ($(shell command -v ccache),)
 export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
 endif
 
-.PHONY: build page demo test test-tutorials test-kubernetes cluster-deps cluster-up cluster-down soak share-story terminal-picture reference report \
+.PHONY: build page demo test test-tutorials test-kubernetes test-nvidia-plugin cluster-deps cluster-up cluster-down soak share-story terminal-picture reference report \
   lint install deb rpm sim-image release gpu-bundle deps check-deps bench-deps clean
 .PHONY: test-asan test-tsan fuzz
 
@@ -120,6 +121,12 @@ test-kubernetes: cluster-deps
 	$(call build_preset,release,,kernels)
 	@tests/cluster/build_helm.sh >/dev/null
 	@tests/cluster/run_all.sh
+
+# No part of continuous integration: the plugin's modules take minutes to build, and tests/e2e has NVML's.
+test-nvidia-plugin: check-deps
+	$(call build_preset,release,,programs)
+	@plugin=$$(tests/engines/nvidia_plugin/build.sh); CGPU_NVIDIA_PLUGIN=$$plugin \
+	  ctest --preset release -R '^e2e\.nvidia-plugin-' --output-on-failure
 
 lint: check-deps
 	@tools/check_format.sh
