@@ -11,6 +11,7 @@
 
 #include "base/json_depth.h"
 #include "base/printable.h"
+#include "base/rfc3339.h"
 
 namespace cgpu {
 namespace {
@@ -116,7 +117,7 @@ bool HasIndex(const std::string& list, const std::string& index) {
 }  // namespace
 
 std::string EncodeEvent(const Event& event) {
-  Json json{{"time", EventTime(event.time_ms)}, {"kind", event.kind}};
+  Json json{{"time", Rfc3339Ms(event.time_ms)}, {"kind", event.kind}};
   for (const auto& [key, value] : event.fields) {
     if (const auto* const text = std::get_if<std::string>(&value)) {
       json[key] = text->size() <= kMaxEventText ? *text : text->substr(0, kMaxEventText) + "...";
@@ -200,17 +201,6 @@ std::string SentenceOf(const Event& event) {
     text.remove_prefix(close + 1);
   }
   return sentence;
-}
-
-std::string EventTime(std::uint64_t time_ms) {
-  const auto seconds = static_cast<std::time_t>(time_ms / kMsOfSecond);
-  std::tm parts{};
-  char text[32];
-  gmtime_r(&seconds, &parts);
-  const std::size_t size = std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &parts);
-  std::snprintf(text + size, sizeof(text) - size, ".%03uZ",
-                static_cast<unsigned>(time_ms % kMsOfSecond));
-  return text;
 }
 
 bool Matches(const EventFilter& filter, const Event& event) {
