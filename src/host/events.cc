@@ -21,19 +21,20 @@ using Json = nlohmann::ordered_json;
 constexpr std::uint64_t kMsOfSecond = 1'000;
 
 // Sentences by kind. {key} is a field; {key:mib}, {key:s} and {key:ms} show bytes in MiB,
-// milliseconds in seconds and microseconds in milliseconds. A part in [] is left out where one of
-// its fields is missing.
+// milliseconds in seconds and microseconds in milliseconds. {key:one|many} shows the words before
+// '|' for 1, and else the number and the words after it. A part in [] is left out where one of its
+// fields is missing.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 17> kSentences{{
     {events::kStarted,
      "{name} ({container}) started with {memory_bytes:mib} MiB of GPU {gpu}[; compute time: "
      "{compute}][; for {engine_id}]"},
     {events::kStartRefused, "{who} was refused a slice: {why}[ ({hint})]"},
     {events::kMemoryRefused,
-     "{name} ({container}) was refused memory at its limit on GPU {gpu} {count} times[ in "
-     "{over_ms:s} s]; the limit is {limit_bytes:mib} MiB; {total} times so far"},
+     "{name} ({container}) was refused memory at its limit on GPU {gpu} {count:once|times}[ "
+     "in {over_ms:s} s]; the limit is {limit_bytes:mib} MiB; {total:once|times} so far"},
     {events::kCallsRefused,
-     "{name} ({container}) made {count} driver calls[ in {over_ms:s} s] that cgpu refuses, most "
-     "often {most}; {total} so far"},
+     "{name} ({container}) made {count:1 driver call|driver calls}[ in {over_ms:s} s] that cgpu "
+     "refuses, most often {most}; {total} so far"},
     {events::kMemorySet,
      "the memory limit of {name} ({container}) on GPU {gpu} was set from {from_bytes:mib} MiB to "
      "{to_bytes:mib} MiB"},
@@ -49,7 +50,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 17> kSentenc
     {events::kDaemonStarted, "cgpud {version} started"},
     {events::kDaemonUpgraded, "cgpud was upgraded[ from {from}] to {to}"},
     {events::kDaemonStopped, "cgpud {version} stopped"},
-    {events::kLeftOut, "{count} events were left out, since too many came from {who}"},
+    {events::kLeftOut, "{count:1 event was|events were} left out, since too many came from {who}"},
 }};
 
 std::string Divided(std::uint64_t number, std::uint64_t by) {
@@ -59,7 +60,7 @@ std::string Divided(std::uint64_t number, std::uint64_t by) {
   return text;
 }
 
-// Returns the field that "key" or "key:unit" names; nothing if it is missing.
+// Returns the field that "key", "key:unit" or "key:one|many" names; nothing if it is missing.
 std::optional<std::string> Filled(const Event& event, std::string_view word) {
   const std::size_t colon = std::min(word.find(':'), word.size());
   const std::string key(word.substr(0, colon));
@@ -69,6 +70,10 @@ std::optional<std::string> Filled(const Event& event, std::string_view word) {
   const std::string_view unit = colon == word.size() ? "" : word.substr(colon + 1);
   if (unit.empty()) {
     return Printable(TextOf(event, key));
+  }
+  if (const std::size_t bar = unit.find('|'); bar != std::string_view::npos) {
+    return NumberOf(event, key) == 1 ? std::string(unit.substr(0, bar))
+                                     : TextOf(event, key) + " " + std::string(unit.substr(bar + 1));
   }
   return Divided(NumberOf(event, key), unit == "mib" ? std::uint64_t{1} << 20 : kMsOfSecond);
 }
