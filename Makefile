@@ -107,7 +107,7 @@ test: check-deps
 cluster-deps: check-deps
 	@tools/install_packages.sh $(CLUSTER_PACKAGES)
 	$(call build_preset,release,,programs)
-	@tests/cluster/build_kube.sh >/dev/null
+	@tests/cluster/build.sh kube >/dev/null
 
 cluster-up: cluster-deps
 	@CGPU_BIN=$(CURDIR)/build/bin python3 tests/cluster/stand.py up
@@ -117,7 +117,7 @@ cluster-down:
 
 test-kubernetes: cluster-deps
 	$(call build_preset,release,,kernels)
-	@tests/cluster/build_helm.sh >/dev/null
+	@tests/cluster/build.sh helm >/dev/null
 	@tests/cluster/run_all.sh
 
 lint: check-deps
