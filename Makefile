@@ -7,6 +7,7 @@
 #   make test-kubernetes  pods with slices on a real Kubernetes, which is built first (needs Go)
 #   make cluster-up  a Kubernetes for you with a node whose simulated GPUs are shared; make cluster-down
 #   make test-tutorials  README's quickstart and the tutorials on a fresh Debian 12 (needs its mirror)
+#   make test-nvidia-plugin  NVIDIA's device plugin on a simulated node; it is built first (needs Go)
 #   make soak        the same randomised tests and fuzzers for long: SECONDS_EACH=600
 #   make bench-NAME  one benchmark, e.g. bench-untrapped
 #   make report      how well this machine keeps tenants of a GPU apart: build/report.html, REPORT=PAGE
@@ -17,6 +18,7 @@
 #   make install     the programs below PREFIX (/usr/local), or below DESTDIR for a package
 #   make deb         build/cgpu_VERSION_amd64.deb and those of cgpu-exporter and cgpu-kubernetes
 #   make rpm         the same packages for hosts with RPM
+#   make sim-image   build/cgpu-sim-image.tar: an OCI image of a simulated node (needs Debian's mirror)
 #   make release     dist/release: the packages, their SBOM, SHA256SUMS and a signature; KEY=GPG-KEY
 #   make gpu-bundle  dist/cgpu-gpu-bundle.tar.gz: what tests/gpu/run needs on a machine with a GPU
 SHELL := /bin/bash
@@ -60,8 +62,8 @@ export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
 export CCACHE_SLOPPINESS ?= pch_defines,time_macros
 endif
 
-.PHONY: build page demo test test-tutorials test-kubernetes cluster-deps cluster-up cluster-down soak share-story terminal-picture reference report \
-  lint install deb rpm release gpu-bundle deps check-deps bench-deps clean
+.PHONY: build page demo test test-tutorials test-kubernetes test-nvidia-plugin cluster-deps cluster-up cluster-down soak share-story terminal-picture reference report \
+  lint install deb rpm sim-image release gpu-bundle deps check-deps bench-deps clean
 .PHONY: test-asan test-tsan fuzz
 
 deps:
@@ -108,7 +110,7 @@ test: check-deps
 cluster-deps: check-deps
 	@tools/install_packages.sh $(CLUSTER_PACKAGES)
 	$(call build_preset,release,,programs)
-	@tests/cluster/build_kube.sh >/dev/null
+	@tests/cluster/build.sh kube >/dev/null
 
 cluster-up: cluster-deps
 	@CGPU_BIN=$(CURDIR)/build/bin python3 tests/cluster/stand.py up
@@ -118,8 +120,14 @@ cluster-down:
 
 test-kubernetes: cluster-deps
 	$(call build_preset,release,,kernels)
-	@tests/cluster/build_helm.sh >/dev/null
+	@tests/cluster/build.sh helm >/dev/null
 	@tests/cluster/run_all.sh
+
+# No part of continuous integration: the plugin's modules take minutes to build, and tests/e2e has NVML's.
+test-nvidia-plugin: check-deps
+	$(call build_preset,release,,programs)
+	@plugin=$$(tests/engines/nvidia_plugin/build.sh); CGPU_NVIDIA_PLUGIN=$$plugin \
+	  ctest --preset release -R '^e2e\.nvidia-plugin-' --output-on-failure
 
 lint: check-deps
 	@tools/check_format.sh
@@ -171,8 +179,11 @@ test-tutorials: check-deps
 	$(call build_preset,release,,programs)
 	@tools/install_packages.sh dpkg-dev debootstrap
 	@cpack --config build/CPackConfig.cmake
-	@tools/fresh_root.sh build/fresh-root build/cgpu_*.deb
-	@CGPU_FRESH_ROOT=$(CURDIR)/build/fresh-root ctest --preset release -R '^e2e\.(quickstart|tutorial)-' --output-on-failure
+	@tools/slim_root.sh build/slim-root
+	@tools/fresh_root.sh build/slim-root build/fresh-root build/cgpu_*.deb
+	@tools/sim_image.sh build/slim-root build/cgpu_*.deb build/cgpu-sim-image.tar
+	@CGPU_FRESH_ROOT=$(CURDIR)/build/fresh-root CGPU_SIM_IMAGE=$(CURDIR)/build/cgpu-sim-image.tar \
+	  ctest --preset release -R '^e2e\.(quickstart|tutorial|sim-image)-' --output-on-failure
 
 terminal-picture: check-deps
 	$(call build_preset,release,,programs)
@@ -182,10 +193,13 @@ terminal-picture: check-deps
 install: build
 	@cmake --install build --strip --prefix $(PREFIX)
 
-# $(call pack,GENERATOR): the packages, with the time of the commit as that of all files.
+# Runs a command with the time of the commit, if there is one, as that of the files that it makes.
+DATED = epoch=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || true)}; \
+  $${epoch:+env SOURCE_DATE_EPOCH=$$epoch}
+
+# $(call pack,GENERATOR): the packages.
 define pack
-	@epoch=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || true)}; \
-	  $${epoch:+env SOURCE_DATE_EPOCH=$$epoch} cpack -G $(1) --config build/CPackConfig.cmake
+	@$(DATED) cpack -G $(1) --config build/CPackConfig.cmake
 endef
 
 deb: page
@@ -197,6 +211,12 @@ rpm: page
 	@$(MAKE) build
 	@tools/install_packages.sh rpm
 	$(call pack,RPM)
+
+# The root of Debian that it is made of is kept.
+sim-image: deb
+	@tools/install_packages.sh debootstrap
+	@tools/slim_root.sh build/slim-root
+	@$(DATED) tools/sim_image.sh build/slim-root build/cgpu_*.deb build/cgpu-sim-image.tar
 
 # Needs the name of a GPG key: make release KEY=ID
 release: deb rpm

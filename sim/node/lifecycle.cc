@@ -1,8 +1,10 @@
 #include "sim/node/lifecycle.h"
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -46,6 +48,27 @@ Result<UniqueFd> Above(UniqueFd fd, int lowest) {
     return ErrnoError(Code::kInternal, errno, "duplicating a descriptor");
   }
   return moved;
+}
+
+// Checks that a node may mount its file system and read the memory of its callers. Root of a
+// container may lack the rights: without CAP_SYS_PTRACE, the seccomp profile of Docker 20.10
+// refuses process_vm_readv(2) (moby, profiles/seccomp/default.json).
+Result<> CheckRights() {
+  if (geteuid() != 0) {
+    return Error{Code::kPermission, EPERM, "only root can start a simulated node",
+                 "it mounts a file system for every user; run this with sudo"};
+  }
+  const char* lacks = access("/dev/fuse", R_OK | W_OK) != 0                  ? "/dev/fuse"
+                      : prctl(PR_CAPBSET_READ, CAP_SYS_ADMIN, 0, 0, 0) != 1  ? "CAP_SYS_ADMIN"
+                      : prctl(PR_CAPBSET_READ, CAP_SYS_PTRACE, 0, 0, 0) != 1 ? "CAP_SYS_PTRACE"
+                                                                             : nullptr;
+  if (lacks == nullptr) {
+    return {};
+  }
+  return Error{Code::kPermission, EPERM,
+               std::string("a simulated node needs ") + lacks + ", which is not here",
+               "a container gets it by docker run --device /dev/fuse --cap-add SYS_ADMIN "
+               "--cap-add SYS_PTRACE, or by --privileged; a host loads the module fuse"};
 }
 
 Result<> AwaitReady(int ready, const NodeDir& dir) {
@@ -125,10 +148,7 @@ void AwaitEnd(pid_t pid) {
 }  // namespace
 
 Result<> StartNode(const NodeDir& dir, const StartOptions& options) {
-  if (geteuid() != 0) {
-    return Error{Code::kPermission, EPERM, "only root can start a simulated node",
-                 "it mounts a file system for every user; run this with sudo"};
-  }
+  CGPU_TRY(CheckRights());
   if (access(options.server.c_str(), X_OK) != 0) {
     return Error{Code::kNotFound, errno, "the program " + options.server + " cannot be run",
                  "build it, or set CGPU_LIBEXEC to the folder that holds cgpu-sim"};

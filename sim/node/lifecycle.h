@@ -17,8 +17,9 @@ struct StartOptions {
   GpuOptions gpu;
 };
 
-// Starts a node's server in the background and returns when it answers. Needs root. First clears
-// what an earlier server left behind that was killed.
+// Starts a node's server in the background and returns when it answers. Needs root,
+// /dev/fuse, CAP_SYS_ADMIN and CAP_SYS_PTRACE: kPermission without them. First clears what an
+// earlier server left behind that was killed.
 [[nodiscard]] Result<> StartNode(const NodeDir& dir, const StartOptions& options);
 
 // Ends a node's server and takes away its mount and folder, also when the server was killed or does

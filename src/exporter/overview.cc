@@ -8,6 +8,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/rfc3339.h"
 #include "exporter/label.h"
 #include "governor/policy.h"
 
@@ -111,7 +112,7 @@ Json ContainerJson(const Snapshot& host, const ContainerSample& container) {
 }
 
 Json EventJson(const Event& event) {
-  Json json{{"time", EventTime(event.time_ms)},
+  Json json{{"time", Rfc3339Ms(event.time_ms)},
             {"kind", SafeLabel(event.kind)},
             {"sentence", SentenceOf(event)}};
   for (const auto& [key, value] : event.fields) {

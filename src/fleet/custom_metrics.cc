@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <ctime>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
+
+#include "base/rfc3339.h"
 
 namespace cgpu::fleet {
 namespace {
@@ -56,21 +58,12 @@ MetricsAnswer Resources(const std::string& version) {
                    .dump()};
 }
 
-std::string Rfc3339(double time) {
-  const auto seconds = static_cast<std::time_t>(time);
-  std::tm utc{};
-  (void)gmtime_r(&seconds, &utc);
-  char text[sizeof("2000-01-01T00:00:00Z")];
-  (void)std::strftime(text, sizeof(text), "%FT%TZ", &utc);
-  return text;
-}
-
 Json Value(const std::string& version, const std::string& name_space, const std::string& pod,
            const Metric& metric, const Fleet::Figures& figures) {
   const auto seconds = std::max<std::int64_t>(1, std::llround(figures.seconds));
   Json value{{"describedObject",
               {{"kind", "Pod"}, {"apiVersion", "v1"}, {"namespace", name_space}, {"name", pod}}},
-             {"timestamp", Rfc3339(figures.time)},
+             {"timestamp", Rfc3339(static_cast<std::uint64_t>(figures.time))},
              {"value", std::to_string(std::llround(figures.of_pod.*metric.figure * 1000)) + "m"}};
   if (version == kNew) {
     value["metric"] = {{"name", metric.name}, {"selector", nullptr}};

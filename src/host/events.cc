@@ -11,6 +11,7 @@
 
 #include "base/json_depth.h"
 #include "base/printable.h"
+#include "base/rfc3339.h"
 
 namespace cgpu {
 namespace {
@@ -20,19 +21,20 @@ using Json = nlohmann::ordered_json;
 constexpr std::uint64_t kMsOfSecond = 1'000;
 
 // Sentences by kind. {key} is a field; {key:mib}, {key:s} and {key:ms} show bytes in MiB,
-// milliseconds in seconds and microseconds in milliseconds. A part in [] is left out where one of
-// its fields is missing.
+// milliseconds in seconds and microseconds in milliseconds. {key:one|many} shows the words before
+// '|' for 1, and else the number and the words after it. A part in [] is left out where one of its
+// fields is missing.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 17> kSentences{{
     {events::kStarted,
      "{name} ({container}) started with {memory_bytes:mib} MiB of GPU {gpu}[; compute time: "
      "{compute}][; for {engine_id}]"},
     {events::kStartRefused, "{who} was refused a slice: {why}[ ({hint})]"},
     {events::kMemoryRefused,
-     "{name} ({container}) was refused memory at its limit on GPU {gpu} {count} times[ in "
-     "{over_ms:s} s]; the limit is {limit_bytes:mib} MiB; {total} times so far"},
+     "{name} ({container}) was refused memory at its limit on GPU {gpu} {count:once|times}[ "
+     "in {over_ms:s} s]; the limit is {limit_bytes:mib} MiB; {total:once|times} so far"},
     {events::kCallsRefused,
-     "{name} ({container}) made {count} driver calls[ in {over_ms:s} s] that cgpu refuses, most "
-     "often {most}; {total} so far"},
+     "{name} ({container}) made {count:1 driver call|driver calls}[ in {over_ms:s} s] that cgpu "
+     "refuses, most often {most}; {total} so far"},
     {events::kMemorySet,
      "the memory limit of {name} ({container}) on GPU {gpu} was set from {from_bytes:mib} MiB to "
      "{to_bytes:mib} MiB"},
@@ -48,7 +50,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 17> kSentenc
     {events::kDaemonStarted, "cgpud {version} started"},
     {events::kDaemonUpgraded, "cgpud was upgraded[ from {from}] to {to}"},
     {events::kDaemonStopped, "cgpud {version} stopped"},
-    {events::kLeftOut, "{count} events were left out, since too many came from {who}"},
+    {events::kLeftOut, "{count:1 event was|events were} left out, since too many came from {who}"},
 }};
 
 std::string Divided(std::uint64_t number, std::uint64_t by) {
@@ -58,7 +60,7 @@ std::string Divided(std::uint64_t number, std::uint64_t by) {
   return text;
 }
 
-// Returns the field that "key" or "key:unit" names; nothing if it is missing.
+// Returns the field that "key", "key:unit" or "key:one|many" names; nothing if it is missing.
 std::optional<std::string> Filled(const Event& event, std::string_view word) {
   const std::size_t colon = std::min(word.find(':'), word.size());
   const std::string key(word.substr(0, colon));
@@ -68,6 +70,10 @@ std::optional<std::string> Filled(const Event& event, std::string_view word) {
   const std::string_view unit = colon == word.size() ? "" : word.substr(colon + 1);
   if (unit.empty()) {
     return Printable(TextOf(event, key));
+  }
+  if (const std::size_t bar = unit.find('|'); bar != std::string_view::npos) {
+    return NumberOf(event, key) == 1 ? std::string(unit.substr(0, bar))
+                                     : TextOf(event, key) + " " + std::string(unit.substr(bar + 1));
   }
   return Divided(NumberOf(event, key), unit == "mib" ? std::uint64_t{1} << 20 : kMsOfSecond);
 }
@@ -116,7 +122,7 @@ bool HasIndex(const std::string& list, const std::string& index) {
 }  // namespace
 
 std::string EncodeEvent(const Event& event) {
-  Json json{{"time", EventTime(event.time_ms)}, {"kind", event.kind}};
+  Json json{{"time", Rfc3339Ms(event.time_ms)}, {"kind", event.kind}};
   for (const auto& [key, value] : event.fields) {
     if (const auto* const text = std::get_if<std::string>(&value)) {
       json[key] = text->size() <= kMaxEventText ? *text : text->substr(0, kMaxEventText) + "...";
@@ -200,17 +206,6 @@ std::string SentenceOf(const Event& event) {
     text.remove_prefix(close + 1);
   }
   return sentence;
-}
-
-std::string EventTime(std::uint64_t time_ms) {
-  const auto seconds = static_cast<std::time_t>(time_ms / kMsOfSecond);
-  std::tm parts{};
-  char text[32];
-  gmtime_r(&seconds, &parts);
-  const std::size_t size = std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &parts);
-  std::snprintf(text + size, sizeof(text) - size, ".%03uZ",
-                static_cast<unsigned>(time_ms % kMsOfSecond));
-  return text;
 }
 
 bool Matches(const EventFilter& filter, const Event& event) {

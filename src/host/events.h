@@ -75,9 +75,6 @@ inline constexpr std::size_t kMaxEventLine = 8 * 1024;
 // allocations ...".
 [[nodiscard]] std::string SentenceOf(const Event& event);
 
-// Returns the time in RFC 3339, in UTC, with milliseconds.
-[[nodiscard]] std::string EventTime(std::uint64_t time_ms);
-
 struct EventFilter {
   std::uint64_t since_ms = 0;
   std::string container;  // a name, or the beginning of an id or of an engine's id; empty: any

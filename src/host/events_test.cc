@@ -72,12 +72,23 @@ TEST(EventsTest, SayWhatHappened) {
   Event first = Denials();
   first.fields.erase("over_ms");
   EXPECT_THAT(SentenceOf(first), testing::HasSubstr("GPU 0 42 times; the"));
+  first.fields["count"] = std::uint64_t{1};
+  first.fields["total"] = std::uint64_t{1};
+  EXPECT_EQ(SentenceOf(first),
+            "train (3f2a00bc11de) was refused memory at its limit on GPU 0 once; the limit is 4096 "
+            "MiB; once so far");
   EXPECT_EQ(
       SentenceOf(
           {kTime,
            events::kUpgraded,
            {{"name", "a"}, {"container", "b"}, {"to", "2.0"}, {"pause_us", std::uint64_t{1'700}}}}),
       "a (b) was upgraded to 2.0; its calls waited 1.7 ms");
+  EXPECT_EQ(
+      SentenceOf({kTime, events::kLeftOut, {{"count", std::uint64_t{1}}, {"who", "containers"}}}),
+      "1 event was left out, since too many came from containers");
+  EXPECT_EQ(
+      SentenceOf({kTime, events::kLeftOut, {{"count", std::uint64_t{2}}, {"who", "containers"}}}),
+      "2 events were left out, since too many came from containers");
   EXPECT_EQ(SentenceOf({kTime, events::kEnded, {{"name", "a"}}}), "a (?) ended: ?");
   EXPECT_EQ(SentenceOf({kTime, "of_later", {{"a", "b c"}, {"d", std::uint64_t{5}}}}),
             "of_later a=b c d=5");

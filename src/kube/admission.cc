@@ -4,8 +4,8 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "base/base64.h"
 #include "base/json_depth.h"
-#include "kube/base64.h"
 #include "kube/hami.h"
 #include "kube/json.h"
 #include "kube/names.h"

@@ -4,10 +4,9 @@
 #include <openssl/pem.h>
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 
-#include "kube/base64.h"
+#include "base/base64.h"
 
 namespace cgpu::kube {
 namespace {
@@ -15,7 +14,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::size_t kSignature = 64;  // bytes; RFC 8032, 5.1
-constexpr std::size_t kBase64 = 88;     // characters of it
 constexpr int kVersion = 1;
 
 EVP_PKEY* Of(void* key) {
@@ -229,18 +227,12 @@ Result<Decision> DecodeDecision(std::string_view text, const Key& key) {
                             "the decision on the pod is not signed by cgpu-scheduler",
                             "delete the pod; its controller makes another one"};
   const std::size_t space = text.rfind(' ');
-  if (space == std::string_view::npos || text.size() - space - 1 != kBase64) {
+  if (space == std::string_view::npos) {
     return unsigned_text;
   }
-  // 88 characters come to 66 bytes, the last two of which are padding.
-  std::array<unsigned char, kBase64 / 4 * 3> bytes{};
-  const std::string_view base64 = text.substr(space + 1);
-  if (EVP_DecodeBlock(bytes.data(), Bytes(base64), static_cast<int>(base64.size())) !=
-      static_cast<int>(bytes.size())) {
-    return unsigned_text;
-  }
+  const auto signature = FromBase64(text.substr(space + 1));
   const std::string_view payload = text.substr(0, space);
-  if (!key.Verify(payload, {reinterpret_cast<const char*>(bytes.data()), kSignature})) {
+  if (!signature || signature->size() != kSignature || !key.Verify(payload, *signature)) {
     return unsigned_text;
   }
   return Read(payload);

@@ -2,16 +2,14 @@
 
 #include <arpa/inet.h>
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
-#include <optional>
 #include <system_error>
 #include <utility>
-#include <vector>
 
+#include "base/base64.h"
 #include "base/file.h"
 
 namespace cgpu::page {
@@ -36,21 +34,6 @@ bool IsInBrackets(std::string_view host) {
 
 bool IsSame(std::string_view one, std::string_view other) {
   return one.size() == other.size() && CRYPTO_memcmp(one.data(), other.data(), one.size()) == 0;
-}
-
-// Decodes Base64 (RFC 4648, section 4).
-std::optional<std::string> Decoded(std::string_view text) {
-  constexpr std::size_t kLetters = 4;
-  constexpr std::size_t kBytes = 3;
-  const std::vector<unsigned char> letters(text.begin(), text.end());
-  std::vector<unsigned char> bytes(text.size() / kLetters * kBytes);
-  if (letters.empty() || letters.size() % kLetters != 0 ||
-      EVP_DecodeBlock(bytes.data(), letters.data(), static_cast<int>(letters.size())) < 0) {
-    return std::nullopt;
-  }
-  const std::size_t padding = text.ends_with("==") ? 2 : text.ends_with("=") ? 1 : 0;
-  bytes.resize(bytes.size() - padding);
-  return std::string(bytes.begin(), bytes.end());
 }
 
 }  // namespace
@@ -113,7 +96,7 @@ bool Carries(std::string_view header, const std::string& token) {
   if (!header.starts_with(kBasic)) {
     return false;
   }
-  const auto decoded = Decoded(header.substr(kBasic.size()));
+  const auto decoded = FromBase64(header.substr(kBasic.size()));
   const std::size_t colon = decoded ? decoded->find(':') : std::string::npos;
   return colon != std::string::npos && IsSame(std::string_view(*decoded).substr(colon + 1), token);
 }

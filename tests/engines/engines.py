@@ -51,6 +51,7 @@ class Wants:
     caps: tuple = ()  # to add: "CAP_SYS_ADMIN"
     privileged: bool = False
     memory: int | None = None  # the limit in bytes
+    image: str = IMAGE  # docker and podman alone
     options: tuple = ()  # further words for this engine's command line
     edit: object = None  # Bundles: is given the configuration; Cri: ContainerConfig
 
@@ -271,7 +272,7 @@ class _DockerLike(Engine):
         if want.memory:
             words += ["--memory", str(want.memory)]
         words += ["--read-only"] * want.read_only + ["--privileged"] * want.privileged
-        return [*words, *want.options, IMAGE, *argv]
+        return [*words, *want.options, want.image, *argv]
 
     def run(self, name, argv, detach=False, plain=False, **wants):
         """Runs a container to its end, or in the background. It remains until remove()."""
@@ -282,6 +283,10 @@ class _DockerLike(Engine):
         """Runs a container whose standard streams are the test's, as a Process."""
         words = self._create_words(name, argv, plain, Wants(**wants))
         return Process(self._cli("run", "--interactive", *words), name, **self._options())
+
+    def ask_cli(self, *words):
+        """How the container engine's own command line ended, and what it said."""
+        return self._try(*self._cli(*words))
 
     def exec(self, name, argv, options=()):
         return self._try(*self._cli("exec", *options, name, *argv))

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <climits>
 #include <csignal>
+#include <cstdint>
 #include <ctime>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -22,6 +23,7 @@
 #include "apps/cgpu-scheduler/webhook.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/rfc3339.h"
 #include "cli/command_line.h"
 #include "kube/api.h"
 #include "kube/extender.h"
@@ -107,14 +109,10 @@ class Waker {
 
  private:
   static void Wake(const Api& api, const PodName& pod) {
-    const std::time_t now = std::time(nullptr);
-    std::tm utc{};
-    (void)gmtime_r(&now, &utc);
-    char time[sizeof("2000-01-01T00:00:00Z")];
-    (void)std::strftime(time, sizeof(time), "%FT%TZ", &utc);
+    const auto now = static_cast<std::uint64_t>(std::time(nullptr));
     const nlohmann::json condition{{"type", "cgpu.dev/RoomSeen"},
                                    {"status", "True"},
-                                   {"lastTransitionTime", time},
+                                   {"lastTransitionTime", Rfc3339(now)},
                                    {"message", "a node has room for the pod's part of its GPUs"}};
     nlohmann::json status;
     status["status"]["conditions"].push_back(condition);

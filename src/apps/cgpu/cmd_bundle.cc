@@ -21,6 +21,7 @@
 #include "apps/cgpu/commands.h"
 #include "base/child.h"
 #include "base/file.h"
+#include "base/rfc3339.h"
 #include "cli/command_line.h"
 #include "host/admin.h"
 #include "host/event_ring.h"
@@ -106,7 +107,7 @@ std::string Listed(const std::string& folder) {
       char line[64];
       std::snprintf(line, sizeof(line), "%06o %u:%u %lld ", info.st_mode, info.st_uid, info.st_gid,
                     static_cast<long long>(info.st_size));
-      text += line + EventTime(static_cast<std::uint64_t>(info.st_mtime) * 1'000) + " " +
+      text += line + Rfc3339Ms(static_cast<std::uint64_t>(info.st_mtime) * 1'000) + " " +
               at->path().string() + "\n";
     }
     if (at.depth() >= 1) {
@@ -191,7 +192,7 @@ std::vector<Part> Parts(const Registry& registry, const std::vector<ContainerSta
 
 std::string Manifest(const std::vector<Part>& parts) {
   std::string text = "What a bug report about cgpu needs, made by `cgpu bundle` at " +
-                     EventTime(NowMs()) + ".\n\n";
+                     Rfc3339Ms(NowMs()) + ".\n\n";
   for (const Part& part : parts) {
     text += part.file + "\n  " + part.what + "\n  from: " + part.from + "\n  " +
             std::to_string(part.text.size()) + " bytes\n";
@@ -250,7 +251,7 @@ Result<int> Run(std::string& archive) {
                  "run it with sudo"};
   }
   if (archive.empty()) {
-    std::string time = EventTime(NowMs()).substr(0, sizeof("2026-01-02T03:04:05") - 1);
+    std::string time = Rfc3339Ms(NowMs()).substr(0, sizeof("2026-01-02T03:04:05") - 1);
     std::erase_if(time, [](char c) { return c == '-' || c == ':'; });
     archive = "cgpu-bundle-" + time + "Z.tar.gz";
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "apps/cgpu/commands.h"
+#include "base/rfc3339.h"
 #include "cli/command_line.h"
 #include "host/event_ring.h"
 
@@ -24,7 +25,7 @@ struct Flags {
 void Print(const std::vector<Event>& events, bool json) {
   for (const Event& event : events) {
     const std::string line =
-        json ? EncodeEvent(event) : EventTime(event.time_ms) + "  " + SentenceOf(event) + "\n";
+        json ? EncodeEvent(event) : Rfc3339Ms(event.time_ms) + "  " + SentenceOf(event) + "\n";
     (void)std::fputs(line.c_str(), stdout);
   }
   (void)std::fflush(stdout);

@@ -14,6 +14,7 @@
 
 #include "apps/cgpu/commands.h"
 #include "base/printable.h"
+#include "base/rfc3339.h"
 #include "cli/command_line.h"
 #include "cli/text_table.h"
 #include "host/admin.h"
@@ -40,15 +41,6 @@ std::string UserName(unsigned uid) {
     }
   }
   return std::to_string(uid);
-}
-
-// Returns the time in RFC 3339, in UTC.
-std::string TimeText(std::uint64_t seconds) {
-  const auto time = static_cast<std::time_t>(seconds);
-  std::tm parts{};
-  char text[32];
-  gmtime_r(&time, &parts);
-  return std::string(text, std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts));
 }
 
 std::string Age(std::uint64_t since) {
@@ -245,7 +237,7 @@ void PrintJson(const std::vector<ContainerStatus>& containers) {
                     {"pid", container.pid},
                     {"user", UserName(container.user)},
                     {"state", container.state},
-                    {"since", TimeText(container.since)},
+                    {"since", Rfc3339(container.since)},
                     {"engine_id", container.engine_id},
                     {"origin", container.origin},
                     {"isolated", container.isolated},
