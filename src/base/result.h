@@ -106,11 +106,11 @@ class [[nodiscard]] Result<void> {
 }  // namespace cgpu
 
 // Returns the error of a Result<> expression to the caller, if it is one.
-#define CGPU_TRY(...)                                                  \
-  do {                                                                 \
+#define CGPU_TRY(...)                                                    \
+  do {                                                                   \
     if (auto&& cgpu_try_result = (__VA_ARGS__); !cgpu_try_result.ok()) { \
-      return cgpu_try_result.error();                                  \
-    }                                                                  \
+      return cgpu_try_result.error();                                    \
+    }                                                                    \
   } while (false)
 
 // Assigns the value of a Result expression to `target`, which may declare a variable, or returns
