@@ -34,7 +34,7 @@ class _Image:
         return done.returncode, done.stdout, done.stderr
 
     def commands(self):
-        """The container is a command on the node, and ends as the command does."""
+        """The container is a command on the node or in a slice of it, and ends as the command does."""
         code, out, _ = self.run("cgpu", "smi", "-L", **RIGHTS)
         check(code == 0 and re.findall(r"^GPU (\d): NVIDIA A100", out, re.MULTILINE) == list("01234567"),
               "the eight GPUs are not listed")
@@ -42,6 +42,10 @@ class _Image:
                                 "cgpu smi --query-gpu=driver_version --format=csv,noheader; exit 7", **RIGHTS)
         check(code == 7, "the exit status is %d" % code)
         check(re.fullmatch(r"(580\.[0-9.]+\n){2}", out), "two GPUs of driver 580 say: " + out)
+
+        code, out, _ = self.run("cgpu", "run", "--mem", "10GiB", "--gpus", "device=3", "--", "rmtool", "info",
+                                **RIGHTS)
+        check(code == 0 and "10240MiB total" in out, "in a slice: " + out)
 
     def refused(self):
         """Without one of the rights nothing starts, and what is missing is said."""
@@ -62,8 +66,6 @@ class _Image:
         check(started.returncode == 0, started.stderr)
         wait_for(lambda: "its GPUs" in engine.logs("node"), lambda: engine.logs("node"))
         check(_mounted(), "the node's file system is not seen from outside")
-        slice_ = self._exec("cgpu", "run", "--mem", "10GiB", "--gpus", "device=3", "--", "rmtool", "info")
-        check("10240MiB total" in slice_, "in a slice: " + slice_)
         holder = engine.exec("node", ["cgpu", "sim", "exec", "--", "rmtool", "hold", str(HELD_MIB),
                                       "--card", "2", "--forever"], options=("--detach",))
         check(holder.returncode == 0, holder.stderr)
