@@ -237,6 +237,17 @@ class NoPermission(launch.LaunchTest):
         self.assertEqual(self.containers(), [])
         self.assertEqual(self.shims(), [])
 
+    def test_a_node_without_the_rights(self):
+        for right in ("sys_admin", "sys_ptrace"):
+            done = subprocess.run(
+                ["setpriv", "--bounding-set", "-" + right, self.cgpu, "sim", "start", "--name",
+                 "without-rights", "--gpus", "t4"], env=self.environment(), capture_output=True,
+                check=False, cwd="/")
+            self.assertEqual(done.returncode, 125)
+            self.assertIn(b"needs CAP_" + right.upper().encode() + b",", done.stderr)
+            self.assertIn(b"--cap-add SYS_PTRACE", done.stderr)
+            self.assertFalse(os.path.exists("/run/cgpu-sim/without-rights"))
+
     def test_a_registry_that_somebody_else_owns(self):
         folder = f"/tmp/cgpu-{launch.SOME_USER}"
         environment = {"PATH": "/usr/bin:/bin"}  # no XDG_RUNTIME_DIR
