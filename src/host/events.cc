@@ -213,9 +213,9 @@ bool Matches(const EventFilter& filter, const Event& event) {
     return false;
   }
   const std::string& wanted = filter.container;
-  if (!wanted.empty() && TextOf(event, "name") != wanted &&
-      !TextOf(event, "container").starts_with(wanted) &&
-      !TextOf(event, "engine_id").starts_with(wanted)) {
+  const std::string id = TextOf(event, "container");
+  if (!wanted.empty() && TextOf(event, "name") != wanted && !id.starts_with(wanted) &&
+      (filter.id.empty() || id != filter.id) && !TextOf(event, "engine_id").starts_with(wanted)) {
     return false;
   }
   return filter.gpu.empty() || HasIndex(TextOf(event, "gpu"), filter.gpu) ||

@@ -79,6 +79,7 @@ struct EventFilter {
   std::uint64_t since_ms = 0;
   std::string container;  // a name, or the beginning of an id or of an engine's id; empty: any
   std::string gpu;        // an index or a UUID; empty: any
+  std::string id{};       // of a container that `container` means, too; empty: none
 };
 [[nodiscard]] bool Matches(const EventFilter& filter, const Event& event);
 

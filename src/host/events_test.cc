@@ -107,6 +107,9 @@ TEST(EventsTest, AreFoundByContainerGpuAndTime) {
   EXPECT_TRUE(matches({0, "0f4c", ""}));
   EXPECT_FALSE(matches({0, "trai", ""}));
   EXPECT_TRUE(matches({0, "", "GPU-1"}));
+  EXPECT_TRUE(matches({0, "web", "1", "3f2a00bc11de"})) << "an engine's name of it";
+  EXPECT_FALSE(matches({0, "web", "1", "3f2a"}));
+  EXPECT_FALSE(matches({0, "web", "2", "3f2a00bc11de"}));
   EXPECT_FALSE(matches({0, "", "2"}));
   EXPECT_FALSE(Matches({0, "", "0"}, {kTime, events::kDaemonStarted, {}}));
 }

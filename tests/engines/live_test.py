@@ -2,6 +2,7 @@
 sides at once. Judged by the driver's accounting, `cgpu ps`, /proc and exit statuses. Cases by name:
 ENGINE-CASE."""
 import itertools
+import json
 import os
 import random
 import re
@@ -291,9 +292,14 @@ def renamed(test):
     said = t.command(t.CGPU, "set", "one", "--mem", "128MiB")
     t.check("128 MiB" in said and "A restart of the container gives back" in said, said)
     limits = {row["id"]: (row["name"], limit(row)) for row in test.node.containers()}
-    third = limits.keys() - {first, impostor}
-    t.check(len(third) == 1 and limits == {first: ("two", 1024), impostor: (first, 256),
-                                           third.pop(): ("one", 128)}, "cgpu ps says %s" % limits)
+    others = limits.keys() - {first, impostor}
+    t.check(len(others) == 1, "cgpu ps says %s" % limits)
+    (third,) = others
+    t.check(limits == {first: ("two", 1024), impostor: (first, 256), third: ("one", 128)},
+            "cgpu ps says %s" % limits)
+    told = {json.loads(line)["container"] for line in
+            t.command(t.CGPU, "events", "--json", "--container", "one").splitlines()}
+    t.check(third in told and not told & {first, second}, "cgpu events tells of %s" % told)
     _check_agrees(test)
     for name in ("one", "two", impostor):
         test.engine.remove(name)

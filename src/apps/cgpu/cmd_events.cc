@@ -9,7 +9,9 @@
 #include "apps/cgpu/commands.h"
 #include "base/rfc3339.h"
 #include "cli/command_line.h"
+#include "host/engine_names.h"
 #include "host/event_ring.h"
+#include "host/registry.h"
 
 namespace cgpu {
 namespace {
@@ -31,6 +33,15 @@ void Print(const std::vector<Event>& events, bool json) {
   (void)std::fflush(stdout);
 }
 
+// Returns the id of the running container that is called so by its engine; empty: there is none, or
+// the caller may not look.
+std::string IdOf(const std::string& container) {
+  const auto registry = Registry::Open();
+  const auto live = registry.ok() ? registry->Live() : registry.error();
+  const auto found = live.ok() ? FindNamed(container, WithEngineNames(*live)) : live.error();
+  return found.ok() ? found->id : std::string();
+}
+
 Result<int> Run(Flags& flags) {
   if (!flags.since.empty()) {
     CGPU_ASSIGN_OR_RETURN(const auto age, ParseAge(flags.since));
@@ -39,6 +50,9 @@ Result<int> Run(Flags& flags) {
   CGPU_ASSIGN_OR_RETURN(auto reader, EventReader::Open());
   const auto more = [&]() -> Result<std::vector<Event>> {
     CGPU_ASSIGN_OR_RETURN(auto events, reader.More());
+    if (!flags.filter.container.empty() && !events.empty()) {
+      flags.filter.id = IdOf(flags.filter.container);
+    }
     std::erase_if(events, [&](const Event& event) { return !Matches(flags.filter, event); });
     return events;
   };
@@ -66,7 +80,8 @@ void AddEvents(const cli::Command& app, int& status) {
   command.AddOption("--since", flags->since, "Only the last 90s, 15m, 1h, 7d");
   command
       .AddOption("--container", flags->filter.container,
-                 "Only of this container: its name, or the beginning of its id")
+                 "Only of this container: its name, also the engine's while it runs, or the "
+                 "beginning of its id")
       .Value("CONTAINER");
   command.AddOption("--gpu", flags->filter.gpu, "Only of this GPU: its index, or UUID");
   command.AddOption("-n,--last", flags->last, "Only the last so many");
