@@ -123,12 +123,11 @@ Result<> CheckProgram(const std::string& program) {
 }
 
 Result<> Install(const Request& request, Target target, Report& report) {
-  const bool docker = request.engine == Engine::kDocker;
   if (request.engine == Engine::kContainerd) {
     if (DisablesCri(target.before.value_or(""))) {
-      report.shown += "note: " + target.file +
-                      " disables containerd's CRI plugin (disabled_plugins): until that is "
-                      "changed, Kubernetes cannot use this containerd\n";
+      report.notes.push_back(target.file +
+                             " disables containerd's CRI plugin (disabled_plugins): until that is "
+                             "changed, Kubernetes cannot use this containerd");
     }
     CGPU_ASSIGN_OR_RETURN(target, ContainerdTarget(std::move(target)));
   }
@@ -140,18 +139,18 @@ Result<> Install(const Request& request, Target target, Report& report) {
   if (edit->after == target.before) {
     return {};
   }
-  report.change = true;
-  report.shown += target.file + " gets\n" + edit->gets;
+  const bool keep = request.engine == Engine::kDocker && target.before.has_value() &&
+                    !FindEntry(request.engine, *target.before)->path.has_value();
+  const auto kind =
+      target.before.has_value() ? FileChange::Kind::kChanged : FileChange::Kind::kWritten;
+  report.changes.push_back(
+      {target.file, kind, edit->gets, keep ? OriginalOf(target.file) : std::string()});
   if (request.dry_run) {
     return {};
   }
-  if (docker && target.before.has_value() &&
-      !FindEntry(request.engine, *target.before)->path.has_value()) {
-    const std::string original = OriginalOf(target.file);
-    CGPU_TRY(ReplaceFile(original, *target.before, target.file));
-    report.done += target.file + " is kept as " + original + "\n";
+  if (keep) {
+    CGPU_TRY(ReplaceFile(OriginalOf(target.file), *target.before, target.file));
   }
-  report.done += target.file + (target.before.has_value() ? " is changed\n" : " is written\n");
   return ReplaceFile(target.file, *edit->after, target.file);
 }
 
@@ -168,17 +167,16 @@ Result<> TakeOut(const Request& request, const Target& target, Report& report) {
   }
   if (*after == target.before) {
     if (original.has_value()) {
-      report.shown += "note: " + kept + " stays: there is no runtime cgpu in " + target.file + "\n";
+      report.notes.push_back(kept + " stays: there is no runtime cgpu in " + target.file);
     }
     return {};
   }
-  report.change = true;
-  report.shown += target.file + (after->has_value() ? " loses the runtime cgpu and keeps the rest\n"
-                                                    : " goes: only the runtime cgpu is in it\n");
+  report.changes.push_back(
+      {target.file, after->has_value() ? FileChange::Kind::kChanged : FileChange::Kind::kRemoved,
+       "", ""});
   if (request.dry_run) {
     return {};
   }
-  report.done += target.file + (after->has_value() ? " is changed\n" : " is removed\n");
   CGPU_TRY(after->has_value() ? ReplaceFile(target.file, **after, target.file)
                               : DeleteFile(target.file));
   return original.has_value() ? DeleteFile(kept) : Result<>();

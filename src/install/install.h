@@ -4,6 +4,7 @@
 #define CGPU_INSTALL_INSTALL_H_
 
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "install/engines.h"
@@ -16,14 +17,22 @@ struct Request {
   std::string config;   // path of the configuration; the engine's usual one if empty
   std::string program;  // program of the runtime: an absolute path. Not for uninstall
   bool set_default = false;
-  bool dry_run = false;  // only look, and tell
+  bool dry_run = false;  // only look, and report
 };
 
-// Lines to tell the user.
+// Change of one file.
+struct FileChange {
+  enum class Kind { kWritten, kChanged, kRemoved };
+
+  std::string file;
+  Kind kind = Kind::kChanged;
+  std::string gets;     // lines that install adds
+  std::string kept_as;  // file with the text from before; empty: none is made
+};
+
 struct Report {
-  bool change = false;  // false: all is as asked already
-  std::string shown;    // what changes; and notes
-  std::string done;     // what was done
+  std::vector<FileChange> changes;  // empty: all is as asked already
+  std::vector<std::string> notes;   // for the user: a sentence each
 };
 
 // Does it. Errors name the file. kConflict: a runtime `cgpu` with another program is there, or what

@@ -441,8 +441,47 @@ def docker():
             t.command(dockerd, "--validate", "--config-file", config)
 
 
+def as_json():
+    """The same as objects: which file of which engine, what became of it, and what to do next."""
+    def said(*argv):
+        (one,) = json.loads(cgpu(*argv, "--json"))
+        return one
+
+    for engine, name in NAMES.items():
+        with folder() as path:
+            config = os.path.join(path, name)
+            before = tree(path)
+            planned = said("install", engine, config, "--dry-run")
+            t.check(tree(path) == before, "it was changed")
+            (file,) = planned["files"]
+            t.check(planned["engine"] == engine and planned["dry_run"] and "next" not in planned,
+                    "%s" % planned)
+            t.check(file["file"] == config and file["change"] == "written" and
+                    os.path.join(path, "runtime") in file["gets"], "%s" % planned)
+            done = said("install", engine, config)
+            t.check(done["files"] == planned["files"] and not done["dry_run"], "%s" % done)
+            t.check(isinstance(done["next"], str) and "cgpu" in done["then"], "%s" % done)
+            t.check(os.path.exists(config), "nothing was written")
+            again = said("install", engine, config)
+            t.check(again["files"] == [] and "next" not in again, "%s" % again)
+            gone = said("uninstall", engine, config)
+            t.check(gone["files"] == [{"file": config, "change": "removed"}], "%s" % gone)
+            t.check(tree(path) == before and said("uninstall", engine, config)["files"] == [],
+                    "it is still there")
+    with folder() as path:
+        config = os.path.join(path, "daemon.json")
+        write(config, b"{}")
+        done = said("install", "docker", config)
+        t.check(done["files"][0]["change"] == "changed" and
+                read(done["files"][0]["kept_as"]) == b"{}", "%s" % done)
+        write(config, b"{}")
+        left = said("uninstall", "docker", config)
+        t.check(left["files"] == [] and len(left["notes"]) == 1, "%s" % left)
+
+
 if __name__ == "__main__":
     t.main({"undone": undone, "made": made, "dry-run": dry_run, "edited": edited, "wrong": wrong,
+            "json": as_json,
             "links": links, "folders": folders, "imports": imports, "at-once": at_once,
             "permissions": permissions, "read-only": read_only, "containerd": containerd,
             "podman": podman, "docker": docker}, root=False)

@@ -2,7 +2,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "apps/cgpu/commands.h"
 #include "cli/command_line.h"
@@ -12,10 +16,14 @@
 namespace cgpu {
 namespace {
 
+using install::FileChange;
+using Json = nlohmann::ordered_json;
+
 struct Flags {
   install::Request request;
   std::string engine;
   bool all = false;
+  bool json = false;
 };
 
 std::string Names(const char* separator) {
@@ -37,17 +45,101 @@ Result<install::Engine> EngineNamed(const std::string& name) {
   return found->engine;
 }
 
-void PrintNext(const Flags& flags) {
-  const install::EngineFacts& facts = install::FactsOf(flags.request.engine);
-  const std::string next(SystemdRuns() ? facts.reload : facts.reload_without_systemd);
+// Returns the command that makes the engine read its configuration; empty: it reads it at each
+// start.
+std::string NextCommand(install::Engine engine) {
+  const install::EngineFacts& facts = install::FactsOf(engine);
+  return std::string(SystemdRuns() ? facts.reload : facts.reload_without_systemd);
+}
+
+void PrintNext(const install::Request& request) {
+  const install::EngineFacts& facts = install::FactsOf(request.engine);
+  const std::string next = NextCommand(request.engine);
   if (next.empty()) {
     std::printf("next: nothing, %s reads it at each start\n", std::string(facts.name).c_str());
   } else {
     std::printf("next: %s\n", next.c_str());
   }
-  if (!flags.request.uninstall) {
+  if (!request.uninstall) {
     std::printf("then: %s\n", std::string(facts.usage).c_str());
   }
+}
+
+std::string_view NameOf(FileChange::Kind kind) {
+  switch (kind) {
+    case FileChange::Kind::kWritten:
+      return "written";
+    case FileChange::Kind::kChanged:
+      return "changed";
+    case FileChange::Kind::kRemoved:
+      return "removed";
+  }
+  return "";
+}
+
+void PrintList(const std::vector<Json>& list) {
+  std::puts(Json(list).dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+}
+
+// Tells what changes in a file, before it does.
+void PrintPlan(const FileChange& change, bool uninstall) {
+  if (!uninstall) {
+    std::printf("%s gets\n%s", change.file.c_str(), change.gets.c_str());
+    return;
+  }
+  std::printf("%s %s\n", change.file.c_str(),
+              change.kind == FileChange::Kind::kRemoved
+                  ? "goes: only the runtime cgpu is in it"
+                  : "loses the runtime cgpu and keeps the rest");
+}
+
+void PrintDone(const FileChange& change) {
+  if (!change.kept_as.empty()) {
+    std::printf("%s is kept as %s\n", change.file.c_str(), change.kept_as.c_str());
+  }
+  std::printf("%s is %s\n", change.file.c_str(), std::string(NameOf(change.kind)).c_str());
+}
+
+void Print(const install::Request& request, const install::Report& report) {
+  for (const std::string& note : report.notes) {
+    std::printf("note: %s\n", note.c_str());
+  }
+  for (const FileChange& change : report.changes) {
+    PrintPlan(change, request.uninstall);
+  }
+  if (report.changes.empty() || request.dry_run) {
+    return;
+  }
+  for (const FileChange& change : report.changes) {
+    PrintDone(change);
+  }
+  PrintNext(request);
+}
+
+// Returns one engine's object in the list that --json prints.
+Json JsonOf(const install::Request& request, const install::Report& report) {
+  Json files = Json::array();
+  for (const FileChange& change : report.changes) {
+    Json file{{"file", change.file}, {"change", NameOf(change.kind)}};
+    if (!request.uninstall) {
+      file["gets"] = change.gets;
+    }
+    if (!change.kept_as.empty()) {
+      file["kept_as"] = change.kept_as;
+    }
+    files.push_back(std::move(file));
+  }
+  Json json{{"engine", install::FactsOf(request.engine).name},
+            {"dry_run", request.dry_run},
+            {"files", std::move(files)},
+            {"notes", report.notes}};
+  if (!report.changes.empty() && !request.dry_run) {
+    json["next"] = NextCommand(request.engine);
+    if (!request.uninstall) {
+      json["then"] = install::FactsOf(request.engine).usage;
+    }
+  }
+  return json;
 }
 
 Result<int> Change(Flags& flags) {
@@ -56,18 +148,17 @@ Result<int> Change(Flags& flags) {
     CGPU_ASSIGN_OR_RETURN(flags.request.program, ProgramPath("cgpu-runtime"));
   }
   CGPU_ASSIGN_OR_RETURN(const auto report, install::Change(flags.request));
-  std::fputs(report.shown.c_str(), stdout);
-  if (!report.change) {
+  if (flags.json) {
+    PrintList({JsonOf(flags.request, report)});
+    return 0;
+  }
+  Print(flags.request, report);
+  if (report.changes.empty()) {
     std::printf("nothing to do: %s %s the runtime cgpu\n", flags.engine.c_str(),
                 flags.request.uninstall ? "does not have" : "has");
-    return 0;
-  }
-  if (flags.request.dry_run) {
+  } else if (flags.request.dry_run) {
     std::puts("nothing was changed");
-    return 0;
   }
-  std::fputs(report.done.c_str(), stdout);
-  PrintNext(flags);
   return 0;
 }
 
@@ -75,17 +166,20 @@ Result<int> Change(Flags& flags) {
 // configuration cannot be changed does not keep it in the others.
 Result<int> RemoveAll(Flags& flags) {
   int status = 0;
+  std::vector<Json> list;
   for (const install::EngineFacts& facts : install::Engines()) {
     flags.request.engine = facts.engine;
     const auto report = install::Change(flags.request);
     if (!report.ok()) {
       status = Fail(report.error());
-    } else if (report->change) {
-      std::fputs((report->shown + report->done).c_str(), stdout);
-      if (!flags.request.dry_run) {
-        PrintNext(flags);
-      }
+    } else if (flags.json) {
+      list.push_back(JsonOf(flags.request, *report));
+    } else if (!report->changes.empty()) {
+      Print(flags.request, *report);
     }
+  }
+  if (flags.json) {
+    PrintList(list);
   }
   return status;
 }
@@ -108,6 +202,7 @@ void AddCommon(const cli::Command& command, Flags& flags) {
                  "The engine's configuration, if it is not in its usual place")
       .Value("FILE");
   command.AddFlag("--dry-run", flags.request.dry_run, "Only show what would be changed");
+  command.AddFlag("--json", flags.json, "As JSON, a list: an object for each engine");
 }
 
 }  // namespace
