@@ -41,6 +41,16 @@ struct NodeUse {
     }
     return pending;
   }
+  // Returns the indexes of the GPUs that are given as wholes alone: "0,3".
+  [[nodiscard]] std::string Exclusive() const {
+    std::string indexes;
+    for (std::size_t i = 0; i < info.gpus.size(); ++i) {
+      if (info.gpus[i].exclusive) {
+        indexes += (indexes.empty() ? "" : ",") + std::to_string(i);
+      }
+    }
+    return indexes;
+  }
 };
 
 struct Amount {
@@ -84,7 +94,7 @@ PodUse UseOf(const PodAsk& pod, const NodeInfo& node) {
   for (const std::string& uuid : decision.ok() ? decision->gpus : std::vector<std::string>()) {
     for (std::size_t i = 0; i < node.gpus.size(); ++i) {
       if (node.gpus[i].uuid == uuid) {
-        use.gpus[i] += request.memory;
+        use.gpus[i] += request.whole ? node.gpus[i].units() : request.memory;
         left -= std::min(left, request.memory);
       }
     }
@@ -156,9 +166,11 @@ Amount SumOf(const std::vector<NodeUse>& nodes) {
 std::string NodesTable(const std::vector<NodeUse>& nodes) {
   std::size_t most = 0;
   bool pending = false;
+  bool exclusive = false;
   for (const NodeUse& node : nodes) {
     most = std::max(most, node.info.gpus.size());
     pending = pending || node.Pending() != 0;
+    exclusive = exclusive || !node.Exclusive().empty();
   }
   Row head{"NAME", "IPADDRESS"};
   for (std::size_t i = 0; i < most; ++i) {
@@ -166,6 +178,9 @@ std::string NodesTable(const std::vector<NodeUse>& nodes) {
   }
   if (pending) {
     head.emplace_back("PENDING(Allocated)");
+  }
+  if (exclusive) {
+    head.emplace_back("EXCLUSIVE");
   }
   head.emplace_back("GPU Memory(GiB)");
   std::vector<Row> rows{head};
@@ -177,6 +192,9 @@ std::string NodesTable(const std::vector<NodeUse>& nodes) {
     }
     if (pending) {
       row.push_back(std::to_string(node.Pending()));
+    }
+    if (exclusive) {
+      row.push_back(node.Exclusive().empty() ? "-" : node.Exclusive());
     }
     const Amount sum = SumOf(node);
     row.push_back(OfAll(sum.used, sum.all));
@@ -190,7 +208,11 @@ std::string NodesTable(const std::vector<NodeUse>& nodes) {
 std::string Details(const std::vector<NodeUse>& nodes) {
   std::string text;
   for (const NodeUse& node : nodes) {
-    text += "\n" + Align({{"NAME:", node.info.name}, {"IPADDRESS:", node.address}}) + "\n";
+    std::vector<Row> about{{"NAME:", node.info.name}, {"IPADDRESS:", node.address}};
+    if (!node.Exclusive().empty()) {
+      about.push_back({"EXCLUSIVE:", node.Exclusive()});
+    }
+    text += "\n" + Align(about) + "\n";
     Row head{"NAME", "NAMESPACE"};
     for (std::size_t i = 0; i < node.info.gpus.size(); ++i) {
       head.push_back("GPU" + std::to_string(i) + "(Allocated)");
@@ -228,6 +250,7 @@ std::string JsonText(const std::vector<NodeUse>& nodes) {
       const NodeGpu& gpu = node.info.gpus[i];
       gpus.push_back({{"uuid", gpu.uuid},
                       {"healthy", gpu.healthy},
+                      {"exclusive", gpu.exclusive},
                       {"totalGiB", gpu.units()},
                       {"allocatedGiB", node.Used(i)}});
     }

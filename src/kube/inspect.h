@@ -1,6 +1,7 @@
 // Tables of `kubectl inspect cgpu`: the GPUs of a cluster and how much of their memory pods have.
 // Columns and words are those of Alibaba Cloud's tool ("Install and use ack-ai-installer and the
-// GPU inspection tool"). Pure.
+// GPU inspection tool"), which say nothing of GPUs that are given as wholes. Here such a GPU is
+// allocated in full, and EXCLUSIVE has the indexes of GPUs that are given as wholes alone. Pure.
 #ifndef CGPU_KUBE_INSPECT_H_
 #define CGPU_KUBE_INSPECT_H_
 

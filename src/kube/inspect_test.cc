@@ -81,6 +81,33 @@ TEST_F(InspectTest, ShowsPodsOfEachNode) {
   EXPECT_EQ(Show(InspectForm::kDetails).substr(0, expected.size()), expected);
 }
 
+TEST_F(InspectTest, ShowsWholeGpusAndThoseForNothingElse) {
+  nodes_[0] = Node("n1", {{"GPU-a", 16160, true, false}, {"GPU-b", 16160, true, true}});
+  pods_ = {Pod("p1", "6", {"GPU-a"}), Pod("p2", "0", {"GPU-b"})};
+  pods_[1]["spec"]["containers"][0]["resources"]["limits"] = {{kCount, "1"}};
+  EXPECT_EQ(Show(InspectForm::kNodes),
+            "NAME  IPADDRESS  GPU0(Allocated/Total)  GPU1(Allocated/Total)  EXCLUSIVE  "
+            "GPU Memory(GiB)\n"
+            "n1    10.0.0.1   6/15                   15/15                  1          21/30\n"
+            "n2    10.0.0.1   0/22                   0/0                    -          0/22\n"
+            "------------------------------------------------------------------------------\n"
+            "Allocated/Total GPU Memory In Cluster:\n"
+            "21/52 (40%)\n");
+  const std::string expected =
+      "\nNAME:       n1\n"
+      "IPADDRESS:  10.0.0.1\n"
+      "EXCLUSIVE:  1\n\n"
+      "NAME  NAMESPACE  GPU0(Allocated)  GPU1(Allocated)\n"
+      "p1    default    6                0\n"
+      "p2    default    0                15\n"
+      "Allocated :  21 (70%)\n";
+  EXPECT_EQ(Show(InspectForm::kDetails).substr(0, expected.size()), expected);
+  const Json gpus = Json::parse(Show(InspectForm::kJson))["nodes"][0]["gpus"];
+  EXPECT_EQ(gpus[0]["exclusive"], false);
+  EXPECT_EQ(gpus[1]["exclusive"], true);
+  EXPECT_EQ(gpus[1]["allocatedGiB"], 15);
+}
+
 TEST_F(InspectTest, LeavesOutWhatHoldsNothing) {
   pods_[0]["status"]["phase"] = "Succeeded";
   pods_[1]["spec"].erase("nodeName");
