@@ -64,6 +64,7 @@ struct ControlEntry {
 [[nodiscard]] std::span<const ControlEntry> SystemControls();
 [[nodiscard]] std::span<const ControlEntry> ExportControls();
 [[nodiscard]] std::span<const ControlEntry> DeviceControls();
+[[nodiscard]] std::span<const ControlEntry> BoardControls();
 [[nodiscard]] std::span<const ControlEntry> MemoryControls();
 [[nodiscard]] std::span<const ControlEntry> ChannelControls();
 [[nodiscard]] std::span<const ControlEntry> GraphicsControls();

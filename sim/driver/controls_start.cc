@@ -172,15 +172,6 @@ NvStatus WatchdogInfo(ControlCall& call) {
   return rm::NV_OK;
 }
 
-// inforom.c: the one object that every board has.
-NvStatus InforomObjectVersion(ControlCall& call) {
-  constexpr char kBoard[] = "OBD";
-  if (std::memcmp(call.params.data(), kBoard, sizeof(kBoard) - 1) != 0) {
-    return rm::NV_ERR_OBJECT_NOT_FOUND;
-  }
-  return rm::NV_OK;
-}
-
 constexpr ControlEntry kEntries[] = {
     {rm::NV0000_CTRL_CMD_SYSTEM_GET_BUILD_VERSION, kClient, BuildVersion},
     {rm::NV0000_CTRL_CMD_SYSTEM_GET_FABRIC_STATUS, kClient, NoFabric},
@@ -198,7 +189,6 @@ constexpr ControlEntry kEntries[] = {
     // NV0080_CTRL_GPU_SW_STATE_PERSISTENCE_ENABLED is 0: a GPU stays started here.
     {rm::NV0080_CTRL_CMD_GPU_QUERY_SW_STATE_PERSISTENCE, kDevice, AnswerZeros},
     {rm::NV2080_CTRL_CMD_GPU_GET_INFO_V2, kSubdevice, NothingOfMostIndices},
-    {rm::NV2080_CTRL_CMD_GPU_GET_INFOROM_OBJECT_VERSION, kSubdevice, InforomObjectVersion},
     {rm::NV2080_CTRL_CMD_GPU_ACQUIRE_COMPUTE_MODE_RESERVATION, kSubdevice, Accept},
     {rm::NV2080_CTRL_CMD_GPU_RELEASE_COMPUTE_MODE_RESERVATION, kSubdevice, Accept},
     {rm::NV2080_CTRL_CMD_BUS_GET_INFO_V2, kSubdevice, NothingOfMostIndices},

@@ -313,9 +313,9 @@ rm::NvU32 PutUuid(const Card& card, rm::NvU32 flags, std::span<rm::NvU8> out) {
 }
 
 const ControlEntry* FindControlEntry(rm::NvU32 cmd) {
-  for (const auto entries :
-       {SystemControls(), ExportControls(), DeviceControls(), MemoryControls(), ChannelControls(),
-        GraphicsControls(), TenantControls(), EventControls(), StartControls(), ErrorControls()}) {
+  for (const auto entries : {SystemControls(), ExportControls(), DeviceControls(), BoardControls(),
+                             MemoryControls(), ChannelControls(), GraphicsControls(),
+                             TenantControls(), EventControls(), StartControls(), ErrorControls()}) {
     for (const ControlEntry& entry : entries) {
       if (entry.cmd == cmd) {
         return &entry;

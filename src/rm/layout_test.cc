@@ -18,6 +18,7 @@
 #include "rm/escape_table.h"
 #include "rm/nv_alloc.h"
 #include "rm/nv_ctrl.h"
+#include "rm/nv_ctrl_board.h"
 #include "rm/nv_structs.h"
 #include "rm/uvm_table.h"
 

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <charconv>
 #include <cstddef>
+#include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -14,6 +17,7 @@
 #include "rm/fb_info.h"
 #include "rm/nv_controls.h"
 #include "rm/nv_ctrl.h"
+#include "rm/nv_ctrl_board.h"
 
 namespace cgpu::rmclient {
 namespace {
@@ -25,7 +29,9 @@ Result<Params> Ask(Client& client, const Card& card, rm::NvU32 command, const ch
   Params params = {};
   const Outcome outcome = client.Control(card.subdevice, command, &params, sizeof(params));
   if (!outcome.ok()) {
-    return CallError(outcome, std::string("asking for the ") + what + " of card " + card.bdf);
+    std::string doing = "asking for the ";
+    doing.append(what).append(" of card ").append(card.bdf);
+    return CallError(outcome, doing);
   }
   return params;
 }
@@ -163,6 +169,56 @@ Result<std::uint32_t> ReadBusWidth(Client& client, const Card& card) {
   CGPU_ASSIGN_OR_RETURN(const auto bits,
                         AskFbInfos(client, card, std::array<rm::NvU32, 1>{kBusWidth}));
   return bits[0];
+}
+
+Result<std::string> ReadBiosVersion(Client& client, const Card& card) {
+  std::array<rm::NV2080_CTRL_BIOS_INFO, 2> infos{};
+  infos[0].index = rm::NV2080_CTRL_BIOS_INFO_INDEX_REVISION;
+  infos[1].index = rm::NV2080_CTRL_BIOS_INFO_INDEX_OEM_REVISION;
+  rm::NV2080_CTRL_BIOS_GET_INFO_PARAMS params = {};
+  params.biosInfoListSize = infos.size();
+  params.biosInfoList = reinterpret_cast<std::uintptr_t>(infos.data());
+  const Outcome outcome =
+      client.Control(card.subdevice, rm::NV2080_CTRL_CMD_BIOS_GET_INFO, &params, sizeof(params));
+  if (!outcome.ok()) {
+    return CallError(outcome, "asking for the VBIOS of card " + card.bdf);
+  }
+  const rm::NvU32 revision = infos[0].data;
+  char text[sizeof("FF.FF.FF.FF.FFFFFFFF")];
+  std::snprintf(text, sizeof(text), "%02X.%02X.%02X.%02X.%02X", revision >> 24,
+                revision >> 16 & 0xFF, revision >> 8 & 0xFF, revision & 0xFF, infos[1].data);
+  return std::string(text);
+}
+
+Result<std::string> ReadInforomImage(Client& client, const Card& card) {
+  using Params = rm::NV2080_CTRL_GPU_GET_INFOROM_IMAGE_VERSION_PARAMS;
+  CGPU_ASSIGN_OR_RETURN(
+      const auto params,
+      Ask<Params>(client, card, rm::NV2080_CTRL_CMD_GPU_GET_INFOROM_IMAGE_VERSION, "InfoROM"));
+  return std::string(std::begin(params.version), std::ranges::find(params.version, 0));
+}
+
+Result<std::string> ReadInforomObject(Client& client, const Card& card, std::string_view object) {
+  rm::NV2080_CTRL_GPU_GET_INFOROM_OBJECT_VERSION_PARAMS params = {};
+  object.copy(params.objectType, sizeof(params.objectType));
+  const Outcome outcome = client.Control(
+      card.subdevice, rm::NV2080_CTRL_CMD_GPU_GET_INFOROM_OBJECT_VERSION, &params, sizeof(params));
+  if (!outcome.ok()) {
+    return CallError(outcome, "asking for the InfoROM of card " + card.bdf);
+  }
+  return std::to_string(params.version) + "." + std::to_string(params.subversion);
+}
+
+Result<unsigned> ReadPerformanceState(Client& client, const Card& card) {
+  using Params = rm::NV2080_CTRL_PERF_GET_CURRENT_PSTATE_PARAMS;
+  CGPU_ASSIGN_OR_RETURN(
+      const auto params,
+      Ask<Params>(client, card, rm::NV2080_CTRL_CMD_PERF_GET_CURRENT_PSTATE, "performance state"));
+  if (!std::has_single_bit(params.currPstate)) {
+    return Error{
+        Code::kUnsupported, 0, "the driver tells no performance state of card " + card.bdf, {}};
+  }
+  return static_cast<unsigned>(std::countr_zero(params.currPstate));
 }
 
 Result<std::uint32_t> ReadComputeMode(Client& client, const Card& card) {

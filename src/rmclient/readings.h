@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -49,6 +50,17 @@ struct Architecture {
 [[nodiscard]] Result<std::uint32_t> ReadCores(Client& client, const Card& card);
 // Width of the memory's bus in bits.
 [[nodiscard]] Result<std::uint32_t> ReadBusWidth(Client& client, const Card& card);
+
+// Version of the VBIOS, "94.02.5C.00.04". The driver makes the text of the two numbers likewise
+// (src/nvidia/arch/nvalloc/unix/src/osinit.c); nvidia-smi has capital letters in it.
+[[nodiscard]] Result<std::string> ReadBiosVersion(Client& client, const Card& card);
+// Version of the InfoROM's image, "G133.0215.00.06", and of one object in it, "OEM" or "ECC":
+// "6.16". kUnsupported: the board has none.
+[[nodiscard]] Result<std::string> ReadInforomImage(Client& client, const Card& card);
+[[nodiscard]] Result<std::string> ReadInforomObject(Client& client, const Card& card,
+                                                    std::string_view object);
+// Number of the performance state, 0 the fastest. kUnsupported: not told; so before driver 550.
+[[nodiscard]] Result<unsigned> ReadPerformanceState(Client& client, const Card& card);
 
 // Rule for compute contexts (NV2080_CTRL_GPU_COMPUTE_MODE_RULES_*, ctrl2080gpu.h): 0 anybody may
 // make them, 1 one thread, 2 nobody, 3 one process.

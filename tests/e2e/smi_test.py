@@ -15,6 +15,7 @@ RMTOOL = os.path.abspath(os.path.join(t.BIN, "rmtool"))
 BURN = os.path.abspath(os.path.join(t.BIN, "cgpu-burn"))
 GPUS = "v100-16g:1,t4:1,a10:1"
 WIDTH = 91
+BOARD = ("vbios_version", "inforom.img", "inforom.oem", "inforom.ecc", "inforom.pwr", "pstate")
 
 
 def smi(node, *words, **options):
@@ -82,6 +83,9 @@ def fields():
             unknown = {"temperature.gpu", "power.draw [W]", "clocks.current.sm [MHz]"}
             t.check({row[name] for name in unknown} == {"[N/A]"}, "figures from nowhere: %s" % row)
         t.check([row["compute_cap"] for row in shown] == ["7.0", "7.5", "8.6"], "%s" % shown)
+        boards = [tuple(row[name] for name in BOARD) for row in shown]
+        t.check(boards == [(bios, "G000.0000.00.01", "2.0", "6.16", "[N/A]", "P0") for bios in
+                           ("88.00.00.00.01", "90.00.00.00.01", "94.00.00.00.01")], "%s" % boards)
         bare = smi(node, "--query-gpu=index,memory.total", "--format=csv,noheader,nounits", "-i",
                    "0000" + gpus[2]["bdf"] + "," + gpus[0]["uuid"])
         totals = [gpu["memory_bytes"] // t.MIB for gpu in books["gpus"]]
@@ -217,7 +221,8 @@ def sliced():
     script = ('"$0" hold 300 --forever & read line; for words in '
               '"--query-gpu=memory.total,memory.used,utilization.gpu,count --format=csv,noheader" '
               '"--query-compute-apps=pid,used_memory --format=csv,noheader" "dmon -s um -c 1" '
-              '"pmon -c 1" "-q -d UTILIZATION"; do "$1" smi $words || exit; done')
+              '"pmon -c 1" "--query-gpu=vbios_version,inforom.img,pstate --format=csv,noheader" '
+              '"-q -d UTILIZATION"; do "$1" smi $words || exit; done')
     with t.Node("v100-16g:2") as node:
         load = node.run([BURN, "--kernel-us", "500"], flags=("--gpus", "device=0"), name="load")
         process = node.run(["sh", "-c", script, RMTOOL, os.path.abspath(t.CGPU)],
@@ -231,6 +236,7 @@ def sliced():
         t.check(re.fullmatch(r"\d\d?, 300 MiB", said[1]), "the process: " + said[1])
         t.check(re.match(r" +0      -      -      -      -      -      -    300 ", said[4]), said[4])
         t.check(re.match(r" +0 +\d\d? +C +- .* rmtool *$", said[7]), said[7])
+        t.check(said[8] == "88.00.00.00.01, G000.0000.00.01, P0", "the board: " + said[8])
         t.check("        Gpu                               : N/A" in said, "-q says how busy it is")
         load.kill()
 

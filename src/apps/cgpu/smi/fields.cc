@@ -98,15 +98,17 @@ std::vector<Field> Modes() {
       {"accounting.buffer_size", "", "", ""},
       {"driver_model.current", "", "", ""},
       {"driver_model.pending", "", "", ""},
-      {"vbios_version", "", "", ""},
-      {"inforom.img", "inforom.image", "", ""},
-      {"inforom.oem", "", "", ""},
-      {"inforom.ecc", "", "", ""},
+      {"vbios_version", "", "", "", [](const Subject& subject) { return subject.card.bios; }},
+      {"inforom.img", "inforom.image", "", "",
+       [](const Subject& subject) { return subject.card.inforom; }},
+      {"inforom.oem", "", "", "", [](const Subject& subject) { return subject.card.inforom_oem; }},
+      {"inforom.ecc", "", "", "", [](const Subject& subject) { return subject.card.inforom_ecc; }},
       {"inforom.pwr", "inforom.power", "", ""},
       {"gom.current", "gpu_operation_mode.current", "", ""},
       {"gom.pending", "gpu_operation_mode.pending", "", ""},
       {"fan.speed", "", "%", ""},
-      {"pstate", "", "", ""},
+      {"pstate", "", "", "The performance state: P0 is the fastest.",
+       [](const Subject& subject) { return subject.card.pstate; }},
   };
 }
 

@@ -61,6 +61,10 @@ Use PercentsOf(const rmclient::Use& use) {
   return {percent(use.graphics), percent(use.memory), percent(use.encoder), percent(use.decoder)};
 }
 
+std::optional<std::string> ValueOf(const Result<std::string>& result) {
+  return result.ok() ? std::optional(*result) : std::nullopt;
+}
+
 Card Fixed(rmclient::Client& client, const rmclient::Card& from) {
   Card card;
   card.index = from.index;
@@ -78,6 +82,10 @@ Card Fixed(rmclient::Client& client, const rmclient::Card& from) {
   if (const auto architecture = rmclient::ReadArchitecture(client, from); architecture.ok()) {
     card.architecture = NameOf(architecture->architecture);
   }
+  card.bios = ValueOf(rmclient::ReadBiosVersion(client, from));
+  card.inforom = ValueOf(rmclient::ReadInforomImage(client, from));
+  card.inforom_oem = ValueOf(rmclient::ReadInforomObject(client, from, "OEM"));
+  card.inforom_ecc = ValueOf(rmclient::ReadInforomObject(client, from, "ECC"));
   return card;
 }
 
@@ -176,6 +184,9 @@ void AddProcesses(Card& card, Told told, const std::vector<ContainerStatus>& con
 void ReadModes(rmclient::Client& client, const rmclient::Card& from, Card& card) {
   if (const auto mode = rmclient::ReadComputeMode(client, from); mode.ok()) {
     card.compute_mode = ComputeModeOf(*mode);
+  }
+  if (const auto state = rmclient::ReadPerformanceState(client, from); state.ok()) {
+    card.pstate = "P" + std::to_string(*state);
   }
   if (const auto persistence = rmclient::ReadPersistence(client, from); persistence.ok()) {
     card.persistence = *persistence;

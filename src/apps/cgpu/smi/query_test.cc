@@ -38,7 +38,7 @@ TEST(RenderQuery, ShowsAliasesUnderTheFirstName) {
   EXPECT_EQ(Gpus("gpu_name,gpu_bus_id,vbios_version"),
             "name, pci.bus_id, vbios_version\n"
             "Tesla V100-SXM2-16GB, 00000000:04:00.0, [N/A]\n"
-            "Tesla V100-SXM2-16GB, 00000000:05:00.0, [N/A]\n");
+            "Tesla V100-SXM2-16GB, 00000000:05:00.0, 88.00.4F.00.09\n");
 }
 
 TEST(RenderQuery, WhatIsNotKnownIsNotAvailable) {
@@ -47,6 +47,8 @@ TEST(RenderQuery, WhatIsNotKnownIsNotAvailable) {
             "pci.device_id\n"
             "[N/A], [N/A], [N/A], [N/A], [N/A]\n"
             "50 %, 7 %, Default, 7.0, 0x1DB110DE\n");
+  EXPECT_EQ(Gpus("inforom.img,inforom.oem,inforom.ecc,inforom.pwr,pstate", {false, false}),
+            "[N/A], [N/A], [N/A], [N/A], [N/A]\nG503.0201.00.03, 1.1, 5.0, [N/A], P0\n");
   EXPECT_EQ(Gpus("temperature.gpu,power.draw", {false, false}), "[N/A], [N/A]\n[N/A], [N/A]\n");
 }
 

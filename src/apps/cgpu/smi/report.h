@@ -72,6 +72,11 @@ struct Card {
   std::optional<std::string> compute_mode;  // "Default"
   std::optional<std::string> compute_cap;   // "7.0"
   std::optional<std::string> architecture;  // "Volta"
+  std::optional<std::string> bios;          // version of the VBIOS
+  std::optional<std::string> inforom;       // versions of the InfoROM's image, and of two objects
+  std::optional<std::string> inforom_oem;
+  std::optional<std::string> inforom_ecc;
+  std::optional<std::string> pstate;  // "P0"
   std::optional<bool> persistence;
   std::optional<bool> mig;
   std::optional<Ecc> ecc;

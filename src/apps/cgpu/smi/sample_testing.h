@@ -34,6 +34,11 @@ inline Report TwoCards() {
   second.compute_mode = "Default";
   second.compute_cap = "7.0";
   second.architecture = "Volta";
+  second.bios = "88.00.4F.00.09";
+  second.inforom = "G503.0201.00.03";
+  second.inforom_oem = "1.1";
+  second.inforom_ecc = "5.0";
+  second.pstate = "P0";
   second.persistence = true;
   second.mig = false;
   second.ecc = Ecc{true, false, 2, 5};

@@ -58,9 +58,10 @@ void AppendCard(std::string& text, const Card& card) {
   Append(text, "|%4u  %-27s    %-3s |   %16.16s %3s |%21.20s |\n", card.index,
          Cut(card.name, 27).c_str(), OnOff(card.persistence).value_or(kNone).c_str(),
          card.bus_id.c_str(), kNone, Uncorrected(card.ecc).c_str());
-  Append(text, "|%4s  %4s   %4s%15s / %4s  |%23s |%8s %12.12s |\n", kNone, kNone, kNone, kNone,
-         kNone, Usage(card.memory.used, card.memory.total).c_str(),
-         Percent(card.use.graphics).c_str(), card.compute_mode.value_or(kNone).c_str());
+  Append(text, "|%4s  %4s    %-3s%15s / %4s  |%23s |%8s %12.12s |\n", kNone, kNone,
+         card.pstate.value_or(kNone).c_str(), kNone, kNone,
+         Usage(card.memory.used, card.memory.total).c_str(), Percent(card.use.graphics).c_str(),
+         card.compute_mode.value_or(kNone).c_str());
   Append(text, "|%41s|%24s|%21s |\n", "", "", Enabled(card.mig).value_or(kNone).c_str());
   text += kCardLine;
 }

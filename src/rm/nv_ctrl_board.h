@@ -1,0 +1,44 @@
+// Parameters of RM controls about the board: the VBIOS, the InfoROM, the performance state. As in
+// nv_ctrl.h.
+#ifndef CGPU_RM_NV_CTRL_BOARD_H_
+#define CGPU_RM_NV_CTRL_BOARD_H_
+
+#include "rm/nv_types.h"
+
+namespace cgpu::rm {
+
+// ---- ctrl2080/ctrl2080bios.h
+inline constexpr NvU32 NV2080_CTRL_BIOS_INFO_INDEX_REVISION = 0x00;
+inline constexpr NvU32 NV2080_CTRL_BIOS_INFO_INDEX_OEM_REVISION = 0x01;
+struct NV2080_CTRL_BIOS_INFO {
+  NvU32 index;
+  NvU32 data;
+};
+static_assert(sizeof(NV2080_CTRL_BIOS_INFO) == 8);
+struct NV2080_CTRL_BIOS_GET_INFO_PARAMS {
+  NvU32 biosInfoListSize;
+  NvP64 biosInfoList;  // embedded pointer, NV2080_CTRL_BIOS_INFO each
+};
+static_assert(sizeof(NV2080_CTRL_BIOS_GET_INFO_PARAMS) == 16);
+
+// ---- ctrl2080/ctrl2080gpu.h
+struct NV2080_CTRL_GPU_GET_INFOROM_OBJECT_VERSION_PARAMS {
+  char objectType[3];  // "OEM", "ECC": names are in src/common/nvswitch/kernel/inforom
+  NvU8 version;
+  NvU8 subversion;
+};
+static_assert(sizeof(NV2080_CTRL_GPU_GET_INFOROM_OBJECT_VERSION_PARAMS) == 5);
+struct NV2080_CTRL_GPU_GET_INFOROM_IMAGE_VERSION_PARAMS {
+  NvU8 version[16];  // text: "XXXX.XXXX.XX.XX"
+};
+static_assert(sizeof(NV2080_CTRL_GPU_GET_INFOROM_IMAGE_VERSION_PARAMS) == 16);
+
+// ---- ctrl2080/ctrl2080perf.h
+struct NV2080_CTRL_PERF_GET_CURRENT_PSTATE_PARAMS {  // since 550
+  NvU32 currPstate;  // the bit with the number of the state: 1 is P0
+};
+static_assert(sizeof(NV2080_CTRL_PERF_GET_CURRENT_PSTATE_PARAMS) == 4);
+
+}  // namespace cgpu::rm
+
+#endif  // CGPU_RM_NV_CTRL_BOARD_H_
