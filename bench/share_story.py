@@ -203,8 +203,8 @@ def curve(name, latencies, kept):
 
 
 def story_of_priority(node, when):
-    awake = node.run([shares.BURN, "--json", "--card", "0"], flags=("--gpus", "device=1"), name="awake")
-    shares.quietly(awake, '^{"card":')
+    awake = node.run([shares.BURN, "--json", "--gpu", "0"], flags=("--gpus", "device=1"), name="awake")
+    shares.quietly(awake, '^{"gpu":')
     print("an online service:")
     alone, _ = requests(node, "preempt", (), ())
     panels = []

@@ -71,7 +71,7 @@ class Loads:
             process = self._node.run([BURN, "--json", *map(str, words)], mem="512MiB",
                                      flags=("--name", name, *map(str, flags)), name=name)
             self._processes.append(process)
-            quietly(process, '^{"card":')
+            quietly(process, '^{"gpu":')
             # For the driver all of a container's clients are its shim's.
             (shim,) = {group["pid"] for group in self._groups()} - before
             self._shims.append(shim)

@@ -52,7 +52,7 @@ def steps_of(host):
     """Steps of cgpu-burn's kernels by CUDA in a microsecond, as it finds out on the idle GPU."""
     process = host.run([shares.BURN, "--cuda", "--json", "--seconds", "1"], mem="2048MiB", name="alone",
                        env=host.cuda_environment())
-    begin = json.loads(process.expect('^{"card".*').group(0))
+    begin = json.loads(process.expect('^{"gpu".*').group(0))
     process.end()
     return begin["steps"] / begin["kernel_us"]
 

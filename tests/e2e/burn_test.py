@@ -52,7 +52,7 @@ def open_loop():
     """With --rate launches are due whatever has ended, and the wait for a place in the queue is part of
     their latency. --each tells all of them."""
     with t.Node("a10:1", "580") as node:
-        # All are due within some 5 ms; the card is at work for 100.
+        # All are due within some 5 ms; the GPU is at work for 100.
         process = node.exec([BURN, "--json", "--each", "--rate", "10000", "--kernel-us", "2000",
                              "--queue", "2", "--count", "50"], "burn")
         done = ended(process)
@@ -68,9 +68,9 @@ def open_loop():
 
 
 def cards():
-    """The card that is named, in a slice of cgpu's."""
+    """The GPU that is named, in a slice of cgpu's."""
     with t.Node("a10:2", "580") as node:
-        done = ended(node.run([BURN, "--json", "--card", "1", "--count", "50"], name="burn"))
+        done = ended(node.run([BURN, "--json", "--gpu", "1", "--count", "50"], name="burn"))
         t.check(done["launches"] == 50, "it says %s" % done)
         first, second = node.books()["gpus"]
         t.check(not first["runlists"] or not first["runlists"][0]["busy_ns"], "the first: %s" % first)
@@ -78,7 +78,7 @@ def cards():
 
 
 def _until_second(process):
-    process.expect('^{"card":0,"kernel_us":1000,')
+    process.expect('^{"gpu":0,"kernel_us":1000,')
     process.expect('^{"second":1,"launches":')
 
 
@@ -110,7 +110,7 @@ def seconds():
     with t.Node("a10:1", "580") as node:
         process = node.exec([BURN, "--seconds", "2"], "burn")
         t.check(process.end() == 0, "it failed")
-        for pattern in ("^card 0: launches of 1 x 1000 us, 64 at a time$", r"^second 1: [\d.]+ ms/s",
+        for pattern in ("^GPU 0: launches of 1 x 1000 us, 64 at a time$", r"^second 1: [\d.]+ ms/s",
                         r"^second 2: [\d.]+ ms/s", r"^latency: p50 \d+ us, p90 \d+ us, p99 \d+ us",
                         r"^sum: [\d.]+ ms of kernels in [\d.]+ s, .* launches ended, \d+ had not$"):
             t.check(len(process.said(pattern)) == 1, "no line %s" % pattern)
@@ -125,7 +125,7 @@ def wrong():
                 ([], ("--gap-us", "5"), "--gap-us needs --queue 1"),
                 ([], ("--kernel-us", "0"), "--kernel-us"),
                 ([], ("--fast",), "--fast"),
-                (on_node, ("--card", "1"), "there is no card 1; there are 1 here"),
+                (on_node, ("--gpu", "1"), "there is no GPU 1; there are 1 here"),
                 (on_node, ("--queue", "4096", "--graph", "1024"), None)):
             done = subprocess.run([*before, BURN, *words, "--count", "1"], stdin=subprocess.DEVNULL,
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

@@ -100,7 +100,7 @@ def check_used(card, used):
 def outside(node, argv):
     """The whole GPUs, and the processes of all."""
     client = node.exec(argv, "client", env=ENVIRONMENT)
-    holder = node.exec([RMTOOL, "hold", str(HELD_MIB), "--page", "big", "--card", "1"], "holder")
+    holder = node.exec([RMTOOL, "hold", str(HELD_MIB), "--page", "big", "--gpu", "1"], "holder")
     holder.expect("^holding")
     burn = node.exec([BURN, "--duty", "40", "--period-ms", "50"], "burn")
     burn.expect("^second 1:")

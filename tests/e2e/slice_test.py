@@ -39,9 +39,9 @@ def _shows(node, cards, mib, flags, env=None):
                    flags=flags, env=env)
     t.check(out.splitlines() == ["%d MiB" % mib] * cards, "smi says:\n" + out)
     for card in map(str, range(cards)):
-        in_slice(node, RMTOOL, "alloc", str(mib), "--page", "big", "--card", card, flags=flags,
+        in_slice(node, RMTOOL, "alloc", str(mib), "--page", "big", "--gpu", card, flags=flags,
                  env=env)
-        out = in_slice(node, RMTOOL, "alloc", str(mib + 1), "--page", "big", "--fill", "--card",
+        out = in_slice(node, RMTOOL, "alloc", str(mib + 1), "--page", "big", "--fill", "--gpu",
                        card, flags=flags, env=env, status=2)
         t.check("out of memory" in out and "after %d MiB" % mib in out, "rmtool says: " + out)
 

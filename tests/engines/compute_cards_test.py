@@ -8,8 +8,8 @@ from engines import start_cgpud
 
 # Feeds both of its cards until a line comes, then the first alone until the next.
 BOTH = """
-"$0" --card 0 --kernel-us 20000 --queue 64 & first=$!
-"$0" --card 1 --kernel-us 20000 --queue 64 & second=$!
+"$0" --gpu 0 --kernel-us 20000 --queue 64 & first=$!
+"$0" --gpu 1 --kernel-us 20000 --queue 64 & second=$!
 read line; kill $second; wait $second
 echo left
 read line; kill $first; wait

@@ -90,7 +90,7 @@ def wrong(node, _):
     on_node = [t.CGPU, "sim", "exec", "--name", node.name, "--"]
     cases = [([], ENVIRONMENT, ("--cuda",), "cuInit: there is no card (CUDA_ERROR_NO_DEVICE"),
              (on_node, ENVIRONMENT, ("--cuda", "--rigid"), "CUDA has no kernels that a card cannot"),
-             (on_node, ENVIRONMENT, ("--cuda", "--card", "1"), "there is no card 1; there are 1"),
+             (on_node, ENVIRONMENT, ("--cuda", "--gpu", "1"), "there is no GPU 1; there are 1"),
              (on_node, ENVIRONMENT, ("--steps", "5"), "for CUDA's kernels, and this is a simulated")]
     if ctypes.util.find_library("cuda") is None:
         cases.append((on_node, None, ("--cuda",), "CUDA's library cannot be loaded: libcuda.so.1"))

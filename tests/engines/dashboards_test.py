@@ -203,7 +203,7 @@ def _start(node):
     too_much = ["sh", "-c", '"$0" alloc 15800; exec "$0" hold 15500', RMTOOL]
     full = _run(node, "full", too_much, "15700MiB", *on[1])
     busy = _run(node, "busy", [BURN, "--json", "--kernel-us", "10000"], "48MiB", *on[0], "--compute", "30")
-    busy.expect('^{"card":')
+    busy.expect('^{"gpu":')
     full.expect("^holding ")
     t.wait_for(lambda: len(node.containers()) == 4, "not all containers are there")
     return caller

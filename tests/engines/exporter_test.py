@@ -402,7 +402,7 @@ def stranger():
         names = set(os.listdir("/run/cgpu"))
         loads = [node.run([BURN, "--json"], mem="100MiB", name="load%d" % number) for number in (0, 1)]
         for load in loads:
-            load.expect('^{"card":')
+            load.expect('^{"gpu":')
         hidden = [name for name in set(os.listdir("/run/cgpu")) - names
                   if name.endswith((".grant", ".sock"))]
         t.check(len(hidden) == 4, "they have %s" % hidden)
@@ -447,7 +447,7 @@ def _start(node, name, words):
     process = (node.exec(argv, name=name) if name == "plain" else
                node.run(argv, name=name, flags=("--name", name)))
     process.say("begin")
-    process.expect('^{"card":')
+    process.expect('^{"gpu":')
     (owner,) = {group["pid"] for group in t.groups(node.books()["gpus"][0])} - before
     return process, owner
 

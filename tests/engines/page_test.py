@@ -150,7 +150,7 @@ def _show(browser):
 def _loaded(node, name, gpu, *words):
     process = node.run([BURN, "--json", *words], name=name,
                        flags=("--name", name, "--gpus", "device=%d" % gpu))
-    process.expect('^{"card":')
+    process.expect('^{"gpu":')
     return process
 
 

@@ -67,7 +67,7 @@ class _Image:
         wait_for(lambda: "its GPUs" in engine.logs("node"), lambda: engine.logs("node"))
         check(_mounted(), "the node's file system is not seen from outside")
         holder = engine.exec("node", ["cgpu", "sim", "exec", "--", "rmtool", "hold", str(HELD_MIB),
-                                      "--card", "2", "--forever"], options=("--detach",))
+                                      "--gpu", "2", "--forever"], options=("--detach",))
         check(holder.returncode == 0, holder.stderr)
         wait_for(lambda: self._used() == [0, 0, HELD_MIB, 0, 0, 0, 0, 0],
                  lambda: "the GPUs have in use: %s" % self._used())

@@ -46,7 +46,7 @@ class Burn:
 
     def begins(self):
         """Waits until it has its channels; whether it does."""
-        return self._until(lambda: '{"card"' in self.text())
+        return self._until(lambda: '{"gpu"' in self.text())
 
     def wait(self, count):
         """Until it has told of so many seconds; whether it has."""

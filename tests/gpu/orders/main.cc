@@ -155,7 +155,7 @@ std::string Answer(const rmclient::Outcome& outcome) {
 class Measure {
  public:
   Measure(Bench& bench, const Line& line)
-      : bench_(bench), line_(line), neighbour_(line.shape.card) {}
+      : bench_(bench), line_(line), neighbour_(line.shape.gpu) {}
 
   // `undo` is measured too, where it is one; between the two it is looked whether work goes on.
   void Both(const std::string& name, const Bench::Order& order, const Bench::Order& undo) {
@@ -341,10 +341,10 @@ int Events(const Line& line) {
   if (!cards.ok()) {
     return Fail(cards.error());
   }
-  if (line.shape.card >= cards->size()) {
-    return Fail(burn::NoSuchCard(line.shape.card, cards->size()));
+  if (line.shape.gpu >= cards->size()) {
+    return Fail(burn::NoSuchGpu(line.shape.gpu, cards->size()));
   }
-  auto log = rmclient::SwitchLog::Make(*client, (*cards)[line.shape.card]);
+  auto log = rmclient::SwitchLog::Make(*client, (*cards)[line.shape.gpu]);
   if (!log.ok()) {
     return Fail(log.error());
   }
@@ -387,7 +387,7 @@ int Main(int argc, char** argv) {
           CLI::IsMember({"orders", "share", "bystander", "own", "events", "identity", "record"}));
   app.add_option("--kernel-us", line.shape.kernel_us, "Length of a kernel");
   app.add_option("--steps", line.shape.steps, "How far a kernel counts, if that is known");
-  app.add_option("--card", line.shape.card, "Card, from 0 in order of bus address");
+  app.add_option("--gpu", line.shape.gpu, "GPU, from 0 in order of bus address");
   app.add_option("--seconds", line.seconds, "For each order, or for the share");
   app.add_option("--slice-us", line.slice_us, "Time slice");
   app.add_option("--enough", line.enough, "Context switches that are enough");

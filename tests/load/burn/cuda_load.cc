@@ -97,14 +97,14 @@ class CudaLoad : public Load {
   [[nodiscard]] Result<> Open(const Shape& shape) {
     CGPU_TRY(Try(cuda_.cuInit(0), "cuInit"));
     int count = 0;
-    CGPU_TRY(Try(cuda_.cuDeviceGetCount(&count), "counting cards"));
-    if (shape.card >= static_cast<unsigned>(count)) {
-      return NoSuchCard(shape.card, static_cast<std::size_t>(count));
+    CGPU_TRY(Try(cuda_.cuDeviceGetCount(&count), "counting GPUs"));
+    if (shape.gpu >= static_cast<unsigned>(count)) {
+      return NoSuchGpu(shape.gpu, static_cast<std::size_t>(count));
     }
     int device = 0;
     CudaHandle context = nullptr;
     CudaHandle module = nullptr;
-    CGPU_TRY(Try(cuda_.cuDeviceGet(&device, static_cast<int>(shape.card)), "opening the card"));
+    CGPU_TRY(Try(cuda_.cuDeviceGet(&device, static_cast<int>(shape.gpu)), "opening the GPU"));
     CGPU_TRY(Try(cuda_.cuDevicePrimaryCtxRetain(&context, device), "making a context"));
     CGPU_TRY(Try(cuda_.cuCtxSetCurrent(context), "making a context"));
     if (shape.wide) {
@@ -138,7 +138,7 @@ class CudaLoad : public Load {
       }
       if (took > kTimeout) {
         return Error{Code::kUnavailable, 0, "a kernel of microseconds has not ended in 30 s",
-                     "is the container off the card? see cgpu top"};
+                     "is the container off the GPU? see cgpu top"};
       }
       std::this_thread::yield();
     }
@@ -201,7 +201,7 @@ class CudaLoad : public Load {
       }
     }
     if (lengths.thrice <= kClearly * lengths.once) {
-      return Error{Code::kUnavailable, 0, "what a kernel takes cannot be told on this card now",
+      return Error{Code::kUnavailable, 0, "what a kernel takes cannot be told on this GPU now",
                    "its neighbours may leave it too little; give --steps"};
     }
     const double per_second =
@@ -239,7 +239,7 @@ class CudaLoad : public Load {
 Result<std::unique_ptr<Load>> MakeCudaLoad(const Shape& shape) {
   if (shape.rigid) {
     return Error{Code::kUnsupported, 0,
-                 "CUDA has no kernels that a card cannot take off: --rigid is for simulated cards",
+                 "CUDA has no kernels that a GPU cannot take off: --rigid is for simulated GPUs",
                  "leave it out"};
   }
   // GPUs are counted as the rest of cgpu counts them. There is only one thread yet.

@@ -22,17 +22,17 @@ Result<std::unique_ptr<Load>> MakeLoad(const Shape& shape) {
   }
   if (shape.wide || shape.steps) {
     return Error{Code::kInvalid, 0,
-                 "--wide and --steps are for CUDA's kernels, and this is a simulated card",
+                 "--wide and --steps are for CUDA's kernels, and this is a simulated GPU",
                  "leave them out"};
   }
   return MakeTimedLoad(shape);
 }
 
-Error NoSuchCard(unsigned card, std::size_t count) {
+Error NoSuchGpu(unsigned gpu, std::size_t count) {
   return Error{
       Code::kNotFound, 0,
-      "there is no card " + std::to_string(card) + "; there are " + std::to_string(count) + " here",
-      "--card counts from 0, in order of bus address"};
+      "there is no GPU " + std::to_string(gpu) + "; there are " + std::to_string(count) + " here",
+      "--gpu counts from 0, in order of bus address"};
 }
 
 }  // namespace cgpu::burn

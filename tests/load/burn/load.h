@@ -16,7 +16,7 @@ struct Shape {
   std::uint64_t kernel_us = 1000;
   unsigned queue = 64;  // launches at a time
   unsigned graph = 1;   // kernels in one launch, one after the other
-  unsigned card = 0;    // in order of bus address
+  unsigned gpu = 0;     // in order of bus address
   bool rigid = false;   // the GPU cannot take it off before its end
   bool cuda = false;    // uses CUDA, also on a simulated GPU
   // Uses one block on each multiprocessor; for CUDA's kernels alone. A block on one multiprocessor
@@ -58,7 +58,7 @@ class Load {
 // kNotFound: there is no CUDA; kUnsupported: CUDA cannot do `shape`.
 [[nodiscard]] Result<std::unique_ptr<Load>> MakeCudaLoad(const Shape& shape);
 
-[[nodiscard]] Error NoSuchCard(unsigned card, std::size_t count);
+[[nodiscard]] Error NoSuchGpu(unsigned gpu, std::size_t count);
 
 }  // namespace cgpu::burn
 

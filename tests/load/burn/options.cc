@@ -27,14 +27,14 @@ void AddShape(const cli::Command& app, Shape& shape) {
   app.AddOption("--graph", shape.graph, "Kernels in one launch, one after the other")
       .Between(std::uint64_t{1}, sim::cuda::WorkQueue::kMostRuns)
       .ShowDefault();
-  app.AddOption("--card", shape.card, "Card, from 0 in order of bus address")
+  app.AddOption("--gpu", shape.gpu, "GPU, from 0 in order of bus address")
       .Between(std::uint64_t{0}, 31U)
       .ShowDefault();
   app.AddFlag("--rigid", shape.rigid,
-              "Kernels that the card cannot take off before their end (simulated cards)");
-  app.AddFlag("--cuda", shape.cuda, "By CUDA, also where the card is a simulated one");
+              "Kernels that the GPU cannot take off before their end (simulated GPUs)");
+  app.AddFlag("--cuda", shape.cuda, "By CUDA, also where the GPU is a simulated one");
   app.AddFlag("--wide", shape.wide,
-              "CUDA: a block of threads for each multiprocessor, in place of one for the card");
+              "CUDA: a block of threads for each multiprocessor, in place of one for the GPU");
   app.AddOption("--steps", shape.steps,
                 "CUDA: how far a kernel counts, in place of as far as it comes in --kernel-us")
       .Between(std::uint64_t{1}, std::uint64_t{1} << 50);
@@ -51,7 +51,7 @@ void AddPace(const cli::Command& app, Pace& pace) {
       .Between(std::uint64_t{0}, kMostUs)
       .ShowDefault();
   app.AddOption("--duty", pace.duty_percent,
-                "Launch at the begin of each period what takes PERCENT of it on an idle card, then "
+                "Launch at the begin of each period what takes PERCENT of it on an idle GPU, then "
                 "nothing (default: always keep the queue full)")
       .Between(std::uint64_t{1}, 100U);
   app.AddOption("--period-ms", pace.period_ms, "The period of --duty, in milliseconds")
@@ -75,7 +75,7 @@ Result<CommandLine> ParseOptions(std::vector<std::string> arguments) {
   CommandLine line;
   Options& options = line.options;
   const cli::Program app(
-      "Keeps a card busy, and says each second how much of its work was done and at the end how "
+      "Keeps a GPU busy, and says each second how much of its work was done and at the end how "
       "long "
       "launches took",
       "cgpu-burn");
@@ -88,10 +88,10 @@ Result<CommandLine> ParseOptions(std::vector<std::string> arguments) {
       "A latency is the time from a launch until its end was seen; with a queue it has the wait "
       "for\n"
       "those before it. SIGINT and SIGTERM end it as --seconds does: it launches no more, waits a\n"
-      "second for what is under way, and says the sum. On a simulated card kernels are of its\n"
+      "second for what is under way, and says the sum. On a simulated GPU kernels are of its\n"
       "own kind; on a real one they are CUDA's, which count so far as they come in --kernel-us on\n"
-      "an idle card. With --steps milliseconds are as if a kernel took --kernel-us.\n"
-      "Exit status: 0; 1 wrong usage, no driver, no CUDA, or the card refused.");
+      "an idle GPU. With --steps milliseconds are as if a kernel took --kernel-us.\n"
+      "Exit status: 0; 1 wrong usage, no driver, no CUDA, or the GPU refused.");
   const cli::Parsed parsed = app.Parse(std::move(arguments));
   if (parsed.kind == cli::Parsed::Kind::kWrong) {
     return Wrong(parsed.text);
@@ -107,7 +107,7 @@ Result<CommandLine> ParseOptions(std::vector<std::string> arguments) {
     return Wrong("--gap-us needs --queue 1: with more there is always a launch under way");
   }
   if (options.pace.gap_us != 0 && options.pace.duty_percent) {
-    return Wrong("--gap-us and --duty are two ways to leave the card alone: give one");
+    return Wrong("--gap-us and --duty are two ways to leave the GPU alone: give one");
   }
   if (options.pace.rate && (options.pace.gap_us != 0 || options.pace.duty_percent)) {
     return Wrong("--rate says when to launch, as --gap-us and --duty do: give one");

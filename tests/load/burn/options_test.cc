@@ -20,7 +20,7 @@ TEST(ParseOptions, ByDefaultKeepsAQueueOfMillisecondsFull) {
 
 TEST(ParseOptions, ReadsEveryOption) {
   const auto line = ParseOptions({"--kernel-us", "200",       "--queue", "1",
-                                  "--graph",     "3",         "--card",  "1",
+                                  "--graph",     "3",         "--gpu",   "1",
                                   "--rigid",     "--cuda",    "--wide",  "--steps",
                                   "9",           "--gap-us",  "50",      "--gap-spread-us",
                                   "60",          "--seconds", "2",       "--count",
@@ -29,7 +29,7 @@ TEST(ParseOptions, ReadsEveryOption) {
   const Options& options = line->options;
   EXPECT_EQ(options.shape.launch_ns(), 600'000U);
   EXPECT_EQ(options.shape.queue, 1U);
-  EXPECT_EQ(options.shape.card, 1U);
+  EXPECT_EQ(options.shape.gpu, 1U);
   EXPECT_TRUE(options.shape.rigid && options.json);
   EXPECT_TRUE(options.shape.cuda && options.shape.wide);
   EXPECT_EQ(options.shape.steps, 9U);

@@ -35,13 +35,13 @@ void Report::Begin(std::optional<std::uint64_t> steps) const {
   const Shape& shape = options_.shape;
   const std::string number = steps ? std::to_string(*steps) : "";
   if (options_.json) {
-    Say(R"({"card":%u,"kernel_us":%)" PRIu64 R"(,"graph":%u,"queue":%u,"rigid":%s%s%s})"
+    Say(R"({"gpu":%u,"kernel_us":%)" PRIu64 R"(,"graph":%u,"queue":%u,"rigid":%s%s%s})"
         "\n",
-        shape.card, shape.kernel_us, shape.graph, shape.queue, shape.rigid ? "true" : "false",
+        shape.gpu, shape.kernel_us, shape.graph, shape.queue, shape.rigid ? "true" : "false",
         steps ? R"(,"steps":)" : "", number.c_str());
     return;
   }
-  Say("card %u: launches of %u x %" PRIu64 " us, %u at a time%s%s%s\n", shape.card, shape.graph,
+  Say("GPU %u: launches of %u x %" PRIu64 " us, %u at a time%s%s%s\n", shape.gpu, shape.graph,
       shape.kernel_us, shape.queue, steps ? "; CUDA's kernels, " : "", number.c_str(),
       steps ? " steps each" : "");
 }

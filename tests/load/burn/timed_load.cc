@@ -13,11 +13,11 @@ namespace {
 
 class TimedLoad : public Load {
  public:
-  TimedLoad(rmclient::Client client, std::vector<rmclient::Card> cards)
-      : client_(std::move(client)), cards_(std::move(cards)) {}
+  TimedLoad(rmclient::Client client, std::vector<rmclient::Card> gpus)
+      : client_(std::move(client)), gpus_(std::move(gpus)) {}
 
   [[nodiscard]] Result<> Make(const Shape& shape) {
-    CGPU_ASSIGN_OR_RETURN(auto queue, sim::cuda::WorkQueue::Make(client_, cards_[shape.card],
+    CGPU_ASSIGN_OR_RETURN(auto queue, sim::cuda::WorkQueue::Make(client_, gpus_[shape.gpu],
                                                                  shape.queue, shape.graph));
     queue_.emplace(std::move(queue));
     sim::engine::TimedKernel kernel;
@@ -44,13 +44,13 @@ class TimedLoad : public Load {
       return std::nullopt;
     }
     return Error{Code::kUnavailable, 0,
-                 "the card ended the channel with error " + std::to_string(fault),
+                 "the GPU ended the channel with error " + std::to_string(fault),
                  "nverror.h of the driver's sources names it"};
   }
 
  private:
   rmclient::Client client_;
-  std::vector<rmclient::Card> cards_;
+  std::vector<rmclient::Card> gpus_;
   std::optional<sim::cuda::WorkQueue> queue_;
   unsigned program_ = 0;
   unsigned most_ = 0;
@@ -61,11 +61,11 @@ class TimedLoad : public Load {
 
 Result<std::unique_ptr<Load>> MakeTimedLoad(const Shape& shape) {
   CGPU_ASSIGN_OR_RETURN(auto client, rmclient::Client::Open());
-  CGPU_ASSIGN_OR_RETURN(auto cards, rmclient::OpenCards(client));
-  if (shape.card >= cards.size()) {
-    return NoSuchCard(shape.card, cards.size());
+  CGPU_ASSIGN_OR_RETURN(auto gpus, rmclient::OpenCards(client));
+  if (shape.gpu >= gpus.size()) {
+    return NoSuchGpu(shape.gpu, gpus.size());
   }
-  auto load = std::make_unique<TimedLoad>(std::move(client), std::move(cards));
+  auto load = std::make_unique<TimedLoad>(std::move(client), std::move(gpus));
   CGPU_TRY(load->Make(shape));
   return std::unique_ptr<Load>(std::move(load));
 }

@@ -16,14 +16,14 @@ constexpr const char* kHelp = R"(rmtool: talk to the NVIDIA driver with bare ioc
 
 usage: rmtool [--dev DIR] COMMAND [OPTION...]
 
-  info                 one line per card: index, name, UUID, memory
-  alloc MIB            allocate so much on a card and say how much it got
+  info                 one line per GPU: index, name, UUID, memory
+  alloc MIB            allocate so much on a GPU and say how much it got
   hold MIB             allocate, print "holding N MiB", wait for the end of stdin
   raw alloc MIB        allocate by one ioctl of a chosen shape
   raw ioctl NR SIZE    issue any one ioctl on a file of the driver
 
 options of alloc, hold and raw alloc
-  --card I             index of the card, in order of bus address (0)
+  --gpu I              index of the GPU, in order of bus address (0)
   --chunk MIB          size of each allocation (16)
   --page default|4k|big|huge
                        page size asked for (big: 64 KiB, so that MiB are exact)
@@ -40,7 +40,7 @@ options of raw
   --vidheap            raw alloc: by NV_ESC_RM_VID_HEAP_CONTROL
   --class NUMBER       raw alloc: class to allocate (0x40)
   --hold               raw alloc: keep it until stdin ends
-  --file ctl|uvm|I     raw ioctl: file to issue it on; I is a card's minor number (ctl)
+  --file ctl|uvm|I     raw ioctl: file to issue it on; I is a GPU's minor number (ctl)
   --data HEX           raw ioctl: first bytes of the parameters, the rest is zero
 
 Numbers may be decimal or 0x hexadecimal. Exit status: 0 it worked; 1 wrong usage, or no driver to
@@ -89,7 +89,7 @@ class Parser {
               {"--xfer", &options_.xfer},        {"--short", &options_.short_form},
               {"--vidheap", &options_.vid_heap}, {"--hold", &options_.hold}};
     numbers_ = {
-        {"--card", {31, [this](std::uint64_t v) { options_.card = static_cast<unsigned>(v); }}},
+        {"--gpu", {31, [this](std::uint64_t v) { options_.gpu = static_cast<unsigned>(v); }}},
         {"--chunk", {kMaxMib, [this](std::uint64_t v) { options_.chunk_mib = v; }}},
         {"--groups",
          {100000, [this](std::uint64_t v) { options_.groups = static_cast<unsigned>(v); }}},

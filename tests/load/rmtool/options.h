@@ -16,7 +16,7 @@ enum class Page { kDefault, k4K, kBig, kHuge };
 struct Options {
   Verb verb = Verb::kHelp;
   std::string dev = "/dev";
-  unsigned card = 0;
+  unsigned gpu = 0;
   std::uint64_t mib = 0;
   std::uint64_t chunk_mib = 16;
   Page page = Page::kBig;

@@ -8,10 +8,10 @@ namespace {
 TEST(ParseOptions, ReadsEveryCommand) {
   EXPECT_EQ(ParseOptions({"info"})->verb, Verb::kInfo);
   EXPECT_EQ(ParseOptions({"--help"})->verb, Verb::kHelp);
-  const Result<Options> alloc = ParseOptions({"alloc", "100", "--card", "1", "--chunk", "2"});
+  const Result<Options> alloc = ParseOptions({"alloc", "100", "--gpu", "1", "--chunk", "2"});
   EXPECT_EQ(alloc->verb, Verb::kAlloc);
   EXPECT_EQ(alloc->mib, 100U);
-  EXPECT_EQ(alloc->card, 1U);
+  EXPECT_EQ(alloc->gpu, 1U);
   EXPECT_EQ(alloc->chunk_mib, 2U);
   EXPECT_EQ(ParseOptions({"hold", "5", "--forever"})->verb, Verb::kHold);
   const Result<Options> raw =
@@ -42,8 +42,8 @@ TEST(ParseOptions, RefusesWhatMakesNoSense) {
       {"alloc", "1", "2"},
       {"alloc", "99999999999999999999"},
       {"alloc", "1", "--chunk", "0"},
-      {"alloc", "1", "--card"},
-      {"alloc", "1", "--card", "32"},
+      {"alloc", "1", "--gpu"},
+      {"alloc", "1", "--gpu", "32"},
       {"alloc", "1", "--bogus", "1"},
       {"alloc", "1", "--page", "giant"},
       {"raw", "alloc"},

@@ -39,7 +39,7 @@ int Shaped(const Options& options, int fd, unsigned nr, void* params, std::uint3
 rmclient::Outcome AllocByVidHeap(const Options& options, Target& target, std::uint64_t* bytes) {
   rm::NVOS32_PARAMETERS call = {};
   call.hRoot = target.client.handle();
-  call.hObjectParent = target.card.device;
+  call.hObjectParent = target.gpu.device;
   call.function = rm::NVOS32_FUNCTION_ALLOC_SIZE;
   call.data.AllocSize.owner = target.client.handle();
   call.data.AllocSize.hMemory = target.client.NewHandle();
@@ -61,7 +61,7 @@ rmclient::Outcome AllocByClass(const Options& options, Target& target, std::uint
   if (options.short_form) {
     rm::NVOS21_PARAMETERS call = {};
     call.hRoot = target.client.handle();
-    call.hObjectParent = target.card.device;
+    call.hObjectParent = target.gpu.device;
     call.hObjectNew = target.client.NewHandle();
     call.hClass = options.class_number;
     call.pAllocParms = Address(&params);
@@ -72,7 +72,7 @@ rmclient::Outcome AllocByClass(const Options& options, Target& target, std::uint
   } else {
     rm::NVOS64_PARAMETERS call = {};
     call.hRoot = target.client.handle();
-    call.hObjectParent = target.card.device;
+    call.hObjectParent = target.gpu.device;
     call.hObjectNew = target.client.NewHandle();
     call.hClass = options.class_number;
     call.pAllocParms = Address(&params);

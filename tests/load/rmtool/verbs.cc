@@ -23,7 +23,7 @@ rmclient::Outcome AllocChunks(Target& target, const Options& options, std::uint6
     rm::VidmemRequest request = {.size = step * kMiB, .attr = PageAttr(options.page)};
     rm::NvHandle handle = 0;
     const rmclient::Outcome outcome =
-        rmclient::AllocVidmem(target.client, target.card, &request, &handle);
+        rmclient::AllocVidmem(target.client, target.gpu, &request, &handle);
     if (outcome.ok()) {
       *got += step;
       continue;
@@ -37,12 +37,12 @@ rmclient::Outcome AllocChunks(Target& target, const Options& options, std::uint6
   return {};
 }
 
-int Report(const rmclient::Outcome& outcome, std::uint64_t got, unsigned card) {
+int Report(const rmclient::Outcome& outcome, std::uint64_t got, unsigned gpu) {
   if (outcome.ok()) {
     return kWorked;
   }
   const bool full = outcome.sys_errno == 0 && outcome.status == rm::NV_ERR_NO_MEMORY;
-  std::printf("%s after %" PRIu64 " MiB on card %u\n", Describe(outcome).c_str(), got, card);
+  std::printf("%s after %" PRIu64 " MiB on GPU %u\n", Describe(outcome).c_str(), got, gpu);
   return full ? kOutOfMemory : kRefused;
 }
 
@@ -79,18 +79,18 @@ Result<Target> OpenTarget(const Options& options) {
   if (!client.ok()) {
     return client.error();
   }
-  Result<std::vector<rmclient::Card>> cards = rmclient::OpenCards(*client);
-  if (!cards.ok()) {
-    return cards.error();
+  Result<std::vector<rmclient::Card>> gpus = rmclient::OpenCards(*client);
+  if (!gpus.ok()) {
+    return gpus.error();
   }
-  if (options.card >= cards->size()) {
+  if (options.gpu >= gpus->size()) {
     return Error{Code::kNotFound,
                  0,
-                 "there is no card " + std::to_string(options.card) + "; this process sees " +
-                     std::to_string(cards->size()),
+                 "there is no GPU " + std::to_string(options.gpu) + "; this process sees " +
+                     std::to_string(gpus->size()),
                  {}};
   }
-  return Target{std::move(*client), std::move((*cards)[options.card])};
+  return Target{std::move(*client), std::move((*gpus)[options.gpu])};
 }
 
 int Info(const Options& options) {
@@ -99,18 +99,18 @@ int Info(const Options& options) {
   if (!client.ok()) {
     return Fail(client.error());
   }
-  Result<std::vector<rmclient::Card>> cards = rmclient::OpenCards(*client);
-  if (!cards.ok()) {
-    return Fail(cards.error());
+  Result<std::vector<rmclient::Card>> gpus = rmclient::OpenCards(*client);
+  if (!gpus.ok()) {
+    return Fail(gpus.error());
   }
-  for (const rmclient::Card& card : *cards) {
-    const Result<rmclient::FbInfo> memory = rmclient::ReadFbInfo(*client, card);
+  for (const rmclient::Card& gpu : *gpus) {
+    const Result<rmclient::FbInfo> memory = rmclient::ReadFbInfo(*client, gpu);
     if (!memory.ok()) {
       return Fail(memory.error());
     }
     std::printf("GPU %u: %s (UUID: %s) %" PRIu64 "MiB total, %" PRIu64 "MiB used, %" PRIu64
                 "MiB free\n",
-                card.index, card.name.c_str(), card.uuid.c_str(), memory->total / kMiB,
+                gpu.index, gpu.name.c_str(), gpu.uuid.c_str(), memory->total / kMiB,
                 memory->used() / kMiB, memory->free / kMiB);
   }
   return kWorked;
@@ -125,19 +125,19 @@ int Alloc(const Options& options) {
   for (unsigned i = 0; i < options.groups; ++i) {
     rm::NvHandle handle = 0;
     const rmclient::Outcome outcome =
-        rmclient::AllocChannelGroup(target->client, target->card, &handle);
+        rmclient::AllocChannelGroup(target->client, target->gpu, &handle);
     if (!outcome.ok()) {
       std::printf("%u channel groups, then: ", i);
-      return Report(outcome, got, options.card);
+      return Report(outcome, got, options.gpu);
     }
   }
   const rmclient::Outcome outcome = AllocChunks(*target, options, &got);
-  const int status = Report(outcome, got, options.card);
+  const int status = Report(outcome, got, options.gpu);
   if (status != kWorked) {
     return status;
   }
   if (options.verb == Verb::kAlloc) {
-    std::printf("allocated %" PRIu64 " MiB on card %u\n", got, options.card);
+    std::printf("allocated %" PRIu64 " MiB on GPU %u\n", got, options.gpu);
     return kWorked;
   }
   std::printf("holding %" PRIu64 " MiB\n", got);

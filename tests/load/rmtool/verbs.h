@@ -22,7 +22,7 @@ void WaitForEndOfStdin();
 // The client and the GPU that an Options names.
 struct Target {
   rmclient::Client client;
-  rmclient::Card card;
+  rmclient::Card gpu;
 };
 [[nodiscard]] Result<Target> OpenTarget(const Options& options);
 
