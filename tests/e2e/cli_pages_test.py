@@ -86,7 +86,8 @@ def reference():
 
 
 def man():
-    """mandoc has nothing to say of any page, and each command has one with its options."""
+    """mandoc has nothing to say of any page, and each command has one with its options. rmtool has no
+    command line that pages are made of: its page is written by hand."""
     _needs("mandoc")
     with tempfile.TemporaryDirectory() as folder:
         pages = [path for path in _pages(_make(folder, "--out")) if "/man/" in path]
@@ -98,11 +99,17 @@ def man():
                             re.MULTILINE)
         t.check({"run", "set", "sim"} <= set(listed), "commands: %s" % listed)
         for command in listed:
-            page = t.command("mandoc", "-T", "utf8", names["cgpu-%s.1.gz" % command])
-            page = re.sub(".\b", "", page)
-            for option in re.findall(r"^  .*(--[a-z-]+)", t.command(t.CGPU, command, "--help"),
-                                     re.MULTILINE):
-                t.check(option in page, "cgpu-%s(1) has no %s" % (command, option))
+            _check_options(names["cgpu-%s.1.gz" % command], t.command(t.CGPU, command, "--help"))
+        _check_options(names["rmtool.1.gz"], t.command(BIN + "/rmtool", "--help"))
+
+
+def _check_options(path, said):
+    """The page has the options of a help text."""
+    page = re.sub(".\b", "", t.command("mandoc", "-T", "utf8", path))
+    options = re.findall(r"^  .*?(--[a-z-]+)", said, re.MULTILINE)
+    t.check(options, "no options are in: " + said)
+    for option in options:
+        t.check(option in page, "%s has no %s" % (os.path.basename(path), option))
 
 
 def _with_trainer(check):

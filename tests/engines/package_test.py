@@ -58,6 +58,13 @@ def _pages(component):
             for path in found}
 
 
+def _check_manual(files):
+    """Each program has a manual page."""
+    programs = {os.path.basename(path.split()[0]) for path in files if path.startswith("/usr/bin/")}
+    pages = {os.path.basename(path).split(".")[0] for path in files if "/man/" in path}
+    t.check(programs and programs <= pages, "no pages of %s" % (programs - pages))
+
+
 def _check_lists(package):
     expected = {"/usr/bin/" + name: mode for name, mode in PROGRAMS.items()}
     expected["/usr/bin/cgpu-smi -> cgpu"] = expected.pop("/usr/bin/cgpu-smi")
@@ -69,6 +76,7 @@ def _check_lists(package):
     found = _listed(package)
     t.check(found == expected, "in the package and not: %s" %
             sorted(found.items() ^ expected.items()))
+    _check_manual(found)
 
 
 def _check_control(package, version):
@@ -110,6 +118,7 @@ def _check_other(package, version, name, files, needs):
     path = package.replace("/cgpu_", "/%s_" % name)
     files["/usr/share/doc/%s/copyright" % name] = "-rw-r--r--"
     t.check(_listed(path) == files, "in the package is %s" % _listed(path))
+    _check_manual(files)
     fields = dict(line.split(": ", 1) for line in t.command(
         "dpkg-deb", "--field", path, "Package", "Version", "Depends").splitlines())
     t.check((fields["Package"], fields["Version"]) == (name, version), "%s" % fields)

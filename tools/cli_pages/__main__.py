@@ -5,7 +5,8 @@
     python3 tools/cli_pages --bin FOLDER --reference FOLDER  the pages of docs/reference
 
 Each program prints its command line as JSON (`--print-cli`; src/cli/command_line.cc), so nothing is
-listed here but the programs. Manual pages have the version that cgpu says, and the date of
+listed here but the programs. The host's programs without such a command line have manual pages that
+are written by hand (deploy/man). Manual pages have the version that cgpu says, and the date of
 SOURCE_DATE_EPOCH, or else of the commit.
 """
 import argparse
@@ -43,15 +44,22 @@ def write(path, content):
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
 
 
+def write_manual(share, name, section, text):
+    write(share / ("man/man%d/%s.%d.gz" % (section, name, section)),
+          gzip.compress(text.encode(), 9, mtime=0))
+
+
 def write_shared(out, programs, version):
     """Writes what is installed below a prefix's share/."""
     date = date_of_pages()
+    for path in sorted((ROOT / "deploy/man").iterdir()):
+        text = path.read_text(encoding="utf-8").replace("@DATE@", date).replace("@VERSION@", version)
+        write_manual(out / "host/share", path.stem, int(path.suffix[1:]), text)
     for name, tree in programs.items():
         section, component = PROGRAMS[name]
         share = out / component / "share"
         for page, text in man.pages(tree, section, version, date):
-            write(share / ("man/man%d/%s.%d.gz" % (section, page, section)),
-                  gzip.compress(text.encode(), 9, mtime=0))
+            write_manual(share, page, section, text)
         completed = [tree]
         if name == "cgpu":  # a link to it has another name
             (smi,) = [command for command in tree["commands"] if command["name"] == "smi"]
