@@ -391,17 +391,12 @@ Finding OtherProcesses(const Facts& facts) {
   if (!HasGpus(facts)) {
     return Skipped(kNoGpus);
   }
-  const auto output = RunCgpu(facts, {"ps", "--unmanaged", "--json"});
-  if (!output.ok() || output->status != 0) {
-    return Skipped("cgpu ps --unmanaged does not tell: " +
-                   (output.ok() ? Trimmed(output->text) : output.error().what));
-  }
-  const Value list = Value::Parse(JsonPart(output->text));
-  if (!list.IsList()) {
-    return Skipped("cgpu ps --unmanaged prints no list");
+  const auto list = ListIn(RunCgpu(facts, {"ps", "--unmanaged", "--json"}), "cgpu ps --unmanaged");
+  if (!list.ok()) {
+    return Skipped(list.error().what);
   }
   std::vector<std::string> others;
-  for (const Value& process : list.Items()) {
+  for (const Value& process : list->Items()) {
     others.push_back(process["command"].Text() + " (" + std::to_string(process["pid"].Number()) +
                      ")");
   }

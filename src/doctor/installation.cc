@@ -241,17 +241,12 @@ Finding ShimsCurrent(const Facts& facts) {
 }
 
 Finding ShimsAnswer(const Facts& facts) {
-  const auto output = facts.Run({facts.Program(), "ps", "--json"});
-  if (!output.ok() || output->status != 0) {
-    return Skipped("cgpu ps does not tell: " +
-                   (output.ok() ? Trimmed(output->text) : output.error().what));
-  }
-  const Value list = Value::Parse(JsonPart(output->text));
-  if (!list.IsList()) {
-    return Skipped("cgpu ps --json prints no list");
+  const auto list = ListIn(facts.Run({facts.Program(), "ps", "--json"}), "cgpu ps");
+  if (!list.ok()) {
+    return Skipped(list.error().what);
   }
   std::vector<std::string> silent;
-  for (const Value& container : list.Items()) {
+  for (const Value& container : list->Items()) {
     if (container["state"].Text() == kUnresponsive) {
       silent.push_back(container["id"].Text());
     }

@@ -142,6 +142,21 @@ std::string JsonPart(const std::string& text) {
   return begin == std::string::npos ? std::string() : text.substr(begin);
 }
 
+Result<Value> ListIn(const Result<Output>& output, const std::string& command) {
+  if (!output.ok() || output->status != 0) {
+    return Error{
+        Code::kUnavailable,
+        0,
+        command + " does not tell: " + (output.ok() ? Trimmed(output->text) : output.error().what),
+        {}};
+  }
+  Value list = Value::Parse(JsonPart(output->text));
+  if (!list.IsList()) {
+    return Error{Code::kInvalid, 0, command + " prints no list", {}};
+  }
+  return list;
+}
+
 std::vector<Process> Processes(const Facts& facts) {
   std::vector<Process> processes;
   for (const std::string& number : NamesIn(facts, "/proc")) {

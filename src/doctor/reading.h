@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "doctor/facts.h"
+#include "doctor/value.h"
 
 namespace cgpu::doctor {
 
@@ -45,6 +46,8 @@ using Numbers = std::array<unsigned, 3>;
 
 // Returns the text from the first bracket on: programs warn before they print JSON.
 [[nodiscard]] std::string JsonPart(const std::string& text);
+// Returns the list that a command of cgpu's printed as JSON; `command` names it in the error.
+[[nodiscard]] Result<Value> ListIn(const Result<Output>& output, const std::string& command);
 
 struct Process {
   std::string number;
