@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "base/child.h"
 #include "base/file.h"
 #include "sim/node/control_client.h"
 #include "sim/node/wire.h"
@@ -83,12 +84,8 @@ Result<> AwaitReady(int ready, const NodeDir& dir) {
 
 Result<> Launch(const NodeDir& dir, const StartOptions& options, UniqueFd lock) {
   constexpr int kLowest = 10;
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) {
-    return ErrnoError(Code::kInternal, errno, "making a pipe");
-  }
-  UniqueFd ready(ends[0]);
-  Result<UniqueFd> ready_write = Above(UniqueFd(ends[1]), kLowest);
+  CGPU_ASSIGN_OR_RETURN(auto ready, MakePipe());
+  Result<UniqueFd> ready_write = Above(std::move(ready.to), kLowest);
   Result<UniqueFd> lock_high = Above(std::move(lock), kLowest);
   Result<UniqueFd> log = OpenFile(dir.Log(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
   for (const auto* fd : {&ready_write, &lock_high, &log}) {
@@ -96,25 +93,20 @@ Result<> Launch(const NodeDir& dir, const StartOptions& options, UniqueFd lock) 
       return fd->error();
     }
   }
-  std::vector<std::string> words = {options.server,
-                                    "--name",
-                                    dir.Name(),
-                                    "--gpus",
-                                    options.gpus,
-                                    "--driver",
-                                    options.driver,
-                                    "--context-switch-us",
-                                    std::to_string(options.gpu.context_switch_us),
-                                    "--preempt-us",
-                                    std::to_string(options.gpu.preempt_us),
-                                    "--copy-gbps",
-                                    std::to_string(options.gpu.copy_gbps)};
-  std::vector<char*> argv;
-  argv.reserve(words.size() + 1);
-  for (std::string& word : words) {
-    argv.push_back(word.data());
-  }
-  argv.push_back(nullptr);
+  const std::vector<std::string> words = {options.server,
+                                          "--name",
+                                          dir.Name(),
+                                          "--gpus",
+                                          options.gpus,
+                                          "--driver",
+                                          options.driver,
+                                          "--context-switch-us",
+                                          std::to_string(options.gpu.context_switch_us),
+                                          "--preempt-us",
+                                          std::to_string(options.gpu.preempt_us),
+                                          "--copy-gbps",
+                                          std::to_string(options.gpu.copy_gbps)};
+  const std::vector<char*> argv = PointersTo(words);
   const pid_t pid = fork();
   if (pid < 0) {
     return ErrnoError(Code::kUnavailable, errno, "starting " + options.server);
@@ -125,7 +117,7 @@ Result<> Launch(const NodeDir& dir, const StartOptions& options, UniqueFd lock) 
   }
   ready_write->reset();
   lock_high->reset();
-  const Result<> started = AwaitReady(ready.get(), dir);
+  const Result<> started = AwaitReady(ready.from.get(), dir);
   if (!started.ok()) {
     (void)waitpid(pid, nullptr, 0);
   }

@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/child.h"
 #include "base/fd.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -342,12 +343,10 @@ class Daemon {
   // whose close takes as long as the peer likes, and they are closed with the connection.
   void TakeRequest() {
     UniqueFd connection(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    int gate[2];
-    if (!connection.valid() || pipe2(gate, O_CLOEXEC) != 0) {
+    auto gate = MakePipe();
+    if (!connection.valid() || !gate.ok()) {
       return;
     }
-    const UniqueFd goes(gate[0]);
-    UniqueFd waits(gate[1]);
     const auto user = UserOf(connection.get());
     const bool busy = user != 0 && !HasPlace(CountOf(user), children_.size() - CountOf(0));
     LookAtRuntime();
@@ -355,9 +354,9 @@ class Daemon {
     if (child == 0) {
       keeper_.BecomeReporter();
       socket_.reset();  // whatever becomes of the daemon, no other process listens there
-      waits.reset();
+      gate->to.reset();
       char none = 0;
-      (void)!read(goes.get(), &none, 1);  // so that the connection is closed here last
+      (void)!read(gate->from.get(), &none, 1);  // so that the connection is closed here last
       Serve(connection.get(), busy);
       _exit(0);
     }
