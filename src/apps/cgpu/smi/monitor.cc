@@ -13,7 +13,7 @@ namespace {
 using Value = std::optional<std::uint64_t>;
 
 // Subject of a line: a GPU, and for pmon a process or a container on it.
-struct Subject {
+struct Line {
   const Card& card;
   const Use& use;
   std::uint64_t bytes = 0;
@@ -24,29 +24,29 @@ struct Column {
   const char* name = "";
   const char* unit = "";
   // Returns the value; nothing, or nullptr: it is not known.
-  Value (*value)(const Subject& subject) = nullptr;
+  Value (*value)(const Line& line) = nullptr;
 };
 
-Value Graphics(const Subject& subject) {
-  return subject.use.graphics;
+Value Graphics(const Line& line) {
+  return line.use.graphics;
 }
-Value MemoryUse(const Subject& subject) {
-  return subject.use.memory;
+Value MemoryUse(const Line& line) {
+  return line.use.memory;
 }
-Value Encoder(const Subject& subject) {
-  return subject.use.encoder;
+Value Encoder(const Line& line) {
+  return line.use.encoder;
 }
-Value Decoder(const Subject& subject) {
-  return subject.use.decoder;
+Value Decoder(const Line& line) {
+  return line.use.decoder;
 }
-Value CardUsed(const Subject& subject) {
-  return subject.card.memory.used / kMiB;
+Value CardUsed(const Line& line) {
+  return line.card.memory.used / kMiB;
 }
-Value Bar1Used(const Subject& subject) {
-  return subject.card.bar1 ? Value(subject.card.bar1->used / kMiB) : std::nullopt;
+Value Bar1Used(const Line& line) {
+  return line.card.bar1 ? Value(line.card.bar1->used / kMiB) : std::nullopt;
 }
-Value Bytes(const Subject& subject) {
-  return subject.bytes / kMiB;
+Value Bytes(const Line& line) {
+  return line.bytes / kMiB;
 }
 
 constexpr Column kGpuColumns[] = {
@@ -132,10 +132,10 @@ std::string LineStart(const MonitorOptions& options, const Moment& now, unsigned
   return text;
 }
 
-void AppendValues(std::string& text, const MonitorOptions& options, const Subject* subject) {
+void AppendValues(std::string& text, const MonitorOptions& options, const Line* line) {
   ForColumns(options, [&](const Column& column) {
     const Value value =
-        subject == nullptr || column.value == nullptr ? std::nullopt : column.value(*subject);
+        line == nullptr || column.value == nullptr ? std::nullopt : column.value(*line);
     Append(text, "%7s", value ? std::to_string(*value).c_str() : "-");
   });
 }
@@ -147,10 +147,10 @@ std::string Command(const std::string& path) {
 
 void AppendProcess(std::string& text, const MonitorOptions& options, const Moment& now,
                    const Card& card, const Process& process) {
-  const Subject subject{card, process.use, process.bytes};
+  const Line line{card, process.use, process.bytes};
   text += LineStart(options, now, card.index);
   Append(text, "%11u%6s", process.pid, process.type.c_str());
-  AppendValues(text, options, &subject);
+  AppendValues(text, options, &line);
   Append(text, "    %-15s\n", Command(process.name).c_str());
 }
 
@@ -215,9 +215,9 @@ std::string RenderMonitor(const MonitorOptions& options, const Report& report, c
       text += ProcessLines(options, card, now);
       continue;
     }
-    const Subject subject{card, card.use};
+    const Line line{card, card.use};
     text += LineStart(options, now, card.index);
-    AppendValues(text, options, &subject);
+    AppendValues(text, options, &line);
     text += " \n";
   }
   return text;
