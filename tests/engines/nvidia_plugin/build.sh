@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # build.sh: prints the path of NVIDIA's k8s-device-plugin (Apache-2.0), and builds it first where it is
 # missing, of the Go module proxy: some minutes on two processors, once. It is kept below CGPU_CACHE, as
-# Kubernetes is (tests/cluster/build_kube.sh). Needs Go and a C compiler.
+# Kubernetes is (tests/cluster/build.sh). Needs Go and a C compiler.
 set -euo pipefail
 cd "$(dirname "$0")"
 module=github.com/NVIDIA/k8s-device-plugin
