@@ -486,6 +486,18 @@ def _settled(node):
     return _engine(node)
 
 
+def _gaps(scrape, uuid):
+    """How often the exporter read too late, on a machine without time for it. It then says less than was."""
+    return scrape.value("cgpu_gpu_measuring_gaps_total", uuid=uuid)
+
+
+def _check_counts(got, busy, times, together):
+    t.check(abs(busy - together) <= NEAR_TOGETHER * together, "%.3f s, not %.3f" % (busy, together))
+    for name in got:
+        t.check(abs(got[name] - times[name]) <= NEAR * together,
+                "%s had %.3f s, not %.3f" % (name, got[name], times[name]))
+
+
 def _counted(meanwhile, upgrades=0):
     own_registry()
     with t.Node("a10:1", "580") as node, Exporter(node) as exporter:
@@ -497,17 +509,22 @@ def _counted(meanwhile, upgrades=0):
         for process, _ in loads.values():
             _signal(process, "STOP")
         times, together = _settled(node)
-        t.wait_for(lambda: _counts(exporter.scrape(), uuid)[1] >= (1 - NEAR_TOGETHER) * together,
+
+        def all_counted():
+            scrape = exporter.scrape()
+            return (_counts(scrape, uuid)[1] >= (1 - NEAR_TOGETHER) * together or
+                    _gaps(scrape, uuid) > 0)
+        t.wait_for(all_counted,
                    lambda: "%s; the engine %s" % (_counts(exporter.scrape(), uuid), _engine(node)))
         scrape = exporter.scrape()
         got, busy = _counts(scrape, uuid)
-        print("counted %s, together %.3f s; the engine %s" %
-              (got, busy, {name: times[owner] for name, (_, owner) in loads.items()}))
+        times = {name: times[owner] for name, (_, owner) in loads.items()}
+        print("counted %s, together %.3f s; the engine %s; gaps %d" %
+              (got, busy, times, _gaps(scrape, uuid)))
         t.check(abs(sum(got.values()) - busy) < 1e-6, "they are not %.6f s" % busy)
-        t.check(abs(busy - together) <= NEAR_TOGETHER * together, "%.3f s, not %.3f" % (busy, together))
-        for name, (_, owner) in loads.items():
-            t.check(abs(got[name] - times[owner]) <= NEAR * together,
-                    "%s had %.3f s, not %.3f" % (name, got[name], times[owner]))
+        t.check(busy <= (1 + NEAR_TOGETHER) * together, "%.3f s, not %.3f" % (busy, together))
+        if _gaps(scrape, uuid) == 0:
+            _check_counts(got, busy, times, together)
         made = scrape.value("cgpu_container_upgrades_total", container_id=scrape.id_of("full"))
         t.check(made == upgrades, "%d upgrades, not %d" % (made, upgrades))
         for process, _ in loads.values():
