@@ -434,6 +434,7 @@ def stranger():
 # Two that always have work, and one with pauses. `plain` is in no container.
 LOADS = {"full": (), "bursts": ("--duty", "50", "--period-ms", "100"), "plain": ()}
 SECONDS = 4
+KEPT_SECONDS, READS_EVERY = 10, 0.4  # of samples; the time between two readings, and a sample's
 # Where some have pauses, the counts of each are estimates (docs/explanation/compute.md); their sum is none.
 NEAR, NEAR_TOGETHER = 0.03, 0.005  # parts of the engine's time
 
@@ -499,21 +500,22 @@ def _check_counts(got, busy, times, together):
 
 
 def _counted(meanwhile, upgrades=0):
+    """Runs the loads and compares. `meanwhile` returns how many seconds the exporter may miss, if any."""
     own_registry()
     with t.Node("a10:1", "580") as node, Exporter(node) as exporter:
         uuid = node.info()["gpus"][0]["uuid"]
         t.check(exporter.scrape().value("cgpu_gpu_busy_seconds_total", uuid=uuid) == 0,
                 "it was busy before the loads")
         loads = {name: _start(node, name, words) for name, words in LOADS.items()}
-        meanwhile(node, exporter, {name: process for name, (process, _) in loads.items()})
+        lacks = meanwhile(node, exporter, {name: process for name, (process, _) in loads.items()}) or 0
         for process, _ in loads.values():
             _signal(process, "STOP")
         times, together = _settled(node)
 
         def all_counted():
             scrape = exporter.scrape()
-            return (_counts(scrape, uuid)[1] >= (1 - NEAR_TOGETHER) * together or
-                    _gaps(scrape, uuid) > 0)
+            return (_counts(scrape, uuid)[1] >= (1 - NEAR_TOGETHER) * together - lacks or
+                    not lacks and _gaps(scrape, uuid) > 0)
         t.wait_for(all_counted,
                    lambda: "%s; the engine %s" % (_counts(exporter.scrape(), uuid), _engine(node)))
         scrape = exporter.scrape()
@@ -554,6 +556,24 @@ def restarted():
         for process in processes.values():
             process.expect('^{"second":%d,' % SECONDS)
     _counted(kill_cgpud)
+
+
+def starved():
+    """An exporter that gets no processor time for longer than the driver keeps samples: it says that it
+    missed some, and misses no more than it must."""
+    def stop(node, exporter, _):
+        uuid = node.info()["gpus"][0]["uuid"]
+
+        def passed():
+            return t.counted_ns(t.graphics(node.books()["gpus"][0])) / 1e9
+        t.check(_gaps(exporter.scrape(), uuid) == 0, "it missed some before")
+        begin = passed()
+        exporter.process.popen.send_signal(signal.SIGSTOP)
+        t.wait_for(lambda: passed() - begin >= KEPT_SECONDS + 2, "the GPU's time stands still")
+        exporter.process.popen.send_signal(signal.SIGCONT)
+        t.wait_for(lambda: _gaps(exporter.scrape(), uuid) > 0, "it does not say that it missed some")
+        return passed() - begin - KEPT_SECONDS + READS_EVERY
+    _counted(stop)
 
 
 # Loads that work, one phase after another; each is as long.
@@ -623,7 +643,7 @@ def documented():
 
 CASES = {"memory": memory, "documented": documented, "pods": pods, "crowd": crowd, "hung": hung,
           "hostile": hostile, "requests": requests, "public": public, "idle": idle,
-         "used": used, "restarted": restarted, "changing": changing, "stranger": stranger}
+         "used": used, "restarted": restarted, "starved": starved, "changing": changing, "stranger": stranger}
 
 if __name__ == "__main__":
     isolation.main(CASES)
