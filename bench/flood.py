@@ -23,7 +23,7 @@ from engines import start_cgpud  # noqa: E402
 
 ROUNDS = int(os.environ.get("ROUNDS", "10"))
 FLOODS = {"flood": "trapped calls", "closes": "closes", "exits": "processes that make a client and end",
-          "interrupts": "looks after the card's interrupts", "nocard": "calls that name no card",
+          "interrupts": "looks after the GPU's interrupts", "nocard": "calls that name no GPU",
           "descriptors": "closes and opens with a full table of descriptors"}
 CALLS = 5000  # of the neighbour, each time
 THREADS = 16

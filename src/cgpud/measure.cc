@@ -80,6 +80,7 @@ std::map<std::string, governor::Meter::Use> Measuring::Read(
     if (news.lost) {
       card.meter.Lost();
       card.counter.Lost();
+      ++card.use.gaps;
     }
     for (const rmclient::Switch& one : news.switches) {
       card.meter.Add(one.pid, one.time_ns, one.begins);
@@ -88,6 +89,13 @@ std::map<std::string, governor::Meter::Use> Measuring::Read(
       }
     }
     if (auto use = card.meter.Take(least_ns.at(uuid))) {
+      if (what_ == What::kUse) {
+        const auto span_ns = static_cast<double>(use->span_ns);
+        card.use.switches_ns += span_ns;
+        for (const auto& [pid, part] : use->parts) {
+          card.use.waiting_ns[pid] += part.between * span_ns;
+        }
+      }
       uses.emplace(uuid, std::move(*use));
     }
   }
@@ -113,6 +121,10 @@ void Measuring::Sample() {
     if (!samples.ok()) {
       continue;
     }
+    // A full list of which all is new may have had more.
+    const bool gap = card.newest_ns != 0 && samples->size() == rmclient::kSamples &&
+                     samples->front().time_ns > card.newest_ns + rmclient::kSampleNs * 3 / 2;
+    card.use.gaps += gap ? 1 : 0;
     for (const rmclient::Utilisation& one : *samples) {
       if (one.time_ns > card.newest_ns) {
         card.newest_ns = one.time_ns;
@@ -122,11 +134,12 @@ void Measuring::Sample() {
   }
 }
 
-std::map<std::string, governor::UseCounter::Use> Measuring::Used() {
-  std::map<std::string, governor::UseCounter::Use> uses;
+std::map<std::string, Measuring::Use> Measuring::Used() {
+  std::map<std::string, Use> uses;
   for (auto& [uuid, card] : cards_) {
+    Use& use = uses[uuid] = std::exchange(card.use, Use{});
     if (card.told) {
-      uses[uuid] = card.counter.Take();
+      use.engine = card.counter.Take();
     }
   }
   return uses;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -37,10 +38,18 @@ class Measuring {
   // time.
   [[nodiscard]] std::map<std::string, governor::Meter::Use> Read(
       const std::map<std::string, std::uint64_t>& least_ns);
-  // Returns what processes used of the watched GPUs since the last time, by GPU; call Read()
-  // before, at least every 5 s. The counts are up to 1.2 s behind. A GPU whose driver does not say
-  // is missing.
-  [[nodiscard]] std::map<std::string, governor::UseCounter::Use> Used();
+  struct Use {
+    std::optional<governor::UseCounter::Use> engine;  // nothing: the driver does not say
+    double switches_ns = 0;                           // time that `waiting_ns` is of
+    // Time that others had between two time slices (Meter::Part), by process.
+    std::map<std::uint32_t, double> waiting_ns;
+    // How often a part of the driver's lists was overwritten before it was read. Without switches,
+    // `engine` divides the time of some samples as an estimate. Without samples, it lacks time.
+    std::uint64_t gaps = 0;
+  };
+  // Returns what processes used of the watched GPUs since the last time, by GPU. Call Read()
+  // before, as often as Rest() says. The counts are up to 1.2 s behind.
+  [[nodiscard]] std::map<std::string, Use> Used();
   // Returns how long to wait before the next Read(), if any() is true: longer while nothing changes
   // hands.
   [[nodiscard]] std::chrono::milliseconds Rest() const {
@@ -55,6 +64,7 @@ class Measuring {
     std::unique_ptr<rmclient::SwitchLog> log;
     governor::Meter meter;
     governor::UseCounter counter;
+    Use use;                                     // since Used(), but for `engine`
     std::vector<rmclient::Utilisation> waiting;  // whose switches are perhaps not all read
     std::uint64_t newest_ns = 0;                 // time of the newest sample
     bool told = true;                            // the driver gives samples

@@ -20,22 +20,26 @@ constexpr double kNsPerSecond = 1e9;
 struct Measurement {
   ContainerUse::ByProcess used;
   double seconds = 0;  // of the GPU's time, that `used` covers
+  std::uint64_t gaps = 0;
 };
 using ByCard = std::map<std::string, Measurement>;
 
 // Returns what was measured since the last time.
 ByCard Measured(Measuring& measuring, const std::map<std::string, std::uint64_t>& least_ns) {
   ByCard cards;
-  for (const auto& [uuid, use] : measuring.Read(least_ns)) {
-    const double span = static_cast<double>(use.span_ns) / kNsPerSecond;
-    for (const auto& [pid, part] : use.parts) {
-      cards[uuid].used[pid].waiting = part.between * span;
-    }
-  }
+  (void)measuring.Read(least_ns);
   for (const auto& [uuid, use] : measuring.Used()) {
-    cards[uuid].seconds = static_cast<double>(use.span_ns) / kNsPerSecond;
-    for (const auto& [pid, used_ns] : use.used_ns) {
-      cards[uuid].used[pid].busy = static_cast<double>(used_ns) / kNsPerSecond;
+    Measurement& card = cards[uuid];
+    card.gaps = use.gaps;
+    for (const auto& [pid, waiting_ns] : use.waiting_ns) {
+      card.used[pid].waiting = waiting_ns / kNsPerSecond;
+    }
+    if (!use.engine) {
+      continue;
+    }
+    card.seconds = static_cast<double>(use.engine->span_ns) / kNsPerSecond;
+    for (const auto& [pid, used_ns] : use.engine->used_ns) {
+      card.used[pid].busy = static_cast<double>(used_ns) / kNsPerSecond;
     }
   }
   return cards;
@@ -120,6 +124,7 @@ void Collector::Read() {
   const MutexLock lock(mutex_);
   for (const auto& [uuid, measured] : cards) {
     use_.AddTime(uuid, measured.seconds);
+    use_.AddGaps(uuid, measured.gaps);
     use_.Add(uuid, measured.used,
              [&](std::uint32_t pid) CGPU_REQUIRES(mutex_) { return OwnerOf(users, pid); });
   }

@@ -19,9 +19,10 @@ struct UsedSeconds {
 };
 
 struct CardSeconds {
-  double busy = 0;       // of all processes, also of those that are of no container
-  double unmanaged = 0;  // of processes that are of no container
-  double counted = 0;    // time of the GPU that `busy` and its parts cover
+  double busy = 0;         // of all processes, also of those that are of no container
+  double unmanaged = 0;    // of processes that are of no container
+  double counted = 0;      // time of the GPU that `busy` and its parts cover
+  std::uint64_t gaps = 0;  // how often the driver's lists were read too late (Measuring::Use)
   std::map<std::string, UsedSeconds> containers;  // by id
 };
 
@@ -42,6 +43,7 @@ class ContainerUse {
   void Add(const std::string& uuid, const ByProcess& used, const Whose& whose);
   // Adds time of the GPU that Add() has covered.
   void AddTime(const std::string& uuid, double seconds) { cards_[uuid].counted += seconds; }
+  void AddGaps(const std::string& uuid, std::uint64_t gaps) { cards_[uuid].gaps += gaps; }
   // Forgets all containers but these.
   void Keep(const std::set<std::string>& ids);
 

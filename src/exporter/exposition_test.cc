@@ -117,9 +117,11 @@ TEST(Exposition, LeavesOutWhatTheDriverDoesNotSay) {
   host.gpus[0].memory.reset();
   host.gpus[0].healthy = false;
   host.gpus[0].last_xid = 79;
+  host.gpus[0].seconds.gaps = 3;
   const std::string text = Render(host);
   EXPECT_THAT(text, HasSubstr("cgpu_gpu_healthy{uuid=\"GPU-1\"} 0\n"));
   EXPECT_THAT(text, HasSubstr("cgpu_gpu_last_xid{uuid=\"GPU-1\"} 79\n"));
+  EXPECT_THAT(text, HasSubstr("cgpu_gpu_measuring_gaps_total{uuid=\"GPU-1\"} 3\n"));
   EXPECT_THAT(text, Not(HasSubstr("cgpu_gpu_memory_used_bytes{")));
 }
 

@@ -16,7 +16,8 @@ struct Record {
   rm::NV_EVENT_BUFFER_RECORD_HEADER header;
   rm::NV_EVENT_BUFFER_FECS_RECORD_V2 payload;
 };
-constexpr rm::NvU32 kRecords = 4096;  // more than 1 s of a GPU that does nothing else
+// A switch is two records. These are 2 s of time slices of 0.2 ms, and 24 s of those of 3 ms.
+constexpr rm::NvU32 kRecords = 16'384;
 constexpr std::size_t kHeaderBytes = 4096;
 
 // Allocates memory of the host, for the driver to write and for this process to read.

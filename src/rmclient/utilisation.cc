@@ -18,7 +18,6 @@ namespace {
 // if one was. It has 116 bytes, from release 570 on 128.
 constexpr rm::NvU8 kPerfmonUtil = 2;  // NV2080_CTRL_GPUMON_SAMPLE_TYPE_PERFMON_UTIL
 constexpr std::size_t kHead = 16;
-constexpr std::size_t kSamples = 72;
 constexpr std::size_t kShortEngine = 116;
 constexpr std::size_t kLongEngine = 128;
 constexpr double kFull = 10'000;

@@ -2,6 +2,7 @@
 #ifndef CGPU_RMCLIENT_UTILISATION_H_
 #define CGPU_RMCLIENT_UTILISATION_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -22,7 +23,8 @@ struct Utilisation {
 };
 
 // The driver keeps 72 samples of ten seconds (ctrl2080perf.h).
-inline constexpr std::uint64_t kSampleNs = 10'000'000'000 / 72;
+inline constexpr std::size_t kSamples = 72;
+inline constexpr std::uint64_t kSampleNs = 10'000'000'000 / kSamples;
 
 // Returns the samples that the driver has, oldest first. It takes none while nothing runs.
 [[nodiscard]] Result<std::vector<Utilisation>> ReadUtilisation(Client& client, const Card& card);

@@ -434,6 +434,7 @@ def stranger():
 # Two that always have work, and one with pauses. `plain` is in no container.
 LOADS = {"full": (), "bursts": ("--duty", "50", "--period-ms", "100"), "plain": ()}
 SECONDS = 4
+KEPT_SECONDS, READS_EVERY = 10, 0.4  # of samples; the time between two readings, and a sample's
 # Where some have pauses, the counts of each are estimates (docs/explanation/compute.md); their sum is none.
 NEAR, NEAR_TOGETHER = 0.03, 0.005  # parts of the engine's time
 
@@ -486,28 +487,46 @@ def _settled(node):
     return _engine(node)
 
 
+def _gaps(scrape, uuid):
+    """How often the exporter read too late, on a machine without time for it. It then says less than was."""
+    return scrape.value("cgpu_gpu_measuring_gaps_total", uuid=uuid)
+
+
+def _check_counts(got, busy, times, together):
+    t.check(abs(busy - together) <= NEAR_TOGETHER * together, "%.3f s, not %.3f" % (busy, together))
+    for name in got:
+        t.check(abs(got[name] - times[name]) <= NEAR * together,
+                "%s had %.3f s, not %.3f" % (name, got[name], times[name]))
+
+
 def _counted(meanwhile, upgrades=0):
+    """Runs the loads and compares. `meanwhile` returns how many seconds the exporter may miss, if any."""
     own_registry()
     with t.Node("a10:1", "580") as node, Exporter(node) as exporter:
         uuid = node.info()["gpus"][0]["uuid"]
         t.check(exporter.scrape().value("cgpu_gpu_busy_seconds_total", uuid=uuid) == 0,
                 "it was busy before the loads")
         loads = {name: _start(node, name, words) for name, words in LOADS.items()}
-        meanwhile(node, exporter, {name: process for name, (process, _) in loads.items()})
+        lacks = meanwhile(node, exporter, {name: process for name, (process, _) in loads.items()}) or 0
         for process, _ in loads.values():
             _signal(process, "STOP")
         times, together = _settled(node)
-        t.wait_for(lambda: _counts(exporter.scrape(), uuid)[1] >= (1 - NEAR_TOGETHER) * together,
+
+        def all_counted():
+            scrape = exporter.scrape()
+            return (_counts(scrape, uuid)[1] >= (1 - NEAR_TOGETHER) * together - lacks or
+                    not lacks and _gaps(scrape, uuid) > 0)
+        t.wait_for(all_counted,
                    lambda: "%s; the engine %s" % (_counts(exporter.scrape(), uuid), _engine(node)))
         scrape = exporter.scrape()
         got, busy = _counts(scrape, uuid)
-        print("counted %s, together %.3f s; the engine %s" %
-              (got, busy, {name: times[owner] for name, (_, owner) in loads.items()}))
+        times = {name: times[owner] for name, (_, owner) in loads.items()}
+        print("counted %s, together %.3f s; the engine %s; gaps %d" %
+              (got, busy, times, _gaps(scrape, uuid)))
         t.check(abs(sum(got.values()) - busy) < 1e-6, "they are not %.6f s" % busy)
-        t.check(abs(busy - together) <= NEAR_TOGETHER * together, "%.3f s, not %.3f" % (busy, together))
-        for name, (_, owner) in loads.items():
-            t.check(abs(got[name] - times[owner]) <= NEAR * together,
-                    "%s had %.3f s, not %.3f" % (name, got[name], times[owner]))
+        t.check(busy <= (1 + NEAR_TOGETHER) * together, "%.3f s, not %.3f" % (busy, together))
+        if _gaps(scrape, uuid) == 0:
+            _check_counts(got, busy, times, together)
         made = scrape.value("cgpu_container_upgrades_total", container_id=scrape.id_of("full"))
         t.check(made == upgrades, "%d upgrades, not %d" % (made, upgrades))
         for process, _ in loads.values():
@@ -537,6 +556,24 @@ def restarted():
         for process in processes.values():
             process.expect('^{"second":%d,' % SECONDS)
     _counted(kill_cgpud)
+
+
+def starved():
+    """An exporter that gets no processor time for longer than the driver keeps samples: it says that it
+    missed some, and misses no more than it must."""
+    def stop(node, exporter, _):
+        uuid = node.info()["gpus"][0]["uuid"]
+
+        def passed():
+            return t.counted_ns(t.graphics(node.books()["gpus"][0])) / 1e9
+        t.check(_gaps(exporter.scrape(), uuid) == 0, "it missed some before")
+        begin = passed()
+        exporter.process.popen.send_signal(signal.SIGSTOP)
+        t.wait_for(lambda: passed() - begin >= KEPT_SECONDS + 2, "the GPU's time stands still")
+        exporter.process.popen.send_signal(signal.SIGCONT)
+        t.wait_for(lambda: _gaps(exporter.scrape(), uuid) > 0, "it does not say that it missed some")
+        return passed() - begin - KEPT_SECONDS + READS_EVERY
+    _counted(stop)
 
 
 # Loads that work, one phase after another; each is as long.
@@ -606,7 +643,7 @@ def documented():
 
 CASES = {"memory": memory, "documented": documented, "pods": pods, "crowd": crowd, "hung": hung,
           "hostile": hostile, "requests": requests, "public": public, "idle": idle,
-         "used": used, "restarted": restarted, "changing": changing, "stranger": stranger}
+         "used": used, "restarted": restarted, "starved": starved, "changing": changing, "stranger": stranger}
 
 if __name__ == "__main__":
     isolation.main(CASES)

@@ -88,13 +88,7 @@ class Top {
     }
     for (;;) {
       const auto now = std::chrono::steady_clock::now();
-      for (const auto& [uuid, use] : measuring_.Read(least_ns)) {
-        Measured& card = measured_[uuid];
-        card.switches_ns += static_cast<double>(use.span_ns);
-        for (const auto& [pid, part] : use.parts) {
-          card.between_ns[pid] += part.between * static_cast<double>(use.span_ns);
-        }
-      }
+      (void)measuring_.Read(least_ns);
       if (now >= until) {
         return {};
       }
@@ -111,25 +105,17 @@ class Top {
     auto uses = measuring_.Used();
     std::vector<CardLines> cards;
     for (const auto& [uuid, plan] : plans_) {
-      Measured& card = measured_[uuid];
-      if (const auto use = uses.find(uuid); use != uses.end()) {
-        card.use = Latest(uuid, std::move(use->second));
+      Measuring::Use& use = uses[uuid];
+      if (use.engine) {
+        use.engine = Latest(uuid, std::move(*use.engine));
       }
-      cards.push_back(Of(uuid, plan, containers, card));
+      cards.push_back(Of(uuid, plan, containers, use));
     }
-    measured_.clear();
     std::ranges::sort(cards, {}, &CardLines::index);
     return cards;
   }
 
  private:
-  // By process of the driver: all of a container's clients are its shim's.
-  struct Measured {
-    std::optional<governor::UseCounter::Use> use;
-    double switches_ns = 0;
-    std::map<std::uint32_t, double> between_ns;
-  };
-
   // Returns the use, or that of the last time where no sample came since then: they come seven
   // times a second, and not while nothing runs.
   governor::UseCounter::Use Latest(const std::string& uuid, governor::UseCounter::Use use) {
@@ -144,15 +130,16 @@ class Top {
   }
 
   static CardLines Of(const std::string& uuid, const PlannedCard& plan,
-                      const std::vector<ContainerStatus>& containers, const Measured& measured) {
+                      const std::vector<ContainerStatus>& containers,
+                      const Measuring::Use& measured) {
     CardLines card;
     card.uuid = uuid;
     card.policy = plan.policy;
-    const double span_ns = measured.use ? static_cast<double>(measured.use->span_ns) : 0;
-    if (measured.use) {
-      card.busy = Part(static_cast<double>(measured.use->busy_ns), span_ns);
-      card.to_ns = measured.use->end_ns;
-      card.from_ns = card.to_ns - measured.use->span_ns;
+    const double span_ns = measured.engine ? static_cast<double>(measured.engine->span_ns) : 0;
+    if (measured.engine) {
+      card.busy = Part(static_cast<double>(measured.engine->busy_ns), span_ns);
+      card.to_ns = measured.engine->end_ns;
+      card.from_ns = card.to_ns - measured.engine->span_ns;
     }
     for (const PlannedMember& member : plan.members) {
       const auto status =
@@ -171,10 +158,11 @@ class Top {
           card.index = memory.host_index;
         }
       }
-      if (measured.use && status->shim != 0) {
+      // All of a container's clients are its shim's for the driver.
+      if (measured.engine && status->shim != 0) {
         line.used =
-            Part(static_cast<double>(ValueOf(measured.use->used_ns, status->shim)), span_ns);
-        line.waiting = Part(ValueOf(measured.between_ns, status->shim), measured.switches_ns);
+            Part(static_cast<double>(ValueOf(measured.engine->used_ns, status->shim)), span_ns);
+        line.waiting = Part(ValueOf(measured.waiting_ns, status->shim), measured.switches_ns);
       }
       card.lines.push_back(std::move(line));
     }
@@ -195,7 +183,6 @@ class Top {
   const std::set<std::string> suspendable_;
   Measuring measuring_;
   std::map<std::string, PlannedCard> plans_;
-  std::map<std::string, Measured> measured_;
   std::map<std::string, std::pair<std::chrono::steady_clock::time_point, governor::UseCounter::Use>>
       latest_;
 };
