@@ -30,10 +30,10 @@ Result<std::unique_ptr<Bench>> Bench::Make(const burn::Shape& shape) {
   if (!cards.ok()) {
     return cards.error();
   }
-  if (shape.card >= cards->size()) {
-    return burn::NoSuchCard(shape.card, cards->size());
+  if (shape.gpu >= cards->size()) {
+    return burn::NoSuchGpu(shape.gpu, cards->size());
   }
-  std::unique_ptr<Bench> bench(new Bench(std::move(*client), std::move(*cards), shape.card));
+  std::unique_ptr<Bench> bench(new Bench(std::move(*client), std::move(*cards), shape.gpu));
   BeginToSee();
   auto load = burn::MakeCudaLoad(shape);
   if (load.ok()) {
