@@ -57,7 +57,7 @@ class Burning:
         before = {group["pid"] for group in _groups(node)}
         self.process = node.run([BURN, "--cuda", "--steps", "20000000", "--kernel-us", "20000"],
                                 flags=("--name", name, *flags), name=name, env=ENVIRONMENT)
-        self.process.expect("^card 0: ")
+        self.process.expect("^GPU 0: ")
         # For the driver all of a container's clients are its shim's.
         (self.shim,) = {group["pid"] for group in _groups(node)} - before
 
@@ -89,7 +89,7 @@ def wrong(node, _):
     """A load that cannot be is refused in a sentence with a hint."""
     on_node = [t.CGPU, "sim", "exec", "--name", node.name, "--"]
     cases = [([], ENVIRONMENT, ("--cuda",), "cuInit: there is no card (CUDA_ERROR_NO_DEVICE"),
-             (on_node, ENVIRONMENT, ("--cuda", "--rigid"), "CUDA has no kernels that a card cannot"),
+             (on_node, ENVIRONMENT, ("--cuda", "--rigid"), "CUDA has no kernels that a GPU cannot"),
              (on_node, ENVIRONMENT, ("--cuda", "--gpu", "1"), "there is no GPU 1; there are 1"),
              (on_node, ENVIRONMENT, ("--steps", "5"), "for CUDA's kernels, and this is a simulated")]
     if ctypes.util.find_library("cuda") is None:
