@@ -10,13 +10,12 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 # The folder that it is built in leaves no trace, in generated sources neither
 # (tools/check_reproducible.sh).
 add_compile_options(-ffile-prefix-map=${CMAKE_SOURCE_DIR}=.)
-# ccache takes precompiled headers with these alone (its manual, "Precompiled headers").
-if(CMAKE_CXX_COMPILER_LAUNCHER MATCHES ccache)
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-    add_compile_options("SHELL:-Xclang -fno-pch-timestamp")
-  else()
-    add_compile_options(-fpch-preprocess)
-  endif()
+# ccache takes precompiled headers with these alone (its manual, "Precompiled headers"). They are there
+# without it, too: debugging information names some flags, and a build is to give the same bytes.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  add_compile_options("SHELL:-Xclang -fno-pch-timestamp")
+else()
+  add_compile_options(-fpch-preprocess)
 endif()
 
 add_library(cgpu_options INTERFACE)

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # check_reproducible.sh: builds the packages of the commit that is checked out twice, in two folders
-# below build/reproducible, and compares them byte by byte. The first build may take objects from
-# ccache, the second takes none. Without JOBS it uses all processors; it takes as long as two builds.
+# below build/reproducible, and compares them byte by byte. Nothing is taken from ccache: with its
+# base_dir, objects name their sources in another way. Without JOBS it uses all processors; it takes as
+# long as two builds.
 set -euo pipefail
+export CCACHE_DISABLE=1
 cd "$(dirname "$0")/.."
 root=$PWD
 epoch=$(git log -1 --format=%ct)
@@ -26,7 +28,7 @@ build() {
 }
 
 build one
-CCACHE_DISABLE=1 build another-folder
+build another-folder
 status=0
 for package in build/reproducible/one/build/*.{deb,rpm}; do
   [ -e "$package" ] || continue
