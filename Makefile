@@ -126,7 +126,7 @@ test-kubernetes: cluster-deps
 # No part of continuous integration: the plugin's modules take minutes to build, and tests/e2e has NVML's.
 test-nvidia-plugin: check-deps
 	$(call build_preset,release,,programs)
-	@plugin=$$(tests/engines/nvidia_plugin/build.sh); CGPU_NVIDIA_PLUGIN=$$plugin \
+	@plugin=$$(tests/engines/nvidia_plugin/build.sh) && CGPU_NVIDIA_PLUGIN=$$plugin \
 	  ctest --preset release -R '^e2e\.nvidia-plugin-' --output-on-failure
 
 lint: check-deps

@@ -2,9 +2,9 @@
 is made here: which GPUs it offers, and which it takes for broken. CGPU_NVIDIA_PLUGIN is the program;
 `make test-nvidia-plugin` builds it. Cases by name, see tests/lib/cgpu_test.py.
 
-What the plugin does is in its internal/rm/health.go (k8s-device-plugin v0.18.0): it waits for Xid
-errors by NVML's event sets, skips those of programs, and takes all GPUs for broken when the wait
-fails. It never takes one for mended.
+The plugin waits for Xid errors by NVML's event sets, skips those of programs, and takes all GPUs for
+broken when the wait fails (its internal/rm/health.go, k8s-device-plugin v0.18.0). It never takes one
+for mended.
 """
 import contextlib
 import json
